@@ -1,1 +1,38 @@
-//! Placeholder while the crate is written.
+//! # mlx-core
+//!
+//! Lazy arrays with the semantics of MLX: dtypes and promotion, the graph and its primitives,
+//! operations, streams and their clocks, evaluation, memory accounting and file formats.
+//!
+//! Nothing is computed here. An operation checks its arguments, infers the shape and dtype of its
+//! result and adds a node to the graph; [`eval()`] orders the nodes and hands each one to the
+//! [`backend::Backend`] of its stream.
+
+pub mod array;
+pub mod backend;
+pub mod buffer;
+pub mod clock;
+pub mod dtype;
+pub mod error;
+pub mod eval;
+pub mod fast;
+pub mod graph;
+pub mod host;
+pub mod io;
+pub mod memory;
+pub mod ops;
+pub mod primitives;
+pub mod print;
+pub mod random;
+pub mod shape;
+pub mod stream;
+mod views;
+
+pub use array::Array;
+pub use dtype::{Category, Complex, Dtype, Element, bf16, f16};
+pub use error::{Error, Result};
+pub use eval::{async_eval, eval, synchronize};
+pub use shape::{Shape, Strides};
+pub use stream::{
+    Device, DeviceType, Stream, current_stream, default_device, default_stream, new_stream,
+    set_default_device, set_default_stream, with_device, with_stream,
+};

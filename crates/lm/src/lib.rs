@@ -1,1 +1,15 @@
-//! Placeholder while the crate is written.
+//! Language models on [`mlx`]: loading, tokenization and text generation.
+//!
+//! Models of the Llama and Qwen3 families run from GGUF files and from MLX or Hugging Face
+//! safetensors folders; see [`load`]. [`generate`] is the decode loop of `mlx_lm`: the next step
+//! is encoded before the last token is read.
+
+pub mod config;
+mod error;
+mod json;
+pub mod metadata;
+pub mod stream;
+pub mod template;
+pub mod tokenizer;
+
+pub use error::{Error, Result};

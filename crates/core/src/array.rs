@@ -1,0 +1,348 @@
+//! The lazy array.
+
+use std::sync::{Arc, OnceLock};
+
+use parking_lot::Mutex;
+
+use crate::{
+    Dtype, Element, Error, Result, Shape, Stream,
+    buffer::{self, Buffer},
+    dispatch_dtype,
+    eval::eval,
+    graph::{Inputs, Node, Sibling},
+    host::HostVec,
+    primitives::Primitive,
+    shape::{self, Layout},
+};
+
+/// Where the elements of an evaluated array are.
+#[derive(Clone, Debug)]
+pub struct Data {
+    /// The memory.
+    pub buffer: Buffer,
+    /// How the elements lie in it.
+    pub layout: Layout,
+}
+
+impl std::fmt::Debug for Buffer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{:?}", &**self)
+    }
+}
+
+pub(crate) struct Inner {
+    shape: Shape,
+    dtype: Dtype,
+    /// How to compute the array; gone once it is evaluated.
+    node: Mutex<Option<Arc<Node>>>,
+    data: OnceLock<Data>,
+}
+
+
+/// An n-dimensional array whose contents are computed when they are needed.
+///
+/// Cloning is cheap and refers to the same array. Operations return at once; [`crate::eval()`]
+/// or reading the contents runs them.
+///
+/// ```no_run
+/// use mlx_core::{Array, ops};
+/// # fn main() -> mlx_core::Result<()> {
+/// let a = Array::from_slice(&[1.0f32, 2.0, 3.0], &[3])?;
+/// let b = ops::add(&a, &a)?;
+/// assert_eq!(b.to_vec::<f32>()?, [2.0, 4.0, 6.0]);
+/// # Ok(()) }
+/// ```
+#[derive(Clone)]
+pub struct Array(pub(crate) Arc<Inner>);
+
+impl Array {
+    /// An array of `shape` (row-major) with a copy of `data`.
+    ///
+    /// # Errors
+    /// When the number of elements is not the shape's, or memory is out.
+    pub fn from_slice<T: Element>(data: &[T], shape: &[usize]) -> Result<Array> {
+        if shape::checked_num_elements(shape) != Some(data.len()) {
+            let message = format!("{} elements do not fill shape {shape:?}", data.len());
+            return Err(Error::invalid("array", message));
+        }
+        let buffer = Buffer::from_host(HostVec::from_bytes(bytemuck::cast_slice(data))?);
+        Ok(Self::with_data(shape.into(), T::DTYPE, Data { buffer, layout: Layout::row_major(shape) }))
+    }
+
+    /// A scalar.
+    ///
+    /// # Errors
+    /// When memory is out.
+    pub fn scalar<T: Element>(value: T) -> Result<Array> {
+        Self::from_slice(&[value], &[])
+    }
+
+    /// A scalar of `dtype` with the value nearest to `value`.
+    ///
+    /// # Errors
+    /// When memory is out.
+    pub fn scalar_of(value: f64, dtype: Dtype) -> Result<Array> {
+        dispatch_dtype!(dtype, T => Self::scalar(<T as FromF64>::from_f64(value)))
+    }
+
+    /// A row-major array over `buffer`, from `offset` bytes on.
+    ///
+    /// # Errors
+    /// When the elements do not lie in the buffer, or `offset` is not a multiple of their size.
+    pub fn from_buffer(
+        buffer: Buffer,
+        shape: Shape,
+        dtype: Dtype,
+        offset: usize,
+    ) -> Result<Array> {
+        let bytes = shape::checked_num_elements(&shape)
+            .and_then(|n| n.checked_mul(dtype.size()))
+            .ok_or_else(|| Error::invalid("array", format!("shape {shape:?} is too large")))?;
+        buffer::check_range("array", buffer.nbytes(), offset, bytes)?;
+        if !offset.is_multiple_of(dtype.size()) {
+            return Err(Error::invalid("array", format!("offset {offset} is not aligned to {dtype}")));
+        }
+        let layout = Layout { offset, ..Layout::row_major(&shape) };
+        Ok(Self::with_data(shape, dtype, Data { buffer, layout }))
+    }
+
+    /// An evaluated array.
+    pub(crate) fn with_data(shape: Shape, dtype: Dtype, data: Data) -> Array {
+        Array(Arc::new(Inner { shape, dtype, node: Mutex::new(None), data: OnceLock::from(data) }))
+    }
+
+    /// A lazy array: the result of `primitive` on `inputs`.
+    pub(crate) fn lazy(
+        shape: Shape,
+        dtype: Dtype,
+        primitive: Primitive,
+        stream: Stream,
+        inputs: Inputs,
+    ) -> Array {
+        let node = Arc::new(Node::new(primitive, stream, inputs));
+        Self::of_node(shape, dtype, node)
+    }
+
+    /// The lazy results of a primitive with several outputs.
+    pub(crate) fn lazy_many(
+        outputs: Vec<(Shape, Dtype)>,
+        primitive: Primitive,
+        stream: Stream,
+        inputs: Inputs,
+    ) -> Vec<Array> {
+        let node = Arc::new(Node::new(primitive, stream, inputs));
+        let arrays: Vec<Array> =
+            outputs.into_iter().map(|(s, d)| Self::of_node(s, d, node.clone())).collect();
+        let siblings = arrays
+            .iter()
+            .map(|a| Sibling {
+                shape: a.0.shape.clone(),
+                dtype: a.0.dtype,
+                array: Arc::downgrade(&a.0),
+            })
+            .collect();
+        // A new node has no siblings yet.
+        let _ = node.siblings.set(siblings);
+        arrays
+    }
+
+    pub(crate) fn of_node(shape: Shape, dtype: Dtype, node: Arc<Node>) -> Array {
+        Array(Arc::new(Inner { shape, dtype, node: Mutex::new(Some(node)), data: OnceLock::new() }))
+    }
+
+    /// Sizes of the axes.
+    pub fn shape(&self) -> &[usize] {
+        &self.0.shape
+    }
+
+    /// Size of an axis; negative axes count from the end.
+    ///
+    /// # Panics
+    /// When there is no such axis.
+    pub fn dim(&self, axis: isize) -> usize {
+        let axis = if axis < 0 { axis + self.ndim() as isize } else { axis };
+        self.0.shape[axis as usize]
+    }
+
+    /// Element type.
+    pub fn dtype(&self) -> Dtype {
+        self.0.dtype
+    }
+
+    /// Number of axes.
+    pub fn ndim(&self) -> usize {
+        self.0.shape.len()
+    }
+
+    /// Number of elements.
+    pub fn size(&self) -> usize {
+        shape::num_elements(&self.0.shape)
+    }
+
+    /// Bytes of the elements.
+    pub fn nbytes(&self) -> usize {
+        self.size() * self.dtype().size()
+    }
+
+    /// How the array is computed, until it is evaluated.
+    pub fn node(&self) -> Option<Arc<Node>> {
+        self.0.node.lock().clone()
+    }
+
+    pub(crate) fn take_node(&self) -> Option<Arc<Node>> {
+        self.0.node.lock().take()
+    }
+
+    /// Makes an array lazy again whose evaluation failed.
+    pub(crate) fn restore_node(&self, node: Arc<Node>) {
+        *self.0.node.lock() = Some(node);
+    }
+
+    /// Buffer and layout, once evaluation has reached the array.
+    pub fn data(&self) -> Option<&Data> {
+        self.0.data.get()
+    }
+
+    /// Buffer and layout of an input: for backends, to whom core gives evaluated inputs only.
+    ///
+    /// # Panics
+    /// When the array was not evaluated.
+    pub fn evaluated(&self) -> &Data {
+        self.data().expect("inputs are evaluated before their users")
+    }
+
+    pub(crate) fn set_data(&self, data: Data) {
+        let _ = self.0.data.set(data);
+    }
+
+    /// Whether the contents can be read without waiting.
+    pub fn is_available(&self) -> bool {
+        self.data().is_some_and(|d| d.buffer.written().reached())
+    }
+
+    /// Whether a result of `nbytes` on `stream` may take over this input's memory: only the node
+    /// being evaluated still refers to it. Core calls backends with inputs that they alone hold.
+    pub fn is_donatable(&self, nbytes: usize, stream: Stream) -> bool {
+        Arc::strong_count(&self.0) == 1
+            && self.data().is_some_and(|d| d.buffer.is_donatable(nbytes, stream))
+    }
+
+    /// Computes the contents and waits for them.
+    ///
+    /// # Errors
+    /// What went wrong while computing them.
+    pub fn eval(&self) -> Result<()> {
+        eval(&[self])
+    }
+
+    /// The elements in row-major order.
+    ///
+    /// # Errors
+    /// When `T` is not the dtype's type, or evaluation fails.
+    pub fn to_vec<T: Element>(&self) -> Result<Vec<T>> {
+        if T::DTYPE != self.dtype() {
+            let message = format!("array is {} but {} was asked for", self.dtype(), T::DTYPE);
+            return Err(Error::invalid("to_vec", message));
+        }
+        self.with_host_bytes(|bytes, layout| {
+            let source: &[T] = bytemuck::cast_slice(bytes);
+            gather_row_major(source, self.shape(), layout)
+        })
+    }
+
+    /// The elements' bytes in row-major order, little endian.
+    ///
+    /// # Errors
+    /// When evaluation fails.
+    pub fn to_bytes(&self) -> Result<Vec<u8>> {
+        dispatch_dtype!(self.dtype(), T => {
+            Ok(bytemuck::cast_slice(&self.to_vec::<T>()?).to_vec())
+        })
+    }
+
+    /// The only element.
+    ///
+    /// # Errors
+    /// When there is not exactly one, `T` is not the dtype's type, or evaluation fails.
+    pub fn item<T: Element>(&self) -> Result<T> {
+        match self.to_vec::<T>()?.as_slice() {
+            [value] => Ok(*value),
+            _ => Err(Error::invalid("item", "item can only be called on arrays of size 1")),
+        }
+    }
+
+    /// Evaluates and hands the host's bytes of the buffer, from the first element's buffer start
+    /// on, with the layout to `f`.
+    fn with_host_bytes<R>(&self, f: impl FnOnce(&[u8], &Layout) -> R) -> Result<R> {
+        self.eval()?;
+        let data = self.evaluated();
+        data.buffer.to_host()?.wait()?;
+        let bytes = data.buffer.read();
+        // Whole elements only: a view's offset is a multiple of the element size.
+        let whole = bytes.len() / self.dtype().size() * self.dtype().size();
+        Ok(f(&bytes[..whole], &data.layout))
+    }
+
+    /// Takes the inputs out of an array nobody else refers to; see [`crate::graph::free`].
+    pub(crate) fn into_exclusive_inputs(self) -> Inputs {
+        let Some(mut inner) = Arc::into_inner(self.0) else { return Inputs::new() };
+        let node = inner.node.get_mut().take().and_then(Arc::into_inner);
+        node.map(|mut node| std::mem::take(&mut node.inputs)).unwrap_or_default()
+    }
+}
+
+/// Copies strided elements into row-major order.
+fn gather_row_major<T: Copy>(source: &[T], shape: &[usize], layout: &Layout) -> Vec<T> {
+    let first = layout.offset / size_of::<T>();
+    let size = shape::num_elements(shape);
+    if layout.flags.row_contiguous || size <= 1 {
+        return source[first..first + size].to_vec();
+    }
+    let mut out = Vec::with_capacity(size);
+    let mut index = vec![0usize; shape.len()];
+    let mut at = first as isize;
+    for _ in 0..size {
+        out.push(source[at as usize]);
+        for axis in (0..shape.len()).rev() {
+            index[axis] += 1;
+            at += layout.strides[axis];
+            if index[axis] < shape[axis] {
+                break;
+            }
+            at -= layout.strides[axis] * shape[axis] as isize;
+            index[axis] = 0;
+        }
+    }
+    out
+}
+
+/// Conversion of a constant to an element type, as a C cast does it.
+pub trait FromF64 {
+    /// The value as this type.
+    fn from_f64(value: f64) -> Self;
+}
+
+macro_rules! from_f64 {
+    ($($t:ty: $v:ident => $e:expr),* $(,)?) => {$(
+        impl FromF64 for $t {
+            fn from_f64($v: f64) -> Self { $e }
+        }
+    )*};
+}
+
+from_f64! {
+    crate::dtype::Bool8: v => (v != 0.0).into(),
+    u8: v => v as i64 as u8,
+    u16: v => v as i64 as u16,
+    u32: v => v as i64 as u32,
+    u64: v => if v < 0.0 { v as i64 as u64 } else { v as u64 },
+    i8: v => v as i64 as i8,
+    i16: v => v as i64 as i16,
+    i32: v => v as i64 as i32,
+    i64: v => v as i64,
+    crate::f16: v => crate::f16::from_f64(v),
+    crate::bf16: v => crate::bf16::from_f64(v),
+    f32: v => v as f32,
+    f64: v => v,
+    crate::Complex: v => crate::Complex::new(v as f32, 0.0),
+}

@@ -1,0 +1,181 @@
+//! What a backend is to core: one small trait, and the registry of the two backends.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use once_cell::sync::OnceCell;
+
+use crate::{
+    Array, Dtype, Error, Result, Shape,
+    array::Data,
+    buffer::BufferRef,
+    clock::{Clock, Tick},
+    primitives::Primitive,
+    stream::{Device, DeviceType, Stream},
+};
+
+/// One output of a primitive, to be filled by the backend.
+pub struct Output {
+    /// Its shape.
+    pub shape: Shape,
+    /// Its dtype.
+    pub dtype: Dtype,
+    /// Buffer and layout; the backend sets it while encoding, before the work has run.
+    pub data: Option<Data>,
+}
+
+impl Output {
+    /// Elements of the output.
+    pub fn size(&self) -> usize {
+        crate::shape::num_elements(&self.shape)
+    }
+
+    /// Bytes of the output when dense.
+    pub fn nbytes(&self) -> usize {
+        self.size() * self.dtype.size()
+    }
+}
+
+/// A value of a device's description.
+#[derive(Debug, Clone, PartialEq)]
+pub enum InfoValue {
+    /// Text, such as a name.
+    Text(String),
+    /// A number, such as bytes.
+    Number(u64),
+}
+
+/// Description of a device, by key; MLX's `device_info`.
+pub type DeviceInfo = BTreeMap<&'static str, InfoValue>;
+
+/// Whether a backend runs a primitive itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Support {
+    /// A kernel of its own.
+    Native,
+    /// Runs elsewhere for the time being, for this reason.
+    Fallback(&'static str),
+    /// Refused, for this reason.
+    Refused(&'static str),
+}
+
+/// A device family that evaluates primitives.
+///
+/// `eval` encodes and returns; the work runs later, in the order of its stream. Core has made
+/// every input's data known before, has waited (on the stream, not on the thread) for inputs of
+/// other streams, and notes the ticks of inputs and outputs afterwards.
+pub trait Backend: Send + Sync {
+    /// Short name: `cpu`, `vulkan`.
+    fn name(&self) -> &'static str;
+
+    /// Which devices this backend serves.
+    fn device_type(&self) -> DeviceType;
+
+    /// Number of usable devices.
+    fn device_count(&self) -> usize;
+
+    /// Description of a device.
+    ///
+    /// # Errors
+    /// When there is no such device.
+    fn device_info(&self, index: u32) -> Result<DeviceInfo>;
+
+    /// Whether this backend runs `primitive` on inputs of `dtype`.
+    fn support(&self, primitive: &Primitive, dtype: Dtype) -> Support;
+
+    /// Prepares a stream and returns its clock.
+    ///
+    /// # Errors
+    /// When the device fails.
+    fn new_stream(&self, stream: Stream) -> Result<Arc<dyn Clock>>;
+
+    /// Encodes `primitive` on `stream` and sets the outputs' data.
+    ///
+    /// # Errors
+    /// When the backend refuses the operation, or memory or the device fails.
+    fn eval(
+        &self,
+        stream: Stream,
+        primitive: &Primitive,
+        inputs: &[Array],
+        outputs: &mut [Output],
+    ) -> Result<()>;
+
+    /// The tick that will be reached when everything encoded on `stream` so far has run.
+    fn tick(&self, stream: Stream) -> Tick;
+
+    /// Encodes that later work of `stream` starts only after `tick`, a point of another stream
+    /// whose work was already handed over.
+    ///
+    /// # Errors
+    /// When the device fails.
+    fn wait(&self, stream: Stream, tick: Tick) -> Result<()>;
+
+    /// Hands what is encoded on `stream` over to the device. Does not wait.
+    ///
+    /// # Errors
+    /// When the device fails.
+    fn finalize(&self, stream: Stream) -> Result<()>;
+
+    /// Encodes a copy of a buffer's device contents to its host copy; see [`BufferRef::to_host`].
+    /// The backend adds the host copy where there is none, notes the copy as the buffer's last
+    /// write, says that both copies are current, and hands the work over.
+    ///
+    /// # Errors
+    /// When the device fails.
+    fn to_host(&self, buffer: &BufferRef) -> Result<Tick>;
+}
+
+static CPU: OnceCell<Arc<dyn Backend>> = OnceCell::new();
+static GPU: OnceCell<Arc<dyn Backend>> = OnceCell::new();
+
+/// Installs a backend for its device type. The first one stays.
+pub fn install(backend: Arc<dyn Backend>) {
+    let slot = match backend.device_type() {
+        DeviceType::Cpu => &CPU,
+        DeviceType::Gpu => &GPU,
+    };
+    let _ = slot.set(backend);
+}
+
+/// The backend that serves `device`.
+///
+/// # Errors
+/// When there is none, or it has no device of that index.
+pub fn backend_for(device: Device) -> Result<&'static Arc<dyn Backend>> {
+    let backend = match device.kind {
+        DeviceType::Cpu => CPU.get(),
+        DeviceType::Gpu => GPU.get(),
+    };
+    match backend {
+        Some(b) if (device.index as usize) < b.device_count() => Ok(b),
+        _ => Err(Error::device("device", unavailable(device))),
+    }
+}
+
+fn unavailable(device: Device) -> String {
+    match device.kind {
+        DeviceType::Cpu => format!("{device} is not available: no CPU backend is installed"),
+        DeviceType::Gpu => format!(
+            "{device} is not available: no usable Vulkan device (see `mlx-lm devices`; a software \
+             device needs MLX_VK_ALLOW_SOFTWARE=1)"
+        ),
+    }
+}
+
+/// The GPU backend.
+///
+/// # Errors
+/// When none is installed.
+pub fn gpu() -> Result<&'static Arc<dyn Backend>> {
+    backend_for(Device::GPU)
+}
+
+/// Whether any device of this kind is usable.
+pub fn is_available(kind: DeviceType) -> bool {
+    backend_for(Device { kind, index: 0 }).is_ok()
+}
+
+/// The GPU if there is a usable one, else the CPU.
+pub(crate) fn preferred_device() -> Device {
+    if is_available(DeviceType::Gpu) { Device::GPU } else { Device::CPU }
+}

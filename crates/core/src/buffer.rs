@@ -1,0 +1,318 @@
+//! The memory behind arrays: a host copy, a device copy, or both, and who last touched them.
+//!
+//! A [`Buffer`] counts its owners apart from those who only keep its memory alive
+//! ([`BufferRef`]): work in flight must not look like an owner, or nothing would ever be donated.
+//! What protects memory that work in flight still uses is not a reference but the buffer's
+//! [`Tick`]s: the last write and the last read of every stream.
+
+use std::{
+    any::Any,
+    sync::{
+        Arc, OnceLock,
+        atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering::*},
+    },
+};
+
+use parking_lot::{
+    MappedRwLockReadGuard, MappedRwLockWriteGuard, Mutex, RwLock, RwLockReadGuard,
+    RwLockWriteGuard,
+};
+use smallvec::SmallVec;
+
+use crate::{Error, Result, Stream, backend, clock::Tick, host::HostVec};
+
+/// Bytes that the host can reach.
+pub trait HostMemory: Send + Sync {
+    /// The bytes.
+    fn bytes(&self) -> &[u8];
+    /// The bytes for writing; `None` for read-only memory such as a mapped file.
+    fn bytes_mut(&mut self) -> Option<&mut [u8]>;
+}
+
+/// A device's copy of a buffer. Dropping it gives the memory back to the device's pool.
+pub trait DeviceMemory: Send + Sync {
+    /// Where kernels find the first byte.
+    fn address(&self) -> u64;
+    /// The concrete type, for the backend that made it.
+    fn as_any(&self) -> &dyn Any;
+    /// Tells the memory, before it is dropped, which ticks its users still run towards.
+    fn retire(&mut self, ticks: &[Tick]);
+}
+
+/// Which copies of a buffer hold its contents.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Current {
+    /// Only the host copy.
+    Host = 1,
+    /// Only the device copy.
+    Device = 2,
+    /// Both copies, or the one that host and device share.
+    Both = 3,
+}
+
+struct Inner {
+    nbytes: usize,
+    owners: AtomicUsize,
+    host: RwLock<Option<Box<dyn HostMemory>>>,
+    device: OnceLock<Box<dyn DeviceMemory>>,
+    /// Host and device address the same memory: there is nothing to copy, ever.
+    shared: bool,
+    current: AtomicU8,
+    written: AtomicU64,
+    /// The last read of each stream; at most one entry per stream.
+    reads: Mutex<SmallVec<[Tick; 2]>>,
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        if let Some(device) = self.device.get_mut() {
+            let mut ticks: SmallVec<[Tick; 4]> = std::mem::take(self.reads.get_mut())
+                .into_iter()
+                .collect();
+            ticks.push(Tick::unpack(*self.written.get_mut()));
+            device.retire(&ticks);
+        }
+    }
+}
+
+/// An owner of memory: what an array holds.
+pub struct Buffer(BufferRef);
+
+/// Keeps a buffer's memory alive without owning it: what work in flight holds.
+#[derive(Clone)]
+pub struct BufferRef(Arc<Inner>);
+
+impl Clone for Buffer {
+    fn clone(&self) -> Self {
+        self.0.0.owners.fetch_add(1, Relaxed);
+        Buffer(self.0.clone())
+    }
+}
+
+impl Drop for Buffer {
+    fn drop(&mut self) {
+        self.0.0.owners.fetch_sub(1, Release);
+    }
+}
+
+impl std::ops::Deref for Buffer {
+    type Target = BufferRef;
+
+    fn deref(&self) -> &BufferRef {
+        &self.0
+    }
+}
+
+impl std::fmt::Debug for BufferRef {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Buffer({} bytes, {:?})", self.nbytes(), self.current())
+    }
+}
+
+impl Buffer {
+    fn new(
+        nbytes: usize,
+        host: Option<Box<dyn HostMemory>>,
+        device: Option<Box<dyn DeviceMemory>>,
+        current: Current,
+        shared: bool,
+    ) -> Self {
+        Buffer(BufferRef(Arc::new(Inner {
+            nbytes,
+            owners: AtomicUsize::new(1),
+            host: RwLock::new(host),
+            device: device.map_or_else(OnceLock::new, OnceLock::from),
+            shared,
+            current: AtomicU8::new(current as u8),
+            written: AtomicU64::new(0),
+            reads: Mutex::default(),
+        })))
+    }
+
+    /// A buffer in host memory.
+    pub fn from_host(memory: impl HostMemory + 'static) -> Self {
+        let nbytes = memory.bytes().len();
+        Self::new(nbytes, Some(Box::new(memory)), None, Current::Host, false)
+    }
+
+    /// A buffer in device memory that the host cannot reach.
+    pub fn from_device(nbytes: usize, memory: Box<dyn DeviceMemory>) -> Self {
+        Self::new(nbytes, None, Some(memory), Current::Device, false)
+    }
+
+    /// A buffer whose memory host and device share: `host` and `device` are the same bytes.
+    pub fn from_shared(
+        nbytes: usize,
+        host: Box<dyn HostMemory>,
+        device: Box<dyn DeviceMemory>,
+    ) -> Self {
+        Self::new(nbytes, Some(host), Some(device), Current::Both, true)
+    }
+
+    /// Whether a result of `nbytes` on `stream` may take this memory over: nobody else owns it,
+    /// it is not much larger (MLX's rule: 16 KiB), and no other stream still uses it.
+    pub fn is_donatable(&self, nbytes: usize, stream: Stream) -> bool {
+        let inner = &*self.0.0;
+        inner.owners.load(Acquire) == 1
+            && inner.nbytes >= nbytes
+            && inner.nbytes <= nbytes + 16384
+            && self.used_only_by(stream)
+    }
+
+    /// Number of owners.
+    pub fn owners(&self) -> usize {
+        self.0.0.owners.load(Acquire)
+    }
+
+    fn used_only_by(&self, stream: Stream) -> bool {
+        let own = |tick: &Tick| tick.stream == stream.index || tick.reached();
+        own(&self.written()) && self.0.0.reads.lock().iter().all(own)
+    }
+}
+
+impl BufferRef {
+    /// Bytes of the buffer.
+    pub fn nbytes(&self) -> usize {
+        self.0.nbytes
+    }
+
+    /// Which copies hold the contents, once the last write is done.
+    pub fn current(&self) -> Current {
+        match self.0.current.load(Acquire) {
+            1 => Current::Host,
+            2 => Current::Device,
+            _ => Current::Both,
+        }
+    }
+
+    /// For backends: says which copies hold the contents from the work on that is encoded now.
+    /// Without effect where host and device share the memory.
+    pub fn set_current(&self, current: Current) {
+        if !self.0.shared {
+            self.0.current.store(current as u8, Release);
+        }
+    }
+
+    /// The device copy, if there is one.
+    pub fn device(&self) -> Option<&dyn DeviceMemory> {
+        self.0.device.get().map(|d| &**d)
+    }
+
+    /// For backends: adds a device copy; its contents are not current until said so.
+    /// Returns the device copy, which is another's if two threads added one at once.
+    pub fn add_device(&self, memory: Box<dyn DeviceMemory>) -> &dyn DeviceMemory {
+        &**self.0.device.get_or_init(|| memory)
+    }
+
+    /// Whether host and device address the same memory.
+    pub fn is_shared(&self) -> bool {
+        self.0.shared
+    }
+
+    /// Whether there is a host copy, current or not.
+    pub fn has_host(&self) -> bool {
+        self.0.host.read().is_some()
+    }
+
+    /// For backends: adds host memory to a buffer that has none (to read a device copy back).
+    pub fn add_host(&self, memory: impl HostMemory + 'static) {
+        let mut host = self.0.host.write();
+        if host.is_none() {
+            *host = Some(Box::new(memory));
+        }
+    }
+
+    /// The host copy's bytes. The caller has waited for [`BufferRef::written`].
+    ///
+    /// # Panics
+    /// When there is no host copy: [`BufferRef::to_host`] was not called.
+    pub fn read(&self) -> MappedRwLockReadGuard<'_, [u8]> {
+        RwLockReadGuard::map(self.0.host.read(), |host| {
+            host.as_ref().expect("buffer was made host-current").bytes()
+        })
+    }
+
+    /// The host copy's bytes for writing.
+    ///
+    /// # Panics
+    /// When there is no host copy or it is read-only; outputs of operations never are.
+    pub fn write(&self) -> MappedRwLockWriteGuard<'_, [u8]> {
+        RwLockWriteGuard::map(self.0.host.write(), |host| {
+            host.as_mut().and_then(|h| h.bytes_mut()).expect("buffer has writable host memory")
+        })
+    }
+
+    /// Whether the host copy exists and may be written.
+    pub fn is_host_writable(&self) -> bool {
+        self.0.host.write().as_mut().is_some_and(|h| h.bytes_mut().is_some())
+    }
+
+    /// Makes sure that the host copy is current once the returned tick is reached, by asking the
+    /// device that holds the contents to copy them back. Encodes only; does not wait.
+    ///
+    /// # Errors
+    /// When the device fails.
+    pub fn to_host(&self) -> Result<Tick> {
+        match self.current() {
+            Current::Host | Current::Both => Ok(self.written()),
+            Current::Device => backend::gpu()?.to_host(self),
+        }
+    }
+
+    /// The last write.
+    pub fn written(&self) -> Tick {
+        Tick::unpack(self.0.written.load(Acquire))
+    }
+
+    /// Records that work up to `tick` writes the buffer.
+    pub fn note_write(&self, tick: Tick) {
+        self.0.written.store(tick.pack(), Release);
+    }
+
+    /// Records that work up to `tick` reads the buffer.
+    pub fn note_read(&self, tick: Tick) {
+        let mut reads = self.0.reads.lock();
+        match reads.iter_mut().find(|t| t.stream == tick.stream) {
+            Some(last) => *last = tick,
+            None => {
+                reads.retain(|t| !t.reached());
+                reads.push(tick);
+            }
+        }
+    }
+
+    /// The last read of each stream that may still run.
+    pub fn reads(&self) -> SmallVec<[Tick; 2]> {
+        self.0.reads.lock().clone()
+    }
+
+    /// Whether both refer to the same buffer.
+    pub fn same(&self, other: &BufferRef) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+
+    /// A number that names the buffer while it lives.
+    pub fn id(&self) -> usize {
+        Arc::as_ptr(&self.0) as usize
+    }
+}
+
+/// Allocates `nbytes` of host memory from the host cache. The contents are unspecified bytes.
+///
+/// # Errors
+/// When the system has no memory left.
+pub fn host_buffer(nbytes: usize) -> Result<Buffer> {
+    Ok(Buffer::from_host(HostVec::new(nbytes)?))
+}
+
+/// Checks that a byte range lies in a buffer; loaders and views use it.
+///
+/// # Errors
+/// When it does not.
+pub fn check_range(op: &'static str, nbytes: usize, offset: usize, len: usize) -> Result<()> {
+    match offset.checked_add(len) {
+        Some(end) if end <= nbytes => Ok(()),
+        _ => Err(Error::invalid(op, format!("bytes {offset}+{len} are past the end {nbytes}"))),
+    }
+}

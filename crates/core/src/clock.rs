@@ -1,0 +1,78 @@
+//! Each stream has a clock: a counter that only grows. Events, fences, reuse of memory and
+//! `synchronize` are all values on it.
+
+use std::sync::Arc;
+
+use parking_lot::RwLock;
+
+use crate::{Result, Stream};
+
+/// The counter of one stream, advanced by its backend when a batch of work has finished.
+pub trait Clock: Send + Sync {
+    /// The largest value reached so far. Does not block.
+    fn now(&self) -> u64;
+
+    /// Blocks until `value` is reached.
+    ///
+    /// # Errors
+    /// What went wrong on the stream before it reached `value`.
+    fn wait(&self, value: u64) -> Result<()>;
+
+    /// Runs `then` once `value` is reached (or the stream has failed): on this thread if it
+    /// already is, else on the thread that reaches it.
+    fn when_reached(&self, value: u64, then: Box<dyn FnOnce() + Send>);
+}
+
+/// A point on a stream's clock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Tick {
+    /// Index of the stream.
+    pub stream: u16,
+    /// Value on its clock; 48 bits.
+    pub value: u64,
+}
+
+static CLOCKS: RwLock<Vec<Arc<dyn Clock>>> = RwLock::new(Vec::new());
+
+/// Files the clock of a new stream. Streams are created in the order of their indices.
+pub(crate) fn register(stream: Stream, clock: Arc<dyn Clock>) {
+    let mut clocks = CLOCKS.write();
+    debug_assert_eq!(clocks.len(), stream.index as usize);
+    clocks.push(clock);
+}
+
+/// The clock of a stream.
+pub fn clock(stream: u16) -> Arc<dyn Clock> {
+    CLOCKS.read()[stream as usize].clone()
+}
+
+impl Tick {
+    /// Before any work: always reached.
+    pub const START: Tick = Tick { stream: 0, value: 0 };
+
+    /// The 64 bits that a buffer stores: stream in the upper 16, value in the lower 48.
+    pub(crate) fn pack(self) -> u64 {
+        (self.stream as u64) << 48 | self.value
+    }
+
+    /// Undoes [`Tick::pack`].
+    pub(crate) fn unpack(bits: u64) -> Tick {
+        Tick { stream: (bits >> 48) as u16, value: bits & ((1 << 48) - 1) }
+    }
+
+    /// Whether the work up to this point has finished.
+    pub fn reached(self) -> bool {
+        self.value == 0 || CLOCKS.read()[self.stream as usize].now() >= self.value
+    }
+
+    /// Blocks until the work up to this point has finished.
+    ///
+    /// # Errors
+    /// What went wrong on the stream.
+    pub fn wait(self) -> Result<()> {
+        if self.value == 0 {
+            return Ok(());
+        }
+        clock(self.stream).wait(self.value)
+    }
+}

@@ -1,0 +1,194 @@
+//! Fused operations: MLX's `mx.fast`.
+
+use crate::{
+    Array, Dtype, Error, Result, Shape,
+    graph::Inputs,
+    ops::{self, astype, broadcast_shape, broadcast_to},
+    primitives::{AttentionMask, Primitive, Rope},
+};
+
+fn floating(op: &'static str, arrays: &[&Array]) -> Result<Dtype> {
+    let dtype = arrays.iter().map(|a| a.dtype()).reduce(Dtype::promote).expect("not empty");
+    match dtype.is_floating() {
+        true => Ok(dtype),
+        false => Err(Error::invalid(op, format!("Received unsupported type {dtype}."))),
+    }
+}
+
+/// A weight or bias of the last axis' size; `default` as a scalar where there is none.
+fn parameter(
+    op: &'static str,
+    what: &str,
+    x: &Array,
+    given: Option<&Array>,
+    default: f64,
+) -> Result<Array> {
+    let Some(array) = given else { return Array::scalar_of(default, x.dtype()) };
+    if array.shape() != [x.dim(-1)] {
+        let message = format!("{what} must have shape ({},) but has shape {:?}.", x.dim(-1), array.shape());
+        return Err(Error::invalid(op, message));
+    }
+    astype(array, x.dtype())
+}
+
+fn at_least_one_axis(op: &'static str, x: &Array) -> Result<()> {
+    match x.ndim() {
+        0 => Err(Error::invalid(op, "Input must have at least 1 dimension but got input with 0 dimensions.")),
+        _ => Ok(()),
+    }
+}
+
+/// Root-mean-square normalization over the last axis: `x / √(mean(x²) + eps) * weight`,
+/// accumulated in float32.
+///
+/// # Errors
+/// When `x` is a scalar or not floating, or the weight's shape does not fit.
+pub fn rms_norm(x: &Array, weight: Option<&Array>, eps: f32) -> Result<Array> {
+    at_least_one_axis("rms_norm", x)?;
+    let dtype = floating("rms_norm", &[x])?;
+    let out = weight.map_or(dtype, |w| dtype.promote(w.dtype()));
+    let x = astype(x, floating("rms_norm", &[x, weight.unwrap_or(x)])?)?;
+    let weight = parameter("rms_norm", "(*weight)", &x, weight, 1.0)?;
+    ops::node(x.shape(), out, Primitive::RmsNorm { eps }, [x.clone(), weight])
+}
+
+/// Layer normalization over the last axis, accumulated in float32.
+///
+/// # Errors
+/// When `x` is a scalar or not floating, or a parameter's shape does not fit.
+pub fn layer_norm(
+    x: &Array,
+    weight: Option<&Array>,
+    bias: Option<&Array>,
+    eps: f32,
+) -> Result<Array> {
+    at_least_one_axis("layer_norm", x)?;
+    let dtype = floating("layer_norm", &[x, weight.unwrap_or(x), bias.unwrap_or(x)])?;
+    let x = astype(x, dtype)?;
+    let weight = parameter("layer_norm", "weight", &x, weight, 1.0)?;
+    let bias = parameter("layer_norm", "bias", &x, bias, 0.0)?;
+    ops::node(x.shape(), dtype, Primitive::LayerNorm { eps }, [x.clone(), weight, bias])
+}
+
+/// Rotary position embedding of the first `dims` features of `x` (batch, …, positions,
+/// features). Row `t` has position `offset + t`, scaled by `scale`; frequencies are
+/// `base^(-2i/dims)` or `1 / freqs[i]`. `offset` is an integer scalar or one per batch.
+///
+/// # Errors
+/// When `x` has fewer than three axes, `dims` is odd or too large, not exactly one of `base` and
+/// `freqs` is given, or a shape does not fit.
+pub fn rope(
+    x: &Array,
+    dims: usize,
+    traditional: bool,
+    base: Option<f32>,
+    scale: f32,
+    offset: impl ops::Operand,
+    freqs: Option<&Array>,
+) -> Result<Array> {
+    let invalid = |message: String| Err(Error::invalid("rope", message));
+    if x.ndim() < 3 {
+        return invalid(format!("Input must have at least 3 dimensions but got input with {} dimensions.", x.ndim()));
+    }
+    if dims % 2 != 0 || dims > x.dim(-1) {
+        return invalid(format!("dims {dims} must be even and at most {}.", x.dim(-1)));
+    }
+    if base.is_some() == freqs.is_some() {
+        return invalid("Only one of base or freqs can have a value.".into());
+    }
+    floating("rope", &[x])?;
+    let offset = offset.to_array(Some(Dtype::Int32))?;
+    if !offset.dtype().is_integer() || offset.ndim() > 1 || (offset.ndim() == 1 && offset.size() != 1 && offset.size() != x.dim(0)) {
+        return invalid(format!("offset must be an integer scalar or a vector of {} integers but has shape {:?} and type {}.", x.dim(0), offset.shape(), offset.dtype()));
+    }
+    let mut inputs: Inputs = [x.clone(), astype(&offset, Dtype::Int32)?].into_iter().collect();
+    if let Some(freqs) = freqs {
+        if freqs.shape() != [dims / 2] {
+            return invalid(format!("freqs must have shape ({},) but has shape {:?}.", dims / 2, freqs.shape()));
+        }
+        inputs.push(astype(freqs, Dtype::Float32)?);
+    }
+    let rope = Rope { dims, traditional, base, scale };
+    ops::node(x.shape(), x.dtype(), Primitive::Rope(rope), inputs)
+}
+
+/// Mask of [`scaled_dot_product_attention`].
+#[derive(Clone, Copy)]
+pub enum Mask<'a> {
+    /// No mask.
+    None,
+    /// Query `i` of `n` sees keys up to `i + keys - n`.
+    Causal,
+    /// Bool (true is kept) or additive; broadcasts to (batch, heads, n, keys).
+    Array(&'a Array),
+}
+
+/// `softmax(scale * q kᵀ + mask) v` per head, in float32 inside. Queries (batch, heads, n, d),
+/// keys (batch, kv heads, m, d), values (batch, kv heads, m, dv); groups of query heads share a
+/// key/value head.
+///
+/// # Errors
+/// When shapes or dtypes do not fit together.
+pub fn scaled_dot_product_attention(
+    q: &Array,
+    k: &Array,
+    v: &Array,
+    scale: f32,
+    mask: Mask<'_>,
+) -> Result<Array> {
+    let op = "scaled_dot_product_attention";
+    check_attention(op, q, k, v)?;
+    let dtype = floating(op, &[q, k, v])?;
+    let mut inputs: Inputs =
+        [astype(q, dtype)?, astype(k, dtype)?, astype(v, dtype)?].into_iter().collect();
+    let kind = match mask {
+        Mask::None => AttentionMask::None,
+        Mask::Causal => AttentionMask::Causal,
+        Mask::Array(mask) => {
+            inputs.push(attention_mask(op, mask, q, k, dtype)?);
+            AttentionMask::Array
+        }
+    };
+    let mut shape = Shape::from(q.shape());
+    shape[3] = v.dim(3);
+    let primitive = Primitive::ScaledDotProductAttention { scale, mask: kind };
+    ops::node(shape, dtype, primitive, inputs)
+}
+
+fn check_attention(op: &'static str, q: &Array, k: &Array, v: &Array) -> Result<()> {
+    let shapes = || format!("q {:?}, k {:?}, v {:?}", q.shape(), k.shape(), v.shape());
+    if [q, k, v].iter().any(|a| a.ndim() != 4) {
+        return Err(Error::invalid(op, format!("Inputs must have 4 dimensions: {}.", shapes())));
+    }
+    let fits = q.dim(0) == k.dim(0)
+        && k.shape()[..3] == v.shape()[..3]
+        && q.dim(3) == k.dim(3)
+        && k.dim(1) != 0
+        && q.dim(1).is_multiple_of(k.dim(1));
+    if !fits {
+        return Err(Error::invalid(op, format!("Mismatching shapes, or n_heads not a multiple of n_kv_heads: {}.", shapes())));
+    }
+    Ok(())
+}
+
+/// Broadcasts the mask to the scores' shape; additive masks take the result's dtype.
+fn attention_mask(
+    op: &'static str,
+    mask: &Array,
+    q: &Array,
+    k: &Array,
+    dtype: Dtype,
+) -> Result<Array> {
+    let scores = [q.dim(0), q.dim(1), q.dim(2), k.dim(2)];
+    let additive = mask.dtype() != Dtype::Bool;
+    if additive && mask.dtype().promote(dtype) != dtype {
+        let message = format!("Mask type must promote to output type {dtype} but is {}.", mask.dtype());
+        return Err(Error::invalid(op, message));
+    }
+    if broadcast_shape(op, mask.shape(), &scores)?.as_slice() != scores {
+        let message = format!("Mask with shape {:?} is not broadcastable to {scores:?}.", mask.shape());
+        return Err(Error::invalid(op, message));
+    }
+    let mask = if additive { astype(mask, dtype)? } else { mask.clone() };
+    broadcast_to(&mask, &scores)
+}

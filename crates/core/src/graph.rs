@@ -1,0 +1,76 @@
+//! Nodes of the graph and how they are freed.
+
+use std::sync::{
+    Arc, OnceLock, Weak,
+    atomic::{AtomicU64, Ordering::Relaxed},
+};
+
+use smallvec::SmallVec;
+
+use crate::{
+    Array, Dtype, Shape, Stream,
+    array::Inner,
+    primitives::Primitive,
+};
+
+/// Inputs of a node.
+pub type Inputs = SmallVec<[Array; 3]>;
+
+/// A primitive applied to inputs on a stream; shared by all of its outputs.
+pub struct Node {
+    /// What it computes.
+    pub primitive: Primitive,
+    /// Where it runs.
+    pub stream: Stream,
+    /// What it reads.
+    pub inputs: Inputs,
+    /// The outputs of a node that has several; empty for a node with one.
+    pub(crate) siblings: OnceLock<Vec<Sibling>>,
+    visit: AtomicU64,
+}
+
+/// One of several outputs. The array itself may be gone while another one lives.
+pub(crate) struct Sibling {
+    pub(crate) shape: Shape,
+    pub(crate) dtype: Dtype,
+    pub(crate) array: Weak<Inner>,
+}
+
+impl Node {
+    pub(crate) fn new(primitive: Primitive, stream: Stream, inputs: Inputs) -> Self {
+        Node { primitive, stream, inputs, siblings: OnceLock::new(), visit: AtomicU64::new(0) }
+    }
+
+    /// The evaluator's count of parents still to be placed, if it was set in this `epoch`.
+    /// Only one evaluation runs at a time.
+    pub(crate) fn degree(&self, epoch: u32) -> Option<u32> {
+        let bits = self.visit.load(Relaxed);
+        ((bits >> 32) as u32 == epoch).then_some(bits as u32)
+    }
+
+    pub(crate) fn set_degree(&self, epoch: u32, degree: u32) {
+        self.visit.store((epoch as u64) << 32 | degree as u64, Relaxed);
+    }
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        free(std::mem::take(&mut self.inputs));
+    }
+}
+
+/// Frees arrays and all that only they keep alive with a list instead of recursion, so that
+/// dropping a chain of a million nodes does not overflow the stack.
+pub(crate) fn free(arrays: Inputs) {
+    let mut pending: Vec<Array> = Vec::new();
+    let mut next = arrays;
+    loop {
+        for array in next.drain(..) {
+            if Arc::strong_count(&array.0) == 1 {
+                pending.push(array);
+            }
+        }
+        let Some(array) = pending.pop() else { return };
+        next = array.into_exclusive_inputs();
+    }
+}

@@ -1,0 +1,266 @@
+//! Elementwise functions of two arrays, and comparisons.
+
+use crate::{
+    Array, Dtype, Error, Result,
+    ops::{self, Operand, astype, broadcast_shape, broadcast_to, operands},
+    primitives::{BinaryOp, Primitive},
+};
+
+/// Converts both to `compute`, broadcasts them and applies `op`.
+fn apply(
+    name: &'static str,
+    a: &Array,
+    b: &Array,
+    op: BinaryOp,
+    compute: Dtype,
+    out: Dtype,
+) -> Result<Array> {
+    let shape = broadcast_shape(name, a.shape(), b.shape())?;
+    let a = broadcast_to(&astype(a, compute)?, &shape)?;
+    let b = broadcast_to(&astype(b, compute)?, &shape)?;
+    ops::node(shape, out, Primitive::Binary(op), [a, b])
+}
+
+/// Functions in the promoted dtype.
+macro_rules! promoting {
+    ($($(#[$doc:meta])* $name:ident => $op:ident;)*) => {$(
+        $(#[$doc])*
+        ///
+        /// Broadcasts, and promotes the dtypes.
+        ///
+        /// # Errors
+        /// When the shapes do not broadcast.
+        pub fn $name(a: impl Operand, b: impl Operand) -> Result<Array> {
+            let (a, b) = operands(a, b)?;
+            let dtype = a.dtype().promote(b.dtype());
+            apply(stringify!($name), &a, &b, BinaryOp::$op, dtype, dtype)
+        }
+    )*};
+}
+
+promoting! {
+    /// `a + b`; logical or for bools.
+    add => Add;
+    /// The larger one; NaN if either is.
+    maximum => Maximum;
+    /// The smaller one; NaN if either is.
+    minimum => Minimum;
+    /// `a * b`; logical and for bools.
+    multiply => Multiply;
+    /// `a` to the power of `b`.
+    power => Power;
+    /// Remainder with the sign of the divisor.
+    remainder => Remainder;
+}
+
+/// Comparisons and logic: the result is bool.
+macro_rules! predicates {
+    ($($(#[$doc:meta])* $name:ident => $op:ident;)*) => {$(
+        $(#[$doc])*
+        ///
+        /// Broadcasts, and compares in the promoted dtype.
+        ///
+        /// # Errors
+        /// When the shapes do not broadcast.
+        pub fn $name(a: impl Operand, b: impl Operand) -> Result<Array> {
+            let (a, b) = operands(a, b)?;
+            let dtype = a.dtype().promote(b.dtype());
+            apply(stringify!($name), &a, &b, BinaryOp::$op, dtype, Dtype::Bool)
+        }
+    )*};
+}
+
+predicates! {
+    /// Whether `a == b`.
+    equal => Equal;
+    /// Whether `a > b`.
+    greater => Greater;
+    /// Whether `a >= b`.
+    greater_equal => GreaterEqual;
+    /// Whether `a < b`.
+    less => Less;
+    /// Whether `a <= b`.
+    less_equal => LessEqual;
+    /// Whether `a != b`.
+    not_equal => NotEqual;
+}
+
+/// Functions in a floating dtype.
+macro_rules! floating {
+    ($($(#[$doc:meta])* $name:ident => $op:ident;)*) => {$(
+        $(#[$doc])*
+        ///
+        /// Broadcasts; integers become float32.
+        ///
+        /// # Errors
+        /// When the shapes do not broadcast.
+        pub fn $name(a: impl Operand, b: impl Operand) -> Result<Array> {
+            let (a, b) = operands(a, b)?;
+            let dtype = a.dtype().promote(b.dtype()).at_least_float();
+            apply(stringify!($name), &a, &b, BinaryOp::$op, dtype, dtype)
+        }
+    )*};
+}
+
+floating! {
+    /// Angle of the point `(b, a)`, in radians.
+    arctan2 => Arctan2;
+    /// `a / b`.
+    divide => Divide;
+    /// `log(exp(a) + exp(b))` without overflow.
+    logaddexp => LogAddExp;
+}
+
+/// Logic on truth values.
+macro_rules! logical {
+    ($($(#[$doc:meta])* $name:ident => $op:ident;)*) => {$(
+        $(#[$doc])*
+        ///
+        /// # Errors
+        /// When the shapes do not broadcast.
+        pub fn $name(a: impl Operand, b: impl Operand) -> Result<Array> {
+            let (a, b) = operands(a, b)?;
+            apply(stringify!($name), &a, &b, BinaryOp::$op, Dtype::Bool, Dtype::Bool)
+        }
+    )*};
+}
+
+logical! {
+    /// Whether both are nonzero.
+    logical_and => LogicalAnd;
+    /// Whether either is nonzero.
+    logical_or => LogicalOr;
+}
+
+/// Functions of bits.
+macro_rules! bitwise {
+    ($($(#[$doc:meta])* $name:ident => $op:ident, $bool:expr;)*) => {$(
+        $(#[$doc])*
+        ///
+        /// # Errors
+        /// For floating point dtypes, or when the shapes do not broadcast.
+        pub fn $name(a: impl Operand, b: impl Operand) -> Result<Array> {
+            let (a, b) = operands(a, b)?;
+            let dtype = bit_dtype(stringify!($name), &a, &b, $bool)?;
+            apply(stringify!($name), &a, &b, BinaryOp::$op, dtype, dtype)
+        }
+    )*};
+}
+
+bitwise! {
+    /// Bits set in both.
+    bitwise_and => BitwiseAnd, Dtype::Bool;
+    /// Bits set in either.
+    bitwise_or => BitwiseOr, Dtype::Bool;
+    /// Bits set in one only.
+    bitwise_xor => BitwiseXor, Dtype::Bool;
+    /// `a << b`; bools become uint8.
+    left_shift => LeftShift, Dtype::Uint8;
+    /// `a >> b`; bools become uint8.
+    right_shift => RightShift, Dtype::Uint8;
+}
+
+fn bit_dtype(name: &'static str, a: &Array, b: &Array, for_bool: Dtype) -> Result<Dtype> {
+    match a.dtype().promote(b.dtype()) {
+        Dtype::Bool => Ok(for_bool),
+        dtype if dtype.is_integer() => Ok(dtype),
+        dtype => Err(Error::invalid(name, format!("Only supported for integers and bool, not {dtype}."))),
+    }
+}
+
+/// `a - b`.
+///
+/// # Errors
+/// For two bools, or when the shapes do not broadcast.
+pub fn subtract(a: impl Operand, b: impl Operand) -> Result<Array> {
+    let (a, b) = operands(a, b)?;
+    let dtype = a.dtype().promote(b.dtype());
+    apply("subtract", &a, &b, BinaryOp::Subtract, dtype, dtype)
+}
+
+/// `floor(a / b)`; integer division truncates as in C.
+///
+/// # Errors
+/// When the shapes do not broadcast.
+pub fn floor_divide(a: impl Operand, b: impl Operand) -> Result<Array> {
+    let (a, b) = operands(a, b)?;
+    let dtype = a.dtype().promote(b.dtype());
+    apply("floor_divide", &a, &b, BinaryOp::FloorDivide, dtype, dtype)
+}
+
+/// Quotient and remainder: [`floor_divide`] and [`remainder`].
+///
+/// # Errors
+/// When the shapes do not broadcast.
+pub fn divmod(a: impl Operand, b: impl Operand) -> Result<(Array, Array)> {
+    let (a, b) = operands(a, b)?;
+    Ok((floor_divide(&a, &b)?, remainder(&a, &b)?))
+}
+
+/// Whether all elements are equal; arrays of different shapes are not.
+///
+/// # Errors
+/// When there is no stream to run on.
+pub fn array_equal(a: &Array, b: &Array, equal_nan: bool) -> Result<Array> {
+    if a.shape() != b.shape() {
+        return Array::scalar(crate::dtype::Bool8::from(false));
+    }
+    let dtype = a.dtype().promote(b.dtype());
+    let op = if equal_nan && dtype.is_inexact() { BinaryOp::NanEqual } else { BinaryOp::Equal };
+    ops::all(&apply("array_equal", a, b, op, dtype, Dtype::Bool)?, &[], false)
+}
+
+/// Whether `|a - b| <= atol + rtol * |b|`, elementwise; infinities are close to themselves.
+///
+/// # Errors
+/// When the shapes do not broadcast.
+pub fn isclose(a: &Array, b: &Array, rtol: f64, atol: f64, equal_nan: bool) -> Result<Array> {
+    let bound = add(atol, &multiply(rtol, &ops::abs(b)?)?)?;
+    let near = less_equal(&ops::abs(&subtract(a, b)?)?, &bound)?;
+    let infinite = logical_or(&ops::isinf(a)?, &ops::isinf(b)?)?;
+    let close = ops::where_(&infinite, &equal(a, b)?, &near)?;
+    match equal_nan {
+        false => Ok(close),
+        true => logical_or(&close, &logical_and(&ops::isnan(a)?, &ops::isnan(b)?)?),
+    }
+}
+
+/// Whether all elements are close; see [`isclose`].
+///
+/// # Errors
+/// When the shapes do not broadcast.
+pub fn allclose(a: &Array, b: &Array, rtol: f64, atol: f64, equal_nan: bool) -> Result<Array> {
+    ops::all(&isclose(a, b, rtol, atol, equal_nan)?, &[], false)
+}
+
+macro_rules! operators {
+    ($($trait:ident, $method:ident, $function:ident;)*) => {$(
+        impl<T: Operand> std::ops::$trait<T> for &Array {
+            type Output = Array;
+
+            /// # Panics
+            /// Where the function of the same meaning returns an error.
+            fn $method(self, other: T) -> Array {
+                $function(self, other).unwrap_or_else(|e| panic!("{e}"))
+            }
+        }
+
+        impl<T: Operand> std::ops::$trait<T> for Array {
+            type Output = Array;
+
+            /// # Panics
+            /// Where the function of the same meaning returns an error.
+            fn $method(self, other: T) -> Array {
+                $function(&self, other).unwrap_or_else(|e| panic!("{e}"))
+            }
+        }
+    )*};
+}
+
+operators! {
+    Add, add, add;
+    Sub, sub, subtract;
+    Mul, mul, multiply;
+    Div, div, divide;
+    Rem, rem, remainder;
+}

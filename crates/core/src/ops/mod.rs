@@ -1,0 +1,168 @@
+//! Operations with MLX's names, argument order, defaults and errors.
+//!
+//! Each checks its arguments, promotes dtypes, broadcasts and adds a node to the graph; nothing
+//! runs until [`crate::eval()`]. They run on [`crate::current_stream`]; [`crate::with_stream`] and
+//! [`crate::with_device`] choose another, as MLX's `stream=` does.
+
+mod arange;
+mod binary;
+mod copy;
+mod indexing;
+mod matmul;
+mod quantized;
+mod reduce;
+mod scan;
+mod shape;
+mod softmax;
+mod sort;
+mod ternary;
+mod unary;
+
+pub use arange::*;
+pub use binary::*;
+pub use copy::*;
+pub use indexing::*;
+pub use matmul::*;
+pub use quantized::*;
+pub use reduce::*;
+pub use scan::*;
+pub use shape::*;
+pub use softmax::*;
+pub use sort::*;
+pub use ternary::*;
+pub use unary::*;
+
+use crate::{
+    Array, Dtype, Error, Result, Shape,
+    graph::Inputs,
+    primitives::{Axes, Primitive},
+    stream,
+};
+
+/// Adds a node with one output.
+pub(crate) fn node(
+    shape: impl Into<Shape>,
+    dtype: Dtype,
+    primitive: Primitive,
+    inputs: impl IntoIterator<Item = Array>,
+) -> Result<Array> {
+    let inputs: Inputs = inputs.into_iter().collect();
+    Ok(Array::lazy(shape.into(), dtype, primitive, stream::current_stream()?, inputs))
+}
+
+/// `axis` as an index into `ndim` axes; negative ones count from the end.
+pub(crate) fn normalize_axis(op: &'static str, axis: isize, ndim: usize) -> Result<usize> {
+    let positive = if axis < 0 { axis + ndim as isize } else { axis };
+    if (0..ndim as isize).contains(&positive) {
+        return Ok(positive as usize);
+    }
+    let message = format!("Axis {axis} is out of bounds for array with {ndim} dimensions.");
+    Err(Error::out_of_range(op, message))
+}
+
+/// Axes as ascending indices, each at most once; an empty list means all axes.
+pub(crate) fn normalize_axes(op: &'static str, axes: &[isize], ndim: usize) -> Result<Axes> {
+    if axes.is_empty() {
+        return Ok((0..ndim).collect());
+    }
+    let mut out = axes
+        .iter()
+        .map(|&a| normalize_axis(op, a, ndim))
+        .collect::<Result<Axes>>()?;
+    out.sort_unstable();
+    if out.windows(2).any(|w| w[0] == w[1]) {
+        return Err(Error::invalid(op, format!("Duplicate axes {axes:?}.")));
+    }
+    Ok(out)
+}
+
+/// The shape that both broadcast to.
+pub(crate) fn broadcast_shape(op: &'static str, a: &[usize], b: &[usize]) -> Result<Shape> {
+    let (long, short) = if a.len() >= b.len() { (a, b) } else { (b, a) };
+    let mut shape = Shape::from(long);
+    let skipped = long.len() - short.len();
+    for (out, &dim) in shape[skipped..].iter_mut().zip(short) {
+        *out = match (*out, dim) {
+            (x, y) if x == y => x,
+            (1, y) => y,
+            (x, 1) => x,
+            _ => {
+                let message = format!("Shapes {a:?} and {b:?} cannot be broadcast.");
+                return Err(Error::invalid(op, message));
+            }
+        };
+    }
+    Ok(shape)
+}
+
+/// An argument that is an array or a Rust number. Numbers are weak: they take the other
+/// operand's dtype where it can hold their kind.
+pub trait Operand {
+    /// The argument as an array beside an operand of dtype `other`.
+    ///
+    /// # Errors
+    /// When memory is out.
+    fn to_array(&self, other: Option<Dtype>) -> Result<Array>;
+
+    /// The dtype, unless the argument is a weak scalar.
+    fn strong_dtype(&self) -> Option<Dtype>;
+}
+
+impl Operand for Array {
+    fn to_array(&self, _: Option<Dtype>) -> Result<Array> {
+        Ok(self.clone())
+    }
+
+    fn strong_dtype(&self) -> Option<Dtype> {
+        Some(self.dtype())
+    }
+}
+
+impl<T: Operand + ?Sized> Operand for &T {
+    fn to_array(&self, other: Option<Dtype>) -> Result<Array> {
+        (**self).to_array(other)
+    }
+
+    fn strong_dtype(&self) -> Option<Dtype> {
+        (**self).strong_dtype()
+    }
+}
+
+macro_rules! weak_scalars {
+    ($($t:ty => $default:ident, $keeps:expr;)*) => {$(
+        impl Operand for $t {
+            fn to_array(&self, other: Option<Dtype>) -> Result<Array> {
+                let keeps: fn(Dtype) -> bool = $keeps;
+                let dtype = other.filter(|&d| keeps(d)).unwrap_or(Dtype::$default);
+                Array::scalar_of((*self).into(), dtype)
+            }
+
+            fn strong_dtype(&self) -> Option<Dtype> {
+                None
+            }
+        }
+    )*};
+}
+
+weak_scalars! {
+    f32 => Float32, Dtype::is_inexact;
+    f64 => Float32, Dtype::is_inexact;
+    i32 => Int32, |d| d != Dtype::Bool;
+    u32 => Int32, |d| d != Dtype::Bool;
+}
+
+impl Operand for bool {
+    fn to_array(&self, other: Option<Dtype>) -> Result<Array> {
+        Array::scalar_of(*self as u8 as f64, other.unwrap_or(Dtype::Bool))
+    }
+
+    fn strong_dtype(&self) -> Option<Dtype> {
+        None
+    }
+}
+
+/// Both operands as arrays of their own dtypes, scalars following the other operand.
+pub(crate) fn operands(a: impl Operand, b: impl Operand) -> Result<(Array, Array)> {
+    let (da, db) = (a.strong_dtype(), b.strong_dtype());
+    Ok((a.to_array(db)?, b.to_array(da)?))
+}

@@ -1,0 +1,163 @@
+//! Reductions. An empty list of axes means all axes.
+
+use crate::{
+    Array, Dtype, Error, Result, Shape,
+    ops::{self, astype, normalize_axes, normalize_axis, squeeze},
+    primitives::{ArgReduceOp, Primitive, ReduceOp},
+};
+
+/// Reduces in `compute`, into `out`.
+fn apply(
+    name: &'static str,
+    a: &Array,
+    axes: &[isize],
+    keepdims: bool,
+    op: ReduceOp,
+    (compute, out): (Dtype, Dtype),
+) -> Result<Array> {
+    let axes = normalize_axes(name, axes, a.ndim())?;
+    if axes.is_empty() {
+        return astype(&astype(a, compute)?, out);
+    }
+    let mut shape = Shape::from(a.shape());
+    axes.iter().for_each(|&x| shape[x] = 1);
+    let signed: Vec<isize> = axes.iter().map(|&x| x as isize).collect();
+    let source = astype(a, compute)?;
+    let reduced = ops::node(shape, out, Primitive::Reduce { op, axes }, [source])?;
+    if keepdims { Ok(reduced) } else { squeeze(&reduced, &signed) }
+}
+
+/// Integers and bools shorter than 32 bits sum as int32 (unsigned as uint32), as in MLX.
+fn sum_dtype(dtype: Dtype) -> Dtype {
+    match dtype {
+        Dtype::Bool | Dtype::Int8 | Dtype::Int16 => Dtype::Int32,
+        Dtype::Uint8 | Dtype::Uint16 => Dtype::Uint32,
+        other => other,
+    }
+}
+
+/// Sum. Small integers sum in 32 bits.
+///
+/// # Errors
+/// When an axis is out of bounds or given twice.
+pub fn sum(a: &Array, axes: &[isize], keepdims: bool) -> Result<Array> {
+    let out = sum_dtype(a.dtype());
+    apply("sum", a, axes, keepdims, ReduceOp::Sum, (out, out))
+}
+
+/// Product. Small integers multiply in 32 bits.
+///
+/// # Errors
+/// When an axis is out of bounds or given twice.
+pub fn prod(a: &Array, axes: &[isize], keepdims: bool) -> Result<Array> {
+    let out = sum_dtype(a.dtype());
+    apply("prod", a, axes, keepdims, ReduceOp::Prod, (out, out))
+}
+
+/// Largest element; NaN if there is one.
+///
+/// # Errors
+/// When an axis is out of bounds or given twice, or there are no elements.
+pub fn max(a: &Array, axes: &[isize], keepdims: bool) -> Result<Array> {
+    refuse_empty("max", a)?;
+    apply("max", a, axes, keepdims, ReduceOp::Max, (a.dtype(), a.dtype()))
+}
+
+/// Smallest element; NaN if there is one.
+///
+/// # Errors
+/// When an axis is out of bounds or given twice, or there are no elements.
+pub fn min(a: &Array, axes: &[isize], keepdims: bool) -> Result<Array> {
+    refuse_empty("min", a)?;
+    apply("min", a, axes, keepdims, ReduceOp::Min, (a.dtype(), a.dtype()))
+}
+
+fn refuse_empty(name: &'static str, a: &Array) -> Result<()> {
+    match a.size() {
+        0 => Err(Error::invalid(name, format!("Cannot {name} reduce zero size array."))),
+        _ => Ok(()),
+    }
+}
+
+/// Whether all elements are nonzero.
+///
+/// # Errors
+/// When an axis is out of bounds or given twice.
+pub fn all(a: &Array, axes: &[isize], keepdims: bool) -> Result<Array> {
+    apply("all", a, axes, keepdims, ReduceOp::All, (Dtype::Bool, Dtype::Bool))
+}
+
+/// Whether any element is nonzero.
+///
+/// # Errors
+/// When an axis is out of bounds or given twice.
+pub fn any(a: &Array, axes: &[isize], keepdims: bool) -> Result<Array> {
+    apply("any", a, axes, keepdims, ReduceOp::Any, (Dtype::Bool, Dtype::Bool))
+}
+
+/// Mean; integers become float32.
+///
+/// # Errors
+/// When an axis is out of bounds or given twice.
+pub fn mean(a: &Array, axes: &[isize], keepdims: bool) -> Result<Array> {
+    let dtype = a.dtype().at_least_float();
+    let total = sum(&astype(a, dtype)?, axes, keepdims)?;
+    let axes = normalize_axes("mean", axes, a.ndim())?;
+    let count: usize = axes.iter().map(|&x| a.shape()[x]).product();
+    ops::multiply(&total, 1.0 / count as f64)
+}
+
+/// Variance with `ddof` degrees of freedom taken off; integers become float32.
+///
+/// # Errors
+/// When an axis is out of bounds or given twice.
+pub fn var(a: &Array, axes: &[isize], keepdims: bool, ddof: usize) -> Result<Array> {
+    let a = astype(a, a.dtype().at_least_float())?;
+    let centred = ops::subtract(&a, &mean(&a, axes, true)?)?;
+    let total = sum(&ops::square(&centred)?, axes, keepdims)?;
+    let axes = normalize_axes("var", axes, a.ndim())?;
+    let count: usize = axes.iter().map(|&x| a.shape()[x]).product();
+    ops::multiply(&total, 1.0 / (count as f64 - ddof as f64))
+}
+
+/// Index of an extreme along an axis, or in the flattened array.
+fn arg_reduce(
+    name: &'static str,
+    a: &Array,
+    axis: Option<isize>,
+    keepdims: bool,
+    op: ArgReduceOp,
+) -> Result<Array> {
+    if a.size() == 0 {
+        return Err(Error::invalid(name, format!("Cannot {name} reduce zero size array.")));
+    }
+    let Some(axis) = axis else {
+        let flat = ops::flatten(a, 0, -1)?;
+        let index = arg_reduce(name, &flat, Some(0), true, op)?;
+        return ops::reshape(&index, &vec![1; if keepdims { a.ndim() } else { 0 }]);
+    };
+    if a.ndim() == 0 {
+        return ops::zeros(&[], Dtype::Uint32);
+    }
+    let axis = normalize_axis(name, axis, a.ndim())?;
+    let mut shape = Shape::from(a.shape());
+    shape[axis] = 1;
+    let index = ops::node(shape, Dtype::Uint32, Primitive::ArgReduce { op, axis }, [a.clone()])?;
+    if keepdims { Ok(index) } else { squeeze(&index, &[axis as isize]) }
+}
+
+/// First index (uint32) of the largest element, along an axis or in the flattened array.
+///
+/// # Errors
+/// When the axis is out of bounds, or there are no elements.
+pub fn argmax(a: &Array, axis: Option<isize>, keepdims: bool) -> Result<Array> {
+    arg_reduce("argmax", a, axis, keepdims, ArgReduceOp::ArgMax)
+}
+
+/// First index (uint32) of the smallest element, along an axis or in the flattened array.
+///
+/// # Errors
+/// When the axis is out of bounds, or there are no elements.
+pub fn argmin(a: &Array, axis: Option<isize>, keepdims: bool) -> Result<Array> {
+    arg_reduce("argmin", a, axis, keepdims, ArgReduceOp::ArgMin)
+}

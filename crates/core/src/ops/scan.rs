@@ -1,0 +1,46 @@
+//! Cumulative reductions.
+
+use crate::{
+    Array, Dtype, Result,
+    ops::{self, astype, normalize_axis},
+    primitives::{Primitive, ScanOp},
+};
+
+macro_rules! scans {
+    ($($(#[$doc:meta])* $name:ident => $op:ident;)*) => {$(
+        $(#[$doc])*
+        ///
+        /// `reverse` starts at the end; without `inclusive` each element leaves itself out.
+        ///
+        /// # Errors
+        /// When the axis is out of bounds.
+        pub fn $name(a: &Array, axis: isize, reverse: bool, inclusive: bool) -> Result<Array> {
+            let axis = normalize_axis(stringify!($name), axis, a.ndim())?;
+            let dtype = scan_dtype(ScanOp::$op, a.dtype());
+            let primitive = Primitive::Scan { op: ScanOp::$op, axis, reverse, inclusive };
+            ops::node(a.shape(), dtype, primitive, [astype(a, dtype)?])
+        }
+    )*};
+}
+
+/// Bools count as int32 in sums and products; logarithms need a floating dtype.
+fn scan_dtype(op: ScanOp, dtype: Dtype) -> Dtype {
+    match (op, dtype) {
+        (ScanOp::Sum | ScanOp::Prod, Dtype::Bool) => Dtype::Int32,
+        (ScanOp::LogAddExp, dtype) => dtype.at_least_float(),
+        _ => dtype,
+    }
+}
+
+scans! {
+    /// Running sum along an axis.
+    cumsum => Sum;
+    /// Running product along an axis.
+    cumprod => Prod;
+    /// Running maximum along an axis.
+    cummax => Max;
+    /// Running minimum along an axis.
+    cummin => Min;
+    /// Running log of the sum of exponentials along an axis.
+    logcumsumexp => LogAddExp;
+}

@@ -1,0 +1,379 @@
+//! Shapes, views, slices and joining.
+
+use smallvec::SmallVec;
+
+use crate::{
+    Array, Error, Result, Shape,
+    ops::{self, astype, normalize_axes, normalize_axis},
+    primitives::{Axes, Indices, Primitive},
+    shape::num_elements,
+};
+
+/// The same elements in another shape; one size may be -1 and is inferred.
+///
+/// # Errors
+/// When the number of elements differs.
+pub fn reshape(a: &Array, shape: &[isize]) -> Result<Array> {
+    let shape = infer_shape(a, shape)?;
+    if shape.as_slice() == a.shape() {
+        return Ok(a.clone());
+    }
+    ops::node(shape, a.dtype(), Primitive::Reshape, [a.clone()])
+}
+
+fn infer_shape(a: &Array, shape: &[isize]) -> Result<Shape> {
+    let mismatch = || {
+        let message = format!("Cannot reshape array of size {} into shape {shape:?}.", a.size());
+        Error::invalid("reshape", message)
+    };
+    let known = shape.iter().filter(|&&d| d != -1).try_fold(1usize, |n, &d| {
+        n.checked_mul(usize::try_from(d).ok()?)
+    });
+    let known = known.ok_or_else(mismatch)?;
+    let unknown = shape.iter().filter(|&&d| d == -1).count();
+    if unknown > 1 {
+        return Err(Error::invalid("reshape", "Can only infer one dimension."));
+    }
+    let fits = match unknown {
+        0 => known == a.size(),
+        _ => known != 0 && a.size().is_multiple_of(known),
+    };
+    if !fits {
+        return Err(mismatch());
+    }
+    Ok(shape.iter().map(|&d| if d == -1 { a.size() / known } else { d as usize }).collect())
+}
+
+/// Joins the axes `start..=end` into one. A scalar becomes one axis of size 1.
+///
+/// # Errors
+/// When an axis is out of bounds or the order is wrong.
+pub fn flatten(a: &Array, start: isize, end: isize) -> Result<Array> {
+    if a.ndim() == 0 {
+        return reshape(a, &[1]);
+    }
+    let first = normalize_axis("flatten", start, a.ndim())?;
+    let last = normalize_axis("flatten", end, a.ndim())?;
+    if first > last {
+        return Err(Error::invalid("flatten", "start_axis must be less than or equal to end_axis"));
+    }
+    let mut shape = Shape::from(&a.shape()[..first]);
+    shape.push(num_elements(&a.shape()[first..=last]));
+    shape.extend_from_slice(&a.shape()[last + 1..]);
+    reshape_exact(a, shape)
+}
+
+/// Splits an axis into `shape`; one size may be -1 and is inferred.
+///
+/// # Errors
+/// When the sizes do not multiply to the axis' size.
+pub fn unflatten(a: &Array, axis: isize, shape: &[isize]) -> Result<Array> {
+    let axis = normalize_axis("unflatten", axis, a.ndim())?;
+    let dims = a.shape().iter().map(|&d| d as isize);
+    let mut target: Vec<isize> = dims.clone().take(axis).collect();
+    target.extend_from_slice(shape);
+    target.extend(dims.skip(axis + 1));
+    reshape(a, &target)
+}
+
+/// Reshape to a shape that is known to have the same number of elements.
+fn reshape_exact(a: &Array, shape: Shape) -> Result<Array> {
+    if shape.as_slice() == a.shape() {
+        return Ok(a.clone());
+    }
+    ops::node(shape, a.dtype(), Primitive::Reshape, [a.clone()])
+}
+
+/// Permutes the axes; an empty list reverses them.
+///
+/// # Errors
+/// When `axes` is not a permutation.
+pub fn transpose(a: &Array, axes: &[isize]) -> Result<Array> {
+    let axes: Axes = if axes.is_empty() {
+        (0..a.ndim()).rev().collect()
+    } else {
+        axes.iter().map(|&x| normalize_axis("transpose", x, a.ndim())).collect::<Result<_>>()?
+    };
+    let mut seen = axes.clone();
+    seen.sort_unstable();
+    if seen.len() != a.ndim() || seen.iter().enumerate().any(|(i, &x)| i != x) {
+        let message = format!("Axes {axes:?} are not a permutation of {} axes.", a.ndim());
+        return Err(Error::invalid("transpose", message));
+    }
+    if axes.iter().enumerate().all(|(i, &x)| i == x) {
+        return Ok(a.clone());
+    }
+    let shape: Shape = axes.iter().map(|&x| a.shape()[x]).collect();
+    ops::node(shape, a.dtype(), Primitive::Transpose { axes }, [a.clone()])
+}
+
+/// Exchanges two axes.
+///
+/// # Errors
+/// When an axis is out of bounds.
+pub fn swapaxes(a: &Array, axis1: isize, axis2: isize) -> Result<Array> {
+    let first = normalize_axis("swapaxes", axis1, a.ndim())?;
+    let second = normalize_axis("swapaxes", axis2, a.ndim())?;
+    let mut axes: Vec<isize> = (0..a.ndim() as isize).collect();
+    axes.swap(first, second);
+    transpose(a, &axes)
+}
+
+/// Moves an axis to another place.
+///
+/// # Errors
+/// When an axis is out of bounds.
+pub fn moveaxis(a: &Array, source: isize, destination: isize) -> Result<Array> {
+    let source = normalize_axis("moveaxis", source, a.ndim())?;
+    let destination = normalize_axis("moveaxis", destination, a.ndim())?;
+    let mut axes: Vec<isize> = (0..a.ndim() as isize).collect();
+    let axis = axes.remove(source);
+    axes.insert(destination, axis);
+    transpose(a, &axes)
+}
+
+/// A view with axes repeated to `shape`.
+///
+/// # Errors
+/// When the array does not broadcast to `shape`.
+pub fn broadcast_to(a: &Array, shape: &[usize]) -> Result<Array> {
+    if a.shape() == shape {
+        return Ok(a.clone());
+    }
+    let joint = ops::broadcast_shape("broadcast_to", a.shape(), shape)?;
+    if joint.as_slice() != shape {
+        let message = format!("Cannot broadcast {:?} to {shape:?}.", a.shape());
+        return Err(Error::invalid("broadcast_to", message));
+    }
+    ops::node(joint, a.dtype(), Primitive::Broadcast, [a.clone()])
+}
+
+/// All arrays broadcast to their joint shape.
+///
+/// # Errors
+/// When the shapes do not broadcast.
+pub fn broadcast_arrays(arrays: &[&Array]) -> Result<Vec<Array>> {
+    let shape = arrays.iter().try_fold(Shape::new(), |shape, a| {
+        ops::broadcast_shape("broadcast_arrays", &shape, a.shape())
+    })?;
+    arrays.iter().map(|a| broadcast_to(a, &shape)).collect()
+}
+
+/// New axes of size 1 at these places of the result.
+///
+/// # Errors
+/// When an axis is out of bounds or given twice.
+pub fn expand_dims(a: &Array, axes: &[isize]) -> Result<Array> {
+    if axes.is_empty() {
+        return Ok(a.clone());
+    }
+    let axes = normalize_axes("expand_dims", axes, a.ndim() + axes.len())?;
+    let mut shape = Shape::from(a.shape());
+    for &axis in &axes {
+        shape.insert(axis, 1);
+    }
+    ops::node(shape, a.dtype(), Primitive::ExpandDims { axes }, [a.clone()])
+}
+
+/// Removes these axes of size 1; an empty list removes all of them.
+///
+/// # Errors
+/// When an axis is out of bounds, given twice, or not of size 1.
+pub fn squeeze(a: &Array, axes: &[isize]) -> Result<Array> {
+    let axes = if axes.is_empty() {
+        (0..a.ndim()).filter(|&x| a.shape()[x] == 1).collect()
+    } else {
+        normalize_axes("squeeze", axes, a.ndim())?
+    };
+    if let Some(&axis) = axes.iter().find(|&&x| a.shape()[x] != 1) {
+        let message = format!("Cannot squeeze axis {axis} with size {} which is not equal to 1.", a.shape()[axis]);
+        return Err(Error::invalid("squeeze", message));
+    }
+    if axes.is_empty() {
+        return Ok(a.clone());
+    }
+    let shape: Shape =
+        (0..a.ndim()).filter(|x| !axes.contains(x)).map(|x| a.shape()[x]).collect();
+    ops::node(shape, a.dtype(), Primitive::Squeeze { axes }, [a.clone()])
+}
+
+/// A view of the flattened array with any strides (in elements) from element `offset` on.
+///
+/// # Errors
+/// When an element of the view lies outside of the array.
+pub fn as_strided(a: &Array, shape: &[usize], strides: &[isize], offset: usize) -> Result<Array> {
+    check_strided(a, shape, strides, offset)?;
+    let dense = ops::contiguous(a, false)?;
+    let primitive = Primitive::AsStrided { strides: strides.into(), offset };
+    ops::node(shape, a.dtype(), primitive, [dense])
+}
+
+fn check_strided(a: &Array, shape: &[usize], strides: &[isize], offset: usize) -> Result<()> {
+    let outside = || {
+        let message = format!("Shape {shape:?} with strides {strides:?} from {offset} reaches outside of {} elements.", a.size());
+        Error::invalid("as_strided", message)
+    };
+    if shape.len() != strides.len() {
+        return Err(Error::invalid("as_strided", "Shape and strides must have the same length."));
+    }
+    if shape.contains(&0) {
+        return Ok(());
+    }
+    let (mut low, mut high) = (offset as i128, offset as i128);
+    for (&dim, &stride) in shape.iter().zip(strides) {
+        let reach = (dim as i128 - 1) * stride as i128;
+        if reach < 0 { low += reach } else { high += reach }
+    }
+    if low < 0 || high >= a.size() as i128 { Err(outside()) } else { Ok(()) }
+}
+
+/// Normalized slice of every axis: first index, step and number of elements, as Python does it.
+fn normalize_slice(
+    op: &'static str,
+    shape: &[usize],
+    start: &[isize],
+    stop: &[isize],
+    strides: &[isize],
+) -> Result<(Indices, Indices, Shape)> {
+    if [start.len(), stop.len(), strides.len()].iter().any(|&n| n != shape.len()) {
+        let message = format!("Invalid number of indices or strides for array with dimension {}.", shape.len());
+        return Err(Error::invalid(op, message));
+    }
+    if strides.contains(&0) {
+        return Err(Error::invalid(op, "Slice strides must not be zero."));
+    }
+    let mut first = Indices::new();
+    let mut sizes = Shape::new();
+    for axis in 0..shape.len() {
+        let n = shape[axis] as isize;
+        let wrap = |i: isize| if i < 0 { i + n } else { i };
+        let step = strides[axis];
+        let (from, to) = if step > 0 {
+            (wrap(start[axis]).clamp(0, n), wrap(stop[axis]).clamp(0, n))
+        } else {
+            // With a negative step, a stop far below zero means "through element 0".
+            let to = if stop[axis] < -n { -1 } else { wrap(stop[axis]).clamp(-1, n - 1) };
+            (wrap(start[axis]).clamp(-1, n - 1), to)
+        };
+        let distance = if step > 0 { to - from } else { from - to };
+        let count = if distance <= 0 { 0 } else { (distance - 1) / step.abs() + 1 };
+        first.push(from);
+        sizes.push(count as usize);
+    }
+    Ok((first, strides.into(), sizes))
+}
+
+/// Elements from `start` to before `stop` in steps, per axis, with Python's rules for negative
+/// and out-of-range values. A view.
+///
+/// # Errors
+/// When the lists do not have one entry per axis, or a step is zero.
+pub fn slice(a: &Array, start: &[isize], stop: &[isize], strides: &[isize]) -> Result<Array> {
+    let (start, strides, shape) = normalize_slice("slice", a.shape(), start, stop, strides)?;
+    if shape.as_slice() == a.shape() && strides.iter().all(|&s| s == 1) {
+        return Ok(a.clone());
+    }
+    ops::node(shape, a.dtype(), Primitive::Slice { start, strides }, [a.clone()])
+}
+
+/// Elements `start..stop` of one axis; a view.
+///
+/// # Errors
+/// When the axis is out of bounds.
+pub fn slice_axis(a: &Array, axis: isize, start: isize, stop: isize) -> Result<Array> {
+    let axis = normalize_axis("slice", axis, a.ndim())?;
+    let mut from: Vec<isize> = vec![0; a.ndim()];
+    let mut to: Vec<isize> = a.shape().iter().map(|&d| d as isize).collect();
+    (from[axis], to[axis]) = (start, stop);
+    slice(a, &from, &to, &vec![1; a.ndim()])
+}
+
+/// A copy of `a` with a slice replaced by `update`, which broadcasts to it and takes its dtype.
+/// The copy happens in place where nobody else needs `a`.
+///
+/// # Errors
+/// As [`slice`], or when `update` does not broadcast to the slice.
+pub fn slice_update(
+    a: &Array,
+    update: &Array,
+    start: &[isize],
+    stop: &[isize],
+    strides: &[isize],
+) -> Result<Array> {
+    let (start, strides, shape) = normalize_slice("slice_update", a.shape(), start, stop, strides)?;
+    let update = broadcast_to(&astype(update, a.dtype())?, &shape)?;
+    if shape.contains(&0) {
+        return Ok(a.clone());
+    }
+    ops::node(a.shape(), a.dtype(), Primitive::SliceUpdate { start, strides }, [a.clone(), update])
+}
+
+/// The arrays one after the other along `axis`, in their promoted dtype.
+///
+/// # Errors
+/// When there is none, or the other axes differ.
+pub fn concatenate(arrays: &[&Array], axis: isize) -> Result<Array> {
+    let first = arrays.first().ok_or_else(|| {
+        Error::invalid("concatenate", "No arrays provided for concatenation.")
+    })?;
+    let axis = normalize_axis("concatenate", axis, first.ndim())?;
+    let mut shape = Shape::from(first.shape());
+    shape[axis] = 0;
+    let mut dtype = first.dtype();
+    for a in arrays {
+        let matches = a.ndim() == first.ndim()
+            && (0..a.ndim()).all(|x| x == axis || a.shape()[x] == first.shape()[x]);
+        if !matches {
+            let message = format!("All the input array dimensions must match exactly except for the concatenation axis: {:?} and {:?}, axis {axis}.", first.shape(), a.shape());
+            return Err(Error::invalid("concatenate", message));
+        }
+        shape[axis] += a.shape()[axis];
+        dtype = dtype.promote(a.dtype());
+    }
+    let inputs: SmallVec<[Array; 3]> =
+        arrays.iter().map(|a| astype(a, dtype)).collect::<Result<_>>()?;
+    if let [only] = inputs.as_slice() {
+        return Ok(only.clone());
+    }
+    ops::node(shape, dtype, Primitive::Concatenate { axis }, inputs)
+}
+
+/// The arrays along a new axis.
+///
+/// # Errors
+/// When there is none, or shapes differ.
+pub fn stack(arrays: &[&Array], axis: isize) -> Result<Array> {
+    let first = arrays.first().ok_or_else(|| Error::invalid("stack", "No arrays provided for stacking."))?;
+    if arrays.iter().any(|a| a.shape() != first.shape()) {
+        return Err(Error::invalid("stack", "All arrays must have the same shape and dtype."));
+    }
+    let axis = normalize_axis("stack", axis, first.ndim() + 1)? as isize;
+    let expanded = arrays.iter().map(|a| expand_dims(a, &[axis])).collect::<Result<Vec<_>>>()?;
+    concatenate(&expanded.iter().collect::<Vec<_>>(), axis)
+}
+
+/// Parts of an axis that end before each of `indices`, and the rest; views.
+///
+/// # Errors
+/// When the axis is out of bounds.
+pub fn split_at(a: &Array, indices: &[isize], axis: isize) -> Result<Vec<Array>> {
+    let end = a.dim(normalize_axis("split", axis, a.ndim())? as isize) as isize;
+    let starts = std::iter::once(0).chain(indices.iter().copied());
+    let stops = indices.iter().copied().chain([end]);
+    starts.zip(stops).map(|(from, to)| slice_axis(a, axis, from, to)).collect()
+}
+
+/// `parts` equal parts of an axis; views.
+///
+/// # Errors
+/// When the axis is out of bounds or does not divide.
+pub fn split(a: &Array, parts: usize, axis: isize) -> Result<Vec<Array>> {
+    let size = a.shape()[normalize_axis("split", axis, a.ndim())?];
+    if parts == 0 || !size.is_multiple_of(parts) {
+        let message = format!("Array split does not result in sub arrays with equal size: attempting {parts} splits along axis {axis} for shape {:?}.", a.shape());
+        return Err(Error::invalid("split", message));
+    }
+    let part = (size / parts) as isize;
+    let indices: Vec<isize> = (1..parts as isize).map(|i| i * part).collect();
+    split_at(a, &indices, axis)
+}

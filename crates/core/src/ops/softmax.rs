@@ -1,0 +1,86 @@
+//! Softmax and its logarithm.
+
+use crate::{
+    Array, Result, Shape,
+    ops::{self, astype, moveaxis, normalize_axes, squeeze},
+    primitives::Primitive,
+};
+
+/// `exp(a) / sum(exp(a))` over axes (all when empty), without overflow. `precise` accumulates
+/// half precision in float32.
+///
+/// # Errors
+/// When an axis is out of bounds or given twice.
+pub fn softmax(a: &Array, axes: &[isize], precise: bool) -> Result<Array> {
+    let a = astype(a, a.dtype().at_least_float())?;
+    if a.size() == 0 {
+        return Ok(a);
+    }
+    over_last_axis("softmax", &a, axes, |rows| {
+        ops::node(rows.shape(), rows.dtype(), Primitive::Softmax { precise }, [rows.clone()])
+    })
+}
+
+/// Log of the sum of exponentials over axes (all when empty), without overflow.
+///
+/// # Errors
+/// When an axis is out of bounds or given twice.
+pub fn logsumexp(a: &Array, axes: &[isize], keepdims: bool) -> Result<Array> {
+    let a = astype(a, a.dtype().at_least_float())?;
+    let normalized = normalize_axes("logsumexp", axes, a.ndim())?;
+    if a.ndim() == 0 {
+        return Ok(a);
+    }
+    let axes: Vec<isize> = normalized.iter().map(|&x| x as isize).collect();
+    let reduced = if normalized.as_slice() == [a.ndim() - 1] {
+        let mut shape = Shape::from(a.shape());
+        shape[a.ndim() - 1] = 1;
+        ops::node(shape, a.dtype(), Primitive::LogSumExp, [a])?
+    } else {
+        composed_logsumexp(&a, &axes)?
+    };
+    if keepdims { Ok(reduced) } else { squeeze(&reduced, &axes) }
+}
+
+/// Several axes at once: the maximum is taken off first, unless it is infinite.
+fn composed_logsumexp(a: &Array, axes: &[isize]) -> Result<Array> {
+    let max = ops::max(a, axes, true)?;
+    let finite = ops::where_(&ops::isfinite(&max)?, &max, &ops::zeros_like(&max)?)?;
+    let total = ops::sum(&ops::exp(&ops::subtract(a, &finite)?)?, axes, true)?;
+    ops::add(&ops::log(&total)?, &finite)
+}
+
+/// Moves the axes to the end, joins them, applies `f` to the rows and moves them back.
+fn over_last_axis(
+    name: &'static str,
+    a: &Array,
+    axes: &[isize],
+    f: impl Fn(&Array) -> Result<Array>,
+) -> Result<Array> {
+    let axes = normalize_axes(name, axes, a.ndim())?;
+    match axes.as_slice() {
+        [] => f(&ops::reshape(a, &[1])?).and_then(|r| ops::reshape(&r, &[])),
+        &[axis] if axis == a.ndim() - 1 => f(a),
+        &[axis] => {
+            let rows = moveaxis(a, axis as isize, -1)?;
+            moveaxis(&f(&rows)?, -1, axis as isize)
+        }
+        _ => over_several_axes(a, &axes, f),
+    }
+}
+
+fn over_several_axes(
+    a: &Array,
+    axes: &[usize],
+    f: impl Fn(&Array) -> Result<Array>,
+) -> Result<Array> {
+    let kept = (0..a.ndim()).filter(|x| !axes.contains(x));
+    let order: Vec<isize> = kept.chain(axes.iter().copied()).map(|x| x as isize).collect();
+    let moved = ops::transpose(a, &order)?;
+    let rows = ops::flatten(&moved, (a.ndim() - axes.len()) as isize, -1)?;
+    let shape: Vec<isize> = moved.shape().iter().map(|&d| d as isize).collect();
+    let result = ops::reshape(&f(&rows)?, &shape)?;
+    let mut inverse = vec![0isize; order.len()];
+    order.iter().enumerate().for_each(|(i, &x)| inverse[x as usize] = i as isize);
+    ops::transpose(&result, &inverse)
+}

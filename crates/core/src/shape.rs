@@ -1,0 +1,169 @@
+//! Shapes, strides and the layout of an array in its buffer.
+
+use smallvec::SmallVec;
+
+/// Sizes of an array's axes, outermost first. A scalar has none.
+pub type Shape = SmallVec<[usize; 4]>;
+/// Elements between neighbours along each axis; zero for a broadcast axis, may be negative.
+pub type Strides = SmallVec<[isize; 4]>;
+
+/// Number of elements; 1 for a scalar.
+///
+/// Shapes come from checked operations, which refuse products over `usize::MAX`.
+pub fn num_elements(shape: &[usize]) -> usize {
+    shape.iter().product()
+}
+
+/// Product of the sizes, or `None` when it does not fit: for shapes from files and arguments.
+pub fn checked_num_elements(shape: &[usize]) -> Option<usize> {
+    shape.iter().try_fold(1usize, |n, &d| n.checked_mul(d))
+}
+
+/// Row-major strides of a dense array.
+pub fn row_major_strides(shape: &[usize]) -> Strides {
+    let mut strides: Strides = SmallVec::from_elem(1, shape.len());
+    for axis in (0..shape.len().saturating_sub(1)).rev() {
+        strides[axis] = strides[axis + 1] * shape[axis + 1] as isize;
+    }
+    strides
+}
+
+/// What is known of an array's order in memory, with MLX's three flags.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Flags {
+    /// The elements fill `data_size` elements of the buffer without holes, in some order.
+    pub contiguous: bool,
+    /// Dense with the last axis fastest.
+    pub row_contiguous: bool,
+    /// Dense with the first axis fastest.
+    pub col_contiguous: bool,
+}
+
+/// How the elements of an array lie in its buffer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Layout {
+    /// Elements between neighbours along each axis.
+    pub strides: Strides,
+    /// Bytes from the start of the buffer to the first element.
+    pub offset: usize,
+    /// Elements of the buffer that the array refers to; less than its size when broadcast.
+    pub data_size: usize,
+    /// Order in memory.
+    pub flags: Flags,
+}
+
+impl Layout {
+    /// A dense row-major array at the start of its buffer.
+    pub fn row_major(shape: &[usize]) -> Self {
+        let size = num_elements(shape);
+        let strides = row_major_strides(shape);
+        let col_contiguous = is_col_contiguous(shape, &strides);
+        Layout {
+            strides,
+            offset: 0,
+            data_size: size,
+            flags: Flags { contiguous: true, row_contiguous: true, col_contiguous },
+        }
+    }
+
+    /// A view with the given strides over `data_size` elements; finds the flags itself.
+    ///
+    /// `contiguous` says whether the viewed elements fill those `data_size` elements.
+    pub fn view(
+        shape: &[usize],
+        strides: Strides,
+        offset: usize,
+        data_size: usize,
+        contiguous: bool,
+    ) -> Self {
+        let flags = Flags {
+            contiguous,
+            row_contiguous: contiguous && is_row_contiguous(shape, &strides),
+            col_contiguous: contiguous && is_col_contiguous(shape, &strides),
+        };
+        Layout { strides, offset, data_size, flags }
+    }
+}
+
+/// Whether `strides` walk `shape` densely with the last axis fastest (axes of size 1 do not count).
+pub fn is_row_contiguous(shape: &[usize], strides: &[isize]) -> bool {
+    dense(shape.iter().zip(strides).rev())
+}
+
+/// Whether `strides` walk `shape` densely with the first axis fastest.
+pub fn is_col_contiguous(shape: &[usize], strides: &[isize]) -> bool {
+    dense(shape.iter().zip(strides))
+}
+
+fn dense<'a>(axes: impl Iterator<Item = (&'a usize, &'a isize)>) -> bool {
+    let mut expected = 1isize;
+    for (&dim, &stride) in axes {
+        if dim != 1 && stride != expected {
+            return false;
+        }
+        expected *= dim as isize;
+    }
+    true
+}
+
+/// Merges neighbouring axes that every operand walks as one, so that kernels see few axes.
+///
+/// Returns the merged shape and, for each operand, its merged strides. Axes of size 1 vanish;
+/// a fully merged or scalar shape keeps one axis.
+pub fn collapse_contiguous<const N: usize>(
+    shape: &[usize],
+    strides: [&[isize]; N],
+) -> (Shape, [Strides; N]) {
+    let mut out_shape = Shape::new();
+    let mut out: [Strides; N] = std::array::from_fn(|_| Strides::new());
+    for axis in (0..shape.len()).filter(|&a| shape[a] != 1) {
+        let dim = shape[axis];
+        let mergeable = !out_shape.is_empty()
+            && (0..N).all(|i| {
+                let last = out[i][out_shape.len() - 1];
+                last == strides[i][axis] * dim as isize
+            });
+        if mergeable {
+            *out_shape.last_mut().expect("not empty") *= dim;
+            for i in 0..N {
+                *out[i].last_mut().expect("not empty") = strides[i][axis];
+            }
+        } else {
+            out_shape.push(dim);
+            for i in 0..N {
+                out[i].push(strides[i][axis]);
+            }
+        }
+    }
+    if out_shape.is_empty() {
+        out_shape.push(1);
+        out.iter_mut().for_each(|s| s.push(0));
+    }
+    (out_shape, out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use smallvec::smallvec;
+
+    #[test]
+    fn collapse_merges_dense_axes_and_keeps_transposes() {
+        let shape = [2, 3, 4];
+        let dense = row_major_strides(&shape);
+        let (s, [d]) = collapse_contiguous(&shape, [&dense]);
+        assert_eq!((s.as_slice(), d.as_slice()), (&[24][..], &[1][..]));
+
+        let transposed: Strides = smallvec![1, 8, 2];
+        let (s, _) = collapse_contiguous(&shape, [&dense, &transposed]);
+        assert_eq!(s.as_slice(), &[2, 3, 4]);
+    }
+
+    #[test]
+    fn flags_ignore_axes_of_size_one() {
+        assert!(is_row_contiguous(&[1, 5], &[77, 1]));
+        assert!(is_col_contiguous(&[1, 5], &[77, 1]));
+        assert!(!is_row_contiguous(&[2, 5], &[1, 2]));
+        assert!(is_col_contiguous(&[2, 5], &[1, 2]));
+    }
+}

@@ -1,0 +1,160 @@
+//! Primitives that only look at their input's memory in another way. No backend runs them.
+
+use smallvec::SmallVec;
+
+use crate::{
+    Array, Strides,
+    array::Data,
+    backend::Output,
+    primitives::Primitive,
+    shape::{self, Layout},
+};
+
+/// The data of a primitive's output if it is a view of its first input, else `None`.
+pub(crate) fn view(primitive: &Primitive, inputs: &[Array], out: &Output) -> Option<Data> {
+    let input = inputs.first()?;
+    let data = input.evaluated();
+    let layout = match primitive {
+        Primitive::Reshape => reshape(input, &data.layout, out)?,
+        Primitive::Transpose { axes } => {
+            let strides = axes.iter().map(|&a| data.layout.strides[a]).collect();
+            same_elements(out, strides, &data.layout)
+        }
+        Primitive::Broadcast => broadcast(input.shape(), &data.layout, out),
+        Primitive::ExpandDims { axes } => expand_dims(axes, &data.layout, out),
+        Primitive::Squeeze { axes } => {
+            let kept = (0..input.ndim()).filter(|a| !axes.contains(a));
+            let strides = kept.map(|a| data.layout.strides[a]).collect();
+            same_elements(out, strides, &data.layout)
+        }
+        Primitive::AsStrided { strides, offset } => as_strided(input, data, strides, *offset, out)?,
+        Primitive::Slice { start, strides } => slice(input, &data.layout, start, strides, out),
+        Primitive::View => reinterpret(input, &data.layout, out)?,
+        Primitive::Contiguous { allow_col_major } => {
+            let flags = data.layout.flags;
+            (flags.row_contiguous || (*allow_col_major && flags.col_contiguous))
+                .then(|| data.layout.clone())?
+        }
+        Primitive::AsType if input.dtype() == out.dtype => data.layout.clone(),
+        _ => return None,
+    };
+    Some(Data { buffer: data.buffer.clone(), layout })
+}
+
+/// Other strides over the very same elements.
+fn same_elements(out: &Output, strides: Strides, from: &Layout) -> Layout {
+    Layout::view(&out.shape, strides, from.offset, from.data_size, from.flags.contiguous)
+}
+
+/// Strides of the new shape if no element has to move.
+fn reshape(input: &Array, from: &Layout, out: &Output) -> Option<Layout> {
+    if from.flags.row_contiguous {
+        return Some(Layout { offset: from.offset, ..Layout::row_major(&out.shape) });
+    }
+    let (merged, [strides]) = shape::collapse_contiguous(input.shape(), [&from.strides]);
+    let strides = split_axes(&merged, &strides, &out.shape)?;
+    Some(Layout::view(&out.shape, strides, from.offset, from.data_size, from.flags.contiguous))
+}
+
+/// Splits the merged axes, each walked with one stride, into the axes of `shape`.
+fn split_axes(merged: &[usize], merged_strides: &[isize], shape: &[usize]) -> Option<Strides> {
+    if shape.contains(&0) {
+        return None;
+    }
+    let mut strides: Strides = SmallVec::from_elem(0, shape.len());
+    let mut axis = merged.len();
+    let mut left = 1;
+    let mut stride = 0;
+    for i in (0..shape.len()).rev() {
+        if shape[i] == 1 {
+            continue;
+        }
+        if left == 1 {
+            axis = axis.checked_sub(1)?;
+            (left, stride) = (merged[axis], merged_strides[axis]);
+        }
+        if !left.is_multiple_of(shape[i]) {
+            return None;
+        }
+        strides[i] = stride;
+        stride *= shape[i] as isize;
+        left /= shape[i];
+    }
+    (left == 1).then_some(strides)
+}
+
+fn broadcast(shape: &[usize], from: &Layout, out: &Output) -> Layout {
+    let new = out.shape.len() - shape.len();
+    let mut strides: Strides = SmallVec::from_elem(0, out.shape.len());
+    for axis in 0..shape.len() {
+        if shape[axis] == out.shape[axis + new] {
+            strides[axis + new] = from.strides[axis];
+        }
+    }
+    // Repeated elements are not a dense walk over the data.
+    let same = shape::num_elements(shape) == out.size();
+    Layout::view(&out.shape, strides, from.offset, from.data_size, same && from.flags.contiguous)
+}
+
+fn expand_dims(axes: &[usize], from: &Layout, out: &Output) -> Layout {
+    let mut old = from.strides.iter();
+    let strides = (0..out.shape.len())
+        .map(|i| if axes.contains(&i) { 1 } else { *old.next().expect("ranks were checked") })
+        .collect();
+    same_elements(out, strides, from)
+}
+
+/// A view of a dense input; others are made dense by the operation before.
+fn as_strided(
+    input: &Array,
+    data: &Data,
+    strides: &Strides,
+    first: usize,
+    out: &Output,
+) -> Option<Layout> {
+    let from = &data.layout;
+    if !from.flags.row_contiguous {
+        return None;
+    }
+    let size = input.dtype().size();
+    let offset = from.offset + first * size;
+    let dense = shape::is_row_contiguous(&out.shape, strides);
+    Some(Layout::view(&out.shape, strides.clone(), offset, data_span(&out.shape, strides), dense))
+}
+
+/// Elements between the first and the last one that a strided view touches.
+fn data_span(shape: &[usize], strides: &[isize]) -> usize {
+    if shape.contains(&0) {
+        return 0;
+    }
+    1 + shape.iter().zip(strides).map(|(&d, &s)| (d - 1) * s.unsigned_abs()).sum::<usize>()
+}
+
+fn slice(
+    input: &Array,
+    from: &Layout,
+    start: &[isize],
+    steps: &[isize],
+    out: &Output,
+) -> Layout {
+    let first: isize = start.iter().zip(&from.strides).map(|(&i, &s)| i * s).sum();
+    let offset = from.offset as isize + first * input.dtype().size() as isize;
+    let strides: Strides = from.strides.iter().zip(steps).map(|(&s, &step)| s * step).collect();
+    let span = data_span(&out.shape, &strides);
+    let dense = shape::is_row_contiguous(&out.shape, &strides)
+        || shape::is_col_contiguous(&out.shape, &strides);
+    // An empty slice may start past the end; nothing is read there.
+    let offset = if out.size() == 0 { from.offset } else { offset as usize };
+    Layout::view(&out.shape, strides, offset, span, dense)
+}
+
+/// The same bytes as another dtype: needs a dense last axis when the sizes differ.
+fn reinterpret(input: &Array, from: &Layout, out: &Output) -> Option<Layout> {
+    let (old, new) = (input.dtype().size(), out.dtype.size());
+    if old == new {
+        return Some(from.clone());
+    }
+    let aligned = from.offset.is_multiple_of(new);
+    (from.flags.row_contiguous && aligned)
+        .then(|| Layout { offset: from.offset, ..Layout::row_major(&out.shape) })
+}

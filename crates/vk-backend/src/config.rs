@@ -1,0 +1,233 @@
+//! Gates and knobs: every `MLX_VK_*` environment variable, in one table.
+//!
+//! The table is declared once by [`options!`]; from it come the typed [`Config`], the parser and
+//! the rows that `mlx-lm env` prints. Parsing is a pure function of `(name, value)` pairs.
+
+use once_cell::sync::Lazy;
+
+/// One row of the table of environment variables.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OptionRow {
+    /// Name of the variable.
+    pub name: &'static str,
+    /// `switch`, `number` or `text`.
+    pub kind: &'static str,
+    /// Value when the variable is not set.
+    pub default: String,
+    /// What it does.
+    pub meaning: &'static str,
+}
+
+/// A type that an environment variable can have.
+trait Value: Sized {
+    const KIND: &'static str;
+    fn parse(text: &str) -> Option<Self>;
+    fn show(&self) -> String;
+}
+
+impl Value for bool {
+    const KIND: &'static str = "switch";
+
+    fn parse(text: &str) -> Option<Self> {
+        match text.to_ascii_lowercase().as_str() {
+            "1" | "on" | "true" | "yes" => Some(true),
+            "0" | "off" | "false" | "no" | "" => Some(false),
+            _ => None,
+        }
+    }
+
+    fn show(&self) -> String {
+        u8::from(*self).to_string()
+    }
+}
+
+impl Value for u64 {
+    const KIND: &'static str = "number";
+
+    fn parse(text: &str) -> Option<Self> {
+        text.parse().ok()
+    }
+
+    fn show(&self) -> String {
+        self.to_string()
+    }
+}
+
+impl Value for Option<u64> {
+    const KIND: &'static str = "number";
+
+    fn parse(text: &str) -> Option<Self> {
+        if text.is_empty() { Some(None) } else { text.parse().ok().map(Some) }
+    }
+
+    fn show(&self) -> String {
+        self.map_or_else(|| "unset".into(), |n| n.to_string())
+    }
+}
+
+impl Value for Option<String> {
+    const KIND: &'static str = "text";
+
+    fn parse(text: &str) -> Option<Self> {
+        Some((!text.is_empty()).then(|| text.to_owned()))
+    }
+
+    fn show(&self) -> String {
+        self.clone().unwrap_or_else(|| "unset".into())
+    }
+}
+
+macro_rules! options {
+    ($($field:ident: $type:ty = $default:expr, $name:literal, $meaning:literal;)*) => {
+        /// The values of all gates and knobs; parsed once per process.
+        #[derive(Debug, Clone, PartialEq, Eq)]
+        pub struct Config {
+            $(#[doc = concat!("`", $name, "`: ", $meaning, ".")] pub $field: $type,)*
+        }
+
+        impl Default for Config {
+            fn default() -> Self {
+                Config { $($field: $default,)* }
+            }
+        }
+
+        const NAMES: &[&str] = &[$($name),*];
+
+        impl Config {
+            /// Sets the field of `name`; `None` if there is no such name, `Some(false)` if the
+            /// value does not parse.
+            fn set(&mut self, name: &str, text: &str) -> Option<bool> {
+                match name {
+                    $($name => Some(match <$type as Value>::parse(text.trim()) {
+                        Some(value) => { self.$field = value; true }
+                        None => false,
+                    }),)*
+                    _ => None,
+                }
+            }
+
+            /// The table: one row per variable, in declaration order, with this value in
+            /// `current`'s place being the default's.
+            pub fn rows() -> Vec<OptionRow> {
+                let default = Config::default();
+                vec![$(OptionRow {
+                    name: $name,
+                    kind: <$type as Value>::KIND,
+                    default: default.$field.show(),
+                    meaning: $meaning,
+                },)*]
+            }
+
+            /// This configuration's values by name, in the order of [`Config::rows`].
+            pub fn values(&self) -> Vec<(&'static str, String)> {
+                vec![$(($name, self.$field.show()),)*]
+            }
+        }
+    };
+}
+
+include!("config_table.rs");
+
+impl Config {
+    /// Parses environment variables; returns the configuration and a warning for every unknown
+    /// `MLX_VK_*` name and every value that does not parse. Other names are ignored.
+    pub fn parse<N: AsRef<str>, V: AsRef<str>>(
+        variables: impl IntoIterator<Item = (N, V)>,
+    ) -> (Config, Vec<String>) {
+        let mut config = Config::default();
+        let mut warnings = Vec::new();
+        for (name, value) in variables {
+            let (name, value) = (name.as_ref(), value.as_ref());
+            if !name.starts_with("MLX_VK_") {
+                continue;
+            }
+            match config.set(name, value) {
+                Some(true) => {}
+                Some(false) => warnings.push(format!("{name}={value:?} is not understood; using the default")),
+                None => warnings.push(format!("{name} is not known; did you mean {}?", nearest(name))),
+            }
+        }
+        (config, warnings)
+    }
+
+    /// The process's configuration, read from the environment on first use. Warnings are logged.
+    pub fn get() -> &'static Config {
+        static CONFIG: Lazy<Config> = Lazy::new(|| {
+            let variables = std::env::vars_os().filter_map(|(n, v)| Some((n.into_string().ok()?, v.into_string().ok()?)));
+            let (config, warnings) = Config::parse(variables);
+            for warning in warnings {
+                tracing::warn!("{warning}");
+                eprintln!("mlx: warning: {warning}");
+            }
+            config
+        });
+        &CONFIG
+    }
+}
+
+/// The known name with the smallest edit distance.
+fn nearest(name: &str) -> &'static str {
+    NAMES.iter().copied().min_by_key(|known| edit_distance(name, known)).unwrap_or_default()
+}
+
+/// Levenshtein's distance.
+fn edit_distance(a: &str, b: &str) -> usize {
+    let b: Vec<u8> = b.bytes().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, x) in a.bytes().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for j in 0..b.len() {
+            let substituted = diagonal + usize::from(x != b[j]);
+            diagonal = row[j + 1];
+            row[j + 1] = substituted.min(row[j] + 1).min(diagonal + 1);
+        }
+    }
+    row[b.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn defaults_are_the_seeds() {
+        let config = Config::default();
+        assert_eq!((config.max_ops_per_buffer, config.max_mb_per_buffer, config.max_inflight_sequences), (100, 50, 8));
+        assert!(config.enable_qmm_native && !config.enable_qmm_native_m1_reduce_subgroup_x2);
+        assert_eq!(config.sdpa_splitk_target_chunk_decode, 32);
+    }
+
+    #[test]
+    fn values_parse_and_bad_ones_keep_the_default_with_a_warning() {
+        let (config, warnings) = Config::parse([
+            ("MLX_VK_ENABLE_QMM_NATIVE", "0"),
+            ("MLX_VK_MAX_OPS_PER_BUFFER", "7"),
+            ("MLX_VK_MAX_MB_PER_BUFFER", "many"),
+            ("MLX_VK_DEVICE", "llvmpipe"),
+            ("PATH", "/bin"),
+        ]);
+        assert!(!config.enable_qmm_native);
+        assert_eq!((config.max_ops_per_buffer, config.max_mb_per_buffer), (7, 50));
+        assert_eq!(config.device.as_deref(), Some("llvmpipe"));
+        assert_eq!(warnings.len(), 1);
+        assert!(warnings[0].contains("MLX_VK_MAX_MB_PER_BUFFER"));
+    }
+
+    #[test]
+    fn unknown_names_suggest_the_nearest() {
+        let (_, warnings) = Config::parse([("MLX_VK_MAX_OP_PER_BUFER", "1")]);
+        assert!(warnings[0].ends_with("did you mean MLX_VK_MAX_OPS_PER_BUFFER?"), "{warnings:?}");
+    }
+
+    #[test]
+    fn rows_and_values_name_every_variable_once() {
+        let rows = Config::rows();
+        assert_eq!(rows.len(), Config::default().values().len());
+        let mut names: Vec<_> = rows.iter().map(|r| r.name).collect();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), rows.len());
+        assert!(names.iter().all(|n| n.starts_with("MLX_VK_")));
+    }
+}

@@ -1,0 +1,88 @@
+// The table itself: field, type, default, name, meaning. Included by config.rs.
+options! {
+    // Device and runtime.
+    device: Option<String> = None, "MLX_VK_DEVICE", "device by index, part of its name, or vendor:device in hex";
+    allow_software: bool = false, "MLX_VK_ALLOW_SOFTWARE", "allow software devices (CPU type) as the default device";
+    force_discrete: bool = false, "MLX_VK_FORCE_DISCRETE", "treat a unified device as a discrete one: arrays are never mapped";
+    serialize: bool = false, "MLX_VK_SERIALIZE", "a barrier after every dispatch";
+    poison: bool = false, "MLX_VK_POISON", "fill memory with a pattern before it is reused";
+    validation: bool = false, "MLX_VK_VALIDATION", "enable the Khronos validation layer with synchronization validation";
+    fallback: Option<String> = None, "MLX_VK_FALLBACK", "`error`: refuse operations that have no Vulkan kernel instead of running them on the CPU";
+    pipeline_cache: Option<String> = None, "MLX_VK_PIPELINE_CACHE", "folder of the pipeline cache (default ~/.cache/mlx-vulkan); `off` keeps none";
+    max_ops_per_buffer: u64 = 100, "MLX_VK_MAX_OPS_PER_BUFFER", "operations per command buffer before it is submitted";
+    max_mb_per_buffer: u64 = 50, "MLX_VK_MAX_MB_PER_BUFFER", "megabytes touched per command buffer before it is submitted";
+    max_inflight_sequences: u64 = 8, "MLX_VK_MAX_INFLIGHT_SEQUENCES", "submissions of a stream in flight before encoding waits for the oldest";
+
+    // Statistics, profiles, debugging.
+    profile: bool = false, "MLX_VK_PROFILE", "print GPU time per kernel at exit";
+    profile_compiled_detail: bool = false, "MLX_VK_PROFILE_COMPILED_DETAIL", "split compiled graphs in the profile";
+    trace: Option<String> = None, "MLX_VK_TRACE", "write a trace of the GPU's work to this file (chrome trace JSON)";
+    stats: bool = false, "MLX_VK_STATS", "print the runtime's counters at exit";
+    qmm_stats: bool = false, "MLX_VK_QMM_STATS", "print quantized matmul hits by kernel and shape at exit";
+    sdpa_stats: bool = false, "MLX_VK_SDPA_STATS", "print attention hits by kernel and shape at exit";
+    algo_stats: bool = false, "MLX_VK_ALGO_STATS", "print pipeline cache hits and misses at exit";
+    debug_rope_reject: bool = false, "MLX_VK_DEBUG_ROPE_REJECT", "log why the native rope kernel was not used";
+    debug_sdpa_reject: bool = false, "MLX_VK_DEBUG_SDPA_REJECT", "log why a native attention kernel was not used";
+    debug_sdpa_splitk: bool = false, "MLX_VK_DEBUG_SDPA_SPLITK", "log the split-k plan of attention";
+    debug_argreduce_reject: bool = false, "MLX_VK_DEBUG_ARGREDUCE_REJECT", "log why the native argreduce kernel was not used";
+    debug_binary_fallback: bool = false, "MLX_VK_DEBUG_BINARY_FALLBACK", "log signatures of binary fallbacks, each once";
+    debug_bitwise_fallback: bool = false, "MLX_VK_DEBUG_BITWISE_FALLBACK", "log signatures of bitwise fallbacks, each once";
+    debug_fast_quantize_fallback: bool = false, "MLX_VK_DEBUG_FAST_QUANTIZE_FALLBACK", "log signatures of quantize fallbacks, each once";
+    debug_gather_fallback: bool = false, "MLX_VK_DEBUG_GATHER_FALLBACK", "log signatures of gather fallbacks, each once";
+    debug_compiled_detail: bool = false, "MLX_VK_DEBUG_COMPILED_DETAIL", "log compiled graphs with their layouts, each once";
+
+    // Kernel gates.
+    enable_qmm_native: bool = true, "MLX_VK_ENABLE_QMM_NATIVE", "native quantized matmul";
+    enable_qmm_native_m1: bool = true, "MLX_VK_ENABLE_QMM_NATIVE_M1", "quantized matmul kernel for one row";
+    enable_qmm_native_m1_reduce: bool = true, "MLX_VK_ENABLE_QMM_NATIVE_M1_REDUCE", "parallel reduction for one row";
+    enable_qmm_native_m1_reduce_subgroup: bool = true, "MLX_VK_ENABLE_QMM_NATIVE_M1_REDUCE_SUBGROUP", "subgroup reduction for one row";
+    enable_qmm_native_m1_reduce_subgroup_g8: bool = true, "MLX_VK_ENABLE_QMM_NATIVE_M1_REDUCE_SUBGROUP_G8", "specialization for 8 groups per column";
+    enable_qmm_native_m1_reduce_subgroup_g8_x2: bool = false, "MLX_VK_ENABLE_QMM_NATIVE_M1_REDUCE_SUBGROUP_G8_X2", "two words per thread for 8 groups per column";
+    enable_qmm_native_m1_reduce_subgroup_g16: bool = false, "MLX_VK_ENABLE_QMM_NATIVE_M1_REDUCE_SUBGROUP_G16", "specialization for 16 groups per column";
+    enable_qmm_native_m1_reduce_subgroup_g24: bool = false, "MLX_VK_ENABLE_QMM_NATIVE_M1_REDUCE_SUBGROUP_G24", "specialization for 24 groups per column";
+    enable_qmm_native_m1_reduce_subgroup_g32: bool = false, "MLX_VK_ENABLE_QMM_NATIVE_M1_REDUCE_SUBGROUP_G32", "specialization for 32 groups per column";
+    enable_qmm_native_m1_reduce_subgroup_x2: bool = false, "MLX_VK_ENABLE_QMM_NATIVE_M1_REDUCE_SUBGROUP_X2", "two words per workgroup for one row";
+    enable_qmm_native_m2: bool = true, "MLX_VK_ENABLE_QMM_NATIVE_M2", "quantized matmul kernel for 2 rows";
+    enable_qmm_native_m4: bool = true, "MLX_VK_ENABLE_QMM_NATIVE_M4", "quantized matmul kernel for up to 4 rows";
+    enable_qmm_native_m8: bool = true, "MLX_VK_ENABLE_QMM_NATIVE_M8", "quantized matmul kernel for up to 8 rows";
+    enable_qmm_native_m16: bool = true, "MLX_VK_ENABLE_QMM_NATIVE_M16", "quantized matmul kernel for 9 to 16 rows";
+    enable_rmsnorm_native: bool = true, "MLX_VK_ENABLE_RMSNORM_NATIVE", "native RMS norm";
+    enable_add_rmsnorm_native: bool = true, "MLX_VK_ENABLE_ADD_RMSNORM_NATIVE", "add and RMS norm fused";
+    enable_rope_native: bool = true, "MLX_VK_ENABLE_ROPE_NATIVE", "native rotary embedding";
+    enable_rope_hs_transposed: bool = true, "MLX_VK_ENABLE_ROPE_HS_TRANSPOSED", "rotary embedding reads head/sequence-transposed inputs in place";
+    enable_sdpa_native: bool = true, "MLX_VK_ENABLE_SDPA_NATIVE", "native attention";
+    enable_sdpa_decode_d128: bool = true, "MLX_VK_ENABLE_SDPA_DECODE_D128", "attention kernel for one query and head size 128";
+    enable_sdpa_decode_d128_k32: bool = true, "MLX_VK_ENABLE_SDPA_DECODE_D128_K32", "its specialization for up to 32 keys";
+    enable_sdpa_decode_d128_k64: bool = true, "MLX_VK_ENABLE_SDPA_DECODE_D128_K64", "its specialization for up to 64 keys";
+    enable_sdpa_decode_d128_k128: bool = true, "MLX_VK_ENABLE_SDPA_DECODE_D128_K128", "its specialization for up to 128 keys";
+    enable_sdpa_decode_splitk_reduce_l32: bool = true, "MLX_VK_ENABLE_SDPA_DECODE_SPLITK_REDUCE_L32", "split-k combine with 32 threads";
+    enable_sdpa_decode_splitk_reduce_subgroup: bool = false, "MLX_VK_ENABLE_SDPA_DECODE_SPLITK_REDUCE_SUBGROUP", "split-k combine with subgroup operations";
+    enable_argreduce_argmax_lastdim: bool = true, "MLX_VK_ENABLE_ARGREDUCE_ARGMAX_LASTDIM", "argmax kernel for a contiguous last axis";
+    enable_compiled_sigmoid_mul_mul_bf16: bool = true, "MLX_VK_ENABLE_COMPILED_SIGMOID_MUL_MUL_BF16", "fused silu-multiply for bfloat16";
+    enable_add_bf16: bool = true, "MLX_VK_ENABLE_ADD_BF16", "native bfloat16 add";
+    enable_mul_bf16: bool = true, "MLX_VK_ENABLE_MUL_BF16", "native bfloat16 multiply";
+    enable_bitwise_shift_u32: bool = false, "MLX_VK_ENABLE_BITWISE_SHIFT_U32", "special kernel for uint32 shifts by a scalar";
+    enable_fast_quantize_deq_affine_b4: bool = true, "MLX_VK_ENABLE_FAST_QUANTIZE_DEQ_AFFINE_B4", "special kernel for 4-bit affine dequantization, group 128";
+    enable_gather_rows_words: bool = false, "MLX_VK_ENABLE_GATHER_ROWS_WORDS", "gather whole rows by words";
+
+    // Attention knobs; unset decode and prefill values take the global one.
+    sdpa_split_k: Option<u64> = None, "MLX_VK_SDPA_SPLIT_K", "fixed number of split-k parts";
+    sdpa_splitk_min_k_len: Option<u64> = None, "MLX_VK_SDPA_SPLITK_MIN_K_LEN", "fewest keys for split-k";
+    sdpa_splitk_min_k_len_decode: Option<u64> = None, "MLX_VK_SDPA_SPLITK_MIN_K_LEN_DECODE", "fewest keys for split-k with one query";
+    sdpa_splitk_min_k_len_prefill: Option<u64> = None, "MLX_VK_SDPA_SPLITK_MIN_K_LEN_PREFILL", "fewest keys for split-k with several queries";
+    sdpa_splitk_target_chunk: Option<u64> = None, "MLX_VK_SDPA_SPLITK_TARGET_CHUNK", "keys per split-k part";
+    sdpa_splitk_target_chunk_decode: u64 = 32, "MLX_VK_SDPA_SPLITK_TARGET_CHUNK_DECODE", "keys per split-k part with one query";
+    sdpa_splitk_target_chunk_prefill: Option<u64> = None, "MLX_VK_SDPA_SPLITK_TARGET_CHUNK_PREFILL", "keys per split-k part with several queries";
+    sdpa_splitk_max_parts: Option<u64> = None, "MLX_VK_SDPA_SPLITK_MAX_PARTS", "most split-k parts";
+    sdpa_splitk_max_parts_decode: u64 = 16, "MLX_VK_SDPA_SPLITK_MAX_PARTS_DECODE", "most split-k parts with one query";
+    sdpa_splitk_max_parts_prefill: Option<u64> = None, "MLX_VK_SDPA_SPLITK_MAX_PARTS_PREFILL", "most split-k parts with several queries";
+    sdpa_splitk_target_wg_decode: u64 = 128, "MLX_VK_SDPA_SPLITK_TARGET_WG_DECODE", "workgroups that split-k aims at with one query";
+    sdpa_max_k_len: u64 = 0, "MLX_VK_SDPA_MAX_K_LEN", "most keys of the native kernel; 0 is no limit";
+    sdpa_max_k_len_decode: u64 = 0, "MLX_VK_SDPA_MAX_K_LEN_DECODE", "the same with one query";
+    sdpa_max_k_len_prefill: Option<u64> = None, "MLX_VK_SDPA_MAX_K_LEN_PREFILL", "the same with several queries";
+
+    // Pipeline cache knobs of the seed.
+    enable_algo_cache: bool = false, "MLX_VK_ENABLE_ALGO_CACHE", "the seed's tensor-keyed algorithm cache; pipelines are always cached here, so it changes nothing";
+    enable_algo_cache_auto_disable: bool = true, "MLX_VK_ENABLE_ALGO_CACHE_AUTO_DISABLE", "the seed's automatic switch of that cache; changes nothing here";
+    algo_cache_zero_hit_disable_threshold: u64 = 2048, "MLX_VK_ALGO_CACHE_ZERO_HIT_DISABLE_THRESHOLD", "the seed's threshold of that switch; changes nothing here";
+}

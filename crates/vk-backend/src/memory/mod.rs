@@ -1,0 +1,7 @@
+//! Device memory: pools over large blocks, MLX's cache-reuse rule, and rings for what the host
+//! hands to the device.
+
+pub(crate) mod allocation;
+pub(crate) mod pool;
+mod ranges;
+pub(crate) mod ring;

@@ -1,0 +1,51 @@
+//! The validation layer's messages: counted and logged.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering::Relaxed},
+};
+
+use vulkano::instance::debug::{
+    DebugUtilsMessageSeverity, DebugUtilsMessageType, DebugUtilsMessengerCallback,
+    DebugUtilsMessengerCreateInfo,
+};
+
+/// Errors reported so far.
+pub(crate) static ERRORS: AtomicU64 = AtomicU64::new(0);
+
+/// A messenger that counts errors and prints errors and warnings.
+pub(crate) fn messenger() -> DebugUtilsMessengerCreateInfo {
+    // SAFETY: the callback makes no Vulkan calls.
+    let callback: Arc<DebugUtilsMessengerCallback> = unsafe {
+        DebugUtilsMessengerCallback::new(|severity, _, data| report(severity, data.message_id_name, data.message))
+    };
+    DebugUtilsMessengerCreateInfo {
+        message_severity: DebugUtilsMessageSeverity::ERROR | DebugUtilsMessageSeverity::WARNING,
+        message_type: DebugUtilsMessageType::GENERAL
+            | DebugUtilsMessageType::VALIDATION
+            | DebugUtilsMessageType::PERFORMANCE,
+        ..DebugUtilsMessengerCreateInfo::user_callback(callback)
+    }
+}
+
+fn report(severity: DebugUtilsMessageSeverity, id: Option<&str>, message: &str) {
+    if is_false_alarm(message) {
+        return;
+    }
+    if severity.intersects(DebugUtilsMessageSeverity::ERROR) {
+        ERRORS.fetch_add(1, Relaxed);
+        eprintln!("mlx: Vulkan validation error {}: {message}", id.unwrap_or_default());
+    } else {
+        tracing::debug!("Vulkan validation: {message}");
+    }
+}
+
+/// Layers older than the driver do not know newer structures in property and feature chains.
+fn is_false_alarm(message: &str) -> bool {
+    let unknown_structure = message.contains("unknown VkStructureType") || message.contains("VkStructureType value (");
+    unknown_structure
+        && (message.contains("vkGetPhysicalDeviceProperties2")
+            || message.contains("vkGetPhysicalDeviceFeatures2")
+            || message.contains("vkGetPhysicalDeviceMemoryProperties2")
+            || message.contains("pNext"))
+}

@@ -1,0 +1,24 @@
+//! Shader modules from committed SPIR-V.
+
+use std::sync::Arc;
+
+use mlx_core::{Error, Result};
+use vulkano::{
+    device::Device,
+    shader::{ShaderModule, ShaderModuleCreateInfo},
+};
+
+use super::error;
+
+/// The module of a kernel's committed words.
+#[cfg_attr(feature = "shader-macros", expect(dead_code, reason = "the macros bring loaders of their own"))]
+pub(crate) fn load(device: &Arc<Device>, name: &str, bytes: &[u8]) -> Result<Arc<ShaderModule>> {
+    let words: Vec<u32> =
+        bytes.chunks_exact(4).map(|w| u32::from_le_bytes([w[0], w[1], w[2], w[3]])).collect();
+    if words.len() * 4 != bytes.len() || words.first() != Some(&0x0723_0203) {
+        return Err(Error::device("pipeline", format!("kernel {name}: not SPIR-V")));
+    }
+    // SAFETY: the words are compiler output that spirv-val accepted when they were committed.
+    unsafe { ShaderModule::new(device.clone(), ShaderModuleCreateInfo::new(&words)) }
+        .map_err(|e| error::validated_error("pipeline", &e))
+}

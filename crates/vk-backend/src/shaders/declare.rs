@@ -1,0 +1,115 @@
+//! The macros behind the kernel list.
+
+/// Declares all kernels; see `registry.rs` for the form of a line.
+///
+/// Makes `Kernel`, an id with one constant per kernel. With the feature `shader-macros` each kernel
+/// is a `vulkano_shaders::shader!` module compiled from GLSL, without it the committed SPIR-V.
+macro_rules! kernels {
+    ($($name:ident => $path:literal { $($key:ident: $value:literal),* $(,)? },)*) => {
+        /// A kernel: its source with its defines. Specialization makes a pipeline of it.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+        #[expect(non_camel_case_types, reason = "names are those of the files in shaders/spv")]
+        #[repr(u16)]
+        pub enum Kernel {
+            $(#[doc = concat!("`shaders/", $path, "`", $(" ", stringify!($key), "=", $value,)*)] $name,)*
+        }
+
+        impl Kernel {
+            /// Every kernel, in the order of the list.
+            pub const ALL: &[Kernel] = &[$(Kernel::$name),*];
+
+            /// The name in the list, and of the file in `shaders/spv`.
+            pub const fn name(self) -> &'static str {
+                match self { $(Kernel::$name => stringify!($name),)* }
+            }
+
+            /// Path of the source below `shaders/`.
+            pub const fn source(self) -> &'static str {
+                match self { $(Kernel::$name => $path,)* }
+            }
+        }
+
+        #[cfg(not(feature = "shader-macros"))]
+        impl Kernel {
+            /// The committed SPIR-V.
+            pub const fn spirv(self) -> &'static [u8] {
+                match self {
+                    $(Kernel::$name => include_bytes!(concat!(
+                        env!("CARGO_MANIFEST_DIR"), "/../../shaders/spv/", stringify!($name), ".spv"
+                    )),)*
+                }
+            }
+
+            pub(crate) fn load(
+                self,
+                device: &std::sync::Arc<vulkano::device::Device>,
+            ) -> mlx_core::Result<std::sync::Arc<vulkano::shader::ShaderModule>> {
+                crate::raw::module::load(device, self.name(), self.spirv())
+            }
+        }
+
+        #[cfg(feature = "shader-macros")]
+        $(#[allow(missing_docs, unused_qualifications, unreachable_pub, clippy::all)]
+        mod $name {
+            define_shader!($path [] $($key: $value,)*);
+        })*
+
+        #[cfg(feature = "shader-macros")]
+        impl Kernel {
+            pub(crate) fn load(
+                self,
+                device: &std::sync::Arc<vulkano::device::Device>,
+            ) -> mlx_core::Result<std::sync::Arc<vulkano::shader::ShaderModule>> {
+                let module = match self { $(Kernel::$name => $name::load(device.clone()),)* };
+                module.map_err(|e| crate::raw::error::validated_error("pipeline", &e))
+            }
+        }
+    };
+}
+
+/// Turns `KEY: "value"` into the `("KEY", "value")` that `shader!` takes. A declarative macro
+/// cannot make a string literal of an identifier, so every define's name stands here once.
+#[cfg(feature = "shader-macros")]
+macro_rules! define_shader {
+    ($path:literal [$($done:tt)*]) => {
+        vulkano_shaders::shader! {
+            ty: "compute",
+            root_path_env: "MLX_VK_SHADER_ROOT",
+            path: $path,
+            include: ["../../shaders/include"],
+            define: [$($done)*],
+            vulkan_version: "1.2",
+            spirv_version: "1.5",
+        }
+    };
+    ($path:literal [$($done:tt)*] CLASS: $v:literal, $($rest:tt)*) => {
+        define_shader!($path [$($done)* ("CLASS", $v),] $($rest)*);
+    };
+    ($path:literal [$($done:tt)*] FROM: $v:literal, $($rest:tt)*) => {
+        define_shader!($path [$($done)* ("FROM", $v),] $($rest)*);
+    };
+    ($path:literal [$($done:tt)*] TO: $v:literal, $($rest:tt)*) => {
+        define_shader!($path [$($done)* ("TO", $v),] $($rest)*);
+    };
+    ($path:literal [$($done:tt)*] SIZE: $v:literal, $($rest:tt)*) => {
+        define_shader!($path [$($done)* ("SIZE", $v),] $($rest)*);
+    };
+    ($path:literal [$($done:tt)*] OP: $v:literal, $($rest:tt)*) => {
+        define_shader!($path [$($done)* ("OP", $v),] $($rest)*);
+    };
+    ($path:literal [$($done:tt)*] DTYPE: $v:literal, $($rest:tt)*) => {
+        define_shader!($path [$($done)* ("DTYPE", $v),] $($rest)*);
+    };
+    ($path:literal [$($done:tt)*] BITS: $v:literal, $($rest:tt)*) => {
+        define_shader!($path [$($done)* ("BITS", $v),] $($rest)*);
+    };
+    ($path:literal [$($done:tt)*] VARIANT: $v:literal, $($rest:tt)*) => {
+        define_shader!($path [$($done)* ("VARIANT", $v),] $($rest)*);
+    };
+    ($path:literal [$($done:tt)*] WIDTH: $v:literal, $($rest:tt)*) => {
+        define_shader!($path [$($done)* ("WIDTH", $v),] $($rest)*);
+    };
+    ($path:literal [$($done:tt)*] TILE: $v:literal, $($rest:tt)*) => {
+        define_shader!($path [$($done)* ("TILE", $v),] $($rest)*);
+    };
+}

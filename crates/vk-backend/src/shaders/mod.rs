@@ -1,0 +1,7 @@
+//! The kernels: their list ([`registry`]) and what its macro makes of it ([`Kernel`]).
+
+#[macro_use]
+mod declare;
+mod registry;
+
+pub use registry::Kernel;

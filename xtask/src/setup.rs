@@ -1,0 +1,151 @@
+//! `cargo xtask setup`: finds out which system packages are missing and installs them where it may.
+
+mod apt;
+mod backports;
+pub(crate) mod component;
+pub(crate) mod probe;
+mod system;
+
+use crate::error::{Error, Result};
+use component::{COMPONENTS, Component, Purpose};
+use system::System;
+
+/// `cargo xtask setup [PURPOSE…]`: everything by default.
+pub(crate) fn main(args: &[String]) -> Result<()> {
+    let purposes = purposes(args)?;
+    ensure(&purposes)?;
+    let done = if probe::has_hardware_vulkan() {
+        "a hardware driver"
+    } else {
+        "software drivers only"
+    };
+    println!("setup: complete; Vulkan has {done}");
+    Ok(())
+}
+
+/// Makes sure that everything for `purposes` is installed.
+///
+/// # Errors
+/// When something is missing that may not or cannot be installed; the message names the packages.
+pub(crate) fn ensure(purposes: &[Purpose]) -> Result<()> {
+    let missing = missing(purposes);
+    if missing.is_empty() {
+        return Ok(());
+    }
+    for component in &missing {
+        eprintln!("xtask: missing: {}", component.name);
+    }
+    match system::current() {
+        System::Debian => apt::install(&packages(&missing, System::Debian))?,
+        other => return Err(Error::new(advice(&missing, other))),
+    }
+    verify(&missing)
+}
+
+fn purposes(args: &[String]) -> Result<Vec<Purpose>> {
+    if args.is_empty() {
+        return Ok(Purpose::ALL.map(|(_, purpose)| purpose).to_vec());
+    }
+    args.iter().map(|arg| purpose(arg)).collect()
+}
+
+fn purpose(name: &str) -> Result<Purpose> {
+    let found = Purpose::ALL.into_iter().find(|(known, _)| *known == name);
+    found.map(|(_, purpose)| purpose).ok_or_else(|| {
+        let known = Purpose::ALL.map(|(known, _)| known).join(", ");
+        Error::new(format!("setup: no purpose {name:?}; there are {known}"))
+    })
+}
+
+fn missing(purposes: &[Purpose]) -> Vec<&'static Component> {
+    let wanted = COMPONENTS
+        .iter()
+        .filter(|component| purposes.contains(&component.purpose));
+    wanted.filter(|component| !(component.present)()).collect()
+}
+
+fn packages(components: &[&'static Component], system: System) -> Vec<&'static str> {
+    let mut packages = Vec::new();
+    for package in components
+        .iter()
+        .flat_map(|component| component.packages(system))
+    {
+        if !packages.contains(package) {
+            packages.push(*package);
+        }
+    }
+    packages
+}
+
+/// A package may install and still not bring what was looked for; better said here than by a linker later.
+fn verify(installed: &[&'static Component]) -> Result<()> {
+    match installed.iter().find(|component| !(component.present)()) {
+        None => Ok(()),
+        Some(component) => {
+            let packages = component.debian.join(", ");
+            Err(Error::new(format!(
+                "{} is still missing after installing {packages}",
+                component.name
+            )))
+        }
+    }
+}
+
+fn advice(components: &[&'static Component], system: System) -> String {
+    let packages = packages(components, system).join(" ");
+    match system {
+        System::Debian => apt::command_line(&packages.split(' ').collect::<Vec<_>>()),
+        System::Fedora => format!("run: sudo dnf install {packages}"),
+        System::Arch => format!("run: sudo pacman -S --needed {packages}"),
+        System::MacOs => format!("run: brew install {packages}"),
+        System::Windows => format!("install (with winget or from the vendor): {packages}"),
+        System::Other => {
+            format!("install what your system calls these packages of Debian: {packages}")
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_purpose_has_a_name_and_unknown_ones_are_refused() {
+        assert_eq!(purpose("shaders").unwrap(), Purpose::Shaders);
+        assert!(
+            purpose("shader")
+                .unwrap_err()
+                .to_string()
+                .contains("shader-macros")
+        );
+        assert_eq!(purposes(&[]).unwrap().len(), Purpose::ALL.len());
+    }
+
+    #[test]
+    fn every_component_has_packages_everywhere() {
+        let systems = [
+            System::Debian,
+            System::Fedora,
+            System::Arch,
+            System::MacOs,
+            System::Windows,
+        ];
+        for component in &COMPONENTS {
+            assert!(
+                systems
+                    .iter()
+                    .all(|system| !component.packages(*system).is_empty()),
+                "{}",
+                component.name
+            );
+        }
+    }
+
+    #[test]
+    fn advice_names_each_package_once() {
+        let all: Vec<_> = COMPONENTS.iter().collect();
+        let text = advice(&all, System::Fedora);
+        assert!(text.starts_with("run: sudo dnf install "));
+        assert_eq!(text.matches(" spirv-tools ").count(), 1, "{text}");
+    }
+}

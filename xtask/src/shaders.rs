@@ -1,0 +1,262 @@
+//! `cargo xtask shaders`: from the list of kernels to the committed SPIR-V.
+
+mod embedded;
+mod glslc;
+mod includes;
+mod kernels;
+mod shaderc;
+
+use crate::digest;
+use crate::error::{Context, Error, Result};
+use crate::paths;
+use crate::setup::{self, component::Purpose};
+use glslc::Glslc;
+use kernels::Kernel;
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// Where the kernels are declared, relative to the root.
+const REGISTRY: &str = "crates/vk-backend/src/shaders/registry.rs";
+
+/// `cargo xtask shaders [--check]`.
+pub(crate) fn main(args: &[String]) -> Result<()> {
+    let check = match args {
+        [] => false,
+        [flag] if flag == "--check" => true,
+        [arg, ..] => return Err(Error::new(format!("shaders: unexpected argument {arg:?}"))),
+    };
+    setup::ensure(&[Purpose::Shaders])?;
+    let workshop = Workshop::open()?;
+    if check {
+        workshop.check()
+    } else {
+        workshop.write()
+    }
+}
+
+/// Everything the task works with.
+struct Workshop {
+    kernels: Vec<Kernel>,
+    glslc: Glslc,
+    /// The committed modules.
+    committed: PathBuf,
+    /// What this task keeps between runs: a key for every module that is up to date.
+    keys: PathBuf,
+}
+
+impl Workshop {
+    fn open() -> Result<Self> {
+        let root = paths::root();
+        let text = fs::read_to_string(root.join(REGISTRY))
+            .context(|| format!("cannot read {REGISTRY}"))?;
+        let shaders = root.join("shaders");
+        let keys = paths::target().join("shaders");
+        fs::create_dir_all(&keys).context(|| format!("cannot create {}", keys.display()))?;
+        Ok(Self {
+            kernels: kernels::parse(REGISTRY, &text)?,
+            glslc: Glslc::new(&shaders)?,
+            committed: shaders.join("spv"),
+            keys,
+        })
+    }
+
+    /// Compiles what is out of date and removes what no kernel owns any more.
+    fn write(&self) -> Result<()> {
+        fs::create_dir_all(&self.committed)
+            .context(|| format!("cannot create {}", paths::shown(&self.committed)))?;
+        let written = in_parallel(&self.kernels, |kernel| self.write_one(kernel))?;
+        let written = written.into_iter().filter(|written| *written).count();
+        let stale = self.stale()?;
+        for path in &stale {
+            fs::remove_file(path).context(|| format!("cannot remove {}", paths::shown(path)))?;
+        }
+        println!(
+            "shaders: {} kernels, {written} written, {} removed",
+            self.kernels.len(),
+            stale.len()
+        );
+        Ok(())
+    }
+
+    /// Compiles a kernel unless its module is up to date; tells whether the module changed.
+    fn write_one(&self, kernel: &Kernel) -> Result<bool> {
+        let path = self.module_path(&kernel.name);
+        let committed = fs::read(&path).unwrap_or_default();
+        let fingerprint = self.glslc.fingerprint(kernel)?;
+        let key_path = self.keys.join(format!("{}.key", kernel.name));
+        if fs::read_to_string(&key_path).is_ok_and(|known| known == key(&fingerprint, &committed)) {
+            return Ok(false);
+        }
+        let module = self.compile(kernel)?;
+        // An unchanged file keeps its time, so that nothing that embeds it is built again.
+        if module != committed {
+            write_whole(&path, &module)?;
+        }
+        write_whole(&key_path, key(&fingerprint, &module).as_bytes())?;
+        Ok(module != committed)
+    }
+
+    /// Compiles everything and compares, with the committed files and with what `shader!` embeds.
+    fn check(&self) -> Result<()> {
+        let compiled = in_parallel(&self.kernels, |kernel| {
+            Ok((kernel.name.clone(), self.compile(kernel)?))
+        })?;
+        let differing = compiled
+            .iter()
+            .filter(|(name, module)| !self.is_committed(name, module));
+        let differing = differing.map(|(name, _)| paths::shown(&self.module_path(name)));
+        let stale = self.stale()?.into_iter().map(|path| paths::shown(&path));
+        let wrong: Vec<_> = differing.chain(stale).collect();
+        if !wrong.is_empty() {
+            let files = wrong.join(", ");
+            return Err(Error::new(format!(
+                "not what the sources compile to (run `cargo xtask shaders`): {files}"
+            )));
+        }
+        setup::ensure(&[Purpose::ShaderMacros])?;
+        embedded::check(&compiled)?;
+        println!(
+            "shaders: {} kernels are what is committed and what shader! embeds",
+            self.kernels.len()
+        );
+        Ok(())
+    }
+
+    fn compile(&self, kernel: &Kernel) -> Result<Vec<u8>> {
+        let scratch = self
+            .keys
+            .join(format!("{}-{}.tmp", kernel.name, std::process::id()));
+        let compiled = self.glslc.compile(kernel, &scratch);
+        // The complaint of a compiler is many lines long: shown as it is, and named in one line at the end.
+        compiled.inspect_err(|error| eprintln!("{} ({}):\n{error:#}", kernel.name, kernel.source))
+    }
+
+    fn is_committed(&self, name: &str, module: &[u8]) -> bool {
+        fs::read(self.module_path(name)).is_ok_and(|committed| committed == module)
+    }
+
+    fn module_path(&self, name: &str) -> PathBuf {
+        self.committed.join(format!("{name}.spv"))
+    }
+
+    /// Committed files that belong to no kernel.
+    fn stale(&self) -> Result<Vec<PathBuf>> {
+        let owned: BTreeSet<_> = self
+            .kernels
+            .iter()
+            .map(|kernel| self.module_path(&kernel.name))
+            .collect();
+        let Ok(entries) = fs::read_dir(&self.committed) else {
+            return Ok(Vec::new());
+        };
+        let files = entries.flatten().map(|entry| entry.path());
+        let modules =
+            files.filter(|path| path.extension().is_some_and(|extension| extension == "spv"));
+        let stale: BTreeSet<_> = modules.filter(|path| !owned.contains(path)).collect();
+        Ok(stale.into_iter().collect())
+    }
+}
+
+/// What is remembered of a module that is up to date: what went in and what came out.
+fn key(fingerprint: &str, module: &[u8]) -> String {
+    format!("{fingerprint} {}\n", digest::of_bytes(module))
+}
+
+/// Replaces a file at once, so that a build that runs meanwhile never sees half of it.
+fn write_whole(path: &Path, bytes: &[u8]) -> Result<()> {
+    let part = path.with_extension(format!("part{}", std::process::id()));
+    let written = fs::write(&part, bytes).and_then(|()| fs::rename(&part, path));
+    written.context(|| format!("cannot write {}", paths::shown(path)))
+}
+
+/// Runs `work` on every kernel over all cores; the results come in the order of the list.
+///
+/// # Errors
+/// With the names of the kernels that failed, after all were tried.
+fn in_parallel<T: Send>(
+    kernels: &[Kernel],
+    work: impl Fn(&Kernel) -> Result<T> + Sync,
+) -> Result<Vec<T>> {
+    let results: Vec<Mutex<Option<Result<T>>>> = kernels.iter().map(|_| Mutex::new(None)).collect();
+    let next = AtomicUsize::new(0);
+    let worker = || {
+        while let Some((kernel, slot)) = take(kernels, &results, &next) {
+            let result = work(kernel);
+            if let Ok(mut slot) = slot.lock() {
+                *slot = Some(result);
+            }
+        }
+    };
+    std::thread::scope(|scope| {
+        let threads = std::thread::available_parallelism().map_or(1, usize::from);
+        (0..threads).for_each(|_| drop(scope.spawn(worker)));
+    });
+    collect(kernels, results)
+}
+
+fn take<'a, S>(
+    kernels: &'a [Kernel],
+    slots: &'a [S],
+    next: &AtomicUsize,
+) -> Option<(&'a Kernel, &'a S)> {
+    let index = next.fetch_add(1, Ordering::Relaxed);
+    kernels.get(index).zip(slots.get(index))
+}
+
+fn collect<T>(kernels: &[Kernel], results: Vec<Mutex<Option<Result<T>>>>) -> Result<Vec<T>> {
+    let mut done = Vec::new();
+    let mut failed = Vec::new();
+    for (kernel, slot) in kernels.iter().zip(results) {
+        match slot.into_inner() {
+            Ok(Some(Ok(result))) => done.push(result),
+            _ => failed.push(kernel.name.as_str()),
+        }
+    }
+    match failed.is_empty() {
+        true => Ok(done),
+        false => Err(Error::new(format!(
+            "{} of {} kernels failed: {}",
+            failed.len(),
+            kernels.len(),
+            failed.join(", ")
+        ))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn kernels(names: &[&str]) -> Vec<Kernel> {
+        let kernel = |name: &&str| Kernel {
+            name: (*name).to_owned(),
+            source: String::new(),
+            defines: Vec::new(),
+        };
+        names.iter().map(kernel).collect()
+    }
+
+    #[test]
+    fn results_come_in_the_order_of_the_list() {
+        let kernels = kernels(&["a", "b", "c", "d", "e"]);
+        let names = in_parallel(&kernels, |kernel| Ok(kernel.name.clone())).unwrap();
+        assert_eq!(names, ["a", "b", "c", "d", "e"]);
+    }
+
+    #[test]
+    fn every_failure_is_named() {
+        let kernels = kernels(&["a", "b", "c"]);
+        let only_b = |kernel: &Kernel| {
+            if kernel.name == "b" {
+                Ok(())
+            } else {
+                Err(Error::new("no"))
+            }
+        };
+        let error = in_parallel(&kernels, only_b).unwrap_err();
+        assert_eq!(error.to_string(), "2 of 3 kernels failed: a, c");
+    }
+}

@@ -1,0 +1,101 @@
+//! Compiling one kernel with glslc, exactly as vulkano's `shader!` macro does.
+//!
+//! The macro gives shaderc the Vulkan and SPIR-V version, the macros and the include folders, and leaves its optimizer
+//! off. So no `-O` here either: the committed files are then byte for byte what the macro embeds, which
+//! `shaders --check` proves. Nothing is lost by it: every Vulkan driver optimizes what it is given.
+
+use super::includes;
+use super::kernels::Kernel;
+use crate::digest;
+use crate::error::{Context, Error, Result};
+use crate::process;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// What every kernel is compiled with; `shader!` is given the same.
+const OPTIONS: [&str; 3] = [
+    "-fshader-stage=compute",
+    "--target-env=vulkan1.2",
+    "--target-spv=spv1.5",
+];
+
+/// What every module is validated with; scalar block layout is a feature that the backend requires of every device.
+const VALIDATION: [&str; 3] = ["--target-env", "vulkan1.2", "--scalar-block-layout"];
+
+/// The compiler and where its input lies.
+pub(crate) struct Glslc {
+    shaders: PathBuf,
+    version: String,
+}
+
+impl Glslc {
+    /// The glslc on `PATH`, for the sources below `shaders`.
+    pub(crate) fn new(shaders: &Path) -> Result<Self> {
+        let version = process::capture(Command::new("glslc").arg("--version"))?;
+        let version = String::from_utf8_lossy(&version).into_owned();
+        Ok(Self {
+            shaders: shaders.to_path_buf(),
+            version,
+        })
+    }
+
+    /// A hash of everything that the result depends on: compiler, options, source and all it includes.
+    pub(crate) fn fingerprint(&self, kernel: &Kernel) -> Result<String> {
+        let mut all = format!(
+            "{}\n{OPTIONS:?}\n{VALIDATION:?}\n{:?}\n",
+            self.version, kernel.defines
+        );
+        for path in includes::closure(&self.source(kernel), &self.include_folder())? {
+            let text =
+                fs::read_to_string(&path).context(|| format!("cannot read {}", path.display()))?;
+            all.push_str(&format!("{}\n{}\n{text}", path.display(), text.len()));
+        }
+        Ok(digest::of_bytes(all.as_bytes()))
+    }
+
+    /// Compiles and validates; the module passes through the file `scratch`, which is removed again.
+    ///
+    /// # Errors
+    /// With what the compiler or the validator says.
+    pub(crate) fn compile(&self, kernel: &Kernel, scratch: &Path) -> Result<Vec<u8>> {
+        let module = self.compile_into(kernel, scratch);
+        // Best effort: the folder of scratch files belongs to this run and is emptied by the next.
+        let _ = fs::remove_file(scratch);
+        module
+    }
+
+    fn compile_into(&self, kernel: &Kernel, file: &Path) -> Result<Vec<u8>> {
+        let mut glslc = Command::new("glslc");
+        glslc.args(OPTIONS).arg("-I").arg(self.include_folder());
+        glslc.args(
+            kernel
+                .defines
+                .iter()
+                .map(|(name, value)| format!("-D{name}={value}")),
+        );
+        quietly(glslc.arg(self.source(kernel)).arg("-o").arg(file))?;
+        quietly(Command::new("spirv-val").args(VALIDATION).arg(file))?;
+        fs::read(file).context(|| format!("cannot read {}", file.display()))
+    }
+
+    fn source(&self, kernel: &Kernel) -> PathBuf {
+        self.shaders.join(&kernel.source)
+    }
+
+    fn include_folder(&self) -> PathBuf {
+        self.shaders.join("include")
+    }
+}
+
+/// Runs a tool whose complaint is the whole error: its lines name file, line and reason already.
+fn quietly(command: &mut Command) -> Result<()> {
+    let output = command
+        .output()
+        .context(|| format!("cannot start `{}`", process::shown(command)))?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let said = [output.stdout, output.stderr].concat();
+    Err(Error::new(String::from_utf8_lossy(&said).into_owned()))
+}

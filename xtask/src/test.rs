@@ -1,0 +1,306 @@
+//! `cargo xtask test`: the whole suite, in several legs.
+
+use crate::error::{Context, Error, Result};
+use crate::model;
+use crate::process;
+use crate::setup::{self, component::Purpose};
+use std::env;
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// One pass over the suite, or over a part of it.
+struct Leg {
+    name: &'static str,
+    /// What `cargo test` is given to choose the tests.
+    selection: &'static [&'static str],
+    /// What is set in the environment beside [`COMMON`].
+    environment: &'static [(&'static str, &'static str)],
+}
+
+/// The packages whose tests use the Vulkan backend.
+const VULKAN_TESTS: &[&str] = &["--package", "mlx-tests", "--package", "mlx-vk-backend"];
+
+/// What `--ops` chooses instead of a leg's own selection.
+const OPERATION_TESTS: &[&str] = &["--package", "mlx-tests", "--test", "ops"];
+
+const LEGS: [Leg; 3] = [
+    // Everything on memory that CPU and GPU share, with the documentation's examples.
+    Leg {
+        name: "unified",
+        selection: &["--workspace"],
+        environment: &[],
+    },
+    // CI has no discrete GPU; this makes the device at hand behave as one.
+    Leg {
+        name: "discrete",
+        selection: VULKAN_TESTS,
+        environment: &[("MLX_VK_FORCE_DISCRETE", "1")],
+    },
+    // Core validation is the layer's default; synchronization must be asked for.
+    Leg {
+        name: "validation",
+        selection: VULKAN_TESTS,
+        environment: &[
+            ("MLX_VK_VALIDATION", "1"),
+            ("VK_INSTANCE_LAYERS", "VK_LAYER_KHRONOS_validation"),
+            (
+                "VK_LAYER_ENABLES",
+                "VK_VALIDATION_FEATURE_ENABLE_SYNCHRONIZATION_VALIDATION_EXT",
+            ),
+        ],
+    },
+];
+
+/// What every leg runs with.
+const COMMON: [(&str, &str); 2] = [
+    // The machine that runs the tests may well have no GPU.
+    ("MLX_VK_ALLOW_SOFTWARE", "1"),
+    // What the backend cannot run itself fails, rather than being tested on the CPU.
+    ("MLX_VK_FALLBACK", "error"),
+];
+
+/// What every leg runs with unless the caller has set it: lavapipe without worker threads runs the tiny dispatches of unit
+/// tests twenty times as fast, and the tests themselves keep the cores busy.
+const DEFAULTS: [(&str, &str); 1] = [("LP_NUM_THREADS", "0")];
+
+/// The command line, taken apart.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Options {
+    operations_only: bool,
+    leg: Option<String>,
+    cargo_args: Vec<String>,
+}
+
+/// `cargo xtask test [--ops] [--leg NAME] [ARGUMENT…]`: the other arguments go to `cargo test`.
+pub(crate) fn main(args: &[String]) -> Result<()> {
+    let options = Options::parse(args)?;
+    setup::ensure(&[Purpose::Run, Purpose::Validation])?;
+    let model = model::fetch()?;
+    let legs = LEGS
+        .iter()
+        .filter(|leg| options.leg.as_ref().is_none_or(|name| name == leg.name));
+    let outcomes = legs
+        .map(|leg| run(leg, &options, &model))
+        .collect::<Result<Vec<_>>>()?;
+    summarize(&outcomes)
+}
+
+impl Options {
+    fn parse(args: &[String]) -> Result<Self> {
+        let mut options = Self::default();
+        let mut args = args.iter();
+        while let Some(arg) = args.next() {
+            match arg.as_str() {
+                "--ops" => options.operations_only = true,
+                "--leg" => options.leg = Some(known_leg(args.next())?),
+                "--" => {
+                    options.cargo_args.push(arg.clone());
+                    options.cargo_args.extend(args.by_ref().cloned());
+                }
+                _ => options.cargo_args.push(arg.clone()),
+            }
+        }
+        Ok(options)
+    }
+}
+
+fn known_leg(name: Option<&String>) -> Result<String> {
+    let name = name.map_or("", String::as_str);
+    match LEGS.iter().any(|leg| leg.name == name) {
+        true => Ok(name.to_owned()),
+        false => Err(Error::new(format!(
+            "test: no leg {name:?}; there are {}",
+            LEGS.map(|leg| leg.name).join(", ")
+        ))),
+    }
+}
+
+/// How many tests ended how.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+struct Counts {
+    passed: u64,
+    failed: u64,
+    ignored: u64,
+}
+
+impl Counts {
+    fn add(&mut self, other: Self) {
+        self.passed += other.passed;
+        self.failed += other.failed;
+        self.ignored += other.ignored;
+    }
+
+    /// Reads a closing line of the test harness: `test result: ok. 3 passed; 0 failed; 1 ignored; …`.
+    fn of_line(line: &str) -> Option<Self> {
+        let (_, counts) = line.strip_prefix("test result: ")?.split_once(". ")?;
+        let count = |what: &str| {
+            let part = counts
+                .split("; ")
+                .find_map(|part| part.strip_suffix(what))?;
+            part.trim().parse().ok()
+        };
+        Some(Self {
+            passed: count(" passed")?,
+            failed: count(" failed")?,
+            ignored: count(" ignored")?,
+        })
+    }
+}
+
+/// How a leg ended.
+struct Outcome {
+    leg: &'static str,
+    counts: Counts,
+    succeeded: bool,
+    time: Duration,
+}
+
+fn run(leg: &Leg, options: &Options, model: &Path) -> Result<Outcome> {
+    eprintln!("==> test leg {}", leg.name);
+    let mut command = command(leg, options, model);
+    process::announce(&command);
+    let start = Instant::now();
+    let (succeeded, counts) = run_counting(&mut command)?;
+    Ok(Outcome {
+        leg: leg.name,
+        counts,
+        succeeded,
+        time: start.elapsed(),
+    })
+}
+
+fn command(leg: &Leg, options: &Options, model: &Path) -> Command {
+    let selection = if options.operations_only {
+        OPERATION_TESTS
+    } else {
+        leg.selection
+    };
+    // A leg tells all that fails in it, not only the first test binary that does.
+    let mut command = process::cargo(["test", "--no-fail-fast"]);
+    command.args(selection).args(&options.cargo_args);
+    command.envs(
+        DEFAULTS
+            .into_iter()
+            .filter(|(name, _)| env::var_os(name).is_none()),
+    );
+    command.envs(COMMON).envs(leg.environment.iter().copied());
+    command.env("MLX_VK_TEST_MODEL", model);
+    command
+}
+
+/// Passes the output on line by line and adds up the counts in it.
+fn run_counting(command: &mut Command) -> Result<(bool, Counts)> {
+    let cannot = || "cannot run cargo test".to_owned();
+    let mut child = command
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .spawn()
+        .context(cannot)?;
+    let mut counts = Counts::default();
+    if let Some(output) = child.stdout.take() {
+        for line in BufReader::new(output).split(b'\n') {
+            let line = line.context(cannot)?;
+            let line = String::from_utf8_lossy(&line);
+            println!("{line}");
+            counts.add(Counts::of_line(&line).unwrap_or_default());
+        }
+    }
+    let status = child.wait().context(cannot)?;
+    Ok((status.success(), counts))
+}
+
+fn summarize(outcomes: &[Outcome]) -> Result<()> {
+    let mut total = Counts::default();
+    println!();
+    for outcome in outcomes {
+        total.add(outcome.counts);
+        println!("{}", row(outcome));
+    }
+    println!(
+        "\n{} passed, {} failed, {} skipped",
+        total.passed, total.failed, total.ignored
+    );
+    let failed: Vec<_> = outcomes
+        .iter()
+        .filter(|outcome| !outcome.succeeded)
+        .map(|outcome| outcome.leg)
+        .collect();
+    match failed.is_empty() {
+        true => Ok(()),
+        false => Err(Error::new(format!("test: failed in {}", failed.join(", ")))),
+    }
+}
+
+fn row(outcome: &Outcome) -> String {
+    let Counts {
+        passed,
+        failed,
+        ignored,
+    } = outcome.counts;
+    let verdict = match (outcome.succeeded, failed) {
+        (true, _) => "ok",
+        // Nothing failed and yet the leg did: something did not compile, or a test binary crashed.
+        (false, 0) => "DID NOT FINISH",
+        (false, _) => "FAILED",
+    };
+    let seconds = outcome.time.as_secs();
+    format!(
+        "{:<12}{passed:>6} passed {failed:>4} failed {ignored:>4} ignored {seconds:>5} s  {verdict}",
+        outcome.leg
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(args: &[&str]) -> Result<Options> {
+        Options::parse(&args.iter().map(|arg| (*arg).to_owned()).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn own_options_are_taken_and_the_rest_is_passed_on() {
+        let options = parse(&["--ops", "--leg", "discrete", "reduce", "--", "--ops"]).unwrap();
+        assert!(options.operations_only);
+        assert_eq!(options.leg.as_deref(), Some("discrete"));
+        assert_eq!(options.cargo_args, ["reduce", "--", "--ops"]);
+    }
+
+    #[test]
+    fn unknown_legs_are_refused_with_the_known_ones() {
+        assert!(
+            parse(&["--leg", "nightly"])
+                .unwrap_err()
+                .to_string()
+                .contains("validation")
+        );
+        assert!(parse(&["--leg"]).is_err());
+    }
+
+    #[test]
+    fn closing_lines_of_the_harness_are_counted() {
+        let line = "test result: FAILED. 18 passed; 2 failed; 1 ignored; 0 measured; 0 filtered out; finished in 0.00s";
+        assert_eq!(
+            Counts::of_line(line),
+            Some(Counts {
+                passed: 18,
+                failed: 2,
+                ignored: 1
+            })
+        );
+        assert_eq!(Counts::of_line("test result_is_shown ... ok"), None);
+    }
+
+    #[test]
+    fn a_leg_that_fails_without_a_failed_test_says_so() {
+        let outcome = Outcome {
+            leg: "unified",
+            counts: Counts::default(),
+            succeeded: false,
+            time: Duration::ZERO,
+        };
+        assert!(row(&outcome).ends_with("DID NOT FINISH"));
+    }
+}
