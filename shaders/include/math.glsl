@@ -258,7 +258,8 @@ float m_floor_divide(float x, float y) {
   // Integers, zeros, infinities and NaN pass; below 1 the sign of zero and flushing are explicit.
   uint iq = m_abs_bits(q);
   if (iq >= 0x4B000000u || iq == 0u) { return q; }
-  if (iq < M_ONE) { return m_signbit(q) ? -1.0 : 0.0; }
+  // A select of -1 and 0 would do, but Mesa turns it into -float(bool), which is -0.
+  if (iq < M_ONE) { return uintBitsToFloat((0u - (m_bits(q) >> 31)) & 0xBF800000u); }
   return floor(q);
 }
 
@@ -491,7 +492,8 @@ float m_log1p(float x) {
 }
 
 // log(exp(a) + exp(b)). Next to a zero of the result (both terms negative) the error is relative
-// to max(|a|, |b|) (about 2^-26); elsewhere max 0.98 ULP.
+// to max(|a|, |b|) (about 2^-27); elsewhere max 1.01 ULP. Where denormals are flushed, an error of
+// 2^-126 adds to it.
 float m_logaddexp(float a, float b) {
   if (m_isnan(a) || m_isnan(b)) { return m_nan(); }
   bool swap = a < b;
@@ -553,7 +555,7 @@ int m_parity(float y) {
   return ((sig >> shift) & 1u) != 0u ? 1 : 2;
 }
 
-// C99 pow with all its special cases. max 0.63 ULP.
+// C99 pow with all its special cases. max 0.65 ULP.
 float m_pow(float x, float y) {
   uint ix = m_abs_bits(x);
   uint iy = m_abs_bits(y);
@@ -793,7 +795,7 @@ float m_cos(float x) {
   return (q & 2) != 0 ? -y : y;
 }
 
-// max 1.28 ULP.
+// max 1.32 ULP.
 float m_tan(float x) {
   uint ix = m_abs_bits(x);
   if (ix >= M_INF) { return m_nan(); }
@@ -888,7 +890,7 @@ float m_atan(float x) {
   return m_copysign(y, x);
 }
 
-// C99 atan2 with all its special cases. max 1.50 ULP.
+// C99 atan2 with all its special cases. max 1.55 ULP.
 float m_atan2(float y, float x) {
   uint iy = m_abs_bits(y);
   uint ix = m_abs_bits(x);
@@ -983,7 +985,10 @@ float m_erfinv(float x) {
 
 // ---- complex64 --------------------------------------------------------------------------------
 //
-// vec2(re, im). The errors are relative to the modulus of the result unless stated otherwise.
+// vec2(re, im). Measured errors relative to the modulus of the result, in units of 2^-24: abs and
+// recip 1, sqrt, mul and div 1.9, log 2.1, rsqrt 1.9, exp 2.5, log1p 2.6, acos 2.9, sin, cos, sinh,
+// cosh and atan 3.1, acosh 3.2, atanh and expm1 3.5, asin and asinh 3.6, sigmoid 5.1, tan and
+// tanh 5.3.
 
 // a b + c d with one rounding of a compensated sum.
 float m_dot2(float a, float b, float c, float d) {
@@ -1296,11 +1301,11 @@ vec2 c_expm1(vec2 z) {
 
 // 1 / (1 + exp(-z)) = exp(z/2) / (2 cosh(z/2)), which stays accurate next to the poles.
 vec2 c_sigmoid(vec2 z) {
-  if (z.x > 40.0) {
+  if (z.x > 17.0) { // 1 - exp(-z)
     vec2 e = c_exp(c_neg(z));
     return vec2(1.0 - e.x, m_neg(e.y));
   }
-  if (z.x < -40.0) { return c_exp(z); }
+  if (z.x < -17.0) { return c_exp(z); }
   vec2 h = vec2(0.5 * z.x, 0.5 * z.y);
   vec2 c = c_cosh(h);
   return c_div(c_exp(h), vec2(2.0 * c.x, 2.0 * c.y));

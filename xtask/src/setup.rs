@@ -28,6 +28,13 @@ pub(crate) fn main(args: &[String]) -> Result<()> {
 /// # Errors
 /// When something is missing that may not or cannot be installed; the message names the packages.
 pub(crate) fn ensure(purposes: &[Purpose]) -> Result<()> {
+    if let Some(note) = purposes
+        .contains(&Purpose::Run)
+        .then(probe::idle_gpu)
+        .flatten()
+    {
+        eprintln!("xtask: note: {note}");
+    }
     let missing = missing(purposes);
     if missing.is_empty() {
         return Ok(());

@@ -129,9 +129,7 @@ impl Workshop {
         let scratch = self
             .keys
             .join(format!("{}-{}.tmp", kernel.name, std::process::id()));
-        let compiled = self.glslc.compile(kernel, &scratch);
-        // The complaint of a compiler is many lines long: shown as it is, and named in one line at the end.
-        compiled.inspect_err(|error| eprintln!("{} ({}):\n{error:#}", kernel.name, kernel.source))
+        self.glslc.compile(kernel, &scratch)
     }
 
     fn is_committed(&self, name: &str, module: &[u8]) -> bool {
@@ -184,7 +182,9 @@ fn in_parallel<T: Send>(
     let next = AtomicUsize::new(0);
     let worker = || {
         while let Some((kernel, slot)) = take(kernels, &results, &next) {
-            let result = work(kernel);
+            // A compiler's complaint is many lines long: shown as it is, and named in one line at the end.
+            let result = work(kernel)
+                .inspect_err(|error| eprintln!("{} ({}):\n{error:#}", kernel.name, kernel.source));
             if let Ok(mut slot) = slot.lock() {
                 *slot = Some(result);
             }

@@ -1,9 +1,12 @@
 //! `cargo xtask test`: the whole suite, in several legs.
 
+mod counts;
+
 use crate::error::{Context, Error, Result};
 use crate::model;
 use crate::process;
 use crate::setup::{self, component::Purpose};
+use counts::Counts;
 use std::env;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -114,38 +117,6 @@ fn known_leg(name: Option<&String>) -> Result<String> {
             "test: no leg {name:?}; there are {}",
             LEGS.map(|leg| leg.name).join(", ")
         ))),
-    }
-}
-
-/// How many tests ended how.
-#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-struct Counts {
-    passed: u64,
-    failed: u64,
-    ignored: u64,
-}
-
-impl Counts {
-    fn add(&mut self, other: Self) {
-        self.passed += other.passed;
-        self.failed += other.failed;
-        self.ignored += other.ignored;
-    }
-
-    /// Reads a closing line of the test harness: `test result: ok. 3 passed; 0 failed; 1 ignored; …`.
-    fn of_line(line: &str) -> Option<Self> {
-        let (_, counts) = line.strip_prefix("test result: ")?.split_once(". ")?;
-        let count = |what: &str| {
-            let part = counts
-                .split("; ")
-                .find_map(|part| part.strip_suffix(what))?;
-            part.trim().parse().ok()
-        };
-        Some(Self {
-            passed: count(" passed")?,
-            failed: count(" failed")?,
-            ignored: count(" ignored")?,
-        })
     }
 }
 
@@ -277,20 +248,6 @@ mod tests {
                 .contains("validation")
         );
         assert!(parse(&["--leg"]).is_err());
-    }
-
-    #[test]
-    fn closing_lines_of_the_harness_are_counted() {
-        let line = "test result: FAILED. 18 passed; 2 failed; 1 ignored; 0 measured; 0 filtered out; finished in 0.00s";
-        assert_eq!(
-            Counts::of_line(line),
-            Some(Counts {
-                passed: 18,
-                failed: 2,
-                ignored: 1
-            })
-        );
-        assert_eq!(Counts::of_line("test result_is_shown ... ok"), None);
     }
 
     #[test]

@@ -1,21 +1,80 @@
 //! Loops over elements: what unary, binary, ternary and copies share.
 //!
-//! Dense operands in the same order run as one flat loop that the compiler vectorizes; anything
-//! else runs row by row over merged axes. Large outputs are split over all cores.
+//! A kernel is a loop over dense slices that the compiler vectorizes. The driver hands it blocks
+//! that fit the first-level cache: straight from memory where operands are dense, gathered or
+//! repeated into a buffer where they are not. Large outputs are split over all cores.
+//!
+//! The driver knows elements only by their size ([`Typed::Word`]), so there are few copies of it.
 
 use mlx_core::{
-    Array, Element, Result, Shape, Strides,
-    backend::Output,
-    shape::{Layout, collapse_contiguous, num_elements},
+    Array, Complex, Element, Result, backend::Output, bf16, dtype::Bool8, f16, shape::Layout,
 };
 use rayon::prelude::*;
 
-use crate::encoder::{Encoder, In, Out};
+use crate::{
+    encoder::{Elements, Encoder, In, Out},
+    half::Half,
+    strided::Source,
+};
 
 /// Elements from which a loop is worth splitting over cores.
-const PARALLEL: usize = 1 << 16;
-/// Elements that one core takes at a time.
-const CHUNK: usize = 1 << 14;
+pub(crate) const PARALLEL: usize = 1 << 16;
+/// Elements that one core takes at a time; whole blocks.
+pub(crate) const CHUNK: usize = 1 << 14;
+/// Elements that a kernel sees at a time at most.
+pub(crate) const BLOCK: usize = 1 << 10;
+
+/// An element type, and the unsigned integer of its size.
+pub(crate) trait Typed: Element {
+    type Word: Element;
+}
+
+macro_rules! typed {
+    ($($word:ty: $($t:ty),*;)*) => {$($(
+        impl Typed for $t {
+            type Word = $word;
+        }
+    )*)*};
+}
+
+typed! {
+    u8: Bool8, u8, i8;
+    u16: u16, i16, f16, bf16;
+    u32: u32, i32, f32;
+    u64: u64, i64, f64, Complex;
+}
+
+/// Runs `$body` with `$t` bound to the unsigned integer of the dtype's size.
+macro_rules! dispatch_size {
+    ($dtype:expr, $t:ident => $body:expr) => {
+        match $dtype.size() {
+            1 => { type $t = u8; $body }
+            2 => { type $t = u16; $body }
+            4 => { type $t = u32; $body }
+            _ => { type $t = u64; $body }
+        }
+    };
+}
+pub(crate) use dispatch_size;
+
+/// A loop over one operand.
+pub(crate) type Kernel1<T, U = T> = fn(&[T], &mut [U]);
+/// A loop over two operands.
+pub(crate) type Kernel2<T, U = T> = fn(&[T], &[T], &mut [U]);
+/// A loop over operands that are known by their size.
+type Kernel<const N: usize, T, U> = Box<dyn Fn([&[T]; N], &mut [U]) + Send + Sync>;
+
+/// `out = f(a)`.
+#[inline(always)]
+pub(crate) fn zip1<T: Copy, U>(a: &[T], out: &mut [U], f: impl Fn(T) -> U) {
+    out.iter_mut().zip(a).for_each(|(x, &a)| *x = f(a));
+}
+
+/// `out = f(a, b)`.
+#[inline(always)]
+pub(crate) fn zip2<T: Copy, U>(a: &[T], b: &[T], out: &mut [U], f: impl Fn(T, T) -> U) {
+    out.iter_mut().zip(a.iter().zip(b)).for_each(|(x, (&a, &b))| *x = f(a, b));
+}
 
 /// Calls `f` with chunks of `out` and the index of their first element, on all cores if large.
 pub(crate) fn for_chunks<U: Send>(out: &mut [U], f: impl Fn(usize, &mut [U]) + Sync) {
@@ -25,278 +84,209 @@ pub(crate) fn for_chunks<U: Send>(out: &mut [U], f: impl Fn(usize, &mut [U]) + S
     out.par_chunks_mut(CHUNK).enumerate().for_each(|(i, chunk)| f(i * CHUNK, chunk));
 }
 
-/// The walk of `N` strided operands beside a dense row-major output, row by row.
-pub(crate) struct Rows<const N: usize> {
-    outer: Shape,
-    outer_strides: [Strides; N],
-    /// Elements of a row.
+/// Calls `f` with each row of `len` elements of `out` and its number, on all cores if `work`
+/// elements have to be touched in all and that is many.
+pub(crate) fn for_rows<U: Send>(
+    out: &mut [U],
     len: usize,
-    /// Stride of each operand within a row.
-    inner: [isize; N],
+    work: usize,
+    f: impl Fn(usize, &mut [U]) + Sync,
+) {
+    if out.is_empty() {
+        return;
+    }
+    let rows = out.len() / len;
+    if work < PARALLEL || rows == 1 {
+        return out.chunks_mut(len).enumerate().for_each(|(i, row)| f(i, row));
+    }
+    // Rows per task, so that a task touches about a chunk.
+    let some = (CHUNK * rows / work).clamp(1, rows);
+    out.par_chunks_mut(some * len).enumerate().for_each(|(i, rows)| {
+        rows.chunks_mut(len).enumerate().for_each(|(j, row)| f(i * some + j, row));
+    });
 }
 
-impl<const N: usize> Rows<N> {
-    pub(crate) fn new(shape: &[usize], strides: [&[isize]; N]) -> Self {
-        let (mut outer, mut outer_strides) = collapse_contiguous(shape, strides);
-        let len = outer.pop().expect("collapsing keeps one axis");
-        let inner = outer_strides.each_mut().map(|s| s.pop().expect("one stride per axis"));
-        Rows { outer, outer_strides, len, inner }
-    }
-
-    /// First elements of row `row`, relative to the operands' first elements.
-    fn starts(&self, mut row: usize) -> [isize; N] {
-        let mut starts = [0; N];
-        for axis in (0..self.outer.len()).rev() {
-            let index = (row % self.outer[axis]) as isize;
-            row /= self.outer[axis];
-            for (start, strides) in starts.iter_mut().zip(&self.outer_strides) {
-                *start += index * strides[axis];
-            }
-        }
-        starts
-    }
-
-    /// Calls `f` with each row of `out` and the index of every operand's first element and its
-    /// stride in that row.
-    pub(crate) fn for_each<U: Send>(
-        &self,
-        out: &mut [U],
-        first: [usize; N],
-        f: impl Fn(&mut [U], [usize; N], [isize; N]) + Sync,
-    ) {
-        if out.is_empty() {
-            return;
-        }
-        let row = |index: usize, out: &mut [U]| {
-            let mut at = first;
-            at.iter_mut()
-                .zip(self.starts(index))
-                .for_each(|(at, start)| *at = at.wrapping_add_signed(start));
-            f(out, at, self.inner);
-        };
-        if out.len() < PARALLEL {
-            return out.chunks_mut(self.len).enumerate().for_each(|(i, out)| row(i, out));
-        }
-        let rows = (CHUNK / self.len).max(1);
-        out.par_chunks_mut(rows * self.len).enumerate().for_each(|(i, out)| {
-            out.chunks_mut(self.len).enumerate().for_each(|(j, out)| row(i * rows + j, out));
-        });
-    }
+/// Encodes `out = kernel(a)`.
+pub(crate) fn map1<T: Typed, U: Typed>(
+    enc: &mut Encoder<'_>,
+    a: &Array,
+    output: &mut Output,
+    kernel: Kernel1<T, U>,
+) -> Result<()> {
+    let kernel: Kernel<1, T::Word, U::Word> = Box::new(move |[a], out| {
+        kernel(bytemuck::cast_slice(a), bytemuck::cast_slice_mut(out));
+    });
+    encode(enc, [a], output, kernel)
 }
 
-/// Element `i` of a strided row.
-#[inline(always)]
-fn at(first: usize, i: usize, stride: isize) -> usize {
-    first.wrapping_add_signed(i as isize * stride)
+/// Encodes `out = kernel(a, b)`; both have the output's shape.
+pub(crate) fn map2<T: Typed, U: Typed>(
+    enc: &mut Encoder<'_>,
+    inputs: [&Array; 2],
+    output: &mut Output,
+    kernel: Kernel2<T, U>,
+) -> Result<()> {
+    let kernel: Kernel<2, T::Word, U::Word> = Box::new(move |[a, b], out| {
+        kernel(bytemuck::cast_slice(a), bytemuck::cast_slice(b), bytemuck::cast_slice_mut(out));
+    });
+    encode(enc, inputs, output, kernel)
 }
 
-/// The layout of a fresh output whose elements lie in the order of a dense input.
-fn like(layout: &Layout) -> Layout {
-    Layout { offset: 0, ..layout.clone() }
+/// Encodes `out = kernel(a)` in float32 for a half precision type.
+pub(crate) fn map1_half<H: Half>(
+    enc: &mut Encoder<'_>,
+    a: &Array,
+    output: &mut Output,
+    kernel: Kernel1<f32>,
+) -> Result<()> {
+    let kernel: Kernel<1, u16, u16> = Box::new(move |[a], out| {
+        let (mut wide, mut result) = ([0f32; BLOCK], [0f32; BLOCK]);
+        let wide = H::widened(bytemuck::cast_slice(a), &mut wide);
+        kernel(wide, &mut result[..out.len()]);
+        H::narrow(&result[..out.len()], bytemuck::cast_slice_mut(out));
+    });
+    encode(enc, [a], output, kernel)
+}
+
+/// Encodes `out = kernel(a, b)` in float32 for a half precision type.
+pub(crate) fn map2_half<H: Half>(
+    enc: &mut Encoder<'_>,
+    inputs: [&Array; 2],
+    output: &mut Output,
+    kernel: Kernel2<f32>,
+) -> Result<()> {
+    let kernel: Kernel<2, u16, u16> = Box::new(move |[a, b], out| {
+        let mut buffers = [[0f32; BLOCK]; 3];
+        let [left, right, result] = &mut buffers;
+        let left = H::widened(bytemuck::cast_slice(a), left);
+        let right = H::widened(bytemuck::cast_slice(b), right);
+        kernel(left, right, &mut result[..out.len()]);
+        H::narrow(&result[..out.len()], bytemuck::cast_slice_mut(out));
+    });
+    encode(enc, inputs, output, kernel)
+}
+
+/// Encodes the predicate `out = kernel(a, b)` in float32 for a half precision type.
+pub(crate) fn test2_half<H: Half>(
+    enc: &mut Encoder<'_>,
+    inputs: [&Array; 2],
+    output: &mut Output,
+    kernel: Kernel2<f32, Bool8>,
+) -> Result<()> {
+    let kernel: Kernel<2, u16, u8> = Box::new(move |[a, b], out| {
+        let mut buffers = [[0f32; BLOCK]; 2];
+        let [left, right] = &mut buffers;
+        let left = H::widened(bytemuck::cast_slice(a), left);
+        let right = H::widened(bytemuck::cast_slice(b), right);
+        kernel(left, right, bytemuck::cast_slice_mut(out));
+    });
+    encode(enc, inputs, output, kernel)
 }
 
 /// Whether a flat walk over the data visits every element once.
-fn is_dense(a: &Array) -> bool {
+pub(crate) fn is_dense(a: &Array) -> bool {
     let layout = &a.evaluated().layout;
     layout.flags.contiguous && layout.data_size == a.size()
 }
 
-/// `out = f(a)`.
-pub(crate) fn map1<T: Element, U: Element>(
-    enc: &mut Encoder<'_>,
-    a: &Array,
-    output: &mut Output,
-    f: impl Fn(T) -> U + Copy + Send + Sync + 'static,
-) -> Result<()> {
-    let input = In::from(a);
-    if !is_dense(a) {
-        let out = enc.allocate(output)?;
-        return enc.push(move || map1_strided(&input, &out, f));
-    }
-    let out = donate_or_like(enc, output, a, &input)?;
-    enc.push(move || map_dense(&input, &out, f))
+/// The layout in which a flat walk meets the elements of all inputs in the same order, where
+/// inputs of one repeated element do not count; `None` if there is none.
+fn common_layout(inputs: &[&Array]) -> Option<Layout> {
+    let layout = |a: &Array| a.evaluated().layout.clone();
+    let mut spread = inputs.iter().filter(|a| layout(a).data_size != 1);
+    let first = layout(spread.next().filter(|a| is_dense(a))?);
+    let agrees = |a: &&&Array| {
+        let other = layout(a);
+        let both_rows = first.flags.row_contiguous && other.flags.row_contiguous;
+        is_dense(a) && (other.strides == first.strides || both_rows)
+    };
+    spread.all(|a| agrees(&a)).then(|| Layout { offset: 0, ..first.clone() })
 }
 
-fn map1_strided<T: Element, U: Element>(input: &In, out: &Out, f: impl Fn(T) -> U + Sync) {
-    let source = input.read::<T>();
-    let data = source.buffer();
-    let rows = Rows::new(&input.shape, [&input.layout.strides]);
-    rows.for_each(&mut out.write::<U>(), [source.first()], |out, [first], [stride]| {
-        if stride == 1 {
-            out.iter_mut().zip(&data[first..]).for_each(|(x, &a)| *x = f(a));
-        } else {
-            out.iter_mut().enumerate().for_each(|(i, x)| *x = f(data[at(first, i, stride)]));
-        }
-    });
-}
-
-/// How two operands are walked.
-enum Pair {
-    /// Both dense in the same order.
-    Dense,
-    /// The first is one element, the second dense.
-    ScalarDense,
-    /// The first is dense, the second one element.
-    DenseScalar,
-    /// Anything else.
-    Strided,
-}
-
-impl Pair {
-    fn of(a: &Array, b: &Array) -> Pair {
-        let (la, lb) = (&a.evaluated().layout, &b.evaluated().layout);
-        match (is_dense(a), is_dense(b)) {
-            (true, true) if la.strides == lb.strides || a.size() <= 1 => Pair::Dense,
-            (true, true) if la.flags.row_contiguous && lb.flags.row_contiguous => Pair::Dense,
-            (_, true) if la.data_size == 1 => Pair::ScalarDense,
-            (true, _) if lb.data_size == 1 => Pair::DenseScalar,
-            _ => Pair::Strided,
-        }
-    }
-}
-
-/// `out = f(a, b)`; both have the output's shape.
-pub(crate) fn map2<T: Element, U: Element>(
-    enc: &mut Encoder<'_>,
-    [a, b]: [&Array; 2],
-    output: &mut Output,
-    f: impl Fn(T, T) -> U + Copy + Send + Sync + 'static,
-) -> Result<()> {
-    let (left, right) = (In::from(a), In::from(b));
-    match Pair::of(a, b) {
-        Pair::Dense => {
-            let donated = enc.donate(output, a).or_else(|| enc.donate(output, b));
-            let out = match donated {
-                Some(out) => out,
-                None => enc.allocate_as(output, like(&left.layout))?,
-            };
-            enc.push(move || map2_dense(&left, &right, &out, f))
-        }
-        Pair::ScalarDense => {
-            let out = donate_or_like(enc, output, b, &right)?;
-            enc.push(move || {
-                let scalar = left.read::<T>().dense()[0];
-                map_dense(&right, &out, |b| f(scalar, b));
-            })
-        }
-        Pair::DenseScalar => {
-            let out = donate_or_like(enc, output, a, &left)?;
-            enc.push(move || {
-                let scalar = right.read::<T>().dense()[0];
-                map_dense(&left, &out, |a| f(a, scalar));
-            })
-        }
-        Pair::Strided => {
-            let out = enc.allocate(output)?;
-            enc.push(move || map2_strided(&left, &right, &out, f))
-        }
-    }
-}
-
-fn donate_or_like(
+/// Takes over an input whose elements lie in the order of the walk, or allocates.
+fn place(
     enc: &Encoder<'_>,
+    inputs: &[&Array],
     output: &mut Output,
-    array: &Array,
-    input: &In,
+    common: Option<Layout>,
 ) -> Result<Out> {
-    match enc.donate(output, array) {
-        Some(out) => Ok(out),
-        None => enc.allocate_as(output, like(&input.layout)),
-    }
-}
-
-/// `out = f(a)` for a dense input that the output may have taken over.
-fn map_dense<T: Element, U: Element>(input: &In, out: &Out, f: impl Fn(T) -> U + Sync) {
-    let mut out_data = out.write::<U>();
-    if out.aliases(input) {
-        return for_chunks(&mut out_data, |_, chunk| {
-            chunk.iter_mut().for_each(|x| *x = f(bytemuck::cast::<U, T>(*x)));
-        });
-    }
-    let source = input.read::<T>();
-    let source = source.dense();
-    for_chunks(&mut out_data, |first, chunk| {
-        let source = &source[first..first + chunk.len()];
-        chunk.iter_mut().zip(source).for_each(|(x, &a)| *x = f(a));
-    });
-}
-
-fn map2_dense<T: Element, U: Element>(a: &In, b: &In, out: &Out, f: impl Fn(T, T) -> U + Sync) {
-    let mut out_data = out.write::<U>();
-    if out.aliases(a) {
-        let right = b.read::<T>();
-        let right = right.dense();
-        return for_chunks(&mut out_data, |first, chunk| {
-            let right = &right[first..first + chunk.len()];
-            chunk.iter_mut().zip(right).for_each(|(x, &b)| *x = f(bytemuck::cast(*x), b));
-        });
-    }
-    let left = a.read::<T>();
-    let left = left.dense();
-    if out.aliases(b) {
-        return for_chunks(&mut out_data, |first, chunk| {
-            let left = &left[first..first + chunk.len()];
-            chunk.iter_mut().zip(left).for_each(|(x, &a)| *x = f(a, bytemuck::cast(*x)));
-        });
-    }
-    let right = b.read::<T>();
-    let right = right.dense();
-    for_chunks(&mut out_data, |first, chunk| {
-        let end = first + chunk.len();
-        let pairs = left[first..end].iter().zip(&right[first..end]);
-        chunk.iter_mut().zip(pairs).for_each(|(x, (&a, &b))| *x = f(a, b));
-    });
-}
-
-fn map2_strided<T: Element, U: Element>(a: &In, b: &In, out: &Out, f: impl Fn(T, T) -> U + Sync) {
-    let (left, right) = (a.read::<T>(), b.read::<T>());
-    let (ld, rd) = (left.buffer(), right.buffer());
-    let rows = Rows::new(&a.shape, [&a.layout.strides, &b.layout.strides]);
-    let first = [left.first(), right.first()];
-    rows.for_each(&mut out.write::<U>(), first, |out, [i, j], strides| match strides {
-        [1, 1] => {
-            let pairs = ld[i..].iter().zip(&rd[j..]);
-            out.iter_mut().zip(pairs).for_each(|(x, (&a, &b))| *x = f(a, b));
+    for a in inputs.iter().filter(|a| is_dense(a)) {
+        if (common.is_some() || a.evaluated().layout.flags.row_contiguous)
+            && let Some(out) = enc.donate(output, a)
+        {
+            return Ok(out);
         }
-        [1, 0] => {
-            let b = rd[j];
-            out.iter_mut().zip(&ld[i..]).for_each(|(x, &a)| *x = f(a, b));
-        }
-        [0, 1] => {
-            let a = ld[i];
-            out.iter_mut().zip(&rd[j..]).for_each(|(x, &b)| *x = f(a, b));
-        }
-        [s, t] => out
-            .iter_mut()
-            .enumerate()
-            .for_each(|(n, x)| *x = f(ld[at(i, n, s)], rd[at(j, n, t)])),
-    });
+    }
+    match common {
+        Some(layout) => enc.allocate_as(output, layout),
+        None => enc.allocate(output),
+    }
 }
 
-/// `out = f(c, a, b)`; all have the output's shape. Never in place.
-pub(crate) fn map3<C: Element, T: Element, U: Element>(
+fn encode<const N: usize, T: Element, U: Element>(
     enc: &mut Encoder<'_>,
-    [c, a, b]: [&Array; 3],
+    inputs: [&Array; N],
     output: &mut Output,
-    f: impl Fn(C, T, T) -> U + Copy + Send + Sync + 'static,
+    kernel: Kernel<N, T, U>,
 ) -> Result<()> {
-    let out = enc.allocate(output)?;
-    let (c, a, b) = (In::from(c), In::from(a), In::from(b));
-    enc.push(move || {
-        let (cs, ls, rs) = (c.read::<C>(), a.read::<T>(), b.read::<T>());
-        let (cd, ld, rd) = (cs.buffer(), ls.buffer(), rs.buffer());
-        let strides: [&[isize]; 3] = [&c.layout.strides, &a.layout.strides, &b.layout.strides];
-        let first = [cs.first(), ls.first(), rs.first()];
-        let rows = Rows::new(&c.shape, strides);
-        rows.for_each(&mut out.write::<U>(), first, |out, [h, i, j], [r, s, t]| {
-            out.iter_mut().enumerate().for_each(|(n, x)| {
-                *x = f(cd[at(h, n, r)], ld[at(i, n, s)], rd[at(j, n, t)]);
+    let common = common_layout(&inputs);
+    let flat = common.is_some();
+    let out = place(enc, &inputs, output, common)?;
+    let inputs = inputs.map(In::from);
+    enc.push(move || run(&inputs, flat, &out, &kernel))
+}
+
+/// Runs the kernel over all blocks. An input that the output took over cannot be locked: its
+/// elements are copied out of the output's block before the block is overwritten.
+fn run<const N: usize, T: Element, U: Element>(
+    inputs: &[In; N],
+    flat: bool,
+    out: &Out,
+    kernel: &Kernel<N, T, U>,
+) {
+    let elements = inputs.each_ref().map(|a| (!out.aliases(a)).then(|| a.read::<T>()));
+    let sources: [Option<Source<'_, T>>; N] =
+        std::array::from_fn(|i| elements[i].as_ref().map(|e| source(e, &inputs[i], flat)));
+    for_chunks(&mut out.write::<U>(), |first, chunk| {
+        let mut buffers = [[T::zeroed(); BLOCK]; N];
+        for (i, block) in chunk.chunks_mut(BLOCK).enumerate() {
+            let at = first + i * BLOCK;
+            let mut buffers = buffers.iter_mut();
+            let operands = sources.each_ref().map(|source| {
+                let buffer = buffers.next().expect("one buffer per operand");
+                operand(source.as_ref(), at, block, buffer)
             });
-        });
-    })
+            kernel(operands, block);
+        }
+    });
+}
+
+fn source<'a, T: Element>(elements: &'a Elements<'_, T>, input: &In, flat: bool) -> Source<'a, T> {
+    match flat && input.layout.data_size != 1 {
+        true => Source::flat(elements),
+        false => Source::row_major(elements, input),
+    }
+}
+
+/// The operand's elements for one block of the output.
+fn operand<'a, T: Element, U: Element>(
+    source: Option<&'a Source<'_, T>>,
+    at: usize,
+    block: &[U],
+    buffer: &'a mut [T; BLOCK],
+) -> &'a [T] {
+    match source {
+        Some(source) => source.block(at, block.len(), buffer),
+        None => {
+            let buffer = &mut buffer[..block.len()];
+            buffer.copy_from_slice(bytemuck::cast_slice(block));
+            buffer
+        }
+    }
 }
 
 /// Number of rows and their length when the axes from `axis` on are one row.
 pub(crate) fn rows_of(shape: &[usize], axis: usize) -> (usize, usize) {
+    use mlx_core::shape::num_elements;
     (num_elements(&shape[..axis]), num_elements(&shape[axis..]))
 }

@@ -7,7 +7,9 @@
 pub mod config;
 mod error;
 mod json;
+pub mod load;
 pub mod metadata;
+pub mod models;
 pub mod stream;
 pub mod template;
 pub mod tokenizer;

@@ -1,6 +1,6 @@
 //! From token ids to text as it comes: whole characters only, and nothing of a stop string.
 
-use crate::{Result, tokenizer::Tokenizer};
+use crate::tokenizer::Tokenizer;
 
 /// Gives out text token by token without ever splitting a character.
 ///
@@ -110,25 +110,19 @@ pub struct TextStream<'t> {
     tokenizer: &'t Tokenizer,
     utf8: Utf8Stream,
     stops: StopStrings,
-    scratch: Vec<u8>,
 }
 
 impl<'t> TextStream<'t> {
     /// A stream that ends before any of `stops`.
     pub fn new(tokenizer: &'t Tokenizer, stops: &[String]) -> Self {
         let stops = StopStrings::new(stops.iter().cloned());
-        Self { tokenizer, utf8: Utf8Stream::default(), stops, scratch: Vec::new() }
+        Self { tokenizer, utf8: Utf8Stream::default(), stops }
     }
 
     /// Adds a token and returns the text it completes; special tokens have no text.
-    ///
-    /// # Errors
-    /// When the vocabulary has no such token.
-    pub fn push(&mut self, id: u32) -> Result<String> {
-        self.scratch.clear();
-        self.tokenizer.token_bytes(id, &mut self.scratch)?;
-        let text = self.utf8.push(&self.scratch);
-        Ok(self.stops.push(&text))
+    pub fn push(&mut self, id: u32) -> String {
+        let text = self.utf8.push(self.tokenizer.token_bytes(id));
+        self.stops.push(&text)
     }
 
     /// Whether a stop string was seen.

@@ -1,1 +1,26 @@
-//! Placeholder while the crate is written.
+//! # mlx-vk-backend
+//!
+//! MLX's primitives on Vulkan through vulkano: the runtime (devices, memory, streams, the command
+//! encoder) and the kernels. [`backend::install`] makes it core's GPU backend; `unsafe` lives in
+//! the private module `raw` only.
+
+pub mod backend;
+pub mod capabilities;
+pub mod config;
+mod device;
+mod disk_cache;
+pub mod encoder;
+pub mod hazards;
+pub mod kernels;
+mod memory;
+pub mod pipelines;
+pub mod profile;
+mod raw;
+pub mod select;
+pub mod shaders;
+pub mod stats;
+mod stream;
+mod transfer;
+
+pub use backend::{VulkanBackend, install, shutdown};
+pub use config::Config;

@@ -50,6 +50,15 @@ pub(crate) fn has_hardware_vulkan() -> bool {
     }
 }
 
+/// A GPU whose Vulkan driver is missing, and how to get it; another driver would run, but not on that GPU.
+pub(crate) fn idle_gpu() -> Option<&'static str> {
+    let nvidia = Path::new("/dev/nvidiactl").exists() && !has_nvidia();
+    nvidia.then_some(
+        "an NVIDIA GPU is here and no manifest of its Vulkan driver (nvidia_icd.json): install the driver's Vulkan part; a \
+         container needs the capability `graphics` (NVIDIA_DRIVER_CAPABILITIES=all)",
+    )
+}
+
 /// Whether a Vulkan driver that runs on the CPU is there.
 pub(crate) fn has_software_vulkan() -> bool {
     driver_manifests().iter().any(|path| is_software(path))

@@ -6,9 +6,8 @@ use std::path::{Path, PathBuf};
 
 /// The source and every file it includes, each once, in the order they are met.
 ///
-/// `#include "x"` means a file beside the one that names it, `#include <x>` a file of the include folder: that is how both
-/// glslc and `shader!` find them. (glslc would look for `"x"` in the include folder too, `shader!` would not; so neither
-/// does this.)
+/// `#include "x"` means a file beside the one that names it, else one of the include folder; `#include <x>` a file of the
+/// include folder. glslc and `shader!` find them in this same order.
 ///
 /// # Errors
 /// When a file cannot be read or found.
@@ -54,21 +53,15 @@ impl<'a> Include<'a> {
     }
 
     fn resolve(&self, from: &Path, include_folder: &Path) -> Result<PathBuf> {
-        let (path, remedy) = match self {
+        let (name, candidates) = match self {
             Self::Beside(name) => (
-                from.with_file_name(name),
-                "; files of include/ are named in <>",
+                name,
+                vec![from.with_file_name(name), include_folder.join(name)],
             ),
-            Self::FromFolder(name) => (include_folder.join(name), ""),
+            Self::FromFolder(name) => (name, vec![include_folder.join(name)]),
         };
-        match path.is_file() {
-            true => Ok(path),
-            false => Err(Error::new(format!(
-                "{}: no file {}{remedy}",
-                from.display(),
-                path.display()
-            ))),
-        }
+        let found = candidates.into_iter().find(|path| path.is_file());
+        found.ok_or_else(|| Error::new(format!("{}: no file {name} to include", from.display())))
     }
 }
 
@@ -100,15 +93,18 @@ mod tests {
             path
         };
         let source = write("unary/a.comp", "#include <x.glsl>\n#include \"b.glsl\"\n");
-        let beside = write("unary/b.glsl", "#include <x.glsl>\n");
+        let beside = write("unary/b.glsl", "#include \"x.glsl\"\n");
         let shared = write("include/x.glsl", "#include \"y.glsl\"\n");
         let nested = write("include/y.glsl", "#include <x.glsl>\n");
         let found = closure(&source, &root.path().join("include")).unwrap();
         assert_eq!(found, [source.clone(), shared, beside, nested]);
-        fs::write(&source, "#include \"x.glsl\"\n").unwrap();
+        fs::write(&source, "#include <b.glsl>\n").unwrap();
         let error = closure(&source, &root.path().join("include"))
             .unwrap_err()
             .to_string();
-        assert!(error.contains("named in <>"), "{error}");
+        assert!(
+            error.ends_with("a.comp: no file b.glsl to include"),
+            "{error}"
+        );
     }
 }

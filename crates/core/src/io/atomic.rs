@@ -41,10 +41,11 @@ pub(super) fn write_file(
     let on_create = |e| context.error("file", format_args!("cannot be created: {e}"));
     let temporary = builder.tempfile_in(folder).map_err(on_create)?;
     let mut out = BufWriter::with_capacity(1 << 20, temporary.as_file());
-    let filled = fill(&mut out, context).and_then(|()| out.flush().map_err(context.on_write("file")));
+    let filled =
+        fill(&mut out, context).and_then(|()| out.flush().map_err(context.on_write("file")));
     if let Err(error) = filled {
         // Without this, dropping the writer would try to write the rest.
-        let _ = out.into_parts();
+        drop(out.into_parts());
         return Err(error);
     }
     drop(out);
@@ -91,7 +92,9 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let (path, link) = (folder.path().join("a.bin"), folder.path().join("link.bin"));
         let write = |path: &Path, text: &str| {
-            write_file("save", path, |out, c| out.write_all(text.as_bytes()).map_err(c.on_write("x")))
+            write_file("save", path, |out, c| {
+                out.write_all(text.as_bytes()).map_err(c.on_write("x"))
+            })
         };
         write(&path, "one").unwrap();
         let usual = File::create(folder.path().join("usual")).unwrap().metadata().unwrap();

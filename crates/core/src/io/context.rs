@@ -26,11 +26,8 @@ impl<'a> Context<'a> {
     /// a file may contain, do not reach the terminal.
     pub(super) fn error(&self, field: impl Display, what: impl Display) -> Error {
         let text = format!("{field}: {what}");
-        let mut line: String = text
-            .chars()
-            .map(|c| if c.is_control() { ' ' } else { c })
-            .take(MAX_MESSAGE)
-            .collect();
+        let mut line: String =
+            text.chars().map(|c| if c.is_control() { ' ' } else { c }).take(MAX_MESSAGE).collect();
         if line.len() < text.len() {
             line.push('…');
         }

@@ -6,12 +6,7 @@ pub(super) mod header;
 
 use std::{io::Write, path::Path};
 
-use super::{
-    FileBytes, atomic,
-    context::Context,
-    mmap::make_canonical,
-    with_extension,
-};
+use super::{FileBytes, atomic, context::Context, mmap::make_canonical, with_extension};
 use crate::{
     Array, Dtype, Result,
     buffer::{Buffer, HostMemory},

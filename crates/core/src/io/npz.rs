@@ -1,13 +1,19 @@
 //! NumPy's `.npz`: a zip archive of `.npy` files.
 
+mod latch;
+
 use std::{
+    cell::RefCell,
     io::{Cursor, Read, Seek, Write},
     path::Path,
 };
 
 use zip::{CompressionMethod, ZipArchive, ZipWriter, read::ZipFile, write::SimpleFileOptions};
 
-use super::{Arrays, FileBytes, atomic, context::Context, npy, npy::header::Header, with_extension};
+use self::latch::Latch;
+use super::{
+    Arrays, FileBytes, atomic, context::Context, npy, npy::header::Header, with_extension,
+};
 use crate::{Array, Result, buffer::HostMemory, host::HostVec};
 
 const LOAD: &str = "load";
@@ -42,9 +48,8 @@ pub fn parse(file: &FileBytes) -> Result<Arrays> {
     }
     let mut arrays = Arrays::new();
     for index in 0..archive.len() {
-        let mut entry = archive
-            .by_index(index)
-            .map_err(|e| context.error(format_args!("entry {index}"), e))?;
+        let mut entry =
+            archive.by_index(index).map_err(|e| context.error(format_args!("entry {index}"), e))?;
         if entry.is_dir() {
             continue;
         }
@@ -122,8 +127,7 @@ pub fn write<W: Write + Seek>(
     arrays: &Arrays,
     compressed: bool,
 ) -> Result<()> {
-    let method =
-        if compressed { CompressionMethod::Deflated } else { CompressionMethod::Stored };
+    let method = if compressed { CompressionMethod::Deflated } else { CompressionMethod::Stored };
     write_to(out, Context::new(SAVE, name), arrays, method)
 }
 
@@ -134,7 +138,13 @@ fn write_to<W: Write + Seek>(
     method: CompressionMethod,
 ) -> Result<()> {
     crate::eval(&arrays.values().collect::<Vec<_>>())?;
-    let mut archive = ZipWriter::new(out);
+    let failure = RefCell::new(None);
+    let latch = Latch::new(out, &failure).map_err(context.on_write("archive"))?;
+    let check = |field: &str| match failure.take() {
+        Some(error) => Err(context.on_write(field)(error)),
+        None => Ok(()),
+    };
+    let mut archive = ZipWriter::new(latch);
     for (name, array) in arrays {
         let field = format!("entry {name:?}");
         // Deflate can make incompressible data a little larger.
@@ -144,7 +154,8 @@ fn write_to<W: Write + Seek>(
             .start_file(format!("{name}.npy"), options)
             .map_err(|e| context.on_write(&field)(e.into()))?;
         npy::write_to(&mut archive, context, &field, array)?;
+        check(&field)?;
     }
     archive.finish().map_err(|e| context.on_write("archive")(e.into()))?;
-    Ok(())
+    check("archive")
 }

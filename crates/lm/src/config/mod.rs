@@ -123,6 +123,22 @@ impl ModelConfig {
         Ok(self)
     }
 
+    /// The file's name of the number of layers.
+    pub(crate) fn layers_field(&self) -> &'static str {
+        match self.path.extension().is_some_and(|e| e == "json") {
+            true => "num_hidden_layers",
+            false => "block_count",
+        }
+    }
+
+    /// The file's name of the longest sequence.
+    pub(crate) fn context_field(&self) -> &'static str {
+        match self.path.extension().is_some_and(|e| e == "json") {
+            true => "max_position_embeddings",
+            false => "context_length",
+        }
+    }
+
     /// Number of parameters, counting tied embeddings once.
     pub fn num_parameters(&self) -> usize {
         let queries = self.num_heads * self.head_dim;
@@ -142,6 +158,19 @@ impl ModelConfig {
 /// When the file is missing or damaged, or describes a model that does not run here.
 pub fn from_folder(folder: &Path) -> Result<ModelConfig> {
     hf::read(&folder.join("config.json"))
+}
+
+/// End tokens of a folder's `generation_config.json`; none where there is no such file.
+///
+/// # Errors
+/// When the file is damaged.
+pub fn generation_eos(folder: &Path) -> Result<Vec<u32>> {
+    let path = folder.join("generation_config.json");
+    if !path.exists() {
+        return Ok(Vec::new());
+    }
+    let value: serde_json::Value = crate::json::read(&path)?;
+    crate::json::Fields::new(&path, &value)?.tokens("eos_token_id")
 }
 
 /// Reads the configuration out of a GGUF file's metadata.

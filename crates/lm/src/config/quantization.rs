@@ -13,6 +13,13 @@ pub struct Quantization {
     pub bits: usize,
 }
 
+impl Quantization {
+    /// Whether kernels exist for it.
+    pub fn is_supported(self) -> bool {
+        matches!(self.group_size, 32 | 64 | 128) && matches!(self.bits, 2 | 3 | 4 | 5 | 6 | 8)
+    }
+}
+
 /// Declared quantization: one for all matrices, and exceptions by name.
 #[derive(Debug, Clone, PartialEq)]
 pub struct QuantizationConfig {

@@ -222,9 +222,9 @@ mod tests {
         let t = tiny(None).unwrap();
         let ids = t.encode_prompt("ab ab11<|end|><t>你").unwrap();
         assert_eq!(ids, [5, 6, 7, 7, 0, 1, 8, 9, 10]);
-        assert_eq!(t.decode(&ids).unwrap(), "ab ab11<t>你");
+        assert_eq!(t.decode(&ids), "ab ab11<t>你");
         assert!(t.is_eos(0) && !t.is_eos(1));
-        assert!(t.decode(&[99]).unwrap_err().to_string().contains("token 99"));
+        assert_eq!(t.decode(&[99]), "");
     }
 
     #[test]

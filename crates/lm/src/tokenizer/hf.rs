@@ -22,11 +22,10 @@ impl Tokenizer {
     pub fn from_folder(folder: &Path) -> Result<Self> {
         let path = folder.join("tokenizer.json");
         let text = json::read_text(&path)?;
-        let description: Value = json::parse(&path, &text)?;
-        let spelling = spelling(&path, &description)?;
-        let inner = text
-            .parse::<tokenizers::Tokenizer>()
-            .map_err(|e| Error::file(&path, "file", format_args!("not a tokenizer: {e}")))?;
+        let damaged = |e: String| Error::file(&path, "file", format_args!("not a tokenizer: {e}"));
+        let inner = text.parse::<tokenizers::Tokenizer>().map_err(|e| damaged(e.to_string()))?;
+        let decoder = serde_json::to_value(inner.get_decoder()).map_err(|e| damaged(e.to_string()))?;
+        let spelling = spelling(&path, &decoder)?;
         let config = Config::read(folder)?;
         let bos = config.token(&inner, "bos_token")?;
         let eos = config.token(&inner, "eos_token")?;
@@ -42,8 +41,7 @@ impl Tokenizer {
 }
 
 /// How the vocabulary spells bytes, told by the decoder.
-fn spelling(path: &Path, description: &Value) -> Result<Spelling> {
-    let decoder = &description["decoder"];
+fn spelling(path: &Path, decoder: &Value) -> Result<Spelling> {
     let steps = decoder["decoders"].as_array().map_or(std::slice::from_ref(decoder), |all| all);
     let has = |kind: &str| steps.iter().any(|step| step["type"] == kind);
     if has("ByteLevel") {

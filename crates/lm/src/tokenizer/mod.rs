@@ -69,28 +69,15 @@ impl Tokenizer {
     }
 
     /// Text of `ids`, without special tokens; broken characters become U+FFFD.
-    ///
-    /// # Errors
-    /// When the vocabulary has no such token.
-    pub fn decode(&self, ids: &[u32]) -> Result<String> {
-        let mut out = Vec::new();
-        for &id in ids {
-            self.token_bytes(id, &mut out)?;
-        }
-        Ok(String::from_utf8_lossy(&out).into_owned())
+    pub fn decode(&self, ids: &[u32]) -> String {
+        let bytes: Vec<u8> = ids.iter().flat_map(|id| self.token_bytes(*id)).copied().collect();
+        String::from_utf8_lossy(&bytes).into_owned()
     }
 
-    /// Appends the bytes of one token; special tokens have none.
-    ///
-    /// # Errors
-    /// When the vocabulary has no such token.
-    pub fn token_bytes(&self, id: u32, out: &mut Vec<u8>) -> Result<()> {
-        let bytes = self.bytes.get(id).ok_or_else(|| {
-            let len = self.bytes.len();
-            Error::Tokenizer(format!("token {id} is outside of the vocabulary of {len} tokens"))
-        })?;
-        out.extend_from_slice(bytes);
-        Ok(())
+    /// Bytes of one token. Special tokens have none, and neither have ids beyond the vocabulary:
+    /// models round their number of logits up.
+    pub fn token_bytes(&self, id: u32) -> &[u8] {
+        self.bytes.get(id).unwrap_or_default()
     }
 
     /// Whether `id` ends a generation.

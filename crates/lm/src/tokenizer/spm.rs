@@ -90,6 +90,6 @@ mod tests {
         let meta = Metadata::new(Path::new("m.gguf"), values.map(|(k, v)| (k.to_owned(), v)).into());
         let t = Tokenizer::from_gguf(&meta).unwrap();
         assert_eq!(t.encode_prompt("ab aé").unwrap(), [1, 9, 8, 2, 3]);
-        assert_eq!(t.decode(&[9, 8, 2, 3]).unwrap(), " ab aé");
+        assert_eq!(t.decode(&[9, 8, 2, 3]), " ab aé");
     }
 }

@@ -87,6 +87,13 @@ impl RawDevice {
         self.lost.get().map_or(Ok(()), |e| Err(e.clone()))
     }
 
+    /// Ends the device: work that others count on was not handed over.
+    pub(crate) fn lose(&self, op: &'static str, error: &vulkano::VulkanError) -> Error {
+        let core = error::device_error(op, error);
+        let _ = self.lost.set(core.clone());
+        core
+    }
+
     /// Core's error of a failed step; a lost device stays lost.
     pub(crate) fn fail(&self, op: &'static str, error: &vulkano::VulkanError) -> Error {
         let core = error::device_error(op, error);

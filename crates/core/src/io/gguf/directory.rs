@@ -115,9 +115,8 @@ pub(super) fn read(
     count: u64,
     alignment: usize,
 ) -> Result<Vec<Entry>> {
-    let count = reader
-        .check_count(count, LEAST_ENTRY)
-        .map_err(|e| context.error("tensor count", e))?;
+    let count =
+        reader.check_count(count, LEAST_ENTRY).map_err(|e| context.error("tensor count", e))?;
     let mut entries = Vec::with_capacity(count);
     for index in 0..count {
         let name = reader
@@ -173,16 +172,13 @@ fn size(context: Context<'_>, field: &str, kind: Kind, dims: &[u64]) -> Result<(
     if let Kind::Plain(dtype) = kind {
         return context.shape(field, dims, dtype.size());
     }
-    // A byte per element bounds both the file's form and MLX's.
-    let (shape, elements) = context.shape(field, dims, 2)?;
-    let elements = elements / 2;
+    // No form of a code here takes more than two bytes, its share of the scales included.
+    let (shape, twice) = context.shape(field, dims, 2)?;
     if !shape.last().is_some_and(|d| d.is_multiple_of(BLOCK)) {
         let what = format!("shape {dims:?} of a quantized tensor is not a multiple of {BLOCK}");
         return Err(context.error(field, what));
     }
-    let nbytes = (elements / BLOCK).checked_mul(kind.block_bytes());
-    let nbytes = nbytes.ok_or_else(|| context.error(field, "shape is too large"))?;
-    Ok((shape, nbytes))
+    Ok((shape, twice / 2 / BLOCK * kind.block_bytes()))
 }
 
 /// Makes an entry's range one of the file, in which the data starts at `start`.

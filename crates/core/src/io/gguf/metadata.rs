@@ -8,7 +8,7 @@ use super::{
 use crate::{Result, io::context::Context};
 
 /// Longest key, from the specification.
-const MAX_KEY: usize = (1 << 16) - 1;
+pub(super) const MAX_KEY: usize = (1 << 16) - 1;
 
 /// Deepest nesting of arrays; no known file nests at all.
 const MAX_DEPTH: usize = 8;
@@ -21,9 +21,8 @@ const LEAST_PAIR: usize = 8 + 4 + 1;
 
 /// Reads `pairs` keys with their values.
 pub(super) fn read(context: Context<'_>, reader: &mut Reader<'_>, pairs: u64) -> Result<Metadata> {
-    let pairs = reader
-        .check_count(pairs, LEAST_PAIR)
-        .map_err(|e| context.error("metadata count", e))?;
+    let pairs =
+        reader.check_count(pairs, LEAST_PAIR).map_err(|e| context.error("metadata count", e))?;
     let mut metadata = Metadata::new();
     for index in 0..pairs {
         let key = reader

@@ -77,7 +77,8 @@ fn split<'a>(bytes: &'a [u8], entry: &'a Entry, memory: &'a mut Memory) -> Vec<J
 
 /// Runs the jobs on all cores; the error has the tensor's name.
 fn run(jobs: Vec<Job<'_>>) -> Result<(), (String, String)> {
-    let helpers = thread::available_parallelism().map_or(1, |n| n.get()).min(jobs.len()) - 1;
+    let cores = thread::available_parallelism().map_or(1, |n| n.get());
+    let helpers = cores.min(jobs.len()).saturating_sub(1);
     let queue = Mutex::new((jobs.into_iter(), Ok(())));
     let work = || {
         let next = || queue.lock().unwrap_or_else(|e| e.into_inner()).0.next();

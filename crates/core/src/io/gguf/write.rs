@@ -5,7 +5,8 @@ use std::{io::Write, path::Path};
 use super::{
     Context, GgufArray, GgufValue, Metadata,
     directory::{Kind, MAX_AXES, MAX_NAME},
-    metadata::alignment,
+    metadata::{MAX_KEY, alignment},
+    reader::MAX_STRING,
 };
 use crate::{
     Array, Result,
@@ -29,12 +30,7 @@ pub fn save_gguf(path: impl AsRef<Path>, arrays: &Arrays, metadata: &Metadata) -
 ///
 /// # Errors
 /// As [`save_gguf`].
-pub fn write(
-    out: &mut dyn Write,
-    name: &Path,
-    arrays: &Arrays,
-    metadata: &Metadata,
-) -> Result<()> {
+pub fn write(out: &mut dyn Write, name: &Path, arrays: &Arrays, metadata: &Metadata) -> Result<()> {
     write_to(out, Context::new(SAVE, name), arrays, metadata)
 }
 
@@ -53,6 +49,7 @@ fn write_to(
     head.extend((arrays.len() as u64).to_le_bytes());
     head.extend((metadata.len() as u64).to_le_bytes());
     for (key, value) in metadata {
+        check_lengths(context, key, value)?;
         put_string(&mut head, key);
         head.extend(value.type_id().to_le_bytes());
         put_value(&mut head, value);
@@ -71,6 +68,25 @@ fn write_to(
         let mut data = array.to_bytes()?;
         pad(&mut data, alignment);
         out.write_all(&data).map_err(context.on_write(tensor(name)))?;
+    }
+    Ok(())
+}
+
+/// Refuses text that the loader would refuse.
+fn check_lengths(context: Context<'_>, key: &str, value: &GgufValue) -> Result<()> {
+    let longest = match value {
+        GgufValue::String(text) => text.len(),
+        GgufValue::Array(GgufArray::String(texts)) => {
+            texts.iter().map(String::len).max().unwrap_or(0)
+        }
+        _ => 0,
+    };
+    if key.len() > MAX_KEY {
+        return Err(context.error("metadata key", format_args!("has more than {MAX_KEY} bytes")));
+    }
+    if longest > MAX_STRING {
+        let what = format!("a string of {longest} bytes is over the cap of {MAX_STRING}");
+        return Err(context.error(format_args!("metadata {key:?}"), what));
     }
     Ok(())
 }

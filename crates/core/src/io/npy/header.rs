@@ -205,10 +205,15 @@ mod tests {
     fn headers_of_numpy_are_read() {
         let header = parse("{'descr': '<f4', 'fortran_order': False, 'shape': (3,), }    \n");
         let header = header.unwrap();
-        assert_eq!((header.dtype, header.fortran, &header.shape[..]), (Dtype::Float32, false, &[3][..]));
+        assert_eq!(
+            (header.dtype, header.fortran, &header.shape[..]),
+            (Dtype::Float32, false, &[3][..])
+        );
         let header = parse("{\"shape\":(2, 3L),\"fortran_order\":True,\"descr\":\"|b1\"}").unwrap();
         assert_eq!((header.dtype, header.is_column_major()), (Dtype::Bool, true));
-        assert!(parse("{'descr': '=i8', 'fortran_order': True, 'shape': ()}").unwrap().shape.is_empty());
+        assert!(
+            parse("{'descr': '=i8', 'fortran_order': True, 'shape': ()}").unwrap().shape.is_empty()
+        );
     }
 
     #[test]

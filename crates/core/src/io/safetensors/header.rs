@@ -76,8 +76,9 @@ fn read_entry(
 ) -> Result<Entry> {
     let field = tensor(&name);
     let info: TensorInfo = serde_json::from_value(value).map_err(|e| context.error(&field, e))?;
-    let dtype = dtype_of(info.dtype)
-        .ok_or_else(|| context.error(&field, format_args!("dtype {} is not supported", info.dtype)))?;
+    let dtype = dtype_of(info.dtype).ok_or_else(|| {
+        context.error(&field, format_args!("dtype {} is not supported", info.dtype))
+    })?;
     let dims: Vec<u64> = info.shape.iter().map(|&d| d as u64).collect();
     let (shape, nbytes) = context.shape(&field, &dims, dtype.size())?;
 

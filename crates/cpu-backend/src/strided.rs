@@ -1,0 +1,207 @@
+//! Walks over strided elements in row-major order, a run of neighbours at a time.
+
+use std::ops::Range;
+
+use mlx_core::{
+    Element, Shape, Strides,
+    shape::{collapse_contiguous, num_elements},
+};
+
+use crate::encoder::{Elements, In};
+
+/// Where the elements of some axes lie, in row-major order.
+#[derive(Clone)]
+pub(crate) struct Walk {
+    pub(crate) shape: Shape,
+    pub(crate) strides: Strides,
+}
+
+impl Walk {
+    /// The walk with neighbouring axes merged; it has at least one axis.
+    pub(crate) fn new(shape: &[usize], strides: &[isize]) -> Self {
+        let (shape, [strides]) = collapse_contiguous(shape, [strides]);
+        Walk { shape, strides }
+    }
+
+    /// Elements of the walk.
+    pub(crate) fn len(&self) -> usize {
+        num_elements(&self.shape)
+    }
+
+    /// The walk over all but the last axis, and the last axis' size and stride.
+    pub(crate) fn split_last(mut self) -> (Walk, usize, isize) {
+        let len = self.shape.pop().unwrap_or(1);
+        let stride = self.strides.pop().unwrap_or(0);
+        (self, len, stride)
+    }
+
+    /// Offsets of the elements from number `index` on; it starts anew after the last one.
+    pub(crate) fn offsets(&self, index: usize) -> Offsets<'_> {
+        Offsets::new(&self.shape, &self.strides, index)
+    }
+
+    /// Cuts the elements `at..at + len` into runs along the last axis: calls `f` with each run's
+    /// place among them, the offset of its first element, and the stride.
+    pub(crate) fn runs(&self, at: usize, len: usize, mut f: impl FnMut(Range<usize>, isize, isize)) {
+        let (Some((&inner, outer)), Some((&stride, outer_strides))) =
+            (self.shape.split_last(), self.strides.split_last())
+        else {
+            return f(0..len, 0, 0);
+        };
+        let mut rows = Offsets::new(outer, outer_strides, at / inner.max(1));
+        let mut column = at % inner.max(1);
+        let mut done = 0;
+        while done < len {
+            let count = (inner - column).min(len - done);
+            f(done..done + count, rows.offset + column as isize * stride, stride);
+            done += count;
+            column = 0;
+            rows.advance();
+        }
+    }
+}
+
+/// An odometer over strided axes.
+pub(crate) struct Offsets<'a> {
+    shape: &'a [usize],
+    strides: &'a [isize],
+    index: Shape,
+    /// Offset of the current element from the first one.
+    pub(crate) offset: isize,
+}
+
+impl<'a> Offsets<'a> {
+    fn new(shape: &'a [usize], strides: &'a [isize], mut number: usize) -> Self {
+        let mut index = Shape::from_elem(0, shape.len());
+        let mut offset = 0;
+        for axis in (0..shape.len()).rev() {
+            index[axis] = number % shape[axis].max(1);
+            number /= shape[axis].max(1);
+            offset += index[axis] as isize * strides[axis];
+        }
+        Offsets { shape, strides, index, offset }
+    }
+
+    /// Goes to the next element.
+    pub(crate) fn advance(&mut self) {
+        for axis in (0..self.shape.len()).rev() {
+            self.index[axis] += 1;
+            self.offset += self.strides[axis];
+            if self.index[axis] < self.shape[axis] {
+                return;
+            }
+            self.offset -= self.strides[axis] * self.shape[axis] as isize;
+            self.index[axis] = 0;
+        }
+    }
+}
+
+/// Reads `out.len()` elements from `data[first]` on, `stride` apart.
+pub(crate) fn read_run<T: Copy>(data: &[T], first: usize, stride: isize, out: &mut [T]) {
+    let step = stride.unsigned_abs();
+    match stride {
+        0 => out.fill(data[first]),
+        1 => out.copy_from_slice(&data[first..first + out.len()]),
+        2.. => {
+            let source = data[first..].iter().step_by(step);
+            out.iter_mut().zip(source).for_each(|(x, &a)| *x = a);
+        }
+        _ => {
+            let source = data[..=first].iter().rev().step_by(step);
+            out.iter_mut().zip(source).for_each(|(x, &a)| *x = a);
+        }
+    }
+}
+
+/// Writes `values` to `data[first]` and on, `stride` apart.
+pub(crate) fn write_run<T: Copy>(data: &mut [T], first: usize, stride: isize, values: &[T]) {
+    let step = stride.unsigned_abs();
+    match stride {
+        1 => data[first..first + values.len()].copy_from_slice(values),
+        2.. => {
+            let target = data[first..].iter_mut().step_by(step);
+            target.zip(values).for_each(|(x, &a)| *x = a);
+        }
+        0 => values.iter().for_each(|&a| data[first] = a),
+        _ => {
+            let target = data[..=first].iter_mut().rev().step_by(step);
+            target.zip(values).for_each(|(x, &a)| *x = a);
+        }
+    }
+}
+
+/// The elements of an input in a fixed order.
+pub(crate) struct Source<'a, T> {
+    data: &'a [T],
+    first: usize,
+    /// How to walk; `None` for neighbours in memory.
+    walk: Option<Walk>,
+}
+
+impl<'a, T: Element> Source<'a, T> {
+    /// The elements in the order of the buffer.
+    pub(crate) fn flat(elements: &'a Elements<'_, T>) -> Self {
+        Source { data: elements.buffer(), first: elements.first(), walk: None }
+    }
+
+    /// The elements in row-major order.
+    pub(crate) fn row_major(elements: &'a Elements<'_, T>, input: &In) -> Self {
+        Self::strided(elements, &input.shape, &input.layout.strides)
+    }
+
+    /// The elements of a view of the input with other axes from the same first element.
+    pub(crate) fn strided(elements: &'a Elements<'_, T>, shape: &[usize], strides: &[isize]) -> Self {
+        let walk = Walk::new(shape, strides);
+        let walk = (walk.strides.as_slice() != [1]).then_some(walk);
+        Source { walk, ..Self::flat(elements) }
+    }
+
+    /// Copies the elements from number `at` on.
+    pub(crate) fn read(&self, at: usize, out: &mut [T]) {
+        let Some(walk) = &self.walk else {
+            return out.copy_from_slice(&self.data[self.first + at..][..out.len()]);
+        };
+        walk.runs(at, out.len(), |place, offset, stride| {
+            let first = self.first.wrapping_add_signed(offset);
+            read_run(self.data, first, stride, &mut out[place]);
+        });
+    }
+
+    /// The `len` elements from number `at` on; in `buffer` if they are no neighbours.
+    pub(crate) fn block<'b>(&'b self, at: usize, len: usize, buffer: &'b mut [T]) -> &'b [T] {
+        if self.walk.is_none() {
+            return &self.data[self.first + at..][..len];
+        }
+        self.read(at, &mut buffer[..len]);
+        &buffer[..len]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runs_cross_rows_and_go_backwards() {
+        // A 3 x 2 view of 0..6 with both axes reversed.
+        let walk = Walk { shape: [3, 2].as_slice().into(), strides: [-2, -1].as_slice().into() };
+        let data: Vec<u32> = (0..6).collect();
+        let mut out = [0; 4];
+        walk.runs(1, 4, |place, offset, stride| {
+            read_run(&data, 5usize.wrapping_add_signed(offset), stride, &mut out[place]);
+        });
+        assert_eq!(out, [4, 3, 2, 1]);
+    }
+
+    #[test]
+    fn write_run_undoes_read_run() {
+        for stride in [1isize, 2, 3, -1, -2] {
+            let first = if stride < 0 { 9 } else { 0 };
+            let mut data = [0u8; 10];
+            write_run(&mut data, first, stride, &[1, 2, 3]);
+            let mut back = [0; 3];
+            read_run(&data, first, stride, &mut back);
+            assert_eq!(back, [1, 2, 3], "stride {stride}");
+        }
+    }
+}

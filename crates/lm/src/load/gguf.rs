@@ -1,0 +1,143 @@
+//! Models in one GGUF file.
+
+use std::{collections::BTreeMap, path::Path};
+
+use mlx::{
+    Array, Dtype,
+    io::{GgufArray, GgufValue},
+};
+
+use super::{LoadOptions, LoadedModel, assemble, template, weights::Weights};
+use crate::{
+    Error, Result,
+    config::{self, Family, ModelConfig, RopeScaling},
+    metadata::{Metadata, Value},
+    tokenizer::Tokenizer,
+};
+
+pub(super) fn load(path: &Path, options: &LoadOptions) -> Result<LoadedModel> {
+    let file = mlx::io::load_gguf(path)?;
+    let meta = metadata(path, file.metadata);
+    let mut config = config::from_gguf(&meta)?;
+    let tokenizer = Tokenizer::from_gguf(&meta)?;
+    let mut tensors = file.tensors;
+    if let Some(factors) = tensors.remove("rope_freqs.weight") {
+        config.rope.scaling = frequency_factors(path, &config, &factors)?;
+    }
+    let mut weights = Weights::new(rename, None);
+    weights.add(path, tensors)?;
+    weights.set_dtype(dtype(&config, &weights, options));
+    let model = assemble::transformer(config, weights)?;
+    let template = template(&tokenizer)?;
+    Ok(LoadedModel { model, tokenizer, template })
+}
+
+/// The dtype to compute in; see [`LoadOptions::dtype`].
+fn dtype(config: &ModelConfig, weights: &Weights, options: &LoadOptions) -> Dtype {
+    let stored = weights.stored_dtype("model.embed_tokens").unwrap_or(Dtype::Float32);
+    let wide = config.family != Family::Llama && stored == Dtype::Float16;
+    options.dtype.unwrap_or(if wide { Dtype::Bfloat16 } else { stored })
+}
+
+/// Llama 3.1's stretched frequencies, which converters store as divisors.
+fn frequency_factors(path: &Path, config: &ModelConfig, factors: &Array) -> Result<RopeScaling> {
+    let field = "rope_freqs.weight";
+    let half = config.head_dim / 2;
+    if factors.shape() != [half] || factors.dtype() != Dtype::Float32 {
+        let (shape, dtype) = (factors.shape(), factors.dtype());
+        let message = format!("has shape {shape:?} and dtype {dtype} instead of [{half}] and float32");
+        return Err(Error::file(path, field, message));
+    }
+    Ok(RopeScaling::Factors(factors.to_vec()?))
+}
+
+/// From module paths as Hugging Face has them to GGUF's.
+fn rename(module: &str) -> String {
+    let whole = match module {
+        "model.embed_tokens" => "token_embd",
+        "model.norm" => "output_norm",
+        "lm_head" => "output",
+        _ => "",
+    };
+    let Some(inside) = module.strip_prefix("model.layers.").filter(|_| whole.is_empty()) else {
+        return whole.to_owned();
+    };
+    let (layer, part) = inside.split_once('.').unwrap_or((inside, ""));
+    let part = match part {
+        "input_layernorm" => ".attn_norm",
+        "post_attention_layernorm" => ".ffn_norm",
+        "self_attn.q_proj" => ".attn_q",
+        "self_attn.k_proj" => ".attn_k",
+        "self_attn.v_proj" => ".attn_v",
+        "self_attn.o_proj" => ".attn_output",
+        "self_attn.q_norm" => ".attn_q_norm",
+        "self_attn.k_norm" => ".attn_k_norm",
+        "mlp.gate_proj" => ".ffn_gate",
+        "mlp.up_proj" => ".ffn_up",
+        "mlp.down_proj" => ".ffn_down",
+        _ => "",
+    };
+    format!("blk.{layer}{part}")
+}
+
+/// The metadata with numbers of all widths widened.
+fn metadata(path: &Path, values: BTreeMap<String, GgufValue>) -> Metadata {
+    let values = values.into_iter().filter_map(|(key, value)| Some((key, widen(value)?)));
+    Metadata::new(path, values.collect())
+}
+
+fn widen(value: GgufValue) -> Option<Value> {
+    Some(match value {
+        GgufValue::Uint8(v) => Value::Int(v.into()),
+        GgufValue::Int8(v) => Value::Int(v.into()),
+        GgufValue::Uint16(v) => Value::Int(v.into()),
+        GgufValue::Int16(v) => Value::Int(v.into()),
+        GgufValue::Uint32(v) => Value::Int(v.into()),
+        GgufValue::Int32(v) => Value::Int(v.into()),
+        // What does not fit is no size either: it becomes a number that no check accepts.
+        GgufValue::Uint64(v) => Value::Int(i64::try_from(v).unwrap_or(i64::MIN)),
+        GgufValue::Int64(v) => Value::Int(v),
+        GgufValue::Float32(v) => Value::Float(v.into()),
+        GgufValue::Float64(v) => Value::Float(v),
+        GgufValue::Bool(v) => Value::Bool(v),
+        GgufValue::String(v) => Value::Text(v),
+        GgufValue::Array(array) => widen_array(array)?,
+    })
+}
+
+fn widen_array(array: GgufArray) -> Option<Value> {
+    fn ints<T: Into<i64>>(values: Vec<T>) -> Option<Value> {
+        Some(Value::Ints(values.into_iter().map(Into::into).collect()))
+    }
+    match array {
+        GgufArray::Uint8(v) => ints(v),
+        GgufArray::Int8(v) => ints(v),
+        GgufArray::Uint16(v) => ints(v),
+        GgufArray::Int16(v) => ints(v),
+        GgufArray::Uint32(v) => ints(v),
+        GgufArray::Int32(v) => ints(v),
+        GgufArray::Int64(v) => ints(v),
+        GgufArray::Uint64(v) => {
+            Some(Value::Ints(v.into_iter().map(|v| i64::try_from(v).unwrap_or(i64::MIN)).collect()))
+        }
+        GgufArray::Bool(v) => ints(v),
+        GgufArray::Float32(v) => Some(Value::Floats(v.into_iter().map(f64::from).collect())),
+        GgufArray::Float64(v) => Some(Value::Floats(v)),
+        GgufArray::String(v) => Some(Value::Texts(v)),
+        // Arrays of arrays say nothing that is needed here.
+        GgufArray::Array(_) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn modules_have_their_gguf_names() {
+        assert_eq!(rename("model.embed_tokens"), "token_embd");
+        assert_eq!(rename("lm_head"), "output");
+        assert_eq!(rename("model.layers.11.self_attn.o_proj"), "blk.11.attn_output");
+        assert_eq!(rename("model.layers.3"), "blk.3");
+    }
+}

@@ -1,0 +1,122 @@
+//! The key/value cache: grows in steps and is written in place.
+
+use mlx::{Array, Result, ops};
+
+/// Tokens by which a layer's cache grows.
+const STEP: usize = 256;
+
+/// Keys and values of all layers for the tokens seen so far.
+#[derive(Clone, Default)]
+pub struct Cache {
+    layers: Vec<Layer>,
+}
+
+/// Keys and values of one layer, (batch, kv heads, capacity, features); the first `len` tokens
+/// are filled.
+#[derive(Clone, Default)]
+pub(crate) struct Layer {
+    keys: Option<Array>,
+    values: Option<Array>,
+    len: usize,
+}
+
+impl Cache {
+    /// An empty cache.
+    pub fn new(layers: usize) -> Self {
+        Self { layers: vec![Layer::default(); layers] }
+    }
+
+    /// Tokens seen so far.
+    pub fn len(&self) -> usize {
+        self.layers.first().map_or(0, |layer| layer.len)
+    }
+
+    /// Whether no token was seen yet.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Forgets all but the first `len` tokens.
+    pub fn truncate(&mut self, len: usize) {
+        for layer in &mut self.layers {
+            layer.len = layer.len.min(len);
+        }
+    }
+
+    /// Everything to evaluate so that the cache is filled.
+    pub fn state(&self) -> Vec<&Array> {
+        self.layers.iter().flat_map(|l| l.keys.iter().chain(&l.values)).collect()
+    }
+
+    pub(crate) fn layers_mut(&mut self) -> &mut [Layer] {
+        &mut self.layers
+    }
+}
+
+impl Layer {
+    /// Adds keys and values (batch, kv heads, tokens, features) and returns views of all so far.
+    pub(crate) fn update(&mut self, keys: &Array, values: &Array) -> Result<(Array, Array)> {
+        let end = self.len + keys.dim(2);
+        let keys = append(&mut self.keys, keys, self.len)?;
+        let values = append(&mut self.values, values, self.len)?;
+        self.len = end;
+        Ok((keys, values))
+    }
+}
+
+/// Writes `new` at `at` into `slot`, growing it where needed, and returns a view up to its end.
+///
+/// The slot's array is consumed by the update, so that nothing else refers to its buffer when the
+/// update runs and it happens in place.
+fn append(slot: &mut Option<Array>, new: &Array, at: usize) -> Result<Array> {
+    let end = at + new.dim(2);
+    let buffer = grown(slot.take(), new, at)?;
+    let start = [0, 0, at as isize, 0];
+    let mut stop: [isize; 4] = std::array::from_fn(|axis| buffer.shape()[axis] as isize);
+    stop[2] = end as isize;
+    let updated = ops::slice_update(&buffer, new, &start, &stop, &[1; 4])?;
+    drop(buffer);
+    let view = ops::slice_axis(&updated, 2, 0, end as isize)?;
+    *slot = Some(updated);
+    Ok(view)
+}
+
+/// The buffer with room for `new` after `at` tokens.
+fn grown(buffer: Option<Array>, new: &Array, at: usize) -> Result<Array> {
+    let capacity = buffer.as_ref().map_or(0, |b| b.dim(2));
+    if let Some(buffer) = buffer.as_ref().filter(|_| at + new.dim(2) <= capacity) {
+        return Ok(buffer.clone());
+    }
+    let mut shape = [0, 1, 2, 3].map(|axis| new.dim(axis));
+    shape[2] = new.dim(2).next_multiple_of(STEP);
+    let room = ops::zeros(&shape, new.dtype())?;
+    match buffer {
+        None => Ok(room),
+        Some(old) if at == capacity => ops::concatenate(&[&old, &room], 2),
+        Some(old) => ops::concatenate(&[&ops::slice_axis(&old, 2, 0, at as isize)?, &room], 2),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tokens(n: usize) -> Array {
+        ops::zeros(&[1, 2, n, 4], mlx::Dtype::Float32).unwrap()
+    }
+
+    #[test]
+    fn grows_in_steps_and_shows_what_is_filled() {
+        mlx::init();
+        let mut layer = Layer::default();
+        let capacity = |layer: &Layer| layer.keys.as_ref().unwrap().dim(2);
+        for (new, filled, want) in [(1, 1, 256), (255, 256, 256), (300, 556, 768), (1, 557, 768)] {
+            let (keys, values) = layer.update(&tokens(new), &tokens(new)).unwrap();
+            assert_eq!((keys.dim(2), values.dim(2)), (filled, filled));
+            assert_eq!(capacity(&layer), want, "after {filled}");
+        }
+        layer.len = 300;
+        layer.update(&tokens(500), &tokens(500)).unwrap();
+        assert_eq!(capacity(&layer), 300 + 512);
+    }
+}

@@ -1,0 +1,92 @@
+//! A matrix product with weights as they are stored: dense or quantized.
+
+use mlx::{Array, Result, ops};
+
+use crate::config::Quantization;
+
+/// `x @ weightᵀ + bias`.
+#[derive(Clone)]
+pub struct Linear {
+    weight: Weight,
+    bias: Option<Array>,
+}
+
+#[derive(Clone)]
+enum Weight {
+    /// The matrix (out, in) and its transposed view.
+    Dense { rows: Array, transposed: Array },
+    /// Packed words (out, words) with a scale and a bias per group.
+    Quantized { words: Array, scales: Array, biases: Array, format: Quantization },
+}
+
+impl Linear {
+    /// Dense weights (out, in).
+    ///
+    /// # Errors
+    /// When the weights are no matrix.
+    pub fn dense(weight: Array, bias: Option<Array>) -> Result<Self> {
+        let transposed = ops::transpose(&weight, &[1, 0])?;
+        Ok(Self { weight: Weight::Dense { rows: weight, transposed }, bias })
+    }
+
+    /// Quantized weights: packed words, scales and biases, each with one row per output.
+    pub fn quantized(
+        words: Array,
+        scales: Array,
+        biases: Array,
+        format: Quantization,
+        bias: Option<Array>,
+    ) -> Self {
+        Self { weight: Weight::Quantized { words, scales, biases, format }, bias }
+    }
+
+    /// The product with `x` (…, in): (…, out).
+    ///
+    /// # Errors
+    /// When the shapes do not fit.
+    pub fn forward(&self, x: &Array) -> Result<Array> {
+        let y = match &self.weight {
+            Weight::Dense { transposed, .. } => ops::matmul(x, transposed)?,
+            Weight::Quantized { words, scales, biases, format } => ops::quantized_matmul(
+                x, words, scales, biases, true, format.group_size, format.bits,
+            )?,
+        };
+        match &self.bias {
+            Some(bias) => ops::add(&y, bias),
+            None => Ok(y),
+        }
+    }
+
+    /// The rows of `ids`, as an embedding looks them up.
+    ///
+    /// # Errors
+    /// When the ids are no integers.
+    pub fn rows(&self, ids: &Array) -> Result<Array> {
+        match &self.weight {
+            Weight::Dense { rows, .. } => ops::take(rows, ids, 0),
+            Weight::Quantized { words, scales, biases, format } => {
+                let pick = |a: &Array| ops::take(a, ids, 0);
+                let (words, scales, biases) = (pick(words)?, pick(scales)?, pick(biases)?);
+                ops::dequantize(&words, &scales, &biases, format.group_size, format.bits)
+            }
+        }
+    }
+
+    /// Dtype of products with inputs of the same dtype.
+    pub fn dtype(&self) -> mlx::Dtype {
+        match &self.weight {
+            Weight::Dense { rows, .. } => rows.dtype(),
+            Weight::Quantized { scales, .. } => scales.dtype(),
+        }
+    }
+
+    /// All arrays, for evaluation and accounting.
+    pub fn arrays(&self) -> Vec<&Array> {
+        let mut all = match &self.weight {
+            Weight::Dense { rows, .. } => vec![rows],
+            Weight::Quantized { words, scales, biases, .. } => vec![words, scales, biases],
+        };
+        all.extend(&self.bias);
+        all
+    }
+}

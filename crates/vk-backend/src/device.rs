@@ -1,0 +1,102 @@
+//! Everything that streams of one device share.
+
+use std::sync::Arc;
+
+use mlx_core::Result;
+use parking_lot::Mutex;
+use vulkano::device::physical::PhysicalDevice;
+
+use crate::{
+    capabilities::Capabilities,
+    config::Config,
+    memory::{
+        allocation::{Allocation, MappedMemory, VkMemory},
+        pool::{Pool, User},
+    },
+    pipelines::Pipelines,
+    raw::{block::Usage, device::RawDevice, error, timeline::Timeline},
+};
+use mlx_core::buffer::Buffer;
+
+/// A device with its pools, pipelines and gates.
+pub(crate) struct DeviceState {
+    pub(crate) raw: Arc<RawDevice>,
+    pub(crate) config: &'static Config,
+    pub(crate) pipelines: Pipelines,
+    arrays: Arc<Pool>,
+    pub(crate) read_back: Arc<Pool>,
+    gates: Mutex<Vec<(Arc<Timeline>, u64)>>,
+    /// Held while a buffer gets a copy on the other side, so that two threads do not both make one.
+    pub(crate) transfers: Mutex<()>,
+}
+
+impl DeviceState {
+    /// Opens a device.
+    pub(crate) fn new(physical: &Arc<PhysicalDevice>, config: &'static Config) -> Result<Arc<Self>> {
+        let raw = Arc::new(RawDevice::new(physical, config)?);
+        let usage = if raw.capabilities.unified { Usage::Shared } else { Usage::Device };
+        Ok(Arc::new(DeviceState {
+            pipelines: Pipelines::new(raw.clone(), config)?,
+            arrays: Pool::new(raw.clone(), usage),
+            read_back: Pool::new(raw.clone(), Usage::ReadBack),
+            raw,
+            config,
+            gates: Mutex::default(),
+            transfers: Mutex::default(),
+        }))
+    }
+
+    /// What the device can do.
+    pub(crate) fn capabilities(&self) -> &Capabilities {
+        &self.raw.capabilities
+    }
+
+    /// Memory for an array.
+    pub(crate) fn allocate(&self, bytes: u64, user: User) -> Result<Arc<Allocation>> {
+        self.arrays.allocate(bytes, user)
+    }
+
+    /// A buffer over an allocation: shared with the host where the device is unified.
+    pub(crate) fn buffer(&self, allocation: Arc<Allocation>, nbytes: usize) -> Buffer {
+        let device = Box::new(VkMemory::new(allocation.clone()));
+        if self.capabilities().unified {
+            Buffer::from_shared(nbytes, Box::new(MappedMemory::new(allocation, nbytes)), device)
+        } else {
+            Buffer::from_device(nbytes, device)
+        }
+    }
+
+    /// A gate that the host opens once.
+    pub(crate) fn gate(self: &Arc<Self>) -> Result<Gate> {
+        let free = self.gates.lock().pop();
+        let (timeline, last) = match free {
+            Some(free) => free,
+            None => {
+                let timeline = Timeline::new(&self.raw.device);
+                (Arc::new(timeline.map_err(|e| error::validated_error("fence", &e))?), 0)
+            }
+        };
+        Ok(Gate { device: self.clone(), timeline, value: last + 1 })
+    }
+}
+
+/// A point that submissions wait for and the host signals. An opened gate's semaphore serves the
+/// next gate: its waits stay satisfied as its value only grows.
+pub(crate) struct Gate {
+    device: Arc<DeviceState>,
+    /// What submissions wait for.
+    pub(crate) timeline: Arc<Timeline>,
+    /// The value that they wait for.
+    pub(crate) value: u64,
+}
+
+impl Drop for Gate {
+    /// Opens the gate.
+    fn drop(&mut self) {
+        if let Err(error) = self.timeline.signal(self.value) {
+            let error = self.device.raw.fail("fence", &error);
+            tracing::error!("{error}");
+        }
+        self.device.gates.lock().push((self.timeline.clone(), self.value));
+    }
+}

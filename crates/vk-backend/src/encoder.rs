@@ -1,0 +1,372 @@
+//! The command encoder of a stream: records dispatches with exact barriers and hands them over in
+//! batches.
+
+use std::{
+    collections::VecDeque,
+    sync::{Arc, atomic::Ordering::Release},
+};
+
+use ash::vk;
+use mlx_core::{Error, Result, clock::Tick};
+use smallvec::SmallVec;
+use vulkano::device::Queue;
+
+use crate::{
+    capabilities::Capabilities,
+    device::DeviceState,
+    hazards::Hazards,
+    memory::{
+        allocation::{Allocation, Span},
+        pool::User,
+        ring::{Place, Ring},
+    },
+    pipelines::Pipeline,
+    profile::Marks,
+    raw::{error, recorder::Recorder, timeline::Timeline},
+    stats,
+    stream::Timer,
+};
+
+pub use crate::hazards::Region;
+
+const ARGS_CHUNK: u64 = 256 << 10;
+pub(crate) const STAGING_CHUNK: u64 = 8 << 20;
+/// Full staging chunks before uploads wait for the oldest.
+const STAGING_CHUNKS: usize = 4;
+
+/// One run of a kernel.
+#[derive(Debug, Clone, Copy)]
+pub struct Dispatch<'a> {
+    /// The kernel.
+    pub pipeline: &'a Pipeline,
+    /// Its push constants: at most 128 bytes, whole words.
+    pub push: &'a [u8],
+    /// Number of workgroups along each axis.
+    pub groups: [u32; 3],
+    /// Memory that it reads. Arguments from [`Encoder::args`] need not be named.
+    pub reads: &'a [Region],
+    /// Memory that it writes.
+    pub writes: &'a [Region],
+}
+
+/// A command buffer of the ring with what must live until it has run.
+struct Slot {
+    recorder: Recorder,
+    waits: SmallVec<[(Arc<Timeline>, u64); 2]>,
+    marks: Option<Marks>,
+}
+
+/// Records the work of one stream.
+pub struct Encoder {
+    timer: Arc<Timer>,
+    queue: Arc<Queue>,
+    idle: Vec<Slot>,
+    current: Option<Slot>,
+    in_flight: VecDeque<(u64, Slot)>,
+    hazards: Hazards,
+    bound: vk::Pipeline,
+    ops: u64,
+    bytes: u64,
+    waits: SmallVec<[(Arc<Timeline>, u64); 2]>,
+    args: Ring,
+    pub(crate) staging: Ring,
+    scratch: Vec<Arc<Allocation>>,
+}
+
+impl Encoder {
+    pub(crate) fn new(timer: Arc<Timer>, queue: Arc<Queue>) -> Self {
+        let raw = timer.device.raw.clone();
+        Encoder {
+            queue,
+            idle: Vec::new(),
+            current: None,
+            in_flight: VecDeque::new(),
+            hazards: Hazards::new(),
+            bound: vk::Pipeline::null(),
+            ops: 0,
+            bytes: 0,
+            waits: SmallVec::new(),
+            args: Ring::new(raw.clone(), ARGS_CHUNK),
+            staging: Ring::new(raw, STAGING_CHUNK),
+            scratch: Vec::new(),
+            timer,
+        }
+    }
+
+    /// What the device can do.
+    pub fn capabilities(&self) -> &Capabilities {
+        self.timer.device.capabilities()
+    }
+
+    pub(crate) fn device(&self) -> &Arc<DeviceState> {
+        &self.timer.device
+    }
+
+    /// Index of the stream.
+    pub(crate) fn stream(&self) -> u16 {
+        self.timer.stream
+    }
+
+    fn submitted(&self) -> u64 {
+        // Only the encoder writes it, and we are the encoder.
+        self.timer.submitted.load(std::sync::atomic::Ordering::Relaxed)
+    }
+
+    /// The tick of the work that is encoded next.
+    pub(crate) fn open_tick(&self) -> Tick {
+        Tick { stream: self.timer.stream, value: self.submitted() + 1 }
+    }
+
+    /// The tick of everything encoded so far.
+    pub(crate) fn tick(&self) -> Tick {
+        let open = u64::from(self.current.is_some());
+        Tick { stream: self.timer.stream, value: self.submitted() + open }
+    }
+
+    /// Records a dispatch, after a barrier if it touches memory that earlier ones changed.
+    ///
+    /// # Errors
+    /// When the grid is over the device's limits, or the device fails.
+    pub fn dispatch(&mut self, dispatch: &Dispatch<'_>) -> Result<()> {
+        let groups = dispatch.groups;
+        if groups.contains(&0) {
+            return Ok(());
+        }
+        let device = self.timer.device.clone();
+        let most = device.capabilities().max_groups;
+        if (0..3).any(|i| groups[i] > most[i]) {
+            let name = dispatch.pipeline.name();
+            return Err(Error::device("dispatch", format!("{name}: grid {groups:?} is over the limit {most:?}")));
+        }
+        self.open()?;
+        let hazard = self.hazards.access(dispatch.reads, dispatch.writes);
+        let touched = dispatch.reads.iter().chain(dispatch.writes).map(|r| r.bytes).sum::<u64>();
+        self.bytes += touched;
+        self.ops += 1;
+        let Some(slot) = &mut self.current else { return Ok(()) };
+        let recorder = &mut slot.recorder;
+        if hazard || device.config.serialize || slot.marks.is_some() {
+            recorder.barrier();
+            stats::BARRIERS.add(1);
+        }
+        if self.bound != dispatch.pipeline.handle() {
+            recorder.bind(dispatch.pipeline);
+            self.bound = dispatch.pipeline.handle();
+        }
+        recorder.push(dispatch.pipeline, dispatch.push);
+        if let Some(marks) = &mut slot.marks {
+            marks.before(recorder, dispatch.pipeline.name(), touched);
+        }
+        recorder.dispatch(groups);
+        if let Some(marks) = &mut slot.marks {
+            marks.after(recorder);
+        }
+        stats::DISPATCHES.add(1);
+        Ok(())
+    }
+
+    /// Copies `bytes` to where kernels can read them until the work encoded next has run; returns
+    /// the address, a multiple of 16.
+    ///
+    /// # Errors
+    /// When memory is out.
+    pub fn args(&mut self, bytes: &[u8]) -> Result<u64> {
+        let open = self.submitted() + 1;
+        let timer = &self.timer;
+        let place = self.args.reserve(bytes.len() as u64, open, || timer.now());
+        let place = place.map_err(|e| self.timer.device.raw.fail("malloc", &e))?;
+        place.write(bytes);
+        // The chunk is recycled with the open submission, so there has to be one.
+        self.open()?;
+        Ok(place.address)
+    }
+
+    /// Temporary memory for the operation that is being encoded; later work of the stream reuses
+    /// it, with a barrier.
+    ///
+    /// # Errors
+    /// When memory is out.
+    pub fn scratch(&mut self, bytes: u64) -> Result<Region> {
+        let allocation = self.allocate(bytes)?;
+        let region = Region { address: allocation.span().address(), bytes };
+        self.scratch.push(allocation);
+        Ok(region)
+    }
+
+    /// Memory for this stream's work; poisoned if asked for.
+    pub(crate) fn allocate(&mut self, bytes: u64) -> Result<Arc<Allocation>> {
+        let user = User::Stream(self.timer.stream);
+        let allocation = match self.timer.device.allocate(bytes, user) {
+            Err(Error::OutOfMemory { .. }) => {
+                // What is in flight may hold memory that the cache could not give back yet.
+                self.drain()?;
+                mlx_core::memory::clear_cache();
+                self.timer.device.allocate(bytes, user)?
+            }
+            other => other?,
+        };
+        allocation.touch(self.open_tick());
+        if self.timer.device.config.poison {
+            self.poison(&allocation)?;
+        }
+        Ok(allocation)
+    }
+
+    /// Fills memory with signalling garbage (a NaN as float, a large integer).
+    fn poison(&mut self, allocation: &Allocation) -> Result<()> {
+        let span = allocation.span();
+        let region = Region { address: span.address(), bytes: span.bytes };
+        let (place, bytes) = (span.place(0), span.bytes);
+        self.transfer(&[], &[region])?.fill(place, bytes, 0x7FF7_7FF7);
+        Ok(())
+    }
+
+    /// Records a staging copy.
+    pub(crate) fn copy(&mut self, from: (vk::Buffer, u64), read: Region, to: &Span, at: u64) -> Result<()> {
+        let write = Region { address: to.address() + at, bytes: read.bytes };
+        self.transfer(&[read], &[write])?.copy(from, to.place(at), read.bytes);
+        Ok(())
+    }
+
+    /// Records the copy of a span's first bytes to another span.
+    pub(crate) fn copy_span(&mut self, from: &Span, to: &Span, bytes: u64) -> Result<()> {
+        self.copy(from.place(0), Region { address: from.address(), bytes }, to, 0)
+    }
+
+    fn transfer(&mut self, reads: &[Region], writes: &[Region]) -> Result<&mut Recorder> {
+        self.open()?;
+        let hazard = self.hazards.access(reads, writes) || self.timer.device.config.serialize;
+        self.ops += 1;
+        self.bytes += writes.iter().map(|r| r.bytes).sum::<u64>();
+        let slot = self.current.as_mut().ok_or_else(|| Error::device("encode", "no command buffer"))?;
+        if hazard {
+            slot.recorder.barrier();
+            stats::BARRIERS.add(1);
+        }
+        Ok(&mut slot.recorder)
+    }
+
+    /// Room in the staging ring; hands over and waits when too much is in flight.
+    pub(crate) fn stage(&mut self, bytes: u64) -> Result<Place> {
+        let (full, oldest) = self.staging.pressure();
+        if full >= STAGING_CHUNKS {
+            if oldest > self.submitted() {
+                self.commit()?;
+            }
+            self.timer.block(oldest)?;
+        }
+        let (open, timer) = (self.submitted() + 1, &self.timer);
+        let place = self.staging.reserve(bytes, open, || timer.now());
+        let place = place.map_err(|e| self.timer.device.raw.fail("malloc", &e))?;
+        self.open()?;
+        Ok(place)
+    }
+
+    /// Lets everything encoded from now on start only after `value` of `timeline`.
+    pub(crate) fn wait_for(&mut self, timeline: &Arc<Timeline>, value: u64) -> Result<()> {
+        // What is encoded already must not wait: others may be waiting for it.
+        self.commit()?;
+        match self.waits.iter_mut().find(|w| Arc::ptr_eq(&w.0, timeline)) {
+            Some(wait) => wait.1 = wait.1.max(value),
+            None => self.waits.push((timeline.clone(), value)),
+        }
+        Ok(())
+    }
+
+    /// Ends an operation: its scratch memory is free for the next one, and a full command buffer
+    /// is handed over.
+    pub(crate) fn end_op(&mut self) -> Result<()> {
+        self.scratch.clear();
+        let config = self.timer.device.config;
+        let full = self.ops >= config.max_ops_per_buffer || self.bytes >> 20 >= config.max_mb_per_buffer;
+        if full { self.commit() } else { Ok(()) }
+    }
+
+    /// Makes sure that a command buffer is recording.
+    fn open(&mut self) -> Result<()> {
+        if self.current.is_some() {
+            return Ok(());
+        }
+        self.timer.device.raw.check()?;
+        self.reclaim();
+        let mut slot = match self.idle.pop() {
+            Some(slot) => slot,
+            None => self.new_slot()?,
+        };
+        slot.recorder.begin().map_err(|e| self.timer.device.raw.fail("encode", &e))?;
+        if let Some(marks) = &mut slot.marks {
+            marks.begin(&mut slot.recorder);
+        }
+        self.hazards.clear();
+        self.bound = vk::Pipeline::null();
+        self.current = Some(slot);
+        Ok(())
+    }
+
+    fn new_slot(&self) -> Result<Slot> {
+        let raw = &self.timer.device.raw;
+        let recorder =
+            Recorder::new(&raw.device, raw.family).map_err(|e| error::validated_error("encode", &e))?;
+        let marks = Marks::new(raw, self.timer.device.config);
+        Ok(Slot { recorder, waits: SmallVec::new(), marks })
+    }
+
+    /// Hands what is encoded over to the queue. Waits only for the submission before the last
+    /// `MLX_VK_MAX_INFLIGHT_SEQUENCES`.
+    ///
+    /// # Errors
+    /// When the device fails.
+    pub(crate) fn commit(&mut self) -> Result<()> {
+        let Some(mut slot) = self.current.take() else { return Ok(()) };
+        (self.ops, self.bytes) = (0, 0);
+        slot.waits = std::mem::take(&mut self.waits);
+        let value = self.submitted() + 1;
+        let result = self.submit(&mut slot, value);
+        // Also after a failure: who waits must find the error, not wait for a submission.
+        self.timer.submitted.store(value, Release);
+        self.in_flight.push_back((value, slot));
+        result?;
+        let most = self.timer.device.config.max_inflight_sequences.max(1) as usize;
+        while self.in_flight.len() > most {
+            let oldest = self.in_flight[0].0;
+            self.timer.block(oldest)?;
+            self.reclaim();
+        }
+        Ok(())
+    }
+
+    fn submit(&self, slot: &mut Slot, value: u64) -> Result<()> {
+        let waits: SmallVec<[(vk::Semaphore, u64); 4]> =
+            slot.waits.iter().map(|(t, v)| (t.handle(), *v)).collect();
+        let submitted = slot
+            .recorder
+            .end()
+            .and_then(|()| slot.recorder.submit(&self.queue, &waits, (self.timer.timeline.handle(), value)));
+        stats::SUBMITS.add(1);
+        submitted.map_err(|error| self.timer.device.raw.lose("submit", &error))
+    }
+
+    /// Takes back the command buffers that have run.
+    fn reclaim(&mut self) {
+        if self.in_flight.is_empty() {
+            return;
+        }
+        let now = self.timer.now();
+        while self.in_flight.front().is_some_and(|(value, _)| *value <= now) {
+            let Some((_, mut slot)) = self.in_flight.pop_front() else { return };
+            slot.waits.clear();
+            if let Some(marks) = &mut slot.marks {
+                marks.collect();
+            }
+            self.idle.push(slot);
+        }
+    }
+
+    /// Hands everything over and waits for it.
+    pub(crate) fn drain(&mut self) -> Result<()> {
+        self.commit()?;
+        self.timer.block(self.submitted())?;
+        self.reclaim();
+        Ok(())
+    }
+}

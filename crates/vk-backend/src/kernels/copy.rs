@@ -1,0 +1,351 @@
+//! Copies and conversions: astype, contiguous, full, reshape, slice update, concatenate.
+
+use bytemuck::{Pod, Zeroable};
+use mlx_core::{
+    Array, Dtype, Result, Shape, Strides,
+    array::Data,
+    backend::Output,
+    primitives::Primitive,
+    shape::{self, Layout},
+};
+
+use super::{Ctx, Kernel, Operand, Region, strided::Walk};
+
+/// Push constants of `copy.comp` and `move.comp`.
+#[derive(Debug, Clone, Copy, Pod, Zeroable)]
+#[repr(C)]
+struct Push {
+    source: u64,
+    destination: u64,
+    count: u64,
+    walk: u64,
+    ndim: u32,
+    zero: u32,
+}
+
+/// One side of a copy: where, which dtype, and how it is walked.
+#[derive(Debug, Clone, Copy)]
+pub struct Side<'a> {
+    /// Its memory; the address is that of the first element walked.
+    pub at: Operand,
+    /// Its dtype.
+    pub dtype: Dtype,
+    /// Its strides in elements, one per axis of the copied shape.
+    pub strides: &'a [isize],
+}
+
+/// How a copy runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Plan {
+    /// `move.comp` on elements of this many bytes, dense.
+    Move { bytes: u32, count: u64 },
+    /// `move.comp`: the source's only element everywhere.
+    Fill { bytes: u32 },
+    /// `move.comp` with strides.
+    MoveStrided { bytes: u32 },
+    /// `copy.comp` dense, four elements at a time.
+    Convert4,
+    /// `copy.comp` dense.
+    Convert,
+    /// `copy.comp` with strides.
+    ConvertStrided,
+}
+
+/// Chooses the kernel for a copy; `aligned` says which powers of two both first elements lie on.
+fn plan(walk: &Walk<2>, from: Dtype, to: Dtype, aligned: impl Fn(u64, u64) -> bool) -> Plan {
+    let dense = walk.is_dense(0) && walk.is_dense(1);
+    let (from_size, to_size) = (from.size() as u64, to.size() as u64);
+    if from == to {
+        let bytes = from.size() as u32;
+        return match dense {
+            true if aligned(16, 16) => {
+                // Whole 16-byte words; `copy` moves the rest by elements.
+                Plan::Move { bytes: 16, count: walk.count() * from_size / 16 }
+            }
+            true => Plan::Move { bytes, count: walk.count() },
+            false if walk.is_scalar(0) && walk.is_dense(1) => Plan::Fill { bytes },
+            false => Plan::MoveStrided { bytes },
+        };
+    }
+    let narrow = from_size <= 4 && to_size <= 4;
+    match dense {
+        true if narrow && aligned(4 * from_size, 4 * to_size) => Plan::Convert4,
+        true => Plan::Convert,
+        false => Plan::ConvertStrided,
+    }
+}
+
+/// The kernel that loads `from`.
+fn kernel(from: Dtype) -> Kernel {
+    match from {
+        Dtype::Float16 | Dtype::Bfloat16 | Dtype::Float32 | Dtype::Float64 => Kernel::copy_float,
+        Dtype::Int8 | Dtype::Int16 | Dtype::Int32 => Kernel::copy_int,
+        Dtype::Bool | Dtype::Uint8 | Dtype::Uint16 | Dtype::Uint32 => Kernel::copy_uint,
+        Dtype::Int64 => Kernel::copy_long,
+        Dtype::Uint64 => Kernel::copy_ulong,
+        Dtype::Complex64 => Kernel::copy_complex,
+    }
+}
+
+/// Copies `shape` from one side to the other, converting between their dtypes.
+///
+/// # Errors
+/// When memory or the device fails.
+pub fn copy(ctx: &mut Ctx<'_>, shape: &[usize], from: Side<'_>, to: Side<'_>) -> Result<()> {
+    let walk = Walk::new(shape, [from.strides, to.strides]);
+    let count = walk.count();
+    if count == 0 {
+        return Ok(());
+    }
+    let plan = plan(&walk, from.dtype, to.dtype, |a, b| from.at.is_aligned(a) && to.at.is_aligned(b));
+    let group = ctx.capabilities().elementwise_workgroup();
+    let mut push = Push {
+        source: from.at.address,
+        destination: to.at.address,
+        count,
+        walk: 0,
+        ndim: walk.ndim(),
+        zero: 0,
+    };
+    if matches!(plan, Plan::MoveStrided { .. } | Plan::ConvertStrided) {
+        push.walk = ctx.args(&walk.pack())?;
+    }
+    let (kernel, constants, items) = match plan {
+        Plan::Move { bytes, count } => (Kernel::move_bytes, vec![group, bytes, 0], count),
+        Plan::MoveStrided { bytes } => (Kernel::move_bytes, vec![group, bytes, 1], count),
+        Plan::Fill { bytes } => (Kernel::move_bytes, vec![group, bytes, 2], count),
+        Plan::Convert => (kernel(from.dtype), vec![group, from.dtype as u32, to.dtype as u32, 0], count),
+        Plan::Convert4 => {
+            (kernel(from.dtype), vec![group, from.dtype as u32, to.dtype as u32, 1], count.div_ceil(4))
+        }
+        Plan::ConvertStrided => {
+            (kernel(from.dtype), vec![group, from.dtype as u32, to.dtype as u32, 2], count)
+        }
+    };
+    let (reads, writes) = ([from.at.region], [to.at.region]);
+    if let Plan::Move { bytes: 16, count: words } = plan {
+        let done = words * 16;
+        move_tail(ctx, &push, done, count * from.dtype.size() as u64, group, from.dtype, &reads, &writes)?;
+        push.count = words;
+    }
+    let pipeline = ctx.pipeline(kernel, &constants)?;
+    ctx.run(&pipeline, bytemuck::bytes_of(&push), items, u64::from(group), &reads, &writes)
+}
+
+/// Moves the bytes after the last whole 16-byte word.
+#[expect(clippy::too_many_arguments, reason = "a step of `copy`, split off for its length")]
+fn move_tail(
+    ctx: &mut Ctx<'_>,
+    push: &Push,
+    done: u64,
+    total: u64,
+    group: u32,
+    dtype: Dtype,
+    reads: &[Region; 1],
+    writes: &[Region; 1],
+) -> Result<()> {
+    if done == total {
+        return Ok(());
+    }
+    let size = dtype.size() as u64;
+    let tail = Push {
+        source: push.source + done,
+        destination: push.destination + done,
+        count: (total - done) / size,
+        ..*push
+    };
+    // Precise regions: the words before the tail are another dispatch's.
+    let part = |r: &Region, address| Region { address, bytes: (total - done).min(r.bytes) };
+    let (reads, writes) = ([part(&reads[0], tail.source)], [part(&writes[0], tail.destination)]);
+    let pipeline = ctx.pipeline(Kernel::move_bytes, &[group, size as u32, 0])?;
+    ctx.run(&pipeline, bytemuck::bytes_of(&tail), tail.count, u64::from(group), &reads, &writes)
+}
+
+/// Copies an array into a new row-major output.
+///
+/// # Errors
+/// When memory or the device fails.
+pub fn copy_to_output(ctx: &mut Ctx<'_>, input: &Array, output: &mut Output) -> Result<()> {
+    let at = ctx.input(input)?;
+    let to = ctx.output(output)?;
+    let row_major = shape::row_major_strides(input.shape());
+    let from = Side { at, dtype: input.dtype(), strides: &input.evaluated().layout.strides };
+    let to = Side { at: to, dtype: output.dtype, strides: &row_major };
+    copy(ctx, input.shape(), from, to)
+}
+
+/// A row-major form of an input for kernels that need one: the input itself if it already is, else
+/// a copy in scratch memory.
+///
+/// # Errors
+/// When memory or the device fails.
+pub fn dense(ctx: &mut Ctx<'_>, input: &Array) -> Result<Operand> {
+    let layout = &input.evaluated().layout;
+    let at = ctx.input(input)?;
+    if layout.flags.row_contiguous {
+        return Ok(at);
+    }
+    let region = ctx.scratch(input.nbytes() as u64)?;
+    let to = Operand { address: region.address, region };
+    let row_major = shape::row_major_strides(input.shape());
+    let from = Side { at, dtype: input.dtype(), strides: &layout.strides };
+    copy(ctx, input.shape(), from, Side { at: to, dtype: input.dtype(), strides: &row_major })?;
+    Ok(to)
+}
+
+/// Encodes the primitives of this family.
+pub(super) fn eval(ctx: &mut Ctx<'_>, primitive: &Primitive, inputs: &[Array], outputs: &mut [Output]) -> Result<()> {
+    let output = &mut outputs[0];
+    match primitive {
+        Primitive::SliceUpdate { start, strides } => slice_update(ctx, inputs, start, strides, output),
+        Primitive::Concatenate { axis } => concatenate(ctx, inputs, *axis, output),
+        Primitive::Full => full(ctx, &inputs[0], output),
+        Primitive::View => view(ctx, &inputs[0], output),
+        Primitive::AsStrided { strides, offset } => as_strided(ctx, &inputs[0], strides, *offset, output),
+        Primitive::AsType => as_type(ctx, &inputs[0], output),
+        // Core makes views of the others where it can; what is left is a dense copy of the input.
+        _ => copy_to_output(ctx, &inputs[0], output),
+    }
+}
+
+/// Conversion; a dense input keeps its order, so that transposed weights stay transposed.
+fn as_type(ctx: &mut Ctx<'_>, input: &Array, output: &mut Output) -> Result<()> {
+    let layout = &input.evaluated().layout;
+    let dense = layout.flags.contiguous && layout.data_size == input.size() && !layout.flags.row_contiguous;
+    if !dense {
+        return copy_to_output(ctx, input, output);
+    }
+    let at = ctx.input(input)?;
+    let to = ctx.output_like(output, layout.clone())?;
+    let from = Side { at, dtype: input.dtype(), strides: &[1] };
+    let to = Side { at: to, dtype: output.dtype, strides: &[1] };
+    copy(ctx, &[layout.data_size], from, to)
+}
+
+/// A dense array filled from an input that broadcasts to it.
+fn full(ctx: &mut Ctx<'_>, input: &Array, output: &mut Output) -> Result<()> {
+    let at = ctx.input(input)?;
+    let shape = output.shape.clone();
+    let strides = broadcast_strides(input, &shape);
+    let to = ctx.output(output)?;
+    let row_major = shape::row_major_strides(&shape);
+    let from = Side { at, dtype: input.dtype(), strides: &strides };
+    copy(ctx, &shape, from, Side { at: to, dtype: output.dtype, strides: &row_major })
+}
+
+/// Strides of an input over a larger shape that it broadcasts to.
+fn broadcast_strides(input: &Array, shape: &[usize]) -> Strides {
+    let new = shape.len() - input.ndim();
+    let own = &input.evaluated().layout.strides;
+    (0..shape.len())
+        .map(|axis| match axis.checked_sub(new) {
+            Some(i) if input.shape()[i] == shape[axis] => own[i],
+            _ => 0,
+        })
+        .collect()
+}
+
+/// The bytes as another dtype, of an input that is not dense: copied dense first.
+fn view(ctx: &mut Ctx<'_>, input: &Array, output: &mut Output) -> Result<()> {
+    let at = ctx.input(input)?;
+    let to = ctx.output(output)?;
+    let row_major = shape::row_major_strides(input.shape());
+    let from = Side { at, dtype: input.dtype(), strides: &input.evaluated().layout.strides };
+    copy(ctx, input.shape(), from, Side { at: to, dtype: input.dtype(), strides: &row_major })
+}
+
+/// A strided view of an input that is not dense: of a dense copy.
+fn as_strided(ctx: &mut Ctx<'_>, input: &Array, strides: &Strides, offset: usize, output: &mut Output) -> Result<()> {
+    let dense = dense(ctx, input)?;
+    let at = Operand { address: dense.address + (offset * input.dtype().size()) as u64, ..dense };
+    let shape = output.shape.clone();
+    let to = ctx.output(output)?;
+    let row_major = shape::row_major_strides(&shape);
+    let from = Side { at, dtype: input.dtype(), strides };
+    copy(ctx, &shape, from, Side { at: to, dtype: input.dtype(), strides: &row_major })
+}
+
+/// The first input, in place where it can be donated, with a slice replaced by the second.
+fn slice_update(
+    ctx: &mut Ctx<'_>,
+    inputs: &[Array],
+    start: &[isize],
+    steps: &[isize],
+    output: &mut Output,
+) -> Result<()> {
+    let (whole, update) = (&inputs[0], &inputs[1]);
+    let to = match ctx.donate(whole, output)? {
+        Some(to) => to,
+        None => {
+            copy_to_output(ctx, whole, output)?;
+            written(ctx, output)?
+        }
+    };
+    let from = ctx.input(update)?;
+    let strides = shape::row_major_strides(whole.shape());
+    let first: isize = start.iter().zip(&strides).map(|(&i, &s)| i * s).sum();
+    let stepped: Strides = strides.iter().zip(steps).map(|(&s, &step)| s * step).collect();
+    let target = place(to.address, update.shape(), &stepped, first, output.dtype);
+    let from = Side { at: from, dtype: update.dtype(), strides: &update.evaluated().layout.strides };
+    copy(ctx, update.shape(), from, Side { at: target, dtype: output.dtype, strides: &stepped })
+}
+
+/// The memory of an output that this primitive has written already.
+fn written(ctx: &mut Ctx<'_>, output: &Output) -> Result<Operand> {
+    let Some(Data { buffer, layout }) = &output.data else {
+        return Err(ctx.unsupported_output(output, "the output was not written before it is updated"));
+    };
+    let base = buffer.device().map_or(0, |d| d.address());
+    let address = base + layout.offset as u64;
+    Ok(Operand { address, region: Region { address, bytes: output.nbytes() as u64 } })
+}
+
+/// A strided part of a dense array whose first element is `first` elements from its start.
+fn place(base: u64, shape: &[usize], strides: &[isize], first: isize, dtype: Dtype) -> Operand {
+    let size = dtype.size() as i64;
+    let layout = Layout::view(shape, strides.into(), 0, 0, false);
+    let (low, high) = super::strided::span(shape, &layout);
+    let address = base.wrapping_add_signed(first as i64 * size);
+    let region = Region {
+        address: address.wrapping_add_signed(low as i64 * size),
+        bytes: ((high - low + 1) as i64 * size) as u64,
+    };
+    Operand { address, region }
+}
+
+/// The inputs one after the other.
+fn concatenate(ctx: &mut Ctx<'_>, inputs: &[Array], axis: usize, output: &mut Output) -> Result<()> {
+    let to = ctx.output(output)?;
+    let strides = shape::row_major_strides(&output.shape);
+    let mut at = 0isize;
+    for input in inputs {
+        let from = ctx.input(input)?;
+        let target = place(to.address, input.shape(), &strides, at * strides[axis], output.dtype);
+        let from = Side { at: from, dtype: input.dtype(), strides: &input.evaluated().layout.strides };
+        let shape: Shape = input.shape().into();
+        copy(ctx, &shape, from, Side { at: target, dtype: output.dtype, strides: &strides })?;
+        at += input.shape()[axis] as isize;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn plans_prefer_wide_dense_moves() {
+        let dense = Walk::new(&[8, 8], [&[8, 1], &[8, 1]]);
+        let all = |_, _| true;
+        let f = Dtype::Float32;
+        assert_eq!(plan(&dense, f, f, all), Plan::Move { bytes: 16, count: 16 });
+        assert_eq!(plan(&dense, f, f, |_, _| false), Plan::Move { bytes: 4, count: 64 });
+        assert_eq!(plan(&dense, f, Dtype::Float16, all), Plan::Convert4);
+        assert_eq!(plan(&dense, f, Dtype::Int64, all), Plan::Convert);
+        let transposed = Walk::new(&[8, 8], [&[1, 8], &[8, 1]]);
+        assert_eq!(plan(&transposed, f, f, all), Plan::MoveStrided { bytes: 4 });
+        assert_eq!(plan(&transposed, f, Dtype::Bool, all), Plan::ConvertStrided);
+        let scalar = Walk::new(&[8, 8], [&[0, 0], &[8, 1]]);
+        assert_eq!(plan(&scalar, f, f, all), Plan::Fill { bytes: 4 });
+    }
+}

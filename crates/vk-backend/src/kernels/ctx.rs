@@ -1,0 +1,245 @@
+//! What a kernel family gets to work with.
+
+use std::sync::Arc;
+
+use mlx_core::{
+    Array, Error, Result, Stream,
+    array::Data,
+    backend::Output,
+    buffer::Current,
+    shape::Layout,
+};
+
+use super::strided;
+use crate::{
+    capabilities::Capabilities,
+    config::Config,
+    device::DeviceState,
+    encoder::{Dispatch, Encoder, Region},
+    pipelines::Pipeline,
+    shaders::Kernel,
+    transfer::INLINE,
+};
+
+/// An array as kernels see it.
+#[derive(Debug, Clone, Copy)]
+pub struct Operand {
+    /// Address of the first element.
+    pub address: u64,
+    /// The memory that the array's elements span.
+    pub region: Region,
+}
+
+impl Operand {
+    /// Whether the first element lies on a multiple of `bytes`.
+    pub fn is_aligned(&self, bytes: u64) -> bool {
+        self.address.is_multiple_of(bytes)
+    }
+}
+
+/// Encoding of one primitive on one stream.
+pub struct Ctx<'a> {
+    device: &'a Arc<DeviceState>,
+    encoder: &'a mut Encoder,
+    stream: Stream,
+    op: &'static str,
+}
+
+impl<'a> Ctx<'a> {
+    pub(crate) fn new(
+        device: &'a Arc<DeviceState>,
+        encoder: &'a mut Encoder,
+        stream: Stream,
+        op: &'static str,
+    ) -> Self {
+        Ctx { device, encoder, stream, op }
+    }
+
+    /// What the device can do.
+    pub fn capabilities(&self) -> &'a Capabilities {
+        self.device.capabilities()
+    }
+
+    /// Gates and knobs.
+    pub fn config(&self) -> &'static Config {
+        self.device.config
+    }
+
+    /// MLX's name of the primitive.
+    pub fn op(&self) -> &'static str {
+        self.op
+    }
+
+    /// The stream that is encoded.
+    pub fn stream(&self) -> Stream {
+        self.stream
+    }
+
+    /// The pipeline of `kernel`; `constants[i]` are the bits of specialization constant `i`, and
+    /// constant 0 is the workgroup size. Created once, then found in a table.
+    ///
+    /// # Errors
+    /// When the driver refuses it.
+    pub fn pipeline(&self, kernel: Kernel, constants: &[u32]) -> Result<Arc<Pipeline>> {
+        self.device.pipelines.get(kernel, constants, 0)
+    }
+
+    /// The same with a required subgroup size (a power of two that the device has).
+    ///
+    /// # Errors
+    /// When the driver refuses it.
+    pub fn pipeline_with_subgroup(&self, kernel: Kernel, constants: &[u32], size: u32) -> Result<Arc<Pipeline>> {
+        self.device.pipelines.get(kernel, constants, size)
+    }
+
+    /// An input's place on the device. Contents that only the host has are uploaded; very small
+    /// ones travel as arguments.
+    ///
+    /// # Errors
+    /// When memory or the device fails.
+    pub fn input(&mut self, array: &Array) -> Result<Operand> {
+        let Data { buffer, layout } = array.evaluated();
+        if buffer.current() == Current::Host && buffer.nbytes() <= INLINE && buffer.written().reached() {
+            let address = self.encoder.args(&buffer.read())? + layout.offset as u64;
+            return Ok(Operand { address, region: Region { address, bytes: 0 } });
+        }
+        let memory = self.encoder.resident(buffer)?;
+        let base = memory.allocation().span().address();
+        let (low, high) = strided::span(array.shape(), layout);
+        let size = array.dtype().size() as u64;
+        let address = base + layout.offset as u64;
+        let first = address.wrapping_add_signed(low as i64 * size as i64);
+        let bytes = if array.size() == 0 { 0 } else { (high - low + 1) as u64 * size };
+        Ok(Operand { address, region: Region { address: first, bytes } })
+    }
+
+    /// Allocates a row-major output.
+    ///
+    /// # Errors
+    /// When memory is out.
+    pub fn output(&mut self, output: &mut Output) -> Result<Operand> {
+        let layout = Layout::row_major(&output.shape);
+        self.output_like(output, layout)
+    }
+
+    /// Allocates an output with a dense layout of offset 0, such as an input's.
+    ///
+    /// # Errors
+    /// When memory is out.
+    pub fn output_like(&mut self, output: &mut Output, layout: Layout) -> Result<Operand> {
+        let nbytes = layout.data_size * output.dtype.size();
+        let allocation = self.encoder.allocate(nbytes as u64)?;
+        let address = allocation.span().address();
+        let layout = Layout { offset: 0, ..layout };
+        output.data = Some(Data { buffer: self.device.buffer(allocation, nbytes), layout });
+        Ok(Operand { address, region: Region { address, bytes: nbytes as u64 } })
+    }
+
+    /// Gives an input's memory to the output if MLX would: nobody else refers to it, it is dense
+    /// and row-major, and its elements have the output's size. The kernel then writes in place.
+    ///
+    /// # Errors
+    /// When the device fails.
+    pub fn donate(&mut self, input: &Array, output: &mut Output) -> Result<Option<Operand>> {
+        let Data { buffer, layout } = input.evaluated();
+        let fits = layout.flags.row_contiguous
+            && input.size() == output.size()
+            && input.dtype().size() == output.dtype.size()
+            && input.is_donatable(output.nbytes(), self.stream);
+        // Without a device copy there is nothing to take over; a separate host copy would be stale.
+        let placed = buffer.is_shared() || (buffer.current() == Current::Device && !buffer.has_host());
+        if !(fits && placed && buffer.device().is_some()) {
+            return Ok(None);
+        }
+        let operand = self.input(input)?;
+        let layout = Layout { offset: layout.offset, ..Layout::row_major(&output.shape) };
+        output.data = Some(Data { buffer: buffer.clone(), layout });
+        buffer.set_current(Current::Device);
+        Ok(Some(operand))
+    }
+
+    /// [`Ctx::donate`] from the first input that allows it, else [`Ctx::output`].
+    ///
+    /// # Errors
+    /// When memory or the device fails.
+    pub fn output_or_donate(&mut self, inputs: &[&Array], output: &mut Output) -> Result<Operand> {
+        for input in inputs {
+            if let Some(operand) = self.donate(input, output)? {
+                return Ok(operand);
+            }
+        }
+        self.output(output)
+    }
+
+    /// Makes the output the very array `input` is (no work).
+    pub fn share(&mut self, input: &Array, output: &mut Output) {
+        output.data = Some(input.evaluated().clone());
+    }
+
+    /// Copies `bytes` to the argument ring; returns the address, a multiple of 16.
+    ///
+    /// # Errors
+    /// When memory is out.
+    pub fn args(&mut self, bytes: &[u8]) -> Result<u64> {
+        self.encoder.args(bytes)
+    }
+
+    /// Temporary memory until this primitive has run.
+    ///
+    /// # Errors
+    /// When memory is out.
+    pub fn scratch(&mut self, bytes: u64) -> Result<Region> {
+        self.encoder.scratch(bytes)
+    }
+
+    /// Records a dispatch of any grid.
+    ///
+    /// # Errors
+    /// When the grid is over the device's limits, or the device fails.
+    pub fn dispatch(&mut self, dispatch: &Dispatch<'_>) -> Result<()> {
+        self.encoder.dispatch(dispatch)
+    }
+
+    /// Records a 1-D dispatch whose kernel walks `items` with `GRID_LOOP`, `per_group` of them per
+    /// workgroup and round. Does nothing when there are none.
+    ///
+    /// # Errors
+    /// When the device fails.
+    pub fn run(
+        &mut self,
+        pipeline: &Pipeline,
+        push: &[u8],
+        items: u64,
+        per_group: u64,
+        reads: &[Region],
+        writes: &[Region],
+    ) -> Result<()> {
+        if items == 0 {
+            return Ok(());
+        }
+        let groups = [self.capabilities().groups_1d(items, per_group), 1, 1];
+        self.dispatch(&Dispatch { pipeline, push, groups, reads, writes })
+    }
+
+    /// The error for an input that the family does not run.
+    pub fn unsupported(&self, input: &Array, reason: &'static str) -> Error {
+        Error::Unsupported {
+            op: self.op,
+            backend: "vulkan",
+            dtype: input.dtype(),
+            shape: input.shape().into(),
+            reason,
+        }
+    }
+
+    /// The error for an output that the family does not make.
+    pub fn unsupported_output(&self, output: &Output, reason: &'static str) -> Error {
+        Error::Unsupported {
+            op: self.op,
+            backend: "vulkan",
+            dtype: output.dtype,
+            shape: output.shape.clone(),
+            reason,
+        }
+    }
+}

@@ -1,0 +1,131 @@
+//! The kernels: one module per family of primitives, and what they share.
+//!
+//! # How to write a kernel family
+//!
+//! 1. **Shader**: `shaders/<family>/<name>.comp`, beginning with `#version 460`,
+//!    `#include "common.glsl"` and `layout(local_size_x_id = 0) in;`. Specialization constant 0 is
+//!    the workgroup size; further ones (dtypes as `Dtype as u32`, operation, flags) count from 1,
+//!    all 32 bits wide. Arguments are push constants: addresses (`uint64_t`) and scalars, at most
+//!    128 bytes; declare the block `layout(push_constant, scalar)`. There are no descriptors.
+//!    Walk elements with `GRID_LOOP(i, n)`: any number of workgroups covers any `n`. Array indices
+//!    in GLSL are 32 bits: use `AT_F32(base, i)` and its kin for 64-bit indices.
+//! 2. **Registry**: one line per kernel in `src/shaders/registry.rs`; register class or dtype group
+//!    by define, the rest by specialization. A new define name needs an arm in
+//!    `src/shaders/declare.rs`. Compile with `cargo xtask shaders` (or by hand:
+//!    `glslc -O -fshader-stage=compute --target-env=vulkan1.2 --target-spv=spv1.5 -I shaders/include
+//!    -DCLASS=0 shaders/copy/copy.comp -o shaders/spv/copy_float.spv`).
+//! 3. **Host**: `src/kernels/<family>.rs` with `eval`-like functions that take [`Ctx`], inputs and
+//!    outputs, and a line in the match of [`eval`]. The pattern is `copy.rs`:
+//!    - [`Ctx::input`] gives an input's first element's address and the [`Region`] it spans; it
+//!      uploads and waits as needed.
+//!    - [`Ctx::output`] allocates a row-major output, [`Ctx::output_like`] one with a given layout;
+//!      [`Ctx::donate`] takes over an input's memory where MLX would.
+//!    - [`strided::Walk`] collapses shapes and packs sizes and strides for `strided_offset` in GLSL;
+//!      [`Ctx::args`] puts such bytes where the kernel can read them.
+//!    - [`Ctx::pipeline`] finds the pipeline; [`Ctx::run`] dispatches a 1-D grid sized for the
+//!      device, [`Ctx::dispatch`] any grid. Name every region read and written: barriers come from
+//!      nothing else. Scratch memory is [`Ctx::scratch`].
+//!    - A dense copy of an input that a kernel cannot walk is [`copy::dense`].
+//!    - Push constants are a `#[repr(C)]` struct with `bytemuck::Pod` passed by [`bytemuck::bytes_of`];
+//!      with scalar block layout the fields lie as in C, so put 64-bit fields first and pad to words.
+//! 4. **Planner**: choose variants in a pure function of shapes, dtypes, [`Capabilities`] and
+//!    [`Config`], with unit tests that need no GPU.
+//!
+//! What a family cannot run returns [`Ctx::unsupported`], never a wrong result.
+
+pub mod copy;
+mod ctx;
+pub mod strided;
+
+pub use crate::{
+    capabilities::Capabilities,
+    config::Config,
+    encoder::{Dispatch, Region},
+    pipelines::Pipeline,
+    shaders::Kernel,
+};
+pub use ctx::{Ctx, Operand};
+
+use mlx_core::{
+    Array, Dtype, Result,
+    backend::{Output, Support},
+    primitives::Primitive,
+};
+
+/// Encodes a primitive.
+///
+/// # Errors
+/// When the backend refuses it, or memory or the device fails.
+pub fn eval(ctx: &mut Ctx<'_>, primitive: &Primitive, inputs: &[Array], outputs: &mut [Output]) -> Result<()> {
+    use Primitive as P;
+    if let Some(refused) = inputs.iter().find(|a| a.dtype() == Dtype::Float64) {
+        return Err(ctx.unsupported(refused, "float64 runs on the CPU only, as in MLX"));
+    }
+    if outputs.iter().any(|o| o.dtype == Dtype::Float64) {
+        return Err(ctx.unsupported_output(&outputs[0], "float64 runs on the CPU only, as in MLX"));
+    }
+    match primitive {
+        P::AsType
+        | P::Contiguous { .. }
+        | P::Full
+        | P::Reshape
+        | P::View
+        | P::Transpose { .. }
+        | P::Broadcast
+        | P::ExpandDims { .. }
+        | P::Squeeze { .. }
+        | P::AsStrided { .. }
+        | P::Slice { .. }
+        | P::SliceUpdate { .. }
+        | P::Concatenate { .. } => copy::eval(ctx, primitive, inputs, outputs),
+        P::Unary(_)
+        | P::Binary(_)
+        | P::Select
+        | P::Arange { .. }
+        | P::Reduce { .. }
+        | P::ArgReduce { .. }
+        | P::Scan { .. }
+        | P::Sort { .. }
+        | P::ArgSort { .. }
+        | P::Partition { .. }
+        | P::ArgPartition { .. }
+        | P::Softmax { .. }
+        | P::LogSumExp
+        | P::Take { .. }
+        | P::TakeAlongAxis { .. }
+        | P::Matmul
+        | P::AddMm { .. }
+        | P::Quantize(_)
+        | P::Dequantize(_)
+        | P::QuantizedMatmul { .. }
+        | P::RmsNorm { .. }
+        | P::LayerNorm { .. }
+        | P::Rope(_)
+        | P::ScaledDotProductAttention { .. }
+        | P::RandomBits { .. } => Err(ctx.unsupported_output(&outputs[0], "this family is not written yet")),
+    }
+}
+
+/// Whether [`eval`] has a kernel for a primitive on inputs of `dtype`.
+pub fn support(primitive: &Primitive, dtype: Dtype) -> Support {
+    use Primitive as P;
+    if dtype == Dtype::Float64 {
+        return Support::Refused("float64 runs on the CPU only, as in MLX");
+    }
+    match primitive {
+        P::AsType
+        | P::Contiguous { .. }
+        | P::Full
+        | P::Reshape
+        | P::View
+        | P::Transpose { .. }
+        | P::Broadcast
+        | P::ExpandDims { .. }
+        | P::Squeeze { .. }
+        | P::AsStrided { .. }
+        | P::Slice { .. }
+        | P::SliceUpdate { .. }
+        | P::Concatenate { .. } => Support::Native,
+        _ => Support::Refused("this family is not written yet"),
+    }
+}

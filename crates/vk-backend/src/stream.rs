@@ -1,0 +1,183 @@
+//! A stream: an encoder, and a clock that is a timeline semaphore.
+
+use std::{
+    sync::{
+        Arc, Weak,
+        atomic::{AtomicU64, Ordering::*},
+        mpsc,
+    },
+    time::{Duration, Instant},
+};
+
+use mlx_core::{Error, Result, clock::{Clock, Tick}};
+use once_cell::sync::OnceCell;
+use parking_lot::Mutex;
+
+use crate::{
+    device::DeviceState,
+    encoder::Encoder,
+    raw::{error, timeline::Timeline},
+};
+
+/// How long a waiter polls before it sleeps: a wake-up costs more than most waits last.
+const SPIN: Duration = Duration::from_micros(50);
+/// How often a sleeping waiter looks for a lost device.
+const NAP: Duration = Duration::from_millis(500);
+
+/// The clock of a stream: value `n` is reached when its `n`-th submission has finished.
+pub(crate) struct Timer {
+    /// Index of the stream.
+    pub(crate) stream: u16,
+    pub(crate) device: Arc<DeviceState>,
+    pub(crate) timeline: Arc<Timeline>,
+    /// The last submission handed to the queue.
+    pub(crate) submitted: AtomicU64,
+    reached: AtomicU64,
+}
+
+impl Timer {
+    /// The last finished submission. Asks the driver only when something is in flight.
+    pub(crate) fn now(&self) -> u64 {
+        let known = self.reached.load(Acquire);
+        if known >= self.submitted.load(Acquire) {
+            return known;
+        }
+        match self.timeline.value() {
+            Ok(value) => self.reached.fetch_max(value, AcqRel).max(value),
+            Err(error) => {
+                self.device.raw.fail("synchronize", &error);
+                known
+            }
+        }
+    }
+
+    /// Blocks until submission `value`, which was handed over, has finished.
+    pub(crate) fn block(&self, value: u64) -> Result<()> {
+        let start = Instant::now();
+        while start.elapsed() < SPIN {
+            if self.now() >= value {
+                return Ok(());
+            }
+            std::hint::spin_loop();
+        }
+        while self.now() < value {
+            self.device.raw.check()?;
+            self.timeline.wait(value, NAP).map_err(|e| self.device.raw.fail("synchronize", &e))?;
+        }
+        Ok(())
+    }
+}
+
+type Callback = Box<dyn FnOnce() + Send>;
+
+/// A stream of a Vulkan device.
+pub(crate) struct VkStream {
+    timer: Arc<Timer>,
+    encoder: Mutex<Encoder>,
+    /// The thread that runs callbacks; started by the first one.
+    waiter: OnceCell<mpsc::Sender<(u64, Callback)>>,
+    this: Weak<VkStream>,
+}
+
+impl VkStream {
+    /// A stream with this index on one of the device's queues.
+    pub(crate) fn new(device: &Arc<DeviceState>, index: u16, nth: usize) -> Result<Arc<Self>> {
+        let timeline = Timeline::new(&device.raw.device).map_err(|e| error::validated_error("stream", &e))?;
+        let timer = Arc::new(Timer {
+            stream: index,
+            device: device.clone(),
+            timeline: Arc::new(timeline),
+            submitted: AtomicU64::new(0),
+            reached: AtomicU64::new(0),
+        });
+        let queue = device.raw.queues[nth % device.raw.queues.len()].clone();
+        let encoder = Encoder::new(timer.clone(), queue);
+        Ok(Arc::new_cyclic(|this| VkStream {
+            timer,
+            encoder: Mutex::new(encoder),
+            waiter: OnceCell::new(),
+            this: this.clone(),
+        }))
+    }
+
+    /// Encodes with exclusive use of the stream.
+    pub(crate) fn encode<T>(&self, f: impl FnOnce(&mut Encoder) -> T) -> T {
+        f(&mut self.encoder.lock())
+    }
+
+    /// The device.
+    pub(crate) fn device(&self) -> &Arc<DeviceState> {
+        &self.timer.device
+    }
+
+    /// The semaphore that other streams wait for.
+    pub(crate) fn timeline(&self) -> &Arc<Timeline> {
+        &self.timer.timeline
+    }
+
+    /// The tick of everything encoded so far.
+    pub(crate) fn tick(&self) -> Tick {
+        self.encode(|e| e.tick())
+    }
+
+    /// Hands over what is encoded.
+    pub(crate) fn commit(&self) -> Result<()> {
+        self.encode(Encoder::commit)
+    }
+
+    /// Hands over work up to `value` if it still is in the encoder.
+    pub(crate) fn commit_up_to(&self, value: u64) -> Result<()> {
+        if value > self.timer.submitted.load(Acquire) { self.commit() } else { Ok(()) }
+    }
+
+    fn waiter(&self) -> &mpsc::Sender<(u64, Callback)> {
+        self.waiter.get_or_init(|| {
+            let (sender, receiver) = mpsc::channel::<(u64, Callback)>();
+            let timer = self.timer.clone();
+            let run = move || {
+                for (value, then) in receiver {
+                    // A failed stream runs its callbacks too: those who wait must not hang.
+                    if let Err(error) = timer.block(value) {
+                        tracing::error!("{error}");
+                    }
+                    then();
+                }
+            };
+            let name = format!("mlx-vk-{}", self.timer.stream);
+            let started = std::thread::Builder::new().name(name).spawn(run);
+            if let Err(error) = started {
+                tracing::error!("no thread for callbacks: {error}");
+            }
+            sender
+        })
+    }
+}
+
+impl Clock for VkStream {
+    fn now(&self) -> u64 {
+        self.timer.now()
+    }
+
+    fn wait(&self, value: u64) -> Result<()> {
+        self.commit_up_to(value)?;
+        if value > self.timer.submitted.load(Acquire) {
+            self.device().raw.check()?;
+            return Err(Error::device("synchronize", "waiting for work that was never encoded"));
+        }
+        self.timer.block(value)
+    }
+
+    fn when_reached(&self, value: u64, then: Box<dyn FnOnce() + Send>) {
+        if let Err(error) = self.commit_up_to(value) {
+            tracing::error!("{error}");
+        }
+        if self.now() >= value {
+            return then();
+        }
+        if let Err(mpsc::SendError((_, then))) = self.waiter().send((value, then)) {
+            // No thread: wait here rather than never.
+            let _ = self.this.upgrade().map(|s| s.timer.block(value));
+            then();
+        }
+    }
+}

@@ -1,0 +1,16 @@
+//! What the targets share.
+
+use mlx_core::{Array, io::FileBytes};
+
+/// The input as a file.
+pub fn file(data: &[u8]) -> FileBytes {
+    FileBytes::from_bytes("fuzz", data).expect("memory for the input")
+}
+
+/// Reads every element of what a loader accepted.
+pub fn touch<'a>(arrays: impl IntoIterator<Item = &'a Array>) {
+    for array in arrays {
+        let bytes = array.to_bytes().expect("loaded arrays are available");
+        assert_eq!(bytes.len(), array.nbytes());
+    }
+}

@@ -1,0 +1,187 @@
+//! Elementwise functions of one array.
+
+use mlx::{Array, Device, Dtype, Result, ops};
+use mlx_tests::{Layout, array, assert_ulps, dtypes_of, on_each_device, values};
+
+type Function = fn(&Array) -> Result<Array>;
+
+/// A function with its float64 oracle and the range its arguments are drawn from.
+struct Case {
+    name: &'static str,
+    function: Function,
+    oracle: fn(f64) -> f64,
+    range: (f64, f64),
+}
+
+macro_rules! cases {
+    ($($name:ident: $oracle:expr, $low:expr, $high:expr;)*) => {
+        [$(Case {
+            name: stringify!($name),
+            function: ops::$name,
+            oracle: $oracle,
+            range: ($low, $high),
+        }),*]
+    };
+}
+
+fn cases() -> Vec<Case> {
+    cases! {
+        arccos: f64::acos, -1.0, 1.0;
+        arccosh: f64::acosh, 1.0, 1e4;
+        arcsin: f64::asin, -1.0, 1.0;
+        arcsinh: f64::asinh, -1e4, 1e4;
+        arctan: f64::atan, -1e3, 1e3;
+        arctanh: f64::atanh, -0.999, 0.999;
+        cos: f64::cos, -60000.0, 60000.0;
+        cosh: f64::cosh, -10.0, 10.0;
+        erf: series_erf, -4.0, 4.0;
+        exp: f64::exp, -10.0, 11.0;
+        expm1: f64::exp_m1, -10.0, 11.0;
+        log: f64::ln, 1e-3, 6e4;
+        log10: f64::log10, 1e-3, 6e4;
+        log1p: f64::ln_1p, -0.99, 6e4;
+        log2: f64::log2, 1e-3, 6e4;
+        rsqrt: |x| 1.0 / x.sqrt(), 1e-3, 6e4;
+        sigmoid: |x| 1.0 / (1.0 + (-x).exp()), -10.0, 10.0;
+        sin: f64::sin, -60000.0, 60000.0;
+        sinh: f64::sinh, -10.0, 10.0;
+        sqrt: f64::sqrt, 0.0, 6e4;
+        square: |x| x * x, -200.0, 200.0;
+        tan: f64::tan, -100.0, 100.0;
+        tanh: f64::tanh, -6.0, 6.0;
+        abs: f64::abs, -100.0, 100.0;
+        negative: |x| -x, -100.0, 100.0;
+        floor: f64::floor, -100.0, 100.0;
+        ceil: f64::ceil, -100.0, 100.0;
+        sign: |x| if x == 0.0 { 0.0 } else { x.signum() }, -100.0, 100.0;
+    }
+    .into()
+}
+
+/// The error function by its Taylor series, for `|x| <= 4` good to 1e-12 relative.
+fn series_erf(x: f64) -> f64 {
+    let (mut term, mut sum) = (x, x);
+    for n in 1..200 {
+        term *= -x * x / n as f64;
+        sum += term / (2 * n + 1) as f64;
+    }
+    sum * std::f64::consts::FRAC_2_SQRT_PI
+}
+
+/// Spreads indices over a range without regularity.
+fn spread(i: usize, (low, high): (f64, f64)) -> f64 {
+    low + (high - low) * ((i as f64 * 0.618_033_988_749_895 + 0.137).fract())
+}
+
+#[test]
+fn floating_functions_match_float64() {
+    on_each_device(|device| {
+        for case in cases() {
+            for dtype in dtypes_of(device).filter(|d| d.is_floating()) {
+                for layout in Layout::ALL {
+                    let a = layout.array(dtype, |i| spread(i, case.range));
+                    let want: Vec<f64> = values(&a).into_iter().map(case.oracle).collect();
+                    let got = (case.function)(&a).expect(case.name);
+                    let context = format!("{} {dtype} {layout:?} on {device}", case.name);
+                    // The oracle's own erf series loses a few digits at the far end.
+                    let tolerance = match dtype {
+                        Dtype::Float64 if case.name == "erf" => 1e5,
+                        Dtype::Float16 | Dtype::Bfloat16 => 0.51,
+                        _ => 4.0,
+                    };
+                    assert_ulps(&context, &got, &want, tolerance);
+                }
+            }
+        }
+    });
+}
+
+#[test]
+fn large_arguments_stay_exact() {
+    let arguments = [1e5, 1e8, 1e15, 1e22, 3e38, 1e-38, 16367173.0, -711.0, 0.75 * 1e9];
+    on_each_device(|device| {
+        let a = array(&arguments, &[arguments.len()], Dtype::Float32);
+        let exact = values(&a);
+        for (name, function, oracle) in [
+            ("sin", ops::sin as Function, f64::sin as fn(f64) -> f64),
+            ("cos", ops::cos, f64::cos),
+            ("tan", ops::tan, f64::tan),
+        ] {
+            let want: Vec<f64> = exact.iter().map(|&x| oracle(x)).collect();
+            assert_ulps(&format!("{name} on {device}"), &function(&a).unwrap(), &want, 4.0);
+        }
+    });
+}
+
+#[test]
+fn integers_keep_their_dtype_or_become_float32() {
+    on_each_device(|device| {
+        for dtype in dtypes_of(device).filter(|d| d.is_integer()) {
+            let a = Layout::Transposed.array(dtype, |i| i as f64);
+            let exact = values(&a);
+            let squares: Vec<f64> = match dtype.size() {
+                // 8-bit squares wrap.
+                1 if dtype == Dtype::Int8 => exact.iter().map(|x| (x * x) as i64 as i8 as f64).collect(),
+                1 => exact.iter().map(|x| (x * x) as i64 as u8 as f64).collect(),
+                _ => exact.iter().map(|x| x * x).collect(),
+            };
+            assert_ulps(&format!("square {dtype} on {device}"), &ops::square(&a).unwrap(), &squares, 0.0);
+            let inverted = ops::bitwise_invert(&ops::bitwise_invert(&a).unwrap()).unwrap();
+            assert_eq!(values(&inverted), exact, "bitwise_invert {dtype} on {device}");
+            let roots: Vec<f64> = exact.iter().map(|x| x.sqrt()).collect();
+            let got = ops::sqrt(&a).unwrap();
+            assert_eq!(got.dtype(), Dtype::Float32);
+            assert_ulps(&format!("sqrt {dtype} on {device}"), &got, &roots, 1.0);
+        }
+    });
+}
+
+#[test]
+fn halves_round_to_even() {
+    on_each_device(|device| {
+        let a = array(&[0.5, 1.5, 2.5, -0.5, -1.5, 2.4], &[6], Dtype::Float32);
+        let got = values(&ops::round(&a, 0).unwrap());
+        assert_eq!(got, [0.0, 2.0, 2.0, 0.0, -2.0, 2.0], "{device}");
+    });
+}
+
+#[test]
+fn special_values_follow_ieee() {
+    let (inf, nan) = (f64::INFINITY, f64::NAN);
+    on_each_device(|device| {
+        let a = array(&[inf, -inf, nan, 0.0, -1.0], &[5], Dtype::Float32);
+        for (name, function, want) in [
+            ("exp", ops::exp as Function, [inf, 0.0, nan, 1.0, (-1f64).exp()]),
+            ("log", ops::log, [inf, nan, nan, -inf, nan]),
+            ("sqrt", ops::sqrt, [inf, nan, nan, 0.0, nan]),
+            ("tanh", ops::tanh, [1.0, -1.0, nan, 0.0, (-1f64).tanh()]),
+            ("sin", ops::sin, [nan, nan, nan, 0.0, (-1f64).sin()]),
+            ("sigmoid", ops::sigmoid, [1.0, 0.0, nan, 0.5, 1.0 / (1.0 + 1f64.exp())]),
+            ("erf", ops::erf, [1.0, -1.0, nan, 0.0, series_erf(-1.0)]),
+            ("erfinv", ops::erfinv, [nan, nan, nan, 0.0, -inf]),
+        ] {
+            assert_ulps(&format!("{name} on {device}"), &function(&a).unwrap(), &want, 4.0);
+        }
+        let classes = [ops::isnan(&a), ops::isinf(&a), ops::isfinite(&a)];
+        let got: Vec<Vec<f64>> = classes.into_iter().map(|c| values(&c.unwrap())).collect();
+        assert_eq!(got[0], [0.0, 0.0, 1.0, 0.0, 0.0]);
+        assert_eq!(got[1], [1.0, 1.0, 0.0, 0.0, 0.0]);
+        assert_eq!(got[2], [0.0, 0.0, 0.0, 1.0, 1.0]);
+    });
+}
+
+#[test]
+fn erfinv_inverts_erf() {
+    on_each_device(|device| {
+        let x: Vec<f64> = (0..200).map(|i| -2.5 + i as f64 * 0.025).collect();
+        let y = array(&x.iter().map(|&x| series_erf(x)).collect::<Vec<_>>(), &[200], Dtype::Float64);
+        // erfinv of the rounded argument, whose error grows where erf is flat.
+        let a = mlx::with_device(Device::CPU, || ops::astype(&y, Dtype::Float32)).unwrap().unwrap();
+        let rounded = values(&a);
+        let want: Vec<f64> = x.iter().zip(&rounded).map(|(&x, &y)| {
+            // One Newton step from the exact pair to the rounded argument.
+            x + (y - series_erf(x)) / (std::f64::consts::FRAC_2_SQRT_PI * (-x * x).exp())
+        }).collect();
+        assert_ulps(&format!("erfinv on {device}"), &ops::erfinv(&a).unwrap(), &want, 6.0);
+    });
+}
