@@ -13,7 +13,7 @@ use rayon::prelude::*;
 
 use crate::{
     encoder::{Elements, Encoder, In, Out},
-    half::Half,
+    halves::Half,
     strided::Source,
 };
 

@@ -4,12 +4,16 @@
 //! safetensors folders; see [`load`]. [`generate`] is the decode loop of `mlx_lm`: the next step
 //! is encoded before the last token is read.
 
+pub mod bench;
+pub mod chat;
 pub mod config;
 mod error;
+pub mod generate;
 mod json;
 pub mod load;
 pub mod metadata;
 pub mod models;
+pub mod sample;
 pub mod stream;
 pub mod template;
 pub mod tokenizer;

@@ -223,6 +223,9 @@ impl Encoder {
 
     /// Records a staging copy.
     pub(crate) fn copy(&mut self, from: (vk::Buffer, u64), read: Region, to: &Span, at: u64) -> Result<()> {
+        if read.bytes == 0 {
+            return Ok(());
+        }
         let write = Region { address: to.address() + at, bytes: read.bytes };
         self.transfer(&[read], &[write])?.copy(from, to.place(at), read.bytes);
         Ok(())

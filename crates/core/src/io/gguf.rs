@@ -118,7 +118,9 @@ fn read_head(context: Context<'_>, reader: &mut Reader<'_>) -> Result<(Metadata,
             return Err(context.error("version", "big-endian files are not supported"));
         }
         v => {
-            return Err(context.error("version", format_args!("{v} is not supported (2 and 3 are)")));
+            return Err(
+                context.error("version", format_args!("{v} is not supported (2 and 3 are)"))
+            );
         }
     }
     let tensors = reader.u64().map_err(|e| context.error("tensor count", e))?;

@@ -33,9 +33,15 @@
 //!
 //! What a family cannot run returns [`Ctx::unsupported`], never a wrong result.
 
+mod arange;
+mod binary;
 pub mod copy;
 mod ctx;
+pub(crate) mod elementwise;
+mod random;
 pub mod strided;
+mod ternary;
+mod unary;
 
 pub use crate::{
     capabilities::Capabilities,
@@ -78,11 +84,12 @@ pub fn eval(ctx: &mut Ctx<'_>, primitive: &Primitive, inputs: &[Array], outputs:
         | P::Slice { .. }
         | P::SliceUpdate { .. }
         | P::Concatenate { .. } => copy::eval(ctx, primitive, inputs, outputs),
-        P::Unary(_)
-        | P::Binary(_)
-        | P::Select
-        | P::Arange { .. }
-        | P::Reduce { .. }
+        P::Unary(op) => unary::eval(ctx, *op, &inputs[0], &mut outputs[0]),
+        P::Binary(op) => binary::eval(ctx, *op, &inputs[0], &inputs[1], &mut outputs[0]),
+        P::Select => ternary::select(ctx, args(inputs), &mut outputs[0]),
+        P::Arange { start, step } => arange::eval(ctx, *start, *step, &mut outputs[0]),
+        P::RandomBits { .. } => random::bits(ctx, &inputs[0], &mut outputs[0]),
+        P::Reduce { .. }
         | P::ArgReduce { .. }
         | P::Scan { .. }
         | P::Sort { .. }
@@ -102,8 +109,13 @@ pub fn eval(ctx: &mut Ctx<'_>, primitive: &Primitive, inputs: &[Array], outputs:
         | P::LayerNorm { .. }
         | P::Rope(_)
         | P::ScaledDotProductAttention { .. }
-        | P::RandomBits { .. } => Err(ctx.unsupported_output(&outputs[0], "this family is not written yet")),
+        => Err(ctx.unsupported_output(&outputs[0], "this family is not written yet")),
     }
+}
+
+/// The inputs of a node, whose number its operation fixed.
+fn args<const N: usize>(inputs: &[Array]) -> &[Array; N] {
+    inputs.try_into().expect("operations build nodes with this number of inputs")
 }
 
 /// Whether [`eval`] has a kernel for a primitive on inputs of `dtype`.
@@ -125,7 +137,12 @@ pub fn support(primitive: &Primitive, dtype: Dtype) -> Support {
         | P::AsStrided { .. }
         | P::Slice { .. }
         | P::SliceUpdate { .. }
-        | P::Concatenate { .. } => Support::Native,
+        | P::Concatenate { .. }
+        | P::Unary(_)
+        | P::Binary(_)
+        | P::Select
+        | P::Arange { .. }
+        | P::RandomBits { .. } => Support::Native,
         _ => Support::Refused("this family is not written yet"),
     }
 }

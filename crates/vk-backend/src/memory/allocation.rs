@@ -74,7 +74,7 @@ impl Drop for Allocation {
 }
 
 /// A buffer's copy on a Vulkan device.
-pub struct VkMemory {
+pub(crate) struct VkMemory {
     allocation: Arc<Allocation>,
     /// When the copy from the host has arrived; other streams wait for it.
     filled: Mutex<Tick>,

@@ -35,10 +35,10 @@ impl Usage {
         const HOST: Flags = Flags::HOST_VISIBLE.union(Flags::HOST_COHERENT);
         const CACHED: Flags = HOST.union(Flags::HOST_CACHED);
         match self {
-            Usage::Device => &[LOCAL, Flags::empty()],
-            Usage::Shared => &[LOCAL.union(CACHED), LOCAL.union(HOST)],
-            Usage::ReadBack => &[CACHED, HOST],
-            Usage::Upload => &[LOCAL.union(HOST), HOST],
+            Usage::Device => const { &[LOCAL, Flags::empty()] },
+            Usage::Shared => const { &[LOCAL.union(CACHED), LOCAL.union(HOST)] },
+            Usage::ReadBack => const { &[CACHED, HOST] },
+            Usage::Upload => const { &[LOCAL.union(HOST), HOST] },
         }
     }
 

@@ -5,10 +5,16 @@ use std::sync::{
     atomic::{AtomicU64, Ordering::Relaxed},
 };
 
-use vulkano::instance::debug::{
-    DebugUtilsMessageSeverity, DebugUtilsMessageType, DebugUtilsMessengerCallback,
-    DebugUtilsMessengerCreateInfo,
+use mlx_core::Result;
+use vulkano::instance::{
+    Instance,
+    debug::{
+        DebugUtilsMessageSeverity, DebugUtilsMessageType, DebugUtilsMessenger,
+        DebugUtilsMessengerCallback, DebugUtilsMessengerCreateInfo,
+    },
 };
+
+use super::error;
 
 /// Errors reported so far.
 pub(crate) static ERRORS: AtomicU64 = AtomicU64::new(0);
@@ -28,6 +34,14 @@ pub(crate) fn messenger() -> DebugUtilsMessengerCreateInfo {
     }
 }
 
+/// Listens to the layer for the rest of the process.
+pub(crate) fn listen(instance: &Arc<Instance>) -> Result<()> {
+    let messenger = DebugUtilsMessenger::new(instance.clone(), messenger())
+        .map_err(|e| error::validated_error("vulkan", &e))?;
+    std::mem::forget(messenger);
+    Ok(())
+}
+
 fn report(severity: DebugUtilsMessageSeverity, id: Option<&str>, message: &str) {
     if is_false_alarm(message) {
         return;
@@ -42,10 +56,6 @@ fn report(severity: DebugUtilsMessageSeverity, id: Option<&str>, message: &str) 
 
 /// Layers older than the driver do not know newer structures in property and feature chains.
 fn is_false_alarm(message: &str) -> bool {
-    let unknown_structure = message.contains("unknown VkStructureType") || message.contains("VkStructureType value (");
-    unknown_structure
-        && (message.contains("vkGetPhysicalDeviceProperties2")
-            || message.contains("vkGetPhysicalDeviceFeatures2")
-            || message.contains("vkGetPhysicalDeviceMemoryProperties2")
-            || message.contains("pNext"))
+    message.contains("chain includes a structure with unknown VkStructureType")
+        && message.contains("vkGetPhysicalDevice")
 }

@@ -42,12 +42,16 @@ fn create(library: Arc<VulkanLibrary>, config: &Config) -> Result<Arc<Instance>>
     if config.validation {
         add_validation(&library, &mut info)?;
     }
-    Instance::new(library, info).map_err(|e| match e {
+    let instance = Instance::new(library, info).map_err(|e| match e {
         vulkano::Validated::Error(vulkano::VulkanError::IncompatibleDriver) => {
             Error::device("vulkan", "no Vulkan driver; install your GPU's, or mesa-vulkan-drivers for a software one")
         }
         other => error::validated_error("vulkan", &other),
-    })
+    })?;
+    if config.validation {
+        debug::listen(&instance)?;
+    }
+    Ok(instance)
 }
 
 fn add_validation(library: &VulkanLibrary, info: &mut InstanceCreateInfo) -> Result<()> {

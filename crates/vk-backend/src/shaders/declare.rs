@@ -29,6 +29,18 @@ macro_rules! kernels {
             }
         }
 
+        impl Kernel {
+            /// Refers to every kernel's code, so that all of it is linked into a program.
+            pub fn link_all() {
+                $({
+                    #[cfg(feature = "shader-macros")]
+                    std::hint::black_box($name::load as fn(_) -> _);
+                    #[cfg(not(feature = "shader-macros"))]
+                    std::hint::black_box(Kernel::$name.spirv());
+                })*
+            }
+        }
+
         #[cfg(not(feature = "shader-macros"))]
         impl Kernel {
             /// The committed SPIR-V.
@@ -48,8 +60,8 @@ macro_rules! kernels {
             }
         }
 
-        #[cfg(feature = "shader-macros")]
-        $(#[allow(missing_docs, unused_qualifications, unreachable_pub, clippy::all)]
+        $(#[cfg(feature = "shader-macros")]
+        #[allow(missing_docs, unused_qualifications, unreachable_pub, clippy::all)]
         mod $name {
             define_shader!($path [] $($key: $value,)*);
         })*

@@ -1,0 +1,61 @@
+//! Ranges of numbers.
+
+use mlx_core::{
+    Complex, Dtype, Element, Result, array::FromF64, backend::Output, bf16, dispatch_dtype, f16,
+};
+
+use crate::{
+    elementwise::for_chunks,
+    encoder::{Encoder, Out},
+};
+
+/// Element `i` of a range.
+trait Range: Element + FromF64 {
+    /// `start + i * step`.
+    fn at(start: f64, step: f64, i: usize) -> Self;
+}
+
+/// Integers step by the difference of the first two, each truncated, as in MLX.
+macro_rules! integers {
+    ($($t:ty),*) => {$(
+        impl Range for $t {
+            fn at(start: f64, step: f64, i: usize) -> Self {
+                let first = <$t>::from_f64(start);
+                let step = <$t>::from_f64(start + step).wrapping_sub(first);
+                first.wrapping_add(step.wrapping_mul(i as $t))
+            }
+        }
+    )*};
+}
+
+/// Floats are computed in float64 and rounded once.
+macro_rules! floats {
+    ($($t:ty),*) => {$(
+        impl Range for $t {
+            fn at(start: f64, step: f64, i: usize) -> Self {
+                <$t>::from_f64(start + i as f64 * step)
+            }
+        }
+    )*};
+}
+
+integers!(u8, u16, u32, u64, i8, i16, i32, i64);
+floats!(mlx_core::dtype::Bool8, f16, bf16, f32, f64, Complex);
+
+/// Encodes `out[i] = start + i * step`.
+pub(crate) fn encode(
+    enc: &mut Encoder<'_>,
+    start: f64,
+    step: f64,
+    output: &mut Output,
+) -> Result<()> {
+    let out = enc.allocate(output)?;
+    let dtype: Dtype = out.dtype;
+    dispatch_dtype!(dtype, T => enc.push(move || fill::<T>(start, step, &out)))
+}
+
+fn fill<T: Range>(start: f64, step: f64, out: &Out) {
+    for_chunks(&mut out.write::<T>(), |first, chunk| {
+        chunk.iter_mut().enumerate().for_each(|(i, x)| *x = T::at(start, step, first + i));
+    });
+}

@@ -1,0 +1,205 @@
+//! Elementwise functions of two arrays.
+
+use mlx_core::{
+    Array, Complex, Dtype, Error, Result,
+    backend::Output,
+    bf16,
+    dtype::Bool8,
+    f16,
+    primitives::{BinaryOp, Primitive},
+};
+use num_complex::Complex64;
+
+use crate::{
+    complex,
+    elementwise::{Kernel2, map2, map2_half, test2_half, zip2},
+    encoder::Encoder,
+    math::log_add_exp,
+    number::{Integer, Number},
+};
+
+/// Encodes `out = op(a, b)`. Half precision is computed in float32 and rounded once.
+pub(crate) fn encode(
+    enc: &mut Encoder<'_>,
+    op: BinaryOp,
+    [a, b]: &[Array; 2],
+    out: &mut Output,
+) -> Result<()> {
+    if op.is_predicate() { test(enc, op, [a, b], out) } else { compute(enc, op, [a, b], out) }
+}
+
+/// The functions whose result has the operands' dtype. Where two's complement makes no
+/// difference, signed integers run as unsigned ones.
+fn compute(
+    enc: &mut Encoder<'_>,
+    op: BinaryOp,
+    [a, b]: [&Array; 2],
+    out: &mut Output,
+) -> Result<()> {
+    let ab = [a, b];
+    let refused = || refuse(op, a);
+    match a.dtype() {
+        Dtype::Bool => map2(enc, ab, out, boolean(op).ok_or_else(refused)?),
+        Dtype::Uint8 => map2(enc, ab, out, integer::<u8>(op).ok_or_else(refused)?),
+        Dtype::Uint16 => map2(enc, ab, out, integer::<u16>(op).ok_or_else(refused)?),
+        Dtype::Uint32 => map2(enc, ab, out, integer::<u32>(op).ok_or_else(refused)?),
+        Dtype::Uint64 => map2(enc, ab, out, integer::<u64>(op).ok_or_else(refused)?),
+        Dtype::Int8 => map2(enc, ab, out, integer::<i8>(op).ok_or_else(refused)?),
+        Dtype::Int16 => map2(enc, ab, out, integer::<i16>(op).ok_or_else(refused)?),
+        Dtype::Int32 => map2(enc, ab, out, integer::<i32>(op).ok_or_else(refused)?),
+        Dtype::Int64 => map2(enc, ab, out, integer::<i64>(op).ok_or_else(refused)?),
+        Dtype::Float16 => map2_half::<f16>(enc, ab, out, float32(op).ok_or_else(refused)?),
+        Dtype::Bfloat16 => map2_half::<bf16>(enc, ab, out, float32(op).ok_or_else(refused)?),
+        Dtype::Float32 => map2(enc, ab, out, float32(op).ok_or_else(refused)?),
+        Dtype::Float64 => map2(enc, ab, out, float64(op).ok_or_else(refused)?),
+        Dtype::Complex64 => map2(enc, ab, out, complex(op).ok_or_else(refused)?),
+    }
+}
+
+/// The functions whose result is bool.
+fn test(enc: &mut Encoder<'_>, op: BinaryOp, ab: [&Array; 2], out: &mut Output) -> Result<()> {
+    match ab[0].dtype() {
+        Dtype::Bool => map2(enc, ab, out, predicate::<Bool8>(op)),
+        Dtype::Uint8 => map2(enc, ab, out, predicate::<u8>(op)),
+        Dtype::Uint16 => map2(enc, ab, out, predicate::<u16>(op)),
+        Dtype::Uint32 => map2(enc, ab, out, predicate::<u32>(op)),
+        Dtype::Uint64 => map2(enc, ab, out, predicate::<u64>(op)),
+        Dtype::Int8 => map2(enc, ab, out, predicate::<i8>(op)),
+        Dtype::Int16 => map2(enc, ab, out, predicate::<i16>(op)),
+        Dtype::Int32 => map2(enc, ab, out, predicate::<i32>(op)),
+        Dtype::Int64 => map2(enc, ab, out, predicate::<i64>(op)),
+        Dtype::Float16 => test2_half::<f16>(enc, ab, out, predicate::<f32>(op)),
+        Dtype::Bfloat16 => test2_half::<bf16>(enc, ab, out, predicate::<f32>(op)),
+        Dtype::Float32 => map2(enc, ab, out, predicate::<f32>(op)),
+        Dtype::Float64 => map2(enc, ab, out, predicate::<f64>(op)),
+        Dtype::Complex64 => map2(enc, ab, out, predicate::<Complex>(op)),
+    }
+}
+
+fn refuse(op: BinaryOp, a: &Array) -> Error {
+    Error::Unsupported {
+        op: Primitive::Binary(op).name(),
+        backend: "cpu",
+        dtype: a.dtype(),
+        shape: a.shape().into(),
+        reason: "the function is not defined for this dtype",
+    }
+}
+
+/// Comparisons and logic.
+fn predicate<T: Number>(op: BinaryOp) -> Kernel2<T, Bool8> {
+    use BinaryOp::*;
+    match op {
+        Equal => |a, b, out| zip2(a, b, out, |a, b| (a == b).into()),
+        Greater => |a, b, out| zip2(a, b, out, |a, b| b.less(a).into()),
+        GreaterEqual => |a, b, out| zip2(a, b, out, |a, b| b.less_equal(a).into()),
+        Less => |a, b, out| zip2(a, b, out, |a: T, b| a.less(b).into()),
+        LessEqual => |a, b, out| zip2(a, b, out, |a: T, b| a.less_equal(b).into()),
+        LogicalAnd => |a, b, out| zip2(a, b, out, |a: T, b: T| (a.is_true() & b.is_true()).into()),
+        LogicalOr => |a, b, out| zip2(a, b, out, |a: T, b: T| (a.is_true() | b.is_true()).into()),
+        NanEqual => |a, b, out| {
+            zip2(a, b, out, |a: T, b: T| {
+                (a == b || (a.not_a_number() && b.not_a_number())).into()
+            });
+        },
+        NotEqual => |a, b, out| zip2(a, b, out, |a, b| (a != b).into()),
+        _ => unreachable!("not a predicate"),
+    }
+}
+
+/// Bools: sums are or, products and, differences exclusive or.
+fn boolean(op: BinaryOp) -> Option<Kernel2<Bool8>> {
+    use BinaryOp::*;
+    Some(match op {
+        Add | BitwiseOr | Maximum => |a, b, out| zip2(a, b, out, |a, b| Bool8(a.0 | b.0)),
+        Multiply | BitwiseAnd | Minimum => |a, b, out| zip2(a, b, out, |a, b| Bool8(a.0 & b.0)),
+        Subtract | BitwiseXor => |a, b, out| zip2(a, b, out, |a, b| Bool8(a.0 ^ b.0)),
+        // x^0 is true.
+        Power => |a, b, out| zip2(a, b, out, |a, b| Bool8(a.0 | (b.0 ^ 1))),
+        // Division by false gives false, as integer division by zero gives 0.
+        Divide | FloorDivide => |a, b, out| zip2(a, b, out, |a, b| Bool8(a.0 & b.0)),
+        Remainder => |_, _, out| out.fill(Bool8(0)),
+        _ => return None,
+    })
+}
+
+fn integer<T: Integer>(op: BinaryOp) -> Option<Kernel2<T>> {
+    use BinaryOp::*;
+    Some(match op {
+        Add => |a, b, out| zip2(a, b, out, Integer::wrapping_add),
+        BitwiseAnd => |a, b, out| zip2(a, b, out, |a, b| a & b),
+        BitwiseOr => |a, b, out| zip2(a, b, out, |a, b| a | b),
+        BitwiseXor => |a, b, out| zip2(a, b, out, |a, b| a ^ b),
+        Divide | FloorDivide => |a, b, out| zip2(a, b, out, Integer::quotient),
+        LeftShift => |a, b, out| zip2(a, b, out, Integer::shift_left),
+        Maximum => |a, b, out| zip2(a, b, out, Number::maximum),
+        Minimum => |a, b, out| zip2(a, b, out, Number::minimum),
+        Multiply => |a, b, out| zip2(a, b, out, Integer::wrapping_mul),
+        Power => |a, b, out| zip2(a, b, out, Integer::power),
+        Remainder => |a, b, out| zip2(a, b, out, Integer::modulo),
+        RightShift => |a, b, out| zip2(a, b, out, Integer::shift_right),
+        Subtract => |a, b, out| zip2(a, b, out, Integer::wrapping_sub),
+        _ => return None,
+    })
+}
+
+/// The functions of a floating point type.
+macro_rules! float {
+    ($name:ident, $t:ty, $log_add_exp:expr) => {
+        fn $name(op: BinaryOp) -> Option<Kernel2<$t>> {
+            use BinaryOp::*;
+            Some(match op {
+                Add => |a, b, out| zip2(a, b, out, |a, b| a + b),
+                Arctan2 => |a, b, out| zip2(a, b, out, <$t>::atan2),
+                Divide => |a, b, out| zip2(a, b, out, |a, b| a / b),
+                FloorDivide => |a, b, out| zip2(a, b, out, |a, b| (a / b).floor()),
+                LogAddExp => |a, b, out| zip2(a, b, out, $log_add_exp),
+                Maximum => |a, b, out| zip2(a, b, out, Number::maximum),
+                Minimum => |a, b, out| zip2(a, b, out, Number::minimum),
+                Multiply => |a, b, out| zip2(a, b, out, |a, b| a * b),
+                Power => |a, b, out| zip2(a, b, out, <$t>::powf),
+                Remainder => |a, b, out| {
+                    zip2(a, b, out, |a, b| {
+                        let r = a % b;
+                        if r != 0.0 && (r < 0.0) != (b < 0.0) { r + b } else { r }
+                    });
+                },
+                Subtract => |a, b, out| zip2(a, b, out, |a, b| a - b),
+                _ => return None,
+            })
+        }
+    };
+}
+
+float!(float32, f32, |a: f32, b: f32| log_add_exp(a as f64, b as f64) as f32);
+float!(float64, f64, log_add_exp);
+
+/// Functions of complex numbers, computed in twice the precision, so that products and quotients
+/// neither overflow nor cancel on the way.
+macro_rules! complexes {
+    ($($op:pat => $f:expr;)*) => {
+        |op| Some(match op {
+            $($op => |a, b, out| zip2(a, b, out, |a, b| {
+                let f: fn(Complex64, Complex64) -> Complex64 = $f;
+                complex::narrow(f(complex::widen(a), complex::widen(b)))
+            }),)*
+            BinaryOp::Maximum => |a, b, out| zip2(a, b, out, Number::maximum),
+            BinaryOp::Minimum => |a, b, out| zip2(a, b, out, Number::minimum),
+            _ => return None,
+        })
+    };
+}
+
+fn complex(op: BinaryOp) -> Option<Kernel2<Complex>> {
+    use BinaryOp::*;
+    let kernel: fn(BinaryOp) -> Option<Kernel2<Complex>> = complexes! {
+        Add => |a, b| a + b;
+        Divide => |a, b| a / b;
+        LogAddExp => complex::log_add_exp;
+        Multiply => |a, b| a * b;
+        Power => complex::power;
+        Remainder => complex::remainder;
+        Subtract => |a, b| a - b;
+    };
+    kernel(op)
+}

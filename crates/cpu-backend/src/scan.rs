@@ -1,0 +1,103 @@
+//! Cumulative reductions.
+
+use mlx_core::{Array, Complex, Dtype, Error, Result, backend::Output, bf16, dtype::Bool8, f16, primitives::ScanOp};
+
+use crate::{
+    encoder::{Encoder, In, Out},
+    monoid::{LogAddExp, Max, Min, Monoid, Prod, Sum},
+    rows::along_axis,
+};
+
+/// Which scan.
+#[derive(Clone, Copy)]
+pub(crate) struct Scan {
+    pub(crate) op: ScanOp,
+    pub(crate) axis: usize,
+    /// From the end.
+    pub(crate) reverse: bool,
+    /// The i-th output includes the i-th input.
+    pub(crate) inclusive: bool,
+}
+
+/// Encodes the scan of `a`. Floating point sums and products run in float64 and are rounded at
+/// each output. Two's complement sums and products do not depend on the sign: signed integers run
+/// as unsigned ones.
+pub(crate) fn encode(
+    enc: &mut Encoder<'_>,
+    scan: Scan,
+    [a]: &[Array; 1],
+    output: &mut Output,
+) -> Result<()> {
+    use Dtype::*;
+    match scan.op {
+        ScanOp::Max | ScanOp::Min => mlx_core::dispatch_dtype!(a.dtype(), T => match scan.op {
+            ScanOp::Max => push::<T, Max>(enc, scan, a, output),
+            _ => push::<T, Min>(enc, scan, a, output),
+        }),
+        ScanOp::LogAddExp => match a.dtype() {
+            Float16 => push::<f16, LogAddExp>(enc, scan, a, output),
+            Bfloat16 => push::<bf16, LogAddExp>(enc, scan, a, output),
+            Float32 => push::<f32, LogAddExp>(enc, scan, a, output),
+            Float64 => push::<f64, LogAddExp>(enc, scan, a, output),
+            Complex64 => push::<Complex, LogAddExp>(enc, scan, a, output),
+            other => Err(Error::invalid("logcumsumexp", format!("Not supported for {other}."))),
+        },
+        ScanOp::Sum => match a.dtype() {
+            Bool => push::<Bool8, Max>(enc, scan, a, output),
+            Uint8 | Int8 => push::<u8, Sum>(enc, scan, a, output),
+            Uint16 | Int16 => push::<u16, Sum>(enc, scan, a, output),
+            Uint32 | Int32 => push::<u32, Sum>(enc, scan, a, output),
+            Uint64 | Int64 => push::<u64, Sum>(enc, scan, a, output),
+            Float16 => push::<f16, Sum>(enc, scan, a, output),
+            Bfloat16 => push::<bf16, Sum>(enc, scan, a, output),
+            Float32 => push::<f32, Sum>(enc, scan, a, output),
+            Float64 => push::<f64, Sum>(enc, scan, a, output),
+            Complex64 => push::<Complex, Sum>(enc, scan, a, output),
+        },
+        ScanOp::Prod => match a.dtype() {
+            Bool => push::<Bool8, Min>(enc, scan, a, output),
+            Uint8 | Int8 => push::<u8, Prod>(enc, scan, a, output),
+            Uint16 | Int16 => push::<u16, Prod>(enc, scan, a, output),
+            Uint32 | Int32 => push::<u32, Prod>(enc, scan, a, output),
+            Uint64 | Int64 => push::<u64, Prod>(enc, scan, a, output),
+            Float16 => push::<f16, Prod>(enc, scan, a, output),
+            Bfloat16 => push::<bf16, Prod>(enc, scan, a, output),
+            Float32 => push::<f32, Prod>(enc, scan, a, output),
+            Float64 => push::<f64, Prod>(enc, scan, a, output),
+            Complex64 => push::<Complex, Prod>(enc, scan, a, output),
+        },
+    }
+}
+
+fn push<T: crate::elementwise::Typed, M: Monoid<T>>(
+    enc: &mut Encoder<'_>,
+    scan: Scan,
+    a: &Array,
+    output: &mut Output,
+) -> Result<()> {
+    let out = enc.allocate(output)?;
+    let input = In::from(a);
+    enc.push(move || run::<T, M>(scan, &input, &out))
+}
+
+fn run<T: crate::elementwise::Typed, M: Monoid<T>>(scan: Scan, input: &In, out: &Out) {
+    along_axis::<T, T>(scan.axis, input, out, |row, out| {
+        let pairs = row.iter().zip(out);
+        match scan.reverse {
+            false => fold::<T, M>(pairs, scan.inclusive),
+            true => fold::<T, M>(pairs.rev(), scan.inclusive),
+        }
+    });
+}
+
+fn fold<'a, T: crate::elementwise::Typed, M: Monoid<T>>(
+    pairs: impl Iterator<Item = (&'a T, &'a mut T)>,
+    inclusive: bool,
+) {
+    let mut total = M::IDENTITY;
+    for (&value, out) in pairs {
+        let next = M::push(total, value);
+        *out = M::finish(if inclusive { next } else { total });
+        total = next;
+    }
+}

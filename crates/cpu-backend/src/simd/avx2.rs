@@ -1,0 +1,142 @@
+//! AVX2 with FMA: two registers hold the lanes.
+
+use std::arch::x86_64::*;
+
+use half::f16;
+
+use super::{Isa, Kernel, LANES, isa::byte_mask};
+
+/// Proof that AVX2, FMA, F16C and BMI2 are there.
+#[derive(Clone, Copy)]
+pub(crate) struct Avx2(());
+
+/// Runs a kernel with AVX2 instructions.
+#[target_feature(enable = "avx2,fma,f16c,bmi2")]
+pub(super) fn run<K: Kernel>(kernel: K) -> K::Output {
+    kernel.run(Avx2(()))
+}
+
+/// Lanes 0 to 7 and 8 to 15.
+type F = [__m256; 2];
+type W = [__m256i; 2];
+
+/// Intrinsics on each half.
+macro_rules! halves {
+    ($($name:ident($($arg:ident: $t:ty),*) -> $ret:ty = |$i:ident| $e:expr;)*) => {$(
+        #[inline(always)]
+        fn $name(self, $($arg: $t),*) -> $ret {
+            // SAFETY: `self` proves that the instructions are there; memory is accessed only
+            // within the referenced array, of whose two halves the index is 0 or 1.
+            unsafe { [{ let $i = 0usize; let _ = $i; $e }, { let $i = 1usize; let _ = $i; $e }] }
+        }
+    )*};
+}
+
+const fn repeated<const PER: usize>() -> [i32; LANES] {
+    let mut lanes = [0; LANES];
+    let mut i = 0;
+    while i < LANES {
+        lanes[i] = (i / PER) as i32;
+        i += 1;
+    }
+    lanes
+}
+
+impl Isa for Avx2 {
+    type F = F;
+    type W = W;
+
+    halves! {
+        splat(x: f32) -> F = |_i| _mm256_set1_ps(x);
+        load(x: &[f32; LANES]) -> F = |i| _mm256_loadu_ps(x.as_ptr().add(8 * i));
+        load_f16(x: &[f16; LANES]) -> F =
+            |i| _mm256_cvtph_ps(_mm_loadu_si128(x.as_ptr().add(8 * i).cast()));
+        load_u8(x: &[u8; LANES]) -> F =
+            |i| _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(_mm_loadl_epi64(x.as_ptr().add(8 * i).cast())));
+        words(x: &[u32; LANES]) -> W = |i| _mm256_loadu_si256(x.as_ptr().add(8 * i).cast());
+        words_u16(x: &[u16; LANES]) -> W =
+            |i| _mm256_cvtepu16_epi32(_mm_loadu_si128(x.as_ptr().add(8 * i).cast()));
+
+        add(a: F, b: F) -> F = |i| _mm256_add_ps(a[i], b[i]);
+        sub(a: F, b: F) -> F = |i| _mm256_sub_ps(a[i], b[i]);
+        mul(a: F, b: F) -> F = |i| _mm256_mul_ps(a[i], b[i]);
+        fma(a: F, b: F, c: F) -> F = |i| _mm256_fmadd_ps(a[i], b[i], c[i]);
+        max(a: F, b: F) -> F = |i| _mm256_max_ps(a[i], b[i]);
+        round(a: F) -> F =
+            |i| _mm256_round_ps::<{ _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC }>(a[i]);
+        pow2(n: F) -> F = |i| _mm256_castsi256_ps(_mm256_slli_epi32::<23>(
+            _mm256_add_epi32(_mm256_cvtps_epi32(n[i]), _mm256_set1_epi32(127)),
+        ));
+        as_floats(a: W) -> F = |i| _mm256_castsi256_ps(a[i]);
+    }
+
+    #[inline(always)]
+    fn store(self, x: F, out: &mut [f32; LANES]) {
+        // SAFETY: `self` proves that the instructions are there; `out` has room for both halves.
+        unsafe {
+            _mm256_storeu_ps(out.as_mut_ptr(), x[0]);
+            _mm256_storeu_ps(out.as_mut_ptr().add(8), x[1]);
+        }
+    }
+
+    #[inline(always)]
+    fn store_f16(self, x: F, out: &mut [f16; LANES]) {
+        // SAFETY: as above.
+        unsafe {
+            for (i, x) in x.into_iter().enumerate() {
+                let half = _mm256_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>(x);
+                _mm_storeu_si128(out.as_mut_ptr().add(8 * i).cast(), half);
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn sum(self, a: F) -> f32 {
+        // SAFETY: as above; no memory.
+        unsafe {
+            let a = _mm256_add_ps(a[0], a[1]);
+            let a = _mm_add_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps::<1>(a));
+            let a = _mm_add_ps(a, _mm_movehl_ps(a, a));
+            _mm_cvtss_f32(_mm_add_ss(a, _mm_movehdup_ps(a)))
+        }
+    }
+
+    #[inline(always)]
+    fn shl<const N: u32>(self, a: W) -> W {
+        // SAFETY: as above; no memory.
+        unsafe {
+            let n = _mm_cvtsi32_si128(N as i32);
+            [_mm256_sll_epi32(a[0], n), _mm256_sll_epi32(a[1], n)]
+        }
+    }
+
+    #[inline(always)]
+    fn field<const BITS: usize>(self, a: W, i: usize) -> F {
+        // SAFETY: as above; no memory.
+        unsafe {
+            let shift = _mm_cvtsi32_si128((i * BITS) as i32);
+            let mask = _mm256_set1_epi32((1 << BITS) - 1);
+            let low = _mm256_and_si256(_mm256_srl_epi32(a[0], shift), mask);
+            let high = _mm256_and_si256(_mm256_srl_epi32(a[1], shift), mask);
+            [_mm256_cvtepi32_ps(low), _mm256_cvtepi32_ps(high)]
+        }
+    }
+
+    #[inline(always)]
+    fn repeat<const PER: usize>(self, x: &[f32; 8]) -> F {
+        let lanes = const { &repeated::<PER>() };
+        // SAFETY: as above; `x` has the eight floats and `lanes` the sixteen indices read.
+        unsafe {
+            let x = _mm256_loadu_ps(x.as_ptr());
+            let low = _mm256_loadu_si256(lanes.as_ptr().cast());
+            let high = _mm256_loadu_si256(lanes.as_ptr().add(8).cast());
+            [_mm256_permutevar8x32_ps(x, low), _mm256_permutevar8x32_ps(x, high)]
+        }
+    }
+
+    #[inline(always)]
+    fn unpack8<const BITS: usize>(self, x: u64) -> u64 {
+        // SAFETY: as above; no memory.
+        unsafe { _pdep_u64(x, byte_mask::<BITS>()) }
+    }
+}

@@ -1,0 +1,116 @@
+//! AVX-512: one register holds all lanes.
+
+use std::arch::x86_64::*;
+
+use half::f16;
+
+use super::{Isa, Kernel, LANES, isa::byte_mask};
+
+/// Proof that AVX-512 F, BW, DQ, VL, FMA, F16C and BMI2 are there.
+#[derive(Clone, Copy)]
+pub(crate) struct Avx512(());
+
+/// Runs a kernel with AVX-512 instructions.
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c,bmi2")]
+pub(super) fn run<K: Kernel>(kernel: K) -> K::Output {
+    kernel.run(Avx512(()))
+}
+
+/// Intrinsics that only compute.
+macro_rules! intrinsics {
+    ($($name:ident($($arg:ident: $t:ty),*) -> $ret:ty = $e:expr;)*) => {$(
+        #[inline(always)]
+        fn $name(self, $($arg: $t),*) -> $ret {
+            // SAFETY: `self` proves that the instructions are there; memory is accessed only
+            // through references to as many bytes as the instruction reads or writes.
+            unsafe { $e }
+        }
+    )*};
+}
+
+/// The table that turns the low four bits of an index into the value of its low `BITS` bits.
+const fn field_values<const BITS: usize>() -> [f32; LANES] {
+    let mut table = [0.0; LANES];
+    let mut i = 0;
+    while i < LANES {
+        table[i] = (i & ((1 << BITS) - 1)) as f32;
+        i += 1;
+    }
+    table
+}
+
+const fn repeated<const PER: usize>() -> [i32; LANES] {
+    let mut lanes = [0; LANES];
+    let mut i = 0;
+    while i < LANES {
+        lanes[i] = (i / PER) as i32;
+        i += 1;
+    }
+    lanes
+}
+
+impl Isa for Avx512 {
+    type F = __m512;
+    type W = __m512i;
+
+    intrinsics! {
+        splat(x: f32) -> __m512 = _mm512_set1_ps(x);
+        load(x: &[f32; LANES]) -> __m512 = _mm512_loadu_ps(x.as_ptr());
+        store(x: __m512, out: &mut [f32; LANES]) -> () = _mm512_storeu_ps(out.as_mut_ptr(), x);
+        load_f16(x: &[f16; LANES]) -> __m512 = _mm512_cvtph_ps(_mm256_loadu_si256(x.as_ptr().cast()));
+        store_f16(x: __m512, out: &mut [f16; LANES]) -> () = _mm256_storeu_si256(
+            out.as_mut_ptr().cast(),
+            _mm512_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>(x),
+        );
+        load_u8(x: &[u8; LANES]) -> __m512 =
+            _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(_mm_loadu_si128(x.as_ptr().cast())));
+        words(x: &[u32; LANES]) -> __m512i = _mm512_loadu_si512(x.as_ptr().cast());
+        words_u16(x: &[u16; LANES]) -> __m512i =
+            _mm512_cvtepu16_epi32(_mm256_loadu_si256(x.as_ptr().cast()));
+
+        add(a: __m512, b: __m512) -> __m512 = _mm512_add_ps(a, b);
+        sub(a: __m512, b: __m512) -> __m512 = _mm512_sub_ps(a, b);
+        mul(a: __m512, b: __m512) -> __m512 = _mm512_mul_ps(a, b);
+        fma(a: __m512, b: __m512, c: __m512) -> __m512 = _mm512_fmadd_ps(a, b, c);
+        max(a: __m512, b: __m512) -> __m512 = _mm512_max_ps(a, b);
+        round(a: __m512) -> __m512 = _mm512_roundscale_ps::<_MM_FROUND_TO_NEAREST_INT>(a);
+        pow2(n: __m512) -> __m512 = _mm512_castsi512_ps(_mm512_slli_epi32::<23>(
+            _mm512_add_epi32(_mm512_cvtps_epi32(n), _mm512_set1_epi32(127)),
+        ));
+        sum(a: __m512) -> f32 = _mm512_reduce_add_ps(a);
+        as_floats(a: __m512i) -> __m512 = _mm512_castsi512_ps(a);
+    }
+
+    #[inline(always)]
+    fn shl<const N: u32>(self, a: __m512i) -> __m512i {
+        // SAFETY: `self` proves that the instructions are there.
+        unsafe { _mm512_slli_epi32::<N>(a) }
+    }
+
+    #[inline(always)]
+    fn field<const BITS: usize>(self, a: __m512i, i: usize) -> __m512 {
+        let values = const { &field_values::<BITS>() };
+        // SAFETY: as above. The permutation looks at the low four bits of an index only, so that
+        // it masks, converts and, for two bits, forgets the upper field in one instruction.
+        unsafe {
+            let index = _mm512_srl_epi32(a, _mm_cvtsi32_si128((i * BITS) as i32));
+            _mm512_permutexvar_ps(index, _mm512_loadu_ps(values.as_ptr()))
+        }
+    }
+
+    #[inline(always)]
+    fn repeat<const PER: usize>(self, x: &[f32; 8]) -> __m512 {
+        let lanes = const { &repeated::<PER>() };
+        // SAFETY: as above; the table names lanes 0 to 7 at most for `PER` of 2 and more.
+        unsafe {
+            let x = _mm512_castps256_ps512(_mm256_loadu_ps(x.as_ptr()));
+            _mm512_permutexvar_ps(_mm512_loadu_si512(lanes.as_ptr().cast()), x)
+        }
+    }
+
+    #[inline(always)]
+    fn unpack8<const BITS: usize>(self, x: u64) -> u64 {
+        // SAFETY: as above.
+        unsafe { _pdep_u64(x, byte_mask::<BITS>()) }
+    }
+}

@@ -1,0 +1,55 @@
+//! The operations that kernels are written in.
+
+use half::f16;
+
+use super::LANES;
+
+/// Sixteen lanes of float32 and of 32-bit words, and what an instruction set can do with them.
+///
+/// A value of an implementing type is a proof that its instructions can run here.
+pub(crate) trait Isa: Copy {
+    /// Sixteen float32.
+    type F: Copy;
+    /// Sixteen 32-bit words.
+    type W: Copy;
+
+    fn splat(self, x: f32) -> Self::F;
+    fn load(self, x: &[f32; LANES]) -> Self::F;
+    fn store(self, x: Self::F, out: &mut [f32; LANES]);
+    fn load_f16(self, x: &[f16; LANES]) -> Self::F;
+    fn store_f16(self, x: Self::F, out: &mut [f16; LANES]);
+    /// Unsigned bytes as floats.
+    fn load_u8(self, x: &[u8; LANES]) -> Self::F;
+    fn words(self, x: &[u32; LANES]) -> Self::W;
+    /// Zero-extended 16-bit words.
+    fn words_u16(self, x: &[u16; LANES]) -> Self::W;
+
+    fn add(self, a: Self::F, b: Self::F) -> Self::F;
+    fn sub(self, a: Self::F, b: Self::F) -> Self::F;
+    fn mul(self, a: Self::F, b: Self::F) -> Self::F;
+    /// `a * b + c`; fused where the machine can.
+    fn fma(self, a: Self::F, b: Self::F, c: Self::F) -> Self::F;
+    fn max(self, a: Self::F, b: Self::F) -> Self::F;
+    /// Nearest integer; ties to even.
+    fn round(self, a: Self::F) -> Self::F;
+    /// Two to an integer power between -127 (which gives 0) and 127.
+    fn pow2(self, n: Self::F) -> Self::F;
+    fn sum(self, a: Self::F) -> f32;
+
+    /// The same bits as floats.
+    fn as_floats(self, a: Self::W) -> Self::F;
+    /// Every word shifted left.
+    fn shl<const N: u32>(self, a: Self::W) -> Self::W;
+    /// Field `i` of `BITS` (2 or 4) bits of every word as a float.
+    fn field<const BITS: usize>(self, a: Self::W, i: usize) -> Self::F;
+    /// Lane `l` gets `x[l / PER]`.
+    fn repeat<const PER: usize>(self, x: &[f32; 8]) -> Self::F;
+
+    /// Eight fields of `BITS` (2 to 6) bits from the lowest one up, each as a byte.
+    fn unpack8<const BITS: usize>(self, x: u64) -> u64;
+}
+
+/// The lowest `BITS` bits of every byte.
+pub(crate) const fn byte_mask<const BITS: usize>() -> u64 {
+    ((1u64 << BITS) - 1) * 0x0101_0101_0101_0101
+}

@@ -1,0 +1,62 @@
+//! Sorting along an axis: ascending, stable, NaN last.
+
+use mlx_core::{Array, Result, backend::Output, dispatch_dtype};
+use rayon::slice::ParallelSliceMut;
+
+use crate::{
+    elementwise::PARALLEL,
+    encoder::{Encoder, In},
+    number::Number,
+    rows::along_axis,
+};
+
+/// Encodes the sorted rows along `axis`; with `kth`, only that element is in its place, smaller
+/// ones before and larger ones behind it.
+pub(crate) fn sort(
+    enc: &mut Encoder<'_>,
+    axis: usize,
+    kth: Option<usize>,
+    [a]: &[Array; 1],
+    output: &mut Output,
+) -> Result<()> {
+    let out = enc.allocate(output)?;
+    let input = In::from(a);
+    dispatch_dtype!(input.dtype, T => enc.push(move || {
+        along_axis::<T, T>(axis, &input, &out, |row, out| {
+            out.copy_from_slice(row);
+            order(out, kth, |a, b| a.order(*b));
+        });
+    }))
+}
+
+/// Encodes the indices (uint32) of the order that [`sort`] makes.
+pub(crate) fn argsort(
+    enc: &mut Encoder<'_>,
+    axis: usize,
+    kth: Option<usize>,
+    [a]: &[Array; 1],
+    output: &mut Output,
+) -> Result<()> {
+    let out = enc.allocate(output)?;
+    let input = In::from(a);
+    dispatch_dtype!(input.dtype, T => enc.push(move || {
+        along_axis::<T, u32>(axis, &input, &out, |row, out| {
+            out.iter_mut().zip(0..).for_each(|(x, i)| *x = i);
+            // The index decides between equals: the order is stable, and the same on any machine.
+            order(out, kth, |&i, &j| row[i as usize].order(row[j as usize]).then(i.cmp(&j)));
+        });
+    }))
+}
+
+/// Sorts a row, or partitions it around element `kth`.
+fn order<T: Send>(
+    row: &mut [T],
+    kth: Option<usize>,
+    compare: impl Fn(&T, &T) -> std::cmp::Ordering + Sync,
+) {
+    match kth {
+        Some(kth) => drop(row.select_nth_unstable_by(kth, compare)),
+        None if row.len() >= PARALLEL => row.par_sort_by(compare),
+        None => row.sort_by(compare),
+    }
+}

@@ -1,0 +1,134 @@
+//! `mlx-lm bench`.
+
+use mlx_lm::{
+    Error, Result,
+    bench::{BenchOptions, BenchResult, bench},
+    config::{PRESETS, Quantization, preset},
+    load::random_model,
+    models::Transformer,
+};
+use serde_json::json;
+
+use super::{DeviceArg, DtypeArg, choose_device, print_line};
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Shape of the model: qwen3-0.6b, qwen3-1.7b, qwen3-4b or qwen3-8b
+    #[arg(long, default_value = "qwen3-0.6b")]
+    preset: String,
+    /// Bits per weight; 0 leaves the weights dense
+    #[arg(long, default_value_t = 4)]
+    bits: usize,
+    /// Weights that share a scale and a bias
+    #[arg(long, default_value_t = 64)]
+    group_size: usize,
+    /// Type to compute in
+    #[arg(long, default_value = "bfloat16")]
+    dtype: DtypeArg,
+    /// Tokens of the prompt test; 0 leaves it out
+    #[arg(short = 'p', long, default_value_t = 512)]
+    n_prompt: usize,
+    /// Tokens of the generation test; 0 leaves it out
+    #[arg(short = 'n', long, default_value_t = 128)]
+    n_gen: usize,
+    /// Measured runs of each test
+    #[arg(short = 'r', long, default_value_t = 3)]
+    repetitions: usize,
+    /// Where to run [default: the GPU where there is one]
+    #[arg(long)]
+    device: Option<DeviceArg>,
+    /// Print one JSON object instead of a table
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn run(args: Args) -> Result<()> {
+    let config = preset(&args.preset).ok_or_else(|| {
+        let known = PRESETS.join(", ");
+        Error::argument("preset", format!("unknown preset {:?}; known: {known}", args.preset))
+    })?;
+    let quantization = quantization(&args)?;
+    let device = choose_device(args.device)?;
+    eprintln!("Device: {device}");
+    let model = random_model(config, quantization, args.dtype.dtype(), 0)?;
+    mlx::memory::reset_peak_memory();
+    let options = BenchOptions {
+        prompt: args.n_prompt,
+        generate: args.n_gen,
+        repetitions: args.repetitions.max(1),
+    };
+    let results = bench(&model, &options)?;
+    let report = Report { args: &args, model: &model, device, quantization, results };
+    match args.json {
+        true => print_line(&report.json().to_string()),
+        false => print_line(&report.table()),
+    }
+}
+
+fn quantization(args: &Args) -> Result<Option<Quantization>> {
+    if args.bits == 0 {
+        return Ok(None);
+    }
+    let format = Quantization { group_size: args.group_size, bits: args.bits };
+    match format.is_supported() {
+        true => Ok(Some(format)),
+        false => Err(Error::argument(
+            "bits",
+            format!("{} bits in groups of {} are not supported; supported: 0, 2, 3, 4, 5, 6, 8 in groups of 32, 64, 128", args.bits, args.group_size),
+        )),
+    }
+}
+
+struct Report<'a> {
+    args: &'a Args,
+    model: &'a Transformer,
+    device: String,
+    quantization: Option<Quantization>,
+    results: Vec<BenchResult>,
+}
+
+impl Report<'_> {
+    fn format(&self) -> String {
+        let dtype = self.args.dtype.dtype();
+        match self.quantization {
+            Some(q) => format!("{}-bit g{} {dtype}", q.bits, q.group_size),
+            None => dtype.to_string(),
+        }
+    }
+
+    fn json(&self) -> serde_json::Value {
+        let result = |r: &BenchResult| {
+            json!({"test": r.test, "tps": r.mean(), "stddev": r.deviation(), "runs": r.runs})
+        };
+        json!({
+            "preset": self.args.preset,
+            "format": self.format(),
+            "bits": self.args.bits,
+            "group_size": self.args.group_size,
+            "dtype": self.args.dtype.dtype().name(),
+            "parameters": self.model.config().num_parameters(),
+            "bytes": self.model.nbytes(),
+            "device": self.device,
+            "peak_memory": mlx::memory::peak_memory(),
+            "results": self.results.iter().map(result).collect::<Vec<_>>(),
+        })
+    }
+
+    /// A table like llama-bench's.
+    fn table(&self) -> String {
+        let gib = self.model.nbytes() as f64 / (1u64 << 30) as f64;
+        let billions = self.model.config().num_parameters() as f64 / 1e9;
+        let mut lines = vec![
+            "| model | format | size | params | test | t/s |".to_owned(),
+            "| --- | --- | ---: | ---: | ---: | ---: |".to_owned(),
+        ];
+        lines.extend(self.results.iter().map(|r| {
+            let (preset, format) = (&self.args.preset, self.format());
+            let (mean, deviation) = (r.mean(), r.deviation());
+            format!("| {preset} | {format} | {gib:.2} GiB | {billions:.2} B | {} | {mean:.2} ± {deviation:.2} |", r.test)
+        }));
+        let peak = mlx::memory::peak_memory() as f64 / 1e9;
+        lines.push(format!("Peak memory: {peak:.3} GB"));
+        lines.join("\n")
+    }
+}

@@ -1,0 +1,87 @@
+//! `mlx-lm devices`.
+
+use mlx::{
+    Device, DeviceType,
+    backend::{DeviceInfo, InfoValue, backend_for},
+};
+use mlx_lm::Result;
+use serde_json::{Value, json};
+
+use super::print_line;
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Print a JSON array
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn run(args: Args) -> Result<()> {
+    let devices = all()?;
+    if args.json {
+        let list: Vec<Value> = devices.iter().map(|(device, info)| as_json(*device, info)).collect();
+        return print_line(&Value::from(list).to_string());
+    }
+    if !devices.iter().any(|(device, _)| device.kind == DeviceType::Gpu) {
+        eprintln!("no usable Vulkan device; a software device needs MLX_VK_ALLOW_SOFTWARE=1");
+    }
+    for (device, info) in &devices {
+        let default = if *device == mlx::default_device() { " (default)" } else { "" };
+        print_line(&format!("{device}{default}"))?;
+        for (key, value) in info {
+            print_line(&format!("  {key}: {}", text(value)))?;
+        }
+    }
+    Ok(())
+}
+
+/// One line about a device, such as `gpu: NVIDIA H200`.
+pub(crate) fn describe(device: Device) -> Result<String> {
+    let info = backend_for(device)?.device_info(device.index)?;
+    let kind = match device.kind {
+        DeviceType::Cpu => "cpu",
+        DeviceType::Gpu => "gpu",
+    };
+    Ok(match info.get("device_name") {
+        Some(name) => format!("{kind}: {}", text(name)),
+        None => kind.to_owned(),
+    })
+}
+
+/// All usable devices, GPUs first.
+fn all() -> Result<Vec<(Device, DeviceInfo)>> {
+    let mut devices = Vec::new();
+    for kind in [DeviceType::Gpu, DeviceType::Cpu] {
+        let Ok(backend) = backend_for(Device { kind, index: 0 }) else { continue };
+        for index in 0..backend.device_count() as u32 {
+            devices.push((Device { kind, index }, backend.device_info(index)?));
+        }
+    }
+    Ok(devices)
+}
+
+fn text(value: &InfoValue) -> String {
+    match value {
+        InfoValue::Text(text) => text.clone(),
+        InfoValue::Number(number) => number.to_string(),
+    }
+}
+
+fn as_json(device: Device, info: &DeviceInfo) -> Value {
+    let kind = match device.kind {
+        DeviceType::Cpu => "cpu",
+        DeviceType::Gpu => "gpu",
+    };
+    let info: serde_json::Map<String, Value> = info
+        .iter()
+        .map(|(key, value)| {
+            let value = match value {
+                InfoValue::Text(text) => json!(text),
+                InfoValue::Number(number) => json!(number),
+            };
+            ((*key).to_owned(), value)
+        })
+        .collect();
+    let default = device == mlx::default_device();
+    json!({"type": kind, "index": device.index, "default": default, "info": info})
+}

@@ -1,0 +1,35 @@
+//! `mlx-lm env`.
+
+use mlx::vulkan::Config;
+use mlx_lm::Result;
+use serde_json::json;
+
+use super::print_line;
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Print a JSON array
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn run(args: Args) -> Result<()> {
+    let rows = Config::rows();
+    let values = Config::get().values();
+    let table = rows.iter().zip(values.into_iter().map(|(_, value)| value));
+    if args.json {
+        let list: Vec<_> = table
+            .map(|(row, value)| {
+                json!({"name": row.name, "type": row.kind, "default": row.default, "value": value, "meaning": row.meaning})
+            })
+            .collect();
+        return print_line(&serde_json::Value::from(list).to_string());
+    }
+    let width = rows.iter().map(|row| row.name.len()).max().unwrap_or(0);
+    print_line(&format!("{:width$}  {:6}  {:>12}  {:>12}  meaning", "name", "type", "default", "value"))?;
+    for (row, value) in table {
+        let (name, kind, default, meaning) = (row.name, row.kind, &row.default, row.meaning);
+        print_line(&format!("{name:width$}  {kind:6}  {default:>12}  {value:>12}  {meaning}"))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,160 @@
+//! The subcommands, one per file, and what they share.
+
+pub(crate) mod bench;
+pub(crate) mod chat;
+pub(crate) mod devices;
+pub(crate) mod env;
+pub(crate) mod generate;
+pub(crate) mod ops;
+
+use std::{io::Write, path::PathBuf};
+
+use mlx_lm::{
+    Error, Result,
+    generate::{GenerateOptions, Stats},
+    load::{LoadOptions, LoadedModel, load},
+    sample::SamplerConfig,
+};
+
+/// Where to run.
+#[derive(Debug, Clone, Copy, clap::ValueEnum)]
+pub(crate) enum DeviceArg {
+    Gpu,
+    Cpu,
+}
+
+/// Floating point types to compute in.
+#[derive(Debug, Clone, Copy, clap::ValueEnum)]
+pub(crate) enum DtypeArg {
+    Float16,
+    Bfloat16,
+    Float32,
+}
+
+impl DtypeArg {
+    pub(crate) fn dtype(self) -> mlx::Dtype {
+        match self {
+            DtypeArg::Float16 => mlx::Dtype::Float16,
+            DtypeArg::Bfloat16 => mlx::Dtype::Bfloat16,
+            DtypeArg::Float32 => mlx::Dtype::Float32,
+        }
+    }
+}
+
+/// Which model, and where it runs.
+#[derive(Debug, clap::Args)]
+pub(crate) struct ModelArgs {
+    /// A GGUF file, or a folder with config.json, tokenizer.json and safetensors
+    #[arg(long)]
+    model: PathBuf,
+    /// Where to run [default: the GPU where there is one]
+    #[arg(long)]
+    device: Option<DeviceArg>,
+    /// Type to compute in [default: that of the weights]
+    #[arg(long)]
+    dtype: Option<DtypeArg>,
+}
+
+impl ModelArgs {
+    /// Chooses the device, says which one it is, and loads the model.
+    pub(crate) fn load(&self) -> Result<(LoadedModel, String)> {
+        let device = choose_device(self.device)?;
+        eprintln!("Device: {device}");
+        let options = LoadOptions { dtype: self.dtype.map(DtypeArg::dtype) };
+        Ok((load(&self.model, &options)?, device))
+    }
+}
+
+/// How to generate.
+#[derive(Debug, clap::Args)]
+pub(crate) struct SamplingArgs {
+    /// Most tokens to generate
+    #[arg(short = 'm', long, default_value_t = 256)]
+    max_tokens: usize,
+    /// Temperature; 0 always takes the most likely token
+    #[arg(long, default_value_t = 0.0)]
+    temp: f32,
+    /// Keep the most likely tokens whose probabilities sum to this
+    #[arg(long, default_value_t = 1.0)]
+    top_p: f32,
+    /// Keep this many of the most likely tokens; 0 keeps all
+    #[arg(long, default_value_t = 0)]
+    top_k: usize,
+    /// Keep tokens at least this likely, relative to the most likely one
+    #[arg(long, default_value_t = 0.0)]
+    min_p: f32,
+    /// Make recent tokens less likely; 1 leaves them
+    #[arg(long, default_value_t = 1.0)]
+    repetition_penalty: f32,
+    /// How many recent tokens the penalty looks at
+    #[arg(long, default_value_t = 20)]
+    repetition_context_size: usize,
+    /// Seed of the random draws
+    #[arg(long)]
+    seed: Option<u64>,
+    /// Text that ends the generation; may be given several times
+    #[arg(long)]
+    stop: Vec<String>,
+    /// Most tokens of the prompt that are processed at once
+    #[arg(long, default_value_t = 2048)]
+    prefill_step_size: usize,
+}
+
+impl SamplingArgs {
+    /// The options, checked, before anything slow starts.
+    pub(crate) fn options(&self) -> Result<GenerateOptions> {
+        let sampler = SamplerConfig {
+            temperature: self.temp,
+            top_p: self.top_p,
+            top_k: self.top_k,
+            min_p: self.min_p,
+            repetition_penalty: self.repetition_penalty,
+            repetition_context: self.repetition_context_size,
+            seed: self.seed,
+        };
+        sampler.check()?;
+        let (max_tokens, stop) = (self.max_tokens, self.stop.clone());
+        Ok(GenerateOptions { max_tokens, sampler, stop, prefill_chunk: self.prefill_step_size })
+    }
+}
+
+/// Makes the device the default and returns its description.
+pub(crate) fn choose_device(wanted: Option<DeviceArg>) -> Result<String> {
+    let device = match wanted {
+        Some(DeviceArg::Gpu) => mlx::Device::GPU,
+        Some(DeviceArg::Cpu) => mlx::Device::CPU,
+        None => mlx::default_device(),
+    };
+    mlx::set_default_device(device)?;
+    devices::describe(device)
+}
+
+/// Writes to standard output at once; false when nobody reads it any more.
+pub(crate) fn show(text: &str) -> bool {
+    let mut out = std::io::stdout().lock();
+    out.write_all(text.as_bytes()).and_then(|()| out.flush()).is_ok()
+}
+
+/// A line to standard output.
+///
+/// # Errors
+/// When it cannot be written, unless nobody reads it any more.
+pub(crate) fn print_line(text: &str) -> Result<()> {
+    match writeln!(std::io::stdout().lock(), "{text}") {
+        Err(e) if e.kind() != std::io::ErrorKind::BrokenPipe => {
+            Err(Error::Io(format!("standard output: {e}")))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The figures as mlx_lm prints them.
+pub(crate) fn print_stats(stats: &Stats) -> Result<()> {
+    let (prompt, generation) = (stats.prompt_tps(), stats.generation_tps());
+    print_line(&format!("Prompt: {} tokens, {prompt:.3} tokens-per-sec", stats.prompt_tokens))?;
+    print_line(&format!(
+        "Generation: {} tokens, {generation:.3} tokens-per-sec",
+        stats.generation_tokens
+    ))?;
+    print_line(&format!("Peak memory: {:.3} GB", stats.peak_memory as f64 / 1e9))
+}

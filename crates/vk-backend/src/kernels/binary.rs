@@ -1,0 +1,142 @@
+//! Elementwise functions of two arrays, and comparisons.
+
+use bytemuck::{Pod, Zeroable};
+use mlx_core::{Array, Result, backend::Output, primitives::BinaryOp};
+
+use super::{
+    Ctx, Kernel, Operand,
+    elementwise::{Class, Mode, is_dense, is_one_element, layout_like, same_order},
+    strided,
+};
+
+/// Push constants of `binary.comp`.
+#[derive(Debug, Clone, Copy, Pod, Zeroable)]
+#[repr(C)]
+struct Push {
+    left: u64,
+    right: u64,
+    destination: u64,
+    count: u64,
+    walk: u64,
+    ndim: u32,
+    zero: u32,
+}
+
+/// How the two operands lie beside each other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Pair {
+    /// Both dense in the same order.
+    Dense,
+    /// One element, and a dense array.
+    ScalarDense,
+    /// A dense array, and one element.
+    DenseScalar,
+    /// Anything else.
+    Strided,
+}
+
+impl Pair {
+    fn of(a: &Array, b: &Array) -> Self {
+        match (is_dense(a), is_dense(b)) {
+            (true, true) if same_order(a, b) => Pair::Dense,
+            (_, true) if is_one_element(a) => Pair::ScalarDense,
+            (true, _) if is_one_element(b) => Pair::DenseScalar,
+            _ => Pair::Strided,
+        }
+    }
+
+    /// The operand whose order a dense output takes.
+    fn leader<'a>(self, a: &'a Array, b: &'a Array) -> Option<&'a Array> {
+        match self {
+            Pair::Dense | Pair::DenseScalar => Some(a),
+            Pair::ScalarDense => Some(b),
+            Pair::Strided => None,
+        }
+    }
+}
+
+fn kernel(class: Class, op: BinaryOp) -> Kernel {
+    use Kernel::*;
+    let transcendental = matches!(
+        op,
+        BinaryOp::Arctan2
+            | BinaryOp::FloorDivide
+            | BinaryOp::LogAddExp
+            | BinaryOp::Power
+            | BinaryOp::Remainder
+    );
+    let (arithmetic, compare) = match class {
+        Class::Float if transcendental => (binary_float_transcendental, compare_float),
+        Class::Float => (binary_float, compare_float),
+        Class::Int => (binary_int, compare_int),
+        Class::Uint => (binary_uint, compare_uint),
+        Class::Long => (binary_long, compare_long),
+        Class::Ulong => (binary_ulong, compare_ulong),
+        Class::Complex if transcendental => (binary_complex_transcendental, compare_complex),
+        Class::Complex => (binary_complex, compare_complex),
+    };
+    if op.is_predicate() { compare } else { arithmetic }
+}
+
+/// Encodes `out = op(a, b)`.
+pub(super) fn eval(
+    ctx: &mut Ctx<'_>,
+    op: BinaryOp,
+    a: &Array,
+    b: &Array,
+    output: &mut Output,
+) -> Result<()> {
+    let (left, right) = (ctx.input(a)?, ctx.input(b)?);
+    let pair = Pair::of(a, b);
+    let destination = destination(ctx, pair, a, b, output)?;
+    let count = output.size() as u64;
+    let mode = match pair {
+        Pair::Strided => Mode::Strided,
+        Pair::Dense => Mode::dense(&[(left, a.dtype()), (right, b.dtype()), (destination, output.dtype)]),
+        Pair::ScalarDense => Mode::dense(&[(right, b.dtype()), (destination, output.dtype)]),
+        Pair::DenseScalar => Mode::dense(&[(left, a.dtype()), (destination, output.dtype)]),
+    };
+    let (walk, ndim) = match mode {
+        Mode::Strided => {
+            let walk = strided::walk([a, b]);
+            (ctx.args(&walk.pack())?, walk.ndim())
+        }
+        Mode::Dense | Mode::Dense4 => (0, 0),
+    };
+    let push = Push {
+        left: left.address,
+        right: right.address,
+        destination: destination.address,
+        count,
+        walk,
+        ndim,
+        zero: 0,
+    };
+    let group = ctx.capabilities().elementwise_workgroup();
+    let scalars = [pair == Pair::ScalarDense, pair == Pair::DenseScalar].map(u32::from);
+    let constants = [group, a.dtype() as u32, op as u32, mode as u32, scalars[0], scalars[1]];
+    let pipeline = ctx.pipeline(kernel(a.dtype().into(), op), &constants)?;
+    let reads = [left.region, right.region];
+    let push = bytemuck::bytes_of(&push);
+    ctx.run(&pipeline, push, mode.items(count), u64::from(group), &reads, &[destination.region])
+}
+
+/// Takes an operand's memory over where the kernel reads each element before it writes it.
+fn destination(
+    ctx: &mut Ctx<'_>,
+    pair: Pair,
+    a: &Array,
+    b: &Array,
+    output: &mut Output,
+) -> Result<Operand> {
+    let Some(leader) = pair.leader(a, b) else { return ctx.output(output) };
+    if let Some(taken) = ctx.donate(leader, output)? {
+        return Ok(taken);
+    }
+    if pair == Pair::Dense
+        && let Some(taken) = ctx.donate(b, output)?
+    {
+        return Ok(taken);
+    }
+    ctx.output_like(output, layout_like(leader, output))
+}

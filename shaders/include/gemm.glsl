@@ -1,0 +1,64 @@
+// What the matrix product kernels share: arguments, batches, the epilogue. Needs common.glsl and floats.glsl.
+//
+// a is (m, k), b is (k, n); each has one axis with stride 1 and a distance `lda`, `ldb` along the other. The result is
+// (batches, m, n), dense. Constants 1 to 4 are the same in all of them.
+layout(constant_id = 1) const uint DTYPE = 11;    // of a, b, c
+layout(constant_id = 2) const uint OUT_DTYPE = 11; // float32 when k is split
+layout(constant_id = 3) const uint FLAGS = 0;
+const bool A_ALONG_K = (FLAGS & 1u) != 0u; // else stride 1 along m
+const bool B_ALONG_K = (FLAGS & 2u) != 0u; // else stride 1 along n
+const bool A_VECTOR = (FLAGS & 4u) != 0u;  // groups of four along the dense axis are aligned
+const bool B_VECTOR = (FLAGS & 8u) != 0u;
+const bool ADD = (FLAGS & 16u) != 0u;      // alpha (a b) + beta c
+
+layout(push_constant, scalar) uniform Push {
+    uint64_t a, b, c, result;
+    uint64_t walk;   // batch axes: sizes, strides of a, b, c, as in strided_offset
+    uint64_t extra;  // quantized b: biases, and c the scales
+    int64_t lda, ldb, c_row, c_column;
+    uint m, n, k, batches;
+    float alpha, beta;
+    uint ndim, splits;
+};
+
+// Where the matrices of a batch begin.
+struct Batch { uint64_t a, b, c, result; };
+
+Batch batch_at(uint batch) {
+    Batch at_;
+    int64_t ia = 0l, ib = 0l, ic = 0l;
+    if (ndim != 0u) {
+        ia = strided_offset(walk, ndim, 0u, uint64_t(batch));
+        ib = strided_offset(walk, ndim, 1u, uint64_t(batch));
+        if (ADD) ic = strided_offset(walk, ndim, 2u, uint64_t(batch));
+    }
+    at_.a = at(DTYPE, a, ia);
+    at_.b = uint64_t(ib); // in elements: a quantized b is not addressed by them
+    at_.c = ADD ? at(DTYPE, c, ic) : 0ul;
+    at_.result = at(OUT_DTYPE, result, int64_t(uint64_t(batch) * uint64_t(m) * uint64_t(n)));
+    return at_;
+}
+
+float finish(Batch at_, uint row, uint column, float x) {
+    if (!ADD) return x;
+    float y = fetch(DTYPE, at(DTYPE, at_.c, int64_t(row) * c_row + int64_t(column) * c_column));
+    return alpha * x + beta * y;
+}
+
+// Stores four neighbours of a row, as far as they exist.
+void store_quad(Batch at_, uint row, uint column, vec4 x) {
+    if (row >= m || column >= n) return;
+    uint64_t i = uint64_t(row) * uint64_t(n) + uint64_t(column);
+    uint count = min(4u, n - column);
+    [[unroll]] for (uint e = 0u; e < 4u; ++e) if (e < count) x[e] = finish(at_, row, column + e, x[e]);
+    if ((n & 3u) == 0u) store_float4(OUT_DTYPE, at_.result, i / 4ul, x);
+    else [[unroll]] for (uint e = 0u; e < 4u; ++e) if (e < count) store_float(OUT_DTYPE, at_.result, int64_t(i) + int64_t(e), x[e]);
+}
+
+// The share of k of a split, in multiples of `step`.
+uvec2 split_range(uint split, uint step) {
+    uint steps = (k + step - 1u) / step;
+    uint each = (steps + splits - 1u) / splits * step;
+    uint first = min(k, split * each);
+    return uvec2(first, min(k, first + each));
+}

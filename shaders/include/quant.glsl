@@ -1,0 +1,38 @@
+// Affine-quantized matrices: rows of BITS-bit fields, packed from the lowest bit up; 32 elements take BITS words.
+// Needs common.glsl, floats.glsl and specialization constants BITS and GROUP.
+
+const uint FIELD = (1u << BITS) - 1u;
+
+// An integer below 2^23 as a float, without the slow conversion instruction.
+float exact_float(uint q) { return uintBitsToFloat(0x4b000000u | q) - 8388608.0; }
+
+// Eight fields from element `i` (a multiple of 8) of the row at `row`, as they lie in memory: they start at a byte
+// and reach over at most two words.
+uvec2 packed8(uint64_t row, uint i) {
+    uint bit = (i & 31u) * BITS;
+    uint64_t word = row + uint64_t(i >> 5) * (BITS * 4u) + uint64_t((bit >> 5) * 4u);
+    uint shift = bit & 31u;
+    uint lo = U32(word).v[0];
+    if (BITS == 4u) return uvec2(lo, 0u);
+    if (BITS == 2u) return uvec2(lo >> shift, 0u);
+    uint hi = shift + 8u * BITS > 32u ? U32(word).v[1] : 0u;
+    if (BITS == 8u || shift == 0u) return uvec2(lo, hi);
+    return uvec2((lo >> shift) | (hi << (32u - shift)), hi >> shift);
+}
+
+// Field `e` of eight.
+uint field8(uvec2 p, uint e) {
+    uint bit = e * BITS, shift = bit & 31u;
+    if (bit >= 32u) return (p.y >> shift) & FIELD;
+    uint v = p.x >> shift;
+    if (shift + BITS > 32u) v |= p.y << (32u - shift);
+    return v & FIELD;
+}
+
+vec4 fields8_low(uvec2 p) {
+    return vec4(exact_float(field8(p, 0u)), exact_float(field8(p, 1u)), exact_float(field8(p, 2u)), exact_float(field8(p, 3u)));
+}
+
+vec4 fields8_high(uvec2 p) {
+    return vec4(exact_float(field8(p, 4u)), exact_float(field8(p, 5u)), exact_float(field8(p, 6u)), exact_float(field8(p, 7u)));
+}

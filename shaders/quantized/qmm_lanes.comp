@@ -1,0 +1,44 @@
+#version 460
+// Many rows times a quantized matrix by register tiles, for software devices; constants: gemm.glsl, gemm_lanes.glsl,
+// and 9 bits, 10 group size. With B_ALONG_K the matrix is (n, k) and used transposed; c and extra are the scales and
+// biases. TN is a multiple of 8.
+#include "common.glsl"
+#include "floats.glsl"
+layout(local_size_x_id = 0) in;
+#include "gemm.glsl"
+#include "gemm_lanes.glsl"
+layout(constant_id = 9) const uint BITS = 4;
+layout(constant_id = 10) const uint GROUP = 64;
+#include "quant.glsl"
+
+// Eight elements from `i` on of row `row` of a matrix with `width` columns.
+void dequantized(uint64_t row, uint width, uint i, out vec4 low, out vec4 high) {
+    uvec2 p = packed8(b + row * (uint64_t(width / 32u) * (BITS * 4u)), i);
+    int64_t group = int64_t(row * uint64_t(width / GROUP) + uint64_t(i / GROUP));
+    float scale = fetch(DTYPE, at(DTYPE, c, group)), bias = fetch(DTYPE, at(DTYPE, extra, group));
+    low = fma(fields8_low(p), vec4(scale), vec4(bias));
+    high = fma(fields8_high(p), vec4(scale), vec4(bias));
+}
+
+void b_load(Batch at_, uint column, uint k0, uint k1, bool whole) {
+    vec4 low, high;
+    if (B_ALONG_K) { // k is a multiple of 32
+        [[unroll]] for (uint j = 0u; j < TN; ++j) {
+            dequantized(at_.b + uint64_t(min(column + j, n - 1u)), k, k0, low, high);
+            [[unroll]] for (uint e = 0u; e < 4u; ++e) {
+                ys[e * TN + j] = low[e];
+                ys[(e + 4u) * TN + j] = high[e];
+            }
+        }
+    } else { // n is a multiple of 32
+        [[unroll]] for (uint e = 0u; e < 8u; ++e)
+            [[unroll]] for (uint j = 0u; j < TN; j += 8u) {
+                dequantized(at_.b + uint64_t(min(k0 + e, k1 - 1u)), n, min(column + j, n - 8u), low, high);
+                if (k0 + e >= k1) { low = vec4(0.0); high = vec4(0.0); }
+                [[unroll]] for (uint i = 0u; i < 4u; ++i) {
+                    ys[e * TN + j + i] = low[i];
+                    ys[e * TN + j + 4u + i] = high[i];
+                }
+            }
+    }
+}

@@ -1,0 +1,123 @@
+#version 460
+// Few rows times a quantized matrix used transposed: out[i][o] = sum over j of x[i][j] * (scale q[o][j] + bias).
+// A team of threads makes OUTPUTS outputs of ROWS rows at once; a lane takes 32 elements (BITS words) at a time:
+// sum of q x, and sum of x, are scaled once per 32.
+// Constants: 1 dtype, 2 bits, 3 group size, 4 subgroup size, 5 rows, 6 outputs, 7 bit 0: x is aligned to 16 bytes,
+// bit 1: the words are. VARIANT: see team.glsl.
+#include "common.glsl"
+#include "floats.glsl"
+
+layout(local_size_x_id = 0) in;
+layout(constant_id = 1) const uint DTYPE = 11;
+layout(constant_id = 2) const uint BITS = 4;
+layout(constant_id = 3) const uint GROUP = 64;
+layout(constant_id = 4) const uint SUBGROUP = 32;
+layout(constant_id = 5) const uint ROWS = 1;
+layout(constant_id = 6) const uint OUTPUTS = 1;
+layout(constant_id = 7) const uint ALIGNED = 0;
+
+#include "quant.glsl"
+#include "team.glsl"
+
+layout(push_constant, scalar) uniform Push {
+    uint64_t x, words, scales, biases, result;
+    uint rows, outputs, inner, batches;
+    uint matrices; // 1: one matrix per batch; 0: one for all
+};
+
+uint packed_words[OUTPUTS * BITS];
+
+void load_words(uint64_t address, uint to) {
+    if ((ALIGNED & 2u) != 0u && BITS % 4u == 0u) {
+        [[unroll]] for (uint i = 0u; i < BITS; i += 4u) {
+            uvec4 p = V4(address).v[i / 4u];
+            packed_words[to + i] = p.x;
+            packed_words[to + i + 1u] = p.y;
+            packed_words[to + i + 2u] = p.z;
+            packed_words[to + i + 3u] = p.w;
+        }
+    } else if ((ALIGNED & 2u) != 0u && BITS % 2u == 0u) {
+        [[unroll]] for (uint i = 0u; i < BITS; i += 2u) {
+            uvec2 p = V2(address).v[i / 2u];
+            packed_words[to + i] = p.x;
+            packed_words[to + i + 1u] = p.y;
+        }
+    } else {
+        [[unroll]] for (uint i = 0u; i < BITS; ++i) packed_words[to + i] = U32(address).v[i];
+    }
+}
+
+// Element e of 32 of output r.
+float element(uint r, uint e) {
+    uint bit = e * BITS, word = r * BITS + bit / 32u, shift = bit & 31u;
+    uint v = packed_words[word] >> shift;
+    if (shift + BITS > 32u) v |= packed_words[word + 1u] << (32u - shift);
+    return exact_float(v & FIELD);
+}
+
+vec4 elements(uint r, uint e) { return vec4(element(r, e), element(r, e + 1u), element(r, e + 2u), element(r, e + 3u)); }
+
+float total[OUTPUTS * ROWS];
+
+// Adds the products of 32 elements.
+void add_chunk(uint chunk, uint64_t x_row, uint last_row, uint64_t first, uint tail) {
+    uint64_t row_words = uint64_t(inner / 32u) * (BITS * 4u);
+    uint groups = inner / GROUP, group = chunk * 32u / GROUP;
+    float scale[OUTPUTS], bias[OUTPUTS];
+    [[unroll]] for (uint r = 0u; r < OUTPUTS; ++r) {
+        uint64_t row = first + uint64_t(min(r, tail));
+        load_words(words + row * row_words + uint64_t(chunk) * (BITS * 4u), r * BITS);
+        int64_t at_group = int64_t(row * uint64_t(groups) + uint64_t(group));
+        scale[r] = fetch(DTYPE, at(DTYPE, scales, at_group));
+        bias[r] = fetch(DTYPE, at(DTYPE, biases, at_group));
+    }
+    float part[OUTPUTS * ROWS], sums[ROWS];
+    [[unroll]] for (uint i = 0u; i < OUTPUTS * ROWS; ++i) part[i] = 0.0;
+    [[unroll]] for (uint i = 0u; i < ROWS; ++i) sums[i] = 0.0;
+    uint64_t x_bytes = uint64_t(inner) << float_shift(DTYPE);
+    uint64_t x_chunk = x_row + (uint64_t(chunk * 32u) << float_shift(DTYPE));
+    [[unroll]] for (uint e = 0u; e < 32u; e += 8u) {
+        vec4 low[ROWS], high[ROWS];
+        [[unroll]] for (uint i = 0u; i < ROWS; ++i) {
+            fetch8(DTYPE, (ALIGNED & 1u) != 0u, x_chunk + uint64_t(min(i, last_row)) * x_bytes + (uint64_t(e) << float_shift(DTYPE)), low[i], high[i]);
+            vec4 both = low[i] + high[i];
+            sums[i] += (both.x + both.y) + (both.z + both.w);
+        }
+        [[unroll]] for (uint r = 0u; r < OUTPUTS; ++r) {
+            vec4 q = elements(r, e), p = elements(r, e + 4u);
+            [[unroll]] for (uint i = 0u; i < ROWS; ++i)
+                part[r * ROWS + i] = dot_add(p, high[i], dot_add(q, low[i], part[r * ROWS + i]));
+        }
+    }
+    [[unroll]] for (uint r = 0u; r < OUTPUTS; ++r)
+        [[unroll]] for (uint i = 0u; i < ROWS; ++i)
+            total[r * ROWS + i] = fma(scale[r], part[r * ROWS + i], fma(bias[r], sums[i], total[r * ROWS + i]));
+}
+
+// Outputs block, block+1.. of rows row.. of a batch.
+void block_of_outputs(uint batch, uint row, uint block) {
+    uint here = min(ROWS, rows - row), output_ = block * OUTPUTS, tail = min(OUTPUTS, outputs - output_) - 1u;
+    uint64_t first = uint64_t(output_) + (matrices != 0u ? uint64_t(batch) * uint64_t(outputs) : 0ul);
+    uint64_t x_index = uint64_t(batch) * uint64_t(rows) + uint64_t(row);
+    uint64_t bytes = uint64_t(inner) << float_shift(DTYPE);
+    [[unroll]] for (uint i = 0u; i < OUTPUTS * ROWS; ++i) total[i] = 0.0;
+    // Rows and outputs past the end repeat the last one and are not stored.
+    uint64_t x_row = x + x_index * bytes;
+    for (uint chunk = TEAM_LANE; chunk < inner / 32u; chunk += TEAM_SIZE) add_chunk(chunk, x_row, here - 1u, first, tail);
+    [[unroll]] for (uint r = 0u; r < OUTPUTS; ++r) {
+        [[unroll]] for (uint i = 0u; i < ROWS; ++i) {
+            float sum = team_sum(total[r * ROWS + i]);
+            if (TEAM_LANE == (r * ROWS + i) % TEAM_SIZE && r <= tail && i < here) {
+                uint64_t to = (x_index + uint64_t(i)) * uint64_t(outputs) + uint64_t(output_ + r);
+                store_float(DTYPE, result, int64_t(to), sum);
+            }
+        }
+    }
+}
+
+void main() {
+    uint blocks = (outputs + OUTPUTS - 1u) / OUTPUTS;
+    for (uint batch = gl_WorkGroupID.z; batch < batches; batch += gl_NumWorkGroups.z)
+        for (uint row = gl_WorkGroupID.y * ROWS; row < rows; row += gl_NumWorkGroups.y * ROWS)
+            for (uint block = TEAM_ID; block < blocks; block += TEAM_COUNT) block_of_outputs(batch, row, block);
+}
