@@ -14,10 +14,14 @@ use smallvec::SmallVec;
 
 use crate::{
     Array, Error, Result, Stream,
+    array::Data,
     backend::{self, Backend, Output},
+    buffer,
     clock::{self, Tick},
     graph::Node,
-    memory, stream, views,
+    memory,
+    shape::Layout,
+    stream, views,
 };
 
 /// Nodes that may be open at once before the order turns from breadth first to depth first.
@@ -200,6 +204,9 @@ fn encode(node: &Node, outputs: &mut [Output], touched: &mut Touched) -> Result<
         output.data = Some(data);
         return Ok(());
     }
+    if outputs.iter().all(|o| o.size() == 0) {
+        return outputs.iter_mut().try_for_each(allocate_empty);
+    }
     let backend = touched.backend(node.stream)?;
     for input in &node.inputs {
         await_other_streams(&**backend, node.stream, input.evaluated().buffer.written())?;
@@ -212,6 +219,13 @@ fn encode(node: &Node, outputs: &mut [Output], touched: &mut Touched) -> Result<
     for output in outputs.iter().filter_map(|o| o.data.as_ref()) {
         output.buffer.note_write(tick);
     }
+    Ok(())
+}
+
+/// An output without elements needs no work: backends only see outputs that have some.
+fn allocate_empty(output: &mut Output) -> Result<()> {
+    let layout = Layout::row_major(&output.shape);
+    output.data = Some(Data { buffer: buffer::host_buffer(0)?, layout });
     Ok(())
 }
 

@@ -84,7 +84,7 @@ pub(crate) fn for_chunks<U: Send>(out: &mut [U], f: impl Fn(usize, &mut [U]) + S
     out.par_chunks_mut(CHUNK).enumerate().for_each(|(i, chunk)| f(i * CHUNK, chunk));
 }
 
-/// Calls `f` with each row of `len` elements of `out` and its number, on all cores if `work`
+/// Calls `f` with each row of `len` elements of `out` (the last may be shorter) and its number, on all cores if `work`
 /// elements have to be touched in all and that is many.
 pub(crate) fn for_rows<U: Send>(
     out: &mut [U],
@@ -95,7 +95,7 @@ pub(crate) fn for_rows<U: Send>(
     if out.is_empty() {
         return;
     }
-    let rows = out.len() / len;
+    let rows = out.len().div_ceil(len);
     if work < PARALLEL || rows == 1 {
         return out.chunks_mut(len).enumerate().for_each(|(i, row)| f(i, row));
     }

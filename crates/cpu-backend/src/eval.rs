@@ -150,11 +150,13 @@ fn encode(
             let scan = scan::Scan { op: *op, axis: *axis, reverse: *reverse, inclusive: *inclusive };
             scan::encode(enc, scan, args(inputs), out)
         }
-        Primitive::Sort { axis } | Primitive::Partition { axis, .. } => {
-            sort::sort(enc, *axis, args(inputs), out)
+        Primitive::Sort { axis } => sort::sort(enc, *axis, None, args(inputs), out),
+        Primitive::Partition { kth, axis } => {
+            sort::sort(enc, *axis, Some(*kth), args(inputs), out)
         }
-        Primitive::ArgSort { axis } | Primitive::ArgPartition { axis, .. } => {
-            sort::argsort(enc, *axis, args(inputs), out)
+        Primitive::ArgSort { axis } => sort::argsort(enc, *axis, None, args(inputs), out),
+        Primitive::ArgPartition { kth, axis } => {
+            sort::argsort(enc, *axis, Some(*kth), args(inputs), out)
         }
         Primitive::Softmax { .. } => softmax::softmax(enc, args(inputs), out),
         Primitive::LogSumExp => softmax::logsumexp(enc, args(inputs), out),

@@ -1,9 +1,15 @@
 //! The associative operations of reductions and scans.
 
-use mlx_core::{Complex, bf16, dtype::Bool8, f16};
+use mlx_core::{Complex, bf16, f16};
 use num_complex::Complex64;
 
-use crate::{complex, elementwise::Typed, math, number::Number};
+use crate::{
+    complex,
+    elementwise::Typed,
+    halves::{widen_bf16, widen_f16},
+    math,
+    number::Number,
+};
 
 /// An associative and commutative operation on elements of type `T`.
 pub(crate) trait Monoid<T: Typed>: Send + Sync + 'static {
@@ -30,6 +36,106 @@ pub(crate) struct Min;
 /// Logarithms of sums of exponentials.
 pub(crate) struct LogAddExp;
 
+/// An element with the type that sums and products of it are kept in: float64 for floats, twice
+/// the precision for complex numbers, and the type itself for integers, which wrap around.
+/// Signed integers have none: their bits are those of the unsigned ones.
+pub(crate) trait Accumulate: Typed {
+    type Total: Copy + Send + Sync + 'static;
+    const ZERO: Self::Total;
+    const ONE: Self::Total;
+    fn widen(self) -> Self::Total;
+    fn narrow(total: Self::Total) -> Self;
+    fn add(a: Self::Total, b: Self::Total) -> Self::Total;
+    fn multiply(a: Self::Total, b: Self::Total) -> Self::Total;
+}
+
+macro_rules! accumulate {
+    ($($t:ty => $total:ty, $zero:expr, $one:expr, $widen:expr, $narrow:expr, $add:expr, $mul:expr;)*) => {$(
+        impl Accumulate for $t {
+            type Total = $total;
+            const ZERO: $total = $zero;
+            const ONE: $total = $one;
+
+            #[inline(always)]
+            fn widen(self) -> $total {
+                let widen: fn($t) -> $total = $widen;
+                widen(self)
+            }
+
+            #[inline(always)]
+            fn narrow(total: $total) -> Self {
+                let narrow: fn($total) -> $t = $narrow;
+                narrow(total)
+            }
+
+            #[inline(always)]
+            fn add(a: $total, b: $total) -> $total {
+                let add: fn($total, $total) -> $total = $add;
+                add(a, b)
+            }
+
+            #[inline(always)]
+            fn multiply(a: $total, b: $total) -> $total {
+                let multiply: fn($total, $total) -> $total = $mul;
+                multiply(a, b)
+            }
+        }
+    )*};
+}
+
+accumulate! {
+    u8 => u8, 0, 1, |x| x, |x| x, u8::wrapping_add, u8::wrapping_mul;
+    u16 => u16, 0, 1, |x| x, |x| x, u16::wrapping_add, u16::wrapping_mul;
+    u32 => u32, 0, 1, |x| x, |x| x, u32::wrapping_add, u32::wrapping_mul;
+    u64 => u64, 0, 1, |x| x, |x| x, u64::wrapping_add, u64::wrapping_mul;
+    f16 => f64, 0.0, 1.0, |x| widen_f16(x) as f64, f16::from_f64, |a, b| a + b, |a, b| a * b;
+    bf16 => f64, 0.0, 1.0, |x| widen_bf16(x) as f64, bf16::from_f64, |a, b| a + b, |a, b| a * b;
+    f32 => f64, 0.0, 1.0, |x| x as f64, |x| x as f32, |a, b| a + b, |a, b| a * b;
+    f64 => f64, 0.0, 1.0, |x| x, |x| x, |a, b| a + b, |a, b| a * b;
+    Complex => Complex64, Complex64::ZERO, Complex64::ONE, complex::widen, complex::narrow,
+        |a, b| a + b, |a, b| a * b;
+}
+
+impl<T: Accumulate> Monoid<T> for Sum {
+    type Total = T::Total;
+    const IDENTITY: T::Total = T::ZERO;
+
+    #[inline(always)]
+    fn push(total: T::Total, value: T) -> T::Total {
+        T::add(total, value.widen())
+    }
+
+    #[inline(always)]
+    fn join(a: T::Total, b: T::Total) -> T::Total {
+        T::add(a, b)
+    }
+
+    #[inline(always)]
+    fn finish(total: T::Total) -> T {
+        T::narrow(total)
+    }
+}
+
+impl<T: Accumulate> Monoid<T> for Prod {
+    type Total = T::Total;
+    const IDENTITY: T::Total = T::ONE;
+
+    #[inline(always)]
+    fn push(total: T::Total, value: T) -> T::Total {
+        T::multiply(total, value.widen())
+    }
+
+    #[inline(always)]
+    fn join(a: T::Total, b: T::Total) -> T::Total {
+        T::multiply(a, b)
+    }
+
+    #[inline(always)]
+    fn finish(total: T::Total) -> T {
+        T::narrow(total)
+    }
+}
+
 macro_rules! extreme {
     ($monoid:ty, $identity:ident, $f:ident) => {
         impl<T: Number> Monoid<T> for $monoid {
@@ -38,14 +144,15 @@ macro_rules! extreme {
 
             #[inline(always)]
             fn push(total: T, value: T) -> T {
-                total.$f(value)
+                Number::$f(total, value)
             }
 
             #[inline(always)]
             fn join(a: T, b: T) -> T {
-                a.$f(b)
+                Number::$f(a, b)
             }
 
+            #[inline(always)]
             fn finish(total: T) -> T {
                 total
             }
@@ -56,31 +163,50 @@ macro_rules! extreme {
 extreme!(Max, LOWEST, maximum);
 extreme!(Min, HIGHEST, minimum);
 
-macro_rules! monoids {
-    ($($monoid:ty, [$($t:ty),*], $total:ty, $identity:expr, $join:expr, $widen:expr, $narrow:expr;)*) => {
-        $(monoids!(@each $monoid, [$($t),*], $total, $identity, $join, $widen, $narrow);)*
-    };
-    (@each $monoid:ty, [$($t:ty),*], $total:ty, $identity:expr, $join:expr, $widen:expr, $narrow:expr) => {$(
-        impl Monoid<$t> for $monoid {
+macro_rules! log_add_exp {
+    ($($t:ty => $total:ty, $identity:expr, $f:path;)*) => {$(
+        impl Monoid<$t> for LogAddExp {
             type Total = $total;
             const IDENTITY: $total = $identity;
 
-            #[inline(always)]
             fn push(total: $total, value: $t) -> $total {
-                let widen: fn($t) -> $total = $widen;
-                Self::join_(total, widen(value))
+                $f(total, value.widen())
             }
 
-            #[inline(always)]
             fn join(a: $total, b: $total) -> $total {
-                Self::join_(a, b)
+                $f(a, b)
             }
 
-            #[inline(always)]
             fn finish(total: $total) -> $t {
-                let narrow: fn($total) -> $t = $narrow;
-                narrow(total)
+                <$t>::narrow(total)
             }
         }
     )*};
+}
+
+log_add_exp! {
+    f16 => f64, f64::NEG_INFINITY, math::log_add_exp;
+    bf16 => f64, f64::NEG_INFINITY, math::log_add_exp;
+    f32 => f64, f64::NEG_INFINITY, math::log_add_exp;
+    f64 => f64, f64::NEG_INFINITY, math::log_add_exp;
+    Complex => Complex64, Complex64::new(f64::NEG_INFINITY, 0.0), complex::log_add_exp;
+}
+
+/// The total of dense elements: 16 independent partial totals, which the compiler keeps in vector
+/// registers, for blocks of 4096 elements, so that rounding errors do not pile up.
+pub(crate) fn total<T: Typed, M: Monoid<T>>(values: &[T]) -> M::Total {
+    const LANES: usize = 16;
+    let mut total = M::IDENTITY;
+    for block in values.chunks(4096) {
+        let mut lanes = [M::IDENTITY; LANES];
+        let (groups, rest) = block.as_chunks::<LANES>();
+        for group in groups {
+            for (lane, &value) in lanes.iter_mut().zip(group) {
+                *lane = M::push(*lane, value);
+            }
+        }
+        let block = lanes.into_iter().reduce(M::join).unwrap_or(M::IDENTITY);
+        total = M::join(total, rest.iter().fold(block, |t, &v| M::push(t, v)));
+    }
+    total
 }

@@ -1,67 +1,60 @@
-//! Functions of rows along any axis: what scans, sorts and arg reductions share.
+//! Arrays as rows along their last axis, wherever they lie.
 
-use mlx_core::{Element, Strides};
-
-use crate::{
-    elementwise::{for_chunks, for_rows},
-    encoder::{In, Out},
-    strided::Source,
+use mlx_core::{
+    Shape, Strides,
+    shape::{collapse_contiguous, num_elements},
 };
 
-/// Calls `f` with each row of the input along `axis` and the row of the output at the same place,
-/// `len` elements long along the axis.
-///
-/// Rows that are not dense are gathered first and scattered afterwards.
-pub(crate) fn along_axis<T: Element, U: Element>(
-    axis: usize,
-    input: &In,
-    out: &Out,
-    f: impl Fn(&[T], &mut [U]) + Sync,
-) {
-    let size = out.size();
-    if size == 0 || input.size() == 0 {
-        return;
-    }
-    let (n, len) = (input.shape[axis], out.shape[axis]);
-    let elements = input.read::<T>();
-    let rows = last(&input.layout.strides, axis);
-    let source = Source::strided(&elements, &last(&input.shape, axis), &rows);
-    let apply = |target: &mut [U]| {
-        for_rows(target, len, input.size(), |i, row| {
-            let mut buffer = if source.is_flat() { Vec::new() } else { vec![T::zeroed(); n] };
-            f(source.block(i * n, n, &mut buffer), row);
-        });
-    };
-    let mut target = out.write::<U>();
-    // Sizes behind the axis decide whether the output's rows are dense.
-    if out.shape[axis + 1..].iter().all(|&d| d == 1) {
-        return apply(&mut target);
-    }
-    let mut moved = vec![U::zeroed(); size];
-    apply(&mut moved);
-    let back = moved_back(&out.shape, axis);
-    let moved = Source::of_slice(&moved, &out.shape, &back);
-    for_chunks(&mut target, |first, chunk| moved.read(first, chunk));
+use crate::{encoder::In, float::Real};
+
+/// Where the rows of an array start: all axes before `kept` ones count as one.
+pub(crate) struct RowStarts {
+    shape: Shape,
+    strides: Strides,
+    first: usize,
+    /// Number of rows.
+    pub(crate) count: usize,
 }
 
-/// The axes' values with `axis` moved to the end.
-fn last<T: Copy, const N: usize>(values: &smallvec::SmallVec<[T; N]>, axis: usize) -> smallvec::SmallVec<[T; N]>
-where
-    [T; N]: smallvec::Array<Item = T>,
-{
-    let mut moved = values.clone();
-    let value = moved.remove(axis);
-    moved.push(value);
-    moved
+impl RowStarts {
+    /// The starts of the parts of `input` that its last `kept` axes make up, in elements of its
+    /// buffer.
+    pub(crate) fn new(input: &In, kept: usize) -> Self {
+        let axes = input.shape.len() - kept;
+        let first = input.layout.offset / input.dtype.size();
+        Self::of(&input.shape[..axes], &input.layout.strides[..axes], first)
+    }
+
+    /// The starts of the elements of a strided shape.
+    pub(crate) fn of(shape: &[usize], strides: &[isize], first: usize) -> Self {
+        let count = num_elements(shape);
+        let (shape, [strides]) = collapse_contiguous(shape, [strides]);
+        RowStarts { shape, strides, first, count }
+    }
+
+    /// The distance of neighbouring rows, if it is the same everywhere.
+    pub(crate) fn uniform_stride(&self) -> Option<isize> {
+        (self.shape.len() == 1).then(|| self.strides[0])
+    }
+
+    /// Index of the first element of a row.
+    #[inline]
+    pub(crate) fn at(&self, mut row: usize) -> usize {
+        let mut at = self.first as isize;
+        for axis in (1..self.shape.len()).rev() {
+            at += (row % self.shape[axis]) as isize * self.strides[axis];
+            row /= self.shape[axis];
+        }
+        (at + row as isize * self.strides[0]) as usize
+    }
 }
 
-/// Strides, in the order of `shape`, of dense memory in which `axis` is last.
-fn moved_back(shape: &[usize], axis: usize) -> Strides {
-    let mut strides = Strides::from_elem(1, shape.len());
-    let mut stride = shape[axis] as isize;
-    for other in (0..shape.len()).rev().filter(|&x| x != axis) {
-        strides[other] = stride;
-        stride *= shape[other] as isize;
+/// Widens a strided run of elements that starts at `data[first]`.
+pub(crate) fn widen_row<T: Real>(data: &[T], first: usize, stride: isize, out: &mut [T::Wide]) {
+    if stride == 1 {
+        return T::widen_slice(&data[first..], out);
     }
-    strides
+    for (i, out) in out.iter_mut().enumerate() {
+        *out = data[first.wrapping_add_signed(i as isize * stride)].widen();
+    }
 }

@@ -5,7 +5,7 @@ use mlx_core::{Array, Complex, Dtype, Error, Result, backend::Output, bf16, dtyp
 use crate::{
     encoder::{Encoder, In, Out},
     monoid::{LogAddExp, Max, Min, Monoid, Prod, Sum},
-    rows::along_axis,
+    along_axis::along_axis,
 };
 
 /// Which scan.

@@ -7,7 +7,7 @@ use crate::{
     elementwise::PARALLEL,
     encoder::{Encoder, In},
     number::Number,
-    rows::along_axis,
+    along_axis::along_axis,
 };
 
 /// Encodes the sorted rows along `axis`; with `kth`, only that element is in its place, smaller

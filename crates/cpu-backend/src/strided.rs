@@ -156,6 +156,16 @@ impl<'a, T: Element> Source<'a, T> {
         Source { walk, ..Self::flat(elements) }
     }
 
+    /// The elements of a slice in a strided order from its first one.
+    pub(crate) fn of_slice(data: &'a [T], shape: &[usize], strides: &[isize]) -> Self {
+        Source { data, first: 0, walk: Some(Walk::new(shape, strides)) }
+    }
+
+    /// Whether the elements are neighbours in memory.
+    pub(crate) fn is_flat(&self) -> bool {
+        self.walk.is_none()
+    }
+
     /// Copies the elements from number `at` on.
     pub(crate) fn read(&self, at: usize, out: &mut [T]) {
         let Some(walk) = &self.walk else {

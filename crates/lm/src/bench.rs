@@ -103,7 +103,8 @@ fn generate(model: &Transformer, tokens: usize) -> Result<()> {
 /// Ids without a pattern (a linear congruential generator), the same in every run.
 fn arbitrary_ids(count: usize, vocabulary: usize) -> Vec<u32> {
     let step = |seed: &mut u64| {
-        *seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        *seed =
+            seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         Some(((*seed >> 33) % vocabulary as u64) as u32)
     };
     std::iter::repeat_n((), count).scan(42, |seed, ()| step(seed)).collect()

@@ -2,7 +2,7 @@
 
 use crate::{
     Error, Result,
-    generate::{Generation, GenerateOptions, generate},
+    generate::{GenerateOptions, Generation, generate},
     load::LoadedModel,
     models::Cache,
     template::Message,

@@ -27,7 +27,12 @@ pub struct GenerateOptions {
 
 impl Default for GenerateOptions {
     fn default() -> Self {
-        Self { max_tokens: 100, sampler: SamplerConfig::default(), stop: Vec::new(), prefill_chunk: 2048 }
+        Self {
+            max_tokens: 100,
+            sampler: SamplerConfig::default(),
+            stop: Vec::new(),
+            prefill_chunk: 2048,
+        }
     }
 }
 
@@ -95,7 +100,12 @@ impl Iterator for Tokens<'_> {
 ///
 /// # Errors
 /// When an array operation fails.
-pub fn prefill(model: &Transformer, cache: &mut Cache, prompt: &[u32], chunk: usize) -> Result<Array> {
+pub fn prefill(
+    model: &Transformer,
+    cache: &mut Cache,
+    prompt: &[u32],
+    chunk: usize,
+) -> Result<Array> {
     let mut chunks = prompt.chunks(chunk.max(1)).peekable();
     while let Some(ids) = chunks.next() {
         let ids = Array::from_slice(ids, &[1, ids.len()])?;
@@ -118,12 +128,15 @@ fn check_prompt(model: &Transformer, cached: usize, prompt: &[u32]) -> Result<()
     let (len, context) = (cached + prompt.len(), config.max_context);
     if len > context {
         let (path, field) = (config.path.display(), config.context_field());
-        let message = format!("{len} tokens do not fit into the context of {context} ({path}: {field})");
+        let message =
+            format!("{len} tokens do not fit into the context of {context} ({path}: {field})");
         return Err(Error::Prompt(message));
     }
     let vocabulary = config.vocab_size;
     match prompt.iter().find(|id| **id as usize >= vocabulary) {
-        Some(id) => Err(Error::Prompt(format!("token {id} is outside of the model's {vocabulary}"))),
+        Some(id) => {
+            Err(Error::Prompt(format!("token {id} is outside of the model's {vocabulary}")))
+        }
         None => Ok(()),
     }
 }
@@ -182,7 +195,7 @@ impl Stats {
 }
 
 fn rate(count: usize, time: Duration) -> f64 {
-    if count == 0 { 0.0 } else { count as f64 / time.as_secs_f64().max(1e-9) }
+    if time.is_zero() { 0.0 } else { count as f64 / time.as_secs_f64() }
 }
 
 /// Generates from `prompt`, which follows what is in `cache`, and gives the text to `show` as it

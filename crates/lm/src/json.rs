@@ -14,14 +14,19 @@ pub(crate) fn read_text(path: &Path) -> Result<String> {
     let fail = |e: std::io::Error| Error::file(path, "file", e);
     let len = std::fs::metadata(path).map_err(fail)?.len();
     if len > MAX_BYTES {
-        return Err(Error::file(path, "file", format_args!("{len} bytes are too many for a text file")));
+        return Err(Error::file(
+            path,
+            "file",
+            format_args!("{len} bytes are too many for a text file"),
+        ));
     }
     std::fs::read_to_string(path).map_err(fail)
 }
 
 /// Parses the text of `path`.
 pub(crate) fn parse<T: DeserializeOwned>(path: &Path, text: &str) -> Result<T> {
-    serde_json::from_str(text).map_err(|e| Error::file(path, "file", format_args!("not valid JSON: {e}")))
+    serde_json::from_str(text)
+        .map_err(|e| Error::file(path, "file", format_args!("not valid JSON: {e}")))
 }
 
 /// Reads and parses a file.
@@ -112,9 +117,9 @@ impl<'a> Fields<'a> {
     ) -> Result<Option<T>> {
         match self.get(field) {
             None => Ok(None),
-            Some(v) => {
-                read(v).map(Some).ok_or_else(|| self.error(field, format_args!("expected {wanted}")))
-            }
+            Some(v) => read(v)
+                .map(Some)
+                .ok_or_else(|| self.error(field, format_args!("expected {wanted}"))),
         }
     }
 }

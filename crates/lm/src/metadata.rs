@@ -74,7 +74,9 @@ impl Metadata {
             }
             Some(_) => return Err(self.wrong(key, "an integer")),
         };
-        usize::try_from(number).map(Some).map_err(|_| self.wrong(key, "a number that is not negative"))
+        usize::try_from(number)
+            .map(Some)
+            .map_err(|_| self.wrong(key, "a number that is not negative"))
     }
 
     /// A size or count that must be present.

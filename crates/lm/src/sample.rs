@@ -218,11 +218,8 @@ mod tests {
         let config = SamplerConfig { repetition_penalty: 2.0, ..Default::default() };
         // 3/2 < 2, then 2/2 < 3/2.
         assert_eq!(run(config, &[], &values, 3), [1, 2, 1]);
-        let short = SamplerConfig {
-            repetition_penalty: 2.0,
-            repetition_context: 1,
-            ..Default::default()
-        };
+        let short =
+            SamplerConfig { repetition_penalty: 2.0, repetition_context: 1, ..Default::default() };
         assert_eq!(run(short, &[1], &values, 3), [2, 1, 2]);
     }
 

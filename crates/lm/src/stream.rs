@@ -99,7 +99,8 @@ fn overlap(text: &str, stop: &str) -> usize {
     (1..=limit)
         .rev()
         .find(|n| {
-            text.is_char_boundary(text.len() - n) && stop.as_bytes().starts_with(&text.as_bytes()[text.len() - n..])
+            text.is_char_boundary(text.len() - n)
+                && stop.as_bytes().starts_with(&text.as_bytes()[text.len() - n..])
         })
         .unwrap_or(0)
 }

@@ -57,6 +57,11 @@ impl ChatTemplate {
         Ok(Self { env, bos: bos.to_owned(), eos: eos.to_owned() })
     }
 
+    /// Sets a variable that the template may look at, such as Qwen's `enable_thinking`.
+    pub fn set_variable(&mut self, name: &str, value: &serde_json::Value) {
+        self.env.add_global(name.to_owned(), Value::from(Serde(value)));
+    }
+
     /// The prompt for `messages`, ending where the assistant's answer begins.
     ///
     /// # Errors
@@ -90,7 +95,8 @@ fn raise_exception(text: String) -> Result<String, minijinja::Error> {
 /// `value | tojson(indent=n)`, in Python's spelling: a space after `,` and `:`, no HTML escapes.
 fn tojson(value: Value, args: minijinja::value::Kwargs) -> Result<Value, minijinja::Error> {
     let bad = |e: serde_json::Error| {
-        minijinja::Error::new(ErrorKind::BadSerialization, "cannot serialize to JSON").with_source(e)
+        minijinja::Error::new(ErrorKind::BadSerialization, "cannot serialize to JSON")
+            .with_source(e)
     };
     let indent: Option<usize> = args.get("indent")?;
     // Accepted for compatibility: JSON here is never escaped to ASCII and keeps its order.
@@ -150,8 +156,18 @@ fn strftime_now(format: String) -> String {
 
 fn strftime(format: &str, unix: u64) -> String {
     const MONTHS: [&str; 12] = [
-        "January", "February", "March", "April", "May", "June", "July", "August", "September",
-        "October", "November", "December",
+        "January",
+        "February",
+        "March",
+        "April",
+        "May",
+        "June",
+        "July",
+        "August",
+        "September",
+        "October",
+        "November",
+        "December",
     ];
     const DAYS: [&str; 7] =
         ["Thursday", "Friday", "Saturday", "Sunday", "Monday", "Tuesday", "Wednesday"];
@@ -225,6 +241,15 @@ mod tests {
     }
 
     #[test]
+    fn variables_reach_the_template() {
+        let source = "{% if enable_thinking is defined and not enable_thinking %}no{% endif %}";
+        let mut template = ChatTemplate::new(source, "", "").unwrap();
+        assert_eq!(template.render(&[]).unwrap(), "");
+        template.set_variable("enable_thinking", &false.into());
+        assert_eq!(template.render(&[]).unwrap(), "no");
+    }
+
+    #[test]
     fn exceptions_reach_the_user_in_one_line() {
         let error = render("{{ raise_exception('only system first') }}").unwrap_err().to_string();
         assert!(error.contains("only system first") && !error.contains('\n'), "{error}");
@@ -233,7 +258,10 @@ mod tests {
 
     #[test]
     fn json_is_spelled_as_python_does() {
-        assert_eq!(render("{{ {'a': [1, 'é<'], 'b': {}} | tojson }}").unwrap(), r#"{"a": [1, "é<"], "b": {}}"#);
+        assert_eq!(
+            render("{{ {'a': [1, 'é<'], 'b': {}} | tojson }}").unwrap(),
+            r#"{"a": [1, "é<"], "b": {}}"#
+        );
         assert_eq!(render("{{ [1] | tojson(indent=2) }}").unwrap(), "[\n  1\n]");
     }
 

@@ -26,16 +26,20 @@ pub use mlx_vk_backend as vulkan;
 
 pub mod support;
 
-/// Installs the CPU backend, and the Vulkan backend where a device is usable. Call it before the
-/// first operation; later calls do nothing.
+/// Installs both backends. Call it before the first operation; later calls do nothing.
 ///
-/// Without a usable Vulkan device everything runs on the CPU, and one warning says why.
+/// Vulkan itself is loaded when a GPU is first asked for. Without a usable device everything runs
+/// on the CPU, and one warning says why.
 pub fn init() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
         mlx_cpu_backend::install();
-        if let Err(error) = mlx_vk_backend::install() {
-            tracing::warn!("no Vulkan device, everything runs on the CPU: {error}");
-        }
+        mlx_vk_backend::install();
     });
+}
+
+/// Waits for all streams, saves the pipeline cache and prints the statistics that were asked for.
+/// Programs call it once before they end.
+pub fn shutdown() {
+    mlx_vk_backend::shutdown();
 }

@@ -71,12 +71,21 @@ pub struct Encoder {
     args: Ring,
     pub(crate) staging: Ring,
     scratch: Vec<Arc<Allocation>>,
+    max_groups: [u32; 3],
+    serialize: bool,
+    /// Counted since the last submission; the registry's counters are shared by all threads.
+    dispatches: u64,
+    barriers: u64,
 }
 
 impl Encoder {
     pub(crate) fn new(timer: Arc<Timer>, queue: Arc<Queue>) -> Self {
         let raw = timer.device.raw.clone();
         Encoder {
+            max_groups: raw.capabilities.max_groups,
+            serialize: timer.device.config.serialize,
+            dispatches: 0,
+            barriers: 0,
             queue,
             idle: Vec::new(),
             current: None,
@@ -132,9 +141,8 @@ impl Encoder {
         if groups.contains(&0) {
             return Ok(());
         }
-        let device = self.timer.device.clone();
-        let most = device.capabilities().max_groups;
-        if (0..3).any(|i| groups[i] > most[i]) {
+        let most = self.max_groups;
+        if groups[0] > most[0] || groups[1] > most[1] || groups[2] > most[2] {
             let name = dispatch.pipeline.name();
             return Err(Error::device("dispatch", format!("{name}: grid {groups:?} is over the limit {most:?}")));
         }
@@ -145,9 +153,9 @@ impl Encoder {
         self.ops += 1;
         let Some(slot) = &mut self.current else { return Ok(()) };
         let recorder = &mut slot.recorder;
-        if hazard || device.config.serialize || slot.marks.is_some() {
+        if hazard || self.serialize || slot.marks.is_some() {
             recorder.barrier();
-            stats::BARRIERS.add(1);
+            self.barriers += 1;
         }
         if self.bound != dispatch.pipeline.handle() {
             recorder.bind(dispatch.pipeline);
@@ -161,7 +169,7 @@ impl Encoder {
         if let Some(marks) = &mut slot.marks {
             marks.after(recorder);
         }
-        stats::DISPATCHES.add(1);
+        self.dispatches += 1;
         Ok(())
     }
 
@@ -238,13 +246,13 @@ impl Encoder {
 
     fn transfer(&mut self, reads: &[Region], writes: &[Region]) -> Result<&mut Recorder> {
         self.open()?;
-        let hazard = self.hazards.access(reads, writes) || self.timer.device.config.serialize;
+        let hazard = self.hazards.access(reads, writes) || self.serialize;
         self.ops += 1;
         self.bytes += writes.iter().map(|r| r.bytes).sum::<u64>();
         let slot = self.current.as_mut().ok_or_else(|| Error::device("encode", "no command buffer"))?;
         if hazard {
             slot.recorder.barrier();
-            stats::BARRIERS.add(1);
+            self.barriers += 1;
         }
         Ok(&mut slot.recorder)
     }
@@ -286,7 +294,7 @@ impl Encoder {
     }
 
     /// Makes sure that a command buffer is recording.
-    fn open(&mut self) -> Result<()> {
+    pub(crate) fn open(&mut self) -> Result<()> {
         if self.current.is_some() {
             return Ok(());
         }
@@ -328,6 +336,7 @@ impl Encoder {
         // Also after a failure: who waits must find the error, not wait for a submission.
         self.timer.submitted.store(value, Release);
         self.in_flight.push_back((value, slot));
+        (self.dispatches, self.barriers) = (0, 0);
         result?;
         let most = self.timer.device.config.max_inflight_sequences.max(1) as usize;
         while self.in_flight.len() > most {
@@ -346,7 +355,16 @@ impl Encoder {
             .end()
             .and_then(|()| slot.recorder.submit(&self.queue, &waits, (self.timer.timeline.handle(), value)));
         stats::SUBMITS.add(1);
+        stats::DISPATCHES.add(self.dispatches);
+        stats::BARRIERS.add(self.barriers);
         submitted.map_err(|error| self.timer.device.raw.lose("submit", &error))
+    }
+
+    /// For benches: the recorder itself, without the hazard tracker.
+    pub(crate) fn plain(&mut self) -> Result<&mut Recorder> {
+        self.open()?;
+        let slot = self.current.as_mut().ok_or_else(|| Error::device("encode", "no command buffer"))?;
+        Ok(&mut slot.recorder)
     }
 
     /// Takes back the command buffers that have run.

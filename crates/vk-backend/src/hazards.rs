@@ -34,6 +34,9 @@ impl Intervals {
         if region.bytes == 0 {
             return false;
         }
+        if self.0.last().is_none_or(|&(_, end)| end <= region.address) {
+            return false;
+        }
         let at = self.0.partition_point(|&(_, end)| end <= region.address);
         self.0.get(at).is_some_and(|&(start, _)| start < region.end())
     }
@@ -43,6 +46,10 @@ impl Intervals {
             return;
         }
         let (mut start, mut end) = (region.address, region.end());
+        // Memory is often handed out in ascending order.
+        if self.0.last().is_none_or(|&(_, e)| e < start) {
+            return self.0.push((start, end));
+        }
         let first = self.0.partition_point(|&(_, e)| e < start);
         let mut last = first;
         while last < self.0.len() && self.0[last].0 <= end {

@@ -5,6 +5,7 @@
 //! the private module `raw` only.
 
 pub mod backend;
+pub mod bench;
 pub mod capabilities;
 pub mod config;
 mod device;

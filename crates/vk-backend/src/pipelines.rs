@@ -28,6 +28,9 @@ use crate::{
 
 pub use crate::raw::pipeline::Pipeline;
 
+/// How long no pipeline is made before the cache is saved.
+const QUIET: std::time::Duration = std::time::Duration::from_millis(500);
+
 /// A pipeline's identity: kernel, required subgroup size (0 for any), specialization constants.
 type Key = (Kernel, u32, SmallVec<[u32; 8]>);
 
@@ -36,10 +39,45 @@ pub(crate) struct Pipelines {
     device: Arc<RawDevice>,
     layout: Arc<PipelineLayout>,
     cache: Option<Arc<PipelineCache>>,
-    file: Option<PathBuf>,
+    saver: Arc<Saver>,
     made: RwLock<FxHashMap<Key, Arc<Pipeline>>>,
     modules: Mutex<FxHashMap<Kernel, Arc<ShaderModule>>>,
+}
+
+/// Writes the driver's cache to disk: a moment after the last pipeline was made, and at the end.
+struct Saver {
+    cache: Option<Arc<PipelineCache>>,
+    file: Option<PathBuf>,
     unsaved: AtomicBool,
+    scheduled: AtomicBool,
+}
+
+impl Saver {
+    /// A pipeline was made: saves once no other follows for a while.
+    fn schedule(self: &Arc<Self>) {
+        self.unsaved.store(true, Relaxed);
+        if self.file.is_none() || self.scheduled.swap(true, Relaxed) {
+            return;
+        }
+        let saver = self.clone();
+        let run = move || {
+            while saver.unsaved.swap(false, Relaxed) {
+                std::thread::sleep(QUIET);
+            }
+            saver.scheduled.store(false, Relaxed);
+            saver.save();
+        };
+        // Without a thread the end of the process saves.
+        let _ = std::thread::Builder::new().name("mlx-vk-cache".into()).spawn(run);
+    }
+
+    fn save(&self) {
+        let (Some(cache), Some(file)) = (&self.cache, &self.file) else { return };
+        match cache.get_data() {
+            Ok(data) => disk_cache::save(file, &data),
+            Err(error) => tracing::debug!("pipeline cache not read: {error}"),
+        }
+    }
 }
 
 impl Pipelines {
@@ -47,14 +85,19 @@ impl Pipelines {
     pub(crate) fn new(device: Arc<RawDevice>, config: &Config) -> Result<Self> {
         let file = disk_cache::path(&device.device, config);
         let saved = file.as_deref().and_then(disk_cache::load).unwrap_or_default();
+        let cache = pipeline::cache(&device.device, saved).ok();
         Ok(Pipelines {
             layout: pipeline::layout(&device.device)?,
-            cache: pipeline::cache(&device.device, saved).ok(),
             device,
-            file,
+            saver: Arc::new(Saver {
+                cache: cache.clone(),
+                file,
+                unsaved: AtomicBool::new(false),
+                scheduled: AtomicBool::new(false),
+            }),
+            cache,
             made: RwLock::default(),
             modules: Mutex::default(),
-            unsaved: AtomicBool::new(false),
         })
     }
 
@@ -73,7 +116,7 @@ impl Pipelines {
         let cache = self.cache.as_ref();
         let made = pipeline::create(&module, &self.layout, cache, kernel.name(), constants, size)?;
         stats::PIPELINE_CREATIONS.add(1);
-        self.unsaved.store(true, Relaxed);
+        self.saver.schedule();
         Ok(self.made.write().entry(key).or_insert_with(|| Arc::new(made)).clone())
     }
 
@@ -87,15 +130,10 @@ impl Pipelines {
         Ok(module)
     }
 
-    /// Writes the driver's cache to disk if pipelines were created since the last time.
+    /// Writes the driver's cache to disk now if pipelines were made since the last time.
     pub(crate) fn save(&self) {
-        if !self.unsaved.swap(false, Relaxed) {
-            return;
-        }
-        let (Some(cache), Some(file)) = (&self.cache, &self.file) else { return };
-        match cache.get_data() {
-            Ok(data) => disk_cache::save(file, &data),
-            Err(error) => tracing::debug!("pipeline cache not read: {error}"),
+        if self.saver.scheduled.load(Relaxed) {
+            self.saver.save();
         }
     }
 }

@@ -122,6 +122,8 @@ impl Encoder {
         let span = memory.allocation().span().clone();
         let gate = self.device().gate()?;
         self.wait_for(&gate.timeline.clone(), gate.value)?;
+        // Others wait for the tick of this upload, so there must be a submission.
+        self.open()?;
         if let Some(place) = &place {
             let read = Region { address: place.address, bytes: buffer.nbytes() as u64 };
             self.copy(place.buffer, read, &span, 0)?;
@@ -150,7 +152,7 @@ impl Encoder {
         let memory = memory(buffer)?;
         let target = device.read_back.allocate(nbytes as u64, User::Stream(self.stream()))?;
         self.copy_span(memory.allocation().span(), target.span(), nbytes as u64)?;
-        let tick = self.open_tick();
+        let tick = self.tick();
         memory.allocation().touch(tick);
         target.touch(tick);
         buffer.add_host(MappedMemory::new(target, nbytes));

@@ -35,7 +35,8 @@ fn long_chains_commit_many_times_and_stay_right() {
         let seen = stats::snapshot().since(&before);
         assert!(seen.dispatches >= 1200, "{seen:?}");
         assert!(seen.submits >= 11, "100 operations per command buffer: {seen:?}");
-        assert!(seen.barriers >= 1000, "each link waits for the one before: {seen:?}");
+        let waits = seen.barriers + seen.submits;
+        assert!(waits >= 1200, "each link waits for the one before: {seen:?}");
     });
 }
 
@@ -61,8 +62,9 @@ fn nothing_is_created_in_the_hot_loop() {
 fn independent_work_needs_no_barriers() {
     let _alone = ALONE.lock();
     with_gpu(|| {
-        if mlx_vk_backend::Config::get().serialize || mlx_vk_backend::Config::get().poison {
-            return;
+        let config = mlx_vk_backend::Config::get();
+        if config.serialize || config.poison || config.profile || config.trace.is_some() {
+            return; // They order everything.
         }
         let a = numbers(4096);
         ops::astype(&a, Dtype::Float32).unwrap().eval().unwrap();

@@ -74,7 +74,10 @@ fn quantization(args: &Args) -> Result<Option<Quantization>> {
         true => Ok(Some(format)),
         false => Err(Error::argument(
             "bits",
-            format!("{} bits in groups of {} are not supported; supported: 0, 2, 3, 4, 5, 6, 8 in groups of 32, 64, 128", args.bits, args.group_size),
+            format!(
+                "{} bits in groups of {} are not supported; supported: 0, 2, 3, 4, 5, 6, 8 in groups of 32, 64, 128",
+                args.bits, args.group_size
+            ),
         )),
     }
 }
@@ -97,9 +100,7 @@ impl Report<'_> {
     }
 
     fn json(&self) -> serde_json::Value {
-        let result = |r: &BenchResult| {
-            json!({"test": r.test, "tps": r.mean(), "stddev": r.deviation(), "runs": r.runs})
-        };
+        let result = |r: &BenchResult| json!({"test": r.test, "tps": r.mean(), "stddev": r.deviation(), "runs": r.runs});
         json!({
             "preset": self.args.preset,
             "format": self.format(),

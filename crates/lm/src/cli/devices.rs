@@ -19,7 +19,8 @@ pub(crate) struct Args {
 pub(crate) fn run(args: Args) -> Result<()> {
     let devices = all()?;
     if args.json {
-        let list: Vec<Value> = devices.iter().map(|(device, info)| as_json(*device, info)).collect();
+        let list: Vec<Value> =
+            devices.iter().map(|(device, info)| as_json(*device, info)).collect();
         return print_line(&Value::from(list).to_string());
     }
     if !devices.iter().any(|(device, _)| device.kind == DeviceType::Gpu) {

@@ -26,7 +26,10 @@ pub(crate) fn run(args: Args) -> Result<()> {
         return print_line(&serde_json::Value::from(list).to_string());
     }
     let width = rows.iter().map(|row| row.name.len()).max().unwrap_or(0);
-    print_line(&format!("{:width$}  {:6}  {:>12}  {:>12}  meaning", "name", "type", "default", "value"))?;
+    print_line(&format!(
+        "{:width$}  {:6}  {:>12}  {:>12}  meaning",
+        "name", "type", "default", "value"
+    ))?;
     for (row, value) in table {
         let (name, kind, default, meaning) = (row.name, row.kind, &row.default, row.meaning);
         print_line(&format!("{name:width$}  {kind:6}  {default:>12}  {value:>12}  {meaning}"))?;

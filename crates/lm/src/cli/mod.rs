@@ -53,6 +53,9 @@ pub(crate) struct ModelArgs {
     /// Type to compute in [default: that of the weights]
     #[arg(long)]
     dtype: Option<DtypeArg>,
+    /// Variables for the chat template, as a JSON object such as {"enable_thinking": false}
+    #[arg(long)]
+    chat_template_config: Option<String>,
 }
 
 impl ModelArgs {
@@ -61,7 +64,17 @@ impl ModelArgs {
         let device = choose_device(self.device)?;
         eprintln!("Device: {device}");
         let options = LoadOptions { dtype: self.dtype.map(DtypeArg::dtype) };
-        Ok((load(&self.model, &options)?, device))
+        let mut loaded = load(&self.model, &options)?;
+        for (name, value) in self.template_variables()? {
+            loaded.template.iter_mut().for_each(|t| t.set_variable(&name, &value));
+        }
+        Ok((loaded, device))
+    }
+
+    fn template_variables(&self) -> Result<serde_json::Map<String, serde_json::Value>> {
+        let text = self.chat_template_config.as_deref().unwrap_or("{}");
+        serde_json::from_str(text)
+            .map_err(|e| Error::argument("chat-template-config", format!("no JSON object: {e}")))
     }
 }
 

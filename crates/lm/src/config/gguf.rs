@@ -72,14 +72,17 @@ fn refuse_partial(meta: &Metadata, arch: &str, head_dim: usize) -> Result<()> {
     for name in ["attention.value_length", "rope.dimension_count"] {
         let key = format!("{arch}.{name}");
         if let Some(size) = meta.size(&key)?.filter(|size| *size != head_dim) {
-            return Err(meta.error(&key, format_args!("{size} differs from the head width {head_dim}")));
+            return Err(
+                meta.error(&key, format_args!("{size} differs from the head width {head_dim}"))
+            );
         }
     }
     Ok(())
 }
 
 fn rope_scaling(meta: &Metadata, arch: &str) -> Result<RopeScaling> {
-    let (kind, factor) = (format!("{arch}.rope.scaling.type"), format!("{arch}.rope.scaling.factor"));
+    let (kind, factor) =
+        (format!("{arch}.rope.scaling.type"), format!("{arch}.rope.scaling.factor"));
     match meta.text(&kind)? {
         None | Some("none") => Ok(RopeScaling::None),
         Some("linear") => match meta.need_float(&factor)? {
@@ -87,7 +90,8 @@ fn rope_scaling(meta: &Metadata, arch: &str) -> Result<RopeScaling> {
             f => Err(meta.error(&factor, format_args!("{f} must be above zero"))),
         },
         Some(other) => {
-            Err(meta.error(&kind, format_args!("{other:?} is not supported; supported: none, linear")))
+            Err(meta
+                .error(&kind, format_args!("{other:?} is not supported; supported: none, linear")))
         }
     }
 }
@@ -133,9 +137,17 @@ mod tests {
     #[test]
     fn wrong_values_are_refused_by_key() {
         let message = |key: &str, value| smollm(Some((key, value))).unwrap_err().to_string();
-        assert!(message("general.architecture", Value::Text("mamba".into())).contains("supported: llama"));
-        assert!(message("llama.rope.dimension_count", Value::Int(32)).contains("differs from the head"));
-        assert!(message("llama.attention.head_count_kv", Value::Int(0)).starts_with("m.gguf: llama.attention.head_count_kv: 0"));
+        assert!(
+            message("general.architecture", Value::Text("mamba".into()))
+                .contains("supported: llama")
+        );
+        assert!(
+            message("llama.rope.dimension_count", Value::Int(32)).contains("differs from the head")
+        );
+        assert!(
+            message("llama.attention.head_count_kv", Value::Int(0))
+                .starts_with("m.gguf: llama.attention.head_count_kv: 0")
+        );
         assert!(message("llama.rope.scaling.type", Value::Text("yarn".into())).contains("yarn"));
     }
 }

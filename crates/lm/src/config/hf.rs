@@ -64,9 +64,10 @@ fn refuse_sliding_window(f: &Fields<'_>) -> Result<()> {
     let used = f.bool("use_sliding_window")?.unwrap_or(true);
     let context = f.size("max_position_embeddings")?.unwrap_or(usize::MAX);
     match window {
-        Some(window) if used && window < context => {
-            Err(f.error("sliding_window", format_args!("{window}: attention windows are not supported")))
-        }
+        Some(window) if used && window < context => Err(f.error(
+            "sliding_window",
+            format_args!("{window}: attention windows are not supported"),
+        )),
         _ => Ok(()),
     }
 }
@@ -175,14 +176,25 @@ mod tests {
         assert_eq!(linear.rope.scaling, RopeScaling::Linear(4.0));
         let missing = message("rope_scaling", json!({"rope_type": "llama3", "factor": 8.0}));
         assert_eq!(missing, "c.json: rope_scaling.low_freq_factor: missing");
-        assert!(message("rope_scaling", json!({"type": "yarn"})).contains("supported: default, linear"));
+        assert!(
+            message("rope_scaling", json!({"type": "yarn"})).contains("supported: default, linear")
+        );
     }
 
     #[test]
     fn wrong_values_are_refused_by_field() {
-        assert!(message("model_type", json!("bert")).contains("supported: llama, mistral, qwen2, qwen3"));
-        assert_eq!(message("hidden_size", json!("a")), "c.json: hidden_size: expected a non-negative integer");
-        assert_eq!(message("num_hidden_layers", json!(0)), "c.json: num_hidden_layers: 0 is no possible size");
+        assert!(
+            message("model_type", json!("bert"))
+                .contains("supported: llama, mistral, qwen2, qwen3")
+        );
+        assert_eq!(
+            message("hidden_size", json!("a")),
+            "c.json: hidden_size: expected a non-negative integer"
+        );
+        assert_eq!(
+            message("num_hidden_layers", json!(0)),
+            "c.json: num_hidden_layers: 0 is no possible size"
+        );
         assert!(message("num_key_value_heads", json!(5)).contains("does not divide"));
         assert!(message("num_attention_heads", json!(0)).contains("num_attention_heads"));
         assert!(message("sliding_window", json!(4096)).contains("not supported"));

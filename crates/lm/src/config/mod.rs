@@ -103,7 +103,11 @@ impl ModelConfig {
         ];
         for (name, size) in sizes {
             if !(1..1 << 31).contains(&size) {
-                return Err(Error::file(&self.path, field(name), format_args!("{size} is no possible size")));
+                return Err(Error::file(
+                    &self.path,
+                    field(name),
+                    format_args!("{size} is no possible size"),
+                ));
             }
         }
         let wrong = |name, message: String| Err(Error::file(&self.path, field(name), message));

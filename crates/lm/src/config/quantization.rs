@@ -41,10 +41,15 @@ impl QuantizationConfig {
         let block = match config.object("quantization")? {
             Some(block) => block,
             None => match config.object("quantization_config")? {
-                Some(block) if block.get("group_size").is_some() && block.get("quant_method").is_none() => block,
+                Some(block)
+                    if block.get("group_size").is_some() && block.get("quant_method").is_none() =>
+                {
+                    block
+                }
                 Some(block) => {
                     let method = block.text("quant_method")?.unwrap_or("unknown");
-                    let message = format!("{method} is not supported; supported: MLX's affine quantization");
+                    let message =
+                        format!("{method} is not supported; supported: MLX's affine quantization");
                     return Err(block.error("quant_method", message));
                 }
                 None => return Ok(None),
@@ -66,11 +71,15 @@ impl QuantizationConfig {
 
 fn one(block: &Fields<'_>) -> Result<Quantization> {
     if let Some(mode) = block.text("mode")?.filter(|mode| *mode != "affine") {
-        return Err(block.error("mode", format_args!("{mode:?} is not supported; supported: affine")));
+        return Err(
+            block.error("mode", format_args!("{mode:?} is not supported; supported: affine"))
+        );
     }
     let (group_size, bits) = (block.need_size("group_size")?, block.need_size("bits")?);
     if !matches!(group_size, 32 | 64 | 128) {
-        return Err(block.error("group_size", format_args!("{group_size} is not one of 32, 64, 128")));
+        return Err(
+            block.error("group_size", format_args!("{group_size} is not one of 32, 64, 128"))
+        );
     }
     if !matches!(bits, 2 | 3 | 4 | 5 | 6 | 8) {
         return Err(block.error("bits", format_args!("{bits} is not one of 2, 3, 4, 5, 6, 8")));

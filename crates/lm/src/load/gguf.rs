@@ -45,7 +45,8 @@ fn frequency_factors(path: &Path, config: &ModelConfig, factors: &Array) -> Resu
     let half = config.head_dim / 2;
     if factors.shape() != [half] || factors.dtype() != Dtype::Float32 {
         let (shape, dtype) = (factors.shape(), factors.dtype());
-        let message = format!("has shape {shape:?} and dtype {dtype} instead of [{half}] and float32");
+        let message =
+            format!("has shape {shape:?} and dtype {dtype} instead of [{half}] and float32");
         return Err(Error::file(path, field, message));
     }
     Ok(RopeScaling::Factors(factors.to_vec()?))

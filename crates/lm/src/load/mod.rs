@@ -66,7 +66,9 @@ fn locate(path: &Path) -> Result<Source> {
     match files.as_slice() {
         [only] => Ok(Source::Gguf(only.clone())),
         [] => Err(Error::file(path, "config.json", "missing, and there is no .gguf file either")),
-        many => Err(Error::file(path, "file", format_args!("{} .gguf files: name one", many.len()))),
+        many => {
+            Err(Error::file(path, "file", format_args!("{} .gguf files: name one", many.len())))
+        }
     }
 }
 

@@ -40,7 +40,9 @@ fn files(folder: &Path) -> Result<Vec<PathBuf>> {
     let mut names = BTreeSet::new();
     for (tensor, file) in map.entries() {
         let name = file.as_str().filter(|name| is_plain(name));
-        names.insert(name.ok_or_else(|| map.error(tensor, "expected the name of a file in this folder"))?);
+        names.insert(
+            name.ok_or_else(|| map.error(tensor, "expected the name of a file in this folder"))?,
+        );
     }
     if names.is_empty() {
         return Err(Error::file(&index, "weight_map", "names no file"));

@@ -42,7 +42,11 @@ impl Weights {
     }
 
     /// Adds the tensors of a file.
-    pub(super) fn add(&mut self, file: &Path, tensors: impl IntoIterator<Item = (String, Array)>) -> Result<()> {
+    pub(super) fn add(
+        &mut self,
+        file: &Path,
+        tensors: impl IntoIterator<Item = (String, Array)>,
+    ) -> Result<()> {
         let index = self.files.len();
         self.files.push(file.to_owned());
         for (name, array) in tensors {
@@ -76,7 +80,12 @@ impl Weights {
     }
 
     /// A floating point tensor of this shape, if it is there.
-    pub(super) fn optional(&mut self, module: &str, part: &str, shape: &[usize]) -> Result<Option<Array>> {
+    pub(super) fn optional(
+        &mut self,
+        module: &str,
+        part: &str,
+        shape: &[usize],
+    ) -> Result<Option<Array>> {
         let name = format!("{}.{part}", (self.rename)(module));
         let Some((array, file)) = self.tensors.remove(&name) else { return Ok(None) };
         let file = &self.files[file];
@@ -86,7 +95,8 @@ impl Weights {
             return Err(Error::file(file, name, message));
         }
         if !array.dtype().is_floating() {
-            let message = format!("has dtype {} but floating point numbers are needed", array.dtype());
+            let message =
+                format!("has dtype {} but floating point numbers are needed", array.dtype());
             return Err(Error::file(file, name, message));
         }
         self.cast(array).map(Some)
@@ -127,7 +137,13 @@ impl Weights {
         Ok(Linear::quantized(words, scales, biases, format, bias))
     }
 
-    fn check_declared(&self, module: &str, path: &Path, name: &str, found: Quantization) -> Result<()> {
+    fn check_declared(
+        &self,
+        module: &str,
+        path: &Path,
+        name: &str,
+        found: Quantization,
+    ) -> Result<()> {
         let Some((config, declared)) = &self.declared else { return Ok(()) };
         let declared = declared.as_ref().and_then(|d| d.of(module));
         if declared == Some(found) {
@@ -157,8 +173,16 @@ impl Weights {
 }
 
 /// Group size and bits, which follow from the shapes once the matrix is known.
-fn packing(words: &Array, scales: &Array, biases: &Array, out: usize, inner: usize) -> Option<Quantization> {
-    let ([rows, packed], [scale_rows, groups]) = (words.shape(), scales.shape()) else { return None };
+fn packing(
+    words: &Array,
+    scales: &Array,
+    biases: &Array,
+    out: usize,
+    inner: usize,
+) -> Option<Quantization> {
+    let ([rows, packed], [scale_rows, groups]) = (words.shape(), scales.shape()) else {
+        return None;
+    };
     let fits = words.dtype() == Dtype::Uint32
         && scales.dtype().is_floating()
         && biases.dtype().is_floating()

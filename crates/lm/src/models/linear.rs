@@ -48,7 +48,13 @@ impl Linear {
         let y = match &self.weight {
             Weight::Dense { transposed, .. } => ops::matmul(x, transposed)?,
             Weight::Quantized { words, scales, biases, format } => ops::quantized_matmul(
-                x, words, scales, biases, true, format.group_size, format.bits,
+                x,
+                words,
+                scales,
+                biases,
+                true,
+                format.group_size,
+                format.bits,
             )?,
         };
         match &self.bias {

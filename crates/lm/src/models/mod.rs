@@ -8,7 +8,7 @@ mod mlp;
 mod rope;
 mod transformer;
 
-pub use self::{cache::Cache, linear::Linear, transformer::Transformer};
 pub(crate) use self::{
     attention::Attention, embedding::Embedding, mlp::Mlp, rope::Rope, transformer::Block,
 };
+pub use self::{cache::Cache, linear::Linear, transformer::Transformer};

@@ -3,7 +3,8 @@
 use mlx::{Array, fast, ops};
 
 use super::{
-    Cache, Linear, attention::Attention, cache::Layer as CacheLayer, embedding::Embedding, mlp::Mlp, rope::Rope,
+    Cache, Linear, attention::Attention, cache::Layer as CacheLayer, embedding::Embedding,
+    mlp::Mlp, rope::Rope,
 };
 use crate::{Result, config::ModelConfig};
 

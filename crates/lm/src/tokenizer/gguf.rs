@@ -30,7 +30,12 @@ const EOS: [&str; 3] =
     ["tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id", "tokenizer.ggml.eom_token_id"];
 /// Control tokens that end a turn in every model that has them, though files often name only one.
 const END_OF_TURN: [&str; 7] = [
-    "<|im_end|>", "<|eot_id|>", "<|eom_id|>", "<|end|>", "<end_of_turn>", "<|endoftext|>",
+    "<|im_end|>",
+    "<|eot_id|>",
+    "<|eom_id|>",
+    "<|end|>",
+    "<end_of_turn>",
+    "<|endoftext|>",
     "<|end_of_text|>",
 ];
 
@@ -124,7 +129,9 @@ fn merges(meta: &Metadata, tokens: &[String]) -> Result<Vec<(String, String)>> {
         product.clear();
         product.extend([a, b]);
         if b.is_empty() || ![a, b, &product].iter().all(|t| known.contains(*t)) {
-            return Err(meta.error(MERGES, format_args!("merge {i} ({line:?}) is not of the vocabulary")));
+            return Err(
+                meta.error(MERGES, format_args!("merge {i} ({line:?}) is not of the vocabulary"))
+            );
         }
         merges.push((a.to_owned(), b.to_owned()));
     }
@@ -183,9 +190,8 @@ fn end_tokens(meta: &Metadata, tokens: &[String], kinds: &[Kind]) -> Result<BTre
 /// A token id that must be in the vocabulary.
 fn token(meta: &Metadata, key: &str, len: usize) -> Result<Option<u32>, Error> {
     match meta.token(key)? {
-        Some(id) if id as usize >= len => {
-            Err(meta.error(key, format_args!("token {id} is outside of the vocabulary of {len} tokens")))
-        }
+        Some(id) if id as usize >= len => Err(meta
+            .error(key, format_args!("token {id} is outside of the vocabulary of {len} tokens"))),
         id => Ok(id),
     }
 }
@@ -205,7 +211,10 @@ mod tests {
             [
                 (MODEL, Value::Text("gpt2".into())),
                 (PRE, Value::Text("smollm".into())),
-                (TOKENS, texts(&["<|end|>", "<t>", "a", "b", "Ġ", "ab", "Ġab", "1", "ä", "½", "ł"])),
+                (
+                    TOKENS,
+                    texts(&["<|end|>", "<t>", "a", "b", "Ġ", "ab", "Ġab", "1", "ä", "½", "ł"]),
+                ),
                 (TYPES, Value::Ints(vec![3, 4, 1, 1, 1, 1, 1, 1, 1, 1, 1])),
                 (MERGES, texts(&["a b", "Ġ ab"])),
                 (BOS, Value::Int(0)),
@@ -238,7 +247,10 @@ mod tests {
     #[test]
     fn damaged_tokenizers_are_refused_by_key() {
         let message = |key: &str, value| tiny(Some((key, value))).unwrap_err().to_string();
-        assert!(message(PRE, Value::Text("x".into())).starts_with("m.gguf: tokenizer.ggml.pre: unknown"));
+        assert!(
+            message(PRE, Value::Text("x".into()))
+                .starts_with("m.gguf: tokenizer.ggml.pre: unknown")
+        );
         assert!(message(MODEL, Value::Text("bert".into())).contains("supported: gpt2"));
         assert!(message(TYPES, Value::Ints(vec![1])).contains("1 entries for 11 tokens"));
         assert!(message(BOS, Value::Int(11)).contains("outside of the vocabulary"));

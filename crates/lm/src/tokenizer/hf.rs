@@ -24,7 +24,8 @@ impl Tokenizer {
         let text = json::read_text(&path)?;
         let damaged = |e: String| Error::file(&path, "file", format_args!("not a tokenizer: {e}"));
         let inner = text.parse::<tokenizers::Tokenizer>().map_err(|e| damaged(e.to_string()))?;
-        let decoder = serde_json::to_value(inner.get_decoder()).map_err(|e| damaged(e.to_string()))?;
+        let decoder =
+            serde_json::to_value(inner.get_decoder()).map_err(|e| damaged(e.to_string()))?;
         let spelling = spelling(&path, &decoder)?;
         let config = Config::read(folder)?;
         let bos = config.token(&inner, "bos_token")?;
@@ -63,7 +64,11 @@ fn byte_table(path: &Path, inner: &tokenizers::Tokenizer, spelling: Spelling) ->
     let len = vocab.values().max().map_or(0, |id| *id as usize + 1);
     // Ids may have gaps, but a hostile id must not make the table huge.
     if len > 2 * vocab.len() + 65_536 {
-        return Err(Error::file(path, "model.vocab", format_args!("token id {} is too large", len - 1)));
+        return Err(Error::file(
+            path,
+            "model.vocab",
+            format_args!("token id {} is too large", len - 1),
+        ));
     }
     let added = inner.get_added_tokens_decoder();
     let mut by_id: Vec<Option<&str>> = vec![None; len];

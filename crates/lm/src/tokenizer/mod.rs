@@ -95,6 +95,11 @@ impl Tokenizer {
         self.eos.extend(ids);
     }
 
+    /// Makes no token end a generation: to let a model run on.
+    pub fn clear_eos(&mut self) {
+        self.eos.clear();
+    }
+
     /// The beginning-of-sequence token.
     pub fn bos_id(&self) -> Option<u32> {
         self.bos

@@ -87,7 +87,8 @@ mod tests {
             ("tokenizer.ggml.token_type", Value::Ints(vec![2, 3, 6, 6, 1, 1, 1, 1, 1, 1])),
             ("tokenizer.ggml.bos_token_id", Value::Int(1)),
         ];
-        let meta = Metadata::new(Path::new("m.gguf"), values.map(|(k, v)| (k.to_owned(), v)).into());
+        let meta =
+            Metadata::new(Path::new("m.gguf"), values.map(|(k, v)| (k.to_owned(), v)).into());
         let t = Tokenizer::from_gguf(&meta).unwrap();
         assert_eq!(t.encode_prompt("ab aé").unwrap(), [1, 9, 8, 2, 3]);
         assert_eq!(t.decode(&[9, 8, 2, 3]), " ab aé");

@@ -92,6 +92,7 @@ macro_rules! define_shader {
             define: [$($done)*],
             vulkan_version: "1.2",
             spirv_version: "1.5",
+            generate_structs: false,
         }
     };
     ($path:literal [$($done:tt)*] CLASS: $v:literal, $($rest:tt)*) => {

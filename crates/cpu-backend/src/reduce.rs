@@ -1,0 +1,276 @@
+//! Reductions over axes, and indices of extremes.
+
+use mlx_core::{
+    Array, Complex, Dtype, Result,
+    backend::Output,
+    bf16, dispatch_dtype,
+    dtype::Bool8,
+    f16,
+    primitives::{ArgReduceOp, ReduceOp},
+};
+use rayon::prelude::*;
+
+use crate::{
+    elementwise::{CHUNK, PARALLEL, Typed, for_rows},
+    encoder::{Encoder, In, Out},
+    monoid::{Accumulate, Max, Min, Monoid, Prod, Sum, total},
+    number::Number,
+    along_axis::along_axis,
+    strided::Walk,
+};
+
+/// Encodes the reduction of `a` over `axes`. Sums and products of floats run in float64; signed
+/// integers are summed and multiplied as unsigned ones, whose bits are the same.
+pub(crate) fn encode(
+    enc: &mut Encoder<'_>,
+    op: ReduceOp,
+    axes: &[usize],
+    [a]: &[Array; 1],
+    out: &mut Output,
+) -> Result<()> {
+    use Dtype::*;
+    match (op, a.dtype()) {
+        (ReduceOp::All, _) => push::<Bool8, Min>(enc, axes, a, out),
+        (ReduceOp::Any, _) => push::<Bool8, Max>(enc, axes, a, out),
+        (ReduceOp::Max, dtype) => dispatch_dtype!(dtype, T => push::<T, Max>(enc, axes, a, out)),
+        (ReduceOp::Min, dtype) => dispatch_dtype!(dtype, T => push::<T, Min>(enc, axes, a, out)),
+        (_, Bool | Uint8 | Int8) => arithmetic::<u8>(enc, op, axes, a, out),
+        (_, Uint16 | Int16) => arithmetic::<u16>(enc, op, axes, a, out),
+        (_, Uint32 | Int32) => arithmetic::<u32>(enc, op, axes, a, out),
+        (_, Uint64 | Int64) => arithmetic::<u64>(enc, op, axes, a, out),
+        (_, Float16) => arithmetic::<f16>(enc, op, axes, a, out),
+        (_, Bfloat16) => arithmetic::<bf16>(enc, op, axes, a, out),
+        (_, Float32) => arithmetic::<f32>(enc, op, axes, a, out),
+        (_, Float64) => arithmetic::<f64>(enc, op, axes, a, out),
+        (_, Complex64) => arithmetic::<Complex>(enc, op, axes, a, out),
+    }
+}
+
+fn arithmetic<T: Accumulate>(
+    enc: &mut Encoder<'_>,
+    op: ReduceOp,
+    axes: &[usize],
+    a: &Array,
+    out: &mut Output,
+) -> Result<()> {
+    match op {
+        ReduceOp::Prod => push::<T, Prod>(enc, axes, a, out),
+        _ => push::<T, Sum>(enc, axes, a, out),
+    }
+}
+
+fn push<T: Typed, M: Monoid<T>>(
+    enc: &mut Encoder<'_>,
+    axes: &[usize],
+    a: &Array,
+    output: &mut Output,
+) -> Result<()> {
+    let out = enc.allocate(output)?;
+    let input = In::from(a);
+    let plan = Plan::new(&input, axes);
+    enc.push(move || run::<T, M>(&plan, &input, &out))
+}
+
+/// The two walks of a reduction.
+struct Plan {
+    /// Over the first elements of each output's part, in the order of the output.
+    kept: Walk,
+    /// Over the elements of a part, neighbours in memory last.
+    reduced: Walk,
+}
+
+impl Plan {
+    fn new(input: &In, axes: &[usize]) -> Self {
+        let walk = |axes: &[usize]| {
+            let shape: Vec<usize> = axes.iter().map(|&x| input.shape[x]).collect();
+            let strides: Vec<isize> = axes.iter().map(|&x| input.layout.strides[x]).collect();
+            Walk::new(&shape, &strides)
+        };
+        let kept: Vec<usize> = (0..input.shape.len()).filter(|x| !axes.contains(x)).collect();
+        let mut reduced = axes.to_vec();
+        reduced.sort_by_key(|&x| std::cmp::Reverse(input.layout.strides[x].unsigned_abs()));
+        Plan { kept: walk(&kept), reduced: walk(&reduced) }
+    }
+
+    /// Whether neighbours in memory belong to different outputs.
+    fn is_by_columns(&self) -> bool {
+        let last = |walk: &Walk| walk.strides.last().map_or(0, |s| s.unsigned_abs());
+        self.kept.len() > 1 && last(&self.kept) != 0 && last(&self.kept) < last(&self.reduced)
+    }
+}
+
+fn run<T: Typed, M: Monoid<T>>(plan: &Plan, input: &In, out: &Out) {
+    let mut target = out.write::<T>();
+    if plan.reduced.len() == 0 {
+        return target.fill(M::finish(M::IDENTITY));
+    }
+    let elements = input.read::<T>();
+    let part = Part { data: elements.buffer(), first: elements.first(), walk: &plan.reduced };
+    match plan.is_by_columns() {
+        true => columns::<T, M>(&part, &plan.kept, &mut target),
+        false => rows::<T, M>(&part, &plan.kept, &mut target),
+    }
+}
+
+/// The elements that one output is made of.
+#[derive(Clone, Copy)]
+struct Part<'a, T> {
+    data: &'a [T],
+    first: usize,
+    walk: &'a Walk,
+}
+
+impl<T: Typed> Part<'_, T> {
+    fn moved(self, by: isize) -> Self {
+        Part { first: self.first.wrapping_add_signed(by), ..self }
+    }
+
+    /// Total of the elements `at..at + len`.
+    fn total<M: Monoid<T>>(&self, at: usize, len: usize) -> M::Total {
+        let mut sum = M::IDENTITY;
+        self.walk.runs(at, len, |place, offset, stride| {
+            let first = self.first.wrapping_add_signed(offset);
+            sum = M::join(sum, run_total::<T, M>(self.data, first, stride, place.len()));
+        });
+        sum
+    }
+
+    /// Totals of as many neighbouring parts, `stride` apart, as there are `totals`, over their
+    /// elements `at..at + len`.
+    fn add_columns<M: Monoid<T>>(
+        &self,
+        stride: isize,
+        totals: &mut [M::Total],
+        at: usize,
+        len: usize,
+    ) {
+        self.walk.runs(at, len, |place, offset, step| {
+            let mut first = self.first.wrapping_add_signed(offset);
+            for _ in place {
+                add_row::<T, M>(self.data, first, stride, totals);
+                first = first.wrapping_add_signed(step);
+            }
+        });
+    }
+}
+
+fn run_total<T: Typed, M: Monoid<T>>(data: &[T], first: usize, stride: isize, len: usize) -> M::Total {
+    if stride == 1 {
+        return total::<T, M>(&data[first..first + len]);
+    }
+    let element = |i: usize| data[first.wrapping_add_signed(i as isize * stride)];
+    (0..len).fold(M::IDENTITY, |sum, i| M::push(sum, element(i)))
+}
+
+fn add_row<T: Typed, M: Monoid<T>>(data: &[T], first: usize, stride: isize, totals: &mut [M::Total]) {
+    if stride == 1 {
+        let row = &data[first..first + totals.len()];
+        return totals.iter_mut().zip(row).for_each(|(t, &v)| *t = M::push(*t, v));
+    }
+    for (i, total) in totals.iter_mut().enumerate() {
+        *total = M::push(*total, data[first.wrapping_add_signed(i as isize * stride)]);
+    }
+}
+
+/// Each output is the total of elements that lie close together.
+fn rows<T: Typed, M: Monoid<T>>(part: &Part<'_, T>, kept: &Walk, target: &mut [T]) {
+    let n = part.walk.len();
+    if target.len() < 32 && n >= 4 * PARALLEL {
+        let mut offsets = kept.offsets(0);
+        for out in target {
+            *out = M::finish(split_total::<T, M>(&part.moved(offsets.offset), n));
+            offsets.advance();
+        }
+        return;
+    }
+    // Several outputs at a time, so that finding the first part is cheap beside the work.
+    let some = (CHUNK / n).clamp(1, CHUNK);
+    let work = target.len() * n;
+    for_rows(target, some, work, |i, outputs| {
+        let mut offsets = kept.offsets(i * some);
+        for out in outputs {
+            *out = M::finish(part.moved(offsets.offset).total::<M>(0, n));
+            offsets.advance();
+        }
+    });
+}
+
+/// Total of a large part on all cores. The pieces depend on its size only, so the result is the
+/// same on any machine.
+fn split_total<T: Typed, M: Monoid<T>>(part: &Part<'_, T>, n: usize) -> M::Total {
+    let pieces: Vec<M::Total> = (0..n.div_ceil(PARALLEL))
+        .into_par_iter()
+        .map(|i| part.total::<M>(i * PARALLEL, PARALLEL.min(n - i * PARALLEL)))
+        .collect();
+    pieces.into_iter().fold(M::IDENTITY, M::join)
+}
+
+/// Columns that are reduced side by side.
+const TILE: usize = 512;
+/// Rows whose partial totals are joined at once, so that rounding errors do not pile up.
+const ROWS: usize = 1024;
+
+/// Neighbouring outputs are made of neighbouring elements: whole rows are added up.
+fn columns<T: Typed, M: Monoid<T>>(part: &Part<'_, T>, kept: &Walk, target: &mut [T]) {
+    let n = part.walk.len();
+    let work = target.len() * n;
+    let (outer, inner, stride) = kept.clone().split_last();
+    for_rows(target, inner, work, |row, outputs| {
+        let part = part.moved(outer.offsets(row).offset);
+        for_rows(outputs, TILE, n * inner, |tile, outputs| {
+            let part = part.moved((tile * TILE) as isize * stride);
+            let totals = tile_totals::<T, M>(&part, stride, outputs.len());
+            outputs.iter_mut().zip(totals).for_each(|(x, t)| *x = M::finish(t));
+        });
+    });
+}
+
+/// Totals of `width` columns; many rows are split over the cores.
+fn tile_totals<T: Typed, M: Monoid<T>>(part: &Part<'_, T>, stride: isize, width: usize) -> Vec<M::Total> {
+    let n = part.walk.len();
+    let block = |at: usize, rows: usize| {
+        let mut totals = vec![M::IDENTITY; width];
+        part.add_columns::<M>(stride, &mut totals, at, rows.min(n - at));
+        totals
+    };
+    let join = |mut a: Vec<M::Total>, b: Vec<M::Total>| {
+        a.iter_mut().zip(b).for_each(|(a, b)| *a = M::join(*a, b));
+        a
+    };
+    let rows = ROWS.max(PARALLEL / 4 / width);
+    let starts: Vec<usize> = (0..n).step_by(rows).collect();
+    let blocks: Vec<Vec<M::Total>> = match n * width >= 4 * PARALLEL {
+        true => starts.into_par_iter().map(|at| block(at, rows)).collect(),
+        false => starts.into_iter().map(|at| block(at, rows)).collect(),
+    };
+    blocks.into_iter().reduce(join).unwrap_or_default()
+}
+
+/// Encodes the first index of an extreme along `axis`. As in MLX, a NaN counts only in the first
+/// place, where nothing is larger or smaller.
+pub(crate) fn arg_reduce(
+    enc: &mut Encoder<'_>,
+    op: ArgReduceOp,
+    axis: usize,
+    [a]: &[Array; 1],
+    output: &mut Output,
+) -> Result<()> {
+    let out = enc.allocate(output)?;
+    let input = In::from(a);
+    dispatch_dtype!(input.dtype, T => enc.push(move || match op {
+        ArgReduceOp::ArgMax => find::<T>(axis, &input, &out, |a, b| b.less(a)),
+        ArgReduceOp::ArgMin => find::<T>(axis, &input, &out, |a, b| a.less(b)),
+    }))
+}
+
+fn find<T: Number>(axis: usize, input: &In, out: &Out, better: impl Fn(T, T) -> bool + Sync) {
+    along_axis::<T, u32>(axis, input, out, |row, out| {
+        let mut best = 0;
+        for (i, &value) in row.iter().enumerate() {
+            if better(value, row[best]) {
+                best = i;
+            }
+        }
+        out[0] = best as u32;
+    });
+}

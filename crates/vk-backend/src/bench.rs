@@ -1,0 +1,119 @@
+//! What encoding costs: the encoder beside the bare Vulkan calls it makes, in one run.
+
+use std::time::{Duration, Instant};
+
+use mlx_core::{Device, Result, new_stream};
+
+use crate::{
+    backend,
+    encoder::{Dispatch, Encoder},
+    pipelines::Pipeline,
+    shaders::Kernel,
+};
+
+/// Time per dispatch, in nanoseconds, of the same commands: push constants, barrier, dispatch.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct EncodeFigures {
+    /// Dependent dispatches through the encoder.
+    pub encoder_dependent: f64,
+    /// The bare calls: push constants, barrier, dispatch.
+    pub plain_dependent: f64,
+    /// Independent dispatches through the encoder.
+    pub encoder_independent: f64,
+    /// The bare calls: push constants, dispatch.
+    pub plain_independent: f64,
+    /// GPU and submission included: a dependent dispatch from encoding to completion.
+    pub run_dependent: f64,
+}
+
+/// Dispatches per command buffer, as the default commit knob has it.
+const BATCH: usize = 100;
+const PUSH: usize = 40;
+
+/// Measures encoding on the first device; medians of `rounds` command buffers.
+///
+/// # Errors
+/// When there is no device or it fails.
+pub fn encode(rounds: usize) -> Result<EncodeFigures> {
+    let stream = new_stream(Device::GPU)?;
+    let stream = backend::stream_of(stream.index)
+        .ok_or_else(|| mlx_core::Error::device("bench", "the backend was not installed"))?;
+    let pipeline = stream.device().pipelines.get(Kernel::move_bytes, &[64, 4, 0], 0)?;
+    stream.encode(|encoder| {
+        let mut time = |f: &dyn Fn(&mut Encoder, &Pipeline) -> Result<Duration>| -> Result<f64> {
+            let mut times = (0..rounds.max(1)).map(|_| f(encoder, &pipeline)).collect::<Result<Vec<_>>>()?;
+            times.sort_unstable();
+            Ok(times[times.len() / 2].as_nanos() as f64 / BATCH as f64)
+        };
+        Ok(EncodeFigures {
+            encoder_dependent: time(&|e, p| through_encoder(e, p, true))?,
+            plain_dependent: time(&|e, p| plain(e, p, true))?,
+            encoder_independent: time(&|e, p| through_encoder(e, p, false))?,
+            plain_independent: time(&|e, p| plain(e, p, false))?,
+            run_dependent: time(&|e, p| run(e, p))?,
+        })
+    })
+}
+
+/// Push constants of a copy of one element.
+fn push(from: u64, to: u64) -> [u8; PUSH] {
+    let mut bytes = [0; PUSH];
+    for (i, word) in [from, to, 1].into_iter().enumerate() {
+        bytes[i * 8..i * 8 + 8].copy_from_slice(&word.to_le_bytes());
+    }
+    bytes
+}
+
+fn record(encoder: &mut Encoder, pipeline: &Pipeline, dependent: bool) -> Result<Duration> {
+    let memory = encoder.scratch(256 * (BATCH as u64 + 1))?;
+    let cell = |i: usize| crate::hazards::Region { address: memory.address + 256 * i as u64, bytes: 4 };
+    encoder.open()?;
+    let start = Instant::now();
+    for i in 0..BATCH {
+        let (from, to) = if dependent { (cell(i), cell(i + 1)) } else { (cell(0), cell(i + 1)) };
+        encoder.dispatch(&Dispatch {
+            pipeline,
+            push: &push(from.address, to.address),
+            groups: [1, 1, 1],
+            reads: &[from],
+            writes: &[to],
+        })?;
+    }
+    Ok(start.elapsed())
+}
+
+fn through_encoder(encoder: &mut Encoder, pipeline: &Pipeline, dependent: bool) -> Result<Duration> {
+    let time = record(encoder, pipeline, dependent)?;
+    finish(encoder)?;
+    Ok(time)
+}
+
+fn plain(encoder: &mut Encoder, pipeline: &Pipeline, dependent: bool) -> Result<Duration> {
+    let memory = encoder.scratch(256 * (BATCH as u64 + 1))?;
+    let recorder = encoder.plain()?;
+    let start = Instant::now();
+    recorder.bind(pipeline);
+    for i in 0..BATCH as u64 {
+        let from = memory.address + if dependent { 256 * i } else { 0 };
+        if dependent {
+            recorder.barrier();
+        }
+        recorder.push(pipeline, &push(from, memory.address + 256 * (i + 1)));
+        recorder.dispatch([1, 1, 1]);
+    }
+    let time = start.elapsed();
+    finish(encoder)?;
+    Ok(time)
+}
+
+fn run(encoder: &mut Encoder, pipeline: &Pipeline) -> Result<Duration> {
+    let start = Instant::now();
+    record(encoder, pipeline, true)?;
+    finish(encoder)?;
+    Ok(start.elapsed())
+}
+
+fn finish(encoder: &mut Encoder) -> Result<()> {
+    encoder.end_op()?;
+    encoder.drain()
+}

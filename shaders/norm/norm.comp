@@ -1,0 +1,71 @@
+#version 460
+// Normalization of dense rows, a workgroup per row: OP 0 is RMS norm, 1 layer norm; float32 inside.
+// Constants: 1 dtype, 2 flags (bit 0: rows and parameters are aligned quads), 3 unused, 4 subgroup size.
+// VARIANT: team.glsl.
+#include "common.glsl"
+#include "floats.glsl"
+
+layout(local_size_x_id = 0) in;
+layout(constant_id = 1) const uint DTYPE = 11;
+layout(constant_id = 2) const uint FLAGS = 0;
+layout(constant_id = 4) const uint SUBGROUP = 32;
+const bool VECTOR = (FLAGS & 1u) != 0u;
+
+#include "team.glsl"
+
+layout(push_constant, scalar) uniform Push {
+    uint64_t x, weight, bias, result, rows;
+    uint width, weight_step, bias_step; // steps: 1, or 0 for a scalar
+    float eps;
+};
+
+vec4 load(uint64_t row, uint quad) {
+    uint64_t from = row + (uint64_t(quad * 4u) << float_shift(DTYPE));
+    return VECTOR ? fetch4(DTYPE, true, from) : fetch4_tail(DTYPE, false, from, int(width) - int(quad * 4u));
+}
+
+vec4 parameter(uint64_t base, uint step_, uint quad) {
+    return step_ == 0u ? vec4(fetch(DTYPE, base)) : load(base, quad);
+}
+
+void store(uint64_t row, uint quad, vec4 y) {
+    if (VECTOR) { store_float4(DTYPE, row, uint64_t(quad), y); return; }
+    [[unroll]] for (uint e = 0u; e < 4u; ++e)
+        if (quad * 4u + e < width) store_float(DTYPE, row, int64_t(quad * 4u + e), y[e]);
+}
+
+// The part of a quad that lies in the row: sums of deviations must not count the rest.
+vec4 inside(uint quad, vec4 y) {
+    if (VECTOR) return y;
+    [[unroll]] for (uint e = 0u; e < 4u; ++e) if (quad * 4u + e >= width) y[e] = 0.0;
+    return y;
+}
+
+float quad_sum(vec4 y) { return (y.x + y.y) + (y.z + y.w); }
+
+void normalize(uint64_t row, uint64_t to) {
+    uint quads = (width + 3u) / 4u, lane = gl_LocalInvocationID.x, lanes = gl_WorkGroupSize.x;
+    float mean = 0.0, squares = 0.0;
+#if OP == 1
+    for (uint i = lane; i < quads; i += lanes) mean += quad_sum(load(row, i));
+    mean = group_sum(mean) / float(width);
+#endif
+    for (uint i = lane; i < quads; i += lanes) {
+        vec4 y = inside(i, load(row, i) - mean);
+        squares = dot_add(y, y, squares);
+    }
+    float scale = 1.0 / sqrt(group_sum(squares) / float(width) + eps);
+    for (uint i = lane; i < quads; i += lanes) {
+        vec4 y = (load(row, i) - mean) * scale * parameter(weight, weight_step, i);
+#if OP == 1
+        y += parameter(bias, bias_step, i);
+#endif
+        store(to, i, y);
+    }
+}
+
+void main() {
+    uint64_t bytes = uint64_t(width) << float_shift(DTYPE);
+    for (uint64_t row = uint64_t(gl_WorkGroupID.x); row < rows; row += uint64_t(gl_NumWorkGroups.x))
+        normalize(x + row * bytes, result + row * bytes);
+}

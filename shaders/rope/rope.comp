@@ -1,0 +1,88 @@
+#version 460
+// Rotary embedding. A thread rotates one pair of features of one position, for HEADS heads at a time, so that sine and
+// cosine are found once; features past `dims` are copied. The angle is a product of two float32 pairs, so it
+// is right to an ulp of the sine however far the position.
+// Constants: 1 dtype, 2 flags (bit 0: neighbouring pairs, bit 1: frequencies are given, as divisors), 3 heads at a time.
+#include "common.glsl"
+#include "floats.glsl"
+#include "math.glsl"
+
+layout(local_size_x_id = 0) in;
+layout(constant_id = 1) const uint DTYPE = 11;
+layout(constant_id = 2) const uint FLAGS = 0;
+layout(constant_id = 3) const uint HEADS = 4;
+const bool TRADITIONAL = (FLAGS & 1u) != 0u;
+const bool DIVISORS = (FLAGS & 2u) != 0u;
+
+layout(push_constant, scalar) uniform Push {
+    uint64_t x, offset, frequencies, result; // frequencies: pairs (high, low) of the float64 ones, or divisors
+    int64_t batch_step, head_step, row_step, feature_step, frequency_step;
+    uint batches, heads, rows, features, dims;
+    uint offset_step; // 0: one offset for all batches
+    float scale;
+};
+
+// sin and cos of position * frequency.
+vec2 rotation(float position, uint pair) {
+    float high, low;
+    if (DIVISORS) {
+        float divisor = AT_F32(frequencies, int64_t(pair) * frequency_step);
+        high = m_div(position, divisor);
+        vec2 p = m_two_prod(high, divisor);
+        precise float rest = position - p.x;
+        precise float rest2 = rest - p.y;
+        bool finite = max(m_abs(high), m_abs(divisor)) < 1e30;
+        low = finite ? rest2 / divisor : 0.0;
+    } else {
+        vec2 f = AT_F2(frequencies, pair);
+        vec2 p = m_two_prod(position, f.x);
+        high = p.x;
+        low = p.y + position * f.y;
+    }
+    float s = m_sin(high), c = m_cos(high);
+    return vec2(fma(c, low, s), fma(-s, low, c));
+}
+
+void rotate(uint batch, uint head, uint row, uint pair) {
+    float position = float(int(uint(I32(offset).v[batch * offset_step]) + row)) * scale;
+    vec2 r = rotation(position, pair);
+    uint first = TRADITIONAL ? 2u * pair : pair, second = TRADITIONAL ? first + 1u : pair + dims / 2u;
+    for (uint h = head; h < min(head + HEADS, heads); ++h) {
+        int64_t from = int64_t(batch) * batch_step + int64_t(h) * head_step + int64_t(row) * row_step;
+        int64_t to = ((int64_t(batch) * int64_t(heads) + int64_t(h)) * int64_t(rows) + int64_t(row)) * int64_t(features);
+        float a = load_float(DTYPE, x, from + int64_t(first) * feature_step);
+        float b = load_float(DTYPE, x, from + int64_t(second) * feature_step);
+        store_float(DTYPE, result, to + int64_t(first), a * r.y - b * r.x);
+        store_float(DTYPE, result, to + int64_t(second), a * r.x + b * r.y);
+    }
+}
+
+void copy(uint batch, uint head, uint row, uint feature) {
+    for (uint h = head; h < min(head + HEADS, heads); ++h) {
+        int64_t from = int64_t(batch) * batch_step + int64_t(h) * head_step + int64_t(row) * row_step;
+        int64_t to = ((int64_t(batch) * int64_t(heads) + int64_t(h)) * int64_t(rows) + int64_t(row)) * int64_t(features);
+        store_float(DTYPE, result, to + int64_t(feature), load_float(DTYPE, x, from + int64_t(feature) * feature_step));
+    }
+}
+
+void main() {
+    uint slots = dims / 2u + (features - dims); // pairs, then features to copy
+    uint blocks = (heads + HEADS - 1u) / HEADS;
+    uint64_t all = uint64_t(batches) * uint64_t(blocks) * uint64_t(rows) * uint64_t(slots);
+    GRID_LOOP(i, all) {
+        uint slot, row, block, batch;
+        if (all <= 0xfffffffful) {
+            uint left = uint(i);
+            slot = left % slots; left /= slots;
+            row = left % rows; left /= rows;
+            block = left % blocks; batch = left / blocks;
+        } else {
+            slot = uint(i % uint64_t(slots));
+            uint64_t left = i / uint64_t(slots);
+            row = uint(left % uint64_t(rows)); left /= uint64_t(rows);
+            block = uint(left % uint64_t(blocks)); batch = uint(left / uint64_t(blocks));
+        }
+        if (slot < dims / 2u) rotate(batch, block * HEADS, row, slot);
+        else copy(batch, block * HEADS, row, slot + dims / 2u);
+    }
+}
