@@ -237,12 +237,10 @@ void attend(uint batch, uint kv_head, uint first, uint split) {
 
 void main() {
     uint blocks = (heads / kv_heads * queries + ROWS - 1u) / ROWS;
-    uint64_t all = uint64_t(batches) * uint64_t(kv_heads) * uint64_t(blocks) * uint64_t(splits);
-    for (uint64_t t = uint64_t(gl_WorkGroupID.x); t < all; t += uint64_t(gl_NumWorkGroups.x)) {
-        uint split = uint(t % uint64_t(splits));
-        uint64_t rest = t / uint64_t(splits);
-        uint block = uint(rest % uint64_t(blocks));
-        rest /= uint64_t(blocks);
-        attend(uint(rest / uint64_t(kv_heads)), uint(rest % uint64_t(kv_heads)), block * ROWS, split);
+    // The planner keeps the number of workgroups of work within 32 bits.
+    uint all = batches * kv_heads * blocks * splits;
+    for (uint t = gl_WorkGroupID.x; t < all; t += gl_NumWorkGroups.x) {
+        uint rest = t / splits, head = rest / blocks;
+        attend(head / kv_heads, head % kv_heads, (rest % blocks) * ROWS, t % splits);
     }
 }

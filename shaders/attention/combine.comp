@@ -1,9 +1,11 @@
 #version 460
-// Joins the splits of attention: sums weighted by the difference of their maxima. Constants: 1 dtype.
+// Joins the splits of attention, a workgroup per row: sums weighted by the difference of their maxima.
+// Constants: 1 dtype, 2 most splits.
 #include "common.glsl"
 
 layout(local_size_x_id = 0) in;
 layout(constant_id = 1) const uint DTYPE = 11;
+layout(constant_id = 2) const uint SPLITS = 16;
 
 layout(push_constant, scalar) uniform Push {
     uint64_t parts, maxima, result;
@@ -11,23 +13,33 @@ layout(push_constant, scalar) uniform Push {
     uint batches, heads, queries, value_width, splits;
 };
 
-void main() {
-    uint64_t rows = uint64_t(batches) * uint64_t(heads) * uint64_t(queries);
-    GRID_LOOP(i, rows * uint64_t(value_width)) {
-        uint64_t row = i / uint64_t(value_width);
-        float top = AT_F2(maxima, row).x;
-        for (uint s = 1u; s < splits; ++s) top = max(top, AT_F2(maxima, uint64_t(s) * rows + row).x);
-        float sum = 0.0, y = 0.0;
-        for (uint s = 0u; s < splits; ++s) {
-            vec2 part = AT_F2(maxima, uint64_t(s) * rows + row);
-            float weight = exp(part.x - top);
-            sum = fma(weight, part.y, sum);
-            y = fma(weight, AT_F32(parts, uint64_t(s) * rows * uint64_t(value_width) + i), y);
+shared vec2 ends[SPLITS];     // maximum and sum of every split
+shared float weights[SPLITS]; // of every split in the result
+
+void combine(uint row, uint rows) {
+    for (uint s = gl_LocalInvocationID.x; s < splits; s += gl_WorkGroupSize.x) ends[s] = AT_F2(maxima, uint64_t(s) * uint64_t(rows) + uint64_t(row));
+    barrier();
+    float top = ends[0].x, sum = 0.0;
+    for (uint s = 1u; s < splits; ++s) top = max(top, ends[s].x);
+    for (uint s = 0u; s < splits; ++s) sum = fma(exp(ends[s].x - top), ends[s].y, sum);
+    for (uint s = gl_LocalInvocationID.x; s < splits; s += gl_WorkGroupSize.x) weights[s] = sum > 0.0 ? exp(ends[s].x - top) / sum : 0.0;
+    barrier();
+    uint head = row / queries;
+    int64_t to = int64_t(head / heads) * out_batch + int64_t(head % heads) * out_head + int64_t(row % queries) * out_row;
+    uint64_t from = uint64_t(row) * uint64_t(value_width), step_ = uint64_t(rows) * uint64_t(value_width);
+    for (uint i = gl_LocalInvocationID.x; i < value_width; i += gl_WorkGroupSize.x) {
+        float y = 0.0;
+        for (uint s = 0u; s < splits; s += 4u) {
+            float part[4];
+            [[unroll]] for (uint e = 0u; e < 4u; ++e) part[e] = s + e < splits ? AT_F32(parts, uint64_t(s + e) * step_ + from + uint64_t(i)) : 0.0;
+            [[unroll]] for (uint e = 0u; e < 4u; ++e) y = fma(s + e < splits ? weights[s + e] : 0.0, part[e], y);
         }
-        uint query = uint(row % uint64_t(queries));
-        uint64_t head = row / uint64_t(queries);
-        int64_t to = int64_t(head / uint64_t(heads)) * out_batch + int64_t(head % uint64_t(heads)) * out_head
-            + int64_t(query) * out_row + int64_t(i % uint64_t(value_width));
-        store_float(DTYPE, result, to, sum > 0.0 ? y / sum : 0.0);
+        store_float(DTYPE, result, to + int64_t(i), y);
     }
+    barrier();
+}
+
+void main() {
+    uint rows = batches * heads * queries;
+    for (uint row = gl_WorkGroupID.x; row < rows; row += gl_NumWorkGroups.x) combine(row, rows);
 }

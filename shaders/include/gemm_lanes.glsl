@@ -30,11 +30,13 @@ void lanes_tile(uint batch, uint row0, uint column) {
             xs[i] = kk < k ? x : 0.0;
         }
         b_load(at_, column, k0, k, whole_columns && k0 + 8u <= k);
-        [[unroll]] for (uint e = 0u; e < 8u; ++e)
-            [[unroll]] for (uint i = 0u; i < TM; ++i) {
-                float x = subgroupBroadcast(xs[i], e);
-                [[unroll]] for (uint j = 0u; j < TN; ++j) sums[i * TN + j] = fma(x, ys[e * TN + j], sums[i * TN + j]);
-            }
+        // The lane must be a literal: other lanes need a feature that few devices have.
+#define STEP(e) \
+        [[unroll]] for (uint i = 0u; i < TM; ++i) { \
+            float x = subgroupBroadcast(xs[i], e); \
+            [[unroll]] for (uint j = 0u; j < TN; ++j) sums[i * TN + j] = fma(x, ys[e * TN + j], sums[i * TN + j]); \
+        }
+        STEP(0u) STEP(1u) STEP(2u) STEP(3u) STEP(4u) STEP(5u) STEP(6u) STEP(7u)
     }
     [[unroll]] for (uint i = 0u; i < TM; ++i)
         [[unroll]] for (uint j = 0u; j < TN; j += 4u) {

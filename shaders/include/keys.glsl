@@ -1,10 +1,10 @@
-// Elements as bits, and keys: unsigned numbers whose order is that of the elements. Needs common.glsl and WIDE:
-// 0 for dtypes of at most 32 bits, 1 for those of 64.
+// Elements as bits, and keys: unsigned numbers whose order is that of the elements. Needs common.glsl and WIDTH:
+// 32 for dtypes of at most 32 bits, 64 for those of 64.
 //
 // Keys are as wide as the dtype. NaN is the largest, all ones; zeros of both signs are one key. Complex numbers order by
 // real, then by imaginary part.
 
-#if WIDE == 1
+#if WIDTH == 64
 #define K uint64_t
 #else
 #define K uint
@@ -22,7 +22,7 @@ bool has_nan(uint dtype) {
     return dtype == FLOAT32 || dtype == FLOAT16 || dtype == BFLOAT16 || dtype == COMPLEX64;
 }
 
-#if WIDE == 1
+#if WIDTH == 64
 K load_bits(uint dtype, uint64_t base, uint64_t i) { return AT_U64(base, i); }
 void store_bits(uint dtype, uint64_t base, uint64_t i, K x) { AT_U64(base, i) = x; }
 
@@ -74,7 +74,7 @@ K unpack_bits(uint dtype, uvec4 w, uint j) {
 // The largest key of a dtype.
 K top_key(uint dtype) {
     uint64_t size = dtype_size(dtype);
-#if WIDE == 1
+#if WIDTH == 64
     return ~uint64_t(0);
 #else
     return size == 4ul ? 0xffffffffu : size == 2ul ? 0xffffu : 0xffu;

@@ -7,6 +7,17 @@
 
 const uint ALL = 0, ANY = 1, MAX = 2, MIN = 3, PROD = 4, SUM = 5;
 
+// The dtype that partial results are stored in between dispatches.
+#if CLASS == 0
+const uint PARTIAL = FLOAT32;
+#elif CLASS == 1
+const uint PARTIAL = INT32;
+#elif CLASS == 2
+const uint PARTIAL = UINT32;
+#else
+const uint PARTIAL = TO;
+#endif
+
 #if CLASS == 0
 // Floats travel as bits: sums and products as those of the float, extremes as keys whose order is that of the floats
 // with NaN on the winning side. Integer comparison keeps denormals and NaN on every driver.

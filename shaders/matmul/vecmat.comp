@@ -35,8 +35,10 @@ const uint SHARES = gl_WorkGroupSize.x / ACROSS;
 shared vec4 parts[gl_WorkGroupSize.x];
 vec4 sums[VECTORS * WIDTH / 4u];
 
-void add_row(uint kk, uint64_t base, uint64_t x_base, uint column, uint vector) {
-    vec4 row[WIDTH / 4u];
+// Columns of row kk; zero past the end.
+void load_row(uint kk, uint64_t base, uint column, out vec4 row[WIDTH / 4u]) {
+    [[unroll]] for (uint w = 0u; w < WIDTH / 4u; ++w) row[w] = vec4(0.0);
+    if (kk >= k) return;
 #if VARIANT == 1
     uint64_t index = base + uint64_t(kk);
     uvec2 p = packed8(matrix + index * (uint64_t(columns / 32u) * (BITS * 4u)), column);
@@ -47,9 +49,20 @@ void add_row(uint kk, uint64_t base, uint64_t x_base, uint column, uint vector) 
 #else
     row[0] = fetch4_tail(DTYPE, M_VECTOR, at(DTYPE, base, int64_t(kk) * row_step + int64_t(column)), int(columns) - int(column));
 #endif
-    [[unroll]] for (uint i = 0u; i < VECTORS; ++i) {
-        float y = fetch(DTYPE, at(DTYPE, x_base, int64_t(min(vector + i, vectors - 1u)) * x_row + int64_t(kk) * x_step));
-        [[unroll]] for (uint w = 0u; w < WIDTH / 4u; ++w) sums[i * (WIDTH / 4u) + w] = fma(vec4(y), row[w], sums[i * (WIDTH / 4u) + w]);
+}
+
+// Adds STEPS rows, `SHARES` apart; all loads come first.
+const uint STEPS = 4;
+void add_rows(uint kk0, uint64_t base, uint64_t x_base, uint column, uint vector) {
+    vec4 rows[STEPS][WIDTH / 4u];
+    [[unroll]] for (uint s = 0u; s < STEPS; ++s) load_row(kk0 + s * SHARES, base, column, rows[s]);
+    [[unroll]] for (uint s = 0u; s < STEPS; ++s) {
+        int64_t kk = int64_t(min(kk0 + s * SHARES, k - 1u));
+        [[unroll]] for (uint i = 0u; i < VECTORS; ++i) {
+            float y = fetch(DTYPE, at(DTYPE, x_base, int64_t(min(vector + i, vectors - 1u)) * x_row + kk * x_step));
+            if (kk0 + s * SHARES >= k) y = 0.0;
+            [[unroll]] for (uint w = 0u; w < WIDTH / 4u; ++w) sums[i * (WIDTH / 4u) + w] = fma(vec4(y), rows[s][w], sums[i * (WIDTH / 4u) + w]);
+        }
     }
 }
 
@@ -76,7 +89,7 @@ void block(uint batch, uint vector, uint first) {
     uint64_t base = VARIANT == 1 ? uint64_t(im) : at(DTYPE, matrix, im), x_base = at(DTYPE, x, ix);
     [[unroll]] for (uint i = 0u; i < VECTORS * WIDTH / 4u; ++i) sums[i] = vec4(0.0);
     if (column < columns)
-        for (uint kk = share; kk < k; kk += SHARES) add_row(kk, base, x_base, column, vector);
+        for (uint kk = share; kk < k; kk += SHARES * STEPS) add_rows(kk, base, x_base, column, vector);
     [[unroll]] for (uint i = 0u; i < VECTORS * WIDTH / 4u; ++i) {
         uint at_vector = vector + i / (WIDTH / 4u), at_column = column + i % (WIDTH / 4u) * 4u;
         if (SHARES == 1u) {

@@ -1,9 +1,10 @@
 #version 460
 // Few rows times a quantized matrix used transposed: out[i][o] = sum over j of x[i][j] * (scale q[o][j] + bias).
-// A team of threads makes OUTPUTS outputs of ROWS rows at once; a lane takes 32 elements (BITS words) at a time:
-// sum of q x, and sum of x, are scaled once per 32.
-// Constants: 1 dtype, 2 bits, 3 group size, 4 subgroup size, 5 rows, 6 outputs, 7 bit 0: x is aligned to 16 bytes,
-// bit 1: the words are. VARIANT: see team.glsl.
+// A team of threads makes OUTPUTS outputs of ROWS rows at once. On software devices a lane takes 32 elements (BITS
+// words) at a time, which needs the fewest loads; on GPUs 8, so that neighbouring lanes read neighbouring memory. The
+// sum of q x, and the sum of x, are scaled once per 32 or 8.
+// Constants: 1 dtype, 2 bits, 3 group size, 4 subgroup size, 5 rows, 6 outputs, 7 flags (bit 0: x is aligned to 16
+// bytes, bit 1: the words are, bit 2: 8 elements at a time). VARIANT: see team.glsl.
 #include "common.glsl"
 #include "floats.glsl"
 
@@ -94,6 +95,48 @@ void add_chunk(uint chunk, uint64_t x_row, uint last_row, uint64_t first, uint t
             total[r * ROWS + i] = fma(scale[r], part[r * ROWS + i], fma(bias[r], sums[i], total[r * ROWS + i]));
 }
 
+// Adds the products of 8 elements, `STEPS` times, a team's width apart: all loads come first.
+const uint STEPS = 4;
+void add_eights(uint eight0, uint64_t x_row, uint last_row, uint64_t first, uint tail) {
+    uint64_t x_bytes = uint64_t(inner) << float_shift(DTYPE);
+    uint64_t row_bytes = uint64_t(inner / 32u) * (BITS * 4u);
+    uvec2 fields[STEPS * OUTPUTS];
+    vec2 affine[STEPS * OUTPUTS];
+    [[unroll]] for (uint s = 0u; s < STEPS; ++s) {
+        uint eight = eight0 + s * TEAM_SIZE;
+        [[unroll]] for (uint r = 0u; r < OUTPUTS; ++r) {
+            uint64_t row = first + uint64_t(min(r, tail));
+            fields[s * OUTPUTS + r] = uvec2(0u);
+            affine[s * OUTPUTS + r] = vec2(0.0);
+            if (eight < inner / 8u) {
+                fields[s * OUTPUTS + r] = packed8(words + row * row_bytes, eight * 8u);
+                int64_t group = int64_t(row * uint64_t(inner / GROUP)) + int64_t(eight / (GROUP / 8u));
+                affine[s * OUTPUTS + r] = vec2(fetch(DTYPE, at(DTYPE, scales, group)), fetch(DTYPE, at(DTYPE, biases, group)));
+            }
+        }
+    }
+    [[unroll]] for (uint s = 0u; s < STEPS; ++s) {
+        uint eight = eight0 + s * TEAM_SIZE;
+        if (eight >= inner / 8u) continue;
+        vec4 low[ROWS], high[ROWS];
+        float sums[ROWS];
+        [[unroll]] for (uint i = 0u; i < ROWS; ++i) {
+            uint64_t from = x_row + uint64_t(min(i, last_row)) * x_bytes + (uint64_t(eight * 8u) << float_shift(DTYPE));
+            fetch8(DTYPE, (ALIGNED & 1u) != 0u, from, low[i], high[i]);
+            vec4 both = low[i] + high[i];
+            sums[i] = (both.x + both.y) + (both.z + both.w);
+        }
+        [[unroll]] for (uint r = 0u; r < OUTPUTS; ++r) {
+            vec4 q = fields8_low(fields[s * OUTPUTS + r]), p = fields8_high(fields[s * OUTPUTS + r]);
+            vec2 a = affine[s * OUTPUTS + r];
+            [[unroll]] for (uint i = 0u; i < ROWS; ++i) {
+                float part = dot_add(p, high[i], dot_add(q, low[i], 0.0));
+                total[r * ROWS + i] = fma(a.x, part, fma(a.y, sums[i], total[r * ROWS + i]));
+            }
+        }
+    }
+}
+
 // Outputs block, block+1.. of rows row.. of a batch.
 void block_of_outputs(uint batch, uint row, uint block) {
     uint here = min(ROWS, rows - row), output_ = block * OUTPUTS, tail = min(OUTPUTS, outputs - output_) - 1u;
@@ -103,7 +146,10 @@ void block_of_outputs(uint batch, uint row, uint block) {
     [[unroll]] for (uint i = 0u; i < OUTPUTS * ROWS; ++i) total[i] = 0.0;
     // Rows and outputs past the end repeat the last one and are not stored.
     uint64_t x_row = x + x_index * bytes;
-    for (uint chunk = TEAM_LANE; chunk < inner / 32u; chunk += TEAM_SIZE) add_chunk(chunk, x_row, here - 1u, first, tail);
+    if ((ALIGNED & 4u) != 0u)
+        for (uint eight = TEAM_LANE; eight < inner / 8u; eight += TEAM_SIZE * STEPS) add_eights(eight, x_row, here - 1u, first, tail);
+    else
+        for (uint chunk = TEAM_LANE; chunk < inner / 32u; chunk += TEAM_SIZE) add_chunk(chunk, x_row, here - 1u, first, tail);
     [[unroll]] for (uint r = 0u; r < OUTPUTS; ++r) {
         [[unroll]] for (uint i = 0u; i < ROWS; ++i) {
             float sum = team_sum(total[r * ROWS + i]);

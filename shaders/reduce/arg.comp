@@ -73,7 +73,7 @@ void fold(Task task, uint lane) {
     if (STAGE == JOIN) {
         for (uint64_t i = lane; i < length; i += TEAM) {
             uint64_t at = ACROSS == 1 ? i * rows + task.row : task.row * length + i;
-            join(load_bits(WIDE == 1 ? UINT64 : UINT32, keys, at), AT_U32(indices, at));
+            join(load_bits(WIDTH == 64 ? UINT64 : UINT32, keys, at), AT_U32(indices, at));
         }
         return;
     }
@@ -104,7 +104,7 @@ void main() {
         }
         if (lane == 0u && task < tasks) {
             AT_U32(STAGE == PARTS ? indices : destination, task) = best_at;
-            if (STAGE == PARTS) store_bits(WIDE == 1 ? UINT64 : UINT32, keys, task, best);
+            if (STAGE == PARTS) store_bits(WIDTH == 64 ? UINT64 : UINT32, keys, task, best);
         }
         if (TEAM > 1u) barrier(); // the next round overwrites what the last step reads
     }

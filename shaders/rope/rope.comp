@@ -39,8 +39,10 @@ vec2 rotation(float position, uint pair) {
         high = p.x;
         low = p.y + position * f.y;
     }
-    float s = m_sin(high), c = m_cos(high);
-    return vec2(fma(c, low, s), fma(-s, low, c));
+    // The rest is at most half an ulp of the angle: 2^-5 at a million.
+    float s = m_sin(high), c = m_cos(high), square = low * low;
+    float ds = low * (1.0 - square * (1.0 / 6.0)), dc = -0.5 * square;
+    return vec2(s + (s * dc + c * ds), c + (c * dc - s * ds));
 }
 
 void rotate(uint batch, uint head, uint row, uint pair) {

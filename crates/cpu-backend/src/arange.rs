@@ -1,16 +1,18 @@
 //! Ranges of numbers.
 
 use mlx_core::{
-    Complex, Dtype, Element, Result, array::FromF64, backend::Output, bf16, dispatch_dtype, f16,
+    Complex, Dtype, Element, Result, array::FromF64, backend::Output, bf16, dispatch_dtype,
+    dtype::Bool8, f16,
 };
 
 use crate::{
+    cast::Cast,
     elementwise::for_chunks,
     encoder::{Encoder, Out},
 };
 
 /// Element `i` of a range.
-trait Range: Element + FromF64 {
+trait Range: Element {
     /// `start + i * step`.
     fn at(start: f64, step: f64, i: usize) -> Self;
 }
@@ -33,14 +35,14 @@ macro_rules! floats {
     ($($t:ty),*) => {$(
         impl Range for $t {
             fn at(start: f64, step: f64, i: usize) -> Self {
-                <$t>::from_f64(start + i as f64 * step)
+                (start + i as f64 * step).cast()
             }
         }
     )*};
 }
 
 integers!(u8, u16, u32, u64, i8, i16, i32, i64);
-floats!(mlx_core::dtype::Bool8, f16, bf16, f32, f64, Complex);
+floats!(Bool8, f16, bf16, f32, f64, Complex);
 
 /// Encodes `out[i] = start + i * step`.
 pub(crate) fn encode(

@@ -140,6 +140,9 @@ impl Job {
         };
         let heads = Heads { job: self, q: q.buffer(), k: k.buffer(), v: v.buffer(), mask: &mask };
         let (heads_of, keys) = (self.k.shape[0] * self.k.shape[1], self.k.shape[2]);
+        if keys == 0 {
+            return out.fill(T::default());
+        }
         let rows = out.len() / heads_of / self.v.shape[3];
         let cores = rayon::current_num_threads();
         if rows <= FEW && keys >= SPLIT && heads_of < 4 * cores {

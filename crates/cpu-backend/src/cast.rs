@@ -4,6 +4,8 @@
 
 use mlx_core::{Complex, bf16, dtype::Bool8, f16};
 
+use crate::halves::{bf16_from_f64, f16_from_f64};
+
 /// Conversion to `U`.
 pub(crate) trait Cast<U> {
     /// The value as `U`.
@@ -59,8 +61,8 @@ casts!([f32, f64] => [u64], x: if x < 0.0 { x as i64 as u64 } else { x as u64 })
 casts!([u8, u16, u32, u64, i8, i16, i32, i64] => [Bool8], x: (x != 0).into());
 casts!([f32, f64] => [Bool8], x: (x != 0.0).into());
 // Through float64, so that integers round once.
-casts!([u8, u16, u32, u64, i8, i16, i32, i64, f64] => [f16], x: f16::from_f64(x as f64));
-casts!([u8, u16, u32, u64, i8, i16, i32, i64, f64] => [bf16], x: bf16::from_f64(x as f64));
+casts!([u8, u16, u32, u64, i8, i16, i32, i64, f64] => [f16], x: f16_from_f64(x as f64));
+casts!([u8, u16, u32, u64, i8, i16, i32, i64, f64] => [bf16], x: bf16_from_f64(x as f64));
 casts!([f32] => [f16], x: f16::from_f32(x));
 casts!([f32] => [bf16], x: bf16::from_f32(x));
 casts!([u8, u16, u32, u64, i8, i16, i32, i64, f32, f64] => [Complex], x: Complex::new(x as f32, 0.0));

@@ -14,6 +14,7 @@ use rayon::prelude::*;
 use crate::{
     encoder::{Elements, Encoder, In, Out},
     halves::Half,
+    simd,
     strided::Source,
 };
 
@@ -76,16 +77,41 @@ pub(crate) fn zip2<T: Copy, U>(a: &[T], b: &[T], out: &mut [U], f: impl Fn(T, T)
     out.iter_mut().zip(a.iter().zip(b)).for_each(|(x, (&a, &b))| *x = f(a, b));
 }
 
+/// `out = f(a)` in the widest instructions of the machine. `f` must be `#[inline(always)]`, and
+/// gives the same bits whatever they are: products and sums are never fused on their own.
+pub(crate) fn wide1<T: Copy, U>(a: &[T], out: &mut [U], f: impl Fn(T) -> U) {
+    simd::dispatch(Map1 { a, out, f });
+}
+
+struct Map1<'a, T, U, F> {
+    a: &'a [T],
+    out: &'a mut [U],
+    f: F,
+}
+
+impl<T: Copy, U, F: Fn(T) -> U> simd::Kernel for Map1<'_, T, U, F> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<I: simd::Isa>(self, _: I) {
+        for (x, &a) in self.out.iter_mut().zip(self.a) {
+            *x = (self.f)(a);
+        }
+    }
+}
+
 /// Calls `f` with chunks of `out` and the index of their first element, on all cores if large.
+///
+/// The loop is compiled once per element type, not once per caller: rayon's machinery is large.
 pub(crate) fn for_chunks<U: Send>(out: &mut [U], f: impl Fn(usize, &mut [U]) + Sync) {
     if out.len() < PARALLEL {
         return f(0, out);
     }
-    out.par_chunks_mut(CHUNK).enumerate().for_each(|(i, chunk)| f(i * CHUNK, chunk));
+    spread(out, CHUNK, &|i, chunk| f(i * CHUNK, chunk));
 }
 
-/// Calls `f` with each row of `len` elements of `out` (the last may be shorter) and its number, on all cores if `work`
-/// elements have to be touched in all and that is many.
+/// Calls `f` with each row of `len` elements of `out` (the last may be shorter) and its number, on
+/// all cores if `work` elements have to be touched in all and that is many.
 pub(crate) fn for_rows<U: Send>(
     out: &mut [U],
     len: usize,
@@ -101,9 +127,19 @@ pub(crate) fn for_rows<U: Send>(
     }
     // Rows per task, so that a task touches about a chunk.
     let some = (CHUNK * rows / work).clamp(1, rows);
-    out.par_chunks_mut(some * len).enumerate().for_each(|(i, rows)| {
+    spread(out, some * len, &|i, rows| {
         rows.chunks_mut(len).enumerate().for_each(|(j, row)| f(i * some + j, row));
     });
+}
+
+/// Calls `f` with the parts of `len` elements and their numbers, on all cores.
+pub(crate) fn spread<U: Send>(out: &mut [U], len: usize, f: &(dyn Fn(usize, &mut [U]) + Sync)) {
+    out.par_chunks_mut(len).enumerate().for_each(|(i, part)| f(i, part));
+}
+
+/// `f(0), f(1), …`, computed on all cores; compiled once per result type.
+pub(crate) fn collect<T: Send>(n: usize, f: &(dyn Fn(usize) -> T + Sync)) -> Vec<T> {
+    (0..n).into_par_iter().map(f).collect()
 }
 
 /// Encodes `out = kernel(a)`.
@@ -283,10 +319,4 @@ fn operand<'a, T: Element, U: Element>(
             buffer
         }
     }
-}
-
-/// Number of rows and their length when the axes from `axis` on are one row.
-pub(crate) fn rows_of(shape: &[usize], axis: usize) -> (usize, usize) {
-    use mlx_core::shape::num_elements;
-    (num_elements(&shape[..axis]), num_elements(&shape[axis..]))
 }

@@ -7,7 +7,7 @@ use mlx_core::Element;
 use crate::simd::{
     Lanes, dispatch,
     gemm::Gemm,
-    vector::{Combine, Dots, ExpSum, Narrow, Sum, SumOfSquares, Widen},
+    vector::{Combine, Dots, ExpSum, Narrow, Sum, SumOfSquares, Widen, WidenRows},
 };
 
 /// A floating element type.
@@ -24,17 +24,18 @@ pub(crate) trait Real: Element + Default {
     fn widen_slice(src: &[Self], dst: &mut [Self::Wide]);
     /// Rounds `dst.len()` elements.
     fn narrow_slice(src: &[Self::Wide], dst: &mut [Self]);
+    /// Widens the first `width` elements of every row; rows are `stride` and `to` elements apart.
+    fn widen_rows(src: &[Self], stride: usize, width: usize, dst: &mut [Self::Wide], to: usize);
     /// `out[j] = Σ_i x[i] * rows[j * stride + i]`.
     fn dots(x: &[Self::Wide], rows: &[Self], stride: usize, out: &mut [Self::Wide]);
     /// `acc[i] += Σ_j x[j] * rows[j * stride + i]`.
     fn combine(x: &[Self::Wide], rows: &[Self], stride: usize, acc: &mut [Self::Wide]);
-    /// A dense slice of the wide type that needs no conversion.
-    fn as_wide(x: &[Self]) -> Option<&[Self::Wide]>;
 }
 
 /// A type to accumulate in.
 pub(crate) trait Wide: Real<Wide = Self> + Gemm + num_traits::Float {
     fn from_f64(x: f64) -> Self;
+    fn to_f32(self) -> f32;
     /// `x = exp(x - shift)`, which are at most 1; returns the sum.
     fn exp_sum(x: &mut [Self], shift: Self) -> Self;
     fn sum(x: &[Self]) -> Self;
@@ -43,7 +44,7 @@ pub(crate) trait Wide: Real<Wide = Self> + Gemm + num_traits::Float {
 }
 
 macro_rules! in_float32 {
-    ($($t:ty: $widen:expr, $narrow:expr, $lowest:expr, $as_wide:expr;)*) => {$(
+    ($($t:ty: $widen:expr, $narrow:expr, $lowest:expr;)*) => {$(
         impl Real for $t {
             type Wide = f32;
 
@@ -64,14 +65,14 @@ macro_rules! in_float32 {
             fn narrow_slice(src: &[f32], dst: &mut [Self]) {
                 dispatch(Narrow { src, dst });
             }
+            fn widen_rows(src: &[Self], stride: usize, width: usize, dst: &mut [f32], to: usize) {
+                dispatch(WidenRows { src, stride, width, dst, to });
+            }
             fn dots(x: &[f32], rows: &[Self], stride: usize, out: &mut [f32]) {
                 dispatch(Dots { x, rows, stride, out });
             }
             fn combine(x: &[f32], rows: &[Self], stride: usize, acc: &mut [f32]) {
                 dispatch(Combine { x, rows, stride, acc });
-            }
-            fn as_wide(x: &[Self]) -> Option<&[f32]> {
-                $as_wide(x)
             }
         }
     )*};
@@ -82,14 +83,17 @@ fn widen_lanes<T: Lanes>(src: &[T], dst: &mut [f32]) {
 }
 
 in_float32! {
-    f16: f16::to_f32, f16::from_f32, f16::MIN.to_f32(), |_| None;
-    bf16: bf16::to_f32, bf16::from_f32, bf16::MIN.to_f32(), |_| None;
-    f32: std::convert::identity, std::convert::identity, f32::MIN, Some;
+    f16: f16::to_f32, f16::from_f32, f16::MIN.to_f32();
+    bf16: bf16::to_f32, bf16::from_f32, bf16::MIN.to_f32();
+    f32: std::convert::identity, std::convert::identity, f32::MIN;
 }
 
 impl Wide for f32 {
     fn from_f64(x: f64) -> f32 {
         x as f32
+    }
+    fn to_f32(self) -> f32 {
+        self
     }
     fn exp_sum(x: &mut [f32], shift: f32) -> f32 {
         dispatch(ExpSum { x, shift })
@@ -120,6 +124,11 @@ impl Real for f64 {
     fn narrow_slice(src: &[f64], dst: &mut [f64]) {
         dst.copy_from_slice(&src[..dst.len()]);
     }
+    fn widen_rows(src: &[f64], stride: usize, width: usize, dst: &mut [f64], to: usize) {
+        for (i, dst) in dst.chunks_exact_mut(to).enumerate() {
+            dst[..width].copy_from_slice(&src[i * stride..][..width]);
+        }
+    }
     fn dots(x: &[f64], rows: &[f64], stride: usize, out: &mut [f64]) {
         for (j, out) in out.iter_mut().enumerate() {
             *out = x.iter().zip(&rows[j * stride..]).map(|(x, y)| x * y).sum();
@@ -130,14 +139,14 @@ impl Real for f64 {
             acc.iter_mut().zip(&rows[j * stride..]).for_each(|(acc, row)| *acc += x * row);
         }
     }
-    fn as_wide(x: &[f64]) -> Option<&[f64]> {
-        Some(x)
-    }
 }
 
 impl Wide for f64 {
     fn from_f64(x: f64) -> f64 {
         x
+    }
+    fn to_f32(self) -> f32 {
+        self as f32
     }
     fn exp_sum(x: &mut [f64], shift: f64) -> f64 {
         x.iter_mut().for_each(|x| *x = (*x - shift).exp());

@@ -3,7 +3,7 @@
 use half::slice::HalfFloatSliceExt;
 use mlx_core::{bf16, f16};
 
-use crate::elementwise::Typed;
+use crate::elementwise::{Typed, wide1};
 
 /// A 16-bit floating point type. Values are computed in float32 and rounded once.
 pub(crate) trait Half: Typed<Word = u16> {
@@ -32,11 +32,11 @@ impl Half for f16 {
 
 impl Half for bf16 {
     fn widen(source: &[Self], out: &mut [f32]) {
-        out.iter_mut().zip(source).for_each(|(x, &h)| *x = widen_bf16(h));
+        wide1(source, out, widen_bf16);
     }
 
     fn narrow(source: &[f32], out: &mut [Self]) {
-        out.iter_mut().zip(source).for_each(|(x, &v)| *x = round_bf16(v));
+        wide1(source, out, round_bf16);
     }
 }
 
@@ -66,9 +66,47 @@ fn round_bf16(value: f32) -> bf16 {
     bf16::from_bits(if value.is_nan() { quiet_nan } else { rounded } as u16)
 }
 
+/// Rounds float64 to float32 so that a second rounding to half precision comes out as one: an
+/// inexact result is cut off and its last bit set ("round to odd").
+fn round_to_odd(value: f64) -> f32 {
+    let nearest = value as f32;
+    if nearest as f64 == value || value.is_nan() {
+        return nearest;
+    }
+    let away = (nearest as f64).abs() > value.abs();
+    f32::from_bits((nearest.to_bits() - away as u32) | 1)
+}
+
+/// Rounds float64 to float16 once; `f16::from_f64` does not look at all bits.
+pub(crate) fn f16_from_f64(value: f64) -> f16 {
+    f16::from_f32(round_to_odd(value))
+}
+
+/// Rounds float64 to bfloat16 once; `bf16::from_f64` does not look at all bits.
+pub(crate) fn bf16_from_f64(value: f64) -> bf16 {
+    round_bf16(round_to_odd(value))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn float64_rounds_once() {
+        let above_tie = 1.0 + 2f64.powi(-11) + 2f64.powi(-40);
+        assert_eq!(f16_from_f64(above_tie).to_f64(), 1.0 + 2f64.powi(-10));
+        assert_eq!(f16_from_f64(1.0 + 2f64.powi(-11)).to_f64(), 1.0);
+        assert_eq!(bf16_from_f64(-1.0 - 2f64.powi(-8) - 2f64.powi(-45)).to_f64(), -1.0 - 2f64.powi(-7));
+        assert_eq!(f16_from_f64(1e300), f16::INFINITY);
+        assert_eq!(bf16_from_f64(f64::NEG_INFINITY), bf16::NEG_INFINITY);
+        assert_eq!(f16_from_f64(1e-300).to_f64(), 0.0);
+        assert!(bf16_from_f64(f64::NAN).is_nan());
+        for bits in 0..=u16::MAX {
+            let (h, b) = (f16::from_bits(bits), bf16::from_bits(bits));
+            assert!(f16_from_f64(h.to_f64()) == h || h.is_nan());
+            assert!(bf16_from_f64(b.to_f64()) == b || b.is_nan());
+        }
+    }
 
     #[test]
     fn bf16_rounds_as_half_does() {

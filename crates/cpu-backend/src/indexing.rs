@@ -23,6 +23,9 @@ pub(crate) fn take(
 
 /// Each row of the output is a slice: the axes behind `axis` at one index.
 fn take_slices<T: Element>(axis: usize, a: &In, indices: &In, out: &Out) {
+    if a.shape[axis] == 0 {
+        return out.write::<T>().fill(T::zeroed());
+    }
     let picks = resolve(indices, a.shape[axis]);
     let strides = &a.layout.strides;
     let outer = Walk { shape: a.shape[..axis].into(), strides: strides[..axis].into() };
@@ -52,8 +55,8 @@ pub(crate) fn take_along_axis(
 }
 
 fn take_elements<T: Element>(axis: usize, a: &In, indices: &In, out: &Out) {
-    if out.size() == 0 || a.shape[axis] == 0 {
-        return;
+    if a.shape[axis] == 0 {
+        return out.write::<T>().fill(T::zeroed());
     }
     let picks = resolve(indices, a.shape[axis]);
     let along = a.layout.strides[axis];

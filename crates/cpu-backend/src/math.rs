@@ -14,6 +14,7 @@ pub(crate) fn exp_f32(x: f32) -> f32 {
     const LN2_LOW: f32 = -2.121_944_4e-4;
     // Adding 1.5 * 2^23 rounds to an integer and leaves it in the low bits.
     const ROUND: f32 = 12_582_912.0;
+    // Wrapping arithmetic below: a check for overflow would keep loops from being vectorized.
     // Beyond these the result is infinite or zero; NaN stays NaN.
     let x = if x > 89.0 { 89.0 } else { x };
     let x = if x < -104.0 { -104.0 } else { x };
@@ -25,9 +26,9 @@ pub(crate) fn exp_f32(x: f32) -> f32 {
         p = p * r + c;
     }
     let y = p * (r * r) + r + 1.0;
-    let n = shifted.to_bits() as i32 - ROUND.to_bits() as i32;
+    let n = shifted.to_bits().wrapping_sub(ROUND.to_bits()) as i32;
     let half = n >> 1;
-    y * power_of_two(half) * power_of_two(n - half)
+    y * power_of_two(half) * power_of_two(n.wrapping_sub(half))
 }
 
 /// `2^n` for `-126 <= n <= 127`.
@@ -61,7 +62,8 @@ pub(crate) fn tanh_f32(x: f32) -> f32 {
     }
     let small = p * z * x + x;
     let large = 1.0 - 2.0 / (exp_f32(magnitude + magnitude) + 1.0);
-    if magnitude < 0.625 { small } else { large.copysign(x) }
+    let y = if magnitude < 0.625 { small } else { large };
+    y.copysign(x)
 }
 
 /// Rounds half to even after computing in float64.

@@ -10,7 +10,7 @@ use crate::{
     encoder::{Encoder, In, Out},
     float::{Real, Wide},
     rows::{RowStarts, widen_row},
-    simd::gemm::{Gemm, MatMut, MatRef, gemm},
+    simd::gemm::{MatMut, MatRef, gemm},
 };
 
 /// Multiplications from which a product is worth splitting over cores.

@@ -1,14 +1,17 @@
 //! The associative operations of reductions and scans.
 
+use std::marker::PhantomData;
+
 use mlx_core::{Complex, bf16, f16};
 use num_complex::Complex64;
 
 use crate::{
     complex,
     elementwise::Typed,
-    halves::{widen_bf16, widen_f16},
+    halves::{bf16_from_f64, f16_from_f64, widen_bf16, widen_f16},
     math,
     number::Number,
+    simd,
 };
 
 /// An associative and commutative operation on elements of type `T`.
@@ -88,8 +91,8 @@ accumulate! {
     u16 => u16, 0, 1, |x| x, |x| x, u16::wrapping_add, u16::wrapping_mul;
     u32 => u32, 0, 1, |x| x, |x| x, u32::wrapping_add, u32::wrapping_mul;
     u64 => u64, 0, 1, |x| x, |x| x, u64::wrapping_add, u64::wrapping_mul;
-    f16 => f64, 0.0, 1.0, |x| widen_f16(x) as f64, f16::from_f64, |a, b| a + b, |a, b| a * b;
-    bf16 => f64, 0.0, 1.0, |x| widen_bf16(x) as f64, bf16::from_f64, |a, b| a + b, |a, b| a * b;
+    f16 => f64, 0.0, 1.0, |x| widen_f16(x) as f64, f16_from_f64, |a, b| a + b, |a, b| a * b;
+    bf16 => f64, 0.0, 1.0, |x| widen_bf16(x) as f64, bf16_from_f64, |a, b| a + b, |a, b| a * b;
     f32 => f64, 0.0, 1.0, |x| x as f64, |x| x as f32, |a, b| a + b, |a, b| a * b;
     f64 => f64, 0.0, 1.0, |x| x, |x| x, |a, b| a + b, |a, b| a * b;
     Complex => Complex64, Complex64::ZERO, Complex64::ONE, complex::widen, complex::narrow,
@@ -195,18 +198,53 @@ log_add_exp! {
 /// The total of dense elements: 16 independent partial totals, which the compiler keeps in vector
 /// registers, for blocks of 4096 elements, so that rounding errors do not pile up.
 pub(crate) fn total<T: Typed, M: Monoid<T>>(values: &[T]) -> M::Total {
-    const LANES: usize = 16;
-    let mut total = M::IDENTITY;
-    for block in values.chunks(4096) {
-        let mut lanes = [M::IDENTITY; LANES];
-        let (groups, rest) = block.as_chunks::<LANES>();
-        for group in groups {
-            for (lane, &value) in lanes.iter_mut().zip(group) {
+    simd::dispatch(Total::<T, M>(values, PhantomData))
+}
+
+struct Total<'a, T, M>(&'a [T], PhantomData<M>);
+
+impl<T: Typed, M: Monoid<T>> simd::Kernel for Total<'_, T, M> {
+    type Output = M::Total;
+
+    #[inline(always)]
+    fn run<I: simd::Isa>(self, _: I) -> M::Total {
+        const LANES: usize = 16;
+        let mut total = M::IDENTITY;
+        for block in self.0.chunks(4096) {
+            let mut lanes = [M::IDENTITY; LANES];
+            let (groups, rest) = block.as_chunks::<LANES>();
+            for group in groups {
+                for (lane, &value) in lanes.iter_mut().zip(group) {
+                    *lane = M::push(*lane, value);
+                }
+            }
+            for (lane, &value) in lanes.iter_mut().zip(rest) {
                 *lane = M::push(*lane, value);
             }
+            let block = lanes.into_iter().reduce(M::join).unwrap_or(M::IDENTITY);
+            total = M::join(total, block);
         }
-        let block = lanes.into_iter().reduce(M::join).unwrap_or(M::IDENTITY);
-        total = M::join(total, rest.iter().fold(block, |t, &v| M::push(t, v)));
+        total
     }
-    total
+}
+
+/// Adds each element of a dense row to the total of its column.
+pub(crate) fn add_row<T: Typed, M: Monoid<T>>(totals: &mut [M::Total], row: &[T]) {
+    simd::dispatch(AddRow::<T, M> { totals, row });
+}
+
+struct AddRow<'a, T: Typed, M: Monoid<T>> {
+    totals: &'a mut [M::Total],
+    row: &'a [T],
+}
+
+impl<T: Typed, M: Monoid<T>> simd::Kernel for AddRow<'_, T, M> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<I: simd::Isa>(self, _: I) {
+        for (total, &value) in self.totals.iter_mut().zip(self.row) {
+            *total = M::push(*total, value);
+        }
+    }
 }

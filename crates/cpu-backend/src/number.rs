@@ -150,7 +150,7 @@ macro_rules! integer {
                 if other == 0 { 0 } else { self.wrapping_div(other) }
             }
 
-            #[expect(unused_comparisons, reason = "unsigned types too")]
+            #[allow(unused_comparisons, reason = "unsigned types too")]
             fn modulo(self, other: Self) -> Self {
                 let r = if other == 0 { 0 } else { self.wrapping_rem(other) };
                 if r != 0 && (r < 0) != (other < 0) { r.wrapping_add(other) } else { r }
@@ -175,7 +175,7 @@ macro_rules! integer {
                 magnitude(self)
             }
 
-            #[expect(unused_comparisons, reason = "unsigned types too")]
+            #[allow(unused_comparisons, reason = "unsigned types too")]
             fn power(self, exponent: Self) -> Self {
                 if exponent < 0 {
                     return reciprocal_power(self as i64, exponent as i64) as $t;
@@ -231,7 +231,7 @@ mod tests {
     #[test]
     fn nan_wins_extremes_and_sorts_last() {
         let nan = f32::NAN;
-        assert!(nan.maximum(1.0).is_nan() && Number::maximum(1.0, nan).is_nan());
+        assert!(Number::maximum(nan, 1.0).is_nan() && Number::maximum(1.0, nan).is_nan());
         assert!(Number::minimum(nan, 1.0).is_nan() && Number::minimum(1.0, nan).is_nan());
         assert_eq!(nan.order(f32::INFINITY), Ordering::Greater);
         assert_eq!(nan.order(nan), Ordering::Equal);

@@ -1,9 +1,137 @@
-//! Stub until its owner writes it.
+//! Affine quantization along the last axis: `w = scale * q + bias`, one pair per group.
+//!
+//! Products with few rows run on the packed weights at memory speed (`few`); products with many
+//! rows dequantize tiles of the weights and multiply matrices (`many`). Sums are float32.
 
-use mlx_core::{Array, Result, backend::Output, primitives::*};
+mod few;
+mod many;
+mod pack;
+mod weights;
 
-use crate::encoder::Encoder;
+use mlx_core::{Array, Result, backend::Output, primitives::Affine};
+use rayon::prelude::*;
 
-pub(crate) fn quantize(_: &mut Encoder<'_>, _: Affine, _: &Array, _: &mut [Output; 3]) -> Result<()> { unimplemented!() }
-pub(crate) fn dequantize(_: &mut Encoder<'_>, _: Affine, _: &[Array; 3], _: &mut Output) -> Result<()> { unimplemented!() }
-pub(crate) fn matmul(_: &mut Encoder<'_>, _: Affine, _: bool, _: &[Array; 4], _: &mut Output) -> Result<()> { unimplemented!() }
+use crate::{
+    encoder::{Encoder, In, Out},
+    float::{Real, dispatch_real},
+    rows::{RowStarts, widen_row},
+};
+use weights::{Compute, Weights};
+
+/// Rows from which dequantizing tiles of the weights pays off.
+const MANY: usize = 24;
+/// Multiplications from which a product is worth splitting over cores.
+const PARALLEL: usize = 1 << 16;
+/// Elements that one core quantizes or dequantizes at a time.
+const CHUNK: usize = 1 << 14;
+
+/// Encodes the quantization of `w` to packed words, scales and biases.
+pub(crate) fn quantize(
+    enc: &mut Encoder<'_>,
+    affine: Affine,
+    w: &Array,
+    [words, scales, biases]: &mut [Output; 3],
+) -> Result<()> {
+    let w = In::from(w);
+    let [words, scales, biases] =
+        [enc.allocate(words)?, enc.allocate(scales)?, enc.allocate(biases)?];
+    dispatch_real!(w.dtype, T => enc.push(move || {
+        let (mut scales, mut biases) = (scales.write::<T>(), biases.write::<T>());
+        pack::quantize(affine, &w, &mut words.write::<u32>(), &mut scales, &mut biases);
+    }))
+}
+
+/// Encodes `scale * q + bias` in the dtype of scales and biases.
+pub(crate) fn dequantize(
+    enc: &mut Encoder<'_>,
+    affine: Affine,
+    [words, scales, biases]: &[Array; 3],
+    output: &mut Output,
+) -> Result<()> {
+    let out = enc.allocate(output)?;
+    let inputs = [In::from(words), In::from(scales), In::from(biases)];
+    dispatch_real!(out.dtype, T => enc.push(move || dequantize_all::<T>(affine, &inputs, &out)))
+}
+
+fn dequantize_all<T: Real<Wide: Compute>>(affine: Affine, [words, scales, biases]: &[In; 3], out: &Out) {
+    let mut out = out.write::<T>();
+    if out.is_empty() {
+        return;
+    }
+    let weights = Weights::<T>::lock(affine, words, scales, biases);
+    let weights = weights.view();
+    for (batch, out) in out.chunks_mut(weights.rows * weights.columns).enumerate() {
+        let matrix = weights.at(batch);
+        let rows = (CHUNK / matrix.columns).max(1);
+        out.par_chunks_mut(rows * matrix.columns).enumerate().for_each(|(i, out)| {
+            let tile = matrix.tile(i * rows, out.len() / matrix.columns, 0, matrix.columns);
+            let mut wide = vec![T::Wide::default(); out.len()];
+            T::Wide::dequantize(&tile, &mut wide);
+            T::narrow_slice(&wide, out);
+        });
+    }
+}
+
+/// Encodes `x @ w`, or `x @ wᵀ` if `transpose`, with quantized `w`.
+pub(crate) fn matmul(
+    enc: &mut Encoder<'_>,
+    affine: Affine,
+    transpose: bool,
+    [x, words, scales, biases]: &[Array; 4],
+    output: &mut Output,
+) -> Result<()> {
+    let out = enc.allocate(output)?;
+    let x = In::from(x);
+    let w = [In::from(words), In::from(scales), In::from(biases)];
+    let job = Job { affine, transpose, x, w, out };
+    dispatch_real!(output.dtype, T => enc.push(move || job.run::<T>()))
+}
+
+struct Job {
+    affine: Affine,
+    transpose: bool,
+    x: In,
+    w: [In; 3],
+    out: Out,
+}
+
+impl Job {
+    fn run<T: Real<Wide: Compute>>(&self) {
+        let mut out = self.out.write::<T>();
+        let inner = self.x.shape[self.x.shape.len() - 1];
+        if out.is_empty() {
+            return;
+        }
+        if inner == 0 {
+            return out.fill(T::default());
+        }
+        let [words, scales, biases] = &self.w;
+        let weights = Weights::<T>::lock(self.affine, words, scales, biases);
+        let weights = weights.view();
+        let each = out.len() / weights.batches();
+        let x = self.widened::<T>();
+        for (batch, out) in out.chunks_mut(each).enumerate() {
+            let matrix = weights.at(batch);
+            let rows = x.len() / inner / weights.batches();
+            let x = &x[batch * rows * inner..(batch + 1) * rows * inner];
+            if !self.transpose {
+                many::plain::<T>(x, rows, &matrix, out);
+            } else if rows >= MANY || !T::Wide::few(x, &matrix, out) {
+                many::transposed::<T>(x, rows, &matrix, out);
+            }
+        }
+    }
+
+    /// All of `x`, row-major.
+    fn widened<T: Real>(&self) -> Vec<T::Wide> {
+        let mut out = vec![T::Wide::default(); self.x.size()];
+        let data = self.x.read::<T>();
+        let starts = RowStarts::new(&self.x, 1);
+        let (axes, shape) = (self.x.shape.len(), &self.x.shape);
+        let stride = self.x.layout.strides[axes - 1];
+        for (i, row) in out.chunks_exact_mut(shape[axes - 1]).enumerate() {
+            widen_row(data.buffer(), starts.at(i), stride, row);
+        }
+        out
+    }
+}

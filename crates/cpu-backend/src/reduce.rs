@@ -8,12 +8,11 @@ use mlx_core::{
     f16,
     primitives::{ArgReduceOp, ReduceOp},
 };
-use rayon::prelude::*;
 
 use crate::{
-    elementwise::{CHUNK, PARALLEL, Typed, for_rows},
+    elementwise::{CHUNK, PARALLEL, Typed, collect, for_rows},
     encoder::{Encoder, In, Out},
-    monoid::{Accumulate, Max, Min, Monoid, Prod, Sum, total},
+    monoid::{Accumulate, Max, Min, Monoid, Prod, Sum, add_row, total},
     number::Number,
     along_axis::along_axis,
     strided::Walk,
@@ -147,7 +146,7 @@ impl<T: Typed> Part<'_, T> {
         self.walk.runs(at, len, |place, offset, step| {
             let mut first = self.first.wrapping_add_signed(offset);
             for _ in place {
-                add_row::<T, M>(self.data, first, stride, totals);
+                add_strided::<T, M>(self.data, first, stride, totals);
                 first = first.wrapping_add_signed(step);
             }
         });
@@ -162,10 +161,14 @@ fn run_total<T: Typed, M: Monoid<T>>(data: &[T], first: usize, stride: isize, le
     (0..len).fold(M::IDENTITY, |sum, i| M::push(sum, element(i)))
 }
 
-fn add_row<T: Typed, M: Monoid<T>>(data: &[T], first: usize, stride: isize, totals: &mut [M::Total]) {
+fn add_strided<T: Typed, M: Monoid<T>>(
+    data: &[T],
+    first: usize,
+    stride: isize,
+    totals: &mut [M::Total],
+) {
     if stride == 1 {
-        let row = &data[first..first + totals.len()];
-        return totals.iter_mut().zip(row).for_each(|(t, &v)| *t = M::push(*t, v));
+        return add_row::<T, M>(totals, &data[first..first + totals.len()]);
     }
     for (i, total) in totals.iter_mut().enumerate() {
         *total = M::push(*total, data[first.wrapping_add_signed(i as isize * stride)]);
@@ -198,15 +201,14 @@ fn rows<T: Typed, M: Monoid<T>>(part: &Part<'_, T>, kept: &Walk, target: &mut [T
 /// Total of a large part on all cores. The pieces depend on its size only, so the result is the
 /// same on any machine.
 fn split_total<T: Typed, M: Monoid<T>>(part: &Part<'_, T>, n: usize) -> M::Total {
-    let pieces: Vec<M::Total> = (0..n.div_ceil(PARALLEL))
-        .into_par_iter()
-        .map(|i| part.total::<M>(i * PARALLEL, PARALLEL.min(n - i * PARALLEL)))
-        .collect();
+    let pieces: Vec<M::Total> = collect(n.div_ceil(PARALLEL), &|i| {
+        part.total::<M>(i * PARALLEL, PARALLEL.min(n - i * PARALLEL))
+    });
     pieces.into_iter().fold(M::IDENTITY, M::join)
 }
 
 /// Columns that are reduced side by side.
-const TILE: usize = 512;
+const TILE: usize = 2048;
 /// Rows whose partial totals are joined at once, so that rounding errors do not pile up.
 const ROWS: usize = 1024;
 
@@ -238,10 +240,10 @@ fn tile_totals<T: Typed, M: Monoid<T>>(part: &Part<'_, T>, stride: isize, width:
         a
     };
     let rows = ROWS.max(PARALLEL / 4 / width);
-    let starts: Vec<usize> = (0..n).step_by(rows).collect();
+    let one = |i: usize| block(i * rows, rows);
     let blocks: Vec<Vec<M::Total>> = match n * width >= 4 * PARALLEL {
-        true => starts.into_par_iter().map(|at| block(at, rows)).collect(),
-        false => starts.into_iter().map(|at| block(at, rows)).collect(),
+        true => collect(n.div_ceil(rows), &one),
+        false => (0..n.div_ceil(rows)).map(one).collect(),
     };
     blocks.into_iter().reduce(join).unwrap_or_default()
 }

@@ -9,6 +9,7 @@ use crate::{
     math::exp_f32,
     monoid::{Accumulate, Max, Sum, total},
     number::Number,
+    simd,
     strided::Source,
 };
 
@@ -128,8 +129,25 @@ fn run<T: Narrow>(input: &In, out: &Out, f: Row<T::Wide>) {
 /// Replaces the row by exponentials of the distance to its maximum; returns that and their sum.
 fn exponentials<W: Wide>(row: &mut [W]) -> (W, f64) {
     let max = total::<W, Max>(row);
-    row.iter_mut().for_each(|x| *x = (*x - max).exponential());
+    simd::dispatch(Exponentials { row, max });
     (max, total::<W, Sum>(row))
+}
+
+/// `row = exp(row - max)`.
+struct Exponentials<'a, W> {
+    row: &'a mut [W],
+    max: W,
+}
+
+impl<W: Wide> simd::Kernel for Exponentials<'_, W> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<I: simd::Isa>(self, _: I) {
+        for x in self.row {
+            *x = (*x - self.max).exponential();
+        }
+    }
 }
 
 fn softmax_row<W: Wide>(row: &mut [W]) {

@@ -8,7 +8,7 @@ use num_complex::Complex64;
 
 use crate::{
     complex,
-    elementwise::{Kernel1, map1, map1_half, zip1},
+    elementwise::{Kernel1, map1, map1_half, wide1, zip1},
     encoder::Encoder,
     math::*,
     number::Integer,
@@ -95,7 +95,7 @@ fn integer<T: Integer>(
 macro_rules! floats {
     ($($op:pat => $f:expr;)*) => {
         |op| Some(match op {
-            $($op => |a, out| zip1(a, out, $f),)*
+            $($op => |a, out| wide1(a, out, $f),)*
             _ => return None,
         })
     };

@@ -146,7 +146,7 @@ impl Backend for VulkanBackend {
     fn eval(&self, at: Stream, primitive: &Primitive, inputs: &[Array], outputs: &mut [Output]) -> Result<()> {
         let stream = stream(at)?;
         let device = stream.device();
-        stream.encode(|encoder| {
+        stream.work(|encoder| {
             let mut ctx = Ctx::new(device, encoder, at, primitive.name());
             let result = kernels::eval(&mut ctx, primitive, inputs, outputs);
             drop(ctx);

@@ -4,6 +4,7 @@
 use std::{
     collections::VecDeque,
     sync::{Arc, atomic::Ordering::Release},
+    time::Duration,
 };
 
 use ash::vk;
@@ -33,6 +34,9 @@ const ARGS_CHUNK: u64 = 256 << 10;
 pub(crate) const STAGING_CHUNK: u64 = 8 << 20;
 /// Full staging chunks before uploads wait for the oldest.
 const STAGING_CHUNKS: usize = 4;
+
+/// How long an upload waits for a staging chunk before it takes a new one.
+const STAGING_PATIENCE: Duration = Duration::from_secs(1);
 
 /// One run of a kernel.
 #[derive(Debug, Clone, Copy)]
@@ -257,14 +261,15 @@ impl Encoder {
         Ok(&mut slot.recorder)
     }
 
-    /// Room in the staging ring; hands over and waits when too much is in flight.
+    /// Room in the staging ring; hands over and waits a while when too much is in flight.
     pub(crate) fn stage(&mut self, bytes: u64) -> Result<Place> {
         let (full, oldest) = self.staging.pressure();
         if full >= STAGING_CHUNKS {
             if oldest > self.submitted() {
                 self.commit()?;
             }
-            self.timer.block(oldest)?;
+            // A submission may itself wait for someone who needs this encoder: then the ring grows.
+            self.timer.block_for(oldest, STAGING_PATIENCE)?;
         }
         let (open, timer) = (self.submitted() + 1, &self.timer);
         let place = self.staging.reserve(bytes, open, || timer.now());
@@ -322,8 +327,7 @@ impl Encoder {
         Ok(Slot { recorder, waits: SmallVec::new(), marks })
     }
 
-    /// Hands what is encoded over to the queue. Waits only for the submission before the last
-    /// `MLX_VK_MAX_INFLIGHT_SEQUENCES`.
+    /// Hands what is encoded over to the queue. Does not wait; see [`Encoder::overdue`].
     ///
     /// # Errors
     /// When the device fails.
@@ -337,14 +341,19 @@ impl Encoder {
         self.timer.submitted.store(value, Release);
         self.in_flight.push_back((value, slot));
         (self.dispatches, self.barriers) = (0, 0);
-        result?;
+        result
+    }
+
+    /// The submission to wait for before more is encoded: none while at most
+    /// `MLX_VK_MAX_INFLIGHT_SEQUENCES` are in flight. The stream waits without holding the
+    /// encoder, since what it waits for may need the encoder (a CPU stream that reads back).
+    pub(crate) fn overdue(&mut self) -> Option<u64> {
         let most = self.timer.device.config.max_inflight_sequences.max(1) as usize;
-        while self.in_flight.len() > most {
-            let oldest = self.in_flight[0].0;
-            self.timer.block(oldest)?;
+        if self.in_flight.len() > most {
             self.reclaim();
         }
-        Ok(())
+        let excess = self.in_flight.len().checked_sub(most + 1)?;
+        Some(self.in_flight[excess].0)
     }
 
     fn submit(&self, slot: &mut Slot, value: u64) -> Result<()> {

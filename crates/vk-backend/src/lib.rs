@@ -15,6 +15,7 @@ pub mod hazards;
 pub mod kernels;
 mod memory;
 pub mod pipelines;
+pub mod planners;
 pub mod profile;
 mod raw;
 pub mod select;

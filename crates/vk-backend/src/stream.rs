@@ -53,18 +53,28 @@ impl Timer {
 
     /// Blocks until submission `value`, which was handed over, has finished.
     pub(crate) fn block(&self, value: u64) -> Result<()> {
+        self.block_for(value, Duration::MAX).map(drop)
+    }
+
+    /// The same for at most about `patience`; whether the submission has finished.
+    pub(crate) fn block_for(&self, value: u64, patience: Duration) -> Result<bool> {
         let start = Instant::now();
         while start.elapsed() < SPIN {
             if self.now() >= value {
-                return Ok(());
+                return Ok(true);
             }
             std::hint::spin_loop();
         }
         while self.now() < value {
             self.device.raw.check()?;
-            self.timeline.wait(value, NAP).map_err(|e| self.device.raw.fail("synchronize", &e))?;
+            let left = patience.saturating_sub(start.elapsed());
+            if left.is_zero() {
+                return Ok(false);
+            }
+            let waited = self.timeline.wait(value, NAP.min(left));
+            waited.map_err(|e| self.device.raw.fail("synchronize", &e))?;
         }
-        Ok(())
+        Ok(true)
     }
 }
 
@@ -103,6 +113,13 @@ impl VkStream {
     /// Encodes with exclusive use of the stream.
     pub(crate) fn encode<T>(&self, f: impl FnOnce(&mut Encoder) -> T) -> T {
         f(&mut self.encoder.lock())
+    }
+
+    /// Encodes work; afterwards waits, with the encoder released, while too much is in flight.
+    pub(crate) fn work(&self, f: impl FnOnce(&mut Encoder) -> Result<()>) -> Result<()> {
+        let (result, overdue) = self.encode(|encoder| (f(encoder), encoder.overdue()));
+        result?;
+        overdue.map_or(Ok(()), |value| self.timer.block(value))
     }
 
     /// The device.

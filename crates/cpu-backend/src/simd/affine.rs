@@ -127,6 +127,29 @@ pub(crate) struct Products<'a> {
     pub(crate) out: &'a mut [f32],
 }
 
+/// Fills results four rows at a time, then two, then one: `$R` is bound to that number.
+macro_rules! for_rows {
+    ($out:expr, $at:ident, $R:ident => $dot:expr) => {{
+        let (fours, rest) = $out.as_chunks_mut::<4>();
+        let (twos, ones) = rest.as_chunks_mut::<2>();
+        let mut $at = 0;
+        for out in fours {
+            const $R: usize = 4;
+            *out = $dot;
+            $at += 4;
+        }
+        for out in twos {
+            const $R: usize = 2;
+            *out = $dot;
+            $at += 2;
+        }
+        for out in ones {
+            const $R: usize = 1;
+            [*out] = $dot;
+        }
+    }};
+}
+
 impl Kernel for Products<'_> {
     type Output = ();
 
@@ -151,12 +174,8 @@ impl Products<'_> {
     #[inline(always)]
     fn by_fields<I: Isa, const BITS: usize, const PER: usize>(self, isa: I) {
         for (n, out) in self.out.chunks_exact_mut(self.x.rows()).enumerate() {
-            let row = self.w.row(n);
-            for_rows(out, |at, out| match out {
-                Some4(out) => *out = fields_dot::<I, BITS, PER, 4>(isa, self.x, at, row),
-                Some2(out) => *out = fields_dot::<I, BITS, PER, 2>(isa, self.x, at, row),
-                Some1(out) => *out = fields_dot::<I, BITS, PER, 1>(isa, self.x, at, row),
-            });
+            let w = self.w.row(n);
+            for_rows!(out, at, R => fields_dot::<I, BITS, PER, R>(isa, self.x, at, w));
         }
     }
 
@@ -164,47 +183,16 @@ impl Products<'_> {
     fn by_bytes<I: Isa, const GROUP: usize>(self, isa: I) {
         let mut unpacked = vec![0u8; if self.w.affine.bits == 8 { 0 } else { self.w.columns }];
         for (n, out) in self.out.chunks_exact_mut(self.x.rows()).enumerate() {
-            let row = self.w.row(n);
+            let w = self.w.row(n);
             let bytes: &[u8] = match self.w.affine.bits {
-                8 => bytemuck::cast_slice(row.words),
+                8 => bytemuck::cast_slice(w.words),
                 bits => {
-                    unpack(isa, bits, row.words, &mut unpacked);
+                    unpack(isa, bits, w.words, &mut unpacked);
                     &unpacked
                 }
             };
-            for_rows(out, |at, out| match out {
-                Some4(out) => *out = bytes_dot::<I, GROUP, 4>(isa, self.x, at, bytes, row),
-                Some2(out) => *out = bytes_dot::<I, GROUP, 2>(isa, self.x, at, bytes, row),
-                Some1(out) => *out = bytes_dot::<I, GROUP, 1>(isa, self.x, at, bytes, row),
-            });
+            for_rows!(out, at, R => bytes_dot::<I, GROUP, R>(isa, self.x, at, bytes, w));
         }
-    }
-}
-
-/// Neighbouring results that are computed together.
-enum Together<'a> {
-    Some4(&'a mut [f32; 4]),
-    Some2(&'a mut [f32; 2]),
-    Some1(&'a mut [f32; 1]),
-}
-use Together::*;
-
-/// Splits results into fours, then twos, then one.
-#[inline(always)]
-fn for_rows(out: &mut [f32], mut f: impl FnMut(usize, Together<'_>)) {
-    let (fours, rest) = out.as_chunks_mut::<4>();
-    let mut at = 0;
-    for out in fours {
-        f(at, Some4(out));
-        at += 4;
-    }
-    let (twos, ones) = rest.as_chunks_mut::<2>();
-    for out in twos {
-        f(at, Some2(out));
-        at += 2;
-    }
-    for out in ones.as_chunks_mut::<1>().0 {
-        f(at, Some1(out));
     }
 }
 
@@ -216,32 +204,48 @@ fn fields_dot<I: Isa, const BITS: usize, const PER: usize, const R: usize>(
     at: usize,
     w: Row<'_>,
 ) -> [f32; R] {
-    let fields = 32 / BITS;
-    let values: [&[[f32; LANES]]; R] = std::array::from_fn(|r| x.values(at + r));
     let mut acc = [isa.splat(0.0); R];
-    let mut block = |b: usize, words: &[u32; LANES]| {
-        let words = isa.words(words);
-        let xs: [&[[f32; LANES]]; R] = std::array::from_fn(|r| &values[r][b * fields..][..fields]);
-        let mut products = [isa.splat(0.0); R];
-        for i in 0..fields {
-            let q = isa.field::<BITS>(words, i);
-            for r in 0..R {
-                products[r] = isa.fma(q, isa.load(&xs[r][i]), products[r]);
-            }
-        }
-        let (scales, _) = w.scales[b * LANES / PER..].as_chunks::<SLACK>();
-        let scales = isa.repeat::<PER>(&scales[0]);
-        for r in 0..R {
-            acc[r] = isa.fma(products[r], scales, acc[r]);
-        }
-    };
     let (words, rest) = w.words.as_chunks::<LANES>();
-    words.iter().enumerate().for_each(|(b, words)| block(b, words));
+    for (b, words) in words.iter().enumerate() {
+        fields_block::<I, BITS, PER, R>(isa, x, at, b, words, w.scales, &mut acc);
+    }
     if !rest.is_empty() {
-        block(words.len(), &partial(rest));
+        let (b, words) = (words.len(), partial(rest));
+        fields_block::<I, BITS, PER, R>(isa, x, at, b, &words, w.scales, &mut acc);
     }
     add_biases(isa, x, at, w, &mut acc);
-    acc.map(|a| isa.sum(a))
+    sums(isa, acc)
+}
+
+/// Adds the products with sixteen words, block `b` of a row of weights.
+#[inline(always)]
+fn fields_block<I: Isa, const BITS: usize, const PER: usize, const R: usize>(
+    isa: I,
+    x: &Activations,
+    at: usize,
+    b: usize,
+    words: &[u32; LANES],
+    scales: &[f32],
+    acc: &mut [I::F; R],
+) {
+    let fields = 32 / BITS;
+    let words = isa.words(words);
+    let mut values: [&[[f32; LANES]]; R] = [&[]; R];
+    for r in 0..R {
+        values[r] = &x.values(at + r)[b * fields..][..fields];
+    }
+    let mut products = [isa.splat(0.0); R];
+    for i in 0..fields {
+        let q = isa.field::<BITS>(words, i);
+        for r in 0..R {
+            products[r] = isa.fma(q, isa.load(&values[r][i]), products[r]);
+        }
+    }
+    let scales = scales[b * LANES / PER..].first_chunk().expect("rows of scales have slack");
+    let scales = isa.repeat::<PER>(scales);
+    for r in 0..R {
+        acc[r] = isa.fma(products[r], scales, acc[r]);
+    }
 }
 
 /// Products of rows `at` to `at + R` of `x` with a row of weights unpacked to bytes.
@@ -253,16 +257,19 @@ fn bytes_dot<I: Isa, const GROUP: usize, const R: usize>(
     bytes: &[u8],
     w: Row<'_>,
 ) -> [f32; R] {
-    let values: [&[[f32; LANES]]; R] = std::array::from_fn(|r| x.values(at + r));
     let mut acc = [isa.splat(0.0); R];
     let per = GROUP / LANES;
-    for ((g, bytes), &scale) in bytes.as_chunks::<GROUP>().0.iter().enumerate().zip(w.scales) {
-        let xs: [&[[f32; LANES]]; R] = std::array::from_fn(|r| &values[r][g * per..][..per]);
+    for (g, (bytes, &scale)) in bytes.as_chunks::<GROUP>().0.iter().zip(w.scales).enumerate() {
+        let bytes = bytes.as_chunks::<LANES>().0;
+        let mut values: [&[[f32; LANES]]; R] = [&[]; R];
+        for r in 0..R {
+            values[r] = &x.values(at + r)[g * per..][..per];
+        }
         let mut products = [isa.splat(0.0); R];
-        for (i, q) in bytes.as_chunks::<LANES>().0.iter().enumerate() {
-            let q = isa.load_u8(q);
+        for i in 0..per {
+            let q = isa.load_u8(&bytes[i]);
             for r in 0..R {
-                products[r] = isa.fma(q, isa.load(&xs[r][i]), products[r]);
+                products[r] = isa.fma(q, isa.load(&values[r][i]), products[r]);
             }
         }
         for r in 0..R {
@@ -270,7 +277,16 @@ fn bytes_dot<I: Isa, const GROUP: usize, const R: usize>(
         }
     }
     add_biases(isa, x, at, w, &mut acc);
-    acc.map(|a| isa.sum(a))
+    sums(isa, acc)
+}
+
+#[inline(always)]
+fn sums<I: Isa, const R: usize>(isa: I, acc: [I::F; R]) -> [f32; R] {
+    let mut out = [0.0; R];
+    for r in 0..R {
+        out[r] = isa.sum(acc[r]);
+    }
+    out
 }
 
 /// Adds every group's bias times its sum of activations.
@@ -320,10 +336,9 @@ fn unpack_bits<I: Isa, const BITS: usize>(isa: I, words: &[u32], out: &mut [u8])
     }
 }
 
-/// Rows `first` and following of `w` as float32, one after the other in `out`.
+/// Rows of `w` as float32, one after the other in `out`.
 pub(crate) struct Dequantize<'a> {
     pub(crate) w: Quantized<'a>,
-    pub(crate) first: usize,
     pub(crate) out: &'a mut [f32],
 }
 
@@ -335,13 +350,14 @@ impl Kernel for Dequantize<'_> {
         let Affine { group_size, bits } = self.w.affine;
         let mut bytes = vec![0u8; self.w.columns];
         for (n, out) in self.out.chunks_exact_mut(self.w.columns).enumerate() {
-            let row = self.w.row(self.first + n);
+            let row = self.w.row(n);
             unpack(isa, bits, row.words, &mut bytes);
             let groups = bytes.chunks_exact(group_size).zip(out.chunks_exact_mut(group_size));
             for (g, (q, out)) in groups.enumerate() {
                 let (scale, bias) = (isa.splat(row.scales[g]), isa.splat(row.biases[g]));
-                let chunks = q.as_chunks::<LANES>().0.iter().zip(out.as_chunks_mut::<LANES>().0);
-                chunks.for_each(|(q, out)| isa.store(isa.fma(isa.load_u8(q), scale, bias), out));
+                for (q, out) in q.as_chunks::<LANES>().0.iter().zip(out.as_chunks_mut::<LANES>().0) {
+                    isa.store(isa.fma(isa.load_u8(q), scale, bias), out);
+                }
             }
         }
     }
@@ -429,9 +445,9 @@ mod tests {
                 assert!((got - want).abs() < 2e-4, "{level:?} {affine:?} {columns}: {got} {want}");
             }
         }
-        let mut out = vec![f32::NAN; 2 * columns];
-        dispatch_at(level, Dequantize { w, first: 1, out: &mut out });
-        for (got, want) in out.iter().zip(&e.values[columns..]) {
+        let mut out = vec![f32::NAN; 3 * columns];
+        dispatch_at(level, Dequantize { w, out: &mut out });
+        for (got, want) in out.iter().zip(&e.values) {
             assert!((*got as f64 - want).abs() < 1e-6, "{level:?} {affine:?}");
         }
     }

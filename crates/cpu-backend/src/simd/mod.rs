@@ -81,7 +81,9 @@ pub(crate) trait Kernel {
     type Output;
 
     /// Runs it. Implementations are `#[inline(always)]`, so that the body is compiled with the
-    /// instructions of the function that [`dispatch`] calls it from.
+    /// instructions of the function that [`dispatch`] calls it from. So must be what they call,
+    /// and no operation of `isa` may stand in a closure: a closure is a function of its own,
+    /// without those instructions.
     fn run<I: Isa>(self, isa: I) -> Self::Output;
 }
 

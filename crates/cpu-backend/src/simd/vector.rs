@@ -16,10 +16,34 @@ impl<T: Lanes> Kernel for Widen<'_, T> {
         let src = &self.src[..self.dst.len()];
         let (src, src_rest) = src.as_chunks::<LANES>();
         let (dst, dst_rest) = self.dst.as_chunks_mut::<LANES>();
-        src.iter().zip(dst).for_each(|(s, d)| isa.store(T::load(isa, s), d));
+        for (s, d) in src.iter().zip(dst) {
+            isa.store(T::load(isa, s), d);
+        }
         let mut last = [0.0; LANES];
         isa.store(T::load(isa, &partial(src_rest)), &mut last);
         dst_rest.copy_from_slice(&last[..dst_rest.len()]);
+    }
+}
+
+/// The first `width` elements of rows of `src`, `stride` apart, as float32 in rows of `dst`, `to`
+/// apart.
+pub(crate) struct WidenRows<'a, T> {
+    pub(crate) src: &'a [T],
+    pub(crate) stride: usize,
+    pub(crate) width: usize,
+    pub(crate) dst: &'a mut [f32],
+    pub(crate) to: usize,
+}
+
+impl<T: Lanes> Kernel for WidenRows<'_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<I: Isa>(self, isa: I) {
+        for (i, dst) in self.dst.chunks_exact_mut(self.to).enumerate() {
+            let src = &self.src[i * self.stride..][..self.width];
+            Widen { src, dst: &mut dst[..self.width] }.run(isa);
+        }
     }
 }
 
@@ -37,7 +61,9 @@ impl<T: Lanes> Kernel for Narrow<'_, T> {
         let src = &self.src[..self.dst.len()];
         let (src, src_rest) = src.as_chunks::<LANES>();
         let (dst, dst_rest) = self.dst.as_chunks_mut::<LANES>();
-        src.iter().zip(dst).for_each(|(s, d)| T::store(isa, isa.load(s), d));
+        for (s, d) in src.iter().zip(dst) {
+            T::store(isa, isa.load(s), d);
+        }
         let mut last = [T::default(); LANES];
         T::store(isa, isa.load(&partial(src_rest)), &mut last);
         dst_rest.copy_from_slice(&last[..dst_rest.len()]);
@@ -106,7 +132,8 @@ impl<T: Lanes> Kernel for Combine<'_, T> {
         let row = |j: usize| &self.rows[j * self.stride..][..n];
         let (quads, rest) = self.x.as_chunks::<4>();
         for (q, x) in quads.iter().enumerate() {
-            add_rows(isa, self.acc, *x, std::array::from_fn(|i| row(4 * q + i)));
+            let j = 4 * q;
+            add_rows(isa, self.acc, *x, [row(j), row(j + 1), row(j + 2), row(j + 3)]);
         }
         for (j, &x) in rest.iter().enumerate() {
             add_rows(isa, self.acc, [x], [row(4 * quads.len() + j)]);
@@ -122,11 +149,14 @@ fn add_rows<I: Isa, T: Lanes, const N: usize>(
     x: [f32; N],
     rows: [&[T]; N],
 ) {
-    let factors: [I::F; N] = std::array::from_fn(|j| isa.splat(x[j]));
-    let chunks: [&[[T; LANES]]; N] = std::array::from_fn(|j| rows[j].as_chunks::<LANES>().0);
     let (acc, acc_rest) = acc.as_chunks_mut::<LANES>();
     let full = acc.len();
-    let chunks: [&[[T; LANES]]; N] = std::array::from_fn(|j| &chunks[j][..full]);
+    let mut factors = [isa.splat(0.0); N];
+    let mut chunks: [&[[T; LANES]]; N] = [&[]; N];
+    for j in 0..N {
+        factors[j] = isa.splat(x[j]);
+        chunks[j] = &rows[j].as_chunks::<LANES>().0[..full];
+    }
     for (i, acc) in acc.iter_mut().enumerate() {
         let mut sum = isa.load(acc);
         for j in 0..N {
@@ -234,7 +264,10 @@ impl Kernel for Sum<'_> {
     #[inline(always)]
     fn run<I: Isa>(self, isa: I) -> f32 {
         let (chunks, rest) = self.0.as_chunks::<LANES>();
-        let sum = chunks.iter().fold(isa.splat(0.0), |sum, x| isa.add(sum, isa.load(x)));
+        let mut sum = isa.splat(0.0);
+        for x in chunks {
+            sum = isa.add(sum, isa.load(x));
+        }
         isa.sum(sum) + rest.iter().sum::<f32>()
     }
 }

@@ -34,11 +34,21 @@
 //! What a family cannot run returns [`Ctx::unsupported`], never a wrong result.
 
 mod arange;
+mod attention;
 mod binary;
 pub mod copy;
 mod ctx;
 pub(crate) mod elementwise;
+mod indexing;
+mod matmul;
+mod norm;
+mod quantized;
 mod random;
+pub(crate) mod reduce;
+mod rope;
+mod scan;
+mod softmax;
+mod sort;
 pub mod strided;
 mod ternary;
 mod unary;
@@ -89,27 +99,38 @@ pub fn eval(ctx: &mut Ctx<'_>, primitive: &Primitive, inputs: &[Array], outputs:
         P::Select => ternary::select(ctx, args(inputs), &mut outputs[0]),
         P::Arange { start, step } => arange::eval(ctx, *start, *step, &mut outputs[0]),
         P::RandomBits { .. } => random::bits(ctx, &inputs[0], &mut outputs[0]),
-        P::Reduce { .. }
-        | P::ArgReduce { .. }
-        | P::Scan { .. }
-        | P::Sort { .. }
-        | P::ArgSort { .. }
-        | P::Partition { .. }
-        | P::ArgPartition { .. }
-        | P::Softmax { .. }
-        | P::LogSumExp
-        | P::Take { .. }
-        | P::TakeAlongAxis { .. }
-        | P::Matmul
-        | P::AddMm { .. }
-        | P::Quantize(_)
-        | P::Dequantize(_)
-        | P::QuantizedMatmul { .. }
-        | P::RmsNorm { .. }
-        | P::LayerNorm { .. }
-        | P::Rope(_)
-        | P::ScaledDotProductAttention { .. }
-        => Err(ctx.unsupported_output(&outputs[0], "this family is not written yet")),
+        P::Matmul => matmul::eval(ctx, &inputs[0], &inputs[1], None, &mut outputs[0]),
+        P::AddMm { alpha, beta } => {
+            let addend = matmul::Addend { c: &inputs[2], alpha: *alpha, beta: *beta };
+            matmul::eval(ctx, &inputs[0], &inputs[1], Some(addend), &mut outputs[0])
+        }
+        P::Quantize(affine) => quantized::quantize(ctx, *affine, &inputs[0], outputs),
+        P::Dequantize(affine) => quantized::dequantize(ctx, *affine, args(inputs), &mut outputs[0]),
+        P::QuantizedMatmul { affine, transpose } => {
+            quantized::matmul(ctx, *affine, *transpose, args(inputs), &mut outputs[0])
+        }
+        P::RmsNorm { eps } => norm::rms_norm(ctx, *eps, args(inputs), &mut outputs[0]),
+        P::LayerNorm { eps } => norm::layer_norm(ctx, *eps, args(inputs), &mut outputs[0]),
+        P::Rope(rope) => rope::eval(ctx, rope, inputs, &mut outputs[0]),
+        P::ScaledDotProductAttention { scale, mask } => {
+            attention::eval(ctx, *scale, *mask, inputs, &mut outputs[0])
+        }
+        P::Reduce { op, axes } => reduce::reduce(ctx, *op, axes, &inputs[0], &mut outputs[0]),
+        P::ArgReduce { op, axis } => reduce::arg_reduce(ctx, *op, *axis, &inputs[0], &mut outputs[0]),
+        P::Scan { op, axis, reverse, inclusive } => {
+            let how = scan::Scan { axis: *axis, reverse: *reverse, inclusive: *inclusive };
+            scan::scan(ctx, *op, how, &inputs[0], &mut outputs[0])
+        }
+        P::Sort { axis } | P::Partition { axis, .. } => {
+            sort::sort(ctx, *axis, false, &inputs[0], &mut outputs[0])
+        }
+        P::ArgSort { axis } | P::ArgPartition { axis, .. } => {
+            sort::sort(ctx, *axis, true, &inputs[0], &mut outputs[0])
+        }
+        P::Softmax { .. } => softmax::softmax(ctx, &inputs[0], &mut outputs[0]),
+        P::LogSumExp => softmax::logsumexp(ctx, &inputs[0], &mut outputs[0]),
+        P::Take { axis } => indexing::take(ctx, *axis, args(inputs), &mut outputs[0]),
+        P::TakeAlongAxis { axis } => indexing::take_along_axis(ctx, *axis, args(inputs), &mut outputs[0]),
     }
 }
 
@@ -142,7 +163,25 @@ pub fn support(primitive: &Primitive, dtype: Dtype) -> Support {
         | P::Binary(_)
         | P::Select
         | P::Arange { .. }
-        | P::RandomBits { .. } => Support::Native,
-        _ => Support::Refused("this family is not written yet"),
+        | P::RandomBits { .. }
+        | P::Matmul
+        | P::AddMm { .. }
+        | P::Quantize(_)
+        | P::Dequantize(_)
+        | P::QuantizedMatmul { .. }
+        | P::RmsNorm { .. }
+        | P::LayerNorm { .. }
+        | P::Rope(_)
+        | P::ScaledDotProductAttention { .. }
+        | P::Reduce { .. }
+        | P::ArgReduce { .. }
+        | P::Sort { .. }
+        | P::ArgSort { .. }
+        | P::Partition { .. }
+        | P::ArgPartition { .. }
+        | P::Take { .. }
+        | P::TakeAlongAxis { .. } => Support::Native,
+        P::Scan { op, .. } => scan::support(*op, dtype),
+        P::Softmax { .. } | P::LogSumExp => softmax::support(dtype),
     }
 }

@@ -1,0 +1,190 @@
+//! Reading elements at indices.
+
+use bytemuck::{Pod, Zeroable};
+use mlx_core::{Array, Result, Strides, backend::Output};
+
+use super::{Ctx, Kernel, Operand, reduce::View, strided::Walk};
+
+/// Push constants of `take.comp`.
+#[derive(Debug, Clone, Copy, Pod, Zeroable)]
+#[repr(C)]
+struct TakePush {
+    source: u64,
+    destination: u64,
+    indices: u64,
+    words: u64,
+    picks: u64,
+    slice: u64,
+    outer_walk: u64,
+    pick_walk: u64,
+    slice_walk: u64,
+    size: i64,
+    stride: i64,
+    outer_ndim: u32,
+    pick_ndim: u32,
+    slice_ndim: u32,
+    zero: u32,
+}
+
+/// Push constants of `along.comp`.
+#[derive(Debug, Clone, Copy, Pod, Zeroable)]
+#[repr(C)]
+struct AlongPush {
+    source: u64,
+    destination: u64,
+    indices: u64,
+    count: u64,
+    walk: u64,
+    size: i64,
+    stride: i64,
+    ndim: u32,
+    zero: u32,
+}
+
+/// The walks of a take, counted in words of `bytes`.
+#[derive(Debug, PartialEq, Eq)]
+struct Words {
+    bytes: u64,
+    outer: Walk<1>,
+    slice: Walk<1>,
+    stride: i64,
+}
+
+/// Slices that are runs of neighbours are copied in words of up to 16 bytes, if everything is a
+/// multiple of them.
+fn words(source: &View, axis: usize, to: Operand) -> Words {
+    let size = source.dtype.size() as u64;
+    let (shape, strides) = (&source.shape, &source.strides);
+    let mut outer = Walk::new(&shape[..axis], [&strides[..axis]]);
+    let mut slice = Walk::new(&shape[axis + 1..], [&strides[axis + 1..]]);
+    // With one element along the axis only index 0 is left.
+    let mut stride = if shape[axis] > 1 { strides[axis] as i64 } else { 0 };
+    if !slice.is_dense(0) || slice.count() == 1 {
+        return Words { bytes: size, outer, slice, stride };
+    }
+    let fits = |bytes: u64| {
+        let whole = |elements: i64| (elements * size as i64) % bytes as i64 == 0;
+        bytes > size
+            && source.at.is_aligned(bytes)
+            && to.is_aligned(bytes)
+            && whole(slice.count() as i64)
+            && whole(stride)
+            && outer.strides[0].iter().all(|&s| whole(s as i64))
+    };
+    let bytes = [16, 8, 4].into_iter().find(|&bytes| fits(bytes)).unwrap_or(size);
+    let ratio = (bytes / size) as usize;
+    slice.shape[0] /= ratio;
+    stride /= ratio as i64;
+    outer.strides[0].iter_mut().for_each(|s| *s /= ratio as isize);
+    Words { bytes, outer, slice, stride }
+}
+
+/// The bytes of a walk as an argument; nothing for a walk over one element.
+fn pack(ctx: &mut Ctx<'_>, walk: &Walk<1>) -> Result<(u64, u32)> {
+    match walk.count() {
+        1 => Ok((0, 0)),
+        _ => Ok((ctx.args(&walk.pack())?, walk.ndim())),
+    }
+}
+
+/// Encodes the slices of `a` along `axis` at the indices.
+pub(super) fn take(
+    ctx: &mut Ctx<'_>,
+    axis: usize,
+    [a, indices]: &[Array; 2],
+    output: &mut Output,
+) -> Result<()> {
+    let to = ctx.output(output)?;
+    if output.size() == 0 {
+        return Ok(());
+    }
+    let (source, picks) = (View::of(ctx, a)?, View::of(ctx, indices)?);
+    let words = words(&source, axis, to);
+    let pick_walk = Walk::new(&picks.shape, [&picks.strides]);
+    let (outer, outer_ndim) = pack(ctx, &words.outer)?;
+    let (pick, pick_ndim) = pack(ctx, &pick_walk)?;
+    let (slice, slice_ndim) = pack(ctx, &words.slice)?;
+    let count = output.nbytes() as u64 / words.bytes;
+    let push = TakePush {
+        source: source.at.address,
+        destination: to.address,
+        indices: picks.at.address,
+        words: count,
+        picks: pick_walk.count(),
+        slice: words.slice.count(),
+        outer_walk: outer,
+        pick_walk: pick,
+        slice_walk: slice,
+        size: source.shape[axis] as i64,
+        stride: words.stride,
+        outer_ndim,
+        pick_ndim,
+        slice_ndim,
+        zero: 0,
+    };
+    let group = ctx.capabilities().elementwise_workgroup();
+    let constants = [group, words.bytes as u32, indices.dtype() as u32];
+    let pipeline = ctx.pipeline(Kernel::take, &constants)?;
+    let reads = [source.at.region, picks.at.region];
+    ctx.run(&pipeline, bytemuck::bytes_of(&push), count, u64::from(group), &reads, &[to.region])
+}
+
+/// Encodes the elements of `a` at the indices along `axis`; the other axes agree.
+pub(super) fn take_along_axis(
+    ctx: &mut Ctx<'_>,
+    axis: usize,
+    [a, indices]: &[Array; 2],
+    output: &mut Output,
+) -> Result<()> {
+    let to = ctx.output(output)?;
+    if output.size() == 0 {
+        return Ok(());
+    }
+    if a.size() == 0 {
+        return Err(ctx.unsupported(a, "there is nothing to take from"));
+    }
+    let (source, picks) = (View::of(ctx, a)?, View::of(ctx, indices)?);
+    // The walk over the output stays at index 0 of the axis.
+    let mut strides: Strides = source.strides.clone();
+    strides[axis] = 0;
+    let walk = Walk::new(&output.shape, [&strides, &picks.strides]);
+    let push = AlongPush {
+        source: source.at.address,
+        destination: to.address,
+        indices: picks.at.address,
+        count: output.size() as u64,
+        walk: ctx.args(&walk.pack())?,
+        size: source.shape[axis] as i64,
+        stride: source.strides[axis] as i64,
+        ndim: walk.ndim(),
+        zero: 0,
+    };
+    let group = ctx.capabilities().elementwise_workgroup();
+    let constants = [group, a.dtype().size() as u32, indices.dtype() as u32];
+    let pipeline = ctx.pipeline(Kernel::take_along, &constants)?;
+    let reads = [source.at.region, picks.at.region];
+    ctx.run(&pipeline, bytemuck::bytes_of(&push), push.count, u64::from(group), &reads, &[to.region])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernels::Region;
+    use mlx_core::{Dtype, shape};
+
+    fn view(shape: &[usize], dtype: Dtype) -> View {
+        let at = Operand { address: 256, region: Region::default() };
+        View { at, dtype, shape: shape.into(), strides: shape::row_major_strides(shape) }
+    }
+
+    #[test]
+    fn dense_slices_move_in_wide_words() {
+        let to = Operand { address: 512, region: Region::default() };
+        let wide = words(&view(&[100, 64], Dtype::Float16), 0, to);
+        assert_eq!((wide.bytes, wide.slice.count(), wide.stride), (16, 8, 8));
+        let odd = words(&view(&[100, 6], Dtype::Float16), 0, to);
+        assert_eq!((odd.bytes, odd.slice.count(), odd.stride), (4, 3, 3));
+        let last = words(&view(&[4, 100], Dtype::Float32), 1, to);
+        assert_eq!((last.bytes, last.slice.count(), last.stride), (4, 1, 1));
+    }
+}

@@ -1,0 +1,211 @@
+//! Products of many rows and columns: `tile.comp`, `lanes.comp`, and the sum of split parts.
+
+use bytemuck::{Pod, Zeroable};
+use mlx_core::{Dtype, Result};
+
+use super::operands::Operands;
+use crate::{
+    kernels::{Capabilities, Ctx, Dispatch, Kernel, Operand, Region, strided::Walk},
+    planners::matmul::{Gemm, Tile},
+};
+
+/// Push constants of `gemm.glsl`.
+#[derive(Debug, Clone, Copy, Default, Pod, Zeroable)]
+#[repr(C)]
+pub(crate) struct Push {
+    pub a: u64,
+    pub b: u64,
+    pub c: u64,
+    pub result: u64,
+    pub walk: u64,
+    pub extra: u64,
+    pub lda: i64,
+    pub ldb: i64,
+    pub c_row: i64,
+    pub c_column: i64,
+    pub m: u32,
+    pub n: u32,
+    pub k: u32,
+    pub batches: u32,
+    pub alpha: f32,
+    pub beta: f32,
+    pub ndim: u32,
+    pub splits: u32,
+}
+
+/// Push constants of `split_sum.comp`.
+#[derive(Debug, Clone, Copy, Pod, Zeroable)]
+#[repr(C)]
+struct SumPush {
+    parts: u64,
+    c: u64,
+    result: u64,
+    count: u64,
+    walk: u64,
+    alpha: f32,
+    beta: f32,
+    ndim: u32,
+    splits: u32,
+}
+
+impl SumPush {
+    fn new(parts: Region, result: Operand, count: u64, splits: u32) -> Self {
+        let (parts, result) = (parts.address, result.address);
+        SumPush { parts, c: 0, result, count, walk: 0, alpha: 1.0, beta: 0.0, ndim: 0, splits }
+    }
+}
+
+const A_ALONG_K: u32 = 1;
+const B_ALONG_K: u32 = 2;
+const A_VECTOR: u32 = 4;
+const B_VECTOR: u32 = 8;
+const ADD: u32 = 16;
+
+/// Specialization constants of a plan's kernel: workgroup, dtypes, flags, tile.
+pub(crate) fn constants(plan: Gemm, dtype: Dtype, out: Dtype, flags: u32, caps: &Capabilities) -> Vec<u32> {
+    let (dtype, out) = (dtype as u32, out as u32);
+    match plan {
+        Gemm::Tile(t, _) => vec![t.threads(), dtype, out, flags, t.bm, t.bn, t.bk, t.tm, t.tn],
+        Gemm::Lanes { tm, tn } => vec![caps.subgroup_size, dtype, out, flags, caps.subgroup_size, tm, tn, 0, 0],
+    }
+}
+
+/// Workgroups of a tiled product; the kernel loops over what is more than the device's grid.
+pub(crate) fn tile_grid(tile: &Tile, push: &Push, caps: &Capabilities) -> [u32; 3] {
+    let tiles = tile.count(push.m as usize, push.n as usize, push.batches as usize) * u64::from(push.splits);
+    [caps.groups_1d(tiles, 1), 1, 1]
+}
+
+/// Workgroups of a product by lanes.
+pub(crate) fn lanes_grid(tm: u32, tn: u32, push: &Push, caps: &Capabilities) -> [u32; 3] {
+    let columns = push.n.div_ceil(caps.subgroup_size * tn);
+    let tiles = u64::from(push.m.div_ceil(tm)) * u64::from(columns) * u64::from(push.batches);
+    [caps.groups_1d(tiles, 1), 1, 1]
+}
+
+/// Encodes the product.
+pub(super) fn eval(ctx: &mut Ctx<'_>, o: &Operands, plan: Gemm, dtype: Dtype, result: Operand) -> Result<()> {
+    let (ndim, walk) = o.walk(ctx, [0, 1, 2])?;
+    let push = Push {
+        a: o.a.at.address,
+        b: o.b.at.address,
+        result: result.address,
+        walk,
+        lda: o.a.leading(),
+        ldb: o.b.leading(),
+        m: o.m as u32,
+        n: o.n as u32,
+        k: o.k as u32,
+        batches: o.batches() as u32,
+        ndim,
+        splits: 1,
+        ..Push::default()
+    };
+    match plan {
+        Gemm::Tile(_, splits) if splits > 1 => split(ctx, o, plan, dtype, push, splits, result),
+        _ => whole(ctx, o, plan, dtype, push, result),
+    }
+}
+
+fn flags(o: &Operands, dtype: Dtype) -> u32 {
+    let quad = 4 * dtype.size() as u64;
+    let vector = |m: &super::operands::Matrix, i| {
+        m.at.is_aligned(quad) && m.leading() % 4 == 0 && o.batches_aligned(i, 4)
+    };
+    let bit = |on: bool, flag: u32| if on { flag } else { 0 };
+    bit(o.a.along_k, A_ALONG_K)
+        | bit(o.b.along_k, B_ALONG_K)
+        | bit(vector(&o.a, 0), A_VECTOR)
+        | bit(vector(&o.b, 1), B_VECTOR)
+}
+
+fn whole(ctx: &mut Ctx<'_>, o: &Operands, plan: Gemm, dtype: Dtype, mut push: Push, result: Operand) -> Result<()> {
+    let mut flags = flags(o, dtype);
+    let mut reads = vec![o.a.at.region, o.b.at.region];
+    if let Some(c) = &o.c {
+        flags |= ADD;
+        reads.push(c.at.region);
+        (push.c, push.c_row, push.c_column) = (c.at.address, c.row, c.column);
+        (push.alpha, push.beta) = (c.alpha, c.beta);
+    }
+    dispatch(ctx, plan, dtype, dtype, flags, &push, &reads, result.region)
+}
+
+#[expect(clippy::too_many_arguments, reason = "one dispatch of either kernel")]
+fn dispatch(
+    ctx: &mut Ctx<'_>,
+    plan: Gemm,
+    dtype: Dtype,
+    out: Dtype,
+    flags: u32,
+    push: &Push,
+    reads: &[Region],
+    writes: Region,
+) -> Result<()> {
+    let caps = ctx.capabilities();
+    let constants = constants(plan, dtype, out, flags, caps);
+    let (pipeline, groups) = match plan {
+        Gemm::Tile(tile, _) => (ctx.pipeline(Kernel::matmul_tile, &constants)?, tile_grid(&tile, push, caps)),
+        Gemm::Lanes { tm, tn } => {
+            (ctx.pipeline(Kernel::matmul_lanes, &constants[..7])?, lanes_grid(tm, tn, push, caps))
+        }
+    };
+    let push = bytemuck::bytes_of(push);
+    ctx.dispatch(&Dispatch { pipeline: &pipeline, push, groups, reads, writes: &[writes] })
+}
+
+/// Parts of k side by side into scratch memory, then their sum.
+fn split(
+    ctx: &mut Ctx<'_>,
+    o: &Operands,
+    plan: Gemm,
+    dtype: Dtype,
+    push: Push,
+    splits: u32,
+    result: Operand,
+) -> Result<()> {
+    let count = (o.batches() * o.m * o.n) as u64;
+    let parts = ctx.scratch(count * u64::from(splits) * 4)?;
+    let part = Push { result: parts.address, splits, ..push };
+    let reads = [o.a.at.region, o.b.at.region];
+    dispatch(ctx, plan, dtype, Dtype::Float32, flags(o, dtype), &part, &reads, parts)?;
+    sum(ctx, o, dtype, parts, splits, result)
+}
+
+/// Adds the parts, with the epilogue of `addmm`.
+fn sum(ctx: &mut Ctx<'_>, o: &Operands, dtype: Dtype, parts: Region, splits: u32, result: Operand) -> Result<()> {
+    let count = (o.batches() * o.m * o.n) as u64;
+    let Some(c) = &o.c else { return sum_parts(ctx, parts, splits, count, dtype, result) };
+    let mut shape = o.batch.shape.clone();
+    let mut strides = o.batch.strides[2].clone();
+    shape.extend([o.m, o.n]);
+    strides.extend([c.row as isize, c.column as isize]);
+    let walk = Walk::new(&shape, [&strides]);
+    let push = SumPush {
+        c: c.at.address,
+        walk: ctx.args(&walk.pack())?,
+        alpha: c.alpha,
+        beta: c.beta,
+        ndim: walk.ndim(),
+        ..SumPush::new(parts, result, count, splits)
+    };
+    run_sum(ctx, &push, dtype, &[parts, c.at.region], result)
+}
+
+/// Adds float32 parts of `count` elements each into the result.
+pub(crate) fn sum_parts(
+    ctx: &mut Ctx<'_>,
+    parts: Region,
+    splits: u32,
+    count: u64,
+    dtype: Dtype,
+    result: Operand,
+) -> Result<()> {
+    run_sum(ctx, &SumPush::new(parts, result, count, splits), dtype, &[parts], result)
+}
+
+fn run_sum(ctx: &mut Ctx<'_>, push: &SumPush, dtype: Dtype, reads: &[Region], result: Operand) -> Result<()> {
+    let group = ctx.capabilities().elementwise_workgroup();
+    let pipeline = ctx.pipeline(Kernel::matmul_split_sum, &[group, dtype as u32, u32::from(push.c != 0)])?;
+    ctx.run(&pipeline, bytemuck::bytes_of(push), push.count, u64::from(group), reads, &[result.region])
+}

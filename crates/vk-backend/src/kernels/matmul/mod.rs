@@ -1,0 +1,74 @@
+//! Matrix products: `a @ b` and `alpha * (a @ b) + beta * c`, of any batch and any strides.
+//!
+//! Transposed operands are read in place. Only an operand with no axis of stride 1 is copied.
+
+mod complex;
+mod gemm;
+mod operands;
+mod vectors;
+
+use mlx_core::{Array, Dtype, Result, backend::Output};
+
+pub(super) use crate::planners::matmul::Tile;
+pub(super) use gemm::{Push as GemmPush, constants as gemm_constants, lanes_grid, sum_parts, tile_grid};
+pub(super) use vectors::{VecMatPush, pipeline as team_pipeline, vec_mat_threads};
+
+use super::{Ctx, Operand};
+use crate::planners::matmul::{self as planner, Plan, Product};
+use operands::Operands;
+
+/// Factors and third operand of `addmm`.
+#[derive(Clone, Copy)]
+pub(super) struct Addend<'a> {
+    /// `c`, of the output's shape.
+    pub c: &'a Array,
+    /// Factor of the product.
+    pub alpha: f32,
+    /// Factor of `c`.
+    pub beta: f32,
+}
+
+/// Encodes a product, with `addend` if it is an `addmm`.
+///
+/// # Errors
+/// When memory or the device fails, or an axis is over 2^31.
+pub(super) fn eval(
+    ctx: &mut Ctx<'_>,
+    a: &Array,
+    b: &Array,
+    addend: Option<Addend<'_>>,
+    output: &mut Output,
+) -> Result<()> {
+    let result = ctx.output(output)?;
+    if output.size() == 0 {
+        return Ok(());
+    }
+    let sizes = [a.dim(-2), b.dim(-1), a.dim(-1)];
+    if sizes.iter().any(|&s| s >= 1 << 31) {
+        return Err(ctx.unsupported_output(output, "an axis has 2^31 elements or more"));
+    }
+    if output.dtype == Dtype::Complex64 {
+        return complex::eval(ctx, a, b, addend, result);
+    }
+    let operands = Operands::new(ctx, a, b, addend)?;
+    run(ctx, &operands, output.dtype, result)
+}
+
+/// Runs the kernel that the planner chooses. `k = 0` is a sum over nothing: the tiles give zeros.
+fn run(ctx: &mut Ctx<'_>, o: &Operands, dtype: Dtype, result: Operand) -> Result<()> {
+    let product = Product {
+        m: o.m,
+        n: o.n,
+        k: o.k,
+        batches: o.batches(),
+        a_along_k: o.a.along_k,
+        a_along_m: o.a.across,
+        b_along_k: o.b.along_k,
+        b_along_n: o.b.across,
+    };
+    match planner::plan(&product, ctx.capabilities()) {
+        Plan::MatVec(side) => vectors::mat_vec(ctx, o, side, dtype, result),
+        Plan::VecMat(side) => vectors::vec_mat(ctx, o, side, dtype, result),
+        Plan::Gemm(plan) => gemm::eval(ctx, o, plan, dtype, result),
+    }
+}

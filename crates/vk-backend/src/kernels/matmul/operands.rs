@@ -1,0 +1,164 @@
+//! The operands of a product as matrices with strides.
+
+use mlx_core::{Array, Result, Shape, Strides, shape};
+
+use super::Addend;
+use crate::kernels::{Ctx, Operand, copy, strided::Walk};
+
+/// One operand: where it is and how its last two axes lie.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Matrix {
+    pub at: Operand,
+    /// Stride along the axis that is not k (rows of `a`, columns of `b`).
+    pub outer: i64,
+    /// Stride along k.
+    pub inner: i64,
+    /// Dense along k.
+    pub along_k: bool,
+    /// Dense along the other axis.
+    pub across: bool,
+}
+
+impl Matrix {
+    /// Distance of neighbours along the axis that kernels do not take as dense; k is preferred.
+    pub(super) fn leading(&self) -> i64 {
+        if self.along_k { self.outer } else { self.inner }
+    }
+}
+
+/// The third operand of `addmm`.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Third {
+    pub at: Operand,
+    pub row: i64,
+    pub column: i64,
+    pub alpha: f32,
+    pub beta: f32,
+}
+
+/// A product whose batch axes are merged.
+#[derive(Debug, Clone)]
+pub(crate) struct Operands {
+    pub m: usize,
+    pub n: usize,
+    pub k: usize,
+    pub a: Matrix,
+    pub b: Matrix,
+    pub c: Option<Third>,
+    /// Batch axes with the strides of `a`, `b` and `c`.
+    pub batch: Walk<3>,
+}
+
+/// An array's place and strides, perhaps of a dense copy.
+struct Strided {
+    at: Operand,
+    strides: Strides,
+}
+
+impl Operands {
+    /// Finds the operands' strides; copies those that have no axis of stride 1, and moves batch
+    /// axes into the rows where all rows are multiplied by the same `b`.
+    pub(super) fn new(ctx: &mut Ctx<'_>, a: &Array, b: &Array, addend: Option<Addend<'_>>) -> Result<Operands> {
+        let left = dense_axis(ctx, a)?;
+        let right = dense_axis(ctx, b)?;
+        let third = addend.map(|c| ctx.input(c.c)).transpose()?;
+        let ndim = a.ndim();
+        let (mut m, n, k) = (a.dim(-2), b.dim(-1), a.dim(-1));
+        let none: Strides = shape::row_major_strides(a.shape()).iter().map(|_| 0).collect();
+        let c_strides = addend.map_or(&none, |c| &c.c.evaluated().layout.strides);
+        let mut batch: Shape = a.shape()[..ndim - 2].into();
+        let mut a_row = left.strides[ndim - 2];
+        let mut c_row = c_strides[ndim - 2];
+        let merged = rows_of_one_matrix(a.shape(), &left.strides, &right.strides, c_strides);
+        // A single row may be dense along neither axis; many rows must be along one.
+        if let Some((rows, a_step, c_step)) = merged.filter(|r| left.strides[ndim - 1] == 1 || k == 1 || r.1 == 1) {
+            (m, a_row, c_row) = (rows, a_step, c_step);
+            batch.clear();
+        }
+        let axes = batch.len();
+        let batch = Walk::new(&batch, [&left.strides[..axes], &right.strides[..axes], &c_strides[..axes]]);
+        Ok(Operands {
+            m,
+            n,
+            k,
+            a: matrix(left.at, a_row, left.strides[ndim - 1], m, k),
+            b: matrix(right.at, right.strides[ndim - 1], right.strides[ndim - 2], n, k),
+            c: addend.zip(third).map(|(addend, at)| Third {
+                at,
+                row: c_row as i64,
+                column: c_strides[ndim - 1] as i64,
+                alpha: addend.alpha,
+                beta: addend.beta,
+            }),
+            batch,
+        })
+    }
+
+    /// Products to make.
+    pub(super) fn batches(&self) -> usize {
+        self.batch.count() as usize
+    }
+
+    /// The batch strides for `strided_offset`: number of axes, and the packed walk's address (none
+    /// for a single product). `order` says which operand stands where.
+    pub(super) fn walk(&self, ctx: &mut Ctx<'_>, order: [usize; 3]) -> Result<(u32, u64)> {
+        if self.batches() == 1 {
+            return Ok((0, 0));
+        }
+        let walk = Walk { shape: self.batch.shape.clone(), strides: order.map(|i| self.batch.strides[i].clone()) };
+        Ok((walk.ndim(), ctx.args(&walk.pack())?))
+    }
+
+    /// Whether all batch strides of an operand are multiples of `elements`.
+    pub(super) fn batches_aligned(&self, operand: usize, elements: isize) -> bool {
+        self.batch.strides[operand].iter().all(|s| s % elements == 0)
+    }
+}
+
+fn matrix(at: Operand, outer: isize, inner: isize, outer_size: usize, k: usize) -> Matrix {
+    Matrix {
+        at,
+        outer: outer as i64,
+        inner: inner as i64,
+        along_k: inner == 1 || k == 1,
+        across: outer == 1 || outer_size == 1,
+    }
+}
+
+/// The array itself if one of its last two axes is dense, else a row-major copy.
+fn dense_axis(ctx: &mut Ctx<'_>, array: &Array) -> Result<Strided> {
+    let strides = &array.evaluated().layout.strides;
+    let last = array.ndim() - 1;
+    let dense = (last - 1..=last).any(|axis| strides[axis] == 1 || array.shape()[axis] == 1);
+    Ok(match dense {
+        true => Strided { at: ctx.input(array)?, strides: strides.clone() },
+        false => Strided { at: copy::dense(ctx, array)?, strides: shape::row_major_strides(array.shape()) },
+    })
+}
+
+/// Rows, row stride of `a` and row stride of `c` when the batch axes only repeat `b` and the rows
+/// of `a` and `c` follow one another through them.
+fn rows_of_one_matrix(shape: &[usize], a: &[isize], b: &[isize], c: &[isize]) -> Option<(usize, isize, isize)> {
+    let rows = shape.len() - 1; // batch axes and the rows
+    let repeated = (0..rows - 1).all(|i| shape[i] == 1 || b[i] == 0);
+    if !repeated || rows == 1 {
+        return None;
+    }
+    let (merged, [a, c]) = shape::collapse_contiguous(&shape[..rows], [&a[..rows], &c[..rows]]);
+    (merged.len() == 1).then(|| (merged[0], a[0], c[0]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn batches_of_one_matrix_become_rows() {
+        let found = rows_of_one_matrix(&[2, 3, 5], &[15, 5, 1], &[0, 1, 7], &[0, 0, 0]);
+        assert_eq!(found, Some((6, 5, 0)));
+        // Another matrix per batch, rows that do not follow one another, no batch at all.
+        assert_eq!(rows_of_one_matrix(&[2, 3, 5], &[15, 5, 1], &[35, 1, 7], &[0, 0, 0]), None);
+        assert_eq!(rows_of_one_matrix(&[2, 3, 5], &[20, 5, 1], &[0, 1, 7], &[0, 0, 0]), None);
+        assert_eq!(rows_of_one_matrix(&[3, 5], &[5, 1], &[1, 7], &[0, 0]), None);
+    }
+}

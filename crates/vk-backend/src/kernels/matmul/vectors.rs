@@ -1,0 +1,232 @@
+//! Products with few rows or few columns: `matvec.comp` and `vecmat.comp`.
+
+use bytemuck::{Pod, Zeroable};
+use mlx_core::{Dtype, Result};
+
+use super::operands::{Matrix, Operands};
+use crate::{
+    kernels::{Capabilities, Ctx, Dispatch, Kernel, Operand},
+    planners::{matmul::Side, team::Team},
+};
+
+/// Push constants of `matvec.comp`.
+#[derive(Debug, Clone, Copy, Default, Pod, Zeroable)]
+#[repr(C)]
+struct MatVecPush {
+    matrix: u64,
+    x: u64,
+    c: u64,
+    result: u64,
+    walk: u64,
+    row_step: i64,
+    x_row: i64,
+    x_step: i64,
+    c_row: i64,
+    c_vector: i64,
+    rows: u32,
+    vectors: u32,
+    k: u32,
+    batches: u32,
+    alpha: f32,
+    beta: f32,
+    ndim: u32,
+    result_steps: u32,
+}
+
+/// Push constants of `vecmat.comp`.
+#[derive(Debug, Clone, Copy, Default, Pod, Zeroable)]
+#[repr(C)]
+pub(crate) struct VecMatPush {
+    pub matrix: u64,
+    pub x: u64,
+    pub c: u64,
+    pub extra: u64,
+    pub result: u64,
+    pub walk: u64,
+    pub row_step: i64,
+    pub x_row: i64,
+    pub x_step: i64,
+    pub c_column: i64,
+    pub c_vector: i64,
+    pub columns: u32,
+    pub vectors: u32,
+    pub k: u32,
+    pub batches: u32,
+    pub alpha: f32,
+    pub beta: f32,
+    pub ndim: u32,
+    pub result_steps: u32,
+}
+
+const M_VECTOR: u32 = 1;
+const X_VECTOR: u32 = 2;
+const ADD: u32 = 4;
+
+/// Matrix, vectors, and the sizes as seen from the matrix's side.
+struct Sides<'a> {
+    matrix: &'a Matrix,
+    vectors: &'a Matrix,
+    /// Rows of the matrix and number of vectors.
+    sizes: (usize, usize),
+    /// Operand numbers of matrix and vectors in the batch walk.
+    order: [usize; 3],
+    /// Strides of `c` along the rows and along the vectors.
+    c_steps: (i64, i64),
+    /// Whether the result is (rows, vectors).
+    transposed: u32,
+}
+
+fn sides(o: &Operands, side: Side) -> Sides<'_> {
+    let (row, column) = o.c.as_ref().map_or((0, 0), |c| (c.row, c.column));
+    match side {
+        Side::Right => Sides {
+            matrix: &o.b,
+            vectors: &o.a,
+            sizes: (o.n, o.m),
+            order: [1, 0, 2],
+            c_steps: (column, row),
+            transposed: 0,
+        },
+        Side::Left => Sides {
+            matrix: &o.a,
+            vectors: &o.b,
+            sizes: (o.m, o.n),
+            order: [0, 1, 2],
+            c_steps: (row, column),
+            transposed: 1,
+        },
+    }
+}
+
+fn flags(o: &Operands, s: &Sides<'_>, dtype: Dtype, quad: i64) -> u32 {
+    let bytes = quad as u64 * dtype.size() as u64;
+    let aligned = |m: &Matrix, step: i64, i: usize| {
+        m.at.is_aligned(bytes.min(16)) && step % quad == 0 && o.batches_aligned(s.order[i], quad as isize)
+    };
+    let whole = o.k as i64 % quad == 0;
+    let bit = |on: bool, flag: u32| if on { flag } else { 0 };
+    let dense_x = s.vectors.inner == 1 && whole && aligned(s.vectors, s.vectors.outer, 1);
+    let matrix_step = if quad == 8 { s.matrix.outer } else { s.matrix.inner };
+    let dense_matrix = (quad == 4 || whole) && aligned(s.matrix, matrix_step, 0);
+    bit(dense_matrix, M_VECTOR) | bit(dense_x, X_VECTOR) | bit(o.c.is_some(), ADD)
+}
+
+/// Grid of (teams, blocks of vectors, batches).
+fn grid(caps: &Capabilities, blocks: u64, per_group: u64, vectors: u32, batches: u32) -> [u32; 3] {
+    let [_, y, z] = caps.max_groups;
+    [caps.groups_1d(blocks, per_group), vectors.min(y), batches.min(z)]
+}
+
+/// Rows of the matrix are dense along k.
+pub(super) fn mat_vec(ctx: &mut Ctx<'_>, o: &Operands, side: Side, dtype: Dtype, result: Operand) -> Result<()> {
+    let s = sides(o, side);
+    let (rows, vectors) = s.sizes;
+    let (ndim, walk) = o.walk(ctx, s.order)?;
+    let push = MatVecPush {
+        matrix: s.matrix.at.address,
+        x: s.vectors.at.address,
+        c: o.c.as_ref().map_or(0, |c| c.at.address),
+        result: result.address,
+        walk,
+        row_step: s.matrix.outer,
+        x_row: s.vectors.outer,
+        x_step: s.vectors.inner,
+        c_row: s.c_steps.0,
+        c_vector: s.c_steps.1,
+        rows: rows as u32,
+        vectors: vectors as u32,
+        k: o.k as u32,
+        batches: o.batches() as u32,
+        alpha: o.c.as_ref().map_or(1.0, |c| c.alpha),
+        beta: o.c.as_ref().map_or(0.0, |c| c.beta),
+        ndim,
+        result_steps: s.transposed,
+    };
+    let caps = ctx.capabilities();
+    let team = Team::of(caps, true);
+    let workgroup = team.workgroup(caps, if team.subgroups { 128 } else { 32 });
+    let at_once = (vectors as u32).next_power_of_two().min(8);
+    let outputs = if caps.is_software() { (8 / at_once).max(2) } else { 1 };
+    let kernel = if team.subgroups { Kernel::matvec_subgroup } else { Kernel::matvec_shared };
+    let constants = [workgroup, dtype as u32, flags(o, &s, dtype, 8), at_once, team.subgroup, outputs];
+    let pipeline = pipeline(ctx, kernel, &constants, team)?;
+    let blocks = rows.div_ceil(outputs as usize) as u64;
+    let per_group = u64::from(team.teams(workgroup));
+    let groups = grid(caps, blocks, per_group, push.vectors.div_ceil(at_once), push.batches);
+    dispatch(ctx, o, &pipeline, bytemuck::bytes_of(&push), groups, result)
+}
+
+/// The matrix is dense across the result.
+pub(super) fn vec_mat(ctx: &mut Ctx<'_>, o: &Operands, side: Side, dtype: Dtype, result: Operand) -> Result<()> {
+    let s = sides(o, side);
+    let (columns, vectors) = s.sizes;
+    let (ndim, walk) = o.walk(ctx, s.order)?;
+    let push = VecMatPush {
+        matrix: s.matrix.at.address,
+        x: s.vectors.at.address,
+        c: o.c.as_ref().map_or(0, |c| c.at.address),
+        extra: 0,
+        result: result.address,
+        walk,
+        row_step: s.matrix.inner,
+        x_row: s.vectors.outer,
+        x_step: s.vectors.inner,
+        c_column: s.c_steps.0,
+        c_vector: s.c_steps.1,
+        columns: columns as u32,
+        vectors: vectors as u32,
+        k: o.k as u32,
+        batches: o.batches() as u32,
+        alpha: o.c.as_ref().map_or(1.0, |c| c.alpha),
+        beta: o.c.as_ref().map_or(0.0, |c| c.beta),
+        ndim,
+        result_steps: s.transposed,
+    };
+    let flags = flags(o, &s, dtype, 4);
+    let (workgroup, across) = vec_mat_threads(ctx.capabilities(), columns);
+    let at_once = (vectors as u32).next_power_of_two().min(8);
+    let pipeline = ctx.pipeline(Kernel::vecmat, &[workgroup, dtype as u32, flags, at_once, across])?;
+    let caps = ctx.capabilities();
+    let blocks = columns.div_ceil(4 * across as usize) as u64;
+    let groups = grid(caps, blocks, 1, push.vectors.div_ceil(at_once), push.batches);
+    dispatch(ctx, o, &pipeline, bytemuck::bytes_of(&push), groups, result)
+}
+
+/// Threads of a workgroup of `vecmat.comp`, and how many of them stand side by side; the others
+/// share k.
+pub(crate) fn vec_mat_threads(caps: &Capabilities, columns: usize) -> (u32, u32) {
+    if caps.is_software() {
+        return (caps.subgroup_size, caps.subgroup_size);
+    }
+    let across = if let Ok(n) = std::env::var("EXP_ACROSS") { n.parse().unwrap() } else if columns >= 1 << 14 { 32 } else { 8 };
+    (256.min(caps.max_workgroup), across)
+}
+
+/// A pipeline whose teams are subgroups of exactly the planned size: Intel's drivers choose another
+/// unless told.
+pub(crate) fn pipeline(
+    ctx: &Ctx<'_>,
+    kernel: Kernel,
+    constants: &[u32],
+    team: Team,
+) -> Result<std::sync::Arc<crate::pipelines::Pipeline>> {
+    const INTEL: u32 = 0x8086;
+    if team.subgroups && ctx.capabilities().vendor_id == INTEL {
+        ctx.pipeline_with_subgroup(kernel, constants, team.subgroup)
+    } else {
+        ctx.pipeline(kernel, constants)
+    }
+}
+
+fn dispatch(
+    ctx: &mut Ctx<'_>,
+    o: &Operands,
+    pipeline: &crate::pipelines::Pipeline,
+    push: &[u8],
+    groups: [u32; 3],
+    result: Operand,
+) -> Result<()> {
+    let c = o.c.as_ref().map_or(o.a.at.region, |c| c.at.region);
+    let reads = [o.a.at.region, o.b.at.region, c];
+    ctx.dispatch(&Dispatch { pipeline, push, groups, reads: &reads, writes: &[result.region] })
+}

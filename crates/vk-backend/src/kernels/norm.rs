@@ -1,0 +1,92 @@
+//! RMS norm and layer norm over the last axis: a workgroup per row.
+
+use bytemuck::{Pod, Zeroable};
+use mlx_core::{Array, Result, backend::Output};
+
+use super::{Ctx, Dispatch, Kernel, Operand, copy, matmul::team_pipeline};
+use crate::planners::team::Team;
+
+/// Push constants of `norm.comp`.
+#[derive(Debug, Clone, Copy, Pod, Zeroable)]
+#[repr(C)]
+struct Push {
+    x: u64,
+    weight: u64,
+    bias: u64,
+    result: u64,
+    rows: u64,
+    width: u32,
+    weight_step: u32,
+    bias_step: u32,
+    eps: f32,
+}
+
+/// Encodes `x / sqrt(mean(x²) + eps) * weight`.
+///
+/// # Errors
+/// When memory or the device fails.
+pub(super) fn rms_norm(ctx: &mut Ctx<'_>, eps: f32, inputs: &[Array; 2], output: &mut Output) -> Result<()> {
+    let kernels = [Kernel::rms_norm_shared, Kernel::rms_norm_subgroup];
+    normalize(ctx, kernels, eps, &inputs[0], &inputs[1], None, output)
+}
+
+/// Encodes `(x - mean) / sqrt(var + eps) * weight + bias`.
+///
+/// # Errors
+/// When memory or the device fails.
+pub(super) fn layer_norm(ctx: &mut Ctx<'_>, eps: f32, inputs: &[Array; 3], output: &mut Output) -> Result<()> {
+    let kernels = [Kernel::layer_norm_shared, Kernel::layer_norm_subgroup];
+    normalize(ctx, kernels, eps, &inputs[0], &inputs[1], Some(&inputs[2]), output)
+}
+
+fn normalize(
+    ctx: &mut Ctx<'_>,
+    kernels: [Kernel; 2],
+    eps: f32,
+    x: &Array,
+    weight: &Array,
+    bias: Option<&Array>,
+    output: &mut Output,
+) -> Result<()> {
+    let width = x.dim(-1);
+    if width >= 1 << 31 {
+        return Err(ctx.unsupported(x, "a row has 2^31 elements or more"));
+    }
+    let from = copy::dense(ctx, x)?;
+    let at_weight = copy::dense(ctx, weight)?;
+    let at_bias = bias.map(|b| copy::dense(ctx, b)).transpose()?;
+    // A thread writes only elements that it alone reads after the sums: in place is safe.
+    let result = ctx.output_or_donate(&[x], output)?;
+    if output.size() == 0 {
+        return Ok(());
+    }
+    let step = |array: Option<&Array>| u32::from(array.is_some_and(|a| a.ndim() > 0));
+    let push = Push {
+        x: from.address,
+        weight: at_weight.address,
+        bias: at_bias.map_or(0, |b| b.address),
+        result: result.address,
+        rows: (output.size() / width) as u64,
+        width: width as u32,
+        weight_step: step(Some(weight)),
+        bias_step: step(bias),
+        eps,
+    };
+    let quad = 4 * output.dtype.size() as u64;
+    let aligned = |at: &Operand, step: u32| step == 0 || at.is_aligned(quad);
+    let vector = width.is_multiple_of(4)
+        && from.is_aligned(quad)
+        && result.is_aligned(quad)
+        && aligned(&at_weight, push.weight_step)
+        && at_bias.is_none_or(|b| aligned(&b, push.bias_step));
+    let caps = ctx.capabilities();
+    let team = Team::of(caps, ctx.config().enable_rmsnorm_native);
+    let workgroup = team.workgroup(caps, (width.div_ceil(4) as u32).clamp(32, 256));
+    let constants = [workgroup, output.dtype as u32, u32::from(vector), 0, team.subgroup];
+    let pipeline = team_pipeline(ctx, kernels[usize::from(team.subgroups)], &constants, team)?;
+    let groups = [caps.groups_1d(push.rows, 1), 1, 1];
+    let bias_region = at_bias.map_or(at_weight.region, |b| b.region);
+    let reads = [from.region, at_weight.region, bias_region];
+    let push = bytemuck::bytes_of(&push);
+    ctx.dispatch(&Dispatch { pipeline: &pipeline, push, groups, reads: &reads, writes: &[result.region] })
+}

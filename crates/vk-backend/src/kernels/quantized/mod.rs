@@ -1,0 +1,73 @@
+//! Affine quantization: quantize, dequantize, and products with quantized matrices.
+
+mod product;
+
+use bytemuck::{Pod, Zeroable};
+use mlx_core::{Array, Result, backend::Output, primitives::Affine};
+
+use super::{Ctx, Kernel, copy};
+
+pub(super) use product::eval as matmul;
+
+/// Push constants of `quantize.comp` and `dequantize.comp`.
+#[derive(Debug, Clone, Copy, Pod, Zeroable)]
+#[repr(C)]
+struct Push {
+    first: u64,
+    second: u64,
+    third: u64,
+    fourth: u64,
+    count: u64,
+}
+
+/// Encodes `quantize`: words, scales and biases of every group.
+///
+/// # Errors
+/// When memory or the device fails.
+pub(super) fn quantize(ctx: &mut Ctx<'_>, affine: Affine, w: &Array, outputs: &mut [Output]) -> Result<()> {
+    let from = copy::dense(ctx, w)?;
+    let [words, scales, biases] = outputs else {
+        return Err(ctx.unsupported(w, "quantize has three outputs"));
+    };
+    let words = ctx.output(words)?;
+    let scales = ctx.output(scales)?;
+    let biases = ctx.output(biases)?;
+    let count = (w.size() / affine.group_size) as u64;
+    let push = Push {
+        first: from.address,
+        second: words.address,
+        third: scales.address,
+        fourth: biases.address,
+        count,
+    };
+    let group = ctx.capabilities().elementwise_workgroup().min(64);
+    let pipeline = ctx.pipeline(Kernel::quantize, &constants(group, w, affine))?;
+    let writes = [words.region, scales.region, biases.region];
+    ctx.run(&pipeline, bytemuck::bytes_of(&push), count, u64::from(group), &[from.region], &writes)
+}
+
+/// Encodes `dequantize`.
+///
+/// # Errors
+/// When memory or the device fails.
+pub(super) fn dequantize(ctx: &mut Ctx<'_>, affine: Affine, inputs: &[Array; 3], output: &mut Output) -> Result<()> {
+    let [words, scales, biases] = inputs;
+    let at = [copy::dense(ctx, words)?, copy::dense(ctx, scales)?, copy::dense(ctx, biases)?];
+    let result = ctx.output(output)?;
+    let count = output.size() as u64 / 8;
+    let push = Push {
+        first: at[0].address,
+        second: at[1].address,
+        third: at[2].address,
+        fourth: result.address,
+        count,
+    };
+    let group = ctx.capabilities().elementwise_workgroup();
+    let pipeline = ctx.pipeline(Kernel::dequantize, &constants(group, scales, affine))?;
+    let reads = at.map(|a| a.region);
+    ctx.run(&pipeline, bytemuck::bytes_of(&push), count, u64::from(group), &reads, &[result.region])
+}
+
+fn constants(group: u32, floats: &Array, affine: Affine) -> [u32; 4] {
+    [group, floats.dtype() as u32, affine.bits as u32, affine.group_size as u32]
+}

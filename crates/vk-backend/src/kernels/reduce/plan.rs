@@ -1,0 +1,186 @@
+//! How rows of elements are shared out among threads and workgroups.
+
+use mlx_core::{Shape, Strides};
+
+use crate::kernels::{Capabilities, strided::Walk};
+
+/// Rows and what each is made of.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Rows {
+    /// Over the first elements of the rows.
+    pub(crate) rows: Walk<1>,
+    /// Over the elements of a row.
+    pub(crate) row: Walk<1>,
+    /// From the array's first element to that of the first row, in elements.
+    pub(crate) first: isize,
+}
+
+impl Rows {
+    /// Splits an array into rows over `axes`. Elements of a row may come in any order, so the axes
+    /// are sorted and turned around for long runs of neighbours.
+    pub(crate) fn new(shape: &[usize], strides: &[isize], axes: &[usize]) -> Rows {
+        let pick = |axes: &[usize]| {
+            let shape: Shape = axes.iter().map(|&x| shape[x]).collect();
+            let strides: Strides = axes.iter().map(|&x| strides[x]).collect();
+            (shape, strides)
+        };
+        let kept: Vec<usize> = (0..shape.len()).filter(|x| !axes.contains(x)).collect();
+        let mut reduced = axes.to_vec();
+        reduced.sort_by_key(|&x| std::cmp::Reverse(strides[x].unsigned_abs()));
+        let (kept_shape, kept_strides) = pick(&kept);
+        let (row_shape, mut row_strides) = pick(&reduced);
+        let mut first = 0;
+        for (stride, &dim) in row_strides.iter_mut().zip(&row_shape) {
+            if *stride < 0 {
+                first += (dim.max(1) - 1) as isize * *stride;
+                *stride = -*stride;
+            }
+        }
+        Rows {
+            rows: Walk::new(&kept_shape, [&kept_strides]),
+            row: Walk::new(&row_shape, [&row_strides]),
+            first,
+        }
+    }
+
+    /// Elements of a row.
+    pub(crate) fn length(&self) -> u64 {
+        self.row.count()
+    }
+
+    /// Number of rows.
+    pub(crate) fn count(&self) -> u64 {
+        self.rows.count()
+    }
+
+    /// How the elements of a row lie.
+    pub(crate) fn mode(&self) -> Mode {
+        match (self.row.ndim(), self.row.strides[0][0]) {
+            (1, 1) => Mode::Contiguous,
+            (1, _) if self.length() <= 1 => Mode::Contiguous,
+            (1, _) => Mode::OneStride,
+            _ => Mode::Walk,
+        }
+    }
+
+    /// Whether neighbours in memory belong to different rows.
+    pub(crate) fn lie_side_by_side(&self) -> bool {
+        let last = |walk: &Walk<1>| walk.strides[0].last().map_or(0, |s| s.unsigned_abs());
+        self.count() > 1 && last(&self.rows) != 0 && last(&self.rows) < last(&self.row)
+    }
+}
+
+/// How the elements of a row lie: the `MODE` constant of `reduce.comp`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Mode {
+    /// Neighbours in memory.
+    Contiguous = 0,
+    /// All one stride apart.
+    OneStride = 1,
+    /// Over several axes.
+    Walk = 2,
+}
+
+/// How many threads and workgroups share a row; see `rows.glsl`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Plan {
+    /// Threads of a workgroup.
+    pub(crate) group: u32,
+    /// Threads that share a row: a power of two.
+    pub(crate) team: u32,
+    /// Neighbouring threads belong to neighbouring rows.
+    pub(crate) across: bool,
+    /// Parts of a row.
+    pub(crate) splits: u64,
+    /// Elements of a part, but for the last.
+    pub(crate) chunk: u64,
+}
+
+impl Plan {
+    /// Rows (or parts of rows) that a workgroup works on at a time.
+    pub(crate) fn teams(&self) -> u64 {
+        u64::from(self.group / self.team)
+    }
+
+    /// Chooses for `count` rows of `length` elements of which `word` are loaded at once.
+    pub(crate) fn new(caps: &Capabilities, count: u64, length: u64, word: u64, across: bool) -> Plan {
+        let group = group(caps);
+        let wanted = wanted_groups(caps);
+        // Side by side, as many rows as a cache line has words; otherwise a row may have all.
+        let most = match across {
+            true => group / (count.next_power_of_two().min(u64::from(group.min(32))) as u32),
+            false => group,
+        };
+        let per_thread = if across { 16 } else { 2 * word };
+        let lanes = length.div_ceil(per_thread).max(1).next_power_of_two();
+        let mut team = lanes.min(u64::from(most)) as u32;
+        while team < most && count * u64::from(team) < wanted * u64::from(group) && u64::from(team) * word < length {
+            team *= 2;
+        }
+        let groups = count.div_ceil(u64::from(group / team)).max(1);
+        // A second pass is worth its dispatch only if every thread has some words to read.
+        let least = u64::from(team) * word * 8;
+        let splits = (wanted / groups).min(length / least).max(1);
+        let chunk = length.div_ceil(splits).next_multiple_of(64);
+        Plan { group, team, across, splits: length.div_ceil(chunk.max(1)).max(1), chunk }
+    }
+}
+
+/// Threads of a workgroup for kernels over rows.
+pub(crate) fn group(caps: &Capabilities) -> u32 {
+    let wanted = if caps.quirks.few_workgroups { 64 } else { 256 };
+    wanted.min(1 << caps.max_workgroup.ilog2())
+}
+
+/// Workgroups that keep the whole device busy.
+pub(crate) fn wanted_groups(caps: &Capabilities) -> u64 {
+    let units = u64::from(caps.compute_units.max(1));
+    if caps.quirks.few_workgroups { units * 2 } else { units * 8 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_find_runs_of_neighbours() {
+        let all = Rows::new(&[4, 8, 16], &[128, 16, 1], &[0, 1, 2]);
+        assert_eq!((all.count(), all.length(), all.mode()), (1, 512, Mode::Contiguous));
+        let outer = Rows::new(&[4, 8, 16], &[128, 16, 1], &[0, 2]);
+        assert_eq!((outer.count(), outer.mode()), (8, Mode::Walk));
+        assert!(!outer.lie_side_by_side());
+        let columns = Rows::new(&[64, 16], &[16, 1], &[0]);
+        assert_eq!(columns.mode(), Mode::OneStride);
+        assert!(columns.lie_side_by_side());
+        let reversed = Rows::new(&[2, 5], &[-5, -1], &[0, 1]);
+        assert_eq!((reversed.mode(), reversed.first), (Mode::Contiguous, -9));
+        let transposed = Rows::new(&[8, 4], &[1, 8], &[0, 1]);
+        assert_eq!(transposed.mode(), Mode::Contiguous);
+    }
+
+    #[test]
+    fn plans_fill_the_device() {
+        let gpu = Capabilities { compute_units: 132, ..Capabilities::default() };
+        let all = Plan::new(&gpu, 1, 1 << 28, 4, false);
+        assert_eq!((all.team, all.splits), (256, 1056));
+        assert!(all.splits * all.chunk >= 1 << 28);
+        let rows = Plan::new(&gpu, 8192, 8192, 4, false);
+        assert_eq!((rows.team, rows.splits), (256, 1));
+        let short = Plan::new(&gpu, 1 << 20, 3, 4, false);
+        assert_eq!((short.team, short.splits), (1, 1));
+        let columns = Plan::new(&gpu, 8192, 8192, 1, true);
+        assert_eq!((columns.team, columns.splits), (8, 4));
+        let few = Plan::new(&gpu, 3, 1 << 24, 1, true);
+        assert!(few.team == 64 && few.splits > 500);
+        let nothing = Plan::new(&gpu, 5, 0, 4, false);
+        assert_eq!((nothing.team, nothing.splits), (1, 1));
+    }
+
+    #[test]
+    fn plans_for_software_use_few_groups() {
+        let mut cpu = Capabilities { compute_units: 2, ..Capabilities::default() };
+        cpu.quirks.few_workgroups = true;
+        let all = Plan::new(&cpu, 1, 1 << 20, 4, false);
+        assert_eq!((all.group, all.splits), (64, 4));
+    }
+}

@@ -1,0 +1,164 @@
+//! Rotary position embedding.
+
+use std::sync::Arc;
+
+use bytemuck::{Pod, Zeroable};
+use mlx_core::{Array, Result, backend::Output, primitives::Rope, shape};
+use once_cell::sync::Lazy;
+use parking_lot::Mutex;
+use rustc_hash::FxHashMap;
+
+use super::{Ctx, Kernel, Operand, copy};
+
+/// Push constants of `rope.comp`.
+#[derive(Debug, Clone, Copy, Pod, Zeroable)]
+#[repr(C)]
+struct Push {
+    x: u64,
+    offset: u64,
+    frequencies: u64,
+    result: u64,
+    batch_step: i64,
+    head_step: i64,
+    row_step: i64,
+    feature_step: i64,
+    frequency_step: i64,
+    batches: u32,
+    heads: u32,
+    rows: u32,
+    features: u32,
+    dims: u32,
+    offset_step: u32,
+    scale: f32,
+    zero: u32,
+}
+
+/// Frequencies of a base as pairs of float32, highest part first.
+type Table = Arc<[[f32; 2]]>;
+
+/// `base^(-2i/dims)`, computed once per base and width.
+fn frequencies(base: f32, dims: usize) -> Table {
+    static TABLES: Lazy<Mutex<FxHashMap<(u32, usize), Table>>> = Lazy::new(Mutex::default);
+    let mut tables = TABLES.lock();
+    let table = tables.entry((base.to_bits(), dims)).or_insert_with(|| {
+        (0..dims / 2)
+            .map(|i| {
+                let exact = f64::from(base).powf(-2.0 * i as f64 / dims as f64);
+                [exact as f32, (exact - f64::from(exact as f32)) as f32]
+            })
+            .collect()
+    });
+    table.clone()
+}
+
+/// The input as (batches, heads, rows, features) with a stride each.
+struct View {
+    at: Operand,
+    steps: [i64; 4],
+    sizes: [usize; 4],
+}
+
+/// The input in place if its middle axes are walked with one stride, else a dense copy.
+fn view(ctx: &mut Ctx<'_>, x: &Array) -> Result<View> {
+    let (shape, last) = (x.shape(), x.ndim() - 1);
+    let heads: usize = shape[1..last - 1].iter().product();
+    let sizes = [shape[0], heads, shape[last - 1], shape[last]];
+    let strides = &x.evaluated().layout.strides;
+    let (merged, [middle]) = shape::collapse_contiguous(&shape[1..last - 1], [&strides[1..last - 1]]);
+    if merged.len() == 1 {
+        let steps = [strides[0], middle[0], strides[last - 1], strides[last]].map(|s| s as i64);
+        return Ok(View { at: ctx.input(x)?, steps, sizes });
+    }
+    let at = copy::dense(ctx, x)?;
+    let row = sizes[2] * sizes[3];
+    let steps = [heads * row, row, sizes[3], 1].map(|s| s as i64);
+    Ok(View { at, steps, sizes })
+}
+
+/// Encodes the embedding.
+///
+/// # Errors
+/// When memory or the device fails, or an axis is over 2^31.
+pub(super) fn eval(ctx: &mut Ctx<'_>, rope: &Rope, inputs: &[Array], output: &mut Output) -> Result<()> {
+    let (x, offset) = (&inputs[0], &inputs[1]);
+    let View { at, steps, sizes } = view(ctx, x)?;
+    if sizes.iter().any(|&s| s >= 1 << 31) {
+        return Err(ctx.unsupported(x, "an axis has 2^31 elements or more"));
+    }
+    let at_offset = copy::dense(ctx, offset)?;
+    let mut reads = vec![at.region, at_offset.region];
+    let (address, frequency_step) = match (rope.base, inputs.get(2)) {
+        (None, Some(given)) => {
+            let freqs = ctx.input(given)?;
+            reads.push(freqs.region);
+            (freqs.address, given.evaluated().layout.strides[0] as i64)
+        }
+        (base, _) => {
+            let table = frequencies(base.unwrap_or(1e4), rope.dims);
+            (ctx.args(bytemuck::cast_slice(&table))?, 1)
+        }
+    };
+    // A thread reads the pair that it writes, so a donated dense input is rotated in place.
+    let result = ctx.output_or_donate(&[x], output)?;
+    let push = Push {
+        x: at.address,
+        offset: at_offset.address,
+        frequencies: address,
+        result: result.address,
+        batch_step: steps[0],
+        head_step: steps[1],
+        row_step: steps[2],
+        feature_step: steps[3],
+        frequency_step,
+        batches: sizes[0] as u32,
+        heads: sizes[1] as u32,
+        rows: sizes[2] as u32,
+        features: sizes[3] as u32,
+        dims: rope.dims as u32,
+        offset_step: u32::from(offset.size() > 1),
+        scale: rope.scale,
+        zero: 0,
+    };
+    dispatch(ctx, rope, &push, &reads, result, output)
+}
+
+fn dispatch(
+    ctx: &mut Ctx<'_>,
+    rope: &Rope,
+    push: &Push,
+    reads: &[super::Region],
+    result: Operand,
+    output: &Output,
+) -> Result<()> {
+    let caps = ctx.capabilities();
+    // Heads share sines where that leaves enough threads.
+    let threads = output.size() as u64 / 2;
+    let heads = if caps.is_software() {
+        push.heads.clamp(1, 64).next_power_of_two()
+    } else if threads > u64::from(caps.compute_units) * 4096 {
+        4
+    } else {
+        1
+    };
+    let flags = u32::from(rope.traditional) | (u32::from(rope.base.is_none()) << 1);
+    let group = caps.elementwise_workgroup().min(128);
+    let pipeline = ctx.pipeline(Kernel::rope, &[group, output.dtype as u32, flags, heads])?;
+    let slots = u64::from(push.dims / 2 + push.features - push.dims);
+    let items = u64::from(push.batches) * u64::from(push.heads.div_ceil(heads)) * u64::from(push.rows) * slots;
+    let items = if output.size() == 0 { 0 } else { items };
+    ctx.run(&pipeline, bytemuck::bytes_of(push), items, u64::from(group), reads, &[result.region])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::frequencies;
+
+    #[test]
+    fn frequency_pairs_are_the_float64_values() {
+        let table = frequencies(1e6, 128);
+        for (i, [high, low]) in table.iter().enumerate() {
+            let exact = 1e6f64.powf(-(i as f64) / 64.0);
+            assert!((f64::from(*high) + f64::from(*low) - exact).abs() <= exact * 1e-13);
+        }
+    }
+}

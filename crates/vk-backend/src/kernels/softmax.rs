@@ -1,0 +1,237 @@
+//! Softmax and its logarithm over the last axis.
+//!
+//! Rows that fit into the registers of a team of threads take one dispatch. Longer ones are folded
+//! to pairs of maximum and sum first, in as many parts as keep the device busy.
+
+use bytemuck::{Pod, Zeroable};
+use mlx_core::{
+    Array, Dtype, Result,
+    backend::{Output, Support},
+};
+
+use super::{
+    Capabilities, Ctx, Kernel, Operand, Region,
+    reduce::{
+        View,
+        plan::{self, Plan},
+    },
+    strided::Walk,
+};
+
+/// Push constants of `rows.comp`.
+#[derive(Debug, Clone, Copy, Pod, Zeroable)]
+#[repr(C)]
+struct RowsPush {
+    source: u64,
+    destination: u64,
+    rows: u64,
+    row_walk: u64,
+    stride: i64,
+    length: u32,
+    row_ndim: u32,
+}
+
+/// Push constants of `fold.comp` and `scale.comp`.
+#[derive(Debug, Clone, Copy, Pod, Zeroable)]
+#[repr(C)]
+struct Push {
+    source: u64,
+    destination: u64,
+    pairs: u64,
+    rows: u64,
+    length: u64,
+    splits: u64,
+    chunk: u64,
+    row_walk: u64,
+    stride: i64,
+    row_ndim: u32,
+    zero: u32,
+}
+
+/// The rows of an input along its last axis.
+struct Rows {
+    at: Operand,
+    dtype: u32,
+    walk: Walk<1>,
+    walk_address: u64,
+    length: u64,
+    stride: i64,
+    /// The source's rows can be read four aligned elements at a time.
+    quads: bool,
+}
+
+impl Rows {
+    fn of(ctx: &mut Ctx<'_>, a: &Array) -> Result<Rows> {
+        if let Support::Refused(reason) = support(a.dtype()) {
+            return Err(ctx.unsupported(a, reason));
+        }
+        let view = View::of(ctx, a)?;
+        let last = a.ndim() - 1;
+        let walk = Walk::new(&view.shape[..last], [&view.strides[..last]]);
+        let length = view.shape[last] as u64;
+        let stride = if length == 1 { 1 } else { view.strides[last] as i64 };
+        let whole = walk.count() == 1 || walk.strides[0].iter().all(|s| s % 4 == 0);
+        let quads = stride == 1 && whole && view.at.is_aligned(4 * a.dtype().size() as u64);
+        let walk_address = ctx.args(&walk.pack())?;
+        Ok(Rows { at: view.at, dtype: a.dtype() as u32, walk, walk_address, length, stride, quads })
+    }
+
+    fn count(&self) -> u64 {
+        self.walk.count()
+    }
+
+    fn ndim(&self) -> u32 {
+        if self.count() == 1 { 0 } else { self.walk.ndim() }
+    }
+
+    /// Whether the rows of a dense output are aligned words too.
+    fn quads_with(&self, to: Operand, element: u64) -> bool {
+        self.quads && to.is_aligned(4 * element) && (self.count() == 1 || self.length.is_multiple_of(4))
+    }
+
+    fn push(&self, to: Operand, pairs: u64, plan: &Plan) -> Push {
+        Push {
+            source: self.at.address,
+            destination: to.address,
+            pairs,
+            rows: self.count(),
+            length: self.length,
+            splits: plan.splits,
+            chunk: plan.chunk,
+            row_walk: self.walk_address,
+            stride: self.stride,
+            row_ndim: self.ndim(),
+            zero: 0,
+        }
+    }
+
+    fn plan(&self, caps: &Capabilities) -> Plan {
+        Plan::new(caps, self.count(), self.length, 4, false)
+    }
+}
+
+/// Whether there are kernels for a dtype.
+pub(super) fn support(dtype: Dtype) -> Support {
+    match dtype.is_floating() {
+        true => Support::Native,
+        false => Support::Refused("only defined for floating point types, as on the CPU"),
+    }
+}
+
+/// Threads of a workgroup, of a team, and elements of a thread, for rows in registers.
+fn in_registers(caps: &Capabilities, length: u64) -> Option<(u32, u32, u32)> {
+    let group = plan::group(caps);
+    let most = if caps.quirks.few_workgroups { group } else { caps.max_workgroup.min(1024) };
+    let items = match length {
+        0..=1024 => 4,
+        1025..=2048 => 8,
+        _ => 16,
+    };
+    let items = if length > u64::from(items * most) { 16 } else { items };
+    let team = length.div_ceil(u64::from(items)).next_power_of_two();
+    (team <= u64::from(most)).then(|| (group.max(team as u32), team as u32, items))
+}
+
+/// Encodes `exp(a) / sum(exp(a))`.
+pub(super) fn softmax(ctx: &mut Ctx<'_>, a: &Array, output: &mut Output) -> Result<()> {
+    if output.size() == 0 {
+        ctx.output(output)?;
+        return Ok(());
+    }
+    let rows = Rows::of(ctx, a)?;
+    let registers = in_registers(ctx.capabilities(), rows.length);
+    // A part of a long row reads what another part has read already, but writes only its own.
+    let to = ctx.output_or_donate(&[a], output)?;
+    let quads = rows.quads_with(to, a.dtype().size() as u64);
+    let Some((group, team, items)) = registers else {
+        return long_rows(ctx, &rows, quads, to);
+    };
+    let push = RowsPush {
+        source: rows.at.address,
+        destination: to.address,
+        rows: rows.count(),
+        row_walk: rows.walk_address,
+        stride: rows.stride,
+        length: rows.length as u32,
+        row_ndim: rows.ndim(),
+    };
+    let quads = u32::from(quads && rows.length.is_multiple_of(4));
+    let pipeline = ctx.pipeline(Kernel::softmax_rows, &[group, rows.dtype, team, items, quads])?;
+    let push = bytemuck::bytes_of(&push);
+    ctx.run(&pipeline, push, rows.count(), u64::from(group / team), &[rows.at.region], &[to.region])
+}
+
+/// Folds the parts of the rows to pairs, then scales the elements.
+fn long_rows(ctx: &mut Ctx<'_>, rows: &Rows, quads: bool, to: Operand) -> Result<()> {
+    let plan = rows.plan(ctx.capabilities());
+    let pairs = fold_parts(ctx, rows, &plan)?;
+    let push = rows.push(to, pairs.address, &plan);
+    let constants = [plan.group, rows.dtype, plan.team, u32::from(quads)];
+    let pipeline = ctx.pipeline(Kernel::softmax_scale, &constants)?;
+    let tasks = rows.count() * plan.splits;
+    let reads = [rows.at.region, pairs];
+    ctx.run(&pipeline, bytemuck::bytes_of(&push), tasks, plan.teams(), &reads, &[to.region])
+}
+
+/// The `STAGE` constant of `fold.comp`.
+#[derive(Debug, Clone, Copy)]
+enum Stage {
+    Whole = 0,
+    Parts = 1,
+    Join = 2,
+}
+
+fn fold_constants(rows: &Rows, plan: &Plan, stage: Stage) -> [u32; 5] {
+    [plan.group, rows.dtype, plan.team, stage as u32, u32::from(rows.quads)]
+}
+
+/// A pair for each part of each row.
+fn fold_parts(ctx: &mut Ctx<'_>, rows: &Rows, plan: &Plan) -> Result<Region> {
+    let tasks = rows.count() * plan.splits;
+    let pairs = ctx.scratch(tasks * 8)?;
+    let nowhere = Operand { address: 0, region: Region::default() };
+    let push = rows.push(nowhere, pairs.address, plan);
+    let pipeline = ctx.pipeline(Kernel::softmax_fold, &fold_constants(rows, plan, Stage::Parts))?;
+    ctx.run(&pipeline, bytemuck::bytes_of(&push), tasks, plan.teams(), &[rows.at.region], &[pairs])?;
+    Ok(pairs)
+}
+
+/// Encodes `log(sum(exp(a)))`.
+pub(super) fn logsumexp(ctx: &mut Ctx<'_>, a: &Array, output: &mut Output) -> Result<()> {
+    let to = ctx.output(output)?;
+    if output.size() == 0 {
+        return Ok(());
+    }
+    let rows = Rows::of(ctx, a)?;
+    let plan = rows.plan(ctx.capabilities());
+    if plan.splits == 1 {
+        let push = rows.push(to, 0, &plan);
+        let pipeline = ctx.pipeline(Kernel::softmax_fold, &fold_constants(&rows, &plan, Stage::Whole))?;
+        let push = bytemuck::bytes_of(&push);
+        return ctx.run(&pipeline, push, rows.count(), plan.teams(), &[rows.at.region], &[to.region]);
+    }
+    let pairs = fold_parts(ctx, &rows, &plan)?;
+    let join = Plan::new(ctx.capabilities(), rows.count(), plan.splits, 1, false);
+    let push = rows.push(to, pairs.address, &plan);
+    let pipeline = ctx.pipeline(Kernel::softmax_fold, &fold_constants(&rows, &join, Stage::Join))?;
+    ctx.run(&pipeline, bytemuck::bytes_of(&push), rows.count(), join.teams(), &[pairs], &[to.region])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_fit_into_registers_up_to_a_length() {
+        let gpu = Capabilities::default();
+        assert_eq!(in_registers(&gpu, 1), Some((256, 1, 4)));
+        assert_eq!(in_registers(&gpu, 1024), Some((256, 256, 4)));
+        assert_eq!(in_registers(&gpu, 8192), Some((512, 512, 16)));
+        assert_eq!(in_registers(&gpu, 16384), Some((1024, 1024, 16)));
+        assert_eq!(in_registers(&gpu, 16385), None);
+        let mut cpu = gpu;
+        cpu.quirks.few_workgroups = true;
+        assert_eq!(in_registers(&cpu, 1000), Some((64, 64, 16)));
+        assert_eq!(in_registers(&cpu, 1025), None);
+    }
+}

@@ -1,0 +1,333 @@
+//! Sorting along an axis: ascending, stable, NaN last. Partitions sort fully.
+//!
+//! Rows that fit into shared memory are sorted there in one dispatch. Longer ones go through a
+//! radix sort, 8 bits a pass: count the digits of each part of a row, sum up the counts, move the
+//! elements (with their indices where those are asked for).
+
+use bytemuck::{Pod, Zeroable};
+use mlx_core::{
+    Array, Dtype, Result, Shape, Strides,
+    backend::Output,
+    primitives::ReduceOp,
+    shape::{self, Layout},
+};
+
+use super::{
+    Capabilities, Ctx, Kernel, Operand, Region, copy,
+    reduce::{Fold, View, plan},
+    scan::{Scan, scan_view},
+    strided::Walk,
+};
+
+/// Push constants of `block.comp`.
+#[derive(Debug, Clone, Copy, Pod, Zeroable)]
+#[repr(C)]
+struct BlockPush {
+    source: u64,
+    destination: u64,
+    rows: u64,
+    row_walk: u64,
+    stride: i64,
+    out_stride: i64,
+    length: u32,
+    row_ndim: u32,
+}
+
+/// Push constants of `count.comp`.
+#[derive(Debug, Clone, Copy, Pod, Zeroable)]
+#[repr(C)]
+struct CountPush {
+    source: u64,
+    counts: u64,
+    rows: u64,
+    length: u64,
+    splits: u64,
+    chunk: u64,
+    shift: u32,
+    zero: u32,
+}
+
+/// Push constants of `scatter.comp`.
+#[derive(Debug, Clone, Copy, Pod, Zeroable)]
+#[repr(C)]
+struct ScatterPush {
+    source: u64,
+    destination: u64,
+    indices: u64,
+    out_indices: u64,
+    offsets: u64,
+    rows: u64,
+    length: u64,
+    splits: u64,
+    chunk: u64,
+    shift: u32,
+    zero: u32,
+}
+
+/// Elements per thread of `scatter.comp`.
+const ITEMS: u32 = 8;
+
+/// The most elements of a row that are sorted in shared memory.
+fn block_capacity(caps: &Capabilities, wide: bool) -> u32 {
+    let element = if wide { 12 } else { 8 };
+    (1 << (caps.shared_memory / element).max(2).ilog2()).min(2048)
+}
+
+/// Threads of a workgroup of `scatter.comp` and the shared memory that they need.
+fn scatter_group(caps: &Capabilities, wide: bool, indexed: bool) -> u32 {
+    let bytes = |group: u32| {
+        let padded = |n: u32| n + n / 32;
+        let element = if wide { 8 } else { 4 };
+        let tile = padded(group * ITEMS) * (element + if indexed { 4 } else { 0 });
+        tile + padded(8 * group) * 4 + group * 4 + 3 * 256 * 4 + 64
+    };
+    let mut group = plan::group(caps);
+    while bytes(group) > caps.shared_memory && group > 16 {
+        group /= 2;
+    }
+    group
+}
+
+/// How the rows of a radix sort are shared out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Plan {
+    group: u32,
+    splits: u64,
+    chunk: u64,
+}
+
+fn plan_radix(caps: &Capabilities, rows: u64, length: u64, wide: bool, indexed: bool) -> Plan {
+    let group = scatter_group(caps, wide, indexed);
+    let tile = u64::from(group * ITEMS);
+    let splits = (plan::wanted_groups(caps) / rows).clamp(1, length.div_ceil(tile));
+    let chunk = length.div_ceil(splits).next_multiple_of(tile);
+    Plan { group, splits: length.div_ceil(chunk), chunk }
+}
+
+/// An array as rows along an axis.
+struct Job<'a> {
+    source: &'a View,
+    axis: usize,
+    wide: bool,
+    /// Indices instead of elements.
+    indices: bool,
+}
+
+impl Job<'_> {
+    fn length(&self) -> u64 {
+        self.source.shape[self.axis] as u64
+    }
+
+    fn moved<T: Copy>(&self, values: &[T]) -> Vec<T> {
+        let others = (0..values.len()).filter(|&x| x != self.axis);
+        others.chain([self.axis]).map(|x| values[x]).collect()
+    }
+}
+
+/// Encodes the sorted rows along `axis`, or the indices of their order.
+pub(super) fn sort(ctx: &mut Ctx<'_>, axis: usize, indices: bool, a: &Array, output: &mut Output) -> Result<()> {
+    if a.size() == 0 {
+        ctx.output(output)?;
+        return Ok(());
+    }
+    if a.shape()[axis] > u32::MAX as usize {
+        return Err(ctx.unsupported(a, "rows of 2^32 elements and more are not sorted on the GPU"));
+    }
+    let source = View::of(ctx, a)?;
+    let wide = a.dtype().size() == 8;
+    let job = Job { source: &source, axis, wide, indices };
+    match job.length() <= u64::from(block_capacity(ctx.capabilities(), wide)) {
+        true => short_rows(ctx, &job, output),
+        false => radix(ctx, &job, output),
+    }
+}
+
+/// One dispatch of the network in shared memory.
+fn short_rows(ctx: &mut Ctx<'_>, job: &Job<'_>, output: &mut Output) -> Result<()> {
+    let to = ctx.output(output)?;
+    let source = job.source;
+    let out_strides = shape::row_major_strides(&source.shape);
+    let last = source.shape.len() - 1;
+    let (shape, strides) = (job.moved(&source.shape), job.moved(&source.strides));
+    let moved_out = job.moved(&out_strides);
+    let rows = Walk::new(&shape[..last], [&strides[..last], &moved_out[..last]]);
+    let row = (job.length() as u32).next_power_of_two();
+    let group = plan::group(ctx.capabilities());
+    // A pair for each thread, if the rows are that short.
+    let capacity = row.max(2 * group).min(block_capacity(ctx.capabilities(), job.wide));
+    let push = BlockPush {
+        source: source.at.address,
+        destination: to.address,
+        rows: rows.count(),
+        row_walk: ctx.args(&rows.pack())?,
+        stride: strides[last] as i64,
+        out_stride: moved_out[last] as i64,
+        length: job.length() as u32,
+        row_ndim: if rows.count() == 1 { 0 } else { rows.ndim() },
+    };
+    let kernel = if job.wide { Kernel::sort_block_wide } else { Kernel::sort_block_narrow };
+    let constants = [group, source.dtype as u32, row, capacity, u32::from(job.indices)];
+    let pipeline = ctx.pipeline(kernel, &constants)?;
+    let push = bytemuck::bytes_of(&push);
+    let at_a_time = u64::from(capacity / row);
+    ctx.run(&pipeline, push, rows.count(), at_a_time, &[source.at.region], &[to.region])
+}
+
+/// Where a pass of the radix sort reads or writes.
+#[derive(Debug, Clone, Copy)]
+struct Place {
+    elements: Region,
+    indices: Region,
+}
+
+/// Sorts long rows; the output has the axis innermost in memory.
+fn radix(ctx: &mut Ctx<'_>, job: &Job<'_>, output: &mut Output) -> Result<()> {
+    let layout = moved_layout(&output.shape, job.axis);
+    let to = ctx.output_like(output, layout)?;
+    let source = job.source;
+    let bytes = source.dtype.size() as u64;
+    let total = shape::num_elements(&source.shape) as u64;
+    let rows = total / job.length();
+    let plan = plan_radix(ctx.capabilities(), rows, job.length(), job.wide, job.indices);
+    let passes = bytes as u32;
+    let first = dense_rows(ctx, job)?;
+    let none = Region::default();
+    // The passes take turns between two places, so that the last one writes the output.
+    let turns = match job.indices {
+        true => {
+            let mut scratch = |n: u64, wanted: bool| if wanted { ctx.scratch(n * total) } else { Ok(none) };
+            let last = Place { elements: scratch(bytes, passes > 2)?, indices: to.region };
+            [last, Place { elements: scratch(bytes, passes > 1)?, indices: scratch(4, passes > 1)? }]
+        }
+        false => {
+            let other = if passes > 1 { ctx.scratch(bytes * total)? } else { none };
+            [Place { elements: to.region, indices: none }, Place { elements: other, indices: none }]
+        }
+    };
+    let counts = View::scratch(ctx, Dtype::Uint32, shape_of(rows, 256 * plan.splits))?;
+    let offsets = View::scratch(ctx, Dtype::Uint32, counts.shape.clone())?;
+    let mut from = Place { elements: first, indices: none };
+    for pass in 0..passes {
+        let into = turns[((passes - 1 - pass) % 2) as usize];
+        let step = Pass { pass, last: pass + 1 == passes, from, into, rows };
+        count(ctx, job, &plan, &step, &counts)?;
+        let exclusive = Scan { axis: 1, reverse: false, inclusive: false };
+        scan_view(ctx, Fold::Op(ReduceOp::Sum), exclusive, &counts, offsets.at, Dtype::Uint32)?;
+        scatter(ctx, job, &plan, &step, &offsets)?;
+        from = into;
+    }
+    Ok(())
+}
+
+/// One digit of the radix sort.
+#[derive(Debug, Clone, Copy)]
+struct Pass {
+    pass: u32,
+    last: bool,
+    from: Place,
+    into: Place,
+    rows: u64,
+}
+
+fn shape_of(rows: u64, columns: u64) -> Shape {
+    Shape::from_slice(&[rows as usize, columns as usize])
+}
+
+/// A dense layout in which `axis` is innermost.
+fn moved_layout(shape: &[usize], axis: usize) -> Layout {
+    let mut strides = Strides::from_elem(1, shape.len());
+    let mut stride = shape[axis] as isize;
+    for other in (0..shape.len()).rev().filter(|&x| x != axis) {
+        strides[other] = stride;
+        stride *= shape[other] as isize;
+    }
+    Layout::view(shape, strides, 0, shape::num_elements(shape), true)
+}
+
+/// The rows one after the other: the input itself where they lie so, else a copy.
+fn dense_rows(ctx: &mut Ctx<'_>, job: &Job<'_>) -> Result<Region> {
+    let source = job.source;
+    let (shape, strides) = (job.moved(&source.shape), job.moved(&source.strides));
+    let bytes = shape::num_elements(&shape) as u64 * source.dtype.size() as u64;
+    if shape::is_row_contiguous(&shape, &strides) {
+        return Ok(Region { address: source.at.address, bytes });
+    }
+    let region = ctx.scratch(bytes)?;
+    let to = Operand { address: region.address, region };
+    let row_major = shape::row_major_strides(&shape);
+    let from = copy::Side { at: source.at, dtype: source.dtype, strides: &strides };
+    copy::copy(ctx, &shape, from, copy::Side { at: to, dtype: source.dtype, strides: &row_major })?;
+    Ok(region)
+}
+
+fn count(ctx: &mut Ctx<'_>, job: &Job<'_>, plan: &Plan, pass: &Pass, counts: &View) -> Result<()> {
+    let push = CountPush {
+        source: pass.from.elements.address,
+        counts: counts.at.address,
+        rows: pass.rows,
+        length: job.length(),
+        splits: plan.splits,
+        chunk: plan.chunk,
+        shift: 8 * pass.pass,
+        zero: 0,
+    };
+    let kernel = if job.wide { Kernel::sort_count_wide } else { Kernel::sort_count_narrow };
+    let pipeline = ctx.pipeline(kernel, &[plan.group, job.source.dtype as u32])?;
+    let (reads, writes) = ([pass.from.elements], [counts.at.region]);
+    ctx.run(&pipeline, bytemuck::bytes_of(&push), pass.rows * plan.splits, 1, &reads, &writes)
+}
+
+fn scatter(ctx: &mut Ctx<'_>, job: &Job<'_>, plan: &Plan, pass: &Pass, offsets: &View) -> Result<()> {
+    let push = ScatterPush {
+        source: pass.from.elements.address,
+        destination: pass.into.elements.address,
+        indices: pass.from.indices.address,
+        out_indices: pass.into.indices.address,
+        offsets: offsets.at.address,
+        rows: pass.rows,
+        length: job.length(),
+        splits: plan.splits,
+        chunk: plan.chunk,
+        shift: 8 * pass.pass,
+        zero: 0,
+    };
+    let kernel = if job.wide { Kernel::sort_scatter_wide } else { Kernel::sort_scatter_narrow };
+    let writes_elements = !(job.indices && pass.last);
+    let constants = [
+        plan.group,
+        job.source.dtype as u32,
+        ITEMS,
+        u32::from(job.indices),
+        u32::from(pass.pass > 0),
+        u32::from(writes_elements),
+    ];
+    let pipeline = ctx.pipeline(kernel, &constants)?;
+    let reads = [pass.from.elements, pass.from.indices, offsets.at.region];
+    let elements = if writes_elements { pass.into.elements } else { Region::default() };
+    let writes = [elements, pass.into.indices];
+    ctx.run(&pipeline, bytemuck::bytes_of(&push), pass.rows * plan.splits, 1, &reads, &writes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tiles_fit_into_shared_memory() {
+        let gpu = Capabilities { shared_memory: 48 << 10, ..Capabilities::default() };
+        assert_eq!(scatter_group(&gpu, false, true), 256);
+        assert_eq!(block_capacity(&gpu, true), 2048);
+        let small = Capabilities { shared_memory: 16 << 10, ..gpu };
+        assert_eq!(scatter_group(&small, true, true), 64);
+        assert_eq!((block_capacity(&small, false), block_capacity(&small, true)), (2048, 1024));
+    }
+
+    #[test]
+    fn long_rows_are_split_into_whole_tiles() {
+        let gpu = Capabilities { compute_units: 132, ..Capabilities::default() };
+        let plan = plan_radix(&gpu, 1, 16 << 20, false, false);
+        assert_eq!(plan.chunk % u64::from(plan.group * ITEMS), 0);
+        assert!(plan.splits > 1000 && plan.splits * plan.chunk >= 16 << 20);
+        assert_eq!(plan_radix(&gpu, 10_000, 3000, false, false).splits, 1);
+    }
+}
