@@ -1,10 +1,9 @@
 #version 460
 // Few rows times a quantized matrix used transposed: out[i][o] = sum over j of x[i][j] * (scale q[o][j] + bias).
-// A team of threads makes OUTPUTS outputs of ROWS rows at once. On software devices a lane takes 32 elements (BITS
-// words) at a time, which needs the fewest loads; on GPUs 8, so that neighbouring lanes read neighbouring memory. The
-// sum of q x, and the sum of x, are scaled once per 32 or 8.
+// A team of threads makes OUTPUTS outputs of ROWS rows at once. A lane takes 32 elements (BITS words) at a time:
+// the sum of q x, and the sum of x, are scaled once per 32. (8 at a time, coalesced, was 30 % slower on an H200.)
 // Constants: 1 dtype, 2 bits, 3 group size, 4 subgroup size, 5 rows, 6 outputs, 7 flags (bit 0: x is aligned to 16
-// bytes, bit 1: the words are, bit 2: 8 elements at a time). VARIANT: see team.glsl.
+// bytes, bit 1: the words are). VARIANT: see team.glsl.
 #include "common.glsl"
 #include "floats.glsl"
 
@@ -60,6 +59,20 @@ vec4 elements(uint r, uint e) { return vec4(element(r, e), element(r, e + 1u), e
 
 float total[OUTPUTS * ROWS];
 
+// Products of the eight 4-bit fields of a word with x. Four fields each are taken where they stand in the mantissa, times
+// powers of 16 that are divided out at the end of a chunk, so that one shift serves eight fields.
+void add_word4(uint w, vec4 low, vec4 high, inout vec4 wide) {
+    uint v = w >> 16;
+    wide.x = fma(exact_float(w & 0xfu), low.x, wide.x);
+    wide.y = fma(exact_float(w & 0xf0u), low.y, wide.y);
+    wide.z = fma(exact_float(w & 0xf00u), low.z, wide.z);
+    wide.w = fma(exact_float(w & 0xf000u), low.w, wide.w);
+    wide.x = fma(exact_float(v & 0xfu), high.x, wide.x);
+    wide.y = fma(exact_float(v & 0xf0u), high.y, wide.y);
+    wide.z = fma(exact_float(v & 0xf00u), high.z, wide.z);
+    wide.w = fma(exact_float(v & 0xf000u), high.w, wide.w);
+}
+
 // Adds the products of 32 elements.
 void add_chunk(uint chunk, uint64_t x_row, uint last_row, uint64_t first, uint tail) {
     uint64_t row_words = uint64_t(inner / 32u) * (BITS * 4u);
@@ -73,7 +86,8 @@ void add_chunk(uint chunk, uint64_t x_row, uint last_row, uint64_t first, uint t
         bias[r] = fetch(DTYPE, at(DTYPE, biases, at_group));
     }
     float part[OUTPUTS * ROWS], sums[ROWS];
-    [[unroll]] for (uint i = 0u; i < OUTPUTS * ROWS; ++i) part[i] = 0.0;
+    vec4 wide[OUTPUTS * ROWS]; // 4 bits: sums by the field's place
+    [[unroll]] for (uint i = 0u; i < OUTPUTS * ROWS; ++i) { part[i] = 0.0; wide[i] = vec4(0.0); }
     [[unroll]] for (uint i = 0u; i < ROWS; ++i) sums[i] = 0.0;
     uint64_t x_bytes = uint64_t(inner) << float_shift(DTYPE);
     uint64_t x_chunk = x_row + (uint64_t(chunk * 32u) << float_shift(DTYPE));
@@ -85,56 +99,21 @@ void add_chunk(uint chunk, uint64_t x_row, uint last_row, uint64_t first, uint t
             sums[i] += (both.x + both.y) + (both.z + both.w);
         }
         [[unroll]] for (uint r = 0u; r < OUTPUTS; ++r) {
+            if (BITS == 4u && ROWS <= 2u) {
+                [[unroll]] for (uint i = 0u; i < ROWS; ++i) add_word4(packed_words[r * 4u + e / 8u], low[i], high[i], wide[r * ROWS + i]);
+                continue;
+            }
             vec4 q = elements(r, e), p = elements(r, e + 4u);
             [[unroll]] for (uint i = 0u; i < ROWS; ++i)
                 part[r * ROWS + i] = dot_add(p, high[i], dot_add(q, low[i], part[r * ROWS + i]));
         }
     }
     [[unroll]] for (uint r = 0u; r < OUTPUTS; ++r)
-        [[unroll]] for (uint i = 0u; i < ROWS; ++i)
-            total[r * ROWS + i] = fma(scale[r], part[r * ROWS + i], fma(bias[r], sums[i], total[r * ROWS + i]));
-}
-
-// Adds the products of 8 elements, `STEPS` times, a team's width apart: all loads come first.
-const uint STEPS = 4;
-void add_eights(uint eight0, uint64_t x_row, uint last_row, uint64_t first, uint tail) {
-    uint64_t x_bytes = uint64_t(inner) << float_shift(DTYPE);
-    uint64_t row_bytes = uint64_t(inner / 32u) * (BITS * 4u);
-    uvec2 fields[STEPS * OUTPUTS];
-    vec2 affine[STEPS * OUTPUTS];
-    [[unroll]] for (uint s = 0u; s < STEPS; ++s) {
-        uint eight = eight0 + s * TEAM_SIZE;
-        [[unroll]] for (uint r = 0u; r < OUTPUTS; ++r) {
-            uint64_t row = first + uint64_t(min(r, tail));
-            fields[s * OUTPUTS + r] = uvec2(0u);
-            affine[s * OUTPUTS + r] = vec2(0.0);
-            if (eight < inner / 8u) {
-                fields[s * OUTPUTS + r] = packed8(words + row * row_bytes, eight * 8u);
-                int64_t group = int64_t(row * uint64_t(inner / GROUP)) + int64_t(eight / (GROUP / 8u));
-                affine[s * OUTPUTS + r] = vec2(fetch(DTYPE, at(DTYPE, scales, group)), fetch(DTYPE, at(DTYPE, biases, group)));
-            }
-        }
-    }
-    [[unroll]] for (uint s = 0u; s < STEPS; ++s) {
-        uint eight = eight0 + s * TEAM_SIZE;
-        if (eight >= inner / 8u) continue;
-        vec4 low[ROWS], high[ROWS];
-        float sums[ROWS];
         [[unroll]] for (uint i = 0u; i < ROWS; ++i) {
-            uint64_t from = x_row + uint64_t(min(i, last_row)) * x_bytes + (uint64_t(eight * 8u) << float_shift(DTYPE));
-            fetch8(DTYPE, (ALIGNED & 1u) != 0u, from, low[i], high[i]);
-            vec4 both = low[i] + high[i];
-            sums[i] = (both.x + both.y) + (both.z + both.w);
+            vec4 w = wide[r * ROWS + i];
+            if (BITS == 4u && ROWS <= 2u) part[r * ROWS + i] = fma(w.w, 1.0 / 4096.0, fma(w.z, 1.0 / 256.0, fma(w.y, 0.0625, w.x)));
+            total[r * ROWS + i] = fma(scale[r], part[r * ROWS + i], fma(bias[r], sums[i], total[r * ROWS + i]));
         }
-        [[unroll]] for (uint r = 0u; r < OUTPUTS; ++r) {
-            vec4 q = fields8_low(fields[s * OUTPUTS + r]), p = fields8_high(fields[s * OUTPUTS + r]);
-            vec2 a = affine[s * OUTPUTS + r];
-            [[unroll]] for (uint i = 0u; i < ROWS; ++i) {
-                float part = dot_add(p, high[i], dot_add(q, low[i], 0.0));
-                total[r * ROWS + i] = fma(a.x, part, fma(a.y, sums[i], total[r * ROWS + i]));
-            }
-        }
-    }
 }
 
 // Outputs block, block+1.. of rows row.. of a batch.
@@ -146,10 +125,7 @@ void block_of_outputs(uint batch, uint row, uint block) {
     [[unroll]] for (uint i = 0u; i < OUTPUTS * ROWS; ++i) total[i] = 0.0;
     // Rows and outputs past the end repeat the last one and are not stored.
     uint64_t x_row = x + x_index * bytes;
-    if ((ALIGNED & 4u) != 0u)
-        for (uint eight = TEAM_LANE; eight < inner / 8u; eight += TEAM_SIZE * STEPS) add_eights(eight, x_row, here - 1u, first, tail);
-    else
-        for (uint chunk = TEAM_LANE; chunk < inner / 32u; chunk += TEAM_SIZE) add_chunk(chunk, x_row, here - 1u, first, tail);
+    for (uint chunk = TEAM_LANE; chunk < inner / 32u; chunk += TEAM_SIZE) add_chunk(chunk, x_row, here - 1u, first, tail);
     [[unroll]] for (uint r = 0u; r < OUTPUTS; ++r) {
         [[unroll]] for (uint i = 0u; i < ROWS; ++i) {
             float sum = team_sum(total[r * ROWS + i]);

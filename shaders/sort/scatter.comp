@@ -3,8 +3,7 @@
 // A workgroup sorts a tile in shared memory by the digit, in two stable steps of 4 bits, so that elements of one digit
 // leave it side by side. After N. Satish, M. Harris and M. Garland, "Designing efficient sorting algorithms for manycore
 // GPUs", IPDPS 2009.
-// Constants: 1 dtype, 2 elements per thread, 3 indices travel along, 4 indices are read (else they are the places),
-// 5 elements are written (the last pass over indices needs them no more).
+// Constants: 1 dtype, 2 elements per thread (at most 8), 3 indices travel along.
 #include "common.glsl"
 #include "keys.glsl"
 
@@ -12,12 +11,12 @@ layout(local_size_x_id = 0) in;
 layout(constant_id = 1) const uint FROM = 11;
 layout(constant_id = 2) const uint ITEMS = 8;
 layout(constant_id = 3) const uint INDEXED = 0;
-layout(constant_id = 4) const uint READ_INDICES = 0;
-layout(constant_id = 5) const uint WRITE = 1;
 
+// The first pass does not read `indices`: they are the places. The last one over indices writes no elements any more.
+// All addresses are valid nevertheless: some drivers load what they then do not use.
 layout(push_constant, scalar) uniform Push {
     uint64_t source, destination, indices, out_indices, offsets, rows, length, splits, chunk;
-    uint shift;
+    uint shift, reads_indices, writes_elements;
 };
 
 #define THREADS gl_WorkGroupSize.x
@@ -26,12 +25,15 @@ layout(push_constant, scalar) uniform Push {
 #define PAD(i) ((i) + ((i) >> 5))
 shared K elements[PAD(TILE_ELEMENTS)];
 shared uint places[INDEXED == 1 ? PAD(TILE_ELEMENTS) : 1];
-// For 16 digits and each thread a count of 16 bits, digit d beside d + 8 in a word; by digit, then thread.
+// For 16 digits and each thread a count of 16 bits, digit d beside d + 8 in a word; by digit, then thread. Later the
+// digit of each element of the sorted tile.
 shared uint counters[PAD(8 * THREADS)];
 shared uint sums[THREADS];
 shared uint offset[256], start[256], end[256];
 
+// A thread's elements, their digits, and their indices.
 K x[ITEMS];
+uint digit[ITEMS];
 uint n[ITEMS];
 
 // An element with the largest key: what fills up a tile goes behind everything in it.
@@ -40,8 +42,6 @@ K filler() {
     bool is_signed = FROM == INT8 || FROM == INT16 || FROM == INT32 || FROM == INT64;
     return is_signed ? top >> 1 : top;
 }
-
-uint digit_of(K element) { return uint(key_of(FROM, element) >> shift) & 255u; }
 
 // Exclusive running sums of all counters, low halves before high halves.
 void scan_counters(uint thread) {
@@ -69,7 +69,7 @@ void split_tile(uint thread, uint low) {
     uint rank[ITEMS];
     for (uint d = 0u; d < 8u; ++d) counters[PAD(d * THREADS + thread)] = 0u;
     [[unroll]] for (uint e = 0u; e < ITEMS; ++e) {
-        uint d = (digit_of(x[e]) >> low) & 15u, at = PAD((d & 7u) * THREADS + thread), half_ = (d >> 3) * 16u;
+        uint d = (digit[e] >> low) & 15u, at = PAD((d & 7u) * THREADS + thread), half_ = (d >> 3) * 16u;
         uint word = counters[at];
         rank[e] = (word >> half_) & 0xffffu;
         counters[at] = word + (1u << half_);
@@ -77,7 +77,7 @@ void split_tile(uint thread, uint low) {
     barrier();
     scan_counters(thread);
     [[unroll]] for (uint e = 0u; e < ITEMS; ++e) {
-        uint d = (digit_of(x[e]) >> low) & 15u, half_ = (d >> 3) * 16u;
+        uint d = (digit[e] >> low) & 15u, half_ = (d >> 3) * 16u;
         uint to = ((counters[PAD((d & 7u) * THREADS + thread)] >> half_) & 0xffffu) + rank[e];
         elements[PAD(to)] = x[e];
         if (INDEXED == 1u) places[PAD(to)] = n[e];
@@ -89,6 +89,7 @@ void split_tile(uint thread, uint low) {
 void read_run(uint thread) {
     [[unroll]] for (uint e = 0u; e < ITEMS; ++e) {
         x[e] = elements[PAD(thread * ITEMS + e)];
+        digit[e] = uint(key_of(FROM, x[e]) >> shift) & 255u;
         if (INDEXED == 1u) n[e] = places[PAD(thread * ITEMS + e)];
     }
     barrier();
@@ -100,7 +101,7 @@ void load_tile(uint thread, uint64_t base, uint64_t from, uint count) {
         uint i = e * THREADS + thread;
         elements[PAD(i)] = i < count ? load_bits(FROM, source, base + from + i) : filler();
         if (INDEXED == 1u)
-            places[PAD(i)] = READ_INDICES == 1u ? (i < count ? AT_U32(indices, base + from + i) : 0u) : uint(from) + i;
+            places[PAD(i)] = reads_indices == 1u ? (i < count ? AT_U32(indices, base + from + i) : 0u) : uint(from) + i;
     }
     barrier();
 }
@@ -109,10 +110,15 @@ void load_tile(uint thread, uint64_t base, uint64_t from, uint count) {
 void find_runs(uint thread, uint count) {
     [[unroll]] for (uint e = 0u; e < ITEMS; ++e) {
         uint i = e * THREADS + thread;
+        counters[PAD(i)] = uint(key_of(FROM, elements[PAD(i)]) >> shift) & 255u;
+    }
+    barrier();
+    [[unroll]] for (uint e = 0u; e < ITEMS; ++e) {
+        uint i = e * THREADS + thread;
         if (i >= count) continue;
-        uint d = digit_of(elements[PAD(i)]);
-        if (i == 0u || digit_of(elements[PAD(i - 1u)]) != d) start[d] = i;
-        if (i + 1u == count || digit_of(elements[PAD(i + 1u)]) != d) end[d] = i + 1u;
+        uint d = counters[PAD(i)];
+        if (i == 0u || counters[PAD(i - 1u)] != d) start[d] = i;
+        if (i + 1u == count || counters[PAD(i + 1u)] != d) end[d] = i + 1u;
     }
     barrier();
 }
@@ -121,10 +127,9 @@ void store_tile(uint thread, uint64_t base, uint count) {
     [[unroll]] for (uint e = 0u; e < ITEMS; ++e) {
         uint i = e * THREADS + thread;
         if (i >= count) continue;
-        K element = elements[PAD(i)];
-        uint d = digit_of(element);
+        uint d = counters[PAD(i)];
         uint64_t to = base + (offset[d] + (i - start[d]));
-        if (WRITE == 1u) store_bits(FROM, destination, to, element);
+        if (writes_elements == 1u) store_bits(FROM, destination, to, elements[PAD(i)]);
         if (INDEXED == 1u) AT_U32(out_indices, to) = places[PAD(i)];
     }
     barrier();
@@ -140,10 +145,10 @@ void main() {
             uint count = uint(min(to - from, uint64_t(TILE_ELEMENTS)));
             for (uint d = thread; d < 256u; d += THREADS) start[d] = end[d] = 0u;
             load_tile(thread, base, from, count);
-            read_run(thread);
-            split_tile(thread, 0u);
-            read_run(thread);
-            split_tile(thread, 4u);
+            [[dont_unroll]] for (uint low = 0u; low < 8u; low += 4u) {
+                read_run(thread);
+                split_tile(thread, low);
+            }
             find_runs(thread, count);
             store_tile(thread, base, count);
             for (uint d = thread; d < 256u; d += THREADS) offset[d] += end[d] - start[d];

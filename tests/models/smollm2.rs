@@ -20,7 +20,8 @@ use crate::support::{Logits, check_choice, difference, on_both_devices};
 /// The file, as `cargo xtask test` names it or where `cargo xtask model` keeps it.
 fn file() -> PathBuf {
     const NAME: &str = "SmolLM2-135M-Instruct.Q4_1.gguf";
-    let cached = || Some(PathBuf::from(std::env::var_os("HOME")?).join(".cache/mlx-vulkan").join(NAME));
+    let cached =
+        || Some(PathBuf::from(std::env::var_os("HOME")?).join(".cache/mlx-vulkan").join(NAME));
     let path = std::env::var_os("MLX_VK_TEST_MODEL").map(PathBuf::from).or_else(cached);
     path.filter(|path| path.exists())
         .unwrap_or_else(|| panic!("{NAME} is not there: run the tests with `cargo xtask test`"))
@@ -88,7 +89,12 @@ fn texts_become_the_golden_ids_and_back() {
     mlx_tests::init();
     let tokenizer = &model(Device::CPU, Precision::Stored).tokenizer;
     for case in &GOLDEN.cases {
-        assert_eq!(tokenizer.encode_prompt(&case.prompt).unwrap(), case.prompt_ids, "{}", case.prompt);
+        assert_eq!(
+            tokenizer.encode_prompt(&case.prompt).unwrap(),
+            case.prompt_ids,
+            "{}",
+            case.prompt
+        );
         assert_eq!(tokenizer.decode(&case.ids), case.text);
     }
     let ids = tokenizer.encode_prompt(&GOLDEN.perplexity_text).unwrap();
@@ -99,9 +105,7 @@ fn texts_become_the_golden_ids_and_back() {
 fn the_chat_template_makes_the_golden_prompt() {
     mlx_tests::init();
     let loaded = model(Device::CPU, Precision::Stored);
-    for (question, case) in
-        [("What is gravity? Answer in one sentence.", 2), ("What is 2+2?", 3)]
-    {
+    for (question, case) in [("What is gravity? Answer in one sentence.", 2), ("What is 2+2?", 3)] {
         let ids = prompt_ids(loaded, &[Message::user(question)]).unwrap();
         assert_eq!(ids, GOLDEN.cases[case].prompt_ids);
     }
@@ -141,7 +145,7 @@ fn float16_follows_the_golden_ids(device: Device) {
 
 fn float32_has_the_golden_logits(device: Device) {
     for case in &GOLDEN.cases {
-        check_case(device, Precision::Float32, case, 1e-3);
+        check_case(device, Precision::Float32, case, 5e-4);
     }
 }
 
@@ -214,8 +218,8 @@ fn perplexity_is_golden(device: Device) {
 
 fn chunks_do_not_change_the_logits(device: Device) {
     let prompt = &GOLDEN.cases[2].prompt_ids;
-    // Half-precision logits near 30 are 1/64 apart; chunks of other lengths round otherwise.
-    for (precision, tolerance) in [(Precision::Float32, 1e-3), (Precision::Stored, 0.1)] {
+    // Logits reach 30, where float16 numbers are 1/64 apart; other chunks round otherwise.
+    for (precision, tolerance) in [(Precision::Float32, 5e-4), (Precision::Stored, 0.125)] {
         let model = &model(device, precision).model;
         let logits = |chunk| {
             let mut cache = model.new_cache();

@@ -113,12 +113,12 @@ impl Tiny {
     }
 }
 
-/// Float32 through three layers leaves 5e-6 of error in upstream's logits, which reach 4.
+/// Float32 leaves an error of 5e-6 in upstream's logits, which reach 4.
 #[track_caller]
 fn assert_close(what: &str, got: &[f32], want: &[f32]) {
     let largest = want.iter().fold(0f32, |m, x| m.max(x.abs()));
     let error = difference(got, want);
-    assert!(error <= 1e-4 * largest, "{what}: logits up to {largest} differ by {error}");
+    assert!(error <= 2e-5 * largest, "{what}: logits up to {largest} differ by {error}");
 }
 
 /// A folder as Hugging Face and MLX lay it out.

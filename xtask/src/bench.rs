@@ -6,7 +6,7 @@ use crate::process;
 use crate::setup::{self, component::Purpose};
 
 /// The benchmarks and the examples of `mlx-tests` that they are.
-const BENCHMARKS: [(&str, &str); 1] = [("dispatch", "bench_dispatch")];
+const BENCHMARKS: [(&str, &str); 2] = [("dispatch", "bench_dispatch"), ("ops", "bench_ops")];
 
 /// `cargo xtask bench NAME [ARGUMENT…]`: the arguments go to the benchmark.
 pub(crate) fn main(args: &[String]) -> Result<()> {

@@ -40,6 +40,13 @@ impl Walk {
         Offsets::new(&self.shape, &self.strides, index)
     }
 
+    /// Offset of element `at` if it and the next `len - 1` are neighbours in memory.
+    fn neighbours(&self, at: usize, len: usize) -> Option<isize> {
+        let inner = *self.shape.last()?;
+        let fits = self.strides.last() == Some(&1) && at % inner.max(1) + len <= inner;
+        fits.then(|| self.offsets(at).offset)
+    }
+
     /// Cuts the elements `at..at + len` into runs along the last axis: calls `f` with each run's
     /// place among them, the offset of its first element, and the stride.
     pub(crate) fn runs(&self, at: usize, len: usize, mut f: impl FnMut(Range<usize>, isize, isize)) {
@@ -179,8 +186,12 @@ impl<'a, T: Element> Source<'a, T> {
 
     /// The `len` elements from number `at` on; in `buffer` if they are no neighbours.
     pub(crate) fn block<'b>(&'b self, at: usize, len: usize, buffer: &'b mut [T]) -> &'b [T] {
-        if self.walk.is_none() {
-            return &self.data[self.first + at..][..len];
+        let offset = match &self.walk {
+            None => Some(at as isize),
+            Some(walk) => walk.neighbours(at, len),
+        };
+        if let Some(offset) = offset {
+            return &self.data[self.first.wrapping_add_signed(offset)..][..len];
         }
         self.read(at, &mut buffer[..len]);
         &buffer[..len]

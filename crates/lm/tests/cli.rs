@@ -1,7 +1,6 @@
 //! Bad input to the `mlx-lm` program: one line that names file and field, exit code 1, no output, and
 //! nothing left behind.
 
-#[allow(dead_code, reason = "the programs that test the library use the rest")]
 mod support;
 
 use std::{
@@ -115,7 +114,9 @@ fn files_that_are_no_models() {
         place.refused_model("empty"),
         "empty: config.json: missing, and there is no .gguf file either"
     );
-    place.write("nothing.gguf", "").write("text.gguf", "A model? No, only a text that is long enough.");
+    place
+        .write("nothing.gguf", "")
+        .write("text.gguf", "A model? No, only a text that is long enough.");
     for file in ["nothing.gguf", "text.gguf", "model/model.safetensors", "model/config.json"] {
         let message = place.refused_model(file);
         assert!(message.contains(&format!("{file}: magic: ")), "{message}");
@@ -161,7 +162,11 @@ fn configurations_that_contradict_the_weights_or_are_unknown() {
              the configuration asks for [128, 64]",
         ),
         ("vocab_size", json!(97), "model/model.safetensors: model.embed_tokens.weight: has shape"),
-        ("num_attention_heads", json!(8), "model/model.safetensors: model.layers.0.self_attn.q_proj"),
+        (
+            "num_attention_heads",
+            json!(8),
+            "model/model.safetensors: model.layers.0.self_attn.q_proj",
+        ),
         ("num_hidden_layers", json!(1), "model/config.json: num_hidden_layers: says 1 layers but"),
         ("num_hidden_layers", json!(1u64 << 62), "model/config.json: num_hidden_layers: "),
         ("model_type", json!("mamba"), "model/config.json: model_type: unknown architecture"),
@@ -194,10 +199,13 @@ fn prompts_that_cannot_be_continued() {
 #[test]
 fn arguments_outside_of_their_range() {
     let place = Place::with_model();
-    for (argument, want) in
-        [("--temp=-1", "temp"), ("--temp=nan", "temp"), ("--chat-template-config=[", "chat-template-config: ")]
-    {
-        let command = ["generate", "--device=cpu", "--json", "--model=model", "--prompt=a", argument];
+    for (argument, want) in [
+        ("--temp=-1", "temp"),
+        ("--temp=nan", "temp"),
+        ("--chat-template-config=[", "chat-template-config: "),
+    ] {
+        let command =
+            ["generate", "--device=cpu", "--json", "--model=model", "--prompt=a", argument];
         let message = place.refusal(&command, b"");
         assert!(message.starts_with(want), "{message}");
     }

@@ -109,5 +109,7 @@ fn all() -> Result<()> {
 
 fn main() -> Result<()> {
     mlx_vk_backend::install();
-    with_device(Device::GPU, all)?
+    with_device(Device::GPU, all)??;
+    mlx_vk_backend::shutdown();
+    Ok(())
 }

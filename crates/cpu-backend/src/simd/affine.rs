@@ -9,7 +9,7 @@
 
 use mlx_core::primitives::Affine;
 
-use super::{Isa, Kernel, LANES, lanes::partial};
+use super::{Isa, Kernel, LANES};
 
 /// Floats that rows of scales and biases have after their last group, at least.
 const SLACK: usize = 8;
@@ -207,11 +207,11 @@ fn fields_dot<I: Isa, const BITS: usize, const PER: usize, const R: usize>(
     let mut acc = [isa.splat(0.0); R];
     let (words, rest) = w.words.as_chunks::<LANES>();
     for (b, words) in words.iter().enumerate() {
-        fields_block::<I, BITS, PER, R>(isa, x, at, b, words, w.scales, &mut acc);
+        fields_block::<I, BITS, PER, R>(isa, x, at, b, isa.words(words), w.scales, &mut acc);
     }
     if !rest.is_empty() {
-        let (b, words) = (words.len(), partial(rest));
-        fields_block::<I, BITS, PER, R>(isa, x, at, b, &words, w.scales, &mut acc);
+        let (b, words) = (words.len(), isa.words_upto(rest));
+        fields_block::<I, BITS, PER, R>(isa, x, at, b, words, w.scales, &mut acc);
     }
     add_biases(isa, x, at, w, &mut acc);
     sums(isa, acc)
@@ -224,12 +224,11 @@ fn fields_block<I: Isa, const BITS: usize, const PER: usize, const R: usize>(
     x: &Activations,
     at: usize,
     b: usize,
-    words: &[u32; LANES],
+    words: I::W,
     scales: &[f32],
     acc: &mut [I::F; R],
 ) {
     let fields = 32 / BITS;
-    let words = isa.words(words);
     let mut values: [&[[f32; LANES]]; R] = [&[]; R];
     for r in 0..R {
         values[r] = &x.values(at + r)[b * fields..][..fields];

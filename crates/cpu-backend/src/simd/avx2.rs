@@ -102,6 +102,30 @@ impl Isa for Avx2 {
     }
 
     #[inline(always)]
+    fn words_upto(self, x: &[u32]) -> W {
+        /// From `LANES - n` on: as many set words as `n`, then zeros.
+        const MASKS: [i32; 2 * LANES] = {
+            let mut masks = [0; 2 * LANES];
+            let mut i = 0;
+            while i < LANES {
+                masks[i] = -1;
+                i += 1;
+            }
+            masks
+        };
+        let masks: &[i32; LANES] =
+            MASKS[LANES - x.len().min(LANES)..].first_chunk().expect("at most sixteen before it");
+        // SAFETY: as above; words past the slice are masked off and not accessed, and the pointer
+        // to the second half is not dereferenced where the slice is shorter.
+        unsafe {
+            let low = _mm256_loadu_si256(masks.as_ptr().cast());
+            let high = _mm256_loadu_si256(masks.as_ptr().add(8).cast());
+            let x = x.as_ptr().cast::<i32>();
+            [_mm256_maskload_epi32(x, low), _mm256_maskload_epi32(x.wrapping_add(8), high)]
+        }
+    }
+
+    #[inline(always)]
     fn shl<const N: u32>(self, a: W) -> W {
         // SAFETY: as above; no memory.
         unsafe {

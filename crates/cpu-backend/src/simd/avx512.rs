@@ -82,6 +82,14 @@ impl Isa for Avx512 {
     }
 
     #[inline(always)]
+    fn words_upto(self, x: &[u32]) -> __m512i {
+        let mask = ((1u32 << x.len().min(LANES)) - 1) as u16;
+        // SAFETY: `self` proves that the instructions are there; words past the slice are masked
+        // off and not accessed.
+        unsafe { _mm512_maskz_loadu_epi32(mask, x.as_ptr().cast()) }
+    }
+
+    #[inline(always)]
     fn shl<const N: u32>(self, a: __m512i) -> __m512i {
         // SAFETY: `self` proves that the instructions are there.
         unsafe { _mm512_slli_epi32::<N>(a) }

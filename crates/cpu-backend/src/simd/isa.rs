@@ -21,6 +21,8 @@ pub(crate) trait Isa: Copy {
     /// Unsigned bytes as floats.
     fn load_u8(self, x: &[u8; LANES]) -> Self::F;
     fn words(self, x: &[u32; LANES]) -> Self::W;
+    /// The words of a slice of at most sixteen, then zeros.
+    fn words_upto(self, x: &[u32]) -> Self::W;
     /// Zero-extended 16-bit words.
     fn words_u16(self, x: &[u16; LANES]) -> Self::W;
 

@@ -48,6 +48,10 @@ impl Isa for Portable {
         *x
     }
     #[inline(always)]
+    fn words_upto(self, x: &[u32]) -> [u32; LANES] {
+        super::lanes::partial(x)
+    }
+    #[inline(always)]
     fn words_u16(self, x: &[u16; LANES]) -> [u32; LANES] {
         x.map(u32::from)
     }

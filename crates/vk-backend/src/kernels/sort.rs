@@ -61,11 +61,16 @@ struct ScatterPush {
     splits: u64,
     chunk: u64,
     shift: u32,
+    reads_indices: u32,
+    writes_elements: u32,
     zero: u32,
 }
 
-/// Elements per thread of `scatter.comp`.
-const ITEMS: u32 = 8;
+/// Elements per thread of `scatter.comp`, whose code is as long: drivers that compile for the CPU
+/// take seconds for more.
+fn items(caps: &Capabilities) -> u32 {
+    if caps.quirks.few_workgroups { 2 } else { 8 }
+}
 
 /// The most elements of a row that are sorted in shared memory.
 fn block_capacity(caps: &Capabilities, wide: bool) -> u32 {
@@ -78,7 +83,7 @@ fn scatter_group(caps: &Capabilities, wide: bool, indexed: bool) -> u32 {
     let bytes = |group: u32| {
         let padded = |n: u32| n + n / 32;
         let element = if wide { 8 } else { 4 };
-        let tile = padded(group * ITEMS) * (element + if indexed { 4 } else { 0 });
+        let tile = padded(group * items(caps)) * (element + if indexed { 4 } else { 0 });
         tile + padded(8 * group) * 4 + group * 4 + 3 * 256 * 4 + 64
     };
     let mut group = plan::group(caps);
@@ -98,7 +103,7 @@ struct Plan {
 
 fn plan_radix(caps: &Capabilities, rows: u64, length: u64, wide: bool, indexed: bool) -> Plan {
     let group = scatter_group(caps, wide, indexed);
-    let tile = u64::from(group * ITEMS);
+    let tile = u64::from(group * items(caps));
     let splits = (plan::wanted_groups(caps) / rows).clamp(1, length.div_ceil(tile));
     let chunk = length.div_ceil(splits).next_multiple_of(tile);
     Plan { group, splits: length.div_ceil(chunk), chunk }
@@ -278,10 +283,14 @@ fn count(ctx: &mut Ctx<'_>, job: &Job<'_>, plan: &Plan, pass: &Pass, counts: &Vi
 }
 
 fn scatter(ctx: &mut Ctx<'_>, job: &Job<'_>, plan: &Plan, pass: &Pass, offsets: &View) -> Result<()> {
+    let writes_elements = !(job.indices && pass.last);
+    let elements = if writes_elements { pass.into.elements } else { Region::default() };
+    let reads_indices = job.indices && pass.pass > 0;
+    let indices = if reads_indices { pass.from.indices } else { pass.from.elements };
     let push = ScatterPush {
         source: pass.from.elements.address,
-        destination: pass.into.elements.address,
-        indices: pass.from.indices.address,
+        destination: elements.address,
+        indices: indices.address,
         out_indices: pass.into.indices.address,
         offsets: offsets.at.address,
         rows: pass.rows,
@@ -289,21 +298,19 @@ fn scatter(ctx: &mut Ctx<'_>, job: &Job<'_>, plan: &Plan, pass: &Pass, offsets: 
         splits: plan.splits,
         chunk: plan.chunk,
         shift: 8 * pass.pass,
+        reads_indices: u32::from(reads_indices),
+        writes_elements: u32::from(writes_elements),
         zero: 0,
     };
     let kernel = if job.wide { Kernel::sort_scatter_wide } else { Kernel::sort_scatter_narrow };
-    let writes_elements = !(job.indices && pass.last);
     let constants = [
         plan.group,
         job.source.dtype as u32,
-        ITEMS,
+        items(ctx.capabilities()),
         u32::from(job.indices),
-        u32::from(pass.pass > 0),
-        u32::from(writes_elements),
     ];
     let pipeline = ctx.pipeline(kernel, &constants)?;
-    let reads = [pass.from.elements, pass.from.indices, offsets.at.region];
-    let elements = if writes_elements { pass.into.elements } else { Region::default() };
+    let reads = [pass.from.elements, indices, offsets.at.region];
     let writes = [elements, pass.into.indices];
     ctx.run(&pipeline, bytemuck::bytes_of(&push), pass.rows * plan.splits, 1, &reads, &writes)
 }
@@ -326,7 +333,7 @@ mod tests {
     fn long_rows_are_split_into_whole_tiles() {
         let gpu = Capabilities { compute_units: 132, ..Capabilities::default() };
         let plan = plan_radix(&gpu, 1, 16 << 20, false, false);
-        assert_eq!(plan.chunk % u64::from(plan.group * ITEMS), 0);
+        assert_eq!(plan.chunk % u64::from(plan.group * items(&gpu)), 0);
         assert!(plan.splits > 1000 && plan.splits * plan.chunk >= 16 << 20);
         assert_eq!(plan_radix(&gpu, 10_000, 3000, false, false).splits, 1);
     }

@@ -198,7 +198,12 @@ pub(crate) fn vec_mat_threads(caps: &Capabilities, columns: usize) -> (u32, u32)
     if caps.is_software() {
         return (caps.subgroup_size, caps.subgroup_size);
     }
-    let across = if let Ok(n) = std::env::var("EXP_ACROSS") { n.parse().unwrap() } else if columns >= 1 << 14 { 32 } else { 8 };
+    // Few columns a workgroup, as long as there are too few workgroups for the device otherwise.
+    let across = match columns {
+        0..=16_384 => 4,
+        ..=65_536 => 8,
+        _ => 32,
+    };
     (256.min(caps.max_workgroup), across)
 }
 

@@ -151,8 +151,7 @@ fn mat_vec(ctx: &mut Ctx<'_>, o: &Operands, team: Team, workgroup: u32, rows: u3
         matrices: u32::from(o.matrices),
         zero: 0,
     };
-    let narrow = u32::from(!ctx.capabilities().is_software());
-    let aligned = u32::from(o.x.is_aligned(16)) | (u32::from(o.words.is_aligned(16)) << 1) | (narrow << 2);
+    let aligned = u32::from(o.x.is_aligned(16)) | (u32::from(o.words.is_aligned(16)) << 1);
     let kernel = if team.subgroups { Kernel::qmv_subgroup } else { Kernel::qmv_shared };
     let (bits, group) = (o.affine.bits as u32, o.affine.group_size as u32);
     let constants = [workgroup, o.dtype as u32, bits, group, team.subgroup, rows, outputs, aligned];
