@@ -95,21 +95,27 @@ void dot_products(uint64_t head, uint key0, uint key1) {
     }
 }
 
-// The masked score of a row and a key; -inf where the row does not see it.
+// What a hidden key scores: the most negative number of the dtype, as in MLX, so that a row that sees nothing averages.
+float hidden() {
+    return DTYPE == FLOAT16 ? -65504.0 : DTYPE == BFLOAT16 ? uintBitsToFloat(0xff7f0000u) : LOWEST;
+}
+
+// The masked score of a row and a key; -inf past the end.
 float score(uint batch, uvec2 hq, uint r, uint j, uint key, uint key1) {
     if (key >= key1) return uintBitsToFloat(0xff800000u);
     float s = 0.0;
     [[unroll]] for (uint p = 0u; p < PARTS; ++p) s += dots[(r * KEYS + j) * PARTS + p];
-    if (MASK == CAUSAL && int(key) > int(hq.y) + int(keys) - int(queries)) return uintBitsToFloat(0xff800000u);
+    if (MASK == CAUSAL && int(key) > int(hq.y) + int(keys) - int(queries)) return hidden();
     if (MASK >= KEEP) {
         int64_t from = int64_t(batch) * strides.mask_batch + int64_t(hq.x) * strides.mask_head + int64_t(hq.y) * strides.mask_row + int64_t(key) * strides.mask_key;
-        if (MASK == KEEP) { if (uint(AT_U8(mask, from)) == 0u) return uintBitsToFloat(0xff800000u); }
+        if (MASK == KEEP) { if (uint(AT_U8(mask, from)) == 0u) return hidden(); }
         else s += fetch(DTYPE, at(DTYPE, mask, from));
     }
     return s;
 }
 
-// Weights of a row's keys, left in dots[(r * KEYS + j) * PARTS]. Maxima are finite: a row that sees nothing has weights 0.
+// Weights of a row's keys, left in dots[(r * KEYS + j) * PARTS]. Maxima are finite: a row of -inf alone has
+// weights 0, and becomes NaN.
 void weigh(uint batch, uint kv_head, uint row, uint r, uint key0, uint key1) {
     uvec2 hq = head_query(kv_head, row);
     float old = row_max[r], top = old, sum = 0.0;
@@ -180,7 +186,7 @@ void store_quad(uint batch, uint split, uvec2 hq, uint quad, vec4 y, float sum) 
         [[unroll]] for (uint e = 0u; e < 4u; ++e) if (e < left) AT_F32(result, to + uint64_t(e)) = y[e];
         return;
     }
-    if (sum > 0.0) y /= sum;
+    y = sum > 0.0 ? y / sum : vec4(uintBitsToFloat(0x7fc00000u));
     int64_t to = int64_t(batch) * strides.out_batch + int64_t(hq.x) * strides.out_head + int64_t(hq.y) * strides.out_row + int64_t(quad * 4u);
     if (V_VECTOR) store_float4(DTYPE, result, uint64_t(to) / 4ul, y);
     else [[unroll]] for (uint e = 0u; e < 4u; ++e) if (e < left) store_float(DTYPE, result, to + int64_t(e), y[e]);
@@ -214,7 +220,7 @@ void attend(uint batch, uint kv_head, uint first, uint split) {
     uint count = min(ROWS, heads / kv_heads * queries - first);
     uint each = ((keys + splits - 1u) / splits + KEYS - 1u) / KEYS * KEYS;
     uint key0 = min(keys, split * each), key1 = min(keys, key0 + each);
-    if (MASK == CAUSAL) { // keys that no row of this workgroup sees
+    if (MASK == CAUSAL && queries <= keys) { // skip keys that no row of this workgroup sees
         uint last = first % queries + count - 1u;
         int seen = int(min(last, queries - 1u)) + int(keys) - int(queries) + 1;
         key1 = uint(clamp(seen, int(key0), int(key1)));

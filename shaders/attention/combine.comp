@@ -22,7 +22,7 @@ void combine(uint row, uint rows) {
     float top = ends[0].x, sum = 0.0;
     for (uint s = 1u; s < splits; ++s) top = max(top, ends[s].x);
     for (uint s = 0u; s < splits; ++s) sum = fma(exp(ends[s].x - top), ends[s].y, sum);
-    for (uint s = gl_LocalInvocationID.x; s < splits; s += gl_WorkGroupSize.x) weights[s] = sum > 0.0 ? exp(ends[s].x - top) / sum : 0.0;
+    for (uint s = gl_LocalInvocationID.x; s < splits; s += gl_WorkGroupSize.x) weights[s] = sum > 0.0 ? exp(ends[s].x - top) / sum : uintBitsToFloat(0x7fc00000u);
     barrier();
     uint head = row / queries;
     int64_t to = int64_t(head / heads) * out_batch + int64_t(head % heads) * out_head + int64_t(row % queries) * out_row;

@@ -22,22 +22,22 @@ layout(push_constant, scalar) uniform Push {
     float scale;
 };
 
-// sin and cos of position * frequency.
-vec2 rotation(float position, uint pair) {
+// sin and cos of position * frequency; the position is a pair (high, low).
+vec2 rotation(vec2 position, uint pair) {
     float high, low;
     if (DIVISORS) {
         float divisor = AT_F32(frequencies, int64_t(pair) * frequency_step);
-        high = m_div(position, divisor);
+        high = m_div(position.x, divisor);
         vec2 p = m_two_prod(high, divisor);
-        precise float rest = position - p.x;
+        precise float rest = position.x - p.x;
         precise float rest2 = rest - p.y;
         bool finite = max(m_abs(high), m_abs(divisor)) < 1e30;
-        low = finite ? rest2 / divisor : 0.0;
+        low = finite ? (rest2 + position.y) / divisor : 0.0;
     } else {
         vec2 f = AT_F2(frequencies, pair);
-        vec2 p = m_two_prod(position, f.x);
+        vec2 p = m_two_prod(position.x, f.x);
         high = p.x;
-        low = p.y + position * f.y;
+        low = p.y + (position.x * f.y + position.y * f.x);
     }
     // The rest is at most half an ulp of the angle: 2^-5 at a million.
     float s = m_sin(high), c = m_cos(high), square = low * low;
@@ -46,7 +46,7 @@ vec2 rotation(float position, uint pair) {
 }
 
 void rotate(uint batch, uint head, uint row, uint pair) {
-    float position = float(int(uint(I32(offset).v[batch * offset_step]) + row)) * scale;
+    vec2 position = m_two_prod(float(int(uint(I32(offset).v[batch * offset_step]) + row)), scale);
     vec2 r = rotation(position, pair);
     uint first = TRADITIONAL ? 2u * pair : pair, second = TRADITIONAL ? first + 1u : pair + dims / 2u;
     for (uint h = head; h < min(head + HEADS, heads); ++h) {

@@ -1,8 +1,8 @@
 #version 460
 // Running results along rows: a team of threads walks a row, or a part of one, tile by tile; in a tile each thread has
 // four neighbouring elements. What came before a part is read from `carries`, one for each part.
-// Constants: 1 source dtype, 2 destination dtype, 3 operation, 4 team size, 5 inclusive, 6 four neighbours lie in memory
-// as one aligned word: 1 in ascending, 2 in descending order, 7 there are carries.
+// Constants: 1 source dtype, 2 destination dtype, 3 operation, 4 team size, 5 four neighbours lie in memory as one aligned
+// word: 1 in ascending, 2 in descending order.
 #include "common.glsl"
 #include "elementwise.glsl"
 
@@ -11,16 +11,14 @@ layout(constant_id = 1) const uint FROM = 11;
 layout(constant_id = 2) const uint TO = 11;
 layout(constant_id = 3) const uint OP = 5;
 layout(constant_id = 4) const uint TEAM = 64;
-layout(constant_id = 5) const uint INCLUSIVE = 1;
-layout(constant_id = 6) const uint WORDS = 0;
-layout(constant_id = 7) const uint CARRIES = 0;
+layout(constant_id = 5) const uint WORDS = 0;
 const uint ACROSS = 0;
 
 // Strides are negative for a scan from the end: the row then starts at its last element.
 layout(push_constant, scalar) uniform Push {
     uint64_t source, destination, carries, rows, length, splits, chunk, row_walk;
     int64_t stride, out_stride;
-    uint row_ndim;
+    uint row_ndim, inclusive, has_carries;
 };
 
 #if VARIANT == 1
@@ -89,7 +87,7 @@ void main() {
         uint64_t from = task.part * chunk, to = active_ ? min(from + chunk, length) : 0ul;
         // Joined with the identity of TO, which for short integers differs from that of the carries.
         A carry = identity();
-        if (CARRIES == 1u) carry = combine(carry, lift(load_element(PARTIAL, carries, int64_t(active_ ? number : 0ul))));
+        if (has_carries == 1u) carry = combine(carry, lift(load_element(PARTIAL, carries, int64_t(active_ ? number : 0ul))));
         for (uint64_t start = 0ul; start < longest; start += tile) {
             uint64_t i = from + start + 4ul * lane;
             A x[4];
@@ -102,7 +100,7 @@ void main() {
             if (TEAM > 1u) barrier(); // before the next tile overwrites the parts
             [[unroll]] for (uint k = 0u; k < 4u; ++k) {
                 A next = combine(running, x[k]);
-                x[k] = INCLUSIVE == 1u ? next : running;
+                x[k] = inclusive == 1u ? next : running;
                 running = next;
             }
             store_four(out_base, i, to, x);

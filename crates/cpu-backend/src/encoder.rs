@@ -159,8 +159,8 @@ impl Encoder<'_> {
         let fits = input.dtype().size() == output.dtype.size()
             && input.shape() == output.shape.as_slice()
             && data.layout.flags.contiguous
-            && data.buffer.is_host_writable()
-            && input.is_donatable(output.nbytes(), self.stream);
+            && input.is_donatable(output.nbytes(), self.stream)
+            && data.buffer.is_host_writable();
         fits.then(|| self.bind(output, data.clone()))
     }
 

@@ -11,7 +11,7 @@ type Bias<'a> = &'a dyn Fn(usize, usize, usize, usize) -> f64;
 
 fn expected(q: &Array, k: &Array, v: &Array, scale: f64, bias: Bias<'_>) -> Vec<f64> {
     let [batches, heads, queries, width] = [0, 1, 2, 3].map(|i| q.dim(i));
-    let (kv_heads, keys, value_width) = (k.dim(1) as usize, k.dim(2), v.dim(3));
+    let (kv_heads, keys, value_width) = (k.dim(1), k.dim(2), v.dim(3));
     let (qs, ks, vs) = (exact(q), exact(k), exact(v));
     let mut out = Vec::new();
     for b in 0..batches {
@@ -91,6 +91,27 @@ fn masks_broadcast() {
             let bias = |b: usize, _, _, j: usize| if bits[b * keys + j].0 != 0 { 0.0 } else { f64::NEG_INFINITY };
             assert_close(&got, &expected(&q, &k, &v, 0.2f32.into(), &bias), "bool per batch");
         }
+    });
+}
+
+#[test]
+fn rows_that_see_nothing_average_or_are_nan() {
+    common::with_gpu(|| {
+        for dtype in FLOATS {
+            let q = random(&[1, 2, 5, 32], dtype, 1);
+            let (k, v) = (random(&[1, 1, 3, 32], dtype, 2), random(&[1, 1, 3, 32], dtype, 3));
+            let lowest = f64::from(f32::MIN);
+            let bias = |_, _, i: usize, j: usize| if j + 2 <= i { 0.0 } else { lowest };
+            let got = fast::scaled_dot_product_attention(&q, &k, &v, 0.2, Mask::Causal).unwrap();
+            assert_close(&got, &expected(&q, &k, &v, 0.2f32.into(), &bias), "more queries than keys");
+            let keep = Array::from_slice(&[Bool8::from(false); 3], &[3]).unwrap();
+            let got = fast::scaled_dot_product_attention(&q, &k, &v, 0.2, Mask::Array(&keep)).unwrap();
+            assert_close(&got, &expected(&q, &k, &v, 0.0, &none), "nothing kept");
+        }
+        let q = random(&[1, 1, 1, 8], Dtype::Float32, 1);
+        let none = Array::from_slice(&[f32::NEG_INFINITY], &[1]).unwrap();
+        let got = fast::scaled_dot_product_attention(&q, &q, &q, 1.0, Mask::Array(&none)).unwrap();
+        assert!(exact(&got).iter().all(|x| x.is_nan()));
     });
 }
 

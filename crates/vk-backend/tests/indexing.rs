@@ -41,7 +41,12 @@ fn check_take<T: Value>(shape: &[usize], axis: usize, layout: Layout, pick_layou
         })
         .collect();
     let got = got.to_vec::<T>().unwrap();
-    assert_eq!(bits(&got), bits(&want), "take {} {shape:?} axis {axis} {layout:?} {pick_layout:?}", T::DTYPE);
+    assert_eq!(
+        bits(&got),
+        bits(&want),
+        "take {} {shape:?} axis {axis} {layout:?} {pick_layout:?}",
+        T::DTYPE
+    );
 }
 
 fn check_along<T: Value>(shape: &[usize], axis: usize, layout: Layout, pick_layout: Layout) {
@@ -60,7 +65,12 @@ fn check_along<T: Value>(shape: &[usize], axis: usize, layout: Layout, pick_layo
         })
         .collect();
     let got = got.to_vec::<T>().unwrap();
-    assert_eq!(bits(&got), bits(&want), "along {} {shape:?} axis {axis} {layout:?} {pick_layout:?}", T::DTYPE);
+    assert_eq!(
+        bits(&got),
+        bits(&want),
+        "along {} {shape:?} axis {axis} {layout:?} {pick_layout:?}",
+        T::DTYPE
+    );
 }
 
 #[test]
@@ -126,8 +136,10 @@ fn an_embedding_of_many_rows() {
         let a = Array::from_slice(&table, &[rows, width]).unwrap();
         let got = ops::take(&a, &Array::from_slice(&ids, &[count]).unwrap(), 0).unwrap();
         let got: Vec<u16> = got.to_vec::<bf16>().unwrap().iter().map(|x| x.to_bits()).collect();
-        let want: Vec<u16> =
-            ids.iter().flat_map(|&r| (0..width).map(move |j| (r as usize * width + j) as u16)).collect();
+        let want: Vec<u16> = ids
+            .iter()
+            .flat_map(|&r| (0..width).map(move |j| (r as usize * width + j) as u16))
+            .collect();
         assert!(got == want);
     });
 }

@@ -22,7 +22,7 @@ fn rotated(x: &Array, case: &Case<'_>) -> Vec<f64> {
     let mut out = exact(x);
     for (i, row) in out.chunks_mut(features).enumerate() {
         let offset = case.offsets[(i * features / per_batch) % case.offsets.len()];
-        let position = f64::from(((i % rows) as i32 + offset) as f32 * case.scale as f32);
+        let position = f64::from((i % rows) as i32 + offset) * case.scale;
         for pair in 0..case.dims / 2 {
             let (s, c) = (position * case.inverse[pair]).sin_cos();
             let (p, q) = if case.traditional { (2 * pair, 2 * pair + 1) } else { (pair, pair + case.dims / 2) };
@@ -55,6 +55,11 @@ fn bases_offsets_and_layouts() {
                 }
             }
         }
+        let x = random(&[1, 2, 9, 32], Dtype::Float32, 4);
+        let freqs = inverse(1e4, 32);
+        let case = Case { dims: 32, traditional: false, scale: 0.1f32.into(), offsets: &[1_000_000], inverse: &freqs };
+        let got = fast::rope(&x, 32, false, Some(1e4), 0.1, 1_000_000, None).unwrap();
+        assert_close(&got, &rotated(&x, &case), "a far position with a scale");
     });
 }
 

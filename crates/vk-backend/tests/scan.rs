@@ -59,7 +59,11 @@ fn check<T: Value>(values: &[T], shape: &[usize], axis: usize, layout: Layout, o
                     want[i] = if inclusive { next } else { total };
                     total = next;
                 };
-                if reverse { row.iter().rev().for_each(&mut step) } else { row.iter().for_each(&mut step) }
+                if reverse {
+                    row.iter().rev().for_each(&mut step)
+                } else {
+                    row.iter().for_each(&mut step)
+                }
             });
             let want: Vec<f64> = dispatch_dtype!(got.dtype(), O => {
                 want.iter().map(|&x| <O as FromF64>::from_f64(x).number()).collect()
@@ -149,11 +153,16 @@ fn logarithms_of_sums() {
             let v: Vec<f32> = (0..n).map(|_| (next() % 1000) as f32 / 50.0 - 10.0).collect();
             for (shape, axis) in [([1, n], 1), ([n, 1], 0)] {
                 let a = Array::from_slice(&v, &shape).unwrap();
-                let got = ops::logcumsumexp(&a, axis, false, true).unwrap().to_vec::<f32>().unwrap();
+                let got =
+                    ops::logcumsumexp(&a, axis, false, true).unwrap().to_vec::<f32>().unwrap();
                 let mut total = 0.0f64;
                 for (i, (&x, got)) in v.iter().zip(got).enumerate() {
                     total += f64::from(x).exp();
-                    assert!((f64::from(got) - total.ln()).abs() < 1e-5, "{i} of {n}: {got} {}", total.ln());
+                    assert!(
+                        (f64::from(got) - total.ln()).abs() < 1e-5,
+                        "{i} of {n}: {got} {}",
+                        total.ln()
+                    );
                 }
             }
         }
@@ -173,7 +182,10 @@ fn scalars_nothing_and_complex() {
         let got = ops::cumprod(&a, 0, false, true).unwrap().to_vec::<Complex>().unwrap();
         assert_eq!(got, [v[0], v[0] * v[1], v[0] * v[1] * v[2]]);
         let bools = Array::from_slice(&[Bool8(1), Bool8(0), Bool8(1)], &[3]).unwrap();
-        assert_eq!(ops::cumsum(&bools, 0, false, true).unwrap().to_vec::<i32>().unwrap(), [1, 1, 2]);
+        assert_eq!(
+            ops::cumsum(&bools, 0, false, true).unwrap().to_vec::<i32>().unwrap(),
+            [1, 1, 2]
+        );
     });
 }
 

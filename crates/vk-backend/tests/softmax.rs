@@ -39,11 +39,21 @@ fn check<T: Value>(values: &[T], shape: &[usize], axis: usize, layout: Layout) {
             let want = (x - max).exp() / sum;
             // Half precision has few denormal digits.
             let error = (soft[i] - want).abs();
-            assert!(error <= bound * want + 6e-8, "{} {shape:?} {layout:?} {i}: {} {want}", T::DTYPE, soft[i]);
+            assert!(
+                error <= bound * want + 6e-8,
+                "{} {shape:?} {layout:?} {i}: {} {want}",
+                T::DTYPE,
+                soft[i]
+            );
         }
         let want = max + sum.ln();
         let error = (logs[at] - want).abs();
-        assert!(error <= bound * want.abs().max(1.0), "logsumexp {} {shape:?} {layout:?}: {} {want}", T::DTYPE, logs[at]);
+        assert!(
+            error <= bound * want.abs().max(1.0),
+            "logsumexp {} {shape:?} {layout:?}: {} {want}",
+            T::DTYPE,
+            logs[at]
+        );
         at += 1;
     });
 }
@@ -65,7 +75,9 @@ fn every_layout_and_dtype() {
 #[test]
 fn lengths_around_registers_and_parts() {
     with_gpu(|| {
-        for n in [1usize, 2, 31, 32, 33, 255, 256, 257, 1000, 1024, 1025, 4096, 4097, 20_000, 100_000] {
+        for n in
+            [1usize, 2, 31, 32, 33, 255, 256, 257, 1000, 1024, 1025, 4096, 4097, 20_000, 100_000]
+        {
             let rows = if n > 10_000 { 1 } else { 3 };
             check(&values::<f32>(rows * n, n as u64), &[rows, n], 1, Layout::Contiguous);
         }
@@ -78,7 +90,9 @@ fn infinities_and_nan() {
     with_gpu(|| {
         let (inf, nan) = (f32::INFINITY, f32::NAN);
         for n in [4usize, 70, 3000, 50_000] {
-            let row = |at: usize, x: f32| (0..n).map(|i| if i == at { x } else { 1.0 }).collect::<Vec<f32>>();
+            let row = |at: usize, x: f32| {
+                (0..n).map(|i| if i == at { x } else { 1.0 }).collect::<Vec<f32>>()
+            };
             let soft = |v: &[f32]| {
                 let a = Array::from_slice(v, &[n]).unwrap();
                 ops::softmax(&a, &[0], true).unwrap().to_vec::<f32>().unwrap()

@@ -163,7 +163,14 @@ pub(super) fn take_along_axis(
     let constants = [group, a.dtype().size() as u32, indices.dtype() as u32];
     let pipeline = ctx.pipeline(Kernel::take_along, &constants)?;
     let reads = [source.at.region, picks.at.region];
-    ctx.run(&pipeline, bytemuck::bytes_of(&push), push.count, u64::from(group), &reads, &[to.region])
+    ctx.run(
+        &pipeline,
+        bytemuck::bytes_of(&push),
+        push.count,
+        u64::from(group),
+        &reads,
+        &[to.region],
+    )
 }
 
 #[cfg(test)]

@@ -37,6 +37,8 @@ struct Push {
     stride: i64,
     out_stride: i64,
     row_ndim: u32,
+    inclusive: u32,
+    has_carries: u32,
     zero: u32,
 }
 
@@ -61,7 +63,13 @@ pub(super) fn support(op: ScanOp, dtype: Dtype) -> Support {
 }
 
 /// Encodes the scan of `a`.
-pub(super) fn scan(ctx: &mut Ctx<'_>, op: ScanOp, scan: Scan, a: &Array, output: &mut Output) -> Result<()> {
+pub(super) fn scan(
+    ctx: &mut Ctx<'_>,
+    op: ScanOp,
+    scan: Scan,
+    a: &Array,
+    output: &mut Output,
+) -> Result<()> {
     if let Support::Refused(reason) = support(op, a.dtype()) {
         return Err(ctx.unsupported(a, reason));
     }
@@ -113,7 +121,9 @@ fn plan(caps: &Capabilities, count: u64, length: u64, side_by_side: bool) -> Pla
     // `least` is what a part must have to be worth finding its total first.
     let (busy, least, step) = match side_by_side {
         true => (count.div_ceil(u64::from(group)) * 4, 64, 1),
-        false => (count.div_ceil(u64::from(group / team)), 64 * u64::from(team), 4 * u64::from(team)),
+        false => {
+            (count.div_ceil(u64::from(group / team)), 64 * u64::from(team), 4 * u64::from(team))
+        }
     };
     let splits = (wanted / busy).min(length / least).max(1);
     let chunk = length.div_ceil(splits).next_multiple_of(step);
@@ -131,12 +141,16 @@ pub(super) fn scan_view(
 ) -> Result<()> {
     let axis = scan.axis;
     let out_strides = shape::row_major_strides(&source.shape);
-    let others = |values: &[isize]| -> Vec<isize> { (0..values.len()).filter(|&x| x != axis).map(|x| values[x]).collect() };
-    let shape: Vec<usize> = (0..source.shape.len()).filter(|&x| x != axis).map(|x| source.shape[x]).collect();
+    let others = |values: &[isize]| -> Vec<isize> {
+        (0..values.len()).filter(|&x| x != axis).map(|x| values[x]).collect()
+    };
+    let shape: Vec<usize> =
+        (0..source.shape.len()).filter(|&x| x != axis).map(|x| source.shape[x]).collect();
     let rows = Walk::new(&shape, [&others(&source.strides), &others(&out_strides)]);
     let length = source.shape[axis] as u64;
     // An axis of size 1 has no stride that means anything.
-    let (mut stride, mut out_stride) = if length > 1 { (source.strides[axis], out_strides[axis]) } else { (1, 1) };
+    let (mut stride, mut out_stride) =
+        if length > 1 { (source.strides[axis], out_strides[axis]) } else { (1, 1) };
     let plan = plan(ctx.capabilities(), rows.count(), length, out_stride != 1);
     let (mut first, mut out_first) = (0, 0);
     if scan.reverse {
@@ -149,9 +163,13 @@ pub(super) fn scan_view(
         _ => Some(carries(ctx, op, source, &rows, (length, stride, first), &plan)?),
     };
     let push = Push {
-        source: source.at.address.wrapping_add_signed((first * source.dtype.size() as isize) as i64),
+        source: source
+            .at
+            .address
+            .wrapping_add_signed((first * source.dtype.size() as isize) as i64),
         destination: to.address.wrapping_add_signed((out_first * dtype.size() as isize) as i64),
-        carries: carries.map_or(0, |c| c.address),
+        // A valid address in any case: some drivers load what they then do not use.
+        carries: carries.map_or(source.at.address, |c| c.address),
         rows: rows.count(),
         length,
         splits: plan.splits,
@@ -160,21 +178,22 @@ pub(super) fn scan_view(
         stride: stride as i64,
         out_stride: out_stride as i64,
         row_ndim: if rows.count() == 1 { 0 } else { rows.ndim() },
+        inclusive: u32::from(scan.inclusive),
+        has_carries: u32::from(carries.is_some()),
         zero: 0,
     };
     let (block, serial) = kernels(op, source.dtype);
     let (from, into) = (source.dtype as u32, dtype as u32);
-    let (inclusive, given) = (u32::from(scan.inclusive), u32::from(carries.is_some()));
     let tasks = rows.count() * plan.splits;
     let reads = [source.at.region, carries.map_or(Region::default(), |c| c.region)];
     let writes = [to.region];
     let push = bytemuck::bytes_of(&push);
     let Some(team) = plan.team else {
-        let pipeline = ctx.pipeline(serial, &[plan.group, from, into, op.constant(), inclusive, given])?;
+        let pipeline = ctx.pipeline(serial, &[plan.group, from, into, op.constant()])?;
         return ctx.run(&pipeline, push, tasks, u64::from(plan.group), &reads, &writes);
     };
     let words = words(source, to, dtype, &rows, (stride, out_stride), length);
-    let constants = [plan.group, from, into, op.constant(), team, inclusive, words, given];
+    let constants = [plan.group, from, into, op.constant(), team, words];
     let pipeline = ctx.pipeline(block, &constants)?;
     ctx.run(&pipeline, push, tasks, u64::from(plan.group / team), &reads, &writes)
 }

@@ -86,7 +86,9 @@ impl Rows {
 
     /// Whether the rows of a dense output are aligned words too.
     fn quads_with(&self, to: Operand, element: u64) -> bool {
-        self.quads && to.is_aligned(4 * element) && (self.count() == 1 || self.length.is_multiple_of(4))
+        self.quads
+            && to.is_aligned(4 * element)
+            && (self.count() == 1 || self.length.is_multiple_of(4))
     }
 
     fn push(&self, to: Operand, pairs: u64, plan: &Plan) -> Push {
@@ -192,7 +194,14 @@ fn fold_parts(ctx: &mut Ctx<'_>, rows: &Rows, plan: &Plan) -> Result<Region> {
     let nowhere = Operand { address: 0, region: Region::default() };
     let push = rows.push(nowhere, pairs.address, plan);
     let pipeline = ctx.pipeline(Kernel::softmax_fold, &fold_constants(rows, plan, Stage::Parts))?;
-    ctx.run(&pipeline, bytemuck::bytes_of(&push), tasks, plan.teams(), &[rows.at.region], &[pairs])?;
+    ctx.run(
+        &pipeline,
+        bytemuck::bytes_of(&push),
+        tasks,
+        plan.teams(),
+        &[rows.at.region],
+        &[pairs],
+    )?;
     Ok(pairs)
 }
 
@@ -206,15 +215,31 @@ pub(super) fn logsumexp(ctx: &mut Ctx<'_>, a: &Array, output: &mut Output) -> Re
     let plan = rows.plan(ctx.capabilities());
     if plan.splits == 1 {
         let push = rows.push(to, 0, &plan);
-        let pipeline = ctx.pipeline(Kernel::softmax_fold, &fold_constants(&rows, &plan, Stage::Whole))?;
+        let pipeline =
+            ctx.pipeline(Kernel::softmax_fold, &fold_constants(&rows, &plan, Stage::Whole))?;
         let push = bytemuck::bytes_of(&push);
-        return ctx.run(&pipeline, push, rows.count(), plan.teams(), &[rows.at.region], &[to.region]);
+        return ctx.run(
+            &pipeline,
+            push,
+            rows.count(),
+            plan.teams(),
+            &[rows.at.region],
+            &[to.region],
+        );
     }
     let pairs = fold_parts(ctx, &rows, &plan)?;
     let join = Plan::new(ctx.capabilities(), rows.count(), plan.splits, 1, false);
     let push = rows.push(to, pairs.address, &plan);
-    let pipeline = ctx.pipeline(Kernel::softmax_fold, &fold_constants(&rows, &join, Stage::Join))?;
-    ctx.run(&pipeline, bytemuck::bytes_of(&push), rows.count(), join.teams(), &[pairs], &[to.region])
+    let pipeline =
+        ctx.pipeline(Kernel::softmax_fold, &fold_constants(&rows, &join, Stage::Join))?;
+    ctx.run(
+        &pipeline,
+        bytemuck::bytes_of(&push),
+        rows.count(),
+        join.teams(),
+        &[pairs],
+        &[to.region],
+    )
 }
 
 #[cfg(test)]

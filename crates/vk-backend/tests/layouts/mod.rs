@@ -3,7 +3,13 @@
 // Each test file uses a part of this.
 #![allow(dead_code)]
 
-use mlx_core::{Array, Complex, Dtype, array::FromF64, bf16, dtype::{Bool8, Element}, f16, ops};
+use mlx_core::{
+    Array, Complex, Dtype,
+    array::FromF64,
+    bf16,
+    dtype::{Bool8, Element},
+    f16, ops,
+};
 
 /// How an array lies in memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -67,7 +73,11 @@ pub(crate) fn ravel(index: &[usize], shape: &[usize]) -> usize {
 
 /// An array that shows `values` (row-major, of `shape`) in the given layout, and what it shows:
 /// the same, but for broadcast ones. A scalar or empty array is always contiguous.
-pub(crate) fn arrange<T: Element>(values: &[T], shape: &[usize], layout: Layout) -> (Array, Vec<T>) {
+pub(crate) fn arrange<T: Element>(
+    values: &[T],
+    shape: &[usize],
+    layout: Layout,
+) -> (Array, Vec<T>) {
     let array = |values: &[T], shape: &[usize]| Array::from_slice(values, shape).unwrap();
     if shape.is_empty() || values.is_empty() {
         return (array(values, shape), values.to_vec());

@@ -201,7 +201,7 @@ pub(crate) fn vec_mat_threads(caps: &Capabilities, columns: usize) -> (u32, u32)
     // Few columns a workgroup, as long as there are too few workgroups for the device otherwise.
     let across = match columns {
         0..=16_384 => 4,
-        ..=65_536 => 8,
+        16_385..=65_536 => 8,
         _ => 32,
     };
     (256.min(caps.max_workgroup), across)

@@ -76,7 +76,15 @@ pub(crate) fn arg_reduce(
     let kernel = if size == 8 { Kernel::arg_wide } else { Kernel::arg_narrow };
     let contiguous = u32::from(rows.mode() == Mode::Contiguous);
     let constants = |stage: Stage, plan: &Plan| {
-        [plan.group, a.dtype() as u32, op as u32, plan.team, u32::from(plan.across), stage as u32, contiguous]
+        [
+            plan.group,
+            a.dtype() as u32,
+            op as u32,
+            plan.team,
+            u32::from(plan.across),
+            stage as u32,
+            contiguous,
+        ]
     };
     let tasks = rows.count() * plan.splits;
     if plan.splits == 1 {
@@ -89,9 +97,17 @@ pub(crate) fn arg_reduce(
     (push.keys, push.indices) = (keys.address, indices.address);
     let pipeline = ctx.pipeline(kernel, &constants(Stage::Parts, &plan))?;
     let parts: [Region; 2] = [keys, indices];
-    ctx.run(&pipeline, bytemuck::bytes_of(&push), tasks, plan.teams(), &[source.at.region], &parts)?;
+    ctx.run(
+        &pipeline,
+        bytemuck::bytes_of(&push),
+        tasks,
+        plan.teams(),
+        &[source.at.region],
+        &parts,
+    )?;
 
-    let join = Plan { splits: 1, ..Plan::new(ctx.capabilities(), rows.count(), plan.splits, 1, across) };
+    let join =
+        Plan { splits: 1, ..Plan::new(ctx.capabilities(), rows.count(), plan.splits, 1, across) };
     let push = Push { length: plan.splits, splits: 1, chunk: 0, ..push };
     let pipeline = ctx.pipeline(kernel, &constants(Stage::Join, &join))?;
     ctx.run(&pipeline, bytemuck::bytes_of(&push), rows.count(), join.teams(), &parts, &[to.region])

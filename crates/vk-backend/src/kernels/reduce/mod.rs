@@ -9,10 +9,7 @@ pub(crate) mod plan;
 
 use bytemuck::{Pod, Zeroable};
 use mlx_core::{
-    Array, Dtype, Result, Shape, Strides,
-    backend::Output,
-    primitives::ReduceOp,
-    shape,
+    Array, Dtype, Result, Shape, Strides, backend::Output, primitives::ReduceOp, shape,
 };
 
 pub(super) use arg::arg_reduce;
@@ -111,7 +108,13 @@ impl View {
 }
 
 /// Encodes the reduction of `a` over `axes`.
-pub(super) fn reduce(ctx: &mut Ctx<'_>, op: ReduceOp, axes: &[usize], a: &Array, output: &mut Output) -> Result<()> {
+pub(super) fn reduce(
+    ctx: &mut Ctx<'_>,
+    op: ReduceOp,
+    axes: &[usize],
+    a: &Array,
+    output: &mut Output,
+) -> Result<()> {
     let to = ctx.output(output)?;
     if output.size() == 0 {
         return Ok(());
@@ -121,7 +124,14 @@ pub(super) fn reduce(ctx: &mut Ctx<'_>, op: ReduceOp, axes: &[usize], a: &Array,
 }
 
 /// Reduces the axes of a view into row-major memory.
-fn fold(ctx: &mut Ctx<'_>, op: Fold, source: &View, axes: &[usize], to: Operand, dtype: Dtype) -> Result<()> {
+fn fold(
+    ctx: &mut Ctx<'_>,
+    op: Fold,
+    source: &View,
+    axes: &[usize],
+    to: Operand,
+    dtype: Dtype,
+) -> Result<()> {
     let rows = Rows::new(&source.shape, &source.strides, axes);
     if let Some(axis) = first_stage(&rows, source, axes) {
         let mut shape = source.shape.clone();
@@ -186,5 +196,12 @@ pub(crate) fn launch(
     ];
     let pipeline = ctx.pipeline(op.kernel(source.dtype), &constants)?;
     let write = Region { address: to.address, bytes: tasks * dtype.size() as u64 };
-    ctx.run(&pipeline, bytemuck::bytes_of(&push), tasks, plan.teams(), &[source.at.region], &[write])
+    ctx.run(
+        &pipeline,
+        bytemuck::bytes_of(&push),
+        tasks,
+        plan.teams(),
+        &[source.at.region],
+        &[write],
+    )
 }

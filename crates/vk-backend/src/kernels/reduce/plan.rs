@@ -103,7 +103,13 @@ impl Plan {
     }
 
     /// Chooses for `count` rows of `length` elements of which `word` are loaded at once.
-    pub(crate) fn new(caps: &Capabilities, count: u64, length: u64, word: u64, across: bool) -> Plan {
+    pub(crate) fn new(
+        caps: &Capabilities,
+        count: u64,
+        length: u64,
+        word: u64,
+        across: bool,
+    ) -> Plan {
         let group = group(caps);
         let wanted = wanted_groups(caps);
         // Side by side, as many rows as a cache line has words; otherwise a row may have all.
@@ -114,7 +120,10 @@ impl Plan {
         let per_thread = if across { 16 } else { 2 * word };
         let lanes = length.div_ceil(per_thread).max(1).next_power_of_two();
         let mut team = lanes.min(u64::from(most)) as u32;
-        while team < most && count * u64::from(team) < wanted * u64::from(group) && u64::from(team) * word < length {
+        while team < most
+            && count * u64::from(team) < wanted * u64::from(group)
+            && u64::from(team) * word < length
+        {
             team *= 2;
         }
         let groups = count.div_ceil(u64::from(group / team)).max(1);

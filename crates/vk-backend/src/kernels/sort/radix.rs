@@ -1,37 +1,20 @@
-//! Sorting along an axis: ascending, stable, NaN last. Partitions sort fully.
-//!
-//! Rows that fit into shared memory are sorted there in one dispatch. Longer ones go through a
-//! radix sort, 8 bits a pass: count the digits of each part of a row, sum up the counts, move the
-//! elements (with their indices where those are asked for).
+//! The radix sort of long rows, 8 bits a pass: count the digits of each part of a row, sum up the
+//! counts, move the elements (with their indices where those are asked for).
 
 use bytemuck::{Pod, Zeroable};
 use mlx_core::{
-    Array, Dtype, Result, Shape, Strides,
+    Dtype, Result, Shape, Strides,
     backend::Output,
     primitives::ReduceOp,
     shape::{self, Layout},
 };
 
-use super::{
+use super::Job;
+use crate::kernels::{
     Capabilities, Ctx, Kernel, Operand, Region, copy,
     reduce::{Fold, View, plan},
     scan::{Scan, scan_view},
-    strided::Walk,
 };
-
-/// Push constants of `block.comp`.
-#[derive(Debug, Clone, Copy, Pod, Zeroable)]
-#[repr(C)]
-struct BlockPush {
-    source: u64,
-    destination: u64,
-    rows: u64,
-    row_walk: u64,
-    stride: i64,
-    out_stride: i64,
-    length: u32,
-    row_ndim: u32,
-}
 
 /// Push constants of `count.comp`.
 #[derive(Debug, Clone, Copy, Pod, Zeroable)]
@@ -72,12 +55,6 @@ fn items(caps: &Capabilities) -> u32 {
     if caps.quirks.few_workgroups { 2 } else { 8 }
 }
 
-/// The most elements of a row that are sorted in shared memory.
-fn block_capacity(caps: &Capabilities, wide: bool) -> u32 {
-    let element = if wide { 12 } else { 8 };
-    (1 << (caps.shared_memory / element).max(2).ilog2()).min(2048)
-}
-
 /// Threads of a workgroup of `scatter.comp` and the shared memory that they need.
 fn scatter_group(caps: &Capabilities, wide: bool, indexed: bool) -> u32 {
     let bytes = |group: u32| {
@@ -109,75 +86,6 @@ fn plan_radix(caps: &Capabilities, rows: u64, length: u64, wide: bool, indexed: 
     Plan { group, splits: length.div_ceil(chunk), chunk }
 }
 
-/// An array as rows along an axis.
-struct Job<'a> {
-    source: &'a View,
-    axis: usize,
-    wide: bool,
-    /// Indices instead of elements.
-    indices: bool,
-}
-
-impl Job<'_> {
-    fn length(&self) -> u64 {
-        self.source.shape[self.axis] as u64
-    }
-
-    fn moved<T: Copy>(&self, values: &[T]) -> Vec<T> {
-        let others = (0..values.len()).filter(|&x| x != self.axis);
-        others.chain([self.axis]).map(|x| values[x]).collect()
-    }
-}
-
-/// Encodes the sorted rows along `axis`, or the indices of their order.
-pub(super) fn sort(ctx: &mut Ctx<'_>, axis: usize, indices: bool, a: &Array, output: &mut Output) -> Result<()> {
-    if a.size() == 0 {
-        ctx.output(output)?;
-        return Ok(());
-    }
-    if a.shape()[axis] > u32::MAX as usize {
-        return Err(ctx.unsupported(a, "rows of 2^32 elements and more are not sorted on the GPU"));
-    }
-    let source = View::of(ctx, a)?;
-    let wide = a.dtype().size() == 8;
-    let job = Job { source: &source, axis, wide, indices };
-    match job.length() <= u64::from(block_capacity(ctx.capabilities(), wide)) {
-        true => short_rows(ctx, &job, output),
-        false => radix(ctx, &job, output),
-    }
-}
-
-/// One dispatch of the network in shared memory.
-fn short_rows(ctx: &mut Ctx<'_>, job: &Job<'_>, output: &mut Output) -> Result<()> {
-    let to = ctx.output(output)?;
-    let source = job.source;
-    let out_strides = shape::row_major_strides(&source.shape);
-    let last = source.shape.len() - 1;
-    let (shape, strides) = (job.moved(&source.shape), job.moved(&source.strides));
-    let moved_out = job.moved(&out_strides);
-    let rows = Walk::new(&shape[..last], [&strides[..last], &moved_out[..last]]);
-    let row = (job.length() as u32).next_power_of_two();
-    let group = plan::group(ctx.capabilities());
-    // A pair for each thread, if the rows are that short.
-    let capacity = row.max(2 * group).min(block_capacity(ctx.capabilities(), job.wide));
-    let push = BlockPush {
-        source: source.at.address,
-        destination: to.address,
-        rows: rows.count(),
-        row_walk: ctx.args(&rows.pack())?,
-        stride: strides[last] as i64,
-        out_stride: moved_out[last] as i64,
-        length: job.length() as u32,
-        row_ndim: if rows.count() == 1 { 0 } else { rows.ndim() },
-    };
-    let kernel = if job.wide { Kernel::sort_block_wide } else { Kernel::sort_block_narrow };
-    let constants = [group, source.dtype as u32, row, capacity, u32::from(job.indices)];
-    let pipeline = ctx.pipeline(kernel, &constants)?;
-    let push = bytemuck::bytes_of(&push);
-    let at_a_time = u64::from(capacity / row);
-    ctx.run(&pipeline, push, rows.count(), at_a_time, &[source.at.region], &[to.region])
-}
-
 /// Where a pass of the radix sort reads or writes.
 #[derive(Debug, Clone, Copy)]
 struct Place {
@@ -186,7 +94,7 @@ struct Place {
 }
 
 /// Sorts long rows; the output has the axis innermost in memory.
-fn radix(ctx: &mut Ctx<'_>, job: &Job<'_>, output: &mut Output) -> Result<()> {
+pub(super) fn sort(ctx: &mut Ctx<'_>, job: &Job<'_>, output: &mut Output) -> Result<()> {
     let layout = moved_layout(&output.shape, job.axis);
     let to = ctx.output_like(output, layout)?;
     let source = job.source;
@@ -200,9 +108,13 @@ fn radix(ctx: &mut Ctx<'_>, job: &Job<'_>, output: &mut Output) -> Result<()> {
     // The passes take turns between two places, so that the last one writes the output.
     let turns = match job.indices {
         true => {
-            let mut scratch = |n: u64, wanted: bool| if wanted { ctx.scratch(n * total) } else { Ok(none) };
+            let mut scratch =
+                |n: u64, wanted: bool| if wanted { ctx.scratch(n * total) } else { Ok(none) };
             let last = Place { elements: scratch(bytes, passes > 2)?, indices: to.region };
-            [last, Place { elements: scratch(bytes, passes > 1)?, indices: scratch(4, passes > 1)? }]
+            [
+                last,
+                Place { elements: scratch(bytes, passes > 1)?, indices: scratch(4, passes > 1)? },
+            ]
         }
         false => {
             let other = if passes > 1 { ctx.scratch(bytes * total)? } else { none };
@@ -282,14 +194,20 @@ fn count(ctx: &mut Ctx<'_>, job: &Job<'_>, plan: &Plan, pass: &Pass, counts: &Vi
     ctx.run(&pipeline, bytemuck::bytes_of(&push), pass.rows * plan.splits, 1, &reads, &writes)
 }
 
-fn scatter(ctx: &mut Ctx<'_>, job: &Job<'_>, plan: &Plan, pass: &Pass, offsets: &View) -> Result<()> {
+fn scatter(
+    ctx: &mut Ctx<'_>,
+    job: &Job<'_>,
+    plan: &Plan,
+    pass: &Pass,
+    offsets: &View,
+) -> Result<()> {
     let writes_elements = !(job.indices && pass.last);
     let elements = if writes_elements { pass.into.elements } else { Region::default() };
     let reads_indices = job.indices && pass.pass > 0;
     let indices = if reads_indices { pass.from.indices } else { pass.from.elements };
     let push = ScatterPush {
         source: pass.from.elements.address,
-        destination: elements.address,
+        destination: if writes_elements { elements.address } else { pass.into.indices.address },
         indices: indices.address,
         out_indices: pass.into.indices.address,
         offsets: offsets.at.address,
@@ -303,12 +221,8 @@ fn scatter(ctx: &mut Ctx<'_>, job: &Job<'_>, plan: &Plan, pass: &Pass, offsets: 
         zero: 0,
     };
     let kernel = if job.wide { Kernel::sort_scatter_wide } else { Kernel::sort_scatter_narrow };
-    let constants = [
-        plan.group,
-        job.source.dtype as u32,
-        items(ctx.capabilities()),
-        u32::from(job.indices),
-    ];
+    let constants =
+        [plan.group, job.source.dtype as u32, items(ctx.capabilities()), u32::from(job.indices)];
     let pipeline = ctx.pipeline(kernel, &constants)?;
     let reads = [pass.from.elements, indices, offsets.at.region];
     let writes = [elements, pass.into.indices];
@@ -323,10 +237,8 @@ mod tests {
     fn tiles_fit_into_shared_memory() {
         let gpu = Capabilities { shared_memory: 48 << 10, ..Capabilities::default() };
         assert_eq!(scatter_group(&gpu, false, true), 256);
-        assert_eq!(block_capacity(&gpu, true), 2048);
         let small = Capabilities { shared_memory: 16 << 10, ..gpu };
         assert_eq!(scatter_group(&small, true, true), 64);
-        assert_eq!((block_capacity(&small, false), block_capacity(&small, true)), (2048, 1024));
     }
 
     #[test]

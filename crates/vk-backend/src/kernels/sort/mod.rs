@@ -1,0 +1,124 @@
+//! Sorting along an axis: ascending, stable, NaN last. Partitions sort fully.
+//!
+//! Rows that fit into shared memory are sorted there in one dispatch. Longer ones go through a
+//! radix sort, 8 bits a pass: count the digits of each part of a row, sum up the counts, move the
+//! elements (with their indices where those are asked for).
+
+mod radix;
+
+use bytemuck::{Pod, Zeroable};
+use mlx_core::{Array, Result, backend::Output, shape};
+
+use super::{
+    Capabilities, Ctx, Kernel,
+    reduce::{View, plan},
+    strided::Walk,
+};
+
+/// Push constants of `block.comp`.
+#[derive(Debug, Clone, Copy, Pod, Zeroable)]
+#[repr(C)]
+struct BlockPush {
+    source: u64,
+    destination: u64,
+    rows: u64,
+    row_walk: u64,
+    stride: i64,
+    out_stride: i64,
+    length: u32,
+    row_ndim: u32,
+}
+
+/// The most elements of a row that are sorted in shared memory.
+fn block_capacity(caps: &Capabilities, wide: bool) -> u32 {
+    let element = if wide { 12 } else { 8 };
+    (1 << (caps.shared_memory / element).max(2).ilog2()).min(2048)
+}
+
+/// An array as rows along an axis.
+struct Job<'a> {
+    source: &'a View,
+    axis: usize,
+    wide: bool,
+    /// Indices instead of elements.
+    indices: bool,
+}
+
+impl Job<'_> {
+    fn length(&self) -> u64 {
+        self.source.shape[self.axis] as u64
+    }
+
+    fn moved<T: Copy>(&self, values: &[T]) -> Vec<T> {
+        let others = (0..values.len()).filter(|&x| x != self.axis);
+        others.chain([self.axis]).map(|x| values[x]).collect()
+    }
+}
+
+/// Encodes the sorted rows along `axis`, or the indices of their order.
+pub(super) fn sort(
+    ctx: &mut Ctx<'_>,
+    axis: usize,
+    indices: bool,
+    a: &Array,
+    output: &mut Output,
+) -> Result<()> {
+    if a.size() == 0 {
+        ctx.output(output)?;
+        return Ok(());
+    }
+    if a.shape()[axis] > u32::MAX as usize {
+        return Err(ctx.unsupported(a, "rows of 2^32 elements and more are not sorted on the GPU"));
+    }
+    let source = View::of(ctx, a)?;
+    let wide = a.dtype().size() == 8;
+    let job = Job { source: &source, axis, wide, indices };
+    match job.length() <= u64::from(block_capacity(ctx.capabilities(), wide)) {
+        true => short_rows(ctx, &job, output),
+        false => radix::sort(ctx, &job, output),
+    }
+}
+
+/// One dispatch of the network in shared memory.
+fn short_rows(ctx: &mut Ctx<'_>, job: &Job<'_>, output: &mut Output) -> Result<()> {
+    let to = ctx.output(output)?;
+    let source = job.source;
+    let out_strides = shape::row_major_strides(&source.shape);
+    let last = source.shape.len() - 1;
+    let (shape, strides) = (job.moved(&source.shape), job.moved(&source.strides));
+    let moved_out = job.moved(&out_strides);
+    let rows = Walk::new(&shape[..last], [&strides[..last], &moved_out[..last]]);
+    let row = (job.length() as u32).next_power_of_two();
+    let group = plan::group(ctx.capabilities());
+    // A pair for each thread, if the rows are that short.
+    let capacity = row.max(2 * group).min(block_capacity(ctx.capabilities(), job.wide));
+    let push = BlockPush {
+        source: source.at.address,
+        destination: to.address,
+        rows: rows.count(),
+        row_walk: ctx.args(&rows.pack())?,
+        stride: strides[last] as i64,
+        out_stride: moved_out[last] as i64,
+        length: job.length() as u32,
+        row_ndim: if rows.count() == 1 { 0 } else { rows.ndim() },
+    };
+    let kernel = if job.wide { Kernel::sort_block_wide } else { Kernel::sort_block_narrow };
+    let constants = [group, source.dtype as u32, row, capacity, u32::from(job.indices)];
+    let pipeline = ctx.pipeline(kernel, &constants)?;
+    let push = bytemuck::bytes_of(&push);
+    let at_a_time = u64::from(capacity / row);
+    ctx.run(&pipeline, push, rows.count(), at_a_time, &[source.at.region], &[to.region])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn networks_fit_into_shared_memory() {
+        let gpu = Capabilities { shared_memory: 48 << 10, ..Capabilities::default() };
+        assert_eq!(block_capacity(&gpu, true), 2048);
+        let small = Capabilities { shared_memory: 16 << 10, ..gpu };
+        assert_eq!((block_capacity(&small, false), block_capacity(&small, true)), (2048, 1024));
+    }
+}
