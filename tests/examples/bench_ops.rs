@@ -39,8 +39,12 @@ fn seconds(make: &dyn Fn() -> Result<Array>) -> Result<f64> {
 fn report(name: &str, work: Work, make: &dyn Fn() -> Result<Array>) -> Result<()> {
     let seconds = seconds(make)?;
     match work {
-        Work::Bytes(n) => println!("{name:28} {:10.1} GB/s   {:9.1} us", n / seconds / 1e9, seconds * 1e6),
-        Work::Flops(n) => println!("{name:28} {:10.2} TFLOP/s {:8.1} us", n / seconds / 1e12, seconds * 1e6),
+        Work::Bytes(n) => {
+            println!("{name:28} {:10.1} GB/s   {:9.1} us", n / seconds / 1e9, seconds * 1e6)
+        }
+        Work::Flops(n) => {
+            println!("{name:28} {:10.2} TFLOP/s {:8.1} us", n / seconds / 1e12, seconds * 1e6)
+        }
     }
     Ok(())
 }
@@ -48,7 +52,10 @@ fn report(name: &str, work: Work, make: &dyn Fn() -> Result<Array>) -> Result<()
 fn bandwidth(mib: usize) -> Result<()> {
     let (rows, columns) = (mib * 256, 1024);
     let bytes = (mib << 20) as f64;
-    let a = ops::astype(&ops::arange(0.0, (rows * columns) as f64, 1.0, Dtype::Float32)?, Dtype::Float32)?;
+    let a = ops::astype(
+        &ops::arange(0.0, (rows * columns) as f64, 1.0, Dtype::Float32)?,
+        Dtype::Float32,
+    )?;
     let a = ops::reshape(&a, &[rows as isize, columns as isize])?;
     let b = ops::add(&a, 1.0f32)?;
     mlx::eval(&[&a, &b])?;

@@ -21,15 +21,16 @@ struct Step {
 }
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
-    let step = (0u8..14, any::<u8>(), any::<u8>(), any::<u8>(), any::<bool>(), prop::bool::weighted(0.2))
-        .prop_map(|(op, left, right, parameter, forget, eval)| Step {
-            op,
-            left,
-            right,
-            parameter,
-            forget,
-            eval,
-        });
+    let step =
+        (0u8..14, any::<u8>(), any::<u8>(), any::<u8>(), any::<bool>(), prop::bool::weighted(0.2))
+            .prop_map(|(op, left, right, parameter, forget, eval)| Step {
+                op,
+                left,
+                right,
+                parameter,
+                forget,
+                eval,
+            });
     prop::collection::vec(step, 1..40)
 }
 

@@ -26,8 +26,8 @@ fn rounded(value: f64, dtype: Dtype) -> f64 {
 
 /// Pairs of layouts that broadcast together.
 fn pairs(dtype: Dtype, low: f64, high: f64) -> Vec<(String, Array, Array)> {
-    let value = |seed: usize| move |i: usize| {
-        low + (high - low) * (((i + seed) as f64 * 0.618_033_988_749_895).fract())
+    let value = |seed: usize| {
+        move |i: usize| low + (high - low) * (((i + seed) as f64 * 0.618_033_988_749_895).fract())
     };
     let mut out = Vec::new();
     for left in Layout::ALL {
@@ -54,8 +54,10 @@ fn check(
     for (layouts, a, b) in pairs(dtype, low, high) {
         let got = function(&a, &b).expect(context);
         let shape = got.shape().to_vec();
-        let (x, y) = (ops::broadcast_to(&a, &shape).unwrap(), ops::broadcast_to(&b, &shape).unwrap());
-        let want: Vec<f64> = values(&x).into_iter().zip(values(&y)).map(|(x, y)| oracle(x, y)).collect();
+        let (x, y) =
+            (ops::broadcast_to(&a, &shape).unwrap(), ops::broadcast_to(&b, &shape).unwrap());
+        let want: Vec<f64> =
+            values(&x).into_iter().zip(values(&y)).map(|(x, y)| oracle(x, y)).collect();
         assert_ulps(&format!("{context} {layouts}"), &got, &want, tolerance);
     }
 }
@@ -80,7 +82,13 @@ fn arithmetic_matches_float64() {
             // Halves are computed in float32 and rounded once.
             let tolerance = if dtype.size() == 2 { 0.51 } else { 4.0 };
             for (name, function, oracle) in functions.clone() {
-                check(&format!("{name} on {device}"), function, oracle, (dtype, 0.5, 6.0), tolerance);
+                check(
+                    &format!("{name} on {device}"),
+                    function,
+                    oracle,
+                    (dtype, 0.5, 6.0),
+                    tolerance,
+                );
             }
         }
     });
@@ -106,11 +114,21 @@ fn integer_arithmetic_is_exact() {
             }
             if dtype.is_signed_integer() {
                 let subtract: Function = |a, b| ops::subtract(a, b);
-                check(&format!("subtract on {device}"), subtract, |a, b| a - b, (dtype, -20.0, 20.0), 0.0);
+                check(
+                    &format!("subtract on {device}"),
+                    subtract,
+                    |a, b| a - b,
+                    (dtype, -20.0, 20.0),
+                    0.0,
+                );
                 let remainder: Function = |a, b| ops::remainder(a, b);
                 let a = array(&[7.0, -7.0, 7.0, -7.0], &[4], dtype);
                 let b = array(&[3.0, 3.0, -3.0, -3.0], &[4], dtype);
-                assert_eq!(values(&remainder(&a, &b).unwrap()), [1.0, 2.0, -2.0, -1.0], "{dtype} on {device}");
+                assert_eq!(
+                    values(&remainder(&a, &b).unwrap()),
+                    [1.0, 2.0, -2.0, -1.0],
+                    "{dtype} on {device}"
+                );
             }
         }
     });
@@ -120,7 +138,11 @@ fn integer_arithmetic_is_exact() {
 fn integers_wrap_and_never_trap() {
     on_each_device(|device| {
         for dtype in dtypes_of(device).filter(|d| d.is_integer()) {
-            let largest = if dtype.is_signed_integer() { 2f64.powi(dtype.size() as i32 * 8 - 1) } else { 2f64.powi(dtype.size() as i32 * 8) };
+            let largest = if dtype.is_signed_integer() {
+                2f64.powi(dtype.size() as i32 * 8 - 1)
+            } else {
+                2f64.powi(dtype.size() as i32 * 8)
+            };
             if dtype.size() < 8 {
                 let a = array(&[largest - 1.0], &[1], dtype);
                 let one = array(&[1.0], &[1], dtype);
@@ -167,7 +189,10 @@ fn dtypes_promote() {
                 let want = left.promote(right);
                 let sum = ops::add(&a, &b).unwrap();
                 assert_eq!(sum.dtype(), want);
-                let exact = match want { Dtype::Bool => [1.0, 1.0], _ => [2.0, 1.0] };
+                let exact = match want {
+                    Dtype::Bool => [1.0, 1.0],
+                    _ => [2.0, 1.0],
+                };
                 assert_eq!(values(&sum), exact, "{left} + {right} on {device}");
             }
         }
@@ -226,7 +251,9 @@ fn astype_converts_every_pair() {
         for &from in &all {
             for &to in &all {
                 for layout in Layout::ALL {
-                    let a = layout.array(from, |i| (i % 50) as f64 * if from.is_inexact() { 1.25 } else { 1.0 });
+                    let a = layout.array(from, |i| {
+                        (i % 50) as f64 * if from.is_inexact() { 1.25 } else { 1.0 }
+                    });
                     let want: Vec<f64> = values(&a).into_iter().map(|x| rounded(x, to)).collect();
                     let got = ops::astype(&a, to).unwrap();
                     assert_eq!(values(&got), want, "{from} to {to} {layout:?} on {device}");

@@ -123,11 +123,18 @@ fn integers_keep_their_dtype_or_become_float32() {
             let exact = values(&a);
             let squares: Vec<f64> = match dtype.size() {
                 // 8-bit squares wrap.
-                1 if dtype == Dtype::Int8 => exact.iter().map(|x| (x * x) as i64 as i8 as f64).collect(),
+                1 if dtype == Dtype::Int8 => {
+                    exact.iter().map(|x| (x * x) as i64 as i8 as f64).collect()
+                }
                 1 => exact.iter().map(|x| (x * x) as i64 as u8 as f64).collect(),
                 _ => exact.iter().map(|x| x * x).collect(),
             };
-            assert_ulps(&format!("square {dtype} on {device}"), &ops::square(&a).unwrap(), &squares, 0.0);
+            assert_ulps(
+                &format!("square {dtype} on {device}"),
+                &ops::square(&a).unwrap(),
+                &squares,
+                0.0,
+            );
             let inverted = ops::bitwise_invert(&ops::bitwise_invert(&a).unwrap()).unwrap();
             assert_eq!(values(&inverted), exact, "bitwise_invert {dtype} on {device}");
             let roots: Vec<f64> = exact.iter().map(|x| x.sqrt()).collect();
@@ -176,14 +183,19 @@ fn special_values_follow_ieee() {
 fn erfinv_inverts_erf() {
     on_each_device(|device| {
         let x: Vec<f64> = (0..200).map(|i| -2.5 + i as f64 * 0.025).collect();
-        let y = array(&x.iter().map(|&x| series_erf(x)).collect::<Vec<_>>(), &[200], Dtype::Float64);
+        let y =
+            array(&x.iter().map(|&x| series_erf(x)).collect::<Vec<_>>(), &[200], Dtype::Float64);
         // erfinv of the rounded argument, whose error grows where erf is flat.
         let a = mlx::with_device(Device::CPU, || ops::astype(&y, Dtype::Float32)).unwrap().unwrap();
         let rounded = values(&a);
-        let want: Vec<f64> = x.iter().zip(&rounded).map(|(&x, &y)| {
-            // One Newton step from the exact pair to the rounded argument.
-            x + (y - series_erf(x)) / (std::f64::consts::FRAC_2_SQRT_PI * (-x * x).exp())
-        }).collect();
+        let want: Vec<f64> = x
+            .iter()
+            .zip(&rounded)
+            .map(|(&x, &y)| {
+                // One Newton step from the exact pair to the rounded argument.
+                x + (y - series_erf(x)) / (std::f64::consts::FRAC_2_SQRT_PI * (-x * x).exp())
+            })
+            .collect();
         assert_ulps(&format!("erfinv on {device}"), &ops::erfinv(&a).unwrap(), &want, 6.0);
     });
 }

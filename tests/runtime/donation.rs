@@ -11,7 +11,7 @@ fn buffer_of(a: &Array) -> usize {
 
 /// An evaluated array that no host copy backs, so that it may be donated.
 fn computed(n: usize) -> Array {
-    let a = ops::add(&ops::arange(0.0, n as f64, 1.0, Dtype::Float32).unwrap(), 0.0f32).unwrap();
+    let a = ops::add(ops::arange(0.0, n as f64, 1.0, Dtype::Float32).unwrap(), 0.0f32).unwrap();
     a.eval().unwrap();
     a
 }
@@ -95,7 +95,7 @@ fn memory_that_another_stream_still_reads_is_not_overwritten() {
                 let slow = mlx::with_stream(other, || {
                     let mut x = ops::sum(&a, &[], false).unwrap();
                     for _ in 0..20 {
-                        x = ops::add(&x, &ops::sum(&a, &[], false).unwrap()).unwrap();
+                        x = ops::add(&x, ops::sum(&a, &[], false).unwrap()).unwrap();
                     }
                     x
                 });

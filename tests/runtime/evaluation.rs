@@ -45,7 +45,7 @@ fn a_long_chain_evaluates_on_each_device() {
 fn wide_graphs_evaluate_once_per_node() {
     on_each_device(|device| {
         let leaves: Vec<Array> = (0..100)
-            .map(|i| ops::add(&array(&[i as f64; 8], &[8], Dtype::Float32), 1.0f32).unwrap())
+            .map(|i| ops::add(array(&[i as f64; 8], &[8], Dtype::Float32), 1.0f32).unwrap())
             .collect();
         let total = leaves.iter().skip(1).fold(leaves[0].clone(), |sum, x| &sum + x);
         // Shared nodes below both outputs.
@@ -72,7 +72,8 @@ fn evaluated_intermediates_stay_available() {
 #[test]
 fn several_outputs_survive_each_other() {
     on_each_device(|device| {
-        let w = array(&(0..128).map(|i| i as f64 / 16.0).collect::<Vec<_>>(), &[2, 64], Dtype::Float32);
+        let w =
+            array(&(0..128).map(|i| i as f64 / 16.0).collect::<Vec<_>>(), &[2, 64], Dtype::Float32);
         let (packed, scales, biases) = ops::quantize(&w, 64, 4).unwrap();
         drop(packed);
         scales.eval().unwrap();

@@ -125,7 +125,8 @@ fn default_streams_belong_to_threads() {
         let made = mlx::new_stream(device).unwrap();
         mlx::set_default_stream(made);
         assert_eq!(mlx::default_stream(device).unwrap(), made);
-        let there = std::thread::spawn(move || mlx::default_stream(device).unwrap()).join().unwrap();
+        let there =
+            std::thread::spawn(move || mlx::default_stream(device).unwrap()).join().unwrap();
         assert_eq!(there, here);
         mlx::set_default_stream(here);
     }

@@ -146,9 +146,7 @@ impl Layout {
             Layout::Contiguous | Layout::Empty | Layout::Scalar => Ok(make(self.shape())),
             Layout::Transposed => ops::transpose(&make(&[5, 3, 4]), &[1, 2, 0]),
             Layout::Broadcast => ops::broadcast_to(&make(&[3, 1, 5]), &[3, 4, 5]),
-            Layout::Sliced => {
-                ops::slice(&make(&[4, 6, 11]), &[1, 1, 1], &[4, 5, 11], &[1, 1, 2])
-            }
+            Layout::Sliced => ops::slice(&make(&[4, 6, 11]), &[1, 1, 1], &[4, 5, 11], &[1, 1, 2]),
             Layout::Reversed => {
                 ops::slice(&make(&[3, 4, 5]), &[-1, 0, -1], &[-9, 4, -9], &[-1, 1, -1])
             }
@@ -193,7 +191,8 @@ pub fn assert_close(context: &str, got: &Array, want: &[f64], relative: f64, abs
     let got = values(got);
     assert_eq!(got.len(), want.len(), "{context}: number of elements");
     for (i, (&g, &w)) in got.iter().zip(want).enumerate() {
-        let close = g == w || (g.is_nan() && w.is_nan()) || (g - w).abs() <= absolute + relative * w.abs();
+        let close =
+            g == w || (g.is_nan() && w.is_nan()) || (g - w).abs() <= absolute + relative * w.abs();
         assert!(close, "{context}: element {i} is {g:e}, not {w:e}");
     }
 }

@@ -13,24 +13,15 @@ pub(crate) fn main(args: &[String]) -> Result<()> {
     let (name, rest) = args.split_first().ok_or_else(|| unknown(""))?;
     let example = example(name)?;
     setup::ensure(&[Purpose::Run])?;
-    let mut command = process::cargo([
-        "run",
-        "--release",
-        "--package",
-        "mlx-tests",
-        "--example",
-        example,
-        "--",
-    ]);
+    let mut command =
+        process::cargo(["run", "--release", "--package", "mlx-tests", "--example", example, "--"]);
     generate::allow_software(command.args(rest));
     process::hand_over(&mut command)
 }
 
 fn example(name: &str) -> Result<&'static str> {
     let found = BENCHMARKS.iter().find(|(known, _)| *known == name);
-    found
-        .map(|(_, example)| *example)
-        .ok_or_else(|| unknown(name))
+    found.map(|(_, example)| *example).ok_or_else(|| unknown(name))
 }
 
 fn unknown(name: &str) -> Error {
@@ -46,11 +37,6 @@ mod tests {
     fn unknown_benchmarks_are_refused_with_the_known_ones() {
         assert_eq!(example("dispatch").unwrap(), "bench_dispatch");
         assert!(main(&[]).unwrap_err().to_string().contains("dispatch"));
-        assert!(
-            example("speed")
-                .unwrap_err()
-                .to_string()
-                .contains("\"speed\"")
-        );
+        assert!(example("speed").unwrap_err().to_string().contains("\"speed\""));
     }
 }

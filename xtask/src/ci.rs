@@ -20,11 +20,7 @@ pub(crate) fn main(args: &[String]) -> Result<()> {
     if let Some(arg) = args.first() {
         return Err(Error::new(format!("ci: unexpected argument {arg:?}")));
     }
-    let failed: Vec<_> = STEPS
-        .iter()
-        .filter(|step| !passes(step))
-        .map(|(name, _)| *name)
-        .collect();
+    let failed: Vec<_> = STEPS.iter().filter(|step| !passes(step)).map(|(name, _)| *name).collect();
     match failed.is_empty() {
         true => Ok(()),
         false => Err(Error::new(format!("ci: failed: {}", failed.join(", ")))),
@@ -35,9 +31,8 @@ fn passes((name, run): &Step) -> bool {
     eprintln!("==> {name}");
     let start = Instant::now();
     let result = run();
-    let outcome = result
-        .as_ref()
-        .map_or_else(|error| format!("FAILED: {error}"), |()| "ok".to_owned());
+    let outcome =
+        result.as_ref().map_or_else(|error| format!("FAILED: {error}"), |()| "ok".to_owned());
     eprintln!("==> {name}: {outcome} ({} s)", start.elapsed().as_secs());
     result.is_ok()
 }

@@ -15,10 +15,7 @@ pub(crate) struct Hashing<W> {
 impl<W: Write> Hashing<W> {
     /// Passes everything on to `inner`.
     pub(crate) fn new(inner: W) -> Self {
-        Self {
-            inner,
-            state: Sha256::new(),
-        }
+        Self { inner, state: Sha256::new() }
     }
 
     /// The writer and the hash of all that was written, in hexadecimal.
@@ -69,9 +66,7 @@ pub(crate) fn expect(path: &Path, expected: &str, actual: &str) -> Result<()> {
         return Ok(());
     }
     let file = path.display();
-    Err(Error::new(format!(
-        "{file}: wrong SHA-256: expected {expected}, is {actual}"
-    )))
+    Err(Error::new(format!("{file}: wrong SHA-256: expected {expected}, is {actual}")))
 }
 
 fn hex(bytes: &[u8]) -> String {
@@ -95,13 +90,9 @@ mod tests {
 
     #[test]
     fn a_wrong_hash_names_file_expected_and_actual() {
-        let error = expect(Path::new("a.whl"), "00", "11")
-            .unwrap_err()
-            .to_string();
+        let error = expect(Path::new("a.whl"), "00", "11").unwrap_err().to_string();
         assert!(
-            ["a.whl", "expected 00", "is 11"]
-                .iter()
-                .all(|part| error.contains(part)),
+            ["a.whl", "expected 00", "is 11"].iter().all(|part| error.contains(part)),
             "{error}"
         );
     }

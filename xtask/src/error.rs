@@ -33,11 +33,7 @@ impl fmt::Display for Error {
             return f.write_str(self.0.trim_end());
         }
         // Tools answer in several lines; an error here is always one.
-        let lines = self
-            .0
-            .lines()
-            .map(str::trim)
-            .filter(|line| !line.is_empty());
+        let lines = self.0.lines().map(str::trim).filter(|line| !line.is_empty());
         f.write_str(&lines.collect::<Vec<_>>().join("; "))
     }
 }

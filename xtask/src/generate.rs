@@ -25,12 +25,7 @@ pub(crate) fn main(args: &[String]) -> Result<()> {
 
 /// Builds the `mlx-lm` binary in release.
 pub(crate) fn build_lm() -> Result<()> {
-    process::run(&mut process::cargo([
-        "build",
-        "--release",
-        "--package",
-        "mlx-lm",
-    ]))
+    process::run(&mut process::cargo(["build", "--release", "--package", "mlx-lm"]))
 }
 
 /// `mlx-lm SUBCOMMAND`, in the folder where the person is, because the paths they type are meant from there.
@@ -56,11 +51,9 @@ fn defaults(args: &[String], model: Option<&Path>) -> Vec<String> {
     if let Some(path) = model {
         defaults.extend(["--model".to_owned(), path.display().to_string()]);
     }
-    for (name, value) in [
-        ("--prompt", "Once upon a time"),
-        ("--max-tokens", "64"),
-        ("--device", "gpu"),
-    ] {
+    for (name, value) in
+        [("--prompt", "Once upon a time"), ("--max-tokens", "64"), ("--device", "gpu")]
+    {
         if option(args, name).is_none() {
             defaults.extend([name.to_owned(), value.to_owned()]);
         }
@@ -72,10 +65,7 @@ fn defaults(args: &[String], model: Option<&Path>) -> Vec<String> {
 fn option<'a>(args: &'a [String], name: &str) -> Option<&'a str> {
     let position = args.iter().position(|arg| arg == name);
     let apart = position.map(|at| args.get(at + 1).map_or("", String::as_str));
-    let joined = || {
-        args.iter()
-            .find_map(|arg| arg.strip_prefix(name)?.strip_prefix('='))
-    };
+    let joined = || args.iter().find_map(|arg| arg.strip_prefix(name)?.strip_prefix('='));
     apart.or_else(joined)
 }
 

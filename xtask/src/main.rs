@@ -114,21 +114,14 @@ fn find(name: &str) -> Result<&'static Task> {
 }
 
 fn names() -> String {
-    TASKS
-        .iter()
-        .map(|task| task.name)
-        .collect::<Vec<_>>()
-        .join(", ")
+    TASKS.iter().map(|task| task.name).collect::<Vec<_>>().join(", ")
 }
 
 fn usage() -> String {
     let tasks = TASKS
         .iter()
         .map(|task| format!("  {} {}\n      {}\n", task.name, task.arguments, task.about));
-    format!(
-        "usage: cargo xtask COMMAND\n\n{}",
-        tasks.collect::<String>()
-    )
+    format!("usage: cargo xtask COMMAND\n\n{}", tasks.collect::<String>())
 }
 
 #[cfg(test)]
@@ -139,22 +132,14 @@ mod tests {
     fn usage_names_every_task_once() {
         let usage = usage();
         for task in &TASKS {
-            assert_eq!(
-                usage.matches(&format!("\n  {} ", task.name)).count(),
-                1,
-                "{}",
-                task.name
-            );
+            assert_eq!(usage.matches(&format!("\n  {} ", task.name)).count(), 1, "{}", task.name);
         }
     }
 
     #[test]
     fn unknown_commands_are_refused_with_the_known_ones() {
         let error = dispatch(&["tset".to_owned()]).unwrap_err().to_string();
-        assert!(
-            error.contains("\"tset\"") && error.contains("setup"),
-            "{error}"
-        );
+        assert!(error.contains("\"tset\"") && error.contains("setup"), "{error}");
         assert!(dispatch(&[]).is_err());
     }
 }

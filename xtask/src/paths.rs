@@ -11,9 +11,7 @@ pub(crate) fn root() -> PathBuf {
     let manifest = env::var_os("CARGO_MANIFEST_DIR").map(PathBuf::from);
     let manifest = manifest.filter(|dir| dir.ends_with("xtask"));
     let manifest = manifest.unwrap_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")));
-    manifest
-        .parent()
-        .map_or_else(PathBuf::new, Path::to_path_buf)
+    manifest.parent().map_or_else(PathBuf::new, Path::to_path_buf)
 }
 
 /// Cargo's target folder.
@@ -26,8 +24,5 @@ pub(crate) fn target() -> PathBuf {
 
 /// `path` relative to the root where it lies inside, for messages.
 pub(crate) fn shown(path: &Path) -> String {
-    path.strip_prefix(root())
-        .unwrap_or(path)
-        .display()
-        .to_string()
+    path.strip_prefix(root()).unwrap_or(path).display().to_string()
 }

@@ -21,25 +21,16 @@ pub(crate) fn cargo<S: AsRef<OsStr>>(args: impl IntoIterator<Item = S>) -> Comma
             command.env_remove(name);
         }
     }
-    command
-        .env_remove("CARGO_MANIFEST_DIR")
-        .env_remove("CARGO_MANIFEST_PATH");
+    command.env_remove("CARGO_MANIFEST_DIR").env_remove("CARGO_MANIFEST_PATH");
     command
 }
 
 /// A command as one would type it.
 pub(crate) fn shown(command: &Command) -> String {
     let program = PathBuf::from(command.get_program());
-    let name = program
-        .file_name()
-        .unwrap_or(program.as_os_str())
-        .to_string_lossy()
-        .into_owned();
+    let name = program.file_name().unwrap_or(program.as_os_str()).to_string_lossy().into_owned();
     let args = command.get_args().map(|arg| quoted(&arg.to_string_lossy()));
-    std::iter::once(name)
-        .chain(args)
-        .collect::<Vec<_>>()
-        .join(" ")
+    std::iter::once(name).chain(args).collect::<Vec<_>>().join(" ")
 }
 
 /// Runs a step to its end; anything but success is an error.
@@ -48,23 +39,14 @@ pub(crate) fn shown(command: &Command) -> String {
 pub(crate) fn run(command: &mut Command) -> Result<()> {
     announce(command);
     let status = command.stdout(io::stderr()).status();
-    check(
-        command,
-        status.context(|| format!("cannot start `{}`", shown(command)))?,
-    )
+    check(command, status.context(|| format!("cannot start `{}`", shown(command)))?)
 }
 
 /// Hands the terminal over to the program that the task is about; it reports its failures itself.
 pub(crate) fn hand_over(command: &mut Command) -> Result<()> {
     announce(command);
-    let status = command
-        .status()
-        .context(|| format!("cannot start `{}`", shown(command)))?;
-    if status.success() {
-        Ok(())
-    } else {
-        Err(Error::reported())
-    }
+    let status = command.status().context(|| format!("cannot start `{}`", shown(command)))?;
+    if status.success() { Ok(()) } else { Err(Error::reported()) }
 }
 
 /// Prints what is about to run, as cargo's own steps look.
@@ -91,10 +73,7 @@ pub(crate) fn succeeds(command: &mut Command) -> bool {
 pub(crate) fn check(command: &Command, status: ExitStatus) -> Result<()> {
     match status.success() {
         true => Ok(()),
-        false => Err(Error::new(format!(
-            "`{}` failed ({status})",
-            shown(command)
-        ))),
+        false => Err(Error::new(format!("`{}` failed ({status})", shown(command)))),
     }
 }
 
@@ -102,16 +81,11 @@ pub(crate) fn check(command: &Command, status: ExitStatus) -> Result<()> {
 pub(crate) fn on_path(program: &str) -> Option<PathBuf> {
     let path = env::var_os("PATH")?;
     let file = format!("{program}{}", env::consts::EXE_SUFFIX);
-    env::split_paths(&path)
-        .map(|dir| dir.join(&file))
-        .find(|candidate| candidate.is_file())
+    env::split_paths(&path).map(|dir| dir.join(&file)).find(|candidate| candidate.is_file())
 }
 
 fn output(command: &mut Command) -> Result<Output> {
-    command
-        .stdin(Stdio::null())
-        .output()
-        .context(|| format!("cannot start `{}`", shown(command)))
+    command.stdin(Stdio::null()).output().context(|| format!("cannot start `{}`", shown(command)))
 }
 
 fn quoted(arg: &str) -> String {
@@ -136,10 +110,6 @@ mod tests {
     #[test]
     fn a_program_that_does_not_exist_is_an_error() {
         let error = capture(&mut Command::new("no-such-program-here")).unwrap_err();
-        assert!(
-            error
-                .to_string()
-                .starts_with("cannot start `no-such-program-here`")
-        );
+        assert!(error.to_string().starts_with("cannot start `no-such-program-here`"));
     }
 }

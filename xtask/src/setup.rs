@@ -14,11 +14,8 @@ use system::System;
 pub(crate) fn main(args: &[String]) -> Result<()> {
     let purposes = purposes(args)?;
     ensure(&purposes)?;
-    let done = if probe::has_hardware_vulkan() {
-        "a hardware driver"
-    } else {
-        "software drivers only"
-    };
+    let done =
+        if probe::has_hardware_vulkan() { "a hardware driver" } else { "software drivers only" };
     println!("setup: complete; Vulkan has {done}");
     Ok(())
 }
@@ -28,11 +25,7 @@ pub(crate) fn main(args: &[String]) -> Result<()> {
 /// # Errors
 /// When something is missing that may not or cannot be installed; the message names the packages.
 pub(crate) fn ensure(purposes: &[Purpose]) -> Result<()> {
-    if let Some(note) = purposes
-        .contains(&Purpose::Run)
-        .then(probe::idle_gpu)
-        .flatten()
-    {
+    if let Some(note) = purposes.contains(&Purpose::Run).then(probe::idle_gpu).flatten() {
         eprintln!("xtask: note: {note}");
     }
     let missing = missing(purposes);
@@ -65,18 +58,13 @@ fn purpose(name: &str) -> Result<Purpose> {
 }
 
 fn missing(purposes: &[Purpose]) -> Vec<&'static Component> {
-    let wanted = COMPONENTS
-        .iter()
-        .filter(|component| purposes.contains(&component.purpose));
+    let wanted = COMPONENTS.iter().filter(|component| purposes.contains(&component.purpose));
     wanted.filter(|component| !(component.present)()).collect()
 }
 
 fn packages(components: &[&'static Component], system: System) -> Vec<&'static str> {
     let mut packages = Vec::new();
-    for package in components
-        .iter()
-        .flat_map(|component| component.packages(system))
-    {
+    for package in components.iter().flat_map(|component| component.packages(system)) {
         if !packages.contains(package) {
             packages.push(*package);
         }
@@ -119,29 +107,17 @@ mod tests {
     #[test]
     fn every_purpose_has_a_name_and_unknown_ones_are_refused() {
         assert_eq!(purpose("shaders").unwrap(), Purpose::Shaders);
-        assert!(
-            purpose("shader")
-                .unwrap_err()
-                .to_string()
-                .contains("shader-macros")
-        );
+        assert!(purpose("shader").unwrap_err().to_string().contains("shader-macros"));
         assert_eq!(purposes(&[]).unwrap().len(), Purpose::ALL.len());
     }
 
     #[test]
     fn every_component_has_packages_everywhere() {
-        let systems = [
-            System::Debian,
-            System::Fedora,
-            System::Arch,
-            System::MacOs,
-            System::Windows,
-        ];
+        let systems =
+            [System::Debian, System::Fedora, System::Arch, System::MacOs, System::Windows];
         for component in &COMPONENTS {
             assert!(
-                systems
-                    .iter()
-                    .all(|system| !component.packages(*system).is_empty()),
+                systems.iter().all(|system| !component.packages(*system).is_empty()),
                 "{}",
                 component.name
             );

@@ -30,11 +30,7 @@ pub(crate) fn main(args: &[String]) -> Result<()> {
     };
     setup::ensure(&[Purpose::Shaders])?;
     let workshop = Workshop::open()?;
-    if check {
-        workshop.check()
-    } else {
-        workshop.write()
-    }
+    if check { workshop.check() } else { workshop.write() }
 }
 
 /// Everything the task works with.
@@ -101,12 +97,9 @@ impl Workshop {
 
     /// Compiles everything and compares, with the committed files and with what `shader!` embeds.
     fn check(&self) -> Result<()> {
-        let compiled = in_parallel(&self.kernels, |kernel| {
-            Ok((kernel.name.clone(), self.compile(kernel)?))
-        })?;
-        let differing = compiled
-            .iter()
-            .filter(|(name, module)| !self.is_committed(name, module));
+        let compiled =
+            in_parallel(&self.kernels, |kernel| Ok((kernel.name.clone(), self.compile(kernel)?)))?;
+        let differing = compiled.iter().filter(|(name, module)| !self.is_committed(name, module));
         let differing = differing.map(|(name, _)| paths::shown(&self.module_path(name)));
         let stale = self.stale()?.into_iter().map(|path| paths::shown(&path));
         let wrong: Vec<_> = differing.chain(stale).collect();
@@ -126,9 +119,7 @@ impl Workshop {
     }
 
     fn compile(&self, kernel: &Kernel) -> Result<Vec<u8>> {
-        let scratch = self
-            .keys
-            .join(format!("{}-{}.tmp", kernel.name, std::process::id()));
+        let scratch = self.keys.join(format!("{}-{}.tmp", kernel.name, std::process::id()));
         self.glslc.compile(kernel, &scratch)
     }
 
@@ -142,11 +133,8 @@ impl Workshop {
 
     /// Committed files that belong to no kernel.
     fn stale(&self) -> Result<Vec<PathBuf>> {
-        let owned: BTreeSet<_> = self
-            .kernels
-            .iter()
-            .map(|kernel| self.module_path(&kernel.name))
-            .collect();
+        let owned: BTreeSet<_> =
+            self.kernels.iter().map(|kernel| self.module_path(&kernel.name)).collect();
         let Ok(entries) = fs::read_dir(&self.committed) else {
             return Ok(Vec::new());
         };
@@ -250,11 +238,7 @@ mod tests {
     fn every_failure_is_named() {
         let kernels = kernels(&["a", "b", "c"]);
         let only_b = |kernel: &Kernel| {
-            if kernel.name == "b" {
-                Ok(())
-            } else {
-                Err(Error::new("no"))
-            }
+            if kernel.name == "b" { Ok(()) } else { Err(Error::new("no")) }
         };
         let error = in_parallel(&kernels, only_b).unwrap_err();
         assert_eq!(error.to_string(), "2 of 3 kernels failed: a, c");

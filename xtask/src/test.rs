@@ -30,11 +30,7 @@ const OPERATION_TESTS: &[&str] = &["--package", "mlx-tests", "--test", "ops"];
 
 const LEGS: [Leg; 3] = [
     // Everything on memory that CPU and GPU share, with the documentation's examples.
-    Leg {
-        name: "unified",
-        selection: &["--workspace"],
-        environment: &[],
-    },
+    Leg { name: "unified", selection: &["--workspace"], environment: &[] },
     // CI has no discrete GPU; this makes the device at hand behave as one.
     Leg {
         name: "discrete",
@@ -48,10 +44,7 @@ const LEGS: [Leg; 3] = [
         environment: &[
             ("MLX_VK_VALIDATION", "1"),
             ("VK_INSTANCE_LAYERS", "VK_LAYER_KHRONOS_validation"),
-            (
-                "VK_LAYER_ENABLES",
-                "VK_VALIDATION_FEATURE_ENABLE_SYNCHRONIZATION_VALIDATION_EXT",
-            ),
+            ("VK_LAYER_ENABLES", "VK_VALIDATION_FEATURE_ENABLE_SYNCHRONIZATION_VALIDATION_EXT"),
         ],
     },
 ];
@@ -81,12 +74,8 @@ pub(crate) fn main(args: &[String]) -> Result<()> {
     let options = Options::parse(args)?;
     setup::ensure(&[Purpose::Run, Purpose::Validation])?;
     let model = model::fetch()?;
-    let legs = LEGS
-        .iter()
-        .filter(|leg| options.leg.as_ref().is_none_or(|name| name == leg.name));
-    let outcomes = legs
-        .map(|leg| run(leg, &options, &model))
-        .collect::<Result<Vec<_>>>()?;
+    let legs = LEGS.iter().filter(|leg| options.leg.as_ref().is_none_or(|name| name == leg.name));
+    let outcomes = legs.map(|leg| run(leg, &options, &model)).collect::<Result<Vec<_>>>()?;
     summarize(&outcomes)
 }
 
@@ -134,28 +123,15 @@ fn run(leg: &Leg, options: &Options, model: &Path) -> Result<Outcome> {
     process::announce(&command);
     let start = Instant::now();
     let (succeeded, counts) = run_counting(&mut command)?;
-    Ok(Outcome {
-        leg: leg.name,
-        counts,
-        succeeded,
-        time: start.elapsed(),
-    })
+    Ok(Outcome { leg: leg.name, counts, succeeded, time: start.elapsed() })
 }
 
 fn command(leg: &Leg, options: &Options, model: &Path) -> Command {
-    let selection = if options.operations_only {
-        OPERATION_TESTS
-    } else {
-        leg.selection
-    };
+    let selection = if options.operations_only { OPERATION_TESTS } else { leg.selection };
     // A leg tells all that fails in it, not only the first test binary that does.
     let mut command = process::cargo(["test", "--no-fail-fast"]);
     command.args(selection).args(&options.cargo_args);
-    command.envs(
-        DEFAULTS
-            .into_iter()
-            .filter(|(name, _)| env::var_os(name).is_none()),
-    );
+    command.envs(DEFAULTS.into_iter().filter(|(name, _)| env::var_os(name).is_none()));
     command.envs(COMMON).envs(leg.environment.iter().copied());
     command.env("MLX_VK_TEST_MODEL", model);
     command
@@ -164,11 +140,7 @@ fn command(leg: &Leg, options: &Options, model: &Path) -> Command {
 /// Passes the output on line by line and adds up the counts in it.
 fn run_counting(command: &mut Command) -> Result<(bool, Counts)> {
     let cannot = || "cannot run cargo test".to_owned();
-    let mut child = command
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .spawn()
-        .context(cannot)?;
+    let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().context(cannot)?;
     let mut counts = Counts::default();
     if let Some(output) = child.stdout.take() {
         for line in BufReader::new(output).split(b'\n') {
@@ -189,15 +161,9 @@ fn summarize(outcomes: &[Outcome]) -> Result<()> {
         total.add(outcome.counts);
         println!("{}", row(outcome));
     }
-    println!(
-        "\n{} passed, {} failed, {} skipped",
-        total.passed, total.failed, total.ignored
-    );
-    let failed: Vec<_> = outcomes
-        .iter()
-        .filter(|outcome| !outcome.succeeded)
-        .map(|outcome| outcome.leg)
-        .collect();
+    println!("\n{} passed, {} failed, {} skipped", total.passed, total.failed, total.ignored);
+    let failed: Vec<_> =
+        outcomes.iter().filter(|outcome| !outcome.succeeded).map(|outcome| outcome.leg).collect();
     match failed.is_empty() {
         true => Ok(()),
         false => Err(Error::new(format!("test: failed in {}", failed.join(", ")))),
@@ -205,11 +171,7 @@ fn summarize(outcomes: &[Outcome]) -> Result<()> {
 }
 
 fn row(outcome: &Outcome) -> String {
-    let Counts {
-        passed,
-        failed,
-        ignored,
-    } = outcome.counts;
+    let Counts { passed, failed, ignored } = outcome.counts;
     let verdict = match (outcome.succeeded, failed) {
         (true, _) => "ok",
         // Nothing failed and yet the leg did: something did not compile, or a test binary crashed.
@@ -241,12 +203,7 @@ mod tests {
 
     #[test]
     fn unknown_legs_are_refused_with_the_known_ones() {
-        assert!(
-            parse(&["--leg", "nightly"])
-                .unwrap_err()
-                .to_string()
-                .contains("validation")
-        );
+        assert!(parse(&["--leg", "nightly"]).unwrap_err().to_string().contains("validation"));
         assert!(parse(&["--leg"]).is_err());
     }
 

@@ -16,14 +16,7 @@ pub(crate) fn main(args: &[String]) -> Result<()> {
 }
 
 fn clippy() -> Command {
-    process::cargo([
-        "clippy",
-        "--workspace",
-        "--all-targets",
-        "--",
-        "--deny",
-        "warnings",
-    ])
+    process::cargo(["clippy", "--workspace", "--all-targets", "--", "--deny", "warnings"])
 }
 
 fn documentation() -> Command {

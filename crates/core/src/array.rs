@@ -38,7 +38,6 @@ pub(crate) struct Inner {
     data: OnceLock<Data>,
 }
 
-
 /// An n-dimensional array whose contents are computed when they are needed.
 ///
 /// Cloning is cheap and refers to the same array. Operations return at once; [`crate::eval()`]
@@ -66,7 +65,11 @@ impl Array {
             return Err(Error::invalid("array", message));
         }
         let buffer = Buffer::from_host(HostVec::from_bytes(bytemuck::cast_slice(data))?);
-        Ok(Self::with_data(shape.into(), T::DTYPE, Data { buffer, layout: Layout::row_major(shape) }))
+        Ok(Self::with_data(
+            shape.into(),
+            T::DTYPE,
+            Data { buffer, layout: Layout::row_major(shape) },
+        ))
     }
 
     /// A scalar.
@@ -89,18 +92,17 @@ impl Array {
     ///
     /// # Errors
     /// When the elements do not lie in the buffer, or `offset` is not a multiple of their size.
-    pub fn from_buffer(
-        buffer: Buffer,
-        shape: Shape,
-        dtype: Dtype,
-        offset: usize,
-    ) -> Result<Array> {
-        let bytes = shape::checked_num_elements(&shape)
-            .and_then(|n| n.checked_mul(dtype.size()))
-            .ok_or_else(|| Error::invalid("array", format!("shape {shape:?} is too large")))?;
+    pub fn from_buffer(buffer: Buffer, shape: Shape, dtype: Dtype, offset: usize) -> Result<Array> {
+        let bytes =
+            shape::checked_num_elements(&shape)
+                .and_then(|n| n.checked_mul(dtype.size()))
+                .ok_or_else(|| Error::invalid("array", format!("shape {shape:?} is too large")))?;
         buffer::check_range("array", buffer.nbytes(), offset, bytes)?;
         if !offset.is_multiple_of(dtype.size()) {
-            return Err(Error::invalid("array", format!("offset {offset} is not aligned to {dtype}")));
+            return Err(Error::invalid(
+                "array",
+                format!("offset {offset} is not aligned to {dtype}"),
+            ));
         }
         let layout = Layout { offset, ..Layout::row_major(&shape) };
         Ok(Self::with_data(shape, dtype, Data { buffer, layout }))

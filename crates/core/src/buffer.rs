@@ -14,8 +14,7 @@ use std::{
 };
 
 use parking_lot::{
-    MappedRwLockReadGuard, MappedRwLockWriteGuard, Mutex, RwLock, RwLockReadGuard,
-    RwLockWriteGuard,
+    MappedRwLockReadGuard, MappedRwLockWriteGuard, Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard,
 };
 use smallvec::SmallVec;
 
@@ -67,9 +66,8 @@ struct Inner {
 impl Drop for Inner {
     fn drop(&mut self) {
         if let Some(device) = self.device.get_mut() {
-            let mut ticks: SmallVec<[Tick; 4]> = std::mem::take(self.reads.get_mut())
-                .into_iter()
-                .collect();
+            let mut ticks: SmallVec<[Tick; 4]> =
+                std::mem::take(self.reads.get_mut()).into_iter().collect();
             ticks.push(Tick::unpack(*self.written.get_mut()));
             device.retire(&ticks);
         }

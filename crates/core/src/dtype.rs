@@ -236,20 +236,62 @@ elements! {
 macro_rules! dispatch_dtype {
     ($dtype:expr, $t:ident => $body:expr) => {
         match $dtype {
-            $crate::Dtype::Bool => { type $t = $crate::dtype::Bool8; $body }
-            $crate::Dtype::Uint8 => { type $t = u8; $body }
-            $crate::Dtype::Uint16 => { type $t = u16; $body }
-            $crate::Dtype::Uint32 => { type $t = u32; $body }
-            $crate::Dtype::Uint64 => { type $t = u64; $body }
-            $crate::Dtype::Int8 => { type $t = i8; $body }
-            $crate::Dtype::Int16 => { type $t = i16; $body }
-            $crate::Dtype::Int32 => { type $t = i32; $body }
-            $crate::Dtype::Int64 => { type $t = i64; $body }
-            $crate::Dtype::Float16 => { type $t = $crate::dtype::f16; $body }
-            $crate::Dtype::Bfloat16 => { type $t = $crate::dtype::bf16; $body }
-            $crate::Dtype::Float32 => { type $t = f32; $body }
-            $crate::Dtype::Float64 => { type $t = f64; $body }
-            $crate::Dtype::Complex64 => { type $t = $crate::dtype::Complex; $body }
+            $crate::Dtype::Bool => {
+                type $t = $crate::dtype::Bool8;
+                $body
+            }
+            $crate::Dtype::Uint8 => {
+                type $t = u8;
+                $body
+            }
+            $crate::Dtype::Uint16 => {
+                type $t = u16;
+                $body
+            }
+            $crate::Dtype::Uint32 => {
+                type $t = u32;
+                $body
+            }
+            $crate::Dtype::Uint64 => {
+                type $t = u64;
+                $body
+            }
+            $crate::Dtype::Int8 => {
+                type $t = i8;
+                $body
+            }
+            $crate::Dtype::Int16 => {
+                type $t = i16;
+                $body
+            }
+            $crate::Dtype::Int32 => {
+                type $t = i32;
+                $body
+            }
+            $crate::Dtype::Int64 => {
+                type $t = i64;
+                $body
+            }
+            $crate::Dtype::Float16 => {
+                type $t = $crate::dtype::f16;
+                $body
+            }
+            $crate::Dtype::Bfloat16 => {
+                type $t = $crate::dtype::bf16;
+                $body
+            }
+            $crate::Dtype::Float32 => {
+                type $t = f32;
+                $body
+            }
+            $crate::Dtype::Float64 => {
+                type $t = f64;
+                $body
+            }
+            $crate::Dtype::Complex64 => {
+                type $t = $crate::dtype::Complex;
+                $body
+            }
         }
     };
 }

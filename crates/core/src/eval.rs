@@ -262,7 +262,8 @@ impl Touched {
         for (stream, backend) in &self.streams {
             result = result.and(backend.finalize(*stream));
             if memory::active_memory() > memory::memory_limit() {
-                result = result.and_then(|()| clock::clock(stream.index).wait(backend.tick(*stream).value));
+                result = result
+                    .and_then(|()| clock::clock(stream.index).wait(backend.tick(*stream).value));
             }
         }
         result

@@ -25,7 +25,8 @@ fn parameter(
 ) -> Result<Array> {
     let Some(array) = given else { return Array::scalar_of(default, x.dtype()) };
     if array.shape() != [x.dim(-1)] {
-        let message = format!("{what} must have shape ({},) but has shape {:?}.", x.dim(-1), array.shape());
+        let message =
+            format!("{what} must have shape ({},) but has shape {:?}.", x.dim(-1), array.shape());
         return Err(Error::invalid(op, message));
     }
     astype(array, x.dtype())
@@ -33,7 +34,10 @@ fn parameter(
 
 fn at_least_one_axis(op: &'static str, x: &Array) -> Result<()> {
     match x.ndim() {
-        0 => Err(Error::invalid(op, "Input must have at least 1 dimension but got input with 0 dimensions.")),
+        0 => Err(Error::invalid(
+            op,
+            "Input must have at least 1 dimension but got input with 0 dimensions.",
+        )),
         _ => Ok(()),
     }
 }
@@ -88,9 +92,12 @@ pub fn rope(
 ) -> Result<Array> {
     let invalid = |message: String| Err(Error::invalid("rope", message));
     if x.ndim() < 3 {
-        return invalid(format!("Input must have at least 3 dimensions but got input with {} dimensions.", x.ndim()));
+        return invalid(format!(
+            "Input must have at least 3 dimensions but got input with {} dimensions.",
+            x.ndim()
+        ));
     }
-    if dims % 2 != 0 || dims > x.dim(-1) {
+    if !dims.is_multiple_of(2) || dims > x.dim(-1) {
         return invalid(format!("dims {dims} must be even and at most {}.", x.dim(-1)));
     }
     if base.is_some() == freqs.is_some() {
@@ -98,13 +105,25 @@ pub fn rope(
     }
     floating("rope", &[x])?;
     let offset = offset.to_array(Some(Dtype::Int32))?;
-    if !offset.dtype().is_integer() || offset.ndim() > 1 || (offset.ndim() == 1 && offset.size() != 1 && offset.size() != x.dim(0)) {
-        return invalid(format!("offset must be an integer scalar or a vector of {} integers but has shape {:?} and type {}.", x.dim(0), offset.shape(), offset.dtype()));
+    if !offset.dtype().is_integer()
+        || offset.ndim() > 1
+        || (offset.ndim() == 1 && offset.size() != 1 && offset.size() != x.dim(0))
+    {
+        return invalid(format!(
+            "offset must be an integer scalar or a vector of {} integers but has shape {:?} and type {}.",
+            x.dim(0),
+            offset.shape(),
+            offset.dtype()
+        ));
     }
     let mut inputs: Inputs = [x.clone(), astype(&offset, Dtype::Int32)?].into_iter().collect();
     if let Some(freqs) = freqs {
         if freqs.shape() != [dims / 2] {
-            return invalid(format!("freqs must have shape ({},) but has shape {:?}.", dims / 2, freqs.shape()));
+            return invalid(format!(
+                "freqs must have shape ({},) but has shape {:?}.",
+                dims / 2,
+                freqs.shape()
+            ));
         }
         inputs.push(astype(freqs, Dtype::Float32)?);
     }
@@ -166,7 +185,10 @@ fn check_attention(op: &'static str, q: &Array, k: &Array, v: &Array) -> Result<
         && k.dim(1) != 0
         && q.dim(1).is_multiple_of(k.dim(1));
     if !fits {
-        return Err(Error::invalid(op, format!("Mismatching shapes, or n_heads not a multiple of n_kv_heads: {}.", shapes())));
+        return Err(Error::invalid(
+            op,
+            format!("Mismatching shapes, or n_heads not a multiple of n_kv_heads: {}.", shapes()),
+        ));
     }
     Ok(())
 }
@@ -182,11 +204,13 @@ fn attention_mask(
     let scores = [q.dim(0), q.dim(1), q.dim(2), k.dim(2)];
     let additive = mask.dtype() != Dtype::Bool;
     if additive && mask.dtype().promote(dtype) != dtype {
-        let message = format!("Mask type must promote to output type {dtype} but is {}.", mask.dtype());
+        let message =
+            format!("Mask type must promote to output type {dtype} but is {}.", mask.dtype());
         return Err(Error::invalid(op, message));
     }
     if broadcast_shape(op, mask.shape(), &scores)?.as_slice() != scores {
-        let message = format!("Mask with shape {:?} is not broadcastable to {scores:?}.", mask.shape());
+        let message =
+            format!("Mask with shape {:?} is not broadcastable to {scores:?}.", mask.shape());
         return Err(Error::invalid(op, message));
     }
     let mask = if additive { astype(mask, dtype)? } else { mask.clone() };

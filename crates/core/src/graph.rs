@@ -7,11 +7,7 @@ use std::sync::{
 
 use smallvec::SmallVec;
 
-use crate::{
-    Array, Dtype, Shape, Stream,
-    array::Inner,
-    primitives::Primitive,
-};
+use crate::{Array, Dtype, Shape, Stream, array::Inner, primitives::Primitive};
 
 /// Inputs of a node.
 pub type Inputs = SmallVec<[Array; 3]>;

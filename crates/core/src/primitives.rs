@@ -55,9 +55,41 @@ impl UnaryOp {
     pub const ALL: [UnaryOp; 35] = {
         use UnaryOp::*;
         [
-            Abs, Arccos, Arccosh, Arcsin, Arcsinh, Arctan, Arctanh, BitwiseInvert, Ceil, Conjugate,
-            Cos, Cosh, Erf, Erfinv, Exp, Expm1, Floor, Imag, Log, Log10, Log1p, Log2, LogicalNot,
-            Negative, Real, Round, Rsqrt, Sigmoid, Sign, Sin, Sinh, Sqrt, Square, Tan, Tanh,
+            Abs,
+            Arccos,
+            Arccosh,
+            Arcsin,
+            Arcsinh,
+            Arctan,
+            Arctanh,
+            BitwiseInvert,
+            Ceil,
+            Conjugate,
+            Cos,
+            Cosh,
+            Erf,
+            Erfinv,
+            Exp,
+            Expm1,
+            Floor,
+            Imag,
+            Log,
+            Log10,
+            Log1p,
+            Log2,
+            LogicalNot,
+            Negative,
+            Real,
+            Round,
+            Rsqrt,
+            Sigmoid,
+            Sign,
+            Sin,
+            Sinh,
+            Sqrt,
+            Square,
+            Tan,
+            Tanh,
         ]
     };
 }
@@ -103,9 +135,31 @@ impl BinaryOp {
     pub const ALL: [BinaryOp; 25] = {
         use BinaryOp::*;
         [
-            Add, Arctan2, BitwiseAnd, BitwiseOr, BitwiseXor, Divide, Equal, FloorDivide, Greater,
-            GreaterEqual, LeftShift, Less, LessEqual, LogAddExp, LogicalAnd, LogicalOr, Maximum,
-            Minimum, Multiply, NanEqual, NotEqual, Power, Remainder, RightShift, Subtract,
+            Add,
+            Arctan2,
+            BitwiseAnd,
+            BitwiseOr,
+            BitwiseXor,
+            Divide,
+            Equal,
+            FloorDivide,
+            Greater,
+            GreaterEqual,
+            LeftShift,
+            Less,
+            LessEqual,
+            LogAddExp,
+            LogicalAnd,
+            LogicalOr,
+            Maximum,
+            Minimum,
+            Multiply,
+            NanEqual,
+            NotEqual,
+            Power,
+            Remainder,
+            RightShift,
+            Subtract,
         ]
     };
 
@@ -114,7 +168,14 @@ impl BinaryOp {
         use BinaryOp::*;
         matches!(
             self,
-            Equal | Greater | GreaterEqual | Less | LessEqual | LogicalAnd | LogicalOr | NanEqual
+            Equal
+                | Greater
+                | GreaterEqual
+                | Less
+                | LessEqual
+                | LogicalAnd
+                | LogicalOr
+                | NanEqual
                 | NotEqual
         )
     }

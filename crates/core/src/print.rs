@@ -17,14 +17,14 @@ macro_rules! print_with {
         impl Print for $t {
             fn print(&self, out: &mut String) {
                 let $v = self;
-                out.push_str(&$e);
+                out.push_str($e.as_ref());
             }
         }
     )*};
 }
 
 print_with! {
-    Bool8: v => if v.0 != 0 { "True" } else { "False" }.to_string();
+    Bool8: v => if v.0 != 0 { "True" } else { "False" };
     u8: v => v.to_string();
     u16: v => v.to_string();
     u32: v => v.to_string();

@@ -57,13 +57,24 @@ pub fn bits(shape: &[usize], width: usize, key: Option<&Array>) -> Result<Array>
         1 => Dtype::Uint8,
         2 => Dtype::Uint16,
         4 => Dtype::Uint32,
-        _ => return Err(Error::invalid("bits", format!("Bit width must be in {{1, 2, 4}} but got {width}."))),
+        _ => {
+            return Err(Error::invalid(
+                "bits",
+                format!("Bit width must be in {{1, 2, 4}} but got {width}."),
+            ));
+        }
     };
     if key.dtype() != Dtype::Uint32 {
-        return Err(Error::invalid("bits", format!("Expected key type uint32 but received {}.", key.dtype())));
+        return Err(Error::invalid(
+            "bits",
+            format!("Expected key type uint32 but received {}.", key.dtype()),
+        ));
     }
     if key.shape() != [2] {
-        return Err(Error::invalid("bits", format!("Expected key shape (2) but received {:?}.", key.shape())));
+        return Err(Error::invalid(
+            "bits",
+            format!("Expected key shape (2) but received {:?}.", key.shape()),
+        ));
     }
     ops::node(shape, dtype, Primitive::RandomBits { width }, [key])
 }
@@ -93,7 +104,9 @@ fn below_one(dtype: Dtype) -> Result<Array> {
         Dtype::Float16 => Array::scalar(crate::f16::from_bits(0x3BFF)),
         Dtype::Bfloat16 => Array::scalar(crate::bf16::from_bits(0x3F7F)),
         _ => {
-            let message = format!("Can only generate uniform numbers with real floating point type float32, float16 or bfloat16, not {dtype}.");
+            let message = format!(
+                "Can only generate uniform numbers with real floating point type float32, float16 or bfloat16, not {dtype}."
+            );
             Err(Error::invalid("uniform", message))
         }
     }

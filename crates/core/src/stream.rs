@@ -137,8 +137,7 @@ pub(crate) fn by_index(index: u16) -> Stream {
 /// # Errors
 /// When the device does not exist.
 pub fn default_stream(device: Device) -> Result<Stream> {
-    let known = DEFAULT_STREAMS
-        .with_borrow(|all| all.iter().find(|s| s.device == device).copied());
+    let known = DEFAULT_STREAMS.with_borrow(|all| all.iter().find(|s| s.device == device).copied());
     match known {
         Some(stream) => Ok(stream),
         None => {

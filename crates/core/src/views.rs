@@ -130,13 +130,7 @@ fn data_span(shape: &[usize], strides: &[isize]) -> usize {
     1 + shape.iter().zip(strides).map(|(&d, &s)| (d - 1) * s.unsigned_abs()).sum::<usize>()
 }
 
-fn slice(
-    input: &Array,
-    from: &Layout,
-    start: &[isize],
-    steps: &[isize],
-    out: &Output,
-) -> Layout {
+fn slice(input: &Array, from: &Layout, start: &[isize], steps: &[isize], out: &Output) -> Layout {
     let first: isize = start.iter().zip(&from.strides).map(|(&i, &s)| i * s).sum();
     let offset = from.offset as isize + first * input.dtype().size() as isize;
     let strides: Strides = from.strides.iter().zip(steps).map(|(&s, &step)| s * step).collect();

@@ -335,8 +335,11 @@ fn score<T: Real>(
     if keys.width == 0 {
         return scores.fill(T::Wide::default());
     }
-    if rows <= FEW && let Some((data, stride)) = keys.in_place(from) {
-        for (query, scores) in queries.chunks_exact(keys.width).zip(scores.chunks_exact_mut(count)) {
+    if rows <= FEW
+        && let Some((data, stride)) = keys.in_place(from)
+    {
+        for (query, scores) in queries.chunks_exact(keys.width).zip(scores.chunks_exact_mut(count))
+        {
             T::dots(query, data, stride, scores);
         }
         return;
@@ -361,7 +364,9 @@ fn accumulate<T: Real>(
     if values.width == 0 {
         return;
     }
-    if rows <= FEW && let Some((data, stride)) = values.in_place(from) {
+    if rows <= FEW
+        && let Some((data, stride)) = values.in_place(from)
+    {
         for (weights, acc) in weights.chunks_exact(count).zip(running.rows_mut()) {
             T::combine(weights, data, stride, acc);
         }

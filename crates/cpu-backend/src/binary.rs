@@ -98,9 +98,7 @@ fn predicate<T: Number>(op: BinaryOp) -> Kernel2<T, Bool8> {
         LogicalAnd => |a, b, out| zip2(a, b, out, |a: T, b: T| (a.is_true() & b.is_true()).into()),
         LogicalOr => |a, b, out| zip2(a, b, out, |a: T, b: T| (a.is_true() | b.is_true()).into()),
         NanEqual => |a, b, out| {
-            zip2(a, b, out, |a: T, b: T| {
-                (a == b || (a.not_a_number() && b.not_a_number())).into()
-            });
+            zip2(a, b, out, |a: T, b: T| (a == b || (a.not_a_number() && b.not_a_number())).into());
         },
         NotEqual => |a, b, out| zip2(a, b, out, |a, b| (a != b).into()),
         _ => unreachable!("not a predicate"),

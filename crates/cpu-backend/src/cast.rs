@@ -89,8 +89,14 @@ mod tests {
 
     #[test]
     fn floats_truncate_and_wrap() {
-        assert_eq!((cast::<f32, i32>(-1.9), cast::<f32, u8>(258.7), cast::<f64, u8>(-1.0)), (-1, 2, 255));
-        assert_eq!((cast::<f32, i32>(f32::NAN), cast::<f64, u64>(1.8e19)), (0, 18_000_000_000_000_000_000));
+        assert_eq!(
+            (cast::<f32, i32>(-1.9), cast::<f32, u8>(258.7), cast::<f64, u8>(-1.0)),
+            (-1, 2, 255)
+        );
+        assert_eq!(
+            (cast::<f32, i32>(f32::NAN), cast::<f64, u64>(1.8e19)),
+            (0, 18_000_000_000_000_000_000)
+        );
         assert_eq!((cast::<f32, Bool8>(0.5), cast::<f32, Bool8>(f32::NAN)), (Bool8(1), Bool8(1)));
         assert_eq!(cast::<Complex, i16>(Complex::new(-3.5, 9.0)), -3);
     }

@@ -67,11 +67,6 @@ impl<T: Element> Elements<'_, T> {
     pub(crate) fn first(&self) -> usize {
         self.first
     }
-
-    /// The elements from the first one on: for dense arrays.
-    pub(crate) fn dense(&self) -> &[T] {
-        &self.buffer()[self.first..]
-    }
 }
 
 impl In {

@@ -143,17 +143,14 @@ fn encode(
         }
         Primitive::Concatenate { axis } => shape::concatenate(enc, *axis, inputs, out),
         Primitive::Reduce { op, axes } => reduce::encode(enc, *op, axes, args(inputs), out),
-        Primitive::ArgReduce { op, axis } => {
-            reduce::arg_reduce(enc, *op, *axis, args(inputs), out)
-        }
+        Primitive::ArgReduce { op, axis } => reduce::arg_reduce(enc, *op, *axis, args(inputs), out),
         Primitive::Scan { op, axis, reverse, inclusive } => {
-            let scan = scan::Scan { op: *op, axis: *axis, reverse: *reverse, inclusive: *inclusive };
+            let scan =
+                scan::Scan { op: *op, axis: *axis, reverse: *reverse, inclusive: *inclusive };
             scan::encode(enc, scan, args(inputs), out)
         }
         Primitive::Sort { axis } => sort::sort(enc, *axis, None, args(inputs), out),
-        Primitive::Partition { kth, axis } => {
-            sort::sort(enc, *axis, Some(*kth), args(inputs), out)
-        }
+        Primitive::Partition { kth, axis } => sort::sort(enc, *axis, Some(*kth), args(inputs), out),
         Primitive::ArgSort { axis } => sort::argsort(enc, *axis, None, args(inputs), out),
         Primitive::ArgPartition { kth, axis } => {
             sort::argsort(enc, *axis, Some(*kth), args(inputs), out)

@@ -164,10 +164,22 @@ impl Wide for f64 {
 macro_rules! dispatch_real {
     ($dtype:expr, $t:ident => $body:expr) => {
         match $dtype {
-            mlx_core::Dtype::Float16 => { type $t = half::f16; $body }
-            mlx_core::Dtype::Bfloat16 => { type $t = half::bf16; $body }
-            mlx_core::Dtype::Float32 => { type $t = f32; $body }
-            mlx_core::Dtype::Float64 => { type $t = f64; $body }
+            mlx_core::Dtype::Float16 => {
+                type $t = half::f16;
+                $body
+            }
+            mlx_core::Dtype::Bfloat16 => {
+                type $t = half::bf16;
+                $body
+            }
+            mlx_core::Dtype::Float32 => {
+                type $t = f32;
+                $body
+            }
+            mlx_core::Dtype::Float64 => {
+                type $t = f64;
+                $body
+            }
             other => unreachable!("operations take floating types only, not {other}"),
         }
     };

@@ -96,7 +96,10 @@ mod tests {
         let above_tie = 1.0 + 2f64.powi(-11) + 2f64.powi(-40);
         assert_eq!(f16_from_f64(above_tie).to_f64(), 1.0 + 2f64.powi(-10));
         assert_eq!(f16_from_f64(1.0 + 2f64.powi(-11)).to_f64(), 1.0);
-        assert_eq!(bf16_from_f64(-1.0 - 2f64.powi(-8) - 2f64.powi(-45)).to_f64(), -1.0 - 2f64.powi(-7));
+        assert_eq!(
+            bf16_from_f64(-1.0 - 2f64.powi(-8) - 2f64.powi(-45)).to_f64(),
+            -1.0 - 2f64.powi(-7)
+        );
         assert_eq!(f16_from_f64(1e300), f16::INFINITY);
         assert_eq!(bf16_from_f64(f64::NEG_INFINITY), bf16::NEG_INFINITY);
         assert_eq!(f16_from_f64(1e-300).to_f64(), 0.0);
@@ -121,7 +124,10 @@ mod tests {
     fn halves_widen_as_half_does() {
         for bits in 0..=u16::MAX {
             let (h, b) = (f16::from_bits(bits), bf16::from_bits(bits));
-            assert!(widen_f16(h).to_bits() == h.to_f32().to_bits() || h.is_nan() && widen_f16(h).is_nan());
+            assert!(
+                widen_f16(h).to_bits() == h.to_f32().to_bits()
+                    || h.is_nan() && widen_f16(h).is_nan()
+            );
             assert!(widen_bf16(b) == b.to_f32() || b.is_nan());
         }
     }

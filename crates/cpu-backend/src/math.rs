@@ -10,7 +10,7 @@ use std::f64::consts::PI;
 /// factors for `2^n`, so that results below the normal range are rounded once.
 #[inline(always)]
 pub(crate) fn exp_f32(x: f32) -> f32 {
-    const LN2_HIGH: f32 = 0.693_359_375;
+    const LN2_HIGH: f32 = 0.693_359_4;
     const LN2_LOW: f32 = -2.121_944_4e-4;
     // Adding 1.5 * 2^23 rounds to an integer and leaves it in the low bits.
     const ROUND: f32 = 12_582_912.0;
@@ -57,7 +57,7 @@ pub(crate) fn tanh_f32(x: f32) -> f32 {
     let magnitude = x.abs();
     let z = x * x;
     let mut p = -5.704_988_7e-3;
-    for c in [2.063_908_9e-2, -5.373_971_6e-2, 0.133_314_42, -0.333_332_82] {
+    for c in [2.063_909e-2, -5.373_971_6e-2, 0.133_314_42, -0.333_332_8] {
         p = p * z + c;
     }
     let small = p * z * x + x;
@@ -102,16 +102,29 @@ pub(crate) fn erfinv_f64(x: f64) -> f64 {
 /// Giles' approximation ("Approximating the erfinv function", 2010), good to about 1e-7.
 fn guess_erfinv(x: f64) -> f64 {
     const CENTRE: [f64; 9] = [
-        2.81022636e-08, 3.43273939e-07, -3.5233877e-06, -4.39150654e-06, 0.00021858087,
-        -0.00125372503, -0.00417768164, 0.246640727, 1.50140941,
+        2.81022636e-08,
+        3.43273939e-07,
+        -3.5233877e-06,
+        -4.39150654e-06,
+        0.00021858087,
+        -0.00125372503,
+        -0.00417768164,
+        0.246640727,
+        1.50140941,
     ];
     const TAIL: [f64; 9] = [
-        -0.000200214257, 0.000100950558, 0.00134934322, -0.00367342844, 0.00573950773,
-        -0.0076224613, 0.00943887047, 1.00167406, 2.83297682,
+        -0.000200214257,
+        0.000100950558,
+        0.00134934322,
+        -0.00367342844,
+        0.00573950773,
+        -0.0076224613,
+        0.00943887047,
+        1.00167406,
+        2.83297682,
     ];
     let w = -((1.0 - x) * (1.0 + x)).ln();
-    let (t, coefficients) =
-        if w < 5.0 { (w - 2.5, &CENTRE) } else { (w.sqrt() - 3.0, &TAIL) };
+    let (t, coefficients) = if w < 5.0 { (w - 2.5, &CENTRE) } else { (w.sqrt() - 3.0, &TAIL) };
     coefficients.iter().fold(0.0, |p, c| p * t + c) * x
 }
 

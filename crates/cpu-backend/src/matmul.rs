@@ -72,23 +72,47 @@ pub(crate) fn encode(
 /// An element type of products.
 trait Factor: Element {
     /// One product into dense `out`.
-    fn multiply(f: Factors, a: MatRef<'_, Self>, b: MatRef<'_, Self>, out: &mut [Self], parallel: bool);
+    fn multiply(
+        f: Factors,
+        a: MatRef<'_, Self>,
+        b: MatRef<'_, Self>,
+        out: &mut [Self],
+        parallel: bool,
+    );
 }
 
 impl Factor for f16 {
-    fn multiply(f: Factors, a: MatRef<'_, f16>, b: MatRef<'_, f16>, out: &mut [f16], parallel: bool) {
+    fn multiply(
+        f: Factors,
+        a: MatRef<'_, f16>,
+        b: MatRef<'_, f16>,
+        out: &mut [f16],
+        parallel: bool,
+    ) {
         real(f, a, b, out, parallel);
     }
 }
 
 impl Factor for bf16 {
-    fn multiply(f: Factors, a: MatRef<'_, bf16>, b: MatRef<'_, bf16>, out: &mut [bf16], parallel: bool) {
+    fn multiply(
+        f: Factors,
+        a: MatRef<'_, bf16>,
+        b: MatRef<'_, bf16>,
+        out: &mut [bf16],
+        parallel: bool,
+    ) {
         real(f, a, b, out, parallel);
     }
 }
 
 impl Factor for f32 {
-    fn multiply(f: Factors, a: MatRef<'_, f32>, b: MatRef<'_, f32>, out: &mut [f32], parallel: bool) {
+    fn multiply(
+        f: Factors,
+        a: MatRef<'_, f32>,
+        b: MatRef<'_, f32>,
+        out: &mut [f32],
+        parallel: bool,
+    ) {
         if a.rows == 1 || b.cols == 1 {
             return real(f, a, b, out, parallel);
         }
@@ -98,7 +122,13 @@ impl Factor for f32 {
 }
 
 impl Factor for f64 {
-    fn multiply(f: Factors, a: MatRef<'_, f64>, b: MatRef<'_, f64>, out: &mut [f64], parallel: bool) {
+    fn multiply(
+        f: Factors,
+        a: MatRef<'_, f64>,
+        b: MatRef<'_, f64>,
+        out: &mut [f64],
+        parallel: bool,
+    ) {
         if a.rows == 1 || b.cols == 1 {
             return real(f, a, b, out, parallel);
         }
@@ -108,7 +138,13 @@ impl Factor for f64 {
 }
 
 impl Factor for Complex {
-    fn multiply(f: Factors, a: MatRef<'_, Complex>, b: MatRef<'_, Complex>, out: &mut [Complex], parallel: bool) {
+    fn multiply(
+        f: Factors,
+        a: MatRef<'_, Complex>,
+        b: MatRef<'_, Complex>,
+        out: &mut [Complex],
+        parallel: bool,
+    ) {
         let out = MatMut::dense(out, a.rows, b.cols);
         gemm(out, f.keep.into(), a, b, f.alpha.into(), parallel);
     }
@@ -269,9 +305,10 @@ fn panels<T: Real>(f: Factors, a: MatRef<'_, T>, b: MatRef<'_, T>, out: &mut [T]
         let into = MatMut::dense(&mut product[..m * columns], m, columns);
         let (zero, one) = (T::Wide::from_f64(0.0), T::Wide::from_f64(1.0));
         gemm(into, zero, MatRef::dense(&left, m, k), right, one, parallel);
-        out.par_chunks_mut(n).zip(product.par_chunks(columns)).with_min_len(64).for_each(
-            |(out, product)| finish(f, product, &mut out[from..from + columns]),
-        );
+        out.par_chunks_mut(n)
+            .zip(product.par_chunks(columns))
+            .with_min_len(64)
+            .for_each(|(out, product)| finish(f, product, &mut out[from..from + columns]));
     }
 }
 

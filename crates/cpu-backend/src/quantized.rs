@@ -53,7 +53,11 @@ pub(crate) fn dequantize(
     dispatch_real!(out.dtype, T => enc.push(move || dequantize_all::<T>(affine, &inputs, &out)))
 }
 
-fn dequantize_all<T: Real<Wide: Compute>>(affine: Affine, [words, scales, biases]: &[In; 3], out: &Out) {
+fn dequantize_all<T: Real<Wide: Compute>>(
+    affine: Affine,
+    [words, scales, biases]: &[In; 3],
+    out: &Out,
+) {
     let mut out = out.write::<T>();
     if out.is_empty() {
         return;

@@ -10,11 +10,11 @@ use mlx_core::{
 };
 
 use crate::{
+    along_axis::along_axis,
     elementwise::{CHUNK, PARALLEL, Typed, collect, for_rows},
     encoder::{Encoder, In, Out},
     monoid::{Accumulate, Max, Min, Monoid, Prod, Sum, add_row, total},
     number::Number,
-    along_axis::along_axis,
     strided::Walk,
 };
 
@@ -153,7 +153,12 @@ impl<T: Typed> Part<'_, T> {
     }
 }
 
-fn run_total<T: Typed, M: Monoid<T>>(data: &[T], first: usize, stride: isize, len: usize) -> M::Total {
+fn run_total<T: Typed, M: Monoid<T>>(
+    data: &[T],
+    first: usize,
+    stride: isize,
+    len: usize,
+) -> M::Total {
     if stride == 1 {
         return total::<T, M>(&data[first..first + len]);
     }
@@ -228,7 +233,11 @@ fn columns<T: Typed, M: Monoid<T>>(part: &Part<'_, T>, kept: &Walk, target: &mut
 }
 
 /// Totals of `width` columns; many rows are split over the cores.
-fn tile_totals<T: Typed, M: Monoid<T>>(part: &Part<'_, T>, stride: isize, width: usize) -> Vec<M::Total> {
+fn tile_totals<T: Typed, M: Monoid<T>>(
+    part: &Part<'_, T>,
+    stride: isize,
+    width: usize,
+) -> Vec<M::Total> {
     let n = part.walk.len();
     let block = |at: usize, rows: usize| {
         let mut totals = vec![M::IDENTITY; width];

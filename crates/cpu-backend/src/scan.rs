@@ -1,11 +1,14 @@
 //! Cumulative reductions.
 
-use mlx_core::{Array, Complex, Dtype, Error, Result, backend::Output, bf16, dtype::Bool8, f16, primitives::ScanOp};
+use mlx_core::{
+    Array, Complex, Dtype, Error, Result, backend::Output, bf16, dtype::Bool8, f16,
+    primitives::ScanOp,
+};
 
 use crate::{
+    along_axis::along_axis,
     encoder::{Encoder, In, Out},
     monoid::{LogAddExp, Max, Min, Monoid, Prod, Sum},
-    along_axis::along_axis,
 };
 
 /// Which scan.

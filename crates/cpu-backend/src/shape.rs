@@ -1,10 +1,7 @@
 //! Joining arrays, and replacing a part of one.
 
 use mlx_core::{
-    Array, Element, Result, Strides,
-    backend::Output,
-    primitives::Indices,
-    shape::num_elements,
+    Array, Element, Result, Strides, backend::Output, primitives::Indices, shape::num_elements,
 };
 
 use crate::{

@@ -4,10 +4,10 @@ use mlx_core::{Array, Result, backend::Output, dispatch_dtype};
 use rayon::slice::ParallelSliceMut;
 
 use crate::{
+    along_axis::along_axis,
     elementwise::PARALLEL,
     encoder::{Encoder, In},
     number::Number,
-    along_axis::along_axis,
 };
 
 /// Encodes the sorted rows along `axis`; with `kth`, only that element is in its place, smaller

@@ -49,7 +49,12 @@ impl Walk {
 
     /// Cuts the elements `at..at + len` into runs along the last axis: calls `f` with each run's
     /// place among them, the offset of its first element, and the stride.
-    pub(crate) fn runs(&self, at: usize, len: usize, mut f: impl FnMut(Range<usize>, isize, isize)) {
+    pub(crate) fn runs(
+        &self,
+        at: usize,
+        len: usize,
+        mut f: impl FnMut(Range<usize>, isize, isize),
+    ) {
         let (Some((&inner, outer)), Some((&stride, outer_strides))) =
             (self.shape.split_last(), self.strides.split_last())
         else {
@@ -157,7 +162,11 @@ impl<'a, T: Element> Source<'a, T> {
     }
 
     /// The elements of a view of the input with other axes from the same first element.
-    pub(crate) fn strided(elements: &'a Elements<'_, T>, shape: &[usize], strides: &[isize]) -> Self {
+    pub(crate) fn strided(
+        elements: &'a Elements<'_, T>,
+        shape: &[usize],
+        strides: &[isize],
+    ) -> Self {
         let walk = Walk::new(shape, strides);
         let walk = (walk.strides.as_slice() != [1]).then_some(walk);
         Source { walk, ..Self::flat(elements) }

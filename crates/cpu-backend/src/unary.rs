@@ -31,9 +31,7 @@ pub(crate) fn encode(
         Dtype::Int16 => integer::<i16>(enc, op, a, out),
         Dtype::Int32 => integer::<i32>(enc, op, a, out),
         Dtype::Int64 => integer::<i64>(enc, op, a, out),
-        Dtype::Float16 => {
-            map1_half::<f16>(enc, a, out, float32(op).ok_or_else(|| refuse(op, a))?)
-        }
+        Dtype::Float16 => map1_half::<f16>(enc, a, out, float32(op).ok_or_else(|| refuse(op, a))?),
         Dtype::Bfloat16 => {
             map1_half::<bf16>(enc, a, out, float32(op).ok_or_else(|| refuse(op, a))?)
         }

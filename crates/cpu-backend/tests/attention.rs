@@ -81,7 +81,8 @@ fn size(shape: [usize; 4]) -> usize {
 fn upstreams_results() {
     on_cpu(|| {
         for case in upstream("attention") {
-            let (n, m) = (case["n"].as_u64().unwrap() as usize, case["m"].as_u64().unwrap() as usize);
+            let (n, m) =
+                (case["n"].as_u64().unwrap() as usize, case["m"].as_u64().unwrap() as usize);
             let f = |values: Vec<f64>, shape: &[usize]| array(&values, shape, Dtype::Float32);
             let q = f(hashed(4 * n * 8, 1), &[1, 4, n, 8]);
             let k = f(hashed(2 * m * 8, 2), &[1, 2, m, 8]);
@@ -97,7 +98,7 @@ fn upstreams_results() {
             };
             let got = fast::scaled_dot_product_attention(&q, &k, &v, 0.25, mask).unwrap();
             let what = format!("{} {n} {m}", case["mask"]);
-            assert_near(&got, &numbers(&case["out"]), 2e-6, &what);
+            assert_within(&got, &numbers(&case["out"]), 2e-6, &what);
         }
     });
 }
@@ -133,7 +134,7 @@ fn check(dtype: Dtype, s: Sizes) {
     for ((layout, q), ((_, k), (_, v))) in arrays {
         for (name, mask, want) in &masks {
             let got = fast::scaled_dot_product_attention(&q, &k, &v, SCALE, *mask).unwrap();
-            assert_near(&got, want, bound, &format!("{dtype} {layout} {name} {s:?}"));
+            assert_within(&got, want, bound, &format!("{dtype} {layout} {name} {s:?}"));
         }
     }
 }
@@ -172,7 +173,8 @@ fn long_caches_are_split() {
 fn slices_of_a_cache() {
     on_cpu(|| {
         let s = Sizes { b: 1, h: 4, g: 2, n: 1, m: 10, d: 16, dv: 16 };
-        let (q, k, v) = (sequence(64, -1.0, 1.0), sequence(320, -1.0, 1.0), sequence(320, 0.0, 1.0));
+        let (q, k, v) =
+            (sequence(64, -1.0, 1.0), sequence(320, -1.0, 1.0), sequence(320, 0.0, 1.0));
         let cache = |values: &[f64]| {
             let new = array(values, &[1, 2, 10, 16], Dtype::Float32);
             let room = array(&[f64::NAN; 2 * 54 * 16], &[1, 2, 54, 16], Dtype::Float32);
@@ -180,8 +182,14 @@ fn slices_of_a_cache() {
             ops::slice_axis(&cache, 2, 0, 10).unwrap()
         };
         let q_array = array(&q, &s.q(), Dtype::Float32);
-        let got = fast::scaled_dot_product_attention(&q_array, &cache(&k), &cache(&v), SCALE, Mask::Causal);
-        assert_near(&got.unwrap(), &oracle(s, &q, &k, &v, causal(s)), 1e-5, "cache");
+        let got = fast::scaled_dot_product_attention(
+            &q_array,
+            &cache(&k),
+            &cache(&v),
+            SCALE,
+            Mask::Causal,
+        );
+        assert_within(&got.unwrap(), &oracle(s, &q, &k, &v, causal(s)), 1e-5, "cache");
     });
 }
 
@@ -192,14 +200,16 @@ fn rows_that_see_nothing() {
         let k = array(&sequence(24, -1.0, 1.0), &[1, 1, 3, 8], Dtype::Float32);
         let v = array(&[1.0, 2.0, 6.0], &[1, 1, 3, 1], Dtype::Float32);
         let keep = array(&[0.0, 0.0, 0.0, 0.0, 1.0, 0.0], &[2, 3], Dtype::Bool);
-        let got = fast::scaled_dot_product_attention(&q, &k, &v, SCALE, Mask::Array(&keep)).unwrap();
-        assert_near(&got, &[3.0, 2.0], 1e-6, "hidden keys count alike");
+        let got =
+            fast::scaled_dot_product_attention(&q, &k, &v, SCALE, Mask::Array(&keep)).unwrap();
+        assert_within(&got, &[3.0, 2.0], 1e-6, "hidden keys count alike");
         let minus = f64::NEG_INFINITY;
         let bias = array(&[minus, minus, minus, minus, 0.0, minus], &[2, 3], Dtype::Float32);
-        let got = fast::scaled_dot_product_attention(&q, &k, &v, SCALE, Mask::Array(&bias)).unwrap();
-        assert_near(&got, &[f64::NAN, 2.0], 1e-6, "no finite score");
+        let got =
+            fast::scaled_dot_product_attention(&q, &k, &v, SCALE, Mask::Array(&bias)).unwrap();
+        assert_within(&got, &[f64::NAN, 2.0], 1e-6, "no finite score");
         let none = |last| Array::from_slice::<f32>(&[], &[1, 1, 0, last]).unwrap();
         let got = fast::scaled_dot_product_attention(&q, &none(8), &none(1), SCALE, Mask::None);
-        assert_near(&got.unwrap(), &[0.0, 0.0], 0.0, "no keys");
+        assert_within(&got.unwrap(), &[0.0, 0.0], 0.0, "no keys");
     });
 }

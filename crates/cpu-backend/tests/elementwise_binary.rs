@@ -13,7 +13,10 @@ fn modulo(a: f64, b: f64) -> f64 {
 }
 
 /// Operation and oracle for floats.
-const FLOAT: &[(&str, Op, fn(f64, f64) -> f64)] = &[
+/// Name, function and oracle.
+type Case<T> = (&'static str, Op, fn(T, T) -> T);
+
+const FLOAT: &[Case<f64>] = &[
     ("add", |a, b| ops::add(a, b), |a, b| a + b),
     ("arctan2", |a, b| ops::arctan2(a, b), f64::atan2),
     ("divide", |a, b| ops::divide(a, b), |a, b| a / b),
@@ -35,7 +38,8 @@ fn floats_in_every_pair_of_layouts() {
             for dtype in FLOATS {
                 let a = stored(&sequence(60, -4.0, 4.0), dtype);
                 let b = stored(&sequence(60, 0.5, 5.0), dtype);
-                let b: Vec<f64> = b.iter().enumerate().map(|(i, &x)| if i % 3 == 0 { -x } else { x }).collect();
+                let b: Vec<f64> =
+                    b.iter().enumerate().map(|(i, &x)| if i % 3 == 0 { -x } else { x }).collect();
                 let want: Vec<f64> = a.iter().zip(&b).map(|(&a, &b)| exact(a, b)).collect();
                 for (la, a) in layouts(&a, &[3, 4, 5], dtype) {
                     for (lb, b) in layouts(&b, &[3, 4, 5], dtype) {
@@ -49,7 +53,7 @@ fn floats_in_every_pair_of_layouts() {
 }
 
 /// Operation and oracle for integers, before wrapping.
-const INTEGER: &[(&str, Op, fn(i64, i64) -> i64)] = &[
+const INTEGER: &[Case<i64>] = &[
     ("add", |a, b| ops::add(a, b), |a, b| a + b),
     ("bitwise_and", |a, b| ops::bitwise_and(a, b), |a, b| a & b),
     ("bitwise_or", |a, b| ops::bitwise_or(a, b), |a, b| a | b),
@@ -69,9 +73,14 @@ fn integers_wrap() {
             for dtype in INTS {
                 let low = if dtype.is_signed_integer() { -100.0 } else { 1.0 };
                 let a = stored(&sequence(60, low, 120.0), dtype);
-                let b: Vec<f64> = sequence(60, low, 120.0).iter().rev().map(|x| if x.trunc() == 0.0 { 3.0 } else { *x }).collect();
+                let b: Vec<f64> = sequence(60, low, 120.0)
+                    .iter()
+                    .rev()
+                    .map(|x| if x.trunc() == 0.0 { 3.0 } else { *x })
+                    .collect();
                 let b = stored(&b, dtype);
-                let want: Vec<f64> = a.iter().zip(&b).map(|(&a, &b)| exact(a as i64, b as i64) as f64).collect();
+                let want: Vec<f64> =
+                    a.iter().zip(&b).map(|(&a, &b)| exact(a as i64, b as i64) as f64).collect();
                 if dtype == Dtype::Uint64 && name == "subtract" {
                     continue; // float64 cannot hold the oracle's wrapped values
                 }
@@ -115,7 +124,7 @@ fn chains_reuse_memory() {
         let base = read(&a);
         let mut x = ops::add(&a, 1.0f32).unwrap();
         for _ in 0..5 {
-            x = ops::multiply(&ops::add(&x, &a).unwrap(), 0.5f32).unwrap();
+            x = ops::multiply(ops::add(&x, &a).unwrap(), 0.5f32).unwrap();
             x = ops::add(ops::square(&a).unwrap(), ops::negative(&x).unwrap()).unwrap();
         }
         let exact = |a: f64| (0..5).fold(a + 1.0, |x, _| a * a - (x + a) * 0.5);

@@ -81,7 +81,11 @@ fn filled_arrays_and_ranges() {
         for dtype in Dtype::ALL {
             assert_same(&ops::ones(&[3, 2], dtype).unwrap(), &[1.0; 6], dtype.name());
             assert_same(&ops::zeros(&[0, 2], dtype).unwrap(), &[], dtype.name());
-            assert_same(&ops::full(&[], 3.0f32, dtype).unwrap(), &stored(&[3.0], dtype), dtype.name());
+            assert_same(
+                &ops::full(&[], 3.0f32, dtype).unwrap(),
+                &stored(&[3.0], dtype),
+                dtype.name(),
+            );
         }
         for dtype in Dtype::ALL.into_iter().filter(|&d| d != Dtype::Bool) {
             let want = [2.0, 5.0, 8.0, 11.0];
@@ -111,7 +115,7 @@ fn selection() {
             }
         }
         let c = array(&[1.0, 0.0], &[2, 1], Dtype::Bool);
-        let got = ops::where_(&c, 1.0f32, &array(&[2.0, 3.0], &[2], Dtype::Float32)).unwrap();
+        let got = ops::where_(&c, 1.0f32, array(&[2.0, 3.0], &[2], Dtype::Float32)).unwrap();
         assert_same(&got, &[1.0, 1.0, 2.0, 3.0], "broadcast");
     });
 }

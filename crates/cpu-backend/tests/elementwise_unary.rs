@@ -106,7 +106,10 @@ fn integers_wrap_and_keep() {
         assert_eq!(ops::negative(&a).unwrap().to_vec::<i32>().unwrap(), [i32::MIN, 3, 0, -7]);
         assert_eq!(ops::sign(&a).unwrap().to_vec::<i32>().unwrap(), [-1, -1, 0, 1]);
         assert_eq!(ops::square(&a).unwrap().to_vec::<i32>().unwrap(), [0, 9, 0, 49]);
-        assert_eq!(ops::bitwise_invert(&a).unwrap().to_vec::<i32>().unwrap(), [i32::MAX, 2, -1, -8]);
+        assert_eq!(
+            ops::bitwise_invert(&a).unwrap().to_vec::<i32>().unwrap(),
+            [i32::MAX, 2, -1, -8]
+        );
         for dtype in INTS {
             let a = array(&[0.0, 1.0, 5.0], &[3], dtype);
             assert_same(&ops::sign(&a).unwrap(), &[0.0, 1.0, 1.0], dtype.name());
@@ -126,7 +129,9 @@ fn special_values() {
         assert_eq!(read(ops::tanh(&a))[..2], [1.0, -1.0]);
         assert_eq!(read(ops::sigmoid(&a))[..2], [1.0, 0.0]);
         assert!(read(ops::tanh(&a))[3].is_sign_negative());
-        assert!([ops::exp(&a), ops::tanh(&a), ops::sigmoid(&a)].map(read).iter().all(|r| r[2].is_nan()));
+        assert!(
+            [ops::exp(&a), ops::tanh(&a), ops::sigmoid(&a)].map(read).iter().all(|r| r[2].is_nan())
+        );
         let half = Array::from_slice(&[0.5f32, 1.5, 2.5, -0.5], &[4]).unwrap();
         assert_eq!(read(ops::round(&half, 0)), [0.0, 2.0, 2.0, 0.0]);
     });
@@ -137,7 +142,8 @@ fn complex_numbers() {
     on_cpu(|| {
         let z = Complex::new(0.3, -1.2);
         let a = Array::from_slice(&[z, Complex::new(0.0, 0.0)], &[2]).unwrap();
-        let cases: [(Op, fn(Complex) -> Complex); 6] = [
+        type Case = (Op, fn(Complex) -> Complex);
+        let cases: [Case; 6] = [
             (ops::exp, |z| z.exp()),
             (ops::sin, |z| z.sin()),
             (ops::sqrt, |z| z.sqrt()),

@@ -43,7 +43,11 @@ fn any_index_dtype_and_any_index() {
             assert_same(&ops::take(&a, &indices, 0).unwrap(), &[13.0, 10.0, 13.0], dtype.name());
             if dtype.is_signed_integer() {
                 let indices = array(&[-1.0, -4.0, -100.0], &[3], dtype);
-                assert_same(&ops::take(&a, &indices, 0).unwrap(), &[13.0, 10.0, 10.0], dtype.name());
+                assert_same(
+                    &ops::take(&a, &indices, 0).unwrap(),
+                    &[13.0, 10.0, 10.0],
+                    dtype.name(),
+                );
             }
         }
         let wild = Array::from_slice(&[i64::MIN, i64::MAX], &[2]).unwrap();
@@ -63,7 +67,8 @@ fn embeds_rows() {
         let a = array(&table, &[1000, 64], Dtype::Bfloat16);
         let got = ops::take(&a, &array(&ids, &[3, 1000], Dtype::Int32), 0).unwrap();
         assert_eq!(got.shape(), [3, 1000, 64]);
-        let want: Vec<f64> = ids.iter().flat_map(|&i| &table[i as usize * 64..][..64]).copied().collect();
+        let want: Vec<f64> =
+            ids.iter().flat_map(|&i| &table[i as usize * 64..][..64]).copied().collect();
         assert_same(&got, &want, "embedding");
     });
 }
@@ -78,7 +83,9 @@ fn takes_along_axes() {
                 let mut out = shape;
                 out[axis] = 2;
                 let n = out.iter().product();
-                let picks: Vec<f64> = (0..n).map(|i| (i * 7 % shape[axis]) as f64 - (i % 2 * shape[axis]) as f64).collect();
+                let picks: Vec<f64> = (0..n)
+                    .map(|i| (i * 7 % shape[axis]) as f64 - (i % 2 * shape[axis]) as f64)
+                    .collect();
                 let want: Vec<f64> = (0..n)
                     .map(|i| {
                         let mut index = index_of(i, &out);

@@ -31,7 +31,7 @@ fn check(dtype: Dtype, [batch, m, k, n]: [usize; 4]) {
     for (left, x) in layouts(&a, &[batch, m, k], dtype) {
         for (right, y) in layouts(&b, &[batch, k, n], dtype) {
             let what = format!("{dtype} {left} {right} {batch} {m} {k} {n}");
-            assert_near(&ops::matmul(&x, &y).unwrap(), &want, bound, &what);
+            assert_within(&ops::matmul(&x, &y).unwrap(), &want, bound, &what);
         }
     }
 }
@@ -73,12 +73,16 @@ fn transposed_weights_in_their_place() {
                 let (k, n) = (96, 130);
                 let x = stored(&sequence(m * k, -1.0, 1.0), dtype);
                 let w = stored(&sequence(n * k, -1.0, 1.0), dtype);
-                let transposed: Vec<f64> =
-                    (0..k * n).map(|i| w[i % n * k + i / n]).collect();
+                let transposed: Vec<f64> = (0..k * n).map(|i| w[i % n * k + i / n]).collect();
                 let (want, size) = product(&x, &transposed, [1, m, k, n]);
                 let wt = ops::transpose(&array(&w, &[n, k], dtype), &[]).unwrap();
                 let got = ops::matmul(&array(&x, &[m, k], dtype), &wt).unwrap();
-                assert_near(&got, &want, size * k as f64 * sum_epsilon(dtype), &format!("{dtype} {m}"));
+                assert_within(
+                    &got,
+                    &want,
+                    size * k as f64 * sum_epsilon(dtype),
+                    &format!("{dtype} {m}"),
+                );
             }
         }
     });
@@ -93,24 +97,24 @@ fn broadcast_batches_and_vectors() {
         let y = array(&b, &[3, 5, 6], Dtype::Float32);
         let twice: Vec<f64> = b.iter().chain(&b).copied().collect();
         let (want, _) = product(&a, &twice, [6, 4, 5, 6]);
-        assert_near(&ops::matmul(&x, &y).unwrap(), &want, 1e-5, "broadcast");
+        assert_within(&ops::matmul(&x, &y).unwrap(), &want, 1e-5, "broadcast");
 
         // One matrix for all batches, also where the batch axes are transposed.
         let one = array(&b[..30], &[5, 6], Dtype::Float32);
         let moved = ops::transpose(&x, &[1, 0, 2, 3]).unwrap();
         let repeated: Vec<f64> = (0..6).flat_map(|_| b[..30].to_vec()).collect();
         let (want, _) = product(&a, &repeated, [6, 4, 5, 6]);
-        assert_near(&ops::matmul(&x, &one).unwrap(), &want, 1e-5, "shared");
+        assert_within(&ops::matmul(&x, &one).unwrap(), &want, 1e-5, "shared");
         let back = ops::transpose(&ops::matmul(&moved, &one).unwrap(), &[1, 0, 2, 3]).unwrap();
-        assert_near(&back, &want, 1e-5, "shared and moved");
+        assert_within(&back, &want, 1e-5, "shared and moved");
 
         let v = array(&a[..5], &[5], Dtype::Float32);
         let (want, _) = product(&a[..5], &b[..30], [1, 1, 5, 6]);
         let got = ops::matmul(&v, &one).unwrap();
         assert_eq!(got.shape(), [6]);
-        assert_near(&got, &want, 1e-5, "vector");
+        assert_within(&got, &want, 1e-5, "vector");
         let dot = ops::matmul(&v, &v).unwrap();
-        assert_near(&dot, &[a[..5].iter().map(|x| x * x).sum()], 1e-5, "dot");
+        assert_within(&dot, &[a[..5].iter().map(|x| x * x).sum()], 1e-5, "dot");
     });
 }
 
@@ -151,7 +155,7 @@ fn addmm_with_factors() {
                     -2.0,
                 );
                 let bound = (size + 4.0) * k as f64 * sum_epsilon(dtype);
-                assert_near(&got.unwrap(), &want, bound, &format!("{dtype} {m} {k} {n}"));
+                assert_within(&got.unwrap(), &want, bound, &format!("{dtype} {m} {k} {n}"));
             }
         }
     });

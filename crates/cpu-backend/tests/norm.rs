@@ -42,9 +42,9 @@ fn every_dtype_and_layout() {
                 for (layout, x_array) in layouts(&x, &shape, dtype) {
                     let what = format!("{dtype} {layout} {shape:?}");
                     let got = fast::rms_norm(&x_array, Some(&wa), eps).unwrap();
-                    assert_near(&got, &rms(&x, n, &w, eps as f64), bound, &what);
+                    assert_within(&got, &rms(&x, n, &w, eps as f64), bound, &what);
                     let got = fast::layer_norm(&x_array, Some(&wa), Some(&ba), eps).unwrap();
-                    assert_near(&got, &layer(&x, n, &w, &b, eps as f64), 8.0 * bound, &what);
+                    assert_within(&got, &layer(&x, n, &w, &b, eps as f64), 8.0 * bound, &what);
                 }
             }
         }
@@ -59,7 +59,7 @@ fn upstreams_results() {
         let x = f32_of(hashed(120, 9), &[3, 40]);
         let (w, b) = (f32_of(hashed(40, 10), &[40]), f32_of(hashed(40, 11), &[40]));
         let check = |got: mlx_core::Result<mlx_core::Array>, name: &str| {
-            assert_near(&got.unwrap(), &numbers(&case[name]), 2e-6, name);
+            assert_within(&got.unwrap(), &numbers(&case[name]), 2e-6, name);
         };
         check(fast::rms_norm(&x, Some(&w), 1e-5), "rms");
         check(fast::rms_norm(&x, None, 1e-5), "rms_plain");
@@ -73,12 +73,12 @@ fn upstreams_results() {
 fn in_place_and_empty() {
     on_cpu(|| {
         let x = sequence(6 * 32, -1.0, 1.0);
-        let shifted = mlx_core::ops::add(&array(&x, &[6, 32], Dtype::Float32), 1.0f32).unwrap();
+        let shifted = mlx_core::ops::add(array(&x, &[6, 32], Dtype::Float32), 1.0f32).unwrap();
         let got = fast::rms_norm(&shifted, None, 0.0).unwrap();
         drop(shifted);
         let x: Vec<f64> = x.iter().map(|x| x + 1.0).collect();
-        assert_near(&got, &rms(&x, 32, &[1.0; 32], 0.0), 1e-5, "in place");
+        assert_within(&got, &rms(&x, 32, &[1.0; 32], 0.0), 1e-5, "in place");
         let none = array(&[], &[0, 8], Dtype::Float32);
-        assert_eq!(read(&fast::rms_norm(&none, None, 1e-5).unwrap()), []);
+        assert!(read(&fast::rms_norm(&none, None, 1e-5).unwrap()).is_empty());
     });
 }

@@ -20,8 +20,7 @@ fn packing_is_upstreams() {
         for case in upstream("quantize") {
             let (bits, group) = (case["bits"].as_u64().unwrap(), case["group"].as_u64().unwrap());
             let w = array(&hashed(512, bits * 100 + group), &[2, 256], Dtype::Float32);
-            let (words, scales, biases) =
-                ops::quantize(&w, group as usize, bits as usize).unwrap();
+            let (words, scales, biases) = ops::quantize(&w, group as usize, bits as usize).unwrap();
             let what = format!("{bits} bits, groups of {group}");
             assert_eq!(read(&words), numbers(&case["words"]), "{what}: words");
             assert_eq!(scales.to_vec::<f32>().unwrap(), f32s(&case["scales"]), "{what}: scales");
@@ -72,12 +71,12 @@ fn dequantization_in_every_dtype() {
                     let [words, scales, biases] = &w.parts;
                     let got = ops::dequantize(words, scales, biases, group, bits).unwrap();
                     let what = format!("{dtype} {bits} {group}");
-                    assert_near(&got, &w.values, sum_epsilon(dtype) * 4.0, &what);
+                    assert_within(&got, &w.values, sum_epsilon(dtype) * 4.0, &what);
                     // The nearest step is at most half a step away.
                     let original = stored(&sequence(3 * 2 * 256, -1.0, 0.8), dtype);
                     let step = 2.1 / ((1 << bits) - 1) as f64;
                     let bound = step * 0.51 + epsilon(dtype) * 2.0;
-                    assert_near(&got, &original, bound, &what);
+                    assert_within(&got, &original, bound, &what);
                 }
             }
         }
@@ -109,11 +108,10 @@ fn check(dtype: Dtype, group: usize, bits: usize, rows: usize, transpose: bool, 
     let [words, scales, biases] = &w.parts;
     let bound = 4.0 * size * sum_epsilon(dtype);
     for (layout, x) in layouts(&x, &[rows, k], dtype) {
-        let got =
-            ops::quantized_matmul(&x, words, scales, biases, transpose, group, bits).unwrap();
+        let got = ops::quantized_matmul(&x, words, scales, biases, transpose, group, bits).unwrap();
         assert_eq!(got.dtype(), dtype);
         let what = format!("{dtype} {bits} bits /{group}, {rows} rows, {transpose}, {layout}");
-        assert_near(&got, &want, bound, &what);
+        assert_within(&got, &want, bound, &what);
     }
 }
 
@@ -171,7 +169,7 @@ fn batches_of_weights() {
         let x = array(&x, &[3, 2, 4, 64], Dtype::Float32);
         let got = ops::quantized_matmul(&x, words, scales, biases, true, group, bits).unwrap();
         assert_eq!(got.shape(), [3, 2, 4, 6]);
-        assert_near(&got, &want, 1e-4, "broadcast weights");
+        assert_within(&got, &want, 1e-4, "broadcast weights");
 
         // Column-major words and every second row of scales.
         let dense = quantized(&[6, 64], Dtype::Float32, group, bits);
@@ -184,7 +182,7 @@ fn batches_of_weights() {
         let (want, _) = product(&x, &dense.values, [1, 64, 6], true);
         let x = array(&x, &[64], Dtype::Float32);
         let got = ops::quantized_matmul(&x, &columns, &strided, biases, true, group, bits);
-        assert_near(&got.unwrap(), &want, 1e-4, "strided weights");
+        assert_within(&got.unwrap(), &want, 1e-4, "strided weights");
     });
 }
 

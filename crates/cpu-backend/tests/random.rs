@@ -49,7 +49,7 @@ fn many_words() {
 fn empty_and_strided_keys() {
     on_cpu(|| {
         let key = random::key(3).unwrap();
-        assert_eq!(read(&random::bits(&[0], 4, Some(&key)).unwrap()), []);
+        assert!(read(&random::bits(&[0], 4, Some(&key)).unwrap()).is_empty());
         let (a, b) = random::split(&key).unwrap();
         let pair = random::bits(&[2, 2], 4, Some(&key)).unwrap();
         assert_eq!([read(&a), read(&b)].concat(), read(&pair));

@@ -7,7 +7,10 @@ use mlx_core::{Array, Complex, Dtype, Result, ops};
 
 type Op = fn(&Array, &[isize], bool) -> Result<Array>;
 
-const OPS: &[(&str, Op, fn(f64, f64) -> f64, f64)] = &[
+/// Name, reduction, its float64 oracle and the oracle's start.
+type Case = (&'static str, Op, fn(f64, f64) -> f64, f64);
+
+const OPS: &[Case] = &[
     ("sum", ops::sum, |a, b| a + b, 0.0),
     ("prod", ops::prod, |a, b| a * b, 1.0),
     ("max", ops::max, f64::max, f64::NEG_INFINITY),
@@ -15,7 +18,13 @@ const OPS: &[(&str, Op, fn(f64, f64) -> f64, f64)] = &[
 ];
 
 /// Reduces row-major values over axes.
-fn reduced(values: &[f64], shape: &[usize], axes: &[usize], f: fn(f64, f64) -> f64, first: f64) -> Vec<f64> {
+fn reduced(
+    values: &[f64],
+    shape: &[usize],
+    axes: &[usize],
+    f: fn(f64, f64) -> f64,
+    first: f64,
+) -> Vec<f64> {
     let mut kept = shape.to_vec();
     axes.iter().for_each(|&x| kept[x] = 1);
     let mut out = vec![first; kept.iter().product()];
@@ -110,7 +119,10 @@ fn nan_truth_and_wrapping() {
         let big = Array::from_slice(&[i32::MAX, 1], &[2]).unwrap();
         assert_eq!(ops::sum(&big, &[], false).unwrap().item::<i32>().unwrap(), i32::MIN);
         let z = Array::from_slice(&[Complex::new(1.0, 2.0), Complex::new(0.0, 1.0)], &[2]).unwrap();
-        assert_eq!(ops::prod(&z, &[], false).unwrap().item::<Complex>().unwrap(), Complex::new(-2.0, 1.0));
+        assert_eq!(
+            ops::prod(&z, &[], false).unwrap().item::<Complex>().unwrap(),
+            Complex::new(-2.0, 1.0)
+        );
     });
 }
 

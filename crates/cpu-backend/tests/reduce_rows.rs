@@ -7,7 +7,10 @@ use mlx_core::{Array, Dtype, Result, ops};
 
 type Scan = fn(&Array, isize, bool, bool) -> Result<Array>;
 
-const SCANS: &[(&str, Scan, fn(f64, f64) -> f64, f64)] = &[
+/// Name, function, its float64 oracle and the oracle's start.
+type Case = (&'static str, Scan, fn(f64, f64) -> f64, f64);
+
+const SCANS: &[Case] = &[
     ("cumsum", ops::cumsum, |a, b| a + b, 0.0),
     ("cumprod", ops::cumprod, |a, b| a * b, 1.0),
     ("cummax", ops::cummax, f64::max, f64::NEG_INFINITY),
@@ -16,10 +19,18 @@ const SCANS: &[(&str, Scan, fn(f64, f64) -> f64, f64)] = &[
 ];
 
 /// Scans row-major values along an axis.
-fn scanned(values: &[f64], shape: &[usize], axis: usize, reverse: bool, inclusive: bool, f: fn(f64, f64) -> f64, first: f64) -> Vec<f64> {
+fn scanned(
+    values: &[f64],
+    shape: &[usize],
+    axis: usize,
+    reverse: bool,
+    inclusive: bool,
+    f: fn(f64, f64) -> f64,
+    first: f64,
+) -> Vec<f64> {
     let mut out = vec![0.0; values.len()];
     let n = shape[axis];
-    for i in 0..values.len() {
+    for (i, total) in out.iter_mut().enumerate() {
         let mut index = index_of(i, shape);
         let place = index[axis];
         let wanted: Vec<usize> = match (reverse, inclusive) {
@@ -28,7 +39,7 @@ fn scanned(values: &[f64], shape: &[usize], axis: usize, reverse: bool, inclusiv
             (true, true) => (place..n).rev().collect(),
             (true, false) => (place + 1..n).rev().collect(),
         };
-        out[i] = wanted.into_iter().fold(first, |total, j| {
+        *total = wanted.into_iter().fold(first, |total, j| {
             index[axis] = j;
             f(total, values[number_of(&index, shape)])
         });
@@ -68,7 +79,13 @@ fn scans_along_every_axis() {
 
 fn scanned_rows(values: &[f64], n: usize) -> Vec<f64> {
     let rows = values.chunks(n);
-    rows.flat_map(|row| row.iter().scan(0.0, |sum, x| { *sum += x; Some(*sum) })).collect()
+    rows.flat_map(|row| {
+        row.iter().scan(0.0, |sum, x| {
+            *sum += x;
+            Some(*sum)
+        })
+    })
+    .collect()
 }
 
 fn softmax(row: &[f64]) -> Vec<f64> {

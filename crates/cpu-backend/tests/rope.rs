@@ -31,13 +31,19 @@ fn upstreams_results() {
             );
             let mut what = case.clone();
             what["out"].take();
-            assert_near(&got.unwrap(), &numbers(&case["out"]), 4e-6, &what.to_string());
+            assert_within(&got.unwrap(), &numbers(&case["out"]), 4e-6, &what.to_string());
         }
     });
 }
 
 /// Rotation of row-major (batch, heads, positions, features).
-fn rotated(x: &[f64], shape: [usize; 4], dims: usize, traditional: bool, offsets: &[f64]) -> Vec<f64> {
+fn rotated(
+    x: &[f64],
+    shape: [usize; 4],
+    dims: usize,
+    traditional: bool,
+    offsets: &[f64],
+) -> Vec<f64> {
     let mut out = x.to_vec();
     for (i, row) in out.chunks_mut(shape[3]).enumerate() {
         let batch = i / shape[1] / shape[2];
@@ -64,9 +70,17 @@ fn every_dtype_and_layout() {
                     for (traditional, dims) in [(false, shape[3]), (true, shape[3]), (false, 12)] {
                         let offset = Array::from_slice(&[7i32, 100_000], &[2]).unwrap();
                         let want = rotated(&x, shape, dims, traditional, &[7.0, 100_000.0]);
-                        let got = fast::rope(&x_array, dims, traditional, Some(10000.0), 1.0, &offset, None);
+                        let got = fast::rope(
+                            &x_array,
+                            dims,
+                            traditional,
+                            Some(10000.0),
+                            1.0,
+                            &offset,
+                            None,
+                        );
                         let what = format!("{dtype} {layout} {shape:?} {traditional} {dims}");
-                        assert_near(&got.unwrap(), &want, 4.0 * sum_epsilon(dtype), &what);
+                        assert_within(&got.unwrap(), &want, 4.0 * sum_epsilon(dtype), &what);
                     }
                 }
             }
@@ -80,18 +94,17 @@ fn transposed_heads_and_in_place() {
     on_cpu(|| {
         let shape = [1, 4, 6, 32];
         let x = sequence(4 * 6 * 32, -1.0, 1.0);
-        let by_position: Vec<f64> = (0..x.len())
-            .map(|i| x[number_of(&[0, i / 32 % 4, i / 128, i % 32], &shape)])
-            .collect();
+        let by_position: Vec<f64> =
+            (0..x.len()).map(|i| x[number_of(&[0, i / 32 % 4, i / 128, i % 32], &shape)]).collect();
         let x_array = array(&by_position, &[1, 6, 4, 32], Dtype::Float32);
         let heads = ops::transpose(&x_array, &[0, 2, 1, 3]).unwrap();
         let want = rotated(&x, shape, 32, false, &[3.0]);
         let got = fast::rope(&heads, 32, false, Some(10000.0), 1.0, 3, None).unwrap();
-        assert_near(&got, &want, 1e-6, "transposed");
+        assert_within(&got, &want, 1e-6, "transposed");
 
-        let doubled = ops::add(&array(&x, &shape, Dtype::Float32), 0.0f32).unwrap();
+        let doubled = ops::add(array(&x, &shape, Dtype::Float32), 0.0f32).unwrap();
         let got = fast::rope(&doubled, 32, false, Some(10000.0), 1.0, 3, None).unwrap();
         drop(doubled);
-        assert_near(&got, &want, 1e-6, "in place");
+        assert_within(&got, &want, 1e-6, "in place");
     });
 }

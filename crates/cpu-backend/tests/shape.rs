@@ -86,7 +86,8 @@ fn replaces_in_place() {
         let memory = cache.data().unwrap().buffer.id();
         for t in 0..3 {
             let row = Array::scalar_of(t as f64 + 1.0, Dtype::Float32).unwrap();
-            let new = ops::slice_update(&cache, &row, &[0, t, 0], &[2, t + 1, 8], &[1, 1, 1]).unwrap();
+            let new =
+                ops::slice_update(&cache, &row, &[0, t, 0], &[2, t + 1, 8], &[1, 1, 1]).unwrap();
             drop(cache);
             new.eval().unwrap();
             assert_eq!(new.data().unwrap().buffer.id(), memory, "step {t} copied the cache");

@@ -34,12 +34,21 @@ fn every_dtype_layout_and_axis() {
                     let sorted = read(&ops::sort(&a, axis as isize).unwrap());
                     let order = read(&ops::argsort(&a, axis as isize).unwrap());
                     let all = rows(&values, &shape, axis).into_iter();
-                    let results = rows(&sorted, &shape, axis).into_iter().zip(rows(&order, &shape, axis));
+                    let results =
+                        rows(&sorted, &shape, axis).into_iter().zip(rows(&order, &shape, axis));
                     for (row, (sorted, order)) in all.zip(results) {
                         let mut want: Vec<usize> = (0..row.len()).collect();
                         want.sort_by(|&i, &j| row[i].total_cmp(&row[j]));
-                        assert_eq!(order, want.iter().map(|&i| i as f64).collect::<Vec<_>>(), "{what}");
-                        assert_eq!(sorted, want.iter().map(|&i| row[i]).collect::<Vec<_>>(), "{what}");
+                        assert_eq!(
+                            order,
+                            want.iter().map(|&i| i as f64).collect::<Vec<_>>(),
+                            "{what}"
+                        );
+                        assert_eq!(
+                            sorted,
+                            want.iter().map(|&i| row[i]).collect::<Vec<_>>(),
+                            "{what}"
+                        );
                     }
                 }
             }

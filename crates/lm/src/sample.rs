@@ -181,7 +181,7 @@ mod tests {
     use super::*;
 
     fn logits(values: &[f32]) -> Array {
-        let _ = mlx::init();
+        mlx::init();
         Array::from_slice(values, &[1, values.len()]).unwrap()
     }
 

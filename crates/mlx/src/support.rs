@@ -36,9 +36,8 @@ pub fn primitives() -> Vec<Primitive> {
         [ArgReduceOp::ArgMax, ArgReduceOp::ArgMin].map(|op| Primitive::ArgReduce { op, axis: 0 }),
     );
     all.extend(
-        [ScanOp::Max, ScanOp::Min, ScanOp::Prod, ScanOp::Sum, ScanOp::LogAddExp].map(|op| {
-            Primitive::Scan { op, axis: 0, reverse: false, inclusive: true }
-        }),
+        [ScanOp::Max, ScanOp::Min, ScanOp::Prod, ScanOp::Sum, ScanOp::LogAddExp]
+            .map(|op| Primitive::Scan { op, axis: 0, reverse: false, inclusive: true }),
     );
     all.extend([
         Primitive::Select,

@@ -27,11 +27,23 @@ fn time(name: &str, flops: f64, bytes: f64, mut f: impl FnMut() -> Result<Array>
         runs += 20;
     }
     let seconds = start.elapsed().as_secs_f64() / f64::from(runs);
-    println!("{name:44} {:10.1} us {:8.1} GFLOP/s {:8.1} GB/s", seconds * 1e6, flops / seconds / 1e9, bytes / seconds / 1e9);
+    println!(
+        "{name:44} {:10.1} us {:8.1} GFLOP/s {:8.1} GB/s",
+        seconds * 1e6,
+        flops / seconds / 1e9,
+        bytes / seconds / 1e9
+    );
     Ok(())
 }
 
-fn quantized(rows: usize, outputs: usize, inner: usize, group: usize, bits: usize, dtype: Dtype) -> Result<()> {
+fn quantized(
+    rows: usize,
+    outputs: usize,
+    inner: usize,
+    group: usize,
+    bits: usize,
+    dtype: Dtype,
+) -> Result<()> {
     let w = random(&[outputs, inner], dtype)?;
     let (q, s, b) = ops::quantize(&w, group, bits)?;
     mlx_core::eval(&[&q, &s, &b])?;
@@ -51,24 +63,43 @@ fn dense(m: usize, n: usize, k: usize, transposed: bool, dtype: Dtype) -> Result
     time(&name, 2.0 * (m * n * k) as f64, bytes, || ops::matmul(&a, &b))
 }
 
-fn attention(heads: usize, kv: usize, queries: usize, keys: usize, width: usize, dtype: Dtype) -> Result<()> {
+fn attention(
+    heads: usize,
+    kv: usize,
+    queries: usize,
+    keys: usize,
+    width: usize,
+    dtype: Dtype,
+) -> Result<()> {
     let q = random(&[1, heads, queries, width], dtype)?;
     let k = random(&[1, kv, keys, width], dtype)?;
     let flops = 4.0 * (heads * queries * keys * width) as f64;
     let name = format!("sdpa {heads}/{kv} {queries} x {keys} d{width} {dtype}");
     time(&name, flops, 2.0 * k.nbytes() as f64, || {
-        fast::scaled_dot_product_attention(&q, &k, &k, 0.1, if queries > 1 { Mask::Causal } else { Mask::None })
+        fast::scaled_dot_product_attention(
+            &q,
+            &k,
+            &k,
+            0.1,
+            if queries > 1 { Mask::Causal } else { Mask::None },
+        )
     })
 }
 
 fn small(dtype: Dtype) -> Result<()> {
     let x = random(&[1, 1024], dtype)?;
     let w = random(&[1024], dtype)?;
-    time(&format!("rms_norm 1 x 1024 {dtype}"), 0.0, 4096.0, || fast::rms_norm(&x, Some(&w), 1e-5))?;
+    time(&format!("rms_norm 1 x 1024 {dtype}"), 0.0, 4096.0, || {
+        fast::rms_norm(&x, Some(&w), 1e-5)
+    })?;
     let q = random(&[1, 16, 1, 128], dtype)?;
-    time(&format!("rope 16 heads d128 {dtype}"), 0.0, 4096.0, || fast::rope(&q, 128, false, Some(1e6), 1.0, 777, None))?;
+    time(&format!("rope 16 heads d128 {dtype}"), 0.0, 4096.0, || {
+        fast::rope(&q, 128, false, Some(1e6), 1.0, 777, None)
+    })?;
     let x = random(&[512, 1024], dtype)?;
-    time(&format!("rms_norm 512 x 1024 {dtype}"), 0.0, 2.0 * x.nbytes() as f64, || fast::rms_norm(&x, Some(&w), 1e-5))
+    time(&format!("rms_norm 512 x 1024 {dtype}"), 0.0, 2.0 * x.nbytes() as f64, || {
+        fast::rms_norm(&x, Some(&w), 1e-5)
+    })
 }
 
 fn all() -> Result<()> {
@@ -91,7 +122,9 @@ fn all() -> Result<()> {
     if !large {
         return Ok(());
     }
-    for (outputs, inner) in [(1024, 1024), (3072, 1024), (1024, 3072), (4096, 4096), (12288, 4096), (151_936, 1024)] {
+    for (outputs, inner) in
+        [(1024, 1024), (3072, 1024), (1024, 3072), (4096, 4096), (12288, 4096), (151_936, 1024)]
+    {
         quantized(1, outputs, inner, 64, 4, bf16)?;
     }
     quantized(4, 4096, 4096, 64, 4, bf16)?;

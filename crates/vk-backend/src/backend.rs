@@ -1,6 +1,9 @@
 //! The backend that core calls: devices, streams and the hand-over of work.
 
-use std::sync::{Arc, atomic::{AtomicUsize, Ordering::Relaxed}};
+use std::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering::Relaxed},
+};
 
 use mlx_core::{
     Array, Dtype, Error, Result, Stream,
@@ -45,12 +48,17 @@ struct Slot {
 impl Machine {
     fn find(config: &Config) -> Result<Machine> {
         let devices = instance::physical_devices(config)?;
-        let listed: Vec<Candidate> = devices.iter().enumerate().map(|(i, d)| candidate(i, d)).collect();
+        let listed: Vec<Candidate> =
+            devices.iter().enumerate().map(|(i, d)| candidate(i, d)).collect();
         let chosen = select::choose(&listed, config.device.as_deref(), config.allow_software)
             .map_err(|message| Error::device("vulkan", message))?;
         let used = chosen
             .into_iter()
-            .map(|i| Slot { physical: devices[i].clone(), opened: OnceCell::new(), streams: AtomicUsize::new(0) })
+            .map(|i| Slot {
+                physical: devices[i].clone(),
+                opened: OnceCell::new(),
+                streams: AtomicUsize::new(0),
+            })
             .collect();
         Ok(Machine { listed, used })
     }
@@ -72,7 +80,10 @@ fn candidate(index: usize, device: &PhysicalDevice) -> Candidate {
 
 fn slot(index: u32) -> Result<&'static Slot> {
     let machine = MACHINE.as_ref().map_err(Clone::clone)?;
-    machine.used.get(index as usize).ok_or_else(|| Error::device("vulkan", format!("there is no device {index}")))
+    machine
+        .used
+        .get(index as usize)
+        .ok_or_else(|| Error::device("vulkan", format!("there is no device {index}")))
 }
 
 fn open(index: u32) -> Result<&'static Arc<DeviceState>> {
@@ -102,7 +113,8 @@ pub(crate) fn stream_of(index: u16) -> Option<Arc<VkStream>> {
 }
 
 fn stream(stream: Stream) -> Result<Arc<VkStream>> {
-    stream_of(stream.index).ok_or_else(|| Error::device("eval", format!("{stream} is not a Vulkan stream")))
+    stream_of(stream.index)
+        .ok_or_else(|| Error::device("eval", format!("{stream} is not a Vulkan stream")))
 }
 
 /// The Vulkan backend.
@@ -143,13 +155,18 @@ impl Backend for VulkanBackend {
         Ok(made)
     }
 
-    fn eval(&self, at: Stream, primitive: &Primitive, inputs: &[Array], outputs: &mut [Output]) -> Result<()> {
+    fn eval(
+        &self,
+        at: Stream,
+        primitive: &Primitive,
+        inputs: &[Array],
+        outputs: &mut [Output],
+    ) -> Result<()> {
         let stream = stream(at)?;
         let device = stream.device();
         stream.work(|encoder| {
             let mut ctx = Ctx::new(device, encoder, at, primitive.name());
             let result = kernels::eval(&mut ctx, primitive, inputs, outputs);
-            drop(ctx);
             result.and(encoder.end_op())
         })
     }
@@ -168,7 +185,8 @@ impl Backend for VulkanBackend {
 
     fn to_host(&self, buffer: &BufferRef) -> Result<Tick> {
         let writer = stream_of(buffer.written().stream).or_else(any_stream);
-        let writer = writer.ok_or_else(|| Error::device("to_host", "no Vulkan stream was created"))?;
+        let writer =
+            writer.ok_or_else(|| Error::device("to_host", "no Vulkan stream was created"))?;
         writer.encode(|encoder| encoder.read_back(buffer))
     }
 }
@@ -218,7 +236,11 @@ pub fn shutdown() {
         }
     }
     save_pipelines();
-    eprint!("{}{}", stats::report(config), if config.profile { profile::report() } else { String::new() });
+    eprint!(
+        "{}{}",
+        stats::report(config),
+        if config.profile { profile::report() } else { String::new() }
+    );
     if let Some(path) = &config.trace
         && let Err(error) = profile::write_trace(path)
     {

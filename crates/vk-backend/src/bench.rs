@@ -47,7 +47,8 @@ pub fn encode(rounds: usize) -> Result<EncodeFigures> {
     let pipeline = stream.device().pipelines.get(Kernel::move_bytes, &[64, 4, 0], 0)?;
     stream.encode(|encoder| {
         let mut time = |f: &dyn Fn(&mut Encoder, &Pipeline) -> Result<Duration>| {
-            let mut times = (0..rounds.max(1)).map(|_| f(encoder, &pipeline)).collect::<Result<Vec<_>>>()?;
+            let mut times =
+                (0..rounds.max(1)).map(|_| f(encoder, &pipeline)).collect::<Result<Vec<_>>>()?;
             times.sort_unstable();
             Ok(times[times.len() / 2].as_nanos() as f64 / BATCH as f64)
         };
@@ -73,7 +74,8 @@ fn push(from: u64, to: u64) -> [u8; PUSH] {
 
 fn record(encoder: &mut Encoder, pipeline: &Pipeline, dependent: bool) -> Result<Duration> {
     let memory = encoder.scratch(256 * (BATCH as u64 + 1))?;
-    let cell = |i: usize| crate::hazards::Region { address: memory.address + 256 * i as u64, bytes: 4 };
+    let cell =
+        |i: usize| crate::hazards::Region { address: memory.address + 256 * i as u64, bytes: 4 };
     encoder.open()?;
     let start = Instant::now();
     for i in 0..BATCH {
@@ -89,7 +91,11 @@ fn record(encoder: &mut Encoder, pipeline: &Pipeline, dependent: bool) -> Result
     Ok(start.elapsed())
 }
 
-fn through_encoder(encoder: &mut Encoder, pipeline: &Pipeline, dependent: bool) -> Result<Duration> {
+fn through_encoder(
+    encoder: &mut Encoder,
+    pipeline: &Pipeline,
+    dependent: bool,
+) -> Result<Duration> {
     let time = record(encoder, pipeline, dependent)?;
     finish(encoder)?;
     Ok(time)
@@ -122,7 +128,12 @@ fn gpu_time(time: &mut Time<'_>, dependent: bool) -> Result<f64> {
     Ok((long? - short?) / (RUNS[0] - RUNS[1]) as f64)
 }
 
-fn run(encoder: &mut Encoder, pipeline: &Pipeline, batches: usize, dependent: bool) -> Result<Duration> {
+fn run(
+    encoder: &mut Encoder,
+    pipeline: &Pipeline,
+    batches: usize,
+    dependent: bool,
+) -> Result<Duration> {
     let start = Instant::now();
     for _ in 0..batches {
         record(encoder, pipeline, dependent)?;

@@ -1,6 +1,6 @@
 //! Gates and knobs: every `MLX_VK_*` environment variable, in one table.
 //!
-//! The table is declared once by [`options!`]; from it come the typed [`Config`], the parser and
+//! The table is declared once by `options!`; from it come the typed [`Config`], the parser and
 //! the rows that `mlx-lm env` prints. Parsing is a pure function of `(name, value)` pairs.
 
 use once_cell::sync::Lazy;
@@ -143,8 +143,12 @@ impl Config {
             }
             match config.set(name, value) {
                 Some(true) => {}
-                Some(false) => warnings.push(format!("{name}={value:?} is not understood; using the default")),
-                None => warnings.push(format!("{name} is not known; did you mean {}?", nearest(name))),
+                Some(false) => {
+                    warnings.push(format!("{name}={value:?} is not understood; using the default"))
+                }
+                None => {
+                    warnings.push(format!("{name} is not known; did you mean {}?", nearest(name)))
+                }
             }
         }
         (config, warnings)
@@ -153,7 +157,8 @@ impl Config {
     /// The process's configuration, read from the environment on first use. Warnings are logged.
     pub fn get() -> &'static Config {
         static CONFIG: Lazy<Config> = Lazy::new(|| {
-            let variables = std::env::vars_os().filter_map(|(n, v)| Some((n.into_string().ok()?, v.into_string().ok()?)));
+            let variables = std::env::vars_os()
+                .filter_map(|(n, v)| Some((n.into_string().ok()?, v.into_string().ok()?)));
             let (config, warnings) = Config::parse(variables);
             for warning in warnings {
                 tracing::warn!("{warning}");
@@ -193,7 +198,10 @@ mod tests {
     #[test]
     fn defaults_are_the_seeds() {
         let config = Config::default();
-        assert_eq!((config.max_ops_per_buffer, config.max_mb_per_buffer, config.max_inflight_sequences), (100, 50, 8));
+        assert_eq!(
+            (config.max_ops_per_buffer, config.max_mb_per_buffer, config.max_inflight_sequences),
+            (100, 50, 8)
+        );
         assert!(config.enable_qmm_native && !config.enable_qmm_native_m1_reduce_subgroup_x2);
         assert_eq!(config.sdpa_splitk_target_chunk_decode, 32);
     }

@@ -32,7 +32,10 @@ pub(crate) struct DeviceState {
 
 impl DeviceState {
     /// Opens a device.
-    pub(crate) fn new(physical: &Arc<PhysicalDevice>, config: &'static Config) -> Result<Arc<Self>> {
+    pub(crate) fn new(
+        physical: &Arc<PhysicalDevice>,
+        config: &'static Config,
+    ) -> Result<Arc<Self>> {
         let raw = Arc::new(RawDevice::new(physical, config)?);
         let usage = if raw.capabilities.unified { Usage::Shared } else { Usage::Device };
         Ok(Arc::new(DeviceState {

@@ -31,7 +31,8 @@ fn folder(config: &Config) -> Option<PathBuf> {
         Some(folder) => Some(folder.into()),
         None => {
             let base = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
-            let base = base.or_else(|| Some(Path::new(&std::env::var_os("HOME")?).join(".cache")))?;
+            let base =
+                base.or_else(|| Some(Path::new(&std::env::var_os("HOME")?).join(".cache")))?;
             Some(base.join("mlx-vulkan"))
         }
     }
@@ -79,7 +80,8 @@ fn decode(file: &[u8]) -> Option<Vec<u8>> {
 
 /// FNV-1a, 64 bits.
 fn checksum(data: &[u8]) -> u64 {
-    data.iter().fold(0xcbf2_9ce4_8422_2325, |h, &b| (h ^ u64::from(b)).wrapping_mul(0x0100_0000_01b3))
+    data.iter()
+        .fold(0xcbf2_9ce4_8422_2325, |h, &b| (h ^ u64::from(b)).wrapping_mul(0x0100_0000_01b3))
 }
 
 #[cfg(test)]

@@ -148,7 +148,10 @@ impl Encoder {
         let most = self.max_groups;
         if groups[0] > most[0] || groups[1] > most[1] || groups[2] > most[2] {
             let name = dispatch.pipeline.name();
-            return Err(Error::device("dispatch", format!("{name}: grid {groups:?} is over the limit {most:?}")));
+            return Err(Error::device(
+                "dispatch",
+                format!("{name}: grid {groups:?} is over the limit {most:?}"),
+            ));
         }
         self.open()?;
         let hazard = self.hazards.access(dispatch.reads, dispatch.writes);
@@ -234,7 +237,13 @@ impl Encoder {
     }
 
     /// Records a staging copy.
-    pub(crate) fn copy(&mut self, from: (vk::Buffer, u64), read: Region, to: &Span, at: u64) -> Result<()> {
+    pub(crate) fn copy(
+        &mut self,
+        from: (vk::Buffer, u64),
+        read: Region,
+        to: &Span,
+        at: u64,
+    ) -> Result<()> {
         if read.bytes == 0 {
             return Ok(());
         }
@@ -253,7 +262,8 @@ impl Encoder {
         let hazard = self.hazards.access(reads, writes) || self.serialize;
         self.ops += 1;
         self.bytes += writes.iter().map(|r| r.bytes).sum::<u64>();
-        let slot = self.current.as_mut().ok_or_else(|| Error::device("encode", "no command buffer"))?;
+        let slot =
+            self.current.as_mut().ok_or_else(|| Error::device("encode", "no command buffer"))?;
         if hazard {
             slot.recorder.barrier();
             self.barriers += 1;
@@ -294,7 +304,8 @@ impl Encoder {
     pub(crate) fn end_op(&mut self) -> Result<()> {
         self.scratch.clear();
         let config = self.timer.device.config;
-        let full = self.ops >= config.max_ops_per_buffer || self.bytes >> 20 >= config.max_mb_per_buffer;
+        let full =
+            self.ops >= config.max_ops_per_buffer || self.bytes >> 20 >= config.max_mb_per_buffer;
         if full { self.commit() } else { Ok(()) }
     }
 
@@ -321,8 +332,8 @@ impl Encoder {
 
     fn new_slot(&self) -> Result<Slot> {
         let raw = &self.timer.device.raw;
-        let recorder =
-            Recorder::new(&raw.device, raw.family).map_err(|e| error::validated_error("encode", &e))?;
+        let recorder = Recorder::new(&raw.device, raw.family)
+            .map_err(|e| error::validated_error("encode", &e))?;
         let marks = Marks::new(raw, self.timer.device.config);
         Ok(Slot { recorder, waits: SmallVec::new(), marks })
     }
@@ -359,10 +370,9 @@ impl Encoder {
     fn submit(&self, slot: &mut Slot, value: u64) -> Result<()> {
         let waits: SmallVec<[(vk::Semaphore, u64); 4]> =
             slot.waits.iter().map(|(t, v)| (t.handle(), *v)).collect();
-        let submitted = slot
-            .recorder
-            .end()
-            .and_then(|()| slot.recorder.submit(&self.queue, &waits, (self.timer.timeline.handle(), value)));
+        let submitted = slot.recorder.end().and_then(|()| {
+            slot.recorder.submit(&self.queue, &waits, (self.timer.timeline.handle(), value))
+        });
         stats::SUBMITS.add(1);
         stats::DISPATCHES.add(self.dispatches);
         stats::BARRIERS.add(self.barriers);
@@ -372,7 +382,8 @@ impl Encoder {
     /// For benches: the recorder itself, without the hazard tracker.
     pub(crate) fn plain(&mut self) -> Result<&mut Recorder> {
         self.open()?;
-        let slot = self.current.as_mut().ok_or_else(|| Error::device("encode", "no command buffer"))?;
+        let slot =
+            self.current.as_mut().ok_or_else(|| Error::device("encode", "no command buffer"))?;
         Ok(&mut slot.recorder)
     }
 

@@ -146,9 +146,11 @@ mod tests {
     impl Model {
         fn access(&mut self, reads: &[Region], writes: &[Region]) -> bool {
             let hit = |seen: &[Region], new: &[Region]| {
-                seen.iter().any(|&s| new.iter().any(|&n| s.bytes > 0 && n.bytes > 0 && s.overlaps(n)))
+                seen.iter()
+                    .any(|&s| new.iter().any(|&n| s.bytes > 0 && n.bytes > 0 && s.overlaps(n)))
             };
-            let barrier = hit(&self.writes, reads) || hit(&self.writes, writes) || hit(&self.reads, writes);
+            let barrier =
+                hit(&self.writes, reads) || hit(&self.writes, writes) || hit(&self.reads, writes);
             if barrier {
                 *self = Model::default();
             }

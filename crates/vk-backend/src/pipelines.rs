@@ -105,7 +105,12 @@ impl Pipelines {
     ///
     /// # Errors
     /// When the driver refuses it.
-    pub(crate) fn get(&self, kernel: Kernel, constants: &[u32], subgroup_size: u32) -> Result<Arc<Pipeline>> {
+    pub(crate) fn get(
+        &self,
+        kernel: Kernel,
+        constants: &[u32],
+        subgroup_size: u32,
+    ) -> Result<Arc<Pipeline>> {
         let key = (kernel, subgroup_size, SmallVec::from_slice(constants));
         if let Some(found) = self.made.read().get(&key) {
             stats::PIPELINE_HITS.add(1);

@@ -23,7 +23,10 @@ struct Total {
 
 static TOTALS: Lazy<Mutex<BTreeMap<&'static str, Total>>> = Lazy::new(Mutex::default);
 /// Name, start and duration in microseconds.
-static TRACE: Lazy<Mutex<Vec<(&'static str, f64, f64)>>> = Lazy::new(Mutex::default);
+/// A kernel's name, start and length in microseconds.
+type Span = (&'static str, f64, f64);
+
+static TRACE: Lazy<Mutex<Vec<Span>>> = Lazy::new(Mutex::default);
 
 /// The timestamps of one command buffer.
 pub(crate) struct Marks {

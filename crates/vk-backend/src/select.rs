@@ -28,11 +28,16 @@ pub struct Candidate {
 ///
 /// # Errors
 /// A message when the selector fits no usable device.
-pub fn choose(candidates: &[Candidate], selector: Option<&str>, allow_software: bool) -> Result<Vec<usize>, String> {
+pub fn choose(
+    candidates: &[Candidate],
+    selector: Option<&str>,
+    allow_software: bool,
+) -> Result<Vec<usize>, String> {
     if let Some(selector) = selector {
         return pick(candidates, selector).map(|i| vec![i]);
     }
-    let usable = |c: &&Candidate| c.lacks.is_none() && (allow_software || c.kind != DeviceKind::Software);
+    let usable =
+        |c: &&Candidate| c.lacks.is_none() && (allow_software || c.kind != DeviceKind::Software);
     let mut chosen: Vec<&Candidate> = candidates.iter().filter(usable).collect();
     chosen.sort_by_key(|c| (rank(c.kind), std::cmp::Reverse(c.memory), c.index));
     Ok(chosen.into_iter().map(|c| c.index).collect())
@@ -57,13 +62,17 @@ fn pick(candidates: &[Candidate], selector: &str) -> Result<usize, String> {
     });
     let found = match wanted.parse::<usize>() {
         Ok(index) => candidates.iter().find(|c| c.index == index),
-        Err(_) => candidates
-            .iter()
-            .find(|c| normal.as_ref() == Some(&ids(c)) || c.name.to_ascii_lowercase().contains(&wanted)),
+        Err(_) => candidates.iter().find(|c| {
+            normal.as_ref() == Some(&ids(c)) || c.name.to_ascii_lowercase().contains(&wanted)
+        }),
     };
-    let list: Vec<String> = candidates.iter().map(|c| format!("{}: {} ({})", c.index, c.name, ids(c))).collect();
+    let list: Vec<String> =
+        candidates.iter().map(|c| format!("{}: {} ({})", c.index, c.name, ids(c))).collect();
     let Some(found) = found else {
-        return Err(format!("MLX_VK_DEVICE={selector} fits none of the devices [{}]", list.join(", ")));
+        return Err(format!(
+            "MLX_VK_DEVICE={selector} fits none of the devices [{}]",
+            list.join(", ")
+        ));
     };
     match found.lacks {
         Some(lack) => Err(format!("MLX_VK_DEVICE={selector}: {} lacks {lack}", found.name)),
@@ -103,7 +112,9 @@ mod tests {
 
     #[test]
     fn selects_by_index_name_and_ids() {
-        for (selector, want) in [("0", 0), ("radeon", 1), ("10de:13", 3), ("0x10DE:0x12", 2), ("LLVMPIPE", 0)] {
+        for (selector, want) in
+            [("0", 0), ("radeon", 1), ("10de:13", 3), ("0x10DE:0x12", 2), ("LLVMPIPE", 0)]
+        {
             assert_eq!(choose(&machine(), Some(selector), false), Ok(vec![want]), "{selector}");
         }
         assert!(choose(&machine(), Some("9"), false).unwrap_err().contains("fits none"));

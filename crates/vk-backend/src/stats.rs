@@ -93,7 +93,10 @@ pub fn hit(family: &'static str, key: impl FnOnce() -> String) {
 
 /// The hits counted so far, by family, as (key, count).
 pub fn hits() -> BTreeMap<&'static str, Vec<(String, u64)>> {
-    HITS.lock().iter().map(|(f, m)| (*f, m.iter().map(|(k, n)| (k.clone(), *n)).collect())).collect()
+    HITS.lock()
+        .iter()
+        .map(|(f, m)| (*f, m.iter().map(|(k, n)| (k.clone(), *n)).collect()))
+        .collect()
 }
 
 /// The report for the end of the process; empty when nothing was asked for.

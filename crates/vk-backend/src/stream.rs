@@ -9,7 +9,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use mlx_core::{Error, Result, clock::{Clock, Tick}};
+use mlx_core::{
+    Error, Result,
+    clock::{Clock, Tick},
+};
 use once_cell::sync::OnceCell;
 use parking_lot::Mutex;
 
@@ -92,7 +95,8 @@ pub(crate) struct VkStream {
 impl VkStream {
     /// A stream with this index on one of the device's queues.
     pub(crate) fn new(device: &Arc<DeviceState>, index: u16, nth: usize) -> Result<Arc<Self>> {
-        let timeline = Timeline::new(&device.raw.device).map_err(|e| error::validated_error("stream", &e))?;
+        let timeline =
+            Timeline::new(&device.raw.device).map_err(|e| error::validated_error("stream", &e))?;
         let timer = Arc::new(Timer {
             stream: index,
             device: device.clone(),

@@ -117,7 +117,12 @@ impl Encoder {
 
     /// Copies once a CPU stream has computed the contents: a callback fills the shared memory or
     /// the staging `place`, then opens the gate that the work encoded next waits for.
-    fn upload_later(&mut self, buffer: &BufferRef, written: Tick, place: Option<Place>) -> Result<()> {
+    fn upload_later(
+        &mut self,
+        buffer: &BufferRef,
+        written: Tick,
+        place: Option<Place>,
+    ) -> Result<()> {
         let memory = memory(buffer)?;
         let span = memory.allocation().span().clone();
         let gate = self.device().gate()?;

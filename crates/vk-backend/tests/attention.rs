@@ -28,7 +28,8 @@ fn expected(q: &Array, k: &Array, v: &Array, scale: f64, bias: Bias<'_>) -> Vec<
                 let weights: Vec<f64> = scores.iter().map(|s| (s - top).exp()).collect();
                 let sum: f64 = weights.iter().sum();
                 out.extend((0..value_width).map(|d| {
-                    let total: f64 = (0..keys).map(|j| weights[j] * vs[(kv * keys + j) * value_width + d]).sum();
+                    let total: f64 =
+                        (0..keys).map(|j| weights[j] * vs[(kv * keys + j) * value_width + d]).sum();
                     if sum > 0.0 { total / sum } else { 0.0 }
                 }));
             }
@@ -65,7 +66,8 @@ fn sizes_heads_and_dtypes() {
                 let what = format!("{heads}/{kv_heads} heads, {queries}x{keys}, {d}/{dv}, {dtype}");
                 let got = fast::scaled_dot_product_attention(&q, &k, &v, 0.3, Mask::None).unwrap();
                 assert_close(&got, &expected(&q, &k, &v, 0.3f32.into(), &none), &what);
-                let got = fast::scaled_dot_product_attention(&q, &k, &v, 0.3, Mask::Causal).unwrap();
+                let got =
+                    fast::scaled_dot_product_attention(&q, &k, &v, 0.3, Mask::Causal).unwrap();
                 let want = expected(&q, &k, &v, 0.3f32.into(), &causal(queries, keys));
                 assert_close(&got, &want, &format!("causal {what}"));
             }
@@ -82,13 +84,21 @@ fn masks_broadcast() {
             let v = random(&[2, 2, keys, 32], Dtype::Float32, 3);
             let data = noise(queries * keys, 4);
             let additive = Array::from_slice(&data, &[queries, keys]).unwrap();
-            let got = fast::scaled_dot_product_attention(&q, &k, &v, 0.2, Mask::Array(&additive)).unwrap();
+            let got = fast::scaled_dot_product_attention(&q, &k, &v, 0.2, Mask::Array(&additive))
+                .unwrap();
             let want = expected(&q, &k, &v, 0.2f32.into(), &|_, _, i, j| data[i * keys + j].into());
             assert_close(&got, &want, "additive");
-            let bits: Vec<Bool8> = noise(2 * keys, 5).iter().enumerate().map(|(i, x)| (*x > 0.0 || i % keys == 0).into()).collect();
+            let bits: Vec<Bool8> = noise(2 * keys, 5)
+                .iter()
+                .enumerate()
+                .map(|(i, x)| (*x > 0.0 || i % keys == 0).into())
+                .collect();
             let keep = Array::from_slice(&bits, &[2, 1, 1, keys]).unwrap();
-            let got = fast::scaled_dot_product_attention(&q, &k, &v, 0.2, Mask::Array(&keep)).unwrap();
-            let bias = |b: usize, _, _, j: usize| if bits[b * keys + j].0 != 0 { 0.0 } else { f64::NEG_INFINITY };
+            let got =
+                fast::scaled_dot_product_attention(&q, &k, &v, 0.2, Mask::Array(&keep)).unwrap();
+            let bias = |b: usize, _, _, j: usize| {
+                if bits[b * keys + j].0 != 0 { 0.0 } else { f64::NEG_INFINITY }
+            };
             assert_close(&got, &expected(&q, &k, &v, 0.2f32.into(), &bias), "bool per batch");
         }
     });
@@ -103,9 +113,14 @@ fn rows_that_see_nothing_average_or_are_nan() {
             let lowest = f64::from(f32::MIN);
             let bias = |_, _, i: usize, j: usize| if j + 2 <= i { 0.0 } else { lowest };
             let got = fast::scaled_dot_product_attention(&q, &k, &v, 0.2, Mask::Causal).unwrap();
-            assert_close(&got, &expected(&q, &k, &v, 0.2f32.into(), &bias), "more queries than keys");
+            assert_close(
+                &got,
+                &expected(&q, &k, &v, 0.2f32.into(), &bias),
+                "more queries than keys",
+            );
             let keep = Array::from_slice(&[Bool8::from(false); 3], &[3]).unwrap();
-            let got = fast::scaled_dot_product_attention(&q, &k, &v, 0.2, Mask::Array(&keep)).unwrap();
+            let got =
+                fast::scaled_dot_product_attention(&q, &k, &v, 0.2, Mask::Array(&keep)).unwrap();
             assert_close(&got, &expected(&q, &k, &v, 0.0, &none), "nothing kept");
         }
         let q = random(&[1, 1, 1, 8], Dtype::Float32, 1);
@@ -127,10 +142,18 @@ fn cache_slices_and_transposed_inputs() {
         let got = fast::scaled_dot_product_attention(&q, &k, &v, 0.125, Mask::Causal).unwrap();
         assert_close(&got, &expected(&q, &k, &v, 0.125, &causal(3, 77)), "cache");
         // What models do next is a view.
-        let merged = ops::reshape(&ops::transpose(&got, &[0, 2, 1, 3]).unwrap(), &[1, 3, -1]).unwrap();
+        let merged =
+            ops::reshape(&ops::transpose(&got, &[0, 2, 1, 3]).unwrap(), &[1, 3, -1]).unwrap();
         assert_eq!(merged.shape(), [1, 3, 384]);
-        let features = ops::transpose(&random(&[1, 2, 64, 40], Dtype::Float32, 4), &[0, 1, 3, 2]).unwrap();
-        let got = fast::scaled_dot_product_attention(&features, &features, &features, 0.1, Mask::None).unwrap();
-        assert_close(&got, &expected(&features, &features, &features, 0.1f32.into(), &none), "no dense features");
+        let features =
+            ops::transpose(&random(&[1, 2, 64, 40], Dtype::Float32, 4), &[0, 1, 3, 2]).unwrap();
+        let got =
+            fast::scaled_dot_product_attention(&features, &features, &features, 0.1, Mask::None)
+                .unwrap();
+        assert_close(
+            &got,
+            &expected(&features, &features, &features, 0.1f32.into(), &none),
+            "no dense features",
+        );
     });
 }

@@ -31,23 +31,35 @@ fn converts_between_all_dtypes_in_every_layout() {
                 for n in [1usize, 6, 60, 66 * 64] {
                     let want: Vec<f64> = (0..n)
                         .map(|i| VALUES[i % VALUES.len()])
-                        .map(|x| if to == Dtype::Bool || from == Dtype::Bool { f64::from(x != 0.0) } else { x })
+                        .map(|x| {
+                            if to == Dtype::Bool || from == Dtype::Bool {
+                                f64::from(x != 0.0)
+                            } else {
+                                x
+                            }
+                        })
                         .collect();
                     let a = sample(from, n);
                     let got = ops::astype(&a, to).unwrap();
                     assert_eq!(numbers(&got), want, "{from} to {to}, {n} elements, dense");
                     if n % 6 == 0 {
-                        let t = ops::transpose(&ops::reshape(&a, &[6, -1]).unwrap(), &[1, 0]).unwrap();
+                        let t =
+                            ops::transpose(&ops::reshape(&a, &[6, -1]).unwrap(), &[1, 0]).unwrap();
                         let got = ops::contiguous(&ops::astype(&t, to).unwrap(), false).unwrap();
                         let want: Vec<f64> =
                             (0..n).map(|i| want[(i % 6) * (n / 6) + i / 6]).collect();
                         assert_eq!(numbers(&got), want, "{from} to {to}, {n} elements, transposed");
-                        let s = ops::slice(&a, &[n as isize - 1], &[-(n as isize) - 1], &[-2]).unwrap();
+                        let s =
+                            ops::slice(&a, &[n as isize - 1], &[-(n as isize) - 1], &[-2]).unwrap();
                         let got = ops::astype(&s, to).unwrap();
                         assert_eq!(got.size(), n / 2);
                         let last = *numbers(&got).first().unwrap();
                         let x = VALUES[(n - 1) % VALUES.len()];
-                        let x = if to == Dtype::Bool || from == Dtype::Bool { f64::from(x != 0.0) } else { x };
+                        let x = if to == Dtype::Bool || from == Dtype::Bool {
+                            f64::from(x != 0.0)
+                        } else {
+                            x
+                        };
                         assert_eq!(last, x, "{from} to {to}, {n} elements, reversed");
                     }
                 }
@@ -103,11 +115,20 @@ fn half_precision_rounds_as_rust_does() {
         let brain = ops::astype(&a, Dtype::Bfloat16).unwrap().to_vec::<bf16>().unwrap();
         for (i, &x) in values.iter().enumerate() {
             let (h, b) = (f16::from_f32(x), bf16::from_f32(x));
-            assert!(half[i] == h || (h.is_nan() && half[i].is_nan()), "{x:e}: {:?} not {h:?}", half[i]);
-            assert!(brain[i] == b || (b.is_nan() && brain[i].is_nan()), "{x:e}: {:?} not {b:?}", brain[i]);
+            assert!(
+                half[i] == h || (h.is_nan() && half[i].is_nan()),
+                "{x:e}: {:?} not {h:?}",
+                half[i]
+            );
+            assert!(
+                brain[i] == b || (b.is_nan() && brain[i].is_nan()),
+                "{x:e}: {:?} not {b:?}",
+                brain[i]
+            );
         }
         let all: Vec<f16> = (0..=u16::MAX).map(f16::from_bits).collect();
-        let wide = ops::astype(&Array::from_slice(&all, &[1 << 16]).unwrap(), Dtype::Float32).unwrap();
+        let wide =
+            ops::astype(&Array::from_slice(&all, &[1 << 16]).unwrap(), Dtype::Float32).unwrap();
         for (h, w) in all.iter().zip(wide.to_vec::<f32>().unwrap()) {
             assert!(h.to_f32().to_bits() == w.to_bits() || h.is_nan() && w.is_nan(), "{h:?}");
         }
@@ -118,14 +139,20 @@ fn half_precision_rounds_as_rust_does() {
 fn large_integers_round_once() {
     with_gpu(|| {
         let values: Vec<i64> = (0..63)
-            .flat_map(|s| [1i64 << s, (1i64 << s) + 1, (1i64 << s) - 1, -(1i64 << s) - 1, (3i64 << s) / 2 + 5])
+            .flat_map(|s| {
+                [1i64 << s, (1i64 << s) + 1, (1i64 << s) - 1, -(1i64 << s) - 1, (3i64 << s) / 2 + 5]
+            })
             .chain([i64::MAX, i64::MIN, 16_777_217, 16_777_219, -16_777_219])
             .collect();
-        let got = ops::astype(&Array::from_slice(&values, &[values.len()]).unwrap(), Dtype::Float32).unwrap();
+        let got =
+            ops::astype(&Array::from_slice(&values, &[values.len()]).unwrap(), Dtype::Float32)
+                .unwrap();
         let want: Vec<f32> = values.iter().map(|&x| x as f32).collect();
         assert_eq!(got.to_vec::<f32>().unwrap(), want);
         let unsigned: Vec<u64> = values.iter().map(|&x| x as u64).collect();
-        let got = ops::astype(&Array::from_slice(&unsigned, &[unsigned.len()]).unwrap(), Dtype::Float32).unwrap();
+        let got =
+            ops::astype(&Array::from_slice(&unsigned, &[unsigned.len()]).unwrap(), Dtype::Float32)
+                .unwrap();
         let want: Vec<f32> = unsigned.iter().map(|&x| x as f32).collect();
         assert_eq!(got.to_vec::<f32>().unwrap(), want);
     });
@@ -148,6 +175,10 @@ fn full_concatenate_and_slice_update() {
         let u = Array::from_slice(&[-1i32, -2, -3, -4], &[2, 2]).unwrap();
         let w = ops::slice_update(&x, &u, &[2, 0], &[-4, 4], &[-2, 2]).unwrap();
         assert_eq!(w.to_vec::<i32>().unwrap(), vec![-3, 1, -4, 3, 4, 5, 6, 7, -1, 9, -2, 11]);
-        assert_eq!(x.to_vec::<i32>().unwrap(), (0..12).collect::<Vec<_>>(), "the source is untouched");
+        assert_eq!(
+            x.to_vec::<i32>().unwrap(),
+            (0..12).collect::<Vec<_>>(),
+            "the source is untouched"
+        );
     });
 }

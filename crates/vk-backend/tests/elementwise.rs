@@ -62,7 +62,8 @@ fn binary_functions_broadcast_and_promote() {
 #[test]
 fn ranges_and_selection() {
     common::with_gpu(|| {
-        let range: Vec<f32> = ops::arange(0.5, 1000.0, 0.1, Dtype::Float32).unwrap().to_vec().unwrap();
+        let range: Vec<f32> =
+            ops::arange(0.5, 1000.0, 0.1, Dtype::Float32).unwrap().to_vec().unwrap();
         close(&range, (0..range.len()).map(|i| 0.5 + i as f64 * 0.1), "arange");
         let ints: Vec<i16> = ops::arange(-3.0, 4.0, 2.0, Dtype::Int16).unwrap().to_vec().unwrap();
         assert_eq!(ints, [-3, -1, 1, 3]);

@@ -52,18 +52,21 @@ fn batches_broadcast_and_slices_are_read_in_place() {
         let of = |i: usize, b: &[f64]| product(&av[i * 480..(i + 1) * 480], b, 20, 24, 36);
         let want: Vec<f64> = (0..6).flat_map(|i| of(i, &sv)).collect();
         assert_close(&ops::matmul(&a, &shared).unwrap(), &want, "one matrix for all batches");
-        let want: Vec<f64> = (0..6).flat_map(|i| of(i, &ev[i % 3 * 864..(i % 3 + 1) * 864])).collect();
+        let want: Vec<f64> =
+            (0..6).flat_map(|i| of(i, &ev[i % 3 * 864..(i % 3 + 1) * 864])).collect();
         assert_close(&ops::matmul(&a, &each).unwrap(), &want, "a matrix per inner batch");
 
         let swapped = ops::transpose(&a, &[0, 2, 1, 3]).unwrap();
         let x = exact(&swapped);
-        let want: Vec<f64> = (0..40).flat_map(|i| product(&x[i * 72..(i + 1) * 72], &sv, 3, 24, 36)).collect();
+        let want: Vec<f64> =
+            (0..40).flat_map(|i| product(&x[i * 72..(i + 1) * 72], &sv, 3, 24, 36)).collect();
         assert_close(&ops::matmul(&swapped, &shared).unwrap(), &want, "batch and rows exchanged");
 
         let sliced = ops::slice(&a, &[0, 0, 1, 2], &[2, 3, 20, 24], &[1, 1, 2, 2]).unwrap();
         let b = random(&[11, 5], Dtype::Float32, 6);
         let (x, y) = (exact(&sliced), exact(&b));
-        let want: Vec<f64> = (0..6).flat_map(|i| product(&x[i * 110..(i + 1) * 110], &y, 10, 11, 5)).collect();
+        let want: Vec<f64> =
+            (0..6).flat_map(|i| product(&x[i * 110..(i + 1) * 110], &y, 10, 11, 5)).collect();
         assert_close(&ops::matmul(&sliced, &b).unwrap(), &want, "no dense axis");
     });
 }
@@ -88,7 +91,9 @@ fn addmm_scales_and_empty_sums_are_zero() {
         let c = random(&[3, 20], Dtype::Float32, 2);
         let want: Vec<f64> = exact(&c).iter().map(|c| 3.0 * c).collect();
         assert_close(&ops::addmm(&c, &a, &b, 1.0, 3.0).unwrap(), &want, "addmm with k = 0");
-        let none = ops::matmul(&random(&[0, 4], Dtype::Float32, 1), &random(&[4, 2], Dtype::Float32, 1)).unwrap();
+        let none =
+            ops::matmul(&random(&[0, 4], Dtype::Float32, 1), &random(&[4, 2], Dtype::Float32, 1))
+                .unwrap();
         assert!(none.to_vec::<f32>().unwrap().is_empty());
     });
 }
@@ -110,7 +115,10 @@ fn complex_products() {
                 x += pr * qr - pi * qi;
                 y += pr * qi + pi * qr;
             }
-            assert!((f64::from(g.re) - x).abs() < 1e-5 && (f64::from(g.im) - y).abs() < 1e-5, "{at}: {g:?} {x} {y}");
+            assert!(
+                (f64::from(g.re) - x).abs() < 1e-5 && (f64::from(g.im) - y).abs() < 1e-5,
+                "{at}: {g:?} {x} {y}"
+            );
         }
     });
 }

@@ -10,7 +10,9 @@ fn rms(x: &[f64], weight: &[f64], width: usize) -> Vec<f64> {
     x.chunks(width)
         .flat_map(|row| {
             let mean = row.iter().map(|x| x * x).sum::<f64>() / width as f64;
-            row.iter().enumerate().map(move |(i, x)| x / (mean + 1e-5).sqrt() * weight[i % weight.len()])
+            row.iter()
+                .enumerate()
+                .map(move |(i, x)| x / (mean + 1e-5).sqrt() * weight[i % weight.len()])
         })
         .collect()
 }
@@ -31,8 +33,16 @@ fn check(x: &Array, what: &str) {
     let (width, dtype) = (x.dim(-1), x.dtype());
     let (weight, bias) = (random(&[width], dtype, 11), random(&[width], dtype, 12));
     let (xv, wv, bv) = (exact(x), exact(&weight), exact(&bias));
-    assert_close(&fast::rms_norm(x, Some(&weight), 1e-5).unwrap(), &rms(&xv, &wv, width), &format!("rms {what}"));
-    assert_close(&fast::rms_norm(x, None, 1e-5).unwrap(), &rms(&xv, &[1.0], width), &format!("rms, no weight {what}"));
+    assert_close(
+        &fast::rms_norm(x, Some(&weight), 1e-5).unwrap(),
+        &rms(&xv, &wv, width),
+        &format!("rms {what}"),
+    );
+    assert_close(
+        &fast::rms_norm(x, None, 1e-5).unwrap(),
+        &rms(&xv, &[1.0], width),
+        &format!("rms, no weight {what}"),
+    );
     let got = fast::layer_norm(x, Some(&weight), Some(&bias), 1e-5).unwrap();
     assert_close(&got, &layer(&xv, &wv, &bv, width), &format!("layer {what}"));
     let got = fast::layer_norm(x, None, None, 1e-5).unwrap();
@@ -56,7 +66,7 @@ fn rows_of_any_length_and_layout() {
 #[test]
 fn a_large_mean_does_not_cancel() {
     common::with_gpu(|| {
-        let x = ops::add(&random(&[2, 512], Dtype::Float32, 4), 1000.0f32).unwrap();
+        let x = ops::add(random(&[2, 512], Dtype::Float32, 4), 1000.0f32).unwrap();
         let got = fast::layer_norm(&x, None, None, 1e-5).unwrap();
         let want = layer(&exact(&x), &[1.0], &[0.0], 512);
         for (g, w) in exact(&got).iter().zip(&want) {

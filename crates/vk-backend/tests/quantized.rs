@@ -63,7 +63,11 @@ fn quantize_is_exact_and_dequantize_undoes_it() {
                 assert_eq!(q.to_vec::<u32>().unwrap(), words, "{what}");
                 let back = ops::dequantize(&q, &scales, &biases, group, bits).unwrap();
                 let fields = fields(&words, bits, 6 * 256);
-                let want: Vec<f32> = fields.iter().enumerate().map(|(i, &f)| s[i / group] * f as f32 + b[i / group]).collect();
+                let want: Vec<f32> = fields
+                    .iter()
+                    .enumerate()
+                    .map(|(i, &f)| s[i / group] * f as f32 + b[i / group])
+                    .collect();
                 assert_eq!(back.to_vec::<f32>().unwrap(), want, "{what}");
             }
         }
@@ -120,11 +124,35 @@ fn products_of_every_row_count_and_dtype() {
         for dtype in FLOATS {
             for transpose in [true, false] {
                 for rows in [1, 2, 4, 7, 8, 9, 16, 17, 33, 70] {
-                    check(&Case { rows, outputs: 160, inner: 96, group: 32, bits: 4, transpose, dtype });
+                    check(&Case {
+                        rows,
+                        outputs: 160,
+                        inner: 96,
+                        group: 32,
+                        bits: 4,
+                        transpose,
+                        dtype,
+                    });
                 }
             }
-            check(&Case { rows: 1, outputs: 1000, inner: 1536, group: 64, bits: 8, transpose: true, dtype });
-            check(&Case { rows: 40, outputs: 100, inner: 2048, group: 64, bits: 4, transpose: true, dtype });
+            check(&Case {
+                rows: 1,
+                outputs: 1000,
+                inner: 1536,
+                group: 64,
+                bits: 8,
+                transpose: true,
+                dtype,
+            });
+            check(&Case {
+                rows: 40,
+                outputs: 100,
+                inner: 2048,
+                group: 64,
+                bits: 4,
+                transpose: true,
+                dtype,
+            });
         }
     });
 }
@@ -138,12 +166,19 @@ fn matrices_per_batch_and_broadcast() {
                 let x = random(&[2, 3, rows, 64], Dtype::Float32, 6);
                 let (q, s, b) = ops::quantize(&w, 32, 4).unwrap();
                 let full = ops::dequantize(&q, &s, &b, 32, 4).unwrap();
-                let full = if transpose { ops::transpose(&full, &[0, 2, 1]).unwrap() } else { full };
+                let full =
+                    if transpose { ops::transpose(&full, &[0, 2, 1]).unwrap() } else { full };
                 let (xv, wv) = (exact(&x), exact(&full));
                 let want: Vec<f64> = (0..6)
                     .flat_map(|i| {
                         let m = i % 3 * 4096;
-                        product(&xv[i * rows * 64..(i + 1) * rows * 64], &wv[m..m + 4096], rows, 64, 64)
+                        product(
+                            &xv[i * rows * 64..(i + 1) * rows * 64],
+                            &wv[m..m + 4096],
+                            rows,
+                            64,
+                            64,
+                        )
                     })
                     .collect();
                 let got = ops::quantized_matmul(&x, &q, &s, &b, transpose, 32, 4).unwrap();

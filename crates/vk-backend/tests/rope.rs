@@ -25,7 +25,11 @@ fn rotated(x: &Array, case: &Case<'_>) -> Vec<f64> {
         let position = f64::from((i % rows) as i32 + offset) * case.scale;
         for pair in 0..case.dims / 2 {
             let (s, c) = (position * case.inverse[pair]).sin_cos();
-            let (p, q) = if case.traditional { (2 * pair, 2 * pair + 1) } else { (pair, pair + case.dims / 2) };
+            let (p, q) = if case.traditional {
+                (2 * pair, 2 * pair + 1)
+            } else {
+                (pair, pair + case.dims / 2)
+            };
             (row[p], row[q]) = (row[p] * c - row[q] * s, row[p] * s + row[q] * c);
         }
     }
@@ -44,20 +48,37 @@ fn bases_offsets_and_layouts() {
                 for (dims, offset) in [(64, 0), (32, 7), (64, 100_000)] {
                     let x = random(&[2, 3, 5, 64], dtype, 3);
                     let freqs = inverse(1e4, dims);
-                    let case = Case { dims, traditional, scale: 1.0, offsets: &[offset], inverse: &freqs };
+                    let case =
+                        Case { dims, traditional, scale: 1.0, offsets: &[offset], inverse: &freqs };
                     let want = rotated(&x, &case);
-                    let got = fast::rope(&x, dims, traditional, Some(1e4), 1.0, offset, None).unwrap();
-                    assert_close(&got, &want, &format!("{dtype} {traditional} dims {dims} offset {offset}"));
+                    let got =
+                        fast::rope(&x, dims, traditional, Some(1e4), 1.0, offset, None).unwrap();
+                    assert_close(
+                        &got,
+                        &want,
+                        &format!("{dtype} {traditional} dims {dims} offset {offset}"),
+                    );
                     let swapped = ops::transpose(&x, &[0, 2, 1, 3]).unwrap();
                     let want = rotated(&swapped, &case);
-                    let got = fast::rope(&swapped, dims, traditional, Some(1e4), 1.0, offset, None).unwrap();
-                    assert_close(&got, &want, &format!("{dtype} transposed {traditional} dims {dims}"));
+                    let got = fast::rope(&swapped, dims, traditional, Some(1e4), 1.0, offset, None)
+                        .unwrap();
+                    assert_close(
+                        &got,
+                        &want,
+                        &format!("{dtype} transposed {traditional} dims {dims}"),
+                    );
                 }
             }
         }
         let x = random(&[1, 2, 9, 32], Dtype::Float32, 4);
         let freqs = inverse(1e4, 32);
-        let case = Case { dims: 32, traditional: false, scale: 0.1f32.into(), offsets: &[1_000_000], inverse: &freqs };
+        let case = Case {
+            dims: 32,
+            traditional: false,
+            scale: 0.1f32.into(),
+            offsets: &[1_000_000],
+            inverse: &freqs,
+        };
         let got = fast::rope(&x, 32, false, Some(1e4), 0.1, 1_000_000, None).unwrap();
         assert_close(&got, &rotated(&x, &case), "a far position with a scale");
     });
@@ -72,15 +93,28 @@ fn offsets_per_batch_scales_and_given_frequencies() {
         let freqs: Vec<f32> = noise(10, 9).iter().map(|f| 10f32.powf(f * 3.0)).collect();
         let divisors = Array::from_slice(&freqs, &[10]).unwrap();
         let inverse: Vec<f64> = freqs.iter().map(|&f| 1.0 / f64::from(f)).collect();
-        let case = Case { dims: 20, traditional: false, scale: 0.25, offsets: &offsets, inverse: &inverse };
+        let case = Case {
+            dims: 20,
+            traditional: false,
+            scale: 0.25,
+            offsets: &offsets,
+            inverse: &inverse,
+        };
         let got = fast::rope(&x, 20, false, None, 0.25, &given, Some(&divisors)).unwrap();
         assert_close(&got, &rotated(&x, &case), "given frequencies");
         let flat = random(&[2, 9, 16], Dtype::Float32, 6);
-        let case = Case { dims: 16, traditional: true, scale: 1.0, offsets: &[2], inverse: &self::inverse(100.0, 16) };
+        let case = Case {
+            dims: 16,
+            traditional: true,
+            scale: 1.0,
+            offsets: &[2],
+            inverse: &self::inverse(100.0, 16),
+        };
         let got = fast::rope(&flat, 16, true, Some(100.0), 1.0, 2, None).unwrap();
         assert_close(&got, &rotated(&flat, &case), "three axes");
         let endless = Array::from_slice(&[f32::INFINITY, 1.0], &[2]).unwrap();
-        let case = Case { dims: 4, traditional: false, scale: 1.0, offsets: &[2], inverse: &[0.0, 1.0] };
+        let case =
+            Case { dims: 4, traditional: false, scale: 1.0, offsets: &[2], inverse: &[0.0, 1.0] };
         let x = random(&[1, 2, 3, 4], Dtype::Float32, 7);
         let got = fast::rope(&x, 4, false, None, 1.0, 2, Some(&endless)).unwrap();
         assert_close(&got, &rotated(&x, &case), "an infinite period");

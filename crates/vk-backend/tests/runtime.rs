@@ -5,7 +5,9 @@ mod common;
 use std::sync::Mutex;
 
 use common::with_gpu;
-use mlx_core::{Array, Device, Dtype, async_eval, memory, new_stream, ops, synchronize, with_stream};
+use mlx_core::{
+    Array, Device, Dtype, async_eval, memory, new_stream, ops, synchronize, with_stream,
+};
 use mlx_vk_backend::stats;
 
 /// Counters are the process's: tests that read them run one at a time.
@@ -53,7 +55,10 @@ fn nothing_is_created_in_the_hot_loop() {
             assert_eq!(step(&a), want);
         }
         let seen = stats::snapshot().since(&before);
-        assert_eq!((seen.driver_allocations, seen.pipeline_creations, seen.descriptor_sets), (0, 0, 0));
+        assert_eq!(
+            (seen.driver_allocations, seen.pipeline_creations, seen.descriptor_sets),
+            (0, 0, 0)
+        );
         assert!(seen.cache_reuses > 0);
     });
 }
@@ -169,7 +174,8 @@ fn large_arrays_go_up_and_come_back_in_chunks() {
         let n = (80 << 20) / 4 + 3;
         let values: Vec<u32> = (0..n as u32).map(|i| i.wrapping_mul(2_654_435_761)).collect();
         let a = Array::from_slice(&values, &[n]).unwrap();
-        let b = ops::contiguous(&ops::slice(&a, &[1], &[n as isize], &[1]).unwrap(), false).unwrap();
+        let b =
+            ops::contiguous(&ops::slice(&a, &[1], &[n as isize], &[1]).unwrap(), false).unwrap();
         let c = ops::astype(&b, Dtype::Int64).unwrap();
         let back = ops::astype(&c, Dtype::Uint32).unwrap().to_vec::<u32>().unwrap();
         assert!(back == values[1..]);

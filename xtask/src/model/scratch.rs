@@ -28,10 +28,7 @@ impl Scratch {
     fn sweep(folder: &Path) {
         for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
             let name = entry.file_name().to_string_lossy().into_owned();
-            if name
-                .strip_prefix(Self::PREFIX)
-                .is_some_and(|process| !is_alive(process))
-            {
+            if name.strip_prefix(Self::PREFIX).is_some_and(|process| !is_alive(process)) {
                 // Best effort: a leftover costs disk space and nothing else.
                 let _ = fs::remove_dir_all(entry.path());
             }

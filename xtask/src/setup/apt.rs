@@ -35,18 +35,12 @@ pub(crate) fn install(packages: &[&str]) -> Result<()> {
             command_line(packages)
         )));
     };
-    let (mesa, others): (Vec<_>, Vec<_>) = packages
-        .iter()
-        .copied()
-        .partition(|name| *name == MESA_DRIVERS);
+    let (mesa, others): (Vec<_>, Vec<_>) =
+        packages.iter().copied().partition(|name| *name == MESA_DRIVERS);
     if !others.is_empty() {
         root.install_with_update(&others)?;
     }
-    if mesa.is_empty() {
-        Ok(())
-    } else {
-        install_mesa(&root)
-    }
+    if mesa.is_empty() { Ok(()) } else { install_mesa(&root) }
 }
 
 fn install_mesa(root: &Privilege) -> Result<()> {
@@ -94,14 +88,7 @@ fn only_backports() -> [String; 6] {
         "APT::Get::List-Cleanup=0".to_owned(),
     ];
     let [list, parts, cleanup] = options;
-    [
-        "-o".to_owned(),
-        list,
-        "-o".to_owned(),
-        parts,
-        "-o".to_owned(),
-        cleanup,
-    ]
+    ["-o".to_owned(), list, "-o".to_owned(), parts, "-o".to_owned(), cleanup]
 }
 
 /// How this process may change the system.
@@ -148,19 +135,13 @@ impl Privilege {
     fn update(&self, options: &[String]) -> Result<()> {
         // Without this a list that cannot be fetched is a warning, and the old packages are silently taken.
         process::run(
-            self.apt_get()
-                .arg("update")
-                .args(options)
-                .args(["-o", "APT::Update::Error-Mode=any"]),
+            self.apt_get().arg("update").args(options).args(["-o", "APT::Update::Error-Mode=any"]),
         )
     }
 
     fn install(&self, options: &[&str], packages: &[&str]) -> Result<()> {
         let mut command = self.apt_get();
-        command
-            .args(["install", "-y", "--no-install-recommends"])
-            .args(options)
-            .args(packages);
+        command.args(["install", "-y", "--no-install-recommends"]).args(options).args(packages);
         process::run(&mut command)
     }
 
@@ -182,9 +163,7 @@ impl Privilege {
         tee.arg(path).stdin(Stdio::piped()).stdout(Stdio::null());
         let mut child = tee.spawn().context(|| format!("cannot write {path}"))?;
         if let Some(mut input) = child.stdin.take() {
-            input
-                .write_all(text.as_bytes())
-                .context(|| format!("cannot write {path}"))?;
+            input.write_all(text.as_bytes()).context(|| format!("cannot write {path}"))?;
         }
         let status = child.wait().context(|| format!("cannot write {path}"))?;
         process::check(&tee, status)
@@ -197,10 +176,7 @@ impl Privilege {
 }
 
 fn has_lists() -> bool {
-    let files = fs::read_dir("/var/lib/apt/lists")
-        .into_iter()
-        .flatten()
-        .flatten();
+    let files = fs::read_dir("/var/lib/apt/lists").into_iter().flatten().flatten();
     files
         .map(|file| file.file_name().to_string_lossy().into_owned())
         .any(|name| name.contains("_Packages"))

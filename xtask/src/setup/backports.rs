@@ -17,15 +17,9 @@ pub(crate) struct Source {
 impl Source {
     /// The text of a deb822 file that adds `suite` from the same place, trusted by the same key.
     pub(crate) fn stanza(&self, suite: &str) -> String {
-        let key = self
-            .signed_by
-            .as_ref()
-            .map(|key| format!("Signed-By: {key}\n"));
+        let key = self.signed_by.as_ref().map(|key| format!("Signed-By: {key}\n"));
         let key = key.unwrap_or_default();
-        format!(
-            "Types: deb\nURIs: {}\nSuites: {suite}\nComponents: main\n{key}",
-            self.uri
-        )
+        format!("Types: deb\nURIs: {}\nSuites: {suite}\nComponents: main\n{key}", self.uri)
     }
 
     fn serves(&self, suite: &str) -> bool {
@@ -46,10 +40,7 @@ pub(crate) enum Backports {
 
 /// Reads the machine's lists.
 pub(crate) fn of_machine(codename: &str) -> Backports {
-    let sources = list_files()
-        .iter()
-        .flat_map(|path| read_list(path))
-        .collect();
+    let sources = list_files().iter().flat_map(|path| read_list(path)).collect();
     find(sources, codename)
 }
 
@@ -68,10 +59,7 @@ pub(crate) fn suite(codename: &str) -> String {
 }
 
 fn list_files() -> Vec<PathBuf> {
-    let parts = fs::read_dir("/etc/apt/sources.list.d")
-        .into_iter()
-        .flatten()
-        .flatten();
+    let parts = fs::read_dir("/etc/apt/sources.list.d").into_iter().flatten().flatten();
     let mut files: Vec<_> = parts.map(|entry| entry.path()).collect();
     files.push(PathBuf::from("/etc/apt/sources.list"));
     files.sort();
@@ -96,9 +84,7 @@ fn parse_deb822(text: &str) -> Vec<Source> {
 
 fn parse_stanza(stanza: &str) -> Option<Source> {
     let field = |name: &str| {
-        let line = stanza
-            .lines()
-            .find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+        let line = stanza.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
         line.map(str::trim).filter(|value| !value.is_empty())
     };
     let binary = field("Types")?.split_whitespace().any(|kind| kind == "deb");
@@ -107,10 +93,7 @@ fn parse_stanza(stanza: &str) -> Option<Source> {
     }
     Some(Source {
         uri: field("URIs")?.split_whitespace().next()?.to_owned(),
-        suites: field("Suites")?
-            .split_whitespace()
-            .map(str::to_owned)
-            .collect(),
+        suites: field("Suites")?.split_whitespace().map(str::to_owned).collect(),
         signed_by: field("Signed-By").map(str::to_owned),
     })
 }
@@ -128,9 +111,7 @@ fn parse_line(line: &str) -> Option<Source> {
         None => ("", rest),
     };
     let mut words = rest.split_whitespace().map(str::to_owned);
-    let key = options
-        .split_whitespace()
-        .find_map(|option| option.strip_prefix("signed-by="));
+    let key = options.split_whitespace().find_map(|option| option.strip_prefix("signed-by="));
     Some(Source {
         uri: words.next()?,
         suites: vec![words.next()?],

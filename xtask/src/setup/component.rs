@@ -164,9 +164,7 @@ fn has_loader() -> bool {
         _ => &["libvulkan.so.1"],
     };
     let homebrew = std::path::Path::new("/opt/homebrew/lib");
-    names
-        .iter()
-        .any(|name| probe::library(name).is_some() || homebrew.join(name).exists())
+    names.iter().any(|name| probe::library(name).is_some() || homebrew.join(name).exists())
 }
 
 fn has_driver() -> bool {
@@ -180,11 +178,7 @@ fn has_pip() -> bool {
 /// shaderc as a static library; Debian keeps its parts in three packages, elsewhere one archive holds them all.
 fn has_shaderc() -> bool {
     let parts: &[&str] = match system::current() {
-        System::Debian => &[
-            "libshaderc_combined.a",
-            "libglslang.a",
-            "libSPIRV-Tools-opt.a",
-        ],
+        System::Debian => &["libshaderc_combined.a", "libglslang.a", "libSPIRV-Tools-opt.a"],
         _ => &["libshaderc_combined.a"],
     };
     std::env::var_os("SHADERC_LIB_DIR").is_some()

@@ -27,18 +27,12 @@ pub(crate) fn library_folders() -> Vec<PathBuf> {
     let fixed = ["/usr/local/lib", "/usr/lib64", "/usr/lib", "/lib"];
     let from_env = env::var_os("LD_LIBRARY_PATH").unwrap_or_default();
     let listed = env::split_paths(&from_env).filter(|dir| !dir.as_os_str().is_empty());
-    listed
-        .chain([PathBuf::from(multiarch)])
-        .chain(fixed.map(PathBuf::from))
-        .collect()
+    listed.chain([PathBuf::from(multiarch)]).chain(fixed.map(PathBuf::from)).collect()
 }
 
 /// The first library folder that holds `file`.
 pub(crate) fn library(file: &str) -> Option<PathBuf> {
-    library_folders()
-        .into_iter()
-        .map(|dir| dir.join(file))
-        .find(|path| path.exists())
+    library_folders().into_iter().map(|dir| dir.join(file)).find(|path| path.exists())
 }
 
 /// Whether a Vulkan driver for a GPU of this machine is there: a GPU's device node and a driver manifest that fits it.
@@ -67,24 +61,15 @@ pub(crate) fn has_software_vulkan() -> bool {
 /// Whether the explicit layer `name` (a manifest's file name without `.json`) is installed.
 pub(crate) fn has_layer(name: &str) -> bool {
     let file = format!("{name}.json");
-    vulkan_folders("explicit_layer.d")
-        .iter()
-        .any(|dir| dir.join(&file).is_file())
+    vulkan_folders("explicit_layer.d").iter().any(|dir| dir.join(&file).is_file())
 }
 
 /// The driver manifests that the Vulkan loader would read.
 pub(crate) fn driver_manifests() -> Vec<PathBuf> {
-    let forced = ["VK_DRIVER_FILES", "VK_ICD_FILENAMES"]
-        .into_iter()
-        .find_map(env::var_os);
+    let forced = ["VK_DRIVER_FILES", "VK_ICD_FILENAMES"].into_iter().find_map(env::var_os);
     match forced {
-        Some(list) => env::split_paths(&list)
-            .flat_map(|path| manifests_at(&path))
-            .collect(),
-        None => vulkan_folders("icd.d")
-            .iter()
-            .flat_map(|dir| manifests_at(dir))
-            .collect(),
+        Some(list) => env::split_paths(&list).flat_map(|path| manifests_at(&path)).collect(),
+        None => vulkan_folders("icd.d").iter().flat_map(|dir| manifests_at(dir)).collect(),
     }
 }
 
@@ -92,14 +77,9 @@ fn manifests_at(path: &Path) -> Vec<PathBuf> {
     if path.is_file() {
         return vec![path.to_path_buf()];
     }
-    let entries = fs::read_dir(path)
-        .into_iter()
-        .flatten()
-        .flatten()
-        .map(|entry| entry.path());
-    let mut found: Vec<_> = entries
-        .filter(|path| path.extension() == Some(OsStr::new("json")))
-        .collect();
+    let entries = fs::read_dir(path).into_iter().flatten().flatten().map(|entry| entry.path());
+    let mut found: Vec<_> =
+        entries.filter(|path| path.extension() == Some(OsStr::new("json"))).collect();
     found.sort();
     found
 }
@@ -112,9 +92,7 @@ fn vulkan_folders(kind: &str) -> Vec<PathBuf> {
 }
 
 fn has_nvidia() -> bool {
-    let manifest = driver_manifests()
-        .iter()
-        .any(|path| file_stem(path).starts_with("nvidia"));
+    let manifest = driver_manifests().iter().any(|path| file_stem(path).starts_with("nvidia"));
     manifest && Path::new("/dev/nvidiactl").exists()
 }
 
@@ -143,16 +121,11 @@ fn is_gpu_driver(driver: &str) -> bool {
 
 fn is_software(manifest: &Path) -> bool {
     let name = file_stem(manifest);
-    SOFTWARE_MANIFESTS
-        .iter()
-        .any(|software| name.starts_with(software))
+    SOFTWARE_MANIFESTS.iter().any(|software| name.starts_with(software))
 }
 
 fn file_stem(path: &Path) -> String {
-    path.file_stem()
-        .unwrap_or_default()
-        .to_string_lossy()
-        .into_owned()
+    path.file_stem().unwrap_or_default().to_string_lossy().into_owned()
 }
 
 #[cfg(test)]
@@ -161,15 +134,9 @@ mod tests {
 
     #[test]
     fn software_drivers_are_told_by_their_manifest() {
-        assert!(is_software(Path::new(
-            "/usr/share/vulkan/icd.d/lvp_icd.x86_64.json"
-        )));
-        assert!(is_software(Path::new(
-            "/usr/share/vulkan/icd.d/lvp_icd.json"
-        )));
-        assert!(!is_software(Path::new(
-            "/usr/share/vulkan/icd.d/radeon_icd.x86_64.json"
-        )));
+        assert!(is_software(Path::new("/usr/share/vulkan/icd.d/lvp_icd.x86_64.json")));
+        assert!(is_software(Path::new("/usr/share/vulkan/icd.d/lvp_icd.json")));
+        assert!(!is_software(Path::new("/usr/share/vulkan/icd.d/radeon_icd.x86_64.json")));
         assert!(!is_software(Path::new("/etc/vulkan/icd.d/nvidia_icd.json")));
     }
 

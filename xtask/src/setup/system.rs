@@ -38,22 +38,11 @@ impl OsRelease {
 
     fn parse(text: &str) -> Self {
         let field = |name: &str| {
-            let line = text
-                .lines()
-                .find_map(|line| line.strip_prefix(name)?.strip_prefix('='));
-            line.unwrap_or_default()
-                .trim_matches(['"', '\''])
-                .to_owned()
+            let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix('='));
+            line.unwrap_or_default().trim_matches(['"', '\'']).to_owned()
         };
-        let like = field("ID_LIKE")
-            .split_whitespace()
-            .map(str::to_owned)
-            .collect();
-        Self {
-            id: field("ID"),
-            like,
-            codename: field("VERSION_CODENAME"),
-        }
+        let like = field("ID_LIKE").split_whitespace().map(str::to_owned).collect();
+        Self { id: field("ID"), like, codename: field("VERSION_CODENAME") }
     }
 
     fn is(&self, id: &str) -> bool {
@@ -76,9 +65,7 @@ fn of_release(release: &OsRelease) -> System {
         (System::Fedora, ["fedora", "rhel"]),
         (System::Arch, ["arch", "archlinux"]),
     ];
-    let found = known
-        .into_iter()
-        .find(|(_, ids)| ids.iter().any(|id| release.is(id)));
+    let found = known.into_iter().find(|(_, ids)| ids.iter().any(|id| release.is(id)));
     found.map_or(System::Other, |(system, _)| system)
 }
 
@@ -101,10 +88,7 @@ mod tests {
         let of = |text| of_release(&OsRelease::parse(text));
         assert_eq!(of("ID=debian"), System::Debian);
         assert_eq!(of("ID=pop\nID_LIKE=\"ubuntu debian\""), System::Debian);
-        assert_eq!(
-            of("ID=\"rocky\"\nID_LIKE=\"rhel centos fedora\""),
-            System::Fedora
-        );
+        assert_eq!(of("ID=\"rocky\"\nID_LIKE=\"rhel centos fedora\""), System::Fedora);
         assert_eq!(of("ID=manjaro\nID_LIKE=arch"), System::Arch);
         assert_eq!(of("ID=nixos"), System::Other);
     }

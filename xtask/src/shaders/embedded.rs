@@ -17,12 +17,8 @@ const EXAMPLE: &str = "kernels";
 const ROOT_VARIABLE: &str = "MLX_VK_SHADER_ROOT";
 
 /// The program is never run, so nothing in it or in the macro is worth optimizing: this halves the time to build it.
-const UNOPTIMIZED: [&str; 4] = [
-    "--config",
-    "profile.dev.package.\"*\".opt-level=0",
-    "--config",
-    "profile.dev.opt-level=0",
-];
+const UNOPTIMIZED: [&str; 4] =
+    ["--config", "profile.dev.package.\"*\".opt-level=0", "--config", "profile.dev.opt-level=0"];
 
 /// The first word of every SPIR-V module, as it lies in memory on the little-endian machines this runs on.
 const MAGIC: [u8; 4] = 0x0723_0203_u32.to_le_bytes();
@@ -52,46 +48,26 @@ pub(crate) fn check(modules: &[Module]) -> Result<()> {
 fn build() -> Result<PathBuf> {
     let target = paths::target().join("shader-macros");
     let mut cargo = process::cargo(UNOPTIMIZED);
-    cargo.args([
-        "build",
-        "--package",
-        "mlx-vk-backend",
-        "--features",
-        "shader-macros",
-    ]);
-    cargo
-        .args(["--example", EXAMPLE, "--target-dir"])
-        .arg(&target);
+    cargo.args(["build", "--package", "mlx-vk-backend", "--features", "shader-macros"]);
+    cargo.args(["--example", EXAMPLE, "--target-dir"]).arg(&target);
     cargo
         .env(shaderc::VARIABLE, shaderc::folder()?)
         .env(ROOT_VARIABLE, paths::root().join("shaders"));
     process::run(&mut cargo)?;
-    Ok(target
-        .join("debug/examples")
-        .join(format!("{EXAMPLE}{}", std::env::consts::EXE_SUFFIX)))
+    Ok(target.join("debug/examples").join(format!("{EXAMPLE}{}", std::env::consts::EXE_SUFFIX)))
 }
 
 /// The names of the modules that do not occur in `program`.
 fn absent<'a>(modules: &'a [Module], program: &[u8]) -> Vec<&'a str> {
     let starts: Vec<_> = starts(program).collect();
-    let occurs = |module: &[u8]| {
-        starts
-            .iter()
-            .any(|start| program[*start..].starts_with(module))
-    };
-    modules
-        .iter()
-        .filter(|(_, module)| !occurs(module))
-        .map(|(name, _)| name.as_str())
-        .collect()
+    let occurs = |module: &[u8]| starts.iter().any(|start| program[*start..].starts_with(module));
+    modules.iter().filter(|(_, module)| !occurs(module)).map(|(name, _)| name.as_str()).collect()
 }
 
 /// Where SPIR-V may begin; words are aligned, which makes this a pass over words.
 fn starts(program: &[u8]) -> impl Iterator<Item = usize> {
     let words = program.chunks_exact(MAGIC.len()).enumerate();
-    words
-        .filter(|(_, word)| *word == MAGIC)
-        .map(|(index, _)| index * MAGIC.len())
+    words.filter(|(_, word)| *word == MAGIC).map(|(index, _)| index * MAGIC.len())
 }
 
 #[cfg(test)]
@@ -104,18 +80,9 @@ mod tests {
 
     #[test]
     fn modules_are_found_whole_and_aligned_only() {
-        let modules = [
-            module("a", &[1; 8]),
-            module("b", &[2; 8]),
-            module("c", &[1, 1, 1, 1, 3, 3, 3, 3]),
-        ];
-        let program = [
-            &[0; 4],
-            modules[0].1.as_slice(),
-            &[9; 4],
-            &modules[1].1[..8],
-        ]
-        .concat();
+        let modules =
+            [module("a", &[1; 8]), module("b", &[2; 8]), module("c", &[1, 1, 1, 1, 3, 3, 3, 3])];
+        let program = [&[0; 4], modules[0].1.as_slice(), &[9; 4], &modules[1].1[..8]].concat();
         assert_eq!(absent(&modules, &program), ["b", "c"]);
         let shifted = [&[0; 2], modules[0].1.as_slice(), &[0; 2]].concat();
         assert_eq!(absent(&modules[..1], &shifted), ["a"]);

@@ -14,11 +14,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// What every kernel is compiled with; `shader!` is given the same.
-const OPTIONS: [&str; 3] = [
-    "-fshader-stage=compute",
-    "--target-env=vulkan1.2",
-    "--target-spv=spv1.5",
-];
+const OPTIONS: [&str; 3] =
+    ["-fshader-stage=compute", "--target-env=vulkan1.2", "--target-spv=spv1.5"];
 
 /// What every module is validated with; scalar block layout is a feature that the backend requires of every device.
 const VALIDATION: [&str; 3] = ["--target-env", "vulkan1.2", "--scalar-block-layout"];
@@ -34,18 +31,13 @@ impl Glslc {
     pub(crate) fn new(shaders: &Path) -> Result<Self> {
         let version = process::capture(Command::new("glslc").arg("--version"))?;
         let version = String::from_utf8_lossy(&version).into_owned();
-        Ok(Self {
-            shaders: shaders.to_path_buf(),
-            version,
-        })
+        Ok(Self { shaders: shaders.to_path_buf(), version })
     }
 
     /// A hash of everything that the result depends on: compiler, options, source and all it includes.
     pub(crate) fn fingerprint(&self, kernel: &Kernel) -> Result<String> {
-        let mut all = format!(
-            "{}\n{OPTIONS:?}\n{VALIDATION:?}\n{:?}\n",
-            self.version, kernel.defines
-        );
+        let mut all =
+            format!("{}\n{OPTIONS:?}\n{VALIDATION:?}\n{:?}\n", self.version, kernel.defines);
         for path in includes::closure(&self.source(kernel), &self.include_folder())? {
             let text =
                 fs::read_to_string(&path).context(|| format!("cannot read {}", path.display()))?;
@@ -68,12 +60,7 @@ impl Glslc {
     fn compile_into(&self, kernel: &Kernel, file: &Path) -> Result<Vec<u8>> {
         let mut glslc = Command::new("glslc");
         glslc.args(OPTIONS).arg("-I").arg(self.include_folder());
-        glslc.args(
-            kernel
-                .defines
-                .iter()
-                .map(|(name, value)| format!("-D{name}={value}")),
-        );
+        glslc.args(kernel.defines.iter().map(|(name, value)| format!("-D{name}={value}")));
         quietly(glslc.arg(self.source(kernel)).arg("-o").arg(file))?;
         quietly(Command::new("spirv-val").args(VALIDATION).arg(file))?;
         fs::read(file).context(|| format!("cannot read {}", file.display()))
@@ -90,9 +77,8 @@ impl Glslc {
 
 /// Runs a tool whose complaint is the whole error: its lines name file, line and reason already.
 fn quietly(command: &mut Command) -> Result<()> {
-    let output = command
-        .output()
-        .context(|| format!("cannot start `{}`", process::shown(command)))?;
+    let output =
+        command.output().context(|| format!("cannot start `{}`", process::shown(command)))?;
     if output.status.success() {
         return Ok(());
     }

@@ -39,12 +39,8 @@ enum Include<'a> {
 
 impl<'a> Include<'a> {
     fn of_line(line: &'a str) -> Option<Self> {
-        let rest = line
-            .trim_start()
-            .strip_prefix('#')?
-            .trim_start()
-            .strip_prefix("include")?
-            .trim_start();
+        let rest =
+            line.trim_start().strip_prefix('#')?.trim_start().strip_prefix("include")?.trim_start();
         let beside = rest.strip_prefix('"').and_then(|rest| rest.split_once('"'));
         let folder = rest.strip_prefix('<').and_then(|rest| rest.split_once('>'));
         beside
@@ -54,10 +50,9 @@ impl<'a> Include<'a> {
 
     fn resolve(&self, from: &Path, include_folder: &Path) -> Result<PathBuf> {
         let (name, candidates) = match self {
-            Self::Beside(name) => (
-                name,
-                vec![from.with_file_name(name), include_folder.join(name)],
-            ),
+            Self::Beside(name) => {
+                (name, vec![from.with_file_name(name), include_folder.join(name)])
+            }
             Self::FromFolder(name) => (name, vec![include_folder.join(name)]),
         };
         let found = candidates.into_iter().find(|path| path.is_file());
@@ -99,12 +94,7 @@ mod tests {
         let found = closure(&source, &root.path().join("include")).unwrap();
         assert_eq!(found, [source.clone(), shared, beside, nested]);
         fs::write(&source, "#include <b.glsl>\n").unwrap();
-        let error = closure(&source, &root.path().join("include"))
-            .unwrap_err()
-            .to_string();
-        assert!(
-            error.ends_with("a.comp: no file b.glsl to include"),
-            "{error}"
-        );
+        let error = closure(&source, &root.path().join("include")).unwrap_err().to_string();
+        assert!(error.ends_with("a.comp: no file b.glsl to include"), "{error}");
     }
 }

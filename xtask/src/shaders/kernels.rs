@@ -28,19 +28,13 @@ pub(crate) fn parse(file: &str, text: &str) -> Result<Vec<Kernel>> {
     let kernels = kernels.collect::<Result<Vec<_>>>()?;
     match repeated(&kernels) {
         None => Ok(kernels),
-        Some(name) => Err(Error::new(format!(
-            "{file}: the kernel {name} is listed twice"
-        ))),
+        Some(name) => Err(Error::new(format!("{file}: the kernel {name} is listed twice"))),
     }
 }
 
 /// The lines of the list with their numbers, comments and empty lines left out.
 fn entries<'a>(file: &str, text: &'a str) -> Result<Vec<(usize, &'a str)>> {
-    let mut lines = text
-        .lines()
-        .map(str::trim)
-        .enumerate()
-        .map(|(index, line)| (index + 1, line));
+    let mut lines = text.lines().map(str::trim).enumerate().map(|(index, line)| (index + 1, line));
     if !lines.by_ref().any(|(_, line)| is_opening(line)) {
         return Err(Error::new(format!("{file}: no line `kernels! {{`")));
     }
@@ -64,10 +58,7 @@ fn is_opening(line: &str) -> bool {
 
 fn repeated(kernels: &[Kernel]) -> Option<&str> {
     let mut seen = HashSet::new();
-    kernels
-        .iter()
-        .map(|kernel| kernel.name.as_str())
-        .find(|name| !seen.insert(*name))
+    kernels.iter().map(|kernel| kernel.name.as_str()).find(|name| !seen.insert(*name))
 }
 
 /// Why a line is not of the form.
@@ -78,26 +69,18 @@ fn parse_line(line: &str) -> std::result::Result<Kernel, Reason> {
     let mut rest = Rest(line);
     let name = rest.identifier().ok_or("expected a kernel's name")?;
     rest.symbol("=>").ok_or("expected `=>` after the name")?;
-    let source = rest
-        .quoted()
-        .ok_or("expected the source in quotes after `=>`")?;
+    let source = rest.quoted().ok_or("expected the source in quotes after `=>`")?;
     check_source(source)?;
     let defines = parse_defines(&mut rest)?;
     rest.symbol(",").ok_or("expected `,` after `}`")?;
     match rest.0 {
-        "" => Ok(Kernel {
-            name: name.to_owned(),
-            source: source.to_owned(),
-            defines,
-        }),
+        "" => Ok(Kernel { name: name.to_owned(), source: source.to_owned(), defines }),
         _ => Err("expected nothing after `},`"),
     }
 }
 
 fn check_source(source: &str) -> std::result::Result<(), Reason> {
-    let inside = source
-        .split('/')
-        .all(|part| !part.is_empty() && part != "..");
+    let inside = source.split('/').all(|part| !part.is_empty() && part != "..");
     match inside && source.ends_with(".comp") {
         true => Ok(()),
         false => Err("expected the source as a path below shaders/ that ends in `.comp`"),
@@ -109,15 +92,11 @@ fn parse_defines(rest: &mut Rest<'_>) -> std::result::Result<Vec<(String, String
     rest.symbol("{").ok_or("expected `{` after the source")?;
     while rest.symbol("}").is_none() {
         let name = rest.identifier().ok_or("expected a macro's name or `}`")?;
-        rest.symbol(":")
-            .ok_or("expected `:` after the macro's name")?;
-        let value = rest
-            .quoted()
-            .ok_or("expected the macro's value in quotes")?;
+        rest.symbol(":").ok_or("expected `:` after the macro's name")?;
+        let value = rest.quoted().ok_or("expected the macro's value in quotes")?;
         defines.push((name.to_owned(), value.to_owned()));
         if rest.symbol(",").is_none() {
-            rest.symbol("}")
-                .ok_or("expected `,` or `}` after the macro's value")?;
+            rest.symbol("}").ok_or("expected `,` or `}` after the macro's value")?;
             break;
         }
     }
@@ -134,10 +113,8 @@ impl<'a> Rest<'a> {
     }
 
     fn identifier(&mut self) -> Option<&'a str> {
-        let end = self
-            .0
-            .find(|c: char| !c.is_ascii_alphanumeric() && c != '_')
-            .unwrap_or(self.0.len());
+        let end =
+            self.0.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(self.0.len());
         let (name, rest) = self.0.split_at(end);
         if name.is_empty() || name.starts_with(|c: char| c.is_ascii_digit()) {
             return None;
@@ -162,21 +139,13 @@ mod tests {
     use super::*;
 
     fn kernel(name: &str, source: &str, defines: &[(&str, &str)]) -> Kernel {
-        let defines = defines
-            .iter()
-            .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
-            .collect();
-        Kernel {
-            name: name.to_owned(),
-            source: source.to_owned(),
-            defines,
-        }
+        let defines =
+            defines.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+        Kernel { name: name.to_owned(), source: source.to_owned(), defines }
     }
 
     fn error(line: &str) -> String {
-        parse("registry.rs", &format!("kernels! {{\n{line}\n}}\n"))
-            .unwrap_err()
-            .to_string()
+        parse("registry.rs", &format!("kernels! {{\n{line}\n}}\n")).unwrap_err().to_string()
     }
 
     #[test]
@@ -186,11 +155,7 @@ mod tests {
                     unary_float => \"unary/unary.comp\" { CLASS: \"0\", TYPE: \"float\" },\n}\n\nfn other() {}\n";
         let expected = [
             kernel("fill", "copy/fill.comp", &[]),
-            kernel(
-                "unary_float",
-                "unary/unary.comp",
-                &[("CLASS", "0"), ("TYPE", "float")],
-            ),
+            kernel("unary_float", "unary/unary.comp", &[("CLASS", "0"), ("TYPE", "float")]),
         ];
         assert_eq!(parse("registry.rs", text).unwrap(), expected);
     }
@@ -217,18 +182,8 @@ mod tests {
     #[test]
     fn repeated_names_and_missing_ends_are_errors() {
         let twice = "kernels! {\na => \"b.comp\" {},\na => \"c.comp\" {},\n}\n";
-        assert!(
-            parse("r.rs", twice)
-                .unwrap_err()
-                .to_string()
-                .contains("a is listed twice")
-        );
-        assert!(
-            parse("r.rs", "kernels! {\n")
-                .unwrap_err()
-                .to_string()
-                .contains("does not end")
-        );
+        assert!(parse("r.rs", twice).unwrap_err().to_string().contains("a is listed twice"));
+        assert!(parse("r.rs", "kernels! {\n").unwrap_err().to_string().contains("does not end"));
         assert!(
             parse("r.rs", "macro_rules! kernels {\n}\n")
                 .unwrap_err()

@@ -61,9 +61,7 @@ fn is_newer(archive: &Path, parts: &[PathBuf]) -> bool {
 }
 
 fn modified(path: &Path) -> Option<SystemTime> {
-    fs::metadata(path)
-        .and_then(|metadata| metadata.modified())
-        .ok()
+    fs::metadata(path).and_then(|metadata| metadata.modified()).ok()
 }
 
 fn merge(parts: &[PathBuf], folder: &Path, archive: &Path) -> Result<()> {
@@ -76,9 +74,7 @@ fn merge(parts: &[PathBuf], folder: &Path, archive: &Path) -> Result<()> {
 
 /// A script for `ar -M`. The result is named relative to the folder, because that language knows no quotes.
 fn script(parts: &[PathBuf], result: &str) -> String {
-    let parts = parts
-        .iter()
-        .map(|part| format!("ADDLIB {}\n", part.display()));
+    let parts = parts.iter().map(|part| format!("ADDLIB {}\n", part.display()));
     format!("CREATE {result}\n{}SAVE\nEND\n", parts.collect::<String>())
 }
 
@@ -87,9 +83,7 @@ fn run_ar(script: &str, folder: &Path) -> Result<()> {
     ar.arg("-M").current_dir(folder).stdin(Stdio::piped());
     let mut child = ar.spawn().context(|| "cannot start ar".to_owned())?;
     if let Some(mut input) = child.stdin.take() {
-        input
-            .write_all(script.as_bytes())
-            .context(|| "cannot write to ar".to_owned())?;
+        input.write_all(script.as_bytes()).context(|| "cannot write to ar".to_owned())?;
     }
     let status = child.wait().context(|| "cannot wait for ar".to_owned())?;
     process::check(&ar, status)

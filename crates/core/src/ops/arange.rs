@@ -29,7 +29,7 @@ pub fn arange(start: f64, stop: f64, step: f64, dtype: Dtype) -> Result<Array> {
 /// When there is no stream to run on.
 pub fn linspace(start: f64, stop: f64, num: usize, dtype: Dtype) -> Result<Array> {
     if num == 1 {
-        return Ok(ops::astype(&Array::from_slice(&[start as f32], &[1])?, dtype)?);
+        return ops::astype(&Array::from_slice(&[start as f32], &[1])?, dtype);
     }
     let t = ops::divide(&arange(0.0, num as f64, 1.0, Dtype::Float32)?, (num.max(1) - 1) as f64)?;
     let from = ops::multiply(&ops::subtract(1.0f32, &t)?, start)?;

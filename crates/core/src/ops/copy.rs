@@ -30,10 +30,16 @@ pub fn view(a: &Array, dtype: Dtype) -> Result<Array> {
     let mut shape = crate::Shape::from(a.shape());
     if old != new {
         let last = shape.last_mut().ok_or_else(|| {
-            crate::Error::invalid("view", "Changing the type of a scalar is only allowed for types of the same size.")
+            crate::Error::invalid(
+                "view",
+                "Changing the type of a scalar is only allowed for types of the same size.",
+            )
         })?;
         if !(*last * old).is_multiple_of(new) {
-            let message = format!("The size of the last axis of shape {:?} in bytes must be divisible by {new}, the size of {dtype}.", a.shape());
+            let message = format!(
+                "The size of the last axis of shape {:?} in bytes must be divisible by {new}, the size of {dtype}.",
+                a.shape()
+            );
             return Err(crate::Error::invalid("view", message));
         }
         *last = *last * old / new;

@@ -16,7 +16,10 @@ pub fn take(a: &Array, indices: &Array, axis: isize) -> Result<Array> {
     let axis = normalize_axis("take", axis, a.ndim())?;
     check_indices("take", indices)?;
     if a.shape()[axis] == 0 && indices.size() != 0 {
-        return Err(Error::invalid("take", "Cannot do a non-empty take from an array with zero elements."));
+        return Err(Error::invalid(
+            "take",
+            "Cannot do a non-empty take from an array with zero elements.",
+        ));
     }
     let mut shape = Shape::from(&a.shape()[..axis]);
     shape.extend_from_slice(indices.shape());
@@ -32,7 +35,11 @@ pub fn take_along_axis(a: &Array, indices: &Array, axis: isize) -> Result<Array>
     let axis = normalize_axis("take_along_axis", axis, a.ndim())?;
     check_indices("take_along_axis", indices)?;
     if a.ndim() != indices.ndim() {
-        let message = format!("Indices of dimension {} does not match array of dimension {}.", indices.ndim(), a.ndim());
+        let message = format!(
+            "Indices of dimension {} does not match array of dimension {}.",
+            indices.ndim(),
+            a.ndim()
+        );
         return Err(Error::invalid("take_along_axis", message));
     }
     let (mut source, mut target) = (Shape::from(a.shape()), Shape::from(indices.shape()));
@@ -48,8 +55,12 @@ pub fn take_along_axis(a: &Array, indices: &Array, axis: isize) -> Result<Array>
 fn check_indices(op: &'static str, indices: &Array) -> Result<()> {
     match indices.dtype().is_integer() {
         true => Ok(()),
-        false => {
-            Err(Error::invalid(op, format!("Got indices with invalid dtype {}. Indices must be integral.", indices.dtype())))
-        }
+        false => Err(Error::invalid(
+            op,
+            format!(
+                "Got indices with invalid dtype {}. Indices must be integral.",
+                indices.dtype()
+            ),
+        )),
     }
 }

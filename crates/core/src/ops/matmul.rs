@@ -18,7 +18,10 @@ struct Product {
 
 fn prepare(op: &'static str, a: &Array, b: &Array, dtype: Dtype) -> Result<Product> {
     if a.ndim() == 0 || b.ndim() == 0 {
-        return Err(Error::invalid(op, "Got 0 dimension input. Inputs must have at least one dimension."));
+        return Err(Error::invalid(
+            op,
+            "Got 0 dimension input. Inputs must have at least one dimension.",
+        ));
     }
     let mut vector_axes = Vec::new();
     let mut left = astype(a, dtype)?;
@@ -32,7 +35,11 @@ fn prepare(op: &'static str, a: &Array, b: &Array, dtype: Dtype) -> Result<Produ
         vector_axes.push(-2);
     }
     if left.dim(-1) != right.dim(-2) {
-        let message = format!("Last dimension of first input with shape {:?} must match second to last dimension of second input with shape {:?}.", a.shape(), b.shape());
+        let message = format!(
+            "Last dimension of first input with shape {:?} must match second to last dimension of second input with shape {:?}.",
+            a.shape(),
+            b.shape()
+        );
         return Err(Error::invalid(op, message));
     }
     let (la, lb) = (left.ndim() - 2, right.ndim() - 2);
@@ -53,7 +60,8 @@ fn product_dtype(op: &'static str, arrays: &[&Array]) -> Result<Dtype> {
     match dtype.is_inexact() {
         true => Ok(dtype),
         false => {
-            let message = format!("Only inexact types are supported but inputs promote to {dtype}.");
+            let message =
+                format!("Only inexact types are supported but inputs promote to {dtype}.");
             Err(Error::invalid(op, message))
         }
     }

@@ -65,10 +65,7 @@ pub(crate) fn normalize_axes(op: &'static str, axes: &[isize], ndim: usize) -> R
     if axes.is_empty() {
         return Ok((0..ndim).collect());
     }
-    let mut out = axes
-        .iter()
-        .map(|&a| normalize_axis(op, a, ndim))
-        .collect::<Result<Axes>>()?;
+    let mut out = axes.iter().map(|&a| normalize_axis(op, a, ndim)).collect::<Result<Axes>>()?;
     out.sort_unstable();
     if out.windows(2).any(|w| w[0] == w[1]) {
         return Err(Error::invalid(op, format!("Duplicate axes {axes:?}.")));

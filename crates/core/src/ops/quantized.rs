@@ -9,11 +9,15 @@ use crate::{
 
 fn affine(op: &'static str, group_size: usize, bits: usize) -> Result<Affine> {
     if !matches!(group_size, 32 | 64 | 128) {
-        let message = format!("The requested group size {group_size} is not supported. The supported group sizes are 32, 64, and 128.");
+        let message = format!(
+            "The requested group size {group_size} is not supported. The supported group sizes are 32, 64, and 128."
+        );
         return Err(Error::invalid(op, message));
     }
     if !matches!(bits, 2 | 3 | 4 | 5 | 6 | 8) {
-        let message = format!("The requested number of bits {bits} is not supported. The supported bits are 2, 3, 4, 5, 6, and 8.");
+        let message = format!(
+            "The requested number of bits {bits} is not supported. The supported bits are 2, 3, 4, 5, 6, and 8."
+        );
         return Err(Error::invalid(op, message));
     }
     Ok(Affine { group_size, bits })
@@ -27,16 +31,23 @@ fn affine(op: &'static str, group_size: usize, bits: usize) -> Result<Affine> {
 pub fn quantize(w: &Array, group_size: usize, bits: usize) -> Result<(Array, Array, Array)> {
     let affine = affine("quantize", group_size, bits)?;
     if w.ndim() < 2 {
-        let message = format!("The matrix to be quantized must have at least 2 dimension but it has only {}.", w.ndim());
+        let message = format!(
+            "The matrix to be quantized must have at least 2 dimension but it has only {}.",
+            w.ndim()
+        );
         return Err(Error::invalid("quantize", message));
     }
     if !w.dtype().is_floating() {
-        let message = format!("Only real floating types can be quantized but w has type {}.", w.dtype());
+        let message =
+            format!("Only real floating types can be quantized but w has type {}.", w.dtype());
         return Err(Error::invalid("quantize", message));
     }
     let columns = w.dim(-1);
     if !columns.is_multiple_of(group_size) {
-        let message = format!("The last dimension of the matrix needs to be divisible by the quantization group size {group_size}. However the provided matrix has shape {:?}", w.shape());
+        let message = format!(
+            "The last dimension of the matrix needs to be divisible by the quantization group size {group_size}. However the provided matrix has shape {:?}",
+            w.shape()
+        );
         return Err(Error::invalid("quantize", message));
     }
     let with_last = |n: usize| {
@@ -51,9 +62,13 @@ pub fn quantize(w: &Array, group_size: usize, bits: usize) -> Result<(Array, Arr
         (groups, w.dtype()),
     ];
     let stream = stream::current_stream()?;
-    let mut arrays =
-        Array::lazy_many(outputs, Primitive::Quantize(affine), stream, std::iter::once(w.clone()).collect())
-            .into_iter();
+    let mut arrays = Array::lazy_many(
+        outputs,
+        Primitive::Quantize(affine),
+        stream,
+        std::iter::once(w.clone()).collect(),
+    )
+    .into_iter();
     let mut next = || arrays.next().expect("three outputs");
     Ok((next(), next(), next()))
 }
@@ -69,7 +84,12 @@ fn unpacked_columns(
     let mismatch = || {
         let message = format!(
             "The shapes of the weight {:?} {}, scales {:?} and biases {:?} are incompatible based on bits and group_size: bits={}, group_size={}.",
-            w.shape(), w.dtype(), scales.shape(), biases.shape(), affine.bits, affine.group_size
+            w.shape(),
+            w.dtype(),
+            scales.shape(),
+            biases.shape(),
+            affine.bits,
+            affine.group_size
         );
         Error::invalid(op, message)
     };
@@ -125,19 +145,25 @@ pub fn quantized_matmul(
     let columns = unpacked_columns(op, w, scales, biases, affine)?;
     let (inner, outer) = if transpose { (columns, w.dim(-2)) } else { (w.dim(-2), columns) };
     if x.ndim() == 0 || x.dim(-1) != inner {
-        let message = format!("Last dimension of first input with shape {:?} does not match the expanded quantized matrix ({inner}, {outer}) computed from shape {:?} with group_size={group_size}, bits={bits} and transpose={transpose}", x.shape(), w.shape());
+        let message = format!(
+            "Last dimension of first input with shape {:?} does not match the expanded quantized matrix ({inner}, {outer}) computed from shape {:?} with group_size={group_size}, bits={bits} and transpose={transpose}",
+            x.shape(),
+            w.shape()
+        );
         return Err(Error::invalid(op, message));
     }
     let dtype = x.dtype().promote(scales.dtype());
     if !dtype.is_floating() {
-        return Err(Error::invalid(op, format!("Only real floating types are supported but the result would be {dtype}.")));
+        return Err(Error::invalid(
+            op,
+            format!("Only real floating types are supported but the result would be {dtype}."),
+        ));
     }
     let x2 = if x.ndim() == 1 { ops::expand_dims(x, &[0])? } else { x.clone() };
     let (x2, w, scales, biases) = broadcast_batches(&x2, w, scales, biases)?;
     let mut shape = Shape::from(x2.shape());
     *shape.last_mut().expect("two axes") = outer;
-    let inputs =
-        [astype(&x2, dtype)?, w, astype(&scales, dtype)?, astype(&biases, dtype)?];
+    let inputs = [astype(&x2, dtype)?, w, astype(&scales, dtype)?, astype(&biases, dtype)?];
     let out = ops::node(shape, dtype, Primitive::QuantizedMatmul { affine, transpose }, inputs)?;
     if x.ndim() == 1 { ops::squeeze(&out, &[-2]) } else { Ok(out) }
 }

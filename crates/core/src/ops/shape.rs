@@ -26,9 +26,10 @@ fn infer_shape(a: &Array, shape: &[isize]) -> Result<Shape> {
         let message = format!("Cannot reshape array of size {} into shape {shape:?}.", a.size());
         Error::invalid("reshape", message)
     };
-    let known = shape.iter().filter(|&&d| d != -1).try_fold(1usize, |n, &d| {
-        n.checked_mul(usize::try_from(d).ok()?)
-    });
+    let known = shape
+        .iter()
+        .filter(|&&d| d != -1)
+        .try_fold(1usize, |n, &d| n.checked_mul(usize::try_from(d).ok()?));
     let known = known.ok_or_else(mismatch)?;
     let unknown = shape.iter().filter(|&&d| d == -1).count();
     if unknown > 1 {
@@ -186,14 +187,16 @@ pub fn squeeze(a: &Array, axes: &[isize]) -> Result<Array> {
         normalize_axes("squeeze", axes, a.ndim())?
     };
     if let Some(&axis) = axes.iter().find(|&&x| a.shape()[x] != 1) {
-        let message = format!("Cannot squeeze axis {axis} with size {} which is not equal to 1.", a.shape()[axis]);
+        let message = format!(
+            "Cannot squeeze axis {axis} with size {} which is not equal to 1.",
+            a.shape()[axis]
+        );
         return Err(Error::invalid("squeeze", message));
     }
     if axes.is_empty() {
         return Ok(a.clone());
     }
-    let shape: Shape =
-        (0..a.ndim()).filter(|x| !axes.contains(x)).map(|x| a.shape()[x]).collect();
+    let shape: Shape = (0..a.ndim()).filter(|x| !axes.contains(x)).map(|x| a.shape()[x]).collect();
     ops::node(shape, a.dtype(), Primitive::Squeeze { axes }, [a.clone()])
 }
 
@@ -210,7 +213,10 @@ pub fn as_strided(a: &Array, shape: &[usize], strides: &[isize], offset: usize) 
 
 fn check_strided(a: &Array, shape: &[usize], strides: &[isize], offset: usize) -> Result<()> {
     let outside = || {
-        let message = format!("Shape {shape:?} with strides {strides:?} from {offset} reaches outside of {} elements.", a.size());
+        let message = format!(
+            "Shape {shape:?} with strides {strides:?} from {offset} reaches outside of {} elements.",
+            a.size()
+        );
         Error::invalid("as_strided", message)
     };
     if shape.len() != strides.len() {
@@ -236,7 +242,10 @@ fn normalize_slice(
     strides: &[isize],
 ) -> Result<(Indices, Indices, Shape)> {
     if [start.len(), stop.len(), strides.len()].iter().any(|&n| n != shape.len()) {
-        let message = format!("Invalid number of indices or strides for array with dimension {}.", shape.len());
+        let message = format!(
+            "Invalid number of indices or strides for array with dimension {}.",
+            shape.len()
+        );
         return Err(Error::invalid(op, message));
     }
     if strides.contains(&0) {
@@ -292,7 +301,7 @@ pub fn slice_axis(a: &Array, axis: isize, start: isize, stop: isize) -> Result<A
 /// The copy happens in place where nobody else needs `a`.
 ///
 /// # Errors
-/// As [`slice`], or when `update` does not broadcast to the slice.
+/// As [`slice()`], or when `update` does not broadcast to the slice.
 pub fn slice_update(
     a: &Array,
     update: &Array,
@@ -313,9 +322,9 @@ pub fn slice_update(
 /// # Errors
 /// When there is none, or the other axes differ.
 pub fn concatenate(arrays: &[&Array], axis: isize) -> Result<Array> {
-    let first = arrays.first().ok_or_else(|| {
-        Error::invalid("concatenate", "No arrays provided for concatenation.")
-    })?;
+    let first = arrays
+        .first()
+        .ok_or_else(|| Error::invalid("concatenate", "No arrays provided for concatenation."))?;
     let axis = normalize_axis("concatenate", axis, first.ndim())?;
     let mut shape = Shape::from(first.shape());
     shape[axis] = 0;
@@ -324,7 +333,11 @@ pub fn concatenate(arrays: &[&Array], axis: isize) -> Result<Array> {
         let matches = a.ndim() == first.ndim()
             && (0..a.ndim()).all(|x| x == axis || a.shape()[x] == first.shape()[x]);
         if !matches {
-            let message = format!("All the input array dimensions must match exactly except for the concatenation axis: {:?} and {:?}, axis {axis}.", first.shape(), a.shape());
+            let message = format!(
+                "All the input array dimensions must match exactly except for the concatenation axis: {:?} and {:?}, axis {axis}.",
+                first.shape(),
+                a.shape()
+            );
             return Err(Error::invalid("concatenate", message));
         }
         shape[axis] += a.shape()[axis];
@@ -343,7 +356,9 @@ pub fn concatenate(arrays: &[&Array], axis: isize) -> Result<Array> {
 /// # Errors
 /// When there is none, or shapes differ.
 pub fn stack(arrays: &[&Array], axis: isize) -> Result<Array> {
-    let first = arrays.first().ok_or_else(|| Error::invalid("stack", "No arrays provided for stacking."))?;
+    let first = arrays
+        .first()
+        .ok_or_else(|| Error::invalid("stack", "No arrays provided for stacking."))?;
     if arrays.iter().any(|a| a.shape() != first.shape()) {
         return Err(Error::invalid("stack", "All arrays must have the same shape and dtype."));
     }
@@ -370,7 +385,10 @@ pub fn split_at(a: &Array, indices: &[isize], axis: isize) -> Result<Vec<Array>>
 pub fn split(a: &Array, parts: usize, axis: isize) -> Result<Vec<Array>> {
     let size = a.shape()[normalize_axis("split", axis, a.ndim())?];
     if parts == 0 || !size.is_multiple_of(parts) {
-        let message = format!("Array split does not result in sub arrays with equal size: attempting {parts} splits along axis {axis} for shape {:?}.", a.shape());
+        let message = format!(
+            "Array split does not result in sub arrays with equal size: attempting {parts} splits along axis {axis} for shape {:?}.",
+            a.shape()
+        );
         return Err(Error::invalid("split", message));
     }
     let part = (size / parts) as isize;

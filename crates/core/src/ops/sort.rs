@@ -48,7 +48,10 @@ fn place(name: &'static str, a: &Array, kth: isize, axis: isize) -> Result<(usiz
     let n = a.shape()[axis] as isize;
     let positive = if kth < 0 { kth + n } else { kth };
     if !(0..n).contains(&positive) {
-        let message = format!("Received invalid kth {kth} along axis {axis} for array with shape: {:?}", a.shape());
+        let message = format!(
+            "Received invalid kth {kth} along axis {axis} for array with shape: {:?}",
+            a.shape()
+        );
         return Err(Error::invalid(name, message));
     }
     Ok((positive as usize, axis))
@@ -62,7 +65,10 @@ pub fn topk(a: &Array, k: usize, axis: isize) -> Result<Array> {
     let at = normalize_axis("topk", axis, a.ndim())?;
     let n = a.shape()[at];
     if k > n {
-        let message = format!("Received invalid k={k} along axis {axis} for array with shape: {:?}", a.shape());
+        let message = format!(
+            "Received invalid k={k} along axis {axis} for array with shape: {:?}",
+            a.shape()
+        );
         return Err(Error::invalid("topk", message));
     }
     if k == n {

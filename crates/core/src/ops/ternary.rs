@@ -29,7 +29,10 @@ pub fn clip(a: &Array, min: Option<&Array>, max: Option<&Array>) -> Result<Array
     let raised = match min {
         Some(min) => ops::maximum(a, min)?,
         None if max.is_none() => {
-            return Err(crate::Error::invalid("clip", "At most one of a_min and a_max may be None."));
+            return Err(crate::Error::invalid(
+                "clip",
+                "At most one of a_min and a_max may be None.",
+            ));
         }
         None => a.clone(),
     };

@@ -46,10 +46,11 @@ pub(super) fn transposed<T: Real<Wide = f32>>(x: &[f32], w: &Matrix<'_, T>, out:
 /// `out[m, n] = products[n, m]`, rounded.
 pub(super) fn untranspose<T: Real>(products: &[T::Wide], rows: usize, out: &mut [T]) {
     let columns = out.len() / rows;
-    out.par_chunks_mut(columns).enumerate().with_min_len((1 << 14) / columns.min(1 << 14)).for_each(
-        |(m, out)| {
+    out.par_chunks_mut(columns)
+        .enumerate()
+        .with_min_len((1 << 14) / columns.min(1 << 14))
+        .for_each(|(m, out)| {
             let products = products[m..].iter().step_by(rows);
             out.iter_mut().zip(products).for_each(|(out, &p)| *out = T::narrow(p));
-        },
-    );
+        });
 }

@@ -63,7 +63,11 @@ fn quantize_group(w: &[f32], bits: usize, words: &mut [u32]) -> (f32, f32) {
     let edge = if negative_edge { low } else { high };
     let steps = (edge / scale).round_ties_even();
     let (scale, bias) = if steps == 0.0 { (scale, 0.0) } else { (edge / steps, edge) };
-    pack(w.iter().map(|x| ((x - bias) / scale).round_ties_even().clamp(0.0, largest) as u32), bits, words);
+    pack(
+        w.iter().map(|x| ((x - bias) / scale).round_ties_even().clamp(0.0, largest) as u32),
+        bits,
+        words,
+    );
     (scale, bias)
 }
 

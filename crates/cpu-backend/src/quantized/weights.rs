@@ -96,9 +96,9 @@ impl<'a, T: Real> Parameters<'a, T> {
     fn widen(&self, row: usize, rows: usize, group: usize, groups: usize) -> Vec<T::Wide> {
         let padded = padded_groups(groups);
         let mut out = vec![T::Wide::default(); rows * padded];
-        let first = self.first.wrapping_add_signed(
-            row as isize * self.row_stride + group as isize * self.stride,
-        );
+        let first = self
+            .first
+            .wrapping_add_signed(row as isize * self.row_stride + group as isize * self.stride);
         if self.stride == 1 && self.row_stride >= 0 {
             T::widen_rows(&self.data[first..], self.row_stride as usize, groups, &mut out, padded);
             return out;

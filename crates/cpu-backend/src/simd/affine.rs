@@ -7,6 +7,8 @@
 //! Words of 2 and 4 bits are used as they lie: field `i` of sixteen words at a time, against
 //! activations that were put in that order before. Other widths are unpacked to bytes first.
 
+#![expect(clippy::needless_range_loop, reason = "an index runs over several small arrays at once")]
+
 use mlx_core::primitives::Affine;
 
 use super::{Isa, Kernel, LANES};
@@ -354,7 +356,8 @@ impl Kernel for Dequantize<'_> {
             let groups = bytes.chunks_exact(group_size).zip(out.chunks_exact_mut(group_size));
             for (g, (q, out)) in groups.enumerate() {
                 let (scale, bias) = (isa.splat(row.scales[g]), isa.splat(row.biases[g]));
-                for (q, out) in q.as_chunks::<LANES>().0.iter().zip(out.as_chunks_mut::<LANES>().0) {
+                for (q, out) in q.as_chunks::<LANES>().0.iter().zip(out.as_chunks_mut::<LANES>().0)
+                {
                     isa.store(isa.fma(isa.load_u8(q), scale, bias), out);
                 }
             }
@@ -404,9 +407,9 @@ mod tests {
     }
 
     fn all() -> impl Iterator<Item = Affine> {
-        [32, 64, 128].into_iter().flat_map(|group_size| {
-            [2, 3, 4, 5, 6, 8].map(|bits| Affine { group_size, bits })
-        })
+        [32, 64, 128]
+            .into_iter()
+            .flat_map(|group_size| [2, 3, 4, 5, 6, 8].map(|bits| Affine { group_size, bits }))
     }
 
     #[test]

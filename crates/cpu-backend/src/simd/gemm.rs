@@ -3,7 +3,10 @@
 use num_complex::Complex32;
 
 /// Element types that the `gemm` crate multiplies with accumulation in their own precision.
-pub(crate) trait Gemm: Copy + num_traits::Zero + num_traits::One + PartialEq + Send + Sync + 'static {}
+pub(crate) trait Gemm:
+    Copy + num_traits::Zero + num_traits::One + PartialEq + Send + Sync + 'static
+{
+}
 
 impl Gemm for f32 {}
 impl Gemm for f64 {}

@@ -210,14 +210,8 @@ impl Kernel for ExpSum<'_> {
 /// -87.7 the result is zero.
 #[inline(always)]
 fn exp<I: Isa>(isa: I, x: I::F) -> I::F {
-    const COEFFICIENTS: [f32; 6] = [
-        1.987_569_1e-4,
-        1.398_199_9e-3,
-        8.333_452e-3,
-        4.166_579_6e-2,
-        1.666_666_5e-1,
-        5.000_000_1e-1,
-    ];
+    const COEFFICIENTS: [f32; 6] =
+        [1.987_569_1e-4, 1.398_199_9e-3, 8.333_452e-3, 4.166_579_6e-2, 1.666_666_5e-1, 5e-1];
     // In this order NaN stays.
     let x = isa.max(isa.splat(-88.0), x);
     let n = isa.round(isa.mul(x, isa.splat(std::f32::consts::LOG2_E)));
@@ -306,7 +300,8 @@ mod tests {
             let mut brain = vec![bf16::ZERO; values.len()];
             dispatch_at(level, Narrow { src: &values, dst: &mut brain });
             for (i, &x) in values.iter().enumerate() {
-                let same = |a: f32, b: f32| a.to_bits() == b.to_bits() || (a.is_nan() && b.is_nan());
+                let same =
+                    |a: f32, b: f32| a.to_bits() == b.to_bits() || (a.is_nan() && b.is_nan());
                 assert!(same(half[i].to_f32(), f16::from_f32(x).to_f32()), "{level:?} f16 {x}");
                 assert!(same(brain[i].to_f32(), bf16::from_f32(x).to_f32()), "{level:?} bf16 {x}");
             }
@@ -320,7 +315,8 @@ mod tests {
     fn products_with_rows_of_any_length() {
         for n in [1, 15, 16, 17, 64, 100, 131] {
             let x: Vec<f32> = (0..n).map(|i| (i as f32 * 0.37).sin()).collect();
-            let rows: Vec<f16> = (0..5 * (n + 3)).map(|i| f16::from_f32((i % 7) as f32 - 3.0)).collect();
+            let rows: Vec<f16> =
+                (0..5 * (n + 3)).map(|i| f16::from_f32((i % 7) as f32 - 3.0)).collect();
             for level in levels() {
                 let mut out = [0.0; 5];
                 dispatch_at(level, Dots { x: &x, rows: &rows, stride: n + 3, out: &mut out });
@@ -332,7 +328,8 @@ mod tests {
                     assert!((out[j] - want).abs() < 1e-4, "{level:?} {n}");
                 }
                 for i in 0..n {
-                    let want: f32 = 1.0 + (0..5).map(|j| p[j] * rows[j * (n + 3) + i].to_f32()).sum::<f32>();
+                    let want: f32 =
+                        1.0 + (0..5).map(|j| p[j] * rows[j * (n + 3) + i].to_f32()).sum::<f32>();
                     assert!((acc[i] - want).abs() < 1e-4, "{level:?} {n}");
                 }
             }

@@ -12,11 +12,16 @@ pub fn on_cpu<T>(f: impl FnOnce() -> T) -> T {
     with_device(Device::CPU, f).expect("there is a CPU")
 }
 
-pub const FLOATS: [Dtype; 4] =
-    [Dtype::Float16, Dtype::Bfloat16, Dtype::Float32, Dtype::Float64];
+pub const FLOATS: [Dtype; 4] = [Dtype::Float16, Dtype::Bfloat16, Dtype::Float32, Dtype::Float64];
 pub const INTS: [Dtype; 8] = [
-    Dtype::Uint8, Dtype::Uint16, Dtype::Uint32, Dtype::Uint64,
-    Dtype::Int8, Dtype::Int16, Dtype::Int32, Dtype::Int64,
+    Dtype::Uint8,
+    Dtype::Uint16,
+    Dtype::Uint32,
+    Dtype::Uint64,
+    Dtype::Int8,
+    Dtype::Int16,
+    Dtype::Int32,
+    Dtype::Int64,
 ];
 
 /// An element read as float64 (the real part of a complex number).

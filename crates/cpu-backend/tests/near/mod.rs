@@ -9,7 +9,7 @@ use crate::common::{epsilon, read};
 
 /// Checks `|got - want| <= bound + ` half a unit in the last place of the array's dtype.
 #[track_caller]
-pub fn assert_near(got: &Array, want: &[f64], bound: f64, what: &str) {
+pub(crate) fn assert_within(got: &Array, want: &[f64], bound: f64, what: &str) {
     let dtype = got.dtype();
     let got = read(got);
     assert_eq!(got.len(), want.len(), "{what}: sizes");
@@ -20,24 +20,24 @@ pub fn assert_near(got: &Array, want: &[f64], bound: f64, what: &str) {
 }
 
 /// Relative error of sums: the dtype that sums are computed in.
-pub fn sum_epsilon(dtype: Dtype) -> f64 {
+pub(crate) fn sum_epsilon(dtype: Dtype) -> f64 {
     if dtype == Dtype::Float64 { epsilon(dtype) } else { epsilon(Dtype::Float32) }
 }
 
 /// A part of the results of upstream MLX; `data/upstream.json` says which.
-pub fn upstream(part: &str) -> Vec<Value> {
+pub(crate) fn upstream(part: &str) -> Vec<Value> {
     let mut all: Value = serde_json::from_str(include_str!("../data/upstream.json")).unwrap();
     serde_json::from_value(all[part].take()).unwrap()
 }
 
 /// A JSON list of numbers.
-pub fn numbers(list: &Value) -> Vec<f64> {
+pub(crate) fn numbers(list: &Value) -> Vec<f64> {
     // Upstream's NaN would be null.
     list.as_array().unwrap().iter().map(|x| x.as_f64().unwrap_or(f64::NAN)).collect()
 }
 
 /// The inputs of those results: hashed integers over 512, exact in float32.
-pub fn hashed(n: usize, seed: u64) -> Vec<f64> {
+pub(crate) fn hashed(n: usize, seed: u64) -> Vec<f64> {
     (0..n as u64)
         .map(|i| {
             let hash = (i + seed * 7919).wrapping_mul(2_654_435_761) as u32 >> 8;

@@ -107,7 +107,7 @@ mod tests {
 
     #[test]
     fn grows_in_steps_and_shows_what_is_filled() {
-        let _ = mlx::init();
+        mlx::init();
         let mut layer = Layer::default();
         let capacity = |layer: &Layer| layer.keys.as_ref().unwrap().dim(2);
         for (new, filled, want) in [(1, 1, 256), (255, 256, 256), (300, 556, 768), (1, 557, 768)] {

@@ -18,7 +18,14 @@ pub(super) fn eval(ctx: &mut Ctx<'_>, start: f64, step: f64, output: &mut Output
     let push = [destination.address, count, start, step];
     let group = ctx.capabilities().elementwise_workgroup();
     let pipeline = ctx.pipeline(kernel, &[group, output.dtype as u32])?;
-    ctx.run(&pipeline, bytemuck::bytes_of(&push), count, u64::from(group), &[], &[destination.region])
+    ctx.run(
+        &pipeline,
+        bytemuck::bytes_of(&push),
+        count,
+        u64::from(group),
+        &[],
+        &[destination.region],
+    )
 }
 
 /// A float64 as the bits of two float32 whose sum it is to 48 bits, high part first.

@@ -157,11 +157,23 @@ pub(super) fn eval(
 fn output_layout(output: &Output) -> (Layout, [i64; 3]) {
     let [_, heads, queries, width] = [0, 1, 2, 3].map(|i| output.shape[i]);
     let strides = [queries * heads * width, width, heads * width, 1].map(|s| s as isize);
-    let layout = Layout::view(&output.shape, smallvec![strides[0], strides[1], strides[2], 1], 0, output.size(), true);
+    let layout = Layout::view(
+        &output.shape,
+        smallvec![strides[0], strides[1], strides[2], 1],
+        0,
+        output.size(),
+        true,
+    );
     (layout, [strides[0] as i64, strides[1] as i64, strides[2] as i64])
 }
 
-fn run(ctx: &mut Ctx<'_>, a: &Attention<'_>, plan: &Plan, out: [i64; 3], result: Operand) -> Result<()> {
+fn run(
+    ctx: &mut Ctx<'_>,
+    a: &Attention<'_>,
+    plan: &Plan,
+    out: [i64; 3],
+    result: Operand,
+) -> Result<()> {
     let s = &a.sizes;
     let rows = (s.batches * s.heads * s.queries) as u64;
     if plan.splits <= 1 {
@@ -252,7 +264,8 @@ fn dispatch(
         quads(s.value_width),
         a.kind,
     ];
-    let kernel = if plan.team.subgroups { Kernel::attention_subgroup } else { Kernel::attention_shared };
+    let kernel =
+        if plan.team.subgroups { Kernel::attention_subgroup } else { Kernel::attention_shared };
     let pipeline = team_pipeline(ctx, kernel, &constants, plan.team)?;
     let blocks = (s.heads / s.kv_heads * s.queries).div_ceil(plan.rows as usize);
     let items = (s.batches * s.kv_heads * blocks) as u64 * u64::from(plan.splits);

@@ -92,7 +92,9 @@ pub(super) fn eval(
     let count = output.size() as u64;
     let mode = match pair {
         Pair::Strided => Mode::Strided,
-        Pair::Dense => Mode::dense(&[(left, a.dtype()), (right, b.dtype()), (destination, output.dtype)]),
+        Pair::Dense => {
+            Mode::dense(&[(left, a.dtype()), (right, b.dtype()), (destination, output.dtype)])
+        }
         Pair::ScalarDense => Mode::dense(&[(right, b.dtype()), (destination, output.dtype)]),
         Pair::DenseScalar => Mode::dense(&[(left, a.dtype()), (destination, output.dtype)]),
     };

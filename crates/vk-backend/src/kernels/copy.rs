@@ -97,7 +97,8 @@ pub fn copy(ctx: &mut Ctx<'_>, shape: &[usize], from: Side<'_>, to: Side<'_>) ->
     if count == 0 {
         return Ok(());
     }
-    let plan = plan(&walk, from.dtype, to.dtype, |a, b| from.at.is_aligned(a) && to.at.is_aligned(b));
+    let plan =
+        plan(&walk, from.dtype, to.dtype, |a, b| from.at.is_aligned(a) && to.at.is_aligned(b));
     let group = ctx.capabilities().elementwise_workgroup();
     let mut push = Push {
         source: from.at.address,
@@ -114,10 +115,14 @@ pub fn copy(ctx: &mut Ctx<'_>, shape: &[usize], from: Side<'_>, to: Side<'_>) ->
         Plan::Move { bytes, count } => (Kernel::move_bytes, vec![group, bytes, 0], count),
         Plan::MoveStrided { bytes } => (Kernel::move_bytes, vec![group, bytes, 1], count),
         Plan::Fill { bytes } => (Kernel::move_bytes, vec![group, bytes, 2], count),
-        Plan::Convert => (kernel(from.dtype), vec![group, from.dtype as u32, to.dtype as u32, 0], count),
-        Plan::Convert4 => {
-            (kernel(from.dtype), vec![group, from.dtype as u32, to.dtype as u32, 1], count.div_ceil(4))
+        Plan::Convert => {
+            (kernel(from.dtype), vec![group, from.dtype as u32, to.dtype as u32, 0], count)
         }
+        Plan::Convert4 => (
+            kernel(from.dtype),
+            vec![group, from.dtype as u32, to.dtype as u32, 1],
+            count.div_ceil(4),
+        ),
         Plan::ConvertStrided => {
             (kernel(from.dtype), vec![group, from.dtype as u32, to.dtype as u32, 2], count)
         }
@@ -125,7 +130,16 @@ pub fn copy(ctx: &mut Ctx<'_>, shape: &[usize], from: Side<'_>, to: Side<'_>) ->
     let (reads, writes) = ([from.at.region], [to.at.region]);
     if let Plan::Move { bytes: 16, count: words } = plan {
         let done = words * 16;
-        move_tail(ctx, &push, done, count * from.dtype.size() as u64, group, from.dtype, &reads, &writes)?;
+        move_tail(
+            ctx,
+            &push,
+            done,
+            count * from.dtype.size() as u64,
+            group,
+            from.dtype,
+            &reads,
+            &writes,
+        )?;
         push.count = words;
     }
     let pipeline = ctx.pipeline(kernel, &constants)?;
@@ -194,14 +208,23 @@ pub fn dense(ctx: &mut Ctx<'_>, input: &Array) -> Result<Operand> {
 }
 
 /// Encodes the primitives of this family.
-pub(super) fn eval(ctx: &mut Ctx<'_>, primitive: &Primitive, inputs: &[Array], outputs: &mut [Output]) -> Result<()> {
+pub(super) fn eval(
+    ctx: &mut Ctx<'_>,
+    primitive: &Primitive,
+    inputs: &[Array],
+    outputs: &mut [Output],
+) -> Result<()> {
     let output = &mut outputs[0];
     match primitive {
-        Primitive::SliceUpdate { start, strides } => slice_update(ctx, inputs, start, strides, output),
+        Primitive::SliceUpdate { start, strides } => {
+            slice_update(ctx, inputs, start, strides, output)
+        }
         Primitive::Concatenate { axis } => concatenate(ctx, inputs, *axis, output),
         Primitive::Full => full(ctx, &inputs[0], output),
         Primitive::View => view(ctx, &inputs[0], output),
-        Primitive::AsStrided { strides, offset } => as_strided(ctx, &inputs[0], strides, *offset, output),
+        Primitive::AsStrided { strides, offset } => {
+            as_strided(ctx, &inputs[0], strides, *offset, output)
+        }
         Primitive::AsType => as_type(ctx, &inputs[0], output),
         // Core makes views of the others where it can; what is left is a dense copy of the input.
         _ => copy_to_output(ctx, &inputs[0], output),
@@ -211,7 +234,8 @@ pub(super) fn eval(ctx: &mut Ctx<'_>, primitive: &Primitive, inputs: &[Array], o
 /// Conversion; a dense input keeps its order, so that transposed weights stay transposed.
 fn as_type(ctx: &mut Ctx<'_>, input: &Array, output: &mut Output) -> Result<()> {
     let layout = &input.evaluated().layout;
-    let dense = layout.flags.contiguous && layout.data_size == input.size() && !layout.flags.row_contiguous;
+    let dense =
+        layout.flags.contiguous && layout.data_size == input.size() && !layout.flags.row_contiguous;
     if !dense {
         return copy_to_output(ctx, input, output);
     }
@@ -255,7 +279,13 @@ fn view(ctx: &mut Ctx<'_>, input: &Array, output: &mut Output) -> Result<()> {
 }
 
 /// A strided view of an input that is not dense: of a dense copy.
-fn as_strided(ctx: &mut Ctx<'_>, input: &Array, strides: &Strides, offset: usize, output: &mut Output) -> Result<()> {
+fn as_strided(
+    ctx: &mut Ctx<'_>,
+    input: &Array,
+    strides: &Strides,
+    offset: usize,
+    output: &mut Output,
+) -> Result<()> {
     let dense = dense(ctx, input)?;
     let at = Operand { address: dense.address + (offset * input.dtype().size()) as u64, ..dense };
     let shape = output.shape.clone();
@@ -286,14 +316,17 @@ fn slice_update(
     let first: isize = start.iter().zip(&strides).map(|(&i, &s)| i * s).sum();
     let stepped: Strides = strides.iter().zip(steps).map(|(&s, &step)| s * step).collect();
     let target = place(to.address, update.shape(), &stepped, first, output.dtype);
-    let from = Side { at: from, dtype: update.dtype(), strides: &update.evaluated().layout.strides };
+    let from =
+        Side { at: from, dtype: update.dtype(), strides: &update.evaluated().layout.strides };
     copy(ctx, update.shape(), from, Side { at: target, dtype: output.dtype, strides: &stepped })
 }
 
 /// The memory of an output that this primitive has written already.
 fn written(ctx: &mut Ctx<'_>, output: &Output) -> Result<Operand> {
     let Some(Data { buffer, layout }) = &output.data else {
-        return Err(ctx.unsupported_output(output, "the output was not written before it is updated"));
+        return Err(
+            ctx.unsupported_output(output, "the output was not written before it is updated")
+        );
     };
     let base = buffer.device().map_or(0, |d| d.address());
     let address = base + layout.offset as u64;
@@ -314,14 +347,20 @@ fn place(base: u64, shape: &[usize], strides: &[isize], first: isize, dtype: Dty
 }
 
 /// The inputs one after the other.
-fn concatenate(ctx: &mut Ctx<'_>, inputs: &[Array], axis: usize, output: &mut Output) -> Result<()> {
+fn concatenate(
+    ctx: &mut Ctx<'_>,
+    inputs: &[Array],
+    axis: usize,
+    output: &mut Output,
+) -> Result<()> {
     let to = ctx.output(output)?;
     let strides = shape::row_major_strides(&output.shape);
     let mut at = 0isize;
     for input in inputs {
         let from = ctx.input(input)?;
         let target = place(to.address, input.shape(), &strides, at * strides[axis], output.dtype);
-        let from = Side { at: from, dtype: input.dtype(), strides: &input.evaluated().layout.strides };
+        let from =
+            Side { at: from, dtype: input.dtype(), strides: &input.evaluated().layout.strides };
         let shape: Shape = input.shape().into();
         copy(ctx, &shape, from, Side { at: target, dtype: output.dtype, strides: &strides })?;
         at += input.shape()[axis] as isize;

@@ -3,11 +3,7 @@
 use std::sync::Arc;
 
 use mlx_core::{
-    Array, Error, Result, Stream,
-    array::Data,
-    backend::Output,
-    buffer::Current,
-    shape::Layout,
+    Array, Error, Result, Stream, array::Data, backend::Output, buffer::Current, shape::Layout,
 };
 
 use super::strided;
@@ -88,7 +84,12 @@ impl<'a> Ctx<'a> {
     ///
     /// # Errors
     /// When the driver refuses it.
-    pub fn pipeline_with_subgroup(&self, kernel: Kernel, constants: &[u32], size: u32) -> Result<Arc<Pipeline>> {
+    pub fn pipeline_with_subgroup(
+        &self,
+        kernel: Kernel,
+        constants: &[u32],
+        size: u32,
+    ) -> Result<Arc<Pipeline>> {
         self.device.pipelines.get(kernel, constants, size)
     }
 
@@ -99,7 +100,10 @@ impl<'a> Ctx<'a> {
     /// When memory or the device fails.
     pub fn input(&mut self, array: &Array) -> Result<Operand> {
         let Data { buffer, layout } = array.evaluated();
-        if buffer.current() == Current::Host && buffer.nbytes() <= INLINE && buffer.written().reached() {
+        if buffer.current() == Current::Host
+            && buffer.nbytes() <= INLINE
+            && buffer.written().reached()
+        {
             let address = self.encoder.args(&buffer.read())? + layout.offset as u64;
             return Ok(Operand { address, region: Region { address, bytes: 0 } });
         }
@@ -147,7 +151,8 @@ impl<'a> Ctx<'a> {
             && input.dtype().size() == output.dtype.size()
             && input.is_donatable(output.nbytes(), self.stream);
         // Without a device copy there is nothing to take over; a separate host copy would be stale.
-        let placed = buffer.is_shared() || (buffer.current() == Current::Device && !buffer.has_host());
+        let placed =
+            buffer.is_shared() || (buffer.current() == Current::Device && !buffer.has_host());
         if !(fits && placed && buffer.device().is_some()) {
             return Ok(None);
         }

@@ -72,7 +72,12 @@ use mlx_core::{
 ///
 /// # Errors
 /// When the backend refuses it, or memory or the device fails.
-pub fn eval(ctx: &mut Ctx<'_>, primitive: &Primitive, inputs: &[Array], outputs: &mut [Output]) -> Result<()> {
+pub fn eval(
+    ctx: &mut Ctx<'_>,
+    primitive: &Primitive,
+    inputs: &[Array],
+    outputs: &mut [Output],
+) -> Result<()> {
     use Primitive as P;
     if let Some(refused) = inputs.iter().find(|a| a.dtype() == Dtype::Float64) {
         return Err(ctx.unsupported(refused, "float64 runs on the CPU only, as in MLX"));
@@ -116,7 +121,9 @@ pub fn eval(ctx: &mut Ctx<'_>, primitive: &Primitive, inputs: &[Array], outputs:
             attention::eval(ctx, *scale, *mask, inputs, &mut outputs[0])
         }
         P::Reduce { op, axes } => reduce::reduce(ctx, *op, axes, &inputs[0], &mut outputs[0]),
-        P::ArgReduce { op, axis } => reduce::arg_reduce(ctx, *op, *axis, &inputs[0], &mut outputs[0]),
+        P::ArgReduce { op, axis } => {
+            reduce::arg_reduce(ctx, *op, *axis, &inputs[0], &mut outputs[0])
+        }
         P::Scan { op, axis, reverse, inclusive } => {
             let how = scan::Scan { axis: *axis, reverse: *reverse, inclusive: *inclusive };
             scan::scan(ctx, *op, how, &inputs[0], &mut outputs[0])
@@ -130,7 +137,9 @@ pub fn eval(ctx: &mut Ctx<'_>, primitive: &Primitive, inputs: &[Array], outputs:
         P::Softmax { .. } => softmax::softmax(ctx, &inputs[0], &mut outputs[0]),
         P::LogSumExp => softmax::logsumexp(ctx, &inputs[0], &mut outputs[0]),
         P::Take { axis } => indexing::take(ctx, *axis, args(inputs), &mut outputs[0]),
-        P::TakeAlongAxis { axis } => indexing::take_along_axis(ctx, *axis, args(inputs), &mut outputs[0]),
+        P::TakeAlongAxis { axis } => {
+            indexing::take_along_axis(ctx, *axis, args(inputs), &mut outputs[0])
+        }
     }
 }
 

@@ -25,7 +25,12 @@ struct Push {
 ///
 /// # Errors
 /// When memory or the device fails.
-pub(super) fn rms_norm(ctx: &mut Ctx<'_>, eps: f32, inputs: &[Array; 2], output: &mut Output) -> Result<()> {
+pub(super) fn rms_norm(
+    ctx: &mut Ctx<'_>,
+    eps: f32,
+    inputs: &[Array; 2],
+    output: &mut Output,
+) -> Result<()> {
     let kernels = [Kernel::rms_norm_shared, Kernel::rms_norm_subgroup];
     normalize(ctx, kernels, eps, &inputs[0], &inputs[1], None, output)
 }
@@ -34,7 +39,12 @@ pub(super) fn rms_norm(ctx: &mut Ctx<'_>, eps: f32, inputs: &[Array; 2], output:
 ///
 /// # Errors
 /// When memory or the device fails.
-pub(super) fn layer_norm(ctx: &mut Ctx<'_>, eps: f32, inputs: &[Array; 3], output: &mut Output) -> Result<()> {
+pub(super) fn layer_norm(
+    ctx: &mut Ctx<'_>,
+    eps: f32,
+    inputs: &[Array; 3],
+    output: &mut Output,
+) -> Result<()> {
     let kernels = [Kernel::layer_norm_shared, Kernel::layer_norm_subgroup];
     normalize(ctx, kernels, eps, &inputs[0], &inputs[1], Some(&inputs[2]), output)
 }
@@ -88,5 +98,11 @@ fn normalize(
     let bias_region = at_bias.map_or(at_weight.region, |b| b.region);
     let reads = [from.region, at_weight.region, bias_region];
     let push = bytemuck::bytes_of(&push);
-    ctx.dispatch(&Dispatch { pipeline: &pipeline, push, groups, reads: &reads, writes: &[result.region] })
+    ctx.dispatch(&Dispatch {
+        pipeline: &pipeline,
+        push,
+        groups,
+        reads: &reads,
+        writes: &[result.region],
+    })
 }

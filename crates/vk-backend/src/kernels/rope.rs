@@ -64,7 +64,8 @@ fn view(ctx: &mut Ctx<'_>, x: &Array) -> Result<View> {
     let heads: usize = shape[1..last - 1].iter().product();
     let sizes = [shape[0], heads, shape[last - 1], shape[last]];
     let strides = &x.evaluated().layout.strides;
-    let (merged, [middle]) = shape::collapse_contiguous(&shape[1..last - 1], [&strides[1..last - 1]]);
+    let (merged, [middle]) =
+        shape::collapse_contiguous(&shape[1..last - 1], [&strides[1..last - 1]]);
     if merged.len() == 1 {
         let steps = [strides[0], middle[0], strides[last - 1], strides[last]].map(|s| s as i64);
         return Ok(View { at: ctx.input(x)?, steps, sizes });
@@ -79,7 +80,12 @@ fn view(ctx: &mut Ctx<'_>, x: &Array) -> Result<View> {
 ///
 /// # Errors
 /// When memory or the device fails, or an axis is over 2^31.
-pub(super) fn eval(ctx: &mut Ctx<'_>, rope: &Rope, inputs: &[Array], output: &mut Output) -> Result<()> {
+pub(super) fn eval(
+    ctx: &mut Ctx<'_>,
+    rope: &Rope,
+    inputs: &[Array],
+    output: &mut Output,
+) -> Result<()> {
     let (x, offset) = (&inputs[0], &inputs[1]);
     let View { at, steps, sizes } = view(ctx, x)?;
     if sizes.iter().any(|&s| s >= 1 << 31) {
@@ -144,7 +150,10 @@ fn dispatch(
     let group = caps.elementwise_workgroup().min(128);
     let pipeline = ctx.pipeline(Kernel::rope, &[group, output.dtype as u32, flags, heads])?;
     let slots = u64::from(push.dims / 2 + push.features - push.dims);
-    let items = u64::from(push.batches) * u64::from(push.heads.div_ceil(heads)) * u64::from(push.rows) * slots;
+    let items = u64::from(push.batches)
+        * u64::from(push.heads.div_ceil(heads))
+        * u64::from(push.rows)
+        * slots;
     let items = if output.size() == 0 { 0 } else { items };
     ctx.run(&pipeline, bytemuck::bytes_of(push), items, u64::from(group), reads, &[result.region])
 }

@@ -46,7 +46,9 @@ fn kernel(class: Class, op: UnaryOp) -> Kernel {
         ],
     };
     let variant = match op {
-        U::Abs | U::BitwiseInvert | U::Ceil | U::Conjugate | U::Floor | U::Imag | U::LogicalNot => 0,
+        U::Abs | U::BitwiseInvert | U::Ceil | U::Conjugate | U::Floor | U::Imag | U::LogicalNot => {
+            0
+        }
         U::Negative | U::Real | U::Round | U::Rsqrt | U::Sign | U::Sqrt | U::Square => 0,
         U::Cosh | U::Exp | U::Expm1 | U::Sigmoid | U::Sinh | U::Tanh => 1,
         U::Arccosh | U::Arcsinh | U::Arctanh | U::Log | U::Log10 | U::Log1p | U::Log2 => 2,
@@ -66,7 +68,9 @@ pub(super) fn eval(ctx: &mut Ctx<'_>, op: UnaryOp, a: &Array, output: &mut Outpu
         None => ctx.output(output)?,
     };
     let mode = match dense {
-        true if a.dtype() == output.dtype => Mode::dense(&[(source, a.dtype()), (destination, output.dtype)]),
+        true if a.dtype() == output.dtype => {
+            Mode::dense(&[(source, a.dtype()), (destination, output.dtype)])
+        }
         true => Mode::Dense,
         false => Mode::Strided,
     };
@@ -78,10 +82,24 @@ pub(super) fn eval(ctx: &mut Ctx<'_>, op: UnaryOp, a: &Array, output: &mut Outpu
         }
         Mode::Dense | Mode::Dense4 => (0, 0),
     };
-    let push = Push { source: source.address, destination: destination.address, count, walk, ndim, zero: 0 };
+    let push = Push {
+        source: source.address,
+        destination: destination.address,
+        count,
+        walk,
+        ndim,
+        zero: 0,
+    };
     let group = ctx.capabilities().elementwise_workgroup();
     let constants = [group, a.dtype() as u32, op as u32, mode as u32];
     let pipeline = ctx.pipeline(kernel(a.dtype().into(), op), &constants)?;
     let push = bytemuck::bytes_of(&push);
-    ctx.run(&pipeline, push, mode.items(count), u64::from(group), &[source.region], &[destination.region])
+    ctx.run(
+        &pipeline,
+        push,
+        mode.items(count),
+        u64::from(group),
+        &[source.region],
+        &[destination.region],
+    )
 }

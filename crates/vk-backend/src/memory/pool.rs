@@ -80,7 +80,11 @@ impl Pool {
         let size = round(bytes);
         let span = match self.try_take(size, user) {
             Ok(span) => span,
-            Err(VulkanError::OutOfDeviceMemory | VulkanError::OutOfHostMemory | VulkanError::TooManyObjects) => {
+            Err(
+                VulkanError::OutOfDeviceMemory
+                | VulkanError::OutOfHostMemory
+                | VulkanError::TooManyObjects,
+            ) => {
                 memory::clear_cache();
                 self.try_take(size, user).map_err(|e| self.out_of_memory(bytes, &e))?
             }
@@ -91,7 +95,12 @@ impl Pool {
     }
 
     fn out_of_memory(&self, bytes: u64, error: &VulkanError) -> Error {
-        if !matches!(error, VulkanError::OutOfDeviceMemory | VulkanError::OutOfHostMemory | VulkanError::TooManyObjects) {
+        if !matches!(
+            error,
+            VulkanError::OutOfDeviceMemory
+                | VulkanError::OutOfHostMemory
+                | VulkanError::TooManyObjects
+        ) {
             return self.device.fail("malloc", error);
         }
         Error::OutOfMemory {
@@ -138,7 +147,8 @@ impl Pool {
     /// can go back to the driver one by one.
     fn block_size(&self, size: u64, blocks: usize) -> (u64, bool) {
         let budget = (self.device.capabilities.device_memory / 16).max(UNIT);
-        let block = (FIRST_BLOCK << blocks.min(2)).min(LARGEST_BLOCK).min(budget.next_power_of_two());
+        let block =
+            (FIRST_BLOCK << blocks.min(2)).min(LARGEST_BLOCK).min(budget.next_power_of_two());
         if size > block / 4 { (size, false) } else { (block, true) }
     }
 
@@ -208,7 +218,8 @@ impl Inner {
 
     /// Gives a span back to its block; a block of its own goes away with the span.
     fn uncut(&mut self, span: &Span) {
-        if let Some((_, ranges)) = self.blocks.iter_mut().find(|(b, _)| Arc::ptr_eq(b, &span.block)) {
+        if let Some((_, ranges)) = self.blocks.iter_mut().find(|(b, _)| Arc::ptr_eq(b, &span.block))
+        {
             ranges.give(span.offset, span.bytes);
         }
     }

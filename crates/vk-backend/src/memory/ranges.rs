@@ -89,7 +89,7 @@ mod tests {
         for _ in 0..4000 {
             state = state.wrapping_mul(6364136223846793005).wrapping_add(1);
             let x = state >> 33;
-            if x % 3 == 0 && !held.is_empty() {
+            if x.is_multiple_of(3) && !held.is_empty() {
                 let (o, s) = held.swap_remove((x / 3) as usize % held.len());
                 r.give(o, s);
             } else if let Some(o) = r.take(1 + x % 700) {

@@ -49,7 +49,12 @@ impl Ring {
     }
 
     /// Room for `bytes` that submission `open` reads; `reached` is the last finished submission.
-    pub(crate) fn reserve(&mut self, bytes: u64, open: u64, reached: impl FnOnce() -> u64) -> Result<Place, VulkanError> {
+    pub(crate) fn reserve(
+        &mut self,
+        bytes: u64,
+        open: u64,
+        reached: impl FnOnce() -> u64,
+    ) -> Result<Place, VulkanError> {
         let fits = self.current.as_ref().is_some_and(|(block, at)| at + bytes <= block.bytes());
         if !fits {
             self.next_chunk(bytes, open, reached)?;
@@ -70,12 +75,18 @@ impl Ring {
         (self.full.len(), self.full.front().map_or(0, |c| c.1))
     }
 
-    fn next_chunk(&mut self, bytes: u64, open: u64, reached: impl FnOnce() -> u64) -> Result<(), VulkanError> {
+    fn next_chunk(
+        &mut self,
+        bytes: u64,
+        open: u64,
+        reached: impl FnOnce() -> u64,
+    ) -> Result<(), VulkanError> {
         if let Some((block, _)) = self.current.take() {
             self.full.push_back((block, open));
         }
         let reached = if self.full.is_empty() { 0 } else { reached() };
-        let found = self.full.iter().position(|(block, last)| *last <= reached && bytes <= block.bytes());
+        let found =
+            self.full.iter().position(|(block, last)| *last <= reached && bytes <= block.bytes());
         let block = match found.and_then(|i| self.full.remove(i)) {
             Some((block, _)) => block,
             None => {

@@ -74,7 +74,9 @@ pub fn plan(sizes: &Sizes, caps: &Capabilities, config: &Config) -> Option<Plan>
     let parts = if workgroup >= 128 { 4 } else { 1 };
     let rows = group_rows.next_power_of_two().min(most);
     let mut plan = Plan { team, workgroup, rows, keys: 32, parts, splits: 1 };
-    while plan.rows > 1 && (plan.shared(sizes) > u64::from(caps.shared_memory) || plan.registers(sizes) > 16) {
+    while plan.rows > 1
+        && (plan.shared(sizes) > u64::from(caps.shared_memory) || plan.registers(sizes) > 16)
+    {
         plan.rows /= 2;
     }
     if plan.shared(sizes) > u64::from(caps.shared_memory) {
@@ -120,7 +122,15 @@ mod tests {
     use crate::capabilities::DeviceKind;
 
     fn decode(keys: usize) -> Sizes {
-        Sizes { batches: 1, heads: 16, kv_heads: 8, queries: 1, keys, key_width: 128, value_width: 128 }
+        Sizes {
+            batches: 1,
+            heads: 16,
+            kv_heads: 8,
+            queries: 1,
+            keys,
+            key_width: 128,
+            value_width: 128,
+        }
     }
 
     #[test]

@@ -78,7 +78,9 @@ impl Block {
         let requirements = *raw.memory_requirements();
         let mut last = VulkanError::OutOfDeviceMemory;
         for &flags in usage.preferences() {
-            let Some(index) = memory_type(device, requirements.memory_type_bits, flags) else { continue };
+            let Some(index) = memory_type(device, requirements.memory_type_bits, flags) else {
+                continue;
+            };
             match allocate(device, requirements.layout.size(), index, usage) {
                 Ok(memory) => return Self::bind(raw, memory, bytes),
                 Err(error) => last = error,
@@ -164,7 +166,12 @@ impl MappedRange {
     }
 }
 
-fn allocate(device: &Arc<Device>, bytes: u64, index: u32, usage: Usage) -> Result<DeviceMemory, VulkanError> {
+fn allocate(
+    device: &Arc<Device>,
+    bytes: u64,
+    index: u32,
+    usage: Usage,
+) -> Result<DeviceMemory, VulkanError> {
     let info = MemoryAllocateInfo {
         allocation_size: bytes,
         memory_type_index: index,

@@ -23,7 +23,9 @@ pub(crate) static ERRORS: AtomicU64 = AtomicU64::new(0);
 pub(crate) fn messenger() -> DebugUtilsMessengerCreateInfo {
     // SAFETY: the callback makes no Vulkan calls.
     let callback: Arc<DebugUtilsMessengerCallback> = unsafe {
-        DebugUtilsMessengerCallback::new(|severity, _, data| report(severity, data.message_id_name, data.message))
+        DebugUtilsMessengerCallback::new(|severity, _, data| {
+            report(severity, data.message_id_name, data.message)
+        })
     };
     DebugUtilsMessengerCreateInfo {
         message_severity: DebugUtilsMessageSeverity::ERROR | DebugUtilsMessageSeverity::WARNING,

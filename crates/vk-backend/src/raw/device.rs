@@ -55,7 +55,10 @@ fn compute_family(device: &PhysicalDevice) -> Option<u32> {
         true if flags.contains(QueueFlags::GRAPHICS) => 2,
         true => 1,
     };
-    let best = families.iter().enumerate().max_by_key(|(i, f)| (score(f.queue_flags), std::cmp::Reverse(*i)));
+    let best = families
+        .iter()
+        .enumerate()
+        .max_by_key(|(i, f)| (score(f.queue_flags), std::cmp::Reverse(*i)));
     best.filter(|(_, f)| score(f.queue_flags) > 0).map(|(i, _)| i as u32)
 }
 
@@ -76,10 +79,16 @@ impl RawDevice {
             enabled_features: features(physical, &extensions),
             ..DeviceCreateInfo::default()
         };
-        let (device, queues) =
-            Device::new(physical.clone(), info).map_err(|e| error::validated_error("vulkan", &e))?;
+        let (device, queues) = Device::new(physical.clone(), info)
+            .map_err(|e| error::validated_error("vulkan", &e))?;
         let capabilities = capabilities(physical, family, count, config);
-        Ok(RawDevice { device, queues: queues.collect(), family, capabilities, lost: OnceLock::new() })
+        Ok(RawDevice {
+            device,
+            queues: queues.collect(),
+            family,
+            capabilities,
+            lost: OnceLock::new(),
+        })
     }
 
     /// The failure that ended this device, if one did.
@@ -153,16 +162,24 @@ fn is_unified(device: &PhysicalDevice) -> bool {
         | MemoryPropertyFlags::HOST_VISIBLE
         | MemoryPropertyFlags::HOST_COHERENT;
     let types = &device.memory_properties().memory_types;
-    instance::kind(device) != DeviceKind::Discrete && types.iter().any(|t| t.property_flags.contains(wanted))
+    instance::kind(device) != DeviceKind::Discrete
+        && types.iter().any(|t| t.property_flags.contains(wanted))
 }
 
-fn capabilities(device: &PhysicalDevice, family: u32, queues: u32, config: &Config) -> Capabilities {
+fn capabilities(
+    device: &PhysicalDevice,
+    family: u32,
+    queues: u32,
+    config: &Config,
+) -> Capabilities {
     let (p, f) = (device.properties(), device.supported_features());
     let kind = instance::kind(device);
     let ops = p.subgroup_supported_operations.unwrap_or_default();
     let local = device.memory_properties().memory_heaps.iter();
-    let local = local.filter(|h| h.flags.intersects(MemoryHeapFlags::DEVICE_LOCAL)).map(|h| h.size).max();
-    let timestamps = device.queue_family_properties()[family as usize].timestamp_valid_bits.is_some();
+    let local =
+        local.filter(|h| h.flags.intersects(MemoryHeapFlags::DEVICE_LOCAL)).map(|h| h.size).max();
+    let timestamps =
+        device.queue_family_properties()[family as usize].timestamp_valid_bits.is_some();
     let software = kind == DeviceKind::Software;
     let cores = std::thread::available_parallelism().map_or(1, |n| n.get() as u32);
     Capabilities {
@@ -205,6 +222,9 @@ fn capabilities(device: &PhysicalDevice, family: u32, queues: u32, config: &Conf
         timestamp_period: if timestamps { p.timestamp_period } else { 0.0 },
         compute_units: p.shader_sm_count.unwrap_or(if software { cores } else { 32 }),
         queues,
-        quirks: Quirks { few_workgroups: software, slow_mapped_reads: kind == DeviceKind::Discrete },
+        quirks: Quirks {
+            few_workgroups: software,
+            slow_mapped_reads: kind == DeviceKind::Discrete,
+        },
     }
 }

@@ -25,6 +25,8 @@ pub(crate) fn device_error(op: &'static str, error: &VulkanError) -> Error {
 pub(crate) fn validated_error(op: &'static str, error: &Validated<VulkanError>) -> Error {
     match error {
         Validated::Error(error) => device_error(op, error),
-        Validated::ValidationError(error) => Error::device(op, format!("invalid Vulkan usage: {error}")),
+        Validated::ValidationError(error) => {
+            Error::device(op, format!("invalid Vulkan usage: {error}"))
+        }
     }
 }

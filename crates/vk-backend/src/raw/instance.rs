@@ -18,10 +18,14 @@ use crate::{capabilities::DeviceKind, config::Config};
 /// Loads Vulkan and lists its devices in the driver's order.
 pub(crate) fn physical_devices(config: &Config) -> Result<Vec<Arc<PhysicalDevice>>> {
     let library = VulkanLibrary::new().map_err(|e| {
-        Error::device("vulkan", format!("no Vulkan loader ({e}); install it, e.g. `apt-get install libvulkan1`"))
+        Error::device(
+            "vulkan",
+            format!("no Vulkan loader ({e}); install it, e.g. `apt-get install libvulkan1`"),
+        )
     })?;
     let instance = create(library, config)?;
-    let devices = instance.enumerate_physical_devices().map_err(|e| error::device_error("vulkan", &e))?;
+    let devices =
+        instance.enumerate_physical_devices().map_err(|e| error::device_error("vulkan", &e))?;
     Ok(devices.collect())
 }
 
@@ -43,9 +47,10 @@ fn create(library: Arc<VulkanLibrary>, config: &Config) -> Result<Arc<Instance>>
         add_validation(&library, &mut info)?;
     }
     let instance = Instance::new(library, info).map_err(|e| match e {
-        vulkano::Validated::Error(vulkano::VulkanError::IncompatibleDriver) => {
-            Error::device("vulkan", "no Vulkan driver; install your GPU's, or mesa-vulkan-drivers for a software one")
-        }
+        vulkano::Validated::Error(vulkano::VulkanError::IncompatibleDriver) => Error::device(
+            "vulkan",
+            "no Vulkan driver; install your GPU's, or mesa-vulkan-drivers for a software one",
+        ),
         other => error::validated_error("vulkan", &other),
     })?;
     if config.validation {

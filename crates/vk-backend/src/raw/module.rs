@@ -11,7 +11,10 @@ use vulkano::{
 use super::error;
 
 /// The module of a kernel's committed words.
-#[cfg_attr(feature = "shader-macros", expect(dead_code, reason = "the macros bring loaders of their own"))]
+#[cfg_attr(
+    feature = "shader-macros",
+    expect(dead_code, reason = "the macros bring loaders of their own")
+)]
 pub(crate) fn load(device: &Arc<Device>, name: &str, bytes: &[u8]) -> Result<Arc<ShaderModule>> {
     let words: Vec<u32> =
         bytes.chunks_exact(4).map(|w| u32::from_le_bytes([w[0], w[1], w[2], w[3]])).collect();

@@ -64,7 +64,8 @@ pub(crate) fn cache(device: &Arc<Device>, initial_data: Vec<u8>) -> Result<Arc<P
     let info = PipelineCacheCreateInfo { initial_data, ..PipelineCacheCreateInfo::default() };
     // SAFETY: the data was checked to carry our checksum and this device's and driver's header, so
     // it is what this driver gave us; an empty one is always valid.
-    unsafe { PipelineCache::new(device.clone(), info) }.map_err(|e| error::validated_error("pipeline", &e))
+    unsafe { PipelineCache::new(device.clone(), info) }
+        .map_err(|e| error::validated_error("pipeline", &e))
 }
 
 /// Compiles a kernel. `constants[i]` are the bits of specialization constant `i`.
@@ -76,12 +77,15 @@ pub(crate) fn create(
     constants: &[u32],
     subgroup_size: Option<u32>,
 ) -> Result<Pipeline> {
-    let failed = |what: String| Error::device("pipeline", format!("kernel {name} {constants:?}: {what}"));
+    let failed =
+        |what: String| Error::device("pipeline", format!("kernel {name} {constants:?}: {what}"));
     let known = module.specialization_constants();
     let values = (0u32..)
         .zip(constants)
         .filter_map(|(id, &bits)| Some((id, typed(known.get(&id)?, bits))))
-        .map(|(id, value)| Ok((id, value.ok_or_else(|| failed(format!("constant {id} is not 32 bits wide")))?)))
+        .map(|(id, value)| {
+            Ok((id, value.ok_or_else(|| failed(format!("constant {id} is not 32 bits wide")))?))
+        })
         .collect::<Result<_>>()?;
     let module = module.specialize(values).map_err(|e| failed(e.to_string()))?;
     let entry = module.entry_point("main").ok_or_else(|| failed("no entry point".into()))?;
@@ -89,7 +93,8 @@ pub(crate) fn create(
     stage.required_subgroup_size = subgroup_size;
     let info = ComputePipelineCreateInfo::stage_layout(stage, layout.clone());
     let device = vulkano::device::DeviceOwned::device(&**layout).clone();
-    let pipeline = ComputePipeline::new(device, cache.cloned(), info).map_err(|e| failed(e.to_string()))?;
+    let pipeline =
+        ComputePipeline::new(device, cache.cloned(), info).map_err(|e| failed(e.to_string()))?;
     Ok(Pipeline { pipeline, layout: layout.clone(), name })
 }
 

@@ -74,7 +74,8 @@ impl Recorder {
             unsafe { self.pool.reset_unchecked(CommandPoolResetFlags::empty()) }?;
         }
         self.used = true;
-        let info = vk::CommandBufferBeginInfo::default().flags(vk::CommandBufferUsageFlags::ONE_TIME_SUBMIT);
+        let info = vk::CommandBufferBeginInfo::default()
+            .flags(vk::CommandBufferUsageFlags::ONE_TIME_SUBMIT);
         // SAFETY: the command buffer is in the initial state.
         unsafe { (self.device.fns().v1_0.begin_command_buffer)(self.handle(), &info) }.result()?;
         // Everything earlier on this queue, and host writes made after the submission but before
@@ -96,7 +97,13 @@ impl Recorder {
     pub(crate) fn bind(&mut self, pipeline: &Pipeline) {
         let fns = &self.device.fns().v1_0;
         // SAFETY: recording; pipelines live as long as their device's cache, longer than streams.
-        unsafe { (fns.cmd_bind_pipeline)(self.handle(), vk::PipelineBindPoint::COMPUTE, pipeline.handle()) }
+        unsafe {
+            (fns.cmd_bind_pipeline)(
+                self.handle(),
+                vk::PipelineBindPoint::COMPUTE,
+                pipeline.handle(),
+            )
+        }
     }
 
     /// Pushes the first bytes of the push constants.
@@ -104,7 +111,11 @@ impl Recorder {
     /// # Panics
     /// When they are more than the layout has, or not whole words.
     pub(crate) fn push(&mut self, pipeline: &Pipeline, bytes: &[u8]) {
-        assert!(bytes.len() <= PUSH_BYTES && bytes.len().is_multiple_of(4), "push constants: {} bytes", bytes.len());
+        assert!(
+            bytes.len() <= PUSH_BYTES && bytes.len().is_multiple_of(4),
+            "push constants: {} bytes",
+            bytes.len()
+        );
         if bytes.is_empty() {
             return;
         }
@@ -206,7 +217,8 @@ impl Recorder {
         waits: &[(vk::Semaphore, u64)],
         signal: (vk::Semaphore, u64),
     ) -> Result<(), VulkanError> {
-        let semaphores: smallvec::SmallVec<[vk::Semaphore; 4]> = waits.iter().map(|w| w.0).collect();
+        let semaphores: smallvec::SmallVec<[vk::Semaphore; 4]> =
+            waits.iter().map(|w| w.0).collect();
         let values: smallvec::SmallVec<[u64; 4]> = waits.iter().map(|w| w.1).collect();
         let stages: smallvec::SmallVec<[vk::PipelineStageFlags; 4]> =
             waits.iter().map(|_| vk::PipelineStageFlags::ALL_COMMANDS).collect();
@@ -223,7 +235,9 @@ impl Recorder {
         let fns = &self.device.fns().v1_0;
         // SAFETY: the guard synchronizes the queue; the command buffer has ended and is not in
         // flight; semaphores live in streams and gates that outlast the submission.
-        let result = queue.with(|_guard| unsafe { (fns.queue_submit)(queue.handle(), 1, &info, vk::Fence::null()) });
+        let result = queue.with(|_guard| unsafe {
+            (fns.queue_submit)(queue.handle(), 1, &info, vk::Fence::null())
+        });
         result.result()?;
         Ok(())
     }

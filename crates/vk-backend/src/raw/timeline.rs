@@ -38,7 +38,9 @@ impl Timeline {
     /// Raises the counter from the host. `value` is larger than every value signalled before.
     pub(crate) fn signal(&self, value: u64) -> Result<(), VulkanError> {
         // SAFETY: timeline semaphore; only its gate's owner signals it, with rising values.
-        unsafe { self.0.signal_unchecked(SemaphoreSignalInfo { value, ..SemaphoreSignalInfo::default() }) }
+        unsafe {
+            self.0.signal_unchecked(SemaphoreSignalInfo { value, ..SemaphoreSignalInfo::default() })
+        }
     }
 
     /// Waits up to `timeout`; whether the value was reached.

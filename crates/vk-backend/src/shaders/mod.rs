@@ -1,4 +1,4 @@
-//! The kernels: their list ([`registry`]) and what its macro makes of it ([`Kernel`]).
+//! The kernels: their list (`registry.rs`) and what its macro makes of it ([`Kernel`]).
 
 #[macro_use]
 mod declare;

@@ -13,5 +13,9 @@ pub(crate) fn with_gpu(test: impl FnOnce()) {
         "tests need a Vulkan device: run them with `cargo xtask test`"
     );
     with_device(Device::GPU, test).unwrap();
-    assert_eq!(mlx_vk_backend::backend::validation_errors(), 0, "the validation layer reported errors");
+    assert_eq!(
+        mlx_vk_backend::backend::validation_errors(),
+        0,
+        "the validation layer reported errors"
+    );
 }

@@ -63,5 +63,12 @@ pub(super) fn eval(
     let group = ctx.capabilities().elementwise_workgroup();
     let pipeline = ctx.pipeline(Kernel::matmul_complex, &[group, u32::from(addend.is_some())])?;
     let reads = [at_a.region, at_b.region, at_c.map_or(at_a.region, |c| c.region)];
-    ctx.run(&pipeline, bytemuck::bytes_of(&push), walk.count(), u64::from(group), &reads, &[result.region])
+    ctx.run(
+        &pipeline,
+        bytemuck::bytes_of(&push),
+        walk.count(),
+        u64::from(group),
+        &reads,
+        &[result.region],
+    )
 }

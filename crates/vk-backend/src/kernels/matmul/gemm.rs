@@ -62,17 +62,26 @@ const B_VECTOR: u32 = 8;
 const ADD: u32 = 16;
 
 /// Specialization constants of a plan's kernel: workgroup, dtypes, flags, tile.
-pub(crate) fn constants(plan: Gemm, dtype: Dtype, out: Dtype, flags: u32, caps: &Capabilities) -> Vec<u32> {
+pub(crate) fn constants(
+    plan: Gemm,
+    dtype: Dtype,
+    out: Dtype,
+    flags: u32,
+    caps: &Capabilities,
+) -> Vec<u32> {
     let (dtype, out) = (dtype as u32, out as u32);
     match plan {
         Gemm::Tile(t, _) => vec![t.threads(), dtype, out, flags, t.bm, t.bn, t.bk, t.tm, t.tn],
-        Gemm::Lanes { tm, tn } => vec![caps.subgroup_size, dtype, out, flags, caps.subgroup_size, tm, tn, 0, 0],
+        Gemm::Lanes { tm, tn } => {
+            vec![caps.subgroup_size, dtype, out, flags, caps.subgroup_size, tm, tn, 0, 0]
+        }
     }
 }
 
 /// Workgroups of a tiled product; the kernel loops over what is more than the device's grid.
 pub(crate) fn tile_grid(tile: &Tile, push: &Push, caps: &Capabilities) -> [u32; 3] {
-    let tiles = tile.count(push.m as usize, push.n as usize, push.batches as usize) * u64::from(push.splits);
+    let tiles = tile.count(push.m as usize, push.n as usize, push.batches as usize)
+        * u64::from(push.splits);
     [caps.groups_1d(tiles, 1), 1, 1]
 }
 
@@ -84,7 +93,13 @@ pub(crate) fn lanes_grid(tm: u32, tn: u32, push: &Push, caps: &Capabilities) -> 
 }
 
 /// Encodes the product.
-pub(super) fn eval(ctx: &mut Ctx<'_>, o: &Operands, plan: Gemm, dtype: Dtype, result: Operand) -> Result<()> {
+pub(super) fn eval(
+    ctx: &mut Ctx<'_>,
+    o: &Operands,
+    plan: Gemm,
+    dtype: Dtype,
+    result: Operand,
+) -> Result<()> {
     let (ndim, walk) = o.walk(ctx, [0, 1, 2])?;
     let push = Push {
         a: o.a.at.address,
@@ -119,7 +134,14 @@ fn flags(o: &Operands, dtype: Dtype) -> u32 {
         | bit(vector(&o.b, 1), B_VECTOR)
 }
 
-fn whole(ctx: &mut Ctx<'_>, o: &Operands, plan: Gemm, dtype: Dtype, mut push: Push, result: Operand) -> Result<()> {
+fn whole(
+    ctx: &mut Ctx<'_>,
+    o: &Operands,
+    plan: Gemm,
+    dtype: Dtype,
+    mut push: Push,
+    result: Operand,
+) -> Result<()> {
     let mut flags = flags(o, dtype);
     let mut reads = vec![o.a.at.region, o.b.at.region];
     if let Some(c) = &o.c {
@@ -145,7 +167,9 @@ fn dispatch(
     let caps = ctx.capabilities();
     let constants = constants(plan, dtype, out, flags, caps);
     let (pipeline, groups) = match plan {
-        Gemm::Tile(tile, _) => (ctx.pipeline(Kernel::matmul_tile, &constants)?, tile_grid(&tile, push, caps)),
+        Gemm::Tile(tile, _) => {
+            (ctx.pipeline(Kernel::matmul_tile, &constants)?, tile_grid(&tile, push, caps))
+        }
         Gemm::Lanes { tm, tn } => {
             (ctx.pipeline(Kernel::matmul_lanes, &constants[..7])?, lanes_grid(tm, tn, push, caps))
         }
@@ -173,7 +197,14 @@ fn split(
 }
 
 /// Adds the parts, with the epilogue of `addmm`.
-fn sum(ctx: &mut Ctx<'_>, o: &Operands, dtype: Dtype, parts: Region, splits: u32, result: Operand) -> Result<()> {
+fn sum(
+    ctx: &mut Ctx<'_>,
+    o: &Operands,
+    dtype: Dtype,
+    parts: Region,
+    splits: u32,
+    result: Operand,
+) -> Result<()> {
     let count = (o.batches() * o.m * o.n) as u64;
     let Some(c) = &o.c else { return sum_parts(ctx, parts, splits, count, dtype, result) };
     let mut shape = o.batch.shape.clone();
@@ -204,8 +235,22 @@ pub(crate) fn sum_parts(
     run_sum(ctx, &SumPush::new(parts, result, count, splits), dtype, &[parts], result)
 }
 
-fn run_sum(ctx: &mut Ctx<'_>, push: &SumPush, dtype: Dtype, reads: &[Region], result: Operand) -> Result<()> {
+fn run_sum(
+    ctx: &mut Ctx<'_>,
+    push: &SumPush,
+    dtype: Dtype,
+    reads: &[Region],
+    result: Operand,
+) -> Result<()> {
     let group = ctx.capabilities().elementwise_workgroup();
-    let pipeline = ctx.pipeline(Kernel::matmul_split_sum, &[group, dtype as u32, u32::from(push.c != 0)])?;
-    ctx.run(&pipeline, bytemuck::bytes_of(push), push.count, u64::from(group), reads, &[result.region])
+    let pipeline =
+        ctx.pipeline(Kernel::matmul_split_sum, &[group, dtype as u32, u32::from(push.c != 0)])?;
+    ctx.run(
+        &pipeline,
+        bytemuck::bytes_of(push),
+        push.count,
+        u64::from(group),
+        reads,
+        &[result.region],
+    )
 }

@@ -10,7 +10,9 @@ mod vectors;
 use mlx_core::{Array, Dtype, Result, backend::Output};
 
 pub(super) use crate::planners::matmul::Tile;
-pub(super) use gemm::{Push as GemmPush, constants as gemm_constants, lanes_grid, sum_parts, tile_grid};
+pub(super) use gemm::{
+    Push as GemmPush, constants as gemm_constants, lanes_grid, sum_parts, tile_grid,
+};
 pub(super) use vectors::{VecMatPush, pipeline as team_pipeline, vec_mat_threads};
 
 use super::{Ctx, Operand};

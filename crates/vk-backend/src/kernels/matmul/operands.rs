@@ -58,7 +58,12 @@ struct Strided {
 impl Operands {
     /// Finds the operands' strides; copies those that have no axis of stride 1, and moves batch
     /// axes into the rows where all rows are multiplied by the same `b`.
-    pub(super) fn new(ctx: &mut Ctx<'_>, a: &Array, b: &Array, addend: Option<Addend<'_>>) -> Result<Operands> {
+    pub(super) fn new(
+        ctx: &mut Ctx<'_>,
+        a: &Array,
+        b: &Array,
+        addend: Option<Addend<'_>>,
+    ) -> Result<Operands> {
         let left = dense_axis(ctx, a)?;
         let right = dense_axis(ctx, b)?;
         let third = addend.map(|c| ctx.input(c.c)).transpose()?;
@@ -71,12 +76,15 @@ impl Operands {
         let mut c_row = c_strides[ndim - 2];
         let merged = rows_of_one_matrix(a.shape(), &left.strides, &right.strides, c_strides);
         // A single row may be dense along neither axis; many rows must be along one.
-        if let Some((rows, a_step, c_step)) = merged.filter(|r| left.strides[ndim - 1] == 1 || k == 1 || r.1 == 1) {
+        if let Some((rows, a_step, c_step)) =
+            merged.filter(|r| left.strides[ndim - 1] == 1 || k == 1 || r.1 == 1)
+        {
             (m, a_row, c_row) = (rows, a_step, c_step);
             batch.clear();
         }
         let axes = batch.len();
-        let batch = Walk::new(&batch, [&left.strides[..axes], &right.strides[..axes], &c_strides[..axes]]);
+        let batch =
+            Walk::new(&batch, [&left.strides[..axes], &right.strides[..axes], &c_strides[..axes]]);
         Ok(Operands {
             m,
             n,
@@ -105,7 +113,10 @@ impl Operands {
         if self.batches() == 1 {
             return Ok((0, 0));
         }
-        let walk = Walk { shape: self.batch.shape.clone(), strides: order.map(|i| self.batch.strides[i].clone()) };
+        let walk = Walk {
+            shape: self.batch.shape.clone(),
+            strides: order.map(|i| self.batch.strides[i].clone()),
+        };
         Ok((walk.ndim(), ctx.args(&walk.pack())?))
     }
 
@@ -132,13 +143,21 @@ fn dense_axis(ctx: &mut Ctx<'_>, array: &Array) -> Result<Strided> {
     let dense = (last - 1..=last).any(|axis| strides[axis] == 1 || array.shape()[axis] == 1);
     Ok(match dense {
         true => Strided { at: ctx.input(array)?, strides: strides.clone() },
-        false => Strided { at: copy::dense(ctx, array)?, strides: shape::row_major_strides(array.shape()) },
+        false => Strided {
+            at: copy::dense(ctx, array)?,
+            strides: shape::row_major_strides(array.shape()),
+        },
     })
 }
 
 /// Rows, row stride of `a` and row stride of `c` when the batch axes only repeat `b` and the rows
 /// of `a` and `c` follow one another through them.
-fn rows_of_one_matrix(shape: &[usize], a: &[isize], b: &[isize], c: &[isize]) -> Option<(usize, isize, isize)> {
+fn rows_of_one_matrix(
+    shape: &[usize],
+    a: &[isize],
+    b: &[isize],
+    c: &[isize],
+) -> Option<(usize, isize, isize)> {
     let rows = shape.len() - 1; // batch axes and the rows
     let repeated = (0..rows - 1).all(|i| shape[i] == 1 || b[i] == 0);
     if !repeated || rows == 1 {

@@ -101,7 +101,9 @@ fn sides(o: &Operands, side: Side) -> Sides<'_> {
 fn flags(o: &Operands, s: &Sides<'_>, dtype: Dtype, quad: i64) -> u32 {
     let bytes = quad as u64 * dtype.size() as u64;
     let aligned = |m: &Matrix, step: i64, i: usize| {
-        m.at.is_aligned(bytes.min(16)) && step % quad == 0 && o.batches_aligned(s.order[i], quad as isize)
+        m.at.is_aligned(bytes.min(16))
+            && step % quad == 0
+            && o.batches_aligned(s.order[i], quad as isize)
     };
     let whole = o.k as i64 % quad == 0;
     let bit = |on: bool, flag: u32| if on { flag } else { 0 };
@@ -118,7 +120,13 @@ fn grid(caps: &Capabilities, blocks: u64, per_group: u64, vectors: u32, batches:
 }
 
 /// Rows of the matrix are dense along k.
-pub(super) fn mat_vec(ctx: &mut Ctx<'_>, o: &Operands, side: Side, dtype: Dtype, result: Operand) -> Result<()> {
+pub(super) fn mat_vec(
+    ctx: &mut Ctx<'_>,
+    o: &Operands,
+    side: Side,
+    dtype: Dtype,
+    result: Operand,
+) -> Result<()> {
     let s = sides(o, side);
     let (rows, vectors) = s.sizes;
     let (ndim, walk) = o.walk(ctx, s.order)?;
@@ -148,7 +156,8 @@ pub(super) fn mat_vec(ctx: &mut Ctx<'_>, o: &Operands, side: Side, dtype: Dtype,
     let at_once = (vectors as u32).next_power_of_two().min(8);
     let outputs = if caps.is_software() { (8 / at_once).max(2) } else { 1 };
     let kernel = if team.subgroups { Kernel::matvec_subgroup } else { Kernel::matvec_shared };
-    let constants = [workgroup, dtype as u32, flags(o, &s, dtype, 8), at_once, team.subgroup, outputs];
+    let constants =
+        [workgroup, dtype as u32, flags(o, &s, dtype, 8), at_once, team.subgroup, outputs];
     let pipeline = pipeline(ctx, kernel, &constants, team)?;
     let blocks = rows.div_ceil(outputs as usize) as u64;
     let per_group = u64::from(team.teams(workgroup));
@@ -157,7 +166,13 @@ pub(super) fn mat_vec(ctx: &mut Ctx<'_>, o: &Operands, side: Side, dtype: Dtype,
 }
 
 /// The matrix is dense across the result.
-pub(super) fn vec_mat(ctx: &mut Ctx<'_>, o: &Operands, side: Side, dtype: Dtype, result: Operand) -> Result<()> {
+pub(super) fn vec_mat(
+    ctx: &mut Ctx<'_>,
+    o: &Operands,
+    side: Side,
+    dtype: Dtype,
+    result: Operand,
+) -> Result<()> {
     let s = sides(o, side);
     let (columns, vectors) = s.sizes;
     let (ndim, walk) = o.walk(ctx, s.order)?;
@@ -185,7 +200,8 @@ pub(super) fn vec_mat(ctx: &mut Ctx<'_>, o: &Operands, side: Side, dtype: Dtype,
     let flags = flags(o, &s, dtype, 4);
     let (workgroup, across) = vec_mat_threads(ctx.capabilities(), columns);
     let at_once = (vectors as u32).next_power_of_two().min(8);
-    let pipeline = ctx.pipeline(Kernel::vecmat, &[workgroup, dtype as u32, flags, at_once, across])?;
+    let pipeline =
+        ctx.pipeline(Kernel::vecmat, &[workgroup, dtype as u32, flags, at_once, across])?;
     let caps = ctx.capabilities();
     let blocks = columns.div_ceil(4 * across as usize) as u64;
     let groups = grid(caps, blocks, 1, push.vectors.div_ceil(at_once), push.batches);

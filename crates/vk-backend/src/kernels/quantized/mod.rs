@@ -24,7 +24,12 @@ struct Push {
 ///
 /// # Errors
 /// When memory or the device fails.
-pub(super) fn quantize(ctx: &mut Ctx<'_>, affine: Affine, w: &Array, outputs: &mut [Output]) -> Result<()> {
+pub(super) fn quantize(
+    ctx: &mut Ctx<'_>,
+    affine: Affine,
+    w: &Array,
+    outputs: &mut [Output],
+) -> Result<()> {
     let from = copy::dense(ctx, w)?;
     let [words, scales, biases] = outputs else {
         return Err(ctx.unsupported(w, "quantize has three outputs"));
@@ -50,7 +55,12 @@ pub(super) fn quantize(ctx: &mut Ctx<'_>, affine: Affine, w: &Array, outputs: &m
 ///
 /// # Errors
 /// When memory or the device fails.
-pub(super) fn dequantize(ctx: &mut Ctx<'_>, affine: Affine, inputs: &[Array; 3], output: &mut Output) -> Result<()> {
+pub(super) fn dequantize(
+    ctx: &mut Ctx<'_>,
+    affine: Affine,
+    inputs: &[Array; 3],
+    output: &mut Output,
+) -> Result<()> {
     let [words, scales, biases] = inputs;
     let at = [copy::dense(ctx, words)?, copy::dense(ctx, scales)?, copy::dense(ctx, biases)?];
     let result = ctx.output(output)?;

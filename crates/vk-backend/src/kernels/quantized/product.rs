@@ -76,10 +76,15 @@ pub(in crate::kernels) fn eval(
     }
     let plan = planner::plan(&p, ctx.capabilities(), ctx.config());
     stats::hit("qmm", || {
-        format!("{plan:?} {}x{}x{} b{} g{}", p.rows, p.outputs, p.inner, affine.bits, affine.group_size)
+        format!(
+            "{plan:?} {}x{}x{} b{} g{}",
+            p.rows, p.outputs, p.inner, affine.bits, affine.group_size
+        )
     });
     match plan {
-        Plan::MatVec { team, workgroup, rows, outputs } => mat_vec(ctx, &o, team, workgroup, rows, outputs),
+        Plan::MatVec { team, workgroup, rows, outputs } => {
+            mat_vec(ctx, &o, team, workgroup, rows, outputs)
+        }
         Plan::VecMat { rows } => vec_mat(ctx, &o, rows),
         Plan::Gemm(gemm) => tiles(ctx, &o, gemm),
     }
@@ -136,7 +141,14 @@ fn matrix(ctx: &mut Ctx<'_>, array: &Array, each: bool) -> Result<Operand> {
     if dense && !each { ctx.input(array) } else { copy::dense(ctx, array) }
 }
 
-fn mat_vec(ctx: &mut Ctx<'_>, o: &Operands, team: Team, workgroup: u32, rows: u32, outputs: u32) -> Result<()> {
+fn mat_vec(
+    ctx: &mut Ctx<'_>,
+    o: &Operands,
+    team: Team,
+    workgroup: u32,
+    rows: u32,
+    outputs: u32,
+) -> Result<()> {
     let p = &o.product;
     let push = MatVecPush {
         x: o.x.address,
@@ -164,7 +176,13 @@ fn mat_vec(ctx: &mut Ctx<'_>, o: &Operands, team: Team, workgroup: u32, rows: u3
         push.batches.min(caps.max_groups[2]),
     ];
     let push = bytemuck::bytes_of(&push);
-    ctx.dispatch(&Dispatch { pipeline: &pipeline, push, groups, reads: &o.reads(), writes: &[o.result.region] })
+    ctx.dispatch(&Dispatch {
+        pipeline: &pipeline,
+        push,
+        groups,
+        reads: &o.reads(),
+        writes: &[o.result.region],
+    })
 }
 
 /// Batch strides of `x` in elements and of the matrix in its rows.
@@ -212,13 +230,21 @@ fn vec_mat(ctx: &mut Ctx<'_>, o: &Operands, rows: u32) -> Result<()> {
         push.batches.min(caps.max_groups[2]),
     ];
     let push = bytemuck::bytes_of(&push);
-    ctx.dispatch(&Dispatch { pipeline: &pipeline, push, groups, reads: &o.reads(), writes: &[o.result.region] })
+    ctx.dispatch(&Dispatch {
+        pipeline: &pipeline,
+        push,
+        groups,
+        reads: &o.reads(),
+        writes: &[o.result.region],
+    })
 }
 
 fn tiles(ctx: &mut Ctx<'_>, o: &Operands, plan: Gemm) -> Result<()> {
     // Splits of k must be whole runs of 32 for the packed words; slices of 32 make them so.
     let plan = match plan {
-        Gemm::Tile(tile, splits) if splits > 1 => Gemm::Tile(matmul::Tile { bk: 32, ..tile }, splits),
+        Gemm::Tile(tile, splits) if splits > 1 => {
+            Gemm::Tile(matmul::Tile { bk: 32, ..tile }, splits)
+        }
         other => other,
     };
     let (ndim, walk) = walk(ctx, o, false)?;
@@ -274,5 +300,11 @@ fn dispatch(
     };
     let pipeline = ctx.pipeline(kernel, &constants)?;
     let push = bytemuck::bytes_of(push);
-    ctx.dispatch(&Dispatch { pipeline: &pipeline, push, groups, reads: &o.reads(), writes: &[writes] })
+    ctx.dispatch(&Dispatch {
+        pipeline: &pipeline,
+        push,
+        groups,
+        reads: &o.reads(),
+        writes: &[writes],
+    })
 }
