@@ -22,7 +22,7 @@ fn file() -> PathBuf {
     const NAME: &str = "SmolLM2-135M-Instruct.Q4_1.gguf";
     let cached =
         || Some(PathBuf::from(std::env::var_os("HOME")?).join(".cache/mlx-vulkan").join(NAME));
-    let path = std::env::var_os("MLX_VK_TEST_MODEL").map(PathBuf::from).or_else(cached);
+    let path = std::env::var_os("MLX_TEST_MODEL").map(PathBuf::from).or_else(cached);
     path.filter(|path| path.exists())
         .unwrap_or_else(|| panic!("{NAME} is not there: run the tests with `cargo xtask test`"))
 }

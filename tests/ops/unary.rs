@@ -31,7 +31,7 @@ fn cases() -> Vec<Case> {
         arcsin: f64::asin, -1.0, 1.0;
         arcsinh: f64::asinh, -1e4, 1e4;
         arctan: f64::atan, -1e3, 1e3;
-        arctanh: f64::atanh, -0.999, 0.999;
+        arctanh: arctanh, -0.999, 0.999;
         cos: f64::cos, -60000.0, 60000.0;
         cosh: f64::cosh, -10.0, 10.0;
         erf: series_erf, -4.0, 4.0;
@@ -56,6 +56,12 @@ fn cases() -> Vec<Case> {
         sign: |x| if x == 0.0 { 0.0 } else { x.signum() }, -100.0, 100.0;
     }
     .into()
+}
+
+/// The standard library's loses four digits near 1.
+fn arctanh(x: f64) -> f64 {
+    let a = x.abs();
+    (0.5 * (2.0 * a / (1.0 - a)).ln_1p()).copysign(x)
 }
 
 /// The error function by its Taylor series, for `|x| <= 4` good to 1e-12 relative.
@@ -86,8 +92,6 @@ fn floating_functions_match_float64() {
                     // The oracle's own erf series loses a few digits at the far end.
                     let tolerance = match dtype {
                         Dtype::Float64 if case.name == "erf" => 1e5,
-                        // The oracle is float64 itself and has errors of its own.
-                        Dtype::Float64 => 16.0,
                         Dtype::Float16 | Dtype::Bfloat16 => 0.51,
                         _ => 4.0,
                     };

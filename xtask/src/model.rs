@@ -78,9 +78,9 @@ fn cache_folder() -> Result<PathBuf> {
     let set = |name: &str| env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     let home = || set("HOME").or_else(|| set("USERPROFILE")).map(|home| home.join(".cache"));
     let base = || set("XDG_CACHE_HOME").or_else(home).map(|base| base.join("mlx-vulkan"));
-    let folder = set("MLX_VK_MODEL_CACHE").or_else(base);
-    let folder = folder
-        .ok_or_else(|| Error::new("no folder for the model: set MLX_VK_MODEL_CACHE to one"))?;
+    let folder = set("MLX_MODEL_CACHE").or_else(base);
+    let folder =
+        folder.ok_or_else(|| Error::new("no folder for the model: set MLX_MODEL_CACHE to one"))?;
     std::path::absolute(&folder).context(|| format!("cannot use {}", folder.display()))
 }
 

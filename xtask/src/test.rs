@@ -133,7 +133,7 @@ fn command(leg: &Leg, options: &Options, model: &Path) -> Command {
     command.args(selection).args(&options.cargo_args);
     command.envs(DEFAULTS.into_iter().filter(|(name, _)| env::var_os(name).is_none()));
     command.envs(COMMON).envs(leg.environment.iter().copied());
-    command.env("MLX_VK_TEST_MODEL", model);
+    command.env("MLX_TEST_MODEL", model);
     command
 }
 

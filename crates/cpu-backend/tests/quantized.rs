@@ -72,10 +72,11 @@ fn dequantization_in_every_dtype() {
                     let got = ops::dequantize(words, scales, biases, group, bits).unwrap();
                     let what = format!("{dtype} {bits} {group}");
                     assert_within(&got, &w.values, sum_epsilon(dtype) * 4.0, &what);
-                    // The nearest step is at most half a step away.
+                    // The nearest step is at most half a step away. One edge of a group is made a
+                    // whole number of steps, which may cut up to half a step off the other.
                     let original = stored(&sequence(3 * 2 * 256, -1.0, 0.8), dtype);
                     let step = 2.1 / ((1 << bits) - 1) as f64;
-                    let bound = step * 0.51 + epsilon(dtype) * 2.0;
+                    let bound = step * 1.01 + epsilon(dtype) * 2.0;
                     assert_within(&got, &original, bound, &what);
                 }
             }

@@ -154,14 +154,13 @@ impl Config {
         (config, warnings)
     }
 
-    /// The process's configuration, read from the environment on first use. Warnings are logged.
+    /// The process's configuration, read from the environment on first use. Warnings go to standard error.
     pub fn get() -> &'static Config {
         static CONFIG: Lazy<Config> = Lazy::new(|| {
             let variables = std::env::vars_os()
                 .filter_map(|(n, v)| Some((n.into_string().ok()?, v.into_string().ok()?)));
             let (config, warnings) = Config::parse(variables);
             for warning in warnings {
-                tracing::warn!("{warning}");
                 eprintln!("mlx: warning: {warning}");
             }
             config
