@@ -64,14 +64,17 @@ fn arctanh(x: f64) -> f64 {
     (0.5 * (2.0 * a / (1.0 - a)).ln_1p()).copysign(x)
 }
 
-/// The error function by its Taylor series, for `|x| <= 4` good to 1e-12 relative.
+/// The error function by the series `2/√π exp(-x²) Σ 2ⁿ x²ⁿ⁺¹ / (2n+1)!!` (Abramowitz and Stegun
+/// 7.1.6), whose terms all have one sign: good to a few units in the last place.
 fn series_erf(x: f64) -> f64 {
     let (mut term, mut sum) = (x, x);
     for n in 1..200 {
-        term *= -x * x / n as f64;
-        sum += term / (2 * n + 1) as f64;
+        term *= 2.0 * x * x / (2 * n + 1) as f64;
+        sum += term;
     }
-    sum * std::f64::consts::FRAC_2_SQRT_PI
+    let square = x * x;
+    let rest = x.mul_add(x, -square);
+    sum * (-square).exp() * (1.0 - rest) * std::f64::consts::FRAC_2_SQRT_PI
 }
 
 /// Spreads indices over a range without regularity.
@@ -89,9 +92,9 @@ fn floating_functions_match_float64() {
                     let want: Vec<f64> = values(&a).into_iter().map(case.oracle).collect();
                     let got = (case.function)(&a).expect(case.name);
                     let context = format!("{} {dtype} {layout:?} on {device}", case.name);
-                    // The oracle's own erf series loses a few digits at the far end.
+                    // The oracle's erf has an error of its own.
                     let tolerance = match dtype {
-                        Dtype::Float64 if case.name == "erf" => 1e5,
+                        Dtype::Float64 if case.name == "erf" => 16.0,
                         Dtype::Float16 | Dtype::Bfloat16 => 0.51,
                         _ => 4.0,
                     };
