@@ -314,13 +314,3 @@ fn what_is_no_file_is_refused() {
     assert!(mlx_core::io::load(folder.path().join("no_extension")).is_err());
     assert!(mlx_core::io::load(folder.path().join("a.pickle")).is_err());
 }
-
-#[test]
-#[ignore = "writes the seeds of the fuzz targets: run it before fuzzing"]
-fn write_fuzz_seeds() {
-    let corpus = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus");
-    for format in FORMATS {
-        std::fs::create_dir_all(corpus.join(format)).unwrap();
-        std::fs::write(corpus.join(format).join("valid"), valid(format)).unwrap();
-    }
-}
