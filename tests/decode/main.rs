@@ -1,0 +1,58 @@
+//! What a decode step may create: nothing. A process of its own, because the counters belong to
+//! the process.
+
+use mlx::{Array, Device, Dtype, Result, ops, vulkan::stats};
+use mlx_lm::{
+    config::{Quantization, preset},
+    load::random_model,
+    models::{Cache, Transformer},
+};
+
+/// Steps before and while counting. They stay within the first growth of the KV cache.
+const WARM: usize = 12;
+const COUNTED: usize = 50;
+
+/// A small model of the Qwen3 family.
+fn model() -> Transformer {
+    let mut config = preset("qwen3-0.6b").expect("a preset");
+    (config.num_layers, config.hidden_size, config.intermediate_size) = (3, 256, 512);
+    (config.num_heads, config.num_kv_heads, config.head_dim) = (4, 2, 64);
+    config.vocab_size = 1024;
+    let quantization = Some(Quantization { group_size: 64, bits: 4 });
+    random_model(config, quantization, Dtype::Bfloat16, 3).unwrap()
+}
+
+/// Decodes as generation does: a step is encoded before the token of the last one is read.
+fn decode(model: &Transformer, cache: &mut Cache, token: Array, steps: usize) -> Result<Array> {
+    let mut token = token;
+    for _ in 0..steps {
+        let logits = model.forward_last(&token, cache).unwrap();
+        let next = ops::argmax(&logits, Some(-1), true)?;
+        mlx::async_eval(&[&next])?;
+        token.item::<u32>()?;
+        token = next;
+    }
+    Ok(token)
+}
+
+#[test]
+fn a_decode_step_creates_nothing() {
+    mlx_tests::init();
+    mlx::with_device(Device::GPU, || -> Result<()> {
+        let model = model();
+        let mut cache = model.new_cache();
+        let first = Array::from_slice(&[1u32], &[1, 1])?;
+        let token = decode(&model, &mut cache, first, WARM)?;
+        let before = stats::snapshot();
+        decode(&model, &mut cache, token, COUNTED)?.eval()?;
+        let counted = stats::snapshot().since(&before);
+        assert!(counted.dispatches > 0, "the model ran on Vulkan");
+        assert_eq!(counted.driver_allocations, 0, "driver allocations");
+        assert_eq!(counted.pipeline_creations, 0, "pipelines created");
+        assert_eq!(counted.descriptor_sets, 0, "descriptor sets");
+        assert_eq!(counted.fallbacks, 0, "fallbacks");
+        Ok(())
+    })
+    .unwrap()
+    .unwrap();
+}
