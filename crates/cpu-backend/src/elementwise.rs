@@ -24,8 +24,6 @@ pub(crate) const PARALLEL: usize = 1 << 16;
 pub(crate) const CHUNK: usize = 1 << 14;
 /// Elements that a kernel sees at a time at most.
 pub(crate) const BLOCK: usize = 1 << 10;
-/// Elements up to which an array is one block of its own size.
-const SMALL: usize = 64;
 
 /// An element type, and the unsigned integer of its size.
 pub(crate) trait Typed: Element {
@@ -297,31 +295,18 @@ fn run<const N: usize, T: Element, U: Element>(
     let elements = inputs.each_ref().map(|a| (!out.aliases(a)).then(|| a.read::<T>()));
     let sources: [Option<Source<'_, T>>; N] =
         std::array::from_fn(|i| elements[i].as_ref().map(|e| source(e, &inputs[i], flat)));
-    let out = &mut out.write::<U>();
-    // Clearing large buffers would cost more than all the work of a small array.
-    if out.len() <= SMALL {
-        return blocks::<N, SMALL, T, U>(&sources, kernel, 0, out);
-    }
-    for_chunks(out, |first, chunk| blocks::<N, BLOCK, T, U>(&sources, kernel, first, chunk));
-}
-
-/// Runs the kernel over the blocks of `out`, which begins at element `first`; operands that do not
-/// lie side by side are gathered into buffers of `B` elements.
-fn blocks<const N: usize, const B: usize, T: Element, U: Element>(
-    sources: &[Option<Source<'_, T>>; N],
-    kernel: &Kernel<N, T, U>,
-    first: usize,
-    out: &mut [U],
-) {
-    let mut buffers = [[T::zeroed(); B]; N];
-    for (i, block) in out.chunks_mut(B).enumerate() {
-        let mut buffers = buffers.iter_mut();
-        let operands = sources.each_ref().map(|source| {
-            let buffer = buffers.next().expect("one buffer per operand");
-            operand(source.as_ref(), first + i * B, block, buffer)
-        });
-        kernel(operands, block);
-    }
+    for_chunks(&mut out.write::<U>(), |first, chunk| {
+        let mut buffers = [[T::zeroed(); BLOCK]; N];
+        for (i, block) in chunk.chunks_mut(BLOCK).enumerate() {
+            let at = first + i * BLOCK;
+            let mut buffers = buffers.iter_mut();
+            let operands = sources.each_ref().map(|source| {
+                let buffer = buffers.next().expect("one buffer per operand");
+                operand(source.as_ref(), at, block, buffer)
+            });
+            kernel(operands, block);
+        }
+    });
 }
 
 fn source<'a, T: Element>(elements: &'a Elements<'_, T>, input: &In, flat: bool) -> Source<'a, T> {
@@ -336,7 +321,7 @@ fn operand<'a, T: Element, U: Element>(
     source: Option<&'a Source<'_, T>>,
     at: usize,
     block: &[U],
-    buffer: &'a mut [T],
+    buffer: &'a mut [T; BLOCK],
 ) -> &'a [T] {
     match source {
         Some(source) => source.block(at, block.len(), buffer),
