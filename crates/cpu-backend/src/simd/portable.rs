@@ -84,7 +84,7 @@ impl Isa for Portable {
     }
     #[inline(always)]
     fn pow2(self, n: F) -> F {
-        each(|i| f32::from_bits(((n[i] as i32 + 127) as u32) << 23))
+        each(|i| f32::from_bits(((n[i] as i32).wrapping_add(127) as u32) << 23))
     }
     #[inline(always)]
     fn sum(self, a: F) -> f32 {

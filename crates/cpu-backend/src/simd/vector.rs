@@ -287,6 +287,10 @@ mod tests {
             let mut x = [0.0, f32::NEG_INFINITY, f32::NAN];
             dispatch_at(level, ExpSum { x: &mut x, shift: 0.0 });
             assert!(x[0] == 1.0 && x[1] == 0.0 && x[2].is_nan(), "{level:?} {x:?}");
+            // Scores that are all hidden count alike.
+            let mut x = [f32::MIN; 3];
+            let sum = dispatch_at(level, ExpSum { x: &mut x, shift: f32::MIN });
+            assert_eq!((x, sum), ([1.0; 3], 3.0), "{level:?}");
         }
     }
 
