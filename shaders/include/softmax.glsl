@@ -9,6 +9,16 @@
 // NaN if either is: a NaN replaces anything, and no comparison with it is true.
 float max_nan(float a, float b) { return b > a || m_isnan(b) ? b : a; }
 
+// exp(x) for x <= 0 or NaN, about 1 ULP: the two steps of ln 2 keep the rest exact enough, denormal results included.
+// m_exp is half an ULP better and three times as long, which shows in kernels that otherwise wait for memory.
+float exp_fast(float x) {
+    float n = floor(fma(x, M_LOG2E_H, 0.5));
+    float r = fma(n, -M_LN2_L, fma(n, -M_LN2_H, x));
+    float y = 1.0 + (r + m_exp_tail(r, 0.0));
+    float power = uintBitsToFloat(uint(int(max(n, -150.0)) + 151) << 23); // 2^(n + 24)
+    return x < -104.0 ? 0.0 : y * power * 5.9604644775390625e-8;
+}
+
 // exp(x - m); 1 where both are equal, also when they are infinite.
 float factor(float x, float m) { return x == m ? 1.0 : m_exp(x - m); }
 

@@ -1,6 +1,7 @@
 #version 460
 // Softmax of rows that a team of threads holds in registers: each element is read and written once.
-// Constants: 1 dtype, 2 team size, 3 elements per thread (a multiple of 4), 4 quads (see softmax.glsl).
+// Constants: 1 dtype, 2 team size, 3 elements per thread (a multiple of 4), 4 quads (see softmax.glsl), 5 subgroup size.
+// VARIANT 1: subgroup arithmetic, a team is whole subgroups. VARIANT 0: shared memory, a team is a power of two.
 #include "common.glsl"
 #include "math.glsl"
 
@@ -20,33 +21,56 @@ layout(push_constant, scalar) uniform Push {
 #include "rows.glsl"
 #include "softmax.glsl"
 
-shared float parts[gl_WorkGroupSize.x];
+#if VARIANT == 1
+#extension GL_KHR_shader_subgroup_basic : require
+#extension GL_KHR_shader_subgroup_arithmetic : require
+layout(constant_id = 5) const uint SUBGROUP = 32;
+const uint SUBGROUPS = TEAM / SUBGROUP;
+#define THREAD (gl_SubgroupID * SUBGROUP + gl_SubgroupInvocationID)
+// Two places, used by turns: a barrier between them is the only one that each needs.
+shared float maxima[gl_WorkGroupSize.x / SUBGROUP], sums[gl_WorkGroupSize.x / SUBGROUP];
 
+#define ACROSS_TEAM(parts, own, thread, join) \
+    if (SUBGROUPS == 1u) return own; \
+    if (gl_SubgroupInvocationID == 0u) parts[gl_SubgroupID] = own; \
+    barrier(); \
+    uint first_ = thread / TEAM * SUBGROUPS; \
+    own = parts[first_]; \
+    for (uint i = 1u; i < SUBGROUPS; ++i) own = join(own, parts[first_ + i]); \
+    return own;
+
+float plus(float a, float b) { return a + b; }
+
+// A NaN may get lost here; the sum of the exponentials finds it again.
 float max_team(float own, uint thread, uint lane) {
-    if (TEAM == 1u) return own;
-    parts[thread] = own;
-    [[dont_unroll]] for (uint left = TEAM / 2u; left > 0u; left /= 2u) {
-        barrier();
-        if (lane < left) parts[thread] = max_nan(parts[thread], parts[thread + left]);
-    }
-    barrier();
-    float result = parts[thread - lane];
-    barrier();
-    return result;
+    own = subgroupMax(own);
+    ACROSS_TEAM(maxima, own, thread, max)
 }
 
 float sum_team(float own, uint thread, uint lane) {
-    if (TEAM == 1u) return own;
-    parts[thread] = own;
-    [[dont_unroll]] for (uint left = TEAM / 2u; left > 0u; left /= 2u) {
-        barrier();
-        if (lane < left) parts[thread] += parts[thread + left];
-    }
-    barrier();
-    float result = parts[thread - lane];
-    barrier();
-    return result;
+    own = subgroupAdd(own);
+    ACROSS_TEAM(sums, own, thread, plus)
 }
+#else
+#define THREAD gl_LocalInvocationID.x
+shared float parts[gl_WorkGroupSize.x];
+
+#define ACROSS_TEAM(own, thread, lane, join) \
+    if (TEAM == 1u) return own; \
+    parts[thread] = own; \
+    [[dont_unroll]] for (uint left = TEAM / 2u; left > 0u; left /= 2u) { \
+        barrier(); \
+        if (lane < left) parts[thread] = join(parts[thread], parts[thread + left]); \
+    } \
+    barrier(); \
+    float result = parts[thread - lane]; \
+    barrier(); \
+    return result;
+
+float plus(float a, float b) { return a + b; }
+float max_team(float own, uint thread, uint lane) { ACROSS_TEAM(own, thread, lane, max_nan) }
+float sum_team(float own, uint thread, uint lane) { ACROSS_TEAM(own, thread, lane, plus) }
+#endif
 
 // Place in the row of a lane's element e: runs of four, or single ones, side by side with the next lane's.
 uint place(uint e, uint lane) {
@@ -54,7 +78,7 @@ uint place(uint e, uint lane) {
 }
 
 void main() {
-    uint thread = gl_LocalInvocationID.x, lane = lane_of(thread);
+    uint thread = THREAD, lane = lane_of(thread);
     TASK_LOOP(first, rows) {
         uint64_t row = first + team_of(thread);
         uint count = row < rows ? length : 0u;
@@ -78,7 +102,7 @@ void main() {
         m = max_team(m, thread, lane);
         float sum = 0.0;
         [[unroll]] for (uint e = 0u; e < ITEMS; ++e) {
-            x[e] = m_exp(x[e] - m);
+            x[e] = exp_fast(x[e] - m);
             sum += x[e];
         }
         float scale = 1.0 / sum_team(sum, thread, lane);

@@ -175,6 +175,11 @@ impl BufferRef {
         self.0.nbytes
     }
 
+    /// Whether anybody owns it: without owners nobody can ask for its contents any more.
+    pub fn is_owned(&self) -> bool {
+        self.0.owners.load(Acquire) > 0
+    }
+
     /// Which copies hold the contents, once the last write is done.
     pub fn current(&self) -> Current {
         match self.0.current.load(Acquire) {

@@ -1,6 +1,9 @@
 //! What encoding costs: the encoder beside the bare Vulkan calls it makes, in one run.
 
-use std::time::{Duration, Instant};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use mlx_core::{Device, Result, new_stream};
 
@@ -34,7 +37,7 @@ const BATCH: usize = 100;
 const PUSH: usize = 40;
 
 /// Times something on an encoder: the median in nanoseconds per dispatch of one command buffer.
-type Time<'a> = dyn FnMut(&dyn Fn(&mut Encoder, &Pipeline) -> Result<Duration>) -> Result<f64> + 'a;
+type Time<'a> = dyn FnMut(&dyn Fn(&mut Encoder, &Arc<Pipeline>) -> Result<Duration>) -> Result<f64> + 'a;
 
 /// Measures encoding on the first device; medians of `rounds` command buffers.
 ///
@@ -46,7 +49,7 @@ pub fn encode(rounds: usize) -> Result<EncodeFigures> {
         .ok_or_else(|| mlx_core::Error::device("bench", "the backend was not installed"))?;
     let pipeline = stream.device().pipelines.get(Kernel::move_bytes, &[64, 4, 0], 0)?;
     stream.encode(|encoder| {
-        let mut time = |f: &dyn Fn(&mut Encoder, &Pipeline) -> Result<Duration>| {
+        let mut time = |f: &dyn Fn(&mut Encoder, &Arc<Pipeline>) -> Result<Duration>| {
             let mut times =
                 (0..rounds.max(1)).map(|_| f(encoder, &pipeline)).collect::<Result<Vec<_>>>()?;
             times.sort_unstable();
@@ -72,7 +75,7 @@ fn push(from: u64, to: u64) -> [u8; PUSH] {
     bytes
 }
 
-fn record(encoder: &mut Encoder, pipeline: &Pipeline, dependent: bool) -> Result<Duration> {
+fn record(encoder: &mut Encoder, pipeline: &Arc<Pipeline>, dependent: bool) -> Result<Duration> {
     let memory = encoder.scratch(256 * (BATCH as u64 + 1))?;
     let cell =
         |i: usize| crate::hazards::Region { address: memory.address + 256 * i as u64, bytes: 4 };
@@ -88,12 +91,13 @@ fn record(encoder: &mut Encoder, pipeline: &Pipeline, dependent: bool) -> Result
             writes: &[to],
         })?;
     }
+    encoder.flush()?;
     Ok(start.elapsed())
 }
 
 fn through_encoder(
     encoder: &mut Encoder,
-    pipeline: &Pipeline,
+    pipeline: &Arc<Pipeline>,
     dependent: bool,
 ) -> Result<Duration> {
     let time = record(encoder, pipeline, dependent)?;
@@ -101,7 +105,7 @@ fn through_encoder(
     Ok(time)
 }
 
-fn plain(encoder: &mut Encoder, pipeline: &Pipeline, dependent: bool) -> Result<Duration> {
+fn plain(encoder: &mut Encoder, pipeline: &Arc<Pipeline>, dependent: bool) -> Result<Duration> {
     let memory = encoder.scratch(256 * (BATCH as u64 + 1))?;
     let recorder = encoder.plain()?;
     let start = Instant::now();
@@ -130,7 +134,7 @@ fn gpu_time(time: &mut Time<'_>, dependent: bool) -> Result<f64> {
 
 fn run(
     encoder: &mut Encoder,
-    pipeline: &Pipeline,
+    pipeline: &Arc<Pipeline>,
     batches: usize,
     dependent: bool,
 ) -> Result<Duration> {

@@ -31,7 +31,15 @@ options! {
     debug_gather_fallback: bool = false, "MLX_VK_DEBUG_GATHER_FALLBACK", "log signatures of gather fallbacks, each once";
     debug_compiled_detail: bool = false, "MLX_VK_DEBUG_COMPILED_DETAIL", "log compiled graphs with their layouts, each once";
 
+    // Fusion gates.
+    enable_fusion: bool = true, "MLX_VK_ENABLE_FUSION", "look for operations that one kernel can do together";
+    enable_fused_siblings: bool = true, "MLX_VK_ENABLE_FUSED_SIBLINGS", "one kernel for products of the same rows (q, k and v; gate and up)";
+    enable_fused_norm: bool = true, "MLX_VK_ENABLE_FUSED_NORM", "RMS norm inside of the products that follow it";
+    enable_fused_gate: bool = true, "MLX_VK_ENABLE_FUSED_GATE", "silu(gate) * up at the end of both products";
+    enable_fused_residual: bool = true, "MLX_VK_ENABLE_FUSED_RESIDUAL", "a sum at the end of the product before it";
+
     // Kernel gates.
+    enable_matvec: bool = true, "MLX_VK_ENABLE_MATVEC", "the kernel for products of few rows, which fusions are made of";
     enable_qmm_native: bool = true, "MLX_VK_ENABLE_QMM_NATIVE", "native quantized matmul";
     enable_qmm_native_m1: bool = true, "MLX_VK_ENABLE_QMM_NATIVE_M1", "quantized matmul kernel for one row";
     enable_qmm_native_m1_reduce: bool = true, "MLX_VK_ENABLE_QMM_NATIVE_M1_REDUCE", "parallel reduction for one row";

@@ -8,7 +8,7 @@ use std::{
 };
 
 use ash::vk;
-use mlx_core::{Error, Result, clock::Tick};
+use mlx_core::{Error, Result, buffer::BufferRef, clock::Tick};
 use smallvec::SmallVec;
 use vulkano::device::Queue;
 
@@ -26,6 +26,7 @@ use crate::{
     raw::{error, recorder::Recorder, timeline::Timeline},
     stats,
     stream::Timer,
+    window::{Window, Work, step::Step},
 };
 
 pub use crate::hazards::Region;
@@ -42,7 +43,7 @@ const STAGING_PATIENCE: Duration = Duration::from_secs(1);
 #[derive(Debug, Clone, Copy)]
 pub struct Dispatch<'a> {
     /// The kernel.
-    pub pipeline: &'a Pipeline,
+    pub pipeline: &'a Arc<Pipeline>,
     /// Its push constants: at most 128 bytes, whole words.
     pub push: &'a [u8],
     /// Number of workgroups along each axis.
@@ -67,6 +68,7 @@ pub struct Encoder {
     idle: Vec<Slot>,
     current: Option<Slot>,
     in_flight: VecDeque<(u64, Slot)>,
+    window: Window,
     hazards: Hazards,
     bound: vk::Pipeline,
     ops: u64,
@@ -94,6 +96,7 @@ impl Encoder {
             idle: Vec::new(),
             current: None,
             in_flight: VecDeque::new(),
+            window: Window::default(),
             hazards: Hazards::new(),
             bound: vk::Pipeline::null(),
             ops: 0,
@@ -136,48 +139,96 @@ impl Encoder {
         Tick { stream: self.timer.stream, value: self.submitted() + open }
     }
 
-    /// Records a dispatch, after a barrier if it touches memory that earlier ones changed.
+    /// Encodes a dispatch. It waits in the window, where it may be fused with others, until the
+    /// command buffer is handed over.
     ///
     /// # Errors
     /// When the grid is over the device's limits, or the device fails.
     pub fn dispatch(&mut self, dispatch: &Dispatch<'_>) -> Result<()> {
-        let groups = dispatch.groups;
-        if groups.contains(&0) {
+        self.encode(dispatch, None)
+    }
+
+    /// The same for an operation that means `step` and whose result is in `buffer`.
+    pub(crate) fn dispatch_step(
+        &mut self,
+        dispatch: &Dispatch<'_>,
+        step: Step,
+        buffer: &BufferRef,
+    ) -> Result<()> {
+        self.encode(dispatch, Some((step, buffer)))
+    }
+
+    fn encode(&mut self, dispatch: &Dispatch<'_>, step: Option<(Step, &BufferRef)>) -> Result<()> {
+        let Dispatch { pipeline, push, groups, reads, writes } = *dispatch;
+        let work = Work::new(pipeline.clone(), push, groups, reads, writes);
+        self.encode_work(match step {
+            Some((step, buffer)) => work.means(step, buffer),
+            None => work,
+        })
+    }
+
+    /// The same for a dispatch that is made already.
+    pub(crate) fn encode_work(&mut self, work: Work) -> Result<()> {
+        if work.groups.contains(&0) {
             return Ok(());
         }
-        let most = self.max_groups;
-        if groups[0] > most[0] || groups[1] > most[1] || groups[2] > most[2] {
-            let name = dispatch.pipeline.name();
-            return Err(Error::device(
-                "dispatch",
-                format!("{name}: grid {groups:?} is over the limit {most:?}"),
-            ));
+        let (groups, most) = (work.groups, self.max_groups);
+        if groups.iter().zip(most).any(|(&asked, most)| asked > most) {
+            let name = work.pipeline.name();
+            let message = format!("{name}: grid {groups:?} is over the limit {most:?}");
+            return Err(Error::device("dispatch", message));
         }
         self.open()?;
-        let hazard = self.hazards.access(dispatch.reads, dispatch.writes);
-        let touched = dispatch.reads.iter().chain(dispatch.writes).map(|r| r.bytes).sum::<u64>();
-        self.bytes += touched;
+        if self.window.is_full() {
+            self.flush()?;
+        }
+        self.bytes += work.touched();
         self.ops += 1;
-        let Some(slot) = &mut self.current else { return Ok(()) };
-        let recorder = &mut slot.recorder;
+        self.window.push(work);
+        Ok(())
+    }
+
+    /// Keeps a buffer's memory for the work that is encoded but not recorded.
+    pub(crate) fn hold(&mut self, buffer: &BufferRef) {
+        self.window.hold(buffer);
+    }
+
+    /// Records what is in the window.
+    pub(crate) fn flush(&mut self) -> Result<()> {
+        if self.window.is_empty() {
+            self.window.clear();
+            return Ok(());
+        }
+        let mut window = std::mem::take(&mut self.window);
+        let device = self.timer.device.clone();
+        let result = window.drain(&device, |work| self.record(work));
+        window.clear();
+        self.window = window;
+        result
+    }
+
+    /// Records a dispatch, after a barrier if it touches memory that earlier ones changed.
+    fn record(&mut self, work: &Work) {
+        let hazard = self.hazards.access(&work.reads, &work.writes);
+        let Some(slot) = &mut self.current else { return };
+        let (recorder, pipeline) = (&mut slot.recorder, &*work.pipeline);
         if hazard || self.serialize || slot.marks.is_some() {
             recorder.barrier();
             self.barriers += 1;
         }
-        if self.bound != dispatch.pipeline.handle() {
-            recorder.bind(dispatch.pipeline);
-            self.bound = dispatch.pipeline.handle();
+        if self.bound != pipeline.handle() {
+            recorder.bind(pipeline);
+            self.bound = pipeline.handle();
         }
-        recorder.push(dispatch.pipeline, dispatch.push);
+        recorder.push(pipeline, work.push());
         if let Some(marks) = &mut slot.marks {
-            marks.before(recorder, dispatch.pipeline.name(), touched);
+            marks.before(recorder, pipeline.name(), work.touched());
         }
-        recorder.dispatch(groups);
+        recorder.dispatch(work.groups);
         if let Some(marks) = &mut slot.marks {
             marks.after(recorder);
         }
         self.dispatches += 1;
-        Ok(())
     }
 
     /// Copies `bytes` to where kernels can read them until the work encoded next has run; returns
@@ -259,6 +310,7 @@ impl Encoder {
 
     fn transfer(&mut self, reads: &[Region], writes: &[Region]) -> Result<&mut Recorder> {
         self.open()?;
+        self.flush()?;
         let hazard = self.hazards.access(reads, writes) || self.serialize;
         self.ops += 1;
         self.bytes += writes.iter().map(|r| r.bytes).sum::<u64>();
@@ -302,7 +354,7 @@ impl Encoder {
     /// Ends an operation: its scratch memory is free for the next one, and a full command buffer
     /// is handed over.
     pub(crate) fn end_op(&mut self) -> Result<()> {
-        self.scratch.clear();
+        self.window.hold_scratch(&mut self.scratch);
         let config = self.timer.device.config;
         let full =
             self.ops >= config.max_ops_per_buffer || self.bytes >> 20 >= config.max_mb_per_buffer;
@@ -343,7 +395,8 @@ impl Encoder {
     /// # Errors
     /// When the device fails.
     pub(crate) fn commit(&mut self) -> Result<()> {
-        let Some(mut slot) = self.current.take() else { return Ok(()) };
+        let flushed = self.flush();
+        let Some(mut slot) = self.current.take() else { return flushed };
         (self.ops, self.bytes) = (0, 0);
         slot.waits = std::mem::take(&mut self.waits);
         let value = self.submitted() + 1;
@@ -352,7 +405,7 @@ impl Encoder {
         self.timer.submitted.store(value, Release);
         self.in_flight.push_back((value, slot));
         (self.dispatches, self.barriers) = (0, 0);
-        result
+        flushed.and(result)
     }
 
     /// The submission to wait for before more is encoded: none while at most
@@ -382,6 +435,7 @@ impl Encoder {
     /// For benches: the recorder itself, without the hazard tracker.
     pub(crate) fn plain(&mut self) -> Result<&mut Recorder> {
         self.open()?;
+        self.flush()?;
         let slot =
             self.current.as_mut().ok_or_else(|| Error::device("encode", "no command buffer"))?;
         Ok(&mut slot.recorder)

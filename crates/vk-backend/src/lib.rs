@@ -23,6 +23,7 @@ pub mod shaders;
 pub mod stats;
 mod stream;
 mod transfer;
+mod window;
 
 pub use backend::{VulkanBackend, install, shutdown};
 pub use config::Config;

@@ -15,6 +15,7 @@ use crate::{
     pipelines::Pipeline,
     shaders::Kernel,
     transfer::INLINE,
+    window::{Work, step::Step},
 };
 
 /// An array as kernels see it.
@@ -108,6 +109,7 @@ impl<'a> Ctx<'a> {
             return Ok(Operand { address, region: Region { address, bytes: 0 } });
         }
         let memory = self.encoder.resident(buffer)?;
+        self.encoder.hold(buffer);
         let base = memory.allocation().span().address();
         let (low, high) = strided::span(array.shape(), layout);
         let size = array.dtype().size() as u64;
@@ -135,7 +137,9 @@ impl<'a> Ctx<'a> {
         let allocation = self.encoder.allocate(nbytes as u64)?;
         let address = allocation.span().address();
         let layout = Layout { offset: 0, ..layout };
-        output.data = Some(Data { buffer: self.device.buffer(allocation, nbytes), layout });
+        let buffer = self.device.buffer(allocation, nbytes);
+        self.encoder.hold(&buffer);
+        output.data = Some(Data { buffer, layout });
         Ok(Operand { address, region: Region { address, bytes: nbytes as u64 } })
     }
 
@@ -205,6 +209,39 @@ impl<'a> Ctx<'a> {
         self.encoder.dispatch(dispatch)
     }
 
+    /// The same for an operation that means `step`: it may become a part of a fused kernel, which
+    /// need not store a result that nobody can see any more.
+    ///
+    /// # Errors
+    /// As [`Ctx::dispatch`].
+    pub(crate) fn dispatch_step(
+        &mut self,
+        dispatch: &Dispatch<'_>,
+        step: Option<Step>,
+        output: &Output,
+    ) -> Result<()> {
+        match (step, &output.data) {
+            (Some(step), Some(data)) => self.encoder.dispatch_step(dispatch, step, &data.buffer),
+            _ => self.encoder.dispatch(dispatch),
+        }
+    }
+
+    /// Encodes a work that is made already; see [`Ctx::dispatch_step`].
+    ///
+    /// # Errors
+    /// As [`Ctx::dispatch`].
+    pub(crate) fn encode(&mut self, work: Work, step: Step, output: &Output) -> Result<()> {
+        self.encoder.encode_work(match &output.data {
+            Some(data) => work.means(step, &data.buffer),
+            None => work,
+        })
+    }
+
+    /// The device, its pipelines and memory.
+    pub(crate) fn device(&self) -> &'a DeviceState {
+        self.device
+    }
+
     /// Records a 1-D dispatch whose kernel walks `items` with `GRID_LOOP`, `per_group` of them per
     /// workgroup and round. Does nothing when there are none.
     ///
@@ -212,7 +249,7 @@ impl<'a> Ctx<'a> {
     /// When the device fails.
     pub fn run(
         &mut self,
-        pipeline: &Pipeline,
+        pipeline: &Arc<Pipeline>,
         push: &[u8],
         items: u64,
         per_group: u64,

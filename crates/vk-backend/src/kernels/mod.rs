@@ -41,6 +41,7 @@ mod ctx;
 pub(crate) mod elementwise;
 mod indexing;
 mod matmul;
+pub(crate) mod matvec;
 mod norm;
 mod quantized;
 mod random;

@@ -17,6 +17,7 @@ use super::{
     },
     strided::Walk,
 };
+use crate::planners::team::Team;
 
 /// Push constants of `rows.comp`.
 #[derive(Debug, Clone, Copy, Pod, Zeroable)]
@@ -120,18 +121,38 @@ pub(super) fn support(dtype: Dtype) -> Support {
     }
 }
 
-/// Threads of a workgroup, of a team, and elements of a thread, for rows in registers.
-fn in_registers(caps: &Capabilities, length: u64) -> Option<(u32, u32, u32)> {
-    let group = plan::group(caps);
-    let most = if caps.quirks.few_workgroups { group } else { caps.max_workgroup.min(1024) };
-    let items = match length {
-        0..=1024 => 4,
-        1025..=2048 => 8,
-        _ => 16,
-    };
-    let items = if length > u64::from(items * most) { 16 } else { items };
-    let team = length.div_ceil(u64::from(items)).next_power_of_two();
-    (team <= u64::from(most)).then(|| (group.max(team as u32), team as u32, items))
+/// Rows in registers: who works on them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Registers {
+    /// Threads of a workgroup.
+    group: u32,
+    /// Threads of a row.
+    team: u32,
+    /// Elements of a thread.
+    items: u32,
+    /// Threads of a subgroup that reduce together; 1 for shared memory.
+    subgroup: u32,
+}
+
+impl Registers {
+    /// With subgroups a row stays within one as long as a thread's registers allow, since nothing
+    /// waits there. Through shared memory every halving costs a barrier, but threads are free.
+    fn of(caps: &Capabilities, length: u64) -> Option<Registers> {
+        let Team { subgroups, subgroup } = Team::of(caps, true);
+        let group = plan::group(caps);
+        let most = if caps.quirks.few_workgroups { group } else { caps.max_workgroup.min(1024) };
+        let per_thread = length.div_ceil(u64::from(subgroup)).next_power_of_two();
+        let items = match (subgroups, length) {
+            (true, _) => per_thread.clamp(4, 32) as u32,
+            (false, 0..=1024) => 4,
+            (false, 1025..=2048) => 8,
+            (false, _) => 16,
+        };
+        let items = if length > u64::from(items * most) { items.max(16) } else { items };
+        let team = length.div_ceil(u64::from(items)).next_power_of_two().max(u64::from(subgroup));
+        let group = group.max(team as u32);
+        (team <= u64::from(most)).then_some(Registers { group, team: team as u32, items, subgroup })
+    }
 }
 
 /// Encodes `exp(a) / sum(exp(a))`.
@@ -141,11 +162,11 @@ pub(super) fn softmax(ctx: &mut Ctx<'_>, a: &Array, output: &mut Output) -> Resu
         return Ok(());
     }
     let rows = Rows::of(ctx, a)?;
-    let registers = in_registers(ctx.capabilities(), rows.length);
+    let registers = Registers::of(ctx.capabilities(), rows.length);
     // A part of a long row reads what another part has read already, but writes only its own.
     let to = ctx.output_or_donate(&[a], output)?;
     let quads = rows.quads_with(to, a.dtype().size() as u64);
-    let Some((group, team, items)) = registers else {
+    let Some(Registers { group, team, items, subgroup }) = registers else {
         return long_rows(ctx, &rows, quads, to);
     };
     let push = RowsPush {
@@ -158,7 +179,12 @@ pub(super) fn softmax(ctx: &mut Ctx<'_>, a: &Array, output: &mut Output) -> Resu
         row_ndim: rows.ndim(),
     };
     let quads = u32::from(quads && rows.length.is_multiple_of(4));
-    let pipeline = ctx.pipeline(Kernel::softmax_rows, &[group, rows.dtype, team, items, quads])?;
+    let constants = [group, rows.dtype, team, items, quads, subgroup];
+    let kernels = [Kernel::softmax_rows_shared, Kernel::softmax_rows_subgroup];
+    let pipeline = match subgroup {
+        1 => ctx.pipeline(kernels[0], &constants[..5])?,
+        size => ctx.pipeline_with_subgroup(kernels[1], &constants, size)?,
+    };
     let push = bytemuck::bytes_of(&push);
     ctx.run(&pipeline, push, rows.count(), u64::from(group / team), &[rows.at.region], &[to.region])
 }
@@ -246,17 +272,36 @@ pub(super) fn logsumexp(ctx: &mut Ctx<'_>, a: &Array, output: &mut Output) -> Re
 mod tests {
     use super::*;
 
+    fn shape(caps: &Capabilities, length: u64) -> Option<(u32, u32, u32)> {
+        Registers::of(caps, length).map(|r| (r.group, r.team, r.items))
+    }
+
     #[test]
     fn rows_fit_into_registers_up_to_a_length() {
-        let gpu = Capabilities::default();
-        assert_eq!(in_registers(&gpu, 1), Some((256, 1, 4)));
-        assert_eq!(in_registers(&gpu, 1024), Some((256, 256, 4)));
-        assert_eq!(in_registers(&gpu, 8192), Some((512, 512, 16)));
-        assert_eq!(in_registers(&gpu, 16384), Some((1024, 1024, 16)));
-        assert_eq!(in_registers(&gpu, 16385), None);
-        let mut cpu = gpu;
-        cpu.quirks.few_workgroups = true;
-        assert_eq!(in_registers(&cpu, 1000), Some((64, 64, 16)));
-        assert_eq!(in_registers(&cpu, 1025), None);
+        let mut caps = Capabilities::default();
+        caps.subgroup_size = 32;
+        caps.subgroup_ops.arithmetic = true;
+        assert_eq!(shape(&caps, 1), Some((256, 32, 4)));
+        assert_eq!(shape(&caps, 1024), Some((256, 32, 32)));
+        assert_eq!(shape(&caps, 8192), Some((256, 256, 32)));
+        assert_eq!(shape(&caps, 32768), Some((1024, 1024, 32)));
+        assert_eq!(shape(&caps, 32769), None);
+        caps.quirks.few_workgroups = true;
+        assert_eq!(shape(&caps, 2048), Some((64, 64, 32)));
+        assert_eq!(shape(&caps, 2049), None);
+    }
+
+    #[test]
+    fn without_subgroups_rows_fit_into_shared_teams() {
+        let mut caps = Capabilities::default();
+        caps.subgroup_ops.arithmetic = false;
+        assert_eq!(shape(&caps, 1), Some((256, 1, 4)));
+        assert_eq!(shape(&caps, 1024), Some((256, 256, 4)));
+        assert_eq!(shape(&caps, 8192), Some((512, 512, 16)));
+        assert_eq!(shape(&caps, 16384), Some((1024, 1024, 16)));
+        assert_eq!(shape(&caps, 16385), None);
+        caps.quirks.few_workgroups = true;
+        assert_eq!(shape(&caps, 1000), Some((64, 64, 16)));
+        assert_eq!(shape(&caps, 1025), None);
     }
 }

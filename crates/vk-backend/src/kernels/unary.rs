@@ -4,10 +4,11 @@ use bytemuck::{Pod, Zeroable};
 use mlx_core::{Array, Result, backend::Output, primitives::UnaryOp};
 
 use super::{
-    Ctx, Kernel,
+    Ctx, Dispatch, Kernel,
     elementwise::{Class, Mode, is_dense, layout_like},
     strided,
 };
+use crate::window::step::{Function, Map, Step};
 
 /// Push constants of `unary.comp`.
 #[derive(Debug, Clone, Copy, Pod, Zeroable)]
@@ -94,12 +95,17 @@ pub(super) fn eval(ctx: &mut Ctx<'_>, op: UnaryOp, a: &Array, output: &mut Outpu
     let constants = [group, a.dtype() as u32, op as u32, mode as u32];
     let pipeline = ctx.pipeline(kernel(a.dtype().into(), op), &constants)?;
     let push = bytemuck::bytes_of(&push);
-    ctx.run(
-        &pipeline,
-        push,
-        mode.items(count),
-        u64::from(group),
-        &[source.region],
-        &[destination.region],
-    )
+    let groups = [ctx.capabilities().groups_1d(mode.items(count), group.into()), 1, 1];
+    let step = (op == UnaryOp::Sigmoid && mode != Mode::Strided).then(|| {
+        Step::Map(Map {
+            function: Function::Sigmoid,
+            operands: [source.address, 0],
+            result: destination.address,
+            count,
+            dtype: output.dtype as u32,
+        })
+    });
+    let (reads, writes) = (&[source.region], &[destination.region]);
+    let dispatch = Dispatch { pipeline: &pipeline, push, groups, reads, writes };
+    ctx.dispatch_step(&dispatch, step, output)
 }

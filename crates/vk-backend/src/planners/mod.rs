@@ -5,5 +5,6 @@
 
 pub mod attention;
 pub mod matmul;
+pub mod matvec;
 pub mod quantized;
 pub mod team;

@@ -15,8 +15,8 @@ pub(super) use gemm::{
 };
 pub(super) use vectors::{VecMatPush, pipeline as team_pipeline, vec_mat_threads};
 
-use super::{Ctx, Operand};
-use crate::planners::matmul::{self as planner, Plan, Product};
+use super::{Ctx, Operand, matvec};
+use crate::planners::matmul::{self as planner, Plan, Product, Side};
 use operands::Operands;
 
 /// Factors and third operand of `addmm`.
@@ -53,11 +53,12 @@ pub(super) fn eval(
         return complex::eval(ctx, a, b, addend, result);
     }
     let operands = Operands::new(ctx, a, b, addend)?;
-    run(ctx, &operands, output.dtype, result)
+    run(ctx, &operands, output, result)
 }
 
 /// Runs the kernel that the planner chooses. `k = 0` is a sum over nothing: the tiles give zeros.
-fn run(ctx: &mut Ctx<'_>, o: &Operands, dtype: Dtype, result: Operand) -> Result<()> {
+fn run(ctx: &mut Ctx<'_>, o: &Operands, output: &Output, result: Operand) -> Result<()> {
+    let dtype = output.dtype;
     let product = Product {
         m: o.m,
         n: o.n,
@@ -69,6 +70,9 @@ fn run(ctx: &mut Ctx<'_>, o: &Operands, dtype: Dtype, result: Operand) -> Result
         b_along_n: o.b.across,
     };
     match planner::plan(&product, ctx.capabilities()) {
+        Plan::MatVec(Side::Right) if let Some(step) = vectors::step(ctx, o, dtype, result) => {
+            matvec::eval(ctx, step, &[o.a.at.region, o.b.at.region], result.region, output)
+        }
         Plan::MatVec(side) => vectors::mat_vec(ctx, o, side, dtype, result),
         Plan::VecMat(side) => vectors::vec_mat(ctx, o, side, dtype, result),
         Plan::Gemm(plan) => gemm::eval(ctx, o, plan, dtype, result),

@@ -6,7 +6,8 @@ use mlx_core::{Dtype, Result};
 use super::operands::{Matrix, Operands};
 use crate::{
     kernels::{Capabilities, Ctx, Dispatch, Kernel, Operand},
-    planners::{matmul::Side, team::Team},
+    planners::{matmul::Side, matvec as few, team::Team},
+    window::step::{self, Format, MatVec},
 };
 
 /// Push constants of `matvec.comp`.
@@ -117,6 +118,38 @@ fn flags(o: &Operands, s: &Sides<'_>, dtype: Dtype, quad: i64) -> u32 {
 fn grid(caps: &Capabilities, blocks: u64, per_group: u64, vectors: u32, batches: u32) -> [u32; 3] {
     let [_, y, z] = caps.max_groups;
     [caps.groups_1d(blocks, per_group), vectors.min(y), batches.min(z)]
+}
+
+/// The product as one that can be fused, if its kernel serves it: one matrix of dense rows times
+/// dense vectors.
+pub(super) fn step(
+    ctx: &Ctx<'_>,
+    o: &Operands,
+    dtype: Dtype,
+    result: Operand,
+) -> Option<MatVec> {
+    let bits = 8 * dtype.size();
+    let dense = |m: &Matrix, rows: usize| {
+        m.inner == 1 && (rows == 1 || m.outer == o.k as i64) && m.at.is_aligned(16)
+    };
+    let fits = ctx.config().enable_matvec
+        && o.c.is_none()
+        && o.batches() == 1
+        && dense(&o.a, o.m)
+        && dense(&o.b, o.n)
+        && few::serves(o.m, o.k, bits, ctx.capabilities());
+    fits.then(|| MatVec {
+        x: o.a.at.address,
+        rows: o.m as u32,
+        inner: o.k as u32,
+        format: Format { dtype: dtype as u32, bits: bits as u32, group: 0 },
+        matrix: step::Matrix {
+            words: o.b.at.address,
+            result: result.address,
+            outputs: o.n as u32,
+            ..step::Matrix::default()
+        },
+    })
 }
 
 /// Rows of the matrix are dense along k.
@@ -242,7 +275,7 @@ pub(crate) fn pipeline(
 fn dispatch(
     ctx: &mut Ctx<'_>,
     o: &Operands,
-    pipeline: &crate::pipelines::Pipeline,
+    pipeline: &std::sync::Arc<crate::pipelines::Pipeline>,
     push: &[u8],
     groups: [u32; 3],
     result: Operand,

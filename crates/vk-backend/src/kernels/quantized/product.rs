@@ -7,14 +7,17 @@ use crate::{
     kernels::{
         Ctx, Dispatch, Kernel, Operand, Region, copy,
         matmul::{self, GemmPush},
+        matvec,
         strided::Walk,
     },
     planners::{
         matmul::Gemm,
+        matvec as few,
         quantized::{self as planner, Plan, Product},
         team::Team,
     },
     stats,
+    window::step::{Format, MatVec, Matrix},
 };
 
 /// Push constants of `qmv.comp`.
@@ -82,6 +85,9 @@ pub(in crate::kernels) fn eval(
         )
     });
     match plan {
+        Plan::MatVec { .. } if is_fusable(ctx, &o) => {
+            matvec::eval(ctx, step(&o), &o.reads(), o.result.region, output)
+        }
         Plan::MatVec { team, workgroup, rows, outputs } => {
             mat_vec(ctx, &o, team, workgroup, rows, outputs)
         }
@@ -139,6 +145,37 @@ fn matrix(ctx: &mut Ctx<'_>, array: &Array, each: bool) -> Result<Operand> {
     let strides = &array.evaluated().layout.strides[batch..];
     let dense = mlx_core::shape::is_row_contiguous(&array.shape()[batch..], strides);
     if dense && !each { ctx.input(array) } else { copy::dense(ctx, array) }
+}
+
+/// Whether the kernel that fusions are made of serves: one matrix, whole aligned chunks.
+fn is_fusable(ctx: &Ctx<'_>, o: &Operands) -> bool {
+    let p = &o.product;
+    ctx.config().enable_matvec
+        && p.batches == 1
+        && !o.matrices
+        && o.x.is_aligned(16)
+        && o.words.is_aligned(16)
+        && few::serves(p.rows, p.inner, o.affine.bits, ctx.capabilities())
+}
+
+fn step(o: &Operands) -> MatVec {
+    MatVec {
+        x: o.x.address,
+        rows: o.product.rows as u32,
+        inner: o.product.inner as u32,
+        format: Format {
+            dtype: o.dtype as u32,
+            bits: o.affine.bits as u32,
+            group: o.affine.group_size as u32,
+        },
+        matrix: Matrix {
+            words: o.words.address,
+            scales: o.scales.address,
+            biases: o.biases.address,
+            result: o.result.address,
+            outputs: o.product.outputs as u32,
+        },
+    }
 }
 
 fn mat_vec(

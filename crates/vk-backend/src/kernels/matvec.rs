@@ -1,0 +1,161 @@
+//! Few rows times matrices that share them, with what comes before and after (`matvec/fused.comp`).
+
+use bytemuck::{Pod, Zeroable};
+use mlx_core::{Result, backend::Output};
+
+use super::{Ctx, Kernel, Region};
+use crate::{
+    device::DeviceState,
+    planners::matvec::{self as planner, Product},
+    window::{
+        Work,
+        step::{Format, MatVec, Matrix, RmsNorm, Step},
+    },
+};
+
+/// Push constants of `fused.comp`.
+#[derive(Debug, Clone, Copy, Pod, Zeroable)]
+#[repr(C)]
+struct Push {
+    x: u64,
+    weight: u64,
+    matrices: [[u64; 4]; 3],
+    inner: u32,
+    ends: [u32; 3],
+}
+
+/// What happens to the results.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum After {
+    /// They are stored.
+    Nothing,
+    /// What stands at this address is added; the whole region is known.
+    Residual(u64, Region),
+    /// Two matrices: `silu(first) * second`, stored as the first one's result.
+    Gate,
+}
+
+/// A product with what comes before and after.
+#[derive(Debug, Clone)]
+pub(crate) struct Fused {
+    /// The rows; with a norm, its input.
+    pub(crate) x: u64,
+    pub(crate) rows: u32,
+    pub(crate) inner: u32,
+    pub(crate) format: Format,
+    /// The first `count` are used.
+    pub(crate) matrices: [Matrix; 3],
+    count: usize,
+    pub(crate) norm: Option<RmsNorm>,
+    pub(crate) after: After,
+}
+
+impl Fused {
+    /// A product alone.
+    pub(crate) fn of(step: &MatVec) -> Self {
+        let mut matrices = [Matrix::default(); 3];
+        matrices[0] = step.matrix;
+        let (norm, after) = (None, After::Nothing);
+        let MatVec { x, rows, inner, format, .. } = *step;
+        Fused { x, rows, inner, format, matrices, count: 1, norm, after }
+    }
+
+    /// Adds a matrix; whether there was room.
+    pub(crate) fn push(&mut self, matrix: Matrix) -> bool {
+        let Some(slot) = self.matrices.get_mut(self.count) else { return false };
+        *slot = matrix;
+        self.count += 1;
+        true
+    }
+
+    fn product(&self) -> Product {
+        let sets = if self.after == After::Gate { 2 } else { 1 };
+        let outputs = self.matrices.map(|m| m.outputs);
+        Product { rows: self.rows, inner: self.inner, bits: self.format.bits, outputs, sets }
+    }
+
+    /// For statistics.
+    pub(crate) fn describe(&self) -> String {
+        let after = match self.after {
+            After::Nothing => "",
+            After::Residual(..) => " + residual",
+            After::Gate => " gated",
+        };
+        let norm = if self.norm.is_some() { "norm " } else { "" };
+        let p = self.product();
+        format!("{norm}{}x{}x{:?} b{}{after}", p.rows, p.inner, &p.outputs[..self.count], p.bits)
+    }
+}
+
+/// Encodes a product on its own, so that it can be fused later.
+///
+/// # Errors
+/// When the driver refuses the pipeline, or the device fails.
+pub(super) fn eval(
+    ctx: &mut Ctx<'_>,
+    step: MatVec,
+    reads: &[Region],
+    result: Region,
+    output: &Output,
+) -> Result<()> {
+    let work = encode(ctx.device(), &Fused::of(&step), reads, &[result])?;
+    ctx.encode(work, Step::MatVec(step), output)
+}
+
+/// The dispatch of a product; it reads and writes the regions that are given.
+///
+/// # Errors
+/// When the driver refuses the pipeline.
+pub(crate) fn encode(
+    device: &DeviceState,
+    fused: &Fused,
+    reads: &[Region],
+    writes: &[Region],
+) -> Result<Work> {
+    let caps = device.capabilities();
+    let plan = planner::plan(&fused.product(), caps);
+    let mut ends = [0; 3];
+    let mut blocks = 0;
+    for (end, matrix) in ends.iter_mut().zip(&fused.matrices) {
+        blocks += matrix.outputs / plan.outputs;
+        *end = blocks;
+    }
+    let mut matrices = fused.matrices.map(|m| [m.words, m.scales, m.biases, m.result]);
+    let after = match fused.after {
+        After::Nothing => 0,
+        After::Residual(address, _) => {
+            matrices[1][0] = address;
+            1
+        }
+        After::Gate => {
+            // A team makes results of both.
+            ends = [ends[0]; 3];
+            2
+        }
+    };
+    let push = Push {
+        x: fused.x,
+        weight: fused.norm.map_or(0, |n| n.weight),
+        matrices,
+        inner: fused.inner,
+        ends,
+    };
+    let Format { dtype, bits, group } = fused.format;
+    let constants = [
+        plan.workgroup,
+        dtype,
+        bits,
+        group,
+        plan.subgroup,
+        fused.rows,
+        plan.outputs,
+        u32::from(fused.norm.is_some()),
+        after,
+        plan.chunks,
+        fused.norm.map_or(0, |n| n.eps.to_bits()),
+    ];
+    let pipeline = device.pipelines.get(Kernel::matvec_fused, &constants, plan.subgroup)?;
+    let teams = u64::from(plan.workgroup / plan.subgroup);
+    let groups = [caps.groups_1d(ends[2].into(), teams), 1, 1];
+    Ok(Work::new(pipeline, bytemuck::bytes_of(&push), groups, reads, writes))
+}

@@ -1,0 +1,158 @@
+//! The window: operations that are encoded but not yet recorded.
+//!
+//! An encoder keeps what it is given until its command buffer is handed over. Then operations that
+//! belong together become one kernel where there is one that does all of them (`fuse.rs`), and the
+//! rest is ordered so that few barriers are needed (`graph.rs`). Results that nobody can see any
+//! more are not computed. Any graph profits: nothing above the encoder knows.
+
+mod fuse;
+mod graph;
+mod set;
+pub(crate) mod step;
+
+use std::sync::Arc;
+
+use mlx_core::{Result, buffer::BufferRef};
+use smallvec::SmallVec;
+
+use crate::{
+    device::DeviceState, hazards::Region, memory::allocation::Allocation, pipelines::Pipeline,
+    raw::recorder::PUSH_BYTES,
+};
+
+use graph::{Accesses, Graph};
+pub(crate) use set::CAPACITY;
+use step::Step;
+
+/// A dispatch with all that it needs, ready to be recorded.
+pub(crate) struct Work {
+    pub(crate) pipeline: Arc<Pipeline>,
+    push: [u8; PUSH_BYTES],
+    push_bytes: u8,
+    pub(crate) groups: [u32; 3],
+    pub(crate) reads: SmallVec<[Region; 6]>,
+    pub(crate) writes: SmallVec<[Region; 3]>,
+    meaning: Option<Meaning>,
+}
+
+/// What a work means, and the buffer of its result, which may lose its owners.
+struct Meaning {
+    step: Step,
+    result: BufferRef,
+}
+
+impl Accesses for Work {
+    fn reads(&self) -> &[Region] {
+        &self.reads
+    }
+    fn writes(&self) -> &[Region] {
+        &self.writes
+    }
+}
+
+impl Work {
+    /// A dispatch.
+    ///
+    /// # Panics
+    /// When the push constants are more than [`PUSH_BYTES`].
+    pub(crate) fn new(
+        pipeline: Arc<Pipeline>,
+        push: &[u8],
+        groups: [u32; 3],
+        reads: &[Region],
+        writes: &[Region],
+    ) -> Self {
+        let mut bytes = [0; PUSH_BYTES];
+        bytes[..push.len()].copy_from_slice(push);
+        Work {
+            pipeline,
+            push: bytes,
+            push_bytes: push.len() as u8,
+            groups,
+            reads: reads.into(),
+            writes: writes.into(),
+            meaning: None,
+        }
+    }
+
+    /// Says what the dispatch means, so that it can be fused.
+    pub(crate) fn means(mut self, step: Step, result: &BufferRef) -> Self {
+        self.meaning = Some(Meaning { step, result: result.clone() });
+        self
+    }
+
+    pub(crate) fn push(&self) -> &[u8] {
+        &self.push[..self.push_bytes.into()]
+    }
+
+    fn step(&self) -> Option<&Step> {
+        self.meaning.as_ref().map(|m| &m.step)
+    }
+
+    /// Bytes that it reads and writes.
+    pub(crate) fn touched(&self) -> u64 {
+        self.reads.iter().chain(&self.writes).map(|r| r.bytes).sum()
+    }
+}
+
+/// Operations in the order in which they were encoded.
+#[derive(Default)]
+pub(crate) struct Window {
+    works: Vec<Work>,
+    /// Memory that the operations use: it must not serve another one before they are recorded.
+    held: Vec<BufferRef>,
+    scratch: Vec<Arc<Allocation>>,
+    /// Operations that a fusion may begin with.
+    seeds: usize,
+}
+
+impl Window {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.works.is_empty()
+    }
+
+    pub(crate) fn is_full(&self) -> bool {
+        self.works.len() == CAPACITY
+    }
+
+    pub(crate) fn push(&mut self, work: Work) {
+        self.seeds += usize::from(matches!(work.step(), Some(Step::MatVec(_))));
+        self.works.push(work);
+    }
+
+    /// Keeps a buffer's memory until the window is recorded.
+    pub(crate) fn hold(&mut self, buffer: &BufferRef) {
+        self.held.push(buffer.clone());
+    }
+
+    /// The same for scratch memory.
+    pub(crate) fn hold_scratch(&mut self, scratch: &mut Vec<Arc<Allocation>>) {
+        self.scratch.append(scratch);
+    }
+
+    /// Fuses what can be fused and gives the works to `record` in a good order.
+    pub(crate) fn drain(
+        &mut self,
+        device: &DeviceState,
+        mut record: impl FnMut(&Work),
+    ) -> Result<()> {
+        if self.seeds == 0 || !device.config.enable_fusion {
+            self.works.iter().for_each(&mut record);
+        } else {
+            let mut graph = Graph::new(&self.works);
+            let fused = fuse::fuse(&self.works, &mut graph, device)?;
+            for i in graph.order() {
+                record(fused.get(&i).unwrap_or(&self.works[i]));
+            }
+        }
+        self.clear();
+        Ok(())
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.works.clear();
+        self.held.clear();
+        self.scratch.clear();
+        self.seeds = 0;
+    }
+}
