@@ -1,7 +1,7 @@
 //! Elementwise functions of two arrays, comparisons and selection.
 
-use mlx::{Array, Dtype, Result, dispatch_dtype, ops};
-use mlx_tests::{Layout, Real, array, assert_ulps, dtypes_of, on_each_device, values};
+use mlx::{Array, Dtype, Result, ops};
+use mlx_tests::{Layout, array, assert_ulps, dtypes_of, on_each_device, rounded, values};
 
 type Function = fn(&Array, &Array) -> Result<Array>;
 
@@ -17,11 +17,6 @@ macro_rules! functions {
 
 fn modulo(a: f64, b: f64) -> f64 {
     a - b * (a / b).floor()
-}
-
-/// Rounds an oracle's value to a dtype.
-fn rounded(value: f64, dtype: Dtype) -> f64 {
-    dispatch_dtype!(dtype, T => <T as Real>::of(value).real())
 }
 
 /// Pairs of layouts that broadcast together.

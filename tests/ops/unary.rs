@@ -1,7 +1,7 @@
 //! Elementwise functions of one array.
 
 use mlx::{Array, Device, Dtype, Result, ops};
-use mlx_tests::{Layout, array, assert_ulps, dtypes_of, on_each_device, values};
+use mlx_tests::{Layout, array, assert_ulps, dtypes_of, on_each_device, series_erf, values};
 
 type Function = fn(&Array) -> Result<Array>;
 
@@ -62,19 +62,6 @@ fn cases() -> Vec<Case> {
 fn arctanh(x: f64) -> f64 {
     let a = x.abs();
     (0.5 * (2.0 * a / (1.0 - a)).ln_1p()).copysign(x)
-}
-
-/// The error function by the series `2/√π exp(-x²) Σ 2ⁿ x²ⁿ⁺¹ / (2n+1)!!` (Abramowitz and Stegun
-/// 7.1.6), whose terms all have one sign: good to a few units in the last place.
-fn series_erf(x: f64) -> f64 {
-    let (mut term, mut sum) = (x, x);
-    for n in 1..200 {
-        term *= 2.0 * x * x / (2 * n + 1) as f64;
-        sum += term;
-    }
-    let square = x * x;
-    let rest = x.mul_add(x, -square);
-    sum * (-square).exp() * (1.0 - rest) * std::f64::consts::FRAC_2_SQRT_PI
 }
 
 /// Spreads indices over a range without regularity.

@@ -318,7 +318,8 @@ fn gather_row_major<T: Copy>(source: &[T], shape: &[usize], layout: &Layout) -> 
     out
 }
 
-/// Conversion of a constant to an element type, as a C cast does it.
+/// Conversion of a constant to an element type, as a C cast does it; halves by way of float32, as
+/// in MLX (`f16::from_f64` does not look at all bits).
 pub trait FromF64 {
     /// The value as this type.
     fn from_f64(value: f64) -> Self;
@@ -342,8 +343,8 @@ from_f64! {
     i16: v => v as i64 as i16,
     i32: v => v as i64 as i32,
     i64: v => v as i64,
-    crate::f16: v => crate::f16::from_f64(v),
-    crate::bf16: v => crate::bf16::from_f64(v),
+    crate::f16: v => crate::f16::from_f32(v as f32),
+    crate::bf16: v => crate::bf16::from_f32(v as f32),
     f32: v => v as f32,
     f64: v => v,
     crate::Complex: v => crate::Complex::new(v as f32, 0.0),

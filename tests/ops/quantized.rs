@@ -1,0 +1,305 @@
+//! Affine quantization, and products with quantized matrices.
+
+use mlx::{Array, Device, Dtype, ops};
+use mlx_tests::{
+    Approx, Layout, array, assert_approx, dtypes_of, epsilon, filled, hashed, keeping, noise,
+    on_each_device, sum_epsilon, sum_error, values,
+};
+use serde_json::Value;
+
+const BITS: [usize; 6] = [2, 3, 4, 5, 6, 8];
+const GROUPS: [usize; 3] = [32, 64, 128];
+
+/// Packed weights, and what they stand for.
+struct Quantized {
+    words: Array,
+    scales: Array,
+    biases: Array,
+    /// The packed numbers.
+    fields: Vec<f64>,
+    /// Scale and bias of each element's group.
+    affine: Vec<(f64, f64)>,
+}
+
+impl Quantized {
+    fn new(w: &Array, group: usize, bits: usize) -> Self {
+        let (words, scales, biases) = ops::quantize(w, group, bits).expect("a valid shape");
+        let packed = words.to_vec::<u32>().expect("words");
+        // Fields follow one another from the lowest bit of the first word on.
+        let bit = |i: usize| packed[i / 32] >> (i % 32) & 1;
+        let field = |i: usize| (0..bits).map(|b| bit(i * bits + b) << b).sum::<u32>() as f64;
+        let (s, b) = (values(&scales), values(&biases));
+        Quantized {
+            fields: (0..w.size()).map(field).collect(),
+            affine: (0..w.size()).map(|i| (s[i / group], b[i / group])).collect(),
+            words,
+            scales,
+            biases,
+        }
+    }
+
+    /// The value of an element, and the sum of the absolute terms that it is made of.
+    fn element(&self, i: usize) -> (f64, f64) {
+        let ((scale, bias), field) = (self.affine[i], self.fields[i]);
+        (scale * field + bias, (scale * field).abs() + bias.abs())
+    }
+
+    fn inputs(&self) -> [&Array; 3] {
+        [&self.words, &self.scales, &self.biases]
+    }
+}
+
+fn floats(device: Device) -> impl Iterator<Item = Dtype> {
+    dtypes_of(device).filter(|d| d.is_floating())
+}
+
+fn numbers(list: &Value) -> Vec<f64> {
+    list.as_array().expect("a list").iter().map(|x| x.as_f64().expect("a number")).collect()
+}
+
+/// Bit for bit what MLX 0.32 packs.
+#[test]
+fn packing_is_upstreams() {
+    let kept = include_str!("../../crates/cpu-backend/tests/data/upstream.json");
+    let kept: Value = serde_json::from_str(kept).unwrap();
+    on_each_device(|device| {
+        for case in kept["quantize"].as_array().unwrap() {
+            let side = |name: &str| case[name].as_u64().unwrap() as usize;
+            let (bits, group) = (side("bits"), side("group"));
+            let w = array(&hashed(512, (bits * 100 + group) as u64), &[2, 256], Dtype::Float32);
+            let (words, scales, biases) = ops::quantize(&w, group, bits).unwrap();
+            let f32s =
+                |list| numbers(list).iter().map(|&x| f64::from(x as f32)).collect::<Vec<_>>();
+            let what = format!("{bits} bits, groups of {group} on {device}");
+            assert_eq!(values(&words), numbers(&case["words"]), "{what}: words");
+            assert_eq!(values(&scales), f32s(&case["scales"]), "{what}: scales");
+            assert_eq!(values(&biases), f32s(&case["biases"]), "{what}: biases");
+        }
+    });
+}
+
+/// Each element is the nearest of its group's levels, one of the group's edges is a level, and
+/// zero is one as nearly as the dtype holds scale and bias.
+#[test]
+fn quantize_takes_the_nearest_level() {
+    on_each_device(|device| {
+        for dtype in floats(device) {
+            for (bits, group) in BITS.into_iter().flat_map(|b| GROUPS.map(|g| (b, g))) {
+                for layout in Layout::VIEWS {
+                    let w = layout.view(&[3, 2 * group], |s| filled(s, dtype, noise(7, -1.0, 0.8)));
+                    let what = format!("{bits} bits /{group} {dtype} {layout:?} on {device}");
+                    let q = keeping(&what, &[&w], || Quantized::new(&w, group, bits));
+                    assert_eq!(q.words.shape(), [3, 2 * group * bits / 32], "{what}");
+                    assert_eq!(
+                        (q.scales.shape(), q.scales.dtype()),
+                        (&[3, 2][..], dtype),
+                        "{what}"
+                    );
+                    let x = values(&w);
+                    check_levels(&what, &x, &q, group, ((1 << bits) - 1) as f64, dtype);
+                    check_dequantize(&what, &q, &[3, 2 * group], group, bits);
+                }
+            }
+        }
+    });
+}
+
+fn check_levels(what: &str, x: &[f64], q: &Quantized, group: usize, levels: f64, dtype: Dtype) {
+    for (g, part) in x.chunks(group).enumerate() {
+        let low = part.iter().copied().fold(f64::INFINITY, f64::min);
+        let high = part.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        let (scale, bias) = q.affine[g * group];
+        // Levels are a few operations in float32, also of float64 arrays, and kept in the dtype.
+        let kept = 4.0 * epsilon(Dtype::Float32) + epsilon(dtype);
+        let edge = if low.abs() > high.abs() { low } else { high };
+        // A wide enough group has a level at zero, so its edge is a whole number of steps off.
+        let step = (high - low) / levels;
+        let steps = (edge / step).abs().round();
+        let size = if steps == 0.0 { step } else { edge.abs() / steps };
+        assert!((scale.abs() - size).abs() <= kept * size, "{what}: {scale} is not ±{size}");
+        let edges = if steps == 0.0 { 0.0 } else { edge };
+        assert!((bias - edges).abs() <= kept * edges.abs(), "{what}: {bias} is not {edges}");
+        assert_eq!(scale < 0.0, low.abs() <= high.abs(), "{what}: sign of {scale}");
+        for (i, &x) in part.iter().enumerate() {
+            let (value, terms) = q.element(g * group + i);
+            // The last level may be short of the other edge, by half a step at most.
+            let inside =
+                bias.min(bias + scale * levels) <= x && x <= bias.max(bias + scale * levels);
+            let slack = kept * (terms + x.abs()) * 2.0;
+            let reach = if inside { 0.5 } else { 1.0 } * scale.abs() + slack;
+            assert!((value - x).abs() <= reach, "{what}: {x} became {value}, steps of {scale}");
+        }
+    }
+}
+
+/// `scale * field + bias` is one product and one sum.
+fn check_dequantize(what: &str, q: &Quantized, shape: &[usize], group: usize, bits: usize) {
+    let dtype = q.scales.dtype();
+    let got = keeping(what, &q.inputs(), || {
+        let got = ops::dequantize(&q.words, &q.scales, &q.biases, group, bits).unwrap();
+        got.eval().expect(what);
+        got
+    });
+    assert_eq!((got.shape(), got.dtype()), (shape, dtype), "{what}");
+    let want: Vec<Approx> = (0..q.fields.len())
+        .map(|i| q.element(i))
+        .map(|(value, terms)| Approx { value, error: sum_error(2, terms, dtype) })
+        .collect();
+    assert_approx(&format!("dequantize {what}"), &got, &want);
+}
+
+/// `x @ w` or `x @ wᵀ` for row-major `x` (rows, inner).
+fn product(
+    x: &[f64],
+    inner: usize,
+    q: &Quantized,
+    outer: usize,
+    transpose: bool,
+    dtype: Dtype,
+) -> Vec<Approx> {
+    let elements: Vec<(f64, f64)> = (0..inner * outer).map(|i| q.element(i)).collect();
+    let one = |row: &[f64], j: usize| {
+        let (mut value, mut size) = (0.0, 0.0);
+        for (i, x) in row.iter().enumerate() {
+            let (w, terms) = elements[if transpose { j * inner + i } else { i * outer + j }];
+            (value, size) = (value + x * w, size + x.abs() * terms);
+        }
+        // Scale and bias of each element may be multiplied and added up on their own.
+        Approx { value, error: sum_error(inner + 3, size, dtype) }
+    };
+    x.chunks(inner)
+        .flat_map(|row| (0..outer).map(move |j| (row, j)))
+        .map(|(r, j)| one(r, j))
+        .collect()
+}
+
+/// Checks a product with a quantized matrix of (37, columns) or (columns, 37).
+fn check_product(
+    device: Device,
+    q: &Quantized,
+    sides: [usize; 2],
+    (group, bits): (usize, usize),
+    (rows, transpose, layout): (usize, bool, Layout),
+) {
+    let dtype = q.scales.dtype();
+    let (inner, outer) = if transpose { (sides[1], sides[0]) } else { (sides[0], sides[1]) };
+    let x = layout.view(&[rows, inner], |s| filled(s, dtype, noise(8, -1.0, 1.0)));
+    let what =
+        format!("{rows} rows, {bits} bits /{group} {dtype} {layout:?} {transpose} on {device}");
+    let inputs = [&x, &q.words, &q.scales, &q.biases];
+    let got = keeping(&what, &inputs, || {
+        let [x, w, s, b] = inputs;
+        let got = ops::quantized_matmul(x, w, s, b, transpose, group, bits).unwrap();
+        got.eval().expect(&what);
+        got
+    });
+    assert_eq!((got.shape(), got.dtype()), (&[rows, outer][..], dtype), "{what}");
+    assert_approx(&what, &got, &product(&values(&x), inner, q, outer, transpose, dtype));
+}
+
+#[test]
+fn products_of_every_kind() {
+    on_each_device(|device| {
+        for dtype in floats(device) {
+            for (bits, group) in BITS.into_iter().flat_map(|b| GROUPS.map(|g| (b, g))) {
+                // An odd number of rows of the matrix, and more than one group.
+                let sides = [37, 2 * group];
+                let w = filled(&sides, dtype, noise(bits as u64, -1.0, 0.9));
+                let q = Quantized::new(&w, group, bits);
+                for rows in [1, 2, 5, 9, 33] {
+                    for transpose in [true, false] {
+                        let kind = (rows, transpose, Layout::Contiguous);
+                        check_product(device, &q, sides, (group, bits), kind);
+                    }
+                }
+            }
+        }
+    });
+}
+
+/// Longer inner axes than one pass takes, and more outputs than one workgroup.
+#[test]
+fn large_products_and_strided_rows() {
+    on_each_device(|device| {
+        for dtype in floats(device) {
+            for (sides, group, bits) in
+                [([130, 1024], 64, 4), ([70, 1152], 128, 8), ([600, 96], 32, 3)]
+            {
+                let q = Quantized::new(&filled(&sides, dtype, noise(9, -1.0, 0.9)), group, bits);
+                for (rows, transpose) in [(1, true), (4, true), (3, false), (20, true), (35, false)]
+                {
+                    for layout in [Layout::Contiguous, Layout::Sliced, Layout::Reversed] {
+                        check_product(device, &q, sides, (group, bits), (rows, transpose, layout));
+                    }
+                }
+            }
+        }
+    });
+}
+
+/// Matrices per batch, a matrix for all batches, and a vector.
+#[test]
+fn batches_share_or_have_their_matrices() {
+    on_each_device(|device| {
+        for dtype in floats(device) {
+            for (rows, transpose) in [(1, true), (3, true), (2, false), (17, true)] {
+                let w = filled(&[3, 64, 64], dtype, noise(3, -1.0, 0.9));
+                let x = filled(&[2, 3, rows, 64], dtype, noise(4, -1.0, 1.0));
+                let (q, xv) = (Quantized::new(&w, 32, 4), values(&x));
+                let part = |i: usize| Quantized {
+                    words: q.words.clone(),
+                    scales: q.scales.clone(),
+                    biases: q.biases.clone(),
+                    fields: q.fields[i * 4096..][..4096].to_vec(),
+                    affine: q.affine[i * 4096..][..4096].to_vec(),
+                };
+                let of = |i: usize, m: usize| {
+                    product(&xv[i * rows * 64..][..rows * 64], 64, &part(m), 64, transpose, dtype)
+                };
+                let what = format!("{rows} rows {dtype} {transpose} on {device}");
+                let [w, s, b] = q.inputs();
+                let got = ops::quantized_matmul(&x, w, s, b, transpose, 32, 4).unwrap();
+                let want: Vec<Approx> = (0..6).flat_map(|i| of(i, i % 3)).collect();
+                assert_approx(&format!("each {what}"), &got, &want);
+                let first =
+                    |a: &Array| ops::squeeze(&ops::slice_axis(a, 0, 0, 1).unwrap(), &[0]).unwrap();
+                let [w, s, b] = [first(w), first(s), first(b)];
+                let got = ops::quantized_matmul(&x, &w, &s, &b, transpose, 32, 4).unwrap();
+                let want: Vec<Approx> = (0..6).flat_map(|i| of(i, 0)).collect();
+                assert_approx(&format!("shared {what}"), &got, &want);
+                let row = ops::slice(&x, &[0; 4], &[1, 1, 1, 64], &[1; 4]).unwrap();
+                let row = ops::reshape(&row, &[64]).unwrap();
+                let got = ops::quantized_matmul(&row, &w, &s, &b, transpose, 32, 4).unwrap();
+                assert_eq!(got.shape(), [64]);
+                assert_approx(&format!("vector {what}"), &got, &of(0, 0)[..64]);
+            }
+        }
+    });
+}
+
+/// Groups without extent, whose scale is the smallest one, and groups of one sign.
+#[test]
+fn flat_and_one_sided_groups() {
+    on_each_device(|device| {
+        for dtype in floats(device) {
+            for value in [0.0, 0.5, -3.0] {
+                let w = filled(&[2, 64], dtype, |_| value);
+                let q = Quantized::new(&w, 32, 4);
+                check_dequantize(&format!("{value} {dtype} on {device}"), &q, &[2, 64], 32, 4);
+                let back = ops::dequantize(&q.words, &q.scales, &q.biases, 32, 4).unwrap();
+                let step = 15.0 * 1e-7 + sum_epsilon(Dtype::Float32) * value.abs();
+                let want = [Approx { value, error: step }; 128];
+                assert_approx(&format!("flat {value} {dtype} on {device}"), &back, &want);
+            }
+            for (low, high) in [(3.0, 5.0), (-5.0, -3.0)] {
+                let w = filled(&[2, 64], dtype, noise(2, low, high));
+                let q = Quantized::new(&w, 64, 8);
+                let what = format!("{low}..{high} {dtype} on {device}");
+                check_levels(&what, &values(&w), &q, 64, 255.0, dtype);
+            }
+        }
+        let w = filled(&[2, 48], Dtype::Float32, |_| 1.0);
+        assert!(ops::quantize(&w, 32, 4).is_err() && ops::quantize(&w, 16, 4).is_err());
+        assert!(ops::quantize(&w, 32, 7).is_err(), "no seven bits");
+    });
+}

@@ -1,0 +1,344 @@
+//! Reductions over axes, and indices of extremes.
+
+use mlx::{Array, Device, Dtype, Result, ops};
+use mlx_tests::{
+    Approx, Layout, array, assert_approx, axes_of, complex_noise, complex_parts, dtypes_of,
+    epsilon, filled, groups, integers, keeping, noise, on_each_device, random_bits, sum_epsilon,
+    sum_error, values, wrapped,
+};
+
+type Reduction = fn(&Array, &[isize], bool) -> Result<Array>;
+/// What a reduction of some numbers of a dtype should give.
+type Oracle = fn(&[f64], Dtype) -> Approx;
+
+/// Axes to reduce over: each alone, several in any order, all.
+const AXES: [&[isize]; 8] = [&[], &[-1], &[0], &[1], &[1, 0], &[0, 2], &[-1, -2], &[0, 1, 2]];
+
+/// The axes to reduce an array over: all combinations in the dtypes of 32 bits, and a few in the
+/// others, whose kernels differ in nothing else. (A kernel costs lavapipe a tenth of a second.)
+fn axes_for(layout: Layout, dtype: Dtype) -> &'static [&'static [isize]] {
+    match (layout, dtype) {
+        (Layout::Scalar, _) => &AXES[..1],
+        (_, Dtype::Float32 | Dtype::Int32) => &AXES,
+        _ => &AXES[..2],
+    }
+}
+
+/// Calls `check` with the result and the groups of places that each of its elements stands for.
+fn each_result(
+    context: &str,
+    a: &Array,
+    axes: &[isize],
+    reduce: Reduction,
+    mut check: impl FnMut(&str, &Array, &[Vec<usize>]),
+) {
+    let normal = axes_of(axes, a.ndim());
+    let (kept, groups) = groups(a.shape(), &normal);
+    let dropped: Vec<usize> =
+        (0..a.ndim()).filter(|x| !normal.contains(x)).map(|x| a.shape()[x]).collect();
+    for (keepdims, shape) in [(true, kept), (false, dropped)] {
+        let context = format!("{context}, axes {axes:?}, keepdims {keepdims}");
+        let got = keeping(&context, &[a], || {
+            let got = reduce(a, axes, keepdims).expect(&context);
+            got.eval().expect(&context);
+            got
+        });
+        assert_eq!(got.shape(), shape, "{context}: shape");
+        check(&context, &got, &groups);
+    }
+}
+
+/// Checks a reduction of floats over all axes of all layouts against its oracle.
+fn check_floats(
+    device: Device,
+    name: &str,
+    (low, high): (f64, f64),
+    reduce: Reduction,
+    oracle: Oracle,
+) {
+    for dtype in dtypes_of(device).filter(|d| d.is_floating()) {
+        for layout in Layout::ALL {
+            let a = layout.array(dtype, noise(3, low, high));
+            let x = values(&a);
+            for axes in axes_for(layout, dtype) {
+                let context = format!("{name} {dtype} {layout:?} on {device}");
+                each_result(&context, &a, axes, reduce, |context, got, groups| {
+                    assert_eq!(got.dtype(), dtype, "{context}");
+                    let of = |g: &Vec<usize>| g.iter().map(|&i| x[i]).collect::<Vec<_>>();
+                    let want: Vec<Approx> = groups.iter().map(|g| oracle(&of(g), dtype)).collect();
+                    assert_approx(context, got, &want);
+                });
+            }
+        }
+    }
+}
+
+fn magnitude(x: &[f64]) -> f64 {
+    x.iter().map(|x| x.abs()).sum()
+}
+
+fn sum(x: &[f64], dtype: Dtype) -> Approx {
+    Approx { value: x.iter().sum(), error: sum_error(x.len(), magnitude(x), dtype) }
+}
+
+/// Sum, reciprocal of the count and their product are rounded to the dtype, one after the other.
+fn mean(x: &[f64], dtype: Dtype) -> Approx {
+    let (sum, n) = (sum(x, dtype), x.len() as f64);
+    let value = sum.value / n;
+    Approx { value, error: sum.error / n + 2.01 * epsilon(dtype) * value.abs() }
+}
+
+fn prod(x: &[f64], dtype: Dtype) -> Approx {
+    let value: f64 = x.iter().product();
+    Approx { value, error: x.len() as f64 * sum_epsilon(dtype) * value.abs() }
+}
+
+#[test]
+fn sums_products_and_means_match_float64() {
+    on_each_device(|device| {
+        check_floats(device, "sum", (-1.0, 1.0), ops::sum, sum);
+        check_floats(device, "mean", (-1.0, 2.0), ops::mean, mean);
+        check_floats(device, "prod", (0.8, 1.2), ops::prod, prod);
+    });
+}
+
+#[test]
+fn extremes_are_elements() {
+    on_each_device(|device| {
+        for dtype in dtypes_of(device).filter(|&d| d != Dtype::Complex64) {
+            for layout in Layout::ALL.into_iter().filter(|&l| l != Layout::Empty) {
+                let a = layout.view(layout.shape(), |shape| match dtype.is_floating() {
+                    true => filled(shape, dtype, noise(5, -100.0, 100.0)),
+                    false => random_bits(shape, dtype, 5),
+                });
+                // Whole numbers for all: float64 does not hold every int64.
+                let read = |a: &Array| match dtype.is_floating() {
+                    true => values(a).iter().map(|x| (x * 2f64.powi(30)) as i128).collect(),
+                    false => integers(a),
+                };
+                let x: Vec<i128> = read(&a);
+                for axes in axes_for(layout, dtype) {
+                    for (name, reduce, largest) in
+                        [("max", ops::max as Reduction, true), ("min", ops::min, false)]
+                    {
+                        let context = format!("{name} {dtype} {layout:?} on {device}");
+                        each_result(&context, &a, axes, reduce, |context, got, groups| {
+                            let best = |g: &Vec<usize>| {
+                                let of = g.iter().map(|&i| x[i]);
+                                if largest { of.max() } else { of.min() }.expect("not empty")
+                            };
+                            let want: Vec<i128> = groups.iter().map(best).collect();
+                            assert_eq!(read(got), want, "{context}");
+                        });
+                    }
+                }
+            }
+        }
+    });
+}
+
+/// The dtype that MLX sums integers in: at least 32 bits.
+fn integer_sum_dtype(dtype: Dtype) -> Dtype {
+    match dtype {
+        Dtype::Bool | Dtype::Int8 | Dtype::Int16 => Dtype::Int32,
+        Dtype::Uint8 | Dtype::Uint16 => Dtype::Uint32,
+        other => other,
+    }
+}
+
+#[test]
+fn integers_sum_and_multiply_modulo_their_range() {
+    on_each_device(|device| {
+        for dtype in dtypes_of(device).filter(|d| !d.is_inexact()) {
+            for layout in Layout::ALL {
+                let a = layout.view(layout.shape(), |shape| random_bits(shape, dtype, 9));
+                let x = integers(&a);
+                for axes in axes_for(layout, dtype) {
+                    let context = format!("{dtype} {layout:?} on {device}");
+                    each_result(&format!("sum {context}"), &a, axes, ops::sum, |c, got, groups| {
+                        assert_eq!(got.dtype(), integer_sum_dtype(dtype), "{c}");
+                        let total = |g: &Vec<usize>| g.iter().map(|&i| x[i]).sum();
+                        let want: Vec<i128> =
+                            groups.iter().map(|g| wrapped(total(g), got.dtype())).collect();
+                        assert_eq!(integers(got), want, "{c}");
+                    });
+                    each_result(
+                        &format!("prod {context}"),
+                        &a,
+                        axes,
+                        ops::prod,
+                        |c, got, groups| {
+                            assert_eq!(got.dtype(), integer_sum_dtype(dtype), "{c}");
+                            // Modulo 2^128 first, of which 2^64 is a divisor.
+                            let product =
+                                |g: &Vec<usize>| g.iter().fold(1i128, |p, &i| p.wrapping_mul(x[i]));
+                            let want: Vec<i128> =
+                                groups.iter().map(|g| wrapped(product(g), got.dtype())).collect();
+                            assert_eq!(integers(got), want, "{c}");
+                        },
+                    );
+                }
+            }
+        }
+    });
+}
+
+#[test]
+fn all_and_any_ask_for_nonzero_elements() {
+    on_each_device(|device| {
+        for dtype in dtypes_of(device) {
+            for layout in Layout::ALL {
+                // Rows with no, some and only zeros.
+                let a = layout.array(dtype, |i| (i % 20 / 7 * (i % 3)) as f64);
+                let x = values(&a);
+                for axes in axes_for(layout, dtype) {
+                    let context = format!("{dtype} {layout:?} on {device}");
+                    for (name, reduce, every) in
+                        [("all", ops::all as Reduction, true), ("any", ops::any, false)]
+                    {
+                        let context = format!("{name} {context}");
+                        each_result(&context, &a, axes, reduce, |context, got, groups| {
+                            assert_eq!(got.dtype(), Dtype::Bool);
+                            let holds = |g: &Vec<usize>| {
+                                let mut of = g.iter().map(|&i| x[i] != 0.0);
+                                if every { of.all(|b| b) } else { of.any(|b| b) }
+                            };
+                            let want: Vec<f64> =
+                                groups.iter().map(|g| holds(g) as u8 as f64).collect();
+                            assert_eq!(values(got), want, "{context}");
+                        });
+                    }
+                }
+            }
+        }
+    });
+}
+
+/// Both parts are sums of their own.
+#[test]
+fn complex_numbers_add_by_parts() {
+    on_each_device(|device| {
+        for layout in Layout::VIEWS {
+            let a = layout.view(layout.shape(), |shape| complex_noise(shape, 2));
+            let z = complex_parts(&a);
+            for axes in axes_for(layout, Dtype::Complex64) {
+                let context = format!("{layout:?} on {device}");
+                each_result(&context, &a, axes, ops::sum, |context, got, groups| {
+                    for part in [0, 1] {
+                        let of = |g: &Vec<usize>| g.iter().map(|&i| z[i][part]).collect::<Vec<_>>();
+                        let want: Vec<Approx> =
+                            groups.iter().map(|g| sum(&of(g), Dtype::Float32)).collect();
+                        let got = if part == 0 { ops::real(got) } else { ops::imag(got) };
+                        assert_approx(context, &got.unwrap(), &want);
+                    }
+                });
+            }
+        }
+    });
+}
+
+/// Lengths around workgroups, blocks and the splitting of long rows.
+#[test]
+fn lengths_around_blocks() {
+    on_each_device(|device| {
+        for n in [1, 31, 33, 1023, 1025, 5000, 20_001] {
+            for (shape, axis) in [(vec![n], 0), (vec![2, n], 1), (vec![n, 3], 0)] {
+                for dtype in [Dtype::Float32, Dtype::Bfloat16] {
+                    let a = filled(&shape, dtype, noise(n as u64, -1.0, 1.0));
+                    let x = values(&a);
+                    let context = format!("sum of {shape:?} {dtype} over {axis} on {device}");
+                    each_result(&context, &a, &[axis], ops::sum, |context, got, groups| {
+                        let of = |g: &Vec<usize>| g.iter().map(|&i| x[i]).collect::<Vec<_>>();
+                        let want: Vec<Approx> = groups.iter().map(|g| sum(&of(g), dtype)).collect();
+                        assert_approx(context, got, &want);
+                    });
+                }
+                let a = random_bits(&shape, Dtype::Int64, n as u64);
+                let x = integers(&a);
+                let context = format!("max of {shape:?} over {axis} on {device}");
+                each_result(&context, &a, &[axis], ops::max, |context, got, groups| {
+                    let largest = |g: &Vec<usize>| g.iter().map(|&i| x[i]).max().unwrap();
+                    let want: Vec<i128> = groups.iter().map(largest).collect();
+                    assert_eq!(integers(got), want, "{context}");
+                });
+            }
+        }
+    });
+}
+
+/// MLX's rule: the first element that no earlier one reaches; a NaN is never larger or smaller.
+fn first_extreme(x: &[f64], largest: bool) -> f64 {
+    let better = |a: f64, b: f64| if largest { a > b } else { a < b };
+    (1..x.len()).fold(0, |best, i| if better(x[i], x[best]) { i } else { best }) as f64
+}
+
+#[test]
+fn indices_of_extremes_are_the_first() {
+    on_each_device(|device| {
+        for dtype in dtypes_of(device) {
+            for layout in Layout::ALL.into_iter().filter(|&l| l != Layout::Empty) {
+                // Few values, so that there are ties.
+                let a = layout.array(dtype, |i| (noise(4, 0.0, 5.0)(i)).floor());
+                let x = values(&a);
+                for axes in axes_for(layout, dtype).iter().filter(|axes| axes.len() < 2) {
+                    let axis = axes.first().copied();
+                    let (_, groups) = groups(a.shape(), &axes_of(axes, a.ndim()));
+                    for largest in [true, false] {
+                        let f = if largest { ops::argmax } else { ops::argmin };
+                        let got = f(&a, axis, false).unwrap();
+                        assert_eq!(got.dtype(), Dtype::Uint32);
+                        let of = |g: &Vec<usize>| g.iter().map(|&i| x[i]).collect::<Vec<_>>();
+                        let want: Vec<f64> =
+                            groups.iter().map(|g| first_extreme(&of(g), largest)).collect();
+                        let what = format!("{dtype} {layout:?} axis {axis:?} on {device}");
+                        assert_eq!(values(&got), want, "largest {largest} {what}");
+                        let kept = f(&a, axis, true).unwrap();
+                        assert_eq!((kept.ndim(), kept.size()), (a.ndim(), got.size()), "{what}");
+                    }
+                }
+            }
+        }
+    });
+}
+
+#[test]
+fn nan_wins_sums_and_extremes_but_not_their_indices() {
+    let nan = f64::NAN;
+    on_each_device(|device| {
+        for dtype in dtypes_of(device).filter(|d| d.is_floating()) {
+            for n in [3, 300, 3000] {
+                for at in [0, n / 2, n - 1] {
+                    let x: Vec<f64> = (0..n).map(|i| if i == at { nan } else { -1.0 }).collect();
+                    let a = array(&x, &[n], dtype);
+                    for reduce in [ops::sum as Reduction, ops::prod, ops::max, ops::min, ops::mean]
+                    {
+                        let got = values(&reduce(&a, &[], false).unwrap());
+                        assert!(got[0].is_nan(), "{dtype} {n} {at} on {device}: {got:?}");
+                    }
+                    for largest in [true, false] {
+                        let f = if largest { ops::argmax } else { ops::argmin };
+                        let got = values(&f(&a, None, false).unwrap());
+                        assert_eq!(
+                            got,
+                            [first_extreme(&x, largest)],
+                            "{dtype} {n} {at} on {device}"
+                        );
+                    }
+                }
+            }
+        }
+    });
+}
+
+#[test]
+fn extremes_of_nothing_are_refused() {
+    on_each_device(|_| {
+        let none = Layout::Empty.array(Dtype::Float32, |_| 0.0);
+        for error in [ops::max(&none, &[], false), ops::min(&none, &[0], true)] {
+            assert!(error.unwrap_err().to_string().contains("zero size array"));
+        }
+        assert!(ops::argmax(&none, None, false).is_err());
+        let a = array(&[1.0; 6], &[2, 3], Dtype::Float32);
+        assert!(ops::sum(&a, &[2], false).is_err() && ops::sum(&a, &[1, -1], false).is_err());
+    });
+}
