@@ -33,6 +33,9 @@ layout(buffer_reference, scalar, buffer_reference_align = 16) buffer V4 { uvec4 
 layout(buffer_reference, scalar, buffer_reference_align = 8) buffer F2 { vec2 v[]; };
 layout(buffer_reference, scalar, buffer_reference_align = 16) buffer F4 { vec4 v[]; };
 
+// What other workgroups of the same dispatch wrote.
+layout(buffer_reference, scalar, buffer_reference_align = 16) coherent buffer F4C { vec4 v[]; };
+
 #define AT(type, bytes, base, i) type((base) + uint64_t(i) * bytes).v[0]
 #define AT_U8(base, i) AT(U8, 1ul, base, i)
 #define AT_U16(base, i) AT(U16, 2ul, base, i)

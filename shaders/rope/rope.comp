@@ -1,11 +1,11 @@
 #version 460
 // Rotary embedding. A thread rotates one pair of features of one position, for HEADS heads at a time, so that sine and
-// cosine are found once; features past `dims` are copied. The angle is a product of two float32 pairs, so it
-// is right to an ulp of the sine however far the position.
+// cosine are found once; features past `dims` are copied.
 // Constants: 1 dtype, 2 flags (bit 0: neighbouring pairs, bit 1: frequencies are given, as divisors), 3 heads at a time.
 #include "common.glsl"
 #include "floats.glsl"
 #include "math.glsl"
+#include "rotation.glsl"
 
 layout(local_size_x_id = 0) in;
 layout(constant_id = 1) const uint DTYPE = 11;
@@ -22,32 +22,9 @@ layout(push_constant, scalar) uniform Push {
     float scale;
 };
 
-// sin and cos of position * frequency; the position is a pair (high, low).
-vec2 rotation(vec2 position, uint pair) {
-    float high, low;
-    if (DIVISORS) {
-        float divisor = AT_F32(frequencies, int64_t(pair) * frequency_step);
-        high = m_div(position.x, divisor);
-        vec2 p = m_two_prod(high, divisor);
-        precise float rest = position.x - p.x;
-        precise float rest2 = rest - p.y;
-        bool finite = max(m_abs(high), m_abs(divisor)) < 1e30;
-        low = finite ? (rest2 + position.y) / divisor : 0.0;
-    } else {
-        vec2 f = AT_F2(frequencies, pair);
-        vec2 p = m_two_prod(position.x, f.x);
-        high = p.x;
-        low = p.y + (position.x * f.y + position.y * f.x);
-    }
-    // The rest is at most half an ulp of the angle: 2^-5 at a million.
-    float s = m_sin(high), c = m_cos(high), square = low * low;
-    float ds = low * (1.0 - square * (1.0 / 6.0)), dc = -0.5 * square;
-    return vec2(s + (s * dc + c * ds), c + (c * dc - s * ds));
-}
-
 void rotate(uint batch, uint head, uint row, uint pair) {
     vec2 position = m_two_prod(float(int(uint(I32(offset).v[batch * offset_step]) + row)), scale);
-    vec2 r = rotation(position, pair);
+    vec2 r = rotation(position, pair, frequencies, frequency_step, DIVISORS);
     uint first = TRADITIONAL ? 2u * pair : pair, second = TRADITIONAL ? first + 1u : pair + dims / 2u;
     for (uint h = head; h < min(head + HEADS, heads); ++h) {
         int64_t from = int64_t(batch) * batch_step + int64_t(h) * head_step + int64_t(row) * row_step;

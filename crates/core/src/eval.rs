@@ -29,6 +29,10 @@ static MAX_WIDTH: Lazy<usize> = Lazy::new(|| {
     std::env::var("MLX_BFS_MAX_WIDTH").ok().and_then(|v| v.parse().ok()).unwrap_or(20)
 });
 
+/// Results up to this size are copied to the host when they are evaluated: whoever reads one later (a sampled
+/// token, a loss) does not wait for what was encoded in between.
+const SMALL: usize = 4096;
+
 static ENCODING: Mutex<()> = Mutex::new(());
 static EPOCH: AtomicU32 = AtomicU32::new(0);
 
@@ -54,8 +58,15 @@ pub fn async_eval(arrays: &[&Array]) -> Result<()> {
     let tape = build_tape(arrays)?;
     let mut touched = Touched::default();
     let result = tape.into_iter().rev().try_for_each(|array| evaluate(array, &mut touched));
+    let result = result.and_then(|()| arrays.iter().try_for_each(|a| bring_small_to_host(a)));
     let finalized = touched.finalize();
     result.and(finalized)
+}
+
+/// Encodes the copy of a small result to the host, if the device has memory of its own.
+fn bring_small_to_host(array: &Array) -> Result<()> {
+    let buffer = &array.evaluated().buffer;
+    if buffer.nbytes() <= SMALL { buffer.to_host().map(drop) } else { Ok(()) }
 }
 
 /// Waits until everything handed to `stream` has run.

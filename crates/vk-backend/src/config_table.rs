@@ -38,7 +38,10 @@ options! {
     enable_fused_gate: bool = true, "MLX_VK_ENABLE_FUSED_GATE", "silu(gate) * up at the end of both products";
     enable_fused_residual: bool = true, "MLX_VK_ENABLE_FUSED_RESIDUAL", "a sum at the end of the product before it";
 
+    enable_fused_attention: bool = true, "MLX_VK_ENABLE_FUSED_ATTENTION", "norms, rotations and cache writes inside of the attention that follows them";
+
     // Kernel gates.
+    enable_sdpa_decode: bool = true, "MLX_VK_ENABLE_SDPA_DECODE", "the attention kernel for one query token";
     enable_matvec: bool = true, "MLX_VK_ENABLE_MATVEC", "the kernel for products of few rows, which fusions are made of";
     enable_qmm_native: bool = true, "MLX_VK_ENABLE_QMM_NATIVE", "native quantized matmul";
     enable_qmm_native_m1: bool = true, "MLX_VK_ENABLE_QMM_NATIVE_M1", "quantized matmul kernel for one row";

@@ -77,6 +77,7 @@ pub struct Encoder {
     args: Ring,
     pub(crate) staging: Ring,
     scratch: Vec<Arc<Allocation>>,
+    counters: Option<Arc<Allocation>>,
     max_groups: [u32; 3],
     serialize: bool,
     /// Counted since the last submission; the registry's counters are shared by all threads.
@@ -105,6 +106,7 @@ impl Encoder {
             args: Ring::new(raw.clone(), ARGS_CHUNK),
             staging: Ring::new(raw, STAGING_CHUNK),
             scratch: Vec::new(),
+            counters: None,
             timer,
         }
     }
@@ -257,6 +259,22 @@ impl Encoder {
         let region = Region { address: allocation.span().address(), bytes };
         self.scratch.push(allocation);
         Ok(region)
+    }
+
+    /// Words that are zero whenever no kernel runs that counts in them: whoever counts them up resets them.
+    ///
+    /// # Errors
+    /// When memory is out.
+    pub(crate) fn counters(&mut self, words: u64) -> Result<Region> {
+        let bytes = (words * 4).next_power_of_two().max(1024);
+        if let Some(counters) = self.counters.as_ref().filter(|c| c.span().bytes >= bytes) {
+            return Ok(Region { address: counters.span().address(), bytes: words * 4 });
+        }
+        let made = self.allocate(bytes)?;
+        let (span, region) = (made.span().clone(), Region { address: made.span().address(), bytes });
+        self.transfer(&[], &[region])?.fill(span.place(0), bytes, 0);
+        self.counters = Some(made);
+        Ok(Region { bytes: words * 4, ..region })
     }
 
     /// Memory for this stream's work; poisoned if asked for.

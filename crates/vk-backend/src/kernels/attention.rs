@@ -9,10 +9,11 @@ use mlx_core::{
 };
 use smallvec::smallvec;
 
-use super::{Ctx, Dispatch, Kernel, Operand, Region, copy, matmul::team_pipeline};
+use super::{Ctx, Dispatch, Kernel, Operand, Region, copy, decode, matmul::team_pipeline};
 use crate::{
     planners::attention::{self as planner, Plan, Sizes},
     stats,
+    window::step,
 };
 
 /// Push constants of `attention.comp`.
@@ -127,6 +128,12 @@ pub(super) fn eval(
     if rows.saturating_mul(plan.splits as usize) >= 1 << 31 || sizes.keys >= 1 << 31 {
         return Err(ctx.unsupported(q, "more than 2^31 query rows or keys"));
     }
+    if let Some(plan) = planner::decode(&sizes, ctx.capabilities(), ctx.config())
+        && let Some((step, reads)) = decode_step(ctx, scale, mask, &sizes, inputs, result)?
+    {
+        stats::hit("sdpa", || format!("{plan:?} {sizes:?}"));
+        return decode::eval(ctx, &plan, step, &reads, result.region, output);
+    }
     stats::hit("sdpa", || format!("{plan:?} {sizes:?} {mask:?}"));
     if ctx.config().debug_sdpa_splitk {
         tracing::info!("sdpa split-k: {} parts for {sizes:?}", plan.splits);
@@ -150,6 +157,45 @@ pub(super) fn eval(
         dtype: output.dtype,
     };
     run(ctx, &attention, &plan, out, result)
+}
+
+/// One query token without a mask, with aligned dense rows, as `decode.comp` takes it, and what it reads.
+fn decode_step(
+    ctx: &mut Ctx<'_>,
+    scale: f32,
+    mask: AttentionMask,
+    sizes: &Sizes,
+    inputs: &[Array],
+    result: Operand,
+) -> Result<Option<(step::Attention, [Region; 3])>> {
+    if mask == AttentionMask::Array {
+        return Ok(None);
+    }
+    let [q, k, v] = [&inputs[0], &inputs[1], &inputs[2]];
+    let (q, k, v) = (Heads::new(ctx, q)?, Heads::new(ctx, k)?, Heads::new(ctx, v)?);
+    let width = sizes.key_width;
+    let steps = [k.steps[1], k.steps[2], v.steps[1], v.steps[2]];
+    let fits = q.steps[1] == width as i64
+        && steps.iter().all(|s| s % 8 == 0 && (0..1 << 32).contains(s))
+        && [&q, &k, &v].iter().all(|h| h.at.is_aligned(16))
+        && sizes.keys > 0;
+    let step = step::Attention {
+        q: q.at.address,
+        keys: k.at.address,
+        values: v.at.address,
+        result: result.address,
+        heads: sizes.heads as u32,
+        kv_heads: sizes.kv_heads as u32,
+        count: sizes.keys as u32,
+        width: width as u32,
+        steps: steps.map(|s| s as u32),
+        scale,
+        dtype: inputs[0].dtype() as u32,
+        splits: 1,
+        parts: 0,
+        counters: 0,
+    };
+    Ok(fits.then_some((step, [q.at.region, k.at.region, v.at.region])))
 }
 
 /// (batch, query, head, feature) in memory, so that the transpose and reshape that follow are

@@ -106,6 +106,7 @@ impl<'a> Ctx<'a> {
             && buffer.written().reached()
         {
             let address = self.encoder.args(&buffer.read())? + layout.offset as u64;
+            self.encoder.hold(buffer);
             return Ok(Operand { address, region: Region { address, bytes: 0 } });
         }
         let memory = self.encoder.resident(buffer)?;
@@ -199,6 +200,14 @@ impl<'a> Ctx<'a> {
     /// When memory is out.
     pub fn scratch(&mut self, bytes: u64) -> Result<Region> {
         self.encoder.scratch(bytes)
+    }
+
+    /// Zeroed words that kernels count in; each leaves them at zero.
+    ///
+    /// # Errors
+    /// When memory is out or so many were never asked for.
+    pub fn counters(&mut self, words: u64) -> Result<Region> {
+        self.encoder.counters(words)
     }
 
     /// Records a dispatch of any grid.

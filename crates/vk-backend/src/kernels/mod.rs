@@ -38,6 +38,7 @@ mod attention;
 mod binary;
 pub mod copy;
 mod ctx;
+pub(crate) mod decode;
 pub(crate) mod elementwise;
 mod indexing;
 mod matmul;

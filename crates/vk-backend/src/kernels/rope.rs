@@ -1,14 +1,13 @@
 //! Rotary position embedding.
 
-use std::sync::Arc;
-
 use bytemuck::{Pod, Zeroable};
 use mlx_core::{Array, Result, backend::Output, primitives::Rope, shape};
 use once_cell::sync::Lazy;
 use parking_lot::Mutex;
 use rustc_hash::FxHashMap;
 
-use super::{Ctx, Kernel, Operand, copy};
+use super::{Ctx, Dispatch, Kernel, Operand, copy};
+use crate::window::step::{self, Angle, Step};
 
 /// Push constants of `rope.comp`.
 #[derive(Debug, Clone, Copy, Pod, Zeroable)]
@@ -33,22 +32,26 @@ struct Push {
     zero: u32,
 }
 
-/// Frequencies of a base as pairs of float32, highest part first.
-type Table = Arc<[[f32; 2]]>;
+/// `base^(-2i/dims)` as pairs of float32, highest part first.
+fn frequency_pairs(base: f32, dims: usize) -> Vec<f32> {
+    let pair = |i| {
+        let exact = f64::from(base).powf(-2.0 * i as f64 / dims as f64);
+        [exact as f32, (exact - f64::from(exact as f32)) as f32]
+    };
+    (0..dims / 2).flat_map(pair).collect()
+}
 
-/// `base^(-2i/dims)`, computed once per base and width.
-fn frequencies(base: f32, dims: usize) -> Table {
-    static TABLES: Lazy<Mutex<FxHashMap<(u32, usize), Table>>> = Lazy::new(Mutex::default);
+/// The same as an array, made once per base and width, so that it stays on the device.
+fn frequencies(base: f32, dims: usize) -> Result<Array> {
+    static TABLES: Lazy<Mutex<FxHashMap<(u32, usize), Array>>> = Lazy::new(Mutex::default);
     let mut tables = TABLES.lock();
-    let table = tables.entry((base.to_bits(), dims)).or_insert_with(|| {
-        (0..dims / 2)
-            .map(|i| {
-                let exact = f64::from(base).powf(-2.0 * i as f64 / dims as f64);
-                [exact as f32, (exact - f64::from(exact as f32)) as f32]
-            })
-            .collect()
-    });
-    table.clone()
+    if let Some(table) = tables.get(&(base.to_bits(), dims)) {
+        return Ok(table.clone());
+    }
+    let pairs = frequency_pairs(base, dims);
+    let table = Array::from_slice(&pairs, &[pairs.len()])?;
+    tables.insert((base.to_bits(), dims), table.clone());
+    Ok(table)
 }
 
 /// The input as (batches, heads, rows, features) with a stride each.
@@ -100,8 +103,9 @@ pub(super) fn eval(
             (freqs.address, given.evaluated().layout.strides[0] as i64)
         }
         (base, _) => {
-            let table = frequencies(base.unwrap_or(1e4), rope.dims);
-            (ctx.args(bytemuck::cast_slice(&table))?, 1)
+            let table = ctx.input(&frequencies(base.unwrap_or(1e4), rope.dims)?)?;
+            reads.push(table.region);
+            (table.address, 1)
         }
     };
     // A thread reads the pair that it writes, so a donated dense input is rotated in place.
@@ -125,13 +129,14 @@ pub(super) fn eval(
         scale: rope.scale,
         zero: 0,
     };
-    dispatch(ctx, rope, &push, &reads, result, output)
+    dispatch(ctx, rope, &push, offset.evaluated().buffer.id(), &reads, result, output)
 }
 
 fn dispatch(
     ctx: &mut Ctx<'_>,
     rope: &Rope,
     push: &Push,
+    offset: usize,
     reads: &[super::Region],
     result: Operand,
     output: &Output,
@@ -155,19 +160,46 @@ fn dispatch(
         * u64::from(push.rows)
         * slots;
     let items = if output.size() == 0 { 0 } else { items };
-    ctx.run(&pipeline, bytemuck::bytes_of(push), items, u64::from(group), reads, &[result.region])
+    let groups = [caps.groups_1d(items, u64::from(group)), 1, 1];
+    let (push_bytes, writes) = (bytemuck::bytes_of(push), &[result.region]);
+    let dispatch = Dispatch { pipeline: &pipeline, push: push_bytes, groups, reads, writes };
+    ctx.dispatch_step(&dispatch, step(rope, push, offset, output), output)
+}
+
+/// One token's heads, as a fused kernel takes them.
+fn step(rope: &Rope, push: &Push, offset: usize, output: &Output) -> Option<Step> {
+    let dense = push.feature_step == 1
+        && (push.heads == 1 || push.head_step == i64::from(push.features))
+        && (push.frequency_step == 1 || rope.base.is_some());
+    let one = push.batches == 1 && push.rows == 1 && push.dims == push.features;
+    (dense && one && output.size() > 0).then(|| {
+        Step::Rope(step::Rope {
+            x: push.x,
+            heads: push.heads,
+            width: push.features,
+            dtype: output.dtype as u32,
+            angle: Angle {
+                offset: push.offset,
+                offset_buffer: offset,
+                frequencies: push.frequencies,
+                divisors: rope.base.is_none(),
+                traditional: rope.traditional,
+                scale: rope.scale,
+            },
+        })
+    })
 }
 
 #[cfg(test)]
 mod tests {
-    use super::frequencies;
+    use super::frequency_pairs;
 
     #[test]
     fn frequency_pairs_are_the_float64_values() {
-        let table = frequencies(1e6, 128);
-        for (i, [high, low]) in table.iter().enumerate() {
+        let pairs = frequency_pairs(1e6, 128);
+        for (i, pair) in pairs.chunks(2).enumerate() {
             let exact = 1e6f64.powf(-(i as f64) / 64.0);
-            assert!((f64::from(*high) + f64::from(*low) - exact).abs() <= exact * 1e-13);
+            assert!((f64::from(pair[0]) + f64::from(pair[1]) - exact).abs() <= exact * 1e-13);
         }
     }
 }

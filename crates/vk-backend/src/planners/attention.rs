@@ -116,6 +116,73 @@ fn splits(sizes: &Sizes, plan: &Plan, config: &Config) -> u32 {
     keys.div_ceil(chunk.max(1)).min(most).min(fill).max(1) as u32
 }
 
+/// How attention of one query token runs (`decode.comp`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Decode {
+    /// Shares of the keys, each a workgroup's.
+    pub splits: u32,
+}
+
+/// Threads and heads of a workgroup of `decode.comp`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DecodeShape {
+    /// Threads of a subgroup.
+    pub subgroup: u32,
+    /// Threads of a workgroup.
+    pub workgroup: u32,
+    /// Query heads of a workgroup.
+    pub heads: u32,
+}
+
+/// Keys of a share that one workgroup takes without help.
+const SHARE: usize = 256;
+
+/// Chooses the variant; `None` where `attention.comp` has to serve.
+pub fn decode(sizes: &Sizes, caps: &Capabilities, config: &Config) -> Option<Decode> {
+    let clusters = caps.subgroup_ops.arithmetic
+        && caps.subgroup_ops.clustered
+        && caps.subgroup_size.is_multiple_of(8);
+    let fits = sizes.batches == 1
+        && sizes.queries == 1
+        && sizes.key_width == sizes.value_width
+        && sizes.key_width.is_multiple_of(64)
+        && sizes.key_width <= 256;
+    if !(clusters && fits && config.enable_sdpa_decode) {
+        return None;
+    }
+    let most = config.sdpa_splitk_max_parts.map_or(64, |m| m as usize);
+    let splits = match config.sdpa_split_k {
+        Some(fixed) => fixed as usize,
+        None if caps.is_software() || sizes.keys <= SHARE => 1,
+        // As many shares as fill the device, none of them shorter than what starting one costs.
+        None => {
+            let fill = (2 * caps.compute_units as usize).div_ceil(sizes.kv_heads);
+            sizes.keys.div_ceil(SHARE).min(fill)
+        }
+    };
+    Some(Decode { splits: splits.clamp(1, most) as u32 })
+}
+
+/// Threads and heads of a workgroup for heads of `width` features, `group` of which share keys.
+pub fn decode_shape(width: u32, group: u32, caps: &Capabilities) -> DecodeShape {
+    let subgroup = caps.subgroup_size;
+    // Registers hold a slice of every query and of its sums.
+    let most = if width > 128 { 2 } else { 4 };
+    let heads = (1..=most).rev().find(|n| group.is_multiple_of(*n)).unwrap_or(1);
+    // Shared memory holds the sums of every cluster.
+    let fits = |threads: u32| {
+        let clusters = threads / 8;
+        let words = heads * width + 2 * width + 2 * heads * clusters + clusters * width;
+        words * 4 + 64 <= caps.shared_memory
+    };
+    let wanted = if caps.is_software() { subgroup } else { 512 };
+    let mut workgroup = wanted.min(caps.max_workgroup).max(subgroup);
+    while workgroup > subgroup && !fits(workgroup) {
+        workgroup /= 2;
+    }
+    DecodeShape { subgroup, workgroup, heads }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -155,5 +222,30 @@ mod tests {
         let cpu = Capabilities { kind: DeviceKind::Software, subgroup_size: 8, ..caps };
         let found = plan(&decode(4096), &cpu, &config).unwrap();
         assert_eq!((found.workgroup, found.parts, found.splits), (8, 1, 1));
+    }
+
+    #[test]
+    fn one_token_is_shared_among_workgroups_when_there_are_many_keys() {
+        let caps = Capabilities { compute_units: 132, ..Capabilities::default() };
+        let config = Config::default();
+        let sizes = |keys, width| Sizes {
+            batches: 1,
+            heads: 16,
+            kv_heads: 8,
+            queries: 1,
+            keys,
+            key_width: width,
+            value_width: width,
+        };
+        let splits = |keys, width| decode(&sizes(keys, width), &caps, &config).map(|d| d.splits);
+        assert_eq!([128, 256, 257, 8192].map(|k| splits(k, 128)), [Some(1), Some(1), Some(2), Some(32)]);
+        assert_eq!(splits(131_072, 128), Some(33), "as many as fill the device");
+        assert_eq!(splits(128, 80), None);
+        let off = Config { enable_sdpa_decode: false, ..Config::default() };
+        assert_eq!(decode(&sizes(128, 128), &caps, &off), None);
+        let shape = decode_shape(128, 2, &caps);
+        assert_eq!((shape.heads, shape.workgroup.is_multiple_of(32)), (2, true));
+        assert_eq!(decode_shape(64, 3, &caps).heads, 3);
+        assert_eq!(decode_shape(256, 8, &caps).heads, 2);
     }
 }

@@ -66,6 +66,7 @@ kernels! {
     rope => "rope/rope.comp" { },
     attention_subgroup => "attention/attention.comp" { VARIANT: "1" },
     attention_shared => "attention/attention.comp" { VARIANT: "0" },
+    attention_decode => "attention/decode.comp" { },
     attention_combine => "attention/combine.comp" { },
     reduce_float => "reduce/reduce.comp" { CLASS: "0", VARIANT: "0" },
     reduce_float_logaddexp => "reduce/reduce.comp" { CLASS: "0", VARIANT: "1" },

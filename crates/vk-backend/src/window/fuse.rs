@@ -1,18 +1,21 @@
 //! Finds operations of a window that one kernel can do together.
 
-use mlx_core::Result;
+use mlx_core::{Dtype, Result};
 use rustc_hash::FxHashMap;
 
 use super::{
     Work,
     graph::Graph,
     set::Set,
-    step::{Function, Map, MatVec, RmsNorm, Step},
+    step::{Angle, Attention, Function, Map, MatVec, RmsNorm, Step},
 };
 use crate::{
     device::DeviceState,
     hazards::Region,
-    kernels::matvec::{self, After, Fused},
+    kernels::{
+        decode::{self, Projections},
+        matvec::{self, After, Fused},
+    },
     stats,
 };
 
@@ -23,6 +26,13 @@ pub(super) fn fuse(
     device: &DeviceState,
 ) -> Result<FxHashMap<usize, Work>> {
     let mut fuser = Fuser { works, graph, device, taken: Set::default(), made: FxHashMap::default() };
+    for i in 0..works.len() {
+        if let Some(Step::Attention(step)) = works[i].step()
+            && device.config.enable_fused_attention
+        {
+            fuser.attention(i, step)?;
+        }
+    }
     for i in 0..works.len() {
         if let Some(Step::MatVec(first)) = works[i].step()
             && !fuser.taken.contains(i)
@@ -39,6 +49,14 @@ struct Fuser<'a> {
     device: &'a DeviceState,
     taken: Set,
     made: FxHashMap<usize, Work>,
+}
+
+/// Where heads come from before norm and rotation, with the operations in between.
+type Rotated = (u64, Option<RmsNorm>, Angle, Set);
+
+/// Bytes of an element.
+fn element(dtype: u32) -> u64 {
+    if dtype == Dtype::Float32 as u32 { 4 } else { 2 }
 }
 
 /// A fused mat-vec in the making.
@@ -173,6 +191,101 @@ impl Fuser<'_> {
         (self.works[source].writes.first() == self.works[i].reads.get(read)).then_some(source)
     }
 
+    /// Norms and rotations of the new query and key, and the cache's new row, before an attention.
+    fn attention(&mut self, i: usize, step: &Attention) -> Result<()> {
+        let Some((projections, members, kept)) = self.projections(i, step) else { return Ok(()) };
+        let reads = self.outer_reads(&members);
+        if !self.graph.join(&members) {
+            return Ok(());
+        }
+        self.taken.add(&members);
+        let writes: Vec<Region> =
+            kept.iter().flat_map(|i| self.works[i].writes.iter().copied()).collect();
+        let work = decode::encode(self.device, step, Some(&projections), &reads, &writes)?;
+        stats::hit("fused", || {
+            let norm = if projections.norms.is_some() { "norm " } else { "" };
+            format!("{norm}rope cache attention {}:{}x{}", step.heads, step.kv_heads, step.width)
+        });
+        self.made.extend(members.iter().next().map(|leader| (leader, work)));
+        Ok(())
+    }
+
+    fn projections(&self, i: usize, step: &Attention) -> Option<(Projections, Set, Set)> {
+        let last = |row: u32| u64::from(step.count - 1) * u64::from(row) * element(step.dtype);
+        let key_row = self.cache_row(i, step, step.keys + last(step.steps[1]), step.steps[0])?;
+        let value_row = self.cache_row(i, step, step.values + last(step.steps[3]), step.steps[2])?;
+        let (q, q_norm, q_angle, of_q) = self.rotated(i, step.heads, step)?;
+        let (key, k_norm, k_angle, of_key) = self.rotated(key_row, step.kv_heads, step)?;
+        let norms = match (q_norm, k_norm) {
+            (Some(q), Some(k)) if q.eps == k.eps => Some(([q.weight, k.weight], q.eps)),
+            (None, None) => None,
+            _ => return None,
+        };
+        let value = self.works[value_row].reads.first()?.address;
+        let mut members: Set = [i, key_row, value_row].into_iter().collect();
+        members.add(&of_q);
+        members.add(&of_key);
+        let angle = q_angle;
+        let kept = [i, key_row, value_row].into_iter().collect();
+        let same = q_angle.same(&k_angle);
+        same.then_some((Projections { q, key, value, norms, angle }, members, kept))
+    }
+
+    /// The operation that writes a cache's row at `to` before `i`.
+    fn cache_row(&self, i: usize, attention: &Attention, to: u64, head: u32) -> Option<usize> {
+        (0..i).rev().find(|&j| match self.works[j].step() {
+            Some(Step::Move(row)) => {
+                row.to == to
+                    && (row.heads, row.width) == (attention.kv_heads, attention.width)
+                    && (row.step, row.dtype) == (u64::from(head), attention.dtype)
+                    && self.graph.readers(j).contains(i)
+                    && !self.taken.contains(j)
+            }
+            _ => false,
+        })
+    }
+
+    /// What the first operand of `user` was before its norm, if there is one, and its rotation.
+    fn rotated(&self, user: usize, heads: u32, step: &Attention) -> Option<Rotated> {
+        let rope = self.only_for(user)?;
+        let Some(Step::Rope(r)) = self.works[rope].step() else { return None };
+        let fits = (r.heads, r.width, r.dtype) == (heads, step.width, step.dtype);
+        fits.then_some(())?;
+        let norm = self.only_for(rope).and_then(|n| match self.works[n].step() {
+            Some(Step::RmsNorm(norm)) if (norm.rows, norm.width) == (heads, step.width) => {
+                Some((n, *norm))
+            }
+            _ => None,
+        });
+        match norm {
+            Some((n, norm)) => {
+                Some((norm.x, Some(norm), r.angle, [rope, n].into_iter().collect()))
+            }
+            None => Some((r.x, None, r.angle, Set::of(rope))),
+        }
+    }
+
+    /// The operation whose result is the first operand of `user` and of nobody else.
+    fn only_for(&self, user: usize) -> Option<usize> {
+        let source = self.source(user, 0)?;
+        let ours = self.graph.readers(source).only() == Some(user);
+        (ours && self.is_gone(source) && !self.taken.contains(source)).then_some(source)
+    }
+
+    /// What the members read of memory that none of them wrote.
+    fn outer_reads(&self, members: &Set) -> Vec<Region> {
+        let mut reads: Vec<Region> = Vec::new();
+        for i in members.iter() {
+            for (k, read) in self.works[i].reads.iter().enumerate() {
+                let own = self.graph.source(i, k).is_some_and(|s| members.contains(s));
+                if !own && !reads.contains(read) {
+                    reads.push(*read);
+                }
+            }
+        }
+        reads
+    }
+
     fn map(&self, i: usize) -> Option<&Map> {
         match self.works[i].step() {
             Some(Step::Map(map)) if !self.taken.contains(i) => Some(map),
@@ -193,15 +306,7 @@ impl Fuser<'_> {
 
     /// Replaces the members by one kernel, unless it would write what it still reads elsewhere.
     fn replace(&mut self, plan: &Plan) -> Result<()> {
-        let mut reads: Vec<Region> = Vec::new();
-        for i in plan.members.iter() {
-            for (k, read) in self.works[i].reads.iter().enumerate() {
-                let own = self.graph.source(i, k).is_some_and(|s| plan.members.contains(s));
-                if !own && !reads.contains(read) {
-                    reads.push(*read);
-                }
-            }
-        }
+        let reads = self.outer_reads(&plan.members);
         let writes: Vec<Region> =
             plan.kept.iter().flat_map(|i| self.works[i].writes.iter().copied()).collect();
         let in_place = |read: &Region| matches!(plan.fused.after, After::Residual(_, r) if r == *read);

@@ -62,9 +62,77 @@ pub(crate) enum Function {
     Sigmoid,
 }
 
+/// Rotary embedding of one token's heads, (heads, width) dense, all of each head. Reads: x, the offset, and the
+/// frequencies if they are given.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Rope {
+    pub(crate) x: u64,
+    pub(crate) heads: u32,
+    pub(crate) width: u32,
+    pub(crate) dtype: u32,
+    pub(crate) angle: Angle,
+}
+
+/// What angle a feature is rotated by.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Angle {
+    /// The position, an int32.
+    pub(crate) offset: u64,
+    /// Its buffer: small host values travel with each operation, to another address each time.
+    pub(crate) offset_buffer: usize,
+    /// Pairs of float32, or divisors.
+    pub(crate) frequencies: u64,
+    pub(crate) divisors: bool,
+    pub(crate) traditional: bool,
+    pub(crate) scale: f32,
+}
+
+impl Angle {
+    /// Whether both rotate by the same angles.
+    pub(crate) fn same(&self, other: &Angle) -> bool {
+        Angle { offset: 0, ..*self } == Angle { offset: 0, ..*other }
+    }
+}
+
+/// A row of every head, dense, to rows that are `step` elements apart. Reads: the source.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Move {
+    pub(crate) to: u64,
+    pub(crate) heads: u32,
+    pub(crate) width: u32,
+    pub(crate) step: u64,
+    pub(crate) dtype: u32,
+}
+
+/// Attention of one query token without a mask. Reads: queries, keys, values.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Attention {
+    /// (heads, width), dense.
+    pub(crate) q: u64,
+    pub(crate) keys: u64,
+    pub(crate) values: u64,
+    /// (heads, width), dense.
+    pub(crate) result: u64,
+    pub(crate) heads: u32,
+    pub(crate) kv_heads: u32,
+    pub(crate) count: u32,
+    pub(crate) width: u32,
+    /// Strides of heads and rows, in elements, of the keys and of the values.
+    pub(crate) steps: [u32; 4],
+    pub(crate) scale: f32,
+    pub(crate) dtype: u32,
+    /// Shares of the keys, scratch memory for them, and zeroed counters of finished ones.
+    pub(crate) splits: u32,
+    pub(crate) parts: u64,
+    pub(crate) counters: u64,
+}
+
 /// The meaning of an operation.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Step {
+    Attention(Attention),
+    Move(Move),
+    Rope(Rope),
     MatVec(MatVec),
     RmsNorm(RmsNorm),
     Map(Map),
