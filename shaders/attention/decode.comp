@@ -13,6 +13,7 @@
 #extension GL_KHR_shader_subgroup_basic : require
 #extension GL_KHR_shader_subgroup_arithmetic : require
 #extension GL_KHR_shader_subgroup_clustered : require
+#extension GL_KHR_shader_subgroup_shuffle : require
 
 layout(local_size_x_id = 0) in;
 layout(constant_id = 1) const uint DTYPE = 10;
@@ -40,8 +41,8 @@ const float LOWEST = -3.402823466e38;
 
 shared float queries[HEADS * WIDTH];
 shared float newest[2u * WIDTH];             // the new key, then its value
-shared float cluster_max[HEADS * CLUSTERS], cluster_sum[HEADS * CLUSTERS];
-shared vec4 gathered[CLUSTERS * WIDTH / 4u];
+shared vec2 states[HEADS * SUBGROUPS];       // maximum and sum of a subgroup's keys
+shared vec4 gathered[HEADS * SUBGROUPS * WIDTH / 4u];
 shared uint finished;
 
 float best[HEADS], total[HEADS];
@@ -72,7 +73,7 @@ void prepare(uint64_t from, uint64_t weight, bool key, uint to) {
         uint a = TRADITIONAL ? 2u * pair : pair, b = TRADITIONAL ? a + 1u : pair + WIDTH / 2u;
         if (pair >= WIDTH / 2u) continue;
         if (NORM) y[i] *= factor * vec2(fetch(DTYPE, at(DTYPE, weight, int64_t(a))), fetch(DTYPE, at(DTYPE, weight, int64_t(b))));
-        vec2 r = rotation(position, pair, frequencies, 1l, DIVISORS);
+        vec2 r = DTYPE == FLOAT32 ? rotation(position, pair, frequencies, 1l, DIVISORS) : rotation_fast(position, pair, frequencies, DIVISORS);
         vec2 turned = vec2(y[i].x * r.y - y[i].y * r.x, y[i].x * r.x + y[i].y * r.y);
         if (key) {
             newest[a] = rounded(turned.x);
@@ -138,20 +139,33 @@ uint64_t part_of(uint kv_head, uint block, uint split, uint h) {
     return parts + row * uint64_t(WIDTH + 4u) * 4ul;
 }
 
-// Joins the clusters of head h; thread t gets features t, t + workgroup.. of the sums, unscaled.
-void join_clusters(uint h, uint kv_head, uint block, uint split) {
-    uint cluster = gl_SubgroupID * (SUBGROUP / CLUSTER) + gl_SubgroupInvocationID / CLUSTER;
+// Joins the clusters of every subgroup, for the first of them to leave in shared memory.
+void join_clusters() {
+    [[unroll]] for (uint h = 0u; h < HEADS; ++h) {
+        float top = subgroupMax(best[h]), fix = exp(best[h] - top);
+        float sum = subgroupAdd(gl_SubgroupInvocationID % CLUSTER == 0u ? total[h] * fix : 0.0);
+        [[unroll]] for (uint i = 0u; i < QUADS; ++i) {
+            vec4 y = sums[h * QUADS + i] * fix;
+            [[unroll]] for (uint step_ = CLUSTER; step_ < SUBGROUP; step_ *= 2u) y += subgroupShuffleXor(y, step_);
+            if (gl_SubgroupInvocationID < CLUSTER) gathered[(h * SUBGROUPS + gl_SubgroupID) * (WIDTH / 4u) + feature(i * 4u) / 4u] = y;
+        }
+        if (gl_SubgroupInvocationID == 0u) states[h * SUBGROUPS + gl_SubgroupID] = vec2(top, sum);
+    }
+}
+
+// Joins the subgroups and stores the result, or the share's part of it.
+void join_subgroups(uint kv_head, uint block, uint split) {
     uint thread = gl_SubgroupID * SUBGROUP + gl_SubgroupInvocationID;
-    float top = LOWEST, sum = 0.0;
-    for (uint c = 0u; c < CLUSTERS; ++c) top = max(top, cluster_max[h * CLUSTERS + c]);
-    for (uint c = 0u; c < CLUSTERS; ++c) sum = fma(cluster_sum[h * CLUSTERS + c], exp(cluster_max[h * CLUSTERS + c] - top), sum);
-    float mine = exp(best[h] - top);
-    [[unroll]] for (uint i = 0u; i < QUADS; ++i)
-        gathered[cluster * (WIDTH / 4u) + feature(i * 4u) / 4u] = sums[h * QUADS + i] * mine;
-    barrier();
-    for (uint quad = thread; quad < WIDTH / 4u; quad += gl_WorkGroupSize.x) {
+    for (uint i = thread; i < HEADS * WIDTH / 4u; i += gl_WorkGroupSize.x) {
+        uint h = i / (WIDTH / 4u), quad = i % (WIDTH / 4u);
+        float top = LOWEST, sum = 0.0;
+        for (uint s = 0u; s < SUBGROUPS; ++s) top = max(top, states[h * SUBGROUPS + s].x);
         vec4 y = vec4(0.0);
-        for (uint c = 0u; c < CLUSTERS; ++c) y += gathered[c * (WIDTH / 4u) + quad];
+        for (uint s = 0u; s < SUBGROUPS; ++s) {
+            float weight = exp(states[h * SUBGROUPS + s].x - top);
+            sum = fma(states[h * SUBGROUPS + s].y, weight, sum);
+            y = fma(gathered[(h * SUBGROUPS + s) * (WIDTH / 4u) + quad], vec4(weight), y);
+        }
         if (SPLIT) {
             uint64_t part = part_of(kv_head, block, split, h);
             F4C(part).v[1u + quad] = y;
@@ -161,7 +175,6 @@ void join_clusters(uint h, uint kv_head, uint block, uint split) {
             store_float4(DTYPE, result, to, y / sum);
         }
     }
-    barrier();
 }
 
 // The workgroup that finishes last joins the shares of its heads.
@@ -229,12 +242,8 @@ void main() {
     uint first = min(old, split * each), last = min(old, first + each);
     take_keys(kv_head, first, last);
     if (newest_here) take_newest();
-    uint cluster = thread / CLUSTER;
-    if (thread % CLUSTER == 0u) [[unroll]] for (uint h = 0u; h < HEADS; ++h) {
-        cluster_max[h * CLUSTERS + cluster] = best[h];
-        cluster_sum[h * CLUSTERS + cluster] = total[h];
-    }
+    join_clusters();
     barrier();
-    [[unroll]] for (uint h = 0u; h < HEADS; ++h) join_clusters(h, kv_head, block, split);
+    join_subgroups(kv_head, block, split);
     if (SPLIT) join_splits(kv_head, block);
 }

@@ -84,6 +84,38 @@ fn products() -> Result<()> {
     Ok(())
 }
 
+/// Pairs of links in a chain of mat-vecs, each with weights of its own.
+const PAIRS: usize = 32;
+
+/// A 4-bit matrix of random numbers.
+fn quantized(outputs: usize, inner: usize, seed: u64) -> Result<[Array; 3]> {
+    let key = mlx::random::key(seed)?;
+    let dense = mlx::random::normal(&[outputs, inner], Dtype::Bfloat16, 0.0, 0.1, Some(&key))?;
+    let (words, scales, biases) = ops::quantize(&dense, 64, 4)?;
+    mlx::eval(&[&words, &scales, &biases])?;
+    Ok([words, scales, biases])
+}
+
+/// Dependent 4-bit mat-vecs there and back again, as in a decode step: time of a pair.
+fn mat_vecs() -> Result<()> {
+    for (narrow, wide) in [(1024, 1024), (1024, 3072), (1024, 4096), (4096, 6144), (4096, 12288)] {
+        let make = |i: usize| -> Result<_> {
+            Ok([quantized(wide, narrow, i as u64)?, quantized(narrow, wide, !i as u64)?])
+        };
+        let links = (0..PAIRS).map(make).collect::<Result<Vec<_>>>()?;
+        let x = ops::full(&[1, narrow], 0.01f32, Dtype::Bfloat16)?;
+        let chain = || {
+            links.iter().flatten().try_fold(x.clone(), |y, [words, scales, biases]| {
+                ops::quantized_matmul(&y, words, scales, biases, true, 64, 4)
+            })
+        };
+        let seconds = seconds(&chain)? / PAIRS as f64;
+        let rate = (narrow * wide) as f64 * 2.0 * 4.5 / 8.0 / seconds / 1e9;
+        println!("mat-vecs {narrow} -> {wide:5} -> {narrow:5} {rate:10.1} GB/s {:12.2} us", seconds * 1e6);
+    }
+    Ok(())
+}
+
 fn main() -> Result<()> {
     mlx::init();
     let arguments: Vec<String> = std::env::args().collect();
@@ -95,8 +127,13 @@ fn main() -> Result<()> {
     }
     let mib = value("--mib").and_then(|v| v.parse().ok()).unwrap_or(64);
     println!("{} with arrays of {mib} MiB", mlx::default_device());
-    bandwidth(mib)?;
-    products()?;
+    if !arguments.iter().any(|a| a == "--mat-vecs") {
+        bandwidth(mib)?;
+        products()?;
+    }
+    if mlx::default_device() != Device::CPU {
+        mat_vecs()?;
+    }
     mlx::shutdown();
     Ok(())
 }

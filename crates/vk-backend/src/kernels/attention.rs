@@ -131,7 +131,11 @@ pub(super) fn eval(
     if let Some(plan) = planner::decode(&sizes, ctx.capabilities(), ctx.config())
         && let Some((step, reads)) = decode_step(ctx, scale, mask, &sizes, inputs, result)?
     {
-        stats::hit("sdpa", || format!("{plan:?} {sizes:?}"));
+        stats::hit("sdpa", || {
+            // A line per token would be no statistic.
+            let keys = sizes.keys.next_power_of_two();
+            format!("{plan:?} {:?}", Sizes { keys, ..sizes })
+        });
         return decode::eval(ctx, &plan, step, &reads, result.region, output);
     }
     stats::hit("sdpa", || format!("{plan:?} {sizes:?} {mask:?}"));

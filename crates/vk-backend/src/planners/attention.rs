@@ -169,10 +169,10 @@ pub fn decode_shape(width: u32, group: u32, caps: &Capabilities) -> DecodeShape 
     // Registers hold a slice of every query and of its sums.
     let most = if width > 128 { 2 } else { 4 };
     let heads = (1..=most).rev().find(|n| group.is_multiple_of(*n)).unwrap_or(1);
-    // Shared memory holds the sums of every cluster.
+    // Shared memory holds the sums of every subgroup.
     let fits = |threads: u32| {
-        let clusters = threads / 8;
-        let words = heads * width + 2 * width + 2 * heads * clusters + clusters * width;
+        let subgroups = threads / subgroup;
+        let words = heads * width + 2 * width + heads * subgroups * (2 + width);
         words * 4 + 64 <= caps.shared_memory
     };
     let wanted = if caps.is_software() { subgroup } else { 512 };
