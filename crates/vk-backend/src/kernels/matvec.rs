@@ -20,8 +20,8 @@ struct Push {
     x: u64,
     weight: u64,
     matrices: [[u64; 4]; 3],
-    inner: u32,
     ends: [u32; 3],
+    one: u32,
 }
 
 /// What happens to the results.
@@ -71,7 +71,7 @@ impl Fused {
     fn product(&self) -> Product {
         let sets = if self.after == After::Gate { 2 } else { 1 };
         let outputs = self.matrices.map(|m| m.outputs);
-        Product { rows: self.rows, inner: self.inner, bits: self.format.bits, outputs, sets }
+        Product { rows: self.rows, outputs, sets }
     }
 
     /// For statistics.
@@ -83,7 +83,8 @@ impl Fused {
         };
         let norm = if self.norm.is_some() { "norm " } else { "" };
         let p = self.product();
-        format!("{norm}{}x{}x{:?} b{}{after}", p.rows, p.inner, &p.outputs[..self.count], p.bits)
+        let (inner, bits) = (self.inner, self.format.bits);
+        format!("{norm}{}x{inner}x{:?} b{bits}{after}", p.rows, &p.outputs[..self.count])
     }
 }
 
@@ -137,8 +138,8 @@ pub(crate) fn encode(
         x: fused.x,
         weight: fused.norm.map_or(0, |n| n.weight),
         matrices,
-        inner: fused.inner,
         ends,
+        one: 1f32.to_bits(),
     };
     let Format { dtype, bits, group } = fused.format;
     let constants = [
@@ -151,7 +152,7 @@ pub(crate) fn encode(
         plan.outputs,
         u32::from(fused.norm.is_some()),
         after,
-        plan.chunks,
+        fused.inner,
         fused.norm.map_or(0, |n| n.eps.to_bits()),
     ];
     let pipeline = device.pipelines.get(Kernel::matvec_fused, &constants, plan.subgroup)?;

@@ -137,7 +137,7 @@ pub(super) fn step(
         && o.batches() == 1
         && dense(&o.a, o.m)
         && dense(&o.b, o.n)
-        && few::serves(o.m, o.k, bits, ctx.capabilities());
+        && few::serves(o.m, o.k, bits, dtype.size(), ctx.capabilities());
     fits.then(|| MatVec {
         x: o.a.at.address,
         rows: o.m as u32,

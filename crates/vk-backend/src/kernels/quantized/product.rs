@@ -155,7 +155,7 @@ fn is_fusable(ctx: &Ctx<'_>, o: &Operands) -> bool {
         && !o.matrices
         && o.x.is_aligned(16)
         && o.words.is_aligned(16)
-        && few::serves(p.rows, p.inner, o.affine.bits, ctx.capabilities())
+        && few::serves(p.rows, p.inner, o.affine.bits, o.dtype.size(), ctx.capabilities())
 }
 
 fn step(o: &Operands) -> MatVec {
