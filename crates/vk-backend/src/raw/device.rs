@@ -92,13 +92,7 @@ impl RawDevice {
         if device.enabled_features().cooperative_matrix && capabilities.memory_model {
             capabilities.fragments = matrices::fragments(physical, bfloat16);
         }
-        Ok(RawDevice {
-            device,
-            queues,
-            family,
-            capabilities,
-            lost: OnceLock::new(),
-        })
+        Ok(RawDevice { device, queues, family, capabilities, lost: OnceLock::new() })
     }
 
     /// The failure that ended this device, if one did.

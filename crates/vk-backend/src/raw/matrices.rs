@@ -132,8 +132,7 @@ pub(crate) fn create(
         .filter(|(_, on)| *on)
         .filter_map(|(name, _)| CString::new(name).ok())
         .collect();
-    let names: Vec<_> =
-        names.iter().map(|n| n.as_ptr()).chain([BFLOAT16_NAME.as_ptr()]).collect();
+    let names: Vec<_> = names.iter().map(|n| n.as_ptr()).chain([BFLOAT16_NAME.as_ptr()]).collect();
     let queues: Vec<_> = info
         .queue_create_infos
         .iter()
@@ -154,9 +153,8 @@ pub(crate) fn create(
     first.p_next = (&raw mut second).cast();
     let mut core = vk::PhysicalDeviceFeatures2::default().features(core);
     core.p_next = (&raw mut first).cast();
-    let mut create = vk::DeviceCreateInfo::default()
-        .queue_create_infos(&queues)
-        .enabled_extension_names(&names);
+    let mut create =
+        vk::DeviceCreateInfo::default().queue_create_infos(&queues).enabled_extension_names(&names);
     create.p_next = (&raw const core).cast();
     let mut handle = vk::Device::null();
     // SAFETY: everything that `create` points to lives until the call returns; extensions and

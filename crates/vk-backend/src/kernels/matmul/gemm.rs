@@ -83,8 +83,20 @@ pub(crate) fn constants(
             let f = t.fragment;
             let stages = 1;
             vec![
-                t.threads(), dtype, out, flags, t.bm, t.bn, t.bk, t.wm, t.wn, f.m, f.n, f.k,
-                t.subgroup, stages,
+                t.threads(),
+                dtype,
+                out,
+                flags,
+                t.bm,
+                t.bn,
+                t.bk,
+                t.wm,
+                t.wn,
+                f.m,
+                f.n,
+                f.k,
+                t.subgroup,
+                stages,
             ]
         }
         Gemm::Lanes { tm, tn } => {
@@ -155,7 +167,9 @@ pub(super) fn eval(
         ..Push::default()
     };
     match plan {
-        Gemm::Tile(_, splits) | Gemm::Matrix(_, splits) if splits > 1 => split(ctx, o, plan, dtype, push, splits, result),
+        Gemm::Tile(_, splits) | Gemm::Matrix(_, splits) if splits > 1 => {
+            split(ctx, o, plan, dtype, push, splits, result)
+        }
         _ => whole(ctx, o, plan, dtype, push, result),
     }
 }

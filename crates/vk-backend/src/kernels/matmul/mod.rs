@@ -70,12 +70,7 @@ fn run(ctx: &mut Ctx<'_>, o: &Operands, output: &Output, result: Operand) -> Res
         a_along_m: o.a.across,
         b_along_k: o.b.along_k,
         b_along_n: o.b.across,
-        fragment: fragment(
-            dtype,
-            [o.a.leading(), o.b.leading()],
-            ctx.capabilities(),
-            ctx.config(),
-        ),
+        fragment: fragment(dtype, [o.a.leading(), o.b.leading()], ctx.capabilities(), ctx.config()),
     };
     match planner::plan(&product, ctx.capabilities()) {
         Plan::MatVec(Side::Right) if let Some(step) = vectors::step(ctx, o, dtype, result) => {

@@ -12,8 +12,8 @@ use crate::{
     },
     planners::{
         matmul::Gemm,
-        matvec as few,
         matrix::fragment,
+        matvec as few,
         quantized::{self as planner, Plan, Product},
         team::Team,
     },
@@ -338,14 +338,7 @@ fn dense(ctx: &mut Ctx<'_>, o: &Operands, plan: Gemm) -> Result<()> {
     let p = &o.product;
     let count = (p.outputs * p.inner) as u64;
     let matrix = ctx.scratch(count * o.dtype.size() as u64)?;
-    super::dequantize_into(
-        ctx,
-        o.affine,
-        o.dtype,
-        [o.words, o.scales, o.biases],
-        count,
-        matrix,
-    )?;
+    super::dequantize_into(ctx, o.affine, o.dtype, [o.words, o.scales, o.biases], count, matrix)?;
     let push = GemmPush {
         a: o.x.address,
         b: matrix.address,
