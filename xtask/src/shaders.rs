@@ -79,6 +79,9 @@ impl Workshop {
 
     /// Compiles a kernel unless its module is up to date; tells whether the module changed.
     fn write_one(&self, kernel: &Kernel) -> Result<bool> {
+        if kernel.committed {
+            return self.write_committed(kernel);
+        }
         let path = self.module_path(&kernel.name);
         let committed = fs::read(&path).unwrap_or_default();
         let fingerprint = self.glslc.fingerprint(kernel)?;
@@ -95,14 +98,48 @@ impl Workshop {
         Ok(module != committed)
     }
 
+    /// The same for a kernel that only a newer glslc can compile: what it was compiled from and by is committed
+    /// beside it, so that a machine without that compiler still knows whether the module is up to date.
+    fn write_committed(&self, kernel: &Kernel) -> Result<bool> {
+        let digest = self.glslc.source_digest(kernel)?;
+        let path = self.module_path(&kernel.name);
+        let record = fs::read_to_string(self.record_path(kernel)).unwrap_or_default();
+        if path.is_file() && record.lines().next() == Some(digest.as_str()) {
+            return Ok(false);
+        }
+        let module = self.compile(kernel)?;
+        write_whole(&path, &module)?;
+        let record = format!("{digest}\n{}", self.glslc.newer_version()?);
+        write_whole(&self.record_path(kernel), record.as_bytes())?;
+        Ok(true)
+    }
+
+    /// Whether a committed kernel's module belongs to its sources, and is what they compile to where the very compiler
+    /// is at hand.
+    fn is_current(&self, kernel: &Kernel) -> Result<bool> {
+        let record = fs::read_to_string(self.record_path(kernel)).unwrap_or_default();
+        let (digest, version) = record.split_once('\n').unwrap_or_default();
+        let same_sources = digest == self.glslc.source_digest(kernel)?;
+        let same_compiler = self.glslc.newer_version().is_ok_and(|found| found == version);
+        match same_sources && same_compiler {
+            true => Ok(self.is_committed(&kernel.name, &self.compile(kernel)?)),
+            false => Ok(same_sources && self.module_path(&kernel.name).is_file()),
+        }
+    }
+
     /// Compiles everything and compares, with the committed files and with what `shader!` embeds.
     fn check(&self) -> Result<()> {
+        let (ours, plain): (Vec<_>, Vec<_>) =
+            self.kernels.iter().cloned().partition(|kernel| kernel.committed);
+        let current = in_parallel(&ours, |kernel| self.is_current(kernel))?;
+        let outdated = ours.iter().zip(current).filter(|(_, current)| !current);
+        let outdated = outdated.map(|(kernel, _)| paths::shown(&self.module_path(&kernel.name)));
         let compiled =
-            in_parallel(&self.kernels, |kernel| Ok((kernel.name.clone(), self.compile(kernel)?)))?;
+            in_parallel(&plain, |kernel| Ok((kernel.name.clone(), self.compile(kernel)?)))?;
         let differing = compiled.iter().filter(|(name, module)| !self.is_committed(name, module));
         let differing = differing.map(|(name, _)| paths::shown(&self.module_path(name)));
         let stale = self.stale()?.into_iter().map(|path| paths::shown(&path));
-        let wrong: Vec<_> = differing.chain(stale).collect();
+        let wrong: Vec<_> = outdated.chain(differing).chain(stale).collect();
         if !wrong.is_empty() {
             let files = wrong.join(", ");
             return Err(Error::new(format!(
@@ -129,6 +166,11 @@ impl Workshop {
 
     fn module_path(&self, name: &str) -> PathBuf {
         self.committed.join(format!("{name}.spv"))
+    }
+
+    /// What a committed kernel's module was made from: a digest of the sources, and the compiler's version.
+    fn record_path(&self, kernel: &Kernel) -> PathBuf {
+        self.committed.join(format!("{}.source", kernel.name))
     }
 
     /// Committed files that belong to no kernel.
@@ -223,6 +265,7 @@ mod tests {
             name: (*name).to_owned(),
             source: String::new(),
             defines: Vec::new(),
+            committed: false,
         };
         names.iter().map(kernel).collect()
     }

@@ -39,6 +39,26 @@ pub struct SubgroupOps {
     pub clustered: bool,
 }
 
+/// Sizes of a cooperative matrix product: (m, k) times (k, n).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Fragment {
+    /// Rows of the result.
+    pub m: u32,
+    /// Columns of the result.
+    pub n: u32,
+    /// Inner size.
+    pub k: u32,
+}
+
+/// Fragments that a subgroup multiplies, with float32 sums; none where the device cannot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Fragments {
+    /// Of float16 operands.
+    pub float16: Option<Fragment>,
+    /// Of bfloat16 operands.
+    pub bfloat16: Option<Fragment>,
+}
+
 /// Capabilities of one device. Filled once; [`Capabilities::default`] is a modest GPU for tests.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Capabilities {
@@ -78,6 +98,8 @@ pub struct Capabilities {
     pub integer_dot_product: bool,
     /// VK_KHR_cooperative_matrix is present.
     pub cooperative_matrix: bool,
+    /// What of it kernels use.
+    pub fragments: Fragments,
     /// Bytes of push constants.
     pub push_constants: u32,
     /// Bytes of shared memory per workgroup.
@@ -131,6 +153,7 @@ impl Default for Capabilities {
             memory_model: true,
             integer_dot_product: false,
             cooperative_matrix: false,
+            fragments: Fragments::default(),
             push_constants: 128,
             shared_memory: 32 << 10,
             max_workgroup: 1024,

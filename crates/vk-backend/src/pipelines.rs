@@ -116,10 +116,15 @@ impl Pipelines {
             stats::PIPELINE_HITS.add(1);
             return Ok(found.clone());
         }
-        let module = self.module(kernel)?;
         let size = (subgroup_size != 0).then_some(subgroup_size);
-        let cache = self.cache.as_ref();
-        let made = pipeline::create(&module, &self.layout, cache, kernel.name(), constants, size)?;
+        let (layout, cache, name) = (&self.layout, self.cache.as_ref(), kernel.name());
+        let made = match kernel.committed() {
+            Some(words) => pipeline::create_raw(words, layout, cache, name, constants, size)?,
+            None => {
+                let module = self.module(kernel)?;
+                pipeline::create(&module, layout, cache, name, constants, size)?
+            }
+        };
         stats::PIPELINE_CREATIONS.add(1);
         self.saver.schedule();
         Ok(self.made.write().entry(key).or_insert_with(|| Arc::new(made)).clone())

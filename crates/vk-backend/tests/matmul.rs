@@ -122,3 +122,66 @@ fn complex_products() {
         }
     });
 }
+
+/// Where the device has cooperative matrices these run on them, elsewhere on tiles: whole tiles, tails on every side,
+/// rows that cannot be loaded by vectors, few rows, sums over a deep k in parts.
+#[test]
+fn many_rows_of_halves() {
+    common::with_gpu(|| {
+        let sizes = [
+            (128, 128, 256),
+            (136, 72, 264),
+            (131, 61, 141),
+            (17, 96, 40),
+            (30, 1032, 72),
+            (64, 2050, 66),
+        ];
+        for (i, &(m, k, n)) in sizes.iter().enumerate() {
+            for dtype in [Dtype::Float16, Dtype::Bfloat16] {
+                for layout in 0..4 {
+                    let a = matrix(m, k, layout & 1 != 0, dtype, i as u64 + 100);
+                    let b = matrix(k, n, layout & 2 != 0, dtype, i as u64 + 150);
+                    let want = product(&exact(&a), &exact(&b), m, k, n);
+                    let got = ops::matmul(&a, &b).unwrap();
+                    assert_close(&got, &want, &format!("{m}x{k}x{n} {dtype} layout {layout}"));
+                }
+            }
+        }
+    });
+}
+
+#[test]
+fn batches_slices_and_addends_of_halves() {
+    common::with_gpu(|| {
+        for dtype in [Dtype::Float16, Dtype::Bfloat16] {
+            let a = random(&[2, 3, 40, 48], dtype, 3);
+            let each = random(&[3, 48, 36], dtype, 5);
+            let (av, ev) = (exact(&a), exact(&each));
+            let of = |i: usize, b: &[f64]| product(&av[i * 1920..(i + 1) * 1920], b, 40, 48, 36);
+            let want: Vec<f64> =
+                (0..6).flat_map(|i| of(i, &ev[i % 3 * 1728..(i % 3 + 1) * 1728])).collect();
+            assert_close(&ops::matmul(&a, &each).unwrap(), &want, &format!("batches {dtype}"));
+
+            // Rows of a wider matrix, from an odd column on.
+            let wide = random(&[50, 100], dtype, 6);
+            let a = ops::slice(&wide, &[2, 3], &[50, 67], &[1, 1]).unwrap();
+            let b = random(&[64, 40], dtype, 7);
+            let c = random(&[40], dtype, 8);
+            let row = exact(&c);
+            let mut want = product(&exact(&a), &exact(&b), 48, 64, 40);
+            want.iter_mut().enumerate().for_each(|(i, w)| *w = 0.5 * *w + 2.0 * row[i % 40]);
+            let got = ops::addmm(&c, &a, &b, 0.5, 2.0).unwrap();
+            assert_close(&got, &want, &format!("addmm of a slice {dtype}"));
+
+            // What lies behind the end of k must not reach the sums, whatever it is.
+            let bad = ops::full(&[40, 8], f32::NAN, dtype).unwrap();
+            let both = ops::concatenate(&[&random(&[40, 60], dtype, 9), &bad], 1).unwrap();
+            let a = ops::slice(&both, &[0, 0], &[40, 60], &[1, 1]).unwrap();
+            let b = random(&[60, 48], dtype, 10);
+            let want = product(&exact(&a), &exact(&b), 40, 60, 48);
+            assert_close(&ops::matmul(&a, &b).unwrap(), &want, &format!("NaN outside {dtype}"));
+            let none = (random(&[40, 0], dtype, 1), random(&[0, 32], dtype, 1));
+            assert_close(&ops::matmul(&none.0, &none.1).unwrap(), &[0.0; 1280], "k = 0");
+        }
+    });
+}

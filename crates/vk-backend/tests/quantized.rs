@@ -187,3 +187,27 @@ fn matrices_per_batch_and_broadcast() {
         }
     });
 }
+
+/// Sizes that go to cooperative matrices where the device has them, up to those that dequantize first.
+#[test]
+fn many_rows_of_halves() {
+    common::with_gpu(|| {
+        for dtype in [Dtype::Float16, Dtype::Bfloat16] {
+            for bits in BITS {
+                for transpose in [true, false] {
+                    let (rows, outputs, inner, group) = (40, 160, 288, 32);
+                    check(&Case { rows, outputs, inner, group, bits, transpose, dtype });
+                }
+            }
+            for (rows, outputs, inner, group, transpose) in [
+                (64, 72, 1280, 128, true),
+                (130, 256, 192, 64, true),
+                (130, 256, 192, 64, false),
+                (400, 96, 128, 64, true),
+                (17, 33, 2048, 64, true),
+            ] {
+                check(&Case { rows, outputs, inner, group, bits: 4, transpose, dtype });
+            }
+        }
+    });
+}

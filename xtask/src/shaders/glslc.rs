@@ -20,6 +20,10 @@ const OPTIONS: [&str; 3] =
 /// What every module is validated with; scalar block layout is a feature that the backend requires of every device.
 const VALIDATION: [&str; 3] = ["--target-env", "vulkan1.2", "--scalar-block-layout"];
 
+/// The folder of a glslc and spirv-val that know cooperative matrices of bfloat16 (shaderc 2025.4 or newer; Debian's
+/// unstable has one, whose unpacked packages run through their own ld.so), for kernels marked `committed`.
+const NEWER: &str = "MLX_VK_GLSLC";
+
 /// The compiler and where its input lies.
 pub(crate) struct Glslc {
     shaders: PathBuf,
@@ -46,6 +50,27 @@ impl Glslc {
         Ok(digest::of_bytes(all.as_bytes()))
     }
 
+    /// A hash of what a committed kernel's module depends on, but for the compiler and where the checkout lies.
+    pub(crate) fn source_digest(&self, kernel: &Kernel) -> Result<String> {
+        let mut all = format!("{OPTIONS:?}\n{VALIDATION:?}\n{:?}\n", kernel.defines);
+        for path in includes::closure(&self.source(kernel), &self.include_folder())? {
+            let text =
+                fs::read_to_string(&path).context(|| format!("cannot read {}", path.display()))?;
+            let name = path.strip_prefix(&self.shaders).unwrap_or(&path);
+            all.push_str(&format!("{}\n{}\n{text}", name.display(), text.len()));
+        }
+        Ok(digest::of_bytes(all.as_bytes()))
+    }
+
+    /// The version of the compiler for committed kernels.
+    ///
+    /// # Errors
+    /// When there is none that can be asked.
+    pub(crate) fn newer_version(&self) -> Result<String> {
+        let version = process::capture(newer("glslc").arg("--version"))?;
+        Ok(String::from_utf8_lossy(&version).into_owned())
+    }
+
     /// Compiles and validates; the module passes through the file `scratch`, which is removed again.
     ///
     /// # Errors
@@ -58,11 +83,16 @@ impl Glslc {
     }
 
     fn compile_into(&self, kernel: &Kernel, file: &Path) -> Result<Vec<u8>> {
-        let mut glslc = Command::new("glslc");
+        let tool = |name: &str| if kernel.committed { newer(name) } else { Command::new(name) };
+        let mut glslc = tool("glslc");
         glslc.args(OPTIONS).arg("-I").arg(self.include_folder());
         glslc.args(kernel.defines.iter().map(|(name, value)| format!("-D{name}={value}")));
-        quietly(glslc.arg(self.source(kernel)).arg("-o").arg(file))?;
-        quietly(Command::new("spirv-val").args(VALIDATION).arg(file))?;
+        let compiled = quietly(glslc.arg(self.source(kernel)).arg("-o").arg(file));
+        match kernel.committed {
+            true => compiled.context(|| format!("set {NEWER} to the folder of a newer glslc"))?,
+            false => compiled?,
+        }
+        quietly(tool("spirv-val").args(VALIDATION).arg(file))?;
         fs::read(file).context(|| format!("cannot read {}", file.display()))
     }
 
@@ -72,6 +102,14 @@ impl Glslc {
 
     fn include_folder(&self) -> PathBuf {
         self.shaders.join("include")
+    }
+}
+
+/// A tool for committed kernels: from the folder that the environment names, else from `PATH`.
+fn newer(name: &str) -> Command {
+    match std::env::var_os(NEWER) {
+        Some(folder) => Command::new(Path::new(&folder).join(name)),
+        None => Command::new(name),
     }
 }
 

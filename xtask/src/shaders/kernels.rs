@@ -15,6 +15,8 @@ pub(crate) struct Kernel {
     pub(crate) source: String,
     /// Names and values of macros, in the order of the list.
     pub(crate) defines: Vec<(String, String)>,
+    /// Marked `committed`: compiled by a newer glslc, and not by `shader!`.
+    pub(crate) committed: bool,
 }
 
 /// Parses the text of the file `file`, which is named in errors.
@@ -64,7 +66,7 @@ fn repeated(kernels: &[Kernel]) -> Option<&str> {
 /// Why a line is not of the form.
 type Reason = &'static str;
 
-/// Parses `name => "folder/file.comp" { NAME: "VALUE", … },`.
+/// Parses `name => "folder/file.comp" { NAME: "VALUE", … },`, perhaps with `committed` before the last comma.
 fn parse_line(line: &str) -> std::result::Result<Kernel, Reason> {
     let mut rest = Rest(line);
     let name = rest.identifier().ok_or("expected a kernel's name")?;
@@ -72,9 +74,10 @@ fn parse_line(line: &str) -> std::result::Result<Kernel, Reason> {
     let source = rest.quoted().ok_or("expected the source in quotes after `=>`")?;
     check_source(source)?;
     let defines = parse_defines(&mut rest)?;
+    let committed = rest.symbol("committed").is_some();
     rest.symbol(",").ok_or("expected `,` after `}`")?;
     match rest.0 {
-        "" => Ok(Kernel { name: name.to_owned(), source: source.to_owned(), defines }),
+        "" => Ok(Kernel { name: name.to_owned(), source: source.to_owned(), defines, committed }),
         _ => Err("expected nothing after `},`"),
     }
 }
@@ -141,7 +144,7 @@ mod tests {
     fn kernel(name: &str, source: &str, defines: &[(&str, &str)]) -> Kernel {
         let defines =
             defines.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-        Kernel { name: name.to_owned(), source: source.to_owned(), defines }
+        Kernel { name: name.to_owned(), source: source.to_owned(), defines, committed: false }
     }
 
     fn error(line: &str) -> String {
@@ -164,6 +167,13 @@ mod tests {
     fn spaces_and_a_trailing_comma_do_not_matter() {
         let expected = kernel("a", "b/c.comp", &[("X", "1")]);
         assert_eq!(parse_line("a=>\"b/c.comp\"{X:\"1\",},").unwrap(), expected);
+    }
+
+    #[test]
+    fn the_mark_of_committed_kernels_is_read() {
+        let found = parse_line("a => \"b/c.comp\" { X: \"1\" } committed,").unwrap();
+        assert!(found.committed && found.defines.len() == 1);
+        assert!(parse_line("a => \"b/c.comp\" { } commit,").is_err());
     }
 
     #[test]

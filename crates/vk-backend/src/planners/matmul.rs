@@ -1,6 +1,7 @@
 //! Dense matrix products: which kernel, which tile, how many parts of k.
 
-use crate::capabilities::Capabilities;
+use super::matrix::{self, MatrixTile};
+use crate::capabilities::{Capabilities, Fragment};
 
 /// Rows (or columns) up to which a product is a mat-vec.
 pub const FEW: usize = 8;
@@ -24,6 +25,8 @@ pub struct Product {
     pub b_along_k: bool,
     /// `b` is dense along n.
     pub b_along_n: bool,
+    /// What cooperative matrices multiply of this dtype, if they may.
+    pub fragment: Option<Fragment>,
 }
 
 /// Which operand of a mat-vec is the matrix.
@@ -76,6 +79,8 @@ impl Tile {
 pub enum Gemm {
     /// Shared-memory tiles, with k in this many parts.
     Tile(Tile, u32),
+    /// Tiles on cooperative matrices, with k in this many parts.
+    Matrix(MatrixTile, u32),
     /// Register tiles of this many rows and columns a lane, for software devices.
     Lanes {
         /// Rows.
@@ -111,11 +116,21 @@ pub fn plan(p: &Product, caps: &Capabilities) -> Plan {
     if p.n <= FEW && p.a_along_m {
         return Plan::VecMat(Side::Left);
     }
-    Plan::Gemm(gemm(p.m, p.n, p.k, p.batches, caps))
+    Plan::Gemm(gemm(p.m, p.n, p.k, p.batches, p.fragment, caps))
 }
 
 /// Chooses the kernel of a product of many rows and columns, dense or quantized.
-pub fn gemm(m: usize, n: usize, k: usize, batches: usize, caps: &Capabilities) -> Gemm {
+pub fn gemm(
+    m: usize,
+    n: usize,
+    k: usize,
+    batches: usize,
+    fragment: Option<Fragment>,
+    caps: &Capabilities,
+) -> Gemm {
+    if let Some((tile, splits)) = fragment.and_then(|f| matrix::plan(m, n, k, batches, f, caps)) {
+        return Gemm::Matrix(tile, splits);
+    }
     if caps.is_software() && caps.subgroup_ops.ballot && caps.subgroup_size >= 8 {
         return Gemm::Lanes { tm: if m <= 4 { 4 } else { 8 }, tn: 8 };
     }
@@ -157,6 +172,7 @@ mod tests {
             a_along_m: false,
             b_along_k: false,
             b_along_n: true,
+            fragment: None,
         }
     }
 
@@ -175,12 +191,12 @@ mod tests {
     #[test]
     fn small_grids_split_k_and_large_ones_do_not() {
         let caps = Capabilities::default();
-        assert_eq!(gemm(4096, 4096, 4096, 1, &caps), Gemm::Tile(Tile::LARGE, 1));
-        assert_eq!(gemm(64, 256, 4096, 1, &caps), Gemm::Tile(Tile::MEDIUM, 8));
-        assert_eq!(gemm(16, 64, 64, 1, &caps), Gemm::Tile(Tile::SMALL, 1));
+        assert_eq!(gemm(4096, 4096, 4096, 1, None, &caps), Gemm::Tile(Tile::LARGE, 1));
+        assert_eq!(gemm(64, 256, 4096, 1, None, &caps), Gemm::Tile(Tile::MEDIUM, 8));
+        assert_eq!(gemm(16, 64, 64, 1, None, &caps), Gemm::Tile(Tile::SMALL, 1));
         let cpu = Capabilities { kind: DeviceKind::Software, subgroup_size: 8, ..caps };
-        assert_eq!(gemm(64, 64, 64, 1, &cpu), Gemm::Lanes { tm: 8, tn: 8 });
+        assert_eq!(gemm(64, 64, 64, 1, None, &cpu), Gemm::Lanes { tm: 8, tn: 8 });
         let narrow = Capabilities { subgroup_size: 4, ..cpu };
-        assert!(matches!(gemm(64, 64, 64, 1, &narrow), Gemm::Tile(..)));
+        assert!(matches!(gemm(64, 64, 64, 1, None, &narrow), Gemm::Tile(..)));
     }
 }

@@ -5,6 +5,7 @@
 
 pub mod attention;
 pub mod matmul;
+pub mod matrix;
 pub mod matvec;
 pub mod quantized;
 pub mod team;

@@ -2,9 +2,13 @@
 
 use super::{
     matmul::{Gemm, gemm},
+    matrix,
     team::Team,
 };
-use crate::{capabilities::Capabilities, config::Config};
+use crate::{
+    capabilities::{Capabilities, Fragment},
+    config::Config,
+};
 
 /// Sizes of a quantized product.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -19,6 +23,8 @@ pub struct Product {
     pub batches: usize,
     /// The matrix is (outputs, inner).
     pub transpose: bool,
+    /// What cooperative matrices multiply of this dtype, if they may.
+    pub fragment: Option<Fragment>,
 }
 
 /// The variant of a quantized product.
@@ -42,6 +48,8 @@ pub enum Plan {
     },
     /// Tiles.
     Gemm(Gemm),
+    /// Tiles of a dense product with the matrix dequantized into scratch memory.
+    Dense(Gemm),
 }
 
 /// Chooses the kernel.
@@ -56,7 +64,12 @@ pub fn plan(p: &Product, caps: &Capabilities, config: &Config) -> Plan {
         _ => false,
     };
     if !few {
-        return Plan::Gemm(gemm(p.rows, p.outputs, p.inner, p.batches, caps));
+        let gemm = gemm(p.rows, p.outputs, p.inner, p.batches, p.fragment, caps);
+        let dense = matches!(gemm, Gemm::Matrix(..)) && p.transpose && p.batches == 1;
+        return match dense && matrix::dequantizes(p.rows, p.outputs, p.inner) {
+            true => Plan::Dense(gemm),
+            false => Plan::Gemm(gemm),
+        };
     }
     let rows = (p.rows as u32).min(8).next_power_of_two();
     if p.transpose { mat_vec(p, rows, caps, config) } else { Plan::VecMat { rows: rows.min(4) } }
@@ -101,7 +114,7 @@ mod tests {
     use crate::capabilities::DeviceKind;
 
     fn product(rows: usize) -> Product {
-        Product { rows, outputs: 1024, inner: 1024, batches: 1, transpose: true }
+        Product { rows, outputs: 1024, inner: 1024, batches: 1, transpose: true, fragment: None }
     }
 
     #[test]

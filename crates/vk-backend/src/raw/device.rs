@@ -13,9 +13,9 @@ use vulkano::{
     memory::{MemoryHeapFlags, MemoryPropertyFlags},
 };
 
-use super::{error, instance};
+use super::{error, instance, matrices};
 use crate::{
-    capabilities::{Capabilities, DeviceKind, Quirks, SubgroupOps},
+    capabilities::{Capabilities, DeviceKind, Fragments, Quirks, SubgroupOps},
     config::Config,
 };
 
@@ -79,16 +79,20 @@ impl RawDevice {
             enabled_features: features(physical, &extensions),
             ..DeviceCreateInfo::default()
         };
-        let (device, queues) = Device::new(physical.clone(), info)
-            .map_err(|e| error::validated_error("vulkan", &e))?;
-        let capabilities = capabilities(physical, family, count, config);
-        Ok(RawDevice {
-            device,
-            queues: queues.collect(),
-            family,
-            capabilities,
-            lost: OnceLock::new(),
-        })
+        let bfloat16 = matrices::has_bfloat16(physical);
+        let (device, queues) = match bfloat16 {
+            true => matrices::create(physical, info)?,
+            false => {
+                let made = Device::new(physical.clone(), info);
+                let (device, queues) = made.map_err(|e| error::validated_error("vulkan", &e))?;
+                (device, queues.collect())
+            }
+        };
+        let mut capabilities = capabilities(physical, family, count, config);
+        if device.enabled_features().cooperative_matrix && capabilities.memory_model {
+            capabilities.fragments = matrices::fragments(physical, bfloat16);
+        }
+        Ok(RawDevice { device, queues, family, capabilities, lost: OnceLock::new() })
     }
 
     /// The failure that ended this device, if one did.
@@ -211,6 +215,7 @@ fn capabilities(
         memory_model: f.vulkan_memory_model,
         integer_dot_product: f.shader_integer_dot_product,
         cooperative_matrix: device.supported_extensions().khr_cooperative_matrix,
+        fragments: Fragments::default(),
         push_constants: p.max_push_constants_size,
         shared_memory: p.max_compute_shared_memory_size,
         max_workgroup: p.max_compute_work_group_invocations.min(p.max_compute_work_group_size[0]),

@@ -12,6 +12,7 @@ pub(crate) mod debug;
 pub(crate) mod device;
 pub(crate) mod error;
 pub(crate) mod instance;
+pub(crate) mod matrices;
 pub(crate) mod module;
 pub(crate) mod pipeline;
 pub(crate) mod queries;

@@ -16,12 +16,18 @@ use super::error;
     expect(dead_code, reason = "the macros bring loaders of their own")
 )]
 pub(crate) fn load(device: &Arc<Device>, name: &str, bytes: &[u8]) -> Result<Arc<ShaderModule>> {
+    let words = words(name, bytes)?;
+    // SAFETY: the words are compiler output that spirv-val accepted when they were committed.
+    unsafe { ShaderModule::new(device.clone(), ShaderModuleCreateInfo::new(&words)) }
+        .map_err(|e| error::validated_error("pipeline", &e))
+}
+
+/// A module's bytes as words.
+pub(crate) fn words(name: &str, bytes: &[u8]) -> Result<Vec<u32>> {
     let words: Vec<u32> =
         bytes.chunks_exact(4).map(|w| u32::from_le_bytes([w[0], w[1], w[2], w[3]])).collect();
     if words.len() * 4 != bytes.len() || words.first() != Some(&0x0723_0203) {
         return Err(Error::device("pipeline", format!("kernel {name}: not SPIR-V")));
     }
-    // SAFETY: the words are compiler output that spirv-val accepted when they were committed.
-    unsafe { ShaderModule::new(device.clone(), ShaderModuleCreateInfo::new(&words)) }
-        .map_err(|e| error::validated_error("pipeline", &e))
+    Ok(words)
 }

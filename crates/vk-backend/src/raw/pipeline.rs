@@ -20,9 +20,29 @@ use super::{error, recorder::PUSH_BYTES};
 
 /// A compiled kernel with its specialization.
 pub struct Pipeline {
-    pipeline: Arc<ComputePipeline>,
+    object: Object,
     layout: Arc<PipelineLayout>,
     name: &'static str,
+}
+
+/// Who made the pipeline.
+enum Object {
+    Vulkano(Arc<ComputePipeline>),
+    Raw(RawPipeline),
+}
+
+/// A pipeline of a module that vulkano's SPIR-V parser does not know; destroyed with this.
+struct RawPipeline {
+    device: Arc<Device>,
+    handle: vk::Pipeline,
+}
+
+impl Drop for RawPipeline {
+    fn drop(&mut self) {
+        let destroy = self.device.fns().v1_0.destroy_pipeline;
+        // SAFETY: the handle is ours alone; pipelines outlive the streams that use them.
+        unsafe { destroy(self.device.handle(), self.handle, std::ptr::null()) }
+    }
 }
 
 impl Pipeline {
@@ -32,7 +52,10 @@ impl Pipeline {
     }
 
     pub(crate) fn handle(&self) -> vk::Pipeline {
-        self.pipeline.handle()
+        match &self.object {
+            Object::Vulkano(pipeline) => pipeline.handle(),
+            Object::Raw(pipeline) => pipeline.handle,
+        }
     }
 
     pub(crate) fn layout(&self) -> vk::PipelineLayout {
@@ -95,7 +118,68 @@ pub(crate) fn create(
     let device = vulkano::device::DeviceOwned::device(&**layout).clone();
     let pipeline =
         ComputePipeline::new(device, cache.cloned(), info).map_err(|e| failed(e.to_string()))?;
-    Ok(Pipeline { pipeline, layout: layout.clone(), name })
+    Ok(Pipeline { object: Object::Vulkano(pipeline), layout: layout.clone(), name })
+}
+
+/// The same from the words of a kernel that vulkano cannot parse.
+pub(crate) fn create_raw(
+    words: &[u8],
+    layout: &Arc<PipelineLayout>,
+    cache: Option<&Arc<PipelineCache>>,
+    name: &'static str,
+    constants: &[u32],
+    subgroup_size: Option<u32>,
+) -> Result<Pipeline> {
+    let failed =
+        |e: vk::Result| Error::device("pipeline", format!("kernel {name} {constants:?}: {e}"));
+    let device = vulkano::device::DeviceOwned::device(&**layout).clone();
+    let fns = &device.fns().v1_0;
+    let words = super::module::words(name, words)?;
+    let info = vk::ShaderModuleCreateInfo::default().code(&words);
+    let mut module = vk::ShaderModule::null();
+    // SAFETY: the words are compiler output that spirv-val accepted when they were committed, and
+    // the planner asks only for kernels whose features the device has.
+    let made = unsafe {
+        (fns.create_shader_module)(device.handle(), &info, std::ptr::null(), &raw mut module)
+    };
+    made.result().map_err(failed)?;
+    // Entries of constants that the module lacks have no effect.
+    let entries: Vec<_> = (0..constants.len() as u32)
+        .map(|id| vk::SpecializationMapEntry { constant_id: id, offset: id * 4, size: 4 })
+        .collect();
+    let specialization = vk::SpecializationInfo::default()
+        .map_entries(&entries)
+        .data(bytemuck::cast_slice(constants));
+    let mut required = vk::PipelineShaderStageRequiredSubgroupSizeCreateInfo::default()
+        .required_subgroup_size(subgroup_size.unwrap_or_default());
+    let mut stage = vk::PipelineShaderStageCreateInfo::default()
+        .stage(vk::ShaderStageFlags::COMPUTE)
+        .module(module)
+        .name(c"main")
+        .specialization_info(&specialization);
+    if subgroup_size.is_some() {
+        stage = stage.push_next(&mut required);
+    }
+    let info = vk::ComputePipelineCreateInfo::default().stage(stage).layout(layout.handle());
+    let mut handle = vk::Pipeline::null();
+    let cache = cache.map_or(vk::PipelineCache::null(), |c| c.handle());
+    // SAFETY: module, layout, specialization and the cache, which synchronizes itself, live until
+    // the call returns; the layout has the kernel's push constants and no descriptors.
+    let made = unsafe {
+        (fns.create_compute_pipelines)(
+            device.handle(),
+            cache,
+            1,
+            &info,
+            std::ptr::null(),
+            &raw mut handle,
+        )
+    };
+    // SAFETY: ours, and no pipeline needs its module once it is made.
+    unsafe { (fns.destroy_shader_module)(device.handle(), module, std::ptr::null()) };
+    made.result().map_err(failed)?;
+    let object = Object::Raw(RawPipeline { device: device.clone(), handle });
+    Ok(Pipeline { object, layout: layout.clone(), name })
 }
 
 fn typed(default: &SpecializationConstant, bits: u32) -> Option<SpecializationConstant> {

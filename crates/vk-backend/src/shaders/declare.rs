@@ -5,7 +5,7 @@
 /// Makes `Kernel`, an id with one constant per kernel. With the feature `shader-macros` each kernel
 /// is a `vulkano_shaders::shader!` module compiled from GLSL, without it the committed SPIR-V.
 macro_rules! kernels {
-    ($($name:ident => $path:literal { $($key:ident: $value:literal),* $(,)? },)*) => {
+    ($($name:ident => $path:literal { $($key:ident: $value:literal),* $(,)? } $($committed:ident)?,)*) => {
         /// A kernel: its source with its defines. Specialization makes a pipeline of it.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
         #[expect(non_camel_case_types, reason = "names are those of the files in shaders/spv")]
@@ -23,6 +23,12 @@ macro_rules! kernels {
                 match self { $(Kernel::$name => stringify!($name),)* }
             }
 
+            /// The committed SPIR-V of a kernel that is marked `committed`: neither `shader!`'s compiler
+            /// nor vulkano's parser knows its extensions, so it goes to the driver as it is.
+            pub const fn committed(self) -> Option<&'static [u8]> {
+                match self { $(Kernel::$name => committed!($name $($committed)?),)* }
+            }
+
             /// Path of the source below `shaders/`.
             pub const fn source(self) -> &'static str {
                 match self { $(Kernel::$name => $path,)* }
@@ -34,7 +40,7 @@ macro_rules! kernels {
             pub fn link_all() {
                 $({
                     #[cfg(feature = "shader-macros")]
-                    std::hint::black_box($name::load as fn(_) -> _);
+                    link_shader!($name $($committed)?);
                     #[cfg(not(feature = "shader-macros"))]
                     std::hint::black_box(Kernel::$name.spirv());
                 })*
@@ -61,10 +67,7 @@ macro_rules! kernels {
         }
 
         $(#[cfg(feature = "shader-macros")]
-        #[allow(missing_docs, unused_qualifications, unreachable_pub, clippy::all)]
-        mod $name {
-            define_shader!($path [] $($key: $value,)*);
-        })*
+        shader_module!($name [$($committed)?] $path $($key: $value,)*);)*
 
         #[cfg(feature = "shader-macros")]
         impl Kernel {
@@ -72,10 +75,57 @@ macro_rules! kernels {
                 self,
                 device: &std::sync::Arc<vulkano::device::Device>,
             ) -> mlx_core::Result<std::sync::Arc<vulkano::shader::ShaderModule>> {
-                let module = match self { $(Kernel::$name => $name::load(device.clone()),)* };
+                let module = match self { $(Kernel::$name => load_shader!($name device $($committed)?),)* };
                 module.map_err(|e| crate::raw::error::validated_error("pipeline", &e))
             }
         }
+    };
+}
+
+/// The committed words of a kernel that is marked so.
+macro_rules! committed {
+    ($name:ident) => {
+        None
+    };
+    ($name:ident committed) => {
+        Some(include_bytes!(concat!(
+            env!("CARGO_MANIFEST_DIR"),
+            "/../../shaders/spv/",
+            stringify!($name),
+            ".spv"
+        )))
+    };
+}
+
+/// The module of a kernel that `shader!` compiles; nothing for the others.
+#[cfg(feature = "shader-macros")]
+macro_rules! shader_module {
+    ($name:ident [committed] $($rest:tt)*) => {};
+    ($name:ident [] $path:literal $($rest:tt)*) => {
+        #[allow(missing_docs, unused_qualifications, unreachable_pub, clippy::all)]
+        mod $name {
+            define_shader!($path [] $($rest)*);
+        }
+    };
+}
+
+#[cfg(feature = "shader-macros")]
+macro_rules! load_shader {
+    ($name:ident $device:ident) => {
+        $name::load($device.clone())
+    };
+    ($name:ident $device:ident committed) => {
+        unreachable!("committed kernels have no vulkano module")
+    };
+}
+
+#[cfg(feature = "shader-macros")]
+macro_rules! link_shader {
+    ($name:ident) => {
+        std::hint::black_box($name::load as fn(_) -> _);
+    };
+    ($name:ident committed) => {
+        std::hint::black_box(Kernel::$name.committed());
     };
 }
 

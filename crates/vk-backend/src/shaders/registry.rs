@@ -1,6 +1,9 @@
 //! The list of kernels. One line each, in this form, which `cargo xtask shaders` reads:
 //! `name => "family/file.comp" { DEFINE: "value", OTHER: "value" },`
 //!
+//! A line that ends in `} committed,` is of a kernel that goes to the driver as it is committed, past
+//! vulkano: cooperative matrices of bfloat16 are unknown to its parser and to the compiler of `shader!`.
+//!
 //! The define names that a line may use stand in `declare.rs` (`define_shader!`).
 
 kernels! {
@@ -53,6 +56,10 @@ kernels! {
     quantize => "quantized/quantize.comp" { },
     dequantize => "quantized/dequantize.comp" { },
     matmul_tile => "matmul/tile.comp" { },
+    matmul_matrix_float16 => "matmul/matrix.comp" { HALF: "0" } committed,
+    matmul_matrix_bfloat16 => "matmul/matrix.comp" { HALF: "1" } committed,
+    qmm_matrix_float16 => "quantized/qmm_matrix.comp" { HALF: "0" } committed,
+    qmm_matrix_bfloat16 => "quantized/qmm_matrix.comp" { HALF: "1" } committed,
     matmul_lanes => "matmul/lanes.comp" { },
     matmul_split_sum => "matmul/split_sum.comp" { },
     matmul_complex => "matmul/complex.comp" { },

@@ -1,12 +1,18 @@
 //! Products of many rows and columns: `tile.comp`, `lanes.comp`, and the sum of split parts.
 
+use std::sync::Arc;
+
 use bytemuck::{Pod, Zeroable};
 use mlx_core::{Dtype, Result};
 
 use super::operands::Operands;
 use crate::{
     kernels::{Capabilities, Ctx, Dispatch, Kernel, Operand, Region, strided::Walk},
-    planners::matmul::{Gemm, Tile},
+    pipelines::Pipeline,
+    planners::{
+        matmul::{Gemm, Tile},
+        matrix::MatrixTile,
+    },
 };
 
 /// Push constants of `gemm.glsl`.
@@ -60,6 +66,7 @@ const B_ALONG_K: u32 = 2;
 const A_VECTOR: u32 = 4;
 const B_VECTOR: u32 = 8;
 const ADD: u32 = 16;
+const MATRIX: [Kernel; 2] = [Kernel::matmul_matrix_float16, Kernel::matmul_matrix_bfloat16];
 
 /// Specialization constants of a plan's kernel: workgroup, dtypes, flags, tile.
 pub(crate) fn constants(
@@ -72,6 +79,26 @@ pub(crate) fn constants(
     let (dtype, out) = (dtype as u32, out as u32);
     match plan {
         Gemm::Tile(t, _) => vec![t.threads(), dtype, out, flags, t.bm, t.bn, t.bk, t.tm, t.tn],
+        Gemm::Matrix(t, _) => {
+            let f = t.fragment;
+            let stages = 1;
+            vec![
+                t.threads(),
+                dtype,
+                out,
+                flags,
+                t.bm,
+                t.bn,
+                t.bk,
+                t.wm,
+                t.wn,
+                f.m,
+                f.n,
+                f.k,
+                t.subgroup,
+                stages,
+            ]
+        }
         Gemm::Lanes { tm, tn } => {
             vec![caps.subgroup_size, dtype, out, flags, caps.subgroup_size, tm, tn, 0, 0]
         }
@@ -83,6 +110,29 @@ pub(crate) fn tile_grid(tile: &Tile, push: &Push, caps: &Capabilities) -> [u32; 
     let tiles = tile.count(push.m as usize, push.n as usize, push.batches as usize)
         * u64::from(push.splits);
     [caps.groups_1d(tiles, 1), 1, 1]
+}
+
+/// Workgroups of a product on cooperative matrices; what is more than the grid is looped over.
+pub(crate) fn matrix_grid(tile: &MatrixTile, push: &Push, caps: &Capabilities) -> [u32; 3] {
+    let tiles = tile.count(push.m as usize, push.n as usize, push.batches as usize)
+        * u64::from(push.splits);
+    [caps.groups_1d(tiles, 1), 1, 1]
+}
+
+/// The pipeline of a cooperative-matrix kernel, by dtype: float16 first.
+pub(crate) fn matrix_pipeline(
+    ctx: &Ctx<'_>,
+    kernels: [Kernel; 2],
+    dtype: Dtype,
+    constants: &[u32],
+) -> Result<Arc<Pipeline>> {
+    const INTEL: u32 = 0x8086;
+    let kernel = kernels[usize::from(dtype == Dtype::Bfloat16)];
+    let caps = ctx.capabilities();
+    match caps.vendor_id {
+        INTEL => ctx.pipeline_with_subgroup(kernel, constants, caps.subgroup_size),
+        _ => ctx.pipeline(kernel, constants),
+    }
 }
 
 /// Workgroups of a product by lanes.
@@ -117,15 +167,27 @@ pub(super) fn eval(
         ..Push::default()
     };
     match plan {
-        Gemm::Tile(_, splits) if splits > 1 => split(ctx, o, plan, dtype, push, splits, result),
+        Gemm::Tile(_, splits) | Gemm::Matrix(_, splits) if splits > 1 => {
+            split(ctx, o, plan, dtype, push, splits, result)
+        }
         _ => whole(ctx, o, plan, dtype, push, result),
     }
 }
 
-fn flags(o: &Operands, dtype: Dtype) -> u32 {
-    let quad = 4 * dtype.size() as u64;
+/// How the operands lie, and whether they can be loaded `vector` elements at a time; cooperative
+/// matrices take no part of such a vector, so rows must have whole ones.
+fn flags(o: &Operands, plan: Gemm, dtype: Dtype) -> u32 {
+    let (width, whole) = if matches!(plan, Gemm::Matrix(..)) { (8, true) } else { (4, false) };
     let vector = |m: &super::operands::Matrix, i| {
-        m.at.is_aligned(quad) && m.leading() % 4 == 0 && o.batches_aligned(i, 4)
+        let row = match (m.along_k, i) {
+            (true, _) => o.k,
+            (false, 0) => o.m,
+            (false, _) => o.n,
+        };
+        m.at.is_aligned(width as u64 * dtype.size() as u64)
+            && m.leading() % width as i64 == 0
+            && o.batches_aligned(i, width)
+            && (!whole || row.is_multiple_of(width as usize))
     };
     let bit = |on: bool, flag: u32| if on { flag } else { 0 };
     bit(o.a.along_k, A_ALONG_K)
@@ -142,7 +204,7 @@ fn whole(
     mut push: Push,
     result: Operand,
 ) -> Result<()> {
-    let mut flags = flags(o, dtype);
+    let mut flags = flags(o, plan, dtype);
     let mut reads = vec![o.a.at.region, o.b.at.region];
     if let Some(c) = &o.c {
         flags |= ADD;
@@ -170,12 +232,36 @@ fn dispatch(
         Gemm::Tile(tile, _) => {
             (ctx.pipeline(Kernel::matmul_tile, &constants)?, tile_grid(&tile, push, caps))
         }
+        Gemm::Matrix(tile, _) => {
+            (matrix_pipeline(ctx, MATRIX, dtype, &constants)?, matrix_grid(&tile, push, caps))
+        }
         Gemm::Lanes { tm, tn } => {
             (ctx.pipeline(Kernel::matmul_lanes, &constants[..7])?, lanes_grid(tm, tn, push, caps))
         }
     };
     let push = bytemuck::bytes_of(push);
     ctx.dispatch(&Dispatch { pipeline: &pipeline, push, groups, reads, writes: &[writes] })
+}
+
+/// Encodes a product of dense (m, k) and (n, k) matrices, the second one transposed, as `push` says.
+pub(crate) fn dense_matrix(
+    ctx: &mut Ctx<'_>,
+    plan: Gemm,
+    dtype: Dtype,
+    mut push: Push,
+    reads: &[Region],
+    result: Operand,
+) -> Result<()> {
+    let flags = A_ALONG_K | B_ALONG_K | A_VECTOR | B_VECTOR;
+    let splits = if let Gemm::Matrix(_, splits) = plan { splits } else { 1 };
+    if splits == 1 {
+        return dispatch(ctx, plan, dtype, dtype, flags, &push, reads, result.region);
+    }
+    let count = u64::from(push.m) * u64::from(push.n);
+    let parts = ctx.scratch(count * u64::from(splits) * 4)?;
+    (push.result, push.splits) = (parts.address, splits);
+    dispatch(ctx, plan, dtype, Dtype::Float32, flags, &push, reads, parts)?;
+    sum_parts(ctx, parts, splits, count, dtype, result)
 }
 
 /// Parts of k side by side into scratch memory, then their sum.
@@ -192,7 +278,7 @@ fn split(
     let parts = ctx.scratch(count * u64::from(splits) * 4)?;
     let part = Push { result: parts.address, splits, ..push };
     let reads = [o.a.at.region, o.b.at.region];
-    dispatch(ctx, plan, dtype, Dtype::Float32, flags(o, dtype), &part, &reads, parts)?;
+    dispatch(ctx, plan, dtype, Dtype::Float32, flags(o, plan, dtype), &part, &reads, parts)?;
     sum(ctx, o, dtype, parts, splits, result)
 }
 

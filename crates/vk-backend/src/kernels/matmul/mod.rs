@@ -10,8 +10,10 @@ mod vectors;
 use mlx_core::{Array, Dtype, Result, backend::Output};
 
 pub(super) use crate::planners::matmul::Tile;
+use crate::planners::matrix::fragment;
 pub(super) use gemm::{
-    Push as GemmPush, constants as gemm_constants, lanes_grid, sum_parts, tile_grid,
+    Push as GemmPush, constants as gemm_constants, dense_matrix, lanes_grid, matrix_grid,
+    matrix_pipeline, sum_parts, tile_grid,
 };
 pub(super) use vectors::{VecMatPush, pipeline as team_pipeline, vec_mat_threads};
 
@@ -68,6 +70,7 @@ fn run(ctx: &mut Ctx<'_>, o: &Operands, output: &Output, result: Operand) -> Res
         a_along_m: o.a.across,
         b_along_k: o.b.along_k,
         b_along_n: o.b.across,
+        fragment: fragment(dtype, [o.a.leading(), o.b.leading()], ctx.capabilities(), ctx.config()),
     };
     match planner::plan(&product, ctx.capabilities()) {
         Plan::MatVec(Side::Right) if let Some(step) = vectors::step(ctx, o, dtype, result) => {

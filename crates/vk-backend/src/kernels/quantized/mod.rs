@@ -3,9 +3,9 @@
 mod product;
 
 use bytemuck::{Pod, Zeroable};
-use mlx_core::{Array, Result, backend::Output, primitives::Affine};
+use mlx_core::{Array, Dtype, Result, backend::Output, primitives::Affine};
 
-use super::{Ctx, Kernel, copy};
+use super::{Ctx, Kernel, Operand, Region, copy};
 
 pub(super) use product::eval as matmul;
 
@@ -46,7 +46,7 @@ pub(super) fn quantize(
         count,
     };
     let group = ctx.capabilities().elementwise_workgroup().min(64);
-    let pipeline = ctx.pipeline(Kernel::quantize, &constants(group, w, affine))?;
+    let pipeline = ctx.pipeline(Kernel::quantize, &constants(group, w.dtype(), affine))?;
     let writes = [words.region, scales.region, biases.region];
     ctx.run(&pipeline, bytemuck::bytes_of(&push), count, u64::from(group), &[from.region], &writes)
 }
@@ -64,7 +64,19 @@ pub(super) fn dequantize(
     let [words, scales, biases] = inputs;
     let at = [copy::dense(ctx, words)?, copy::dense(ctx, scales)?, copy::dense(ctx, biases)?];
     let result = ctx.output(output)?;
-    let count = output.size() as u64 / 8;
+    dequantize_into(ctx, affine, scales.dtype(), at, output.size() as u64, result.region)
+}
+
+/// Dequantizes `count` elements from dense words, scales and biases.
+fn dequantize_into(
+    ctx: &mut Ctx<'_>,
+    affine: Affine,
+    dtype: Dtype,
+    at: [Operand; 3],
+    count: u64,
+    result: Region,
+) -> Result<()> {
+    let count = count / 8;
     let push = Push {
         first: at[0].address,
         second: at[1].address,
@@ -73,11 +85,11 @@ pub(super) fn dequantize(
         count,
     };
     let group = ctx.capabilities().elementwise_workgroup();
-    let pipeline = ctx.pipeline(Kernel::dequantize, &constants(group, scales, affine))?;
+    let pipeline = ctx.pipeline(Kernel::dequantize, &constants(group, dtype, affine))?;
     let reads = at.map(|a| a.region);
-    ctx.run(&pipeline, bytemuck::bytes_of(&push), count, u64::from(group), &reads, &[result.region])
+    ctx.run(&pipeline, bytemuck::bytes_of(&push), count, u64::from(group), &reads, &[result])
 }
 
-fn constants(group: u32, floats: &Array, affine: Affine) -> [u32; 4] {
-    [group, floats.dtype() as u32, affine.bits as u32, affine.group_size as u32]
+fn constants(group: u32, dtype: Dtype, affine: Affine) -> [u32; 4] {
+    [group, dtype as u32, affine.bits as u32, affine.group_size as u32]
 }

@@ -12,6 +12,7 @@ use crate::{
     },
     planners::{
         matmul::Gemm,
+        matrix::fragment,
         matvec as few,
         quantized::{self as planner, Plan, Product},
         team::Team,
@@ -93,6 +94,8 @@ pub(in crate::kernels) fn eval(
         }
         Plan::VecMat { rows } => vec_mat(ctx, &o, rows),
         Plan::Gemm(gemm) => tiles(ctx, &o, gemm),
+        Plan::Dense(gemm) if o.x.is_aligned(16) => dense(ctx, &o, gemm),
+        Plan::Dense(gemm) => tiles(ctx, &o, gemm),
     }
 }
 
@@ -113,7 +116,10 @@ fn operands(
         inner: x.dim(-1),
         batches,
         transpose,
+        fragment: None,
     };
+    let leading = [product.inner as i64, product.inner.max(product.outputs) as i64];
+    product.fragment = fragment(output.dtype, leading, ctx.capabilities(), ctx.config());
     // A matrix that all batches share sees their rows as one.
     let matrices = [words, scales, biases].iter().any(|a| !repeats_one_matrix(a));
     if !matrices {
@@ -302,11 +308,17 @@ fn tiles(ctx: &mut Ctx<'_>, o: &Operands, plan: Gemm) -> Result<()> {
         splits: 1,
         ..GemmPush::default()
     };
-    let quad = 4 * o.dtype.size() as u64;
-    let a_vector = o.x.is_aligned(quad) && p.inner.is_multiple_of(4);
-    let flags = 1 | (u32::from(p.transpose) << 1) | (u32::from(a_vector) << 2);
+    // Rows are multiples of 32 elements.
+    let matrices = matches!(plan, Gemm::Matrix(..));
+    let vector = if matrices { 16 } else { 4 * o.dtype.size() as u64 };
+    let a_vector = o.x.is_aligned(vector);
+    let words_vector = matrices && o.words.is_aligned(16);
+    let flags = 1
+        | (u32::from(p.transpose) << 1)
+        | (u32::from(a_vector) << 2)
+        | (u32::from(words_vector) << 3);
     let splits = match plan {
-        Gemm::Tile(_, splits) => splits,
+        Gemm::Tile(_, splits) | Gemm::Matrix(_, splits) => splits,
         Gemm::Lanes { .. } => 1,
     };
     if splits == 1 {
@@ -317,6 +329,30 @@ fn tiles(ctx: &mut Ctx<'_>, o: &Operands, plan: Gemm) -> Result<()> {
     (push.result, push.splits) = (parts.address, splits);
     dispatch(ctx, o, plan, Dtype::Float32, flags, &push, parts)?;
     matmul::sum_parts(ctx, parts, splits, count, o.dtype, o.result)
+}
+
+const MATRIX: [Kernel; 2] = [Kernel::qmm_matrix_float16, Kernel::qmm_matrix_bfloat16];
+
+/// The matrix dequantized into scratch memory, then a dense product.
+fn dense(ctx: &mut Ctx<'_>, o: &Operands, plan: Gemm) -> Result<()> {
+    let p = &o.product;
+    let count = (p.outputs * p.inner) as u64;
+    let matrix = ctx.scratch(count * o.dtype.size() as u64)?;
+    super::dequantize_into(ctx, o.affine, o.dtype, [o.words, o.scales, o.biases], count, matrix)?;
+    let push = GemmPush {
+        a: o.x.address,
+        b: matrix.address,
+        result: o.result.address,
+        lda: p.inner as i64,
+        ldb: p.inner as i64,
+        m: p.rows as u32,
+        n: p.outputs as u32,
+        k: p.inner as u32,
+        batches: 1,
+        splits: 1,
+        ..GemmPush::default()
+    };
+    matmul::dense_matrix(ctx, plan, o.dtype, push, &[o.x.region, matrix], o.result)
 }
 
 fn dispatch(
@@ -331,11 +367,18 @@ fn dispatch(
     let caps = ctx.capabilities();
     let mut constants = matmul::gemm_constants(plan, o.dtype, out, flags, caps);
     constants.extend([o.affine.bits as u32, o.affine.group_size as u32]);
-    let (kernel, groups) = match plan {
-        Gemm::Tile(tile, _) => (Kernel::qmm_tile, matmul::tile_grid(&tile, push, caps)),
-        Gemm::Lanes { tm, tn } => (Kernel::qmm_lanes, matmul::lanes_grid(tm, tn, push, caps)),
+    let (pipeline, groups) = match plan {
+        Gemm::Tile(tile, _) => {
+            (ctx.pipeline(Kernel::qmm_tile, &constants)?, matmul::tile_grid(&tile, push, caps))
+        }
+        Gemm::Matrix(tile, _) => {
+            let pipeline = matmul::matrix_pipeline(ctx, MATRIX, o.dtype, &constants)?;
+            (pipeline, matmul::matrix_grid(&tile, push, caps))
+        }
+        Gemm::Lanes { tm, tn } => {
+            (ctx.pipeline(Kernel::qmm_lanes, &constants)?, matmul::lanes_grid(tm, tn, push, caps))
+        }
     };
-    let pipeline = ctx.pipeline(kernel, &constants)?;
     let push = bytemuck::bytes_of(push);
     ctx.dispatch(&Dispatch {
         pipeline: &pipeline,

@@ -1,0 +1,201 @@
+// The tiled product on cooperative matrices: a workgroup makes a BM x BN tile of the result from BK-deep slices of a
+// and b in shared memory, a subgroup a WM x WN part of it in FM x FN fragments with float32 sums. The next slice is
+// loaded into registers while the present one is multiplied, and stored into the other half of the shared memory.
+//
+// Slices lie in shared memory as in memory: along k where the operand is dense along k, else across it; the loads of
+// fragments say which. Rows are a multiple of 16 bytes and 16 bytes longer than their contents, against bank conflicts.
+//
+// The kernel supplies b in the same way as a: b_begin, b_fetch into registers, b_store into `slices` from `to` on.
+#extension GL_KHR_cooperative_matrix : require
+#extension GL_KHR_memory_scope_semantics : require
+#extension GL_KHR_shader_subgroup_ballot : require
+#if HALF == 1
+#extension GL_EXT_bfloat16 : require
+#define half bfloat16_t
+#else
+#define half float16_t
+#endif
+layout(constant_id = 4) const uint BM = 128;
+layout(constant_id = 5) const uint BN = 128;
+layout(constant_id = 6) const uint BK = 32;
+layout(constant_id = 7) const uint WM = 64;
+layout(constant_id = 8) const uint WN = 64;
+layout(constant_id = 9) const uint FM = 16; // of a fragment, as the device offers them
+layout(constant_id = 10) const uint FN = 16;
+layout(constant_id = 11) const uint FK = 16;
+layout(constant_id = 12) const uint SUBGROUP = 32;
+layout(constant_id = 13) const uint STAGES = 2; // slices in shared memory
+
+const uint THREADS = (BM / WM) * (BN / WN) * SUBGROUP;
+const uint ACROSS = BN / WN; // subgroups along n
+// Vectors of eight halves: rows of a slice and their distance, for both ways to lie.
+const uint A_ROWS = A_ALONG_K ? BM : BK, A_WIDTH = (A_ALONG_K ? BK : BM) / 8u, A_PITCH = A_WIDTH + 1u;
+const uint B_ROWS = B_ALONG_K ? BN : BK, B_WIDTH = (B_ALONG_K ? BK : BN) / 8u, B_PITCH = B_WIDTH + 1u;
+const uint A_SIZE = A_ROWS * A_PITCH, B_SIZE = B_ROWS * B_PITCH, STAGE = A_SIZE + B_SIZE;
+const uint A_EACH = A_ROWS * A_WIDTH / THREADS;
+// The result passes through shared memory, FM rows of every subgroup at a time.
+const uint OUT_PITCH = WN / 4u + 1u, OUT_SIZE = FM * OUT_PITCH, OUT_ALL = OUT_SIZE * (THREADS / SUBGROUP);
+const uint SHARED = STAGES * STAGE > OUT_ALL ? STAGES * STAGE : OUT_ALL;
+
+shared uvec4 slices[SHARED];
+
+// Nothing that fetches branches: a branch per load would wait for every load by itself. Rows and columns of the result that
+// do not exist are not stored, so their operands do not matter: they are read from the nearest place inside. The same
+// holds for what lies behind the end of k, which is then made zero on the way into shared memory; only the last slice has
+// such a tail. Addresses are a base that is the same for the workgroup and a 32-bit offset in bytes per vector.
+
+// THREADS is a multiple of the vectors of a row, so a thread's vectors are one below the other.
+uvec4 next_a[A_EACH];
+uint offset_a[A_EACH];
+uint64_t base_a;
+
+void b_begin(Batch at_, uint column0);
+void b_fetch(uint k0, uint k1, bool tail);
+void b_mask(uint k0, uint k1);
+void b_store(uint to);
+
+// A value that is the same for the whole subgroup, told to the compiler.
+uint64_t same(uint64_t x) {
+    uvec2 words = unpackUint2x32(x);
+    return packUint2x32(uvec2(subgroupBroadcastFirst(words.x), subgroupBroadcastFirst(words.y)));
+}
+
+// Eight halves from `address` on. Of those, only the ones before element `end` exist, and eight before it are safe to read.
+uvec4 fetch_halves(bool vector, bool clamped, uint64_t address, int end) {
+    if (vector) return V4(clamped ? address - uint64_t(max(8 - end, 0)) * 2ul : address).v[0];
+    uvec4 r;
+    [[unroll]] for (int e = 0; e < 8; e += 2) {
+        uint64_t low = address + uint64_t(e) * 2ul, high = low + 2ul;
+        if (clamped) {
+            low -= uint64_t(max(e + 1 - end, 0)) * 2ul;
+            high -= uint64_t(max(e + 2 - end, 0)) * 2ul;
+        }
+        r[e / 2] = uint(U16(low).v[0]) | uint(U16(high).v[0]) << 16;
+    }
+    return r;
+}
+
+// The first `count` of eight halves, then zeros.
+uvec4 keep_halves(uvec4 x, int count) {
+    [[unroll]] for (int w = 0; w < 4; ++w)
+        x[w] &= count >= 2 * w + 2 ? 0xffffffffu : count == 2 * w + 1 ? 0xffffu : 0u;
+    return x;
+}
+
+uint a_row(uint i) { return gl_LocalInvocationID.x / A_WIDTH + i * (THREADS / A_WIDTH); }
+uint a_column() { return gl_LocalInvocationID.x % A_WIDTH * 8u; }
+
+void a_begin(Batch at_, uint row0) {
+    base_a = same(at(DTYPE, at_.a, A_ALONG_K ? int64_t(row0) * lda : int64_t(row0)));
+    [[unroll]] for (uint i = 0u; i < A_EACH; ++i)
+        offset_a[i] = ((A_ALONG_K ? min(a_row(i), m - 1u - row0) : a_row(i)) * uint(lda) + a_column()) * 2u;
+}
+
+void a_fetch(uint row0, uint k0, uint k1, bool tail) {
+    uint64_t base = base_a + uint64_t(A_ALONG_K ? int64_t(k0) : int64_t(k0) * lda) * 2ul;
+    [[unroll]] for (uint i = 0u; i < A_EACH; ++i) {
+        if (A_ALONG_K) {
+            next_a[i] = fetch_halves(A_VECTOR, tail, base + uint64_t(offset_a[i]), int(k) - int(k0 + a_column()));
+        } else {
+            uint beyond = tail ? max(k0 + a_row(i) + 1u, k1) - k1 : 0u;
+            next_a[i] = fetch_halves(A_VECTOR, true, base + uint64_t(offset_a[i] - beyond * uint(lda) * 2u), int(m) - int(row0 + a_column()));
+        }
+    }
+}
+
+// Makes what lies behind the end of k zero.
+void a_mask(uint k0, uint k1) {
+    [[unroll]] for (uint i = 0u; i < A_EACH; ++i)
+        next_a[i] = keep_halves(next_a[i], A_ALONG_K ? int(k1) - int(k0 + a_column()) : k0 + a_row(i) < k1 ? 8 : 0);
+}
+
+void a_store(uint to) {
+    to += a_row(0u) * A_PITCH + a_column() / 8u;
+    [[unroll]] for (uint i = 0u; i < A_EACH; ++i) slices[to + i * (THREADS / A_WIDTH * A_PITCH)] = next_a[i];
+}
+
+coopmat<float, gl_ScopeSubgroup, FM, FN, gl_MatrixUseAccumulator> sums[(WM / FM) * (WN / FN)];
+
+void multiply(uint from, uint row, uint column) {
+    [[unroll]] for (uint kk = 0u; kk < BK; kk += FK) {
+        coopmat<half, gl_ScopeSubgroup, FM, FK, gl_MatrixUseA> x[WM / FM];
+        [[unroll]] for (uint i = 0u; i < WM / FM; ++i) {
+            if (A_ALONG_K) coopMatLoad(x[i], slices, from + (row + i * FM) * A_PITCH + kk / 8u, A_PITCH, gl_CooperativeMatrixLayoutRowMajor);
+            else coopMatLoad(x[i], slices, from + kk * A_PITCH + (row + i * FM) / 8u, A_PITCH, gl_CooperativeMatrixLayoutColumnMajor);
+        }
+        [[unroll]] for (uint j = 0u; j < WN / FN; ++j) {
+            coopmat<half, gl_ScopeSubgroup, FK, FN, gl_MatrixUseB> y;
+            if (B_ALONG_K) coopMatLoad(y, slices, from + A_SIZE + (column + j * FN) * B_PITCH + kk / 8u, B_PITCH, gl_CooperativeMatrixLayoutColumnMajor);
+            else coopMatLoad(y, slices, from + A_SIZE + kk * B_PITCH + (column + j * FN) / 8u, B_PITCH, gl_CooperativeMatrixLayoutRowMajor);
+            [[unroll]] for (uint i = 0u; i < WM / FM; ++i)
+                sums[i * (WN / FN) + j] = coopMatMulAdd(x[i], y, sums[i * (WN / FN) + j]);
+        }
+    }
+}
+
+// Stores the subgroup's part, FM rows at a time, by its own share of the shared memory.
+void store(Batch at_, uint row0, uint column0) {
+    uint mine = gl_SubgroupID * OUT_SIZE;
+    [[unroll]] for (uint i = 0u; i < WM / FM; ++i) {
+        [[unroll]] for (uint j = 0u; j < WN / FN; ++j)
+            coopMatStore(sums[i * (WN / FN) + j], slices, mine + j * FN / 4u, OUT_PITCH, gl_CooperativeMatrixLayoutRowMajor);
+        controlBarrier(gl_ScopeSubgroup, gl_ScopeSubgroup, gl_StorageSemanticsShared, gl_SemanticsAcquireRelease);
+        [[unroll]] for (uint q = 0u; q < FM * WN / 4u; q += SUBGROUP) {
+            uint quad = q + gl_SubgroupInvocationID, row = quad / (WN / 4u), column = quad % (WN / 4u);
+            if (FM * WN / 4u % SUBGROUP != 0u && quad >= FM * WN / 4u) continue;
+            store_quad(at_, row0 + i * FM + row, column0 + column * 4u, uintBitsToFloat(slices[mine + row * OUT_PITCH + column]));
+        }
+        controlBarrier(gl_ScopeSubgroup, gl_ScopeSubgroup, gl_StorageSemanticsShared, gl_SemanticsAcquireRelease);
+    }
+}
+
+// Multiplies the slices at `stage`, if there are any, while the next are loaded and then stored; returns where.
+uint next_slices(uint stage, uint row0, uint k0, uint k1, bool tail, uint row, uint column, bool first) {
+    a_fetch(row0, k0, k1, tail);
+    b_fetch(k0, k1, tail);
+    if (!first) {
+        multiply(stage, row, column);
+        if (STAGES == 1u) barrier();
+        else stage = STAGE - stage;
+    }
+    if (tail) {
+        a_mask(k0, k1);
+        b_mask(k0, k1);
+    }
+    a_store(stage);
+    b_store(stage + A_SIZE);
+    barrier();
+    return stage;
+}
+
+void tile(uint batch, uint split, uint row0, uint column0) {
+    Batch at_ = batch_at(batch);
+    if (OUT_DTYPE == FLOAT32) at_.result += uint64_t(split) * uint64_t(batches) * uint64_t(m) * uint64_t(n) * 4ul;
+    uint row = gl_SubgroupID / ACROSS * WM, column = gl_SubgroupID % ACROSS * WN;
+    uvec2 range = split_range(split, BK);
+    [[unroll]] for (uint i = 0u; i < (WM / FM) * (WN / FN); ++i) sums[i] = coopmat<float, gl_ScopeSubgroup, FM, FN, gl_MatrixUseAccumulator>(0.0);
+    if (range.x < range.y) {
+        a_begin(at_, row0);
+        b_begin(at_, column0);
+        uint k0 = range.x + BK, stage = next_slices(0u, row0, range.x, range.y, true, row, column, true);
+        for (; k0 + BK <= range.y; k0 += BK) stage = next_slices(stage, row0, k0, range.y, false, row, column, false);
+        if (k0 < range.y) stage = next_slices(stage, row0, k0, range.y, true, row, column, false);
+        multiply(stage, row, column);
+    }
+    barrier();
+    store(at_, row0 + row, column0 + column);
+    barrier();
+}
+
+// Tiles in bands of rows, so that those that run at once share slices of a and b in the cache.
+const uint BAND = 8;
+
+void main() {
+    uint rows = (m + BM - 1u) / BM, columns = (n + BN - 1u) / BN;
+    uint64_t each = uint64_t(rows) * uint64_t(columns), all = each * uint64_t(batches) * uint64_t(splits);
+    for (uint64_t t = uint64_t(gl_WorkGroupID.x); t < all; t += uint64_t(gl_NumWorkGroups.x)) {
+        uint z = uint(t / each), i = uint(t - uint64_t(z) * each);
+        uint band = i / (BAND * columns), high = min(BAND, rows - band * BAND), in_band = i - band * BAND * columns;
+        tile(z / splits, z % splits, (band * BAND + in_band % high) * BM, in_band / high * BN);
+    }
+}

@@ -1,0 +1,46 @@
+#version 460
+// Matrix product of dense 16-bit operands on cooperative matrices; constants: gemm.glsl and gemm_matrix.glsl. HALF: 0
+// float16, 1 bfloat16.
+#include "common.glsl"
+#include "floats.glsl"
+layout(local_size_x_id = 0) in;
+#include "gemm.glsl"
+#include "gemm_matrix.glsl"
+
+const uint B_EACH = B_ROWS * B_WIDTH / THREADS;
+uvec4 next_b[B_EACH];
+uint offset_b[B_EACH];
+uint64_t base_b;
+uint first_column;
+
+uint b_row(uint i) { return gl_LocalInvocationID.x / B_WIDTH + i * (THREADS / B_WIDTH); }
+uint b_column() { return gl_LocalInvocationID.x % B_WIDTH * 8u; }
+
+void b_begin(Batch at_, uint column0) {
+    first_column = column0;
+    base_b = same(at(DTYPE, b, int64_t(at_.b) + (B_ALONG_K ? int64_t(column0) * ldb : int64_t(column0))));
+    [[unroll]] for (uint i = 0u; i < B_EACH; ++i)
+        offset_b[i] = ((B_ALONG_K ? min(b_row(i), n - 1u - column0) : b_row(i)) * uint(ldb) + b_column()) * 2u;
+}
+
+void b_fetch(uint k0, uint k1, bool tail) {
+    uint64_t base = base_b + uint64_t(B_ALONG_K ? int64_t(k0) : int64_t(k0) * ldb) * 2ul;
+    [[unroll]] for (uint i = 0u; i < B_EACH; ++i) {
+        if (B_ALONG_K) {
+            next_b[i] = fetch_halves(B_VECTOR, tail, base + uint64_t(offset_b[i]), int(k) - int(k0 + b_column()));
+        } else {
+            uint beyond = tail ? max(k0 + b_row(i) + 1u, k1) - k1 : 0u;
+            next_b[i] = fetch_halves(B_VECTOR, true, base + uint64_t(offset_b[i] - beyond * uint(ldb) * 2u), int(n) - int(first_column + b_column()));
+        }
+    }
+}
+
+void b_mask(uint k0, uint k1) {
+    [[unroll]] for (uint i = 0u; i < B_EACH; ++i)
+        next_b[i] = keep_halves(next_b[i], B_ALONG_K ? int(k1) - int(k0 + b_column()) : k0 + b_row(i) < k1 ? 8 : 0);
+}
+
+void b_store(uint to) {
+    to += b_row(0u) * B_PITCH + b_column() / 8u;
+    [[unroll]] for (uint i = 0u; i < B_EACH; ++i) slices[to + i * (THREADS / B_WIDTH * B_PITCH)] = next_b[i];
+}

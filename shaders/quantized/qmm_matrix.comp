@@ -1,0 +1,104 @@
+#version 460
+// Many rows times a quantized matrix on cooperative matrices, with weights dequantized into shared memory and rounded to
+// the dtype as MLX's dequantize does; constants: gemm.glsl, gemm_matrix.glsl, and 14 bits, 15 group size. HALF: 0
+// float16, 1 bfloat16. With B_ALONG_K the matrix is (n, k) and used transposed. B_VECTOR: the words are 16-byte aligned.
+#include "common.glsl"
+#include "floats.glsl"
+layout(local_size_x_id = 0) in;
+#include "gemm.glsl"
+#include "gemm_matrix.glsl"
+layout(constant_id = 14) const uint BITS = 4;
+layout(constant_id = 15) const uint GROUP = 64;
+#include "quant.glsl"
+
+// Runs of 32 neighbours along the packed axis, which are BITS whole words and of one group; kept packed until stored.
+const uint RUNS = BN * BK / 32u, B_EACH = (RUNS + THREADS - 1u) / THREADS, RUN_BYTES = BITS * 4u;
+uint next_words[B_EACH * BITS];
+uint next_affine[B_EACH];
+uint offset_words[B_EACH], offset_affine[B_EACH];
+uint64_t base_words, base_scales, base_biases;
+
+uint b_row(uint i) { return gl_LocalInvocationID.x / (B_WIDTH / 4u) + i * (THREADS / (B_WIDTH / 4u)); }
+uint b_column() { return gl_LocalInvocationID.x % (B_WIDTH / 4u) * 32u; }
+bool b_idle(uint i) { return RUNS % THREADS != 0u && gl_LocalInvocationID.x + i * THREADS >= RUNS; }
+
+void b_begin(Batch at_, uint column0) {
+    uint width = B_ALONG_K ? k : n;
+    uint64_t row = at_.b + (B_ALONG_K ? uint64_t(column0) : 0ul);
+    base_words = same(b + row * (uint64_t(width / 32u) * RUN_BYTES));
+    base_scales = same(c + row * (uint64_t(width / GROUP) * 2ul));
+    base_biases = same(extra + row * (uint64_t(width / GROUP) * 2ul));
+    [[unroll]] for (uint i = 0u; i < B_EACH; ++i) {
+        uint down = B_ALONG_K ? min(b_row(i), n - 1u - column0) : b_row(i);
+        uint along = B_ALONG_K ? b_column() : min(column0 + b_column(), n - 32u); // k and n are multiples of 32 here
+        offset_words[i] = down * (width / 32u * RUN_BYTES) + along / 32u * RUN_BYTES;
+        offset_affine[i] = (down * (width / GROUP) + along / GROUP) * 2u;
+    }
+}
+
+void b_fetch(uint k0, uint k1, bool tail) {
+    // A slice begins at a group, or lies in one.
+    uint64_t words = base_words + (B_ALONG_K ? uint64_t(k0 / 32u) : uint64_t(k0) * uint64_t(n / 32u)) * RUN_BYTES;
+    uint64_t groups = (B_ALONG_K ? uint64_t(k0 / GROUP) : uint64_t(k0) * uint64_t(n / GROUP)) * 2ul;
+    [[unroll]] for (uint i = 0u; i < B_EACH; ++i) {
+        if (b_idle(i)) continue;
+        uint64_t run = words + uint64_t(offset_words[i]);
+        uint64_t group = uint64_t(offset_affine[i]) + groups;
+        if (tail) { // back to the last run or row
+            uint beyond = max(k0 + (B_ALONG_K ? b_column() + 32u : b_row(i) + 1u), k1) - k1;
+            run -= (B_ALONG_K ? uint64_t(beyond / 32u) : uint64_t(beyond) * uint64_t(n / 32u)) * RUN_BYTES;
+            if (beyond != 0u) group = 0ul;
+        }
+        if (B_VECTOR && BITS % 4u == 0u) {
+            [[unroll]] for (uint w = 0u; w < BITS; w += 4u) {
+                uvec4 four = V4(run + w * 4u).v[0];
+                [[unroll]] for (uint e = 0u; e < 4u; ++e) next_words[i * BITS + w + e] = four[e];
+            }
+        } else {
+            [[unroll]] for (uint w = 0u; w < BITS; ++w) next_words[i * BITS + w] = U32(run + w * 4u).v[0];
+        }
+        next_affine[i] = uint(U16(base_scales + group).v[0]) | uint(U16(base_biases + group).v[0]) << 16;
+    }
+}
+
+// Two halves of a word, rounded to nearest even. For bfloat16 by Dekker's split: float operations run at twice the rate of
+// integer ones here.
+uint half_bits(vec2 x) {
+#if HALF == 1
+    precise vec2 far = x * 65537.0;
+    precise vec2 near = far + (x - far);
+    return floatBitsToUint(near.x) >> 16 | floatBitsToUint(near.y);
+#else
+    return packHalf2x16(x);
+#endif
+}
+
+// Field `e` of a run plus 2^BITS, as a float: the field becomes the head of the mantissa.
+const uint TOP = 23u - BITS;
+float field(uint slot, uint e) {
+    uint bit = e * BITS, word = slot * BITS + bit / 32u, shift = bit & 31u, v;
+    if (shift + BITS > 32u) v = (next_words[word] >> shift | next_words[word + 1u] << (32u - shift)) << TOP;
+    else v = shift > TOP ? next_words[word] >> (shift - TOP) : next_words[word] << (TOP - shift);
+    return uintBitsToFloat(v & (FIELD << TOP) | (127u + BITS) << 23);
+}
+
+void b_mask(uint k0, uint k1) {
+    [[unroll]] for (uint i = 0u; i < B_EACH; ++i)
+        if (k0 + (B_ALONG_K ? b_column() : b_row(i)) >= k1) next_affine[i] = 0u;
+}
+
+void b_store(uint to) {
+    to += b_row(0u) * B_PITCH + b_column() / 8u;
+    [[unroll]] for (uint i = 0u; i < B_EACH; ++i) {
+        if (b_idle(i)) continue;
+        vec2 affine = half_pair(DTYPE, next_affine[i]);
+        // The float32 sum is exact but for the 2^-20th part of a step, far below the rounding to a half.
+        vec2 scale = vec2(affine.x), bias = vec2(fma(-float(1u << BITS), affine.x, affine.y));
+        [[unroll]] for (uint v = 0u; v < 4u; ++v) {
+            uvec4 eight;
+            [[unroll]] for (uint e = 0u; e < 4u; ++e)
+                eight[e] = half_bits(fma(vec2(field(i, v * 8u + e * 2u), field(i, v * 8u + e * 2u + 1u)), scale, bias));
+            slices[to + i * (THREADS / (B_WIDTH / 4u) * B_PITCH) + v] = eight;
+        }
+    }
+}
