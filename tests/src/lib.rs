@@ -4,6 +4,10 @@
 //! Every test runs on the CPU and on Vulkan. A machine without a Vulkan device fails the suite
 //! instead of passing half of it: `cargo xtask test` installs Mesa's lavapipe.
 
+mod child;
+
+pub use child::in_child;
+
 use std::sync::Once;
 
 use mlx::{Array, Complex, Device, Dtype, bf16, dispatch_dtype, dtype::Bool8, f16, ops};

@@ -18,14 +18,17 @@ use crate::{
     hazards::Hazards,
     memory::{
         allocation::{Allocation, Span},
+        guard::GUARD,
         pool::User,
         ring::{Place, Ring},
     },
+    observe,
     pipelines::Pipeline,
     profile::Marks,
     raw::{error, recorder::Recorder, timeline::Timeline},
-    stats,
+    stats::{self, Evaluation},
     stream::Timer,
+    trace,
 };
 
 pub use crate::hazards::Region;
@@ -37,6 +40,10 @@ const STAGING_CHUNKS: usize = 4;
 
 /// How long an upload waits for a staging chunk before it takes a new one.
 const STAGING_PATIENCE: Duration = Duration::from_secs(1);
+
+/// How long an allocation that failed waits for work that may hold memory. Not forever: that work
+/// may itself wait for someone who needs this encoder.
+const MEMORY_PATIENCE: Duration = Duration::from_secs(10);
 
 /// One run of a kernel.
 #[derive(Debug, Clone, Copy)]
@@ -75,11 +82,18 @@ pub struct Encoder {
     args: Ring,
     pub(crate) staging: Ring,
     scratch: Vec<Arc<Allocation>>,
+    /// The operation that is being encoded.
+    op: &'static str,
     max_groups: [u32; 3],
     serialize: bool,
     /// Counted since the last submission; the registry's counters are shared by all threads.
     dispatches: u64,
     barriers: u64,
+    /// Counted since the evaluation began, and when that was, for the trace.
+    evaluation: Evaluation,
+    evaluation_start: u64,
+    /// The operation's kernels, if statistics ask for them.
+    used: Option<Vec<&'static str>>,
 }
 
 impl Encoder {
@@ -90,6 +104,9 @@ impl Encoder {
             serialize: timer.device.config.serialize,
             dispatches: 0,
             barriers: 0,
+            evaluation: Evaluation::default(),
+            evaluation_start: 0,
+            used: observe::is_on(timer.device.config).then(Vec::new),
             queue,
             idle: Vec::new(),
             current: None,
@@ -102,6 +119,7 @@ impl Encoder {
             args: Ring::new(raw.clone(), ARGS_CHUNK),
             staging: Ring::new(raw, STAGING_CHUNK),
             scratch: Vec::new(),
+            op: "transfer",
             timer,
         }
     }
@@ -154,6 +172,9 @@ impl Encoder {
             ));
         }
         self.open()?;
+        if let Some(guards) = &self.timer.device.guards {
+            guards.note(dispatch.pipeline.name(), dispatch.writes);
+        }
         let hazard = self.hazards.access(dispatch.reads, dispatch.writes);
         let touched = dispatch.reads.iter().chain(dispatch.writes).map(|r| r.bytes).sum::<u64>();
         self.bytes += touched;
@@ -177,6 +198,9 @@ impl Encoder {
             marks.after(recorder);
         }
         self.dispatches += 1;
+        if let Some(used) = &mut self.used {
+            used.push(dispatch.pipeline.name());
+        }
         Ok(())
     }
 
@@ -210,28 +234,87 @@ impl Encoder {
 
     /// Memory for this stream's work; poisoned if asked for.
     pub(crate) fn allocate(&mut self, bytes: u64) -> Result<Arc<Allocation>> {
-        let user = User::Stream(self.timer.stream);
-        let allocation = match self.timer.device.allocate(bytes, user) {
-            Err(Error::OutOfMemory { .. }) => {
-                // What is in flight may hold memory that the cache could not give back yet.
-                self.drain()?;
-                mlx_core::memory::clear_cache();
-                self.timer.device.allocate(bytes, user)?
-            }
-            other => other?,
-        };
+        let allocation = self.allocate_for(bytes, User::Stream(self.timer.stream))?;
         allocation.touch(self.open_tick());
         if self.timer.device.config.poison {
             self.poison(&allocation)?;
         }
+        self.arm(&allocation)?;
         Ok(allocation)
+    }
+
+    /// Memory from the device's pool; frees what can be freed and tries once more when it is out.
+    pub(crate) fn allocate_for(&mut self, bytes: u64, user: User) -> Result<Arc<Allocation>> {
+        match self.timer.device.allocate(bytes, user) {
+            Err(Error::OutOfMemory { .. }) => {
+                // What is in flight may hold memory that the cache could not give back yet.
+                self.commit()?;
+                self.timer.block_for(self.submitted(), MEMORY_PATIENCE)?;
+                self.reclaim();
+                self.timer.device.check_guards()?;
+                mlx_core::memory::clear_cache();
+                self.timer.device.allocate(bytes, user)
+            }
+            other => other,
+        }
+    }
+
+    /// Writes the guards around memory that the host does not reach.
+    pub(crate) fn arm(&mut self, allocation: &Allocation) -> Result<()> {
+        let device = self.timer.device.clone();
+        let (Some(guard), Some(guards)) = (allocation.guard(), &device.guards) else {
+            return Ok(());
+        };
+        guard.set_op(self.op);
+        if guard.is_mapped() {
+            return Ok(());
+        }
+        allocation.touch(self.open_tick());
+        let recorder = self.transfer(&[], &[guard.region()])?;
+        guard.places().into_iter().for_each(|place| recorder.copy(guards.source(), place, GUARD));
+        Ok(())
+    }
+
+    /// An operation begins: its memory is named after it.
+    pub(crate) fn begin_op(&mut self, op: &'static str) {
+        self.op = op;
+        if self.evaluation.operations == 0 && trace::is_on() {
+            self.evaluation_start = trace::now();
+        }
+        self.evaluation.operations += 1;
+        if let Some(used) = &mut self.used {
+            used.clear();
+        }
+    }
+
+    /// The kernels of the operation, if statistics ask for them.
+    pub(crate) fn used(&self) -> Option<&[&'static str]> {
+        self.used.as_deref()
+    }
+
+    /// Hands over what is encoded at the end of an evaluation.
+    pub(crate) fn finalize(&mut self) -> Result<()> {
+        let result = self.commit();
+        let evaluation = std::mem::take(&mut self.evaluation);
+        if evaluation.operations > 0 {
+            stats::evaluated(evaluation);
+            if trace::is_on() {
+                let stream = self.timer.stream;
+                trace::evaluated(stream, evaluation.operations, self.evaluation_start);
+            }
+        }
+        result
     }
 
     /// Fills memory with signalling garbage (a NaN as float, a large integer).
     fn poison(&mut self, allocation: &Allocation) -> Result<()> {
         let span = allocation.span();
-        let region = Region { address: span.address(), bytes: span.bytes };
-        let (place, bytes) = (span.place(0), span.bytes);
+        // Guarded memory is not whole words.
+        let (place, bytes) = (span.place(0), span.bytes / 4 * 4);
+        let region = Region { address: span.address(), bytes };
+        if bytes == 0 {
+            return Ok(());
+        }
         self.transfer(&[], &[region])?.fill(place, bytes, 0x7FF7_7FF7);
         Ok(())
     }
@@ -303,6 +386,7 @@ impl Encoder {
     /// is handed over.
     pub(crate) fn end_op(&mut self) -> Result<()> {
         self.scratch.clear();
+        self.op = "transfer";
         let config = self.timer.device.config;
         let full =
             self.ops >= config.max_ops_per_buffer || self.bytes >> 20 >= config.max_mb_per_buffer;
@@ -334,7 +418,7 @@ impl Encoder {
         let raw = &self.timer.device.raw;
         let recorder = Recorder::new(&raw.device, raw.family)
             .map_err(|e| error::validated_error("encode", &e))?;
-        let marks = Marks::new(raw, self.timer.device.config);
+        let marks = Marks::new(&self.timer.device);
         Ok(Slot { recorder, waits: SmallVec::new(), marks })
     }
 
@@ -347,11 +431,20 @@ impl Encoder {
         (self.ops, self.bytes) = (0, 0);
         slot.waits = std::mem::take(&mut self.waits);
         let value = self.submitted() + 1;
+        let start = trace::is_on().then(trace::now);
+        if let (Some(marks), Some(start)) = (&mut slot.marks, start) {
+            marks.submitted(value, start);
+        }
         let result = self.submit(&mut slot, value);
+        if let Some(start) = start {
+            let stream = self.timer.stream;
+            trace::submitted(stream, value, self.dispatches, self.barriers, start);
+        }
         // Also after a failure: who waits must find the error, not wait for a submission.
         self.timer.submitted.store(value, Release);
         self.in_flight.push_back((value, slot));
-        (self.dispatches, self.barriers) = (0, 0);
+        self.evaluation.dispatches += std::mem::take(&mut self.dispatches);
+        self.evaluation.barriers += std::mem::take(&mut self.barriers);
         result
     }
 
@@ -397,7 +490,7 @@ impl Encoder {
             let Some((_, mut slot)) = self.in_flight.pop_front() else { return };
             slot.waits.clear();
             if let Some(marks) = &mut slot.marks {
-                marks.collect();
+                marks.collect(self.timer.stream);
             }
             self.idle.push(slot);
         }

@@ -120,7 +120,7 @@ impl Pipelines {
         let size = (subgroup_size != 0).then_some(subgroup_size);
         let cache = self.cache.as_ref();
         let made = pipeline::create(&module, &self.layout, cache, kernel.name(), constants, size)?;
-        stats::PIPELINE_CREATIONS.add(1);
+        stats::pipeline_created(kernel.name());
         self.saver.schedule();
         Ok(self.made.write().entry(key).or_insert_with(|| Arc::new(made)).clone())
     }
