@@ -33,6 +33,13 @@ fn find_all() {
     let stream = mlx::default_stream(Device::GPU).unwrap();
     let told = mlx::synchronize(stream).and_then(|()| mlx::synchronize(stream));
     assert!(told.unwrap_err().to_string().contains("past the end of the 64 bytes"));
+    // Memory in use is looked at, too, when nothing runs.
+    let held = mlx::with_device(Device::GPU, || ops::ones(&[77], Dtype::Float32)).unwrap().unwrap();
+    held.eval().unwrap();
+    let checked = stats::snapshot().guards_checked;
+    check_guards().unwrap();
+    assert!(stats::snapshot().guards_checked > checked);
+    drop(held);
     // Inside is fine.
     provoke::write_outside(300, 296).unwrap();
     check_guards().unwrap();

@@ -59,6 +59,9 @@ fn work_in_flight_of_a_lost_device_does_not_hang() {
         let lost = mlx::with_stream(stream, || ops::ones(&[64], Dtype::Float32)).unwrap();
         let failed = mlx::async_eval(&[&lost]).and_then(|()| lost.eval());
         assert!(failed.unwrap_err().to_string().contains("the device was lost"));
+        // A CPU stream that needs the result is told as well.
+        let next = mlx::with_device(Device::CPU, || ops::add(&lost, 1.0f32)).unwrap().unwrap();
+        assert!(next.eval().unwrap_err().to_string().contains("the device was lost"));
         assert_eq!(add_one(Device::CPU, 3.0).unwrap(), [4.0; 5]);
     });
 }

@@ -114,6 +114,11 @@ pub(crate) fn stream_of(index: u16) -> Option<Arc<VkStream>> {
     STREAMS.read().get(index as usize).cloned().flatten()
 }
 
+/// Whether no stream has work in flight.
+pub(crate) fn is_idle() -> bool {
+    STREAMS.read().iter().flatten().all(|stream| stream.is_idle())
+}
+
 fn stream(stream: Stream) -> Result<Arc<VkStream>> {
     stream_of(stream.index)
         .ok_or_else(|| Error::device("eval", format!("{stream} is not a Vulkan stream")))

@@ -7,6 +7,7 @@ use parking_lot::Mutex;
 use vulkano::device::physical::PhysicalDevice;
 
 use crate::{
+    backend,
     capabilities::Capabilities,
     config::Config,
     memory::{
@@ -74,12 +75,15 @@ impl DeviceState {
         self.arrays.allocate(bytes, user)
     }
 
-    /// Looks at the guards of memory that has retired.
+    /// Looks at the guards of memory that has retired. Waits for that only while no stream has work
+    /// in flight: in the queue it could be behind work that waits for the caller.
     ///
     /// # Errors
     /// What was overwritten.
     pub(crate) fn check_guards(&self) -> Result<()> {
-        self.guards.as_ref().map_or(Ok(()), |guards| guards.settle(GUARD_PATIENCE))
+        let Some(guards) = &self.guards else { return Ok(()) };
+        let patience = if backend::is_idle() { GUARD_PATIENCE } else { Duration::ZERO };
+        guards.settle(patience)
     }
 
     /// A buffer over an allocation: shared with the host where the device is unified.

@@ -385,7 +385,9 @@ impl Encoder {
     /// Ends an operation: its scratch memory is free for the next one, and a full command buffer
     /// is handed over.
     pub(crate) fn end_op(&mut self) -> Result<()> {
-        self.scratch.clear();
+        // The operation may have gone on in another submission than the one it began in.
+        let tick = self.tick();
+        self.scratch.drain(..).for_each(|memory| memory.touch(tick));
         self.op = "transfer";
         let config = self.timer.device.config;
         let full =

@@ -24,7 +24,8 @@ pub(crate) fn is_on(config: &Config) -> bool {
     counted || rejects || refused
 }
 
-/// Notes an operation whose `kernels` were encoded, or which was refused.
+/// Notes an operation whose `kernels` were encoded, or which was refused. Only called where
+/// [`is_on`].
 pub(crate) fn operation(
     primitive: &Primitive,
     inputs: &[Array],
@@ -35,11 +36,16 @@ pub(crate) fn operation(
     if let Some(error) = refused {
         return stats::reject(family, || format!("{error} {}", signature(inputs)));
     }
-    if let Some((rows, shape)) = shape(primitive, inputs) {
-        uses::used(family, kernels, rows, &shape);
+    let shape = shape(primitive, inputs);
+    if let Some((rows, shape)) = &shape {
+        uses::used(family, kernels, *rows, shape);
     }
     for gate in closed_gates(primitive, inputs, Config::get()) {
-        stats::reject(family, || format!("{gate} {}", signature(inputs)));
+        stats::reject(family, || match &shape {
+            // Not the exact shape: every token of a decode would be another one.
+            Some((rows, shape)) => format!("{gate} for rows {}, {shape}", uses::row_bucket(*rows)),
+            None => format!("{gate} {}", signature(inputs)),
+        });
     }
 }
 

@@ -144,6 +144,11 @@ impl VkStream {
         &self.timer.device
     }
 
+    /// Whether everything handed over has finished.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.timer.now() >= self.timer.submitted.load(Acquire)
+    }
+
     /// The semaphore that other streams wait for.
     pub(crate) fn timeline(&self) -> &Arc<Timeline> {
         &self.timer.timeline

@@ -210,6 +210,12 @@ impl Clock {
         *last = Some(after);
     }
 
+    /// Its axis now.
+    fn axis(&self) -> Axis {
+        self.calibrate();
+        self.state.lock().0.clone()
+    }
+
     /// Adds a submission that has run: when it was handed over, and its kernels with their first
     /// and last ticks.
     pub(crate) fn ran(

@@ -41,9 +41,15 @@ pub(crate) const GUARD: u64 = 1024;
 const NAMED: usize = 6;
 
 /// What guards hold: neighbours differ, so that constants and repeated words are noticed.
-fn pattern() -> [u8; GUARD as usize] {
-    std::array::from_fn(|i| (i * 37 + 0xA5) as u8)
-}
+const PATTERN: [u8; GUARD as usize] = {
+    let mut bytes = [0; GUARD as usize];
+    let mut i = 0;
+    while i < bytes.len() {
+        bytes[i] = (i * 37 + 0xA5) as u8;
+        i += 1;
+    }
+    bytes
+};
 
 /// The guards of one allocation.
 pub(crate) struct Guard {
@@ -98,23 +104,26 @@ impl Guard {
 
     fn arm_mapped(&self) {
         for at in self.at() {
-            self.outer.block.write(self.outer.offset + at, &pattern());
+            self.outer.block.write(self.outer.offset + at, &PATTERN);
         }
     }
 
-    fn read_mapped(&self) -> [Vec<u8>; 2] {
+    /// Both guards of mapped memory, which nothing but a broken kernel writes.
+    fn mapped(&self) -> [MappedRange; 2] {
         self.at().map(|at| {
             let offset = self.outer.offset + at;
-            MappedRange::new(self.outer.block.clone(), offset, GUARD as usize).bytes().to_vec()
+            MappedRange::new(self.outer.block.clone(), offset, GUARD as usize)
         })
     }
 
     /// What is wrong with the guards' contents, if something is.
     fn damage(&self, contents: [&[u8]; 2]) -> Option<String> {
+        if contents == [&PATTERN; 2] {
+            return None;
+        }
         let sides = [("before", true), ("past the end of", false)];
         let found = sides.into_iter().zip(contents).find_map(|((side, front), bytes)| {
-            let want = pattern();
-            let wrong = |i: &usize| bytes[*i] != want[*i];
+            let wrong = |i: &usize| bytes[*i] != PATTERN[*i];
             let (first, last) = ((0..bytes.len()).find(wrong)?, (0..bytes.len()).rfind(wrong)?);
             let (near, far) = if front {
                 (GUARD as usize - last, GUARD as usize - first)
@@ -155,7 +164,7 @@ impl Guards {
     pub(crate) fn new(device: &Arc<RawDevice>) -> Result<Arc<Self>> {
         let failed = |e: VulkanError| device.fail("guard", &e);
         let source = Block::new(&device.device, Usage::Upload, GUARD).map_err(failed)?;
-        source.write(0, &pattern());
+        source.write(0, &PATTERN);
         let copies = match device.capabilities.unified {
             true => None,
             false => Some(Mutex::new(Copies::new(device.clone())?)),
@@ -223,8 +232,8 @@ impl Guards {
     fn look(&self, checks: impl Iterator<Item = Check>) {
         let (mapped, copied): (Vec<_>, Vec<_>) = checks.partition(|c| c.guard.is_mapped());
         for check in mapped {
-            let contents = check.guard.read_mapped();
-            self.conclude(check, [&contents[0], &contents[1]]);
+            let [front, back] = check.guard.mapped();
+            self.conclude(check, [front.bytes(), back.bytes()]);
         }
         let Some(copies) = &self.copies else { return };
         let mut copies = copies.lock();
@@ -233,27 +242,41 @@ impl Guards {
         }
     }
 
-    fn conclude(&self, check: Check, contents: [&[u8]; 2]) {
-        stats::GUARDS_CHECKED.add(1);
-        if let Some(damage) = check.guard.damage(contents)
-            && !check.guard.reported.swap(true, Relaxed)
+    /// Looks at mapped memory in use; finds what has been done to it so far.
+    fn look_at_live(&self) {
+        for guard in self.live.lock().values().filter(|guard| guard.is_mapped()) {
+            let [front, back] = guard.mapped();
+            self.judge(guard, [front.bytes(), back.bytes()]);
+        }
+    }
+
+    fn judge(&self, guard: &Guard, contents: [&[u8]; 2]) {
+        if let Some(damage) = guard.damage(contents)
+            && !guard.reported.swap(true, Relaxed)
         {
             stats::GUARDS_BROKEN.add(1);
             let error = Error::device("guard", damage);
             eprintln!("mlx: error: {error}");
             self.found.lock().push(error);
         }
+    }
+
+    fn conclude(&self, check: Check, contents: [&[u8]; 2]) {
+        stats::GUARDS_CHECKED.add(1);
+        self.judge(&check.guard, contents);
         if let Some(pool) = &check.pool {
             pool.shelve(check.guard.outer.clone(), Ticks::new());
         }
     }
 
-    /// Looks at retired memory and waits up to `patience` for the copies that this takes.
+    /// Looks at retired memory, and at mapped memory in use; waits up to `patience` for the copies
+    /// that this takes.
     ///
     /// # Errors
     /// What an operation has overwritten, each finding once.
     pub(crate) fn settle(&self, patience: Duration) -> Result<()> {
         let start = Instant::now();
+        self.look_at_live();
         loop {
             self.sweep();
             let Some((timeline, value)) = self.copies.as_ref().and_then(|c| c.lock().in_flight())
@@ -286,8 +309,7 @@ mod tests {
 
     #[test]
     fn the_pattern_has_no_runs() {
-        let pattern = pattern();
-        assert!(pattern.windows(2).all(|w| w[0] != w[1]));
-        assert!(pattern.chunks_exact(4).all(|w| w != [0; 4] && w != [0xFF; 4]));
+        assert!(PATTERN.windows(2).all(|w| w[0] != w[1]));
+        assert!(PATTERN.chunks_exact(4).all(|w| w != [0; 4] && w != [0xFF; 4]));
     }
 }

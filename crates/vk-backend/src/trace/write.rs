@@ -10,10 +10,11 @@ use super::{
     axis::{Axis, Source},
 };
 
-/// Process numbers: the host, and the first device.
-const HOST: usize = 1;
-const FIRST_DEVICE: usize = 2;
-/// Tracks of evaluations come after those of threads.
+/// Process numbers: the host, and the first device. Perfetto knows threads by their numbers alone and
+/// takes a process for its own main thread, so all numbers of threads and processes are different.
+const HOST: usize = 1 << 24;
+const FIRST_DEVICE: usize = HOST + 1;
+/// Tracks of evaluations come after those of threads, those of devices after these.
 const EVALS: u32 = 1 << 16;
 
 /// Writes what was traced so far.
@@ -47,6 +48,8 @@ impl Events<'_> {
         (start, end): (f64, f64),
         args: &str,
     ) -> io::Result<()> {
+        // Whole nanoseconds, so that rounding does not push a slice out of the one around it.
+        let (start, end) = (start.round(), end.round());
         let (at, length) = (start / 1e3, (end - start).max(0.0) / 1e3);
         self.add(&format!(
             r#""ph":"X","pid":{pid},"tid":{tid},"name":"{name}","cat":"{category}","ts":{at:.3},"dur":{length:.3},"args":{{{args}}}"#
@@ -55,7 +58,7 @@ impl Events<'_> {
 
     /// One end of an arrow: it starts or ends in the slice around `at`.
     fn arrow(&mut self, start: bool, to: (usize, u32), id: u64, at: f64) -> io::Result<()> {
-        let ((pid, tid), at) = (to, at / 1e3);
+        let ((pid, tid), at) = (to, at.round() / 1e3);
         let phase = if start { r#""ph":"s""# } else { r#""ph":"f","bp":"e""# };
         self.add(&format!(
             r#"{phase},"pid":{pid},"tid":{tid},"name":"submission","cat":"submission","id":{id},"ts":{at:.3}"#
@@ -77,12 +80,16 @@ fn arrow_id(stream: u16, value: u64) -> u64 {
 
 impl Log {
     fn write(&self, to: &mut dyn Write) -> io::Result<()> {
-        let axes: Vec<Axis> = self.devices.iter().map(|d| d.state.lock().0.clone()).collect();
+        let axes: Vec<Axis> = self.devices.iter().map(|d| d.axis()).collect();
         write!(to, "{{\"displayTimeUnit\":\"ns\",\"otherData\":{{{}}},", self.about(&axes))?;
         to.write_all(b"\"traceEvents\":[")?;
         let mut events = Events { to: &mut *to, any: false };
         self.names(&mut events)?;
-        self.host.iter().try_for_each(|slice| host(&mut events, slice))?;
+        // Readers open slices of one moment in the order of the file: the outer one comes first,
+        // and an arrow after the slice that it is bound to.
+        let mut slices: Vec<&HostSlice> = self.host.iter().collect();
+        slices.sort_by_key(|slice| (slice.start, std::cmp::Reverse(slice.end)));
+        slices.into_iter().try_for_each(|slice| host(&mut events, slice))?;
         self.batches.iter().try_for_each(|b| batch(&mut events, b, &axes[b.device]))?;
         to.write_all(b"\n]}\n")
     }
@@ -99,7 +106,7 @@ impl Log {
     }
 
     fn names(&self, events: &mut Events<'_>) -> io::Result<()> {
-        events.name("process_name", (HOST, 0), "CPU")?;
+        events.name("process_name", (HOST, HOST as u32), "CPU")?;
         for (number, name) in &self.threads {
             events.name("thread_name", (HOST, *number), &format!("encode: {name}"))?;
         }
@@ -112,12 +119,13 @@ impl Log {
         }
         for device in &self.devices {
             let name = format!("GPU: {}", device.name);
-            events.name("process_name", (FIRST_DEVICE + device.index, 0), &name)?;
+            let pid = FIRST_DEVICE + device.index;
+            events.name("process_name", (pid, pid as u32), &name)?;
         }
         let streams: BTreeSet<(usize, u16)> =
             self.batches.iter().map(|b| (b.device, b.stream)).collect();
         for (device, stream) in streams {
-            let track = (FIRST_DEVICE + device, u32::from(stream) + 1);
+            let track = device_track(device, stream);
             events.name("thread_name", track, &format!("stream {stream}"))?;
         }
         Ok(())
@@ -131,6 +139,11 @@ fn tid(track: Track) -> u32 {
     }
 }
 
+/// Where a stream of a device is drawn.
+fn device_track(device: usize, stream: u16) -> (usize, u32) {
+    (FIRST_DEVICE + device, ((device as u32 + 2) << 16) + u32::from(stream))
+}
+
 fn host(events: &mut Events<'_>, slice: &HostSlice) -> io::Result<()> {
     let (track, stream) = ((HOST, tid(slice.track)), slice.stream);
     let (category, args) = match slice.kind {
@@ -140,13 +153,16 @@ fn host(events: &mut Events<'_>, slice: &HostSlice) -> io::Result<()> {
         }
         Kind::Wait(value) => ("wait", format!(r#""stream":{stream},"submission":{value}"#)),
         Kind::Submit(value, dispatches, barriers) => {
-            events.arrow(true, track, arrow_id(stream, value), slice.start as f64)?;
             let counts = format!(r#""dispatches":{dispatches},"barriers":{barriers}"#);
             ("submit", format!(r#""stream":{stream},"submission":{value},{counts}"#))
         }
     };
     let times = (slice.start as f64, slice.end as f64);
-    events.slice(track, (slice.name, category), times, &args)
+    events.slice(track, (slice.name, category), times, &args)?;
+    match slice.kind {
+        Kind::Submit(value, ..) => events.arrow(true, track, arrow_id(stream, value), times.0),
+        _ => Ok(()),
+    }
 }
 
 fn batch(events: &mut Events<'_>, batch: &Batch, axis: &Axis) -> io::Result<()> {
@@ -154,7 +170,7 @@ fn batch(events: &mut Events<'_>, batch: &Batch, axis: &Axis) -> io::Result<()> 
         return Ok(());
     };
     let (stream, value) = (batch.stream, batch.value);
-    let track = (FIRST_DEVICE + batch.device, u32::from(stream) + 1);
+    let track = device_track(batch.device, stream);
     let args = format!(r#""stream":{stream},"submission":{value}"#);
     let times = (axis.host(first.1), axis.host(last.2));
     events.slice(track, ("submission", "gpu_submission"), times, &args)?;
