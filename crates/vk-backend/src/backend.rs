@@ -202,7 +202,10 @@ impl Backend for VulkanBackend {
     }
 
     fn finalize(&self, at: Stream) -> Result<()> {
-        stream(at)?.encode(Encoder::finalize)
+        let stream = stream(at)?;
+        stream.encode(Encoder::finalize)?;
+        // Who is about to wait for work of a lost device is told before anything is encoded for it.
+        stream.device().raw.check()
     }
 
     fn to_host(&self, buffer: &BufferRef) -> Result<Tick> {

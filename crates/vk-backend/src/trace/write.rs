@@ -89,7 +89,9 @@ impl Log {
         // and an arrow after the slice that it is bound to.
         let mut slices: Vec<&HostSlice> = self.host.iter().collect();
         slices.sort_by_key(|slice| (slice.start, std::cmp::Reverse(slice.end)));
-        slices.into_iter().try_for_each(|slice| host(&mut events, slice))?;
+        let ran: BTreeSet<u64> =
+            self.batches.iter().map(|b| arrow_id(b.stream, b.value)).collect();
+        slices.into_iter().try_for_each(|slice| host(&mut events, slice, &ran))?;
         self.batches.iter().try_for_each(|b| batch(&mut events, b, &axes[b.device]))?;
         to.write_all(b"\n]}\n")
     }
@@ -144,7 +146,8 @@ fn device_track(device: usize, stream: u16) -> (usize, u32) {
     (FIRST_DEVICE + device, ((device as u32 + 2) << 16) + u32::from(stream))
 }
 
-fn host(events: &mut Events<'_>, slice: &HostSlice) -> io::Result<()> {
+/// Writes a slice of the host, with an arrow if it is a submission that the device `ran` kernels of.
+fn host(events: &mut Events<'_>, slice: &HostSlice, ran: &BTreeSet<u64>) -> io::Result<()> {
     let (track, stream) = ((HOST, tid(slice.track)), slice.stream);
     let (category, args) = match slice.kind {
         Kind::Encode => ("encode", format!(r#""stream":{stream}"#)),
@@ -160,7 +163,9 @@ fn host(events: &mut Events<'_>, slice: &HostSlice) -> io::Result<()> {
     let times = (slice.start as f64, slice.end as f64);
     events.slice(track, (slice.name, category), times, &args)?;
     match slice.kind {
-        Kind::Submit(value, ..) => events.arrow(true, track, arrow_id(stream, value), times.0),
+        Kind::Submit(value, ..) if ran.contains(&arrow_id(stream, value)) => {
+            events.arrow(true, track, arrow_id(stream, value), times.0)
+        }
         _ => Ok(()),
     }
 }
