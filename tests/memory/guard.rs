@@ -92,11 +92,17 @@ fn ordinary_graphs_are_clean() {
 
 #[test]
 fn without_the_switch_there_are_no_guards() {
-    in_child("guard::without_the_switch_there_are_no_guards", &[("MLX_VK_DEBUG_GUARD", "0")], || {
-        init();
-        assert!(provoke::write_outside(64, 64).is_err(), "nothing would take the blow");
-        mlx::with_device(Device::GPU, || ops::ones(&[9], Dtype::Int8)?.eval()).unwrap().unwrap();
-        check_guards().unwrap();
-        assert_eq!(stats::snapshot().guards_checked, 0);
-    });
+    in_child(
+        "guard::without_the_switch_there_are_no_guards",
+        &[("MLX_VK_DEBUG_GUARD", "0")],
+        || {
+            init();
+            assert!(provoke::write_outside(64, 64).is_err(), "nothing would take the blow");
+            mlx::with_device(Device::GPU, || ops::ones(&[9], Dtype::Int8)?.eval())
+                .unwrap()
+                .unwrap();
+            check_guards().unwrap();
+            assert_eq!(stats::snapshot().guards_checked, 0);
+        },
+    );
 }

@@ -145,9 +145,7 @@ impl Backend for VulkanBackend {
         match MACHINE.as_ref() {
             Err(Error::Device { message, .. }) => message.clone(),
             Err(error) => error.to_string(),
-            Ok(machine) => {
-                select::why_not(&machine.listed, machine.used.len(), index as usize)
-            }
+            Ok(machine) => select::why_not(&machine.listed, machine.used.len(), index as usize),
         }
     }
 

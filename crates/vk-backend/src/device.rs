@@ -12,7 +12,7 @@ use crate::{
     config::Config,
     memory::{
         allocation::{Allocation, MappedMemory, VkMemory},
-        guard::Guards,
+        guards::Guards,
         pool::{Pool, User},
     },
     pipelines::Pipelines,

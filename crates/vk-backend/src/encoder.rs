@@ -1,6 +1,8 @@
 //! The command encoder of a stream: records dispatches with exact barriers and hands them over in
 //! batches.
 
+mod memory;
+
 use std::{
     collections::VecDeque,
     sync::{Arc, atomic::Ordering::Release},
@@ -18,8 +20,6 @@ use crate::{
     hazards::Hazards,
     memory::{
         allocation::{Allocation, Span},
-        guard::GUARD,
-        pool::User,
         ring::{Place, Ring},
     },
     observe,
@@ -40,10 +40,6 @@ const STAGING_CHUNKS: usize = 4;
 
 /// How long an upload waits for a staging chunk before it takes a new one.
 const STAGING_PATIENCE: Duration = Duration::from_secs(1);
-
-/// How long an allocation that failed waits for work that may hold memory. Not forever: that work
-/// may itself wait for someone who needs this encoder.
-const MEMORY_PATIENCE: Duration = Duration::from_secs(10);
 
 /// One run of a kernel.
 #[derive(Debug, Clone, Copy)]
@@ -218,61 +214,6 @@ impl Encoder {
         // The chunk is recycled with the open submission, so there has to be one.
         self.open()?;
         Ok(place.address)
-    }
-
-    /// Temporary memory for the operation that is being encoded; later work of the stream reuses
-    /// it, with a barrier.
-    ///
-    /// # Errors
-    /// When memory is out.
-    pub fn scratch(&mut self, bytes: u64) -> Result<Region> {
-        let allocation = self.allocate(bytes)?;
-        let region = Region { address: allocation.span().address(), bytes };
-        self.scratch.push(allocation);
-        Ok(region)
-    }
-
-    /// Memory for this stream's work; poisoned if asked for.
-    pub(crate) fn allocate(&mut self, bytes: u64) -> Result<Arc<Allocation>> {
-        let allocation = self.allocate_for(bytes, User::Stream(self.timer.stream))?;
-        allocation.touch(self.open_tick());
-        if self.timer.device.config.poison {
-            self.poison(&allocation)?;
-        }
-        self.arm(&allocation)?;
-        Ok(allocation)
-    }
-
-    /// Memory from the device's pool; frees what can be freed and tries once more when it is out.
-    pub(crate) fn allocate_for(&mut self, bytes: u64, user: User) -> Result<Arc<Allocation>> {
-        match self.timer.device.allocate(bytes, user) {
-            Err(Error::OutOfMemory { .. }) => {
-                // What is in flight may hold memory that the cache could not give back yet.
-                self.commit()?;
-                self.timer.block_for(self.submitted(), MEMORY_PATIENCE)?;
-                self.reclaim();
-                self.timer.device.check_guards()?;
-                mlx_core::memory::clear_cache();
-                self.timer.device.allocate(bytes, user)
-            }
-            other => other,
-        }
-    }
-
-    /// Writes the guards around memory that the host does not reach.
-    pub(crate) fn arm(&mut self, allocation: &Allocation) -> Result<()> {
-        let device = self.timer.device.clone();
-        let (Some(guard), Some(guards)) = (allocation.guard(), &device.guards) else {
-            return Ok(());
-        };
-        guard.set_op(self.op);
-        if guard.is_mapped() {
-            return Ok(());
-        }
-        allocation.touch(self.open_tick());
-        let recorder = self.transfer(&[], &[guard.region()])?;
-        guard.places().into_iter().for_each(|place| recorder.copy(guards.source(), place, GUARD));
-        Ok(())
     }
 
     /// An operation begins: its memory is named after it.

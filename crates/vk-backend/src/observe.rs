@@ -73,7 +73,7 @@ fn shape(primitive: &Primitive, inputs: &[Array]) -> Option<(usize, String)> {
         Primitive::QuantizedMatmul { affine, transpose } => {
             let (x, scales) = (&inputs[0], &inputs[2]);
             let groups = scales.dim(-1);
-            let (inner, width) = (x.dim(-1), affine.group_size as usize);
+            let (inner, width) = (x.dim(-1), affine.group_size);
             let outputs = if *transpose { scales.dim(-2) } else { groups * width };
             let rows = x.size() / inner.max(1);
             let (bits, dtype) = (affine.bits, x.dtype());
@@ -94,15 +94,16 @@ fn shape(primitive: &Primitive, inputs: &[Array]) -> Option<(usize, String)> {
 
 /// Dtypes and shapes of all inputs.
 fn signature(inputs: &[Array]) -> String {
-    let each: Vec<_> =
-        inputs.iter().map(|a| format!("{}{:?}", a.dtype(), a.shape())).collect();
+    let each: Vec<_> = inputs.iter().map(|a| format!("{}{:?}", a.dtype(), a.shape())).collect();
     format!("for {}", each.join(", "))
 }
 
 /// The gates and caps that stand between an operation and a kernel made for its shape.
 fn closed_gates(primitive: &Primitive, inputs: &[Array], c: &Config) -> Vec<&'static str> {
     let gates: Vec<(bool, &'static str)> = match primitive {
-        Primitive::QuantizedMatmul { .. } => qmm_gates(inputs[0].size() / inputs[0].dim(-1).max(1), c),
+        Primitive::QuantizedMatmul { .. } => {
+            qmm_gates(inputs[0].size() / inputs[0].dim(-1).max(1), c)
+        }
         Primitive::ScaledDotProductAttention { .. } => {
             sdpa_gates(inputs[0].dim(2), inputs[1].dim(2), inputs[0].dim(3), c)
         }
@@ -151,12 +152,7 @@ fn qmm_gates(rows: usize, c: &Config) -> Vec<(bool, &'static str)> {
     gates
 }
 
-fn sdpa_gates(
-    queries: usize,
-    keys: usize,
-    width: usize,
-    c: &Config,
-) -> Vec<(bool, &'static str)> {
+fn sdpa_gates(queries: usize, keys: usize, width: usize, c: &Config) -> Vec<(bool, &'static str)> {
     let decode = queries == 1;
     let within = |most: u64| most == 0 || keys as u64 <= most;
     let mut gates = vec![
@@ -173,10 +169,12 @@ fn sdpa_gates(
     if decode && width == 128 {
         gates.push((c.enable_sdpa_decode_d128, "MLX_VK_ENABLE_SDPA_DECODE_D128=0"));
         match keys {
-            0..=32 => gates
-                .push((c.enable_sdpa_decode_d128_k32, "MLX_VK_ENABLE_SDPA_DECODE_D128_K32=0")),
-            33..=64 => gates
-                .push((c.enable_sdpa_decode_d128_k64, "MLX_VK_ENABLE_SDPA_DECODE_D128_K64=0")),
+            0..=32 => {
+                gates.push((c.enable_sdpa_decode_d128_k32, "MLX_VK_ENABLE_SDPA_DECODE_D128_K32=0"))
+            }
+            33..=64 => {
+                gates.push((c.enable_sdpa_decode_d128_k64, "MLX_VK_ENABLE_SDPA_DECODE_D128_K64=0"))
+            }
             65..=128 => gates
                 .push((c.enable_sdpa_decode_d128_k128, "MLX_VK_ENABLE_SDPA_DECODE_D128_K128=0")),
             _ => {}

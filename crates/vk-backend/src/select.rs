@@ -47,7 +47,9 @@ pub fn choose(
 pub fn why_not(candidates: &[Candidate], used: usize, index: usize) -> String {
     if used > 0 {
         let (is, plural) = if used == 1 { ("is", "") } else { ("are", "s") };
-        return format!("there {is} {used} usable Vulkan device{plural}, counted from 0, not {index}");
+        return format!(
+            "there {is} {used} usable Vulkan device{plural}, counted from 0, not {index}"
+        );
     }
     if candidates.is_empty() {
         return "no Vulkan driver found a device; install your GPU's driver, or \

@@ -92,7 +92,8 @@ pub struct Evaluation {
 }
 
 /// Sums over all evaluations, and the largest.
-static EVALUATIONS: Mutex<(Evaluation, Evaluation)> = Mutex::new((Evaluation::NONE, Evaluation::NONE));
+static EVALUATIONS: Mutex<(Evaluation, Evaluation)> =
+    Mutex::new((Evaluation::NONE, Evaluation::NONE));
 
 impl Evaluation {
     const NONE: Evaluation = Evaluation { operations: 0, dispatches: 0, barriers: 0 };

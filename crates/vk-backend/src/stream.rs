@@ -62,11 +62,9 @@ impl Timer {
 
     /// The same for at most about `patience`; whether the submission has finished.
     pub(crate) fn block_for(&self, value: u64, patience: Duration) -> Result<bool> {
-        if self.now() >= value {
-            return Ok(true);
-        }
         let traced = trace::is_on().then(trace::now);
-        let result = self.sleep_for(value, patience);
+        let done = self.now() >= value;
+        let result = if done { Ok(true) } else { self.sleep_for(value, patience) };
         if let Some(start) = traced {
             trace::waited(self.stream, value, start);
         }

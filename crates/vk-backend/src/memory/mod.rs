@@ -4,6 +4,7 @@
 pub(crate) mod allocation;
 pub(crate) mod guard;
 mod guard_copies;
+pub(crate) mod guards;
 pub(crate) mod pool;
 mod ranges;
 pub(crate) mod ring;

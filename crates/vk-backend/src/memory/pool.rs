@@ -9,7 +9,8 @@ use vulkano::VulkanError;
 
 use super::{
     allocation::{Allocation, Span, Ticks},
-    guard::{GUARD, Guard, Guards},
+    guard::{GUARD, Guard},
+    guards::Guards,
     ranges::Ranges,
 };
 use crate::{

@@ -57,8 +57,7 @@ pub(crate) fn is_supported(physical: &PhysicalDevice) -> bool {
 /// Reads both clocks of a device for which [`is_supported`] and whose extension is enabled.
 pub(crate) fn read(device: &Arc<Device>) -> Option<Reading> {
     let domains = [vk::TimeDomainEXT::DEVICE, vk::TimeDomainEXT::CLOCK_MONOTONIC];
-    let infos =
-        domains.map(|domain| vk::CalibratedTimestampInfoEXT::default().time_domain(domain));
+    let infos = domains.map(|domain| vk::CalibratedTimestampInfoEXT::default().time_domain(domain));
     let (mut times, mut deviation) = ([0u64; 2], 0);
     let fns = &device.fns().ext_calibrated_timestamps;
     // SAFETY: the extension is enabled and both domains are listed (the caller's promise); both

@@ -89,8 +89,7 @@ impl Log {
         // and an arrow after the slice that it is bound to.
         let mut slices: Vec<&HostSlice> = self.host.iter().collect();
         slices.sort_by_key(|slice| (slice.start, std::cmp::Reverse(slice.end)));
-        let ran: BTreeSet<u64> =
-            self.batches.iter().map(|b| arrow_id(b.stream, b.value)).collect();
+        let ran: BTreeSet<u64> = self.batches.iter().map(|b| arrow_id(b.stream, b.value)).collect();
         slices.into_iter().try_for_each(|slice| host(&mut events, slice, &ran))?;
         self.batches.iter().try_for_each(|b| batch(&mut events, b, &axes[b.device]))?;
         to.write_all(b"\n]}\n")
