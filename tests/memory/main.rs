@@ -1,5 +1,8 @@
 //! Counters, limits and caches: a process of their own, because they belong to the process.
 
+mod exhausted;
+mod guard;
+
 use mlx::{Dtype, memory, ops};
 use mlx_tests::on_each_device;
 

@@ -1,5 +1,9 @@
-//! Streams, clocks, donation and the order of evaluation.
+//! Streams, clocks, donation, the order of evaluation, devices that fail, and what the runtime tells
+//! of itself.
 
 mod donation;
 mod evaluation;
+mod failing;
+mod statistics;
 mod streams;
+mod trace;

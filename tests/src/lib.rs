@@ -4,9 +4,12 @@
 //! Every test runs on the CPU and on Vulkan. A machine without a Vulkan device fails the suite
 //! instead of passing half of it: `cargo xtask test` installs Mesa's lavapipe.
 
+mod child;
 mod exact;
 mod host;
 mod tolerance;
+
+pub use child::in_child;
 
 use std::sync::Once;
 

@@ -37,12 +37,14 @@ const LEGS: [Leg; 3] = [
         selection: VULKAN_TESTS,
         environment: &[("MLX_VK_FORCE_DISCRETE", "1")],
     },
-    // Core validation is the layer's default; synchronization must be asked for.
+    // Core validation is the layer's default; synchronization must be asked for. Neither follows
+    // addresses: guards around every allocation show what writes outside of its output.
     Leg {
         name: "validation",
         selection: VULKAN_TESTS,
         environment: &[
             ("MLX_VK_VALIDATION", "1"),
+            ("MLX_VK_DEBUG_GUARD", "1"),
             ("VK_INSTANCE_LAYERS", "VK_LAYER_KHRONOS_validation"),
             ("VK_LAYER_ENABLES", "VK_VALIDATION_FEATURE_ENABLE_SYNCHRONIZATION_VALIDATION_EXT"),
         ],

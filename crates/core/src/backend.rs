@@ -1,6 +1,9 @@
 //! What a backend is to core: one small trait, and the registry of the two backends.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Once},
+};
 
 use once_cell::sync::OnceCell;
 
@@ -72,6 +75,11 @@ pub trait Backend: Send + Sync {
 
     /// Number of usable devices.
     fn device_count(&self) -> usize;
+
+    /// Why there is no device `index`: what is missing, and the remedy.
+    fn unavailable(&self, index: u32) -> String {
+        format!("the {} backend has {} devices, not {index}", self.name(), self.device_count())
+    }
 
     /// Description of a device.
     ///
@@ -148,17 +156,14 @@ pub fn backend_for(device: Device) -> Result<&'static Arc<dyn Backend>> {
     };
     match backend {
         Some(b) if (device.index as usize) < b.device_count() => Ok(b),
-        _ => Err(Error::device("device", unavailable(device))),
-    }
-}
-
-fn unavailable(device: Device) -> String {
-    match device.kind {
-        DeviceType::Cpu => format!("{device} is not available: no CPU backend is installed"),
-        DeviceType::Gpu => format!(
-            "{device} is not available: no usable Vulkan device (see `mlx-lm devices`; a software \
-             device needs MLX_VK_ALLOW_SOFTWARE=1)"
-        ),
+        Some(b) => {
+            let why = b.unavailable(device.index);
+            Err(Error::device("device", format!("{device} is not available: {why}")))
+        }
+        None => {
+            let why = "no backend is installed for it";
+            Err(Error::device("device", format!("{device} is not available: {why}")))
+        }
     }
 }
 
@@ -175,7 +180,16 @@ pub fn is_available(kind: DeviceType) -> bool {
     backend_for(Device { kind, index: 0 }).is_ok()
 }
 
-/// The GPU if there is a usable one, else the CPU.
+/// The GPU if there is a usable one, else the CPU; then one warning says why.
 pub(crate) fn preferred_device() -> Device {
-    if is_available(DeviceType::Gpu) { Device::GPU } else { Device::CPU }
+    static WARNED: Once = Once::new();
+    match GPU.get() {
+        Some(gpu) if gpu.device_count() == 0 => {
+            let why = gpu.unavailable(0);
+            WARNED.call_once(|| eprintln!("mlx: warning: everything runs on the CPU: {why}"));
+            Device::CPU
+        }
+        Some(_) => Device::GPU,
+        None => Device::CPU,
+    }
 }

@@ -20,13 +20,15 @@ use vulkano::device::physical::PhysicalDevice;
 use crate::{
     capabilities::{Capabilities, DeviceKind},
     config::Config,
-    device::DeviceState,
+    device::{DeviceState, GUARD_PATIENCE},
+    encoder::Encoder,
     kernels::{self, Ctx},
-    profile,
+    observe, profile,
     raw::{device, instance},
     select::{self, Candidate},
     stats,
     stream::VkStream,
+    trace,
 };
 
 /// Vulkan streams by core's index; other backends' places stay empty.
@@ -112,6 +114,11 @@ pub(crate) fn stream_of(index: u16) -> Option<Arc<VkStream>> {
     STREAMS.read().get(index as usize).cloned().flatten()
 }
 
+/// Whether no stream has work in flight.
+pub(crate) fn is_idle() -> bool {
+    STREAMS.read().iter().flatten().all(|stream| stream.is_idle())
+}
+
 fn stream(stream: Stream) -> Result<Arc<VkStream>> {
     stream_of(stream.index)
         .ok_or_else(|| Error::device("eval", format!("{stream} is not a Vulkan stream")))
@@ -132,6 +139,14 @@ impl Backend for VulkanBackend {
 
     fn device_count(&self) -> usize {
         MACHINE.as_ref().map_or(0, |m| m.used.len())
+    }
+
+    fn unavailable(&self, index: u32) -> String {
+        match MACHINE.as_ref() {
+            Err(Error::Device { message, .. }) => message.clone(),
+            Err(error) => error.to_string(),
+            Ok(machine) => select::why_not(&machine.listed, machine.used.len(), index as usize),
+        }
     }
 
     fn device_info(&self, index: u32) -> Result<DeviceInfo> {
@@ -164,11 +179,16 @@ impl Backend for VulkanBackend {
     ) -> Result<()> {
         let stream = stream(at)?;
         let device = stream.device();
-        stream.work(|encoder| {
+        let mut encode = |encoder: &mut Encoder| {
+            encoder.begin_op(primitive.name());
             let mut ctx = Ctx::new(device, encoder, at, primitive.name());
             let result = kernels::eval(&mut ctx, primitive, inputs, outputs);
+            if let Some(kernels) = encoder.used() {
+                observe::operation(primitive, inputs, kernels, result.as_ref().err());
+            }
             result.and(encoder.end_op())
-        })
+        };
+        stream.work(|encoder| trace::encoding(primitive.name(), at.index, || encode(encoder)))
     }
 
     fn tick(&self, at: Stream) -> Tick {
@@ -180,7 +200,10 @@ impl Backend for VulkanBackend {
     }
 
     fn finalize(&self, at: Stream) -> Result<()> {
-        stream(at)?.commit()
+        let stream = stream(at)?;
+        stream.encode(Encoder::finalize)?;
+        // Who is about to wait for work of a lost device is told before anything is encoded for it.
+        stream.device().raw.check()
     }
 
     fn to_host(&self, buffer: &BufferRef) -> Result<Tick> {
@@ -235,6 +258,9 @@ pub fn shutdown() {
             tracing::warn!("{error}");
         }
     }
+    if let Err(error) = check_guards() {
+        tracing::error!("{error}");
+    }
     save_pipelines();
     eprint!(
         "{}{}",
@@ -242,18 +268,36 @@ pub fn shutdown() {
         if config.profile { profile::report() } else { String::new() }
     );
     if let Some(path) = &config.trace
-        && let Err(error) = profile::write_trace(path)
+        && let Err(error) = trace::write(path)
     {
         tracing::warn!("trace {path}: {error}");
     }
 }
 
+fn opened() -> impl Iterator<Item = &'static Arc<DeviceState>> {
+    let machine = Lazy::get(&MACHINE).and_then(|m| m.as_ref().ok());
+    machine.into_iter().flat_map(|m| &m.used).filter_map(|slot| slot.opened.get())
+}
+
+/// Waits for all streams and looks at the guards around every allocation, in use or not. Without
+/// `MLX_VK_DEBUG_GUARD=1` there are none. Nothing else may be evaluated meanwhile.
+///
+/// # Errors
+/// When an operation has written outside of its output: the error names operation and kernels. And
+/// when a device fails.
+pub fn check_guards() -> Result<()> {
+    if opened().all(|device| device.guards.is_none()) {
+        return Ok(());
+    }
+    let streams: Vec<_> = STREAMS.read().iter().flatten().cloned().collect();
+    streams.iter().try_for_each(|stream| stream.encode(Encoder::drain))?;
+    let mut guards = opened().filter_map(|device| device.guards.as_ref());
+    guards.try_for_each(|guards| guards.settle_all(GUARD_PATIENCE * 10))
+}
+
 /// Writes new pipelines of every open device to the cache on disk.
 pub fn save_pipelines() {
-    let opened = |slot: &'static Slot| slot.opened.get();
-    if let Some(machine) = Lazy::get(&MACHINE).and_then(|m| m.as_ref().ok()) {
-        machine.used.iter().filter_map(opened).for_each(|d| d.pipelines.save());
-    }
+    opened().for_each(|device| device.pipelines.save());
 }
 
 /// Validation errors that the Khronos layer has reported so far (with `MLX_VK_VALIDATION=1`).

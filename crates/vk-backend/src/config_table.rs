@@ -6,6 +6,9 @@ options! {
     force_discrete: bool = false, "MLX_VK_FORCE_DISCRETE", "treat a unified device as a discrete one: arrays are never mapped";
     serialize: bool = false, "MLX_VK_SERIALIZE", "a barrier after every dispatch";
     poison: bool = false, "MLX_VK_POISON", "fill memory with a pattern before it is reused";
+    debug_guard: bool = false, "MLX_VK_DEBUG_GUARD", "guard bytes around every allocation: an operation that writes outside of its output is an error that names it";
+    debug_memory_limit_mb: Option<u64> = None, "MLX_VK_DEBUG_MEMORY_LIMIT_MB", "megabytes that the driver gives before it reports that memory is out (to test what happens then)";
+    debug_lose_device_at: Option<u64> = None, "MLX_VK_DEBUG_LOSE_DEVICE_AT", "the submission of the process, counted from 1, from which on the device reports that it is lost (to test what happens then)";
     validation: bool = false, "MLX_VK_VALIDATION", "enable the Khronos validation layer with synchronization validation";
     fallback: Option<String> = None, "MLX_VK_FALLBACK", "`error`: refuse operations that have no Vulkan kernel instead of running them on the CPU";
     pipeline_cache: Option<String> = None, "MLX_VK_PIPELINE_CACHE", "folder of the pipeline cache (default ~/.cache/mlx-vulkan); `off` keeps none";

@@ -1,22 +1,28 @@
 //! Everything that streams of one device share.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use mlx_core::Result;
 use parking_lot::Mutex;
 use vulkano::device::physical::PhysicalDevice;
 
 use crate::{
+    backend,
     capabilities::Capabilities,
     config::Config,
     memory::{
         allocation::{Allocation, MappedMemory, VkMemory},
+        guards::Guards,
         pool::{Pool, User},
     },
     pipelines::Pipelines,
     raw::{block::Usage, device::RawDevice, error, timeline::Timeline},
+    trace,
 };
 use mlx_core::buffer::Buffer;
+
+/// How long a waiter waits for guards to be looked at; what is not done then is done later.
+pub(crate) const GUARD_PATIENCE: Duration = Duration::from_secs(1);
 
 /// A device with its pools, pipelines and gates.
 pub(crate) struct DeviceState {
@@ -25,6 +31,10 @@ pub(crate) struct DeviceState {
     pub(crate) pipelines: Pipelines,
     arrays: Arc<Pool>,
     pub(crate) read_back: Arc<Pool>,
+    /// Bytes around allocations that nobody may write; with `MLX_VK_DEBUG_GUARD`.
+    pub(crate) guards: Option<Arc<Guards>>,
+    /// The device's clock in the trace; with `MLX_VK_TRACE`.
+    pub(crate) clock: Option<Arc<trace::Clock>>,
     gates: Mutex<Vec<(Arc<Timeline>, u64)>>,
     /// Held while a buffer gets a copy on the other side, so that two threads do not both make one.
     pub(crate) transfers: Mutex<()>,
@@ -38,10 +48,16 @@ impl DeviceState {
     ) -> Result<Arc<Self>> {
         let raw = Arc::new(RawDevice::new(physical, config)?);
         let usage = if raw.capabilities.unified { Usage::Shared } else { Usage::Device };
+        let guards = config.debug_guard.then(|| Guards::new(&raw)).transpose()?;
+        let period = f64::from(raw.capabilities.timestamp_period);
+        let clock = (config.trace.is_some() && period > 0.0)
+            .then(|| trace::Clock::new(&raw.device, &raw.capabilities.name, period));
         Ok(Arc::new(DeviceState {
             pipelines: Pipelines::new(raw.clone(), config)?,
-            arrays: Pool::new(raw.clone(), usage),
-            read_back: Pool::new(raw.clone(), Usage::ReadBack),
+            arrays: Pool::new(raw.clone(), usage, guards.clone()),
+            read_back: Pool::new(raw.clone(), Usage::ReadBack, guards.clone()),
+            guards,
+            clock,
             raw,
             config,
             gates: Mutex::default(),
@@ -57,6 +73,17 @@ impl DeviceState {
     /// Memory for an array.
     pub(crate) fn allocate(&self, bytes: u64, user: User) -> Result<Arc<Allocation>> {
         self.arrays.allocate(bytes, user)
+    }
+
+    /// Looks at the guards of memory that has retired. Waits for that only while no stream has work
+    /// in flight: in the queue it could be behind work that waits for the caller.
+    ///
+    /// # Errors
+    /// What was overwritten.
+    pub(crate) fn check_guards(&self) -> Result<()> {
+        let Some(guards) = &self.guards else { return Ok(()) };
+        let patience = if backend::is_idle() { GUARD_PATIENCE } else { Duration::ZERO };
+        guards.settle(patience)
     }
 
     /// A buffer over an allocation: shared with the host where the device is unified.

@@ -1,6 +1,8 @@
 //! The command encoder of a stream: records dispatches with exact barriers and hands them over in
 //! batches.
 
+mod memory;
+
 use std::{
     collections::VecDeque,
     sync::{Arc, atomic::Ordering::Release},
@@ -18,14 +20,15 @@ use crate::{
     hazards::Hazards,
     memory::{
         allocation::{Allocation, Span},
-        pool::User,
         ring::{Place, Ring},
     },
+    observe,
     pipelines::Pipeline,
     profile::Marks,
     raw::{error, recorder::Recorder, timeline::Timeline},
-    stats,
+    stats::{self, Evaluation},
     stream::Timer,
+    trace,
     window::{Window, Work, step::Step},
 };
 
@@ -78,11 +81,18 @@ pub struct Encoder {
     pub(crate) staging: Ring,
     scratch: Vec<Arc<Allocation>>,
     counters: Option<Arc<Allocation>>,
+    /// The operation that is being encoded.
+    op: &'static str,
     max_groups: [u32; 3],
     serialize: bool,
     /// Counted since the last submission; the registry's counters are shared by all threads.
     dispatches: u64,
     barriers: u64,
+    /// Counted since the evaluation began, and when that was, for the trace.
+    evaluation: Evaluation,
+    evaluation_start: u64,
+    /// The operation's kernels, if statistics ask for them.
+    used: Option<Vec<&'static str>>,
 }
 
 impl Encoder {
@@ -93,6 +103,9 @@ impl Encoder {
             serialize: timer.device.config.serialize,
             dispatches: 0,
             barriers: 0,
+            evaluation: Evaluation::default(),
+            evaluation_start: 0,
+            used: observe::is_on(timer.device.config).then(Vec::new),
             queue,
             idle: Vec::new(),
             current: None,
@@ -107,6 +120,7 @@ impl Encoder {
             staging: Ring::new(raw, STAGING_CHUNK),
             scratch: Vec::new(),
             counters: None,
+            op: "transfer",
             timer,
         }
     }
@@ -186,6 +200,9 @@ impl Encoder {
         }
         self.bytes += work.touched();
         self.ops += 1;
+        if let Some(used) = &mut self.used {
+            used.push(work.pipeline.name());
+        }
         self.window.push(work);
         Ok(())
     }
@@ -212,6 +229,9 @@ impl Encoder {
     /// Records a dispatch, after a barrier if it touches memory that earlier ones changed.
     fn record(&mut self, work: &Work) {
         let hazard = self.hazards.access(&work.reads, &work.writes);
+        if let Some(guards) = &self.timer.device.guards {
+            guards.note(work.pipeline.name(), &work.writes);
+        }
         let Some(slot) = &mut self.current else { return };
         let (recorder, pipeline) = (&mut slot.recorder, &*work.pipeline);
         if hazard || self.serialize || slot.marks.is_some() {
@@ -249,58 +269,46 @@ impl Encoder {
         Ok(place.address)
     }
 
-    /// Temporary memory for the operation that is being encoded; later work of the stream reuses
-    /// it, with a barrier.
-    ///
-    /// # Errors
-    /// When memory is out.
-    pub fn scratch(&mut self, bytes: u64) -> Result<Region> {
-        let allocation = self.allocate(bytes)?;
-        let region = Region { address: allocation.span().address(), bytes };
-        self.scratch.push(allocation);
-        Ok(region)
-    }
-
-    /// Words that are zero whenever no kernel runs that counts in them: whoever counts them up resets them.
-    ///
-    /// # Errors
-    /// When memory is out.
-    pub(crate) fn counters(&mut self, words: u64) -> Result<Region> {
-        let bytes = (words * 4).next_power_of_two().max(1024);
-        if let Some(counters) = self.counters.as_ref().filter(|c| c.span().bytes >= bytes) {
-            return Ok(Region { address: counters.span().address(), bytes: words * 4 });
+    /// An operation begins: its memory is named after it.
+    pub(crate) fn begin_op(&mut self, op: &'static str) {
+        self.op = op;
+        if self.evaluation.operations == 0 && trace::is_on() {
+            self.evaluation_start = trace::now();
         }
-        let made = self.allocate(bytes)?;
-        let (span, region) = (made.span().clone(), Region { address: made.span().address(), bytes });
-        self.transfer(&[], &[region])?.fill(span.place(0), bytes, 0);
-        self.counters = Some(made);
-        Ok(Region { bytes: words * 4, ..region })
+        self.evaluation.operations += 1;
+        if let Some(used) = &mut self.used {
+            used.clear();
+        }
     }
 
-    /// Memory for this stream's work; poisoned if asked for.
-    pub(crate) fn allocate(&mut self, bytes: u64) -> Result<Arc<Allocation>> {
-        let user = User::Stream(self.timer.stream);
-        let allocation = match self.timer.device.allocate(bytes, user) {
-            Err(Error::OutOfMemory { .. }) => {
-                // What is in flight may hold memory that the cache could not give back yet.
-                self.drain()?;
-                mlx_core::memory::clear_cache();
-                self.timer.device.allocate(bytes, user)?
+    /// The kernels of the operation, if statistics ask for them.
+    pub(crate) fn used(&self) -> Option<&[&'static str]> {
+        self.used.as_deref()
+    }
+
+    /// Hands over what is encoded at the end of an evaluation.
+    pub(crate) fn finalize(&mut self) -> Result<()> {
+        let result = self.commit();
+        let evaluation = std::mem::take(&mut self.evaluation);
+        if evaluation.operations > 0 {
+            stats::evaluated(evaluation);
+            if trace::is_on() {
+                let stream = self.timer.stream;
+                trace::evaluated(stream, evaluation.operations, self.evaluation_start);
             }
-            other => other?,
-        };
-        allocation.touch(self.open_tick());
-        if self.timer.device.config.poison {
-            self.poison(&allocation)?;
         }
-        Ok(allocation)
+        result
     }
 
     /// Fills memory with signalling garbage (a NaN as float, a large integer).
     fn poison(&mut self, allocation: &Allocation) -> Result<()> {
         let span = allocation.span();
-        let region = Region { address: span.address(), bytes: span.bytes };
-        let (place, bytes) = (span.place(0), span.bytes);
+        // Guarded memory is not whole words.
+        let (place, bytes) = (span.place(0), span.bytes / 4 * 4);
+        let region = Region { address: span.address(), bytes };
+        if bytes == 0 {
+            return Ok(());
+        }
         self.transfer(&[], &[region])?.fill(place, bytes, 0x7FF7_7FF7);
         Ok(())
     }
@@ -372,7 +380,11 @@ impl Encoder {
     /// Ends an operation: its scratch memory is free for the next one, and a full command buffer
     /// is handed over.
     pub(crate) fn end_op(&mut self) -> Result<()> {
+        // The operation may have gone on in another submission than the one it began in.
+        let tick = self.tick();
+        self.scratch.iter().for_each(|memory| memory.touch(tick));
         self.window.hold_scratch(&mut self.scratch);
+        self.op = "transfer";
         let config = self.timer.device.config;
         let full =
             self.ops >= config.max_ops_per_buffer || self.bytes >> 20 >= config.max_mb_per_buffer;
@@ -404,7 +416,7 @@ impl Encoder {
         let raw = &self.timer.device.raw;
         let recorder = Recorder::new(&raw.device, raw.family)
             .map_err(|e| error::validated_error("encode", &e))?;
-        let marks = Marks::new(raw, self.timer.device.config);
+        let marks = Marks::new(&self.timer.device);
         Ok(Slot { recorder, waits: SmallVec::new(), marks })
     }
 
@@ -418,11 +430,20 @@ impl Encoder {
         (self.ops, self.bytes) = (0, 0);
         slot.waits = std::mem::take(&mut self.waits);
         let value = self.submitted() + 1;
+        let start = trace::is_on().then(trace::now);
+        if let (Some(marks), Some(start)) = (&mut slot.marks, start) {
+            marks.submitted(value, start);
+        }
         let result = self.submit(&mut slot, value);
+        if let Some(start) = start {
+            let stream = self.timer.stream;
+            trace::submitted(stream, value, self.dispatches, self.barriers, start);
+        }
         // Also after a failure: who waits must find the error, not wait for a submission.
         self.timer.submitted.store(value, Release);
         self.in_flight.push_back((value, slot));
-        (self.dispatches, self.barriers) = (0, 0);
+        self.evaluation.dispatches += std::mem::take(&mut self.dispatches);
+        self.evaluation.barriers += std::mem::take(&mut self.barriers);
         flushed.and(result)
     }
 
@@ -469,7 +490,7 @@ impl Encoder {
             let Some((_, mut slot)) = self.in_flight.pop_front() else { return };
             slot.waits.clear();
             if let Some(marks) = &mut slot.marks {
-                marks.collect();
+                marks.collect(self.timer.stream);
             }
             self.idle.push(slot);
         }

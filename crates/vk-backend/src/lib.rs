@@ -14,14 +14,17 @@ pub mod encoder;
 pub mod hazards;
 pub mod kernels;
 mod memory;
+mod observe;
 pub mod pipelines;
 pub mod planners;
 pub mod profile;
+pub mod provoke;
 mod raw;
 pub mod select;
 pub mod shaders;
 pub mod stats;
 mod stream;
+pub mod trace;
 mod transfer;
 mod window;
 

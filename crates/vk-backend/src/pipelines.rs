@@ -125,7 +125,7 @@ impl Pipelines {
                 pipeline::create(&module, layout, cache, name, constants, size)?
             }
         };
-        stats::PIPELINE_CREATIONS.add(1);
+        stats::pipeline_created(name);
         self.saver.schedule();
         Ok(self.made.write().entry(key).or_insert_with(|| Arc::new(made)).clone())
     }

@@ -1,14 +1,15 @@
 //! `MLX_VK_PROFILE=1`: GPU time per kernel from timestamps. Kernels run one after the other while
-//! it is on, so that each one's time is its own. `MLX_VK_TRACE=file` writes the same as a trace.
+//! it is on, so that each one's time is its own. The trace ([`crate::trace`]) takes them from here.
 
-use std::{collections::BTreeMap, io::Write};
+use std::{collections::BTreeMap, sync::Arc};
 
 use once_cell::sync::Lazy;
 use parking_lot::Mutex;
 
 use crate::{
-    config::Config,
-    raw::{device::RawDevice, queries::Queries, recorder::Recorder},
+    device::DeviceState,
+    raw::{queries::Queries, recorder::Recorder},
+    trace::Clock,
 };
 
 /// Dispatches of one command buffer that are timed; more are not.
@@ -22,30 +23,33 @@ struct Total {
 }
 
 static TOTALS: Lazy<Mutex<BTreeMap<&'static str, Total>>> = Lazy::new(Mutex::default);
-/// Name, start and duration in microseconds.
-/// A kernel's name, start and length in microseconds.
-type Span = (&'static str, f64, f64);
-
-static TRACE: Lazy<Mutex<Vec<Span>>> = Lazy::new(Mutex::default);
 
 /// The timestamps of one command buffer.
 pub(crate) struct Marks {
     queries: Queries,
     period: f64,
     labels: Vec<(&'static str, u64)>,
-    trace: bool,
+    /// The device's clock if a trace is written.
+    clock: Option<Arc<Clock>>,
+    /// Number of the submission, and when it was handed over.
+    submission: (u64, u64),
 }
 
 impl Marks {
     /// Timestamps, if they are asked for and the device has them.
-    pub(crate) fn new(device: &RawDevice, config: &Config) -> Option<Self> {
-        let period = f64::from(device.capabilities.timestamp_period);
-        let trace = config.trace.is_some();
-        if !(config.profile || trace) || period == 0.0 {
+    pub(crate) fn new(device: &DeviceState) -> Option<Self> {
+        let period = f64::from(device.capabilities().timestamp_period);
+        let clock = device.clock.clone();
+        if !(device.config.profile || clock.is_some()) || period == 0.0 {
             return None;
         }
-        let queries = Queries::new(&device.device, MOST * 2).ok()?;
-        Some(Marks { queries, period, labels: Vec::new(), trace })
+        let queries = Queries::new(&device.raw.device, MOST * 2).ok()?;
+        Some(Marks { queries, period, labels: Vec::new(), clock, submission: (0, 0) })
+    }
+
+    /// The recording is handed over as submission `value`, from `start` on.
+    pub(crate) fn submitted(&mut self, value: u64, start: u64) {
+        self.submission = (value, start);
     }
 
     /// A new recording begins.
@@ -75,8 +79,8 @@ impl Marks {
         }
     }
 
-    /// The command buffer has run: adds its times to the totals.
-    pub(crate) fn collect(&mut self) {
+    /// The command buffer of `stream` has run: adds its times to the totals and the trace.
+    pub(crate) fn collect(&mut self, stream: u16) {
         let times = self.queries.read(self.labels.len() as u32 * 2);
         let mut totals = TOTALS.lock();
         for (&(name, bytes), pair) in self.labels.iter().zip(times.chunks_exact(2)) {
@@ -85,9 +89,12 @@ impl Marks {
             total.count += 1;
             total.nanoseconds += nanoseconds;
             total.bytes += bytes;
-            if self.trace {
-                TRACE.lock().push((name, pair[0] as f64 * self.period / 1e3, nanoseconds / 1e3));
-            }
+        }
+        drop(totals);
+        if let Some(clock) = &self.clock {
+            let labels = self.labels.iter().zip(times.chunks_exact(2));
+            let kernels = labels.map(|(&(name, _), t)| (name, t[0], t[1].max(t[0]))).collect();
+            clock.ran(stream, self.submission, kernels);
         }
         self.labels.clear();
     }
@@ -115,22 +122,4 @@ pub fn report() -> String {
         );
     }
     text
-}
-
-/// Writes the trace in Chrome's JSON format, which Perfetto opens.
-///
-/// # Errors
-/// When the file cannot be written.
-pub fn write_trace(path: &str) -> std::io::Result<()> {
-    let mut file = std::io::BufWriter::new(std::fs::File::create(path)?);
-    file.write_all(b"[")?;
-    for (i, (name, start, duration)) in TRACE.lock().iter().enumerate() {
-        let comma = if i == 0 { "" } else { "," };
-        write!(
-            file,
-            "{comma}\n{{\"name\":\"{name}\",\"ph\":\"X\",\"pid\":1,\"tid\":1,\"ts\":{start:.3},\"dur\":{duration:.3}}}"
-        )?;
-    }
-    file.write_all(b"\n]\n")?;
-    file.flush()
 }

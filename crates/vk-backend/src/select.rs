@@ -43,6 +43,29 @@ pub fn choose(
     Ok(chosen.into_iter().map(|c| c.index).collect())
 }
 
+/// Why there is no device `index` among the `used` ones: what is missing, and the remedy.
+pub fn why_not(candidates: &[Candidate], used: usize, index: usize) -> String {
+    if used > 0 {
+        let (is, plural) = if used == 1 { ("is", "") } else { ("are", "s") };
+        return format!(
+            "there {is} {used} usable Vulkan device{plural}, counted from 0, not {index}"
+        );
+    }
+    if candidates.is_empty() {
+        return "no Vulkan driver found a device; install your GPU's driver, or \
+                mesa-vulkan-drivers for a software one"
+            .into();
+    }
+    let each: Vec<String> = candidates
+        .iter()
+        .map(|c| match c.lacks {
+            Some(lack) => format!("{} lacks {lack}", c.name),
+            None => format!("{} is a software device, which needs MLX_VK_ALLOW_SOFTWARE=1", c.name),
+        })
+        .collect();
+    format!("no usable Vulkan device: {}", each.join("; "))
+}
+
 fn rank(kind: DeviceKind) -> u32 {
     match kind {
         DeviceKind::Discrete => 0,
@@ -118,6 +141,18 @@ mod tests {
             assert_eq!(choose(&machine(), Some(selector), false), Ok(vec![want]), "{selector}");
         }
         assert!(choose(&machine(), Some("9"), false).unwrap_err().contains("fits none"));
+    }
+
+    #[test]
+    fn reasons_name_devices_and_remedies() {
+        let mut machine = machine();
+        machine.truncate(2);
+        machine[1].lacks = Some("Vulkan 1.2");
+        let why = why_not(&machine, 0, 0);
+        assert!(why.contains("llvmpipe (LLVM 15) is a software device"), "{why}");
+        assert!(why.contains("MLX_VK_ALLOW_SOFTWARE=1; Radeon 780M lacks Vulkan 1.2"), "{why}");
+        assert!(why_not(&[], 0, 0).contains("install"));
+        assert!(why_not(&machine, 1, 3).contains("1 usable Vulkan device, counted from 0, not 3"));
     }
 
     #[test]

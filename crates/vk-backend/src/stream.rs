@@ -20,6 +20,7 @@ use crate::{
     device::DeviceState,
     encoder::Encoder,
     raw::{error, timeline::Timeline},
+    trace,
 };
 
 /// How long a waiter polls before it sleeps: a wake-up costs more than most waits last.
@@ -61,6 +62,16 @@ impl Timer {
 
     /// The same for at most about `patience`; whether the submission has finished.
     pub(crate) fn block_for(&self, value: u64, patience: Duration) -> Result<bool> {
+        let traced = trace::is_on().then(trace::now);
+        let done = self.now() >= value;
+        let result = if done { Ok(true) } else { self.sleep_for(value, patience) };
+        if let Some(start) = traced {
+            trace::waited(self.stream, value, start);
+        }
+        result
+    }
+
+    fn sleep_for(&self, value: u64, patience: Duration) -> Result<bool> {
         let start = Instant::now();
         while start.elapsed() < SPIN {
             if self.now() >= value {
@@ -131,6 +142,11 @@ impl VkStream {
         &self.timer.device
     }
 
+    /// Whether everything handed over has finished.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.timer.now() >= self.timer.submitted.load(Acquire)
+    }
+
     /// The semaphore that other streams wait for.
     pub(crate) fn timeline(&self) -> &Arc<Timeline> {
         &self.timer.timeline
@@ -185,7 +201,8 @@ impl Clock for VkStream {
             self.device().raw.check()?;
             return Err(Error::device("synchronize", "waiting for work that was never encoded"));
         }
-        self.timer.block(value)
+        self.timer.block(value)?;
+        self.device().check_guards()
     }
 
     fn when_reached(&self, value: u64, then: Box<dyn FnOnce() + Send>) {

@@ -75,7 +75,8 @@ impl Encoder {
         let shared = self.capabilities().unified;
         if buffer.device().is_none() {
             let user = if shared { User::Host } else { User::Stream(self.stream()) };
-            let allocation = self.device().allocate(nbytes as u64, user)?;
+            let allocation = self.allocate_for(nbytes as u64, user)?;
+            self.arm(&allocation)?;
             buffer.add_device(Box::new(VkMemory::new(allocation)));
         }
         stats::BYTES_UPLOADED.add(nbytes as u64);

@@ -24,7 +24,8 @@ pub(crate) fn run(args: Args) -> Result<()> {
         return print_line(&Value::from(list).to_string());
     }
     if !devices.iter().any(|(device, _)| device.kind == DeviceType::Gpu) {
-        eprintln!("no usable Vulkan device; a software device needs MLX_VK_ALLOW_SOFTWARE=1");
+        let missing = backend_for(Device::GPU).err().map(|error| error.to_string());
+        eprintln!("{}", missing.unwrap_or_default());
     }
     for (device, info) in &devices {
         let default = if *device == mlx::default_device() { " (default)" } else { "" };

@@ -10,7 +10,7 @@ use mlx_core::{
 use parking_lot::Mutex;
 use smallvec::SmallVec;
 
-use super::pool::Pool;
+use super::{guard::Guard, pool::Pool};
 use crate::raw::block::{Block, MappedRange};
 
 /// Ticks until which memory may still be used.
@@ -44,11 +44,23 @@ pub(crate) struct Allocation {
     pool: Arc<Pool>,
     span: Span,
     ticks: Mutex<Ticks>,
+    guard: Option<Arc<Guard>>,
 }
 
 impl Allocation {
     pub(super) fn new(pool: Arc<Pool>, span: Span) -> Self {
-        Allocation { pool, span, ticks: Mutex::default() }
+        Allocation { pool, span, ticks: Mutex::default(), guard: None }
+    }
+
+    /// What lies between the guards.
+    pub(super) fn guarded(pool: Arc<Pool>, guard: Arc<Guard>) -> Self {
+        let span = guard.inner();
+        Allocation { pool, span, ticks: Mutex::default(), guard: Some(guard) }
+    }
+
+    /// The guards around the memory (`MLX_VK_DEBUG_GUARD`).
+    pub(crate) fn guard(&self) -> Option<&Arc<Guard>> {
+        self.guard.as_ref()
     }
 
     /// Where it is.
@@ -69,7 +81,10 @@ impl Allocation {
 impl Drop for Allocation {
     fn drop(&mut self) {
         let ticks = std::mem::take(self.ticks.get_mut());
-        self.pool.give(self.span.clone(), ticks);
+        match self.guard.take() {
+            None => self.pool.give(self.span.clone(), ticks),
+            Some(guard) => self.pool.retire(guard, ticks),
+        }
     }
 }
 

@@ -9,6 +9,8 @@ use vulkano::VulkanError;
 
 use super::{
     allocation::{Allocation, Span, Ticks},
+    guard::{GUARD, Guard},
+    guards::Guards,
     ranges::Ranges,
 };
 use crate::{
@@ -57,12 +59,17 @@ pub(crate) struct Pool {
     device: Arc<RawDevice>,
     usage: Usage,
     inner: Mutex<Inner>,
+    guards: Option<Arc<Guards>>,
 }
 
 impl Pool {
-    /// An empty pool; its cache obeys core's limits.
-    pub(crate) fn new(device: Arc<RawDevice>, usage: Usage) -> Arc<Self> {
-        let pool = Arc::new(Pool { device, usage, inner: Mutex::default() });
+    /// An empty pool; its cache obeys core's limits. With `guards` every allocation is guarded.
+    pub(crate) fn new(
+        device: Arc<RawDevice>,
+        usage: Usage,
+        guards: Option<Arc<Guards>>,
+    ) -> Arc<Self> {
+        let pool = Arc::new(Pool { device, usage, inner: Mutex::default(), guards });
         let weak = Arc::downgrade(&pool);
         memory::register_cache(Box::new(move |limit| {
             if let Some(pool) = weak.upgrade() {
@@ -77,7 +84,13 @@ impl Pool {
     /// # Errors
     /// When the device has none left, also after the cache was freed.
     pub(crate) fn allocate(self: &Arc<Self>, bytes: u64, user: User) -> Result<Arc<Allocation>> {
-        let size = round(bytes);
+        let size = match &self.guards {
+            None => round(bytes),
+            Some(guards) => {
+                guards.sweep();
+                round(bytes + 2 * GUARD)
+            }
+        };
         let span = match self.try_take(size, user) {
             Ok(span) => span,
             Err(
@@ -91,7 +104,10 @@ impl Pool {
             Err(error) => return Err(self.device.fail("malloc", &error)),
         };
         memory::note_allocated(span.bytes as usize);
-        Ok(Arc::new(Allocation::new(self.clone(), span)))
+        Ok(Arc::new(match &self.guards {
+            None => Allocation::new(self.clone(), span),
+            Some(guards) => Allocation::guarded(self.clone(), guards.guard(span, bytes)),
+        }))
     }
 
     fn out_of_memory(&self, bytes: u64, error: &VulkanError) -> Error {
@@ -153,8 +169,21 @@ impl Pool {
     }
 
     /// Takes a span back. Called when the last owner drops it.
-    pub(super) fn give(&self, span: Span, mut ticks: Ticks) {
+    pub(super) fn give(&self, span: Span, ticks: Ticks) {
         memory::note_freed(span.bytes as usize);
+        self.shelve(span, ticks);
+    }
+
+    /// Takes guarded memory back: it is looked at before it is used again.
+    pub(super) fn retire(self: &Arc<Self>, guard: Arc<Guard>, ticks: Ticks) {
+        memory::note_freed(guard.region().bytes as usize);
+        if let Some(guards) = &self.guards {
+            guards.retire(guard, self.clone(), ticks);
+        }
+    }
+
+    /// Puts a span into the cache.
+    pub(super) fn shelve(&self, span: Span, mut ticks: Ticks) {
         ticks.retain(|t| !t.reached());
         let limit = memory::cache_limit() as u64;
         let dropped = {
@@ -170,6 +199,9 @@ impl Pool {
     /// Frees cached spans, largest first, until at most `limit` bytes are cached; blocks without
     /// spans go back to the driver.
     pub(crate) fn trim(&self, limit: u64) {
+        if let Some(guards) = &self.guards {
+            guards.sweep();
+        }
         // The driver frees blocks slowly: after the lock is released.
         let dropped = self.inner.lock().trim(limit);
         drop(dropped);

@@ -237,12 +237,12 @@ mod tests {
             key_width: width,
             value_width: width,
         };
-        let splits = |keys, width| decode(&sizes(keys, width), &caps, &config).map(|d| d.splits);
+        let splits = |keys, width| super::decode(&sizes(keys, width), &caps, &config).map(|d| d.splits);
         assert_eq!([128, 256, 257, 8192].map(|k| splits(k, 128)), [Some(1), Some(1), Some(2), Some(32)]);
         assert_eq!(splits(131_072, 128), Some(33), "as many as fill the device");
         assert_eq!(splits(128, 80), None);
         let off = Config { enable_sdpa_decode: false, ..Config::default() };
-        assert_eq!(decode(&sizes(128, 128), &caps, &off), None);
+        assert_eq!(super::decode(&sizes(128, 128), &caps, &off), None);
         let shape = decode_shape(128, 2, &caps);
         assert_eq!((shape.heads, shape.workgroup.is_multiple_of(32)), (2, true));
         assert_eq!(decode_shape(64, 3, &caps).heads, 3);

@@ -13,6 +13,7 @@ use vulkano::{
     },
 };
 
+use super::faults::Share;
 use crate::stats;
 
 /// What a block's memory is for.
@@ -54,6 +55,8 @@ pub(crate) struct Block {
     address: u64,
     bytes: u64,
     mapped: Option<NonNull<u8>>,
+    /// The driver's memory that it takes.
+    _share: Share,
 }
 
 // SAFETY: the pointer is to mapped device memory, which stays mapped and in place as long as the
@@ -76,26 +79,32 @@ impl Block {
         };
         let raw = RawBuffer::new(device.clone(), info).map_err(too_large)?;
         let requirements = *raw.memory_requirements();
+        let share = Share::take(requirements.layout.size())?;
         let mut last = VulkanError::OutOfDeviceMemory;
         for &flags in usage.preferences() {
             let Some(index) = memory_type(device, requirements.memory_type_bits, flags) else {
                 continue;
             };
             match allocate(device, requirements.layout.size(), index, usage) {
-                Ok(memory) => return Self::bind(raw, memory, bytes),
+                Ok(memory) => return Self::bind(raw, memory, bytes, share),
                 Err(error) => last = error,
             }
         }
         Err(last)
     }
 
-    fn bind(raw: RawBuffer, memory: DeviceMemory, bytes: u64) -> Result<Self, VulkanError> {
+    fn bind(
+        raw: RawBuffer,
+        memory: DeviceMemory,
+        bytes: u64,
+        share: Share,
+    ) -> Result<Self, VulkanError> {
         let mapped = memory.mapping_state().map(|m| m.ptr().cast::<u8>());
         let buffer = raw
             .bind_memory(ResourceMemory::new_dedicated(memory))
             .map_err(|(error, ..)| too_large(error))?;
         let address = buffer.device_address().map_err(|_| VulkanError::Unknown)?.get();
-        Ok(Block { buffer, address, bytes, mapped })
+        Ok(Block { buffer, address, bytes, mapped, _share: share })
     }
 
     /// Address of the first byte on the device.
@@ -106,6 +115,11 @@ impl Block {
     /// Bytes of the block.
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes
+    }
+
+    /// Whether the host reaches it.
+    pub(crate) fn is_mapped(&self) -> bool {
+        self.mapped.is_some()
     }
 
     /// The buffer, for copies.

@@ -121,6 +121,7 @@ impl RawDevice {
 fn extensions(device: &PhysicalDevice) -> DeviceExtensions {
     let wanted = DeviceExtensions {
         khr_cooperative_matrix: true,
+        ext_calibrated_timestamps: true,
         ext_memory_budget: true,
         khr_portability_subset: true,
         khr_shader_integer_dot_product: true,

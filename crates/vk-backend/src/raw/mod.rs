@@ -8,9 +8,11 @@
 //!   which no type can check, as with any GPU program.
 
 pub(crate) mod block;
+pub(crate) mod calibration;
 pub(crate) mod debug;
 pub(crate) mod device;
 pub(crate) mod error;
+mod faults;
 pub(crate) mod instance;
 pub(crate) mod matrices;
 pub(crate) mod module;

@@ -19,7 +19,7 @@ use vulkano::{
     device::{Device, DeviceOwned, Queue},
 };
 
-use super::{pipeline::Pipeline, queries::Queries};
+use super::{faults, pipeline::Pipeline, queries::Queries};
 
 /// Bytes of push constants that every pipeline's layout has.
 pub(crate) const PUSH_BYTES: usize = 128;
@@ -235,9 +235,8 @@ impl Recorder {
         let fns = &self.device.fns().v1_0;
         // SAFETY: the guard synchronizes the queue; the command buffer has ended and is not in
         // flight; semaphores live in streams and gates that outlast the submission.
-        let result = queue.with(|_guard| unsafe {
-            (fns.queue_submit)(queue.handle(), 1, &info, vk::Fence::null())
-        });
+        let submit = || unsafe { (fns.queue_submit)(queue.handle(), 1, &info, vk::Fence::null()) };
+        let result = queue.with(|_guard| faults::submission().unwrap_or_else(submit));
         result.result()?;
         Ok(())
     }

@@ -1,0 +1,48 @@
+//! Mistakes made on purpose, for the tests of what finds them.
+
+use mlx_core::{Device, Error, Result, default_stream};
+
+use crate::{
+    backend,
+    encoder::{Dispatch, Region},
+    shaders::Kernel,
+};
+
+/// The operation that errors name.
+const OP: &str = "provoke";
+
+/// Lets a kernel write one word at byte `at` of an allocation of `bytes` bytes: outside of it when
+/// `at` is negative or `bytes` or more, while it claims to write inside. Only with
+/// `MLX_VK_DEBUG_GUARD=1`, whose guards (1 KiB on either side) take the blow.
+///
+/// # Errors
+/// When there are no guards, `at` is beyond them, or the device fails.
+pub fn write_outside(bytes: u64, at: i64) -> Result<()> {
+    let stream = default_stream(Device::GPU)?;
+    let stream = backend::stream_of(stream.index)
+        .ok_or_else(|| Error::device(OP, "the backend was not installed"))?;
+    let guarded = -1024..=bytes as i64 + 1020;
+    if stream.device().guards.is_none() || !guarded.contains(&at) {
+        return Err(Error::device(OP, "nothing guards that memory: set MLX_VK_DEBUG_GUARD=1"));
+    }
+    let pipeline = stream.device().pipelines.get(Kernel::move_bytes, &[64, 4, 0], 0)?;
+    stream.work(|encoder| {
+        encoder.begin_op(OP);
+        let from = encoder.scratch(4)?;
+        let memory = encoder.scratch(bytes)?;
+        let words = [from.address, memory.address.wrapping_add_signed(at), 1];
+        let mut push = [0; 40];
+        for (word, place) in words.into_iter().zip(push.chunks_exact_mut(8)) {
+            place.copy_from_slice(&u64::to_le_bytes(word));
+        }
+        encoder.dispatch(&Dispatch {
+            pipeline: &pipeline,
+            push: &push,
+            groups: [1, 1, 1],
+            reads: &[from],
+            writes: &[Region { address: memory.address, bytes }],
+        })?;
+        encoder.end_op()
+    })?;
+    stream.commit()
+}

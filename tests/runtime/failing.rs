@@ -1,0 +1,112 @@
+//! Devices that fail, and machines that have none.
+
+use mlx::{Device, DeviceType, Dtype, backend, ops};
+use mlx_tests::{array, in_child, init, values};
+
+/// Adds one on a device.
+fn add_one(device: Device, x: f64) -> mlx::Result<Vec<f32>> {
+    mlx::with_device(device, || {
+        ops::add(array(&[x; 5], &[5], Dtype::Float32), 1.0f32)?.to_vec::<f32>()
+    })?
+}
+
+fn lose_the_device() {
+    init();
+    let computed = mlx::with_device(Device::GPU, || {
+        let a = ops::add(array(&[1.0; 100], &[100], Dtype::Float32), 1.0f32).unwrap();
+        a.eval().unwrap();
+        a
+    })
+    .unwrap();
+    assert_eq!(values(&computed), [2.0; 100]);
+    // This submission reports that the device is lost. The error says what to do.
+    let error = loop {
+        if let Err(error) = add_one(Device::GPU, 1.0) {
+            break error.to_string();
+        }
+    };
+    for part in ["the device was lost", "CPU backend", "restart the process"] {
+        assert!(error.contains(part), "{error}");
+    }
+    // It stays lost: later work tells the same and nobody waits forever.
+    assert_eq!(add_one(Device::GPU, 1.0).unwrap_err().to_string(), add_again());
+    let stream = mlx::default_stream(Device::GPU).unwrap();
+    assert!(mlx::synchronize(stream).is_err());
+    // The process lives on: the CPU computes, also with what the device had computed.
+    assert_eq!(add_one(Device::CPU, 1.0).unwrap(), [2.0; 5]);
+    assert_eq!(values(&computed), [2.0; 100]);
+    let sum = mlx::with_device(Device::CPU, || ops::sum(&computed, &[], false).unwrap()).unwrap();
+    assert_eq!(values(&sum), [200.0]);
+    mlx::shutdown();
+}
+
+fn add_again() -> String {
+    add_one(Device::GPU, 7.0).unwrap_err().to_string()
+}
+
+#[test]
+fn a_lost_device_is_an_error_and_the_process_lives_on() {
+    let test = "failing::a_lost_device_is_an_error_and_the_process_lives_on";
+    in_child(test, &[("MLX_VK_DEBUG_LOSE_DEVICE_AT", "8")], lose_the_device);
+}
+
+#[test]
+fn work_in_flight_of_a_lost_device_does_not_hang() {
+    let test = "failing::work_in_flight_of_a_lost_device_does_not_hang";
+    in_child(test, &[("MLX_VK_DEBUG_LOSE_DEVICE_AT", "1")], || {
+        init();
+        let stream = mlx::new_stream(Device::GPU).unwrap();
+        let lost = mlx::with_stream(stream, || ops::ones(&[64], Dtype::Float32)).unwrap();
+        let failed = mlx::async_eval(&[&lost]).and_then(|()| lost.eval());
+        assert!(failed.unwrap_err().to_string().contains("the device was lost"));
+        // A CPU stream that needs the result is told as well.
+        let next = mlx::with_device(Device::CPU, || ops::add(&lost, 1.0f32)).unwrap().unwrap();
+        assert!(next.eval().unwrap_err().to_string().contains("the device was lost"));
+        assert_eq!(add_one(Device::CPU, 3.0).unwrap(), [4.0; 5]);
+    });
+}
+
+/// What a machine without a driver has: the loader finds no file.
+const NO_DRIVER: [(&str, &str); 3] = [
+    ("VK_DRIVER_FILES", "/nonexistent/driver.json"),
+    ("VK_ICD_FILENAMES", "/nonexistent/driver.json"),
+    ("VK_ADD_DRIVER_FILES", ""),
+];
+
+fn without_a_driver() {
+    mlx::init();
+    assert_eq!(mlx::default_device(), Device::CPU);
+    assert!(!backend::is_available(DeviceType::Gpu));
+    for _ in 0..2 {
+        let a = ops::add(array(&[1.0], &[1], Dtype::Float32), 1.0f32).unwrap();
+        assert_eq!(values(&a), [2.0], "everything runs on the CPU");
+    }
+    let asked = mlx::set_default_device(Device::GPU).unwrap_err().to_string();
+    for part in ["Device(gpu, 0) is not available", "no Vulkan driver", "install"] {
+        assert!(asked.contains(part), "{asked}");
+    }
+    assert_eq!(add_one(Device::GPU, 1.0).unwrap_err().to_string(), asked);
+    mlx::shutdown();
+}
+
+#[test]
+fn without_a_driver_the_cpu_computes_and_says_so_once() {
+    let test = "failing::without_a_driver_the_cpu_computes_and_says_so_once";
+    if let Some(printed) = in_child(test, &NO_DRIVER, without_a_driver) {
+        let warnings: Vec<&str> =
+            printed.lines().filter(|l| l.contains("everything runs on the CPU:")).collect();
+        assert_eq!(warnings.len(), 1, "{printed}");
+        assert!(warnings[0].contains("no Vulkan driver"), "{printed}");
+    }
+}
+
+#[test]
+fn a_software_device_that_is_not_allowed_is_the_reason() {
+    let test = "failing::a_software_device_that_is_not_allowed_is_the_reason";
+    let variables = [("MLX_VK_ALLOW_SOFTWARE", "0"), ("MLX_VK_DEVICE", "no such device")];
+    in_child(test, &variables, || {
+        mlx::init();
+        let why = mlx::set_default_device(Device::GPU).unwrap_err().to_string();
+        assert!(why.contains("MLX_VK_DEVICE=no such device fits none of the devices"), "{why}");
+    });
+}
