@@ -43,11 +43,12 @@ const uint WORDS = CHUNK * BITS / 32u;                       // words of a chunk
 const uint SETS = GATED ? 2u : 1u, RESULTS = SETS * OUTPUTS; // matrices and results that a team works on at once
 const uint SUBGROUPS = gl_WorkGroupSize.x / SUBGROUP;
 const uint EIGHTS = INNER / 8u, QUADS_PER_EIGHT = DTYPE == FLOAT32 ? 2u : 1u;
+const uint PITCH = (EIGHTS + 3u) / 4u * 4u; // places are exchanged within runs of four
 // 4-bit fields are read where they stand in a mantissa, without a conversion; a few bits of the sum are lost on the way,
 // which the 16-bit dtypes do not see.
 const bool IN_PLACE = BITS == 4u && DTYPE != FLOAT32;
 
-shared uvec4 staged[ROWS * EIGHTS * QUADS_PER_EIGHT]; // the rows, normalized
+shared uvec4 staged[ROWS * PITCH * QUADS_PER_EIGHT]; // the rows, normalized
 shared vec2 staged_sums[DENSE ? 1u : ROWS * CHUNKS];  // of every chunk's even and odd elements
 shared float partial[ROWS * SUBGROUPS];
 // The bits of 1.0 by way of shared memory: a register that no compiler knows. With it `(v & mask) | one` is one
@@ -61,7 +62,7 @@ float total[RESULTS * ROWS];
 
 // Where an eighth lies: lanes that read the same part of neighbouring chunks find it in different banks.
 uint place(uint row, uint eight) {
-    return (row * EIGHTS + (eight ^ ((eight >> 3) & 3u))) * QUADS_PER_EIGHT;
+    return (row * PITCH + (eight ^ ((eight >> 3) & 3u))) * QUADS_PER_EIGHT;
 }
 
 void load_staged(uint row, uint eight, out vec4 low, out vec4 high) {

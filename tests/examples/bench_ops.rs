@@ -111,7 +111,10 @@ fn mat_vecs() -> Result<()> {
         };
         let seconds = seconds(&chain)? / PAIRS as f64;
         let rate = (narrow * wide) as f64 * 2.0 * 4.5 / 8.0 / seconds / 1e9;
-        println!("mat-vecs {narrow} -> {wide:5} -> {narrow:5} {rate:10.1} GB/s {:12.2} us", seconds * 1e6);
+        println!(
+            "mat-vecs {narrow} -> {wide:5} -> {narrow:5} {rate:10.1} GB/s {:12.2} us",
+            seconds * 1e6
+        );
     }
     Ok(())
 }

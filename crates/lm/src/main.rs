@@ -7,6 +7,10 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
+/// A decode step makes and frees thousands of small objects: the nodes of its graph.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// Language models on any GPU.
 #[derive(Debug, Parser)]
 #[command(name = "mlx-lm", version)]

@@ -37,7 +37,8 @@ const BATCH: usize = 100;
 const PUSH: usize = 40;
 
 /// Times something on an encoder: the median in nanoseconds per dispatch of one command buffer.
-type Time<'a> = dyn FnMut(&dyn Fn(&mut Encoder, &Arc<Pipeline>) -> Result<Duration>) -> Result<f64> + 'a;
+type Time<'a> =
+    dyn FnMut(&dyn Fn(&mut Encoder, &Arc<Pipeline>) -> Result<Duration>) -> Result<f64> + 'a;
 
 /// Measures encoding on the first device; medians of `rounds` command buffers.
 ///

@@ -29,7 +29,7 @@ use crate::{
     stats::{self, Evaluation},
     stream::Timer,
     trace,
-    window::{Window, Work, step::Step},
+    window::{Call, Window, Work, step::Step},
 };
 
 pub use crate::hazards::Region;
@@ -176,7 +176,7 @@ impl Encoder {
 
     fn encode(&mut self, dispatch: &Dispatch<'_>, step: Option<(Step, &BufferRef)>) -> Result<()> {
         let Dispatch { pipeline, push, groups, reads, writes } = *dispatch;
-        let work = Work::new(pipeline.clone(), push, groups, reads, writes);
+        let work = Work::new(Call::new(pipeline.clone(), push, groups), reads, writes);
         self.encode_work(match step {
             Some((step, buffer)) => work.means(step, buffer),
             None => work,
@@ -185,23 +185,26 @@ impl Encoder {
 
     /// The same for a dispatch that is made already.
     pub(crate) fn encode_work(&mut self, work: Work) -> Result<()> {
-        if work.groups.contains(&0) {
-            return Ok(());
-        }
-        let (groups, most) = (work.groups, self.max_groups);
-        if groups.iter().zip(most).any(|(&asked, most)| asked > most) {
-            let name = work.pipeline.name();
-            let message = format!("{name}: grid {groups:?} is over the limit {most:?}");
-            return Err(Error::device("dispatch", message));
+        if let Some(call) = work.call() {
+            if call.groups.contains(&0) {
+                return Ok(());
+            }
+            let (groups, most) = (call.groups, self.max_groups);
+            if groups.iter().zip(most).any(|(&asked, most)| asked > most) {
+                let name = call.pipeline.name();
+                let message = format!("{name}: grid {groups:?} is over the limit {most:?}");
+                return Err(Error::device("dispatch", message));
+            }
         }
         self.open()?;
         if self.window.is_full() {
             self.flush()?;
         }
-        self.bytes += work.touched();
+        // What is written takes memory until it has run; weights that are read are there anyway.
+        self.bytes += work.writes.iter().map(|w| w.bytes).sum::<u64>();
         self.ops += 1;
         if let Some(used) = &mut self.used {
-            used.push(work.pipeline.name());
+            used.push(work.name());
         }
         self.window.push(work);
         Ok(())
@@ -229,11 +232,11 @@ impl Encoder {
     /// Records a dispatch, after a barrier if it touches memory that earlier ones changed.
     fn record(&mut self, work: &Work) {
         let hazard = self.hazards.access(&work.reads, &work.writes);
+        let (Some(slot), Some(call)) = (&mut self.current, work.call()) else { return };
+        let (recorder, pipeline) = (&mut slot.recorder, &*call.pipeline);
         if let Some(guards) = &self.timer.device.guards {
-            guards.note(work.pipeline.name(), &work.writes);
+            guards.note(pipeline.name(), &work.writes);
         }
-        let Some(slot) = &mut self.current else { return };
-        let (recorder, pipeline) = (&mut slot.recorder, &*work.pipeline);
         if hazard || self.serialize || slot.marks.is_some() {
             recorder.barrier();
             self.barriers += 1;
@@ -242,11 +245,11 @@ impl Encoder {
             recorder.bind(pipeline);
             self.bound = pipeline.handle();
         }
-        recorder.push(pipeline, work.push());
+        recorder.push(pipeline, call.push());
         if let Some(marks) = &mut slot.marks {
             marks.before(recorder, pipeline.name(), work.touched());
         }
-        recorder.dispatch(work.groups);
+        recorder.dispatch(call.groups);
         if let Some(marks) = &mut slot.marks {
             marks.after(recorder);
         }

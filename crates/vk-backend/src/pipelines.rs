@@ -32,7 +32,7 @@ pub use crate::raw::pipeline::Pipeline;
 const QUIET: std::time::Duration = std::time::Duration::from_millis(500);
 
 /// A pipeline's identity: kernel, required subgroup size (0 for any), specialization constants.
-type Key = (Kernel, u32, SmallVec<[u32; 8]>);
+type Key = (Kernel, u32, SmallVec<[u32; 16]>);
 
 /// The pipelines of one device.
 pub(crate) struct Pipelines {

@@ -67,6 +67,7 @@ counters! {
     DISPATCHES, dispatches: "dispatches";
     BARRIERS, barriers: "barriers";
     SUBMITS, submits: "submissions";
+    FUSED, fused: "operations that became part of another's kernel";
     PIPELINE_HITS, pipeline_hits: "pipeline cache hits";
     PIPELINE_CREATIONS, pipeline_creations: "pipelines created";
     DRIVER_ALLOCATIONS, driver_allocations: "driver allocations";

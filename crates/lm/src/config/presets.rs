@@ -5,8 +5,7 @@ use std::path::PathBuf;
 use super::{Family, ModelConfig, RopeConfig, RopeScaling};
 
 /// Names that [`preset`] knows.
-pub const PRESETS: [&str; 5] =
-    ["qwen3-0.6b", "qwen3-1.7b", "qwen3-4b", "qwen3-8b", "qwen3-tiny"];
+pub const PRESETS: [&str; 5] = ["qwen3-0.6b", "qwen3-1.7b", "qwen3-4b", "qwen3-8b", "qwen3-tiny"];
 
 /// The configuration of a well-known model; sizes may be given without the family's name. `tiny`
 /// has the layers of the smallest one and next to no weights: what it takes is the runtime's own time.

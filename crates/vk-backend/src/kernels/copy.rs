@@ -162,8 +162,7 @@ fn copy_into(
     let groups = [ctx.capabilities().groups_1d(items, u64::from(group)), 1, 1];
     let step = step(&walk, plan, &push, to.dtype);
     let push = bytemuck::bytes_of(&push);
-    let dispatch =
-        Dispatch { pipeline: &pipeline, push, groups, reads: &reads, writes: &writes };
+    let dispatch = Dispatch { pipeline: &pipeline, push, groups, reads: &reads, writes: &writes };
     ctx.dispatch_step(&dispatch, step, output)
 }
 

@@ -235,20 +235,22 @@ impl<'a> Ctx<'a> {
         }
     }
 
-    /// Encodes a work that is made already; see [`Ctx::dispatch_step`].
+    /// Encodes an operation that one of the fused kernels does, alone or together with others: which
+    /// is chosen when the command buffer is handed over.
     ///
     /// # Errors
-    /// As [`Ctx::dispatch`].
-    pub(crate) fn encode(&mut self, work: Work, step: Step, output: &Output) -> Result<()> {
-        self.encoder.encode_work(match &output.data {
-            Some(data) => work.means(step, &data.buffer),
-            None => work,
-        })
-    }
-
-    /// The device, its pipelines and memory.
-    pub(crate) fn device(&self) -> &'a DeviceState {
-        self.device
+    /// When the device fails.
+    pub(crate) fn encode_later(
+        &mut self,
+        step: Step,
+        reads: &[Region],
+        writes: &[Region],
+        output: &Output,
+    ) -> Result<()> {
+        let Some(data) = &output.data else {
+            return Err(self.unsupported_output(output, "the output has no memory yet"));
+        };
+        self.encoder.encode_work(Work::later(step, &data.buffer, reads, writes))
     }
 
     /// Records a 1-D dispatch whose kernel walks `items` with `GRID_LOOP`, `per_group` of them per

@@ -8,7 +8,7 @@ use crate::{
     device::DeviceState,
     planners::attention::{self as planner, Decode},
     window::{
-        Work,
+        Call,
         step::{Angle, Attention, Step},
     },
 };
@@ -70,11 +70,10 @@ pub(super) fn eval(
         (step.parts, step.counters) = (parts.address, counters.address);
         writes.extend([parts, counters]);
     }
-    let work = encode(ctx.device(), &step, None, reads, &writes)?;
-    ctx.encode(work, Step::Attention(step), output)
+    ctx.encode_later(Step::Attention(step), reads, &writes, output)
 }
 
-/// The dispatch of an attention; it reads and writes the regions that are given.
+/// The dispatch of an attention.
 ///
 /// # Errors
 /// When the driver refuses the pipeline.
@@ -82,9 +81,7 @@ pub(crate) fn encode(
     device: &DeviceState,
     step: &Attention,
     fused: Option<&Projections>,
-    reads: &[Region],
-    writes: &[Region],
-) -> Result<Work> {
+) -> Result<Call> {
     let caps = device.capabilities();
     let group = step.heads / step.kv_heads;
     let plan = planner::decode_shape(step.width, group, caps);
@@ -120,5 +117,5 @@ pub(crate) fn encode(
         [plan.workgroup, step.dtype, step.width, plan.subgroup, plan.heads, group, flags, eps];
     let pipeline = device.pipelines.get(Kernel::attention_decode, &constants, plan.subgroup)?;
     let groups = [step.splits, group / plan.heads, step.kv_heads];
-    Ok(Work::new(pipeline, bytemuck::bytes_of(&push), groups, reads, writes))
+    Ok(Call::new(pipeline, bytemuck::bytes_of(&push), groups))
 }

@@ -8,7 +8,7 @@ use crate::{
     device::DeviceState,
     planners::matvec::{self as planner, Product},
     window::{
-        Work,
+        Call,
         step::{Format, MatVec, Matrix, RmsNorm, Step},
     },
 };
@@ -91,7 +91,7 @@ impl Fused {
 /// Encodes a product on its own, so that it can be fused later.
 ///
 /// # Errors
-/// When the driver refuses the pipeline, or the device fails.
+/// When the device fails.
 pub(super) fn eval(
     ctx: &mut Ctx<'_>,
     step: MatVec,
@@ -99,20 +99,14 @@ pub(super) fn eval(
     result: Region,
     output: &Output,
 ) -> Result<()> {
-    let work = encode(ctx.device(), &Fused::of(&step), reads, &[result])?;
-    ctx.encode(work, Step::MatVec(step), output)
+    ctx.encode_later(Step::MatVec(step), reads, &[result], output)
 }
 
-/// The dispatch of a product; it reads and writes the regions that are given.
+/// The dispatch of a product.
 ///
 /// # Errors
 /// When the driver refuses the pipeline.
-pub(crate) fn encode(
-    device: &DeviceState,
-    fused: &Fused,
-    reads: &[Region],
-    writes: &[Region],
-) -> Result<Work> {
+pub(crate) fn encode(device: &DeviceState, fused: &Fused) -> Result<Call> {
     let caps = device.capabilities();
     let plan = planner::plan(&fused.product(), caps);
     let mut ends = [0; 3];
@@ -158,5 +152,5 @@ pub(crate) fn encode(
     let pipeline = device.pipelines.get(Kernel::matvec_fused, &constants, plan.subgroup)?;
     let teams = u64::from(plan.workgroup / plan.subgroup);
     let groups = [caps.groups_1d(ends[2].into(), teams), 1, 1];
-    Ok(Work::new(pipeline, bytemuck::bytes_of(&push), groups, reads, writes))
+    Ok(Call::new(pipeline, bytemuck::bytes_of(&push), groups))
 }

@@ -237,8 +237,12 @@ mod tests {
             key_width: width,
             value_width: width,
         };
-        let splits = |keys, width| super::decode(&sizes(keys, width), &caps, &config).map(|d| d.splits);
-        assert_eq!([128, 256, 257, 8192].map(|k| splits(k, 128)), [Some(1), Some(1), Some(2), Some(32)]);
+        let splits =
+            |keys, width| super::decode(&sizes(keys, width), &caps, &config).map(|d| d.splits);
+        assert_eq!(
+            [128, 256, 257, 8192].map(|k| splits(k, 128)),
+            [Some(1), Some(1), Some(2), Some(32)]
+        );
         assert_eq!(splits(131_072, 128), Some(33), "as many as fill the device");
         assert_eq!(splits(128, 80), None);
         let off = Config { enable_sdpa_decode: false, ..Config::default() };

@@ -25,7 +25,8 @@ pub(super) fn fuse(
     graph: &mut Graph,
     device: &DeviceState,
 ) -> Result<FxHashMap<usize, Work>> {
-    let mut fuser = Fuser { works, graph, device, taken: Set::default(), made: FxHashMap::default() };
+    let mut fuser =
+        Fuser { works, graph, device, taken: Set::default(), made: FxHashMap::default() };
     for i in 0..works.len() {
         if let Some(Step::Attention(step)) = works[i].step()
             && device.config.enable_fused_attention
@@ -70,11 +71,7 @@ struct Plan {
 
 impl Fuser<'_> {
     fn mat_vec(&mut self, i: usize, first: &MatVec) -> Result<()> {
-        let alone = Plan {
-            fused: Fused::of(first),
-            members: Set::of(i),
-            kept: Set::of(i),
-        };
+        let alone = Plan { fused: Fused::of(first), members: Set::of(i), kept: Set::of(i) };
         let config = self.device.config;
         let mut best = alone;
         if config.enable_fused_siblings {
@@ -97,8 +94,11 @@ impl Fuser<'_> {
         for (j, work) in self.works.iter().enumerate().skip(i + 1) {
             let Some(Step::MatVec(other)) = work.step() else { continue };
             let same = other.x == first.x
-                && (other.rows, other.inner, other.format) == (first.rows, first.inner, first.format);
-            let fits = same && !self.taken.contains(j) && self.graph.source(j, 0) == self.graph.source(i, 0);
+                && (other.rows, other.inner, other.format)
+                    == (first.rows, first.inner, first.format);
+            let fits = same
+                && !self.taken.contains(j)
+                && self.graph.source(j, 0) == self.graph.source(i, 0);
             if fits && plan.fused.push(other.matrix) {
                 plan.members.insert(j);
                 plan.kept.insert(j);
@@ -111,7 +111,10 @@ impl Fuser<'_> {
     fn with_gate(&self, plan: Plan) -> Plan {
         let pair: Vec<usize> = plan.kept.iter().collect();
         let [a, b] = pair[..] else { return plan };
-        [(a, b), (b, a)].into_iter().find_map(|(gate, up)| self.gate(&plan, gate, up)).unwrap_or(plan)
+        [(a, b), (b, a)]
+            .into_iter()
+            .find_map(|(gate, up)| self.gate(&plan, gate, up))
+            .unwrap_or(plan)
     }
 
     fn gate(&self, plan: &Plan, gate: usize, up: usize) -> Option<Plan> {
@@ -201,7 +204,9 @@ impl Fuser<'_> {
         self.taken.add(&members);
         let writes: Vec<Region> =
             kept.iter().flat_map(|i| self.works[i].writes.iter().copied()).collect();
-        let work = decode::encode(self.device, step, Some(&projections), &reads, &writes)?;
+        let call = decode::encode(self.device, step, Some(&projections))?;
+        let work = Work::new(call, &reads, &writes);
+        stats::FUSED.add(members.len() as u64 - 1);
         stats::hit("fused", || {
             let norm = if projections.norms.is_some() { "norm " } else { "" };
             format!("{norm}rope cache attention {}:{}x{}", step.heads, step.kv_heads, step.width)
@@ -213,7 +218,8 @@ impl Fuser<'_> {
     fn projections(&self, i: usize, step: &Attention) -> Option<(Projections, Set, Set)> {
         let last = |row: u32| u64::from(step.count - 1) * u64::from(row) * element(step.dtype);
         let key_row = self.cache_row(i, step, step.keys + last(step.steps[1]), step.steps[0])?;
-        let value_row = self.cache_row(i, step, step.values + last(step.steps[3]), step.steps[2])?;
+        let value_row =
+            self.cache_row(i, step, step.values + last(step.steps[3]), step.steps[2])?;
         let (q, q_norm, q_angle, of_q) = self.rotated(i, step.heads, step)?;
         let (key, k_norm, k_angle, of_key) = self.rotated(key_row, step.kv_heads, step)?;
         let norms = match (q_norm, k_norm) {
@@ -258,9 +264,7 @@ impl Fuser<'_> {
             _ => None,
         });
         match norm {
-            Some((n, norm)) => {
-                Some((norm.x, Some(norm), r.angle, [rope, n].into_iter().collect()))
-            }
+            Some((n, norm)) => Some((norm.x, Some(norm), r.angle, [rope, n].into_iter().collect())),
             None => Some((r.x, None, r.angle, Set::of(rope))),
         }
     }
@@ -270,6 +274,16 @@ impl Fuser<'_> {
         let source = self.source(user, 0)?;
         let ours = self.graph.readers(source).only() == Some(user);
         (ours && self.is_gone(source) && !self.taken.contains(source)).then_some(source)
+    }
+
+    /// The rows that a fused product starts from: the first operand of its first member that takes
+    /// them from outside.
+    fn rows_of(&self, members: &Set) -> Option<Region> {
+        let outside = |i: &usize| self.graph.source(*i, 0).is_none_or(|s| !members.contains(s));
+        let starts =
+            |i: &usize| matches!(self.works[*i].step(), Some(Step::MatVec(_) | Step::RmsNorm(_)));
+        let first = members.iter().filter(starts).find(outside)?;
+        self.works[first].reads.first().copied()
     }
 
     /// What the members read of memory that none of them wrote.
@@ -309,13 +323,18 @@ impl Fuser<'_> {
         let reads = self.outer_reads(&plan.members);
         let writes: Vec<Region> =
             plan.kept.iter().flat_map(|i| self.works[i].writes.iter().copied()).collect();
-        let in_place = |read: &Region| matches!(plan.fused.after, After::Residual(_, r) if r == *read);
-        let clash = reads.iter().any(|r| !in_place(r) && writes.iter().any(|w| w.overlaps(*r)));
+        let in_place =
+            |read: &Region| matches!(plan.fused.after, After::Residual(_, r) if r == *read);
+        let written = |r: &Region| writes.iter().any(|w| w.overlaps(*r));
+        // A residual is read where it is written; the rows are read everywhere, whatever else they are.
+        let clash = reads.iter().any(|r| !in_place(r) && written(r))
+            || self.rows_of(&plan.members).is_none_or(|rows| written(&rows));
         if clash || !self.graph.join(&plan.members) {
             return Ok(());
         }
         self.taken.add(&plan.members);
-        let work = matvec::encode(self.device, &plan.fused, &reads, &writes)?;
+        let work = Work::new(matvec::encode(self.device, &plan.fused)?, &reads, &writes);
+        stats::FUSED.add(plan.members.len() as u64 - 1);
         stats::hit("fused", || plan.fused.describe());
         self.made.extend(plan.members.iter().next().map(|leader| (leader, work)));
         Ok(())

@@ -270,7 +270,8 @@ mod tests {
     /// Independent work comes together: levels are as many as the longest chain has links.
     #[test]
     fn independent_work_shares_a_level() {
-        let chain = |base: u64| (0..3).map(move |i| op(&[(base + i * 8, 8)], &[(base + (i + 1) * 8, 8)]));
+        let chain =
+            |base: u64| (0..3).map(move |i| op(&[(base + i * 8, 8)], &[(base + (i + 1) * 8, 8)]));
         let ops: Vec<Op> = chain(0).chain(chain(1000)).collect();
         assert_eq!(Graph::new(&ops).order(), [0, 3, 1, 4, 2, 5]);
     }

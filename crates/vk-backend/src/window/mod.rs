@@ -16,7 +16,14 @@ use mlx_core::{Result, buffer::BufferRef};
 use smallvec::SmallVec;
 
 use crate::{
-    device::DeviceState, hazards::Region, memory::allocation::Allocation, pipelines::Pipeline,
+    device::DeviceState,
+    hazards::Region,
+    kernels::{
+        Kernel, decode,
+        matvec::{self, Fused},
+    },
+    memory::allocation::Allocation,
+    pipelines::Pipeline,
     raw::recorder::PUSH_BYTES,
 };
 
@@ -26,13 +33,32 @@ use step::Step;
 
 /// A dispatch with all that it needs, ready to be recorded.
 pub(crate) struct Work {
+    call: Option<Call>,
+    pub(crate) reads: SmallVec<[Region; 6]>,
+    pub(crate) writes: SmallVec<[Region; 3]>,
+    meaning: Option<Meaning>,
+}
+
+/// What is recorded.
+pub(crate) struct Call {
     pub(crate) pipeline: Arc<Pipeline>,
     push: [u8; PUSH_BYTES],
     push_bytes: u8,
     pub(crate) groups: [u32; 3],
-    pub(crate) reads: SmallVec<[Region; 6]>,
-    pub(crate) writes: SmallVec<[Region; 3]>,
-    meaning: Option<Meaning>,
+}
+
+impl Call {
+    /// # Panics
+    /// When the push constants are more than [`PUSH_BYTES`].
+    pub(crate) fn new(pipeline: Arc<Pipeline>, push: &[u8], groups: [u32; 3]) -> Self {
+        let mut bytes = [0; PUSH_BYTES];
+        bytes[..push.len()].copy_from_slice(push);
+        Call { pipeline, push: bytes, push_bytes: push.len() as u8, groups }
+    }
+
+    pub(crate) fn push(&self) -> &[u8] {
+        &self.push[..self.push_bytes.into()]
+    }
 }
 
 /// What a work means, and the buffer of its result, which may lose its owners.
@@ -52,27 +78,19 @@ impl Accesses for Work {
 
 impl Work {
     /// A dispatch.
-    ///
-    /// # Panics
-    /// When the push constants are more than [`PUSH_BYTES`].
-    pub(crate) fn new(
-        pipeline: Arc<Pipeline>,
-        push: &[u8],
-        groups: [u32; 3],
+    pub(crate) fn new(call: Call, reads: &[Region], writes: &[Region]) -> Self {
+        Work { call: Some(call), reads: reads.into(), writes: writes.into(), meaning: None }
+    }
+
+    /// An operation whose kernel is chosen when it is clear whether it becomes a part of another's.
+    pub(crate) fn later(
+        step: Step,
+        result: &BufferRef,
         reads: &[Region],
         writes: &[Region],
     ) -> Self {
-        let mut bytes = [0; PUSH_BYTES];
-        bytes[..push.len()].copy_from_slice(push);
-        Work {
-            pipeline,
-            push: bytes,
-            push_bytes: push.len() as u8,
-            groups,
-            reads: reads.into(),
-            writes: writes.into(),
-            meaning: None,
-        }
+        let meaning = Some(Meaning { step, result: result.clone() });
+        Work { call: None, reads: reads.into(), writes: writes.into(), meaning }
     }
 
     /// Says what the dispatch means, so that it can be fused.
@@ -81,8 +99,30 @@ impl Work {
         self
     }
 
-    pub(crate) fn push(&self) -> &[u8] {
-        &self.push[..self.push_bytes.into()]
+    /// Name of its kernel, for statistics.
+    pub(crate) fn name(&self) -> &'static str {
+        match (&self.call, self.step()) {
+            (Some(call), _) => call.pipeline.name(),
+            (None, Some(Step::Attention(_))) => Kernel::attention_decode.name(),
+            (None, _) => Kernel::matvec_fused.name(),
+        }
+    }
+
+    /// The dispatch, if it is made already.
+    pub(crate) fn call(&self) -> Option<&Call> {
+        self.call.as_ref()
+    }
+
+    /// Chooses the kernel if that was left for later.
+    fn settle(&mut self, device: &DeviceState) -> Result<()> {
+        if self.call.is_none() {
+            self.call = match self.step() {
+                Some(Step::MatVec(step)) => Some(matvec::encode(device, &Fused::of(step))?),
+                Some(Step::Attention(step)) => Some(decode::encode(device, step, None)?),
+                _ => None,
+            };
+        }
+        Ok(())
     }
 
     fn step(&self) -> Option<&Step> {
@@ -116,7 +156,8 @@ impl Window {
     }
 
     pub(crate) fn push(&mut self, work: Work) {
-        self.seeds += usize::from(matches!(work.step(), Some(Step::MatVec(_))));
+        self.seeds +=
+            usize::from(matches!(work.step(), Some(Step::MatVec(_) | Step::Attention(_))));
         self.works.push(work);
     }
 
@@ -137,12 +178,20 @@ impl Window {
         mut record: impl FnMut(&Work),
     ) -> Result<()> {
         if self.seeds == 0 || !device.config.enable_fusion {
-            self.works.iter().for_each(&mut record);
+            for work in &mut self.works {
+                work.settle(device)?;
+                record(work);
+            }
         } else {
             let mut graph = Graph::new(&self.works);
             let fused = fuse::fuse(&self.works, &mut graph, device)?;
             for i in graph.order() {
-                record(fused.get(&i).unwrap_or(&self.works[i]));
+                if let Some(fused) = fused.get(&i) {
+                    record(fused);
+                } else {
+                    self.works[i].settle(device)?;
+                    record(&self.works[i]);
+                }
             }
         }
         self.clear();

@@ -19,7 +19,7 @@ pub(crate) struct Format {
     pub(crate) dtype: u32,
     /// Bits per element; 16 or 32 when not quantized.
     pub(crate) bits: u32,
-    /// Elements that share a scale.
+    /// Elements that share a scale; 1 when not quantized.
     pub(crate) group: u32,
 }
 

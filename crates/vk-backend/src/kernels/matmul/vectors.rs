@@ -122,12 +122,7 @@ fn grid(caps: &Capabilities, blocks: u64, per_group: u64, vectors: u32, batches:
 
 /// The product as one that can be fused, if its kernel serves it: one matrix of dense rows times
 /// dense vectors.
-pub(super) fn step(
-    ctx: &Ctx<'_>,
-    o: &Operands,
-    dtype: Dtype,
-    result: Operand,
-) -> Option<MatVec> {
+pub(super) fn step(ctx: &Ctx<'_>, o: &Operands, dtype: Dtype, result: Operand) -> Option<MatVec> {
     let bits = 8 * dtype.size();
     let dense = |m: &Matrix, rows: usize| {
         m.inner == 1 && (rows == 1 || m.outer == o.k as i64) && m.at.is_aligned(16)
@@ -142,7 +137,7 @@ pub(super) fn step(
         x: o.a.at.address,
         rows: o.m as u32,
         inner: o.k as u32,
-        format: Format { dtype: dtype as u32, bits: bits as u32, group: 0 },
+        format: Format { dtype: dtype as u32, bits: bits as u32, group: 1 },
         matrix: step::Matrix {
             words: o.b.at.address,
             result: result.address,

@@ -1,0 +1,119 @@
+//! Operations that become one kernel: the same numbers as one by one, and proof that they were
+//! fused. A process of its own, because the counters belong to the process; the tests take turns.
+
+mod attention;
+mod products;
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use mlx::{Array, Device, Dtype, Result, ops, vulkan::stats};
+use mlx_tests::{array, values};
+
+static TURN: Mutex<()> = Mutex::new(());
+
+fn turn() -> MutexGuard<'static, ()> {
+    mlx_tests::init();
+    TURN.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Numbers without a pattern in -1..1, the same for the same seed.
+fn noise(seed: u64, shape: &[usize], dtype: Dtype) -> Array {
+    let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
+    let count = shape.iter().product();
+    let draw = |_| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        (state >> 40) as f64 / f64::from(1 << 23) - 1.0
+    };
+    array(&(0..count).map(draw).collect::<Vec<_>>(), shape, dtype)
+}
+
+/// What a graph evaluates to on a device, all results in one evaluation, and how many operations
+/// were fused.
+fn run(device: Device, graph: &dyn Fn() -> Result<Vec<Array>>) -> (Vec<Vec<f64>>, u64) {
+    mlx::with_device(device, || {
+        let before = stats::snapshot();
+        let results = graph().unwrap();
+        mlx::eval(&results.iter().collect::<Vec<_>>()).unwrap();
+        let fused = stats::snapshot().since(&before).fused;
+        (results.iter().map(values).collect(), fused)
+    })
+    .unwrap()
+}
+
+/// Whether fusing is on in this process: the gates are tested by running the tests again without.
+fn fusing() -> bool {
+    mlx::vulkan::Config::get().enable_fusion
+}
+
+/// Runs `graph` on both devices: `fused` operations become part of others on Vulkan, and the
+/// results agree to within `tolerance` of the largest one (intermediate results are rounded one by
+/// one, and not at all inside of a kernel).
+fn agrees(what: &str, fused: u64, dtype: Dtype, graph: &dyn Fn() -> Result<Vec<Array>>) {
+    let (want, _) = run(Device::CPU, graph);
+    let (got, count) = run(Device::GPU, graph);
+    assert_eq!(count, if fusing() { fused } else { 0 }, "{what}: fused operations");
+    let epsilon = match dtype {
+        Dtype::Float32 => 1e-5,
+        Dtype::Float16 => 4e-3,
+        _ => 3e-2,
+    };
+    for (i, (want, got)) in want.iter().zip(&got).enumerate() {
+        let most = want.iter().fold(1e-3, |m: f64, x| m.max(x.abs()));
+        for (k, (w, g)) in want.iter().zip(got).enumerate() {
+            assert!(
+                (w - g).abs() <= epsilon * most,
+                "{what}: result {i}[{k}]: {w} and {g} of {most}"
+            );
+        }
+    }
+}
+
+/// A quantized matrix (outputs, inner).
+struct Quantized {
+    parts: [Array; 3],
+    group: usize,
+    bits: usize,
+}
+
+impl Quantized {
+    fn new(
+        seed: u64,
+        outputs: usize,
+        inner: usize,
+        group: usize,
+        bits: usize,
+        dtype: Dtype,
+    ) -> Self {
+        let dense = ops::multiply(&noise(seed, &[outputs, inner], dtype), 0.1f32).unwrap();
+        let parts = mlx::with_device(Device::CPU, || ops::quantize(&dense, group, bits)).unwrap();
+        let (words, scales, biases) = parts.unwrap();
+        mlx::eval(&[&words, &scales, &biases]).unwrap();
+        Quantized { parts: [words, scales, biases], group, bits }
+    }
+
+    fn forward(&self, x: &Array) -> Result<Array> {
+        let [words, scales, biases] = &self.parts;
+        ops::quantized_matmul(x, words, scales, biases, true, self.group, self.bits)
+    }
+}
+
+#[test]
+fn with_every_gate_off_the_results_are_the_same() {
+    let gates = [
+        "FUSION",
+        "MATVEC",
+        "SDPA_DECODE",
+        "QMM_NATIVE",
+        "RMSNORM_NATIVE",
+        "SDPA_NATIVE",
+        "COOPMAT",
+    ]
+    .map(|gate| format!("MLX_VK_ENABLE_{gate}"));
+    let variables = gates.each_ref().map(|gate| (gate.as_str(), "0"));
+    mlx_tests::in_child("with_every_gate_off_the_results_are_the_same", &variables, || {
+        products::all();
+        attention::all();
+    });
+}

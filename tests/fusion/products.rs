@@ -1,0 +1,124 @@
+//! Products with norms, siblings, gates and residuals.
+
+use mlx::{Array, Dtype, Result, fast, ops};
+
+use super::{Quantized, agrees, noise, turn};
+
+const HALVES: [Dtype; 2] = [Dtype::Bfloat16, Dtype::Float16];
+const DTYPES: [Dtype; 3] = [Dtype::Bfloat16, Dtype::Float16, Dtype::Float32];
+
+pub(crate) fn all() {
+    siblings_and_norms();
+    gates();
+    residuals();
+    every_format();
+    values_that_are_needed_are_kept();
+}
+
+/// Three products of a normalized row are one kernel: norm and two products disappear in the first.
+#[test]
+fn siblings_and_norms() {
+    let _turn = turn();
+    for dtype in DTYPES {
+        for rows in [1, 2, 5, 8] {
+            let x = noise(1, &[rows, 192], dtype);
+            let weight = noise(2, &[192], dtype);
+            let [q, k, v] =
+                [(3, 96), (4, 32), (5, 40)].map(|(s, n)| Quantized::new(s, n, 192, 64, 4, dtype));
+            agrees(&format!("qkv {dtype} {rows}"), 3, dtype, &|| {
+                let y = fast::rms_norm(&x, Some(&weight), 1e-5)?;
+                Ok(vec![q.forward(&y)?, k.forward(&y)?, v.forward(&y)?])
+            });
+        }
+    }
+}
+
+fn gated(up_first: bool, gate: &Array, up: &Array) -> Result<Array> {
+    let silu = ops::multiply(gate, &ops::sigmoid(gate)?)?;
+    if up_first { ops::multiply(up, &silu) } else { ops::multiply(&silu, up) }
+}
+
+#[test]
+fn gates() {
+    let _turn = turn();
+    for dtype in DTYPES {
+        for up_first in [false, true] {
+            let x = noise(6, &[1, 256], dtype);
+            let weight = noise(7, &[256], dtype);
+            let [g, u] = [8, 9].map(|s| Quantized::new(s, 160, 256, 32, 4, dtype));
+            agrees(&format!("gate {dtype} {up_first}"), 5, dtype, &|| {
+                let y = fast::rms_norm(&x, Some(&weight), 1e-6)?;
+                Ok(vec![gated(up_first, &g.forward(&y)?, &u.forward(&y)?)?])
+            });
+        }
+    }
+}
+
+#[test]
+fn residuals() {
+    let _turn = turn();
+    for dtype in HALVES {
+        let (h, x) = (noise(10, &[1, 512], dtype), noise(11, &[1, 96], dtype));
+        let down = Quantized::new(12, 96, 512, 128, 4, dtype);
+        agrees(&format!("residual {dtype}"), 1, dtype, &|| {
+            Ok(vec![ops::add(&x, &down.forward(&h)?)?])
+        });
+        agrees(&format!("residual {dtype}, other way"), 1, dtype, &|| {
+            Ok(vec![ops::add(&down.forward(&h)?, &x)?])
+        });
+    }
+}
+
+/// Every width of bits and groups, and matrices that are not quantized.
+#[test]
+fn every_format() {
+    let _turn = turn();
+    for bits in [2, 3, 4, 5, 6, 8] {
+        for group in [32, 64, 128] {
+            let dtype = HALVES[(bits + group / 32) % 2];
+            let x = noise(13, &[1, 384], dtype);
+            let [a, b] = [14, 15].map(|s| Quantized::new(s, 48, 384, group, bits, dtype));
+            agrees(&format!("{bits} bits, groups of {group}"), 1, dtype, &|| {
+                Ok(vec![a.forward(&x)?, b.forward(&x)?])
+            });
+        }
+    }
+    for dtype in DTYPES {
+        let x = noise(16, &[1, 136], dtype);
+        let [a, b] = [17, 18].map(|s| noise(s, &[40, 136], dtype));
+        agrees(&format!("dense {dtype}"), 1, dtype, &|| {
+            let forward = |w: &Array| ops::matmul(&x, &ops::transpose(w, &[1, 0])?);
+            Ok(vec![forward(&a)?, forward(&b)?])
+        });
+    }
+}
+
+/// What somebody still holds, or reads in another way, is stored as well.
+#[test]
+fn values_that_are_needed_are_kept() {
+    let _turn = turn();
+    let dtype = Dtype::Bfloat16;
+    let (x, weight) = (noise(20, &[1, 128], dtype), noise(21, &[128], dtype));
+    let w = Quantized::new(22, 128, 128, 64, 4, dtype);
+    agrees("the norm is a result too", 0, dtype, &|| {
+        let y = fast::rms_norm(&x, Some(&weight), 1e-5)?;
+        Ok(vec![w.forward(&y)?, y])
+    });
+    agrees("the norm is read elsewhere", 0, dtype, &|| {
+        let y = fast::rms_norm(&x, Some(&weight), 1e-5)?;
+        Ok(vec![w.forward(&y)?, ops::exp(&y)?])
+    });
+    agrees("the product is a result too", 0, dtype, &|| {
+        let y = w.forward(&x)?;
+        Ok(vec![ops::add(&x, &y)?, y])
+    });
+    // From the second link on the sum takes over the memory of the rows, which every part of the
+    // product reads: no kernel may write it meanwhile.
+    agrees("a chain in place", 1, dtype, &|| {
+        let mut y = x.clone();
+        for _ in 0..3 {
+            y = ops::add(&y, &w.forward(&y)?)?;
+        }
+        Ok(vec![y])
+    });
+}
