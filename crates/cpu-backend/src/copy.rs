@@ -4,7 +4,7 @@ use mlx_core::{Array, Dtype, Element, Result, backend::Output, bf16, dispatch_dt
 
 use crate::{
     cast::Cast,
-    elementwise::{Kernel1, Typed, dispatch_size, for_chunks, map1, zip1},
+    elementwise::{Kernel1, Typed, dispatch_size, map1, zip1},
     encoder::{Encoder, In, Out},
     halves::Half,
     strided::Source,
@@ -49,5 +49,5 @@ fn copy<T: Element, U: Element>(input: &In, out: &Out) {
     let source = Source::row_major(&elements, input);
     let target = &mut *out.write::<U>();
     // A fresh output starts at the start of its buffer, which is aligned for any element.
-    for_chunks(bytemuck::cast_slice_mut::<U, T>(target), |first, chunk| source.read(first, chunk));
+    source.read_all(bytemuck::cast_slice_mut::<U, T>(target));
 }

@@ -7,7 +7,7 @@ use mlx_core::Element;
 use crate::simd::{
     Lanes, dispatch,
     gemm::Gemm,
-    vector::{Combine, Dots, ExpSum, Narrow, Sum, SumOfSquares, Widen, WidenRows},
+    vector::{Combine, Dots, ExpSum, Narrow, Sum, SumOfSquares, Widen},
 };
 
 /// A floating element type.
@@ -24,8 +24,6 @@ pub(crate) trait Real: Element + Default {
     fn widen_slice(src: &[Self], dst: &mut [Self::Wide]);
     /// Rounds `dst.len()` elements.
     fn narrow_slice(src: &[Self::Wide], dst: &mut [Self]);
-    /// Widens the first `width` elements of every row; rows are `stride` and `to` elements apart.
-    fn widen_rows(src: &[Self], stride: usize, width: usize, dst: &mut [Self::Wide], to: usize);
     /// `out[j] = Σ_i x[i] * rows[j * stride + i]`.
     fn dots(x: &[Self::Wide], rows: &[Self], stride: usize, out: &mut [Self::Wide]);
     /// `acc[i] += Σ_j x[j] * rows[j * stride + i]`.
@@ -64,9 +62,6 @@ macro_rules! in_float32 {
             }
             fn narrow_slice(src: &[f32], dst: &mut [Self]) {
                 dispatch(Narrow { src, dst });
-            }
-            fn widen_rows(src: &[Self], stride: usize, width: usize, dst: &mut [f32], to: usize) {
-                dispatch(WidenRows { src, stride, width, dst, to });
             }
             fn dots(x: &[f32], rows: &[Self], stride: usize, out: &mut [f32]) {
                 dispatch(Dots { x, rows, stride, out });
@@ -123,11 +118,6 @@ impl Real for f64 {
     }
     fn narrow_slice(src: &[f64], dst: &mut [f64]) {
         dst.copy_from_slice(&src[..dst.len()]);
-    }
-    fn widen_rows(src: &[f64], stride: usize, width: usize, dst: &mut [f64], to: usize) {
-        for (i, dst) in dst.chunks_exact_mut(to).enumerate() {
-            dst[..width].copy_from_slice(&src[i * stride..][..width]);
-        }
     }
     fn dots(x: &[f64], rows: &[f64], stride: usize, out: &mut [f64]) {
         for (j, out) in out.iter_mut().enumerate() {

@@ -41,6 +41,7 @@ mod softmax;
 mod sort;
 mod strided;
 mod ternary;
+mod transpose;
 mod unary;
 
 pub use eval::{CpuBackend, install};

@@ -53,11 +53,7 @@ pub(crate) fn dequantize(
     dispatch_real!(out.dtype, T => enc.push(move || dequantize_all::<T>(affine, &inputs, &out)))
 }
 
-fn dequantize_all<T: Real<Wide: Compute>>(
-    affine: Affine,
-    [words, scales, biases]: &[In; 3],
-    out: &Out,
-) {
+fn dequantize_all<T: Compute>(affine: Affine, [words, scales, biases]: &[In; 3], out: &Out) {
     let mut out = out.write::<T>();
     if out.is_empty() {
         return;
@@ -70,7 +66,7 @@ fn dequantize_all<T: Real<Wide: Compute>>(
         out.par_chunks_mut(rows * matrix.columns).enumerate().for_each(|(i, out)| {
             let tile = matrix.tile(i * rows, out.len() / matrix.columns, 0, matrix.columns);
             let mut wide = vec![T::Wide::default(); out.len()];
-            T::Wide::dequantize(&tile, &mut wide);
+            T::dequantize(&tile, &mut wide);
             T::narrow_slice(&wide, out);
         });
     }
@@ -100,7 +96,7 @@ struct Job {
 }
 
 impl Job {
-    fn run<T: Real<Wide: Compute>>(&self) {
+    fn run<T: Compute>(&self) {
         let mut out = self.out.write::<T>();
         let inner = self.x.shape[self.x.shape.len() - 1];
         if out.is_empty() {
@@ -120,7 +116,7 @@ impl Job {
             let x = &x[batch * rows * inner..(batch + 1) * rows * inner];
             if !self.transpose {
                 many::plain::<T>(x, rows, &matrix, out);
-            } else if rows >= MANY || !T::Wide::few(x, &matrix, out) {
+            } else if rows >= MANY || !T::few(x, &matrix, out) {
                 many::transposed::<T>(x, rows, &matrix, out);
             }
         }

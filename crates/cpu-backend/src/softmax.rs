@@ -1,6 +1,6 @@
 //! Softmax and its logarithm over the last axis.
 
-use mlx_core::{Array, Dtype, Error, Result, backend::Output, bf16, f16};
+use mlx_core::{Array, Dtype, Element, Error, Result, backend::Output, bf16, f16};
 
 use crate::{
     elementwise::{BLOCK, Typed, for_rows},
@@ -34,6 +34,8 @@ impl Wide for f64 {
 /// An element type, and the type that rows of it are computed in.
 trait Narrow: Typed {
     type Wide: Wide;
+    /// Whether that is the element type itself.
+    const IS_WIDE: bool = Self::DTYPE as u8 == Self::Wide::DTYPE as u8;
     fn widen_row(row: &[Self], out: &mut [Self::Wide]);
     fn narrow_row(row: &[Self::Wide], out: &mut [Self]);
 }
@@ -115,6 +117,10 @@ fn run<T: Narrow>(input: &In, out: &Out, f: Row<T::Wide>) {
     let elements = input.read::<T>();
     let source = Source::row_major(&elements, input);
     for_rows(&mut out.write::<T>(), len, input.size() * 4, |i, out| {
+        if len == n && T::IS_WIDE {
+            source.read(i * n, out);
+            return f(bytemuck::cast_slice_mut(out));
+        }
         let mut wide = vec![<T::Wide as bytemuck::Zeroable>::zeroed(); n];
         let mut buffer = [T::zeroed(); BLOCK];
         for (j, block) in wide.chunks_mut(BLOCK).enumerate() {
@@ -152,8 +158,24 @@ impl<W: Wide> simd::Kernel for Exponentials<'_, W> {
 
 fn softmax_row<W: Wide>(row: &mut [W]) {
     let (_, sum) = exponentials(row);
-    let sum = <W as Accumulate>::narrow(sum);
-    row.iter_mut().for_each(|x| *x = *x / sum);
+    simd::dispatch(Divide { row, by: <W as Accumulate>::narrow(sum) });
+}
+
+/// `row = row / by`.
+struct Divide<'a, W> {
+    row: &'a mut [W],
+    by: W,
+}
+
+impl<W: Wide> simd::Kernel for Divide<'_, W> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<I: simd::Isa>(self, _: I) {
+        for x in self.row {
+            *x = *x / self.by;
+        }
+    }
 }
 
 fn logsumexp_row<W: Wide>(row: &mut [W]) {

@@ -7,7 +7,11 @@ use mlx_core::{
     shape::{collapse_contiguous, num_elements},
 };
 
-use crate::encoder::{Elements, In};
+use crate::{
+    elementwise::for_chunks,
+    encoder::{Elements, In},
+    transpose::Transpose,
+};
 
 /// Where the elements of some axes lie, in row-major order.
 #[derive(Clone)]
@@ -180,6 +184,14 @@ impl<'a, T: Element> Source<'a, T> {
     /// Whether the elements are neighbours in memory.
     pub(crate) fn is_flat(&self) -> bool {
         self.walk.is_none()
+    }
+
+    /// Copies all elements.
+    pub(crate) fn read_all(&self, out: &mut [T]) {
+        match self.walk.as_ref().and_then(Transpose::of) {
+            Some(transpose) => transpose.copy(self.data, self.first, out),
+            None => for_chunks(out, |at, chunk| self.read(at, chunk)),
+        }
     }
 
     /// Copies the elements from number `at` on.

@@ -120,7 +120,12 @@ pub fn prefill(
     Err(Error::Prompt("is empty: there is nothing to continue".into()))
 }
 
-fn check_prompt(model: &Transformer, cached: usize, prompt: &[u32]) -> Result<()> {
+/// Checks that `prompt` can be run after the `cached` tokens that a cache holds; [`Tokens::start`]
+/// does so as well.
+///
+/// # Errors
+/// When it is empty, longer than the context, or holds a token that the model does not know.
+pub fn check_prompt(model: &Transformer, cached: usize, prompt: &[u32]) -> Result<()> {
     let config = model.config();
     if prompt.is_empty() {
         return Err(Error::Prompt("is empty: there is nothing to continue".into()));

@@ -111,18 +111,28 @@ pub struct TextStream<'t> {
     tokenizer: &'t Tokenizer,
     utf8: Utf8Stream,
     stops: StopStrings,
+    /// Whether a token with text came already.
+    started: bool,
 }
 
 impl<'t> TextStream<'t> {
     /// A stream that ends before any of `stops`.
     pub fn new(tokenizer: &'t Tokenizer, stops: &[String]) -> Self {
         let stops = StopStrings::new(stops.iter().cloned());
-        Self { tokenizer, utf8: Utf8Stream::default(), stops }
+        Self { tokenizer, utf8: Utf8Stream::default(), stops, started: false }
     }
 
     /// Adds a token and returns the text it completes; special tokens have no text.
     pub fn push(&mut self, id: u32) -> String {
-        let text = self.utf8.push(self.tokenizer.token_bytes(id));
+        let bytes = self.tokenizer.token_bytes(id);
+        if bytes.is_empty() {
+            return String::new();
+        }
+        let mut text = String::new();
+        if std::mem::replace(&mut self.started, true) {
+            text = self.utf8.push(self.tokenizer.separator());
+        }
+        text.push_str(&self.utf8.push(bytes));
         self.stops.push(&text)
     }
 

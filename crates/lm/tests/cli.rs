@@ -66,10 +66,18 @@ impl Place {
         top.into_iter().chain(below).collect()
     }
 
-    /// What the program says when it refuses these arguments, without "error: " and with relative
-    /// paths.
+    /// What the program says when it refuses these arguments, before it prints anything: without
+    /// "error: " and with relative paths.
     #[track_caller]
     fn refusal(&self, arguments: &[&str], input: &[u8]) -> String {
+        let (stdout, message) = self.failure(arguments, input);
+        assert_eq!(stdout, "", "{message}");
+        message
+    }
+
+    /// Standard output, and the error without "error: ", of a program that fails.
+    #[track_caller]
+    fn failure(&self, arguments: &[&str], input: &[u8]) -> (String, String) {
         let before = self.contents();
         let mut child = Command::new(env!("CARGO_BIN_EXE_mlx-lm"))
             .args(arguments)
@@ -86,11 +94,11 @@ impl Place {
         let [stdout, stderr] =
             [output.stdout, output.stderr].map(|bytes| String::from_utf8(bytes).unwrap());
         assert_eq!(output.status.code(), Some(1), "{stderr}");
-        assert_eq!(stdout, "", "{stderr}");
         assert_eq!(self.contents(), before, "{stderr}");
         let lines: Vec<_> = stderr.lines().filter(|l| !l.starts_with("Device: ")).collect();
         let [line] = lines[..] else { panic!("not one line: {stderr}") };
-        line.strip_prefix("error: ").unwrap_or_else(|| panic!("no error: {line}")).to_owned()
+        let error = line.strip_prefix("error: ").unwrap_or_else(|| panic!("no error: {line}"));
+        (stdout, error.to_owned())
     }
 
     #[track_caller]
@@ -186,14 +194,24 @@ fn prompts_that_cannot_be_continued() {
     assert!(place.refused_prompt("", b"").starts_with("prompt: is empty"));
     assert!(place.refused_prompt("-", b"").starts_with("prompt: is empty"));
     // The template adds three characters.
-    let message = place.refused_prompt(&"a".repeat(510), b"");
-    assert_eq!(
-        message,
-        "prompt: 513 tokens do not fit into the context of 512 (model/config.json: \
-         max_position_embeddings)"
-    );
+    let long = "a".repeat(510);
+    let want = "prompt: 513 tokens do not fit into the context of 512 (model/config.json: \
+                max_position_embeddings)";
+    assert_eq!(place.refused_prompt(&long, b""), want);
+    // Also where text comes instead of JSON: not even the line above it is printed.
+    let text = ["generate", "--device=cpu", "--model=model", "--prompt", &long];
+    assert_eq!(place.refusal(&text, b""), want);
     let message = place.refused_prompt("-", b"good\xC3(bad");
     assert_eq!(message, "prompt: standard input: not valid UTF-8 at byte 4");
+}
+
+#[test]
+fn messages_that_are_no_text() {
+    let place = Place::with_model();
+    let chat = ["chat", "--device=cpu", "--max-tokens=1", "--model=model"];
+    let (stdout, message) = place.failure(&chat, b"h\nbad \xFFline\n");
+    assert_eq!(message, "prompt: standard input: not valid UTF-8 at byte 4");
+    assert!(stdout.ends_with(">> "), "{stdout}");
 }
 
 #[test]

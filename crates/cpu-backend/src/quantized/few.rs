@@ -6,7 +6,7 @@ use super::{PARALLEL, weights::Matrix};
 use crate::{
     float::Real,
     simd::{
-        self,
+        self, Lanes,
         affine::{Activations, Products},
     },
 };
@@ -15,8 +15,11 @@ use crate::{
 const TILE_BYTES: usize = 1 << 15;
 
 /// `out = x @ wᵀ`.
-pub(super) fn transposed<T: Real<Wide = f32>>(x: &[f32], w: &Matrix<'_, T>, out: &mut [T]) {
-    let x = Activations::new(x, w.columns, w.affine);
+pub(super) fn transposed<T>(x: &[f32], w: &Matrix<'_, T>, out: &mut [T])
+where
+    T: Real<Wide = f32> + Lanes,
+{
+    let x = Activations::new::<T>(x, w.columns, w.affine, simd::level());
     let rows = x.rows();
     let outputs = (TILE_BYTES / (4 * w.affine.packed_words(w.columns))).clamp(8, 256);
     let tile = |i: usize, products: &mut [f32]| {

@@ -7,7 +7,7 @@ use super::{
     weights::{Compute, Matrix},
 };
 use crate::{
-    float::{Real, Wide},
+    float::Wide,
     simd::gemm::{MatMut, MatRef, gemm},
 };
 
@@ -21,12 +21,7 @@ const DEPTH: usize = 128;
 const RESULTS: usize = 1 << 24;
 
 /// `out = x @ wᵀ` for `rows` rows of `x`.
-pub(super) fn transposed<T: Real<Wide: Compute>>(
-    x: &[T::Wide],
-    rows: usize,
-    w: &Matrix<'_, T>,
-    out: &mut [T],
-) {
+pub(super) fn transposed<T: Compute>(x: &[T::Wide], rows: usize, w: &Matrix<'_, T>, out: &mut [T]) {
     let step = (RESULTS / w.rows).clamp(64, rows.max(64));
     for (x, out) in x.chunks(step * w.columns).zip(out.chunks_mut(step * w.rows)) {
         let rows = x.len() / w.columns;
@@ -38,7 +33,7 @@ pub(super) fn transposed<T: Real<Wide: Compute>>(
                 let outputs = products.len() / rows;
                 let tile = w.tile(i * OUTPUTS, outputs, 0, w.columns);
                 let scratch = &mut scratch[..outputs * w.columns];
-                T::Wide::dequantize(&tile, scratch);
+                T::dequantize(&tile, scratch);
                 multiply(
                     MatMut::dense_columns(products, rows, outputs),
                     MatRef::dense(x, rows, w.columns),
@@ -51,12 +46,7 @@ pub(super) fn transposed<T: Real<Wide: Compute>>(
 }
 
 /// `out = x @ w` for `rows` rows of `x`.
-pub(super) fn plain<T: Real<Wide: Compute>>(
-    x: &[T::Wide],
-    rows: usize,
-    w: &Matrix<'_, T>,
-    out: &mut [T],
-) {
+pub(super) fn plain<T: Compute>(x: &[T::Wide], rows: usize, w: &Matrix<'_, T>, out: &mut [T]) {
     let x = MatRef::dense(x, rows, w.rows);
     let mut products = vec![T::Wide::default(); out.len()];
     products.par_chunks_mut(COLUMNS * rows).enumerate().for_each(|(i, products)| {
@@ -65,7 +55,7 @@ pub(super) fn plain<T: Real<Wide: Compute>>(
         for from in (0..w.rows).step_by(DEPTH) {
             let depth = DEPTH.min(w.rows - from);
             let scratch = &mut scratch[..depth * columns];
-            T::Wide::dequantize(&w.tile(from, depth, i * COLUMNS, columns), scratch);
+            T::dequantize(&w.tile(from, depth, i * COLUMNS, columns), scratch);
             multiply(
                 MatMut::dense(products, rows, columns),
                 x.columns(from, depth),

@@ -1,13 +1,15 @@
 //! Quantized weights as tasks see them: locked, with their strides, and tiles of them.
 
+use std::borrow::Cow;
+
 use mlx_core::primitives::Affine;
 
 use super::few;
 use crate::{
     encoder::{Elements, In},
-    float::{Real, Wide},
-    rows::{RowStarts, widen_row},
-    simd::{self, affine::padded_groups},
+    float::Real,
+    rows::RowStarts,
+    simd::{self, Lanes},
 };
 
 /// Locked words, scales and biases.
@@ -92,22 +94,30 @@ impl<'a, T: Real> Parameters<'a, T> {
         Parameters { data, first: 0, row_stride: strides[axes - 2], stride: strides[axes - 1] }
     }
 
-    /// A part of them as wide rows, `padded_groups` apart, with zeros after the last group.
-    fn widen(&self, row: usize, rows: usize, group: usize, groups: usize) -> Vec<T::Wide> {
-        let padded = padded_groups(groups);
-        let mut out = vec![T::Wide::default(); rows * padded];
-        let first = self
-            .first
-            .wrapping_add_signed(row as isize * self.row_stride + group as isize * self.stride);
+    /// A part of them as rows of neighbours: where they lie if they are, else copied.
+    fn rows(&self, row: usize, rows: usize, group: usize, groups: usize) -> GroupRows<'a, T> {
+        let at = |row: usize, group: usize| {
+            let skip = row as isize * self.row_stride + group as isize * self.stride;
+            self.first.wrapping_add_signed(skip)
+        };
         if self.stride == 1 && self.row_stride >= 0 {
-            T::widen_rows(&self.data[first..], self.row_stride as usize, groups, &mut out, padded);
-            return out;
+            let data = Cow::Borrowed(&self.data[at(row, group)..]);
+            return GroupRows { data, stride: self.row_stride as usize };
         }
-        for (i, out) in out.chunks_exact_mut(padded).enumerate() {
-            let first = first.wrapping_add_signed(i as isize * self.row_stride);
-            widen_row(self.data, first, self.stride, &mut out[..groups]);
-        }
-        out
+        let places = (row..row + rows).flat_map(|r| (group..group + groups).map(move |g| at(r, g)));
+        GroupRows { data: places.map(|at| self.data[at]).collect(), stride: groups }
+    }
+}
+
+/// Rows of scales or biases, `stride` elements apart.
+struct GroupRows<'a, T: Real> {
+    data: Cow<'a, [T]>,
+    stride: usize,
+}
+
+impl<T: Lanes + Real> GroupRows<'_, T> {
+    fn parameters(&self) -> simd::affine::Parameters<'_, T> {
+        simd::affine::Parameters { data: &self.data, stride: self.stride }
     }
 }
 
@@ -163,57 +173,57 @@ impl<'a, T: Real> Matrix<'a, T> {
         rows: usize,
         column: usize,
         columns: usize,
-    ) -> Tile<'a, T::Wide> {
+    ) -> Tile<'a, T> {
         let (group, groups) = (column / self.affine.group_size, columns / self.affine.group_size);
         Tile {
             affine: self.affine,
             words: &self.words[row * self.word_stride + self.affine.packed_words(column)..],
             stride: self.word_stride,
             columns,
-            scales: self.scales.widen(row, rows, group, groups),
-            biases: self.biases.widen(row, rows, group, groups),
+            scales: self.scales.rows(row, rows, group, groups),
+            biases: self.biases.rows(row, rows, group, groups),
         }
     }
 }
 
-/// Part of a matrix with its scales and biases widened.
-pub(super) struct Tile<'a, W> {
+/// Part of a matrix.
+pub(super) struct Tile<'a, T: Real> {
     affine: Affine,
     words: &'a [u32],
     stride: usize,
     columns: usize,
-    scales: Vec<W>,
-    biases: Vec<W>,
+    scales: GroupRows<'a, T>,
+    biases: GroupRows<'a, T>,
 }
 
-impl Tile<'_, f32> {
-    pub(super) fn quantized(&self) -> simd::affine::Quantized<'_> {
+impl<T: Lanes + Real> Tile<'_, T> {
+    pub(super) fn quantized(&self) -> simd::affine::Quantized<'_, T> {
         simd::affine::Quantized {
             affine: self.affine,
             words: self.words,
             stride: self.stride,
             columns: self.columns,
-            scales: &self.scales,
-            biases: &self.biases,
+            scales: self.scales.parameters(),
+            biases: self.biases.parameters(),
         }
     }
 }
 
-/// A type to compute with quantized weights in.
-pub(crate) trait Compute: Wide {
+/// A type of scales, biases and activations to compute with quantized weights in.
+pub(crate) trait Compute: Real {
     /// The weights of a tile, row-major.
-    fn dequantize(tile: &Tile<'_, Self>, out: &mut [Self]);
+    fn dequantize(tile: &Tile<'_, Self>, out: &mut [Self::Wide]);
 
     /// `out = x @ wᵀ` for few rows; false if there is no kernel for that.
-    fn few<T: Real<Wide = Self>>(x: &[Self], w: &Matrix<'_, T>, out: &mut [T]) -> bool;
+    fn few(x: &[Self::Wide], w: &Matrix<'_, Self>, out: &mut [Self]) -> bool;
 }
 
-impl Compute for f32 {
-    fn dequantize(tile: &Tile<'_, f32>, out: &mut [f32]) {
+impl<T: Lanes + Real<Wide = f32>> Compute for T {
+    fn dequantize(tile: &Tile<'_, T>, out: &mut [f32]) {
         simd::dispatch(simd::affine::Dequantize { w: tile.quantized(), out });
     }
 
-    fn few<T: Real<Wide = f32>>(x: &[f32], w: &Matrix<'_, T>, out: &mut [T]) -> bool {
+    fn few(x: &[f32], w: &Matrix<'_, T>, out: &mut [T]) -> bool {
         few::transposed(x, w, out);
         true
     }
@@ -222,17 +232,18 @@ impl Compute for f32 {
 impl Compute for f64 {
     fn dequantize(tile: &Tile<'_, f64>, out: &mut [f64]) {
         let Affine { group_size, bits } = tile.affine;
-        let padded = padded_groups(tile.columns / group_size);
         for (row, out) in out.chunks_exact_mut(tile.columns).enumerate() {
             let words = &tile.words[row * tile.stride..];
+            let scales = &tile.scales.data[row * tile.scales.stride..];
+            let biases = &tile.biases.data[row * tile.biases.stride..];
             for (c, out) in out.iter_mut().enumerate() {
-                let group = row * padded + c / group_size;
-                *out = tile.scales[group] * field(words, bits, c) as f64 + tile.biases[group];
+                let group = c / group_size;
+                *out = scales[group] * field(words, bits, c) as f64 + biases[group];
             }
         }
     }
 
-    fn few<T: Real<Wide = f64>>(_: &[f64], _: &Matrix<'_, T>, _: &mut [T]) -> bool {
+    fn few(_: &[f64], _: &Matrix<'_, f64>, _: &mut [f64]) -> bool {
         false
     }
 }

@@ -4,7 +4,10 @@ use std::arch::x86_64::*;
 
 use half::f16;
 
-use super::{Isa, Kernel, LANES, isa::byte_mask};
+use super::{
+    Isa, Kernel, LANES,
+    isa::{AHEAD, byte_mask},
+};
 
 /// Proof that AVX2, FMA, F16C and BMI2 are there.
 #[derive(Clone, Copy)]
@@ -99,6 +102,12 @@ impl Isa for Avx2 {
             let a = _mm_add_ps(a, _mm_movehl_ps(a, a));
             _mm_cvtss_f32(_mm_add_ss(a, _mm_movehdup_ps(a)))
         }
+    }
+
+    #[inline(always)]
+    fn prefetch(self, words: &[u32; LANES]) {
+        // SAFETY: as above; a prefetch accesses nothing, wherever it points.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(words.as_ptr().cast::<i8>().wrapping_add(AHEAD)) }
     }
 
     #[inline(always)]

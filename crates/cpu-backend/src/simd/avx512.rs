@@ -4,16 +4,25 @@ use std::arch::x86_64::*;
 
 use half::f16;
 
-use super::{Isa, Kernel, LANES, isa::byte_mask};
+use super::{
+    Isa, Kernel, LANES,
+    isa::{AHEAD, byte_mask},
+};
 
-/// Proof that AVX-512 F, BW, DQ, VL, FMA, F16C and BMI2 are there.
+/// Proof that AVX-512 F, BW, DQ, VL, FMA, F16C and BMI2 are there, and BF16 with `PAIRS`.
 #[derive(Clone, Copy)]
-pub(crate) struct Avx512(());
+pub(crate) struct Avx512<const PAIRS: bool>(());
 
 /// Runs a kernel with AVX-512 instructions.
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c,bmi2")]
 pub(super) fn run<K: Kernel>(kernel: K) -> K::Output {
-    kernel.run(Avx512(()))
+    kernel.run(Avx512::<false>(()))
+}
+
+/// Runs a kernel with AVX-512 instructions, those on pairs of bfloat16 included.
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512bf16,avx2,fma,f16c,bmi2")]
+pub(super) fn run_pairs<K: Kernel>(kernel: K) -> K::Output {
+    kernel.run(Avx512::<true>(()))
 }
 
 /// Intrinsics that only compute.
@@ -39,6 +48,18 @@ const fn field_values<const BITS: usize>() -> [f32; LANES] {
     table
 }
 
+/// The table that turns the low five bits of an index into the value of its low `BITS` bits as
+/// bfloat16.
+const fn pair_values<const BITS: usize>() -> [u16; 2 * LANES] {
+    let mut table = [0; 2 * LANES];
+    let mut i = 0;
+    while i < 2 * LANES {
+        table[i] = (((i & ((1 << BITS) - 1)) as f32).to_bits() >> 16) as u16;
+        i += 1;
+    }
+    table
+}
+
 const fn repeated<const PER: usize>() -> [i32; LANES] {
     let mut lanes = [0; LANES];
     let mut i = 0;
@@ -49,9 +70,10 @@ const fn repeated<const PER: usize>() -> [i32; LANES] {
     lanes
 }
 
-impl Isa for Avx512 {
+impl<const PAIRS: bool> Isa for Avx512<PAIRS> {
     type F = __m512;
     type W = __m512i;
+    const PAIRS: bool = PAIRS;
 
     intrinsics! {
         splat(x: f32) -> __m512 = _mm512_set1_ps(x);
@@ -82,6 +104,12 @@ impl Isa for Avx512 {
     }
 
     #[inline(always)]
+    fn prefetch(self, words: &[u32; LANES]) {
+        // SAFETY: as above; a prefetch accesses nothing, wherever it points.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(words.as_ptr().cast::<i8>().wrapping_add(AHEAD)) }
+    }
+
+    #[inline(always)]
     fn words_upto(self, x: &[u32]) -> __m512i {
         let mask = ((1u32 << x.len().min(LANES)) - 1) as u16;
         // SAFETY: `self` proves that the instructions are there; words past the slice are masked
@@ -103,6 +131,27 @@ impl Isa for Avx512 {
         unsafe {
             let index = _mm512_srl_epi32(a, _mm_cvtsi32_si128((i * BITS) as i32));
             _mm512_permutexvar_ps(index, _mm512_loadu_ps(values.as_ptr()))
+        }
+    }
+
+    #[inline(always)]
+    fn pair_field<const BITS: usize>(self, a: __m512i, i: usize) -> __m512i {
+        let values = const { &pair_values::<BITS>() };
+        // SAFETY: as above. The permutation looks at the low five bits of an index only.
+        unsafe {
+            let index = _mm512_srl_epi16(a, _mm_cvtsi32_si128((i * BITS) as i32));
+            _mm512_permutexvar_epi16(index, _mm512_loadu_si512(values.as_ptr().cast()))
+        }
+    }
+
+    #[inline(always)]
+    fn dot_pairs(self, a: __m512i, b: __m512i, c: __m512) -> __m512 {
+        assert!(PAIRS, "asked for only where PAIRS is true");
+        // SAFETY: `self` with `PAIRS` proves that the instruction is there; both types are 64
+        // bytes of which any are valid.
+        unsafe {
+            let [a, b] = [a, b].map(|x| std::mem::transmute::<__m512i, __m512bh>(x));
+            _mm512_dpbf16_ps(c, a, b)
         }
     }
 

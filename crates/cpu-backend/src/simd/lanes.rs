@@ -6,6 +6,10 @@ use super::{Isa, LANES};
 
 /// An element type that is computed with in float32.
 pub(crate) trait Lanes: Copy + Default + Send + Sync + 'static {
+    /// As many bfloat16 add up to any finite element exactly: its upper 16 bits as float32, then
+    /// those of what is left.
+    const PARTS: usize;
+
     /// Loads sixteen elements.
     fn load<I: Isa>(isa: I, x: &[Self; LANES]) -> I::F;
     /// Rounds to nearest even and stores.
@@ -13,6 +17,8 @@ pub(crate) trait Lanes: Copy + Default + Send + Sync + 'static {
 }
 
 impl Lanes for f32 {
+    const PARTS: usize = 3;
+
     #[inline(always)]
     fn load<I: Isa>(isa: I, x: &[f32; LANES]) -> I::F {
         isa.load(x)
@@ -24,6 +30,8 @@ impl Lanes for f32 {
 }
 
 impl Lanes for f16 {
+    const PARTS: usize = 2;
+
     #[inline(always)]
     fn load<I: Isa>(isa: I, x: &[f16; LANES]) -> I::F {
         isa.load_f16(x)
@@ -35,6 +43,8 @@ impl Lanes for f16 {
 }
 
 impl Lanes for bf16 {
+    const PARTS: usize = 1;
+
     #[inline(always)]
     fn load<I: Isa>(isa: I, x: &[bf16; LANES]) -> I::F {
         let bits: &[u16; LANES] = bytemuck::cast_ref(x);

@@ -36,6 +36,8 @@ pub(crate) enum Level {
     Avx2,
     /// AVX-512 F, BW, DQ and VL besides.
     Avx512,
+    /// AVX-512 BF16 besides.
+    Avx512Bf16,
 }
 
 impl Level {
@@ -51,9 +53,10 @@ impl Level {
                 && is_x86_feature_detected!("avx512bw")
                 && is_x86_feature_detected!("avx512dq")
                 && is_x86_feature_detected!("avx512vl");
-            match (avx2, avx512) {
-                (true, true) => return Level::Avx512,
-                (true, false) => return Level::Avx2,
+            match (avx2, avx512, is_x86_feature_detected!("avx512bf16")) {
+                (true, true, true) => return Level::Avx512Bf16,
+                (true, true, false) => return Level::Avx512,
+                (true, false, _) => return Level::Avx2,
                 _ => {}
             }
         }
@@ -62,14 +65,15 @@ impl Level {
 }
 
 /// The level in use: the machine's best, or the one that `MLX_CPU_SIMD` (`portable`, `avx2`,
-/// `avx512`) limits it to.
+/// `avx512`, `avx512bf16`) limits it to.
 pub(crate) fn level() -> Level {
     static LEVEL: OnceLock<Level> = OnceLock::new();
     *LEVEL.get_or_init(|| {
         let limit = match std::env::var("MLX_CPU_SIMD").as_deref() {
             Ok("portable") => Level::Portable,
             Ok("avx2") => Level::Avx2,
-            _ => Level::Avx512,
+            Ok("avx512") => Level::Avx512,
+            _ => Level::Avx512Bf16,
         };
         Level::detect().min(limit)
     })
@@ -79,6 +83,8 @@ pub(crate) fn level() -> Level {
 pub(crate) trait Kernel {
     /// What it returns.
     type Output;
+    /// Whether it has a version of its own for instruction sets with products of bfloat16 pairs.
+    const PAIRS: bool = false;
 
     /// Runs it. Implementations are `#[inline(always)]`, so that the body is compiled with the
     /// instructions of the function that [`dispatch`] calls it from. So must be what they call,
@@ -98,8 +104,12 @@ pub(crate) fn dispatch<K: Kernel>(kernel: K) -> K::Output {
 pub(crate) fn dispatch_at<K: Kernel>(at: Level, kernel: K) -> K::Output {
     #[cfg(target_arch = "x86_64")]
     match at.min(level()) {
-        // SAFETY: `level` is at most what was detected.
-        Level::Avx512 => return unsafe { avx512::run(kernel) },
+        Level::Avx512Bf16 if K::PAIRS => {
+            // SAFETY: `level` is at most what was detected.
+            return unsafe { avx512::run_pairs(kernel) };
+        }
+        // SAFETY: as above.
+        Level::Avx512Bf16 | Level::Avx512 => return unsafe { avx512::run(kernel) },
         // SAFETY: as above.
         Level::Avx2 => return unsafe { avx2::run(kernel) },
         Level::Portable => {}
@@ -110,5 +120,6 @@ pub(crate) fn dispatch_at<K: Kernel>(at: Level, kernel: K) -> K::Output {
 
 #[cfg(test)]
 pub(crate) fn levels() -> impl Iterator<Item = Level> {
-    [Level::Portable, Level::Avx2, Level::Avx512].into_iter().filter(|l| *l <= level())
+    let all = [Level::Portable, Level::Avx2, Level::Avx512, Level::Avx512Bf16];
+    all.into_iter().filter(|l| *l <= level())
 }

@@ -25,28 +25,6 @@ impl<T: Lanes> Kernel for Widen<'_, T> {
     }
 }
 
-/// The first `width` elements of rows of `src`, `stride` apart, as float32 in rows of `dst`, `to`
-/// apart.
-pub(crate) struct WidenRows<'a, T> {
-    pub(crate) src: &'a [T],
-    pub(crate) stride: usize,
-    pub(crate) width: usize,
-    pub(crate) dst: &'a mut [f32],
-    pub(crate) to: usize,
-}
-
-impl<T: Lanes> Kernel for WidenRows<'_, T> {
-    type Output = ();
-
-    #[inline(always)]
-    fn run<I: Isa>(self, isa: I) {
-        for (i, dst) in self.dst.chunks_exact_mut(self.to).enumerate() {
-            let src = &self.src[i * self.stride..][..self.width];
-            Widen { src, dst: &mut dst[..self.width] }.run(isa);
-        }
-    }
-}
-
 /// `dst = src` rounded.
 pub(crate) struct Narrow<'a, T> {
     pub(crate) src: &'a [f32],

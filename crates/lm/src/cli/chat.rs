@@ -2,9 +2,9 @@
 
 use std::io::BufRead;
 
-use mlx_lm::{Error, Result, chat::Chat};
+use mlx_lm::{Result, chat::Chat};
 
-use super::{ModelArgs, SamplingArgs, print_line, show};
+use super::{ModelArgs, SamplingArgs, input_error, input_text, print_line, show};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
@@ -44,10 +44,9 @@ pub(crate) fn run(args: Args) -> Result<()> {
 fn read_line() -> Result<Option<String>> {
     show(">> ");
     let mut bytes = Vec::new();
-    let fail = |e: &dyn std::fmt::Display| Error::Prompt(format!("standard input: {e}"));
-    let count = std::io::stdin().lock().read_until(b'\n', &mut bytes).map_err(|e| fail(&e))?;
-    if count == 0 {
-        return Ok(None);
+    let count = std::io::stdin().lock().read_until(b'\n', &mut bytes);
+    match count.map_err(|e| input_error(&e))? {
+        0 => Ok(None),
+        _ => input_text(bytes).map(Some),
     }
-    String::from_utf8(bytes).map(Some).map_err(|_| fail(&"not valid UTF-8"))
 }

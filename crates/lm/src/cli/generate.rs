@@ -5,12 +5,12 @@ use std::io::Read;
 use mlx_lm::{
     Error, Result,
     chat::prompt_ids,
-    generate::{Generation, generate},
+    generate::{Generation, check_prompt, generate},
     load::LoadedModel,
     template::Message,
 };
 
-use super::{ModelArgs, SamplingArgs, print_line, print_stats, show};
+use super::{ModelArgs, SamplingArgs, input_error, input_text, print_line, print_stats, show};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
@@ -42,6 +42,8 @@ pub(crate) fn run(args: Args) -> Result<()> {
         let out = generate(&loaded, &mut cache, &ids, &options, |_| true)?;
         return print_line(&json(&out, &ids, &device).to_string());
     }
+    // Nothing is printed for a prompt that is refused.
+    check_prompt(&loaded.model, cache.len(), &ids)?;
     print_line("==========")?;
     let out = generate(&loaded, &mut cache, &ids, &options, show)?;
     print_line("\n==========")?;
@@ -66,14 +68,8 @@ fn read_prompt(argument: &str) -> Result<String> {
         return Ok(argument.to_owned());
     }
     let mut bytes = Vec::new();
-    std::io::stdin()
-        .lock()
-        .read_to_end(&mut bytes)
-        .map_err(|e| Error::Prompt(format!("standard input: {e}")))?;
-    String::from_utf8(bytes).map_err(|e| {
-        let at = e.utf8_error().valid_up_to();
-        Error::Prompt(format!("standard input: not valid UTF-8 at byte {at}"))
-    })
+    std::io::stdin().lock().read_to_end(&mut bytes).map_err(|e| input_error(&e))?;
+    input_text(bytes)
 }
 
 fn json(out: &Generation, prompt: &[u32], device: &str) -> serde_json::Value {

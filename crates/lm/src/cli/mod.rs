@@ -142,6 +142,19 @@ pub(crate) fn choose_device(wanted: Option<DeviceArg>) -> Result<String> {
     devices::describe(device)
 }
 
+/// What was read from standard input as text.
+pub(crate) fn input_text(bytes: Vec<u8>) -> Result<String> {
+    String::from_utf8(bytes).map_err(|e| {
+        let at = e.utf8_error().valid_up_to();
+        input_error(&format_args!("not valid UTF-8 at byte {at}"))
+    })
+}
+
+/// Standard input that cannot be used.
+pub(crate) fn input_error(message: &dyn std::fmt::Display) -> Error {
+    Error::Prompt(format!("standard input: {message}"))
+}
+
 /// Writes to standard output at once; false when nobody reads it any more.
 pub(crate) fn show(text: &str) -> bool {
     let mut out = std::io::stdout().lock();

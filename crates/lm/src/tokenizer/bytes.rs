@@ -38,6 +38,8 @@ pub(super) enum Spelling {
     ByteLevel,
     /// SentencePiece's: `▁` is a space and `<0x0A>` a byte.
     SentencePiece,
+    /// None: tokens are text as they are.
+    Verbatim,
 }
 
 impl Spelling {
@@ -49,6 +51,7 @@ impl Spelling {
                 Some(byte) => out.push(byte),
                 None => out.extend_from_slice(token.replace('▁', " ").as_bytes()),
             },
+            Spelling::Verbatim => out.extend_from_slice(token.as_bytes()),
         }
     }
 }

@@ -104,6 +104,7 @@ pub(super) fn finish(
     Ok(Tokenizer {
         inner,
         bytes: byte_table(tokens, &kinds, spelling),
+        separator: b"",
         bos,
         eos: end_tokens(meta, tokens, &kinds)?,
         prefix: bos.filter(|_| add_bos).map_or(Prefix::None, Prefix::Bos),

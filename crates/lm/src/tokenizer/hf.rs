@@ -32,6 +32,7 @@ impl Tokenizer {
         let eos = config.token(&inner, "eos_token")?;
         Ok(Self {
             bytes: byte_table(&path, &inner, spelling)?,
+            separator: if spelling == Spelling::Verbatim { b" " } else { b"" },
             inner,
             bos,
             eos: BTreeSet::from_iter(eos),
@@ -41,8 +42,11 @@ impl Tokenizer {
     }
 }
 
-/// How the vocabulary spells bytes, told by the decoder.
+/// How the vocabulary spells bytes, told by the decoder; without one, tokens are shown as they are.
 fn spelling(path: &Path, decoder: &Value) -> Result<Spelling> {
+    if decoder.is_null() {
+        return Ok(Spelling::Verbatim);
+    }
     let steps = decoder["decoders"].as_array().map_or(std::slice::from_ref(decoder), |all| all);
     let has = |kind: &str| steps.iter().any(|step| step["type"] == kind);
     if has("ByteLevel") {
@@ -50,7 +54,7 @@ fn spelling(path: &Path, decoder: &Value) -> Result<Spelling> {
     } else if has("ByteFallback") || has("Metaspace") {
         Ok(Spelling::SentencePiece)
     } else {
-        let kind = decoder["type"].as_str().unwrap_or("none");
+        let kind = decoder["type"].as_str().unwrap_or("this kind");
         Err(Error::file(
             path,
             "decoder",
@@ -130,5 +134,70 @@ impl Config {
             }
             _ => Err(Error::file(&self.path, "chat_template", "expected a string")),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::stream::TextStream;
+
+    /// The tokenizer of a folder with these two files.
+    fn load(file: &Value, config: &Value) -> Result<Tokenizer> {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("tokenizer.json"), file.to_string()).unwrap();
+        std::fs::write(folder.path().join("tokenizer_config.json"), config.to_string()).unwrap();
+        Tokenizer::from_folder(folder.path())
+    }
+
+    /// Words, with everything that may be absent given as null.
+    fn words() -> Value {
+        json!({
+            "version": "1.0", "truncation": null, "padding": null, "added_tokens": [],
+            "normalizer": null, "pre_tokenizer": {"type": "Whitespace"}, "post_processor": null,
+            "decoder": null,
+            "model": {
+                "type": "BPE", "dropout": null, "unk_token": null, "fuse_unk": null,
+                "continuing_subword_prefix": null, "end_of_word_suffix": null,
+                "byte_fallback": null, "ignore_merges": null,
+                "vocab": {"a": 0, "b": 1, "Ġ": 2}, "merges": [],
+            },
+        })
+    }
+
+    #[test]
+    fn optional_nulls_are_absent() {
+        let config = json!({"bos_token": null, "eos_token": null, "chat_template": null});
+        let tokenizer = load(&words(), &config).unwrap();
+        assert_eq!(tokenizer.encode_prompt("a b").unwrap(), [0, 1]);
+        assert!(tokenizer.bos_id().is_none() && tokenizer.eos_ids().next().is_none());
+        assert!(tokenizer.chat_template().is_none());
+        let mut nulls = words();
+        nulls["pre_tokenizer"] = Value::Null;
+        assert_eq!(load(&nulls, &Value::Null).unwrap().encode_prompt("ab").unwrap(), [0, 1]);
+    }
+
+    #[test]
+    fn without_a_decoder_tokens_are_joined_by_spaces_as_upstream_does() {
+        let tokenizer = load(&words(), &json!({})).unwrap();
+        let upstream: tokenizers::Tokenizer = words().to_string().parse().unwrap();
+        for ids in [&[][..], &[0], &[0, 1, 2, 0]] {
+            let want = upstream.decode(ids, true).unwrap();
+            assert_eq!(tokenizer.decode(ids), want);
+            let mut stream = TextStream::new(&tokenizer, &[]);
+            let text: String = ids.iter().map(|id| stream.push(*id)).collect();
+            assert_eq!(text + &stream.finish(), want);
+        }
+    }
+
+    #[test]
+    fn unknown_decoders_are_refused_by_name() {
+        let mut file = words();
+        file["decoder"] =
+            json!({"type": "CTC", "pad_token": "a", "word_delimiter_token": "b", "cleanup": false});
+        let error = load(&file, &json!({})).unwrap_err().to_string();
+        assert!(error.contains("tokenizer.json: decoder: CTC is not supported"), "{error}");
     }
 }

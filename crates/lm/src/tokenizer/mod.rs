@@ -19,6 +19,8 @@ use crate::{Error, Result};
 pub struct Tokenizer {
     inner: tokenizers::Tokenizer,
     bytes: ByteTable,
+    /// What stands between the texts of two tokens.
+    separator: &'static [u8],
     /// Beginning-of-sequence token, if the model has one.
     bos: Option<u32>,
     /// Tokens that end a generation.
@@ -70,7 +72,8 @@ impl Tokenizer {
 
     /// Text of `ids`, without special tokens; broken characters become U+FFFD.
     pub fn decode(&self, ids: &[u32]) -> String {
-        let bytes: Vec<u8> = ids.iter().flat_map(|id| self.token_bytes(*id)).copied().collect();
+        let tokens = ids.iter().map(|id| self.token_bytes(*id)).filter(|bytes| !bytes.is_empty());
+        let bytes = tokens.collect::<Vec<_>>().join(self.separator);
         String::from_utf8_lossy(&bytes).into_owned()
     }
 
@@ -78,6 +81,12 @@ impl Tokenizer {
     /// models round their number of logits up.
     pub fn token_bytes(&self, id: u32) -> &[u8] {
         self.bytes.get(id).unwrap_or_default()
+    }
+
+    /// What stands between the bytes of two tokens that have some: nothing, but for a
+    /// `tokenizer.json` without a decoder, whose tokens the `tokenizers` library joins by spaces.
+    pub fn separator(&self) -> &[u8] {
+        self.separator
     }
 
     /// Whether `id` ends a generation.

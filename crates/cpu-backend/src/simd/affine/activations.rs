@@ -1,0 +1,123 @@
+//! Activations as products with quantized rows read them.
+
+use mlx_core::primitives::Affine;
+
+use super::in_pairs;
+use crate::simd::{LANES, Lanes, Level};
+
+/// Activations in the order in which kernels want them, with the sums of their groups.
+pub(crate) struct Activations {
+    rows: usize,
+    /// Sixteens of a row in `values` or `pairs`.
+    chunks: usize,
+    /// The rows one after the other, as float32, unless they are in `pairs`.
+    values: Vec<[f32; LANES]>,
+    /// The rows one after the other, as pairs of bfloat16; the parts of an element lie in
+    /// neighbouring sixteens.
+    pairs: Vec<[u32; LANES]>,
+    /// Floats of a row of sums, and the rows one after the other.
+    groups: usize,
+    sums: Vec<f32>,
+}
+
+impl Activations {
+    /// Prepares rows of `columns` elements, which are those of a `T`, for weights quantized like
+    /// `affine` and kernels that run at `level`.
+    pub(crate) fn new<T: Lanes>(x: &[f32], columns: usize, affine: Affine, level: Level) -> Self {
+        let rows = x.len() / columns;
+        let fields = matches!(affine.bits, 2 | 4);
+        let pairs = fields && level == Level::Avx512Bf16 && in_pairs::<T>();
+        let chunks = match fields {
+            true => columns.next_multiple_of(LANES * 32 / affine.bits) / LANES,
+            false => columns / LANES,
+        };
+        let chunks = if pairs { chunks / 2 * T::PARTS } else { chunks };
+        let groups = (columns / affine.group_size).next_multiple_of(LANES);
+        let mut out = Activations {
+            rows,
+            chunks,
+            values: vec![[0.0; LANES]; if pairs { 0 } else { rows * chunks }],
+            pairs: vec![[0; LANES]; if pairs { rows * chunks } else { 0 }],
+            groups,
+            sums: vec![0.0; rows * groups],
+        };
+        for (i, x) in x.chunks_exact(columns).enumerate() {
+            let place = i * chunks..(i + 1) * chunks;
+            match affine.bits {
+                2 if pairs => by_pairs::<16, T>(x, &mut out.pairs[place]),
+                4 if pairs => by_pairs::<8, T>(x, &mut out.pairs[place]),
+                2 => by_fields::<16>(x, out.values[place].as_flattened_mut()),
+                4 => by_fields::<8>(x, out.values[place].as_flattened_mut()),
+                _ => out.values[place].as_flattened_mut().copy_from_slice(x),
+            }
+            let sums = out.sums[i * groups..].iter_mut().zip(x.chunks_exact(affine.group_size));
+            sums.for_each(|(sum, group)| *sum = lane_sum(group));
+        }
+        out
+    }
+
+    /// Number of rows.
+    pub(crate) fn rows(&self) -> usize {
+        self.rows
+    }
+
+    #[inline(always)]
+    pub(super) fn values(&self, row: usize) -> &[[f32; LANES]] {
+        &self.values[row * self.chunks..(row + 1) * self.chunks]
+    }
+
+    #[inline(always)]
+    pub(super) fn pairs(&self, row: usize) -> &[[u32; LANES]] {
+        &self.pairs[row * self.chunks..(row + 1) * self.chunks]
+    }
+
+    #[inline(always)]
+    pub(super) fn sums(&self, row: usize) -> &[[f32; LANES]] {
+        self.sums[row * self.groups..(row + 1) * self.groups].as_chunks().0
+    }
+}
+
+/// Sum of a group, whose length is a multiple of eight.
+fn lane_sum(x: &[f32]) -> f32 {
+    let mut sums = [0.0f32; 8];
+    for x in x.as_chunks::<8>().0 {
+        sums.iter_mut().zip(x).for_each(|(s, x)| *s += x);
+    }
+    sums.iter().sum()
+}
+
+/// Puts elements that are field `i` of sixteen neighbouring words next to each other.
+fn by_fields<const FIELDS: usize>(x: &[f32], out: &mut [f32]) {
+    for (x, out) in x.chunks(LANES * FIELDS).zip(out.chunks_exact_mut(LANES * FIELDS)) {
+        for (word, x) in x.as_chunks::<FIELDS>().0.iter().enumerate() {
+            x.iter().enumerate().for_each(|(field, &x)| out[field * LANES + word] = x);
+        }
+    }
+}
+
+/// Puts elements that are field `i` of both halves of sixteen neighbouring words next to each
+/// other, as the parts of a `T`.
+fn by_pairs<const FIELDS: usize, T: Lanes>(x: &[f32], out: &mut [[u32; LANES]]) {
+    let half = FIELDS / 2;
+    for (x, out) in x.chunks(LANES * FIELDS).zip(out.chunks_exact_mut(half * T::PARTS)) {
+        for (word, x) in x.as_chunks::<FIELDS>().0.iter().enumerate() {
+            for i in 0..half {
+                let (mut low, mut high) = (x[i], x[half + i]);
+                for part in 0..T::PARTS {
+                    let bits = cut(&mut low) >> 16 | cut(&mut high);
+                    out[i * T::PARTS + part][word] = bits;
+                }
+            }
+        }
+    }
+}
+
+/// The upper 16 bits of a float32; leaves what they are less than `x` there.
+#[inline(always)]
+pub(super) fn cut(x: &mut f32) -> u32 {
+    let upper = x.to_bits() & 0xFFFF_0000;
+    let rest = *x - f32::from_bits(upper);
+    // Of infinity nothing is left.
+    *x = if x.is_infinite() { 0.0 } else { rest };
+    upper
+}
