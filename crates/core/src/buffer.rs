@@ -9,7 +9,7 @@ use std::{
     any::Any,
     sync::{
         Arc, OnceLock,
-        atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering::*},
+        atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering::*},
     },
 };
 
@@ -58,6 +58,8 @@ struct Inner {
     /// Host and device address the same memory: there is nothing to copy, ever.
     shared: bool,
     current: AtomicU8,
+    /// The host copy was made to read the device copy back: it may go at any time.
+    mirrored: AtomicBool,
     written: AtomicU64,
     /// The last read of each stream; at most one entry per stream.
     reads: Mutex<SmallVec<[Tick; 2]>>,
@@ -123,6 +125,7 @@ impl Buffer {
             device: device.map_or_else(OnceLock::new, OnceLock::from),
             shared,
             current: AtomicU8::new(current as u8),
+            mirrored: AtomicBool::new(false),
             written: AtomicU64::new(0),
             reads: Mutex::default(),
         })))
@@ -223,7 +226,18 @@ impl BufferRef {
         let mut host = self.0.host.write();
         if host.is_none() {
             *host = Some(Box::new(memory));
+            self.0.mirrored.store(true, Release);
         }
+    }
+
+    /// For backends: gives up a host copy that [`BufferRef::add_host`] made, so that the device copy
+    /// may change; whether there is no host copy now.
+    pub fn remove_mirror(&self) -> bool {
+        let mut host = self.0.host.write();
+        if self.0.mirrored.swap(false, AcqRel) {
+            *host = None;
+        }
+        host.is_none()
     }
 
     /// The host copy's bytes. The caller has waited for [`BufferRef::written`]. A task may read one

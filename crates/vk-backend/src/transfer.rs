@@ -162,8 +162,9 @@ impl Encoder {
         memory.allocation().touch(tick);
         target.touch(tick);
         buffer.add_host(MappedMemory::new(target, nbytes));
+        // Whoever reads the host copy later waits for the copying.
+        buffer.note_write(tick);
         buffer.set_current(Current::Both);
-        buffer.note_read(tick);
         stats::BYTES_READ_BACK.add(nbytes as u64);
         Ok(tick)
     }

@@ -155,10 +155,10 @@ impl<'a> Ctx<'a> {
             && input.size() == output.size()
             && input.dtype().size() == output.dtype.size()
             && input.is_donatable(output.nbytes(), self.stream);
-        // Without a device copy there is nothing to take over; a separate host copy would be stale.
-        let placed =
-            buffer.is_shared() || (buffer.current() == Current::Device && !buffer.has_host());
-        if !(fits && placed && buffer.device().is_some()) {
+        // Without a device copy there is nothing to take over; a host copy would be stale, and is given
+        // up if it only mirrors the device's.
+        let there = buffer.current() != Current::Host && buffer.device().is_some();
+        if !(fits && there && (buffer.is_shared() || buffer.remove_mirror())) {
             return Ok(None);
         }
         let operand = self.input(input)?;

@@ -108,7 +108,7 @@ fn normalize(
         && from.is_aligned(eight)
         && at_weight.is_aligned(eight)
         && push.rows < 1 << 20;
-    let step = whole.then(|| {
+    let step = whole.then_some({
         Step::RmsNorm(RmsNorm {
             x: push.x,
             weight: push.weight,

@@ -278,9 +278,7 @@ mod tests {
 
     #[test]
     fn rows_fit_into_registers_up_to_a_length() {
-        let mut caps = Capabilities::default();
-        caps.subgroup_size = 32;
-        caps.subgroup_ops.arithmetic = true;
+        let mut caps = Capabilities { subgroup_size: 32, ..Capabilities::default() };
         assert_eq!(shape(&caps, 1), Some((256, 32, 4)));
         assert_eq!(shape(&caps, 1024), Some((256, 32, 32)));
         assert_eq!(shape(&caps, 8192), Some((256, 256, 32)));

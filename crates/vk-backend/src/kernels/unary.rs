@@ -96,7 +96,7 @@ pub(super) fn eval(ctx: &mut Ctx<'_>, op: UnaryOp, a: &Array, output: &mut Outpu
     let pipeline = ctx.pipeline(kernel(a.dtype().into(), op), &constants)?;
     let push = bytemuck::bytes_of(&push);
     let groups = [ctx.capabilities().groups_1d(mode.items(count), group.into()), 1, 1];
-    let step = (op == UnaryOp::Sigmoid && mode != Mode::Strided).then(|| {
+    let step = (op == UnaryOp::Sigmoid && mode != Mode::Strided).then_some({
         Step::Map(Map {
             function: Function::Sigmoid,
             operands: [source.address, 0],

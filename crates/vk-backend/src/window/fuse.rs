@@ -27,15 +27,15 @@ pub(super) fn fuse(
 ) -> Result<FxHashMap<usize, Work>> {
     let mut fuser =
         Fuser { works, graph, device, taken: Set::default(), made: FxHashMap::default() };
-    for i in 0..works.len() {
-        if let Some(Step::Attention(step)) = works[i].step()
+    for (i, work) in works.iter().enumerate() {
+        if let Some(Step::Attention(step)) = work.step()
             && device.config.enable_fused_attention
         {
             fuser.attention(i, step)?;
         }
     }
-    for i in 0..works.len() {
-        if let Some(Step::MatVec(first)) = works[i].step()
+    for (i, work) in works.iter().enumerate() {
+        if let Some(Step::MatVec(first)) = work.step()
             && !fuser.taken.contains(i)
         {
             fuser.mat_vec(i, first)?;
