@@ -176,6 +176,22 @@ impl Encoder {
 
     fn encode(&mut self, dispatch: &Dispatch<'_>, step: Option<(Step, &BufferRef)>) -> Result<()> {
         let Dispatch { pipeline, push, groups, reads, writes } = *dispatch;
+        if groups.contains(&0) {
+            return Ok(());
+        }
+        let most = self.max_groups;
+        if groups.iter().zip(most).any(|(&asked, most)| asked > most) {
+            let name = pipeline.name();
+            let message = format!("{name}: grid {groups:?} is over the limit {most:?}");
+            return Err(Error::device("dispatch", message));
+        }
+        // What nothing can be fused with does not wait, unless others do.
+        if step.is_none() && self.window.is_empty() {
+            self.open()?;
+            self.count(pipeline.name(), writes);
+            self.record(dispatch);
+            return Ok(());
+        }
         let work = Work::new(Call::new(pipeline.clone(), push, groups), reads, writes);
         self.encode_work(match step {
             Some((step, buffer)) => work.means(step, buffer),
@@ -183,31 +199,24 @@ impl Encoder {
         })
     }
 
-    /// The same for a dispatch that is made already.
+    /// The same for an operation that is described already, with a grid within the limits.
     pub(crate) fn encode_work(&mut self, work: Work) -> Result<()> {
-        if let Some(call) = work.call() {
-            if call.groups.contains(&0) {
-                return Ok(());
-            }
-            let (groups, most) = (call.groups, self.max_groups);
-            if groups.iter().zip(most).any(|(&asked, most)| asked > most) {
-                let name = call.pipeline.name();
-                let message = format!("{name}: grid {groups:?} is over the limit {most:?}");
-                return Err(Error::device("dispatch", message));
-            }
-        }
         self.open()?;
         if self.window.is_full() {
             self.flush()?;
         }
-        // What is written takes memory until it has run; weights that are read are there anyway.
-        self.bytes += work.writes.iter().map(|w| w.bytes).sum::<u64>();
-        self.ops += 1;
-        if let Some(used) = &mut self.used {
-            used.push(work.name());
-        }
+        self.count(work.name(), &work.writes);
         self.window.push(work);
         Ok(())
+    }
+
+    fn count(&mut self, kernel: &'static str, writes: &[Region]) {
+        // What is written takes memory until it has run; weights that are read are there anyway.
+        self.bytes += writes.iter().map(|w| w.bytes).sum::<u64>();
+        self.ops += 1;
+        if let Some(used) = &mut self.used {
+            used.push(kernel);
+        }
     }
 
     /// Keeps a buffer's memory for the work that is encoded but not recorded.
@@ -223,19 +232,20 @@ impl Encoder {
         }
         let mut window = std::mem::take(&mut self.window);
         let device = self.timer.device.clone();
-        let result = window.drain(&device, |work| self.record(work));
+        let result = window.drain(&device, |dispatch| self.record(dispatch));
         window.clear();
         self.window = window;
         result
     }
 
     /// Records a dispatch, after a barrier if it touches memory that earlier ones changed.
-    fn record(&mut self, work: &Work) {
-        let hazard = self.hazards.access(&work.reads, &work.writes);
-        let (Some(slot), Some(call)) = (&mut self.current, work.call()) else { return };
-        let (recorder, pipeline) = (&mut slot.recorder, &*call.pipeline);
+    fn record(&mut self, dispatch: &Dispatch<'_>) {
+        let Dispatch { pipeline, push, groups, reads, writes } = *dispatch;
+        let hazard = self.hazards.access(reads, writes);
+        let Some(slot) = &mut self.current else { return };
+        let recorder = &mut slot.recorder;
         if let Some(guards) = &self.timer.device.guards {
-            guards.note(pipeline.name(), &work.writes);
+            guards.note(pipeline.name(), writes);
         }
         if hazard || self.serialize || slot.marks.is_some() {
             recorder.barrier();
@@ -245,11 +255,12 @@ impl Encoder {
             recorder.bind(pipeline);
             self.bound = pipeline.handle();
         }
-        recorder.push(pipeline, call.push());
+        recorder.push(pipeline, push);
         if let Some(marks) = &mut slot.marks {
-            marks.before(recorder, pipeline.name(), work.touched());
+            let touched = reads.iter().chain(writes).map(|r| r.bytes).sum();
+            marks.before(recorder, pipeline.name(), touched);
         }
-        recorder.dispatch(call.groups);
+        recorder.dispatch(groups);
         if let Some(marks) = &mut slot.marks {
             marks.after(recorder);
         }
@@ -386,7 +397,13 @@ impl Encoder {
         // The operation may have gone on in another submission than the one it began in.
         let tick = self.tick();
         self.scratch.iter().for_each(|memory| memory.touch(tick));
-        self.window.hold_scratch(&mut self.scratch);
+        if self.window.is_empty() {
+            // Everything is recorded: later work may have the memory, behind a barrier.
+            self.scratch.clear();
+            self.window.clear();
+        } else {
+            self.window.hold_scratch(&mut self.scratch);
+        }
         self.op = "transfer";
         let config = self.timer.device.config;
         let full =

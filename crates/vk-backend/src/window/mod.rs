@@ -17,6 +17,7 @@ use smallvec::SmallVec;
 
 use crate::{
     device::DeviceState,
+    encoder::Dispatch,
     hazards::Region,
     kernels::{
         Kernel, decode,
@@ -41,10 +42,10 @@ pub(crate) struct Work {
 
 /// What is recorded.
 pub(crate) struct Call {
-    pub(crate) pipeline: Arc<Pipeline>,
+    pipeline: Arc<Pipeline>,
     push: [u8; PUSH_BYTES],
     push_bytes: u8,
-    pub(crate) groups: [u32; 3],
+    groups: [u32; 3],
 }
 
 impl Call {
@@ -56,7 +57,7 @@ impl Call {
         Call { pipeline, push: bytes, push_bytes: push.len() as u8, groups }
     }
 
-    pub(crate) fn push(&self) -> &[u8] {
+    fn push(&self) -> &[u8] {
         &self.push[..self.push_bytes.into()]
     }
 }
@@ -108,9 +109,12 @@ impl Work {
         }
     }
 
-    /// The dispatch, if it is made already.
-    pub(crate) fn call(&self) -> Option<&Call> {
-        self.call.as_ref()
+    /// Gives the dispatch to `record`; its kernel is chosen.
+    fn record(&self, record: &mut impl FnMut(&Dispatch<'_>)) {
+        if let Some(call) = &self.call {
+            let (pipeline, push, groups) = (&call.pipeline, call.push(), call.groups);
+            record(&Dispatch { pipeline, push, groups, reads: &self.reads, writes: &self.writes });
+        }
     }
 
     /// Chooses the kernel if that was left for later.
@@ -127,11 +131,6 @@ impl Work {
 
     fn step(&self) -> Option<&Step> {
         self.meaning.as_ref().map(|m| &m.step)
-    }
-
-    /// Bytes that it reads and writes.
-    pub(crate) fn touched(&self) -> u64 {
-        self.reads.iter().chain(&self.writes).map(|r| r.bytes).sum()
     }
 }
 
@@ -175,22 +174,22 @@ impl Window {
     pub(crate) fn drain(
         &mut self,
         device: &DeviceState,
-        mut record: impl FnMut(&Work),
+        mut record: impl FnMut(&Dispatch<'_>),
     ) -> Result<()> {
         if self.seeds == 0 || !device.config.enable_fusion {
             for work in &mut self.works {
                 work.settle(device)?;
-                record(work);
+                work.record(&mut record);
             }
         } else {
             let mut graph = Graph::new(&self.works);
             let fused = fuse::fuse(&self.works, &mut graph, device)?;
             for i in graph.order() {
                 if let Some(fused) = fused.get(&i) {
-                    record(fused);
+                    fused.record(&mut record);
                 } else {
                     self.works[i].settle(device)?;
-                    record(&self.works[i]);
+                    self.works[i].record(&mut record);
                 }
             }
         }
