@@ -43,7 +43,8 @@ fn bounded(a: Result<Array>) -> Result<Array> {
 fn matched(a: &Array, b: &Array) -> Result<Array> {
     match ops::broadcast_to(b, a.shape()) {
         Ok(b) => Ok(b),
-        Err(_) => ops::broadcast_to(&ops::sum(b, &[], false)?, a.shape()),
+        // Bounded as well: sums of sums would leave the exact integers behind.
+        Err(_) => ops::broadcast_to(&bounded(ops::sum(b, &[], false))?, a.shape()),
     }
 }
 
