@@ -4,7 +4,7 @@ use mlx_core::{Dtype, Result};
 use rustc_hash::FxHashMap;
 
 use super::{
-    Work,
+    Call, Work,
     graph::Graph,
     set::Set,
     step::{Angle, Attention, Function, Map, MatVec, RmsNorm, Step},
@@ -86,7 +86,7 @@ impl Fuser<'_> {
         if config.enable_fused_norm {
             best = self.with_norm(best, i);
         }
-        if best.members.len() > 1 { self.replace(&best) } else { Ok(()) }
+        if best.members.len() > 1 { self.product(&best) } else { Ok(()) }
     }
 
     /// Other products of the same rows: q, k and v, or gate and up.
@@ -182,7 +182,7 @@ impl Fuser<'_> {
         let ours = self.graph.readers(source).is_within(&plan.members);
         (fits && ours && self.is_gone(source)).then_some(())?;
         let mut fused = plan.fused.clone();
-        fused.norm = Some(RmsNorm { ..*norm });
+        fused.norm = Some(*norm);
         fused.x = norm.x;
         let members = plan.members.iter().chain([source]).collect();
         Some(Plan { fused, members, kept: plan.kept })
@@ -197,22 +197,13 @@ impl Fuser<'_> {
     /// Norms and rotations of the new query and key, and the cache's new row, before an attention.
     fn attention(&mut self, i: usize, step: &Attention) -> Result<()> {
         let Some((projections, members, kept)) = self.projections(i, step) else { return Ok(()) };
-        let reads = self.outer_reads(&members);
-        if !self.graph.join(&members) {
-            return Ok(());
-        }
-        self.taken.add(&members);
-        let writes: Vec<Region> =
-            kept.iter().flat_map(|i| self.works[i].writes.iter().copied()).collect();
-        let call = decode::encode(self.device, step, Some(&projections))?;
-        let work = Work::new(call, &reads, &writes);
-        stats::FUSED.add(members.len() as u64 - 1);
-        stats::hit("fused", || {
+        // The new row is written to the cache that is read: by the workgroup that reads it.
+        let cache: Vec<Region> = self.works[i].reads.iter().skip(1).copied().collect();
+        let encode = |device: &DeviceState| decode::encode(device, step, Some(&projections));
+        self.replace(&members, &kept, &cache, encode, || {
             let norm = if projections.norms.is_some() { "norm " } else { "" };
             format!("{norm}rope cache attention {}:{}x{}", step.heads, step.kv_heads, step.width)
-        });
-        self.made.extend(members.iter().next().map(|leader| (leader, work)));
-        Ok(())
+        })
     }
 
     fn projections(&self, i: usize, step: &Attention) -> Option<(Projections, Set, Set)> {
@@ -318,25 +309,49 @@ impl Fuser<'_> {
         !(owned && self.graph.remains(i))
     }
 
-    /// Replaces the members by one kernel, unless it would write what it still reads elsewhere.
-    fn replace(&mut self, plan: &Plan) -> Result<()> {
-        let reads = self.outer_reads(&plan.members);
-        let writes: Vec<Region> =
-            plan.kept.iter().flat_map(|i| self.works[i].writes.iter().copied()).collect();
-        let in_place =
-            |read: &Region| matches!(plan.fused.after, After::Residual(_, r) if r == *read);
-        let written = |r: &Region| writes.iter().any(|w| w.overlaps(*r));
-        // A residual is read where it is written; the rows are read everywhere, whatever else they are.
-        let clash = reads.iter().any(|r| !in_place(r) && written(r))
-            || self.rows_of(&plan.members).is_none_or(|rows| written(&rows));
-        if clash || !self.graph.join(&plan.members) {
+    /// A fused product, unless it would write the rows: they are read everywhere, also where they are
+    /// the residual too, which is read only where it is written.
+    fn product(&mut self, plan: &Plan) -> Result<()> {
+        let writes = self.writes(&plan.kept);
+        let written = |rows: Region| writes.iter().any(|w| w.overlaps(rows));
+        if self.rows_of(&plan.members).is_none_or(written) {
             return Ok(());
         }
-        self.taken.add(&plan.members);
-        let work = Work::new(matvec::encode(self.device, &plan.fused)?, &reads, &writes);
-        stats::FUSED.add(plan.members.len() as u64 - 1);
-        stats::hit("fused", || plan.fused.describe());
-        self.made.extend(plan.members.iter().next().map(|leader| (leader, work)));
+        let residual = match plan.fused.after {
+            After::Residual(_, region) => Some(region),
+            After::Nothing | After::Gate => None,
+        };
+        let encode = |device: &DeviceState| matvec::encode(device, &plan.fused);
+        let describe = || plan.fused.describe();
+        self.replace(&plan.members, &plan.kept, residual.as_slice(), encode, describe)
+    }
+
+    /// Replaces the members by one kernel, unless it would write what it still reads elsewhere.
+    /// What it reads `in_place` it may write.
+    fn replace(
+        &mut self,
+        members: &Set,
+        kept: &Set,
+        in_place: &[Region],
+        encode: impl FnOnce(&DeviceState) -> Result<Call>,
+        describe: impl FnOnce() -> String,
+    ) -> Result<()> {
+        let (reads, writes) = (self.outer_reads(members), self.writes(kept));
+        let elsewhere = reads.iter().filter(|r| !in_place.contains(r));
+        let clash = elsewhere.into_iter().any(|r| writes.iter().any(|w| w.overlaps(*r)));
+        if clash || !self.graph.join(members) {
+            return Ok(());
+        }
+        self.taken.add(members);
+        let work = Work::new(encode(self.device)?, &reads, &writes);
+        stats::FUSED.add(members.len() as u64 - 1);
+        stats::hit("fused", describe);
+        self.made.extend(members.iter().next().map(|leader| (leader, work)));
         Ok(())
+    }
+
+    /// What these operations write.
+    fn writes(&self, of: &Set) -> Vec<Region> {
+        of.iter().flat_map(|i| self.works[i].writes.iter().copied()).collect()
     }
 }

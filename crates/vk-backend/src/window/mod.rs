@@ -170,7 +170,8 @@ impl Window {
         self.scratch.append(scratch);
     }
 
-    /// Fuses what can be fused and gives the works to `record` in a good order.
+    /// Fuses what can be fused and gives the works to `record` in a good order. They stay: what they
+    /// hold goes with [`Window::clear`], also after an error.
     pub(crate) fn drain(
         &mut self,
         device: &DeviceState,
@@ -193,7 +194,6 @@ impl Window {
                 }
             }
         }
-        self.clear();
         Ok(())
     }
 

@@ -5,13 +5,14 @@ use std::sync::Arc;
 use bytemuck::{Pod, Zeroable};
 use mlx_core::{Dtype, Result};
 
-use super::operands::Operands;
+use super::{operands::Operands, team_pipeline};
 use crate::{
     kernels::{Capabilities, Ctx, Dispatch, Kernel, Operand, Region, strided::Walk},
     pipelines::Pipeline,
     planners::{
         matmul::{Gemm, Tile},
         matrix::MatrixTile,
+        team::Team,
     },
 };
 
@@ -126,13 +127,9 @@ pub(crate) fn matrix_pipeline(
     dtype: Dtype,
     constants: &[u32],
 ) -> Result<Arc<Pipeline>> {
-    const INTEL: u32 = 0x8086;
     let kernel = kernels[usize::from(dtype == Dtype::Bfloat16)];
-    let caps = ctx.capabilities();
-    match caps.vendor_id {
-        INTEL => ctx.pipeline_with_subgroup(kernel, constants, caps.subgroup_size),
-        _ => ctx.pipeline(kernel, constants),
-    }
+    let team = Team { subgroups: true, subgroup: ctx.capabilities().subgroup_size };
+    team_pipeline(ctx, kernel, constants, team)
 }
 
 /// Workgroups of a product by lanes.
