@@ -2,8 +2,8 @@
 
 use mlx::{Array, Device, Dtype, ops};
 use mlx_tests::{
-    Approx, Layout, array, assert_approx, dtypes_of, epsilon, filled, hashed, keeping, noise,
-    on_each_device, sum_epsilon, sum_error, values,
+    Approx, Layout, array, assert_approx, assert_approx_either, dtypes_of, epsilon, filled, hashed,
+    keeping, noise, on_each_device, rounded, sum_epsilon, sum_error, values,
 };
 use serde_json::Value;
 
@@ -148,7 +148,9 @@ fn check_dequantize(what: &str, q: &Quantized, shape: &[usize], group: usize, bi
     assert_approx(&format!("dequantize {what}"), &got, &want);
 }
 
-/// `x @ w` or `x @ wᵀ` for row-major `x` (rows, inner).
+/// `x @ w` or `x @ wᵀ` for row-major `x` (rows, inner), in the two ways in which it may be done: with the
+/// elements of w as they are, or as `dequantize` gives them, rounded to the dtype (matrix units take no
+/// others).
 fn product(
     x: &[f64],
     inner: usize,
@@ -156,8 +158,20 @@ fn product(
     outer: usize,
     transpose: bool,
     dtype: Dtype,
+) -> [Vec<Approx>; 2] {
+    let exact: Vec<(f64, f64)> = (0..inner * outer).map(|i| q.element(i)).collect();
+    let whole = exact.iter().map(|&(w, terms)| (rounded(w, dtype), terms)).collect();
+    [exact, whole].map(|elements| sums(x, inner, &elements, outer, transpose, dtype))
+}
+
+fn sums(
+    x: &[f64],
+    inner: usize,
+    elements: &[(f64, f64)],
+    outer: usize,
+    transpose: bool,
+    dtype: Dtype,
 ) -> Vec<Approx> {
-    let elements: Vec<(f64, f64)> = (0..inner * outer).map(|i| q.element(i)).collect();
     let one = |row: &[f64], j: usize| {
         let (mut value, mut size) = (0.0, 0.0);
         for (i, x) in row.iter().enumerate() {
@@ -194,7 +208,8 @@ fn check_product(
         got
     });
     assert_eq!((got.shape(), got.dtype()), (&[rows, outer][..], dtype), "{what}");
-    assert_approx(&what, &got, &product(&values(&x), inner, q, outer, transpose, dtype));
+    let [exact, whole] = product(&values(&x), inner, q, outer, transpose, dtype);
+    assert_approx_either(&what, &got, [&exact, &whole]);
 }
 
 #[test]
@@ -259,19 +274,25 @@ fn batches_share_or_have_their_matrices() {
                 let what = format!("{rows} rows {dtype} {transpose} on {device}");
                 let [w, s, b] = q.inputs();
                 let got = ops::quantized_matmul(&x, w, s, b, transpose, 32, 4).unwrap();
-                let want: Vec<Approx> = (0..6).flat_map(|i| of(i, i % 3)).collect();
-                assert_approx(&format!("each {what}"), &got, &want);
+                let all = |m: fn(usize) -> usize| {
+                    let both: Vec<_> = (0..6).map(|i| of(i, m(i))).collect();
+                    [0, 1].map(|way| both.iter().flat_map(|o| o[way].clone()).collect::<Vec<_>>())
+                };
+                let [exact, whole] = all(|i| i % 3);
+                assert_approx_either(&format!("each {what}"), &got, [&exact, &whole]);
                 let first =
                     |a: &Array| ops::squeeze(&ops::slice_axis(a, 0, 0, 1).unwrap(), &[0]).unwrap();
                 let [w, s, b] = [first(w), first(s), first(b)];
                 let got = ops::quantized_matmul(&x, &w, &s, &b, transpose, 32, 4).unwrap();
-                let want: Vec<Approx> = (0..6).flat_map(|i| of(i, 0)).collect();
-                assert_approx(&format!("shared {what}"), &got, &want);
+                let [exact, whole] = all(|_| 0);
+                assert_approx_either(&format!("shared {what}"), &got, [&exact, &whole]);
                 let row = ops::slice(&x, &[0; 4], &[1, 1, 1, 64], &[1; 4]).unwrap();
                 let row = ops::reshape(&row, &[64]).unwrap();
                 let got = ops::quantized_matmul(&row, &w, &s, &b, transpose, 32, 4).unwrap();
                 assert_eq!(got.shape(), [64]);
-                assert_approx(&format!("vector {what}"), &got, &of(0, 0)[..64]);
+                let [exact, whole] = of(0, 0);
+                let first = [&exact[..64], &whole[..64]];
+                assert_approx_either(&format!("vector {what}"), &got, first);
             }
         }
     });

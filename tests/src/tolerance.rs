@@ -62,14 +62,32 @@ impl Approx {
 /// # Panics
 /// When an element is farther off.
 pub fn assert_approx(context: &str, got: &Array, want: &[Approx]) {
+    if let Some(off) = first_off(context, got, want) {
+        panic!("{off}");
+    }
+}
+
+/// The same where a computation may be done in one of two ways, the same one for all elements.
+///
+/// # Panics
+/// When it agrees with neither; the message is about the first.
+pub fn assert_approx_either(context: &str, got: &Array, want: [&[Approx]; 2]) {
+    if let [Some(off), Some(_)] = want.map(|want| first_off(context, got, want)) {
+        panic!("{off}");
+    }
+}
+
+/// The first element that is farther off than it may be.
+fn first_off(context: &str, got: &Array, want: &[Approx]) -> Option<String> {
     let (dtype, got) = (got.dtype(), values(got));
     assert_eq!(got.len(), want.len(), "{context}: number of elements");
-    for (i, (&got, &Approx { value, error })) in got.iter().zip(want).enumerate() {
+    got.iter().zip(want).enumerate().find_map(|(i, (&got, &Approx { value, error }))| {
         let half = 0.5 * unit(value.abs() + error, dtype);
         let near =
             same(got, value) || (got - value).abs() <= error + half || got == rounded(value, dtype);
-        assert!(near, "{context}: element {i} is {got:e}, not {value:e} ± {:e}", error + half);
-    }
+        let bound = error + half;
+        (!near).then(|| format!("{context}: element {i} is {got:e}, not {value:e} ± {bound:e}"))
+    })
 }
 
 /// Relative precision of a dtype: half a unit in the last place of one.

@@ -31,8 +31,8 @@ use crate::{
     trace,
 };
 
-/// Vulkan streams by core's index; other backends' places stay empty.
-static STREAMS: RwLock<Vec<Option<Arc<VkStream>>>> = RwLock::new(Vec::new());
+/// Vulkan streams by core's index; other backends' places stay empty. They live as long as the process.
+static STREAMS: RwLock<Vec<Option<&'static Arc<VkStream>>>> = RwLock::new(Vec::new());
 /// The devices in use, best first; opened when first needed.
 static MACHINE: Lazy<Result<Machine>> = Lazy::new(|| Machine::find(Config::get()));
 
@@ -110,8 +110,8 @@ pub fn capabilities(index: u32) -> Result<&'static Capabilities> {
 }
 
 /// The Vulkan stream with core's index, if it is one.
-pub(crate) fn stream_of(index: u16) -> Option<Arc<VkStream>> {
-    STREAMS.read().get(index as usize).cloned().flatten()
+pub(crate) fn stream_of(index: u16) -> Option<&'static Arc<VkStream>> {
+    STREAMS.read().get(index as usize).copied().flatten()
 }
 
 /// Whether no stream has work in flight.
@@ -119,7 +119,7 @@ pub(crate) fn is_idle() -> bool {
     STREAMS.read().iter().flatten().all(|stream| stream.is_idle())
 }
 
-fn stream(stream: Stream) -> Result<Arc<VkStream>> {
+fn stream(stream: Stream) -> Result<&'static Arc<VkStream>> {
     stream_of(stream.index)
         .ok_or_else(|| Error::device("eval", format!("{stream} is not a Vulkan stream")))
 }
@@ -166,7 +166,7 @@ impl Backend for VulkanBackend {
         if streams.len() <= index {
             streams.resize(index + 1, None);
         }
-        streams[index] = Some(made.clone());
+        streams[index] = Some(Box::leak(Box::new(made.clone())));
         Ok(made)
     }
 
@@ -214,8 +214,8 @@ impl Backend for VulkanBackend {
     }
 }
 
-fn any_stream() -> Option<Arc<VkStream>> {
-    STREAMS.read().iter().flatten().next().cloned()
+fn any_stream() -> Option<&'static Arc<VkStream>> {
+    STREAMS.read().iter().flatten().next().copied()
 }
 
 /// MLX's keys and ours.
@@ -289,7 +289,7 @@ pub fn check_guards() -> Result<()> {
     if opened().all(|device| device.guards.is_none()) {
         return Ok(());
     }
-    let streams: Vec<_> = STREAMS.read().iter().flatten().cloned().collect();
+    let streams: Vec<_> = STREAMS.read().iter().flatten().copied().collect();
     streams.iter().try_for_each(|stream| stream.encode(Encoder::drain))?;
     let mut guards = opened().filter_map(|device| device.guards.as_ref());
     guards.try_for_each(|guards| guards.settle_all(GUARD_PATIENCE * 10))

@@ -92,7 +92,7 @@ fn record(encoder: &mut Encoder, pipeline: &Arc<Pipeline>, dependent: bool) -> R
             writes: &[to],
         })?;
     }
-    encoder.flush()?;
+    encoder.record()?;
     Ok(start.elapsed())
 }
 
@@ -108,7 +108,7 @@ fn through_encoder(
 
 fn plain(encoder: &mut Encoder, pipeline: &Arc<Pipeline>, dependent: bool) -> Result<Duration> {
     let memory = encoder.scratch(256 * (BATCH as u64 + 1))?;
-    let recorder = encoder.plain()?;
+    let mut recorder = encoder.plain()?;
     let start = Instant::now();
     recorder.bind(pipeline);
     for i in 0..BATCH as u64 {
@@ -120,6 +120,7 @@ fn plain(encoder: &mut Encoder, pipeline: &Arc<Pipeline>, dependent: bool) -> Re
         recorder.dispatch([1, 1, 1]);
     }
     let time = start.elapsed();
+    drop(recorder);
     finish(encoder)?;
     Ok(time)
 }

@@ -1,35 +1,33 @@
-//! The command encoder of a stream: records dispatches with exact barriers and hands them over in
-//! batches.
+//! The encoder of a stream: describes its work and hands it over to the committer in batches.
 
 mod memory;
 
 use std::{
-    collections::VecDeque,
-    sync::{Arc, atomic::Ordering::Release},
+    sync::{
+        Arc,
+        atomic::Ordering::{Acquire, Relaxed, Release},
+    },
     time::Duration,
 };
 
-use ash::vk;
 use mlx_core::{Error, Result, buffer::BufferRef, clock::Tick};
+use parking_lot::MappedMutexGuard;
 use smallvec::SmallVec;
-use vulkano::device::Queue;
 
 use crate::{
     capabilities::Capabilities,
+    commit::{Command, Ended, Handover, Item, Place, Transfer, Wait},
     device::DeviceState,
-    hazards::Hazards,
     memory::{
         allocation::{Allocation, Span},
-        ring::{Place, Ring},
+        ring::{self, Ring},
     },
     observe,
     pipelines::Pipeline,
-    profile::Marks,
-    raw::{error, recorder::Recorder, timeline::Timeline},
-    stats::{self, Evaluation},
+    raw::recorder::Recorder,
     stream::Timer,
     trace,
-    window::{Call, Window, Work, step::Step},
+    window::{Call, Work, step::Step},
 };
 
 pub use crate::hazards::Region;
@@ -57,70 +55,45 @@ pub struct Dispatch<'a> {
     pub writes: &'a [Region],
 }
 
-/// A command buffer of the ring with what must live until it has run.
-struct Slot {
-    recorder: Recorder,
-    waits: SmallVec<[(Arc<Timeline>, u64); 2]>,
-    marks: Option<Marks>,
-}
-
-/// Records the work of one stream.
+/// Encodes the work of one stream: describes it, with what it reads and writes, for the committer.
 pub struct Encoder {
     timer: Arc<Timer>,
-    queue: Arc<Queue>,
-    idle: Vec<Slot>,
-    current: Option<Slot>,
-    in_flight: VecDeque<(u64, Slot)>,
-    window: Window,
-    hazards: Hazards,
-    bound: vk::Pipeline,
+    handover: Arc<Handover>,
     ops: u64,
     bytes: u64,
-    waits: SmallVec<[(Arc<Timeline>, u64); 2]>,
     args: Ring,
     pub(crate) staging: Ring,
     scratch: Vec<Arc<Allocation>>,
+    /// Memory that the next dispatch uses.
+    held: SmallVec<[BufferRef; 6]>,
     counters: Option<Arc<Allocation>>,
     /// The operation that is being encoded.
     op: &'static str,
     max_groups: [u32; 3],
-    serialize: bool,
-    /// Counted since the last submission; the registry's counters are shared by all threads.
-    dispatches: u64,
-    barriers: u64,
-    /// Counted since the evaluation began, and when that was, for the trace.
-    evaluation: Evaluation,
+    /// Operations since the evaluation began, and when that was, for the trace.
+    operations: u64,
     evaluation_start: u64,
     /// The operation's kernels, if statistics ask for them.
     used: Option<Vec<&'static str>>,
 }
 
 impl Encoder {
-    pub(crate) fn new(timer: Arc<Timer>, queue: Arc<Queue>) -> Self {
+    pub(crate) fn new(timer: Arc<Timer>, handover: Arc<Handover>) -> Self {
         let raw = timer.device.raw.clone();
         Encoder {
             max_groups: raw.capabilities.max_groups,
-            serialize: timer.device.config.serialize,
-            dispatches: 0,
-            barriers: 0,
-            evaluation: Evaluation::default(),
+            operations: 0,
             evaluation_start: 0,
             used: observe::is_on(timer.device.config).then(Vec::new),
-            queue,
-            idle: Vec::new(),
-            current: None,
-            in_flight: VecDeque::new(),
-            window: Window::default(),
-            hazards: Hazards::new(),
-            bound: vk::Pipeline::null(),
             ops: 0,
             bytes: 0,
-            waits: SmallVec::new(),
             args: Ring::new(raw.clone(), ARGS_CHUNK),
             staging: Ring::new(raw, STAGING_CHUNK),
             scratch: Vec::new(),
+            held: SmallVec::new(),
             counters: None,
             op: "transfer",
+            handover,
             timer,
         }
     }
@@ -141,7 +114,7 @@ impl Encoder {
 
     fn submitted(&self) -> u64 {
         // Only the encoder writes it, and we are the encoder.
-        self.timer.submitted.load(std::sync::atomic::Ordering::Relaxed)
+        self.timer.submitted.load(Relaxed)
     }
 
     /// The tick of the work that is encoded next.
@@ -151,8 +124,7 @@ impl Encoder {
 
     /// The tick of everything encoded so far.
     pub(crate) fn tick(&self) -> Tick {
-        let open = u64::from(self.current.is_some());
-        Tick { stream: self.timer.stream, value: self.submitted() + open }
+        self.timer.tick()
     }
 
     /// Encodes a dispatch. It waits in the window, where it may be fused with others, until the
@@ -185,13 +157,6 @@ impl Encoder {
             let message = format!("{name}: grid {groups:?} is over the limit {most:?}");
             return Err(Error::device("dispatch", message));
         }
-        // What nothing can be fused with does not wait, unless others do.
-        if step.is_none() && self.window.is_empty() {
-            self.open()?;
-            self.count(pipeline.name(), writes);
-            self.record(dispatch);
-            return Ok(());
-        }
         let work = Work::new(Call::new(pipeline.clone(), push, groups), reads, writes);
         self.encode_work(match step {
             Some((step, buffer)) => work.means(step, buffer),
@@ -200,13 +165,11 @@ impl Encoder {
     }
 
     /// The same for an operation that is described already, with a grid within the limits.
-    pub(crate) fn encode_work(&mut self, work: Work) -> Result<()> {
+    pub(crate) fn encode_work(&mut self, mut work: Work) -> Result<()> {
         self.open()?;
-        if self.window.is_full() {
-            self.flush()?;
-        }
         self.count(work.name(), &work.writes);
-        self.window.push(work);
+        work.held = std::mem::take(&mut self.held);
+        self.handover.queue().push(Item::Work(Box::new(work)));
         Ok(())
     }
 
@@ -219,52 +182,9 @@ impl Encoder {
         }
     }
 
-    /// Keeps a buffer's memory for the work that is encoded but not recorded.
+    /// Keeps a buffer's memory until the work that is encoded next is recorded.
     pub(crate) fn hold(&mut self, buffer: &BufferRef) {
-        self.window.hold(buffer);
-    }
-
-    /// Records what is in the window.
-    pub(crate) fn flush(&mut self) -> Result<()> {
-        if self.window.is_empty() {
-            self.window.clear();
-            return Ok(());
-        }
-        let mut window = std::mem::take(&mut self.window);
-        let device = self.timer.device.clone();
-        let result = window.drain(&device, |dispatch| self.record(dispatch));
-        window.clear();
-        self.window = window;
-        result
-    }
-
-    /// Records a dispatch, after a barrier if it touches memory that earlier ones changed.
-    fn record(&mut self, dispatch: &Dispatch<'_>) {
-        let Dispatch { pipeline, push, groups, reads, writes } = *dispatch;
-        let hazard = self.hazards.access(reads, writes);
-        let Some(slot) = &mut self.current else { return };
-        let recorder = &mut slot.recorder;
-        if let Some(guards) = &self.timer.device.guards {
-            guards.note(pipeline.name(), writes);
-        }
-        if hazard || self.serialize || slot.marks.is_some() {
-            recorder.barrier();
-            self.barriers += 1;
-        }
-        if self.bound != pipeline.handle() {
-            recorder.bind(pipeline);
-            self.bound = pipeline.handle();
-        }
-        recorder.push(pipeline, push);
-        if let Some(marks) = &mut slot.marks {
-            let touched = reads.iter().chain(writes).map(|r| r.bytes).sum();
-            marks.before(recorder, pipeline.name(), touched);
-        }
-        recorder.dispatch(groups);
-        if let Some(marks) = &mut slot.marks {
-            marks.after(recorder);
-        }
-        self.dispatches += 1;
+        self.held.push(buffer.clone());
     }
 
     /// Copies `bytes` to where kernels can read them until the work encoded next has run; returns
@@ -286,10 +206,10 @@ impl Encoder {
     /// An operation begins: its memory is named after it.
     pub(crate) fn begin_op(&mut self, op: &'static str) {
         self.op = op;
-        if self.evaluation.operations == 0 && trace::is_on() {
+        if self.operations == 0 && trace::is_on() {
             self.evaluation_start = trace::now();
         }
-        self.evaluation.operations += 1;
+        self.operations += 1;
         if let Some(used) = &mut self.used {
             used.clear();
         }
@@ -302,16 +222,8 @@ impl Encoder {
 
     /// Hands over what is encoded at the end of an evaluation.
     pub(crate) fn finalize(&mut self) -> Result<()> {
-        let result = self.commit();
-        let evaluation = std::mem::take(&mut self.evaluation);
-        if evaluation.operations > 0 {
-            stats::evaluated(evaluation);
-            if trace::is_on() {
-                let stream = self.timer.stream;
-                trace::evaluated(stream, evaluation.operations, self.evaluation_start);
-            }
-        }
-        result
+        let (operations, start) = (std::mem::take(&mut self.operations), self.evaluation_start);
+        self.close(true, (operations > 0).then_some(Ended { operations, start }))
     }
 
     /// Fills memory with signalling garbage (a NaN as float, a large integer).
@@ -323,48 +235,40 @@ impl Encoder {
         if bytes == 0 {
             return Ok(());
         }
-        self.transfer(&[], &[region])?.fill(place, bytes, 0x7FF7_7FF7);
-        Ok(())
+        self.fill(place, region, 0x7FF7_7FF7)
     }
 
-    /// Records a staging copy.
-    pub(crate) fn copy(
-        &mut self,
-        from: (vk::Buffer, u64),
-        read: Region,
-        to: &Span,
-        at: u64,
-    ) -> Result<()> {
+    /// Encodes a staging copy.
+    pub(crate) fn copy(&mut self, from: Place, read: Region, to: &Span, at: u64) -> Result<()> {
         if read.bytes == 0 {
             return Ok(());
         }
         let write = Region { address: to.address() + at, bytes: read.bytes };
-        self.transfer(&[read], &[write])?.copy(from, to.place(at), read.bytes);
-        Ok(())
+        let command = Command::Copy { from, to: to.place(at), bytes: read.bytes };
+        self.transfer(Transfer { command, read: Some(read), write })
     }
 
-    /// Records the copy of a span's first bytes to another span.
+    /// Encodes the copy of a span's first bytes to another span.
     pub(crate) fn copy_span(&mut self, from: &Span, to: &Span, bytes: u64) -> Result<()> {
         self.copy(from.place(0), Region { address: from.address(), bytes }, to, 0)
     }
 
-    fn transfer(&mut self, reads: &[Region], writes: &[Region]) -> Result<&mut Recorder> {
+    /// Encodes filling a region, which begins at `to`, with a word.
+    pub(crate) fn fill(&mut self, to: Place, write: Region, word: u32) -> Result<()> {
+        let command = Command::Fill { to, bytes: write.bytes, word };
+        self.transfer(Transfer { command, read: None, write })
+    }
+
+    fn transfer(&mut self, transfer: Transfer) -> Result<()> {
         self.open()?;
-        self.flush()?;
-        let hazard = self.hazards.access(reads, writes) || self.serialize;
         self.ops += 1;
-        self.bytes += writes.iter().map(|r| r.bytes).sum::<u64>();
-        let slot =
-            self.current.as_mut().ok_or_else(|| Error::device("encode", "no command buffer"))?;
-        if hazard {
-            slot.recorder.barrier();
-            self.barriers += 1;
-        }
-        Ok(&mut slot.recorder)
+        self.bytes += transfer.write.bytes;
+        self.handover.queue().push(Item::Transfer(transfer));
+        Ok(())
     }
 
     /// Room in the staging ring; hands over and waits a while when too much is in flight.
-    pub(crate) fn stage(&mut self, bytes: u64) -> Result<Place> {
+    pub(crate) fn stage(&mut self, bytes: u64) -> Result<ring::Place> {
         let (full, oldest) = self.staging.pressure();
         if full >= STAGING_CHUNKS {
             if oldest > self.submitted() {
@@ -380,147 +284,101 @@ impl Encoder {
         Ok(place)
     }
 
-    /// Lets everything encoded from now on start only after `value` of `timeline`.
-    pub(crate) fn wait_for(&mut self, timeline: &Arc<Timeline>, value: u64) -> Result<()> {
+    /// Lets everything encoded from now on start only after a point of another timeline.
+    pub(crate) fn wait_for(&mut self, wait: Wait) -> Result<()> {
         // What is encoded already must not wait: others may be waiting for it.
         self.commit()?;
-        match self.waits.iter_mut().find(|w| Arc::ptr_eq(&w.0, timeline)) {
-            Some(wait) => wait.1 = wait.1.max(value),
-            None => self.waits.push((timeline.clone(), value)),
-        }
+        self.handover.queue().push(Item::Wait(wait));
         Ok(())
     }
 
-    /// Ends an operation: its scratch memory is free for the next one, and a full command buffer
-    /// is handed over.
+    /// Ends an operation: its scratch memory is free for the next one, and a full batch is handed
+    /// over.
     pub(crate) fn end_op(&mut self) -> Result<()> {
-        // The operation may have gone on in another submission than the one it began in.
-        let tick = self.tick();
-        self.scratch.iter().for_each(|memory| memory.touch(tick));
-        if self.window.is_empty() {
-            // Everything is recorded: later work may have the memory, behind a barrier.
-            self.scratch.clear();
-            self.window.clear();
-        } else {
-            self.window.hold_scratch(&mut self.scratch);
+        if !self.scratch.is_empty() {
+            // The operation may have gone on in another batch than the one it began in.
+            let tick = self.tick();
+            self.handover.queue().keep(&mut self.scratch, tick);
         }
         self.op = "transfer";
         let config = self.timer.device.config;
         let full =
             self.ops >= config.max_ops_per_buffer || self.bytes >> 20 >= config.max_mb_per_buffer;
-        if full { self.commit() } else { Ok(()) }
+        if full { self.close(false, None) } else { Ok(()) }
     }
 
-    /// Makes sure that a command buffer is recording.
+    /// Whether something was encoded towards the next value of the clock.
+    fn is_open(&self) -> bool {
+        self.tick().value > self.submitted()
+    }
+
+    /// Makes sure that something is encoded towards the next value of the clock.
     pub(crate) fn open(&mut self) -> Result<()> {
-        if self.current.is_some() {
-            return Ok(());
+        if !self.is_open() {
+            self.timer.check()?;
+            self.timer.encoded.store(self.submitted() + 1, Release);
         }
-        self.timer.device.raw.check()?;
-        self.reclaim();
-        let mut slot = match self.idle.pop() {
-            Some(slot) => slot,
-            None => self.new_slot()?,
-        };
-        slot.recorder.begin().map_err(|e| self.timer.device.raw.fail("encode", &e))?;
-        if let Some(marks) = &mut slot.marks {
-            marks.begin(&mut slot.recorder);
-        }
-        self.hazards.clear();
-        self.bound = vk::Pipeline::null();
-        self.current = Some(slot);
         Ok(())
     }
 
-    fn new_slot(&self) -> Result<Slot> {
-        let raw = &self.timer.device.raw;
-        let recorder = Recorder::new(&raw.device, raw.family)
-            .map_err(|e| error::validated_error("encode", &e))?;
-        let marks = Marks::new(&self.timer.device);
-        Ok(Slot { recorder, waits: SmallVec::new(), marks })
-    }
-
-    /// Hands what is encoded over to the queue. Does not wait; see [`Encoder::overdue`].
+    /// Hands what is encoded over to the device. Does not wait; see [`Encoder::overdue`].
     ///
     /// # Errors
     /// When the device fails.
     pub(crate) fn commit(&mut self) -> Result<()> {
-        let flushed = self.flush();
-        let Some(mut slot) = self.current.take() else { return flushed };
-        (self.ops, self.bytes) = (0, 0);
-        slot.waits = std::mem::take(&mut self.waits);
-        let value = self.submitted() + 1;
-        let start = trace::is_on().then(trace::now);
-        if let (Some(marks), Some(start)) = (&mut slot.marks, start) {
-            marks.submitted(value, start);
-        }
-        let result = self.submit(&mut slot, value);
-        if let Some(start) = start {
-            let stream = self.timer.stream;
-            trace::submitted(stream, value, self.dispatches, self.barriers, start);
-        }
-        // Also after a failure: who waits must find the error, not wait for a submission.
-        self.timer.submitted.store(value, Release);
-        self.in_flight.push_back((value, slot));
-        self.evaluation.dispatches += std::mem::take(&mut self.dispatches);
-        self.evaluation.barriers += std::mem::take(&mut self.barriers);
-        flushed.and(result)
+        self.close(true, None)
     }
 
-    /// The submission to wait for before more is encoded: none while at most
-    /// `MLX_VK_MAX_INFLIGHT_SEQUENCES` are in flight. The stream waits without holding the
+    /// Closes the batch; with the `last` one everything is handed over, also what was held back for
+    /// what might follow.
+    fn close(&mut self, last: bool, ended: Option<Ended>) -> Result<()> {
+        let behind = self.submitted() > self.timer.handed.load(Acquire);
+        if !(self.is_open() || last && behind || ended.is_some()) {
+            return Ok(());
+        }
+        self.seal(last, ended);
+        self.handover.notify(last)?;
+        self.handover.free();
+        Ok(())
+    }
+
+    fn seal(&mut self, last: bool, ended: Option<Ended>) {
+        let value = self.tick().value;
+        (self.ops, self.bytes) = (0, 0);
+        self.handover.queue().close(value, last, ended);
+        self.timer.submitted.store(value, Release);
+    }
+
+    /// The value to wait for before more is encoded: none while at most
+    /// `MLX_VK_MAX_INFLIGHT_SEQUENCES` batches are in flight. The stream waits without holding the
     /// encoder, since what it waits for may need the encoder (a CPU stream that reads back).
     pub(crate) fn overdue(&mut self) -> Option<u64> {
-        let most = self.timer.device.config.max_inflight_sequences.max(1) as usize;
-        if self.in_flight.len() > most {
-            self.reclaim();
-        }
-        let excess = self.in_flight.len().checked_sub(most + 1)?;
-        Some(self.in_flight[excess].0)
+        let most = self.timer.device.config.max_inflight_sequences.max(1);
+        let value = self.submitted().checked_sub(most)?;
+        (self.timer.now() < value).then_some(value)
     }
 
-    fn submit(&self, slot: &mut Slot, value: u64) -> Result<()> {
-        let waits: SmallVec<[(vk::Semaphore, u64); 4]> =
-            slot.waits.iter().map(|(t, v)| (t.handle(), *v)).collect();
-        let submitted = slot.recorder.end().and_then(|()| {
-            slot.recorder.submit(&self.queue, &waits, (self.timer.timeline.handle(), value))
-        });
-        stats::SUBMITS.add(1);
-        stats::DISPATCHES.add(self.dispatches);
-        stats::BARRIERS.add(self.barriers);
-        submitted.map_err(|error| self.timer.device.raw.lose("submit", &error))
+    /// For benches: records what is encoded.
+    pub(crate) fn record(&mut self) -> Result<()> {
+        self.seal(false, None);
+        self.handover.settle()
     }
 
-    /// For benches: the recorder itself, without the hazard tracker.
-    pub(crate) fn plain(&mut self) -> Result<&mut Recorder> {
+    /// For benches: the recorder itself, without the window and the hazard tracker.
+    pub(crate) fn plain(&mut self) -> Result<MappedMutexGuard<'_, Recorder>> {
         self.open()?;
-        self.flush()?;
-        let slot =
-            self.current.as_mut().ok_or_else(|| Error::device("encode", "no command buffer"))?;
-        Ok(&mut slot.recorder)
+        self.handover.plain()
     }
 
     /// Takes back the command buffers that have run.
-    fn reclaim(&mut self) {
-        if self.in_flight.is_empty() {
-            return;
-        }
-        let now = self.timer.now();
-        while self.in_flight.front().is_some_and(|(value, _)| *value <= now) {
-            let Some((_, mut slot)) = self.in_flight.pop_front() else { return };
-            slot.waits.clear();
-            if let Some(marks) = &mut slot.marks {
-                marks.collect(self.timer.stream);
-            }
-            self.idle.push(slot);
-        }
+    pub(crate) fn reclaim(&mut self) -> Result<()> {
+        self.handover.settle()
     }
 
     /// Hands everything over and waits for it.
     pub(crate) fn drain(&mut self) -> Result<()> {
         self.commit()?;
         self.timer.block(self.submitted())?;
-        self.reclaim();
-        Ok(())
+        self.reclaim()
     }
 }

@@ -7,6 +7,7 @@
 pub mod backend;
 pub mod bench;
 pub mod capabilities;
+mod commit;
 pub mod config;
 mod device;
 mod disk_cache;

@@ -17,6 +17,7 @@ use once_cell::sync::OnceCell;
 use parking_lot::Mutex;
 
 use crate::{
+    commit::Handover,
     device::DeviceState,
     encoder::Encoder,
     raw::{error, timeline::Timeline},
@@ -34,12 +35,50 @@ pub(crate) struct Timer {
     pub(crate) stream: u16,
     pub(crate) device: Arc<DeviceState>,
     pub(crate) timeline: Arc<Timeline>,
-    /// The last submission handed to the queue.
+    /// The value that work was last encoded towards. Only the encoder writes it.
+    pub(crate) encoded: AtomicU64,
+    /// The last value that was handed over to the committer.
     pub(crate) submitted: AtomicU64,
+    /// The last value that is in the device's queue.
+    pub(crate) handed: AtomicU64,
     reached: AtomicU64,
+    /// What went wrong after work was handed over: its results are not there.
+    fault: OnceCell<Error>,
 }
 
 impl Timer {
+    fn new(stream: u16, device: &Arc<DeviceState>) -> Result<Self> {
+        let timeline =
+            Timeline::new(&device.raw.device).map_err(|e| error::validated_error("stream", &e))?;
+        Ok(Timer {
+            stream,
+            device: device.clone(),
+            timeline: Arc::new(timeline),
+            encoded: AtomicU64::new(0),
+            submitted: AtomicU64::new(0),
+            handed: AtomicU64::new(0),
+            reached: AtomicU64::new(0),
+            fault: OnceCell::new(),
+        })
+    }
+
+    /// The tick of everything encoded so far.
+    pub(crate) fn tick(&self) -> Tick {
+        Tick { stream: self.stream, value: self.encoded.load(Acquire) }
+    }
+
+    /// Notes that work of the stream could not be handed over: whoever waits for it is told.
+    pub(crate) fn fail(&self, error: Error) {
+        let _ = self.fault.set(error);
+    }
+
+    /// # Errors
+    /// When the device is lost or work of the stream could not be handed over.
+    pub(crate) fn check(&self) -> Result<()> {
+        self.device.raw.check()?;
+        self.fault.get().map_or(Ok(()), |error| Err(error.clone()))
+    }
+
     /// The last finished submission. Asks the driver only when something is in flight.
     pub(crate) fn now(&self) -> u64 {
         let known = self.reached.load(Acquire);
@@ -80,7 +119,7 @@ impl Timer {
             std::hint::spin_loop();
         }
         while self.now() < value {
-            self.device.raw.check()?;
+            self.check()?;
             let left = patience.saturating_sub(start.elapsed());
             if left.is_zero() {
                 return Ok(false);
@@ -98,6 +137,7 @@ type Callback = Box<dyn FnOnce() + Send>;
 pub(crate) struct VkStream {
     timer: Arc<Timer>,
     encoder: Mutex<Encoder>,
+    handover: Arc<Handover>,
     /// The thread that runs callbacks; started by the first one.
     waiter: OnceCell<mpsc::Sender<(u64, Callback)>>,
     this: Weak<VkStream>,
@@ -106,20 +146,14 @@ pub(crate) struct VkStream {
 impl VkStream {
     /// A stream with this index on one of the device's queues.
     pub(crate) fn new(device: &Arc<DeviceState>, index: u16, nth: usize) -> Result<Arc<Self>> {
-        let timeline =
-            Timeline::new(&device.raw.device).map_err(|e| error::validated_error("stream", &e))?;
-        let timer = Arc::new(Timer {
-            stream: index,
-            device: device.clone(),
-            timeline: Arc::new(timeline),
-            submitted: AtomicU64::new(0),
-            reached: AtomicU64::new(0),
-        });
+        let timer = Arc::new(Timer::new(index, device)?);
         let queue = device.raw.queues[nth % device.raw.queues.len()].clone();
-        let encoder = Encoder::new(timer.clone(), queue);
+        let handover = Handover::new(timer.clone(), queue);
+        let encoder = Encoder::new(timer.clone(), handover.clone());
         Ok(Arc::new_cyclic(|this| VkStream {
             timer,
             encoder: Mutex::new(encoder),
+            handover,
             waiter: OnceCell::new(),
             this: this.clone(),
         }))
@@ -147,14 +181,14 @@ impl VkStream {
         self.timer.now() >= self.timer.submitted.load(Acquire)
     }
 
-    /// The semaphore that other streams wait for.
-    pub(crate) fn timeline(&self) -> &Arc<Timeline> {
-        &self.timer.timeline
+    /// The stream's clock, which other streams wait for.
+    pub(crate) fn timer(&self) -> &Arc<Timer> {
+        &self.timer
     }
 
     /// The tick of everything encoded so far.
     pub(crate) fn tick(&self) -> Tick {
-        self.encode(|e| e.tick())
+        self.timer.tick()
     }
 
     /// Hands over what is encoded.
@@ -198,10 +232,11 @@ impl Clock for VkStream {
     fn wait(&self, value: u64) -> Result<()> {
         self.commit_up_to(value)?;
         if value > self.timer.submitted.load(Acquire) {
-            self.device().raw.check()?;
+            self.timer.check()?;
             return Err(Error::device("synchronize", "waiting for work that was never encoded"));
         }
         self.timer.block(value)?;
+        self.handover.free();
         self.device().check_guards()
     }
 

@@ -8,6 +8,7 @@ use mlx_core::{
 };
 
 use crate::{
+    commit::Wait,
     encoder::{Encoder, Region, STAGING_CHUNK},
     memory::{
         allocation::{MappedMemory, VkMemory},
@@ -46,7 +47,6 @@ impl Encoder {
         if filled.stream != self.stream() && !filled.reached() {
             self.wait_for_stream(filled)?;
         }
-        memory.allocation().touch(self.open_tick());
         Ok(memory)
     }
 
@@ -58,11 +58,13 @@ impl Encoder {
         match crate::backend::stream_of(tick.stream) {
             Some(other) => {
                 other.commit_up_to(tick.value)?;
-                self.wait_for(other.timeline(), tick.value)
+                let timer = other.timer().clone();
+                let (timeline, value) = (timer.timeline.clone(), tick.value);
+                self.wait_for(Wait { timeline, value, stream: Some(timer) })
             }
             None => {
                 let gate = self.device().gate()?;
-                self.wait_for(&gate.timeline.clone(), gate.value)?;
+                self.wait_for(Wait::gate(&gate))?;
                 clock::clock(tick.stream).when_reached(tick.value, Box::new(move || drop(gate)));
                 Ok(())
             }
@@ -127,7 +129,7 @@ impl Encoder {
         let memory = memory(buffer)?;
         let span = memory.allocation().span().clone();
         let gate = self.device().gate()?;
-        self.wait_for(&gate.timeline.clone(), gate.value)?;
+        self.wait_for(Wait::gate(&gate))?;
         // Others wait for the tick of this upload, so there must be a submission.
         self.open()?;
         if let Some(place) = &place {

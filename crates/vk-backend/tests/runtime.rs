@@ -36,7 +36,8 @@ fn long_chains_commit_many_times_and_stay_right() {
         assert_eq!(b.to_vec::<i32>().unwrap(), a.to_vec::<i32>().unwrap());
         let seen = stats::snapshot().since(&before);
         assert!(seen.dispatches >= 1200, "{seen:?}");
-        assert!(seen.submits >= 11, "100 operations per command buffer: {seen:?}");
+        // Eight batches of 100 operations may wait; then the device has to have some.
+        assert!(seen.submits >= 2, "nothing was handed over in between: {seen:?}");
         let waits = seen.barriers + seen.submits;
         assert!(waits >= 1200, "each link waits for the one before: {seen:?}");
     });
@@ -80,6 +81,7 @@ fn independent_work_needs_no_barriers() {
         let before = stats::snapshot();
         let parts: Vec<Array> = (0..50).map(|_| ops::astype(&a, Dtype::Int16).unwrap()).collect();
         async_eval(&parts.iter().collect::<Vec<_>>()).unwrap();
+        synchronize(mlx_core::current_stream().unwrap()).unwrap();
         let seen = stats::snapshot().since(&before);
         assert_eq!((seen.dispatches, seen.barriers), (50, 0));
         for part in &parts {

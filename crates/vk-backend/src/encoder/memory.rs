@@ -6,6 +6,7 @@ use std::{sync::Arc, time::Duration};
 use mlx_core::{Error, Result};
 
 use super::{Encoder, Region};
+use crate::commit::{Command, Transfer};
 use crate::memory::{allocation::Allocation, guard::GUARD, pool::User};
 
 /// How long an allocation that failed waits for work that may hold memory. Not forever: that work
@@ -49,7 +50,7 @@ impl Encoder {
         let made = self.allocate(bytes)?;
         let (place, region) =
             (made.span().place(0), Region { address: made.span().address(), bytes });
-        self.transfer(&[], &[region])?.fill(place, bytes, 0);
+        self.fill(place, region, 0)?;
         self.counters = Some(made);
         Ok(Region { bytes: words * 4, ..region })
     }
@@ -61,7 +62,7 @@ impl Encoder {
                 // What is in flight may hold memory that the cache could not give back yet.
                 self.commit()?;
                 self.timer.block_for(self.submitted(), MEMORY_PATIENCE)?;
-                self.reclaim();
+                self.reclaim()?;
                 self.timer.device.check_guards()?;
                 mlx_core::memory::clear_cache();
                 self.timer.device.allocate(bytes, user)
@@ -81,8 +82,9 @@ impl Encoder {
             return Ok(());
         }
         allocation.touch(self.open_tick());
-        let recorder = self.transfer(&[], &[guard.region()])?;
-        guard.places().into_iter().for_each(|place| recorder.copy(guards.source(), place, GUARD));
-        Ok(())
+        guard.places().into_iter().try_for_each(|to| {
+            let command = Command::Copy { from: guards.source(), to, bytes: GUARD };
+            self.transfer(Transfer { command, read: None, write: guard.region() })
+        })
     }
 }

@@ -16,17 +16,38 @@ use crate::{
         decode::{self, Projections},
         matvec::{self, After, Fused},
     },
-    stats,
+    stats::{self, uses},
 };
 
-/// The kernels that replace groups, by their first member; the groups are joined in the graph.
+/// A kernel that does the work of several operations.
+pub(super) struct Replacement {
+    pub(super) work: Work,
+    /// Number of those operations.
+    replaces: u64,
+    /// What it is, if statistics ask.
+    what: Option<String>,
+}
+
+impl Replacement {
+    /// Counts it; it is recorded.
+    pub(super) fn count(&self) {
+        stats::FUSED.add(self.replaces - 1);
+        if let Some(what) = &self.what {
+            stats::hit("fused", || what.clone());
+        }
+    }
+}
+
+/// The kernels that replace groups, by their first member; the groups are joined in the graph. Of groups
+/// that reach to operation `tail` or beyond only that is known: they wait for what follows.
 pub(super) fn fuse(
-    works: &[Work],
+    works: &[Box<Work>],
     graph: &mut Graph,
     device: &DeviceState,
-) -> Result<FxHashMap<usize, Work>> {
-    let mut fuser =
-        Fuser { works, graph, device, taken: Set::default(), made: FxHashMap::default() };
+    tail: usize,
+) -> Result<FxHashMap<usize, Replacement>> {
+    let (taken, made) = (Set::default(), FxHashMap::default());
+    let mut fuser = Fuser { works, graph, device, tail, taken, made };
     for (i, work) in works.iter().enumerate() {
         if let Some(Step::Attention(step)) = work.step()
             && device.config.enable_fused_attention
@@ -45,11 +66,13 @@ pub(super) fn fuse(
 }
 
 struct Fuser<'a> {
-    works: &'a [Work],
+    works: &'a [Box<Work>],
     graph: &'a mut Graph,
     device: &'a DeviceState,
+    /// Operations from here on are not recorded now.
+    tail: usize,
     taken: Set,
-    made: FxHashMap<usize, Work>,
+    made: FxHashMap<usize, Replacement>,
 }
 
 /// Where heads come from before norm and rotation, with the operations in between.
@@ -305,8 +328,8 @@ impl Fuser<'_> {
 
     /// Nobody can see the result of `i` once the window is over.
     fn is_gone(&self, i: usize) -> bool {
-        let owned = self.works[i].meaning.as_ref().is_none_or(|m| m.result.is_owned());
-        !(owned && self.graph.remains(i))
+        let end = self.works.last().map_or(0, |work| work.number);
+        !(self.works[i].is_wanted_after(end) && self.graph.remains(i))
     }
 
     /// A fused product, unless it would write the rows: they are read everywhere, also where they are
@@ -343,10 +366,15 @@ impl Fuser<'_> {
             return Ok(());
         }
         self.taken.add(members);
-        let work = Work::new(encode(self.device)?, &reads, &writes);
-        stats::FUSED.add(members.len() as u64 - 1);
-        stats::hit("fused", describe);
-        self.made.extend(members.iter().next().map(|leader| (leader, work)));
+        if members.iter().any(|i| i >= self.tail) {
+            return Ok(());
+        }
+        let replacement = Replacement {
+            work: Work::new(encode(self.device)?, &reads, &writes),
+            replaces: members.len() as u64,
+            what: uses::is_counted("fused", self.device.config).then(describe),
+        };
+        self.made.extend(members.iter().next().map(|leader| (leader, replacement)));
         Ok(())
     }
 

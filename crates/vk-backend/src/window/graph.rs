@@ -116,6 +116,14 @@ impl Graph {
         true
     }
 
+    /// The operations from `first` on, and those that must run after one of them or belong to the
+    /// same group.
+    pub(crate) fn needs(&self, first: usize) -> Set {
+        let tail: Set = (first..self.nodes.len()).collect();
+        let stays = |i: &usize| *i >= first || self.nodes[*i].before.meets(&tail);
+        (0..self.nodes.len()).filter(stays).collect()
+    }
+
     /// An order with as few barriers as there are links in the longest chain: the first members of
     /// the groups, by their distance from the start.
     pub(crate) fn order(&self) -> Vec<usize> {

@@ -1,9 +1,9 @@
 //! The window: operations that are encoded but not yet recorded.
 //!
-//! An encoder keeps what it is given until its command buffer is handed over. Then operations that
+//! A committer keeps what it takes over until it is clear what follows. Then operations that
 //! belong together become one kernel where there is one that does all of them (`fuse.rs`), and the
 //! rest is ordered so that few barriers are needed (`graph.rs`). Results that nobody can see any
-//! more are not computed. Any graph profits: nothing above the encoder knows.
+//! more are not stored. Any graph profits: nothing above the encoder knows.
 
 mod fuse;
 mod graph;
@@ -29,7 +29,7 @@ use crate::{
 };
 
 use graph::{Accesses, Graph};
-pub(crate) use set::CAPACITY;
+use set::{CAPACITY, Set};
 use step::Step;
 
 /// A dispatch with all that it needs, ready to be recorded.
@@ -38,6 +38,11 @@ pub(crate) struct Work {
     pub(crate) reads: SmallVec<[Region; 6]>,
     pub(crate) writes: SmallVec<[Region; 3]>,
     meaning: Option<Meaning>,
+    /// Place in the order of the stream's dispatches, from 1 on.
+    pub(crate) number: u64,
+    /// Memory that it uses: it must not serve other work before this is recorded.
+    pub(crate) held: SmallVec<[BufferRef; 6]>,
+    pub(crate) scratch: Vec<Arc<Allocation>>,
 }
 
 /// What is recorded.
@@ -66,9 +71,17 @@ impl Call {
 struct Meaning {
     step: Step,
     result: BufferRef,
+    /// When it was seen to have lost them: the last dispatch that may read it.
+    last_reader: Option<u64>,
 }
 
-impl Accesses for Work {
+impl Meaning {
+    fn new(step: Step, result: &BufferRef) -> Self {
+        Meaning { step, result: result.clone(), last_reader: None }
+    }
+}
+
+impl Accesses for Box<Work> {
     fn reads(&self) -> &[Region] {
         &self.reads
     }
@@ -80,7 +93,24 @@ impl Accesses for Work {
 impl Work {
     /// A dispatch.
     pub(crate) fn new(call: Call, reads: &[Region], writes: &[Region]) -> Self {
-        Work { call: Some(call), reads: reads.into(), writes: writes.into(), meaning: None }
+        Work::of(Some(call), reads, writes, None)
+    }
+
+    fn of(
+        call: Option<Call>,
+        reads: &[Region],
+        writes: &[Region],
+        meaning: Option<Meaning>,
+    ) -> Self {
+        Work {
+            call,
+            reads: reads.into(),
+            writes: writes.into(),
+            meaning,
+            number: 0,
+            held: SmallVec::new(),
+            scratch: Vec::new(),
+        }
     }
 
     /// An operation whose kernel is chosen when it is clear whether it becomes a part of another's.
@@ -90,14 +120,28 @@ impl Work {
         reads: &[Region],
         writes: &[Region],
     ) -> Self {
-        let meaning = Some(Meaning { step, result: result.clone() });
-        Work { call: None, reads: reads.into(), writes: writes.into(), meaning }
+        Work::of(None, reads, writes, Some(Meaning::new(step, result)))
     }
 
     /// Says what the dispatch means, so that it can be fused.
     pub(crate) fn means(mut self, step: Step, result: &BufferRef) -> Self {
-        self.meaning = Some(Meaning { step, result: result.clone() });
+        self.meaning = Some(Meaning::new(step, result));
         self
+    }
+
+    /// Notes whether the result has lost its owners, now that `pushed` dispatches are encoded.
+    pub(crate) fn observe(&mut self, pushed: u64) {
+        if let Some(meaning) = &mut self.meaning
+            && meaning.last_reader.is_none()
+            && !meaning.result.is_owned()
+        {
+            meaning.last_reader = Some(pushed);
+        }
+    }
+
+    /// Whether somebody may want the result after dispatch `number`.
+    fn is_wanted_after(&self, number: u64) -> bool {
+        self.meaning.as_ref().is_none_or(|m| m.last_reader.is_none_or(|last| last > number))
     }
 
     /// Name of its kernel, for statistics.
@@ -132,18 +176,25 @@ impl Work {
     fn step(&self) -> Option<&Step> {
         self.meaning.as_ref().map(|m| &m.step)
     }
+
+    /// Whether a fusion may begin with it.
+    fn is_seed(&self) -> bool {
+        matches!(self.step(), Some(Step::MatVec(_) | Step::Attention(_)))
+    }
 }
 
 /// Operations in the order in which they were encoded.
 #[derive(Default)]
 pub(crate) struct Window {
-    works: Vec<Work>,
-    /// Memory that the operations use: it must not serve another one before they are recorded.
-    held: Vec<BufferRef>,
-    scratch: Vec<Arc<Allocation>>,
+    works: Vec<Box<Work>>,
     /// Operations that a fusion may begin with.
     seeds: usize,
+    /// What was recorded.
+    done: Vec<Box<Work>>,
 }
+
+/// Works at the end of a window that are kept for what may follow, when something may.
+const TAIL: usize = 32;
 
 impl Window {
     pub(crate) fn is_empty(&self) -> bool {
@@ -154,53 +205,68 @@ impl Window {
         self.works.len() == CAPACITY
     }
 
-    pub(crate) fn push(&mut self, work: Work) {
-        self.seeds +=
-            usize::from(matches!(work.step(), Some(Step::MatVec(_) | Step::Attention(_))));
+    pub(crate) fn works(&mut self) -> impl Iterator<Item = &mut Work> {
+        self.works.iter_mut().map(|work| &mut **work)
+    }
+
+    /// The works that were recorded, to be given back.
+    pub(crate) fn done(&mut self) -> &mut Vec<Box<Work>> {
+        &mut self.done
+    }
+
+    pub(crate) fn push(&mut self, work: Box<Work>) {
+        self.seeds += usize::from(work.is_seed());
         self.works.push(work);
     }
 
-    /// Keeps a buffer's memory until the window is recorded.
-    pub(crate) fn hold(&mut self, buffer: &BufferRef) {
-        self.held.push(buffer.clone());
-    }
-
-    /// The same for scratch memory.
-    pub(crate) fn hold_scratch(&mut self, scratch: &mut Vec<Arc<Allocation>>) {
-        self.scratch.append(scratch);
-    }
-
-    /// Fuses what can be fused and gives the works to `record` in a good order. They stay: what they
-    /// hold goes with [`Window::clear`], also after an error.
+    /// Fuses what can be fused and gives the works to `record` in a good order. Unless they are the
+    /// `last`, those stay that may belong together with what follows.
     pub(crate) fn drain(
         &mut self,
         device: &DeviceState,
+        last: bool,
         mut record: impl FnMut(&Dispatch<'_>),
     ) -> Result<()> {
         if self.seeds == 0 || !device.config.enable_fusion {
-            for work in &mut self.works {
+            let works = &mut self.works;
+            let result = works.iter_mut().try_for_each(|work| {
                 work.settle(device)?;
                 work.record(&mut record);
-            }
-        } else {
-            let mut graph = Graph::new(&self.works);
-            let fused = fuse::fuse(&self.works, &mut graph, device)?;
-            for i in graph.order() {
-                if let Some(fused) = fused.get(&i) {
-                    fused.record(&mut record);
-                } else {
-                    self.works[i].settle(device)?;
-                    self.works[i].record(&mut record);
-                }
+                Ok(())
+            });
+            self.done.append(works);
+            self.seeds = 0;
+            return result;
+        }
+        let end = self.works.len();
+        let tail = if last { end } else { end.saturating_sub(TAIL) };
+        let mut graph = Graph::new(&self.works);
+        let fused = fuse::fuse(&self.works, &mut graph, device, tail)?;
+        let kept = graph.needs(tail);
+        for i in graph.order().into_iter().filter(|&i| !kept.contains(i)) {
+            if let Some(fused) = fused.get(&i) {
+                fused.count();
+                fused.work.record(&mut record);
+            } else {
+                self.works[i].settle(device)?;
+                self.works[i].record(&mut record);
             }
         }
+        self.keep(&kept);
         Ok(())
     }
 
+    fn keep(&mut self, kept: &Set) {
+        for (i, work) in std::mem::take(&mut self.works).into_iter().enumerate() {
+            let list = if kept.contains(i) { &mut self.works } else { &mut self.done };
+            list.push(work);
+        }
+        self.seeds = self.works.iter().filter(|w| w.is_seed()).count();
+    }
+
+    /// Forgets what is left, after an error.
     pub(crate) fn clear(&mut self) {
-        self.works.clear();
-        self.held.clear();
-        self.scratch.clear();
+        self.done.append(&mut self.works);
         self.seeds = 0;
     }
 }

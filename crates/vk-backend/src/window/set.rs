@@ -1,7 +1,7 @@
 //! Sets of the operations in a window, as bits.
 
 /// Most operations in a window.
-pub(crate) const CAPACITY: usize = 128;
+pub(crate) const CAPACITY: usize = 192;
 
 const WORDS: usize = CAPACITY / 64;
 

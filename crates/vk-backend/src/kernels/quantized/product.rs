@@ -308,10 +308,12 @@ fn tiles(ctx: &mut Ctx<'_>, o: &Operands, plan: Gemm) -> Result<()> {
         splits: 1,
         ..GemmPush::default()
     };
-    // Rows are multiples of 32 elements.
     let matrices = matches!(plan, Gemm::Matrix(..));
     let vector = if matrices { 16 } else { 4 * o.dtype.size() as u64 };
-    let a_vector = o.x.is_aligned(vector);
+    // Packed rows are multiples of 32 elements; those of x are as long as k, which is the other axis of
+    // a matrix that is not transposed.
+    let row = (p.inner * o.dtype.size()) as u64;
+    let a_vector = o.x.is_aligned(vector) && row.is_multiple_of(vector);
     let words_vector = matrices && o.words.is_aligned(16);
     let flags = 1
         | (u32::from(p.transpose) << 1)

@@ -1,0 +1,180 @@
+//! Batches of work on their way from an encoder to its committer, in order.
+
+use std::{
+    collections::VecDeque,
+    sync::{Arc, atomic::Ordering::Acquire},
+};
+
+use ash::vk;
+use mlx_core::clock::Tick;
+
+use crate::{
+    device::Gate, hazards::Region, memory::allocation::Allocation, raw::timeline::Timeline,
+    stream::Timer, window::Work,
+};
+
+/// Buffer and offset of bytes, for transfers.
+pub(crate) type Place = (vk::Buffer, u64);
+
+/// Something that a stream does.
+pub(crate) enum Item {
+    /// A dispatch. It may be fused with others, or change places with them.
+    Work(Box<Work>),
+    /// A copy of bytes, or a fill. What comes before it stays before it.
+    Transfer(Transfer),
+    /// Everything after it starts only after a point of another timeline.
+    Wait(Wait),
+}
+
+/// A transfer command with the memory that it touches.
+pub(crate) struct Transfer {
+    pub(crate) command: Command,
+    pub(crate) read: Option<Region>,
+    pub(crate) write: Region,
+}
+
+/// A transfer command.
+pub(crate) enum Command {
+    Copy {
+        from: Place,
+        to: Place,
+        bytes: u64,
+    },
+    /// A multiple of four bytes, with a repeated word.
+    Fill {
+        to: Place,
+        bytes: u64,
+        word: u32,
+    },
+}
+
+/// A point of a timeline.
+pub(crate) struct Wait {
+    pub(crate) timeline: Arc<Timeline>,
+    pub(crate) value: u64,
+    /// The stream whose timeline it is; none for a gate that the host opens.
+    pub(crate) stream: Option<Arc<Timer>>,
+}
+
+impl Wait {
+    /// Until the host opens a gate.
+    pub(crate) fn gate(gate: &Gate) -> Self {
+        Wait { timeline: gate.timeline.clone(), value: gate.value, stream: None }
+    }
+
+    /// Waits until what it waits for is in a queue: two streams may share one, and what comes first
+    /// in it must not wait for what comes later.
+    pub(super) fn until_handed_over(&self) {
+        let Some(timer) = &self.stream else { return };
+        while timer.handed.load(Acquire) < self.value && timer.device.raw.check().is_ok() {
+            std::thread::yield_now();
+        }
+    }
+}
+
+/// The end of an evaluation, for statistics and the trace.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Ended {
+    pub(crate) operations: u64,
+    /// When its first operation was encoded.
+    pub(crate) start: u64,
+}
+
+/// What was encoded towards one value of the stream's clock.
+#[derive(Default)]
+pub(crate) struct Batch {
+    pub(crate) items: Vec<Item>,
+    /// The clock's value once it has run.
+    pub(crate) value: u64,
+    /// Nothing is known to follow: it goes to the device at once.
+    pub(crate) last: bool,
+    pub(crate) ended: Option<Ended>,
+}
+
+/// The batches between an encoder and its committer.
+#[derive(Default)]
+pub(crate) struct Queue {
+    open: Vec<Item>,
+    batches: VecDeque<Batch>,
+    /// Dispatches so far.
+    pushed: u64,
+    /// Emptied lists of items, to be filled again.
+    spare: Vec<Vec<Item>>,
+    done: Vec<Box<Work>>,
+}
+
+impl Queue {
+    /// Appends to the open batch.
+    pub(crate) fn push(&mut self, mut item: Item) {
+        if let Item::Work(work) = &mut item {
+            self.pushed += 1;
+            work.number = self.pushed;
+        }
+        self.open.push(item);
+    }
+
+    /// The operation is encoded: its temporary memory is needed as long as its last dispatch.
+    pub(crate) fn keep(&mut self, scratch: &mut Vec<Arc<Allocation>>, tick: Tick) {
+        scratch.iter().for_each(|memory| memory.touch(tick));
+        match self.open.last_mut() {
+            Some(Item::Work(work)) => work.scratch.append(scratch),
+            // Everything is handed over, or ordered by the transfer.
+            _ => scratch.clear(),
+        }
+    }
+
+    /// Closes the open batch.
+    pub(crate) fn close(&mut self, value: u64, last: bool, ended: Option<Ended>) {
+        let next = self.spare.pop().unwrap_or_default();
+        let items = std::mem::replace(&mut self.open, next);
+        let pushed = self.pushed;
+        let queued = self.batches.iter_mut().flat_map(|b| &mut b.items);
+        let mut batch = Batch { items, value, last, ended };
+        observe(queued.chain(&mut batch.items).filter_map(work), pushed);
+        self.batches.push_back(batch);
+    }
+
+    /// Takes recorded works back. The thread that encodes frees what they hold: reference counts and
+    /// allocations stay with one core then, which is what makes a second thread worth while.
+    pub(crate) fn give_back(&mut self, done: &mut Vec<Box<Work>>) {
+        self.done.append(done);
+    }
+
+    /// What was recorded, to be freed.
+    pub(crate) fn done(&mut self) -> Vec<Box<Work>> {
+        std::mem::take(&mut self.done)
+    }
+
+    /// The next batch; `carried` are works taken before that wait to be fused with later ones.
+    pub(crate) fn take<'a>(
+        &mut self,
+        carried: impl Iterator<Item = &'a mut Work>,
+    ) -> Option<Batch> {
+        let batch = self.batches.pop_front()?;
+        observe(carried, self.pushed);
+        Some(batch)
+    }
+
+    /// Takes an emptied list back.
+    pub(crate) fn recycle(&mut self, items: Vec<Item>) {
+        self.spare.push(items);
+    }
+
+    /// Batches that wait, and the items in them.
+    pub(crate) fn waiting(&self) -> (usize, usize) {
+        (self.batches.len(), self.batches.iter().map(|b| b.items.len()).sum())
+    }
+}
+
+fn work(item: &mut Item) -> Option<&mut Work> {
+    match item {
+        Item::Work(work) => Some(work),
+        Item::Transfer(_) | Item::Wait(_) => None,
+    }
+}
+
+/// Notes which results have lost their owners: whoever reads one of them was encoded before, so it
+/// is among the first `pushed` dispatches.
+fn observe<'a>(works: impl Iterator<Item = &'a mut Work>, pushed: u64) {
+    works.for_each(|work| work.observe(pushed));
+}
