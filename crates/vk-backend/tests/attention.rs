@@ -166,12 +166,10 @@ fn many_queries_of_halves() {
         let cases = [
             (4, 2, 65, 90, 64, 64),
             (3, 1, 20, 33, 80, 80),
-            (2, 2, 100, 70, 96, 96),
-            (4, 2, 70, 130, 128, 128),
+            (2, 1, 70, 50, 128, 128),
+            (2, 2, 17, 600, 64, 64),
             (2, 1, 40, 50, 192, 128),
-            (2, 1, 33, 40, 192, 192),
             (2, 1, 35, 64, 256, 256),
-            (2, 2, 17, 1100, 64, 64),
         ];
         for (i, &(heads, kv_heads, queries, keys, d, dv)) in cases.iter().enumerate() {
             for (j, dtype) in [Dtype::Float16, Dtype::Bfloat16].into_iter().enumerate() {
@@ -188,21 +186,25 @@ fn many_queries_of_halves() {
                     assert_close(&got, &want, &format!("{what} {sizes}, {dtype}"));
                 };
                 let lowest = f64::from(f32::MIN);
-                // Masks take turns, because each is another kernel.
-                if (i + j) % 2 == 0 {
-                    check("all", Mask::None, &none);
-                    let keep: Vec<Bool8> = (0..keys).map(|j| (j % 3 != 1).into()).collect();
-                    let keep = Array::from_slice(&keep, &[keys]).unwrap();
-                    let hidden = |_, _, _, j: usize| if j % 3 != 1 { 0.0 } else { lowest };
-                    check("kept", Mask::Array(&keep), &hidden);
-                } else {
-                    let seen = |i, j| j + queries <= i + keys;
-                    check("causal", Mask::Causal, &|_, _, i, j| {
-                        if seen(i, j) { 0.0 } else { lowest }
-                    });
-                    let added = random(&[queries, keys], dtype, 4);
-                    let data = exact(&added);
-                    check("added", Mask::Array(&added), &|_, _, i, j| data[i * keys + j]);
+                // Masks take turns, because each is another kernel, which takes lavapipe long to compile.
+                match (2 * i + j) % 4 {
+                    0 => check("all", Mask::None, &none),
+                    1 => {
+                        let seen = |i, j| j + queries <= i + keys;
+                        let bias = |_, _, i, j| if seen(i, j) { 0.0 } else { lowest };
+                        check("causal", Mask::Causal, &bias);
+                    }
+                    2 => {
+                        let keep: Vec<Bool8> = (0..keys).map(|j| (j % 3 != 1).into()).collect();
+                        let keep = Array::from_slice(&keep, &[keys]).unwrap();
+                        let hidden = |_, _, _, j: usize| if j % 3 != 1 { 0.0 } else { lowest };
+                        check("kept", Mask::Array(&keep), &hidden);
+                    }
+                    _ => {
+                        let added = random(&[queries, keys], dtype, 4);
+                        let data = exact(&added);
+                        check("added", Mask::Array(&added), &|_, _, i, j| data[i * keys + j]);
+                    }
                 }
             }
         }
