@@ -157,3 +157,56 @@ fn cache_slices_and_transposed_inputs() {
         );
     });
 }
+
+/// Where the device has cooperative matrices these run on them: tails of queries and keys, every width that
+/// they take, masks, caches, keys in parts.
+#[test]
+fn many_queries_of_halves() {
+    common::with_gpu(|| {
+        let cases = [
+            (4, 2, 65, 90, 64, 64),
+            (3, 1, 20, 33, 80, 80),
+            (2, 1, 70, 50, 128, 128),
+            (2, 2, 17, 600, 64, 64),
+            (2, 1, 40, 50, 192, 128),
+            (2, 1, 35, 64, 256, 256),
+        ];
+        for (i, &(heads, kv_heads, queries, keys, d, dv)) in cases.iter().enumerate() {
+            for (j, dtype) in [Dtype::Float16, Dtype::Bfloat16].into_iter().enumerate() {
+                let q = random(&[2, heads, queries, d], dtype, 1);
+                let cut = |width, seed| {
+                    let cache = random(&[2, kv_heads, keys + 9, width], dtype, seed);
+                    ops::slice_axis(&cache, 2, 0, keys as isize).unwrap()
+                };
+                let (k, v) = (cut(d, 2), cut(dv, 3));
+                let check = |what: &str, mask: Mask<'_>, bias: Bias<'_>| {
+                    let got = fast::scaled_dot_product_attention(&q, &k, &v, 0.2, mask).unwrap();
+                    let sizes = format!("{heads}/{kv_heads} heads, {queries}x{keys}, {d}/{dv}");
+                    let want = expected(&q, &k, &v, 0.2f32.into(), bias);
+                    assert_close(&got, &want, &format!("{what} {sizes}, {dtype}"));
+                };
+                let lowest = f64::from(f32::MIN);
+                // Masks take turns, because each is another kernel, which takes lavapipe long to compile.
+                match (2 * i + j) % 4 {
+                    0 => check("all", Mask::None, &none),
+                    1 => {
+                        let seen = |i, j| j + queries <= i + keys;
+                        let bias = |_, _, i, j| if seen(i, j) { 0.0 } else { lowest };
+                        check("causal", Mask::Causal, &bias);
+                    }
+                    2 => {
+                        let keep: Vec<Bool8> = (0..keys).map(|j| (j % 3 != 1).into()).collect();
+                        let keep = Array::from_slice(&keep, &[keys]).unwrap();
+                        let hidden = |_, _, _, j: usize| if j % 3 != 1 { 0.0 } else { lowest };
+                        check("kept", Mask::Array(&keep), &hidden);
+                    }
+                    _ => {
+                        let added = random(&[queries, keys], dtype, 4);
+                        let data = exact(&added);
+                        check("added", Mask::Array(&added), &|_, _, i, j| data[i * keys + j]);
+                    }
+                }
+            }
+        }
+    });
+}

@@ -1,5 +1,7 @@
 //! Scaled dot product attention with an online softmax.
 
+use std::sync::Arc;
+
 use bytemuck::{Pod, Zeroable};
 use mlx_core::{
     Array, Dtype, Result, Strides,
@@ -9,14 +11,22 @@ use mlx_core::{
 };
 use smallvec::smallvec;
 
-use super::{Ctx, Dispatch, Kernel, Operand, Region, copy, decode, matmul::team_pipeline};
+use super::{
+    Ctx, Dispatch, Kernel, Operand, Region, copy, decode,
+    matmul::{matrix_pipeline, team_pipeline},
+};
 use crate::{
-    planners::attention::{self as planner, Plan, Sizes},
+    pipelines::Pipeline,
+    planners::{
+        attention::{self as planner, Plan, Sizes},
+        matrix::fragment,
+        prefill::{self, Prefill},
+    },
     stats,
     window::step,
 };
 
-/// Push constants of `attention.comp`.
+/// Push constants of `attention.comp` and `matrix.comp`.
 #[derive(Debug, Clone, Copy, Pod, Zeroable)]
 #[repr(C)]
 struct Push {
@@ -80,6 +90,29 @@ impl Heads {
             && self.steps.iter().all(|s| s % 4 == 0)
             && self.at.is_aligned(4 * dtype.size() as u64)
     }
+
+    /// Whether rows lie on multiples of eight elements of two bytes.
+    fn vectors(&self) -> bool {
+        self.steps.iter().all(|s| s % 8 == 0) && self.at.is_aligned(16)
+    }
+}
+
+/// The kernel for several queries.
+#[derive(Debug)]
+enum Way {
+    /// `attention.comp`, for everything.
+    Lanes(Plan),
+    /// `matrix.comp`.
+    Matrix(Prefill),
+}
+
+impl Way {
+    fn splits(&self) -> u32 {
+        match self {
+            Way::Lanes(plan) => plan.splits,
+            Way::Matrix(plan) => plan.splits,
+        }
+    }
 }
 
 /// Everything a dispatch needs.
@@ -138,10 +171,6 @@ pub(super) fn eval(
         });
         return decode::eval(ctx, &plan, step, &reads, result.region, output);
     }
-    stats::hit("sdpa", || format!("{plan:?} {sizes:?} {mask:?}"));
-    if ctx.config().debug_sdpa_splitk {
-        tracing::info!("sdpa split-k: {} parts for {sizes:?}", plan.splits);
-    }
     let mask_array = (mask == AttentionMask::Array).then(|| &inputs[3]);
     let (q, k, v) = (Heads::new(ctx, q)?, Heads::new(ctx, k)?, Heads::new(ctx, v)?);
     let attention = Attention {
@@ -160,7 +189,29 @@ pub(super) fn eval(
         },
         dtype: output.dtype,
     };
-    run(ctx, &attention, &plan, out, result)
+    let way = matrix(ctx, &attention).map_or(Way::Lanes(plan), Way::Matrix);
+    stats::hit("sdpa", || format!("{way:?} {sizes:?} {mask:?}"));
+    if ctx.config().debug_sdpa_splitk {
+        tracing::info!("sdpa split-k: {} parts for {sizes:?}", way.splits());
+    }
+    run(ctx, &attention, &way, out, result)
+}
+
+/// The plan for cooperative matrices, where the device has them and the operands lie as they want it.
+fn matrix(ctx: &Ctx<'_>, a: &Attention<'_>) -> Option<Prefill> {
+    let (caps, config) = (ctx.capabilities(), ctx.config());
+    // The kernel's offsets among queries and keys have 32 bits.
+    let rows = (a.sizes.heads * a.sizes.value_width) as i64;
+    let fragment = fragment(a.dtype, [a.k.steps[2], a.v.steps[2]], caps, config).and(fragment(
+        a.dtype,
+        [a.q.steps[2], rows],
+        caps,
+        config,
+    ))?;
+    let aligned = [&a.q, &a.k, &a.v].iter().all(|h| h.vectors());
+    let plan = prefill::plan(&a.sizes, aligned.then_some(fragment), caps, config)?;
+    let (s, splits) = (&a.sizes, plan.splits as usize);
+    (s.batches * s.heads * s.queries * splits < 1 << 31).then_some(plan)
 }
 
 /// One query token without a mask, with aligned dense rows, as `decode.comp` takes it, and what it reads.
@@ -220,19 +271,19 @@ fn output_layout(output: &Output) -> (Layout, [i64; 3]) {
 fn run(
     ctx: &mut Ctx<'_>,
     a: &Attention<'_>,
-    plan: &Plan,
+    way: &Way,
     out: [i64; 3],
     result: Operand,
 ) -> Result<()> {
     let s = &a.sizes;
     let rows = (s.batches * s.heads * s.queries) as u64;
-    if plan.splits <= 1 {
-        return dispatch(ctx, a, plan, out, result.region, result.address, Region::default());
+    if way.splits() <= 1 {
+        return dispatch(ctx, a, way, out, result.region, result.address, Region::default());
     }
-    let splits = u64::from(plan.splits);
+    let splits = u64::from(way.splits());
     let parts = ctx.scratch(rows * s.value_width as u64 * splits * 4)?;
     let maxima = ctx.scratch(rows * splits * 8)?;
-    dispatch(ctx, a, plan, out, parts, parts.address, maxima)?;
+    dispatch(ctx, a, way, out, parts, parts.address, maxima)?;
     let push = CombinePush {
         parts: parts.address,
         maxima: maxima.address,
@@ -244,11 +295,11 @@ fn run(
         heads: s.heads as u32,
         queries: s.queries as u32,
         value_width: s.value_width as u32,
-        splits: plan.splits,
+        splits: way.splits(),
         zero: 0,
     };
     let group = ctx.capabilities().elementwise_workgroup().min(128);
-    let most = plan.splits.next_multiple_of(16);
+    let most = way.splits().next_multiple_of(16);
     let pipeline = ctx.pipeline(Kernel::attention_combine, &[group, a.dtype as u32, most])?;
     ctx.run(&pipeline, bytemuck::bytes_of(&push), rows, 1, &[parts, maxima], &[result.region])
 }
@@ -271,7 +322,7 @@ fn strides(a: &Attention<'_>, out: [i64; 3]) -> [i64; 16] {
 fn dispatch(
     ctx: &mut Ctx<'_>,
     a: &Attention<'_>,
-    plan: &Plan,
+    way: &Way,
     out: [i64; 3],
     result: Region,
     address: u64,
@@ -293,11 +344,24 @@ fn dispatch(
         keys: s.keys as u32,
         key_width: s.key_width as u32,
         value_width: s.value_width as u32,
-        splits: plan.splits,
+        splits: way.splits(),
         scale: a.scale,
         zero: 0,
     };
-    let bit = |on: bool, flag: u32| if on { flag } else { 0 };
+    let (pipeline, items) = match way {
+        Way::Lanes(plan) => lanes_pipeline(ctx, a, plan)?,
+        Way::Matrix(plan) => prefill_pipeline(ctx, a, plan)?,
+    };
+    let groups = [ctx.capabilities().groups_1d(items * u64::from(way.splits()), 1), 1, 1];
+    let reads = [a.q.at.region, a.k.at.region, a.v.at.region, a.mask_at.region];
+    let writes = [result, maxima];
+    let push = bytemuck::bytes_of(&push);
+    ctx.dispatch(&Dispatch { pipeline: &pipeline, push, groups, reads: &reads, writes: &writes })
+}
+
+/// The pipeline of `attention.comp`, and the workgroups of work without splits.
+fn lanes_pipeline(ctx: &Ctx<'_>, a: &Attention<'_>, plan: &Plan) -> Result<(Arc<Pipeline>, u64)> {
+    let s = &a.sizes;
     let flags = bit(a.q.quads(s.key_width, a.dtype) && a.k.quads(s.key_width, a.dtype), 1)
         | bit(a.v.quads(s.value_width, a.dtype), 2)
         | bit(plan.splits > 1, 4);
@@ -318,10 +382,37 @@ fn dispatch(
         if plan.team.subgroups { Kernel::attention_subgroup } else { Kernel::attention_shared };
     let pipeline = team_pipeline(ctx, kernel, &constants, plan.team)?;
     let blocks = (s.heads / s.kv_heads * s.queries).div_ceil(plan.rows as usize);
-    let items = (s.batches * s.kv_heads * blocks) as u64 * u64::from(plan.splits);
-    let groups = [ctx.capabilities().groups_1d(items, 1), 1, 1];
-    let reads = [a.q.at.region, a.k.at.region, a.v.at.region, a.mask_at.region];
-    let writes = [result, maxima];
-    let push = bytemuck::bytes_of(&push);
-    ctx.dispatch(&Dispatch { pipeline: &pipeline, push, groups, reads: &reads, writes: &writes })
+    Ok((pipeline, (s.batches * s.kv_heads * blocks) as u64))
+}
+
+/// The same of `matrix.comp`.
+fn prefill_pipeline(
+    ctx: &Ctx<'_>,
+    a: &Attention<'_>,
+    plan: &Prefill,
+) -> Result<(Arc<Pipeline>, u64)> {
+    const KERNELS: [Kernel; 2] =
+        [Kernel::attention_matrix_float16, Kernel::attention_matrix_bfloat16];
+    const LOOK: u32 = 2; // weigh in registers where the kernel finds that it may
+    let flags = bit(plan.queries_shared, 1) | LOOK | bit(plan.splits > 1, 4);
+    let constants = [
+        plan.threads(),
+        a.dtype as u32,
+        flags,
+        plan.blocks,
+        plan.subgroup,
+        plan.keys,
+        plan.shares,
+        a.sizes.key_width as u32,
+        a.sizes.value_width as u32,
+        a.kind,
+        plan.fragment.m,
+        plan.fragment.n,
+        plan.fragment.k,
+    ];
+    Ok((matrix_pipeline(ctx, KERNELS, a.dtype, &constants)?, plan.count(&a.sizes)))
+}
+
+fn bit(on: bool, flag: u32) -> u32 {
+    if on { flag } else { 0 }
 }

@@ -7,5 +7,6 @@ pub mod attention;
 pub mod matmul;
 pub mod matrix;
 pub mod matvec;
+pub mod prefill;
 pub mod quantized;
 pub mod team;

@@ -73,6 +73,8 @@ kernels! {
     rope => "rope/rope.comp" { },
     attention_subgroup => "attention/attention.comp" { VARIANT: "1" },
     attention_shared => "attention/attention.comp" { VARIANT: "0" },
+    attention_matrix_float16 => "attention/matrix.comp" { HALF: "0" } committed,
+    attention_matrix_bfloat16 => "attention/matrix.comp" { HALF: "1" } committed,
     attention_decode => "attention/decode.comp" { },
     attention_combine => "attention/combine.comp" { },
     reduce_float => "reduce/reduce.comp" { CLASS: "0", VARIANT: "0" },
