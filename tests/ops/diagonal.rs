@@ -76,7 +76,8 @@ fn lists_become_diagonals_and_back() {
                 let n = 4 + k.unsigned_abs();
                 assert_eq!((square.shape(), square.dtype()), (&[n, n][..], dtype), "{what}");
                 let on = |i: &[usize]| i[1] as isize - i[0] as isize == k;
-                let want = indices(&[n, n]).map(|i| {
+                let shape = [n, n];
+                let want = indices(&shape).map(|i| {
                     if on(&i) { rounded((i[0].min(i[1]) + 1) as f64, dtype) } else { 0.0 }
                 });
                 assert_eq!(values(&square), want.collect::<Vec<_>>(), "{what}");
