@@ -70,7 +70,7 @@ fn random_indices_mean_what_they_mean_upstream() {
             let want: Vec<i64> = pairs.map(|(x, n)| if n > 0 { -7 } else { x }).collect();
             assert_eq!(ints(&filled), want, "fill {what}");
             if let Some(want) = case.get("set") {
-                let value = ops::subtract(-1, &counting(got.shape(), Layout::Contiguous)).unwrap();
+                let value = ops::subtract(-1, counting(got.shape(), Layout::Contiguous)).unwrap();
                 let mut set = a.clone();
                 set.set_item(&index, &value).expect(&what);
                 assert_eq!(ints(&set), list(want), "set {what}");
@@ -100,7 +100,7 @@ fn values_are_joined_as_often_as_an_index_names_a_place() {
         // Slices name each place once.
         let index = [Slice::new(None, None, -2).into()];
         let at = a.at(&index);
-        check(at.add(&array(&[10.0, 20.0], &[2], Dtype::Float32)), [1.0, 22.0, 3.0, 14.0]);
+        check(at.add(array(&[10.0, 20.0], &[2], Dtype::Float32)), [1.0, 22.0, 3.0, 14.0]);
         check(at.subtract(1.0f32), [1.0, 1.0, 3.0, 3.0]);
         check(at.multiply(3.0f32), [1.0, 6.0, 3.0, 12.0]);
         check(at.divide(4.0f32), [1.0, 0.5, 3.0, 1.0]);

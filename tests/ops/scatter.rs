@@ -46,7 +46,14 @@ impl Op {
             Op::Sum if dtype == Dtype::Bool => extreme(true),
             Op::Prod if dtype == Dtype::Bool => extreme(false),
             Op::Sum => [a[0] + b[0], a[1] + b[1]],
-            Op::Prod => [a[0] * b[0] - a[1] * b[1], a[0] * b[1] + a[1] * b[0]],
+            // Modulo 2^128, from which integers are cut.
+            Op::Prod => {
+                let times = i128::wrapping_mul;
+                [
+                    times(a[0], b[0]).wrapping_sub(times(a[1], b[1])),
+                    times(a[0], b[1]).wrapping_add(times(a[1], b[0])),
+                ]
+            }
             Op::Max => extreme(true),
             Op::Min => extreme(false),
         };

@@ -126,7 +126,7 @@ fn places_in_sorted_lists() {
         assert_eq!(integers(&ops::searchsorted(&empty, &wanted, "left").unwrap()), [0; 4]);
         assert_eq!(ops::searchsorted(&list, &empty, "left").unwrap().size(), 0);
         let mixed = array(&[1.0, 2.0], &[2], Dtype::Int32);
-        assert_eq!(integers(&ops::searchsorted(&mixed, &float(&[1.5]), "left").unwrap()), [1]);
+        assert_eq!(integers(&ops::searchsorted(&mixed, float(&[1.5]), "left").unwrap()), [1]);
         assert!(ops::searchsorted(&list, &wanted, "middle").is_err());
         assert!(
             ops::searchsorted(&ops::expand_dims(&list, &[0]).unwrap(), &wanted, "left").is_err()

@@ -9,8 +9,12 @@ use ash::vk;
 use mlx_core::clock::Tick;
 
 use crate::{
-    device::Gate, hazards::Region, memory::allocation::Allocation, raw::timeline::Timeline,
-    stream::Timer, window::Work,
+    device::Gate,
+    hazards::Region,
+    memory::allocation::Allocation,
+    raw::timeline::Timeline,
+    stream::Timer,
+    window::{Work, Works},
 };
 
 /// Buffer and offset of bytes, for transfers.
@@ -100,7 +104,7 @@ pub(crate) struct Queue {
     pushed: u64,
     /// Emptied lists of items, to be filled again.
     spare: Vec<Vec<Item>>,
-    done: Vec<Box<Work>>,
+    done: Works,
 }
 
 impl Queue {
@@ -136,12 +140,12 @@ impl Queue {
 
     /// Takes recorded works back. The thread that encodes frees what they hold: reference counts and
     /// allocations stay with one core then, which is what makes a second thread worth while.
-    pub(crate) fn give_back(&mut self, done: &mut Vec<Box<Work>>) {
+    pub(crate) fn give_back(&mut self, done: &mut Works) {
         self.done.append(done);
     }
 
     /// What was recorded, to be freed.
-    pub(crate) fn done(&mut self) -> Vec<Box<Work>> {
+    pub(crate) fn done(&mut self) -> Works {
         std::mem::take(&mut self.done)
     }
 

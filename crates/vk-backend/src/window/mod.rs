@@ -45,6 +45,9 @@ pub(crate) struct Work {
     pub(crate) scratch: Vec<Arc<Allocation>>,
 }
 
+/// Works in a list. They go from thread to thread and from list to list by their addresses.
+pub(crate) type Works = Vec<Box<Work>>;
+
 /// What is recorded.
 pub(crate) struct Call {
     pipeline: Arc<Pipeline>,
@@ -186,11 +189,11 @@ impl Work {
 /// Operations in the order in which they were encoded.
 #[derive(Default)]
 pub(crate) struct Window {
-    works: Vec<Box<Work>>,
+    works: Works,
     /// Operations that a fusion may begin with.
     seeds: usize,
     /// What was recorded.
-    done: Vec<Box<Work>>,
+    done: Works,
 }
 
 /// Works at the end of a window that are kept for what may follow, when something may.
@@ -210,7 +213,7 @@ impl Window {
     }
 
     /// The works that were recorded, to be given back.
-    pub(crate) fn done(&mut self) -> &mut Vec<Box<Work>> {
+    pub(crate) fn done(&mut self) -> &mut Works {
         &mut self.done
     }
 
