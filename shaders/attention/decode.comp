@@ -48,8 +48,6 @@ shared uint finished;
 float best[HEADS], total[HEADS];
 vec4 own_q[HEADS * QUADS], sums[HEADS * QUADS];
 vec4 key[QUADS], value[QUADS];               // a lane's slice of the key in hand
-const uint PARTS = DTYPE == FLOAT32 ? QUADS : EIGHTS; // 16 bytes each
-uvec4 next_key[PARTS], next_value[PARTS];    // and of the next one, as it was loaded
 
 float rounded(float x) {
     if (DTYPE == BFLOAT16) return bf16_to_f32(f32_to_bf16(x));
@@ -87,29 +85,13 @@ void prepare(uint64_t from, uint64_t weight, bool key, uint to) {
     }
 }
 
-// Asks for a lane's slices of a key and its value; neighbouring lanes read neighbouring 16 bytes of eight elements each.
-void ask_for(uint64_t key_at, uint64_t value_at) {
+void load_lane(uint64_t key_at, uint64_t value_at) {
     uint lane = gl_SubgroupInvocationID % CLUSTER;
-    const uint EACH = PARTS / EIGHTS;
-    [[unroll]] for (uint i = 0u; i < PARTS; ++i) {
-        uint64_t to = uint64_t(((i / EACH) * CLUSTER + lane) * EACH + i % EACH) * 16ul;
-        next_key[i] = V4(key_at + to).v[0];
-        next_value[i] = V4(value_at + to).v[0];
-    }
-}
-
-vec4 quad_of(uvec4 part, uint quad) {
-    if (DTYPE == FLOAT32) return uintBitsToFloat(part);
-    uvec2 p = quad % 2u == 0u ? part.xy : part.zw;
-    return vec4(half_pair(DTYPE, p.x), half_pair(DTYPE, p.y));
-}
-
-// What was asked for is in hand.
-void receive() {
-    [[unroll]] for (uint i = 0u; i < QUADS; ++i) {
-        uint part = DTYPE == FLOAT32 ? i : i / 2u;
-        key[i] = quad_of(next_key[part], i);
-        value[i] = quad_of(next_value[part], i);
+    [[unroll]] for (uint i = 0u; i < EIGHTS; ++i) // neighbouring lanes read neighbouring 16 bytes
+    {
+        uint64_t to = uint64_t(i * CLUSTER * 8u + lane * 8u) << float_shift(DTYPE);
+        fetch8(DTYPE, true, key_at + to, key[2u * i], key[2u * i + 1u]);
+        fetch8(DTYPE, true, value_at + to, value[2u * i], value[2u * i + 1u]);
     }
 }
 
@@ -130,21 +112,15 @@ void weigh(bool real) {
     }
 }
 
-uint cluster() { return gl_SubgroupID * (SUBGROUP / CLUSTER) + gl_SubgroupInvocationID / CLUSTER; }
-
-// Asks for the cluster's key of those from `from` on.
-void ask_for_key(uint kv_head, uint from, uint last) {
-    int64_t j = int64_t(min(from + cluster(), last - 1u));
-    ask_for(at(DTYPE, keys, int64_t(kv_head) * int64_t(key_head) + j * int64_t(key_row)),
-            at(DTYPE, values, int64_t(kv_head) * int64_t(value_head) + j * int64_t(value_row)));
-}
-
-// The first ones are asked for already. All lanes of a subgroup take part in the sums, so all go round equally often.
 void take_keys(uint kv_head, uint first, uint last) {
+    uint cluster = gl_SubgroupID * (SUBGROUP / CLUSTER) + gl_SubgroupInvocationID / CLUSTER;
+    uint64_t key_base = at(DTYPE, keys, int64_t(kv_head) * int64_t(key_head));
+    uint64_t value_base = at(DTYPE, values, int64_t(kv_head) * int64_t(value_head));
+    // All lanes of a subgroup take part in the sums, so all go round equally often.
     for (uint j0 = first; j0 < last; j0 += CLUSTERS) {
-        receive();
-        if (j0 + CLUSTERS < last) ask_for_key(kv_head, j0 + CLUSTERS, last);
-        weigh(j0 + cluster() < last);
+        uint j = min(j0 + cluster, last - 1u);
+        load_lane(at(DTYPE, key_base, int64_t(j) * int64_t(key_row)), at(DTYPE, value_base, int64_t(j) * int64_t(value_row)));
+        weigh(j0 + cluster < last);
     }
 }
 
@@ -154,7 +130,8 @@ void take_newest() {
             key[i][e] = newest[feature(i * 4u + e)];
             value[i][e] = newest[WIDTH + feature(i * 4u + e)];
         }
-    weigh(cluster() == 0u);
+    uint cluster = gl_SubgroupID * (SUBGROUP / CLUSTER) + gl_SubgroupInvocationID / CLUSTER;
+    weigh(cluster == 0u);
 }
 
 uint64_t part_of(uint kv_head, uint block, uint split, uint h) {
@@ -237,9 +214,6 @@ void main() {
     uint thread = gl_SubgroupID * SUBGROUP + gl_SubgroupInvocationID;
     uint64_t first_q = at(DTYPE, q, int64_t(kv_head * GROUP + block * HEADS) * int64_t(WIDTH));
     bool newest_here = FUSED && split == splits - 1u;
-    uint old = FUSED ? count - 1u : count, each = (old + splits - 1u) / splits;
-    uint first = min(old, split * each), last = min(old, first + each);
-    if (first < last) ask_for_key(kv_head, first, last);
     if (FUSED) {
         for (uint h = gl_SubgroupID; h < HEADS + 1u; h += SUBGROUPS) {
             if (h < HEADS) prepare(at(DTYPE, first_q, int64_t(h * WIDTH)), q_weight, false, h * WIDTH);
@@ -264,6 +238,8 @@ void main() {
             [[unroll]] for (uint e = 0u; e < 4u; ++e) own_q[h * QUADS + i][e] = queries[h * WIDTH + feature(i * 4u + e)];
         }
     }
+    uint old = FUSED ? count - 1u : count, each = (old + splits - 1u) / splits;
+    uint first = min(old, split * each), last = min(old, first + each);
     take_keys(kv_head, first, last);
     if (newest_here) take_newest();
     join_clusters();
