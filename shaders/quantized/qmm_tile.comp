@@ -4,7 +4,16 @@
 #include "common.glsl"
 #include "floats.glsl"
 layout(local_size_x_id = 0) in;
+#ifdef GATHER
+#define batch_at strided_batch
+#define split_range whole_range
 #include "gemm.glsl"
+#undef batch_at
+#undef split_range
+#include "gemm_picks.glsl"
+#else
+#include "gemm.glsl"
+#endif
 #include "gemm_tile.glsl"
 layout(constant_id = 9) const uint BITS = 4;
 layout(constant_id = 10) const uint GROUP = 64;

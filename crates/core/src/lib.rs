@@ -15,6 +15,7 @@ pub mod dtype;
 pub mod error;
 pub mod eval;
 pub mod fast;
+pub mod fft;
 pub mod graph;
 pub mod host;
 pub mod io;

@@ -169,6 +169,14 @@ fn encode(
             let [a, b, c] = args(inputs);
             matmul::encode(enc, [a, b], Some(matmul::Addend { c, alpha: *alpha, beta: *beta }), out)
         }
+        Primitive::GatherMm { .. } => gathered::gather_mm(enc, args(inputs), out),
+        Primitive::SegmentedMm => gathered::segmented_mm(enc, args(inputs), out),
+        Primitive::Convolution(c) => convolution::encode(enc, c, args(inputs), out),
+        Primitive::Fft(fft) => fft::encode(enc, fft, args(inputs), out),
+        Primitive::Hadamard(transform) => hadamard::encode(enc, *transform, args(inputs), out),
+        Primitive::GatherQmm { affine, transpose, .. } => {
+            quantized::gather_matmul(enc, *affine, *transpose, args(inputs), out)
+        }
         Primitive::Quantize(_) => unreachable!("has three outputs"),
         Primitive::Dequantize(affine) => quantized::dequantize(enc, *affine, args(inputs), out),
         Primitive::QuantizedMatmul { affine, transpose } => {

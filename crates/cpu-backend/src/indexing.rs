@@ -79,7 +79,7 @@ fn take_elements<T: Element>(axis: usize, a: &In, indices: &In, out: &Out) {
 }
 
 /// The indices in row-major order, each in `0..n`.
-fn resolve(indices: &In, n: usize) -> Vec<usize> {
+pub(crate) fn resolve(indices: &In, n: usize) -> Vec<usize> {
     match indices.dtype {
         Dtype::Int8 => resolve_as::<i8>(indices, n),
         Dtype::Int16 => resolve_as::<i16>(indices, n),

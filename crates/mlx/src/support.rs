@@ -4,7 +4,8 @@ use mlx_core::{
     Dtype, Result,
     backend::{Backend, Support},
     primitives::{
-        Affine, ArgReduceOp, AttentionMask, BinaryOp, Primitive, ReduceOp, Rope, ScanOp, UnaryOp,
+        Affine, ArgReduceOp, AttentionMask, BinaryOp, Convolution, Fft, Hadamard,
+        Primitive, ReduceOp, Rope, ScanOp, Spatial, UnaryOp,
     },
     stream::Device,
 };
@@ -65,6 +66,20 @@ pub fn primitives() -> Vec<Primitive> {
         Primitive::TakeAlongAxis { axis: 0 },
         Primitive::Matmul,
         Primitive::AddMm { alpha: 1.0, beta: 1.0 },
+        Primitive::GatherMm { left_sorted: false, right_sorted: false },
+        Primitive::SegmentedMm,
+        Primitive::GatherQmm { affine, transpose: true, left_sorted: false, right_sorted: false },
+        Primitive::Convolution(Box::new(Convolution {
+            stride: Spatial::from_elem(1, 2),
+            padding_low: Spatial::from_elem(0, 2),
+            padding_high: Spatial::from_elem(0, 2),
+            kernel_dilation: Spatial::from_elem(1, 2),
+            input_dilation: Spatial::from_elem(1, 2),
+            groups: 1,
+            flip: false,
+        })),
+        Primitive::Fft(Fft { axes: [0].into_iter().collect(), inverse: false, real: false }),
+        Primitive::Hadamard(Hadamard { m: 1, power: 2, scale: 1.0 }),
         Primitive::Quantize(affine),
         Primitive::Dequantize(affine),
         Primitive::QuantizedMatmul { affine, transpose: true },
@@ -93,7 +108,13 @@ fn is_meaningful(primitive: &Primitive, dtype: Dtype) -> bool {
         Primitive::Scan { op: ScanOp::LogAddExp, .. } => dtype.is_inexact(),
         Primitive::Softmax { .. } | Primitive::LogSumExp => dtype.is_floating(),
         Primitive::Matmul | Primitive::AddMm { .. } => dtype.is_inexact(),
-        Primitive::Quantize(_)
+        Primitive::Fft(_) => dtype == Dtype::Complex64,
+        Primitive::GatherMm { .. }
+        | Primitive::SegmentedMm
+        | Primitive::GatherQmm { .. }
+        | Primitive::Convolution(_)
+        | Primitive::Hadamard(_)
+        | Primitive::Quantize(_)
         | Primitive::QuantizedMatmul { .. }
         | Primitive::RmsNorm { .. }
         | Primitive::LayerNorm { .. }

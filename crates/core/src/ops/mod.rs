@@ -6,9 +6,18 @@
 
 mod arange;
 mod binary;
+mod convolution;
 mod copy;
+mod einsum;
+mod fp_quantized;
+mod gathered;
+mod gathered_quantized;
+mod hadamard;
 mod indexing;
+mod masked;
 mod matmul;
+mod minifloat;
+mod products;
 mod quantized;
 mod reduce;
 mod scan;
@@ -20,9 +29,18 @@ mod unary;
 
 pub use arange::*;
 pub use binary::*;
+pub use convolution::*;
 pub use copy::*;
+pub use einsum::{einsum, einsum_path};
+pub use fp_quantized::*;
+pub use gathered::{gather_mm, segmented_mm};
+pub use gathered_quantized::*;
+pub use hadamard::*;
 pub use indexing::*;
+pub use masked::*;
 pub use matmul::*;
+pub use minifloat::*;
+pub use products::*;
 pub use quantized::*;
 pub use reduce::*;
 pub use scan::*;
