@@ -12,6 +12,7 @@ mod gathered;
 mod gathered_quantized;
 mod hadamard;
 mod indexing;
+mod linalg;
 mod matmul;
 mod norm;
 mod products;

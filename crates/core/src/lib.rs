@@ -19,6 +19,7 @@ pub mod fft;
 pub mod graph;
 pub mod host;
 pub mod io;
+pub mod linalg;
 pub mod memory;
 pub mod ops;
 pub mod primitives;

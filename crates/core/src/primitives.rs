@@ -322,6 +322,44 @@ pub struct Fft {
     pub real: bool,
 }
 
+/// Decompositions of the matrices of the last two axes; they run on CPU streams only.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Linalg {
+    /// Inverse of square matrices.
+    Inverse,
+    /// Inverse of triangular matrices.
+    TriangularInverse {
+        /// The upper triangle is meant.
+        upper: bool,
+    },
+    /// Cholesky factor.
+    Cholesky {
+        /// The upper triangular one.
+        upper: bool,
+    },
+    /// Outputs `q` and `r`.
+    Qr,
+    /// Outputs `u`, singular values, `vᵀ`; without vectors the singular values alone.
+    Svd {
+        /// With singular vectors.
+        vectors: bool,
+    },
+    /// Outputs eigenvalues and eigenvectors of self-adjoint matrices.
+    Eigh {
+        /// The upper triangle is looked at.
+        upper: bool,
+        /// With eigenvectors.
+        vectors: bool,
+    },
+    /// Outputs eigenvalues and eigenvectors.
+    Eig {
+        /// With eigenvectors.
+        vectors: bool,
+    },
+    /// Outputs the factors in one array, the pivots, and the rows that they exchange in all.
+    Lu,
+}
+
 /// What masks the scores of attention.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum AttentionMask {
@@ -504,6 +542,8 @@ pub enum Primitive {
     Fft(Fft),
     /// Hadamard transform of the last axis.
     Hadamard(Hadamard),
+    /// Decomposition of the matrices of the last two axes.
+    Linalg(Linalg),
     /// Affine quantization of the last axis: outputs packed uint32 words, scales, biases.
     Quantize(Affine),
     /// Undoes [`Primitive::Quantize`]: inputs words, scales, biases.
@@ -610,6 +650,15 @@ impl Primitive {
             Self::Convolution(_) => "Convolution",
             Self::Fft(_) => "FFT",
             Self::Hadamard(_) => "Hadamard",
+            Self::Linalg(op) => match op {
+                Linalg::Inverse | Linalg::TriangularInverse { .. } => "Inverse",
+                Linalg::Cholesky { .. } => "Cholesky",
+                Linalg::Qr => "QRF",
+                Linalg::Svd { .. } => "SVD",
+                Linalg::Eigh { .. } => "Eigh",
+                Linalg::Eig { .. } => "Eig",
+                Linalg::Lu => "LUF",
+            },
             Self::Quantize(_) => "Quantize",
             Self::Dequantize(_) => "Dequantize",
             Self::QuantizedMatmul { .. } => "QuantizedMatmul",

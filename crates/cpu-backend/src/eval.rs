@@ -128,6 +128,9 @@ fn encode(
         let outputs = outputs.try_into().expect("quantize has three outputs");
         return quantized::quantize(enc, *affine, &args::<1>(inputs)[0], outputs);
     }
+    if let Primitive::Linalg(op) = primitive {
+        return linalg::encode(enc, *op, &args::<1>(inputs)[0], outputs);
+    }
     let [out] = outputs else { unreachable!("{} has one output", primitive.name()) };
     match primitive {
         Primitive::Unary(op) => unary::encode(enc, *op, args(inputs), out),
@@ -178,6 +181,7 @@ fn encode(
             quantized::gather_matmul(enc, *affine, *transpose, args(inputs), out)
         }
         Primitive::Quantize(_) => unreachable!("has three outputs"),
+        Primitive::Linalg(_) => unreachable!("may have several outputs"),
         Primitive::Dequantize(affine) => quantized::dequantize(enc, *affine, args(inputs), out),
         Primitive::QuantizedMatmul { affine, transpose } => {
             quantized::matmul(enc, *affine, *transpose, args(inputs), out)

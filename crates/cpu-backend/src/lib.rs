@@ -28,6 +28,7 @@ mod gathered;
 mod hadamard;
 mod halves;
 mod indexing;
+mod linalg;
 mod math;
 mod matmul;
 mod monoid;

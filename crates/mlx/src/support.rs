@@ -4,7 +4,7 @@ use mlx_core::{
     Dtype, Result,
     backend::{Backend, Support},
     primitives::{
-        Affine, ArgReduceOp, AttentionMask, BinaryOp, Convolution, Fft, Hadamard,
+        Affine, ArgReduceOp, AttentionMask, BinaryOp, Convolution, Fft, Hadamard, Linalg,
         Primitive, ReduceOp, Rope, ScanOp, Spatial, UnaryOp,
     },
     stream::Device,
@@ -80,6 +80,13 @@ pub fn primitives() -> Vec<Primitive> {
         })),
         Primitive::Fft(Fft { axes: [0].into_iter().collect(), inverse: false, real: false }),
         Primitive::Hadamard(Hadamard { m: 1, power: 2, scale: 1.0 }),
+        Primitive::Linalg(Linalg::Inverse),
+        Primitive::Linalg(Linalg::Cholesky { upper: false }),
+        Primitive::Linalg(Linalg::Qr),
+        Primitive::Linalg(Linalg::Svd { vectors: true }),
+        Primitive::Linalg(Linalg::Eigh { upper: false, vectors: true }),
+        Primitive::Linalg(Linalg::Eig { vectors: true }),
+        Primitive::Linalg(Linalg::Lu),
         Primitive::Quantize(affine),
         Primitive::Dequantize(affine),
         Primitive::QuantizedMatmul { affine, transpose: true },
@@ -109,6 +116,10 @@ fn is_meaningful(primitive: &Primitive, dtype: Dtype) -> bool {
         Primitive::Softmax { .. } | Primitive::LogSumExp => dtype.is_floating(),
         Primitive::Matmul | Primitive::AddMm { .. } => dtype.is_inexact(),
         Primitive::Fft(_) => dtype == Dtype::Complex64,
+        Primitive::Linalg(Linalg::Svd { .. } | Linalg::Eigh { .. } | Linalg::Eig { .. }) => {
+            matches!(dtype, Dtype::Float32 | Dtype::Float64 | Dtype::Complex64)
+        }
+        Primitive::Linalg(_) => matches!(dtype, Dtype::Float32 | Dtype::Float64),
         Primitive::GatherMm { .. }
         | Primitive::SegmentedMm
         | Primitive::GatherQmm { .. }

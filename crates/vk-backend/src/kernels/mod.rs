@@ -122,6 +122,7 @@ pub fn eval(
         P::Convolution(c) => convolution::eval(ctx, c, args(inputs), &mut outputs[0]),
         P::Fft(transform) => fft::eval(ctx, transform, &inputs[0], &mut outputs[0]),
         P::Hadamard(transform) => hadamard::eval(ctx, *transform, &inputs[0], &mut outputs[0]),
+        P::Linalg(_) => Err(ctx.unsupported(&inputs[0], "it runs on the CPU only, as in MLX")),
         P::Quantize(affine) => quantized::quantize(ctx, *affine, &inputs[0], outputs),
         P::Dequantize(affine) => quantized::dequantize(ctx, *affine, args(inputs), &mut outputs[0]),
         P::QuantizedMatmul { affine, transpose } => {
@@ -209,6 +210,7 @@ pub fn support(primitive: &Primitive, dtype: Dtype) -> Support {
         | P::ArgPartition { .. }
         | P::Take { .. }
         | P::TakeAlongAxis { .. } => Support::Native,
+        P::Linalg(_) => Support::Refused("it runs on the CPU only, as in MLX"),
         P::Scan { op, .. } => scan::support(*op, dtype),
         P::Softmax { .. } | P::LogSumExp => softmax::support(dtype),
     }
