@@ -31,6 +31,7 @@ use super::queue::{Batch, Command, Ended, Item, Transfer, Wait};
 /// Dispatches that are recorded before they are handed over even to a busy device; profiles and traces
 /// have room for as many in one command buffer.
 const MOST_RECORDED: u64 = 2048;
+
 /// A command buffer of the ring with what must live until it has run.
 struct Slot {
     recorder: Recorder,
