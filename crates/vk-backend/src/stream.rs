@@ -1,6 +1,7 @@
 //! A stream: an encoder, and a clock that is a timeline semaphore.
 
 use std::{
+    collections::VecDeque,
     sync::{
         Arc, Weak,
         atomic::{AtomicU64, Ordering::*},
@@ -17,7 +18,7 @@ use once_cell::sync::OnceCell;
 use parking_lot::Mutex;
 
 use crate::{
-    commit::Handover,
+    commit::{GLANCE, Handover},
     device::DeviceState,
     encoder::Encoder,
     raw::{error, timeline::Timeline},
@@ -42,6 +43,8 @@ pub(crate) struct Timer {
     /// The last value that is in the device's queue.
     pub(crate) handed: AtomicU64,
     reached: AtomicU64,
+    /// What submissions in flight will raise the timeline to: each reaches several values at once.
+    signals: Mutex<VecDeque<u64>>,
     /// What went wrong after work was handed over: its results are not there.
     fault: OnceCell<Error>,
 }
@@ -58,6 +61,7 @@ impl Timer {
             submitted: AtomicU64::new(0),
             handed: AtomicU64::new(0),
             reached: AtomicU64::new(0),
+            signals: Mutex::default(),
             fault: OnceCell::new(),
         })
     }
@@ -77,6 +81,32 @@ impl Timer {
     pub(crate) fn check(&self) -> Result<()> {
         self.device.raw.check()?;
         self.fault.get().map_or(Ok(()), |error| Err(error.clone()))
+    }
+
+    /// Everything up to `value` is in the device's queue, in one submission after those before, or never will
+    /// be because of an error that [`check`](Self::check) tells.
+    pub(crate) fn hand_over(&self, value: u64) {
+        let now = self.now();
+        let mut signals = self.signals.lock();
+        while signals.front().is_some_and(|signal| *signal <= now) {
+            signals.pop_front();
+        }
+        signals.push_back(value);
+        self.handed.store(value, Release);
+    }
+
+    /// What the timeline is raised to when `value`, which is handed over, is reached. A timeline may be
+    /// waited for at any value, but validation layers (1.3.239 and 1.3.275) lose those waits whose
+    /// value is not itself the signal of a submission.
+    pub(crate) fn signal_of(&self, value: u64) -> u64 {
+        let signals = self.signals.lock();
+        let reached = self.reached.load(Acquire);
+        let nth = signals.partition_point(|signal| *signal < value);
+        match signals.get(nth) {
+            Some(signal) if value > reached => *signal,
+            // What was reached may be forgotten already.
+            _ => reached.max(value),
+        }
     }
 
     /// The last finished submission. Asks the driver only when something is in flight.
@@ -124,10 +154,21 @@ impl Timer {
             if left.is_zero() {
                 return Ok(false);
             }
-            let waited = self.timeline.wait(value, NAP.min(left));
-            waited.map_err(|e| self.device.raw.fail("synchronize", &e))?;
+            self.nap(value, NAP.min(left))?;
         }
         Ok(true)
+    }
+
+    /// Sleeps until `value` is reached or something else that it waits for has happened.
+    fn nap(&self, value: u64, patience: Duration) -> Result<()> {
+        let handed = self.handed.load(Acquire);
+        if handed < value && self.now() >= handed {
+            // The committer is about to hand it over.
+            std::thread::sleep(GLANCE.min(patience));
+            return Ok(());
+        }
+        let waited = self.timeline.wait(self.signal_of(value.min(handed)), patience);
+        waited.map(drop).map_err(|e| self.device.raw.fail("synchronize", &e))
     }
 }
 

@@ -233,7 +233,7 @@ impl Committer {
         }
         let result = flushed.and_then(|()| self.open()).and_then(|()| self.give());
         // Also after a failure: who waits must find the error, not wait for a submission.
-        self.timer.handed.store(self.value, Release);
+        self.timer.hand_over(self.value);
         (self.dispatches, self.barriers) = (0, 0);
         result
     }
@@ -251,7 +251,7 @@ impl Committer {
         stats::DISPATCHES.add(self.dispatches);
         stats::BARRIERS.add(self.barriers);
         let waits: SmallVec<[(vk::Semaphore, u64); 4]> =
-            slot.waits.iter().map(|w| (w.timeline.handle(), w.value)).collect();
+            slot.waits.iter().map(|w| (w.timeline.handle(), w.signal())).collect();
         let signal = (self.timer.timeline.handle(), self.value);
         let ended = slot.recorder.end();
         let submitted = ended.and_then(|()| slot.recorder.submit(&self.queue, &waits, signal));

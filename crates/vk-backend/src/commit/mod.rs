@@ -20,7 +20,7 @@ use committer::Committer;
 pub(crate) use queue::{Command, Ended, Item, Place, Queue, Transfer, Wait};
 
 /// How often a committer with recorded work looks whether the device is still busy.
-const GLANCE: Duration = Duration::from_micros(50);
+pub(crate) const GLANCE: Duration = Duration::from_micros(50);
 /// Items that the thread which ends an evaluation takes over itself: they cost less than waking up
 /// another thread.
 const FEW: usize = 32;

@@ -74,6 +74,11 @@ impl Wait {
             std::thread::yield_now();
         }
     }
+
+    /// The value to wait for, once what it waits for is in a queue.
+    pub(super) fn signal(&self) -> u64 {
+        self.stream.as_ref().map_or(self.value, |timer| timer.signal_of(self.value))
+    }
 }
 
 /// The end of an evaluation, for statistics and the trace.
