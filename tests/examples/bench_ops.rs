@@ -70,6 +70,38 @@ fn bandwidth(mib: usize) -> Result<()> {
     })
 }
 
+/// Reading and writing at random indices, in and out of a megabyte of elements and of rows.
+fn indexing(mib: usize) -> Result<()> {
+    let n = mib << 18;
+    let bytes = (mib << 20) as f64;
+    let key = mlx::random::key(1)?;
+    let places = (1 << 20).min(n);
+    let picks = mlx::random::randint(0, places as i32, &[n], Dtype::Int32, Some(&key))?;
+    let rows = mlx::random::randint(0, n as i32 / 256, &[n / 256], Dtype::Int32, Some(&key))?;
+    let updates = ops::ones(&[n, 1], Dtype::Float32)?;
+    let table = ops::ones(&[n / 256, 256], Dtype::Float32)?;
+    let lines = ops::reshape(&updates, &[n as isize / 256, 1, 256])?;
+    let few = ops::zeros(&[places], Dtype::Float32)?;
+    mlx::eval(&[&picks, &rows, &updates, &table, &few])?;
+    // An index and an update are read for each atomic addition.
+    report("scatter_add into 1 Mi", Work::Bytes(2.0 * bytes), &|| {
+        ops::scatter_add(&few, &[&picks], &updates, &[0])
+    })?;
+    report("scatter_max into 1 Mi", Work::Bytes(2.0 * bytes), &|| {
+        ops::scatter_max(&few, &[&picks], &updates, &[0])
+    })?;
+    report("gather from 1 Mi", Work::Bytes(2.0 * bytes), &|| {
+        ops::gather(&few, &[&picks], &[0], &[1])
+    })?;
+    report("gather rows of 1 KiB", Work::Bytes(2.0 * bytes), &|| {
+        ops::gather(&table, &[&rows], &[0], &[1, 256])
+    })?;
+    // The table is copied first.
+    report("scatter rows of 1 KiB", Work::Bytes(4.0 * bytes), &|| {
+        ops::scatter(&table, &[&rows], &lines, &[0])
+    })
+}
+
 fn products() -> Result<()> {
     for (n, dtype) in [(1024, Dtype::Float32), (4096, Dtype::Float32), (4096, Dtype::Bfloat16)] {
         if n > 1024 && mlx::default_device() == Device::CPU {
@@ -132,6 +164,7 @@ fn main() -> Result<()> {
     println!("{} with arrays of {mib} MiB", mlx::default_device());
     if !arguments.iter().any(|a| a == "--mat-vecs") {
         bandwidth(mib)?;
+        indexing(mib)?;
         products()?;
     }
     if mlx::default_device() != Device::CPU {

@@ -59,7 +59,7 @@ fn large_integers_are_exact() {
 fn linspace_includes_both_ends() {
     on_each_device(|device| {
         for (from, to, n) in [(0.0, 1.0, 11), (-5.0, 3.0, 2), (2.0, 2.0, 5), (7.0, 9.0, 1)] {
-            let got = ops::linspace(from, to, n, Dtype::Float32).unwrap();
+            let got = ops::linspace(from, to, n, true, Dtype::Float32).unwrap();
             let want: Vec<Approx> = (0..n)
                 .map(|i| {
                     let t = i as f64 / (n.max(2) - 1) as f64;

@@ -184,3 +184,68 @@ fn nothing_is_taken_and_wrong_indices_are_refused() {
         assert!(ops::take_along_axis(&a, &row, 0).is_err(), "other rank");
     });
 }
+
+/// The element of a gather: the slices' starts, moved inside, and the place in the slice.
+fn check_gather(context: &str, a: &Array, lists: &[&Array], axes: &[isize], sizes: &[usize]) {
+    let got = keeping(context, &[&[a][..], lists].concat(), || {
+        let got = ops::gather(a, lists, axes, sizes).expect(context);
+        got.eval().expect(context);
+        got
+    });
+    let joint = ops::broadcast_arrays(lists).expect(context);
+    let shape = joint.first().map_or(vec![], |x| x.shape().to_vec());
+    let places: Vec<Vec<i128>> = joint.iter().map(integers).collect();
+    let whole = [&shape[..], sizes].concat();
+    assert_moved(context, &got, (a, &whole), |at| {
+        let (batch, within) = at.split_at(shape.len());
+        let mut from = within.to_vec();
+        for (list, &axis) in places.iter().zip(axes) {
+            let (axis, n) = (axis as usize, a.shape()[axis as usize]);
+            let pick = list[ravel(batch, &shape)];
+            let pick = if pick < 0 { pick + n as i128 } else { pick };
+            from[axis] += pick.clamp(0, (n - sizes[axis]) as i128) as usize;
+        }
+        from
+    });
+}
+
+#[test]
+fn gather_reads_every_dtype_and_layout() {
+    on_each_device(|device| {
+        for dtype in dtypes_of(device) {
+            for layout in Layout::VIEWS {
+                let a = layout.view(layout.shape(), |shape| random_bits(shape, dtype, 1));
+                let what = format!("{dtype} {layout:?} on {device}");
+                let x = layout.view(&[2, 3], |s| random_indices(s, Dtype::Int32, 3, 2));
+                let z = random_indices(&[3], Dtype::Int32, 5, 3);
+                check_gather(&what, &a, &[&x], &[0], &[1, 4, 5]);
+                check_gather(&what, &a, &[&z, &x], &[2, 0], &[1, 4, 1]);
+                check_gather(&what, &a, &[&z], &[2], &[2, 3, 2]);
+            }
+        }
+    });
+}
+
+#[test]
+fn gather_takes_indices_of_every_dtype_and_rows_of_every_width() {
+    on_each_device(|device| {
+        for index in dtypes_of(device).filter(|d| d.is_integer()) {
+            let a = random_bits(&[60, 9], Dtype::Float32, 1);
+            let (x, y) = (random_indices(&[40], index, 60, 2), random_indices(&[1], index, 9, 3));
+            check_gather(&format!("at {index} on {device}"), &a, &[&x, &y], &[0, 1], &[1, 1]);
+        }
+        for (dtype, width) in [(Dtype::Uint8, 1025), (Dtype::Float16, 264), (Dtype::Complex64, 6)] {
+            let what = format!("rows of {width} {dtype} on {device}");
+            let a = random_bits(&[60, width], dtype, 4);
+            let x = random_indices(&[33], Dtype::Uint32, 60, 5);
+            check_gather(&what, &a, &[&x], &[0], &[1, width]);
+            check_gather(&what, &a, &[&x], &[0], &[2, width / 2]);
+            check_gather(&what, &a, &[], &[], &[3, width]);
+        }
+        let empty = array(&[], &[0, 3], Dtype::Float32);
+        let none = array(&[], &[0], Dtype::Int32);
+        assert_eq!(ops::gather(&empty, &[&none], &[0], &[1, 3]).unwrap().shape(), [0, 1, 3]);
+        let one = array(&[0.0], &[1], Dtype::Int32);
+        assert!(ops::gather(&empty, &[&one], &[0], &[1, 3]).is_err());
+    });
+}

@@ -188,16 +188,13 @@ fn normal_numbers_are_the_inverse_of_uniform_ones() {
                 let key = KEYS[1];
                 let got = random::normal(&[999], dtype, loc, scale, Some(&key_array(key))).unwrap();
                 assert_eq!(got.dtype(), dtype);
-                // uniform(-1, 1), whose lower end is the number above -1.
-                let low = match dtype {
-                    Dtype::Float16 => f16::from_bits(0xBBFF).to_f64(),
-                    Dtype::Bfloat16 => bf16::from_bits(0xBF7F).to_f64(),
-                    _ => -1.0 + 2f64.powi(-24),
-                };
-                let range = rounded(1.0 - low, dtype);
-                let want: Vec<Approx> = units(key, 999, dtype)
+                // uniform(-1, 1) of float32, whose lower end is the number above -1.
+                let single = Dtype::Float32;
+                let low = -1.0 + 2f64.powi(-24);
+                let range = rounded(1.0 - low, single);
+                let want: Vec<Approx> = units(key, 999, single)
                     .into_iter()
-                    .map(|u| rounded(rounded(range * u, dtype) + low, dtype))
+                    .map(|u| rounded(rounded(range * u, single) + low, single))
                     .map(|u| {
                         let noise = std::f64::consts::SQRT_2 * f64::from(scale) * inverse_erf(u);
                         let value = noise + f64::from(loc);
@@ -270,5 +267,104 @@ fn categorical_takes_the_largest_of_logits_and_noise() {
         let lone = random_bits(&[4, 1], Dtype::Uint8, 1);
         let picks = random::categorical(&lone, 1, Some(&key_array(KEYS[2]))).unwrap();
         assert_eq!(integers(&picks), [0; 4], "{device}");
+    });
+}
+
+/// What upstream draws with the same key (`data/upstream.py`): integers, bools and choices are equal;
+/// floats as near as the functions that they go through.
+#[test]
+fn draws_are_upstreams() {
+    let cases: Value = serde_json::from_str(include_str!("data/draws.json")).unwrap();
+    on_each_device(|device| {
+        for case in cases.as_array().unwrap() {
+            let what = format!("{} {} on {device}", case["name"], case["arguments"]);
+            let got = draw(case);
+            let shape: Vec<u64> = got.shape().iter().map(|&d| d as u64).collect();
+            let want: Vec<u64> = numbers_of(&case["shape"]).into_iter().map(|x| x as u64).collect();
+            assert_eq!(shape, want, "{what}");
+            assert_eq!(got.dtype().name(), case["dtype"].as_str().unwrap(), "{what}");
+            let want = numbers_of(&case["values"]);
+            let (unit, got) = match got.dtype() {
+                Dtype::Complex64 => (Dtype::Float32, mlx_tests::complex_parts(&got).concat()),
+                dtype => (dtype, values(&got)),
+            };
+            assert_eq!(got.len(), want.len(), "{what}");
+            for (g, w) in got.iter().zip(&want) {
+                let error = 16.0 * epsilon(Dtype::Float32) + 4.0 * epsilon(unit);
+                let near = (g - w).abs() <= error * (1.0 + w.abs());
+                let exact =
+                    !case["dtype"].as_str().unwrap().contains("float") && unit != Dtype::Float32;
+                assert!(if exact { g == w } else { near }, "{what}: {g} is not {w}");
+            }
+        }
+    });
+}
+
+fn numbers_of(x: &Value) -> Vec<f64> {
+    let number = |x: &Value| x.as_f64().or(x.as_bool().map(|b| b as u8 as f64)).unwrap();
+    x.as_array().unwrap().iter().map(number).collect()
+}
+
+/// Calls the function of a case.
+fn draw(case: &Value) -> Array {
+    let arguments = case["arguments"].as_array().unwrap();
+    let number = |i: usize| arguments[i].as_f64().unwrap();
+    let key = random::key(arguments[0].as_u64().unwrap()).unwrap();
+    let key = Some(&key);
+    let dtype: Dtype = case["dtype"].as_str().unwrap().parse().unwrap();
+    let shape: Vec<usize> = numbers_of(&case["shape"]).into_iter().map(|x| x as usize).collect();
+    let (loc, scale) = (|| number(1) as f32, || number(2) as f32);
+    let logits = filled(&[5, 7], Dtype::Float32, |i| (i * 7 % 11) as f64 / 4.0);
+    let row = || ops::slice_axis(&logits, 0, 0, 1).unwrap();
+    let axis = || number(1) as isize;
+    let drawn = match case["name"].as_str().unwrap() {
+        "randint" => random::randint(number(1) as i32, number(2) as i32, &shape, dtype, key),
+        "bernoulli" => random::bernoulli(number(1) as f32, &shape, key),
+        "normal" => random::normal(&shape, dtype, loc(), scale(), key),
+        "truncated_normal" => random::truncated_normal(loc(), scale(), &shape, dtype, key),
+        "laplace" => random::laplace(&shape, dtype, loc(), scale(), key),
+        "gumbel" => random::gumbel(&shape, dtype, key),
+        "permutation" => random::permutation_of(number(1) as usize, key),
+        "permutation_axis" => {
+            let a = filled(&[3, 5], Dtype::Int32, |i| i as f64);
+            random::permutation(&a, axis(), key)
+        }
+        "categorical" => random::categorical(&logits, axis(), key),
+        "categorical_samples" => {
+            random::categorical_with_samples(&logits, axis(), number(2) as usize, key)
+        }
+        "categorical_shape" => random::categorical_with_shape(&logits, axis(), &shape, key),
+        "categorical_row" => random::categorical(&row(), axis(), key),
+        "categorical_row_samples" => {
+            let row = ops::squeeze(&row(), &[0]).unwrap();
+            random::categorical_with_samples(&row, axis(), number(2) as usize, key)
+        }
+        name => panic!("no function {name}"),
+    };
+    drawn.unwrap()
+}
+
+#[test]
+fn wrong_distributions_are_refused() {
+    on_each_device(|device| {
+        let int = Dtype::Int32;
+        assert!(random::randint(0, 3, &[2], Dtype::Float32, None).is_err());
+        let one = Array::scalar(1i32).unwrap();
+        assert!(random::bernoulli(&one, &[2], None).is_err(), "a probability of no float dtype");
+        let p = array(&[0.5, 0.5], &[2], Dtype::Float32);
+        assert!(random::bernoulli(&p, &[3], None).is_err());
+        assert!(random::normal(&[2], int, 0.0, 1.0, None).is_err());
+        assert!(random::laplace(&[2], int, 0.0, 1.0, None).is_err());
+        assert!(random::truncated_normal(0.0f32, 1.0f32, &[2], int, None).is_err());
+        let logits = ops::zeros(&[2, 3], Dtype::Float32).unwrap();
+        assert!(random::categorical(&logits, 2, None).is_err());
+        assert!(random::categorical_with_shape(&logits, 1, &[3], None).is_err());
+        // Means and deviations of their own for each number.
+        let narrow = Array::scalar(0.05f32).unwrap();
+        let loc = array(&[0.0, 100.0], &[2, 1], Dtype::Float32);
+        let x = random::normal_with(&[2, 400], Dtype::Float32, Some(&loc), Some(&narrow), None);
+        let x = values(&x.unwrap());
+        assert!(x[..400].iter().all(|x| x.abs() < 1.0), "{device}");
+        assert!(x[400..].iter().all(|x| (x - 100.0).abs() < 1.0), "{device}");
     });
 }

@@ -1,5 +1,11 @@
 //! Element types and MLX's promotion rules.
 
+mod info;
+
+pub use info::*;
+
+use std::str::FromStr;
+
 pub use half::{bf16, f16};
 use num_complex::Complex32;
 
@@ -174,7 +180,7 @@ impl std::fmt::Display for Dtype {
     }
 }
 
-impl std::str::FromStr for Dtype {
+impl FromStr for Dtype {
     type Err = String;
 
     fn from_str(name: &str) -> Result<Self, String> {

@@ -17,9 +17,11 @@ pub mod eval;
 pub mod fast;
 pub mod graph;
 pub mod host;
+pub mod index;
 pub mod io;
 pub mod memory;
 pub mod ops;
+pub mod places;
 pub mod primitives;
 pub mod print;
 pub mod random;
@@ -28,9 +30,13 @@ pub mod stream;
 mod views;
 
 pub use array::Array;
-pub use dtype::{Category, Complex, Dtype, Element, bf16, f16};
+pub use dtype::{
+    Category, Complex, Dtype, Element, Finfo, Iinfo, Kind, bf16, can_cast, f16, finfo, iinfo,
+    isdtype, issubdtype, result_type,
+};
 pub use error::{Error, Result};
 pub use eval::{async_eval, eval, synchronize};
+pub use index::{ArrayAt, Index, Slice};
 pub use shape::{Shape, Strides};
 pub use stream::{
     Device, DeviceType, Stream, current_stream, default_device, default_stream, new_stream,

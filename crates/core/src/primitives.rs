@@ -6,7 +6,7 @@
 
 use smallvec::SmallVec;
 
-use crate::Strides;
+use crate::{Shape, Strides};
 
 /// Elementwise functions of one array.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -225,6 +225,22 @@ pub enum ScanOp {
     LogAddExp,
 }
 
+/// How an update joins what lies at its place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[repr(u32)]
+pub enum ScatterOp {
+    /// It replaces it; of several updates of one place, one.
+    Assign,
+    /// Sum; logical or for bool.
+    Sum,
+    /// Product; logical and for bool.
+    Prod,
+    /// The larger one; NaN if either is.
+    Max,
+    /// The smaller one; NaN if either is.
+    Min,
+}
+
 /// Parameters of affine quantization: `w = scale * q + bias`, one pair per group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Affine {
@@ -412,6 +428,37 @@ pub enum Primitive {
         /// The axis.
         axis: usize,
     },
+    /// Slices of the first input at the other inputs' indices into `axes`, which are all of one
+    /// integer dtype and shape; the output's axes are the indices', then the slices'. Negative
+    /// indices count from the end.
+    Gather {
+        /// The axis of each array of indices.
+        axes: Axes,
+        /// Sizes of a slice, one for each axis of the first input.
+        slice_sizes: Shape,
+    },
+    /// The first input with the last one's slices joined to it at the indices between them, as
+    /// [`Primitive::Gather`] reads them. Updates that lie outside are left out.
+    Scatter {
+        /// How updates join.
+        op: ScatterOp,
+        /// The axis of each array of indices.
+        axes: Axes,
+    },
+    /// The first input with elements of the third one joined to it at the second one's indices
+    /// along `axis`; the other axes match.
+    ScatterAxis {
+        /// How updates join.
+        op: ScatterOp,
+        /// The axis.
+        axis: usize,
+    },
+    /// Places (uint32) in the first input, which is sorted and has one axis, before which the
+    /// second one's elements belong.
+    SearchSorted {
+        /// Behind equal elements instead of before them.
+        right: bool,
+    },
     /// Matrix product of the last two axes; the batch axes match.
     Matmul,
     /// `alpha * (a @ b) + beta * c`; inputs `a`, `b`, `c`, where `c` has the output's shape.
@@ -508,6 +555,10 @@ impl Primitive {
             Self::LogSumExp => "LogSumExp",
             Self::Take { .. } => "Take",
             Self::TakeAlongAxis { .. } => "TakeAlongAxis",
+            Self::Gather { .. } => "Gather",
+            Self::Scatter { .. } => "Scatter",
+            Self::ScatterAxis { .. } => "ScatterAxis",
+            Self::SearchSorted { .. } => "SearchSorted",
             Self::Matmul => "Matmul",
             Self::AddMm { .. } => "AddMM",
             Self::Quantize(_) => "Quantize",

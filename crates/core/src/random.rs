@@ -1,9 +1,13 @@
 //! Random numbers: Threefry-2x32 counters, bit-equal to MLX for the same key.
 
+mod choices;
+
+pub use choices::*;
+
 use std::cell::RefCell;
 
 use crate::{
-    Array, Dtype, Error, Result, Shape,
+    Array, Dtype, Error, Result,
     ops::{self, astype, broadcast_to},
     primitives::Primitive,
 };
@@ -136,7 +140,7 @@ pub fn uniform(
 /// Normal numbers: `√2 · erfinv(uniform(-1, 1)) · scale + loc`.
 ///
 /// # Errors
-/// When the dtype is not floating.
+/// When the dtype is neither floating nor complex64.
 pub fn normal(
     shape: &[usize],
     dtype: Dtype,
@@ -144,17 +148,107 @@ pub fn normal(
     scale: f32,
     key: Option<&Array>,
 ) -> Result<Array> {
-    let above_minus_one = Array::scalar((-1.0f32).next_up())?;
-    let low = match dtype {
-        Dtype::Float16 => Array::scalar(crate::f16::from_bits(0xBBFF))?,
-        Dtype::Bfloat16 => Array::scalar(crate::bf16::from_bits(0xBF7F))?,
-        _ => above_minus_one,
+    let given = |x: f32, default: f32| {
+        let known = if dtype == Dtype::Complex64 { Dtype::Float32 } else { dtype };
+        (x != default).then(|| Array::scalar_of(x.into(), known)).transpose()
     };
-    let samples = uniform(&low, 1.0f32, shape, dtype, key)?;
-    let factor = Array::scalar_of(std::f64::consts::SQRT_2, dtype)?;
-    let factor = if scale == 1.0 { factor } else { ops::multiply(&factor, scale)? };
-    let samples = ops::multiply(&factor, &ops::erfinv(&samples)?)?;
-    if loc == 0.0 { Ok(samples) } else { ops::add(&samples, loc) }
+    normal_with(shape, dtype, given(loc, 0.0)?.as_ref(), given(scale, 1.0)?.as_ref(), key)
+}
+
+/// [`normal`] with arrays of means and deviations, which broadcast to the shape. Halves are drawn in
+/// float32; complex numbers have parts of variance 1/2.
+///
+/// # Errors
+/// As [`normal`], or when the arrays do not broadcast.
+pub fn normal_with(
+    shape: &[usize],
+    dtype: Dtype,
+    loc: Option<&Array>,
+    scale: Option<&Array>,
+    key: Option<&Array>,
+) -> Result<Array> {
+    let samples = match dtype {
+        Dtype::Complex64 => {
+            let parts: Vec<usize> = shape.iter().copied().chain([2]).collect();
+            let pairs = ops::view(&ops::erfinv(&signed_units(&parts, key)?)?, dtype)?;
+            let samples = ops::squeeze(&pairs, &[-1])?;
+            scale.map_or(Ok(samples.clone()), |scale| ops::multiply(scale, &samples))?
+        }
+        dtype if dtype.is_floating() => {
+            let factor = Array::scalar_of(std::f64::consts::SQRT_2, dtype)?;
+            let factor = match scale {
+                Some(scale) => ops::multiply(&factor, &astype(scale, dtype)?)?,
+                None => factor,
+            };
+            let samples = astype(&ops::erfinv(&signed_units(shape, key)?)?, dtype)?;
+            ops::multiply(&factor, &samples)?
+        }
+        _ => {
+            let message = "Only floating point and complex64 types are supported.";
+            return Err(Error::invalid("normal", message));
+        }
+    };
+    let loc = loc.map(|loc| if dtype.is_floating() { astype(loc, dtype) } else { Ok(loc.clone()) });
+    loc.map_or(Ok(samples.clone()), |loc| ops::add(&loc?, &samples))
+}
+
+/// Uniform float32 numbers between -1 and 1, both left out.
+fn signed_units(shape: &[usize], key: Option<&Array>) -> Result<Array> {
+    uniform((-1.0f32).next_up(), 1.0f32, shape, Dtype::Float32, key)
+}
+
+/// Normal numbers between `lower` and `upper`, which broadcast to `shape`.
+///
+/// # Errors
+/// When the dtype is not floating or a bound does not broadcast.
+pub fn truncated_normal(
+    lower: impl ops::Operand,
+    upper: impl ops::Operand,
+    shape: &[usize],
+    dtype: Dtype,
+    key: Option<&Array>,
+) -> Result<Array> {
+    if !dtype.is_floating() {
+        let message = "trunc_normal only accepts floating point dtypes.";
+        return Err(Error::invalid("trunc_normal", message));
+    }
+    let root = Array::scalar_of(std::f64::consts::SQRT_2, dtype)?;
+    let lower = astype(&lower.to_array(Some(dtype))?, dtype)?;
+    let upper = astype(&upper.to_array(Some(dtype))?, dtype)?;
+    let bound = |x: &Array| ops::erf(&ops::divide(x, &root)?);
+    let u = uniform(&bound(&lower)?, &bound(&upper)?, shape, dtype, key)?;
+    let out = ops::multiply(&root, &ops::erfinv(&u)?)?;
+    // Rounding may leave the bounds.
+    ops::maximum(&ops::minimum(&upper, &out)?, &lower)
+}
+
+/// Numbers of the Laplace distribution: `-sign(u) · log(1 - |u|) · scale + loc` of uniform ones
+/// between -1 and 1.
+///
+/// # Errors
+/// When the dtype is not floating.
+pub fn laplace(
+    shape: &[usize],
+    dtype: Dtype,
+    loc: f32,
+    scale: f32,
+    key: Option<&Array>,
+) -> Result<Array> {
+    if !dtype.is_floating() {
+        let message = "Only real floating point types are supported.";
+        return Err(Error::invalid("laplace", message));
+    }
+    let constant = |x: f32| Array::scalar_of(x.into(), dtype);
+    let u = signed_units(shape, key)?;
+    let far = ops::log1p(&ops::multiply(&constant(-1.0)?, &ops::abs(&u)?)?)?;
+    let mut samples = astype(&ops::multiply(&ops::sign(&u)?, &far)?, dtype)?;
+    if scale != 1.0 {
+        samples = ops::multiply(&constant(scale)?, &samples)?;
+    }
+    if loc != 0.0 {
+        samples = ops::add(&constant(loc)?, &samples)?;
+    }
+    Ok(samples)
 }
 
 /// Gumbel numbers: `-log(-log(uniform))`.
@@ -164,16 +258,4 @@ pub fn normal(
 pub fn gumbel(shape: &[usize], dtype: Dtype, key: Option<&Array>) -> Result<Array> {
     let u = uniform(0.0f32, 1.0f32, shape, dtype, key)?;
     ops::negative(&ops::log(&ops::negative(&ops::log(&u)?)?)?)
-}
-
-/// Indices (uint32) drawn with the probabilities `softmax(logits)` along `axis`, one for each of
-/// the other axes' elements: the largest of logits plus Gumbel noise.
-///
-/// # Errors
-/// When the axis is out of bounds.
-pub fn categorical(logits: &Array, axis: isize, key: Option<&Array>) -> Result<Array> {
-    let axis = ops::normalize_axis("categorical", axis, logits.ndim())?;
-    let shape = Shape::from(logits.shape());
-    let noise = gumbel(&shape, Dtype::Float32, key)?;
-    ops::argmax(&ops::add(logits, &noise)?, Some(axis as isize), false)
 }

@@ -114,32 +114,36 @@ pub fn collapse_contiguous<const N: usize>(
     shape: &[usize],
     strides: [&[isize]; N],
 ) -> (Shape, [Strides; N]) {
-    let mut out_shape = Shape::new();
     let mut out: [Strides; N] = std::array::from_fn(|_| Strides::new());
+    let shape = collapse_into(shape, &strides, &mut out);
+    (shape, out)
+}
+
+/// [`collapse_contiguous`] for a number of operands that is not known beforehand; `out` has an
+/// empty list for each of them. Returns the merged shape.
+pub fn collapse_into(shape: &[usize], strides: &[&[isize]], out: &mut [Strides]) -> Shape {
+    let mut out_shape = Shape::new();
     for axis in (0..shape.len()).filter(|&a| shape[a] != 1) {
         let dim = shape[axis];
         let mergeable = !out_shape.is_empty()
-            && (0..N).all(|i| {
-                let last = out[i][out_shape.len() - 1];
-                last == strides[i][axis] * dim as isize
-            });
+            && out
+                .iter()
+                .zip(strides)
+                .all(|(out, strides)| out[out_shape.len() - 1] == strides[axis] * dim as isize);
+        let operands = out.iter_mut().zip(strides);
         if mergeable {
             *out_shape.last_mut().expect("not empty") *= dim;
-            for i in 0..N {
-                *out[i].last_mut().expect("not empty") = strides[i][axis];
-            }
+            operands.for_each(|(o, s)| *o.last_mut().expect("not empty") = s[axis]);
         } else {
             out_shape.push(dim);
-            for i in 0..N {
-                out[i].push(strides[i][axis]);
-            }
+            operands.for_each(|(o, s)| o.push(s[axis]));
         }
     }
     if out_shape.is_empty() {
         out_shape.push(1);
         out.iter_mut().for_each(|s| s.push(0));
     }
-    (out_shape, out)
+    out_shape
 }
 
 #[cfg(test)]

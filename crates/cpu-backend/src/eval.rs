@@ -161,6 +161,14 @@ fn encode(
         Primitive::TakeAlongAxis { axis } => {
             indexing::take_along_axis(enc, *axis, args(inputs), out)
         }
+        Primitive::Gather { axes, slice_sizes } => {
+            indexing::gather(enc, axes, slice_sizes, inputs, out)
+        }
+        Primitive::Scatter { op, axes } => scatter::scatter(enc, *op, axes, inputs, out),
+        Primitive::ScatterAxis { op, axis } => {
+            scatter::scatter_axis(enc, *op, *axis, args(inputs), out)
+        }
+        Primitive::SearchSorted { right } => sort::search(enc, *right, args(inputs), out),
         Primitive::Matmul => {
             let [a, b] = args(inputs);
             matmul::encode(enc, [a, b], None, out)

@@ -1,12 +1,17 @@
 //! Reading elements at indices. Negative indices count from the end; any that still lie outside
 //! are moved to the nearest element, so that no foreign memory is read.
 
-use mlx_core::{Array, Dtype, Element, Result, Strides, backend::Output, shape::num_elements};
+use mlx_core::{
+    Array, Dtype, Element, Result, Strides,
+    backend::Output,
+    places::{Pick, Places},
+    shape::{num_elements, row_major_strides},
+};
 
 use crate::{
     elementwise::{dispatch_size, for_chunks, for_rows},
     encoder::{Encoder, In, Out},
-    strided::{Source, Walk, read_run},
+    strided::{Source, Walk, Walks, read_run},
 };
 
 /// Encodes the slices of `a` along `axis` at the indices.
@@ -26,7 +31,7 @@ fn take_slices<T: Element>(axis: usize, a: &In, indices: &In, out: &Out) {
     if a.shape[axis] == 0 {
         return out.write::<T>().fill(T::zeroed());
     }
-    let picks = resolve(indices, a.shape[axis]);
+    let picks = resolve(indices, |i| wrap(i, a.shape[axis]));
     let strides = &a.layout.strides;
     let outer = Walk { shape: a.shape[..axis].into(), strides: strides[..axis].into() };
     let inner = Walk::new(&a.shape[axis + 1..], &strides[axis + 1..]);
@@ -58,7 +63,7 @@ fn take_elements<T: Element>(axis: usize, a: &In, indices: &In, out: &Out) {
     if a.shape[axis] == 0 {
         return out.write::<T>().fill(T::zeroed());
     }
-    let picks = resolve(indices, a.shape[axis]);
+    let picks = resolve(indices, |i| wrap(i, a.shape[axis]));
     let along = a.layout.strides[axis];
     // The walk over the output stays at index 0 of the axis.
     let mut strides: Strides = a.layout.strides.clone();
@@ -78,27 +83,87 @@ fn take_elements<T: Element>(axis: usize, a: &In, indices: &In, out: &Out) {
     });
 }
 
-/// The indices in row-major order, each in `0..n`.
-fn resolve(indices: &In, n: usize) -> Vec<usize> {
+/// Encodes slices of `slice_sizes` of the first input at the others' indices into `axes`.
+pub(crate) fn gather(
+    enc: &mut Encoder<'_>,
+    axes: &[usize],
+    slice_sizes: &[usize],
+    inputs: &[Array],
+    output: &mut Output,
+) -> Result<()> {
+    let out = enc.allocate(output)?;
+    let a = In::from(&inputs[0]);
+    let indices: Vec<In> = inputs[1..].iter().map(In::from).collect();
+    let places = slice_places((&a.shape, &a.layout.strides), &indices, axes, slice_sizes, &[]);
+    dispatch_size!(out.dtype, T => enc.push(move || read_slices::<T>(&places, &a, &indices, &out)))
+}
+
+/// The places of slices at indices that are resolved to dense lists.
+pub(crate) fn slice_places(
+    array: (&[usize], &[isize]),
+    indices: &[In],
+    axes: &[usize],
+    sizes: &[usize],
+    others: &[&[isize]],
+) -> Places {
+    let shape = indices.first().map_or(&[][..], |i| &i.shape);
+    let dense = row_major_strides(shape);
+    Places::of_slices(array, shape, &vec![&dense[..]; indices.len()], axes, sizes, others)
+}
+
+fn read_slices<T: Element>(places: &Places, a: &In, indices: &[In], out: &Out) {
+    let picks: Vec<Vec<isize>> = indices
+        .iter()
+        .zip(&places.picks)
+        .map(|(i, pick)| resolve(i, |i| inside(i, pick).clamp(0, pick.last.max(0)) * pick.stride))
+        .collect();
+    let elements = a.read::<T>();
+    let (data, origin) = (elements.buffer(), elements.first());
+    let walks = Walks::new(&places.shape, &places.strides);
+    let strides: Vec<isize> = walks.last().collect();
+    let still = strides[1..].iter().all(|&s| s == 0);
+    for_chunks(&mut out.write::<T>(), |first, chunk| {
+        walks.runs(first, chunk.len(), |place, offsets| {
+            let at = |j: isize| {
+                let lists = picks.iter().zip(&offsets[1..]).zip(&strides[1..]);
+                let picked: isize = lists.map(|((p, &o), &s)| p[(o + j * s) as usize]).sum();
+                origin.wrapping_add_signed(offsets[0] + j * strides[0] + picked)
+            };
+            if still {
+                return read_run(data, at(0), strides[0], &mut chunk[place]);
+            }
+            chunk[place].iter_mut().enumerate().for_each(|(j, x)| *x = data[at(j as isize)]);
+        });
+    });
+}
+
+/// What each index, in row-major order, becomes.
+pub(crate) fn resolve<R>(indices: &In, convert: impl Fn(i128) -> R) -> Vec<R> {
     match indices.dtype {
-        Dtype::Int8 => resolve_as::<i8>(indices, n),
-        Dtype::Int16 => resolve_as::<i16>(indices, n),
-        Dtype::Int32 => resolve_as::<i32>(indices, n),
-        Dtype::Int64 => resolve_as::<i64>(indices, n),
-        Dtype::Uint8 | Dtype::Bool => resolve_as::<u8>(indices, n),
-        Dtype::Uint16 => resolve_as::<u16>(indices, n),
-        Dtype::Uint32 => resolve_as::<u32>(indices, n),
-        Dtype::Uint64 => resolve_as::<u64>(indices, n),
+        Dtype::Int8 => resolve_as::<i8, R>(indices, convert),
+        Dtype::Int16 => resolve_as::<i16, R>(indices, convert),
+        Dtype::Int32 => resolve_as::<i32, R>(indices, convert),
+        Dtype::Int64 => resolve_as::<i64, R>(indices, convert),
+        Dtype::Uint8 | Dtype::Bool => resolve_as::<u8, R>(indices, convert),
+        Dtype::Uint16 => resolve_as::<u16, R>(indices, convert),
+        Dtype::Uint32 => resolve_as::<u32, R>(indices, convert),
+        Dtype::Uint64 => resolve_as::<u64, R>(indices, convert),
         other => unreachable!("core refuses {other} indices"),
     }
 }
 
-fn resolve_as<T: Element + Into<i128>>(indices: &In, n: usize) -> Vec<usize> {
+fn resolve_as<T: Element + Into<i128>, R>(indices: &In, convert: impl Fn(i128) -> R) -> Vec<R> {
     let elements = indices.read::<T>();
     let mut dense = vec![T::zeroed(); num_elements(&indices.shape)];
     let source = Source::row_major(&elements, indices);
     for_chunks(&mut dense, |first, chunk| source.read(first, chunk));
-    dense.into_iter().map(|i| wrap(i.into(), n)).collect()
+    dense.into_iter().map(|i| convert(i.into())).collect()
+}
+
+/// An index that counts from the end if it is negative, as far as it fits.
+pub(crate) fn inside(index: i128, pick: &Pick) -> isize {
+    let index = if index < 0 { index + pick.size as i128 } else { index };
+    index.clamp(isize::MIN as i128, isize::MAX as i128) as isize
 }
 
 /// An index that counts from the end if it is negative, moved into `0..n`.

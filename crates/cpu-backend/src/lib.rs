@@ -35,6 +35,7 @@ mod reduce;
 mod rope;
 mod rows;
 mod scan;
+mod scatter;
 mod shape;
 mod simd;
 mod softmax;

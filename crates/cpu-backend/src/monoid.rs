@@ -99,6 +99,37 @@ accumulate! {
         |a, b| a + b, |a, b| a * b;
 }
 
+/// Runs `$body` with `$t` and `$m` bound to the element type and the operation in which sums or
+/// products of `$dtype` run: signed integers as unsigned ones, whose two's complement bits are the
+/// same, and bools in the operation behind `or`.
+macro_rules! dispatch_arithmetic {
+    ($dtype:expr, $monoid:ident or $logical:ident, $t:ident, $m:ident => $body:expr) => {
+        $crate::monoid::dispatch_arithmetic!(@ $dtype, $t, $m, $body;
+            Bool => mlx_core::dtype::Bool8, $logical;
+            Uint8 | Int8 => u8, $monoid;
+            Uint16 | Int16 => u16, $monoid;
+            Uint32 | Int32 => u32, $monoid;
+            Uint64 | Int64 => u64, $monoid;
+            Float16 => mlx_core::f16, $monoid;
+            Bfloat16 => mlx_core::bf16, $monoid;
+            Float32 => f32, $monoid;
+            Float64 => f64, $monoid;
+            Complex64 => mlx_core::Complex, $monoid;
+        )
+    };
+    (@ $dtype:expr, $t:ident, $m:ident, $body:expr;
+     $($($variant:ident)|+ => $type:ty, $operation:ident;)*) => {
+        match $dtype {
+            $($(mlx_core::Dtype::$variant)|+ => {
+                type $t = $type;
+                type $m = $operation;
+                $body
+            })*
+        }
+    };
+}
+pub(crate) use dispatch_arithmetic;
+
 impl<T: Accumulate> Monoid<T> for Sum {
     type Total = T::Total;
     const IDENTITY: T::Total = T::ZERO;

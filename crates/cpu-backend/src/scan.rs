@@ -1,14 +1,13 @@
 //! Cumulative reductions.
 
 use mlx_core::{
-    Array, Complex, Dtype, Error, Result, backend::Output, bf16, dtype::Bool8, f16,
-    primitives::ScanOp,
+    Array, Complex, Dtype, Error, Result, backend::Output, bf16, f16, primitives::ScanOp,
 };
 
 use crate::{
     along_axis::along_axis,
     encoder::{Encoder, In, Out},
-    monoid::{LogAddExp, Max, Min, Monoid, Prod, Sum},
+    monoid::{LogAddExp, Max, Min, Monoid, Prod, Sum, dispatch_arithmetic},
 };
 
 /// Which scan.
@@ -23,8 +22,7 @@ pub(crate) struct Scan {
 }
 
 /// Encodes the scan of `a`. Floating point sums and products run in float64 and are rounded at
-/// each output. Two's complement sums and products do not depend on the sign: signed integers run
-/// as unsigned ones.
+/// each output.
 pub(crate) fn encode(
     enc: &mut Encoder<'_>,
     scan: Scan,
@@ -45,30 +43,12 @@ pub(crate) fn encode(
             Complex64 => push::<Complex, LogAddExp>(enc, scan, a, output),
             other => Err(Error::invalid("logcumsumexp", format!("Not supported for {other}."))),
         },
-        ScanOp::Sum => match a.dtype() {
-            Bool => push::<Bool8, Max>(enc, scan, a, output),
-            Uint8 | Int8 => push::<u8, Sum>(enc, scan, a, output),
-            Uint16 | Int16 => push::<u16, Sum>(enc, scan, a, output),
-            Uint32 | Int32 => push::<u32, Sum>(enc, scan, a, output),
-            Uint64 | Int64 => push::<u64, Sum>(enc, scan, a, output),
-            Float16 => push::<f16, Sum>(enc, scan, a, output),
-            Bfloat16 => push::<bf16, Sum>(enc, scan, a, output),
-            Float32 => push::<f32, Sum>(enc, scan, a, output),
-            Float64 => push::<f64, Sum>(enc, scan, a, output),
-            Complex64 => push::<Complex, Sum>(enc, scan, a, output),
-        },
-        ScanOp::Prod => match a.dtype() {
-            Bool => push::<Bool8, Min>(enc, scan, a, output),
-            Uint8 | Int8 => push::<u8, Prod>(enc, scan, a, output),
-            Uint16 | Int16 => push::<u16, Prod>(enc, scan, a, output),
-            Uint32 | Int32 => push::<u32, Prod>(enc, scan, a, output),
-            Uint64 | Int64 => push::<u64, Prod>(enc, scan, a, output),
-            Float16 => push::<f16, Prod>(enc, scan, a, output),
-            Bfloat16 => push::<bf16, Prod>(enc, scan, a, output),
-            Float32 => push::<f32, Prod>(enc, scan, a, output),
-            Float64 => push::<f64, Prod>(enc, scan, a, output),
-            Complex64 => push::<Complex, Prod>(enc, scan, a, output),
-        },
+        ScanOp::Sum => dispatch_arithmetic!(a.dtype(), Sum or Max, T, M => {
+            push::<T, M>(enc, scan, a, output)
+        }),
+        ScanOp::Prod => dispatch_arithmetic!(a.dtype(), Prod or Min, T, M => {
+            push::<T, M>(enc, scan, a, output)
+        }),
     }
 }
 

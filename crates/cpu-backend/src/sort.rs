@@ -1,13 +1,17 @@
 //! Sorting along an axis: ascending, stable, NaN last.
 
+use std::cmp::Ordering;
+
+use bytemuck::Zeroable;
 use mlx_core::{Array, Result, backend::Output, dispatch_dtype};
 use rayon::slice::ParallelSliceMut;
 
 use crate::{
     along_axis::along_axis,
-    elementwise::PARALLEL,
+    elementwise::{PARALLEL, for_chunks},
     encoder::{Encoder, In},
     number::Number,
+    strided::Source,
 };
 
 /// Encodes the sorted rows along `axis`; with `kth`, only that element is in its place, smaller
@@ -48,12 +52,35 @@ pub(crate) fn argsort(
     }))
 }
 
+/// Encodes the places (uint32) in the sorted `a` before which the elements of `values` belong, or
+/// behind elements that are equal if `right`.
+pub(crate) fn search(
+    enc: &mut Encoder<'_>,
+    right: bool,
+    [a, values]: &[Array; 2],
+    output: &mut Output,
+) -> Result<()> {
+    let out = enc.allocate(output)?;
+    let (a, values) = (In::from(a), In::from(values));
+    let before = if right { Ordering::is_le } else { Ordering::is_lt };
+    dispatch_dtype!(a.dtype, T => enc.push(move || {
+        let (sorted, values_in) = (a.read::<T>(), values.read::<T>());
+        let source = Source::row_major(&sorted, &a);
+        let mut buffer = if source.is_flat() { Vec::new() } else { vec![T::zeroed(); a.size()] };
+        let row = source.block(0, a.size(), &mut buffer);
+        let values = Source::row_major(&values_in, &values);
+        for_chunks(&mut out.write::<u32>(), |first, chunk| {
+            let mut wanted = vec![T::zeroed(); chunk.len()];
+            values.read(first, &mut wanted);
+            for (place, v) in chunk.iter_mut().zip(wanted) {
+                *place = row.partition_point(|x| before(x.order(v))) as u32;
+            }
+        });
+    }))
+}
+
 /// Sorts a row, or partitions it around element `kth`.
-fn order<T: Send>(
-    row: &mut [T],
-    kth: Option<usize>,
-    compare: impl Fn(&T, &T) -> std::cmp::Ordering + Sync,
-) {
+fn order<T: Send>(row: &mut [T], kth: Option<usize>, compare: impl Fn(&T, &T) -> Ordering + Sync) {
     match kth {
         Some(kth) => drop(row.select_nth_unstable_by(kth, compare)),
         None if row.len() >= PARALLEL => row.par_sort_by(compare),

@@ -77,6 +77,50 @@ impl Walk {
     }
 }
 
+/// Walks of several operands over one shape, in step.
+pub(crate) struct Walks<'a> {
+    shape: &'a [usize],
+    strides: &'a [Strides],
+}
+
+impl<'a> Walks<'a> {
+    /// Walks with these strides, a list for each operand; there is at least one axis.
+    pub(crate) fn new(shape: &'a [usize], strides: &'a [Strides]) -> Self {
+        Walks { shape, strides }
+    }
+
+    /// Cuts the elements `at..at + len` into runs along the last axis: calls `f` with each run's
+    /// place among them and the offset of its first element in each operand.
+    pub(crate) fn runs(&self, at: usize, len: usize, mut f: impl FnMut(Range<usize>, &[isize])) {
+        let last = self.shape.len() - 1;
+        let inner = self.shape[last].max(1);
+        let mut offsets = vec![0isize; self.strides.len()];
+        let (mut row, mut column, mut done) = (at / inner, at % inner, 0);
+        while done < len {
+            for (offset, strides) in offsets.iter_mut().zip(self.strides) {
+                *offset = column as isize * strides[last];
+            }
+            let mut left = row;
+            for axis in (0..last).rev() {
+                let index = (left % self.shape[axis]) as isize;
+                left /= self.shape[axis];
+                for (offset, strides) in offsets.iter_mut().zip(self.strides) {
+                    *offset += index * strides[axis];
+                }
+            }
+            let count = (inner - column).min(len - done);
+            f(done..done + count, &offsets);
+            done += count;
+            (row, column) = (row + 1, 0);
+        }
+    }
+
+    /// Strides along the last axis.
+    pub(crate) fn last(&self) -> impl Iterator<Item = isize> {
+        self.strides.iter().map(|s| s[s.len() - 1])
+    }
+}
+
 /// An odometer over strided axes.
 pub(crate) struct Offsets<'a> {
     shape: &'a [usize],

@@ -4,7 +4,8 @@ use mlx_core::{
     Dtype, Result,
     backend::{Backend, Support},
     primitives::{
-        Affine, ArgReduceOp, AttentionMask, BinaryOp, Primitive, ReduceOp, Rope, ScanOp, UnaryOp,
+        Affine, ArgReduceOp, AttentionMask, BinaryOp, Primitive, ReduceOp, Rope, ScanOp, ScatterOp,
+        UnaryOp,
     },
     stream::Device,
 };
@@ -39,6 +40,9 @@ pub fn primitives() -> Vec<Primitive> {
         [ScanOp::Max, ScanOp::Min, ScanOp::Prod, ScanOp::Sum, ScanOp::LogAddExp]
             .map(|op| Primitive::Scan { op, axis: 0, reverse: false, inclusive: true }),
     );
+    let scatter_ops =
+        [ScatterOp::Assign, ScatterOp::Sum, ScatterOp::Prod, ScatterOp::Max, ScatterOp::Min];
+    all.extend(scatter_ops.map(|op| Primitive::Scatter { op, axes: Default::default() }));
     all.extend([
         Primitive::Select,
         Primitive::AsType,
@@ -63,6 +67,9 @@ pub fn primitives() -> Vec<Primitive> {
         Primitive::LogSumExp,
         Primitive::Take { axis: 0 },
         Primitive::TakeAlongAxis { axis: 0 },
+        Primitive::Gather { axes: Default::default(), slice_sizes: Default::default() },
+        Primitive::ScatterAxis { op: ScatterOp::Assign, axis: 0 },
+        Primitive::SearchSorted { right: false },
         Primitive::Matmul,
         Primitive::AddMm { alpha: 1.0, beta: 1.0 },
         Primitive::Quantize(affine),

@@ -92,6 +92,8 @@ pub struct Capabilities {
     pub storage16: bool,
     /// 64-bit atomics in buffers.
     pub int64_atomics: bool,
+    /// Atomic additions of float32 in buffers.
+    pub float_atomics: bool,
     /// The Vulkan memory model.
     pub memory_model: bool,
     /// 8-bit integer dot products.
@@ -150,6 +152,7 @@ impl Default for Capabilities {
             storage8: true,
             storage16: true,
             int64_atomics: false,
+            float_atomics: false,
             memory_model: true,
             integer_dot_product: false,
             cooperative_matrix: false,

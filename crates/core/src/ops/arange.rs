@@ -23,15 +23,19 @@ pub fn arange(start: f64, stop: f64, step: f64, dtype: Dtype) -> Result<Array> {
     ops::node([count.max(0.0) as usize].as_slice(), dtype, Primitive::Arange { start, step }, [])
 }
 
-/// `num` evenly spaced numbers from `start` to `stop` inclusive.
+/// `num` evenly spaced numbers from `start` on: to `stop` if `endpoint`, else so that `stop` would be
+/// the next one. Computed in float32, or in float64 for that dtype.
 ///
 /// # Errors
 /// When there is no stream to run on.
-pub fn linspace(start: f64, stop: f64, num: usize, dtype: Dtype) -> Result<Array> {
+pub fn linspace(start: f64, stop: f64, num: usize, endpoint: bool, dtype: Dtype) -> Result<Array> {
     if num == 1 {
         return ops::astype(&Array::from_slice(&[start as f32], &[1])?, dtype);
     }
-    let t = ops::divide(&arange(0.0, num as f64, 1.0, Dtype::Float32)?, (num.max(1) - 1) as f64)?;
-    let from = ops::multiply(&ops::subtract(1.0f32, &t)?, start)?;
-    ops::astype(&ops::add(&from, &ops::multiply(&t, stop)?)?, dtype)
+    let inner = if dtype == Dtype::Float64 { dtype } else { Dtype::Float32 };
+    let steps = if endpoint { num.max(1) - 1 } else { num };
+    let constant = |x: f64| Array::scalar_of(x, inner);
+    let t = ops::divide(&arange(0.0, num as f64, 1.0, inner)?, &constant(steps as f64)?)?;
+    let from = ops::multiply(&ops::subtract(&constant(1.0)?, &t)?, &constant(start)?)?;
+    ops::astype(&ops::add(&from, &ops::multiply(&t, &constant(stop)?)?)?, dtype)
 }

@@ -132,6 +132,15 @@ logical! {
     logical_or => LogicalOr;
 }
 
+/// Whether one of both is nonzero.
+///
+/// # Errors
+/// When the shapes do not broadcast.
+pub fn logical_xor(a: impl Operand, b: impl Operand) -> Result<Array> {
+    let (a, b) = operands(a, b)?;
+    apply("logical_xor", &a, &b, BinaryOp::NotEqual, Dtype::Bool, Dtype::Bool)
+}
+
 /// Functions of bits.
 macro_rules! bitwise {
     ($($(#[$doc:meta])* $name:ident => $op:ident, $bool:expr;)*) => {$(

@@ -97,3 +97,13 @@ pub fn zeros_like(a: &Array) -> Result<Array> {
 pub fn ones_like(a: &Array) -> Result<Array> {
     ones(a.shape(), a.dtype())
 }
+
+/// An array of the shape of `a` filled with `value`, which may be an array that broadcasts to it;
+/// of the dtype of `a` if none is given.
+///
+/// # Errors
+/// When `value` does not broadcast to the shape.
+pub fn full_like(a: &Array, value: impl Operand, dtype: Option<Dtype>) -> Result<Array> {
+    let dtype = dtype.unwrap_or(a.dtype());
+    full(a.shape(), value, dtype)
+}

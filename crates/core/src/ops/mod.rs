@@ -5,32 +5,44 @@
 //! [`crate::with_device`] choose another, as MLX's `stream=` does.
 
 mod arange;
+mod arrange;
 mod binary;
 mod copy;
+mod diagonal;
 mod indexing;
 mod matmul;
+mod pad;
 mod quantized;
 mod reduce;
 mod scan;
+mod scatter;
 mod shape;
 mod softmax;
 mod sort;
 mod ternary;
 mod unary;
+mod unique;
+mod windows;
 
 pub use arange::*;
+pub use arrange::*;
 pub use binary::*;
 pub use copy::*;
+pub use diagonal::*;
 pub use indexing::*;
 pub use matmul::*;
+pub use pad::*;
 pub use quantized::*;
 pub use reduce::*;
 pub use scan::*;
+pub use scatter::*;
 pub use shape::*;
 pub use softmax::*;
 pub use sort::*;
 pub use ternary::*;
 pub use unary::*;
+pub use unique::*;
+pub use windows::*;
 
 use crate::{
     Array, Dtype, Error, Result, Shape,

@@ -120,6 +120,67 @@ pub fn var(a: &Array, axes: &[isize], keepdims: bool, ddof: usize) -> Result<Arr
     ops::multiply(&total, 1.0 / (count as f64 - ddof as f64))
 }
 
+/// Standard deviation: the square root of [`var`].
+///
+/// # Errors
+/// When an axis is out of bounds or given twice.
+pub fn std(a: &Array, axes: &[isize], keepdims: bool, ddof: usize) -> Result<Array> {
+    ops::sqrt(&var(a, axes, keepdims, ddof)?)
+}
+
+/// Smallest and largest element: [`min`] and [`max`].
+///
+/// # Errors
+/// When an axis is out of bounds or given twice, or there are no elements.
+pub fn minmax(a: &Array, axes: &[isize], keepdims: bool) -> Result<(Array, Array)> {
+    Ok((min(a, axes, keepdims)?, max(a, axes, keepdims)?))
+}
+
+/// Number (int32) of elements that are not zero.
+///
+/// # Errors
+/// When an axis is out of bounds or given twice.
+pub fn count_nonzero(a: &Array, axes: &[isize], keepdims: bool) -> Result<Array> {
+    let nonzero = ops::not_equal(a, &Array::scalar_of(0.0, a.dtype())?)?;
+    sum(&astype(&nonzero, Dtype::Int32)?, axes, keepdims)
+}
+
+/// Median: the middle element in ascending order, or the mean of the two in the middle; NaN if
+/// there is one. Integers become float32.
+///
+/// # Errors
+/// When an axis is out of bounds or given twice, or there are no elements along them.
+pub fn median(a: &Array, axes: &[isize], keepdims: bool) -> Result<Array> {
+    let axes = normalize_axes("median", axes, a.ndim())?;
+    let dtype = a.dtype().at_least_float();
+    let kept = (0..a.ndim()).filter(|x| !axes.contains(x));
+    let order: Vec<isize> = kept.chain(axes.iter().copied()).map(|x| x as isize).collect();
+    let first = a.ndim() - axes.len();
+    let mut shape: Vec<isize> = order[..first].iter().map(|&x| a.dim(x) as isize).collect();
+    let n = axes.iter().map(|&x| a.shape()[x]).product::<usize>() as isize;
+    shape.push(n);
+    if n == 0 {
+        return Err(Error::invalid("median", "Cannot take median along empty axis."));
+    }
+    let moved = if a.ndim() > 1 { ops::transpose(a, &order)? } else { a.clone() };
+    let rows = ops::reshape(&moved, &shape)?;
+    let sorted = ops::sort(&rows, -1)?;
+    let at = |i: isize| astype(&ops::slice_axis(&sorted, -1, i, i + 1)?, dtype);
+    let mut middle = at(n / 2)?;
+    if n % 2 == 0 {
+        middle = ops::multiply(&ops::add(&middle, &at(n / 2 - 1)?)?, 0.5f32)?;
+    }
+    if a.dtype().is_inexact() {
+        let unknown = any(&ops::isnan(&rows)?, &[-1], true)?;
+        middle = ops::where_(&unknown, &Array::scalar_of(f64::NAN, dtype)?, &middle)?;
+    }
+    let middle = squeeze(&middle, &[-1])?;
+    match keepdims {
+        true => ops::expand_dims(&middle, &axes.iter().map(|&x| x as isize).collect::<Vec<_>>()),
+        false => Ok(middle),
+    }
+}
+
 /// Index of an extreme along an axis, or in the flattened array.
 fn arg_reduce(
     name: &'static str,

@@ -44,3 +44,16 @@ scans! {
     /// Running log of the sum of exponentials along an axis.
     logcumsumexp => LogAddExp;
 }
+
+/// Differences of neighbours along an axis, `n` times over.
+///
+/// # Errors
+/// When the axis is out of bounds.
+pub fn diff(a: &Array, n: usize, axis: isize) -> Result<Array> {
+    let along = normalize_axis("diff", axis, a.ndim())? as isize;
+    (0..n).try_fold(a.clone(), |a, _| {
+        let size = a.dim(along) as isize;
+        let upper = ops::slice_axis(&a, along, 1, size.max(1))?;
+        ops::subtract(&upper, &ops::slice_axis(&a, along, 0, (size - 1).max(0))?)
+    })
+}

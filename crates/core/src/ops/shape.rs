@@ -234,7 +234,7 @@ fn check_strided(a: &Array, shape: &[usize], strides: &[isize], offset: usize) -
 }
 
 /// Normalized slice of every axis: first index, step and number of elements, as Python does it.
-fn normalize_slice(
+pub(crate) fn normalize_slice(
     op: &'static str,
     shape: &[usize],
     start: &[isize],

@@ -2,7 +2,7 @@
 
 use crate::{
     Array, Dtype, Error, Result,
-    ops::{self, normalize_axis},
+    ops::{self, Operand, astype, normalize_axis},
     primitives::Primitive,
 };
 
@@ -79,4 +79,33 @@ pub fn topk(a: &Array, k: usize, axis: isize) -> Result<Array> {
         _ => partition(a, (n - k) as isize, axis)?,
     };
     ops::slice_axis(&ordered, axis, (n - k) as isize, n as isize)
+}
+
+/// Places (uint32) in a sorted list before which values belong: before equal elements for the side
+/// `"left"`, behind them for `"right"`. NaN is larger than any number. Both promote to one dtype.
+///
+/// # Errors
+/// When the list does not have one axis or is too long for uint32, or for any other side.
+pub fn searchsorted(sorted_sequence: &Array, values: impl Operand, side: &str) -> Result<Array> {
+    let refuse = |message: String| Err(Error::invalid("searchsorted", message));
+    if !["left", "right"].contains(&side) {
+        return refuse(format!("Invalid side '{side}'. Expected 'left' or 'right'."));
+    }
+    if sorted_sequence.ndim() != 1 {
+        return refuse(format!(
+            "The sorted sequence must be 1-D but has {} dimensions.",
+            sorted_sequence.ndim()
+        ));
+    }
+    if sorted_sequence.size() > u32::MAX as usize {
+        return refuse(format!(
+            "The sorted sequence has {} elements, more than the uint32 output can index.",
+            sorted_sequence.size()
+        ));
+    }
+    let values = values.to_array(Some(sorted_sequence.dtype()))?;
+    let dtype = sorted_sequence.dtype().promote(values.dtype());
+    let inputs = [astype(sorted_sequence, dtype)?, astype(&values, dtype)?];
+    let primitive = Primitive::SearchSorted { right: side == "right" };
+    ops::node(values.shape(), Dtype::Uint32, primitive, inputs)
 }

@@ -38,3 +38,29 @@ pub fn clip(a: &Array, min: Option<&Array>, max: Option<&Array>) -> Result<Array
     };
     max.map_or(Ok(raised.clone()), |max| ops::minimum(&raised, max))
 }
+
+/// NaN replaced by `nan`, and infinities by `posinf` and `neginf`: the largest and the least number
+/// of the dtype if there is none. Integers and bools are returned as they are.
+///
+/// # Errors
+/// For complex64, and for float64 without both replacements of infinities.
+pub fn nan_to_num(a: &Array, nan: f32, posinf: Option<f32>, neginf: Option<f32>) -> Result<Array> {
+    if !a.dtype().is_inexact() {
+        return Ok(a.clone());
+    }
+    let largest = match a.dtype() {
+        Dtype::Float32 => Ok(f32::MAX),
+        Dtype::Float16 => Ok(f32::from(crate::f16::MAX)),
+        Dtype::Bfloat16 => Ok(f32::from(crate::bf16::MAX)),
+        dtype => {
+            let message = format!("Does not yet support given type: {dtype}.");
+            Err(crate::Error::invalid("nan_to_num", message))
+        }
+    };
+    let positive = posinf.map_or_else(|| largest.clone(), Ok)?;
+    let negative = neginf.map_or_else(|| largest.map(|x| -x), Ok)?;
+    let value = |x: f32| Array::scalar_of(x.into(), a.dtype());
+    let out = where_(&ops::isnan(a)?, &value(nan)?, a)?;
+    let out = where_(&ops::isposinf(a)?, &value(positive)?, &out)?;
+    where_(&ops::isneginf(a)?, &value(negative)?, &out)
+}

@@ -138,6 +138,26 @@ pub fn ceil(a: &Array) -> Result<Array> {
     rounding("ceil", a, UnaryOp::Ceil)
 }
 
+/// The integer towards zero; integers and bools are returned as they are.
+///
+/// # Errors
+/// For complex64.
+pub fn trunc(a: &Array) -> Result<Array> {
+    match a.dtype() {
+        Dtype::Complex64 => Err(Error::invalid("trunc", "Not supported for complex64.")),
+        dtype if dtype.is_floating() => ops::where_(&ops::less(a, 0.0f32)?, &ceil(a)?, &floor(a)?),
+        _ => Ok(a.clone()),
+    }
+}
+
+/// The array itself.
+///
+/// # Errors
+/// Never; it is fallible as every function is.
+pub fn positive(a: &Array) -> Result<Array> {
+    Ok(a.clone())
+}
+
 fn rounding(name: &'static str, a: &Array, op: UnaryOp) -> Result<Array> {
     match a.dtype() {
         Dtype::Complex64 => Err(Error::invalid(name, "Not supported for complex64.")),

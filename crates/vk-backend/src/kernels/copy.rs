@@ -362,7 +362,7 @@ fn slice_update(
 }
 
 /// The memory of an output that this primitive has written already.
-fn written(ctx: &mut Ctx<'_>, output: &Output) -> Result<Operand> {
+pub(super) fn written(ctx: &mut Ctx<'_>, output: &Output) -> Result<Operand> {
     let Some(Data { buffer, layout }) = &output.data else {
         return Err(
             ctx.unsupported_output(output, "the output was not written before it is updated")

@@ -1,9 +1,14 @@
 //! Reading elements at indices.
 
 use bytemuck::{Pod, Zeroable};
-use mlx_core::{Array, Result, Strides, backend::Output};
+use mlx_core::{Array, Result, Strides, backend::Output, places::Places};
 
-use super::{Ctx, Kernel, Operand, reduce::View, strided::Walk};
+use super::{
+    Ctx, Kernel, Operand,
+    places::{Job, indices, strides, widest},
+    reduce::View,
+    strided::Walk,
+};
 
 /// Push constants of `take.comp`.
 #[derive(Debug, Clone, Copy, Pod, Zeroable)]
@@ -171,6 +176,36 @@ pub(super) fn take_along_axis(
         &reads,
         &[to.region],
     )
+}
+
+/// Encodes slices of `slice_sizes` of the first input at the others' indices into `axes`.
+pub(super) fn gather(
+    ctx: &mut Ctx<'_>,
+    axes: &[usize],
+    slice_sizes: &[usize],
+    inputs: &[Array],
+    output: &mut Output,
+) -> Result<()> {
+    let destination = ctx.output(output)?;
+    if output.size() == 0 {
+        return Ok(());
+    }
+    let (from, views) = (View::of(ctx, &inputs[0])?, indices(ctx, &inputs[1..])?);
+    let index_shape = views.first().map_or(&[][..], |v| &v.shape);
+    let array = (&from.shape[..], &from.strides[..]);
+    let index_strides = strides(&views);
+    let places = Places::of_slices(array, index_shape, &index_strides, axes, slice_sizes, &[]);
+    let (places, bytes) = widest(places, from.dtype.size() as u64, [from.at, destination]);
+    let job = Job {
+        kernel: Kernel::gather,
+        constants: (bytes as u32, &[]),
+        places: &places,
+        indices: &views,
+        source: from.at,
+        destination,
+        keeps: false,
+    };
+    job.run(ctx)
 }
 
 #[cfg(test)]

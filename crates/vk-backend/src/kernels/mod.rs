@@ -44,11 +44,13 @@ mod indexing;
 mod matmul;
 pub(crate) mod matvec;
 mod norm;
+mod places;
 mod quantized;
 mod random;
 pub(crate) mod reduce;
 mod rope;
 mod scan;
+mod scatter;
 mod softmax;
 mod sort;
 pub mod strided;
@@ -142,6 +144,14 @@ pub fn eval(
         P::TakeAlongAxis { axis } => {
             indexing::take_along_axis(ctx, *axis, args(inputs), &mut outputs[0])
         }
+        P::Gather { axes, slice_sizes } => {
+            indexing::gather(ctx, axes, slice_sizes, inputs, &mut outputs[0])
+        }
+        P::Scatter { op, axes } => scatter::scatter(ctx, *op, axes, inputs, &mut outputs[0]),
+        P::ScatterAxis { op, axis } => {
+            scatter::scatter_axis(ctx, *op, *axis, args(inputs), &mut outputs[0])
+        }
+        P::SearchSorted { right } => sort::search(ctx, *right, args(inputs), &mut outputs[0]),
     }
 }
 
@@ -191,7 +201,11 @@ pub fn support(primitive: &Primitive, dtype: Dtype) -> Support {
         | P::Partition { .. }
         | P::ArgPartition { .. }
         | P::Take { .. }
-        | P::TakeAlongAxis { .. } => Support::Native,
+        | P::TakeAlongAxis { .. }
+        | P::Gather { .. }
+        | P::Scatter { .. }
+        | P::ScatterAxis { .. }
+        | P::SearchSorted { .. } => Support::Native,
         P::Scan { op, .. } => scan::support(*op, dtype),
         P::Softmax { .. } | P::LogSumExp => softmax::support(dtype),
     }

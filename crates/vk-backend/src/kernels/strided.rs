@@ -42,12 +42,17 @@ impl<const N: usize> Walk<N> {
         self.shape.iter().zip(&self.strides[k]).all(|(&d, &s)| d == 1 || s == 0)
     }
 
-    /// The bytes that `strided_offset` reads: sizes, then the strides of each operand, all int64.
+    /// The bytes that `strided_offset` reads; see [`pack`].
     pub fn pack(&self) -> SmallVec<[u8; 256]> {
-        let sizes = self.shape.iter().map(|&d| d as i64);
-        let strides = self.strides.iter().flatten().map(|&s| s as i64);
-        sizes.chain(strides).flat_map(i64::to_le_bytes).collect()
+        pack(&self.shape, &self.strides)
     }
+}
+
+/// The bytes that `strided_offset` reads: sizes, then the strides of each operand, all int64.
+pub fn pack(shape: &[usize], strides: &[Strides]) -> SmallVec<[u8; 256]> {
+    let sizes = shape.iter().map(|&d| d as i64);
+    let strides = strides.iter().flatten().map(|&s| s as i64);
+    sizes.chain(strides).flat_map(i64::to_le_bytes).collect()
 }
 
 /// Walk over arrays that have the same shape, in the order given.

@@ -123,6 +123,7 @@ fn extensions(device: &PhysicalDevice) -> DeviceExtensions {
         khr_cooperative_matrix: true,
         ext_calibrated_timestamps: true,
         ext_memory_budget: true,
+        ext_shader_atomic_float: true,
         khr_portability_subset: true,
         khr_shader_integer_dot_product: true,
         ext_subgroup_size_control: true,
@@ -154,6 +155,7 @@ fn features(device: &PhysicalDevice, extensions: &DeviceExtensions) -> DeviceFea
         compute_full_subgroups: true,
         shader_integer_dot_product: true,
         cooperative_matrix: extensions.khr_cooperative_matrix,
+        shader_buffer_float32_atomic_add: extensions.ext_shader_atomic_float,
         ..DeviceFeatures::empty()
     };
     wanted.intersection(device.supported_features())
@@ -213,6 +215,7 @@ fn capabilities(
         storage8: f.storage_buffer8_bit_access,
         storage16: f.storage_buffer16_bit_access,
         int64_atomics: f.shader_buffer_int64_atomics,
+        float_atomics: f.shader_buffer_float32_atomic_add,
         memory_model: f.vulkan_memory_model,
         integer_dot_product: f.shader_integer_dot_product,
         cooperative_matrix: device.supported_extensions().khr_cooperative_matrix,

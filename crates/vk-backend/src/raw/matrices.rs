@@ -142,8 +142,13 @@ pub(crate) fn create(
                 .queue_priorities(&q.queues)
         })
         .collect();
+    let mut atomics = vk::PhysicalDeviceShaderAtomicFloatFeaturesEXT::default()
+        .shader_buffer_float32_atomic_add(info.enabled_features.shader_buffer_float32_atomic_add);
     let mut bfloat16 = Bfloat16Features::new();
     (bfloat16.scalars, bfloat16.matrices) = (vk::TRUE, vk::TRUE);
+    if info.enabled_extensions.ext_shader_atomic_float {
+        bfloat16.next = (&raw mut atomics).cast();
+    }
     let mut matrices = vk::PhysicalDeviceCooperativeMatrixFeaturesKHR::default()
         .cooperative_matrix(info.enabled_features.cooperative_matrix);
     matrices.p_next = (&raw mut bfloat16).cast();

@@ -5,6 +5,9 @@
 //! elements (with their indices where those are asked for).
 
 mod radix;
+mod search;
+
+pub(super) use search::search;
 
 use bytemuck::{Pod, Zeroable};
 use mlx_core::{Array, Result, backend::Output, shape};

@@ -1,0 +1,88 @@
+//! Gathers and scatters: the walk over their places as `places.glsl` takes it.
+
+use bytemuck::{Pod, Zeroable};
+use mlx_core::{Array, Result, places::Places};
+
+use super::{Ctx, Kernel, Operand, Region, reduce::View, strided};
+
+/// Push constants of the kernels that include `places.glsl`.
+#[derive(Debug, Clone, Copy, Pod, Zeroable)]
+#[repr(C)]
+struct Push {
+    source: u64,
+    destination: u64,
+    count: u64,
+    walk: u64,
+    table: u64,
+    ndim: u32,
+    zero: u32,
+}
+
+/// Arrays of indices as kernels see them.
+pub(super) fn indices(ctx: &mut Ctx<'_>, arrays: &[Array]) -> Result<Vec<View>> {
+    arrays.iter().map(|a| View::of(ctx, a)).collect()
+}
+
+/// The strides of views.
+pub(super) fn strides(views: &[View]) -> Vec<&[isize]> {
+    views.iter().map(|v| &v.strides[..]).collect()
+}
+
+/// The walk in the widest words that alignment and strides allow, and their bytes.
+pub(super) fn widest(places: Places, size: u64, ends: [Operand; 2]) -> (Places, u64) {
+    let fits = |bytes: &u64| *bytes > size && ends.iter().all(|end| end.is_aligned(*bytes));
+    let mut wide = [16, 8, 4].into_iter().filter(fits);
+    let found = wide.find_map(|bytes| Some((places.in_words((bytes / size) as usize)?, bytes)));
+    found.unwrap_or((places, size))
+}
+
+/// One dispatch over all places.
+pub(super) struct Job<'a> {
+    pub(super) kernel: Kernel,
+    /// Constant 1, and those behind the number of arrays of indices.
+    pub(super) constants: (u32, &'a [u32]),
+    pub(super) places: &'a Places,
+    pub(super) indices: &'a [View],
+    pub(super) source: Operand,
+    pub(super) destination: Operand,
+    /// Whether some of what lies at the destination stays, so that it counts as read.
+    pub(super) keeps: bool,
+}
+
+impl Job<'_> {
+    /// Encodes it.
+    pub(super) fn run(&self, ctx: &mut Ctx<'_>) -> Result<()> {
+        let places = self.places;
+        let push = Push {
+            source: self.source.address,
+            destination: self.destination.address,
+            count: places.count() as u64,
+            walk: ctx.args(&strided::pack(&places.shape, &places.strides))?,
+            table: if self.indices.is_empty() { 0 } else { ctx.args(&self.table())? },
+            ndim: places.shape.len() as u32,
+            zero: 0,
+        };
+        let group = ctx.capabilities().elementwise_workgroup();
+        let dtype = self.indices.first().map_or(0, |i| i.dtype as u32);
+        let mut constants = vec![group, self.constants.0, dtype, self.indices.len() as u32];
+        constants.extend(self.constants.1);
+        let pipeline = ctx.pipeline(self.kernel, &constants)?;
+        let mut reads: Vec<Region> = self.indices.iter().map(|i| i.at.region).collect();
+        reads.push(self.source.region);
+        if self.keeps {
+            reads.push(self.destination.region);
+        }
+        let writes = [self.destination.region];
+        let bytes = bytemuck::bytes_of(&push);
+        ctx.run(&pipeline, bytes, push.count, u64::from(group), &reads, &writes)
+    }
+
+    /// Address, size, stride and last index of each array of indices.
+    fn table(&self) -> Vec<u8> {
+        let rows = self.indices.iter().zip(&self.places.picks);
+        let words = rows.flat_map(|(view, pick)| {
+            [view.at.address, pick.size as u64, pick.stride as u64, pick.last as u64]
+        });
+        words.flat_map(u64::to_le_bytes).collect()
+    }
+}

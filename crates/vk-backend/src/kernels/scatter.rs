@@ -1,0 +1,125 @@
+//! Writing elements at indices: replaced word by word, joined by atomics.
+
+use mlx_core::{
+    Array, Dtype, Result, backend::Output, places::Places, primitives::ScatterOp, shape,
+};
+
+use super::{
+    Ctx, Kernel, Operand, copy,
+    places::{Job, indices, strides, widest},
+    reduce::View,
+};
+
+/// Encodes a copy of the first input, in place where it can be donated, with the last one's slices
+/// joined to it at the indices between them.
+pub(super) fn scatter(
+    ctx: &mut Ctx<'_>,
+    op: ScatterOp,
+    axes: &[usize],
+    inputs: &[Array],
+    output: &mut Output,
+) -> Result<()> {
+    let [a, arrays @ .., updates] = inputs else { unreachable!("an array and its updates") };
+    let to = target(ctx, a, output)?;
+    if updates.size() == 0 || a.size() == 0 {
+        return Ok(());
+    }
+    let (views, updates) = (indices(ctx, arrays)?, View::of(ctx, updates)?);
+    let index_shape = views.first().map_or(&[][..], |v| &v.shape);
+    let sizes = &updates.shape[index_shape.len()..];
+    let dense = shape::row_major_strides(a.shape());
+    let array = (a.shape(), &dense[..]);
+    let others = [&updates.strides[..]];
+    let places = Places::of_slices(array, index_shape, &strides(&views), axes, sizes, &others);
+    launch(ctx, op, places, &views, (updates.at, to), a)
+}
+
+/// Encodes a copy of the first input, in place where it can be donated, with the third one's
+/// elements joined to it at the second one's indices along `axis`.
+pub(super) fn scatter_axis(
+    ctx: &mut Ctx<'_>,
+    op: ScatterOp,
+    axis: usize,
+    [a, picks, updates]: &[Array; 3],
+    output: &mut Output,
+) -> Result<()> {
+    let to = target(ctx, a, output)?;
+    if updates.size() == 0 || a.size() == 0 {
+        return Ok(());
+    }
+    let (picks, updates) = (View::of(ctx, picks)?, View::of(ctx, updates)?);
+    let dense = shape::row_major_strides(a.shape());
+    let index = (&picks.shape[..], &picks.strides[..]);
+    let places = Places::along_axis((a.shape(), &dense), index, axis, &[&updates.strides]);
+    launch(ctx, op, places, &[picks], (updates.at, to), a)
+}
+
+/// The output with the elements of `a` in it.
+fn target(ctx: &mut Ctx<'_>, a: &Array, output: &mut Output) -> Result<Operand> {
+    if let Some(to) = ctx.donate(a, output)? {
+        return Ok(to);
+    }
+    copy::copy_to_output(ctx, a, output)?;
+    copy::written(ctx, output)
+}
+
+fn launch(
+    ctx: &mut Ctx<'_>,
+    op: ScatterOp,
+    places: Places,
+    indices: &[View],
+    (source, destination): (Operand, Operand),
+    a: &Array,
+) -> Result<()> {
+    let dtype = a.dtype();
+    if op == ScatterOp::Assign {
+        let (places, bytes) = widest(places, dtype.size() as u64, [source, destination]);
+        let constants = (bytes as u32, &[][..]);
+        let (kernel, places) = (Kernel::scatter_assign, &places);
+        let job = Job { kernel, constants, places, indices, source, destination, keeps: true };
+        return job.run(ctx);
+    }
+    let op = logical(op, dtype);
+    let kernel = kernel(op, dtype, ctx.capabilities().float_atomics);
+    if kernel == Kernel::scatter_fold_wide && !ctx.capabilities().int64_atomics {
+        return Err(ctx.unsupported(a, "the device has no 64-bit atomics"));
+    }
+    let constants = (dtype as u32, &[op as u32][..]);
+    let places = &places;
+    Job { kernel, constants, places, indices, source, destination, keeps: true }.run(ctx)
+}
+
+/// Sums and products of bools are their extremes.
+fn logical(op: ScatterOp, dtype: Dtype) -> ScatterOp {
+    match (op, dtype) {
+        (ScatterOp::Sum, Dtype::Bool) => ScatterOp::Max,
+        (ScatterOp::Prod, Dtype::Bool) => ScatterOp::Min,
+        _ => op,
+    }
+}
+
+fn kernel(op: ScatterOp, dtype: Dtype, float_atomics: bool) -> Kernel {
+    let sum = op == ScatterOp::Sum;
+    match dtype {
+        Dtype::Float32 | Dtype::Complex64 if sum && float_atomics => Kernel::scatter_fold_floats,
+        _ if dtype.size() == 8 && !sum => Kernel::scatter_fold_wide,
+        _ => Kernel::scatter_fold,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_needs_64_bit_atomics_asks_for_them() {
+        for dtype in [Dtype::Int64, Dtype::Uint64, Dtype::Complex64] {
+            assert_eq!(kernel(ScatterOp::Sum, dtype, false), Kernel::scatter_fold);
+            assert_eq!(kernel(ScatterOp::Max, dtype, true), Kernel::scatter_fold_wide);
+        }
+        assert_eq!(kernel(ScatterOp::Sum, Dtype::Float32, true), Kernel::scatter_fold_floats);
+        assert_eq!(kernel(ScatterOp::Sum, Dtype::Float32, false), Kernel::scatter_fold);
+        assert_eq!(kernel(ScatterOp::Prod, Dtype::Float32, true), Kernel::scatter_fold);
+        assert_eq!(logical(ScatterOp::Sum, Dtype::Bool), ScatterOp::Max);
+    }
+}
