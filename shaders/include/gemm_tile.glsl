@@ -20,6 +20,9 @@ vec4 next_a[A_QUADS];
 void b_fetch(Batch at_, uint column0, uint k0, uint k1);
 void b_store();
 
+#ifdef OWN_A_FETCH // the kernel supplies a too, which lies along k
+void a_fetch(Batch at_, uint row0, uint k0, uint k1);
+#else
 void a_fetch(Batch at_, uint row0, uint k0, uint k1) {
     [[unroll]] for (uint i = 0u; i < A_QUADS; ++i) {
         uint quad = gl_LocalInvocationID.x + i * THREADS;
@@ -34,6 +37,7 @@ void a_fetch(Batch at_, uint row0, uint k0, uint k1) {
         }
     }
 }
+#endif
 
 void a_store() {
     [[unroll]] for (uint i = 0u; i < A_QUADS; ++i) {

@@ -3,7 +3,11 @@
 #include "common.glsl"
 #include "floats.glsl"
 layout(local_size_x_id = 0) in;
+#ifdef GATHER
+#include "gemm_gather.glsl"
+#else
 #include "gemm.glsl"
+#endif
 #include "gemm_lanes.glsl"
 
 void b_load(Batch at_, uint column, uint k0, uint k1, bool whole) {

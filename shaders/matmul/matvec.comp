@@ -16,6 +16,9 @@ const bool X_VECTOR = (FLAGS & 2u) != 0u; // so are the vectors
 const bool ADD = (FLAGS & 4u) != 0u;
 
 #include "team.glsl"
+#ifdef GATHER // walk is the address of lists of matrices
+#include "picks.glsl"
+#endif
 
 layout(push_constant, scalar) uniform Push {
     uint64_t matrix, x, c, result;
@@ -56,11 +59,16 @@ void add_eight(uint kk, uint64_t base, uint64_t x_base, uint row, uint vector) {
 
 void block(uint batch, uint vector, uint row) {
     int64_t im = 0l, ix = 0l, ic = 0l;
+#ifdef GATHER
+    im = picked(walk, 0u, batch);
+    ix = picked(walk, 1u, batch);
+#else
     if (ndim != 0u) {
         im = strided_offset(walk, ndim, 0u, uint64_t(batch));
         ix = strided_offset(walk, ndim, 1u, uint64_t(batch));
         if (ADD) ic = strided_offset(walk, ndim, 2u, uint64_t(batch));
     }
+#endif
     uint64_t base = at(DTYPE, matrix, im), x_base = at(DTYPE, x, ix);
     [[unroll]] for (uint i = 0u; i < OUTPUTS * VECTORS; ++i) sums[i] = 0.0;
     for (uint kk = TEAM_LANE * 8u; kk < k; kk += TEAM_SIZE * 8u) add_eight(kk, base, x_base, row, vector);

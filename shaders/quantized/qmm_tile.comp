@@ -4,7 +4,11 @@
 #include "common.glsl"
 #include "floats.glsl"
 layout(local_size_x_id = 0) in;
+#ifdef GATHER
+#include "gemm_gather.glsl"
+#else
 #include "gemm.glsl"
+#endif
 #include "gemm_tile.glsl"
 layout(constant_id = 9) const uint BITS = 4;
 layout(constant_id = 10) const uint GROUP = 64;

@@ -18,9 +18,11 @@ layout(constant_id = 7) const uint ALIGNED = 0;
 
 #include "quant.glsl"
 #include "team.glsl"
+#include "picks.glsl"
 
 layout(push_constant, scalar) uniform Push {
     uint64_t x, words, scales, biases, result;
+    uint64_t picks; // GATHER: lists of matrices, at distances in rows
     uint rows, outputs, inner, batches;
     uint matrices; // 1: one matrix per batch; 0: one for all
 };
@@ -119,8 +121,14 @@ void add_chunk(uint chunk, uint64_t x_row, uint last_row, uint64_t first, uint t
 // Outputs block, block+1.. of rows row.. of a batch.
 void block_of_outputs(uint batch, uint row, uint block) {
     uint here = min(ROWS, rows - row), output_ = block * OUTPUTS, tail = min(OUTPUTS, outputs - output_) - 1u;
+    uint64_t to_row = uint64_t(batch) * uint64_t(rows) + uint64_t(row);
+#ifdef GATHER
+    uint64_t first = uint64_t(output_) + uint64_t(picked(picks, 1u, batch));
+    uint64_t x_index = uint64_t(row) + uint64_t(picked(picks, 0u, batch));
+#else
     uint64_t first = uint64_t(output_) + (matrices != 0u ? uint64_t(batch) * uint64_t(outputs) : 0ul);
-    uint64_t x_index = uint64_t(batch) * uint64_t(rows) + uint64_t(row);
+    uint64_t x_index = to_row;
+#endif
     uint64_t bytes = uint64_t(inner) << float_shift(DTYPE);
     [[unroll]] for (uint i = 0u; i < OUTPUTS * ROWS; ++i) total[i] = 0.0;
     // Rows and outputs past the end repeat the last one and are not stored.
@@ -130,7 +138,7 @@ void block_of_outputs(uint batch, uint row, uint block) {
         [[unroll]] for (uint i = 0u; i < ROWS; ++i) {
             float sum = team_sum(total[r * ROWS + i]);
             if (TEAM_LANE == (r * ROWS + i) % TEAM_SIZE && r <= tail && i < here) {
-                uint64_t to = (x_index + uint64_t(i)) * uint64_t(outputs) + uint64_t(output_ + r);
+                uint64_t to = (to_row + uint64_t(i)) * uint64_t(outputs) + uint64_t(output_ + r);
                 store_float(DTYPE, result, int64_t(to), sum);
             }
         }

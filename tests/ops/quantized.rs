@@ -11,10 +11,10 @@ const BITS: [usize; 6] = [2, 3, 4, 5, 6, 8];
 const GROUPS: [usize; 3] = [32, 64, 128];
 
 /// Packed weights, and what they stand for.
-struct Quantized {
-    words: Array,
-    scales: Array,
-    biases: Array,
+pub(crate) struct Quantized {
+    pub(crate) words: Array,
+    pub(crate) scales: Array,
+    pub(crate) biases: Array,
     /// The packed numbers.
     fields: Vec<f64>,
     /// Scale and bias of each element's group.
@@ -22,7 +22,7 @@ struct Quantized {
 }
 
 impl Quantized {
-    fn new(w: &Array, group: usize, bits: usize) -> Self {
+    pub(crate) fn new(w: &Array, group: usize, bits: usize) -> Self {
         let (words, scales, biases) = ops::quantize(w, group, bits).expect("a valid shape");
         let packed = words.to_vec::<u32>().expect("words");
         // Fields follow one another from the lowest bit of the first word on.
@@ -39,7 +39,7 @@ impl Quantized {
     }
 
     /// The value of an element, and the sum of the absolute terms that it is made of.
-    fn element(&self, i: usize) -> (f64, f64) {
+    pub(crate) fn element(&self, i: usize) -> (f64, f64) {
         let ((scale, bias), field) = (self.affine[i], self.fields[i]);
         (scale * field + bias, (scale * field).abs() + bias.abs())
     }

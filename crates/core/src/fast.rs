@@ -1,5 +1,13 @@
 //! Fused operations: MLX's `mx.fast`.
 
+mod delta;
+mod loss;
+mod sinks;
+
+pub use delta::gated_delta_update;
+pub use loss::cross_entropy;
+pub use sinks::scaled_dot_product_attention_with_sinks;
+
 use crate::{
     Array, Dtype, Error, Result, Shape,
     graph::Inputs,

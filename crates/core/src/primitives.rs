@@ -272,6 +272,110 @@ pub struct Rope {
     pub scale: f32,
 }
 
+/// Numbers per spatial axis.
+pub type Spatial<T> = SmallVec<[T; 3]>;
+
+/// Parameters of a convolution of channels-last arrays, per spatial axis.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Convolution {
+    /// Distance of neighbouring windows.
+    pub stride: Spatial<usize>,
+    /// Zeros before the input.
+    pub padding_low: Spatial<usize>,
+    /// Zeros after the input.
+    pub padding_high: Spatial<usize>,
+    /// Distance of a window's elements.
+    pub kernel_dilation: Spatial<usize>,
+    /// Distance that the input's elements are spread to.
+    pub input_dilation: Spatial<usize>,
+    /// Groups of channels that do not mix.
+    pub groups: usize,
+    /// The weight is flipped along the spatial axes.
+    pub flip: bool,
+}
+
+/// A Hadamard transform of `m * power` elements: the Kronecker product of a Hadamard matrix of
+/// order `m` with Sylvester's of order `power`, times `scale`.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Hadamard {
+    /// Order of the first factor: 1, 12, 20 or 28.
+    pub m: usize,
+    /// Order of the second factor, a power of two.
+    pub power: usize,
+    /// Factor of the result.
+    pub scale: f32,
+}
+
+impl Hadamard {
+    /// The transform of `n` elements, if there is one.
+    pub fn of(n: usize, scale: f32) -> Option<Hadamard> {
+        let fits = |&m: &usize| n.is_multiple_of(m) && (n / m).is_power_of_two();
+        [1, 12, 20, 28].into_iter().find(fits).map(|m| Hadamard { m, power: n / m, scale })
+    }
+
+    /// Signs of row `row` of the matrix of order `m`: bit `i` is set where element `i` is -1.
+    /// The matrices are Sloane's had.12, had.20.pal and had.28.pal2
+    /// (<http://neilsloane.com/hadamard/>), those of MLX.
+    pub fn signs(self) -> &'static [u32] {
+        match self.m {
+            12 => &HADAMARD_12,
+            20 => &HADAMARD_20,
+            28 => &HADAMARD_28,
+            _ => &[0],
+        }
+    }
+}
+
+/// A discrete Fourier transform of some axes, not scaled.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Fft {
+    /// The axes; where one side is real, it is halved along the last of them.
+    pub axes: Axes,
+    /// With positive exponents, divided by the number of elements.
+    pub inverse: bool,
+    /// The input (of the inverse: the output) is real, and the other side has the first half of the
+    /// conjugate-symmetric coefficients.
+    pub real: bool,
+}
+
+/// Decompositions of the matrices of the last two axes; they run on CPU streams only.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Linalg {
+    /// Inverse of square matrices.
+    Inverse,
+    /// Inverse of triangular matrices.
+    TriangularInverse {
+        /// The upper triangle is meant.
+        upper: bool,
+    },
+    /// Cholesky factor.
+    Cholesky {
+        /// The upper triangular one.
+        upper: bool,
+    },
+    /// Outputs `q` and `r`.
+    Qr,
+    /// Outputs `u`, singular values, `vᵀ`; without vectors the singular values alone.
+    Svd {
+        /// With singular vectors.
+        vectors: bool,
+    },
+    /// Outputs eigenvalues and eigenvectors of self-adjoint matrices.
+    Eigh {
+        /// The upper triangle is looked at.
+        upper: bool,
+        /// With eigenvectors.
+        vectors: bool,
+    },
+    /// Outputs eigenvalues and eigenvectors.
+    Eig {
+        /// With eigenvectors.
+        vectors: bool,
+    },
+    /// Outputs the factors in one array, the pivots, and the rows that they exchange in all.
+    Lu,
+}
+
 /// What masks the scores of attention.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum AttentionMask {
@@ -468,6 +572,25 @@ pub enum Primitive {
         /// Factor of `c`.
         beta: f32,
     },
+    /// Products of matrices picked from both operands: inputs `a`, `b`, and uint32 indices of their
+    /// matrices, which have the batch axes of the output.
+    GatherMm {
+        /// The indices of `a` ascend.
+        left_sorted: bool,
+        /// The indices of `b` ascend.
+        right_sorted: bool,
+    },
+    /// `a[:, start..end] @ b[start..end, :]` for uint32 pairs: inputs `a`, `b`, segments (…, 2).
+    SegmentedMm,
+    /// Convolution: inputs (batch, spatial…, channels) and weight (outputs, spatial…, channels of a
+    /// group).
+    Convolution(Box<Convolution>),
+    /// Fourier transform; the output is complex64, or float32 where the inverse is real.
+    Fft(Fft),
+    /// Hadamard transform of the last axis.
+    Hadamard(Hadamard),
+    /// Decomposition of the matrices of the last two axes.
+    Linalg(Linalg),
     /// Affine quantization of the last axis: outputs packed uint32 words, scales, biases.
     Quantize(Affine),
     /// Undoes [`Primitive::Quantize`]: inputs words, scales, biases.
@@ -478,6 +601,18 @@ pub enum Primitive {
         affine: Affine,
         /// `w` is (outputs, inputs) and used transposed.
         transpose: bool,
+    },
+    /// Products of matrices picked from `x` and quantized `w`: inputs `x`, words, scales, biases, and
+    /// uint32 indices of their matrices, which have the batch axes of the output.
+    GatherQmm {
+        /// How `w` is quantized; always along its last axis.
+        affine: Affine,
+        /// Matrices of `w` are (outputs, inputs) and used transposed.
+        transpose: bool,
+        /// The indices of `x` ascend.
+        left_sorted: bool,
+        /// The indices of `w` ascend.
+        right_sorted: bool,
     },
     /// `x / sqrt(mean(x²) + eps) * weight` over the last axis: inputs `x`, weight of its size or
     /// a scalar one.
@@ -561,9 +696,24 @@ impl Primitive {
             Self::SearchSorted { .. } => "SearchSorted",
             Self::Matmul => "Matmul",
             Self::AddMm { .. } => "AddMM",
+            Self::GatherMm { .. } => "GatherMM",
+            Self::SegmentedMm => "SegmentedMM",
+            Self::Convolution(_) => "Convolution",
+            Self::Fft(_) => "FFT",
+            Self::Hadamard(_) => "Hadamard",
+            Self::Linalg(op) => match op {
+                Linalg::Inverse | Linalg::TriangularInverse { .. } => "Inverse",
+                Linalg::Cholesky { .. } => "Cholesky",
+                Linalg::Qr => "QRF",
+                Linalg::Svd { .. } => "SVD",
+                Linalg::Eigh { .. } => "Eigh",
+                Linalg::Eig { .. } => "Eig",
+                Linalg::Lu => "LUF",
+            },
             Self::Quantize(_) => "Quantize",
             Self::Dequantize(_) => "Dequantize",
             Self::QuantizedMatmul { .. } => "QuantizedMatmul",
+            Self::GatherQmm { .. } => "GatherQMM",
             Self::RmsNorm { .. } => "RMSNorm",
             Self::LayerNorm { .. } => "LayerNorm",
             Self::Rope(_) => "RoPE",
@@ -644,3 +794,18 @@ fn binary_name(op: BinaryOp) -> &'static str {
         Subtract => "Subtract",
     }
 }
+
+const HADAMARD_12: [u32; 12] =
+    [0x2, 0xaab, 0x3c8, 0x96e, 0xf20, 0x5ba, 0xc8c, 0x6e6, 0x23c, 0xb96, 0x8f0, 0xe5a];
+
+const HADAMARD_20: [u32; 20] = [
+    0x933de, 0x2e3bd, 0x5477b, 0xa0ef7, 0x499ef, 0x637c1, 0xc6ba2, 0x8d764, 0x1aee8, 0x359f0,
+    0xfa53, 0x174a7, 0x26d4e, 0x45e9c, 0x83d39, 0xf7a6d, 0xef4fa, 0xdedd5, 0xbdf8b, 0x7bf36,
+];
+
+const HADAMARD_28: [u32; 28] = [
+    0xcd69e7e, 0x9ad7c7d, 0x37ab8fb, 0x6d571f7, 0xd8ae3ef, 0xb3587df, 0x66b4f3f, 0xb467f43,
+    0x6acbe87, 0xd593d8e, 0xab27b9c, 0x564f7b8, 0xac9aff0, 0x5b31fe1, 0x87fb325, 0xff66ca,
+    0x1decd95, 0x39ddb2a, 0x71bf654, 0xe17eca9, 0xc2fd9d2, 0xfcf1299, 0xfbe2532, 0xf7c4ae4,
+    0xef8d549, 0xdf1ea13, 0xbe3d4a6, 0x7e7a94c,
+];

@@ -259,3 +259,45 @@ pub fn gumbel(shape: &[usize], dtype: Dtype, key: Option<&Array>) -> Result<Arra
     let u = uniform(0.0f32, 1.0f32, shape, dtype, key)?;
     ops::negative(&ops::log(&ops::negative(&ops::log(&u)?)?)?)
 }
+
+/// Normal numbers with a mean (…, n) and a covariance (…, n, n), float32 of the joint shape of
+/// `shape` and the leading axes. The square root of the covariance is its singular value
+/// decomposition's, which runs on CPU streams only.
+///
+/// # Errors
+/// When the dtype is not float32, shapes do not fit, or on a GPU stream.
+pub fn multivariate_normal(
+    mean: &Array,
+    cov: &Array,
+    shape: &[usize],
+    dtype: Dtype,
+    key: Option<&Array>,
+) -> Result<Array> {
+    let op = "multivariate_normal";
+    let invalid = |message: &str| Err(Error::invalid(op, message));
+    if dtype != Dtype::Float32 {
+        return invalid("dtype must be float32.");
+    }
+    if mean.ndim() < 1 {
+        return invalid("mean must have at least one dimension.");
+    }
+    if cov.ndim() < 2 {
+        return invalid("cov must have at least two dimensions.");
+    }
+    let n = mean.dim(-1);
+    if cov.dim(-1) != cov.dim(-2) {
+        return invalid("last two dimensions of cov must be equal.");
+    }
+    if n != cov.dim(-1) {
+        return invalid("mean and cov must have compatible shapes.");
+    }
+    let (leading, matrices) = (&mean.shape()[..mean.ndim() - 1], &cov.shape()[..cov.ndim() - 2]);
+    let joint = ops::broadcast_shape(op, matrices, leading)?;
+    let mut shape = ops::broadcast_shape(op, &joint, shape)?;
+    shape.push(n);
+    let (u, s, vt) = crate::linalg::svd(&astype(cov, Dtype::Float32)?)?;
+    let scaled = ops::multiply(&u, &ops::expand_dims(&ops::sqrt(&s)?, &[-2])?)?;
+    let root = ops::matmul(&scaled, &vt)?;
+    let samples = ops::expand_dims(&normal(&shape, dtype, 0.0, 1.0, key)?, &[-2])?;
+    ops::add(mean, &ops::squeeze(&ops::matmul(&samples, &root)?, &[-2])?)
+}

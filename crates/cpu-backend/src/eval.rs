@@ -128,6 +128,9 @@ fn encode(
         let outputs = outputs.try_into().expect("quantize has three outputs");
         return quantized::quantize(enc, *affine, &args::<1>(inputs)[0], outputs);
     }
+    if let Primitive::Linalg(op) = primitive {
+        return linalg::encode(enc, *op, &args::<1>(inputs)[0], outputs);
+    }
     let [out] = outputs else { unreachable!("{} has one output", primitive.name()) };
     match primitive {
         Primitive::Unary(op) => unary::encode(enc, *op, args(inputs), out),
@@ -177,7 +180,16 @@ fn encode(
             let [a, b, c] = args(inputs);
             matmul::encode(enc, [a, b], Some(matmul::Addend { c, alpha: *alpha, beta: *beta }), out)
         }
+        Primitive::GatherMm { .. } => gathered::gather_mm(enc, args(inputs), out),
+        Primitive::SegmentedMm => gathered::segmented_mm(enc, args(inputs), out),
+        Primitive::Convolution(c) => convolution::encode(enc, c, args(inputs), out),
+        Primitive::Fft(fft) => fft::encode(enc, fft, args(inputs), out),
+        Primitive::Hadamard(transform) => hadamard::encode(enc, *transform, args(inputs), out),
+        Primitive::GatherQmm { affine, transpose, .. } => {
+            quantized::gather_matmul(enc, *affine, *transpose, args(inputs), out)
+        }
         Primitive::Quantize(_) => unreachable!("has three outputs"),
+        Primitive::Linalg(_) => unreachable!("may have several outputs"),
         Primitive::Dequantize(affine) => quantized::dequantize(enc, *affine, args(inputs), out),
         Primitive::QuantizedMatmul { affine, transpose } => {
             quantized::matmul(enc, *affine, *transpose, args(inputs), out)

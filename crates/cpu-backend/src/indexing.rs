@@ -167,7 +167,7 @@ pub(crate) fn inside(index: i128, pick: &Pick) -> isize {
 }
 
 /// An index that counts from the end if it is negative, moved into `0..n`.
-fn wrap(index: i128, n: usize) -> usize {
+pub(crate) fn wrap(index: i128, n: usize) -> usize {
     let n = n as i128;
     let index = if index < 0 { index + n } else { index };
     index.clamp(0, (n - 1).max(0)) as usize

@@ -14,7 +14,7 @@ use crate::{
 };
 
 /// Multiplications from which a product is worth splitting over cores.
-const PARALLEL: usize = 1 << 16;
+pub(crate) const PARALLEL: usize = 1 << 16;
 /// Elements of the right operand that one core takes at a time in a vector product.
 const VECTOR_CHUNK: usize = 1 << 14;
 /// Elements of the right operand that are widened at a time.
@@ -39,9 +39,9 @@ struct Job {
 
 /// `out = keep * out + alpha * product`.
 #[derive(Clone, Copy)]
-struct Factors {
-    keep: f32,
-    alpha: f32,
+pub(crate) struct Factors {
+    pub(crate) keep: f32,
+    pub(crate) alpha: f32,
 }
 
 /// Encodes `a @ b`, or `alpha * a @ b + beta * c`.
@@ -70,7 +70,7 @@ pub(crate) fn encode(
 }
 
 /// An element type of products.
-trait Factor: Element {
+pub(crate) trait Factor: Element {
     /// One product into dense `out`.
     fn multiply(
         f: Factors,
@@ -151,13 +151,13 @@ impl Factor for Complex {
 }
 
 /// The matrices of an operand's last two axes.
-struct Matrices<'a, T> {
+pub(crate) struct Matrices<'a, T> {
     starts: RowStarts,
     like: MatRef<'a, T>,
 }
 
 impl<'a, T> Matrices<'a, T> {
-    fn new(input: &In, data: &'a [T]) -> Self {
+    pub(crate) fn new(input: &In, data: &'a [T]) -> Self {
         let axes = input.shape.len();
         let (shape, strides) = (&input.shape, &input.layout.strides);
         let like = MatRef {
@@ -171,7 +171,12 @@ impl<'a, T> Matrices<'a, T> {
         Matrices { starts: RowStarts::new(input, 2), like }
     }
 
-    fn at(&self, batch: usize) -> MatRef<'a, T> {
+    /// Number of matrices.
+    pub(crate) fn count(&self) -> usize {
+        self.starts.count
+    }
+
+    pub(crate) fn at(&self, batch: usize) -> MatRef<'a, T> {
         MatRef { first: self.starts.at(batch), ..self.like }
     }
 

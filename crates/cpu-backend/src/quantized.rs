@@ -14,9 +14,10 @@ use rayon::prelude::*;
 use crate::{
     encoder::{Encoder, In, Out},
     float::{Real, dispatch_real},
+    indexing::{resolve, wrap},
     rows::{RowStarts, widen_row},
 };
-use weights::{Compute, Weights};
+use weights::{Compute, Matrix, Weights};
 
 /// Rows from which dequantizing tiles of the weights pays off.
 const MANY: usize = 24;
@@ -83,7 +84,23 @@ pub(crate) fn matmul(
     let out = enc.allocate(output)?;
     let x = In::from(x);
     let w = [In::from(words), In::from(scales), In::from(biases)];
-    let job = Job { affine, transpose, x, w, out };
+    let job = Job { affine, transpose, x, w, picks: None, out };
+    dispatch_real!(output.dtype, T => enc.push(move || job.run::<T>()))
+}
+
+/// Encodes the products of matrices that indices pick from `x` and `w`.
+pub(crate) fn gather_matmul(
+    enc: &mut Encoder<'_>,
+    affine: Affine,
+    transpose: bool,
+    [x, words, scales, biases, lhs, rhs]: &[Array; 6],
+    output: &mut Output,
+) -> Result<()> {
+    let out = enc.allocate(output)?;
+    let x = In::from(x);
+    let w = [In::from(words), In::from(scales), In::from(biases)];
+    let picks = Some([In::from(lhs), In::from(rhs)]);
+    let job = Job { affine, transpose, x, w, picks, out };
     dispatch_real!(output.dtype, T => enc.push(move || job.run::<T>()))
 }
 
@@ -92,6 +109,8 @@ struct Job {
     transpose: bool,
     x: In,
     w: [In; 3],
+    /// Indices of the matrices of `x` and `w`; without them each is taken in turn.
+    picks: Option<[In; 2]>,
     out: Out,
 }
 
@@ -108,17 +127,34 @@ impl Job {
         let [words, scales, biases] = &self.w;
         let weights = Weights::<T>::lock(self.affine, words, scales, biases);
         let weights = weights.view();
-        let each = out.len() / weights.batches();
         let x = self.widened::<T>();
-        for (batch, out) in out.chunks_mut(each).enumerate() {
-            let matrix = weights.at(batch);
-            let rows = x.len() / inner / weights.batches();
-            let x = &x[batch * rows * inner..(batch + 1) * rows * inner];
-            if !self.transpose {
-                many::plain::<T>(x, rows, &matrix, out);
-            } else if rows >= MANY || !T::few(x, &matrix, out) {
-                many::transposed::<T>(x, rows, &matrix, out);
+        let Some([lhs, rhs]) = &self.picks else {
+            let (batches, rows) = (weights.batches(), x.len() / inner / weights.batches());
+            let each = out.len() / batches;
+            for (batch, out) in out.chunks_mut(each).enumerate() {
+                let x = &x[batch * rows * inner..(batch + 1) * rows * inner];
+                self.product(x, &weights.at(batch), out);
             }
+            return;
+        };
+        let rows = self.x.shape[self.x.shape.len() - 2];
+        let count = x.len() / inner / rows;
+        let lhs = resolve(lhs, |i| wrap(i, count));
+        let rhs = resolve(rhs, |i| wrap(i, weights.batches()));
+        let each = out.len() / lhs.len();
+        for ((out, from), matrix) in out.chunks_mut(each).zip(lhs).zip(rhs) {
+            let x = &x[from * rows * inner..(from + 1) * rows * inner];
+            self.product(x, &weights.at(matrix), out);
+        }
+    }
+
+    /// The product of some rows with one matrix.
+    fn product<T: Compute>(&self, x: &[T::Wide], matrix: &Matrix<'_, T>, out: &mut [T]) {
+        let rows = x.len() / self.x.shape[self.x.shape.len() - 1];
+        if !self.transpose {
+            many::plain::<T>(x, rows, matrix, out);
+        } else if rows >= MANY || !T::few(x, matrix, out) {
+            many::transposed::<T>(x, rows, matrix, out);
         }
     }
 

@@ -4,8 +4,8 @@ use mlx_core::{
     Dtype, Result,
     backend::{Backend, Support},
     primitives::{
-        Affine, ArgReduceOp, AttentionMask, BinaryOp, Primitive, ReduceOp, Rope, ScanOp, ScatterOp,
-        UnaryOp,
+        Affine, ArgReduceOp, AttentionMask, BinaryOp, Convolution, Fft, Hadamard, Linalg,
+        Primitive, ReduceOp, Rope, ScanOp, ScatterOp, Spatial, UnaryOp,
     },
     stream::Device,
 };
@@ -72,6 +72,27 @@ pub fn primitives() -> Vec<Primitive> {
         Primitive::SearchSorted { right: false },
         Primitive::Matmul,
         Primitive::AddMm { alpha: 1.0, beta: 1.0 },
+        Primitive::GatherMm { left_sorted: false, right_sorted: false },
+        Primitive::SegmentedMm,
+        Primitive::GatherQmm { affine, transpose: true, left_sorted: false, right_sorted: false },
+        Primitive::Convolution(Box::new(Convolution {
+            stride: Spatial::from_elem(1, 2),
+            padding_low: Spatial::from_elem(0, 2),
+            padding_high: Spatial::from_elem(0, 2),
+            kernel_dilation: Spatial::from_elem(1, 2),
+            input_dilation: Spatial::from_elem(1, 2),
+            groups: 1,
+            flip: false,
+        })),
+        Primitive::Fft(Fft { axes: [0].into_iter().collect(), inverse: false, real: false }),
+        Primitive::Hadamard(Hadamard { m: 1, power: 2, scale: 1.0 }),
+        Primitive::Linalg(Linalg::Inverse),
+        Primitive::Linalg(Linalg::Cholesky { upper: false }),
+        Primitive::Linalg(Linalg::Qr),
+        Primitive::Linalg(Linalg::Svd { vectors: true }),
+        Primitive::Linalg(Linalg::Eigh { upper: false, vectors: true }),
+        Primitive::Linalg(Linalg::Eig { vectors: true }),
+        Primitive::Linalg(Linalg::Lu),
         Primitive::Quantize(affine),
         Primitive::Dequantize(affine),
         Primitive::QuantizedMatmul { affine, transpose: true },
@@ -100,7 +121,17 @@ fn is_meaningful(primitive: &Primitive, dtype: Dtype) -> bool {
         Primitive::Scan { op: ScanOp::LogAddExp, .. } => dtype.is_inexact(),
         Primitive::Softmax { .. } | Primitive::LogSumExp => dtype.is_floating(),
         Primitive::Matmul | Primitive::AddMm { .. } => dtype.is_inexact(),
-        Primitive::Quantize(_)
+        Primitive::Fft(_) => dtype == Dtype::Complex64,
+        Primitive::Linalg(Linalg::Svd { .. } | Linalg::Eigh { .. } | Linalg::Eig { .. }) => {
+            matches!(dtype, Dtype::Float32 | Dtype::Float64 | Dtype::Complex64)
+        }
+        Primitive::Linalg(_) => matches!(dtype, Dtype::Float32 | Dtype::Float64),
+        Primitive::GatherMm { .. }
+        | Primitive::SegmentedMm
+        | Primitive::GatherQmm { .. }
+        | Primitive::Convolution(_)
+        | Primitive::Hadamard(_)
+        | Primitive::Quantize(_)
         | Primitive::QuantizedMatmul { .. }
         | Primitive::RmsNorm { .. }
         | Primitive::LayerNorm { .. }

@@ -7,7 +7,7 @@ use crate::{
     stream,
 };
 
-fn affine(op: &'static str, group_size: usize, bits: usize) -> Result<Affine> {
+pub(super) fn affine(op: &'static str, group_size: usize, bits: usize) -> Result<Affine> {
     if !matches!(group_size, 32 | 64 | 128) {
         let message = format!(
             "The requested group size {group_size} is not supported. The supported group sizes are 32, 64, and 128."
@@ -74,7 +74,7 @@ pub fn quantize(w: &Array, group_size: usize, bits: usize) -> Result<(Array, Arr
 }
 
 /// Checks packed words against scales and biases; returns the number of unpacked columns.
-fn unpacked_columns(
+pub(super) fn unpacked_columns(
     op: &'static str,
     w: &Array,
     scales: &Array,

@@ -36,10 +36,13 @@
 mod arange;
 mod attention;
 mod binary;
+mod convolution;
 pub mod copy;
 mod ctx;
 pub(crate) mod decode;
 pub(crate) mod elementwise;
+mod fft;
+mod hadamard;
 mod indexing;
 mod matmul;
 pub(crate) mod matvec;
@@ -113,6 +116,15 @@ pub fn eval(
             let addend = matmul::Addend { c: &inputs[2], alpha: *alpha, beta: *beta };
             matmul::eval(ctx, &inputs[0], &inputs[1], Some(addend), &mut outputs[0])
         }
+        P::GatherMm { .. } => matmul::gather(ctx, args(inputs), &mut outputs[0]),
+        P::SegmentedMm => matmul::segmented(ctx, args(inputs), &mut outputs[0]),
+        P::GatherQmm { affine, transpose, .. } => {
+            quantized::gather(ctx, *affine, *transpose, args(inputs), &mut outputs[0])
+        }
+        P::Convolution(c) => convolution::eval(ctx, c, args(inputs), &mut outputs[0]),
+        P::Fft(transform) => fft::eval(ctx, transform, &inputs[0], &mut outputs[0]),
+        P::Hadamard(transform) => hadamard::eval(ctx, *transform, &inputs[0], &mut outputs[0]),
+        P::Linalg(_) => Err(ctx.unsupported(&inputs[0], "it runs on the CPU only, as in MLX")),
         P::Quantize(affine) => quantized::quantize(ctx, *affine, &inputs[0], outputs),
         P::Dequantize(affine) => quantized::dequantize(ctx, *affine, args(inputs), &mut outputs[0]),
         P::QuantizedMatmul { affine, transpose } => {
@@ -187,6 +199,12 @@ pub fn support(primitive: &Primitive, dtype: Dtype) -> Support {
         | P::RandomBits { .. }
         | P::Matmul
         | P::AddMm { .. }
+        | P::GatherMm { .. }
+        | P::SegmentedMm
+        | P::GatherQmm { .. }
+        | P::Convolution(_)
+        | P::Fft(_)
+        | P::Hadamard(_)
         | P::Quantize(_)
         | P::Dequantize(_)
         | P::QuantizedMatmul { .. }
@@ -206,6 +224,7 @@ pub fn support(primitive: &Primitive, dtype: Dtype) -> Support {
         | P::Scatter { .. }
         | P::ScatterAxis { .. }
         | P::SearchSorted { .. } => Support::Native,
+        P::Linalg(_) => Support::Refused("it runs on the CPU only, as in MLX"),
         P::Scan { op, .. } => scan::support(*op, dtype),
         P::Softmax { .. } | P::LogSumExp => softmax::support(dtype),
     }

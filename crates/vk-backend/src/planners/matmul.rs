@@ -119,6 +119,16 @@ pub fn plan(p: &Product, caps: &Capabilities) -> Plan {
     Plan::Gemm(gemm(p.m, p.n, p.k, p.batches, p.fragment, caps))
 }
 
+/// Chooses the tiles of products whose matrices, or segments of k, a list picks: of whole k, by the
+/// kernels that read lists.
+pub fn listed(m: usize, n: usize, batches: usize, segments: bool, caps: &Capabilities) -> Gemm {
+    match gemm(m, n, 1, batches, None, caps) {
+        Gemm::Lanes { .. } if segments => Gemm::Tile(Tile::SMALL, 1),
+        Gemm::Tile(tile, _) => Gemm::Tile(tile, 1),
+        other => other,
+    }
+}
+
 /// Chooses the kernel of a product of many rows and columns, dense or quantized.
 pub fn gemm(
     m: usize,

@@ -4,6 +4,8 @@
 //! falls to the next one that it can.
 
 pub mod attention;
+pub mod convolution;
+pub mod fft;
 pub mod matmul;
 pub mod matrix;
 pub mod matvec;

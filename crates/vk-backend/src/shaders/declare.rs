@@ -175,4 +175,7 @@ macro_rules! define_shader {
     ($path:literal [$($done:tt)*] TILE: $v:literal, $($rest:tt)*) => {
         define_shader!($path [$($done)* ("TILE", $v),] $($rest)*);
     };
+    ($path:literal [$($done:tt)*] GATHER: $v:literal, $($rest:tt)*) => {
+        define_shader!($path [$($done)* ("GATHER", $v),] $($rest)*);
+    };
 }

@@ -5,7 +5,10 @@ use std::sync::Arc;
 use bytemuck::{Pod, Zeroable};
 use mlx_core::{Dtype, Result};
 
-use super::{operands::Operands, team_pipeline};
+use super::{
+    operands::{Lists, Matrix, Operands},
+    team_pipeline,
+};
 use crate::{
     kernels::{Capabilities, Ctx, Dispatch, Kernel, Operand, Region, strided::Walk},
     pipelines::Pipeline,
@@ -175,13 +178,16 @@ pub(super) fn eval(
 /// matrices take no part of such a vector, so rows must have whole ones.
 fn flags(o: &Operands, plan: Gemm, dtype: Dtype) -> u32 {
     let (width, whole) = if matches!(plan, Gemm::Matrix(..)) { (8, true) } else { (4, false) };
-    let vector = |m: &super::operands::Matrix, i| {
+    let segments = matches!(o.lists, Some(Lists::Segments { .. }));
+    let vector = |m: &Matrix, i| {
         let row = match (m.along_k, i) {
             (true, _) => o.k,
             (false, 0) => o.m,
             (false, _) => o.n,
         };
-        m.at.is_aligned(width as u64 * dtype.size() as u64)
+        // A segment of k may begin anywhere.
+        !(segments && m.along_k)
+            && m.at.is_aligned(width as u64 * dtype.size() as u64)
             && m.leading() % width as i64 == 0
             && o.batches_aligned(i, width)
             && (!whole || row.is_multiple_of(width as usize))
@@ -202,38 +208,53 @@ fn whole(
     result: Operand,
 ) -> Result<()> {
     let mut flags = flags(o, plan, dtype);
-    let mut reads = vec![o.a.at.region, o.b.at.region];
     if let Some(c) = &o.c {
         flags |= ADD;
-        reads.push(c.at.region);
         (push.c, push.c_row, push.c_column) = (c.at.address, c.row, c.column);
         (push.alpha, push.beta) = (c.alpha, c.beta);
     }
-    dispatch(ctx, plan, dtype, dtype, flags, &push, &reads, result.region)
+    let how = How { plan, dtype, out: dtype, flags, lists: o.lists.as_ref() };
+    dispatch(ctx, how, &push, &o.reads(), result.region)
 }
 
-#[expect(clippy::too_many_arguments, reason = "one dispatch of either kernel")]
-fn dispatch(
-    ctx: &mut Ctx<'_>,
+/// A tiled product's kernel.
+#[derive(Clone, Copy)]
+struct How<'a> {
     plan: Gemm,
     dtype: Dtype,
     out: Dtype,
     flags: u32,
+    lists: Option<&'a Lists>,
+}
+
+fn dispatch(
+    ctx: &mut Ctx<'_>,
+    how: How<'_>,
     push: &Push,
     reads: &[Region],
     writes: Region,
 ) -> Result<()> {
     let caps = ctx.capabilities();
-    let constants = constants(plan, dtype, out, flags, caps);
-    let (pipeline, groups) = match plan {
+    let constants = constants(how.plan, how.dtype, how.out, how.flags, caps);
+    let (pipeline, groups) = match how.plan {
         Gemm::Tile(tile, _) => {
-            (ctx.pipeline(Kernel::matmul_tile, &constants)?, tile_grid(&tile, push, caps))
+            let kernel = match how.lists {
+                None => Kernel::matmul_tile,
+                Some(Lists::Picks(_)) => Kernel::matmul_tile_gather,
+                Some(Lists::Segments { .. }) => Kernel::matmul_tile_segments,
+            };
+            (ctx.pipeline(kernel, &constants)?, tile_grid(&tile, push, caps))
         }
         Gemm::Matrix(tile, _) => {
-            (matrix_pipeline(ctx, MATRIX, dtype, &constants)?, matrix_grid(&tile, push, caps))
+            let pipeline = matrix_pipeline(ctx, MATRIX, how.dtype, &constants)?;
+            (pipeline, matrix_grid(&tile, push, caps))
         }
         Gemm::Lanes { tm, tn } => {
-            (ctx.pipeline(Kernel::matmul_lanes, &constants[..7])?, lanes_grid(tm, tn, push, caps))
+            let kernel = match how.lists {
+                None => Kernel::matmul_lanes,
+                Some(_) => Kernel::matmul_lanes_gather,
+            };
+            (ctx.pipeline(kernel, &constants[..7])?, lanes_grid(tm, tn, push, caps))
         }
     };
     let push = bytemuck::bytes_of(push);
@@ -250,14 +271,15 @@ pub(crate) fn dense_matrix(
     result: Operand,
 ) -> Result<()> {
     let flags = A_ALONG_K | B_ALONG_K | A_VECTOR | B_VECTOR;
+    let how = How { plan, dtype, out: dtype, flags, lists: None };
     let splits = if let Gemm::Matrix(_, splits) = plan { splits } else { 1 };
     if splits == 1 {
-        return dispatch(ctx, plan, dtype, dtype, flags, &push, reads, result.region);
+        return dispatch(ctx, how, &push, reads, result.region);
     }
     let count = u64::from(push.m) * u64::from(push.n);
     let parts = ctx.scratch(count * u64::from(splits) * 4)?;
     (push.result, push.splits) = (parts.address, splits);
-    dispatch(ctx, plan, dtype, Dtype::Float32, flags, &push, reads, parts)?;
+    dispatch(ctx, How { out: Dtype::Float32, ..how }, &push, reads, parts)?;
     sum_parts(ctx, parts, splits, count, dtype, result)
 }
 
@@ -275,7 +297,9 @@ fn split(
     let parts = ctx.scratch(count * u64::from(splits) * 4)?;
     let part = Push { result: parts.address, splits, ..push };
     let reads = [o.a.at.region, o.b.at.region];
-    dispatch(ctx, plan, dtype, Dtype::Float32, flags(o, plan, dtype), &part, &reads, parts)?;
+    let flags = flags(o, plan, dtype);
+    let how = How { plan, dtype, out: Dtype::Float32, flags, lists: None };
+    dispatch(ctx, how, &part, &reads, parts)?;
     sum(ctx, o, dtype, parts, splits, result)
 }
 

@@ -17,9 +17,13 @@ pub(super) use gemm::{
 };
 pub(super) use vectors::{VecMatPush, pipeline as team_pipeline, vec_mat_threads};
 
-use super::{Ctx, Operand, matvec};
-use crate::planners::matmul::{self as planner, Plan, Product, Side};
-use operands::Operands;
+use super::{Ctx, Operand, copy, matvec};
+use crate::{
+    capabilities::Fragment,
+    planners::matmul::{self as planner, Plan, Product, Side},
+};
+pub(super) use operands::Picks;
+use operands::{Lists, Operands};
 
 /// Factors and third operand of `addmm`.
 #[derive(Clone, Copy)]
@@ -58,10 +62,55 @@ pub(super) fn eval(
     run(ctx, &operands, output, result)
 }
 
-/// Runs the kernel that the planner chooses. `k = 0` is a sum over nothing: the tiles give zeros.
-fn run(ctx: &mut Ctx<'_>, o: &Operands, output: &Output, result: Operand) -> Result<()> {
-    let dtype = output.dtype;
-    let product = Product {
+/// Encodes `a[lhs[i]] @ b[rhs[i]]`.
+///
+/// # Errors
+/// As [`eval`].
+pub(super) fn gather(
+    ctx: &mut Ctx<'_>,
+    [a, b, lhs, rhs]: &[Array; 4],
+    output: &mut Output,
+) -> Result<()> {
+    let picks = Picks::new(ctx, [lhs, rhs], [a, b])?;
+    listed(ctx, [a, b], Lists::Picks(picks), output)
+}
+
+/// Encodes `a[:, start..end] @ b[start..end, :]` for pairs of `segments`.
+///
+/// # Errors
+/// As [`eval`].
+pub(super) fn segmented(
+    ctx: &mut Ctx<'_>,
+    [a, b, segments]: &[Array; 3],
+    output: &mut Output,
+) -> Result<()> {
+    let ends = copy::dense(ctx, segments)?;
+    listed(ctx, [a, b], Lists::Segments { ends, batches: segments.size() / 2 }, output)
+}
+
+fn listed(ctx: &mut Ctx<'_>, [a, b]: [&Array; 2], lists: Lists, output: &mut Output) -> Result<()> {
+    let result = ctx.output(output)?;
+    if output.size() == 0 {
+        return Ok(());
+    }
+    let sizes = [a.dim(-2), b.dim(-1), a.dim(-1)];
+    if sizes.iter().any(|&s| s >= 1 << 31) {
+        return Err(ctx.unsupported_output(output, "an axis has 2^31 elements or more"));
+    }
+    let o = Operands::listed(ctx, a, b, lists)?;
+    let caps = ctx.capabilities();
+    let segments = matches!(o.lists, Some(Lists::Segments { .. }));
+    match planner::plan(&product(&o, None), caps) {
+        Plan::MatVec(side) if !segments => vectors::mat_vec(ctx, &o, side, output.dtype, result),
+        _ => {
+            let plan = planner::listed(o.m, o.n, o.batches(), segments, caps);
+            gemm::eval(ctx, &o, plan, output.dtype, result)
+        }
+    }
+}
+
+fn product(o: &Operands, fragment: Option<Fragment>) -> Product {
+    Product {
         m: o.m,
         n: o.n,
         k: o.k,
@@ -70,8 +119,15 @@ fn run(ctx: &mut Ctx<'_>, o: &Operands, output: &Output, result: Operand) -> Res
         a_along_m: o.a.across,
         b_along_k: o.b.along_k,
         b_along_n: o.b.across,
-        fragment: fragment(dtype, [o.a.leading(), o.b.leading()], ctx.capabilities(), ctx.config()),
-    };
+        fragment,
+    }
+}
+
+/// Runs the kernel that the planner chooses. `k = 0` is a sum over nothing: the tiles give zeros.
+fn run(ctx: &mut Ctx<'_>, o: &Operands, output: &Output, result: Operand) -> Result<()> {
+    let dtype = output.dtype;
+    let leading = [o.a.leading(), o.b.leading()];
+    let product = product(o, fragment(dtype, leading, ctx.capabilities(), ctx.config()));
     match planner::plan(&product, ctx.capabilities()) {
         Plan::MatVec(Side::Right) if let Some(step) = vectors::step(ctx, o, dtype, result) => {
             matvec::eval(ctx, step, &[o.a.at.region, o.b.at.region], result.region, output)

@@ -1,9 +1,10 @@
 //! The operands of a product as matrices with strides.
 
 use mlx_core::{Array, Result, Shape, Strides, shape};
+use smallvec::{SmallVec, smallvec};
 
 use super::Addend;
-use crate::kernels::{Ctx, Operand, copy, strided::Walk};
+use crate::kernels::{Ctx, Operand, Region, copy, strided::Walk};
 
 /// One operand: where it is and how its last two axes lie.
 #[derive(Debug, Clone, Copy)]
@@ -47,6 +48,68 @@ pub(crate) struct Operands {
     pub c: Option<Third>,
     /// Batch axes with the strides of `a`, `b` and `c`.
     pub batch: Walk<3>,
+    /// What takes the place of batch axes.
+    pub lists: Option<Lists>,
+}
+
+/// Which matrices a product takes, where it is not batch axes that say it.
+#[derive(Debug, Clone)]
+pub(crate) enum Lists {
+    /// Indices of the matrices of both operands.
+    Picks(Picks),
+    /// Pairs of ends of segments of k, uint32.
+    Segments { ends: Operand, batches: usize },
+}
+
+/// Indices of matrices of two operands, for `picks.glsl`.
+#[derive(Debug, Clone)]
+pub(crate) struct Picks {
+    /// Dense lists of uint32 indices.
+    pub lists: [Operand; 2],
+    /// Distances of neighbouring matrices.
+    pub steps: [i64; 2],
+    /// Matrices that there are.
+    pub counts: [usize; 2],
+    /// Length of the lists.
+    pub batches: usize,
+}
+
+impl Picks {
+    /// Indices of the matrices of `sources`; the distances are not known yet.
+    pub(crate) fn new(
+        ctx: &mut Ctx<'_>,
+        lists: [&Array; 2],
+        sources: [&Array; 2],
+    ) -> Result<Picks> {
+        let count = |a: &Array| shape::num_elements(&a.shape()[..a.ndim() - 2]);
+        Ok(Picks {
+            lists: [copy::dense(ctx, lists[0])?, copy::dense(ctx, lists[1])?],
+            steps: [0, 0],
+            counts: sources.map(count),
+            batches: lists[0].size(),
+        })
+    }
+
+    /// Puts the lists where kernels find them; `order` says which side comes first.
+    pub(crate) fn pack(&self, ctx: &mut Ctx<'_>, order: [usize; 2]) -> Result<u64> {
+        let lists = order.map(|i| self.lists[i].address);
+        let steps = order.map(|i| self.steps[i] as u64);
+        let counts = order.map(|i| self.counts[i] as u64);
+        ctx.args(bytemuck::bytes_of(&[lists, steps, counts]))
+    }
+}
+
+/// An array whose batch axes are one, and the distance of its matrices.
+fn stack(ctx: &mut Ctx<'_>, array: &Array) -> Result<(Strided, i64)> {
+    let axes = array.ndim() - 2;
+    let strides = &array.evaluated().layout.strides;
+    let (merged, [steps]) = shape::collapse_contiguous(&array.shape()[..axes], [&strides[..axes]]);
+    if merged.len() == 1 && strides[axes..].contains(&1) {
+        return Ok((dense_axis(ctx, array)?, steps[0] as i64));
+    }
+    let matrix = shape::num_elements(&array.shape()[axes..]) as i64;
+    let strides = shape::row_major_strides(array.shape());
+    Ok((Strided { at: copy::dense(ctx, array)?, strides }, matrix))
 }
 
 /// An array's place and strides, perhaps of a dense copy.
@@ -99,17 +162,62 @@ impl Operands {
                 beta: addend.beta,
             }),
             batch,
+            lists: None,
+        })
+    }
+
+    /// Operands whose matrices `lists` picks, or segments of k of two matrices.
+    pub(super) fn listed(ctx: &mut Ctx<'_>, a: &Array, b: &Array, lists: Lists) -> Result<Self> {
+        let (left, a_step) = stack(ctx, a)?;
+        let (right, b_step) = stack(ctx, b)?;
+        let lists = match lists {
+            Lists::Picks(picks) => Lists::Picks(Picks { steps: [a_step, b_step], ..picks }),
+            segments => segments,
+        };
+        let (m, n, k) = (a.dim(-2), b.dim(-1), a.dim(-1));
+        let [.., a_row, a_k] = left.strides[..] else { unreachable!("matrices have two axes") };
+        let [.., b_k, b_column] = right.strides[..] else { unreachable!("as above") };
+        Ok(Operands {
+            m,
+            n,
+            k,
+            a: matrix(left.at, a_row, a_k, m, k),
+            b: matrix(right.at, b_column, b_k, n, k),
+            c: None,
+            batch: Walk::new(&[], [&[], &[], &[]]),
+            lists: Some(lists),
         })
     }
 
     /// Products to make.
     pub(super) fn batches(&self) -> usize {
-        self.batch.count() as usize
+        match &self.lists {
+            Some(Lists::Picks(picks)) => picks.batches,
+            Some(Lists::Segments { batches, .. }) => *batches,
+            None => self.batch.count() as usize,
+        }
+    }
+
+    /// What kernels read.
+    pub(super) fn reads(&self) -> SmallVec<[Region; 4]> {
+        let mut reads = smallvec![self.a.at.region, self.b.at.region];
+        reads.extend(self.c.as_ref().map(|c| c.at.region));
+        match &self.lists {
+            Some(Lists::Picks(picks)) => reads.extend(picks.lists.map(|l| l.region)),
+            Some(Lists::Segments { ends, .. }) => reads.push(ends.region),
+            None => {}
+        }
+        reads
     }
 
     /// The batch strides for `strided_offset`: number of axes, and the packed walk's address (none
     /// for a single product). `order` says which operand stands where.
     pub(super) fn walk(&self, ctx: &mut Ctx<'_>, order: [usize; 3]) -> Result<(u32, u64)> {
+        match &self.lists {
+            Some(Lists::Picks(picks)) => return Ok((0, picks.pack(ctx, [order[0], order[1]])?)),
+            Some(Lists::Segments { ends, .. }) => return Ok((0, ends.address)),
+            None => {}
+        }
         if self.batches() == 1 {
             return Ok((0, 0));
         }
@@ -122,6 +230,9 @@ impl Operands {
 
     /// Whether all batch strides of an operand are multiples of `elements`.
     pub(super) fn batches_aligned(&self, operand: usize, elements: isize) -> bool {
+        if let Some(Lists::Picks(picks)) = &self.lists {
+            return picks.steps[operand] % elements as i64 == 0;
+        }
         self.batch.strides[operand].iter().all(|s| s % elements == 0)
     }
 }

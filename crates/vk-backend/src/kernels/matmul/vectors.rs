@@ -129,6 +129,7 @@ pub(super) fn step(ctx: &Ctx<'_>, o: &Operands, dtype: Dtype, result: Operand) -
     };
     let fits = ctx.config().enable_matvec
         && o.c.is_none()
+        && o.lists.is_none()
         && o.batches() == 1
         && dense(&o.a, o.m)
         && dense(&o.b, o.n)
@@ -183,7 +184,12 @@ pub(super) fn mat_vec(
     let workgroup = team.workgroup(caps, if team.subgroups { 128 } else { 32 });
     let at_once = (vectors as u32).next_power_of_two().min(8);
     let outputs = if caps.is_software() { (8 / at_once).max(2) } else { 1 };
-    let kernel = if team.subgroups { Kernel::matvec_subgroup } else { Kernel::matvec_shared };
+    let kernel = match (team.subgroups, o.lists.is_some()) {
+        (true, false) => Kernel::matvec_subgroup,
+        (false, false) => Kernel::matvec_shared,
+        (true, true) => Kernel::matvec_gather_subgroup,
+        (false, true) => Kernel::matvec_gather_shared,
+    };
     let constants =
         [workgroup, dtype as u32, flags(o, &s, dtype, 8), at_once, team.subgroup, outputs];
     let pipeline = pipeline(ctx, kernel, &constants, team)?;
@@ -275,7 +281,6 @@ fn dispatch(
     groups: [u32; 3],
     result: Operand,
 ) -> Result<()> {
-    let c = o.c.as_ref().map_or(o.a.at.region, |c| c.at.region);
-    let reads = [o.a.at.region, o.b.at.region, c];
+    let reads = o.reads();
     ctx.dispatch(&Dispatch { pipeline, push, groups, reads: &reads, writes: &[result.region] })
 }

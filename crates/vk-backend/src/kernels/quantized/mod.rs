@@ -7,7 +7,7 @@ use mlx_core::{Array, Dtype, Result, backend::Output, primitives::Affine};
 
 use super::{Ctx, Kernel, Operand, Region, copy};
 
-pub(super) use product::eval as matmul;
+pub(super) use product::{eval as matmul, gather};
 
 /// Push constants of `quantize.comp` and `dequantize.comp`.
 #[derive(Debug, Clone, Copy, Pod, Zeroable)]

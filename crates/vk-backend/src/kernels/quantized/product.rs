@@ -2,16 +2,17 @@
 
 use bytemuck::{Pod, Zeroable};
 use mlx_core::{Array, Dtype, Result, backend::Output, primitives::Affine};
+use smallvec::SmallVec;
 
 use crate::{
     kernels::{
         Ctx, Dispatch, Kernel, Operand, Region, copy,
-        matmul::{self, GemmPush},
+        matmul::{self, GemmPush, Picks},
         matvec,
         strided::Walk,
     },
     planners::{
-        matmul::Gemm,
+        matmul::{Gemm, listed},
         matrix::fragment,
         matvec as few,
         quantized::{self as planner, Plan, Product},
@@ -30,6 +31,7 @@ struct MatVecPush {
     scales: u64,
     biases: u64,
     result: u64,
+    picks: u64,
     rows: u32,
     outputs: u32,
     inner: u32,
@@ -50,11 +52,15 @@ struct Operands {
     product: Product,
     /// One matrix per batch; else one for all.
     matrices: bool,
+    /// Indices of the matrices of both sides.
+    picks: Option<Picks>,
 }
 
 impl Operands {
-    fn reads(&self) -> [Region; 4] {
-        [self.x.region, self.words.region, self.scales.region, self.biases.region]
+    fn reads(&self) -> SmallVec<[Region; 6]> {
+        let w = [self.words.region, self.scales.region, self.biases.region];
+        let lists = self.picks.iter().flat_map(|p| p.lists.map(|list| list.region));
+        std::iter::once(self.x.region).chain(w).chain(lists).collect()
     }
 }
 
@@ -74,7 +80,50 @@ pub(in crate::kernels) fn eval(
         return Ok(());
     }
     let o = operands(ctx, affine, transpose, inputs, output, result)?;
-    let p = o.product;
+    run(ctx, &o, output)
+}
+
+/// Encodes the products of matrices that indices pick.
+///
+/// # Errors
+/// As [`eval`].
+pub(in crate::kernels) fn gather(
+    ctx: &mut Ctx<'_>,
+    affine: Affine,
+    transpose: bool,
+    [x, words, scales, biases, lhs, rhs]: &[Array; 6],
+    output: &mut Output,
+) -> Result<()> {
+    let result = ctx.output(output)?;
+    if output.size() == 0 {
+        return Ok(());
+    }
+    let picks = Picks::new(ctx, [lhs, rhs], [x, words])?;
+    let product = Product {
+        rows: x.dim(-2),
+        outputs: output.shape[output.shape.len() - 1],
+        inner: x.dim(-1),
+        batches: picks.batches,
+        transpose,
+        fragment: None,
+    };
+    let o = Operands {
+        x: copy::dense(ctx, x)?,
+        words: matrix(ctx, words, true)?,
+        scales: matrix(ctx, scales, true)?,
+        biases: matrix(ctx, biases, true)?,
+        result,
+        affine,
+        dtype: output.dtype,
+        product,
+        matrices: true,
+        picks: Some(picks),
+    };
+    run(ctx, &o, output)
+}
+
+fn run(ctx: &mut Ctx<'_>, o: &Operands, output: &Output) -> Result<()> {
+    let (p, affine) = (o.product, o.affine);
     if [p.rows, p.outputs, p.inner].iter().any(|&s| s >= 1 << 31) {
         return Err(ctx.unsupported_output(output, "an axis has 2^31 elements or more"));
     }
@@ -86,16 +135,22 @@ pub(in crate::kernels) fn eval(
         )
     });
     match plan {
-        Plan::MatVec { .. } if is_fusable(ctx, &o) => {
-            matvec::eval(ctx, step(&o), &o.reads(), o.result.region, output)
+        Plan::MatVec { .. } if is_fusable(ctx, o) => {
+            matvec::eval(ctx, step(o), &o.reads(), o.result.region, output)
         }
         Plan::MatVec { team, workgroup, rows, outputs } => {
-            mat_vec(ctx, &o, team, workgroup, rows, outputs)
+            mat_vec(ctx, o, team, workgroup, rows, outputs)
         }
-        Plan::VecMat { rows } => vec_mat(ctx, &o, rows),
-        Plan::Gemm(gemm) => tiles(ctx, &o, gemm),
-        Plan::Dense(gemm) if o.x.is_aligned(16) => dense(ctx, &o, gemm),
-        Plan::Dense(gemm) => tiles(ctx, &o, gemm),
+        Plan::VecMat { rows } if o.picks.is_none() => vec_mat(ctx, o, rows),
+        Plan::VecMat { .. } => {
+            tiles(ctx, o, listed(p.rows, p.outputs, p.batches, false, ctx.capabilities()))
+        }
+        Plan::Gemm(_) if o.picks.is_some() => {
+            tiles(ctx, o, listed(p.rows, p.outputs, p.batches, false, ctx.capabilities()))
+        }
+        Plan::Gemm(gemm) => tiles(ctx, o, gemm),
+        Plan::Dense(gemm) if o.x.is_aligned(16) => dense(ctx, o, gemm),
+        Plan::Dense(gemm) => tiles(ctx, o, gemm),
     }
 }
 
@@ -135,6 +190,7 @@ fn operands(
         dtype: output.dtype,
         product,
         matrices,
+        picks: None,
     })
 }
 
@@ -158,6 +214,7 @@ fn is_fusable(ctx: &Ctx<'_>, o: &Operands) -> bool {
     let p = &o.product;
     ctx.config().enable_matvec
         && p.batches == 1
+        && o.picks.is_none()
         && !o.matrices
         && o.x.is_aligned(16)
         && o.words.is_aligned(16)
@@ -193,12 +250,14 @@ fn mat_vec(
     outputs: u32,
 ) -> Result<()> {
     let p = &o.product;
+    let picks = picks(ctx, o, [p.rows, p.outputs])?;
     let push = MatVecPush {
         x: o.x.address,
         words: o.words.address,
         scales: o.scales.address,
         biases: o.biases.address,
         result: o.result.address,
+        picks: picks.unwrap_or(0),
         rows: p.rows as u32,
         outputs: p.outputs as u32,
         inner: p.inner as u32,
@@ -207,7 +266,12 @@ fn mat_vec(
         zero: 0,
     };
     let aligned = u32::from(o.x.is_aligned(16)) | (u32::from(o.words.is_aligned(16)) << 1);
-    let kernel = if team.subgroups { Kernel::qmv_subgroup } else { Kernel::qmv_shared };
+    let kernel = match (team.subgroups, picks.is_some()) {
+        (true, false) => Kernel::qmv_subgroup,
+        (false, false) => Kernel::qmv_shared,
+        (true, true) => Kernel::qmv_gather_subgroup,
+        (false, true) => Kernel::qmv_gather_shared,
+    };
     let (bits, group) = (o.affine.bits as u32, o.affine.group_size as u32);
     let constants = [workgroup, o.dtype as u32, bits, group, team.subgroup, rows, outputs, aligned];
     let pipeline = matmul::team_pipeline(ctx, kernel, &constants, team)?;
@@ -228,13 +292,23 @@ fn mat_vec(
     })
 }
 
+/// The lists of picked matrices, if there are any; `steps` are the distances of neighbouring ones.
+fn picks(ctx: &mut Ctx<'_>, o: &Operands, steps: [usize; 2]) -> Result<Option<u64>> {
+    let Some(picks) = &o.picks else { return Ok(None) };
+    let picks = Picks { steps: steps.map(|s| s as i64), ..picks.clone() };
+    picks.pack(ctx, [0, 1]).map(Some)
+}
+
 /// Batch strides of `x` in elements and of the matrix in its rows.
 fn walk(ctx: &mut Ctx<'_>, o: &Operands, order_matrix_first: bool) -> Result<(u32, u64)> {
     let p = &o.product;
+    let rows = if p.transpose { p.outputs } else { p.inner };
+    if let Some(address) = picks(ctx, o, [p.rows * p.inner, rows])? {
+        return Ok((0, address));
+    }
     if p.batches == 1 {
         return Ok((0, 0));
     }
-    let rows = if p.transpose { p.outputs } else { p.inner };
     let x = (p.rows * p.inner) as isize;
     let matrix = if o.matrices { rows as isize } else { 0 };
     let (first, second) = if order_matrix_first { (matrix, x) } else { (x, matrix) };
@@ -369,16 +443,19 @@ fn dispatch(
     let caps = ctx.capabilities();
     let mut constants = matmul::gemm_constants(plan, o.dtype, out, flags, caps);
     constants.extend([o.affine.bits as u32, o.affine.group_size as u32]);
+    let gathers = usize::from(o.picks.is_some());
     let (pipeline, groups) = match plan {
         Gemm::Tile(tile, _) => {
-            (ctx.pipeline(Kernel::qmm_tile, &constants)?, matmul::tile_grid(&tile, push, caps))
+            let kernel = [Kernel::qmm_tile, Kernel::qmm_tile_gather][gathers];
+            (ctx.pipeline(kernel, &constants)?, matmul::tile_grid(&tile, push, caps))
         }
         Gemm::Matrix(tile, _) => {
             let pipeline = matmul::matrix_pipeline(ctx, MATRIX, o.dtype, &constants)?;
             (pipeline, matmul::matrix_grid(&tile, push, caps))
         }
         Gemm::Lanes { tm, tn } => {
-            (ctx.pipeline(Kernel::qmm_lanes, &constants)?, matmul::lanes_grid(tm, tn, push, caps))
+            let kernel = [Kernel::qmm_lanes, Kernel::qmm_lanes_gather][gathers];
+            (ctx.pipeline(kernel, &constants)?, matmul::lanes_grid(tm, tn, push, caps))
         }
     };
     let push = bytemuck::bytes_of(push);

@@ -1,0 +1,243 @@
+//! Linear algebra: MLX's `mx.linalg`. Decompositions run on CPU streams only, as in MLX.
+
+mod norm;
+mod solve;
+
+pub use norm::*;
+pub use solve::*;
+
+use crate::{
+    Array, Dtype, Error, Result, Shape,
+    graph::Inputs,
+    ops,
+    primitives::{Linalg, Primitive},
+    stream::{self, DeviceType},
+};
+
+/// Refuses GPU streams.
+fn check_cpu_stream(op: &'static str) -> Result<()> {
+    match stream::current_stream()?.device.kind {
+        DeviceType::Cpu => Ok(()),
+        DeviceType::Gpu => Err(Error::invalid(
+            op,
+            "This op is not yet supported on the GPU. Explicitly pass a CPU stream to run it.",
+        )),
+    }
+}
+
+/// Checks dtype and number of axes of a decomposition's input.
+fn check_matrix(op: &'static str, a: &Array, complex: bool) -> Result<()> {
+    check_cpu_stream(op)?;
+    let fits = match a.dtype() {
+        Dtype::Float32 | Dtype::Float64 => true,
+        Dtype::Complex64 => complex,
+        _ => false,
+    };
+    if !fits {
+        let names = if complex { "float32, float64 or complex64" } else { "float32 or float64" };
+        let message =
+            format!("Arrays must have type {names}. Received array with type {}.", a.dtype());
+        return Err(Error::invalid(op, message));
+    }
+    if a.ndim() < 2 {
+        let message = format!(
+            "Arrays must have >= 2 dimensions. Received array with {} dimensions.",
+            a.ndim()
+        );
+        return Err(Error::invalid(op, message));
+    }
+    Ok(())
+}
+
+fn check_square(op: &'static str, a: &Array, message: &str) -> Result<()> {
+    match a.dim(-1) == a.dim(-2) {
+        true => Ok(()),
+        false => Err(Error::invalid(op, message)),
+    }
+}
+
+/// The shape without its last axis, and the shape of square matrices of another size.
+fn without_last(a: &Array) -> Shape {
+    a.shape()[..a.ndim() - 1].into()
+}
+
+fn with_matrices(a: &Array, rows: usize, columns: usize) -> Shape {
+    let mut shape = Shape::from(&a.shape()[..a.ndim() - 2]);
+    shape.extend([rows, columns]);
+    shape
+}
+
+/// The dtype of singular values and eigenvalues of self-adjoint matrices.
+fn real(dtype: Dtype) -> Dtype {
+    if dtype == Dtype::Complex64 { Dtype::Float32 } else { dtype }
+}
+
+fn one(a: &Array, shape: Shape, dtype: Dtype, linalg: Linalg) -> Result<Array> {
+    ops::node(shape, dtype, Primitive::Linalg(linalg), [a.clone()])
+}
+
+fn several<const N: usize>(
+    a: &Array,
+    outputs: [(Shape, Dtype); N],
+    linalg: Linalg,
+) -> Result<[Array; N]> {
+    let inputs: Inputs = std::iter::once(a.clone()).collect();
+    let stream = stream::current_stream()?;
+    let arrays = Array::lazy_many(outputs.into(), Primitive::Linalg(linalg), stream, inputs);
+    Ok(arrays.try_into().expect("one array per output"))
+}
+
+/// QR decomposition of (…, m, n) matrices: orthonormal `q` (…, m, k) and upper triangular `r`
+/// (…, k, n) with `k = min(m, n)`. Signs are LAPACK's.
+///
+/// # Errors
+/// On a GPU stream, or when the array is not float32 or float64 or has fewer than two axes.
+pub fn qr(a: &Array) -> Result<(Array, Array)> {
+    check_matrix("linalg::qr", a, false)?;
+    let (m, n) = (a.dim(-2), a.dim(-1));
+    let shapes = [with_matrices(a, m, m.min(n)), with_matrices(a, m.min(n), n)];
+    let [q, r] = several(a, shapes.map(|shape| (shape, a.dtype())), Linalg::Qr)?;
+    Ok((q, r))
+}
+
+/// Singular value decomposition `a = u · diag(s) · vt` of (…, m, n) matrices: `u` (…, m, m), `s`
+/// (…, min(m, n)) descending, `vt` (…, n, n).
+///
+/// # Errors
+/// On a GPU stream, or when the array is not float32, float64 or complex64 or has fewer than two
+/// axes.
+pub fn svd(a: &Array) -> Result<(Array, Array, Array)> {
+    check_matrix("linalg::svd", a, true)?;
+    let (m, n) = (a.dim(-2), a.dim(-1));
+    let outputs = [
+        (with_matrices(a, m, m), a.dtype()),
+        (singular_shape(a), real(a.dtype())),
+        (with_matrices(a, n, n), a.dtype()),
+    ];
+    let [u, s, vt] = several(a, outputs, Linalg::Svd { vectors: true })?;
+    Ok((u, s, vt))
+}
+
+fn singular_shape(a: &Array) -> Shape {
+    let mut shape = without_last(a);
+    let last = shape.last_mut().expect("two axes");
+    *last = a.dim(-2).min(a.dim(-1));
+    shape
+}
+
+/// The singular values alone: MLX's `svd(a, compute_uv=False)`.
+///
+/// # Errors
+/// As [`svd`].
+pub fn singular_values(a: &Array) -> Result<Array> {
+    check_matrix("linalg::svd", a, true)?;
+    one(a, singular_shape(a), real(a.dtype()), Linalg::Svd { vectors: false })
+}
+
+fn inverse(a: &Array, linalg: Linalg) -> Result<Array> {
+    let op = "linalg::inv";
+    check_matrix(op, a, false)?;
+    check_square(op, a, "Inverses are only defined for square matrices.")?;
+    one(a, a.shape().into(), a.dtype(), linalg)
+}
+
+/// Inverse of square matrices. A singular one is an error of the evaluation.
+///
+/// # Errors
+/// On a GPU stream, or when the array is not float32 or float64 or no square matrix.
+pub fn inv(a: &Array) -> Result<Array> {
+    inverse(a, Linalg::Inverse)
+}
+
+/// Inverse of lower (or `upper`) triangular matrices; the other triangle is not looked at.
+///
+/// # Errors
+/// As [`inv`].
+pub fn tri_inv(a: &Array, upper: bool) -> Result<Array> {
+    inverse(a, Linalg::TriangularInverse { upper })
+}
+
+/// Cholesky factor of positive definite matrices: lower triangular `l` with `a = l lᵀ`, or `upper`
+/// triangular `u` with `a = uᵀ u`. NaN where a matrix is not positive definite.
+///
+/// # Errors
+/// On a GPU stream, or when the array is not float32 or float64 or no square matrix.
+pub fn cholesky(a: &Array, upper: bool) -> Result<Array> {
+    let op = "linalg::cholesky";
+    check_matrix(op, a, false)?;
+    check_square(op, a, "Cholesky decomposition is only defined for square matrices.")?;
+    one(a, a.shape().into(), a.dtype(), Linalg::Cholesky { upper })
+}
+
+/// Inverse of the matrix whose Cholesky factor is given.
+///
+/// # Errors
+/// As [`cholesky`].
+pub fn cholesky_inv(l: &Array, upper: bool) -> Result<Array> {
+    let op = "linalg::cholesky_inv";
+    check_matrix(op, l, false)?;
+    check_square(op, l, "Cholesky inverse is only defined for square matrices.")?;
+    let inverse = tri_inv(l, upper)?;
+    let turned = ops::swapaxes(&inverse, -1, -2)?;
+    match upper {
+        true => ops::matmul(&inverse, &turned),
+        false => ops::matmul(&turned, &inverse),
+    }
+}
+
+/// Which triangle of a self-adjoint matrix is looked at: MLX's `UPLO`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Uplo {
+    /// The lower one.
+    #[default]
+    L,
+    /// The upper one.
+    U,
+}
+
+fn check_eigen(op: &'static str, a: &Array) -> Result<()> {
+    check_matrix(op, a, true)?;
+    check_square(op, a, "Only defined for square matrices.")
+}
+
+/// Eigenvalues, ascending, and eigenvectors (as columns) of self-adjoint matrices.
+///
+/// # Errors
+/// On a GPU stream, or when the array is not float32, float64 or complex64 or no square matrix.
+pub fn eigh(a: &Array, uplo: Uplo) -> Result<(Array, Array)> {
+    check_eigen("linalg::eigh", a)?;
+    let outputs = [(without_last(a), real(a.dtype())), (a.shape().into(), a.dtype())];
+    let linalg = Linalg::Eigh { upper: uplo == Uplo::U, vectors: true };
+    let [values, vectors] = several(a, outputs, linalg)?;
+    Ok((values, vectors))
+}
+
+/// Eigenvalues of self-adjoint matrices, ascending.
+///
+/// # Errors
+/// As [`eigh`].
+pub fn eigvalsh(a: &Array, uplo: Uplo) -> Result<Array> {
+    check_eigen("linalg::eigvalsh", a)?;
+    let linalg = Linalg::Eigh { upper: uplo == Uplo::U, vectors: false };
+    one(a, without_last(a), real(a.dtype()), linalg)
+}
+
+/// Eigenvalues and eigenvectors (as columns, of norm 1) of square matrices, both complex64.
+///
+/// # Errors
+/// As [`eigh`].
+pub fn eig(a: &Array) -> Result<(Array, Array)> {
+    check_eigen("linalg::eig", a)?;
+    let outputs = [without_last(a), a.shape().into()].map(|shape| (shape, Dtype::Complex64));
+    let [values, vectors] = several(a, outputs, Linalg::Eig { vectors: true })?;
+    Ok((values, vectors))
+}
+
+/// Eigenvalues of square matrices, complex64.
+///
+/// # Errors
+/// As [`eigh`].
+pub fn eigvals(a: &Array) -> Result<Array> {
+    check_eigen("linalg::eigvals", a)?;
+    one(a, without_last(a), Dtype::Complex64, Linalg::Eig { vectors: false })
+}

@@ -1,0 +1,167 @@
+//! Products of matrices that indices pick: mixtures of experts.
+
+use crate::{
+    Array, Dtype, Error, Result, Shape,
+    ops::{self, astype, broadcast_arrays, matmul},
+    primitives::Primitive,
+    shape::num_elements,
+};
+
+/// The dtype of a product that takes real floating point numbers only.
+pub(crate) fn floating_product(op: &'static str, a: &Array, b: &Array) -> Result<Dtype> {
+    let dtype = a.dtype().promote(b.dtype());
+    match dtype.is_floating() {
+        true => Ok(dtype),
+        false => {
+            let message = format!(
+                "Only real floating point types are supported but {} and {} were provided which results in {dtype}, which is not a real floating point type.",
+                a.dtype(),
+                b.dtype()
+            );
+            Err(Error::invalid(op, message))
+        }
+    }
+}
+
+/// Operands with at least two axes whose inner sizes agree, and the axes of the result that stand
+/// for vectors.
+pub(crate) fn as_matrices(
+    op: &'static str,
+    a: &Array,
+    b: &Array,
+) -> Result<(Array, Array, Vec<isize>)> {
+    if a.ndim() == 0 || b.ndim() == 0 {
+        return Err(Error::invalid(
+            op,
+            "Got 0 dimension input. Inputs must have at least one dimension.",
+        ));
+    }
+    let mut vectors = Vec::new();
+    let (mut left, mut right) = (a.clone(), b.clone());
+    if a.ndim() == 1 {
+        left = ops::expand_dims(a, &[0])?;
+        vectors.push(-2);
+    }
+    if b.ndim() == 1 {
+        right = ops::expand_dims(b, &[1])?;
+        vectors.push(-1);
+    }
+    if left.dim(-1) != right.dim(-2) {
+        let message = format!(
+            "Last dimension of first input with shape {:?} must match second to last dimension of second input with shape {:?}.",
+            left.shape(),
+            right.shape()
+        );
+        return Err(Error::invalid(op, message));
+    }
+    Ok((left, right, vectors))
+}
+
+/// Indices as uint32; without any, each matrix of `x` once.
+fn indices_or_default(op: &'static str, indices: Option<&Array>, x: &Array) -> Result<Array> {
+    if x.ndim() < 2 {
+        let message = format!(
+            "Input must have at least two dimensions but got input with shape {:?}.",
+            x.shape()
+        );
+        return Err(Error::invalid(op, message));
+    }
+    if let Some(indices) = indices {
+        return match indices.dtype().is_integer() {
+            true => astype(indices, Dtype::Uint32),
+            false => {
+                Err(Error::invalid(op, "Got indices with invalid dtype. Indices must be integral."))
+            }
+        };
+    }
+    let batch: Vec<isize> = x.shape()[..x.ndim() - 2].iter().map(|&d| d as isize).collect();
+    let total = num_elements(&x.shape()[..x.ndim() - 2]);
+    ops::reshape(&ops::arange(0.0, total as f64, 1.0, Dtype::Uint32)?, &batch)
+}
+
+/// Indices of the matrices of both operands, of one shape.
+///
+/// # Errors
+/// When an operand has fewer than two axes, indices are no integers or do not broadcast, or the
+/// operand that they pick from has no matrices.
+pub(crate) fn picks(
+    op: &'static str,
+    (a, lhs): (&Array, Option<&Array>),
+    (b, rhs): (&Array, Option<&Array>),
+) -> Result<(Array, Array)> {
+    let lhs = indices_or_default(op, lhs, a)?;
+    let rhs = indices_or_default(op, rhs, b)?;
+    let both = broadcast_arrays(&[&lhs, &rhs])?;
+    let without = |x: &Array| num_elements(&x.shape()[..x.ndim() - 2]) == 0;
+    if both[0].size() > 0 && (without(a) || without(b)) {
+        return Err(Error::invalid(op, "Cannot pick matrices from an array that has none."));
+    }
+    Ok((both[0].clone(), both[1].clone()))
+}
+
+/// Products of matrices that are picked from both operands: `a[lhs[i]] @ b[rhs[i]]`, where indices
+/// count the matrices of all batch axes and broadcast. Without indices each matrix is taken once.
+/// `sorted_indices` says that the given indices ascend. Indices out of range read no foreign
+/// memory, but are not checked.
+///
+/// # Errors
+/// When the inner sizes differ, the dtype is not floating, or indices are no integers or do not
+/// broadcast.
+pub fn gather_mm(
+    a: &Array,
+    b: &Array,
+    lhs_indices: Option<&Array>,
+    rhs_indices: Option<&Array>,
+    sorted_indices: bool,
+) -> Result<Array> {
+    if lhs_indices.is_none() && rhs_indices.is_none() {
+        return matmul(a, b);
+    }
+    let op = "gather_mm";
+    let (left, right, vectors) = as_matrices(op, a, b)?;
+    let dtype = floating_product(op, a, b)?;
+    let (left, right) = (astype(&left, dtype)?, astype(&right, dtype)?);
+    let (lhs, rhs) = picks(op, (&left, lhs_indices), (&right, rhs_indices))?;
+    let mut shape = Shape::from(lhs.shape());
+    shape.extend([left.dim(-2), right.dim(-1)]);
+    let primitive = Primitive::GatherMm {
+        left_sorted: sorted_indices && rhs_indices.is_none(),
+        right_sorted: sorted_indices && lhs_indices.is_none(),
+    };
+    let out = ops::node(shape, dtype, primitive, [left, right, lhs, rhs])?;
+    if vectors.is_empty() { Ok(out) } else { ops::squeeze(&out, &vectors) }
+}
+
+/// Products over segments of the inner axis: for each pair (start, end) of `segments` (…, 2) the
+/// product `a[:, start..end] @ b[start..end, :]`; zeros for an empty segment. Ends beyond the axis
+/// mean its end.
+///
+/// # Errors
+/// When `a` or `b` is no matrix, the inner sizes differ, the dtype is not floating, or the segments
+/// are no integer pairs.
+pub fn segmented_mm(a: &Array, b: &Array, segments: &Array) -> Result<Array> {
+    let op = "segmented_mm";
+    if a.ndim() != 2 || b.ndim() != 2 {
+        return Err(Error::invalid(op, "Batched matmul not supported"));
+    }
+    if segments.ndim() == 0 || segments.dim(-1) != 2 {
+        let message = format!(
+            "The segments should have shape (..., 2) but {:?} was provided.",
+            segments.shape()
+        );
+        return Err(Error::invalid(op, message));
+    }
+    let (left, right, _) = as_matrices(op, a, b)?;
+    let dtype = floating_product(op, a, b)?;
+    if !segments.dtype().is_integer() {
+        return Err(Error::invalid(
+            op,
+            "Got segments with invalid dtype. Segments must be integral.",
+        ));
+    }
+    let segments = astype(segments, Dtype::Uint32)?;
+    let mut shape = Shape::from(&segments.shape()[..segments.ndim() - 1]);
+    shape.extend([a.dim(0), b.dim(1)]);
+    let inputs = [astype(&left, dtype)?, astype(&right, dtype)?, segments];
+    ops::node(shape, dtype, Primitive::SegmentedMm, inputs)
+}

@@ -1,0 +1,233 @@
+//! Convolutions: windows of the input as rows of a matrix, times the weight; channels that do not
+//! mix are summed directly. Halves are summed in float32.
+
+use mlx_core::{Array, Result, backend::Output, primitives::Convolution};
+
+use crate::{
+    elementwise::for_rows,
+    encoder::{Elements, Encoder, In, Out},
+    float::{Real, Wide, dispatch_real},
+    rows::{RowStarts, widen_row},
+    simd::gemm::{MatMut, MatRef, gemm},
+};
+
+/// Elements of a matrix of windows that one core fills at a time.
+const WINDOWS: usize = 1 << 16;
+
+/// Encodes the convolution of the input with the weight.
+pub(crate) fn encode(
+    enc: &mut Encoder<'_>,
+    convolution: &Convolution,
+    [input, weight]: &[Array; 2],
+    output: &mut Output,
+) -> Result<()> {
+    let out = enc.allocate(output)?;
+    let (input, weight) = (In::from(input), In::from(weight));
+    let windows = Windows::new(convolution, &input, &weight, &out);
+    dispatch_real!(out.dtype, T => enc.push(move || windows.run::<T>(&input, &weight, &out)))
+}
+
+/// Sizes along one spatial axis.
+#[derive(Clone, Copy)]
+struct Axis {
+    input: usize,
+    kernel: usize,
+    output: usize,
+    stride: usize,
+    padding: usize,
+    kernel_dilation: usize,
+    input_dilation: usize,
+    /// Elements between neighbours of the input.
+    step: isize,
+}
+
+impl Axis {
+    /// An axis of size 1, for arrays with fewer than three.
+    const NONE: Axis = Axis {
+        input: 1,
+        kernel: 1,
+        output: 1,
+        stride: 1,
+        padding: 0,
+        kernel_dilation: 1,
+        input_dilation: 1,
+        step: 0,
+    };
+
+    /// Where element `tap` of window `place` lies in the input, unless it is one of the zeros.
+    fn at(&self, place: usize, tap: usize) -> Option<isize> {
+        let spread = place * self.stride + tap * self.kernel_dilation;
+        let spread = spread.checked_sub(self.padding)?;
+        let index = spread / self.input_dilation;
+        let there = spread % self.input_dilation == 0 && index < self.input;
+        there.then_some(index as isize * self.step)
+    }
+}
+
+/// The windows of a convolution, over three axes.
+struct Windows {
+    axes: [Axis; 3],
+    groups: usize,
+    /// Channels of a group.
+    channels: usize,
+    /// Outputs of a group.
+    outputs: usize,
+    flip: bool,
+    batch_step: isize,
+    channel_step: isize,
+}
+
+impl Windows {
+    fn new(c: &Convolution, input: &In, weight: &In, out: &Out) -> Self {
+        let mut axes = [Axis::NONE; 3];
+        let spatial = c.stride.len();
+        for i in 0..spatial {
+            axes[3 - spatial + i] = Axis {
+                input: input.shape[i + 1],
+                kernel: weight.shape[i + 1],
+                output: out.shape[i + 1],
+                stride: c.stride[i],
+                padding: c.padding_low[i],
+                kernel_dilation: c.kernel_dilation[i],
+                input_dilation: c.input_dilation[i],
+                step: input.layout.strides[i + 1],
+            };
+        }
+        Windows {
+            axes,
+            groups: c.groups,
+            channels: weight.shape[spatial + 1],
+            outputs: weight.shape[0] / c.groups,
+            flip: c.flip,
+            batch_step: input.layout.strides[0],
+            channel_step: input.layout.strides[spatial + 1],
+        }
+    }
+
+    /// Elements of a window, without channels.
+    fn taps(&self) -> usize {
+        self.axes.iter().map(|a| a.kernel).product()
+    }
+
+    /// First elements, in the input, of the taps of a window; row-major.
+    fn places(&self, window: usize) -> impl Iterator<Item = Option<isize>> {
+        let [a, b, c] = self.axes;
+        let (window, z) = (window / c.output, window % c.output);
+        let (window, y) = (window / b.output, window % b.output);
+        let (batch, x) = (window / a.output, window % a.output);
+        let start = batch as isize * self.batch_step;
+        (0..self.taps()).map(move |tap| {
+            let (rest, k) = (tap / c.kernel, tap % c.kernel);
+            let (i, j) = (rest / b.kernel, rest % b.kernel);
+            Some(start + a.at(x, i)? + b.at(y, j)? + c.at(z, k)?)
+        })
+    }
+
+    fn run<T: Real>(&self, input: &In, weight: &In, out: &Out) {
+        let mut out = out.write::<T>();
+        let all = self.groups * self.outputs;
+        if out.is_empty() {
+            return;
+        }
+        let depth = self.taps() * self.channels;
+        let weight = self.weight::<T>(weight);
+        let elements = input.read::<T>();
+        let rows = (WINDOWS / (depth * self.groups).max(1)).max(1);
+        let work = out.len().saturating_mul(depth.max(1));
+        let direct = self.channels == 1 && self.outputs == 1;
+        let by_taps = if direct { transposed(&weight, self.taps()) } else { Vec::new() };
+        for_rows(&mut out, rows * all, work, |part, out| {
+            if direct {
+                return self.sum(&elements, &by_taps, part * rows, out);
+            }
+            for group in 0..self.groups {
+                self.multiply(&elements, &weight, group, part * rows, out);
+            }
+        });
+    }
+
+    /// The weight as a dense matrix of wide elements, a row per output, with flipped windows if the
+    /// convolution flips.
+    fn weight<T: Real>(&self, weight: &In) -> Vec<T::Wide> {
+        let depth = self.taps() * self.channels;
+        let mut out = vec![T::Wide::default(); self.groups * self.outputs * depth];
+        let data = weight.read::<T>();
+        let starts = RowStarts::new(weight, 1);
+        let stride = weight.layout.strides[weight.shape.len() - 1];
+        if depth == 0 {
+            return out;
+        }
+        for (i, row) in out.chunks_exact_mut(self.channels).enumerate() {
+            let (output, tap) = (i / self.taps(), i % self.taps());
+            let tap = if self.flip { self.taps() - 1 - tap } else { tap };
+            widen_row(data.buffer(), starts.at(output * self.taps() + tap), stride, row);
+        }
+        out
+    }
+
+    /// The outputs of a group for the windows from `first` on.
+    fn multiply<T: Real>(
+        &self,
+        input: &Elements<'_, T>,
+        weight: &[T::Wide],
+        group: usize,
+        first: usize,
+        out: &mut [T],
+    ) {
+        let all = self.groups * self.outputs;
+        let (rows, depth) = (out.len() / all, self.taps() * self.channels);
+        let mut windows = vec![T::Wide::default(); rows * depth];
+        let skip = (group * self.channels) as isize * self.channel_step;
+        if depth > 0 {
+            for (i, window) in windows.chunks_exact_mut(depth).enumerate() {
+                let taps = window.chunks_exact_mut(self.channels);
+                for (tap, place) in taps.zip(self.places(first + i)) {
+                    let Some(place) = place else { continue };
+                    let at = input.first().wrapping_add_signed(place + skip);
+                    widen_row(input.buffer(), at, self.channel_step, tap);
+                }
+            }
+        }
+        let weight = &weight[group * self.outputs * depth..][..self.outputs * depth];
+        let mut products = vec![T::Wide::default(); rows * self.outputs];
+        gemm(
+            MatMut::dense(&mut products, rows, self.outputs),
+            T::Wide::from_f64(0.0),
+            MatRef::dense(&windows, rows, depth),
+            MatRef::dense(weight, self.outputs, depth).t(),
+            T::Wide::from_f64(1.0),
+            false,
+        );
+        for (products, out) in products.chunks_exact(self.outputs).zip(out.chunks_exact_mut(all)) {
+            T::narrow_slice(products, &mut out[group * self.outputs..][..self.outputs]);
+        }
+    }
+
+    /// One output per channel: each tap's weights times the channels there.
+    fn sum<T: Real>(
+        &self,
+        input: &Elements<'_, T>,
+        by_taps: &[T::Wide],
+        first: usize,
+        out: &mut [T],
+    ) {
+        let mut sums = vec![T::Wide::default(); self.groups];
+        let mut channels = sums.clone();
+        for (i, out) in out.chunks_exact_mut(self.groups).enumerate() {
+            sums.fill(T::Wide::default());
+            for (weights, place) in by_taps.chunks_exact(self.groups).zip(self.places(first + i)) {
+                let Some(place) = place else { continue };
+                let at = input.first().wrapping_add_signed(place);
+                widen_row(input.buffer(), at, self.channel_step, &mut channels);
+                let terms = channels.iter().zip(weights);
+                sums.iter_mut().zip(terms).for_each(|(sum, (&x, &w))| *sum = *sum + x * w);
+            }
+            T::narrow_slice(&sums, out);
+        }
+    }
+}
+
+/// The transpose of a row-major matrix.
+fn transposed<W: Copy>(matrix: &[W], columns: usize) -> Vec<W> {
+    (0..columns).flat_map(|j| matrix.iter().skip(j).step_by(columns).copied()).collect()
+}
