@@ -89,13 +89,6 @@ float apply(float a, float b) {
 
 bool less(vec2 a, vec2 b) { return a.x < b.x || (a.x == b.x && a.y < b.y); }
 
-// log(exp(a) + exp(b)) from the one with the larger real part.
-vec2 log_add_exp(vec2 a, vec2 b) {
-    vec2 high = a.x >= b.x ? a : b, low = a.x >= b.x ? b : a;
-    if (m_isinf(high.x)) return high;
-    return c_add(high, c_log1p(c_exp(c_sub(low, high))));
-}
-
 vec2 apply(vec2 a, vec2 b) {
     switch (OP) {
 #if VARIANT == 0
@@ -106,7 +99,7 @@ vec2 apply(vec2 a, vec2 b) {
     case MAXIMUM: return c_isnan(a) ? a : c_isnan(b) ? b : less(b, a) ? a : b;
     default: return c_isnan(a) ? a : c_isnan(b) ? b : less(a, b) ? a : b;
 #else
-    case LOG_ADD_EXP: return log_add_exp(a, b);
+    case LOG_ADD_EXP: return c_logaddexp(a, b);
     default: return c_pow(a, b);
 #endif
     }

@@ -1194,6 +1194,14 @@ vec2 c_log1p(vec2 z) {
   return vec2(0.5 * m_log1p(v), m_atan2(z.y, u));
 }
 
+// log(exp(a) + exp(b)) from the one with the larger real part.
+vec2 c_logaddexp(vec2 a, vec2 b) {
+  vec2 hi = a.x >= b.x ? a : b;
+  vec2 lo = a.x >= b.x ? b : a;
+  if (m_isinf(hi.x) || m_isinf(lo.x)) { return hi; }
+  return c_add(hi, c_log1p(c_exp(c_sub(lo, hi))));
+}
+
 vec2 c_sinh(vec2 z) {
   if (m_iszero(z.y)) { return vec2(m_sinh(z.x), z.y); }
   if (m_iszero(z.x)) { return vec2(z.x, m_sin(z.y)); }

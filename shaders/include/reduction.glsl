@@ -3,7 +3,7 @@
 // the results) and OP.
 //
 // lift(element) makes a partial result, combine(a, b) joins two, lower(a) makes the element of it again. VARIANT 1
-// (CLASS 0) has only the logarithm of sums of exponentials, for which it needs math.glsl.
+// (CLASS 0 and 5) has only the logarithm of sums of exponentials, for which it needs math.glsl.
 
 const uint ALL = 0, ANY = 1, MAX = 2, MIN = 3, PROD = 4, SUM = 5;
 
@@ -103,18 +103,26 @@ A lift(vec2 x) { return x; }
 vec2 lower(A a) { return a; }
 
 A identity() {
+#if VARIANT == 1
+    return vec2(uintBitsToFloat(0xff800000u), 0.0);
+#else
     if (OP == MAX) return vec2(uintBitsToFloat(0xff800000u));
     if (OP == MIN) return vec2(uintBitsToFloat(0x7f800000u));
     return vec2(OP == PROD ? 1.0 : 0.0, 0.0);
+#endif
 }
 
 bool is_nan(vec2 x) { return any(greaterThan(floatBitsToUint(x) & 0x7fffffffu, uvec2(0x7f800000u))); }
 bool is_less(vec2 a, vec2 b) { return a.x < b.x || (a.x == b.x && a.y < b.y); }
 
 A combine(A a, A b) {
+#if VARIANT == 1
+    return c_logaddexp(a, b);
+#else
     if (OP == MAX) return is_nan(a) || is_less(b, a) ? a : b;
     if (OP == MIN) return is_nan(a) || is_less(a, b) ? a : b;
     return OP == PROD ? vec2(a.x * b.x - a.y * b.y, a.x * b.y + a.y * b.x) : a + b;
+#endif
 }
 #endif
 

@@ -77,7 +77,13 @@ fn apply(step: Step, a: &Array, b: &Array) -> Result<Array> {
             ops::slice_update(a, &update, &start, &stop, &vec![1; a.ndim()])
         }
         11 => ops::where_(&ops::greater(a, 5)?, a, &matched(a, b)?),
-        12 => bounded(ops::cumsum(a, axis, step.parameter & 1 == 1, step.parameter & 2 == 2)),
+        12 => bounded(ops::cumsum(
+            a,
+            Some(axis),
+            step.parameter & 1 == 1,
+            step.parameter & 2 == 2,
+            None,
+        )),
         13 => ops::sort(a, axis),
         _ => ops::expand_dims(a, &[0]).and_then(|x| ops::squeeze(&x, &[0])),
     }

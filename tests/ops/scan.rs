@@ -2,11 +2,11 @@
 
 use mlx::{Array, Device, Dtype, Result, ops};
 use mlx_tests::{
-    Approx, Layout, array, assert_approx, complex_noise, complex_parts, dtypes_of, filled, groups,
-    integers, keeping, noise, on_each_device, random_bits, sum_epsilon, values, wrapped,
+    Approx, Layout, array, assert_approx, complex_noise, complex_parts, dtypes_of, epsilon, filled,
+    groups, integers, keeping, noise, on_each_device, random_bits, sum_epsilon, values, wrapped,
 };
 
-type Scan = fn(&Array, isize, bool, bool) -> Result<Array>;
+type Scan = fn(&Array, Option<isize>, bool, bool) -> Result<Array>;
 
 /// (reverse, inclusive)
 const DIRECTIONS: [(bool, bool); 4] = [(false, true), (true, true), (false, false), (true, false)];
@@ -38,7 +38,7 @@ fn each_direction(
     for (reverse, inclusive) in DIRECTIONS {
         let context = format!("{context}, axis {axis}, reverse {reverse}, inclusive {inclusive}");
         let got = keeping(&context, &[a], || {
-            let got = scan(a, axis as isize, reverse, inclusive).expect(&context);
+            let got = scan(a, Some(axis as isize), reverse, inclusive).expect(&context);
             got.eval().expect(&context);
             got
         });
@@ -96,8 +96,18 @@ fn log_sum_exp(x: &[f64], dtype: Dtype) -> Approx {
 
 /// Every floating scan, with the range in which its rows stay finite.
 const FLOATING: [(&str, Scan, Oracle, (f64, f64)); 5] = [
-    ("cumsum", ops::cumsum, sum, (-1.0, 1.0)),
-    ("cumprod", ops::cumprod, product, (0.7, 1.4)),
+    (
+        "cumsum",
+        |a, axis, reverse, inclusive| ops::cumsum(a, axis, reverse, inclusive, None),
+        sum,
+        (-1.0, 1.0),
+    ),
+    (
+        "cumprod",
+        |a, axis, reverse, inclusive| ops::cumprod(a, axis, reverse, inclusive, None),
+        product,
+        (0.7, 1.4),
+    ),
     ("cummax", ops::cummax, largest, (-9.0, 9.0)),
     ("cummin", ops::cummin, smallest, (-9.0, 9.0)),
     ("logcumsumexp", ops::logcumsumexp, log_sum_exp, (-8.0, 8.0)),
@@ -155,8 +165,8 @@ fn check_long(device: Device, shape: &[usize], axis: usize) {
     let (x, y) = (integers(&integers_in), values(&floats_in));
     for (reverse, inclusive) in DIRECTIONS {
         let what = format!("{shape:?} reverse {reverse} inclusive {inclusive} on {device}");
-        let got = ops::cumsum(&integers_in, axis as isize, reverse, inclusive).unwrap();
-        let sums = ops::cumsum(&floats_in, axis as isize, reverse, inclusive).unwrap();
+        let got = ops::cumsum(&integers_in, Some(axis as isize), reverse, inclusive, None).unwrap();
+        let sums = ops::cumsum(&floats_in, Some(axis as isize), reverse, inclusive, None).unwrap();
         let mut want = vec![0i128; x.len()];
         let mut near = vec![Approx::exact(0.0); x.len()];
         for row in &rows {
@@ -190,7 +200,9 @@ fn complex_numbers_add_by_parts() {
             let z = complex_parts(&a);
             for axis in [1, 2] {
                 let context = format!("complex {layout:?} on {device}");
-                each_direction(&context, &a, axis, ops::cumsum, |context, got, counted| {
+                let scan: Scan =
+                    |a, axis, reverse, inclusive| ops::cumsum(a, axis, reverse, inclusive, None);
+                each_direction(&context, &a, axis, scan, |context, got, counted| {
                     for part in [0, 1] {
                         let of = |c: &Vec<usize>| c.iter().map(|&i| z[i][part]).collect::<Vec<_>>();
                         let want: Vec<Approx> =
@@ -220,9 +232,23 @@ fn integers_are_exact_modulo_their_range() {
                 let x = integers(&a);
                 type Fold = fn(i128, i128) -> i128;
                 let scans: [(&str, Scan, Fold, i128); 4] = [
-                    ("cumsum", ops::cumsum, |a, b| a + b, 0),
+                    (
+                        "cumsum",
+                        |a, axis, reverse, inclusive| {
+                            ops::cumsum(a, axis, reverse, inclusive, None)
+                        },
+                        |a, b| a + b,
+                        0,
+                    ),
                     // Modulo 2^128, of which every range is a divisor.
-                    ("cumprod", ops::cumprod, i128::wrapping_mul, 1),
+                    (
+                        "cumprod",
+                        |a, axis, reverse, inclusive| {
+                            ops::cumprod(a, axis, reverse, inclusive, None)
+                        },
+                        i128::wrapping_mul,
+                        1,
+                    ),
                     ("cummax", ops::cummax, i128::max, low),
                     ("cummin", ops::cummin, i128::min, high),
                 ];
@@ -230,8 +256,7 @@ fn integers_are_exact_modulo_their_range() {
                     for axis in 0..3 {
                         let context = format!("{name} {dtype} {layout:?} on {device}");
                         each_direction(&context, &a, axis, scan, |context, got, counted| {
-                            let arithmetic = name == "cumsum" || name == "cumprod";
-                            let of_bool = dtype == Dtype::Bool && arithmetic;
+                            let of_bool = dtype == Dtype::Bool && name == "cumsum";
                             let out = if of_bool { Dtype::Int32 } else { dtype };
                             assert_eq!(got.dtype(), out, "{context}");
                             let of = |c: &Vec<usize>| c.iter().map(|&i| x[i]).fold(start, fold);
@@ -253,18 +278,22 @@ fn nan_and_infinities_stay_once_they_came() {
         let x = [1.0, -inf, nan, 5.0];
         let a = array(&x, &[4], Dtype::Float32);
         let cases: [(&str, Scan, [f64; 4]); 4] = [
-            ("cumsum", ops::cumsum, [1.0, -inf, nan, nan]),
+            (
+                "cumsum",
+                |a, axis, reverse, inclusive| ops::cumsum(a, axis, reverse, inclusive, None),
+                [1.0, -inf, nan, nan],
+            ),
             ("cummax", ops::cummax, [1.0, 1.0, nan, nan]),
             ("cummin", ops::cummin, [1.0, -inf, nan, nan]),
             ("logcumsumexp", ops::logcumsumexp, [1.0, 1.0, nan, nan]),
         ];
         for (name, scan, want) in cases {
             let want = want.map(Approx::exact);
-            let got = scan(&a, 0, false, true).unwrap();
+            let got = scan(&a, Some(0), false, true).unwrap();
             assert_approx(&format!("{name} on {device}"), &got, &want);
         }
         let hidden = array(&[-inf; 40], &[40], Dtype::Float32);
-        let got = ops::logcumsumexp(&hidden, 0, false, true).unwrap();
+        let got = ops::logcumsumexp(&hidden, Some(0), false, true).unwrap();
         assert_approx(&format!("nothing seen on {device}"), &got, &[Approx::exact(-inf); 40]);
     });
 }
@@ -274,9 +303,58 @@ fn integers_take_logarithms_as_float32() {
     on_each_device(|device| {
         for dtype in dtypes_of(device).filter(|d| !d.is_inexact()) {
             let a = Layout::Sliced.array(dtype, |i| (i % 7) as f64);
-            let got = ops::logcumsumexp(&a, 1, false, true).unwrap();
+            let got = ops::logcumsumexp(&a, Some(1), false, true).unwrap();
             assert_eq!(got.dtype(), Dtype::Float32);
             check_floats(&format!("{dtype} on {device}"), &a, 1, ops::logcumsumexp, log_sum_exp);
         }
+    });
+}
+
+/// The exponentials of both sides agree: of a complex logarithm only that is defined.
+#[test]
+fn complex_numbers_add_as_exponentials() {
+    let exp = |[re, im]: [f64; 2]| [re.exp() * im.cos(), re.exp() * im.sin()];
+    on_each_device(|device| {
+        for shape in [vec![2, 3, 5], vec![3000]] {
+            let a = complex_noise(&shape, 5);
+            let z: Vec<[f64; 2]> = complex_parts(&a).into_iter().map(exp).collect();
+            let axis = shape.len() - 1;
+            let context = format!("complex {shape:?} on {device}");
+            let scan = ops::logcumsumexp(&a, Some(axis as isize), false, true).unwrap();
+            let got = complex_parts(&scan);
+            let (_, rows) = groups(&shape, &[axis]);
+            for row in &rows {
+                let (mut sum, mut size) = ([0.0, 0.0], 0.0);
+                for (n, &i) in row.iter().enumerate() {
+                    sum = [sum[0] + z[i][0], sum[1] + z[i][1]];
+                    size += z[i][0].hypot(z[i][1]);
+                    let [re, im] = exp(got[i]);
+                    let off = (re - sum[0]).hypot(im - sum[1]);
+                    let bound = 8.0 * (n as f64 + 4.0) * epsilon(Dtype::Float32) * size;
+                    assert!(off <= bound, "{context}: element {i} is off by {off:e} > {bound:e}");
+                }
+            }
+        }
+    });
+}
+
+#[test]
+fn without_an_axis_and_with_a_dtype() {
+    on_each_device(|device| {
+        let a = array(&[200.0, 100.0, 3.0, 4.0], &[2, 2], Dtype::Uint8);
+        let sums = ops::cumsum(&a, None, false, true, None).unwrap();
+        assert_eq!((sums.shape(), sums.dtype()), (&[4][..], Dtype::Uint8), "{device}");
+        assert_eq!(integers(&sums), [200, 44, 47, 51], "{device}");
+        let wide = ops::cumsum(&a, None, false, true, Some(Dtype::Int32)).unwrap();
+        assert_eq!(wide.dtype(), Dtype::Int32, "{device}");
+        assert_eq!(integers(&wide), [200, 300, 303, 307], "{device}");
+        let product = ops::cumprod(&a, Some(-1), false, true, Some(Dtype::Float32)).unwrap();
+        assert_eq!(values(&product), [200.0, 20_000.0, 3.0, 12.0], "{device}");
+        let counted = ops::cumsum(&a, Some(1), false, true, Some(Dtype::Bool)).unwrap();
+        assert_eq!(counted.dtype(), Dtype::Int32, "{device}");
+        assert_eq!(integers(&counted), [1, 2, 1, 2], "{device}");
+        let one = ops::cummax(&array(&[3.0], &[], Dtype::Float32), None, false, true).unwrap();
+        assert_eq!((one.shape(), values(&one)), (&[1][..], vec![3.0]), "{device}");
+        assert!(ops::cumsum(&a, Some(2), false, true, None).is_err());
     });
 }

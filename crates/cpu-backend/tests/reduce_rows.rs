@@ -5,14 +5,24 @@ mod common;
 use common::*;
 use mlx_core::{Array, Dtype, Result, ops};
 
-type Scan = fn(&Array, isize, bool, bool) -> Result<Array>;
+type Scan = fn(&Array, Option<isize>, bool, bool) -> Result<Array>;
 
 /// Name, function, its float64 oracle and the oracle's start.
 type Case = (&'static str, Scan, fn(f64, f64) -> f64, f64);
 
 const SCANS: &[Case] = &[
-    ("cumsum", ops::cumsum, |a, b| a + b, 0.0),
-    ("cumprod", ops::cumprod, |a, b| a * b, 1.0),
+    (
+        "cumsum",
+        |a, axis, reverse, inclusive| ops::cumsum(a, axis, reverse, inclusive, None),
+        |a, b| a + b,
+        0.0,
+    ),
+    (
+        "cumprod",
+        |a, axis, reverse, inclusive| ops::cumprod(a, axis, reverse, inclusive, None),
+        |a, b| a * b,
+        1.0,
+    ),
     ("cummax", ops::cummax, f64::max, f64::NEG_INFINITY),
     ("cummin", ops::cummin, f64::min, f64::INFINITY),
     ("logcumsumexp", ops::logcumsumexp, |a, b| (a.exp() + b.exp()).ln(), f64::NEG_INFINITY),
@@ -58,7 +68,7 @@ fn scans_along_every_axis() {
                     for (axis, flags) in (0..3).flat_map(|x| (0..4).map(move |f| (x, f))) {
                         let (reverse, inclusive) = (flags & 1 == 1, flags & 2 == 2);
                         let want = scanned(&values, &shape, axis, reverse, inclusive, f, first);
-                        let got = scan(&a, axis as isize, reverse, inclusive).unwrap();
+                        let got = scan(&a, Some(axis as isize), reverse, inclusive).unwrap();
                         let what = format!("{name} {dtype} {layout} {axis} {reverse} {inclusive}");
                         assert_near(&got, &want, 1.0, &what);
                     }
@@ -67,13 +77,21 @@ fn scans_along_every_axis() {
         }
         for dtype in INTS {
             let a = array(&[3.0, 1.0, 2.0], &[3], dtype);
-            assert_same(&ops::cumsum(&a, 0, false, true).unwrap(), &[3.0, 4.0, 6.0], "sum");
-            assert_same(&ops::cumprod(&a, 0, true, true).unwrap(), &[6.0, 2.0, 2.0], "prod");
-            assert_same(&ops::cummax(&a, 0, false, true).unwrap(), &[3.0; 3], "max");
+            assert_same(
+                &ops::cumsum(&a, Some(0), false, true, None).unwrap(),
+                &[3.0, 4.0, 6.0],
+                "sum",
+            );
+            assert_same(
+                &ops::cumprod(&a, Some(0), true, true, None).unwrap(),
+                &[6.0, 2.0, 2.0],
+                "prod",
+            );
+            assert_same(&ops::cummax(&a, Some(0), false, true).unwrap(), &[3.0; 3], "max");
         }
         let long = array(&sequence(100_000, -1.0, 1.0), &[2, 50_000], Dtype::Float32);
         let want = scanned_rows(&read(&long), 50_000);
-        assert_near(&ops::cumsum(&long, 1, false, true).unwrap(), &want, 1.0, "long");
+        assert_near(&ops::cumsum(&long, Some(1), false, true, None).unwrap(), &want, 1.0, "long");
     });
 }
 

@@ -135,7 +135,7 @@ fn filter(logprobs: &Array, config: &SamplerConfig) -> Result<Array> {
         let ranks = ops::argsort(&order, -1)?;
         if top_p {
             let probabilities = ops::take_along_axis(&ops::exp(logprobs)?, &order, -1)?;
-            let sums = ops::cumsum(&probabilities, -1, false, true)?;
+            let sums = ops::cumsum(&probabilities, Some(-1), false, true, None)?;
             let sums = ops::take_along_axis(&sums, &ranks, -1)?;
             kept = keep(&ops::greater(&sums, 1.0 - config.top_p)?, &kept)?;
         }

@@ -7,12 +7,20 @@ use common::with_gpu;
 use layouts::{LAYOUTS, Layout, Value, arrange, dtypes, each_row, random, small};
 use mlx_core::{Array, Complex, Dtype, array::FromF64, dispatch_dtype, dtype::Bool8, ops};
 
-type Scan = fn(&Array, isize, bool, bool) -> mlx_core::Result<Array>;
+type Scan = fn(&Array, Option<isize>, bool, bool) -> mlx_core::Result<Array>;
 type Fold = fn(f64, f64) -> f64;
 
 const SCANS: [(&str, Scan, Fold); 4] = [
-    ("cumsum", ops::cumsum, |a, b| a + b),
-    ("cumprod", ops::cumprod, |a, b| a * b),
+    (
+        "cumsum",
+        |a, axis, reverse, inclusive| ops::cumsum(a, axis, reverse, inclusive, None),
+        |a, b| a + b,
+    ),
+    (
+        "cumprod",
+        |a, axis, reverse, inclusive| ops::cumprod(a, axis, reverse, inclusive, None),
+        |a, b| a * b,
+    ),
     ("cummax", ops::cummax, f64::max),
     ("cummin", ops::cummin, f64::min),
 ];
@@ -50,7 +58,7 @@ fn check<T: Value>(values: &[T], shape: &[usize], axis: usize, layout: Layout, o
             continue;
         }
         for (reverse, inclusive) in [(false, true), (true, true), (false, false), (true, false)] {
-            let got = scan(&a, axis as isize, reverse, inclusive).unwrap();
+            let got = scan(&a, Some(axis as isize), reverse, inclusive).unwrap();
             let mut want = vec![0.0; shown.len()];
             each_row(shape, axis, |row| {
                 let mut total = identity(name, got.dtype());
@@ -138,8 +146,8 @@ fn nan_stays_once_it_came() {
     with_gpu(|| {
         let v = [1.0f32, f32::NAN, 5.0, -1.0];
         let a = Array::from_slice(&v, &[4]).unwrap();
-        for scan in [ops::cummax, ops::cummin, ops::cumsum] {
-            let got = scan(&a, 0, false, true).unwrap().to_vec::<f32>().unwrap();
+        for (_, scan, _) in SCANS.into_iter().filter(|(name, ..)| *name != "cumprod") {
+            let got = scan(&a, Some(0), false, true).unwrap().to_vec::<f32>().unwrap();
             assert!(got[0] == 1.0 && got[1..].iter().all(|x| x.is_nan()), "{got:?}");
         }
     });
@@ -153,8 +161,10 @@ fn logarithms_of_sums() {
             let v: Vec<f32> = (0..n).map(|_| (next() % 1000) as f32 / 50.0 - 10.0).collect();
             for (shape, axis) in [([1, n], 1), ([n, 1], 0)] {
                 let a = Array::from_slice(&v, &shape).unwrap();
-                let got =
-                    ops::logcumsumexp(&a, axis, false, true).unwrap().to_vec::<f32>().unwrap();
+                let got = ops::logcumsumexp(&a, Some(axis), false, true)
+                    .unwrap()
+                    .to_vec::<f32>()
+                    .unwrap();
                 let mut total = 0.0f64;
                 for (i, (&x, got)) in v.iter().zip(got).enumerate() {
                     total += f64::from(x).exp();
@@ -167,7 +177,7 @@ fn logarithms_of_sums() {
             }
         }
         let a = Array::from_slice(&[f32::NEG_INFINITY, f32::NEG_INFINITY, 0.0], &[3]).unwrap();
-        let got = ops::logcumsumexp(&a, 0, false, false).unwrap().to_vec::<f32>().unwrap();
+        let got = ops::logcumsumexp(&a, Some(0), false, false).unwrap().to_vec::<f32>().unwrap();
         assert_eq!(got, [f32::NEG_INFINITY; 3]);
     });
 }
@@ -176,14 +186,21 @@ fn logarithms_of_sums() {
 fn scalars_nothing_and_complex() {
     with_gpu(|| {
         let empty = Array::from_slice::<f32>(&[], &[0, 3]).unwrap();
-        assert!(ops::cumsum(&empty, 0, false, true).unwrap().to_vec::<f32>().unwrap().is_empty());
+        assert!(
+            ops::cumsum(&empty, Some(0), false, true, None)
+                .unwrap()
+                .to_vec::<f32>()
+                .unwrap()
+                .is_empty()
+        );
         let v = [Complex::new(0.0, 1.0), Complex::new(2.0, 0.0), Complex::new(0.0, 1.0)];
         let a = Array::from_slice(&v, &[3]).unwrap();
-        let got = ops::cumprod(&a, 0, false, true).unwrap().to_vec::<Complex>().unwrap();
+        let got =
+            ops::cumprod(&a, Some(0), false, true, None).unwrap().to_vec::<Complex>().unwrap();
         assert_eq!(got, [v[0], v[0] * v[1], v[0] * v[1] * v[2]]);
         let bools = Array::from_slice(&[Bool8(1), Bool8(0), Bool8(1)], &[3]).unwrap();
         assert_eq!(
-            ops::cumsum(&bools, 0, false, true).unwrap().to_vec::<i32>().unwrap(),
+            ops::cumsum(&bools, Some(0), false, true, None).unwrap().to_vec::<i32>().unwrap(),
             [1, 1, 2]
         );
     });
@@ -196,7 +213,7 @@ fn long_sums_stay_accurate() {
         let mut next = random(1);
         let v: Vec<f32> = (0..n).map(|_| (next() % 1000) as f32 / 1000.0).collect();
         let a = Array::from_slice(&v, &[n]).unwrap();
-        let got = ops::cumsum(&a, 0, false, true).unwrap().to_vec::<f32>().unwrap();
+        let got = ops::cumsum(&a, Some(0), false, true, None).unwrap().to_vec::<f32>().unwrap();
         let mut total = 0.0f64;
         for (x, got) in v.iter().zip(got) {
             total += f64::from(*x);

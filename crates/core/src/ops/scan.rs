@@ -6,43 +6,57 @@ use crate::{
     primitives::{Primitive, ScanOp},
 };
 
+/// A scan along an axis, or of all elements in row-major order.
+fn scan(
+    op: &'static str,
+    a: &Array,
+    axis: Option<isize>,
+    primitive: impl FnOnce(usize) -> Primitive,
+) -> Result<Array> {
+    let Some(axis) = axis else {
+        return scan(op, &ops::reshape(a, &[-1])?, Some(0), primitive);
+    };
+    let axis = normalize_axis(op, axis, a.ndim())?;
+    ops::node(a.shape(), a.dtype(), primitive(axis), [a.clone()])
+}
+
 macro_rules! scans {
-    ($($(#[$doc:meta])* $name:ident => $op:ident;)*) => {$(
+    ($($(#[$doc:meta])* $name:ident($($dtype:ident)?) => $op:ident, $input:expr;)*) => {$(
         $(#[$doc])*
         ///
-        /// `reverse` starts at the end; without `inclusive` each element leaves itself out.
+        /// `reverse` starts at the end; without `inclusive` each element leaves itself out. Without
+        /// an axis the array is flattened.
         ///
         /// # Errors
         /// When the axis is out of bounds.
-        pub fn $name(a: &Array, axis: isize, reverse: bool, inclusive: bool) -> Result<Array> {
-            let axis = normalize_axis(stringify!($name), axis, a.ndim())?;
-            let dtype = scan_dtype(ScanOp::$op, a.dtype());
-            let primitive = Primitive::Scan { op: ScanOp::$op, axis, reverse, inclusive };
-            ops::node(a.shape(), dtype, primitive, [astype(a, dtype)?])
+        pub fn $name(
+            a: &Array,
+            axis: Option<isize>,
+            reverse: bool,
+            inclusive: bool,
+            $($dtype: Option<Dtype>,)?
+        ) -> Result<Array> {
+            let input: fn(Dtype) -> Dtype = $input;
+            $(let a = &astype(a, $dtype.unwrap_or(a.dtype()))?;)?
+            let a = astype(a, input(a.dtype()))?;
+            let op = ScanOp::$op;
+            let primitive = |axis| Primitive::Scan { op, axis, reverse, inclusive };
+            scan(stringify!($name), &a, axis, primitive)
         }
     )*};
 }
 
-/// Bools count as int32 in sums and products; logarithms need a floating dtype.
-fn scan_dtype(op: ScanOp, dtype: Dtype) -> Dtype {
-    match (op, dtype) {
-        (ScanOp::Sum | ScanOp::Prod, Dtype::Bool) => Dtype::Int32,
-        (ScanOp::LogAddExp, dtype) => dtype.at_least_float(),
-        _ => dtype,
-    }
-}
-
 scans! {
-    /// Running sum along an axis.
-    cumsum => Sum;
-    /// Running product along an axis.
-    cumprod => Prod;
-    /// Running maximum along an axis.
-    cummax => Max;
-    /// Running minimum along an axis.
-    cummin => Min;
-    /// Running log of the sum of exponentials along an axis.
-    logcumsumexp => LogAddExp;
+    /// Running sum, of elements converted to `dtype` if there is one. Bools count as int32.
+    cumsum(dtype) => Sum, |d| if d == Dtype::Bool { Dtype::Int32 } else { d };
+    /// Running product, of elements converted to `dtype` if there is one.
+    cumprod(dtype) => Prod, |d| d;
+    /// Running maximum.
+    cummax() => Max, |d| d;
+    /// Running minimum.
+    cummin() => Min, |d| d;
+    /// Running log of the sum of exponentials, of floating dtype.
+    logcumsumexp() => LogAddExp, Dtype::at_least_float;
 }
 
 /// Differences of neighbours along an axis, `n` times over.

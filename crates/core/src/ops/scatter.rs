@@ -159,7 +159,7 @@ pub fn masked_scatter(a: &Array, mask: &Array, value: &Array) -> Result<Array> {
     }
     let flat = ops::flatten(mask, 0, -1)?;
     let counted = if mask.size() > i32::MAX as usize { Dtype::Int64 } else { Dtype::Int32 };
-    let places = ops::cumsum(&astype(&flat, counted)?, 0, false, false)?;
+    let places = ops::cumsum(&astype(&flat, counted)?, Some(0), false, false, None)?;
     let kept = match rows < mask.size() {
         true => {
             ops::logical_and(&flat, &ops::less(&places, &Array::scalar_of(rows as f64, counted)?)?)?

@@ -42,7 +42,8 @@ pub fn unique(a: &Array, size: usize, fill_value: Option<&Array>) -> Result<Uniq
     let order = ops::argsort(&flat, 0)?;
     let sorted = ops::take(&flat, &order, 0)?;
     let starts = starts(&sorted)?;
-    let rank = ops::subtract(&ops::cumsum(&astype(&starts, place)?, 0, false, true)?, 1)?;
+    let rank =
+        ops::subtract(&ops::cumsum(&astype(&starts, place)?, Some(0), false, true, None)?, 1)?;
     // Places behind the result are left out by the scatter.
     let slots = ops::where_(&starts, &rank, &Array::scalar_of(size as f64, place)?)?;
     let put = |to: &Array, from: &Array| scatter(to, &[&slots], &reshape(from, &[-1, 1])?, &[0]);

@@ -152,7 +152,7 @@ fn draw_from_sums(logits: &Array, shape: &[usize], key: Option<&Array>) -> Resul
         &astype(&ops::equal(&x, &largest)?, dtype)?,
         &ops::exp(&ops::subtract(&x, &largest)?)?,
     )?;
-    let sums = ops::cumsum(&weights, 0, false, false)?;
+    let sums = ops::cumsum(&weights, Some(0), false, false, None)?;
     let unit = uniform(0.0f32, 1.0f32, shape, Dtype::Float32, key)?;
     let drawn = ops::multiply(&unit, &ops::sum(&weights, &[], false)?)?;
     ops::subtract(&ops::searchsorted(&sums, &drawn, "right")?, &Array::scalar(1u32)?)

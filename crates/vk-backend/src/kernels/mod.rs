@@ -223,9 +223,9 @@ pub fn support(primitive: &Primitive, dtype: Dtype) -> Support {
         | P::Gather { .. }
         | P::Scatter { .. }
         | P::ScatterAxis { .. }
+        | P::Scan { .. }
         | P::SearchSorted { .. } => Support::Native,
         P::Linalg(_) => Support::Refused("it runs on the CPU only, as in MLX"),
-        P::Scan { op, .. } => scan::support(*op, dtype),
         P::Softmax { .. } | P::LogSumExp => softmax::support(dtype),
     }
 }

@@ -7,7 +7,7 @@
 use bytemuck::{Pod, Zeroable};
 use mlx_core::{
     Array, Dtype, Result,
-    backend::{Output, Support},
+    backend::Output,
     primitives::{ReduceOp, ScanOp},
     shape,
 };
@@ -52,16 +52,6 @@ pub(super) struct Scan {
     pub(super) inclusive: bool,
 }
 
-/// Whether there is a kernel for an operation.
-pub(super) fn support(op: ScanOp, dtype: Dtype) -> Support {
-    match (op, dtype) {
-        (ScanOp::LogAddExp, Dtype::Complex64) => {
-            Support::Refused("there is no complex logaddexp kernel yet")
-        }
-        _ => Support::Native,
-    }
-}
-
 /// Encodes the scan of `a`.
 pub(super) fn scan(
     ctx: &mut Ctx<'_>,
@@ -70,9 +60,6 @@ pub(super) fn scan(
     a: &Array,
     output: &mut Output,
 ) -> Result<()> {
-    if let Support::Refused(reason) = support(op, a.dtype()) {
-        return Err(ctx.unsupported(a, reason));
-    }
     let op = match op {
         ScanOp::Max => Fold::Op(ReduceOp::Max),
         ScanOp::Min => Fold::Op(ReduceOp::Min),
@@ -94,6 +81,9 @@ pub(super) fn scan(
 fn kernels(op: Fold, dtype: Dtype) -> (Kernel, Kernel) {
     use Kernel::*;
     match (op, Class::from(dtype)) {
+        (Fold::LogAddExp, Class::Complex) => {
+            (scan_block_complex_logaddexp, scan_serial_complex_logaddexp)
+        }
         (Fold::LogAddExp, _) => (scan_block_float_logaddexp, scan_serial_float_logaddexp),
         (_, Class::Float) => (scan_block_float, scan_serial_float),
         (_, Class::Int) => (scan_block_int, scan_serial_int),

@@ -39,7 +39,7 @@ struct Push {
 pub(crate) enum Fold {
     /// The `OP` constant of `reduction.glsl`.
     Op(ReduceOp),
-    /// Logarithm of the sum of exponentials; floats only.
+    /// Logarithm of the sum of exponentials; floats and complex numbers.
     LogAddExp,
 }
 
@@ -54,6 +54,7 @@ impl Fold {
 
     fn kernel(self, dtype: Dtype) -> Kernel {
         match (self, Class::from(dtype)) {
+            (Fold::LogAddExp, Class::Complex) => Kernel::reduce_complex_logaddexp,
             (Fold::LogAddExp, _) => Kernel::reduce_float_logaddexp,
             (_, Class::Float) => Kernel::reduce_float,
             (_, Class::Int) => Kernel::reduce_int,
