@@ -20,7 +20,7 @@ float weight_at(int64_t i) { return fetch(DTYPE, at(DTYPE, weight, i)); }
 void quad(Geometry g, uint taps, uint64_t i) {
     uint64_t per_row = uint64_t(g.groups / 4u), row = i / per_row;
     uint channel = uint(i - row * per_row) * 4u;
-    Window w = window_at(g, row);
+    Window w = window_at(g, uint(row));
     vec4 sum = vec4(0.0);
     for (uint tap = 0u; tap < taps; ++tap) {
         int64_t offset;
@@ -35,7 +35,7 @@ void quad(Geometry g, uint taps, uint64_t i) {
 void single(Geometry g, uint taps, uint64_t i) {
     uint64_t all = uint64_t(g.groups * g.outputs), row = i / all;
     uint to = uint(i - row * all);
-    Window w = window_at(g, row);
+    Window w = window_at(g, uint(row));
     float sum = 0.0;
     for (uint tap = 0u; tap < taps; ++tap) {
         int64_t offset;

@@ -48,7 +48,7 @@ void a_fetch(Batch at_, uint row0, uint k0, uint k1) {
         next_a[i] = vec4(0.0);
         uint row = row0 + quad / (BK / 4u), kk = k0 + quad % (BK / 4u) * 4u;
         if (quad >= BM * BK / 4u || row >= m) continue;
-        if (k0 == 0u) windows[i] = window_at(g, uint64_t(row));
+        if (k0 == 0u) windows[i] = window_at(g, row);
         if (kk >= k1) continue;
         if (A_VECTOR) {
             uint tap = kk / g.channels;

@@ -20,10 +20,9 @@ struct Window {
     int64_t offset;
 };
 
-Window window_at(Geometry g, uint64_t row) {
+Window window_at(Geometry g, uint row) {
     uint places = g.output_[0] * g.output_[1] * g.output_[2];
-    uint64_t batch = row / uint64_t(places);
-    uint place = uint(row - batch * uint64_t(places));
+    uint batch = row / places, place = row - batch * places;
     uint plane = place / g.output_[2];
     Window w;
     w.first = uvec3(plane / g.output_[1] * g.stride[0], plane % g.output_[1] * g.stride[1], place % g.output_[2] * g.stride[2]);

@@ -65,35 +65,36 @@ impl Case {
         inside.then_some((at / spread) as usize)
     }
 
-    /// Each output as a sum of products.
-    fn definition(&self, x: &Host, w: &Host, shape: &[usize], dtype: Dtype) -> Vec<Approx> {
+    /// An output as a sum of products.
+    fn output(&self, x: &Host, w: &Host, index: &[usize], dtype: Dtype) -> Approx {
         let axes = self.stride.len();
         let (outputs, channels) = (self.weight[0] / self.groups, self.weight[axes + 1]);
-        let one = |index: Vec<usize>| {
-            let output = index[axes + 1];
-            let (mut value, mut magnitude, mut terms) = (0.0, 0.0, 0);
-            for tap in indices(&self.weight[1..=axes]) {
-                let from: Option<Vec<usize>> =
-                    (0..axes).map(|axis| self.under(axis, index[axis + 1], tap[axis])).collect();
-                let Some(from) = from else { continue };
-                let flipped = |axis: usize| match self.flip {
-                    true => self.weight[axis + 1] - 1 - tap[axis],
-                    false => tap[axis],
-                };
-                for c in 0..channels {
-                    let mut at = vec![index[0]];
-                    at.extend(&from);
-                    at.push(output / outputs * channels + c);
-                    let mut tap = vec![output];
-                    tap.extend((0..axes).map(flipped));
-                    tap.push(c);
-                    let term = x.at(&at) * w.at(&tap);
-                    (value, magnitude, terms) = (value + term, magnitude + term.abs(), terms + 1);
-                }
+        let output = index[axes + 1];
+        let (mut value, mut magnitude, mut terms) = (0.0, 0.0, 0);
+        for tap in indices(&self.weight[1..=axes]) {
+            let from: Option<Vec<usize>> =
+                (0..axes).map(|axis| self.under(axis, index[axis + 1], tap[axis])).collect();
+            let Some(from) = from else { continue };
+            let flipped = |axis: usize| match self.flip {
+                true => self.weight[axis + 1] - 1 - tap[axis],
+                false => tap[axis],
+            };
+            for c in 0..channels {
+                let mut at = vec![index[0]];
+                at.extend(&from);
+                at.push(output / outputs * channels + c);
+                let mut tap = vec![output];
+                tap.extend((0..axes).map(flipped));
+                tap.push(c);
+                let term = x.at(&at) * w.at(&tap);
+                (value, magnitude, terms) = (value + term, magnitude + term.abs(), terms + 1);
             }
-            Approx { value, error: sum_error(terms, magnitude, dtype) }
-        };
-        indices(shape).map(one).collect()
+        }
+        Approx { value, error: sum_error(terms, magnitude, dtype) }
+    }
+
+    fn definition(&self, x: &Host, w: &Host, shape: &[usize], dtype: Dtype) -> Vec<Approx> {
+        indices(shape).map(|index| self.output(x, w, &index, dtype)).collect()
     }
 
     fn check(&self, device: Device, dtype: Dtype, layout: Layout) {
@@ -194,6 +195,49 @@ fn every_layout_and_more_windows_than_a_tile() {
         for dtype in floats(device) {
             large.check(device, dtype, Layout::Contiguous);
         }
+    });
+}
+
+/// Windows as rows of a matrix take more memory than is given to them at once.
+#[test]
+fn windows_in_several_parts() {
+    on_each_device(|device| {
+        for (dtype, channels) in [(Dtype::Float32, 96), (Dtype::Float16, 180)] {
+            let case = Case {
+                low: vec![1, 1],
+                high: vec![1, 1],
+                ..Case::plain(&[2, 74, 75, channels], &[9, 3, 3, channels])
+            };
+            let make = |shape: &[usize], seed| filled(shape, dtype, noise(seed, -1.0, 1.0));
+            let (input, weight) = (make(&case.input, 1), make(&case.weight, 2));
+            let got = ops::conv_general(&input, &weight, case.options()).unwrap();
+            assert_eq!(got.shape(), [2, 74, 75, 9]);
+            let (x, w, got) = (Host::of(&input), Host::of(&weight), Host::of(&got));
+            for row in (0..2 * 74 * 75).step_by(61).chain([9727, 9728, 10_239, 10_240, 11_099]) {
+                let index = [row / 75 / 74, row / 75 % 74, row % 75, row % 9];
+                let (want, got) = (case.output(&x, &w, &index, dtype), got.at(&index));
+                let off = (got - want.value).abs();
+                assert!(
+                    off <= want.error,
+                    "{dtype} on {device}: {index:?} is {got}, not {}: off by {off:e}",
+                    want.value
+                );
+            }
+        }
+    });
+}
+
+/// One tap without gaps: the input itself is the matrix, if it is dense.
+#[test]
+fn one_tap_is_a_product() {
+    on_each_device(|device| {
+        for dtype in floats(device) {
+            for layout in [Layout::Contiguous, Layout::Sliced, Layout::Transposed] {
+                Case::plain(&[2, 5, 7, 12], &[20, 1, 1, 12]).check(device, dtype, layout);
+            }
+        }
+        let strided = Case { stride: vec![2, 1], ..Case::plain(&[2, 5, 7, 12], &[20, 1, 1, 12]) };
+        strided.check(device, Dtype::Float32, Layout::Contiguous);
     });
 }
 

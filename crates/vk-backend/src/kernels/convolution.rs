@@ -1,15 +1,17 @@
-//! Convolutions: products of windows with the weight by tiles, or sums by one thread an output.
+//! Convolutions: products of windows with the weight, which are unfolded or gathered by tiles, or sums
+//! by one thread an output.
 
 use bytemuck::{Pod, Zeroable};
 use mlx_core::{Array, Result, backend::Output, primitives::Convolution, shape::row_major_strides};
 
 use super::{
-    Ctx, Dispatch, Kernel, Operand, copy,
-    matmul::{GemmPush, gemm_constants, tile_grid},
+    Ctx, Dispatch, Kernel, Operand, Region, copy,
+    matmul::{GemmPush, dense_matrix, gemm_constants, tile_grid},
 };
 use crate::planners::{
     convolution::{Plan, Product, plan},
     matmul::{Gemm, Tile},
+    matrix::fragment,
 };
 
 /// What `convolution.glsl` reads.
@@ -41,6 +43,18 @@ struct DirectPush {
     result: u64,
     geometry: u64,
     count: u64,
+}
+
+/// Push constants of `unfold.comp`.
+#[derive(Debug, Clone, Copy, Pod, Zeroable)]
+#[repr(C)]
+struct UnfoldPush {
+    source: u64,
+    destination: u64,
+    geometry: u64,
+    count: u64,
+    first: u32,
+    elements: u32,
 }
 
 /// A convolution of an input whose channels are neighbours with a dense weight.
@@ -76,6 +90,7 @@ pub(super) fn eval(
         Plan::Depthwise => direct(ctx, &o, output, true),
         Plan::Direct => direct(ctx, &o, output, false),
         Plan::Tile(tile, quads) => tiles(ctx, &o, output, tile, quads),
+        Plan::Product(gemm, at_once) => products(ctx, &o, output, gemm, at_once),
     }
 }
 
@@ -130,9 +145,24 @@ fn operands(
         channels,
         outputs,
         aligned,
+        pointwise: is_matrix(&geometry)
+            && mlx_core::shape::is_row_contiguous(input.shape(), &strides),
+        size: output.dtype.size(),
+        fragment: fragment(
+            output.dtype,
+            [(weight.size() / weight.dim(0)) as i64; 2],
+            ctx.capabilities(),
+            ctx.config(),
+        ),
     };
     let weight = copy::dense(ctx, weight)?;
     Ok(Operands { input: at, weight, result, geometry, product })
+}
+
+/// Whether every element of the input is the window of one output.
+fn is_matrix(g: &Geometry) -> bool {
+    let ones = [g.kernel, g.stride, g.input_dilation].concat();
+    ones.iter().all(|&x| x == 1) && g.padding == [0; 3] && g.input == g.output
 }
 
 fn direct(ctx: &mut Ctx<'_>, o: &Operands, output: &Output, quads: bool) -> Result<()> {
@@ -185,4 +215,85 @@ fn tiles(ctx: &mut Ctx<'_>, o: &Operands, output: &Output, tile: Tile, quads: bo
         reads: &[o.input.region, o.weight.region],
         writes: &[o.result.region],
     })
+}
+
+/// Windows as the rows of a matrix, some at a time, and their products with the weight. Neighbouring
+/// parts take turns in two pieces of memory, so that one is unfolded while the other is multiplied.
+fn products(
+    ctx: &mut Ctx<'_>,
+    o: &Operands,
+    output: &Output,
+    gemm: Gemm,
+    at_once: usize,
+) -> Result<()> {
+    let (p, dtype) = (o.product, output.dtype);
+    let row = (p.depth() * p.size) as u64;
+    let parts = p.windows.div_ceil(at_once);
+    let matrices = match p.pointwise {
+        true => [o.input.region; 2],
+        false => {
+            let first = ctx.scratch(at_once as u64 * row)?;
+            let second = if parts > 1 { ctx.scratch(at_once as u64 * row)? } else { first };
+            [first, second]
+        }
+    };
+    for part in 0..parts {
+        let first = part * at_once;
+        let windows = at_once.min(p.windows - first);
+        let matrix = match p.pointwise {
+            true => Region { address: o.input.address, ..matrices[0] },
+            false => matrices[part % 2],
+        };
+        if !p.pointwise {
+            unfold(ctx, o, first, windows, matrix)?;
+        }
+        let line = (p.outputs * p.size) as u64;
+        let address = o.result.address + first as u64 * line;
+        let result = Operand { address, region: Region { address, bytes: windows as u64 * line } };
+        let push = GemmPush {
+            a: matrix.address,
+            b: o.weight.address,
+            result: address,
+            lda: p.depth() as i64,
+            ldb: p.depth() as i64,
+            m: windows as u32,
+            n: p.outputs as u32,
+            k: p.depth() as u32,
+            batches: 1,
+            splits: 1,
+            ..GemmPush::default()
+        };
+        dense_matrix(ctx, gemm, dtype, push, &[matrix, o.weight.region], result)?;
+    }
+    Ok(())
+}
+
+/// Copies `windows` windows from the `first` one on.
+fn unfold(
+    ctx: &mut Ctx<'_>,
+    o: &Operands,
+    first: usize,
+    windows: usize,
+    matrix: Region,
+) -> Result<()> {
+    let p = &o.product;
+    let channels = p.channels * p.size;
+    let steps = [&[o.geometry.batch_step][..], &o.geometry.steps].concat();
+    let whole = o.input.is_aligned(16)
+        && channels.is_multiple_of(16)
+        && steps.iter().all(|s| (s * p.size as i64) % 16 == 0);
+    let bytes = if whole { 16 } else { p.size };
+    let count = (windows * p.depth() * p.size / bytes) as u64;
+    let push = UnfoldPush {
+        source: o.input.address,
+        destination: matrix.address,
+        geometry: ctx.args(bytemuck::bytes_of(&o.geometry))?,
+        count,
+        first: first as u32,
+        elements: (bytes / p.size) as u32,
+    };
+    let group = ctx.capabilities().elementwise_workgroup();
+    let pipeline = ctx.pipeline(Kernel::convolution_unfold, &[group, bytes as u32])?;
+    let push = bytemuck::bytes_of(&push);
+    ctx.run(&pipeline, push, count, u64::from(group), &[o.input.region], &[matrix])
 }

@@ -1,7 +1,11 @@
 //! Convolutions: which kernel.
 
-use super::matmul::{Gemm, Tile, listed};
-use crate::capabilities::Capabilities;
+use super::matmul::{Gemm, Tile, gemm, listed};
+use crate::capabilities::{Capabilities, Fragment};
+
+/// Bytes of windows that are unfolded at a time: what a product then reads still lies in a large
+/// device's cache.
+const UNFOLDED: usize = 32 << 20;
 
 /// Sizes of a convolution as products: of `windows` rows, per group of channels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -18,6 +22,19 @@ pub struct Product {
     pub outputs: usize,
     /// Channels lie on multiples of four elements.
     pub aligned: bool,
+    /// The input is the matrix of windows: one tap, and no gaps.
+    pub pointwise: bool,
+    /// Bytes of an element.
+    pub size: usize,
+    /// What cooperative matrices multiply of this dtype, if they may.
+    pub fragment: Option<Fragment>,
+}
+
+impl Product {
+    /// Elements of a window.
+    pub const fn depth(&self) -> usize {
+        self.taps * self.channels
+    }
 }
 
 /// The variant of a convolution.
@@ -29,6 +46,8 @@ pub enum Plan {
     Direct,
     /// `tile.comp`; whether four channels are loaded at once.
     Tile(Tile, bool),
+    /// A product with the windows as a matrix, so many of them at a time.
+    Product(Gemm, usize),
 }
 
 /// Chooses the kernel.
@@ -37,13 +56,31 @@ pub fn plan(p: &Product, caps: &Capabilities) -> Plan {
         return Plan::Depthwise;
     }
     // A tile of few columns, or of few steps of k, leaves most threads without work.
-    if p.outputs < 8 || p.channels * p.taps < 8 {
+    if p.outputs < 8 || p.depth() < 8 {
         return Plan::Direct;
+    }
+    if let Some(plan) = product(p, caps) {
+        return plan;
     }
     match listed(p.windows, p.outputs, p.groups, true, caps) {
         Gemm::Tile(tile, _) => Plan::Tile(tile, p.aligned && p.channels.is_multiple_of(4)),
         _ => Plan::Direct,
     }
+}
+
+/// A product by what dense products have and the tiles of a convolution do not: cooperative matrices,
+/// and lanes of a software device. Where the input is the matrix, any product serves.
+fn product(p: &Product, caps: &Capabilities) -> Option<Plan> {
+    if p.groups > 1 {
+        return None;
+    }
+    let at_once = match p.pointwise {
+        true => p.windows,
+        false => (UNFOLDED / (p.depth() * p.size)).next_multiple_of(128).min(p.windows),
+    };
+    let gemm = gemm(at_once, p.outputs, p.depth(), 1, p.fragment, caps);
+    let pays = p.pointwise || !matches!(gemm, Gemm::Tile(..));
+    pays.then_some(Plan::Product(gemm, at_once))
 }
 
 #[cfg(test)]
@@ -53,8 +90,17 @@ mod tests {
     #[test]
     fn channels_that_do_not_mix_and_narrow_groups_are_summed_directly() {
         let caps = Capabilities::default();
-        let whole =
-            Product { windows: 4096, taps: 9, groups: 1, channels: 64, outputs: 64, aligned: true };
+        let whole = Product {
+            windows: 4096,
+            taps: 9,
+            groups: 1,
+            channels: 64,
+            outputs: 64,
+            aligned: true,
+            pointwise: false,
+            size: 2,
+            fragment: None,
+        };
         assert!(matches!(plan(&whole, &caps), Plan::Tile(_, true)));
         let odd = Product { channels: 3, ..whole };
         assert!(matches!(plan(&odd, &caps), Plan::Tile(_, false)));
@@ -63,5 +109,29 @@ mod tests {
         assert_eq!(plan(&Product { aligned: false, ..depthwise }, &caps), Plan::Direct);
         let narrow = Product { groups: 16, channels: 4, outputs: 4, ..whole };
         assert_eq!(plan(&narrow, &caps), Plan::Direct);
+    }
+
+    #[test]
+    fn windows_become_matrices_where_products_are_faster() {
+        let fragment = Fragment { m: 16, n: 16, k: 16 };
+        let caps = Capabilities { compute_units: 132, ..Capabilities::default() };
+        let p = Product {
+            windows: 100_352,
+            taps: 9,
+            groups: 1,
+            channels: 256,
+            outputs: 256,
+            aligned: true,
+            pointwise: false,
+            size: 2,
+            fragment: Some(fragment),
+        };
+        assert!(matches!(plan(&p, &caps), Plan::Product(Gemm::Matrix(..), 7296)));
+        let few = Product { windows: 1000, ..p };
+        assert!(matches!(plan(&few, &caps), Plan::Product(Gemm::Matrix(..), 1000)));
+        let pointwise = Product { taps: 1, pointwise: true, fragment: None, ..p };
+        assert!(matches!(plan(&pointwise, &caps), Plan::Product(Gemm::Tile(..), 100_352)));
+        assert!(matches!(plan(&Product { fragment: None, ..p }, &caps), Plan::Tile(..)));
+        assert!(matches!(plan(&Product { groups: 2, ..p }, &caps), Plan::Tile(..)));
     }
 }

@@ -47,6 +47,7 @@ kernels! {
     arange_long => "arange/arange.comp" { CLASS: "3" },
     arange_complex => "arange/arange.comp" { CLASS: "5" },
     random_bits => "random/bits.comp" { },
+    convolution_unfold => "convolution/unfold.comp" {},
     convolution_tile => "convolution/tile.comp" { },
     convolution_direct => "convolution/direct.comp" { },
     fft_pass => "fft/pass.comp" { },

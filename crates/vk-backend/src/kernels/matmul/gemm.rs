@@ -270,9 +270,18 @@ pub(crate) fn dense_matrix(
     reads: &[Region],
     result: Operand,
 ) -> Result<()> {
-    let flags = A_ALONG_K | B_ALONG_K | A_VECTOR | B_VECTOR;
+    let width = if matches!(plan, Gemm::Matrix(..)) { 8 } else { 4 };
+    let bytes = width * dtype.size() as u64;
+    let vector = |at: u64, flag: u32| {
+        let whole = at.is_multiple_of(bytes) && u64::from(push.k).is_multiple_of(width);
+        if whole { flag } else { 0 }
+    };
+    let flags = A_ALONG_K | B_ALONG_K | vector(push.a, A_VECTOR) | vector(push.b, B_VECTOR);
     let how = How { plan, dtype, out: dtype, flags, lists: None };
-    let splits = if let Gemm::Matrix(_, splits) = plan { splits } else { 1 };
+    let splits = match plan {
+        Gemm::Tile(_, splits) | Gemm::Matrix(_, splits) => splits,
+        Gemm::Lanes { .. } => 1,
+    };
     if splits == 1 {
         return dispatch(ctx, how, &push, reads, result.region);
     }
