@@ -1,0 +1,118 @@
+//! Timing of operations, and what the device itself reaches to hold them against.
+
+use std::time::Instant;
+
+use mlx::{Array, Result};
+
+/// Evaluations in one timed run, and timed runs of which the median counts.
+const REPEATS: usize = 10;
+const ROUNDS: usize = 5;
+
+/// What an operation moves and computes, per evaluation.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Work {
+    /// Bytes that must be read and written at least.
+    pub(crate) bytes: f64,
+    /// Operations on numbers.
+    pub(crate) flops: f64,
+}
+
+/// An operation that was timed.
+#[derive(Debug, Clone)]
+pub(crate) struct Row {
+    pub(crate) name: String,
+    pub(crate) work: Work,
+    pub(crate) seconds: f64,
+}
+
+impl Row {
+    /// Bytes per second.
+    pub(crate) fn bandwidth(&self) -> f64 {
+        self.work.bytes / self.seconds
+    }
+
+    /// Operations per second.
+    pub(crate) fn rate(&self) -> f64 {
+        self.work.flops / self.seconds
+    }
+}
+
+/// What bounds an operation, and so what its percentage is of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Bound {
+    /// Memory: the rate of a copy, the first one that was timed.
+    Copy,
+    /// Arithmetic: the rate of the fastest product of matrices of this run.
+    Product,
+}
+
+/// The rows so far.
+#[derive(Debug, Default)]
+pub(crate) struct Bench {
+    pub(crate) rows: Vec<Row>,
+    /// Bytes per second of a copy.
+    pub(crate) copy: f64,
+    /// Operations per second of the fastest product.
+    pub(crate) product: f64,
+}
+
+impl Bench {
+    /// Times an operation and prints its row.
+    ///
+    /// # Errors
+    /// When it fails.
+    pub(crate) fn time(
+        &mut self,
+        name: &str,
+        work: Work,
+        bound: Bound,
+        make: &dyn Fn() -> Result<Array>,
+    ) -> Result<()> {
+        let row = Row { name: name.to_owned(), work, seconds: seconds(make)? };
+        match bound {
+            Bound::Copy if self.copy == 0.0 => self.copy = row.bandwidth(),
+            Bound::Product => self.product = self.product.max(row.rate()),
+            Bound::Copy => {}
+        }
+        self.add(row, bound);
+        Ok(())
+    }
+
+    /// Prints a row that was timed and keeps it.
+    pub(crate) fn add(&mut self, row: Row, bound: Bound) {
+        let (value, unit, percent) = match bound {
+            Bound::Copy => (row.bandwidth() / 1e9, "GB/s", row.bandwidth() / self.copy),
+            Bound::Product => (row.rate() / 1e12, "TFLOP/s", row.rate() / self.product),
+        };
+        let of = if bound == Bound::Copy { "copy" } else { "product" };
+        println!(
+            "{:36} {value:10.2} {unit:7} {:6.1} % of {of:7} {:11.1} us",
+            row.name,
+            100.0 * percent,
+            row.seconds * 1e6
+        );
+        self.rows.push(row);
+    }
+}
+
+/// Seconds per evaluation, of one operation that is evaluated again and again on warm memory.
+///
+/// # Errors
+/// When it fails.
+pub(crate) fn seconds(make: &dyn Fn() -> Result<Array>) -> Result<f64> {
+    let run = || -> Result<f64> {
+        let start = Instant::now();
+        let mut last = None;
+        for _ in 0..REPEATS {
+            let array = make()?;
+            mlx::async_eval(&[&array])?;
+            last = Some(array);
+        }
+        last.map_or(Ok(()), |a| a.eval())?;
+        Ok(start.elapsed().as_secs_f64() / REPEATS as f64)
+    };
+    run()?;
+    let mut times = (0..ROUNDS).map(|_| run()).collect::<Result<Vec<_>>>()?;
+    times.sort_by(f64::total_cmp);
+    Ok(times[ROUNDS / 2])
+}
