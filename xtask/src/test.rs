@@ -18,6 +18,8 @@ struct Leg {
     name: &'static str,
     /// What `cargo test` is given to choose the tests.
     selection: &'static [&'static str],
+    /// What the test binaries are given to leave out.
+    left_out: &'static [&'static str],
     /// What is set in the environment beside [`COMMON`].
     environment: &'static [(&'static str, &'static str)],
 }
@@ -25,24 +27,30 @@ struct Leg {
 /// The packages whose tests use the Vulkan backend.
 const VULKAN_TESTS: &[&str] = &["--package", "mlx-tests", "--package", "mlx-vk-backend"];
 
+/// Tests of the CPU backend: the first leg has them.
+const CPU_TESTS: &[&str] = &["--skip", "::cpu::"];
+
 /// What `--ops` chooses instead of a leg's own selection.
 const OPERATION_TESTS: &[&str] = &["--package", "mlx-tests", "--test", "ops"];
 
 const LEGS: [Leg; 3] = [
     // Everything on memory that CPU and GPU share, with the documentation's examples.
-    Leg { name: "unified", selection: &["--workspace"], environment: &[] },
+    Leg { name: "unified", selection: &["--workspace"], left_out: &[], environment: &[] },
     // CI has no discrete GPU; this makes the device at hand behave as one.
     Leg {
         name: "discrete",
         selection: VULKAN_TESTS,
-        environment: &[("MLX_VK_FORCE_DISCRETE", "1")],
+        left_out: CPU_TESTS,
+        environment: &[("MLX_TEST_DEVICE", "gpu"), ("MLX_VK_FORCE_DISCRETE", "1")],
     },
     // Core validation is the layer's default; synchronization must be asked for. Neither follows
     // addresses: guards around every allocation show what writes outside of its output.
     Leg {
         name: "validation",
         selection: VULKAN_TESTS,
+        left_out: CPU_TESTS,
         environment: &[
+            ("MLX_TEST_DEVICE", "gpu"),
             ("MLX_VK_VALIDATION", "1"),
             ("MLX_VK_DEBUG_GUARD", "1"),
             ("VK_INSTANCE_LAYERS", "VK_LAYER_KHRONOS_validation"),
@@ -98,6 +106,15 @@ impl Options {
         }
         Ok(options)
     }
+
+    /// What is for `cargo test`, and what behind `--` is for the test binaries.
+    fn split(&self) -> (&[String], &[String]) {
+        let at = self.cargo_args.iter().position(|arg| arg == "--");
+        match at {
+            Some(at) => (&self.cargo_args[..at], &self.cargo_args[at + 1..]),
+            None => (&self.cargo_args, &[]),
+        }
+    }
 }
 
 fn known_leg(name: Option<&String>) -> Result<String> {
@@ -132,7 +149,8 @@ fn command(leg: &Leg, options: &Options, model: &Path) -> Command {
     let selection = if options.operations_only { OPERATION_TESTS } else { leg.selection };
     // A leg tells all that fails in it, not only the first test binary that does.
     let mut command = process::cargo(["test", "--no-fail-fast"]);
-    command.args(selection).args(&options.cargo_args);
+    let (of_cargo, of_tests) = options.split();
+    command.args(selection).args(of_cargo).arg("--").args(of_tests).args(leg.left_out);
     command.envs(DEFAULTS.into_iter().filter(|(name, _)| env::var_os(name).is_none()));
     command.envs(COMMON).envs(leg.environment.iter().copied());
     command.env("MLX_TEST_MODEL", model);
@@ -201,6 +219,7 @@ mod tests {
         assert!(options.operations_only);
         assert_eq!(options.leg.as_deref(), Some("discrete"));
         assert_eq!(options.cargo_args, ["reduce", "--", "--ops"]);
+        assert_eq!(options.split(), (&["reduce".to_owned()][..], &["--ops".to_owned()][..]));
     }
 
     #[test]
