@@ -166,7 +166,7 @@ class Draw:
             return self.integers(shape, dtype, low, high)
         if dtype == "complex64":
             parts = [self.reals(shape, low, high, special) for _ in range(2)]
-            return (parts[0] + 1j * parts[1]).astype(np.complex64)
+            return np.stack(parts, -1).astype(np.float32).view(np.complex64)[..., 0]
         reals = self.reals(shape, low, high, special)
         if dtype == "float64":
             return mx.array(reals, dtype=mx.float64)

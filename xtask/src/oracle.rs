@@ -10,7 +10,7 @@ use crate::generate;
 use crate::paths;
 use crate::process;
 use crate::setup::{self, component::Purpose};
-use std::ffi::OsString;
+use std::env;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
@@ -64,6 +64,7 @@ fn run(options: &Options) -> Result<()> {
     let python = venv::python()?;
     let folder = paths::target().join("oracle");
     clear(&folder)?;
+    build()?;
     process::run(&mut generator(&python, options, &folder))?;
     process::hand_over(&mut runner(options, &folder))
 }
@@ -90,16 +91,19 @@ fn generator(python: &Path, options: &Options, folder: &Path) -> Command {
     command
 }
 
-/// The whole workspace is built, as the tests do, so that its dependencies have the features they have there.
+/// Builds the runner. The whole workspace is named, as the tests do, so that its dependencies have the features they
+/// have there and are built once.
+fn build() -> Result<()> {
+    process::run(&mut process::cargo(["build", "--workspace", "--example", "oracle"]))
+}
+
 fn runner(options: &Options, folder: &Path) -> Command {
-    let mut args: Vec<OsString> =
-        ["run", "--workspace", "--example", "oracle", "--"].map(OsString::from).to_vec();
-    args.push(folder.into());
-    args.extend(["--vulkan-every".into(), options.vulkan_every.to_string().into()]);
-    let mut command = process::cargo(args);
+    let file = format!("oracle{}", env::consts::EXE_SUFFIX);
+    let mut command = Command::new(paths::target().join("debug/examples").join(file));
+    command.arg(folder).args(["--vulkan-every", &options.vulkan_every.to_string()]);
     generate::allow_software(&mut command);
     command.env("MLX_VK_FALLBACK", "error");
-    if std::env::var_os("LP_NUM_THREADS").is_none() {
+    if env::var_os("LP_NUM_THREADS").is_none() {
         command.env("LP_NUM_THREADS", "0");
     }
     command

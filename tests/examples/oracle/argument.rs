@@ -55,9 +55,14 @@ impl<'a> Args<'a> {
         self.at(key).array()
     }
 
+    /// All positional arguments.
+    pub(crate) fn all(&self) -> Vec<Argument<'a>> {
+        (0..self.call.args().len()).map(|place| self.at(place)).collect()
+    }
+
     /// All positional arguments, as arrays.
     pub(crate) fn all_arrays(&self) -> Result<Vec<Array>> {
-        (0..self.call.args().len()).map(|place| self.array(place)).collect()
+        self.all().into_iter().map(Argument::array).collect()
     }
 }
 
@@ -81,6 +86,16 @@ impl<'a> Argument<'a> {
     /// Whether it is an array.
     pub(crate) fn is_array(self) -> bool {
         self.value.get("array").is_some()
+    }
+
+    /// Whether it is a list.
+    pub(crate) fn is_list(self) -> bool {
+        self.value.is_array()
+    }
+
+    /// Whether it is a dtype.
+    pub(crate) fn is_dtype(self) -> bool {
+        self.value.get("dtype").is_some()
     }
 
     /// An array in the layout that was drawn.

@@ -2,7 +2,6 @@
 
 import numpy as np
 
-from draw import FLOATS
 from record import Call
 
 EPSILON = 2.0**-24
@@ -19,7 +18,8 @@ def calls(draw):
         for _ in range(2):
             a = draw.array()
             axis = None if draw.chance(0.2) else draw.axis(a.ndim)
-            yield Call(name, a, axis=axis, keepdims=draw.chance(0.5))
+            # Upstream fails on a scalar whose axes are kept, by an accident with the length of its shape.
+            yield Call(name, a, axis=axis, keepdims=draw.chance(0.5) and a.ndim > 0)
 
 
 def reduction(draw, name):
@@ -46,10 +46,6 @@ def terms(a, axis):
     axis = axes_of(axis)
     axes = range(a.ndim) if axis is None else axis if isinstance(axis, tuple) else [axis]
     return int(np.prod([a.shape[x] for x in axes]))
-
-
-def epsilon(a):
-    return EPSILON
 
 
 def sum_error(a, axis=None, keepdims=False):
