@@ -208,6 +208,16 @@ class Draw:
             axes.append(self.one_of([axes[0], ndim, -ndim - 1]))
         return axes
 
+    def reduced(self, extreme=False, **kind):
+        """An array and axes to reduce. Upstream does not always come back from sums of nothing, nor set their result:
+        axes without elements are for extremes only, which are refused."""
+        while True:
+            a = self.array(**kind)
+            axes = self.axes(a.ndim)
+            gone = range(a.ndim) if axes is None else axes if isinstance(axes, list) else [axes]
+            if extreme or all(a.shape[x] for x in gone if -a.ndim <= x < a.ndim):
+                return a, axes
+
     def broadcasting(self, shape):
         """A shape that broadcasts with `shape`, or seldom does not."""
         other = [1 if self.chance(0.25) else d for d in shape]

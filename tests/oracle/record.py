@@ -123,9 +123,12 @@ class Writer:
         os.makedirs(folder, exist_ok=True)
         self.arrays, self.folder = {}, folder
         self.lines = open(os.path.join(folder, "calls.jsonl"), "w")
+        self.running = open(os.path.join(folder, "running"), "w")
 
     def close(self):
         self.lines.close()
+        self.running.close()
+        os.remove(self.running.name)
         safetensors.save(os.path.join(self.folder, "arrays.safetensors"), self.arrays)
 
     def array(self, array):
@@ -141,6 +144,7 @@ class Writer:
         line = {"family": family, "seed": seed, "number": number, "function": call.function,
                 "text": self.text(call), "args": transform(call.args, self.json),
                 "kwargs": transform(call.kwargs, self.json), "ulps": call.ulps}
+        self.say(family, seed, number, line["text"], call)
         try:
             own = run(call, False)
         except Exception as error:  # Whatever upstream raises is a refusal.
@@ -148,6 +152,14 @@ class Writer:
         else:
             line["outputs"] = self.outputs(call, own)
         self.lines.write(json.dumps(line) + "\n")
+
+    def say(self, family, seed, number, text, call):
+        """Leaves a note of what is running, for the case that it does not end well."""
+        inputs = ", ".join(f"{x.name}: {x.dtype} {list(x.base.shape)}" for x in call.inputs())
+        self.running.seek(0)
+        self.running.truncate()
+        self.running.write(f"{text}\n    where {inputs}  (--family {family} --first {seed} --seeds 1, number {number})")
+        self.running.flush()
 
     def outputs(self, call, own):
         """The results with their own dtypes, and the values they are compared with."""
@@ -235,5 +247,6 @@ def errors_of(call, count):
     kwargs = transform(call.kwargs, as_numpy)
     with np.errstate(all="ignore"):
         errors = call.error(*args, **kwargs)
-    errors = errors if isinstance(errors, list) else [errors] * count
-    return [mx.array(np.asarray(e, dtype=np.float64), dtype=mx.float64) for e in errors]
+    # The part of a complex number beside an infinity or NaN may be anything.
+    wide = np.nan_to_num(np.asarray(errors, dtype=np.float64), nan=np.inf, posinf=np.inf)
+    return [mx.array(wide, dtype=mx.float64)] * count

@@ -1,6 +1,6 @@
 """Arrays from nothing."""
 
-from draw import DTYPES, FLOATS, INTEGERS
+from draw import DTYPES, FLOATS, INEXACT, INTEGERS
 from record import Call, DtypeName
 
 
@@ -57,8 +57,10 @@ def linspace(draw):
 
 
 def full(draw):
+    # Upstream ignores the dtype where it cannot hold the value's kind, and for arrays: neither is drawn.
     shape = shape_of(draw)
-    value = draw.one_of([3, 0.5, True, None])
+    dtype = draw.one_of(DTYPES)
+    value = draw.one_of([True, 3 if dtype != "bool" else False, 0.5 if dtype in INEXACT else True, None])
     if value is None:
-        value = draw.array(draw.broadcasting(shape) if -2 not in shape else [])
-    return Call("full", shape, value, dtype=DtypeName(draw.one_of(DTYPES)))
+        value = draw.array(draw.broadcasting(shape) if -2 not in shape else [], dtype)
+    return Call("full", shape, value, dtype=DtypeName(dtype))

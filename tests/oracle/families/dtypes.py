@@ -20,7 +20,8 @@ def calls(draw):
         yield Call("issubdtype", dtype(), draw.one_of(CATEGORIES), run=lambda a, b: mx.issubdtype(a, getattr(mx, b)))
     for _ in range(3):
         yield Call("finfo", dtype(), run=finfo)
-        yield Call("iinfo", dtype(), run=iinfo)
+        # Upstream has the limits of uint64 and fails to hand them over.
+        yield Call("iinfo", DtypeName(draw.one_of([d for d in DTYPES if d != "uint64"])), run=iinfo)
 
 
 def finfo(dtype):

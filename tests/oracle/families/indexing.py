@@ -60,7 +60,7 @@ def along(draw, name):
     shape = [1 if draw.chance(0.1) else d for d in a.shape]
     # Two values for one place would leave either of them.
     put = name == "put_along_axis"
-    shape[axis if -a.ndim <= axis < a.ndim else 0] = draw.integer(1, size) if put and size else draw.integer(1, 9)
+    shape[axis if -a.ndim <= axis < a.ndim else 0] = draw.integer(1, max(size, 1)) if put else draw.integer(1, 9)
     if put:
         places = distinct_along(draw, shape, axis if -a.ndim <= axis < a.ndim else 0, size)
         return Call(name, a, places, draw.array(draw.broadcasting(shape)), axis=axis)
@@ -96,6 +96,14 @@ def part(draw, size):
     step = draw.one_of([None, None, 1, 2, 3, -1, -2])
     bound = lambda: None if draw.chance(0.4) else draw.integer(-size - 2, size + 2)
     return Slice(bound(), bound(), step)
+
+
+def filled(draw, a, arrays, distinct=False):
+    """Brackets for writing. Writing to none of the elements ends upstream's process if there are arrays of indices."""
+    while True:
+        parts = index(draw, a, arrays, distinct)
+        if 0 not in target_shape(a, parts) or not any(isinstance(x, Input) for x in parts):
+            return parts
 
 
 def index(draw, a, arrays, distinct=False):
@@ -154,7 +162,7 @@ def value_for(draw, a, parts, dtype=None, **values):
 def put(draw):
     # Conversions of what the array's dtype does not hold are undefined.
     a = draw.array(empty=0.03)
-    parts = index(draw, a, draw.chance(0.5), distinct=True)
+    parts = filled(draw, a, draw.chance(0.5), distinct=True)
     value = value_for(draw, a, parts, low=0, high=50, special=0)
     text = lambda: f"{a.text()}{brackets(parts)} = {text_of(value)}"
     return Call("setitem", a, parts, value, run=assigned, text=text, widen=False)
@@ -188,10 +196,11 @@ def masked_assigned(a, mask, value):
 def update(draw, name):
     # Dividing by false ends upstream's process.
     dtype = draw.one_of([d for d in DTYPES if d != "bool"]) if name == "divide" else None
-    a = draw.array(empty=0.03, dtype=dtype, low=-4, high=4, special=0)
+    # A scalar takes the dtype of what is joined with it upstream, other arrays keep theirs.
+    a = draw.array(least=1, empty=0.03, dtype=dtype, low=-4, high=4, special=0)
     # The order in which updates of one place are made is not defined: these give the same in any.
     many = name in ["add", "subtract", "maximum", "minimum"]
-    parts = index(draw, a, draw.chance(0.7), distinct=not many)
+    parts = filled(draw, a, draw.chance(0.7), distinct=not many)
     value = value_for(draw, a, parts, dtype, low=1, high=3, special=0)
     text = lambda: f"{a.text()}.at{brackets(parts)}.{name}({text_of(value)})"
     run = lambda a, parts, value: getattr(a.at[tuple(parts)], name)(value)

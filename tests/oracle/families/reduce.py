@@ -23,8 +23,8 @@ def calls(draw):
 
 
 def reduction(draw, name):
-    a = draw.array()
-    kwargs = {"axis": draw.axes(a.ndim), "keepdims": draw.chance(0.5)}
+    a, axis = draw.reduced(extreme=name in ["max", "min", "minmax", "median"])
+    kwargs = {"axis": axis, "keepdims": draw.chance(0.5)}
     error = {"sum": sum_error, "mean": mean_error, "prod": prod_error}.get(name)
     # Means and medians round each of their steps to the dtype.
     return Call(name, a, **kwargs, error=error, ulps=2 if name in ["mean", "median", "sum", "prod"] else 0,
@@ -32,8 +32,8 @@ def reduction(draw, name):
 
 
 def spread(draw, name):
-    a = draw.array(special=0.03)
-    kwargs = {"axis": draw.axes(a.ndim), "keepdims": draw.chance(0.5), "ddof": draw.one_of([0, 0, 1, 2])}
+    a, axis = draw.reduced(special=0.03)
+    kwargs = {"axis": axis, "keepdims": draw.chance(0.5), "ddof": draw.one_of([0, 0, 1, 2])}
     return Call(name, a, **kwargs, ulps=4, error=lambda *x, **k: spread_error(name, a.dtype, *x, **k), either=True)
 
 

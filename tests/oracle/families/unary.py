@@ -5,7 +5,6 @@ import statistics
 
 import numpy as np
 
-from draw import DTYPES, HALVES
 from record import Call
 
 
@@ -64,7 +63,10 @@ def calls(draw):
 
 def transcendental(draw, name):
     reference, reach = TRANSCENDENTAL[ALIASES.get(name, name)]
-    a = draw.array(dtype=draw.dtype(DTYPES), low=-reach, high=reach)
+    dtype = draw.dtype()
+    # What complex functions give at infinities differs from one C++ library to the next.
+    special = 0 if dtype == "complex64" else 0.12
+    a = draw.array(dtype=dtype, low=-reach, high=reach, special=special)
     if a.dtype == "complex64":
         return Call(name, a, ulps=32)
     return Call(name, a, ulps=4, reference=float_of(reference))

@@ -49,8 +49,6 @@ promoting! {
     multiply => Multiply;
     /// `a` to the power of `b`.
     power => Power;
-    /// Remainder with the sign of the divisor.
-    remainder => Remainder;
 }
 
 /// Comparisons and logic: the result is bool.
@@ -189,14 +187,29 @@ pub fn subtract(a: impl Operand, b: impl Operand) -> Result<Array> {
     apply("subtract", &a, &b, BinaryOp::Subtract, dtype, dtype)
 }
 
-/// `floor(a / b)`; integer division truncates as in C.
+/// `floor(a / b)`; integer division truncates as in C. Complex quotients keep their fractions.
 ///
 /// # Errors
 /// When the shapes do not broadcast.
 pub fn floor_divide(a: impl Operand, b: impl Operand) -> Result<Array> {
     let (a, b) = operands(a, b)?;
     let dtype = a.dtype().promote(b.dtype());
-    apply("floor_divide", &a, &b, BinaryOp::FloorDivide, dtype, dtype)
+    let complex = dtype == Dtype::Complex64;
+    let op = if complex { BinaryOp::Divide } else { BinaryOp::FloorDivide };
+    apply("floor_divide", &a, &b, op, dtype, dtype)
+}
+
+/// Remainder with the sign of the divisor. Broadcasts, and promotes the dtypes.
+///
+/// # Errors
+/// For complex64, or when the shapes do not broadcast.
+pub fn remainder(a: impl Operand, b: impl Operand) -> Result<Array> {
+    let (a, b) = operands(a, b)?;
+    let dtype = a.dtype().promote(b.dtype());
+    if dtype == Dtype::Complex64 {
+        return Err(Error::invalid("remainder", "Complex type not supported."));
+    }
+    apply("remainder", &a, &b, BinaryOp::Remainder, dtype, dtype)
 }
 
 /// Quotient and remainder: [`floor_divide`] and [`remainder`].

@@ -57,25 +57,30 @@ pub fn prod(a: &Array, axes: &[isize], keepdims: bool) -> Result<Array> {
 /// Largest element; NaN if there is one.
 ///
 /// # Errors
-/// When an axis is out of bounds or given twice, or there are no elements.
+/// When an axis is out of bounds or given twice, or has no elements.
 pub fn max(a: &Array, axes: &[isize], keepdims: bool) -> Result<Array> {
-    refuse_empty("max", a)?;
+    refuse_empty("max", a, axes)?;
     apply("max", a, axes, keepdims, ReduceOp::Max, (a.dtype(), a.dtype()))
 }
 
 /// Smallest element; NaN if there is one.
 ///
 /// # Errors
-/// When an axis is out of bounds or given twice, or there are no elements.
+/// When an axis is out of bounds or given twice, or has no elements.
 pub fn min(a: &Array, axes: &[isize], keepdims: bool) -> Result<Array> {
-    refuse_empty("min", a)?;
+    refuse_empty("min", a, axes)?;
     apply("min", a, axes, keepdims, ReduceOp::Min, (a.dtype(), a.dtype()))
 }
 
-fn refuse_empty(name: &'static str, a: &Array) -> Result<()> {
-    match a.size() {
-        0 => Err(Error::invalid(name, format!("Cannot {name} reduce zero size array."))),
-        _ => Ok(()),
+/// There is no extreme of nothing; axes that stay may well be empty.
+fn refuse_empty(name: &'static str, a: &Array, axes: &[isize]) -> Result<()> {
+    let axes = normalize_axes(name, axes, a.ndim())?;
+    match axes.iter().find(|&&x| a.shape()[x] == 0) {
+        None => Ok(()),
+        Some(axis) => {
+            let message = format!("Cannot {name} reduce over axis {axis} with size 0.");
+            Err(Error::invalid(name, message))
+        }
     }
 }
 
@@ -197,9 +202,6 @@ fn arg_reduce(
         let index = arg_reduce(name, &flat, Some(0), true, op)?;
         return ops::reshape(&index, &vec![1; if keepdims { a.ndim() } else { 0 }]);
     };
-    if a.ndim() == 0 {
-        return ops::zeros(&[], Dtype::Uint32);
-    }
     let axis = normalize_axis(name, axis, a.ndim())?;
     let mut shape = Shape::from(a.shape());
     shape[axis] = 1;

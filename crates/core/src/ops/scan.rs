@@ -16,19 +16,21 @@ macro_rules! scans {
         /// When the axis is out of bounds.
         pub fn $name(a: &Array, axis: isize, reverse: bool, inclusive: bool) -> Result<Array> {
             let axis = normalize_axis(stringify!($name), axis, a.ndim())?;
-            let dtype = scan_dtype(ScanOp::$op, a.dtype());
-            let primitive = Primitive::Scan { op: ScanOp::$op, axis, reverse, inclusive };
+            let (op, dtype) = computed(ScanOp::$op, a.dtype());
+            let primitive = Primitive::Scan { op, axis, reverse, inclusive };
             ops::node(a.shape(), dtype, primitive, [astype(a, dtype)?])
         }
     )*};
 }
 
-/// Bools count as int32 in sums and products; logarithms need a floating dtype.
-fn scan_dtype(op: ScanOp, dtype: Dtype) -> Dtype {
+/// What is computed, and in which dtype: sums of bools count, their product is the least of them,
+/// and logarithms need a floating dtype.
+fn computed(op: ScanOp, dtype: Dtype) -> (ScanOp, Dtype) {
     match (op, dtype) {
-        (ScanOp::Sum | ScanOp::Prod, Dtype::Bool) => Dtype::Int32,
-        (ScanOp::LogAddExp, dtype) => dtype.at_least_float(),
-        _ => dtype,
+        (ScanOp::Sum, Dtype::Bool) => (op, Dtype::Int32),
+        (ScanOp::Prod, Dtype::Bool) => (ScanOp::Min, dtype),
+        (ScanOp::LogAddExp, dtype) => (op, dtype.at_least_float()),
+        _ => (op, dtype),
     }
 }
 
