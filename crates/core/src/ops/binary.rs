@@ -187,7 +187,7 @@ pub fn subtract(a: impl Operand, b: impl Operand) -> Result<Array> {
     apply("subtract", &a, &b, BinaryOp::Subtract, dtype, dtype)
 }
 
-/// `floor(a / b)`; integer division truncates as in C. Complex quotients keep their fractions.
+/// `floor(a / b)`, for integers too. Complex quotients keep their fractions.
 ///
 /// # Errors
 /// When the shapes do not broadcast.
