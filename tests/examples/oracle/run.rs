@@ -2,7 +2,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use mlx::{Array, Device, Dtype, Result};
+use mlx::{Array, Device, Dtype, Error, Result};
 
 use crate::{
     argument::Args,
@@ -16,6 +16,8 @@ use crate::{
 enum Verdict {
     Equal,
     RefusedAlike,
+    /// Vulkan has no kernel for it and says so: a row of the support table.
+    Unsupported(String),
     Different(String),
 }
 
@@ -24,7 +26,7 @@ pub(crate) fn family(family: &Family, vulkan_every: usize, report: &mut Report) 
     let known = |call: &&Call| lookup(call.function()).is_some();
     let missing: Vec<&Call> = family.calls.iter().filter(|call| !known(call)).collect();
     missing.iter().for_each(|call| report.missing(call.function()));
-    let counts = report.family(&family.name);
+    let (counts, unsupported) = report.family(&family.name);
     for (i, call) in family.calls.iter().enumerate() {
         let Some(function) = lookup(call.function()) else { continue };
         counts.calls += 1;
@@ -34,6 +36,10 @@ pub(crate) fn family(family: &Family, vulkan_every: usize, report: &mut Report) 
             match verdict(call, family, function, *device) {
                 Verdict::Equal => counts.equal += 1,
                 Verdict::RefusedAlike => counts.refused_alike += 1,
+                Verdict::Unsupported(what) => {
+                    counts.unsupported += 1;
+                    unsupported.insert(what);
+                }
                 Verdict::Different(what) => {
                     counts.differences += 1;
                     report::print_difference(*device, &what, &call.shown(&family.arrays));
@@ -65,6 +71,9 @@ fn made(call: &Call, family: &Family, function: Function) -> Verdict {
     let result = function(&Args::new(call, &family.arrays)).and_then(evaluated);
     match (result, call.raised()) {
         (Err(_), Some(_)) => Verdict::RefusedAlike,
+        (Err(Error::Unsupported { op, backend: "vulkan", dtype, .. }), None) => {
+            Verdict::Unsupported(format!("{op} of {dtype}"))
+        }
         (Err(error), None) => Verdict::Different(format!("refused: {error}")),
         (Ok(_), Some(raised)) => Verdict::Different(format!("not refused; upstream: {raised}")),
         (Ok(got), None) => compared(&got, call, family),

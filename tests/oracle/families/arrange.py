@@ -43,7 +43,7 @@ def pad(draw):
     # One number for all sides, a pair for all axes, or a pair for each.
     widths = draw.one_of([width(), (width(), width()), pairs])
     mode = draw.one_of(["constant", "constant", "edge", "reflect", "symmetric", "wrap"])
-    value = draw.one_of([0, 1.5, -2, draw.array([], a.dtype, views=False)])
+    value = draw.one_of([0, 1.5, 2, draw.array([], a.dtype, views=False)])
     return Call("pad", a, widths, mode=mode, constant_values=value)
 
 

