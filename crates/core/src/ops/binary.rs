@@ -101,12 +101,23 @@ macro_rules! floating {
 }
 
 floating! {
-    /// Angle of the point `(b, a)`, in radians.
-    arctan2 => Arctan2;
     /// `a / b`.
     divide => Divide;
     /// `log(exp(a) + exp(b))` without overflow.
     logaddexp => LogAddExp;
+}
+
+/// Angle of the point `(b, a)`, in radians. Broadcasts; integers become float32.
+///
+/// # Errors
+/// For complex64, or when the shapes do not broadcast.
+pub fn arctan2(a: impl Operand, b: impl Operand) -> Result<Array> {
+    let (a, b) = operands(a, b)?;
+    let dtype = a.dtype().promote(b.dtype()).at_least_float();
+    if dtype == Dtype::Complex64 {
+        return Err(Error::invalid("arctan2", "Not supported for complex64."));
+    }
+    apply("arctan2", &a, &b, BinaryOp::Arctan2, dtype, dtype)
 }
 
 /// Logic on truth values.
