@@ -28,14 +28,19 @@ def norm(draw, name, parameters):
         last += 1
     given = [draw.array([last], dtype if draw.chance(0.8) else "float32", special=0) if draw.chance(0.6) else None
              for _ in range(parameters)]
+    if given[0] is None and len(given) == 2 and given[1] is not None:
+        # A bias alone is converted to the dtype, which rounds it.
+        given[1] = draw.array([last], dtype, special=0)
     # Upstream rounds the normalized value to the dtype before the weight: two roundings of up to half a unit each.
     return Call(name, x, *given, draw.one_of([1e-5, 1e-3]), ulps=4, error=norm_error, either=True)
 
 
 def norm_error(x, *rest):
-    *given, _ = rest
+    """What is left of equal elements is rounding, which small deviations enlarge."""
+    *given, eps = rest
     largest = max([1.0, *[float(np.max(np.abs(g), initial=0)) for g in given if g is not None]])
-    return 64 * EPSILON * largest * np.sqrt(max(1, x.shape[-1]))
+    numbers = np.abs(x)[np.isfinite(x)]
+    return 8 * EPSILON * largest * max(1.0, float(np.max(numbers, initial=0))) * np.sqrt(max(1, x.shape[-1]) / eps)
 
 
 def rope(draw):

@@ -162,7 +162,8 @@ def value_for(draw, a, parts, dtype=None, leading=True, **values):
 
 def put(draw):
     # Conversions of what the array's dtype does not hold are undefined.
-    a = draw.array(empty=0.03)
+    # A scalar takes the dtype of what is assigned upstream.
+    a = draw.array(least=1, empty=0.03)
     parts = filled(draw, a, draw.chance(0.5), distinct=True)
     value = value_for(draw, a, parts, low=0, high=50, special=0)
     text = lambda: f"{a.text()}{brackets(parts)} = {text_of(value)}"
@@ -203,6 +204,10 @@ def update(draw, name):
     many = name in ["add", "subtract", "maximum", "minimum"]
     parts = filled(draw, a, draw.chance(0.7), distinct=not many)
     value = value_for(draw, a, parts, dtype, leading=False, low=1, high=3, special=0)
+    # Upstream misplaces new axes behind arrays of indices in updates.
+    if any(isinstance(x, Input) for x in parts):
+        parts = [x for x in parts if x is not None]
+        value = value_for(draw, a, parts, dtype, leading=False, low=1, high=3, special=0)
     text = lambda: f"{a.text()}.at{brackets(parts)}.{name}({text_of(value)})"
     run = lambda a, parts, value: getattr(a.at[tuple(parts)], name)(value)
     return Call(f"at.{name}", a, parts, value, run=run, text=text, ulps=4, error=lambda *_: 2.0**-16, either=True)
