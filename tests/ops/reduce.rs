@@ -338,7 +338,7 @@ fn extremes_of_nothing_are_refused() {
         for error in [ops::max(&none, &[], false), ops::min(&none, &[1], true)] {
             assert!(error.unwrap_err().to_string().contains("over axis 1 with size 0"));
         }
-        assert_eq!(values(&ops::max(&none, &[0], true).unwrap()), []);
+        assert!(values(&ops::max(&none, &[0], true).unwrap()).is_empty());
         assert!(ops::argmax(&none, None, false).is_err());
         let a = array(&[1.0; 6], &[2, 3], Dtype::Float32);
         assert!(ops::sum(&a, &[2], false).is_err() && ops::sum(&a, &[1, -1], false).is_err());
