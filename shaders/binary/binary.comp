@@ -127,6 +127,15 @@ T modulo(T a, T b) {
 }
 
 // By squaring, with wrap-around. A negative exponent gives 0, except for bases of 1 and -1.
+// Rounded down.
+T floor_quotient(T a, T b) {
+#if CLASS == 1 || CLASS == 3
+    return quotient(a, b) - T((a < T(0)) != (b < T(0)) && modulo(a, b) != T(0) ? 1 : 0);
+#else
+    return quotient(a, b);
+#endif
+}
+
 T power(T base, T exponent) {
 #if CLASS == 1 || CLASS == 3
     if (exponent < T(0)) {
@@ -169,7 +178,7 @@ T apply(T a, T b) {
     case BITWISE_XOR: return a ^ b;
     case LEFT_SHIFT: return shift_left(a, b);
     case RIGHT_SHIFT: return shift_right(a, b);
-    case FLOOR_DIVIDE: return quotient(a, b);
+    case FLOOR_DIVIDE: return floor_quotient(a, b);
     case POWER: return power(a, b);
     default: return modulo(a, b);
     }

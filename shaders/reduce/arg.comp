@@ -1,6 +1,6 @@
 #version 460
 // First index of the largest or smallest element of each row: threads compare (key, index), keys ordered so that the
-// largest wins. As on the CPU, a NaN counts only in the first place of its row.
+// largest wins. As on the CPU, a NaN comes before every number.
 // Constants: 1 dtype, 2 operation (0 largest, 1 smallest), 3 team size, 4 across (see rows.glsl), 5 stage, 6 contiguous.
 #include "common.glsl"
 #include "keys.glsl"
@@ -33,8 +33,11 @@ uint best_at;
 void take(K raw, uint64_t i) {
     K top = top_key(FROM), key = key_of(FROM, raw);
     bool nan = has_nan(FROM) && key == top;
+#if WIDTH == 64
+    nan = nan || (FROM == COMPLEX64 && uint(key) == 0xffffffffu); // the imaginary part's key
+#endif
     if (OP == 1) key = top - key;
-    if (nan) key = i == 0ul ? top : K(0);
+    if (nan) key = top;
     // Indices come in ascending order, so the first of equals stays; the very first is always taken.
     if (key > best || best_at == 0xffffffffu) {
         best = key;

@@ -97,7 +97,7 @@ fn integer_arithmetic_is_exact() {
         maximum: f64::max;
         minimum: f64::min;
         remainder: modulo;
-        floor_divide: |a, b| (a / b).trunc();
+        floor_divide: |a, b| (a / b).floor();
         bitwise_and: |a, b| (a as i64 & b as i64) as f64;
         bitwise_or: |a, b| (a as i64 | b as i64) as f64;
         bitwise_xor: |a, b| (a as i64 ^ b as i64) as f64;

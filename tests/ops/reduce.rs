@@ -266,9 +266,10 @@ fn lengths_around_blocks() {
     });
 }
 
-/// MLX's rule: the first element that no earlier one reaches; a NaN is never larger or smaller.
+/// MLX's rule: the first element that no earlier one reaches; a NaN comes before every number.
 fn first_extreme(x: &[f64], largest: bool) -> f64 {
-    let better = |a: f64, b: f64| if largest { a > b } else { a < b };
+    let further = |a: f64, b: f64| if largest { a > b } else { a < b };
+    let better = |a: f64, b: f64| further(a, b) || (a.is_nan() && !b.is_nan());
     (1..x.len()).fold(0, |best, i| if better(x[i], x[best]) { i } else { best }) as f64
 }
 
@@ -302,7 +303,7 @@ fn indices_of_extremes_are_the_first() {
 }
 
 #[test]
-fn nan_wins_sums_and_extremes_but_not_their_indices() {
+fn nan_wins_sums_extremes_and_their_indices() {
     let nan = f64::NAN;
     on_each_device(|device| {
         for dtype in dtypes_of(device).filter(|d| d.is_floating()) {
@@ -334,9 +335,10 @@ fn nan_wins_sums_and_extremes_but_not_their_indices() {
 fn extremes_of_nothing_are_refused() {
     on_each_device(|_| {
         let none = Layout::Empty.array(Dtype::Float32, |_| 0.0);
-        for error in [ops::max(&none, &[], false), ops::min(&none, &[0], true)] {
-            assert!(error.unwrap_err().to_string().contains("zero size array"));
+        for error in [ops::max(&none, &[], false), ops::min(&none, &[1], true)] {
+            assert!(error.unwrap_err().to_string().contains("over axis 1 with size 0"));
         }
+        assert!(values(&ops::max(&none, &[0], true).unwrap()).is_empty());
         assert!(ops::argmax(&none, None, false).is_err());
         let a = array(&[1.0; 6], &[2, 3], Dtype::Float32);
         assert!(ops::sum(&a, &[2], false).is_err() && ops::sum(&a, &[1, -1], false).is_err());

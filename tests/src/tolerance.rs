@@ -6,7 +6,7 @@ use crate::{rounded, values};
 
 /// The distance of neighbouring numbers of `dtype` around `value`; float32's for what is no
 /// float.
-fn unit(value: f64, dtype: Dtype) -> f64 {
+pub fn unit(value: f64, dtype: Dtype) -> f64 {
     let (digits, least): (i32, i32) = match dtype {
         Dtype::Float16 => (10, -24),
         Dtype::Bfloat16 => (7, -133),

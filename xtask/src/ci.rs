@@ -2,17 +2,18 @@
 
 use crate::error::{Error, Result};
 use crate::setup;
-use crate::{shaders, test, tidy};
+use crate::{oracle, shaders, test, tidy};
 use std::time::Instant;
 
 /// A step of the run: what it is called and what it does.
 type Step = (&'static str, fn() -> Result<()>);
 
-const STEPS: [Step; 4] = [
+const STEPS: [Step; 5] = [
     ("setup", || setup::main(&[])),
     ("tidy", || tidy::main(&[])),
     ("shaders --check", || shaders::main(&["--check".to_owned()])),
     ("test", || test::main(&[])),
+    ("oracle", oracle::ci),
 ];
 
 /// `cargo xtask ci`: every step runs even if one before it failed, so that one run tells everything.

@@ -9,6 +9,7 @@ mod error;
 mod generate;
 mod model;
 mod ops;
+mod oracle;
 mod paths;
 mod process;
 mod setup;
@@ -27,7 +28,7 @@ struct Task {
     run: fn(&[String]) -> Result<()>,
 }
 
-const TASKS: [Task; 9] = [
+const TASKS: [Task; 10] = [
     Task {
         name: "generate",
         arguments: "[--prompt TEXT] [mlx-lm generate's arguments]",
@@ -39,6 +40,12 @@ const TASKS: [Task; 9] = [
         arguments: "[--ops] [--leg NAME] [cargo test's arguments]",
         about: "run the whole test suite, as on unified memory, as on a discrete GPU, and under the validation layers",
         run: test::main,
+    },
+    Task {
+        name: "oracle",
+        arguments: "[--family NAME] [--seeds N] [--first S] [--vulkan-every N]",
+        about: "compare random calls with upstream MLX, on the CPU and on Vulkan",
+        run: oracle::main,
     },
     Task {
         name: "shaders",
@@ -67,7 +74,7 @@ const TASKS: [Task; 9] = [
     Task {
         name: "ci",
         arguments: "",
-        about: "everything that must pass before a change lands: tidy, shaders --check, test",
+        about: "everything that must pass before a change lands: tidy, shaders --check, test, oracle",
         run: ci::main,
     },
     Task {
@@ -78,7 +85,7 @@ const TASKS: [Task; 9] = [
     },
     Task {
         name: "setup",
-        arguments: "[run|model|shaders|shader-macros|validation]...",
+        arguments: "[run|model|oracle|shaders|shader-macros|validation]...",
         about: "install what is missing on this machine (all by default)",
         run: setup::main,
     },

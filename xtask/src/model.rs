@@ -8,6 +8,7 @@ mod wheel;
 
 use crate::digest;
 use crate::error::{Context, Error, Result};
+use crate::paths;
 use crate::setup::{self, component::Purpose};
 use scratch::Scratch;
 use std::env;
@@ -75,12 +76,8 @@ fn verified(path: PathBuf) -> Result<PathBuf> {
 }
 
 fn cache_folder() -> Result<PathBuf> {
-    let set = |name: &str| env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-    let home = || set("HOME").or_else(|| set("USERPROFILE")).map(|home| home.join(".cache"));
-    let base = || set("XDG_CACHE_HOME").or_else(home).map(|base| base.join("mlx-vulkan"));
-    let folder = set("MLX_MODEL_CACHE").or_else(base);
-    let folder =
-        folder.ok_or_else(|| Error::new("no folder for the model: set MLX_MODEL_CACHE to one"))?;
+    let set = env::var_os("MLX_MODEL_CACHE").filter(|value| !value.is_empty());
+    let folder = set.map_or_else(paths::cache, |folder| Ok(PathBuf::from(folder)))?;
     std::path::absolute(&folder).context(|| format!("cannot use {}", folder.display()))
 }
 

@@ -75,7 +75,11 @@ pub fn layer_norm(
     eps: f32,
 ) -> Result<Array> {
     at_least_one_axis("layer_norm", x)?;
-    let dtype = floating("layer_norm", &[x, weight.unwrap_or(x), bias.unwrap_or(x)])?;
+    // A bias alone takes the dtype of `x`.
+    let dtype = match (weight, bias) {
+        (Some(weight), bias) => floating("layer_norm", &[x, weight, bias.unwrap_or(x)])?,
+        (None, _) => floating("layer_norm", &[x])?,
+    };
     let x = astype(x, dtype)?;
     let weight = parameter("layer_norm", "weight", &x, weight, 1.0)?;
     let bias = parameter("layer_norm", "bias", &x, bias, 0.0)?;

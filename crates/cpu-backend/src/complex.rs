@@ -61,6 +61,19 @@ pub(crate) fn log_add_exp(a: Complex64, b: Complex64) -> Complex64 {
     high + log1p((low - high).exp())
 }
 
+/// Inverse hyperbolic cosine. On its cut the sign of a zero imaginary part says which side is meant;
+/// the formula behind `acosh` loses it.
+pub(crate) fn arccosh(z: Complex64) -> Complex64 {
+    let w = z.acosh();
+    Complex64::new(w.re.abs(), w.im.copysign(z.im))
+}
+
+/// Inverse hyperbolic sine, odd in both parts; see [`arccosh`] for the signs.
+pub(crate) fn arcsinh(z: Complex64) -> Complex64 {
+    let w = z.asinh();
+    Complex64::new(w.re.copysign(z.re), w.im.copysign(z.im))
+}
+
 /// Remainder of the parts, each with the sign of the divisor's.
 pub(crate) fn remainder(a: Complex64, b: Complex64) -> Complex64 {
     Complex64::new(modulo(a.re, b.re), modulo(a.im, b.im))

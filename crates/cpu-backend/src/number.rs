@@ -116,6 +116,13 @@ pub(crate) trait Integer: Number + num_traits::PrimInt {
     fn wrapping_mul(self, other: Self) -> Self;
     /// Truncated quotient; 0 for a zero divisor.
     fn quotient(self, other: Self) -> Self;
+    /// Quotient rounded down; 0 for a zero divisor.
+    #[inline(always)]
+    fn floor_quotient(self, other: Self) -> Self {
+        let signs_differ = self.less(Self::zero()) != other.less(Self::zero());
+        let rounds = signs_differ && self.modulo(other) != Self::zero();
+        self.quotient(other).wrapping_sub(if rounds { Self::one() } else { Self::zero() })
+    }
     /// Remainder with the sign of the divisor; 0 for a zero divisor.
     fn modulo(self, other: Self) -> Self;
     /// `self << by`; 0 if `by` is negative or not less than the width.

@@ -257,8 +257,7 @@ fn tile_totals<T: Typed, M: Monoid<T>>(
     blocks.into_iter().reduce(join).unwrap_or_default()
 }
 
-/// Encodes the first index of an extreme along `axis`. As in MLX, a NaN counts only in the first
-/// place, where nothing is larger or smaller.
+/// Encodes the first index of an extreme along `axis`. As in MLX, a NaN comes before every number.
 pub(crate) fn arg_reduce(
     enc: &mut Encoder<'_>,
     op: ArgReduceOp,
@@ -278,7 +277,8 @@ fn find<T: Number>(axis: usize, input: &In, out: &Out, better: impl Fn(T, T) -> 
     along_axis::<T, u32>(axis, input, out, |row, out| {
         let mut best = 0;
         for (i, &value) in row.iter().enumerate() {
-            if better(value, row[best]) {
+            let unknown = value.not_a_number() && !row[best].not_a_number();
+            if better(value, row[best]) || unknown {
                 best = i;
             }
         }

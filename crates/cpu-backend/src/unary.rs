@@ -207,9 +207,9 @@ fn complex(op: UnaryOp) -> Option<Kernel1<Complex>> {
     use UnaryOp::*;
     let kernel: fn(UnaryOp) -> Option<Kernel1<Complex>> = complexes! {
         Arccos => |z| z.acos();
-        Arccosh => |z| z.acosh();
+        Arccosh => complex::arccosh;
         Arcsin => |z| z.asin();
-        Arcsinh => |z| z.asinh();
+        Arcsinh => complex::arcsinh;
         Arctan => |z| z.atan();
         Arctanh => |z| z.atanh();
         Conjugate => |z| z.conj();

@@ -58,7 +58,7 @@ const INTEGER: &[Case<i64>] = &[
     ("bitwise_and", |a, b| ops::bitwise_and(a, b), |a, b| a & b),
     ("bitwise_or", |a, b| ops::bitwise_or(a, b), |a, b| a | b),
     ("bitwise_xor", |a, b| ops::bitwise_xor(a, b), |a, b| a ^ b),
-    ("floor_divide", |a, b| ops::floor_divide(a, b), |a, b| a / b),
+    ("floor_divide", |a, b| ops::floor_divide(a, b), |a, b| (a as f64 / b as f64).floor() as i64),
     ("maximum", |a, b| ops::maximum(a, b), i64::max),
     ("minimum", |a, b| ops::minimum(a, b), i64::min),
     ("multiply", |a, b| ops::multiply(a, b), |a, b| a * b),
@@ -155,7 +155,7 @@ fn nothing_panics() {
         let min = Array::from_slice(&[i32::MIN, 7, -7], &[3]).unwrap();
         let by = Array::from_slice(&[-1, 0, 2], &[3]).unwrap();
         let to = |a: Result<Array>| a.unwrap().to_vec::<i32>().unwrap();
-        assert_eq!(to(ops::floor_divide(&min, &by)), [i32::MIN, 0, -3]);
+        assert_eq!(to(ops::floor_divide(&min, &by)), [i32::MIN, 0, -4]);
         assert_eq!(to(ops::remainder(&min, &by)), [0, 0, 1]);
         assert_eq!(to(ops::power(&by, &by)), [-1, 1, 4]);
     });

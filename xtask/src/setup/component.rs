@@ -12,6 +12,8 @@ pub(crate) enum Purpose {
     Run,
     /// Fetching model files.
     Model,
+    /// Installing upstream MLX, to compare with it.
+    Oracle,
     /// Compiling and validating shaders.
     Shaders,
     /// Building with vulkano's `shader!` macro (feature `shader-macros`).
@@ -22,9 +24,10 @@ pub(crate) enum Purpose {
 
 impl Purpose {
     /// Every purpose, with the name it has on the command line.
-    pub(crate) const ALL: [(&'static str, Self); 5] = [
+    pub(crate) const ALL: [(&'static str, Self); 6] = [
         ("run", Self::Run),
         ("model", Self::Model),
+        ("oracle", Self::Oracle),
         ("shaders", Self::Shaders),
         ("shader-macros", Self::ShaderMacros),
         ("validation", Self::Validation),
@@ -64,7 +67,7 @@ impl Component {
 pub(crate) const MESA_DRIVERS: &str = "mesa-vulkan-drivers";
 
 /// Everything that any task needs.
-pub(crate) const COMPONENTS: [Component; 9] = [
+pub(crate) const COMPONENTS: [Component; 10] = [
     Component {
         name: "Vulkan loader",
         purpose: Purpose::Run,
@@ -92,6 +95,16 @@ pub(crate) const COMPONENTS: [Component; 9] = [
         debian: &["python3-pip"],
         fedora: &["python3-pip"],
         arch: &["python-pip"],
+        macos: &["python"],
+        windows: &["Python.Python.3.13"],
+    },
+    Component {
+        name: "Python's venv",
+        purpose: Purpose::Oracle,
+        present: has_venv,
+        debian: &["python3-venv"],
+        fedora: &["python3"],
+        arch: &["python"],
         macos: &["python"],
         windows: &["Python.Python.3.13"],
     },
@@ -173,6 +186,11 @@ fn has_driver() -> bool {
 
 fn has_pip() -> bool {
     process::succeeds(Command::new("python3").args(["-m", "pip", "--version"]))
+}
+
+/// Debian packages `venv` without what it needs to install pip.
+fn has_venv() -> bool {
+    process::succeeds(Command::new("python3").args(["-c", "import ensurepip, venv"]))
 }
 
 /// shaderc as a static library; Debian keeps its parts in three packages, elsewhere one archive holds them all.

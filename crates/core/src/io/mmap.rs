@@ -28,6 +28,9 @@ enum Memory {
     Copied(HostVec),
 }
 
+/// What the largest elements need.
+const ALIGNMENT: usize = 8;
+
 impl FileBytes {
     /// Maps the file at `path`, read-only. `op` is the operation that errors name.
     ///
@@ -83,7 +86,8 @@ impl FileBytes {
 
     /// The row-major array in `range`, whose length is the shape's: a view of this memory in a
     /// buffer of its own (so that a device gets what it needs of a file and no more), or a copy
-    /// when the bytes are not aligned for the dtype or not its canonical values.
+    /// when the bytes are not aligned for every dtype, as any of them may view them later, or not the
+    /// dtype's canonical values.
     pub(super) fn array(
         &self,
         context: Context<'_>,
@@ -96,7 +100,7 @@ impl FileBytes {
             let what = format!("bytes {range:?} are past the end {}", self.as_slice().len());
             return Err(context.error(field, what));
         };
-        let aligned = bytes.as_ptr().addr().is_multiple_of(dtype.size());
+        let aligned = bytes.as_ptr().addr().is_multiple_of(ALIGNMENT);
         let buffer = if aligned && is_canonical(bytes, dtype) {
             Buffer::from_host(View { file: self.clone(), range })
         } else {

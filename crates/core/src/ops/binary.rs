@@ -49,8 +49,6 @@ promoting! {
     multiply => Multiply;
     /// `a` to the power of `b`.
     power => Power;
-    /// Remainder with the sign of the divisor.
-    remainder => Remainder;
 }
 
 /// Comparisons and logic: the result is bool.
@@ -103,12 +101,23 @@ macro_rules! floating {
 }
 
 floating! {
-    /// Angle of the point `(b, a)`, in radians.
-    arctan2 => Arctan2;
     /// `a / b`.
     divide => Divide;
     /// `log(exp(a) + exp(b))` without overflow.
     logaddexp => LogAddExp;
+}
+
+/// Angle of the point `(b, a)`, in radians. Broadcasts; integers become float32.
+///
+/// # Errors
+/// For complex64, or when the shapes do not broadcast.
+pub fn arctan2(a: impl Operand, b: impl Operand) -> Result<Array> {
+    let (a, b) = operands(a, b)?;
+    let dtype = a.dtype().promote(b.dtype()).at_least_float();
+    if dtype == Dtype::Complex64 {
+        return Err(Error::invalid("arctan2", "Not supported for complex64."));
+    }
+    apply("arctan2", &a, &b, BinaryOp::Arctan2, dtype, dtype)
 }
 
 /// Logic on truth values.
@@ -189,14 +198,29 @@ pub fn subtract(a: impl Operand, b: impl Operand) -> Result<Array> {
     apply("subtract", &a, &b, BinaryOp::Subtract, dtype, dtype)
 }
 
-/// `floor(a / b)`; integer division truncates as in C.
+/// `floor(a / b)`, for integers too. Complex quotients keep their fractions.
 ///
 /// # Errors
 /// When the shapes do not broadcast.
 pub fn floor_divide(a: impl Operand, b: impl Operand) -> Result<Array> {
     let (a, b) = operands(a, b)?;
     let dtype = a.dtype().promote(b.dtype());
-    apply("floor_divide", &a, &b, BinaryOp::FloorDivide, dtype, dtype)
+    let complex = dtype == Dtype::Complex64;
+    let op = if complex { BinaryOp::Divide } else { BinaryOp::FloorDivide };
+    apply("floor_divide", &a, &b, op, dtype, dtype)
+}
+
+/// Remainder with the sign of the divisor. Broadcasts, and promotes the dtypes.
+///
+/// # Errors
+/// For complex64, or when the shapes do not broadcast.
+pub fn remainder(a: impl Operand, b: impl Operand) -> Result<Array> {
+    let (a, b) = operands(a, b)?;
+    let dtype = a.dtype().promote(b.dtype());
+    if dtype == Dtype::Complex64 {
+        return Err(Error::invalid("remainder", "Complex type not supported."));
+    }
+    apply("remainder", &a, &b, BinaryOp::Remainder, dtype, dtype)
 }
 
 /// Quotient and remainder: [`floor_divide`] and [`remainder`].

@@ -27,9 +27,11 @@ fn apply(
     if keepdims { Ok(reduced) } else { squeeze(&reduced, &signed) }
 }
 
-/// Integers and bools shorter than 32 bits sum as int32 (unsigned as uint32), as in MLX.
-fn sum_dtype(dtype: Dtype) -> Dtype {
-    match dtype {
+/// Integers and bools shorter than 32 bits sum as int32 (unsigned as uint32), unless they are a
+/// scalar, of which there is nothing to sum, as in MLX.
+fn sum_dtype(a: &Array) -> Dtype {
+    match a.dtype() {
+        dtype if a.ndim() == 0 => dtype,
         Dtype::Bool | Dtype::Int8 | Dtype::Int16 => Dtype::Int32,
         Dtype::Uint8 | Dtype::Uint16 => Dtype::Uint32,
         other => other,
@@ -41,7 +43,7 @@ fn sum_dtype(dtype: Dtype) -> Dtype {
 /// # Errors
 /// When an axis is out of bounds or given twice.
 pub fn sum(a: &Array, axes: &[isize], keepdims: bool) -> Result<Array> {
-    let out = sum_dtype(a.dtype());
+    let out = sum_dtype(a);
     apply("sum", a, axes, keepdims, ReduceOp::Sum, (out, out))
 }
 
@@ -50,32 +52,37 @@ pub fn sum(a: &Array, axes: &[isize], keepdims: bool) -> Result<Array> {
 /// # Errors
 /// When an axis is out of bounds or given twice.
 pub fn prod(a: &Array, axes: &[isize], keepdims: bool) -> Result<Array> {
-    let out = sum_dtype(a.dtype());
+    let out = sum_dtype(a);
     apply("prod", a, axes, keepdims, ReduceOp::Prod, (out, out))
 }
 
 /// Largest element; NaN if there is one.
 ///
 /// # Errors
-/// When an axis is out of bounds or given twice, or there are no elements.
+/// When an axis is out of bounds or given twice, or has no elements.
 pub fn max(a: &Array, axes: &[isize], keepdims: bool) -> Result<Array> {
-    refuse_empty("max", a)?;
+    refuse_empty("max", a, axes)?;
     apply("max", a, axes, keepdims, ReduceOp::Max, (a.dtype(), a.dtype()))
 }
 
 /// Smallest element; NaN if there is one.
 ///
 /// # Errors
-/// When an axis is out of bounds or given twice, or there are no elements.
+/// When an axis is out of bounds or given twice, or has no elements.
 pub fn min(a: &Array, axes: &[isize], keepdims: bool) -> Result<Array> {
-    refuse_empty("min", a)?;
+    refuse_empty("min", a, axes)?;
     apply("min", a, axes, keepdims, ReduceOp::Min, (a.dtype(), a.dtype()))
 }
 
-fn refuse_empty(name: &'static str, a: &Array) -> Result<()> {
-    match a.size() {
-        0 => Err(Error::invalid(name, format!("Cannot {name} reduce zero size array."))),
-        _ => Ok(()),
+/// There is no extreme of nothing; axes that stay may well be empty.
+fn refuse_empty(name: &'static str, a: &Array, axes: &[isize]) -> Result<()> {
+    let axes = normalize_axes(name, axes, a.ndim())?;
+    match axes.iter().find(|&&x| a.shape()[x] == 0) {
+        None => Ok(()),
+        Some(axis) => {
+            let message = format!("Cannot {name} reduce over axis {axis} with size 0.");
+            Err(Error::invalid(name, message))
+        }
     }
 }
 
@@ -107,17 +114,19 @@ pub fn mean(a: &Array, axes: &[isize], keepdims: bool) -> Result<Array> {
     ops::multiply(&total, 1.0 / count as f64)
 }
 
-/// Variance with `ddof` degrees of freedom taken off; integers become float32.
+/// Variance with `ddof` degrees of freedom taken off, NaN or infinite if none is left; integers
+/// become float32. That of complex numbers is real.
 ///
 /// # Errors
 /// When an axis is out of bounds or given twice.
 pub fn var(a: &Array, axes: &[isize], keepdims: bool, ddof: usize) -> Result<Array> {
     let a = astype(a, a.dtype().at_least_float())?;
     let centred = ops::subtract(&a, &mean(&a, axes, true)?)?;
-    let total = sum(&ops::square(&centred)?, axes, keepdims)?;
+    let sizes = if centred.dtype() == Dtype::Complex64 { ops::abs(&centred)? } else { centred };
+    let total = sum(&ops::square(&sizes)?, axes, keepdims)?;
     let axes = normalize_axes("var", axes, a.ndim())?;
     let count: usize = axes.iter().map(|&x| a.shape()[x]).product();
-    ops::multiply(&total, 1.0 / (count as f64 - ddof as f64))
+    ops::multiply(&total, 1.0 / count.saturating_sub(ddof) as f64)
 }
 
 /// Standard deviation: the square root of [`var`].
@@ -197,9 +206,6 @@ fn arg_reduce(
         let index = arg_reduce(name, &flat, Some(0), true, op)?;
         return ops::reshape(&index, &vec![1; if keepdims { a.ndim() } else { 0 }]);
     };
-    if a.ndim() == 0 {
-        return ops::zeros(&[], Dtype::Uint32);
-    }
     let axis = normalize_axis(name, axis, a.ndim())?;
     let mut shape = Shape::from(a.shape());
     shape[axis] = 1;

@@ -45,19 +45,22 @@ fn infer_shape(a: &Array, shape: &[isize]) -> Result<Shape> {
     Ok(shape.iter().map(|&d| if d == -1 { a.size() / known } else { d as usize }).collect())
 }
 
-/// Joins the axes `start..=end` into one. A scalar becomes one axis of size 1.
+/// Joins the axes `start..=end` into one; a start before the first axis and an end behind the last
+/// mean these. A scalar becomes one axis of size 1.
 ///
 /// # Errors
-/// When an axis is out of bounds or the order is wrong.
+/// When no axis is left or the order is wrong.
 pub fn flatten(a: &Array, start: isize, end: isize) -> Result<Array> {
     if a.ndim() == 0 {
         return reshape(a, &[1]);
     }
-    let first = normalize_axis("flatten", start, a.ndim())?;
-    let last = normalize_axis("flatten", end, a.ndim())?;
+    let ndim = a.ndim() as isize;
+    let first = (if start < 0 { start + ndim } else { start }).max(0);
+    let last = (if end < 0 { end + ndim } else { end }).min(ndim - 1);
     if first > last {
         return Err(Error::invalid("flatten", "start_axis must be less than or equal to end_axis"));
     }
+    let (first, last) = (first as usize, last as usize);
     let mut shape = Shape::from(&a.shape()[..first]);
     shape.push(num_elements(&a.shape()[first..=last]));
     shape.extend_from_slice(&a.shape()[last + 1..]);
@@ -317,7 +320,8 @@ pub fn slice_update(
     ops::node(a.shape(), a.dtype(), Primitive::SliceUpdate { start, strides }, [a.clone(), update])
 }
 
-/// The arrays one after the other along `axis`, in their promoted dtype.
+/// The arrays one after the other along `axis`, in their promoted dtype. A single one is returned
+/// as it is, whatever the axis.
 ///
 /// # Errors
 /// When there is none, or the other axes differ.
@@ -325,6 +329,9 @@ pub fn concatenate(arrays: &[&Array], axis: isize) -> Result<Array> {
     let first = arrays
         .first()
         .ok_or_else(|| Error::invalid("concatenate", "No arrays provided for concatenation."))?;
+    if arrays.len() == 1 {
+        return Ok((*first).clone());
+    }
     let axis = normalize_axis("concatenate", axis, first.ndim())?;
     let mut shape = Shape::from(first.shape());
     shape[axis] = 0;

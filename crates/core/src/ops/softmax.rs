@@ -32,7 +32,8 @@ pub fn logsumexp(a: &Array, axes: &[isize], keepdims: bool) -> Result<Array> {
         return Ok(a);
     }
     let axes: Vec<isize> = normalized.iter().map(|&x| x as isize).collect();
-    let reduced = if normalized.as_slice() == [a.ndim() - 1] {
+    let rows = normalized.as_slice() == [a.ndim() - 1] && a.dtype().is_floating();
+    let reduced = if rows {
         let mut shape = Shape::from(a.shape());
         shape[a.ndim() - 1] = 1;
         ops::node(shape, a.dtype(), Primitive::LogSumExp, [a])?

@@ -52,8 +52,6 @@ floating! {
     erfinv => Erfinv;
     /// Exponential.
     exp => Exp;
-    /// `exp(x) - 1` without cancellation near zero.
-    expm1 => Expm1;
     /// Natural logarithm.
     log => Log;
     /// Logarithm to base 10.
@@ -96,6 +94,18 @@ keeping! {
     sign => Sign;
     /// The square.
     square => Square;
+}
+
+/// `exp(x) - 1` without cancellation near zero. Integers and bools become float32.
+///
+/// # Errors
+/// For complex64.
+pub fn expm1(a: &Array) -> Result<Array> {
+    let dtype = a.dtype().at_least_float();
+    match dtype {
+        Dtype::Complex64 => Err(Error::invalid("expm1", "Not supported for complex64.")),
+        _ => apply(a, UnaryOp::Expm1, dtype, dtype),
+    }
 }
 
 /// Absolute value; the modulus as float32 for complex64.
