@@ -7,14 +7,14 @@ use super::{Table, one};
 macro_rules! scan {
     ($name:ident $(, $dtype:literal)?) => {
         |x| {
-            let axis = x.at("axis").given().map(|axis| axis.int());
+            let axis = x.at("axis").maybe_int();
             let (reverse, inclusive) = (x.at("reverse").flag(), x.at("inclusive").flag());
             one(ops::$name(
                 &x.array(0)?,
                 axis,
                 reverse,
                 inclusive,
-                $(x.at($dtype).given().map(|dtype| dtype.dtype()),)?
+                $(x.at($dtype).maybe_dtype(),)?
             ))
         }
     };
