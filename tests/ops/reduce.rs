@@ -137,9 +137,10 @@ fn extremes_are_elements() {
     });
 }
 
-/// The dtype that MLX sums integers in: at least 32 bits.
-fn integer_sum_dtype(dtype: Dtype) -> Dtype {
+/// The dtype that MLX sums integers in: at least 32 bits, except for a scalar.
+fn integer_sum_dtype(dtype: Dtype, layout: Layout) -> Dtype {
     match dtype {
+        dtype if layout == Layout::Scalar => dtype,
         Dtype::Bool | Dtype::Int8 | Dtype::Int16 => Dtype::Int32,
         Dtype::Uint8 | Dtype::Uint16 => Dtype::Uint32,
         other => other,
@@ -156,7 +157,7 @@ fn integers_sum_and_multiply_modulo_their_range() {
                 for axes in axes_for(layout, dtype) {
                     let context = format!("{dtype} {layout:?} on {device}");
                     each_result(&format!("sum {context}"), &a, axes, ops::sum, |c, got, groups| {
-                        assert_eq!(got.dtype(), integer_sum_dtype(dtype), "{c}");
+                        assert_eq!(got.dtype(), integer_sum_dtype(dtype, layout), "{c}");
                         let total = |g: &Vec<usize>| g.iter().map(|&i| x[i]).sum();
                         let want: Vec<i128> =
                             groups.iter().map(|g| wrapped(total(g), got.dtype())).collect();
@@ -168,7 +169,7 @@ fn integers_sum_and_multiply_modulo_their_range() {
                         axes,
                         ops::prod,
                         |c, got, groups| {
-                            assert_eq!(got.dtype(), integer_sum_dtype(dtype), "{c}");
+                            assert_eq!(got.dtype(), integer_sum_dtype(dtype, layout), "{c}");
                             // Modulo 2^128 first, of which 2^64 is a divisor.
                             let product =
                                 |g: &Vec<usize>| g.iter().fold(1i128, |p, &i| p.wrapping_mul(x[i]));

@@ -256,8 +256,9 @@ fn integers_are_exact_modulo_their_range() {
                     for axis in 0..3 {
                         let context = format!("{name} {dtype} {layout:?} on {device}");
                         each_direction(&context, &a, axis, scan, |context, got, counted| {
-                            let of_bool = dtype == Dtype::Bool && name == "cumsum";
-                            let out = if of_bool { Dtype::Int32 } else { dtype };
+                            // Bools are counted; their product is a bool.
+                            let counts = dtype == Dtype::Bool && name == "cumsum";
+                            let out = if counts { Dtype::Int32 } else { dtype };
                             assert_eq!(got.dtype(), out, "{context}");
                             let of = |c: &Vec<usize>| c.iter().map(|&i| x[i]).fold(start, fold);
                             let want: Vec<i128> =

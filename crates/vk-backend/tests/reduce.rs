@@ -234,12 +234,13 @@ fn long_float_sums_stay_accurate() {
     });
 }
 
-/// MLX's rule: the first element that no earlier one equals or exceeds; NaN compares false.
+/// MLX's rule: the first element that no earlier one equals or exceeds; NaN comes before numbers.
 fn first_extreme<T: Value>(row: &[T], largest: bool) -> u32 {
     let mut best = 0;
     for i in 1..row.len() {
         let (x, b) = (row[i].number(), row[best].number());
-        if if largest { x > b } else { x < b } {
+        let further = if largest { x > b } else { x < b };
+        if further || (x.is_nan() && !b.is_nan()) {
             best = i;
         }
     }
@@ -285,7 +286,7 @@ fn indices_of_extremes() {
 }
 
 #[test]
-fn nan_counts_only_in_the_first_place() {
+fn the_first_nan_is_the_extreme() {
     with_gpu(|| {
         let nan = f32::NAN;
         for v in [

@@ -14,10 +14,12 @@ SHIFTS = ["left_shift", "right_shift", "bitwise_left_shift", "bitwise_right_shif
 
 def calls(draw):
     for name in ARITHMETIC:
+        # Integers beside halves are rounded to them first.
         for _ in range(2):
             # A complex product has the error of a difference of products.
             special = 0 if name == "multiply" else 0.12
-            yield Call(name, *pair(draw, special=special), ulps=4 if name == "multiply" else 0)
+            yield Call(name, *pair(draw, special=special), ulps=4 if name == "multiply" else 0,
+                       either=True)
     for name in COMPARISONS:
         yield Call(name, *pair(draw))
     for name in BITS:

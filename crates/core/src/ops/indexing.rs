@@ -11,12 +11,12 @@ use crate::{
 /// the end; others out of range are not checked, as in MLX, but read no foreign memory.
 ///
 /// # Errors
-/// When the axis is out of bounds, the indices are no integers, or the array is empty and the
+/// When the axis is out of bounds, the indices are no integers, or the axis is empty and the
 /// indices are not.
 pub fn take(a: &Array, indices: &Array, axis: isize) -> Result<Array> {
     let axis = normalize_axis("take", axis, a.ndim())?;
     check_indices("take", indices)?;
-    if a.size() == 0 && indices.size() != 0 {
+    if a.shape()[axis] == 0 && indices.size() != 0 {
         return Err(Error::invalid(
             "take",
             "Cannot do a non-empty take from an array with zero elements.",

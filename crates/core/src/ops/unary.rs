@@ -46,10 +46,6 @@ floating! {
     cos => Cos;
     /// Hyperbolic cosine.
     cosh => Cosh;
-    /// Error function `2/√π ∫₀ˣ exp(-t²) dt`.
-    erf => Erf;
-    /// Inverse of the error function.
-    erfinv => Erfinv;
     /// Exponential.
     exp => Exp;
     /// Natural logarithm.
@@ -96,16 +92,34 @@ keeping! {
     square => Square;
 }
 
-/// `exp(x) - 1` without cancellation near zero. Integers and bools become float32.
-///
-/// # Errors
-/// For complex64.
-pub fn expm1(a: &Array) -> Result<Array> {
-    let dtype = a.dtype().at_least_float();
-    match dtype {
-        Dtype::Complex64 => Err(Error::invalid("expm1", "Not supported for complex64.")),
-        _ => apply(a, UnaryOp::Expm1, dtype, dtype),
-    }
+/// Functions of real numbers, which integers and bools enter as float32.
+macro_rules! real_only {
+    ($($(#[$doc:meta])* $name:ident => $op:ident;)*) => {$(
+        $(#[$doc])*
+        ///
+        /// Integers and bools become float32.
+        ///
+        /// # Errors
+        /// For complex64.
+        pub fn $name(a: &Array) -> Result<Array> {
+            let dtype = a.dtype().at_least_float();
+            match dtype {
+                Dtype::Complex64 => {
+                    Err(Error::invalid(stringify!($name), "Not supported for complex64."))
+                }
+                _ => apply(a, UnaryOp::$op, dtype, dtype),
+            }
+        }
+    )*};
+}
+
+real_only! {
+    /// Error function `2/√π ∫₀ˣ exp(-t²) dt`.
+    erf => Erf;
+    /// Inverse of the error function.
+    erfinv => Erfinv;
+    /// `exp(x) - 1` without cancellation near zero.
+    expm1 => Expm1;
 }
 
 /// Absolute value; the modulus as float32 for complex64.
