@@ -16,7 +16,7 @@ use std::path::Path;
 use std::process::Command;
 
 /// What CI draws: few seeds, and Vulkan for a part of their calls, because lavapipe compiles each kernel anew.
-const CI: Options = Options { family: None, seeds: 2, first: 1, vulkan_every: 4 };
+const CI: Options = Options { family: None, seeds: 6, first: 1, vulkan_every: 4 };
 
 /// The command line, taken apart.
 #[derive(Debug, PartialEq, Eq)]

@@ -93,6 +93,11 @@ impl<'a> Argument<'a> {
         self.value.is_array()
     }
 
+    /// Whether it is a string.
+    pub(crate) fn is_text(self) -> bool {
+        self.value.is_string()
+    }
+
     /// Whether it is a dtype.
     pub(crate) fn is_dtype(self) -> bool {
         self.value.get("dtype").is_some()

@@ -195,6 +195,18 @@ pub enum Uplo {
     U,
 }
 
+impl std::str::FromStr for Uplo {
+    type Err = Error;
+
+    fn from_str(name: &str) -> Result<Self> {
+        match name {
+            "L" => Ok(Uplo::L),
+            "U" => Ok(Uplo::U),
+            _ => Err(Error::invalid("linalg::eigh", format!("UPLO is 'L' or 'U', not '{name}'."))),
+        }
+    }
+}
+
 fn check_eigen(op: &'static str, a: &Array) -> Result<()> {
     check_matrix(op, a, true)?;
     check_square(op, a, "Only defined for square matrices.")

@@ -18,6 +18,27 @@ pub enum Order {
     Nuc,
 }
 
+impl From<f64> for Order {
+    fn from(p: f64) -> Self {
+        Order::P(p)
+    }
+}
+
+impl std::str::FromStr for Order {
+    type Err = Error;
+
+    fn from_str(name: &str) -> Result<Self> {
+        match name {
+            "fro" | "f" => Ok(Order::Fro),
+            "nuc" => Ok(Order::Nuc),
+            _ => {
+                let message = format!("Invalid ord value '{name}' for matrix norm.");
+                Err(Error::invalid("linalg::norm", message))
+            }
+        }
+    }
+}
+
 /// Norm of vectors (one axis) or matrices (two axes); of all elements if neither an order nor axes
 /// are given.
 ///
@@ -82,7 +103,7 @@ fn vector_norm(a: &Array, p: f64, axes: &[isize], keepdims: bool) -> Result<Arra
         _ => {
             let modulus = astype(&modulus, modulus.dtype().at_least_float())?;
             let sum = ops::sum(&ops::power(&modulus, p)?, axes, keepdims)?;
-            return ops::power(&sum, 1.0 / p);
+            ops::power(&sum, 1.0 / p)
         }
     };
     astype(&result?, dtype)

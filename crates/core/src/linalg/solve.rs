@@ -93,6 +93,12 @@ fn check_solve(op: &'static str, a: &Array, b: &Array) -> Result<()> {
             b.shape()
         ));
     }
+    if !matches!(a.dtype(), Dtype::Float32 | Dtype::Float64) {
+        return invalid(format!(
+            "Arrays must have type float32 or float64. Received array with type {}.",
+            a.dtype()
+        ));
+    }
     if !matches!(a.dtype().promote(b.dtype()), Dtype::Float32 | Dtype::Float64) {
         return invalid(format!(
             "Input arrays must promote to float32 or float64. Received arrays with type {} and {}.",

@@ -303,6 +303,19 @@ pub enum ConvolveMode {
     Same,
 }
 
+impl std::str::FromStr for ConvolveMode {
+    type Err = Error;
+
+    fn from_str(name: &str) -> Result<Self> {
+        match name {
+            "full" => Ok(ConvolveMode::Full),
+            "valid" => Ok(ConvolveMode::Valid),
+            "same" => Ok(ConvolveMode::Same),
+            _ => Err(Error::invalid("convolve", "Invalid mode.")),
+        }
+    }
+}
+
 /// Discrete convolution of two vectors, the shorter of which is flipped.
 ///
 /// # Errors

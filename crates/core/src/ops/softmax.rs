@@ -12,13 +12,22 @@ use crate::{
 /// # Errors
 /// When an axis is out of bounds or given twice.
 pub fn softmax(a: &Array, axes: &[isize], precise: bool) -> Result<Array> {
-    let a = astype(a, a.dtype().at_least_float())?;
     if a.size() == 0 {
-        return Ok(a);
+        return Ok(a.clone());
+    }
+    let a = astype(a, a.dtype().at_least_float())?;
+    if !a.dtype().is_floating() {
+        return composed_softmax(&a, axes);
     }
     over_last_axis("softmax", &a, axes, |rows| {
         ops::node(rows.shape(), rows.dtype(), Primitive::Softmax { precise }, [rows.clone()])
     })
+}
+
+/// Of complex numbers, the largest of which is taken off first.
+fn composed_softmax(a: &Array, axes: &[isize]) -> Result<Array> {
+    let exponentials = ops::exp(&ops::subtract(a, &ops::max(a, axes, true)?)?)?;
+    ops::divide(&exponentials, &ops::sum(&exponentials, axes, true)?)
 }
 
 /// Log of the sum of exponentials over axes (all when empty), without overflow.

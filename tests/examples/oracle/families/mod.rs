@@ -2,11 +2,15 @@
 
 mod arrange;
 mod binary;
+mod convolution;
 mod creation;
 mod dtypes;
 mod fast;
+mod fft;
 mod indexing;
+mod linalg;
 mod matmul;
+mod products;
 mod quantized;
 mod random;
 mod reduce;
@@ -32,12 +36,16 @@ type Table = &'static [(&'static str, Function)];
 const TABLES: &[Table] = &[
     arrange::TABLE,
     binary::TABLE,
+    convolution::TABLE,
     creation::TABLE,
     dtypes::TABLE,
     fast::TABLE,
+    fft::TABLE,
     indexing::TABLE,
     indexing::UPDATES,
+    linalg::TABLE,
     matmul::TABLE,
+    products::TABLE,
     quantized::TABLE,
     random::TABLE,
     reduce::TABLE,

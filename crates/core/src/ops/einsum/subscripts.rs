@@ -53,8 +53,6 @@ fn split(text: &str) -> (Vec<Term>, Term) {
         Some((inputs, output)) => (inputs, output.chars().collect()),
         None => (text.as_str(), implicit_output(&text)),
     };
-    // A comma at the end begins no term.
-    let inputs = inputs.strip_suffix(',').unwrap_or(inputs);
     let terms = inputs.split(',').map(|term| term.chars().collect()).collect();
     (terms, output)
 }
