@@ -1,7 +1,7 @@
 //! Softmax and its logarithm.
 
 use crate::{
-    Array, Result, Shape,
+    Array, Error, Result, Shape,
     ops::{self, astype, moveaxis, normalize_axes, squeeze},
     primitives::Primitive,
 };
@@ -33,8 +33,11 @@ fn composed_softmax(a: &Array, axes: &[isize]) -> Result<Array> {
 /// Log of the sum of exponentials over axes (all when empty), without overflow.
 ///
 /// # Errors
-/// When an axis is out of bounds or given twice.
+/// When the array is empty, or an axis is out of bounds or given twice.
 pub fn logsumexp(a: &Array, axes: &[isize], keepdims: bool) -> Result<Array> {
+    if a.size() == 0 {
+        return Err(Error::invalid("logsumexp", "Received empty array."));
+    }
     let a = astype(a, a.dtype().at_least_float())?;
     let normalized = normalize_axes("logsumexp", axes, a.ndim())?;
     if a.ndim() == 0 {
