@@ -177,7 +177,7 @@ fn other_dtypes_become_float32_and_nothing_stays_nothing() {
         }
         let none = Layout::Empty.array(Dtype::Float32, |_| 0.0);
         assert_eq!(ops::softmax(&none, &[-1], true).unwrap().size(), 0);
-        assert!(values(&ops::logsumexp(&none, &[-1], false).unwrap()).is_empty());
+        assert!(ops::logsumexp(&none, &[-1], false).is_err(), "as in MLX");
         let scalar = array(&[3.0], &[], Dtype::Float32);
         assert_eq!(values(&ops::softmax(&scalar, &[], true).unwrap()), [1.0]);
         assert_eq!(values(&ops::logsumexp(&scalar, &[], false).unwrap()), [3.0]);

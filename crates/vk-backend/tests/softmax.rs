@@ -122,7 +122,7 @@ fn nothing_and_one() {
     with_gpu(|| {
         let empty = Array::from_slice::<f32>(&[], &[0, 3]).unwrap();
         assert!(ops::softmax(&empty, &[1], true).unwrap().to_vec::<f32>().unwrap().is_empty());
-        assert!(ops::logsumexp(&empty, &[1], false).unwrap().to_vec::<f32>().unwrap().is_empty());
+        assert!(ops::logsumexp(&empty, &[1], false).is_err(), "as in MLX");
         let scalar = Array::scalar(3.0f32).unwrap();
         assert_eq!(ops::softmax(&scalar, &[], true).unwrap().item::<f32>().unwrap(), 1.0);
     });
