@@ -6,7 +6,9 @@ use mlx_core::{Array, Result, backend::Output, primitives::Convolution, shape::r
 
 use super::{
     Ctx, Dispatch, Kernel, Operand, Region, copy,
-    matmul::{GemmPush, dense_matrix, gemm_constants, tile_grid},
+    matmul::{
+        A_ALONG_K, A_VECTOR, B_ALONG_K, B_VECTOR, GemmPush, dense_matrix, gemm_constants, tile_grid,
+    },
 };
 use crate::planners::{
     convolution::{Plan, Product, plan},
@@ -182,13 +184,8 @@ fn direct(ctx: &mut Ctx<'_>, o: &Operands, output: &Output, quads: bool) -> Resu
     ctx.run(&pipeline, push, count, u64::from(group), &reads, &[o.result.region])
 }
 
-const A_ALONG_K: u32 = 1;
-const B_ALONG_K: u32 = 2;
-const A_VECTOR: u32 = 4;
-const B_VECTOR: u32 = 8;
-
 fn tiles(ctx: &mut Ctx<'_>, o: &Operands, output: &Output, tile: Tile, quads: bool) -> Result<()> {
-    let depth = o.product.taps * o.product.channels;
+    let depth = o.product.depth();
     let push = GemmPush {
         a: o.input.address,
         b: o.weight.address,
@@ -240,10 +237,7 @@ fn products(
     for part in 0..parts {
         let first = part * at_once;
         let windows = at_once.min(p.windows - first);
-        let matrix = match p.pointwise {
-            true => Region { address: o.input.address, ..matrices[0] },
-            false => matrices[part % 2],
-        };
+        let matrix = matrices[part % 2];
         if !p.pointwise {
             unfold(ctx, o, first, windows, matrix)?;
         }

@@ -65,10 +65,10 @@ impl SumPush {
     }
 }
 
-const A_ALONG_K: u32 = 1;
-const B_ALONG_K: u32 = 2;
-const A_VECTOR: u32 = 4;
-const B_VECTOR: u32 = 8;
+pub(crate) const A_ALONG_K: u32 = 1;
+pub(crate) const B_ALONG_K: u32 = 2;
+pub(crate) const A_VECTOR: u32 = 4;
+pub(crate) const B_VECTOR: u32 = 8;
 const ADD: u32 = 16;
 const MATRIX: [Kernel; 2] = [Kernel::matmul_matrix_float16, Kernel::matmul_matrix_bfloat16];
 

@@ -12,8 +12,8 @@ use mlx_core::{Array, Dtype, Result, backend::Output};
 pub(super) use crate::planners::matmul::Tile;
 use crate::planners::matrix::fragment;
 pub(super) use gemm::{
-    Push as GemmPush, constants as gemm_constants, dense_matrix, lanes_grid, matrix_grid,
-    matrix_pipeline, sum_parts, tile_grid,
+    A_ALONG_K, A_VECTOR, B_ALONG_K, B_VECTOR, Push as GemmPush, constants as gemm_constants,
+    dense_matrix, lanes_grid, matrix_grid, matrix_pipeline, sum_parts, tile_grid,
 };
 pub(super) use vectors::{VecMatPush, pipeline as team_pipeline, vec_mat_threads};
 
@@ -51,10 +51,7 @@ pub(super) fn eval(
     if output.size() == 0 {
         return Ok(());
     }
-    let sizes = [a.dim(-2), b.dim(-1), a.dim(-1)];
-    if sizes.iter().any(|&s| s >= 1 << 31) {
-        return Err(ctx.unsupported_output(output, "an axis has 2^31 elements or more"));
-    }
+    check_sizes(ctx, a, b, output)?;
     if output.dtype == Dtype::Complex64 {
         return complex::eval(ctx, a, b, addend, result);
     }
@@ -88,15 +85,21 @@ pub(super) fn segmented(
     listed(ctx, [a, b], Lists::Segments { ends, batches: segments.size() / 2 }, output)
 }
 
+/// The kernels count rows, columns and the inner axis in 32 bits.
+fn check_sizes(ctx: &Ctx<'_>, a: &Array, b: &Array, output: &Output) -> Result<()> {
+    let sizes = [a.dim(-2), b.dim(-1), a.dim(-1)];
+    match sizes.iter().any(|&s| s >= 1 << 31) {
+        true => Err(ctx.unsupported_output(output, "an axis has 2^31 elements or more")),
+        false => Ok(()),
+    }
+}
+
 fn listed(ctx: &mut Ctx<'_>, [a, b]: [&Array; 2], lists: Lists, output: &mut Output) -> Result<()> {
     let result = ctx.output(output)?;
     if output.size() == 0 {
         return Ok(());
     }
-    let sizes = [a.dim(-2), b.dim(-1), a.dim(-1)];
-    if sizes.iter().any(|&s| s >= 1 << 31) {
-        return Err(ctx.unsupported_output(output, "an axis has 2^31 elements or more"));
-    }
+    check_sizes(ctx, a, b, output)?;
     let o = Operands::listed(ctx, a, b, lists)?;
     let caps = ctx.capabilities();
     let segments = matches!(o.lists, Some(Lists::Segments { .. }));
