@@ -15,22 +15,40 @@ layout(constant_id = 2) const uint FLAGS = 0;
 // The walk goes over the lines: element offsets in what is strided, the source of step 0 or the destination of step 3.
 layout(push_constant, scalar) uniform Push {
     uint64_t source, destination, spectrum, walk, count, n, m;
-    int64_t unit;
+    uint64_t part; // 2^64 / 2n
+    int64_t unit;  // bytes
     uint ndim;
     float scale;
     float sign; // of the imaginary part in steps 0 and 3: -1 conjugates, for an inverse transform
 };
 
+// The upper half of a product.
+uint64_t high_product(uint64_t a, uint64_t b) {
+    uint64_t low = 0xfffffffful, al = a & low, ah = a >> 32, bl = b & low, bh = b >> 32;
+    uint64_t middle = ah * bl + ((al * bl) >> 32);
+    return ah * bh + (middle >> 32) + (((middle & low) + al * bh) >> 32);
+}
+
 // exp(-pi i j^2 / n)
-vec2 chirp(uint64_t j) { return root(j * j % (2ul * n), 2ul * n); }
+vec2 chirp(uint64_t j) {
+    uint64_t square = j * j;
+    if (n > 0xfffful) square -= high_product(square, part) * (2ul * n); // whole turns: what is left is below three
+    return root(uint((square * part) >> 32));
+}
+
+// 32 bits wherever they do: divisions of 64 are long.
+uint64_t quotient(uint64_t i, uint64_t by) { return count <= 0xfffffffful ? uint64_t(uint(i) / uint(by)) : i / by; }
 
 void main() {
     uint64_t per_line = STEP == 3 ? n : m;
     GRID_LOOP(i, count) {
-        uint64_t line = i / per_line, j = i - line * per_line;
+        uint64_t line = quotient(i, per_line), j = i - line * per_line;
         if (STEP == 0) {
             vec2 z = vec2(0.0);
-            if (j < n) z = times(vec2(1.0, sign) * load_element(source, strided_offset(walk, ndim, 0u, line), unit, j, n), chirp(j));
+            if (j < n) {
+                uint64_t from = source + strided_offset(walk, ndim, 0u, line) * IN_BYTES;
+                z = times(vec2(1.0, sign) * load_element(from, unit, uint(j), uint(n)), chirp(j));
+            }
             AT_F2(destination, i) = z;
         } else if (STEP == 1) {
             uint64_t distance = min(j, m - j);
@@ -40,7 +58,8 @@ void main() {
         } else {
             vec2 z = times(conjugate(AT_F2(source, line * m + j)) * scale, chirp(j));
             z.y *= sign;
-            store_element(destination, strided_offset(walk, ndim, 0u, line), unit, j, n, z);
+            uint64_t to = destination + strided_offset(walk, ndim, 0u, line) * OUT_BYTES;
+            store_element(to, unit, uint(j), uint(n), z);
         }
     }
 }

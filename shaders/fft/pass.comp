@@ -1,15 +1,18 @@
 #version 460
-// Fourier transforms of SIZE elements each, LINES of them a workgroup, in shared memory: a whole transform, or one of the
-// passes that a long one is split into. In pass i, whose factor is SIZE and whose later factors multiply to `rest`, a line
-// is what stands `rest` apart; results are multiplied with the roots of order SIZE * rest. Constants: 1 SIZE, 2 LINES, 3 FLAGS, 4 RADICES (bit r for
-// radix r: only those that occur are compiled).
+// Fourier transforms of SIZE elements each, LINES of them a workgroup: a whole transform, or one of the passes that a long
+// one is split into. In pass i, whose factor is SIZE and whose later factors multiply to `rest`, a line is what stands
+// `rest` apart; results are multiplied with the roots of order SIZE * rest. Elements stay in registers: the first stage
+// loads them, the last one stores them, and between stages they change places through shared memory, real parts before
+// imaginary ones: half the memory, and twice as many workgroups at a time.
+// Constants: 1 SIZE, 2 LINES (a power of two), 3 FLAGS, 4 RADICES of the stages (fields of four bits; 15 is 16).
+// TWOS: SIZE is a power of two of at most 4096.
 #include "common.glsl"
 
 layout(local_size_x_id = 0) in;
 layout(constant_id = 1) const uint SIZE = 64;
 layout(constant_id = 2) const uint LINES = 1;
 layout(constant_id = 3) const uint FLAGS = 0;
-layout(constant_id = 4) const uint RADICES = 4;
+layout(constant_id = 4) const uint RADICES = 0x88;
 const bool LINES_FIRST_IN = (FLAGS & 64u) != 0u; // neighbouring lines are nearer in memory than neighbours of a line
 const bool LINES_FIRST_OUT = (FLAGS & 128u) != 0u;
 
@@ -17,58 +20,135 @@ const bool LINES_FIRST_OUT = (FLAGS & 128u) != 0u;
 #include "fft_side.glsl"
 
 // The walk goes over the lines divided by `rest`: element offsets of the source, first element's number there, and the
-// same for the destination.
+// same for the destination. Units are bytes; parts are 2^64 divided by SIZE and by SIZE * rest.
 layout(push_constant, scalar) uniform Push {
-    uint64_t source, destination, walk, radices, count, rest, out_step, total;
+    uint64_t source, destination, walk, count, size_part, pass_part;
     int64_t in_unit, out_unit;
-    uint ndim;
+    uint rest, out_step, total, ndim;
     float scale;
     float in_sign, out_sign; // -1 conjugates: an inverse transform is the conjugate of that of the conjugate
 };
 
-const uint ELEMENTS = SIZE * LINES;
-shared vec2 data[2u * ELEMENTS];
-shared int64_t line_in[LINES], line_out[LINES];
-shared uint64_t line_j[LINES], line_k[LINES];
-shared uint line_rest[LINES];
+#define THREADS gl_WorkGroupSize.x
+#define RADIX_OF(fields) (((fields) & 15u) == 15u ? 16u : (fields) & 15u)
+const uint R0 = RADIX_OF(RADICES), R1 = RADIX_OF(RADICES >> 4), R2 = RADIX_OF(RADICES >> 8), R3 = RADIX_OF(RADICES >> 12);
+const uint R4 = RADIX_OF(RADICES >> 16), R5 = RADIX_OF(RADICES >> 20), R6 = RADIX_OF(RADICES >> 24);
+const uint LAST = R6 != 0u ? R6 : R5 != 0u ? R5 : R4 != 0u ? R4 : R3 != 0u ? R3 : R2 != 0u ? R2 : R1 != 0u ? R1 : R0;
+const bool LAST_LINES_FIRST = R1 == 0u ? LINES_FIRST_IN : LINES_FIRST_OUT;
 
-void dft(inout vec2 x[2]) {
-    vec2 d = x[0] - x[1];
-    x[0] += x[1];
-    x[1] = d;
+// The most elements of a thread in any stage.
+#define ITEMS_OF(r) (r == 0u ? 0u : ((SIZE / (r == 0u ? 1u : r)) * LINES + THREADS - 1u) / THREADS * r)
+#define LARGER(a, b) (a > b ? a : b)
+const uint I0 = ITEMS_OF(R0), I1 = ITEMS_OF(R1), I2 = ITEMS_OF(R2), I3 = ITEMS_OF(R3), I4 = ITEMS_OF(R4);
+const uint I5 = ITEMS_OF(R5), I6 = ITEMS_OF(R6);
+const uint I01 = LARGER(I0, I1), I23 = LARGER(I2, I3), I45 = LARGER(I4, I5), I03 = LARGER(I01, I23), I46 = LARGER(I45, I6);
+const uint ITEMS = LARGER(I03, I46);
+
+// One word in 17 is left out, and lines begin in different banks: threads that are a radix apart, or whose lines are
+// neighbours, do not meet in one bank.
+#define PAD(i) ((i) + ((i) >> 4))
+const uint PITCH = (PAD(SIZE) + 31u) / 32u * 32u + (LINES < 32u ? 32u / LINES : 1u);
+shared float part[R1 == 0u ? 1u : LINES * PITCH];
+shared uint64_t line_in[LINES], line_out[LINES];
+shared uint line_j[LINES], line_k[LINES], line_rest[LINES];
+
+vec2 x[ITEMS];
+uint lines;
+
+// The line of a thread's butterfly j of a stage, and the butterfly's number in it.
+struct Place { uint line, at; };
+
+Place place_of(uint radix, uint j, bool lines_first) {
+    uint b = j * THREADS + gl_LocalInvocationID.x, each = SIZE / radix;
+    return lines_first ? Place(b % LINES, b / LINES) : Place(b / each, b % each);
 }
+
+// Powers 1, 2, 4 and 8 of a root; every second one is computed.
+struct Powers { vec2 one, two, four, eight; };
+
+Powers powers_of(uint first, uint radix) {
+    Powers p;
+    p.one = root(first);
+    p.two = times(p.one, p.one);
+    p.four = radix > 4u ? root(first * 4u) : p.two;
+    p.eight = times(p.four, p.four);
+    return p;
+}
+
+// The power whose exponent is the lowest bit of u.
+vec2 lowest_power(Powers p, uint u) { return (u & 1u) != 0u ? p.one : (u & 2u) != 0u ? p.two : (u & 4u) != 0u ? p.four : p.eight; }
 
 vec2 times_minus_i(vec2 z) { return vec2(z.y, -z.x); }
 
-void dft(inout vec2 x[4]) {
-    vec2 a = x[0] + x[2], b = x[0] - x[2], c = x[1] + x[3], d = times_minus_i(x[1] - x[3]);
-    x[0] = a + c;
-    x[1] = b + d;
-    x[2] = a - c;
-    x[3] = b - d;
+void dft(inout vec2 v[1]) {}
+
+void dft(inout vec2 v[2]) {
+    vec2 d = v[0] - v[1];
+    v[0] += v[1];
+    v[1] = d;
 }
 
-void dft(inout vec2 x[8]) {
+void dft(inout vec2 v[4]) {
+    vec2 a = v[0] + v[2], b = v[0] - v[2], c = v[1] + v[3], d = times_minus_i(v[1] - v[3]);
+    v[0] = a + c;
+    v[1] = b + d;
+    v[2] = a - c;
+    v[3] = b - d;
+}
+
+void dft(inout vec2 v[8]) {
     const float h = 0.70710678118654752;
-    vec2 even[4] = vec2[](x[0], x[2], x[4], x[6]), odd[4] = vec2[](x[1], x[3], x[5], x[7]);
+    vec2 even[4] = vec2[](v[0], v[2], v[4], v[6]), odd[4] = vec2[](v[1], v[3], v[5], v[7]);
     dft(even);
     dft(odd);
     odd[1] = h * vec2(odd[1].x + odd[1].y, odd[1].y - odd[1].x);
     odd[2] = times_minus_i(odd[2]);
     odd[3] = h * vec2(odd[3].y - odd[3].x, -odd[3].x - odd[3].y);
     [[unroll]] for (uint i = 0u; i < 4u; ++i) {
-        x[i] = even[i] + odd[i];
-        x[i + 4u] = even[i] - odd[i];
+        v[i] = even[i] + odd[i];
+        v[i + 4u] = even[i] - odd[i];
     }
 }
 
+void dft(inout vec2 v[16]) {
+    const float c = 0.92387953251128674, s = 0.38268343236508977;
+    vec2 even[8] = vec2[](v[0], v[2], v[4], v[6], v[8], v[10], v[12], v[14]);
+    vec2 odd[8] = vec2[](v[1], v[3], v[5], v[7], v[9], v[11], v[13], v[15]);
+    dft(even);
+    dft(odd);
+    const float h = 0.70710678118654752;
+    odd[1] = times(odd[1], vec2(c, -s));
+    odd[2] = h * vec2(odd[2].x + odd[2].y, odd[2].y - odd[2].x);
+    odd[3] = times(odd[3], vec2(s, -c));
+    odd[4] = times_minus_i(odd[4]);
+    odd[5] = times(odd[5], vec2(-s, -c));
+    odd[6] = h * vec2(odd[6].y - odd[6].x, -odd[6].x - odd[6].y);
+    odd[7] = times(odd[7], vec2(-c, -s));
+    [[unroll]] for (uint i = 0u; i < 8u; ++i) {
+        v[i] = even[i] + odd[i];
+        v[i + 8u] = even[i] - odd[i];
+    }
+}
+
+#if TWOS == 1
+#define RADIX 1
+#include "fft_radix.glsl"
+#undef RADIX
+#endif
 #define RADIX 2
 #include "fft_radix.glsl"
 #undef RADIX
-#define RADIX 3
+#define RADIX 4
 #include "fft_radix.glsl"
 #undef RADIX
-#define RADIX 4
+#define RADIX 8
+#include "fft_radix.glsl"
+#undef RADIX
+#define RADIX 16
+#include "fft_radix.glsl"
+#undef RADIX
+#if TWOS == 0
+#define RADIX 3
 #include "fft_radix.glsl"
 #undef RADIX
 #define RADIX 5
@@ -77,73 +157,88 @@ void dft(inout vec2 x[8]) {
 #define RADIX 7
 #include "fft_radix.glsl"
 #undef RADIX
-#define RADIX 8
-#include "fft_radix.glsl"
-#undef RADIX
 #define RADIX 11
 #include "fft_radix.glsl"
 #undef RADIX
 #define RADIX 13
 #include "fft_radix.glsl"
 #undef RADIX
+#endif
 
-void find_lines(uint64_t first) {
-    for (uint i = gl_LocalInvocationID.x; i < LINES; i += gl_WorkGroupSize.x) {
-        uint64_t line = min(first + uint64_t(i), count - 1ul), outer = line / rest;
-        uint64_t within = line - outer * rest;
-        line_in[i] = strided_offset(walk, ndim, 0u, outer);
-        line_j[i] = uint64_t(strided_offset(walk, ndim, 1u, outer)) + within;
-        line_out[i] = strided_offset(walk, ndim, 2u, outer);
-        line_k[i] = uint64_t(strided_offset(walk, ndim, 3u, outer)) + within;
-        line_rest[i] = uint(within);
-    }
+// A call for the radix r, with `tag` to choose the function by; only those radices that occur are compiled.
+#define HAS(r) (R0 == r || R1 == r || R2 == r || R3 == r || R4 == r || R5 == r || R6 == r)
+#define CALL_IF(n, r, call) if (HAS(n) && r == n) { float tag[n]; call; }
+#define CALL_TWOS(r, call) \
+    CALL_IF(2u, r, call) else CALL_IF(4u, r, call) else CALL_IF(8u, r, call) else CALL_IF(16u, r, call)
+#if TWOS == 1
+#define CALL(r, call) CALL_IF(1u, r, call) else CALL_TWOS(r, call)
+#else
+#define CALL(r, call) \
+    CALL_TWOS(r, call) else CALL_IF(3u, r, call) else CALL_IF(5u, r, call) else CALL_IF(7u, r, call) \
+    else CALL_IF(11u, r, call) else CALL_IF(13u, r, call)
+#endif
+
+// From the results of a stage of radix r to the elements of the next one.
+void exchange(uint r, uint s, bool lines_first, uint next) {
+    barrier();
+    CALL(r, put(tag, s, lines_first, false))
+    barrier();
+    CALL(next, get(tag, LINES_FIRST_OUT, false))
+    barrier();
+    CALL(r, put(tag, s, lines_first, true))
+    barrier();
+    CALL(next, get(tag, LINES_FIRST_OUT, true))
 }
 
-#define HAS(radix) ((RADICES & (1u << radix)) != 0u)
-
-// Runs the stages; returns where in `data` the results begin. Radices are fields of four bits.
-uint transform() {
-    uint from = 0u, n = SIZE, s = 1u;
-    for (uint64_t left = radices; left != 0ul; left >>= 4) {
-        uint r = uint(left) & 15u;
-        if (HAS(8u) && r == 8u) { vec2 x[8]; stage(x, from, n, s); }
-        else if (HAS(4u) && r == 4u) { vec2 x[4]; stage(x, from, n, s); }
-        else if (HAS(2u) && r == 2u) { vec2 x[2]; stage(x, from, n, s); }
-        else if (HAS(3u) && r == 3u) { vec2 x[3]; stage(x, from, n, s); }
-        else if (HAS(5u) && r == 5u) { vec2 x[5]; stage(x, from, n, s); }
-        else if (HAS(7u) && r == 7u) { vec2 x[7]; stage(x, from, n, s); }
-        else if (HAS(11u) && r == 11u) { vec2 x[11]; stage(x, from, n, s); }
-        else if (HAS(13u) && r == 13u) { vec2 x[13]; stage(x, from, n, s); }
-        barrier();
-        from = ELEMENTS - from;
-        n /= r;
+#if TWOS == 1
+// Three stages are enough for all powers of two, so that nothing of their addresses is left to run time.
+void stages() {
+    CALL(R0, transform(tag, 1u, LINES_FIRST_IN))
+    if (R1 == 0u) return;
+    exchange(R0, 1u, LINES_FIRST_IN, R1);
+    CALL(R1, transform(tag, R0, LINES_FIRST_OUT))
+    if (R2 == 0u) return;
+    exchange(R1, R0, LINES_FIRST_OUT, R2);
+    CALL(R2, transform(tag, R0 * R1, LINES_FIRST_OUT))
+}
+#else
+void stages() {
+    uint s = 1u, r = R0;
+    [[dont_unroll]] for (uint fields = RADICES >> 4;; fields >>= 4) {
+        bool lines_first = s == 1u ? LINES_FIRST_IN : LINES_FIRST_OUT;
+        CALL(r, transform(tag, s, lines_first))
+        uint next = RADIX_OF(fields);
+        if (next == 0u) break;
+        exchange(r, s, lines_first, next);
         s *= r;
+        r = next;
     }
-    return from;
+}
+#endif
+
+void find_lines(uint64_t first) {
+    for (uint i = gl_LocalInvocationID.x; i < LINES; i += THREADS) {
+        uint64_t line = min(first + uint64_t(i), count - 1ul);
+        uint64_t outer = count <= 0xfffffffful ? uint64_t(uint(line) / rest) : line / uint64_t(rest);
+        uint within = uint(line - outer * uint64_t(rest));
+        line_in[i] = source + strided_offset(walk, ndim, 0u, outer) * IN_BYTES;
+        line_j[i] = uint(strided_offset(walk, ndim, 1u, outer)) + within;
+        line_out[i] = destination + strided_offset(walk, ndim, 2u, outer) * OUT_BYTES;
+        line_k[i] = uint(strided_offset(walk, ndim, 3u, outer)) + within;
+        line_rest[i] = within;
+    }
 }
 
 void main() {
     uint64_t blocks = (count + uint64_t(LINES) - 1ul) / uint64_t(LINES);
     for (uint64_t block = uint64_t(gl_WorkGroupID.x); block < blocks; block += uint64_t(gl_NumWorkGroups.x)) {
         uint64_t first = block * uint64_t(LINES);
-        uint lines = uint(min(uint64_t(LINES), count - first));
+        lines = uint(min(uint64_t(LINES), count - first));
         find_lines(first);
         barrier();
-        for (uint i = gl_LocalInvocationID.x; i < ELEMENTS; i += gl_WorkGroupSize.x) {
-            uint line = LINES_FIRST_IN ? i % LINES : i / SIZE, e = LINES_FIRST_IN ? i / LINES : i % SIZE;
-            uint64_t j = line_j[line] + uint64_t(e) * rest;
-            data[line * SIZE + e] = vec2(1.0, in_sign) * load_element(source, line_in[line], in_unit, j, total);
-        }
-        barrier();
-        uint from = transform();
-        for (uint i = gl_LocalInvocationID.x; i < ELEMENTS; i += gl_WorkGroupSize.x) {
-            uint line = LINES_FIRST_OUT ? i % LINES : i / SIZE, e = LINES_FIRST_OUT ? i / LINES : i % SIZE;
-            if (line >= lines) continue;
-            vec2 z = data[from + line * SIZE + e] * scale;
-            if (rest > 1ul) z = times(z, root(uint64_t(line_rest[line]) * uint64_t(e), uint64_t(SIZE) * rest));
-            z.y *= out_sign;
-            store_element(destination, line_out[line], out_unit, line_k[line] + uint64_t(e) * out_step, total, z);
-        }
+        CALL(R0, load(tag))
+        stages();
+        CALL(LAST, store(tag))
         barrier();
     }
 }

@@ -1,7 +1,14 @@
-// One stage of Stockham's autosorting transform (decimation in frequency) with radix RADIX, over all lines in shared
-// memory: elements q + s (p + m t) become q + s (RADIX p + u), times the root p u of order n = RADIX m.
-#if RADIX != 2 && RADIX != 4 && RADIX != 8
-void dft(inout vec2 x[RADIX]) {
+// Stages of Stockham's autosorting transform (decimation in frequency) with radix RADIX: elements q + s (p + m t) become
+// q + s (RADIX p + u), times the root p u of order n = RADIX m. A thread has BUTTERFLIES of them in `x`. What is done to a stage
+// is a function whose argument `tag` tells the radices apart.
+#define BUTTERFLIES (((SIZE / RADIX) * LINES + THREADS - 1u) / THREADS)
+#define EACH_BUTTERFLY(j) [[unroll]] for (uint j = 0u; j < BUTTERFLIES; ++j)
+#define EACH_POINT(t) [[unroll]] for (uint t = 0u; t < RADIX; ++t)
+// Constants decide for all but the last of a thread's butterflies.
+#define IS_BUTTERFLY(j) ((j + 1u) * THREADS <= SIZE / RADIX * LINES || j * THREADS + gl_LocalInvocationID.x < SIZE / RADIX * LINES)
+
+#if RADIX != 1 && RADIX != 2 && RADIX != 4 && RADIX != 8 && RADIX != 16
+void dft(inout vec2 v[RADIX]) {
 #if RADIX == 3
     const vec2 w[RADIX] = vec2[](vec2(1, -0), vec2(-0.49999999999999978, -0.86602540378443871), vec2(-0.50000000000000044, 0.86602540378443837));
 #elif RADIX == 5
@@ -13,27 +20,114 @@ void dft(inout vec2 x[RADIX]) {
 #elif RADIX == 13
     const vec2 w[RADIX] = vec2[](vec2(1, -0), vec2(0.88545602565320991, -0.46472317204376851), vec2(0.56806474673115592, -0.82298386589365635), vec2(0.12053668025532301, -0.99270887409805397), vec2(-0.35460488704253545, -0.93501624268541483), vec2(-0.74851074817110119, -0.66312265824079519), vec2(-0.97094181742605201, -0.23931566428755768), vec2(-0.97094181742605212, 0.23931566428755743), vec2(-0.7485107481711013, 0.66312265824079497), vec2(-0.3546048870425359, 0.93501624268541472), vec2(0.1205366802553232, 0.99270887409805397), vec2(0.56806474673115481, 0.82298386589365702), vec2(0.88545602565321002, 0.4647231720437684));
 #endif
-    vec2 y[RADIX];
-    [[unroll]] for (uint u = 0u; u < RADIX; ++u) {
-        y[u] = x[0];
-        [[unroll]] for (uint t = 1u; t < RADIX; ++t) y[u] += times(x[t], w[u * t % RADIX]);
+    // Elements t and RADIX - t meet conjugate roots: sums take the real parts, differences the imaginary ones.
+    vec2 sum[RADIX / 2 + 1], difference[RADIX / 2 + 1], y[RADIX];
+    y[0] = v[0];
+    [[unroll]] for (uint t = 1u; t <= RADIX / 2; ++t) {
+        sum[t] = v[t] + v[RADIX - t];
+        difference[t] = times_minus_i(v[t] - v[RADIX - t]);
+        y[0] += sum[t];
     }
-    x = y;
+    [[unroll]] for (uint u = 1u; u <= RADIX / 2; ++u) {
+        vec2 even = v[0], odd = vec2(0.0);
+        [[unroll]] for (uint t = 1u; t <= RADIX / 2; ++t) {
+            even += sum[t] * w[u * t % RADIX].x;
+            odd -= difference[t] * w[u * t % RADIX].y;
+        }
+        y[u] = even + odd;
+        y[RADIX - u] = even - odd;
+    }
+    v = y;
 }
 #endif
 
-void stage(vec2 x[RADIX], uint from, uint n, uint s) {
-    uint m = n / RADIX, each = SIZE / RADIX;
-    for (uint i = gl_LocalInvocationID.x; i < each * LINES; i += gl_WorkGroupSize.x) {
-        uint line = i / each, butterfly = i - line * each, p = butterfly / s, q = butterfly - p * s;
-        uint base = line * SIZE + q;
-        [[unroll]] for (uint t = 0u; t < RADIX; ++t) x[t] = data[from + base + s * (p + m * t)];
-        dft(x);
-        vec2 w[RADIX];
-        w[1] = root(uint64_t(p), uint64_t(n));
-        [[unroll]] for (uint u = 2u; u < RADIX; ++u) w[u] = times(w[u / 2u], w[u - u / 2u]);
-        uint to = (ELEMENTS - from) + base + s * RADIX * p;
-        data[to] = x[0];
-        [[unroll]] for (uint u = 1u; u < RADIX; ++u) data[to + s * u] = times(x[u], w[u]);
+// The first stage's elements, from memory.
+void load(float tag[RADIX]) {
+    EACH_BUTTERFLY(j) {
+        Place place = place_of(RADIX, j, LINES_FIRST_IN);
+        if (!IS_BUTTERFLY(j) || place.line >= lines) continue;
+        uint64_t line = line_in[place.line];
+        uint number = line_j[place.line] + place.at * rest;
+        EACH_POINT(t) x[j * RADIX + t] = vec2(1.0, in_sign) * load_element(line, in_unit, number + SIZE / RADIX * t * rest, total);
     }
 }
+
+// The last stage's elements, to memory. Those of a pass that is not the last are multiplied with roots: a power of the first one
+// is the product of powers whose exponents are powers of two, so that their errors do not add up.
+void store(float tag[RADIX]) {
+    EACH_BUTTERFLY(j) {
+        Place place = place_of(RADIX, j, LAST_LINES_FIRST);
+        if (!IS_BUTTERFLY(j) || place.line >= lines) continue;
+        uint64_t line = line_out[place.line];
+        uint number = line_k[place.line] + place.at * out_step;
+        vec2 w[RADIX];
+        if (rest > 1u) {
+            uint within = line_rest[place.line];
+            w[0] = root(turn(within * place.at, pass_part));
+            Powers powers = powers_of(turn(within * (SIZE / RADIX), pass_part), RADIX);
+            [[unroll]] for (uint u = 1u; u < RADIX; ++u) w[u] = times(w[u & (u - 1u)], lowest_power(powers, u));
+        }
+        EACH_POINT(u) {
+            vec2 z = x[j * RADIX + u] * scale;
+            if (rest > 1u) z = times(z, w[u]);
+            store_element(line, out_unit, number + SIZE / RADIX * u * out_step, total, vec2(z.x, z.y * out_sign));
+        }
+    }
+}
+
+// The transforms of a stage, and its roots if it is not the last one.
+void transform(float tag[RADIX], uint s, bool lines_first) {
+    EACH_BUTTERFLY(j) {
+        vec2 v[RADIX];
+        EACH_POINT(t) v[t] = x[j * RADIX + t];
+        dft(v);
+        if (s * RADIX != SIZE) {
+            // Roots of order n are every s-th of order SIZE.
+            uint at = place_of(RADIX, j, lines_first).at;
+            Powers powers = powers_of(turn(at - at % s, size_part), RADIX);
+            vec2 w[RADIX];
+            w[0] = vec2(1.0, 0.0);
+            [[unroll]] for (uint u = 1u; u < RADIX; ++u) {
+                vec2 lowest = lowest_power(powers, u);
+                w[u] = (u & (u - 1u)) == 0u ? lowest : times(w[u & (u - 1u)], lowest);
+                v[u] = times(v[u], w[u]);
+            }
+        }
+        EACH_POINT(t) x[j * RADIX + t] = v[t];
+    }
+}
+
+// A stage's results to shared memory, real or imaginary parts.
+void put(float tag[RADIX], uint s, bool lines_first, bool imaginary) {
+    EACH_BUTTERFLY(j) {
+        Place place = place_of(RADIX, j, lines_first);
+        if (!IS_BUTTERFLY(j)) continue;
+        uint first = place.at + place.at / s * s * (RADIX - 1u);
+        // Where the constants allow, padding goes into one sum for all points.
+        bool whole = s % 16u == 0u || (s == 1u && 16u % RADIX == 0u);
+        EACH_POINT(u) {
+            uint to = whole ? PAD(first) + PAD(s * u) : PAD(first + s * u);
+            if (s == 1u && whole) to = PAD(first) + u;
+            part[place.line * PITCH + to] = imaginary ? x[j * RADIX + u].y : x[j * RADIX + u].x;
+        }
+    }
+}
+
+// The next stage's elements from shared memory.
+void get(float tag[RADIX], bool lines_first, bool imaginary) {
+    const uint apart = SIZE / RADIX;
+    EACH_BUTTERFLY(j) {
+        Place place = place_of(RADIX, j, lines_first);
+        if (!IS_BUTTERFLY(j)) continue;
+        EACH_POINT(t) {
+            uint from = apart % 16u == 0u ? PAD(place.at) + PAD(apart * t) : PAD(place.at + apart * t);
+            float value = part[place.line * PITCH + from];
+            if (imaginary) x[j * RADIX + t].y = value;
+            else x[j * RADIX + t].x = value;
+        }
+    }
+}
+#undef BUTTERFLIES
+#undef EACH_BUTTERFLY
+#undef EACH_POINT
+#undef IS_BUTTERFLY

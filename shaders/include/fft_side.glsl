@@ -2,23 +2,22 @@
 const uint IN_MODE = FLAGS & 3u;          // 0: complex, 1: real, 2: the first half of conjugate-symmetric elements
 const uint OUT_MODE = (FLAGS >> 2) & 3u;  // 0: complex, 1: the first half, 2: real
 
-// Element j of `total` of a line that begins at element `first`, its elements `unit` apart.
-vec2 load_element(uint64_t source, int64_t first, int64_t unit, uint64_t j, uint64_t total) {
-    vec2 z;
-    if (IN_MODE == 1u) {
-        z = vec2(AT_F32(source, first + int64_t(j) * unit), 0.0);
-    } else if (IN_MODE == 2u) {
-        bool mirrored = j > total / 2ul;
-        z = AT_F2(source, first + int64_t(mirrored ? total - j : j) * unit);
-        if (mirrored) z.y = -z.y;
-        if (j == 0ul || j * 2ul == total) z.y = 0.0; // real by symmetry
-    } else {
-        z = AT_F2(source, first + int64_t(j) * unit);
-    }
+// Bytes of an element.
+const int64_t IN_BYTES = IN_MODE == 1u ? 4l : 8l;
+const int64_t OUT_BYTES = OUT_MODE == 2u ? 4l : 8l;
+
+// Element j of `total` of a line that begins at an address, its elements `unit` bytes apart.
+vec2 load_element(uint64_t line, int64_t unit, uint j, uint total) {
+    if (IN_MODE == 0u) return AT_F2(line + int64_t(j) * unit, 0u);
+    if (IN_MODE == 1u) return vec2(AT_F32(line + int64_t(j) * unit, 0u), 0.0);
+    bool mirrored = j > total / 2u;
+    vec2 z = AT_F2(line + int64_t(mirrored ? total - j : j) * unit, 0u);
+    if (mirrored) z.y = -z.y;
+    if (j == 0u || j * 2u == total) z.y = 0.0; // real by symmetry
     return z;
 }
 
-void store_element(uint64_t destination, int64_t first, int64_t unit, uint64_t k, uint64_t total, vec2 z) {
-    if (OUT_MODE == 2u) AT_F32(destination, first + int64_t(k) * unit) = z.x;
-    else if (OUT_MODE == 0u || k <= total / 2ul) AT_F2(destination, first + int64_t(k) * unit) = z;
+void store_element(uint64_t line, int64_t unit, uint k, uint total, vec2 z) {
+    if (OUT_MODE == 2u) AT_F32(line + int64_t(k) * unit, 0u) = z.x;
+    else if (OUT_MODE == 0u || k <= total / 2u) AT_F2(line + int64_t(k) * unit, 0u) = z;
 }

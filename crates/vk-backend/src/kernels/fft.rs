@@ -7,7 +7,7 @@ use mlx_core::{
 };
 
 use super::{Ctx, Dispatch, Kernel, Region, strided::Walk};
-use crate::planners::fft::{Plan, most_elements, plan, radices, radix_set};
+use crate::planners::fft::{Block, Plan, longest_pass, part_of_turn, plan, radices};
 
 /// Push constants of `pass.comp`.
 #[derive(Debug, Clone, Copy, Pod, Zeroable)]
@@ -16,17 +16,19 @@ struct PassPush {
     source: u64,
     destination: u64,
     walk: u64,
-    radices: u64,
     count: u64,
-    rest: u64,
-    out_step: u64,
-    total: u64,
+    size_part: u64,
+    pass_part: u64,
     in_unit: i64,
     out_unit: i64,
+    rest: u32,
+    out_step: u32,
+    total: u32,
     ndim: u32,
     scale: f32,
     in_sign: f32,
     out_sign: f32,
+    zero: u32,
 }
 
 /// Push constants of `chirp.comp`.
@@ -40,6 +42,7 @@ struct ChirpPush {
     count: u64,
     n: u64,
     m: u64,
+    part: u64,
     unit: i64,
     ndim: u32,
     scale: f32,
@@ -68,6 +71,13 @@ fn out_mode(mode: Mode) -> u32 {
         Mode::Complex => 0,
         Mode::Half => 1 << 2,
         Mode::Real => 2 << 2,
+    }
+}
+
+impl Mode {
+    /// Bytes of an element.
+    fn bytes(self) -> i64 {
+        if self == Mode::Real { 4 } else { 8 }
     }
 }
 
@@ -162,7 +172,7 @@ pub(super) fn eval(ctx: &mut Ctx<'_>, fft: &Fft, input: &Array, output: &mut Out
 
 /// The transforms along one axis.
 fn transform(ctx: &mut Ctx<'_>, job: &Job<'_>, from: &Side, to: &Side) -> Result<()> {
-    match plan(job.n, most_elements(ctx.capabilities().shared_memory)) {
+    match plan(job.n, longest_pass(ctx.capabilities().shared_memory)) {
         Plan::Passes(factors) => passes(ctx, job, &factors, from, to),
         Plan::Bluestein(m) => bluestein(ctx, job, m, from, to),
     }
@@ -219,17 +229,19 @@ fn passes(
             source: source.address,
             destination: target.address,
             walk: ctx.args(&walk.pack())?,
-            radices: radices(size),
             count: walk.count() * rest as u64,
-            rest: rest as u64,
-            out_step: out_step as u64,
-            total: job.n as u64,
-            in_unit: source.unit,
-            out_unit: target.unit,
+            size_part: part_of_turn(size as u64),
+            pass_part: part_of_turn((size * rest) as u64),
+            in_unit: source.unit * source.mode.bytes(),
+            out_unit: target.unit * target.mode.bytes(),
+            rest: rest as u32,
+            out_step: out_step as u32,
+            total: job.n as u32, // which only the modes of real elements read, whose axes are shorter than 2^31
             ndim: walk.ndim(),
             scale: if last { job.scale } else { 1.0 },
             in_sign: sign(job.inverse && i == 0),
             out_sign: sign(job.inverse && last),
+            zero: 0,
         };
         dispatch(ctx, size, flags, &push, source.region, target.region)?;
         done *= size;
@@ -258,13 +270,11 @@ fn dispatch(
     writes: Region,
 ) -> Result<()> {
     let caps = ctx.capabilities();
-    let most = most_elements(caps.shared_memory);
-    let lines = (most / size).clamp(1, 64).min((push.count as usize).next_power_of_two()) as u32;
-    let elements = size as u32 * lines;
-    let wanted = if caps.is_software() { 32 } else { 256 };
-    let group = (elements / 4).next_power_of_two().clamp(32, wanted).min(caps.max_workgroup);
-    let constants = [group, size as u32, lines, flags, radix_set(push.radices)];
-    let pipeline = ctx.pipeline(Kernel::fft_pass, &constants)?;
+    let across = flags & (LINES_FIRST_IN | LINES_FIRST_OUT) != 0;
+    let Block { group, lines } = Block::new(caps, size as u32, across);
+    let constants = [group, size as u32, lines, flags, radices(size as u32)];
+    let kernel = if size.is_power_of_two() { Kernel::fft_pass_twos } else { Kernel::fft_pass_mixed };
+    let pipeline = ctx.pipeline(kernel, &constants)?;
     let groups = [caps.groups_1d(push.count, u64::from(lines)), 1, 1];
     let push = bytemuck::bytes_of(push);
     ctx.dispatch(&Dispatch {
@@ -298,7 +308,8 @@ fn bluestein(ctx: &mut Ctx<'_>, job: &Job<'_>, m: usize, from: &Side, to: &Side)
         count: (lines * m) as u64,
         n: job.n as u64,
         m: m as u64,
-        unit: from.unit,
+        part: part_of_turn(2 * job.n as u64),
+        unit: from.unit * from.mode.bytes(),
         ndim: 0,
         scale: 1.0,
         sign: sign(job.inverse),
@@ -326,7 +337,7 @@ fn bluestein(ctx: &mut Ctx<'_>, job: &Job<'_>, m: usize, from: &Side, to: &Side)
         walk: ctx.args(&walk.pack())?,
         ndim: walk.ndim(),
         count: (lines * job.n) as u64,
-        unit: to.unit,
+        unit: to.unit * to.mode.bytes(),
         scale: job.scale / m as f32,
         ..push
     };

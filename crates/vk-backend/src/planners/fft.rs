@@ -2,6 +2,8 @@
 
 use smallvec::SmallVec;
 
+use crate::capabilities::Capabilities;
+
 /// Radices that the kernel has, besides 4 and 8.
 const PRIMES: [usize; 6] = [13, 11, 7, 5, 3, 2];
 
@@ -18,7 +20,9 @@ pub enum Plan {
 /// for become convolutions.
 pub fn plan(n: usize, most: usize) -> Plan {
     match is_smooth(n) {
-        true => Plan::Passes(passes(n, most)),
+        true if n <= most => Plan::Passes(SmallVec::from_slice(&[n])),
+        // Several lines at a time, since what is written is strided.
+        true => Plan::Passes(passes(n, most.min(2048))),
         false => Plan::Bluestein((2 * n - 1).next_power_of_two()),
     }
 }
@@ -50,43 +54,78 @@ fn passes(n: usize, most: usize) -> SmallVec<[usize; 4]> {
     out
 }
 
-/// The radices of a pass, in fields of four bits from the lowest up.
-pub fn radices(mut n: usize) -> u64 {
-    let mut list: SmallVec<[u64; 12]> = SmallVec::new();
-    for p in PRIMES.into_iter().filter(|&p| p > 2) {
+/// The radices of a pass as the kernel's constant: fields of four bits from the lowest up, 15 for 16.
+pub fn radices(size: u32) -> u32 {
+    let list = stages(size);
+    list.iter().rev().fold(0, |packed, &r| packed << 4 | r.min(15))
+}
+
+/// The radices of a pass: at most seven, as the kernel has it, up to 4096 elements.
+fn stages(mut n: u32) -> SmallVec<[u32; 8]> {
+    if n == 1 {
+        return SmallVec::from_slice(&[1]);
+    }
+    let twos = n.trailing_zeros();
+    let mut list = even_twos(twos);
+    n >>= twos;
+    for p in PRIMES.map(|p| p as u32).into_iter().filter(|&p| p > 2) {
         while n.is_multiple_of(p) {
-            list.push(p as u64);
+            list.push(p);
             n /= p;
         }
     }
-    // Twos in eights, and what is left in fours or a two.
-    let mut twos = n.trailing_zeros();
-    while twos > 0 {
-        let bits = match twos {
-            2 | 4 => 2,
-            1 => 1,
-            _ => 3,
-        };
-        list.push(1 << bits);
-        twos -= bits;
-    }
-    list.iter().rev().fold(0, |packed, r| packed << 4 | r)
+    list
 }
 
-/// Bit `r` for each radix `r` of a packed list.
-pub fn radix_set(mut list: u64) -> u32 {
-    let mut set = 0;
-    while list != 0 {
-        set |= 1 << (list & 15);
-        list >>= 4;
-    }
-    set
+/// A power of two as few radices of about equal size, the largest first: all its stages keep as many
+/// elements in registers.
+fn even_twos(bits: u32) -> SmallVec<[u32; 8]> {
+    let count = bits.div_ceil(4);
+    (0..count).map(|i| 1 << (bits + count - 1 - i) / count).collect()
 }
 
-/// The most elements of a pass: two copies and what describes the lines lie in shared memory.
-pub fn most_elements(shared_memory: u32) -> usize {
-    let fits = shared_memory.saturating_sub(4096) as usize / 16;
-    (fits / 2 + 1).next_power_of_two().clamp(256, 2048)
+/// What of a pass a workgroup does at a time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Block {
+    /// Threads.
+    pub group: u32,
+    /// Lines, a power of two.
+    pub lines: u32,
+}
+
+/// Elements that a thread keeps in registers: a transform of radix 16.
+const ITEMS: u32 = 16;
+
+impl Block {
+    /// Lines of `size` elements, neighbours in memory if `across`.
+    pub fn new(caps: &Capabilities, size: u32, across: bool) -> Block {
+        let wanted: u32 = if caps.is_software() { 1024 } else { 4096 };
+        // Side by side, four lines are a sector of 32 bytes at least.
+        let least = if across { 4 } else { 1 };
+        let mut lines = 1 << (wanted / size).clamp(least, 128).ilog2();
+        while lines > 1 && shared_bytes(size, lines) > caps.shared_memory {
+            lines /= 2;
+        }
+        let group = (size * lines).div_ceil(ITEMS).next_multiple_of(32);
+        Block { group: group.min(caps.max_workgroup), lines }
+    }
+}
+
+/// Bytes of shared memory: a number per element, padded as in `pass.comp`, and where the lines are.
+fn shared_bytes(size: u32, lines: u32) -> u32 {
+    let pitch = (size + size / 16).next_multiple_of(32) + (32 / lines).max(1);
+    lines * (4 * pitch + 28)
+}
+
+/// The most elements of a pass: a line of them fits into shared memory.
+pub fn longest_pass(shared_memory: u32) -> usize {
+    let fits = |size: &usize| shared_bytes(*size as u32, 1) <= shared_memory;
+    [4096, 2048, 1024].into_iter().find(fits).unwrap_or(512)
+}
+
+/// 2^64 / n, by which the kernel turns n-ths of a turn into a binary fraction; 0 for whole turns.
+pub fn part_of_turn(n: u64) -> u64 {
+    ((1u128 << 64) / u128::from(n)) as u64
 }
 
 #[cfg(test)]
@@ -113,24 +152,43 @@ mod tests {
     }
 
     #[test]
-    fn radices_multiply_to_the_length() {
-        for n in [1usize, 2, 4, 8, 16, 32, 64, 1024, 12, 60, 1001, 13 * 64, 720] {
-            let (mut left, mut product) = (radices(n), 1);
-            while left != 0 {
-                product *= (left & 15) as usize;
-                left >>= 4;
-            }
-            assert_eq!(product, n);
-        }
-        assert_eq!(radix_set(radices(13 * 64)), 1 << 13 | 1 << 8);
-        assert_eq!(radix_set(radices(1)), 0);
+    fn what_fits_is_one_pass() {
+        let of = |n| match plan(n, 4096) {
+            Plan::Passes(passes) => passes.to_vec(),
+            Plan::Bluestein(_) => vec![],
+        };
+        assert_eq!(of(4096), [4096]);
+        assert_eq!(of(8192), [128, 64]);
+        assert_eq!(of(1 << 20), [1024, 1024]);
+        assert_eq!(of(1 << 22), [2048, 2048]);
     }
 
     #[test]
-    fn shared_memory_bounds_a_pass() {
-        assert_eq!(
-            [16 << 10, 32 << 10, 48 << 10, 64 << 10].map(most_elements),
-            [512, 1024, 2048, 2048]
-        );
+    fn radices_multiply_to_the_length() {
+        for n in (1..=4096).filter(|&n| is_smooth(n as usize)) {
+            let list = stages(n);
+            assert_eq!(list.iter().product::<u32>(), n);
+            assert!((1..=7).contains(&list.len()), "{n}: {list:?}");
+        }
+        assert_eq!(stages(1024)[..], [16, 8, 8]);
+        assert_eq!(stages(13 * 64)[..], [8, 8, 13]);
+        assert_eq!((radices(4096), radices(1), radices(1000)), (0xfff, 1, 0x5558));
+    }
+
+    #[test]
+    fn blocks_fit_into_shared_memory_and_registers() {
+        let gpu = Capabilities { shared_memory: 48 << 10, ..Capabilities::default() };
+        assert_eq!(Block::new(&gpu, 1024, false), Block { group: 256, lines: 4 });
+        assert_eq!(Block::new(&gpu, 2048, true), Block { group: 512, lines: 4 });
+        assert_eq!(Block::new(&gpu, 1000, false), Block { group: 256, lines: 4 });
+        assert_eq!(Block::new(&gpu, 1, true), Block { group: 32, lines: 128 });
+        let small = Capabilities { shared_memory: 16 << 10, max_workgroup: 128, ..gpu };
+        assert_eq!(Block::new(&small, 2048, true), Block { group: 128, lines: 1 });
+        assert_eq!([16, 32, 48].map(|kib| longest_pass(kib << 10)), [2048, 4096, 4096]);
+    }
+
+    #[test]
+    fn parts_of_turns_wrap_around() {
+        assert_eq!((part_of_turn(1), part_of_turn(2), part_of_turn(1 << 32)), (0, 1 << 63, 1 << 32));
     }
 }
