@@ -1,9 +1,12 @@
 #version 460
 // Radix sort, second half of a pass: moves the elements of each part of each row to their places for one digit of 8 bits.
-// A workgroup sorts a tile in shared memory by the digit, in two stable steps of 4 bits, so that elements of one digit
-// leave it side by side. After N. Satish, M. Harris and M. Garland, "Designing efficient sorting algorithms for manycore
-// GPUs", IPDPS 2009.
-// Constants: 1 dtype, 2 elements per thread (at most 8), 3 indices travel along.
+// A subgroup ranks its elements by votes on the bits of their digits: equal digits before a lane, and those that the
+// subgroup has met before. So a workgroup sorts a tile in shared memory, and elements of one digit leave it side by side.
+// After D. Merrill and A. Grimshaw, "Revisiting sorting for GPGPU stream architectures", and CUB's matching of digits.
+// Constants: 1 dtype, 2 elements per thread, 3 indices travel along, 4 threads of a subgroup.
+#extension GL_KHR_shader_subgroup_basic : require
+#extension GL_KHR_shader_subgroup_arithmetic : require
+#extension GL_KHR_shader_subgroup_ballot : require
 #include "common.glsl"
 #include "keys.glsl"
 
@@ -11,148 +14,149 @@ layout(local_size_x_id = 0) in;
 layout(constant_id = 1) const uint FROM = 11;
 layout(constant_id = 2) const uint ITEMS = 8;
 layout(constant_id = 3) const uint INDEXED = 0;
+layout(constant_id = 4) const uint SUBGROUP = 32;
 
-// The first pass does not read `indices`: they are the places. The last one over indices writes no elements any more.
-// All addresses are valid nevertheless: some drivers load what they then do not use.
-layout(push_constant, scalar) uniform Push {
-    uint64_t source, destination, indices, out_indices, offsets, rows, length, splits, chunk;
-    uint shift, reads_indices, writes_elements;
-};
+#include "sort_scatter.glsl"
 
 #define THREADS gl_WorkGroupSize.x
-#define TILE_ELEMENTS (THREADS * ITEMS)
-// One word in 33 is left out, so that threads which walk neighbouring runs meet different banks.
-#define PAD(i) ((i) + ((i) >> 5))
-shared K elements[PAD(TILE_ELEMENTS)];
-shared uint places[INDEXED == 1 ? PAD(TILE_ELEMENTS) : 1];
-// For 16 digits and each thread a count of 16 bits, digit d beside d + 8 in a word; by digit, then thread. Later the
-// digit of each element of the sorted tile.
-shared uint counters[PAD(8 * THREADS)];
-shared uint sums[THREADS];
-shared uint offset[256], start[256], end[256];
+const uint TILE = THREADS * ITEMS;
+const uint COUNTERS = THREADS / SUBGROUP * 256u;
+const uint WORDS = TILE * (WIDTH / 32u);
+// Each subgroup's counts of digits; then the sorted tile, its elements before their indices.
+shared uint words[WORDS > COUNTERS ? WORDS : COUNTERS];
+// By digit: where the next element goes in the row, the first one in the tile, and from the tile to the row.
+shared uint offset[256], start[256], move[256];
 
-// A thread's elements, their digits, and their indices.
 K x[ITEMS];
-uint digit[ITEMS];
-uint n[ITEMS];
+uint place[ITEMS]; // of the elements in the sorted tile
 
-// An element with the largest key: what fills up a tile goes behind everything in it.
-K filler() {
-    K top = top_key(FROM);
-    bool is_signed = FROM == INT8 || FROM == INT16 || FROM == INT32 || FROM == INT64;
-    return is_signed ? top >> 1 : top;
+// Elements of a subgroup are neighbours, and neighbouring lanes have neighbours.
+uint number_of(uint e) { return (gl_SubgroupID * ITEMS + e) * SUBGROUP + gl_SubgroupInvocationID; }
+
+uint digit_of(K element) { return uint(key_of(FROM, element) >> shift) & 255u; }
+
+void write_word(uint at, K element) {
+#if WIDTH == 64
+    words[at] = uint(element);
+    words[TILE + at] = uint(element >> 32);
+#else
+    words[at] = element;
+#endif
 }
 
-// Exclusive running sums of all counters, low halves before high halves.
-void scan_counters(uint thread) {
-    uint own = 0u, total;
-    for (uint k = 0u; k < 8u; ++k) own += counters[PAD(8u * thread + k)];
-    sums[thread] = own;
-    [[dont_unroll]] for (uint step = 1u; step < THREADS; step *= 2u) {
-        barrier();
-        uint before = thread >= step ? sums[thread - step] : 0u;
-        barrier();
-        sums[thread] += before;
-    }
-    barrier();
-    uint running = sums[thread] - own + (sums[THREADS - 1u] << 16);
-    for (uint k = 0u; k < 8u; ++k) {
-        uint count = counters[PAD(8u * thread + k)];
-        counters[PAD(8u * thread + k)] = running;
-        running += count;
-    }
-    barrier();
+K read_word(uint at) {
+#if WIDTH == 64
+    return packUint2x32(uvec2(words[at], words[TILE + at]));
+#else
+    return words[at];
+#endif
 }
 
-// Sorts the tile by four bits of the digit: a thread's elements are neighbours, and keep their order.
-void split_tile(uint thread, uint low) {
-    uint rank[ITEMS];
-    for (uint d = 0u; d < 8u; ++d) counters[PAD(d * THREADS + thread)] = 0u;
-    [[unroll]] for (uint e = 0u; e < ITEMS; ++e) {
-        uint d = (digit[e] >> low) & 15u, at = PAD((d & 7u) * THREADS + thread), half_ = (d >> 3) * 16u;
-        uint word = counters[at];
-        rank[e] = (word >> half_) & 0xffffu;
-        counters[at] = word + (1u << half_);
+// Lanes whose digit is this lane's.
+uvec4 peers_of(uint digit) {
+    uvec4 peers = subgroupBallot(true);
+    [[unroll]] for (uint bit = 0u; bit < 8u; ++bit) {
+        bool one = ((digit >> bit) & 1u) != 0u;
+        peers &= subgroupBallot(one) ^ uvec4(one ? 0u : ~0u);
     }
-    barrier();
-    scan_counters(thread);
-    [[unroll]] for (uint e = 0u; e < ITEMS; ++e) {
-        uint d = (digit[e] >> low) & 15u, half_ = (d >> 3) * 16u;
-        uint to = ((counters[PAD((d & 7u) * THREADS + thread)] >> half_) & 0xffffu) + rank[e];
-        elements[PAD(to)] = x[e];
-        if (INDEXED == 1u) places[PAD(to)] = n[e];
-    }
-    barrier();
+    return peers;
 }
 
-// A thread's run of neighbours, from shared memory.
-void read_run(uint thread) {
+// Each element's number among those of its digit and subgroup. What is behind the row has the last digit, and stays last.
+void rank(uint count) {
+    uint counters = gl_SubgroupID * 256u;
+    for (uint d = gl_SubgroupInvocationID; d < 256u; d += SUBGROUP) words[counters + d] = 0u;
+    subgroupBarrier();
     [[unroll]] for (uint e = 0u; e < ITEMS; ++e) {
-        x[e] = elements[PAD(thread * ITEMS + e)];
-        digit[e] = uint(key_of(FROM, x[e]) >> shift) & 255u;
-        if (INDEXED == 1u) n[e] = places[PAD(thread * ITEMS + e)];
+        uint digit = number_of(e) < count ? digit_of(x[e]) : 255u;
+        uvec4 peers = peers_of(digit);
+        uint met = words[counters + digit], before = subgroupBallotExclusiveBitCount(peers);
+        subgroupBarrier();
+        if (before == 0u) words[counters + digit] = met + subgroupBallotBitCount(peers);
+        subgroupBarrier();
+        place[e] = met + before;
     }
     barrier();
 }
 
-// Elements are loaded so that neighbouring threads read neighbours, and change places in shared memory.
-void load_tile(uint thread, uint64_t base, uint64_t from, uint count) {
-    [[unroll]] for (uint e = 0u; e < ITEMS; ++e) {
-        uint i = e * THREADS + thread;
-        elements[PAD(i)] = i < count ? load_bits(FROM, source, base + from + i) : filler();
-        if (INDEXED == 1u)
-            places[PAD(i)] = reads_indices == 1u ? (i < count ? AT_U32(indices, base + from + i) : 0u) : uint(from) + i;
+// From counts to first places: of each subgroup among those of a digit, and of the digit in the tile and in the row.
+void sum_up(uint thread) {
+    for (uint d = thread; d < 256u; d += THREADS) {
+        uint running = 0u;
+        for (uint at = d; at < COUNTERS; at += 256u) {
+            uint count = words[at];
+            words[at] = running;
+            running += count;
+        }
+        start[d] = running;
+    }
+    barrier();
+    if (gl_SubgroupID == 0u) {
+        const uint each = 256u / SUBGROUP;
+        uint first = gl_SubgroupInvocationID * each, own = 0u;
+        for (uint d = first; d < first + each; ++d) own += start[d];
+        uint running = subgroupExclusiveAdd(own);
+        for (uint d = first; d < first + each; ++d) {
+            uint count = start[d];
+            start[d] = running;
+            move[d] = offset[d] - running;
+            offset[d] += count;
+            running += count;
+        }
     }
     barrier();
 }
 
-// Where the run of each digit begins and ends in the sorted tile.
-void find_runs(uint thread, uint count) {
+void find_places(uint count) {
+    uint counters = gl_SubgroupID * 256u;
     [[unroll]] for (uint e = 0u; e < ITEMS; ++e) {
-        uint i = e * THREADS + thread;
-        counters[PAD(i)] = uint(key_of(FROM, elements[PAD(i)]) >> shift) & 255u;
+        uint digit = number_of(e) < count ? digit_of(x[e]) : 255u;
+        place[e] += start[digit] + words[counters + digit];
+    }
+    barrier();
+}
+
+// Moves a tile of `count` elements from place `from` of the row on; addresses are those of the row.
+void move_tile(uint64_t in_row, uint64_t out_row, uint64_t in_places, uint64_t out_places, uint from, uint count) {
+    uint thread = gl_LocalInvocationID.x;
+    [[unroll]] for (uint e = 0u; e < ITEMS; ++e)
+        if (number_of(e) < count) x[e] = load_bits(FROM, in_row, uint64_t(from + number_of(e)));
+    rank(count);
+    sum_up(thread);
+    find_places(count);
+    uint to[ITEMS], index[ITEMS];
+    [[unroll]] for (uint e = 0u; e < ITEMS; ++e) {
+        write_word(place[e], x[e]);
+        uint number = from + number_of(e);
+        index[e] = number;
+        if (INDEXED == 1u && reads_indices == 1u && number_of(e) < count) index[e] = AT_U32(in_places, number);
     }
     barrier();
     [[unroll]] for (uint e = 0u; e < ITEMS; ++e) {
         uint i = e * THREADS + thread;
         if (i >= count) continue;
-        uint d = counters[PAD(i)];
-        if (i == 0u || counters[PAD(i - 1u)] != d) start[d] = i;
-        if (i + 1u == count || counters[PAD(i + 1u)] != d) end[d] = i + 1u;
+        K element = read_word(i);
+        to[e] = i + move[digit_of(element)];
+        if (writes_elements == 1u) store_bits(FROM, out_row, uint64_t(to[e]), element);
     }
     barrier();
-}
-
-void store_tile(uint thread, uint64_t base, uint count) {
+    if (INDEXED == 0u) return;
+    [[unroll]] for (uint e = 0u; e < ITEMS; ++e) words[place[e]] = index[e];
+    barrier();
     [[unroll]] for (uint e = 0u; e < ITEMS; ++e) {
         uint i = e * THREADS + thread;
-        if (i >= count) continue;
-        uint d = counters[PAD(i)];
-        uint64_t to = base + (offset[d] + (i - start[d]));
-        if (writes_elements == 1u) store_bits(FROM, destination, to, elements[PAD(i)]);
-        if (INDEXED == 1u) AT_U32(out_indices, to) = places[PAD(i)];
+        if (i < count) AT_U32(out_places, to[e]) = words[i];
     }
     barrier();
 }
 
 void main() {
-    uint thread = gl_LocalInvocationID.x;
     for (uint64_t task = gl_WorkGroupID.x; task < rows * splits; task += gl_NumWorkGroups.x) {
-        uint64_t row = task / splits, part = task % splits, base = row * length;
-        for (uint d = thread; d < 256u; d += THREADS) offset[d] = AT_U32(offsets, (row * 256ul + d) * splits + part);
+        uint64_t row = task / splits, part = task % splits, base = row * length, size = dtype_size(FROM);
+        for (uint d = gl_LocalInvocationID.x; d < 256u; d += THREADS) offset[d] = AT_U32(offsets, (row * 256ul + d) * splits + part);
         uint64_t to = min((part + 1ul) * chunk, length);
-        for (uint64_t from = part * chunk; from < to; from += TILE_ELEMENTS) {
-            uint count = uint(min(to - from, uint64_t(TILE_ELEMENTS)));
-            for (uint d = thread; d < 256u; d += THREADS) start[d] = end[d] = 0u;
-            load_tile(thread, base, from, count);
-            [[dont_unroll]] for (uint low = 0u; low < 8u; low += 4u) {
-                read_run(thread);
-                split_tile(thread, low);
-            }
-            find_runs(thread, count);
-            store_tile(thread, base, count);
-            for (uint d = thread; d < 256u; d += THREADS) offset[d] += end[d] - start[d];
-            barrier();
-        }
+        for (uint64_t from = part * chunk; from < to; from += TILE)
+            move_tile(source + base * size, destination + base * size, indices + base * 4ul, out_indices + base * 4ul,
+                      uint(from), uint(min(to - from, uint64_t(TILE))));
     }
 }

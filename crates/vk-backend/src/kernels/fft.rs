@@ -273,7 +273,8 @@ fn dispatch(
     let across = flags & (LINES_FIRST_IN | LINES_FIRST_OUT) != 0;
     let Block { group, lines } = Block::new(caps, size as u32, across);
     let constants = [group, size as u32, lines, flags, radices(size as u32)];
-    let kernel = if size.is_power_of_two() { Kernel::fft_pass_twos } else { Kernel::fft_pass_mixed };
+    let kernel =
+        if size.is_power_of_two() { Kernel::fft_pass_twos } else { Kernel::fft_pass_mixed };
     let pipeline = ctx.pipeline(kernel, &constants)?;
     let groups = [caps.groups_1d(push.count, u64::from(lines)), 1, 1];
     let push = bytemuck::bytes_of(push);

@@ -93,20 +93,23 @@ pub struct Block {
     pub lines: u32,
 }
 
-/// Elements that a thread keeps in registers: a transform of radix 16.
-const ITEMS: u32 = 16;
+/// Elements that a thread keeps in registers: a transform of radix 16, or several smaller ones. Drivers that
+/// compile for the CPU take long for several.
+fn items(caps: &Capabilities, size: u32) -> u32 {
+    if caps.is_software() { stages(size).into_iter().fold(2, u32::max) } else { 16 }
+}
 
 impl Block {
     /// Lines of `size` elements, neighbours in memory if `across`.
     pub fn new(caps: &Capabilities, size: u32, across: bool) -> Block {
-        let wanted: u32 = if caps.is_software() { 1024 } else { 4096 };
+        let wanted: u32 = if caps.is_software() { 256 } else { 4096 };
         // Side by side, four lines are a sector of 32 bytes at least.
         let least = if across { 4 } else { 1 };
         let mut lines = 1 << (wanted / size).clamp(least, 128).ilog2();
         while lines > 1 && shared_bytes(size, lines) > caps.shared_memory {
             lines /= 2;
         }
-        let group = (size * lines).div_ceil(ITEMS).next_multiple_of(32);
+        let group = (size * lines).div_ceil(items(caps, size)).next_multiple_of(32);
         Block { group: group.min(caps.max_workgroup), lines }
     }
 }
@@ -189,6 +192,9 @@ mod tests {
 
     #[test]
     fn parts_of_turns_wrap_around() {
-        assert_eq!((part_of_turn(1), part_of_turn(2), part_of_turn(1 << 32)), (0, 1 << 63, 1 << 32));
+        assert_eq!(
+            (part_of_turn(1), part_of_turn(2), part_of_turn(1 << 32)),
+            (0, 1 << 63, 1 << 32)
+        );
     }
 }

@@ -126,6 +126,8 @@ kernels! {
     sort_count_wide => "sort/count.comp" { WIDTH: "64" },
     sort_scatter_narrow => "sort/scatter.comp" { WIDTH: "32" },
     sort_scatter_wide => "sort/scatter.comp" { WIDTH: "64" },
+    sort_scatter_shared_narrow => "sort/scatter_shared.comp" { WIDTH: "32" },
+    sort_scatter_shared_wide => "sort/scatter_shared.comp" { WIDTH: "64" },
     sort_search_narrow => "sort/search.comp" { WIDTH: "32" },
     sort_search_wide => "sort/search.comp" { WIDTH: "64" },
     softmax_rows_subgroup => "softmax/rows.comp" { VARIANT: "1" },

@@ -49,41 +49,67 @@ struct ScatterPush {
     zero: u32,
 }
 
-/// Elements per thread of `scatter.comp`, whose code is as long: drivers that compile for the CPU
-/// take seconds for more.
-fn items(caps: &Capabilities) -> u32 {
-    if caps.quirks.few_workgroups { 2 } else { 8 }
+/// How a workgroup moves a tile of elements.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Mover {
+    group: u32,
+    /// Elements per thread.
+    items: u32,
+    /// Threads of a subgroup whose votes rank elements (`scatter.comp`); 0 for shared memory alone
+    /// (`scatter_shared.comp`).
+    subgroup: u32,
 }
 
-/// Threads of a workgroup of `scatter.comp` and the shared memory that they need.
-fn scatter_group(caps: &Capabilities, wide: bool, indexed: bool) -> u32 {
-    let bytes = |group: u32| {
-        let padded = |n: u32| n + n / 32;
-        let element = if wide { 8 } else { 4 };
-        let tile = padded(group * items(caps)) * (element + if indexed { 4 } else { 0 });
-        tile + padded(8 * group) * 4 + group * 4 + 3 * 256 * 4 + 64
-    };
-    let mut group = plan::group(caps);
-    while bytes(group) > caps.shared_memory && group > 16 {
-        group /= 2;
+impl Mover {
+    /// The best one for elements of 64 bits if `wide`, with indices if `indexed`; `votes` is a gate.
+    fn of(caps: &Capabilities, wide: bool, indexed: bool, votes: bool) -> Mover {
+        let ops = caps.subgroup_ops;
+        let group = plan::group(caps);
+        let fits = (8..=128).contains(&caps.subgroup_size) && group >= caps.subgroup_size;
+        let mut mover = match votes && ops.ballot && ops.arithmetic && fits {
+            true => Mover { group, items: if wide { 8 } else { 16 }, subgroup: caps.subgroup_size },
+            false => Mover { group, items: 8, subgroup: 0 },
+        };
+        // The code is as long: drivers that compile for the CPU take seconds for more.
+        if caps.quirks.few_workgroups {
+            mover.items = 2;
+        }
+        while mover.shared_bytes(wide, indexed) > caps.shared_memory
+            && mover.group > mover.subgroup.max(16)
+        {
+            mover.group /= 2;
+        }
+        mover
     }
-    group
+
+    fn tile(&self) -> u32 {
+        self.group * self.items
+    }
+
+    fn shared_bytes(&self, wide: bool, indexed: bool) -> u32 {
+        let element = if wide { 8 } else { 4 };
+        if let Some(subgroups) = self.group.checked_div(self.subgroup) {
+            return (self.tile() * element).max(subgroups * 256 * 4) + 3 * 256 * 4;
+        }
+        let padded = |n: u32| n + n / 32;
+        let tile = padded(self.tile()) * (element + if indexed { 4 } else { 0 });
+        tile + padded(8 * self.group) * 4 + self.group * 4 + 3 * 256 * 4 + 64
+    }
 }
 
 /// How the rows of a radix sort are shared out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Plan {
-    group: u32,
+    mover: Mover,
     splits: u64,
     chunk: u64,
 }
 
-fn plan_radix(caps: &Capabilities, rows: u64, length: u64, wide: bool, indexed: bool) -> Plan {
-    let group = scatter_group(caps, wide, indexed);
-    let tile = u64::from(group * items(caps));
+fn plan_radix(caps: &Capabilities, rows: u64, length: u64, mover: Mover) -> Plan {
+    let tile = u64::from(mover.tile());
     let splits = (plan::wanted_groups(caps) / rows).clamp(1, length.div_ceil(tile));
     let chunk = length.div_ceil(splits).next_multiple_of(tile);
-    Plan { group, splits: length.div_ceil(chunk), chunk }
+    Plan { mover, splits: length.div_ceil(chunk), chunk }
 }
 
 /// Where a pass of the radix sort reads or writes.
@@ -101,7 +127,9 @@ pub(super) fn sort(ctx: &mut Ctx<'_>, job: &Job<'_>, output: &mut Output) -> Res
     let bytes = source.dtype.size() as u64;
     let total = shape::num_elements(&source.shape) as u64;
     let rows = total / job.length();
-    let plan = plan_radix(ctx.capabilities(), rows, job.length(), job.wide, job.indices);
+    let votes = ctx.config().enable_sort_votes;
+    let mover = Mover::of(ctx.capabilities(), job.wide, job.indices, votes);
+    let plan = plan_radix(ctx.capabilities(), rows, job.length(), mover);
     let passes = bytes as u32;
     let first = dense_rows(ctx, job)?;
     let none = Region::default();
@@ -189,7 +217,7 @@ fn count(ctx: &mut Ctx<'_>, job: &Job<'_>, plan: &Plan, pass: &Pass, counts: &Vi
         zero: 0,
     };
     let kernel = if job.wide { Kernel::sort_count_wide } else { Kernel::sort_count_narrow };
-    let pipeline = ctx.pipeline(kernel, &[plan.group, job.source.dtype as u32])?;
+    let pipeline = ctx.pipeline(kernel, &[plan.mover.group, job.source.dtype as u32])?;
     let (reads, writes) = ([pass.from.elements], [counts.at.region]);
     ctx.run(&pipeline, bytemuck::bytes_of(&push), pass.rows * plan.splits, 1, &reads, &writes)
 }
@@ -220,10 +248,16 @@ fn scatter(
         writes_elements: u32::from(writes_elements),
         zero: 0,
     };
-    let kernel = if job.wide { Kernel::sort_scatter_wide } else { Kernel::sort_scatter_narrow };
-    let constants =
-        [plan.group, job.source.dtype as u32, items(ctx.capabilities()), u32::from(job.indices)];
-    let pipeline = ctx.pipeline(kernel, &constants)?;
+    let Mover { group, items, subgroup } = plan.mover;
+    let constants = [group, job.source.dtype as u32, items, u32::from(job.indices), subgroup];
+    let pipeline = match (subgroup, job.wide) {
+        (0, false) => ctx.pipeline(Kernel::sort_scatter_shared_narrow, &constants[..4])?,
+        (0, true) => ctx.pipeline(Kernel::sort_scatter_shared_wide, &constants[..4])?,
+        (_, false) => {
+            ctx.pipeline_with_subgroup(Kernel::sort_scatter_narrow, &constants, subgroup)?
+        }
+        (_, true) => ctx.pipeline_with_subgroup(Kernel::sort_scatter_wide, &constants, subgroup)?,
+    };
     let reads = [pass.from.elements, indices, offsets.at.region];
     let writes = [elements, pass.into.indices];
     ctx.run(&pipeline, bytemuck::bytes_of(&push), pass.rows * plan.splits, 1, &reads, &writes)
@@ -236,17 +270,34 @@ mod tests {
     #[test]
     fn tiles_fit_into_shared_memory() {
         let gpu = Capabilities { shared_memory: 48 << 10, ..Capabilities::default() };
-        assert_eq!(scatter_group(&gpu, false, true), 256);
+        let of = |caps: &Capabilities, wide, votes| {
+            let Mover { group, items, subgroup } = Mover::of(caps, wide, true, votes);
+            [group, items, subgroup]
+        };
+        assert_eq!(of(&gpu, false, true), [256, 16, 32]);
+        assert_eq!(of(&gpu, true, true), [256, 8, 32]);
+        assert_eq!(of(&gpu, false, false), [256, 8, 0]);
         let small = Capabilities { shared_memory: 16 << 10, ..gpu };
-        assert_eq!(scatter_group(&small, true, true), 64);
+        assert_eq!(of(&small, false, true), [128, 16, 32]);
+        assert_eq!(of(&small, true, false), [64, 8, 0]);
+    }
+
+    #[test]
+    fn without_votes_shared_memory_ranks() {
+        let mut caps = Capabilities::default();
+        caps.subgroup_ops.ballot = false;
+        assert_eq!(Mover::of(&caps, false, false, true).subgroup, 0);
+        let wide = Capabilities { subgroup_size: 64, ..Capabilities::default() };
+        assert_eq!(Mover::of(&wide, false, false, true).subgroup, 64);
     }
 
     #[test]
     fn long_rows_are_split_into_whole_tiles() {
         let gpu = Capabilities { compute_units: 132, ..Capabilities::default() };
-        let plan = plan_radix(&gpu, 1, 16 << 20, false, false);
-        assert_eq!(plan.chunk % u64::from(plan.group * items(&gpu)), 0);
+        let mover = Mover::of(&gpu, false, false, true);
+        let plan = plan_radix(&gpu, 1, 16 << 20, mover);
+        assert_eq!(plan.chunk % u64::from(mover.tile()), 0);
         assert!(plan.splits > 1000 && plan.splits * plan.chunk >= 16 << 20);
-        assert_eq!(plan_radix(&gpu, 10_000, 3000, false, false).splits, 1);
+        assert_eq!(plan_radix(&gpu, 10_000, 3000, mover).splits, 1);
     }
 }
