@@ -9,7 +9,11 @@ use mlx_core::{
     shape::{self, Layout},
 };
 
-use super::{Ctx, Dispatch, Kernel, Operand, Region, strided::Walk};
+use super::{
+    Ctx, Dispatch, Kernel, Operand, Region,
+    strided::Walk,
+    transpose::{Axes, transpose},
+};
 use crate::window::step::{Move, Step};
 
 /// Push constants of `copy.comp` and `move.comp`.
@@ -42,6 +46,8 @@ enum Plan {
     Move { bytes: u32, count: u64 },
     /// `move.comp`: the source's only element everywhere.
     Fill { bytes: u32 },
+    /// `transpose.comp`.
+    Transpose { bytes: u32, axes: Axes },
     /// `move.comp` with strides.
     MoveStrided { bytes: u32 },
     /// `copy.comp` dense, four elements at a time.
@@ -65,7 +71,10 @@ fn plan(walk: &Walk<2>, from: Dtype, to: Dtype, aligned: impl Fn(u64, u64) -> bo
             }
             true => Plan::Move { bytes, count: walk.count() },
             false if walk.is_scalar(0) && walk.is_dense(1) => Plan::Fill { bytes },
-            false => Plan::MoveStrided { bytes },
+            false => match Axes::of(walk) {
+                Some(axes) => Plan::Transpose { bytes, axes },
+                None => Plan::MoveStrided { bytes },
+            },
         };
     }
     let narrow = from_size <= 4 && to_size <= 4;
@@ -111,6 +120,9 @@ fn copy_into(
     }
     let plan =
         plan(&walk, from.dtype, to.dtype, |a, b| from.at.is_aligned(a) && to.at.is_aligned(b));
+    if let Plan::Transpose { bytes, axes } = plan {
+        return transpose(ctx, &walk, axes, bytes, [from.at, to.at]);
+    }
     let group = ctx.capabilities().elementwise_workgroup();
     let mut push = Push {
         source: from.at.address,
@@ -127,6 +139,7 @@ fn copy_into(
         Plan::Move { bytes, count } => (Kernel::move_bytes, vec![group, bytes, 0], count),
         Plan::MoveStrided { bytes } => (Kernel::move_bytes, vec![group, bytes, 1], count),
         Plan::Fill { bytes } => (Kernel::move_bytes, vec![group, bytes, 2], count),
+        Plan::Transpose { .. } => unreachable!("encoded above"),
         Plan::Convert => {
             (kernel(from.dtype), vec![group, from.dtype as u32, to.dtype as u32, 0], count)
         }
@@ -422,8 +435,10 @@ mod tests {
         assert_eq!(plan(&dense, f, Dtype::Float16, all), Plan::Convert4);
         assert_eq!(plan(&dense, f, Dtype::Int64, all), Plan::Convert);
         let transposed = Walk::new(&[8, 8], [&[1, 8], &[8, 1]]);
-        assert_eq!(plan(&transposed, f, f, all), Plan::MoveStrided { bytes: 4 });
+        assert!(matches!(plan(&transposed, f, f, all), Plan::Transpose { bytes: 4, .. }));
         assert_eq!(plan(&transposed, f, Dtype::Bool, all), Plan::ConvertStrided);
+        let apart = Walk::new(&[8, 8], [&[16, 2], &[8, 1]]);
+        assert_eq!(plan(&apart, f, f, all), Plan::MoveStrided { bytes: 4 });
         let scalar = Walk::new(&[8, 8], [&[0, 0], &[8, 1]]);
         assert_eq!(plan(&scalar, f, f, all), Plan::Fill { bytes: 4 });
     }

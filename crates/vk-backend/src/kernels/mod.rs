@@ -58,6 +58,7 @@ mod softmax;
 mod sort;
 pub mod strided;
 mod ternary;
+mod transpose;
 mod unary;
 
 pub use crate::{

@@ -14,6 +14,7 @@ kernels! {
     copy_ulong => "copy/copy.comp" { CLASS: "4" },
     copy_complex => "copy/copy.comp" { CLASS: "5" },
     move_bytes => "copy/move.comp" { },
+    transpose_bytes => "copy/transpose.comp" { },
     unary_float_algebraic => "unary/unary.comp" { CLASS: "0", VARIANT: "0" },
     unary_float_exponential => "unary/unary.comp" { CLASS: "0", VARIANT: "1" },
     unary_float_logarithmic => "unary/unary.comp" { CLASS: "0", VARIANT: "2" },
