@@ -15,14 +15,19 @@ layout(constant_id = 3) const uint FLAGS = 0;
 layout(constant_id = 4) const uint RADICES = 0x88;
 const bool LINES_FIRST_IN = (FLAGS & 64u) != 0u; // neighbouring lines are nearer in memory than neighbours of a line
 const bool LINES_FIRST_OUT = (FLAGS & 128u) != 0u;
+// Ends of the transforms that a transform of another length n is made of (kernels/fft.rs): elements times the chirp, filled up
+// with zeros; spectra times that of the chirp, conjugated so that a forward transform inverts it; results times the chirp.
+const bool CHIRP_IN = (FLAGS & 256u) != 0u, SPECTRUM_IN = (FLAGS & 512u) != 0u, CHIRP_OUT = (FLAGS & 1024u) != 0u;
 
 #include "fft_root.glsl"
 #include "fft_side.glsl"
+#include "fft_chirp.glsl"
 
 // The walk goes over the lines divided by `rest`: element offsets of the source, first element's number there, and the
-// same for the destination. Units are bytes; parts are 2^64 divided by SIZE and by SIZE * rest.
+// same for the destination. Units are bytes; parts are 2^64 divided by SIZE, by SIZE * rest, and by 2 n. Outside of chirps
+// `total` is the length of all passes, with them it is n.
 layout(push_constant, scalar) uniform Push {
-    uint64_t source, destination, walk, count, size_part, pass_part;
+    uint64_t source, destination, walk, count, size_part, pass_part, chirp_part, spectrum;
     int64_t in_unit, out_unit;
     uint rest, out_step, total, ndim;
     float scale;
@@ -49,11 +54,26 @@ const uint ITEMS = LARGER(I03, I46);
 #define PAD(i) ((i) + ((i) >> 4))
 const uint PITCH = (PAD(SIZE) + 31u) / 32u * 32u + (LINES < 32u ? 32u / LINES : 1u);
 shared float part[R1 == 0u ? 1u : LINES * PITCH];
-shared uint64_t line_in[LINES], line_out[LINES];
-shared uint line_j[LINES], line_k[LINES], line_rest[LINES];
+shared int64_t line_offset[4u * LINES]; // by what the walk has
+shared uint line_rest[LINES];
 
 vec2 x[ITEMS];
 uint lines;
+
+// Element j of a line that begins at an address, as the transform takes it.
+vec2 load_number(uint64_t line, uint j) {
+    if (CHIRP_IN && j >= total) return vec2(0.0);
+    vec2 z = vec2(1.0, in_sign) * load_element(line, in_unit, j, total);
+    if (CHIRP_IN) z = times(z, chirp(j, total, chirp_part));
+    if (SPECTRUM_IN) z = conjugate(times(z, AT_F2(spectrum, j)));
+    return z;
+}
+
+void store_number(uint64_t line, uint k, vec2 z) {
+    if (CHIRP_OUT && k >= total) return;
+    if (CHIRP_OUT) z = times(conjugate(z), chirp(k, total, chirp_part));
+    store_element(line, out_unit, k, total, vec2(z.x, z.y * out_sign));
+}
 
 // The line of a thread's butterfly j of a stage, and the butterfly's number in it.
 struct Place { uint line, at; };
@@ -61,6 +81,25 @@ struct Place { uint line, at; };
 Place place_of(uint radix, uint j, bool lines_first) {
     uint b = j * THREADS + gl_LocalInvocationID.x, each = SIZE / radix;
     return lines_first ? Place(b % LINES, b / LINES) : Place(b / each, b % each);
+}
+
+// Numbers in a line by s, of which only powers of two are constants: through floats, which are exact for up to 4096.
+uint quotient(uint at, uint s) {
+#if TWOS == 1
+    return at / s;
+#else
+    return uint((float(at) + 0.5) * (1.0 / float(s)));
+#endif
+}
+
+// Where the word i + offset lies in shared memory, offsets being multiples of `step`; where constants allow, padding goes into
+// the base of all offsets. In the first stage (a radix, and steps of one) words come in aligned groups of radix words.
+uint padded(uint i, uint offset, uint step, uint radix) {
+#if TWOS == 1
+    if (step % 16u == 0u) return PAD(i) + PAD(offset);
+    if (step == 1u && radix != 0u) return PAD(i) + offset;
+#endif
+    return PAD(i + offset);
 }
 
 // Powers 1, 2, 4 and 8 of a root; every second one is computed.
@@ -221,10 +260,7 @@ void find_lines(uint64_t first) {
         uint64_t line = min(first + uint64_t(i), count - 1ul);
         uint64_t outer = count <= 0xfffffffful ? uint64_t(uint(line) / rest) : line / uint64_t(rest);
         uint within = uint(line - outer * uint64_t(rest));
-        line_in[i] = source + strided_offset(walk, ndim, 0u, outer) * IN_BYTES;
-        line_j[i] = uint(strided_offset(walk, ndim, 1u, outer)) + within;
-        line_out[i] = destination + strided_offset(walk, ndim, 2u, outer) * OUT_BYTES;
-        line_k[i] = uint(strided_offset(walk, ndim, 3u, outer)) + within;
+        [[dont_unroll]] for (uint k = 0u; k < 4u; ++k) line_offset[k * LINES + i] = strided_offset(walk, ndim, k, outer);
         line_rest[i] = within;
     }
 }

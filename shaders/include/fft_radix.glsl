@@ -46,9 +46,9 @@ void load(float tag[RADIX]) {
     EACH_BUTTERFLY(j) {
         Place place = place_of(RADIX, j, LINES_FIRST_IN);
         if (!IS_BUTTERFLY(j) || place.line >= lines) continue;
-        uint64_t line = line_in[place.line];
-        uint number = line_j[place.line] + place.at * rest;
-        EACH_POINT(t) x[j * RADIX + t] = vec2(1.0, in_sign) * load_element(line, in_unit, number + SIZE / RADIX * t * rest, total);
+        uint64_t line = source + line_offset[place.line] * IN_BYTES;
+        uint number = uint(line_offset[LINES + place.line]) + line_rest[place.line] + place.at * rest;
+        EACH_POINT(t) x[j * RADIX + t] = load_number(line, number + SIZE / RADIX * t * rest);
     }
 }
 
@@ -58,11 +58,11 @@ void store(float tag[RADIX]) {
     EACH_BUTTERFLY(j) {
         Place place = place_of(RADIX, j, LAST_LINES_FIRST);
         if (!IS_BUTTERFLY(j) || place.line >= lines) continue;
-        uint64_t line = line_out[place.line];
-        uint number = line_k[place.line] + place.at * out_step;
+        uint within = line_rest[place.line];
+        uint64_t line = destination + line_offset[2u * LINES + place.line] * OUT_BYTES;
+        uint number = uint(line_offset[3u * LINES + place.line]) + within + place.at * out_step;
         vec2 w[RADIX];
         if (rest > 1u) {
-            uint within = line_rest[place.line];
             w[0] = root(turn(within * place.at, pass_part));
             Powers powers = powers_of(turn(within * (SIZE / RADIX), pass_part), RADIX);
             [[unroll]] for (uint u = 1u; u < RADIX; ++u) w[u] = times(w[u & (u - 1u)], lowest_power(powers, u));
@@ -70,7 +70,7 @@ void store(float tag[RADIX]) {
         EACH_POINT(u) {
             vec2 z = x[j * RADIX + u] * scale;
             if (rest > 1u) z = times(z, w[u]);
-            store_element(line, out_unit, number + SIZE / RADIX * u * out_step, total, vec2(z.x, z.y * out_sign));
+            store_number(line, number + SIZE / RADIX * u * out_step, z);
         }
     }
 }
@@ -83,8 +83,7 @@ void transform(float tag[RADIX], uint s, bool lines_first) {
         dft(v);
         if (s * RADIX != SIZE) {
             // Roots of order n are every s-th of order SIZE.
-            uint at = place_of(RADIX, j, lines_first).at;
-            Powers powers = powers_of(turn(at - at % s, size_part), RADIX);
+            Powers powers = powers_of(turn(quotient(place_of(RADIX, j, lines_first).at, s) * s, size_part), RADIX);
             vec2 w[RADIX];
             w[0] = vec2(1.0, 0.0);
             [[unroll]] for (uint u = 1u; u < RADIX; ++u) {
@@ -102,14 +101,8 @@ void put(float tag[RADIX], uint s, bool lines_first, bool imaginary) {
     EACH_BUTTERFLY(j) {
         Place place = place_of(RADIX, j, lines_first);
         if (!IS_BUTTERFLY(j)) continue;
-        uint first = place.at + place.at / s * s * (RADIX - 1u);
-        // Where the constants allow, padding goes into one sum for all points.
-        bool whole = s % 16u == 0u || (s == 1u && 16u % RADIX == 0u);
-        EACH_POINT(u) {
-            uint to = whole ? PAD(first) + PAD(s * u) : PAD(first + s * u);
-            if (s == 1u && whole) to = PAD(first) + u;
-            part[place.line * PITCH + to] = imaginary ? x[j * RADIX + u].y : x[j * RADIX + u].x;
-        }
+        uint first = place.at + quotient(place.at, s) * s * (RADIX - 1u);
+        EACH_POINT(u) part[place.line * PITCH + padded(first, s * u, s, RADIX)] = imaginary ? x[j * RADIX + u].y : x[j * RADIX + u].x;
     }
 }
 
@@ -120,8 +113,7 @@ void get(float tag[RADIX], bool lines_first, bool imaginary) {
         Place place = place_of(RADIX, j, lines_first);
         if (!IS_BUTTERFLY(j)) continue;
         EACH_POINT(t) {
-            uint from = apart % 16u == 0u ? PAD(place.at) + PAD(apart * t) : PAD(place.at + apart * t);
-            float value = part[place.line * PITCH + from];
+            float value = part[place.line * PITCH + padded(place.at, apart * t, apart, 0u)];
             if (imaginary) x[j * RADIX + t].y = value;
             else x[j * RADIX + t].x = value;
         }

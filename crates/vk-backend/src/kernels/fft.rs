@@ -19,6 +19,8 @@ struct PassPush {
     count: u64,
     size_part: u64,
     pass_part: u64,
+    chirp_part: u64,
+    spectrum: u64,
     in_unit: i64,
     out_unit: i64,
     rest: u32,
@@ -35,19 +37,11 @@ struct PassPush {
 #[derive(Debug, Clone, Copy, Pod, Zeroable)]
 #[repr(C)]
 struct ChirpPush {
-    source: u64,
     destination: u64,
-    spectrum: u64,
-    walk: u64,
-    count: u64,
-    n: u64,
     m: u64,
     part: u64,
-    unit: i64,
-    ndim: u32,
-    scale: f32,
-    sign: f32,
-    reserved: u32,
+    n: u32,
+    zero: u32,
 }
 
 /// What one side of a transform holds.
@@ -61,6 +55,9 @@ enum Mode {
 
 const LINES_FIRST_IN: u32 = 64;
 const LINES_FIRST_OUT: u32 = 128;
+const CHIRP_IN: u32 = 256;
+const SPECTRUM_IN: u32 = 512;
+const CHIRP_OUT: u32 = 1024;
 
 fn in_mode(mode: Mode) -> u32 {
     mode as u32
@@ -114,6 +111,49 @@ struct Job<'a> {
     batch: &'a [usize],
     inverse: bool,
     scale: f32,
+    part: Part,
+}
+
+/// What a transform is part of.
+#[derive(Debug, Clone, Copy)]
+enum Part {
+    Whole,
+    /// The first half of a transform of so many elements as a convolution: to spectra.
+    There(usize),
+    /// The second half, from spectra and that of the chirp.
+    Back(usize, Region),
+}
+
+impl Job<'_> {
+    /// Flags of the first pass and of the last one.
+    fn flags(&self) -> [u32; 2] {
+        match self.part {
+            Part::Whole => [0, 0],
+            Part::There(_) => [CHIRP_IN, 0],
+            Part::Back(..) => [SPECTRUM_IN, CHIRP_OUT],
+        }
+    }
+
+    /// What imaginary parts are multiplied with at the beginning and at the end: an inverse transform
+    /// conjugates.
+    fn signs(&self) -> [f32; 2] {
+        let sign = |conjugate: bool| if conjugate { -1.0 } else { 1.0 };
+        let (begins, ends) =
+            (!matches!(self.part, Part::Back(..)), !matches!(self.part, Part::There(_)));
+        [sign(self.inverse && begins), sign(self.inverse && ends)]
+    }
+
+    /// Elements of the transform that is wanted.
+    fn total(&self) -> usize {
+        match self.part {
+            Part::Whole => self.n,
+            Part::There(n) | Part::Back(n, _) => n,
+        }
+    }
+
+    fn spectrum(&self) -> Region {
+        if let Part::Back(_, spectrum) = self.part { spectrum } else { Region::default() }
+    }
 }
 
 /// Encodes the transform.
@@ -161,7 +201,7 @@ pub(super) fn eval(ctx: &mut Ctx<'_>, fft: &Fft, input: &Array, output: &mut Out
         let mut batch = shape.clone();
         batch.remove(axis);
         let scale = if fft.inverse { (1.0 / n as f64) as f32 } else { 1.0 };
-        let job = Job { n, batch: &batch, inverse: fft.inverse, scale };
+        let job = Job { n, batch: &batch, inverse: fft.inverse, scale, part: Part::Whole };
         let from = Side::of(source.0, source.1, &source.2, axis, in_mode);
         let into = Side::of(to.0, to.1, &strides, axis, out_mode);
         transform(ctx, &job, &from, &into)?;
@@ -224,7 +264,9 @@ fn passes(
         let flags = in_mode(source.mode)
             | out_mode(target.mode)
             | lines_first(source, rest, LINES_FIRST_IN)
-            | lines_first(target, out_step, LINES_FIRST_OUT);
+            | lines_first(target, out_step, LINES_FIRST_OUT)
+            | if i == 0 { job.flags()[0] } else { 0 }
+            | if last { job.flags()[1] } else { 0 };
         let push = PassPush {
             source: source.address,
             destination: target.address,
@@ -232,18 +274,20 @@ fn passes(
             count: walk.count() * rest as u64,
             size_part: part_of_turn(size as u64),
             pass_part: part_of_turn((size * rest) as u64),
+            chirp_part: part_of_turn(2 * job.total() as u64),
+            spectrum: job.spectrum().address,
             in_unit: source.unit * source.mode.bytes(),
             out_unit: target.unit * target.mode.bytes(),
             rest: rest as u32,
             out_step: out_step as u32,
-            total: job.n as u32, // which only the modes of real elements read, whose axes are shorter than 2^31
+            total: job.total() as u32,
             ndim: walk.ndim(),
             scale: if last { job.scale } else { 1.0 },
-            in_sign: sign(job.inverse && i == 0),
-            out_sign: sign(job.inverse && last),
+            in_sign: if i == 0 { job.signs()[0] } else { 1.0 },
+            out_sign: if last { job.signs()[1] } else { 1.0 },
             zero: 0,
         };
-        dispatch(ctx, size, flags, &push, source.region, target.region)?;
+        dispatch(ctx, size, flags, &push, &[source.region, job.spectrum()], target.region)?;
         done *= size;
     }
     Ok(())
@@ -255,18 +299,12 @@ fn lines_first(side: &Side, step: usize, flag: u32) -> u32 {
     if apart > 1 { flag } else { 0 }
 }
 
-/// What imaginary parts are multiplied with: an inverse transform conjugates at its beginning and at
-/// its end.
-fn sign(conjugate: bool) -> f32 {
-    if conjugate { -1.0 } else { 1.0 }
-}
-
 fn dispatch(
     ctx: &mut Ctx<'_>,
     size: usize,
     flags: u32,
     push: &PassPush,
-    reads: Region,
+    reads: &[Region],
     writes: Region,
 ) -> Result<()> {
     let caps = ctx.capabilities();
@@ -278,82 +316,32 @@ fn dispatch(
     let pipeline = ctx.pipeline(kernel, &constants)?;
     let groups = [caps.groups_1d(push.count, u64::from(lines)), 1, 1];
     let push = bytemuck::bytes_of(push);
-    ctx.dispatch(&Dispatch {
-        pipeline: &pipeline,
-        push,
-        groups,
-        reads: &[reads],
-        writes: &[writes],
-    })
-}
-
-/// Steps of `chirp.comp`.
-#[derive(Debug, Clone, Copy)]
-enum Step {
-    Spread,
-    Chirp,
-    Multiply,
-    Finish,
+    ctx.dispatch(&Dispatch { pipeline: &pipeline, push, groups, reads, writes: &[writes] })
 }
 
 /// The transform as a convolution of length `m` with a chirp.
 fn bluestein(ctx: &mut Ctx<'_>, job: &Job<'_>, m: usize, from: &Side, to: &Side) -> Result<()> {
-    let lines: usize = job.batch.iter().product();
-    let padded = ctx.scratch((lines * m) as u64 * 8)?;
     let spectrum = ctx.scratch(m as u64 * 8)?;
     let push = ChirpPush {
-        source: from.address,
-        destination: padded.address,
-        spectrum: spectrum.address,
-        walk: 0,
-        count: (lines * m) as u64,
-        n: job.n as u64,
+        destination: spectrum.address,
         m: m as u64,
         part: part_of_turn(2 * job.n as u64),
-        unit: from.unit * from.mode.bytes(),
-        ndim: 0,
-        scale: 1.0,
-        sign: sign(job.inverse),
-        reserved: 0,
+        n: job.n as u32,
+        zero: 0,
     };
-    let walk = Walk::new(job.batch, [&from.outer]);
-    let begin = ChirpPush { walk: ctx.args(&walk.pack())?, ndim: walk.ndim(), ..push };
-    chirp(ctx, Step::Spread, in_mode(from.mode), &begin, &[from.region], padded)?;
-    let wave = ChirpPush { destination: spectrum.address, count: m as u64, ..push };
-    chirp(ctx, Step::Chirp, 0, &wave, &[], spectrum)?;
-
-    let one = Job { n: m, batch: &[], inverse: false, scale: 1.0 };
+    let group = ctx.capabilities().elementwise_workgroup();
+    let pipeline = ctx.pipeline(Kernel::fft_chirp, &[group])?;
+    let bytes = bytemuck::bytes_of(&push);
+    ctx.run(&pipeline, bytes, push.m, u64::from(group), &[], &[spectrum])?;
+    let one = Job { n: m, batch: &[], inverse: false, scale: 1.0, part: Part::Whole };
     let side = Side::dense(spectrum, &[], m);
     transform(ctx, &one, &side, &side)?;
-    let all = Job { batch: job.batch, ..one };
-    let side = Side::dense(padded, job.batch, m);
-    transform(ctx, &all, &side, &side)?;
-    chirp(ctx, Step::Multiply, 0, &push, &[padded, spectrum], padded)?;
-    transform(ctx, &all, &side, &side)?;
 
-    let walk = Walk::new(job.batch, [&to.outer]);
-    let end = ChirpPush {
-        source: padded.address,
-        destination: to.address,
-        walk: ctx.args(&walk.pack())?,
-        ndim: walk.ndim(),
-        count: (lines * job.n) as u64,
-        unit: to.unit * to.mode.bytes(),
-        scale: job.scale / m as f32,
-        ..push
-    };
-    chirp(ctx, Step::Finish, out_mode(to.mode), &end, &[padded], to.region)
-}
-
-fn chirp(
-    ctx: &mut Ctx<'_>,
-    step: Step,
-    flags: u32,
-    push: &ChirpPush,
-    reads: &[Region],
-    writes: Region,
-) -> Result<()> {
-    let group = ctx.capabilities().elementwise_workgroup();
-    let pipeline = ctx.pipeline(Kernel::fft_chirp, &[group, step as u32, flags])?;
-    ctx.run(&pipeline, bytemuck::bytes_of(push), push.count, u64::from(group), reads, &[writes])
+    let lines: usize = job.batch.iter().product();
+    let spectra = Side::dense(ctx.scratch((lines * m) as u64 * 8)?, job.batch, m);
+    let there = Job { n: m, scale: 1.0, part: Part::There(job.n), ..*job };
+    transform(ctx, &there, from, &spectra)?;
+    let scale = job.scale / m as f32;
+    let back = Job { scale, part: Part::Back(job.n, spectrum), ..there };
+    transform(ctx, &back, &spectra, to)
 }

@@ -117,7 +117,7 @@ impl Block {
 /// Bytes of shared memory: a number per element, padded as in `pass.comp`, and where the lines are.
 fn shared_bytes(size: u32, lines: u32) -> u32 {
     let pitch = (size + size / 16).next_multiple_of(32) + (32 / lines).max(1);
-    lines * (4 * pitch + 28)
+    lines * (4 * pitch + 36)
 }
 
 /// The most elements of a pass: a line of them fits into shared memory.
