@@ -156,6 +156,15 @@ fn cases() -> Vec<Case> {
             high: vec![1, 1],
             ..Case::plain(&[2, 6, 5, 8], &[8, 3, 2, 1])
         },
+        Case {
+            groups: 4,
+            stride: vec![2],
+            flip: true,
+            low: vec![2],
+            kernel_dilation: vec![2],
+            input_dilation: vec![3],
+            ..Case::plain(&[2, 7, 4], &[4, 3, 1])
+        },
         Case { groups: 6, stride: vec![2], flip: true, ..Case::plain(&[1, 9, 6], &[6, 3, 1]) },
         Case { groups: 3, ..Case::plain(&[1, 9, 3], &[6, 3, 1]) },
         Case {

@@ -54,6 +54,29 @@ fn long_copies_of_any_alignment() {
     });
 }
 
+/// Copies between different dense axes, of sizes around whole squares.
+#[test]
+fn transposed_copies() {
+    on_each_device(|device| {
+        for dtype in [Dtype::Bool, Dtype::Bfloat16, Dtype::Float32, Dtype::Complex64] {
+            for shape in [[1, 8, 9], [2, 64, 33], [3, 17, 130], [66, 3, 8]] {
+                let a = random_bits(&shape, dtype, 3);
+                for order in [[0, 2, 1], [2, 1, 0], [1, 2, 0], [2, 0, 1], [1, 0, 2]] {
+                    let axes: Vec<isize> = order.iter().map(|&x| x as isize).collect();
+                    let turned = ops::transpose(&a, &axes).unwrap();
+                    let what = format!("{dtype} {shape:?} {order:?} on {device}");
+                    let copy = keeping(&what, &[&a], || ops::contiguous(&turned, false).unwrap());
+                    assert_moved(&what, &copy, (&a, turned.shape()), |i| {
+                        let mut from = vec![0; 3];
+                        order.iter().zip(i).for_each(|(&axis, &i)| from[axis] = i);
+                        from
+                    });
+                }
+            }
+        }
+    });
+}
+
 #[test]
 fn bytes_are_seen_as_other_dtypes() {
     on_each_device(|device| {

@@ -167,8 +167,18 @@ fn is_matrix(g: &Geometry) -> bool {
     ones.iter().all(|&x| x == 1) && g.padding == [0; 3] && g.input == g.output
 }
 
+/// Places along the last axis that a thread of `direct.comp` makes of four channels.
+const PLACES: u32 = 4;
+
 fn direct(ctx: &mut Ctx<'_>, o: &Operands, output: &Output, quads: bool) -> Result<()> {
-    let count = output.size() as u64 / if quads { 4 } else { 1 };
+    let count = match quads {
+        true => {
+            let [.., along] = o.geometry.output;
+            let lines = o.product.windows as u64 / u64::from(along);
+            lines * u64::from(along.div_ceil(PLACES)) * (o.product.groups / 4) as u64
+        }
+        false => output.size() as u64,
+    };
     let push = DirectPush {
         source: o.input.address,
         weight: o.weight.address,
