@@ -94,9 +94,14 @@ pub struct Block {
 }
 
 /// Elements that a thread keeps in registers: a transform of radix 16, or several smaller ones. Drivers that
-/// compile for the CPU take long for several.
+/// compile for the CPU take long for several, and longer for several stages of them.
 fn items(caps: &Capabilities, size: u32) -> u32 {
-    if caps.is_software() { stages(size).into_iter().fold(2, u32::max) } else { 16 }
+    let radices = stages(size);
+    match (caps.is_software(), radices.len()) {
+        (false, _) => 16,
+        (true, ..=2) => radices.into_iter().fold(2, u32::max),
+        (true, _) => radices.into_iter().fold(16, u32::min),
+    }
 }
 
 impl Block {
