@@ -36,12 +36,17 @@ const OPERATION_TESTS: &[&str] = &["--package", "mlx-tests", "--test", "ops"];
 const LEGS: [Leg; 3] = [
     // Everything on memory that CPU and GPU share, with the documentation's examples.
     Leg { name: "unified", selection: &["--workspace"], left_out: &[], environment: &[] },
-    // CI has no discrete GPU; this makes the device at hand behave as one.
+    // CI has no discrete GPU; this makes the device at hand behave as one. It also sorts as devices do whose subgroups
+    // have no votes.
     Leg {
         name: "discrete",
         selection: VULKAN_TESTS,
         left_out: CPU_TESTS,
-        environment: &[("MLX_TEST_DEVICE", "gpu"), ("MLX_VK_FORCE_DISCRETE", "1")],
+        environment: &[
+            ("MLX_TEST_DEVICE", "gpu"),
+            ("MLX_VK_FORCE_DISCRETE", "1"),
+            ("MLX_VK_ENABLE_SORT_VOTES", "0"),
+        ],
     },
     // Core validation is the layer's default; synchronization must be asked for. Neither follows
     // addresses: guards around every allocation show what writes outside of its output.
