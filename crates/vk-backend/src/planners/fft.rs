@@ -81,7 +81,7 @@ fn stages(mut n: u32) -> SmallVec<[u32; 8]> {
 /// elements in registers.
 fn even_twos(bits: u32) -> SmallVec<[u32; 8]> {
     let count = bits.div_ceil(4);
-    (0..count).map(|i| 1 << (bits + count - 1 - i) / count).collect()
+    (0..count).map(|i| 1 << ((bits + count - 1 - i) / count)).collect()
 }
 
 /// What of a pass a workgroup does at a time.
