@@ -5,7 +5,7 @@
 // loads them, the last one stores them, and between stages they change places through shared memory, real parts before
 // imaginary ones: half the memory, and twice as many workgroups at a time.
 // Constants: 1 SIZE, 2 LINES (a power of two), 3 FLAGS, 4 RADICES of the stages (fields of four bits; 15 is 16).
-// TWOS: SIZE is a power of two of at most 4096.
+// VARIANT 1: SIZE is a power of two of at most 4096.
 #include "common.glsl"
 
 layout(local_size_x_id = 0) in;
@@ -85,7 +85,7 @@ Place place_of(uint radix, uint j, bool lines_first) {
 
 // Numbers in a line by s, of which only powers of two are constants: through floats, which are exact for up to 4096.
 uint quotient(uint at, uint s) {
-#if TWOS == 1
+#if VARIANT == 1
     return at / s;
 #else
     return uint((float(at) + 0.5) * (1.0 / float(s)));
@@ -95,7 +95,7 @@ uint quotient(uint at, uint s) {
 // Where the word i + offset lies in shared memory, offsets being multiples of `step`; where constants allow, padding goes into
 // the base of all offsets. In the first stage (a radix, and steps of one) words come in aligned groups of radix words.
 uint padded(uint i, uint offset, uint step, uint radix) {
-#if TWOS == 1
+#if VARIANT == 1
     if (step % 16u == 0u) return PAD(i) + PAD(offset);
     if (step == 1u && radix != 0u) return PAD(i) + offset;
 #endif
@@ -169,7 +169,7 @@ void dft(inout vec2 v[16]) {
     }
 }
 
-#if TWOS == 1
+#if VARIANT == 1
 #define RADIX 1
 #include "fft_radix.glsl"
 #undef RADIX
@@ -186,7 +186,7 @@ void dft(inout vec2 v[16]) {
 #define RADIX 16
 #include "fft_radix.glsl"
 #undef RADIX
-#if TWOS == 0
+#if VARIANT == 0
 #define RADIX 3
 #include "fft_radix.glsl"
 #undef RADIX
@@ -209,7 +209,7 @@ void dft(inout vec2 v[16]) {
 #define CALL_IF(n, r, call) if (HAS(n) && r == n) { float tag[n]; call; }
 #define CALL_TWOS(r, call) \
     CALL_IF(2u, r, call) else CALL_IF(4u, r, call) else CALL_IF(8u, r, call) else CALL_IF(16u, r, call)
-#if TWOS == 1
+#if VARIANT == 1
 #define CALL(r, call) CALL_IF(1u, r, call) else CALL_TWOS(r, call)
 #else
 #define CALL(r, call) \
@@ -229,7 +229,7 @@ void exchange(uint r, uint s, bool lines_first, uint next) {
     CALL(next, get(tag, LINES_FIRST_OUT, true))
 }
 
-#if TWOS == 1
+#if VARIANT == 1
 // Three stages are enough for all powers of two, so that nothing of their addresses is left to run time.
 void stages() {
     CALL(R0, transform(tag, 1u, LINES_FIRST_IN))
