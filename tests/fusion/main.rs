@@ -122,3 +122,15 @@ fn with_every_gate_off_the_results_are_the_same() {
         attention::all();
     });
 }
+
+/// Where elements of fragments lie otherwise than expected, and where mat-vecs may not use them.
+#[test]
+fn mat_vecs_do_without_fragments() {
+    let test = "mat_vecs_do_without_fragments";
+    for gate in ["KNOWN_FRAGMENTS", "COOPMAT_MATVEC"] {
+        let gate = format!("MLX_VK_ENABLE_{gate}");
+        if mlx_tests::in_child(test, &[(&gate, "0")], products::all).is_none() {
+            return;
+        }
+    }
+}

@@ -12,6 +12,7 @@ pub(crate) fn all() {
     gates();
     residuals();
     every_format();
+    fragments();
     values_that_are_needed_are_kept();
 }
 
@@ -90,6 +91,32 @@ fn every_format() {
             let forward = |w: &Array| ops::matmul(&x, &ops::transpose(w, &[1, 0])?);
             Ok(vec![forward(&a)?, forward(&b)?])
         });
+    }
+}
+
+/// Sizes that go to cooperative matrices where the device has them: long axes, several rows, and more blocks of results
+/// than a device has places for workgroups.
+#[test]
+fn fragments() {
+    let _turn = turn();
+    let shapes = [(1, 8192, 48), (1, 12_288, 64), (2, 4096, 32), (3, 4480, 16), (1, 128, 69_632)];
+    for (i, (rows, inner, outputs)) in shapes.into_iter().enumerate() {
+        for group in [32, 64, 128] {
+            let dtype = HALVES[(i + group / 32) % 2];
+            let x = noise(30, &[rows, inner], dtype);
+            let weight = noise(31, &[inner], dtype);
+            let residual = noise(32, &[rows, outputs], dtype);
+            let [a, b] = [33, 34].map(|s| Quantized::new(s, outputs, inner, group, 4, dtype));
+            let what = format!("{rows}x{inner}x{outputs}, groups of {group}");
+            agrees(&format!("{what}, gated"), 5, dtype, &|| {
+                let y = fast::rms_norm(&x, Some(&weight), 1e-6)?;
+                let (gate, up) = (a.forward(&y)?, b.forward(&y)?);
+                Ok(vec![gated(false, &gate, &up)?])
+            });
+            agrees(&format!("{what}, residual"), 1, dtype, &|| {
+                Ok(vec![ops::add(&residual, &a.forward(&x)?)?])
+            });
+        }
     }
 }
 

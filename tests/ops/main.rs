@@ -30,6 +30,7 @@ mod scatter;
 mod shape;
 mod softmax;
 mod sort;
+mod support;
 mod unary;
 mod unique;
 mod windows;

@@ -30,8 +30,14 @@ const VULKAN_TESTS: &[&str] = &["--package", "mlx-tests", "--package", "mlx-vk-b
 /// Tests of the CPU backend: the first leg has them.
 const CPU_TESTS: &[&str] = &["--skip", "::cpu::"];
 
+/// What the discrete leg leaves out besides: the support table is the same there.
+const SAME_WHEN_DISCRETE: &[&str] = &["--skip", "::cpu::", "--skip", "support::"];
+
 /// What `--ops` chooses instead of a leg's own selection.
 const OPERATION_TESTS: &[&str] = &["--package", "mlx-tests", "--test", "ops"];
+
+/// What it gives the tests besides: the one of the support table says how many entries it called.
+const OPERATION_OUTPUT: &[&str] = &["--show-output"];
 
 const LEGS: [Leg; 3] = [
     // Everything on memory that CPU and GPU share, with the documentation's examples.
@@ -41,7 +47,7 @@ const LEGS: [Leg; 3] = [
     Leg {
         name: "discrete",
         selection: VULKAN_TESTS,
-        left_out: CPU_TESTS,
+        left_out: SAME_WHEN_DISCRETE,
         environment: &[
             ("MLX_TEST_DEVICE", "gpu"),
             ("MLX_VK_FORCE_DISCRETE", "1"),
@@ -151,11 +157,14 @@ fn run(leg: &Leg, options: &Options, model: &Path) -> Result<Outcome> {
 }
 
 fn command(leg: &Leg, options: &Options, model: &Path) -> Command {
-    let selection = if options.operations_only { OPERATION_TESTS } else { leg.selection };
+    let (selection, output) = match options.operations_only {
+        true => (OPERATION_TESTS, OPERATION_OUTPUT),
+        false => (leg.selection, &[][..]),
+    };
     // A leg tells all that fails in it, not only the first test binary that does.
     let mut command = process::cargo(["test", "--no-fail-fast"]);
     let (of_cargo, of_tests) = options.split();
-    command.args(selection).args(of_cargo).arg("--").args(of_tests).args(leg.left_out);
+    command.args(selection).args(of_cargo).arg("--").args(output).args(of_tests).args(leg.left_out);
     command.envs(DEFAULTS.into_iter().filter(|(name, _)| env::var_os(name).is_none()));
     command.envs(COMMON).envs(leg.environment.iter().copied());
     command.env("MLX_TEST_MODEL", model);

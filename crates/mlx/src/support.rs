@@ -2,7 +2,7 @@
 
 use mlx_core::{
     Dtype, Result,
-    backend::{Backend, Support},
+    backend::Backend,
     primitives::{
         Affine, ArgReduceOp, AttentionMask, BinaryOp, Convolution, Fft, Hadamard, Linalg,
         Primitive, ReduceOp, Rope, ScanOp, ScatterOp, Spatial, UnaryOp,
@@ -10,11 +10,15 @@ use mlx_core::{
     stream::Device,
 };
 
+pub use mlx_core::backend::Support;
+
 /// One cell of the table.
 #[derive(Debug, Clone)]
 pub struct Entry {
     /// MLX's name of the primitive.
     pub primitive: &'static str,
+    /// An example of it.
+    pub example: Primitive,
     /// Dtype of the first input (of the output where there is none).
     pub dtype: Dtype,
     /// Name of the backend.
@@ -171,6 +175,7 @@ pub fn table() -> Result<Vec<Entry>> {
         for dtype in Dtype::ALL.into_iter().filter(|&d| is_meaningful(&primitive, d)) {
             entries.extend(backends.iter().map(|backend| Entry {
                 primitive: primitive.name(),
+                example: primitive.clone(),
                 dtype,
                 backend: backend.name(),
                 support: backend.support(&primitive, dtype),

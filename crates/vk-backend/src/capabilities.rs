@@ -35,8 +35,6 @@ pub struct SubgroupOps {
     pub shuffle: bool,
     /// `subgroupShuffleDown`.
     pub shuffle_relative: bool,
-    /// `subgroupClusteredAdd`.
-    pub clustered: bool,
 }
 
 /// Sizes of a cooperative matrix product: (m, k) times (k, n).
@@ -143,7 +141,6 @@ impl Default for Capabilities {
                 ballot: true,
                 shuffle: true,
                 shuffle_relative: true,
-                clustered: true,
             },
             float16: true,
             int8: true,

@@ -63,6 +63,8 @@ options! {
     enable_qmm_native_m8: bool = true, "MLX_VK_ENABLE_QMM_NATIVE_M8", "quantized matmul kernel for up to 8 rows";
     enable_qmm_native_m16: bool = true, "MLX_VK_ENABLE_QMM_NATIVE_M16", "quantized matmul kernel for 9 to 16 rows";
     enable_coopmat: bool = true, "MLX_VK_ENABLE_COOPMAT", "products of many 16-bit rows, and attention of many queries, on cooperative matrices";
+    enable_coopmat_matvec: bool = true, "MLX_VK_ENABLE_COOPMAT_MATVEC", "products of few 16-bit rows with matrices of 4 bits on cooperative matrices";
+    enable_known_fragments: bool = true, "MLX_VK_ENABLE_KNOWN_FRAGMENTS", "there, fragments are filled in registers where their elements are found to lie as expected";
     enable_rmsnorm_native: bool = true, "MLX_VK_ENABLE_RMSNORM_NATIVE", "native RMS norm";
     enable_add_rmsnorm_native: bool = true, "MLX_VK_ENABLE_ADD_RMSNORM_NATIVE", "add and RMS norm fused";
     enable_rope_native: bool = true, "MLX_VK_ENABLE_ROPE_NATIVE", "native rotary embedding";

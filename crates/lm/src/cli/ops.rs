@@ -70,13 +70,23 @@ fn line(entry: &Entry, dtypes: &[&str]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use mlx::Dtype;
+    use mlx::{
+        Dtype,
+        primitives::{BinaryOp, Primitive},
+    };
 
     use super::*;
 
     #[test]
     fn equal_cells_share_a_line() {
-        let entry = |dtype, support| Entry { primitive: "Add", dtype, backend: "cpu", support };
+        let example = Primitive::Binary(BinaryOp::Add);
+        let entry = |dtype, support| Entry {
+            primitive: example.name(),
+            example: example.clone(),
+            dtype,
+            backend: "cpu",
+            support,
+        };
         let table = [
             entry(Dtype::Float32, Support::Native),
             entry(Dtype::Float64, Support::Refused("no")),

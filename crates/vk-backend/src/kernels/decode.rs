@@ -84,7 +84,7 @@ pub(crate) fn encode(
 ) -> Result<Call> {
     let caps = device.capabilities();
     let group = step.heads / step.kv_heads;
-    let plan = planner::decode_shape(step.width, group, caps);
+    let plan = planner::decode_shape(step.width, [step.kv_heads, group], step.splits, caps);
     let norms = fused.and_then(|f| f.norms);
     let angle = fused.map(|f| f.angle);
     let push = Push {

@@ -1,19 +1,23 @@
-//! Few rows times matrices that share them, with what comes before and after (`matvec/fused.comp`).
+//! Few rows times matrices that share them, with what comes before and after (`matvec/fused.comp`; matrices of
+//! 4 bits `matvec/matrix.comp`).
 
 use bytemuck::{Pod, Zeroable};
-use mlx_core::{Result, backend::Output};
+use mlx_core::{Dtype, Result, backend::Output};
 
 use super::{Ctx, Kernel, Region};
 use crate::{
     device::DeviceState,
-    planners::matvec::{self as planner, Product},
+    planners::{
+        matrix,
+        matvec::{self as planner, MatrixPlan, Product},
+    },
     window::{
         Call,
         step::{Format, MatVec, Matrix, RmsNorm, Step},
     },
 };
 
-/// Push constants of `fused.comp`.
+/// Push constants of both kernels.
 #[derive(Debug, Clone, Copy, Pod, Zeroable)]
 #[repr(C)]
 struct Push {
@@ -107,12 +111,55 @@ pub(super) fn eval(
 /// # Errors
 /// When the driver refuses the pipeline.
 pub(crate) fn encode(device: &DeviceState, fused: &Fused) -> Result<Call> {
-    let caps = device.capabilities();
-    let plan = planner::plan(&fused.product(), caps);
+    match on_matrices(device, fused) {
+        Some(plan) => encode_matrix(device, fused, &plan),
+        None => encode_lanes(device, fused),
+    }
+}
+
+/// The plan for cooperative matrices, where the product can go there.
+fn on_matrices(device: &DeviceState, fused: &Fused) -> Option<MatrixPlan> {
+    let Format { dtype, bits, group } = fused.format;
+    let dtype = [Dtype::Float16, Dtype::Bfloat16].into_iter().find(|&d| d as u32 == dtype)?;
+    let aligned = |m: &Matrix| (m.words | m.scales | m.biases).is_multiple_of(16);
+    let possible = device.config.enable_coopmat_matvec && bits == planner::MATRIX_BITS;
+    if !possible || !fused.matrices[..fused.count].iter().all(aligned) {
+        return None;
+    }
+    let fragment = matrix::fragment(dtype, [0; 2], device.capabilities(), device.config)?;
+    planner::plan_matrix(&fused.product(), fused.inner, group, fragment, device.capabilities())
+}
+
+fn encode_matrix(device: &DeviceState, fused: &Fused, plan: &MatrixPlan) -> Result<Call> {
+    let (push, after) = push_of(fused, planner::MATRIX_BLOCK);
+    let constants = [
+        plan.workgroup,
+        fused.format.group,
+        fused.rows,
+        plan.splits,
+        u32::from(fused.norm.is_some()),
+        after,
+        fused.inner,
+        fused.norm.map_or(0, |n| n.eps.to_bits()),
+        plan.columns,
+        plan.depth,
+        u32::from(device.config.enable_known_fragments),
+    ];
+    let kernel = match fused.format.dtype == Dtype::Float16 as u32 {
+        true => Kernel::matvec_matrix_float16,
+        false => Kernel::matvec_matrix_bfloat16,
+    };
+    let pipeline = device.pipelines.get(kernel, &constants, planner::MATRIX_SUBGROUP)?;
+    let groups = push.ends[2].div_ceil(plan.teams()).min(plan.most_groups);
+    Ok(Call::new(pipeline, bytemuck::bytes_of(&push), [groups, 1, 1]))
+}
+
+/// The push constants for blocks of `block` results, and the number of what comes after.
+fn push_of(fused: &Fused, block: u32) -> (Push, u32) {
     let mut ends = [0; 3];
     let mut blocks = 0;
     for (end, matrix) in ends.iter_mut().zip(&fused.matrices) {
-        blocks += matrix.outputs / plan.outputs;
+        blocks += matrix.outputs / block;
         *end = blocks;
     }
     let mut matrices = fused.matrices.map(|m| [m.words, m.scales, m.biases, m.result]);
@@ -128,13 +175,14 @@ pub(crate) fn encode(device: &DeviceState, fused: &Fused) -> Result<Call> {
             2
         }
     };
-    let push = Push {
-        x: fused.x,
-        weight: fused.norm.map_or(0, |n| n.weight),
-        matrices,
-        ends,
-        one: 1f32.to_bits(),
-    };
+    let weight = fused.norm.map_or(0, |n| n.weight);
+    (Push { x: fused.x, weight, matrices, ends, one: 1f32.to_bits() }, after)
+}
+
+fn encode_lanes(device: &DeviceState, fused: &Fused) -> Result<Call> {
+    let caps = device.capabilities();
+    let plan = planner::plan(&fused.product(), caps);
+    let (push, after) = push_of(fused, plan.outputs);
     let Format { dtype, bits, group } = fused.format;
     let constants = [
         plan.workgroup,
@@ -151,6 +199,6 @@ pub(crate) fn encode(device: &DeviceState, fused: &Fused) -> Result<Call> {
     ];
     let pipeline = device.pipelines.get(Kernel::matvec_fused, &constants, plan.subgroup)?;
     let teams = u64::from(plan.workgroup / plan.subgroup);
-    let groups = [caps.groups_1d(ends[2].into(), teams), 1, 1];
+    let groups = [caps.groups_1d(push.ends[2].into(), teams), 1, 1];
     Ok(Call::new(pipeline, bytemuck::bytes_of(&push), groups))
 }

@@ -176,7 +176,16 @@ fn args<const N: usize>(inputs: &[Array]) -> &[Array; N] {
 /// Whether [`eval`] has a kernel for a primitive on inputs of `dtype`.
 pub fn support(primitive: &Primitive, dtype: Dtype) -> Support {
     use Primitive as P;
-    if dtype == Dtype::Float64 {
+    // Views need no kernel: core answers them, whatever their dtype.
+    let is_view = matches!(
+        primitive,
+        P::Transpose { .. }
+            | P::Broadcast
+            | P::ExpandDims { .. }
+            | P::Squeeze { .. }
+            | P::Slice { .. }
+    );
+    if dtype == Dtype::Float64 && !is_view {
         return Support::Refused("float64 runs on the CPU only, as in MLX");
     }
     match primitive {

@@ -140,7 +140,7 @@ const SHARE: usize = 256;
 /// Chooses the variant; `None` where `attention.comp` has to serve.
 pub fn decode(sizes: &Sizes, caps: &Capabilities, config: &Config) -> Option<Decode> {
     let clusters = caps.subgroup_ops.arithmetic
-        && caps.subgroup_ops.clustered
+        && caps.subgroup_ops.shuffle
         && caps.subgroup_size.is_multiple_of(8);
     let fits = sizes.batches == 1
         && sizes.queries == 1
@@ -163,19 +163,30 @@ pub fn decode(sizes: &Sizes, caps: &Capabilities, config: &Config) -> Option<Dec
     Some(Decode { splits: splits.clamp(1, most) as u32 })
 }
 
-/// Threads and heads of a workgroup for heads of `width` features, `group` of which share keys.
-pub fn decode_shape(width: u32, group: u32, caps: &Capabilities) -> DecodeShape {
+/// Threads and heads of a workgroup for `groups` times `group` heads of `width` features, of which `group` share keys.
+pub fn decode_shape(
+    width: u32,
+    [groups, group]: [u32; 2],
+    splits: u32,
+    caps: &Capabilities,
+) -> DecodeShape {
     let subgroup = caps.subgroup_size;
     // Registers hold a slice of every query and of its sums.
     let most = if width > 128 { 2 } else { 4 };
-    let heads = (1..=most).rev().find(|n| group.is_multiple_of(*n)).unwrap_or(1);
+    // Heads of a workgroup come one after the other, which takes longer than reading keys again as long as the device is
+    // not full (8 kv heads of 4 heads, few keys, on an H200: 14.7 µs for four at a time, 7.1 for one).
+    let fills = |heads: u32| groups * group / heads * splits >= 2 * caps.compute_units;
+    let heads = (1..=most)
+        .rev()
+        .find(|&n| group.is_multiple_of(n) && (caps.is_software() || fills(n)))
+        .unwrap_or(1);
     // Shared memory holds the sums of every subgroup.
     let fits = |threads: u32| {
         let subgroups = threads / subgroup;
         let words = heads * width + 2 * width + heads * subgroups * (2 + width);
         words * 4 + 64 <= caps.shared_memory
     };
-    let wanted = if caps.is_software() { subgroup } else { 512 };
+    let wanted = if caps.is_software() { subgroup } else { 256 };
     let mut workgroup = wanted.min(caps.max_workgroup).max(subgroup);
     while workgroup > subgroup && !fits(workgroup) {
         workgroup /= 2;
@@ -247,9 +258,16 @@ mod tests {
         assert_eq!(splits(128, 80), None);
         let off = Config { enable_sdpa_decode: false, ..Config::default() };
         assert_eq!(super::decode(&sizes(128, 128), &caps, &off), None);
-        let shape = decode_shape(128, 2, &caps);
-        assert_eq!((shape.heads, shape.workgroup.is_multiple_of(32)), (2, true));
-        assert_eq!(decode_shape(64, 3, &caps).heads, 3);
-        assert_eq!(decode_shape(256, 8, &caps).heads, 2);
+    }
+
+    #[test]
+    fn heads_share_keys_where_the_device_is_full_without() {
+        let gpu = Capabilities { compute_units: 132, ..Capabilities::default() };
+        let heads = |width, heads, splits| decode_shape(width, heads, splits, &gpu).heads;
+        assert_eq!([1, 8, 17, 33].map(|splits| heads(128, [8, 4], splits)), [1, 1, 2, 4]);
+        assert_eq!([heads(64, [8, 3], 33), heads(256, [8, 8], 33)], [3, 2]);
+        assert!(decode_shape(128, [8, 4], 1, &gpu).workgroup.is_multiple_of(gpu.subgroup_size));
+        let cpu = Capabilities { kind: DeviceKind::Software, subgroup_size: 8, ..gpu };
+        assert_eq!(decode_shape(128, [8, 4], 1, &cpu).heads, 4, "threads of one core");
     }
 }

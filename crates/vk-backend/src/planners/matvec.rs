@@ -1,7 +1,7 @@
 //! Products of few rows with matrices that share them: how many results a team makes.
 
 use super::team::Team;
-use crate::capabilities::Capabilities;
+use crate::capabilities::{Capabilities, Fragment};
 
 /// Rows up to which `matvec/fused.comp` serves.
 pub const MOST_ROWS: usize = 8;
@@ -64,6 +64,78 @@ pub fn plan(p: &Product, caps: &Capabilities) -> Plan {
     Plan { subgroup: team.subgroup, workgroup: team.workgroup(caps, 256), outputs }
 }
 
+/// Bits of the matrices that `matvec/matrix.comp` reads.
+pub const MATRIX_BITS: u32 = 4;
+/// Results of a block there: rows of a fragment.
+pub const MATRIX_BLOCK: u32 = 16;
+/// Threads of a subgroup there.
+pub const MATRIX_SUBGROUP: u32 = 32;
+/// Elements of a matrix row that a subgroup takes at a time.
+const CHUNK: u32 = 128;
+
+/// How `matvec/matrix.comp` runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MatrixPlan {
+    /// Threads of a workgroup.
+    pub workgroup: u32,
+    /// Subgroups that share the inner axis of a block.
+    pub splits: u32,
+    /// Chunks that a subgroup has on their way at a time.
+    pub depth: u32,
+    /// Columns of a fragment.
+    pub columns: u32,
+    /// Workgroups that the device is filled with.
+    pub most_groups: u32,
+}
+
+impl MatrixPlan {
+    /// Blocks that a workgroup works on at once.
+    pub fn teams(&self) -> u32 {
+        self.workgroup / MATRIX_SUBGROUP / self.splits
+    }
+}
+
+/// Inner size and number of results from which fragments are faster, for one row and for several.
+const LONG: [u32; 2] = [8192, 4096];
+const MANY: u32 = 1 << 16;
+
+/// Chooses how a product with `group` elements to a scale runs on cooperative matrices, where it can and where that is
+/// faster. Measured on an H200, one row of 4 bits in groups of 64, beside `fused.comp`: 12288 -> 4096 15.9 µs (28.9), 1024 ->
+/// 151936 42 (56.5), 4096 -> 151936 113 (133); as fast or slower: 4096 -> 4096, -> 6144, -> 2 x 12288. Two rows: 4096
+/// -> 6144 and back 27.7 (35.9), 1024 -> 1024 and back 11.9 (11.0).
+pub fn plan_matrix(
+    p: &Product,
+    inner: u32,
+    group: u32,
+    fragment: Fragment,
+    caps: &Capabilities,
+) -> Option<MatrixPlan> {
+    let columns_fit = matches!(group, 32 | 64 | 128) && p.rows * (CHUNK / group) <= 8;
+    let fits = caps.subgroup_size == MATRIX_SUBGROUP
+        && (fragment.m, fragment.k) == (16, 16)
+        && inner.is_multiple_of(CHUNK)
+        && p.outputs.iter().all(|o| o.is_multiple_of(MATRIX_BLOCK))
+        && caps.max_workgroup >= 512;
+    let total = p.outputs.iter().sum::<u32>() / p.sets;
+    let many = total >= MANY;
+    let pays = many || inner >= LONG[usize::from(p.rows > 1)];
+    if !(fits && columns_fit && pays) {
+        return None;
+    }
+    // Many results fill the device with small workgroups, each of which has much on its way; a long axis is shared by
+    // the subgroups of large ones.
+    let (workgroup, deep, wanted, groups) = if many { (256, 4, 8, 2) } else { (512, 2, 16, 1) };
+    let (chunks, blocks) = (inner / CHUNK, total / MATRIX_BLOCK);
+    let shares = |s: &u32| chunks.is_multiple_of(*s) && *s <= workgroup / MATRIX_SUBGROUP;
+    let possible = [16, 8, 4, 2, 1].into_iter().filter(shares);
+    // As much of a row as possible for each subgroup, as long as there are enough of them.
+    let splits = possible.take_while(|s| s * blocks >= wanted * caps.compute_units).last();
+    let splits = splits.unwrap_or_else(|| [16, 8, 4, 2, 1].into_iter().find(shares).unwrap_or(1));
+    let depth = [deep / p.sets, 2, 1].into_iter().find(|&d| (chunks / splits).is_multiple_of(d))?;
+    let most_groups = groups * caps.compute_units;
+    Some(MatrixPlan { workgroup, splits, depth, columns: fragment.n, most_groups })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -93,6 +165,23 @@ mod tests {
         let p = product([1024, 0, 0], 1);
         assert_eq!(plan(&p, &cpu), Plan { subgroup: 8, workgroup: 8, outputs: 8 });
         assert_eq!(plan(&Product { rows: 8, ..p }, &cpu).outputs, 1);
+    }
+
+    #[test]
+    fn fragments_serve_long_rows_and_many_results() {
+        let gpu = Capabilities { max_workgroup: 1024, ..gpu() };
+        let fragment = Fragment { m: 16, n: 16, k: 16 };
+        let of = |p: Product, inner| plan_matrix(&p, inner, 64, fragment, &gpu);
+        let down = of(product([4096, 0, 0], 1), 12_288).unwrap();
+        assert_eq!((down.workgroup, down.splits, down.depth, down.teams()), (512, 16, 2, 1));
+        let head = of(product([151_936, 0, 0], 1), 1024).unwrap();
+        assert_eq!((head.workgroup, head.splits, head.depth, head.teams()), (256, 1, 4, 8));
+        assert_eq!(of(product([4096, 0, 0], 1), 4096), None);
+        let rows = |rows| Product { rows, ..product([4096, 0, 0], 1) };
+        assert!(of(rows(2), 4096).is_some());
+        assert_eq!(of(rows(5), 4096), None, "ten columns");
+        assert_eq!(of(product([4100, 0, 0], 1), 12_288), None);
+        assert_eq!(of(product([4096, 0, 0], 1), 12_320), None);
     }
 
     #[test]

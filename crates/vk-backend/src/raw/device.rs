@@ -206,7 +206,6 @@ fn capabilities(
             ballot: ops.intersects(SubgroupFeatures::BALLOT),
             shuffle: ops.intersects(SubgroupFeatures::SHUFFLE),
             shuffle_relative: ops.intersects(SubgroupFeatures::SHUFFLE_RELATIVE),
-            clustered: ops.intersects(SubgroupFeatures::CLUSTERED),
         },
         float16: f.shader_float16,
         int8: f.shader_int8,

@@ -57,6 +57,8 @@ kernels! {
     hadamard_power => "hadamard/power.comp" { },
     hadamard_factor => "hadamard/factor.comp" { },
     matvec_fused => "matvec/fused.comp" { },
+    matvec_matrix_float16 => "matvec/matrix.comp" { HALF: "0" } committed,
+    matvec_matrix_bfloat16 => "matvec/matrix.comp" { HALF: "1" } committed,
     qmv_subgroup => "quantized/qmv.comp" { VARIANT: "1" },
     qmv_shared => "quantized/qmv.comp" { VARIANT: "0" },
     qmm_tile => "quantized/qmm_tile.comp" { },

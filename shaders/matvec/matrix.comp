@@ -1,0 +1,460 @@
+#version 460
+// What matvec/fused.comp does, for matrices of 4 bits on cooperative matrices: unpacking a field takes less than one
+// instruction, multiplying none.
+//
+// The matrix is the left operand: a fragment has 16 of its rows. Fields become halves where they lie in a word, two at a
+// time: 128 + q of bfloat16, 1024 + q of float16; what is too much is taken from the sums. A subgroup takes CHUNK elements of
+// 16 rows at a time, four lanes a row, 32 elements each. Sums are over all four lanes, whose elements may be of different
+// groups: so each row of x stands in as many columns of the right operand as a chunk has groups, zero outside of that
+// group. Sums of groups then stay apart, and get their scale and bias as float32.
+//
+// KHR says nothing of where a fragment's elements lie. Every workgroup looks whether they lie as in NVIDIA's mma.m16n8k16
+// (PTX ISA, "Matrix fragments for mma.m16n8k16"); otherwise it multiplies without fragments.
+//
+// Constants: 1 group size, 2 rows, 3 subgroups that share the inner axis, 4 before, 5 after, 6 inner size, 7 the bits of eps,
+// 8 columns of a fragment, 9 chunks of a subgroup on their way at a time, 10 fragments may be used. HALF: 0 float16, 1 bfloat16.
+#include "common.glsl"
+#include "floats.glsl"
+#extension GL_KHR_cooperative_matrix : require
+#extension GL_KHR_memory_scope_semantics : require
+#extension GL_KHR_shader_subgroup_arithmetic : require
+#extension GL_KHR_shader_subgroup_ballot : require
+#extension GL_KHR_shader_subgroup_shuffle : require
+#if HALF == 1
+#extension GL_EXT_bfloat16 : require
+#define half bfloat16_t
+#define half2 bf16vec2
+half2 halves(uint w) { return uintBitsToBFloat16EXT(unpack16(w)); }
+const uint DTYPE = BFLOAT16, OFFSET_BITS = 0x43004300u;
+const float OFFSET = 128.0;
+#else
+#define half float16_t
+#define half2 f16vec2
+half2 halves(uint w) { return unpackFloat2x16(w); }
+const uint DTYPE = FLOAT16, OFFSET_BITS = 0x64006400u;
+const float OFFSET = 1024.0;
+#endif
+
+layout(local_size_x_id = 0) in;
+layout(constant_id = 1) const uint GROUP = 64;
+layout(constant_id = 2) const uint ROWS = 1;
+layout(constant_id = 3) const uint SPLITS = 8;
+layout(constant_id = 4) const uint BEFORE = 0;
+layout(constant_id = 5) const uint AFTER = 0;
+layout(constant_id = 6) const uint INNER = 1024;
+layout(constant_id = 7) const uint EPS = 0;
+layout(constant_id = 8) const uint FN = 16;
+layout(constant_id = 9) const uint DEPTH = 1;
+layout(constant_id = 10) const uint FRAGMENTS = 1;
+const bool NORM = BEFORE == 1u, RESIDUAL = AFTER == 1u, GATED = AFTER == 2u;
+
+struct Matrix { uint64_t words, scales, biases, result; };
+
+layout(push_constant, scalar) uniform Push {
+    uint64_t x, weight; // weight: of the norm
+    Matrix matrices[3]; // with a residual, its address is the second one's `words`
+    uint ends[3];       // blocks of BLOCK results up to the end of each matrix
+    uint one;
+};
+
+const uint SUBGROUP = 32, BLOCK = 16, CHUNK = 128, CHUNKS = INNER / CHUNK, EIGHTS = INNER / 8u, GROUPS = INNER / GROUP;
+const uint SPAN = CHUNK / GROUP; // groups of a chunk
+const uint SETS = GATED ? 2u : 1u, SUBGROUPS = gl_WorkGroupSize.x / SUBGROUP, TEAMS = SUBGROUPS / SPLITS;
+const uint HALVES = 2u * SETS; // for each matrix, this lane's row of the fragment's upper and of its lower half
+const uint EACH = (EIGHTS + gl_WorkGroupSize.x - 1u) / gl_WorkGroupSize.x, ZEROS = ROWS * EIGHTS;
+
+// The rows, normalized, an eighth in the order 0 4 1 5 2 6 3 7, as the fields of a word become pairs; then zeros.
+shared uvec4 staged[ZEROS + 1u];
+shared float staged_sums[ROWS * GROUPS]; // of the elements of every group
+shared float squares_of[SUBGROUPS];
+shared float partial[2u * SUBGROUPS * SETS * ROWS * BLOCK]; // in turns
+shared uvec4 numbers[32u + 2u * FN + 4u * FN];              // to see where elements lie: 16 x 16 halves, 16 x FN halves and floats
+shared uint staged_offset;
+uint offset_; // a register that no compiler knows: `(v & mask) | offset_` is one instruction then
+
+// What is on its way or here of DEPTH chunks; as soon as one has been used, its place is for the one DEPTH further on.
+uvec4 words_of[DEPTH * HALVES];
+// Scales and biases of the DEPTH chunks in hand, and of the next ones: pairs in words.
+const uint PAIRS = DEPTH * SPAN > 1u ? DEPTH * SPAN / 2u : 1u;
+uint scales_of[PAIRS * HALVES], biases_of[PAIRS * HALVES], next_scales[PAIRS * HALVES], next_biases[PAIRS * HALVES];
+vec2 total[HALVES]; // of this lane's two columns
+
+uint lane() { return gl_SubgroupInvocationID; }
+uint split() { return gl_SubgroupID % SPLITS; }
+uint first_chunk() { return split() * DEPTH; }
+uint row_in_half() { return lane() / 4u; }
+uint quarter() { return lane() % 4u; }
+uint thread() { return gl_SubgroupID * SUBGROUP + lane(); }
+
+uint nearest_pair(float x, float y) {
+    if (DTYPE == FLOAT16) return f32_to_f16(x) | f32_to_f16(y) << 16;
+    return f32_to_bf16(x) | f32_to_bf16(y) << 16;
+}
+
+// ---- where elements lie ----
+
+uint half_bits(float x) { return DTYPE == FLOAT16 ? packHalf2x16(vec2(x, 0.0)) : floatBitsToUint(x) >> 16; }
+
+// Element i of `columns` a row, at most 256 elements: its number.
+void write_numbers() {
+    for (uint i = thread(); i < 128u; i += gl_WorkGroupSize.x) numbers[i / 4u][i % 4u] = half_bits(float(2u * i)) | half_bits(float(2u * i + 1u)) << 16;
+    for (uint i = thread(); i < 8u * FN; i += gl_WorkGroupSize.x) {
+        numbers[32u + i / 4u][i % 4u] = half_bits(float(2u * i)) | half_bits(float(2u * i + 1u)) << 16;
+        numbers[32u + 2u * FN + i / 2u][i * 2u % 4u] = floatBitsToUint(float(2u * i));
+        numbers[32u + 2u * FN + i / 2u][i * 2u % 4u + 1u] = floatBitsToUint(float(2u * i + 1u));
+    }
+}
+
+// Of this lane's element i along 16: its place on the axis that lanes of one row share, and on the other.
+uint shared_axis(uint i) { return quarter() * 2u + i % 2u + i / 2u % 2u * 8u; }
+uint own_axis(uint i) { return row_in_half() + i / 4u * 8u; }
+
+// An accumulator's element for a half of the rows and one of this lane's two columns.
+uint sum_at(uint half_, uint j) { return (FN == 16u ? 4u : 2u) * half_ + j; }
+
+bool elements_are_known() {
+    coopmat<half, gl_ScopeSubgroup, 16, 16, gl_MatrixUseA> a;
+    coopmat<half, gl_ScopeSubgroup, 16, FN, gl_MatrixUseB> b;
+    coopmat<float, gl_ScopeSubgroup, 16, FN, gl_MatrixUseAccumulator> c;
+    coopMatLoad(a, numbers, 0u, 2u, gl_CooperativeMatrixLayoutRowMajor);
+    coopMatLoad(b, numbers, 32u, FN / 8u, gl_CooperativeMatrixLayoutRowMajor);
+    coopMatLoad(c, numbers, 32u + 2u * FN, FN / 4u, gl_CooperativeMatrixLayoutRowMajor);
+    bool found = a.length() == 8 && b.length() == FN / 2u && c.length() == FN / 2u;
+    [[unroll]] for (uint i = 0u; i < 8u; ++i) found = found && float(a[i]) == float(own_axis(i) * 16u + shared_axis(i));
+    [[unroll]] for (uint i = 0u; i < 4u; ++i) {
+        found = found && float(b[i]) == float(shared_axis(i) * FN + own_axis(i));
+        found = found && c[sum_at(i / 2u, i % 2u)] == float((row_in_half() + i / 2u * 8u) * FN + quarter() * 2u + i % 2u);
+    }
+    return subgroupBallot(found) == subgroupBallot(true);
+}
+
+// ---- the rows ----
+
+// What RMS norm multiplies a row with.
+float norm_factor(uvec4 raw[EACH]) {
+    float squares = 0.0;
+    [[unroll]] for (uint e = 0u; e < EACH; ++e) {
+        vec4 low = vec4(half_pair(DTYPE, raw[e].x), half_pair(DTYPE, raw[e].y)), high = vec4(half_pair(DTYPE, raw[e].z), half_pair(DTYPE, raw[e].w));
+        if (e * gl_WorkGroupSize.x + thread() < EIGHTS) squares = dot_add(high, high, dot_add(low, low, squares));
+    }
+    squares = subgroupAdd(squares);
+    if (lane() == 0u) squares_of[gl_SubgroupID] = squares;
+    barrier();
+    squares = 0.0;
+    [[unroll]] for (uint s = 0u; s < SUBGROUPS; ++s) squares += squares_of[s];
+    barrier();
+    return 1.0 / sqrt(squares / float(INNER) + uintBitsToFloat(EPS));
+}
+
+// Stores an eighth of a row; returns the sum of what was stored.
+float keep(uint at_, vec4 low, vec4 high) {
+    uvec4 p = uvec4(nearest_pair(low.x, high.x), nearest_pair(low.y, high.y), nearest_pair(low.z, high.z), nearest_pair(low.w, high.w));
+    staged[at_] = p;
+    vec2 sum = (half_pair(DTYPE, p.x) + half_pair(DTYPE, p.y)) + (half_pair(DTYPE, p.z) + half_pair(DTYPE, p.w));
+    return sum.x + sum.y;
+}
+
+// Brings the rows to shared memory, normalized, with the sums of every group. Returns whether elements of fragments lie as
+// we know.
+bool stage() {
+    uvec4 raw[EACH], factors[EACH];
+    [[unroll]] for (uint e = 0u; e < EACH; ++e) {
+        uint eight = min(e * gl_WorkGroupSize.x + thread(), EIGHTS - 1u);
+        raw[e] = V4(x).v[eight];
+        if (NORM) factors[e] = V4(weight).v[eight];
+    }
+    // While these are on their way.
+    write_numbers();
+    if (thread() == 0u) {
+        staged[ZEROS] = uvec4(0u);
+        staged_offset = one == 0u ? 0u : OFFSET_BITS;
+    }
+    barrier();
+    bool known = FRAGMENTS == 1u && elements_are_known();
+    [[dont_unroll]] for (uint row = 0u; row < ROWS; ++row) {
+        if (row > 0u) {
+            [[unroll]] for (uint e = 0u; e < EACH; ++e) raw[e] = V4(x).v[row * EIGHTS + min(e * gl_WorkGroupSize.x + thread(), EIGHTS - 1u)];
+        }
+        float factor = NORM ? norm_factor(raw) : 1.0;
+        [[unroll]] for (uint e = 0u; e < EACH; ++e) {
+            uint eight = e * gl_WorkGroupSize.x + thread();
+            vec4 low = vec4(half_pair(DTYPE, raw[e].x), half_pair(DTYPE, raw[e].y)), high = vec4(half_pair(DTYPE, raw[e].z), half_pair(DTYPE, raw[e].w));
+            if (NORM) {
+                low *= factor * vec4(half_pair(DTYPE, factors[e].x), half_pair(DTYPE, factors[e].y));
+                high *= factor * vec4(half_pair(DTYPE, factors[e].z), half_pair(DTYPE, factors[e].w));
+            }
+            float sum = 0.0;
+            if (eight < EIGHTS) sum = keep(row * EIGHTS + eight, low, high);
+            // A group is the eighths of as many neighbouring lanes.
+            [[unroll]] for (uint o = 1u; o < GROUP / 8u; o *= 2u) sum += subgroupShuffleXor(sum, o);
+            if (eight < EIGHTS && eight % (GROUP / 8u) == 0u) staged_sums[row * GROUPS + eight / (GROUP / 8u)] = sum;
+        }
+    }
+    barrier();
+    offset_ = staged_offset;
+    return known;
+}
+
+// ---- the matrices ----
+
+uint set_of(uint block) { return (block >= ends[0] ? 1u : 0u) + (block >= ends[1] ? 1u : 0u); }
+uint start_of(uint set) { return set == 0u ? 0u : ends[set - 1u]; }
+
+// Where this lane's part of a block begins in each matrix of the set, from a chunk on.
+struct Place { uint64_t words[2], scales[2], biases[2]; };
+
+Place place_of(uint block, uint chunk) {
+    uint set = set_of(block), first = (block - start_of(set)) * BLOCK + row_in_half();
+    uint64_t words = uint64_t(first) * (INNER / 2u) + uint64_t(chunk * (CHUNK / 2u) + quarter() * 16u);
+    uint64_t group = (uint64_t(first) * GROUPS + uint64_t(chunk * SPAN)) * 2ul;
+    Place place;
+    [[unroll]] for (uint s = 0u; s < SETS; ++s) {
+        place.words[s] = matrices[set + s].words + words;
+        place.scales[s] = matrices[set + s].scales + group;
+        place.biases[s] = matrices[set + s].biases + group;
+    }
+    return place;
+}
+
+// Asks for the words of the d-th chunk from there.
+void ask_for_words(Place from, uint d) {
+    [[unroll]] for (uint s = 0u; s < SETS; ++s)
+        [[unroll]] for (uint h = 0u; h < 2u; ++h)
+            words_of[d * HALVES + s * 2u + h] = V4(from.words[s] + uint64_t(h * 8u * (INNER / 2u) + d * (CHUNK / 2u))).v[0];
+}
+
+// One number of a chunk of several groups, or all pairs, with as few loads as they lie side by side.
+void load_pairs(uint64_t at_, out uint pairs[PAIRS]) {
+    if (DEPTH * SPAN == 1u) {
+        pairs[0] = uint(U16(at_).v[0]);
+    } else if (PAIRS % 4u == 0u) {
+        [[unroll]] for (uint i = 0u; i < PAIRS; i += 4u) {
+            uvec4 p = V4(at_).v[i / 4u];
+            [[unroll]] for (uint e = 0u; e < 4u; ++e) pairs[i + e] = p[e];
+        }
+    } else if (PAIRS % 2u == 0u) {
+        [[unroll]] for (uint i = 0u; i < PAIRS; i += 2u) {
+            uvec2 p = V2(at_).v[i / 2u];
+            pairs[i] = p.x;
+            pairs[i + 1u] = p.y;
+        }
+    } else {
+        [[unroll]] for (uint i = 0u; i < PAIRS; ++i) pairs[i] = U32(at_).v[i];
+    }
+}
+
+// Asks for scales and biases of DEPTH chunks.
+void ask_for_scales(Place from) {
+    [[unroll]] for (uint s = 0u; s < SETS; ++s) {
+        [[unroll]] for (uint h = 0u; h < 2u; ++h) {
+            uint scales[PAIRS], biases[PAIRS];
+            load_pairs(from.scales[s] + uint64_t(h * 8u * GROUPS * 2u), scales);
+            load_pairs(from.biases[s] + uint64_t(h * 8u * GROUPS * 2u), biases);
+            [[unroll]] for (uint i = 0u; i < PAIRS; ++i) {
+                next_scales[(s * 2u + h) * PAIRS + i] = scales[i];
+                next_biases[(s * 2u + h) * PAIRS + i] = biases[i];
+            }
+        }
+    }
+}
+
+// Of a half's scales and biases, those of the d-th chunk for this lane's two columns.
+uvec2 affine_of(uint half_, uint d) {
+    uint i = half_ * PAIRS;
+    if (SPAN == 4u) i += d * 2u;
+    if (SPAN == 2u) i += d;
+    if (SPAN == 1u) i += d / 2u;
+    uvec2 pair = uvec2(scales_of[i], biases_of[i]);
+    if (SPAN == 4u && quarter() % 2u == 1u) pair = uvec2(scales_of[i + SPAN / 4u], biases_of[i + SPAN / 4u]);
+    // Both columns are of the same group.
+    if (SPAN == 1u) pair = ((pair >> (d % 2u * 16u)) & 0xffffu) * 0x10001u;
+    return pair;
+}
+
+half2 fields(uint v) { return halves((v & 0x000f000fu) | offset_); }
+
+// The sums of the chunk's groups that this lane has.
+vec2 group_sums(uint chunk) {
+    vec2 sums;
+    [[unroll]] for (uint j = 0u; j < 2u; ++j) {
+        uint column = quarter() * 2u + j;
+        sums[j] = staged_sums[min(column / SPAN, ROWS - 1u) * GROUPS + chunk * SPAN + column % SPAN];
+    }
+    return sums;
+}
+
+void multiply(uint d, uint chunk) {
+    coopmat<float, gl_ScopeSubgroup, 16, FN, gl_MatrixUseAccumulator> sums[HALVES]; // two of each matrix, to be added
+    [[unroll]] for (uint i = 0u; i < HALVES; ++i) sums[i] = coopmat<float, gl_ScopeSubgroup, 16, FN, gl_MatrixUseAccumulator>(0.0);
+    // This lane's column of the right operand is a row of x where the lane's elements are of the column's group.
+    uint column = row_in_half();
+    bool real = column < ROWS * SPAN && column % SPAN == quarter() * SPAN / 4u;
+    uint from = real ? (column / SPAN) * EIGHTS + chunk * (CHUNK / 8u) + quarter() * 4u : ZEROS;
+    [[unroll]] for (uint w = 0u; w < 4u; ++w) {
+        uvec4 p = staged[real ? from + w : ZEROS];
+        [[unroll]] for (uint k = 0u; k < 2u; ++k) {
+            coopmat<half, gl_ScopeSubgroup, 16, FN, gl_MatrixUseB> b = coopmat<half, gl_ScopeSubgroup, 16, FN, gl_MatrixUseB>(half(0.0));
+            half2 first = halves(p[2u * k]), second = halves(p[2u * k + 1u]);
+            b[0] = first.x;
+            b[1] = first.y;
+            b[2] = second.x;
+            b[3] = second.y;
+            [[unroll]] for (uint s = 0u; s < SETS; ++s) {
+                coopmat<half, gl_ScopeSubgroup, 16, 16, gl_MatrixUseA> a;
+                [[unroll]] for (uint i = 0u; i < 4u; ++i) {
+                    half2 pair = fields(words_of[d * HALVES + 2u * s + i / 2u][w] >> (8u * k + 4u * (i % 2u)));
+                    a[2u * i] = pair.x;
+                    a[2u * i + 1u] = pair.y;
+                }
+                sums[2u * s + k] = coopMatMulAdd(a, b, sums[2u * s + k]);
+            }
+        }
+    }
+    vec2 of_x = group_sums(chunk);
+    [[unroll]] for (uint i = 0u; i < HALVES; ++i) {
+        uvec2 affine = affine_of(i, d);
+        vec2 scale = half_pair(DTYPE, affine.x), bias = half_pair(DTYPE, affine.y);
+        [[unroll]] for (uint j = 0u; j < 2u; ++j) {
+            uint e = sum_at(i % 2u, j), s = i / 2u * 2u;
+            float sum = fma(-OFFSET, of_x[j], sums[s][e] + sums[s + 1u][e]);
+            total[i][j] = fma(scale[j], sum, fma(bias[j], of_x[j], total[i][j]));
+        }
+    }
+}
+
+// Where a subgroup's share of a result is.
+uint part_at(uint turn, uint subgroup, uint set, uint row) { return (((turn * SUBGROUPS + subgroup) * SETS + set) * ROWS + row) * BLOCK; }
+
+// Sums of the lanes that have the same row of x.
+void keep_totals(uint turn) {
+    [[unroll]] for (uint i = 0u; i < HALVES; ++i) {
+        vec2 t = total[i];
+        uint at_ = row_in_half() + i % 2u * 8u;
+        if (SPAN == 1u) {
+            [[unroll]] for (uint j = 0u; j < 2u; ++j)
+                if (quarter() * 2u + j < ROWS) partial[part_at(turn, gl_SubgroupID, i / 2u, quarter() * 2u + j) + at_] = t[j];
+        } else {
+            float sum = t.x + t.y;
+            if (SPAN == 4u) sum += subgroupShuffleXor(sum, 1u);
+            uint row = quarter() * 2u / SPAN;
+            if (row < ROWS && quarter() * 2u % SPAN == 0u) partial[part_at(turn, gl_SubgroupID, i / 2u, row) + at_] = sum;
+        }
+    }
+}
+
+void take_scales() {
+    [[unroll]] for (uint i = 0u; i < PAIRS * HALVES; ++i) {
+        scales_of[i] = next_scales[i];
+        biases_of[i] = next_biases[i];
+    }
+}
+
+// Adds DEPTH chunks from `chunk` on, and asks for those that come next in their place.
+void add_chunks(uint chunk, Place next) {
+    take_scales();
+    ask_for_scales(next);
+    [[unroll]] for (uint d = 0u; d < DEPTH; ++d) {
+        multiply(d, chunk + d);
+        ask_for_words(next, d);
+    }
+}
+
+// Sums of a block; afterwards, the first chunks of the `next` block are on their way, if there is one.
+void sum_up(uint block, uint next) {
+    [[unroll]] for (uint i = 0u; i < HALVES; ++i) total[i] = vec2(0.0);
+    uint chunk = first_chunk();
+    for (; chunk + SPLITS * DEPTH < CHUNKS; chunk += SPLITS * DEPTH) add_chunks(chunk, place_of(block, chunk + SPLITS * DEPTH));
+    if (next < ends[2]) {
+        add_chunks(chunk, place_of(next, first_chunk()));
+    } else {
+        take_scales();
+        [[unroll]] for (uint d = 0u; d < DEPTH; ++d) multiply(d, chunk + d);
+    }
+}
+
+// The same without fragments: lanes walk the words of a matrix row.
+void sum_up_plainly(uint block, uint turn) {
+    uint set = set_of(block), first = (block - start_of(set)) * BLOCK;
+    for (uint i = 0u; i < SETS * ROWS * BLOCK; ++i) {
+        uint s = i / (ROWS * BLOCK), row = i / BLOCK % ROWS;
+        uint64_t o = uint64_t(first + i % BLOCK);
+        float sum = 0.0;
+        for (uint w = split() * SUBGROUP + lane(); w < EIGHTS; w += SPLITS * SUBGROUP) {
+            uint v = AT_U32(matrices[set + s].words, o * EIGHTS + w);
+            uint64_t group = o * GROUPS + w / (GROUP / 8u);
+            uvec4 p = staged[row * EIGHTS + w];
+            float product = 0.0, of_x = 0.0;
+            [[unroll]] for (uint e = 0u; e < 4u; ++e) {
+                vec2 y = half_pair(DTYPE, p[e]), q = vec2((v >> (4u * e)) & 15u, (v >> (4u * e + 16u)) & 15u);
+                product += dot(q, y);
+                of_x += y.x + y.y;
+            }
+            sum = fma(fetch(DTYPE, matrices[set + s].scales + group * 2ul), product, fma(fetch(DTYPE, matrices[set + s].biases + group * 2ul), of_x, sum));
+        }
+        sum = subgroupAdd(sum);
+        if (lane() == 0u) partial[part_at(turn, gl_SubgroupID, s, row) + i % BLOCK] = sum;
+    }
+}
+
+float joined(uint turn, uint team, uint set, uint row, uint i) {
+    float y = 0.0;
+    [[unroll]] for (uint s = 0u; s < SPLITS; ++s) y += partial[part_at(turn, team * SPLITS + s, set, row) + i];
+    return y;
+}
+
+float silu(float g) { return g / (1.0 + exp(-g)); }
+
+// A thread's results of the workgroup's blocks from `base` on.
+const uint RESULTS = TEAMS * ROWS * BLOCK, RESULTS_EACH = (RESULTS + gl_WorkGroupSize.x - 1u) / gl_WorkGroupSize.x;
+float residual[RESULTS_EACH];
+
+uint result_of(uint e) { return e * gl_WorkGroupSize.x + thread(); }
+uint block_of(uint base, uint i) { return base + i / (ROWS * BLOCK); }
+bool is_result(uint base, uint i) { return i < RESULTS && block_of(base, i) < ends[2]; }
+
+// Where result i is among those of its matrix.
+int64_t result_at(uint base, uint i) {
+    uint block = block_of(base, i), row = i / BLOCK % ROWS, set = set_of(block), start = start_of(set);
+    return int64_t(uint64_t(row) * uint64_t((ends[set] - start) * BLOCK) + uint64_t((block - start) * BLOCK + i % BLOCK));
+}
+
+void ask_for_residuals(uint base) {
+    [[unroll]] for (uint e = 0u; e < RESULTS_EACH; ++e)
+        if (is_result(base, result_of(e))) residual[e] = fetch(DTYPE, at(DTYPE, matrices[1].words, result_at(base, result_of(e))));
+}
+
+// Joins the shares and stores the results of the workgroup's blocks.
+void finish(uint base, uint turn) {
+    barrier();
+    [[unroll]] for (uint e = 0u; e < RESULTS_EACH; ++e) {
+        uint i = result_of(e);
+        if (!is_result(base, i)) continue;
+        uint team = i / (ROWS * BLOCK), row = i / BLOCK % ROWS;
+        float y = joined(turn, team, 0u, row, i % BLOCK);
+        if (GATED) y = silu(y) * joined(turn, team, 1u, row, i % BLOCK);
+        if (RESIDUAL) y += residual[e];
+        store_float(DTYPE, matrices[set_of(block_of(base, i))].result, result_at(base, i), y);
+    }
+}
+
+void main() {
+    uint step_ = gl_NumWorkGroups.x * TEAMS, base = gl_WorkGroupID.x * TEAMS, block = base + gl_SubgroupID / SPLITS, turn = 0u;
+    if (block < ends[2]) {
+        Place first = place_of(block, first_chunk());
+        ask_for_scales(first);
+        [[unroll]] for (uint d = 0u; d < DEPTH; ++d) ask_for_words(first, d);
+    }
+    bool known = stage();
+    for (; base < ends[2]; base += step_, block += step_, turn ^= 1u) {
+        if (RESIDUAL) ask_for_residuals(base);
+        if (block < ends[2]) {
+            if (known) {
+                sum_up(block, block + step_);
+                keep_totals(turn);
+            } else {
+                sum_up_plainly(block, turn);
+            }
+        }
+        finish(base, turn);
+    }
+}
