@@ -1,6 +1,6 @@
 //! Speed of prompt processing and generation, counted as llama-bench does.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use mlx::{Array, ops};
 
@@ -13,7 +13,7 @@ pub struct BenchOptions {
     pub prompt: usize,
     /// Tokens of the generation test; 0 leaves it out.
     pub generate: usize,
-    /// Measured runs of each test, after one that warms up.
+    /// Measured runs of each test, after those that warm up.
     pub repetitions: usize,
 }
 
@@ -58,14 +58,24 @@ pub fn bench(model: &Transformer, options: &BenchOptions) -> Result<Vec<BenchRes
     Ok(results)
 }
 
-/// One warm-up, then `repetitions` measured runs of `tokens` tokens.
+/// How long a test runs before it is measured, at least once: a GPU that was idle takes a third of a second to reach its
+/// clock.
+const WARM_UP: Duration = Duration::from_millis(500);
+
+/// Runs until the device is warm, then `repetitions` measured runs of `tokens` tokens.
 fn repeat(
     test: String,
     tokens: usize,
     repetitions: usize,
     run: impl Fn() -> Result<()>,
 ) -> Result<BenchResult> {
-    run()?;
+    let begin = Instant::now();
+    loop {
+        run()?;
+        if begin.elapsed() >= WARM_UP {
+            break;
+        }
+    }
     let mut runs = Vec::with_capacity(repetitions);
     for _ in 0..repetitions {
         let start = Instant::now();

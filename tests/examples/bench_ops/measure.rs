@@ -1,12 +1,16 @@
 //! Timing of operations, and what the device itself reaches to hold them against.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use mlx::{Array, Result};
 
 /// Evaluations in one timed run, and timed runs of which the median counts.
 const REPEATS: usize = 10;
 const ROUNDS: usize = 5;
+
+/// How long an operation runs before it is timed, at least once: an idle GPU takes a third of a second to reach its clock,
+/// and whatever the operations before did, it may have been idle.
+const WARM_UP: Duration = Duration::from_millis(400);
 
 /// What an operation moves and computes, per evaluation.
 #[derive(Debug, Clone, Copy)]
@@ -111,7 +115,13 @@ pub(crate) fn seconds(make: &dyn Fn() -> Result<Array>) -> Result<f64> {
         last.map_or(Ok(()), |a| a.eval())?;
         Ok(start.elapsed().as_secs_f64() / REPEATS as f64)
     };
-    run()?;
+    let begin = Instant::now();
+    loop {
+        run()?;
+        if begin.elapsed() >= WARM_UP {
+            break;
+        }
+    }
     let mut times = (0..ROUNDS).map(|_| run()).collect::<Result<Vec<_>>>()?;
     times.sort_by(f64::total_cmp);
     Ok(times[ROUNDS / 2])
