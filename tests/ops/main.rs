@@ -16,6 +16,7 @@ mod gathered_quantized;
 mod hadamard;
 mod index;
 mod indexing;
+mod large;
 mod linalg;
 mod matmul;
 mod norm;
