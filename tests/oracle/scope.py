@@ -3,7 +3,7 @@
 import mlx.core as mx
 
 FAMILIES = ["unary", "binary", "select", "reduce", "scan", "sort", "indexing", "shape", "arrange", "creation", "dtypes", "random",
-            "matmul", "products", "convolution", "fft", "linalg", "softmax", "fast", "quantized"]
+            "matmul", "gathered", "products", "convolution", "fft", "linalg", "softmax", "fast", "quantized"]
 
 # Functions of functions, files, streams, devices and memory: there are no values to compare.
 OUT_OF_SCOPE = {
