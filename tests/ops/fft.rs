@@ -299,9 +299,13 @@ fn short_time_transforms() {
         assert_eq!(spectrum.shape(), [8, 11], "{what}");
         let short = fft::stft(&filled(&[2], Dtype::Float32, |_| 1.0), plain, fft::PadMode::Reflect);
         assert_eq!(short.unwrap().shape(), [5, 2], "{what}");
+        // A given window has its own length.
+        let unread = fft::Frames { win_length: Some(9), window: Some(&window), ..plain };
+        assert!(fft::stft(&x, unread, fft::PadMode::Reflect).is_ok(), "{what}");
         let long = array(&[1.0; 9], &[9], Dtype::Float32);
         let refused = |frames| fft::stft(&x, frames, fft::PadMode::Reflect).is_err();
         assert!(refused(fft::Frames { window: Some(&long), ..plain }));
+        assert!(refused(fft::Frames { win_length: Some(9), ..plain }));
         assert!(refused(fft::Frames { hop_length: Some(0), ..plain }));
         assert!(refused(fft::Frames::of(0)) && refused(fft::Frames::of(2)));
         assert!(refused(fft::Frames { center: false, ..fft::Frames::of(32) }));

@@ -1,7 +1,7 @@
 //! Linear algebra: decompositions on the CPU by what defines them, norms on both devices.
 
 use mlx::{
-    Array, Device, Dtype,
+    Array, Complex, Device, Dtype,
     linalg::{self, Order, Uplo},
     ops, random,
 };
@@ -156,6 +156,19 @@ fn eigenvalues_and_vectors() {
                 assert_eq!(linalg::eigvals(&a).unwrap().shape(), [2, n]);
             }
         }
+    });
+}
+
+#[test]
+fn a_self_adjoint_matrix_has_a_real_diagonal() {
+    on_cpu(|| {
+        let parts = [[1.0f32, 5.0], [2.0, 1.0], [0.0, 0.0], [3.0, -2.0]];
+        let complex: Vec<Complex> = parts.iter().map(|z| Complex::new(z[0], z[1])).collect();
+        let a = Array::from_slice(&complex, &[2, 2]).unwrap();
+        // Of (1, 2 + i; 2 - i, 3): 2 ± √6.
+        let want = array(&[2.0 - 6f64.sqrt(), 2.0 + 6f64.sqrt()], &[2], Dtype::Float32);
+        assert_close("eigvalsh", &linalg::eigvalsh(&a, Uplo::U).unwrap(), &want, 10.0);
+        assert_close("eigh", &linalg::eigh(&a, Uplo::U).unwrap().0, &want, 10.0);
     });
 }
 

@@ -3,7 +3,7 @@
 import mlx.core as mx
 
 FAMILIES = ["unary", "binary", "select", "reduce", "scan", "sort", "indexing", "shape", "arrange", "creation", "dtypes", "random",
-            "matmul", "products", "convolution", "fft", "linalg", "softmax", "fast", "quantized"]
+            "matmul", "gathered", "products", "convolution", "fft", "linalg", "softmax", "fast", "quantized"]
 
 # Functions of functions, files, streams, devices and memory: there are no values to compare.
 OUT_OF_SCOPE = {
@@ -18,6 +18,8 @@ OUT_OF_SCOPE = {
     "reset_peak_memory", "set_cache_limit", "set_memory_limit", "set_wired_limit", "get_array_buffer_size",
     "get_printoptions", "printoptions", "set_printoptions",
     "fast.cuda_kernel", "fast.metal_kernel", "fast.precompiled_cuda_kernel",
+    # Makes arrays of what Python's other libraries have.
+    "asarray",
     # Not deterministic by itself: it seeds the global state, which the other functions of `random` do not use here.
     "random.seed",
 }

@@ -4,7 +4,10 @@
 use faer::{
     Mat, MatRef, Side, c64,
     linalg::solvers::DenseSolveCore,
-    traits::{ComplexField, math_utils::real as real_part},
+    traits::{
+        ComplexField,
+        math_utils::{from_real, real as real_part},
+    },
 };
 use mlx_core::{
     Array, Complex, Dtype, Element, Error, Result, backend::Output, primitives::Linalg,
@@ -265,8 +268,10 @@ fn eigh<T: Entry, S: Entry<Wide = f64>>(
     let mut values = outs[0].write::<S>();
     let mut columns = vectors.then(|| outs[1].write::<T>());
     Matrices::new(a).each::<T>(|i, a| {
-        let a = if upper { a.adjoint().to_owned() } else { a };
+        let mut a = if upper { a.adjoint().to_owned() } else { a };
         let n = a.nrows();
+        // A self-adjoint matrix has a real diagonal: LAPACK, and so MLX, reads nothing else of it.
+        (0..n).for_each(|k| a[(k, k)] = from_real(&real_part(&a[(k, k)])));
         let Some(columns) = &mut columns else {
             let found = a.self_adjoint_eigenvalues(Side::Lower).map_err(|_| diverged())?;
             put(&mut values, i, [1, n], |_, k| S::narrow(found[k]));

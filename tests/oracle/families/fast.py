@@ -3,7 +3,7 @@
 import mlx.core as mx
 import numpy as np
 
-from draw import DTYPES, FLOATS
+from draw import DTYPES, FLOATS, INTEGERS, Input
 from record import Call
 
 EPSILON = 2.0**-24
@@ -18,6 +18,9 @@ def calls(draw):
         yield rope(draw)
     for _ in range(3):
         yield attention(draw)
+    for _ in range(2):
+        yield cross_entropy(draw)
+        yield gated_delta(draw)
 
 
 def norm(draw, name, parameters):
@@ -86,3 +89,32 @@ def kept(mask):
         value = np.array(True)
     mask.base, mask.steps = mx.array(value), []
     return mask
+
+
+def cross_entropy(draw):
+    # Upstream's CPU reduces in the dtype of the logits, its GPUs in float32: float64 is not for this comparison.
+    dtype = draw.dtype(SINGLE if draw.chance(0.95) else ["int32", "complex64"])
+    logits = draw.array(draw.shape(least=0 if draw.chance(0.05) else 1, most=3, empty=0), dtype, special=0)
+    shape = list(logits.shape[:-1])
+    classes = logits.shape[-1] if logits.ndim else 1
+    if draw.chance(0.05):
+        shape.append(1)
+    kind = draw.one_of(INTEGERS) if draw.chance(0.95) else "float32"
+    targets = Input(mx.array(draw.rng.integers(0, min(classes, 128), shape).astype(kind)))
+    error = lambda logits, _: 16 * EPSILON * (5 + np.max(np.abs(logits), initial=0)) * np.ones(1)
+    return Call("fast.cross_entropy", logits, targets, error=error, ulps=1)
+
+
+def gated_delta(draw):
+    batch, time, key_heads, group = draw.integer(1, 2), draw.integer(1, 6), draw.integer(1, 2), draw.integer(1, 3)
+    key_width, width, heads = draw.one_of([32, 64]), draw.one_of([8, 16]), key_heads * group
+    dtype = draw.dtype(SINGLE)
+    part = lambda shape, low, high: draw.array(shape, dtype, low=low, high=high, special=0)
+    # Keys short enough that the state does not grow.
+    q, k = (part([batch, time, key_heads, key_width], -0.2, 0.2) for _ in range(2))
+    v = part([batch, time, heads, width], -1, 1)
+    gamma, beta = (part([batch, time, heads], 0.1, 1) for _ in range(2))
+    state = draw.array([batch, heads, width, key_width], "float32", low=-1, high=1, special=0)
+    mask = draw.array([batch, time], "bool") if draw.chance(0.4) else None
+    return Call("fast.gated_delta_update", q, k, v, gamma, beta, state if draw.chance(0.5) else None, mask, ulps=1,
+                error=lambda *_: 2.0**-15)

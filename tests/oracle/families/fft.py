@@ -12,7 +12,7 @@ LENGTHS = [1, 2, 3, 4, 5, 8, 12, 17, 32, 60]
 def calls(draw):
     for name in ["fft", "ifft", "rfft", "irfft"]:
         yield transform(draw, name)
-    for name in ["fft2", "ifftn", "rfftn", "irfft2", "fftn", "irfftn"]:
+    for name in ["fft2", "ifft2", "rfft2", "irfft2", "fftn", "ifftn", "rfftn", "irfftn"]:
         yield several(draw, name)
     for name in ["fftshift", "ifftshift"]:
         a = draw.array(draw.shape(least=0, most=3, elements=60), special=0)
@@ -21,6 +21,9 @@ def calls(draw):
     for name in ["fftfreq", "rfftfreq"]:
         yield Call(f"fft.{name}", draw.integer(0 if draw.chance(0.1) else 1, 12), d=draw.one_of([1.0, 0.5, 0.1]), ulps=2)
     yield hadamard(draw)
+    for _ in range(2):
+        yield frames(draw)
+        yield signal(draw)
 
 
 def dtype_for(draw, name):
@@ -64,3 +67,41 @@ def hadamard(draw):
     scale = None if draw.chance(0.5) else 0.5
     bound = lambda a, **_: 8 * EPSILON * np.sum(np.abs(a), axis=-1, keepdims=True) * np.ones(a.shape)
     return Call("hadamard_transform", a, scale=scale, error=bound, ulps=2, either=True)
+
+
+def frame(draw):
+    """What `stft` and `istft` are given beside the array."""
+    n = draw.one_of([1, 4, 7, 8, 12, 16])
+    win = draw.integer(1, n) if draw.chance(0.4) else None
+    window = None
+    if draw.chance(0.5):
+        # Away from zero: `istft` divides by the squares.
+        length = win or n
+        window = draw.array([length], "float32", low=0.5, high=1.5, special=0)
+    hop = draw.integer(0 if draw.chance(0.05) else 1, win or n)
+    if draw.chance(0.05):
+        win = n + 1
+    named = dict(hop_length=hop if n < 4 or draw.chance(0.7) else None, win_length=win, window=window,
+                 center=draw.chance(0.6), norm=draw.one_of(["backward", "ortho", "forward"]),
+                 onesided=draw.one_of([None, True, False]))
+    return n, named
+
+
+def frames(draw):
+    n, named = frame(draw)
+    length = draw.integer(1, 40) if draw.chance(0.1) else draw.integer(n, 60)
+    batch = draw.one_of([[], [2], [2, 3]])
+    x = draw.array([*batch, length], draw.dtype(["float32", "float32", "complex64", "float16", "int32"]), special=0)
+    if x.dtype == "complex64" and named["onesided"]:
+        # Upstream then forgets the imaginary parts, where its documentation promises half of the spectrum.
+        named["onesided"] = False
+    return Call("fft.stft", x, n, **named, pad_mode=draw.one_of(["reflect", "constant", "edge"]), error=error(64))
+
+
+def signal(draw):
+    n, named = frame(draw)
+    frequencies = n if named["onesided"] is False else n // 2 + 1
+    shape = [*draw.one_of([[], [2]]), frequencies, draw.integer(1, 9)]
+    x = draw.array(shape, "complex64", special=0)
+    # Where few windows reach, their squares enlarge what was rounded: at least a quarter, once divided by the window.
+    return Call("fft.istft", x, n, **named, length=draw.one_of([None, None, draw.integer(1, 50)]), error=error(2**12))

@@ -1,4 +1,4 @@
-"""Linear algebra. Factors that are not unique are left to tests of their properties."""
+"""Linear algebra. Of factors that are not unique, what does not depend on the choice is compared."""
 
 import mlx.core as mx
 import numpy as np
@@ -7,6 +7,7 @@ from draw import DTYPES, Input
 from record import Call
 
 EPSILON = 2.0**-24
+INEXACT_MATRICES = ["float32", "complex64", "float64"]
 
 
 def calls(draw):
@@ -30,6 +31,13 @@ def calls(draw):
     upper = draw.chance(0.5)
     yield Call("linalg.solve_triangular", triangle(draw, upper, n, batch), b, upper=upper, error=near(400.0))
     yield of_matrix(draw, "lu_factor", regular(draw))
+    yield of_matrix(draw, "lu", oblong(draw))
+    yield of_matrix(draw, "qr", oblong(draw))
+    uplo = dict(UPLO=draw.one_of(["L", "U"]))
+    yield of_matrix(draw, "eigh", regular(draw, INEXACT_MATRICES), **uplo, run=self_adjoint)
+    yield of_matrix(draw, "eigvals", regular(draw, INEXACT_MATRICES), run=spectrum)
+    # Upstream's vectors of complex matrices are conjugated: what they fulfil is known without it.
+    yield of_matrix(draw, "eig", regular(draw, INEXACT_MATRICES), run=eigenpairs, reference=known_eigenpairs)
 
 
 def near(size):
@@ -38,14 +46,56 @@ def near(size):
 
 
 def of_matrix(draw, name, a, **kwargs):
-    return Call(f"linalg.{name}", a, **kwargs, error=near(2000.0 if name == "det" else 40.0))
+    size = {"det": 2000.0, "lu": 4.0, "qr": 4.0, "eigh": 4.0, "eig": 4.0, "eigvals": 4.0}.get(name, 40.0)
+    return Call(f"linalg.{name}", a, **kwargs, error=near(size))
+
+
+def self_adjoint(a, UPLO):
+    """Eigenvalues, and what the eigenvectors make of them: vectors may be turned."""
+    values, vectors = mx.linalg.eigh(a, UPLO)
+    adjoint = mx.conj(mx.swapaxes(vectors, -1, -2))
+    return [values, (vectors * values[..., None, :]) @ adjoint, adjoint @ vectors]
+
+
+def spectrum(a):
+    """Eigenvalues in no order: their sorted parts and the sums of their powers."""
+    return in_any_order(mx.linalg.eigvals(a))
+
+
+def in_any_order(values):
+    # Eigenvalues are up to some eight: powers of an eighth stay of the size of one.
+    sums = [mx.sum((values / 8) ** power, axis=-1) for power in [1, 2, 3]]
+    return [mx.sort(mx.real(values), axis=-1), mx.sort(mx.imag(values), axis=-1), *sums]
+
+
+def eigenpairs(a):
+    """Eigenvalues in no order, what is left of the equation that vectors fulfil, and their norms."""
+    values, vectors = mx.linalg.eig(a)
+    rest = a.astype(mx.complex64) @ vectors - vectors * values[..., None, :]
+    return [*in_any_order(values), mx.abs(rest), mx.linalg.norm(vectors, axis=-2)]
+
+
+def known_eigenpairs(a):
+    """What `eigenpairs` gives: nothing is left of the equation, and norms are one."""
+    values = np.linalg.eigvals(a)
+    sums = [np.sum((values / 8) ** power, axis=-1) for power in [1, 2, 3]]
+    return [np.sort(values.real, axis=-1), np.sort(values.imag, axis=-1), *sums, np.zeros(a.shape), np.ones(values.shape)]
+
+
+def oblong(draw):
+    """Matrices of any two sizes, of full rank; seldom what is none."""
+    if draw.chance(0.1):
+        return regular(draw)
+    (m, batch), (n, _) = size(draw), size(draw)
+    a = draw.rng.uniform(-1, 1, [*batch, m, n]) + 3 * np.eye(m, n)
+    return Input(mx.array(a, dtype=mx.float64) if draw.chance(0.2) else mx.array(a.astype(np.float32)))
 
 
 def size(draw):
     return draw.integer(1, 6), draw.one_of([[], [], [2], [2, 3]])
 
 
-def regular(draw, dtype=None):
+def regular(draw, dtypes=None):
     """Square matrices with a heavy diagonal; seldom what is none."""
     n, batch = size(draw)
     if draw.chance(0.06):
@@ -53,7 +103,12 @@ def regular(draw, dtype=None):
     if draw.chance(0.06):
         return draw.array([n, n], draw.dtype(["float16", "int32"]), special=0)
     a = draw.rng.uniform(-1, 1, [*batch, n, n]) + 3 * np.eye(n)
-    return Input(mx.array(a.astype(np.float32)))
+    dtype = draw.dtype(dtypes or ["float32"])
+    if dtype == "float64":
+        return Input(mx.array(a, dtype=mx.float64))
+    if dtype == "complex64":
+        a = a + 1j * draw.rng.uniform(-1, 1, a.shape)
+    return Input(mx.array(a.astype(dtype)))
 
 
 def definite(draw):

@@ -1,5 +1,6 @@
 """Sums of products over chosen axes."""
 
+import mlx.core as mx
 import numpy as np
 
 from draw import DTYPES, INEXACT
@@ -9,6 +10,9 @@ EPSILON = 2.0**-24
 
 SUBSCRIPTS = ["ij,jk->ik", "ij,jk", "bij,bjk->bik", "i,j->ij", "ij->ji", "ii->i", "ii", "ij,ij->", "...ij,...jk->...ik",
               "ijk->kj", "ab,bc,cd->ad", "i,i,i->i", "bhqd,bhkd->bhqk", "ij,k->kij", "...i->i..."]
+
+# Sums whose order matters: only their paths are compared.
+LONG_SUBSCRIPTS = ["ab,bc,cd,de->ae", "ijk,jl,kl,lm->im", "ea,fb,abcd,gc,hd->efgh", "a,b,ab->", "ij,jk,kl,li->"]
 
 
 def calls(draw):
@@ -20,6 +24,8 @@ def calls(draw):
         yield kron(draw)
     for _ in range(4):
         yield einsum(draw)
+    for _ in range(2):
+        yield einsum_path(draw)
 
 
 def pair(draw):
@@ -92,17 +98,21 @@ def kron(draw):
     return Call("kron", a, b, ulps=1, either=True)
 
 
-def einsum(draw):
-    text = draw.one_of(SUBSCRIPTS)
-    sizes, dtype = {}, draw.dtype(INEXACT)
-    batch = [2, 3] if draw.chance(0.5) else []
+def operands(draw, text, dtype):
+    """Arrays that fit the subscripts, and the sizes of the letters."""
+    sizes, batch = {}, [2, 3] if draw.chance(0.5) else []
 
     def shape(operand):
         named = operand.replace("...", "")
         of = [sizes.setdefault(letter, size(draw)) for letter in named]
         return batch + of if operand.startswith("...") else of
 
-    arrays = [array(draw, shape(operand), dtype) for operand in text.split("->")[0].split(",")]
+    return [array(draw, shape(operand), dtype) for operand in text.split("->")[0].split(",")], sizes
+
+
+def einsum(draw):
+    text = draw.one_of(SUBSCRIPTS)
+    arrays, sizes = operands(draw, text, draw.dtype(INEXACT))
     if draw.chance(0.05):
         text = text.replace("i", "i,", 1)
     reference = lambda text, *arrays: np.einsum(text, *arrays)
@@ -111,3 +121,17 @@ def einsum(draw):
     # Products of halves are rounded on the way where there are three operands.
     ulps = 1 if text.count(",") < 2 else 4
     return Call("einsum", text, *arrays, reference=reference, error=error, ulps=ulps, either=True)
+
+
+def einsum_path(draw):
+    text = draw.one_of([*SUBSCRIPTS, *LONG_SUBSCRIPTS, *LONG_SUBSCRIPTS])
+    arrays, _ = operands(draw, text, "float32")
+    if draw.chance(0.05):
+        text = text.replace("i", "i,", 1)
+    return Call("einsum_path", text, *arrays, run=path)
+
+
+def path(text, *arrays):
+    """Positions of the steps' operands, and the bytes of the summary."""
+    steps, summary = mx.einsum_path(text, *arrays)
+    return [*[mx.array(list(step), dtype=mx.int32) for step in steps], mx.array(list(summary.encode()), dtype=mx.uint8)]

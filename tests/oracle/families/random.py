@@ -1,6 +1,7 @@
 """Random numbers: the same for the same key."""
 
 import mlx.core as mx
+import numpy as np
 
 from draw import DTYPES, FLOATS, INTEGERS, Input
 from record import Call, DtypeName
@@ -30,6 +31,7 @@ def calls(draw):
     a = draw.array(empty=0)
     yield Call("random.permutation", a, axis=draw.axis(a.ndim), key=key(draw))
     yield from categorical(draw)
+    yield multivariate(draw)
 
 
 def key(draw):
@@ -59,3 +61,15 @@ def categorical(draw):
     yield Call("random.categorical", logits, axis=axis, num_samples=draw.integer(0, 5), key=key(draw))
     rest = [d for i, d in enumerate(logits.shape) if i != axis % logits.ndim]
     yield Call("random.categorical", logits, axis=axis, shape=[draw.integer(1, 4), *rest], key=key(draw))
+
+
+def multivariate(draw):
+    n, batch = draw.integer(1, 5), draw.one_of([[], [], [2], [3, 1]])
+    a = draw.rng.uniform(-1, 1, [*batch, n, n])
+    # Far from singular: the root of a small singular value has no accuracy.
+    cov = Input(mx.array((a @ np.swapaxes(a, -1, -2) + np.eye(n)).astype(np.float32)))
+    mean = draw.array([*draw.broadcasting(batch), n + draw.chance(0.05)], "float32", special=0)
+    shape = draw.one_of([[], [2, *batch], batch, [7]])
+    dtype = DtypeName("float16" if draw.chance(0.05) else "float32")
+    return Call("random.multivariate_normal", mean, cov, shape, dtype=dtype, key=key(draw),
+                error=lambda *_, **__: 2.0**-14)

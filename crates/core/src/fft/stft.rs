@@ -25,7 +25,7 @@ pub struct Frames<'a> {
     pub n_fft: usize,
     /// Distance of neighbouring frames; a quarter of `n_fft` if not given.
     pub hop_length: Option<usize>,
-    /// Length of the window, which stands in the middle of a frame.
+    /// Length of a window of ones, which stands in the middle of a frame; a given window has its own.
     pub win_length: Option<usize>,
     /// Factors of a frame's elements; ones if not given.
     pub window: Option<&'a Array>,
@@ -70,12 +70,11 @@ impl Frames<'_> {
             );
             return Err(Error::invalid(op, message));
         }
-        let length = self.win_length.unwrap_or(self.n_fft);
         let window = match self.window {
             Some(window) => astype(window, Dtype::Float32)?,
-            None => ops::ones(&[length], Dtype::Float32)?,
+            None => ops::ones(&[self.win_length.unwrap_or(self.n_fft)], Dtype::Float32)?,
         };
-        if length > self.n_fft || window.size() > self.n_fft {
+        if window.size() > self.n_fft {
             return Err(Error::invalid(op, "window length must not exceed n_fft."));
         }
         let left = (self.n_fft - window.size()) / 2;

@@ -2,7 +2,7 @@
 
 use mlx::fast::{self, Mask};
 
-use super::{Table, one};
+use super::{Table, one, two};
 
 pub(super) const TABLE: Table = &[
     ("fast.rms_norm", |x| {
@@ -30,5 +30,13 @@ pub(super) const TABLE: Table = &[
             None => Mask::Causal,
         };
         one(fast::scaled_dot_product_attention(&q, &k, &v, x.at("scale").single(), mask))
+    }),
+    ("fast.cross_entropy", |x| one(fast::cross_entropy(&x.array(0)?, &x.array(1)?))),
+    ("fast.gated_delta_update", |x| {
+        let (q, k, v) = (x.array(0)?, x.array(1)?, x.array(2)?);
+        let (gamma, beta) = (x.array(3)?, x.array(4)?);
+        let (state, mask) = (x.at(5).maybe_array()?, x.at(6).maybe_array()?);
+        let inputs = [&q, &k, &v];
+        two(fast::gated_delta_update(inputs, &gamma, &beta, state.as_ref(), mask.as_ref()))
     }),
 ];

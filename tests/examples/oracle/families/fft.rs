@@ -1,8 +1,8 @@
 //! Fourier transforms, and the Hadamard transform.
 
 use mlx::{
-    Result,
-    fft::{self, Norm},
+    Array, Result,
+    fft::{self, Frames, Norm, PadMode},
     ops,
 };
 
@@ -20,6 +20,28 @@ fn sizes(x: &Args<'_>) -> Result<Option<Vec<usize>>> {
 
 fn axes(x: &Args<'_>) -> Option<Vec<isize>> {
     x.at("axes").given().map(Argument::ints)
+}
+
+/// Frames of what is transformed piece by piece.
+fn frames<'a>(x: &Args<'_>, window: Option<&'a Array>) -> Result<Frames<'a>> {
+    let count = |name| x.at(name).given().map(Argument::count).transpose();
+    Ok(Frames {
+        n_fft: x.at(1).count()?,
+        hop_length: count("hop_length")?,
+        win_length: count("win_length")?,
+        window,
+        center: x.at("center").flag(),
+        norm: norm(x)?,
+        onesided: x.at("onesided").given().map(Argument::flag),
+    })
+}
+
+fn pad_mode(x: &Args<'_>) -> PadMode {
+    match x.at("pad_mode").text() {
+        "constant" => PadMode::Constant,
+        "edge" => PadMode::Edge,
+        _ => PadMode::Reflect,
+    }
 }
 
 macro_rules! one_axis {
@@ -53,6 +75,15 @@ pub(super) const TABLE: Table = &[
     ("fft.ifftn", several!(ifftn)),
     ("fft.rfftn", several!(rfftn)),
     ("fft.irfftn", several!(irfftn)),
+    ("fft.stft", |x| {
+        let window = x.at("window").maybe_array()?;
+        one(fft::stft(&x.array(0)?, frames(x, window.as_ref())?, pad_mode(x)))
+    }),
+    ("fft.istft", |x| {
+        let window = x.at("window").maybe_array()?;
+        let length = x.at("length").given().map(Argument::count).transpose()?;
+        one(fft::istft(&x.array(0)?, frames(x, window.as_ref())?, length))
+    }),
     ("fft.fftshift", |x| one(fft::fftshift(&x.array(0)?, axes(x).as_deref()))),
     ("fft.ifftshift", |x| one(fft::ifftshift(&x.array(0)?, axes(x).as_deref()))),
     ("fft.fftfreq", |x| one(fft::fftfreq(x.at(0).count()?, x.at("d").real()))),

@@ -7,6 +7,7 @@ mod creation;
 mod dtypes;
 mod fast;
 mod fft;
+mod gathered;
 mod indexing;
 mod linalg;
 mod matmul;
@@ -41,6 +42,7 @@ const TABLES: &[Table] = &[
     dtypes::TABLE,
     fast::TABLE,
     fft::TABLE,
+    gathered::TABLE,
     indexing::TABLE,
     indexing::UPDATES,
     linalg::TABLE,

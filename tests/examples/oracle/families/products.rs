@@ -1,8 +1,9 @@
 //! Sums of products over chosen axes.
 
-use mlx::ops;
+use mlx::{Array, Result, ops};
 
 use super::{Table, one};
+use crate::argument::Args;
 
 pub(super) const TABLE: Table = &[
     ("tensordot", |x| {
@@ -20,7 +21,24 @@ pub(super) const TABLE: Table = &[
     ("vecdot", |x| one(ops::vecdot(&x.array(0)?, &x.array(1)?, x.at("axis").int()))),
     ("kron", |x| one(ops::kron(&x.array(0)?, &x.array(1)?))),
     ("einsum", |x| {
-        let arrays = x.all()[1..].iter().map(|a| a.array()).collect::<Result<Vec<_>, _>>()?;
+        let arrays = operands(x)?;
         one(ops::einsum(x.at(0).text(), &arrays.iter().collect::<Vec<_>>()))
     }),
+    ("einsum_path", |x| {
+        let arrays = operands(x)?;
+        let (steps, summary) =
+            ops::einsum_path(x.at(0).text(), &arrays.iter().collect::<Vec<_>>())?;
+        let positions = |step: &Vec<usize>| {
+            let step: Vec<i32> = step.iter().map(|&position| position as i32).collect();
+            Array::from_slice(&step, &[step.len()])
+        };
+        let mut results = steps.iter().map(positions).collect::<Result<Vec<_>>>()?;
+        results.push(Array::from_slice(summary.as_bytes(), &[summary.len()])?);
+        Ok(results)
+    }),
 ];
+
+/// The arrays behind the subscripts.
+fn operands(x: &Args<'_>) -> Result<Vec<Array>> {
+    x.all()[1..].iter().map(|a| a.array()).collect()
+}

@@ -1,6 +1,6 @@
 //! Random numbers: the same for the same key.
 
-use mlx::random;
+use mlx::{Device, random};
 
 use super::{Table, one};
 
@@ -44,6 +44,14 @@ pub(super) const TABLE: Table = &[
             true => one(random::permutation(&x.array(0)?, x.at("axis").int(), Some(&key))),
             false => one(random::permutation_of(x.at(0).count()?, Some(&key))),
         }
+    }),
+    ("random.multivariate_normal", |x| {
+        let (mean, cov, key) = (x.array(0)?, x.array(1)?, x.array("key")?);
+        let (shape, dtype) = (x.at(2).sizes()?, x.at("dtype").dtype());
+        // The root of the covariance is a factorization.
+        one(mlx::with_device(Device::CPU, || {
+            random::multivariate_normal(&mean, &cov, &shape, dtype, Some(&key))
+        })?)
     }),
     ("random.categorical", |x| {
         let (logits, axis, key) = (x.array(0)?, x.at("axis").int(), x.array("key")?);
