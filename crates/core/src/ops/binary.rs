@@ -182,8 +182,13 @@ fn bit_dtype(name: &'static str, a: &Array, b: &Array, for_bool: Dtype) -> Resul
     match a.dtype().promote(b.dtype()) {
         Dtype::Bool => Ok(for_bool),
         dtype if dtype.is_integer() => Ok(dtype),
-        dtype => {
-            Err(Error::invalid(name, format!("Only supported for integers and bool, not {dtype}.")))
+        _ => {
+            let message = format!(
+                "Only allowed on integer or boolean types but got types {} and {}.",
+                a.dtype(),
+                b.dtype()
+            );
+            Err(Error::invalid(name, message))
         }
     }
 }

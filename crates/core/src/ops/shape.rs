@@ -33,7 +33,7 @@ fn infer_shape(a: &Array, shape: &[isize]) -> Result<Shape> {
     let known = known.ok_or_else(mismatch)?;
     let unknown = shape.iter().filter(|&&d| d == -1).count();
     if unknown > 1 {
-        return Err(Error::invalid("reshape", "Can only infer one dimension."));
+        return Err(Error::invalid("reshape", "Reshape can only infer one dimension."));
     }
     let fits = match unknown {
         0 => known == a.size(),
@@ -98,11 +98,15 @@ pub fn transpose(a: &Array, axes: &[isize]) -> Result<Array> {
     } else {
         axes.iter().map(|&x| normalize_axis("transpose", x, a.ndim())).collect::<Result<_>>()?
     };
+    if axes.len() != a.ndim() {
+        let message =
+            format!("Received {} axes for array with {} dimensions.", axes.len(), a.ndim());
+        return Err(Error::invalid("transpose", message));
+    }
     let mut seen = axes.clone();
     seen.sort_unstable();
-    if seen.len() != a.ndim() || seen.iter().enumerate().any(|(i, &x)| i != x) {
-        let message = format!("Axes {axes:?} are not a permutation of {} axes.", a.ndim());
-        return Err(Error::invalid("transpose", message));
+    if seen.windows(2).any(|pair| pair[0] == pair[1]) {
+        return Err(Error::invalid("transpose", "Repeat axes not allowed."));
     }
     if axes.iter().enumerate().all(|(i, &x)| i == x) {
         return Ok(a.clone());
@@ -337,11 +341,17 @@ pub fn concatenate(arrays: &[&Array], axis: isize) -> Result<Array> {
     shape[axis] = 0;
     let mut dtype = first.dtype();
     for a in arrays {
-        let matches = a.ndim() == first.ndim()
-            && (0..a.ndim()).all(|x| x == axis || a.shape()[x] == first.shape()[x]);
-        if !matches {
+        if a.ndim() != first.ndim() {
             let message = format!(
-                "All the input array dimensions must match exactly except for the concatenation axis: {:?} and {:?}, axis {axis}.",
+                "All the input arrays must have the same number of dimensions. However, got arrays with dimensions {} and {}.",
+                first.ndim(),
+                a.ndim()
+            );
+            return Err(Error::invalid("concatenate", message));
+        }
+        if (0..a.ndim()).any(|x| x != axis && a.shape()[x] != first.shape()[x]) {
+            let message = format!(
+                "All the input array dimensions must match exactly except for the concatenation axis. However, the provided shapes are {:?}, {:?}, and the concatenation axis is {axis}.",
                 first.shape(),
                 a.shape()
             );

@@ -222,7 +222,8 @@ pub fn logical_not(a: &Array) -> Result<Array> {
 pub fn bitwise_invert(a: &Array) -> Result<Array> {
     match a.dtype() {
         dtype if dtype.is_inexact() => {
-            Err(Error::invalid("bitwise_invert", format!("Not supported for {dtype}.")))
+            let message = "Bitwise inverse only allowed on integer types.";
+            Err(Error::invalid("bitwise_invert", message))
         }
         Dtype::Bool => logical_not(a),
         dtype => apply(a, UnaryOp::BitwiseInvert, dtype, dtype),
