@@ -28,14 +28,7 @@ const bool NORM = BEFORE == 1u, RESIDUAL = AFTER == 1u, GATED = AFTER == 2u;
 #include "team.glsl"
 #extension GL_KHR_shader_subgroup_shuffle : require
 
-struct Matrix { uint64_t words, scales, biases, result; };
-
-layout(push_constant, scalar) uniform Push {
-    uint64_t x, weight; // weight: of the norm
-    Matrix matrices[3]; // with a residual, its address is the second one's `words`
-    uint ends[3];       // blocks of OUTPUTS results up to the end of each matrix
-    uint one;           // the bits of 1.0
-};
+#include "matvec.glsl"
 
 const bool DENSE = BITS >= 16u;
 const uint CHUNK = DENSE ? 8u : 32u, CHUNKS = INNER / CHUNK; // elements of a lane at a time; how many such in a row
@@ -244,8 +237,6 @@ void add_chunk(uint chunk) {
     }
 }
 
-float silu(float g) { return g / (1.0 + exp(-g)); }
-
 // Sums of the team's results; the first chunk's weights are on their way.
 void sum_up(uint set, uint first) {
     [[unroll]] for (uint i = 0u; i < RESULTS * ROWS; ++i) total[i] = 0.0;
@@ -270,9 +261,6 @@ void finish(uint set, uint first, uint outputs) {
         }
     }
 }
-
-uint set_of(uint block) { return (block >= ends[0] ? 1u : 0u) + (block >= ends[1] ? 1u : 0u); }
-uint start_of(uint set) { return set == 0u ? 0u : ends[set - 1u]; }
 
 void ask_for(uint block) {
     if (block >= ends[2] || gl_SubgroupInvocationID >= CHUNKS) return;

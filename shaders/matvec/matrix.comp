@@ -48,14 +48,7 @@ layout(constant_id = 9) const uint DEPTH = 1;
 layout(constant_id = 10) const uint FRAGMENTS = 1;
 const bool NORM = BEFORE == 1u, RESIDUAL = AFTER == 1u, GATED = AFTER == 2u;
 
-struct Matrix { uint64_t words, scales, biases, result; };
-
-layout(push_constant, scalar) uniform Push {
-    uint64_t x, weight; // weight: of the norm
-    Matrix matrices[3]; // with a residual, its address is the second one's `words`
-    uint ends[3];       // blocks of BLOCK results up to the end of each matrix
-    uint one;
-};
+#include "matvec.glsl"
 
 const uint SUBGROUP = 32, BLOCK = 16, CHUNK = 128, CHUNKS = INNER / CHUNK, EIGHTS = INNER / 8u, GROUPS = INNER / GROUP;
 const uint SPAN = CHUNK / GROUP; // groups of a chunk
@@ -196,9 +189,6 @@ bool stage() {
 }
 
 // ---- the matrices ----
-
-uint set_of(uint block) { return (block >= ends[0] ? 1u : 0u) + (block >= ends[1] ? 1u : 0u); }
-uint start_of(uint set) { return set == 0u ? 0u : ends[set - 1u]; }
 
 // Where this lane's part of a block begins in each matrix of the set, from a chunk on.
 struct Place { uint64_t words[2], scales[2], biases[2]; };
@@ -401,8 +391,6 @@ float joined(uint turn, uint team, uint set, uint row, uint i) {
     [[unroll]] for (uint s = 0u; s < SPLITS; ++s) y += partial[part_at(turn, team * SPLITS + s, set, row) + i];
     return y;
 }
-
-float silu(float g) { return g / (1.0 + exp(-g)); }
 
 // A thread's results of the workgroup's blocks from `base` on.
 const uint RESULTS = TEAMS * ROWS * BLOCK, RESULTS_EACH = (RESULTS + gl_WorkGroupSize.x - 1u) / gl_WorkGroupSize.x;
