@@ -294,7 +294,7 @@ fn run(device: Device, entry: &Entry) -> std::result::Result<Vec<Vec<[f64; 2]>>,
         _ => values(a).into_iter().map(|x| [x, 0.0]).collect(),
     };
     mlx::with_device(device, || {
-        let results = call(&entry.example, entry.dtype)?;
+        let results = call(&entry.primitive, entry.dtype)?;
         mlx::eval(&results.iter().collect::<Vec<_>>())?;
         Ok(results.iter().map(numbers).collect())
     })
@@ -326,7 +326,7 @@ fn fault(entry: &Entry) -> Option<String> {
         (Support::Refused(reason), Ok(_)) => Some(format!("runs, but is refused: {reason}")),
         (Support::Fallback(reason), _) => Some(format!("runs elsewhere: {reason}")),
     };
-    wrong.map(|text| format!("{} {}: {text}", entry.primitive, entry.dtype))
+    wrong.map(|text| format!("{} {}: {text}", entry.primitive.name(), entry.dtype))
 }
 
 #[test]

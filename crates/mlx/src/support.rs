@@ -15,10 +15,8 @@ pub use mlx_core::backend::Support;
 /// One cell of the table.
 #[derive(Debug, Clone)]
 pub struct Entry {
-    /// MLX's name of the primitive.
-    pub primitive: &'static str,
-    /// An example of it.
-    pub example: Primitive,
+    /// An example of the primitive.
+    pub primitive: Primitive,
     /// Dtype of the first input (of the output where there is none).
     pub dtype: Dtype,
     /// Name of the backend.
@@ -174,8 +172,7 @@ pub fn table() -> Result<Vec<Entry>> {
     for primitive in primitives() {
         for dtype in Dtype::ALL.into_iter().filter(|&d| is_meaningful(&primitive, d)) {
             entries.extend(backends.iter().map(|backend| Entry {
-                primitive: primitive.name(),
-                example: primitive.clone(),
+                primitive: primitive.clone(),
                 dtype,
                 backend: backend.name(),
                 support: backend.support(&primitive, dtype),

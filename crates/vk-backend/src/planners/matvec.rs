@@ -128,9 +128,10 @@ pub fn plan_matrix(
     let (chunks, blocks) = (inner / CHUNK, total / MATRIX_BLOCK);
     let shares = |s: &u32| chunks.is_multiple_of(*s) && *s <= workgroup / MATRIX_SUBGROUP;
     let possible = [16, 8, 4, 2, 1].into_iter().filter(shares);
+    let most = possible.clone().next()?;
     // As much of a row as possible for each subgroup, as long as there are enough of them.
-    let splits = possible.take_while(|s| s * blocks >= wanted * caps.compute_units).last();
-    let splits = splits.unwrap_or_else(|| [16, 8, 4, 2, 1].into_iter().find(shares).unwrap_or(1));
+    let enough = |s: &u32| s * blocks >= wanted * caps.compute_units;
+    let splits = possible.take_while(enough).last().unwrap_or(most);
     let depth = [deep / p.sets, 2, 1].into_iter().find(|&d| (chunks / splits).is_multiple_of(d))?;
     let most_groups = groups * caps.compute_units;
     Some(MatrixPlan { workgroup, splits, depth, columns: fragment.n, most_groups })
