@@ -191,6 +191,16 @@ impl Array {
         self.0.node.lock().clone()
     }
 
+    /// Looks at the node without keeping it.
+    pub(crate) fn with_node<R>(&self, f: impl FnOnce(&Node) -> R) -> Option<R> {
+        self.0.node.lock().as_deref().map(f)
+    }
+
+    /// Whether both are the very same array.
+    pub fn is_same(&self, other: &Array) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+
     pub(crate) fn take_node(&self) -> Option<Arc<Node>> {
         self.0.node.lock().take()
     }

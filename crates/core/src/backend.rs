@@ -12,8 +12,10 @@ use crate::{
     array::Data,
     buffer::BufferRef,
     clock::{Clock, Tick},
+    fusion::Group,
     primitives::Primitive,
     stream::{Device, DeviceType, Stream},
+    tape::Tape,
 };
 
 /// One output of a primitive, to be filled by the backend.
@@ -108,6 +110,11 @@ pub trait Backend: Send + Sync {
         outputs: &mut [Output],
     ) -> Result<()>;
 
+    /// Groups of the tape's nodes that this backend evaluates at once; a node is in one of them at most.
+    fn plan(&self, _tape: &Tape) -> Vec<Group> {
+        Vec::new()
+    }
+
     /// The tick that will be reached when everything encoded on `stream` so far has run.
     fn tick(&self, stream: Stream) -> Tick;
 
@@ -165,6 +172,11 @@ pub fn backend_for(device: Device) -> Result<&'static Arc<dyn Backend>> {
             Err(Error::device("device", format!("{device} is not available: {why}")))
         }
     }
+}
+
+/// What the installed backends evaluate at once.
+pub(crate) fn plan(tape: &Tape) -> Vec<Group> {
+    CPU.get().into_iter().chain(GPU.get()).flat_map(|backend| backend.plan(tape)).collect()
 }
 
 /// The GPU backend.

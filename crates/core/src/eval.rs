@@ -8,26 +8,23 @@ use std::sync::{
     atomic::{AtomicU32, Ordering::Relaxed},
 };
 
-use once_cell::sync::Lazy;
 use parking_lot::Mutex;
 use smallvec::SmallVec;
 
 use crate::{
-    Array, Error, Result, Stream,
+    Array, Result, Stream,
     array::Data,
     backend::{self, Backend, Output},
     buffer,
     clock::{self, Tick},
+    fusion::{Group, Groups},
     graph::Node,
     memory,
     shape::Layout,
-    stream, views,
+    stream,
+    tape::{Entry, Tape},
+    views,
 };
-
-/// Nodes that may be open at once before the order turns from breadth first to depth first.
-static MAX_WIDTH: Lazy<usize> = Lazy::new(|| {
-    std::env::var("MLX_BFS_MAX_WIDTH").ok().and_then(|v| v.parse().ok()).unwrap_or(20)
-});
 
 /// Results up to this size are copied to the host when they are evaluated: whoever reads one later (a sampled
 /// token, a loss) does not wait for what was encoded in between.
@@ -55,11 +52,12 @@ pub fn async_eval(arrays: &[&Array]) -> Result<()> {
         return Ok(());
     }
     let _encoding = ENCODING.lock();
-    let tape = build_tape(arrays)?;
-    let mut touched = Touched::default();
-    let result = tape.into_iter().rev().try_for_each(|array| evaluate(array, &mut touched));
+    let tape = Tape::new(arrays, next_epoch())?;
+    let groups = Groups::new(backend::plan(&tape), tape.len());
+    let mut evaluation = Evaluation { tape, groups, touched: Touched::default() };
+    let result = evaluation.run();
     let result = result.and_then(|()| arrays.iter().try_for_each(|a| bring_small_to_host(a)));
-    let finalized = touched.finalize();
+    let finalized = evaluation.touched.finalize();
     result.and(finalized)
 }
 
@@ -83,103 +81,115 @@ pub fn synchronize(stream: Stream) -> Result<()> {
     tick.wait()
 }
 
-/// The arrays to evaluate, last one first: MLX's breadth-first order with a width limit.
-fn build_tape(outputs: &[&Array]) -> Result<Vec<Array>> {
-    let epoch = next_epoch();
-    count_parents(outputs, epoch)?;
-    let mut tape: Vec<Array> = Vec::new();
-    let mut next = 0;
-    let mut deferred: Vec<(Arc<Node>, usize)> = Vec::new();
-    for output in outputs {
-        place(output, epoch, &mut tape);
-    }
-    loop {
-        let (node, first) = if next < tape.len() {
-            next += 1;
-            let node = tape[next - 1].node().expect("the tape holds lazy arrays");
-            (node, 0)
-        } else if let Some(deferred) = deferred.pop() {
-            deferred
-        } else {
-            return Ok(tape);
-        };
-        for (i, input) in node.inputs.iter().enumerate().skip(first) {
-            if input.data().is_some() {
-                continue;
-            }
-            if tape.len() - next >= *MAX_WIDTH {
-                deferred.push((node.clone(), i));
-                break;
-            }
-            place(input, epoch, &mut tape);
-        }
-    }
-}
-
-/// Counts one parent of `array` as placed and appends it to the tape with the last one.
-fn place(array: &Array, epoch: u32, tape: &mut Vec<Array>) {
-    let Some(node) = array.node() else { return };
-    let degree = node.degree(epoch).unwrap_or(0);
-    match degree {
-        0 => {}
-        1 => {
-            node.set_degree(epoch, 0);
-            tape.push(array.clone());
-        }
-        more => node.set_degree(epoch, more - 1),
-    }
-}
-
-/// Depth-first over the lazy arrays: sets every node's number of parents. Outputs of one node
-/// share its count.
-fn count_parents(outputs: &[&Array], epoch: u32) -> Result<()> {
-    let mut stack: Vec<(Arc<Node>, usize)> = Vec::new();
-    for output in outputs {
-        count(output, epoch, &mut stack)?;
-        while let Some((node, at)) = stack.last_mut() {
-            if *at == node.inputs.len() {
-                stack.pop();
-                continue;
-            }
-            let node = node.clone();
-            *at += 1;
-            count(&node.inputs[*at - 1], epoch, &mut stack)?;
-        }
-    }
-    Ok(())
-}
-
-fn count(array: &Array, epoch: u32, stack: &mut Vec<(Arc<Node>, usize)>) -> Result<()> {
-    if array.data().is_some() {
-        return Ok(());
-    }
-    let node = array.node().ok_or_else(|| {
-        Error::invalid("eval", "Attempting to eval an array without a primitive.")
-    })?;
-    match node.degree(epoch) {
-        Some(degree) => node.set_degree(epoch, degree + 1),
-        None => {
-            node.set_degree(epoch, 1);
-            stack.push((node, 0));
-        }
-    }
-    Ok(())
-}
-
 /// Epochs start at 1: a new node's zero is of no epoch.
 fn next_epoch() -> u32 {
     let epoch = EPOCH.fetch_add(1, Relaxed).wrapping_add(1);
     if epoch == 0 { next_epoch() } else { epoch }
 }
 
+/// A tape that is being evaluated.
+struct Evaluation {
+    tape: Tape,
+    groups: Groups,
+    touched: Touched,
+}
+
+impl Evaluation {
+    fn run(&mut self) -> Result<()> {
+        for place in 0..self.tape.len() {
+            // Groups wait for their last members.
+            if self.groups.of(place).is_none_or(|group| group.last() == place) {
+                self.demand(place)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes sure that the array at `place` is evaluated: with its group, or alone.
+    fn demand(&mut self, place: usize) -> Result<()> {
+        if let Some(group) = self.groups.take(place) {
+            self.evaluate_group(&group)?;
+        }
+        if self.tape.is_done(place) {
+            return Ok(());
+        }
+        self.demand_inputs(place, &[])?;
+        match self.tape.take(place) {
+            Some(entry) => evaluate(entry, &mut self.touched),
+            None => Ok(()),
+        }
+    }
+
+    /// Evaluates the inputs of a node that wait for a group; the others come before it on the tape.
+    fn demand_inputs(&mut self, place: usize, except: &[usize]) -> Result<()> {
+        if self.tape.is_done(place) {
+            return Ok(());
+        }
+        for i in 0..self.tape.node(place).inputs.len() {
+            let input = self.tape.place(&self.tape.node(place).inputs[i]);
+            if let Some(input) = input.filter(|input| !except.contains(input)) {
+                self.demand(input)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Evaluates a group, at once if that is possible.
+    fn evaluate_group(&mut self, group: &Group) -> Result<()> {
+        for &member in &group.members {
+            self.demand_inputs(member, &group.members)?;
+        }
+        // An input may have needed what the group makes: then some members are evaluated already.
+        let whole = !group.members.iter().any(|&member| self.tape.is_done(member));
+        if whole && self.fuse(group)? {
+            return Ok(());
+        }
+        group.members.iter().try_for_each(|&member| self.demand(member))
+    }
+
+    /// Encodes a group whose outer inputs are evaluated, if they lie as its kernel needs them.
+    fn fuse(&mut self, group: &Group) -> Result<bool> {
+        let tape = &self.tape;
+        let stream = tape.node(group.kept[0]).stream;
+        let backend = self.touched.backend(stream)?;
+        let inputs = || group.members.iter().flat_map(|&member| &tape.node(member).inputs);
+        let outer = || inputs().filter_map(Array::data);
+        for input in outer() {
+            await_other_streams(&**backend, stream, input.buffer.written())?;
+        }
+        let mut kept: SmallVec<[Output; 3]> =
+            group.kept.iter().map(|&place| output_of(tape.array(place))).collect();
+        if !group.fusion.eval(stream, tape, &mut kept)? {
+            return Ok(false);
+        }
+        let tick = backend.tick(stream);
+        outer().for_each(|input| input.buffer.note_read(tick));
+        for (&place, output) in group.kept.iter().zip(kept) {
+            let data = output.data.expect("a fusion sets what it keeps");
+            data.buffer.note_write(tick);
+            let array = tape.array(place);
+            array.take_node();
+            array.set_data(data);
+        }
+        for &member in &group.members {
+            drop(self.tape.take(member));
+        }
+        Ok(true)
+    }
+}
+
+/// What a backend is asked to fill.
+fn output_of(array: &Array) -> Output {
+    Output { shape: array.shape().into(), dtype: array.dtype(), data: None }
+}
+
 /// Encodes one node.
-fn evaluate(array: Array, touched: &mut Touched) -> Result<()> {
-    let Some(node) = array.take_node() else { return Ok(()) };
+fn evaluate(Entry { array, node }: Entry, touched: &mut Touched) -> Result<()> {
+    if array.take_node().is_none() {
+        return Ok(());
+    }
     let arrays = output_arrays(array, &node);
-    let mut outputs: SmallVec<[Output; 1]> = arrays
-        .iter()
-        .map(|a| Output { shape: a.shape().into(), dtype: a.dtype(), data: None })
-        .collect();
+    let mut outputs: SmallVec<[Output; 1]> = arrays.iter().map(output_of).collect();
     let run = encode(&node, &mut outputs, touched);
     if let Err(error) = run {
         // The arrays stay lazy, so that a later evaluation tells the same error.

@@ -2,7 +2,7 @@
 
 use std::sync::{
     Arc, OnceLock, Weak,
-    atomic::{AtomicU64, Ordering::Relaxed},
+    atomic::{AtomicU32, AtomicU64, Ordering::Relaxed},
 };
 
 use smallvec::SmallVec;
@@ -23,6 +23,8 @@ pub struct Node {
     /// The outputs of a node that has several; empty for a node with one.
     pub(crate) siblings: OnceLock<Vec<Sibling>>,
     visit: AtomicU64,
+    uses: AtomicU32,
+    place: AtomicU32,
 }
 
 /// One of several outputs. The array itself may be gone while another one lives.
@@ -34,7 +36,8 @@ pub(crate) struct Sibling {
 
 impl Node {
     pub(crate) fn new(primitive: Primitive, stream: Stream, inputs: Inputs) -> Self {
-        Node { primitive, stream, inputs, siblings: OnceLock::new(), visit: AtomicU64::new(0) }
+        let (visit, uses, place) = (AtomicU64::new(0), AtomicU32::new(0), AtomicU32::new(0));
+        Node { primitive, stream, inputs, siblings: OnceLock::new(), visit, uses, place }
     }
 
     /// The evaluator's count of parents still to be placed, if it was set in this `epoch`.
@@ -46,6 +49,24 @@ impl Node {
 
     pub(crate) fn set_degree(&self, epoch: u32, degree: u32) {
         self.visit.store((epoch as u64) << 32 | degree as u64, Relaxed);
+    }
+
+    /// How often nodes of the current tape read the outputs.
+    pub(crate) fn uses(&self) -> u32 {
+        self.uses.load(Relaxed)
+    }
+
+    pub(crate) fn set_uses(&self, uses: u32) {
+        self.uses.store(uses, Relaxed);
+    }
+
+    /// The place on the tape of `epoch`, counted from its end, if the node has one.
+    pub(crate) fn place(&self, epoch: u32) -> Option<u32> {
+        (self.degree(epoch) == Some(0)).then(|| self.place.load(Relaxed))
+    }
+
+    pub(crate) fn set_place(&self, place: u32) {
+        self.place.store(place, Relaxed);
     }
 }
 

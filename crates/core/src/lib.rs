@@ -16,6 +16,7 @@ pub mod error;
 pub mod eval;
 pub mod fast;
 pub mod fft;
+pub mod fusion;
 pub mod graph;
 pub mod host;
 pub mod index;
@@ -29,6 +30,7 @@ pub mod print;
 pub mod random;
 pub mod shape;
 pub mod stream;
+pub mod tape;
 mod views;
 
 pub use array::Array;

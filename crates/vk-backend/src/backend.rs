@@ -10,8 +10,10 @@ use mlx_core::{
     backend::{Backend, DeviceInfo, InfoValue, Output, Support},
     buffer::BufferRef,
     clock::{Clock, Tick},
+    fusion::Group,
     primitives::Primitive,
     stream::DeviceType,
+    tape::Tape,
 };
 use once_cell::sync::{Lazy, OnceCell};
 use parking_lot::RwLock;
@@ -22,6 +24,7 @@ use crate::{
     config::Config,
     device::{DeviceState, GUARD_PATIENCE},
     encoder::Encoder,
+    fusion,
     kernels::{self, Ctx},
     observe, profile,
     raw::{device, instance},
@@ -177,18 +180,17 @@ impl Backend for VulkanBackend {
         inputs: &[Array],
         outputs: &mut [Output],
     ) -> Result<()> {
-        let stream = stream(at)?;
-        let device = stream.device();
-        let mut encode = |encoder: &mut Encoder| {
-            encoder.begin_op(primitive.name());
-            let mut ctx = Ctx::new(device, encoder, at, primitive.name());
-            let result = kernels::eval(&mut ctx, primitive, inputs, outputs);
-            if let Some(kernels) = encoder.used() {
+        encode_operation(at, primitive.name(), 1, |ctx| {
+            let result = kernels::eval(ctx, primitive, inputs, outputs);
+            if let Some(kernels) = ctx.used() {
                 observe::operation(primitive, inputs, kernels, result.as_ref().err());
             }
-            result.and(encoder.end_op())
-        };
-        stream.work(|encoder| trace::encoding(primitive.name(), at.index, || encode(encoder)))
+            result
+        })
+    }
+
+    fn plan(&self, tape: &Tape) -> Vec<Group> {
+        fusion::plan(tape)
     }
 
     fn tick(&self, at: Stream) -> Tick {
@@ -212,6 +214,25 @@ impl Backend for VulkanBackend {
             writer.ok_or_else(|| Error::device("to_host", "no Vulkan stream was created"))?;
         writer.encode(|encoder| encoder.read_back(buffer))
     }
+}
+
+/// Encodes `count` operations that are done together, the first of them `name`.
+pub(crate) fn encode_operation<T>(
+    at: Stream,
+    name: &'static str,
+    count: u64,
+    encode: impl FnOnce(&mut Ctx<'_>) -> Result<T>,
+) -> Result<T> {
+    let stream = stream(at)?;
+    let device = stream.device();
+    stream.work(|encoder| {
+        trace::encoding(name, at.index, || {
+            encoder.begin_op(name, count);
+            let result = encode(&mut Ctx::new(device, encoder, at, name));
+            let ended = encoder.end_op();
+            result.and_then(|done| ended.map(|()| done))
+        })
+    })
 }
 
 fn any_stream() -> Option<&'static Arc<VkStream>> {

@@ -16,7 +16,7 @@ use smallvec::SmallVec;
 
 use crate::{
     capabilities::Capabilities,
-    commit::{Command, Ended, Handover, Item, Place, Transfer, Wait},
+    commit::{Call, Command, Ended, Handover, Item, Place, Transfer, Wait, Work},
     device::DeviceState,
     memory::{
         allocation::{Allocation, Span},
@@ -27,7 +27,6 @@ use crate::{
     raw::recorder::Recorder,
     stream::Timer,
     trace,
-    window::{Call, Work, step::Step},
 };
 
 pub use crate::hazards::Region;
@@ -127,26 +126,11 @@ impl Encoder {
         self.timer.tick()
     }
 
-    /// Encodes a dispatch. It waits in the window, where it may be fused with others, until the
-    /// command buffer is handed over.
+    /// Encodes a dispatch.
     ///
     /// # Errors
     /// When the grid is over the device's limits, or the device fails.
     pub fn dispatch(&mut self, dispatch: &Dispatch<'_>) -> Result<()> {
-        self.encode(dispatch, None)
-    }
-
-    /// The same for an operation that means `step` and whose result is in `buffer`.
-    pub(crate) fn dispatch_step(
-        &mut self,
-        dispatch: &Dispatch<'_>,
-        step: Step,
-        buffer: &BufferRef,
-    ) -> Result<()> {
-        self.encode(dispatch, Some((step, buffer)))
-    }
-
-    fn encode(&mut self, dispatch: &Dispatch<'_>, step: Option<(Step, &BufferRef)>) -> Result<()> {
         let Dispatch { pipeline, push, groups, reads, writes } = *dispatch;
         if groups.contains(&0) {
             return Ok(());
@@ -157,29 +141,21 @@ impl Encoder {
             let message = format!("{name}: grid {groups:?} is over the limit {most:?}");
             return Err(Error::device("dispatch", message));
         }
-        let work = Work::new(Call::new(pipeline.clone(), push, groups), reads, writes);
-        self.encode_work(match step {
-            Some((step, buffer)) => work.means(step, buffer),
-            None => work,
-        })
+        self.encode_work(Work::new(Call::new(pipeline.clone(), push, groups), reads, writes))
     }
 
-    /// The same for an operation that is described already, with a grid within the limits.
+    /// The same for a dispatch that is described already, with a grid within the limits.
     pub(crate) fn encode_work(&mut self, mut work: Work) -> Result<()> {
         self.open()?;
-        self.count(work.name(), &work.writes);
+        // What is written takes memory until it has run; weights that are read are there anyway.
+        self.bytes += work.written();
+        self.ops += 1;
+        if let Some(used) = &mut self.used {
+            used.push(work.name());
+        }
         work.held = std::mem::take(&mut self.held);
         self.handover.queue().push(Item::Work(Box::new(work)));
         Ok(())
-    }
-
-    fn count(&mut self, kernel: &'static str, writes: &[Region]) {
-        // What is written takes memory until it has run; weights that are read are there anyway.
-        self.bytes += writes.iter().map(|w| w.bytes).sum::<u64>();
-        self.ops += 1;
-        if let Some(used) = &mut self.used {
-            used.push(kernel);
-        }
     }
 
     /// Keeps a buffer's memory until the work that is encoded next is recorded.
@@ -203,13 +179,14 @@ impl Encoder {
         Ok(place.address)
     }
 
-    /// An operation begins: its memory is named after it.
-    pub(crate) fn begin_op(&mut self, op: &'static str) {
+    /// An operation begins, or one kernel's share of `count` of them: its memory is named after it.
+    pub(crate) fn begin_op(&mut self, op: &'static str, count: u64) {
         self.op = op;
         if self.operations == 0 && trace::is_on() {
             self.evaluation_start = trace::now();
         }
-        self.operations += 1;
+        self.operations += count;
+        self.ops += count - 1;
         if let Some(used) = &mut self.used {
             used.clear();
         }
@@ -364,7 +341,7 @@ impl Encoder {
         self.handover.settle()
     }
 
-    /// For benches: the recorder itself, without the window and the hazard tracker.
+    /// For benches: the recorder itself, without the hazard tracker.
     pub(crate) fn plain(&mut self) -> Result<MappedMutexGuard<'_, Recorder>> {
         self.open()?;
         self.handover.plain()

@@ -12,6 +12,7 @@ pub mod config;
 mod device;
 mod disk_cache;
 pub mod encoder;
+mod fusion;
 pub mod hazards;
 pub mod kernels;
 mod memory;
@@ -27,7 +28,6 @@ pub mod stats;
 mod stream;
 pub mod trace;
 mod transfer;
-mod window;
 
 pub use backend::{VulkanBackend, install, shutdown};
 pub use config::Config;

@@ -27,7 +27,7 @@ pub fn write_outside(bytes: u64, at: i64) -> Result<()> {
     }
     let pipeline = stream.device().pipelines.get(Kernel::move_bytes, &[64, 4, 0], 0)?;
     stream.work(|encoder| {
-        encoder.begin_op(OP);
+        encoder.begin_op(OP, 1);
         let from = encoder.scratch(4)?;
         let memory = encoder.scratch(bytes)?;
         let words = [from.address, memory.address.wrapping_add_signed(at), 1];

@@ -206,10 +206,11 @@ impl VkStream {
     }
 
     /// Encodes work; afterwards waits, with the encoder released, while too much is in flight.
-    pub(crate) fn work(&self, f: impl FnOnce(&mut Encoder) -> Result<()>) -> Result<()> {
+    pub(crate) fn work<T>(&self, f: impl FnOnce(&mut Encoder) -> Result<T>) -> Result<T> {
         let (result, overdue) = self.encode(|encoder| (f(encoder), encoder.overdue()));
-        result?;
-        overdue.map_or(Ok(()), |value| self.timer.block(value))
+        let done = result?;
+        overdue.map_or(Ok(()), |value| self.timer.block(value))?;
+        Ok(done)
     }
 
     /// The device.

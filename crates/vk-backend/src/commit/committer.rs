@@ -1,9 +1,9 @@
-//! The committer of a stream: takes over what its encoder encodes, fuses and orders it, records it
-//! with exact barriers and gives it to the queue.
+//! The committer of a stream: takes over what its encoder encodes, records it with exact barriers and gives it to
+//! the queue.
 //!
 //! Recorded work is given to the queue when an evaluation ends, or when the device has nothing to do: while
-//! it is busy, what follows is better done in the same submission, where more can be fused and nothing
-//! waits for the end of a command buffer (17 µs on an H200).
+//! it is busy, what follows is better done in the same submission, where nothing waits for the end of a
+//! command buffer (17 µs on an H200).
 
 use std::{
     collections::VecDeque,
@@ -23,10 +23,12 @@ use crate::{
     stats::{self, Evaluation},
     stream::Timer,
     trace,
-    window::Window,
 };
 
-use super::queue::{Batch, Command, Ended, Item, Transfer, Wait};
+use super::{
+    queue::{Batch, Command, Ended, Item, Transfer, Wait},
+    work::Works,
+};
 
 /// Dispatches that are recorded before they are handed over even to a busy device; profiles and traces
 /// have room for as many in one command buffer.
@@ -39,11 +41,12 @@ struct Slot {
     marks: Option<Marks>,
 }
 
-/// Fuses, records and submits.
+/// Records and submits.
 pub(super) struct Committer {
     timer: Arc<Timer>,
     queue: Arc<DeviceQueue>,
-    pub(super) window: Window,
+    /// What was recorded.
+    pub(super) done: Works,
     idle: Vec<Slot>,
     current: Option<Slot>,
     in_flight: VecDeque<(u64, Slot)>,
@@ -64,7 +67,7 @@ impl Committer {
         Committer {
             timer,
             queue,
-            window: Window::default(),
+            done: Works::new(),
             idle: Vec::new(),
             current: None,
             in_flight: VecDeque::new(),
@@ -86,7 +89,6 @@ impl Committer {
         }
         self.value = batch.value;
         let now = batch.last || self.dispatches >= MOST_RECORDED || self.is_wanted();
-        result = result.and(self.flush(now));
         if let Some(ended) = batch.ended {
             self.end(ended);
         }
@@ -96,19 +98,12 @@ impl Committer {
     fn take(&mut self, item: Item) -> Result<()> {
         match item {
             Item::Work(work) => {
-                if self.window.is_full() {
-                    self.flush(false)?;
-                }
-                if self.window.is_full() {
-                    self.flush(true)?;
-                }
-                self.window.push(work);
+                self.open()?;
+                self.record(&work.dispatch());
+                self.done.push(work);
                 Ok(())
             }
-            Item::Transfer(transfer) => {
-                self.flush(true)?;
-                self.transfer(&transfer)
-            }
+            Item::Transfer(transfer) => self.transfer(&transfer),
             Item::Wait(wait) => {
                 // What is encoded already must not wait: others may be waiting for it.
                 self.submit()?;
@@ -116,22 +111,6 @@ impl Committer {
                 Ok(())
             }
         }
-    }
-
-    /// Records the window: all of it, or what cannot belong together with what follows.
-    fn flush(&mut self, last: bool) -> Result<()> {
-        if self.window.is_empty() {
-            return Ok(());
-        }
-        self.open()?;
-        let mut window = std::mem::take(&mut self.window);
-        let timer = self.timer.clone();
-        let result = window.drain(&timer.device, last, |dispatch| self.record(dispatch));
-        if result.is_err() {
-            window.clear();
-        }
-        self.window = window;
-        result
     }
 
     /// Whether the device has nothing to do while there is something for it.
@@ -227,11 +206,10 @@ impl Committer {
 
     /// Hands everything that was taken over to the queue. Does not wait for the device.
     pub(super) fn submit(&mut self) -> Result<()> {
-        let flushed = self.flush(true);
         if !self.is_behind() && self.current.is_none() {
-            return flushed;
+            return Ok(());
         }
-        let result = flushed.and_then(|()| self.open()).and_then(|()| self.give());
+        let result = self.open().and_then(|()| self.give());
         // Also after a failure: who waits must find the error, not wait for a submission.
         self.timer.hand_over(self.value);
         (self.dispatches, self.barriers) = (0, 0);

@@ -1,11 +1,12 @@
 //! The way of a stream's work from its encoder to the device's queue.
 //!
-//! The encoder appends to a queue (`queue.rs`); the committer takes over, fuses, orders, records and submits
+//! The encoder appends to a queue (`queue.rs`); the committer takes over, records and submits
 //! (`committer.rs`). It works on a thread of its own while an evaluation goes on, so that the thread
 //! that evaluates does not wait for it; the end of a short evaluation is done by that thread itself.
 
 mod committer;
 mod queue;
+mod work;
 
 use std::{sync::Arc, time::Duration};
 
@@ -18,6 +19,7 @@ use crate::{raw::recorder::Recorder, stream::Timer};
 
 use committer::Committer;
 pub(crate) use queue::{Command, Ended, Item, Place, Queue, Transfer, Wait};
+pub(crate) use work::{Call, Work};
 
 /// How often a committer with recorded work looks whether the device is still busy.
 pub(crate) const GLANCE: Duration = Duration::from_micros(50);
@@ -78,7 +80,7 @@ impl Handover {
         Ok(())
     }
 
-    /// For benches: the recorder itself, without the window and the hazard tracker.
+    /// For benches: the recorder itself, without the hazard tracker.
     pub(crate) fn plain(&self) -> Result<MappedMutexGuard<'_, Recorder>> {
         let mut committer = self.committer.lock();
         self.take_over(&mut committer)?;
@@ -90,7 +92,7 @@ impl Handover {
     fn take_over(&self, committer: &mut Committer) -> Result<()> {
         let mut result = Ok(());
         loop {
-            let batch = self.queue.lock().take(committer.window.works());
+            let batch = self.queue.lock().take();
             let Some(mut batch) = batch else { return result };
             let done = committer.commit(&mut batch);
             if let Err(error) = &done {
@@ -99,7 +101,7 @@ impl Handover {
             result = result.and(done);
             let mut queue = self.queue.lock();
             queue.recycle(batch.items);
-            queue.give_back(committer.window.done());
+            queue.give_back(&mut committer.done);
         }
     }
 
@@ -136,7 +138,7 @@ impl Handover {
             {
                 self.timer.fail(error);
             }
-            self.queue.lock().give_back(committer.window.done());
+            self.queue.lock().give_back(&mut committer.done);
             committer.is_behind()
         };
         let mut queue = self.queue.lock();

@@ -14,17 +14,18 @@ use crate::{
     memory::allocation::Allocation,
     raw::timeline::Timeline,
     stream::Timer,
-    window::{Work, Works},
 };
+
+use super::work::{Work, Works};
 
 /// Buffer and offset of bytes, for transfers.
 pub(crate) type Place = (vk::Buffer, u64);
 
 /// Something that a stream does.
 pub(crate) enum Item {
-    /// A dispatch. It may be fused with others, or change places with them.
+    /// A dispatch.
     Work(Box<Work>),
-    /// A copy of bytes, or a fill. What comes before it stays before it.
+    /// A copy of bytes, or a fill.
     Transfer(Transfer),
     /// Everything after it starts only after a point of another timeline.
     Wait(Wait),
@@ -105,8 +106,6 @@ pub(crate) struct Batch {
 pub(crate) struct Queue {
     open: Vec<Item>,
     batches: VecDeque<Batch>,
-    /// Dispatches so far.
-    pushed: u64,
     /// Emptied lists of items, to be filled again.
     spare: Vec<Vec<Item>>,
     done: Works,
@@ -114,11 +113,7 @@ pub(crate) struct Queue {
 
 impl Queue {
     /// Appends to the open batch.
-    pub(crate) fn push(&mut self, mut item: Item) {
-        if let Item::Work(work) = &mut item {
-            self.pushed += 1;
-            work.number = self.pushed;
-        }
+    pub(crate) fn push(&mut self, item: Item) {
         self.open.push(item);
     }
 
@@ -136,11 +131,7 @@ impl Queue {
     pub(crate) fn close(&mut self, value: u64, last: bool, ended: Option<Ended>) {
         let next = self.spare.pop().unwrap_or_default();
         let items = std::mem::replace(&mut self.open, next);
-        let pushed = self.pushed;
-        let queued = self.batches.iter_mut().flat_map(|b| &mut b.items);
-        let mut batch = Batch { items, value, last, ended };
-        observe(queued.chain(&mut batch.items).filter_map(work), pushed);
-        self.batches.push_back(batch);
+        self.batches.push_back(Batch { items, value, last, ended });
     }
 
     /// Takes recorded works back. The thread that encodes frees what they hold: reference counts and
@@ -154,14 +145,9 @@ impl Queue {
         std::mem::take(&mut self.done)
     }
 
-    /// The next batch; `carried` are works taken before that wait to be fused with later ones.
-    pub(crate) fn take<'a>(
-        &mut self,
-        carried: impl Iterator<Item = &'a mut Work>,
-    ) -> Option<Batch> {
-        let batch = self.batches.pop_front()?;
-        observe(carried, self.pushed);
-        Some(batch)
+    /// The next batch.
+    pub(crate) fn take(&mut self) -> Option<Batch> {
+        self.batches.pop_front()
     }
 
     /// Takes an emptied list back.
@@ -173,17 +159,4 @@ impl Queue {
     pub(crate) fn waiting(&self) -> (usize, usize) {
         (self.batches.len(), self.batches.iter().map(|b| b.items.len()).sum())
     }
-}
-
-fn work(item: &mut Item) -> Option<&mut Work> {
-    match item {
-        Item::Work(work) => Some(work),
-        Item::Transfer(_) | Item::Wait(_) => None,
-    }
-}
-
-/// Notes which results have lost their owners: whoever reads one of them was encoded before, so it
-/// is among the first `pushed` dispatches.
-fn observe<'a>(works: impl Iterator<Item = &'a mut Work>, pushed: u64) {
-    works.for_each(|work| work.observe(pushed));
 }

@@ -23,7 +23,6 @@ use crate::{
         prefill::{self, Prefill},
     },
     stats,
-    window::step,
 };
 
 /// Push constants of `attention.comp` and `matrix.comp`.
@@ -140,17 +139,8 @@ pub(super) fn eval(
     output: &mut Output,
 ) -> Result<()> {
     let (q, k, v) = (&inputs[0], &inputs[1], &inputs[2]);
-    let sizes = Sizes {
-        batches: q.dim(0),
-        heads: q.dim(1),
-        kv_heads: k.dim(1),
-        queries: q.dim(2),
-        keys: k.dim(2),
-        key_width: q.dim(3),
-        value_width: v.dim(3),
-    };
-    let (layout, out) = output_layout(output);
-    let result = ctx.output_like(output, layout)?;
+    let sizes = sizes(inputs);
+    let result = self::output(ctx, output)?;
     if output.size() == 0 {
         return Ok(());
     }
@@ -164,12 +154,7 @@ pub(super) fn eval(
     if let Some(plan) = planner::decode(&sizes, ctx.capabilities(), ctx.config())
         && let Some((step, reads)) = decode_step(ctx, scale, mask, &sizes, inputs, result)?
     {
-        stats::hit("sdpa", || {
-            // A line per token would be no statistic.
-            let keys = sizes.keys.next_power_of_two();
-            format!("{plan:?} {:?}", Sizes { keys, ..sizes })
-        });
-        return decode::eval(ctx, &plan, step, &reads, result.region, output);
+        return decode::encode(ctx, &plan, &sizes, &step, None, &reads, &[result.region]);
     }
     let mask_array = (mask == AttentionMask::Array).then(|| &inputs[3]);
     let (q, k, v) = (Heads::new(ctx, q)?, Heads::new(ctx, k)?, Heads::new(ctx, v)?);
@@ -194,7 +179,7 @@ pub(super) fn eval(
     if ctx.config().debug_sdpa_splitk {
         tracing::info!("sdpa split-k: {} parts for {sizes:?}", way.splits());
     }
-    run(ctx, &attention, &way, out, result)
+    run(ctx, &attention, &way, steps_of(output), result)
 }
 
 /// The plan for cooperative matrices, where the device has them and the operands lie as they want it.
@@ -222,7 +207,7 @@ fn decode_step(
     sizes: &Sizes,
     inputs: &[Array],
     result: Operand,
-) -> Result<Option<(step::Attention, [Region; 3])>> {
+) -> Result<Option<(decode::Attention, [Region; 3])>> {
     if mask == AttentionMask::Array {
         return Ok(None);
     }
@@ -234,7 +219,7 @@ fn decode_step(
         && steps.iter().all(|s| s % 8 == 0 && (0..1 << 32).contains(s))
         && [&q, &k, &v].iter().all(|h| h.at.is_aligned(16))
         && sizes.keys > 0;
-    let step = step::Attention {
+    let step = decode::Attention {
         q: q.at.address,
         keys: k.at.address,
         values: v.at.address,
@@ -246,26 +231,40 @@ fn decode_step(
         steps: steps.map(|s| s as u32),
         scale,
         dtype: inputs[0].dtype() as u32,
-        splits: 1,
-        parts: 0,
-        counters: 0,
     };
     Ok(fits.then_some((step, [q.at.region, k.at.region, v.at.region])))
 }
 
-/// (batch, query, head, feature) in memory, so that the transpose and reshape that follow are
-/// views; and the strides of batch, head and query.
-fn output_layout(output: &Output) -> (Layout, [i64; 3]) {
-    let [_, heads, queries, width] = [0, 1, 2, 3].map(|i| output.shape[i]);
-    let strides = [queries * heads * width, width, heads * width, 1].map(|s| s as isize);
-    let layout = Layout::view(
-        &output.shape,
-        smallvec![strides[0], strides[1], strides[2], 1],
-        0,
-        output.size(),
-        true,
-    );
-    (layout, [strides[0] as i64, strides[1] as i64, strides[2] as i64])
+/// Sizes of the attention of queries, keys and values.
+pub(crate) fn sizes(inputs: &[Array]) -> Sizes {
+    let (q, k, v) = (&inputs[0], &inputs[1], &inputs[2]);
+    Sizes {
+        batches: q.dim(0),
+        heads: q.dim(1),
+        kv_heads: k.dim(1),
+        queries: q.dim(2),
+        keys: k.dim(2),
+        key_width: q.dim(3),
+        value_width: v.dim(3),
+    }
+}
+
+/// Allocates the output as (batch, query, head, feature) in memory, so that the transpose and reshape that follow
+/// are views.
+///
+/// # Errors
+/// When memory is out.
+pub(crate) fn output(ctx: &mut Ctx<'_>, output: &mut Output) -> Result<Operand> {
+    let [batch, head, query] = steps_of(output).map(|s| s as isize);
+    let strides = smallvec![batch, head, query, 1];
+    let layout = Layout::view(&output.shape, strides, 0, output.size(), true);
+    ctx.output_like(output, layout)
+}
+
+/// Its strides of batch, head and query.
+fn steps_of(output: &Output) -> [i64; 3] {
+    let [_, heads, queries, width] = [0, 1, 2, 3].map(|i| output.shape[i] as i64);
+    [queries * heads * width, width, heads * width]
 }
 
 fn run(

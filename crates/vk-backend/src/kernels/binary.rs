@@ -8,7 +8,6 @@ use super::{
     elementwise::{Class, Mode, is_dense, is_one_element, layout_like, same_order},
     strided,
 };
-use crate::window::step::{Function, Map, Step};
 
 /// Push constants of `binary.comp`.
 #[derive(Debug, Clone, Copy, Pod, Zeroable)]
@@ -122,23 +121,8 @@ pub(super) fn eval(
     let reads = [left.region, right.region];
     let push = bytemuck::bytes_of(&push);
     let groups = [ctx.capabilities().groups_1d(mode.items(count), group.into()), 1, 1];
-    let function = match op {
-        BinaryOp::Add => Some(Function::Add),
-        BinaryOp::Multiply => Some(Function::Multiply),
-        _ => None,
-    };
-    let map = |function| Map {
-        function,
-        operands: [left.address, right.address],
-        result: destination.address,
-        count,
-        dtype: output.dtype as u32,
-    };
-    let whole = pair == Pair::Dense && mode != Mode::Strided && a.dtype() == output.dtype;
-    let step = function.filter(|_| whole).map(|f| Step::Map(map(f)));
     let writes = &[destination.region];
-    let dispatch = Dispatch { pipeline: &pipeline, push, groups, reads: &reads, writes };
-    ctx.dispatch_step(&dispatch, step, output)
+    ctx.dispatch(&Dispatch { pipeline: &pipeline, push, groups, reads: &reads, writes })
 }
 
 /// Takes an operand's memory over where the kernel reads each element before it writes it.

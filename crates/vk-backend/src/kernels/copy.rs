@@ -10,11 +10,10 @@ use mlx_core::{
 };
 
 use super::{
-    Ctx, Dispatch, Kernel, Operand, Region,
+    Ctx, Kernel, Operand, Region,
     strided::Walk,
     transpose::{Axes, transpose},
 };
-use crate::window::step::{Move, Step};
 
 /// Push constants of `copy.comp` and `move.comp`.
 #[derive(Debug, Clone, Copy, Pod, Zeroable)]
@@ -102,17 +101,6 @@ fn kernel(from: Dtype) -> Kernel {
 /// # Errors
 /// When memory or the device fails.
 pub fn copy(ctx: &mut Ctx<'_>, shape: &[usize], from: Side<'_>, to: Side<'_>) -> Result<()> {
-    copy_into(ctx, shape, from, to, None)
-}
-
-/// The same into an output, so that the copy can become a part of a fused kernel.
-fn copy_into(
-    ctx: &mut Ctx<'_>,
-    shape: &[usize],
-    from: Side<'_>,
-    to: Side<'_>,
-    output: Option<&Output>,
-) -> Result<()> {
     let walk = Walk::new(shape, [from.strides, to.strides]);
     let count = walk.count();
     if count == 0 {
@@ -168,34 +156,8 @@ fn copy_into(
         push.count = words;
     }
     let pipeline = ctx.pipeline(kernel, &constants)?;
-    let Some(output) = output else {
-        let push = bytemuck::bytes_of(&push);
-        return ctx.run(&pipeline, push, items, u64::from(group), &reads, &writes);
-    };
-    let groups = [ctx.capabilities().groups_1d(items, u64::from(group)), 1, 1];
-    let step = step(&walk, plan, &push, to.dtype);
     let push = bytemuck::bytes_of(&push);
-    let dispatch = Dispatch { pipeline: &pipeline, push, groups, reads: &reads, writes: &writes };
-    ctx.dispatch_step(&dispatch, step, output)
-}
-
-/// A copy of dense rows to rows with gaps: a token's heads going into a cache.
-fn step(walk: &Walk<2>, plan: Plan, push: &Push, dtype: Dtype) -> Option<Step> {
-    let (heads, width) = match (plan, walk.shape.as_slice()) {
-        (Plan::MoveStrided { .. }, &[heads, width]) if heads * width < 1 << 31 => (heads, width),
-        _ => return None,
-    };
-    let (from, to) = (&walk.strides[0], &walk.strides[1]);
-    let dense = from[0] == width as isize && from[1] == 1 && to[1] == 1 && to[0] > 0;
-    dense.then(|| {
-        Step::Move(Move {
-            to: push.destination,
-            heads: heads as u32,
-            width: width as u32,
-            step: to[0] as u64,
-            dtype: dtype as u32,
-        })
-    })
+    ctx.run(&pipeline, push, items, u64::from(group), &reads, &writes)
 }
 
 /// Moves the bytes after the last whole 16-byte word.
@@ -371,7 +333,7 @@ fn slice_update(
     let from =
         Side { at: from, dtype: update.dtype(), strides: &update.evaluated().layout.strides };
     let to = Side { at: target, dtype: output.dtype, strides: &stepped };
-    copy_into(ctx, update.shape(), from, to, Some(output))
+    copy(ctx, update.shape(), from, to)
 }
 
 /// The memory of an output that this primitive has written already.

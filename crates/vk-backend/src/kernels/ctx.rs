@@ -9,17 +9,17 @@ use mlx_core::{
 use super::strided;
 use crate::{
     capabilities::Capabilities,
+    commit::{Call, Work},
     config::Config,
     device::DeviceState,
     encoder::{Dispatch, Encoder, Region},
     pipelines::Pipeline,
     shaders::Kernel,
     transfer::INLINE,
-    window::{Work, step::Step},
 };
 
 /// An array as kernels see it.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 pub struct Operand {
     /// Address of the first element.
     pub address: u64,
@@ -218,39 +218,17 @@ impl<'a> Ctx<'a> {
         self.encoder.dispatch(dispatch)
     }
 
-    /// The same for an operation that means `step`: it may become a part of a fused kernel, which
-    /// need not store a result that nobody can see any more.
-    ///
-    /// # Errors
-    /// As [`Ctx::dispatch`].
-    pub(crate) fn dispatch_step(
-        &mut self,
-        dispatch: &Dispatch<'_>,
-        step: Option<Step>,
-        output: &Output,
-    ) -> Result<()> {
-        match (step, &output.data) {
-            (Some(step), Some(data)) => self.encoder.dispatch_step(dispatch, step, &data.buffer),
-            _ => self.encoder.dispatch(dispatch),
-        }
-    }
-
-    /// Encodes an operation that one of the fused kernels does, alone or together with others: which
-    /// is chosen when the command buffer is handed over.
+    /// Encodes a dispatch that is described already, with a grid within the device's limits.
     ///
     /// # Errors
     /// When the device fails.
-    pub(crate) fn encode_later(
-        &mut self,
-        step: Step,
-        reads: &[Region],
-        writes: &[Region],
-        output: &Output,
-    ) -> Result<()> {
-        let Some(data) = &output.data else {
-            return Err(self.unsupported_output(output, "the output has no memory yet"));
-        };
-        self.encoder.encode_work(Work::later(step, &data.buffer, reads, writes))
+    pub(crate) fn encode(&mut self, call: Call, reads: &[Region], writes: &[Region]) -> Result<()> {
+        self.encoder.encode_work(Work::new(call, reads, writes))
+    }
+
+    /// The operation's kernels so far, if statistics ask for them.
+    pub(crate) fn used(&self) -> Option<&[&'static str]> {
+        self.encoder.used()
     }
 
     /// Records a 1-D dispatch whose kernel walks `items` with `GRID_LOOP`, `per_group` of them per

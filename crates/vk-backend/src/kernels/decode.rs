@@ -1,16 +1,14 @@
 //! Attention of one query token (`attention/decode.comp`), with the norms, rotations and cache writes that come before it.
 
 use bytemuck::{Pod, Zeroable};
-use mlx_core::{Result, backend::Output};
+use mlx_core::Result;
+use smallvec::SmallVec;
 
 use super::{Ctx, Kernel, Region};
 use crate::{
-    device::DeviceState,
-    planners::attention::{self as planner, Decode},
-    window::{
-        Call,
-        step::{Angle, Attention, Step},
-    },
+    commit::Call,
+    planners::attention::{self as planner, Decode, Sizes},
+    stats,
 };
 
 /// Push constants of `decode.comp`.
@@ -36,6 +34,37 @@ struct Push {
     position_scale: f32,
 }
 
+/// Attention of one query token without a mask.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Attention {
+    /// (heads, width), dense; not used where the kernel prepares the query itself.
+    pub(crate) q: u64,
+    pub(crate) keys: u64,
+    pub(crate) values: u64,
+    /// (heads, width), dense.
+    pub(crate) result: u64,
+    pub(crate) heads: u32,
+    pub(crate) kv_heads: u32,
+    pub(crate) count: u32,
+    pub(crate) width: u32,
+    /// Strides of heads and rows, in elements, of the keys and of the values.
+    pub(crate) steps: [u32; 4],
+    pub(crate) scale: f32,
+    pub(crate) dtype: u32,
+}
+
+/// What angle a feature is rotated by.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Angle {
+    /// The position, an int32.
+    pub(crate) offset: u64,
+    /// Pairs of float32, or divisors.
+    pub(crate) frequencies: u64,
+    pub(crate) divisors: bool,
+    pub(crate) traditional: bool,
+    pub(crate) scale: f32,
+}
+
 /// Where the query, the new key and its value come from when the kernel prepares them itself.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Projections {
@@ -50,41 +79,47 @@ pub(crate) struct Projections {
     pub(crate) angle: Angle,
 }
 
-/// Encodes an attention alone, so that it can be fused later. `step.splits`, `parts` and `counters` are filled in here.
+/// Encodes an attention with what comes before it.
 ///
 /// # Errors
-/// When memory or the device fails.
-pub(super) fn eval(
+/// When memory or the device fails, or the driver refuses the pipeline.
+pub(crate) fn encode(
     ctx: &mut Ctx<'_>,
     plan: &Decode,
-    mut step: Attention,
+    sizes: &Sizes,
+    step: &Attention,
+    fused: Option<&Projections>,
     reads: &[Region],
-    result: Region,
-    output: &Output,
+    writes: &[Region],
 ) -> Result<()> {
-    let mut writes = vec![result];
-    step.splits = plan.splits;
+    stats::hit("sdpa", || {
+        // A line per token would be no statistic.
+        let keys = sizes.keys.next_power_of_two();
+        format!("{plan:?} {:?}", Sizes { keys, ..*sizes })
+    });
+    let mut writes: SmallVec<[Region; 5]> = writes.into();
+    let mut shares = [0; 2];
     if plan.splits > 1 {
         let bytes = u64::from(step.heads * plan.splits) * u64::from(step.width + 4) * 4;
         let (parts, counters) = (ctx.scratch(bytes)?, ctx.counters(step.heads.into())?);
-        (step.parts, step.counters) = (parts.address, counters.address);
+        shares = [parts.address, counters.address];
         writes.extend([parts, counters]);
     }
-    ctx.encode_later(Step::Attention(step), reads, &writes, output)
+    let call = call(ctx, plan.splits, shares, step, fused)?;
+    ctx.encode(call, reads, &writes)
 }
 
-/// The dispatch of an attention.
-///
-/// # Errors
-/// When the driver refuses the pipeline.
-pub(crate) fn encode(
-    device: &DeviceState,
+/// The dispatch; `shares` are scratch memory for shares of the keys, and zeroed counters of finished ones.
+fn call(
+    ctx: &Ctx<'_>,
+    splits: u32,
+    [parts, counters]: [u64; 2],
     step: &Attention,
     fused: Option<&Projections>,
 ) -> Result<Call> {
-    let caps = device.capabilities();
+    let caps = ctx.capabilities();
     let group = step.heads / step.kv_heads;
-    let plan = planner::decode_shape(step.width, [step.kv_heads, group], step.splits, caps);
+    let plan = planner::decode_shape(step.width, [step.kv_heads, group], splits, caps);
     let norms = fused.and_then(|f| f.norms);
     let angle = fused.map(|f| f.angle);
     let push = Push {
@@ -98,11 +133,11 @@ pub(crate) fn encode(
         keys: step.keys,
         values: step.values,
         result: step.result,
-        parts: step.parts,
-        counters: step.counters,
+        parts,
+        counters,
         steps: step.steps,
         count: step.count,
-        splits: step.splits,
+        splits,
         scale: step.scale,
         position_scale: angle.map_or(1.0, |a| a.scale),
     };
@@ -111,11 +146,11 @@ pub(crate) fn encode(
         | bit(norms.is_some(), 2)
         | bit(angle.is_some_and(|a| a.traditional), 4)
         | bit(angle.is_some_and(|a| a.divisors), 8)
-        | bit(step.splits > 1, 16);
+        | bit(splits > 1, 16);
     let eps = norms.map_or(0, |n| n.1.to_bits());
     let constants =
         [plan.workgroup, step.dtype, step.width, plan.subgroup, plan.heads, group, flags, eps];
-    let pipeline = device.pipelines.get(Kernel::attention_decode, &constants, plan.subgroup)?;
-    let groups = [step.splits, group / plan.heads, step.kv_heads];
+    let pipeline = ctx.pipeline_with_subgroup(Kernel::attention_decode, &constants, plan.subgroup)?;
+    let groups = [splits, group / plan.heads, step.kv_heads];
     Ok(Call::new(pipeline, bytemuck::bytes_of(&push), groups))
 }

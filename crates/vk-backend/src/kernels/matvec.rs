@@ -2,18 +2,14 @@
 //! 4 bits `matvec/matrix.comp`).
 
 use bytemuck::{Pod, Zeroable};
-use mlx_core::{Dtype, Result, backend::Output};
+use mlx_core::{Dtype, Result};
 
 use super::{Ctx, Kernel, Region};
 use crate::{
-    device::DeviceState,
+    commit::Call,
     planners::{
         matrix,
         matvec::{self as planner, MatrixPlan, Product},
-    },
-    window::{
-        Call,
-        step::{Format, MatVec, Matrix, RmsNorm, Step},
     },
 };
 
@@ -23,9 +19,39 @@ use crate::{
 struct Push {
     x: u64,
     weight: u64,
-    matrices: [[u64; 4]; 3],
-    ends: [u32; 3],
+    matrices: [[u64; 4]; MOST_MATRICES],
+    ends: [u32; MOST_MATRICES],
     one: u32,
+}
+
+/// A dense matrix (outputs, inner).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Matrix {
+    /// Packed words, or the elements of a matrix that is not quantized.
+    pub(crate) words: u64,
+    pub(crate) scales: u64,
+    pub(crate) biases: u64,
+    /// (rows, outputs).
+    pub(crate) result: u64,
+    pub(crate) outputs: u32,
+}
+
+/// How the elements of a matrix are stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Format {
+    /// Of `x`, of the result, and of the matrix or its scales.
+    pub(crate) dtype: u32,
+    /// Bits per element; 16 or 32 when not quantized.
+    pub(crate) bits: u32,
+    /// Elements that share a scale; 1 when not quantized.
+    pub(crate) group: u32,
+}
+
+/// RMS norm of the rows, with a weight per column.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Norm {
+    pub(crate) weight: u64,
+    pub(crate) eps: f32,
 }
 
 /// What happens to the results.
@@ -33,43 +59,57 @@ struct Push {
 pub(crate) enum After {
     /// They are stored.
     Nothing,
-    /// What stands at this address is added; the whole region is known.
-    Residual(u64, Region),
+    /// What stands at this address is added.
+    Residual(u64),
     /// Two matrices: `silu(first) * second`, stored as the first one's result.
     Gate,
 }
 
-/// A product with what comes before and after.
+/// Most matrices of a dispatch.
+pub(crate) const MOST_MATRICES: usize = 3;
+
+/// `x @ matrixᵀ` of few rows and up to [`MOST_MATRICES`] matrices, with what comes before and after.
 #[derive(Debug, Clone)]
 pub(crate) struct Fused {
     /// The rows; with a norm, its input.
-    pub(crate) x: u64,
-    pub(crate) rows: u32,
-    pub(crate) inner: u32,
-    pub(crate) format: Format,
+    x: u64,
+    rows: u32,
+    inner: u32,
+    format: Format,
     /// The first `count` are used.
-    pub(crate) matrices: [Matrix; 3],
+    matrices: [Matrix; MOST_MATRICES],
     count: usize,
-    pub(crate) norm: Option<RmsNorm>,
+    pub(crate) norm: Option<Norm>,
     pub(crate) after: After,
 }
 
 impl Fused {
-    /// A product alone.
-    pub(crate) fn of(step: &MatVec) -> Self {
-        let mut matrices = [Matrix::default(); 3];
-        matrices[0] = step.matrix;
+    /// A product without matrices yet.
+    pub(crate) fn new(x: u64, rows: u32, inner: u32, format: Format) -> Self {
         let (norm, after) = (None, After::Nothing);
-        let MatVec { x, rows, inner, format, .. } = *step;
-        Fused { x, rows, inner, format, matrices, count: 1, norm, after }
+        let matrices = [Matrix::default(); MOST_MATRICES];
+        Fused { x, rows, inner, format, matrices, count: 0, norm, after }
     }
 
-    /// Adds a matrix; whether there was room.
-    pub(crate) fn push(&mut self, matrix: Matrix) -> bool {
-        let Some(slot) = self.matrices.get_mut(self.count) else { return false };
-        *slot = matrix;
+    /// A product with one matrix.
+    pub(crate) fn of(x: u64, rows: usize, inner: usize, format: Format, matrix: Matrix) -> Self {
+        let mut fused = Self::new(x, rows as u32, inner as u32, format);
+        fused.push(matrix);
+        fused
+    }
+
+    /// Adds a matrix.
+    ///
+    /// # Panics
+    /// When there are [`MOST_MATRICES`].
+    pub(crate) fn push(&mut self, matrix: Matrix) {
+        self.matrices[self.count] = matrix;
         self.count += 1;
-        true
+    }
+
+    /// Says where the `i`-th result goes.
+    pub(crate) fn stored_at(&mut self, i: usize, result: u64) {
+        self.matrices[i].result = result;
     }
 
     fn product(&self) -> Product {
@@ -77,60 +117,39 @@ impl Fused {
         let outputs = self.matrices.map(|m| m.outputs);
         Product { rows: self.rows, outputs, sets }
     }
-
-    /// For statistics.
-    pub(crate) fn describe(&self) -> String {
-        let after = match self.after {
-            After::Nothing => "",
-            After::Residual(..) => " + residual",
-            After::Gate => " gated",
-        };
-        let norm = if self.norm.is_some() { "norm " } else { "" };
-        let p = self.product();
-        let (inner, bits) = (self.inner, self.format.bits);
-        format!("{norm}{}x{inner}x{:?} b{bits}{after}", p.rows, &p.outputs[..self.count])
-    }
 }
 
-/// Encodes a product on its own, so that it can be fused later.
+/// Encodes a product.
 ///
 /// # Errors
-/// When the device fails.
-pub(super) fn eval(
+/// When the driver refuses the pipeline, or the device fails.
+pub(crate) fn encode(
     ctx: &mut Ctx<'_>,
-    step: MatVec,
+    fused: &Fused,
     reads: &[Region],
-    result: Region,
-    output: &Output,
+    writes: &[Region],
 ) -> Result<()> {
-    ctx.encode_later(Step::MatVec(step), reads, &[result], output)
-}
-
-/// The dispatch of a product.
-///
-/// # Errors
-/// When the driver refuses the pipeline.
-pub(crate) fn encode(device: &DeviceState, fused: &Fused) -> Result<Call> {
-    match on_matrices(device, fused) {
-        Some(plan) => encode_matrix(device, fused, &plan),
-        None => encode_lanes(device, fused),
-    }
+    let call = match on_matrices(ctx, fused) {
+        Some(plan) => encode_matrix(ctx, fused, &plan),
+        None => encode_lanes(ctx, fused),
+    }?;
+    ctx.encode(call, reads, writes)
 }
 
 /// The plan for cooperative matrices, where the product can go there.
-fn on_matrices(device: &DeviceState, fused: &Fused) -> Option<MatrixPlan> {
+fn on_matrices(ctx: &Ctx<'_>, fused: &Fused) -> Option<MatrixPlan> {
     let Format { dtype, bits, group } = fused.format;
     let dtype = [Dtype::Float16, Dtype::Bfloat16].into_iter().find(|&d| d as u32 == dtype)?;
     let aligned = |m: &Matrix| (m.words | m.scales | m.biases).is_multiple_of(16);
-    let possible = device.config.enable_coopmat_matvec && bits == planner::MATRIX_BITS;
+    let possible = ctx.config().enable_coopmat_matvec && bits == planner::MATRIX_BITS;
     if !possible || !fused.matrices[..fused.count].iter().all(aligned) {
         return None;
     }
-    let fragment = matrix::fragment(dtype, [0; 2], device.capabilities(), device.config)?;
-    planner::plan_matrix(&fused.product(), fused.inner, group, fragment, device.capabilities())
+    let fragment = matrix::fragment(dtype, [0; 2], ctx.capabilities(), ctx.config())?;
+    planner::plan_matrix(&fused.product(), fused.inner, group, fragment, ctx.capabilities())
 }
 
-fn encode_matrix(device: &DeviceState, fused: &Fused, plan: &MatrixPlan) -> Result<Call> {
+fn encode_matrix(ctx: &Ctx<'_>, fused: &Fused, plan: &MatrixPlan) -> Result<Call> {
     let (push, after) = push_of(fused, planner::MATRIX_BLOCK);
     let constants = [
         plan.workgroup,
@@ -143,20 +162,20 @@ fn encode_matrix(device: &DeviceState, fused: &Fused, plan: &MatrixPlan) -> Resu
         fused.norm.map_or(0, |n| n.eps.to_bits()),
         plan.columns,
         plan.depth,
-        u32::from(device.config.enable_known_fragments),
+        u32::from(ctx.config().enable_known_fragments),
     ];
     let kernel = match fused.format.dtype == Dtype::Float16 as u32 {
         true => Kernel::matvec_matrix_float16,
         false => Kernel::matvec_matrix_bfloat16,
     };
-    let pipeline = device.pipelines.get(kernel, &constants, planner::MATRIX_SUBGROUP)?;
+    let pipeline = ctx.pipeline_with_subgroup(kernel, &constants, planner::MATRIX_SUBGROUP)?;
     let groups = push.ends[2].div_ceil(plan.teams()).min(plan.most_groups);
     Ok(Call::new(pipeline, bytemuck::bytes_of(&push), [groups, 1, 1]))
 }
 
 /// The push constants for blocks of `block` results, and the number of what comes after.
 fn push_of(fused: &Fused, block: u32) -> (Push, u32) {
-    let mut ends = [0; 3];
+    let mut ends = [0; MOST_MATRICES];
     let mut blocks = 0;
     for (end, matrix) in ends.iter_mut().zip(&fused.matrices) {
         blocks += matrix.outputs / block;
@@ -165,13 +184,13 @@ fn push_of(fused: &Fused, block: u32) -> (Push, u32) {
     let mut matrices = fused.matrices.map(|m| [m.words, m.scales, m.biases, m.result]);
     let after = match fused.after {
         After::Nothing => 0,
-        After::Residual(address, _) => {
+        After::Residual(address) => {
             matrices[1][0] = address;
             1
         }
         After::Gate => {
             // A team makes results of both.
-            ends = [ends[0]; 3];
+            ends = [ends[0]; MOST_MATRICES];
             2
         }
     };
@@ -179,8 +198,8 @@ fn push_of(fused: &Fused, block: u32) -> (Push, u32) {
     (Push { x: fused.x, weight, matrices, ends, one: 1f32.to_bits() }, after)
 }
 
-fn encode_lanes(device: &DeviceState, fused: &Fused) -> Result<Call> {
-    let caps = device.capabilities();
+fn encode_lanes(ctx: &Ctx<'_>, fused: &Fused) -> Result<Call> {
+    let caps = ctx.capabilities();
     let plan = planner::plan(&fused.product(), caps);
     let (push, after) = push_of(fused, plan.outputs);
     let Format { dtype, bits, group } = fused.format;
@@ -197,7 +216,7 @@ fn encode_lanes(device: &DeviceState, fused: &Fused) -> Result<Call> {
         fused.inner,
         fused.norm.map_or(0, |n| n.eps.to_bits()),
     ];
-    let pipeline = device.pipelines.get(Kernel::matvec_fused, &constants, plan.subgroup)?;
+    let pipeline = ctx.pipeline_with_subgroup(Kernel::matvec_fused, &constants, plan.subgroup)?;
     let teams = u64::from(plan.workgroup / plan.subgroup);
     let groups = [caps.groups_1d(push.ends[2].into(), teams), 1, 1];
     Ok(Call::new(pipeline, bytemuck::bytes_of(&push), groups))

@@ -34,7 +34,7 @@
 //! What a family cannot run returns [`Ctx::unsupported`], never a wrong result.
 
 mod arange;
-mod attention;
+pub(crate) mod attention;
 mod binary;
 mod convolution;
 pub mod copy;
@@ -51,7 +51,7 @@ mod places;
 mod quantized;
 mod random;
 pub(crate) mod reduce;
-mod rope;
+pub(crate) mod rope;
 mod scan;
 mod scatter;
 mod softmax;

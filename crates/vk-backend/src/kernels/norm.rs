@@ -4,10 +4,7 @@ use bytemuck::{Pod, Zeroable};
 use mlx_core::{Array, Result, backend::Output};
 
 use super::{Ctx, Dispatch, Kernel, Operand, copy, matmul::team_pipeline};
-use crate::{
-    planners::team::Team,
-    window::step::{RmsNorm, Step},
-};
+use crate::planners::team::Team;
 
 /// Push constants of `norm.comp`.
 #[derive(Debug, Clone, Copy, Pod, Zeroable)]
@@ -100,26 +97,7 @@ fn normalize(
     let groups = [caps.groups_1d(push.rows, 1), 1, 1];
     let bias_region = at_bias.map_or(at_weight.region, |b| b.region);
     let reads = [from.region, at_weight.region, bias_region];
-    let eight = 8 * output.dtype.size() as u64;
-    let whole = bias.is_none()
-        && push.weight_step == 1
-        && x.dtype() == output.dtype
-        && weight.dtype() == output.dtype
-        && from.is_aligned(eight)
-        && at_weight.is_aligned(eight)
-        && push.rows < 1 << 20;
-    let step = whole.then_some({
-        Step::RmsNorm(RmsNorm {
-            x: push.x,
-            weight: push.weight,
-            rows: push.rows as u32,
-            width: push.width,
-            dtype: output.dtype as u32,
-            eps,
-        })
-    });
     let writes = &[result.region];
     let push = bytemuck::bytes_of(&push);
-    let dispatch = Dispatch { pipeline: &pipeline, push, groups, reads: &reads, writes };
-    ctx.dispatch_step(&dispatch, step, output)
+    ctx.dispatch(&Dispatch { pipeline: &pipeline, push, groups, reads: &reads, writes })
 }

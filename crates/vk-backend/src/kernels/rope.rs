@@ -7,7 +7,6 @@ use parking_lot::Mutex;
 use rustc_hash::FxHashMap;
 
 use super::{Ctx, Dispatch, Kernel, Operand, copy};
-use crate::window::step::{self, Angle, Step};
 
 /// Push constants of `rope.comp`.
 #[derive(Debug, Clone, Copy, Pod, Zeroable)]
@@ -42,7 +41,7 @@ fn frequency_pairs(base: f32, dims: usize) -> Vec<f32> {
 }
 
 /// The same as an array, made once per base and width, so that it stays on the device.
-fn frequencies(base: f32, dims: usize) -> Result<Array> {
+fn table(base: f32, dims: usize) -> Result<Array> {
     static TABLES: Lazy<Mutex<FxHashMap<(u32, usize), Array>>> = Lazy::new(Mutex::default);
     let mut tables = TABLES.lock();
     if let Some(table) = tables.get(&(base.to_bits(), dims)) {
@@ -52,6 +51,21 @@ fn frequencies(base: f32, dims: usize) -> Result<Array> {
     let table = Array::from_slice(&pairs, &[pairs.len()])?;
     tables.insert((base.to_bits(), dims), table.clone());
     Ok(table)
+}
+
+/// The frequencies, pairs made from the base or divisors that are `given`, and their stride.
+///
+/// # Errors
+/// When memory or the device fails.
+pub(crate) fn frequencies(
+    ctx: &mut Ctx<'_>,
+    rope: &Rope,
+    given: Option<&Array>,
+) -> Result<(Operand, i64)> {
+    match (rope.base, given) {
+        (None, Some(given)) => Ok((ctx.input(given)?, given.evaluated().layout.strides[0] as i64)),
+        (base, _) => Ok((ctx.input(&table(base.unwrap_or(1e4), rope.dims)?)?, 1)),
+    }
 }
 
 /// The input as (batches, heads, rows, features) with a stride each.
@@ -96,24 +110,14 @@ pub(super) fn eval(
     }
     let at_offset = copy::dense(ctx, offset)?;
     let mut reads = vec![at.region, at_offset.region];
-    let (address, frequency_step) = match (rope.base, inputs.get(2)) {
-        (None, Some(given)) => {
-            let freqs = ctx.input(given)?;
-            reads.push(freqs.region);
-            (freqs.address, given.evaluated().layout.strides[0] as i64)
-        }
-        (base, _) => {
-            let table = ctx.input(&frequencies(base.unwrap_or(1e4), rope.dims)?)?;
-            reads.push(table.region);
-            (table.address, 1)
-        }
-    };
+    let (frequencies, frequency_step) = frequencies(ctx, rope, inputs.get(2))?;
+    reads.push(frequencies.region);
     // A thread reads the pair that it writes, so a donated dense input is rotated in place.
     let result = ctx.output_or_donate(&[x], output)?;
     let push = Push {
         x: at.address,
         offset: at_offset.address,
-        frequencies: address,
+        frequencies: frequencies.address,
         result: result.address,
         batch_step: steps[0],
         head_step: steps[1],
@@ -129,14 +133,13 @@ pub(super) fn eval(
         scale: rope.scale,
         zero: 0,
     };
-    dispatch(ctx, rope, &push, offset.evaluated().buffer.id(), &reads, result, output)
+    dispatch(ctx, rope, &push, &reads, result, output)
 }
 
 fn dispatch(
     ctx: &mut Ctx<'_>,
     rope: &Rope,
     push: &Push,
-    offset: usize,
     reads: &[super::Region],
     result: Operand,
     output: &Output,
@@ -161,33 +164,8 @@ fn dispatch(
         * slots;
     let items = if output.size() == 0 { 0 } else { items };
     let groups = [caps.groups_1d(items, u64::from(group)), 1, 1];
-    let (push_bytes, writes) = (bytemuck::bytes_of(push), &[result.region]);
-    let dispatch = Dispatch { pipeline: &pipeline, push: push_bytes, groups, reads, writes };
-    ctx.dispatch_step(&dispatch, step(rope, push, offset, output), output)
-}
-
-/// One token's heads, as a fused kernel takes them.
-fn step(rope: &Rope, push: &Push, offset: usize, output: &Output) -> Option<Step> {
-    let dense = push.feature_step == 1
-        && (push.heads == 1 || push.head_step == i64::from(push.features))
-        && (push.frequency_step == 1 || rope.base.is_some());
-    let one = push.batches == 1 && push.rows == 1 && push.dims == push.features;
-    (dense && one && output.size() > 0).then(|| {
-        Step::Rope(step::Rope {
-            x: push.x,
-            heads: push.heads,
-            width: push.features,
-            dtype: output.dtype as u32,
-            angle: Angle {
-                offset: push.offset,
-                offset_buffer: offset,
-                frequencies: push.frequencies,
-                divisors: rope.base.is_none(),
-                traditional: rope.traditional,
-                scale: rope.scale,
-            },
-        })
-    })
+    let (push, writes) = (bytemuck::bytes_of(push), &[result.region]);
+    ctx.dispatch(&Dispatch { pipeline: &pipeline, push, groups, reads, writes })
 }
 
 #[cfg(test)]

@@ -8,7 +8,6 @@ use super::{
     elementwise::{Class, Mode, is_dense, layout_like},
     strided,
 };
-use crate::window::step::{Function, Map, Step};
 
 /// Push constants of `unary.comp`.
 #[derive(Debug, Clone, Copy, Pod, Zeroable)]
@@ -96,16 +95,6 @@ pub(super) fn eval(ctx: &mut Ctx<'_>, op: UnaryOp, a: &Array, output: &mut Outpu
     let pipeline = ctx.pipeline(kernel(a.dtype().into(), op), &constants)?;
     let push = bytemuck::bytes_of(&push);
     let groups = [ctx.capabilities().groups_1d(mode.items(count), group.into()), 1, 1];
-    let step = (op == UnaryOp::Sigmoid && mode != Mode::Strided).then_some({
-        Step::Map(Map {
-            function: Function::Sigmoid,
-            operands: [source.address, 0],
-            result: destination.address,
-            count,
-            dtype: output.dtype as u32,
-        })
-    });
     let (reads, writes) = (&[source.region], &[destination.region]);
-    let dispatch = Dispatch { pipeline: &pipeline, push, groups, reads, writes };
-    ctx.dispatch_step(&dispatch, step, output)
+    ctx.dispatch(&Dispatch { pipeline: &pipeline, push, groups, reads, writes })
 }

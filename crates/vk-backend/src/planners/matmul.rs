@@ -103,7 +103,7 @@ pub enum Plan {
 
 /// Chooses the kernel of a dense product with `k > 0`.
 pub fn plan(p: &Product, caps: &Capabilities) -> Plan {
-    let right = p.m <= FEW && (p.n >= p.m || p.n > FEW);
+    let right = is_few(p.m, p.n);
     if right && p.b_along_k {
         return Plan::MatVec(Side::Right);
     }
@@ -117,6 +117,11 @@ pub fn plan(p: &Product, caps: &Capabilities) -> Plan {
         return Plan::VecMat(Side::Left);
     }
     Plan::Gemm(gemm(p.m, p.n, p.k, p.batches, p.fragment, caps))
+}
+
+/// Whether the rows of a product with a transposed matrix are so few that they are vectors.
+pub fn is_few(rows: usize, columns: usize) -> bool {
+    rows <= FEW && (columns >= rows || columns > FEW)
 }
 
 /// Chooses the tiles of products whose matrices, or segments of k, a list picks: of whole k, by the

@@ -132,8 +132,8 @@ fn run(ctx: &mut Ctx<'_>, o: &Operands, output: &Output, result: Operand) -> Res
     let leading = [o.a.leading(), o.b.leading()];
     let product = product(o, fragment(dtype, leading, ctx.capabilities(), ctx.config()));
     match planner::plan(&product, ctx.capabilities()) {
-        Plan::MatVec(Side::Right) if let Some(step) = vectors::step(ctx, o, dtype, result) => {
-            matvec::eval(ctx, step, &[o.a.at.region, o.b.at.region], result.region, output)
+        Plan::MatVec(Side::Right) if let Some(fused) = vectors::fused(ctx, o, dtype, result) => {
+            matvec::encode(ctx, &fused, &[o.a.at.region, o.b.at.region], &[result.region])
         }
         Plan::MatVec(side) => vectors::mat_vec(ctx, o, side, dtype, result),
         Plan::VecMat(side) => vectors::vec_mat(ctx, o, side, dtype, result),

@@ -5,9 +5,11 @@ use mlx_core::{Dtype, Result};
 
 use super::operands::{Matrix, Operands};
 use crate::{
-    kernels::{Capabilities, Ctx, Dispatch, Kernel, Operand},
+    kernels::{
+        Capabilities, Ctx, Dispatch, Kernel, Operand,
+        matvec::{self, Format, Fused},
+    },
     planners::{matmul::Side, matvec as few, team::Team},
-    window::step::{self, Format, MatVec},
 };
 
 /// Push constants of `matvec.comp`.
@@ -122,7 +124,7 @@ fn grid(caps: &Capabilities, blocks: u64, per_group: u64, vectors: u32, batches:
 
 /// The product as one that can be fused, if its kernel serves it: one matrix of dense rows times
 /// dense vectors.
-pub(super) fn step(ctx: &Ctx<'_>, o: &Operands, dtype: Dtype, result: Operand) -> Option<MatVec> {
+pub(super) fn fused(ctx: &Ctx<'_>, o: &Operands, dtype: Dtype, result: Operand) -> Option<Fused> {
     let bits = 8 * dtype.size();
     let dense = |m: &Matrix, rows: usize| {
         m.inner == 1 && (rows == 1 || m.outer == o.k as i64) && m.at.is_aligned(16)
@@ -134,18 +136,14 @@ pub(super) fn step(ctx: &Ctx<'_>, o: &Operands, dtype: Dtype, result: Operand) -
         && dense(&o.a, o.m)
         && dense(&o.b, o.n)
         && few::serves(o.m, o.k, bits, dtype.size(), ctx.capabilities());
-    fits.then(|| MatVec {
-        x: o.a.at.address,
-        rows: o.m as u32,
-        inner: o.k as u32,
-        format: Format { dtype: dtype as u32, bits: bits as u32, group: 1 },
-        matrix: step::Matrix {
-            words: o.b.at.address,
-            result: result.address,
-            outputs: o.n as u32,
-            ..step::Matrix::default()
-        },
-    })
+    let format = Format { dtype: dtype as u32, bits: bits as u32, group: 1 };
+    let matrix = matvec::Matrix {
+        words: o.b.at.address,
+        result: result.address,
+        outputs: o.n as u32,
+        ..matvec::Matrix::default()
+    };
+    fits.then(|| Fused::of(o.a.at.address, o.m, o.k, format, matrix))
 }
 
 /// Rows of the matrix are dense along k.

@@ -8,7 +8,7 @@ use crate::{
     kernels::{
         Ctx, Dispatch, Kernel, Operand, Region, copy,
         matmul::{self, GemmPush, Picks},
-        matvec,
+        matvec::{self, Format, Fused, Matrix},
         strided::Walk,
     },
     planners::{
@@ -19,7 +19,6 @@ use crate::{
         team::Team,
     },
     stats,
-    window::step::{Format, MatVec, Matrix},
 };
 
 /// Push constants of `qmv.comp`.
@@ -136,7 +135,7 @@ fn run(ctx: &mut Ctx<'_>, o: &Operands, output: &Output) -> Result<()> {
     });
     match plan {
         Plan::MatVec { .. } if is_fusable(ctx, o) => {
-            matvec::eval(ctx, step(o), &o.reads(), o.result.region, output)
+            matvec::encode(ctx, &fused(o), &o.reads(), &[o.result.region])
         }
         Plan::MatVec { team, workgroup, rows, outputs } => {
             mat_vec(ctx, o, team, workgroup, rows, outputs)
@@ -221,24 +220,20 @@ fn is_fusable(ctx: &Ctx<'_>, o: &Operands) -> bool {
         && few::serves(p.rows, p.inner, o.affine.bits, o.dtype.size(), ctx.capabilities())
 }
 
-fn step(o: &Operands) -> MatVec {
-    MatVec {
-        x: o.x.address,
-        rows: o.product.rows as u32,
-        inner: o.product.inner as u32,
-        format: Format {
-            dtype: o.dtype as u32,
-            bits: o.affine.bits as u32,
-            group: o.affine.group_size as u32,
-        },
-        matrix: Matrix {
-            words: o.words.address,
-            scales: o.scales.address,
-            biases: o.biases.address,
-            result: o.result.address,
-            outputs: o.product.outputs as u32,
-        },
-    }
+fn fused(o: &Operands) -> Fused {
+    let format = Format {
+        dtype: o.dtype as u32,
+        bits: o.affine.bits as u32,
+        group: o.affine.group_size as u32,
+    };
+    let matrix = Matrix {
+        words: o.words.address,
+        scales: o.scales.address,
+        biases: o.biases.address,
+        result: o.result.address,
+        outputs: o.product.outputs as u32,
+    };
+    Fused::of(o.x.address, o.product.rows, o.product.inner, format, matrix)
 }
 
 fn mat_vec(

@@ -1,0 +1,65 @@
+//! Groups of nodes that a backend evaluates at once, and the order that they are evaluated in.
+//!
+//! Before an evaluation begins, a backend may look at the tape ([`crate::backend::Backend::plan`]) and claim groups
+//! of nodes that one of its kernels does together. What is only needed inside of a group never gets memory.
+
+use smallvec::SmallVec;
+
+use crate::{Result, Stream, backend::Output, tape::Tape};
+
+/// Encodes a group.
+pub trait Fusion {
+    /// Encodes the work of a group whose members are still on the tape and whose outer inputs are
+    /// evaluated, and sets the data of the results that it keeps, in the group's order. `false`
+    /// when the inputs do not lie as the kernel needs them: then the members are evaluated one by one.
+    ///
+    /// # Errors
+    /// When memory or the device fails.
+    fn eval(&self, stream: Stream, tape: &Tape, kept: &mut [Output]) -> Result<bool>;
+}
+
+/// Nodes of one stream, each with one output, that are evaluated at once.
+pub struct Group {
+    /// Their places on the tape.
+    pub members: SmallVec<[usize; 16]>,
+    /// Those whose results somebody else needs.
+    pub kept: SmallVec<[usize; 3]>,
+    /// How.
+    pub fusion: Box<dyn Fusion>,
+}
+
+/// Who evaluates which place of a tape.
+pub(crate) struct Groups {
+    groups: Vec<Option<Group>>,
+    /// The group of each place, counted from 1; 0 for none. Empty when there are no groups.
+    of: Vec<u32>,
+}
+
+impl Groups {
+    pub(crate) fn new(groups: Vec<Group>, places: usize) -> Groups {
+        let mut of = vec![0; if groups.is_empty() { 0 } else { places }];
+        for (i, group) in groups.iter().enumerate() {
+            group.members.iter().for_each(|&place| of[place] = i as u32 + 1);
+        }
+        Groups { groups: groups.into_iter().map(Some).collect(), of }
+    }
+
+    /// The group that `place` waits for.
+    pub(crate) fn of(&self, place: usize) -> Option<&Group> {
+        let group = self.of.get(place)?.checked_sub(1)?;
+        self.groups[group as usize].as_ref()
+    }
+
+    /// Takes the group of `place` to evaluate it; nothing waits for it any more.
+    pub(crate) fn take(&mut self, place: usize) -> Option<Group> {
+        let group = self.of.get(place)?.checked_sub(1)?;
+        self.groups[group as usize].take()
+    }
+}
+
+impl Group {
+    /// The member that comes last.
+    pub(crate) fn last(&self) -> usize {
+        self.members.iter().copied().max().unwrap_or_default()
+    }
+}

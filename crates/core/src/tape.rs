@@ -1,0 +1,189 @@
+//! The tape: the lazy arrays of an evaluation, in the order in which they are evaluated.
+
+use std::sync::Arc;
+
+use once_cell::sync::Lazy;
+
+use crate::{Array, Error, Result, graph::Node};
+
+/// Nodes that may be open at once before the order turns from breadth first to depth first.
+static MAX_WIDTH: Lazy<usize> = Lazy::new(|| {
+    std::env::var("MLX_BFS_MAX_WIDTH").ok().and_then(|v| v.parse().ok()).unwrap_or(20)
+});
+
+/// A lazy array on the tape, with its node.
+pub(crate) struct Entry {
+    pub(crate) array: Array,
+    pub(crate) node: Arc<Node>,
+}
+
+/// The lazy arrays of an evaluation in order: inputs before those that read them. Arrays leave it when they are
+/// evaluated. Of a node with several outputs, one stands for all.
+pub struct Tape {
+    entries: Vec<Option<Entry>>,
+    epoch: u32,
+}
+
+impl Tape {
+    /// MLX's breadth-first order with a width limit, from the outputs backwards. `epoch` tells this
+    /// evaluation's marks on the nodes from those of others.
+    ///
+    /// # Errors
+    /// When an array has neither data nor a node.
+    pub(crate) fn new(outputs: &[&Array], epoch: u32) -> Result<Tape> {
+        count_parents(outputs, epoch)?;
+        let mut entries: Vec<Option<Entry>> = Vec::new();
+        let mut next = 0;
+        let mut deferred: Vec<(Arc<Node>, usize)> = Vec::new();
+        for output in outputs {
+            place(output, epoch, &mut entries);
+        }
+        loop {
+            let (node, first) = if next < entries.len() {
+                next += 1;
+                let entry = entries[next - 1].as_ref().expect("nothing is evaluated yet");
+                (entry.node.clone(), 0)
+            } else if let Some(deferred) = deferred.pop() {
+                deferred
+            } else {
+                entries.reverse();
+                return Ok(Tape { entries, epoch });
+            };
+            for (i, input) in node.inputs.iter().enumerate().skip(first) {
+                if input.data().is_some() {
+                    continue;
+                }
+                if entries.len() - next >= *MAX_WIDTH {
+                    deferred.push((node.clone(), i));
+                    break;
+                }
+                place(input, epoch, &mut entries);
+            }
+        }
+    }
+
+    /// Number of places.
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Whether there is nothing to evaluate.
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// The node at a place.
+    ///
+    /// # Panics
+    /// When it is evaluated already.
+    pub fn node(&self, place: usize) -> &Node {
+        &self.entry(place).node
+    }
+
+    /// The lazy array at a place.
+    ///
+    /// # Panics
+    /// When it is evaluated already.
+    pub fn array(&self, place: usize) -> &Array {
+        &self.entry(place).array
+    }
+
+    /// The place of an array that is still lazy.
+    pub fn place(&self, array: &Array) -> Option<usize> {
+        if array.data().is_some() {
+            return None;
+        }
+        array.with_node(|node| node.place(self.epoch)).flatten().map(|from_end| {
+            // Places were given backwards.
+            self.entries.len() - 1 - from_end as usize
+        })
+    }
+
+    /// How often nodes of this tape read the array at `place`.
+    pub fn uses(&self, place: usize) -> usize {
+        self.node(place).uses() as usize
+    }
+
+    /// Whether nobody but nodes of this tape refers to the array at `place`: once they have run, nobody
+    /// can see what it was.
+    pub fn is_private(&self, place: usize) -> bool {
+        let entry = self.entry(place);
+        let own = 1;
+        entry.node.siblings.get().is_none()
+            && Arc::strong_count(&entry.array.0) == entry.node.uses() as usize + own
+    }
+
+    pub(crate) fn is_done(&self, place: usize) -> bool {
+        self.entries[place].is_none()
+    }
+
+    /// Takes an array off to evaluate it.
+    pub(crate) fn take(&mut self, place: usize) -> Option<Entry> {
+        self.entries[place].take()
+    }
+
+    fn entry(&self, place: usize) -> &Entry {
+        self.entries[place].as_ref().expect("members of a group are evaluated with it")
+    }
+}
+
+/// Counts one parent of `array` as placed and appends it with the last one.
+fn place(array: &Array, epoch: u32, entries: &mut Vec<Option<Entry>>) {
+    let Some(node) = array.node() else { return };
+    let degree = node.degree(epoch).unwrap_or(0);
+    match degree {
+        0 => {}
+        1 => {
+            node.set_degree(epoch, 0);
+            node.set_place(entries.len() as u32);
+            entries.push(Some(Entry { array: array.clone(), node }));
+        }
+        more => node.set_degree(epoch, more - 1),
+    }
+}
+
+/// Depth-first over the lazy arrays: sets every node's number of parents. Outputs of one node
+/// share its count.
+fn count_parents(outputs: &[&Array], epoch: u32) -> Result<()> {
+    let mut stack: Vec<(Arc<Node>, usize)> = Vec::new();
+    for output in outputs {
+        // The evaluation itself is a parent, but no use.
+        count(output, epoch, 0, &mut stack)?;
+        while let Some((node, at)) = stack.last_mut() {
+            if *at == node.inputs.len() {
+                stack.pop();
+                continue;
+            }
+            let node = node.clone();
+            *at += 1;
+            count(&node.inputs[*at - 1], epoch, 1, &mut stack)?;
+        }
+    }
+    Ok(())
+}
+
+fn count(
+    array: &Array,
+    epoch: u32,
+    uses: u32,
+    stack: &mut Vec<(Arc<Node>, usize)>,
+) -> Result<()> {
+    if array.data().is_some() {
+        return Ok(());
+    }
+    let node = array.node().ok_or_else(|| {
+        Error::invalid("eval", "Attempting to eval an array without a primitive.")
+    })?;
+    match node.degree(epoch) {
+        Some(degree) => {
+            node.set_degree(epoch, degree + 1);
+            node.set_uses(node.uses() + uses);
+        }
+        None => {
+            node.set_degree(epoch, 1);
+            node.set_uses(uses);
+            stack.push((node, 0));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,77 @@
+//! A dispatch on its way from an encoder to its committer.
+
+use std::sync::Arc;
+
+use mlx_core::buffer::BufferRef;
+use smallvec::SmallVec;
+
+use crate::{
+    encoder::Dispatch, hazards::Region, memory::allocation::Allocation, pipelines::Pipeline,
+    raw::recorder::PUSH_BYTES,
+};
+
+/// A dispatch with all that it needs, ready to be recorded.
+pub(crate) struct Work {
+    call: Call,
+    reads: SmallVec<[Region; 6]>,
+    writes: SmallVec<[Region; 3]>,
+    /// Memory that it uses: it must not serve other work before this is recorded.
+    pub(crate) held: SmallVec<[BufferRef; 6]>,
+    pub(crate) scratch: Vec<Arc<Allocation>>,
+}
+
+/// Works in a list. They go from thread to thread and from list to list by their addresses.
+pub(crate) type Works = Vec<Box<Work>>;
+
+/// What is recorded.
+pub(crate) struct Call {
+    pipeline: Arc<Pipeline>,
+    push: [u8; PUSH_BYTES],
+    push_bytes: u8,
+    groups: [u32; 3],
+}
+
+impl Call {
+    /// # Panics
+    /// When the push constants are more than [`PUSH_BYTES`].
+    pub(crate) fn new(pipeline: Arc<Pipeline>, push: &[u8], groups: [u32; 3]) -> Self {
+        let mut bytes = [0; PUSH_BYTES];
+        bytes[..push.len()].copy_from_slice(push);
+        Call { pipeline, push: bytes, push_bytes: push.len() as u8, groups }
+    }
+}
+
+impl Work {
+    /// A dispatch.
+    pub(crate) fn new(call: Call, reads: &[Region], writes: &[Region]) -> Self {
+        Work {
+            call,
+            reads: reads.into(),
+            writes: writes.into(),
+            held: SmallVec::new(),
+            scratch: Vec::new(),
+        }
+    }
+
+    /// Name of its kernel, for statistics.
+    pub(crate) fn name(&self) -> &'static str {
+        self.call.pipeline.name()
+    }
+
+    /// Bytes that it writes.
+    pub(crate) fn written(&self) -> u64 {
+        self.writes.iter().map(|w| w.bytes).sum()
+    }
+
+    /// What is recorded.
+    pub(super) fn dispatch(&self) -> Dispatch<'_> {
+        let Call { pipeline, push, push_bytes, groups } = &self.call;
+        Dispatch {
+            pipeline,
+            push: &push[..usize::from(*push_bytes)],
+            groups: *groups,
+            reads: &self.reads,
+            writes: &self.writes,
+        }
+    }
+}

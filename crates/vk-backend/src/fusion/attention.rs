@@ -1,0 +1,285 @@
+//! The attention of one token over a growing cache, with the norms and rotations of the new query and key, and the
+//! cache's new rows.
+
+use mlx_core::{
+    Array, Dtype, Result, Stream,
+    backend::Output,
+    fusion::Group,
+    graph::Node,
+    primitives::{AttentionMask, Primitive, Rope},
+    tape::Tape,
+};
+use smallvec::{SmallVec, smallvec};
+
+use super::{Kernel, inner, products::dense};
+use crate::{
+    device::DeviceState,
+    kernels::{
+        Ctx, Operand, Region, attention,
+        decode::{self, Angle, Attention, Projections},
+        rope,
+    },
+    planners::attention::{self as planner, Decode, Sizes},
+};
+
+/// An input of a node: the node's place and the input's number.
+type Cursor = (usize, usize);
+
+/// Heads of the new token before the attention: rotated, normalized before that or not.
+struct Heads {
+    rope: usize,
+    norm: Option<usize>,
+    from: Cursor,
+}
+
+/// An attention with what comes before it, by places on the tape.
+struct Token {
+    attention: usize,
+    /// The updates of the caches of keys and values.
+    updates: [usize; 2],
+    query: Heads,
+    key: Heads,
+    value: Cursor,
+    scale: f32,
+    sizes: Sizes,
+    plan: Decode,
+}
+
+/// The group that ends with the attention at `place`.
+pub(super) fn find(tape: &Tape, place: usize, device: &DeviceState) -> Option<Group> {
+    let node = tape.node(place);
+    let Primitive::ScaledDotProductAttention { scale, mask } = node.primitive else { return None };
+    let config = device.config;
+    if mask == AttentionMask::Array || !config.enable_fused_attention {
+        return None;
+    }
+    let sizes = attention::sizes(&node.inputs);
+    let plan = planner::decode(&sizes, device.capabilities(), config)?;
+    let mut walk = Walk { tape, stream: node.stream, members: smallvec![place], dtype: node.inputs[0].dtype() };
+    let query = walk.rotated((place, 0), sizes.heads, sizes.key_width)?;
+    let keys = walk.update((place, 1), sizes.keys)?;
+    let values = walk.update((place, 2), sizes.keys)?;
+    // The new rows of a cache are the second input of its update.
+    let key = walk.rotated((keys, 1), sizes.kv_heads, sizes.key_width)?;
+    let value = walk.stripped((values, 1));
+    (keys != values && walk.agree(&query, &key)).then_some(())?;
+    let members = walk.members;
+    let updates = [keys, values];
+    let token = Token { attention: place, updates, query, key, value, scale, sizes, plan };
+    let kept = smallvec![place, keys, values];
+    Some(Group { members, kept, fusion: Box::new(Kernel(token)) })
+}
+
+/// Follows inputs up the tape and collects what it passes.
+struct Walk<'a> {
+    tape: &'a Tape,
+    stream: Stream,
+    members: SmallVec<[usize; 16]>,
+    dtype: Dtype,
+}
+
+impl Walk<'_> {
+    fn array(&self, (place, input): Cursor) -> &Array {
+        &self.tape.node(place).inputs[input]
+    }
+
+    /// Goes on to the first input of the node that makes `at`, if it is of the right kind and nobody else sees its
+    /// result.
+    fn pass(&mut self, at: Cursor, is: impl Fn(&Node) -> bool) -> Option<usize> {
+        let place = inner(self.tape, self.array(at), 1, self.stream)?;
+        is(self.tape.node(place)).then(|| self.members.push(place))?;
+        Some(place)
+    }
+
+    /// What is behind views that leave the elements in their order.
+    fn stripped(&mut self, mut at: Cursor) -> Cursor {
+        while let Some(view) = self.pass(at, keeps_order) {
+            at = (view, 0);
+        }
+        at
+    }
+
+    /// The rotated rows of `heads` heads.
+    fn rotated(&mut self, at: Cursor, heads: usize, width: usize) -> Option<Heads> {
+        let at = self.stripped(at);
+        let rope = self.pass(at, |node| {
+            let x = &node.inputs[0];
+            let whole = matches!(&node.primitive, Primitive::Rope(r) if r.dims == width);
+            whole && (x.dim(0), x.dim(-2), x.dim(-1)) == (1, 1, width) && x.size() == heads * width
+        })?;
+        let from = self.stripped((rope, 0));
+        let dtype = self.dtype;
+        let norm = self.pass(from, |node| {
+            matches!(node.primitive, Primitive::RmsNorm { .. })
+                && (node.inputs[0].dim(-1), node.inputs[0].dtype()) == (width, dtype)
+                && (node.inputs[1].ndim(), node.inputs[1].dtype()) == (1, dtype)
+        });
+        let from = norm.map_or(from, |norm| self.stripped((norm, 0)));
+        Some(Heads { rope, norm, from })
+    }
+
+    /// The update of a cache at its `count`-th and last filled row, behind the view of what is filled.
+    fn update(&mut self, at: Cursor, count: usize) -> Option<usize> {
+        let view = self.pass(at, |node| match &node.primitive {
+            Primitive::Slice { start, strides } => {
+                start.iter().all(|&s| s == 0) && strides.iter().all(|&s| s == 1)
+            }
+            _ => false,
+        })?;
+        let (filled, place) = (self.array(at), self.tape.place(self.array((view, 0)))?);
+        let node = self.tape.node(place);
+        let Primitive::SliceUpdate { start, strides } = &node.primitive else { return None };
+        let (cache, rows) = (&node.inputs[0], &node.inputs[1]);
+        let (heads, width) = (filled.dim(1), filled.dim(3));
+        let whole = cache.shape() == [1, heads, cache.dim(2), width]
+            && rows.shape() == [1, heads, 1, width]
+            && start[..] == [0, 0, count as isize - 1, 0]
+            && strides.iter().all(|&s| s == 1)
+            && [cache, rows].iter().all(|a| a.dtype() == self.dtype)
+            && node.stream == self.stream;
+        whole.then(|| self.members.push(place))?;
+        Some(place)
+    }
+
+    /// Whether queries and keys are rotated by the same angles and normalized in the same way.
+    fn agree(&self, query: &Heads, key: &Heads) -> bool {
+        let (a, b) = (self.tape.node(query.rope), self.tape.node(key.rope));
+        let angles = a.primitive == b.primitive
+            && a.inputs.len() == b.inputs.len()
+            && a.inputs[1..].iter().zip(&b.inputs[1..]).all(|(a, b)| a.is_same(b))
+            && a.inputs[1].size() == 1;
+        let norms = match (query.norm, key.norm) {
+            (Some(a), Some(b)) => self.tape.node(a).primitive == self.tape.node(b).primitive,
+            (None, None) => true,
+            _ => false,
+        };
+        angles && norms
+    }
+}
+
+/// Whether a node is a view with the elements in the same order.
+fn keeps_order(node: &Node) -> bool {
+    match &node.primitive {
+        Primitive::Reshape | Primitive::ExpandDims { .. } | Primitive::Squeeze { .. } => true,
+        Primitive::Transpose { axes } => {
+            let shape = node.inputs[0].shape();
+            axes.iter().filter(|&&axis| shape[axis] != 1).is_sorted()
+        }
+        _ => false,
+    }
+}
+
+impl super::Fused for Token {
+    fn name(&self) -> usize {
+        self.attention
+    }
+
+    fn counted(&self) -> &[usize] {
+        std::slice::from_ref(&self.attention)
+    }
+
+    fn replaces(&self) -> u64 {
+        let heads = |h: &Heads| 1 + u64::from(h.norm.is_some());
+        1 + self.updates.len() as u64 + heads(&self.query) + heads(&self.key)
+    }
+
+    fn describe(&self, _: &Tape) -> String {
+        let norm = if self.query.norm.is_some() { "norm " } else { "" };
+        let Sizes { heads, kv_heads, key_width, .. } = self.sizes;
+        format!("{norm}rope cache attention {heads}:{kv_heads}x{key_width}")
+    }
+
+    fn encode(&self, ctx: &mut Ctx<'_>, tape: &Tape, kept: &mut [Output]) -> Result<bool> {
+        let Some((projections, mut reads)) = self.projections(ctx, tape)? else { return Ok(false) };
+        let caches = self.updates.map(|place| &tape.node(place).inputs[0]);
+        let (stream, [result, outputs @ ..]) = (ctx.stream(), kept) else { return Ok(false) };
+        if !caches.iter().all(|c| c.is_donatable(c.nbytes(), stream)) {
+            return Ok(false);
+        }
+        let mut rows = [Operand::default(); 2];
+        for ((row, cache), output) in rows.iter_mut().zip(caches).zip(outputs) {
+            let Some(at) = ctx.donate(cache, output)?.filter(|at| at.is_aligned(16)) else {
+                return Ok(false);
+            };
+            *row = at;
+        }
+        let to = attention::output(ctx, result)?;
+        let (s, capacities) = (&self.sizes, caches.map(|c| c.dim(2)));
+        let width = s.key_width as u32;
+        let [keys, values] = capacities.map(|c| c as u32 * width);
+        let attention = Attention {
+            q: 0,
+            keys: rows[0].address,
+            values: rows[1].address,
+            result: to.address,
+            heads: s.heads as u32,
+            kv_heads: s.kv_heads as u32,
+            count: s.keys as u32,
+            width,
+            steps: [keys, width, values, width],
+            scale: self.scale,
+            dtype: tape.array(self.attention).dtype() as u32,
+        };
+        reads.extend(rows.map(|row| row.region));
+        let writes = [to.region, rows[0].region, rows[1].region];
+        decode::encode(ctx, &self.plan, s, &attention, Some(&projections), &reads, &writes)?;
+        Ok(true)
+    }
+}
+
+impl Token {
+    /// Where the new token's heads are, if all of them lie as the kernel needs them.
+    fn projections(
+        &self,
+        ctx: &mut Ctx<'_>,
+        tape: &Tape,
+    ) -> Result<Option<(Projections, SmallVec<[Region; 12]>)>> {
+        let input = |(place, input): Cursor| &tape.node(place).inputs[input];
+        let sources = [self.query.from, self.key.from, self.value].map(input);
+        let mut reads: SmallVec<[Region; 12]> = SmallVec::new();
+        let mut at = [0; 3];
+        for (address, source) in at.iter_mut().zip(sources) {
+            let Some(operand) = dense(ctx, source)? else { return Ok(None) };
+            reads.push(operand.region);
+            *address = operand.address;
+        }
+        let norms = match (self.query.norm, self.key.norm) {
+            (Some(q), Some(k)) => {
+                let mut weights = [0; 2];
+                for (weight, place) in weights.iter_mut().zip([q, k]) {
+                    let Some(operand) = dense(ctx, input((place, 1)))? else { return Ok(None) };
+                    reads.push(operand.region);
+                    *weight = operand.address;
+                }
+                let Primitive::RmsNorm { eps } = tape.node(q).primitive else { return Ok(None) };
+                Some((weights, eps))
+            }
+            _ => None,
+        };
+        let Some(angle) = self.angle(ctx, tape, &mut reads)? else { return Ok(None) };
+        let [q, key, value] = at;
+        Ok(Some((Projections { q, key, value, norms, angle }, reads)))
+    }
+
+    fn angle(
+        &self,
+        ctx: &mut Ctx<'_>,
+        tape: &Tape,
+        reads: &mut SmallVec<[Region; 12]>,
+    ) -> Result<Option<Angle>> {
+        let node = tape.node(self.query.rope);
+        let Primitive::Rope(rope @ Rope { traditional, scale, .. }) = &node.primitive else {
+            return Ok(None);
+        };
+        let offset = ctx.input(&node.inputs[1])?;
+        let (frequencies, step) = rope::frequencies(ctx, rope, node.inputs.get(2))?;
+        reads.extend([offset.region, frequencies.region]);
+        Ok((step == 1).then_some(Angle {
+            offset: offset.address,
+            frequencies: frequencies.address,
+            divisors: rope.base.is_none(),
+            traditional: *traditional,
+            scale: *scale,
+        }))
+    }
+}

@@ -1,0 +1,158 @@
+//! Groups of operations that one kernel does together, found on the tape before anything is allocated for them.
+//!
+//! Two kinds: products of the same few rows with the norm before them and the gate or residual after them
+//! (`products.rs`), and the attention of one token with norms, rotations and cache writes
+//! (`attention.rs`). Any graph profits, however it was written.
+
+mod attention;
+mod products;
+
+use mlx_core::{
+    Array, Result, Stream,
+    backend::Output,
+    fusion::{Fusion, Group},
+    graph::Node,
+    primitives::{BinaryOp, Primitive},
+    tape::Tape,
+};
+
+use crate::{
+    backend::{encode_operation, stream_of},
+    config::Config,
+    device::DeviceState,
+    kernels::Ctx,
+    observe,
+    stats::{self, uses},
+};
+
+use products::Builder;
+
+/// Whether nothing of `tape` can be fused, at a glance.
+fn is_hopeless(config: &Config, tape: &Tape) -> bool {
+    !config.enable_fusion || tape.len() < 2
+}
+
+/// The groups of a tape.
+pub(crate) fn plan(tape: &Tape) -> Vec<Group> {
+    if is_hopeless(Config::get(), tape) {
+        return Vec::new();
+    }
+    let mut planner = Planner { tape, builder: Builder::default(), taken: Vec::new(), groups: Vec::new() };
+    for place in 0..tape.len() {
+        planner.look(place);
+    }
+    planner.finish()
+}
+
+struct Planner<'a> {
+    tape: &'a Tape,
+    builder: Builder,
+    /// Whether an attention has claimed a place; empty until one has.
+    taken: Vec<bool>,
+    groups: Vec<Group>,
+}
+
+impl Planner<'_> {
+    fn look(&mut self, place: usize) {
+        let node = self.tape.node(place);
+        match &node.primitive {
+            Primitive::QuantizedMatmul { .. } | Primitive::Matmul => {
+                if let Some(device) = device(node) {
+                    self.builder.product(self.tape, place, device);
+                }
+            }
+            Primitive::Binary(BinaryOp::Multiply) => self.builder.gate(self.tape, place),
+            Primitive::Binary(BinaryOp::Add) => self.builder.residual(self.tape, place),
+            Primitive::ScaledDotProductAttention { .. } => {
+                if let Some(device) = device(node)
+                    && let Some(group) = attention::find(self.tape, place, device)
+                    && self.claim(&group)
+                {
+                    self.groups.push(group);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Claims the members of a group, unless one of them is another's.
+    fn claim(&mut self, group: &Group) -> bool {
+        if self.taken.is_empty() {
+            self.taken = vec![false; self.tape.len()];
+        }
+        let free = group.members.iter().all(|&member| !self.taken[member]);
+        if free {
+            group.members.iter().for_each(|&member| self.taken[member] = true);
+        }
+        free
+    }
+
+    fn finish(mut self) -> Vec<Group> {
+        for group in std::mem::take(&mut self.builder).finish(self.tape) {
+            if self.claim(&group) {
+                self.groups.push(group);
+            }
+        }
+        self.groups
+    }
+}
+
+/// The device of a node's stream, if it is ours.
+fn device(node: &Node) -> Option<&'static DeviceState> {
+    stream_of(node.stream.index).map(|stream| &**stream.device())
+}
+
+/// The place of `array` if only `uses` nodes of the tape, all on `stream`, and nobody else will see it.
+fn inner(tape: &Tape, array: &Array, uses: usize, stream: Stream) -> Option<usize> {
+    let place = tape.place(array)?;
+    let ours = tape.node(place).stream == stream && tape.uses(place) == uses;
+    (ours && tape.is_private(place)).then_some(place)
+}
+
+/// How a group is encoded.
+trait Fused {
+    /// The member that it is named after.
+    fn name(&self) -> usize;
+
+    /// Its products and attentions, which statistics count.
+    fn counted(&self) -> &[usize];
+
+    /// Number of operations that its kernel replaces.
+    fn replaces(&self) -> u64;
+
+    /// What it is, for statistics.
+    fn describe(&self, tape: &Tape) -> String;
+
+    /// Encodes the kernel; see [`Fusion::eval`].
+    fn encode(&self, ctx: &mut Ctx<'_>, tape: &Tape, kept: &mut [Output]) -> Result<bool>;
+}
+
+/// A group's kernel, as core evaluates it.
+struct Kernel<T>(T);
+
+impl<T: Fused> Fusion for Kernel<T> {
+    fn eval(&self, at: Stream, tape: &Tape, kept: &mut [Output]) -> Result<bool> {
+        let Kernel(fused) = self;
+        let name = tape.node(fused.name()).primitive.name();
+        encode_operation(at, name, fused.replaces(), |ctx| {
+            let done = fused.encode(ctx, tape, kept)?;
+            if done {
+                count(fused, ctx, tape);
+            }
+            Ok(done)
+        })
+    }
+}
+
+/// Counts a group that was just encoded.
+fn count(fused: &impl Fused, ctx: &Ctx<'_>, tape: &Tape) {
+    stats::FUSED.add(fused.replaces() - 1);
+    if uses::is_counted("fused", ctx.config()) {
+        stats::hit("fused", || fused.describe(tape));
+    }
+    if let Some(kernels) = ctx.used() {
+        for node in fused.counted().iter().map(|&place| tape.node(place)) {
+            observe::operation(&node.primitive, &node.inputs, kernels, None);
+        }
+    }
+}
