@@ -14,6 +14,7 @@ pub(crate) fn all() {
     every_format();
     fragments();
     values_that_are_needed_are_kept();
+    groups_that_come_apart();
 }
 
 /// Three products of a normalized row are one kernel: norm and two products disappear in the first.
@@ -146,5 +147,31 @@ fn values_that_are_needed_are_kept() {
             y = ops::add(&y, &w.forward(&y)?)?;
         }
         Ok(vec![y])
+    });
+}
+
+/// What looks like a group, and turns out not to be one when it is evaluated.
+#[test]
+fn groups_that_come_apart() {
+    let _turn = turn();
+    let dtype = Dtype::Float32;
+    let (x, a) = (noise(40, &[1, 64], dtype), noise(41, &[64, 64], dtype));
+    let times = |w: &Array| ops::matmul(&x, &ops::transpose(w, &[1, 0])?);
+    agrees("a matrix made of its sibling's product", 0, dtype, &|| {
+        Ok(vec![times(&ops::add(&a, &times(&a)?)?)?])
+    });
+    let rows = noise(42, &[2, 64], dtype);
+    let columns = noise(43, &[64, 2], dtype);
+    agrees("a residual that is not dense", 0, dtype, &|| {
+        let y = ops::matmul(&rows, &ops::transpose(&a, &[1, 0])?)?;
+        Ok(vec![ops::add(&y, &ops::transpose(&columns, &[1, 0])?)?])
+    });
+    let wide = noise(44, &[2, 128], dtype);
+    let weight = noise(45, &[64], dtype);
+    agrees("a norm of rows with gaps", 1, dtype, &|| {
+        let half = ops::slice_axis(&wide, 1, 0, 64)?;
+        let y = fast::rms_norm(&half, Some(&weight), 1e-5)?;
+        let (y, z) = (ops::matmul(&y, &ops::transpose(&a, &[1, 0])?)?, ops::exp(&rows)?);
+        Ok(vec![ops::add(&ops::matmul(&z, &ops::transpose(&a, &[1, 0])?)?, &ops::abs(&y)?)?])
     });
 }

@@ -192,8 +192,8 @@ impl Array {
     }
 
     /// Looks at the node without keeping it.
-    pub(crate) fn with_node<R>(&self, f: impl FnOnce(&Node) -> R) -> Option<R> {
-        self.0.node.lock().as_deref().map(f)
+    pub(crate) fn with_node<R>(&self, f: impl FnOnce(&Arc<Node>) -> R) -> Option<R> {
+        self.0.node.lock().as_ref().map(f)
     }
 
     /// Whether both are the very same array.
@@ -296,10 +296,9 @@ impl Array {
     }
 
     /// Takes the inputs out of an array nobody else refers to; see [`crate::graph::free`].
-    pub(crate) fn into_exclusive_inputs(self) -> Inputs {
-        let Some(mut inner) = Arc::into_inner(self.0) else { return Inputs::new() };
-        let node = inner.node.get_mut().take().and_then(Arc::into_inner);
-        node.map(|mut node| std::mem::take(&mut node.inputs)).unwrap_or_default()
+    pub(crate) fn take_exclusive_inputs(&mut self) -> Inputs {
+        let node = Arc::get_mut(&mut self.0).and_then(|inner| inner.node.get_mut().as_mut());
+        node.and_then(Arc::get_mut).map(|node| std::mem::take(&mut node.inputs)).unwrap_or_default()
     }
 }
 

@@ -79,15 +79,12 @@ impl Drop for Node {
 /// Frees arrays and all that only they keep alive with a list instead of recursion, so that
 /// dropping a chain of a million nodes does not overflow the stack.
 pub(crate) fn free(arrays: Inputs) {
-    let mut pending: Vec<Array> = Vec::new();
-    let mut next = arrays;
-    loop {
-        for array in next.drain(..) {
-            if Arc::strong_count(&array.0) == 1 {
-                pending.push(array);
-            }
-        }
-        let Some(array) = pending.pop() else { return };
-        next = array.into_exclusive_inputs();
+    let mut pending: SmallVec<[Array; 8]> = SmallVec::new();
+    let keep = |arrays: Inputs, pending: &mut SmallVec<[Array; 8]>| {
+        pending.extend(arrays.into_iter().filter(|array| Arc::strong_count(&array.0) == 1));
+    };
+    keep(arrays, &mut pending);
+    while let Some(mut array) = pending.pop() {
+        keep(array.take_exclusive_inputs(), &mut pending);
     }
 }

@@ -38,17 +38,12 @@ impl Tape {
         for output in outputs {
             place(output, epoch, &mut entries);
         }
-        loop {
-            let (node, first) = if next < entries.len() {
-                next += 1;
-                let entry = entries[next - 1].as_ref().expect("nothing is evaluated yet");
-                (entry.node.clone(), 0)
-            } else if let Some(deferred) = deferred.pop() {
-                deferred
-            } else {
-                entries.reverse();
-                return Ok(Tape { entries, epoch });
+        while next < entries.len() || !deferred.is_empty() {
+            let (node, first) = match entries.get(next) {
+                Some(entry) => (entry.as_ref().expect("nothing is evaluated yet").node.clone(), 0),
+                None => deferred.pop().expect("it is not empty"),
             };
+            next = (next + 1).min(entries.len());
             for (i, input) in node.inputs.iter().enumerate().skip(first) {
                 if input.data().is_some() {
                     continue;
@@ -60,6 +55,8 @@ impl Tape {
                 place(input, epoch, &mut entries);
             }
         }
+        entries.reverse();
+        Ok(Tape { entries, epoch })
     }
 
     /// Number of places.
@@ -129,16 +126,14 @@ impl Tape {
 
 /// Counts one parent of `array` as placed and appends it with the last one.
 fn place(array: &Array, epoch: u32, entries: &mut Vec<Option<Entry>>) {
-    let Some(node) = array.node() else { return };
-    let degree = node.degree(epoch).unwrap_or(0);
-    match degree {
-        0 => {}
-        1 => {
-            node.set_degree(epoch, 0);
-            node.set_place(entries.len() as u32);
-            entries.push(Some(Entry { array: array.clone(), node }));
-        }
-        more => node.set_degree(epoch, more - 1),
+    let last = array.with_node(|node| {
+        let left = node.degree(epoch).and_then(|degree| degree.checked_sub(1))?;
+        node.set_degree(epoch, left);
+        (left == 0).then(|| node.set_place(entries.len() as u32))?;
+        Some(node.clone())
+    });
+    if let Some(node) = last.flatten() {
+        entries.push(Some(Entry { array: array.clone(), node }));
     }
 }
 
@@ -148,42 +143,39 @@ fn count_parents(outputs: &[&Array], epoch: u32) -> Result<()> {
     let mut stack: Vec<(Arc<Node>, usize)> = Vec::new();
     for output in outputs {
         // The evaluation itself is a parent, but no use.
-        count(output, epoch, 0, &mut stack)?;
+        stack.extend(count(output, epoch, 0)?.map(|node| (node, 0)));
         while let Some((node, at)) = stack.last_mut() {
-            if *at == node.inputs.len() {
-                stack.pop();
-                continue;
+            match node.inputs.get(*at) {
+                Some(input) => {
+                    *at += 1;
+                    let found = count(input, epoch, 1)?;
+                    stack.extend(found.map(|node| (node, 0)));
+                }
+                None => drop(stack.pop()),
             }
-            let node = node.clone();
-            *at += 1;
-            count(&node.inputs[*at - 1], epoch, 1, &mut stack)?;
         }
     }
     Ok(())
 }
 
-fn count(
-    array: &Array,
-    epoch: u32,
-    uses: u32,
-    stack: &mut Vec<(Arc<Node>, usize)>,
-) -> Result<()> {
+/// Counts a parent that reads `array` `uses` times; its node if that is the first one.
+fn count(array: &Array, epoch: u32, uses: u32) -> Result<Option<Arc<Node>>> {
     if array.data().is_some() {
-        return Ok(());
+        return Ok(None);
     }
-    let node = array.node().ok_or_else(|| {
-        Error::invalid("eval", "Attempting to eval an array without a primitive.")
-    })?;
-    match node.degree(epoch) {
+    let found = array.with_node(|node| match node.degree(epoch) {
         Some(degree) => {
             node.set_degree(epoch, degree + 1);
             node.set_uses(node.uses() + uses);
+            None
         }
         None => {
             node.set_degree(epoch, 1);
             node.set_uses(uses);
-            stack.push((node, 0));
+            Some(node.clone())
         }
-    }
-    Ok(())
+    });
+    found.ok_or_else(|| {
+        Error::invalid("eval", "Attempting to eval an array without a primitive.")
+    })
 }

@@ -36,7 +36,7 @@ options! {
 
     // Fusion gates.
     enable_fusion: bool = true, "MLX_VK_ENABLE_FUSION", "look for operations that one kernel can do together";
-    enable_commit_thread: bool = true, "MLX_VK_ENABLE_COMMIT_THREAD", "fuse, record and submit on a thread of its own while more is encoded";
+    enable_commit_thread: bool = true, "MLX_VK_ENABLE_COMMIT_THREAD", "record and submit on a thread of its own while more is encoded";
     enable_fused_siblings: bool = true, "MLX_VK_ENABLE_FUSED_SIBLINGS", "one kernel for products of the same rows (q, k and v; gate and up)";
     enable_fused_norm: bool = true, "MLX_VK_ENABLE_FUSED_NORM", "RMS norm inside of the products that follow it";
     enable_fused_gate: bool = true, "MLX_VK_ENABLE_FUSED_GATE", "silu(gate) * up at the end of both products";

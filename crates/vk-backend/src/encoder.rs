@@ -186,7 +186,6 @@ impl Encoder {
             self.evaluation_start = trace::now();
         }
         self.operations += count;
-        self.ops += count - 1;
         if let Some(used) = &mut self.used {
             used.clear();
         }
@@ -332,7 +331,7 @@ impl Encoder {
     pub(crate) fn overdue(&mut self) -> Option<u64> {
         let most = self.timer.device.config.max_inflight_sequences.max(1);
         let value = self.submitted().checked_sub(most)?;
-        (self.timer.now() < value).then_some(value)
+        (!self.timer.has_reached(value)).then_some(value)
     }
 
     /// For benches: records what is encoded.

@@ -83,6 +83,16 @@ impl Timer {
         self.fault.get().map_or(Ok(()), |error| Err(error.clone()))
     }
 
+    /// Whether the device has work of this stream.
+    pub(crate) fn is_busy(&self) -> bool {
+        !self.has_reached(self.handed.load(Acquire))
+    }
+
+    /// Whether submission `value` has finished; asks the driver only when that is not known yet.
+    pub(crate) fn has_reached(&self, value: u64) -> bool {
+        self.reached.load(Acquire) >= value || self.now() >= value
+    }
+
     /// Everything up to `value` is in the device's queue, in one submission after those before, or never will
     /// be because of an error that [`check`](Self::check) tells.
     pub(crate) fn hand_over(&self, value: u64) {

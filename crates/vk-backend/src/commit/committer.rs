@@ -115,7 +115,7 @@ impl Committer {
 
     /// Whether the device has nothing to do while there is something for it.
     pub(super) fn is_wanted(&self) -> bool {
-        self.is_behind() && self.timer.now() >= self.timer.handed.load(Relaxed)
+        self.is_behind() && !self.timer.is_busy()
     }
 
     /// Whether something that was taken over is not handed over.

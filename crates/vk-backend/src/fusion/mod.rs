@@ -37,7 +37,8 @@ pub(crate) fn plan(tape: &Tape) -> Vec<Group> {
     if is_hopeless(Config::get(), tape) {
         return Vec::new();
     }
-    let mut planner = Planner { tape, builder: Builder::default(), taken: Vec::new(), groups: Vec::new() };
+    let mut planner =
+        Planner { tape, builder: Builder::default(), taken: Vec::new(), groups: Vec::new() };
     for place in 0..tape.len() {
         planner.look(place);
     }
