@@ -176,7 +176,9 @@ pub fn backend_for(device: Device) -> Result<&'static Arc<dyn Backend>> {
 
 /// What the installed backends evaluate at once.
 pub(crate) fn plan(tape: &Tape) -> Vec<Group> {
-    CPU.get().into_iter().chain(GPU.get()).flat_map(|backend| backend.plan(tape)).collect()
+    let mut groups = GPU.get().map(|backend| backend.plan(tape)).unwrap_or_default();
+    groups.extend(CPU.get().into_iter().flat_map(|backend| backend.plan(tape)));
+    groups
 }
 
 /// The GPU backend.

@@ -10,7 +10,7 @@ use smallvec::SmallVec;
 use crate::{Array, Dtype, Shape, Stream, array::Inner, primitives::Primitive};
 
 /// Inputs of a node.
-pub type Inputs = SmallVec<[Array; 3]>;
+pub type Inputs = SmallVec<[Array; 4]>;
 
 /// A primitive applied to inputs on a stream; shared by all of its outputs.
 pub struct Node {

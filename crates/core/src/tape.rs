@@ -175,7 +175,5 @@ fn count(array: &Array, epoch: u32, uses: u32) -> Result<Option<Arc<Node>>> {
             Some(node.clone())
         }
     });
-    found.ok_or_else(|| {
-        Error::invalid("eval", "Attempting to eval an array without a primitive.")
-    })
+    found.ok_or_else(|| Error::invalid("eval", "Attempting to eval an array without a primitive."))
 }

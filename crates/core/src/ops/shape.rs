@@ -298,10 +298,10 @@ pub fn slice(a: &Array, start: &[isize], stop: &[isize], strides: &[isize]) -> R
 /// When the axis is out of bounds.
 pub fn slice_axis(a: &Array, axis: isize, start: isize, stop: isize) -> Result<Array> {
     let axis = normalize_axis("slice", axis, a.ndim())?;
-    let mut from: Vec<isize> = vec![0; a.ndim()];
-    let mut to: Vec<isize> = a.shape().iter().map(|&d| d as isize).collect();
+    let mut from = Indices::from_elem(0, a.ndim());
+    let mut to: Indices = a.shape().iter().map(|&d| d as isize).collect();
     (from[axis], to[axis]) = (start, stop);
-    slice(a, &from, &to, &vec![1; a.ndim()])
+    slice(a, &from, &to, &Indices::from_elem(1, a.ndim()))
 }
 
 /// A copy of `a` with a slice replaced by `update`, which broadcasts to it and takes its dtype.

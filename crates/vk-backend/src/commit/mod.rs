@@ -60,8 +60,7 @@ impl Handover {
     pub(crate) fn notify(self: &Arc<Self>, last: bool) -> Result<()> {
         let threads = self.timer.device.config.enable_commit_thread;
         // While the device is busy nobody waits for the end of an evaluation to be recorded.
-        let few = !threads
-            || last && self.queue.lock().waiting().1 <= FEW && !self.timer.is_busy();
+        let few = !threads || last && self.queue.lock().waiting().1 <= FEW && !self.timer.is_busy();
         // Nobody else may be taking over: the order is that of the queue.
         if few && let Some(mut committer) = self.committer.try_lock() {
             return self.take_over(&mut committer);

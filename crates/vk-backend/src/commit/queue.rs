@@ -9,10 +9,7 @@ use ash::vk;
 use mlx_core::clock::Tick;
 
 use crate::{
-    device::Gate,
-    hazards::Region,
-    memory::allocation::Allocation,
-    raw::timeline::Timeline,
+    device::Gate, hazards::Region, memory::allocation::Allocation, raw::timeline::Timeline,
     stream::Timer,
 };
 

@@ -55,7 +55,12 @@ pub(super) fn find(tape: &Tape, place: usize, device: &DeviceState) -> Option<Gr
     }
     let sizes = attention::sizes(&node.inputs);
     let plan = planner::decode(&sizes, device.capabilities(), config)?;
-    let mut walk = Walk { tape, stream: node.stream, members: smallvec![place], dtype: node.inputs[0].dtype() };
+    let mut walk = Walk {
+        tape,
+        stream: node.stream,
+        members: smallvec![place],
+        dtype: node.inputs[0].dtype(),
+    };
     let query = walk.rotated((place, 0), sizes.heads, sizes.key_width)?;
     let keys = walk.update((place, 1), sizes.keys)?;
     let values = walk.update((place, 2), sizes.keys)?;
@@ -118,15 +123,16 @@ impl Walk<'_> {
         Some(Heads { rope, norm, from })
     }
 
-    /// The update of a cache at its `count`-th and last filled row, behind the view of what is filled.
+    /// The update of a cache at its `count`-th and last filled row, behind the view of what is filled unless all is.
     fn update(&mut self, at: Cursor, count: usize) -> Option<usize> {
         let view = self.pass(at, |node| match &node.primitive {
             Primitive::Slice { start, strides } => {
                 start.iter().all(|&s| s == 0) && strides.iter().all(|&s| s == 1)
             }
             _ => false,
-        })?;
-        let (filled, place) = (self.array(at), self.tape.place(self.array((view, 0)))?);
+        });
+        let updated = view.map_or(at, |view| (view, 0));
+        let (filled, place) = (self.array(at), self.tape.place(self.array(updated))?);
         let node = self.tape.node(place);
         let Primitive::SliceUpdate { start, strides } = &node.primitive else { return None };
         let (cache, rows) = (&node.inputs[0], &node.inputs[1]);

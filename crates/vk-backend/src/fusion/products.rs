@@ -29,9 +29,16 @@ use crate::{
 enum Then {
     Store,
     /// The sum with its `other`-th input.
-    Add { sum: usize, other: usize },
+    Add {
+        sum: usize,
+        other: usize,
+    },
     /// `silu(gate) * up`: the last multiplication, and those before it.
-    Gate { result: usize, silu: usize, sigmoid: usize },
+    Gate {
+        result: usize,
+        silu: usize,
+        sigmoid: usize,
+    },
 }
 
 /// Products of the same rows.
@@ -157,8 +164,14 @@ fn describe(tape: &Tape, place: usize, device: &DeviceState) -> Option<Products>
     let (rows, dtype) = (x.size() / inner, out.dtype());
     let (bits, group, few) = match &node.primitive {
         Primitive::QuantizedMatmul { affine, transpose: true } if node.inputs[1].ndim() == 2 => {
-            let product =
-                quantized::Product { rows, outputs, inner, batches: 1, transpose: true, fragment: None };
+            let product = quantized::Product {
+                rows,
+                outputs,
+                inner,
+                batches: 1,
+                transpose: true,
+                fragment: None,
+            };
             let plan = quantized::plan(&product, caps, config);
             (affine.bits, affine.group_size, matches!(plan, quantized::Plan::MatVec { .. }))
         }

@@ -150,7 +150,8 @@ fn call(
     let eps = norms.map_or(0, |n| n.1.to_bits());
     let constants =
         [plan.workgroup, step.dtype, step.width, plan.subgroup, plan.heads, group, flags, eps];
-    let pipeline = ctx.pipeline_with_subgroup(Kernel::attention_decode, &constants, plan.subgroup)?;
+    let pipeline =
+        ctx.pipeline_with_subgroup(Kernel::attention_decode, &constants, plan.subgroup)?;
     let groups = [splits, group / plan.heads, step.kv_heads];
     Ok(Call::new(pipeline, bytemuck::bytes_of(&push), groups))
 }
