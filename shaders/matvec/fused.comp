@@ -3,10 +3,11 @@
 // before and after: out[i][o] = f(sum over j of g(x[i])[j] * w[o][j]).
 //   before: nothing, or RMS norm;
 //   after:  nothing, a residual added, or silu(first matrix's result) * (second's).
-// A workgroup keeps the rows in shared memory. A team (a subgroup) makes OUTPUTS results of every row at once; a lane takes
-// CHUNK elements at a time and asks for the next ones before it multiplies. All sums are float32.
+// A workgroup keeps the rows in shared memory. A team (a subgroup, or several that share the inner axis) makes OUTPUTS
+// results of every row at once; a lane takes CHUNK elements at a time and asks for the next ones before it multiplies. All
+// sums are float32.
 // Constants: 1 dtype, 2 bits (16 or 32: not quantized), 3 group size, 4 subgroup size, 5 rows, 6 outputs, 7 before, 8 after,
-// 9 inner size, 10 the bits of eps.
+// 9 inner size, 10 the bits of eps, 11 subgroups of a team.
 #include "common.glsl"
 #include "floats.glsl"
 
@@ -21,6 +22,7 @@ layout(constant_id = 7) const uint BEFORE = 0;
 layout(constant_id = 8) const uint AFTER = 0;
 layout(constant_id = 9) const uint INNER = 1024;
 layout(constant_id = 10) const uint EPS = 0;
+layout(constant_id = 11) const uint SPLITS = 1;
 const bool NORM = BEFORE == 1u, RESIDUAL = AFTER == 1u, GATED = AFTER == 2u;
 
 #include "quant.glsl"
@@ -34,7 +36,7 @@ const bool DENSE = BITS >= 16u;
 const uint CHUNK = DENSE ? 8u : 32u, CHUNKS = INNER / CHUNK; // elements of a lane at a time; how many such in a row
 const uint WORDS = CHUNK * BITS / 32u;                       // words of a chunk
 const uint SETS = GATED ? 2u : 1u, RESULTS = SETS * OUTPUTS; // matrices and results that a team works on at once
-const uint SUBGROUPS = gl_WorkGroupSize.x / SUBGROUP;
+const uint SUBGROUPS = gl_WorkGroupSize.x / SUBGROUP, TEAMS = SUBGROUPS / SPLITS, LANES = SPLITS * SUBGROUP; // lanes of a team
 const uint EIGHTS = INNER / 8u, QUADS_PER_EIGHT = DTYPE == FLOAT32 ? 2u : 1u;
 const uint PITCH = (EIGHTS + 3u) / 4u * 4u; // places are exchanged within runs of four
 // 4-bit fields are read where they stand in a mantissa, without a conversion; a few bits of the sum are lost on the way,
@@ -44,6 +46,7 @@ const bool IN_PLACE = BITS == 4u && DTYPE != FLOAT32;
 shared uvec4 staged[ROWS * PITCH * QUADS_PER_EIGHT]; // the rows, normalized
 shared vec2 staged_sums[DENSE ? 1u : ROWS * CHUNKS];  // of every chunk's even and odd elements
 shared float partial[ROWS * SUBGROUPS];
+shared float shares[SPLITS > 1u ? SUBGROUPS * RESULTS * ROWS : 1u]; // of a team's results
 // The bits of 1.0 by way of shared memory: a register that no compiler knows. With it `(v & mask) | one` is one
 // instruction, with a constant it is two on NVIDIA, and these decide how fast weights can be read.
 shared uint staged_one;
@@ -52,6 +55,8 @@ uint one_;
 uint words_of[RESULTS * WORDS], next_words[RESULTS * WORDS];
 uvec2 affine_of[RESULTS], next_affine[RESULTS]; // bits of scale and bias
 float total[RESULTS * ROWS];
+
+uint team_lane() { return gl_SubgroupID % SPLITS * SUBGROUP + gl_SubgroupInvocationID; }
 
 // Where an eighth lies: lanes that read the same part of neighbouring chunks find it in different banks.
 uint place(uint row, uint eight) {
@@ -240,20 +245,35 @@ void add_chunk(uint chunk) {
 // Sums of the team's results; the first chunk's weights are on their way.
 void sum_up(uint set, uint first) {
     [[unroll]] for (uint i = 0u; i < RESULTS * ROWS; ++i) total[i] = 0.0;
-    for (uint chunk = gl_SubgroupInvocationID; chunk < CHUNKS; chunk += SUBGROUP) {
+    for (uint chunk = team_lane(); chunk < CHUNKS; chunk += LANES) {
         [[unroll]] for (uint i = 0u; i < RESULTS * WORDS; ++i) words_of[i] = next_words[i];
         [[unroll]] for (uint i = 0u; i < RESULTS; ++i) affine_of[i] = next_affine[i];
-        if (chunk + SUBGROUP < CHUNKS) load_weights(set, first, chunk + SUBGROUP);
+        if (chunk + LANES < CHUNKS) load_weights(set, first, chunk + LANES);
         add_chunk(chunk);
     }
+}
+
+// Adds up what the lanes of a team have; its first subgroup has the sums then. With several, all of the workgroup's come
+// here together.
+void join() {
+    [[unroll]] for (uint i = 0u; i < RESULTS * ROWS; ++i) total[i] = team_sum(total[i]);
+    if (SPLITS == 1u) return;
+    [[unroll]] for (uint i = 0u; i < RESULTS * ROWS; ++i)
+        if (gl_SubgroupInvocationID == i % SUBGROUP) shares[gl_SubgroupID * RESULTS * ROWS + i] = total[i];
+    barrier();
+    if (gl_SubgroupID % SPLITS == 0u) {
+        [[unroll]] for (uint i = 0u; i < RESULTS * ROWS; ++i)
+            [[unroll]] for (uint s = 1u; s < SPLITS; ++s) total[i] += shares[(gl_SubgroupID + s) * RESULTS * ROWS + i];
+    }
+    barrier();
 }
 
 // Stores results first.. of the set of matrices that starts with `set`, of `outputs` each.
 void finish(uint set, uint first, uint outputs) {
     [[unroll]] for (uint i = 0u; i < ROWS; ++i) {
         [[unroll]] for (uint r = 0u; r < OUTPUTS; ++r) {
-            float y = team_sum(total[r * ROWS + i]);
-            if (GATED) y = silu(y) * team_sum(total[(OUTPUTS + r) * ROWS + i]);
+            float y = total[r * ROWS + i];
+            if (GATED) y = silu(y) * total[(OUTPUTS + r) * ROWS + i];
             if (gl_SubgroupInvocationID != (r * ROWS + i) % SUBGROUP) continue;
             int64_t to = int64_t(uint64_t(i) * uint64_t(outputs) + uint64_t(first + r));
             if (RESIDUAL) y += fetch(DTYPE, at(DTYPE, matrices[1].words, to));
@@ -263,21 +283,20 @@ void finish(uint set, uint first, uint outputs) {
 }
 
 void ask_for(uint block) {
-    if (block >= ends[2] || gl_SubgroupInvocationID >= CHUNKS) return;
+    if (block >= ends[2] || team_lane() >= CHUNKS) return;
     uint set = set_of(block);
-    load_weights(set, (block - start_of(set)) * OUTPUTS, gl_SubgroupInvocationID);
+    load_weights(set, (block - start_of(set)) * OUTPUTS, team_lane());
 }
 
 void main() {
-    uint block = TEAM_ID;
-    ask_for(block);
+    uint base = gl_WorkGroupID.x * TEAMS, team = gl_SubgroupID / SPLITS, step_ = gl_NumWorkGroups.x * TEAMS;
+    ask_for(base + team);
     stage();
-    while (block < ends[2]) {
-        uint set = set_of(block), start = start_of(set);
-        sum_up(set, (block - start) * OUTPUTS);
-        uint next = block + TEAM_COUNT;
-        ask_for(next);
-        finish(set, (block - start) * OUTPUTS, (ends[set] - start) * OUTPUTS);
-        block = next;
+    for (; base < ends[2]; base += step_) {
+        uint block = base + team, set = set_of(block), start = start_of(set);
+        if (block < ends[2]) sum_up(set, (block - start) * OUTPUTS);
+        ask_for(block + step_);
+        join();
+        if (block < ends[2] && gl_SubgroupID % SPLITS == 0u) finish(set, (block - start) * OUTPUTS, (ends[set] - start) * OUTPUTS);
     }
 }

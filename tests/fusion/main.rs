@@ -134,3 +134,13 @@ fn mat_vecs_do_without_fragments() {
         }
     }
 }
+
+#[test]
+fn subgroups_share_the_rows_of_mat_vecs() {
+    let test = "subgroups_share_the_rows_of_mat_vecs";
+    mlx_tests::in_child(test, &[("MLX_VK_MATVEC_SPLIT_K", "4")], || {
+        products::gates();
+        products::residuals();
+        products::dense();
+    });
+}

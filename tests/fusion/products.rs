@@ -12,6 +12,7 @@ pub(crate) fn all() {
     gates();
     residuals();
     every_format();
+    dense();
     fragments();
     values_that_are_needed_are_kept();
     groups_that_come_apart();
@@ -41,7 +42,7 @@ fn gated(up_first: bool, gate: &Array, up: &Array) -> Result<Array> {
 }
 
 #[test]
-fn gates() {
+pub(crate) fn gates() {
     let _turn = turn();
     for dtype in DTYPES {
         for up_first in [false, true] {
@@ -57,7 +58,7 @@ fn gates() {
 }
 
 #[test]
-fn residuals() {
+pub(crate) fn residuals() {
     let _turn = turn();
     for dtype in HALVES {
         let (h, x) = (noise(10, &[1, 512], dtype), noise(11, &[1, 96], dtype));
@@ -71,7 +72,7 @@ fn residuals() {
     }
 }
 
-/// Every width of bits and groups, and matrices that are not quantized.
+/// Every width of bits and groups.
 #[test]
 fn every_format() {
     let _turn = turn();
@@ -85,6 +86,12 @@ fn every_format() {
             });
         }
     }
+}
+
+/// Matrices that are not quantized.
+#[test]
+pub(crate) fn dense() {
+    let _turn = turn();
     for dtype in DTYPES {
         let x = noise(16, &[1, 136], dtype);
         let [a, b] = [17, 18].map(|s| noise(s, &[40, 136], dtype));

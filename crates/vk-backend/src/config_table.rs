@@ -84,6 +84,9 @@ options! {
     enable_fast_quantize_deq_affine_b4: bool = true, "MLX_VK_ENABLE_FAST_QUANTIZE_DEQ_AFFINE_B4", "special kernel for 4-bit affine dequantization, group 128";
     enable_gather_rows_words: bool = false, "MLX_VK_ENABLE_GATHER_ROWS_WORDS", "gather whole rows by words";
 
+    // Mat-vec knobs.
+    matvec_split_k: Option<u64> = None, "MLX_VK_MATVEC_SPLIT_K", "subgroups that share a row of a product of few rows, a power of two up to 8";
+
     // Attention knobs; unset decode and prefill values take the global one.
     sdpa_split_k: Option<u64> = None, "MLX_VK_SDPA_SPLIT_K", "fixed number of split-k parts";
     sdpa_splitk_min_k_len: Option<u64> = None, "MLX_VK_SDPA_SPLITK_MIN_K_LEN", "fewest keys for split-k";

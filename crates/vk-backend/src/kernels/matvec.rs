@@ -145,7 +145,7 @@ fn on_matrices(ctx: &Ctx<'_>, fused: &Fused) -> Option<MatrixPlan> {
     if !possible || !fused.matrices[..fused.count].iter().all(aligned) {
         return None;
     }
-    let fragment = matrix::fragment(dtype, [0; 2], ctx.capabilities(), ctx.config())?;
+    let fragment = matrix::narrow_fragment(dtype, ctx.capabilities(), ctx.config())?;
     planner::plan_matrix(&fused.product(), fused.inner, group, fragment, ctx.capabilities())
 }
 
@@ -200,7 +200,8 @@ fn push_of(fused: &Fused, block: u32) -> (Push, u32) {
 
 fn encode_lanes(ctx: &Ctx<'_>, fused: &Fused) -> Result<Call> {
     let caps = ctx.capabilities();
-    let plan = planner::plan(&fused.product(), caps);
+    let asked = ctx.config().matvec_split_k;
+    let plan = planner::plan(&fused.product(), fused.inner, fused.format.bits, asked, caps);
     let (push, after) = push_of(fused, plan.outputs);
     let Format { dtype, bits, group } = fused.format;
     let constants = [
@@ -215,9 +216,9 @@ fn encode_lanes(ctx: &Ctx<'_>, fused: &Fused) -> Result<Call> {
         after,
         fused.inner,
         fused.norm.map_or(0, |n| n.eps.to_bits()),
+        plan.splits,
     ];
     let pipeline = ctx.pipeline_with_subgroup(Kernel::matvec_fused, &constants, plan.subgroup)?;
-    let teams = u64::from(plan.workgroup / plan.subgroup);
-    let groups = [caps.groups_1d(push.ends[2].into(), teams), 1, 1];
+    let groups = [caps.groups_1d(push.ends[2].into(), plan.teams().into()), 1, 1];
     Ok(Call::new(pipeline, bytemuck::bytes_of(&push), groups))
 }

@@ -9,12 +9,21 @@ pub const MOST_ROWS: usize = 8;
 /// How `matvec/fused.comp` runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Plan {
-    /// Threads of a subgroup, which is a team.
+    /// Threads of a subgroup.
     pub subgroup: u32,
     /// Threads of a workgroup.
     pub workgroup: u32,
     /// Results of a team, of each matrix that it works on.
     pub outputs: u32,
+    /// Subgroups of a team.
+    pub splits: u32,
+}
+
+impl Plan {
+    /// Teams of a workgroup.
+    pub fn teams(&self) -> u32 {
+        self.workgroup / self.subgroup / self.splits
+    }
 }
 
 /// Sizes of a product.
@@ -31,9 +40,14 @@ pub struct Product {
 /// Bytes of shared memory that a workgroup may hold its rows in; more would leave no room for a second workgroup.
 const SHARED: u64 = 32 << 10;
 
+/// Elements that a lane takes at a time.
+fn chunk(bits: usize) -> usize {
+    if bits >= 16 { 8 } else { 32 }
+}
+
 /// Whether the kernel serves such a product of elements of `size` bytes on this device.
 pub fn serves(rows: usize, inner: usize, bits: usize, size: usize, caps: &Capabilities) -> bool {
-    let chunk = if bits >= 16 { 8 } else { 32 };
+    let chunk = chunk(bits);
     // The rows, and the sums of their chunks.
     let row = (inner * size + if bits >= 16 { 0 } else { inner / 32 * 8 }) as u64;
     Team::of(caps, true).subgroups
@@ -44,8 +58,12 @@ pub fn serves(rows: usize, inner: usize, bits: usize, size: usize, caps: &Capabi
         && row * rows as u64 <= SHARED.min(u64::from(caps.shared_memory) - 1024)
 }
 
-/// Chooses the variant.
-pub fn plan(p: &Product, caps: &Capabilities) -> Plan {
+/// Elements of a row in shared memory from which few workgroups fit beside each other: they are large then.
+const LONG_ROW: u32 = 8192;
+
+/// Chooses the variant for an inner axis of `inner` elements of `bits`; `asked` are the subgroups of a team, if they are
+/// not to be chosen.
+pub fn plan(p: &Product, inner: u32, bits: u32, asked: Option<u64>, caps: &Capabilities) -> Plan {
     let team = Team::of(caps, true);
     let total: u32 = p.outputs.iter().sum::<u32>() / p.sets;
     let divides = |n: u32| p.outputs.iter().all(|o| o.is_multiple_of(n));
@@ -61,7 +79,20 @@ pub fn plan(p: &Product, caps: &Capabilities) -> Plan {
     };
     let most = most.unwrap_or(1);
     let outputs = [8, 4, 2].into_iter().find(|&n| n <= most && divides(n)).unwrap_or(1);
-    Plan { subgroup: team.subgroup, workgroup: team.workgroup(caps, 256), outputs }
+    let workgroup = team.workgroup(caps, if p.rows * inner >= LONG_ROW { 512 } else { 256 });
+    if let Some(splits) = asked.map(|s| s.clamp(1, 8).next_power_of_two() as u32) {
+        let workgroup = workgroup.max(splits * team.subgroup);
+        return Plan { subgroup: team.subgroup, workgroup, outputs, splits };
+    }
+    // Measured on an H200: as long as a device has room for more subgroups, several share a row, if there is something to
+    // do for each (16 bits, 3072 -> 1024: 8.7 to 5.6 µs with four).
+    let rounds = inner / chunk(bits as usize) as u32 / team.subgroup;
+    let fits = |s: &u32| *s <= rounds && s * (total / outputs) <= caps.compute_units * 32;
+    let splits = match caps.is_software() {
+        true => 1,
+        false => [4, 2].into_iter().find(fits).unwrap_or(1).min(workgroup / team.subgroup),
+    };
+    Plan { subgroup: team.subgroup, workgroup, outputs, splits }
 }
 
 /// Bits of the matrices that `matvec/matrix.comp` reads.
@@ -95,14 +126,18 @@ impl MatrixPlan {
     }
 }
 
-/// Inner size and number of results from which fragments are faster, for one row and for several.
+/// Inner size from which fragments are faster, for one row and for several.
 const LONG: [u32; 2] = [8192, 4096];
+/// Number of results from which fragments are faster, and from which they are for gated pairs of one row.
 const MANY: u32 = 1 << 16;
+const MANY_GATED: u32 = 3072;
 
 /// Chooses how a product with `group` elements to a scale runs on cooperative matrices, where it can and where that is
-/// faster. Measured on an H200, one row of 4 bits in groups of 64, beside `fused.comp`: 12288 -> 4096 15.9 µs (28.9), 1024 ->
-/// 151936 42 (56.5), 4096 -> 151936 113 (133); as fast or slower: 4096 -> 4096, -> 6144, -> 2 x 12288. Two rows: 4096
-/// -> 6144 and back 27.7 (35.9), 1024 -> 1024 and back 11.9 (11.0).
+/// faster. Measured on an H200 in the steps of models, one row of 4 bits in groups of 64, beside `fused.comp`: 12288 -> 4096
+/// 15.9 µs (28.9), 4096 -> 2 x 12288 gated 27.7 (29.0), 1024 -> 2 x 3072 gated 7.2 (7.7), 1024 -> 151936 39 (56.5), 4096 ->
+/// 151936 108 (133); slower: 4096 -> 6144 14.9 (12.9), -> 4096 12.8 (10.2). In chains of themselves those two are faster (9.9
+/// and 7.9, beside 11.0 and 8.2): a model's kernels take turns. Two rows: 4096 -> 6144 and back 27.7 (35.9), 1024
+/// -> 1024 and back 11.9 (11.0).
 pub fn plan_matrix(
     p: &Product,
     inner: u32,
@@ -118,13 +153,19 @@ pub fn plan_matrix(
         && caps.max_workgroup >= 512;
     let total = p.outputs.iter().sum::<u32>() / p.sets;
     let many = total >= MANY;
-    let pays = many || inner >= LONG[usize::from(p.rows > 1)];
+    let gated = p.rows == 1 && p.sets > 1 && total >= MANY_GATED;
+    let long = inner >= LONG[usize::from(p.rows > 1)];
+    let pays = many || gated || long;
     if !(fits && columns_fit && pays) {
         return None;
     }
-    // Many results fill the device with small workgroups, each of which has much on its way; a long axis is shared by
-    // the subgroups of large ones.
-    let (workgroup, deep, wanted, groups) = if many { (256, 4, 8, 2) } else { (512, 2, 16, 1) };
+    // Results fill the device with small workgroups, each of which has much on its way if there are many; a long axis
+    // is shared by the subgroups of large ones.
+    let (workgroup, deep, wanted, groups) = match (many, long) {
+        (true, _) => (128, 4, 8, 4),
+        (false, true) => (512, 2, 16, 1),
+        (false, false) => (128, 2, 7, 4),
+    };
     let (chunks, blocks) = (inner / CHUNK, total / MATRIX_BLOCK);
     let shares = |s: &u32| chunks.is_multiple_of(*s) && *s <= workgroup / MATRIX_SUBGROUP;
     let possible = [16, 8, 4, 2, 1].into_iter().filter(shares);
@@ -132,7 +173,7 @@ pub fn plan_matrix(
     // As much of a row as possible for each subgroup, as long as there are enough of them.
     let enough = |s: &u32| s * blocks >= wanted * caps.compute_units;
     let splits = possible.take_while(enough).last().unwrap_or(most);
-    let depth = [deep / p.sets, 2, 1].into_iter().find(|&d| (chunks / splits).is_multiple_of(d))?;
+    let depth = [deep, 2, 1].into_iter().find(|&d| (chunks / splits).is_multiple_of(d))?;
     let most_groups = groups * caps.compute_units;
     Some(MatrixPlan { workgroup, splits, depth, columns: fragment.n, most_groups })
 }
@@ -152,7 +193,7 @@ mod tests {
 
     #[test]
     fn many_results_are_shared_by_a_team_and_few_fill_the_device() {
-        let of = |outputs, sets| plan(&product(outputs, sets), &gpu()).outputs;
+        let of = |outputs, sets| plan(&product(outputs, sets), 1024, 4, None, &gpu()).outputs;
         assert_eq!(of([151_936, 0, 0], 1), 4);
         assert_eq!(of([2048, 1024, 1024], 1), 2);
         assert_eq!(of([3072, 3072, 0], 2), 2);
@@ -164,20 +205,42 @@ mod tests {
     fn software_devices_make_many_results_at_once() {
         let cpu = Capabilities { kind: DeviceKind::Software, subgroup_size: 8, ..gpu() };
         let p = product([1024, 0, 0], 1);
-        assert_eq!(plan(&p, &cpu), Plan { subgroup: 8, workgroup: 8, outputs: 8 });
-        assert_eq!(plan(&Product { rows: 8, ..p }, &cpu).outputs, 1);
+        let alone = Plan { subgroup: 8, workgroup: 8, outputs: 8, splits: 1 };
+        assert_eq!(plan(&p, 4096, 16, None, &cpu), alone);
+        assert_eq!(plan(&Product { rows: 8, ..p }, 1024, 4, None, &cpu).outputs, 1);
+        let asked = plan(&p, 4096, 16, Some(4), &cpu);
+        assert_eq!((asked.workgroup, asked.splits, asked.teams()), (32, 4, 1));
+    }
+
+    #[test]
+    fn subgroups_share_rows_while_there_is_room() {
+        let gpu = Capabilities { max_workgroup: 1024, ..gpu() };
+        let of = |outputs, sets, inner, bits| {
+            let plan = plan(&product(outputs, sets), inner, bits, None, &gpu);
+            (plan.workgroup, plan.splits, plan.teams())
+        };
+        assert_eq!(of([1024, 0, 0], 1, 3072, 16), (256, 4, 2));
+        assert_eq!(of([2048, 1024, 1024], 1, 1024, 16), (256, 2, 4));
+        assert_eq!(of([1024, 0, 0], 1, 2048, 4), (256, 2, 4));
+        assert_eq!(of([2048, 1024, 1024], 1, 1024, 4), (256, 1, 8), "one round");
+        assert_eq!(of([151_936, 0, 0], 1, 1024, 16), (256, 1, 8), "the device is full");
+        assert_eq!(of([4096, 0, 0], 1, 12_288, 16).0, 512);
     }
 
     #[test]
     fn fragments_serve_long_rows_and_many_results() {
         let gpu = Capabilities { max_workgroup: 1024, ..gpu() };
-        let fragment = Fragment { m: 16, n: 16, k: 16 };
+        let fragment = Fragment { m: 16, n: 8, k: 16 };
         let of = |p: Product, inner| plan_matrix(&p, inner, 64, fragment, &gpu);
         let down = of(product([4096, 0, 0], 1), 12_288).unwrap();
         assert_eq!((down.workgroup, down.splits, down.depth, down.teams()), (512, 16, 2, 1));
         let head = of(product([151_936, 0, 0], 1), 1024).unwrap();
-        assert_eq!((head.workgroup, head.splits, head.depth, head.teams()), (256, 1, 4, 8));
-        assert_eq!(of(product([4096, 0, 0], 1), 4096), None);
+        assert_eq!((head.workgroup, head.splits, head.depth, head.teams()), (128, 1, 4, 4));
+        let gated = of(product([12_288, 12_288, 0], 2), 4096).unwrap();
+        assert_eq!((gated.workgroup, gated.splits, gated.depth), (128, 2, 2));
+        let small = of(product([3072, 3072, 0], 2), 1024).unwrap();
+        assert_eq!((small.workgroup, small.splits, small.depth), (128, 4, 2));
+        assert_eq!(of(product([4096, 1024, 1024], 1), 4096), None);
         let rows = |rows| Product { rows, ..product([4096, 0, 0], 1) };
         assert!(of(rows(2), 4096).is_some());
         assert_eq!(of(rows(5), 4096), None, "ten columns");
