@@ -27,14 +27,9 @@ use crate::{
 
 use products::Builder;
 
-/// Whether nothing of `tape` can be fused, at a glance.
-fn is_hopeless(config: &Config, tape: &Tape) -> bool {
-    !config.enable_fusion || tape.len() < 2
-}
-
 /// The groups of a tape.
 pub(crate) fn plan(tape: &Tape) -> Vec<Group> {
-    if is_hopeless(Config::get(), tape) {
+    if !Config::get().enable_fusion || tape.len() < 2 {
         return Vec::new();
     }
     let mut planner =
@@ -110,7 +105,7 @@ fn inner(tape: &Tape, array: &Array, uses: usize, stream: Stream) -> Option<usiz
     (ours && tape.is_private(place)).then_some(place)
 }
 
-/// How a group is encoded.
+/// A group that one kernel does.
 trait Fused {
     /// The member that it is named after.
     fn name(&self) -> usize;
@@ -128,7 +123,7 @@ trait Fused {
     fn encode(&self, ctx: &mut Ctx<'_>, tape: &Tape, kept: &mut [Output]) -> Result<bool>;
 }
 
-/// A group's kernel, as core evaluates it.
+/// A group as core evaluates it.
 struct Kernel<T>(T);
 
 impl<T: Fused> Fusion for Kernel<T> {

@@ -90,11 +90,13 @@ impl Builder {
 
     /// `silu(gate) * up`, written as `gate * sigmoid(gate) * up` in any order.
     pub(super) fn gate(&mut self, tape: &Tape, result: usize) {
+        if self.found.is_empty() || !Config::get().enable_fused_gate {
+            return;
+        }
         let Some((gate, up, then)) = gate(tape, result) else { return };
         let fits = |p: &&mut Products| p.places.len() == 2 && p.places.contains(&up);
         let same = |tape: &Tape, a, b| tape.array(a).shape() == tape.array(b).shape();
-        if Config::get().enable_fused_gate
-            && same(tape, gate, up)
+        if same(tape, gate, up)
             && let Some(products) = self.of(gate).filter(fits)
         {
             products.places = smallvec![gate, up];
@@ -104,7 +106,7 @@ impl Builder {
 
     /// The sum of a product, if it is the only one of its rows, and something else.
     pub(super) fn residual(&mut self, tape: &Tape, sum: usize) {
-        if !Config::get().enable_fused_residual {
+        if self.found.is_empty() || !Config::get().enable_fused_residual {
             return;
         }
         let node = tape.node(sum);
