@@ -41,20 +41,23 @@ impl Attention {
         let mask = if tokens > 1 { Mask::Causal } else { Mask::None };
         let scale = (self.head_dim as f32).sqrt().recip();
         let out = fast::scaled_dot_product_attention(&q, &k, &v, scale, mask)?;
-        let out = ops::transpose(&out, &[0, 2, 1, 3])?;
+        // One token's heads lie one after the other as they are.
+        let out = if tokens > 1 { ops::transpose(&out, &[0, 2, 1, 3])? } else { out };
         let width = (self.heads * self.head_dim) as isize;
         self.o.forward(&ops::reshape(&out, &[batch, tokens, width])?)
     }
 
     /// (batch, tokens, heads · features) to (batch, heads, tokens, features), normalized.
     fn split_heads(&self, x: &Array, heads: usize, norm: Option<&Array>) -> Result<Array> {
-        let shape = [x.dim(0), x.dim(1), heads, self.head_dim].map(|d| d as isize);
+        let (batch, tokens) = (x.dim(0), x.dim(1));
+        let axes = if tokens > 1 { [tokens, heads] } else { [heads, 1] };
+        let shape = [batch, axes[0], axes[1], self.head_dim].map(|d| d as isize);
         let x = ops::reshape(x, &shape)?;
         let x = match norm {
             Some(weight) => fast::rms_norm(&x, Some(weight), self.eps)?,
             None => x,
         };
-        ops::transpose(&x, &[0, 2, 1, 3])
+        if tokens > 1 { ops::transpose(&x, &[0, 2, 1, 3]) } else { Ok(x) }
     }
 
     pub(crate) fn arrays(&self) -> Vec<&Array> {
