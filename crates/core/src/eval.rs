@@ -97,8 +97,7 @@ struct Evaluation {
 impl Evaluation {
     fn run(&mut self) -> Result<()> {
         for place in 0..self.tape.len() {
-            // Groups wait for their last members.
-            if self.groups.of(place).is_none_or(|group| group.last() == place) {
+            if !self.groups.waits(place) {
                 self.demand(place)?;
             }
         }

@@ -31,6 +31,8 @@ pub struct Group {
 /// Who evaluates which place of a tape.
 pub(crate) struct Groups {
     groups: Vec<Option<Group>>,
+    /// The last member of each.
+    last: Vec<usize>,
     /// The group of each place, counted from 1; 0 for none. Empty when there are no groups.
     of: Vec<u32>,
 }
@@ -38,28 +40,28 @@ pub(crate) struct Groups {
 impl Groups {
     pub(crate) fn new(groups: Vec<Group>, places: usize) -> Groups {
         let mut of = vec![0; if groups.is_empty() { 0 } else { places }];
+        let mut last = vec![0; groups.len()];
         for (i, group) in groups.iter().enumerate() {
-            group.members.iter().for_each(|&place| of[place] = i as u32 + 1);
+            for &place in &group.members {
+                of[place] = i as u32 + 1;
+                last[i] = last[i].max(place);
+            }
         }
-        Groups { groups: groups.into_iter().map(Some).collect(), of }
+        Groups { groups: groups.into_iter().map(Some).collect(), last, of }
     }
 
-    /// The group that `place` waits for.
-    pub(crate) fn of(&self, place: usize) -> Option<&Group> {
-        let group = self.of.get(place)?.checked_sub(1)?;
-        self.groups[group as usize].as_ref()
+    fn index(&self, place: usize) -> Option<usize> {
+        self.of.get(place)?.checked_sub(1).map(|group| group as usize)
+    }
+
+    /// Whether `place` waits for later members of its group.
+    pub(crate) fn waits(&self, place: usize) -> bool {
+        self.index(place).is_some_and(|i| self.last[i] > place && self.groups[i].is_some())
     }
 
     /// Takes the group of `place` to evaluate it; nothing waits for it any more.
     pub(crate) fn take(&mut self, place: usize) -> Option<Group> {
-        let group = self.of.get(place)?.checked_sub(1)?;
-        self.groups[group as usize].take()
-    }
-}
-
-impl Group {
-    /// The member that comes last.
-    pub(crate) fn last(&self) -> usize {
-        self.members.iter().copied().max().unwrap_or_default()
+        let i = self.index(place)?;
+        self.groups[i].take()
     }
 }

@@ -35,8 +35,8 @@ pub(crate) fn memory(buffer: &BufferRef) -> Result<&VkMemory> {
 impl Encoder {
     /// The device copy of `buffer` with its contents current for the work encoded next.
     pub(crate) fn resident<'b>(&mut self, buffer: &'b BufferRef) -> Result<&'b VkMemory> {
-        let device = self.device().clone();
         if buffer.current() == Current::Host {
+            let device = self.device().clone();
             let _one_at_a_time = device.transfers.lock();
             if buffer.current() == Current::Host {
                 self.upload(buffer)?;

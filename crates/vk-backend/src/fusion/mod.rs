@@ -84,7 +84,9 @@ impl Planner<'_> {
     }
 
     fn finish(mut self) -> Vec<Group> {
-        for group in std::mem::take(&mut self.builder).finish(self.tape) {
+        let builder = std::mem::take(&mut self.builder);
+        self.groups.reserve(builder.len());
+        for group in builder.finish(self.tape) {
             if self.claim(&group) {
                 self.groups.push(group);
             }

@@ -121,6 +121,11 @@ impl Builder {
         }
     }
 
+    /// Most groups that there may be.
+    pub(super) fn len(&self) -> usize {
+        self.found.len()
+    }
+
     /// The groups, with the norms before them.
     pub(super) fn finish(self, tape: &Tape) -> impl Iterator<Item = Group> {
         self.found.into_iter().filter_map(|mut products| {
