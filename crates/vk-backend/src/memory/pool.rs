@@ -182,9 +182,9 @@ impl Pool {
         }
     }
 
-    /// Puts a span into the cache.
-    pub(super) fn shelve(&self, span: Span, mut ticks: Ticks) {
-        ticks.retain(|t| !t.reached());
+    /// Puts a span into the cache. Which ticks are reached is only asked when somebody else wants it: the answer takes a call of
+    /// the driver, and the stream that used it last needs none.
+    pub(super) fn shelve(&self, span: Span, ticks: Ticks) {
         let limit = memory::cache_limit() as u64;
         let dropped = {
             let mut inner = self.inner.lock();
