@@ -38,16 +38,22 @@ pub(crate) struct Groups {
 }
 
 impl Groups {
+    /// Of groups that share a member, the first one stays.
     pub(crate) fn new(groups: Vec<Group>, places: usize) -> Groups {
         let mut of = vec![0; if groups.is_empty() { 0 } else { places }];
         let mut last = vec![0; groups.len()];
-        for (i, group) in groups.iter().enumerate() {
-            for &place in &group.members {
-                of[place] = i as u32 + 1;
-                last[i] = last[i].max(place);
+        let mut kept = Vec::with_capacity(groups.len());
+        for (i, group) in groups.into_iter().enumerate() {
+            let free = group.members.iter().all(|&place| of[place] == 0);
+            if free {
+                for &place in &group.members {
+                    of[place] = i as u32 + 1;
+                    last[i] = last[i].max(place);
+                }
             }
+            kept.push(free.then_some(group));
         }
-        Groups { groups: groups.into_iter().map(Some).collect(), last, of }
+        Groups { groups: kept, last, of }
     }
 
     fn index(&self, place: usize) -> Option<usize> {

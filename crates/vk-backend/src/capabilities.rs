@@ -55,10 +55,6 @@ pub struct Fragments {
     pub float16: Option<Fragment>,
     /// Of bfloat16 operands.
     pub bfloat16: Option<Fragment>,
-    /// Of float16 operands, with as few columns as there are: for products with vectors.
-    pub float16_narrow: Option<Fragment>,
-    /// Of bfloat16 operands, with as few columns as there are.
-    pub bfloat16_narrow: Option<Fragment>,
 }
 
 /// Capabilities of one device. Filled once; [`Capabilities::default`] is a modest GPU for tests.

@@ -12,7 +12,7 @@ options! {
     validation: bool = false, "MLX_VK_VALIDATION", "enable the Khronos validation layer with synchronization validation";
     fallback: Option<String> = None, "MLX_VK_FALLBACK", "`error`: refuse operations that have no Vulkan kernel instead of running them on the CPU";
     pipeline_cache: Option<String> = None, "MLX_VK_PIPELINE_CACHE", "folder of the pipeline cache (default ~/.cache/mlx-vulkan); `off` keeps none";
-    max_ops_per_buffer: u64 = 100, "MLX_VK_MAX_OPS_PER_BUFFER", "operations per batch before it is handed over";
+    max_ops_per_buffer: u64 = 100, "MLX_VK_MAX_OPS_PER_BUFFER", "dispatches and transfers per batch before it is handed over";
     max_mb_per_buffer: u64 = 50, "MLX_VK_MAX_MB_PER_BUFFER", "megabytes written per batch before it is handed over";
     max_inflight_sequences: u64 = 8, "MLX_VK_MAX_INFLIGHT_SEQUENCES", "submissions of a stream in flight before encoding waits for the oldest";
 

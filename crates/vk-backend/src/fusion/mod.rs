@@ -32,67 +32,26 @@ pub(crate) fn plan(tape: &Tape) -> Vec<Group> {
     if !Config::get().enable_fusion || tape.len() < 2 {
         return Vec::new();
     }
-    let mut planner =
-        Planner { tape, builder: Builder::default(), taken: Vec::new(), groups: Vec::new() };
+    let (mut groups, mut products) = (Vec::new(), Builder::default());
     for place in 0..tape.len() {
-        planner.look(place);
-    }
-    planner.finish()
-}
-
-struct Planner<'a> {
-    tape: &'a Tape,
-    builder: Builder,
-    /// Whether an attention has claimed a place; empty until one has.
-    taken: Vec<bool>,
-    groups: Vec<Group>,
-}
-
-impl Planner<'_> {
-    fn look(&mut self, place: usize) {
-        let node = self.tape.node(place);
+        let node = tape.node(place);
         match &node.primitive {
             Primitive::QuantizedMatmul { .. } | Primitive::Matmul => {
                 if let Some(device) = device(node) {
-                    self.builder.product(self.tape, place, device);
+                    products.product(tape, place, device);
                 }
             }
-            Primitive::Binary(BinaryOp::Multiply) => self.builder.gate(self.tape, place),
-            Primitive::Binary(BinaryOp::Add) => self.builder.residual(self.tape, place),
+            Primitive::Binary(BinaryOp::Multiply) => products.gate(tape, place),
+            Primitive::Binary(BinaryOp::Add) => products.residual(tape, place),
             Primitive::ScaledDotProductAttention { .. } => {
-                if let Some(device) = device(node)
-                    && let Some(group) = attention::find(self.tape, place, device)
-                    && self.claim(&group)
-                {
-                    self.groups.push(group);
-                }
+                let found = device(node).and_then(|device| attention::find(tape, place, device));
+                groups.extend(found);
             }
             _ => {}
         }
     }
-
-    /// Claims the members of a group, unless one of them is another's.
-    fn claim(&mut self, group: &Group) -> bool {
-        if self.taken.is_empty() {
-            self.taken = vec![false; self.tape.len()];
-        }
-        let free = group.members.iter().all(|&member| !self.taken[member]);
-        if free {
-            group.members.iter().for_each(|&member| self.taken[member] = true);
-        }
-        free
-    }
-
-    fn finish(mut self) -> Vec<Group> {
-        let builder = std::mem::take(&mut self.builder);
-        self.groups.reserve(builder.len());
-        for group in builder.finish(self.tape) {
-            if self.claim(&group) {
-                self.groups.push(group);
-            }
-        }
-        self.groups
-    }
+    groups.extend(products.finish(tape));
+    groups
 }
 
 /// The device of a node's stream, if it is ours.

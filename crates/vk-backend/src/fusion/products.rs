@@ -66,8 +66,7 @@ impl Builder {
     pub(super) fn product(&mut self, tape: &Tape, place: usize, device: &DeviceState) {
         let Some(new) = describe(tape, place, device) else { return };
         let node = tape.node(place);
-        let mut recent = self.found.iter_mut().rev().take(OPEN);
-        let sibling = recent.find(|p| {
+        let sibling = self.recent().find(|p| {
             let first = tape.node(p.places[0]);
             device.config.enable_fused_siblings
                 && p.then == Then::Store
@@ -84,8 +83,12 @@ impl Builder {
 
     /// The products with the one at `place` that have nothing after them yet.
     fn of(&mut self, place: usize) -> Option<&mut Products> {
-        let mut recent = self.found.iter_mut().rev().take(OPEN);
-        recent.find(|p| p.then == Then::Store && p.places.contains(&place))
+        self.recent().find(|p| p.then == Then::Store && p.places.contains(&place))
+    }
+
+    /// The last products, newest first.
+    fn recent(&mut self) -> impl Iterator<Item = &mut Products> {
+        self.found.iter_mut().rev().take(OPEN)
     }
 
     /// `silu(gate) * up`, written as `gate * sigmoid(gate) * up` in any order.
@@ -95,8 +98,7 @@ impl Builder {
         }
         let Some((gate, up, then)) = gate(tape, result) else { return };
         let fits = |p: &&mut Products| p.places.len() == 2 && p.places.contains(&up);
-        let same = |tape: &Tape, a, b| tape.array(a).shape() == tape.array(b).shape();
-        if same(tape, gate, up)
+        if tape.array(gate).shape() == tape.array(up).shape()
             && let Some(products) = self.of(gate).filter(fits)
         {
             products.places = smallvec![gate, up];
@@ -119,11 +121,6 @@ impl Builder {
                 return;
             }
         }
-    }
-
-    /// Most groups that there may be.
-    pub(super) fn len(&self) -> usize {
-        self.found.len()
     }
 
     /// The groups, with the norms before them.
@@ -185,13 +182,12 @@ fn describe(tape: &Tape, place: usize, device: &DeviceState) -> Option<Products>
         Primitive::Matmul => (8 * dtype.size(), 1, matmul::is_few(rows, outputs)),
         _ => return None,
     };
-    let serves = config.enable_matvec
-        && few
+    let serves = few
         && rows * outputs == out.size()
         && dtype.is_floating()
         && dtype.size() <= 4
         && outputs < 1 << 31
-        && planner::serves(rows, inner, bits, dtype.size(), caps);
+        && planner::serves(rows, inner, bits, dtype.size(), caps, config);
     let format = Format { dtype: dtype as u32, bits: bits as u32, group: group as u32 };
     let (places, then) = (smallvec![place], Then::Store);
     serves.then_some(Products { places, rows, inner, format, norm: None, then })

@@ -145,7 +145,7 @@ fn on_matrices(ctx: &Ctx<'_>, fused: &Fused) -> Option<MatrixPlan> {
     if !possible || !fused.matrices[..fused.count].iter().all(aligned) {
         return None;
     }
-    let fragment = matrix::narrow_fragment(dtype, ctx.capabilities(), ctx.config())?;
+    let fragment = matrix::fragment(dtype, [0; 2], ctx.capabilities(), ctx.config())?;
     planner::plan_matrix(&fused.product(), fused.inner, group, fragment, ctx.capabilities())
 }
 

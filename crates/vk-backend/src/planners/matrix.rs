@@ -112,16 +112,6 @@ pub fn fragment(
     }
 }
 
-/// The fragments for a matrix of this dtype and few vectors.
-pub fn narrow_fragment(dtype: Dtype, caps: &Capabilities, config: &Config) -> Option<Fragment> {
-    match dtype {
-        _ if !config.enable_coopmat || caps.is_software() => None,
-        Dtype::Float16 => caps.fragments.float16_narrow,
-        Dtype::Bfloat16 => caps.fragments.bfloat16_narrow,
-        _ => None,
-    }
-}
-
 /// The tile and the parts of k of a product on cooperative matrices, where that pays.
 pub fn plan(
     m: usize,
@@ -167,7 +157,7 @@ mod tests {
 
     fn caps() -> Capabilities {
         Capabilities {
-            fragments: Fragments { float16: Some(SQUARE), ..Fragments::default() },
+            fragments: Fragments { float16: Some(SQUARE), bfloat16: None },
             shared_memory: 48 << 10,
             compute_units: 132,
             ..Capabilities::default()

@@ -1,7 +1,10 @@
 //! Products of few rows with matrices that share them: how many results a team makes.
 
 use super::team::Team;
-use crate::capabilities::{Capabilities, Fragment};
+use crate::{
+    capabilities::{Capabilities, Fragment},
+    config::Config,
+};
 
 /// Rows up to which `matvec/fused.comp` serves.
 pub const MOST_ROWS: usize = 8;
@@ -46,11 +49,19 @@ fn chunk(bits: usize) -> usize {
 }
 
 /// Whether the kernel serves such a product of elements of `size` bytes on this device.
-pub fn serves(rows: usize, inner: usize, bits: usize, size: usize, caps: &Capabilities) -> bool {
+pub fn serves(
+    rows: usize,
+    inner: usize,
+    bits: usize,
+    size: usize,
+    caps: &Capabilities,
+    config: &Config,
+) -> bool {
     let chunk = chunk(bits);
     // The rows, and the sums of their chunks.
     let row = (inner * size + if bits >= 16 { 0 } else { inner / 32 * 8 }) as u64;
-    Team::of(caps, true).subgroups
+    config.enable_matvec
+        && Team::of(caps, true).subgroups
         && caps.subgroup_ops.shuffle
         && (1..=MOST_ROWS).contains(&rows)
         && inner >= chunk
@@ -80,18 +91,16 @@ pub fn plan(p: &Product, inner: u32, bits: u32, asked: Option<u64>, caps: &Capab
     let most = most.unwrap_or(1);
     let outputs = [8, 4, 2].into_iter().find(|&n| n <= most && divides(n)).unwrap_or(1);
     let workgroup = team.workgroup(caps, if p.rows * inner >= LONG_ROW { 512 } else { 256 });
-    if let Some(splits) = asked.map(|s| s.clamp(1, 8).next_power_of_two() as u32) {
-        let workgroup = workgroup.max(splits * team.subgroup);
-        return Plan { subgroup: team.subgroup, workgroup, outputs, splits };
-    }
     // Measured on an H200: as long as a device has room for more subgroups, several share a row, if there is something to
     // do for each (16 bits, 3072 -> 1024: 8.7 to 5.6 µs with four).
     let rounds = inner / chunk(bits as usize) as u32 / team.subgroup;
     let fits = |s: &u32| *s <= rounds && s * (total / outputs) <= caps.compute_units * 32;
-    let splits = match caps.is_software() {
-        true => 1,
-        false => [4, 2].into_iter().find(fits).unwrap_or(1).min(workgroup / team.subgroup),
+    let splits = match asked {
+        Some(asked) => asked.clamp(1, 8).next_power_of_two() as u32,
+        None if caps.is_software() => 1,
+        None => [4, 2].into_iter().find(fits).unwrap_or(1).min(workgroup / team.subgroup),
     };
+    let workgroup = workgroup.max(splits * team.subgroup);
     Plan { subgroup: team.subgroup, workgroup, outputs, splits }
 }
 
@@ -134,7 +143,7 @@ const MANY_GATED: u32 = 3072;
 
 /// Chooses how a product with `group` elements to a scale runs on cooperative matrices, where it can and where that is
 /// faster. Measured on an H200 in the steps of models, one row of 4 bits in groups of 64, beside `fused.comp`: 12288 -> 4096
-/// 15.9 µs (28.9), 4096 -> 2 x 12288 gated 27.7 (29.0), 1024 -> 2 x 3072 gated 7.2 (7.7), 1024 -> 151936 39 (56.5), 4096 ->
+/// 15.9 µs (28.9), 4096 -> 2 x 12288 gated 23.5 (29.0), 1024 -> 2 x 3072 gated 7.2 (7.7), 1024 -> 151936 39 (56.5), 4096 ->
 /// 151936 108 (133); slower: 4096 -> 6144 14.9 (12.9), -> 4096 12.8 (10.2). In chains of themselves those two are faster (9.9
 /// and 7.9, beside 11.0 and 8.2): a model's kernels take turns. Two rows: 4096 -> 6144 and back 27.7 (35.9), 1024
 /// -> 1024 and back 11.9 (11.0).
@@ -230,7 +239,7 @@ mod tests {
     #[test]
     fn fragments_serve_long_rows_and_many_results() {
         let gpu = Capabilities { max_workgroup: 1024, ..gpu() };
-        let fragment = Fragment { m: 16, n: 8, k: 16 };
+        let fragment = Fragment { m: 16, n: 16, k: 16 };
         let of = |p: Product, inner| plan_matrix(&p, inner, 64, fragment, &gpu);
         let down = of(product([4096, 0, 0], 1), 12_288).unwrap();
         assert_eq!((down.workgroup, down.splits, down.depth, down.teams()), (512, 16, 2, 1));
@@ -250,11 +259,14 @@ mod tests {
 
     #[test]
     fn long_rows_and_odd_sizes_are_left_to_others() {
-        assert!(serves(1, 1024, 4, 2, &gpu()) && serves(8, 40, 16, 2, &gpu()));
-        assert!(!serves(9, 1024, 4, 2, &gpu()) && !serves(1, 44, 16, 2, &gpu()));
-        assert!(serves(1, 12288, 4, 2, &gpu()) && !serves(2, 12288, 4, 2, &gpu()));
+        let config = Config::default();
+        assert!(serves(1, 1024, 4, 2, &gpu(), &config) && serves(8, 40, 16, 2, &gpu(), &config));
+        assert!(!serves(9, 1024, 4, 2, &gpu(), &config) && !serves(1, 44, 16, 2, &gpu(), &config));
+        assert!(
+            serves(1, 12288, 4, 2, &gpu(), &config) && !serves(2, 12288, 4, 2, &gpu(), &config)
+        );
         let mut caps = gpu();
         caps.subgroup_ops.arithmetic = false;
-        assert!(!serves(1, 1024, 4, 2, &caps));
+        assert!(!serves(1, 1024, 4, 2, &caps, &config));
     }
 }

@@ -101,7 +101,7 @@ pub(crate) fn fragments(device: &PhysicalDevice, bfloat16: bool) -> Fragments {
         return Fragments::default();
     }
     found.truncate(count as usize);
-    let of = |component: vk::ComponentTypeKHR, narrow: bool| {
+    let of = |component: vk::ComponentTypeKHR| {
         let fits = |p: &&vk::CooperativeMatrixPropertiesKHR<'_>| {
             let sums = [p.c_type, p.result_type];
             [p.a_type, p.b_type] == [component; 2]
@@ -110,23 +110,14 @@ pub(crate) fn fragments(device: &PhysicalDevice, bfloat16: bool) -> Fragments {
                 // Kernels move eight halves or four floats at a time.
                 && [p.m_size, p.n_size, p.k_size].iter().all(|s| matches!(s, 8 | 16))
         };
-        let size = |p: &&vk::CooperativeMatrixPropertiesKHR<'_>| match narrow {
-            true => p.m_size * p.k_size * 16 - p.n_size,
-            false => p.m_size * p.n_size * p.k_size,
-        };
-        let best = found.iter().filter(fits).max_by_key(size);
+        let best = found.iter().filter(fits).max_by_key(|p| p.m_size * p.n_size * p.k_size);
         best.map(|p| Fragment { m: p.m_size, n: p.n_size, k: p.k_size })
     };
-    let half = |narrow| of(vk::ComponentTypeKHR::FLOAT16, narrow);
-    let brain = |narrow| {
-        let component = vk::ComponentTypeKHR::from_raw(BFLOAT16_COMPONENT);
-        bfloat16.then(|| of(component, narrow)).flatten()
-    };
     Fragments {
-        float16: half(false),
-        bfloat16: brain(false),
-        float16_narrow: half(true),
-        bfloat16_narrow: brain(true),
+        float16: of(vk::ComponentTypeKHR::FLOAT16),
+        bfloat16: bfloat16
+            .then(|| of(vk::ComponentTypeKHR::from_raw(BFLOAT16_COMPONENT)))
+            .flatten(),
     }
 }
 

@@ -129,13 +129,12 @@ pub(super) fn fused(ctx: &Ctx<'_>, o: &Operands, dtype: Dtype, result: Operand) 
     let dense = |m: &Matrix, rows: usize| {
         m.inner == 1 && (rows == 1 || m.outer == o.k as i64) && m.at.is_aligned(16)
     };
-    let fits = ctx.config().enable_matvec
-        && o.c.is_none()
+    let fits = o.c.is_none()
         && o.lists.is_none()
         && o.batches() == 1
         && dense(&o.a, o.m)
         && dense(&o.b, o.n)
-        && few::serves(o.m, o.k, bits, dtype.size(), ctx.capabilities());
+        && few::serves(o.m, o.k, bits, dtype.size(), ctx.capabilities(), ctx.config());
     let format = Format { dtype: dtype as u32, bits: bits as u32, group: 1 };
     let matrix = matvec::Matrix {
         words: o.b.at.address,

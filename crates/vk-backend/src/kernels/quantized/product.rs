@@ -211,13 +211,19 @@ fn matrix(ctx: &mut Ctx<'_>, array: &Array, each: bool) -> Result<Operand> {
 /// Whether the kernel that fusions are made of serves: one matrix, whole aligned chunks.
 fn is_fusable(ctx: &Ctx<'_>, o: &Operands) -> bool {
     let p = &o.product;
-    ctx.config().enable_matvec
-        && p.batches == 1
+    p.batches == 1
         && o.picks.is_none()
         && !o.matrices
         && o.x.is_aligned(16)
         && o.words.is_aligned(16)
-        && few::serves(p.rows, p.inner, o.affine.bits, o.dtype.size(), ctx.capabilities())
+        && few::serves(
+            p.rows,
+            p.inner,
+            o.affine.bits,
+            o.dtype.size(),
+            ctx.capabilities(),
+            ctx.config(),
+        )
 }
 
 fn fused(o: &Operands) -> Fused {
