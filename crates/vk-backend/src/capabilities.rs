@@ -120,6 +120,8 @@ pub struct Capabilities {
     pub timestamp_period: f32,
     /// Compute units, or what the driver says of them; an estimate where it does not.
     pub compute_units: u32,
+    /// Whether the driver says how many there are; otherwise the number is a guess.
+    pub compute_units_known: bool,
     /// Queues that streams are spread over.
     pub queues: u32,
     /// Known defects.
@@ -164,6 +166,7 @@ impl Default for Capabilities {
             unified: false,
             timestamp_period: 1.0,
             compute_units: 32,
+            compute_units_known: false,
             queues: 1,
             quirks: Quirks::default(),
         }

@@ -41,6 +41,18 @@ impl Value for bool {
     }
 }
 
+impl Value for Option<bool> {
+    const KIND: &'static str = "switch";
+
+    fn parse(text: &str) -> Option<Self> {
+        if text.is_empty() { Some(None) } else { bool::parse(text).map(Some) }
+    }
+
+    fn show(&self) -> String {
+        self.as_ref().map_or_else(|| "unset".into(), Value::show)
+    }
+}
+
 impl Value for u64 {
     const KIND: &'static str = "number";
 

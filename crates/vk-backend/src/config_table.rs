@@ -9,6 +9,7 @@ options! {
     debug_guard: bool = false, "MLX_VK_DEBUG_GUARD", "guard bytes around every allocation: an operation that writes outside of its output is an error that names it";
     debug_memory_limit_mb: Option<u64> = None, "MLX_VK_DEBUG_MEMORY_LIMIT_MB", "megabytes that the driver gives before it reports that memory is out (to test what happens then)";
     debug_lose_device_at: Option<u64> = None, "MLX_VK_DEBUG_LOSE_DEVICE_AT", "the submission of the process, counted from 1, from which on the device reports that it is lost (to test what happens then)";
+    debug_resident_groups: Option<u64> = None, "MLX_VK_DEBUG_RESIDENT_GROUPS", "workgroups that are taken to run at the same time without trying (to test what happens when they do not)";
     validation: bool = false, "MLX_VK_VALIDATION", "enable the Khronos validation layer with synchronization validation";
     fallback: Option<String> = None, "MLX_VK_FALLBACK", "`error`: refuse operations that have no Vulkan kernel instead of running them on the CPU";
     pipeline_cache: Option<String> = None, "MLX_VK_PIPELINE_CACHE", "folder of the pipeline cache (default ~/.cache/mlx-vulkan); `off` keeps none";
@@ -36,6 +37,7 @@ options! {
 
     // Fusion gates.
     enable_fusion: bool = true, "MLX_VK_ENABLE_FUSION", "look for operations that one kernel can do together";
+    enable_interpreter: Option<bool> = None, "MLX_VK_ENABLE_INTERPRETER", "do runs of products of one row and attentions of one token in one dispatch (unset: where that is faster)";
     enable_commit_thread: bool = true, "MLX_VK_ENABLE_COMMIT_THREAD", "record and submit on a thread of its own while more is encoded";
     enable_fused_siblings: bool = true, "MLX_VK_ENABLE_FUSED_SIBLINGS", "one kernel for products of the same rows (q, k and v; gate and up)";
     enable_fused_norm: bool = true, "MLX_VK_ENABLE_FUSED_NORM", "RMS norm inside of the products that follow it";
@@ -84,7 +86,8 @@ options! {
     enable_fast_quantize_deq_affine_b4: bool = true, "MLX_VK_ENABLE_FAST_QUANTIZE_DEQ_AFFINE_B4", "special kernel for 4-bit affine dequantization, group 128";
     enable_gather_rows_words: bool = false, "MLX_VK_ENABLE_GATHER_ROWS_WORDS", "gather whole rows by words";
 
-    // Mat-vec knobs.
+    // Interpreter and mat-vec knobs.
+    interpreter_min_steps: u64 = 4, "MLX_VK_INTERPRETER_MIN_STEPS", "steps from which a run is done in one dispatch";
     matvec_split_k: Option<u64> = None, "MLX_VK_MATVEC_SPLIT_K", "subgroups that share a row of a product of few rows, a power of two up to 8";
 
     // Attention knobs; unset decode and prefill values take the global one.

@@ -3,6 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use mlx_core::Result;
+use once_cell::sync::OnceCell;
 use parking_lot::Mutex;
 use vulkano::device::physical::PhysicalDevice;
 
@@ -35,6 +36,8 @@ pub(crate) struct DeviceState {
     pub(crate) guards: Option<Arc<Guards>>,
     /// The device's clock in the trace; with `MLX_VK_TRACE`.
     pub(crate) clock: Option<Arc<trace::Clock>>,
+    /// Index of the stream whose steps may become runs.
+    pub(crate) interpreter: OnceCell<u16>,
     gates: Mutex<Vec<(Arc<Timeline>, u64)>>,
     /// Held while a buffer gets a copy on the other side, so that two threads do not both make one.
     pub(crate) transfers: Mutex<()>,
@@ -60,6 +63,7 @@ impl DeviceState {
             clock,
             raw,
             config,
+            interpreter: OnceCell::new(),
             gates: Mutex::default(),
             transfers: Mutex::default(),
         }))

@@ -18,6 +18,7 @@ use crate::{
     capabilities::Capabilities,
     commit::{Call, Command, Ended, Handover, Item, Place, Transfer, Wait, Work},
     device::DeviceState,
+    interpreter::Steps,
     memory::{
         allocation::{Allocation, Span},
         ring::{self, Ring},
@@ -62,12 +63,14 @@ pub struct Encoder {
     bytes: u64,
     args: Ring,
     pub(crate) staging: Ring,
-    scratch: Vec<Arc<Allocation>>,
+    pub(crate) scratch: Vec<Arc<Allocation>>,
     /// Memory that the next dispatch uses.
-    held: SmallVec<[BufferRef; 6]>,
+    pub(crate) held: SmallVec<[BufferRef; 6]>,
+    /// Steps that are encoded together.
+    pub(crate) steps: Steps,
     counters: Option<Arc<Allocation>>,
     /// The operation that is being encoded.
-    op: &'static str,
+    pub(crate) op: &'static str,
     max_groups: [u32; 3],
     /// Operations since the evaluation began, and when that was, for the trace.
     operations: u64,
@@ -90,6 +93,7 @@ impl Encoder {
             staging: Ring::new(raw, STAGING_CHUNK),
             scratch: Vec::new(),
             held: SmallVec::new(),
+            steps: Steps::default(),
             counters: None,
             op: "transfer",
             handover,
@@ -146,16 +150,22 @@ impl Encoder {
 
     /// The same for a dispatch that is described already, with a grid within the limits.
     pub(crate) fn encode_work(&mut self, mut work: Work) -> Result<()> {
+        self.flush()?;
         self.open()?;
         // What is written takes memory until it has run; weights that are read are there anyway.
         self.bytes += work.written();
         self.ops += 1;
-        if let Some(used) = &mut self.used {
-            used.push(work.name());
-        }
+        self.note_used(work.name());
         work.held = std::mem::take(&mut self.held);
         self.handover.queue().push(Item::Work(Box::new(work)));
         Ok(())
+    }
+
+    /// Counts a kernel of the operation, if statistics ask for them.
+    pub(crate) fn note_used(&mut self, kernel: &'static str) {
+        if let Some(used) = &mut self.used {
+            used.push(kernel);
+        }
     }
 
     /// Keeps a buffer's memory until the work that is encoded next is recorded.
@@ -236,6 +246,7 @@ impl Encoder {
     }
 
     fn transfer(&mut self, transfer: Transfer) -> Result<()> {
+        self.flush()?;
         self.open()?;
         self.ops += 1;
         self.bytes += transfer.write.bytes;
@@ -271,16 +282,21 @@ impl Encoder {
     /// Ends an operation: its scratch memory is free for the next one, and a full batch is handed
     /// over.
     pub(crate) fn end_op(&mut self) -> Result<()> {
-        if !self.scratch.is_empty() {
-            // The operation may have gone on in another batch than the one it began in.
-            let tick = self.tick();
-            self.handover.queue().keep(&mut self.scratch, tick);
-        }
+        self.keep_scratch();
         self.op = "transfer";
         let config = self.timer.device.config;
         let full =
             self.ops >= config.max_ops_per_buffer || self.bytes >> 20 >= config.max_mb_per_buffer;
         if full { self.close(false, None) } else { Ok(()) }
+    }
+
+    /// Lets what was encoded last keep the scratch memory.
+    pub(crate) fn keep_scratch(&mut self) {
+        if !self.scratch.is_empty() {
+            // The operation may have gone on in another batch than the one it began in.
+            let tick = self.tick();
+            self.handover.queue().keep(&mut self.scratch, tick);
+        }
     }
 
     /// Whether something was encoded towards the next value of the clock.
@@ -308,6 +324,7 @@ impl Encoder {
     /// Closes the batch; with the `last` one everything is handed over, also what was held back for
     /// what might follow.
     fn close(&mut self, last: bool, ended: Option<Ended>) -> Result<()> {
+        self.flush()?;
         let behind = self.submitted() > self.timer.handed.load(Acquire);
         if !(self.is_open() || last && behind || ended.is_some()) {
             return Ok(());
@@ -336,6 +353,7 @@ impl Encoder {
 
     /// For benches: records what is encoded.
     pub(crate) fn record(&mut self) -> Result<()> {
+        self.flush()?;
         self.seal(false, None);
         self.handover.settle()
     }

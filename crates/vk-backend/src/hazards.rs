@@ -27,10 +27,11 @@ impl Region {
 
 /// Disjoint intervals in ascending order; neighbours that touch are merged.
 #[derive(Debug, Default)]
-struct Intervals(Vec<(u64, u64)>);
+pub(crate) struct Intervals(Vec<(u64, u64)>);
 
 impl Intervals {
-    fn overlaps(&self, region: Region) -> bool {
+    /// Whether a region shares a byte with one of them.
+    pub(crate) fn overlaps(&self, region: Region) -> bool {
         if region.bytes == 0 {
             return false;
         }
@@ -41,7 +42,8 @@ impl Intervals {
         self.0.get(at).is_some_and(|&(start, _)| start < region.end())
     }
 
-    fn insert(&mut self, region: Region) {
+    /// Adds a region.
+    pub(crate) fn insert(&mut self, region: Region) {
         if region.bytes == 0 {
             return;
         }
@@ -71,6 +73,8 @@ impl Intervals {
 pub struct Hazards {
     reads: Intervals,
     writes: Intervals,
+    /// Something may have touched any memory.
+    all: bool,
 }
 
 impl Hazards {
@@ -79,12 +83,14 @@ impl Hazards {
         Hazards {
             reads: Intervals(Vec::with_capacity(256)),
             writes: Intervals(Vec::with_capacity(256)),
+            all: false,
         }
     }
 
     /// Records a dispatch and says whether a barrier must come before it.
     pub fn access(&mut self, reads: &[Region], writes: &[Region]) -> bool {
-        let barrier = reads.iter().any(|&r| self.writes.overlaps(r))
+        let barrier = self.all
+            || reads.iter().any(|&r| self.writes.overlaps(r))
             || writes.iter().any(|&w| self.writes.overlaps(w) || self.reads.overlaps(w));
         if barrier {
             self.clear();
@@ -94,10 +100,19 @@ impl Hazards {
         barrier
     }
 
+    /// The same for a dispatch that may touch any memory.
+    pub fn access_all(&mut self) -> bool {
+        let barrier = self.all || !(self.reads.0.is_empty() && self.writes.0.is_empty());
+        self.clear();
+        self.all = true;
+        barrier
+    }
+
     /// A barrier was recorded: nothing before it matters any more.
     pub fn clear(&mut self) {
         self.reads.0.clear();
         self.writes.0.clear();
+        self.all = false;
     }
 }
 

@@ -14,6 +14,7 @@ mod disk_cache;
 pub mod encoder;
 mod fusion;
 pub mod hazards;
+mod interpreter;
 pub mod kernels;
 mod memory;
 mod observe;

@@ -68,6 +68,8 @@ counters! {
     BARRIERS, barriers: "barriers";
     SUBMITS, submits: "submissions";
     FUSED, fused: "operations that became part of another's kernel";
+    INTERPRETED, interpreted: "kernels that became steps of a run";
+    REPEATED, repeated: "failures of runs, after which there are none";
     PIPELINE_HITS, pipeline_hits: "pipeline cache hits";
     PIPELINE_CREATIONS, pipeline_creations: "pipelines created";
     DRIVER_ALLOCATIONS, driver_allocations: "driver allocations";

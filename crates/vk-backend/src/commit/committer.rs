@@ -99,7 +99,7 @@ impl Committer {
         match item {
             Item::Work(work) => {
                 self.open()?;
-                self.record(&work.dispatch());
+                self.record(&work.dispatch(), work.alone);
                 self.done.push(work);
                 Ok(())
             }
@@ -123,10 +123,13 @@ impl Committer {
         self.value > self.timer.handed.load(Relaxed)
     }
 
-    /// Records a dispatch, after a barrier if it touches memory that earlier ones changed.
-    fn record(&mut self, dispatch: &Dispatch<'_>) {
+    /// Records a dispatch, after a barrier if it touches memory that earlier ones changed, or if it has to be `alone`.
+    fn record(&mut self, dispatch: &Dispatch<'_>, alone: bool) {
         let Dispatch { pipeline, push, groups, reads, writes } = *dispatch;
-        let hazard = self.hazards.access(reads, writes);
+        let hazard = match alone {
+            true => self.hazards.access_all(),
+            false => self.hazards.access(reads, writes),
+        };
         let Some(slot) = &mut self.current else { return };
         let recorder = &mut slot.recorder;
         if let Some(guards) = &self.timer.device.guards {

@@ -18,6 +18,8 @@ pub(crate) struct Work {
     /// Memory that it uses: it must not serve other work before this is recorded.
     pub(crate) held: SmallVec<[BufferRef; 6]>,
     pub(crate) scratch: Vec<Arc<Allocation>>,
+    /// It comes after everything before it, and before everything after it.
+    pub(super) alone: bool,
 }
 
 /// Works in a list. They go from thread to thread and from list to list by their addresses.
@@ -50,7 +52,13 @@ impl Work {
             writes: writes.into(),
             held: SmallVec::new(),
             scratch: Vec::new(),
+            alone: false,
         }
+    }
+
+    /// A dispatch between two barriers: what it reads need not be named.
+    pub(crate) fn alone(call: Call, writes: &[Region]) -> Self {
+        Work { alone: true, ..Self::new(call, &[], writes) }
     }
 
     /// Name of its kernel, for statistics.

@@ -16,7 +16,7 @@ use crate::{
     device::DeviceState,
     kernels::{
         Ctx, Operand, Region, attention,
-        decode::{self, Angle, Attention, Projections},
+        decode::{self, Angle, Attention, Projections, Token},
         rope,
     },
     planners::attention::{self as planner, Decode, Sizes},
@@ -33,7 +33,7 @@ struct Heads {
 }
 
 /// An attention with what comes before it, by places on the tape.
-struct Token {
+struct Found {
     attention: usize,
     /// The updates of the caches of keys and values.
     updates: [usize; 2],
@@ -70,9 +70,9 @@ pub(super) fn find(tape: &Tape, place: usize, device: &DeviceState) -> Option<Gr
     (keys != values && walk.agree(&query, &key)).then_some(())?;
     let members = walk.members;
     let updates = [keys, values];
-    let token = Token { attention: place, updates, query, key, value, scale, sizes, plan };
+    let found = Found { attention: place, updates, query, key, value, scale, sizes, plan };
     let kept = smallvec![place, keys, values];
-    Some(Group { members, kept, fusion: Box::new(Kernel(token)) })
+    Some(Group { members, kept, fusion: Box::new(Kernel(found)) })
 }
 
 /// Follows inputs up the tape and collects what it passes.
@@ -175,7 +175,7 @@ fn keeps_order(node: &Node) -> bool {
     }
 }
 
-impl super::Fused for Token {
+impl super::Fused for Found {
     fn name(&self) -> usize {
         self.attention
     }
@@ -228,12 +228,13 @@ impl super::Fused for Token {
         };
         reads.extend(rows.map(|row| row.region));
         let writes = [to.region, rows[0].region, rows[1].region];
-        decode::encode(ctx, &self.plan, s, &attention, Some(&projections), &reads, &writes)?;
+        let token = Token { plan: self.plan, sizes: self.sizes, attention, projections };
+        decode::encode_token(ctx, &token, &reads, &writes)?;
         Ok(true)
     }
 }
 
-impl Token {
+impl Found {
     /// Where the new token's heads are, if all of them lie as the kernel needs them.
     fn projections(
         &self,

@@ -13,7 +13,9 @@ use crate::{
     config::Config,
     device::DeviceState,
     encoder::{Dispatch, Encoder, Region},
+    interpreter::{Kind, Step},
     pipelines::Pipeline,
+    planners::interpreter::Shape,
     shaders::Kernel,
     transfer::INLINE,
 };
@@ -224,6 +226,19 @@ impl<'a> Ctx<'a> {
     /// When the device fails.
     pub(crate) fn encode(&mut self, call: Call, reads: &[Region], writes: &[Region]) -> Result<()> {
         self.encoder.encode_work(Work::new(call, reads, writes))
+    }
+
+    /// The shape of the interpreter's workgroups, if the stream has one.
+    pub(crate) fn interpreter(&self) -> Option<Shape> {
+        self.encoder.interpreter()
+    }
+
+    /// Encodes a step together with those that follow, in one dispatch if they suffice for a run.
+    ///
+    /// # Errors
+    /// When the device fails.
+    pub(crate) fn defer(&mut self, kind: Kind, reads: &[Region], writes: &[Region]) -> Result<()> {
+        self.encoder.defer(Step::new(kind, reads, writes, (self.stream, self.op)))
     }
 
     /// The operation's kernels so far, if statistics ask for them.

@@ -1,12 +1,13 @@
 //! Attention of one query token (`attention/decode.comp`), with the norms, rotations and cache writes that come before it.
 
 use bytemuck::{Pod, Zeroable};
-use mlx_core::Result;
+use mlx_core::{Dtype, Result};
 use smallvec::SmallVec;
 
 use super::{Ctx, Kernel, Region};
 use crate::{
     commit::Call,
+    interpreter::Kind,
     planners::attention::{self as planner, Decode, Sizes},
     stats,
 };
@@ -77,6 +78,46 @@ pub(crate) struct Projections {
     /// Weights of the norms of queries and keys, and their eps.
     pub(crate) norms: Option<([u64; 2], f32)>,
     pub(crate) angle: Angle,
+}
+
+/// The attention of one token with what comes before it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Token {
+    pub(crate) plan: Decode,
+    pub(crate) sizes: Sizes,
+    pub(crate) attention: Attention,
+    pub(crate) projections: Projections,
+}
+
+/// Encodes the attention of one token with what comes before it, as a step of a run where the device has an interpreter
+/// for it.
+///
+/// # Errors
+/// When memory or the device fails, or the driver refuses the pipeline.
+pub(crate) fn encode_token(
+    ctx: &mut Ctx<'_>,
+    token: &Token,
+    reads: &[Region],
+    writes: &[Region],
+) -> Result<()> {
+    if token.attention.dtype != Dtype::Float32 as u32 && ctx.interpreter().is_some() {
+        return ctx.defer(Kind::Attention(*token), reads, writes);
+    }
+    dispatch_token(ctx, token, reads, writes)
+}
+
+/// Encodes the same as a dispatch.
+///
+/// # Errors
+/// When memory or the device fails, or the driver refuses the pipeline.
+pub(crate) fn dispatch_token(
+    ctx: &mut Ctx<'_>,
+    token: &Token,
+    reads: &[Region],
+    writes: &[Region],
+) -> Result<()> {
+    let Token { plan, sizes, attention, projections } = token;
+    encode(ctx, plan, sizes, attention, Some(projections), reads, writes)
 }
 
 /// Encodes an attention with what comes before it.

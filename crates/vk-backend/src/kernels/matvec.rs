@@ -7,8 +7,9 @@ use mlx_core::{Dtype, Result};
 use super::{Ctx, Kernel, Region};
 use crate::{
     commit::Call,
+    interpreter::Kind,
     planners::{
-        matrix,
+        interpreter, matrix,
         matvec::{self as planner, MatrixPlan, Product},
     },
 };
@@ -37,7 +38,7 @@ pub(crate) struct Matrix {
 }
 
 /// How the elements of a matrix are stored.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Format {
     /// Of `x`, of the result, and of the matrix or its scales.
     pub(crate) dtype: u32,
@@ -72,12 +73,12 @@ pub(crate) const MOST_MATRICES: usize = 3;
 #[derive(Debug, Clone)]
 pub(crate) struct Fused {
     /// The rows; with a norm, its input.
-    x: u64,
+    pub(crate) x: u64,
     rows: u32,
-    inner: u32,
-    format: Format,
+    pub(crate) inner: u32,
+    pub(crate) format: Format,
     /// The first `count` are used.
-    matrices: [Matrix; MOST_MATRICES],
+    pub(crate) matrices: [Matrix; MOST_MATRICES],
     count: usize,
     pub(crate) norm: Option<Norm>,
     pub(crate) after: After,
@@ -119,11 +120,32 @@ impl Fused {
     }
 }
 
-/// Encodes a product.
+/// Encodes a product, as a step of a run where the device has an interpreter for it.
 ///
 /// # Errors
 /// When the driver refuses the pipeline, or the device fails.
 pub(crate) fn encode(
+    ctx: &mut Ctx<'_>,
+    fused: &Fused,
+    reads: &[Region],
+    writes: &[Region],
+) -> Result<()> {
+    let Format { dtype, bits, .. } = fused.format;
+    let serves = |shape| {
+        dtype != Dtype::Float32 as u32
+            && interpreter::serves_product(&fused.product(), fused.inner, bits, &shape)
+    };
+    if ctx.interpreter().is_some_and(serves) {
+        return ctx.defer(Kind::Product(fused.clone()), reads, writes);
+    }
+    dispatch(ctx, fused, reads, writes)
+}
+
+/// Encodes a product as a dispatch.
+///
+/// # Errors
+/// When the driver refuses the pipeline, or the device fails.
+pub(crate) fn dispatch(
     ctx: &mut Ctx<'_>,
     fused: &Fused,
     reads: &[Region],

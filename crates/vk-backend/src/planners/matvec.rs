@@ -44,7 +44,7 @@ pub struct Product {
 const SHARED: u64 = 32 << 10;
 
 /// Elements that a lane takes at a time.
-fn chunk(bits: usize) -> usize {
+pub fn chunk(bits: usize) -> usize {
     if bits >= 16 { 8 } else { 32 }
 }
 

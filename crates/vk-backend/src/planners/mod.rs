@@ -6,6 +6,7 @@
 pub mod attention;
 pub mod convolution;
 pub mod fft;
+pub mod interpreter;
 pub mod matmul;
 pub mod matrix;
 pub mod matvec;

@@ -1,6 +1,12 @@
 //! A block: one VkDeviceMemory with one VkBuffer over all of it, its address, and its mapping.
 
-use std::{ptr::NonNull, sync::Arc};
+use std::{
+    ptr::NonNull,
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering::Relaxed},
+    },
+};
 
 use ash::vk;
 use vulkano::{
@@ -136,6 +142,17 @@ impl Block {
         // SAFETY: `pointer` checked that the bytes lie in the mapping; `data` cannot overlap it,
         // for no reference to these bytes exists while their owner (a ring or pool) writes them.
         unsafe { std::ptr::copy_nonoverlapping(data.as_ptr(), at, data.len()) }
+    }
+
+    /// The word at `offset` of the mapped block, which the device may be writing.
+    ///
+    /// # Panics
+    /// When the block is not mapped or the word does not lie in it.
+    pub(crate) fn load(&self, offset: u64) -> u32 {
+        let at = self.pointer(offset, 4).cast::<AtomicU32>();
+        // SAFETY: `pointer` checked that the word lies in the mapping, which is aligned; the device stores words whole,
+        // and no Rust reference to it exists.
+        unsafe { (*at).load(Relaxed) }
     }
 
     fn pointer(&self, offset: u64, len: usize) -> *mut u8 {

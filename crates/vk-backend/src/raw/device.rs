@@ -228,6 +228,7 @@ fn capabilities(
         max_buffer: p.max_buffer_size.unwrap_or(u64::from(p.max_storage_buffer_range)),
         unified: is_unified(device) && !config.force_discrete,
         timestamp_period: if timestamps { p.timestamp_period } else { 0.0 },
+        compute_units_known: p.shader_sm_count.is_some(),
         compute_units: p.shader_sm_count.unwrap_or(if software { cores } else { 32 }),
         queues,
         quirks: Quirks {

@@ -96,6 +96,7 @@ kernels! {
     attention_matrix_float16 => "attention/matrix.comp" { HALF: "0" } committed,
     attention_matrix_bfloat16 => "attention/matrix.comp" { HALF: "1" } committed,
     attention_decode => "attention/decode.comp" { },
+    interpreter => "interpreter/interpreter.comp" { },
     attention_combine => "attention/combine.comp" { },
     reduce_float => "reduce/reduce.comp" { CLASS: "0", VARIANT: "0" },
     reduce_float_logaddexp => "reduce/reduce.comp" { CLASS: "0", VARIANT: "1" },

@@ -1,0 +1,175 @@
+// Attention of one query token, as workgroups do it: clusters of eight lanes take a key each, with their own running maximum
+// and sum, so nothing waits inside the loop; they are joined at the end. Needs common.glsl, floats.glsl, math.glsl, rotation.glsl,
+// subgroup arithmetic and shuffles, and before it: DTYPE, WIDTH, SUBGROUP, SUBGROUPS, HEADS, NORM, TRADITIONAL, DIVISORS, EPS;
+//   offset, frequencies, scale, position_scale; keys, values, key_head, key_row, value_head, value_row.
+
+const uint CLUSTER = 8, LANE_WIDTH = WIDTH / CLUSTER, EIGHTS = LANE_WIDTH / 8u, QUADS = LANE_WIDTH / 4u;
+const uint CLUSTERS = gl_WorkGroupSize.x / CLUSTER;
+const float LOWEST = -3.402823466e38;
+
+shared float queries[HEADS * WIDTH];
+shared float newest[2u * WIDTH];             // the new key, then its value
+shared vec2 states[HEADS * SUBGROUPS];       // maximum and sum of a subgroup's keys
+shared vec4 gathered[HEADS * SUBGROUPS * WIDTH / 4u];
+
+// The features that are rotated together.
+const uint PAIRS = WIDTH / 2u / SUBGROUP + (WIDTH / 2u % SUBGROUP == 0u ? 0u : 1u); // of a lane
+uint first_of(uint pair) { return TRADITIONAL ? 2u * pair : pair; }
+uint second_of(uint pair) { return TRADITIONAL ? 2u * pair + 1u : pair + WIDTH / 2u; }
+
+// The pairs of a lane of the head at `from`; zero behind the last.
+void take_pairs(uint64_t from, out vec2 y[PAIRS]);
+
+float best[HEADS], total_weight[HEADS];
+vec4 own_q[HEADS * QUADS], sums[HEADS * QUADS];
+vec4 key[QUADS], value[QUADS];               // a lane's slice of the key in hand
+
+float rounded(float x) {
+    if (DTYPE == BFLOAT16) return bf16_to_f32(f32_to_bf16(x));
+    return DTYPE == FLOAT16 ? f16_to_f32(f32_to_f16(x)) : x;
+}
+
+// One head, normalized and rotated by a subgroup, to shared memory; `key` is the new key. What does not depend on the head comes
+// first: it may have to be waited for.
+void prepare(uint64_t from, uint64_t weight, bool key, uint to) {
+    vec2 y[PAIRS], weights[PAIRS], turns[PAIRS];
+    vec2 position = m_two_prod(float(I32(offset).v[0]), position_scale);
+    [[unroll]] for (uint i = 0u; i < PAIRS; ++i) {
+        uint pair = min(gl_SubgroupInvocationID + i * SUBGROUP, WIDTH / 2u - 1u);
+        if (NORM) weights[i] = vec2(fetch(DTYPE, at(DTYPE, weight, int64_t(first_of(pair)))), fetch(DTYPE, at(DTYPE, weight, int64_t(second_of(pair)))));
+        turns[i] = DTYPE == FLOAT32 ? rotation(position, pair, frequencies, 1l, DIVISORS) : rotation_fast(position, pair, frequencies, DIVISORS);
+    }
+    take_pairs(from, y);
+    float squares = 0.0;
+    [[unroll]] for (uint i = 0u; i < PAIRS; ++i) squares += dot(y[i], y[i]);
+    float factor = NORM ? 1.0 / sqrt(subgroupAdd(squares) / float(WIDTH) + uintBitsToFloat(EPS)) : 1.0;
+    [[unroll]] for (uint i = 0u; i < PAIRS; ++i) {
+        uint pair = gl_SubgroupInvocationID + i * SUBGROUP;
+        uint a = first_of(pair), b = second_of(pair);
+        if (pair >= WIDTH / 2u) continue;
+        if (NORM) y[i] *= factor * weights[i];
+        vec2 r = turns[i], turned = vec2(y[i].x * r.y - y[i].y * r.x, y[i].x * r.x + y[i].y * r.y);
+        if (key) {
+            newest[a] = rounded(turned.x);
+            newest[b] = rounded(turned.y);
+        } else {
+            queries[to + a] = turned.x * scale;
+            queries[to + b] = turned.y * scale;
+        }
+    }
+}
+
+void load_lane(uint64_t key_at, uint64_t value_at) {
+    uint lane = gl_SubgroupInvocationID % CLUSTER;
+    [[unroll]] for (uint i = 0u; i < EIGHTS; ++i) // neighbouring lanes read neighbouring 16 bytes
+    {
+        uint64_t to = uint64_t(i * CLUSTER * 8u + lane * 8u) << float_shift(DTYPE);
+        fetch8(DTYPE, true, key_at + to, key[2u * i], key[2u * i + 1u]);
+        fetch8(DTYPE, true, value_at + to, value[2u * i], value[2u * i + 1u]);
+    }
+}
+
+// The feature of element e of a lane's slice.
+uint feature(uint e) { return e / 8u * CLUSTER * 8u + gl_SubgroupInvocationID % CLUSTER * 8u + e % 8u; }
+
+// Sum over a cluster. By shuffles: they take a fraction of the time of a clustered operation on NVIDIA.
+float cluster_sum(float x) {
+    [[unroll]] for (uint step_ = 1u; step_ < CLUSTER; step_ *= 2u) x += subgroupShuffleXor(x, step_);
+    return x;
+}
+
+void weigh(bool real) {
+    [[unroll]] for (uint h = 0u; h < HEADS; ++h) {
+        float s = 0.0;
+        [[unroll]] for (uint i = 0u; i < QUADS; ++i) s = dot_add(own_q[h * QUADS + i], key[i], s);
+        s = cluster_sum(s);
+        s = real ? s : LOWEST;
+        float top = max(best[h], s), fix = exp(best[h] - top), weight = real ? exp(s - top) : 0.0;
+        best[h] = top;
+        total_weight[h] = fma(total_weight[h], fix, weight);
+        [[unroll]] for (uint i = 0u; i < QUADS; ++i)
+            sums[h * QUADS + i] = fma(value[i], vec4(weight), sums[h * QUADS + i] * fix);
+    }
+}
+
+// Which of the keys from j0 on a lane's cluster takes.
+uint key_of(uint j0) { return j0 + gl_SubgroupID * (SUBGROUP / CLUSTER) + gl_SubgroupInvocationID / CLUSTER; }
+
+// Asks for key and value of this cluster in the round that starts with key j0; there is at least a row for one key.
+void ask_keys(uint kv_head, uint j0, uint last) {
+    int64_t j = int64_t(min(key_of(j0), max(last, 1u) - 1u));
+    load_lane(at(DTYPE, keys, int64_t(kv_head) * int64_t(key_head) + j * int64_t(key_row)),
+              at(DTYPE, values, int64_t(kv_head) * int64_t(value_head) + j * int64_t(value_row)));
+}
+
+// The keys first..last, the first round of which may be asked for already.
+void take_keys(uint kv_head, uint first, uint last, bool asked) {
+    // All lanes of a subgroup take part in the sums, so all go round equally often.
+    for (uint j0 = first; j0 < last; j0 += CLUSTERS) {
+        if (!asked || j0 != first) ask_keys(kv_head, j0, last);
+        weigh(key_of(j0) < last);
+    }
+}
+
+void take_newest() {
+    [[unroll]] for (uint i = 0u; i < QUADS; ++i)
+        [[unroll]] for (uint e = 0u; e < 4u; ++e) {
+            key[i][e] = newest[feature(i * 4u + e)];
+            value[i][e] = newest[WIDTH + feature(i * 4u + e)];
+        }
+    weigh(key_of(0u) == 0u);
+}
+
+// Joins the clusters of every subgroup, for who joins the subgroups to find in shared memory.
+void join_clusters() {
+    [[unroll]] for (uint h = 0u; h < HEADS; ++h) {
+        // The lanes of a cluster have the same.
+        float top = best[h];
+        [[unroll]] for (uint step_ = CLUSTER; step_ < SUBGROUP; step_ *= 2u) top = max(top, subgroupShuffleXor(top, step_));
+        float fix = exp(best[h] - top), sum = total_weight[h] * fix;
+        [[unroll]] for (uint step_ = CLUSTER; step_ < SUBGROUP; step_ *= 2u) sum += subgroupShuffleXor(sum, step_);
+        [[unroll]] for (uint i = 0u; i < QUADS; ++i) sums[h * QUADS + i] *= fix;
+        // Of two clusters each goes on with one half of the features, as long as there is more than one quad.
+        uint own = 0u;
+        [[unroll]] for (uint k = 0u; (CLUSTER << k) < SUBGROUP; ++k) {
+            const uint step_ = CLUSTER << k, held = max(QUADS >> k, 1u), left = max(QUADS >> (k + 1u), 1u);
+            bool upper = left < held && (gl_SubgroupInvocationID & step_) != 0u;
+            own += upper ? left : 0u;
+            [[unroll]] for (uint i = 0u; i < QUADS; ++i) {
+                if (i >= left) continue;
+                vec4 low = sums[h * QUADS + i], high = sums[h * QUADS + (left < held ? left + i : i)];
+                sums[h * QUADS + i] = (upper ? high : low) + subgroupShuffleXor(upper ? low : high, step_);
+            }
+        }
+        const uint held = max(QUADS * CLUSTER / SUBGROUP, 1u);
+        [[unroll]] for (uint i = 0u; i < QUADS; ++i)
+            if (i < held) gathered[(h * SUBGROUPS + gl_SubgroupID) * (WIDTH / 4u) + feature((own + i) * 4u) / 4u] = sums[h * QUADS + i];
+        if (gl_SubgroupInvocationID == 0u) states[h * SUBGROUPS + gl_SubgroupID] = vec2(top, sum);
+    }
+}
+
+// A feature of a head, joined over the subgroups, with the maximum and the sum of weights.
+float joined(uint h, uint i, out float top, out float sum) {
+    top = LOWEST;
+    sum = 0.0;
+    for (uint s = 0u; s < SUBGROUPS; ++s) top = max(top, states[h * SUBGROUPS + s].x);
+    float y = 0.0;
+    for (uint s = 0u; s < SUBGROUPS; ++s) {
+        float weight = exp(states[h * SUBGROUPS + s].x - top);
+        sum = fma(states[h * SUBGROUPS + s].y, weight, sum);
+        y = fma(gathered[(h * SUBGROUPS + s) * (WIDTH / 4u) + i / 4u][i % 4u], weight, y);
+    }
+    return y;
+}
+
+// Begins with no keys and the queries in shared memory.
+void take_queries() {
+    [[unroll]] for (uint h = 0u; h < HEADS; ++h) {
+        best[h] = LOWEST;
+        total_weight[h] = 0.0;
+        [[unroll]] for (uint i = 0u; i < QUADS; ++i) {
+            sums[h * QUADS + i] = vec4(0.0);
+            [[unroll]] for (uint e = 0u; e < 4u; ++e) own_q[h * QUADS + i][e] = queries[h * WIDTH + feature(i * 4u + e)];
+        }
+    }
+}

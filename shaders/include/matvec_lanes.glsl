@@ -1,0 +1,148 @@
+// What lanes do with chunks of rows in shared memory and of a matrix: RESULTS results of ROWS rows at once. Needs common.glsl,
+// floats.glsl, quant.glsl, subgroup shuffles, and before it: DTYPE, BITS, ROWS, RESULTS;
+//   SLOTS: chunks of the matrix that are held at a time, each with RESULTS rows' words, scales and biases;
+//   PITCH, CHUNKS: eighths and chunks from one row in shared memory to the next;
+//   MOST_EIGHTS, MOST_CHUNKS: of all rows.
+
+const bool DENSE = BITS >= 16u;
+const uint CHUNK = DENSE ? 8u : 32u;   // elements of a lane at a time
+const uint WORDS = CHUNK * BITS / 32u; // words of a chunk
+const uint QUADS_PER_EIGHT = DTYPE == FLOAT32 ? 2u : 1u;
+
+shared uvec4 staged[MOST_EIGHTS * QUADS_PER_EIGHT];   // the rows
+shared vec2 staged_sums[DENSE ? 1u : MOST_CHUNKS];    // of every chunk's even and odd elements
+// 4-bit fields are read where they stand in a mantissa, without a conversion; a few bits of the sum are lost on the way,
+// which the 16-bit dtypes do not see.
+const bool IN_PLACE = BITS == 4u && DTYPE != FLOAT32;
+
+// The bits of 1.0 by way of shared memory: a register that no compiler knows. With it `(v & mask) | one` is one
+// instruction, with a constant it is two on NVIDIA, and these decide how fast weights can be read.
+shared uint staged_one;
+uint one_;
+
+uint words_of[SLOTS * RESULTS * WORDS];
+uvec2 affine_of[SLOTS * RESULTS]; // bits of scale and bias
+float total[RESULTS * ROWS];
+
+// Where an eighth lies: lanes that read the same part of neighbouring chunks find it in different banks.
+uint place(uint row, uint eight) {
+    return (row * PITCH + (eight ^ ((eight >> 3) & 3u))) * QUADS_PER_EIGHT;
+}
+
+void load_staged(uint row, uint eight, out vec4 low, out vec4 high) {
+    uint i = place(row, eight);
+    if (DTYPE == FLOAT32) {
+        low = uintBitsToFloat(staged[i]);
+        high = uintBitsToFloat(staged[i + QUADS_PER_EIGHT - 1u]);
+    } else {
+        uvec4 p = staged[i];
+        low = vec4(half_pair(DTYPE, p.x), half_pair(DTYPE, p.y));
+        high = vec4(half_pair(DTYPE, p.z), half_pair(DTYPE, p.w));
+    }
+}
+
+uint packed(vec2 y) {
+    if (DTYPE == BFLOAT16) return f32_to_bf16(y.x) | (f32_to_bf16(y.y) << 16);
+    return f32_to_f16(y.x) | (f32_to_f16(y.y) << 16);
+}
+
+// Stores an eighth of a row; low and high become what was stored.
+void keep(uint row, uint eight, inout vec4 low, inout vec4 high) {
+    uint to = place(row, eight);
+    if (DTYPE == FLOAT32) {
+        staged[to] = floatBitsToUint(low);
+        staged[to + QUADS_PER_EIGHT - 1u] = floatBitsToUint(high);
+        return;
+    }
+    uvec4 p = uvec4(packed(low.xy), packed(low.zw), packed(high.xy), packed(high.zw));
+    staged[to] = p;
+    low = vec4(half_pair(DTYPE, p.x), half_pair(DTYPE, p.y));
+    high = vec4(half_pair(DTYPE, p.z), half_pair(DTYPE, p.w));
+}
+
+// Stores the sums of a chunk of even and odd elements, of which `lanes` neighbours have a part each, part `i` this one: all of a
+// subgroup come here.
+void keep_sums(uint row, uint i, uint lanes, bool real, vec2 sum) {
+    if (DENSE) return;
+    [[unroll]] for (uint s = 1u; s < lanes; s *= 2u) sum += subgroupShuffleXor(sum, s);
+    if (real && i % lanes == 0u) staged_sums[row * CHUNKS + i / lanes] = sum;
+}
+
+// The words of a chunk: 16 bytes at a time where a chunk is whole quads of words.
+void load_words(uint64_t address, uint to) { // from word `to` on
+    if (WORDS % 4u == 0u) {
+        [[unroll]] for (uint i = 0u; i < WORDS; i += 4u) {
+            uvec4 p = V4(address).v[i / 4u];
+            words_of[to + i] = p.x;
+            words_of[to + i + 1u] = p.y;
+            words_of[to + i + 2u] = p.z;
+            words_of[to + i + 3u] = p.w;
+        }
+    } else if (WORDS % 2u == 0u) {
+        [[unroll]] for (uint i = 0u; i < WORDS; i += 2u) {
+            uvec2 p = V2(address).v[i / 2u];
+            words_of[to + i] = p.x;
+            words_of[to + i + 1u] = p.y;
+        }
+    } else {
+        [[unroll]] for (uint i = 0u; i < WORDS; ++i) words_of[to + i] = U32(address).v[i];
+    }
+}
+
+uint bits_at(uint64_t address) { return DTYPE == FLOAT32 ? U32(address).v[0] : uint(U16(address).v[0]); }
+float of_bits(uint b) { return DTYPE == FLOAT32 ? uintBitsToFloat(b) : half_pair(DTYPE, b).x; }
+
+// Element e of a chunk of row o, the slots' rows counted through.
+float element(uint o, uint e) {
+    uint bit = e * BITS, word = o * WORDS + bit / 32u, shift = bit & 31u;
+    if (BITS == 32u) return uintBitsToFloat(words_of[word]);
+    if (BITS == 16u) return (e & 1u) == 0u ? half_pair(DTYPE, words_of[word]).x : half_pair(DTYPE, words_of[word]).y;
+    uint v = words_of[word] >> shift;
+    if (shift + BITS > 32u) v |= words_of[word + 1u] << (32u - shift);
+    return uintBitsToFloat((v & FIELD) | one_) - 8388608.0; // an integer behind the bits of 2^23
+}
+
+// Sums of the even and of the odd fields' products: 1 + q / 256 and 1 + q / 16 times x. The ones are taken away later.
+void add_pair(uint v, vec2 y, inout vec2 sum) {
+    sum.x = fma(uintBitsToFloat((v & 0x78000u) | one_), y.x, sum.x);
+    sum.y = fma(uintBitsToFloat((v & 0x780000u) | one_), y.y, sum.y);
+}
+
+void add_in_place(uint w, vec4 low, vec4 high, inout vec2 sum) {
+    add_pair(w << 15, low.xy, sum);
+    add_pair(w << 7, low.zw, sum);
+    add_pair(w >> 1, high.xy, sum);
+    add_pair(w >> 9, high.zw, sum);
+}
+
+// Adds the products of a slot with chunk `chunk` of the rows.
+void add_chunk(uint slot, uint chunk) {
+    vec2 parts[RESULTS * ROWS];
+    [[unroll]] for (uint i = 0u; i < RESULTS * ROWS; ++i) parts[i] = vec2(0.0);
+    [[unroll]] for (uint e = 0u; e < CHUNK; e += 8u) {
+        [[unroll]] for (uint i = 0u; i < ROWS; ++i) {
+            vec4 low, high;
+            load_staged(i, (chunk * CHUNK + e) / 8u, low, high);
+            [[unroll]] for (uint o = 0u; o < RESULTS; ++o) {
+                if (IN_PLACE) {
+                    add_in_place(words_of[(slot * RESULTS + o) * WORDS + e / 8u], low, high, parts[o * ROWS + i]);
+                    continue;
+                }
+                vec4 q = vec4(element(slot * RESULTS + o, e), element(slot * RESULTS + o, e + 1u), element(slot * RESULTS + o, e + 2u), element(slot * RESULTS + o, e + 3u));
+                vec4 p = vec4(element(slot * RESULTS + o, e + 4u), element(slot * RESULTS + o, e + 5u), element(slot * RESULTS + o, e + 6u), element(slot * RESULTS + o, e + 7u));
+                vec2 t = parts[o * ROWS + i];
+                parts[o * ROWS + i] = vec2(dot_add(q, low, t.x), dot_add(p, high, t.y));
+            }
+        }
+    }
+    [[unroll]] for (uint i = 0u; i < ROWS; ++i) {
+        vec2 sums = DENSE ? vec2(0.0) : staged_sums[i * CHUNKS + chunk];
+        [[unroll]] for (uint o = 0u; o < RESULTS; ++o) {
+            vec2 t = parts[o * ROWS + i];
+            if (IN_PLACE) t = (t - sums) * vec2(256.0, 16.0);
+            float product = t.x + t.y, sum = sums.x + sums.y;
+            total[o * ROWS + i] = DENSE ? total[o * ROWS + i] + product
+                                        : fma(of_bits(affine_of[slot * RESULTS + o].x), product, fma(of_bits(affine_of[slot * RESULTS + o].y), sum, total[o * ROWS + i]));
+        }
+    }
+}

@@ -1,0 +1,472 @@
+#version 460
+// A run of steps in one dispatch: products of one row with matrices, and attentions of one token, each with what comes
+// before and after it, from a table. All workgroups take part in every step and stay until the last one. Nothing parts the steps but
+// the data: what a step makes for a later one is stored as words of a value's 16 bits and the run's tag, and who needs it
+// reads until all words carry that tag. Meanwhile the weights of its own work are on their way.
+// That takes workgroups that run at the same time, which Vulkan does not promise: waiting is bounded, and who has waited
+// too long leaves a word for the others, who stop as well, and for a dispatch of one workgroup behind this one, which then does
+// everything again under another tag. One workgroup never waits for others.
+// Constants: 1 dtype, 2 bits (16: not quantized), 3 group size, 4 subgroup size, 5 features of a head, 6 query heads per
+// key/value head, 7 flags of attention.
+#include "common.glsl"
+#include "floats.glsl"
+#include "math.glsl"
+#include "rotation.glsl"
+#extension GL_KHR_shader_subgroup_basic : require
+#extension GL_KHR_shader_subgroup_arithmetic : require
+#extension GL_KHR_shader_subgroup_shuffle : require
+
+layout(local_size_x_id = 0) in;
+layout(constant_id = 1) const uint DTYPE = 10;
+layout(constant_id = 2) const uint BITS = 4;
+layout(constant_id = 3) const uint GROUP = 64;
+layout(constant_id = 4) const uint SUBGROUP = 32;
+layout(constant_id = 5) const uint WIDTH = 128;
+layout(constant_id = 6) const uint SHARING = 2;
+layout(constant_id = 7) const uint FLAGS = 0;
+const bool NORM = (FLAGS & 1u) != 0u, TRADITIONAL = (FLAGS & 2u) != 0u, DIVISORS = (FLAGS & 4u) != 0u;
+
+layout(push_constant, scalar) uniform Push {
+    uint64_t table, control; // the rows; words that the workgroups share (see the places below)
+    uint64_t verdict;        // a word that the host reads: not zero after a run that had to be repeated
+    uint steps, tag;
+    uint mode;               // what to do, below
+    uint patience;           // how often a word is read before its maker is given up
+    uint one;                // the bits of 1.0
+};
+const uint RUN = 0, REPEAT = 1, TRIAL = 2;
+const uint FAILED = 0, ARRIVED = 1; // words of control
+
+// ---- a row of the table, see interpreter/table.rs ----
+const uint ROW_WORDS = 48, ROW_QUADS = ROW_WORDS / 4u;
+const uint ATTENTION = 1, NORMALIZED = 2, RESIDUAL = 4, GATED = 8, FLAGGED = 16, FLAGGED_RESIDUAL = 32, SPLITS_SHIFT = 8;
+shared uvec4 rows[2u * ROW_QUADS]; // this step's and the next one's
+uint row;                          // where this step's begins, in quads
+uint kind;
+uvec4 quad(uint i) { return rows[row + i]; }
+uint64_t first_address(uvec4 q) { return packUint2x32(q.xy); }
+uint64_t second_address(uvec4 q) { return packUint2x32(q.zw); }
+
+// ---- words with tags ----
+layout(buffer_reference, scalar, buffer_reference_align = 16) coherent volatile buffer Tagged4 { uvec4 v[]; };
+layout(buffer_reference, scalar, buffer_reference_align = 8) coherent volatile buffer Tagged2 { uvec2 v[]; };
+layout(buffer_reference, scalar, buffer_reference_align = 4) coherent volatile buffer Tagged { uint v[]; };
+
+bool lost; // somebody was given up
+shared uint stopped;
+
+uint tagged(uint bits) { return (tag << 16) | bits; }
+bool stale(uint w) { return (w >> 16) != tag; }
+bool stale(uvec2 w) { return stale(w.x) || stale(w.y); }
+bool stale(uvec4 w) { return stale(w.xy) || stale(w.zw); }
+uint pair_of(uvec2 w) { return (w.x & 0xffffu) | (w.y << 16); }
+
+// Whether to stop waiting, after `spins` times.
+bool gives_up(inout uint spins) {
+    ++spins;
+    if (spins > patience) Tagged(control).v[FAILED] = 1u;
+    if (spins % 64u == 0u && Tagged(control).v[FAILED] != 0u || spins > patience) lost = true;
+    return lost;
+}
+
+uint thread() { return gl_SubgroupID * SUBGROUP + gl_SubgroupInvocationID; }
+uint bits_of(float x) { return DTYPE == BFLOAT16 ? f32_to_bf16(x) : f32_to_f16(x); }
+
+// ---- products ----
+const uint ROWS = 1, RESULTS = 2;      // a team's: neighbours of one matrix, or one of the gate and one of the other
+const uint SUBGROUPS = gl_WorkGroupSize.x / SUBGROUP;
+const uint QUADS_ = 6;                 // quads of the row that a thread brings, at most
+const uint SLOTS = 1;
+const uint PITCH = 0u, CHUNKS = 0u;
+const uint MOST_EIGHTS = QUADS_ / 2u * gl_WorkGroupSize.x, MOST_CHUNKS = MOST_EIGHTS / 4u;
+#include "quant.glsl"
+#include "matvec_lanes.glsl"
+
+shared float partial[SUBGROUPS];
+shared float shares[4u * SUBGROUPS]; // of a team's two results, for every other block
+
+// Quads of a row: kind, elements of a row, eps, pairs of results; addresses of x and of the norm's weight; of the residual and of the
+// results with tags; for each matrix of words and scales, and of biases and results, as if it began with block 0;
+// blocks up to the end of the first two, bytes from block to block; from a block's first row to its second one; chunks of
+// a row, and of those a lane's.
+const uint HEAD = 0, SOURCE = 1, TARGET = 2, MATRIX = 3, STEPS = 9, SECOND = 10, COUNTS = 11;
+
+uint inner, chunks, blocks, splits_log; // elements and chunks of a row; pairs of results; subgroups of a team
+uint rounds;                            // chunks of a row for a lane
+
+uint team_lane() { return (gl_SubgroupID & ((1u << splits_log) - 1u)) * SUBGROUP + gl_SubgroupInvocationID; }
+uint team_lanes() { return SUBGROUP << splits_log; }
+// Teams of all workgroups, those of one far apart: what is left over is spread.
+uint first_block() { return (gl_SubgroupID >> splits_log) * gl_NumWorkGroups.x + gl_WorkGroupID.x; }
+uint block_step() { return (SUBGROUPS >> splits_log) * gl_NumWorkGroups.x; }
+
+// The quads of a block's matrix.
+uint matrix_of(uint block) {
+    uvec2 ends = quad(STEPS).xy;
+    return MATRIX + (block >= ends.x ? 2u : 0u) + (block >= ends.y ? 2u : 0u);
+}
+
+// ---- what is asked for next: a chunk of two rows ----
+uint asked_block, asked_chunk;
+uint64_t asked_words[RESULTS], asked_scales[RESULTS], asked_biases[RESULTS];
+
+void aim(uint block) {
+    asked_block = block;
+    asked_chunk = team_lane();
+    if (block >= blocks) return;
+    uint m = matrix_of(block);
+    uvec4 at_ = quad(m), second = quad(SECOND);
+    uvec2 steps_ = quad(STEPS).zw;
+    asked_words[0] = first_address(at_) + uint64_t(block * steps_.x + asked_chunk * (WORDS * 4u));
+    asked_words[1] = asked_words[0] + first_address(second);
+    if (DENSE) return;
+    uint64_t affine = uint64_t(block * steps_.y + asked_chunk * 32u / GROUP * 2u);
+    asked_scales[0] = second_address(at_) + affine;
+    asked_scales[1] = asked_scales[0] + second_address(second);
+    asked_biases[0] = first_address(quad(m + 1u)) + affine;
+    asked_biases[1] = asked_biases[0] + first_address(quad(COUNTS));
+}
+
+// Asks for everything of the next chunk.
+void ask() {
+    if (asked_block < blocks && asked_chunk < chunks) {
+        [[unroll]] for (uint r = 0u; r < RESULTS; ++r) {
+            load_words(asked_words[r], r * WORDS);
+            if (!DENSE) affine_of[r] = uvec2(bits_at(asked_scales[r]), bits_at(asked_biases[r]));
+        }
+    }
+}
+
+void advance() {
+    asked_chunk += team_lanes();
+    [[unroll]] for (uint r = 0u; r < RESULTS; ++r) {
+        asked_words[r] += uint64_t(team_lanes() * (WORDS * 4u));
+        asked_scales[r] += uint64_t(team_lanes() * 32u / GROUP * 2u);
+        asked_biases[r] += uint64_t(team_lanes() * 32u / GROUP * 2u);
+    }
+}
+
+// This thread's quads of the row, waited for.
+void take_row(uint64_t x, out uvec2 own[QUADS_]) {
+    uvec4 w[QUADS_];
+    bool flagged = (kind & FLAGGED) != 0u;
+    [[unroll]] for (uint i = 0u; i < QUADS_; ++i) {
+        own[i] = uvec2(0u);
+        if (i * gl_WorkGroupSize.x >= inner / 4u) break;
+        uint at_ = min(thread() + i * gl_WorkGroupSize.x, inner / 4u - 1u);
+        if (flagged) w[i] = Tagged4(x).v[at_];
+        else own[i] = V2(x).v[at_];
+    }
+    if (!flagged) return;
+    uint spins = 0u;
+    [[unroll]] for (uint i = 0u; i < QUADS_; ++i) {
+        if (i * gl_WorkGroupSize.x >= inner / 4u) break;
+        uint at_ = min(thread() + i * gl_WorkGroupSize.x, inner / 4u - 1u);
+        while (stale(w[i]) && !gives_up(spins)) w[i] = Tagged4(x).v[at_];
+        own[i] = uvec2(pair_of(w[i].xy), pair_of(w[i].zw));
+    }
+}
+
+vec4 unpack(uvec2 p) { return vec4(half_pair(DTYPE, p.x), half_pair(DTYPE, p.y)); }
+
+// Brings the row to shared memory, normalized, with the sums of every chunk; and the next step's row of the table.
+void stage(uvec4 next_row, float eps) {
+    bool norm = (kind & NORMALIZED) != 0u;
+    uvec2 own[QUADS_], weights[QUADS_];
+    uvec4 source = quad(SOURCE);
+    if (norm) [[unroll]] for (uint i = 0u; i < QUADS_; ++i) {
+        if (i * gl_WorkGroupSize.x >= inner / 4u) break;
+        weights[i] = V2(second_address(source)).v[min(thread() + i * gl_WorkGroupSize.x, inner / 4u - 1u)];
+    }
+    take_row(first_address(source), own);
+    if (norm) {
+        float squares = 0.0;
+        [[unroll]] for (uint i = 0u; i < QUADS_; ++i) {
+            if (i * gl_WorkGroupSize.x >= inner / 4u) break;
+            vec4 x = unpack(own[i]);
+            if (thread() + i * gl_WorkGroupSize.x < inner / 4u) squares = dot_add(x, x, squares);
+        }
+        squares = subgroupAdd(squares);
+        if (gl_SubgroupInvocationID == 0u) partial[gl_SubgroupID] = squares;
+    }
+    barrier(); // all have finished the step before
+    if (thread() < ROW_QUADS) rows[(row ^ ROW_QUADS) + thread()] = next_row;
+    if (lost) stopped = 1u;
+    float factor = 1.0;
+    if (norm) {
+        float squares = 0.0;
+        for (uint s = 0u; s < SUBGROUPS; ++s) squares += partial[s];
+        factor = 1.0 / sqrt(squares / float(inner) + eps);
+    }
+    [[unroll]] for (uint i = 0u; i < QUADS_; ++i) {
+        uint at_ = thread() + i * gl_WorkGroupSize.x;
+        if (i * gl_WorkGroupSize.x >= inner / 4u) break;
+        vec4 x = unpack(own[i]);
+        if (norm) {
+            x *= factor * unpack(weights[i]);
+            own[i] = uvec2(packed(x.xy), packed(x.zw));
+            x = unpack(own[i]);
+        }
+        bool real = at_ < inner / 4u;
+        if (real) {
+            uint to = place(0u, at_ / 2u);
+            if (at_ % 2u == 0u) staged[to].xy = own[i];
+            else staged[to].zw = own[i];
+        }
+        keep_sums(0u, at_, 8u, real, x.xy + x.zw);
+    }
+    barrier();
+}
+
+// The sum over a team of one of its two results: of the first in the lower lanes of its first subgroup, of the other in the upper ones.
+float team_result(uint parity) {
+    bool upper = gl_SubgroupInvocationID >= SUBGROUP / 2u;
+    float sum = upper ? total[1] : total[0];
+    sum += subgroupShuffleXor(upper ? total[0] : total[1], SUBGROUP / 2u);
+    [[unroll]] for (uint s = SUBGROUP / 4u; s > 0u; s /= 2u) sum += subgroupShuffleXor(sum, s);
+    if (splits_log == 0u) return sum;
+    uint at_ = parity * 2u * SUBGROUPS + (upper ? 1u : 0u);
+    if (gl_SubgroupInvocationID % (SUBGROUP / 2u) == 0u) shares[at_ + 2u * gl_SubgroupID] = sum;
+    barrier();
+    sum = 0.0;
+    for (uint s = 0u; s < (1u << splits_log); ++s) sum += shares[at_ + 2u * ((gl_SubgroupID + s) & (SUBGROUPS - 1u))];
+    return sum;
+}
+
+// What is added to result `i`; with a tag or without one.
+uint ask_residual(uint64_t from, uint i) {
+    if ((kind & RESIDUAL) == 0u || i >= 2u * blocks) return 0u;
+    return (kind & FLAGGED_RESIDUAL) != 0u ? Tagged(from).v[i] : uint(U16(from).v[i]);
+}
+
+float residual(uint64_t from, uint i, uint early) {
+    uint spins = 0u;
+    if ((kind & FLAGGED_RESIDUAL) != 0u)
+        while (stale(early) && !gives_up(spins)) early = Tagged(from).v[i];
+    return half_pair(DTYPE, early & 0xffffu).x;
+}
+
+// Stores a block's results, for who waits for them and in their array: `y` is the first one's in the lower lanes, the other's in the upper.
+void finish(uvec4 target, uint block, float y, uint early) {
+    bool upper = gl_SubgroupInvocationID >= SUBGROUP / 2u, gated = (kind & GATED) != 0u;
+    if (gated) y = y / (1.0 + exp(-y)) * subgroupShuffleXor(y, SUBGROUP / 2u);
+    if (gl_SubgroupInvocationID % (SUBGROUP / 2u) != 0u || gated && upper) return;
+    uint i = gated ? block : 2u * block + (upper ? 1u : 0u);
+    if ((kind & RESIDUAL) != 0u) y += residual(first_address(target), i, early);
+    uint bits = bits_of(y);
+    if (second_address(target) != 0ul) Tagged(second_address(target)).v[i] = tagged(bits);
+    U16(second_address(quad(matrix_of(block) + 1u))).v[i] = uint16_t(bits);
+}
+
+void product(uvec4 next_row) {
+    uvec4 head = quad(HEAD), target = quad(TARGET);
+    inner = head.y;
+    blocks = head.w;
+    chunks = quad(COUNTS).z;
+    rounds = quad(COUNTS).w;
+    splits_log = kind >> SPLITS_SHIFT;
+    uint block = first_block(), parity = 0u;
+    // What no lane sets below is not kept from step to step: that would take registers.
+    [[unroll]] for (uint i = 0u; i < RESULTS * WORDS; ++i) words_of[i] = 0u;
+    [[unroll]] for (uint r = 0u; r < RESULTS; ++r) {
+        affine_of[r] = uvec2(0u);
+        asked_words[r] = asked_scales[r] = asked_biases[r] = 0ul;
+    }
+    aim(block);
+    ask();
+    uint upper = gl_SubgroupInvocationID >= SUBGROUP / 2u ? 1u : 0u;
+    uint early = ask_residual(first_address(target), 2u * block + upper);
+    stage(next_row, uintBitsToFloat(head.z));
+    if (stopped != 0u) return;
+    bool first = (gl_SubgroupID & ((1u << splits_log) - 1u)) == 0u;
+    // All teams go round equally often: those of several subgroups meet.
+    for (uint base = 0u; base < blocks; base += block_step()) {
+        total[0] = total[1] = 0.0;
+        for (uint left = rounds; left > 0u; --left) {
+            if (asked_block < blocks && asked_chunk < chunks) add_chunk(0u, asked_chunk);
+            if (left > 1u) advance();
+            else if (base + block_step() < blocks) aim(block + block_step());
+            else break;
+            ask();
+        }
+        float y = team_result(parity);
+        if (first && block < blocks) finish(target, block, y, early);
+        block += block_step();
+        if (base + block_step() < blocks) early = ask_residual(first_address(target), 2u * block + upper);
+        parity ^= 1u;
+    }
+}
+
+// ---- attention ----
+const uint HEADS = 1; // of a workgroup at a time
+uint64_t q, new_key, new_value, q_weight, k_weight, frequencies, offset, keys, values;
+uint key_head, key_row, value_head, value_row;
+float scale, position_scale;
+uint norm_eps;
+#define EPS norm_eps
+#include "attention_token.glsl"
+
+void take_pairs(uint64_t from, out vec2 y[PAIRS]) {
+    uvec2 w[PAIRS];
+    [[unroll]] for (uint i = 0u; i < PAIRS; ++i) {
+        uint pair = min(gl_SubgroupInvocationID + i * SUBGROUP, WIDTH / 2u - 1u);
+        w[i] = uvec2(Tagged(from).v[first_of(pair)], Tagged(from).v[second_of(pair)]);
+    }
+    uint spins = 0u;
+    [[unroll]] for (uint i = 0u; i < PAIRS; ++i) {
+        uint pair = min(gl_SubgroupInvocationID + i * SUBGROUP, WIDTH / 2u - 1u);
+        while (stale(w[i]) && !gives_up(spins)) w[i] = uvec2(Tagged(from).v[first_of(pair)], Tagged(from).v[second_of(pair)]);
+        bool inside = gl_SubgroupInvocationID + i * SUBGROUP < WIDTH / 2u;
+        y[i] = inside ? half_pair(DTYPE, pair_of(w[i])) : vec2(0.0);
+    }
+}
+
+float take(uint64_t from, uint i) {
+    uint spins = 0u, w = Tagged(from).v[i];
+    while (stale(w) && !gives_up(spins)) w = Tagged(from).v[i];
+    return half_pair(DTYPE, w & 0xffffu).x;
+}
+
+// A share's part: maximum, sum, sums of values, each in two words.
+uint64_t part_of(uint64_t parts, uint head, uint splits, uint split) {
+    return parts + uint64_t((head * splits + split) * (WIDTH + 4u)) * 8ul;
+}
+
+void mark(uint64_t part, uint i, float x) {
+    uint bits = floatBitsToUint(x);
+    Tagged2(part).v[i] = uvec2(tagged(bits >> 16), tagged(bits & 0xffffu));
+}
+
+float marked(uint64_t part, uint i) {
+    uint spins = 0u;
+    uvec2 w = Tagged2(part).v[i];
+    while (stale(w) && !gives_up(spins)) w = Tagged2(part).v[i];
+    return uintBitsToFloat((w.x << 16) | (w.y & 0xffffu));
+}
+
+void store_result(uint head, uint i, float x) {
+    uint bits = bits_of(x);
+    uvec4 to = quad(6u);
+    Tagged(second_address(to)).v[head * WIDTH + i] = tagged(bits);
+    U16(first_address(to)).v[head * WIDTH + i] = uint16_t(bits);
+}
+
+// One head and share.
+void attend(uint head, uint split, uint splits, uint count) {
+    uint kv_head = head / SHARING;
+    uint old = count - 1u, each = (old + splits - 1u) / splits, from = min(old, split * each), last = min(old, from + each);
+    ask_keys(kv_head, from, last);
+    bool newest_here = split == splits - 1u;
+    if (gl_SubgroupID == 0u) prepare(q + uint64_t(head * WIDTH) * 4ul, q_weight, false, 0u);
+    if (newest_here && gl_SubgroupID == min(1u, SUBGROUPS - 1u)) prepare(new_key + uint64_t(kv_head * WIDTH) * 4ul, k_weight, true, 0u);
+    if (newest_here) for (uint i = gl_WorkGroupSize.x - 1u - thread(); i < WIDTH; i += gl_WorkGroupSize.x)
+        newest[WIDTH + i] = take(new_value, kv_head * WIDTH + i);
+    barrier();
+    take_queries();
+    take_keys(kv_head, from, last, true);
+    if (newest_here) take_newest();
+    join_clusters();
+    barrier();
+    uint64_t part = part_of(first_address(quad(7u)), head, splits, split);
+    for (uint i = thread(); i < WIDTH; i += gl_WorkGroupSize.x) {
+        float top, sum, y = joined(0u, i, top, sum);
+        if (splits == 1u) { store_result(head, i, y / sum); continue; }
+        mark(part, 4u + i, y);
+        if (i == 0u) {
+            mark(part, 0u, top);
+            mark(part, 1u, sum);
+        }
+    }
+    if (newest_here && head % SHARING == 0u) for (uint i = thread(); i < WIDTH; i += gl_WorkGroupSize.x) {
+        int64_t to = int64_t(count - 1u);
+        store_float(DTYPE, keys, int64_t(kv_head) * int64_t(key_head) + to * int64_t(key_row) + int64_t(i), newest[i]);
+        store_float(DTYPE, values, int64_t(kv_head) * int64_t(value_head) + to * int64_t(value_row) + int64_t(i), newest[WIDTH + i]);
+    }
+}
+
+void join_parts(uint head, uint splits) {
+    for (uint i = thread(); i < WIDTH; i += gl_WorkGroupSize.x) {
+        float top = LOWEST, sum = 0.0, y = 0.0;
+        for (uint s = 0u; s < splits; ++s) {
+            uint64_t part = part_of(first_address(quad(7u)), head, splits, s);
+            float other = marked(part, 0u), more = marked(part, 1u), value = marked(part, 4u + i);
+            float next = max(top, other), fix = exp(top - next), add = exp(other - next);
+            y = y * fix + value * add;
+            sum = sum * fix + more * add;
+            top = next;
+        }
+        store_result(head, i, y / sum);
+    }
+}
+
+void attention(uvec4 next_row) {
+    // Quads of a row: kind, keys, shares of them, scale; eps, the position's scale, heads; then addresses, and strides.
+    uvec4 head_ = quad(0u), more = quad(1u), a = quad(2u), b = quad(3u), c = quad(4u), d = quad(5u), strides = quad(8u);
+    uint count = head_.y, splits = head_.z, heads = more.z;
+    scale = uintBitsToFloat(head_.w);
+    norm_eps = more.x;
+    position_scale = uintBitsToFloat(more.y);
+    q = first_address(a);
+    new_key = second_address(a);
+    new_value = first_address(b);
+    q_weight = second_address(b);
+    k_weight = first_address(c);
+    frequencies = second_address(c);
+    keys = first_address(d);
+    values = second_address(d);
+    offset = second_address(quad(7u));
+    key_head = strides.x;
+    key_row = strides.y;
+    value_head = strides.z;
+    value_row = strides.w;
+    barrier(); // all have finished the step before
+    if (thread() < ROW_QUADS) rows[(row ^ ROW_QUADS) + thread()] = next_row;
+    for (uint item = gl_WorkGroupID.x; item < heads * splits; item += gl_NumWorkGroups.x) {
+        attend(item % heads, item / heads, splits, count);
+        barrier();
+    }
+    if (splits > 1u)
+        for (uint head = gl_WorkGroupID.x; head < heads; head += gl_NumWorkGroups.x) join_parts(head, splits);
+    if (lost) stopped = 1u;
+    barrier();
+}
+
+// Whether so many workgroups run at the same time.
+void trial() {
+    if (thread() != 0u) return;
+    atomicAdd(U32(control).v[ARRIVED], 1u);
+    uint spins = 0u;
+    while (Tagged(control).v[ARRIVED] < gl_NumWorkGroups.x && spins < patience) ++spins;
+    if (spins == patience) Tagged(verdict).v[0] = 1u;
+}
+
+uvec4 table_quad(uint step_) { return thread() < ROW_QUADS && step_ < steps ? V4(table).v[step_ * ROW_QUADS + thread()] : uvec4(0u); }
+
+void main() {
+    if (mode == TRIAL) { trial(); return; }
+    lost = false;
+    if (thread() < ROW_QUADS) rows[thread()] = table_quad(0u);
+    if (thread() == 0u) {
+        bool failed = Tagged(control).v[FAILED] != 0u;
+        stopped = failed == (mode == REPEAT) ? 0u : 1u;
+        staged_one = IN_PLACE ? one : one + 0x0b800000u; // 1.0 or 2^23
+    }
+    uvec4 next_row = table_quad(1u);
+    barrier();
+    one_ = staged_one;
+    bool repeats = mode == REPEAT && stopped == 0u;
+    for (uint s = 0u; s < steps && stopped == 0u; ++s) {
+        // What one workgroup makes is there before it asks for it.
+        if (gl_NumWorkGroups.x == 1u) barrier();
+        row = (s & 1u) * ROW_QUADS;
+        kind = quad(0u).x;
+        uvec4 after_next = table_quad(s + 2u);
+        if ((kind & ATTENTION) != 0u) attention(next_row);
+        else product(next_row);
+        next_row = after_next;
+    }
+    if (repeats && thread() == 0u) {
+        Tagged(verdict).v[0] = 1u;
+        Tagged(control).v[FAILED] = 0u;
+    }
+}
