@@ -60,8 +60,8 @@ void keep(uint row, uint eight, inout vec4 low, inout vec4 high) {
     high = vec4(half_pair(DTYPE, p.z), half_pair(DTYPE, p.w));
 }
 
-// Stores the sums of a chunk of even and odd elements, of which `lanes` neighbours have a part each, part `i` this one: all of a
-// subgroup come here.
+// Stores the sums of a chunk's even and odd elements, of which `lanes` neighbours have a part each, and this one part `i` if it is
+// `real`. Lanes beyond the row come here as well: shuffles in a branch take registers.
 void keep_sums(uint row, uint i, uint lanes, bool real, vec2 sum) {
     if (DENSE) return;
     [[unroll]] for (uint s = 1u; s < lanes; s *= 2u) sum += subgroupShuffleXor(sum, s);

@@ -75,7 +75,7 @@ uint bits_of(float x) { return DTYPE == BFLOAT16 ? f32_to_bf16(x) : f32_to_f16(x
 // ---- products ----
 const uint ROWS = 1, RESULTS = 2;      // a team's: neighbours of one matrix, or one of the gate and one of the other
 const uint SUBGROUPS = gl_WorkGroupSize.x / SUBGROUP;
-const uint QUADS_ = 6;                 // quads of the row that a thread brings, at most
+const uint QUADS_ = 4;                 // quads of the row that a thread brings, at most; more do not fit in registers
 const uint SLOTS = 1;
 const uint PITCH = 0u, CHUNKS = 0u;
 const uint MOST_EIGHTS = QUADS_ / 2u * gl_WorkGroupSize.x, MOST_CHUNKS = MOST_EIGHTS / 4u;
@@ -207,13 +207,12 @@ void stage(uvec4 next_row, float eps) {
             own[i] = uvec2(packed(x.xy), packed(x.zw));
             x = unpack(own[i]);
         }
-        bool real = at_ < inner / 4u;
-        if (real) {
+        if (at_ < inner / 4u) {
             uint to = place(0u, at_ / 2u);
             if (at_ % 2u == 0u) staged[to].xy = own[i];
             else staged[to].zw = own[i];
         }
-        keep_sums(0u, at_, 8u, real, x.xy + x.zw);
+        keep_sums(0u, at_, 8u, at_ < inner / 4u, x.xy + x.zw);
     }
     barrier();
 }

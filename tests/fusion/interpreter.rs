@@ -218,7 +218,7 @@ fn layers_become_runs() {
         }
         // Not of 16 bits, and too long a row: dispatches.
         Decoder { dtype: Dtype::Float32, ..DECODER }.check(0);
-        Decoder { layers: 1, inner: 1600, ..DECODER }.check(4);
+        Decoder { layers: 1, inner: 2112, ..DECODER }.check(4);
     });
 }
 

@@ -18,7 +18,7 @@ use crate::{
     capabilities::Capabilities,
     commit::{Call, Command, Ended, Handover, Item, Place, Transfer, Wait, Work},
     device::DeviceState,
-    interpreter::Steps,
+    interpreter::{Recent, Steps},
     memory::{
         allocation::{Allocation, Span},
         ring::{self, Ring},
@@ -60,12 +60,14 @@ pub struct Encoder {
     timer: Arc<Timer>,
     handover: Arc<Handover>,
     ops: u64,
-    bytes: u64,
+    pub(crate) bytes: u64,
     args: Ring,
     pub(crate) staging: Ring,
     pub(crate) scratch: Vec<Arc<Allocation>>,
     /// Memory that the next dispatch uses.
     pub(crate) held: SmallVec<[BufferRef; 6]>,
+    /// Of the operands of the operation that is being encoded.
+    pub(crate) recent: Recent,
     /// Steps that are encoded together.
     pub(crate) steps: Steps,
     counters: Option<Arc<Allocation>>,
@@ -93,6 +95,7 @@ impl Encoder {
             staging: Ring::new(raw, STAGING_CHUNK),
             scratch: Vec::new(),
             held: SmallVec::new(),
+            recent: Recent::default(),
             steps: Steps::default(),
             counters: None,
             op: "transfer",
@@ -152,7 +155,7 @@ impl Encoder {
     pub(crate) fn encode_work(&mut self, mut work: Work) -> Result<()> {
         self.flush()?;
         self.open()?;
-        // What is written takes memory until it has run; weights that are read are there anyway.
+        // What is written takes memory until it has run; what is read or overwritten is there anyway.
         self.bytes += work.written();
         self.ops += 1;
         self.note_used(work.name());
@@ -192,6 +195,7 @@ impl Encoder {
     /// An operation begins, or one kernel's share of `count` of them: its memory is named after it.
     pub(crate) fn begin_op(&mut self, op: &'static str, count: u64) {
         self.op = op;
+        self.recent = Recent::default();
         if self.operations == 0 && trace::is_on() {
             self.evaluation_start = trace::now();
         }

@@ -27,11 +27,10 @@ impl Region {
 
 /// Disjoint intervals in ascending order; neighbours that touch are merged.
 #[derive(Debug, Default)]
-pub(crate) struct Intervals(Vec<(u64, u64)>);
+struct Intervals(Vec<(u64, u64)>);
 
 impl Intervals {
-    /// Whether a region shares a byte with one of them.
-    pub(crate) fn overlaps(&self, region: Region) -> bool {
+    fn overlaps(&self, region: Region) -> bool {
         if region.bytes == 0 {
             return false;
         }
@@ -42,8 +41,7 @@ impl Intervals {
         self.0.get(at).is_some_and(|&(start, _)| start < region.end())
     }
 
-    /// Adds a region.
-    pub(crate) fn insert(&mut self, region: Region) {
+    fn insert(&mut self, region: Region) {
         if region.bytes == 0 {
             return;
         }

@@ -19,7 +19,7 @@ use crate::{raw::recorder::Recorder, stream::Timer};
 
 use committer::Committer;
 pub(crate) use queue::{Command, Ended, Item, Place, Queue, Transfer, Wait};
-pub(crate) use work::{Call, Work};
+pub(crate) use work::{Call, Work, written};
 
 /// How often a committer with recorded work looks whether the device is still busy.
 pub(crate) const GLANCE: Duration = Duration::from_micros(50);

@@ -43,6 +43,11 @@ impl Call {
     }
 }
 
+/// Bytes of `writes` that are not in `reads` as well.
+pub(crate) fn written(reads: &[Region], writes: &[Region]) -> u64 {
+    writes.iter().filter(|w| !reads.contains(w)).map(|w| w.bytes).sum()
+}
+
 impl Work {
     /// A dispatch.
     pub(crate) fn new(call: Call, reads: &[Region], writes: &[Region]) -> Self {
@@ -58,7 +63,7 @@ impl Work {
 
     /// A dispatch between two barriers: what it reads need not be named.
     pub(crate) fn alone(call: Call, writes: &[Region]) -> Self {
-        Work { alone: true, ..Self::new(call, &[], writes) }
+        Work { alone: true, ..Self::new(call, writes, writes) }
     }
 
     /// Name of its kernel, for statistics.
@@ -66,9 +71,9 @@ impl Work {
         self.call.pipeline.name()
     }
 
-    /// Bytes that it writes.
+    /// Bytes that it writes, but for those that it overwrites in place.
     pub(crate) fn written(&self) -> u64 {
-        self.writes.iter().map(|w| w.bytes).sum()
+        written(&self.reads, &self.writes)
     }
 
     /// What is recorded.

@@ -23,7 +23,7 @@ use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
 use crate::{
-    commit::{Call, Work},
+    commit::{Call, Work, written},
     encoder::{Encoder, Region},
     kernels::{
         Ctx, Kernel,
@@ -80,8 +80,18 @@ pub(crate) struct Step {
     reads: SmallVec<[Region; 12]>,
     writes: SmallVec<[Region; 3]>,
     held: SmallVec<[BufferRef; 6]>,
+    recent: Recent,
     stream: Stream,
     op: &'static str,
+}
+
+/// What an operation's operands have to do with others of the open batch.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Recent {
+    /// Inputs that were written in it.
+    pub(crate) written: usize,
+    /// Whether something that it writes in place was read in it.
+    pub(crate) overwritten: bool,
 }
 
 /// What a stream needs for runs.
@@ -114,7 +124,9 @@ impl Step {
         writes: &[Region],
         (stream, op): (Stream, &'static str),
     ) -> Self {
-        Step { kind, reads: reads.into(), writes: writes.into(), held: SmallVec::new(), stream, op }
+        let (reads, writes) = (reads.into(), writes.into());
+        let (held, recent) = (SmallVec::new(), Recent::default());
+        Step { kind, reads, writes, held, recent, stream, op }
     }
 }
 
@@ -135,6 +147,7 @@ impl Encoder {
     pub(crate) fn defer(&mut self, mut step: Step) -> Result<()> {
         self.open()?;
         step.held = take(&mut self.held);
+        step.recent = self.recent;
         self.note_used(Kernel::interpreter.name());
         self.steps.waiting.push(step);
         Ok(())
@@ -258,6 +271,7 @@ impl Encoder {
         };
         push.table = self.args(table.bytes())?;
         stats::INTERPRETED.add(steps.len() as u64);
+        self.bytes += steps.iter().map(|step| written(&step.reads, &step.writes)).sum::<u64>();
         self.held = steps.into_iter().flat_map(|step| step.held).collect();
         let mut encode = |push: &Push, groups| {
             let call = Call::new(pipeline.clone(), bytemuck::bytes_of(push), [groups, 1, 1]);
@@ -288,7 +302,7 @@ impl Encoder {
     /// Encodes a step by itself.
     fn dispatch_step(&mut self, step: Step) -> Result<()> {
         let device = self.device().clone();
-        let Step { kind, reads, writes, held, stream, op } = step;
+        let Step { kind, reads, writes, held, stream, op, .. } = step;
         (self.held, self.op) = (held, op);
         let mut ctx = Ctx::new(&device, self, stream, op);
         match &kind {

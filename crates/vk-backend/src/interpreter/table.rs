@@ -6,7 +6,7 @@ use smallvec::SmallVec;
 use super::{Kind, Step};
 use crate::{
     config::Config,
-    hazards::{Intervals, Region},
+    hazards::Region,
     kernels::{
         decode::{Attention, Token},
         matvec::{After, Format, Fused, MOST_MATRICES},
@@ -184,9 +184,7 @@ pub(super) struct Table {
     groups: u32,
     rows: Vec<u8>,
     made: Vec<Made>,
-    /// What steps so far have written.
-    written: Intervals,
-    reads: Vec<Region>,
+    /// What steps so far write.
     pub(super) writes: SmallVec<[Region; 3]>,
     /// Where the next results with tags go, and where there is no more room.
     next: u64,
@@ -202,8 +200,6 @@ impl Table {
             groups,
             rows: Vec::with_capacity(192 * ROW),
             made: Vec::new(),
-            written: Intervals::default(),
-            reads: Vec::new(),
             writes: SmallVec::new(),
             next: room.address,
             end: room.end(),
@@ -239,18 +235,17 @@ impl Table {
         let Some((row, marked)) = row else { return false };
         self.rows.extend_from_slice(&row);
         self.made.extend(marked);
-        step.writes.iter().for_each(|&region| self.written.insert(region));
-        self.reads.extend_from_slice(&step.reads);
         self.writes.extend_from_slice(&step.writes);
         true
     }
 
-    /// Whether `step` touches what earlier steps made, but for the operands at `known`, which come with tags, and whether it
-    /// overwrites what they read.
-    fn collides(&self, step: &Step, known: &[u64], overwritten: &[Region]) -> bool {
-        let read = |r: &Region| self.written.overlaps(*r) && !known.contains(&r.address);
-        step.reads.iter().any(read)
-            || overwritten.iter().any(|w| self.reads.iter().any(|r| r.overlaps(*w)))
+    /// Whether `step` reads what earlier steps wrote, but for the operands at `known`, which come with tags. What was not written
+    /// in the open batch at all needs no closer look.
+    fn collides(&self, step: &Step, known: &[u64]) -> bool {
+        let read = |r: &Region| {
+            !known.contains(&r.address) && self.writes.iter().any(|written| written.overlaps(*r))
+        };
+        step.recent.written > known.len() && step.reads.iter().any(read)
     }
 
     /// Where the value at `address` of an array is with its tag.
@@ -294,7 +289,7 @@ impl Table {
         };
         // Rows are read 16 bytes at a time.
         let aligned = x.is_multiple_of(16) && residual.is_multiple_of(4);
-        if !aligned || self.collides(step, &known, &[]) {
+        if !aligned || self.collides(step, &known) {
             return None;
         }
         let places = Places::of(fused);
@@ -354,8 +349,8 @@ impl Table {
         let splits = planner::shares(sizes, self.groups, &self.shape, config)?;
         let sources = [projections.q, projections.key, projections.value];
         let [q, new_key, new_value] = sources.map(|at| self.find(at));
-        // The result comes first, then the caches.
-        if self.collides(step, &sources, &step.writes[1..]) {
+        // An earlier step may read a cache that is written here.
+        if self.collides(step, &sources) || step.recent.overwritten && self.len() > 0 {
             return None;
         }
         let Attention { heads, width, .. } = *attention;

@@ -113,6 +113,7 @@ impl<'a> Ctx<'a> {
         }
         let memory = self.encoder.resident(buffer)?;
         self.encoder.hold(buffer);
+        self.encoder.recent.written += usize::from(buffer.written() == self.encoder.open_tick());
         let base = memory.allocation().span().address();
         let (low, high) = strided::span(array.shape(), layout);
         let size = array.dtype().size() as u64;
@@ -163,7 +164,8 @@ impl<'a> Ctx<'a> {
         if !(fits && there && (buffer.is_shared() || buffer.remove_mirror())) {
             return Ok(None);
         }
-        let operand = self.input(input)?;
+        let (operand, open) = (self.input(input)?, self.encoder.open_tick());
+        self.encoder.recent.overwritten |= buffer.reads().contains(&open);
         let layout = Layout { offset: layout.offset, ..Layout::row_major(&output.shape) };
         output.data = Some(Data { buffer: buffer.clone(), layout });
         buffer.set_current(Current::Device);

@@ -11,7 +11,7 @@ use crate::{
 };
 
 /// Quads of the row that a thread brings, at most; as in the kernel.
-const QUADS: u32 = 6;
+const QUADS: u32 = 4;
 /// Results of a step that may serve another one; more (the head of a language model) go to memory only.
 pub const MOST_MARKED: u32 = 1 << 15;
 /// Bytes of a step's matrices; larger ones are bound by reading, which kernels of their own do faster (8B of 4 bits on an
@@ -54,8 +54,7 @@ pub fn shape(caps: &Capabilities, config: &Config) -> Option<Shape> {
         .unwrap_or(caps.kind == DeviceKind::Discrete && caps.compute_units_known);
     let ops = &caps.subgroup_ops;
     let able = ops.arithmetic && ops.shuffle && caps.subgroup_size.is_multiple_of(CLUSTER);
-    let subgroups = if caps.is_software() { 8 } else { 16 };
-    let workgroup = (subgroups * caps.subgroup_size).min(512).min(caps.max_workgroup);
+    let workgroup = (16 * caps.subgroup_size).min(512).min(caps.max_workgroup);
     let shape = Shape { subgroup: caps.subgroup_size, workgroup };
     // Rows and their sums; what subgroups have of the widest head.
     let shared = 9 * QUADS * workgroup + shape.subgroups() * 4 * (256 + 16) + 4096;
@@ -124,7 +123,7 @@ mod tests {
         let software = Capabilities { kind: DeviceKind::Software, subgroup_size: 8, ..gpu() };
         assert_eq!(shape(&software, &config), None);
         let asked = Config { enable_interpreter: Some(true), ..config };
-        assert_eq!(shape(&software, &asked), Some(Shape { subgroup: 8, workgroup: 64 }));
+        assert_eq!(shape(&software, &asked), Some(Shape { subgroup: 8, workgroup: 128 }));
         let closed = Config { enable_interpreter: Some(false), ..asked };
         assert_eq!(shape(&gpu(), &closed), None);
     }
@@ -144,8 +143,8 @@ mod tests {
     #[test]
     fn rows_that_fit_and_pairs_of_results_are_served() {
         let p = |outputs, sets| Product { rows: 1, outputs: [outputs, outputs, 0], sets };
-        assert!(serves_product(&p(1024, 1), 12_288, 4, &SHAPE));
-        assert!(!serves_product(&p(1024, 1), 12_296, 4, &SHAPE), "too long");
+        assert!(serves_product(&p(1024, 1), 8192, 4, &SHAPE));
+        assert!(!serves_product(&p(1024, 1), 8200, 4, &SHAPE), "too long");
         assert!(
             !serves_product(&p(1023, 1), 1024, 4, &SHAPE)
                 && serves_product(&p(1023, 2), 1024, 4, &SHAPE)
