@@ -63,7 +63,7 @@ impl Work {
 
     /// A dispatch between two barriers: what it reads need not be named.
     pub(crate) fn alone(call: Call, writes: &[Region]) -> Self {
-        Work { alone: true, ..Self::new(call, writes, writes) }
+        Work { alone: true, ..Self::new(call, &[], writes) }
     }
 
     /// Name of its kernel, for statistics.
@@ -71,9 +71,9 @@ impl Work {
         self.call.pipeline.name()
     }
 
-    /// Bytes that it writes, but for those that it overwrites in place.
+    /// Bytes that it writes, but for those that it overwrites in place. Of a dispatch that is alone who encodes it knows.
     pub(crate) fn written(&self) -> u64 {
-        written(&self.reads, &self.writes)
+        if self.alone { 0 } else { written(&self.reads, &self.writes) }
     }
 
     /// What is recorded.
