@@ -292,3 +292,29 @@ fn steps_that_need_each_other() {
         }
     });
 }
+
+/// Runs of two streams take turns; who finds the other's in flight does with dispatches.
+#[test]
+fn runs_of_two_streams() {
+    mlx_tests::in_child("interpreter::runs_of_two_streams", &[ON], || {
+        let _turn = turn();
+        let graph = DECODER.graph();
+        let (want, _) = run(Device::CPU, &graph);
+        let streams = [0; 2].map(|_| mlx::new_stream(Device::GPU).unwrap());
+        let before = stats::snapshot().interpreted;
+        for _ in 0..5 {
+            let both = streams.map(|stream| {
+                mlx::with_stream(stream, || {
+                    let results = graph().unwrap();
+                    mlx::async_eval(&results.iter().collect::<Vec<_>>()).unwrap();
+                    results
+                })
+            });
+            for (want, got) in both.iter().flat_map(|results| want.iter().zip(results)) {
+                let (got, most) = (values(got), want.iter().fold(1e-3, |m: f64, x| m.max(x.abs())));
+                assert!(want.iter().zip(&got).all(|(w, g)| (w - g).abs() <= 3e-2 * most));
+            }
+        }
+        assert!(stats::snapshot().interpreted > before);
+    });
+}

@@ -3,7 +3,6 @@
 use std::{sync::Arc, time::Duration};
 
 use mlx_core::Result;
-use once_cell::sync::OnceCell;
 use parking_lot::Mutex;
 use vulkano::device::physical::PhysicalDevice;
 
@@ -18,6 +17,7 @@ use crate::{
     },
     pipelines::Pipelines,
     raw::{block::Usage, device::RawDevice, error, timeline::Timeline},
+    stream::Timer,
     trace,
 };
 use mlx_core::buffer::Buffer;
@@ -36,8 +36,8 @@ pub(crate) struct DeviceState {
     pub(crate) guards: Option<Arc<Guards>>,
     /// The device's clock in the trace; with `MLX_VK_TRACE`.
     pub(crate) clock: Option<Arc<trace::Clock>>,
-    /// Index of the stream whose steps may become runs.
-    pub(crate) interpreter: OnceCell<u16>,
+    /// The clock of the stream that has made runs last: workgroups of two streams' runs would wait for each other.
+    pub(crate) interpreter: Mutex<Option<Arc<Timer>>>,
     gates: Mutex<Vec<(Arc<Timeline>, u64)>>,
     /// Held while a buffer gets a copy on the other side, so that two threads do not both make one.
     pub(crate) transfers: Mutex<()>,
@@ -63,7 +63,7 @@ impl DeviceState {
             clock,
             raw,
             config,
-            interpreter: OnceCell::new(),
+            interpreter: Mutex::default(),
             gates: Mutex::default(),
             transfers: Mutex::default(),
         }))

@@ -113,6 +113,11 @@ impl Encoder {
         &self.timer.device
     }
 
+    /// The clock of the stream.
+    pub(crate) fn timer(&self) -> &Arc<Timer> {
+        &self.timer
+    }
+
     /// Index of the stream.
     pub(crate) fn stream(&self) -> u16 {
         self.timer.stream

@@ -131,13 +131,25 @@ impl Step {
 }
 
 impl Encoder {
-    /// The shape of the interpreter's workgroups, if the stream has one: only one stream of a device has, because runs of
-    /// two would wait for each other.
+    /// The shape of the interpreter's workgroups, if the device has one.
     pub(crate) fn interpreter(&self) -> Option<Shape> {
         let device = self.device();
         let shape = planner::shape(device.capabilities(), device.config)?;
-        let owner = *device.interpreter.get_or_init(|| self.stream());
-        (!self.steps.closed && owner == self.stream()).then_some(shape)
+        (!self.steps.closed).then_some(shape)
+    }
+
+    /// Whether no other stream has runs in flight; then none gets one before this one's are done.
+    fn takes_turn(&self) -> bool {
+        let mut last = self.device().interpreter.lock();
+        let free = match &*last {
+            Some(timer) if timer.stream == self.stream() => return true,
+            Some(timer) => timer.has_reached(timer.tick().value),
+            None => true,
+        };
+        if free {
+            *last = Some(self.timer().clone());
+        }
+        free
     }
 
     /// Encodes a step together with those that follow, later.
@@ -195,7 +207,7 @@ impl Encoder {
     fn table(&mut self, steps: &[Step]) -> Result<Option<Table>> {
         let Some(variant) = Variant::of(steps) else { return Ok(None) };
         let fewest = self.device().config.interpreter_min_steps as usize;
-        if steps.len() < fewest || self.steps.closed {
+        if steps.len() < fewest || self.steps.closed || !self.takes_turn() {
             return Ok(None);
         }
         let Some(groups) = self.groups_of(variant)? else { return Ok(None) };
@@ -215,7 +227,11 @@ impl Encoder {
             return Ok(None);
         };
         if self.steps.interpreter.is_none() {
-            let arena = self.allocate(CONTROL + ROOM)?;
+            let Ok(arena) = self.allocate(CONTROL + ROOM) else {
+                // Dispatches need no room.
+                self.steps.closed = true;
+                return Ok(None);
+            };
             let span = arena.span();
             let all = Region { address: span.address(), bytes: CONTROL + ROOM };
             self.fill(span.place(0), all, 0)?;
