@@ -106,7 +106,9 @@ fn a_token_over_caches_of_every_length() {
 fn every_kind_of_head() {
     let _turn = turn();
     for dtype in [Dtype::Bfloat16, Dtype::Float16, Dtype::Float32] {
-        for (heads, kv_heads, width) in [(2, 2, 128), (6, 2, 64), (8, 2, 256), (16, 2, 128)] {
+        for (heads, kv_heads, width) in
+            [(2, 2, 128), (6, 2, 64), (4, 2, 192), (8, 2, 256), (16, 2, 128)]
+        {
             for (norm, traditional) in [(true, false), (false, true)] {
                 Shape { heads, kv_heads, width, norm, traditional, dtype, ..SHAPE }.check(40);
             }

@@ -203,22 +203,29 @@ fn layers_become_runs() {
     mlx_tests::in_child("interpreter::layers_become_runs", &[ON], || {
         let _turn = turn();
         let all = STEPS * DECODER.layers as u64;
-        for dtype in [Dtype::Float16, Dtype::Bfloat16] {
-            for format in [Some((4, 64)), Some((4, 32)), Some((8, 128)), Some((3, 64)), None] {
-                let hidden = if format == Some((8, 128)) { 256 } else { 128 };
-                Decoder { hidden, inner: 2 * hidden, format, dtype, ..DECODER }.check(all);
-            }
+        let (half, brain) = (Dtype::Float16, Dtype::Bfloat16);
+        let formats = [
+            (half, Some((4, 64))),
+            (half, None),
+            (brain, Some((4, 64))),
+            (brain, Some((8, 128))),
+            (brain, Some((3, 32))),
+        ];
+        for (dtype, format) in formats {
+            let hidden = if format == Some((8, 128)) { 256 } else { 128 };
+            Decoder { hidden, inner: 2 * hidden, format, dtype, ..DECODER }.check(all);
         }
         // A llama; heads of other widths; rows that are no multiple of what a workgroup brings at a time.
         Decoder { norm: false, heads: [6, 2, 64], hidden: 576, inner: 1536, ..DECODER }.check(all);
-        Decoder { heads: [2, 1, 128], dtype: Dtype::Float16, ..DECODER }.check(all);
+        Decoder { heads: [2, 1, 128], ..DECODER }.check(all);
         Decoder { heads: [2, 2, 256], ..DECODER }.check(all);
+        Decoder { heads: [4, 2, 192], ..DECODER }.check(all);
         for past in [0, 1, 63, 64, 65, 300] {
             Decoder { past, layers: 1, ..DECODER }.check(STEPS);
         }
         // Not of 16 bits, and too long a row: dispatches.
         Decoder { dtype: Dtype::Float32, ..DECODER }.check(0);
-        Decoder { layers: 1, inner: 2112, ..DECODER }.check(4);
+        Decoder { layers: 1, inner: 8256, ..DECODER }.check(4);
     });
 }
 
@@ -231,18 +238,19 @@ fn workgroups_that_wait_in_vain() {
         let _turn = turn();
         let graph = DECODER.graph();
         let (want, _) = run(Device::CPU, &graph);
-        let results = mlx::with_device(Device::GPU, || {
-            let results = graph().unwrap();
-            mlx::eval(&results.iter().collect::<Vec<_>>()).unwrap();
-            results.iter().map(values).collect::<Vec<_>>()
-        })
-        .unwrap();
-        let counted = stats::snapshot();
-        assert!(counted.interpreted > 0 && counted.repeated == 0, "{counted:?}");
-        for (want, got) in want.iter().zip(&results) {
-            let most = want.iter().fold(1e-3, |m: f64, x| m.max(x.abs()));
-            assert!(want.iter().zip(got).all(|(w, g)| (w - g).abs() <= 3e-2 * most));
+        // The first time the device may fetch, between the steps, what only the host has.
+        for _ in 0..2 {
+            let results = mlx::with_device(Device::GPU, || {
+                let results = graph().unwrap();
+                mlx::eval(&results.iter().collect::<Vec<_>>()).unwrap();
+                results.iter().map(values).collect::<Vec<_>>()
+            });
+            for (want, got) in want.iter().zip(&results.unwrap()) {
+                let most = want.iter().fold(1e-3, |m: f64, x| m.max(x.abs()));
+                assert!(want.iter().zip(got).all(|(w, g)| (w - g).abs() <= 3e-2 * most));
+            }
         }
+        assert!(stats::snapshot().interpreted > 0);
         DECODER.check(0);
         assert_eq!(stats::snapshot().repeated, 1);
     });
