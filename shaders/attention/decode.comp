@@ -38,12 +38,15 @@ const uint SUBGROUPS = gl_WorkGroupSize.x / SUBGROUP;
 
 shared uint finished;
 
-void take_pairs(uint64_t from, out vec2 y[PAIRS]) {
-    [[unroll]] for (uint i = 0u; i < PAIRS; ++i) {
-        uint pair = gl_SubgroupInvocationID + i * SUBGROUP;
-        bool inside = pair < WIDTH / 2u;
-        y[i] = inside ? vec2(fetch(DTYPE, at(DTYPE, from, int64_t(first_of(pair)))), fetch(DTYPE, at(DTYPE, from, int64_t(second_of(pair))))) : vec2(0.0);
-    }
+uint bits_at(uint64_t from, uint i) { return DTYPE == FLOAT32 ? U32(from).v[i] : uint(U16(from).v[i]); }
+float of_bits(uint b) { return DTYPE == FLOAT32 ? uintBitsToFloat(b) : half_pair(DTYPE, b).x; }
+
+void ask_pairs(uint64_t from, out uvec2 bits[PAIRS]) {
+    [[unroll]] for (uint i = 0u; i < PAIRS; ++i) bits[i] = uvec2(bits_at(from, first_of(pair_of_lane(i))), bits_at(from, second_of(pair_of_lane(i))));
+}
+
+void take_pairs(uint64_t from, inout uvec2 bits[PAIRS], out vec2 y[PAIRS]) {
+    [[unroll]] for (uint i = 0u; i < PAIRS; ++i) y[i] = vec2(of_bits(bits[i].x), of_bits(bits[i].y));
 }
 
 uint64_t part_of(uint kv_head, uint block, uint split, uint h) {

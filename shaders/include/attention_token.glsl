@@ -19,8 +19,12 @@ const uint PAIRS = WIDTH / 2u / SUBGROUP + (WIDTH / 2u % SUBGROUP == 0u ? 0u : 1
 uint first_of(uint pair) { return TRADITIONAL ? 2u * pair : pair; }
 uint second_of(uint pair) { return TRADITIONAL ? 2u * pair + 1u : pair + WIDTH / 2u; }
 
-// The pairs of a lane of the head at `from`; zero behind the last.
-void take_pairs(uint64_t from, out vec2 y[PAIRS]);
+// The pair of a lane in round i; behind the last one, that one.
+uint pair_of_lane(uint i) { return min(gl_SubgroupInvocationID + i * SUBGROUP, WIDTH / 2u - 1u); }
+
+// The bits of a lane's pairs of the head at `from`: they are asked for, then taken as soon as they are there.
+void ask_pairs(uint64_t from, out uvec2 bits[PAIRS]);
+void take_pairs(uint64_t from, inout uvec2 bits[PAIRS], out vec2 y[PAIRS]);
 
 float best[HEADS], total_weight[HEADS];
 vec4 own_q[HEADS * QUADS], sums[HEADS * QUADS];
@@ -31,19 +35,21 @@ float rounded(float x) {
     return DTYPE == FLOAT16 ? f16_to_f32(f32_to_f16(x)) : x;
 }
 
-// One head, normalized and rotated by a subgroup, to shared memory; `key` is the new key. What does not depend on the head comes
-// first: it may have to be waited for.
+// One head, normalized and rotated by a subgroup, to shared memory; `key` is the new key.
 void prepare(uint64_t from, uint64_t weight, bool key, uint to) {
     vec2 y[PAIRS], weights[PAIRS], turns[PAIRS];
+    uvec2 bits[PAIRS];
+    ask_pairs(from, bits);
     vec2 position = m_two_prod(float(I32(offset).v[0]), position_scale);
     [[unroll]] for (uint i = 0u; i < PAIRS; ++i) {
-        uint pair = min(gl_SubgroupInvocationID + i * SUBGROUP, WIDTH / 2u - 1u);
+        uint pair = pair_of_lane(i);
         if (NORM) weights[i] = vec2(fetch(DTYPE, at(DTYPE, weight, int64_t(first_of(pair)))), fetch(DTYPE, at(DTYPE, weight, int64_t(second_of(pair)))));
         turns[i] = DTYPE == FLOAT32 ? rotation(position, pair, frequencies, 1l, DIVISORS) : rotation_fast(position, pair, frequencies, DIVISORS);
     }
-    take_pairs(from, y);
+    take_pairs(from, bits, y);
     float squares = 0.0;
-    [[unroll]] for (uint i = 0u; i < PAIRS; ++i) squares += dot(y[i], y[i]);
+    [[unroll]] for (uint i = 0u; i < PAIRS; ++i)
+        if (gl_SubgroupInvocationID + i * SUBGROUP < WIDTH / 2u) squares += dot(y[i], y[i]);
     float factor = NORM ? 1.0 / sqrt(subgroupAdd(squares) / float(WIDTH) + uintBitsToFloat(EPS)) : 1.0;
     [[unroll]] for (uint i = 0u; i < PAIRS; ++i) {
         uint pair = gl_SubgroupInvocationID + i * SUBGROUP;

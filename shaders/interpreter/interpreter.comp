@@ -305,18 +305,17 @@ uint norm_eps;
 #define EPS norm_eps
 #include "attention_token.glsl"
 
-void take_pairs(uint64_t from, out vec2 y[PAIRS]) {
-    uvec2 w[PAIRS];
-    [[unroll]] for (uint i = 0u; i < PAIRS; ++i) {
-        uint pair = min(gl_SubgroupInvocationID + i * SUBGROUP, WIDTH / 2u - 1u);
-        w[i] = uvec2(Tagged(from).v[first_of(pair)], Tagged(from).v[second_of(pair)]);
-    }
+uvec2 pair_at(uint64_t from, uint i) { return uvec2(Tagged(from).v[first_of(pair_of_lane(i))], Tagged(from).v[second_of(pair_of_lane(i))]); }
+
+void ask_pairs(uint64_t from, out uvec2 bits[PAIRS]) {
+    [[unroll]] for (uint i = 0u; i < PAIRS; ++i) bits[i] = pair_at(from, i);
+}
+
+void take_pairs(uint64_t from, inout uvec2 bits[PAIRS], out vec2 y[PAIRS]) {
     uint spins = 0u;
     [[unroll]] for (uint i = 0u; i < PAIRS; ++i) {
-        uint pair = min(gl_SubgroupInvocationID + i * SUBGROUP, WIDTH / 2u - 1u);
-        while (stale(w[i]) && !gives_up(spins)) w[i] = uvec2(Tagged(from).v[first_of(pair)], Tagged(from).v[second_of(pair)]);
-        bool inside = gl_SubgroupInvocationID + i * SUBGROUP < WIDTH / 2u;
-        y[i] = inside ? half_pair(DTYPE, pair_of(w[i])) : vec2(0.0);
+        while (stale(bits[i]) && !gives_up(spins)) bits[i] = pair_at(from, i);
+        y[i] = half_pair(DTYPE, pair_of(bits[i]));
     }
 }
 

@@ -17,6 +17,9 @@ use std::process::Command;
 const OPTIONS: [&str; 3] =
     ["-fshader-stage=compute", "--target-env=vulkan1.2", "--target-spv=spv1.5"];
 
+/// The define of committed kernels that go through glslc's optimizer.
+const OPTIMIZE: &str = "OPTIMIZE";
+
 /// What every module is validated with; scalar block layout is a feature that the backend requires of every device.
 const VALIDATION: [&str; 3] = ["--target-env", "vulkan1.2", "--scalar-block-layout"];
 
@@ -87,6 +90,8 @@ impl Glslc {
         let mut glslc = tool("glslc");
         glslc.args(OPTIONS).arg("-I").arg(self.include_folder());
         glslc.args(kernel.defines.iter().map(|(name, value)| format!("-D{name}={value}")));
+        // What `shader!` does not compile may go through the optimizer.
+        glslc.args(kernel.defines.iter().any(|(name, _)| name == OPTIMIZE).then_some("-O"));
         let compiled = quietly(glslc.arg(self.source(kernel)).arg("-o").arg(file));
         match kernel.committed {
             true => compiled.context(|| format!("set {NEWER} to the folder of a newer glslc"))?,
