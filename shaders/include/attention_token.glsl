@@ -5,8 +5,6 @@
 
 const uint CLUSTER = 8, LANE_WIDTH = WIDTH / CLUSTER, EIGHTS = LANE_WIDTH / 8u, QUADS = LANE_WIDTH / 4u;
 const uint CLUSTERS = gl_WorkGroupSize.x / CLUSTER;
-const uint HALVINGS = QUADS % 8u == 0u ? 3u : QUADS % 4u == 0u ? 2u : QUADS % 2u == 0u ? 1u : 0u; // how often it is even
-const uint CLUSTERS_LOG = SUBGROUP >= 64u ? 3u : SUBGROUP >= 32u ? 2u : SUBGROUP >= 16u ? 1u : 0u; // of a subgroup
 const float LOWEST = -3.402823466e38;
 
 shared float queries[HEADS * WIDTH];
@@ -128,7 +126,8 @@ void take_newest() {
     weigh(key_of(0u) == 0u);
 }
 
-// Joins the clusters of every subgroup, for who joins the subgroups to find in shared memory.
+// Joins the clusters of every subgroup, for the first of them to leave in shared memory. That each of two clusters goes on with half
+// of the features takes a third of the shuffles and more time (attention of 8B on an H200 7.4 µs instead of 6.2).
 void join_clusters() {
     [[unroll]] for (uint h = 0u; h < HEADS; ++h) {
         // The lanes of a cluster have the same.
@@ -136,22 +135,11 @@ void join_clusters() {
         [[unroll]] for (uint step_ = CLUSTER; step_ < SUBGROUP; step_ *= 2u) top = max(top, subgroupShuffleXor(top, step_));
         float fix = exp(best[h] - top), sum = total_weight[h] * fix;
         [[unroll]] for (uint step_ = CLUSTER; step_ < SUBGROUP; step_ *= 2u) sum += subgroupShuffleXor(sum, step_);
-        [[unroll]] for (uint i = 0u; i < QUADS; ++i) sums[h * QUADS + i] *= fix;
-        // Of two clusters each goes on with one half of the features, as long as their quads can be halved.
-        uint own = 0u;
-        [[unroll]] for (uint k = 0u; (CLUSTER << k) < SUBGROUP; ++k) {
-            const uint step_ = CLUSTER << k, held = QUADS >> min(k, HALVINGS), left = QUADS >> min(k + 1u, HALVINGS);
-            bool upper = left < held && (gl_SubgroupInvocationID & step_) != 0u;
-            own += upper ? left : 0u;
-            [[unroll]] for (uint i = 0u; i < QUADS; ++i) {
-                if (i >= left) continue;
-                vec4 low = sums[h * QUADS + i], high = sums[h * QUADS + (left < held ? left + i : i)];
-                sums[h * QUADS + i] = (upper ? high : low) + subgroupShuffleXor(upper ? low : high, step_);
-            }
+        [[unroll]] for (uint i = 0u; i < QUADS; ++i) {
+            vec4 y = sums[h * QUADS + i] * fix;
+            [[unroll]] for (uint step_ = CLUSTER; step_ < SUBGROUP; step_ *= 2u) y += subgroupShuffleXor(y, step_);
+            if (gl_SubgroupInvocationID < CLUSTER) gathered[(h * SUBGROUPS + gl_SubgroupID) * (WIDTH / 4u) + feature(i * 4u) / 4u] = y;
         }
-        const uint kept = QUADS >> min(CLUSTERS_LOG, HALVINGS);
-        [[unroll]] for (uint i = 0u; i < QUADS; ++i)
-            if (i < kept) gathered[(h * SUBGROUPS + gl_SubgroupID) * (WIDTH / 4u) + feature((own + i) * 4u) / 4u] = sums[h * QUADS + i];
         if (gl_SubgroupInvocationID == 0u) states[h * SUBGROUPS + gl_SubgroupID] = vec2(top, sum);
     }
 }
