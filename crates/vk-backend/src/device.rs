@@ -16,6 +16,7 @@ use crate::{
         pool::{Pool, User},
     },
     pipelines::Pipelines,
+    planners::interpreter::{self, Shape},
     raw::{block::Usage, device::RawDevice, error, timeline::Timeline},
     stream::Timer,
     trace,
@@ -36,6 +37,8 @@ pub(crate) struct DeviceState {
     pub(crate) guards: Option<Arc<Guards>>,
     /// The device's clock in the trace; with `MLX_VK_TRACE`.
     pub(crate) clock: Option<Arc<trace::Clock>>,
+    /// The shape of the interpreter's workgroups; none where there are no runs.
+    pub(crate) run_shape: Option<Shape>,
     /// The clock of the stream that has made runs last: workgroups of two streams' runs would wait for each other.
     pub(crate) interpreter: Mutex<Option<Arc<Timer>>>,
     gates: Mutex<Vec<(Arc<Timeline>, u64)>>,
@@ -56,6 +59,7 @@ impl DeviceState {
         let clock = (config.trace.is_some() && period > 0.0)
             .then(|| trace::Clock::new(&raw.device, &raw.capabilities.name, period));
         Ok(Arc::new(DeviceState {
+            run_shape: interpreter::shape(&raw.capabilities, config),
             pipelines: Pipelines::new(raw.clone(), config)?,
             arrays: Pool::new(raw.clone(), usage, guards.clone()),
             read_back: Pool::new(raw.clone(), Usage::ReadBack, guards.clone()),

@@ -15,7 +15,7 @@ use once_cell::sync::OnceCell;
 use parking_lot::{Condvar, MappedMutexGuard, Mutex, MutexGuard};
 use vulkano::device::Queue as DeviceQueue;
 
-use crate::{planners::interpreter, raw::recorder::Recorder, stream::Timer};
+use crate::{raw::recorder::Recorder, stream::Timer};
 
 use committer::Committer;
 pub(crate) use queue::{Command, Ended, Item, Place, Queue, Transfer, Wait};
@@ -61,8 +61,7 @@ impl Handover {
         let threads = self.timer.device.config.enable_commit_thread;
         // A run is few items, and waking the thread for them costs more (0.6B on an H200: 924 tokens/s, and 1,352 without).
         // Without runs nobody waits for the end of an evaluation to be recorded while the device is busy.
-        let device = &self.timer.device;
-        let runs = interpreter::shape(device.capabilities(), device.config).is_some();
+        let runs = self.timer.device.run_shape.is_some();
         let idle = || runs || !self.timer.is_busy();
         let few = !threads || last && self.queue.lock().waiting().1 <= FEW && idle();
         // Nobody else may be taking over: the order is that of the queue.

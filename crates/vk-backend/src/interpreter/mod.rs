@@ -31,7 +31,7 @@ use crate::{
         matvec::{self, Fused},
     },
     memory::allocation::Allocation,
-    planners::interpreter::{self as planner, Shape},
+    planners::interpreter::Shape,
     raw::block::{Block, Usage},
     stats,
 };
@@ -133,9 +133,7 @@ impl Step {
 impl Encoder {
     /// The shape of the interpreter's workgroups, if the device has one.
     pub(crate) fn interpreter(&self) -> Option<Shape> {
-        let device = self.device();
-        let shape = planner::shape(device.capabilities(), device.config)?;
-        (!self.steps.closed).then_some(shape)
+        self.device().run_shape.filter(|_| !self.steps.closed)
     }
 
     /// Whether no other stream has runs in flight; then none gets one before this one's are done.
@@ -184,7 +182,7 @@ impl Encoder {
     fn encode_steps(&mut self, mut steps: Vec<Step>) -> Result<()> {
         let fewest = self.device().config.interpreter_min_steps.max(1) as usize;
         while !steps.is_empty() {
-            let table = self.table(&steps)?;
+            let table = self.table(&steps, fewest)?;
             let count = table.as_ref().map_or(0, Table::len);
             match table {
                 Some(table) if count >= fewest => {
@@ -203,10 +201,9 @@ impl Encoder {
         Ok(())
     }
 
-    /// Rows for as many of the first steps as make one run.
-    fn table(&mut self, steps: &[Step]) -> Result<Option<Table>> {
+    /// Rows for as many of the first steps as make one run; none where there are fewer than `fewest`.
+    fn table(&mut self, steps: &[Step], fewest: usize) -> Result<Option<Table>> {
         let Some(variant) = Variant::of(steps) else { return Ok(None) };
-        let fewest = self.device().config.interpreter_min_steps as usize;
         if steps.len() < fewest || self.steps.closed || !self.takes_turn() {
             return Ok(None);
         }
@@ -223,9 +220,7 @@ impl Encoder {
     /// Workgroups that run at once; none when runs have failed.
     fn groups_of(&mut self, variant: Variant) -> Result<Option<u32>> {
         let device = self.device().clone();
-        let Some(shape) = planner::shape(device.capabilities(), device.config) else {
-            return Ok(None);
-        };
+        let Some(shape) = device.run_shape else { return Ok(None) };
         if self.steps.interpreter.is_none() {
             let Ok(arena) = self.allocate(CONTROL + ROOM) else {
                 // Dispatches need no room.
