@@ -4,6 +4,7 @@
 mod attention;
 mod interpreter;
 mod products;
+mod prompt;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -121,6 +122,7 @@ fn with_every_gate_off_the_results_are_the_same() {
     mlx_tests::in_child("with_every_gate_off_the_results_are_the_same", &variables, || {
         products::all();
         attention::all();
+        prompt::all();
     });
 }
 

@@ -45,6 +45,7 @@ options! {
     enable_fused_residual: bool = true, "MLX_VK_ENABLE_FUSED_RESIDUAL", "a sum at the end of the product before it";
 
     enable_fused_attention: bool = true, "MLX_VK_ENABLE_FUSED_ATTENTION", "norms, rotations and cache writes inside of the attention that follows them";
+    enable_fused_heads: bool = true, "MLX_VK_ENABLE_FUSED_HEADS", "norms, rotations and cache writes of many tokens in one kernel";
 
     // Kernel gates.
     enable_sdpa_decode: bool = true, "MLX_VK_ENABLE_SDPA_DECODE", "the attention kernel for one query token";

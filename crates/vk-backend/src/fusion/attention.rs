@@ -2,35 +2,27 @@
 //! cache's new rows.
 
 use mlx_core::{
-    Array, Dtype, Result, Stream,
+    Result,
     backend::Output,
     fusion::Group,
-    graph::Node,
-    primitives::{AttentionMask, Primitive, Rope},
+    primitives::{AttentionMask, Primitive},
     tape::Tape,
 };
 use smallvec::{SmallVec, smallvec};
 
-use super::{Kernel, inner, products::dense};
+use super::{
+    Kernel,
+    heads::{Cursor, Heads, Walk, angle, is_head_of_rows, rotates},
+    products::dense,
+};
 use crate::{
     device::DeviceState,
     kernels::{
         Ctx, Operand, Region, attention,
-        decode::{self, Angle, Attention, Projections, Token},
-        rope,
+        decode::{self, Attention, Projections, Token},
     },
     planners::attention::{self as planner, Decode, Sizes},
 };
-
-/// An input of a node: the node's place and the input's number.
-type Cursor = (usize, usize);
-
-/// Heads of the new token before the attention: rotated, normalized before that or not.
-struct Heads {
-    rope: usize,
-    norm: Option<usize>,
-    from: Cursor,
-}
 
 /// An attention with what comes before it, by places on the tape.
 struct Found {
@@ -55,19 +47,16 @@ pub(super) fn find(tape: &Tape, place: usize, device: &DeviceState) -> Option<Gr
     }
     let sizes = attention::sizes(&node.inputs);
     let plan = planner::decode(&sizes, device.capabilities(), config)?;
-    let mut walk = Walk {
-        tape,
-        stream: node.stream,
-        members: smallvec![place],
-        dtype: node.inputs[0].dtype(),
-    };
+    let mut walk = Walk::new(tape, node.stream, node.inputs[0].dtype());
+    walk.members.push(place);
     let query = walk.rotated((place, 0), sizes.heads, sizes.key_width)?;
     let keys = walk.update((place, 1), sizes.keys)?;
     let values = walk.update((place, 2), sizes.keys)?;
     // The new rows of a cache are the second input of its update.
     let key = walk.rotated((keys, 1), sizes.kv_heads, sizes.key_width)?;
     let value = walk.stripped((values, 1));
-    (keys != values && walk.agree(&query, &key)).then_some(())?;
+    let one = tape.node(query.rope).inputs[1].size() == 1;
+    (keys != values && one && walk.agree(&query, &key)).then_some(())?;
     let members = walk.members;
     let updates = [keys, values];
     let found = Found { attention: place, updates, query, key, value, scale, sizes, plan };
@@ -75,62 +64,22 @@ pub(super) fn find(tape: &Tape, place: usize, device: &DeviceState) -> Option<Gr
     Some(Group { members, kept, fusion: Box::new(Kernel(found)) })
 }
 
-/// Follows inputs up the tape and collects what it passes.
-struct Walk<'a> {
-    tape: &'a Tape,
-    stream: Stream,
-    members: SmallVec<[usize; 16]>,
-    dtype: Dtype,
-}
-
 impl Walk<'_> {
-    fn array(&self, (place, input): Cursor) -> &Array {
-        &self.tape.node(place).inputs[input]
-    }
-
-    /// Goes on to the first input of the node that makes `at`, if it is of the right kind and nobody else sees its
-    /// result.
-    fn pass(&mut self, at: Cursor, is: impl Fn(&Node) -> bool) -> Option<usize> {
-        let place = inner(self.tape, self.array(at), 1, self.stream)?;
-        is(self.tape.node(place)).then(|| self.members.push(place))?;
-        Some(place)
-    }
-
-    /// What is behind views that leave the elements in their order.
-    fn stripped(&mut self, mut at: Cursor) -> Cursor {
-        while let Some(view) = self.pass(at, keeps_order) {
-            at = (view, 0);
-        }
-        at
-    }
-
-    /// The rotated rows of `heads` heads.
+    /// The rotated rows of `heads` heads of one token.
     fn rotated(&mut self, at: Cursor, heads: usize, width: usize) -> Option<Heads> {
         let at = self.stripped(at);
         let rope = self.pass(at, |node| {
             let x = &node.inputs[0];
-            let whole = matches!(&node.primitive, Primitive::Rope(r) if r.dims == width);
-            whole && (x.dim(0), x.dim(-2), x.dim(-1)) == (1, 1, width) && x.size() == heads * width
+            rotates(node, width)
+                && (x.dim(0), x.dim(-2), x.dim(-1)) == (1, 1, width)
+                && x.size() == heads * width
         })?;
-        let from = self.stripped((rope, 0));
-        let dtype = self.dtype;
-        let norm = self.pass(from, |node| {
-            matches!(node.primitive, Primitive::RmsNorm { .. })
-                && (node.inputs[0].dim(-1), node.inputs[0].dtype()) == (width, dtype)
-                && (node.inputs[1].ndim(), node.inputs[1].dtype()) == (1, dtype)
-        });
-        let from = norm.map_or(from, |norm| self.stripped((norm, 0)));
-        Some(Heads { rope, norm, from })
+        Some(self.normalized(rope, width))
     }
 
     /// The update of a cache at its `count`-th and last filled row, behind the view of what is filled unless all is.
     fn update(&mut self, at: Cursor, count: usize) -> Option<usize> {
-        let view = self.pass(at, |node| match &node.primitive {
-            Primitive::Slice { start, strides } => {
-                start.iter().all(|&s| s == 0) && strides.iter().all(|&s| s == 1)
-            }
-            _ => false,
-        });
+        let view = self.pass(at, is_head_of_rows);
         let updated = view.map_or(at, |view| (view, 0));
         let (filled, place) = (self.array(at), self.tape.place(self.array(updated))?);
         let node = self.tape.node(place);
@@ -145,33 +94,6 @@ impl Walk<'_> {
             && node.stream == self.stream;
         whole.then(|| self.members.push(place))?;
         Some(place)
-    }
-
-    /// Whether queries and keys are rotated by the same angles and normalized in the same way.
-    fn agree(&self, query: &Heads, key: &Heads) -> bool {
-        let (a, b) = (self.tape.node(query.rope), self.tape.node(key.rope));
-        let angles = a.primitive == b.primitive
-            && a.inputs.len() == b.inputs.len()
-            && a.inputs[1..].iter().zip(&b.inputs[1..]).all(|(a, b)| a.is_same(b))
-            && a.inputs[1].size() == 1;
-        let norms = match (query.norm, key.norm) {
-            (Some(a), Some(b)) => self.tape.node(a).primitive == self.tape.node(b).primitive,
-            (None, None) => true,
-            _ => false,
-        };
-        angles && norms
-    }
-}
-
-/// Whether a node is a view with the elements in the same order.
-fn keeps_order(node: &Node) -> bool {
-    match &node.primitive {
-        Primitive::Reshape | Primitive::ExpandDims { .. } | Primitive::Squeeze { .. } => true,
-        Primitive::Transpose { axes } => {
-            let shape = node.inputs[0].shape();
-            axes.iter().filter(|&&axis| shape[axis] != 1).is_sorted()
-        }
-        _ => false,
     }
 }
 
@@ -263,30 +185,10 @@ impl Found {
             }
             _ => None,
         };
-        let Some(angle) = self.angle(ctx, tape, &mut reads)? else { return Ok(None) };
-        let [q, key, value] = at;
-        Ok(Some((Projections { q, key, value, norms, angle }, reads)))
-    }
-
-    fn angle(
-        &self,
-        ctx: &mut Ctx<'_>,
-        tape: &Tape,
-        reads: &mut SmallVec<[Region; 12]>,
-    ) -> Result<Option<Angle>> {
-        let node = tape.node(self.query.rope);
-        let Primitive::Rope(rope @ Rope { traditional, scale, .. }) = &node.primitive else {
+        let Some(angle) = angle(ctx, tape.node(self.query.rope), &mut reads)? else {
             return Ok(None);
         };
-        let offset = ctx.input(&node.inputs[1])?;
-        let (frequencies, step) = rope::frequencies(ctx, rope, node.inputs.get(2))?;
-        reads.extend([offset.region, frequencies.region]);
-        Ok((step == 1).then_some(Angle {
-            offset: offset.address,
-            frequencies: frequencies.address,
-            divisors: rope.base.is_none(),
-            traditional: *traditional,
-            scale: *scale,
-        }))
+        let [q, key, value] = at;
+        Ok(Some((Projections { q, key, value, norms, angle }, reads)))
     }
 }

@@ -1,11 +1,13 @@
 //! Groups of operations that one kernel does together, found on the tape before anything is allocated for them.
 //!
-//! Two kinds: products of the same few rows with the norm before them and the gate or residual after them
-//! (`products.rs`), and the attention of one token with norms, rotations and cache writes
-//! (`attention.rs`). Any graph profits, however it was written.
+//! Three kinds: products of the same rows with the norm before them and the gate or residual after them
+//! (`products.rs`), the attention of one token with norms, rotations and cache writes
+//! (`attention.rs`), and the latter alone for many tokens (`prompt.rs`). Any graph profits, however it was written.
 
 mod attention;
+mod heads;
 mod products;
+mod prompt;
 
 use mlx_core::{
     Array, Result, Stream,
@@ -44,8 +46,10 @@ pub(crate) fn plan(tape: &Tape) -> Vec<Group> {
             Primitive::Binary(BinaryOp::Multiply) => products.gate(tape, place),
             Primitive::Binary(BinaryOp::Add) => products.residual(tape, place),
             Primitive::ScaledDotProductAttention { .. } => {
-                let found = device(node).and_then(|device| attention::find(tape, place, device));
-                groups.extend(found);
+                if let Some(device) = device(node) {
+                    let token = attention::find(tape, place, device);
+                    groups.extend(token.or_else(|| prompt::find(tape, place, device)));
+                }
             }
             _ => {}
         }

@@ -318,13 +318,7 @@ fn slice_update(
     output: &mut Output,
 ) -> Result<()> {
     let (whole, update) = (&inputs[0], &inputs[1]);
-    let to = match ctx.donate(whole, output)? {
-        Some(to) => to,
-        None => {
-            copy_to_output(ctx, whole, output)?;
-            written(ctx, output)?
-        }
-    };
+    let to = updated(ctx, whole, update.size() == whole.size(), output)?;
     let from = ctx.input(update)?;
     let strides = shape::row_major_strides(whole.shape());
     let first: isize = start.iter().zip(&strides).map(|(&i, &s)| i * s).sum();
@@ -334,6 +328,27 @@ fn slice_update(
         Side { at: from, dtype: update.dtype(), strides: &update.evaluated().layout.strides };
     let to = Side { at: target, dtype: output.dtype, strides: &stepped };
     copy(ctx, update.shape(), from, to)
+}
+
+/// The memory of an output that is `whole` but for a part that is written next, or for `all` of it: the input's own where
+/// it can be donated, else a copy.
+///
+/// # Errors
+/// When memory or the device fails.
+pub(crate) fn updated(
+    ctx: &mut Ctx<'_>,
+    whole: &Array,
+    all: bool,
+    output: &mut Output,
+) -> Result<Operand> {
+    if let Some(to) = ctx.donate(whole, output)? {
+        return Ok(to);
+    }
+    if all {
+        return ctx.output(output);
+    }
+    copy_to_output(ctx, whole, output)?;
+    written(ctx, output)
 }
 
 /// The memory of an output that this primitive has written already.

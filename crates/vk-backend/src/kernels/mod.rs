@@ -43,6 +43,7 @@ pub(crate) mod decode;
 pub(crate) mod elementwise;
 mod fft;
 mod hadamard;
+pub(crate) mod heads;
 mod indexing;
 mod matmul;
 pub(crate) mod matvec;

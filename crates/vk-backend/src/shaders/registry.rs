@@ -98,6 +98,7 @@ kernels! {
     attention_matrix_float16 => "attention/matrix.comp" { HALF: "0", OPTIMIZE: "1" } committed,
     attention_matrix_bfloat16 => "attention/matrix.comp" { HALF: "1", OPTIMIZE: "1" } committed,
     attention_decode => "attention/decode.comp" { },
+    attention_heads => "attention/heads.comp" { },
     interpreter => "interpreter/interpreter.comp" { OPTIMIZE: "1" } committed,
     attention_combine => "attention/combine.comp" { },
     reduce_float => "reduce/reduce.comp" { CLASS: "0", VARIANT: "0" },
