@@ -10,6 +10,7 @@ const bool B_ALONG_K = (FLAGS & 2u) != 0u; // else stride 1 along n
 const bool A_VECTOR = (FLAGS & 4u) != 0u;  // groups of four along the dense axis are aligned
 const bool B_VECTOR = (FLAGS & 8u) != 0u;
 const bool ADD = (FLAGS & 16u) != 0u;      // alpha (a b) + beta c
+const bool C_VECTOR = (FLAGS & 32u) != 0u; // rows of c are aligned groups of four
 
 layout(push_constant, scalar) uniform Push {
     uint64_t a, b, c, result;
@@ -21,8 +22,8 @@ layout(push_constant, scalar) uniform Push {
     uint ndim, splits;
 };
 
-// Where the matrices of a batch begin.
-struct Batch { uint64_t a, b, c, result; };
+// Where the matrices of a batch begin, and the columns of the result.
+struct Batch { uint64_t a, b, c, result; uint n; };
 
 Batch batch_at(uint batch) {
     Batch at_;
@@ -36,22 +37,26 @@ Batch batch_at(uint batch) {
     at_.b = uint64_t(ib); // in elements: a quantized b is not addressed by them
     at_.c = ADD ? at(DTYPE, c, ic) : 0ul;
     at_.result = at(OUT_DTYPE, result, int64_t(uint64_t(batch) * uint64_t(m) * uint64_t(n)));
+    at_.n = n;
     return at_;
 }
 
-float finish(Batch at_, uint row, uint column, float x) {
-    if (!ADD) return x;
-    float y = fetch(DTYPE, at(DTYPE, at_.c, int64_t(row) * c_row + int64_t(column) * c_column));
-    return alpha * x + beta * y;
+// Four neighbours of a row of which the first `count` exist.
+vec4 finish(Batch at_, uint row, uint column, uint count, vec4 x) {
+    uint64_t from = at(DTYPE, at_.c, int64_t(row) * c_row + int64_t(column) * c_column);
+    if (C_VECTOR) return alpha * x + beta * fetch4(DTYPE, true, from);
+    [[unroll]] for (uint e = 0u; e < 4u; ++e)
+        if (e < count) x[e] = alpha * x[e] + beta * fetch(DTYPE, at(DTYPE, from, int64_t(e) * c_column));
+    return x;
 }
 
 // Stores four neighbours of a row, as far as they exist.
 void store_quad(Batch at_, uint row, uint column, vec4 x) {
-    if (row >= m || column >= n) return;
-    uint64_t i = uint64_t(row) * uint64_t(n) + uint64_t(column);
-    uint count = min(4u, n - column);
-    [[unroll]] for (uint e = 0u; e < 4u; ++e) if (e < count) x[e] = finish(at_, row, column + e, x[e]);
-    if ((n & 3u) == 0u) store_float4(OUT_DTYPE, at_.result, i / 4ul, x);
+    if (row >= m || column >= at_.n) return;
+    uint64_t i = uint64_t(row) * uint64_t(at_.n) + uint64_t(column);
+    uint count = min(4u, at_.n - column);
+    if (ADD) x = finish(at_, row, column, count, x);
+    if ((at_.n & 3u) == 0u) store_float4(OUT_DTYPE, at_.result, i / 4ul, x);
     else [[unroll]] for (uint e = 0u; e < 4u; ++e) if (e < count) store_float(OUT_DTYPE, at_.result, int64_t(i) + int64_t(e), x[e]);
 }
 

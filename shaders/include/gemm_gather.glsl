@@ -24,6 +24,7 @@ Batch batch_at(uint batch) {
 #endif
     at_.c = 0ul;
     at_.result = at(OUT_DTYPE, result, int64_t(uint64_t(batch) * uint64_t(m) * uint64_t(n)));
+    at_.n = n;
     return at_;
 }
 

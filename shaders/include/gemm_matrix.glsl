@@ -6,6 +6,10 @@
 // fragments say which. Rows are a multiple of 16 bytes and 16 bytes longer than their contents, against bank conflicts.
 //
 // The kernel supplies b in the same way as a: b_begin, b_fetch into registers, b_store into `slices` from `to` on.
+//
+// With SIBLINGS, b is a list of up to three matrices that lie along k, at `extra`, with a result each; `n` counts the columns
+// of them all, in whole tiles. With GATED, fragments of the first one's columns and of the second one's take turns in a tile, and the
+// result is silu(first) * second.
 #extension GL_KHR_cooperative_matrix : require
 #extension GL_KHR_memory_scope_semantics : require
 #extension GL_KHR_shader_subgroup_ballot : require
@@ -25,6 +29,14 @@ layout(constant_id = 10) const uint FN = 16;
 layout(constant_id = 11) const uint FK = 16;
 layout(constant_id = 12) const uint SUBGROUP = 32;
 layout(constant_id = 13) const uint STAGES = 2; // slices in shared memory
+
+const bool SIBLINGS = (FLAGS & 64u) != 0u, GATED = (FLAGS & 128u) != 0u;
+
+struct Sibling {
+    uint64_t b, scales, biases, result; // scales and biases of a quantized one
+    uint n, end;                        // its columns, and where in `n` those behind it begin
+};
+layout(buffer_reference, scalar, buffer_reference_align = 8) buffer Siblings { Sibling all[3]; };
 
 const uint THREADS = (BM / WM) * (BN / WN) * SUBGROUP;
 const uint ACROSS = BN / WN; // subgroups along n
@@ -48,6 +60,12 @@ shared uvec4 slices[SHARED];
 uvec4 next_a[A_EACH];
 uint offset_a[A_EACH];
 uint64_t base_a;
+
+Sibling own, second; // the tile's matrix, and with GATED the other one
+
+// The column of its matrix, from the tile's first on, that is b's row or column i in the tile; and whether it is the second's.
+uint b_source(uint i) { return GATED ? i / (2u * FN) * FN + i % FN : i; }
+bool b_second(uint i) { return GATED && (i / FN & 1u) != 0u; }
 
 void b_begin(Batch at_, uint column0);
 void b_fetch(uint k0, uint k1, bool tail);
@@ -133,17 +151,43 @@ void multiply(uint from, uint row, uint column) {
     }
 }
 
+// Sets `own` and `second`; returns the tile's first column in them.
+uint pick_matrices(inout Batch at_, uint column0) {
+    own = Sibling(b, c, extra, at_.result, n, n);
+    if (!SIBLINGS) return column0;
+    Siblings list = Siblings(extra);
+    uint s = 0u;
+    while (column0 >= list.all[s].end) ++s; // the last one ends at n
+    own = list.all[s];
+    at_.result = own.result;
+    at_.n = own.n;
+    if (s != 0u) column0 -= list.all[s - 1u].end;
+    if (!GATED) return column0;
+    second = list.all[1];
+    return column0 / 2u;
+}
+
+// Four neighbours of the result, from the subgroup's place in shared memory.
+vec4 result_quad(uint mine, uint row, uint quad) {
+    uint at_ = mine + row * OUT_PITCH;
+    if (!GATED) return uintBitsToFloat(slices[at_ + quad]);
+    at_ += quad / (FN / 4u) * (FN / 2u) + quad % (FN / 4u);
+    vec4 g = uintBitsToFloat(slices[at_]);
+    return g / (1.0 + exp(-g)) * uintBitsToFloat(slices[at_ + FN / 4u]);
+}
+
 // Stores the subgroup's part, FM rows at a time, by its own share of the shared memory.
 void store(Batch at_, uint row0, uint column0) {
+    const uint QUADS = GATED ? WN / 8u : WN / 4u;
     uint mine = gl_SubgroupID * OUT_SIZE;
     [[unroll]] for (uint i = 0u; i < WM / FM; ++i) {
         [[unroll]] for (uint j = 0u; j < WN / FN; ++j)
             coopMatStore(sums[i * (WN / FN) + j], slices, mine + j * FN / 4u, OUT_PITCH, gl_CooperativeMatrixLayoutRowMajor);
         controlBarrier(gl_ScopeSubgroup, gl_ScopeSubgroup, gl_StorageSemanticsShared, gl_SemanticsAcquireRelease);
-        [[unroll]] for (uint q = 0u; q < FM * WN / 4u; q += SUBGROUP) {
-            uint quad = q + gl_SubgroupInvocationID, row = quad / (WN / 4u), column = quad % (WN / 4u);
-            if (FM * WN / 4u % SUBGROUP != 0u && quad >= FM * WN / 4u) continue;
-            store_quad(at_, row0 + i * FM + row, column0 + column * 4u, uintBitsToFloat(slices[mine + row * OUT_PITCH + column]));
+        [[unroll]] for (uint q = 0u; q < FM * QUADS; q += SUBGROUP) {
+            uint quad = q + gl_SubgroupInvocationID, row = quad / QUADS, column = quad % QUADS;
+            if (FM * QUADS % SUBGROUP != 0u && quad >= FM * QUADS) continue;
+            store_quad(at_, row0 + i * FM + row, column0 + column * 4u, result_quad(mine, row, column));
         }
         controlBarrier(gl_ScopeSubgroup, gl_ScopeSubgroup, gl_StorageSemanticsShared, gl_SemanticsAcquireRelease);
     }
@@ -170,6 +214,7 @@ uint next_slices(uint stage, uint row0, uint k0, uint k1, bool tail, uint row, u
 
 void tile(uint batch, uint split, uint row0, uint column0) {
     Batch at_ = batch_at(batch);
+    column0 = pick_matrices(at_, column0);
     if (OUT_DTYPE == FLOAT32) at_.result += uint64_t(split) * uint64_t(batches) * uint64_t(m) * uint64_t(n) * 4ul;
     uint row = gl_SubgroupID / ACROSS * WM, column = gl_SubgroupID % ACROSS * WN;
     uvec2 range = split_range(split, BK);
@@ -183,7 +228,7 @@ void tile(uint batch, uint split, uint row0, uint column0) {
         multiply(stage, row, column);
     }
     barrier();
-    store(at_, row0 + row, column0 + column);
+    store(at_, row0 + row, column0 + (GATED ? column / 2u : column));
     barrier();
 }
 

@@ -36,3 +36,11 @@ vec4 fields8_low(uvec2 p) {
 vec4 fields8_high(uvec2 p) {
     return vec4(exact_float(field8(p, 4u)), exact_float(field8(p, 5u)), exact_float(field8(p, 6u)), exact_float(field8(p, 7u)));
 }
+
+// Two floats below 2^100 as bfloat16, rounded to nearest even by Dekker's split: NVIDIA does float operations at twice the rate
+// of integer ones.
+uint bfloat16_pair(vec2 x) {
+    precise vec2 far = x * 65537.0;
+    precise vec2 near = far + (x - far);
+    return floatBitsToUint(near.x) >> 16 | floatBitsToUint(near.y);
+}

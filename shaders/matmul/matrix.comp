@@ -10,7 +10,7 @@ layout(local_size_x_id = 0) in;
 const uint B_EACH = B_ROWS * B_WIDTH / THREADS;
 uvec4 next_b[B_EACH];
 uint offset_b[B_EACH];
-uint64_t base_b;
+uint64_t base_b, base_second;
 uint first_column;
 
 uint b_row(uint i) { return gl_LocalInvocationID.x / B_WIDTH + i * (THREADS / B_WIDTH); }
@@ -18,14 +18,17 @@ uint b_column() { return gl_LocalInvocationID.x % B_WIDTH * 8u; }
 
 void b_begin(Batch at_, uint column0) {
     first_column = column0;
-    base_b = same(at(DTYPE, b, int64_t(at_.b) + (B_ALONG_K ? int64_t(column0) * ldb : int64_t(column0))));
+    int64_t first = int64_t(at_.b) + (B_ALONG_K ? int64_t(column0) * ldb : int64_t(column0));
+    base_b = same(at(DTYPE, own.b, first));
+    if (GATED) base_second = same(at(DTYPE, second.b, first));
     [[unroll]] for (uint i = 0u; i < B_EACH; ++i)
-        offset_b[i] = ((B_ALONG_K ? min(b_row(i), n - 1u - column0) : b_row(i)) * uint(ldb) + b_column()) * 2u;
+        offset_b[i] = ((B_ALONG_K ? min(b_source(b_row(i)), at_.n - 1u - column0) : b_row(i)) * uint(ldb) + b_column()) * 2u;
 }
 
 void b_fetch(uint k0, uint k1, bool tail) {
-    uint64_t base = base_b + uint64_t(B_ALONG_K ? int64_t(k0) : int64_t(k0) * ldb) * 2ul;
+    uint64_t from = uint64_t(B_ALONG_K ? int64_t(k0) : int64_t(k0) * ldb) * 2ul;
     [[unroll]] for (uint i = 0u; i < B_EACH; ++i) {
+        uint64_t base = (b_second(b_row(i)) ? base_second : base_b) + from;
         if (B_ALONG_K) {
             next_b[i] = fetch_halves(B_VECTOR, tail, base + uint64_t(offset_b[i]), int(k) - int(k0 + b_column()));
         } else {

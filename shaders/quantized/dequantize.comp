@@ -1,5 +1,5 @@
 #version 460
-// scale q + bias, eight elements a thread. Constants: 1 dtype, 2 bits, 3 group size.
+// scale q + bias, AT_ONCE times eight elements a thread. Constants: 1 dtype, 2 bits, 3 group size.
 #include "common.glsl"
 #include "floats.glsl"
 
@@ -13,6 +13,8 @@ layout(push_constant, scalar) uniform Push {
     uint64_t words, scales, biases, result, count; // count of eights
 };
 
+const uint AT_ONCE = 4;
+
 // The product is rounded before the sum, as on the CPU.
 vec4 affine(vec4 q, float scale, float bias) {
     precise vec4 p = scale * q;
@@ -25,19 +27,39 @@ uint half_bits(vec2 x) {
     return f32_to_bf16(x.x) | f32_to_bf16(x.y) << 16;
 }
 
+// The same for bfloat16 of less than 2^100, by floats, which are the faster ones.
+uvec2 small_bits(vec4 x) { return uvec2(bfloat16_pair(x.xy), bfloat16_pair(x.zw)); }
+
+void store(uint64_t to, vec4 low, vec4 high, bool small) {
+    if (DTYPE == FLOAT32) {
+        AT_F4(to, 0) = low;
+        AT_F4(to, 1) = high;
+    } else if (DTYPE == BFLOAT16 && small) {
+        AT_V4(to, 0) = uvec4(small_bits(low), small_bits(high));
+    } else { // one store of 16 bytes: two of eight leave gaps that neighbours fill later
+        AT_V4(to, 0) = uvec4(half_bits(low.xy), half_bits(low.zw), half_bits(high.xy), half_bits(high.zw));
+    }
+}
+
 void main() {
-    GRID_LOOP(i, count) {
-        // 32 elements take BITS words wherever they are, so all rows are one long row.
-        uint64_t block = i / 4ul;
-        uvec2 p = packed8(words + block * uint64_t(BITS * 4u), uint(i % 4ul) * 8u);
-        int64_t group = int64_t(i / uint64_t(GROUP / 8u));
-        float scale = load_float(DTYPE, scales, group), bias = load_float(DTYPE, biases, group);
-        vec4 low = affine(fields8_low(p), scale, bias), high = affine(fields8_high(p), scale, bias);
-        if (DTYPE == FLOAT32) {
-            store_float4(DTYPE, result, i * 2ul, low);
-            store_float4(DTYPE, result, i * 2ul + 1ul, high);
-        } else { // one store of 16 bytes: two of eight leave gaps that neighbours fill later
-            AT_V4(result, i) = uvec4(half_bits(low.xy), half_bits(low.zw), half_bits(high.xy), half_bits(high.zw));
+    // 32 elements take BITS words wherever they are, so all rows are one long row; a block begins with a word and a group.
+    const uint BLOCK = AT_ONCE * gl_WorkGroupSize.x, SHIFT = float_shift(DTYPE) + 3u;
+    for (uint64_t first = uint64_t(gl_WorkGroupID.x) * BLOCK; first < count; first += uint64_t(gl_NumWorkGroups.x) * BLOCK) {
+        uint64_t words_at = words + first * uint64_t(BITS), group_at = first / uint64_t(GROUP / 8u), to = result + (first << SHIFT);
+        uint left = uint(min(count - first, uint64_t(BLOCK)));
+        uvec2 packed[AT_ONCE];
+        vec2 pair[AT_ONCE];
+        [[unroll]] for (uint j = 0u; j < AT_ONCE; ++j) {
+            uint i = min(gl_LocalInvocationID.x + j * gl_WorkGroupSize.x, left - 1u);
+            packed[j] = packed8(words_at + i / 4u * (BITS * 4u), i % 4u * 8u);
+            int64_t group = int64_t(group_at) + int64_t(i / (GROUP / 8u));
+            pair[j] = vec2(load_float(DTYPE, scales, group), load_float(DTYPE, biases, group));
+        }
+        [[unroll]] for (uint j = 0u; j < AT_ONCE; ++j) {
+            uint i = gl_LocalInvocationID.x + j * gl_WorkGroupSize.x;
+            vec4 low = affine(fields8_low(packed[j]), pair[j].x, pair[j].y), high = affine(fields8_high(packed[j]), pair[j].x, pair[j].y);
+            bool small = fma(abs(pair[j].x), float(FIELD), abs(pair[j].y)) < 1e30;
+            if (i < left) store(to + (uint64_t(i) << SHIFT), low, high, small);
         }
     }
 }

@@ -16,20 +16,24 @@ const uint RUNS = BN * BK / 32u, B_EACH = (RUNS + THREADS - 1u) / THREADS, RUN_B
 uint next_words[B_EACH * BITS];
 uint next_affine[B_EACH];
 uint offset_words[B_EACH], offset_affine[B_EACH];
-uint64_t base_words, base_scales, base_biases;
+struct Bases { uint64_t words, scales, biases; } base_own, base_second;
 
 uint b_row(uint i) { return gl_LocalInvocationID.x / (B_WIDTH / 4u) + i * (THREADS / (B_WIDTH / 4u)); }
 uint b_column() { return gl_LocalInvocationID.x % (B_WIDTH / 4u) * 32u; }
 bool b_idle(uint i) { return RUNS % THREADS != 0u && gl_LocalInvocationID.x + i * THREADS >= RUNS; }
 
+Bases bases_of(Sibling s, uint64_t row, uint width) {
+    uint64_t affine = row * (uint64_t(width / GROUP) * 2ul);
+    return Bases(same(s.b + row * (uint64_t(width / 32u) * RUN_BYTES)), same(s.scales + affine), same(s.biases + affine));
+}
+
 void b_begin(Batch at_, uint column0) {
     uint width = B_ALONG_K ? k : n;
     uint64_t row = at_.b + (B_ALONG_K ? uint64_t(column0) : 0ul);
-    base_words = same(b + row * (uint64_t(width / 32u) * RUN_BYTES));
-    base_scales = same(c + row * (uint64_t(width / GROUP) * 2ul));
-    base_biases = same(extra + row * (uint64_t(width / GROUP) * 2ul));
+    base_own = bases_of(own, row, width);
+    if (GATED) base_second = bases_of(second, row, width);
     [[unroll]] for (uint i = 0u; i < B_EACH; ++i) {
-        uint down = B_ALONG_K ? min(b_row(i), n - 1u - column0) : b_row(i);
+        uint down = B_ALONG_K ? min(b_source(b_row(i)), at_.n - 1u - column0) : b_row(i);
         uint along = B_ALONG_K ? b_column() : min(column0 + b_column(), n - 32u); // k and n are multiples of 32 here
         offset_words[i] = down * (width / 32u * RUN_BYTES) + along / 32u * RUN_BYTES;
         offset_affine[i] = (down * (width / GROUP) + along / GROUP) * 2u;
@@ -38,11 +42,13 @@ void b_begin(Batch at_, uint column0) {
 
 void b_fetch(uint k0, uint k1, bool tail) {
     // A slice begins at a group, or lies in one.
-    uint64_t words = base_words + (B_ALONG_K ? uint64_t(k0 / 32u) : uint64_t(k0) * uint64_t(n / 32u)) * RUN_BYTES;
+    uint64_t words = (B_ALONG_K ? uint64_t(k0 / 32u) : uint64_t(k0) * uint64_t(n / 32u)) * RUN_BYTES;
     uint64_t groups = (B_ALONG_K ? uint64_t(k0 / GROUP) : uint64_t(k0) * uint64_t(n / GROUP)) * 2ul;
     [[unroll]] for (uint i = 0u; i < B_EACH; ++i) {
         if (b_idle(i)) continue;
-        uint64_t run = words + uint64_t(offset_words[i]);
+        Bases base = base_own;
+        if (b_second(b_row(i))) base = base_second;
+        uint64_t run = base.words + words + uint64_t(offset_words[i]);
         uint64_t group = uint64_t(offset_affine[i]) + groups;
         if (tail) { // back to the last run or row
             uint beyond = max(k0 + (B_ALONG_K ? b_column() + 32u : b_row(i) + 1u), k1) - k1;
@@ -57,17 +63,14 @@ void b_fetch(uint k0, uint k1, bool tail) {
         } else {
             [[unroll]] for (uint w = 0u; w < BITS; ++w) next_words[i * BITS + w] = U32(run + w * 4u).v[0];
         }
-        next_affine[i] = uint(U16(base_scales + group).v[0]) | uint(U16(base_biases + group).v[0]) << 16;
+        next_affine[i] = uint(U16(base.scales + group).v[0]) | uint(U16(base.biases + group).v[0]) << 16;
     }
 }
 
-// Two halves of a word, rounded to nearest even. For bfloat16 by Dekker's split: float operations run at twice the rate of
-// integer ones here.
+// Two halves of a word, rounded to nearest even.
 uint half_bits(vec2 x) {
 #if HALF == 1
-    precise vec2 far = x * 65537.0;
-    precise vec2 near = far + (x - far);
-    return floatBitsToUint(near.x) >> 16 | floatBitsToUint(near.y);
+    return bfloat16_pair(x);
 #else
     return packHalf2x16(x);
 #endif

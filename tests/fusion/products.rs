@@ -14,6 +14,7 @@ pub(crate) fn all() {
     every_format();
     dense();
     fragments();
+    many_rows();
     values_that_are_needed_are_kept();
     groups_that_come_apart();
 }
@@ -126,6 +127,80 @@ fn fragments() {
             });
         }
     }
+}
+
+/// Whether products of many rows go to cooperative matrices in this process.
+fn has_tiles(dtype: Dtype) -> bool {
+    let caps = mlx::vulkan::backend::capabilities(0).unwrap();
+    let fragments = match dtype {
+        Dtype::Float16 => caps.fragments.float16,
+        Dtype::Bfloat16 => caps.fragments.bfloat16,
+        _ => None,
+    };
+    fragments.is_some() && !caps.is_software() && mlx::vulkan::Config::get().enable_coopmat
+}
+
+/// Siblings, gates and residuals of more rows than mat-vecs take, in tiles where the device has cooperative matrices.
+fn tiles(
+    rows: usize,
+    inner: usize,
+    outputs: [usize; 3],
+    dtype: Dtype,
+    format: Option<(usize, usize)>,
+) {
+    let what = format!("{rows}x{inner}x{outputs:?} {dtype} {format:?}");
+    let tiles = |fused: u64| if has_tiles(dtype) { fused } else { 0 };
+    let x = noise(50, &[1, rows, inner], dtype);
+    let make = |seed, outputs| -> Box<dyn Fn(&Array) -> Result<Array>> {
+        match format {
+            Some((bits, group)) => {
+                let matrix = Quantized::new(seed, outputs, inner, group, bits, dtype);
+                Box::new(move |x| matrix.forward(x))
+            }
+            None => {
+                let matrix = ops::multiply(noise(seed, &[outputs, inner], dtype), 0.1f32).unwrap();
+                Box::new(move |x| ops::matmul(x, &ops::transpose(&matrix, &[1, 0])?))
+            }
+        }
+    };
+    let [q, k, v] = [(51, 0), (52, 1), (53, 2)].map(|(seed, i)| make(seed, outputs[i]));
+    agrees(&format!("{what}, siblings"), tiles(2), dtype, &|| Ok(vec![q(&x)?, k(&x)?, v(&x)?]));
+    let other = make(54, outputs[1]);
+    agrees(&format!("{what}, gated"), tiles(4), dtype, &|| {
+        Ok(vec![gated(rows % 2 == 0, &k(&x)?, &other(&x)?)?])
+    });
+    let residual = noise(55, &[1, rows, outputs[2]], dtype);
+    agrees(&format!("{what}, residual"), tiles(1), dtype, &|| {
+        Ok(vec![ops::add(&residual, &v(&x)?)?])
+    });
+}
+
+#[test]
+fn many_rows() {
+    let _turn = turn();
+    for dtype in HALVES {
+        for rows in [17, 40, 131, 400] {
+            tiles(rows, 192, [256, 160, 72], dtype, Some((4, 64)));
+            tiles(rows, 192, [128, 72, 99], dtype, None);
+        }
+        tiles(33, 128, [64, 48, 40], dtype, Some((3, 32)));
+        tiles(33, 256, [64, 300, 40], dtype, Some((8, 128)));
+        tiles(140, 72, [64, 40, 24], dtype, None);
+        tiles(20, 192, [256, 160, 72], Dtype::Float32, None);
+    }
+}
+
+/// So few tiles that k is split: by themselves.
+#[test]
+fn many_rows_of_few_tiles() {
+    let _turn = turn();
+    let dtype = Dtype::Bfloat16;
+    let x = noise(60, &[64, 4096], dtype);
+    let [a, b] = [61, 62].map(|seed| noise(seed, &[64, 4096], dtype));
+    agrees("few tiles", 0, dtype, &|| {
+        let forward = |w: &Array| ops::matmul(&x, &ops::transpose(w, &[1, 0])?);
+        Ok(vec![forward(&a)?, forward(&b)?])
+    });
 }
 
 /// What somebody still holds, or reads in another way, is stored as well.

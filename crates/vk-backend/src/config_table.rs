@@ -43,7 +43,7 @@ options! {
     enable_fused_norm: bool = true, "MLX_VK_ENABLE_FUSED_NORM", "RMS norm inside of the products that follow it";
     enable_fused_gate: bool = true, "MLX_VK_ENABLE_FUSED_GATE", "silu(gate) * up at the end of both products";
     enable_fused_residual: bool = true, "MLX_VK_ENABLE_FUSED_RESIDUAL", "a sum at the end of the product before it";
-
+    enable_fused_tiles: bool = true, "MLX_VK_ENABLE_FUSED_TILES", "the same for products of many rows on cooperative matrices, but for norms";
     enable_fused_attention: bool = true, "MLX_VK_ENABLE_FUSED_ATTENTION", "norms, rotations and cache writes inside of the attention that follows them";
     enable_fused_heads: bool = true, "MLX_VK_ENABLE_FUSED_HEADS", "norms, rotations and cache writes of many tokens in one kernel";
 

@@ -305,7 +305,7 @@ pub fn slice_axis(a: &Array, axis: isize, start: isize, stop: isize) -> Result<A
 }
 
 /// A copy of `a` with a slice replaced by `update`, which broadcasts to it and takes its dtype.
-/// The copy happens in place where nobody else needs `a`.
+/// The copy happens in place where nobody else needs `a`; if the slice is all of `a`, there is none.
 ///
 /// # Errors
 /// As [`slice()`], or when `update` does not broadcast to the slice.
@@ -320,6 +320,9 @@ pub fn slice_update(
     let update = broadcast_to(&astype(update, a.dtype())?, &shape)?;
     if shape.contains(&0) {
         return Ok(a.clone());
+    }
+    if shape.as_slice() == a.shape() && strides.iter().all(|&s| s > 0) {
+        return Ok(update);
     }
     ops::node(a.shape(), a.dtype(), Primitive::SliceUpdate { start, strides }, [a.clone(), update])
 }

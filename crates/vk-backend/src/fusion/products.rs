@@ -1,8 +1,8 @@
-//! Products of the same few rows with different matrices, with the norm of the rows before them, and a gate
-//! or a residual after them.
+//! Products of the same rows with different matrices, with a gate or a residual after them and, where the rows are few,
+//! the norm of the rows before them.
 
 use mlx_core::{
-    Array, Result,
+    Array, Dtype, Result,
     array::Data,
     backend::Output,
     fusion::Group,
@@ -15,13 +15,15 @@ use smallvec::{SmallVec, smallvec};
 
 use super::{Kernel, inner};
 use crate::{
+    capabilities::Fragment,
     config::Config,
     device::DeviceState,
     kernels::{
         Ctx, Operand, Region,
+        matmul::{encode_siblings, plan_siblings},
         matvec::{self, After, Format, Fused, MOST_MATRICES, Matrix, Norm},
     },
-    planners::{matmul, matvec as planner, quantized},
+    planners::{matmul, matrix::fragment, matvec as planner, quantized},
 };
 
 /// What happens to the results, by places on the tape.
@@ -41,10 +43,20 @@ enum Then {
     },
 }
 
+/// The kernels of a product.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Way {
+    /// Mat-vecs.
+    Few,
+    /// Tiles of cooperative matrices, of halves of this dtype.
+    Many(Fragment, Dtype),
+}
+
 /// Products of the same rows.
 #[derive(Debug, Clone)]
 struct Products {
     places: SmallVec<[usize; 3]>,
+    way: Way,
     rows: usize,
     inner: usize,
     format: Format,
@@ -71,7 +83,7 @@ impl Builder {
             device.config.enable_fused_siblings
                 && p.then == Then::Store
                 && p.places.len() < MOST_MATRICES
-                && (p.rows, p.inner, p.format) == (new.rows, new.inner, new.format)
+                && (p.way, p.rows, p.inner, p.format) == (new.way, new.rows, new.inner, new.format)
                 && first.stream == node.stream
                 && first.inputs[0].is_same(&node.inputs[0])
         });
@@ -157,7 +169,7 @@ fn gate(tape: &Tape, result: usize) -> Option<(usize, usize, Then)> {
     None
 }
 
-/// The product at `place`, if the fused kernel serves it.
+/// The product at `place`, if a fused kernel serves it.
 fn describe(tape: &Tape, place: usize, device: &DeviceState) -> Option<Products> {
     let (node, out) = (tape.node(place), tape.array(place));
     let (x, caps, config) = (&node.inputs[0], device.capabilities(), device.config);
@@ -166,36 +178,49 @@ fn describe(tape: &Tape, place: usize, device: &DeviceState) -> Option<Products>
         return None;
     }
     let (rows, dtype) = (x.size() / inner, out.dtype());
-    let (bits, group, few) = match &node.primitive {
+    let leading = [inner as i64, inner.max(outputs) as i64];
+    let fragment = fragment(dtype, leading, caps, config);
+    let many = |gemm: matmul::Gemm| match (gemm, fragment) {
+        (matmul::Gemm::Matrix(..), Some(fragment)) => Some(Way::Many(fragment, dtype)),
+        _ => None,
+    };
+    let (bits, group, way) = match &node.primitive {
         Primitive::QuantizedMatmul { affine, transpose: true } if node.inputs[1].ndim() == 2 => {
-            let product = quantized::Product {
-                rows,
-                outputs,
-                inner,
-                batches: 1,
-                transpose: true,
-                fragment: None,
+            let product =
+                quantized::Product { rows, outputs, inner, batches: 1, transpose: true, fragment };
+            let way = match quantized::plan(&product, caps, config) {
+                quantized::Plan::MatVec { .. } => Some(Way::Few),
+                quantized::Plan::Gemm(gemm) | quantized::Plan::Dense(gemm) => many(gemm),
+                quantized::Plan::VecMat { .. } => None,
             };
-            let plan = quantized::plan(&product, caps, config);
-            (affine.bits, affine.group_size, matches!(plan, quantized::Plan::MatVec { .. }))
+            (affine.bits, affine.group_size, way)
         }
-        Primitive::Matmul => (8 * dtype.size(), 1, matmul::is_few(rows, outputs)),
+        Primitive::Matmul if matmul::is_few(rows, outputs) => (8 * dtype.size(), 1, Some(Way::Few)),
+        Primitive::Matmul => {
+            (8 * dtype.size(), 1, many(matmul::gemm(rows, outputs, inner, 1, fragment, caps)))
+        }
         _ => return None,
     };
-    let serves = few
-        && rows * outputs == out.size()
+    let way = way?;
+    let serves = rows * outputs == out.size()
         && dtype.is_floating()
         && dtype.size() <= 4
-        && outputs < 1 << 31
-        && planner::serves(rows, inner, bits, dtype.size(), caps, config);
+        && rows.max(outputs) < 1 << 28
+        && match way {
+            Way::Few => planner::serves(rows, inner, bits, dtype.size(), caps, config),
+            Way::Many(..) => config.enable_fused_tiles && inner.is_multiple_of(8),
+        };
     let format = Format { dtype: dtype as u32, bits: bits as u32, group: group as u32 };
     let (places, then) = (smallvec![place], Then::Store);
-    serves.then_some(Products { places, rows, inner, format, norm: None, then })
+    serves.then_some(Products { places, way, rows, inner, format, norm: None, then })
 }
 
 impl Products {
     /// The norm of the rows, if nobody else wants it.
     fn norm_before(&self, tape: &Tape) -> Option<usize> {
+        if self.way != Way::Few {
+            return None;
+        }
         let node = tape.node(self.places[0]);
         let norm = inner(tape, &node.inputs[0], self.places.len(), node.stream)?;
         let Primitive::RmsNorm { .. } = tape.node(norm).primitive else { return None };
@@ -284,13 +309,25 @@ impl super::Fused for Products {
             }
             Then::Gate { .. } => fused.after = After::Gate,
         }
+        let tile = match self.way {
+            Way::Few => None,
+            Way::Many(fragment, _) => {
+                let Some(tile) = plan_siblings(ctx, &fused, fragment) else { return Ok(false) };
+                Some(tile)
+            }
+        };
         let mut writes: SmallVec<[Region; 3]> = SmallVec::new();
         for (i, output) in kept.iter_mut().enumerate() {
             let result = ctx.output(output)?;
             fused.stored_at(i, result.address);
             writes.push(result.region);
         }
-        matvec::encode(ctx, &fused, &reads, &writes)?;
+        match (self.way, tile) {
+            (Way::Many(_, dtype), Some(tile)) => {
+                encode_siblings(ctx, &fused, tile, dtype, &reads, &writes)?;
+            }
+            _ => matvec::encode(ctx, &fused, &reads, &writes)?,
+        }
         Ok(true)
     }
 }

@@ -227,8 +227,8 @@ impl Part {
     /// Where the first token's first head goes, and all that may be written.
     fn destination(&self, ctx: &mut Ctx<'_>, tape: &Tape, output: &mut Output) -> Result<Operand> {
         let Place::Cache(row) = self.place else { return ctx.output(output) };
-        let [cache, rows] = &tape.node(self.result).inputs[..] else { return ctx.output(output) };
-        let to = copy::updated(ctx, cache, rows.size() == cache.size(), output)?;
+        let cache = &tape.node(self.result).inputs[0];
+        let to = copy::updated(ctx, cache, output)?;
         let bytes = (row * cache.dim(3) * cache.dtype().size()) as u64;
         Ok(Operand { address: to.address + bytes, ..to })
     }

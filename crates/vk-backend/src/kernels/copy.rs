@@ -318,7 +318,7 @@ fn slice_update(
     output: &mut Output,
 ) -> Result<()> {
     let (whole, update) = (&inputs[0], &inputs[1]);
-    let to = updated(ctx, whole, update.size() == whole.size(), output)?;
+    let to = updated(ctx, whole, output)?;
     let from = ctx.input(update)?;
     let strides = shape::row_major_strides(whole.shape());
     let first: isize = start.iter().zip(&strides).map(|(&i, &s)| i * s).sum();
@@ -330,22 +330,14 @@ fn slice_update(
     copy(ctx, update.shape(), from, to)
 }
 
-/// The memory of an output that is `whole` but for a part that is written next, or for `all` of it: the input's own where
-/// it can be donated, else a copy.
+/// The memory of an output that is `whole` but for a part that is written next: the input's own where it can be donated,
+/// else a copy.
 ///
 /// # Errors
 /// When memory or the device fails.
-pub(crate) fn updated(
-    ctx: &mut Ctx<'_>,
-    whole: &Array,
-    all: bool,
-    output: &mut Output,
-) -> Result<Operand> {
+pub(crate) fn updated(ctx: &mut Ctx<'_>, whole: &Array, output: &mut Output) -> Result<Operand> {
     if let Some(to) = ctx.donate(whole, output)? {
         return Ok(to);
-    }
-    if all {
-        return ctx.output(output);
     }
     copy_to_output(ctx, whole, output)?;
     written(ctx, output)

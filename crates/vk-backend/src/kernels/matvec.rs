@@ -1,5 +1,5 @@
 //! Few rows times matrices that share them, with what comes before and after (`matvec/fused.comp`; matrices of
-//! 4 bits `matvec/matrix.comp`).
+//! 4 bits `matvec/matrix.comp`). What they are is described in the same way for many rows.
 
 use bytemuck::{Pod, Zeroable};
 use mlx_core::{Dtype, Result};
@@ -69,12 +69,12 @@ pub(crate) enum After {
 /// Most matrices of a dispatch.
 pub(crate) const MOST_MATRICES: usize = 3;
 
-/// `x @ matrixᵀ` of few rows and up to [`MOST_MATRICES`] matrices, with what comes before and after.
+/// `x @ matrixᵀ` of rows and up to [`MOST_MATRICES`] matrices, with what comes before and after.
 #[derive(Debug, Clone)]
 pub(crate) struct Fused {
     /// The rows; with a norm, its input.
     pub(crate) x: u64,
-    rows: u32,
+    pub(crate) rows: u32,
     pub(crate) inner: u32,
     pub(crate) format: Format,
     /// The first `count` are used.
@@ -106,6 +106,11 @@ impl Fused {
     pub(crate) fn push(&mut self, matrix: Matrix) {
         self.matrices[self.count] = matrix;
         self.count += 1;
+    }
+
+    /// Those that there are.
+    pub(crate) fn matrices(&self) -> &[Matrix] {
+        &self.matrices[..self.count]
     }
 
     /// Says where the `i`-th result goes.
@@ -164,7 +169,7 @@ fn on_matrices(ctx: &Ctx<'_>, fused: &Fused) -> Option<MatrixPlan> {
     let dtype = [Dtype::Float16, Dtype::Bfloat16].into_iter().find(|&d| d as u32 == dtype)?;
     let aligned = |m: &Matrix| (m.words | m.scales | m.biases).is_multiple_of(16);
     let possible = ctx.config().enable_coopmat_matvec && bits == planner::MATRIX_BITS;
-    if !possible || !fused.matrices[..fused.count].iter().all(aligned) {
+    if !possible || !fused.matrices().iter().all(aligned) {
         return None;
     }
     let fragment = matrix::fragment(dtype, [0; 2], ctx.capabilities(), ctx.config())?;

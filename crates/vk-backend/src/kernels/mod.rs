@@ -45,7 +45,7 @@ mod fft;
 mod hadamard;
 pub(crate) mod heads;
 mod indexing;
-mod matmul;
+pub(crate) mod matmul;
 pub(crate) mod matvec;
 mod norm;
 mod places;

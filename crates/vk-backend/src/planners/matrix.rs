@@ -143,6 +143,18 @@ pub fn plan(
     Some((tile, wanted.min(deepest).clamp(1, 8) as u32))
 }
 
+/// The tile of products that are one dispatch, of whole k: where that leaves at most half of the device without work.
+pub fn plan_group(
+    m: usize,
+    n: usize,
+    k: usize,
+    fragment: Fragment,
+    caps: &Capabilities,
+) -> Option<MatrixTile> {
+    let (tile, splits) = plan(m, n, k, 1, fragment, caps)?;
+    (splits <= 2).then_some(tile)
+}
+
 /// Whether a quantized (outputs, inner) matrix is dequantized for a product of so many rows.
 pub fn dequantizes(rows: usize, outputs: usize, inner: usize) -> bool {
     rows >= DEQUANTIZE && outputs.saturating_mul(inner) <= DEQUANTIZE_MOST
@@ -189,6 +201,9 @@ mod tests {
         assert_eq!(plan(32, 1024, 4096), Some(([32, 64, 128], 8)));
         assert_eq!(plan(16, 4096, 4096), None);
         assert_eq!(plan(4096, 8, 4096), None);
+        let group = |m, n, k| plan_group(m, n, k, SQUARE, &caps).map(|t| [t.bm, t.bn, t.bk]);
+        assert_eq!(group(64, 4096, 4096), Some([64, 64, 128]));
+        assert_eq!(group(64, 1024, 4096), None);
     }
 
     #[test]

@@ -69,8 +69,12 @@ pub(crate) const A_ALONG_K: u32 = 1;
 pub(crate) const B_ALONG_K: u32 = 2;
 pub(crate) const A_VECTOR: u32 = 4;
 pub(crate) const B_VECTOR: u32 = 8;
-const ADD: u32 = 16;
-const MATRIX: [Kernel; 2] = [Kernel::matmul_matrix_float16, Kernel::matmul_matrix_bfloat16];
+pub(crate) const ADD: u32 = 16;
+pub(crate) const C_VECTOR: u32 = 32;
+pub(crate) const SIBLINGS: u32 = 64;
+pub(crate) const GATED: u32 = 128;
+pub(crate) const MATRIX: [Kernel; 2] =
+    [Kernel::matmul_matrix_float16, Kernel::matmul_matrix_bfloat16];
 
 /// Specialization constants of a plan's kernel: workgroup, dtypes, flags, tile.
 pub(crate) fn constants(
@@ -209,7 +213,9 @@ fn whole(
 ) -> Result<()> {
     let mut flags = flags(o, plan, dtype);
     if let Some(c) = &o.c {
-        flags |= ADD;
+        let quads = [c.row, o.n as i64].iter().all(|s| s % 4 == 0) && o.batches() == 1;
+        let vector = quads && c.column == 1 && c.at.is_aligned(4 * dtype.size() as u64);
+        flags |= if vector { ADD | C_VECTOR } else { ADD };
         (push.c, push.c_row, push.c_column) = (c.at.address, c.row, c.column);
         (push.alpha, push.beta) = (c.alpha, c.beta);
     }

@@ -5,6 +5,7 @@
 mod complex;
 mod gemm;
 mod operands;
+mod siblings;
 mod vectors;
 
 use mlx_core::{Array, Dtype, Result, backend::Output};
@@ -15,6 +16,7 @@ pub(super) use gemm::{
     A_ALONG_K, A_VECTOR, B_ALONG_K, B_VECTOR, Push as GemmPush, constants as gemm_constants,
     dense_matrix, lanes_grid, matrix_grid, matrix_pipeline, sum_parts, tile_grid,
 };
+pub(crate) use siblings::{encode as encode_siblings, plan as plan_siblings};
 pub(super) use vectors::{VecMatPush, pipeline as team_pipeline, vec_mat_threads};
 
 use super::{Ctx, Operand, copy, matvec};

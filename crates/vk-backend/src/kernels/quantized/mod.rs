@@ -7,7 +7,7 @@ use mlx_core::{Array, Dtype, Result, backend::Output, primitives::Affine};
 
 use super::{Ctx, Kernel, Operand, Region, copy};
 
-pub(super) use product::{eval as matmul, gather};
+pub(super) use product::{MATRIX, eval as matmul, gather};
 
 /// Push constants of `quantize.comp` and `dequantize.comp`.
 #[derive(Debug, Clone, Copy, Pod, Zeroable)]
@@ -68,7 +68,10 @@ pub(super) fn dequantize(
 }
 
 /// Dequantizes `count` elements from dense words, scales and biases.
-fn dequantize_into(
+///
+/// # Errors
+/// When memory or the device fails.
+pub(super) fn dequantize_into(
     ctx: &mut Ctx<'_>,
     affine: Affine,
     dtype: Dtype,

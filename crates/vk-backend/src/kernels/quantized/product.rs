@@ -408,7 +408,9 @@ fn tiles(ctx: &mut Ctx<'_>, o: &Operands, plan: Gemm) -> Result<()> {
     matmul::sum_parts(ctx, parts, splits, count, o.dtype, o.result)
 }
 
-const MATRIX: [Kernel; 2] = [Kernel::qmm_matrix_float16, Kernel::qmm_matrix_bfloat16];
+/// Products with a packed matrix on cooperative matrices, by dtype: float16 first.
+pub(in crate::kernels) const MATRIX: [Kernel; 2] =
+    [Kernel::qmm_matrix_float16, Kernel::qmm_matrix_bfloat16];
 
 /// The matrix dequantized into scratch memory, then a dense product.
 fn dense(ctx: &mut Ctx<'_>, o: &Operands, plan: Gemm) -> Result<()> {

@@ -1,0 +1,159 @@
+//! Many rows times matrices that share them, with what comes after, on cooperative matrices: one dispatch of the kernel
+//! that serves a single product, with a list of matrices.
+
+use bytemuck::{Pod, Zeroable};
+use mlx_core::{Dtype, Result, primitives::Affine};
+use smallvec::SmallVec;
+
+use super::gemm::{
+    A_ALONG_K, A_VECTOR, ADD, B_ALONG_K, B_VECTOR, C_VECTOR, GATED, MATRIX, Push, SIBLINGS,
+    constants, matrix_grid, matrix_pipeline,
+};
+use crate::{
+    capabilities::Fragment,
+    kernels::{
+        Ctx, Dispatch, Operand, Region,
+        matvec::{After, Format, Fused, Matrix},
+        quantized,
+    },
+    planners::{
+        matmul::Gemm,
+        matrix::{self, MatrixTile},
+    },
+};
+
+/// A matrix as the kernel finds it in the list.
+#[derive(Debug, Clone, Copy, Pod, Zeroable)]
+#[repr(C)]
+struct Sibling {
+    words: u64,
+    scales: u64,
+    biases: u64,
+    result: u64,
+    outputs: u32,
+    end: u32,
+}
+
+/// The tile of such products, where one dispatch of whole k is enough for the device.
+pub(crate) fn plan(ctx: &Ctx<'_>, fused: &Fused, fragment: Fragment) -> Option<MatrixTile> {
+    let outputs = fused.matrices().iter().map(|m| m.outputs as usize).sum();
+    let (rows, inner) = (fused.rows as usize, fused.inner as usize);
+    let tile = matrix::plan_group(rows, outputs, inner, fragment, ctx.capabilities())?;
+    // Fragments of both matrices of a gate take turns in a subgroup's part.
+    let pairs = fused.after != After::Gate || tile.wn.is_multiple_of(2 * tile.fragment.n);
+    pairs.then_some(tile)
+}
+
+/// Encodes the products.
+///
+/// # Errors
+/// When memory is out, the driver refuses the pipeline, or the device fails.
+pub(crate) fn encode(
+    ctx: &mut Ctx<'_>,
+    fused: &Fused,
+    tile: MatrixTile,
+    dtype: Dtype,
+    reads: &[Region],
+    writes: &[Region],
+) -> Result<()> {
+    let mut reads: SmallVec<[Region; 12]> = reads.into();
+    let mut matrices: SmallVec<[Matrix; 3]> = fused.matrices().into();
+    let mut packed = (fused.format.group > 1).then(|| affine(fused.format));
+    if let Some(affine) = packed.filter(|_| dequantizes(fused)) {
+        for matrix in &mut matrices {
+            let dense = dequantized(ctx, matrix, fused.inner, affine, dtype)?;
+            matrix.words = dense.address;
+            reads.push(dense);
+        }
+        packed = None;
+    }
+    let gated = fused.after == After::Gate;
+    let columns = if gated { tile.bn / 2 } else { tile.bn };
+    let mut end = 0;
+    let list: SmallVec<[Sibling; 3]> = matrices
+        .iter()
+        .map(|m| {
+            end += m.outputs.div_ceil(columns) * tile.bn;
+            let Matrix { words, scales, biases, result, outputs } = *m;
+            Sibling { words, scales, biases, result, outputs, end }
+        })
+        .collect();
+    let n = if gated { list[0].end } else { end };
+    let mut push = Push {
+        a: fused.x,
+        extra: ctx.args(bytemuck::cast_slice(&list))?,
+        lda: fused.inner.into(),
+        ldb: fused.inner.into(),
+        m: fused.rows,
+        n,
+        k: fused.inner,
+        batches: 1,
+        alpha: 1.0,
+        beta: 1.0,
+        splits: 1,
+        ..Push::default()
+    };
+    let mut flags = flags(fused, &matrices, packed.is_some());
+    if let After::Residual(address) = fused.after {
+        let outputs = matrices[0].outputs;
+        flags |= if outputs.is_multiple_of(4) { ADD | C_VECTOR } else { ADD };
+        (push.c, push.c_row, push.c_column) = (address, outputs.into(), 1);
+    }
+    let caps = ctx.capabilities();
+    let mut constants = constants(Gemm::Matrix(tile, 1), dtype, dtype, flags, caps);
+    let kernels = match packed {
+        Some(affine) => {
+            constants.extend([affine.bits as u32, affine.group_size as u32]);
+            quantized::MATRIX
+        }
+        None => MATRIX,
+    };
+    let pipeline = matrix_pipeline(ctx, kernels, dtype, &constants)?;
+    let (groups, push) = (matrix_grid(&tile, &push, caps), bytemuck::bytes_of(&push));
+    ctx.dispatch(&Dispatch { pipeline: &pipeline, push, groups, reads: &reads, writes })
+}
+
+fn affine(format: Format) -> Affine {
+    Affine { group_size: format.group as usize, bits: format.bits as usize }
+}
+
+/// Whether the matrices are dequantized into memory once instead of by every tile of rows.
+fn dequantizes(fused: &Fused) -> bool {
+    let (rows, inner) = (fused.rows as usize, fused.inner as usize);
+    fused.matrices().iter().all(|m| matrix::dequantizes(rows, m.outputs as usize, inner))
+}
+
+/// A matrix dequantized into scratch memory.
+fn dequantized(
+    ctx: &mut Ctx<'_>,
+    matrix: &Matrix,
+    inner: u32,
+    affine: Affine,
+    dtype: Dtype,
+) -> Result<Region> {
+    let count = u64::from(matrix.outputs) * u64::from(inner);
+    let bits = [affine.bits as u64, 16, 16];
+    let each = [1, affine.group_size as u64, affine.group_size as u64];
+    let addresses = [matrix.words, matrix.scales, matrix.biases];
+    let parts = [0, 1, 2].map(|i| {
+        let (address, bytes) = (addresses[i], count / each[i] * bits[i] / 8);
+        Operand { address, region: Region { address, bytes } }
+    });
+    let dense = ctx.scratch(count * dtype.size() as u64)?;
+    quantized::dequantize_into(ctx, affine, dtype, parts, count, dense)?;
+    Ok(dense)
+}
+
+/// How the operands lie; cooperative matrices take no part of a vector of eight, so rows must have whole ones.
+fn flags(fused: &Fused, matrices: &[Matrix], packed: bool) -> u32 {
+    let vectors = |address: u64| address.is_multiple_of(16) && fused.inner.is_multiple_of(8);
+    let words = matrices.iter().all(|m| m.words.is_multiple_of(16));
+    let b_vector = words && (packed || fused.inner.is_multiple_of(8));
+    let bit = |on: bool, flag: u32| if on { flag } else { 0 };
+    A_ALONG_K
+        | B_ALONG_K
+        | SIBLINGS
+        | bit(vectors(fused.x), A_VECTOR)
+        | bit(b_vector, B_VECTOR)
+        | bit(fused.after == After::Gate, GATED)
+}
