@@ -13,7 +13,7 @@ layout(push_constant, scalar) uniform Push {
     uint64_t words, scales, biases, result, count; // count of eights
 };
 
-const uint AT_ONCE = 4;
+const uint AT_ONCE = 2;
 
 // The product is rounded before the sum, as on the CPU.
 vec4 affine(vec4 q, float scale, float bias) {

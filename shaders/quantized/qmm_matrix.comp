@@ -1,20 +1,20 @@
 #version 460
 // Many rows times a quantized matrix on cooperative matrices, with weights dequantized into shared memory and rounded to
-// the dtype as MLX's dequantize does; constants: gemm.glsl, gemm_matrix.glsl, and 14 bits, 15 group size. HALF: 0
+// the dtype as MLX's dequantize does; constants: gemm.glsl, gemm_matrix.glsl, and 13 bits, 14 group size. HALF: 0
 // float16, 1 bfloat16. With B_ALONG_K the matrix is (n, k) and used transposed. B_VECTOR: the words are 16-byte aligned.
 #include "common.glsl"
 #include "floats.glsl"
 layout(local_size_x_id = 0) in;
 #include "gemm.glsl"
 #include "gemm_matrix.glsl"
-layout(constant_id = 14) const uint BITS = 4;
-layout(constant_id = 15) const uint GROUP = 64;
+layout(constant_id = 13) const uint BITS = 4;
+layout(constant_id = 14) const uint GROUP = 64;
 #include "quant.glsl"
 
 // Runs of 32 neighbours along the packed axis, which are BITS whole words and of one group; kept packed until stored.
 const uint RUNS = BN * BK / 32u, B_EACH = (RUNS + THREADS - 1u) / THREADS, RUN_BYTES = BITS * 4u;
-uint next_words[B_EACH * BITS];
-uint next_affine[B_EACH];
+uint next_words[2u * B_EACH * BITS];
+uint next_affine[2u * B_EACH];
 uint offset_words[B_EACH], offset_affine[B_EACH];
 struct Bases { uint64_t words, scales, biases; } base_own, base_second;
 
@@ -29,18 +29,17 @@ Bases bases_of(Sibling s, uint64_t row, uint width) {
 
 void b_begin(Batch at_, uint column0) {
     uint width = B_ALONG_K ? k : n;
-    uint64_t row = at_.b + (B_ALONG_K ? uint64_t(column0) : 0ul);
-    base_own = bases_of(own, row, width);
-    if (GATED) base_second = bases_of(second, row, width);
+    base_own = bases_of(own, at_.b + (B_ALONG_K ? uint64_t(column0) : 0ul), width);
+    if (SIBLINGS) base_second = bases_of(second, uint64_t(b_first(true, column0)), width);
     [[unroll]] for (uint i = 0u; i < B_EACH; ++i) {
-        uint down = B_ALONG_K ? min(b_source(b_row(i)), at_.n - 1u - column0) : b_row(i);
+        uint down = B_ALONG_K ? b_source(b_row(i), column0) : b_row(i);
         uint along = B_ALONG_K ? b_column() : min(column0 + b_column(), n - 32u); // k and n are multiples of 32 here
         offset_words[i] = down * (width / 32u * RUN_BYTES) + along / 32u * RUN_BYTES;
         offset_affine[i] = (down * (width / GROUP) + along / GROUP) * 2u;
     }
 }
 
-void b_fetch(uint k0, uint k1, bool tail) {
+void b_fetch(uint set, uint k0, uint k1, bool tail) {
     // A slice begins at a group, or lies in one.
     uint64_t words = (B_ALONG_K ? uint64_t(k0 / 32u) : uint64_t(k0) * uint64_t(n / 32u)) * RUN_BYTES;
     uint64_t groups = (B_ALONG_K ? uint64_t(k0 / GROUP) : uint64_t(k0) * uint64_t(n / GROUP)) * 2ul;
@@ -58,12 +57,12 @@ void b_fetch(uint k0, uint k1, bool tail) {
         if (B_VECTOR && BITS % 4u == 0u) {
             [[unroll]] for (uint w = 0u; w < BITS; w += 4u) {
                 uvec4 four = V4(run + w * 4u).v[0];
-                [[unroll]] for (uint e = 0u; e < 4u; ++e) next_words[i * BITS + w + e] = four[e];
+                [[unroll]] for (uint e = 0u; e < 4u; ++e) next_words[(set * B_EACH + i) * BITS + w + e] = four[e];
             }
         } else {
-            [[unroll]] for (uint w = 0u; w < BITS; ++w) next_words[i * BITS + w] = U32(run + w * 4u).v[0];
+            [[unroll]] for (uint w = 0u; w < BITS; ++w) next_words[(set * B_EACH + i) * BITS + w] = U32(run + w * 4u).v[0];
         }
-        next_affine[i] = uint(U16(base.scales + group).v[0]) | uint(U16(base.biases + group).v[0]) << 16;
+        next_affine[set * B_EACH + i] = uint(U16(base.scales + group).v[0]) | uint(U16(base.biases + group).v[0]) << 16;
     }
 }
 
@@ -85,23 +84,30 @@ float field(uint slot, uint e) {
     return uintBitsToFloat(v & (FIELD << TOP) | (127u + BITS) << 23);
 }
 
-void b_mask(uint k0, uint k1) {
+void b_mask(uint set, uint k0, uint k1) {
     [[unroll]] for (uint i = 0u; i < B_EACH; ++i)
-        if (k0 + (B_ALONG_K ? b_column() : b_row(i)) >= k1) next_affine[i] = 0u;
+        if (k0 + (B_ALONG_K ? b_column() : b_row(i)) >= k1) next_affine[set * B_EACH + i] = 0u;
 }
 
-void b_store(uint to) {
-    to += b_row(0u) * B_PITCH + b_column() / 8u;
+void b_store(uint set) {
+    uint to = A_SIZE + b_row(0u) * B_PITCH + b_column() / 8u;
     [[unroll]] for (uint i = 0u; i < B_EACH; ++i) {
         if (b_idle(i)) continue;
-        vec2 affine = half_pair(DTYPE, next_affine[i]);
+        vec2 affine = half_pair(DTYPE, next_affine[set * B_EACH + i]);
         // The float32 sum is exact but for the 2^-20th part of a step, far below the rounding to a half.
         vec2 scale = vec2(affine.x), bias = vec2(fma(-float(1u << BITS), affine.x, affine.y));
         [[unroll]] for (uint v = 0u; v < 4u; ++v) {
             uvec4 eight;
             [[unroll]] for (uint e = 0u; e < 4u; ++e)
-                eight[e] = half_bits(fma(vec2(field(i, v * 8u + e * 2u), field(i, v * 8u + e * 2u + 1u)), scale, bias));
+                eight[e] = half_bits(fma(vec2(field(set * B_EACH + i, v * 8u + e * 2u), field(set * B_EACH + i, v * 8u + e * 2u + 1u)), scale, bias));
             slices[to + i * (THREADS / (B_WIDTH / 4u) * B_PITCH) + v] = eight;
         }
+    }
+}
+
+void b_move() {
+    [[unroll]] for (uint i = 0u; i < B_EACH; ++i) {
+        next_affine[B_EACH + i] = next_affine[i];
+        [[unroll]] for (uint w = 0u; w < BITS; ++w) next_words[(B_EACH + i) * BITS + w] = next_words[i * BITS + w];
     }
 }

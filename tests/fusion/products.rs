@@ -181,11 +181,14 @@ fn many_rows() {
     for dtype in HALVES {
         for rows in [17, 40, 131, 400] {
             tiles(rows, 192, [256, 160, 72], dtype, Some((4, 64)));
-            tiles(rows, 192, [128, 72, 99], dtype, None);
+            tiles(rows, 192, [72, 208, 99], dtype, None);
         }
         tiles(33, 128, [64, 48, 40], dtype, Some((3, 32)));
         tiles(33, 256, [64, 300, 40], dtype, Some((8, 128)));
         tiles(140, 72, [64, 40, 24], dtype, None);
+        // The widest tiles.
+        tiles(512, 128, [2048, 1024, 4096], dtype, Some((4, 64)));
+        tiles(600, 64, [100, 8000, 4004], dtype, None);
         tiles(20, 192, [256, 160, 72], Dtype::Float32, None);
     }
 }

@@ -196,9 +196,11 @@ fn describe(tape: &Tape, place: usize, device: &DeviceState) -> Option<Products>
             (affine.bits, affine.group_size, way)
         }
         Primitive::Matmul if matmul::is_few(rows, outputs) => (8 * dtype.size(), 1, Some(Way::Few)),
-        Primitive::Matmul => {
-            (8 * dtype.size(), 1, many(matmul::gemm(rows, outputs, inner, 1, fragment, caps)))
-        }
+        Primitive::Matmul => (
+            8 * dtype.size(),
+            1,
+            many(matmul::gemm(rows, outputs, inner, 1, fragment, false, caps)),
+        ),
         _ => return None,
     };
     let way = way?;
@@ -309,11 +311,11 @@ impl super::Fused for Products {
             }
             Then::Gate { .. } => fused.after = After::Gate,
         }
-        let tile = match self.way {
+        let plan = match self.way {
             Way::Few => None,
             Way::Many(fragment, _) => {
-                let Some(tile) = plan_siblings(ctx, &fused, fragment) else { return Ok(false) };
-                Some(tile)
+                let Some(plan) = plan_siblings(ctx, &fused, fragment) else { return Ok(false) };
+                Some(plan)
             }
         };
         let mut writes: SmallVec<[Region; 3]> = SmallVec::new();
@@ -322,9 +324,9 @@ impl super::Fused for Products {
             fused.stored_at(i, result.address);
             writes.push(result.region);
         }
-        match (self.way, tile) {
-            (Way::Many(_, dtype), Some(tile)) => {
-                encode_siblings(ctx, &fused, tile, dtype, &reads, &writes)?;
+        match (self.way, plan) {
+            (Way::Many(_, dtype), Some(plan)) => {
+                encode_siblings(ctx, &fused, plan, dtype, &reads, &writes)?;
             }
             _ => matvec::encode(ctx, &fused, &reads, &writes)?,
         }

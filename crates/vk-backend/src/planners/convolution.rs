@@ -78,7 +78,7 @@ fn product(p: &Product, caps: &Capabilities) -> Option<Plan> {
         true => p.windows,
         false => (UNFOLDED / (p.depth() * p.size)).next_multiple_of(128).min(p.windows),
     };
-    let gemm = gemm(at_once, p.outputs, p.depth(), 1, p.fragment, caps);
+    let gemm = gemm(at_once, p.outputs, p.depth(), 1, p.fragment, false, caps);
     let pays = p.pointwise || !matches!(gemm, Gemm::Tile(..));
     pays.then_some(Plan::Product(gemm, at_once))
 }

@@ -116,7 +116,7 @@ pub fn plan(p: &Product, caps: &Capabilities) -> Plan {
     if p.n <= FEW && p.a_along_m {
         return Plan::VecMat(Side::Left);
     }
-    Plan::Gemm(gemm(p.m, p.n, p.k, p.batches, p.fragment, caps))
+    Plan::Gemm(gemm(p.m, p.n, p.k, p.batches, p.fragment, false, caps))
 }
 
 /// Whether the rows of a product with a transposed matrix are so few that they are vectors.
@@ -127,23 +127,25 @@ pub fn is_few(rows: usize, columns: usize) -> bool {
 /// Chooses the tiles of products whose matrices, or segments of k, a list picks: of whole k, by the
 /// kernels that read lists.
 pub fn listed(m: usize, n: usize, batches: usize, segments: bool, caps: &Capabilities) -> Gemm {
-    match gemm(m, n, 1, batches, None, caps) {
+    match gemm(m, n, 1, batches, None, false, caps) {
         Gemm::Lanes { .. } if segments => Gemm::Tile(Tile::SMALL, 1),
         Gemm::Tile(tile, _) => Gemm::Tile(tile, 1),
         other => other,
     }
 }
 
-/// Chooses the kernel of a product of many rows and columns, dense or quantized.
+/// Chooses the kernel of a product of many rows and columns, dense or with a `packed` matrix.
 pub fn gemm(
     m: usize,
     n: usize,
     k: usize,
     batches: usize,
     fragment: Option<Fragment>,
+    packed: bool,
     caps: &Capabilities,
 ) -> Gemm {
-    if let Some((tile, splits)) = fragment.and_then(|f| matrix::plan(m, n, k, batches, f, caps)) {
+    let plan = fragment.and_then(|f| matrix::plan(m, n, k, batches, f, packed, caps));
+    if let Some((tile, splits)) = plan {
         return Gemm::Matrix(tile, splits);
     }
     if caps.is_software() && caps.subgroup_ops.ballot && caps.subgroup_size >= 8 {
@@ -206,12 +208,12 @@ mod tests {
     #[test]
     fn small_grids_split_k_and_large_ones_do_not() {
         let caps = Capabilities::default();
-        assert_eq!(gemm(4096, 4096, 4096, 1, None, &caps), Gemm::Tile(Tile::LARGE, 1));
-        assert_eq!(gemm(64, 256, 4096, 1, None, &caps), Gemm::Tile(Tile::MEDIUM, 8));
-        assert_eq!(gemm(16, 64, 64, 1, None, &caps), Gemm::Tile(Tile::SMALL, 1));
+        assert_eq!(gemm(4096, 4096, 4096, 1, None, false, &caps), Gemm::Tile(Tile::LARGE, 1));
+        assert_eq!(gemm(64, 256, 4096, 1, None, false, &caps), Gemm::Tile(Tile::MEDIUM, 8));
+        assert_eq!(gemm(16, 64, 64, 1, None, false, &caps), Gemm::Tile(Tile::SMALL, 1));
         let cpu = Capabilities { kind: DeviceKind::Software, subgroup_size: 8, ..caps };
-        assert_eq!(gemm(64, 64, 64, 1, None, &cpu), Gemm::Lanes { tm: 8, tn: 8 });
+        assert_eq!(gemm(64, 64, 64, 1, None, false, &cpu), Gemm::Lanes { tm: 8, tn: 8 });
         let narrow = Capabilities { subgroup_size: 4, ..cpu };
-        assert!(matches!(gemm(64, 64, 64, 1, None, &narrow), Gemm::Tile(..)));
+        assert!(matches!(gemm(64, 64, 64, 1, None, false, &narrow), Gemm::Tile(..)));
     }
 }

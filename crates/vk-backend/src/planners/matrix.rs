@@ -42,8 +42,10 @@ pub struct MatrixTile {
 struct Shape([u32; 5], u64);
 
 // Measured on an H200, whose driver gives a unit about 64 KiB of shared memory: one slice in it at a
-// time and several workgroups or subgroups to hide its loads beat two slices; so do deep ones.
-const LARGE: Shape = Shape([128, 128, 64, 64, 32], 188);
+// time and several workgroups or subgroups to hide its loads beat two slices; so do deep ones. What a
+// subgroup has of the result decides how often shared memory is read, which bounds the large ones.
+const WIDE: Shape = Shape([128, 192, 64, 64, 48], 221);
+const LARGE: Shape = Shape([128, 128, 64, 64, 32], 181);
 const SMALL: Shape = Shape([64, 64, 64, 32, 32], 73);
 const DEEP: Shape = Shape([64, 64, 128, 32, 32], 72);
 const SHORT: Shape = Shape([32, 64, 128, 16, 32], 60);
@@ -77,16 +79,15 @@ impl MatrixTile {
         (m.div_ceil(self.bm as usize) * n.div_ceil(self.bn as usize) * batches) as u64
     }
 
-    /// Whether the device can run it; the shader wants threads to divide the vectors of slices.
+    /// Whether the device can run it; the shader wants threads to divide the vectors of slices, and the
+    /// rows of a slice of a.
     fn runs(&self, caps: &Capabilities) -> bool {
         let (f, threads) = (self.fragment, self.threads());
-        let even = |size: u32| {
-            threads.is_multiple_of(size / 8)
-                && threads.is_multiple_of(self.bk / 8)
-                && (size * self.bk / 8).is_multiple_of(threads)
-        };
+        let even = |size: u32| (size * self.bk / 8).is_multiple_of(threads);
         threads <= caps.max_workgroup
             && self.shared() <= caps.shared_memory
+            && threads.is_multiple_of(self.bm / 8)
+            && threads.is_multiple_of(self.bk / 8)
             && even(self.bm)
             && even(self.bn)
             && self.wm.is_multiple_of(f.m)
@@ -112,13 +113,14 @@ pub fn fragment(
     }
 }
 
-/// The tile and the parts of k of a product on cooperative matrices, where that pays.
+/// The tile and the parts of k of a product on cooperative matrices, where that pays; `packed` are quantized matrices.
 pub fn plan(
     m: usize,
     n: usize,
     k: usize,
     batches: usize,
     fragment: Fragment,
+    packed: bool,
     caps: &Capabilities,
 ) -> Option<(MatrixTile, u32)> {
     if m < LEAST || n < LEAST {
@@ -131,7 +133,12 @@ pub fn plan(
     let units = u64::from(caps.compute_units.max(1));
     let rounds = |tile: &MatrixTile| tile.count(m, n, batches).div_ceil(units);
     let cost = |(tile, each): &(MatrixTile, u64)| rounds(tile) * each;
-    let shapes: &[&Shape] = if m <= 32 { &[&SHORT, &SMALL] } else { &[&LARGE, &SMALL] };
+    let shapes: &[&Shape] = match m {
+        ..=32 => &[&SHORT, &SMALL],
+        // Runs of packed fields do not divide the widest evenly.
+        _ if packed => &[&LARGE, &SMALL],
+        _ => &[&WIDE, &LARGE, &SMALL],
+    };
     let known = shapes.iter().filter_map(|s| Some((make(s)?, s.1)));
     let (mut tile, _) = known.min_by_key(cost)?;
     // Few tiles wait for memory: deeper slices have more of it in flight.
@@ -149,9 +156,10 @@ pub fn plan_group(
     n: usize,
     k: usize,
     fragment: Fragment,
+    packed: bool,
     caps: &Capabilities,
 ) -> Option<MatrixTile> {
-    let (tile, splits) = plan(m, n, k, 1, fragment, caps)?;
+    let (tile, splits) = plan(m, n, k, 1, fragment, packed, caps)?;
     (splits <= 2).then_some(tile)
 }
 
@@ -193,15 +201,17 @@ mod tests {
     #[test]
     fn tiles_grow_with_the_result_and_small_grids_split_k() {
         let caps = caps();
-        let plan = |m, n, k| plan(m, n, k, 1, SQUARE, &caps).map(|(t, s)| ([t.bm, t.bn, t.bk], s));
-        assert_eq!(plan(4096, 4096, 4096), Some(([128, 128, 64], 1)));
+        let plan =
+            |m, n, k| plan(m, n, k, 1, SQUARE, false, &caps).map(|(t, s)| ([t.bm, t.bn, t.bk], s));
+        assert_eq!(plan(4096, 4096, 4096), Some(([128, 192, 64], 1)));
+        assert_eq!(plan(512, 6144, 4096), Some(([128, 192, 64], 1)));
         assert_eq!(plan(512, 4096, 4096), Some(([128, 128, 64], 1)));
         assert_eq!(plan(512, 1024, 1024), Some(([64, 64, 128], 1)));
         assert_eq!(plan(64, 4096, 4096), Some(([64, 64, 128], 2)));
         assert_eq!(plan(32, 1024, 4096), Some(([32, 64, 128], 8)));
         assert_eq!(plan(16, 4096, 4096), None);
         assert_eq!(plan(4096, 8, 4096), None);
-        let group = |m, n, k| plan_group(m, n, k, SQUARE, &caps).map(|t| [t.bm, t.bn, t.bk]);
+        let group = |m, n, k| plan_group(m, n, k, SQUARE, false, &caps).map(|t| [t.bm, t.bn, t.bk]);
         assert_eq!(group(64, 4096, 4096), Some([64, 64, 128]));
         assert_eq!(group(64, 1024, 4096), None);
     }
@@ -209,14 +219,14 @@ mod tests {
     #[test]
     fn tiles_keep_to_the_device() {
         let small = Capabilities { shared_memory: 32 << 10, ..caps() };
-        let (tile, _) = plan(4096, 4096, 512, 1, SQUARE, &small).unwrap();
+        let (tile, _) = plan(4096, 4096, 512, 1, SQUARE, false, &small).unwrap();
         assert!(tile.bm == 64 && tile.shared() <= small.shared_memory);
         let wide = Capabilities { subgroup_size: 64, max_workgroup: 256, ..caps() };
-        let (tile, _) = plan(4096, 4096, 512, 1, SQUARE, &wide).unwrap();
+        let (tile, _) = plan(4096, 4096, 512, 1, SQUARE, false, &wide).unwrap();
         assert_eq!((tile.bm, tile.threads()), (64, 256));
         let none = Capabilities { shared_memory: 8 << 10, ..caps() };
-        assert_eq!(plan(4096, 4096, 512, 1, SQUARE, &none), None);
-        for shape in [&LARGE, &SMALL, &DEEP, &SHORT] {
+        assert_eq!(plan(4096, 4096, 512, 1, SQUARE, false, &none), None);
+        for shape in [&WIDE, &LARGE, &SMALL, &DEEP, &SHORT] {
             assert!(MatrixTile::new(shape, SQUARE, 32).runs(&caps()));
         }
     }

@@ -64,12 +64,15 @@ pub fn plan(p: &Product, caps: &Capabilities, config: &Config) -> Plan {
         _ => false,
     };
     if !few {
-        let gemm = gemm(p.rows, p.outputs, p.inner, p.batches, p.fragment, caps);
-        let dense = matches!(gemm, Gemm::Matrix(..)) && p.transpose && p.batches == 1;
-        return match dense && matrix::dequantizes(p.rows, p.outputs, p.inner) {
-            true => Plan::Dense(gemm),
-            false => Plan::Gemm(gemm),
-        };
+        let gemm = |packed| gemm(p.rows, p.outputs, p.inner, p.batches, p.fragment, packed, caps);
+        let whole = p.transpose && p.batches == 1;
+        if whole
+            && matrix::dequantizes(p.rows, p.outputs, p.inner)
+            && let dense @ Gemm::Matrix(..) = gemm(false)
+        {
+            return Plan::Dense(dense);
+        }
+        return Plan::Gemm(gemm(true));
     }
     let rows = (p.rows as u32).min(8).next_power_of_two();
     if p.transpose { mat_vec(p, rows, caps, config) } else { Plan::VecMat { rows: rows.min(4) } }

@@ -89,7 +89,6 @@ pub(crate) fn constants(
         Gemm::Tile(t, _) => vec![t.threads(), dtype, out, flags, t.bm, t.bn, t.bk, t.tm, t.tn],
         Gemm::Matrix(t, _) => {
             let f = t.fragment;
-            let stages = 1;
             vec![
                 t.threads(),
                 dtype,
@@ -104,7 +103,6 @@ pub(crate) fn constants(
                 f.n,
                 f.k,
                 t.subgroup,
-                stages,
             ]
         }
         Gemm::Lanes { tm, tn } => {

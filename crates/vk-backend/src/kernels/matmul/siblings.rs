@@ -34,14 +34,21 @@ struct Sibling {
     end: u32,
 }
 
-/// The tile of such products, where one dispatch of whole k is enough for the device.
-pub(crate) fn plan(ctx: &Ctx<'_>, fused: &Fused, fragment: Fragment) -> Option<MatrixTile> {
+/// Products that are one dispatch of whole k.
+#[derive(Debug, Clone)]
+pub(crate) struct Plan {
+    tile: MatrixTile,
+    /// Of the matrices in the kernel's list.
+    order: SmallVec<[usize; 3]>,
+}
+
+/// The tile of such products, where one dispatch is enough for the device.
+pub(crate) fn plan(ctx: &Ctx<'_>, fused: &Fused, fragment: Fragment) -> Option<Plan> {
     let outputs = fused.matrices().iter().map(|m| m.outputs as usize).sum();
     let (rows, inner) = (fused.rows as usize, fused.inner as usize);
-    let tile = matrix::plan_group(rows, outputs, inner, fragment, ctx.capabilities())?;
-    // Fragments of both matrices of a gate take turns in a subgroup's part.
-    let pairs = fused.after != After::Gate || tile.wn.is_multiple_of(2 * tile.fragment.n);
-    pairs.then_some(tile)
+    let packed = fused.format.group > 1 && !dequantizes(fused);
+    let tile = matrix::plan_group(rows, outputs, inner, fragment, packed, ctx.capabilities())?;
+    Some(Plan { tile, order: order(fused, tile)? })
 }
 
 /// Encodes the products.
@@ -51,7 +58,7 @@ pub(crate) fn plan(ctx: &Ctx<'_>, fused: &Fused, fragment: Fragment) -> Option<M
 pub(crate) fn encode(
     ctx: &mut Ctx<'_>,
     fused: &Fused,
-    tile: MatrixTile,
+    Plan { tile, order }: Plan,
     dtype: Dtype,
     reads: &[Region],
     writes: &[Region],
@@ -67,18 +74,15 @@ pub(crate) fn encode(
         }
         packed = None;
     }
-    let gated = fused.after == After::Gate;
-    let columns = if gated { tile.bn / 2 } else { tile.bn };
-    let mut end = 0;
-    let list: SmallVec<[Sibling; 3]> = matrices
+    let mut n = 0;
+    let list: SmallVec<[Sibling; 3]> = order
         .iter()
-        .map(|m| {
-            end += m.outputs.div_ceil(columns) * tile.bn;
-            let Matrix { words, scales, biases, result, outputs } = *m;
-            Sibling { words, scales, biases, result, outputs, end }
+        .map(|&i| {
+            let Matrix { words, scales, biases, result, outputs } = matrices[i];
+            n += outputs;
+            Sibling { words, scales, biases, result, outputs, end: n }
         })
         .collect();
-    let n = if gated { list[0].end } else { end };
     let mut push = Push {
         a: fused.x,
         extra: ctx.args(bytemuck::cast_slice(&list))?,
@@ -111,6 +115,26 @@ pub(crate) fn encode(
     let pipeline = matrix_pipeline(ctx, kernels, dtype, &constants)?;
     let (groups, push) = (matrix_grid(&tile, &push, caps), bytemuck::bytes_of(&push));
     ctx.dispatch(&Dispatch { pipeline: &pipeline, push, groups, reads: &reads, writes })
+}
+
+/// The order of the matrices in which a tile has columns of two at most, and quads of columns of one.
+fn order(fused: &Fused, tile: MatrixTile) -> Option<SmallVec<[usize; 3]>> {
+    let outputs = |i: usize| fused.matrices()[i].outputs;
+    let mut order: SmallVec<[usize; 3]> = (0..fused.matrices().len()).collect();
+    if fused.after == After::Gate {
+        return Some(order);
+    }
+    if let [_, _, _] = order[..] {
+        // Only the middle one can lie within a tile that has columns of the others, too.
+        order.sort_by_key(|&i| outputs(i));
+        order.swap(1, 2);
+        (outputs(order[1]) >= tile.bn).then_some(())?;
+    }
+    let quads = |i: &usize| outputs(*i).is_multiple_of(4);
+    if !quads(&order[0]) {
+        order.reverse();
+    }
+    order[..order.len() - 1].iter().all(quads).then_some(order)
 }
 
 fn affine(format: Format) -> Affine {
