@@ -10,12 +10,14 @@
 float max_nan(float a, float b) { return b > a || m_isnan(b) ? b : a; }
 
 // exp(x) for x <= 0 or NaN, about 1 ULP: the two steps of ln 2 keep the rest exact enough, denormal results included.
-// m_exp is half an ULP better and three times as long, which shows in kernels that otherwise wait for memory.
+// m_exp is half an ULP better and three times as long, which shows in kernels that otherwise wait for memory; so do
+// conversions between floats and integers, which is why 1.5 * 2^23 rounds.
 float exp_fast(float x) {
-    float n = floor(fma(x, M_LOG2E_H, 0.5));
+    precise float rounded = fma(x, M_LOG2E_H, 12582912.0);
+    precise float n = rounded - 12582912.0;
     float r = fma(n, -M_LN2_L, fma(n, -M_LN2_H, x));
     float y = 1.0 + (r + m_exp_tail(r, 0.0));
-    float power = uintBitsToFloat(uint(int(max(n, -150.0)) + 151) << 23); // 2^(n + 24)
+    float power = uintBitsToFloat((floatBitsToUint(rounded) + 151u) << 23); // 2^(n + 24), n being the lowest bits
     return x < -104.0 ? 0.0 : y * power * 5.9604644775390625e-8;
 }
 

@@ -84,7 +84,7 @@ void main() {
         uint count = row < rows ? length : 0u;
         int64_t base = walk_offset(row_walk, row_ndim, 0u, min(row, rows - 1ul));
         float x[ITEMS];
-        float m = MINUS_INF;
+        float m = MINUS_INF; // without the NaNs, or one: either way the sum becomes NaN
         [[unroll]] for (uint e = 0u; e < ITEMS; e += 4u) {
             // Only whole words count as quads: the planner sees to it that the length is a multiple of 4.
             if (QUADS == 1u) {
@@ -97,7 +97,7 @@ void main() {
                     x[e + k] = i < count ? load_float(FROM, source, base + int64_t(i) * stride) : MINUS_INF;
                 }
             }
-            [[unroll]] for (uint k = 0u; k < 4u; ++k) m = max_nan(m, x[e + k]);
+            [[unroll]] for (uint k = 0u; k < 4u; ++k) m = max(m, x[e + k]);
         }
         m = max_team(m, thread, lane);
         float sum = 0.0;

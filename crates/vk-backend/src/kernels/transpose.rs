@@ -81,7 +81,14 @@ pub(super) fn transpose(
         zero: 0,
     };
     let (group, side) = square(ctx.capabilities(), bytes);
-    let pipeline = ctx.pipeline(Kernel::transpose_bytes, &[group, bytes, side])?;
+    let whole = |at: Operand, k: usize, step: i64, size: u64| {
+        let each = (16 / bytes).min(side);
+        let steps = rest.strides[k].iter().map(|&s| s as i64).chain([step, size as i64]);
+        at.is_aligned(16) && each * bytes == 16 && { steps }.all(|s| s % i64::from(each) == 0)
+    };
+    let vectors = u32::from(whole(from, 0, push.source_step, a))
+        | (u32::from(whole(to, 1, push.destination_step, b)) << 1);
+    let pipeline = ctx.pipeline(Kernel::transpose_bytes, &[group, bytes, side, vectors])?;
     let squares = rest.count() * a.div_ceil(u64::from(side)) * b.div_ceil(u64::from(side));
     let push = bytemuck::bytes_of(&push);
     ctx.run(&pipeline, push, squares, 1, &[from.region], &[to.region])

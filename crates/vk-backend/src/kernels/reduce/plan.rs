@@ -117,7 +117,8 @@ impl Plan {
             true => group / (count.next_power_of_two().min(u64::from(group.min(32))) as u32),
             false => group,
         };
-        let per_thread = if across { 16 } else { 2 * word };
+        // Four words of a row are loaded at a time.
+        let per_thread = if across { 16 } else { 4 * word };
         let lanes = length.div_ceil(per_thread).max(1).next_power_of_two();
         let mut team = lanes.min(u64::from(most)) as u32;
         while team < most
