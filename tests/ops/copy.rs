@@ -59,7 +59,9 @@ fn long_copies_of_any_alignment() {
 fn transposed_copies() {
     on_each_device(|device| {
         for dtype in [Dtype::Bool, Dtype::Bfloat16, Dtype::Float32, Dtype::Complex64] {
-            for shape in [[1, 8, 9], [2, 64, 33], [3, 17, 130], [66, 3, 8]] {
+            for shape in
+                [[1, 8, 9], [2, 64, 33], [3, 17, 130], [66, 3, 8], [2, 64, 144], [48, 3, 112]]
+            {
                 let a = random_bits(&shape, dtype, 3);
                 for order in [[0, 2, 1], [2, 1, 0], [1, 2, 0], [2, 0, 1], [1, 0, 2]] {
                     let axes: Vec<isize> = order.iter().map(|&x| x as isize).collect();
