@@ -24,7 +24,7 @@ layout(push_constant, scalar) uniform Push {
     uint64_t x, words, scales, biases, result;
     uint64_t picks; // GATHER: lists of matrices, at distances in rows
     uint rows, outputs, inner, batches;
-    uint matrices; // 1: one matrix per batch; 0: one for all
+    uint step_; // from batch to batch, in rows of the matrices; 0: one matrix for all
 };
 
 uint packed_words[OUTPUTS * BITS];
@@ -126,7 +126,7 @@ void block_of_outputs(uint batch, uint row, uint block) {
     uint64_t first = uint64_t(output_) + uint64_t(picked(picks, 1u, batch));
     uint64_t x_index = uint64_t(row) + uint64_t(picked(picks, 0u, batch));
 #else
-    uint64_t first = uint64_t(output_) + (matrices != 0u ? uint64_t(batch) * uint64_t(outputs) : 0ul);
+    uint64_t first = uint64_t(output_) + uint64_t(batch) * uint64_t(step_);
     uint64_t x_index = to_row;
 #endif
     uint64_t bytes = uint64_t(inner) << float_shift(DTYPE);

@@ -298,6 +298,47 @@ fn batches_share_or_have_their_matrices() {
     });
 }
 
+/// Filled rows of caches that heads of queries share: matrices with gaps between them, repeated along an axis.
+#[test]
+fn matrices_are_parts_of_caches() {
+    on_each_device(|device| {
+        let (heads, repeats, room, filled_rows, width) = (3, 2, 40, 32, 64);
+        for dtype in floats(device) {
+            for (rows, transpose) in [(1, true), (1, false), (3, true), (9, false), (17, true)] {
+                let w = filled(&[2, heads, 1, room, width], dtype, noise(5, -1.0, 0.9));
+                let q = Quantized::new(&w, 32, 4);
+                let inner = if transpose { width } else { filled_rows };
+                let outer = width + filled_rows - inner;
+                let shape = [2, heads, repeats, rows, inner];
+                let x = filled(&shape, dtype, noise(6, -1.0, 1.0));
+                let xv = values(&x);
+                let seen = |a: &Array| ops::slice_axis(a, 3, 0, filled_rows as isize).unwrap();
+                let parts = q.inputs().map(seen);
+                let [w, s, b] = &parts;
+                let got = ops::quantized_matmul(&x, w, s, b, transpose, 32, 4).unwrap();
+                assert_eq!(got.shape(), [2, heads, repeats, rows, outer]);
+                let of = |i: usize| {
+                    let first = i / repeats * room * width;
+                    let part = Quantized {
+                        words: q.words.clone(),
+                        scales: q.scales.clone(),
+                        biases: q.biases.clone(),
+                        fields: q.fields[first..][..filled_rows * width].to_vec(),
+                        affine: q.affine[first..][..filled_rows * width].to_vec(),
+                    };
+                    let x = &xv[i * rows * inner..][..rows * inner];
+                    product(x, inner, &part, outer, transpose, dtype)
+                };
+                let all: Vec<_> = (0..2 * heads * repeats).map(of).collect();
+                let [exact, whole] =
+                    [0, 1].map(|way| all.iter().flat_map(|o| o[way].clone()).collect::<Vec<_>>());
+                let what = format!("{rows} rows {dtype} {transpose} on {device}");
+                assert_approx_either(&what, &got, [&exact, &whole]);
+            }
+        }
+    });
+}
+
 /// Groups without extent, whose scale is the smallest one, and groups of one sign.
 #[test]
 fn flat_and_one_sided_groups() {

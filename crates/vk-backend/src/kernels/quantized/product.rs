@@ -1,7 +1,7 @@
 //! `x @ w` with quantized `w`.
 
 use bytemuck::{Pod, Zeroable};
-use mlx_core::{Array, Dtype, Result, backend::Output, primitives::Affine};
+use mlx_core::{Array, Dtype, Result, backend::Output, primitives::Affine, shape};
 use smallvec::SmallVec;
 
 use crate::{
@@ -35,7 +35,7 @@ struct MatVecPush {
     outputs: u32,
     inner: u32,
     batches: u32,
-    matrices: u32,
+    step: u32,
     zero: u32,
 }
 
@@ -49,8 +49,8 @@ struct Operands {
     affine: Affine,
     dtype: Dtype,
     product: Product,
-    /// One matrix per batch; else one for all.
-    matrices: bool,
+    /// From batch to batch, in rows of the matrices; 0 where one is for all.
+    step: usize,
     /// Indices of the matrices of both sides.
     picks: Option<Picks>,
 }
@@ -108,14 +108,14 @@ pub(in crate::kernels) fn gather(
     };
     let o = Operands {
         x: copy::dense(ctx, x)?,
-        words: matrix(ctx, words, true)?,
-        scales: matrix(ctx, scales, true)?,
-        biases: matrix(ctx, biases, true)?,
+        words: copy::dense(ctx, words)?,
+        scales: copy::dense(ctx, scales)?,
+        biases: copy::dense(ctx, biases)?,
         result,
         affine,
         dtype: output.dtype,
+        step: rows_of(&product),
         product,
-        matrices: true,
         picks: Some(picks),
     };
     run(ctx, &o, output)
@@ -174,38 +174,55 @@ fn operands(
     };
     let leading = [product.inner as i64, product.inner.max(product.outputs) as i64];
     product.fragment = fragment(output.dtype, leading, ctx.capabilities(), ctx.config());
-    // A matrix that all batches share sees their rows as one.
-    let matrices = [words, scales, biases].iter().any(|a| !repeats_one_matrix(a));
-    if !matrices {
-        (product.rows, product.batches) = (product.rows * batches, 1);
-    }
-    Ok(Operands {
-        x: copy::dense(ctx, x)?,
-        words: matrix(ctx, words, matrices)?,
-        scales: matrix(ctx, scales, matrices)?,
-        biases: matrix(ctx, biases, matrices)?,
-        result,
-        affine,
-        dtype: output.dtype,
-        product,
-        matrices,
-        picks: None,
-    })
+    // Batches that share a matrix see their rows as one: heads of queries over the heads of a quantized cache, say.
+    let stack = stack([words, scales, biases]);
+    let shared = stack.map_or(1, |s| output.shape[s.axes..last - 1].iter().product::<usize>());
+    (product.rows, product.batches) = (product.rows * shared, batches / shared.max(1));
+    let step = stack.map_or(rows_of(&product), |s| if product.batches > 1 { s.step } else { 0 });
+    let mut matrix = |array| match stack {
+        Some(_) => ctx.input(array),
+        None => copy::dense(ctx, array),
+    };
+    let (words, scales, biases) = (matrix(words)?, matrix(scales)?, matrix(biases)?);
+    let (x, dtype) = (copy::dense(ctx, x)?, output.dtype);
+    Ok(Operands { x, words, scales, biases, result, affine, dtype, product, step, picks: None })
 }
 
-/// Whether the batch axes only repeat one matrix.
-fn repeats_one_matrix(array: &Array) -> bool {
-    let batch = array.ndim() - 2;
-    let strides = &array.evaluated().layout.strides;
-    (0..batch).all(|i| array.shape()[i] == 1 || strides[i] == 0)
+/// Rows of one matrix.
+fn rows_of(p: &Product) -> usize {
+    if p.transpose { p.outputs } else { p.inner }
 }
 
-/// Dense matrices; the first one in place where all batches share it.
-fn matrix(ctx: &mut Ctx<'_>, array: &Array, each: bool) -> Result<Operand> {
-    let batch = array.ndim() - 2;
-    let strides = &array.evaluated().layout.strides[batch..];
-    let dense = mlx_core::shape::is_row_contiguous(&array.shape()[batch..], strides);
-    if dense && !each { ctx.input(array) } else { copy::dense(ctx, array) }
+/// Matrices that kernels find in place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Stack {
+    /// Batch axes before those along which a matrix is only repeated.
+    axes: usize,
+    /// From one to the next, in rows of them.
+    step: usize,
+}
+
+/// The matrices in place, if each is dense and the next ones are the same number of rows away in words, scales and biases,
+/// such as filled parts of caches.
+fn stack(parts: [&Array; 3]) -> Option<Stack> {
+    let batch = parts[0].ndim() - 2;
+    let repeats =
+        |a: &Array, axis: usize| a.shape()[axis] == 1 || a.evaluated().layout.strides[axis] == 0;
+    let axes = (0..batch).rev().find(|&axis| !parts.iter().all(|a| repeats(a, axis)));
+    let axes = axes.map_or(0, |axis| axis + 1);
+    let mut steps = parts.iter().map(|a| {
+        let (shape, strides) = (a.shape(), &a.evaluated().layout.strides);
+        let dense = shape::is_row_contiguous(&shape[batch..], &strides[batch..]);
+        let (merged, [between]) = shape::collapse_contiguous(&shape[..axes], [&strides[..axes]]);
+        let one = merged.iter().product::<usize>() == 1;
+        let step = if one { 0 } else { between[0] };
+        let along = one || (merged.len() == 1 && step > 0);
+        let (step, width) = (step.unsigned_abs(), a.dim(-1).max(1));
+        let in_place = dense && along && step.is_multiple_of(width) && step / width < 1 << 31;
+        in_place.then_some(step / width)
+    });
+    let step = steps.next()??;
+    steps.all(|other| other == Some(step)).then_some(Stack { axes, step })
 }
 
 /// Whether the kernel that fusions are made of serves: one matrix, whole aligned chunks.
@@ -213,7 +230,7 @@ fn is_fusable(ctx: &Ctx<'_>, o: &Operands) -> bool {
     let p = &o.product;
     p.batches == 1
         && o.picks.is_none()
-        && !o.matrices
+        && o.step == 0
         && o.x.is_aligned(16)
         && o.words.is_aligned(16)
         && few::serves(
@@ -263,7 +280,7 @@ fn mat_vec(
         outputs: p.outputs as u32,
         inner: p.inner as u32,
         batches: p.batches as u32,
-        matrices: u32::from(o.matrices),
+        step: o.step as u32,
         zero: 0,
     };
     let aligned = u32::from(o.x.is_aligned(16)) | (u32::from(o.words.is_aligned(16)) << 1);
@@ -303,15 +320,14 @@ fn picks(ctx: &mut Ctx<'_>, o: &Operands, steps: [usize; 2]) -> Result<Option<u6
 /// Batch strides of `x` in elements and of the matrix in its rows.
 fn walk(ctx: &mut Ctx<'_>, o: &Operands, order_matrix_first: bool) -> Result<(u32, u64)> {
     let p = &o.product;
-    let rows = if p.transpose { p.outputs } else { p.inner };
-    if let Some(address) = picks(ctx, o, [p.rows * p.inner, rows])? {
+    if let Some(address) = picks(ctx, o, [p.rows * p.inner, o.step])? {
         return Ok((0, address));
     }
     if p.batches == 1 {
         return Ok((0, 0));
     }
     let x = (p.rows * p.inner) as isize;
-    let matrix = if o.matrices { rows as isize } else { 0 };
+    let matrix = o.step as isize;
     let (first, second) = if order_matrix_first { (matrix, x) } else { (x, matrix) };
     let walk = Walk::new(&[p.batches], [&[first], &[second], &[0]]);
     Ok((walk.ndim(), ctx.args(&walk.pack())?))
