@@ -58,8 +58,8 @@ pub fn bench(model: &Transformer, options: &BenchOptions) -> Result<Vec<BenchRes
     Ok(results)
 }
 
-/// How long a test runs before it is measured, at least once: a GPU that was idle takes a third of a second to reach its
-/// clock.
+/// How long a test runs before it is measured, after its first run: a GPU that was idle takes a third of a second to reach
+/// its clock.
 const WARM_UP: Duration = Duration::from_millis(500);
 
 /// Runs until the device is warm, then `repetitions` measured runs of `tokens` tokens.
@@ -69,12 +69,11 @@ fn repeat(
     repetitions: usize,
     run: impl Fn() -> Result<()>,
 ) -> Result<BenchResult> {
+    // The first run may compile pipelines while the device idles, so it warms nothing.
+    run()?;
     let begin = Instant::now();
-    loop {
+    while begin.elapsed() < WARM_UP {
         run()?;
-        if begin.elapsed() >= WARM_UP {
-            break;
-        }
     }
     let mut runs = Vec::with_capacity(repetitions);
     for _ in 0..repetitions {

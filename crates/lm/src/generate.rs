@@ -6,6 +6,7 @@ use mlx::{Array, ops};
 
 use crate::{
     Error, Result,
+    config::Quantization,
     load::LoadedModel,
     models::{Cache, Transformer},
     sample::{Sampler, SamplerConfig},
@@ -23,6 +24,26 @@ pub struct GenerateOptions {
     pub stop: Vec<String>,
     /// Most tokens of the prompt that are processed at once.
     pub prefill_chunk: usize,
+    /// Whether and when keys and values are quantized.
+    pub kv: Option<KvQuantization>,
+}
+
+/// A cache that is quantized once it is long.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct KvQuantization {
+    /// How.
+    pub format: Quantization,
+    /// Tokens from which on it is.
+    pub start: usize,
+}
+
+impl KvQuantization {
+    fn apply(self, cache: &mut Cache) -> Result<()> {
+        if cache.len() > self.start {
+            cache.quantize(self.format)?;
+        }
+        Ok(())
+    }
 }
 
 impl Default for GenerateOptions {
@@ -32,6 +53,7 @@ impl Default for GenerateOptions {
             sampler: SamplerConfig::default(),
             stop: Vec::new(),
             prefill_chunk: 2048,
+            kv: None,
         }
     }
 }
@@ -46,6 +68,7 @@ pub struct Tokens<'a> {
     next: Option<Array>,
     /// Steps that may still be started.
     left: usize,
+    kv: Option<KvQuantization>,
 }
 
 impl<'a> Tokens<'a> {
@@ -62,17 +85,18 @@ impl<'a> Tokens<'a> {
         check_prompt(model, cache.len(), prompt)?;
         let room = model.config().max_context - cache.len() - prompt.len();
         let mut sampler = Sampler::new(options.sampler.clone(), prompt)?;
-        let logits = prefill(model, cache, prompt, options.prefill_chunk)?;
+        let logits = prefill_quantizing(model, cache, prompt, options.prefill_chunk, options.kv)?;
         let first = sampler.sample(&logits)?;
         mlx::async_eval(&[&first])?;
         // The token after the last one that fits is the end of it.
         let left = options.max_tokens.min(room + 1);
-        Ok(Self { model, cache, sampler, next: Some(first), left })
+        Ok(Self { model, cache, sampler, next: Some(first), left, kv: options.kv })
     }
 
     fn step(&mut self, token: &Array) -> Result<Array> {
         let input = ops::reshape(token, &[1, 1])?;
         let logits = self.model.forward_last(&input, self.cache)?;
+        self.kv.map_or(Ok(()), |kv| kv.apply(self.cache))?;
         let next = self.sampler.sample(&logits)?;
         mlx::async_eval(&[&next])?;
         Ok(next)
@@ -106,14 +130,26 @@ pub fn prefill(
     prompt: &[u32],
     chunk: usize,
 ) -> Result<Array> {
+    prefill_quantizing(model, cache, prompt, chunk, None)
+}
+
+fn prefill_quantizing(
+    model: &Transformer,
+    cache: &mut Cache,
+    prompt: &[u32],
+    chunk: usize,
+    kv: Option<KvQuantization>,
+) -> Result<Array> {
+    let quantize = |cache: &mut Cache| kv.map_or(Ok(()), |kv| kv.apply(cache));
     let mut chunks = prompt.chunks(chunk.max(1)).peekable();
     while let Some(ids) = chunks.next() {
         let ids = Array::from_slice(ids, &[1, ids.len()])?;
+        // Of all but the last chunk only the cache is computed: their logits are never asked for.
+        let logits = model.forward_last(&ids, cache)?;
+        quantize(cache)?;
         if chunks.peek().is_none() {
-            return model.forward_last(&ids, cache);
+            return Ok(logits);
         }
-        // Only the cache is computed: the logits are never asked for.
-        model.forward_last(&ids, cache)?;
         mlx::eval(&cache.state())?;
         mlx::memory::clear_cache();
     }

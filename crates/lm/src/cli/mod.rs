@@ -11,7 +11,8 @@ use std::{io::Write, path::PathBuf};
 
 use mlx_lm::{
     Error, Result,
-    generate::{GenerateOptions, Stats},
+    config::Quantization,
+    generate::{GenerateOptions, KvQuantization, Stats},
     load::{LoadOptions, LoadedModel, load},
     sample::SamplerConfig,
 };
@@ -111,6 +112,15 @@ pub(crate) struct SamplingArgs {
     /// Most tokens of the prompt that are processed at once
     #[arg(long, default_value_t = 2048)]
     prefill_step_size: usize,
+    /// Bits per cached key and value [default: they are not quantized]
+    #[arg(long)]
+    kv_bits: Option<usize>,
+    /// Cached features that share a scale and a bias
+    #[arg(long, default_value_t = 64)]
+    kv_group_size: usize,
+    /// Cached tokens from which on the cache is quantized
+    #[arg(long, default_value_t = 5000)]
+    quantized_kv_start: usize,
 }
 
 impl SamplingArgs {
@@ -127,7 +137,18 @@ impl SamplingArgs {
         };
         sampler.check()?;
         let (max_tokens, stop) = (self.max_tokens, self.stop.clone());
-        Ok(GenerateOptions { max_tokens, sampler, stop, prefill_chunk: self.prefill_step_size })
+        let (prefill_chunk, kv) = (self.prefill_step_size, self.kv()?);
+        Ok(GenerateOptions { max_tokens, sampler, stop, prefill_chunk, kv })
+    }
+
+    fn kv(&self) -> Result<Option<KvQuantization>> {
+        let Some(bits) = self.kv_bits else { return Ok(None) };
+        let format = Quantization { group_size: self.kv_group_size, bits };
+        if !format.is_supported() {
+            let text = format!("{bits} bits in groups of {} are not supported", format.group_size);
+            return Err(Error::argument("kv-bits", text));
+        }
+        Ok(Some(KvQuantization { format, start: self.quantized_kv_start }))
     }
 }
 

@@ -2,7 +2,12 @@
 
 use mlx::{Array, Result, fast, fast::Mask, ops};
 
-use super::{Linear, cache::Layer, rope::Rope};
+use super::{
+    Linear,
+    cache::{Filled, Layer},
+    rope::Rope,
+};
+use crate::config::Quantization;
 
 /// Projections and norms of one layer's attention.
 #[derive(Clone)]
@@ -40,7 +45,15 @@ impl Attention {
         // A single query sees everything; causal order matters between several.
         let mask = if tokens > 1 { Mask::Causal } else { Mask::None };
         let scale = (self.head_dim as f32).sqrt().recip();
-        let out = fast::scaled_dot_product_attention(&q, &k, &v, scale, mask)?;
+        let out = match (&k, &v) {
+            (Filled::Dense(k), Filled::Dense(v)) => {
+                fast::scaled_dot_product_attention(&q, k, v, scale, mask)?
+            }
+            (Filled::Quantized(k, format), Filled::Quantized(v, _)) => {
+                quantized_attention(&q, k, v, *format, scale)?
+            }
+            _ => unreachable!("keys and values are quantized together"),
+        };
         // One token's heads lie one after the other as they are.
         let out = if tokens > 1 { ops::transpose(&out, &[0, 2, 1, 3])? } else { out };
         let width = (self.heads * self.head_dim) as isize;
@@ -64,5 +77,82 @@ impl Attention {
         let linears = [&self.q, &self.k, &self.v, &self.o];
         let norms = self.q_norm.iter().chain(&self.k_norm);
         linears.into_iter().flat_map(Linear::arrays).chain(norms).collect()
+    }
+}
+
+/// Causal attention of queries (batch, heads, tokens, features) over quantized keys and values (batch, kv heads, …), as
+/// `quantized_scaled_dot_product_attention` of mlx_lm does it: heads that share keys are rows of the same products.
+fn quantized_attention(
+    q: &Array,
+    keys: &[Array; 3],
+    values: &[Array; 3],
+    format: Quantization,
+    scale: f32,
+) -> Result<Array> {
+    let [batch, heads, tokens, width] = [0, 1, 2, 3].map(|axis| q.dim(axis) as isize);
+    let kv_heads = keys[0].dim(1) as isize;
+    let grouped = [batch, kv_heads, heads / kv_heads, tokens, width];
+    let q = ops::reshape(&ops::multiply(q, scale)?, &grouped)?;
+    let product = |x: &Array, parts: &[Array; 3], transpose| {
+        let expand = |a: &Array| ops::expand_dims(a, &[2]);
+        let [words, scales, biases] = [expand(&parts[0])?, expand(&parts[1])?, expand(&parts[2])?];
+        let Quantization { group_size, bits } = format;
+        ops::quantized_matmul(x, &words, &scales, &biases, transpose, group_size, bits)
+    };
+    let mut scores = product(&q, keys, true)?;
+    if tokens > 1 {
+        let least = ops::full(&[], f32::MIN, scores.dtype())?;
+        scores = ops::where_(&causal(tokens as usize, scores.dim(4))?, &scores, &least)?;
+    }
+    let out = product(&ops::softmax(&scores, &[-1], true)?, values, false)?;
+    ops::reshape(&out, &[batch, heads, tokens, width])
+}
+
+/// Which of `keys` each of the last `tokens` of them sees: (tokens, keys).
+fn causal(tokens: usize, keys: usize) -> Result<Array> {
+    let arange = |from: usize, to| ops::arange(from as f64, to as f64, 1.0, mlx::Dtype::Int32);
+    let rows = ops::expand_dims(&arange(keys - tokens, keys)?, &[1])?;
+    ops::greater_equal(&rows, &ops::expand_dims(&arange(0, keys)?, &[0])?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use mlx::{Device, Dtype, random};
+
+    /// The same as attention over what the quantized keys and values stand for.
+    #[test]
+    fn quantized_attention_is_attention_over_dequantized_rows() {
+        mlx::init();
+        let devices = [Device::CPU, mlx::default_device()];
+        for (device, tokens) in devices.into_iter().flat_map(|d| [1, 5].map(|t| (d, t))) {
+            mlx::with_device(device, || {
+                let noise = |seed, shape: &[usize]| {
+                    let key = random::key(seed).unwrap();
+                    random::normal(shape, Dtype::Float32, 0.0, 1.0, Some(&key)).unwrap()
+                };
+                let q = noise(1, &[2, 6, tokens, 64]);
+                let [k, v] = [2, 3].map(|seed| noise(seed, &[2, 3, 21, 64]));
+                let format = Quantization { group_size: 32, bits: 8 };
+                let quantized = [&k, &v].map(|a| {
+                    let (w, s, b) = ops::quantize(a, 32, 8).unwrap();
+                    [w, s, b]
+                });
+                let [keys, values] = &quantized;
+                let got = quantized_attention(&q, keys, values, format, 0.125).unwrap();
+                let back =
+                    quantized.each_ref().map(|[w, s, b]| ops::dequantize(w, s, b, 32, 8).unwrap());
+                let mask = if tokens > 1 { Mask::Causal } else { Mask::None };
+                let want = fast::scaled_dot_product_attention(&q, &back[0], &back[1], 0.125, mask);
+                let (got, want): (Vec<f32>, Vec<f32>) =
+                    (got.to_vec().unwrap(), want.unwrap().to_vec().unwrap());
+                let worst = got.iter().zip(&want).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
+                assert!(
+                    got.len() == want.len() && worst < 1e-5,
+                    "{worst} with {tokens} on {device}"
+                );
+            })
+            .unwrap();
+        }
     }
 }

@@ -2,6 +2,8 @@
 
 use mlx::{Array, Result, ops};
 
+use crate::config::Quantization;
+
 /// Tokens by which a layer's cache grows.
 const STEP: usize = 256;
 
@@ -15,9 +17,32 @@ pub struct Cache {
 /// are filled.
 #[derive(Clone, Default)]
 pub(crate) struct Layer {
-    keys: Option<Array>,
-    values: Option<Array>,
+    keys: Rows,
+    values: Rows,
     len: usize,
+}
+
+/// Keys or values, dense or quantized along their features.
+#[derive(Clone)]
+enum Rows {
+    Dense(Option<Array>),
+    /// Words, scales and biases.
+    Quantized([Option<Array>; 3], Quantization),
+}
+
+impl Default for Rows {
+    fn default() -> Self {
+        Rows::Dense(None)
+    }
+}
+
+/// A view of keys or values that are filled.
+#[derive(Clone)]
+pub(crate) enum Filled {
+    /// (batch, kv heads, tokens, features).
+    Dense(Array),
+    /// The same in words, scales and biases.
+    Quantized([Array; 3], Quantization),
 }
 
 impl Cache {
@@ -43,9 +68,21 @@ impl Cache {
         }
     }
 
+    /// Quantizes what is cached, and what will be. What is quantized already stays as it is.
+    ///
+    /// # Errors
+    /// When groups do not divide the features of a head.
+    pub fn quantize(&mut self, format: Quantization) -> Result<()> {
+        for layer in &mut self.layers {
+            layer.keys.quantize(format)?;
+            layer.values.quantize(format)?;
+        }
+        Ok(())
+    }
+
     /// Everything to evaluate so that the cache is filled.
     pub fn state(&self) -> Vec<&Array> {
-        self.layers.iter().flat_map(|l| l.keys.iter().chain(&l.values)).collect()
+        self.layers.iter().flat_map(|l| l.keys.arrays().chain(l.values.arrays())).collect()
     }
 
     pub(crate) fn layers_mut(&mut self) -> &mut [Layer] {
@@ -55,12 +92,48 @@ impl Cache {
 
 impl Layer {
     /// Adds keys and values (batch, kv heads, tokens, features) and returns views of all so far.
-    pub(crate) fn update(&mut self, keys: &Array, values: &Array) -> Result<(Array, Array)> {
+    pub(crate) fn update(&mut self, keys: &Array, values: &Array) -> Result<(Filled, Filled)> {
         let end = self.len + keys.dim(2);
-        let keys = append(&mut self.keys, keys, self.len)?;
-        let values = append(&mut self.values, values, self.len)?;
+        let keys = self.keys.append(keys, self.len)?;
+        let values = self.values.append(values, self.len)?;
         self.len = end;
         Ok((keys, values))
+    }
+}
+
+impl Rows {
+    fn arrays(&self) -> impl Iterator<Item = &Array> {
+        let parts = match self {
+            Rows::Dense(rows) => std::slice::from_ref(rows),
+            Rows::Quantized(parts, _) => parts,
+        };
+        parts.iter().flatten()
+    }
+
+    fn append(&mut self, new: &Array, at: usize) -> Result<Filled> {
+        match self {
+            Rows::Dense(rows) => Ok(Filled::Dense(append(rows, new, at)?)),
+            Rows::Quantized([words, scales, biases], format) => {
+                let (w, s, b) = ops::quantize(new, format.group_size, format.bits)?;
+                let filled =
+                    [append(words, &w, at)?, append(scales, &s, at)?, append(biases, &b, at)?];
+                Ok(Filled::Quantized(filled, *format))
+            }
+        }
+    }
+
+    fn quantize(&mut self, format: Quantization) -> Result<()> {
+        if let Rows::Dense(rows) = self {
+            let parts = match rows {
+                Some(rows) => {
+                    let (w, s, b) = ops::quantize(rows, format.group_size, format.bits)?;
+                    [Some(w), Some(s), Some(b)]
+                }
+                None => [None, None, None],
+            };
+            *self = Rows::Quantized(parts, format);
+        }
+        Ok(())
     }
 }
 
@@ -109,14 +182,38 @@ mod tests {
     fn grows_in_steps_and_shows_what_is_filled() {
         mlx::init();
         let mut layer = Layer::default();
-        let capacity = |layer: &Layer| layer.keys.as_ref().unwrap().dim(2);
+        let capacity = |layer: &Layer| layer.keys.arrays().next().unwrap().dim(2);
         for (new, filled, want) in [(1, 1, 256), (255, 256, 256), (300, 556, 768), (1, 557, 768)] {
             let (keys, values) = layer.update(&tokens(new), &tokens(new)).unwrap();
+            let (Filled::Dense(keys), Filled::Dense(values)) = (keys, values) else { panic!() };
             assert_eq!((keys.dim(2), values.dim(2)), (filled, filled));
             assert_eq!(capacity(&layer), want, "after {filled}");
         }
         layer.len = 300;
         layer.update(&tokens(500), &tokens(500)).unwrap();
         assert_eq!(capacity(&layer), 300 + 512);
+    }
+
+    /// Quantized on the way, and what was there before: the same as if all had been quantized at once.
+    #[test]
+    fn quantizes_what_is_there_and_what_comes() {
+        mlx::init();
+        let format = Quantization { group_size: 32, bits: 4 };
+        let key = mlx::random::key(7).unwrap();
+        let all = mlx::random::normal(&[1, 2, 300, 64], mlx::Dtype::Float32, 0.0, 1.0, Some(&key));
+        let all = all.unwrap();
+        let part = |from, to| ops::slice_axis(&all, 2, from, to).unwrap();
+        let mut cache = Cache::new(1);
+        cache.layers[0].update(&part(0, 5), &part(0, 5)).unwrap();
+        cache.quantize(format).unwrap();
+        cache.quantize(Quantization { bits: 8, ..format }).unwrap();
+        cache.layers[0].update(&part(5, 6), &part(5, 6)).unwrap();
+        let (keys, _) = cache.layers[0].update(&part(6, 300), &part(6, 300)).unwrap();
+        let Filled::Quantized(parts, found) = keys else { panic!("not quantized") };
+        assert_eq!((found, cache.len(), cache.state().len()), (format, 300, 6));
+        let (w, s, b) = ops::quantize(&all, 32, 4).unwrap();
+        for (got, want) in parts.iter().zip([&w, &s, &b]) {
+            assert_eq!(got.to_bytes().unwrap(), want.to_bytes().unwrap());
+        }
     }
 }
