@@ -1,5 +1,7 @@
 //! What a device can do, as plain data: planners take it and are tested without a GPU.
 
+use crate::planners::matrix::Costs;
+
 /// Kind of a device, from Vulkan's device type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DeviceKind {
@@ -100,6 +102,8 @@ pub struct Capabilities {
     pub cooperative_matrix: bool,
     /// What of it kernels use.
     pub fragments: Fragments,
+    /// What tiles of products on cooperative matrices take, from a table or measured ([`crate::tuning`]).
+    pub tiles: Costs,
     /// Bytes of push constants.
     pub push_constants: u32,
     /// Bytes of shared memory per workgroup.
@@ -156,6 +160,7 @@ impl Default for Capabilities {
             integer_dot_product: false,
             cooperative_matrix: false,
             fragments: Fragments::default(),
+            tiles: Costs::default(),
             push_constants: 128,
             shared_memory: 32 << 10,
             max_workgroup: 1024,

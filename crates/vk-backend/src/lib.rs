@@ -29,6 +29,7 @@ pub mod stats;
 mod stream;
 pub mod trace;
 mod transfer;
+pub mod tuning;
 
 pub use backend::{VulkanBackend, install, shutdown};
 pub use config::Config;

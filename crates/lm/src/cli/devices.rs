@@ -14,9 +14,15 @@ pub(crate) struct Args {
     /// Print a JSON array
     #[arg(long)]
     json: bool,
+    /// Measure what tiles of matrix products take on each GPU, once, for all later processes
+    #[arg(long)]
+    tune: bool,
 }
 
 pub(crate) fn run(args: Args) -> Result<()> {
+    if args.tune {
+        return tune();
+    }
     let devices = all()?;
     if args.json {
         let list: Vec<Value> =
@@ -33,6 +39,18 @@ pub(crate) fn run(args: Args) -> Result<()> {
         for (key, value) in info {
             print_line(&format!("  {key}: {}", text(value)))?;
         }
+    }
+    Ok(())
+}
+
+fn tune() -> Result<()> {
+    for (device, info) in all()?.into_iter().filter(|(d, _)| d.kind == DeviceType::Gpu) {
+        let name = info.get("device_name").map(text).unwrap_or_default();
+        let costs = match mlx::vulkan::tuning::tune(device.index)? {
+            Some(costs) => format!("tiles take {:?}", costs.numbers()),
+            None => "no matrix units that products use".to_owned(),
+        };
+        print_line(&format!("{name}: {costs}"))?;
     }
     Ok(())
 }

@@ -37,18 +37,40 @@ pub struct MatrixTile {
     pub subgroup: u32,
 }
 
-/// Sizes of a tile and what it takes compared with the others, per step of k, when each compute unit
-/// has one.
-struct Shape([u32; 5], u64);
+/// Sizes of a tile, and which of the [`Costs`] is its.
+struct Shape([u32; 5], usize);
+
+/// What tiles take compared with each other, per 64 of k, when each compute unit has several one after the other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Costs([u32; 4]);
+
+impl Default for Costs {
+    /// Those of an H200.
+    fn default() -> Self {
+        Costs([221, 181, 73, 60])
+    }
+}
+
+impl Costs {
+    /// Measured ones: none if a number makes no sense.
+    pub fn new(costs: [u32; 4]) -> Option<Costs> {
+        costs.iter().all(|c| (1..1 << 24).contains(c)).then_some(Costs(costs))
+    }
+
+    /// The numbers, of the widest tile first.
+    pub fn numbers(&self) -> [u32; 4] {
+        self.0
+    }
+}
 
 // Measured on an H200, whose driver gives a unit about 64 KiB of shared memory: one slice in it at a
 // time and several workgroups or subgroups to hide its loads beat two slices; so do deep ones. What a
 // subgroup has of the result decides how often shared memory is read, which bounds the large ones.
-const WIDE: Shape = Shape([128, 192, 64, 64, 48], 221);
-const LARGE: Shape = Shape([128, 128, 64, 64, 32], 181);
-const SMALL: Shape = Shape([64, 64, 64, 32, 32], 73);
-const DEEP: Shape = Shape([64, 64, 128, 32, 32], 72);
-const SHORT: Shape = Shape([32, 64, 128, 16, 32], 60);
+const WIDE: Shape = Shape([128, 192, 64, 64, 48], 0);
+const LARGE: Shape = Shape([128, 128, 64, 64, 32], 1);
+const SMALL: Shape = Shape([64, 64, 64, 32, 32], 2);
+const DEEP: Shape = Shape([64, 64, 128, 32, 32], 2);
+const SHORT: Shape = Shape([32, 64, 128, 16, 32], 3);
 
 impl MatrixTile {
     fn new(shape: &Shape, fragment: Fragment, subgroup: u32) -> Self {
@@ -132,7 +154,7 @@ pub fn plan(
     };
     let units = u64::from(caps.compute_units.max(1));
     let rounds = |tile: &MatrixTile| tile.count(m, n, batches).div_ceil(units);
-    let cost = |(tile, each): &(MatrixTile, u64)| rounds(tile) * each;
+    let cost = |(tile, which): &(MatrixTile, usize)| rounds(tile) * u64::from(caps.tiles.0[*which]);
     let shapes: &[&Shape] = match m {
         ..=32 => &[&SHORT, &SMALL],
         // Runs of packed fields do not divide the widest evenly.
@@ -148,6 +170,14 @@ pub fn plan(
     let wanted = units / tile.count(m, n, batches).max(1);
     let deepest = k as u64 / (u64::from(tile.bk) * 4);
     Some((tile, wanted.min(deepest).clamp(1, 8) as u32))
+}
+
+/// The tile that each of the [`Costs`] is measured with, if the device runs it.
+pub fn measured(fragment: Fragment, caps: &Capabilities) -> [Option<MatrixTile>; 4] {
+    [&WIDE, &LARGE, &SMALL, &SHORT].map(|shape| {
+        let tile = MatrixTile::new(shape, fragment, caps.subgroup_size);
+        tile.runs(caps).then_some(tile)
+    })
 }
 
 /// The tile of products that are one dispatch, of whole k: where that leaves at most half of the device without work.
@@ -214,6 +244,20 @@ mod tests {
         let group = |m, n, k| plan_group(m, n, k, SQUARE, false, &caps).map(|t| [t.bm, t.bn, t.bk]);
         assert_eq!(group(64, 4096, 4096), Some([64, 64, 128]));
         assert_eq!(group(64, 1024, 4096), None);
+    }
+
+    #[test]
+    fn measured_costs_decide() {
+        let plan = |tiles: Costs| {
+            let caps = Capabilities { tiles, ..caps() };
+            let (tile, _) = plan(4096, 4096, 4096, 1, SQUARE, false, &caps).unwrap();
+            [tile.bm, tile.bn]
+        };
+        assert_eq!(plan(Costs::new([300, 181, 73, 60]).unwrap()), [128, 128]);
+        assert_eq!(plan(Costs::new([300, 181, 20, 60]).unwrap()), [64, 64]);
+        assert_eq!(Costs::new([0, 1, 1, 1]), None);
+        assert_eq!(Costs::new([1, 1, u32::MAX, 1]), None);
+        assert!(measured(SQUARE, &caps()).iter().all(Option::is_some));
     }
 
     #[test]

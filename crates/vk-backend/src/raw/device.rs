@@ -17,6 +17,8 @@ use super::{error, instance, matrices};
 use crate::{
     capabilities::{Capabilities, DeviceKind, Fragments, Quirks, SubgroupOps},
     config::Config,
+    planners::matrix::Costs,
+    tuning,
 };
 
 /// A device, its queues and what is known of it.
@@ -91,6 +93,7 @@ impl RawDevice {
         let mut capabilities = capabilities(physical, family, count, config);
         if device.enabled_features().cooperative_matrix && capabilities.memory_model {
             capabilities.fragments = matrices::fragments(physical, bfloat16);
+            capabilities.tiles = tuning::load(&device, config).unwrap_or_default();
         }
         Ok(RawDevice { device, queues, family, capabilities, lost: OnceLock::new() })
     }
@@ -219,6 +222,7 @@ fn capabilities(
         integer_dot_product: f.shader_integer_dot_product,
         cooperative_matrix: device.supported_extensions().khr_cooperative_matrix,
         fragments: Fragments::default(),
+        tiles: Costs::default(),
         push_constants: p.max_push_constants_size,
         shared_memory: p.max_compute_shared_memory_size,
         max_workgroup: p.max_compute_work_group_invocations.min(p.max_compute_work_group_size[0]),

@@ -13,9 +13,10 @@ use mlx_core::{Array, Dtype, Result, backend::Output};
 pub(super) use crate::planners::matmul::Tile;
 use crate::planners::matrix::fragment;
 pub(super) use gemm::{
-    A_ALONG_K, A_VECTOR, B_ALONG_K, B_VECTOR, Push as GemmPush, constants as gemm_constants,
-    dense_matrix, lanes_grid, matrix_grid, matrix_pipeline, sum_parts, tile_grid,
+    A_ALONG_K, A_VECTOR, B_ALONG_K, B_VECTOR, constants as gemm_constants, lanes_grid, matrix_grid,
+    matrix_pipeline, sum_parts, tile_grid,
 };
+pub(crate) use gemm::{Push as GemmPush, dense_matrix};
 pub(crate) use siblings::{encode as encode_siblings, plan as plan_siblings};
 pub(super) use vectors::{VecMatPush, pipeline as team_pipeline, vec_mat_threads};
 

@@ -1,0 +1,177 @@
+//! What tiles of products take on this device, measured once and stored beside the pipeline cache.
+//!
+//! The planner's table was measured on one GPU. Where another one differs, [`tune`] replaces it: `mlx-lm devices --tune` does so, so that it
+//! is never in the way of anything else, and every later process finds the file.
+
+use std::{
+    path::PathBuf,
+    time::{Duration, Instant},
+};
+
+use mlx_core::{
+    Array, Device, DeviceType, Dtype, Result, Stream, eval, new_stream, ops, synchronize,
+    with_stream,
+};
+use vulkano::device::Device as VulkanDevice;
+
+use crate::{
+    backend::{self, encode_operation},
+    capabilities::{Capabilities, Fragment},
+    config::Config,
+    disk_cache,
+    kernels::matmul::{GemmPush, dense_matrix},
+    planners::{
+        matmul::Gemm,
+        matrix::{Costs, MatrixTile, measured},
+    },
+};
+
+/// A GPU that was idle takes a third of a second to reach its clock.
+const WARM_UP: Duration = Duration::from_millis(400);
+/// Depth of the products, in steps of 64.
+const STEPS: usize = 16;
+/// Tiles of each unit, one after the other.
+const ROUNDS: usize = 4;
+/// Products of a measurement, and measurements of which the fastest counts.
+const PRODUCTS: usize = 20;
+const TIMES: usize = 5;
+
+fn file(device: &VulkanDevice, config: &Config) -> Option<PathBuf> {
+    Some(disk_cache::path(device, config)?.with_extension("tiles"))
+}
+
+/// The measured costs of a device, if it was tuned and the file is whole.
+pub(crate) fn load(device: &VulkanDevice, config: &Config) -> Option<Costs> {
+    if !config.enable_tuned_tiles {
+        return None;
+    }
+    decode(&disk_cache::load(&file(device, config)?)?)
+}
+
+fn encode(costs: &Costs) -> Vec<u8> {
+    costs.numbers().iter().flat_map(|cost| cost.to_le_bytes()).collect()
+}
+
+fn decode(data: &[u8]) -> Option<Costs> {
+    let (words, rest) = data.as_chunks::<4>();
+    let numbers: Vec<u32> = words.iter().map(|&word| u32::from_le_bytes(word)).collect();
+    if rest.is_empty() { Costs::new(numbers.try_into().ok()?) } else { None }
+}
+
+/// Measures what tiles take on GPU `index` and stores it for later processes; `None` if it has no cooperative matrices
+/// that products use. Takes about a second, and as long as the driver needs for four pipelines.
+///
+/// # Errors
+/// When there is no such device, memory is out, or the device fails.
+pub fn tune(index: u32) -> Result<Option<Costs>> {
+    let caps = backend::capabilities(index)?;
+    let Some((fragment, dtype)) = units(caps) else { return Ok(None) };
+    let stream = new_stream(Device { kind: DeviceType::Gpu, index })?;
+    let numbers = with_stream(stream, || measure(stream, fragment, dtype, caps))?;
+    let found = Costs::new(numbers);
+    if let (Some(costs), Some(file)) = (&found, backend::device_file(index, file)?) {
+        disk_cache::save(&file, &encode(costs));
+    }
+    Ok(found)
+}
+
+/// The numbers of [`Costs`]; those of tiles that the device does not run are the table's.
+fn measure(
+    stream: Stream,
+    fragment: Fragment,
+    dtype: Dtype,
+    caps: &Capabilities,
+) -> Result<[u32; 4]> {
+    let mut costs = caps.tiles.numbers();
+    let tiles = measured(fragment, caps);
+
+    if let Some(tile) = tiles.iter().flatten().next() {
+        let product = Product::new(*tile, dtype, caps)?;
+        let begin = Instant::now();
+        while begin.elapsed() < WARM_UP {
+            product.run(stream)?;
+        }
+    }
+    for (cost, tile) in costs.iter_mut().zip(&tiles) {
+        let Some(tile) = tile else { continue };
+        let product = Product::new(*tile, dtype, caps)?;
+        product.run(stream)?;
+        let times = (0..TIMES).map(|_| product.run(stream)).collect::<Result<Vec<_>>>()?;
+        let best = times.into_iter().min().unwrap_or_default();
+        // In units of 5 ns, as the table's are.
+        *cost = (best.as_nanos() / (5 * PRODUCTS * ROUNDS * STEPS) as u128) as u32;
+    }
+    Ok(costs)
+}
+
+/// What products of the device's halves use.
+fn units(caps: &Capabilities) -> Option<(Fragment, Dtype)> {
+    let [brain, half] = [caps.fragments.bfloat16, caps.fragments.float16];
+    brain.map(|f| (f, Dtype::Bfloat16)).or(half.map(|f| (f, Dtype::Float16)))
+}
+
+/// A product of so many tiles that each unit has some.
+struct Product {
+    tile: MatrixTile,
+    dtype: Dtype,
+    a: Array,
+    b: Array,
+    result: Array,
+}
+
+impl Product {
+    fn new(tile: MatrixTile, dtype: Dtype, caps: &Capabilities) -> Result<Product> {
+        let (m, k) = (tile.bm as usize, 64 * STEPS);
+        let n = tile.bn as usize * caps.compute_units.max(1) as usize * ROUNDS;
+        let make = |shape: [usize; 2]| ops::full(&shape, 0.5f32, dtype);
+        let (a, b, result) = (make([m, k])?, make([n, k])?, make([m, n])?);
+        eval(&[&a, &b, &result])?;
+        Ok(Product { tile, dtype, a, b, result })
+    }
+
+    /// The time of [`PRODUCTS`] of them.
+    fn run(&self, stream: Stream) -> Result<Duration> {
+        synchronize(stream)?;
+        let begin = Instant::now();
+        for _ in 0..PRODUCTS {
+            encode_operation(stream, "Matmul", 1, |ctx| {
+                let (a, b, result) =
+                    (ctx.input(&self.a)?, ctx.input(&self.b)?, ctx.input(&self.result)?);
+                let k = self.a.dim(1) as i64;
+                let push = GemmPush {
+                    a: a.address,
+                    b: b.address,
+                    result: result.address,
+                    lda: k,
+                    ldb: k,
+                    m: self.a.dim(0) as u32,
+                    n: self.b.dim(0) as u32,
+                    k: k as u32,
+                    batches: 1,
+                    splits: 1,
+                    ..GemmPush::default()
+                };
+                let plan = Gemm::Matrix(self.tile, 1);
+                dense_matrix(ctx, plan, self.dtype, push, &[a.region, b.region], result)
+            })?;
+        }
+        synchronize(stream)?;
+        Ok(begin.elapsed())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_of_other_contents_are_ignored() {
+        let costs = Costs::new([7, 8, 9, 10]).unwrap();
+        let data = encode(&costs);
+        assert_eq!(decode(&data), Some(costs));
+        assert_eq!(decode(&data[1..]), None);
+        assert_eq!(decode(&data[..12]), None);
+        assert_eq!(decode(&[0; 16]), None);
+        assert_eq!(decode(&[0xff; 16]), None);
+    }
+}
