@@ -3,22 +3,7 @@
 use mlx::{Array, Device, Dtype, Result, fast, fast::Mask, ops, vulkan::stats};
 use mlx_tests::values;
 
-use super::{Quantized, noise, turn};
-
-/// A matrix, quantized or not.
-enum Linear {
-    Dense(Array),
-    Quantized(Quantized),
-}
-
-impl Linear {
-    fn forward(&self, x: &Array) -> Result<Array> {
-        match self {
-            Linear::Dense(matrix) => ops::matmul(x, &ops::transpose(matrix, &[1, 0])?),
-            Linear::Quantized(matrix) => matrix.forward(x),
-        }
-    }
-}
+use super::{Linear, Quantized, noise, turn};
 
 /// A decoder of a few layers.
 #[derive(Clone, Copy, Debug)]
@@ -72,14 +57,8 @@ impl Decoder {
         ];
         let mut seeds = (100 * seed..).step_by(1);
         let mut next = || seeds.next().unwrap();
-        let matrices = shapes.map(|(outputs, inner)| match self.format {
-            Some((bits, group)) => {
-                Linear::Quantized(Quantized::new(next(), outputs, inner, group, bits, dtype))
-            }
-            None => Linear::Dense(
-                ops::multiply(noise(next(), &[outputs, inner], dtype), 0.1f32).unwrap(),
-            ),
-        });
+        let matrices =
+            shapes.map(|(outputs, inner)| Linear::new(next(), outputs, inner, self.format, dtype));
         let norms = [hidden, hidden, width, width].map(|n| noise(next(), &[n], dtype));
         let cached = [1, kv_heads, self.past + 3, width];
         let caches = [next(), next()].map(|seed| noise(seed, &cached, dtype));

@@ -106,6 +106,39 @@ impl Quantized {
     }
 }
 
+/// A matrix (outputs, inner), quantized or not.
+enum Linear {
+    Dense(Array),
+    Quantized(Quantized),
+}
+
+impl Linear {
+    /// Of a format in bits and group size, or dense.
+    fn new(
+        seed: u64,
+        outputs: usize,
+        inner: usize,
+        format: Option<(usize, usize)>,
+        dtype: Dtype,
+    ) -> Self {
+        match format {
+            Some((bits, group)) => {
+                Linear::Quantized(Quantized::new(seed, outputs, inner, group, bits, dtype))
+            }
+            None => {
+                Linear::Dense(ops::multiply(noise(seed, &[outputs, inner], dtype), 0.1f32).unwrap())
+            }
+        }
+    }
+
+    fn forward(&self, x: &Array) -> Result<Array> {
+        match self {
+            Linear::Dense(matrix) => ops::matmul(x, &ops::transpose(matrix, &[1, 0])?),
+            Linear::Quantized(matrix) => matrix.forward(x),
+        }
+    }
+}
+
 #[test]
 fn with_every_gate_off_the_results_are_the_same() {
     let gates = [

@@ -2,7 +2,7 @@
 
 use mlx::{Array, Dtype, Result, fast, ops};
 
-use super::{Quantized, agrees, noise, turn};
+use super::{Linear, Quantized, agrees, noise, turn};
 
 const HALVES: [Dtype; 2] = [Dtype::Bfloat16, Dtype::Float16];
 const DTYPES: [Dtype; 3] = [Dtype::Bfloat16, Dtype::Float16, Dtype::Float32];
@@ -140,60 +140,56 @@ fn has_tiles(dtype: Dtype) -> bool {
     fragments.is_some() && !caps.is_software() && mlx::vulkan::Config::get().enable_coopmat
 }
 
-/// Siblings, gates and residuals of more rows than mat-vecs take, in tiles where the device has cooperative matrices.
+/// Siblings, gates and residuals of more rows than mat-vecs take, in tiles where the device has cooperative matrices: so many
+/// operations become part of others then.
 fn tiles(
     rows: usize,
     inner: usize,
     outputs: [usize; 3],
     dtype: Dtype,
     format: Option<(usize, usize)>,
+    fused: [u64; 3],
 ) {
     let what = format!("{rows}x{inner}x{outputs:?} {dtype} {format:?}");
     let tiles = |fused: u64| if has_tiles(dtype) { fused } else { 0 };
     let x = noise(50, &[1, rows, inner], dtype);
-    let make = |seed, outputs| -> Box<dyn Fn(&Array) -> Result<Array>> {
-        match format {
-            Some((bits, group)) => {
-                let matrix = Quantized::new(seed, outputs, inner, group, bits, dtype);
-                Box::new(move |x| matrix.forward(x))
-            }
-            None => {
-                let matrix = ops::multiply(noise(seed, &[outputs, inner], dtype), 0.1f32).unwrap();
-                Box::new(move |x| ops::matmul(x, &ops::transpose(&matrix, &[1, 0])?))
-            }
-        }
-    };
+    let make = |seed, outputs| Linear::new(seed, outputs, inner, format, dtype);
     let [q, k, v] = [(51, 0), (52, 1), (53, 2)].map(|(seed, i)| make(seed, outputs[i]));
-    agrees(&format!("{what}, siblings"), tiles(2), dtype, &|| Ok(vec![q(&x)?, k(&x)?, v(&x)?]));
+    agrees(&format!("{what}, siblings"), tiles(fused[0]), dtype, &|| {
+        Ok(vec![q.forward(&x)?, k.forward(&x)?, v.forward(&x)?])
+    });
     let other = make(54, outputs[1]);
-    agrees(&format!("{what}, gated"), tiles(4), dtype, &|| {
-        Ok(vec![gated(rows % 2 == 0, &k(&x)?, &other(&x)?)?])
+    agrees(&format!("{what}, gated"), tiles(fused[1]), dtype, &|| {
+        Ok(vec![gated(rows.is_multiple_of(2), &k.forward(&x)?, &other.forward(&x)?)?])
     });
     let residual = noise(55, &[1, rows, outputs[2]], dtype);
-    agrees(&format!("{what}, residual"), tiles(1), dtype, &|| {
-        Ok(vec![ops::add(&residual, &v(&x)?)?])
+    agrees(&format!("{what}, residual"), tiles(fused[2]), dtype, &|| {
+        Ok(vec![ops::add(&residual, &v.forward(&x)?)?])
     });
 }
+
+/// Three products, a gated pair, a residual.
+const ALL: [u64; 3] = [2, 4, 1];
 
 #[test]
 fn many_rows() {
     let _turn = turn();
     for dtype in HALVES {
         for rows in [17, 40, 131, 400] {
-            tiles(rows, 192, [256, 160, 72], dtype, Some((4, 64)));
-            tiles(rows, 192, [72, 208, 99], dtype, None);
+            tiles(rows, 192, [256, 160, 72], dtype, Some((4, 64)), ALL);
+            tiles(rows, 192, [72, 208, 99], dtype, None, ALL);
         }
-        tiles(33, 128, [64, 48, 40], dtype, Some((3, 32)));
-        tiles(33, 256, [64, 300, 40], dtype, Some((8, 128)));
-        tiles(140, 72, [64, 40, 24], dtype, None);
+        tiles(33, 128, [64, 48, 40], dtype, Some((3, 32)), ALL);
+        tiles(33, 256, [64, 300, 40], dtype, Some((8, 128)), ALL);
+        tiles(140, 72, [64, 40, 24], dtype, None, ALL);
         // The widest tiles.
-        tiles(512, 128, [2048, 1024, 4096], dtype, Some((4, 64)));
-        tiles(600, 64, [100, 8000, 4004], dtype, None);
-        tiles(20, 192, [256, 160, 72], Dtype::Float32, None);
+        tiles(512, 128, [2048, 1024, 4096], dtype, Some((4, 64)), ALL);
+        tiles(600, 64, [100, 8000, 4004], dtype, None, ALL);
+        tiles(20, 192, [256, 160, 72], Dtype::Float32, None, ALL);
     }
 }
 
-/// So few tiles that k is split: by themselves.
+/// So few tiles that k is split: by themselves, but for a residual, which the sum of the parts adds.
 #[test]
 fn many_rows_of_few_tiles() {
     let _turn = turn();
@@ -204,6 +200,9 @@ fn many_rows_of_few_tiles() {
         let forward = |w: &Array| ops::matmul(&x, &ops::transpose(w, &[1, 0])?);
         Ok(vec![forward(&a)?, forward(&b)?])
     });
+    for (format, inner) in [(None, 4096), (Some((4, 64)), 2048)] {
+        tiles(64, inner, [64, 64, 64], dtype, format, [0, 0, 1]);
+    }
 }
 
 /// What somebody still holds, or reads in another way, is stored as well.

@@ -1,6 +1,10 @@
 //! The clock of a CPU stream.
 
-use std::sync::atomic::{AtomicU64, Ordering::*};
+use std::{
+    collections::VecDeque,
+    sync::atomic::{AtomicU64, Ordering::*},
+    thread::{self, ThreadId},
+};
 
 use mlx_core::{Error, Result, clock::Clock};
 use parking_lot::{Condvar, Mutex};
@@ -10,8 +14,50 @@ type Callback = Box<dyn FnOnce() + Send>;
 #[derive(Default)]
 struct State {
     callbacks: Vec<(u64, Callback)>,
-    /// The first failure that nobody has been told of, and the value it happened before.
-    failure: Option<(u64, Error)>,
+    /// The last batches that failed.
+    failures: VecDeque<Failure>,
+    /// The value reached last, and who handed over the batches up to it: the last ones.
+    now: u64,
+    owners: VecDeque<ThreadId>,
+}
+
+/// A batch that failed.
+struct Failure {
+    /// The value that it reached.
+    value: u64,
+    /// Who handed it over.
+    owner: ThreadId,
+    error: Error,
+    told: bool,
+}
+
+/// Failures and batches that are remembered.
+const MOST_FAILURES: usize = 16;
+const MOST_OWNERS: usize = 64;
+
+/// Appends to a list of the last ones.
+fn remember<T>(list: &mut VecDeque<T>, most: usize, new: T) {
+    if list.len() == most {
+        list.pop_front();
+    }
+    list.push_back(new);
+}
+
+impl State {
+    /// What somebody is told who has waited for `value`: a failure of that very batch, or one before it that nobody was told
+    /// of yet, of this thread or of who handed over that batch. Threads that share a stream are not told of each other's.
+    fn failure(&mut self, value: u64) -> Option<Error> {
+        let behind = (self.now - value.min(self.now)) as usize;
+        let place = self.owners.len().checked_sub(behind + 1);
+        let theirs = [Some(thread::current().id()), place.map(|i| self.owners[i])];
+        let concerns = |f: &&mut Failure| {
+            let before = f.value < value && !f.told && theirs.contains(&Some(f.owner));
+            f.value == value || before
+        };
+        let failure = self.failures.iter_mut().find(concerns)?;
+        failure.told = true;
+        Some(failure.error.clone())
+    }
 }
 
 /// Counts the batches that a stream's thread has finished.
@@ -23,11 +69,14 @@ pub(crate) struct CpuClock {
 }
 
 impl CpuClock {
-    /// Sets the clock to `value` after a batch, and wakes who waits for it.
-    pub(crate) fn advance(&self, value: u64, result: Result<()>) {
+    /// Sets the clock to `value` after a batch that `owner` handed over, and wakes who waits for it.
+    pub(crate) fn advance(&self, value: u64, owner: ThreadId, result: Result<()>) {
         let mut state = self.state.lock();
+        state.now = value;
+        remember(&mut state.owners, MOST_OWNERS, owner);
         if let Err(error) = result {
-            state.failure.get_or_insert((value, error));
+            let failure = Failure { value, owner, error, told: false };
+            remember(&mut state.failures, MOST_FAILURES, failure);
         }
         self.now.store(value, Release);
         let due: Vec<Callback> =
@@ -51,17 +100,13 @@ impl Clock for CpuClock {
         self.now.load(Acquire)
     }
 
-    /// Tells a failure to the first who waits past it.
     fn wait(&self, value: u64) -> Result<()> {
         self.spin(value);
         let mut state = self.state.lock();
         while self.now() < value {
             self.advanced.wait(&mut state);
         }
-        match state.failure.take_if(|(at, _)| *at <= value) {
-            Some((_, error)) => Err(error),
-            None => Ok(()),
-        }
+        state.failure(value).map_or(Ok(()), Err)
     }
 
     fn when_reached(&self, value: u64, then: Callback) {
@@ -72,5 +117,38 @@ impl Clock for CpuClock {
         }
         drop(state);
         then();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn failures_are_told_to_those_whose_they_are() {
+        let clock = CpuClock::default();
+        let stranger = thread::scope(|s| s.spawn(|| thread::current().id()).join().unwrap());
+        let error = || Err(Error::invalid("inv", "singular"));
+        clock.advance(1, stranger, error());
+        clock.advance(2, thread::current().id(), Ok(()));
+        // Not this thread's, unless it waits for that very batch, however often.
+        assert!(clock.wait(2).is_ok());
+        assert!(clock.wait(1).is_err() && clock.wait(1).is_err());
+        clock.advance(3, thread::current().id(), error());
+        clock.advance(4, thread::current().id(), Ok(()));
+        // This thread's, who hears of it once when it waits past it.
+        assert!(clock.wait(2).is_ok());
+        assert!(clock.wait(4).is_err());
+        assert!(clock.wait(4).is_ok());
+        // A later batch of who made the one that failed may need what it should have made.
+        clock.advance(5, stranger, error());
+        clock.advance(6, thread::current().id(), Ok(()));
+        clock.advance(7, stranger, Ok(()));
+        assert!(clock.wait(6).is_ok() && clock.wait(7).is_err());
+        for value in 8..200 {
+            clock.advance(value, stranger, error());
+        }
+        assert!(clock.wait(199).is_err() && clock.wait(8).is_ok());
+        assert_eq!(clock.state.lock().failures.len(), MOST_FAILURES);
     }
 }

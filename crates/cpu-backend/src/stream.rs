@@ -3,6 +3,7 @@
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
     sync::{Arc, mpsc},
+    thread::{self, ThreadId},
 };
 
 use mlx_core::{Error, Result, Stream};
@@ -18,6 +19,8 @@ const BATCH: usize = 64;
 struct Batch {
     tasks: Vec<Task>,
     value: u64,
+    /// Who handed it over.
+    owner: ThreadId,
 }
 
 /// The encoding side of a stream.
@@ -35,7 +38,7 @@ impl CpuStream {
         let clock = Arc::new(CpuClock::default());
         let (sender, batches) = mpsc::channel::<Batch>();
         let thread_clock = clock.clone();
-        std::thread::Builder::new()
+        thread::Builder::new()
             .name(format!("mlx-cpu-{}", stream.index))
             .spawn(move || {
                 let _pool = join_pool();
@@ -64,7 +67,7 @@ impl CpuStream {
         self.committed += 1;
         let tasks = std::mem::replace(&mut self.tasks, Vec::with_capacity(BATCH));
         self.thread
-            .send(Batch { tasks, value: self.committed })
+            .send(Batch { tasks, value: self.committed, owner: thread::current().id() })
             .map_err(|_| Error::device("eval", "the CPU stream's thread has ended"))
     }
 }
@@ -89,7 +92,7 @@ fn run(batch: Batch, clock: &CpuClock) {
         });
         result = result.and(outcome);
     }
-    clock.advance(batch.value, result);
+    clock.advance(batch.value, batch.owner, result);
 }
 
 fn message(panic: &(dyn std::any::Any + Send)) -> String {

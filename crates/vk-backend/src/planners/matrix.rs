@@ -40,6 +40,9 @@ pub struct MatrixTile {
 /// Sizes of a tile, and which of the [`Costs`] is its.
 struct Shape([u32; 5], usize);
 
+/// Parts of k up to which a dispatch of several products does without: more than half of the device has work then.
+pub const MOST_UNSPLIT: u32 = 2;
+
 /// What tiles take compared with each other, per 64 of k, when each compute unit has several one after the other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Costs([u32; 4]);
@@ -180,19 +183,6 @@ pub fn measured(fragment: Fragment, caps: &Capabilities) -> [Option<MatrixTile>;
     })
 }
 
-/// The tile of products that are one dispatch, of whole k: where that leaves at most half of the device without work.
-pub fn plan_group(
-    m: usize,
-    n: usize,
-    k: usize,
-    fragment: Fragment,
-    packed: bool,
-    caps: &Capabilities,
-) -> Option<MatrixTile> {
-    let (tile, splits) = plan(m, n, k, 1, fragment, packed, caps)?;
-    (splits <= 2).then_some(tile)
-}
-
 /// Whether a quantized (outputs, inner) matrix is dequantized for a product of so many rows.
 pub fn dequantizes(rows: usize, outputs: usize, inner: usize) -> bool {
     rows >= DEQUANTIZE && outputs.saturating_mul(inner) <= DEQUANTIZE_MOST
@@ -241,9 +231,6 @@ mod tests {
         assert_eq!(plan(32, 1024, 4096), Some(([32, 64, 128], 8)));
         assert_eq!(plan(16, 4096, 4096), None);
         assert_eq!(plan(4096, 8, 4096), None);
-        let group = |m, n, k| plan_group(m, n, k, SQUARE, false, &caps).map(|t| [t.bm, t.bn, t.bk]);
-        assert_eq!(group(64, 4096, 4096), Some([64, 64, 128]));
-        assert_eq!(group(64, 1024, 4096), None);
     }
 
     #[test]

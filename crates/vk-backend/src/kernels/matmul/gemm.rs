@@ -355,6 +355,27 @@ pub(crate) fn sum_parts(
     run_sum(ctx, &SumPush::new(parts, result, count, splits), dtype, &[parts], result)
 }
 
+/// The same with a dense array of as many elements, which is added, too.
+pub(crate) fn sum_parts_and(
+    ctx: &mut Ctx<'_>,
+    parts: Region,
+    splits: u32,
+    addend: Operand,
+    count: u64,
+    dtype: Dtype,
+    result: Operand,
+) -> Result<()> {
+    let walk = Walk::new(&[count as usize], [&[1]]);
+    let push = SumPush {
+        c: addend.address,
+        walk: ctx.args(&walk.pack())?,
+        beta: 1.0,
+        ndim: walk.ndim(),
+        ..SumPush::new(parts, result, count, splits)
+    };
+    run_sum(ctx, &push, dtype, &[parts, addend.region], result)
+}
+
 fn run_sum(
     ctx: &mut Ctx<'_>,
     push: &SumPush,

@@ -7,7 +7,7 @@ use smallvec::SmallVec;
 
 use super::gemm::{
     A_ALONG_K, A_VECTOR, ADD, B_ALONG_K, B_VECTOR, C_VECTOR, GATED, MATRIX, Push, SIBLINGS,
-    constants, matrix_grid, matrix_pipeline,
+    constants, matrix_grid, matrix_pipeline, sum_parts_and,
 };
 use crate::{
     capabilities::Fragment,
@@ -34,21 +34,29 @@ struct Sibling {
     end: u32,
 }
 
-/// Products that are one dispatch of whole k.
+/// How such products are done.
 #[derive(Debug, Clone)]
 pub(crate) struct Plan {
     tile: MatrixTile,
+    /// Parts of k, of a single matrix with a residual.
+    splits: u32,
     /// Of the matrices in the kernel's list.
     order: SmallVec<[usize; 3]>,
 }
 
-/// The tile of such products, where one dispatch is enough for the device.
+/// The plan of such products, where one dispatch is enough for the device or its parts are added up anyway.
 pub(crate) fn plan(ctx: &Ctx<'_>, fused: &Fused, fragment: Fragment) -> Option<Plan> {
     let outputs = fused.matrices().iter().map(|m| m.outputs as usize).sum();
     let (rows, inner) = (fused.rows as usize, fused.inner as usize);
     let packed = fused.format.group > 1 && !dequantizes(fused);
-    let tile = matrix::plan_group(rows, outputs, inner, fragment, packed, ctx.capabilities())?;
-    Some(Plan { tile, order: order(fused, tile)? })
+    let caps = ctx.capabilities();
+    let (tile, splits) = matrix::plan(rows, outputs, inner, 1, fragment, packed, caps)?;
+    let splits = match fused.after {
+        After::Residual(_) => splits,
+        _ if splits > matrix::MOST_UNSPLIT => return None,
+        _ => 1,
+    };
+    Some(Plan { tile, splits, order: order(fused, tile)? })
 }
 
 /// Encodes the products.
@@ -58,12 +66,17 @@ pub(crate) fn plan(ctx: &Ctx<'_>, fused: &Fused, fragment: Fragment) -> Option<P
 pub(crate) fn encode(
     ctx: &mut Ctx<'_>,
     fused: &Fused,
-    Plan { tile, order }: Plan,
+    Plan { tile, splits, order }: Plan,
     dtype: Dtype,
     reads: &[Region],
     writes: &[Region],
 ) -> Result<()> {
     let mut reads: SmallVec<[Region; 12]> = reads.into();
+    let count = u64::from(fused.rows) * u64::from(fused.matrices()[0].outputs);
+    let parts = match splits {
+        1 => None,
+        splits => Some(ctx.scratch(count * u64::from(splits) * 4)?),
+    };
     let mut matrices: SmallVec<[Matrix; 3]> = fused.matrices().into();
     let mut packed = (fused.format.group > 1).then(|| affine(fused.format));
     if let Some(affine) = packed.filter(|_| dequantizes(fused)) {
@@ -79,6 +92,7 @@ pub(crate) fn encode(
         .iter()
         .map(|&i| {
             let Matrix { words, scales, biases, result, outputs } = matrices[i];
+            let result = parts.map_or(result, |parts| parts.address);
             n += outputs;
             Sibling { words, scales, biases, result, outputs, end: n }
         })
@@ -94,17 +108,18 @@ pub(crate) fn encode(
         batches: 1,
         alpha: 1.0,
         beta: 1.0,
-        splits: 1,
+        splits,
         ..Push::default()
     };
     let mut flags = flags(fused, &matrices, packed.is_some());
-    if let After::Residual(address) = fused.after {
+    if let (After::Residual(address), None) = (fused.after, parts) {
         let outputs = matrices[0].outputs;
         flags |= if outputs.is_multiple_of(4) { ADD | C_VECTOR } else { ADD };
         (push.c, push.c_row, push.c_column) = (address, outputs.into(), 1);
     }
     let caps = ctx.capabilities();
-    let mut constants = constants(Gemm::Matrix(tile, 1), dtype, dtype, flags, caps);
+    let out = if parts.is_some() { Dtype::Float32 } else { dtype };
+    let mut constants = constants(Gemm::Matrix(tile, splits), dtype, out, flags, caps);
     let kernels = match packed {
         Some(affine) => {
             constants.extend([affine.bits as u32, affine.group_size as u32]);
@@ -114,7 +129,13 @@ pub(crate) fn encode(
     };
     let pipeline = matrix_pipeline(ctx, kernels, dtype, &constants)?;
     let (groups, push) = (matrix_grid(&tile, &push, caps), bytemuck::bytes_of(&push));
-    ctx.dispatch(&Dispatch { pipeline: &pipeline, push, groups, reads: &reads, writes })
+    let here = parts.as_ref().map_or(writes, std::slice::from_ref);
+    ctx.dispatch(&Dispatch { pipeline: &pipeline, push, groups, reads: &reads, writes: here })?;
+    let (Some(parts), After::Residual(address)) = (parts, fused.after) else { return Ok(()) };
+    let bytes = count * dtype.size() as u64;
+    let dense = |address| Operand { address, region: Region { address, bytes } };
+    let (addend, result) = (dense(address), dense(fused.matrices()[0].result));
+    sum_parts_and(ctx, parts, splits, addend, count, dtype, result)
 }
 
 /// The order of the matrices in which a tile has columns of two at most, and quads of columns of one.
