@@ -9,7 +9,8 @@ use std::{
 use mlx::{Device, Dtype};
 use mlx_lm::{
     chat::prompt_ids,
-    generate::{GenerateOptions, Tokens, prefill},
+    config::Quantization,
+    generate::{GenerateOptions, KvQuantization, Tokens, prefill},
     load::{LoadOptions, LoadedModel, load},
     template::Message,
 };
@@ -115,6 +116,7 @@ on_both_devices! {
     float16_follows_the_golden_ids,
     float32_has_the_golden_logits,
     decoding_follows_the_golden_ids,
+    a_quantized_cache_follows_the_golden_ids,
     perplexity_is_golden,
     chunks_do_not_change_the_logits,
 }
@@ -150,8 +152,13 @@ fn float32_has_the_golden_logits(device: Device) {
 }
 
 /// Greedy tokens after `prompt`, by the decode loop.
-fn decode(loaded: &LoadedModel, prompt: &[u32], count: usize) -> Vec<u32> {
-    let options = GenerateOptions { max_tokens: count, ..Default::default() };
+fn decode(
+    loaded: &LoadedModel,
+    prompt: &[u32],
+    count: usize,
+    kv: Option<KvQuantization>,
+) -> Vec<u32> {
+    let options = GenerateOptions { max_tokens: count, kv, ..Default::default() };
     let mut cache = loaded.model.new_cache();
     let tokens = Tokens::start(&loaded.model, &mut cache, prompt, &options).unwrap();
     tokens.collect::<Result<_, _>>().unwrap()
@@ -160,11 +167,17 @@ fn decode(loaded: &LoadedModel, prompt: &[u32], count: usize) -> Vec<u32> {
 /// Checks that the decode loop yields `want` after `prompt`. Where it flips between tokens that are
 /// nearly tied, it goes on from the wanted one.
 #[track_caller]
-fn check_decode(what: &str, loaded: &LoadedModel, prompt: &[u32], want: &[u32]) {
+fn check_decode(
+    what: &str,
+    loaded: &LoadedModel,
+    prompt: &[u32],
+    want: &[u32],
+    kv: Option<KvQuantization>,
+) {
     let mut at = 0;
     while at < want.len() {
         let before = [prompt, &want[..at]].concat();
-        let got = decode(loaded, &before, want.len() - at);
+        let got = decode(loaded, &before, want.len() - at, kv);
         assert_eq!(got.len(), want.len() - at, "{what}: number of tokens");
         let Some(flip) = got.iter().zip(&want[at..]).position(|(got, want)| got != want) else {
             return;
@@ -182,7 +195,19 @@ fn decoding_follows_the_golden_ids(device: Device) {
     let loaded = model(device, Precision::Stored);
     for case in &GOLDEN.cases[..2] {
         let what = format!("decoding {:?} on {device}", case.text);
-        check_decode(&what, loaded, &case.prompt_ids, &case.ids[..10]);
+        check_decode(&what, loaded, &case.prompt_ids, &case.ids[..10], None);
+    }
+}
+
+/// From the start, and from a few tokens after the prompt on.
+fn a_quantized_cache_follows_the_golden_ids(device: Device) {
+    let loaded = model(device, Precision::Stored);
+    let case = &GOLDEN.cases[0];
+    let format = Quantization { group_size: 32, bits: 8 };
+    for start in [0, case.prompt_ids.len() + 3] {
+        let what = format!("{:?} on {device}, quantized after {start}", case.text);
+        let kv = Some(KvQuantization { format, start });
+        check_decode(&what, loaded, &case.prompt_ids, &case.ids[..10], kv);
     }
 }
 
@@ -196,10 +221,10 @@ fn both_devices_answer_alike() {
             });
         };
         let want = OnceLock::new();
-        answer(Device::CPU, &|loaded, prompt| drop(want.set(decode(loaded, prompt, 10))));
+        answer(Device::CPU, &|loaded, prompt| drop(want.set(decode(loaded, prompt, 10, None))));
         let want = want.into_inner().unwrap();
         answer(Device::GPU, &|loaded, prompt| {
-            check_decode(&format!("{question:?} on Vulkan"), loaded, prompt, &want);
+            check_decode(&format!("{question:?} on Vulkan"), loaded, prompt, &want, None);
         });
     }
 }

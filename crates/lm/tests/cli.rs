@@ -221,6 +221,7 @@ fn arguments_outside_of_their_range() {
         ("--temp=-1", "temp"),
         ("--temp=nan", "temp"),
         ("--chat-template-config=[", "chat-template-config: "),
+        ("--kv-bits=7", "kv-bits: 7 bits in groups of 64"),
     ] {
         let command =
             ["generate", "--device=cpu", "--json", "--model=model", "--prompt=a", argument];
