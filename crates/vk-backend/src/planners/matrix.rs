@@ -40,7 +40,7 @@ pub struct MatrixTile {
 /// Sizes of a tile, and which of the [`Costs`] is its.
 struct Shape([u32; 5], usize);
 
-/// Parts of k up to which a dispatch of several products does without: more than half of the device has work then.
+/// Parts of k up to which a dispatch of several products does without: more than a third of the device has work then.
 pub const MOST_UNSPLIT: u32 = 2;
 
 /// What tiles take compared with each other, per 64 of k, when each compute unit has several one after the other.
