@@ -286,6 +286,14 @@ fn batches_share_or_have_their_matrices() {
                 let got = ops::quantized_matmul(&x, &w, &s, &b, transpose, 32, 4).unwrap();
                 let [exact, whole] = all(|_| 0);
                 assert_approx_either(&format!("shared {what}"), &got, [&exact, &whole]);
+                // The same matrix, with gaps between its rows.
+                let [w, s, b] = [&w, &s, &b].map(|a| {
+                    let twice = ops::repeat(a, 2, Some(0)).unwrap();
+                    let shape: Vec<isize> = twice.shape().iter().map(|&d| d as isize).collect();
+                    ops::slice(&twice, &[0, 0], &shape, &[2, 1]).unwrap()
+                });
+                let got = ops::quantized_matmul(&x, &w, &s, &b, transpose, 32, 4).unwrap();
+                assert_approx_either(&format!("gaps {what}"), &got, [&exact, &whole]);
                 let row = ops::slice(&x, &[0; 4], &[1, 1, 1, 64], &[1; 4]).unwrap();
                 let row = ops::reshape(&row, &[64]).unwrap();
                 let got = ops::quantized_matmul(&row, &w, &s, &b, transpose, 32, 4).unwrap();

@@ -174,12 +174,15 @@ fn operands(
     };
     let leading = [product.inner as i64, product.inner.max(product.outputs) as i64];
     product.fragment = fragment(output.dtype, leading, ctx.capabilities(), ctx.config());
-    // Batches that share a matrix see their rows as one: heads of queries over the heads of a quantized cache, say.
-    let stack = stack([words, scales, biases]);
-    let shared = stack.map_or(1, |s| output.shape[s.axes..last - 1].iter().product::<usize>());
+    // Batches that share a matrix see their rows as one: heads of queries over the heads of a quantized cache, say. Copied
+    // are whole arrays, whose first matrix is all that there is if all batches share it.
+    let parts = [words, scales, biases];
+    let (axes, in_place) = (stacked_axes(parts), step_in_place(parts));
+    let first = if axes == 0 || in_place.is_some() { axes } else { last - 1 };
+    let shared = output.shape[first..last - 1].iter().product::<usize>();
     (product.rows, product.batches) = (product.rows * shared, batches / shared.max(1));
-    let step = stack.map_or(rows_of(&product), |s| if product.batches > 1 { s.step } else { 0 });
-    let mut matrix = |array| match stack {
+    let step = if product.batches > 1 { in_place.unwrap_or(rows_of(&product)) } else { 0 };
+    let mut matrix = |array| match in_place {
         Some(_) => ctx.input(array),
         None => copy::dense(ctx, array),
     };
@@ -193,23 +196,19 @@ fn rows_of(p: &Product) -> usize {
     if p.transpose { p.outputs } else { p.inner }
 }
 
-/// Matrices that kernels find in place.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Stack {
-    /// Batch axes before those along which a matrix is only repeated.
-    axes: usize,
-    /// From one to the next, in rows of them.
-    step: usize,
-}
-
-/// The matrices in place, if each is dense and the next ones are the same number of rows away in words, scales and biases,
-/// such as filled parts of caches.
-fn stack(parts: [&Array; 3]) -> Option<Stack> {
+/// Batch axes before those along which a matrix is only repeated.
+fn stacked_axes(parts: [&Array; 3]) -> usize {
     let batch = parts[0].ndim() - 2;
     let repeats =
         |a: &Array, axis: usize| a.shape()[axis] == 1 || a.evaluated().layout.strides[axis] == 0;
-    let axes = (0..batch).rev().find(|&axis| !parts.iter().all(|a| repeats(a, axis)));
-    let axes = axes.map_or(0, |axis| axis + 1);
+    let axis = (0..batch).rev().find(|&axis| !parts.iter().all(|a| repeats(a, axis)));
+    axis.map_or(0, |axis| axis + 1)
+}
+
+/// From one matrix to the next, in rows of them, if each is dense and the next ones are as many rows away in words, scales and
+/// biases, such as filled parts of caches.
+fn step_in_place(parts: [&Array; 3]) -> Option<usize> {
+    let (batch, axes) = (parts[0].ndim() - 2, stacked_axes(parts));
     let mut steps = parts.iter().map(|a| {
         let (shape, strides) = (a.shape(), &a.evaluated().layout.strides);
         let dense = shape::is_row_contiguous(&shape[batch..], &strides[batch..]);
@@ -222,7 +221,7 @@ fn stack(parts: [&Array; 3]) -> Option<Stack> {
         in_place.then_some(step / width)
     });
     let step = steps.next()??;
-    steps.all(|other| other == Some(step)).then_some(Stack { axes, step })
+    steps.all(|other| other == Some(step)).then_some(step)
 }
 
 /// Whether the kernel that fusions are made of serves: one matrix, whole aligned chunks.
