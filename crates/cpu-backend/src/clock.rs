@@ -16,9 +16,8 @@ struct State {
     callbacks: Vec<(u64, Callback)>,
     /// The last batches that failed.
     failures: VecDeque<Failure>,
-    /// The value reached last, and who handed over the batches up to it: the last ones.
-    now: u64,
-    owners: VecDeque<ThreadId>,
+    /// The values of the last batches, and who handed them over.
+    owners: VecDeque<(u64, ThreadId)>,
 }
 
 /// A batch that failed.
@@ -47,9 +46,11 @@ impl State {
     /// What somebody is told who has waited for `value`: a failure of that very batch, or one before it that nobody was told
     /// of yet, of this thread or of who handed over that batch. Threads that share a stream are not told of each other's.
     fn failure(&mut self, value: u64) -> Option<Error> {
-        let behind = (self.now - value.min(self.now)) as usize;
-        let place = self.owners.len().checked_sub(behind + 1);
-        let theirs = [Some(thread::current().id()), place.map(|i| self.owners[i])];
+        if self.failures.is_empty() {
+            return None;
+        }
+        let owner = self.owners.iter().find(|(reached, _)| *reached == value).map(|o| o.1);
+        let theirs = [Some(thread::current().id()), owner];
         let concerns = |f: &&mut Failure| {
             let before = f.value < value && !f.told && theirs.contains(&Some(f.owner));
             f.value == value || before
@@ -72,8 +73,7 @@ impl CpuClock {
     /// Sets the clock to `value` after a batch that `owner` handed over, and wakes who waits for it.
     pub(crate) fn advance(&self, value: u64, owner: ThreadId, result: Result<()>) {
         let mut state = self.state.lock();
-        state.now = value;
-        remember(&mut state.owners, MOST_OWNERS, owner);
+        remember(&mut state.owners, MOST_OWNERS, (value, owner));
         if let Err(error) = result {
             let failure = Failure { value, owner, error, told: false };
             remember(&mut state.failures, MOST_FAILURES, failure);

@@ -1,11 +1,8 @@
 //! The backend that core calls: devices, streams and the hand-over of work.
 
-use std::{
-    path::PathBuf,
-    sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering::Relaxed},
-    },
+use std::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering::Relaxed},
 };
 
 use mlx_core::{
@@ -94,7 +91,8 @@ fn slot(index: u32) -> Result<&'static Slot> {
         .ok_or_else(|| Error::device("vulkan", format!("there is no device {index}")))
 }
 
-fn open(index: u32) -> Result<&'static Arc<DeviceState>> {
+/// Device `index` of those in use.
+pub(crate) fn open(index: u32) -> Result<&'static Arc<DeviceState>> {
     let slot = slot(index)?;
     slot.opened.get_or_try_init(|| DeviceState::new(&slot.physical, Config::get()))
 }
@@ -113,14 +111,6 @@ pub fn devices() -> Result<Vec<Candidate>> {
 /// When there is no such device or it cannot be opened.
 pub fn capabilities(index: u32) -> Result<&'static Capabilities> {
     open(index).map(|d| d.capabilities())
-}
-
-/// A file of device `index`, made of its Vulkan device and the configuration.
-pub(crate) fn device_file(
-    index: u32,
-    file: impl Fn(&vulkano::device::Device, &Config) -> Option<PathBuf>,
-) -> Result<Option<PathBuf>> {
-    open(index).map(|d| file(&d.raw.device, d.config))
 }
 
 /// The Vulkan stream with core's index, if it is one.

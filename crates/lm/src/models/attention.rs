@@ -102,17 +102,13 @@ fn quantized_attention(
     let mut scores = product(&q, keys, true)?;
     if tokens > 1 {
         let least = ops::full(&[], f32::MIN, scores.dtype())?;
-        scores = ops::where_(&causal(tokens as usize, scores.dim(4))?, &scores, &least)?;
+        // Each of the last tokens sees the keys up to its own.
+        let keys = scores.dim(4);
+        let seen = ops::tri(tokens as usize, keys, keys as isize - tokens, mlx::Dtype::Bool)?;
+        scores = ops::where_(&seen, &scores, &least)?;
     }
     let out = product(&ops::softmax(&scores, &[-1], true)?, values, false)?;
     ops::reshape(&out, &[batch, heads, tokens, width])
-}
-
-/// Which of `keys` each of the last `tokens` of them sees: (tokens, keys).
-fn causal(tokens: usize, keys: usize) -> Result<Array> {
-    let arange = |from: usize, to| ops::arange(from as f64, to as f64, 1.0, mlx::Dtype::Int32);
-    let rows = ops::expand_dims(&arange(keys - tokens, keys)?, &[1])?;
-    ops::greater_equal(&rows, &ops::expand_dims(&arange(0, keys)?, &[0])?)
 }
 
 #[cfg(test)]

@@ -311,11 +311,11 @@ impl super::Fused for Products {
             }
             Then::Gate { .. } => fused.after = After::Gate,
         }
-        let plan = match self.way {
+        let tiles = match self.way {
             Way::Few => None,
-            Way::Many(fragment, _) => {
+            Way::Many(fragment, dtype) => {
                 let Some(plan) = plan_siblings(ctx, &fused, fragment) else { return Ok(false) };
-                Some(plan)
+                Some((plan, dtype))
             }
         };
         let mut writes: SmallVec<[Region; 3]> = SmallVec::new();
@@ -324,11 +324,9 @@ impl super::Fused for Products {
             fused.stored_at(i, result.address);
             writes.push(result.region);
         }
-        match (self.way, plan) {
-            (Way::Many(_, dtype), Some(plan)) => {
-                encode_siblings(ctx, &fused, plan, dtype, &reads, &writes)?;
-            }
-            _ => matvec::encode(ctx, &fused, &reads, &writes)?,
+        match tiles {
+            Some((plan, dtype)) => encode_siblings(ctx, &fused, plan, dtype, &reads, &writes)?,
+            None => matvec::encode(ctx, &fused, &reads, &writes)?,
         }
         Ok(true)
     }
