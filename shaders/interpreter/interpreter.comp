@@ -73,9 +73,10 @@ uint thread() { return gl_SubgroupID * SUBGROUP + gl_SubgroupInvocationID; }
 uint bits_of(float x) { return DTYPE == BFLOAT16 ? f32_to_bf16(x) : f32_to_f16(x); }
 
 // ---- products ----
-const uint ROWS = 1, RESULTS = 2;      // a team's: neighbours of one matrix, or one of the gate and one of the other
+// A team's results: neighbours of one matrix, or two of the gate and two of the other.
+const uint ROWS = 1, RESULTS = 4, HALF = RESULTS / 2u;
 const uint SUBGROUPS = gl_WorkGroupSize.x / SUBGROUP;
-const uint QUADS_ = 4;                 // quads of the row that a thread brings, at most; more do not fit in registers
+const uint QUADS_ = 4; // quads of the row that a thread brings, at most
 const uint SLOTS = 1;
 const uint PITCH = 0u, CHUNKS = 0u;
 const uint MOST_EIGHTS = QUADS_ / 2u * gl_WorkGroupSize.x, MOST_CHUNKS = MOST_EIGHTS / 4u;
@@ -83,15 +84,15 @@ const uint MOST_EIGHTS = QUADS_ / 2u * gl_WorkGroupSize.x, MOST_CHUNKS = MOST_EI
 #include "matvec_lanes.glsl"
 
 shared float partial[SUBGROUPS];
-shared float shares[4u * SUBGROUPS]; // of a team's two results, for every other block
+shared float shares[2u * RESULTS * SUBGROUPS]; // of a team's results, for every other block
 
-// Quads of a row: kind, elements of a row, eps, pairs of results; addresses of x and of the norm's weight; of the residual and of the
+// Quads of a row: kind, elements of a row, eps, blocks of results; addresses of x and of the norm's weight; of the residual and of the
 // results with tags; for each matrix of words and scales, and of biases and results, as if it began with block 0;
-// blocks up to the end of the first two, bytes from block to block; from a block's first row to its second one; chunks of
+// blocks up to the end of the first two, bytes from block to block; from a block's first half to its second one; chunks of
 // a row, and of those a lane's.
 const uint HEAD = 0, SOURCE = 1, TARGET = 2, MATRIX = 3, STEPS = 9, SECOND = 10, COUNTS = 11;
 
-uint inner, chunks, blocks, splits_log; // elements and chunks of a row; pairs of results; subgroups of a team
+uint inner, chunks, blocks, splits_log; // elements and chunks of a row; blocks of results; subgroups of a team
 uint rounds;                            // chunks of a row for a lane
 
 uint team_lane() { return (gl_SubgroupID & ((1u << splits_log) - 1u)) * SUBGROUP + gl_SubgroupInvocationID; }
@@ -106,136 +107,174 @@ uint matrix_of(uint block) {
     return MATRIX + (block >= ends.x ? 2u : 0u) + (block >= ends.y ? 2u : 0u);
 }
 
-// ---- what is asked for next: a chunk of two rows ----
-uint asked_block, asked_chunk;
-uint64_t asked_words[RESULTS], asked_scales[RESULTS], asked_biases[RESULTS];
+// ---- what is asked for next ----
+// The compiler waits at the end of a branch for what was asked for in it, so everything that decides is asked for without one: where there
+// is nothing, that is something else.
 
+uint asked_block, asked_chunk;
+uint64_t asked_words, asked_scales, asked_biases; // of a block's first row
+
+// Begins with this lane's first chunk of a block; behind the last one, of that.
 void aim(uint block) {
     asked_block = block;
     asked_chunk = team_lane();
-    if (block >= blocks) return;
-    uint m = matrix_of(block);
-    uvec4 at_ = quad(m), second = quad(SECOND);
+    uint real = min(block, blocks - 1u), chunk = min(asked_chunk, chunks - 1u), m = matrix_of(real);
+    uvec4 at_ = quad(m);
     uvec2 steps_ = quad(STEPS).zw;
-    asked_words[0] = first_address(at_) + uint64_t(block * steps_.x + asked_chunk * (WORDS * 4u));
-    asked_words[1] = asked_words[0] + first_address(second);
+    asked_words = first_address(at_) + uint64_t(real * steps_.x + chunk * (WORDS * 4u));
     if (DENSE) return;
-    uint64_t affine = uint64_t(block * steps_.y + asked_chunk * 32u / GROUP * 2u);
-    asked_scales[0] = second_address(at_) + affine;
-    asked_scales[1] = asked_scales[0] + second_address(second);
-    asked_biases[0] = first_address(quad(m + 1u)) + affine;
-    asked_biases[1] = asked_biases[0] + first_address(quad(COUNTS));
+    uint64_t affine = uint64_t(real * steps_.y + chunk * 32u / GROUP * 2u);
+    asked_scales = second_address(at_) + affine;
+    asked_biases = first_address(quad(m + 1u)) + affine;
 }
 
-// Asks for everything of the next chunk.
+// Asks for a chunk of all rows of the block.
 void ask() {
-    if (asked_block < blocks && asked_chunk < chunks) {
-        [[unroll]] for (uint r = 0u; r < RESULTS; ++r) {
-            load_words(asked_words[r], r * WORDS);
-            if (!DENSE) affine_of[r] = uvec2(bits_at(asked_scales[r]), bits_at(asked_biases[r]));
-        }
+    uvec4 second = quad(SECOND);
+    uint64_t second_biases = first_address(quad(COUNTS));
+    uint bytes = inner / CHUNK * (WORDS * 4u), affine_bytes = inner / GROUP * 2u;
+    [[unroll]] for (uint r = 0u; r < RESULTS; ++r) {
+        bool upper = r >= HALF;
+        load_words(asked_words + uint64_t(r % HALF * bytes) + (upper ? first_address(second) : 0ul), r * WORDS);
+        if (DENSE) continue;
+        uint64_t affine = uint64_t(r % HALF * affine_bytes);
+        affine_of[r] = uvec2(bits_at(asked_scales + affine + (upper ? second_address(second) : 0ul)),
+                             bits_at(asked_biases + affine + (upper ? second_biases : 0ul)));
     }
 }
 
+// Goes on to the lane's next chunk of the block, if there is one.
 void advance() {
     asked_chunk += team_lanes();
-    [[unroll]] for (uint r = 0u; r < RESULTS; ++r) {
-        asked_words[r] += uint64_t(team_lanes() * (WORDS * 4u));
-        asked_scales[r] += uint64_t(team_lanes() * 32u / GROUP * 2u);
-        asked_biases[r] += uint64_t(team_lanes() * 32u / GROUP * 2u);
+    uint lanes = asked_chunk < chunks ? team_lanes() : 0u;
+    asked_words += uint64_t(lanes * (WORDS * 4u));
+    asked_scales += uint64_t(lanes * 32u / GROUP * 2u);
+    asked_biases += uint64_t(lanes * 32u / GROUP * 2u);
+}
+
+// Where quad i of the row begins; without tags, the eighth that it is half of.
+uint64_t quad_at(uint64_t x, uint i) {
+    i = min(i, inner / 4u - 1u);
+    return x + uint64_t((kind & FLAGGED) != 0u ? i << 4 : (i & ~1u) << 3);
+}
+
+// Asks for this thread's quads of the row.
+void ask_row(uint64_t x, out uvec4 w[QUADS_]) {
+    w[0] = Tagged4(quad_at(x, thread())).v[0];
+    // What is not set in every case is set first: it would be kept from step to step, which takes registers.
+    [[unroll]] for (uint i = 1u; i < QUADS_; ++i) w[i] = uvec4(0u);
+    [[unroll]] for (uint i = 1u; i < QUADS_; ++i) {
+        if (i * gl_WorkGroupSize.x >= inner / 4u) break;
+        w[i] = Tagged4(quad_at(x, thread() + i * gl_WorkGroupSize.x)).v[0];
     }
 }
 
-// This thread's quads of the row, waited for.
-void take_row(uint64_t x, out uvec2 own[QUADS_]) {
-    uvec4 w[QUADS_];
-    bool flagged = (kind & FLAGGED) != 0u;
-    [[unroll]] for (uint i = 0u; i < QUADS_; ++i) {
-        own[i] = uvec2(0u);
-        if (i * gl_WorkGroupSize.x >= inner / 4u) break;
-        uint at_ = min(thread() + i * gl_WorkGroupSize.x, inner / 4u - 1u);
-        if (flagged) w[i] = Tagged4(x).v[at_];
-        else own[i] = V2(x).v[at_];
-    }
-    if (!flagged) return;
+// The pairs of values in them, waited for.
+void take_row(uint64_t x, uvec4 w[QUADS_], out uvec2 own[QUADS_]) {
+    [[unroll]] for (uint i = 0u; i < QUADS_; ++i) own[i] = (thread() & 1u) != 0u ? w[i].zw : w[i].xy;
+    if ((kind & FLAGGED) == 0u) return;
     uint spins = 0u;
     [[unroll]] for (uint i = 0u; i < QUADS_; ++i) {
         if (i * gl_WorkGroupSize.x >= inner / 4u) break;
-        uint at_ = min(thread() + i * gl_WorkGroupSize.x, inner / 4u - 1u);
-        while (stale(w[i]) && !gives_up(spins)) w[i] = Tagged4(x).v[at_];
+        while (stale(w[i]) && !gives_up(spins)) w[i] = Tagged4(quad_at(x, thread() + i * gl_WorkGroupSize.x)).v[0];
         own[i] = uvec2(pair_of(w[i].xy), pair_of(w[i].zw));
     }
 }
 
+// Asks for the norm's weights for this thread's quads, if there is a norm.
+void ask_weights(uint64_t weight, out uvec2 weights[QUADS_]) {
+    bool norm = (kind & NORMALIZED) != 0u;
+    weights[0] = V2(norm ? weight : table).v[norm ? min(thread(), inner / 4u - 1u) : 0u];
+    [[unroll]] for (uint i = 1u; i < QUADS_; ++i) weights[i] = uvec2(0u);
+    if (norm) [[unroll]] for (uint i = 1u; i < QUADS_; ++i) {
+        if (i * gl_WorkGroupSize.x >= inner / 4u) break;
+        weights[i] = V2(weight).v[min(thread() + i * gl_WorkGroupSize.x, inner / 4u - 1u)];
+    }
+}
+
+// Asks for what is added to result i; with a tag or without one.
+uint ask_residual(uint64_t from, uint i) {
+    bool real = (kind & RESIDUAL) != 0u && i < RESULTS * blocks, flagged = (kind & FLAGGED_RESIDUAL) != 0u;
+    uint64_t at_ = real ? from + uint64_t(i << (flagged ? 2u : 1u)) : table;
+    return flagged ? Tagged(at_).v[0] : uint(U16(at_).v[0]);
+}
+
+// ---- the row ----
+
 vec4 unpack(uvec2 p) { return vec4(half_pair(DTYPE, p.x), half_pair(DTYPE, p.y)); }
 
-// Brings the row to shared memory, normalized, with the sums of every chunk; and the next step's row of the table.
-void stage(uvec4 next_row, float eps) {
-    bool norm = (kind & NORMALIZED) != 0u;
-    uvec2 own[QUADS_], weights[QUADS_];
-    uvec4 source = quad(SOURCE);
-    if (norm) [[unroll]] for (uint i = 0u; i < QUADS_; ++i) {
-        if (i * gl_WorkGroupSize.x >= inner / 4u) break;
-        weights[i] = V2(second_address(source)).v[min(thread() + i * gl_WorkGroupSize.x, inner / 4u - 1u)];
+// Four finite floats, rounded.
+uvec2 pack(vec4 x) {
+    if (DTYPE == BFLOAT16) return uvec2(bfloat16_pair(x.xy), bfloat16_pair(x.zw));
+    return uvec2(packed(x.xy), packed(x.zw));
+}
+
+// Stores quad i of the row, and its part of the sums of its chunk.
+void keep_quad(uint i, uvec2 bits) {
+    bool real = i < inner / 4u;
+    if (real) {
+        uint to = place(0u, i / 2u);
+        if (i % 2u == 0u) staged[to].xy = bits;
+        else staged[to].zw = bits;
     }
-    take_row(first_address(source), own);
-    if (norm) {
-        float squares = 0.0;
-        [[unroll]] for (uint i = 0u; i < QUADS_; ++i) {
-            if (i * gl_WorkGroupSize.x >= inner / 4u) break;
-            vec4 x = unpack(own[i]);
-            if (thread() + i * gl_WorkGroupSize.x < inner / 4u) squares = dot_add(x, x, squares);
-        }
-        squares = subgroupAdd(squares);
-        if (gl_SubgroupInvocationID == 0u) partial[gl_SubgroupID] = squares;
-    }
-    barrier(); // all have finished the step before
-    if (thread() < ROW_QUADS) rows[(row ^ ROW_QUADS) + thread()] = next_row;
-    if (lost) stopped = 1u;
-    float factor = 1.0;
-    if (norm) {
-        float squares = 0.0;
-        for (uint s = 0u; s < SUBGROUPS; ++s) squares += partial[s];
-        factor = 1.0 / sqrt(squares / float(inner) + eps);
-    }
+    vec4 x = unpack(bits);
+    keep_sums(0u, i, 8u, real, x.xy + x.zw);
+}
+
+// What the norm multiplies the row with; all threads have finished the step before then.
+float norm_factor(uvec2 own[QUADS_], float eps) {
+    float squares = 0.0;
     [[unroll]] for (uint i = 0u; i < QUADS_; ++i) {
-        uint at_ = thread() + i * gl_WorkGroupSize.x;
         if (i * gl_WorkGroupSize.x >= inner / 4u) break;
         vec4 x = unpack(own[i]);
-        if (norm) {
-            x *= factor * unpack(weights[i]);
-            own[i] = uvec2(packed(x.xy), packed(x.zw));
-            x = unpack(own[i]);
-        }
-        if (at_ < inner / 4u) {
-            uint to = place(0u, at_ / 2u);
-            if (at_ % 2u == 0u) staged[to].xy = own[i];
-            else staged[to].zw = own[i];
-        }
-        keep_sums(0u, at_, 8u, at_ < inner / 4u, x.xy + x.zw);
+        if (thread() + i * gl_WorkGroupSize.x < inner / 4u) squares = dot_add(x, x, squares);
     }
+    squares = subgroupAdd(squares);
+    if (gl_SubgroupInvocationID == 0u) partial[gl_SubgroupID] = squares;
+    barrier();
+    squares = 0.0;
+    [[unroll]] for (uint s = 0u; s < SUBGROUPS; ++s) squares += partial[s];
+    return 1.0 / sqrt(squares / float(inner) + eps);
+}
+
+// Brings the row to shared memory, normalized, with the sums of every chunk; and the next step's row of the table.
+void stage(uvec4 next_row, float eps, uvec4 asked[QUADS_], uvec2 weights[QUADS_]) {
+    bool norm = (kind & NORMALIZED) != 0u;
+    uvec2 own[QUADS_];
+    take_row(first_address(quad(SOURCE)), asked, own);
+    float factor = 1.0;
+    if (norm) factor = norm_factor(own, eps);
+    else barrier(); // all have finished the step before
+    if (thread() < ROW_QUADS) rows[(row ^ ROW_QUADS) + thread()] = next_row;
+    [[unroll]] for (uint i = 0u; i < QUADS_; ++i) {
+        if (i * gl_WorkGroupSize.x >= inner / 4u) break;
+        if (norm) own[i] = pack(unpack(own[i]) * (factor * unpack(weights[i])));
+        keep_quad(thread() + i * gl_WorkGroupSize.x, own[i]);
+    }
+    if (lost) stopped = 1u;
     barrier();
 }
 
-// The sum over a team of one of its two results: of the first in the lower lanes of its first subgroup, of the other in the upper ones.
+// ---- the results ----
+
+// Which of a team's results a lane gets in the end: a quarter of the lanes has the same.
+uint result_of_lane() { return gl_SubgroupInvocationID / (SUBGROUP / RESULTS); }
+
+// The sum over a team of this lane's result, in its first subgroup.
 float team_result(uint parity) {
-    bool upper = gl_SubgroupInvocationID >= SUBGROUP / 2u;
-    float sum = upper ? total[1] : total[0];
-    sum += subgroupShuffleXor(upper ? total[0] : total[1], SUBGROUP / 2u);
-    [[unroll]] for (uint s = SUBGROUP / 4u; s > 0u; s /= 2u) sum += subgroupShuffleXor(sum, s);
+    bool upper = gl_SubgroupInvocationID >= SUBGROUP / 2u, odd = (gl_SubgroupInvocationID & (SUBGROUP / 4u)) != 0u;
+    // Each half of the lanes goes on with half of the results, then each quarter with one.
+    float even = (upper ? total[2] : total[0]) + subgroupShuffleXor(upper ? total[0] : total[2], SUBGROUP / 2u);
+    float sum = (upper ? total[3] : total[1]) + subgroupShuffleXor(upper ? total[1] : total[3], SUBGROUP / 2u);
+    sum = (odd ? sum : even) + subgroupShuffleXor(odd ? even : sum, SUBGROUP / 4u);
+    [[unroll]] for (uint s = SUBGROUP / 8u; s > 0u; s /= 2u) sum += subgroupShuffleXor(sum, s);
     if (splits_log == 0u) return sum;
-    uint at_ = parity * 2u * SUBGROUPS + (upper ? 1u : 0u);
-    if (gl_SubgroupInvocationID % (SUBGROUP / 2u) == 0u) shares[at_ + 2u * gl_SubgroupID] = sum;
+    uint at_ = parity * RESULTS * SUBGROUPS + result_of_lane();
+    if (gl_SubgroupInvocationID % (SUBGROUP / RESULTS) == 0u) shares[at_ + RESULTS * gl_SubgroupID] = sum;
     barrier();
     sum = 0.0;
-    for (uint s = 0u; s < (1u << splits_log); ++s) sum += shares[at_ + 2u * ((gl_SubgroupID + s) & (SUBGROUPS - 1u))];
+    for (uint s = 0u; s < (1u << splits_log); ++s) sum += shares[at_ + RESULTS * ((gl_SubgroupID + s) & (SUBGROUPS - 1u))];
     return sum;
-}
-
-// What is added to result `i`; with a tag or without one.
-uint ask_residual(uint64_t from, uint i) {
-    if ((kind & RESIDUAL) == 0u || i >= 2u * blocks) return 0u;
-    return (kind & FLAGGED_RESIDUAL) != 0u ? Tagged(from).v[i] : uint(U16(from).v[i]);
 }
 
 float residual(uint64_t from, uint i, uint early) {
@@ -245,12 +284,13 @@ float residual(uint64_t from, uint i, uint early) {
     return half_pair(DTYPE, early & 0xffffu).x;
 }
 
-// Stores a block's results, for who waits for them and in their array: `y` is the first one's in the lower lanes, the other's in the upper.
+// Stores a block's results, of which this lane has one, for who waits for them and in their array.
 void finish(uvec4 target, uint block, float y, uint early) {
-    bool upper = gl_SubgroupInvocationID >= SUBGROUP / 2u, gated = (kind & GATED) != 0u;
+    bool gated = (kind & GATED) != 0u;
+    uint result = result_of_lane();
     if (gated) y = y / (1.0 + exp(-y)) * subgroupShuffleXor(y, SUBGROUP / 2u);
-    if (gl_SubgroupInvocationID % (SUBGROUP / 2u) != 0u || gated && upper) return;
-    uint i = gated ? block : 2u * block + (upper ? 1u : 0u);
+    if (gl_SubgroupInvocationID % (SUBGROUP / RESULTS) != 0u || gated && result >= HALF) return;
+    uint i = (gated ? HALF : RESULTS) * block + result;
     if ((kind & RESIDUAL) != 0u) y += residual(first_address(target), i, early);
     uint bits = bits_of(y);
     if (second_address(target) != 0ul) Tagged(second_address(target)).v[i] = tagged(bits);
@@ -258,29 +298,26 @@ void finish(uvec4 target, uint block, float y, uint early) {
 }
 
 void product(uvec4 next_row) {
-    uvec4 head = quad(HEAD), target = quad(TARGET);
+    uvec4 head = quad(HEAD), source = quad(SOURCE), target = quad(TARGET);
     inner = head.y;
     blocks = head.w;
     chunks = quad(COUNTS).z;
     rounds = quad(COUNTS).w;
     splits_log = kind >> SPLITS_SHIFT;
     uint block = first_block(), parity = 0u;
-    // What no lane sets below is not kept from step to step: that would take registers.
-    [[unroll]] for (uint i = 0u; i < RESULTS * WORDS; ++i) words_of[i] = 0u;
-    [[unroll]] for (uint r = 0u; r < RESULTS; ++r) {
-        affine_of[r] = uvec2(0u);
-        asked_words[r] = asked_scales[r] = asked_biases[r] = 0ul;
-    }
+    uvec4 asked[QUADS_];
+    uvec2 weights[QUADS_];
     aim(block);
     ask();
-    uint upper = gl_SubgroupInvocationID >= SUBGROUP / 2u ? 1u : 0u;
-    uint early = ask_residual(first_address(target), 2u * block + upper);
-    stage(next_row, uintBitsToFloat(head.z));
+    uint early = ask_residual(first_address(target), RESULTS * block + result_of_lane());
+    ask_weights(second_address(source), weights);
+    ask_row(first_address(source), asked);
+    stage(next_row, uintBitsToFloat(head.z), asked, weights);
     if (stopped != 0u) return;
     bool first = (gl_SubgroupID & ((1u << splits_log) - 1u)) == 0u;
     // All teams go round equally often: those of several subgroups meet.
     for (uint base = 0u; base < blocks; base += block_step()) {
-        total[0] = total[1] = 0.0;
+        [[unroll]] for (uint r = 0u; r < RESULTS; ++r) total[r] = 0.0;
         for (uint left = rounds; left > 0u; --left) {
             if (asked_block < blocks && asked_chunk < chunks) add_chunk(0u, asked_chunk);
             if (left > 1u) advance();
@@ -291,7 +328,7 @@ void product(uvec4 next_row) {
         float y = team_result(parity);
         if (first && block < blocks) finish(target, block, y, early);
         block += block_step();
-        if (base + block_step() < blocks) early = ask_residual(first_address(target), 2u * block + upper);
+        if (base + block_step() < blocks) early = ask_residual(first_address(target), RESULTS * block + result_of_lane());
         parity ^= 1u;
     }
 }

@@ -46,7 +46,7 @@ struct ProductRow {
     ends: [u32; 2],
     /// Bytes from block to block, of words and of scales.
     steps: [u32; 2],
-    /// From a block's first row to its second one: words, scales, biases.
+    /// From the first half of a block's rows to the second one: words, scales, biases.
     second: [u64; 3],
     chunks: u32,
     /// Chunks of a row for a lane.
@@ -123,8 +123,8 @@ impl Variant {
     }
 }
 
-/// Where the pairs of rows of a product are, which the kernel calls blocks: neighbours of one matrix, or one of the gate and one
-/// of what it gates.
+/// Where the rows of a product are that a team takes at a time, a block: neighbours of one matrix, or half of them of the gate and
+/// half of what it gates.
 struct Places {
     blocks: u32,
     matrices: [[u64; 4]; MOST_MATRICES],
@@ -138,7 +138,8 @@ impl Places {
         let Format { bits, group, .. } = fused.format;
         let row = [fused.inner * bits / 8, if bits < 16 { fused.inner / group * 2 } else { 0 }];
         let gated = fused.after == After::Gate;
-        let rows = if gated { 1 } else { 2 };
+        let half = planner::RESULTS / 2;
+        let rows = if gated { half } else { planner::RESULTS };
         let steps = row.map(|bytes| bytes * rows);
         // Of words, scales, biases and results.
         let bytes = [steps[0], steps[1], steps[1], 2 * rows].map(u64::from);
@@ -160,7 +161,7 @@ impl Places {
                 (other.biases, gate.biases),
             ]
             .map(|(other, gate)| other.wrapping_sub(gate)),
-            false => [row[0], row[1], row[1]].map(u64::from),
+            false => [row[0], row[1], row[1]].map(|bytes| u64::from(half * bytes)),
         };
         let ends = if gated { [blocks; 2] } else { [ends[0], ends[1]] };
         Places { blocks, matrices, ends, steps, second }
@@ -306,7 +307,7 @@ impl Table {
         let chunks = fused.inner / planner::chunk(fused.format.bits);
         let splits = planner::splits_log(blocks, chunks, self.groups, &self.shape);
         kind |= splits << SPLITS_SHIFT;
-        let values = if gated { blocks } else { 2 * blocks };
+        let values = blocks * if gated { planner::RESULTS / 2 } else { planner::RESULTS };
         let marked = match values <= planner::MOST_MARKED {
             true => self.room(values.into())?,
             false => 0,

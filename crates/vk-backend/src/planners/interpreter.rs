@@ -10,6 +10,8 @@ use crate::{
     config::Config,
 };
 
+/// Results of a team of subgroups at a time, as in the kernel: half of them belong to another matrix where one gates the other.
+pub const RESULTS: u32 = 4;
 /// Quads of the row that a thread brings, at most; as in the kernel.
 const QUADS: u32 = 4;
 /// Results of a step that may serve another one; more (the head of a language model) go to memory only.
@@ -64,14 +66,14 @@ pub fn shape(caps: &Capabilities, config: &Config) -> Option<Shape> {
 
 /// Whether a product of 16-bit floats can be a step.
 pub fn serves_product(p: &Product, inner: u32, bits: u32, shape: &Shape) -> bool {
-    let pairs = p.sets == 2 || p.outputs.iter().all(|o| o.is_multiple_of(2));
+    let whole = p.outputs.iter().all(|o| o.is_multiple_of(RESULTS / p.sets));
     let results: u64 = p.outputs.iter().map(|&o| u64::from(o)).sum();
     let small = results * u64::from(inner) * u64::from(bits) / 8 <= MOST_BYTES;
     let fits = inner <= shape.longest() && inner.is_multiple_of(8);
-    p.rows == 1 && bits <= 16 && fits && pairs && small
+    p.rows == 1 && bits <= 16 && fits && whole && small
 }
 
-/// Subgroups that share a row, as a power of two, for `blocks` pairs of rows of `chunks` chunks on `groups` workgroups:
+/// Subgroups that share a row, as a power of two, for `blocks` of rows of `chunks` chunks on `groups` workgroups:
 /// those with which the last subgroup is done first.
 pub fn splits_log(blocks: u32, chunks: u32, groups: u32, shape: &Shape) -> u32 {
     let time = |log: &u32| {
@@ -131,28 +133,26 @@ mod tests {
 
     #[test]
     fn subgroups_share_rows_so_that_all_have_work() {
-        assert_eq!(splits_log(512, 64, 132, &SHAPE), 1, "2048 -> 1024 of 4 bits");
-        assert_eq!(splits_log(2048, 32, 132, &SHAPE), 0, "1024 -> 4096");
+        assert_eq!(splits_log(256, 64, 132, &SHAPE), 1, "2048 -> 1024 of 4 bits");
+        assert_eq!(splits_log(1024, 32, 132, &SHAPE), 0, "1024 -> 4096");
         assert_eq!(
-            splits_log(3072, 128, 132, &SHAPE),
-            1,
-            "4096 -> 6144: three rounds of half rows, not two of whole ones"
+            splits_log(256, 96, 132, &SHAPE),
+            2,
+            "3072 -> 1024: four have half a chunk less"
         );
         assert_eq!(splits_log(2, 4096, 1, &Shape { subgroup: 8, workgroup: 64 }), 2);
     }
 
     #[test]
-    fn rows_that_fit_and_pairs_of_results_are_served() {
+    fn rows_that_fit_and_whole_blocks_of_results_are_served() {
         let p = |outputs, sets| Product { rows: 1, outputs: [outputs, outputs, 0], sets };
-        assert!(serves_product(&p(1024, 1), 8192, 4, &SHAPE));
-        assert!(!serves_product(&p(1024, 1), 8200, 4, &SHAPE), "too long");
-        assert!(
-            !serves_product(&p(1023, 1), 1024, 4, &SHAPE)
-                && serves_product(&p(1023, 2), 1024, 4, &SHAPE)
-        );
-        assert!(!serves_product(&Product { rows: 2, ..p(1024, 1) }, 1024, 4, &SHAPE));
-        assert!(!serves_product(&p(1024, 1), 1024, 32, &SHAPE));
-        assert!(!serves_product(&p(12_288, 2), 4096, 4, &SHAPE), "50 MB");
+        let serves = |p: &Product, inner, bits| serves_product(p, inner, bits, &SHAPE);
+        assert!(serves(&p(1024, 1), 8192, 4) && !serves(&p(1024, 1), 8200, 4), "too long");
+        assert!(!serves(&p(1022, 1), 1024, 4) && serves(&p(1022, 2), 1024, 4));
+        assert!(!serves(&p(1023, 2), 1024, 4));
+        assert!(!serves(&Product { rows: 2, ..p(1024, 1) }, 1024, 4));
+        assert!(!serves(&p(1024, 1), 1024, 32));
+        assert!(!serves(&p(12_288, 2), 4096, 4), "50 MB");
     }
 
     #[test]
