@@ -7,12 +7,7 @@ int64_t offset(uint64_t walk, uint ndim, uint k, uint64_t i) {
 
 #include "pick.glsl"
 
-// Counts negative indices from the end and moves what still lies outside to the nearest element.
-int64_t index_at(int64_t i) {
-    int64_t index = load_index(indices, i);
-    if (index < 0l) index += size;
-    return clamp(index, 0l, max(size - 1l, 0l));
-}
+int64_t index_at(int64_t i) { return nearest_index(load_index(indices, i), size); }
 
 #include "words.glsl"
 

@@ -1,5 +1,6 @@
 #version 460
-// scale q + bias, AT_ONCE times eight elements a thread. Constants: 1 dtype, 2 bits, 3 group size.
+// scale q + bias, AT_ONCE times eight elements a thread. With GATHER: of the rows at indices, eight elements a thread.
+// Constants: 1 dtype, 2 bits, 3 group size, 4 dtype of the indices.
 #include "common.glsl"
 #include "floats.glsl"
 
@@ -11,7 +12,17 @@ layout(constant_id = 3) const uint GROUP = 64;
 
 layout(push_constant, scalar) uniform Push {
     uint64_t words, scales, biases, result, count; // count of eights
+#ifdef GATHER
+    uint64_t indices;
+    int64_t size; // rows that there are
+    uint row;     // eights of one
+#endif
 };
+
+#ifdef GATHER
+layout(constant_id = 4) const uint INDEX = 3;
+#include "pick.glsl"
+#endif
 
 const uint AT_ONCE = 2;
 
@@ -41,6 +52,29 @@ void store(uint64_t to, vec4 low, vec4 high, bool small) {
     }
 }
 
+// Whether what comes of a scale and a bias is small.
+bool is_small(vec2 pair) { return fma(abs(pair.x), float(FIELD), abs(pair.y)) < 1e30; }
+
+#ifdef GATHER
+// Eights begin at the word and byte that they begin at in one long row: 32 elements take BITS words.
+uvec2 packed_at(uint64_t eight) { return packed8(words + eight / 4ul * (BITS * 4u), uint(eight % 4ul) * 8u); }
+
+vec2 affine_at(uint64_t eight) {
+    int64_t group = int64_t(eight / uint64_t(GROUP / 8u));
+    return vec2(load_float(DTYPE, scales, group), load_float(DTYPE, biases, group));
+}
+
+void main() {
+    const uint SHIFT = float_shift(DTYPE) + 3u;
+    GRID_LOOP(i, count) {
+        uint r = uint(i) / row, within = uint(i) - r * row;
+        uint64_t eight = uint64_t(nearest_index(load_index(indices, int64_t(r)), size)) * row + within;
+        uvec2 packed = packed_at(eight);
+        vec2 pair = affine_at(eight);
+        store(result + (i << SHIFT), affine(fields8_low(packed), pair.x, pair.y), affine(fields8_high(packed), pair.x, pair.y), is_small(pair));
+    }
+}
+#else
 void main() {
     // 32 elements take BITS words wherever they are, so all rows are one long row; a block begins with a word and a group.
     const uint BLOCK = AT_ONCE * gl_WorkGroupSize.x, SHIFT = float_shift(DTYPE) + 3u;
@@ -58,8 +92,8 @@ void main() {
         [[unroll]] for (uint j = 0u; j < AT_ONCE; ++j) {
             uint i = gl_LocalInvocationID.x + j * gl_WorkGroupSize.x;
             vec4 low = affine(fields8_low(packed[j]), pair[j].x, pair[j].y), high = affine(fields8_high(packed[j]), pair[j].x, pair[j].y);
-            bool small = fma(abs(pair[j].x), float(FIELD), abs(pair[j].y)) < 1e30;
-            if (i < left) store(to + (uint64_t(i) << SHIFT), low, high, small);
+            if (i < left) store(to + (uint64_t(i) << SHIFT), low, high, is_small(pair[j]));
         }
     }
 }
+#endif

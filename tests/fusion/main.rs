@@ -3,6 +3,7 @@
 
 mod attention;
 mod interpreter;
+mod lookup;
 mod products;
 mod prompt;
 
@@ -156,6 +157,7 @@ fn with_every_gate_off_the_results_are_the_same() {
         products::all();
         attention::all();
         prompt::all();
+        lookup::all();
     });
 }
 

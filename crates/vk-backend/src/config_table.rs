@@ -46,6 +46,7 @@ options! {
     enable_fused_tiles: bool = true, "MLX_VK_ENABLE_FUSED_TILES", "the same for products of many rows on cooperative matrices, but for norms";
     enable_fused_attention: bool = true, "MLX_VK_ENABLE_FUSED_ATTENTION", "norms, rotations and cache writes inside of the attention that follows them";
     enable_fused_heads: bool = true, "MLX_VK_ENABLE_FUSED_HEADS", "norms, rotations and cache writes of many tokens in one kernel";
+    enable_fused_lookups: bool = true, "MLX_VK_ENABLE_FUSED_LOOKUPS", "rows of a quantized matrix picked and dequantized in one kernel";
 
     // Kernel gates.
     enable_sdpa_decode: bool = true, "MLX_VK_ENABLE_SDPA_DECODE", "the attention kernel for one query token";

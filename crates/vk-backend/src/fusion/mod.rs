@@ -1,11 +1,13 @@
 //! Groups of operations that one kernel does together, found on the tape before anything is allocated for them.
 //!
-//! Three kinds: products of the same rows with the norm before them and the gate or residual after them
+//! Four kinds: products of the same rows with the norm before them and the gate or residual after them
 //! (`products.rs`), the attention of one token with norms, rotations and cache writes
-//! (`attention.rs`), and the latter alone for many tokens (`prompt.rs`). Any graph profits, however it was written.
+//! (`attention.rs`), the latter alone for many tokens (`prompt.rs`), and rows picked from a quantized matrix (`lookup.rs`). Any
+//! graph profits, however it was written.
 
 mod attention;
 mod heads;
+mod lookup;
 mod products;
 mod prompt;
 
@@ -50,6 +52,9 @@ pub(crate) fn plan(tape: &Tape) -> Vec<Group> {
                     let token = attention::find(tape, place, device);
                     groups.extend(token.or_else(|| prompt::find(tape, place, device)));
                 }
+            }
+            &Primitive::Dequantize(affine) => {
+                groups.extend(device(node).and_then(|d| lookup::find(tape, place, affine, d)));
             }
             _ => {}
         }

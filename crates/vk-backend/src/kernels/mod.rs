@@ -49,7 +49,7 @@ pub(crate) mod matmul;
 pub(crate) mod matvec;
 mod norm;
 mod places;
-mod quantized;
+pub(crate) mod quantized;
 mod random;
 pub(crate) mod reduce;
 pub(crate) mod rope;

@@ -72,6 +72,7 @@ kernels! {
     qmm_lanes_gather => "quantized/qmm_lanes.comp" { GATHER: "1" },
     quantize => "quantized/quantize.comp" { },
     dequantize => "quantized/dequantize.comp" { },
+    dequantize_gather => "quantized/dequantize.comp" { GATHER: "1" },
     matmul_tile => "matmul/tile.comp" { },
     matmul_matrix_float16 => "matmul/matrix.comp" { HALF: "0" } committed,
     matmul_matrix_bfloat16 => "matmul/matrix.comp" { HALF: "1" } committed,

@@ -93,6 +93,63 @@ pub(super) fn dequantize_into(
     ctx.run(&pipeline, bytemuck::bytes_of(&push), count, u64::from(group), &reads, &[result])
 }
 
+/// Push constants of `dequantize.comp` for rows at indices.
+#[derive(Debug, Clone, Copy, Pod, Zeroable)]
+#[repr(C)]
+struct GatherPush {
+    matrix: Push,
+    indices: u64,
+    size: i64,
+    row: u32,
+    unused: u32,
+}
+
+/// A quantized matrix of dense rows.
+pub(crate) struct Matrix {
+    /// Words, scales and biases.
+    pub(crate) at: [Operand; 3],
+    /// Of scales and biases.
+    pub(crate) dtype: Dtype,
+    pub(crate) affine: Affine,
+    /// Rows, and elements of one.
+    pub(crate) shape: [usize; 2],
+}
+
+/// Dequantizes the rows at `count` dense indices; as in `take`, negative ones count from the end.
+///
+/// # Errors
+/// When memory or the device fails.
+pub(crate) fn dequantize_rows(
+    ctx: &mut Ctx<'_>,
+    matrix: &Matrix,
+    (indices, index, count): (Operand, Dtype, usize),
+    result: Region,
+) -> Result<()> {
+    let [rows, columns] = matrix.shape;
+    let row = columns / 8;
+    let push = GatherPush {
+        matrix: Push {
+            first: matrix.at[0].address,
+            second: matrix.at[1].address,
+            third: matrix.at[2].address,
+            fourth: result.address,
+            count: (count * row) as u64,
+        },
+        indices: indices.address,
+        size: rows as i64,
+        row: row as u32,
+        unused: 0,
+    };
+    let group = ctx.capabilities().elementwise_workgroup();
+    let [group, dtype, bits, size] = constants(group, matrix.dtype, matrix.affine);
+    let constants = [group, dtype, bits, size, index as u32];
+    let pipeline = ctx.pipeline(Kernel::dequantize_gather, &constants)?;
+    let [words, scales, biases] = matrix.at.map(|a| a.region);
+    let reads = [words, scales, biases, indices.region];
+    let bytes = bytemuck::bytes_of(&push);
+    ctx.run(&pipeline, bytes, push.matrix.count, u64::from(group), &reads, &[result])
+}
+
 fn constants(group: u32, dtype: Dtype, affine: Affine) -> [u32; 4] {
     [group, dtype as u32, affine.bits as u32, affine.group_size as u32]
 }
