@@ -127,6 +127,8 @@ impl Variant {
 /// half of what it gates.
 struct Places {
     blocks: u32,
+    /// Results of a block.
+    results: u32,
     matrices: [[u64; 4]; MOST_MATRICES],
     ends: [u32; 2],
     steps: [u32; 2],
@@ -139,10 +141,10 @@ impl Places {
         let row = [fused.inner * bits / 8, if bits < 16 { fused.inner / group * 2 } else { 0 }];
         let gated = fused.after == After::Gate;
         let half = planner::RESULTS / 2;
-        let rows = if gated { half } else { planner::RESULTS };
-        let steps = row.map(|bytes| bytes * rows);
+        let results = if gated { half } else { planner::RESULTS };
+        let steps = row.map(|bytes| bytes * results);
         // Of words, scales, biases and results.
-        let bytes = [steps[0], steps[1], steps[1], 2 * rows].map(u64::from);
+        let bytes = [steps[0], steps[1], steps[1], 2 * results].map(u64::from);
         let (mut blocks, mut ends) = (0, [0; MOST_MATRICES]);
         let mut matrices = [[0; 4]; MOST_MATRICES];
         let count = if gated { 1 } else { MOST_MATRICES };
@@ -150,7 +152,7 @@ impl Places {
             let at = [m.words, m.scales, m.biases, m.result];
             let before = |k: usize| at[k].wrapping_sub(u64::from(blocks) * bytes[k]);
             matrices[i] = [before(0), before(1), before(2), before(3)];
-            blocks += m.outputs / rows;
+            blocks += m.outputs / results;
             ends[i] = blocks;
         }
         let [gate, other, _] = fused.matrices;
@@ -164,7 +166,7 @@ impl Places {
             false => [row[0], row[1], row[1]].map(|bytes| u64::from(half * bytes)),
         };
         let ends = if gated { [blocks; 2] } else { [ends[0], ends[1]] };
-        Places { blocks, matrices, ends, steps, second }
+        Places { blocks, results, matrices, ends, steps, second }
     }
 }
 
@@ -299,15 +301,14 @@ impl Table {
             return None;
         }
         let blocks = places.blocks;
-        let gated = fused.after == After::Gate;
-        if gated {
+        if fused.after == After::Gate {
             kind |= GATED;
         }
         let norm = fused.norm.inspect(|_| kind |= NORMALIZED);
         let chunks = fused.inner / planner::chunk(fused.format.bits);
         let splits = planner::splits_log(blocks, chunks, self.groups, &self.shape);
         kind |= splits << SPLITS_SHIFT;
-        let values = blocks * if gated { planner::RESULTS / 2 } else { planner::RESULTS };
+        let values = blocks * places.results;
         let marked = match values <= planner::MOST_MARKED {
             true => self.room(values.into())?,
             false => 0,

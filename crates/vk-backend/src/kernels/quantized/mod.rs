@@ -20,6 +20,19 @@ struct Push {
     count: u64,
 }
 
+impl Push {
+    /// Of `count` eights of words, scales and biases to dequantize.
+    fn dequantizing([words, scales, biases]: [Operand; 3], result: Region, count: u64) -> Self {
+        Push {
+            first: words.address,
+            second: scales.address,
+            third: biases.address,
+            fourth: result.address,
+            count,
+        }
+    }
+}
+
 /// Encodes `quantize`: words, scales and biases of every group.
 ///
 /// # Errors
@@ -80,13 +93,7 @@ pub(super) fn dequantize_into(
     result: Region,
 ) -> Result<()> {
     let count = count / 8;
-    let push = Push {
-        first: at[0].address,
-        second: at[1].address,
-        third: at[2].address,
-        fourth: result.address,
-        count,
-    };
+    let push = Push::dequantizing(at, result, count);
     let group = ctx.capabilities().elementwise_workgroup();
     let pipeline = ctx.pipeline(Kernel::dequantize, &constants(group, dtype, affine))?;
     let reads = at.map(|a| a.region);
@@ -128,13 +135,7 @@ pub(crate) fn dequantize_rows(
     let [rows, columns] = matrix.shape;
     let row = columns / 8;
     let push = GatherPush {
-        matrix: Push {
-            first: matrix.at[0].address,
-            second: matrix.at[1].address,
-            third: matrix.at[2].address,
-            fourth: result.address,
-            count: (count * row) as u64,
-        },
+        matrix: Push::dequantizing(matrix.at, result, (count * row) as u64),
         indices: indices.address,
         size: rows as i64,
         row: row as u32,
