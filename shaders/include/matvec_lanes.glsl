@@ -1,5 +1,6 @@
 // What lanes do with chunks of rows in shared memory and of a matrix: RESULTS results of ROWS rows at once. Needs common.glsl,
 // floats.glsl, quant.glsl, subgroup shuffles, and before it: DTYPE, BITS, ROWS, RESULTS;
+//   DOTS: 1 where bytes are multiplied four at a time, which needs SPIR-V intrinsics;
 //   SLOTS: chunks of the matrix that are held at a time, each with RESULTS rows' words, scales and biases;
 //   PITCH, CHUNKS: eighths and chunks from one row in shared memory to the next;
 //   MOST_EIGHTS, MOST_CHUNKS: of all rows.
@@ -10,10 +11,18 @@ const uint WORDS = CHUNK * BITS / 32u; // words of a chunk
 const uint QUADS_PER_EIGHT = DTYPE == FLOAT32 ? 2u : 1u;
 
 shared uvec4 staged[MOST_EIGHTS * QUADS_PER_EIGHT];   // the rows
-shared vec2 staged_sums[DENSE ? 1u : MOST_CHUNKS];    // of every chunk's even and odd elements
+shared vec2 staged_sums[DENSE ? 1u : MOST_CHUNKS];    // of every chunk's even and odd elements; with digits the unit, and the sum
+// Rows of fixed point: of a chunk, every element in units of its largest one's 1/32256, as two signed bytes, of which four
+// are multiplied with four fields by one instruction, exactly. That is as good as float16 holds the largest element.
+#if DOTS == 1
+const uint NO_BYTES = BITS & ~12u; // zero for 4 and 8
+const bool DIGITS = NO_BYTES == 0u && DTYPE != FLOAT32;
+#else
+const bool DIGITS = false;
+#endif
 // 4-bit fields are read where they stand in a mantissa, without a conversion; a few bits of the sum are lost on the way,
 // which the 16-bit dtypes do not see.
-const bool IN_PLACE = BITS == 4u && DTYPE != FLOAT32;
+const bool IN_PLACE = BITS == 4u && DTYPE != FLOAT32 && !DIGITS;
 
 // The bits of 1.0 by way of shared memory: a register that no compiler knows. With it `(v & mask) | one` is one
 // instruction, with a constant it is two on NVIDIA, and these decide how fast weights can be read.
@@ -115,8 +124,68 @@ void add_in_place(uint w, vec4 low, vec4 high, inout vec2 sum) {
     add_pair(w >> 9, high.zw, sum);
 }
 
+// ---- digits ----
+
+#if DOTS == 1
+// OpSDot of two words of four bytes.
+spirv_instruction(extensions = ["SPV_KHR_integer_dot_product"], capabilities = [6018, 6019], id = 4450)
+int dot_packed(uint a, uint b, spirv_literal int format);
+int dot_bytes(uint a, uint b) { return dot_packed(a, b, 0); }
+#else
+int dot_bytes(uint a, uint b) { return 0; }
+#endif
+
+// The unit of a chunk whose largest element is `most`, and what makes units of elements.
+const float UNITS = 32256.0;
+float per_unit(float most) { return most > 1e-33 ? UNITS / most : 0.0; }
+
+// Two elements in units, 128 more each, as halves of a word.
+uint units(vec2 x, float per) {
+    uvec2 b = floatBitsToUint(fma(x, vec2(per), vec2(12583040.0)));
+    return (b.x & 0xffffu) | (b.y << 16);
+}
+
+// High and low digits of four elements, of which `even` has the first and the third one.
+uvec2 digits(uint even, uint odd) {
+    return uvec2(((even >> 8) & 0x00ff00ffu) | (odd & 0xff00ff00u),
+                 ((even & 0x00ff00ffu) | ((odd & 0x00ff00ffu) << 8)) ^ 0x80808080u);
+}
+
+// Fields of eight elements, as signed bytes: the even and the odd ones, or 128 less than fields of 8 bits.
+uvec2 bytes_of(uint word) {
+    if (BITS == 8u) return uvec2(words_of[word], words_of[word + 1u]) ^ 0x80808080u;
+    return uvec2(words_of[word], words_of[word] >> 4) & 0x0f0f0f0fu;
+}
+
+// Adds the products of a slot with chunk `chunk` of the rows, in digits.
+void add_digits(uint slot, uint chunk) {
+    ivec2 parts[RESULTS * ROWS];
+    [[unroll]] for (uint i = 0u; i < RESULTS * ROWS; ++i) parts[i] = ivec2(0);
+    [[unroll]] for (uint e = 0u; e < CHUNK; e += 8u) {
+        [[unroll]] for (uint i = 0u; i < ROWS; ++i) {
+            uvec4 d = staged[place(i, (chunk * CHUNK + e) / 8u)];
+            [[unroll]] for (uint o = 0u; o < RESULTS; ++o) {
+                uvec2 q = bytes_of((slot * RESULTS + o) * WORDS + e * BITS / 32u);
+                parts[o * ROWS + i] += ivec2(dot_bytes(q.x, d.x), dot_bytes(q.x, d.y));
+                parts[o * ROWS + i] += ivec2(dot_bytes(q.y, d.z), dot_bytes(q.y, d.w));
+            }
+        }
+    }
+    [[unroll]] for (uint i = 0u; i < ROWS; ++i) {
+        vec2 unit_sum = staged_sums[i * CHUNKS + chunk];
+        [[unroll]] for (uint o = 0u; o < RESULTS; ++o) {
+            ivec2 part = parts[o * ROWS + i];
+            float product = float(part.x * 256 + part.y) * unit_sum.x;
+            float scale = of_bits(affine_of[slot * RESULTS + o].x), bias = of_bits(affine_of[slot * RESULTS + o].y);
+            if (BITS == 8u) bias = fma(scale, 128.0, bias);
+            total[o * ROWS + i] = fma(scale, product, fma(bias, unit_sum.y, total[o * ROWS + i]));
+        }
+    }
+}
+
 // Adds the products of a slot with chunk `chunk` of the rows.
 void add_chunk(uint slot, uint chunk) {
+    if (DIGITS) { add_digits(slot, chunk); return; }
     vec2 parts[RESULTS * ROWS];
     [[unroll]] for (uint i = 0u; i < RESULTS * ROWS; ++i) parts[i] = vec2(0.0);
     [[unroll]] for (uint e = 0u; e < CHUNK; e += 8u) {

@@ -15,6 +15,9 @@
 #extension GL_KHR_shader_subgroup_basic : require
 #extension GL_KHR_shader_subgroup_arithmetic : require
 #extension GL_KHR_shader_subgroup_shuffle : require
+#if DOTS == 1
+#extension GL_EXT_spirv_intrinsics : require
+#endif
 
 layout(local_size_x_id = 0) in;
 layout(constant_id = 1) const uint DTYPE = 10;
@@ -76,7 +79,7 @@ uint bits_of(float x) { return DTYPE == BFLOAT16 ? f32_to_bf16(x) : f32_to_f16(x
 // A team's results: neighbours of one matrix, or two of the gate and two of the other.
 const uint ROWS = 1, RESULTS = 4, HALF = RESULTS / 2u;
 const uint SUBGROUPS = gl_WorkGroupSize.x / SUBGROUP;
-const uint QUADS_ = 4; // quads of the row that a thread brings, at most
+const uint QUADS_ = 6; // quads of the row that a thread brings, at most
 const uint SLOTS = 1;
 const uint PITCH = 0u, CHUNKS = 0u;
 const uint MOST_EIGHTS = QUADS_ / 2u * gl_WorkGroupSize.x, MOST_CHUNKS = MOST_EIGHTS / 4u;
@@ -221,6 +224,34 @@ void keep_quad(uint i, uvec2 bits) {
     keep_sums(0u, i, 8u, real, x.xy + x.zw);
 }
 
+// Stores the digits of quad i, and of its chunk the unit and the sum.
+void keep_digits(uint i, vec4 x) {
+    bool real = i < inner / 4u, odd = (i & 1u) != 0u;
+    float most = real ? max(max(abs(x.x), abs(x.y)), max(abs(x.z), abs(x.w))) : 0.0, sum = (x.x + x.y) + (x.z + x.w);
+    [[unroll]] for (uint s = 1u; s < 8u; s *= 2u) {
+        most = max(most, subgroupShuffleXor(most, s));
+        sum += subgroupShuffleXor(sum, s);
+    }
+    float per = per_unit(most);
+    uint first, second;
+    if (BITS == 4u) {
+        // Who has the first four of eight elements makes digits of the even ones, the neighbour of the odd ones.
+        uint evens = units(x.xz, per), odds = units(x.yw, per), other = subgroupShuffleXor(odd ? evens : odds, 1u);
+        uint early = odd ? other : evens, late = odd ? odds : other;
+        first = (early & 0xffffu) | (late << 16);
+        second = (early >> 16) | (late & 0xffff0000u);
+    } else {
+        first = units(x.xz, per);
+        second = units(x.yw, per);
+    }
+    if (!real) return;
+    uvec2 d = digits(first, second);
+    uint to = place(0u, i / 2u);
+    if (odd) staged[to].zw = d;
+    else staged[to].xy = d;
+    if (i % 8u == 0u) staged_sums[i / 8u] = vec2(most / UNITS, sum);
+}
+
 // What the norm multiplies the row with; all threads have finished the step before then.
 float norm_factor(uvec2 own[QUADS_], float eps) {
     float squares = 0.0;
@@ -248,7 +279,10 @@ void stage(uvec4 next_row, float eps, uvec4 asked[QUADS_], uvec2 weights[QUADS_]
     if (thread() < ROW_QUADS) rows[(row ^ ROW_QUADS) + thread()] = next_row;
     [[unroll]] for (uint i = 0u; i < QUADS_; ++i) {
         if (i * gl_WorkGroupSize.x >= inner / 4u) break;
-        if (norm) own[i] = pack(unpack(own[i]) * (factor * unpack(weights[i])));
+        vec4 x = unpack(own[i]);
+        if (norm) x *= factor * unpack(weights[i]);
+        if (DIGITS) { keep_digits(thread() + i * gl_WorkGroupSize.x, x); continue; }
+        if (norm) own[i] = pack(x);
         keep_quad(thread() + i * gl_WorkGroupSize.x, own[i]);
     }
     if (lost) stopped = 1u;

@@ -29,6 +29,9 @@ const bool NORM = BEFORE == 1u, RESIDUAL = AFTER == 1u, GATED = AFTER == 2u;
 #define VARIANT 1
 #include "team.glsl"
 #extension GL_KHR_shader_subgroup_shuffle : require
+#if DOTS == 1
+#extension GL_EXT_spirv_intrinsics : require
+#endif
 
 #include "matvec.glsl"
 
@@ -68,6 +71,28 @@ float norm_factor(uint row, uint thread) {
     return 1.0 / sqrt(squares / float(INNER) + uintBitsToFloat(EPS));
 }
 
+// Stores the digits of an eighth of a row, and of its chunk, of which four neighbours have a part each, the unit and the sum.
+void keep_digits(uint row, uint eight, bool real, vec4 low, vec4 high) {
+    vec4 large = max(abs(low), abs(high)), pairs = low + high;
+    float most = max(max(large.x, large.y), max(large.z, large.w)), sum = (pairs.x + pairs.y) + (pairs.z + pairs.w);
+    [[unroll]] for (uint s = 1u; s < 4u; s *= 2u) {
+        most = max(most, subgroupShuffleXor(most, s));
+        sum += subgroupShuffleXor(sum, s);
+    }
+    if (!real) return;
+    float per = per_unit(most);
+    uvec2 first, second;
+    if (BITS == 4u) {
+        first = digits(units(vec2(low.x, high.x), per), units(vec2(low.z, high.z), per));
+        second = digits(units(vec2(low.y, high.y), per), units(vec2(low.w, high.w), per));
+    } else {
+        first = digits(units(low.xz, per), units(low.yw, per));
+        second = digits(units(high.xz, per), units(high.yw, per));
+    }
+    staged[place(row, eight)] = uvec4(first, second);
+    if (eight % 4u == 0u) staged_sums[row * CHUNKS + eight / 4u] = vec2(most / UNITS, sum);
+}
+
 // Brings the rows to shared memory, normalized, with the sums of every chunk.
 void stage() {
     uint thread = gl_SubgroupID * SUBGROUP + gl_SubgroupInvocationID;
@@ -86,9 +111,10 @@ void stage() {
                     low *= factor * w_low;
                     high *= factor * w_high;
                 }
-                keep(row, eight, low, high);
+                if (!DIGITS) keep(row, eight, low, high);
             }
-            keep_sums(row, eight, 4u, eight < EIGHTS, (low.xy + low.zw) + (high.xy + high.zw));
+            if (DIGITS) keep_digits(row, eight, eight < EIGHTS, low, high);
+            else keep_sums(row, eight, 4u, eight < EIGHTS, (low.xy + low.zw) + (high.xy + high.zw));
         }
     }
     barrier();

@@ -96,8 +96,10 @@ pub struct Capabilities {
     pub float_atomics: bool,
     /// The Vulkan memory model.
     pub memory_model: bool,
-    /// 8-bit integer dot products.
+    /// Integer dot products of four signed bytes.
     pub integer_dot_product: bool,
+    /// They are faster than what they are made of.
+    pub integer_dot_product_accelerated: bool,
     /// VK_KHR_cooperative_matrix is present.
     pub cooperative_matrix: bool,
     /// What of it kernels use.
@@ -158,6 +160,7 @@ impl Default for Capabilities {
             float_atomics: false,
             memory_model: true,
             integer_dot_product: false,
+            integer_dot_product_accelerated: false,
             cooperative_matrix: false,
             fragments: Fragments::default(),
             tiles: Costs::default(),

@@ -51,6 +51,7 @@ options! {
     // Kernel gates.
     enable_sdpa_decode: bool = true, "MLX_VK_ENABLE_SDPA_DECODE", "the attention kernel for one query token";
     enable_matvec: bool = true, "MLX_VK_ENABLE_MATVEC", "the kernel for products of few rows, which fusions are made of";
+    enable_integer_dots: Option<bool> = None, "MLX_VK_ENABLE_INTEGER_DOTS", "multiply 4- and 8-bit fields four at a time with rows in fixed point (unset: where the device does that in one instruction)";
     enable_sort_votes: bool = true, "MLX_VK_ENABLE_SORT_VOTES", "radix sort ranks elements by votes of subgroups instead of shared memory alone";
     enable_qmm_native: bool = true, "MLX_VK_ENABLE_QMM_NATIVE", "native quantized matmul";
     enable_qmm_native_m1: bool = true, "MLX_VK_ENABLE_QMM_NATIVE_M1", "quantized matmul kernel for one row";

@@ -250,7 +250,7 @@ impl Encoder {
             return Ok(Some(groups));
         }
         let constants = variant.constants(&shape);
-        let pipeline = device.pipelines.get(Kernel::interpreter, &constants, shape.subgroup)?;
+        let pipeline = device.pipelines.get(variant.kernel(&device), &constants, shape.subgroup)?;
         let groups = match device.config.debug_resident_groups {
             Some(groups) => groups as u32,
             None if device.capabilities().is_software() => 1,
@@ -267,8 +267,9 @@ impl Encoder {
         let tag = self.next_tag()?;
         let Some(interpreter) = &self.steps.interpreter else { return Ok(()) };
         let (shape, groups) = (interpreter.shape, table.groups());
-        let constants = table.variant().constants(&shape);
-        let pipeline = device.pipelines.get(Kernel::interpreter, &constants, shape.subgroup)?;
+        let variant = table.variant();
+        let constants = variant.constants(&shape);
+        let pipeline = device.pipelines.get(variant.kernel(&device), &constants, shape.subgroup)?;
         let mut push = Push {
             table: 0,
             control: interpreter.arena.span().address(),

@@ -6,12 +6,17 @@ use smallvec::SmallVec;
 use super::{Kind, Step};
 use crate::{
     config::Config,
+    device::DeviceState,
     hazards::Region,
     kernels::{
+        Kernel,
         decode::{Attention, Token},
         matvec::{After, Format, Fused, MOST_MATRICES},
     },
-    planners::interpreter::{self as planner, Shape},
+    planners::{
+        interpreter::{self as planner, Shape},
+        matvec,
+    },
 };
 
 /// Flags of a row; as in the kernel.
@@ -114,6 +119,15 @@ impl Variant {
             | u32::from(projections.angle.divisors) << 2;
         let sharing = attention.heads / attention.kv_heads;
         Variant { width: attention.width, sharing, flags, ..self }
+    }
+
+    /// The kernel that walks such steps.
+    pub(super) fn kernel(&self, device: &DeviceState) -> Kernel {
+        let Format { dtype, bits, .. } = self.format;
+        match matvec::in_digits(bits, dtype, device.capabilities(), device.config) {
+            true => Kernel::interpreter_dots,
+            false => Kernel::interpreter,
+        }
     }
 
     /// Specialization constants.

@@ -245,7 +245,11 @@ fn encode_lanes(ctx: &Ctx<'_>, fused: &Fused) -> Result<Call> {
         fused.norm.map_or(0, |n| n.eps.to_bits()),
         plan.splits,
     ];
-    let pipeline = ctx.pipeline_with_subgroup(Kernel::matvec_fused, &constants, plan.subgroup)?;
+    let kernel = match planner::in_digits(bits, dtype, caps, ctx.config()) {
+        true => Kernel::matvec_fused_dots,
+        false => Kernel::matvec_fused,
+    };
+    let pipeline = ctx.pipeline_with_subgroup(kernel, &constants, plan.subgroup)?;
     let groups = [caps.groups_1d(push.ends[2].into(), plan.teams().into()), 1, 1];
     Ok(Call::new(pipeline, bytemuck::bytes_of(&push), groups))
 }

@@ -1,5 +1,7 @@
 //! Products of few rows with matrices that share them: how many results a team makes.
 
+use mlx_core::Dtype;
+
 use super::team::Team;
 use crate::{
     capabilities::{Capabilities, Fragment},
@@ -46,6 +48,12 @@ const SHARED: u64 = 32 << 10;
 /// Elements that a lane takes at a time.
 pub fn chunk(bits: usize) -> usize {
     if bits >= 16 { 8 } else { 32 }
+}
+
+/// Whether rows of `dtype` are brought into fixed point, so that fields of `bits` are multiplied four at a time.
+pub fn in_digits(bits: u32, dtype: u32, caps: &Capabilities, config: &Config) -> bool {
+    let wanted = config.enable_integer_dots.unwrap_or(caps.integer_dot_product_accelerated);
+    wanted && caps.integer_dot_product && matches!(bits, 4 | 8) && dtype != Dtype::Float32 as u32
 }
 
 /// Whether the kernel serves such a product of elements of `size` bytes on this device.

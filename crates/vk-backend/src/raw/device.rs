@@ -220,6 +220,9 @@ fn capabilities(
         float_atomics: f.shader_buffer_float32_atomic_add,
         memory_model: f.vulkan_memory_model,
         integer_dot_product: f.shader_integer_dot_product,
+        integer_dot_product_accelerated: p
+            .integer_dot_product4x8_bit_packed_signed_accelerated
+            .unwrap_or(false),
         cooperative_matrix: device.supported_extensions().khr_cooperative_matrix,
         fragments: Fragments::default(),
         tiles: Costs::default(),

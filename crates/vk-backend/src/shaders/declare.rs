@@ -175,6 +175,9 @@ macro_rules! define_shader {
     ($path:literal [$($done:tt)*] TILE: $v:literal, $($rest:tt)*) => {
         define_shader!($path [$($done)* ("TILE", $v),] $($rest)*);
     };
+    ($path:literal [$($done:tt)*] DOTS: $v:literal, $($rest:tt)*) => {
+        define_shader!($path [$($done)* ("DOTS", $v),] $($rest)*);
+    };
     ($path:literal [$($done:tt)*] GATHER: $v:literal, $($rest:tt)*) => {
         define_shader!($path [$($done)* ("GATHER", $v),] $($rest)*);
     };
