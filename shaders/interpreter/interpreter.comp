@@ -80,7 +80,7 @@ uint bits_of(float x) { return DTYPE == BFLOAT16 ? f32_to_bf16(x) : f32_to_f16(x
 const uint ROWS = 1, RESULTS = 4, HALF = RESULTS / 2u;
 const uint SUBGROUPS = gl_WorkGroupSize.x / SUBGROUP;
 const uint QUADS_ = 6; // quads of the row that a thread brings, at most
-const uint SLOTS = 1;
+const uint SLOTS = BITS >= 16u ? 2u : 1u; // what is not quantized waits for memory, what is for instructions and registers
 const uint PITCH = 0u, CHUNKS = 0u;
 const uint MOST_EIGHTS = QUADS_ / 2u * gl_WorkGroupSize.x, MOST_CHUNKS = MOST_EIGHTS / 4u;
 #include "quant.glsl"
@@ -114,12 +114,11 @@ uint matrix_of(uint block) {
 // The compiler waits at the end of a branch for what was asked for in it, so everything that decides is asked for without one: where there
 // is nothing, that is something else.
 
-uint asked_block, asked_chunk;
+uint asked_chunk;
 uint64_t asked_words, asked_scales, asked_biases; // of a block's first row
 
 // Begins with this lane's first chunk of a block; behind the last one, of that.
 void aim(uint block) {
-    asked_block = block;
     asked_chunk = team_lane();
     uint real = min(block, blocks - 1u), chunk = min(asked_chunk, chunks - 1u), m = matrix_of(real);
     uvec4 at_ = quad(m);
@@ -131,14 +130,16 @@ void aim(uint block) {
     asked_biases = first_address(quad(m + 1u)) + affine;
 }
 
-// Asks for a chunk of all rows of the block.
-void ask() {
+// Asks for a chunk of all rows of the block: the lane's next one, or the one after it, for which that is asked for where there is none.
+void ask(uint slot) {
     uvec4 second = quad(SECOND);
+    uint lanes = slot == 1u && asked_chunk + team_lanes() < chunks ? team_lanes() : 0u;
+    uint64_t words = asked_words + uint64_t(lanes * (WORDS * 4u));
     uint64_t second_biases = first_address(quad(COUNTS));
     uint bytes = inner / CHUNK * (WORDS * 4u), affine_bytes = inner / GROUP * 2u;
     [[unroll]] for (uint r = 0u; r < RESULTS; ++r) {
         bool upper = r >= HALF;
-        load_words(asked_words + uint64_t(r % HALF * bytes) + (upper ? first_address(second) : 0ul), r * WORDS);
+        load_words(words + uint64_t(r % HALF * bytes) + (upper ? first_address(second) : 0ul), (slot * RESULTS + r) * WORDS);
         if (DENSE) continue;
         uint64_t affine = uint64_t(r % HALF * affine_bytes);
         affine_of[r] = uvec2(bits_at(asked_scales + affine + (upper ? second_address(second) : 0ul)),
@@ -146,10 +147,10 @@ void ask() {
     }
 }
 
-// Goes on to the lane's next chunk of the block, if there is one.
+// Goes on to the lane's next chunks of the block, if there are any.
 void advance() {
-    asked_chunk += team_lanes();
-    uint lanes = asked_chunk < chunks ? team_lanes() : 0u;
+    asked_chunk += SLOTS * team_lanes();
+    uint lanes = asked_chunk < chunks ? SLOTS * team_lanes() : 0u;
     asked_words += uint64_t(lanes * (WORDS * 4u));
     asked_scales += uint64_t(lanes * 32u / GROUP * 2u);
     asked_biases += uint64_t(lanes * 32u / GROUP * 2u);
@@ -331,6 +332,32 @@ void finish(uvec4 target, uint block, float y, uint early) {
     U16(second_address(quad(matrix_of(block) + 1u))).v[i] = uint16_t(bits);
 }
 
+// Adds up a block's chunks, of which the first is asked for; then the next block's first one is, if there are more.
+void add_block(uint block, bool more) {
+    for (uint left = rounds; left > 0u; --left) {
+        if (block < blocks && asked_chunk < chunks) add_chunk(0u, asked_chunk);
+        if (left > 1u) advance();
+        else if (more) aim(block + block_step());
+        else break;
+        ask(0u);
+    }
+}
+
+// The same with two chunks on their way.
+void add_block_by_pairs(uint block, bool more) {
+    for (uint left = (rounds + 1u) / 2u; left > 0u; --left) {
+        uint chunk = asked_chunk;
+        if (block < blocks && chunk < chunks) add_chunk(0u, chunk);
+        if (left > 1u) advance();
+        else aim(block + block_step());
+        if (left > 1u || more) ask(0u);
+        if (rounds == 1u) continue;
+        chunk += team_lanes();
+        if (block < blocks && chunk < chunks) add_chunk(SLOTS - 1u, chunk);
+        if (left > 1u || more) ask(1u);
+    }
+}
+
 void product(uvec4 next_row) {
     uvec4 head = quad(HEAD), source = quad(SOURCE), target = quad(TARGET);
     inner = head.y;
@@ -342,7 +369,11 @@ void product(uvec4 next_row) {
     uvec4 asked[QUADS_];
     uvec2 weights[QUADS_];
     aim(block);
-    ask();
+    ask(0u);
+    if (SLOTS == 2u) {
+        [[unroll]] for (uint i = 0u; i < RESULTS * WORDS; ++i) words_of[(SLOTS - 1u) * RESULTS * WORDS + i] = 0u;
+        if (rounds > 1u) ask(1u);
+    }
     uint early = ask_residual(first_address(target), RESULTS * block + result_of_lane());
     ask_weights(second_address(source), weights);
     ask_row(first_address(source), asked);
@@ -352,13 +383,8 @@ void product(uvec4 next_row) {
     // All teams go round equally often: those of several subgroups meet.
     for (uint base = 0u; base < blocks; base += block_step()) {
         [[unroll]] for (uint r = 0u; r < RESULTS; ++r) total[r] = 0.0;
-        for (uint left = rounds; left > 0u; --left) {
-            if (asked_block < blocks && asked_chunk < chunks) add_chunk(0u, asked_chunk);
-            if (left > 1u) advance();
-            else if (base + block_step() < blocks) aim(block + block_step());
-            else break;
-            ask();
-        }
+        if (SLOTS == 1u) add_block(block, base + block_step() < blocks);
+        else add_block_by_pairs(block, base + block_step() < blocks);
         float y = team_result(parity);
         if (first && block < blocks) finish(target, block, y, early);
         block += block_step();
