@@ -175,7 +175,14 @@ fn agrees(what: &str, dtype: Dtype, steps: u64, graph: &dyn Fn() -> Result<Vec<A
     }
 }
 
-const ON: (&str, &str) = ("MLX_VK_ENABLE_INTERPRETER", "1");
+pub(super) const ON: (&str, &str) = ("MLX_VK_ENABLE_INTERPRETER", "1");
+
+/// Layers with matrices of a format in bits and group size.
+pub(super) fn decoder(format: (usize, usize), dtype: Dtype) {
+    let hidden = if format.1 > 64 { 256 } else { 128 };
+    let decoder = Decoder { hidden, inner: 2 * hidden, format: Some(format), dtype, ..DECODER };
+    decoder.check(STEPS * DECODER.layers as u64);
+}
 
 #[test]
 fn layers_become_runs() {
@@ -204,7 +211,7 @@ fn layers_become_runs() {
         }
         // Not of 16 bits, and too long a row: dispatches.
         Decoder { dtype: Dtype::Float32, ..DECODER }.check(0);
-        Decoder { layers: 1, inner: 8256, ..DECODER }.check(4);
+        Decoder { layers: 1, inner: 12_352, ..DECODER }.check(4);
     });
 }
 

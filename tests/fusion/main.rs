@@ -2,6 +2,7 @@
 //! fused. A process of its own, because the counters belong to the process; the tests take turns.
 
 mod attention;
+mod digits;
 mod interpreter;
 mod lookup;
 mod products;
