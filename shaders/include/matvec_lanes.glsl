@@ -1,12 +1,13 @@
 // What lanes do with chunks of rows in shared memory and of a matrix: RESULTS results of ROWS rows at once. Needs common.glsl,
 // floats.glsl, quant.glsl, subgroup shuffles, and before it: DTYPE, BITS, ROWS, RESULTS;
+//   WIDE: whether a lane takes 64 elements at a time, which only digits do;
 //   DOTS: 1 where bytes are multiplied four at a time, which needs SPIR-V intrinsics;
 //   SLOTS: chunks of the matrix that are held at a time, each with RESULTS rows' words, scales and biases;
 //   PITCH, CHUNKS: eighths and chunks from one row in shared memory to the next;
 //   MOST_EIGHTS, MOST_CHUNKS: of all rows.
 
 const bool DENSE = BITS >= 16u;
-const uint CHUNK = DENSE ? 8u : 32u;   // elements of a lane at a time
+const uint CHUNK = DENSE ? 8u : WIDE ? 64u : 32u; // elements of a lane at a time
 const uint WORDS = CHUNK * BITS / 32u; // words of a chunk
 const uint QUADS_PER_EIGHT = DTYPE == FLOAT32 ? 2u : 1u;
 
@@ -35,7 +36,7 @@ float total[RESULTS * ROWS];
 
 // Where an eighth lies: lanes that read the same part of neighbouring chunks find it in different banks.
 uint place(uint row, uint eight) {
-    return (row * PITCH + (eight ^ ((eight >> 3) & 3u))) * QUADS_PER_EIGHT;
+    return (row * PITCH + (eight ^ ((eight >> 3) & (WIDE ? 7u : 3u)))) * QUADS_PER_EIGHT;
 }
 
 void load_staged(uint row, uint eight, out vec4 low, out vec4 high) {

@@ -7,7 +7,7 @@
 // too long leaves a word for the others, who stop as well, and for a dispatch of one workgroup behind this one, which then does
 // everything again under another tag. One workgroup never waits for others.
 // Constants: 1 dtype, 2 bits (16: not quantized), 3 group size, 4 subgroup size, 5 features of a head, 6 query heads per
-// key/value head, 7 flags of attention.
+// key/value head, 7 flags of attention, 8 chunks of twice the length.
 #include "common.glsl"
 #include "floats.glsl"
 #include "math.glsl"
@@ -27,6 +27,7 @@ layout(constant_id = 4) const uint SUBGROUP = 32;
 layout(constant_id = 5) const uint WIDTH = 128;
 layout(constant_id = 6) const uint SHARING = 2;
 layout(constant_id = 7) const uint FLAGS = 0;
+layout(constant_id = 8) const bool WIDE = false;
 const bool NORM = (FLAGS & 1u) != 0u, TRADITIONAL = (FLAGS & 2u) != 0u, DIVISORS = (FLAGS & 4u) != 0u;
 
 layout(push_constant, scalar) uniform Push {
@@ -125,7 +126,7 @@ void aim(uint block) {
     uvec2 steps_ = quad(STEPS).zw;
     asked_words = first_address(at_) + uint64_t(real * steps_.x + chunk * (WORDS * 4u));
     if (DENSE) return;
-    uint64_t affine = uint64_t(real * steps_.y + chunk * 32u / GROUP * 2u);
+    uint64_t affine = uint64_t(real * steps_.y + chunk * CHUNK / GROUP * 2u);
     asked_scales = second_address(at_) + affine;
     asked_biases = first_address(quad(m + 1u)) + affine;
 }
@@ -152,8 +153,8 @@ void advance() {
     asked_chunk += SLOTS * team_lanes();
     uint lanes = asked_chunk < chunks ? SLOTS * team_lanes() : 0u;
     asked_words += uint64_t(lanes * (WORDS * 4u));
-    asked_scales += uint64_t(lanes * 32u / GROUP * 2u);
-    asked_biases += uint64_t(lanes * 32u / GROUP * 2u);
+    asked_scales += uint64_t(lanes * CHUNK / GROUP * 2u);
+    asked_biases += uint64_t(lanes * CHUNK / GROUP * 2u);
 }
 
 // Where quad i of the row begins; without tags, the eighth that it is half of.
@@ -229,7 +230,7 @@ void keep_quad(uint i, uvec2 bits) {
 void keep_digits(uint i, vec4 x) {
     bool real = i < inner / 4u, odd = (i & 1u) != 0u;
     float most = real ? max(max(abs(x.x), abs(x.y)), max(abs(x.z), abs(x.w))) : 0.0, sum = (x.x + x.y) + (x.z + x.w);
-    [[unroll]] for (uint s = 1u; s < 8u; s *= 2u) {
+    [[unroll]] for (uint s = 1u; s < CHUNK / 4u; s *= 2u) {
         most = max(most, subgroupShuffleXor(most, s));
         sum += subgroupShuffleXor(sum, s);
     }
@@ -250,7 +251,7 @@ void keep_digits(uint i, vec4 x) {
     uint to = place(0u, i / 2u);
     if (odd) staged[to].zw = d;
     else staged[to].xy = d;
-    if (i % 8u == 0u) staged_sums[i / 8u] = vec2(most / UNITS, sum);
+    if (i % (CHUNK / 4u) == 0u) staged_sums[i / (CHUNK / 4u)] = vec2(most / UNITS, sum);
 }
 
 // What the norm multiplies the row with; all threads have finished the step before then.

@@ -17,16 +17,50 @@ pub struct BenchOptions {
     pub repetitions: usize,
 }
 
+/// What the calling thread does while tokens are generated. Where it hardly waits, the host is what bounds the speed.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct HostTime {
+    /// Building graphs.
+    pub graphs: Duration,
+    /// Evaluating them: planning, encoding, handing over.
+    pub evaluation: Duration,
+    /// Waiting for tokens.
+    pub waiting: Duration,
+}
+
+impl HostTime {
+    /// Microseconds a token, in the order of the fields.
+    pub fn micros(&self, tokens: usize) -> [f64; 3] {
+        [self.graphs, self.evaluation, self.waiting]
+            .map(|time| time.as_secs_f64() * 1e6 / tokens.max(1) as f64)
+    }
+
+    fn add(&mut self, other: HostTime) {
+        self.graphs += other.graphs;
+        self.evaluation += other.evaluation;
+        self.waiting += other.waiting;
+    }
+}
+
 /// Figures of one test.
 #[derive(Debug, Clone, PartialEq)]
 pub struct BenchResult {
     /// `pp512`, `tg128`.
     pub test: String,
+    /// Tokens of each run.
+    pub tokens: usize,
     /// Tokens per second of each run.
     pub runs: Vec<f64>,
+    /// What the host did in all of them, in a generation test.
+    pub host: Option<HostTime>,
 }
 
 impl BenchResult {
+    /// Microseconds a token that the host spent on graphs, on evaluating them, and waiting.
+    pub fn host_micros(&self) -> Option<[f64; 3]> {
+        self.host.map(|host| host.micros(self.tokens * self.runs.len()))
+    }
+
     /// Mean tokens per second.
     pub fn mean(&self) -> f64 {
         self.runs.iter().sum::<f64>() / self.runs.len().max(1) as f64
@@ -67,7 +101,7 @@ fn repeat(
     test: String,
     tokens: usize,
     repetitions: usize,
-    run: impl Fn() -> Result<()>,
+    run: impl Fn() -> Result<Option<HostTime>>,
 ) -> Result<BenchResult> {
     // The first run may compile pipelines while the device idles, so it warms nothing.
     run()?;
@@ -75,38 +109,51 @@ fn repeat(
     while begin.elapsed() < WARM_UP {
         run()?;
     }
-    let mut runs = Vec::with_capacity(repetitions);
+    let (mut runs, mut host) = (Vec::with_capacity(repetitions), None);
     for _ in 0..repetitions {
         let start = Instant::now();
-        run()?;
+        let spent = run()?;
         runs.push(tokens as f64 / start.elapsed().as_secs_f64());
+        if let Some(spent) = spent {
+            host.get_or_insert_with(HostTime::default).add(spent);
+        }
     }
-    Ok(BenchResult { test, runs })
+    Ok(BenchResult { test, tokens, runs, host })
 }
 
 /// A prompt into an empty cache, up to the logits of its last token.
-fn process_prompt(model: &Transformer, tokens: usize) -> Result<()> {
+fn process_prompt(model: &Transformer, tokens: usize) -> Result<Option<HostTime>> {
     let ids = arbitrary_ids(tokens, model.config().vocab_size);
     let logits = prefill(model, &mut model.new_cache(), &ids, 2048)?;
-    Ok(mlx::eval(&[&logits])?)
+    mlx::eval(&[&logits])?;
+    Ok(None)
 }
 
 /// Tokens one by one from an empty cache, each continuing from the one before.
-fn generate(model: &Transformer, tokens: usize) -> Result<()> {
+fn generate(model: &Transformer, tokens: usize) -> Result<Option<HostTime>> {
     let mut cache = model.new_cache();
     let mut token = Array::from_slice(&[1u32], &[1, 1])?;
-    let mut last = None;
+    let (mut last, mut host) = (None, HostTime::default());
     for _ in 0..tokens {
+        let start = Instant::now();
         let logits = model.forward_last(&token, &mut cache)?;
         let next = ops::argmax(&logits, Some(-1), true)?;
+        let built = Instant::now();
         mlx::async_eval(&[&next])?;
+        let evaluated = Instant::now();
         // As in generation: read the token before, while this one is computed.
         if let Some(before) = last.replace(next.clone()) {
             Array::item::<u32>(&before)?;
         }
+        host.add(HostTime {
+            graphs: built - start,
+            evaluation: evaluated - built,
+            waiting: evaluated.elapsed(),
+        });
         token = next;
     }
-    Ok(mlx::eval(&[&token])?)
+    mlx::eval(&[&token])?;
+    Ok(Some(host))
 }
 
 /// Ids without a pattern (a linear congruential generator), the same in every run.
@@ -125,10 +172,15 @@ mod tests {
 
     #[test]
     fn mean_and_deviation() {
-        let result = BenchResult { test: "tg1".into(), runs: vec![1.0, 3.0] };
+        let of = |runs| BenchResult { test: "tg1".into(), tokens: 1, runs, host: None };
+        let result = of(vec![1.0, 3.0]);
         assert_eq!(result.mean(), 2.0);
         assert!((result.deviation() - 2f64.sqrt()).abs() < 1e-12);
-        assert_eq!(BenchResult { test: "tg1".into(), runs: vec![1.0] }.deviation(), 0.0);
+        assert_eq!(of(vec![1.0]).deviation(), 0.0);
+        let millis = Duration::from_millis;
+        let host = HostTime { graphs: millis(4), evaluation: millis(6), waiting: millis(0) };
+        let timed = BenchResult { tokens: 10, host: Some(host), ..of(vec![1.0, 2.0]) };
+        assert_eq!(timed.host_micros(), Some([200.0, 300.0, 0.0]));
     }
 
     #[test]

@@ -90,6 +90,9 @@ options! {
     enable_fast_quantize_deq_affine_b4: bool = true, "MLX_VK_ENABLE_FAST_QUANTIZE_DEQ_AFFINE_B4", "special kernel for 4-bit affine dequantization, group 128";
     enable_gather_rows_words: bool = false, "MLX_VK_ENABLE_GATHER_ROWS_WORDS", "gather whole rows by words";
 
+    // Waiting.
+    spin_us: u64 = 1000, "MLX_VK_SPIN_US", "microseconds that a thread polls for a result before it sleeps (at most 50 on software devices)";
+
     // Interpreter and mat-vec knobs.
     interpreter_min_steps: u64 = 4, "MLX_VK_INTERPRETER_MIN_STEPS", "steps from which a run is done in one dispatch";
     matvec_split_k: Option<u64> = None, "MLX_VK_MATVEC_SPLIT_K", "subgroups that share a row of a product of few rows, a power of two up to 8";

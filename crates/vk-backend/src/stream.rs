@@ -25,8 +25,8 @@ use crate::{
     trace,
 };
 
-/// How long a waiter polls before it sleeps: a wake-up costs more than most waits last.
-const SPIN: Duration = Duration::from_micros(50);
+/// How long a waiter for a software device polls at most before it sleeps: it computes on the same cores.
+const SOFTWARE_SPIN: Duration = Duration::from_micros(50);
 /// How often a sleeping waiter looks for a lost device.
 const NAP: Duration = Duration::from_millis(500);
 
@@ -152,7 +152,10 @@ impl Timer {
 
     fn sleep_for(&self, value: u64, patience: Duration) -> Result<bool> {
         let start = Instant::now();
-        while start.elapsed() < SPIN {
+        let spin = Duration::from_micros(self.device.config.spin_us);
+        let software = self.device.capabilities().is_software();
+        let spin = if software { spin.min(SOFTWARE_SPIN) } else { spin };
+        while start.elapsed() < spin {
             if self.now() >= value {
                 return Ok(true);
             }

@@ -100,7 +100,7 @@ impl Report<'_> {
     }
 
     fn json(&self) -> serde_json::Value {
-        let result = |r: &BenchResult| json!({"test": r.test, "tps": r.mean(), "stddev": r.deviation(), "runs": r.runs});
+        let result = |r: &BenchResult| json!({"test": r.test, "tps": r.mean(), "stddev": r.deviation(), "runs": r.runs, "host_us": r.host_micros()});
         json!({
             "preset": self.args.preset,
             "format": self.format(),
@@ -128,6 +128,14 @@ impl Report<'_> {
             let (mean, deviation) = (r.mean(), r.deviation());
             format!("| {preset} | {format} | {gib:.2} GiB | {billions:.2} B | {} | {mean:.2} ± {deviation:.2} |", r.test)
         }));
+        for (r, [graphs, evaluation, waiting]) in
+            self.results.iter().filter_map(|r| Some((r, r.host_micros()?)))
+        {
+            lines.push(format!(
+                "{}, the host's time a token: {graphs:.0} µs for graphs, {evaluation:.0} µs to evaluate them, {waiting:.0} µs waiting",
+                r.test
+            ));
+        }
         let peak = mlx::memory::peak_memory() as f64 / 1e9;
         lines.push(format!("Peak memory: {peak:.3} GB"));
         lines.join("\n")

@@ -171,31 +171,26 @@ impl Encoder {
         if self.steps.waiting.is_empty() {
             return Ok(());
         }
-        let steps = take(&mut self.steps.waiting);
+        let mut steps = take(&mut self.steps.waiting);
         // Somebody else's operation may be half encoded.
         let (held, scratch, op) = (take(&mut self.held), take(&mut self.scratch), self.op);
-        let result = self.encode_steps(steps);
+        let result = self.encode_steps(&mut steps);
         (self.held, self.scratch, self.op) = (held, scratch, op);
+        // The next steps find the room of these.
+        steps.clear();
+        self.steps.waiting = steps;
         result
     }
 
-    fn encode_steps(&mut self, mut steps: Vec<Step>) -> Result<()> {
+    fn encode_steps(&mut self, steps: &mut Vec<Step>) -> Result<()> {
         let fewest = self.device().config.interpreter_min_steps.max(1) as usize;
         while !steps.is_empty() {
-            let table = self.table(&steps, fewest)?;
+            let table = self.table(steps, fewest)?;
             let count = table.as_ref().map_or(0, Table::len);
             match table {
-                Some(table) if count >= fewest => {
-                    let rest = steps.split_off(count);
-                    self.interpret(steps, &table)?;
-                    steps = rest;
-                }
+                Some(table) if count >= fewest => self.interpret(steps.drain(..count), &table)?,
                 // The step behind them did not fit: it begins the next run.
-                _ => {
-                    let rest = steps.split_off(count.max(1));
-                    steps.into_iter().try_for_each(|step| self.dispatch_step(step))?;
-                    steps = rest;
-                }
+                _ => steps.drain(..count.max(1)).try_for_each(|step| self.dispatch_step(step))?,
             }
         }
         Ok(())
@@ -203,7 +198,7 @@ impl Encoder {
 
     /// Rows for as many of the first steps as make one run; none where there are fewer than `fewest`.
     fn table(&mut self, steps: &[Step], fewest: usize) -> Result<Option<Table>> {
-        let Some(variant) = Variant::of(steps) else { return Ok(None) };
+        let Some(variant) = Variant::of(steps, self.device()) else { return Ok(None) };
         if steps.len() < fewest || self.steps.closed || !self.takes_turn() {
             return Ok(None);
         }
@@ -250,7 +245,7 @@ impl Encoder {
             return Ok(Some(groups));
         }
         let constants = variant.constants(&shape);
-        let pipeline = device.pipelines.get(variant.kernel(&device), &constants, shape.subgroup)?;
+        let pipeline = device.pipelines.get(variant.kernel(), &constants, shape.subgroup)?;
         let groups = match device.config.debug_resident_groups {
             Some(groups) => groups as u32,
             None if device.capabilities().is_software() => 1,
@@ -262,14 +257,14 @@ impl Encoder {
     }
 
     /// Encodes a run.
-    fn interpret(&mut self, steps: Vec<Step>, table: &Table) -> Result<()> {
+    fn interpret(&mut self, steps: impl Iterator<Item = Step>, table: &Table) -> Result<()> {
         let device = self.device().clone();
         let tag = self.next_tag()?;
         let Some(interpreter) = &self.steps.interpreter else { return Ok(()) };
         let (shape, groups) = (interpreter.shape, table.groups());
         let variant = table.variant();
         let constants = variant.constants(&shape);
-        let pipeline = device.pipelines.get(variant.kernel(&device), &constants, shape.subgroup)?;
+        let pipeline = device.pipelines.get(variant.kernel(), &constants, shape.subgroup)?;
         let mut push = Push {
             table: 0,
             control: interpreter.arena.span().address(),
@@ -282,9 +277,12 @@ impl Encoder {
             unused: 0,
         };
         push.table = self.args(table.bytes())?;
-        stats::INTERPRETED.add(steps.len() as u64);
-        self.bytes += steps.iter().map(|step| written(&step.reads, &step.writes)).sum::<u64>();
-        self.held = steps.into_iter().flat_map(|step| step.held).collect();
+        stats::INTERPRETED.add(table.len() as u64);
+        self.held.reserve(6 * table.len());
+        for step in steps {
+            self.bytes += written(&step.reads, &step.writes);
+            self.held.extend(step.held);
+        }
         let mut encode = |push: &Push, groups| {
             let call = Call::new(pipeline.clone(), bytemuck::bytes_of(push), [groups, 1, 1]);
             self.encode_work(Work::alone(call, &table.writes))

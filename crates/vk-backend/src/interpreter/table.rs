@@ -96,16 +96,22 @@ pub(super) struct Variant {
     width: u32,
     sharing: u32,
     flags: u32,
+    /// Of products: rows are in fixed point, and lanes take chunks of twice the length.
+    digits: bool,
+    wide: bool,
 }
 
 impl Variant {
     /// What the first product and the first attention of `steps` need; none without a product.
-    pub(super) fn of(steps: &[Step]) -> Option<Self> {
-        let format = steps.iter().find_map(|step| match &step.kind {
-            Kind::Product(fused) => Some(fused.format),
+    pub(super) fn of(steps: &[Step], device: &DeviceState) -> Option<Self> {
+        let product = steps.iter().find_map(|step| match &step.kind {
+            Kind::Product(fused) => Some(fused),
             Kind::Attention(_) => None,
         })?;
-        let alone = Variant { format, width: 64, sharing: 1, flags: 0 };
+        let format @ Format { dtype, bits, group } = product.format;
+        let digits = matvec::in_digits(bits, dtype, device.capabilities(), device.config);
+        let wide = digits && matvec::is_wide(bits, group, product.inner);
+        let alone = Variant { format, width: 64, sharing: 1, flags: 0, digits, wide };
         let token = steps.iter().find_map(|step| match &step.kind {
             Kind::Attention(token) => Some(token),
             Kind::Product(_) => None,
@@ -122,18 +128,21 @@ impl Variant {
     }
 
     /// The kernel that walks such steps.
-    pub(super) fn kernel(&self, device: &DeviceState) -> Kernel {
-        let Format { dtype, bits, .. } = self.format;
-        match matvec::in_digits(bits, dtype, device.capabilities(), device.config) {
-            true => Kernel::interpreter_dots,
-            false => Kernel::interpreter,
-        }
+    pub(super) fn kernel(&self) -> Kernel {
+        if self.digits { Kernel::interpreter_dots } else { Kernel::interpreter }
+    }
+
+    /// Elements of a row that a lane takes at a time.
+    fn chunk(&self) -> u32 {
+        matvec::chunk(self.format.bits as usize, self.wide) as u32
     }
 
     /// Specialization constants.
-    pub(super) fn constants(&self, shape: &Shape) -> [u32; 8] {
+    pub(super) fn constants(&self, shape: &Shape) -> [u32; 9] {
         let Format { dtype, bits, group } = self.format;
-        [shape.workgroup, dtype, bits, group, shape.subgroup, self.width, self.sharing, self.flags]
+        let Variant { width, sharing, flags, wide, .. } = *self;
+        let (threads, subgroup) = (shape.workgroup, shape.subgroup);
+        [threads, dtype, bits, group, subgroup, width, sharing, flags, wide.into()]
     }
 }
 
@@ -319,7 +328,7 @@ impl Table {
             kind |= GATED;
         }
         let norm = fused.norm.inspect(|_| kind |= NORMALIZED);
-        let chunks = fused.inner / planner::chunk(fused.format.bits);
+        let chunks = fused.inner / self.variant.chunk();
         let splits = planner::splits_log(blocks, chunks, self.groups, &self.shape);
         kind |= splits << SPLITS_SHIFT;
         let values = blocks * places.results;

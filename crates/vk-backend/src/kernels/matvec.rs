@@ -228,9 +228,11 @@ fn push_of(fused: &Fused, block: u32) -> (Push, u32) {
 fn encode_lanes(ctx: &Ctx<'_>, fused: &Fused) -> Result<Call> {
     let caps = ctx.capabilities();
     let asked = ctx.config().matvec_split_k;
-    let plan = planner::plan(&fused.product(), fused.inner, fused.format.bits, asked, caps);
-    let (push, after) = push_of(fused, plan.outputs);
     let Format { dtype, bits, group } = fused.format;
+    let digits = planner::in_digits(bits, dtype, caps, ctx.config());
+    let chunk = planner::chunk(bits as usize, false) as u32;
+    let plan = planner::plan(&fused.product(), fused.inner, chunk, asked, caps);
+    let (push, after) = push_of(fused, plan.outputs);
     let constants = [
         plan.workgroup,
         dtype,
@@ -245,10 +247,7 @@ fn encode_lanes(ctx: &Ctx<'_>, fused: &Fused) -> Result<Call> {
         fused.norm.map_or(0, |n| n.eps.to_bits()),
         plan.splits,
     ];
-    let kernel = match planner::in_digits(bits, dtype, caps, ctx.config()) {
-        true => Kernel::matvec_fused_dots,
-        false => Kernel::matvec_fused,
-    };
+    let kernel = if digits { Kernel::matvec_fused_dots } else { Kernel::matvec_fused };
     let pipeline = ctx.pipeline_with_subgroup(kernel, &constants, plan.subgroup)?;
     let groups = [caps.groups_1d(push.ends[2].into(), plan.teams().into()), 1, 1];
     Ok(Call::new(pipeline, bytemuck::bytes_of(&push), groups))

@@ -1,10 +1,7 @@
 //! Runs of steps in one dispatch (`interpreter/interpreter.comp`): what it serves, and how steps are spread over the
 //! workgroups that stay for all of them.
 
-use super::{
-    attention::Sizes,
-    matvec::{self, Product},
-};
+use super::{attention::Sizes, matvec::Product};
 use crate::{
     capabilities::{Capabilities, DeviceKind},
     config::Config,
@@ -78,11 +75,6 @@ pub fn splits_log(blocks: u32, chunks: u32, groups: u32, shape: &Shape) -> u32 {
         rounds * (5 * chunks.div_ceil(shape.subgroup << log) + 1 + u32::from(*log > 0))
     };
     (0..=shape.subgroups().ilog2()).min_by_key(time).unwrap_or(0)
-}
-
-/// Elements of a row that a lane takes at a time.
-pub fn chunk(bits: u32) -> u32 {
-    matvec::chunk(bits as usize) as u32
 }
 
 /// Shares of the keys of one token's attention on `groups` workgroups; none where it is better done by a dispatch.
