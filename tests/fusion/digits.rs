@@ -39,13 +39,18 @@ fn products_of_every_group_and_number_of_rows() {
 fn steps_of_runs() {
     mlx_tests::in_child("digits::steps_of_runs", &[DIGITS, interpreter::ON], || {
         let _turn = turn();
-        for (format, dtype) in [
-            ((4, 32), Dtype::Float16),
-            ((4, 64), Dtype::Bfloat16),
-            ((8, 32), Dtype::Bfloat16),
-            ((8, 64), Dtype::Float16),
+        for (hidden, format, dtype) in [
+            (128, (4, 32), Dtype::Float16),
+            (192, (4, 64), Dtype::Bfloat16),
+            (128, (8, 32), Dtype::Bfloat16),
+            (128, (8, 64), Dtype::Float16),
+            // Lanes take chunks of twice the length.
+            (2048, (4, 64), Dtype::Float16),
+            (2176, (4, 128), Dtype::Bfloat16),
+            // And not with these.
+            (2048, (4, 32), Dtype::Bfloat16),
         ] {
-            interpreter::decoder(format, dtype);
+            interpreter::decoder(hidden, format, dtype);
         }
         was_used("interpreter_dots");
     });

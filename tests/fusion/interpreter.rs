@@ -177,10 +177,9 @@ fn agrees(what: &str, dtype: Dtype, steps: u64, graph: &dyn Fn() -> Result<Vec<A
 
 pub(super) const ON: (&str, &str) = ("MLX_VK_ENABLE_INTERPRETER", "1");
 
-/// Layers with matrices of a format in bits and group size.
-pub(super) fn decoder(format: (usize, usize), dtype: Dtype) {
-    let hidden = if format.1 > 64 { 256 } else { 128 };
-    let decoder = Decoder { hidden, inner: 2 * hidden, format: Some(format), dtype, ..DECODER };
+/// Layers of a width, with matrices of a format in bits and group size.
+pub(super) fn decoder(hidden: usize, format: (usize, usize), dtype: Dtype) {
+    let decoder = Decoder { hidden, inner: 256, format: Some(format), dtype, ..DECODER };
     decoder.check(STEPS * DECODER.layers as u64);
 }
 

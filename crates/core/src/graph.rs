@@ -13,6 +13,9 @@ use crate::{Array, Dtype, Shape, Stream, array::Inner, primitives::Primitive};
 pub type Inputs = SmallVec<[Array; 4]>;
 
 /// A primitive applied to inputs on a stream; shared by all of its outputs.
+///
+/// Its alignment makes an allocation of it a power of two, which mimalloc's fast path wants.
+#[repr(align(64))]
 pub struct Node {
     /// What it computes.
     pub primitive: Primitive,
@@ -72,8 +75,16 @@ impl Node {
 
 impl Drop for Node {
     fn drop(&mut self) {
-        free(std::mem::take(&mut self.inputs));
+        // Mostly the inputs are evaluated, and dropping them goes no deeper.
+        if self.inputs.iter().any(keeps_nodes) {
+            free(std::mem::take(&mut self.inputs));
+        }
     }
+}
+
+/// Whether dropping `array` frees a node.
+fn keeps_nodes(array: &Array) -> bool {
+    Arc::strong_count(&array.0) == 1 && array.data().is_none()
 }
 
 /// Frees arrays and all that only they keep alive with a list instead of recursion, so that
@@ -81,7 +92,7 @@ impl Drop for Node {
 pub(crate) fn free(arrays: Inputs) {
     let mut pending: SmallVec<[Array; 8]> = SmallVec::new();
     let keep = |arrays: Inputs, pending: &mut SmallVec<[Array; 8]>| {
-        pending.extend(arrays.into_iter().filter(|array| Arc::strong_count(&array.0) == 1));
+        pending.extend(arrays.into_iter().filter(keeps_nodes));
     };
     keep(arrays, &mut pending);
     while let Some(mut array) = pending.pop() {

@@ -31,8 +31,8 @@ impl Tape {
     /// # Errors
     /// When an array has neither data nor a node.
     pub(crate) fn new(outputs: &[&Array], epoch: u32) -> Result<Tape> {
-        count_parents(outputs, epoch)?;
-        let mut entries: Vec<Option<Entry>> = Vec::new();
+        let nodes = count_parents(outputs, epoch)?;
+        let mut entries: Vec<Option<Entry>> = Vec::with_capacity(nodes);
         let mut next = 0;
         let mut deferred: Vec<(Arc<Node>, usize)> = Vec::new();
         for output in outputs {
@@ -138,9 +138,10 @@ fn place(array: &Array, epoch: u32, entries: &mut Vec<Option<Entry>>) {
 }
 
 /// Depth-first over the lazy arrays: sets every node's number of parents. Outputs of one node
-/// share its count.
-fn count_parents(outputs: &[&Array], epoch: u32) -> Result<()> {
+/// share its count. Returns the number of nodes.
+fn count_parents(outputs: &[&Array], epoch: u32) -> Result<usize> {
     let mut stack: Vec<(Arc<Node>, usize)> = Vec::new();
+    let mut nodes = 0;
     for output in outputs {
         // The evaluation itself is a parent, but no use.
         stack.extend(count(output, epoch, 0)?.map(|node| (node, 0)));
@@ -151,11 +152,14 @@ fn count_parents(outputs: &[&Array], epoch: u32) -> Result<()> {
                     let found = count(input, epoch, 1)?;
                     stack.extend(found.map(|node| (node, 0)));
                 }
-                None => drop(stack.pop()),
+                None => {
+                    nodes += 1;
+                    drop(stack.pop());
+                }
             }
         }
     }
-    Ok(())
+    Ok(nodes)
 }
 
 /// Counts a parent that reads `array` `uses` times; its node if that is the first one.

@@ -198,7 +198,8 @@ impl Encoder {
 
     /// Rows for as many of the first steps as make one run; none where there are fewer than `fewest`.
     fn table(&mut self, steps: &[Step], fewest: usize) -> Result<Option<Table>> {
-        let Some(variant) = Variant::of(steps, self.device()) else { return Ok(None) };
+        let Some(shape) = self.interpreter() else { return Ok(None) };
+        let Some(variant) = Variant::of(steps, &shape, self.device()) else { return Ok(None) };
         if steps.len() < fewest || self.steps.closed || !self.takes_turn() {
             return Ok(None);
         }

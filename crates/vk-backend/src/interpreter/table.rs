@@ -103,14 +103,14 @@ pub(super) struct Variant {
 
 impl Variant {
     /// What the first product and the first attention of `steps` need; none without a product.
-    pub(super) fn of(steps: &[Step], device: &DeviceState) -> Option<Self> {
+    pub(super) fn of(steps: &[Step], shape: &Shape, device: &DeviceState) -> Option<Self> {
         let product = steps.iter().find_map(|step| match &step.kind {
             Kind::Product(fused) => Some(fused),
             Kind::Attention(_) => None,
         })?;
         let format @ Format { dtype, bits, group } = product.format;
         let digits = matvec::in_digits(bits, dtype, device.capabilities(), device.config);
-        let wide = digits && matvec::is_wide(bits, group, product.inner);
+        let wide = digits && matvec::is_wide(bits, group, product.inner, shape.subgroup);
         let alone = Variant { format, width: 64, sharing: 1, flags: 0, digits, wide };
         let token = steps.iter().find_map(|step| match &step.kind {
             Kind::Attention(token) => Some(token),

@@ -59,9 +59,10 @@ pub fn chunk(bits: usize, wide: bool) -> usize {
 /// the lanes without work (466 to 532).
 const WIDE_ROW: u32 = 2048;
 
-/// Whether lanes take such chunks of rows of `inner` elements in digits, with `group` elements to a scale.
-pub fn is_wide(bits: u32, group: u32, inner: u32) -> bool {
-    bits == 4 && group >= 64 && inner >= WIDE_ROW
+/// Whether lanes take such chunks of rows of `inner` elements in digits, with `group` elements to a scale. A chunk's unit is found by a
+/// subgroup whose threads bring four elements each.
+pub fn is_wide(bits: u32, group: u32, inner: u32, subgroup: u32) -> bool {
+    bits == 4 && group >= 64 && inner >= WIDE_ROW && subgroup >= 16
 }
 
 /// Whether rows of `dtype` are brought into fixed point, so that fields of `bits` are multiplied four at a time.
@@ -278,6 +279,27 @@ mod tests {
         assert_eq!(of(rows(5), 4096), None, "ten columns");
         assert_eq!(of(product([4100, 0, 0], 1), 12_288), None);
         assert_eq!(of(product([4096, 0, 0], 1), 12_320), None);
+    }
+
+    #[test]
+    fn chunks_are_long_where_there_are_enough_of_them() {
+        assert!(is_wide(4, 64, 4096, 32) && is_wide(4, 128, 2048, 16));
+        assert!(!is_wide(4, 64, 1024, 32) && !is_wide(4, 32, 4096, 32));
+        assert!(!is_wide(8, 64, 4096, 32) && !is_wide(4, 64, 4096, 8));
+        assert_eq!((chunk(4, true), chunk(8, false), chunk(16, false)), (64, 32, 8));
+    }
+
+    #[test]
+    fn bytes_are_multiplied_where_the_device_does_it_at_once() {
+        let able = Capabilities { integer_dot_product: true, ..gpu() };
+        let fast = Capabilities { integer_dot_product_accelerated: true, ..able.clone() };
+        let (config, half) = (Config::default(), Dtype::Float16 as u32);
+        assert!(in_digits(4, half, &fast, &config) && in_digits(8, half, &fast, &config));
+        assert!(!in_digits(5, half, &fast, &config));
+        assert!(!in_digits(4, Dtype::Float32 as u32, &fast, &config));
+        assert!(!in_digits(4, half, &able, &config));
+        let asked = Config { enable_integer_dots: Some(true), ..config };
+        assert!(in_digits(4, half, &able, &asked) && !in_digits(4, half, &gpu(), &asked));
     }
 
     #[test]
