@@ -200,7 +200,7 @@ impl Encoder {
     fn table(&mut self, steps: &[Step], fewest: usize) -> Result<Option<Table>> {
         let Some(shape) = self.interpreter() else { return Ok(None) };
         let Some(variant) = Variant::of(steps, &shape, self.device()) else { return Ok(None) };
-        if steps.len() < fewest || self.steps.closed || !self.takes_turn() {
+        if steps.len() < fewest || !self.takes_turn() {
             return Ok(None);
         }
         let Some(groups) = self.groups_of(variant)? else { return Ok(None) };

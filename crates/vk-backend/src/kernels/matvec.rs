@@ -230,8 +230,7 @@ fn encode_lanes(ctx: &Ctx<'_>, fused: &Fused) -> Result<Call> {
     let asked = ctx.config().matvec_split_k;
     let Format { dtype, bits, group } = fused.format;
     let digits = planner::in_digits(bits, dtype, caps, ctx.config());
-    let chunk = planner::chunk(bits as usize, false) as u32;
-    let plan = planner::plan(&fused.product(), fused.inner, chunk, asked, caps);
+    let plan = planner::plan(&fused.product(), fused.inner, bits, asked, caps);
     let (push, after) = push_of(fused, plan.outputs);
     let constants = [
         plan.workgroup,

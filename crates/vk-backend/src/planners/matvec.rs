@@ -95,9 +95,9 @@ pub fn serves(
 /// Elements of a row in shared memory from which few workgroups fit beside each other: they are large then.
 const LONG_ROW: u32 = 8192;
 
-/// Chooses the variant for an inner axis of `inner` elements, of which a lane takes `chunk`; `asked` are the subgroups of a team, if they are
+/// Chooses the variant for an inner axis of `inner` elements of `bits`; `asked` are the subgroups of a team, if they are
 /// not to be chosen.
-pub fn plan(p: &Product, inner: u32, chunk: u32, asked: Option<u64>, caps: &Capabilities) -> Plan {
+pub fn plan(p: &Product, inner: u32, bits: u32, asked: Option<u64>, caps: &Capabilities) -> Plan {
     let team = Team::of(caps, true);
     let total: u32 = p.outputs.iter().sum::<u32>() / p.sets;
     let divides = |n: u32| p.outputs.iter().all(|o| o.is_multiple_of(n));
@@ -116,7 +116,7 @@ pub fn plan(p: &Product, inner: u32, chunk: u32, asked: Option<u64>, caps: &Capa
     let workgroup = team.workgroup(caps, if p.rows * inner >= LONG_ROW { 512 } else { 256 });
     // Measured on an H200: as long as a device has room for more subgroups, several share a row, if there is something to
     // do for each (16 bits, 3072 -> 1024: 8.7 to 5.6 µs with four).
-    let rounds = inner / chunk / team.subgroup;
+    let rounds = inner / chunk(bits as usize, false) as u32 / team.subgroup;
     let fits = |s: &u32| *s <= rounds && s * (total / outputs) <= caps.compute_units * 32;
     let splits = match asked {
         Some(asked) => asked.clamp(1, 8).next_power_of_two() as u32,
@@ -225,7 +225,7 @@ mod tests {
 
     #[test]
     fn many_results_are_shared_by_a_team_and_few_fill_the_device() {
-        let of = |outputs, sets| plan(&product(outputs, sets), 1024, 32, None, &gpu()).outputs;
+        let of = |outputs, sets| plan(&product(outputs, sets), 1024, 4, None, &gpu()).outputs;
         assert_eq!(of([151_936, 0, 0], 1), 4);
         assert_eq!(of([2048, 1024, 1024], 1), 2);
         assert_eq!(of([3072, 3072, 0], 2), 2);
@@ -238,9 +238,9 @@ mod tests {
         let cpu = Capabilities { kind: DeviceKind::Software, subgroup_size: 8, ..gpu() };
         let p = product([1024, 0, 0], 1);
         let alone = Plan { subgroup: 8, workgroup: 8, outputs: 8, splits: 1 };
-        assert_eq!(plan(&p, 4096, 8, None, &cpu), alone);
-        assert_eq!(plan(&Product { rows: 8, ..p }, 1024, 32, None, &cpu).outputs, 1);
-        let asked = plan(&p, 4096, 8, Some(4), &cpu);
+        assert_eq!(plan(&p, 4096, 16, None, &cpu), alone);
+        assert_eq!(plan(&Product { rows: 8, ..p }, 1024, 4, None, &cpu).outputs, 1);
+        let asked = plan(&p, 4096, 16, Some(4), &cpu);
         assert_eq!((asked.workgroup, asked.splits, asked.teams()), (32, 4, 1));
     }
 
@@ -248,8 +248,7 @@ mod tests {
     fn subgroups_share_rows_while_there_is_room() {
         let gpu = Capabilities { max_workgroup: 1024, ..gpu() };
         let of = |outputs, sets, inner, bits| {
-            let chunk = chunk(bits, false) as u32;
-            let plan = plan(&product(outputs, sets), inner, chunk, None, &gpu);
+            let plan = plan(&product(outputs, sets), inner, bits, None, &gpu);
             (plan.workgroup, plan.splits, plan.teams())
         };
         assert_eq!(of([1024, 0, 0], 1, 3072, 16), (256, 4, 2));
