@@ -1,15 +1,18 @@
 //! The lazy array.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::{
+    Arc, OnceLock,
+    atomic::{AtomicU64, Ordering::Relaxed},
+};
 
-use parking_lot::Mutex;
+use qcell::TCell;
 
 use crate::{
     Dtype, Element, Error, Result, Shape, Stream,
     buffer::{self, Buffer},
     dispatch_dtype,
-    eval::eval,
-    graph::{Inputs, Node, Sibling},
+    eval::{self, eval},
+    graph::{Evaluating, Inputs, Node, Sibling, Turn},
     host::HostVec,
     primitives::Primitive,
     shape::{self, Layout},
@@ -33,8 +36,10 @@ impl std::fmt::Debug for Buffer {
 pub(crate) struct Inner {
     shape: Shape,
     dtype: Dtype,
-    /// How to compute the array; gone once it is evaluated.
-    node: Mutex<Option<Arc<Node>>>,
+    /// How to compute the array; gone once it is evaluated. Only who has the turn to evaluate looks at it.
+    node: TCell<Evaluating, Option<Arc<Node>>>,
+    /// The evaluation that last placed the array on its tape, and where.
+    place: AtomicU64,
     data: OnceLock<Data>,
 }
 
@@ -110,7 +115,7 @@ impl Array {
 
     /// An evaluated array.
     pub(crate) fn with_data(shape: Shape, dtype: Dtype, data: Data) -> Array {
-        Array(Arc::new(Inner { shape, dtype, node: Mutex::new(None), data: OnceLock::from(data) }))
+        Self::new(shape, dtype, None, OnceLock::from(data))
     }
 
     /// A lazy array: the result of `primitive` on `inputs`.
@@ -149,7 +154,12 @@ impl Array {
     }
 
     pub(crate) fn of_node(shape: Shape, dtype: Dtype, node: Arc<Node>) -> Array {
-        Array(Arc::new(Inner { shape, dtype, node: Mutex::new(Some(node)), data: OnceLock::new() }))
+        Self::new(shape, dtype, Some(node), OnceLock::new())
+    }
+
+    fn new(shape: Shape, dtype: Dtype, node: Option<Arc<Node>>, data: OnceLock<Data>) -> Array {
+        let (node, place) = (TCell::new(node), AtomicU64::new(0));
+        Array(Arc::new(Inner { shape, dtype, node, place, data }))
     }
 
     /// Sizes of the axes.
@@ -186,14 +196,25 @@ impl Array {
         self.size() * self.dtype().size()
     }
 
-    /// How the array is computed, until it is evaluated.
+    /// How the array is computed, until it is evaluated. Waits for an evaluation in progress, so backends must not ask
+    /// for it.
     pub fn node(&self) -> Option<Arc<Node>> {
-        self.0.node.lock().clone()
+        self.node_in(&eval::turn()).cloned()
     }
 
-    /// Looks at the node without keeping it.
-    pub(crate) fn with_node<R>(&self, f: impl FnOnce(&Arc<Node>) -> R) -> Option<R> {
-        self.0.node.lock().as_ref().map(f)
+    /// The node of an array that is not evaluated.
+    pub(crate) fn node_in<'a>(&'a self, turn: &'a Turn) -> Option<&'a Arc<Node>> {
+        self.0.node.ro(turn).as_ref()
+    }
+
+    /// The place on the tape of evaluation `epoch`, counted from its end, if the array has one.
+    pub(crate) fn place(&self, epoch: u32) -> Option<u32> {
+        let bits = self.0.place.load(Relaxed);
+        ((bits >> 32) as u32 == epoch).then_some(bits as u32)
+    }
+
+    pub(crate) fn set_place(&self, epoch: u32, place: u32) {
+        self.0.place.store((epoch as u64) << 32 | place as u64, Relaxed);
     }
 
     /// Whether both are the very same array.
@@ -201,13 +222,13 @@ impl Array {
         Arc::ptr_eq(&self.0, &other.0)
     }
 
-    pub(crate) fn take_node(&self) -> Option<Arc<Node>> {
-        self.0.node.lock().take()
+    pub(crate) fn take_node(&self, turn: &mut Turn) -> Option<Arc<Node>> {
+        self.0.node.rw(turn).take()
     }
 
     /// Makes an array lazy again whose evaluation failed.
-    pub(crate) fn restore_node(&self, node: Arc<Node>) {
-        *self.0.node.lock() = Some(node);
+    pub(crate) fn restore_node(&self, node: Arc<Node>, turn: &mut Turn) {
+        *self.0.node.rw(turn) = Some(node);
     }
 
     /// Buffer and layout, once evaluation has reached the array.

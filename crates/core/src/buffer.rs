@@ -9,7 +9,7 @@ use std::{
     any::Any,
     sync::{
         Arc, OnceLock,
-        atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering::*},
+        atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering::*},
     },
 };
 
@@ -18,7 +18,11 @@ use parking_lot::{
 };
 use smallvec::SmallVec;
 
-use crate::{Error, Result, Stream, backend, clock::Tick, host::HostVec};
+use crate::{
+    Error, Result, Stream, backend,
+    clock::{AtomicTick, Tick},
+    host::HostVec,
+};
 
 /// Bytes that the host can reach.
 pub trait HostMemory: Send + Sync {
@@ -60,19 +64,60 @@ struct Inner {
     current: AtomicU8,
     /// The host copy was made to read the device copy back: it may go at any time.
     mirrored: AtomicBool,
-    written: AtomicU64,
-    /// The last read of each stream; at most one entry per stream.
-    reads: Mutex<SmallVec<[Tick; 2]>>,
+    written: AtomicTick,
+    reads: Reads,
 }
 
 impl Drop for Inner {
     fn drop(&mut self) {
         if let Some(device) = self.device.get_mut() {
-            let mut ticks: SmallVec<[Tick; 4]> =
-                std::mem::take(self.reads.get_mut()).into_iter().collect();
-            ticks.push(Tick::unpack(*self.written.get_mut()));
+            let mut ticks = self.reads.take();
+            ticks.push(self.written.load());
             device.retire(&ticks);
         }
+    }
+}
+
+/// The last read of each stream. The first one has a place that takes no lock: mostly it is the only one, and weights are read by
+/// every evaluation. A stream's reads are noted by one thread at a time, who encodes on it.
+#[derive(Default)]
+struct Reads {
+    first: AtomicTick,
+    others: Mutex<SmallVec<[Tick; 2]>>,
+}
+
+impl Reads {
+    fn note(&self, tick: Tick) {
+        // The place is nobody's yet, or somebody's for good.
+        match self.first.load() {
+            Tick::START if self.first.claim(tick) => {}
+            first if first != Tick::START && first.stream == tick.stream => self.first.store(tick),
+            _ => self.note_other(tick),
+        }
+    }
+
+    fn note_other(&self, tick: Tick) {
+        let mut others = self.others.lock();
+        match others.iter_mut().find(|t| t.stream == tick.stream) {
+            Some(last) => *last = tick,
+            None => {
+                others.retain(|t| !t.reached());
+                others.push(tick);
+            }
+        }
+    }
+
+    fn all(&self) -> SmallVec<[Tick; 4]> {
+        let mut all: SmallVec<[Tick; 4]> = self.others.lock().iter().copied().collect();
+        all.push(self.first.load());
+        all
+    }
+
+    /// Without a lock, because nobody else is left.
+    fn take(&mut self) -> SmallVec<[Tick; 4]> {
+        let mut all: SmallVec<[Tick; 4]> = self.others.get_mut().drain(..).collect();
+        all.push(self.first.load());
+        all
     }
 }
 
@@ -126,8 +171,8 @@ impl Buffer {
             shared,
             current: AtomicU8::new(current as u8),
             mirrored: AtomicBool::new(false),
-            written: AtomicU64::new(0),
-            reads: Mutex::default(),
+            written: AtomicTick::default(),
+            reads: Reads::default(),
         })))
     }
 
@@ -168,7 +213,7 @@ impl Buffer {
 
     fn used_only_by(&self, stream: Stream) -> bool {
         let own = |tick: &Tick| tick.stream == stream.index || tick.reached();
-        own(&self.written()) && self.0.0.reads.lock().iter().all(own)
+        own(&self.written()) && self.0.0.reads.all().iter().all(own)
     }
 }
 
@@ -280,29 +325,22 @@ impl BufferRef {
 
     /// The last write.
     pub fn written(&self) -> Tick {
-        Tick::unpack(self.0.written.load(Acquire))
+        self.0.written.load()
     }
 
     /// Records that work up to `tick` writes the buffer.
     pub fn note_write(&self, tick: Tick) {
-        self.0.written.store(tick.pack(), Release);
+        self.0.written.store(tick);
     }
 
     /// Records that work up to `tick` reads the buffer.
     pub fn note_read(&self, tick: Tick) {
-        let mut reads = self.0.reads.lock();
-        match reads.iter_mut().find(|t| t.stream == tick.stream) {
-            Some(last) => *last = tick,
-            None => {
-                reads.retain(|t| !t.reached());
-                reads.push(tick);
-            }
-        }
+        self.0.reads.note(tick);
     }
 
     /// The last read of each stream that may still run.
-    pub fn reads(&self) -> SmallVec<[Tick; 2]> {
-        self.0.reads.lock().clone()
+    pub fn reads(&self) -> SmallVec<[Tick; 4]> {
+        self.0.reads.all()
     }
 
     /// Whether both refer to the same buffer.

@@ -1,7 +1,10 @@
 //! Each stream has a clock: a counter that only grows. Events, fences, reuse of memory and
 //! `synchronize` are all values on it.
 
-use std::sync::Arc;
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering::*},
+};
 
 use parking_lot::RwLock;
 
@@ -50,13 +53,13 @@ impl Tick {
     /// Before any work: always reached.
     pub const START: Tick = Tick { stream: 0, value: 0 };
 
-    /// The 64 bits that a buffer stores: stream in the upper 16, value in the lower 48.
-    pub(crate) fn pack(self) -> u64 {
+    /// Stream in the upper 16 bits, value in the lower 48.
+    fn pack(self) -> u64 {
         (self.stream as u64) << 48 | self.value
     }
 
     /// Undoes [`Tick::pack`].
-    pub(crate) fn unpack(bits: u64) -> Tick {
+    fn unpack(bits: u64) -> Tick {
         Tick { stream: (bits >> 48) as u16, value: bits & ((1 << 48) - 1) }
     }
 
@@ -74,5 +77,26 @@ impl Tick {
             return Ok(());
         }
         clock(self.stream).wait(self.value)
+    }
+}
+
+/// A tick that threads share without a lock. It begins as [`Tick::START`].
+#[derive(Debug, Default)]
+pub struct AtomicTick(AtomicU64);
+
+impl AtomicTick {
+    /// The tick.
+    pub fn load(&self) -> Tick {
+        Tick::unpack(self.0.load(Acquire))
+    }
+
+    /// Replaces it.
+    pub fn store(&self, tick: Tick) {
+        self.0.store(tick.pack(), Release);
+    }
+
+    /// Replaces [`Tick::START`]; whether it still was that.
+    pub fn claim(&self, tick: Tick) -> bool {
+        self.0.compare_exchange(Tick::START.pack(), tick.pack(), AcqRel, Acquire).is_ok()
     }
 }

@@ -8,7 +8,8 @@ use std::sync::{
     atomic::{AtomicU32, Ordering::Relaxed},
 };
 
-use parking_lot::Mutex;
+use once_cell::sync::Lazy;
+use parking_lot::{Mutex, MutexGuard};
 use smallvec::SmallVec;
 
 use crate::{
@@ -18,7 +19,7 @@ use crate::{
     buffer,
     clock::{self, Tick},
     fusion::{Group, Groups},
-    graph::Node,
+    graph::{Node, Turn},
     memory,
     shape::Layout,
     stream,
@@ -30,7 +31,7 @@ use crate::{
 /// token, a loss) does not wait for what was encoded in between.
 const SMALL: usize = 4096;
 
-static ENCODING: Mutex<()> = Mutex::new(());
+static TURN: Lazy<Mutex<Turn>> = Lazy::new(|| Mutex::new(Turn::new()));
 static EPOCH: AtomicU32 = AtomicU32::new(0);
 
 /// Computes arrays and waits until their contents can be read.
@@ -51,10 +52,10 @@ pub fn async_eval(arrays: &[&Array]) -> Result<()> {
     if arrays.iter().all(|a| a.data().is_some()) {
         return Ok(());
     }
-    let _encoding = ENCODING.lock();
-    let tape = Tape::new(arrays, next_epoch())?;
+    let mut turn = turn();
+    let tape = Tape::new(arrays, next_epoch(), &turn)?;
     let groups = Groups::new(backend::plan(&tape), tape.len());
-    let mut evaluation = Evaluation { tape, groups, touched: Touched::default() };
+    let mut evaluation = Evaluation { tape, groups, touched: Touched::default(), turn: &mut turn };
     let result = evaluation.run();
     let result = result.and_then(|()| arrays.iter().try_for_each(|a| bring_small_to_host(a)));
     let finalized = evaluation.touched.finalize();
@@ -74,11 +75,16 @@ fn bring_small_to_host(array: &Array) -> Result<()> {
 pub fn synchronize(stream: Stream) -> Result<()> {
     let backend = backend::backend_for(stream.device)?;
     let tick = {
-        let _encoding = ENCODING.lock();
+        let _turn = turn();
         backend.finalize(stream)?;
         backend.tick(stream)
     };
     tick.wait()
+}
+
+/// Waits until nobody evaluates.
+pub(crate) fn turn() -> MutexGuard<'static, Turn> {
+    TURN.lock()
 }
 
 /// Epochs start at 1: a new node's zero is of no epoch.
@@ -88,13 +94,14 @@ fn next_epoch() -> u32 {
 }
 
 /// A tape that is being evaluated.
-struct Evaluation {
+struct Evaluation<'a> {
     tape: Tape,
     groups: Groups,
     touched: Touched,
+    turn: &'a mut Turn,
 }
 
-impl Evaluation {
+impl Evaluation<'_> {
     fn run(&mut self) -> Result<()> {
         for place in 0..self.tape.len() {
             if !self.groups.waits(place) {
@@ -114,7 +121,7 @@ impl Evaluation {
         }
         self.demand_inputs(place, &[])?;
         match self.tape.take(place) {
-            Some(entry) => evaluate(entry, &mut self.touched),
+            Some(entry) => evaluate(entry, &mut self.touched, self.turn),
             None => Ok(()),
         }
     }
@@ -167,7 +174,7 @@ impl Evaluation {
             let data = output.data.expect("a fusion sets what it keeps");
             data.buffer.note_write(tick);
             let array = tape.array(place);
-            array.take_node();
+            array.take_node(self.turn);
             array.set_data(data);
         }
         for &member in &group.members {
@@ -183,16 +190,20 @@ fn output_of(array: &Array) -> Output {
 }
 
 /// Encodes one node.
-fn evaluate(Entry { array, node }: Entry, touched: &mut Touched) -> Result<()> {
-    if array.take_node().is_none() {
+fn evaluate(
+    Entry { array, node }: Entry,
+    touched: &mut Touched,
+    turn: &mut Turn,
+) -> Result<()> {
+    if array.take_node(turn).is_none() {
         return Ok(());
     }
-    let arrays = output_arrays(array, &node);
+    let arrays = output_arrays(array, &node, turn);
     let mut outputs: SmallVec<[Output; 1]> = arrays.iter().map(output_of).collect();
     let run = encode(&node, &mut outputs, touched);
     if let Err(error) = run {
         // The arrays stay lazy, so that a later evaluation tells the same error.
-        arrays.iter().for_each(|a| a.restore_node(node.clone()));
+        arrays.iter().for_each(|a| a.restore_node(node.clone(), turn));
         return Err(error);
     }
     for (array, output) in arrays.iter().zip(outputs) {
@@ -202,14 +213,14 @@ fn evaluate(Entry { array, node }: Entry, touched: &mut Touched) -> Result<()> {
 }
 
 /// All outputs of the array's node; those that are gone are made anew to receive their data.
-fn output_arrays(array: Array, node: &Arc<Node>) -> SmallVec<[Array; 1]> {
+fn output_arrays(array: Array, node: &Arc<Node>, turn: &mut Turn) -> SmallVec<[Array; 1]> {
     let Some(siblings) = node.siblings.get() else { return SmallVec::from_buf([array]) };
     siblings
         .iter()
         .map(|sibling| match sibling.array.upgrade() {
             Some(inner) => {
                 let array = Array(inner);
-                array.take_node();
+                array.take_node(turn);
                 array
             }
             None => Array::of_node(sibling.shape.clone(), sibling.dtype, node.clone()),

@@ -5,17 +5,22 @@ use std::sync::{
     atomic::{AtomicU32, AtomicU64, Ordering::Relaxed},
 };
 
+use qcell::TCellOwner;
 use smallvec::SmallVec;
 
 use crate::{Array, Dtype, Shape, Stream, array::Inner, primitives::Primitive};
+
+/// Marks what only who evaluates looks at.
+pub(crate) struct Evaluating;
+
+/// The right to look at the nodes of arrays. There is one in the process, which evaluations take in turns: so looking costs
+/// no lock, of which an evaluation would take thousands.
+pub(crate) type Turn = TCellOwner<Evaluating>;
 
 /// Inputs of a node.
 pub type Inputs = SmallVec<[Array; 4]>;
 
 /// A primitive applied to inputs on a stream; shared by all of its outputs.
-///
-/// Its alignment makes an allocation of it a power of two, which mimalloc's fast path wants.
-#[repr(align(64))]
 pub struct Node {
     /// What it computes.
     pub primitive: Primitive,
@@ -27,7 +32,6 @@ pub struct Node {
     pub(crate) siblings: OnceLock<Vec<Sibling>>,
     visit: AtomicU64,
     uses: AtomicU32,
-    place: AtomicU32,
 }
 
 /// One of several outputs. The array itself may be gone while another one lives.
@@ -39,8 +43,8 @@ pub(crate) struct Sibling {
 
 impl Node {
     pub(crate) fn new(primitive: Primitive, stream: Stream, inputs: Inputs) -> Self {
-        let (visit, uses, place) = (AtomicU64::new(0), AtomicU32::new(0), AtomicU32::new(0));
-        Node { primitive, stream, inputs, siblings: OnceLock::new(), visit, uses, place }
+        let (visit, uses) = (AtomicU64::new(0), AtomicU32::new(0));
+        Node { primitive, stream, inputs, siblings: OnceLock::new(), visit, uses }
     }
 
     /// The evaluator's count of parents still to be placed, if it was set in this `epoch`.
@@ -54,6 +58,12 @@ impl Node {
         self.visit.store((epoch as u64) << 32 | degree as u64, Relaxed);
     }
 
+    /// Calls `f` with those outputs of a node with several that are still there.
+    pub(crate) fn each_sibling(&self, f: impl Fn(&Array)) {
+        let siblings = self.siblings.get().into_iter().flatten();
+        siblings.filter_map(|sibling| sibling.array.upgrade()).for_each(|inner| f(&Array(inner)));
+    }
+
     /// How often nodes of the current tape read the outputs.
     pub(crate) fn uses(&self) -> u32 {
         self.uses.load(Relaxed)
@@ -61,15 +71,6 @@ impl Node {
 
     pub(crate) fn set_uses(&self, uses: u32) {
         self.uses.store(uses, Relaxed);
-    }
-
-    /// The place on the tape of `epoch`, counted from its end, if the node has one.
-    pub(crate) fn place(&self, epoch: u32) -> Option<u32> {
-        (self.degree(epoch) == Some(0)).then(|| self.place.load(Relaxed))
-    }
-
-    pub(crate) fn set_place(&self, place: u32) {
-        self.place.store(place, Relaxed);
     }
 }
 

@@ -4,7 +4,10 @@ use std::sync::Arc;
 
 use once_cell::sync::Lazy;
 
-use crate::{Array, Error, Result, graph::Node};
+use crate::{
+    Array, Error, Result,
+    graph::{Node, Turn},
+};
 
 /// Nodes that may be open at once before the order turns from breadth first to depth first.
 static MAX_WIDTH: Lazy<usize> = Lazy::new(|| {
@@ -26,37 +29,39 @@ pub struct Tape {
 
 impl Tape {
     /// MLX's breadth-first order with a width limit, from the outputs backwards. `epoch` tells this
-    /// evaluation's marks on the nodes from those of others.
+    /// evaluation's marks on nodes and arrays from those of others.
     ///
     /// # Errors
     /// When an array has neither data nor a node.
-    pub(crate) fn new(outputs: &[&Array], epoch: u32) -> Result<Tape> {
-        let nodes = count_parents(outputs, epoch)?;
-        let mut entries: Vec<Option<Entry>> = Vec::with_capacity(nodes);
+    pub(crate) fn new(outputs: &[&Array], epoch: u32, turn: &Turn) -> Result<Tape> {
+        let nodes = count_parents(outputs, epoch, turn)?;
+        let mut order = Order { placed: Vec::with_capacity(nodes), epoch, turn };
         let mut next = 0;
-        let mut deferred: Vec<(Arc<Node>, usize)> = Vec::new();
+        let mut deferred: Vec<(&Node, usize)> = Vec::new();
         for output in outputs {
-            place(output, epoch, &mut entries);
+            order.place(output);
         }
-        while next < entries.len() || !deferred.is_empty() {
-            let (node, first) = match entries.get(next) {
-                Some(entry) => (entry.as_ref().expect("nothing is evaluated yet").node.clone(), 0),
+        while next < order.placed.len() || !deferred.is_empty() {
+            let (node, first) = match order.placed.get(next) {
+                Some((_, node)) => (&***node, 0),
                 None => deferred.pop().expect("it is not empty"),
             };
-            next = (next + 1).min(entries.len());
+            next = (next + 1).min(order.placed.len());
             for (i, input) in node.inputs.iter().enumerate().skip(first) {
                 if input.data().is_some() {
                     continue;
                 }
-                if entries.len() - next >= *MAX_WIDTH {
-                    deferred.push((node.clone(), i));
+                if order.placed.len() - next >= *MAX_WIDTH {
+                    deferred.push((node, i));
                     break;
                 }
-                place(input, epoch, &mut entries);
+                order.place(input);
             }
         }
-        entries.reverse();
-        Ok(Tape { entries, epoch })
+        let entry = |&(array, node): &(&Array, &Arc<Node>)| {
+            Some(Entry { array: array.clone(), node: node.clone() })
+        };
+        Ok(Tape { entries: order.placed.iter().rev().map(entry).collect(), epoch })
     }
 
     /// Number of places.
@@ -90,10 +95,8 @@ impl Tape {
         if array.data().is_some() {
             return None;
         }
-        array.with_node(|node| node.place(self.epoch)).flatten().map(|from_end| {
-            // Places were given backwards.
-            self.entries.len() - 1 - from_end as usize
-        })
+        // Places were given backwards.
+        array.place(self.epoch).map(|from_end| self.entries.len() - 1 - from_end as usize)
     }
 
     /// How often nodes of this tape read the array at `place`.
@@ -124,37 +127,48 @@ impl Tape {
     }
 }
 
-/// Counts one parent of `array` as placed and appends it with the last one.
-fn place(array: &Array, epoch: u32, entries: &mut Vec<Option<Entry>>) {
-    let last = array.with_node(|node| {
-        let left = node.degree(epoch).and_then(|degree| degree.checked_sub(1))?;
-        node.set_degree(epoch, left);
-        (left == 0).then(|| node.set_place(entries.len() as u32))?;
-        Some(node.clone())
-    });
-    if let Some(node) = last.flatten() {
-        entries.push(Some(Entry { array: array.clone(), node }));
+/// The arrays of a tape from its end on.
+struct Order<'a> {
+    placed: Vec<(&'a Array, &'a Arc<Node>)>,
+    epoch: u32,
+    turn: &'a Turn,
+}
+
+impl<'a> Order<'a> {
+    /// Counts one parent of `array` as placed, and places it with the last one.
+    fn place(&mut self, array: &'a Array) {
+        let Some(node) = array.node_in(self.turn) else { return };
+        let Some(left) = node.degree(self.epoch).and_then(|degree| degree.checked_sub(1)) else {
+            return;
+        };
+        node.set_degree(self.epoch, left);
+        if left == 0 {
+            let place = self.placed.len() as u32;
+            array.set_place(self.epoch, place);
+            node.each_sibling(|sibling| sibling.set_place(self.epoch, place));
+            self.placed.push((array, node));
+        }
     }
 }
 
 /// Depth-first over the lazy arrays: sets every node's number of parents. Outputs of one node
 /// share its count. Returns the number of nodes.
-fn count_parents(outputs: &[&Array], epoch: u32) -> Result<usize> {
-    let mut stack: Vec<(Arc<Node>, usize)> = Vec::new();
+fn count_parents(outputs: &[&Array], epoch: u32, turn: &Turn) -> Result<usize> {
+    let mut stack: Vec<(&Node, usize)> = Vec::new();
     let mut nodes = 0;
     for output in outputs {
         // The evaluation itself is a parent, but no use.
-        stack.extend(count(output, epoch, 0)?.map(|node| (node, 0)));
+        stack.extend(count(output, epoch, 0, turn)?.map(|node| (node, 0)));
         while let Some((node, at)) = stack.last_mut() {
             match node.inputs.get(*at) {
                 Some(input) => {
                     *at += 1;
-                    let found = count(input, epoch, 1)?;
+                    let found = count(input, epoch, 1, turn)?;
                     stack.extend(found.map(|node| (node, 0)));
                 }
                 None => {
                     nodes += 1;
-                    drop(stack.pop());
+                    stack.pop();
                 }
             }
         }
@@ -163,21 +177,23 @@ fn count_parents(outputs: &[&Array], epoch: u32) -> Result<usize> {
 }
 
 /// Counts a parent that reads `array` `uses` times; its node if that is the first one.
-fn count(array: &Array, epoch: u32, uses: u32) -> Result<Option<Arc<Node>>> {
+fn count<'a>(array: &'a Array, epoch: u32, uses: u32, turn: &'a Turn) -> Result<Option<&'a Node>> {
     if array.data().is_some() {
         return Ok(None);
     }
-    let found = array.with_node(|node| match node.degree(epoch) {
+    let node = array.node_in(turn).ok_or_else(|| {
+        Error::invalid("eval", "Attempting to eval an array without a primitive.")
+    })?;
+    match node.degree(epoch) {
         Some(degree) => {
             node.set_degree(epoch, degree + 1);
             node.set_uses(node.uses() + uses);
-            None
+            Ok(None)
         }
         None => {
             node.set_degree(epoch, 1);
             node.set_uses(uses);
-            Some(node.clone())
+            Ok(Some(node))
         }
-    });
-    found.ok_or_else(|| Error::invalid("eval", "Attempting to eval an array without a primitive."))
+    }
 }

@@ -36,7 +36,8 @@ pub(crate) fn plan(tape: &Tape) -> Vec<Group> {
     if !Config::get().enable_fusion || tape.len() < 2 {
         return Vec::new();
     }
-    let (mut groups, mut products) = (Vec::new(), Builder::default());
+    let mut products = Builder::new(tape.len());
+    let mut groups = Vec::with_capacity(tape.len() / 4);
     for place in 0..tape.len() {
         let node = tape.node(place);
         match &node.primitive {

@@ -68,12 +68,16 @@ struct Products {
 const OPEN: usize = 8;
 
 /// Collects products in the order of the tape.
-#[derive(Default)]
 pub(super) struct Builder {
     found: Vec<Products>,
 }
 
 impl Builder {
+    /// Without products yet, of a tape of so many places: of a language model's, each seventh is one.
+    pub(super) fn new(places: usize) -> Self {
+        Builder { found: Vec::with_capacity(places / 4) }
+    }
+
     /// Adds the product at `place`, if the fused kernel serves it: to others of the same rows if there are any.
     pub(super) fn product(&mut self, tape: &Tape, place: usize, device: &DeviceState) {
         let Some(new) = describe(tape, place, device) else { return };

@@ -200,6 +200,8 @@ struct Made {
     marked: u64,
 }
 
+/// Steps that a table has room for at first: those of a decode step of a large model, which need not move it as it grows.
+const STEPS: usize = 192;
 /// Steps back that results are looked for.
 const RECENT: usize = 24;
 
@@ -224,9 +226,9 @@ impl Table {
             variant,
             shape,
             groups,
-            rows: Vec::with_capacity(192 * ROW),
-            made: Vec::new(),
-            writes: SmallVec::new(),
+            rows: Vec::with_capacity(STEPS * ROW),
+            made: Vec::with_capacity(2 * STEPS),
+            writes: SmallVec::with_capacity(2 * STEPS),
             next: room.address,
             end: room.end(),
         }

@@ -5,7 +5,7 @@ use std::{any::Any, sync::Arc};
 use ash::vk;
 use mlx_core::{
     buffer::{DeviceMemory, HostMemory},
-    clock::Tick,
+    clock::{AtomicTick, Tick},
 };
 use parking_lot::Mutex;
 use smallvec::SmallVec;
@@ -92,13 +92,13 @@ impl Drop for Allocation {
 pub(crate) struct VkMemory {
     allocation: Arc<Allocation>,
     /// When the copy from the host has arrived; other streams wait for it.
-    filled: Mutex<Tick>,
+    filled: AtomicTick,
 }
 
 impl VkMemory {
     /// The device copy in `allocation`.
     pub(crate) fn new(allocation: Arc<Allocation>) -> Self {
-        VkMemory { allocation, filled: Mutex::new(Tick::START) }
+        VkMemory { allocation, filled: AtomicTick::default() }
     }
 
     /// The memory.
@@ -108,12 +108,12 @@ impl VkMemory {
 
     /// The tick at which the last upload has arrived.
     pub(crate) fn filled(&self) -> Tick {
-        *self.filled.lock()
+        self.filled.load()
     }
 
     /// Notes that an upload arrives at `tick`.
     pub(crate) fn set_filled(&self, tick: Tick) {
-        *self.filled.lock() = tick;
+        self.filled.store(tick);
         self.allocation.touch(tick);
     }
 }
