@@ -18,11 +18,11 @@ pub trait Fusion {
     fn eval(&self, stream: Stream, tape: &Tape, kept: &mut [Output]) -> Result<bool>;
 }
 
-/// Nodes of one stream, each with one output, that are evaluated at once.
+/// Nodes of one stream that are evaluated at once.
 pub struct Group {
-    /// Their places on the tape.
+    /// Their places on the tape. One with several outputs may be among them if the group alone needs them.
     pub members: SmallVec<[usize; 16]>,
-    /// Those whose results somebody else needs.
+    /// Those whose results somebody else needs, nodes with one output.
     pub kept: SmallVec<[usize; 3]>,
     /// How.
     pub fusion: Box<dyn Fusion>,

@@ -82,7 +82,7 @@ impl Tape {
         &self.entry(place).node
     }
 
-    /// The lazy array at a place.
+    /// The lazy array at a place; of a node with several outputs, one of them.
     ///
     /// # Panics
     /// When it is evaluated already.
@@ -99,18 +99,30 @@ impl Tape {
         array.place(self.epoch).map(|from_end| self.entries.len() - 1 - from_end as usize)
     }
 
-    /// How often nodes of this tape read the array at `place`.
+    /// Which output of its node a lazy array is, counted from 0.
+    pub fn output(&self, array: &Array) -> Option<usize> {
+        match self.node(self.place(array)?).siblings.get() {
+            Some(all) => all.iter().position(|s| s.array.as_ptr() == Arc::as_ptr(&array.0)),
+            None => Some(0),
+        }
+    }
+
+    /// How often nodes of this tape read the array at `place`, or any output of a node with several.
     pub fn uses(&self, place: usize) -> usize {
         self.node(place).uses() as usize
     }
 
-    /// Whether nobody but nodes of this tape refers to the array at `place`: once they have run, nobody
-    /// can see what it was.
+    /// Whether nobody but nodes of this tape refers to the array at `place`, and to the other outputs of its node:
+    /// once they have run, nobody can see what it was.
     pub fn is_private(&self, place: usize) -> bool {
         let entry = self.entry(place);
-        let own = 1;
-        entry.node.siblings.get().is_none()
-            && Arc::strong_count(&entry.array.0) == entry.node.uses() as usize + own
+        // The tape refers to one output of a node itself, whichever it met last.
+        let (own, uses) = (1, entry.node.uses() as usize);
+        let references = match entry.node.siblings.get() {
+            Some(all) => all.iter().map(|sibling| sibling.array.strong_count()).sum(),
+            None => Arc::strong_count(&entry.array.0),
+        };
+        references == uses + own
     }
 
     pub(crate) fn is_done(&self, place: usize) -> bool {
@@ -195,5 +207,77 @@ fn count<'a>(array: &'a Array, epoch: u32, uses: u32, turn: &'a Turn) -> Result<
             node.set_uses(uses);
             Ok(Some(node))
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        Device, Dtype, Shape, Stream,
+        eval::turn,
+        primitives::{Affine, BinaryOp, Primitive},
+    };
+
+    const STREAM: Stream = Stream { index: 0, device: Device::CPU };
+
+    /// The three outputs of a node.
+    fn outputs() -> Vec<Array> {
+        let affine = Affine { group_size: 64, bits: 4 };
+        let rows = Array::from_slice(&[1.0f32; 64], &[1, 64]).unwrap();
+        let outputs = [Dtype::Uint32, Dtype::Float32, Dtype::Float32]
+            .map(|d| (Shape::from_slice(&[1, 1]), d));
+        Array::lazy_many(
+            outputs.into(),
+            Primitive::Quantize(affine),
+            STREAM,
+            [rows].into_iter().collect(),
+        )
+    }
+
+    /// A node that reads these.
+    fn reader(inputs: &[Array]) -> Array {
+        let primitive = Primitive::Binary(BinaryOp::Add);
+        Array::lazy(Shape::from_slice(&[1, 1]), Dtype::Float32, primitive, STREAM, inputs.into())
+    }
+
+    /// Uses and privacy of the node that the only other one on the tape reads.
+    fn seen(result: &Array, epoch: u32) -> (usize, bool) {
+        let tape = Tape::new(&[result], epoch, &turn()).unwrap();
+        assert_eq!(tape.len(), 2, "one stands for all");
+        (tape.uses(0), tape.is_private(0))
+    }
+
+    #[test]
+    fn outputs_of_a_node_are_told_apart() {
+        let parts = outputs();
+        let result = reader(&parts);
+        let tape = Tape::new(&[&result], 1, &turn()).unwrap();
+        let numbers: Vec<_> = parts.iter().map(|a| (tape.place(a), tape.output(a))).collect();
+        assert_eq!(numbers, [0, 1, 2].map(|i| (Some(0), Some(i))));
+        assert_eq!(tape.output(&result), Some(0));
+        assert_eq!(tape.output(&Array::scalar(1.0f32).unwrap()), None, "it is evaluated");
+    }
+
+    #[test]
+    fn a_node_is_private_when_all_its_outputs_are() {
+        for held in [None, Some(0), Some(1), Some(2)] {
+            let parts = outputs();
+            let result = reader(&parts);
+            let _held = held.map(|i: usize| parts[i].clone());
+            drop(parts);
+            assert_eq!(seen(&result, 1), (3, held.is_none()), "{held:?} is held");
+        }
+    }
+
+    #[test]
+    fn outputs_that_are_gone_or_read_elsewhere_count() {
+        let parts = outputs();
+        let result = reader(&[parts[1].clone(), parts[1].clone()]);
+        let elsewhere = reader(&parts[..1]);
+        drop(parts);
+        assert_eq!(seen(&result, 1), (2, false));
+        drop(elsewhere);
+        assert_eq!(seen(&result, 2), (2, true));
     }
 }
