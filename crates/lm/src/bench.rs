@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use mlx::{Array, ops};
 
-use crate::{Result, generate::prefill, models::Transformer};
+use crate::{Result, config::Quantization, generate::prefill, models::Transformer};
 
 /// What to measure.
 #[derive(Debug, Clone, Copy)]
@@ -15,6 +15,8 @@ pub struct BenchOptions {
     pub generate: usize,
     /// Measured runs of each test, after those that warm up.
     pub repetitions: usize,
+    /// Format of the generation test's cache; none leaves it dense.
+    pub kv: Option<Quantization>,
 }
 
 /// What the calling thread does while tokens are generated. Where it hardly waits, the host is what bounds the speed.
@@ -86,7 +88,7 @@ pub fn bench(model: &Transformer, options: &BenchOptions) -> Result<Vec<BenchRes
         results.push(repeat(format!("pp{prompt}"), prompt, options.repetitions, run)?);
     }
     if count > 0 {
-        let run = || generate(model, count);
+        let run = || generate(model, count, options.kv);
         results.push(repeat(format!("tg{count}"), count, options.repetitions, run)?);
     }
     Ok(results)
@@ -130,8 +132,13 @@ fn process_prompt(model: &Transformer, tokens: usize) -> Result<Option<HostTime>
 }
 
 /// Tokens one by one from an empty cache, each continuing from the one before.
-fn generate(model: &Transformer, tokens: usize) -> Result<Option<HostTime>> {
+fn generate(
+    model: &Transformer,
+    tokens: usize,
+    kv: Option<Quantization>,
+) -> Result<Option<HostTime>> {
     let mut cache = model.new_cache();
+    kv.map_or(Ok(()), |format| cache.quantize(format))?;
     let mut token = Array::from_slice(&[1u32], &[1, 1])?;
     let (mut last, mut host) = (None, HostTime::default());
     for _ in 0..tokens {

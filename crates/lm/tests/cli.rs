@@ -228,4 +228,7 @@ fn arguments_outside_of_their_range() {
         let message = place.refusal(&command, b"");
         assert!(message.starts_with(want), "{message}");
     }
+    let message =
+        place.refusal(&["bench", "--device=cpu", "--kv-bits=4", "--kv-group-size=48"], b"");
+    assert!(message.starts_with("kv-bits: 4 bits in groups of 48"), "{message}");
 }

@@ -9,7 +9,7 @@ use mlx_lm::{
 };
 use serde_json::json;
 
-use super::{DeviceArg, DtypeArg, choose_device, print_line};
+use super::{DeviceArg, DtypeArg, KvArgs, choose_device, print_line, quantization};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
@@ -31,6 +31,8 @@ pub(crate) struct Args {
     /// Tokens of the generation test; 0 leaves it out
     #[arg(short = 'n', long, default_value_t = 128)]
     n_gen: usize,
+    #[command(flatten)]
+    kv: KvArgs,
     /// Measured runs of each test
     #[arg(short = 'r', long, default_value_t = 3)]
     repetitions: usize,
@@ -47,7 +49,8 @@ pub(crate) fn run(args: Args) -> Result<()> {
         let known = PRESETS.join(", ");
         Error::argument("preset", format!("unknown preset {:?}; known: {known}", args.preset))
     })?;
-    let quantization = quantization(&args)?;
+    let quantization = quantization("bits", args.bits, args.group_size)?;
+    let kv = args.kv.format()?;
     let device = choose_device(args.device)?;
     eprintln!("Device: {device}");
     let model = random_model(config, quantization, args.dtype.dtype(), 0)?;
@@ -56,29 +59,13 @@ pub(crate) fn run(args: Args) -> Result<()> {
         prompt: args.n_prompt,
         generate: args.n_gen,
         repetitions: args.repetitions.max(1),
+        kv,
     };
     let results = bench(&model, &options)?;
-    let report = Report { args: &args, model: &model, device, quantization, results };
+    let report = Report { args: &args, model: &model, device, quantization, kv, results };
     match args.json {
         true => print_line(&report.json().to_string()),
         false => print_line(&report.table()),
-    }
-}
-
-fn quantization(args: &Args) -> Result<Option<Quantization>> {
-    if args.bits == 0 {
-        return Ok(None);
-    }
-    let format = Quantization { group_size: args.group_size, bits: args.bits };
-    match format.is_supported() {
-        true => Ok(Some(format)),
-        false => Err(Error::argument(
-            "bits",
-            format!(
-                "{} bits in groups of {} are not supported; supported: 0, 2, 3, 4, 5, 6, 8 in groups of 32, 64, 128",
-                args.bits, args.group_size
-            ),
-        )),
     }
 }
 
@@ -87,16 +74,17 @@ struct Report<'a> {
     model: &'a Transformer,
     device: String,
     quantization: Option<Quantization>,
+    kv: Option<Quantization>,
     results: Vec<BenchResult>,
 }
 
 impl Report<'_> {
     fn format(&self) -> String {
         let dtype = self.args.dtype.dtype();
-        match self.quantization {
-            Some(q) => format!("{}-bit g{} {dtype}", q.bits, q.group_size),
-            None => dtype.to_string(),
-        }
+        let of = |q: Quantization| format!("{}-bit g{}", q.bits, q.group_size);
+        let weights = self.quantization.map_or(String::new(), |q| of(q) + " ");
+        let cache = self.kv.map_or(String::new(), |kv| format!(", {} cache", of(kv)));
+        format!("{weights}{dtype}{cache}")
     }
 
     fn json(&self) -> serde_json::Value {
@@ -106,6 +94,8 @@ impl Report<'_> {
             "format": self.format(),
             "bits": self.args.bits,
             "group_size": self.args.group_size,
+            "kv_bits": self.kv.map_or(0, |kv| kv.bits),
+            "kv_group_size": self.kv.map(|kv| kv.group_size),
             "dtype": self.args.dtype.dtype().name(),
             "parameters": self.model.config().num_parameters(),
             "bytes": self.model.nbytes(),

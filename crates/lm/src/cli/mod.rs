@@ -112,12 +112,8 @@ pub(crate) struct SamplingArgs {
     /// Most tokens of the prompt that are processed at once
     #[arg(long, default_value_t = 2048)]
     prefill_step_size: usize,
-    /// Bits per cached key and value [default: they are not quantized]
-    #[arg(long)]
-    kv_bits: Option<usize>,
-    /// Cached features that share a scale and a bias
-    #[arg(long, default_value_t = 64)]
-    kv_group_size: usize,
+    #[command(flatten)]
+    kv: KvArgs,
     /// Cached tokens from which on the cache is quantized
     #[arg(long, default_value_t = 5000)]
     quantized_kv_start: usize,
@@ -142,14 +138,43 @@ impl SamplingArgs {
     }
 
     fn kv(&self) -> Result<Option<KvQuantization>> {
-        let Some(bits) = self.kv_bits else { return Ok(None) };
-        let format = Quantization { group_size: self.kv_group_size, bits };
-        if !format.is_supported() {
-            let text = format!("{bits} bits in groups of {} are not supported", format.group_size);
-            return Err(Error::argument("kv-bits", text));
-        }
-        Ok(Some(KvQuantization { format, start: self.quantized_kv_start }))
+        let start = self.quantized_kv_start;
+        Ok(self.kv.format()?.map(|format| KvQuantization { format, start }))
     }
+}
+
+/// How keys and values are cached.
+#[derive(Debug, clap::Args)]
+pub(crate) struct KvArgs {
+    /// Bits per cached feature; 0 leaves the cache dense
+    #[arg(long, default_value_t = 0)]
+    kv_bits: usize,
+    /// Cached features that share a scale and a bias
+    #[arg(long, default_value_t = 64)]
+    kv_group_size: usize,
+}
+
+impl KvArgs {
+    /// The format of a quantized cache, checked.
+    pub(crate) fn format(&self) -> Result<Option<Quantization>> {
+        quantization("kv-bits", self.kv_bits, self.kv_group_size)
+    }
+}
+
+/// The format that `--NAME BITS` and a group size ask for; none with 0 bits.
+pub(crate) fn quantization(
+    name: &'static str,
+    bits: usize,
+    group_size: usize,
+) -> Result<Option<Quantization>> {
+    let format = Quantization { group_size, bits };
+    if bits != 0 && !format.is_supported() {
+        let text = format!(
+            "{bits} bits in groups of {group_size} are not supported; supported: 0, 2, 3, 4, 5, 6, 8 in groups of 32, 64, 128"
+        );
+        return Err(Error::argument(name, text));
+    }
+    Ok((bits != 0).then_some(format))
 }
 
 /// Makes the device the default and returns its description.
