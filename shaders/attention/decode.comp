@@ -3,8 +3,9 @@
 // at a time) and a share of the keys; shares are joined by the workgroup that finishes last.
 // With FUSED, queries and the new key come straight from their projections: they are normalized (NORM), rotated, and
 // the new key and value are written to the cache, as its last row.
+// The cache may be quantized (BITS): its rows are then words, scales and biases, and what is written is quantized before.
 // Constants: 1 dtype, 2 features (a multiple of 64), 3 subgroup size, 4 query heads of a workgroup, 5 query heads per
-// key/value head, 6 flags, 7 the bits of eps.
+// key/value head, 6 flags, 7 the bits of eps, 8 bits of a quantized cache (0: dense), 9 its group size, 10 the bits of the position's scale.
 #include "common.glsl"
 #include "floats.glsl"
 #include "math.glsl"
@@ -18,23 +19,33 @@ layout(constant_id = 1) const uint DTYPE = 10;
 layout(constant_id = 2) const uint WIDTH = 128;
 layout(constant_id = 3) const uint SUBGROUP = 32;
 layout(constant_id = 4) const uint HEADS = 2;
-layout(constant_id = 5) const uint GROUP = 2;
+layout(constant_id = 5) const uint SHARING = 2;
 layout(constant_id = 6) const uint FLAGS = 0;
 layout(constant_id = 7) const uint EPS = 0;
+layout(constant_id = 8) const uint BITS = 0;
+layout(constant_id = 9) const uint GROUP = 64;
+layout(constant_id = 10) const uint POSITION_SCALE = 0x3f800000;
 const bool FUSED = (FLAGS & 1u) != 0u, NORM = (FLAGS & 2u) != 0u, TRADITIONAL = (FLAGS & 4u) != 0u;
-const bool DIVISORS = (FLAGS & 8u) != 0u, SPLIT = (FLAGS & 16u) != 0u;
+const bool DIVISORS = (FLAGS & 8u) != 0u, SPLIT = (FLAGS & 16u) != 0u, QUANTIZED = BITS != 0u;
 
 layout(push_constant, scalar) uniform Push {
     uint64_t q, new_key, new_value, q_weight, k_weight, frequencies, offset;
-    uint64_t keys, values, result;
+    uint64_t keys, values, result;           // keys and values are the words of quantized ones
     uint64_t parts, counters;                // with SPLIT: (maximum, sum, sums of values) of every share; how many are done
-    uint key_head, key_row, value_head, value_row; // strides in elements
-    uint count, splits;                      // keys, the new one included; shares
-    float scale, position_scale;
+    uint64_t more;                           // of a quantized cache, see attention_quantized.glsl
+    uint key_head, key_row, value_head, value_row; // strides in elements, of quantized rows in those that they stand for
+    uint count;                              // keys, the new one included
+    float factor;                            // of the scores, without what is in memory
 };
 
 const uint SUBGROUPS = gl_WorkGroupSize.x / SUBGROUP;
+uint splits() { return gl_NumWorkGroups.x; } // shares
+float scale;
+#define position_scale uintBitsToFloat(POSITION_SCALE)
 #include "attention_token.glsl"
+#include "quant.glsl"
+#include "affine.glsl"
+#include "attention_quantized.glsl"
 
 shared uint finished;
 
@@ -49,8 +60,13 @@ void take_pairs(uint64_t from, inout uvec2 bits[PAIRS], out vec2 y[PAIRS]) {
     [[unroll]] for (uint i = 0u; i < PAIRS; ++i) y[i] = vec2(of_bits(bits[i].x), of_bits(bits[i].y));
 }
 
+void load_lane(uint kv_head, int64_t j) {
+    if (QUANTIZED) load_quantized(kv_head, j);
+    else load_dense(kv_head, j);
+}
+
 uint64_t part_of(uint kv_head, uint block, uint split, uint h) {
-    uint64_t row = (uint64_t(kv_head) * uint64_t(GROUP) + uint64_t(block * HEADS + h)) * uint64_t(splits) + uint64_t(split);
+    uint64_t row = (uint64_t(kv_head) * uint64_t(SHARING) + uint64_t(block * HEADS + h)) * uint64_t(splits()) + uint64_t(split);
     return parts + row * uint64_t(WIDTH + 4u) * 4ul;
 }
 
@@ -65,7 +81,7 @@ void join_subgroups(uint kv_head, uint block, uint split) {
             F4C(part).v[1u + feature_ / 4u][feature_ % 4u] = y;
             if (feature_ == 0u) F4C(part).v[0] = vec4(top, sum, 0.0, 0.0);
         } else {
-            store_float(DTYPE, result, int64_t(kv_head * GROUP + block * HEADS + h) * int64_t(WIDTH) + int64_t(feature_), y / sum);
+            store_float(DTYPE, result, int64_t(kv_head * SHARING + block * HEADS + h) * int64_t(WIDTH) + int64_t(feature_), y / sum);
         }
     }
 }
@@ -73,12 +89,12 @@ void join_subgroups(uint kv_head, uint block, uint split) {
 // The workgroup that finishes last joins the shares of its heads.
 void join_splits(uint kv_head, uint block) {
     uint thread = gl_SubgroupID * SUBGROUP + gl_SubgroupInvocationID;
-    uint64_t counter = counters + uint64_t(kv_head * (GROUP / HEADS) + block) * 4ul;
+    uint64_t counter = counters + uint64_t(kv_head * (SHARING / HEADS) + block) * 4ul;
     memoryBarrierBuffer();
     barrier();
     if (thread == 0u) {
         uint before = atomicAdd(U32(counter).v[0], 1u);
-        finished = before + 1u == splits ? 1u : 0u;
+        finished = before + 1u == splits() ? 1u : 0u;
         if (finished == 1u) U32(counter).v[0] = 0u;
     }
     barrier();
@@ -88,7 +104,7 @@ void join_splits(uint kv_head, uint block) {
         uint h = i / (WIDTH / 4u), quad = i % (WIDTH / 4u);
         float top = LOWEST, sum = 0.0;
         vec4 y = vec4(0.0);
-        for (uint s = 0u; s < splits; ++s) {
+        for (uint s = 0u; s < splits(); ++s) {
             uint64_t part = part_of(kv_head, block, s, h);
             vec2 state = F4C(part).v[0].xy;
             vec4 more = F4C(part).v[1u + quad];
@@ -97,16 +113,27 @@ void join_splits(uint kv_head, uint block) {
             sum = sum * fix + state.y * add;
             top = next;
         }
-        uint64_t to = (uint64_t(kv_head) * uint64_t(GROUP) + uint64_t(block * HEADS + h)) * uint64_t(WIDTH / 4u) + uint64_t(quad);
+        uint64_t to = (uint64_t(kv_head) * uint64_t(SHARING) + uint64_t(block * HEADS + h)) * uint64_t(WIDTH / 4u) + uint64_t(quad);
         store_float4(DTYPE, result, to, y / sum);
+    }
+}
+
+// Writes the new key and value of a dense cache.
+void store_newest(uint kv_head) {
+    uint thread = gl_SubgroupID * SUBGROUP + gl_SubgroupInvocationID;
+    int64_t row = int64_t(count - 1u);
+    for (uint i = thread; i < WIDTH; i += gl_WorkGroupSize.x) {
+        store_float(DTYPE, keys, int64_t(kv_head) * int64_t(key_head) + row * int64_t(key_row) + int64_t(i), newest[i]);
+        store_float(DTYPE, values, int64_t(kv_head) * int64_t(value_head) + row * int64_t(value_row) + int64_t(i), newest[WIDTH + i]);
     }
 }
 
 void main() {
     uint split = gl_WorkGroupID.x, block = gl_WorkGroupID.y, kv_head = gl_WorkGroupID.z;
     uint thread = gl_SubgroupID * SUBGROUP + gl_SubgroupInvocationID;
-    uint64_t first_q = at(DTYPE, q, int64_t(kv_head * GROUP + block * HEADS) * int64_t(WIDTH));
-    bool newest_here = FUSED && split == splits - 1u;
+    uint64_t first_q = at(DTYPE, q, int64_t(kv_head * SHARING + block * HEADS) * int64_t(WIDTH));
+    bool newest_here = FUSED && split == splits() - 1u;
+    scale = QUANTIZED ? factor * take_more() : factor;
     if (FUSED) {
         for (uint h = gl_SubgroupID; h < HEADS + 1u; h += SUBGROUPS) {
             if (h < HEADS) prepare(at(DTYPE, first_q, int64_t(h * WIDTH)), q_weight, false, h * WIDTH);
@@ -118,15 +145,15 @@ void main() {
         for (uint i = thread; i < HEADS * WIDTH; i += gl_WorkGroupSize.x) queries[i] = fetch(DTYPE, at(DTYPE, first_q, int64_t(i))) * scale;
     }
     barrier();
-    if (newest_here && block == 0u) for (uint i = thread; i < WIDTH; i += gl_WorkGroupSize.x) {
-        int64_t row = int64_t(count - 1u);
-        store_float(DTYPE, keys, int64_t(kv_head) * int64_t(key_head) + row * int64_t(key_row) + int64_t(i), newest[i]);
-        store_float(DTYPE, values, int64_t(kv_head) * int64_t(value_head) + row * int64_t(value_row) + int64_t(i), newest[WIDTH + i]);
+    if (newest_here) {
+        if (QUANTIZED) quantize_newest(kv_head, block == 0u);
+        else if (block == 0u) store_newest(kv_head);
     }
     take_queries();
-    uint old = FUSED ? count - 1u : count, each = (old + splits - 1u) / splits;
+    uint old = FUSED ? count - 1u : count, each = (old + splits() - 1u) / splits();
     uint first = min(old, split * each), last = min(old, first + each);
     take_keys(kv_head, first, last, false);
+    if (FUSED && QUANTIZED) barrier(); // subgroups have changed the new row in shares
     if (newest_here) take_newest();
     join_clusters();
     barrier();

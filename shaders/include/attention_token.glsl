@@ -20,6 +20,9 @@ uint second_of(uint pair) { return TRADITIONAL ? 2u * pair + 1u : pair + WIDTH /
 // The pair of a lane in round i; behind the last one, that one.
 uint pair_of_lane(uint i) { return min(gl_SubgroupInvocationID + i * SUBGROUP, WIDTH / 2u - 1u); }
 
+// Brings a lane's slices of the key in row j of the cache, and of its value, to `key` and `value`.
+void load_lane(uint kv_head, int64_t j);
+
 // The bits of a lane's pairs of the head at `from`: they are asked for, then taken as soon as they are there.
 void ask_pairs(uint64_t from, out uvec2 bits[PAIRS]);
 void take_pairs(uint64_t from, inout uvec2 bits[PAIRS], out vec2 y[PAIRS]);
@@ -65,7 +68,10 @@ void prepare(uint64_t from, uint64_t weight, bool key, uint to) {
     }
 }
 
-void load_lane(uint64_t key_at, uint64_t value_at) {
+// `load_lane` of a dense cache.
+void load_dense(uint kv_head, int64_t j) {
+    uint64_t key_at = at(DTYPE, keys, int64_t(kv_head) * int64_t(key_head) + j * int64_t(key_row));
+    uint64_t value_at = at(DTYPE, values, int64_t(kv_head) * int64_t(value_head) + j * int64_t(value_row));
     uint lane = gl_SubgroupInvocationID % CLUSTER;
     [[unroll]] for (uint i = 0u; i < EIGHTS; ++i) // neighbouring lanes read neighbouring 16 bytes
     {
@@ -103,9 +109,7 @@ uint key_of(uint j0) { return j0 + gl_SubgroupID * (SUBGROUP / CLUSTER) + gl_Sub
 
 // Asks for key and value of this cluster in the round that starts with key j0; there is at least a row for one key.
 void ask_keys(uint kv_head, uint j0, uint last) {
-    int64_t j = int64_t(min(key_of(j0), max(last, 1u) - 1u));
-    load_lane(at(DTYPE, keys, int64_t(kv_head) * int64_t(key_head) + j * int64_t(key_row)),
-              at(DTYPE, values, int64_t(kv_head) * int64_t(value_head) + j * int64_t(value_row)));
+    load_lane(kv_head, int64_t(min(key_of(j0), max(last, 1u) - 1u)));
 }
 
 // The keys first..last, the first round of which may be asked for already.

@@ -1,6 +1,5 @@
 #version 460
-// Affine quantization, a thread per group: MLX's rule with a signed scale, so that the edge farther from zero is exact.
-// Everything is float32 with exactly rounded divisions, so that the words equal the CPU's bit for bit.
+// Affine quantization, a thread per group.
 // Constants: 1 dtype, 2 bits, 3 group size.
 #include "common.glsl"
 #include "floats.glsl"
@@ -15,7 +14,7 @@ layout(push_constant, scalar) uniform Push {
     uint64_t w, words, scales, biases, count; // count of groups
 };
 
-#define LEVELS float((1u << BITS) - 1u)
+#include "affine.glsl"
 
 float element(uint64_t base, uint i) { return load_float(DTYPE, base, int64_t(i)); }
 
@@ -27,23 +26,13 @@ void quantize_group(uint64_t group) {
         low = min(low, x);
         high = max(high, x);
     }
-    bool negative = abs(low) > abs(high);
-    precise float range = high - low;
-    float scale = max(m_div(range, LEVELS), 1e-7);
-    if (!negative) scale = -scale;
-    float edge = negative ? low : high;
-    float steps = roundEven(m_div(edge, scale)), bias = 0.0;
-    if (steps != 0.0) {
-        scale = m_div(edge, steps);
-        bias = edge;
-    }
-    store_float(DTYPE, scales, int64_t(group), scale);
-    store_float(DTYPE, biases, int64_t(group), bias);
+    vec2 affine = affine_of(low, high);
+    store_float(DTYPE, scales, int64_t(group), affine.x);
+    store_float(DTYPE, biases, int64_t(group), affine.y);
     uint64_t to = words + group * uint64_t(GROUP / 32u * BITS * 4u);
     uint held = 0u, word = 0u, next = 0u; // bits held of the word that is being filled
     for (uint i = 0u; i < GROUP; ++i) {
-        precise float d = element(base, i) - bias;
-        uint q = uint(clamp(roundEven(m_div(d, scale)), 0.0, LEVELS));
+        uint q = field_of(element(base, i), affine);
         word |= q << held;
         held += BITS;
         if (held >= 32u) {

@@ -94,7 +94,7 @@ impl Shape {
 }
 
 #[test]
-fn a_token_over_caches_of_every_length() {
+pub(crate) fn a_token_over_caches_of_every_length() {
     let _turn = turn();
     for past in [1, 2, 7, 8, 31, 64, 65, 255, 256, 300, 700] {
         SHAPE.check(past);

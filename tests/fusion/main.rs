@@ -7,6 +7,7 @@ mod interpreter;
 mod lookup;
 mod products;
 mod prompt;
+mod quantized_attention;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -63,20 +64,31 @@ fn agrees(what: &str, fused: u64, dtype: Dtype, graph: &dyn Fn() -> Result<Vec<A
     let (want, _) = run(Device::CPU, graph);
     let (got, count) = run(Device::GPU, graph);
     assert_eq!(count, if fusing() { fused } else { 0 }, "{what}: fused operations");
-    let epsilon = match dtype {
+    for (i, (want, got)) in want.iter().zip(&got).enumerate() {
+        assert_close(&format!("{what}: result {i}"), dtype, want, got);
+    }
+}
+
+/// What rounding to a dtype between operations takes, relative to the largest result.
+fn epsilon(dtype: Dtype) -> f64 {
+    match dtype {
         Dtype::Float32 => 1e-5,
         Dtype::Float16 => 4e-3,
         _ => 3e-2,
-    };
-    for (i, (want, got)) in want.iter().zip(&got).enumerate() {
-        let most = want.iter().fold(1e-3, |m: f64, x| m.max(x.abs()));
-        for (k, (w, g)) in want.iter().zip(got).enumerate() {
-            assert!(
-                (w - g).abs() <= epsilon * most,
-                "{what}: result {i}[{k}]: {w} and {g} of {most}"
-            );
-        }
     }
+}
+
+/// The same numbers to within `epsilon` of the largest one.
+fn assert_close(what: &str, dtype: Dtype, want: &[f64], got: &[f64]) {
+    let most = largest(want);
+    for (k, (w, g)) in want.iter().zip(got).enumerate() {
+        assert!((w - g).abs() <= epsilon(dtype) * most, "{what}[{k}]: {w} and {g} of {most}");
+    }
+}
+
+/// The largest magnitude, or what counts as one where all are small.
+fn largest(numbers: &[f64]) -> f64 {
+    numbers.iter().fold(1e-3, |most: f64, x| most.max(x.abs()))
 }
 
 /// A quantized matrix (outputs, inner).
@@ -157,6 +169,7 @@ fn with_every_gate_off_the_results_are_the_same() {
     mlx_tests::in_child("with_every_gate_off_the_results_are_the_same", &variables, || {
         products::all();
         attention::all();
+        quantized_attention::all();
         prompt::all();
         lookup::all();
     });
@@ -181,5 +194,14 @@ fn subgroups_share_the_rows_of_mat_vecs() {
         products::gates();
         products::residuals();
         products::dense();
+    });
+}
+
+/// As devices with many compute units do it.
+#[test]
+fn workgroups_share_the_keys() {
+    mlx_tests::in_child("workgroups_share_the_keys", &[("MLX_VK_SDPA_SPLIT_K", "3")], || {
+        attention::a_token_over_caches_of_every_length();
+        quantized_attention::a_token_over_caches_of_every_length();
     });
 }

@@ -9,8 +9,12 @@ use mlx_core::{
 };
 use smallvec::SmallVec;
 
-use super::inner;
-use crate::kernels::{Ctx, Region, decode::Angle, rope};
+use super::{inner, products::dense};
+use crate::kernels::{
+    Ctx, Region,
+    decode::{Angle, Projections},
+    rope,
+};
 
 /// An input of a node: the node's place and the input's number.
 pub(super) type Cursor = (usize, usize);
@@ -20,6 +24,13 @@ pub(super) struct Heads {
     pub(super) rope: usize,
     pub(super) norm: Option<usize>,
     pub(super) from: Cursor,
+}
+
+/// One token's query, its key and its value.
+pub(super) struct TokenHeads {
+    query: Heads,
+    key: Heads,
+    value: Cursor,
 }
 
 /// Follows inputs up the tape and collects what it passes.
@@ -47,6 +58,16 @@ impl<'a> Walk<'a> {
         Some(place)
     }
 
+    /// What `find` finds; if that is nothing, what it passed on the way is not collected.
+    pub(super) fn attempt<T>(&mut self, find: impl FnOnce(&mut Self) -> Option<T>) -> Option<T> {
+        let before = self.members.len();
+        let found = find(self);
+        if found.is_none() {
+            self.members.truncate(before);
+        }
+        found
+    }
+
     /// What is behind views that leave the elements in their order.
     pub(super) fn stripped(&mut self, mut at: Cursor) -> Cursor {
         while let Some(view) = self.pass(at, keeps_order) {
@@ -68,6 +89,45 @@ impl<'a> Walk<'a> {
         Heads { rope, norm, from }
     }
 
+    /// The rotated rows of `heads` heads of one token.
+    pub(super) fn rotated(&mut self, at: Cursor, heads: usize, width: usize) -> Option<Heads> {
+        let at = self.stripped(at);
+        let rope = self.pass(at, |node| {
+            let x = &node.inputs[0];
+            rotates(node, width)
+                && (x.dim(0), x.dim(-2), x.dim(-1)) == (1, 1, width)
+                && x.size() == heads * width
+        })?;
+        Some(self.normalized(rope, width))
+    }
+
+    /// The update of a cache (1, heads, rows, features) of `dtype` at its `count`-th and last filled row, behind the view of
+    /// what is filled unless all is.
+    pub(super) fn update(&mut self, at: Cursor, count: usize, dtype: Dtype) -> Option<usize> {
+        let view = self.pass(at, is_head_of_rows);
+        let updated = view.map_or(at, |view| (view, 0));
+        let (filled, place) = (self.array(at), self.tape.place(self.array(updated))?);
+        let node = self.tape.node(place);
+        let Primitive::SliceUpdate { start, strides } = &node.primitive else { return None };
+        let (cache, rows) = (&node.inputs[0], &node.inputs[1]);
+        (filled.ndim() == 4 && cache.ndim() == 4).then_some(())?;
+        let (heads, width) = (filled.dim(1), filled.dim(3));
+        let whole = cache.shape() == [1, heads, cache.dim(2), width]
+            && rows.shape() == [1, heads, 1, width]
+            && start[..] == [0, 0, count as isize - 1, 0]
+            && strides.iter().all(|&s| s == 1)
+            && [cache, rows].iter().all(|a| a.dtype() == dtype)
+            && node.stream == self.stream;
+        whole.then(|| self.members.push(place))?;
+        Some(place)
+    }
+
+    /// Query, key and value of one token, if one rotation and one kind of norm serve both of the former.
+    pub(super) fn together(&self, query: Heads, key: Heads, value: Cursor) -> Option<TokenHeads> {
+        let one = self.tape.node(query.rope).inputs[1].size() == 1;
+        (one && self.agree(&query, &key)).then_some(TokenHeads { query, key, value })
+    }
+
     /// Whether queries and keys are rotated by the same angles and normalized in the same way.
     pub(super) fn agree(&self, query: &Heads, key: &Heads) -> bool {
         let (a, b) = (self.tape.node(query.rope), self.tape.node(key.rope));
@@ -80,6 +140,54 @@ impl<'a> Walk<'a> {
             _ => false,
         };
         angles && norms
+    }
+}
+
+impl TokenHeads {
+    /// Number of norms and rotations.
+    pub(super) fn operations(&self) -> u64 {
+        let of = |heads: &Heads| 1 + u64::from(heads.norm.is_some());
+        of(&self.query) + of(&self.key)
+    }
+
+    /// What statistics put before the name of the rotation.
+    pub(super) fn norm_name(&self) -> &'static str {
+        if self.query.norm.is_some() { "norm " } else { "" }
+    }
+
+    /// Where the new token's heads are, if all of them lie as the kernel needs them.
+    pub(super) fn projections(
+        &self,
+        ctx: &mut Ctx<'_>,
+        tape: &Tape,
+    ) -> Result<Option<(Projections, SmallVec<[Region; 12]>)>> {
+        let input = |(place, input): Cursor| &tape.node(place).inputs[input];
+        let sources = [self.query.from, self.key.from, self.value].map(input);
+        let mut reads: SmallVec<[Region; 12]> = SmallVec::new();
+        let mut at = [0; 3];
+        for (address, source) in at.iter_mut().zip(sources) {
+            let Some(operand) = dense(ctx, source)? else { return Ok(None) };
+            reads.push(operand.region);
+            *address = operand.address;
+        }
+        let norms = match (self.query.norm, self.key.norm) {
+            (Some(q), Some(k)) => {
+                let mut weights = [0; 2];
+                for (weight, place) in weights.iter_mut().zip([q, k]) {
+                    let Some(operand) = dense(ctx, input((place, 1)))? else { return Ok(None) };
+                    reads.push(operand.region);
+                    *weight = operand.address;
+                }
+                let Primitive::RmsNorm { eps } = tape.node(q).primitive else { return Ok(None) };
+                Some((weights, eps))
+            }
+            _ => None,
+        };
+        let Some(angle) = angle(ctx, tape.node(self.query.rope), &mut reads)? else {
+            return Ok(None);
+        };
+        let [q, key, value] = at;
+        Ok(Some((Projections { q, key, value, norms, angle }, reads)))
     }
 }
 

@@ -1,15 +1,16 @@
 //! Groups of operations that one kernel does together, found on the tape before anything is allocated for them.
 //!
-//! Four kinds: products of the same rows with the norm before them and the gate or residual after them
+//! Five kinds: products of the same rows with the norm before them and the gate or residual after them
 //! (`products.rs`), the attention of one token with norms, rotations and cache writes
-//! (`attention.rs`), the latter alone for many tokens (`prompt.rs`), and rows picked from a quantized matrix (`lookup.rs`). Any
-//! graph profits, however it was written.
+//! (`attention.rs`), the same over quantized keys and values (`quantized_attention.rs`), norms, rotations and cache writes alone
+//! for many tokens (`prompt.rs`), and rows picked from a quantized matrix (`lookup.rs`). Any graph profits, however it was written.
 
 mod attention;
 mod heads;
 mod lookup;
 mod products;
 mod prompt;
+mod quantized_attention;
 
 use mlx_core::{
     Array, Result, Stream,
@@ -41,6 +42,11 @@ pub(crate) fn plan(tape: &Tape) -> Vec<Group> {
     for place in 0..tape.len() {
         let node = tape.node(place);
         match &node.primitive {
+            &Primitive::QuantizedMatmul { affine, transpose: false } => {
+                let found =
+                    device(node).and_then(|d| quantized_attention::find(tape, place, affine, d));
+                groups.extend(found);
+            }
             Primitive::QuantizedMatmul { .. } | Primitive::Matmul => {
                 if let Some(device) = device(node) {
                     products.product(tape, place, device);

@@ -57,9 +57,10 @@ pub(super) fn find(tape: &Tape, place: usize, device: &DeviceState) -> Option<Gr
     }
     let mut walk = Walk::new(tape, node.stream, dtype);
     let query = walk.own((place, 0), tokens, width)?;
-    let key =
-        walk.cached((place, 1), tokens, width).or_else(|| walk.own((place, 1), tokens, width))?;
-    let value = walk.cached((place, 2), tokens, width);
+    let key = walk
+        .attempt(|walk| walk.cached((place, 1), tokens, width))
+        .or_else(|| walk.own((place, 1), tokens, width))?;
+    let value = walk.attempt(|walk| walk.cached((place, 2), tokens, width));
     let (Some(q), Some(k)) = (&query.rotated, &key.rotated) else { return None };
     let plain = value.as_ref().is_none_or(|v| v.rotated.is_none() && v.result != key.result);
     let same = walk.agree(q, k) && tape.node(q.rope).inputs[1].size() == 1;
@@ -109,15 +110,6 @@ impl Walk<'_> {
 
     /// The update of a cache by all tokens, with what comes before its rows.
     fn cached(&mut self, at: Cursor, tokens: usize, width: usize) -> Option<Part> {
-        let before = self.members.len();
-        let found = self.written(at, tokens, width);
-        if found.is_none() {
-            self.members.truncate(before);
-        }
-        found
-    }
-
-    fn written(&mut self, at: Cursor, tokens: usize, width: usize) -> Option<Part> {
         // The view of what is filled is nobody's work.
         let view = self.tape.place(self.array(at)).filter(|&v| is_head_of_rows(self.tape.node(v)));
         let dtype = self.dtype;

@@ -231,6 +231,7 @@ fn decode_step(
         steps: steps.map(|s| s as u32),
         scale,
         dtype: inputs[0].dtype() as u32,
+        quantized: None,
     };
     Ok(fits.then_some((step, [q.at.region, k.at.region, v.at.region])))
 }

@@ -1,7 +1,8 @@
-//! Attention of one query token (`attention/decode.comp`), with the norms, rotations and cache writes that come before it.
+//! Attention of one query token (`attention/decode.comp`), with the norms, rotations and cache writes that come before it,
+//! over keys and values that are dense or quantized.
 
 use bytemuck::{Pod, Zeroable};
-use mlx_core::{Dtype, Result};
+use mlx_core::{Dtype, Result, primitives::Affine};
 use smallvec::SmallVec;
 
 use super::{Ctx, Kernel, Region};
@@ -28,11 +29,18 @@ struct Push {
     result: u64,
     parts: u64,
     counters: u64,
+    more: u64,
     steps: [u32; 4],
     count: u32,
-    splits: u32,
     scale: f32,
-    position_scale: f32,
+}
+
+/// What is known of a quantized cache beside its words, as `attention_quantized.glsl` reads it.
+#[derive(Debug, Clone, Copy, Pod, Zeroable)]
+#[repr(C)]
+struct More {
+    parts: [u64; 4],
+    factor: u64,
 }
 
 /// Attention of one query token without a mask.
@@ -40,7 +48,9 @@ struct Push {
 pub(crate) struct Attention {
     /// (heads, width), dense; not used where the kernel prepares the query itself.
     pub(crate) q: u64,
+    /// Words of a quantized cache.
     pub(crate) keys: u64,
+    /// The same.
     pub(crate) values: u64,
     /// (heads, width), dense.
     pub(crate) result: u64,
@@ -48,10 +58,22 @@ pub(crate) struct Attention {
     pub(crate) kv_heads: u32,
     pub(crate) count: u32,
     pub(crate) width: u32,
-    /// Strides of heads and rows, in elements, of the keys and of the values.
+    /// Strides of heads and rows, in elements, of the keys and of the values; of quantized ones in elements that they
+    /// stand for, multiples of 32 and of the group size.
     pub(crate) steps: [u32; 4],
     pub(crate) scale: f32,
     pub(crate) dtype: u32,
+    pub(crate) quantized: Option<Quantized>,
+}
+
+/// What makes keys and values quantized ones, both of one format.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Quantized {
+    pub(crate) affine: Affine,
+    /// Scales and biases of the keys, then of the values.
+    pub(crate) parts: [u64; 4],
+    /// A float of the dtype that scores are multiplied with beside the scale; 0 for none.
+    pub(crate) factor: u64,
 }
 
 /// What angle a feature is rotated by.
@@ -138,7 +160,7 @@ pub(crate) fn encode(
         let keys = sizes.keys.next_power_of_two();
         format!("{plan:?} {:?}", Sizes { keys, ..*sizes })
     });
-    let mut writes: SmallVec<[Region; 5]> = writes.into();
+    let mut writes: SmallVec<[Region; 9]> = writes.into();
     let mut shares = [0; 2];
     if plan.splits > 1 {
         let bytes = u64::from(step.heads * plan.splits) * u64::from(step.width + 4) * 4;
@@ -146,15 +168,23 @@ pub(crate) fn encode(
         shares = [parts.address, counters.address];
         writes.extend([parts, counters]);
     }
-    let call = call(ctx, plan.splits, shares, step, fused)?;
+    let more = match step.quantized {
+        Some(Quantized { parts, factor, .. }) => {
+            ctx.args(bytemuck::bytes_of(&More { parts, factor }))?
+        }
+        None => 0,
+    };
+    let call = call(ctx, plan.splits, shares, more, step, fused)?;
     ctx.encode(call, reads, &writes)
 }
 
-/// The dispatch; `shares` are scratch memory for shares of the keys, and zeroed counters of finished ones.
+/// The dispatch; `parts` is scratch memory for shares of the keys, `counters` zeroed words for finished ones, `more` where the
+/// rest of a quantized cache is.
 fn call(
     ctx: &Ctx<'_>,
     splits: u32,
     [parts, counters]: [u64; 2],
+    more: u64,
     step: &Attention,
     fused: Option<&Projections>,
 ) -> Result<Call> {
@@ -176,11 +206,10 @@ fn call(
         result: step.result,
         parts,
         counters,
+        more,
         steps: step.steps,
         count: step.count,
-        splits,
         scale: step.scale,
-        position_scale: angle.map_or(1.0, |a| a.scale),
     };
     let bit = |on: bool, flag: u32| if on { flag } else { 0 };
     let flags = bit(fused.is_some(), 1)
@@ -189,8 +218,23 @@ fn call(
         | bit(angle.is_some_and(|a| a.divisors), 8)
         | bit(splits > 1, 16);
     let eps = norms.map_or(0, |n| n.1.to_bits());
-    let constants =
-        [plan.workgroup, step.dtype, step.width, plan.subgroup, plan.heads, group, flags, eps];
+    let position_scale = angle.map_or(1.0, |a| a.scale).to_bits();
+    // Dense caches share a pipeline whatever the group size.
+    let Affine { bits, group_size } =
+        step.quantized.map_or(Affine { bits: 0, group_size: 64 }, |quantized| quantized.affine);
+    let constants = [
+        plan.workgroup,
+        step.dtype,
+        step.width,
+        plan.subgroup,
+        plan.heads,
+        group,
+        flags,
+        eps,
+        bits as u32,
+        group_size as u32,
+        position_scale,
+    ];
     let pipeline =
         ctx.pipeline_with_subgroup(Kernel::attention_decode, &constants, plan.subgroup)?;
     let groups = [splits, group / plan.heads, step.kv_heads];
