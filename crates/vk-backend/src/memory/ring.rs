@@ -37,15 +37,17 @@ impl Place {
 pub(crate) struct Ring {
     device: Arc<RawDevice>,
     chunk_bytes: u64,
+    at_once: usize,
     current: Option<(Arc<Block>, u64)>,
     /// Full chunks with the value of the last submission that reads from them, oldest first.
     full: VecDeque<(Arc<Block>, u64)>,
 }
 
 impl Ring {
-    /// An empty ring of chunks of `chunk_bytes`.
-    pub(crate) fn new(device: Arc<RawDevice>, chunk_bytes: u64) -> Self {
-        Ring { device, chunk_bytes, current: None, full: VecDeque::new() }
+    /// An empty ring of chunks of `chunk_bytes`. When the first one is needed, `at_once` are made: a loop that goes on in the next
+    /// chunk creates none.
+    pub(crate) fn new(device: Arc<RawDevice>, chunk_bytes: u64, at_once: usize) -> Self {
+        Ring { device, chunk_bytes, at_once, current: None, full: VecDeque::new() }
     }
 
     /// Room for `bytes` that submission `open` reads; `reached` is the last finished submission.
@@ -81,20 +83,25 @@ impl Ring {
         open: u64,
         reached: impl FnOnce() -> u64,
     ) -> Result<(), VulkanError> {
-        if let Some((block, _)) = self.current.take() {
-            self.full.push_back((block, open));
-        }
+        let before = self.current.take();
+        let missing = if before.is_none() { self.at_once - 1 } else { 0 };
+        self.full.extend(before.map(|(block, _)| (block, open)));
         let reached = if self.full.is_empty() { 0 } else { reached() };
         let found =
             self.full.iter().position(|(block, last)| *last <= reached && bytes <= block.bytes());
         let block = match found.and_then(|i| self.full.remove(i)) {
             Some((block, _)) => block,
-            None => {
-                let size = bytes.max(self.chunk_bytes);
-                Arc::new(Block::new(&self.device.device, Usage::Upload, size)?)
-            }
+            None => self.chunk(bytes.max(self.chunk_bytes))?,
         };
         self.current = Some((block, 0));
+        for _ in 0..missing {
+            // Nothing reads from it yet.
+            self.full.push_back((self.chunk(self.chunk_bytes)?, 0));
+        }
         Ok(())
+    }
+
+    fn chunk(&self, bytes: u64) -> Result<Arc<Block>, VulkanError> {
+        Block::new(&self.device.device, Usage::Upload, bytes).map(Arc::new)
     }
 }
