@@ -157,6 +157,9 @@ void advance() {
     asked_biases += uint64_t(lanes * CHUNK / GROUP * 2u);
 }
 
+// Whether a subgroup has none of the threads' i-th quads of the row.
+bool is_without(uint i) { return gl_SubgroupID * SUBGROUP + i * gl_WorkGroupSize.x >= inner / 4u; }
+
 // Where quad i of the row begins; without tags, the eighth that it is half of.
 uint64_t quad_at(uint64_t x, uint i) {
     i = min(i, inner / 4u - 1u);
@@ -180,7 +183,7 @@ void take_row(uint64_t x, uvec4 w[QUADS_], out uvec2 own[QUADS_]) {
     if ((kind & FLAGGED) == 0u) return;
     uint spins = 0u;
     [[unroll]] for (uint i = 0u; i < QUADS_; ++i) {
-        if (i * gl_WorkGroupSize.x >= inner / 4u) break;
+        if (is_without(i)) break; // who brings nothing waits at the barrier
         while (stale(w[i]) && !gives_up(spins)) w[i] = Tagged4(quad_at(x, thread() + i * gl_WorkGroupSize.x)).v[0];
         own[i] = uvec2(pair_of(w[i].xy), pair_of(w[i].zw));
     }
@@ -280,7 +283,7 @@ void stage(uvec4 next_row, float eps, uvec4 asked[QUADS_], uvec2 weights[QUADS_]
     else barrier(); // all have finished the step before
     if (thread() < ROW_QUADS) rows[(row ^ ROW_QUADS) + thread()] = next_row;
     [[unroll]] for (uint i = 0u; i < QUADS_; ++i) {
-        if (i * gl_WorkGroupSize.x >= inner / 4u) break;
+        if (is_without(i)) break;
         vec4 x = unpack(own[i]);
         if (norm) x *= factor * unpack(weights[i]);
         if (DIGITS) { keep_digits(thread() + i * gl_WorkGroupSize.x, x); continue; }
