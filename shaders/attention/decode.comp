@@ -3,9 +3,9 @@
 // at a time) and a share of the keys; shares are joined by the workgroup that finishes last.
 // With FUSED, queries and the new key come straight from their projections: they are normalized (NORM), rotated, and
 // the new key and value are written to the cache, as its last row.
-// The cache may be quantized (BITS): its rows are then words, scales and biases, and what is written is quantized before.
+// VARIANT 1 is for quantized caches: their rows are words, scales and biases, and what is written is quantized before.
 // Constants: 1 dtype, 2 features (a multiple of 64), 3 subgroup size, 4 query heads of a workgroup, 5 query heads per
-// key/value head, 6 flags, 7 the bits of eps, 8 bits of a quantized cache (0: dense), 9 its group size, 10 the bits of the position's scale.
+// key/value head, 6 flags, 7 the bits of eps; of a quantized cache 8 bits, 9 group size, 10 the bits of the position's scale.
 #include "common.glsl"
 #include "floats.glsl"
 #include "math.glsl"
@@ -22,30 +22,42 @@ layout(constant_id = 4) const uint HEADS = 2;
 layout(constant_id = 5) const uint SHARING = 2;
 layout(constant_id = 6) const uint FLAGS = 0;
 layout(constant_id = 7) const uint EPS = 0;
-layout(constant_id = 8) const uint BITS = 0;
+#if VARIANT == 1
+layout(constant_id = 8) const uint BITS = 8;
 layout(constant_id = 9) const uint GROUP = 64;
 layout(constant_id = 10) const uint POSITION_SCALE = 0x3f800000;
+#endif
 const bool FUSED = (FLAGS & 1u) != 0u, NORM = (FLAGS & 2u) != 0u, TRADITIONAL = (FLAGS & 4u) != 0u;
-const bool DIVISORS = (FLAGS & 8u) != 0u, SPLIT = (FLAGS & 16u) != 0u, QUANTIZED = BITS != 0u;
+const bool DIVISORS = (FLAGS & 8u) != 0u, SPLIT = (FLAGS & 16u) != 0u;
 
 layout(push_constant, scalar) uniform Push {
     uint64_t q, new_key, new_value, q_weight, k_weight, frequencies, offset;
     uint64_t keys, values, result;           // keys and values are the words of quantized ones
     uint64_t parts, counters;                // with SPLIT: (maximum, sum, sums of values) of every share; how many are done
-    uint64_t more;                           // of a quantized cache, see attention_quantized.glsl
     uint key_head, key_row, value_head, value_row; // strides in elements, of quantized rows in those that they stand for
     uint count;                              // keys, the new one included
+#if VARIANT == 1
     float factor;                            // of the scores, without what is in memory
+    uint64_t more;                           // see attention_quantized.glsl
+#else
+    uint splits;                             // shares
+    float scale, position_scale;
+#endif
 };
 
 const uint SUBGROUPS = gl_WorkGroupSize.x / SUBGROUP;
-uint splits() { return gl_NumWorkGroups.x; } // shares
-float scale;
+#if VARIANT == 1
+#define QUANTIZED_CACHE
+#define splits gl_NumWorkGroups.x
 #define position_scale uintBitsToFloat(POSITION_SCALE)
+float scale;
 #include "attention_token.glsl"
 #include "quant.glsl"
 #include "affine.glsl"
 #include "attention_quantized.glsl"
+#else
+#include "attention_token.glsl"
+#endif
 
 shared uint finished;
 
@@ -60,13 +72,8 @@ void take_pairs(uint64_t from, inout uvec2 bits[PAIRS], out vec2 y[PAIRS]) {
     [[unroll]] for (uint i = 0u; i < PAIRS; ++i) y[i] = vec2(of_bits(bits[i].x), of_bits(bits[i].y));
 }
 
-void load_lane(uint kv_head, int64_t j) {
-    if (QUANTIZED) load_quantized(kv_head, j);
-    else load_dense(kv_head, j);
-}
-
 uint64_t part_of(uint kv_head, uint block, uint split, uint h) {
-    uint64_t row = (uint64_t(kv_head) * uint64_t(SHARING) + uint64_t(block * HEADS + h)) * uint64_t(splits()) + uint64_t(split);
+    uint64_t row = (uint64_t(kv_head) * uint64_t(SHARING) + uint64_t(block * HEADS + h)) * uint64_t(splits) + uint64_t(split);
     return parts + row * uint64_t(WIDTH + 4u) * 4ul;
 }
 
@@ -94,7 +101,7 @@ void join_splits(uint kv_head, uint block) {
     barrier();
     if (thread == 0u) {
         uint before = atomicAdd(U32(counter).v[0], 1u);
-        finished = before + 1u == splits() ? 1u : 0u;
+        finished = before + 1u == splits ? 1u : 0u;
         if (finished == 1u) U32(counter).v[0] = 0u;
     }
     barrier();
@@ -104,7 +111,7 @@ void join_splits(uint kv_head, uint block) {
         uint h = i / (WIDTH / 4u), quad = i % (WIDTH / 4u);
         float top = LOWEST, sum = 0.0;
         vec4 y = vec4(0.0);
-        for (uint s = 0u; s < splits(); ++s) {
+        for (uint s = 0u; s < splits; ++s) {
             uint64_t part = part_of(kv_head, block, s, h);
             vec2 state = F4C(part).v[0].xy;
             vec4 more = F4C(part).v[1u + quad];
@@ -118,22 +125,14 @@ void join_splits(uint kv_head, uint block) {
     }
 }
 
-// Writes the new key and value of a dense cache.
-void store_newest(uint kv_head) {
-    uint thread = gl_SubgroupID * SUBGROUP + gl_SubgroupInvocationID;
-    int64_t row = int64_t(count - 1u);
-    for (uint i = thread; i < WIDTH; i += gl_WorkGroupSize.x) {
-        store_float(DTYPE, keys, int64_t(kv_head) * int64_t(key_head) + row * int64_t(key_row) + int64_t(i), newest[i]);
-        store_float(DTYPE, values, int64_t(kv_head) * int64_t(value_head) + row * int64_t(value_row) + int64_t(i), newest[WIDTH + i]);
-    }
-}
-
 void main() {
     uint split = gl_WorkGroupID.x, block = gl_WorkGroupID.y, kv_head = gl_WorkGroupID.z;
     uint thread = gl_SubgroupID * SUBGROUP + gl_SubgroupInvocationID;
     uint64_t first_q = at(DTYPE, q, int64_t(kv_head * SHARING + block * HEADS) * int64_t(WIDTH));
-    bool newest_here = FUSED && split == splits() - 1u;
-    scale = QUANTIZED ? factor * take_more() : factor;
+    bool newest_here = FUSED && split == splits - 1u;
+#if VARIANT == 1
+    scale = factor * take_more();
+#endif
     if (FUSED) {
         for (uint h = gl_SubgroupID; h < HEADS + 1u; h += SUBGROUPS) {
             if (h < HEADS) prepare(at(DTYPE, first_q, int64_t(h * WIDTH)), q_weight, false, h * WIDTH);
@@ -145,15 +144,22 @@ void main() {
         for (uint i = thread; i < HEADS * WIDTH; i += gl_WorkGroupSize.x) queries[i] = fetch(DTYPE, at(DTYPE, first_q, int64_t(i))) * scale;
     }
     barrier();
-    if (newest_here) {
-        if (QUANTIZED) quantize_newest(kv_head, block == 0u);
-        else if (block == 0u) store_newest(kv_head);
+#if VARIANT == 1
+    if (newest_here) quantize_newest(kv_head, block == 0u);
+#else
+    if (newest_here && block == 0u) for (uint i = thread; i < WIDTH; i += gl_WorkGroupSize.x) {
+        int64_t row = int64_t(count - 1u);
+        store_float(DTYPE, keys, int64_t(kv_head) * int64_t(key_head) + row * int64_t(key_row) + int64_t(i), newest[i]);
+        store_float(DTYPE, values, int64_t(kv_head) * int64_t(value_head) + row * int64_t(value_row) + int64_t(i), newest[WIDTH + i]);
     }
+#endif
     take_queries();
-    uint old = FUSED ? count - 1u : count, each = (old + splits() - 1u) / splits();
+    uint old = FUSED ? count - 1u : count, each = (old + splits - 1u) / splits;
     uint first = min(old, split * each), last = min(old, first + each);
     take_keys(kv_head, first, last, false);
-    if (FUSED && QUANTIZED) barrier(); // subgroups have changed the new row in shares
+#if VARIANT == 1
+    if (FUSED) barrier(); // subgroups have changed the new row in shares
+#endif
     if (newest_here) take_newest();
     join_clusters();
     barrier();

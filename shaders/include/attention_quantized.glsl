@@ -34,9 +34,8 @@ void load_eight(uint64_t words, uint64_t scales, uint64_t biases, uint64_t row, 
 uint64_t key_element(uint kv_head, uint64_t j) { return uint64_t(kv_head) * uint64_t(key_head) + j * uint64_t(key_row); }
 uint64_t value_element(uint kv_head, uint64_t j) { return uint64_t(kv_head) * uint64_t(value_head) + j * uint64_t(value_row); }
 
-// `load_lane` of a quantized cache.
-void load_quantized(uint kv_head, int64_t j) {
-    uint64_t key_at = key_element(kv_head, uint64_t(j)), value_at = value_element(kv_head, uint64_t(j));
+void load_quantized(uint kv_head, uint64_t j) {
+    uint64_t key_at = key_element(kv_head, j), value_at = value_element(kv_head, j);
     [[unroll]] for (uint i = 0u; i < EIGHTS; ++i) {
         uint first = feature(i * 8u);
         load_eight(keys, key_scales, key_biases, key_at, first, key[2u * i], key[2u * i + 1u]);

@@ -1,7 +1,8 @@
 // Attention of one query token, as workgroups do it: clusters of eight lanes take a key each, with their own running maximum
 // and sum, so nothing waits inside the loop; they are joined at the end. Needs common.glsl, floats.glsl, math.glsl, rotation.glsl,
 // subgroup arithmetic and shuffles, and before it: DTYPE, WIDTH, SUBGROUP, SUBGROUPS, HEADS, NORM, TRADITIONAL, DIVISORS, EPS;
-//   offset, frequencies, scale, position_scale; keys, values, key_head, key_row, value_head, value_row.
+//   offset, frequencies, scale, position_scale; keys, values, key_head, key_row, value_head, value_row;
+//   QUANTIZED_CACHE defined where attention_quantized.glsl comes after it.
 
 const uint CLUSTER = 8, LANE_WIDTH = WIDTH / CLUSTER, EIGHTS = LANE_WIDTH / 8u, QUADS = LANE_WIDTH / 4u;
 const uint CLUSTERS = gl_WorkGroupSize.x / CLUSTER;
@@ -19,9 +20,6 @@ uint second_of(uint pair) { return TRADITIONAL ? 2u * pair + 1u : pair + WIDTH /
 
 // The pair of a lane in round i; behind the last one, that one.
 uint pair_of_lane(uint i) { return min(gl_SubgroupInvocationID + i * SUBGROUP, WIDTH / 2u - 1u); }
-
-// Brings a lane's slices of the key in row j of the cache, and of its value, to `key` and `value`.
-void load_lane(uint kv_head, int64_t j);
 
 // The bits of a lane's pairs of the head at `from`: they are asked for, then taken as soon as they are there.
 void ask_pairs(uint64_t from, out uvec2 bits[PAIRS]);
@@ -68,10 +66,11 @@ void prepare(uint64_t from, uint64_t weight, bool key, uint to) {
     }
 }
 
-// `load_lane` of a dense cache.
-void load_dense(uint kv_head, int64_t j) {
-    uint64_t key_at = at(DTYPE, keys, int64_t(kv_head) * int64_t(key_head) + j * int64_t(key_row));
-    uint64_t value_at = at(DTYPE, values, int64_t(kv_head) * int64_t(value_head) + j * int64_t(value_row));
+#ifdef QUANTIZED_CACHE
+// Brings a lane's slices of the key in row j of the cache, and of its value, to `key` and `value`.
+void load_quantized(uint kv_head, uint64_t j);
+#else
+void load_lane(uint64_t key_at, uint64_t value_at) {
     uint lane = gl_SubgroupInvocationID % CLUSTER;
     [[unroll]] for (uint i = 0u; i < EIGHTS; ++i) // neighbouring lanes read neighbouring 16 bytes
     {
@@ -80,6 +79,7 @@ void load_dense(uint kv_head, int64_t j) {
         fetch8(DTYPE, true, value_at + to, value[2u * i], value[2u * i + 1u]);
     }
 }
+#endif
 
 // The feature of element e of a lane's slice.
 uint feature(uint e) { return e / 8u * CLUSTER * 8u + gl_SubgroupInvocationID % CLUSTER * 8u + e % 8u; }
@@ -109,7 +109,13 @@ uint key_of(uint j0) { return j0 + gl_SubgroupID * (SUBGROUP / CLUSTER) + gl_Sub
 
 // Asks for key and value of this cluster in the round that starts with key j0; there is at least a row for one key.
 void ask_keys(uint kv_head, uint j0, uint last) {
-    load_lane(kv_head, int64_t(min(key_of(j0), max(last, 1u) - 1u)));
+    int64_t j = int64_t(min(key_of(j0), max(last, 1u) - 1u));
+#ifdef QUANTIZED_CACHE
+    load_quantized(kv_head, uint64_t(j));
+#else
+    load_lane(at(DTYPE, keys, int64_t(kv_head) * int64_t(key_head) + j * int64_t(key_row)),
+              at(DTYPE, values, int64_t(kv_head) * int64_t(value_head) + j * int64_t(value_row)));
+#endif
 }
 
 // The keys first..last, the first round of which may be asked for already.

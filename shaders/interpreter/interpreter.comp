@@ -406,8 +406,6 @@ uint norm_eps;
 #define EPS norm_eps
 #include "attention_token.glsl"
 
-void load_lane(uint kv_head, int64_t j) { load_dense(kv_head, j); }
-
 uvec2 pair_at(uint64_t from, uint i) { return uvec2(Tagged(from).v[first_of(pair_of_lane(i))], Tagged(from).v[second_of(pair_of_lane(i))]); }
 
 void ask_pairs(uint64_t from, out uvec2 bits[PAIRS]) {

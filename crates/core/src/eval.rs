@@ -190,11 +190,7 @@ fn output_of(array: &Array) -> Output {
 }
 
 /// Encodes one node.
-fn evaluate(
-    Entry { array, node }: Entry,
-    touched: &mut Touched,
-    turn: &mut Turn,
-) -> Result<()> {
+fn evaluate(Entry { array, node }: Entry, touched: &mut Touched, turn: &mut Turn) -> Result<()> {
     if array.take_node(turn).is_none() {
         return Ok(());
     }

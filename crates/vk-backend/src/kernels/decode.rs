@@ -3,13 +3,13 @@
 
 use bytemuck::{Pod, Zeroable};
 use mlx_core::{Dtype, Result, primitives::Affine};
-use smallvec::SmallVec;
+use smallvec::{SmallVec, smallvec};
 
 use super::{Ctx, Kernel, Region};
 use crate::{
     commit::Call,
     interpreter::Kind,
-    planners::attention::{self as planner, Decode, Sizes},
+    planners::attention::{self as planner, Decode, DecodeShape, Sizes},
     stats,
 };
 
@@ -29,10 +29,10 @@ struct Push {
     result: u64,
     parts: u64,
     counters: u64,
-    more: u64,
     steps: [u32; 4],
-    count: u32,
-    scale: f32,
+    /// Keys, shares of them, the bits of the scale and of the position's; of a quantized cache keys, the bits of the scale, and the
+    /// address of [`More`].
+    rest: [u32; 4],
 }
 
 /// What is known of a quantized cache beside its words, as `attention_quantized.glsl` reads it.
@@ -193,6 +193,26 @@ fn call(
     let plan = planner::decode_shape(step.width, [step.kv_heads, group], splits, caps);
     let norms = fused.and_then(|f| f.norms);
     let angle = fused.map(|f| f.angle);
+    let bit = |on: bool, flag: u32| if on { flag } else { 0 };
+    let flags = bit(fused.is_some(), 1)
+        | bit(norms.is_some(), 2)
+        | bit(angle.is_some_and(|a| a.traditional), 4)
+        | bit(angle.is_some_and(|a| a.divisors), 8)
+        | bit(splits > 1, 16);
+    let eps = norms.map_or(0, |n| n.1.to_bits());
+    let position_scale = angle.map_or(1.0, |a| a.scale).to_bits();
+    let DecodeShape { subgroup, workgroup, heads } = plan;
+    let mut constants: SmallVec<[u32; 11]> =
+        smallvec![workgroup, step.dtype, step.width, subgroup, heads, group, flags, eps];
+    let (count, scale) = (step.count, step.scale.to_bits());
+    let (kernel, rest) = match step.quantized {
+        None => (Kernel::attention_decode, [count, splits, scale, position_scale]),
+        Some(Quantized { affine, .. }) => {
+            constants.extend([affine.bits as u32, affine.group_size as u32, position_scale]);
+            let more = [more as u32, (more >> 32) as u32];
+            (Kernel::attention_decode_quantized, [count, scale, more[0], more[1]])
+        }
+    };
     let push = Push {
         q: fused.map_or(step.q, |f| f.q),
         new_key: fused.map_or(0, |f| f.key),
@@ -206,37 +226,10 @@ fn call(
         result: step.result,
         parts,
         counters,
-        more,
         steps: step.steps,
-        count: step.count,
-        scale: step.scale,
+        rest,
     };
-    let bit = |on: bool, flag: u32| if on { flag } else { 0 };
-    let flags = bit(fused.is_some(), 1)
-        | bit(norms.is_some(), 2)
-        | bit(angle.is_some_and(|a| a.traditional), 4)
-        | bit(angle.is_some_and(|a| a.divisors), 8)
-        | bit(splits > 1, 16);
-    let eps = norms.map_or(0, |n| n.1.to_bits());
-    let position_scale = angle.map_or(1.0, |a| a.scale).to_bits();
-    // Dense caches share a pipeline whatever the group size.
-    let Affine { bits, group_size } =
-        step.quantized.map_or(Affine { bits: 0, group_size: 64 }, |quantized| quantized.affine);
-    let constants = [
-        plan.workgroup,
-        step.dtype,
-        step.width,
-        plan.subgroup,
-        plan.heads,
-        group,
-        flags,
-        eps,
-        bits as u32,
-        group_size as u32,
-        position_scale,
-    ];
-    let pipeline =
-        ctx.pipeline_with_subgroup(Kernel::attention_decode, &constants, plan.subgroup)?;
-    let groups = [splits, group / plan.heads, step.kv_heads];
+    let pipeline = ctx.pipeline_with_subgroup(kernel, &constants, subgroup)?;
+    let groups = [splits, group / heads, step.kv_heads];
     Ok(Call::new(pipeline, bytemuck::bytes_of(&push), groups))
 }
