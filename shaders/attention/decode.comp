@@ -51,12 +51,12 @@ const uint SUBGROUPS = gl_WorkGroupSize.x / SUBGROUP;
 #define splits gl_NumWorkGroups.x
 #define position_scale uintBitsToFloat(POSITION_SCALE)
 float scale;
+#endif
 #include "attention_token.glsl"
+#if VARIANT == 1
 #include "quant.glsl"
 #include "affine.glsl"
 #include "attention_quantized.glsl"
-#else
-#include "attention_token.glsl"
 #endif
 
 shared uint finished;

@@ -333,7 +333,7 @@ impl BufferRef {
         self.0.written.store(tick);
     }
 
-    /// Records that work up to `tick` reads the buffer.
+    /// Records that work up to `tick` reads the buffer: of a stream's reads, one thread at a time.
     pub fn note_read(&self, tick: Tick) {
         self.0.reads.note(tick);
     }

@@ -12,12 +12,12 @@ use smallvec::smallvec;
 
 use super::{
     Kernel,
-    heads::{TokenHeads, Walk},
+    heads::{TokenHeads, Walk, cache_steps, caches_in_place},
 };
 use crate::{
     device::DeviceState,
     kernels::{
-        Ctx, Operand, attention,
+        Ctx, attention,
         decode::{self, Attention, Token},
     },
     planners::attention::{self as planner, Decode, Sizes},
@@ -75,47 +75,36 @@ impl super::Fused for Found {
     }
 
     fn describe(&self, _: &Tape) -> String {
-        let norm = self.token.norm_name();
         let Sizes { heads, kv_heads, key_width, .. } = self.sizes;
-        format!("{norm}rope cache attention {heads}:{kv_heads}x{key_width}")
+        format!("{}attention {heads}:{kv_heads}x{key_width}", self.token.name())
     }
 
     fn encode(&self, ctx: &mut Ctx<'_>, tape: &Tape, kept: &mut [Output]) -> Result<bool> {
         let Some((projections, mut reads)) = self.token.projections(ctx, tape)? else {
             return Ok(false);
         };
-        let caches = self.updates.map(|place| &tape.node(place).inputs[0]);
-        let (stream, [result, outputs @ ..]) = (ctx.stream(), kept) else { return Ok(false) };
-        if !caches.iter().all(|c| c.is_donatable(c.nbytes(), stream)) {
+        let [result, updated @ ..] = kept else { return Ok(false) };
+        let Some([keys, values]) = caches_in_place(ctx, tape, self.updates, updated)? else {
             return Ok(false);
-        }
-        let mut rows = [Operand::default(); 2];
-        for ((row, cache), output) in rows.iter_mut().zip(caches).zip(outputs) {
-            let Some(at) = ctx.donate(cache, output)?.filter(|at| at.is_aligned(16)) else {
-                return Ok(false);
-            };
-            *row = at;
-        }
+        };
         let to = attention::output(ctx, result)?;
-        let (s, capacities) = (&self.sizes, caches.map(|c| c.dim(2)));
-        let width = s.key_width as u32;
-        let [keys, values] = capacities.map(|c| c as u32 * width);
+        let s = &self.sizes;
         let attention = Attention {
             q: 0,
-            keys: rows[0].address,
-            values: rows[1].address,
+            keys: keys.address,
+            values: values.address,
             result: to.address,
             heads: s.heads as u32,
             kv_heads: s.kv_heads as u32,
             count: s.keys as u32,
-            width,
-            steps: [keys, width, values, width],
+            width: s.key_width as u32,
+            steps: cache_steps(tape, self.updates, s.key_width),
             scale: self.scale,
             dtype: tape.array(self.attention).dtype() as u32,
             quantized: None,
         };
-        reads.extend(rows.map(|row| row.region));
-        let writes = [to.region, rows[0].region, rows[1].region];
+        reads.extend([keys.region, values.region]);
+        let writes = [to.region, keys.region, values.region];
         let token = Token { plan: self.plan, sizes: self.sizes, attention, projections };
         decode::encode_token(ctx, &token, &reads, &writes)?;
         Ok(true)

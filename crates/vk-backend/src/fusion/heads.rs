@@ -3,6 +3,7 @@
 
 use mlx_core::{
     Array, Dtype, Result, Stream,
+    backend::Output,
     graph::Node,
     primitives::{Primitive, Rope},
     tape::Tape,
@@ -11,13 +12,18 @@ use smallvec::SmallVec;
 
 use super::{inner, products::dense};
 use crate::kernels::{
-    Ctx, Region,
+    Ctx, Operand, Region,
     decode::{Angle, Projections},
     rope,
 };
 
 /// An input of a node: the node's place and the input's number.
 pub(super) type Cursor = (usize, usize);
+
+/// The input at a cursor.
+pub(super) fn input(tape: &Tape, (place, input): Cursor) -> &Array {
+    &tape.node(place).inputs[input]
+}
 
 /// Heads before an attention: rotated, normalized before that or not.
 pub(super) struct Heads {
@@ -46,8 +52,8 @@ impl<'a> Walk<'a> {
         Walk { tape, stream, members: SmallVec::new(), dtype }
     }
 
-    pub(super) fn array(&self, (place, input): Cursor) -> &'a Array {
-        &self.tape.node(place).inputs[input]
+    pub(super) fn array(&self, at: Cursor) -> &'a Array {
+        input(self.tape, at)
     }
 
     /// Goes on to the first input of the node that makes `at`, if it is of the right kind and nobody else sees its
@@ -143,16 +149,22 @@ impl<'a> Walk<'a> {
     }
 }
 
+impl Heads {
+    /// Number of norms and rotations.
+    pub(super) fn operations(&self) -> u64 {
+        1 + u64::from(self.norm.is_some())
+    }
+}
+
 impl TokenHeads {
     /// Number of norms and rotations.
     pub(super) fn operations(&self) -> u64 {
-        let of = |heads: &Heads| 1 + u64::from(heads.norm.is_some());
-        of(&self.query) + of(&self.key)
+        self.query.operations() + self.key.operations()
     }
 
-    /// What statistics put before the name of the rotation.
-    pub(super) fn norm_name(&self) -> &'static str {
-        if self.query.norm.is_some() { "norm " } else { "" }
+    /// What statistics put before the name of the attention.
+    pub(super) fn name(&self) -> &'static str {
+        if self.query.norm.is_some() { "norm rope cache " } else { "rope cache " }
     }
 
     /// Where the new token's heads are, if all of them lie as the kernel needs them.
@@ -161,7 +173,7 @@ impl TokenHeads {
         ctx: &mut Ctx<'_>,
         tape: &Tape,
     ) -> Result<Option<(Projections, SmallVec<[Region; 12]>)>> {
-        let input = |(place, input): Cursor| &tape.node(place).inputs[input];
+        let input = |at| input(tape, at);
         let sources = [self.query.from, self.key.from, self.value].map(input);
         let mut reads: SmallVec<[Region; 12]> = SmallVec::new();
         let mut at = [0; 3];
@@ -189,6 +201,33 @@ impl TokenHeads {
         let [q, key, value] = at;
         Ok(Some((Projections { q, key, value, norms, angle }, reads)))
     }
+}
+
+/// Caches that become their own updates, at these places, if nobody else has them and they lie as kernels read them.
+pub(super) fn caches_in_place<const N: usize>(
+    ctx: &mut Ctx<'_>,
+    tape: &Tape,
+    updates: [usize; N],
+    outputs: &mut [Output],
+) -> Result<Option<[Operand; N]>> {
+    let (stream, caches) = (ctx.stream(), updates.map(|place| input(tape, (place, 0))));
+    if !caches.iter().all(|c| c.is_donatable(c.nbytes(), stream)) {
+        return Ok(None);
+    }
+    let mut found = [Operand::default(); N];
+    for ((found, cache), output) in found.iter_mut().zip(caches).zip(outputs) {
+        let Some(at) = ctx.donate(cache, output)?.filter(|at| at.is_aligned(16)) else {
+            return Ok(None);
+        };
+        *found = at;
+    }
+    Ok(Some(found))
+}
+
+/// Strides of heads and rows of `width` features, of the caches of keys and of values that are updated at these places.
+pub(super) fn cache_steps(tape: &Tape, updates: [usize; 2], width: usize) -> [u32; 4] {
+    let [keys, values] = updates.map(|place| tape.array(place).dim(2) * width);
+    [keys, width, values, width].map(|step| step as u32)
 }
 
 /// Whether a node rotates heads of `width` features, all of them.

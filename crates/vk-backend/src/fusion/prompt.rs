@@ -7,7 +7,7 @@ use smallvec::SmallVec;
 
 use super::{
     Kernel,
-    heads::{Cursor, Heads, Walk, angle, is_head_of_rows, rotates},
+    heads::{Cursor, Heads, Walk, angle, input, is_head_of_rows, rotates},
     products::dense,
 };
 use crate::{
@@ -151,7 +151,7 @@ impl super::Fused for Found {
 
     fn replaces(&self) -> u64 {
         let operations = |part: &Part| {
-            let heads = part.rotated.as_ref().map_or(0, |h| 1 + u64::from(h.norm.is_some()));
+            let heads = part.rotated.as_ref().map_or(0, Heads::operations);
             heads + u64::from(matches!(part.place, Place::Cache(_)))
         };
         self.parts.iter().map(operations).sum()
@@ -201,12 +201,11 @@ impl Part {
         tape: &Tape,
         reads: &mut SmallVec<[Region; 12]>,
     ) -> Result<Option<Section>> {
-        let input = |(place, input): Cursor| &tape.node(place).inputs[input];
-        let Some(from) = dense(ctx, input(self.from))? else { return Ok(None) };
+        let Some(from) = dense(ctx, input(tape, self.from))? else { return Ok(None) };
         reads.push(from.region);
         let weight = match self.rotated.as_ref().and_then(|heads| heads.norm) {
             Some(norm) => {
-                let Some(weight) = dense(ctx, input((norm, 1)))? else { return Ok(None) };
+                let Some(weight) = dense(ctx, input(tape, (norm, 1)))? else { return Ok(None) };
                 reads.push(weight.region);
                 weight.address
             }

@@ -13,7 +13,7 @@ use smallvec::{SmallVec, smallvec};
 
 use super::{
     Kernel,
-    heads::{Cursor, TokenHeads, Walk},
+    heads::{Cursor, TokenHeads, Walk, cache_steps, caches_in_place, input},
     inner,
     products::dense,
 };
@@ -47,7 +47,7 @@ struct Found {
 struct CachedToken {
     heads: TokenHeads,
     /// Updates of the parts of the keys, then of the values.
-    updates: SmallVec<[usize; 2 * PARTS]>,
+    updates: [usize; 2 * PARTS],
 }
 
 /// The group that ends with the product at `place`, with quantized values.
@@ -73,7 +73,7 @@ pub(super) fn find(
     let (query, factor) = walk.scaled((products[0], 0));
     let token = walk.attempt(|walk| walk.token(products, query, affine, &sizes));
     let mut kept = smallvec![place];
-    kept.extend(token.iter().flat_map(|token| token.updates.iter().copied()));
+    kept.extend(token.iter().flat_map(|token| token.updates));
     let members = walk.members;
     let found = Found { products, query, factor, token, affine, sizes, plan };
     Some(Group { members, kept, fusion: Box::new(Kernel(found)) })
@@ -144,12 +144,12 @@ impl Walk<'_> {
         sizes: &Sizes,
     ) -> Option<CachedToken> {
         let query = self.rotated(query, sizes.heads, sizes.key_width)?;
-        let (keys, rows) = self.side(first, affine, sizes)?;
+        let ([a, b, c], rows) = self.side(first, affine, sizes)?;
         let key = self.rotated((rows, 0), sizes.kv_heads, sizes.key_width)?;
-        let (values, rows) = self.side(second, affine, sizes)?;
+        let ([d, e, f], rows) = self.side(second, affine, sizes)?;
         let value = self.stripped((rows, 0));
         let heads = self.together(query, key, value)?;
-        Some(CachedToken { heads, updates: keys.into_iter().chain(values).collect() })
+        Some(CachedToken { heads, updates: [a, b, c, d, e, f] })
     }
 
     /// The updates of the words, scales and biases of a product, and the quantization of their new rows.
@@ -221,10 +221,7 @@ impl super::Fused for Found {
 
     fn describe(&self, _: &Tape) -> String {
         let Sizes { heads, kv_heads, key_width, .. } = self.sizes;
-        let before = match &self.token {
-            Some(token) => format!("{}rope cache ", token.heads.norm_name()),
-            None => String::new(),
-        };
+        let before = self.token.as_ref().map_or("", |token| token.heads.name());
         format!("{before}attention {heads}:{kv_heads}x{key_width} b{}", self.affine.bits)
     }
 
@@ -258,10 +255,6 @@ impl super::Fused for Found {
         decode::encode(ctx, plan, sizes, &attention, projections.as_ref(), &reads, &writes)?;
         Ok(true)
     }
-}
-
-fn input(tape: &Tape, (place, input): Cursor) -> &Array {
-    &tape.node(place).inputs[input]
 }
 
 impl Found {
@@ -335,22 +328,9 @@ impl CachedToken {
         updated: &mut [Output],
         sizes: &Sizes,
     ) -> Result<Option<Cache>> {
-        let stream = ctx.stream();
-        let caches = || self.updates.iter().map(|&place| input(tape, (place, 0)));
-        if !caches().all(|cache| cache.is_donatable(cache.nbytes(), stream)) {
-            return Ok(None);
-        }
-        let mut parts = [Operand::default(); 2 * PARTS];
-        for ((part, cache), output) in parts.iter_mut().zip(caches()).zip(updated) {
-            let Some(at) = ctx.donate(cache, output)?.filter(|at| at.is_aligned(16)) else {
-                return Ok(None);
-            };
-            *part = at;
-        }
-        let [keys, values] = [0, PARTS].map(|side| tape.array(self.updates[side]).dim(2));
-        let width = sizes.key_width;
-        let steps = [keys * width, width, values * width, width].map(|step| step as u32);
-        Ok(Some(Cache { parts, steps }))
+        let found = caches_in_place(ctx, tape, self.updates, updated)?;
+        let steps = cache_steps(tape, [self.updates[0], self.updates[PARTS]], sizes.key_width);
+        Ok(found.map(|parts| Cache { parts, steps }))
     }
 }
 
