@@ -6,18 +6,18 @@ use super::{agrees, fusing, noise, run, turn};
 
 /// A model's attention.
 #[derive(Clone, Copy, Debug)]
-struct Shape {
-    heads: usize,
-    kv_heads: usize,
-    width: usize,
-    norm: bool,
-    traditional: bool,
-    dtype: Dtype,
+pub(crate) struct Shape {
+    pub(crate) heads: usize,
+    pub(crate) kv_heads: usize,
+    pub(crate) width: usize,
+    pub(crate) norm: bool,
+    pub(crate) traditional: bool,
+    pub(crate) dtype: Dtype,
     /// Rows of the caches behind the new one.
-    room: usize,
+    pub(crate) room: usize,
 }
 
-const SHAPE: Shape = Shape {
+pub(crate) const SHAPE: Shape = Shape {
     heads: 4,
     kv_heads: 2,
     width: 64,
@@ -27,6 +27,9 @@ const SHAPE: Shape = Shape {
     room: 6,
 };
 
+/// Filled rows of caches, around all that workgroups and their shares take at a time.
+pub(crate) const LENGTHS: [usize; 11] = [1, 2, 7, 8, 31, 64, 65, 255, 256, 300, 700];
+
 pub(crate) fn all() {
     a_token_over_caches_of_every_length();
     every_kind_of_head();
@@ -35,14 +38,28 @@ pub(crate) fn all() {
 }
 
 impl Shape {
-    fn heads_of(&self, flat: &Array, heads: usize, norm: Option<&Array>) -> Result<Array> {
-        let shape = [1, 1, heads as isize, self.width as isize];
-        let x = ops::reshape(flat, &shape)?;
-        let x = match norm {
+    /// (1, heads · features) as (1, heads, 1, features), normalized if the model has norms and there is a weight.
+    pub(crate) fn heads_of(
+        &self,
+        flat: &Array,
+        heads: usize,
+        norm: Option<&Array>,
+    ) -> Result<Array> {
+        let x = ops::reshape(flat, &[1, 1, heads as isize, self.width as isize])?;
+        let x = match norm.filter(|_| self.norm) {
             Some(weight) => fast::rms_norm(&x, Some(weight), 1e-6)?,
             None => x,
         };
         ops::transpose(&x, &[0, 2, 1, 3])
+    }
+
+    pub(crate) fn rotate(&self, x: &Array, offset: &Array) -> Result<Array> {
+        fast::rope(x, self.width, self.traditional, Some(1e4), 1.0, offset, None)
+    }
+
+    /// Scores of unlike sizes: weights that differ.
+    pub(crate) fn scale(&self) -> f32 {
+        2.0 / (self.width as f32).sqrt()
     }
 
     /// The step that a decoder takes: cache rows `..past` are filled, this token's is added. The caches
@@ -57,12 +74,10 @@ impl Shape {
         move || {
             // Computed on the device and owned by nobody: what a fused kernel may swallow.
             let [q, k, v] = [&q, &k, &v].map(|a| ops::multiply(a, 1.5f32));
-            let norm = |i: usize| shape.norm.then(|| &norms[i]);
             let offset = Array::scalar(past as i32)?;
-            let rope =
-                |x: &Array| fast::rope(x, width, shape.traditional, Some(1e4), 1.0, &offset, None);
-            let q = rope(&shape.heads_of(&q?, shape.heads, norm(0))?)?;
-            let k = rope(&shape.heads_of(&k?, shape.kv_heads, norm(1))?)?;
+            let q = shape.heads_of(&q?, shape.heads, Some(&norms[0]))?;
+            let k = shape.heads_of(&k?, shape.kv_heads, Some(&norms[1]))?;
+            let (q, k) = (shape.rotate(&q, &offset)?, shape.rotate(&k, &offset)?);
             let v = shape.heads_of(&v?, shape.kv_heads, None)?;
             let write = |cache: &Array, row: &Array| {
                 let stop = [1, shape.kv_heads as isize, past as isize + 1, width as isize];
@@ -73,13 +88,11 @@ impl Shape {
             let held = if held { copies.to_vec() } else { Vec::new() };
             drop(copies);
             let seen = |cache: &Array| ops::slice_axis(cache, 2, 0, past as isize + 1);
-            // Scores of unlike sizes: weights that differ.
-            let scale = 2.0 / (width as f32).sqrt();
             let out = fast::scaled_dot_product_attention(
                 &q,
                 &seen(&keys)?,
                 &seen(&values)?,
-                scale,
+                shape.scale(),
                 Mask::None,
             )?;
             Ok([vec![out, keys, values], held].concat())
@@ -96,7 +109,7 @@ impl Shape {
 #[test]
 pub(crate) fn a_token_over_caches_of_every_length() {
     let _turn = turn();
-    for past in [1, 2, 7, 8, 31, 64, 65, 255, 256, 300, 700] {
+    for past in LENGTHS {
         SHAPE.check(past);
     }
     Shape { room: 0, ..SHAPE }.check(20);

@@ -4,34 +4,29 @@
 use mlx::{Array, Device, Dtype, Result, fast, fast::Mask, ops};
 use mlx_tests::{array, values};
 
-use super::{agrees, assert_close, epsilon, fusing, largest, noise, run, turn};
+use super::{
+    agrees, assert_close,
+    attention::{LENGTHS, SHAPE, Shape},
+    epsilon, fusing, largest, noise, run, turn,
+};
 
 /// A model's attention and the format of its cache.
 #[derive(Clone, Copy, Debug)]
-struct Shape {
-    heads: usize,
-    kv_heads: usize,
-    width: usize,
-    norm: bool,
-    traditional: bool,
-    dtype: Dtype,
+struct Cached {
+    shape: Shape,
     bits: usize,
     group: usize,
-    /// Rows of the caches behind the new one.
-    room: usize,
 }
 
-const SHAPE: Shape = Shape {
-    heads: 4,
-    kv_heads: 2,
-    width: 64,
-    norm: true,
-    traditional: false,
-    dtype: Dtype::Bfloat16,
-    bits: 4,
-    group: 64,
-    room: 6,
-};
+const CACHED: Cached = Cached { shape: SHAPE, bits: 4, group: 64 };
+
+impl std::ops::Deref for Cached {
+    type Target = Shape;
+
+    fn deref(&self) -> &Shape {
+        &self.shape
+    }
+}
 
 const DTYPES: [Dtype; 3] = [Dtype::Bfloat16, Dtype::Float16, Dtype::Float32];
 
@@ -73,7 +68,7 @@ enum Twist {
     Unrotated,
 }
 
-impl Shape {
+impl Cached {
     fn inputs(&self, past: usize) -> Inputs {
         let flat = |seed, heads: usize| noise(seed, &[1, heads * self.width], self.dtype);
         let cached = [1, self.kv_heads, past + 1 + self.room, self.width];
@@ -92,25 +87,6 @@ impl Shape {
 
     fn dequantize(&self, [words, scales, biases]: &Parts) -> Result<Array> {
         ops::dequantize(words, scales, biases, self.group, self.bits)
-    }
-
-    /// Scores of unlike sizes: weights that differ.
-    fn scale(&self) -> f32 {
-        2.0 / (self.width as f32).sqrt()
-    }
-
-    /// (1, heads · features) as (1, heads, 1, features), normalized.
-    fn heads_of(&self, flat: &Array, heads: usize, norm: Option<&Array>) -> Result<Array> {
-        let x = ops::reshape(flat, &[1, 1, heads as isize, self.width as isize])?;
-        let x = match norm.filter(|_| self.norm) {
-            Some(weight) => fast::rms_norm(&x, Some(weight), 1e-6)?,
-            None => x,
-        };
-        ops::transpose(&x, &[0, 2, 1, 3])
-    }
-
-    fn rotate(&self, x: &Array, offset: &Array) -> Result<Array> {
-        fast::rope(x, self.width, self.traditional, Some(1e4), 1.0, offset, None)
     }
 
     /// `quantized_scaled_dot_product_attention` of mlx-lm, without a mask; `q` is (1, heads, 1, features).
@@ -275,13 +251,14 @@ fn seen(caches: &Parts, count: usize) -> Result<Parts> {
 #[test]
 pub(crate) fn a_token_over_caches_of_every_length() {
     let _turn = turn();
-    for past in [1, 2, 7, 8, 31, 64, 65, 255, 256, 300, 700] {
-        SHAPE.check(past);
+    for past in LENGTHS {
+        CACHED.check(past);
     }
-    Shape { room: 0, ..SHAPE }.check(20);
-    SHAPE.check(0);
+    let full = Cached { shape: Shape { room: 0, ..SHAPE }, ..CACHED };
+    full.check(20);
+    CACHED.check(0);
     // Without room for more, the new row is the cache.
-    Shape { room: 0, ..SHAPE }.check_twisted(0, Twist::None, PRODUCTS);
+    full.check_twisted(0, Twist::None, PRODUCTS);
 }
 
 #[test]
@@ -294,7 +271,7 @@ fn every_kind_of_head() {
             let norm = (i + k) % 2 == 0;
             let traditional = !norm;
             let shape = Shape { heads, kv_heads, width, norm, traditional, dtype, ..SHAPE };
-            shape.check(40);
+            Cached { shape, ..CACHED }.check(40);
         }
     }
 }
@@ -305,7 +282,8 @@ fn every_format() {
     for (i, bits) in [2, 3, 4, 5, 6, 8].into_iter().enumerate() {
         for (k, group) in [32, 64, 128].into_iter().enumerate() {
             let dtype = DTYPES[(i + k) % 3];
-            Shape { width: 128, bits, group, dtype, ..SHAPE }.check(13);
+            let shape = Shape { width: 128, dtype, ..SHAPE };
+            Cached { shape, bits, group }.check(13);
         }
     }
 }
@@ -314,7 +292,7 @@ fn every_format() {
 #[test]
 fn caches_that_are_held() {
     let _turn = turn();
-    SHAPE.check_twisted(20, Twist::Held, 0);
+    CACHED.check_twisted(20, Twist::Held, 0);
 }
 
 /// Rows that are no quantization's words, scales and biases, and keys that are not rotated: the products read what others made.
@@ -322,7 +300,7 @@ fn caches_that_are_held() {
 fn quantizations_of_their_own() {
     let _turn = turn();
     for twist in [Twist::Torn, Twist::Swapped, Twist::Unrotated] {
-        SHAPE.check_twisted(20, twist, PRODUCTS);
+        CACHED.check_twisted(20, twist, PRODUCTS);
     }
 }
 
@@ -334,7 +312,8 @@ fn keys_and_values_as_they_are() {
         [(1, 6, 3, 64), (9, 2, 2, 128), (257, 4, 1, 64), (1000, 6, 3, 192)]
     {
         for dtype in [Dtype::Float16, Dtype::Float32] {
-            let shape = Shape { heads, kv_heads, width, dtype, bits: 8, group: 32, ..SHAPE };
+            let shape = Shape { heads, kv_heads, width, dtype, ..SHAPE };
+            let shape = Cached { shape, bits: 8, group: 32 };
             let q = noise(8, &[1, heads, 1, width], dtype);
             let side = |seed| {
                 let full = noise(seed, &[1, kv_heads, count + 3, width], dtype);
@@ -356,7 +335,7 @@ fn keys_and_values_as_they_are() {
 #[test]
 fn what_is_more_than_one_token_s_attention() {
     let _turn = turn();
-    let format = Shape { dtype: Dtype::Float32, ..SHAPE };
+    let format = Cached { shape: Shape { dtype: Dtype::Float32, ..SHAPE }, ..CACHED };
     let [keys, values] = [9, 10]
         .map(|seed| on_the_host(|| format.quantize(&noise(seed, &[1, 2, 12, 64], Dtype::Float32))));
     for (queries, held) in [(1, true), (3, false)] {
@@ -376,12 +355,12 @@ fn what_is_more_than_one_token_s_attention() {
 #[test]
 fn two_sequences_in_one_evaluation() {
     let _turn = turn();
-    let (a, b) = (SHAPE.step(20, Twist::None), SHAPE.step(33, Twist::None));
+    let (a, b) = (CACHED.step(20, Twist::None), CACHED.step(33, Twist::None));
     let both = || Ok([a()?, b()?].concat());
     let (got, fused) = run(Device::GPU, &both);
-    assert_eq!(fused, if fusing() { 2 * SHAPE.fused() } else { 0 });
+    assert_eq!(fused, if fusing() { 2 * CACHED.fused() } else { 0 });
     for (past, results) in [(20, &got[..7]), (33, &got[7..])] {
-        let want = SHAPE.expected(past, results);
+        let want = CACHED.expected(past, results);
         assert_close(&format!("after {past}"), SHAPE.dtype, &want, &results[0]);
     }
 }
