@@ -2,7 +2,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use mlx_core::io::npy;
+use mlx_vulkan_core::io::npy;
 use mlx_fuzz::{file, touch};
 
 fuzz_target!(|data: &[u8]| {

@@ -1,6 +1,6 @@
 //! What the targets share.
 
-use mlx_core::{Array, io::FileBytes};
+use mlx_vulkan_core::{Array, io::FileBytes};
 
 /// The input as a file.
 pub fn file(data: &[u8]) -> FileBytes {

@@ -1,7 +1,7 @@
 #version 460
 // Elementwise functions of two arrays of one dtype. CLASS as in elementwise.glsl. VARIANT 0 has arithmetic, 1 the
 // functions that need more of math.glsl, 2 comparisons and logic, whose result is bool.
-// Constants: 1 dtype, 2 function (mlx_core::primitives::BinaryOp), 3 mode, 4 and 5 whether the first or second operand
+// Constants: 1 dtype, 2 function (mlx_vulkan_core::primitives::BinaryOp), 3 mode, 4 and 5 whether the first or second operand
 // is one element.
 #include "common.glsl"
 #include "math.glsl"
@@ -15,7 +15,7 @@ layout(constant_id = 5) const uint RIGHT_SCALAR = 0;
 
 #include "elementwise.glsl"
 
-// mlx_core::primitives::BinaryOp
+// mlx_vulkan_core::primitives::BinaryOp
 const uint ADD = 0, ARCTAN2 = 1, BITWISE_AND = 2, BITWISE_OR = 3, BITWISE_XOR = 4, DIVIDE = 5, EQUAL = 6,
            FLOOR_DIVIDE = 7, GREATER = 8, GREATER_EQUAL = 9, LEFT_SHIFT = 10, LESS = 11, LESS_EQUAL = 12,
            LOG_ADD_EXP = 13, LOGICAL_AND = 14, LOGICAL_OR = 15, MAXIMUM = 16, MINIMUM = 17, MULTIPLY = 18,

@@ -2,7 +2,7 @@
 //! the process.
 
 use mlx::{Array, Device, Dtype, Result, ops, vulkan::stats};
-use mlx_lm::{
+use mlx_vulkan_lm::{
     config::{Quantization, preset},
     load::random_model,
     models::{Cache, Transformer},

@@ -7,7 +7,7 @@ use std::{
 };
 
 use mlx::{Device, Dtype};
-use mlx_lm::{
+use mlx_vulkan_lm::{
     chat::prompt_ids,
     config::Quantization,
     generate::{GenerateOptions, KvQuantization, Tokens, prefill},

@@ -4,7 +4,7 @@
 use std::io::Write;
 
 use mlx::{Array, Device, Dtype, ops};
-use mlx_lm::models::{Cache, Transformer};
+use mlx_vulkan_lm::models::{Cache, Transformer};
 
 /// Makes two tests of each function that takes a device.
 macro_rules! on_both_devices {

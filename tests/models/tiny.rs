@@ -8,7 +8,7 @@ use mlx::{
     io::{Arrays, GgufArray, GgufValue},
     ops,
 };
-use mlx_lm::load::{LoadOptions, LoadedModel, load};
+use mlx_vulkan_lm::load::{LoadOptions, LoadedModel, load};
 use serde_json::{Value, json};
 
 use crate::support::{Logits, difference, on_both_devices};

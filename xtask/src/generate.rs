@@ -8,7 +8,7 @@ use crate::setup::{self, component::Purpose, probe};
 use std::path::Path;
 use std::process::Command;
 
-/// `cargo xtask generate [ARGUMENT…]`: the arguments go to `mlx-lm generate`, with defaults for those that are missing.
+/// `cargo xtask generate [ARGUMENT…]`: the arguments go to `mlx-vulkan generate`, with defaults for those that are missing.
 pub(crate) fn main(args: &[String]) -> Result<()> {
     if option(args, "--device") != Some("cpu") {
         setup::ensure(&[Purpose::Run])?;
@@ -23,14 +23,14 @@ pub(crate) fn main(args: &[String]) -> Result<()> {
     process::hand_over(&mut command)
 }
 
-/// Builds the `mlx-lm` binary in release.
+/// Builds the `mlx-vulkan` binary in release.
 pub(crate) fn build_lm() -> Result<()> {
-    process::run(&mut process::cargo(["build", "--release", "--package", "mlx-lm"]))
+    process::run(&mut process::cargo(["build", "--release", "--package", "mlx-vulkan-lm"]))
 }
 
-/// `mlx-lm SUBCOMMAND`, in the folder where the person is, because the paths they type are meant from there.
+/// `mlx-vulkan SUBCOMMAND`, in the folder where the person is, because the paths they type are meant from there.
 pub(crate) fn lm(subcommand: &str) -> Command {
-    let binary = format!("mlx-lm{}", std::env::consts::EXE_SUFFIX);
+    let binary = format!("mlx-vulkan{}", std::env::consts::EXE_SUFFIX);
     let mut command = Command::new(paths::target().join("release").join(binary));
     command.arg(subcommand);
     allow_software(&mut command);
@@ -45,7 +45,7 @@ pub(crate) fn allow_software(command: &mut Command) {
     }
 }
 
-/// The arguments that `mlx-lm generate` gets beside the given ones.
+/// The arguments that `mlx-vulkan generate` gets beside the given ones.
 fn defaults(args: &[String], model: Option<&Path>) -> Vec<String> {
     let mut defaults = Vec::new();
     if let Some(path) = model {

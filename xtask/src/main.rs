@@ -31,7 +31,7 @@ struct Task {
 const TASKS: [Task; 10] = [
     Task {
         name: "generate",
-        arguments: "[--prompt TEXT] [mlx-lm generate's arguments]",
+        arguments: "[--prompt TEXT] [mlx-vulkan generate's arguments]",
         about: "fetch SmolLM2 and generate text with it, on Vulkan unless told otherwise",
         run: generate::main,
     },

@@ -4,7 +4,7 @@ use crate::error::Result;
 use crate::generate;
 use crate::process;
 
-/// `cargo xtask ops [--json]`: the arguments go to `mlx-lm ops`.
+/// `cargo xtask ops [--json]`: the arguments go to `mlx-vulkan ops`.
 pub(crate) fn main(args: &[String]) -> Result<()> {
     generate::build_lm()?;
     process::hand_over(generate::lm("ops").args(args))

@@ -102,9 +102,9 @@ mod tests {
 
     #[test]
     fn commands_are_shown_as_one_would_type_them() {
-        let mut command = Command::new("/usr/bin/mlx-lm");
+        let mut command = Command::new("/usr/bin/mlx-vulkan");
         command.args(["--prompt", "it's time", ""]);
-        assert_eq!(shown(&command), r"mlx-lm --prompt 'it'\''s time' ''");
+        assert_eq!(shown(&command), r"mlx-vulkan --prompt 'it'\''s time' ''");
     }
 
     #[test]

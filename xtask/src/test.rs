@@ -25,7 +25,7 @@ struct Leg {
 }
 
 /// The packages whose tests use the Vulkan backend.
-const VULKAN_TESTS: &[&str] = &["--package", "mlx-tests", "--package", "mlx-vk-backend"];
+const VULKAN_TESTS: &[&str] = &["--package", "mlx-tests", "--package", "mlx-vulkan-vk"];
 
 /// Tests of the CPU backend: the first leg has them.
 const CPU_TESTS: &[&str] = &["--skip", "::cpu::"];

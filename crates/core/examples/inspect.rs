@@ -1,9 +1,9 @@
 //! Lists what a safetensors, GGUF, npy or npz file holds. No backend is needed: arrays of files
 //! are evaluated already.
 //!
-//! `cargo run -p mlx-core --example inspect -- FILE`
+//! `cargo run -p mlx-vulkan-core --example inspect -- FILE`
 
-use mlx_core::io::{self, Loaded};
+use mlx_vulkan_core::io::{self, Loaded};
 
 fn main() {
     let Some(path) = std::env::args().nth(1) else {

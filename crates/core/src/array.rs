@@ -49,8 +49,8 @@ pub(crate) struct Inner {
 /// or reading the contents runs them.
 ///
 /// ```no_run
-/// use mlx_core::{Array, ops};
-/// # fn main() -> mlx_core::Result<()> {
+/// use mlx_vulkan_core::{Array, ops};
+/// # fn main() -> mlx_vulkan_core::Result<()> {
 /// let a = Array::from_slice(&[1.0f32, 2.0, 3.0], &[3])?;
 /// let b = ops::add(&a, &a)?;
 /// assert_eq!(b.to_vec::<f32>()?, [2.0, 4.0, 6.0]);

@@ -234,7 +234,7 @@ elements! {
 /// Runs `$body` with `$t` bound to the Rust element type of `$dtype`.
 ///
 /// ```
-/// use mlx_core::{Dtype, dispatch_dtype, dtype::Element};
+/// use mlx_vulkan_core::{Dtype, dispatch_dtype, dtype::Element};
 /// let size = dispatch_dtype!(Dtype::Float16, T => std::mem::size_of::<T>());
 /// assert_eq!(size, 2);
 /// ```

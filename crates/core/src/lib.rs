@@ -1,4 +1,4 @@
-//! # mlx-core
+//! # mlx-vulkan-core
 //!
 //! Lazy arrays with the semantics of MLX: dtypes and promotion, the graph and its primitives,
 //! operations, streams and their clocks, evaluation, memory accounting and file formats.

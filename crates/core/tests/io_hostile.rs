@@ -179,7 +179,7 @@ fn a_gibibyte_string_that_is_there_is_refused_unread() {
     file.write_all(&head).unwrap();
     file.set_len(head.len() as u64 + (1 << 30)).unwrap();
     drop(file);
-    let error = mlx_core::io::load(&path).unwrap_err().to_string();
+    let error = mlx_vulkan_core::io::load(&path).unwrap_err().to_string();
     assert!(error.contains("large.gguf") && error.contains("over the cap"), "{error}");
 }
 
@@ -302,15 +302,15 @@ fn what_is_no_file_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     for format in FORMATS {
         let missing = folder.path().join(format!("missing.{format}"));
-        let error = mlx_core::io::load(&missing).unwrap_err().to_string();
+        let error = mlx_vulkan_core::io::load(&missing).unwrap_err().to_string();
         assert!(error.contains("missing.") && error.contains("file"), "{error}");
         let directory = folder.path().join(format!("directory.{format}"));
         std::fs::create_dir(&directory).unwrap();
-        assert!(mlx_core::io::load(&directory).is_err());
+        assert!(mlx_vulkan_core::io::load(&directory).is_err());
         let empty = folder.path().join(format!("empty.{format}"));
         std::fs::write(&empty, []).unwrap();
-        assert!(mlx_core::io::load(&empty).is_err());
+        assert!(mlx_vulkan_core::io::load(&empty).is_err());
     }
-    assert!(mlx_core::io::load(folder.path().join("no_extension")).is_err());
-    assert!(mlx_core::io::load(folder.path().join("a.pickle")).is_err());
+    assert!(mlx_vulkan_core::io::load(folder.path().join("no_extension")).is_err());
+    assert!(mlx_vulkan_core::io::load(folder.path().join("a.pickle")).is_err());
 }

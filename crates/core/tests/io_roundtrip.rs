@@ -6,7 +6,7 @@ use std::{collections::BTreeMap, io::Write, path::Path};
 
 use half::f16;
 use io_support::*;
-use mlx_core::{
+use mlx_vulkan_core::{
     Array, Dtype, Error,
     dtype::Bool8,
     io::{self, Arrays, FileBytes, GgufArray, GgufValue, gguf, npy, npz, safetensors},

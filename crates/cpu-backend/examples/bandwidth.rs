@@ -1,10 +1,10 @@
-//! Times memory-bound operations: `cargo run --release --example bandwidth -p mlx-cpu-backend`.
+//! Times memory-bound operations: `cargo run --release --example bandwidth -p mlx-vulkan-cpu`.
 //!
 //! `examples/bandwidth.py` times the same in numpy.
 
 use std::time::Instant;
 
-use mlx_core::{Array, Device, Dtype, Result, ops, with_device};
+use mlx_vulkan_core::{Array, Device, Dtype, Result, ops, with_device};
 
 /// Best seconds of several runs.
 fn best(mut f: impl FnMut() -> Result<Array>) -> f64 {
@@ -25,11 +25,11 @@ fn bench() -> Result<()> {
     let size = n * 4;
     let a = ops::divide(&ops::arange(0.0, n as f64, 1.0, Dtype::Float32)?, n as f64)?;
     let b = ops::add(&a, 1.0f32)?;
-    mlx_core::eval(&[&a, &b])?;
+    mlx_vulkan_core::eval(&[&a, &b])?;
     let matrix = ops::reshape(&a, &[4096, 4096])?;
     let row = ops::slice_axis(&b, 0, 0, 4096)?;
     let half = ops::astype(&a, Dtype::Bfloat16)?;
-    mlx_core::eval(&[&matrix, &row, &half])?;
+    mlx_vulkan_core::eval(&[&matrix, &row, &half])?;
     report("a + b", 3 * size, best(|| ops::add(&a, &b)));
     report("a + 1", 2 * size, best(|| ops::add(&a, 1.0f32)));
     report("matrix + row", 2 * size, best(|| ops::add(&matrix, &row)));
@@ -49,6 +49,6 @@ fn bench() -> Result<()> {
 }
 
 fn main() -> Result<()> {
-    mlx_cpu_backend::install();
+    mlx_vulkan_cpu::install();
     with_device(Device::CPU, bench)?
 }

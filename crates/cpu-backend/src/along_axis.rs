@@ -1,6 +1,6 @@
 //! Functions of rows along any axis: what scans, sorts and arg reductions share.
 
-use mlx_core::{Element, Strides};
+use mlx_vulkan_core::{Element, Strides};
 use smallvec::SmallVec;
 
 use crate::{

@@ -1,6 +1,6 @@
 //! Ranges of numbers.
 
-use mlx_core::{
+use mlx_vulkan_core::{
     Complex, Dtype, Element, Result, array::FromF64, backend::Output, bf16, dispatch_dtype,
     dtype::Bool8, f16,
 };

@@ -10,7 +10,9 @@
 
 mod softmax;
 
-use mlx_core::{Array, Dtype, Result, backend::Output, dtype::Bool8, primitives::AttentionMask};
+use mlx_vulkan_core::{
+    Array, Dtype, Result, backend::Output, dtype::Bool8, primitives::AttentionMask,
+};
 use rayon::prelude::*;
 
 use crate::{
@@ -302,7 +304,7 @@ impl<T: Real> Heads<'_, T> {
 
     /// Calls `f` with each score of row `i` and its element of the mask, which has the shape
     /// (batch, heads, n, m).
-    fn each_masked<M: mlx_core::Element>(
+    fn each_masked<M: mlx_vulkan_core::Element>(
         &self,
         tile: Tile,
         i: usize,

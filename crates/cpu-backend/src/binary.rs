@@ -1,6 +1,6 @@
 //! Elementwise functions of two arrays.
 
-use mlx_core::{
+use mlx_vulkan_core::{
     Array, Complex, Dtype, Error, Result,
     backend::Output,
     bf16,

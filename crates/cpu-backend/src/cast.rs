@@ -2,7 +2,7 @@
 //! and wrap around as 64-bit integers do, NaN becomes 0, everything but zero is true, and complex
 //! numbers lose their imaginary part.
 
-use mlx_core::{Complex, bf16, dtype::Bool8, f16};
+use mlx_vulkan_core::{Complex, bf16, dtype::Bool8, f16};
 
 use crate::halves::{bf16_from_f64, f16_from_f64};
 

@@ -6,7 +6,7 @@ use std::{
     thread::{self, ThreadId},
 };
 
-use mlx_core::{Error, Result, clock::Clock};
+use mlx_vulkan_core::{Error, Result, clock::Clock};
 use parking_lot::{Condvar, Mutex};
 
 type Callback = Box<dyn FnOnce() + Send>;

@@ -1,6 +1,6 @@
 //! Functions of complex numbers, for elements widened to twice the precision.
 
-use mlx_core::Complex;
+use mlx_vulkan_core::Complex;
 use num_complex::Complex64;
 
 /// Widens an element; exact.

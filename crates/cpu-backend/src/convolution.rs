@@ -1,7 +1,7 @@
 //! Convolutions: windows of the input as rows of a matrix, times the weight; channels that do not
 //! mix are summed directly. Halves are summed in float32.
 
-use mlx_core::{Array, Result, backend::Output, primitives::Convolution};
+use mlx_vulkan_core::{Array, Result, backend::Output, primitives::Convolution};
 
 use crate::{
     elementwise::for_rows,

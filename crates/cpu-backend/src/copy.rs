@@ -1,6 +1,6 @@
 //! Conversions, copies and arrays of one value.
 
-use mlx_core::{Array, Dtype, Element, Result, backend::Output, bf16, dispatch_dtype, f16};
+use mlx_vulkan_core::{Array, Dtype, Element, Result, backend::Output, bf16, dispatch_dtype, f16};
 
 use crate::{
     cast::Cast,

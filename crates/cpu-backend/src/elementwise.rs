@@ -6,7 +6,7 @@
 //!
 //! The driver knows elements only by their size ([`Typed::Word`]), so there are few copies of it.
 
-use mlx_core::{
+use mlx_vulkan_core::{
     Array, Complex, Element, Result, backend::Output, bf16, dtype::Bool8, f16, shape::Layout,
 };
 use rayon::prelude::*;

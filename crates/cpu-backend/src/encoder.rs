@@ -1,7 +1,7 @@
 //! What a family of primitives needs to encode its work: outputs to allocate, inputs to read and
 //! a place to put the task.
 
-use mlx_core::{
+use mlx_vulkan_core::{
     Array, Dtype, Element, Result, Shape, Stream,
     array::Data,
     backend::Output,
@@ -82,7 +82,7 @@ impl In {
 
     /// Elements of the input.
     pub(crate) fn size(&self) -> usize {
-        mlx_core::shape::num_elements(&self.shape)
+        mlx_vulkan_core::shape::num_elements(&self.shape)
     }
 }
 
@@ -130,7 +130,7 @@ impl Out {
 
     /// Elements of the output.
     pub(crate) fn size(&self) -> usize {
-        mlx_core::shape::num_elements(&self.shape)
+        mlx_vulkan_core::shape::num_elements(&self.shape)
     }
 }
 

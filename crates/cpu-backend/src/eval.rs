@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use mlx_core::{
+use mlx_vulkan_core::{
     Array, DeviceType, Dtype, Error, Result, Stream,
     backend::{Backend, DeviceInfo, InfoValue, Output, Support},
     buffer::{BufferRef, Current},
@@ -22,7 +22,7 @@ pub struct CpuBackend {
 
 /// Installs the CPU backend in core.
 pub fn install() {
-    mlx_core::backend::install(Arc::new(CpuBackend::default()));
+    mlx_vulkan_core::backend::install(Arc::new(CpuBackend::default()));
 }
 
 impl CpuBackend {

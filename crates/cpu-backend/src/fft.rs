@@ -1,6 +1,6 @@
 //! Fourier transforms, axis by axis, by `rustfft` and `realfft`.
 
-use mlx_core::{
+use mlx_vulkan_core::{
     Array, Complex, Element, Result, backend::Output, primitives::Fft, shape::num_elements,
 };
 use realfft::RealFftPlanner;

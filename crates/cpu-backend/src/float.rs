@@ -2,7 +2,7 @@
 //! float32, float32 and float64 in themselves.
 
 use half::{bf16, f16};
-use mlx_core::Element;
+use mlx_vulkan_core::Element;
 
 use crate::simd::{
     Lanes, dispatch,
@@ -154,19 +154,19 @@ impl Wide for f64 {
 macro_rules! dispatch_real {
     ($dtype:expr, $t:ident => $body:expr) => {
         match $dtype {
-            mlx_core::Dtype::Float16 => {
+            mlx_vulkan_core::Dtype::Float16 => {
                 type $t = half::f16;
                 $body
             }
-            mlx_core::Dtype::Bfloat16 => {
+            mlx_vulkan_core::Dtype::Bfloat16 => {
                 type $t = half::bf16;
                 $body
             }
-            mlx_core::Dtype::Float32 => {
+            mlx_vulkan_core::Dtype::Float32 => {
                 type $t = f32;
                 $body
             }
-            mlx_core::Dtype::Float64 => {
+            mlx_vulkan_core::Dtype::Float64 => {
                 type $t = f64;
                 $body
             }

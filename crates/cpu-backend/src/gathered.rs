@@ -1,6 +1,6 @@
 //! Products of matrices that indices pick, and products over segments of the inner axis.
 
-use mlx_core::{Array, Result, backend::Output};
+use mlx_vulkan_core::{Array, Result, backend::Output};
 use rayon::prelude::*;
 
 use crate::{

@@ -1,6 +1,6 @@
 //! Hadamard transforms of rows: butterflies for the power of two, sums for the other factor.
 
-use mlx_core::{Array, Result, backend::Output, primitives::Hadamard};
+use mlx_vulkan_core::{Array, Result, backend::Output, primitives::Hadamard};
 
 use crate::{
     elementwise::for_rows,

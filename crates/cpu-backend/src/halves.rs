@@ -1,7 +1,7 @@
 //! Half precision: blocks of it as float32 and back.
 
 use half::slice::HalfFloatSliceExt;
-use mlx_core::{bf16, f16};
+use mlx_vulkan_core::{bf16, f16};
 
 use crate::elementwise::{Typed, wide1};
 

@@ -1,7 +1,7 @@
 //! Reading elements at indices. Negative indices count from the end; any that still lie outside
 //! are moved to the nearest element, so that no foreign memory is read.
 
-use mlx_core::{
+use mlx_vulkan_core::{
     Array, Dtype, Element, Result, Strides,
     backend::Output,
     places::{Pick, Places},

@@ -1,4 +1,4 @@
-//! # mlx-cpu-backend
+//! # mlx-vulkan-cpu
 //!
 //! MLX's primitives on the CPU: the `cpu` device, and the oracle of the Vulkan backend.
 //!

@@ -9,7 +9,7 @@ use faer::{
         math_utils::{from_real, real as real_part},
     },
 };
-use mlx_core::{
+use mlx_vulkan_core::{
     Array, Complex, Dtype, Element, Error, Result, backend::Output, primitives::Linalg,
 };
 

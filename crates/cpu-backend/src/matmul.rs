@@ -3,7 +3,7 @@
 //! Strided operands are used as they lie. float16 and bfloat16 are widened panel by panel and
 //! summed in float32.
 
-use mlx_core::{Array, Complex, Dtype, Element, Result, backend::Output, bf16, f16};
+use mlx_vulkan_core::{Array, Complex, Dtype, Element, Result, backend::Output, bf16, f16};
 use rayon::prelude::*;
 
 use crate::{

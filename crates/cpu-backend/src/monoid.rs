@@ -2,7 +2,7 @@
 
 use std::marker::PhantomData;
 
-use mlx_core::{Complex, bf16, f16};
+use mlx_vulkan_core::{Complex, bf16, f16};
 use num_complex::Complex64;
 
 use crate::{
@@ -105,22 +105,22 @@ accumulate! {
 macro_rules! dispatch_arithmetic {
     ($dtype:expr, $monoid:ident or $logical:ident, $t:ident, $m:ident => $body:expr) => {
         $crate::monoid::dispatch_arithmetic!(@ $dtype, $t, $m, $body;
-            Bool => mlx_core::dtype::Bool8, $logical;
+            Bool => mlx_vulkan_core::dtype::Bool8, $logical;
             Uint8 | Int8 => u8, $monoid;
             Uint16 | Int16 => u16, $monoid;
             Uint32 | Int32 => u32, $monoid;
             Uint64 | Int64 => u64, $monoid;
-            Float16 => mlx_core::f16, $monoid;
-            Bfloat16 => mlx_core::bf16, $monoid;
+            Float16 => mlx_vulkan_core::f16, $monoid;
+            Bfloat16 => mlx_vulkan_core::bf16, $monoid;
             Float32 => f32, $monoid;
             Float64 => f64, $monoid;
-            Complex64 => mlx_core::Complex, $monoid;
+            Complex64 => mlx_vulkan_core::Complex, $monoid;
         )
     };
     (@ $dtype:expr, $t:ident, $m:ident, $body:expr;
      $($($variant:ident)|+ => $type:ty, $operation:ident;)*) => {
         match $dtype {
-            $($(mlx_core::Dtype::$variant)|+ => {
+            $($(mlx_vulkan_core::Dtype::$variant)|+ => {
                 type $t = $type;
                 type $m = $operation;
                 $body

@@ -1,6 +1,6 @@
 //! Normalization over the last axis, accumulated in float32.
 
-use mlx_core::{Array, Result, backend::Output};
+use mlx_vulkan_core::{Array, Result, backend::Output};
 use rayon::prelude::*;
 
 use crate::{

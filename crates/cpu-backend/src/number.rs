@@ -2,7 +2,7 @@
 
 use std::cmp::Ordering;
 
-use mlx_core::{Complex, bf16, dtype::Bool8, f16};
+use mlx_vulkan_core::{Complex, bf16, dtype::Bool8, f16};
 
 use crate::elementwise::Typed;
 

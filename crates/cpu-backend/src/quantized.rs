@@ -8,7 +8,7 @@ mod many;
 mod pack;
 mod weights;
 
-use mlx_core::{Array, Result, backend::Output, primitives::Affine};
+use mlx_vulkan_core::{Array, Result, backend::Output, primitives::Affine};
 use rayon::prelude::*;
 
 use crate::{

@@ -1,7 +1,7 @@
 //! Random bits: Threefry-2x32 with 20 rounds (Salmon et al., "Parallel random numbers: as easy as
 //! 1, 2, 3", 2011), laid out as MLX does.
 
-use mlx_core::{Array, Result, backend::Output, dtype::Element};
+use mlx_vulkan_core::{Array, Result, backend::Output, dtype::Element};
 use rayon::prelude::*;
 
 use crate::encoder::{Encoder, In};

@@ -1,6 +1,6 @@
 //! Reductions over axes, and indices of extremes.
 
-use mlx_core::{
+use mlx_vulkan_core::{
     Array, Complex, Dtype, Result,
     backend::Output,
     bf16, dispatch_dtype,

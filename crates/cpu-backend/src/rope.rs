@@ -1,6 +1,8 @@
 //! Rotary position embedding.
 
-use mlx_core::{Array, Dtype, Result, backend::Output, primitives::Rope, shape::num_elements};
+use mlx_vulkan_core::{
+    Array, Dtype, Result, backend::Output, primitives::Rope, shape::num_elements,
+};
 use rayon::prelude::*;
 
 use crate::{

@@ -1,6 +1,6 @@
 //! Arrays as rows along their last axis, wherever they lie.
 
-use mlx_core::{
+use mlx_vulkan_core::{
     Shape, Strides,
     shape::{collapse_contiguous, num_elements},
 };

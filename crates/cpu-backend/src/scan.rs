@@ -1,6 +1,6 @@
 //! Cumulative reductions.
 
-use mlx_core::{
+use mlx_vulkan_core::{
     Array, Complex, Dtype, Error, Result, backend::Output, bf16, f16, primitives::ScanOp,
 };
 
@@ -31,10 +31,12 @@ pub(crate) fn encode(
 ) -> Result<()> {
     use Dtype::*;
     match scan.op {
-        ScanOp::Max | ScanOp::Min => mlx_core::dispatch_dtype!(a.dtype(), T => match scan.op {
-            ScanOp::Max => push::<T, Max>(enc, scan, a, output),
-            _ => push::<T, Min>(enc, scan, a, output),
-        }),
+        ScanOp::Max | ScanOp::Min => {
+            mlx_vulkan_core::dispatch_dtype!(a.dtype(), T => match scan.op {
+                ScanOp::Max => push::<T, Max>(enc, scan, a, output),
+                _ => push::<T, Min>(enc, scan, a, output),
+            })
+        }
         ScanOp::LogAddExp => match a.dtype() {
             Float16 => push::<f16, LogAddExp>(enc, scan, a, output),
             Bfloat16 => push::<bf16, LogAddExp>(enc, scan, a, output),

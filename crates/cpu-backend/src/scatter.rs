@@ -1,7 +1,7 @@
 //! Writing elements at indices. What lies outside is left out; of several updates of one place the
 //! last one stays, or all are joined in order.
 
-use mlx_core::{
+use mlx_vulkan_core::{
     Array, Element, Result, backend::Output, dispatch_dtype, places::Places, primitives::ScatterOp,
     shape::row_major_strides,
 };

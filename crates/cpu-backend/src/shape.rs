@@ -1,6 +1,6 @@
 //! Joining arrays, and replacing a part of one.
 
-use mlx_core::{
+use mlx_vulkan_core::{
     Array, Element, Result, Strides, backend::Output, primitives::Indices, shape::num_elements,
 };
 

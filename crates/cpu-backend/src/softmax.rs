@@ -1,6 +1,6 @@
 //! Softmax and its logarithm over the last axis.
 
-use mlx_core::{Array, Dtype, Element, Error, Result, backend::Output, bf16, f16};
+use mlx_vulkan_core::{Array, Dtype, Element, Error, Result, backend::Output, bf16, f16};
 
 use crate::{
     elementwise::{BLOCK, Typed, for_rows},

@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 
 use bytemuck::Zeroable;
-use mlx_core::{Array, Result, backend::Output, dispatch_dtype};
+use mlx_vulkan_core::{Array, Result, backend::Output, dispatch_dtype};
 use rayon::slice::ParallelSliceMut;
 
 use crate::{

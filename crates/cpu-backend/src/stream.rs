@@ -6,7 +6,7 @@ use std::{
     thread::{self, ThreadId},
 };
 
-use mlx_core::{Error, Result, Stream};
+use mlx_vulkan_core::{Error, Result, Stream};
 
 use crate::clock::CpuClock;
 

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use mlx_core::{
+use mlx_vulkan_core::{
     Element, Shape, Strides,
     shape::{collapse_contiguous, num_elements},
 };

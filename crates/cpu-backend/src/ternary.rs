@@ -1,6 +1,6 @@
 //! Selection between two arrays.
 
-use mlx_core::{Array, Element, Result, backend::Output};
+use mlx_vulkan_core::{Array, Element, Result, backend::Output};
 
 use crate::{
     elementwise::{BLOCK, dispatch_size, for_chunks},

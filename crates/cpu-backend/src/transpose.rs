@@ -1,7 +1,7 @@
 //! Copies whose elements are neighbours along another axis of the source than of the result: tile
 //! by tile, so that every cache line is read and written once.
 
-use mlx_core::Element;
+use mlx_vulkan_core::Element;
 use rayon::prelude::*;
 
 use crate::{elementwise::PARALLEL, strided::Walk};

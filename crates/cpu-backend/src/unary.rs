@@ -1,6 +1,6 @@
 //! Elementwise functions of one array.
 
-use mlx_core::{
+use mlx_vulkan_core::{
     Array, Complex, Dtype, Error, Result, backend::Output, bf16, dtype::Bool8, f16,
     primitives::UnaryOp,
 };
@@ -46,7 +46,7 @@ pub(crate) fn encode(
 
 fn refuse(op: UnaryOp, a: &Array) -> Error {
     Error::Unsupported {
-        op: mlx_core::primitives::Primitive::Unary(op).name(),
+        op: mlx_vulkan_core::primitives::Primitive::Unary(op).name(),
         backend: "cpu",
         dtype: a.dtype(),
         shape: a.shape().into(),

@@ -4,7 +4,7 @@ mod common;
 mod near;
 
 use common::*;
-use mlx_core::{Array, Dtype, fast, fast::Mask, ops};
+use mlx_vulkan_core::{Array, Dtype, fast, fast::Mask, ops};
 use near::*;
 
 /// Batch, heads, kv heads, queries, keys, features of keys and of values.

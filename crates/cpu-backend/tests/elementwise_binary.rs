@@ -3,7 +3,7 @@
 mod common;
 
 use common::*;
-use mlx_core::{Array, Complex, Dtype, Result, dtype::Bool8, ops};
+use mlx_vulkan_core::{Array, Complex, Dtype, Result, dtype::Bool8, ops};
 
 type Op = fn(&Array, &Array) -> Result<Array>;
 

@@ -3,7 +3,7 @@
 mod common;
 
 use common::*;
-use mlx_core::{Array, Complex, Dtype, dtype::Bool8, ops};
+use mlx_vulkan_core::{Array, Complex, Dtype, dtype::Bool8, ops};
 
 #[test]
 fn every_conversion() {

@@ -4,7 +4,7 @@ mod common;
 mod near;
 
 use common::*;
-use mlx_core::{Array, Complex, Dtype, ops};
+use mlx_vulkan_core::{Array, Complex, Dtype, ops};
 use near::*;
 
 /// `a @ b` of row-major (batch, m, k) and (batch, k, n), and the same of absolute values.

@@ -4,7 +4,7 @@ mod common;
 mod near;
 
 use common::*;
-use mlx_core::{Dtype, fast};
+use mlx_vulkan_core::{Dtype, fast};
 use near::*;
 
 fn rms(x: &[f64], length: usize, weight: &[f64], eps: f64) -> Vec<f64> {
@@ -58,7 +58,7 @@ fn upstreams_results() {
         let f32_of = |values: Vec<f64>, shape: &[usize]| array(&values, shape, Dtype::Float32);
         let x = f32_of(hashed(120, 9), &[3, 40]);
         let (w, b) = (f32_of(hashed(40, 10), &[40]), f32_of(hashed(40, 11), &[40]));
-        let check = |got: mlx_core::Result<mlx_core::Array>, name: &str| {
+        let check = |got: mlx_vulkan_core::Result<mlx_vulkan_core::Array>, name: &str| {
             assert_within(&got.unwrap(), &numbers(&case[name]), 2e-6, name);
         };
         check(fast::rms_norm(&x, Some(&w), 1e-5), "rms");
@@ -73,7 +73,8 @@ fn upstreams_results() {
 fn in_place_and_empty() {
     on_cpu(|| {
         let x = sequence(6 * 32, -1.0, 1.0);
-        let shifted = mlx_core::ops::add(array(&x, &[6, 32], Dtype::Float32), 1.0f32).unwrap();
+        let shifted =
+            mlx_vulkan_core::ops::add(array(&x, &[6, 32], Dtype::Float32), 1.0f32).unwrap();
         let got = fast::rms_norm(&shifted, None, 0.0).unwrap();
         drop(shifted);
         let x: Vec<f64> = x.iter().map(|x| x + 1.0).collect();

@@ -4,7 +4,7 @@ mod common;
 mod near;
 
 use common::*;
-use mlx_core::{Array, Dtype, ops};
+use mlx_vulkan_core::{Array, Dtype, ops};
 use near::*;
 
 const BITS: [usize; 6] = [2, 3, 4, 5, 6, 8];

@@ -3,7 +3,7 @@
 mod common;
 
 use common::*;
-use mlx_core::{Array, Dtype, random};
+use mlx_vulkan_core::{Array, Dtype, random};
 use serde_json::Value;
 
 fn integers(list: &Value) -> Vec<u64> {
@@ -54,8 +54,8 @@ fn empty_and_strided_keys() {
         let pair = random::bits(&[2, 2], 4, Some(&key)).unwrap();
         assert_eq!([read(&a), read(&b)].concat(), read(&pair));
         let column = array(&[0.0, 9.0, 3.0, 9.0], &[2, 2], Dtype::Uint32);
-        let column = mlx_core::ops::slice(&column, &[0, 0], &[2, 1], &[1, 1]).unwrap();
-        let strided = mlx_core::ops::squeeze(&column, &[1]).unwrap();
+        let column = mlx_vulkan_core::ops::slice(&column, &[0, 0], &[2, 1], &[1, 1]).unwrap();
+        let strided = mlx_vulkan_core::ops::squeeze(&column, &[1]).unwrap();
         let dense = random::bits(&[5], 4, Some(&key)).unwrap();
         assert_eq!(read(&random::bits(&[5], 4, Some(&strided)).unwrap()), read(&dense));
     });

@@ -3,7 +3,7 @@
 mod common;
 
 use common::*;
-use mlx_core::{Array, Complex, Dtype, Result, ops};
+use mlx_vulkan_core::{Array, Complex, Dtype, Result, ops};
 
 type Op = fn(&Array, &[isize], bool) -> Result<Array>;
 

@@ -3,7 +3,7 @@
 mod common;
 
 use common::*;
-use mlx_core::{Array, Dtype, Result, ops};
+use mlx_vulkan_core::{Array, Dtype, Result, ops};
 
 type Scan = fn(&Array, Option<isize>, bool, bool) -> Result<Array>;
 

@@ -4,7 +4,7 @@ mod common;
 mod near;
 
 use common::*;
-use mlx_core::{Array, Dtype, fast, ops};
+use mlx_vulkan_core::{Array, Dtype, fast, ops};
 use near::*;
 
 const FREQS: [f64; 4] = [1.0, 2.5, 7.0, 30.0];

@@ -3,7 +3,7 @@
 mod common;
 
 use common::*;
-use mlx_core::{Array, Dtype, ops};
+use mlx_vulkan_core::{Array, Dtype, ops};
 
 #[test]
 fn joins_along_every_axis() {

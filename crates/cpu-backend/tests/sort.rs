@@ -3,7 +3,7 @@
 mod common;
 
 use common::*;
-use mlx_core::{Array, Complex, Dtype, ops};
+use mlx_vulkan_core::{Array, Complex, Dtype, ops};
 
 /// The rows of row-major values along an axis.
 fn rows(values: &[f64], shape: &[usize], axis: usize) -> Vec<Vec<f64>> {

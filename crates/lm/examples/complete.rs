@@ -1,15 +1,15 @@
 //! Continues a prompt with a model from a file:
-//! `cargo run --release -p mlx-lm --example complete -- MODEL "Once upon a time"`.
+//! `cargo run --release -p mlx-vulkan-lm --example complete -- MODEL "Once upon a time"`.
 
 use std::{io::Write, path::Path};
 
-use mlx_lm::{
+use mlx_vulkan_lm::{
     generate::{GenerateOptions, generate},
     load::{LoadOptions, load},
     sample::SamplerConfig,
 };
 
-fn main() -> mlx_lm::Result<()> {
+fn main() -> mlx_vulkan_lm::Result<()> {
     mlx::init();
     let mut arguments = std::env::args().skip(1);
     let Some(model) = arguments.next() else {

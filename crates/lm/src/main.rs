@@ -1,4 +1,4 @@
-//! `mlx-lm`: language models from the command line. Everything is in the library; this is the thin
+//! `mlx-vulkan`: language models from the command line. Everything is in the library; this is the thin
 //! layer of arguments and printing.
 
 mod cli;
@@ -13,7 +13,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 /// Language models on any GPU.
 #[derive(Debug, Parser)]
-#[command(name = "mlx-lm", version)]
+#[command(name = "mlx-vulkan", version)]
 struct Args {
     #[command(subcommand)]
     command: Command,
@@ -56,7 +56,7 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(command: Command) -> mlx_lm::Result<()> {
+fn run(command: Command) -> mlx_vulkan_lm::Result<()> {
     mlx::init();
     match command {
         Command::Generate(args) => cli::generate::run(args),

@@ -1,4 +1,4 @@
-//! Bad input to the `mlx-lm` program: one line that names file and field, exit code 1, no output, and
+//! Bad input to the `mlx-vulkan` program: one line that names file and field, exit code 1, no output, and
 //! nothing left behind.
 
 mod support;
@@ -79,7 +79,7 @@ impl Place {
     #[track_caller]
     fn failure(&self, arguments: &[&str], input: &[u8]) -> (String, String) {
         let before = self.contents();
-        let mut child = Command::new(env!("CARGO_BIN_EXE_mlx-lm"))
+        let mut child = Command::new(env!("CARGO_BIN_EXE_mlx-vulkan"))
             .args(arguments)
             .current_dir(self.0.path())
             .env_remove("MLX_LOG")

@@ -5,7 +5,7 @@ mod support;
 use std::path::Path;
 
 use mlx::{Array, io::Arrays};
-use mlx_lm::load::{LoadOptions, load};
+use mlx_vulkan_lm::load::{LoadOptions, load};
 use serde_json::{Value, json};
 use support::{Case, case};
 

@@ -3,7 +3,7 @@
 mod support;
 
 use mlx::{Array, Dtype, ops};
-use mlx_lm::{
+use mlx_vulkan_lm::{
     chat::Chat,
     generate::{Finish, GenerateOptions, Tokens, generate, prefill},
     load::{LoadOptions, LoadedModel, load},
@@ -156,7 +156,7 @@ fn a_conversation_reuses_its_cache_and_answers_as_without() {
 
         let mut cache = loaded.model.new_cache();
         let messages = &kept.messages()[..3];
-        let prompt = mlx_lm::chat::prompt_ids(&loaded, messages).unwrap();
+        let prompt = mlx_vulkan_lm::chat::prompt_ids(&loaded, messages).unwrap();
         let fresh = generate(&loaded, &mut cache, &prompt, &options, |_| true).unwrap();
         assert_eq!(second.ids, fresh.ids);
     });

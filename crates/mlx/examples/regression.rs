@@ -2,10 +2,10 @@
 //!
 //! `cargo run -p mlx --example regression`
 
-use mlx::{Dtype, Result, ops, random};
+use mlx_vulkan::{Dtype, Result, ops, random};
 
 fn main() -> Result<()> {
-    mlx::init();
+    mlx_vulkan::init();
     let key = random::key(7)?;
     let x = random::normal(&[256, 1], Dtype::Float32, 0.0, 1.0, Some(&key))?;
     let y = &x * 3.0f32 + 0.5f32;
@@ -15,9 +15,9 @@ fn main() -> Result<()> {
         let error = &x * &slope + &offset - &y;
         slope = &slope - ops::mean(&(&error * &x), &[], false)? * 0.2f32;
         offset = &offset - ops::mean(&error, &[], false)? * 0.2f32;
-        mlx::async_eval(&[&slope, &offset])?;
+        mlx_vulkan::async_eval(&[&slope, &offset])?;
     }
-    println!("slope {slope}, offset {offset} on {}", mlx::default_device());
-    mlx::shutdown();
+    println!("slope {slope}, offset {offset} on {}", mlx_vulkan::default_device());
+    mlx_vulkan::shutdown();
     Ok(())
 }

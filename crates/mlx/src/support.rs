@@ -1,6 +1,6 @@
 //! The support table: which primitive runs on which dtype, on which backend.
 
-use mlx_core::{
+use mlx_vulkan_core::{
     Dtype, Result,
     backend::Backend,
     primitives::{
@@ -10,7 +10,7 @@ use mlx_core::{
     stream::Device,
 };
 
-pub use mlx_core::backend::Support;
+pub use mlx_vulkan_core::backend::Support;
 
 /// One cell of the table.
 #[derive(Debug, Clone)]
@@ -165,7 +165,7 @@ fn unary_takes(op: UnaryOp, dtype: Dtype) -> bool {
 pub fn table() -> Result<Vec<Entry>> {
     let backends: Vec<&dyn Backend> = [Device::CPU, Device::GPU]
         .into_iter()
-        .filter_map(|d| mlx_core::backend::backend_for(d).ok())
+        .filter_map(|d| mlx_vulkan_core::backend::backend_for(d).ok())
         .map(|b| &**b)
         .collect();
     let mut entries = Vec::new();

@@ -4,7 +4,7 @@
 
 use std::time::Instant;
 
-use mlx_core::{Array, Device, Dtype, Result, fast, fast::Mask, ops, with_device};
+use mlx_vulkan_core::{Array, Device, Dtype, Result, fast, fast::Mask, ops, with_device};
 
 fn random(shape: &[usize], dtype: Dtype) -> Result<Array> {
     let n = shape.iter().product::<usize>();
@@ -23,7 +23,7 @@ fn time(name: &str, flops: f64, bytes: f64, mut f: impl FnMut() -> Result<Array>
     let (start, mut runs) = (Instant::now(), 0u32);
     while start.elapsed().as_secs_f64() < 0.5 {
         let batch = (0..20).map(|_| f()).collect::<Result<Vec<_>>>()?;
-        mlx_core::eval(&batch.iter().collect::<Vec<_>>())?;
+        mlx_vulkan_core::eval(&batch.iter().collect::<Vec<_>>())?;
         runs += 20;
     }
     let seconds = start.elapsed().as_secs_f64() / f64::from(runs);
@@ -46,7 +46,7 @@ fn quantized(
 ) -> Result<()> {
     let w = random(&[outputs, inner], dtype)?;
     let (q, s, b) = ops::quantize(&w, group, bits)?;
-    mlx_core::eval(&[&q, &s, &b])?;
+    mlx_vulkan_core::eval(&[&q, &s, &b])?;
     let x = random(&[rows, inner], dtype)?;
     let bytes = (q.nbytes() + s.nbytes() + b.nbytes()) as f64;
     let flops = 2.0 * (rows * outputs * inner) as f64;
@@ -141,8 +141,8 @@ fn all() -> Result<()> {
 }
 
 fn main() -> Result<()> {
-    mlx_vk_backend::install();
+    mlx_vulkan_vk::install();
     with_device(Device::GPU, all)??;
-    mlx_vk_backend::shutdown();
+    mlx_vulkan_vk::shutdown();
     Ok(())
 }

@@ -5,7 +5,7 @@ use std::sync::{
     atomic::{AtomicUsize, Ordering::Relaxed},
 };
 
-use mlx_core::{
+use mlx_vulkan_core::{
     Array, Dtype, Error, Result, Stream,
     backend::{Backend, DeviceInfo, InfoValue, Output, Support},
     buffer::BufferRef,
@@ -268,7 +268,7 @@ fn describe(c: &Capabilities) -> DeviceInfo {
 
 /// Installs the backend in core. Vulkan itself is loaded when a device is first asked for.
 pub fn install() {
-    mlx_core::backend::install(Arc::new(VulkanBackend));
+    mlx_vulkan_core::backend::install(Arc::new(VulkanBackend));
 }
 
 /// What a process does at its end: waits for the streams, saves the pipeline cache, and prints what

@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use mlx_core::{Device, Result, new_stream};
+use mlx_vulkan_core::{Device, Result, new_stream};
 
 use crate::{
     backend,
@@ -47,7 +47,7 @@ type Time<'a> =
 pub fn encode(rounds: usize) -> Result<EncodeFigures> {
     let stream = new_stream(Device::GPU)?;
     let stream = backend::stream_of(stream.index)
-        .ok_or_else(|| mlx_core::Error::device("bench", "the backend was not installed"))?;
+        .ok_or_else(|| mlx_vulkan_core::Error::device("bench", "the backend was not installed"))?;
     let pipeline = stream.device().pipelines.get(Kernel::move_bytes, &[64, 4, 0], 0)?;
     stream.encode(|encoder| {
         let mut time = |f: &dyn Fn(&mut Encoder, &Arc<Pipeline>) -> Result<Duration>| {

@@ -1,7 +1,7 @@
 //! Gates and knobs: every `MLX_VK_*` environment variable, in one table.
 //!
 //! The table is declared once by `options!`; from it come the typed [`Config`], the parser and
-//! the rows that `mlx-lm env` prints. Parsing is a pure function of `(name, value)` pairs.
+//! the rows that `mlx-vulkan env` prints. Parsing is a pure function of `(name, value)` pairs.
 
 use once_cell::sync::Lazy;
 

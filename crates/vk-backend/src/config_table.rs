@@ -70,7 +70,7 @@ options! {
     enable_coopmat: bool = true, "MLX_VK_ENABLE_COOPMAT", "products of many 16-bit rows, and attention of many queries, on cooperative matrices";
     enable_coopmat_matvec: bool = true, "MLX_VK_ENABLE_COOPMAT_MATVEC", "products of few 16-bit rows with matrices of 4 bits on cooperative matrices";
     enable_known_fragments: bool = true, "MLX_VK_ENABLE_KNOWN_FRAGMENTS", "there, fragments are filled in registers where their elements are found to lie as expected";
-    enable_tuned_tiles: bool = true, "MLX_VK_ENABLE_TUNED_TILES", "the costs of their tiles that `mlx-lm devices --tune` has measured on the device";
+    enable_tuned_tiles: bool = true, "MLX_VK_ENABLE_TUNED_TILES", "the costs of their tiles that `mlx-vulkan devices --tune` has measured on the device";
     enable_rmsnorm_native: bool = true, "MLX_VK_ENABLE_RMSNORM_NATIVE", "native RMS norm";
     enable_add_rmsnorm_native: bool = true, "MLX_VK_ENABLE_ADD_RMSNORM_NATIVE", "add and RMS norm fused";
     enable_rope_native: bool = true, "MLX_VK_ENABLE_ROPE_NATIVE", "native rotary embedding";

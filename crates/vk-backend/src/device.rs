@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use mlx_core::Result;
+use mlx_vulkan_core::Result;
 use parking_lot::Mutex;
 use vulkano::device::physical::PhysicalDevice;
 
@@ -21,7 +21,7 @@ use crate::{
     stream::Timer,
     trace,
 };
-use mlx_core::buffer::Buffer;
+use mlx_vulkan_core::buffer::Buffer;
 
 /// How long a waiter waits for guards to be looked at; what is not done then is done later.
 pub(crate) const GUARD_PATIENCE: Duration = Duration::from_secs(1);

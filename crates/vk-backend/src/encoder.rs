@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-use mlx_core::{Error, Result, buffer::BufferRef, clock::Tick};
+use mlx_vulkan_core::{Error, Result, buffer::BufferRef, clock::Tick};
 use parking_lot::MappedMutexGuard;
 use smallvec::SmallVec;
 

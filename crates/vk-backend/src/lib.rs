@@ -1,4 +1,4 @@
-//! # mlx-vk-backend
+//! # mlx-vulkan-vk
 //!
 //! MLX's primitives on Vulkan through vulkano: the runtime (devices, memory, streams, the command
 //! encoder) and the kernels. [`backend::install`] makes it core's GPU backend; `unsafe` lives in

@@ -2,7 +2,7 @@
 //! gates were closed for it, and why it was refused if it was. It sees operations as core made
 //! them, so it does not depend on how kernels are planned.
 
-use mlx_core::{
+use mlx_vulkan_core::{
     Array, Dtype, Error,
     primitives::{ArgReduceOp, BinaryOp, Primitive},
 };

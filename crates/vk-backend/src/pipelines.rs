@@ -9,7 +9,7 @@ use std::{
     },
 };
 
-use mlx_core::Result;
+use mlx_vulkan_core::Result;
 use parking_lot::{Mutex, RwLock};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;

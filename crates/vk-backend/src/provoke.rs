@@ -1,6 +1,6 @@
 //! Mistakes made on purpose, for the tests of what finds them.
 
-use mlx_core::{Device, Error, Result, default_stream};
+use mlx_vulkan_core::{Device, Error, Result, default_stream};
 
 use crate::{
     backend,

@@ -10,7 +10,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use mlx_core::{
+use mlx_vulkan_core::{
     Error, Result,
     clock::{Clock, Tick},
 };

@@ -1,7 +1,7 @@
 //! Moving arrays between host and device: uploads of inputs that only the host has, and copies
 //! back for the host to read.
 
-use mlx_core::{
+use mlx_vulkan_core::{
     Error, Result,
     buffer::{BufferRef, Current},
     clock::{self, Tick},

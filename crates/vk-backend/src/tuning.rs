@@ -1,6 +1,6 @@
 //! What tiles of products take on this device, measured once and stored beside the pipeline cache.
 //!
-//! The planner's table was measured on one GPU. Where another one differs, [`tune`] replaces it: `mlx-lm devices --tune` does so, so that it
+//! The planner's table was measured on one GPU. Where another one differs, [`tune`] replaces it: `mlx-vulkan devices --tune` does so, so that it
 //! is never in the way of anything else, and every later process finds the file.
 
 use std::{
@@ -8,7 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use mlx_core::{
+use mlx_vulkan_core::{
     Array, Device, DeviceType, Dtype, Result, Stream, eval, new_stream, ops, synchronize,
     with_stream,
 };

@@ -3,7 +3,7 @@
 mod common;
 mod oracle;
 
-use mlx_core::{Array, Dtype, dtype::Bool8, fast, fast::Mask, ops};
+use mlx_vulkan_core::{Array, Dtype, dtype::Bool8, fast, fast::Mask, ops};
 use oracle::{FLOATS, assert_close, exact, noise, random};
 
 /// Scores to add, by (batch, head, query, key).

@@ -6,7 +6,9 @@
 mod common;
 
 use common::with_gpu;
-use mlx_core::{Array, Dtype, array::FromF64, bf16, dispatch_dtype, dtype::Element, f16, ops};
+use mlx_vulkan_core::{
+    Array, Dtype, array::FromF64, bf16, dispatch_dtype, dtype::Element, f16, ops,
+};
 
 /// Values whose conversions are defined for every pair of dtypes.
 const VALUES: [f64; 11] = [0.0, 1.0, 2.0, 3.0, 7.0, 100.0, 127.0, 5.0, 9.0, 64.0, 33.0];
@@ -74,7 +76,9 @@ fn numbers(a: &Array) -> Vec<f64> {
         a.to_vec::<T>().unwrap()
     }
     match a.dtype() {
-        Dtype::Bool => get::<mlx_core::dtype::Bool8>(a).iter().map(|x| f64::from(x.0)).collect(),
+        Dtype::Bool => {
+            get::<mlx_vulkan_core::dtype::Bool8>(a).iter().map(|x| f64::from(x.0)).collect()
+        }
         Dtype::Uint8 => get::<u8>(a).iter().map(|&x| x.into()).collect(),
         Dtype::Uint16 => get::<u16>(a).iter().map(|&x| x.into()).collect(),
         Dtype::Uint32 => get::<u32>(a).iter().map(|&x| x.into()).collect(),
@@ -87,7 +91,9 @@ fn numbers(a: &Array) -> Vec<f64> {
         Dtype::Bfloat16 => get::<bf16>(a).iter().map(|x| x.to_f64()).collect(),
         Dtype::Float32 => get::<f32>(a).iter().map(|&x| x.into()).collect(),
         Dtype::Float64 => get::<f64>(a),
-        Dtype::Complex64 => get::<mlx_core::Complex>(a).iter().map(|x| x.re.into()).collect(),
+        Dtype::Complex64 => {
+            get::<mlx_vulkan_core::Complex>(a).iter().map(|x| x.re.into()).collect()
+        }
     }
 }
 

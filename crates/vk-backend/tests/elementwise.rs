@@ -2,7 +2,7 @@
 
 mod common;
 
-use mlx_core::{Array, Dtype, ops};
+use mlx_vulkan_core::{Array, Dtype, ops};
 
 fn floats(n: usize) -> Vec<f32> {
     (0..n).map(|i| (i as f32 * 0.37).sin() * 20.0).collect()
@@ -49,12 +49,13 @@ fn binary_functions_broadcast_and_promote() {
         let by = Array::from_slice(&[3i8, 3, -3, -3, 0], &[5]).unwrap();
         let modulo: Vec<i8> = ops::remainder(&ints, &by).unwrap().to_vec().unwrap();
         assert_eq!(modulo[..4], [1, 2, -2, -1]);
-        let less: Vec<mlx_core::dtype::Bool8> = ops::less(&ints, &by).unwrap().to_vec().unwrap();
+        let less: Vec<mlx_vulkan_core::dtype::Bool8> =
+            ops::less(&ints, &by).unwrap().to_vec().unwrap();
         assert_eq!(less.iter().map(|b| b.0).collect::<Vec<_>>(), [0, 1, 0, 1, 0]);
         let halves = ops::astype(&a, Dtype::Float16).unwrap();
         let twice = ops::add(&halves, &halves).unwrap();
-        let want: Vec<mlx_core::f16> = halves.to_vec().unwrap();
-        let got: Vec<mlx_core::f16> = twice.to_vec().unwrap();
+        let want: Vec<mlx_vulkan_core::f16> = halves.to_vec().unwrap();
+        let got: Vec<mlx_vulkan_core::f16> = twice.to_vec().unwrap();
         assert!(got.iter().zip(&want).all(|(g, w)| g.to_f32() == 2.0 * w.to_f32()));
     });
 }

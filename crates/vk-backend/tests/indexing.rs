@@ -5,7 +5,7 @@ mod layouts;
 
 use common::with_gpu;
 use layouts::{LAYOUTS, Layout, Value, arrange, dtypes, ravel, small, unravel};
-use mlx_core::{
+use mlx_vulkan_core::{
     Array, Complex, Dtype, array::FromF64, bf16, dispatch_dtype, dtype::Element, f16, ops,
 };
 

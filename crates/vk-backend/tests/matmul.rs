@@ -3,7 +3,7 @@
 mod common;
 mod oracle;
 
-use mlx_core::{Array, Complex, Dtype, ops};
+use mlx_vulkan_core::{Array, Complex, Dtype, ops};
 use oracle::{FLOATS, assert_close, exact, product, random};
 
 /// `rows` x `columns`, perhaps stored transposed.

@@ -3,7 +3,7 @@
 mod common;
 mod oracle;
 
-use mlx_core::{Array, Dtype, fast, ops};
+use mlx_vulkan_core::{Array, Dtype, fast, ops};
 use oracle::{FLOATS, assert_close, exact, random};
 
 fn rms(x: &[f64], weight: &[f64], width: usize) -> Vec<f64> {

@@ -3,7 +3,7 @@
 mod common;
 mod oracle;
 
-use mlx_core::{Array, Dtype, ops};
+use mlx_vulkan_core::{Array, Dtype, ops};
 use oracle::{FLOATS, assert_close, exact, product, random};
 
 const BITS: [usize; 6] = [2, 3, 4, 5, 6, 8];

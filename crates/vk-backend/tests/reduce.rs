@@ -5,9 +5,9 @@ mod layouts;
 
 use common::with_gpu;
 use layouts::{LAYOUTS, Layout, Value, arrange, dtypes, random, ravel, small, unravel};
-use mlx_core::{Array, Complex, Dtype, array::FromF64, dispatch_dtype, dtype::Bool8, ops};
+use mlx_vulkan_core::{Array, Complex, Dtype, array::FromF64, dispatch_dtype, dtype::Bool8, ops};
 
-type Reduce = fn(&Array, &[isize], bool) -> mlx_core::Result<Array>;
+type Reduce = fn(&Array, &[isize], bool) -> mlx_vulkan_core::Result<Array>;
 type Fold = fn(f64, f64) -> f64;
 
 /// Name, operation, oracle, and what the oracle starts from.

@@ -5,10 +5,10 @@ mod common;
 use std::sync::Mutex;
 
 use common::with_gpu;
-use mlx_core::{
+use mlx_vulkan_core::{
     Array, Device, Dtype, async_eval, memory, new_stream, ops, synchronize, with_stream,
 };
-use mlx_vk_backend::stats;
+use mlx_vulkan_vk::stats;
 
 /// Counters are the process's: tests that read them run one at a time.
 static ALONE: Mutex<()> = Mutex::new(());
@@ -68,11 +68,11 @@ fn nothing_is_created_in_the_hot_loop() {
 fn independent_work_needs_no_barriers() {
     let _alone = ALONE.lock();
     with_gpu(|| {
-        let config = mlx_vk_backend::Config::get();
+        let config = mlx_vulkan_vk::Config::get();
         if config.serialize || config.poison || config.profile || config.trace.is_some() {
             return; // They order everything.
         }
-        let unified = mlx_vk_backend::backend::capabilities(0).unwrap().unified;
+        let unified = mlx_vulkan_vk::backend::capabilities(0).unwrap().unified;
         if config.debug_guard && !unified {
             return; // A stream writes the guards around an output before the output.
         }
@@ -81,7 +81,7 @@ fn independent_work_needs_no_barriers() {
         let before = stats::snapshot();
         let parts: Vec<Array> = (0..50).map(|_| ops::astype(&a, Dtype::Int16).unwrap()).collect();
         async_eval(&parts.iter().collect::<Vec<_>>()).unwrap();
-        synchronize(mlx_core::current_stream().unwrap()).unwrap();
+        synchronize(mlx_vulkan_core::current_stream().unwrap()).unwrap();
         let seen = stats::snapshot().since(&before);
         assert_eq!((seen.dispatches, seen.barriers), (50, 0));
         for part in &parts {
@@ -101,7 +101,7 @@ fn memory_returns_and_clears() {
             assert!(memory::active_memory() >= start + (4 << 16));
         }
         assert_eq!(memory::active_memory(), start);
-        synchronize(mlx_core::current_stream().unwrap()).unwrap();
+        synchronize(mlx_vulkan_core::current_stream().unwrap()).unwrap();
         memory::clear_cache();
         assert_eq!(memory::cache_memory(), 0);
     });

@@ -5,9 +5,9 @@ mod layouts;
 
 use common::with_gpu;
 use layouts::{LAYOUTS, Layout, Value, arrange, dtypes, each_row, random, small};
-use mlx_core::{Array, Complex, Dtype, array::FromF64, dispatch_dtype, dtype::Bool8, ops};
+use mlx_vulkan_core::{Array, Complex, Dtype, array::FromF64, dispatch_dtype, dtype::Bool8, ops};
 
-type Scan = fn(&Array, Option<isize>, bool, bool) -> mlx_core::Result<Array>;
+type Scan = fn(&Array, Option<isize>, bool, bool) -> mlx_vulkan_core::Result<Array>;
 type Fold = fn(f64, f64) -> f64;
 
 const SCANS: [(&str, Scan, Fold); 4] = [

@@ -5,7 +5,7 @@ mod layouts;
 
 use common::with_gpu;
 use layouts::{LAYOUTS, Layout, Value, arrange, each_row, random};
-use mlx_core::{Array, Dtype, bf16, dispatch_dtype, f16, ops};
+use mlx_vulkan_core::{Array, Dtype, bf16, dispatch_dtype, f16, ops};
 
 fn values<T: Value>(n: usize, seed: u64) -> Vec<T> {
     let mut next = random(seed);

@@ -7,7 +7,7 @@ use std::cmp::Ordering;
 
 use common::with_gpu;
 use layouts::{LAYOUTS, Layout, Value, arrange, dtypes, each_row, random};
-use mlx_core::{Array, Complex, Dtype, bf16, dispatch_dtype, f16, ops};
+use mlx_vulkan_core::{Array, Complex, Dtype, bf16, dispatch_dtype, f16, ops};
 
 /// Ascending, NaN last, zeros of both signs equal; complex numbers by real, then imaginary part.
 fn order<T: Value>(a: T, b: T) -> Ordering {

@@ -10,7 +10,7 @@ use crate::process;
 use std::fs;
 use std::path::PathBuf;
 
-/// The example of mlx-vk-backend that refers to every kernel.
+/// The example of mlx-vulkan-vk that refers to every kernel.
 const EXAMPLE: &str = "kernels";
 
 /// The variable that the `shader!` invocations take their sources' folder from.
@@ -48,7 +48,7 @@ pub(crate) fn check(modules: &[Module]) -> Result<()> {
 fn build() -> Result<PathBuf> {
     let target = paths::target().join("shader-macros");
     let mut cargo = process::cargo(UNOPTIMIZED);
-    cargo.args(["build", "--package", "mlx-vk-backend", "--features", "shader-macros"]);
+    cargo.args(["build", "--package", "mlx-vulkan-vk", "--features", "shader-macros"]);
     cargo.args(["--example", EXAMPLE, "--target-dir"]).arg(&target);
     cargo
         .env(shaderc::VARIABLE, shaderc::folder()?)

@@ -3,9 +3,9 @@
 //! An index is a list of parts, as it stands between the brackets in Python:
 //!
 //! ```no_run
-//! use mlx_core::{Array, Index, Slice, ops};
-//! # fn main() -> mlx_core::Result<()> {
-//! let a = ops::zeros(&[4, 5, 6], mlx_core::Dtype::Float32)?;
+//! use mlx_vulkan_core::{Array, Index, Slice, ops};
+//! # fn main() -> mlx_vulkan_core::Result<()> {
+//! let a = ops::zeros(&[4, 5, 6], mlx_vulkan_core::Dtype::Float32)?;
 //! let rows = Array::from_slice(&[0i32, 2, 2], &[3])?;
 //! let b = a.get_item(&[(&rows).into(), Index::Ellipsis, Slice::new(1, None, 2).into()])?;
 //! assert_eq!(b.shape(), [3, 5, 3]);

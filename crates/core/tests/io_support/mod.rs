@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use mlx_core::{
+use mlx_vulkan_core::{
     Array, Dtype, dispatch_dtype,
     io::{Arrays, FileBytes, gguf, npy, npz, safetensors},
 };

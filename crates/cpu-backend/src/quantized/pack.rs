@@ -1,6 +1,6 @@
 //! Quantization, bit-equal to MLX on the CPU for the same input.
 
-use mlx_core::primitives::Affine;
+use mlx_vulkan_core::primitives::Affine;
 use rayon::prelude::*;
 
 use super::CHUNK;

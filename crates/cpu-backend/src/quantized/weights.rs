@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use mlx_core::primitives::Affine;
+use mlx_vulkan_core::primitives::Affine;
 
 use super::few;
 use crate::{
@@ -51,7 +51,7 @@ impl<'a, T: Real> Weights<'a, T> {
         let (words, word_stride, word_starts) = match &self.dense_words {
             Some(dense) => {
                 let batch = &self.words.shape[..axes - 2];
-                let mut strides = mlx_core::shape::row_major_strides(&self.words.shape);
+                let mut strides = mlx_vulkan_core::shape::row_major_strides(&self.words.shape);
                 strides.truncate(axes - 2);
                 (dense.as_slice(), word_count, RowStarts::of(batch, &strides, 0))
             }

@@ -14,7 +14,7 @@ mod products;
 #[cfg(test)]
 mod tests;
 
-use mlx_core::primitives::Affine;
+use mlx_vulkan_core::primitives::Affine;
 
 use super::{Isa, Kernel, LANES, Lanes, lanes::partial};
 pub(crate) use activations::Activations;

@@ -1,14 +1,14 @@
 //! What the tests of operations share: arrays in every layout, and comparison with float64.
 #![allow(dead_code, unreachable_pub, reason = "every test crate uses a part")]
 
-use mlx_core::{
+use mlx_vulkan_core::{
     Array, Complex, Device, Dtype, Element, array::FromF64, dispatch_dtype, dtype::Bool8, ops,
     with_device,
 };
 
 /// Runs `f` on the CPU backend.
 pub fn on_cpu<T>(f: impl FnOnce() -> T) -> T {
-    mlx_cpu_backend::install();
+    mlx_vulkan_cpu::install();
     with_device(Device::CPU, f).expect("there is a CPU")
 }
 
@@ -50,8 +50,8 @@ to_f64! {
     i16: x => x as f64;
     i32: x => x as f64;
     i64: x => x as f64;
-    mlx_core::f16: x => x.to_f64();
-    mlx_core::bf16: x => x.to_f64();
+    mlx_vulkan_core::f16: x => x.to_f64();
+    mlx_vulkan_core::bf16: x => x.to_f64();
     f32: x => x as f64;
     f64: x => x;
     Complex: x => x.re as f64;

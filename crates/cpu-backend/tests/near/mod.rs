@@ -2,7 +2,7 @@
 //! results of MLX itself that are kept in `data`.
 #![allow(dead_code, reason = "every test crate uses a part")]
 
-use mlx_core::{Array, Dtype};
+use mlx_vulkan_core::{Array, Dtype};
 use serde_json::Value;
 
 use crate::common::{epsilon, read};

@@ -1,6 +1,6 @@
-//! `mlx-lm bench`.
+//! `mlx-vulkan bench`.
 
-use mlx_lm::{
+use mlx_vulkan_lm::{
     Error, Result,
     bench::{BenchOptions, BenchResult, bench},
     config::{PRESETS, Quantization, preset},

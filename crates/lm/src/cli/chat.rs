@@ -1,8 +1,8 @@
-//! `mlx-lm chat`.
+//! `mlx-vulkan chat`.
 
 use std::io::BufRead;
 
-use mlx_lm::{Result, chat::Chat};
+use mlx_vulkan_lm::{Result, chat::Chat};
 
 use super::{ModelArgs, SamplingArgs, input_error, input_text, print_line, show};
 

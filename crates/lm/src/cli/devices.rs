@@ -1,10 +1,10 @@
-//! `mlx-lm devices`.
+//! `mlx-vulkan devices`.
 
 use mlx::{
     Device, DeviceType,
     backend::{DeviceInfo, InfoValue, backend_for},
 };
-use mlx_lm::Result;
+use mlx_vulkan_lm::Result;
 use serde_json::{Value, json};
 
 use super::print_line;

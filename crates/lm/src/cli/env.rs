@@ -1,7 +1,7 @@
-//! `mlx-lm env`.
+//! `mlx-vulkan env`.
 
 use mlx::vulkan::Config;
-use mlx_lm::Result;
+use mlx_vulkan_lm::Result;
 use serde_json::json;
 
 use super::print_line;

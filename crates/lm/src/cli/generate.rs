@@ -1,8 +1,8 @@
-//! `mlx-lm generate`.
+//! `mlx-vulkan generate`.
 
 use std::io::Read;
 
-use mlx_lm::{
+use mlx_vulkan_lm::{
     Error, Result,
     chat::prompt_ids,
     generate::{Generation, check_prompt, generate},

@@ -9,7 +9,7 @@ pub(crate) mod ops;
 
 use std::{io::Write, path::PathBuf};
 
-use mlx_lm::{
+use mlx_vulkan_lm::{
     Error, Result,
     config::Quantization,
     generate::{GenerateOptions, KvQuantization, Stats},

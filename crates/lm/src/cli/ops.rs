@@ -1,10 +1,10 @@
-//! `mlx-lm ops`: the support table, primitive × dtype × backend.
+//! `mlx-vulkan ops`: the support table, primitive × dtype × backend.
 
 use mlx::{
     backend::Support,
     support::{Entry, table},
 };
-use mlx_lm::Result;
+use mlx_vulkan_lm::Result;
 use serde_json::json;
 
 use super::print_line;

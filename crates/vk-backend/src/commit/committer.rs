@@ -11,7 +11,7 @@ use std::{
 };
 
 use ash::vk;
-use mlx_core::Result;
+use mlx_vulkan_core::Result;
 use smallvec::SmallVec;
 use vulkano::device::Queue as DeviceQueue;
 

@@ -10,7 +10,7 @@ mod work;
 
 use std::{sync::Arc, time::Duration};
 
-use mlx_core::{Error, Result};
+use mlx_vulkan_core::{Error, Result};
 use once_cell::sync::OnceCell;
 use parking_lot::{Condvar, MappedMutexGuard, Mutex, MutexGuard};
 use vulkano::device::Queue as DeviceQueue;

@@ -6,7 +6,7 @@ use std::{
 };
 
 use ash::vk;
-use mlx_core::clock::Tick;
+use mlx_vulkan_core::clock::Tick;
 
 use crate::{
     device::Gate, hazards::Region, memory::allocation::Allocation, raw::timeline::Timeline,

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use mlx_core::buffer::BufferRef;
+use mlx_vulkan_core::buffer::BufferRef;
 use smallvec::SmallVec;
 
 use crate::{

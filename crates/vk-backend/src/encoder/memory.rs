@@ -3,7 +3,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use mlx_core::{Error, Result};
+use mlx_vulkan_core::{Error, Result};
 
 use super::{Encoder, Region};
 use crate::commit::{Command, Transfer};
@@ -64,7 +64,7 @@ impl Encoder {
                 self.timer.block_for(self.submitted(), MEMORY_PATIENCE)?;
                 self.reclaim()?;
                 self.timer.device.check_guards()?;
-                mlx_core::memory::clear_cache();
+                mlx_vulkan_core::memory::clear_cache();
                 self.timer.device.allocate(bytes, user)
             }
             other => other,

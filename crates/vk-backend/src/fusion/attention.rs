@@ -1,7 +1,7 @@
 //! The attention of one token over a growing cache, with the norms and rotations of the new query and key, and the
 //! cache's new rows.
 
-use mlx_core::{
+use mlx_vulkan_core::{
     Result,
     backend::Output,
     fusion::Group,

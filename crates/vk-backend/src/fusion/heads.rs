@@ -1,7 +1,7 @@
 //! Heads on their way from projections to an attention, with norms and rotations: found by following inputs up the
 //! tape.
 
-use mlx_core::{
+use mlx_vulkan_core::{
     Array, Dtype, Result, Stream,
     backend::Output,
     graph::Node,

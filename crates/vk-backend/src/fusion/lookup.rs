@@ -1,7 +1,7 @@
 //! Rows picked from a quantized matrix, as embeddings of tokens are: words, scales and biases at the same indices and what
 //! they stand for, in one kernel (`quantized/dequantize.comp`).
 
-use mlx_core::{
+use mlx_vulkan_core::{
     Array, Result,
     backend::Output,
     fusion::Group,

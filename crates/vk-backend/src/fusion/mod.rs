@@ -12,7 +12,7 @@ mod products;
 mod prompt;
 mod quantized_attention;
 
-use mlx_core::{
+use mlx_vulkan_core::{
     Array, Result, Stream,
     backend::Output,
     fusion::{Fusion, Group},

@@ -1,7 +1,7 @@
 //! Products of the same rows with different matrices, with a gate or a residual after them and, where the rows are few,
 //! the norm of the rows before them.
 
-use mlx_core::{
+use mlx_vulkan_core::{
     Array, Dtype, Result,
     array::Data,
     backend::Output,

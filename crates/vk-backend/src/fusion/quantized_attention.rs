@@ -1,7 +1,7 @@
 //! The attention of one token over quantized keys and values: a product with the keys, softmax, and a product with the values. Where
 //! the token's own key and value go to growing caches, with their norms, rotations, quantization and the caches' new rows.
 
-use mlx_core::{
+use mlx_vulkan_core::{
     Array, Dtype, Result,
     backend::Output,
     fusion::Group,

@@ -18,7 +18,7 @@ mod table;
 use std::{mem::take, sync::Arc};
 
 use bytemuck::{Pod, Zeroable};
-use mlx_core::{Result, Stream, buffer::BufferRef};
+use mlx_vulkan_core::{Result, Stream, buffer::BufferRef};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 

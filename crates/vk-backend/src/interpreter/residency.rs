@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use bytemuck::bytes_of;
-use mlx_core::{Error, Result};
+use mlx_vulkan_core::{Error, Result};
 use vulkano::VulkanError;
 
 use super::{PATIENCE, Push, TRIAL};

@@ -1,6 +1,6 @@
 //! Ranges of numbers.
 
-use mlx_core::{Result, backend::Output};
+use mlx_vulkan_core::{Result, backend::Output};
 
 use super::{Ctx, Kernel, elementwise::Class};
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bytemuck::{Pod, Zeroable};
-use mlx_core::{
+use mlx_vulkan_core::{
     Array, Dtype, Result, Strides,
     backend::Output,
     primitives::AttentionMask,

@@ -1,7 +1,7 @@
 //! Elementwise functions of two arrays, and comparisons.
 
 use bytemuck::{Pod, Zeroable};
-use mlx_core::{Array, Result, backend::Output, primitives::BinaryOp};
+use mlx_vulkan_core::{Array, Result, backend::Output, primitives::BinaryOp};
 
 use super::{
     Ctx, Dispatch, Kernel, Operand,

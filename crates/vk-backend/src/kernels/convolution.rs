@@ -2,7 +2,9 @@
 //! by one thread an output.
 
 use bytemuck::{Pod, Zeroable};
-use mlx_core::{Array, Result, backend::Output, primitives::Convolution, shape::row_major_strides};
+use mlx_vulkan_core::{
+    Array, Result, backend::Output, primitives::Convolution, shape::row_major_strides,
+};
 
 use super::{
     Ctx, Dispatch, Kernel, Operand, Region, copy,
@@ -148,7 +150,7 @@ fn operands(
         outputs,
         aligned,
         pointwise: is_matrix(&geometry)
-            && mlx_core::shape::is_row_contiguous(input.shape(), &strides),
+            && mlx_vulkan_core::shape::is_row_contiguous(input.shape(), &strides),
         size: output.dtype.size(),
         fragment: fragment(
             output.dtype,

@@ -1,7 +1,7 @@
 //! Copies and conversions: astype, contiguous, full, reshape, slice update, concatenate.
 
 use bytemuck::{Pod, Zeroable};
-use mlx_core::{
+use mlx_vulkan_core::{
     Array, Dtype, Result, Shape, Strides,
     array::Data,
     backend::Output,

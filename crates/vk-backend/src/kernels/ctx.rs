@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use mlx_core::{
+use mlx_vulkan_core::{
     Array, Error, Result, Stream, array::Data, backend::Output, buffer::Current, shape::Layout,
 };
 

@@ -2,7 +2,7 @@
 //! over keys and values that are dense or quantized.
 
 use bytemuck::{Pod, Zeroable};
-use mlx_core::{Dtype, Result, primitives::Affine};
+use mlx_vulkan_core::{Dtype, Result, primitives::Affine};
 use smallvec::{SmallVec, smallvec};
 
 use super::{Ctx, Kernel, Region};

@@ -1,6 +1,6 @@
 //! What the elementwise families share: the kernel class of a dtype, and how operands are walked.
 
-use mlx_core::{Array, Dtype, backend::Output, shape::Layout};
+use mlx_vulkan_core::{Array, Dtype, backend::Output, shape::Layout};
 
 use super::Operand;
 

@@ -2,7 +2,7 @@
 //! prime factors.
 
 use bytemuck::{Pod, Zeroable};
-use mlx_core::{
+use mlx_vulkan_core::{
     Array, Result, Shape, Strides, backend::Output, primitives::Fft, shape::row_major_strides,
 };
 

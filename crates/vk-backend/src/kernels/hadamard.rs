@@ -2,7 +2,7 @@
 //! then the matrix of order 12, 20 or 28 over the parts of a row.
 
 use bytemuck::{Pod, Zeroable};
-use mlx_core::{Array, Dtype, Result, backend::Output, primitives::Hadamard};
+use mlx_vulkan_core::{Array, Dtype, Result, backend::Output, primitives::Hadamard};
 
 use super::{Ctx, Dispatch, Kernel, Region, copy};
 

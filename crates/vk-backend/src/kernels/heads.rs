@@ -1,7 +1,7 @@
 //! Heads of many tokens, normalized, rotated and stored where an attention reads them (`attention/heads.comp`).
 
 use bytemuck::{Pod, Zeroable};
-use mlx_core::{Dtype, Result};
+use mlx_vulkan_core::{Dtype, Result};
 use smallvec::SmallVec;
 
 use super::{Capabilities, Ctx, Dispatch, Kernel, Region, decode::Angle};

@@ -1,7 +1,7 @@
 //! Reading elements at indices.
 
 use bytemuck::{Pod, Zeroable};
-use mlx_core::{Array, Result, Strides, backend::Output, places::Places};
+use mlx_vulkan_core::{Array, Result, Strides, backend::Output, places::Places};
 
 use super::{
     Ctx, Kernel, Operand,
@@ -212,7 +212,7 @@ pub(super) fn gather(
 mod tests {
     use super::*;
     use crate::kernels::Region;
-    use mlx_core::{Dtype, shape};
+    use mlx_vulkan_core::{Dtype, shape};
 
     fn view(shape: &[usize], dtype: Dtype) -> View {
         let at = Operand { address: 256, region: Region::default() };

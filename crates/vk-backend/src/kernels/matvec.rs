@@ -2,7 +2,7 @@
 //! 4 bits `matvec/matrix.comp`). What they are is described in the same way for many rows.
 
 use bytemuck::{Pod, Zeroable};
-use mlx_core::{Dtype, Result};
+use mlx_vulkan_core::{Dtype, Result};
 
 use super::{Ctx, Kernel, Region};
 use crate::{

@@ -71,7 +71,7 @@ pub use crate::{
 };
 pub use ctx::{Ctx, Operand};
 
-use mlx_core::{
+use mlx_vulkan_core::{
     Array, Dtype, Result,
     backend::{Output, Support},
     primitives::Primitive,

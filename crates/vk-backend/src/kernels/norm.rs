@@ -1,7 +1,7 @@
 //! RMS norm and layer norm over the last axis: a workgroup per row.
 
 use bytemuck::{Pod, Zeroable};
-use mlx_core::{Array, Result, backend::Output};
+use mlx_vulkan_core::{Array, Result, backend::Output};
 
 use super::{Ctx, Dispatch, Kernel, Operand, copy, matmul::team_pipeline};
 use crate::planners::team::Team;

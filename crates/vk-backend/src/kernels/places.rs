@@ -1,7 +1,7 @@
 //! Gathers and scatters: the walk over their places as `places.glsl` takes it.
 
 use bytemuck::{Pod, Zeroable};
-use mlx_core::{Array, Result, places::Places};
+use mlx_vulkan_core::{Array, Result, places::Places};
 
 use super::{Ctx, Kernel, Operand, Region, reduce::View, strided};
 

@@ -1,7 +1,7 @@
 //! Random bits.
 
 use bytemuck::{Pod, Zeroable};
-use mlx_core::{Array, Result, backend::Output};
+use mlx_vulkan_core::{Array, Result, backend::Output};
 
 use super::{Ctx, Kernel};
 

@@ -1,7 +1,7 @@
 //! Rotary position embedding.
 
 use bytemuck::{Pod, Zeroable};
-use mlx_core::{Array, Result, backend::Output, primitives::Rope, shape};
+use mlx_vulkan_core::{Array, Result, backend::Output, primitives::Rope, shape};
 use once_cell::sync::Lazy;
 use parking_lot::Mutex;
 use rustc_hash::FxHashMap;

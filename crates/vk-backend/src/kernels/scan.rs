@@ -5,7 +5,7 @@
 //! first ([`reduce`]), scanned in turn, and given to the parts as what came before them.
 
 use bytemuck::{Pod, Zeroable};
-use mlx_core::{
+use mlx_vulkan_core::{
     Array, Dtype, Result,
     backend::Output,
     primitives::{ReduceOp, ScanOp},

@@ -1,6 +1,6 @@
 //! Writing elements at indices: replaced word by word, joined by atomics.
 
-use mlx_core::{
+use mlx_vulkan_core::{
     Array, Dtype, Result, backend::Output, places::Places, primitives::ScatterOp, shape,
 };
 

@@ -4,7 +4,7 @@
 //! to pairs of maximum and sum first, in as many parts as keep the device busy.
 
 use bytemuck::{Pod, Zeroable};
-use mlx_core::{
+use mlx_vulkan_core::{
     Array, Dtype, Result,
     backend::{Output, Support},
 };

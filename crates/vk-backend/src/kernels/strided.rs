@@ -1,6 +1,6 @@
 //! Shapes and strides as kernels take them.
 
-use mlx_core::{
+use mlx_vulkan_core::{
     Array, Shape, Strides,
     shape::{self, Layout},
 };

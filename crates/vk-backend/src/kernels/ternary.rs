@@ -1,7 +1,7 @@
 //! Selection between two arrays.
 
 use bytemuck::{Pod, Zeroable};
-use mlx_core::{Array, Result, backend::Output};
+use mlx_vulkan_core::{Array, Result, backend::Output};
 
 use super::{Ctx, Kernel, strided};
 

@@ -1,7 +1,7 @@
 //! Copies between arrays of which different axes are dense.
 
 use bytemuck::{Pod, Zeroable};
-use mlx_core::{Result, Shape, Strides};
+use mlx_vulkan_core::{Result, Shape, Strides};
 
 use super::{Capabilities, Ctx, Kernel, Operand, reduce::plan, strided::Walk};
 

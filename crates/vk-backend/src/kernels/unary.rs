@@ -1,7 +1,7 @@
 //! Elementwise functions of one array.
 
 use bytemuck::{Pod, Zeroable};
-use mlx_core::{Array, Result, backend::Output, primitives::UnaryOp};
+use mlx_vulkan_core::{Array, Result, backend::Output, primitives::UnaryOp};
 
 use super::{
     Ctx, Dispatch, Kernel,

@@ -3,7 +3,7 @@
 use std::{any::Any, sync::Arc};
 
 use ash::vk;
-use mlx_core::{
+use mlx_vulkan_core::{
     buffer::{DeviceMemory, HostMemory},
     clock::{AtomicTick, Tick},
 };

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use mlx_core::Result;
+use mlx_vulkan_core::Result;
 
 use super::guard::{Check, GUARD};
 use crate::raw::{

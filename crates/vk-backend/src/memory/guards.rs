@@ -7,7 +7,7 @@ use std::{
 };
 
 use ash::vk;
-use mlx_core::{Error, Result};
+use mlx_vulkan_core::{Error, Result};
 use parking_lot::Mutex;
 use vulkano::VulkanError;
 

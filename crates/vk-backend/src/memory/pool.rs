@@ -3,7 +3,7 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use mlx_core::{Error, Result, clock::Tick, memory};
+use mlx_vulkan_core::{Error, Result, clock::Tick, memory};
 use parking_lot::Mutex;
 use vulkano::VulkanError;
 

@@ -1,6 +1,6 @@
 //! Products of many rows on cooperative matrices: which tile, how many parts of k.
 
-use mlx_core::Dtype;
+use mlx_vulkan_core::Dtype;
 
 use crate::{
     capabilities::{Capabilities, Fragment},

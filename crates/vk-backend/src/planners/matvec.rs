@@ -1,6 +1,6 @@
 //! Products of few rows with matrices that share them: how many results a team makes.
 
-use mlx_core::Dtype;
+use mlx_vulkan_core::Dtype;
 
 use super::team::Team;
 use crate::{

@@ -5,7 +5,7 @@ use std::sync::{
     atomic::{AtomicU64, Ordering::Relaxed},
 };
 
-use mlx_core::Result;
+use mlx_vulkan_core::Result;
 use vulkano::instance::{
     Instance,
     debug::{

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, OnceLock};
 
-use mlx_core::{Error, Result};
+use mlx_vulkan_core::{Error, Result};
 use vulkano::{
     Version,
     device::{

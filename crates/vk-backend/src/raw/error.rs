@@ -1,6 +1,6 @@
 //! From Vulkan's results to core's errors.
 
-use mlx_core::Error;
+use mlx_vulkan_core::Error;
 use vulkano::{Validated, VulkanError};
 
 /// What to do about a lost device.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use mlx_core::{Error, Result};
+use mlx_vulkan_core::{Error, Result};
 use vulkano::{
     Version, VulkanLibrary,
     device::physical::{PhysicalDevice, PhysicalDeviceType},

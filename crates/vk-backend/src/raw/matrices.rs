@@ -10,7 +10,7 @@ use std::{
 };
 
 use ash::vk;
-use mlx_core::{Error, Result};
+use mlx_vulkan_core::{Error, Result};
 use vulkano::{
     Version, VulkanError, VulkanObject,
     device::{Device, DeviceCreateInfo, DeviceFeatures, Queue, physical::PhysicalDevice},

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use ash::vk;
-use mlx_core::{Error, Result};
+use mlx_vulkan_core::{Error, Result};
 use vulkano::{
     VulkanObject,
     device::Device,

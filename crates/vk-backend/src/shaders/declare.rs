@@ -61,7 +61,7 @@ macro_rules! kernels {
             pub(crate) fn load(
                 self,
                 device: &std::sync::Arc<vulkano::device::Device>,
-            ) -> mlx_core::Result<std::sync::Arc<vulkano::shader::ShaderModule>> {
+            ) -> mlx_vulkan_core::Result<std::sync::Arc<vulkano::shader::ShaderModule>> {
                 crate::raw::module::load(device, self.name(), self.spirv())
             }
         }
@@ -74,7 +74,7 @@ macro_rules! kernels {
             pub(crate) fn load(
                 self,
                 device: &std::sync::Arc<vulkano::device::Device>,
-            ) -> mlx_core::Result<std::sync::Arc<vulkano::shader::ShaderModule>> {
+            ) -> mlx_vulkan_core::Result<std::sync::Arc<vulkano::shader::ShaderModule>> {
                 let module = match self { $(Kernel::$name => load_shader!($name device $($committed)?),)* };
                 module.map_err(|e| crate::raw::error::validated_error("pipeline", &e))
             }

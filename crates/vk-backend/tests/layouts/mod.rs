@@ -3,7 +3,7 @@
 // Each test file uses a part of this.
 #![allow(dead_code)]
 
-use mlx_core::{
+use mlx_vulkan_core::{
     Array, Complex, Dtype,
     array::FromF64,
     bf16,

@@ -1,7 +1,7 @@
 //! Random data and comparison with float64, for the tests of products, norms and attention.
 #![allow(dead_code, reason = "every test file uses a part")]
 
-use mlx_core::{Array, Dtype, ops};
+use mlx_vulkan_core::{Array, Dtype, ops};
 
 pub(crate) const FLOATS: [Dtype; 3] = [Dtype::Float32, Dtype::Float16, Dtype::Bfloat16];
 

@@ -1,6 +1,6 @@
 //! Activations as products with quantized rows read them.
 
-use mlx_core::primitives::Affine;
+use mlx_vulkan_core::primitives::Affine;
 
 use super::in_pairs;
 use crate::simd::{LANES, Lanes, Level};

@@ -1,7 +1,7 @@
 //! Complex products: one element a thread, any strides.
 
 use bytemuck::{Pod, Zeroable};
-use mlx_core::{Array, Result, Strides};
+use mlx_vulkan_core::{Array, Result, Strides};
 use smallvec::smallvec;
 
 use super::Addend;
@@ -37,7 +37,7 @@ pub(super) fn eval(
     let at_c = addend.map(|x| ctx.input(x.c)).transpose()?;
     let (sa, sb) = (&a.evaluated().layout.strides, &b.evaluated().layout.strides);
     let last = a.ndim() - 1;
-    let mut shape: mlx_core::Shape = a.shape().into();
+    let mut shape: mlx_vulkan_core::Shape = a.shape().into();
     shape[last] = b.dim(-1);
     let mut walk_a = sa.clone();
     walk_a[last] = 0;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bytemuck::{Pod, Zeroable};
-use mlx_core::{Dtype, Result};
+use mlx_vulkan_core::{Dtype, Result};
 
 use super::{
     operands::{Lists, Matrix, Operands},

@@ -8,7 +8,7 @@ mod operands;
 mod siblings;
 mod vectors;
 
-use mlx_core::{Array, Dtype, Result, backend::Output};
+use mlx_vulkan_core::{Array, Dtype, Result, backend::Output};
 
 pub(super) use crate::planners::matmul::Tile;
 use crate::planners::matrix::fragment;

@@ -1,6 +1,6 @@
 //! The operands of a product as matrices with strides.
 
-use mlx_core::{Array, Result, Shape, Strides, shape};
+use mlx_vulkan_core::{Array, Result, Shape, Strides, shape};
 use smallvec::{SmallVec, smallvec};
 
 use super::Addend;

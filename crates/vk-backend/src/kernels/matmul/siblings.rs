@@ -2,7 +2,7 @@
 //! that serves a single product, with a list of matrices.
 
 use bytemuck::{Pod, Zeroable};
-use mlx_core::{Dtype, Result, primitives::Affine};
+use mlx_vulkan_core::{Dtype, Result, primitives::Affine};
 use smallvec::SmallVec;
 
 use super::gemm::{

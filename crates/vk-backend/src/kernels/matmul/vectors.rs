@@ -1,7 +1,7 @@
 //! Products with few rows or few columns: `matvec.comp` and `vecmat.comp`.
 
 use bytemuck::{Pod, Zeroable};
-use mlx_core::{Dtype, Result};
+use mlx_vulkan_core::{Dtype, Result};
 
 use super::operands::{Matrix, Operands};
 use crate::{

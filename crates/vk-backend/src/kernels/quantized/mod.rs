@@ -3,7 +3,7 @@
 mod product;
 
 use bytemuck::{Pod, Zeroable};
-use mlx_core::{Array, Dtype, Result, backend::Output, primitives::Affine};
+use mlx_vulkan_core::{Array, Dtype, Result, backend::Output, primitives::Affine};
 
 use super::{Ctx, Kernel, Operand, Region, copy};
 

@@ -1,7 +1,7 @@
 //! `x @ w` with quantized `w`.
 
 use bytemuck::{Pod, Zeroable};
-use mlx_core::{Array, Dtype, Result, backend::Output, primitives::Affine, shape};
+use mlx_vulkan_core::{Array, Dtype, Result, backend::Output, primitives::Affine, shape};
 use smallvec::SmallVec;
 
 use crate::{

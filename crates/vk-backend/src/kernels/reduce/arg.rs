@@ -1,7 +1,7 @@
 //! Indices of extremes.
 
 use bytemuck::{Pod, Zeroable};
-use mlx_core::{Array, Result, backend::Output, primitives::ArgReduceOp};
+use mlx_vulkan_core::{Array, Result, backend::Output, primitives::ArgReduceOp};
 
 use super::{
     View,

@@ -8,7 +8,7 @@ mod arg;
 pub(crate) mod plan;
 
 use bytemuck::{Pod, Zeroable};
-use mlx_core::{
+use mlx_vulkan_core::{
     Array, Dtype, Result, Shape, Strides, backend::Output, primitives::ReduceOp, shape,
 };
 

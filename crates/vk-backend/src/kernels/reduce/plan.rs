@@ -1,6 +1,6 @@
 //! How rows of elements are shared out among threads and workgroups.
 
-use mlx_core::{Shape, Strides};
+use mlx_vulkan_core::{Shape, Strides};
 
 use crate::kernels::{Capabilities, strided::Walk};
 

@@ -10,7 +10,7 @@ mod search;
 pub(super) use search::search;
 
 use bytemuck::{Pod, Zeroable};
-use mlx_core::{Array, Result, backend::Output, shape};
+use mlx_vulkan_core::{Array, Result, backend::Output, shape};
 
 use super::{
     Capabilities, Ctx, Kernel,

@@ -2,7 +2,7 @@
 //! counts, move the elements (with their indices where those are asked for).
 
 use bytemuck::{Pod, Zeroable};
-use mlx_core::{
+use mlx_vulkan_core::{
     Dtype, Result, Shape, Strides,
     backend::Output,
     primitives::ReduceOp,

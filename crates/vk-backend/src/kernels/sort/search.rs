@@ -1,7 +1,7 @@
 //! Bisection of a sorted row.
 
 use bytemuck::{Pod, Zeroable};
-use mlx_core::{Array, Result, backend::Output};
+use mlx_vulkan_core::{Array, Result, backend::Output};
 
 use crate::kernels::{Ctx, Kernel, reduce::View, strided::Walk};
 
