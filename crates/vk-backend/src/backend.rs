@@ -20,18 +20,20 @@ use parking_lot::RwLock;
 use vulkano::device::physical::PhysicalDevice;
 
 use crate::{
-    capabilities::{Capabilities, DeviceKind},
-    config::Config,
-    device::{DeviceState, GUARD_PATIENCE},
-    encoder::Encoder,
-    fusion,
+    graph::fusion,
     kernels::{self, Ctx},
-    observe, profile,
-    raw::{device, instance},
-    select::{self, Candidate},
-    stats,
-    stream::VkStream,
-    trace,
+    runtime::{
+        capabilities::{Capabilities, DeviceKind},
+        config::Config,
+        device::{DeviceState, GUARD_PATIENCE},
+        encoder::Encoder,
+        observe, profile,
+        raw::{device, instance},
+        select::{self, Candidate},
+        stats,
+        stream::VkStream,
+        trace,
+    },
 };
 
 /// Vulkan streams by core's index; other backends' places stay empty. They live as long as the process.
@@ -324,5 +326,5 @@ pub fn save_pipelines() {
 
 /// Validation errors that the Khronos layer has reported so far (with `MLX_VK_VALIDATION=1`).
 pub fn validation_errors() -> u64 {
-    crate::raw::debug::ERRORS.load(Relaxed)
+    crate::runtime::raw::debug::ERRORS.load(Relaxed)
 }

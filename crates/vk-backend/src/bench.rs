@@ -9,8 +9,10 @@ use mlx_vulkan_core::{Device, Result, new_stream};
 
 use crate::{
     backend,
-    encoder::{Dispatch, Encoder},
-    pipelines::Pipeline,
+    runtime::{
+        encoder::{Dispatch, Encoder},
+        pipelines::Pipeline,
+    },
     shaders::Kernel,
 };
 
@@ -78,8 +80,10 @@ fn push(from: u64, to: u64) -> [u8; PUSH] {
 
 fn record(encoder: &mut Encoder, pipeline: &Arc<Pipeline>, dependent: bool) -> Result<Duration> {
     let memory = encoder.scratch(256 * (BATCH as u64 + 1))?;
-    let cell =
-        |i: usize| crate::hazards::Region { address: memory.address + 256 * i as u64, bytes: 4 };
+    let cell = |i: usize| crate::runtime::hazards::Region {
+        address: memory.address + 256 * i as u64,
+        bytes: 4,
+    };
     encoder.open()?;
     let start = Instant::now();
     for i in 0..BATCH {

@@ -4,7 +4,7 @@ use mlx_vulkan_core::{Device, Error, Result, default_stream};
 
 use crate::{
     backend,
-    encoder::{Dispatch, Region},
+    runtime::encoder::{Dispatch, Region},
     shaders::Kernel,
 };
 

@@ -16,13 +16,15 @@ use vulkano::device::Device as VulkanDevice;
 
 use crate::{
     backend::{self, encode_operation},
-    capabilities::{Capabilities, Fragment},
-    config::Config,
-    disk_cache,
-    kernels::matmul::{GemmPush, dense_matrix},
-    planners::{
-        matmul::Gemm,
+    kernels::matmul::{
+        GemmPush, dense_matrix,
         matrix::{Costs, MatrixTile, measured},
+        planner::Gemm,
+    },
+    runtime::{
+        capabilities::{Capabilities, Fragment},
+        config::Config,
+        disk_cache,
     },
 };
 

@@ -8,16 +8,17 @@ use mlx_vulkan_core::{
 
 use super::strided;
 use crate::{
-    capabilities::Capabilities,
-    commit::{Call, Work},
-    config::Config,
-    device::DeviceState,
-    encoder::{Dispatch, Encoder, Region},
-    interpreter::{Kind, Step},
-    pipelines::Pipeline,
-    planners::interpreter::Shape,
+    graph::interpreter::{Kind, Step, planner::Shape},
+    runtime::{
+        capabilities::Capabilities,
+        commit::{Call, Work},
+        config::Config,
+        device::DeviceState,
+        encoder::{Dispatch, Encoder, Region},
+        pipelines::Pipeline,
+        transfer::INLINE,
+    },
     shaders::Kernel,
-    transfer::INLINE,
 };
 
 /// An array as kernels see it.

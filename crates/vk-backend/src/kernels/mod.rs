@@ -34,22 +34,20 @@
 //! What a family cannot run returns [`Ctx::unsupported`], never a wrong result.
 
 mod arange;
-pub(crate) mod attention;
+pub mod attention;
 mod binary;
-mod convolution;
+pub mod convolution;
 pub mod copy;
 mod ctx;
-pub(crate) mod decode;
 pub(crate) mod elementwise;
-mod fft;
+pub mod fft;
 mod hadamard;
-pub(crate) mod heads;
 mod indexing;
-pub(crate) mod matmul;
-pub(crate) mod matvec;
+pub mod matmul;
+pub mod matvec;
 mod norm;
 mod places;
-pub(crate) mod quantized;
+pub mod quantized;
 mod random;
 pub(crate) mod reduce;
 pub(crate) mod rope;
@@ -58,15 +56,18 @@ mod scatter;
 mod softmax;
 mod sort;
 pub mod strided;
+pub mod team;
 mod ternary;
 mod transpose;
 mod unary;
 
 pub use crate::{
-    capabilities::Capabilities,
-    config::Config,
-    encoder::{Dispatch, Region},
-    pipelines::Pipeline,
+    runtime::{
+        capabilities::Capabilities,
+        config::Config,
+        encoder::{Dispatch, Region},
+        pipelines::Pipeline,
+    },
     shaders::Kernel,
 };
 pub use ctx::{Ctx, Operand};

@@ -4,7 +4,7 @@ use bytemuck::{Pod, Zeroable};
 use mlx_vulkan_core::{Array, Result, backend::Output};
 
 use super::{Ctx, Dispatch, Kernel, Operand, copy, matmul::team_pipeline};
-use crate::planners::team::Team;
+use crate::kernels::team::Team;
 
 /// Push constants of `norm.comp`.
 #[derive(Debug, Clone, Copy, Pod, Zeroable)]

@@ -17,7 +17,7 @@ use super::{
     elementwise::Class,
     reduce::{
         self, Fold, View, partial_dtype,
-        plan::{self, Rows},
+        planner::{self as plan, Rows},
     },
     strided::Walk,
 };

@@ -13,11 +13,11 @@ use super::{
     Capabilities, Ctx, Kernel, Operand, Region,
     reduce::{
         View,
-        plan::{self, Plan},
+        planner::{self as plan, Plan},
     },
     strided::Walk,
 };
-use crate::planners::team::Team;
+use crate::kernels::team::Team;
 
 /// Push constants of `rows.comp`.
 #[derive(Debug, Clone, Copy, Pod, Zeroable)]

@@ -3,7 +3,7 @@
 use bytemuck::{Pod, Zeroable};
 use mlx_vulkan_core::{Result, Shape, Strides};
 
-use super::{Capabilities, Ctx, Kernel, Operand, reduce::plan, strided::Walk};
+use super::{Capabilities, Ctx, Kernel, Operand, reduce::planner as plan, strided::Walk};
 
 /// Push constants of `transpose.comp`.
 #[derive(Debug, Clone, Copy, Pod, Zeroable)]

@@ -62,7 +62,7 @@ macro_rules! kernels {
                 self,
                 device: &std::sync::Arc<vulkano::device::Device>,
             ) -> mlx_vulkan_core::Result<std::sync::Arc<vulkano::shader::ShaderModule>> {
-                crate::raw::module::load(device, self.name(), self.spirv())
+                crate::runtime::raw::module::load(device, self.name(), self.spirv())
             }
         }
 
@@ -76,7 +76,7 @@ macro_rules! kernels {
                 device: &std::sync::Arc<vulkano::device::Device>,
             ) -> mlx_vulkan_core::Result<std::sync::Arc<vulkano::shader::ShaderModule>> {
                 let module = match self { $(Kernel::$name => load_shader!($name device $($committed)?),)* };
-                module.map_err(|e| crate::raw::error::validated_error("pipeline", &e))
+                module.map_err(|e| crate::runtime::raw::error::validated_error("pipeline", &e))
             }
         }
     };

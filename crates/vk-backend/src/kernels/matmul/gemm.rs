@@ -10,13 +10,16 @@ use super::{
     team_pipeline,
 };
 use crate::{
-    kernels::{Capabilities, Ctx, Dispatch, Kernel, Operand, Region, strided::Walk},
-    pipelines::Pipeline,
-    planners::{
-        matmul::{Gemm, Tile},
-        matrix::MatrixTile,
+    kernels::{
+        Capabilities, Ctx, Dispatch, Kernel, Operand, Region,
+        matmul::{
+            matrix::MatrixTile,
+            planner::{Gemm, Tile},
+        },
+        strided::Walk,
         team::Team,
     },
+    runtime::pipelines::Pipeline,
 };
 
 /// Push constants of `gemm.glsl`.

@@ -4,29 +4,29 @@
 
 mod complex;
 mod gemm;
+pub mod matrix;
 mod operands;
+pub mod planner;
 mod siblings;
 mod vectors;
 
 use mlx_vulkan_core::{Array, Dtype, Result, backend::Output};
 
-pub(super) use crate::planners::matmul::Tile;
-use crate::planners::matrix::fragment;
+use super::{Ctx, Operand, copy, matvec};
+use crate::runtime::capabilities::Fragment;
 pub(super) use gemm::{
     A_ALONG_K, A_VECTOR, B_ALONG_K, B_VECTOR, constants as gemm_constants, lanes_grid, matrix_grid,
     matrix_pipeline, sum_parts, tile_grid,
 };
 pub(crate) use gemm::{Push as GemmPush, dense_matrix};
+pub(super) use planner::Tile;
 pub(crate) use siblings::{encode as encode_siblings, plan as plan_siblings};
 pub(super) use vectors::{VecMatPush, pipeline as team_pipeline, vec_mat_threads};
 
-use super::{Ctx, Operand, copy, matvec};
-use crate::{
-    capabilities::Fragment,
-    planners::matmul::{self as planner, Plan, Product, Side},
-};
+use matrix::fragment;
 pub(super) use operands::Picks;
 use operands::{Lists, Operands};
+use planner::{Plan, Product, Side};
 
 /// Factors and third operand of `addmm`.
 #[derive(Clone, Copy)]

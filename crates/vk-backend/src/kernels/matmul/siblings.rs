@@ -10,16 +10,16 @@ use super::gemm::{
     constants, matrix_grid, matrix_pipeline, sum_parts_and,
 };
 use crate::{
-    capabilities::Fragment,
     kernels::{
         Ctx, Dispatch, Operand, Region,
+        matmul::{
+            matrix::{self, MatrixTile},
+            planner::Gemm,
+        },
         matvec::{After, Format, Fused, Matrix},
         quantized,
     },
-    planners::{
-        matmul::Gemm,
-        matrix::{self, MatrixTile},
-    },
+    runtime::capabilities::Fragment,
 };
 
 /// A matrix as the kernel finds it in the list.

@@ -4,12 +4,11 @@ use bytemuck::{Pod, Zeroable};
 use mlx_vulkan_core::{Dtype, Result};
 
 use super::operands::{Matrix, Operands};
-use crate::{
-    kernels::{
-        Capabilities, Ctx, Dispatch, Kernel, Operand,
-        matvec::{self, Format, Fused},
-    },
-    planners::{matmul::Side, matvec as few, team::Team},
+use crate::kernels::{
+    Capabilities, Ctx, Dispatch, Kernel, Operand,
+    matmul::planner::Side,
+    matvec::{self, Format, Fused, planner as few},
+    team::Team,
 };
 
 /// Push constants of `matvec.comp`.
@@ -261,7 +260,7 @@ pub(crate) fn pipeline(
     kernel: Kernel,
     constants: &[u32],
     team: Team,
-) -> Result<std::sync::Arc<crate::pipelines::Pipeline>> {
+) -> Result<std::sync::Arc<crate::runtime::pipelines::Pipeline>> {
     const INTEL: u32 = 0x8086;
     if team.subgroups && ctx.capabilities().vendor_id == INTEL {
         ctx.pipeline_with_subgroup(kernel, constants, team.subgroup)
@@ -273,7 +272,7 @@ pub(crate) fn pipeline(
 fn dispatch(
     ctx: &mut Ctx<'_>,
     o: &Operands,
-    pipeline: &std::sync::Arc<crate::pipelines::Pipeline>,
+    pipeline: &std::sync::Arc<crate::runtime::pipelines::Pipeline>,
     push: &[u8],
     groups: [u32; 3],
     result: Operand,

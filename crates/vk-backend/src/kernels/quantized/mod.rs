@@ -1,5 +1,6 @@
 //! Affine quantization: quantize, dequantize, and products with quantized matrices.
 
+pub mod planner;
 mod product;
 
 use bytemuck::{Pod, Zeroable};

@@ -7,18 +7,17 @@ use smallvec::SmallVec;
 use crate::{
     kernels::{
         Ctx, Dispatch, Kernel, Operand, Region, copy,
-        matmul::{self, GemmPush, Picks},
-        matvec::{self, Format, Fused, Matrix},
+        matmul::{
+            self, GemmPush, Picks,
+            matrix::fragment,
+            planner::{Gemm, listed},
+        },
+        matvec::{self, Format, Fused, Matrix, planner as few},
+        quantized::planner::{self, Plan, Product},
         strided::Walk,
-    },
-    planners::{
-        matmul::{Gemm, listed},
-        matrix::fragment,
-        matvec as few,
-        quantized::{self as planner, Plan, Product},
         team::Team,
     },
-    stats,
+    runtime::stats,
 };
 
 /// Push constants of `qmv.comp`.

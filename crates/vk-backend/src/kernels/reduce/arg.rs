@@ -5,7 +5,7 @@ use mlx_vulkan_core::{Array, Result, backend::Output, primitives::ArgReduceOp};
 
 use super::{
     View,
-    plan::{Mode, Plan, Rows},
+    planner::{Mode, Plan, Rows},
 };
 use crate::kernels::{Ctx, Kernel, Region};
 

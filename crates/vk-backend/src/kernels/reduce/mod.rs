@@ -5,7 +5,7 @@
 //! run by run first.
 
 mod arg;
-pub(crate) mod plan;
+pub(crate) mod planner;
 
 use bytemuck::{Pod, Zeroable};
 use mlx_vulkan_core::{
@@ -13,7 +13,7 @@ use mlx_vulkan_core::{
 };
 
 pub(super) use arg::arg_reduce;
-use plan::{Mode, Plan, Rows};
+use planner::{Mode, Plan, Rows};
 
 use super::{Ctx, Kernel, Operand, Region, elementwise::Class};
 

@@ -14,7 +14,7 @@ use mlx_vulkan_core::{Array, Result, backend::Output, shape};
 
 use super::{
     Capabilities, Ctx, Kernel,
-    reduce::{View, plan},
+    reduce::{View, planner as plan},
     strided::Walk,
 };
 

@@ -12,7 +12,7 @@ use mlx_vulkan_core::{
 use super::Job;
 use crate::kernels::{
     Capabilities, Ctx, Kernel, Operand, Region, copy,
-    reduce::{Fold, View, plan},
+    reduce::{Fold, View, planner as plan},
     scan::{Scan, scan_view},
 };
 

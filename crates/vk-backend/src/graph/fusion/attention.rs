@@ -1,0 +1,115 @@
+//! The attention of one token over a growing cache, with the norms and rotations of the new query and key, and the
+//! cache's new rows.
+
+use mlx_vulkan_core::{
+    Result,
+    backend::Output,
+    fusion::Group,
+    primitives::{AttentionMask, Primitive},
+    tape::Tape,
+};
+use smallvec::smallvec;
+
+use super::{
+    Kernel,
+    heads::{TokenHeads, Walk, cache_steps, caches_in_place},
+};
+use crate::{
+    kernels::{
+        Ctx,
+        attention::{
+            self,
+            decode::{self, Attention, Token},
+            planner::{self, Decode, Sizes},
+        },
+    },
+    runtime::device::DeviceState,
+};
+
+/// An attention with what comes before it, by places on the tape.
+struct Found {
+    attention: usize,
+    /// The updates of the caches of keys and values.
+    updates: [usize; 2],
+    token: TokenHeads,
+    scale: f32,
+    sizes: Sizes,
+    plan: Decode,
+}
+
+/// The group that ends with the attention at `place`.
+pub(super) fn find(tape: &Tape, place: usize, device: &DeviceState) -> Option<Group> {
+    let node = tape.node(place);
+    let Primitive::ScaledDotProductAttention { scale, mask } = node.primitive else { return None };
+    let config = device.config;
+    if mask == AttentionMask::Array || !config.enable_fused_attention {
+        return None;
+    }
+    let sizes = attention::sizes(&node.inputs);
+    let plan = planner::decode(&sizes, device.capabilities(), config)?;
+    let mut walk = Walk::new(tape, node.stream, node.inputs[0].dtype());
+    walk.members.push(place);
+    let query = walk.rotated((place, 0), sizes.heads, sizes.key_width)?;
+    let dtype = walk.dtype;
+    let keys = walk.update((place, 1), sizes.keys, dtype)?;
+    let values = walk.update((place, 2), sizes.keys, dtype)?;
+    // The new rows of a cache are the second input of its update.
+    let key = walk.rotated((keys, 1), sizes.kv_heads, sizes.key_width)?;
+    let value = walk.stripped((values, 1));
+    let token = walk.together(query, key, value).filter(|_| keys != values)?;
+    let members = walk.members;
+    let updates = [keys, values];
+    let found = Found { attention: place, updates, token, scale, sizes, plan };
+    let kept = smallvec![place, keys, values];
+    Some(Group { members, kept, fusion: Box::new(Kernel(found)) })
+}
+
+impl super::Fused for Found {
+    fn name(&self) -> usize {
+        self.attention
+    }
+
+    fn counted(&self) -> &[usize] {
+        std::slice::from_ref(&self.attention)
+    }
+
+    fn replaces(&self) -> u64 {
+        1 + self.updates.len() as u64 + self.token.operations()
+    }
+
+    fn describe(&self, _: &Tape) -> String {
+        let Sizes { heads, kv_heads, key_width, .. } = self.sizes;
+        format!("{}attention {heads}:{kv_heads}x{key_width}", self.token.name())
+    }
+
+    fn encode(&self, ctx: &mut Ctx<'_>, tape: &Tape, kept: &mut [Output]) -> Result<bool> {
+        let Some((projections, mut reads)) = self.token.projections(ctx, tape)? else {
+            return Ok(false);
+        };
+        let [result, updated @ ..] = kept else { return Ok(false) };
+        let Some([keys, values]) = caches_in_place(ctx, tape, self.updates, updated)? else {
+            return Ok(false);
+        };
+        let to = attention::output(ctx, result)?;
+        let s = &self.sizes;
+        let attention = Attention {
+            q: 0,
+            keys: keys.address,
+            values: values.address,
+            result: to.address,
+            heads: s.heads as u32,
+            kv_heads: s.kv_heads as u32,
+            count: s.keys as u32,
+            width: s.key_width as u32,
+            steps: cache_steps(tape, self.updates, s.key_width),
+            scale: self.scale,
+            dtype: tape.array(self.attention).dtype() as u32,
+            quantized: None,
+        };
+        reads.extend([keys.region, values.region]);
+        let writes = [to.region, keys.region, values.region];
+        let token = Token { plan: self.plan, sizes: self.sizes, attention, projections };
+        decode::encode_token(ctx, &token, &reads, &writes)?;
+        Ok(true)
+    }
+}

@@ -1,0 +1,133 @@
+//! Groups of operations that one kernel does together, found on the tape before anything is allocated for them.
+//!
+//! Five kinds: products of the same rows with the norm before them and the gate or residual after them
+//! (`products.rs`), the attention of one token with norms, rotations and cache writes
+//! (`attention.rs`), the same over quantized keys and values (`quantized_attention.rs`), norms, rotations and cache writes alone
+//! for many tokens (`prompt.rs`), and rows picked from a quantized matrix (`lookup.rs`). Any graph profits, however it was written.
+
+mod attention;
+mod heads;
+mod lookup;
+mod products;
+mod prompt;
+mod quantized_attention;
+
+use mlx_vulkan_core::{
+    Array, Result, Stream,
+    backend::Output,
+    fusion::{Fusion, Group},
+    graph::Node,
+    primitives::{BinaryOp, Primitive},
+    tape::Tape,
+};
+
+use crate::{
+    backend::{encode_operation, stream_of},
+    kernels::Ctx,
+    runtime::{
+        config::Config,
+        device::DeviceState,
+        observe,
+        stats::{self, uses},
+    },
+};
+
+use products::Builder;
+
+/// The groups of a tape.
+pub(crate) fn plan(tape: &Tape) -> Vec<Group> {
+    if !Config::get().enable_fusion || tape.len() < 2 {
+        return Vec::new();
+    }
+    let mut products = Builder::new(tape.len());
+    let mut groups = Vec::with_capacity(tape.len() / 4);
+    for place in 0..tape.len() {
+        let node = tape.node(place);
+        match &node.primitive {
+            &Primitive::QuantizedMatmul { affine, transpose: false } => {
+                let found =
+                    device(node).and_then(|d| quantized_attention::find(tape, place, affine, d));
+                groups.extend(found);
+            }
+            Primitive::QuantizedMatmul { .. } | Primitive::Matmul => {
+                if let Some(device) = device(node) {
+                    products.product(tape, place, device);
+                }
+            }
+            Primitive::Binary(BinaryOp::Multiply) => products.gate(tape, place),
+            Primitive::Binary(BinaryOp::Add) => products.residual(tape, place),
+            Primitive::ScaledDotProductAttention { .. } => {
+                if let Some(device) = device(node) {
+                    let token = attention::find(tape, place, device);
+                    groups.extend(token.or_else(|| prompt::find(tape, place, device)));
+                }
+            }
+            &Primitive::Dequantize(affine) => {
+                groups.extend(device(node).and_then(|d| lookup::find(tape, place, affine, d)));
+            }
+            _ => {}
+        }
+    }
+    groups.extend(products.finish(tape));
+    groups
+}
+
+/// The device of a node's stream, if it is ours.
+fn device(node: &Node) -> Option<&'static DeviceState> {
+    stream_of(node.stream.index).map(|stream| &**stream.device())
+}
+
+/// The place of `array` if only `uses` nodes of the tape, all on `stream`, and nobody else will see it.
+fn inner(tape: &Tape, array: &Array, uses: usize, stream: Stream) -> Option<usize> {
+    let place = tape.place(array)?;
+    let ours = tape.node(place).stream == stream && tape.uses(place) == uses;
+    (ours && tape.is_private(place)).then_some(place)
+}
+
+/// A group that one kernel does.
+trait Fused {
+    /// The member that it is named after.
+    fn name(&self) -> usize;
+
+    /// Its products and attentions, which statistics count.
+    fn counted(&self) -> &[usize];
+
+    /// Number of operations that its kernel replaces.
+    fn replaces(&self) -> u64;
+
+    /// What it is, for statistics.
+    fn describe(&self, tape: &Tape) -> String;
+
+    /// Encodes the kernel; see [`Fusion::eval`].
+    fn encode(&self, ctx: &mut Ctx<'_>, tape: &Tape, kept: &mut [Output]) -> Result<bool>;
+}
+
+/// A group as core evaluates it.
+struct Kernel<T>(T);
+
+impl<T: Fused> Fusion for Kernel<T> {
+    fn eval(&self, at: Stream, tape: &Tape, kept: &mut [Output]) -> Result<bool> {
+        let Kernel(fused) = self;
+        let name = tape.node(fused.name()).primitive.name();
+        encode_operation(at, name, fused.replaces(), |ctx| {
+            let done = fused.encode(ctx, tape, kept)?;
+            if done {
+                count(fused, ctx, tape);
+            }
+            Ok(done)
+        })
+    }
+}
+
+/// Counts a group that was just encoded.
+fn count(fused: &impl Fused, ctx: &Ctx<'_>, tape: &Tape) {
+    stats::FUSED.add(fused.replaces() - 1);
+    if uses::is_counted("fused", ctx.config()) {
+        stats::hit("fused", || fused.describe(tape));
+    }
+    if let Some(kernels) = ctx.used() {
+        for node in fused.counted().iter().map(|&place| tape.node(place)) {
+            observe::operation(&node.primitive, &node.inputs, kernels, None);
+        }
+    }
+}

@@ -1,0 +1,378 @@
+//! Products of the same rows with different matrices, with a gate or a residual after them and, where the rows are few,
+//! the norm of the rows before them.
+
+use mlx_vulkan_core::{
+    Array, Dtype, Result,
+    array::Data,
+    backend::Output,
+    fusion::Group,
+    graph::Node,
+    primitives::{BinaryOp, Primitive, UnaryOp},
+    shape::is_row_contiguous,
+    tape::Tape,
+};
+use smallvec::{SmallVec, smallvec};
+
+use super::{Kernel, inner};
+use crate::{
+    kernels::{
+        Ctx, Operand, Region,
+        matmul::{encode_siblings, matrix::fragment, plan_siblings, planner as matmul},
+        matvec::{self, After, Format, Fused, MOST_MATRICES, Matrix, Norm, planner},
+        quantized::planner as quantized,
+    },
+    runtime::{capabilities::Fragment, config::Config, device::DeviceState},
+};
+
+/// What happens to the results, by places on the tape.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Then {
+    Store,
+    /// The sum with its `other`-th input.
+    Add {
+        sum: usize,
+        other: usize,
+    },
+    /// `silu(gate) * up`: the last multiplication, and those before it.
+    Gate {
+        result: usize,
+        silu: usize,
+        sigmoid: usize,
+    },
+}
+
+/// The kernels of a product.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Way {
+    /// Mat-vecs.
+    Few,
+    /// Tiles of cooperative matrices, of halves of this dtype.
+    Many(Fragment, Dtype),
+}
+
+/// Products of the same rows.
+#[derive(Debug, Clone)]
+struct Products {
+    places: SmallVec<[usize; 3]>,
+    way: Way,
+    rows: usize,
+    inner: usize,
+    format: Format,
+    norm: Option<usize>,
+    then: Then,
+}
+
+/// Products that may still find others of their rows: those of the last few.
+const OPEN: usize = 8;
+
+/// Collects products in the order of the tape.
+pub(super) struct Builder {
+    found: Vec<Products>,
+}
+
+impl Builder {
+    /// Without products yet, of a tape of so many places: of a language model's, each seventh is one.
+    pub(super) fn new(places: usize) -> Self {
+        Builder { found: Vec::with_capacity(places / 4) }
+    }
+
+    /// Adds the product at `place`, if the fused kernel serves it: to others of the same rows if there are any.
+    pub(super) fn product(&mut self, tape: &Tape, place: usize, device: &DeviceState) {
+        let Some(new) = describe(tape, place, device) else { return };
+        let node = tape.node(place);
+        let sibling = self.recent().find(|p| {
+            let first = tape.node(p.places[0]);
+            device.config.enable_fused_siblings
+                && p.then == Then::Store
+                && p.places.len() < MOST_MATRICES
+                && (p.way, p.rows, p.inner, p.format) == (new.way, new.rows, new.inner, new.format)
+                && first.stream == node.stream
+                && first.inputs[0].is_same(&node.inputs[0])
+        });
+        match sibling {
+            Some(products) => products.places.push(place),
+            None => self.found.push(new),
+        }
+    }
+
+    /// The products with the one at `place` that have nothing after them yet.
+    fn of(&mut self, place: usize) -> Option<&mut Products> {
+        self.recent().find(|p| p.then == Then::Store && p.places.contains(&place))
+    }
+
+    /// The last products, newest first.
+    fn recent(&mut self) -> impl Iterator<Item = &mut Products> {
+        self.found.iter_mut().rev().take(OPEN)
+    }
+
+    /// `silu(gate) * up`, written as `gate * sigmoid(gate) * up` in any order.
+    pub(super) fn gate(&mut self, tape: &Tape, result: usize) {
+        if self.found.is_empty() || !Config::get().enable_fused_gate {
+            return;
+        }
+        let Some((gate, up, then)) = gate(tape, result) else { return };
+        let fits = |p: &&mut Products| p.places.len() == 2 && p.places.contains(&up);
+        if tape.array(gate).shape() == tape.array(up).shape()
+            && let Some(products) = self.of(gate).filter(fits)
+        {
+            products.places = smallvec![gate, up];
+            products.then = then;
+        }
+    }
+
+    /// The sum of a product, if it is the only one of its rows, and something else.
+    pub(super) fn residual(&mut self, tape: &Tape, sum: usize) {
+        if self.found.is_empty() || !Config::get().enable_fused_residual {
+            return;
+        }
+        let node = tape.node(sum);
+        for (input, other) in [(0, 1), (1, 0)] {
+            let Some(product) = inner(tape, &node.inputs[input], 1, node.stream) else { continue };
+            let alike = node.inputs[other].shape() == tape.array(product).shape();
+            let alone = |p: &&mut Products| p.places.len() == 1;
+            if alike && let Some(products) = self.of(product).filter(alone) {
+                products.then = Then::Add { sum, other };
+                return;
+            }
+        }
+    }
+
+    /// The groups, with the norms before them.
+    pub(super) fn finish(self, tape: &Tape) -> impl Iterator<Item = Group> {
+        self.found.into_iter().filter_map(|mut products| {
+            products.norm = products.norm_before(tape);
+            products.group()
+        })
+    }
+}
+
+/// The gate and the other factor of a multiplication that ends a gated pair.
+fn gate(tape: &Tape, result: usize) -> Option<(usize, usize, Then)> {
+    let node = tape.node(result);
+    let is = |place: &usize, primitive| tape.node(*place).primitive == primitive;
+    for (a, b) in [(0, 1), (1, 0)] {
+        let silu = inner(tape, &node.inputs[a], 1, node.stream)
+            .filter(|silu| is(silu, Primitive::Binary(BinaryOp::Multiply)));
+        let up = inner(tape, &node.inputs[b], 1, node.stream);
+        let (Some(silu), Some(up)) = (silu, up) else { continue };
+        let factors = &tape.node(silu).inputs;
+        for (s, g) in [(0, 1), (1, 0)] {
+            let sigmoid = inner(tape, &factors[s], 1, node.stream)
+                .filter(|sigmoid| is(sigmoid, Primitive::Unary(UnaryOp::Sigmoid)));
+            // The gate itself is read twice.
+            let gate = inner(tape, &factors[g], 2, node.stream);
+            if let (Some(sigmoid), Some(gate)) = (sigmoid, gate)
+                && tape.node(sigmoid).inputs[0].is_same(&factors[g])
+            {
+                return Some((gate, up, Then::Gate { result, silu, sigmoid }));
+            }
+        }
+    }
+    None
+}
+
+/// The product at `place`, if a fused kernel serves it.
+fn describe(tape: &Tape, place: usize, device: &DeviceState) -> Option<Products> {
+    let (node, out) = (tape.node(place), tape.array(place));
+    let (x, caps, config) = (&node.inputs[0], device.capabilities(), device.config);
+    let (inner, outputs) = (x.dim(-1), out.dim(-1));
+    if inner == 0 || out.size() == 0 {
+        return None;
+    }
+    let (rows, dtype) = (x.size() / inner, out.dtype());
+    let leading = [inner as i64, inner.max(outputs) as i64];
+    let fragment = fragment(dtype, leading, caps, config);
+    let many = |gemm: matmul::Gemm| match (gemm, fragment) {
+        (matmul::Gemm::Matrix(..), Some(fragment)) => Some(Way::Many(fragment, dtype)),
+        _ => None,
+    };
+    let (bits, group, way) = match &node.primitive {
+        Primitive::QuantizedMatmul { affine, transpose: true } if node.inputs[1].ndim() == 2 => {
+            let product =
+                quantized::Product { rows, outputs, inner, batches: 1, transpose: true, fragment };
+            let way = match quantized::plan(&product, caps, config) {
+                quantized::Plan::MatVec { .. } => Some(Way::Few),
+                quantized::Plan::Gemm(gemm) | quantized::Plan::Dense(gemm) => many(gemm),
+                quantized::Plan::VecMat { .. } => None,
+            };
+            (affine.bits, affine.group_size, way)
+        }
+        Primitive::Matmul if matmul::is_few(rows, outputs) => (8 * dtype.size(), 1, Some(Way::Few)),
+        Primitive::Matmul => (
+            8 * dtype.size(),
+            1,
+            many(matmul::gemm(rows, outputs, inner, 1, fragment, false, caps)),
+        ),
+        _ => return None,
+    };
+    let way = way?;
+    let serves = rows * outputs == out.size()
+        && dtype.is_floating()
+        && dtype.size() <= 4
+        && rows.max(outputs) < 1 << 28
+        && match way {
+            Way::Few => planner::serves(rows, inner, bits, dtype.size(), caps, config),
+            Way::Many(..) => config.enable_fused_tiles && inner.is_multiple_of(8),
+        };
+    let format = Format { dtype: dtype as u32, bits: bits as u32, group: group as u32 };
+    let (places, then) = (smallvec![place], Then::Store);
+    serves.then_some(Products { places, way, rows, inner, format, norm: None, then })
+}
+
+impl Products {
+    /// The norm of the rows, if nobody else wants it.
+    fn norm_before(&self, tape: &Tape) -> Option<usize> {
+        if self.way != Way::Few {
+            return None;
+        }
+        let node = tape.node(self.places[0]);
+        let norm = inner(tape, &node.inputs[0], self.places.len(), node.stream)?;
+        let Primitive::RmsNorm { .. } = tape.node(norm).primitive else { return None };
+        let [x, weight] = &tape.node(norm).inputs[..] else { return None };
+        let same = |a: &Array| a.dtype() as u32 == self.format.dtype;
+        let fits = weight.ndim() == 1 && same(x) && same(weight) && Config::get().enable_fused_norm;
+        fits.then_some(norm)
+    }
+
+    fn group(self) -> Option<Group> {
+        let mut members: SmallVec<[usize; 16]> = self.places.iter().copied().collect();
+        members.extend(self.norm);
+        let kept = match self.then {
+            Then::Store => self.places.clone(),
+            Then::Add { sum, .. } => {
+                members.push(sum);
+                smallvec![sum]
+            }
+            Then::Gate { result, silu, sigmoid } => {
+                members.extend([result, silu, sigmoid]);
+                smallvec![result]
+            }
+        };
+        (members.len() > 1).then(|| Group { members, kept, fusion: Box::new(Kernel(self)) })
+    }
+}
+
+impl super::Fused for Products {
+    fn name(&self) -> usize {
+        self.places[0]
+    }
+
+    fn counted(&self) -> &[usize] {
+        &self.places
+    }
+
+    fn replaces(&self) -> u64 {
+        let after = match self.then {
+            Then::Store => 0,
+            Then::Add { .. } => 1,
+            Then::Gate { .. } => 3,
+        };
+        (self.places.len() + usize::from(self.norm.is_some()) + after) as u64
+    }
+
+    fn describe(&self, tape: &Tape) -> String {
+        let outputs = self.places.iter().map(|&place| tape.array(place).dim(-1));
+        let outputs: SmallVec<[usize; 3]> = outputs.collect();
+        let norm = if self.norm.is_some() { "norm " } else { "" };
+        let after = match self.then {
+            Then::Store => "",
+            Then::Add { .. } => " + residual",
+            Then::Gate { .. } => " gated",
+        };
+        format!("{norm}{}x{}x{outputs:?} b{}{after}", self.rows, self.inner, self.format.bits)
+    }
+
+    fn encode(&self, ctx: &mut Ctx<'_>, tape: &Tape, kept: &mut [Output]) -> Result<bool> {
+        let first = tape.node(self.places[0]);
+        let norm = self.norm.map(|place| tape.node(place));
+        let rows = norm.map_or(&first.inputs[0], |norm| &norm.inputs[0]);
+        let Some(x) = dense(ctx, rows)? else { return Ok(false) };
+        let mut reads: SmallVec<[Region; 12]> = smallvec![x.region];
+        let mut fused = Fused::new(x.address, self.rows as u32, self.inner as u32, self.format);
+        if let Some(node) = norm {
+            let Some(weight) = dense(ctx, &node.inputs[1])? else { return Ok(false) };
+            let Primitive::RmsNorm { eps } = node.primitive else { return Ok(false) };
+            reads.push(weight.region);
+            fused.norm = Some(Norm { weight: weight.address, eps });
+        }
+        for &place in &self.places {
+            let outputs = tape.array(place).dim(-1) as u32;
+            let Some(matrix) = matrix(ctx, tape.node(place), outputs, &mut reads)? else {
+                return Ok(false);
+            };
+            fused.push(matrix);
+        }
+        match self.then {
+            Then::Store => {}
+            Then::Add { sum, other } => {
+                let Some(residual) = dense(ctx, &tape.node(sum).inputs[other])? else {
+                    return Ok(false);
+                };
+                reads.push(residual.region);
+                fused.after = After::Residual(residual.address);
+            }
+            Then::Gate { .. } => fused.after = After::Gate,
+        }
+        let tiles = match self.way {
+            Way::Few => None,
+            Way::Many(fragment, dtype) => {
+                let Some(plan) = plan_siblings(ctx, &fused, fragment) else { return Ok(false) };
+                Some((plan, dtype))
+            }
+        };
+        let mut writes: SmallVec<[Region; 3]> = SmallVec::new();
+        for (i, output) in kept.iter_mut().enumerate() {
+            let result = ctx.output(output)?;
+            fused.stored_at(i, result.address);
+            writes.push(result.region);
+        }
+        match tiles {
+            Some((plan, dtype)) => encode_siblings(ctx, &fused, plan, dtype, &reads, &writes)?,
+            None => matvec::encode(ctx, &fused, &reads, &writes)?,
+        }
+        Ok(true)
+    }
+}
+
+/// An array in place, if it is dense and begins where 16 bytes can be read at once.
+pub(super) fn dense(ctx: &mut Ctx<'_>, array: &Array) -> Result<Option<Operand>> {
+    if !array.evaluated().layout.flags.row_contiguous {
+        return Ok(None);
+    }
+    let at = ctx.input(array)?;
+    Ok(at.is_aligned(16).then_some(at))
+}
+
+/// The matrix of a product, if it lies in one piece with dense rows.
+fn matrix(
+    ctx: &mut Ctx<'_>,
+    node: &Node,
+    outputs: u32,
+    reads: &mut SmallVec<[Region; 12]>,
+) -> Result<Option<Matrix>> {
+    let mut parts = [0; 3];
+    for (part, array) in parts.iter_mut().zip(&node.inputs[1..]) {
+        let Data { layout, .. } = array.evaluated();
+        let in_place = match node.primitive {
+            Primitive::Matmul => transposed(array.shape(), &layout.strides),
+            _ => layout.flags.row_contiguous,
+        };
+        if !in_place {
+            return Ok(None);
+        }
+        let at = ctx.input(array)?;
+        reads.push(at.region);
+        *part = at.address;
+    }
+    let [words, scales, biases] = parts;
+    let matrix = Matrix { words, scales, biases, result: 0, outputs };
+    Ok(words.is_multiple_of(16).then_some(matrix))
+}
+
+/// Whether an array is one matrix, repeated or not, whose columns are dense rows.
+fn transposed(shape: &[usize], strides: &[isize]) -> bool {
+    let batch = shape.len() - 2;
+    let one = (0..batch).all(|axis| shape[axis] == 1 || strides[axis] == 0);
+    let (inner, outputs) = (shape[batch], shape[batch + 1]);
+    one && is_row_contiguous(&[outputs, inner], &[strides[batch + 1], strides[batch]])
+}

@@ -1,0 +1,365 @@
+//! The attention of one token over quantized keys and values: a product with the keys, softmax, and a product with the values. Where
+//! the token's own key and value go to growing caches, with their norms, rotations, quantization and the caches' new rows.
+
+use mlx_vulkan_core::{
+    Array, Dtype, Result,
+    backend::Output,
+    fusion::Group,
+    graph::Node,
+    primitives::{Affine, BinaryOp, Primitive},
+    tape::Tape,
+};
+use smallvec::{SmallVec, smallvec};
+
+use super::{
+    Kernel,
+    heads::{Cursor, TokenHeads, Walk, cache_steps, caches_in_place, input},
+    inner,
+    products::dense,
+};
+use crate::{
+    kernels::{
+        Ctx, Operand, Region,
+        attention::{
+            decode::{self, Attention, Quantized},
+            planner::{self, Decode, Sizes},
+        },
+    },
+    runtime::device::DeviceState,
+};
+
+/// Arrays of one side of a cache: words, scales and biases.
+const PARTS: usize = 3;
+
+/// Two products with a softmax between them, by places on the tape.
+struct Found {
+    /// With the keys, with the values.
+    products: [usize; 2],
+    /// Heads without the factor, in the order of the first product's rows.
+    query: Cursor,
+    /// What the scores are multiplied with: one element, or a view that repeats it.
+    factor: Option<Cursor>,
+    token: Option<CachedToken>,
+    affine: Affine,
+    sizes: Sizes,
+    plan: Decode,
+}
+
+/// A token whose key and value the group adds to caches.
+struct CachedToken {
+    heads: TokenHeads,
+    /// Updates of the parts of the keys, then of the values.
+    updates: [usize; 2 * PARTS],
+}
+
+/// The group that ends with the product at `place`, with quantized values.
+pub(super) fn find(
+    tape: &Tape,
+    place: usize,
+    affine: Affine,
+    device: &DeviceState,
+) -> Option<Group> {
+    if !device.config.enable_fused_attention {
+        return None;
+    }
+    let node = tape.node(place);
+    let dtype = node.inputs[0].dtype();
+    let mut walk = Walk::new(tape, node.stream, dtype);
+    walk.members.push(place);
+    let softmax =
+        walk.pass((place, 0), |node| matches!(node.primitive, Primitive::Softmax { .. }))?;
+    let keys = Primitive::QuantizedMatmul { affine, transpose: true };
+    let products = [walk.pass((softmax, 0), |node| node.primitive == keys)?, place];
+    let sizes = walk.sizes(products).filter(|_| dtype.size() <= 4)?;
+    let plan = planner::decode(&sizes, device.capabilities(), device.config)?;
+    let (query, factor) = walk.scaled((products[0], 0));
+    let token = walk.attempt(|walk| walk.token(products, query, affine, &sizes));
+    let mut kept = smallvec![place];
+    kept.extend(token.iter().flat_map(|token| token.updates));
+    let members = walk.members;
+    let found = Found { products, query, factor, token, affine, sizes, plan };
+    Some(Group { members, kept, fusion: Box::new(Kernel(found)) })
+}
+
+impl Walk<'_> {
+    /// Sizes of the attention, if one query meets keys and values of the same number and sharing.
+    fn sizes(&self, [first, second]: [usize; 2]) -> Option<Sizes> {
+        let [query, keys, values] = [(first, 0), (first, 1), (second, 1)].map(|at| self.array(at));
+        // A matrix without heads would be everybody's.
+        let batched = [query, keys, values].iter().all(|a| a.ndim() > 2);
+        let one = batched && query.dim(-2) == 1 && query.size() > 0 && keys.dim(-2) > 0;
+        one.then_some(())?;
+        let sharing = self.sharing((first, 1));
+        let (width, value_width) = (query.dim(-1), self.tape.array(second).dim(-1));
+        let heads = query.size() / width;
+        (sharing == self.sharing((second, 1))).then_some(Sizes {
+            batches: 1,
+            heads,
+            kv_heads: heads / sharing,
+            queries: 1,
+            keys: keys.dim(-2),
+            key_width: width,
+            value_width,
+        })
+    }
+
+    /// How many neighbouring heads a view gives the same rows.
+    fn sharing(&self, at: Cursor) -> usize {
+        let array = self.array(at);
+        let view = self.tape.place(array).map(|place| self.tape.node(place));
+        let repeats = view.is_some_and(|node| {
+            let (from, to) = (node.inputs[0].shape(), array.shape());
+            let same = |axis| axis + 3 == to.len() || from[axis] == to[axis];
+            node.primitive == Primitive::Broadcast
+                && from.len() == to.len()
+                && from[to.len() - 3] == 1
+                && (0..to.len()).all(same)
+        });
+        if repeats { array.dim(-3) } else { 1 }
+    }
+
+    /// What is behind a multiplication with one element, and that element.
+    fn scaled(&mut self, at: Cursor) -> (Cursor, Option<Cursor>) {
+        let at = self.stripped(at);
+        let (tape, dtype) = (self.tape, self.dtype);
+        let multiply = Primitive::Binary(BinaryOp::Multiply);
+        let factor = |node: &Node| {
+            let of = |a: &Array| a.dtype() == dtype && is_one_element(tape, a);
+            [1, 0].into_iter().find(|&i| node.primitive == multiply && of(&node.inputs[i]))
+        };
+        match self.pass(at, |node| factor(node).is_some()) {
+            Some(place) => {
+                let factor = factor(tape.node(place)).map(|i| (place, i));
+                let other = factor.map_or(0, |(_, i)| 1 - i);
+                (self.stripped((place, other)), factor)
+            }
+            None => (at, None),
+        }
+    }
+
+    /// The token whose key and value are added to the caches that the products read, if they are.
+    fn token(
+        &mut self,
+        [first, second]: [usize; 2],
+        query: Cursor,
+        affine: Affine,
+        sizes: &Sizes,
+    ) -> Option<CachedToken> {
+        let query = self.rotated(query, sizes.heads, sizes.key_width)?;
+        let ([a, b, c], rows) = self.side(first, affine, sizes)?;
+        let key = self.rotated((rows, 0), sizes.kv_heads, sizes.key_width)?;
+        let ([d, e, f], rows) = self.side(second, affine, sizes)?;
+        let value = self.stripped((rows, 0));
+        let heads = self.together(query, key, value)?;
+        Some(CachedToken { heads, updates: [a, b, c, d, e, f] })
+    }
+
+    /// The updates of the words, scales and biases of a product, and the quantization of their new rows.
+    fn side(
+        &mut self,
+        product: usize,
+        affine: Affine,
+        sizes: &Sizes,
+    ) -> Option<([usize; PARTS], usize)> {
+        let mut updates = [0; PARTS];
+        let mut quantization = None;
+        for (part, update) in updates.iter_mut().enumerate() {
+            *update = self.part((product, 1 + part), part, sizes)?;
+            let rows = self.stripped((*update, 1));
+            let rows = self.array(rows);
+            let made = inner(self.tape, rows, PARTS, self.stream)?;
+            let same = *quantization.get_or_insert(made) == made;
+            (same && self.tape.output(rows) == Some(part)).then_some(())?;
+        }
+        let capacity = updates.map(|update| self.tape.array(update).dim(2));
+        let quantization = quantization.filter(|_| capacity == [capacity[0]; PARTS])?;
+        let right = self.tape.node(quantization).primitive == Primitive::Quantize(affine);
+        right.then(|| self.members.push(quantization))?;
+        Some((updates, quantization))
+    }
+
+    /// The update of one part of a side.
+    fn part(&mut self, mut at: Cursor, part: usize, sizes: &Sizes) -> Option<usize> {
+        if sizes.heads != sizes.kv_heads {
+            at = (self.pass(at, |node| node.primitive == Primitive::Broadcast)?, 0);
+        }
+        let at = self.stripped(at);
+        let filled = self.array(at);
+        let fits = filled.ndim() == 4 && filled.shape()[..3] == [1, sizes.kv_heads, sizes.keys];
+        let dtype = if part == 0 { Dtype::Uint32 } else { self.dtype };
+        self.update(at, sizes.keys, dtype).filter(|_| fits)
+    }
+}
+
+/// Whether an array is one element, or a view that repeats one.
+fn is_one_element(tape: &Tape, array: &Array) -> bool {
+    let node = tape.place(array).map(|place| tape.node(place));
+    let view = node.filter(|node| node.primitive == Primitive::Broadcast);
+    view.map_or(array, |view| &view.inputs[0]).size() == 1
+}
+
+/// Where both sides of a cache lie.
+struct Cache {
+    /// Words, scales and biases of the keys, then of the values.
+    parts: [Operand; 2 * PARTS],
+    /// As in [`Attention`].
+    steps: [u32; 4],
+}
+
+impl super::Fused for Found {
+    fn name(&self) -> usize {
+        self.products[1]
+    }
+
+    fn counted(&self) -> &[usize] {
+        &self.products
+    }
+
+    fn replaces(&self) -> u64 {
+        // Two quantizations, and the caches' new rows.
+        let of = |token: &CachedToken| token.heads.operations() + 2 + token.updates.len() as u64;
+        3 + u64::from(self.factor.is_some()) + self.token.as_ref().map_or(0, of)
+    }
+
+    fn describe(&self, _: &Tape) -> String {
+        let Sizes { heads, kv_heads, key_width, .. } = self.sizes;
+        let before = self.token.as_ref().map_or("", |token| token.heads.name());
+        format!("{before}attention {heads}:{kv_heads}x{key_width} b{}", self.affine.bits)
+    }
+
+    fn encode(&self, ctx: &mut Ctx<'_>, tape: &Tape, kept: &mut [Output]) -> Result<bool> {
+        let [result, updated @ ..] = kept else { return Ok(false) };
+        let mut reads: SmallVec<[Region; 12]> = SmallVec::new();
+        let (mut query, mut projections) = (0, None);
+        match &self.token {
+            Some(token) => {
+                let Some((found, regions)) = token.heads.projections(ctx, tape)? else {
+                    return Ok(false);
+                };
+                (projections, reads) = (Some(found), regions);
+            }
+            None => {
+                let Some(at) = dense(ctx, input(tape, self.query))? else { return Ok(false) };
+                reads.push(at.region);
+                query = at.address;
+            }
+        }
+        let factor = self.factor.map(|at| ctx.input(input(tape, at))).transpose()?;
+        reads.extend(factor.map(|factor| factor.region));
+        let Some(cache) = self.cache(ctx, tape, updated)? else { return Ok(false) };
+        let to = ctx.output(result)?;
+        let attention = self.attention(query, factor, &cache, to, result.dtype);
+        let mut writes: SmallVec<[Region; 7]> = smallvec![to.region];
+        let parts = cache.parts.map(|part| part.region);
+        reads.extend(parts);
+        writes.extend(parts.into_iter().take(updated.len()));
+        let (plan, sizes) = (&self.plan, &self.sizes);
+        decode::encode(ctx, plan, sizes, &attention, projections.as_ref(), &reads, &writes)?;
+        Ok(true)
+    }
+}
+
+impl Found {
+    /// Where the cache lies, if the kernel can read it there, and write its new rows if it has to.
+    fn cache(
+        &self,
+        ctx: &mut Ctx<'_>,
+        tape: &Tape,
+        updated: &mut [Output],
+    ) -> Result<Option<Cache>> {
+        match &self.token {
+            Some(token) => token.written(ctx, tape, updated, &self.sizes),
+            None => self.read(ctx, tape),
+        }
+    }
+
+    /// A cache that is only read.
+    fn read(&self, ctx: &mut Ctx<'_>, tape: &Tape) -> Result<Option<Cache>> {
+        let sharing = self.sizes.heads / self.sizes.kv_heads;
+        let mut steps = [0; 4];
+        let mut parts = [Operand::default(); 2 * PARTS];
+        for (side, &product) in self.products.iter().enumerate() {
+            let arrays = &tape.node(product).inputs[1..];
+            let Some(found) = common_steps(arrays, sharing, self.affine) else { return Ok(None) };
+            steps[2 * side..][..2].copy_from_slice(&found);
+            for (part, array) in parts[PARTS * side..].iter_mut().zip(arrays) {
+                *part = ctx.input(array)?;
+            }
+        }
+        Ok(Some(Cache { parts, steps }))
+    }
+
+    fn attention(
+        &self,
+        q: u64,
+        factor: Option<Operand>,
+        cache: &Cache,
+        to: Operand,
+        dtype: Dtype,
+    ) -> Attention {
+        let Sizes { heads, kv_heads, keys, key_width, .. } = self.sizes;
+        let [keys_at, key_scales, key_biases, values_at, scales, biases] =
+            cache.parts.map(|part| part.address);
+        Attention {
+            q,
+            keys: keys_at,
+            values: values_at,
+            result: to.address,
+            heads: heads as u32,
+            kv_heads: kv_heads as u32,
+            count: keys as u32,
+            width: key_width as u32,
+            steps: cache.steps,
+            scale: 1.0,
+            dtype: dtype as u32,
+            quantized: Some(Quantized {
+                affine: self.affine,
+                parts: [key_scales, key_biases, scales, biases],
+                factor: factor.map_or(0, |factor| factor.address),
+            }),
+        }
+    }
+}
+
+impl CachedToken {
+    /// The caches, which become their own updates, if nobody else has them.
+    fn written(
+        &self,
+        ctx: &mut Ctx<'_>,
+        tape: &Tape,
+        updated: &mut [Output],
+        sizes: &Sizes,
+    ) -> Result<Option<Cache>> {
+        let found = caches_in_place(ctx, tape, self.updates, updated)?;
+        let steps = cache_steps(tape, [self.updates[0], self.updates[PARTS]], sizes.key_width);
+        Ok(found.map(|parts| Cache { parts, steps }))
+    }
+}
+
+/// Strides of heads and rows that words, scales and biases have in common, in elements that they stand for.
+fn common_steps(parts: &[Array], sharing: usize, affine: Affine) -> Option<[u32; 2]> {
+    let of_words = [32, affine.bits as isize];
+    let of_groups = [affine.group_size as isize, 1];
+    let steps = |part: usize, per| steps(&parts[part], sharing, per);
+    let words = steps(0, of_words)?;
+    let same = [1, 2].into_iter().all(|part| steps(part, of_groups) == Some(words));
+    same.then_some(words)
+}
+
+/// Strides of heads and rows of an array (…, heads, rows, columns), or (…, heads, `sharing`, rows, columns) if that is more than
+/// one, in elements of which `per[0]` are `per[1]` of the array's. Where there is only one head or row, its stride is 0.
+fn steps(array: &Array, sharing: usize, per: [isize; 2]) -> Option<[u32; 2]> {
+    let (shape, strides) = (array.shape(), &array.evaluated().layout.strides);
+    let (row, column) = (shape.len() - 2, shape.len() - 1);
+    let shared = sharing > 1;
+    let mut heads = (0..row - usize::from(shared)).filter(|&axis| shape[axis] > 1);
+    let head = heads.next();
+    let fits = heads.next().is_none()
+        && (!shared || strides[row - 1] == 0)
+        && (strides[column] == 1 || shape[column] == 1);
+    let step = |axis: Option<usize>| {
+        let elements = axis.map_or(0, |axis| strides[axis] * per[0]);
+        (fits && elements % per[1] == 0).then(|| u32::try_from(elements / per[1]).ok()).flatten()
+    };
+    Some([step(head)?, step((shape[row] > 1).then_some(row))?])
+}

@@ -1,0 +1,410 @@
+//! The table that the interpreter kernel walks: a row per step, with where its operands are and where its results go.
+
+use bytemuck::{Pod, Zeroable};
+use smallvec::SmallVec;
+
+use super::{Kind, Step};
+use crate::{
+    graph::interpreter::planner::{self, Shape},
+    kernels::{
+        Kernel,
+        attention::decode::{Attention, Token},
+        matvec::{After, Format, Fused, MOST_MATRICES, planner as matvec},
+    },
+    runtime::{config::Config, device::DeviceState, hazards::Region},
+};
+
+/// Flags of a row; as in the kernel.
+const ATTENTION: u32 = 1;
+const NORMALIZED: u32 = 2;
+const RESIDUAL: u32 = 4;
+const GATED: u32 = 8;
+const FLAGGED: u32 = 16;
+const FLAGGED_RESIDUAL: u32 = 32;
+const SPLITS_SHIFT: u32 = 8;
+
+/// Bytes of a row.
+const ROW: usize = 192;
+/// Bytes of a value with its tag.
+pub(super) const MARKED: u64 = 4;
+
+/// A product.
+#[derive(Debug, Clone, Copy, Pod, Zeroable)]
+#[repr(C)]
+struct ProductRow {
+    kind: u32,
+    inner: u32,
+    eps: f32,
+    blocks: u32,
+    x: u64,
+    weight: u64,
+    residual: u64,
+    marked: u64,
+    /// Addresses of words, scales, biases and results of each matrix, as if block 0 were its first.
+    matrices: [[u64; 4]; MOST_MATRICES],
+    /// Blocks up to the end of the first two.
+    ends: [u32; 2],
+    /// Bytes from block to block, of words and of scales.
+    steps: [u32; 2],
+    /// From the first half of a block's rows to the second one: words, scales, biases.
+    second: [u64; 3],
+    chunks: u32,
+    /// Chunks of a row for a lane.
+    rounds: u32,
+}
+
+/// An attention.
+#[derive(Debug, Clone, Copy, Pod, Zeroable)]
+#[repr(C)]
+struct AttentionRow {
+    kind: u32,
+    count: u32,
+    splits: u32,
+    scale: f32,
+    eps: f32,
+    position_scale: f32,
+    heads: u32,
+    unused: u32,
+    q: u64,
+    new_key: u64,
+    new_value: u64,
+    q_weight: u64,
+    k_weight: u64,
+    frequencies: u64,
+    keys: u64,
+    values: u64,
+    result: u64,
+    marked: u64,
+    parts: u64,
+    offset: u64,
+    steps: [u32; 4],
+    rest: [u32; 12],
+}
+
+const _: () = assert!(size_of::<ProductRow>() == ROW && size_of::<AttentionRow>() == ROW);
+
+/// What the kernel is specialized for: steps of one run agree in it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) struct Variant {
+    format: Format,
+    /// Of attentions: features and heads that share keys, and flags.
+    width: u32,
+    sharing: u32,
+    flags: u32,
+    /// Of products: rows are in fixed point, and lanes take chunks of twice the length.
+    digits: bool,
+    wide: bool,
+}
+
+impl Variant {
+    /// What the first product and the first attention of `steps` need; none without a product.
+    pub(super) fn of(steps: &[Step], shape: &Shape, device: &DeviceState) -> Option<Self> {
+        let product = steps.iter().find_map(|step| match &step.kind {
+            Kind::Product(fused) => Some(fused),
+            Kind::Attention(_) => None,
+        })?;
+        let format @ Format { dtype, bits, group } = product.format;
+        let digits = matvec::in_digits(bits, dtype, device.capabilities(), device.config);
+        let wide = digits && matvec::is_wide(bits, group, product.inner, shape.subgroup);
+        let alone = Variant { format, width: 64, sharing: 1, flags: 0, digits, wide };
+        let token = steps.iter().find_map(|step| match &step.kind {
+            Kind::Attention(token) => Some(token),
+            Kind::Product(_) => None,
+        });
+        Some(token.map_or(alone, |token| alone.with(token)))
+    }
+
+    fn with(self, Token { attention, projections, .. }: &Token) -> Self {
+        let flags = u32::from(projections.norms.is_some())
+            | u32::from(projections.angle.traditional) << 1
+            | u32::from(projections.angle.divisors) << 2;
+        let sharing = attention.heads / attention.kv_heads;
+        Variant { width: attention.width, sharing, flags, ..self }
+    }
+
+    /// The kernel that walks such steps.
+    pub(super) fn kernel(&self) -> Kernel {
+        if self.digits { Kernel::interpreter_dots } else { Kernel::interpreter }
+    }
+
+    /// Elements of a row that a lane takes at a time.
+    fn chunk(&self) -> u32 {
+        matvec::chunk(self.format.bits as usize, self.wide) as u32
+    }
+
+    /// Specialization constants.
+    pub(super) fn constants(&self, shape: &Shape) -> [u32; 9] {
+        let Format { dtype, bits, group } = self.format;
+        let Variant { width, sharing, flags, wide, .. } = *self;
+        let (threads, subgroup) = (shape.workgroup, shape.subgroup);
+        [threads, dtype, bits, group, subgroup, width, sharing, flags, wide.into()]
+    }
+}
+
+/// Where the rows of a product are that a team takes at a time, a block: neighbours of one matrix, or half of them of the gate and
+/// half of what it gates.
+struct Places {
+    blocks: u32,
+    /// Results of a block.
+    results: u32,
+    matrices: [[u64; 4]; MOST_MATRICES],
+    ends: [u32; 2],
+    steps: [u32; 2],
+    second: [u64; 3],
+}
+
+impl Places {
+    fn of(fused: &Fused) -> Self {
+        let Format { bits, group, .. } = fused.format;
+        let row = [fused.inner * bits / 8, if bits < 16 { fused.inner / group * 2 } else { 0 }];
+        let gated = fused.after == After::Gate;
+        let half = planner::RESULTS / 2;
+        let results = if gated { half } else { planner::RESULTS };
+        let steps = row.map(|bytes| bytes * results);
+        // Of words, scales, biases and results.
+        let bytes = [steps[0], steps[1], steps[1], 2 * results].map(u64::from);
+        let (mut blocks, mut ends) = (0, [0; MOST_MATRICES]);
+        let mut matrices = [[0; 4]; MOST_MATRICES];
+        let count = if gated { 1 } else { MOST_MATRICES };
+        for (i, m) in fused.matrices[..count].iter().enumerate() {
+            let at = [m.words, m.scales, m.biases, m.result];
+            let before = |k: usize| at[k].wrapping_sub(u64::from(blocks) * bytes[k]);
+            matrices[i] = [before(0), before(1), before(2), before(3)];
+            blocks += m.outputs / results;
+            ends[i] = blocks;
+        }
+        let [gate, other, _] = fused.matrices;
+        let second = match gated {
+            true => [
+                (other.words, gate.words),
+                (other.scales, gate.scales),
+                (other.biases, gate.biases),
+            ]
+            .map(|(other, gate)| other.wrapping_sub(gate)),
+            false => [row[0], row[1], row[1]].map(|bytes| u64::from(half * bytes)),
+        };
+        let ends = if gated { [blocks; 2] } else { [ends[0], ends[1]] };
+        Places { blocks, results, matrices, ends, steps, second }
+    }
+}
+
+/// Results of a step: their array, and where they are with their tags.
+#[derive(Debug, Clone, Copy)]
+struct Made {
+    region: Region,
+    marked: u64,
+}
+
+/// Steps that a table has room for at first: those of a decode step of a large model, which need not move it as it grows.
+const STEPS: usize = 192;
+/// Steps back that results are looked for.
+const RECENT: usize = 24;
+
+/// The rows of a run.
+pub(super) struct Table {
+    variant: Variant,
+    shape: Shape,
+    groups: u32,
+    rows: Vec<u8>,
+    made: Vec<Made>,
+    /// What steps so far write.
+    pub(super) writes: SmallVec<[Region; 3]>,
+    /// Where the next results with tags go, and where there is no more room.
+    next: u64,
+    end: u64,
+}
+
+impl Table {
+    /// A table without rows, for a kernel variant on `groups` workgroups; results with tags go to `room`.
+    pub(super) fn new(variant: Variant, shape: Shape, groups: u32, room: Region) -> Self {
+        Table {
+            variant,
+            shape,
+            groups,
+            rows: Vec::with_capacity(STEPS * ROW),
+            made: Vec::with_capacity(2 * STEPS),
+            writes: SmallVec::with_capacity(2 * STEPS),
+            next: room.address,
+            end: room.end(),
+        }
+    }
+
+    /// The rows' bytes.
+    pub(super) fn bytes(&self) -> &[u8] {
+        &self.rows
+    }
+
+    /// The kernel that walks them, and on how many workgroups.
+    pub(super) fn variant(&self) -> Variant {
+        self.variant
+    }
+
+    pub(super) fn groups(&self) -> u32 {
+        self.groups
+    }
+
+    /// Number of rows.
+    pub(super) fn len(&self) -> usize {
+        self.rows.len() / ROW
+    }
+
+    /// Adds a step, if it belongs to the same run: there is a row for it, and it touches what steps before it made only where
+    /// they leave it with tags.
+    pub(super) fn push(&mut self, step: &Step, config: &Config) -> bool {
+        let row = match &step.kind {
+            Kind::Product(fused) => self.product(fused, step),
+            Kind::Attention(token) => self.attention(token, step, config),
+        };
+        let Some((row, marked)) = row else { return false };
+        self.rows.extend_from_slice(&row);
+        self.made.extend(marked);
+        self.writes.extend_from_slice(&step.writes);
+        true
+    }
+
+    /// Whether `step` reads what earlier steps wrote, but for the operands at `known`, which come with tags. What was not written
+    /// in the open batch at all needs no closer look.
+    fn collides(&self, step: &Step, known: &[u64]) -> bool {
+        let read = |r: &Region| {
+            !known.contains(&r.address) && self.writes.iter().any(|written| written.overlaps(*r))
+        };
+        step.recent.written > known.len() && step.reads.iter().any(read)
+    }
+
+    /// Where the value at `address` of an array is with its tag.
+    fn find(&self, address: u64) -> Option<u64> {
+        let made = self.made.iter().rev().take(RECENT).find(|made| {
+            made.marked != 0 && (made.region.address..made.region.end()).contains(&address)
+        })?;
+        // Two bytes a value.
+        Some(made.marked + (address - made.region.address) / 2 * MARKED)
+    }
+
+    /// Room for `values` with their tags.
+    fn room(&mut self, values: u64) -> Option<u64> {
+        let at = self.next;
+        let next = (at + values * MARKED).next_multiple_of(16);
+        (next <= self.end).then(|| self.next = next)?;
+        Some(at)
+    }
+
+    fn product(&mut self, fused: &Fused, step: &Step) -> Option<([u8; ROW], SmallVec<[Made; 3]>)> {
+        if fused.format != self.variant.format {
+            return None;
+        }
+        let mut known: SmallVec<[u64; 2]> = SmallVec::new();
+        let mut flag = |address: u64, flag: u32, kind: &mut u32| match self.find(address) {
+            Some(marked) => {
+                *kind |= flag;
+                known.push(address);
+                marked
+            }
+            None => address,
+        };
+        let mut kind = 0;
+        let x = flag(fused.x, FLAGGED, &mut kind);
+        let residual = match fused.after {
+            After::Residual(address) => {
+                kind |= RESIDUAL;
+                flag(address, FLAGGED_RESIDUAL, &mut kind)
+            }
+            _ => 0,
+        };
+        // Rows are read 16 bytes at a time.
+        let aligned = x.is_multiple_of(16) && residual.is_multiple_of(4);
+        if !aligned || self.collides(step, &known) {
+            return None;
+        }
+        let places = Places::of(fused);
+        // Offsets within a matrix are 32 bits.
+        if u64::from(places.blocks) * u64::from(places.steps[0]) > u64::from(u32::MAX) {
+            return None;
+        }
+        let blocks = places.blocks;
+        if fused.after == After::Gate {
+            kind |= GATED;
+        }
+        let norm = fused.norm.inspect(|_| kind |= NORMALIZED);
+        let chunks = fused.inner / self.variant.chunk();
+        let splits = planner::splits_log(blocks, chunks, self.groups, &self.shape);
+        kind |= splits << SPLITS_SHIFT;
+        let values = blocks * places.results;
+        let marked = match values <= planner::MOST_MARKED {
+            true => self.room(values.into())?,
+            false => 0,
+        };
+        let row = ProductRow {
+            kind,
+            inner: fused.inner,
+            eps: norm.map_or(0.0, |norm| norm.eps),
+            blocks,
+            x,
+            weight: norm.map_or(0, |norm| norm.weight),
+            residual,
+            marked,
+            matrices: places.matrices,
+            ends: places.ends,
+            steps: places.steps,
+            second: places.second,
+            chunks,
+            rounds: chunks.div_ceil(self.shape.subgroup << splits),
+        };
+        let mut first = marked;
+        let made = step.writes.iter().map(|&region| {
+            let made = Made { region, marked: first };
+            first += if marked == 0 { 0 } else { region.bytes / 2 * MARKED };
+            made
+        });
+        Some((bytemuck::cast(row), made.collect()))
+    }
+
+    fn attention(
+        &mut self,
+        token: &Token,
+        step: &Step,
+        config: &Config,
+    ) -> Option<([u8; ROW], SmallVec<[Made; 3]>)> {
+        let Token { attention, projections, sizes, .. } = token;
+        if self.variant.with(token) != self.variant {
+            return None;
+        }
+        let splits = planner::shares(sizes, self.groups, &self.shape, config)?;
+        let sources = [projections.q, projections.key, projections.value];
+        let [q, new_key, new_value] = sources.map(|at| self.find(at));
+        // An earlier step may read a cache that is written here.
+        if self.collides(step, &sources) || step.recent.overwritten && self.len() > 0 {
+            return None;
+        }
+        let Attention { heads, width, .. } = *attention;
+        let parts = if splits > 1 { u64::from(heads * splits * (width + 4)) * 2 } else { 0 };
+        let (q, new_key, new_value) = (q?, new_key?, new_value?);
+        let (marked, parts) = (self.room(u64::from(heads * width))?, self.room(parts)?);
+        let norms = projections.norms;
+        let row = AttentionRow {
+            kind: ATTENTION,
+            count: attention.count,
+            splits,
+            scale: attention.scale,
+            eps: norms.map_or(0.0, |n| n.1),
+            position_scale: projections.angle.scale,
+            heads,
+            unused: 0,
+            q,
+            new_key,
+            new_value,
+            q_weight: norms.map_or(0, |n| n.0[0]),
+            k_weight: norms.map_or(0, |n| n.0[1]),
+            frequencies: projections.angle.frequencies,
+            keys: attention.keys,
+            values: attention.values,
+            result: attention.result,
+            marked,
+            parts,
+            offset: projections.angle.offset,
+            steps: attention.steps,
+            rest: [0; 12],
+        };
+        let made = SmallVec::from_iter([Made { region: step.writes[0], marked }]);
+        Some((bytemuck::cast(row), made))
+    }
+}

@@ -1,0 +1,236 @@
+//! Attention of one query token (`attention/decode.comp`), with the norms, rotations and cache writes that come before it,
+//! over keys and values that are dense or quantized.
+
+use bytemuck::{Pod, Zeroable};
+use mlx_vulkan_core::{Dtype, Result, primitives::Affine};
+use smallvec::{SmallVec, smallvec};
+
+use crate::{
+    graph::interpreter::Kind,
+    kernels::{
+        Ctx, Kernel, Region,
+        attention::planner::{self, Decode, DecodeShape, Sizes},
+    },
+    runtime::{commit::Call, stats},
+};
+
+/// Push constants of `decode.comp`.
+#[derive(Debug, Clone, Copy, Pod, Zeroable)]
+#[repr(C)]
+struct Push {
+    q: u64,
+    new_key: u64,
+    new_value: u64,
+    q_weight: u64,
+    k_weight: u64,
+    frequencies: u64,
+    offset: u64,
+    keys: u64,
+    values: u64,
+    result: u64,
+    parts: u64,
+    counters: u64,
+    steps: [u32; 4],
+    /// Keys, shares of them, the bits of the scale and of the position's; of a quantized cache keys, the bits of the scale, and the
+    /// address of [`More`].
+    rest: [u32; 4],
+}
+
+/// What is known of a quantized cache beside its words, as `attention_quantized.glsl` reads it.
+#[derive(Debug, Clone, Copy, Pod, Zeroable)]
+#[repr(C)]
+struct More {
+    parts: [u64; 4],
+    factor: u64,
+}
+
+/// Attention of one query token without a mask.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Attention {
+    /// (heads, width), dense; not used where the kernel prepares the query itself.
+    pub(crate) q: u64,
+    /// Words of a quantized cache.
+    pub(crate) keys: u64,
+    /// The same.
+    pub(crate) values: u64,
+    /// (heads, width), dense.
+    pub(crate) result: u64,
+    pub(crate) heads: u32,
+    pub(crate) kv_heads: u32,
+    pub(crate) count: u32,
+    pub(crate) width: u32,
+    /// Strides of heads and rows, in elements, of the keys and of the values; of quantized ones in elements that they
+    /// stand for, multiples of 32 and of the group size.
+    pub(crate) steps: [u32; 4],
+    pub(crate) scale: f32,
+    pub(crate) dtype: u32,
+    pub(crate) quantized: Option<Quantized>,
+}
+
+/// What makes keys and values quantized ones, both of one format.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Quantized {
+    pub(crate) affine: Affine,
+    /// Scales and biases of the keys, then of the values.
+    pub(crate) parts: [u64; 4],
+    /// A float of the dtype that scores are multiplied with beside the scale; 0 for none.
+    pub(crate) factor: u64,
+}
+
+/// What angle a feature is rotated by.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Angle {
+    /// The position, an int32.
+    pub(crate) offset: u64,
+    /// Pairs of float32, or divisors.
+    pub(crate) frequencies: u64,
+    pub(crate) divisors: bool,
+    pub(crate) traditional: bool,
+    pub(crate) scale: f32,
+}
+
+/// Where the query, the new key and its value come from when the kernel prepares them itself.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Projections {
+    /// (heads, width).
+    pub(crate) q: u64,
+    /// (kv heads, width).
+    pub(crate) key: u64,
+    /// (kv heads, width).
+    pub(crate) value: u64,
+    /// Weights of the norms of queries and keys, and their eps.
+    pub(crate) norms: Option<([u64; 2], f32)>,
+    pub(crate) angle: Angle,
+}
+
+/// The attention of one token with what comes before it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Token {
+    pub(crate) plan: Decode,
+    pub(crate) sizes: Sizes,
+    pub(crate) attention: Attention,
+    pub(crate) projections: Projections,
+}
+
+/// Encodes the attention of one token with what comes before it, as a step of a run where the device has an interpreter
+/// for it.
+///
+/// # Errors
+/// When memory or the device fails, or the driver refuses the pipeline.
+pub(crate) fn encode_token(
+    ctx: &mut Ctx<'_>,
+    token: &Token,
+    reads: &[Region],
+    writes: &[Region],
+) -> Result<()> {
+    if token.attention.dtype != Dtype::Float32 as u32 && ctx.interpreter().is_some() {
+        return ctx.defer(Kind::Attention(*token), reads, writes);
+    }
+    dispatch_token(ctx, token, reads, writes)
+}
+
+/// Encodes the same as a dispatch.
+///
+/// # Errors
+/// When memory or the device fails, or the driver refuses the pipeline.
+pub(crate) fn dispatch_token(
+    ctx: &mut Ctx<'_>,
+    token: &Token,
+    reads: &[Region],
+    writes: &[Region],
+) -> Result<()> {
+    let Token { plan, sizes, attention, projections } = token;
+    encode(ctx, plan, sizes, attention, Some(projections), reads, writes)
+}
+
+/// Encodes an attention with what comes before it.
+///
+/// # Errors
+/// When memory or the device fails, or the driver refuses the pipeline.
+pub(crate) fn encode(
+    ctx: &mut Ctx<'_>,
+    plan: &Decode,
+    sizes: &Sizes,
+    step: &Attention,
+    fused: Option<&Projections>,
+    reads: &[Region],
+    writes: &[Region],
+) -> Result<()> {
+    stats::hit("sdpa", || {
+        // A line per token would be no statistic.
+        let keys = sizes.keys.next_power_of_two();
+        format!("{plan:?} {:?}", Sizes { keys, ..*sizes })
+    });
+    let mut writes: SmallVec<[Region; 9]> = writes.into();
+    let mut shares = [0; 2];
+    if plan.splits > 1 {
+        let bytes = u64::from(step.heads * plan.splits) * u64::from(step.width + 4) * 4;
+        let (parts, counters) = (ctx.scratch(bytes)?, ctx.counters(step.heads.into())?);
+        shares = [parts.address, counters.address];
+        writes.extend([parts, counters]);
+    }
+    let more = match step.quantized {
+        Some(Quantized { parts, factor, .. }) => {
+            ctx.args(bytemuck::bytes_of(&More { parts, factor }))?
+        }
+        None => 0,
+    };
+    let call = call(ctx, plan.splits, shares, more, step, fused)?;
+    ctx.encode(call, reads, &writes)
+}
+
+/// The dispatch; `parts` is scratch memory for shares of the keys, `counters` zeroed words for finished ones, `more` where the
+/// rest of a quantized cache is.
+fn call(
+    ctx: &Ctx<'_>,
+    splits: u32,
+    [parts, counters]: [u64; 2],
+    more: u64,
+    step: &Attention,
+    fused: Option<&Projections>,
+) -> Result<Call> {
+    let caps = ctx.capabilities();
+    let group = step.heads / step.kv_heads;
+    let plan = planner::decode_shape(step.width, [step.kv_heads, group], splits, caps);
+    let norms = fused.and_then(|f| f.norms);
+    let angle = fused.map(|f| f.angle);
+    let bit = |on: bool, flag: u32| if on { flag } else { 0 };
+    let flags = bit(fused.is_some(), 1)
+        | bit(norms.is_some(), 2)
+        | bit(angle.is_some_and(|a| a.traditional), 4)
+        | bit(angle.is_some_and(|a| a.divisors), 8)
+        | bit(splits > 1, 16);
+    let eps = norms.map_or(0, |n| n.1.to_bits());
+    let position_scale = angle.map_or(1.0, |a| a.scale).to_bits();
+    let DecodeShape { subgroup, workgroup, heads } = plan;
+    let mut constants: SmallVec<[u32; 11]> =
+        smallvec![workgroup, step.dtype, step.width, subgroup, heads, group, flags, eps];
+    let (count, scale) = (step.count, step.scale.to_bits());
+    let (kernel, rest) = match step.quantized {
+        None => (Kernel::attention_decode, [count, splits, scale, position_scale]),
+        Some(Quantized { affine, .. }) => {
+            constants.extend([affine.bits as u32, affine.group_size as u32, position_scale]);
+            let more = [more as u32, (more >> 32) as u32];
+            (Kernel::attention_decode_quantized, [count, scale, more[0], more[1]])
+        }
+    };
+    let push = Push {
+        q: fused.map_or(step.q, |f| f.q),
+        new_key: fused.map_or(0, |f| f.key),
+        new_value: fused.map_or(0, |f| f.value),
+        q_weight: norms.map_or(0, |n| n.0[0]),
+        k_weight: norms.map_or(0, |n| n.0[1]),
+        frequencies: angle.map_or(0, |a| a.frequencies),
+        offset: angle.map_or(0, |a| a.offset),
+        keys: step.keys,
+        values: step.values,
+        result: step.result,
+        parts,
+        counters,
+        steps: step.steps,
+        rest,
+    };
+    let pipeline = ctx.pipeline_with_subgroup(kernel, &constants, subgroup)?;
+    let groups = [splits, group / heads, step.kv_heads];
+    Ok(Call::new(pipeline, bytemuck::bytes_of(&push), groups))
+}

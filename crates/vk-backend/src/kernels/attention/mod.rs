@@ -1,0 +1,417 @@
+//! Scaled dot product attention with an online softmax.
+
+pub(crate) mod decode;
+pub(crate) mod heads;
+pub mod planner;
+pub mod prefill;
+
+use std::sync::Arc;
+
+use bytemuck::{Pod, Zeroable};
+use mlx_vulkan_core::{
+    Array, Dtype, Result, Strides,
+    backend::Output,
+    primitives::AttentionMask,
+    shape::{self, Layout},
+};
+use smallvec::smallvec;
+
+use super::{
+    Ctx, Dispatch, Kernel, Operand, Region, copy,
+    matmul::{matrix::fragment, matrix_pipeline, team_pipeline},
+};
+use crate::runtime::{pipelines::Pipeline, stats};
+use planner::{Plan, Sizes};
+use prefill::Prefill;
+
+/// Push constants of `attention.comp` and `matrix.comp`.
+#[derive(Debug, Clone, Copy, Pod, Zeroable)]
+#[repr(C)]
+struct Push {
+    q: u64,
+    k: u64,
+    v: u64,
+    mask: u64,
+    result: u64,
+    maxima: u64,
+    strides: u64,
+    batches: u32,
+    heads: u32,
+    kv_heads: u32,
+    queries: u32,
+    keys: u32,
+    key_width: u32,
+    value_width: u32,
+    splits: u32,
+    scale: f32,
+    zero: u32,
+}
+
+/// Push constants of `combine.comp`.
+#[derive(Debug, Clone, Copy, Pod, Zeroable)]
+#[repr(C)]
+struct CombinePush {
+    parts: u64,
+    maxima: u64,
+    result: u64,
+    out_batch: i64,
+    out_head: i64,
+    out_row: i64,
+    batches: u32,
+    heads: u32,
+    queries: u32,
+    value_width: u32,
+    splits: u32,
+    zero: u32,
+}
+
+/// An operand with the strides of its first three axes; the last one is dense.
+struct Heads {
+    at: Operand,
+    steps: [i64; 3],
+}
+
+impl Heads {
+    /// The array in place if its last axis is dense, as in slices of a cache; else a copy.
+    fn new(ctx: &mut Ctx<'_>, array: &Array) -> Result<Heads> {
+        let own = &array.evaluated().layout.strides;
+        let dense: Strides = shape::row_major_strides(array.shape());
+        let in_place = own[3] == 1 || array.dim(3) <= 1;
+        let at = if in_place { ctx.input(array)? } else { copy::dense(ctx, array)? };
+        let strides = if in_place { own } else { &dense };
+        Ok(Heads { at, steps: [0, 1, 2].map(|i| strides[i] as i64) })
+    }
+
+    /// Whether rows are whole aligned quads.
+    fn quads(&self, width: usize, dtype: Dtype) -> bool {
+        width.is_multiple_of(4)
+            && self.steps.iter().all(|s| s % 4 == 0)
+            && self.at.is_aligned(4 * dtype.size() as u64)
+    }
+
+    /// Whether rows lie on multiples of eight elements of two bytes.
+    fn vectors(&self) -> bool {
+        self.steps.iter().all(|s| s % 8 == 0) && self.at.is_aligned(16)
+    }
+}
+
+/// The kernel for several queries.
+#[derive(Debug)]
+enum Way {
+    /// `attention.comp`, for everything.
+    Lanes(Plan),
+    /// `matrix.comp`.
+    Matrix(Prefill),
+}
+
+impl Way {
+    fn splits(&self) -> u32 {
+        match self {
+            Way::Lanes(plan) => plan.splits,
+            Way::Matrix(plan) => plan.splits,
+        }
+    }
+}
+
+/// Everything a dispatch needs.
+struct Attention<'a> {
+    q: Heads,
+    k: Heads,
+    v: Heads,
+    mask: Option<&'a Array>,
+    mask_at: Operand,
+    sizes: Sizes,
+    scale: f32,
+    kind: u32,
+    dtype: Dtype,
+}
+
+/// Encodes attention.
+///
+/// # Errors
+/// When memory or the device fails, or a head is too wide for the device.
+pub(super) fn eval(
+    ctx: &mut Ctx<'_>,
+    scale: f32,
+    mask: AttentionMask,
+    inputs: &[Array],
+    output: &mut Output,
+) -> Result<()> {
+    let (q, k, v) = (&inputs[0], &inputs[1], &inputs[2]);
+    let sizes = sizes(inputs);
+    let result = self::output(ctx, output)?;
+    if output.size() == 0 {
+        return Ok(());
+    }
+    let Some(plan) = planner::plan(&sizes, ctx.capabilities(), ctx.config()) else {
+        return Err(ctx.unsupported(q, "a head is wider than the device's shared memory"));
+    };
+    let rows = sizes.batches.saturating_mul(sizes.heads).saturating_mul(sizes.queries);
+    if rows.saturating_mul(plan.splits as usize) >= 1 << 31 || sizes.keys >= 1 << 31 {
+        return Err(ctx.unsupported(q, "more than 2^31 query rows or keys"));
+    }
+    if let Some(plan) = planner::decode(&sizes, ctx.capabilities(), ctx.config())
+        && let Some((step, reads)) = decode_step(ctx, scale, mask, &sizes, inputs, result)?
+    {
+        return decode::encode(ctx, &plan, &sizes, &step, None, &reads, &[result.region]);
+    }
+    let mask_array = (mask == AttentionMask::Array).then(|| &inputs[3]);
+    let (q, k, v) = (Heads::new(ctx, q)?, Heads::new(ctx, k)?, Heads::new(ctx, v)?);
+    let attention = Attention {
+        mask_at: mask_array.map_or(Ok(q.at), |m| ctx.input(m))?,
+        mask: mask_array,
+        q,
+        k,
+        v,
+        sizes,
+        scale,
+        kind: match mask {
+            AttentionMask::None => 0,
+            AttentionMask::Causal => 1,
+            AttentionMask::Array if inputs[3].dtype() == Dtype::Bool => 2,
+            AttentionMask::Array => 3,
+        },
+        dtype: output.dtype,
+    };
+    let way = matrix(ctx, &attention).map_or(Way::Lanes(plan), Way::Matrix);
+    stats::hit("sdpa", || format!("{way:?} {sizes:?} {mask:?}"));
+    if ctx.config().debug_sdpa_splitk {
+        tracing::info!("sdpa split-k: {} parts for {sizes:?}", way.splits());
+    }
+    run(ctx, &attention, &way, steps_of(output), result)
+}
+
+/// The plan for cooperative matrices, where the device has them and the operands lie as they want it.
+fn matrix(ctx: &Ctx<'_>, a: &Attention<'_>) -> Option<Prefill> {
+    let (caps, config) = (ctx.capabilities(), ctx.config());
+    // The kernel's offsets among queries and keys have 32 bits.
+    let rows = (a.sizes.heads * a.sizes.value_width) as i64;
+    let fragment = fragment(a.dtype, [a.k.steps[2], a.v.steps[2]], caps, config).and(fragment(
+        a.dtype,
+        [a.q.steps[2], rows],
+        caps,
+        config,
+    ))?;
+    let aligned = [&a.q, &a.k, &a.v].iter().all(|h| h.vectors());
+    let plan = prefill::plan(&a.sizes, aligned.then_some(fragment), caps, config)?;
+    let (s, splits) = (&a.sizes, plan.splits as usize);
+    (s.batches * s.heads * s.queries * splits < 1 << 31).then_some(plan)
+}
+
+/// One query token without a mask, with aligned dense rows, as `decode.comp` takes it, and what it reads.
+fn decode_step(
+    ctx: &mut Ctx<'_>,
+    scale: f32,
+    mask: AttentionMask,
+    sizes: &Sizes,
+    inputs: &[Array],
+    result: Operand,
+) -> Result<Option<(decode::Attention, [Region; 3])>> {
+    if mask == AttentionMask::Array {
+        return Ok(None);
+    }
+    let [q, k, v] = [&inputs[0], &inputs[1], &inputs[2]];
+    let (q, k, v) = (Heads::new(ctx, q)?, Heads::new(ctx, k)?, Heads::new(ctx, v)?);
+    let width = sizes.key_width;
+    let steps = [k.steps[1], k.steps[2], v.steps[1], v.steps[2]];
+    let fits = q.steps[1] == width as i64
+        && steps.iter().all(|s| s % 8 == 0 && (0..1 << 32).contains(s))
+        && [&q, &k, &v].iter().all(|h| h.at.is_aligned(16))
+        && sizes.keys > 0;
+    let step = decode::Attention {
+        q: q.at.address,
+        keys: k.at.address,
+        values: v.at.address,
+        result: result.address,
+        heads: sizes.heads as u32,
+        kv_heads: sizes.kv_heads as u32,
+        count: sizes.keys as u32,
+        width: width as u32,
+        steps: steps.map(|s| s as u32),
+        scale,
+        dtype: inputs[0].dtype() as u32,
+        quantized: None,
+    };
+    Ok(fits.then_some((step, [q.at.region, k.at.region, v.at.region])))
+}
+
+/// Sizes of the attention of queries, keys and values.
+pub(crate) fn sizes(inputs: &[Array]) -> Sizes {
+    let (q, k, v) = (&inputs[0], &inputs[1], &inputs[2]);
+    Sizes {
+        batches: q.dim(0),
+        heads: q.dim(1),
+        kv_heads: k.dim(1),
+        queries: q.dim(2),
+        keys: k.dim(2),
+        key_width: q.dim(3),
+        value_width: v.dim(3),
+    }
+}
+
+/// Allocates the output as (batch, query, head, feature) in memory, so that the transpose and reshape that follow
+/// are views.
+///
+/// # Errors
+/// When memory is out.
+pub(crate) fn output(ctx: &mut Ctx<'_>, output: &mut Output) -> Result<Operand> {
+    let [batch, head, query] = steps_of(output).map(|s| s as isize);
+    let strides = smallvec![batch, head, query, 1];
+    let layout = Layout::view(&output.shape, strides, 0, output.size(), true);
+    ctx.output_like(output, layout)
+}
+
+/// Its strides of batch, head and query.
+fn steps_of(output: &Output) -> [i64; 3] {
+    let [_, heads, queries, width] = [0, 1, 2, 3].map(|i| output.shape[i] as i64);
+    [queries * heads * width, width, heads * width]
+}
+
+fn run(
+    ctx: &mut Ctx<'_>,
+    a: &Attention<'_>,
+    way: &Way,
+    out: [i64; 3],
+    result: Operand,
+) -> Result<()> {
+    let s = &a.sizes;
+    let rows = (s.batches * s.heads * s.queries) as u64;
+    if way.splits() <= 1 {
+        return dispatch(ctx, a, way, out, result.region, result.address, Region::default());
+    }
+    let splits = u64::from(way.splits());
+    let parts = ctx.scratch(rows * s.value_width as u64 * splits * 4)?;
+    let maxima = ctx.scratch(rows * splits * 8)?;
+    dispatch(ctx, a, way, out, parts, parts.address, maxima)?;
+    let push = CombinePush {
+        parts: parts.address,
+        maxima: maxima.address,
+        result: result.address,
+        out_batch: out[0],
+        out_head: out[1],
+        out_row: out[2],
+        batches: s.batches as u32,
+        heads: s.heads as u32,
+        queries: s.queries as u32,
+        value_width: s.value_width as u32,
+        splits: way.splits(),
+        zero: 0,
+    };
+    let group = ctx.capabilities().elementwise_workgroup().min(128);
+    let most = way.splits().next_multiple_of(16);
+    let pipeline = ctx.pipeline(Kernel::attention_combine, &[group, a.dtype as u32, most])?;
+    ctx.run(&pipeline, bytemuck::bytes_of(&push), rows, 1, &[parts, maxima], &[result.region])
+}
+
+/// Strides of q, k, v, mask and result, as `Strides` in `attention.comp` has them.
+fn strides(a: &Attention<'_>, out: [i64; 3]) -> [i64; 16] {
+    let mut all = [0i64; 16];
+    for (i, steps) in [a.q.steps, a.k.steps, a.v.steps].iter().enumerate() {
+        all[3 * i..3 * i + 3].copy_from_slice(steps);
+    }
+    if let Some(mask) = a.mask {
+        for (to, &stride) in all[9..13].iter_mut().zip(&mask.evaluated().layout.strides) {
+            *to = stride as i64;
+        }
+    }
+    all[13..].copy_from_slice(&out);
+    all
+}
+
+fn dispatch(
+    ctx: &mut Ctx<'_>,
+    a: &Attention<'_>,
+    way: &Way,
+    out: [i64; 3],
+    result: Region,
+    address: u64,
+    maxima: Region,
+) -> Result<()> {
+    let s = &a.sizes;
+    let push = Push {
+        q: a.q.at.address,
+        k: a.k.at.address,
+        v: a.v.at.address,
+        mask: a.mask_at.address,
+        result: address,
+        maxima: maxima.address,
+        strides: ctx.args(bytemuck::bytes_of(&strides(a, out)))?,
+        batches: s.batches as u32,
+        heads: s.heads as u32,
+        kv_heads: s.kv_heads as u32,
+        queries: s.queries as u32,
+        keys: s.keys as u32,
+        key_width: s.key_width as u32,
+        value_width: s.value_width as u32,
+        splits: way.splits(),
+        scale: a.scale,
+        zero: 0,
+    };
+    let (pipeline, items) = match way {
+        Way::Lanes(plan) => lanes_pipeline(ctx, a, plan)?,
+        Way::Matrix(plan) => prefill_pipeline(ctx, a, plan)?,
+    };
+    let groups = [ctx.capabilities().groups_1d(items * u64::from(way.splits()), 1), 1, 1];
+    let reads = [a.q.at.region, a.k.at.region, a.v.at.region, a.mask_at.region];
+    let writes = [result, maxima];
+    let push = bytemuck::bytes_of(&push);
+    ctx.dispatch(&Dispatch { pipeline: &pipeline, push, groups, reads: &reads, writes: &writes })
+}
+
+/// The pipeline of `attention.comp`, and the workgroups of work without splits.
+fn lanes_pipeline(ctx: &Ctx<'_>, a: &Attention<'_>, plan: &Plan) -> Result<(Arc<Pipeline>, u64)> {
+    let s = &a.sizes;
+    let flags = bit(a.q.quads(s.key_width, a.dtype) && a.k.quads(s.key_width, a.dtype), 1)
+        | bit(a.v.quads(s.value_width, a.dtype), 2)
+        | bit(plan.splits > 1, 4);
+    let quads = |width: usize| width.div_ceil(4).max(1) as u32;
+    let constants = [
+        plan.workgroup,
+        a.dtype as u32,
+        flags,
+        plan.rows,
+        plan.team.subgroup,
+        plan.keys,
+        plan.parts,
+        quads(s.key_width),
+        quads(s.value_width),
+        a.kind,
+    ];
+    let kernel =
+        if plan.team.subgroups { Kernel::attention_subgroup } else { Kernel::attention_shared };
+    let pipeline = team_pipeline(ctx, kernel, &constants, plan.team)?;
+    let blocks = (s.heads / s.kv_heads * s.queries).div_ceil(plan.rows as usize);
+    Ok((pipeline, (s.batches * s.kv_heads * blocks) as u64))
+}
+
+/// The same of `matrix.comp`.
+fn prefill_pipeline(
+    ctx: &Ctx<'_>,
+    a: &Attention<'_>,
+    plan: &Prefill,
+) -> Result<(Arc<Pipeline>, u64)> {
+    const KERNELS: [Kernel; 2] =
+        [Kernel::attention_matrix_float16, Kernel::attention_matrix_bfloat16];
+    const LOOK: u32 = 2; // weigh in registers where the kernel finds that it may
+    let flags = bit(plan.queries_shared, 1) | LOOK | bit(plan.splits > 1, 4);
+    let constants = [
+        plan.threads(),
+        a.dtype as u32,
+        flags,
+        plan.blocks,
+        plan.subgroup,
+        plan.keys,
+        plan.shares,
+        a.sizes.key_width as u32,
+        a.sizes.value_width as u32,
+        a.kind,
+        plan.fragment.m,
+        plan.fragment.n,
+        plan.fragment.k,
+    ];
+    Ok((matrix_pipeline(ctx, KERNELS, a.dtype, &constants)?, plan.count(&a.sizes)))
+}
+
+fn bit(on: bool, flag: u32) -> u32 {
+    if on { flag } else { 0 }
+}

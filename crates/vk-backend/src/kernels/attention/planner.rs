@@ -1,0 +1,275 @@
+//! Attention: rows and keys of a workgroup, and parts of the keys.
+
+use crate::{
+    kernels::team::Team,
+    runtime::{capabilities::Capabilities, config::Config},
+};
+
+/// Sizes of an attention.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Sizes {
+    /// Batches.
+    pub batches: usize,
+    /// Query heads.
+    pub heads: usize,
+    /// Key/value heads.
+    pub kv_heads: usize,
+    /// Queries.
+    pub queries: usize,
+    /// Keys.
+    pub keys: usize,
+    /// Features of a query and a key.
+    pub key_width: usize,
+    /// Features of a value.
+    pub value_width: usize,
+}
+
+/// How attention runs (`attention.comp`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Plan {
+    /// How rows are reduced.
+    pub team: Team,
+    /// Threads.
+    pub workgroup: u32,
+    /// Query rows of a workgroup.
+    pub rows: u32,
+    /// Keys at a time.
+    pub keys: u32,
+    /// Threads per key.
+    pub parts: u32,
+    /// Parts of the keys, each a workgroup's.
+    pub splits: u32,
+}
+
+impl Plan {
+    /// Bytes of shared memory.
+    fn shared(&self, sizes: &Sizes) -> u64 {
+        let quads = sizes.key_width.div_ceil(4) as u64;
+        let (rows, keys) = (u64::from(self.rows), u64::from(self.keys * self.parts));
+        rows * quads * 16 + rows * keys * 4 + rows * 12 + u64::from(self.workgroup) * 16
+    }
+
+    /// Accumulators of a thread, in quads.
+    fn registers(&self, sizes: &Sizes) -> u32 {
+        let quads = sizes.value_width.div_ceil(4) as u32;
+        self.rows * quads.div_ceil(self.workgroup.min(quads.max(1)))
+    }
+
+    /// Workgroups of work without splits.
+    fn blocks(&self, sizes: &Sizes) -> u64 {
+        let rows = sizes.heads / sizes.kv_heads.max(1) * sizes.queries;
+        (sizes.batches * sizes.kv_heads * rows.div_ceil(self.rows as usize)) as u64
+    }
+}
+
+/// Chooses the variant; `None` when a head is too wide for the device's shared memory.
+pub fn plan(sizes: &Sizes, caps: &Capabilities, config: &Config) -> Option<Plan> {
+    let team = Team::of(caps, true);
+    let software = caps.is_software();
+    let workgroup = team.workgroup(caps, 128);
+    let group_rows = (sizes.heads / sizes.kv_heads.max(1) * sizes.queries).max(1) as u32;
+    let most = match (software, group_rows) {
+        (true, _) => 8,
+        (false, ..=8) => 8,
+        _ => 16,
+    };
+    let parts = if workgroup >= 128 { 4 } else { 1 };
+    let rows = group_rows.next_power_of_two().min(most);
+    let mut plan = Plan { team, workgroup, rows, keys: 32, parts, splits: 1 };
+    while plan.rows > 1
+        && (plan.shared(sizes) > u64::from(caps.shared_memory) || plan.registers(sizes) > 16)
+    {
+        plan.rows /= 2;
+    }
+    if plan.shared(sizes) > u64::from(caps.shared_memory) {
+        return None;
+    }
+    if !software && config.enable_sdpa_native {
+        plan.splits = splits(sizes, &plan, config);
+    }
+    Some(plan)
+}
+
+/// Parts of the keys: by the knobs, so many that the device is filled.
+fn splits(sizes: &Sizes, plan: &Plan, config: &Config) -> u32 {
+    let c = config;
+    let decode = sizes.queries == 1;
+    let keys = sizes.keys as u64;
+    let (min_keys, chunk, most) = if decode {
+        (
+            c.sdpa_splitk_min_k_len_decode.or(c.sdpa_splitk_min_k_len).unwrap_or(64),
+            c.sdpa_splitk_target_chunk.unwrap_or(c.sdpa_splitk_target_chunk_decode),
+            c.sdpa_splitk_max_parts.unwrap_or(c.sdpa_splitk_max_parts_decode),
+        )
+    } else {
+        (
+            c.sdpa_splitk_min_k_len_prefill.or(c.sdpa_splitk_min_k_len).unwrap_or(256),
+            c.sdpa_splitk_target_chunk_prefill.or(c.sdpa_splitk_target_chunk).unwrap_or(128),
+            c.sdpa_splitk_max_parts_prefill.or(c.sdpa_splitk_max_parts).unwrap_or(8),
+        )
+    };
+    if keys <= min_keys {
+        return 1;
+    }
+    if let Some(fixed) = c.sdpa_split_k {
+        return fixed.clamp(1, keys) as u32;
+    }
+    let fill = c.sdpa_splitk_target_wg_decode.div_ceil(plan.blocks(sizes).max(1));
+    keys.div_ceil(chunk.max(1)).min(most).min(fill).max(1) as u32
+}
+
+/// How attention of one query token runs (`decode.comp`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Decode {
+    /// Shares of the keys, each a workgroup's.
+    pub splits: u32,
+}
+
+/// Threads and heads of a workgroup of `decode.comp`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DecodeShape {
+    /// Threads of a subgroup.
+    pub subgroup: u32,
+    /// Threads of a workgroup.
+    pub workgroup: u32,
+    /// Query heads of a workgroup.
+    pub heads: u32,
+}
+
+/// Keys of a share that one workgroup takes without help.
+const SHARE: usize = 256;
+
+/// Chooses the variant; `None` where `attention.comp` has to serve.
+pub fn decode(sizes: &Sizes, caps: &Capabilities, config: &Config) -> Option<Decode> {
+    let clusters = caps.subgroup_ops.arithmetic
+        && caps.subgroup_ops.shuffle
+        && caps.subgroup_size.is_multiple_of(8);
+    let fits = sizes.batches == 1
+        && sizes.queries == 1
+        && sizes.key_width == sizes.value_width
+        && sizes.key_width.is_multiple_of(64)
+        && sizes.key_width <= 256;
+    if !(clusters && fits && config.enable_sdpa_decode) {
+        return None;
+    }
+    let most = config.sdpa_splitk_max_parts.map_or(64, |m| m as usize);
+    let splits = match config.sdpa_split_k {
+        Some(fixed) => fixed as usize,
+        None if caps.is_software() || sizes.keys <= SHARE => 1,
+        // As many shares as fill the device, none of them shorter than what starting one costs.
+        None => {
+            let fill = (2 * caps.compute_units as usize).div_ceil(sizes.kv_heads);
+            sizes.keys.div_ceil(SHARE).min(fill)
+        }
+    };
+    Some(Decode { splits: splits.clamp(1, most) as u32 })
+}
+
+/// Threads and heads of a workgroup for `groups` times `group` heads of `width` features, of which `group` share keys.
+pub fn decode_shape(
+    width: u32,
+    [groups, group]: [u32; 2],
+    splits: u32,
+    caps: &Capabilities,
+) -> DecodeShape {
+    let subgroup = caps.subgroup_size;
+    // Registers hold a slice of every query and of its sums.
+    let most = if width > 128 { 2 } else { 4 };
+    // Heads of a workgroup come one after the other, which takes longer than reading keys again as long as the device is
+    // not full (8 kv heads of 4 heads, few keys, on an H200: 14.7 µs for four at a time, 7.1 for one).
+    let fills = |heads: u32| groups * group / heads * splits >= 2 * caps.compute_units;
+    let heads = (1..=most)
+        .rev()
+        .find(|&n| group.is_multiple_of(n) && (caps.is_software() || fills(n)))
+        .unwrap_or(1);
+    // Shared memory holds the sums of every subgroup.
+    let fits = |threads: u32| {
+        let subgroups = threads / subgroup;
+        let words = heads * width + 2 * width + heads * subgroups * (2 + width);
+        words * 4 + 64 <= caps.shared_memory
+    };
+    let wanted = if caps.is_software() { subgroup } else { 256 };
+    let mut workgroup = wanted.min(caps.max_workgroup).max(subgroup);
+    while workgroup > subgroup && !fits(workgroup) {
+        workgroup /= 2;
+    }
+    DecodeShape { subgroup, workgroup, heads }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::capabilities::DeviceKind;
+
+    fn decode(keys: usize) -> Sizes {
+        Sizes {
+            batches: 1,
+            heads: 16,
+            kv_heads: 8,
+            queries: 1,
+            keys,
+            key_width: 128,
+            value_width: 128,
+        }
+    }
+
+    #[test]
+    fn decoding_splits_long_caches() {
+        let (caps, config) = (Capabilities::default(), Config::default());
+        let short = plan(&decode(32), &caps, &config).unwrap();
+        assert_eq!((short.rows, short.splits), (2, 1));
+        assert_eq!(plan(&decode(4096), &caps, &config).unwrap().splits, 16);
+        let fixed = Config { sdpa_split_k: Some(3), ..Config::default() };
+        assert_eq!(plan(&decode(4096), &caps, &fixed).unwrap().splits, 3);
+        let prefill = Sizes { queries: 512, ..decode(512) };
+        let found = plan(&prefill, &caps, &config).unwrap();
+        assert_eq!((found.rows, found.splits), (16, 1));
+    }
+
+    #[test]
+    fn wide_heads_take_fewer_rows_or_none() {
+        let (caps, config) = (Capabilities::default(), Config::default());
+        let wide = Sizes { queries: 64, key_width: 1024, value_width: 1024, ..decode(64) };
+        assert!(plan(&wide, &caps, &config).unwrap().rows <= 4);
+        assert_eq!(plan(&Sizes { key_width: 1 << 16, ..wide }, &caps, &config), None);
+        let cpu = Capabilities { kind: DeviceKind::Software, subgroup_size: 8, ..caps };
+        let found = plan(&decode(4096), &cpu, &config).unwrap();
+        assert_eq!((found.workgroup, found.parts, found.splits), (8, 1, 1));
+    }
+
+    #[test]
+    fn one_token_is_shared_among_workgroups_when_there_are_many_keys() {
+        let caps = Capabilities { compute_units: 132, ..Capabilities::default() };
+        let config = Config::default();
+        let sizes = |keys, width| Sizes {
+            batches: 1,
+            heads: 16,
+            kv_heads: 8,
+            queries: 1,
+            keys,
+            key_width: width,
+            value_width: width,
+        };
+        let splits =
+            |keys, width| super::decode(&sizes(keys, width), &caps, &config).map(|d| d.splits);
+        assert_eq!(
+            [128, 256, 257, 8192].map(|k| splits(k, 128)),
+            [Some(1), Some(1), Some(2), Some(32)]
+        );
+        assert_eq!(splits(131_072, 128), Some(33), "as many as fill the device");
+        assert_eq!(splits(128, 80), None);
+        let off = Config { enable_sdpa_decode: false, ..Config::default() };
+        assert_eq!(super::decode(&sizes(128, 128), &caps, &off), None);
+    }
+
+    #[test]
+    fn heads_share_keys_where_the_device_is_full_without() {
+        let gpu = Capabilities { compute_units: 132, ..Capabilities::default() };
+        let heads = |width, heads, splits| decode_shape(width, heads, splits, &gpu).heads;
+        assert_eq!([1, 8, 17, 33].map(|splits| heads(128, [8, 4], splits)), [1, 1, 2, 4]);
+        assert_eq!([heads(64, [8, 3], 33), heads(256, [8, 8], 33)], [3, 2]);
+        assert!(decode_shape(128, [8, 4], 1, &gpu).workgroup.is_multiple_of(gpu.subgroup_size));
+        let cpu = Capabilities { kind: DeviceKind::Software, subgroup_size: 8, ..gpu };
+        assert_eq!(decode_shape(128, [8, 4], 1, &cpu).heads, 4, "threads of one core");
+    }
+}

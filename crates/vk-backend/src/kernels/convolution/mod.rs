@@ -1,0 +1,306 @@
+//! Convolutions: products of windows with the weight, which are unfolded or gathered by tiles, or sums
+//! by one thread an output.
+
+pub mod planner;
+
+use bytemuck::{Pod, Zeroable};
+use mlx_vulkan_core::{
+    Array, Result, backend::Output, primitives::Convolution, shape::row_major_strides,
+};
+
+use super::{
+    Ctx, Dispatch, Kernel, Operand, Region, copy,
+    matmul::{
+        A_ALONG_K, A_VECTOR, B_ALONG_K, B_VECTOR, GemmPush, dense_matrix, gemm_constants,
+        matrix::fragment,
+        planner::{Gemm, Tile},
+        tile_grid,
+    },
+};
+use planner::{Plan, Product, plan};
+
+/// What `convolution.glsl` reads.
+#[derive(Debug, Clone, Copy, Pod, Zeroable)]
+#[repr(C)]
+struct Geometry {
+    batch_step: i64,
+    steps: [i64; 3],
+    input: [u32; 3],
+    kernel: [u32; 3],
+    output: [u32; 3],
+    stride: [u32; 3],
+    padding: [u32; 3],
+    kernel_dilation: [u32; 3],
+    input_dilation: [u32; 3],
+    channels: u32,
+    outputs: u32,
+    groups: u32,
+    flip: u32,
+    zero: u32,
+}
+
+/// Push constants of `direct.comp`.
+#[derive(Debug, Clone, Copy, Pod, Zeroable)]
+#[repr(C)]
+struct DirectPush {
+    source: u64,
+    weight: u64,
+    result: u64,
+    geometry: u64,
+    count: u64,
+}
+
+/// Push constants of `unfold.comp`.
+#[derive(Debug, Clone, Copy, Pod, Zeroable)]
+#[repr(C)]
+struct UnfoldPush {
+    source: u64,
+    destination: u64,
+    geometry: u64,
+    count: u64,
+    first: u32,
+    elements: u32,
+}
+
+/// A convolution of an input whose channels are neighbours with a dense weight.
+struct Operands {
+    input: Operand,
+    weight: Operand,
+    result: Operand,
+    geometry: Geometry,
+    product: Product,
+}
+
+/// Encodes the convolution.
+///
+/// # Errors
+/// When memory or the device fails, or there are 2^31 windows or more.
+pub(super) fn eval(
+    ctx: &mut Ctx<'_>,
+    convolution: &Convolution,
+    [input, weight]: &[Array; 2],
+    output: &mut Output,
+) -> Result<()> {
+    let result = ctx.output(output)?;
+    if output.size() == 0 {
+        return Ok(());
+    }
+    let windows = output.size() / output.shape[output.shape.len() - 1];
+    let depth = weight.size() / weight.dim(0);
+    if [windows, depth].iter().any(|&n| n >= 1 << 31) {
+        return Err(ctx.unsupported_output(output, "2^31 windows, or elements of one, or more"));
+    }
+    let o = operands(ctx, convolution, [input, weight], output, result)?;
+    match plan(&o.product, ctx.capabilities()) {
+        Plan::Depthwise => direct(ctx, &o, output, true),
+        Plan::Direct => direct(ctx, &o, output, false),
+        Plan::Tile(tile, quads) => tiles(ctx, &o, output, tile, quads),
+        Plan::Product(gemm, at_once) => products(ctx, &o, output, gemm, at_once),
+    }
+}
+
+fn operands(
+    ctx: &mut Ctx<'_>,
+    c: &Convolution,
+    [input, weight]: [&Array; 2],
+    output: &Output,
+    result: Operand,
+) -> Result<Operands> {
+    let mut strides = input.evaluated().layout.strides.clone();
+    let last = input.ndim() - 1;
+    let at = match strides[last] == 1 || input.dim(-1) == 1 {
+        true => ctx.input(input)?,
+        false => {
+            strides = row_major_strides(input.shape());
+            copy::dense(ctx, input)?
+        }
+    };
+    let spatial = c.stride.len();
+    // Axes that are missing come first.
+    let axes = |missing: u32, of: &dyn Fn(usize) -> usize| {
+        let mut all = [missing; 3];
+        (0..spatial).for_each(|i| all[3 - spatial + i] = of(i) as u32);
+        all
+    };
+    let mut steps = [0; 3];
+    (0..spatial).for_each(|i| steps[3 - spatial + i] = strides[i + 1] as i64);
+    let (channels, outputs) = (weight.dim(-1), weight.dim(0) / c.groups);
+    let geometry = Geometry {
+        batch_step: strides[0] as i64,
+        steps,
+        input: axes(1, &|i| input.shape()[i + 1]),
+        kernel: axes(1, &|i| weight.shape()[i + 1]),
+        output: axes(1, &|i| output.shape[i + 1]),
+        stride: axes(1, &|i| c.stride[i]),
+        padding: axes(0, &|i| c.padding_low[i]),
+        kernel_dilation: axes(1, &|i| c.kernel_dilation[i]),
+        input_dilation: axes(1, &|i| c.input_dilation[i]),
+        channels: channels as u32,
+        outputs: outputs as u32,
+        groups: c.groups as u32,
+        flip: u32::from(c.flip),
+        zero: 0,
+    };
+    let quad = 4 * output.dtype.size() as u64;
+    let aligned = at.is_aligned(quad) && strides[..last].iter().all(|s| s % 4 == 0);
+    let product = Product {
+        windows: output.size() / output.shape[last],
+        taps: weight.shape()[1..last].iter().product(),
+        groups: c.groups,
+        channels,
+        outputs,
+        aligned,
+        pointwise: is_matrix(&geometry)
+            && mlx_vulkan_core::shape::is_row_contiguous(input.shape(), &strides),
+        size: output.dtype.size(),
+        fragment: fragment(
+            output.dtype,
+            [(weight.size() / weight.dim(0)) as i64; 2],
+            ctx.capabilities(),
+            ctx.config(),
+        ),
+    };
+    let weight = copy::dense(ctx, weight)?;
+    Ok(Operands { input: at, weight, result, geometry, product })
+}
+
+/// Whether every element of the input is the window of one output.
+fn is_matrix(g: &Geometry) -> bool {
+    let ones = [g.kernel, g.stride, g.input_dilation].concat();
+    ones.iter().all(|&x| x == 1) && g.padding == [0; 3] && g.input == g.output
+}
+
+/// Places along the last axis that a thread of `direct.comp` makes of four channels.
+const PLACES: u32 = 4;
+
+fn direct(ctx: &mut Ctx<'_>, o: &Operands, output: &Output, quads: bool) -> Result<()> {
+    let count = match quads {
+        true => {
+            let [.., along] = o.geometry.output;
+            let lines = o.product.windows as u64 / u64::from(along);
+            lines * u64::from(along.div_ceil(PLACES)) * (o.product.groups / 4) as u64
+        }
+        false => output.size() as u64,
+    };
+    let push = DirectPush {
+        source: o.input.address,
+        weight: o.weight.address,
+        result: o.result.address,
+        geometry: ctx.args(bytemuck::bytes_of(&o.geometry))?,
+        count,
+    };
+    let group = ctx.capabilities().elementwise_workgroup();
+    let constants = [group, output.dtype as u32, u32::from(quads)];
+    let pipeline = ctx.pipeline(Kernel::convolution_direct, &constants)?;
+    let reads = [o.input.region, o.weight.region];
+    let push = bytemuck::bytes_of(&push);
+    ctx.run(&pipeline, push, count, u64::from(group), &reads, &[o.result.region])
+}
+
+fn tiles(ctx: &mut Ctx<'_>, o: &Operands, output: &Output, tile: Tile, quads: bool) -> Result<()> {
+    let depth = o.product.depth();
+    let push = GemmPush {
+        a: o.input.address,
+        b: o.weight.address,
+        result: o.result.address,
+        walk: ctx.args(bytemuck::bytes_of(&o.geometry))?,
+        ldb: depth as i64,
+        m: o.product.windows as u32,
+        n: o.product.outputs as u32,
+        k: depth as u32,
+        batches: o.product.groups as u32,
+        splits: 1,
+        ..GemmPush::default()
+    };
+    let whole = depth.is_multiple_of(4) && o.weight.is_aligned(4 * output.dtype.size() as u64);
+    let bit = |on: bool, flag: u32| if on { flag } else { 0 };
+    let flags = A_ALONG_K | B_ALONG_K | bit(quads, A_VECTOR) | bit(whole, B_VECTOR);
+    let caps = ctx.capabilities();
+    let constants = gemm_constants(Gemm::Tile(tile, 1), output.dtype, output.dtype, flags, caps);
+    let pipeline = ctx.pipeline(Kernel::convolution_tile, &constants)?;
+    ctx.dispatch(&Dispatch {
+        pipeline: &pipeline,
+        push: bytemuck::bytes_of(&push),
+        groups: tile_grid(&tile, &push, caps),
+        reads: &[o.input.region, o.weight.region],
+        writes: &[o.result.region],
+    })
+}
+
+/// Windows as the rows of a matrix, some at a time, and their products with the weight. Neighbouring
+/// parts take turns in two pieces of memory, so that one is unfolded while the other is multiplied.
+fn products(
+    ctx: &mut Ctx<'_>,
+    o: &Operands,
+    output: &Output,
+    gemm: Gemm,
+    at_once: usize,
+) -> Result<()> {
+    let (p, dtype) = (o.product, output.dtype);
+    let row = (p.depth() * p.size) as u64;
+    let parts = p.windows.div_ceil(at_once);
+    let matrices = match p.pointwise {
+        true => [o.input.region; 2],
+        false => {
+            let first = ctx.scratch(at_once as u64 * row)?;
+            let second = if parts > 1 { ctx.scratch(at_once as u64 * row)? } else { first };
+            [first, second]
+        }
+    };
+    for part in 0..parts {
+        let first = part * at_once;
+        let windows = at_once.min(p.windows - first);
+        let matrix = matrices[part % 2];
+        if !p.pointwise {
+            unfold(ctx, o, first, windows, matrix)?;
+        }
+        let line = (p.outputs * p.size) as u64;
+        let address = o.result.address + first as u64 * line;
+        let result = Operand { address, region: Region { address, bytes: windows as u64 * line } };
+        let push = GemmPush {
+            a: matrix.address,
+            b: o.weight.address,
+            result: address,
+            lda: p.depth() as i64,
+            ldb: p.depth() as i64,
+            m: windows as u32,
+            n: p.outputs as u32,
+            k: p.depth() as u32,
+            batches: 1,
+            splits: 1,
+            ..GemmPush::default()
+        };
+        dense_matrix(ctx, gemm, dtype, push, &[matrix, o.weight.region], result)?;
+    }
+    Ok(())
+}
+
+/// Copies `windows` windows from the `first` one on.
+fn unfold(
+    ctx: &mut Ctx<'_>,
+    o: &Operands,
+    first: usize,
+    windows: usize,
+    matrix: Region,
+) -> Result<()> {
+    let p = &o.product;
+    let channels = p.channels * p.size;
+    let steps = [&[o.geometry.batch_step][..], &o.geometry.steps].concat();
+    let whole = o.input.is_aligned(16)
+        && channels.is_multiple_of(16)
+        && steps.iter().all(|s| (s * p.size as i64) % 16 == 0);
+    let bytes = if whole { 16 } else { p.size };
+    let count = (windows * p.depth() * p.size / bytes) as u64;
+    let push = UnfoldPush {
+        source: o.input.address,
+        destination: matrix.address,
+        geometry: ctx.args(bytemuck::bytes_of(&o.geometry))?,
+        count,
+        first: first as u32,
+        elements: (bytes / p.size) as u32,
+    };
+    let group = ctx.capabilities().elementwise_workgroup();
+    let pipeline = ctx.pipeline(Kernel::convolution_unfold, &[group, bytes as u32])?;
+    let push = bytemuck::bytes_of(&push);
+    ctx.run(&pipeline, push, count, u64::from(group), &[o.input.region], &[matrix])
+}

@@ -1,0 +1,139 @@
+//! Convolutions: which kernel.
+
+use crate::{
+    kernels::matmul::planner::{Gemm, Tile, gemm, listed},
+    runtime::capabilities::{Capabilities, Fragment},
+};
+
+/// Bytes of windows that are unfolded at a time: what a product then reads still lies in a large
+/// device's cache.
+const UNFOLDED: usize = 32 << 20;
+
+/// Sizes of a convolution as products: of `windows` rows, per group of channels.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Product {
+    /// Windows of all batches.
+    pub windows: usize,
+    /// Elements of a window.
+    pub taps: usize,
+    /// Groups.
+    pub groups: usize,
+    /// Channels of a group.
+    pub channels: usize,
+    /// Outputs of a group.
+    pub outputs: usize,
+    /// Channels lie on multiples of four elements.
+    pub aligned: bool,
+    /// The input is the matrix of windows: one tap, and no gaps.
+    pub pointwise: bool,
+    /// Bytes of an element.
+    pub size: usize,
+    /// What cooperative matrices multiply of this dtype, if they may.
+    pub fragment: Option<Fragment>,
+}
+
+impl Product {
+    /// Elements of a window.
+    pub const fn depth(&self) -> usize {
+        self.taps * self.channels
+    }
+}
+
+/// The variant of a convolution.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Plan {
+    /// `direct.comp`, a thread for four channels that do not mix.
+    Depthwise,
+    /// `direct.comp`, a thread for an output.
+    Direct,
+    /// `tile.comp`; whether four channels are loaded at once.
+    Tile(Tile, bool),
+    /// A product with the windows as a matrix, so many of them at a time.
+    Product(Gemm, usize),
+}
+
+/// Chooses the kernel.
+pub fn plan(p: &Product, caps: &Capabilities) -> Plan {
+    if p.channels == 1 && p.outputs == 1 && p.groups.is_multiple_of(4) && p.aligned {
+        return Plan::Depthwise;
+    }
+    // A tile of few columns, or of few steps of k, leaves most threads without work.
+    if p.outputs < 8 || p.depth() < 8 {
+        return Plan::Direct;
+    }
+    if let Some(plan) = product(p, caps) {
+        return plan;
+    }
+    match listed(p.windows, p.outputs, p.groups, true, caps) {
+        Gemm::Tile(tile, _) => Plan::Tile(tile, p.aligned && p.channels.is_multiple_of(4)),
+        _ => Plan::Direct,
+    }
+}
+
+/// A product by what dense products have and the tiles of a convolution do not: cooperative matrices,
+/// and lanes of a software device. Where the input is the matrix, any product serves.
+fn product(p: &Product, caps: &Capabilities) -> Option<Plan> {
+    if p.groups > 1 {
+        return None;
+    }
+    let at_once = match p.pointwise {
+        true => p.windows,
+        false => (UNFOLDED / (p.depth() * p.size)).next_multiple_of(128).min(p.windows),
+    };
+    let gemm = gemm(at_once, p.outputs, p.depth(), 1, p.fragment, false, caps);
+    let pays = p.pointwise || !matches!(gemm, Gemm::Tile(..));
+    pays.then_some(Plan::Product(gemm, at_once))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn channels_that_do_not_mix_and_narrow_groups_are_summed_directly() {
+        let caps = Capabilities::default();
+        let whole = Product {
+            windows: 4096,
+            taps: 9,
+            groups: 1,
+            channels: 64,
+            outputs: 64,
+            aligned: true,
+            pointwise: false,
+            size: 2,
+            fragment: None,
+        };
+        assert!(matches!(plan(&whole, &caps), Plan::Tile(_, true)));
+        let odd = Product { channels: 3, ..whole };
+        assert!(matches!(plan(&odd, &caps), Plan::Tile(_, false)));
+        let depthwise = Product { groups: 64, channels: 1, outputs: 1, ..whole };
+        assert_eq!(plan(&depthwise, &caps), Plan::Depthwise);
+        assert_eq!(plan(&Product { aligned: false, ..depthwise }, &caps), Plan::Direct);
+        let narrow = Product { groups: 16, channels: 4, outputs: 4, ..whole };
+        assert_eq!(plan(&narrow, &caps), Plan::Direct);
+    }
+
+    #[test]
+    fn windows_become_matrices_where_products_are_faster() {
+        let fragment = Fragment { m: 16, n: 16, k: 16 };
+        let caps = Capabilities { compute_units: 132, ..Capabilities::default() };
+        let p = Product {
+            windows: 100_352,
+            taps: 9,
+            groups: 1,
+            channels: 256,
+            outputs: 256,
+            aligned: true,
+            pointwise: false,
+            size: 2,
+            fragment: Some(fragment),
+        };
+        assert!(matches!(plan(&p, &caps), Plan::Product(Gemm::Matrix(..), 7296)));
+        let few = Product { windows: 1000, ..p };
+        assert!(matches!(plan(&few, &caps), Plan::Product(Gemm::Matrix(..), 1000)));
+        let pointwise = Product { taps: 1, pointwise: true, fragment: None, ..p };
+        assert!(matches!(plan(&pointwise, &caps), Plan::Product(Gemm::Tile(..), 100_352)));
+        assert!(matches!(plan(&Product { fragment: None, ..p }, &caps), Plan::Tile(..)));
+        assert!(matches!(plan(&Product { groups: 2, ..p }, &caps), Plan::Tile(..)));
+    }
+}

@@ -1,0 +1,349 @@
+//! Fourier transforms, axis by axis: passes in shared memory, or a convolution for lengths with large
+//! prime factors.
+
+pub mod planner;
+
+use bytemuck::{Pod, Zeroable};
+use mlx_vulkan_core::{
+    Array, Result, Shape, Strides, backend::Output, primitives::Fft, shape::row_major_strides,
+};
+
+use super::{Ctx, Dispatch, Kernel, Region, strided::Walk};
+use planner::{Block, Plan, longest_pass, part_of_turn, plan, radices};
+
+/// Push constants of `pass.comp`.
+#[derive(Debug, Clone, Copy, Pod, Zeroable)]
+#[repr(C)]
+struct PassPush {
+    source: u64,
+    destination: u64,
+    walk: u64,
+    count: u64,
+    size_part: u64,
+    pass_part: u64,
+    chirp_part: u64,
+    spectrum: u64,
+    in_unit: i64,
+    out_unit: i64,
+    rest: u32,
+    out_step: u32,
+    total: u32,
+    ndim: u32,
+    scale: f32,
+    in_sign: f32,
+    out_sign: f32,
+    zero: u32,
+}
+
+/// Push constants of `chirp.comp`.
+#[derive(Debug, Clone, Copy, Pod, Zeroable)]
+#[repr(C)]
+struct ChirpPush {
+    destination: u64,
+    m: u64,
+    part: u64,
+    n: u32,
+    zero: u32,
+}
+
+/// What one side of a transform holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Mode {
+    Complex = 0,
+    Real = 1,
+    /// The first half of what is conjugate-symmetric.
+    Half = 2,
+}
+
+const LINES_FIRST_IN: u32 = 64;
+const LINES_FIRST_OUT: u32 = 128;
+const CHIRP_IN: u32 = 256;
+const SPECTRUM_IN: u32 = 512;
+const CHIRP_OUT: u32 = 1024;
+
+fn in_mode(mode: Mode) -> u32 {
+    mode as u32
+}
+
+fn out_mode(mode: Mode) -> u32 {
+    match mode {
+        Mode::Complex => 0,
+        Mode::Half => 1 << 2,
+        Mode::Real => 2 << 2,
+    }
+}
+
+impl Mode {
+    /// Bytes of an element.
+    fn bytes(self) -> i64 {
+        if self == Mode::Real { 4 } else { 8 }
+    }
+}
+
+/// Lines of one side: where they begin, and their elements' distance.
+#[derive(Debug, Clone)]
+struct Side {
+    address: u64,
+    region: Region,
+    /// Strides of the other axes.
+    outer: Strides,
+    unit: i64,
+    mode: Mode,
+}
+
+impl Side {
+    /// The lines along `axis` of an array with these strides.
+    fn of(address: u64, region: Region, strides: &[isize], axis: usize, mode: Mode) -> Side {
+        let mut outer = Strides::from_slice(strides);
+        let unit = outer.remove(axis) as i64;
+        Side { address, region, outer, unit, mode }
+    }
+
+    /// Lines of `n` complex numbers one after the other.
+    fn dense(region: Region, batch: &[usize], n: usize) -> Side {
+        let mut outer = row_major_strides(batch);
+        outer.iter_mut().for_each(|s| *s *= n as isize);
+        Side { address: region.address, region, outer, unit: 1, mode: Mode::Complex }
+    }
+}
+
+/// Transforms of `n` elements, one per element of `batch`.
+struct Job<'a> {
+    n: usize,
+    batch: &'a [usize],
+    inverse: bool,
+    scale: f32,
+    part: Part,
+}
+
+/// What a transform is part of.
+#[derive(Debug, Clone, Copy)]
+enum Part {
+    Whole,
+    /// The first half of a transform of so many elements as a convolution: to spectra.
+    There(usize),
+    /// The second half, from spectra and that of the chirp.
+    Back(usize, Region),
+}
+
+impl Job<'_> {
+    /// Flags of the first pass and of the last one.
+    fn flags(&self) -> [u32; 2] {
+        match self.part {
+            Part::Whole => [0, 0],
+            Part::There(_) => [CHIRP_IN, 0],
+            Part::Back(..) => [SPECTRUM_IN, CHIRP_OUT],
+        }
+    }
+
+    /// What imaginary parts are multiplied with at the beginning and at the end: an inverse transform
+    /// conjugates.
+    fn signs(&self) -> [f32; 2] {
+        let sign = |conjugate: bool| if conjugate { -1.0 } else { 1.0 };
+        let (begins, ends) =
+            (!matches!(self.part, Part::Back(..)), !matches!(self.part, Part::There(_)));
+        [sign(self.inverse && begins), sign(self.inverse && ends)]
+    }
+
+    /// Elements of the transform that is wanted.
+    fn total(&self) -> usize {
+        match self.part {
+            Part::Whole => self.n,
+            Part::There(n) | Part::Back(n, _) => n,
+        }
+    }
+
+    fn spectrum(&self) -> Region {
+        if let Part::Back(_, spectrum) = self.part { spectrum } else { Region::default() }
+    }
+}
+
+/// Encodes the transform.
+///
+/// # Errors
+/// When memory or the device fails, or an axis has 2^31 elements or more.
+pub(super) fn eval(ctx: &mut Ctx<'_>, fft: &Fft, input: &Array, output: &mut Output) -> Result<()> {
+    let result = ctx.output(output)?;
+    if output.size() == 0 {
+        return Ok(());
+    }
+    if fft.axes.iter().any(|&axis| output.shape[axis] >= 1 << 31) {
+        return Err(ctx.unsupported_output(output, "an axis has 2^31 elements or more"));
+    }
+    let from = ctx.input(input)?;
+    let strides = input.evaluated().layout.strides.clone();
+    let mut source = (from.address, from.region, strides, Shape::from(input.shape()));
+    let target = (result.address, result.region);
+    let mut order = fft.axes.clone();
+    if fft.real && !fft.inverse {
+        order.reverse(); // the halved axis first, while its elements are still real
+    }
+    for (i, &axis) in order.iter().enumerate() {
+        let halved = fft.real && Some(&axis) == fft.axes.last();
+        let last = i + 1 == order.len();
+        let (in_mode, out_mode) = match (halved, fft.inverse) {
+            (true, false) => (Mode::Real, Mode::Half),
+            (true, true) => (Mode::Half, Mode::Real),
+            (false, _) => (Mode::Complex, Mode::Complex),
+        };
+        let n = if halved && !fft.inverse { source.3[axis] } else { output.shape[axis] };
+        let mut shape = source.3.clone();
+        shape[axis] = if halved && !fft.inverse { n / 2 + 1 } else { n };
+        // A real result is not the size of what goes before it.
+        let to = match fft.real && fft.inverse && !last && i == 0 {
+            true => {
+                let bytes = shape.iter().product::<usize>() as u64 * 8;
+                let region = ctx.scratch(bytes)?;
+                (region.address, region)
+            }
+            false if fft.real && fft.inverse && !last => (source.0, source.1),
+            false => target,
+        };
+        let strides = row_major_strides(&shape);
+        let mut batch = shape.clone();
+        batch.remove(axis);
+        let scale = if fft.inverse { (1.0 / n as f64) as f32 } else { 1.0 };
+        let job = Job { n, batch: &batch, inverse: fft.inverse, scale, part: Part::Whole };
+        let from = Side::of(source.0, source.1, &source.2, axis, in_mode);
+        let into = Side::of(to.0, to.1, &strides, axis, out_mode);
+        transform(ctx, &job, &from, &into)?;
+        source = (to.0, to.1, strides, shape);
+    }
+    Ok(())
+}
+
+/// The transforms along one axis.
+fn transform(ctx: &mut Ctx<'_>, job: &Job<'_>, from: &Side, to: &Side) -> Result<()> {
+    match plan(job.n, longest_pass(ctx.capabilities().shared_memory)) {
+        Plan::Passes(factors) => passes(ctx, job, &factors, from, to),
+        Plan::Bluestein(m) => bluestein(ctx, job, m, from, to),
+    }
+}
+
+/// Runs the factors' passes: the first reads the source, the last writes the destination, between
+/// them lines lie in scratch memory.
+fn passes(
+    ctx: &mut Ctx<'_>,
+    job: &Job<'_>,
+    factors: &[usize],
+    from: &Side,
+    to: &Side,
+) -> Result<()> {
+    let lines: usize = job.batch.iter().product();
+    let between = match factors.len() {
+        1 => None,
+        _ => {
+            let region = ctx.scratch((lines * job.n) as u64 * 8)?;
+            Some(Side::dense(region, job.batch, job.n))
+        }
+    };
+    let between = between.as_ref();
+    let mut done = 1;
+    for (i, &size) in factors.iter().enumerate() {
+        let last = i + 1 == factors.len();
+        let rest = job.n / done / size;
+        let source = if i == 0 { from } else { between.expect("several passes") };
+        let target = if last { to } else { between.expect("several passes") };
+        // Lines of this pass: the batch, then the indices that earlier passes made.
+        let mut shape = Shape::from(job.batch);
+        let mut numbers = [vec![0; job.batch.len()], vec![0; job.batch.len()]];
+        let (mut below, mut above) = (job.n, 1);
+        for &earlier in &factors[..i] {
+            below /= earlier;
+            shape.push(earlier);
+            numbers[0].push(below as isize);
+            numbers[1].push(if last { above } else { below as isize });
+            above *= earlier as isize;
+        }
+        let with_zeros = |outer: &Strides| {
+            let mut strides = outer.clone();
+            strides.resize(shape.len(), 0);
+            strides
+        };
+        let (ins, outs) = (with_zeros(&source.outer), with_zeros(&target.outer));
+        let walk = Walk::new(&shape, [&ins, &numbers[0], &outs, &numbers[1]]);
+        let out_step = if last { above as usize } else { rest };
+        let flags = in_mode(source.mode)
+            | out_mode(target.mode)
+            | lines_first(source, rest, LINES_FIRST_IN)
+            | lines_first(target, out_step, LINES_FIRST_OUT)
+            | if i == 0 { job.flags()[0] } else { 0 }
+            | if last { job.flags()[1] } else { 0 };
+        let push = PassPush {
+            source: source.address,
+            destination: target.address,
+            walk: ctx.args(&walk.pack())?,
+            count: walk.count() * rest as u64,
+            size_part: part_of_turn(size as u64),
+            pass_part: part_of_turn((size * rest) as u64),
+            chirp_part: part_of_turn(2 * job.total() as u64),
+            spectrum: job.spectrum().address,
+            in_unit: source.unit * source.mode.bytes(),
+            out_unit: target.unit * target.mode.bytes(),
+            rest: rest as u32,
+            out_step: out_step as u32,
+            total: job.total() as u32,
+            ndim: walk.ndim(),
+            scale: if last { job.scale } else { 1.0 },
+            in_sign: if i == 0 { job.signs()[0] } else { 1.0 },
+            out_sign: if last { job.signs()[1] } else { 1.0 },
+            zero: 0,
+        };
+        dispatch(ctx, size, flags, &push, &[source.region, job.spectrum()], target.region)?;
+        done *= size;
+    }
+    Ok(())
+}
+
+/// The flag if lines are nearer to one another than a line's elements, which are `step` units apart.
+fn lines_first(side: &Side, step: usize, flag: u32) -> u32 {
+    let apart = side.unit.unsigned_abs() as usize * step;
+    if apart > 1 { flag } else { 0 }
+}
+
+fn dispatch(
+    ctx: &mut Ctx<'_>,
+    size: usize,
+    flags: u32,
+    push: &PassPush,
+    reads: &[Region],
+    writes: Region,
+) -> Result<()> {
+    let caps = ctx.capabilities();
+    let across = flags & (LINES_FIRST_IN | LINES_FIRST_OUT) != 0;
+    let Block { group, lines } = Block::new(caps, size as u32, across);
+    let constants = [group, size as u32, lines, flags, radices(size as u32)];
+    let kernel =
+        if size.is_power_of_two() { Kernel::fft_pass_twos } else { Kernel::fft_pass_mixed };
+    let pipeline = ctx.pipeline(kernel, &constants)?;
+    let groups = [caps.groups_1d(push.count, u64::from(lines)), 1, 1];
+    let push = bytemuck::bytes_of(push);
+    ctx.dispatch(&Dispatch { pipeline: &pipeline, push, groups, reads, writes: &[writes] })
+}
+
+/// The transform as a convolution of length `m` with a chirp.
+fn bluestein(ctx: &mut Ctx<'_>, job: &Job<'_>, m: usize, from: &Side, to: &Side) -> Result<()> {
+    let spectrum = ctx.scratch(m as u64 * 8)?;
+    let push = ChirpPush {
+        destination: spectrum.address,
+        m: m as u64,
+        part: part_of_turn(2 * job.n as u64),
+        n: job.n as u32,
+        zero: 0,
+    };
+    let group = ctx.capabilities().elementwise_workgroup();
+    let pipeline = ctx.pipeline(Kernel::fft_chirp, &[group])?;
+    let bytes = bytemuck::bytes_of(&push);
+    ctx.run(&pipeline, bytes, push.m, u64::from(group), &[], &[spectrum])?;
+    let one = Job { n: m, batch: &[], inverse: false, scale: 1.0, part: Part::Whole };
+    let side = Side::dense(spectrum, &[], m);
+    transform(ctx, &one, &side, &side)?;
+
+    let lines: usize = job.batch.iter().product();
+    let spectra = Side::dense(ctx.scratch((lines * m) as u64 * 8)?, job.batch, m);
+    let there = Job { n: m, scale: 1.0, part: Part::There(job.n), ..*job };
+    transform(ctx, &there, from, &spectra)?;
+    let scale = job.scale / m as f32;
+    let back = Job { scale, part: Part::Back(job.n, spectrum), ..there };
+    transform(ctx, &back, &spectra, to)
+}

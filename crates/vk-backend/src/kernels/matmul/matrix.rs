@@ -1,0 +1,264 @@
+//! Products of many rows on cooperative matrices: which tile, how many parts of k.
+
+use mlx_vulkan_core::Dtype;
+
+use crate::runtime::{
+    capabilities::{Capabilities, Fragment},
+    config::Config,
+};
+
+/// Rows and columns from which a product goes to cooperative matrices; below, a tile is mostly air.
+const LEAST: usize = 17;
+
+/// Rows from which a quantized matrix is dequantized once into memory instead of by every tile of
+/// rows. Measured on an H200 at 512 rows of 4096 x 4096 only: 111 µs in all (before dequantizing got
+/// faster), against 116.
+const DEQUANTIZE: usize = 384;
+
+/// Elements of the largest matrix that is dequantized into scratch memory.
+const DEQUANTIZE_MOST: usize = 1 << 27;
+
+/// A tile of `gemm_matrix.glsl`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MatrixTile {
+    /// Rows of a workgroup.
+    pub bm: u32,
+    /// Columns of a workgroup.
+    pub bn: u32,
+    /// Depth of a slice.
+    pub bk: u32,
+    /// Rows of a subgroup.
+    pub wm: u32,
+    /// Columns of a subgroup.
+    pub wn: u32,
+    /// What the device multiplies.
+    pub fragment: Fragment,
+    /// Threads of a subgroup.
+    pub subgroup: u32,
+}
+
+/// Sizes of a tile, and which of the [`Costs`] is its.
+struct Shape([u32; 5], usize);
+
+/// Parts of k up to which a dispatch of several products does without: more than a third of the device has work then.
+pub const MOST_UNSPLIT: u32 = 2;
+
+/// What tiles take compared with each other, per 64 of k, when each compute unit has several one after the other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Costs([u32; 4]);
+
+impl Default for Costs {
+    /// Those of an H200.
+    fn default() -> Self {
+        Costs([221, 181, 73, 60])
+    }
+}
+
+impl Costs {
+    /// Measured ones: none if a number makes no sense.
+    pub fn new(costs: [u32; 4]) -> Option<Costs> {
+        costs.iter().all(|c| (1..1 << 24).contains(c)).then_some(Costs(costs))
+    }
+
+    /// The numbers, of the widest tile first.
+    pub fn numbers(&self) -> [u32; 4] {
+        self.0
+    }
+}
+
+// Measured on an H200, whose driver gives a unit about 64 KiB of shared memory: one slice in it at a
+// time and several workgroups or subgroups to hide its loads beat two slices; so do deep ones. What a
+// subgroup has of the result decides how often shared memory is read, which bounds the large ones.
+const WIDE: Shape = Shape([128, 192, 64, 64, 48], 0);
+const LARGE: Shape = Shape([128, 128, 64, 64, 32], 1);
+const SMALL: Shape = Shape([64, 64, 64, 32, 32], 2);
+const DEEP: Shape = Shape([64, 64, 128, 32, 32], 2);
+const SHORT: Shape = Shape([32, 64, 128, 16, 32], 3);
+
+impl MatrixTile {
+    fn new(shape: &Shape, fragment: Fragment, subgroup: u32) -> Self {
+        let [bm, bn, bk, wm, wn] = shape.0;
+        MatrixTile { bm, bn, bk, wm, wn, fragment, subgroup }
+    }
+
+    /// Threads of a workgroup.
+    pub const fn threads(&self) -> u32 {
+        (self.bm / self.wm) * (self.bn / self.wn) * self.subgroup
+    }
+
+    /// Bytes of shared memory, however the operands lie.
+    pub const fn shared(&self) -> u32 {
+        let (a, b) = (self.slice(self.bm), self.slice(self.bn));
+        let out = self.fragment.m * (self.wn / 4 + 1) * (self.threads() / self.subgroup);
+        16 * if a + b > out { a + b } else { out }
+    }
+
+    /// Vectors of a slice with `size` rows or columns, along k or across.
+    const fn slice(&self, size: u32) -> u32 {
+        let (along, across) = (size * (self.bk / 8 + 1), self.bk * (size / 8 + 1));
+        if along > across { along } else { across }
+    }
+
+    /// Tiles that cover a result.
+    pub fn count(&self, m: usize, n: usize, batches: usize) -> u64 {
+        (m.div_ceil(self.bm as usize) * n.div_ceil(self.bn as usize) * batches) as u64
+    }
+
+    /// Whether the device can run it; the shader wants threads to divide the vectors of slices, and the
+    /// rows of a slice of a.
+    fn runs(&self, caps: &Capabilities) -> bool {
+        let (f, threads) = (self.fragment, self.threads());
+        let even = |size: u32| (size * self.bk / 8).is_multiple_of(threads);
+        threads <= caps.max_workgroup
+            && self.shared() <= caps.shared_memory
+            && threads.is_multiple_of(self.bm / 8)
+            && threads.is_multiple_of(self.bk / 8)
+            && even(self.bm)
+            && even(self.bn)
+            && self.wm.is_multiple_of(f.m)
+            && self.wn.is_multiple_of(f.n)
+            && self.bk.is_multiple_of(f.k)
+    }
+}
+
+/// The fragments for a dtype where products may use them. `leading` are the distances of rows: the
+/// kernel's offsets within a tile have 32 bits.
+pub fn fragment(
+    dtype: Dtype,
+    leading: [i64; 2],
+    caps: &Capabilities,
+    config: &Config,
+) -> Option<Fragment> {
+    let near = leading.iter().all(|l| (0..1 << 22).contains(l));
+    match dtype {
+        _ if !config.enable_coopmat || !near || caps.is_software() => None,
+        Dtype::Float16 => caps.fragments.float16,
+        Dtype::Bfloat16 => caps.fragments.bfloat16,
+        _ => None,
+    }
+}
+
+/// The tile and the parts of k of a product on cooperative matrices, where that pays; `packed` are quantized matrices.
+pub fn plan(
+    m: usize,
+    n: usize,
+    k: usize,
+    batches: usize,
+    fragment: Fragment,
+    packed: bool,
+    caps: &Capabilities,
+) -> Option<(MatrixTile, u32)> {
+    if m < LEAST || n < LEAST {
+        return None;
+    }
+    let make = |shape: &Shape| {
+        let tile = MatrixTile::new(shape, fragment, caps.subgroup_size);
+        tile.runs(caps).then_some(tile)
+    };
+    let units = u64::from(caps.compute_units.max(1));
+    let rounds = |tile: &MatrixTile| tile.count(m, n, batches).div_ceil(units);
+    let cost = |(tile, which): &(MatrixTile, usize)| rounds(tile) * u64::from(caps.tiles.0[*which]);
+    let shapes: &[&Shape] = match m {
+        ..=32 => &[&SHORT, &SMALL],
+        // Runs of packed fields do not divide the widest evenly.
+        _ if packed => &[&LARGE, &SMALL],
+        _ => &[&WIDE, &LARGE, &SMALL],
+    };
+    let known = shapes.iter().filter_map(|s| Some((make(s)?, s.1)));
+    let (mut tile, _) = known.min_by_key(cost)?;
+    // Few tiles wait for memory: deeper slices have more of it in flight.
+    if [tile.bm, tile.bk] == [64, 64] && rounds(&tile) == 1 {
+        tile = make(&DEEP).unwrap_or(tile);
+    }
+    let wanted = units / tile.count(m, n, batches).max(1);
+    let deepest = k as u64 / (u64::from(tile.bk) * 4);
+    Some((tile, wanted.min(deepest).clamp(1, 8) as u32))
+}
+
+/// The tile that each of the [`Costs`] is measured with, if the device runs it.
+pub fn measured(fragment: Fragment, caps: &Capabilities) -> [Option<MatrixTile>; 4] {
+    [&WIDE, &LARGE, &SMALL, &SHORT].map(|shape| {
+        let tile = MatrixTile::new(shape, fragment, caps.subgroup_size);
+        tile.runs(caps).then_some(tile)
+    })
+}
+
+/// Whether a quantized (outputs, inner) matrix is dequantized for a product of so many rows.
+pub fn dequantizes(rows: usize, outputs: usize, inner: usize) -> bool {
+    rows >= DEQUANTIZE && outputs.saturating_mul(inner) <= DEQUANTIZE_MOST
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::capabilities::{DeviceKind, Fragments};
+
+    const SQUARE: Fragment = Fragment { m: 16, n: 16, k: 16 };
+
+    fn caps() -> Capabilities {
+        Capabilities {
+            fragments: Fragments { float16: Some(SQUARE), bfloat16: None },
+            shared_memory: 48 << 10,
+            compute_units: 132,
+            ..Capabilities::default()
+        }
+    }
+
+    #[test]
+    fn dtype_gate_device_and_distance_decide() {
+        let (caps, config) = (caps(), Config::default());
+        assert_eq!(fragment(Dtype::Float16, [64, 64], &caps, &config), Some(SQUARE));
+        assert_eq!(fragment(Dtype::Bfloat16, [64, 64], &caps, &config), None);
+        assert_eq!(fragment(Dtype::Float32, [64, 64], &caps, &config), None);
+        assert_eq!(fragment(Dtype::Float16, [64, 1 << 22], &caps, &config), None);
+        assert_eq!(fragment(Dtype::Float16, [-1, 64], &caps, &config), None);
+        let off = Config { enable_coopmat: false, ..Config::default() };
+        assert_eq!(fragment(Dtype::Float16, [64, 64], &caps, &off), None);
+        let software = Capabilities { kind: DeviceKind::Software, ..caps };
+        assert_eq!(fragment(Dtype::Float16, [64, 64], &software, &config), None);
+    }
+
+    #[test]
+    fn tiles_grow_with_the_result_and_small_grids_split_k() {
+        let caps = caps();
+        let plan =
+            |m, n, k| plan(m, n, k, 1, SQUARE, false, &caps).map(|(t, s)| ([t.bm, t.bn, t.bk], s));
+        assert_eq!(plan(4096, 4096, 4096), Some(([128, 192, 64], 1)));
+        assert_eq!(plan(512, 6144, 4096), Some(([128, 192, 64], 1)));
+        assert_eq!(plan(512, 4096, 4096), Some(([128, 128, 64], 1)));
+        assert_eq!(plan(512, 1024, 1024), Some(([64, 64, 128], 1)));
+        assert_eq!(plan(64, 4096, 4096), Some(([64, 64, 128], 2)));
+        assert_eq!(plan(32, 1024, 4096), Some(([32, 64, 128], 8)));
+        assert_eq!(plan(16, 4096, 4096), None);
+        assert_eq!(plan(4096, 8, 4096), None);
+    }
+
+    #[test]
+    fn measured_costs_decide() {
+        let plan = |tiles: Costs| {
+            let caps = Capabilities { tiles, ..caps() };
+            let (tile, _) = plan(4096, 4096, 4096, 1, SQUARE, false, &caps).unwrap();
+            [tile.bm, tile.bn]
+        };
+        assert_eq!(plan(Costs::new([300, 181, 73, 60]).unwrap()), [128, 128]);
+        assert_eq!(plan(Costs::new([300, 181, 20, 60]).unwrap()), [64, 64]);
+        assert_eq!(Costs::new([0, 1, 1, 1]), None);
+        assert_eq!(Costs::new([1, 1, u32::MAX, 1]), None);
+        assert!(measured(SQUARE, &caps()).iter().all(Option::is_some));
+    }
+
+    #[test]
+    fn tiles_keep_to_the_device() {
+        let small = Capabilities { shared_memory: 32 << 10, ..caps() };
+        let (tile, _) = plan(4096, 4096, 512, 1, SQUARE, false, &small).unwrap();
+        assert!(tile.bm == 64 && tile.shared() <= small.shared_memory);
+        let wide = Capabilities { subgroup_size: 64, max_workgroup: 256, ..caps() };
+        let (tile, _) = plan(4096, 4096, 512, 1, SQUARE, false, &wide).unwrap();
+        assert_eq!((tile.bm, tile.threads()), (64, 256));
+        let none = Capabilities { shared_memory: 8 << 10, ..caps() };
+        assert_eq!(plan(4096, 4096, 512, 1, SQUARE, false, &none), None);
+        for shape in [&WIDE, &LARGE, &SMALL, &DEEP, &SHORT] {
+            assert!(MatrixTile::new(shape, SQUARE, 32).runs(&caps()));
+        }
+    }
+}

@@ -1,0 +1,162 @@
+//! Quantized products: mat-vec for few rows, tiles for many.
+
+use crate::{
+    kernels::{
+        matmul::{
+            matrix,
+            planner::{Gemm, gemm},
+        },
+        team::Team,
+    },
+    runtime::{
+        capabilities::{Capabilities, Fragment},
+        config::Config,
+    },
+};
+
+/// Sizes of a quantized product.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Product {
+    /// Rows of `x` per batch.
+    pub rows: usize,
+    /// Columns of the result.
+    pub outputs: usize,
+    /// Inner size.
+    pub inner: usize,
+    /// Batches.
+    pub batches: usize,
+    /// The matrix is (outputs, inner).
+    pub transpose: bool,
+    /// What cooperative matrices multiply of this dtype, if they may.
+    pub fragment: Option<Fragment>,
+}
+
+/// The variant of a quantized product.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Plan {
+    /// `qmv.comp`.
+    MatVec {
+        /// How a team reduces.
+        team: Team,
+        /// Threads.
+        workgroup: u32,
+        /// Rows of `x` at once.
+        rows: u32,
+        /// Outputs of a team at once.
+        outputs: u32,
+    },
+    /// `vecmat.comp` on a quantized matrix.
+    VecMat {
+        /// Rows of `x` at once.
+        rows: u32,
+    },
+    /// Tiles.
+    Gemm(Gemm),
+    /// Tiles of a dense product with the matrix dequantized into scratch memory.
+    Dense(Gemm),
+}
+
+/// Chooses the kernel.
+pub fn plan(p: &Product, caps: &Capabilities, config: &Config) -> Plan {
+    let native = config.enable_qmm_native;
+    let few = match p.rows {
+        1 => native && config.enable_qmm_native_m1,
+        2 => native && config.enable_qmm_native_m2,
+        3..=4 => native && config.enable_qmm_native_m4,
+        5..=8 => native && config.enable_qmm_native_m8,
+        9..=16 => native && config.enable_qmm_native_m16 && p.transpose && !caps.is_software(),
+        _ => false,
+    };
+    if !few {
+        let gemm = |packed| gemm(p.rows, p.outputs, p.inner, p.batches, p.fragment, packed, caps);
+        let whole = p.transpose && p.batches == 1;
+        if whole
+            && matrix::dequantizes(p.rows, p.outputs, p.inner)
+            && let dense @ Gemm::Matrix(..) = gemm(false)
+        {
+            return Plan::Dense(dense);
+        }
+        return Plan::Gemm(gemm(true));
+    }
+    let rows = (p.rows as u32).min(8).next_power_of_two();
+    if p.transpose { mat_vec(p, rows, caps, config) } else { Plan::VecMat { rows: rows.min(4) } }
+}
+
+fn mat_vec(p: &Product, rows: u32, caps: &Capabilities, config: &Config) -> Plan {
+    let subgroups = rows > 1
+        || (config.enable_qmm_native_m1_reduce && config.enable_qmm_native_m1_reduce_subgroup);
+    let team = Team::of(caps, subgroups);
+    let workgroup = match team.subgroups {
+        true => team.workgroup(caps, if p.outputs >= 4096 { 128 } else { 64 }),
+        false => team.workgroup(caps, 32),
+    };
+    Plan::MatVec { team, workgroup, rows, outputs: outputs_at_once(p, rows, caps, config) }
+}
+
+/// Outputs of a team: software devices reuse what they loaded of `x`, GPUs need many teams.
+fn outputs_at_once(p: &Product, rows: u32, caps: &Capabilities, config: &Config) -> u32 {
+    if caps.is_software() {
+        return match rows {
+            1 => 8,
+            2 => 4,
+            _ => 2,
+        };
+    }
+    let asked = config.enable_qmm_native_m1_reduce_subgroup_x2
+        || config.enable_qmm_native_m1_reduce_subgroup_g8_x2;
+    let teams = p.outputs as u64 * p.batches as u64;
+    let fills = |times: u64| teams >= u64::from(caps.compute_units) * times;
+    // Measured on an H200: 4 outputs are 20 % faster than 1 where there are enough of them.
+    match rows {
+        1..=4 if fills(64) => 4,
+        1..=4 if fills(16) => 2,
+        1 if asked => 2,
+        _ => 1,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::capabilities::DeviceKind;
+
+    fn product(rows: usize) -> Product {
+        Product { rows, outputs: 1024, inner: 1024, batches: 1, transpose: true, fragment: None }
+    }
+
+    #[test]
+    fn few_rows_are_mat_vecs_and_gates_turn_them_into_tiles() {
+        let (caps, config) = (Capabilities::default(), Config::default());
+        for (rows, at_once) in [(1, 1), (2, 2), (3, 4), (8, 8), (16, 8)] {
+            let plan = plan(&product(rows), &caps, &config);
+            assert!(
+                matches!(plan, Plan::MatVec { rows, .. } if rows == at_once),
+                "{rows}: {plan:?}"
+            );
+        }
+        assert!(matches!(plan(&product(17), &caps, &config), Plan::Gemm(_)));
+        let gated = Config { enable_qmm_native_m1: false, ..Config::default() };
+        assert!(matches!(plan(&product(1), &caps, &gated), Plan::Gemm(_)));
+        let off = Config { enable_qmm_native: false, ..Config::default() };
+        assert!(matches!(plan(&product(4), &caps, &off), Plan::Gemm(_)));
+        let straight = Product { transpose: false, ..product(8) };
+        assert_eq!(plan(&straight, &caps, &config), Plan::VecMat { rows: 4 });
+    }
+
+    #[test]
+    fn software_devices_make_many_outputs_a_team() {
+        let mut caps = Capabilities {
+            kind: DeviceKind::Software,
+            subgroup_size: 8,
+            ..Capabilities::default()
+        };
+        let found = plan(&product(1), &caps, &Config::default());
+        assert!(matches!(found, Plan::MatVec { workgroup: 8, outputs: 8, .. }), "{found:?}");
+        caps.subgroup_ops.arithmetic = false;
+        let found = plan(&product(1), &caps, &Config::default());
+        assert!(
+            matches!(found, Plan::MatVec { workgroup: 1, team: Team { subgroups: false, .. }, .. }),
+            "{found:?}"
+        );
+    }
+}

@@ -1,0 +1,158 @@
+//! Batches of work on their way from an encoder to its committer, in order.
+
+use std::{
+    collections::VecDeque,
+    sync::{Arc, atomic::Ordering::Acquire},
+};
+
+use ash::vk;
+use mlx_vulkan_core::clock::Tick;
+
+use super::work::{Work, Works};
+use crate::runtime::{
+    device::Gate, hazards::Region, memory::allocation::Allocation, raw::timeline::Timeline,
+    stream::Timer,
+};
+
+/// Buffer and offset of bytes, for transfers.
+pub(crate) type Place = (vk::Buffer, u64);
+
+/// Something that a stream does.
+pub(crate) enum Item {
+    /// A dispatch.
+    Work(Box<Work>),
+    /// A copy of bytes, or a fill.
+    Transfer(Transfer),
+    /// Everything after it starts only after a point of another timeline.
+    Wait(Wait),
+}
+
+/// A transfer command with the memory that it touches.
+pub(crate) struct Transfer {
+    pub(crate) command: Command,
+    pub(crate) read: Option<Region>,
+    pub(crate) write: Region,
+}
+
+/// A transfer command.
+pub(crate) enum Command {
+    Copy {
+        from: Place,
+        to: Place,
+        bytes: u64,
+    },
+    /// A multiple of four bytes, with a repeated word.
+    Fill {
+        to: Place,
+        bytes: u64,
+        word: u32,
+    },
+}
+
+/// A point of a timeline.
+pub(crate) struct Wait {
+    pub(crate) timeline: Arc<Timeline>,
+    pub(crate) value: u64,
+    /// The stream whose timeline it is; none for a gate that the host opens.
+    pub(crate) stream: Option<Arc<Timer>>,
+}
+
+impl Wait {
+    /// Until the host opens a gate.
+    pub(crate) fn gate(gate: &Gate) -> Self {
+        Wait { timeline: gate.timeline.clone(), value: gate.value, stream: None }
+    }
+
+    /// Waits until what it waits for is in a queue: two streams may share one, and what comes first
+    /// in it must not wait for what comes later.
+    pub(super) fn until_handed_over(&self) {
+        let Some(timer) = &self.stream else { return };
+        while timer.handed.load(Acquire) < self.value && timer.device.raw.check().is_ok() {
+            std::thread::yield_now();
+        }
+    }
+
+    /// The value to wait for, once what it waits for is in a queue.
+    pub(super) fn signal(&self) -> u64 {
+        self.stream.as_ref().map_or(self.value, |timer| timer.signal_of(self.value))
+    }
+}
+
+/// The end of an evaluation, for statistics and the trace.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Ended {
+    pub(crate) operations: u64,
+    /// When its first operation was encoded.
+    pub(crate) start: u64,
+}
+
+/// What was encoded towards one value of the stream's clock.
+#[derive(Default)]
+pub(crate) struct Batch {
+    pub(crate) items: Vec<Item>,
+    /// The clock's value once it has run.
+    pub(crate) value: u64,
+    /// Nothing is known to follow: it goes to the device at once.
+    pub(crate) last: bool,
+    pub(crate) ended: Option<Ended>,
+}
+
+/// The batches between an encoder and its committer.
+#[derive(Default)]
+pub(crate) struct Queue {
+    open: Vec<Item>,
+    batches: VecDeque<Batch>,
+    /// Emptied lists of items, to be filled again.
+    spare: Vec<Vec<Item>>,
+    done: Works,
+}
+
+impl Queue {
+    /// Appends to the open batch.
+    pub(crate) fn push(&mut self, item: Item) {
+        self.open.push(item);
+    }
+
+    /// The operation is encoded: its temporary memory is needed as long as its last dispatch.
+    pub(crate) fn keep(&mut self, scratch: &mut Vec<Arc<Allocation>>, tick: Tick) {
+        scratch.iter().for_each(|memory| memory.touch(tick));
+        match self.open.last_mut() {
+            Some(Item::Work(work)) => work.scratch.append(scratch),
+            // Everything is handed over, or ordered by the transfer.
+            _ => scratch.clear(),
+        }
+    }
+
+    /// Closes the open batch.
+    pub(crate) fn close(&mut self, value: u64, last: bool, ended: Option<Ended>) {
+        let next = self.spare.pop().unwrap_or_default();
+        let items = std::mem::replace(&mut self.open, next);
+        self.batches.push_back(Batch { items, value, last, ended });
+    }
+
+    /// Takes recorded works back. The thread that encodes frees what they hold: reference counts and
+    /// allocations stay with one core then, which is what makes a second thread worth while.
+    pub(crate) fn give_back(&mut self, done: &mut Works) {
+        self.done.append(done);
+    }
+
+    /// What was recorded, to be freed.
+    pub(crate) fn done(&mut self) -> Works {
+        std::mem::take(&mut self.done)
+    }
+
+    /// The next batch.
+    pub(crate) fn take(&mut self) -> Option<Batch> {
+        self.batches.pop_front()
+    }
+
+    /// Takes an emptied list back.
+    pub(crate) fn recycle(&mut self, items: Vec<Item>) {
+        self.spare.push(items);
+    }
+
+    /// Batches that wait, and the items in them.
+    pub(crate) fn waiting(&self) -> (usize, usize) {
+        (self.batches.len(), self.batches.iter().map(|b| b.items.len()).sum())
+    }
+}

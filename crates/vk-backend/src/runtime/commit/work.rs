@@ -1,0 +1,90 @@
+//! A dispatch on its way from an encoder to its committer.
+
+use std::sync::Arc;
+
+use mlx_vulkan_core::buffer::BufferRef;
+use smallvec::SmallVec;
+
+use crate::runtime::{
+    encoder::Dispatch, hazards::Region, memory::allocation::Allocation, pipelines::Pipeline,
+    raw::recorder::PUSH_BYTES,
+};
+
+/// A dispatch with all that it needs, ready to be recorded.
+pub(crate) struct Work {
+    call: Call,
+    reads: SmallVec<[Region; 6]>,
+    writes: SmallVec<[Region; 3]>,
+    /// Memory that it uses: it must not serve other work before this is recorded.
+    pub(crate) held: SmallVec<[BufferRef; 6]>,
+    pub(crate) scratch: Vec<Arc<Allocation>>,
+    /// It comes after everything before it, and before everything after it.
+    pub(super) alone: bool,
+}
+
+/// Works in a list. They go from thread to thread and from list to list by their addresses.
+pub(crate) type Works = Vec<Box<Work>>;
+
+/// What is recorded.
+pub(crate) struct Call {
+    pipeline: Arc<Pipeline>,
+    push: [u8; PUSH_BYTES],
+    push_bytes: u8,
+    groups: [u32; 3],
+}
+
+impl Call {
+    /// # Panics
+    /// When the push constants are more than [`PUSH_BYTES`].
+    pub(crate) fn new(pipeline: Arc<Pipeline>, push: &[u8], groups: [u32; 3]) -> Self {
+        let mut bytes = [0; PUSH_BYTES];
+        bytes[..push.len()].copy_from_slice(push);
+        Call { pipeline, push: bytes, push_bytes: push.len() as u8, groups }
+    }
+}
+
+/// Bytes of `writes` that are not in `reads` as well.
+pub(crate) fn written(reads: &[Region], writes: &[Region]) -> u64 {
+    writes.iter().filter(|w| !reads.contains(w)).map(|w| w.bytes).sum()
+}
+
+impl Work {
+    /// A dispatch.
+    pub(crate) fn new(call: Call, reads: &[Region], writes: &[Region]) -> Self {
+        Work {
+            call,
+            reads: reads.into(),
+            writes: writes.into(),
+            held: SmallVec::new(),
+            scratch: Vec::new(),
+            alone: false,
+        }
+    }
+
+    /// A dispatch between two barriers: what it reads need not be named.
+    pub(crate) fn alone(call: Call, writes: &[Region]) -> Self {
+        Work { alone: true, ..Self::new(call, &[], writes) }
+    }
+
+    /// Name of its kernel, for statistics.
+    pub(crate) fn name(&self) -> &'static str {
+        self.call.pipeline.name()
+    }
+
+    /// Bytes that it writes, but for those that it overwrites in place. Of a dispatch that is alone who encodes it knows.
+    pub(crate) fn written(&self) -> u64 {
+        if self.alone { 0 } else { written(&self.reads, &self.writes) }
+    }
+
+    /// What is recorded.
+    pub(super) fn dispatch(&self) -> Dispatch<'_> {
+        let Call { pipeline, push, push_bytes, groups } = &self.call;
+        Dispatch {
+            pipeline,
+            push: &push[..usize::from(*push_bytes)],
+            groups: *groups,
+            reads: &self.reads,
+            writes: &self.writes,
+        }
+    }
+}

@@ -1,0 +1,389 @@
+//! The encoder of a stream: describes its work and hands it over to the committer in batches.
+
+mod memory;
+
+use std::{
+    sync::{
+        Arc,
+        atomic::Ordering::{Acquire, Relaxed, Release},
+    },
+    time::Duration,
+};
+
+use mlx_vulkan_core::{Error, Result, buffer::BufferRef, clock::Tick};
+use parking_lot::MappedMutexGuard;
+use smallvec::SmallVec;
+
+use crate::{
+    graph::interpreter::{Recent, Steps},
+    runtime::{
+        capabilities::Capabilities,
+        commit::{Call, Command, Ended, Handover, Item, Place, Transfer, Wait, Work},
+        device::DeviceState,
+        memory::{
+            allocation::{Allocation, Span},
+            ring::{self, Ring},
+        },
+        observe,
+        pipelines::Pipeline,
+        raw::recorder::Recorder,
+        stream::Timer,
+        trace,
+    },
+};
+
+pub use crate::runtime::hazards::Region;
+
+const ARGS_CHUNK: u64 = 256 << 10;
+pub(crate) const STAGING_CHUNK: u64 = 8 << 20;
+/// Full staging chunks before uploads wait for the oldest.
+const STAGING_CHUNKS: usize = 4;
+
+/// How long an upload waits for a staging chunk before it takes a new one.
+const STAGING_PATIENCE: Duration = Duration::from_secs(1);
+
+/// One run of a kernel.
+#[derive(Debug, Clone, Copy)]
+pub struct Dispatch<'a> {
+    /// The kernel.
+    pub pipeline: &'a Arc<Pipeline>,
+    /// Its push constants: at most 128 bytes, whole words.
+    pub push: &'a [u8],
+    /// Number of workgroups along each axis.
+    pub groups: [u32; 3],
+    /// Memory that it reads. Arguments from [`Encoder::args`] need not be named.
+    pub reads: &'a [Region],
+    /// Memory that it writes.
+    pub writes: &'a [Region],
+}
+
+/// Encodes the work of one stream: describes it, with what it reads and writes, for the committer.
+pub struct Encoder {
+    timer: Arc<Timer>,
+    handover: Arc<Handover>,
+    ops: u64,
+    pub(crate) bytes: u64,
+    args: Ring,
+    pub(crate) staging: Ring,
+    pub(crate) scratch: Vec<Arc<Allocation>>,
+    /// Memory that the next dispatch uses.
+    pub(crate) held: SmallVec<[BufferRef; 6]>,
+    /// Of the operands of the operation that is being encoded.
+    pub(crate) recent: Recent,
+    /// Steps that are encoded together.
+    pub(crate) steps: Steps,
+    counters: Option<Arc<Allocation>>,
+    /// The operation that is being encoded.
+    pub(crate) op: &'static str,
+    max_groups: [u32; 3],
+    /// Operations since the evaluation began, and when that was, for the trace.
+    operations: u64,
+    evaluation_start: u64,
+    /// The operation's kernels, if statistics ask for them.
+    used: Option<Vec<&'static str>>,
+}
+
+impl Encoder {
+    pub(crate) fn new(timer: Arc<Timer>, handover: Arc<Handover>) -> Self {
+        let raw = timer.device.raw.clone();
+        Encoder {
+            max_groups: raw.capabilities.max_groups,
+            operations: 0,
+            evaluation_start: 0,
+            used: observe::is_on(timer.device.config).then(Vec::new),
+            ops: 0,
+            bytes: 0,
+            args: Ring::new(raw.clone(), ARGS_CHUNK, 2),
+            staging: Ring::new(raw, STAGING_CHUNK, 1),
+            scratch: Vec::new(),
+            held: SmallVec::new(),
+            recent: Recent::default(),
+            steps: Steps::default(),
+            counters: None,
+            op: "transfer",
+            handover,
+            timer,
+        }
+    }
+
+    /// What the device can do.
+    pub fn capabilities(&self) -> &Capabilities {
+        self.timer.device.capabilities()
+    }
+
+    pub(crate) fn device(&self) -> &Arc<DeviceState> {
+        &self.timer.device
+    }
+
+    /// The clock of the stream.
+    pub(crate) fn timer(&self) -> &Arc<Timer> {
+        &self.timer
+    }
+
+    /// Index of the stream.
+    pub(crate) fn stream(&self) -> u16 {
+        self.timer.stream
+    }
+
+    fn submitted(&self) -> u64 {
+        // Only the encoder writes it, and we are the encoder.
+        self.timer.submitted.load(Relaxed)
+    }
+
+    /// The tick of the work that is encoded next.
+    pub(crate) fn open_tick(&self) -> Tick {
+        Tick { stream: self.timer.stream, value: self.submitted() + 1 }
+    }
+
+    /// The tick of everything encoded so far.
+    pub(crate) fn tick(&self) -> Tick {
+        self.timer.tick()
+    }
+
+    /// Encodes a dispatch.
+    ///
+    /// # Errors
+    /// When the grid is over the device's limits, or the device fails.
+    pub fn dispatch(&mut self, dispatch: &Dispatch<'_>) -> Result<()> {
+        let Dispatch { pipeline, push, groups, reads, writes } = *dispatch;
+        if groups.contains(&0) {
+            return Ok(());
+        }
+        let most = self.max_groups;
+        if groups.iter().zip(most).any(|(&asked, most)| asked > most) {
+            let name = pipeline.name();
+            let message = format!("{name}: grid {groups:?} is over the limit {most:?}");
+            return Err(Error::device("dispatch", message));
+        }
+        self.encode_work(Work::new(Call::new(pipeline.clone(), push, groups), reads, writes))
+    }
+
+    /// The same for a dispatch that is described already, with a grid within the limits.
+    pub(crate) fn encode_work(&mut self, mut work: Work) -> Result<()> {
+        self.flush()?;
+        self.open()?;
+        // What is written takes memory until it has run; what is read or overwritten is there anyway.
+        self.bytes += work.written();
+        self.ops += 1;
+        self.note_used(work.name());
+        work.held = std::mem::take(&mut self.held);
+        self.handover.queue().push(Item::Work(Box::new(work)));
+        Ok(())
+    }
+
+    /// Counts a kernel of the operation, if statistics ask for them.
+    pub(crate) fn note_used(&mut self, kernel: &'static str) {
+        if let Some(used) = &mut self.used {
+            used.push(kernel);
+        }
+    }
+
+    /// Keeps a buffer's memory until the work that is encoded next is recorded.
+    pub(crate) fn hold(&mut self, buffer: &BufferRef) {
+        self.held.push(buffer.clone());
+    }
+
+    /// Copies `bytes` to where kernels can read them until the work encoded next has run; returns
+    /// the address, a multiple of 16.
+    ///
+    /// # Errors
+    /// When memory is out.
+    pub fn args(&mut self, bytes: &[u8]) -> Result<u64> {
+        let open = self.submitted() + 1;
+        let timer = &self.timer;
+        let place = self.args.reserve(bytes.len() as u64, open, || timer.now());
+        let place = place.map_err(|e| self.timer.device.raw.fail("malloc", &e))?;
+        place.write(bytes);
+        // The chunk is recycled with the open submission, so there has to be one.
+        self.open()?;
+        Ok(place.address)
+    }
+
+    /// An operation begins, or one kernel's share of `count` of them: its memory is named after it.
+    pub(crate) fn begin_op(&mut self, op: &'static str, count: u64) {
+        self.op = op;
+        self.recent = Recent::default();
+        if self.operations == 0 && trace::is_on() {
+            self.evaluation_start = trace::now();
+        }
+        self.operations += count;
+        if let Some(used) = &mut self.used {
+            used.clear();
+        }
+    }
+
+    /// The kernels of the operation, if statistics ask for them.
+    pub(crate) fn used(&self) -> Option<&[&'static str]> {
+        self.used.as_deref()
+    }
+
+    /// Hands over what is encoded at the end of an evaluation.
+    pub(crate) fn finalize(&mut self) -> Result<()> {
+        let (operations, start) = (std::mem::take(&mut self.operations), self.evaluation_start);
+        self.close(true, (operations > 0).then_some(Ended { operations, start }))
+    }
+
+    /// Fills memory with signalling garbage (a NaN as float, a large integer).
+    fn poison(&mut self, allocation: &Allocation) -> Result<()> {
+        let span = allocation.span();
+        // Guarded memory is not whole words.
+        let (place, bytes) = (span.place(0), span.bytes / 4 * 4);
+        let region = Region { address: span.address(), bytes };
+        if bytes == 0 {
+            return Ok(());
+        }
+        self.fill(place, region, 0x7FF7_7FF7)
+    }
+
+    /// Encodes a staging copy.
+    pub(crate) fn copy(&mut self, from: Place, read: Region, to: &Span, at: u64) -> Result<()> {
+        if read.bytes == 0 {
+            return Ok(());
+        }
+        let write = Region { address: to.address() + at, bytes: read.bytes };
+        let command = Command::Copy { from, to: to.place(at), bytes: read.bytes };
+        self.transfer(Transfer { command, read: Some(read), write })
+    }
+
+    /// Encodes the copy of a span's first bytes to another span.
+    pub(crate) fn copy_span(&mut self, from: &Span, to: &Span, bytes: u64) -> Result<()> {
+        self.copy(from.place(0), Region { address: from.address(), bytes }, to, 0)
+    }
+
+    /// Encodes filling a region, which begins at `to`, with a word.
+    pub(crate) fn fill(&mut self, to: Place, write: Region, word: u32) -> Result<()> {
+        let command = Command::Fill { to, bytes: write.bytes, word };
+        self.transfer(Transfer { command, read: None, write })
+    }
+
+    fn transfer(&mut self, transfer: Transfer) -> Result<()> {
+        self.flush()?;
+        self.open()?;
+        self.ops += 1;
+        self.bytes += transfer.write.bytes;
+        self.handover.queue().push(Item::Transfer(transfer));
+        Ok(())
+    }
+
+    /// Room in the staging ring; hands over and waits a while when too much is in flight.
+    pub(crate) fn stage(&mut self, bytes: u64) -> Result<ring::Place> {
+        let (full, oldest) = self.staging.pressure();
+        if full >= STAGING_CHUNKS {
+            if oldest > self.submitted() {
+                self.commit()?;
+            }
+            // A submission may itself wait for someone who needs this encoder: then the ring grows.
+            self.timer.block_for(oldest, STAGING_PATIENCE)?;
+        }
+        let (open, timer) = (self.submitted() + 1, &self.timer);
+        let place = self.staging.reserve(bytes, open, || timer.now());
+        let place = place.map_err(|e| self.timer.device.raw.fail("malloc", &e))?;
+        self.open()?;
+        Ok(place)
+    }
+
+    /// Lets everything encoded from now on start only after a point of another timeline.
+    pub(crate) fn wait_for(&mut self, wait: Wait) -> Result<()> {
+        // What is encoded already must not wait: others may be waiting for it.
+        self.commit()?;
+        self.handover.queue().push(Item::Wait(wait));
+        Ok(())
+    }
+
+    /// Ends an operation: its scratch memory is free for the next one, and a full batch is handed
+    /// over.
+    pub(crate) fn end_op(&mut self) -> Result<()> {
+        self.keep_scratch();
+        self.op = "transfer";
+        let config = self.timer.device.config;
+        let full =
+            self.ops >= config.max_ops_per_buffer || self.bytes >> 20 >= config.max_mb_per_buffer;
+        if full { self.close(false, None) } else { Ok(()) }
+    }
+
+    /// Lets what was encoded last keep the scratch memory.
+    pub(crate) fn keep_scratch(&mut self) {
+        if !self.scratch.is_empty() {
+            // The operation may have gone on in another batch than the one it began in.
+            let tick = self.tick();
+            self.handover.queue().keep(&mut self.scratch, tick);
+        }
+    }
+
+    /// Whether something was encoded towards the next value of the clock.
+    fn is_open(&self) -> bool {
+        self.tick().value > self.submitted()
+    }
+
+    /// Makes sure that something is encoded towards the next value of the clock.
+    pub(crate) fn open(&mut self) -> Result<()> {
+        if !self.is_open() {
+            self.timer.check()?;
+            self.timer.encoded.store(self.submitted() + 1, Release);
+        }
+        Ok(())
+    }
+
+    /// Hands what is encoded over to the device. Does not wait; see [`Encoder::overdue`].
+    ///
+    /// # Errors
+    /// When the device fails.
+    pub(crate) fn commit(&mut self) -> Result<()> {
+        self.close(true, None)
+    }
+
+    /// Closes the batch; with the `last` one everything is handed over, also what was held back for
+    /// what might follow.
+    fn close(&mut self, last: bool, ended: Option<Ended>) -> Result<()> {
+        self.flush()?;
+        let behind = self.submitted() > self.timer.handed.load(Acquire);
+        if !(self.is_open() || last && behind || ended.is_some()) {
+            return Ok(());
+        }
+        self.seal(last, ended);
+        self.handover.notify(last)?;
+        self.handover.free();
+        Ok(())
+    }
+
+    fn seal(&mut self, last: bool, ended: Option<Ended>) {
+        let value = self.tick().value;
+        (self.ops, self.bytes) = (0, 0);
+        self.handover.queue().close(value, last, ended);
+        self.timer.submitted.store(value, Release);
+    }
+
+    /// The value to wait for before more is encoded: none while at most
+    /// `MLX_VK_MAX_INFLIGHT_SEQUENCES` batches are in flight. The stream waits without holding the
+    /// encoder, since what it waits for may need the encoder (a CPU stream that reads back).
+    pub(crate) fn overdue(&mut self) -> Option<u64> {
+        let most = self.timer.device.config.max_inflight_sequences.max(1);
+        let value = self.submitted().checked_sub(most)?;
+        (!self.timer.has_reached(value)).then_some(value)
+    }
+
+    /// For benches: records what is encoded.
+    pub(crate) fn record(&mut self) -> Result<()> {
+        self.flush()?;
+        self.seal(false, None);
+        self.handover.settle()
+    }
+
+    /// For benches: the recorder itself, without the hazard tracker.
+    pub(crate) fn plain(&mut self) -> Result<MappedMutexGuard<'_, Recorder>> {
+        self.open()?;
+        self.handover.plain()
+    }
+
+    /// Takes back the command buffers that have run.
+    pub(crate) fn reclaim(&mut self) -> Result<()> {
+        self.handover.settle()
+    }
+
+    /// Hands everything over and waits for it.
+    pub(crate) fn drain(&mut self) -> Result<()> {
+        self.commit()?;
+        self.timer.block(self.submitted())?;
+        self.reclaim()
+    }
+}

@@ -1,0 +1,92 @@
+//! Memory for what a stream encodes: taken from the device's pool with one more try when it is out,
+//! poisoned and guarded where that was asked for.
+
+use std::{sync::Arc, time::Duration};
+
+use mlx_vulkan_core::{Error, Result};
+
+use super::{Encoder, Region};
+use crate::runtime::{
+    commit::{Command, Transfer},
+    memory::{allocation::Allocation, guard::GUARD, pool::User},
+};
+
+/// How long an allocation that failed waits for work that may hold memory. Not forever: that work
+/// may itself wait for someone who needs this encoder.
+const MEMORY_PATIENCE: Duration = Duration::from_secs(10);
+
+impl Encoder {
+    /// Temporary memory for the operation that is being encoded; later work of the stream reuses
+    /// it, with a barrier.
+    ///
+    /// # Errors
+    /// When memory is out.
+    pub fn scratch(&mut self, bytes: u64) -> Result<Region> {
+        let allocation = self.allocate(bytes)?;
+        let region = Region { address: allocation.span().address(), bytes };
+        self.scratch.push(allocation);
+        Ok(region)
+    }
+
+    /// Memory for this stream's work; poisoned if asked for.
+    pub(crate) fn allocate(&mut self, bytes: u64) -> Result<Arc<Allocation>> {
+        let allocation = self.allocate_for(bytes, User::Stream(self.timer.stream))?;
+        allocation.touch(self.open_tick());
+        if self.timer.device.config.poison {
+            self.poison(&allocation)?;
+        }
+        self.arm(&allocation)?;
+        Ok(allocation)
+    }
+
+    /// Words that are zero whenever no kernel runs that counts in them: whoever counts them up resets
+    /// them.
+    ///
+    /// # Errors
+    /// When memory is out.
+    pub(crate) fn counters(&mut self, words: u64) -> Result<Region> {
+        let bytes = (words * 4).next_power_of_two().max(1024);
+        if let Some(counters) = self.counters.as_ref().filter(|c| c.span().bytes >= bytes) {
+            return Ok(Region { address: counters.span().address(), bytes: words * 4 });
+        }
+        let made = self.allocate(bytes)?;
+        let (place, region) =
+            (made.span().place(0), Region { address: made.span().address(), bytes });
+        self.fill(place, region, 0)?;
+        self.counters = Some(made);
+        Ok(Region { bytes: words * 4, ..region })
+    }
+
+    /// Memory from the device's pool; frees what can be freed and tries once more when it is out.
+    pub(crate) fn allocate_for(&mut self, bytes: u64, user: User) -> Result<Arc<Allocation>> {
+        match self.timer.device.allocate(bytes, user) {
+            Err(Error::OutOfMemory { .. }) => {
+                // What is in flight may hold memory that the cache could not give back yet.
+                self.commit()?;
+                self.timer.block_for(self.submitted(), MEMORY_PATIENCE)?;
+                self.reclaim()?;
+                self.timer.device.check_guards()?;
+                mlx_vulkan_core::memory::clear_cache();
+                self.timer.device.allocate(bytes, user)
+            }
+            other => other,
+        }
+    }
+
+    /// Writes the guards around memory that the host does not reach.
+    pub(crate) fn arm(&mut self, allocation: &Allocation) -> Result<()> {
+        let device = self.timer.device.clone();
+        let (Some(guard), Some(guards)) = (allocation.guard(), &device.guards) else {
+            return Ok(());
+        };
+        guard.set_op(self.op);
+        if guard.is_mapped() {
+            return Ok(());
+        }
+        allocation.touch(self.open_tick());
+        guard.places().into_iter().try_for_each(|to| {
+            let command = Command::Copy { from: guards.source(), to, bytes: GUARD };
+            self.transfer(Transfer { command, read: None, write: guard.region() })
+        })
+    }
+}

@@ -1,0 +1,173 @@
+//! Moving arrays between host and device: uploads of inputs that only the host has, and copies
+//! back for the host to read.
+
+use mlx_vulkan_core::{
+    Error, Result,
+    buffer::{BufferRef, Current},
+    clock::{self, Tick},
+};
+
+use crate::runtime::{
+    commit::Wait,
+    encoder::{Encoder, Region, STAGING_CHUNK},
+    memory::{
+        allocation::{MappedMemory, VkMemory},
+        pool::User,
+        ring::Place,
+    },
+    stats,
+};
+
+/// Inputs up to this size travel as arguments each time instead of getting a device copy.
+pub(crate) const INLINE: usize = 64;
+/// Results of the CPU up to this size are staged while they are still being computed; larger ones
+/// are waited for, so that staging memory stays bounded.
+const LARGEST_PENDING: usize = 64 << 20;
+
+/// A buffer's device copy, as this crate's type.
+pub(crate) fn memory(buffer: &BufferRef) -> Result<&VkMemory> {
+    buffer
+        .device()
+        .and_then(|d| d.as_any().downcast_ref())
+        .ok_or_else(|| Error::device("eval", "an input has no copy on a Vulkan device"))
+}
+
+impl Encoder {
+    /// The device copy of `buffer` with its contents current for the work encoded next.
+    pub(crate) fn resident<'b>(&mut self, buffer: &'b BufferRef) -> Result<&'b VkMemory> {
+        if buffer.current() == Current::Host {
+            let device = self.device().clone();
+            let _one_at_a_time = device.transfers.lock();
+            if buffer.current() == Current::Host {
+                self.upload(buffer)?;
+            }
+        }
+        let memory = memory(buffer)?;
+        let filled = memory.filled();
+        if filled.stream != self.stream() && !filled.reached() {
+            self.wait_for_stream(filled)?;
+        }
+        Ok(memory)
+    }
+
+    /// Lets later work start after a point of another stream, whatever its backend.
+    pub(crate) fn wait_for_stream(&mut self, tick: Tick) -> Result<()> {
+        if tick.stream == self.stream() || tick.reached() {
+            return Ok(());
+        }
+        match crate::backend::stream_of(tick.stream) {
+            Some(other) => {
+                other.commit_up_to(tick.value)?;
+                let timer = other.timer().clone();
+                let (timeline, value) = (timer.timeline.clone(), tick.value);
+                self.wait_for(Wait { timeline, value, stream: Some(timer) })
+            }
+            None => {
+                let gate = self.device().gate()?;
+                self.wait_for(Wait::gate(&gate))?;
+                clock::clock(tick.stream).when_reached(tick.value, Box::new(move || drop(gate)));
+                Ok(())
+            }
+        }
+    }
+
+    /// Gives a host-only buffer a device copy.
+    fn upload(&mut self, buffer: &BufferRef) -> Result<()> {
+        let nbytes = buffer.nbytes();
+        let shared = self.capabilities().unified;
+        if buffer.device().is_none() {
+            let user = if shared { User::Host } else { User::Stream(self.stream()) };
+            let allocation = self.allocate_for(nbytes as u64, user)?;
+            self.arm(&allocation)?;
+            buffer.add_device(Box::new(VkMemory::new(allocation)));
+        }
+        stats::BYTES_UPLOADED.add(nbytes as u64);
+        let mut written = buffer.written();
+        if !written.reached() && !shared && nbytes > LARGEST_PENDING {
+            written.wait()?;
+            written = Tick::START;
+        }
+        match (written.reached(), shared) {
+            (true, true) => {
+                let span = memory(buffer)?.allocation().span().clone();
+                span.block.write(span.offset, &buffer.read());
+            }
+            (true, false) => self.upload_staged(buffer)?,
+            (false, true) => self.upload_later(buffer, written, None)?,
+            (false, false) => {
+                let place = self.stage(nbytes as u64)?;
+                self.upload_later(buffer, written, Some(place))?;
+            }
+        }
+        buffer.set_current(Current::Both);
+        Ok(())
+    }
+
+    /// Copies through the staging ring, chunk by chunk.
+    fn upload_staged(&mut self, buffer: &BufferRef) -> Result<()> {
+        let memory = memory(buffer)?;
+        let span = memory.allocation().span().clone();
+        let bytes = buffer.read();
+        for (i, chunk) in bytes.chunks(STAGING_CHUNK as usize).enumerate() {
+            let place = self.stage(chunk.len() as u64)?;
+            place.write(chunk);
+            let read = Region { address: place.address, bytes: chunk.len() as u64 };
+            self.copy(place.buffer, read, &span, i as u64 * STAGING_CHUNK)?;
+        }
+        memory.set_filled(self.open_tick());
+        Ok(())
+    }
+
+    /// Copies once a CPU stream has computed the contents: a callback fills the shared memory or
+    /// the staging `place`, then opens the gate that the work encoded next waits for.
+    fn upload_later(
+        &mut self,
+        buffer: &BufferRef,
+        written: Tick,
+        place: Option<Place>,
+    ) -> Result<()> {
+        let memory = memory(buffer)?;
+        let span = memory.allocation().span().clone();
+        let gate = self.device().gate()?;
+        self.wait_for(Wait::gate(&gate))?;
+        // Others wait for the tick of this upload, so there must be a submission.
+        self.open()?;
+        if let Some(place) = &place {
+            let read = Region { address: place.address, bytes: buffer.nbytes() as u64 };
+            self.copy(place.buffer, read, &span, 0)?;
+        }
+        memory.set_filled(self.open_tick());
+        let buffer = buffer.clone();
+        let fill = move || {
+            match place {
+                Some(place) => place.write(&buffer.read()),
+                None => span.block.write(span.offset, &buffer.read()),
+            }
+            drop(gate);
+        };
+        clock::clock(written.stream).when_reached(written.value, Box::new(fill));
+        Ok(())
+    }
+
+    /// Copies a device-only buffer into memory that the host reads; returns when it has arrived.
+    pub(crate) fn read_back(&mut self, buffer: &BufferRef) -> Result<Tick> {
+        let device = self.device().clone();
+        let _one_at_a_time = device.transfers.lock();
+        if buffer.current() != Current::Device {
+            return Ok(self.tick());
+        }
+        let nbytes = buffer.nbytes();
+        let memory = memory(buffer)?;
+        let target = device.read_back.allocate(nbytes as u64, User::Stream(self.stream()))?;
+        self.copy_span(memory.allocation().span(), target.span(), nbytes as u64)?;
+        let tick = self.tick();
+        memory.allocation().touch(tick);
+        target.touch(tick);
+        buffer.add_host(MappedMemory::new(target, nbytes));
+        // Whoever reads the host copy later waits for the copying.
+        buffer.note_write(tick);
+        buffer.set_current(Current::Both);
+        stats::BYTES_READ_BACK.add(nbytes as u64);
+        Ok(tick)
+    }
+}
