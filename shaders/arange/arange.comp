@@ -1,6 +1,6 @@
 #version 460
-// start + i * step. CLASS 0: floating dtypes, in pairs of float32 so that float32 results round once; 3: integers of
-// every size in 64 bits; 5: complex. Constant 1: dtype.
+// start + i * step. CLASS 0: floating dtypes, in pairs of float32 so that float32 results round once; 3:
+// integers of every size in 64 bits; 5: complex. Constant 1: dtype.
 #include "common.glsl"
 #include "math.glsl"
 

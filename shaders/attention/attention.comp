@@ -1,11 +1,13 @@
 #version 460
-// Softmax attention with an online softmax. A workgroup takes ROWS query rows that share a key/value head (several heads
-// of a group, several queries) and walks a share of the keys, KEYS at a time:
+// Softmax attention with an online softmax. A workgroup takes ROWS query rows that share a key/value head
+// (several heads of a group, several queries) and walks a share of the keys, KEYS at a time:
 //   1. PARTS threads per key make its dot products with every row;
-//   2. a subgroup per row (a thread without subgroup arithmetic) turns them into weights against a running maximum;
-//   3. threads across the value's columns (SHARES of them per column, each a share of the keys) add the weighted values.
-// Constants: 1 dtype, 2 flags, 3 rows, 4 subgroup size, 5 keys, 6 threads per key, 7 quads of a key, 8 quads of a value,
-// 9 mask kind. VARIANT: team.glsl.
+//   2. a subgroup per row (a thread without subgroup arithmetic) turns them into weights
+//      against a running maximum;
+//   3. threads across the value's columns (SHARES of them per column, each a share of the
+//      keys) add the weighted values.
+// Constants: 1 dtype, 2 flags, 3 rows, 4 subgroup size, 5 keys, 6 threads per key, 7 quads of a key, 8 quads
+// of a value, 9 mask kind. VARIANT: team.glsl.
 #include "common.glsl"
 #include "floats.glsl"
 
@@ -65,13 +67,15 @@ uvec2 head_query(uint kv_head, uint r) {
 
 vec4 key_quad(uint64_t row, uint quad) {
     uint64_t from = row + (uint64_t(quad * 4u) << float_shift(DTYPE));
-    return K_VECTOR ? fetch4(DTYPE, true, from) : fetch4_tail(DTYPE, false, from, int(key_width) - int(quad * 4u));
+    return K_VECTOR ? fetch4(DTYPE, true, from)
+                    : fetch4_tail(DTYPE, false, from, int(key_width) - int(quad * 4u));
 }
 
 void load_queries(uint batch, uint kv_head, uint first, uint count) {
     for (uint i = gl_LocalInvocationID.x; i < ROWS * KEY_QUADS; i += THREADS) {
         uvec2 hq = head_query(kv_head, first + min(i / KEY_QUADS, count - 1u));
-        int64_t from = int64_t(batch) * strides.q_batch + int64_t(hq.x) * strides.q_head + int64_t(hq.y) * strides.q_row;
+        int64_t from = int64_t(batch) * strides.q_batch + int64_t(hq.x) * strides.q_head
+            + int64_t(hq.y) * strides.q_row;
         tile_q[i] = key_quad(at(DTYPE, q, from), i % KEY_QUADS) * scale;
     }
     for (uint i = gl_LocalInvocationID.x; i < ROWS; i += THREADS) {
@@ -95,7 +99,8 @@ void dot_products(uint64_t head, uint key0, uint key1) {
     }
 }
 
-// What a hidden key scores: the most negative number of the dtype, as in MLX, so that a row that sees nothing averages.
+// What a hidden key scores: the most negative number of the dtype, as in MLX, so that a
+// row that sees nothing averages.
 float hidden() {
     return DTYPE == FLOAT16 ? -65504.0 : DTYPE == BFLOAT16 ? uintBitsToFloat(0xff7f0000u) : LOWEST;
 }
@@ -107,7 +112,8 @@ float score(uint batch, uvec2 hq, uint r, uint j, uint key, uint key1) {
     [[unroll]] for (uint p = 0u; p < PARTS; ++p) s += dots[(r * KEYS + j) * PARTS + p];
     if (MASK == CAUSAL && int(key) > int(hq.y) + int(keys) - int(queries)) return hidden();
     if (MASK >= KEEP) {
-        int64_t from = int64_t(batch) * strides.mask_batch + int64_t(hq.x) * strides.mask_head + int64_t(hq.y) * strides.mask_row + int64_t(key) * strides.mask_key;
+        int64_t from = int64_t(batch) * strides.mask_batch + int64_t(hq.x) * strides.mask_head
+            + int64_t(hq.y) * strides.mask_row + int64_t(key) * strides.mask_key;
         if (MASK == KEEP) { if (uint(AT_U8(mask, from)) == 0u) return hidden(); }
         else s += fetch(DTYPE, at(DTYPE, mask, from));
     }
@@ -159,7 +165,8 @@ void weigh_all(uint batch, uint kv_head, uint first, uint count, uint key0, uint
 
 vec4 value_quad(uint64_t row, uint quad) {
     uint64_t from = row + (uint64_t(quad * 4u) << float_shift(DTYPE));
-    return V_VECTOR ? fetch4(DTYPE, true, from) : fetch4_tail(DTYPE, false, from, int(value_width) - int(quad * 4u));
+    return V_VECTOR ? fetch4(DTYPE, true, from)
+                    : fetch4_tail(DTYPE, false, from, int(value_width) - int(quad * 4u));
 }
 
 void add_values(uint64_t head, uint key0, uint key1) {
@@ -172,7 +179,8 @@ void add_values(uint64_t head, uint key0, uint key1) {
         [[unroll]] for (uint c = 0u; c < COLUMNS; ++c) {
             if (column + c * ACROSS >= VALUE_QUADS) continue;
             vec4 y = value_quad(row, column + c * ACROSS);
-            [[unroll]] for (uint r = 0u; r < ROWS; ++r) sums[r * COLUMNS + c] = fma(vec4(dots[(r * KEYS + j) * PARTS]), y, sums[r * COLUMNS + c]);
+            [[unroll]] for (uint r = 0u; r < ROWS; ++r)
+                sums[r * COLUMNS + c] = fma(vec4(dots[(r * KEYS + j) * PARTS]), y, sums[r * COLUMNS + c]);
         }
     }
 }
@@ -180,16 +188,19 @@ void add_values(uint64_t head, uint key0, uint key1) {
 void store_quad(uint batch, uint split, uvec2 hq, uint quad, vec4 y, float sum) {
     uint left = value_width - quad * 4u;
     if (SPLIT) {
-        uint64_t row = (uint64_t(batch) * uint64_t(heads) + uint64_t(hq.x)) * uint64_t(queries) + uint64_t(hq.y);
+        uint64_t row = (uint64_t(batch) * uint64_t(heads) + uint64_t(hq.x)) * uint64_t(queries)
+            + uint64_t(hq.y);
         uint64_t all = uint64_t(batches) * uint64_t(heads) * uint64_t(queries);
         uint64_t to = (uint64_t(split) * all + row) * uint64_t(value_width) + uint64_t(quad * 4u);
         [[unroll]] for (uint e = 0u; e < 4u; ++e) if (e < left) AT_F32(result, to + uint64_t(e)) = y[e];
         return;
     }
     y = sum > 0.0 ? y / sum : vec4(uintBitsToFloat(0x7fc00000u));
-    int64_t to = int64_t(batch) * strides.out_batch + int64_t(hq.x) * strides.out_head + int64_t(hq.y) * strides.out_row + int64_t(quad * 4u);
+    int64_t to = int64_t(batch) * strides.out_batch + int64_t(hq.x) * strides.out_head
+        + int64_t(hq.y) * strides.out_row + int64_t(quad * 4u);
     if (V_VECTOR) store_float4(DTYPE, result, uint64_t(to) / 4ul, y);
-    else [[unroll]] for (uint e = 0u; e < 4u; ++e) if (e < left) store_float(DTYPE, result, to + int64_t(e), y[e]);
+    else [[unroll]] for (uint e = 0u; e < 4u; ++e)
+        if (e < left) store_float(DTYPE, result, to + int64_t(e), y[e]);
 }
 
 void finish(uint batch, uint kv_head, uint split, uint first, uint count) {
@@ -209,7 +220,8 @@ void finish(uint batch, uint kv_head, uint split, uint first, uint count) {
             if (share == 0u && quad < VALUE_QUADS) store_quad(batch, split, hq, quad, y, row_sum[r]);
         }
         if (SPLIT && lane == 0u) {
-            uint64_t row = (uint64_t(batch) * uint64_t(heads) + uint64_t(hq.x)) * uint64_t(queries) + uint64_t(hq.y);
+            uint64_t row = (uint64_t(batch) * uint64_t(heads) + uint64_t(hq.x)) * uint64_t(queries)
+                + uint64_t(hq.y);
             uint64_t all = uint64_t(batches) * uint64_t(heads) * uint64_t(queries);
             AT_F2(maxima, uint64_t(split) * all + row) = vec2(row_max[r], row_sum[r]);
         }

@@ -1,11 +1,13 @@
 #version 460
-// Attention of one query token over a key/value cache. A workgroup takes the heads of one key/value head (HEADS of them
-// at a time) and a share of the keys; shares are joined by the workgroup that finishes last.
-// With FUSED, queries and the new key come straight from their projections: they are normalized (NORM), rotated, and
-// the new key and value are written to the cache, as its last row.
-// VARIANT 1 is for quantized caches: their rows are words, scales and biases, and what is written is quantized before.
-// Constants: 1 dtype, 2 features (a multiple of 64), 3 subgroup size, 4 query heads of a workgroup, 5 query heads per
-// key/value head, 6 flags, 7 the bits of eps; of a quantized cache 8 bits, 9 group size, 10 the bits of the position's scale.
+// Attention of one query token over a key/value cache. A workgroup takes the heads of one key/value head
+// (HEADS of them at a time) and a share of the keys; shares are joined by the workgroup that finishes last.
+// With FUSED, queries and the new key come straight from their projections: they are normalized (NORM),
+// rotated, and the new key and value are written to the cache, as its last row.
+// VARIANT 1 is for quantized caches: their rows are words, scales and biases, and what
+// is written is quantized before.
+// Constants: 1 dtype, 2 features (a multiple of 64), 3 subgroup size, 4 query heads of a workgroup,
+// 5 query heads per key/value head, 6 flags, 7 the bits of eps; of a quantized cache 8 bits, 9 group size,
+// 10 the bits of the position's scale.
 #include "common.glsl"
 #include "floats.glsl"
 #include "math.glsl"
@@ -33,8 +35,10 @@ const bool DIVISORS = (FLAGS & 8u) != 0u, SPLIT = (FLAGS & 16u) != 0u;
 layout(push_constant, scalar) uniform Push {
     uint64_t q, new_key, new_value, q_weight, k_weight, frequencies, offset;
     uint64_t keys, values, result;           // keys and values are the words of quantized ones
-    uint64_t parts, counters;                // with SPLIT: (maximum, sum, sums of values) of every share; how many are done
-    uint key_head, key_row, value_head, value_row; // strides in elements, of quantized rows in those that they stand for
+    // With SPLIT: (maximum, sum, sums of values) of every share; how many are done.
+    uint64_t parts, counters;
+    // Strides in elements, of quantized rows in those that they stand for.
+    uint key_head, key_row, value_head, value_row;
     uint count;                              // keys, the new one included
 #if VARIANT == 1
     float factor;                            // of the scores, without what is in memory
@@ -65,7 +69,8 @@ uint bits_at(uint64_t from, uint i) { return DTYPE == FLOAT32 ? U32(from).v[i] :
 float of_bits(uint b) { return DTYPE == FLOAT32 ? uintBitsToFloat(b) : half_pair(DTYPE, b).x; }
 
 void ask_pairs(uint64_t from, out uvec2 bits[PAIRS]) {
-    [[unroll]] for (uint i = 0u; i < PAIRS; ++i) bits[i] = uvec2(bits_at(from, first_of(pair_of_lane(i))), bits_at(from, second_of(pair_of_lane(i))));
+    [[unroll]] for (uint i = 0u; i < PAIRS; ++i)
+        bits[i] = uvec2(bits_at(from, first_of(pair_of_lane(i))), bits_at(from, second_of(pair_of_lane(i))));
 }
 
 void take_pairs(uint64_t from, inout uvec2 bits[PAIRS], out vec2 y[PAIRS]) {
@@ -73,7 +78,8 @@ void take_pairs(uint64_t from, inout uvec2 bits[PAIRS], out vec2 y[PAIRS]) {
 }
 
 uint64_t part_of(uint kv_head, uint block, uint split, uint h) {
-    uint64_t row = (uint64_t(kv_head) * uint64_t(SHARING) + uint64_t(block * HEADS + h)) * uint64_t(splits) + uint64_t(split);
+    uint64_t row = (uint64_t(kv_head) * uint64_t(SHARING) + uint64_t(block * HEADS + h)) * uint64_t(splits)
+        + uint64_t(split);
     return parts + row * uint64_t(WIDTH + 4u) * 4ul;
 }
 
@@ -88,7 +94,8 @@ void join_subgroups(uint kv_head, uint block, uint split) {
             F4C(part).v[1u + feature_ / 4u][feature_ % 4u] = y;
             if (feature_ == 0u) F4C(part).v[0] = vec4(top, sum, 0.0, 0.0);
         } else {
-            store_float(DTYPE, result, int64_t(kv_head * SHARING + block * HEADS + h) * int64_t(WIDTH) + int64_t(feature_), y / sum);
+            store_float(DTYPE, result,
+                int64_t(kv_head * SHARING + block * HEADS + h) * int64_t(WIDTH) + int64_t(feature_), y / sum);
         }
     }
 }
@@ -120,7 +127,9 @@ void join_splits(uint kv_head, uint block) {
             sum = sum * fix + state.y * add;
             top = next;
         }
-        uint64_t to = (uint64_t(kv_head) * uint64_t(SHARING) + uint64_t(block * HEADS + h)) * uint64_t(WIDTH / 4u) + uint64_t(quad);
+        uint64_t to = (uint64_t(kv_head) * uint64_t(SHARING) + uint64_t(block * HEADS + h))
+                * uint64_t(WIDTH / 4u)
+            + uint64_t(quad);
         store_float4(DTYPE, result, to, y / sum);
     }
 }
@@ -141,7 +150,8 @@ void main() {
         if (newest_here) for (uint i = thread; i < WIDTH; i += gl_WorkGroupSize.x)
             newest[WIDTH + i] = fetch(DTYPE, at(DTYPE, new_value, int64_t(kv_head * WIDTH + i)));
     } else {
-        for (uint i = thread; i < HEADS * WIDTH; i += gl_WorkGroupSize.x) queries[i] = fetch(DTYPE, at(DTYPE, first_q, int64_t(i))) * scale;
+        for (uint i = thread; i < HEADS * WIDTH; i += gl_WorkGroupSize.x)
+            queries[i] = fetch(DTYPE, at(DTYPE, first_q, int64_t(i))) * scale;
     }
     barrier();
 #if VARIANT == 1
@@ -149,8 +159,11 @@ void main() {
 #else
     if (newest_here && block == 0u) for (uint i = thread; i < WIDTH; i += gl_WorkGroupSize.x) {
         int64_t row = int64_t(count - 1u);
-        store_float(DTYPE, keys, int64_t(kv_head) * int64_t(key_head) + row * int64_t(key_row) + int64_t(i), newest[i]);
-        store_float(DTYPE, values, int64_t(kv_head) * int64_t(value_head) + row * int64_t(value_row) + int64_t(i), newest[WIDTH + i]);
+        store_float(DTYPE, keys, int64_t(kv_head) * int64_t(key_head) + row * int64_t(key_row) + int64_t(i),
+            newest[i]);
+        store_float(DTYPE, values,
+            int64_t(kv_head) * int64_t(value_head) + row * int64_t(value_row) + int64_t(i),
+            newest[WIDTH + i]);
     }
 #endif
     take_queries();

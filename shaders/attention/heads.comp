@@ -1,10 +1,11 @@
 #version 460
-// Heads of many tokens on their way from the projections to an attention: RMS norm, rotary embedding, and storing where the
-// attention reads them, such as the rows of a cache. A subgroup takes a head of a token; a lane holds words of two neighbours
-// from both halves of the head, so that features that are rotated together are in one lane, however they are paired.
+// Heads of many tokens on their way from the projections to an attention: RMS norm, rotary embedding, and
+// storing where the attention reads them, such as the rows of a cache. A subgroup takes a head of a token; a
+// lane holds words of two neighbours from both halves of the head, so that features that are rotated together
+// are in one lane, however they are paired.
 //
-// Constants: 1 dtype, 2 flags (bit 0: norms, 1: pairs are neighbours, 2: frequencies are divisors), 3 features of a head (a
-// multiple of 4), 4 subgroup size, 5 the bits of eps.
+// Constants: 1 dtype, 2 flags (bit 0: norms, 1: pairs are neighbours, 2: frequencies are divisors),
+// 3 features of a head (a multiple of 4), 4 subgroup size, 5 the bits of eps.
 #include "common.glsl"
 #include "floats.glsl"
 #include "math.glsl"
@@ -48,21 +49,26 @@ vec2 load_pair(uint64_t row, uint word) {
 
 void store_pair(uint64_t row, uint word, vec2 x) {
     if (DTYPE == FLOAT32) AT_F2(row, word) = x;
-    else AT_U32(row, word) = DTYPE == FLOAT16 ? f32_to_f16(x.x) | f32_to_f16(x.y) << 16 : f32_to_bf16(x.x) | f32_to_bf16(x.y) << 16;
+    else
+        AT_U32(row, word) = DTYPE == FLOAT16 ? f32_to_f16(x.x) | f32_to_f16(x.y) << 16
+                                             : f32_to_bf16(x.x) | f32_to_bf16(x.y) << 16;
 }
 
-// Sines and cosines of a lane's pairs: of (first, second) neighbours, or of the first and of the second of both halves.
+// Sines and cosines of a lane's pairs: of (first, second) neighbours, or of the first
+// and of the second of both halves.
 vec4 turns[EACH];
 
 vec2 angle(vec2 position, uint pair) {
-    return DTYPE == FLOAT32 ? rotation(position, pair, frequencies, 1l, DIVISORS) : rotation_fast(position, pair, frequencies, DIVISORS);
+    return DTYPE == FLOAT32 ? rotation(position, pair, frequencies, 1l, DIVISORS)
+                            : rotation_fast(position, pair, frequencies, DIVISORS);
 }
 
 void find_turns(uint token) {
     vec2 position = m_two_prod(float(int(uint(I32(offset).v[0]) + token)), scale);
     [[unroll]] for (uint i = 0u; i < EACH; ++i) {
         uint w = word(i);
-        turns[i] = vec4(angle(position, TRADITIONAL ? w : 2u * w), angle(position, TRADITIONAL ? w + WORDS : 2u * w + 1u));
+        turns[i] = vec4(angle(position, TRADITIONAL ? w : 2u * w),
+            angle(position, TRADITIONAL ? w + WORDS : 2u * w + 1u));
     }
 }
 
@@ -76,19 +82,23 @@ vec4 rotated(vec4 x, vec4 r) {
 }
 
 void do_head(Section s, uint batch, uint token, uint head) {
-    uint64_t row = (uint64_t(batch) * uint64_t(tokens) + uint64_t(token)) * uint64_t(s.heads) + uint64_t(head);
+    uint64_t row = (uint64_t(batch) * uint64_t(tokens) + uint64_t(token)) * uint64_t(s.heads)
+        + uint64_t(head);
     uint64_t from = at(DTYPE, s.from, int64_t(row * uint64_t(WIDTH)));
-    uint64_t to = at(DTYPE, s.to, int64_t(uint64_t(batch) * s.to_batch + uint64_t(head) * s.to_head + uint64_t(token) * s.to_token));
+    uint64_t to = at(DTYPE, s.to,
+        int64_t(uint64_t(batch) * s.to_batch + uint64_t(head) * s.to_head + uint64_t(token) * s.to_token));
     vec4 x[EACH], weights[EACH];
     [[unroll]] for (uint i = 0u; i < EACH; ++i) {
         x[i] = vec4(load_pair(from, word(i)), load_pair(from, word(i) + WORDS));
-        if (NORM && s.turned != 0u) weights[i] = vec4(load_pair(s.weight, word(i)), load_pair(s.weight, word(i) + WORDS));
+        if (NORM && s.turned != 0u)
+            weights[i] = vec4(load_pair(s.weight, word(i)), load_pair(s.weight, word(i) + WORDS));
     }
     if (s.turned != 0u) {
         float squares = 0.0;
         if (NORM) [[unroll]] for (uint i = 0u; i < EACH; ++i) squares += is_there(i) ? dot(x[i], x[i]) : 0.0;
         float factor = NORM ? 1.0 / sqrt(subgroupAdd(squares) / float(WIDTH) + uintBitsToFloat(EPS)) : 1.0;
-        [[unroll]] for (uint i = 0u; i < EACH; ++i) x[i] = rotated(NORM ? x[i] * factor * weights[i] : x[i], turns[i]);
+        [[unroll]] for (uint i = 0u; i < EACH; ++i)
+            x[i] = rotated(NORM ? x[i] * factor * weights[i] : x[i], turns[i]);
     }
     [[unroll]] for (uint i = 0u; i < EACH; ++i) {
         if (!is_there(i)) continue;
@@ -98,7 +108,8 @@ void do_head(Section s, uint batch, uint token, uint head) {
 }
 
 void main() {
-    uint teams = gl_NumWorkGroups.y * gl_NumSubgroups, first = gl_WorkGroupID.y * gl_NumSubgroups + gl_SubgroupID;
+    uint teams = gl_NumWorkGroups.y * gl_NumSubgroups,
+         first = gl_WorkGroupID.y * gl_NumSubgroups + gl_SubgroupID;
     for (uint t = gl_WorkGroupID.x; t < batches * tokens; t += gl_NumWorkGroups.x) {
         find_turns(t % tokens);
         for (uint h = first; h < heads; h += teams) {

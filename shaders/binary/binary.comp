@@ -1,8 +1,8 @@
 #version 460
-// Elementwise functions of two arrays of one dtype. CLASS as in elementwise.glsl. VARIANT 0 has arithmetic, 1 the
-// functions that need more of math.glsl, 2 comparisons and logic, whose result is bool.
-// Constants: 1 dtype, 2 function (mlx_vulkan_core::primitives::BinaryOp), 3 mode, 4 and 5 whether the first or second operand
-// is one element.
+// Elementwise functions of two arrays of one dtype. CLASS as in elementwise.glsl. VARIANT 0 has arithmetic,
+// 1 the functions that need more of math.glsl, 2 comparisons and logic, whose result is bool.
+// Constants: 1 dtype, 2 function (mlx_vulkan_core::primitives::BinaryOp), 3 mode, 4 and 5 whether the first
+// or second operand is one element.
 #include "common.glsl"
 #include "math.glsl"
 

@@ -1,6 +1,7 @@
 #version 460
-// Convolution of groups with few channels and outputs: a thread sums the window of one output (QUAD 0), or those of four
-// neighbouring channels that do not mix in neighbouring places (QUAD 1: one channel and one output a group).
+// Convolution of groups with few channels and outputs: a thread sums the window of one output (QUAD
+// 0), or those of four neighbouring channels that do not mix in neighbouring places (QUAD 1: one
+// channel and one output a group).
 // Constants: 1 dtype, 2 QUAD.
 #include "common.glsl"
 #include "floats.glsl"
@@ -12,7 +13,8 @@ layout(constant_id = 2) const uint QUAD = 0;
 #include "convolution.glsl"
 
 layout(push_constant, scalar) uniform Push {
-    uint64_t source, weight, result, geometry, count; // count of outputs, or of threads' shares of four channels and PLACES places
+    // Count of outputs, or of threads' shares of four channels and PLACES places.
+    uint64_t source, weight, result, geometry, count;
 };
 
 // Places along the last axis that share the weights a thread loads: PLACES of kernels::convolution.
@@ -21,17 +23,22 @@ const uint PLACES = 4;
 float weight_at(int64_t i) { return fetch(DTYPE, at(DTYPE, weight, i)); }
 
 // 32 bits wherever they do: divisions of 64 are long.
-uint64_t quotient(uint64_t i, uint by) { return count <= 0xfffffffful ? uint64_t(uint(i) / by) : i / uint64_t(by); }
+uint64_t quotient(uint64_t i, uint by) {
+    return count <= 0xfffffffful ? uint64_t(uint(i) / by) : i / uint64_t(by);
+}
 
 // Weights of four channels, which are a window apart.
 vec4 weights_at(uint channel, uint taps, uint tap) {
     vec4 y;
-    [[unroll]] for (uint e = 0u; e < 4u; ++e) y[e] = weight_at(int64_t(channel + e) * int64_t(taps) + int64_t(tap));
+    [[unroll]] for (uint e = 0u; e < 4u; ++e)
+        y[e] = weight_at(int64_t(channel + e) * int64_t(taps) + int64_t(tap));
     return y;
 }
 
-// Adds a line of taps along the last axis to the sums. What lies outside is loaded from the line's start, and left out.
-void add_line(Geometry g, uint taps, uint tap, uint64_t line, uint place, uint channel, inout vec4 sum[PLACES]) {
+// Adds a line of taps along the last axis to the sums. What lies outside is loaded from
+// the line's start, and left out.
+void add_line(
+    Geometry g, uint taps, uint tap, uint64_t line, uint place, uint channel, inout vec4 sum[PLACES]) {
     int64_t apart = g.steps[2] << float_shift(DTYPE);
     for (uint t = 0u; t < g.kernel[2]; ++t, ++tap) {
         vec4 weights = weights_at(channel, taps, g.flip != 0u ? taps - 1u - tap : tap);
@@ -46,7 +53,8 @@ void add_line(Geometry g, uint taps, uint tap, uint64_t line, uint place, uint c
 void quad(Geometry g, uint taps, uint64_t i) {
     uint fours = g.groups / 4u, blocks = (g.output_[2] + PLACES - 1u) / PLACES;
     uint64_t block = quotient(i, fours), row = quotient(block, blocks);
-    uint channel = uint(i - block * uint64_t(fours)) * 4u, first = uint(block - row * uint64_t(blocks)) * PLACES;
+    uint channel = uint(i - block * uint64_t(fours)) * 4u,
+         first = uint(block - row * uint64_t(blocks)) * PLACES;
     uint to = uint(row) * g.output_[2] + first;
     Window w = window_at(g, to);
     vec4 sum[PLACES];
@@ -57,11 +65,13 @@ void quad(Geometry g, uint taps, uint64_t i) {
             int y = element_of(g, 1u, w.first.y + u * g.kernel_dilation[1]);
             if ((x | y) < 0) continue;
             int64_t offset = w.offset + int64_t(x) * g.steps[0] + int64_t(y) * g.steps[1] + int64_t(channel);
-            add_line(g, taps, (t * g.kernel[1] + u) * g.kernel[2], at(DTYPE, source, offset), w.first.z, channel, sum);
+            add_line(g, taps, (t * g.kernel[1] + u) * g.kernel[2], at(DTYPE, source, offset), w.first.z,
+                channel, sum);
         }
     }
     [[unroll]] for (uint p = 0u; p < PLACES; ++p)
-        if (first + p < g.output_[2]) store_float4(DTYPE, result, uint64_t(to + p) * uint64_t(fours) + uint64_t(channel / 4u), sum[p]);
+        if (first + p < g.output_[2])
+            store_float4(DTYPE, result, uint64_t(to + p) * uint64_t(fours) + uint64_t(channel / 4u), sum[p]);
 }
 
 void single(Geometry g, uint taps, uint64_t i) {
@@ -75,7 +85,8 @@ void single(Geometry g, uint taps, uint64_t i) {
         offset += int64_t(to / g.outputs * g.channels);
         int64_t from = (int64_t(to) * int64_t(taps) + int64_t(tap)) * int64_t(g.channels);
         for (uint c = 0u; c < g.channels; ++c)
-            sum = fma(fetch(DTYPE, at(DTYPE, source, offset + int64_t(c))), weight_at(from + int64_t(c)), sum);
+            sum = fma(
+                fetch(DTYPE, at(DTYPE, source, offset + int64_t(c))), weight_at(from + int64_t(c)), sum);
     }
     store_float(DTYPE, result, int64_t(i), sum);
 }

@@ -1,7 +1,8 @@
 #version 460
-// Convolution as a product by shared-memory tiles: rows are windows of the input, which are gathered as they are loaded,
-// columns are the outputs of a group. Constants: gemm.glsl and gemm_tile.glsl. A_VECTOR says that four channels are
-// aligned and belong to one tap. `walk` is the address of the geometry, groups are the batches.
+// Convolution as a product by shared-memory tiles: rows are windows of the input, which are gathered as
+// they are loaded, columns are the outputs of a group. Constants: gemm.glsl and gemm_tile.glsl.
+// A_VECTOR says that four channels are aligned and belong to one tap. `walk` is the address of the
+// geometry, groups are the batches.
 #include "common.glsl"
 #include "floats.glsl"
 layout(local_size_x_id = 0) in;
@@ -26,7 +27,8 @@ Batch batch_at(uint group) {
 void store_quad(Batch at_, uint row, uint column, vec4 x) {
     if (row >= m) return;
     int64_t i = int64_t(row) * int64_t(n * batches) + int64_t(column);
-    [[unroll]] for (uint e = 0u; e < 4u; ++e) if (column + e < n) store_float(OUT_DTYPE, at_.result, i + int64_t(e), x[e]);
+    [[unroll]] for (uint e = 0u; e < 4u; ++e)
+        if (column + e < n) store_float(OUT_DTYPE, at_.result, i + int64_t(e), x[e]);
 }
 
 #define OWN_A_FETCH
@@ -38,7 +40,9 @@ Window windows[A_QUADS];
 float element(Geometry g, Batch at_, Window w, uint kk) {
     uint tap = kk / g.channels;
     int64_t offset;
-    return !tap_offset(g, w, tap, offset) ? 0.0 : fetch(DTYPE, at(DTYPE, at_.a, offset + int64_t(kk - tap * g.channels)));
+    return !tap_offset(g, w, tap, offset)
+        ? 0.0
+        : fetch(DTYPE, at(DTYPE, at_.a, offset + int64_t(kk - tap * g.channels)));
 }
 
 void a_fetch(Batch at_, uint row0, uint k0, uint k1) {
@@ -53,9 +57,11 @@ void a_fetch(Batch at_, uint row0, uint k0, uint k1) {
         if (A_VECTOR) {
             uint tap = kk / g.channels;
             int64_t offset;
-            if (tap_offset(g, windows[i], tap, offset)) next_a[i] = fetch4(DTYPE, true, at(DTYPE, at_.a, offset + int64_t(kk - tap * g.channels)));
+            if (tap_offset(g, windows[i], tap, offset))
+                next_a[i] = fetch4(DTYPE, true, at(DTYPE, at_.a, offset + int64_t(kk - tap * g.channels)));
         } else {
-            [[unroll]] for (uint e = 0u; e < 4u; ++e) if (kk + e < k1) next_a[i][e] = element(g, at_, windows[i], kk + e);
+            [[unroll]] for (uint e = 0u; e < 4u; ++e)
+                if (kk + e < k1) next_a[i][e] = element(g, at_, windows[i], kk + e);
         }
     }
 }

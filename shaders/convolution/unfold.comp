@@ -1,6 +1,7 @@
 #version 460
-// The windows of a convolution as rows of a matrix, for a product with the weight: (windows, taps, channels), dense. What
-// lies in the padding is zero. Constants: 1 BYTES, of the words that are moved; they do not reach over a tap.
+// The windows of a convolution as rows of a matrix, for a product with the weight: (windows, taps,
+// channels), dense. What lies in the padding is zero. Constants: 1 BYTES, of the words that are
+// moved; they do not reach over a tap.
 #include "common.glsl"
 
 layout(local_size_x_id = 0) in;

@@ -1,6 +1,6 @@
 #version 460
-// Conversion between dtypes. CLASS is the register type of the source: 0 float, 1 int, 2 uint, 3 int64, 4 uint64,
-// 5 complex. Constants: 1 source dtype, 2 destination dtype, 3 mode.
+// Conversion between dtypes. CLASS is the register type of the source: 0 float, 1 int, 2 uint, 3 int64,
+// 4 uint64, 5 complex. Constants: 1 source dtype, 2 destination dtype, 3 mode.
 #include "common.glsl"
 
 layout(local_size_x_id = 0) in;
@@ -117,7 +117,8 @@ void store(int64_t i, T x) {
 #if CLASS <= 2
 void store4(uint64_t i, T4 x) {
     if (TO == FLOAT32 || TO == FLOAT16 || TO == BFLOAT16) store_float4(TO, destination, i, vec4(x));
-    else if (TO == BOOL) store_uint4(UINT8, destination, i, uvec4(truth(x.x), truth(x.y), truth(x.z), truth(x.w)));
+    else if (TO == BOOL)
+        store_uint4(UINT8, destination, i, uvec4(truth(x.x), truth(x.y), truth(x.z), truth(x.w)));
     else [[unroll]] for (int k = 0; k < 4; ++k) store(int64_t(4ul * i) + k, x[k]);
 }
 #endif

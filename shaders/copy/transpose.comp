@@ -1,12 +1,12 @@
 #version 460
-// Copies elements as bits between arrays of which different axes are dense: the source's along axis a, the destination's
-// along axis b. Rectangles of both go through shared memory, so that neighbouring threads read and write neighbours. The
-// other axes are walked. Constants: 1 bytes per element (1, 2, 4, 8), 2 and 3 the rectangle's sides WIDE along a and HIGH along
-// b, 4 vectors (bit 0: runs of 16 bytes along a are aligned in the source, bit 1: along b in the destination, and they divide
-// the axes).
+// Copies elements as bits between arrays of which different axes are dense: the source's along axis a, the
+// destination's along axis b. Rectangles of both go through shared memory, so that neighbouring threads read
+// and write neighbours. The other axes are walked. Constants: 1 bytes per element (1, 2, 4, 8), 2 and 3 the
+// rectangle's sides WIDE along a and HIGH along b, 4 vectors (bit 0: runs of 16 bytes along a are aligned in
+// the source, bit 1: along b in the destination, and they divide the axes).
 //
-// Where both are vectors, neighbours along b of elements of less than four bytes share a word of shared memory, and HIGH
-// counts such words.
+// Where both are vectors, neighbours along b of elements of less than four bytes share a word of shared
+// memory, and HIGH counts such words.
 #include "common.glsl"
 
 layout(local_size_x_id = 0) in;
@@ -50,10 +50,12 @@ void write(int64_t to, uvec4 v) {
 // Element e of a vector, as the low bits of a word.
 uint element(uvec4 v, uint e) {
     const uint each = BYTES < 4u ? 4u / BYTES : 1u;
-    return v[e / each] >> (e % each * BYTES * 8u) & (BYTES == 1u ? 0xffu : BYTES == 2u ? 0xffffu : 0xffffffffu);
+    return v[e / each] >> (e % each * BYTES * 8u)
+        & (BYTES == 1u ? 0xffu : BYTES == 2u ? 0xffffu : 0xffffffffu);
 }
 
-// The vectors of a thread: all are asked for before the first is stored; of those behind the end, the last ones.
+// The vectors of a thread: all are asked for before the first is stored; of those
+// behind the end, the last ones.
 void read_rectangle(int64_t from, uint left_a, uint left_b) {
     uint row = gl_LocalInvocationID.x / (WIDE / READ), column = gl_LocalInvocationID.x % (WIDE / READ) * READ;
     uvec4 v[READS * SHARE];
@@ -63,7 +65,8 @@ void read_rectangle(int64_t from, uint left_a, uint left_b) {
     }
     [[unroll]] for (uint i = 0u; i < READS; ++i) {
         uint r = row + i * READ_ROWS;
-        // True of all but the last rectangle; without it an H200 takes 8 % longer, as if all loads were awaited at once.
+        // True of all but the last rectangle; without it an H200 takes 8 % longer, as if
+        // all loads were awaited at once.
         if (r * SHARE >= left_b) continue;
         [[unroll]] for (uint e = 0u; e < READ; ++e) {
             uint at = r * PITCH + column + e, word = 0u;
@@ -72,7 +75,8 @@ void read_rectangle(int64_t from, uint left_a, uint left_b) {
                 rectangle[PLANE + at] = v[i][2u * e + 1u];
                 continue;
             }
-            [[unroll]] for (uint s = 0u; s < SHARE; ++s) word |= element(v[i * SHARE + s], e) << (s * BYTES * 8u);
+            [[unroll]] for (uint s = 0u; s < SHARE; ++s)
+                word |= element(v[i * SHARE + s], e) << (s * BYTES * 8u);
             rectangle[at] = word;
         }
     }
@@ -98,18 +102,22 @@ void write_rectangle(int64_t to, uint left_a, uint left_b) {
 // The rectangle at (a0, b0) of the walk's place `others`.
 void turn(uint64_t others, uint64_t a0, uint64_t b0) {
     uint left_a = uint(min(a - a0, uint64_t(WIDE))), left_b = uint(min(b - b0, uint64_t(HIGH * SHARE)));
-    read_rectangle(strided_offset(walk, ndim, 0u, others) + int64_t(b0) * source_step + int64_t(a0), left_a, left_b);
+    read_rectangle(
+        strided_offset(walk, ndim, 0u, others) + int64_t(b0) * source_step + int64_t(a0), left_a, left_b);
     barrier();
-    write_rectangle(strided_offset(walk, ndim, 1u, others) + int64_t(a0) * destination_step + int64_t(b0), left_a, left_b);
+    write_rectangle(strided_offset(walk, ndim, 1u, others) + int64_t(a0) * destination_step + int64_t(b0),
+        left_a, left_b);
     barrier();
 }
 
 void main() {
-    uint64_t wide = (a + uint64_t(WIDE) - 1ul) / WIDE, high = (b + uint64_t(HIGH * SHARE) - 1ul) / (HIGH * SHARE), all = count * wide * high;
+    uint64_t wide = (a + uint64_t(WIDE) - 1ul) / WIDE,
+             high = (b + uint64_t(HIGH * SHARE) - 1ul) / (HIGH * SHARE), all = count * wide * high;
     for (uint64_t task = gl_WorkGroupID.x; task < all; task += gl_NumWorkGroups.x) {
         uint64_t others, across, down;
         if (all <= 0xfffffffful) { // divisions of 64 bits take longer than a rectangle
-            uint each = uint(wide * high), o = uint(task) / each, here = uint(task) - o * each, x = here / uint(high);
+            uint each = uint(wide * high), o = uint(task) / each, here = uint(task) - o * each,
+                 x = here / uint(high);
             others = uint64_t(o);
             across = uint64_t(x);
             down = uint64_t(here - x * uint(high));

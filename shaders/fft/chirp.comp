@@ -1,6 +1,7 @@
 #version 460
-// The conjugate of Bluestein's chirp for transforms of length n, wrapped around in m elements: its spectrum makes the
-// transforms a convolution (Bluestein, A linear filtering approach to the computation of discrete Fourier transform, 1970).
+// The conjugate of Bluestein's chirp for transforms of length n, wrapped around in m elements: its
+// spectrum makes the transforms a convolution (Bluestein, A linear filtering approach to the computation
+// of discrete Fourier transform, 1970).
 #include "common.glsl"
 
 layout(local_size_x_id = 0) in;
@@ -16,6 +17,7 @@ layout(push_constant, scalar) uniform Push {
 void main() {
     GRID_LOOP(j, m) {
         uint64_t distance = min(j, m - j);
-        AT_F2(destination, j) = distance < uint64_t(n) ? conjugate(chirp(uint(distance), n, part)) : vec2(0.0);
+        AT_F2(destination, j) = distance < uint64_t(n) ? conjugate(chirp(uint(distance), n, part))
+                                                       : vec2(0.0);
     }
 }

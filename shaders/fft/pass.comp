@@ -1,10 +1,12 @@
 #version 460
-// Fourier transforms of SIZE elements each, LINES of them a workgroup: a whole transform, or one of the passes that a long
-// one is split into. In pass i, whose factor is SIZE and whose later factors multiply to `rest`, a line is what stands
-// `rest` apart; results are multiplied with the roots of order SIZE * rest. Elements stay in registers: the first stage
-// loads them, the last one stores them, and between stages they change places through shared memory, real parts before
-// imaginary ones: half the memory, and twice as many workgroups at a time.
-// Constants: 1 SIZE, 2 LINES (a power of two), 3 FLAGS, 4 RADICES of the stages (fields of four bits; 15 is 16).
+// Fourier transforms of SIZE elements each, LINES of them a workgroup: a whole transform, or one of the
+// passes that a long one is split into. In pass i, whose factor is SIZE and whose later factors multiply
+// to `rest`, a line is what stands `rest` apart; results are multiplied with the roots of order
+// SIZE * rest. Elements stay in registers: the first stage loads them, the last one stores them, and
+// between stages they change places through shared memory, real parts before imaginary ones: half the
+// memory, and twice as many workgroups at a time.
+// Constants: 1 SIZE, 2 LINES (a power of two), 3 FLAGS, 4 RADICES of the stages
+// (fields of four bits; 15 is 16).
 // VARIANT 1: SIZE is a power of two of at most 4096.
 #include "common.glsl"
 
@@ -13,19 +15,22 @@ layout(constant_id = 1) const uint SIZE = 64;
 layout(constant_id = 2) const uint LINES = 1;
 layout(constant_id = 3) const uint FLAGS = 0;
 layout(constant_id = 4) const uint RADICES = 0x88;
-const bool LINES_FIRST_IN = (FLAGS & 64u) != 0u; // neighbouring lines are nearer in memory than neighbours of a line
+// Neighbouring lines are nearer in memory than neighbours of a line.
+const bool LINES_FIRST_IN = (FLAGS & 64u) != 0u;
 const bool LINES_FIRST_OUT = (FLAGS & 128u) != 0u;
-// Ends of the transforms that a transform of another length n is made of (kernels/fft.rs): elements times the chirp, filled up
-// with zeros; spectra times that of the chirp, conjugated so that a forward transform inverts it; results times the chirp.
-const bool CHIRP_IN = (FLAGS & 256u) != 0u, SPECTRUM_IN = (FLAGS & 512u) != 0u, CHIRP_OUT = (FLAGS & 1024u) != 0u;
+// Ends of the transforms that a transform of another length n is made of (kernels/fft.rs): elements times the
+// chirp, filled up with zeros; spectra times that of the chirp, conjugated so that a forward transform
+// inverts it; results times the chirp.
+const bool CHIRP_IN = (FLAGS & 256u) != 0u, SPECTRUM_IN = (FLAGS & 512u) != 0u,
+           CHIRP_OUT = (FLAGS & 1024u) != 0u;
 
 #include "fft_root.glsl"
 #include "fft_side.glsl"
 #include "fft_chirp.glsl"
 
-// The walk goes over the lines divided by `rest`: element offsets of the source, first element's number there, and the
-// same for the destination. Units are bytes; parts are 2^64 divided by SIZE, by SIZE * rest, and by 2 n. Outside of chirps
-// `total` is the length of all passes, with them it is n.
+// The walk goes over the lines divided by `rest`: element offsets of the source, first element's number
+// there, and the same for the destination. Units are bytes; parts are 2^64 divided by SIZE, by SIZE * rest,
+// and by 2 n. Outside of chirps `total` is the length of all passes, with them it is n.
 layout(push_constant, scalar) uniform Push {
     uint64_t source, destination, walk, count, size_part, pass_part, chirp_part, spectrum;
     int64_t in_unit, out_unit;
@@ -36,9 +41,11 @@ layout(push_constant, scalar) uniform Push {
 
 #define THREADS gl_WorkGroupSize.x
 #define RADIX_OF(fields) (((fields) & 15u) == 15u ? 16u : (fields) & 15u)
-const uint R0 = RADIX_OF(RADICES), R1 = RADIX_OF(RADICES >> 4), R2 = RADIX_OF(RADICES >> 8), R3 = RADIX_OF(RADICES >> 12);
+const uint R0 = RADIX_OF(RADICES), R1 = RADIX_OF(RADICES >> 4), R2 = RADIX_OF(RADICES >> 8),
+           R3 = RADIX_OF(RADICES >> 12);
 const uint R4 = RADIX_OF(RADICES >> 16), R5 = RADIX_OF(RADICES >> 20), R6 = RADIX_OF(RADICES >> 24);
-const uint LAST = R6 != 0u ? R6 : R5 != 0u ? R5 : R4 != 0u ? R4 : R3 != 0u ? R3 : R2 != 0u ? R2 : R1 != 0u ? R1 : R0;
+const uint LAST =
+    R6 != 0u ? R6 : R5 != 0u ? R5 : R4 != 0u ? R4 : R3 != 0u ? R3 : R2 != 0u ? R2 : R1 != 0u ? R1 : R0;
 const bool LAST_LINES_FIRST = R1 == 0u ? LINES_FIRST_IN : LINES_FIRST_OUT;
 
 // The most elements of a thread in any stage.
@@ -46,11 +53,12 @@ const bool LAST_LINES_FIRST = R1 == 0u ? LINES_FIRST_IN : LINES_FIRST_OUT;
 #define LARGER(a, b) (a > b ? a : b)
 const uint I0 = ITEMS_OF(R0), I1 = ITEMS_OF(R1), I2 = ITEMS_OF(R2), I3 = ITEMS_OF(R3), I4 = ITEMS_OF(R4);
 const uint I5 = ITEMS_OF(R5), I6 = ITEMS_OF(R6);
-const uint I01 = LARGER(I0, I1), I23 = LARGER(I2, I3), I45 = LARGER(I4, I5), I03 = LARGER(I01, I23), I46 = LARGER(I45, I6);
+const uint I01 = LARGER(I0, I1), I23 = LARGER(I2, I3), I45 = LARGER(I4, I5), I03 = LARGER(I01, I23),
+           I46 = LARGER(I45, I6);
 const uint ITEMS = LARGER(I03, I46);
 
-// One word in 17 is left out, and lines begin in different banks: threads that are a radix apart, or whose lines are
-// neighbours, do not meet in one bank.
+// One word in 17 is left out, and lines begin in different banks: threads that are a radix apart, or whose
+// lines are neighbours, do not meet in one bank.
 #define PAD(i) ((i) + ((i) >> 4))
 const uint PITCH = (PAD(SIZE) + 31u) / 32u * 32u + (LINES < 32u ? 32u / LINES : 1u);
 shared float part[R1 == 0u ? 1u : LINES * PITCH];
@@ -83,7 +91,8 @@ Place place_of(uint radix, uint j, bool lines_first) {
     return lines_first ? Place(b % LINES, b / LINES) : Place(b / each, b % each);
 }
 
-// Numbers in a line by s, of which only powers of two are constants: through floats, which are exact for up to 4096.
+// Numbers in a line by s, of which only powers of two are constants: through floats,
+// which are exact for up to 4096.
 uint quotient(uint at, uint s) {
 #if VARIANT == 1
     return at / s;
@@ -92,8 +101,9 @@ uint quotient(uint at, uint s) {
 #endif
 }
 
-// Where the word i + offset lies in shared memory, offsets being multiples of `step`; where constants allow, padding goes into
-// the base of all offsets. In the first stage (a radix, and steps of one) words come in aligned groups of radix words.
+// Where the word i + offset lies in shared memory, offsets being multiples of `step`; where constants allow,
+// padding goes into the base of all offsets. In the first stage (a radix, and steps of one) words come in
+// aligned groups of radix words.
 uint padded(uint i, uint offset, uint step, uint radix) {
 #if VARIANT == 1
     if (step % 16u == 0u) return PAD(i) + PAD(offset);
@@ -115,7 +125,9 @@ Powers powers_of(uint first, uint radix) {
 }
 
 // The power whose exponent is the lowest bit of u.
-vec2 lowest_power(Powers p, uint u) { return (u & 1u) != 0u ? p.one : (u & 2u) != 0u ? p.two : (u & 4u) != 0u ? p.four : p.eight; }
+vec2 lowest_power(Powers p, uint u) {
+    return (u & 1u) != 0u ? p.one : (u & 2u) != 0u ? p.two : (u & 4u) != 0u ? p.four : p.eight;
+}
 
 vec2 times_minus_i(vec2 z) { return vec2(z.y, -z.x); }
 
@@ -260,7 +272,8 @@ void find_lines(uint64_t first) {
         uint64_t line = min(first + uint64_t(i), count - 1ul);
         uint64_t outer = count <= 0xfffffffful ? uint64_t(uint(line) / rest) : line / uint64_t(rest);
         uint within = uint(line - outer * uint64_t(rest));
-        [[dont_unroll]] for (uint k = 0u; k < 4u; ++k) line_offset[k * LINES + i] = strided_offset(walk, ndim, k, outer);
+        [[dont_unroll]] for (uint k = 0u; k < 4u; ++k)
+            line_offset[k * LINES + i] = strided_offset(walk, ndim, k, outer);
         line_rest[i] = within;
     }
 }

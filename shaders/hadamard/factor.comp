@@ -1,7 +1,8 @@
 #version 460
-// The Hadamard matrix of order ORDER over the parts of a row: a thread makes the ORDER results of one place of the parts.
-// Constants: 1 dtype of the source, 2 of the destination, 3 ORDER. `signs` is the address of a word per row of the matrix,
-// whose bit i says that element i is -1.
+// The Hadamard matrix of order ORDER over the parts of a row: a thread makes the ORDER
+// results of one place of the parts.
+// Constants: 1 dtype of the source, 2 of the destination, 3 ORDER. `signs` is the address of a word per row
+// of the matrix, whose bit i says that element i is -1.
 #include "common.glsl"
 
 layout(local_size_x_id = 0) in;
@@ -19,11 +20,13 @@ void main() {
         uint64_t row = i / part;
         int64_t first = int64_t(row * part * uint64_t(ORDER) + (i - row * part));
         float x[ORDER];
-        [[unroll]] for (uint e = 0u; e < ORDER; ++e) x[e] = load_float(FROM_DTYPE, source, first + int64_t(uint64_t(e) * part));
+        [[unroll]] for (uint e = 0u; e < ORDER; ++e)
+            x[e] = load_float(FROM_DTYPE, source, first + int64_t(uint64_t(e) * part));
         for (uint r = 0u; r < ORDER; ++r) {
             uint word = AT_U32(signs, r);
             float sum = 0.0;
-            [[unroll]] for (uint e = 0u; e < ORDER; ++e) sum += uintBitsToFloat(floatBitsToUint(x[e]) ^ ((word >> e) << 31));
+            [[unroll]] for (uint e = 0u; e < ORDER; ++e)
+                sum += uintBitsToFloat(floatBitsToUint(x[e]) ^ ((word >> e) << 31));
             store_float(TO_DTYPE, destination, first + int64_t(uint64_t(r) * part), sum * scale);
         }
     }

@@ -1,6 +1,7 @@
 #version 460
-// Sylvester's Hadamard transform of SIZE elements, a power of two, along lines whose elements stand `rest` apart; LINES of
-// them a workgroup, in shared memory, where neighbouring lines are neighbours in memory if `rest` is not 1.
+// Sylvester's Hadamard transform of SIZE elements, a power of two, along lines whose elements stand
+// `rest` apart; LINES of them a workgroup, in shared memory, where neighbouring lines are
+// neighbours in memory if `rest` is not 1.
 // Constants: 1 dtype of the source, 2 of the destination, 3 SIZE, 4 LINES.
 #include "common.glsl"
 
@@ -29,7 +30,9 @@ void main() {
         uint64_t first = block * uint64_t(LINES);
         for (uint i = gl_LocalInvocationID.x; i < ELEMENTS; i += gl_WorkGroupSize.x) {
             uint line = rest > 1ul ? i % LINES : i / SIZE, e = rest > 1ul ? i / LINES : i % SIZE;
-            float x = first + uint64_t(line) < count ? load_float(FROM_DTYPE, source, element_at(first + uint64_t(line), e)) : 0.0;
+            float x = first + uint64_t(line) < count
+                ? load_float(FROM_DTYPE, source, element_at(first + uint64_t(line), e))
+                : 0.0;
             data[line * SIZE + e] = x;
         }
         barrier();
@@ -45,7 +48,8 @@ void main() {
         for (uint i = gl_LocalInvocationID.x; i < ELEMENTS; i += gl_WorkGroupSize.x) {
             uint line = rest > 1ul ? i % LINES : i / SIZE, e = rest > 1ul ? i / LINES : i % SIZE;
             if (first + uint64_t(line) >= count) continue;
-            store_float(TO_DTYPE, destination, element_at(first + uint64_t(line), e), data[line * SIZE + e] * scale);
+            store_float(
+                TO_DTYPE, destination, element_at(first + uint64_t(line), e), data[line * SIZE + e] * scale);
         }
         barrier();
     }

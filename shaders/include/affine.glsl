@@ -1,5 +1,6 @@
-// MLX's affine quantization of a group of elements: a signed scale, so that the edge farther from zero is exact. Everything is
-// float32 with exactly rounded divisions, so that the words equal the CPU's bit for bit. Needs math.glsl and BITS.
+// MLX's affine quantization of a group of elements: a signed scale, so that the edge farther from zero is
+// exact. Everything is float32 with exactly rounded divisions, so that the words equal the CPU's bit for
+// bit. Needs math.glsl and BITS.
 
 #define LEVELS float((1u << BITS) - 1u)
 

@@ -12,9 +12,11 @@ uint join_at(uint s) { return ((s - 1u) * BLOCKS + block()) * OUT_SIZE; }
 // The first of the subgroups that have the same rows adds the others' totals and sums to its own.
 void join() {
     coopmat<float, gl_ScopeSubgroup, FM, FN, gl_MatrixUseAccumulator> x;
-    for (uint r = lane(); r < FM; r += SUBGROUP) row_fix[gl_SubgroupID * FM + r] = exp2(row_top[gl_SubgroupID * FM + r] - joined_top(r));
+    for (uint r = lane(); r < FM; r += SUBGROUP)
+        row_fix[gl_SubgroupID * FM + r] = exp2(row_top[gl_SubgroupID * FM + r] - joined_top(r));
     rescale();
-    if (share() > 0u) coopMatStore(total, tile, join_at(share()), OUT_PITCH, gl_CooperativeMatrixLayoutRowMajor);
+    if (share() > 0u)
+        coopMatStore(total, tile, join_at(share()), OUT_PITCH, gl_CooperativeMatrixLayoutRowMajor);
     barrier();
     [[unroll]] for (uint s = 1u; s < SHARES; ++s) {
         coopMatLoad(x, tile, join_at(s), OUT_PITCH, gl_CooperativeMatrixLayoutRowMajor);
@@ -23,7 +25,8 @@ void join() {
     barrier();
     if (share() > 0u) {
         [[unroll]] for (uint j = 0u; j < VALUES; ++j)
-            coopMatStore(sums[j], tile, join_at(share()) + j * FN / 4u, OUT_PITCH, gl_CooperativeMatrixLayoutRowMajor);
+            coopMatStore(
+                sums[j], tile, join_at(share()) + j * FN / 4u, OUT_PITCH, gl_CooperativeMatrixLayoutRowMajor);
     }
     barrier();
     [[unroll]] for (uint j = 0u; j < VALUES; ++j) {
@@ -50,9 +53,11 @@ void store_results(uint place) {
         coopMatStore(sums[j], tile, place + j * FN / 4u, OUT_PITCH, gl_CooperativeMatrixLayoutRowMajor);
     subgroup_sync();
     for (uint i = lane(); i < FM * V_VECTORS; i += SUBGROUP) {
-        uint r = i / V_VECTORS, vector = i % V_VECTORS, row = block() * FM + r, from = place + r * OUT_PITCH + vector * 2u;
+        uint r = i / V_VECTORS, vector = i % V_VECTORS, row = block() * FM + r,
+             from = place + r * OUT_PITCH + vector * 2u;
         if (row < count)
-            store_vector(out_from + uint64_t(row * out_step + vector * (SPLIT ? 32u : 16u)), uintBitsToFloat(tile[from]), uintBitsToFloat(tile[from + 1u]));
+            store_vector(out_from + uint64_t(row * out_step + vector * (SPLIT ? 32u : 16u)),
+                uintBitsToFloat(tile[from]), uintBitsToFloat(tile[from + 1u]));
     }
     subgroup_sync();
 }
@@ -63,7 +68,8 @@ void store_maxima(uint place, uint64_t row0) {
     subgroup_sync();
     for (uint r = lane(); r < FM; r += SUBGROUP) {
         if (block() * FM + r < count)
-            AT_F2(maxima, row0 + uint64_t(block() * FM + r)) = vec2(joined_top(r) / LOG2E, uintBitsToFloat(tile[place + r * OUT_PITCH].x));
+            AT_F2(maxima, row0 + uint64_t(block() * FM + r)) = vec2(
+                joined_top(r) / LOG2E, uintBitsToFloat(tile[place + r * OUT_PITCH].x));
     }
     subgroup_sync();
 }

@@ -1,9 +1,10 @@
-// Rows of a quantized cache for attention of one token: eight features of words, scales and biases at a time, and the new row, which is
-// quantized as MLX does it before it is used. Needs attention_token.glsl, quant.glsl, affine.glsl, and before it:
+// Rows of a quantized cache for attention of one token: eight features of words, scales and biases at a time,
+// and the new row, which is quantized as MLX does it before it is used. Needs attention_token.glsl,
+// quant.glsl, affine.glsl, and before it:
 //   BITS, GROUP (a divisor of WIDTH); more, count.
 
-// What `more` points to: addresses of the scales and biases of the keys, of those of the values, and of another factor of the scores,
-// if there is one.
+// What `more` points to: addresses of the scales and biases of the keys, of those of the values, and of
+// another factor of the scores, if there is one.
 uint64_t key_scales, key_biases, value_scales, value_biases;
 
 // Reads that, but for the factor, which is the result.
@@ -23,16 +24,22 @@ uint64_t word_at(uint64_t words, uint64_t e) { return words + (e >> 3) * uint64_
 int64_t group_of(uint64_t e) { return int64_t(e / uint64_t(GROUP)); }
 
 // Features first..first + 8 of the row that begins at element `row`.
-void load_eight(uint64_t words, uint64_t scales, uint64_t biases, uint64_t row, uint first, out vec4 low, out vec4 high) {
+void load_eight(
+    uint64_t words, uint64_t scales, uint64_t biases, uint64_t row, uint first, out vec4 low, out vec4 high) {
     uvec2 fields = packed8(word_at(words, row), first);
     int64_t group = group_of(row + uint64_t(first));
-    vec4 s = vec4(fetch(DTYPE, at(DTYPE, scales, group))), bias = vec4(fetch(DTYPE, at(DTYPE, biases, group)));
+    vec4 s = vec4(fetch(DTYPE, at(DTYPE, scales, group))),
+         bias = vec4(fetch(DTYPE, at(DTYPE, biases, group)));
     low = fma(s, fields8_low(fields), bias);
     high = fma(s, fields8_high(fields), bias);
 }
 
-uint64_t key_element(uint kv_head, uint64_t j) { return uint64_t(kv_head) * uint64_t(key_head) + j * uint64_t(key_row); }
-uint64_t value_element(uint kv_head, uint64_t j) { return uint64_t(kv_head) * uint64_t(value_head) + j * uint64_t(value_row); }
+uint64_t key_element(uint kv_head, uint64_t j) {
+    return uint64_t(kv_head) * uint64_t(key_head) + j * uint64_t(key_row);
+}
+uint64_t value_element(uint kv_head, uint64_t j) {
+    return uint64_t(kv_head) * uint64_t(value_head) + j * uint64_t(value_row);
+}
 
 void load_quantized(uint kv_head, uint64_t j) {
     uint64_t key_at = key_element(kv_head, j), value_at = value_element(kv_head, j);
@@ -50,8 +57,9 @@ void store_packed8(uint64_t to, uint64_t fields) {
     else for (uint i = 0u; i < BITS; ++i) U8(to).v[i] = uint8_t(fields >> (8u * i));
 }
 
-// Quantizes elements from..from + GROUP of the new rows in shared memory, by a subgroup, and leaves there what they stand for. With
-// `store`, they become element `to` and those behind it. Its loops stay loops: exact divisions are long.
+// Quantizes elements from..from + GROUP of the new rows in shared memory, by a subgroup, and leaves
+// there what they stand for. With `store`, they become element `to` and those behind it. Its loops stay
+// loops: exact divisions are long.
 void quantize_group(uint from, uint64_t words, uint64_t scales, uint64_t biases, uint64_t to, bool store) {
     uint begin = gl_SubgroupInvocationID * 8u;
     float low = uintBitsToFloat(0x7f800000u), high = -low;
@@ -60,7 +68,8 @@ void quantize_group(uint from, uint64_t words, uint64_t scales, uint64_t biases,
             low = min(low, newest[from + i + e]);
             high = max(high, newest[from + i + e]);
         }
-    vec2 affine = affine_of(subgroupMin(low), subgroupMax(high)), kept = vec2(rounded(affine.x), rounded(affine.y));
+    vec2 affine = affine_of(subgroupMin(low), subgroupMax(high)),
+         kept = vec2(rounded(affine.x), rounded(affine.y));
     for (uint i = begin; i < GROUP; i += SUBGROUP * 8u) {
         uint64_t fields = 0ul;
         [[dont_unroll]] for (uint e = 0u; e < 8u; ++e) {
@@ -77,10 +86,12 @@ void quantize_group(uint from, uint64_t words, uint64_t scales, uint64_t biases,
 
 // Quantizes the new key and its value, a group a subgroup, and with `store` writes them to the cache.
 void quantize_newest(uint kv_head, bool store) {
-    uint64_t key_at = key_element(kv_head, uint64_t(count - 1u)), value_at = value_element(kv_head, uint64_t(count - 1u));
+    uint64_t key_at = key_element(kv_head, uint64_t(count - 1u)),
+             value_at = value_element(kv_head, uint64_t(count - 1u));
     for (uint i = gl_SubgroupID * GROUP; i < 2u * WIDTH; i += SUBGROUPS * GROUP) {
         bool of_key = i < WIDTH;
         uint64_t to = of_key ? key_at + uint64_t(i) : value_at + uint64_t(i - WIDTH);
-        quantize_group(i, of_key ? keys : values, of_key ? key_scales : value_scales, of_key ? key_biases : value_biases, to, store);
+        quantize_group(i, of_key ? keys : values, of_key ? key_scales : value_scales,
+            of_key ? key_biases : value_biases, to, store);
     }
 }

@@ -1,6 +1,7 @@
-// Attention of one query token, as workgroups do it: clusters of eight lanes take a key each, with their own running maximum
-// and sum, so nothing waits inside the loop; they are joined at the end. Needs common.glsl, floats.glsl, math.glsl, rotation.glsl,
-// subgroup arithmetic and shuffles, and before it: DTYPE, WIDTH, SUBGROUP, SUBGROUPS, HEADS, NORM, TRADITIONAL, DIVISORS, EPS;
+// Attention of one query token, as workgroups do it: clusters of eight lanes take a key each, with their own
+// running maximum and sum, so nothing waits inside the loop; they are joined at the end. Needs common.glsl,
+// floats.glsl, math.glsl, rotation.glsl, subgroup arithmetic and shuffles, and before it: DTYPE, WIDTH,
+// SUBGROUP, SUBGROUPS, HEADS, NORM, TRADITIONAL, DIVISORS, EPS;
 //   offset, frequencies, scale, position_scale; keys, values, key_head, key_row, value_head, value_row;
 //   QUANTIZED_CACHE defined where attention_quantized.glsl comes after it.
 
@@ -42,8 +43,11 @@ void prepare(uint64_t from, uint64_t weight, bool key, uint to) {
     vec2 position = m_two_prod(float(I32(offset).v[0]), position_scale);
     [[unroll]] for (uint i = 0u; i < PAIRS; ++i) {
         uint pair = pair_of_lane(i);
-        if (NORM) weights[i] = vec2(fetch(DTYPE, at(DTYPE, weight, int64_t(first_of(pair)))), fetch(DTYPE, at(DTYPE, weight, int64_t(second_of(pair)))));
-        turns[i] = DTYPE == FLOAT32 ? rotation(position, pair, frequencies, 1l, DIVISORS) : rotation_fast(position, pair, frequencies, DIVISORS);
+        if (NORM)
+            weights[i] = vec2(fetch(DTYPE, at(DTYPE, weight, int64_t(first_of(pair)))),
+                fetch(DTYPE, at(DTYPE, weight, int64_t(second_of(pair)))));
+        turns[i] = DTYPE == FLOAT32 ? rotation(position, pair, frequencies, 1l, DIVISORS)
+                                    : rotation_fast(position, pair, frequencies, DIVISORS);
     }
     take_pairs(from, bits, y);
     float squares = 0.0;
@@ -107,7 +111,8 @@ void weigh(bool real) {
 // Which of the keys from j0 on a lane's cluster takes.
 uint key_of(uint j0) { return j0 + gl_SubgroupID * (SUBGROUP / CLUSTER) + gl_SubgroupInvocationID / CLUSTER; }
 
-// Asks for key and value of this cluster in the round that starts with key j0; there is at least a row for one key.
+// Asks for key and value of this cluster in the round that starts with key j0; there
+// is at least a row for one key.
 void ask_keys(uint kv_head, uint j0, uint last) {
     int64_t j = int64_t(min(key_of(j0), max(last, 1u) - 1u));
 #ifdef QUANTIZED_CACHE
@@ -136,19 +141,24 @@ void take_newest() {
     weigh(key_of(0u) == 0u);
 }
 
-// Joins the clusters of every subgroup, for the first of them to leave in shared memory. That each of two clusters goes on with half
-// of the features takes a third of the shuffles and more time (attention of 8B on an H200 7.4 µs instead of 6.2).
+// Joins the clusters of every subgroup, for the first of them to leave in shared memory. That each of two
+// clusters goes on with half of the features takes a third of the shuffles and more time (attention of 8B on
+// an H200 7.4 µs instead of 6.2).
 void join_clusters() {
     [[unroll]] for (uint h = 0u; h < HEADS; ++h) {
         // The lanes of a cluster have the same.
         float top = best[h];
-        [[unroll]] for (uint step_ = CLUSTER; step_ < SUBGROUP; step_ *= 2u) top = max(top, subgroupShuffleXor(top, step_));
+        [[unroll]] for (uint step_ = CLUSTER; step_ < SUBGROUP; step_ *= 2u)
+            top = max(top, subgroupShuffleXor(top, step_));
         float fix = exp(best[h] - top), sum = total_weight[h] * fix;
-        [[unroll]] for (uint step_ = CLUSTER; step_ < SUBGROUP; step_ *= 2u) sum += subgroupShuffleXor(sum, step_);
+        [[unroll]] for (uint step_ = CLUSTER; step_ < SUBGROUP; step_ *= 2u)
+            sum += subgroupShuffleXor(sum, step_);
         [[unroll]] for (uint i = 0u; i < QUADS; ++i) {
             vec4 y = sums[h * QUADS + i] * fix;
-            [[unroll]] for (uint step_ = CLUSTER; step_ < SUBGROUP; step_ *= 2u) y += subgroupShuffleXor(y, step_);
-            if (gl_SubgroupInvocationID < CLUSTER) gathered[(h * SUBGROUPS + gl_SubgroupID) * (WIDTH / 4u) + feature(i * 4u) / 4u] = y;
+            [[unroll]] for (uint step_ = CLUSTER; step_ < SUBGROUP; step_ *= 2u)
+                y += subgroupShuffleXor(y, step_);
+            if (gl_SubgroupInvocationID < CLUSTER)
+                gathered[(h * SUBGROUPS + gl_SubgroupID) * (WIDTH / 4u) + feature(i * 4u) / 4u] = y;
         }
         if (gl_SubgroupInvocationID == 0u) states[h * SUBGROUPS + gl_SubgroupID] = vec2(top, sum);
     }
@@ -175,7 +185,8 @@ void take_queries() {
         total_weight[h] = 0.0;
         [[unroll]] for (uint i = 0u; i < QUADS; ++i) {
             sums[h * QUADS + i] = vec4(0.0);
-            [[unroll]] for (uint e = 0u; e < 4u; ++e) own_q[h * QUADS + i][e] = queries[h * WIDTH + feature(i * 4u + e)];
+            [[unroll]] for (uint e = 0u; e < 4u; ++e)
+                own_q[h * QUADS + i][e] = queries[h * WIDTH + feature(i * 4u + e)];
         }
     }
 }

@@ -1,8 +1,10 @@
-// From scores to weights, for attention/matrix.comp: masks, running maxima, exponentials. Scores are in powers of two.
+// From scores to weights, for attention/matrix.comp: masks, running maxima,
+// exponentials. Scores are in powers of two.
 //
-// KHR says nothing of where a fragment's elements lie. Where they lie as in NVIDIA's mma.m16n8k16 (two of them side by
-// side; PTX ISA, "Matrix fragments for mma.m16n8k16"), which elements_are_known() finds out by looking, a lane has two rows
-// and four lanes a row, and weights become operands where they are. Elsewhere scores pass through shared memory.
+// KHR says nothing of where a fragment's elements lie. Where they lie as in NVIDIA's mma.m16n8k16 (two of
+// them side by side; PTX ISA, "Matrix fragments for mma.m16n8k16"), which elements_are_known() finds out by
+// looking, a lane has two rows and four lanes a row, and weights become operands where they are. Elsewhere
+// scores pass through shared memory.
 
 const float LOWEST = -3.402823466e38, LOG2E = 1.4426950408889634, SLACK = 6.0, RAISE = 9.0;
 
@@ -16,8 +18,11 @@ vec2 tops;
 uint known_row(uint i) { return lane() / 4u + i / 4u * 8u; }
 uint known_column(uint i) { return lane() % 4u * 2u + i % 2u + i / 2u % 2u * 8u; }
 
-// What a half holds of a weight, cut off. By bits: a driver may take a conversion and back for nothing at all.
-float upper(float x) { return uintBitsToFloat(floatBitsToUint(x) & (DTYPE == FLOAT16 ? 0xffffe000u : 0xffff0000u)); }
+// What a half holds of a weight, cut off. By bits: a driver may take a conversion and back for nothing at
+// all.
+float upper(float x) {
+    return uintBitsToFloat(floatBitsToUint(x) & (DTYPE == FLOAT16 ? 0xffffe000u : 0xffff0000u));
+}
 
 // Two floats as a word of halves; of bfloat16, the rest is cut off.
 uint half_word(vec2 x) {
@@ -32,7 +37,8 @@ uint nearest_pair(vec2 x) {
     return f32_to_bf16(x.x) | f32_to_bf16(x.y) << 16;
 }
 
-// Whether elements of both kinds of fragments lie where known_row and known_column say; the same for the workgroup.
+// Whether elements of both kinds of fragments lie where known_row and known_column
+// say; the same for the workgroup.
 bool elements_are_known() {
     if (SUBGROUP != 32u || FM != 16u || FN != 16u || FK != 16u) return false;
     for (uint i = gl_LocalInvocationID.x; i < 64u; i += THREADS) {
@@ -58,12 +64,15 @@ bool elements_are_known() {
 
 // Of row r of the workgroup the last key that it sees and its mask; rows past the end are the last again.
 int limit_of(uint r) { return first_limit + int(min(r, count - 1u)); }
-int64_t mask_of(uint r) { return MASK >= KEEP ? mask_from + int64_t(min(r, count - 1u)) * strides.mask_row : 0l; }
+int64_t mask_of(uint r) {
+    return MASK >= KEEP ? mask_from + int64_t(min(r, count - 1u)) * strides.mask_row : 0l;
+}
 
 void begin_rows(uint batch, uint head) {
     if (MASK >= KEEP) {
         mask_step = strides.mask_key;
-        mask_from = int64_t(batch) * strides.mask_batch + int64_t(head) * strides.mask_head + int64_t(first_query) * strides.mask_row;
+        mask_from = int64_t(batch) * strides.mask_batch + int64_t(head) * strides.mask_head
+            + int64_t(first_query) * strides.mask_row;
     }
     uint r = block() * FM + lane() / 4u;
     limits = ivec2(limit_of(r), limit_of(r + 8u));
@@ -72,7 +81,8 @@ void begin_rows(uint batch, uint head) {
     tops = vec2(LOWEST);
     for (uint i = lane(); i < FM; i += SUBGROUP) row_top[gl_SubgroupID * FM + i] = LOWEST;
     total = coopmat<float, gl_ScopeSubgroup, FM, FN, gl_MatrixUseAccumulator>(0.0);
-    [[unroll]] for (uint j = 0u; j < VALUES; ++j) sums[j] = coopmat<float, gl_ScopeSubgroup, FM, FN, gl_MatrixUseAccumulator>(0.0);
+    [[unroll]] for (uint j = 0u; j < VALUES; ++j)
+        sums[j] = coopmat<float, gl_ScopeSubgroup, FM, FN, gl_MatrixUseAccumulator>(0.0);
 }
 
 // Multiplies the rows of what was summed by row_fix.
@@ -85,8 +95,8 @@ void rescale() {
     subgroup_sync();
 }
 
-// A masked score. Of a key that is hidden it is the lowest number, so that a row that sees nothing averages, as in MLX;
-// of one past the end, or one to which -inf is added, it is -inf.
+// A masked score. Of a key that is hidden it is the lowest number, so that a row that sees nothing averages,
+// as in MLX; of one past the end, or one to which -inf is added, it is -inf.
 float masked_score(float x, uint key, uint key1, int limit, int64_t mask_row) {
     if (key >= key1) return uintBitsToFloat(0xff800000u);
     if (MASK == CAUSAL) return int(key) > limit ? LOWEST : x * (scale * LOG2E);
@@ -98,13 +108,14 @@ float masked_score(float x, uint key, uint key1, int limit, int64_t mask_row) {
     return y * LOG2E < LOWEST && y >= LOWEST ? LOWEST : y * LOG2E;
 }
 
-// The maximum of a row is left as it is until it grows by much: weights reach 2^(SLACK + RAISE), which float16 still has.
-// RAISE keeps small ones away from its subnormal numbers.
+// The maximum of a row is left as it is until it grows by much: weights reach 2^(SLACK + RAISE), which
+// float16 still has. RAISE keeps small ones away from its subnormal numbers.
 void weigh_registers(uint key0, uint key1, bool masked) {
     if (masked) {
         [[unroll]] for (uint f = 0u; f < PARTS; ++f)
             [[unroll]] for (uint i = 0u; i < 8u; ++i)
-                scores[f][i] = masked_score(scores[f][i], key0 + f * 16u + known_column(i), key1, limits[i / 4u], masks[i / 4u]);
+                scores[f][i] = masked_score(
+                    scores[f][i], key0 + f * 16u + known_column(i), key1, limits[i / 4u], masks[i / 4u]);
     } else {
         [[unroll]] for (uint f = 0u; f < PARTS; ++f) scores[f] = scores[f] * (scale * LOG2E);
     }
@@ -154,7 +165,8 @@ void weigh_row(uint r, uint key0, uint key1, bool masked) {
         uint column = (i * LANES + lane() % LANES) * 2u;
         [[unroll]] for (uint e = 0u; e < 2u; ++e) {
             float y = uintBitsToFloat(tile[from + column / 4u][column % 4u + e]);
-            x[i][e] = masked ? masked_score(y, key0 + column + e, key1, limit, mask_row) : y * (scale * LOG2E);
+            x[i][e] = masked ? masked_score(y, key0 + column + e, key1, limit, mask_row)
+                             : y * (scale * LOG2E);
             top = max(top, x[i][e]);
         }
     }
@@ -178,10 +190,12 @@ void weigh_shared(uint key0, uint key1, bool masked) {
     [[unroll]] for (uint f = 0u; f < PARTS; ++f)
         coopMatStore(scores[f], tile, place() + f * FN / 4u, PLACE_PITCH, gl_CooperativeMatrixLayoutRowMajor);
     subgroup_sync();
-    [[unroll]] for (uint r = 0u; r < FM; r += SUBGROUP / LANES) weigh_row(r + lane() / LANES, key0, key1, masked);
+    [[unroll]] for (uint r = 0u; r < FM; r += SUBGROUP / LANES)
+        weigh_row(r + lane() / LANES, key0, key1, masked);
     rescale();
     [[unroll]] for (uint kk = 0u; kk < PART / FK; ++kk) {
         coopMatLoad(high[kk], tile, place() + kk * FK / 8u, PLACE_PITCH, gl_CooperativeMatrixLayoutRowMajor);
-        coopMatLoad(low[kk], tile, place() + PART / 8u + kk * FK / 8u, PLACE_PITCH, gl_CooperativeMatrixLayoutRowMajor);
+        coopMatLoad(low[kk], tile, place() + PART / 8u + kk * FK / 8u, PLACE_PITCH,
+            gl_CooperativeMatrixLayoutRowMajor);
     }
 }

@@ -52,7 +52,8 @@ layout(buffer_reference, scalar, buffer_reference_align = 16) coherent buffer F4
 // ---- float16 and bfloat16 as bits; exact, rounding to nearest even, on every driver ----
 float f16_to_f32(uint h) {
     uint sign = (h & 0x8000u) << 16, exponent = (h >> 10) & 31u, mantissa = h & 0x3ffu;
-    if (exponent == 0u) return uintBitsToFloat(floatBitsToUint(float(mantissa) * 5.9604644775390625e-8) | sign);
+    if (exponent == 0u)
+        return uintBitsToFloat(floatBitsToUint(float(mantissa) * 5.9604644775390625e-8) | sign);
     if (exponent == 31u) return uintBitsToFloat(sign | 0x7f800000u | (mantissa << 13));
     return uintBitsToFloat(sign | ((exponent + 112u) << 23) | (mantissa << 13));
 }
@@ -62,7 +63,8 @@ uint f32_to_f16(float x) {
     if (a > 0x7f800000u) return sign | 0x7e00u | ((a >> 13) & 0x3ffu);
     if (a >= 0x47800000u) return sign | 0x7c00u;                                        // at least 65536
     if (a < 0x38800000u) return sign | uint(roundEven(uintBitsToFloat(a) * 16777216.0)); // subnormal
-    return sign | ((a - 0x38000000u + 0xfffu + ((a >> 13) & 1u)) >> 13);                // may carry into infinity
+    // May carry into infinity.
+    return sign | ((a - 0x38000000u + 0xfffu + ((a >> 13) & 1u)) >> 13);
 }
 
 float bf16_to_f32(uint h) { return uintBitsToFloat(h << 16); }
@@ -131,8 +133,9 @@ vec4 load_float4(uint dtype, uint64_t base, uint64_t i) {
 
 void store_float4(uint dtype, uint64_t base, uint64_t i, vec4 x) {
     if (dtype == FLOAT32) { AT_F4(base, i) = x; return; }
-    uvec4 h = dtype == FLOAT16 ? uvec4(f32_to_f16(x.x), f32_to_f16(x.y), f32_to_f16(x.z), f32_to_f16(x.w))
-                               : uvec4(f32_to_bf16(x.x), f32_to_bf16(x.y), f32_to_bf16(x.z), f32_to_bf16(x.w));
+    uvec4 h = dtype == FLOAT16
+        ? uvec4(f32_to_f16(x.x), f32_to_f16(x.y), f32_to_f16(x.z), f32_to_f16(x.w))
+        : uvec4(f32_to_bf16(x.x), f32_to_bf16(x.y), f32_to_bf16(x.z), f32_to_bf16(x.w));
     AT_V2(base, i) = uvec2(h.x | (h.y << 16), h.z | (h.w << 16));
 }
 
@@ -148,7 +151,11 @@ uvec4 load_uint4(uint dtype, uint64_t base, uint64_t i) {
 
 void store_uint4(uint dtype, uint64_t base, uint64_t i, uvec4 x) {
     if (dtype == UINT32) { AT_V4(base, i) = x; return; }
-    if (dtype == UINT16) { x &= 0xffffu; AT_V2(base, i) = uvec2(x.x | (x.y << 16), x.z | (x.w << 16)); return; }
+    if (dtype == UINT16) {
+        x &= 0xffffu;
+        AT_V2(base, i) = uvec2(x.x | (x.y << 16), x.z | (x.w << 16));
+        return;
+    }
     x = dtype == BOOL ? uvec4(notEqual(x, uvec4(0u))) : x & 0xffu;
     AT_U32(base, i) = x.x | (x.y << 8) | (x.z << 16) | (x.w << 24);
 }
@@ -165,8 +172,8 @@ void store_int4(uint dtype, uint64_t base, uint64_t i, ivec4 x) {
 }
 
 // ---- strided walks ----
-// `walk` is the address of what kernels::strided::Walk packs: ndim sizes, then for each operand ndim strides in
-// elements, all int64. The offset of row-major index `i` in operand `k`, in elements, may be negative.
+// `walk` is the address of what kernels::strided::Walk packs: ndim sizes, then for each operand ndim strides
+// in elements, all int64. The offset of row-major index `i` in operand `k`, in elements, may be negative.
 int64_t strided_offset(uint64_t walk, uint ndim, uint k, uint64_t i) {
     int64_t offset = 0l;
     uint strides = ndim * (k + 1u);

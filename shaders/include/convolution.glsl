@@ -14,7 +14,8 @@ layout(buffer_reference, scalar, buffer_reference_align = 8) readonly buffer Geo
     uint flip;
 };
 
-// Where a window begins: the place of its first element, before the padding is taken off, and the batch's offset.
+// Where a window begins: the place of its first element, before the padding is taken off, and the batch's
+// offset.
 struct Window {
     uvec3 first;
     int64_t offset;
@@ -25,7 +26,8 @@ Window window_at(Geometry g, uint row) {
     uint batch = row / places, place = row - batch * places;
     uint plane = place / g.output_[2];
     Window w;
-    w.first = uvec3(plane / g.output_[1] * g.stride[0], plane % g.output_[1] * g.stride[1], place % g.output_[2] * g.stride[2]);
+    w.first = uvec3(plane / g.output_[1] * g.stride[0], plane % g.output_[1] * g.stride[1],
+        place % g.output_[2] * g.stride[2]);
     w.offset = int64_t(batch) * g.batch_step;
     return w;
 }

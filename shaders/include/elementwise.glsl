@@ -1,4 +1,5 @@
-// What elementwise kernels share: the register type T of a CLASS, its loads and stores, and the modes of a walk.
+// What elementwise kernels share: the register type T of a CLASS, its loads and
+// stores, and the modes of a walk.
 //
 // CLASS: 0 float (float32, float16, bfloat16), 1 int, 2 uint and bool, 3 int64, 4 uint64, 5 complex.
 
@@ -43,5 +44,6 @@ void store_element(uint dtype, uint64_t base, int64_t i, T x) { AT_F2(base, i) =
 #endif
 
 // The elements behind the last whole quad, one per thread of the first workgroup.
-#define TAIL_LOOP(i, quads, n) \
-    for (int64_t i = int64_t((quads) * 4ul + uint64_t(gl_GlobalInvocationID.x)); uint64_t(i) < (n); i += int64_t(n))
+#define TAIL_LOOP(i, quads, n)                                                                               \
+    for (int64_t i = int64_t((quads) * 4ul + uint64_t(gl_GlobalInvocationID.x)); uint64_t(i) < (n);          \
+        i += int64_t(n))

@@ -10,6 +10,7 @@ uint64_t high_product(uint64_t a, uint64_t b) {
 // exp(-pi i j^2 / n), `part` being 2^64 / 2n.
 vec2 chirp(uint j, uint n, uint64_t part) {
     uint64_t square = uint64_t(j) * uint64_t(j);
-    if (n > 0xffffu) square -= high_product(square, part) * (2ul * uint64_t(n)); // whole turns: below three are left
+    // Whole turns: below three are left.
+    if (n > 0xffffu) square -= high_product(square, part) * (2ul * uint64_t(n));
     return root(uint((square * part) >> 32));
 }

@@ -1,5 +1,6 @@
 // The two ends of a transform. Needs common.glsl, fft_root.glsl and the constant FLAGS.
-const uint IN_MODE = FLAGS & 3u;          // 0: complex, 1: real, 2: the first half of conjugate-symmetric elements
+// 0: complex, 1: real, 2: the first half of conjugate-symmetric elements.
+const uint IN_MODE = FLAGS & 3u;
 const uint OUT_MODE = (FLAGS >> 2) & 3u;  // 0: complex, 1: the first half, 2: real
 
 // Bytes of an element.

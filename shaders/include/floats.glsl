@@ -23,8 +23,8 @@ uint64_t at(uint dtype, uint64_t base, int64_t i) { return base + uint64_t(i << 
 vec4 fetch4(uint dtype, bool vector, uint64_t address) {
     if (!vector) {
         uint s = float_shift(dtype);
-        return vec4(fetch(dtype, address), fetch(dtype, address + (1ul << s)), fetch(dtype, address + (2ul << s)),
-                    fetch(dtype, address + (3ul << s)));
+        return vec4(fetch(dtype, address), fetch(dtype, address + (1ul << s)),
+            fetch(dtype, address + (2ul << s)), fetch(dtype, address + (3ul << s)));
     }
     if (dtype == FLOAT32) return F4(address).v[0];
     uvec2 p = V2(address).v[0];
@@ -55,4 +55,6 @@ void fetch8(uint dtype, bool vector, uint64_t address, out vec4 a, out vec4 b) {
 }
 
 // a . b + c as four fused steps.
-float dot_add(vec4 a, vec4 b, float c) { return fma(a.w, b.w, fma(a.z, b.z, fma(a.y, b.y, fma(a.x, b.x, c)))); }
+float dot_add(vec4 a, vec4 b, float c) {
+    return fma(a.w, b.w, fma(a.z, b.z, fma(a.y, b.y, fma(a.x, b.x, c))));
+}

@@ -1,7 +1,7 @@
 // What the matrix product kernels share: arguments, batches, the epilogue. Needs common.glsl and floats.glsl.
 //
-// a is (m, k), b is (k, n); each has one axis with stride 1 and a distance `lda`, `ldb` along the other. The result is
-// (batches, m, n), dense. Constants 1 to 4 are the same in all of them.
+// a is (m, k), b is (k, n); each has one axis with stride 1 and a distance `lda`, `ldb` along the other. The
+// result is (batches, m, n), dense. Constants 1 to 4 are the same in all of them.
 layout(constant_id = 1) const uint DTYPE = 11;    // of a, b, c
 layout(constant_id = 2) const uint OUT_DTYPE = 11; // float32 when k is split
 layout(constant_id = 3) const uint FLAGS = 0;
@@ -57,7 +57,8 @@ void store_quad(Batch at_, uint row, uint column, vec4 x) {
     uint count = min(4u, at_.n - column);
     if (ADD) x = finish(at_, row, column, count, x);
     if ((at_.n & 3u) == 0u) store_float4(OUT_DTYPE, at_.result, i / 4ul, x);
-    else [[unroll]] for (uint e = 0u; e < 4u; ++e) if (e < count) store_float(OUT_DTYPE, at_.result, int64_t(i) + int64_t(e), x[e]);
+    else [[unroll]] for (uint e = 0u; e < 4u; ++e)
+        if (e < count) store_float(OUT_DTYPE, at_.result, int64_t(i) + int64_t(e), x[e]);
 }
 
 // The share of k of a split, in multiples of `step`.

@@ -1,6 +1,7 @@
-// The product for devices whose lanes are a CPU's: no shared memory and no barriers. A subgroup (the workgroup) makes
-// TM rows of SUBGROUP x TN columns; a lane owns TN neighbouring columns. Eight steps of k are taken at a time: a lane
-// loads one of them for every row, and subgroupBroadcast hands it to the others. The subgroup size is at least 8.
+// The product for devices whose lanes are a CPU's: no shared memory and no barriers. A subgroup (the
+// workgroup) makes TM rows of SUBGROUP x TN columns; a lane owns TN neighbouring columns. Eight steps of k
+// are taken at a time: a lane loads one of them for every row, and subgroupBroadcast hands it to the others.
+// The subgroup size is at least 8.
 //
 // The kernel supplies `void b_load(Batch at_, uint column, uint k0, uint k1, bool whole)`, which fills `ys`:
 // element (k0 + kk, column + j) is ys[kk * TN + j], zero where there is none. TN is a multiple of 4.
@@ -26,7 +27,8 @@ void lanes_tile(uint batch, uint row0, uint column) {
         float xs[TM];
         [[unroll]] for (uint i = 0u; i < TM; ++i) {
             uint row = min(row0 + i, m - 1u); // rows past the end are not stored
-            float x = fetch(DTYPE, at(DTYPE, at_.a, int64_t(row) * row_step + int64_t(min(kk, k - 1u)) * k_step));
+            float x = fetch(
+                DTYPE, at(DTYPE, at_.a, int64_t(row) * row_step + int64_t(min(kk, k - 1u)) * k_step));
             xs[i] = kk < k ? x : 0.0;
         }
         b_load(at_, column, k0, k, whole_columns && k0 + 8u <= k);
@@ -34,7 +36,8 @@ void lanes_tile(uint batch, uint row0, uint column) {
 #define STEP(e) \
         [[unroll]] for (uint i = 0u; i < TM; ++i) { \
             float x = subgroupBroadcast(xs[i], e); \
-            [[unroll]] for (uint j = 0u; j < TN; ++j) sums[i * TN + j] = fma(x, ys[e * TN + j], sums[i * TN + j]); \
+            [[unroll]] for (uint j = 0u; j < TN; ++j) \
+                sums[i * TN + j] = fma(x, ys[e * TN + j], sums[i * TN + j]); \
         }
         STEP(0u) STEP(1u) STEP(2u) STEP(3u) STEP(4u) STEP(5u) STEP(6u) STEP(7u)
     }

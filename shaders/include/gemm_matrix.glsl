@@ -1,16 +1,18 @@
-// The tiled product on cooperative matrices: a workgroup makes a BM x BN tile of the result from BK-deep slices of a
-// and b in shared memory, a subgroup a WM x WN part of it in FM x FN fragments with float32 sums. The next slice is
-// loaded into registers while the present one and the one after it are multiplied: memory takes longer than one of them.
+// The tiled product on cooperative matrices: a workgroup makes a BM x BN tile of the result from BK-deep
+// slices of a and b in shared memory, a subgroup a WM x WN part of it in FM x FN fragments with float32 sums.
+// The next slice is loaded into registers while the present one and the one after it are multiplied: memory
+// takes longer than one of them.
 //
-// Slices lie in shared memory as in memory: along k where the operand is dense along k, else across it; the loads of
-// fragments say which. Rows are a multiple of 16 bytes and 16 bytes longer than their contents, against bank conflicts.
+// Slices lie in shared memory as in memory: along k where the operand is dense along k, else across it;
+// the loads of fragments say which. Rows are a multiple of 16 bytes and 16 bytes longer than their
+// contents, against bank conflicts.
 //
-// The kernel supplies b in the same way as a: b_begin, b_fetch into one of two sets of registers, b_store from there into
-// `slices`, behind a.
+// The kernel supplies b in the same way as a: b_begin, b_fetch into one of two sets of registers, b_store
+// from there into `slices`, behind a.
 //
-// With SIBLINGS, b is a list of up to three matrices that lie along k, at `extra`, with a result each; `n` counts the columns
-// of them all, and a tile has columns of at most two. With GATED, half of a fragment's columns are the first one's and half the second
-// one's, and the result is silu(first) * second.
+// With SIBLINGS, b is a list of up to three matrices that lie along k, at `extra`, with a result each; `n`
+// counts the columns of them all, and a tile has columns of at most two. With GATED, half of a fragment's
+// columns are the first one's and half the second one's, and the result is silu(first) * second.
 #extension GL_KHR_cooperative_matrix : require
 #extension GL_KHR_memory_scope_semantics : require
 #extension GL_KHR_shader_subgroup_ballot : require
@@ -51,10 +53,11 @@ const uint SHARED = A_SIZE + B_SIZE > OUT_ALL ? A_SIZE + B_SIZE : OUT_ALL;
 
 shared uvec4 slices[SHARED];
 
-// Nothing that fetches branches: a branch per load would wait for every load by itself. Rows and columns of the result that
-// do not exist are not stored, so their operands do not matter: they are read from the nearest place inside. The same
-// holds for what lies behind the end of k, which is then made zero on the way into shared memory; only the last slice has
-// such a tail. Addresses are a base that is the same for the workgroup and a 32-bit offset in bytes per vector.
+// Nothing that fetches branches: a branch per load would wait for every load by itself. Rows and columns of
+// the result that do not exist are not stored, so their operands do not matter: they are read from the
+// nearest place inside. The same holds for what lies behind the end of k, which is then made zero on the way
+// into shared memory; only the last slice has such a tail. Addresses are a base that is the same for the
+// workgroup and a 32-bit offset in bytes per vector.
 
 // THREADS is a multiple of the vectors of a row, so a thread's vectors are one below the other.
 uvec4 next_a[2u * A_EACH];
@@ -65,8 +68,9 @@ uint64_t base_a;
 Sibling own, second;
 uint border;
 
-// Whether b's row or column i in the tile is the second's; its distance from the first one that the tile has of its matrix, but
-// not behind the last; and where in its matrix that first one is, if it is column0 of the first matrix.
+// Whether b's row or column i in the tile is the second's; its distance from the first one that the
+// tile has of its matrix, but not behind the last; and where in its matrix that first one is, if it
+// is column0 of the first matrix.
 const uint TURN = FN / 2u;
 bool b_second(uint i) { return GATED ? (i / TURN & 1u) != 0u : SIBLINGS && i >= border; }
 uint b_first(bool second_, uint column0) { return second_ && !GATED ? 0u : column0; }
@@ -88,7 +92,8 @@ uint64_t same(uint64_t x) {
     return packUint2x32(uvec2(subgroupBroadcastFirst(words.x), subgroupBroadcastFirst(words.y)));
 }
 
-// Eight halves from `address` on. Of those, only the ones before element `end` exist, and eight before it are safe to read.
+// Eight halves from `address` on. Of those, only the ones before element `end` exist, and
+// eight before it are safe to read.
 uvec4 fetch_halves(bool vector, bool clamped, uint64_t address, int end) {
     if (vector) return V4(clamped ? address - uint64_t(max(8 - end, 0)) * 2ul : address).v[0];
     uvec4 r;
@@ -123,10 +128,12 @@ void a_fetch(uint set, uint row0, uint k0, uint k1, bool tail) {
     uint64_t base = base_a + uint64_t(A_ALONG_K ? int64_t(k0) : int64_t(k0) * lda) * 2ul;
     [[unroll]] for (uint i = 0u; i < A_EACH; ++i) {
         if (A_ALONG_K) {
-            next_a[set * A_EACH + i] = fetch_halves(A_VECTOR, tail, base + uint64_t(offset_a[i]), int(k) - int(k0 + a_column()));
+            next_a[set * A_EACH + i] = fetch_halves(
+                A_VECTOR, tail, base + uint64_t(offset_a[i]), int(k) - int(k0 + a_column()));
         } else {
             uint beyond = tail ? max(k0 + a_row(i) + 1u, k1) - k1 : 0u;
-            next_a[set * A_EACH + i] = fetch_halves(A_VECTOR, true, base + uint64_t(offset_a[i] - beyond * uint(lda) * 2u), int(m) - int(row0 + a_column()));
+            next_a[set * A_EACH + i] = fetch_halves(A_VECTOR, true,
+                base + uint64_t(offset_a[i] - beyond * uint(lda) * 2u), int(m) - int(row0 + a_column()));
         }
     }
 }
@@ -134,12 +141,14 @@ void a_fetch(uint set, uint row0, uint k0, uint k1, bool tail) {
 // Makes what lies behind the end of k zero.
 void a_mask(uint set, uint k0, uint k1) {
     [[unroll]] for (uint i = 0u; i < A_EACH; ++i)
-        next_a[set * A_EACH + i] = keep_halves(next_a[set * A_EACH + i], A_ALONG_K ? int(k1) - int(k0 + a_column()) : k0 + a_row(i) < k1 ? 8 : 0);
+        next_a[set * A_EACH + i] = keep_halves(next_a[set * A_EACH + i],
+            A_ALONG_K ? int(k1) - int(k0 + a_column()) : k0 + a_row(i) < k1 ? 8 : 0);
 }
 
 void a_store(uint set) {
     uint to = a_row(0u) * A_PITCH + a_column() / 8u;
-    [[unroll]] for (uint i = 0u; i < A_EACH; ++i) slices[to + i * (THREADS / A_WIDTH * A_PITCH)] = next_a[set * A_EACH + i];
+    [[unroll]] for (uint i = 0u; i < A_EACH; ++i)
+        slices[to + i * (THREADS / A_WIDTH * A_PITCH)] = next_a[set * A_EACH + i];
 }
 
 coopmat<float, gl_ScopeSubgroup, FM, FN, gl_MatrixUseAccumulator> sums[(WM / FM) * (WN / FN)];
@@ -148,13 +157,21 @@ void multiply(uint row, uint column) {
     [[unroll]] for (uint kk = 0u; kk < BK; kk += FK) {
         coopmat<half, gl_ScopeSubgroup, FM, FK, gl_MatrixUseA> x[WM / FM];
         [[unroll]] for (uint i = 0u; i < WM / FM; ++i) {
-            if (A_ALONG_K) coopMatLoad(x[i], slices, (row + i * FM) * A_PITCH + kk / 8u, A_PITCH, gl_CooperativeMatrixLayoutRowMajor);
-            else coopMatLoad(x[i], slices, kk * A_PITCH + (row + i * FM) / 8u, A_PITCH, gl_CooperativeMatrixLayoutColumnMajor);
+            if (A_ALONG_K)
+                coopMatLoad(x[i], slices, (row + i * FM) * A_PITCH + kk / 8u, A_PITCH,
+                    gl_CooperativeMatrixLayoutRowMajor);
+            else
+                coopMatLoad(x[i], slices, kk * A_PITCH + (row + i * FM) / 8u, A_PITCH,
+                    gl_CooperativeMatrixLayoutColumnMajor);
         }
         [[unroll]] for (uint j = 0u; j < WN / FN; ++j) {
             coopmat<half, gl_ScopeSubgroup, FK, FN, gl_MatrixUseB> y;
-            if (B_ALONG_K) coopMatLoad(y, slices, A_SIZE + (column + j * FN) * B_PITCH + kk / 8u, B_PITCH, gl_CooperativeMatrixLayoutColumnMajor);
-            else coopMatLoad(y, slices, A_SIZE + kk * B_PITCH + (column + j * FN) / 8u, B_PITCH, gl_CooperativeMatrixLayoutRowMajor);
+            if (B_ALONG_K)
+                coopMatLoad(y, slices, A_SIZE + (column + j * FN) * B_PITCH + kk / 8u, B_PITCH,
+                    gl_CooperativeMatrixLayoutColumnMajor);
+            else
+                coopMatLoad(y, slices, A_SIZE + kk * B_PITCH + (column + j * FN) / 8u, B_PITCH,
+                    gl_CooperativeMatrixLayoutRowMajor);
             [[unroll]] for (uint i = 0u; i < WM / FM; ++i)
                 sums[i * (WN / FN) + j] = coopMatMulAdd(x[i], y, sums[i * (WN / FN) + j]);
         }
@@ -191,15 +208,18 @@ vec4 result_quad(uint mine, uint row, uint quad) {
     return g / (1.0 + exp(-g)) * uintBitsToFloat(slices[at_ + TURN / 4u]);
 }
 
-// Stores the subgroup's part, FM rows at a time, by its own share of the shared memory. `column` is where its part of the tile
-// begins. A call in here that the driver does not inline would keep the sums in memory all along.
+// Stores the subgroup's part, FM rows at a time, by its own share of the shared memory. `column`
+// is where its part of the tile begins. A call in here that the driver does not inline would
+// keep the sums in memory all along.
 void store(Batch at_, uint row0, uint column0, uint column) {
     const uint QUADS = GATED ? WN / 8u : WN / 4u;
     uint mine = gl_SubgroupID * OUT_SIZE;
     [[unroll]] for (uint i = 0u; i < WM / FM; ++i) {
         [[unroll]] for (uint j = 0u; j < WN / FN; ++j)
-            coopMatStore(sums[i * (WN / FN) + j], slices, mine + j * FN / 4u, OUT_PITCH, gl_CooperativeMatrixLayoutRowMajor);
-        controlBarrier(gl_ScopeSubgroup, gl_ScopeSubgroup, gl_StorageSemanticsShared, gl_SemanticsAcquireRelease);
+            coopMatStore(sums[i * (WN / FN) + j], slices, mine + j * FN / 4u, OUT_PITCH,
+                gl_CooperativeMatrixLayoutRowMajor);
+        controlBarrier(
+            gl_ScopeSubgroup, gl_ScopeSubgroup, gl_StorageSemanticsShared, gl_SemanticsAcquireRelease);
         [[unroll]] for (uint q = 0u; q < FM * QUADS; q += SUBGROUP) {
             uint at_quad = q + gl_SubgroupInvocationID, row = at_quad / QUADS, quad = at_quad % QUADS;
             if (FM * QUADS % SUBGROUP != 0u && at_quad >= FM * QUADS) continue;
@@ -208,9 +228,11 @@ void store(Batch at_, uint row0, uint column0, uint column) {
             Batch to = at_;
             if (second_) to.result = second.result;
             if (second_) to.n = second.n;
-            store_quad(to, row0 + i * FM + row, second_ ? in_tile - border : column0 + in_tile, result_quad(mine, row, quad));
+            store_quad(to, row0 + i * FM + row, second_ ? in_tile - border : column0 + in_tile,
+                result_quad(mine, row, quad));
         }
-        controlBarrier(gl_ScopeSubgroup, gl_ScopeSubgroup, gl_StorageSemanticsShared, gl_SemanticsAcquireRelease);
+        controlBarrier(
+            gl_ScopeSubgroup, gl_ScopeSubgroup, gl_StorageSemanticsShared, gl_SemanticsAcquireRelease);
     }
 }
 
@@ -240,8 +262,8 @@ void next_slices(uint set, uint row0, uint k0, uint k1, uint row, uint column) {
     store_slices(1u - set);
 }
 
-// All slices k0..k1 of a tile. What is asked for is always stored, and nothing is asked for in a branch: else the compiler
-// would move loads to where they are used.
+// All slices k0..k1 of a tile. What is asked for is always stored, and nothing is asked for in a branch: else
+// the compiler would move loads to where they are used.
 void multiply_slices(uint row0, uint k0, uint k1, uint row, uint column) {
     uint last = (k1 - 1u) / BK * BK;
     fetch_slices(0u, row0, k0, k1, true);
@@ -266,10 +288,12 @@ void multiply_slices(uint row0, uint k0, uint k1, uint row, uint column) {
 void tile(uint batch, uint split, uint row0, uint column0) {
     Batch at_ = batch_at(batch);
     column0 = pick_matrices(at_, column0);
-    if (OUT_DTYPE == FLOAT32) at_.result += uint64_t(split) * uint64_t(batches) * uint64_t(m) * uint64_t(n) * 4ul;
+    if (OUT_DTYPE == FLOAT32)
+        at_.result += uint64_t(split) * uint64_t(batches) * uint64_t(m) * uint64_t(n) * 4ul;
     uint row = gl_SubgroupID / ACROSS * WM, column = gl_SubgroupID % ACROSS * WN;
     uvec2 range = split_range(split, BK);
-    [[unroll]] for (uint i = 0u; i < (WM / FM) * (WN / FN); ++i) sums[i] = coopmat<float, gl_ScopeSubgroup, FM, FN, gl_MatrixUseAccumulator>(0.0);
+    [[unroll]] for (uint i = 0u; i < (WM / FM) * (WN / FN); ++i)
+        sums[i] = coopmat<float, gl_ScopeSubgroup, FM, FN, gl_MatrixUseAccumulator>(0.0);
     if (range.x < range.y) {
         a_begin(at_, row0);
         b_begin(at_, column0);
@@ -288,7 +312,8 @@ void main() {
     uint64_t each = uint64_t(rows) * uint64_t(columns), all = each * uint64_t(batches) * uint64_t(splits);
     for (uint64_t t = uint64_t(gl_WorkGroupID.x); t < all; t += uint64_t(gl_NumWorkGroups.x)) {
         uint z = uint(t / each), i = uint(t - uint64_t(z) * each);
-        uint band = i / (BAND * columns), high = min(BAND, rows - band * BAND), in_band = i - band * BAND * columns;
+        uint band = i / (BAND * columns), high = min(BAND, rows - band * BAND),
+             in_band = i - band * BAND * columns;
         tile(z / splits, z % splits, (band * BAND + in_band % high) * BM, in_band / high * BN);
     }
 }

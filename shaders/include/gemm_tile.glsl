@@ -1,8 +1,9 @@
-// The tiled product for GPUs: a workgroup makes a BM x BN tile from BK-deep slices in shared memory, a thread a
-// TM x TN part of it. The next slice is loaded into registers while the present one is multiplied.
+// The tiled product for GPUs: a workgroup makes a BM x BN tile from BK-deep slices in shared memory, a thread
+// a TM x TN part of it. The next slice is loaded into registers while the present one is multiplied.
 //
 // The kernel supplies b: `void b_fetch(Batch at_, uint column0, uint k0, uint k1)` into registers, and
-// `void b_store()` from there into tile_b, which is k-major: element (k, column) is tile_b[k * B_PITCH + column / 4].
+// `void b_store()` from there into tile_b, which is k-major: element (k, column) is
+// tile_b[k * B_PITCH + column / 4].
 layout(constant_id = 4) const uint BM = 64;
 layout(constant_id = 5) const uint BN = 64;
 layout(constant_id = 6) const uint BK = 16;
@@ -30,10 +31,14 @@ void a_fetch(Batch at_, uint row0, uint k0, uint k1) {
         if (quad >= BM * BK / 4u) continue;
         if (A_ALONG_K) {
             uint row = row0 + quad / (BK / 4u), kk = k0 + quad % (BK / 4u) * 4u;
-            if (row < m) next_a[i] = fetch4_tail(DTYPE, A_VECTOR, at(DTYPE, at_.a, int64_t(row) * lda + int64_t(kk)), int(k1) - int(kk));
+            if (row < m)
+                next_a[i] = fetch4_tail(
+                    DTYPE, A_VECTOR, at(DTYPE, at_.a, int64_t(row) * lda + int64_t(kk)), int(k1) - int(kk));
         } else {
             uint row = row0 + quad % (BM / 4u) * 4u, kk = k0 + quad / (BM / 4u);
-            if (kk < k1) next_a[i] = fetch4_tail(DTYPE, A_VECTOR, at(DTYPE, at_.a, int64_t(kk) * lda + int64_t(row)), int(m) - int(row));
+            if (kk < k1)
+                next_a[i] = fetch4_tail(
+                    DTYPE, A_VECTOR, at(DTYPE, at_.a, int64_t(kk) * lda + int64_t(row)), int(m) - int(row));
         }
     }
 }
@@ -45,7 +50,8 @@ void a_store() {
         if (quad >= BM * BK / 4u) continue;
         if (A_ALONG_K) {
             uint row = quad / (BK / 4u), kk = quad % (BK / 4u) * 4u;
-            [[unroll]] for (uint e = 0u; e < 4u; ++e) tile_a[(kk + e) * A_PITCH + row / 4u][row % 4u] = next_a[i][e];
+            [[unroll]] for (uint e = 0u; e < 4u; ++e)
+                tile_a[(kk + e) * A_PITCH + row / 4u][row % 4u] = next_a[i][e];
         } else {
             tile_a[quad / (BM / 4u) * A_PITCH + quad % (BM / 4u)] = next_a[i];
         }
@@ -68,7 +74,8 @@ void multiply(uint tx, uint ty) {
 
 void tile(uint batch, uint split, uint row0, uint column0) {
     Batch at_ = batch_at(batch);
-    if (OUT_DTYPE == FLOAT32) at_.result += uint64_t(split) * uint64_t(batches) * uint64_t(m) * uint64_t(n) * 4ul;
+    if (OUT_DTYPE == FLOAT32)
+        at_.result += uint64_t(split) * uint64_t(batches) * uint64_t(m) * uint64_t(n) * 4ul;
     uint tx = gl_LocalInvocationID.x % (BN / TN), ty = gl_LocalInvocationID.x / (BN / TN);
     uvec2 range = split_range(split, BK);
     [[unroll]] for (uint i = 0u; i < TM * TN; ++i) sums[i] = 0.0;
@@ -88,8 +95,8 @@ void tile(uint batch, uint split, uint row0, uint column0) {
     [[unroll]] for (uint i = 0u; i < TM; ++i)
         [[unroll]] for (uint g = 0u; g < TN / 4u; ++g) {
             uint j = i * TN + g * 4u;
-            store_quad(at_, row0 + i / 4u * (BM / TM) * 4u + ty * 4u + i % 4u, column0 + (g * (BN / TN) + tx) * 4u,
-                       vec4(sums[j], sums[j + 1u], sums[j + 2u], sums[j + 3u]));
+            store_quad(at_, row0 + i / 4u * (BM / TM) * 4u + ty * 4u + i % 4u,
+                column0 + (g * (BN / TN) + tx) * 4u, vec4(sums[j], sums[j + 1u], sums[j + 2u], sums[j + 3u]));
         }
 }
 

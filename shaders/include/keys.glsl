@@ -1,8 +1,8 @@
-// Elements as bits, and keys: unsigned numbers whose order is that of the elements. Needs common.glsl and WIDTH:
-// 32 for dtypes of at most 32 bits, 64 for those of 64.
+// Elements as bits, and keys: unsigned numbers whose order is that of the elements. Needs common.glsl and
+// WIDTH: 32 for dtypes of at most 32 bits, 64 for those of 64.
 //
-// Keys are as wide as the dtype. NaN is the largest, all ones; zeros of both signs are one key. Complex numbers order by
-// real, then by imaginary part.
+// Keys are as wide as the dtype. NaN is the largest, all ones; zeros of both signs are one key. Complex
+// numbers order by real, then by imaginary part.
 
 #if WIDTH == 64
 #define K uint64_t

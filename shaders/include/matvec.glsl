@@ -1,4 +1,5 @@
-// What both kernels of matvec/ are given, and how they find their work: the matrices' results in blocks. Needs common.glsl.
+// What both kernels of matvec/ are given, and how they find their work: the matrices'
+// results in blocks. Needs common.glsl.
 
 struct Matrix { uint64_t words, scales, biases, result; };
 

@@ -1,5 +1,5 @@
-// What lanes do with chunks of rows in shared memory and of a matrix: RESULTS results of ROWS rows at once. Needs common.glsl,
-// floats.glsl, quant.glsl, subgroup shuffles, and before it: DTYPE, BITS, ROWS, RESULTS;
+// What lanes do with chunks of rows in shared memory and of a matrix: RESULTS results of ROWS rows at once.
+// Needs common.glsl, floats.glsl, quant.glsl, subgroup shuffles, and before it: DTYPE, BITS, ROWS, RESULTS;
 //   WIDE: whether a lane takes 64 elements at a time, which only digits do;
 //   DOTS: 1 where bytes are multiplied four at a time, which needs SPIR-V intrinsics;
 //   SLOTS: chunks of the matrix that are held at a time, each with RESULTS rows' words, scales and biases;
@@ -12,21 +12,23 @@ const uint WORDS = CHUNK * BITS / 32u; // words of a chunk
 const uint QUADS_PER_EIGHT = DTYPE == FLOAT32 ? 2u : 1u;
 
 shared uvec4 staged[MOST_EIGHTS * QUADS_PER_EIGHT];   // the rows
-shared vec2 staged_sums[DENSE ? 1u : MOST_CHUNKS];    // of every chunk's even and odd elements; with digits the unit, and the sum
-// Rows of fixed point: of a chunk, every element in units of its largest one's 1/32256, as two signed bytes, of which four
-// are multiplied with four fields by one instruction, exactly. That is as good as float16 holds the largest element.
+// Of every chunk's even and odd elements; with digits the unit, and the sum.
+shared vec2 staged_sums[DENSE ? 1u : MOST_CHUNKS];
+// Rows of fixed point: of a chunk, every element in units of its largest one's 1/32256, as two signed
+// bytes, of which four are multiplied with four fields by one instruction, exactly. That is as good as
+// float16 holds the largest element.
 #if DOTS == 1
 const uint NO_BYTES = BITS & ~12u; // zero for 4 and 8
 const bool DIGITS = NO_BYTES == 0u && DTYPE != FLOAT32;
 #else
 const bool DIGITS = false;
 #endif
-// 4-bit fields are read where they stand in a mantissa, without a conversion; a few bits of the sum are lost on the way,
-// which the 16-bit dtypes do not see.
+// 4-bit fields are read where they stand in a mantissa, without a conversion; a few bits of the sum are lost
+// on the way, which the 16-bit dtypes do not see.
 const bool IN_PLACE = BITS == 4u && DTYPE != FLOAT32 && !DIGITS;
 
-// The bits of 1.0 by way of shared memory: a register that no compiler knows. With it `(v & mask) | one` is one
-// instruction, with a constant it is two on NVIDIA, and these decide how fast weights can be read.
+// The bits of 1.0 by way of shared memory: a register that no compiler knows. With it `(v & mask) | one` is
+// one instruction, with a constant it is two on NVIDIA, and these decide how fast weights can be read.
 shared uint staged_one;
 uint one_;
 
@@ -70,8 +72,8 @@ void keep(uint row, uint eight, inout vec4 low, inout vec4 high) {
     high = vec4(half_pair(DTYPE, p.z), half_pair(DTYPE, p.w));
 }
 
-// Stores the sums of a chunk's even and odd elements, of which `lanes` neighbours have a part each, and this one part `i` if it is
-// `real`. Lanes beyond the row come here as well: shuffles in a branch take registers.
+// Stores the sums of a chunk's even and odd elements, of which `lanes` neighbours have a part each, and this
+// one part `i` if it is `real`. Lanes beyond the row come here as well: shuffles in a branch take registers.
 void keep_sums(uint row, uint i, uint lanes, bool real, vec2 sum) {
     if (DENSE) return;
     [[unroll]] for (uint s = 1u; s < lanes; s *= 2u) sum += subgroupShuffleXor(sum, s);
@@ -106,13 +108,15 @@ float of_bits(uint b) { return DTYPE == FLOAT32 ? uintBitsToFloat(b) : half_pair
 float element(uint o, uint e) {
     uint bit = e * BITS, word = o * WORDS + bit / 32u, shift = bit & 31u;
     if (BITS == 32u) return uintBitsToFloat(words_of[word]);
-    if (BITS == 16u) return (e & 1u) == 0u ? half_pair(DTYPE, words_of[word]).x : half_pair(DTYPE, words_of[word]).y;
+    if (BITS == 16u)
+        return (e & 1u) == 0u ? half_pair(DTYPE, words_of[word]).x : half_pair(DTYPE, words_of[word]).y;
     uint v = words_of[word] >> shift;
     if (shift + BITS > 32u) v |= words_of[word + 1u] << (32u - shift);
     return uintBitsToFloat((v & FIELD) | one_) - 8388608.0; // an integer behind the bits of 2^23
 }
 
-// Sums of the even and of the odd fields' products: 1 + q / 256 and 1 + q / 16 times x. The ones are taken away later.
+// Sums of the even and of the odd fields' products: 1 + q / 256 and 1 + q / 16 times x.
+// The ones are taken away later.
 void add_pair(uint v, vec2 y, inout vec2 sum) {
     sum.x = fma(uintBitsToFloat((v & 0x78000u) | one_), y.x, sum.x);
     sum.y = fma(uintBitsToFloat((v & 0x780000u) | one_), y.y, sum.y);
@@ -177,7 +181,8 @@ void add_digits(uint slot, uint chunk) {
         [[unroll]] for (uint o = 0u; o < RESULTS; ++o) {
             ivec2 part = parts[o * ROWS + i];
             float product = float(part.x * 256 + part.y) * unit_sum.x;
-            float scale = of_bits(affine_of[slot * RESULTS + o].x), bias = of_bits(affine_of[slot * RESULTS + o].y);
+            float scale = of_bits(affine_of[slot * RESULTS + o].x),
+                  bias = of_bits(affine_of[slot * RESULTS + o].y);
             if (BITS == 8u) bias = fma(scale, 128.0, bias);
             total[o * ROWS + i] = fma(scale, product, fma(bias, unit_sum.y, total[o * ROWS + i]));
         }
@@ -195,11 +200,14 @@ void add_chunk(uint slot, uint chunk) {
             load_staged(i, (chunk * CHUNK + e) / 8u, low, high);
             [[unroll]] for (uint o = 0u; o < RESULTS; ++o) {
                 if (IN_PLACE) {
-                    add_in_place(words_of[(slot * RESULTS + o) * WORDS + e / 8u], low, high, parts[o * ROWS + i]);
+                    add_in_place(
+                        words_of[(slot * RESULTS + o) * WORDS + e / 8u], low, high, parts[o * ROWS + i]);
                     continue;
                 }
-                vec4 q = vec4(element(slot * RESULTS + o, e), element(slot * RESULTS + o, e + 1u), element(slot * RESULTS + o, e + 2u), element(slot * RESULTS + o, e + 3u));
-                vec4 p = vec4(element(slot * RESULTS + o, e + 4u), element(slot * RESULTS + o, e + 5u), element(slot * RESULTS + o, e + 6u), element(slot * RESULTS + o, e + 7u));
+                vec4 q = vec4(element(slot * RESULTS + o, e), element(slot * RESULTS + o, e + 1u),
+                    element(slot * RESULTS + o, e + 2u), element(slot * RESULTS + o, e + 3u));
+                vec4 p = vec4(element(slot * RESULTS + o, e + 4u), element(slot * RESULTS + o, e + 5u),
+                    element(slot * RESULTS + o, e + 6u), element(slot * RESULTS + o, e + 7u));
                 vec2 t = parts[o * ROWS + i];
                 parts[o * ROWS + i] = vec2(dot_add(q, low, t.x), dot_add(p, high, t.y));
             }
@@ -211,8 +219,10 @@ void add_chunk(uint slot, uint chunk) {
             vec2 t = parts[o * ROWS + i];
             if (IN_PLACE) t = (t - sums) * vec2(256.0, 16.0);
             float product = t.x + t.y, sum = sums.x + sums.y;
-            total[o * ROWS + i] = DENSE ? total[o * ROWS + i] + product
-                                        : fma(of_bits(affine_of[slot * RESULTS + o].x), product, fma(of_bits(affine_of[slot * RESULTS + o].y), sum, total[o * ROWS + i]));
+            total[o * ROWS + i] = DENSE
+                ? total[o * ROWS + i] + product
+                : fma(of_bits(affine_of[slot * RESULTS + o].x), product,
+                      fma(of_bits(affine_of[slot * RESULTS + o].y), sum, total[o * ROWS + i]));
         }
     }
 }

@@ -1,14 +1,14 @@
-// Where gathers read and scatters write: kernels::places packs what this walks. Needs pick.glsl, the constant COUNT (arrays
-// of indices) and the arguments walk, table and ndim.
+// Where gathers read and scatters write: kernels::places packs what this walks. Needs pick.glsl, the constant
+// COUNT (arrays of indices) and the arguments walk, table and ndim.
 
 // The offset of element i in operand k of the walk.
 int64_t walked(uint k, uint64_t i) {
     return ndim == 1u ? int64_t(i) * I64(walk).v[1u + k] : strided_offset(walk, ndim, k, i);
 }
 
-// The place of element i in the indexed array, which is operand k; the arrays of indices follow it. The table has, for each of
-// them, its address, the size of the axis, its stride, and the last index that is inside. False for what lies outside; the
-// place is then the nearest one inside.
+// The place of element i in the indexed array, which is operand k; the arrays of indices follow it. The table
+// has, for each of them, its address, the size of the axis, its stride, and the last index that is inside.
+// False for what lies outside; the place is then the nearest one inside.
 bool place(uint k, uint64_t i, out int64_t at) {
     bool inside = true;
     at = walked(k, i);

@@ -1,13 +1,13 @@
-// Affine-quantized matrices: rows of BITS-bit fields, packed from the lowest bit up; 32 elements take BITS words.
-// Needs common.glsl, floats.glsl and specialization constants BITS and GROUP.
+// Affine-quantized matrices: rows of BITS-bit fields, packed from the lowest bit up; 32 elements take BITS
+// words. Needs common.glsl, floats.glsl and specialization constants BITS and GROUP.
 
 const uint FIELD = (1u << BITS) - 1u;
 
 // An integer below 2^23 as a float, without the slow conversion instruction.
 float exact_float(uint q) { return uintBitsToFloat(0x4b000000u | q) - 8388608.0; }
 
-// Eight fields from element `i` (a multiple of 8) of the row at `row`, as they lie in memory: they start at a byte
-// and reach over at most two words.
+// Eight fields from element `i` (a multiple of 8) of the row at `row`, as they lie in memory: they start at a
+// byte and reach over at most two words.
 uvec2 packed8(uint64_t row, uint i) {
     uint bit = (i & 31u) * BITS;
     uint64_t word = row + uint64_t(i >> 5) * (BITS * 4u) + uint64_t((bit >> 5) * 4u);
@@ -30,15 +30,17 @@ uint field8(uvec2 p, uint e) {
 }
 
 vec4 fields8_low(uvec2 p) {
-    return vec4(exact_float(field8(p, 0u)), exact_float(field8(p, 1u)), exact_float(field8(p, 2u)), exact_float(field8(p, 3u)));
+    return vec4(exact_float(field8(p, 0u)), exact_float(field8(p, 1u)), exact_float(field8(p, 2u)),
+        exact_float(field8(p, 3u)));
 }
 
 vec4 fields8_high(uvec2 p) {
-    return vec4(exact_float(field8(p, 4u)), exact_float(field8(p, 5u)), exact_float(field8(p, 6u)), exact_float(field8(p, 7u)));
+    return vec4(exact_float(field8(p, 4u)), exact_float(field8(p, 5u)), exact_float(field8(p, 6u)),
+        exact_float(field8(p, 7u)));
 }
 
-// Two floats below 2^100 as bfloat16, rounded to nearest even by Dekker's split: NVIDIA does float operations at twice the rate
-// of integer ones.
+// Two floats below 2^100 as bfloat16, rounded to nearest even by Dekker's split: NVIDIA does float operations
+// at twice the rate of integer ones.
 uint bfloat16_pair(vec2 x) {
     precise vec2 far = x * 65537.0;
     precise vec2 near = far + (x - far);

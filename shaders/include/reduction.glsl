@@ -1,9 +1,9 @@
 // The associative operations of reductions and scans, on partial results of type A. Needs common.glsl,
-// elementwise.glsl (which makes T of CLASS), and the specialization constants FROM (dtype of the elements), TO (dtype of
-// the results) and OP.
+// elementwise.glsl (which makes T of CLASS), and the specialization constants FROM (dtype of the elements),
+// TO (dtype of the results) and OP.
 //
-// lift(element) makes a partial result, combine(a, b) joins two, lower(a) makes the element of it again. VARIANT 1
-// (CLASS 0 and 5) has only the logarithm of sums of exponentials, for which it needs math.glsl.
+// lift(element) makes a partial result, combine(a, b) joins two, lower(a) makes the element of it again.
+// VARIANT 1 (CLASS 0 and 5) has only the logarithm of sums of exponentials, for which it needs math.glsl.
 
 const uint ALL = 0, ANY = 1, MAX = 2, MIN = 3, PROD = 4, SUM = 5;
 
@@ -19,8 +19,8 @@ const uint PARTIAL = TO;
 #endif
 
 #if CLASS == 0
-// Floats travel as bits: sums and products as those of the float, extremes as keys whose order is that of the floats
-// with NaN on the winning side. Integer comparison keeps denormals and NaN on every driver.
+// Floats travel as bits: sums and products as those of the float, extremes as keys whose order is that of the
+// floats with NaN on the winning side. Integer comparison keeps denormals and NaN on every driver.
 #define A uint
 
 A lift(float x) {

@@ -1,6 +1,6 @@
-// The angle of rotary embeddings, a product of two float32 pairs, so that it is right to an ulp of the sine however far the
-// position. Needs common.glsl and math.glsl. `frequencies` are pairs (high, low) of the float64 ones or, with the
-// constant `divisors`, float32 divisors `frequency_step` apart.
+// The angle of rotary embeddings, a product of two float32 pairs, so that it is right to an ulp of the sine
+// however far the position. Needs common.glsl and math.glsl. `frequencies` are pairs (high, low) of the
+// float64 ones or, with the constant `divisors`, float32 divisors `frequency_step` apart.
 
 // sin and cos of position * frequency; the position is a pair (high, low).
 vec2 rotation(vec2 position, uint pair, uint64_t frequencies, int64_t frequency_step, bool divisors) {
@@ -25,7 +25,8 @@ vec2 rotation(vec2 position, uint pair, uint64_t frequencies, int64_t frequency_
     return vec2(s + (s * dc + c * ds), c + (c * dc - s * ds));
 }
 
-// The same for fused kernels of 16-bit floats, to 2^-20 or better: two steps of reduction and the driver's functions.
+// The same for fused kernels of 16-bit floats, to 2^-20 or better: two steps of
+// reduction and the driver's functions.
 vec2 rotation_fast(vec2 position, uint pair, uint64_t frequencies, bool divisors) {
     float high, low;
     if (divisors) {

@@ -11,8 +11,8 @@ uint lane_of(uint thread) { return ACROSS == 1 ? thread / TEAMS : thread % TEAM;
 // Distance in the workgroup of neighbouring lanes of a team.
 #define LANE_STEP (ACROSS == 1 ? TEAMS : 1u)
 
-// Tasks of this workgroup, `first` being that of its first team: the same for all its threads, so that the body may
-// have barriers.
+// Tasks of this workgroup, `first` being that of its first team: the same for all its threads, so
+// that the body may have barriers.
 #define TASK_LOOP(first, tasks) \
     for (uint64_t first = uint64_t(gl_WorkGroupID.x) * TEAMS; first < (tasks); \
          first += uint64_t(gl_NumWorkGroups.x) * TEAMS)
@@ -21,7 +21,8 @@ struct Task {
     uint64_t row, part;
 };
 
-// Tasks are numbered parts first, or rows first where rows lie side by side, so that neighbours stay neighbours.
+// Tasks are numbered parts first, or rows first where rows lie side by side, so that neighbours stay
+// neighbours.
 Task task_of(uint64_t task, uint64_t rows, uint64_t splits) {
     if (splits == 1ul) return Task(task, 0ul);
     if (ACROSS == 1) return Task(task % rows, task / rows);

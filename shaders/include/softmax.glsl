@@ -1,7 +1,8 @@
-// What the kernels of softmax and its logarithm share. Needs common.glsl, math.glsl, rows.glsl, and the specialization
-// constants FROM and QUADS (rows are neighbours in memory, and four elements an aligned word).
+// What the kernels of softmax and its logarithm share. Needs common.glsl, math.glsl, rows.glsl, and the
+// specialization constants FROM and QUADS (rows are neighbours in memory, and four elements an aligned word).
 //
-// A pair (m, s) stands for elements with the maximum m whose exponentials of the distance to it have the sum s.
+// A pair (m, s) stands for elements with the maximum m whose exponentials of the
+// distance to it have the sum s.
 
 #define MINUS_INF uintBitsToFloat(0xff800000u)
 #define NOTHING vec2(MINUS_INF, 0.0)
@@ -9,15 +10,16 @@
 // NaN if either is: a NaN replaces anything, and no comparison with it is true.
 float max_nan(float a, float b) { return b > a || m_isnan(b) ? b : a; }
 
-// exp(x) for x <= 0 or NaN, about 1 ULP: the two steps of ln 2 keep the rest exact enough, denormal results included.
-// m_exp is half an ULP better and three times as long, which shows in kernels that otherwise wait for memory; so do
-// conversions between floats and integers, which is why 1.5 * 2^23 rounds.
+// exp(x) for x <= 0 or NaN, about 1 ULP: the two steps of ln 2 keep the rest exact enough, denormal results
+// included. m_exp is half an ULP better and three times as long, which shows in kernels that otherwise wait
+// for memory; so do conversions between floats and integers, which is why 1.5 * 2^23 rounds.
 float exp_fast(float x) {
     precise float rounded = fma(x, M_LOG2E_H, 12582912.0);
     precise float n = rounded - 12582912.0;
     float r = fma(n, -M_LN2_L, fma(n, -M_LN2_H, x));
     float y = 1.0 + (r + m_exp_tail(r, 0.0));
-    float power = uintBitsToFloat((floatBitsToUint(rounded) + 151u) << 23); // 2^(n + 24), n being the lowest bits
+    // 2^(n + 24), n being the lowest bits.
+    float power = uintBitsToFloat((floatBitsToUint(rounded) + 151u) << 23);
     return x < -104.0 ? 0.0 : y * power * 5.9604644775390625e-8;
 }
 
@@ -51,7 +53,8 @@ vec2 join_team(vec2 own, uint thread, uint lane) {
     return result;
 }
 
-// Calls of a lane for its share of the elements from..to of a row: four at a time where QUADS, then single ones.
+// Calls of a lane for its share of the elements from..to of a row: four at a time
+// where QUADS, then single ones.
 #define ROW_LOOP(i, from, to, lane, four, one) \
     { \
         uint64_t whole_ = QUADS == 1u ? (from) + (((to) - (from)) & ~3ul) : (from); \

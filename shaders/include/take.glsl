@@ -1,5 +1,5 @@
-// What the kernels that read at indices share. Needs common.glsl, the constants BYTES and INDEX, and the arguments
-// source, destination, indices and size (of the axis).
+// What the kernels that read at indices share. Needs common.glsl, the constants BYTES and INDEX, and the
+// arguments source, destination, indices and size (of the axis).
 
 int64_t offset(uint64_t walk, uint ndim, uint k, uint64_t i) {
     return ndim == 0u ? 0l : strided_offset(walk, ndim, k, i);

@@ -1,5 +1,5 @@
 // Threads that work together on one result. Needs common.glsl and, before it:
-//   VARIANT 1: subgroup arithmetic; a team is a subgroup.   VARIANT 0: shared memory; a team is the workgroup.
+//   VARIANT 1: subgroup arithmetic; a team is a subgroup. VARIANT 0: shared memory; a team is the workgroup.
 //   a specialization constant SUBGROUP: the subgroup size that the pipeline requires (1 with VARIANT 0).
 #if VARIANT == 1
 #extension GL_KHR_shader_subgroup_basic : require

@@ -1,5 +1,6 @@
 #version 460
-// Slices along an axis at integer indices: each word of the output is copied from the slice that its index picks.
+// Slices along an axis at integer indices: each word of the output is copied from
+// the slice that its index picks.
 // Constants: 1 bytes of a word (1, 2, 4, 8, 16), 2 dtype of the indices.
 #include "common.glsl"
 
@@ -7,7 +8,8 @@ layout(local_size_x_id = 0) in;
 layout(constant_id = 1) const uint BYTES = 4;
 layout(constant_id = 2) const uint INDEX = 7;
 
-// Sizes and strides are counted in words, those of the indices in elements. A walk without axes stays where it is.
+// Sizes and strides are counted in words, those of the indices in elements. A walk
+// without axes stays where it is.
 layout(push_constant, scalar) uniform Push {
     uint64_t source, destination, indices, words, picks, slice, outer_walk, pick_walk, slice_walk;
     int64_t size, stride;

@@ -1,13 +1,14 @@
 #version 460
-// A run of steps in one dispatch: products of one row with matrices, and attentions of one token, each with what comes
-// before and after it, from a table. All workgroups take part in every step and stay until the last one. Nothing parts the steps but
-// the data: what a step makes for a later one is stored as words of a value's 16 bits and the run's tag, and who needs it
-// reads until all words carry that tag. Meanwhile the weights of its own work are on their way.
-// That takes workgroups that run at the same time, which Vulkan does not promise: waiting is bounded, and who has waited
-// too long leaves a word for the others, who stop as well, and for a dispatch of one workgroup behind this one, which then does
-// everything again under another tag. One workgroup never waits for others.
-// Constants: 1 dtype, 2 bits (16: not quantized), 3 group size, 4 subgroup size, 5 features of a head, 6 query heads per
-// key/value head, 7 flags of attention, 8 chunks of twice the length.
+// A run of steps in one dispatch: products of one row with matrices, and attentions of one token, each with
+// what comes before and after it, from a table. All workgroups take part in every step and stay until the
+// last one. Nothing parts the steps but the data: what a step makes for a later one is stored as words of a
+// value's 16 bits and the run's tag, and who needs it reads until all words carry that tag. Meanwhile the
+// weights of its own work are on their way.
+// That takes workgroups that run at the same time, which Vulkan does not promise: waiting is bounded, and who
+// has waited too long leaves a word for the others, who stop as well, and for a dispatch of one workgroup
+// behind this one, which then does everything again under another tag. One workgroup never waits for others.
+// Constants: 1 dtype, 2 bits (16: not quantized), 3 group size, 4 subgroup size, 5 features of a head,
+// 6 query heads per key/value head, 7 flags of attention, 8 chunks of twice the length.
 #include "common.glsl"
 #include "floats.glsl"
 #include "math.glsl"
@@ -43,7 +44,8 @@ const uint FAILED = 0, ARRIVED = 1; // words of control
 
 // ---- a row of the table, see interpreter/table.rs ----
 const uint ROW_WORDS = 48, ROW_QUADS = ROW_WORDS / 4u;
-const uint ATTENTION = 1, NORMALIZED = 2, RESIDUAL = 4, GATED = 8, FLAGGED = 16, FLAGGED_RESIDUAL = 32, SPLITS_SHIFT = 8;
+const uint ATTENTION = 1, NORMALIZED = 2, RESIDUAL = 4, GATED = 8, FLAGGED = 16, FLAGGED_RESIDUAL = 32,
+           SPLITS_SHIFT = 8;
 shared uvec4 rows[2u * ROW_QUADS]; // this step's and the next one's
 uint row;                          // where this step's begins, in quads
 uint kind;
@@ -81,7 +83,8 @@ uint bits_of(float x) { return DTYPE == BFLOAT16 ? f32_to_bf16(x) : f32_to_f16(x
 const uint ROWS = 1, RESULTS = 4, HALF = RESULTS / 2u;
 const uint SUBGROUPS = gl_WorkGroupSize.x / SUBGROUP;
 const uint QUADS_ = 6; // quads of the row that a thread brings, at most
-const uint SLOTS = BITS >= 16u ? 2u : 1u; // what is not quantized waits for memory, what is for instructions and registers
+// What is not quantized waits for memory, what is for instructions and registers.
+const uint SLOTS = BITS >= 16u ? 2u : 1u;
 const uint PITCH = 0u, CHUNKS = 0u;
 const uint MOST_EIGHTS = QUADS_ / 2u * gl_WorkGroupSize.x, MOST_CHUNKS = MOST_EIGHTS / 4u;
 #include "quant.glsl"
@@ -90,13 +93,14 @@ const uint MOST_EIGHTS = QUADS_ / 2u * gl_WorkGroupSize.x, MOST_CHUNKS = MOST_EI
 shared float partial[SUBGROUPS];
 shared float shares[2u * RESULTS * SUBGROUPS]; // of a team's results, for every other block
 
-// Quads of a row: kind, elements of a row, eps, blocks of results; addresses of x and of the norm's weight; of the residual and of the
-// results with tags; for each matrix of words and scales, and of biases and results, as if it began with block 0;
-// blocks up to the end of the first two, bytes from block to block; from a block's first half to its second one; chunks of
-// a row, and of those a lane's.
+// Quads of a row: kind, elements of a row, eps, blocks of results; addresses of x and of the norm's weight;
+// of the residual and of the results with tags; for each matrix of words and scales, and of biases and
+// results, as if it began with block 0; blocks up to the end of the first two, bytes from block to block;
+// from a block's first half to its second one; chunks of a row, and of those a lane's.
 const uint HEAD = 0, SOURCE = 1, TARGET = 2, MATRIX = 3, STEPS = 9, SECOND = 10, COUNTS = 11;
 
-uint inner, chunks, blocks, splits_log; // elements and chunks of a row; blocks of results; subgroups of a team
+// Elements and chunks of a row; blocks of results; subgroups of a team.
+uint inner, chunks, blocks, splits_log;
 uint rounds;                            // chunks of a row for a lane
 
 uint team_lane() { return (gl_SubgroupID & ((1u << splits_log) - 1u)) * SUBGROUP + gl_SubgroupInvocationID; }
@@ -112,8 +116,8 @@ uint matrix_of(uint block) {
 }
 
 // ---- what is asked for next ----
-// The compiler waits at the end of a branch for what was asked for in it, so everything that decides is asked for without one: where there
-// is nothing, that is something else.
+// The compiler waits at the end of a branch for what was asked for in it, so everything that decides is asked
+// for without one: where there is nothing, that is something else.
 
 uint asked_chunk;
 uint64_t asked_words, asked_scales, asked_biases; // of a block's first row
@@ -131,7 +135,8 @@ void aim(uint block) {
     asked_biases = first_address(quad(m + 1u)) + affine;
 }
 
-// Asks for a chunk of all rows of the block: the lane's next one, or the one after it, for which that is asked for where there is none.
+// Asks for a chunk of all rows of the block: the lane's next one, or the one after it, for which that is
+// asked for where there is none.
 void ask(uint slot) {
     uvec4 second = quad(SECOND);
     uint lanes = slot == 1u && asked_chunk + team_lanes() < chunks ? team_lanes() : 0u;
@@ -140,7 +145,8 @@ void ask(uint slot) {
     uint bytes = inner / CHUNK * (WORDS * 4u), affine_bytes = inner / GROUP * 2u;
     [[unroll]] for (uint r = 0u; r < RESULTS; ++r) {
         bool upper = r >= HALF;
-        load_words(words + uint64_t(r % HALF * bytes) + (upper ? first_address(second) : 0ul), (slot * RESULTS + r) * WORDS);
+        load_words(words + uint64_t(r % HALF * bytes) + (upper ? first_address(second) : 0ul),
+            (slot * RESULTS + r) * WORDS);
         if (DENSE) continue;
         uint64_t affine = uint64_t(r % HALF * affine_bytes);
         affine_of[r] = uvec2(bits_at(asked_scales + affine + (upper ? second_address(second) : 0ul)),
@@ -184,7 +190,8 @@ void take_row(uint64_t x, uvec4 w[QUADS_], out uvec2 own[QUADS_]) {
     uint spins = 0u;
     [[unroll]] for (uint i = 0u; i < QUADS_; ++i) {
         if (is_without(i)) break; // who brings nothing waits at the barrier
-        while (stale(w[i]) && !gives_up(spins)) w[i] = Tagged4(quad_at(x, thread() + i * gl_WorkGroupSize.x)).v[0];
+        while (stale(w[i]) && !gives_up(spins))
+            w[i] = Tagged4(quad_at(x, thread() + i * gl_WorkGroupSize.x)).v[0];
         own[i] = uvec2(pair_of(w[i].xy), pair_of(w[i].zw));
     }
 }
@@ -232,7 +239,8 @@ void keep_quad(uint i, uvec2 bits) {
 // Stores the digits of quad i, and of its chunk the unit and the sum.
 void keep_digits(uint i, vec4 x) {
     bool real = i < inner / 4u, odd = (i & 1u) != 0u;
-    float most = real ? max(max(abs(x.x), abs(x.y)), max(abs(x.z), abs(x.w))) : 0.0, sum = (x.x + x.y) + (x.z + x.w);
+    float most = real ? max(max(abs(x.x), abs(x.y)), max(abs(x.z), abs(x.w))) : 0.0,
+          sum = (x.x + x.y) + (x.z + x.w);
     [[unroll]] for (uint s = 1u; s < CHUNK / 4u; s *= 2u) {
         most = max(most, subgroupShuffleXor(most, s));
         sum += subgroupShuffleXor(sum, s);
@@ -240,8 +248,10 @@ void keep_digits(uint i, vec4 x) {
     float per = per_unit(most);
     uint first, second;
     if (BITS == 4u) {
-        // Who has the first four of eight elements makes digits of the even ones, the neighbour of the odd ones.
-        uint evens = units(x.xz, per), odds = units(x.yw, per), other = subgroupShuffleXor(odd ? evens : odds, 1u);
+        // Who has the first four of eight elements makes digits of the even ones,
+        // the neighbour of the odd ones.
+        uint evens = units(x.xz, per), odds = units(x.yw, per),
+             other = subgroupShuffleXor(odd ? evens : odds, 1u);
         uint early = odd ? other : evens, late = odd ? odds : other;
         first = (early & 0xffffu) | (late << 16);
         second = (early >> 16) | (late & 0xffff0000u);
@@ -273,7 +283,8 @@ float norm_factor(uvec2 own[QUADS_], float eps) {
     return 1.0 / sqrt(squares / float(inner) + eps);
 }
 
-// Brings the row to shared memory, normalized, with the sums of every chunk; and the next step's row of the table.
+// Brings the row to shared memory, normalized, with the sums of every chunk; and the next step's row of the
+// table.
 void stage(uvec4 next_row, float eps, uvec4 asked[QUADS_], uvec2 weights[QUADS_]) {
     bool norm = (kind & NORMALIZED) != 0u;
     uvec2 own[QUADS_];
@@ -301,10 +312,13 @@ uint result_of_lane() { return gl_SubgroupInvocationID / (SUBGROUP / RESULTS); }
 
 // The sum over a team of this lane's result, in its first subgroup.
 float team_result(uint parity) {
-    bool upper = gl_SubgroupInvocationID >= SUBGROUP / 2u, odd = (gl_SubgroupInvocationID & (SUBGROUP / 4u)) != 0u;
+    bool upper = gl_SubgroupInvocationID >= SUBGROUP / 2u,
+         odd = (gl_SubgroupInvocationID & (SUBGROUP / 4u)) != 0u;
     // Each half of the lanes goes on with half of the results, then each quarter with one.
-    float even = (upper ? total[2] : total[0]) + subgroupShuffleXor(upper ? total[0] : total[2], SUBGROUP / 2u);
-    float sum = (upper ? total[3] : total[1]) + subgroupShuffleXor(upper ? total[1] : total[3], SUBGROUP / 2u);
+    float even = (upper ? total[2] : total[0])
+        + subgroupShuffleXor(upper ? total[0] : total[2], SUBGROUP / 2u);
+    float sum = (upper ? total[3] : total[1])
+        + subgroupShuffleXor(upper ? total[1] : total[3], SUBGROUP / 2u);
     sum = (odd ? sum : even) + subgroupShuffleXor(odd ? even : sum, SUBGROUP / 4u);
     [[unroll]] for (uint s = SUBGROUP / 8u; s > 0u; s /= 2u) sum += subgroupShuffleXor(sum, s);
     if (splits_log == 0u) return sum;
@@ -312,7 +326,8 @@ float team_result(uint parity) {
     if (gl_SubgroupInvocationID % (SUBGROUP / RESULTS) == 0u) shares[at_ + RESULTS * gl_SubgroupID] = sum;
     barrier();
     sum = 0.0;
-    for (uint s = 0u; s < (1u << splits_log); ++s) sum += shares[at_ + RESULTS * ((gl_SubgroupID + s) & (SUBGROUPS - 1u))];
+    for (uint s = 0u; s < (1u << splits_log); ++s)
+        sum += shares[at_ + RESULTS * ((gl_SubgroupID + s) & (SUBGROUPS - 1u))];
     return sum;
 }
 
@@ -336,7 +351,8 @@ void finish(uvec4 target, uint block, float y, uint early) {
     U16(second_address(quad(matrix_of(block) + 1u))).v[i] = uint16_t(bits);
 }
 
-// Adds up a block's chunks, of which the first is asked for; then the next block's first one is, if there are more.
+// Adds up a block's chunks, of which the first is asked for; then the next block's
+// first one is, if there are more.
 void add_block(uint block, bool more) {
     for (uint left = rounds; left > 0u; --left) {
         if (block < blocks && asked_chunk < chunks) add_chunk(0u, asked_chunk);
@@ -375,7 +391,8 @@ void product(uvec4 next_row) {
     aim(block);
     ask(0u);
     if (SLOTS == 2u) {
-        [[unroll]] for (uint i = 0u; i < RESULTS * WORDS; ++i) words_of[(SLOTS - 1u) * RESULTS * WORDS + i] = 0u;
+        [[unroll]] for (uint i = 0u; i < RESULTS * WORDS; ++i)
+            words_of[(SLOTS - 1u) * RESULTS * WORDS + i] = 0u;
         if (rounds > 1u) ask(1u);
     }
     uint early = ask_residual(first_address(target), RESULTS * block + result_of_lane());
@@ -392,7 +409,8 @@ void product(uvec4 next_row) {
         float y = team_result(parity);
         if (first && block < blocks) finish(target, block, y, early);
         block += block_step();
-        if (base + block_step() < blocks) early = ask_residual(first_address(target), RESULTS * block + result_of_lane());
+        if (base + block_step() < blocks)
+            early = ask_residual(first_address(target), RESULTS * block + result_of_lane());
         parity ^= 1u;
     }
 }
@@ -406,7 +424,9 @@ uint norm_eps;
 #define EPS norm_eps
 #include "attention_token.glsl"
 
-uvec2 pair_at(uint64_t from, uint i) { return uvec2(Tagged(from).v[first_of(pair_of_lane(i))], Tagged(from).v[second_of(pair_of_lane(i))]); }
+uvec2 pair_at(uint64_t from, uint i) {
+    return uvec2(Tagged(from).v[first_of(pair_of_lane(i))], Tagged(from).v[second_of(pair_of_lane(i))]);
+}
 
 void ask_pairs(uint64_t from, out uvec2 bits[PAIRS]) {
     [[unroll]] for (uint i = 0u; i < PAIRS; ++i) bits[i] = pair_at(from, i);
@@ -453,11 +473,13 @@ void store_result(uint head, uint i, float x) {
 // One head and share.
 void attend(uint head, uint split, uint splits, uint count) {
     uint kv_head = head / SHARING;
-    uint old = count - 1u, each = (old + splits - 1u) / splits, from = min(old, split * each), last = min(old, from + each);
+    uint old = count - 1u, each = (old + splits - 1u) / splits, from = min(old, split * each),
+         last = min(old, from + each);
     ask_keys(kv_head, from, last);
     bool newest_here = split == splits - 1u;
     if (gl_SubgroupID == 0u) prepare(q + uint64_t(head * WIDTH) * 4ul, q_weight, false, 0u);
-    if (newest_here && gl_SubgroupID == min(1u, SUBGROUPS - 1u)) prepare(new_key + uint64_t(kv_head * WIDTH) * 4ul, k_weight, true, 0u);
+    if (newest_here && gl_SubgroupID == min(1u, SUBGROUPS - 1u))
+        prepare(new_key + uint64_t(kv_head * WIDTH) * 4ul, k_weight, true, 0u);
     if (newest_here) for (uint i = gl_WorkGroupSize.x - 1u - thread(); i < WIDTH; i += gl_WorkGroupSize.x)
         newest[WIDTH + i] = take(new_value, kv_head * WIDTH + i);
     barrier();
@@ -478,8 +500,10 @@ void attend(uint head, uint split, uint splits, uint count) {
     }
     if (newest_here && head % SHARING == 0u) for (uint i = thread(); i < WIDTH; i += gl_WorkGroupSize.x) {
         int64_t to = int64_t(count - 1u);
-        store_float(DTYPE, keys, int64_t(kv_head) * int64_t(key_head) + to * int64_t(key_row) + int64_t(i), newest[i]);
-        store_float(DTYPE, values, int64_t(kv_head) * int64_t(value_head) + to * int64_t(value_row) + int64_t(i), newest[WIDTH + i]);
+        store_float(DTYPE, keys, int64_t(kv_head) * int64_t(key_head) + to * int64_t(key_row) + int64_t(i),
+            newest[i]);
+        store_float(DTYPE, values,
+            int64_t(kv_head) * int64_t(value_head) + to * int64_t(value_row) + int64_t(i), newest[WIDTH + i]);
     }
 }
 
@@ -499,8 +523,10 @@ void join_parts(uint head, uint splits) {
 }
 
 void attention(uvec4 next_row) {
-    // Quads of a row: kind, keys, shares of them, scale; eps, the position's scale, heads; then addresses, and strides.
-    uvec4 head_ = quad(0u), more = quad(1u), a = quad(2u), b = quad(3u), c = quad(4u), d = quad(5u), strides = quad(8u);
+    // Quads of a row: kind, keys, shares of them, scale; eps, the position's scale,
+    // heads; then addresses, and strides.
+    uvec4 head_ = quad(0u), more = quad(1u), a = quad(2u), b = quad(3u), c = quad(4u), d = quad(5u),
+          strides = quad(8u);
     uint count = head_.y, splits = head_.z, heads = more.z;
     scale = uintBitsToFloat(head_.w);
     norm_eps = more.x;
@@ -539,7 +565,9 @@ void trial() {
     if (spins == patience) Tagged(verdict).v[0] = 1u;
 }
 
-uvec4 table_quad(uint step_) { return thread() < ROW_QUADS && step_ < steps ? V4(table).v[step_ * ROW_QUADS + thread()] : uvec4(0u); }
+uvec4 table_quad(uint step_) {
+    return thread() < ROW_QUADS && step_ < steps ? V4(table).v[step_ * ROW_QUADS + thread()] : uvec4(0u);
+}
 
 void main() {
     if (mode == TRIAL) { trial(); return; }

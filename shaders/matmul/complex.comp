@@ -1,6 +1,7 @@
 #version 460
-// Matrix product of complex64 operands of any strides; a thread makes one element. Constant 1: flags (bit 0: with c).
-// Batch axes, then the (m, n) strides, are in the walk: sizes and strides of a, b, c over (batch.., m, n).
+// Matrix product of complex64 operands of any strides; a thread makes one element. Constant 1:
+// flags (bit 0: with c). Batch axes, then the (m, n) strides, are in the walk: sizes and strides
+// of a, b, c over (batch.., m, n).
 #include "common.glsl"
 layout(local_size_x_id = 0) in;
 layout(constant_id = 1) const uint FLAGS = 0;

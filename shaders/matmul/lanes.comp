@@ -1,5 +1,6 @@
 #version 460
-// Matrix product of dense operands by register tiles, for software devices; constants: gemm.glsl, gemm_lanes.glsl.
+// Matrix product of dense operands by register tiles, for software devices;
+// constants: gemm.glsl, gemm_lanes.glsl.
 #include "common.glsl"
 #include "floats.glsl"
 layout(local_size_x_id = 0) in;
@@ -31,7 +32,8 @@ void b_load(Batch at_, uint column, uint k0, uint k1, bool whole) {
         [[unroll]] for (uint e = 0u; e < 8u; ++e)
             [[unroll]] for (uint j = 0u; j < TN; j += 4u) {
                 uint64_t from = at(DTYPE, base, int64_t(min(k0 + e, k1 - 1u)) * ldb + int64_t(column + j));
-                vec4 y = whole ? fetch4(DTYPE, B_VECTOR, from) : fetch4_tail(DTYPE, false, from, int(n) - int(column + j));
+                vec4 y = whole ? fetch4(DTYPE, B_VECTOR, from)
+                               : fetch4_tail(DTYPE, false, from, int(n) - int(column + j));
                 if (!whole && k0 + e >= k1) y = vec4(0.0);
                 [[unroll]] for (uint i = 0u; i < 4u; ++i) ys[e * TN + j + i] = y[i];
             }

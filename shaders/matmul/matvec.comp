@@ -1,6 +1,7 @@
 #version 460
-// A matrix whose rows are dense along k, times few vectors: for row r and vector i, the dot product over k. A team of
-// threads makes OUTPUTS rows at once. Serves x @ b with b transposed, and a @ x, by the strides of the result.
+// A matrix whose rows are dense along k, times few vectors: for row r and vector i, the dot
+// product over k. A team of threads makes OUTPUTS rows at once. Serves x @ b with b transposed,
+// and a @ x, by the strides of the result.
 // Constants: 1 dtype, 2 flags, 3 vectors at once, 4 subgroup size, 5 rows at once. VARIANT: team.glsl.
 #include "common.glsl"
 #include "floats.glsl"
@@ -11,7 +12,8 @@ layout(constant_id = 2) const uint FLAGS = 0;
 layout(constant_id = 3) const uint VECTORS = 1;
 layout(constant_id = 4) const uint SUBGROUP = 32;
 layout(constant_id = 5) const uint OUTPUTS = 1;
-const bool M_VECTOR = (FLAGS & 1u) != 0u; // rows of the matrix are aligned for 16-byte loads, and k a multiple of 8
+// Rows of the matrix are aligned for 16-byte loads, and k a multiple of 8.
+const bool M_VECTOR = (FLAGS & 1u) != 0u;
 const bool X_VECTOR = (FLAGS & 2u) != 0u; // so are the vectors
 const bool ADD = (FLAGS & 4u) != 0u;
 
@@ -40,7 +42,8 @@ void add_eight(uint kk, uint64_t base, uint64_t x_base, uint row, uint vector) {
         if (X_VECTOR) fetch8(DTYPE, true, at(DTYPE, x_base, first + int64_t(kk)), low[i], high[i]);
         else [[unroll]] for (int e = 0; e < 4; ++e) {
             low[i][e] = e < left ? fetch(DTYPE, at(DTYPE, x_base, first + int64_t(kk + e) * x_step)) : 0.0;
-            high[i][e] = e + 4 < left ? fetch(DTYPE, at(DTYPE, x_base, first + int64_t(kk + e + 4) * x_step)) : 0.0;
+            high[i][e] = e + 4 < left ? fetch(DTYPE, at(DTYPE, x_base, first + int64_t(kk + e + 4) * x_step))
+                                      : 0.0;
         }
     }
     [[unroll]] for (uint r = 0u; r < OUTPUTS; ++r) {
@@ -75,8 +78,13 @@ void block(uint batch, uint vector, uint row) {
     [[unroll]] for (uint r = 0u; r < OUTPUTS; ++r) {
         [[unroll]] for (uint i = 0u; i < VECTORS; ++i) {
             float sum = team_sum(sums[r * VECTORS + i]);
-            if (TEAM_LANE != (r * VECTORS + i) % TEAM_SIZE || row + r >= rows || vector + i >= vectors) continue;
-            if (ADD) sum = alpha * sum + beta * fetch(DTYPE, at(DTYPE, c, ic + int64_t(row + r) * c_row + int64_t(vector + i) * c_vector));
+            if (TEAM_LANE != (r * VECTORS + i) % TEAM_SIZE || row + r >= rows || vector + i >= vectors)
+                continue;
+            if (ADD)
+                sum = alpha * sum
+                    + beta
+                        * fetch(DTYPE,
+                            at(DTYPE, c, ic + int64_t(row + r) * c_row + int64_t(vector + i) * c_vector));
             uint64_t to = uint64_t(batch) * uint64_t(rows) * uint64_t(vectors);
             to += result_steps == 0u ? uint64_t(vector + i) * uint64_t(rows) + uint64_t(row + r)
                                      : uint64_t(row + r) * uint64_t(vectors) + uint64_t(vector + i);
@@ -88,6 +96,7 @@ void block(uint batch, uint vector, uint row) {
 void main() {
     uint blocks = (rows + OUTPUTS - 1u) / OUTPUTS;
     for (uint batch = gl_WorkGroupID.z; batch < batches; batch += gl_NumWorkGroups.z)
-        for (uint vector = gl_WorkGroupID.y * VECTORS; vector < vectors; vector += gl_NumWorkGroups.y * VECTORS)
+        for (uint vector = gl_WorkGroupID.y * VECTORS; vector < vectors;
+            vector += gl_NumWorkGroups.y * VECTORS)
             for (uint i = TEAM_ID; i < blocks; i += TEAM_COUNT) block(batch, vector, i * OUTPUTS);
 }

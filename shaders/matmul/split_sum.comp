@@ -16,7 +16,8 @@ void main() {
     GRID_LOOP(i, count) {
         float sum = 0.0;
         for (uint s = 0u; s < splits; ++s) sum += AT_F32(parts, uint64_t(s) * count + i);
-        if ((FLAGS & 1u) != 0u) sum = alpha * sum + beta * load_float(DTYPE, c, strided_offset(walk, ndim, 0u, i));
+        if ((FLAGS & 1u) != 0u)
+            sum = alpha * sum + beta * load_float(DTYPE, c, strided_offset(walk, ndim, 0u, i));
         store_float(DTYPE, result, int64_t(i), sum);
     }
 }

@@ -1,8 +1,8 @@
 #version 460
-// Few vectors times a matrix (k, columns) that is dense along its columns: a thread owns four columns and a share of k;
-// the shares are added in shared memory. Constants: 1 dtype, 2 flags, 3 vectors at once, 4 threads across columns
-// (the rest of the workgroup shares k), 5 bits and 6 group size of a quantized matrix. VARIANT 1: quantized, eight
-// columns a thread, c and extra are the scales and biases.
+// Few vectors times a matrix (k, columns) that is dense along its columns: a thread owns four columns and a
+// share of k; the shares are added in shared memory. Constants: 1 dtype, 2 flags, 3 vectors at once,
+// 4 threads across columns (the rest of the workgroup shares k), 5 bits and 6 group size of a quantized
+// matrix. VARIANT 1: quantized, eight columns a thread, c and extra are the scales and biases.
 #include "common.glsl"
 #include "floats.glsl"
 
@@ -47,7 +47,8 @@ void load_row(uint kk, uint64_t base, uint column, out vec4 row[WIDTH / 4u]) {
     row[0] = fma(fields8_low(p), vec4(scale), vec4(bias));
     row[1] = fma(fields8_high(p), vec4(scale), vec4(bias));
 #else
-    row[0] = fetch4_tail(DTYPE, M_VECTOR, at(DTYPE, base, int64_t(kk) * row_step + int64_t(column)), int(columns) - int(column));
+    row[0] = fetch4_tail(DTYPE, M_VECTOR, at(DTYPE, base, int64_t(kk) * row_step + int64_t(column)),
+        int(columns) - int(column));
 #endif
 }
 
@@ -59,9 +60,11 @@ void add_rows(uint kk0, uint64_t base, uint64_t x_base, uint column, uint vector
     [[unroll]] for (uint s = 0u; s < STEPS; ++s) {
         int64_t kk = int64_t(min(kk0 + s * SHARES, k - 1u));
         [[unroll]] for (uint i = 0u; i < VECTORS; ++i) {
-            float y = fetch(DTYPE, at(DTYPE, x_base, int64_t(min(vector + i, vectors - 1u)) * x_row + kk * x_step));
+            float y = fetch(
+                DTYPE, at(DTYPE, x_base, int64_t(min(vector + i, vectors - 1u)) * x_row + kk * x_step));
             if (kk0 + s * SHARES >= k) y = 0.0;
-            [[unroll]] for (uint w = 0u; w < WIDTH / 4u; ++w) sums[i * (WIDTH / 4u) + w] = fma(vec4(y), rows[s][w], sums[i * (WIDTH / 4u) + w]);
+            [[unroll]] for (uint w = 0u; w < WIDTH / 4u; ++w)
+                sums[i * (WIDTH / 4u) + w] = fma(vec4(y), rows[s][w], sums[i * (WIDTH / 4u) + w]);
         }
     }
 }
@@ -70,7 +73,11 @@ void store_four(uint batch, uint vector, uint column, vec4 sum, int64_t ic) {
     [[unroll]] for (uint e = 0u; e < 4u; ++e) {
         if (column + e >= columns || vector >= vectors) continue;
         float y = sum[e];
-        if (ADD) y = alpha * y + beta * fetch(DTYPE, at(DTYPE, c, ic + int64_t(column + e) * c_column + int64_t(vector) * c_vector));
+        if (ADD)
+            y = alpha * y
+                + beta
+                    * fetch(DTYPE,
+                        at(DTYPE, c, ic + int64_t(column + e) * c_column + int64_t(vector) * c_vector));
         uint64_t to = uint64_t(batch) * uint64_t(columns) * uint64_t(vectors);
         to += result_steps == 0u ? uint64_t(vector) * uint64_t(columns) + uint64_t(column + e)
                                  : uint64_t(column + e) * uint64_t(vectors) + uint64_t(vector);
@@ -110,6 +117,8 @@ void block(uint batch, uint vector, uint first) {
 void main() {
     uint each = ACROSS * WIDTH;
     for (uint batch = gl_WorkGroupID.z; batch < batches; batch += gl_NumWorkGroups.z)
-        for (uint vector = gl_WorkGroupID.y * VECTORS; vector < vectors; vector += gl_NumWorkGroups.y * VECTORS)
-            for (uint first = gl_WorkGroupID.x * each; first < columns; first += gl_NumWorkGroups.x * each) block(batch, vector, first);
+        for (uint vector = gl_WorkGroupID.y * VECTORS; vector < vectors;
+            vector += gl_NumWorkGroups.y * VECTORS)
+            for (uint first = gl_WorkGroupID.x * each; first < columns; first += gl_NumWorkGroups.x * each)
+                block(batch, vector, first);
 }

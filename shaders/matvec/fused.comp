@@ -1,13 +1,13 @@
 #version 460
-// A few rows times the transposes of one to three matrices that share their input, quantized or not, with what comes
-// before and after: out[i][o] = f(sum over j of g(x[i])[j] * w[o][j]).
+// A few rows times the transposes of one to three matrices that share their input, quantized or not, with
+// what comes before and after: out[i][o] = f(sum over j of g(x[i])[j] * w[o][j]).
 //   before: nothing, or RMS norm;
 //   after:  nothing, a residual added, or silu(first matrix's result) * (second's).
-// A workgroup keeps the rows in shared memory. A team (a subgroup, or several that share the inner axis) makes OUTPUTS
-// results of every row at once; a lane takes CHUNK elements at a time and asks for the next ones before it multiplies. All
-// sums are float32.
-// Constants: 1 dtype, 2 bits (16 or 32: not quantized), 3 group size, 4 subgroup size, 5 rows, 6 outputs, 7 before, 8 after,
-// 9 inner size, 10 the bits of eps, 11 subgroups of a team.
+// A workgroup keeps the rows in shared memory. A team (a subgroup, or several that share the inner axis)
+// makes OUTPUTS results of every row at once; a lane takes CHUNK elements at a time and asks for the next
+// ones before it multiplies. All sums are float32.
+// Constants: 1 dtype, 2 bits (16 or 32: not quantized), 3 group size, 4 subgroup size, 5 rows, 6 outputs,
+// 7 before, 8 after, 9 inner size, 10 the bits of eps, 11 subgroups of a team.
 #include "common.glsl"
 #include "floats.glsl"
 
@@ -36,9 +36,12 @@ const bool NORM = BEFORE == 1u, RESIDUAL = AFTER == 1u, GATED = AFTER == 2u;
 
 #include "matvec.glsl"
 
-const uint SETS = GATED ? 2u : 1u, RESULTS = SETS * OUTPUTS; // matrices and results that a team works on at once
-const uint SUBGROUPS = gl_WorkGroupSize.x / SUBGROUP, TEAMS = SUBGROUPS / SPLITS, LANES = SPLITS * SUBGROUP; // lanes of a team
-const uint EIGHTS = INNER / 8u, PITCH = (EIGHTS + 7u) / 8u * 8u; // places are exchanged within runs of at most eight
+// Matrices and results that a team works on at once.
+const uint SETS = GATED ? 2u : 1u, RESULTS = SETS * OUTPUTS;
+// Subgroups and teams of a workgroup, lanes of a team.
+const uint SUBGROUPS = gl_WorkGroupSize.x / SUBGROUP, TEAMS = SUBGROUPS / SPLITS, LANES = SPLITS * SUBGROUP;
+// Places are exchanged within runs of at most eight.
+const uint EIGHTS = INNER / 8u, PITCH = (EIGHTS + 7u) / 8u * 8u;
 #define CHUNKS (INNER / CHUNK)
 const uint SLOTS = 2; // the second is on its way
 #define MOST_EIGHTS (ROWS * PITCH)
@@ -72,10 +75,12 @@ float norm_factor(uint row, uint thread) {
     return 1.0 / sqrt(squares / float(INNER) + uintBitsToFloat(EPS));
 }
 
-// Stores the digits of an eighth of a row, and of its chunk, of which four neighbours have a part each, the unit and the sum.
+// Stores the digits of an eighth of a row, and of its chunk, of which four neighbours have a
+// part each, the unit and the sum.
 void keep_digits(uint row, uint eight, bool real, vec4 low, vec4 high) {
     vec4 large = max(abs(low), abs(high)), pairs = low + high;
-    float most = max(max(large.x, large.y), max(large.z, large.w)), sum = (pairs.x + pairs.y) + (pairs.z + pairs.w);
+    float most = max(max(large.x, large.y), max(large.z, large.w)),
+          sum = (pairs.x + pairs.y) + (pairs.z + pairs.w);
     [[unroll]] for (uint s = 1u; s < CHUNK / 8u; s *= 2u) {
         most = max(most, subgroupShuffleXor(most, s));
         sum += subgroupShuffleXor(sum, s);
@@ -91,7 +96,8 @@ void keep_digits(uint row, uint eight, bool real, vec4 low, vec4 high) {
         second = digits(units(high.xz, per), units(high.yw, per));
     }
     staged[place(row, eight)] = uvec4(first, second);
-    if (eight % (CHUNK / 8u) == 0u) staged_sums[row * CHUNKS + eight / (CHUNK / 8u)] = vec2(most / UNITS, sum);
+    if (eight % (CHUNK / 8u) == 0u)
+        staged_sums[row * CHUNKS + eight / (CHUNK / 8u)] = vec2(most / UNITS, sum);
 }
 
 // Brings the rows to shared memory, normalized, with the sums of every chunk.
@@ -149,8 +155,8 @@ void sum_up(uint set, uint first) {
     }
 }
 
-// Adds up what the lanes of a team have; its first subgroup has the sums then. With several, all of the workgroup's come
-// here together.
+// Adds up what the lanes of a team have; its first subgroup has the sums then. With several, all of the
+// workgroup's come here together.
 void join() {
     [[unroll]] for (uint i = 0u; i < RESULTS * ROWS; ++i) total[i] = team_sum(total[i]);
     if (SPLITS == 1u) return;
@@ -158,8 +164,8 @@ void join() {
         if (gl_SubgroupInvocationID == i % SUBGROUP) shares[gl_SubgroupID * RESULTS * ROWS + i] = total[i];
     barrier();
     if (gl_SubgroupID % SPLITS == 0u) {
-        [[unroll]] for (uint i = 0u; i < RESULTS * ROWS; ++i)
-            [[unroll]] for (uint s = 1u; s < SPLITS; ++s) total[i] += shares[(gl_SubgroupID + s) * RESULTS * ROWS + i];
+        [[unroll]] for (uint i = 0u; i < RESULTS * ROWS; ++i) [[unroll]]
+            for (uint s = 1u; s < SPLITS; ++s) total[i] += shares[(gl_SubgroupID + s) * RESULTS * ROWS + i];
     }
     barrier();
 }
@@ -193,6 +199,7 @@ void main() {
         if (block < ends[2]) sum_up(set, (block - start) * OUTPUTS);
         ask_for(block + step_);
         join();
-        if (block < ends[2] && gl_SubgroupID % SPLITS == 0u) finish(set, (block - start) * OUTPUTS, (ends[set] - start) * OUTPUTS);
+        if (block < ends[2] && gl_SubgroupID % SPLITS == 0u)
+            finish(set, (block - start) * OUTPUTS, (ends[set] - start) * OUTPUTS);
     }
 }

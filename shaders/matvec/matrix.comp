@@ -1,18 +1,20 @@
 #version 460
-// What matvec/fused.comp does, for matrices of 4 bits on cooperative matrices: unpacking a field takes less than one
-// instruction, multiplying none.
+// What matvec/fused.comp does, for matrices of 4 bits on cooperative matrices: unpacking a field takes less
+// than one instruction, multiplying none.
 //
-// The matrix is the left operand: a fragment has 16 of its rows. Fields become halves where they lie in a word, two at a
-// time: 128 + q of bfloat16, 1024 + q of float16; what is too much is taken from the sums. A subgroup takes CHUNK elements of
-// 16 rows at a time, four lanes a row, 32 elements each. Sums are over all four lanes, whose elements may be of different
-// groups: so each row of x stands in as many columns of the right operand as a chunk has groups, zero outside of that
-// group. Sums of groups then stay apart, and get their scale and bias as float32.
+// The matrix is the left operand: a fragment has 16 of its rows. Fields become halves where they lie in a
+// word, two at a time: 128 + q of bfloat16, 1024 + q of float16; what is too much is taken from the sums. A
+// subgroup takes CHUNK elements of 16 rows at a time, four lanes a row, 32 elements each. Sums are over all
+// four lanes, whose elements may be of different groups: so each row of x stands in as many columns of the
+// right operand as a chunk has groups, zero outside of that group. Sums of groups then stay apart, and get
+// their scale and bias as float32.
 //
-// KHR says nothing of where a fragment's elements lie. Every workgroup looks whether they lie as in NVIDIA's mma.m16n8k16
-// (PTX ISA, "Matrix fragments for mma.m16n8k16"); otherwise it multiplies without fragments.
+// KHR says nothing of where a fragment's elements lie. Every workgroup looks whether they lie as in NVIDIA's
+// mma.m16n8k16 (PTX ISA, "Matrix fragments for mma.m16n8k16"); otherwise it multiplies without fragments.
 //
-// Constants: 1 group size, 2 rows, 3 subgroups that share the inner axis, 4 before, 5 after, 6 inner size, 7 the bits of eps,
-// 8 columns of a fragment, 9 chunks of a subgroup on their way at a time, 10 fragments may be used. HALF: 0 float16, 1 bfloat16.
+// Constants: 1 group size, 2 rows, 3 subgroups that share the inner axis, 4 before, 5 after, 6 inner size,
+// 7 the bits of eps, 8 columns of a fragment, 9 chunks of a subgroup on their way at a time, 10 fragments may
+// be used. HALF: 0 float16, 1 bfloat16.
 #include "common.glsl"
 #include "floats.glsl"
 #extension GL_KHR_cooperative_matrix : require
@@ -50,26 +52,32 @@ const bool NORM = BEFORE == 1u, RESIDUAL = AFTER == 1u, GATED = AFTER == 2u;
 
 #include "matvec.glsl"
 
-const uint SUBGROUP = 32, BLOCK = 16, CHUNK = 128, CHUNKS = INNER / CHUNK, EIGHTS = INNER / 8u, GROUPS = INNER / GROUP;
+const uint SUBGROUP = 32, BLOCK = 16, CHUNK = 128, CHUNKS = INNER / CHUNK, EIGHTS = INNER / 8u,
+           GROUPS = INNER / GROUP;
 const uint SPAN = CHUNK / GROUP; // groups of a chunk
 const uint SETS = GATED ? 2u : 1u, SUBGROUPS = gl_WorkGroupSize.x / SUBGROUP, TEAMS = SUBGROUPS / SPLITS;
-const uint HALVES = 2u * SETS; // for each matrix, this lane's row of the fragment's upper and of its lower half
+// For each matrix, this lane's row of the fragment's upper and of its lower half.
+const uint HALVES = 2u * SETS;
 const uint EACH = (EIGHTS + gl_WorkGroupSize.x - 1u) / gl_WorkGroupSize.x, ZEROS = ROWS * EIGHTS;
 
-// The rows, normalized, an eighth in the order 0 4 1 5 2 6 3 7, as the fields of a word become pairs; then zeros.
+// The rows, normalized, an eighth in the order 0 4 1 5 2 6 3 7, as the fields of a
+// word become pairs; then zeros.
 shared uvec4 staged[ZEROS + 1u];
 shared float staged_sums[ROWS * GROUPS]; // of the elements of every group
 shared float squares_of[SUBGROUPS];
 shared float partial[2u * SUBGROUPS * SETS * ROWS * BLOCK]; // in turns
-shared uvec4 numbers[32u + 2u * FN + 4u * FN];              // to see where elements lie: 16 x 16 halves, 16 x FN halves and floats
+// To see where elements lie: 16 x 16 halves, 16 x FN halves and floats.
+shared uvec4 numbers[32u + 2u * FN + 4u * FN];
 shared uint staged_offset;
 uint offset_; // a register that no compiler knows: `(v & mask) | offset_` is one instruction then
 
-// What is on its way or here of DEPTH chunks; as soon as one has been used, its place is for the one DEPTH further on.
+// What is on its way or here of DEPTH chunks; as soon as one has been used, its place
+// is for the one DEPTH further on.
 uvec4 words_of[DEPTH * HALVES];
 // Scales and biases of the DEPTH chunks in hand, and of the next ones: pairs in words.
 const uint PAIRS = DEPTH * SPAN > 1u ? DEPTH * SPAN / 2u : 1u;
-uint scales_of[PAIRS * HALVES], biases_of[PAIRS * HALVES], next_scales[PAIRS * HALVES], next_biases[PAIRS * HALVES];
+uint scales_of[PAIRS * HALVES], biases_of[PAIRS * HALVES], next_scales[PAIRS * HALVES],
+    next_biases[PAIRS * HALVES];
 vec2 total[HALVES]; // of this lane's two columns
 
 uint lane() { return gl_SubgroupInvocationID; }
@@ -90,7 +98,8 @@ uint half_bits(float x) { return DTYPE == FLOAT16 ? packHalf2x16(vec2(x, 0.0)) :
 
 // Element i of `columns` a row, at most 256 elements: its number.
 void write_numbers() {
-    for (uint i = thread(); i < 128u; i += gl_WorkGroupSize.x) numbers[i / 4u][i % 4u] = half_bits(float(2u * i)) | half_bits(float(2u * i + 1u)) << 16;
+    for (uint i = thread(); i < 128u; i += gl_WorkGroupSize.x)
+        numbers[i / 4u][i % 4u] = half_bits(float(2u * i)) | half_bits(float(2u * i + 1u)) << 16;
     for (uint i = thread(); i < 8u * FN; i += gl_WorkGroupSize.x) {
         numbers[32u + i / 4u][i % 4u] = half_bits(float(2u * i)) | half_bits(float(2u * i + 1u)) << 16;
         numbers[32u + 2u * FN + i / 2u][i * 2u % 4u] = floatBitsToUint(float(2u * i));
@@ -113,10 +122,13 @@ bool elements_are_known() {
     coopMatLoad(b, numbers, 32u, FN / 8u, gl_CooperativeMatrixLayoutRowMajor);
     coopMatLoad(c, numbers, 32u + 2u * FN, FN / 4u, gl_CooperativeMatrixLayoutRowMajor);
     bool found = a.length() == 8 && b.length() == FN / 2u && c.length() == FN / 2u;
-    [[unroll]] for (uint i = 0u; i < 8u; ++i) found = found && float(a[i]) == float(own_axis(i) * 16u + shared_axis(i));
+    [[unroll]] for (uint i = 0u; i < 8u; ++i)
+        found = found && float(a[i]) == float(own_axis(i) * 16u + shared_axis(i));
     [[unroll]] for (uint i = 0u; i < 4u; ++i) {
         found = found && float(b[i]) == float(shared_axis(i) * FN + own_axis(i));
-        found = found && c[sum_at(i / 2u, i % 2u)] == float((row_in_half() + i / 2u * 8u) * FN + quarter() * 2u + i % 2u);
+        found = found
+            && c[sum_at(i / 2u, i % 2u)]
+                == float((row_in_half() + i / 2u * 8u) * FN + quarter() * 2u + i % 2u);
     }
     return subgroupBallot(found) == subgroupBallot(true);
 }
@@ -127,8 +139,10 @@ bool elements_are_known() {
 float norm_factor(uvec4 raw[EACH]) {
     float squares = 0.0;
     [[unroll]] for (uint e = 0u; e < EACH; ++e) {
-        vec4 low = vec4(half_pair(DTYPE, raw[e].x), half_pair(DTYPE, raw[e].y)), high = vec4(half_pair(DTYPE, raw[e].z), half_pair(DTYPE, raw[e].w));
-        if (e * gl_WorkGroupSize.x + thread() < EIGHTS) squares = dot_add(high, high, dot_add(low, low, squares));
+        vec4 low = vec4(half_pair(DTYPE, raw[e].x), half_pair(DTYPE, raw[e].y)),
+             high = vec4(half_pair(DTYPE, raw[e].z), half_pair(DTYPE, raw[e].w));
+        if (e * gl_WorkGroupSize.x + thread() < EIGHTS)
+            squares = dot_add(high, high, dot_add(low, low, squares));
     }
     squares = subgroupAdd(squares);
     if (lane() == 0u) squares_of[gl_SubgroupID] = squares;
@@ -141,14 +155,16 @@ float norm_factor(uvec4 raw[EACH]) {
 
 // Stores an eighth of a row; returns the sum of what was stored.
 float keep(uint at_, vec4 low, vec4 high) {
-    uvec4 p = uvec4(nearest_pair(low.x, high.x), nearest_pair(low.y, high.y), nearest_pair(low.z, high.z), nearest_pair(low.w, high.w));
+    uvec4 p = uvec4(nearest_pair(low.x, high.x), nearest_pair(low.y, high.y), nearest_pair(low.z, high.z),
+        nearest_pair(low.w, high.w));
     staged[at_] = p;
-    vec2 sum = (half_pair(DTYPE, p.x) + half_pair(DTYPE, p.y)) + (half_pair(DTYPE, p.z) + half_pair(DTYPE, p.w));
+    vec2 sum = (half_pair(DTYPE, p.x) + half_pair(DTYPE, p.y))
+        + (half_pair(DTYPE, p.z) + half_pair(DTYPE, p.w));
     return sum.x + sum.y;
 }
 
-// Brings the rows to shared memory, normalized, with the sums of every group. Returns whether elements of fragments lie as
-// we know.
+// Brings the rows to shared memory, normalized, with the sums of every group. Returns whether
+// elements of fragments lie as we know.
 bool stage() {
     uvec4 raw[EACH], factors[EACH];
     [[unroll]] for (uint e = 0u; e < EACH; ++e) {
@@ -166,12 +182,14 @@ bool stage() {
     bool known = FRAGMENTS == 1u && elements_are_known();
     [[dont_unroll]] for (uint row = 0u; row < ROWS; ++row) {
         if (row > 0u) {
-            [[unroll]] for (uint e = 0u; e < EACH; ++e) raw[e] = V4(x).v[row * EIGHTS + min(e * gl_WorkGroupSize.x + thread(), EIGHTS - 1u)];
+            [[unroll]] for (uint e = 0u; e < EACH; ++e)
+                raw[e] = V4(x).v[row * EIGHTS + min(e * gl_WorkGroupSize.x + thread(), EIGHTS - 1u)];
         }
         float factor = NORM ? norm_factor(raw) : 1.0;
         [[unroll]] for (uint e = 0u; e < EACH; ++e) {
             uint eight = e * gl_WorkGroupSize.x + thread();
-            vec4 low = vec4(half_pair(DTYPE, raw[e].x), half_pair(DTYPE, raw[e].y)), high = vec4(half_pair(DTYPE, raw[e].z), half_pair(DTYPE, raw[e].w));
+            vec4 low = vec4(half_pair(DTYPE, raw[e].x), half_pair(DTYPE, raw[e].y)),
+                 high = vec4(half_pair(DTYPE, raw[e].z), half_pair(DTYPE, raw[e].w));
             if (NORM) {
                 low *= factor * vec4(half_pair(DTYPE, factors[e].x), half_pair(DTYPE, factors[e].y));
                 high *= factor * vec4(half_pair(DTYPE, factors[e].z), half_pair(DTYPE, factors[e].w));
@@ -180,7 +198,8 @@ bool stage() {
             if (eight < EIGHTS) sum = keep(row * EIGHTS + eight, low, high);
             // A group is the eighths of as many neighbouring lanes.
             [[unroll]] for (uint o = 1u; o < GROUP / 8u; o *= 2u) sum += subgroupShuffleXor(sum, o);
-            if (eight < EIGHTS && eight % (GROUP / 8u) == 0u) staged_sums[row * GROUPS + eight / (GROUP / 8u)] = sum;
+            if (eight < EIGHTS && eight % (GROUP / 8u) == 0u)
+                staged_sums[row * GROUPS + eight / (GROUP / 8u)] = sum;
         }
     }
     barrier();
@@ -210,7 +229,8 @@ Place place_of(uint block, uint chunk) {
 void ask_for_words(Place from, uint d) {
     [[unroll]] for (uint s = 0u; s < SETS; ++s)
         [[unroll]] for (uint h = 0u; h < 2u; ++h)
-            words_of[d * HALVES + s * 2u + h] = V4(from.words[s] + uint64_t(h * 8u * (INNER / 2u) + d * (CHUNK / 2u))).v[0];
+            words_of[d * HALVES + s * 2u + h] =
+                V4(from.words[s] + uint64_t(h * 8u * (INNER / 2u) + d * (CHUNK / 2u))).v[0];
 }
 
 // One number of a chunk of several groups, or all pairs, with as few loads as they lie side by side.
@@ -274,16 +294,20 @@ vec2 group_sums(uint chunk) {
 }
 
 void multiply(uint d, uint chunk) {
-    coopmat<float, gl_ScopeSubgroup, 16, FN, gl_MatrixUseAccumulator> sums[HALVES]; // two of each matrix, to be added
-    [[unroll]] for (uint i = 0u; i < HALVES; ++i) sums[i] = coopmat<float, gl_ScopeSubgroup, 16, FN, gl_MatrixUseAccumulator>(0.0);
-    // This lane's column of the right operand is a row of x where the lane's elements are of the column's group.
+    // Two of each matrix, to be added.
+    coopmat<float, gl_ScopeSubgroup, 16, FN, gl_MatrixUseAccumulator> sums[HALVES];
+    [[unroll]] for (uint i = 0u; i < HALVES; ++i)
+        sums[i] = coopmat<float, gl_ScopeSubgroup, 16, FN, gl_MatrixUseAccumulator>(0.0);
+    // This lane's column of the right operand is a row of x where the lane's
+    // elements are of the column's group.
     uint column = row_in_half();
     bool real = column < ROWS * SPAN && column % SPAN == quarter() * SPAN / 4u;
     uint from = real ? (column / SPAN) * EIGHTS + chunk * (CHUNK / 8u) + quarter() * 4u : ZEROS;
     [[unroll]] for (uint w = 0u; w < 4u; ++w) {
         uvec4 p = staged[real ? from + w : ZEROS];
         [[unroll]] for (uint k = 0u; k < 2u; ++k) {
-            coopmat<half, gl_ScopeSubgroup, 16, FN, gl_MatrixUseB> b = coopmat<half, gl_ScopeSubgroup, 16, FN, gl_MatrixUseB>(half(0.0));
+            coopmat<half, gl_ScopeSubgroup, 16, FN, gl_MatrixUseB> b =
+                coopmat<half, gl_ScopeSubgroup, 16, FN, gl_MatrixUseB>(half(0.0));
             half2 first = halves(p[2u * k]), second = halves(p[2u * k + 1u]);
             b[0] = first.x;
             b[1] = first.y;
@@ -292,7 +316,8 @@ void multiply(uint d, uint chunk) {
             [[unroll]] for (uint s = 0u; s < SETS; ++s) {
                 coopmat<half, gl_ScopeSubgroup, 16, 16, gl_MatrixUseA> a;
                 [[unroll]] for (uint i = 0u; i < 4u; ++i) {
-                    half2 pair = fields(words_of[d * HALVES + 2u * s + i / 2u][w] >> (8u * k + 4u * (i % 2u)));
+                    half2 pair = fields(
+                        words_of[d * HALVES + 2u * s + i / 2u][w] >> (8u * k + 4u * (i % 2u)));
                     a[2u * i] = pair.x;
                     a[2u * i + 1u] = pair.y;
                 }
@@ -313,7 +338,9 @@ void multiply(uint d, uint chunk) {
 }
 
 // Where a subgroup's share of a result is.
-uint part_at(uint turn, uint subgroup, uint set, uint row) { return (((turn * SUBGROUPS + subgroup) * SETS + set) * ROWS + row) * BLOCK; }
+uint part_at(uint turn, uint subgroup, uint set, uint row) {
+    return (((turn * SUBGROUPS + subgroup) * SETS + set) * ROWS + row) * BLOCK;
+}
 
 // Sums of the lanes that have the same row of x.
 void keep_totals(uint turn) {
@@ -322,12 +349,14 @@ void keep_totals(uint turn) {
         uint at_ = row_in_half() + i % 2u * 8u;
         if (SPAN == 1u) {
             [[unroll]] for (uint j = 0u; j < 2u; ++j)
-                if (quarter() * 2u + j < ROWS) partial[part_at(turn, gl_SubgroupID, i / 2u, quarter() * 2u + j) + at_] = t[j];
+                if (quarter() * 2u + j < ROWS)
+                    partial[part_at(turn, gl_SubgroupID, i / 2u, quarter() * 2u + j) + at_] = t[j];
         } else {
             float sum = t.x + t.y;
             if (SPAN == 4u) sum += subgroupShuffleXor(sum, 1u);
             uint row = quarter() * 2u / SPAN;
-            if (row < ROWS && quarter() * 2u % SPAN == 0u) partial[part_at(turn, gl_SubgroupID, i / 2u, row) + at_] = sum;
+            if (row < ROWS && quarter() * 2u % SPAN == 0u)
+                partial[part_at(turn, gl_SubgroupID, i / 2u, row) + at_] = sum;
         }
     }
 }
@@ -353,7 +382,8 @@ void add_chunks(uint chunk, Place next) {
 void sum_up(uint block, uint next) {
     [[unroll]] for (uint i = 0u; i < HALVES; ++i) total[i] = vec2(0.0);
     uint chunk = first_chunk();
-    for (; chunk + SPLITS * DEPTH < CHUNKS; chunk += SPLITS * DEPTH) add_chunks(chunk, place_of(block, chunk + SPLITS * DEPTH));
+    for (; chunk + SPLITS * DEPTH < CHUNKS; chunk += SPLITS * DEPTH)
+        add_chunks(chunk, place_of(block, chunk + SPLITS * DEPTH));
     if (next < ends[2]) {
         add_chunks(chunk, place_of(next, first_chunk()));
     } else {
@@ -379,7 +409,8 @@ void sum_up_plainly(uint block, uint turn) {
                 product += dot(q, y);
                 of_x += y.x + y.y;
             }
-            sum = fma(fetch(DTYPE, matrices[set + s].scales + group * 2ul), product, fma(fetch(DTYPE, matrices[set + s].biases + group * 2ul), of_x, sum));
+            sum = fma(fetch(DTYPE, matrices[set + s].scales + group * 2ul), product,
+                fma(fetch(DTYPE, matrices[set + s].biases + group * 2ul), of_x, sum));
         }
         sum = subgroupAdd(sum);
         if (lane() == 0u) partial[part_at(turn, gl_SubgroupID, s, row) + i % BLOCK] = sum;
@@ -388,12 +419,14 @@ void sum_up_plainly(uint block, uint turn) {
 
 float joined(uint turn, uint team, uint set, uint row, uint i) {
     float y = 0.0;
-    [[unroll]] for (uint s = 0u; s < SPLITS; ++s) y += partial[part_at(turn, team * SPLITS + s, set, row) + i];
+    [[unroll]] for (uint s = 0u; s < SPLITS; ++s)
+        y += partial[part_at(turn, team * SPLITS + s, set, row) + i];
     return y;
 }
 
 // A thread's results of the workgroup's blocks from `base` on.
-const uint RESULTS = TEAMS * ROWS * BLOCK, RESULTS_EACH = (RESULTS + gl_WorkGroupSize.x - 1u) / gl_WorkGroupSize.x;
+const uint RESULTS = TEAMS * ROWS * BLOCK,
+           RESULTS_EACH = (RESULTS + gl_WorkGroupSize.x - 1u) / gl_WorkGroupSize.x;
 float residual[RESULTS_EACH];
 
 uint result_of(uint e) { return e * gl_WorkGroupSize.x + thread(); }
@@ -403,12 +436,14 @@ bool is_result(uint base, uint i) { return i < RESULTS && block_of(base, i) < en
 // Where result i is among those of its matrix.
 int64_t result_at(uint base, uint i) {
     uint block = block_of(base, i), row = i / BLOCK % ROWS, set = set_of(block), start = start_of(set);
-    return int64_t(uint64_t(row) * uint64_t((ends[set] - start) * BLOCK) + uint64_t((block - start) * BLOCK + i % BLOCK));
+    return int64_t(uint64_t(row) * uint64_t((ends[set] - start) * BLOCK)
+        + uint64_t((block - start) * BLOCK + i % BLOCK));
 }
 
 void ask_for_residuals(uint base) {
     [[unroll]] for (uint e = 0u; e < RESULTS_EACH; ++e)
-        if (is_result(base, result_of(e))) residual[e] = fetch(DTYPE, at(DTYPE, matrices[1].words, result_at(base, result_of(e))));
+        if (is_result(base, result_of(e)))
+            residual[e] = fetch(DTYPE, at(DTYPE, matrices[1].words, result_at(base, result_of(e))));
 }
 
 // Joins the shares and stores the results of the workgroup's blocks.
@@ -426,7 +461,8 @@ void finish(uint base, uint turn) {
 }
 
 void main() {
-    uint step_ = gl_NumWorkGroups.x * TEAMS, base = gl_WorkGroupID.x * TEAMS, block = base + gl_SubgroupID / SPLITS, turn = 0u;
+    uint step_ = gl_NumWorkGroups.x * TEAMS, base = gl_WorkGroupID.x * TEAMS,
+         block = base + gl_SubgroupID / SPLITS, turn = 0u;
     if (block < ends[2]) {
         Place first = place_of(block, first_chunk());
         ask_for_scales(first);

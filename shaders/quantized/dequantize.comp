@@ -1,5 +1,6 @@
 #version 460
-// scale q + bias, AT_ONCE times eight elements a thread. With GATHER: of the rows at indices, eight elements a thread.
+// scale q + bias, AT_ONCE times eight elements a thread. With GATHER: of the rows at
+// indices, eight elements a thread.
 // Constants: 1 dtype, 2 bits, 3 group size, 4 dtype of the indices.
 #include "common.glsl"
 #include "floats.glsl"
@@ -71,15 +72,19 @@ void main() {
         uint64_t eight = uint64_t(nearest_index(load_index(indices, int64_t(r)), size)) * row + within;
         uvec2 packed = packed_at(eight);
         vec2 pair = affine_at(eight);
-        store(result + (i << SHIFT), affine(fields8_low(packed), pair.x, pair.y), affine(fields8_high(packed), pair.x, pair.y), is_small(pair));
+        store(result + (i << SHIFT), affine(fields8_low(packed), pair.x, pair.y),
+            affine(fields8_high(packed), pair.x, pair.y), is_small(pair));
     }
 }
 #else
 void main() {
-    // 32 elements take BITS words wherever they are, so all rows are one long row; a block begins with a word and a group.
+    // 32 elements take BITS words wherever they are, so all rows are one long row; a block
+    // begins with a word and a group.
     const uint BLOCK = AT_ONCE * gl_WorkGroupSize.x, SHIFT = float_shift(DTYPE) + 3u;
-    for (uint64_t first = uint64_t(gl_WorkGroupID.x) * BLOCK; first < count; first += uint64_t(gl_NumWorkGroups.x) * BLOCK) {
-        uint64_t words_at = words + first * uint64_t(BITS), group_at = first / uint64_t(GROUP / 8u), to = result + (first << SHIFT);
+    for (uint64_t first = uint64_t(gl_WorkGroupID.x) * BLOCK; first < count;
+        first += uint64_t(gl_NumWorkGroups.x) * BLOCK) {
+        uint64_t words_at = words + first * uint64_t(BITS), group_at = first / uint64_t(GROUP / 8u),
+                 to = result + (first << SHIFT);
         uint left = uint(min(count - first, uint64_t(BLOCK)));
         uvec2 packed[AT_ONCE];
         vec2 pair[AT_ONCE];
@@ -91,8 +96,10 @@ void main() {
         }
         [[unroll]] for (uint j = 0u; j < AT_ONCE; ++j) {
             uint i = gl_LocalInvocationID.x + j * gl_WorkGroupSize.x;
-            vec4 low = affine(fields8_low(packed[j]), pair[j].x, pair[j].y), high = affine(fields8_high(packed[j]), pair[j].x, pair[j].y);
-            bool small = is_small(pair[j]); // in the branch it costs a tenth (8B, H200: 24.5 to 27.2 µs a matrix)
+            vec4 low = affine(fields8_low(packed[j]), pair[j].x, pair[j].y),
+                 high = affine(fields8_high(packed[j]), pair[j].x, pair[j].y);
+            // In the branch it costs a tenth (8B, H200: 24.5 to 27.2 µs a matrix).
+            bool small = is_small(pair[j]);
             if (i < left) store(to + (uint64_t(i) << SHIFT), low, high, small);
         }
     }

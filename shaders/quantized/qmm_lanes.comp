@@ -1,7 +1,7 @@
 #version 460
-// Many rows times a quantized matrix by register tiles, for software devices; constants: gemm.glsl, gemm_lanes.glsl,
-// and 9 bits, 10 group size. With B_ALONG_K the matrix is (n, k) and used transposed; c and extra are the scales and
-// biases. TN is a multiple of 8.
+// Many rows times a quantized matrix by register tiles, for software devices; constants: gemm.glsl,
+// gemm_lanes.glsl, and 9 bits, 10 group size. With B_ALONG_K the matrix is (n, k) and used transposed; c and
+// extra are the scales and biases. TN is a multiple of 8.
 #include "common.glsl"
 #include "floats.glsl"
 layout(local_size_x_id = 0) in;

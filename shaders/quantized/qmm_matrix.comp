@@ -1,7 +1,8 @@
 #version 460
-// Many rows times a quantized matrix on cooperative matrices, with weights dequantized into shared memory and rounded to
-// the dtype as MLX's dequantize does; constants: gemm.glsl, gemm_matrix.glsl, and 13 bits, 14 group size. HALF: 0
-// float16, 1 bfloat16. With B_ALONG_K the matrix is (n, k) and used transposed. B_VECTOR: the words are 16-byte aligned.
+// Many rows times a quantized matrix on cooperative matrices, with weights dequantized into shared memory and
+// rounded to the dtype as MLX's dequantize does; constants: gemm.glsl, gemm_matrix.glsl, and 13 bits,
+// 14 group size. HALF: 0 float16, 1 bfloat16. With B_ALONG_K the matrix is (n, k) and used transposed.
+// B_VECTOR: the words are 16-byte aligned.
 #include "common.glsl"
 #include "floats.glsl"
 layout(local_size_x_id = 0) in;
@@ -11,7 +12,8 @@ layout(constant_id = 13) const uint BITS = 4;
 layout(constant_id = 14) const uint GROUP = 64;
 #include "quant.glsl"
 
-// Runs of 32 neighbours along the packed axis, which are BITS whole words and of one group; kept packed until stored.
+// Runs of 32 neighbours along the packed axis, which are BITS whole words and of one
+// group; kept packed until stored.
 const uint RUNS = BN * BK / 32u, B_EACH = (RUNS + THREADS - 1u) / THREADS, RUN_BYTES = BITS * 4u;
 uint next_words[2u * B_EACH * BITS];
 uint next_affine[2u * B_EACH];
@@ -24,7 +26,8 @@ bool b_idle(uint i) { return RUNS % THREADS != 0u && gl_LocalInvocationID.x + i 
 
 Bases bases_of(Sibling s, uint64_t row, uint width) {
     uint64_t affine = row * (uint64_t(width / GROUP) * 2ul);
-    return Bases(same(s.b + row * (uint64_t(width / 32u) * RUN_BYTES)), same(s.scales + affine), same(s.biases + affine));
+    return Bases(same(s.b + row * (uint64_t(width / 32u) * RUN_BYTES)), same(s.scales + affine),
+        same(s.biases + affine));
 }
 
 void b_begin(Batch at_, uint column0) {
@@ -33,7 +36,8 @@ void b_begin(Batch at_, uint column0) {
     if (SIBLINGS) base_second = bases_of(second, uint64_t(b_first(true, column0)), width);
     [[unroll]] for (uint i = 0u; i < B_EACH; ++i) {
         uint down = B_ALONG_K ? b_source(b_row(i), column0) : b_row(i);
-        uint along = B_ALONG_K ? b_column() : min(column0 + b_column(), n - 32u); // k and n are multiples of 32 here
+        // k and n are multiples of 32 here.
+        uint along = B_ALONG_K ? b_column() : min(column0 + b_column(), n - 32u);
         offset_words[i] = down * (width / 32u * RUN_BYTES) + along / 32u * RUN_BYTES;
         offset_affine[i] = (down * (width / GROUP) + along / GROUP) * 2u;
     }
@@ -57,12 +61,15 @@ void b_fetch(uint set, uint k0, uint k1, bool tail) {
         if (B_VECTOR && BITS % 4u == 0u) {
             [[unroll]] for (uint w = 0u; w < BITS; w += 4u) {
                 uvec4 four = V4(run + w * 4u).v[0];
-                [[unroll]] for (uint e = 0u; e < 4u; ++e) next_words[(set * B_EACH + i) * BITS + w + e] = four[e];
+                [[unroll]] for (uint e = 0u; e < 4u; ++e)
+                    next_words[(set * B_EACH + i) * BITS + w + e] = four[e];
             }
         } else {
-            [[unroll]] for (uint w = 0u; w < BITS; ++w) next_words[(set * B_EACH + i) * BITS + w] = U32(run + w * 4u).v[0];
+            [[unroll]] for (uint w = 0u; w < BITS; ++w)
+                next_words[(set * B_EACH + i) * BITS + w] = U32(run + w * 4u).v[0];
         }
-        next_affine[set * B_EACH + i] = uint(U16(base.scales + group).v[0]) | uint(U16(base.biases + group).v[0]) << 16;
+        next_affine[set * B_EACH + i] = uint(U16(base.scales + group).v[0])
+            | uint(U16(base.biases + group).v[0]) << 16;
     }
 }
 
@@ -99,7 +106,9 @@ void b_store(uint set) {
         [[unroll]] for (uint v = 0u; v < 4u; ++v) {
             uvec4 eight;
             [[unroll]] for (uint e = 0u; e < 4u; ++e)
-                eight[e] = half_bits(fma(vec2(field(set * B_EACH + i, v * 8u + e * 2u), field(set * B_EACH + i, v * 8u + e * 2u + 1u)), scale, bias));
+                eight[e] = half_bits(fma(vec2(field(set * B_EACH + i, v * 8u + e * 2u),
+                                             field(set * B_EACH + i, v * 8u + e * 2u + 1u)),
+                    scale, bias));
             slices[to + i * (THREADS / (B_WIDTH / 4u) * B_PITCH) + v] = eight;
         }
     }
@@ -108,6 +117,7 @@ void b_store(uint set) {
 void b_move() {
     [[unroll]] for (uint i = 0u; i < B_EACH; ++i) {
         next_affine[B_EACH + i] = next_affine[i];
-        [[unroll]] for (uint w = 0u; w < BITS; ++w) next_words[(B_EACH + i) * BITS + w] = next_words[i * BITS + w];
+        [[unroll]] for (uint w = 0u; w < BITS; ++w)
+            next_words[(B_EACH + i) * BITS + w] = next_words[i * BITS + w];
     }
 }

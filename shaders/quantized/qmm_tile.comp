@@ -1,6 +1,7 @@
 #version 460
-// Many rows times a quantized matrix by shared-memory tiles that hold dequantized weights; constants: gemm.glsl,
-// gemm_tile.glsl, and 9 bits, 10 group size. With B_ALONG_K the matrix is (n, k) and used transposed.
+// Many rows times a quantized matrix by shared-memory tiles that hold dequantized weights;
+// constants: gemm.glsl, gemm_tile.glsl, and 9 bits, 10 group size. With B_ALONG_K the matrix
+// is (n, k) and used transposed.
 #include "common.glsl"
 #include "floats.glsl"
 layout(local_size_x_id = 0) in;

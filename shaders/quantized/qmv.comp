@@ -1,9 +1,10 @@
 #version 460
-// Few rows times a quantized matrix used transposed: out[i][o] = sum over j of x[i][j] * (scale q[o][j] + bias).
-// A team of threads makes OUTPUTS outputs of ROWS rows at once. A lane takes 32 elements (BITS words) at a time:
-// the sum of q x, and the sum of x, are scaled once per 32. (8 at a time, coalesced, was 30 % slower on an H200.)
-// Constants: 1 dtype, 2 bits, 3 group size, 4 subgroup size, 5 rows, 6 outputs, 7 flags (bit 0: x is aligned to 16
-// bytes, bit 1: the words are). VARIANT: see team.glsl.
+// Few rows times a quantized matrix used transposed: out[i][o] = sum over j of x[i][j] * (scale
+// q[o][j] + bias). A team of threads makes OUTPUTS outputs of ROWS rows at once. A lane takes 32 elements
+// (BITS words) at a time: the sum of q x, and the sum of x, are scaled once per 32. (8 at a time,
+// coalesced, was 30 % slower on an H200.)
+// Constants: 1 dtype, 2 bits, 3 group size, 4 subgroup size, 5 rows, 6 outputs, 7 flags (bit 0: x is aligned
+// to 16 bytes, bit 1: the words are). VARIANT: see team.glsl.
 #include "common.glsl"
 #include "floats.glsl"
 
@@ -57,12 +58,15 @@ float element(uint r, uint e) {
     return exact_float(v & FIELD);
 }
 
-vec4 elements(uint r, uint e) { return vec4(element(r, e), element(r, e + 1u), element(r, e + 2u), element(r, e + 3u)); }
+vec4 elements(uint r, uint e) {
+    return vec4(element(r, e), element(r, e + 1u), element(r, e + 2u), element(r, e + 3u));
+}
 
 float total[OUTPUTS * ROWS];
 
-// Products of the eight 4-bit fields of a word with x. Four fields each are taken where they stand in the mantissa, times
-// powers of 16 that are divided out at the end of a chunk, so that one shift serves eight fields.
+// Products of the eight 4-bit fields of a word with x. Four fields each are taken where they
+// stand in the mantissa, times powers of 16 that are divided out at the end of a chunk, so that
+// one shift serves eight fields.
 void add_word4(uint w, vec4 low, vec4 high, inout vec4 wide) {
     uint v = w >> 16;
     wide.x = fma(exact_float(w & 0xfu), low.x, wide.x);
@@ -96,13 +100,16 @@ void add_chunk(uint chunk, uint64_t x_row, uint last_row, uint64_t first, uint t
     [[unroll]] for (uint e = 0u; e < 32u; e += 8u) {
         vec4 low[ROWS], high[ROWS];
         [[unroll]] for (uint i = 0u; i < ROWS; ++i) {
-            fetch8(DTYPE, (ALIGNED & 1u) != 0u, x_chunk + uint64_t(min(i, last_row)) * x_bytes + (uint64_t(e) << float_shift(DTYPE)), low[i], high[i]);
+            fetch8(DTYPE, (ALIGNED & 1u) != 0u,
+                x_chunk + uint64_t(min(i, last_row)) * x_bytes + (uint64_t(e) << float_shift(DTYPE)), low[i],
+                high[i]);
             vec4 both = low[i] + high[i];
             sums[i] += (both.x + both.y) + (both.z + both.w);
         }
         [[unroll]] for (uint r = 0u; r < OUTPUTS; ++r) {
             if (BITS == 4u && ROWS <= 2u) {
-                [[unroll]] for (uint i = 0u; i < ROWS; ++i) add_word4(packed_words[r * 4u + e / 8u], low[i], high[i], wide[r * ROWS + i]);
+                [[unroll]] for (uint i = 0u; i < ROWS; ++i)
+                    add_word4(packed_words[r * 4u + e / 8u], low[i], high[i], wide[r * ROWS + i]);
                 continue;
             }
             vec4 q = elements(r, e), p = elements(r, e + 4u);
@@ -113,8 +120,10 @@ void add_chunk(uint chunk, uint64_t x_row, uint last_row, uint64_t first, uint t
     [[unroll]] for (uint r = 0u; r < OUTPUTS; ++r)
         [[unroll]] for (uint i = 0u; i < ROWS; ++i) {
             vec4 w = wide[r * ROWS + i];
-            if (BITS == 4u && ROWS <= 2u) part[r * ROWS + i] = fma(w.w, 1.0 / 4096.0, fma(w.z, 1.0 / 256.0, fma(w.y, 0.0625, w.x)));
-            total[r * ROWS + i] = fma(scale[r], part[r * ROWS + i], fma(bias[r], sums[i], total[r * ROWS + i]));
+            if (BITS == 4u && ROWS <= 2u)
+                part[r * ROWS + i] = fma(w.w, 1.0 / 4096.0, fma(w.z, 1.0 / 256.0, fma(w.y, 0.0625, w.x)));
+            total[r * ROWS + i] = fma(
+                scale[r], part[r * ROWS + i], fma(bias[r], sums[i], total[r * ROWS + i]));
         }
 }
 
@@ -133,7 +142,8 @@ void block_of_outputs(uint batch, uint row, uint block) {
     [[unroll]] for (uint i = 0u; i < OUTPUTS * ROWS; ++i) total[i] = 0.0;
     // Rows and outputs past the end repeat the last one and are not stored.
     uint64_t x_row = x + x_index * bytes;
-    for (uint chunk = TEAM_LANE; chunk < inner / 32u; chunk += TEAM_SIZE) add_chunk(chunk, x_row, here - 1u, first, tail);
+    for (uint chunk = TEAM_LANE; chunk < inner / 32u; chunk += TEAM_SIZE)
+        add_chunk(chunk, x_row, here - 1u, first, tail);
     [[unroll]] for (uint r = 0u; r < OUTPUTS; ++r) {
         [[unroll]] for (uint i = 0u; i < ROWS; ++i) {
             float sum = team_sum(total[r * ROWS + i]);
@@ -149,5 +159,6 @@ void main() {
     uint blocks = (outputs + OUTPUTS - 1u) / OUTPUTS;
     for (uint batch = gl_WorkGroupID.z; batch < batches; batch += gl_NumWorkGroups.z)
         for (uint row = gl_WorkGroupID.y * ROWS; row < rows; row += gl_NumWorkGroups.y * ROWS)
-            for (uint block = TEAM_ID; block < blocks; block += TEAM_COUNT) block_of_outputs(batch, row, block);
+            for (uint block = TEAM_ID; block < blocks; block += TEAM_COUNT)
+                block_of_outputs(batch, row, block);
 }

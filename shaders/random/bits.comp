@@ -1,7 +1,7 @@
 #version 460
-// Threefry-2x32 with 20 rounds (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", 2011), laid out as MLX
-// does: the W words of the output in two halves, hash(i, i + half) giving words i and i + half. With an odd W the
-// first half has one word more, and the last hash has 0 as its second counter.
+// Threefry-2x32 with 20 rounds (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", 2011), laid out
+// as MLX does: the W words of the output in two halves, hash(i, i + half) giving words i and i + half. With
+// an odd W the first half has one word more, and the last hash has 0 as its second counter.
 #include "common.glsl"
 
 layout(local_size_x_id = 0) in;
@@ -31,7 +31,8 @@ uvec2 threefry(uvec2 k, uvec2 x) {
 void store_word(uint64_t i, uint word) {
     uint64_t left = bytes - i * 4ul;
     if (left >= 4ul) { AT_U32(destination, i) = word; return; }
-    for (uint b = 0u; b < uint(left); ++b) AT_U8(destination, i * 4ul + uint64_t(b)) = uint8_t((word >> (8u * b)) & 0xffu);
+    for (uint b = 0u; b < uint(left); ++b)
+        AT_U8(destination, i * 4ul + uint64_t(b)) = uint8_t((word >> (8u * b)) & 0xffu);
 }
 
 void main() {

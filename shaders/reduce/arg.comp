@@ -1,7 +1,8 @@
 #version 460
-// First index of the largest or smallest element of each row: threads compare (key, index), keys ordered so that the
-// largest wins. As on the CPU, a NaN comes before every number.
-// Constants: 1 dtype, 2 operation (0 largest, 1 smallest), 3 team size, 4 across (see rows.glsl), 5 stage, 6 contiguous.
+// First index of the largest or smallest element of each row: threads compare (key, index), keys ordered so
+// that the largest wins. As on the CPU, a NaN comes before every number.
+// Constants: 1 dtype, 2 operation (0 largest, 1 smallest), 3 team size, 4 across (see
+// rows.glsl), 5 stage, 6 contiguous.
 #include "common.glsl"
 #include "keys.glsl"
 
@@ -60,9 +61,11 @@ void fold_contiguous(uint64_t address, uint64_t from, uint64_t to, uint lane) {
     }
     for (; w < words; w += TEAM) {
         uvec4 a = AT_V4(address + body * size, w);
-        [[unroll]] for (uint j = 0u; j < WORD_ELEMENTS; ++j) take(unpack_bits(FROM, a, j), body + w * WORD_ELEMENTS + j);
+        [[unroll]] for (uint j = 0u; j < WORD_ELEMENTS; ++j)
+            take(unpack_bits(FROM, a, j), body + w * WORD_ELEMENTS + j);
     }
-    for (uint64_t i = body + words * WORD_ELEMENTS + lane; i < to; i += TEAM) take(load_bits(FROM, address, i), i);
+    for (uint64_t i = body + words * WORD_ELEMENTS + lane; i < to; i += TEAM)
+        take(load_bits(FROM, address, i), i);
 }
 
 // Whether the result (k, i) comes before the best so far.

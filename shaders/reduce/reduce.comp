@@ -1,5 +1,6 @@
 #version 460
-// Reduces rows of elements: teams of threads share a row, or a part of one, and join their results in shared memory.
+// Reduces rows of elements: teams of threads share a row, or a part of one, and join
+// their results in shared memory.
 // Constants: 1 source dtype, 2 destination dtype, 3 operation, 4 team size, 5 mode, 6 across (see rows.glsl).
 #include "common.glsl"
 #include "elementwise.glsl"
@@ -31,11 +32,15 @@ shared A parts[gl_WorkGroupSize.x];
 
 A acc[4];
 
-void take(uint64_t address, uint64_t i) { acc[0] = combine(acc[0], lift(load_element(FROM, address, int64_t(i)))); }
+void take(uint64_t address, uint64_t i) {
+    acc[0] = combine(acc[0], lift(load_element(FROM, address, int64_t(i))));
+}
 
-// Four independent results per thread keep the chains of dependent additions, and their rounding errors, short.
+// Four independent results per thread keep the chains of dependent additions, and their rounding errors,
+// short.
 void take_word(uvec4 w) {
-    [[unroll]] for (uint j = 0u; j < word_elements(); ++j) acc[j & 3u] = combine(acc[j & 3u], lift(unpack(w, j)));
+    [[unroll]] for (uint j = 0u; j < word_elements(); ++j)
+        acc[j & 3u] = combine(acc[j & 3u], lift(unpack(w, j)));
 }
 
 // `count` neighbours: single elements up to a 16-byte boundary and behind the last whole word.
@@ -65,7 +70,8 @@ void fold_strided(int64_t base, uint64_t from, uint64_t to, uint lane) {
     uint64_t i = from + lane;
     for (; i + 3u * TEAM < to; i += 4u * TEAM) {
         T x[4];
-        [[unroll]] for (uint k = 0u; k < 4u; ++k) x[k] = load_element(FROM, source, base + offset(i + k * TEAM));
+        [[unroll]] for (uint k = 0u; k < 4u; ++k)
+            x[k] = load_element(FROM, source, base + offset(i + k * TEAM));
         [[unroll]] for (uint k = 0u; k < 4u; ++k) acc[k] = combine(acc[k], lift(x[k]));
     }
     for (; i < to; i += TEAM) acc[0] = combine(acc[0], lift(load_element(FROM, source, base + offset(i))));
@@ -75,7 +81,8 @@ A fold(Task task, uint lane) {
     [[unroll]] for (uint k = 0u; k < 4u; ++k) acc[k] = identity();
     int64_t base = walk_offset(row_walk, row_ndim, 0u, task.row);
     uint64_t from = task.part * chunk, to = min(from + chunk, length);
-    if (MODE == CONTIGUOUS) fold_contiguous(source + uint64_t(base + int64_t(from)) * dtype_size(FROM), to - from, lane);
+    if (MODE == CONTIGUOUS)
+        fold_contiguous(source + uint64_t(base + int64_t(from)) * dtype_size(FROM), to - from, lane);
     else fold_strided(base, from, to, lane);
     return combine(combine(acc[0], acc[1]), combine(acc[2], acc[3]));
 }
@@ -94,7 +101,8 @@ void main() {
             barrier();
             if (lane < left) {
                 a = parts[thread];
-                [[dont_unroll]] for (uint i = left; i < all; i += left) a = combine(a, parts[thread + i * LANE_STEP]);
+                [[dont_unroll]] for (uint i = left; i < all; i += left)
+                    a = combine(a, parts[thread + i * LANE_STEP]);
                 parts[thread] = a;
             }
         }

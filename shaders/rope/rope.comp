@@ -1,7 +1,8 @@
 #version 460
-// Rotary embedding. A thread rotates one pair of features of one position, for HEADS heads at a time, so that sine and
-// cosine are found once; features past `dims` are copied.
-// Constants: 1 dtype, 2 flags (bit 0: neighbouring pairs, bit 1: frequencies are given, as divisors), 3 heads at a time.
+// Rotary embedding. A thread rotates one pair of features of one position, for HEADS heads at a time, so that
+// sine and cosine are found once; features past `dims` are copied.
+// Constants: 1 dtype, 2 flags (bit 0: neighbouring pairs, bit 1: frequencies are given,
+// as divisors), 3 heads at a time.
 #include "common.glsl"
 #include "floats.glsl"
 #include "math.glsl"
@@ -15,7 +16,8 @@ const bool TRADITIONAL = (FLAGS & 1u) != 0u;
 const bool DIVISORS = (FLAGS & 2u) != 0u;
 
 layout(push_constant, scalar) uniform Push {
-    uint64_t x, offset, frequencies, result; // frequencies: pairs (high, low) of the float64 ones, or divisors
+    // Frequencies: pairs (high, low) of the float64 ones, or divisors.
+    uint64_t x, offset, frequencies, result;
     int64_t batch_step, head_step, row_step, feature_step, frequency_step;
     uint batches, heads, rows, features, dims;
     uint offset_step; // 0: one offset for all batches
@@ -28,7 +30,8 @@ void rotate(uint batch, uint head, uint row, uint pair) {
     uint first = TRADITIONAL ? 2u * pair : pair, second = TRADITIONAL ? first + 1u : pair + dims / 2u;
     for (uint h = head; h < min(head + HEADS, heads); ++h) {
         int64_t from = int64_t(batch) * batch_step + int64_t(h) * head_step + int64_t(row) * row_step;
-        int64_t to = ((int64_t(batch) * int64_t(heads) + int64_t(h)) * int64_t(rows) + int64_t(row)) * int64_t(features);
+        int64_t to = ((int64_t(batch) * int64_t(heads) + int64_t(h)) * int64_t(rows) + int64_t(row))
+            * int64_t(features);
         float a = load_float(DTYPE, x, from + int64_t(first) * feature_step);
         float b = load_float(DTYPE, x, from + int64_t(second) * feature_step);
         store_float(DTYPE, result, to + int64_t(first), a * r.y - b * r.x);
@@ -39,8 +42,10 @@ void rotate(uint batch, uint head, uint row, uint pair) {
 void copy(uint batch, uint head, uint row, uint feature) {
     for (uint h = head; h < min(head + HEADS, heads); ++h) {
         int64_t from = int64_t(batch) * batch_step + int64_t(h) * head_step + int64_t(row) * row_step;
-        int64_t to = ((int64_t(batch) * int64_t(heads) + int64_t(h)) * int64_t(rows) + int64_t(row)) * int64_t(features);
-        store_float(DTYPE, result, to + int64_t(feature), load_float(DTYPE, x, from + int64_t(feature) * feature_step));
+        int64_t to = ((int64_t(batch) * int64_t(heads) + int64_t(h)) * int64_t(rows) + int64_t(row))
+            * int64_t(features);
+        store_float(DTYPE, result, to + int64_t(feature),
+            load_float(DTYPE, x, from + int64_t(feature) * feature_step));
     }
 }
 

@@ -1,8 +1,8 @@
 #version 460
-// Running results along rows: a team of threads walks a row, or a part of one, tile by tile; in a tile each thread has
-// four neighbouring elements. What came before a part is read from `carries`, one for each part.
-// Constants: 1 source dtype, 2 destination dtype, 3 operation, 4 team size, 5 four neighbours lie in memory as one aligned
-// word: 1 in ascending, 2 in descending order.
+// Running results along rows: a team of threads walks a row, or a part of one, tile by tile; in a tile each
+// thread has four neighbouring elements. What came before a part is read from `carries`, one for each part.
+// Constants: 1 source dtype, 2 destination dtype, 3 operation, 4 team size, 5 four neighbours lie in memory
+// as one aligned word: 1 in ascending, 2 in descending order.
 #include "common.glsl"
 #include "elementwise.glsl"
 
@@ -87,7 +87,8 @@ void main() {
         uint64_t from = task.part * chunk, to = active_ ? min(from + chunk, length) : 0ul;
         // Joined with the identity of TO, which for short integers differs from that of the carries.
         A carry = identity();
-        if (has_carries == 1u) carry = combine(carry, lift(load_element(PARTIAL, carries, int64_t(active_ ? number : 0ul))));
+        if (has_carries == 1u)
+            carry = combine(carry, lift(load_element(PARTIAL, carries, int64_t(active_ ? number : 0ul))));
         for (uint64_t start = 0ul; start < longest; start += tile) {
             uint64_t i = from + start + 4ul * lane;
             A x[4];

@@ -1,6 +1,7 @@
 #version 460
-// Running results along rows that lie side by side: a thread walks a row, or a part of one, so that neighbouring threads
-// read neighbouring elements. What came before a part is read from `carries`, by (part, row).
+// Running results along rows that lie side by side: a thread walks a row, or a part of one,
+// so that neighbouring threads read neighbouring elements. What came before a part is read
+// from `carries`, by (part, row).
 // Constants: 1 source dtype, 2 destination dtype, 3 operation.
 #include "common.glsl"
 #include "elementwise.glsl"
@@ -32,7 +33,8 @@ void main() {
         uint64_t count = min(chunk, length - task.part * chunk);
         // Joined with the identity of TO, which for short integers differs from that of the carries.
         A running = identity();
-        if (has_carries == 1u) running = combine(running, lift(load_element(PARTIAL, carries, int64_t(number))));
+        if (has_carries == 1u)
+            running = combine(running, lift(load_element(PARTIAL, carries, int64_t(number))));
         for (uint64_t i = 0ul; i < count; ++i) {
             A next = combine(running, lift(load_element(FROM, source, from)));
             store_element(TO, destination, to, lower(inclusive == 1u ? next : running));

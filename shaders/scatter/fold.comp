@@ -143,6 +143,7 @@ void main() {
     uint64_t size = dtype_size(DTYPE);
     GRID_LOOP(i, count) {
         int64_t to;
-        if (place(1u, i, to)) join(destination + uint64_t(to) * size, source + uint64_t(walked(0u, i)) * size);
+        if (place(1u, i, to))
+            join(destination + uint64_t(to) * size, source + uint64_t(walked(0u, i)) * size);
     }
 }

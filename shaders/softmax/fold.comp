@@ -1,6 +1,6 @@
 #version 460
-// Maximum and sum of exponentials of rows, or of parts of rows, in one pass: as pairs (see softmax.glsl), or as the
-// logarithm of the sum of exponentials. Constants: 1 dtype, 2 team size, 3 stage, 4 quads.
+// Maximum and sum of exponentials of rows, or of parts of rows, in one pass: as pairs (see softmax.glsl), or
+// as the logarithm of the sum of exponentials. Constants: 1 dtype, 2 team size, 3 stage, 4 quads.
 #include "common.glsl"
 #include "math.glsl"
 
@@ -46,6 +46,7 @@ void main() {
         p = join_team(p, thread, lane);
         bool writes = lane == 0u && number < tasks;
         if (writes && STAGE == PARTS) AT_F2(pairs, number) = p;
-        else if (writes) store_float(FROM, destination, int64_t(number), m_isinf(p.x) ? p.x : p.x + m_log(p.y));
+        else if (writes)
+            store_float(FROM, destination, int64_t(number), m_isinf(p.x) ? p.x : p.x + m_log(p.y));
     }
 }

@@ -1,7 +1,9 @@
 #version 460
 // Softmax of rows that a team of threads holds in registers: each element is read and written once.
-// Constants: 1 dtype, 2 team size, 3 elements per thread (a multiple of 4), 4 quads (see softmax.glsl), 5 subgroup size.
-// VARIANT 1: subgroup arithmetic, a team is whole subgroups. VARIANT 0: shared memory, a team is a power of two.
+// Constants: 1 dtype, 2 team size, 3 elements per thread (a multiple of 4), 4 quads (see
+// softmax.glsl), 5 subgroup size.
+// VARIANT 1: subgroup arithmetic, a team is whole subgroups. VARIANT 0: shared
+// memory, a team is a power of two.
 #include "common.glsl"
 #include "math.glsl"
 

@@ -1,8 +1,8 @@
 #version 460
-// Sorts short rows in shared memory with a bitonic network: a workgroup sorts as many rows at a time as fit into CAPACITY
-// elements. Equal keys keep their order, because the place in the row decides between them.
-// Constants: 1 dtype, 2 elements of a row in the network (a power of two), 3 elements in shared memory, 4 indices instead
-// of elements.
+// Sorts short rows in shared memory with a bitonic network: a workgroup sorts as many rows at a time as fit
+// into CAPACITY elements. Equal keys keep their order, because the place in the row decides between them.
+// Constants: 1 dtype, 2 elements of a row in the network (a power of two), 3 elements in shared memory,
+// 4 indices instead of elements.
 #include "common.glsl"
 #include "keys.glsl"
 
@@ -22,7 +22,9 @@ layout(push_constant, scalar) uniform Push {
 shared K keys[CAPACITY];
 shared uint places[CAPACITY];
 
-int64_t row_offset(uint k, uint64_t row) { return row_ndim == 0u ? 0l : strided_offset(row_walk, row_ndim, k, row); }
+int64_t row_offset(uint k, uint64_t row) {
+    return row_ndim == 0u ? 0l : strided_offset(row_walk, row_ndim, k, row);
+}
 
 // Puts a pair of the network into order.
 void exchange(uint pair, uint size, uint step) {
@@ -42,13 +44,17 @@ void exchange(uint pair, uint size, uint step) {
 void main() {
     const uint ROWS = CAPACITY / ROW;
     uint thread = gl_LocalInvocationID.x;
-    for (uint64_t first = uint64_t(gl_WorkGroupID.x) * ROWS; first < rows; first += uint64_t(gl_NumWorkGroups.x) * ROWS) {
+    for (uint64_t first = uint64_t(gl_WorkGroupID.x) * ROWS; first < rows;
+        first += uint64_t(gl_NumWorkGroups.x) * ROWS) {
         for (uint i = thread; i < CAPACITY; i += THREADS) {
             uint64_t row = first + i / ROW;
             uint place = i % ROW;
             bool exists = row < rows && place < length;
             // Places behind the row come last: their key is the largest, and so is their place.
-            keys[i] = exists ? key_of(FROM, load_bits(FROM, source, uint64_t(row_offset(0u, row) + int64_t(place) * stride))) : ~K(0);
+            keys[i] = exists
+                ? key_of(
+                      FROM, load_bits(FROM, source, uint64_t(row_offset(0u, row) + int64_t(place) * stride)))
+                : ~K(0);
             places[i] = place;
         }
         barrier();
@@ -65,8 +71,9 @@ void main() {
             uint64_t to = uint64_t(row_offset(1u, row) + int64_t(place) * out_stride);
             if (INDICES == 1u) AT_U32(destination, to) = places[i];
             // The element itself rather than its key: NaN keep their bits, zeros their sign.
-            else store_bits(FROM, destination, to,
-                            load_bits(FROM, source, uint64_t(row_offset(0u, row) + int64_t(places[i]) * stride)));
+            else
+                store_bits(FROM, destination, to,
+                    load_bits(FROM, source, uint64_t(row_offset(0u, row) + int64_t(places[i]) * stride)));
         }
         barrier();
     }

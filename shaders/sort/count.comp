@@ -30,7 +30,8 @@ void count_part(uint64_t address, uint n) {
         uvec4 word = AT_V4(address, i);
         [[unroll]] for (uint j = 0u; j < WORD_ELEMENTS; ++j) count(unpack_bits(FROM, word, j));
     }
-    for (uint i = words * WORD_ELEMENTS + thread; i < n; i += threads) count(load_bits(FROM, address, uint64_t(i)));
+    for (uint i = words * WORD_ELEMENTS + thread; i < n; i += threads)
+        count(load_bits(FROM, address, uint64_t(i)));
 }
 
 void main() {

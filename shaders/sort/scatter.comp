@@ -1,8 +1,10 @@
 #version 460
-// Radix sort, second half of a pass: moves the elements of each part of each row to their places for one digit of 8 bits.
-// A subgroup ranks its elements by votes on the bits of their digits: equal digits before a lane, and those that the
-// subgroup has met before. So a workgroup sorts a tile in shared memory, and elements of one digit leave it side by side.
-// After D. Merrill and A. Grimshaw, "Revisiting sorting for GPGPU stream architectures", and CUB's matching of digits.
+// Radix sort, second half of a pass: moves the elements of each part of each row to their places for one
+// digit of 8 bits. A subgroup ranks its elements by votes on the bits of their digits: equal digits before a
+// lane, and those that the subgroup has met before. So a workgroup sorts a tile in shared memory, and
+// elements of one digit leave it side by side.
+// After D. Merrill and A. Grimshaw, "Revisiting sorting for GPGPU stream
+// architectures", and CUB's matching of digits.
 // Constants: 1 dtype, 2 elements per thread, 3 indices travel along, 4 threads of a subgroup.
 #extension GL_KHR_shader_subgroup_basic : require
 #extension GL_KHR_shader_subgroup_arithmetic : require
@@ -62,7 +64,8 @@ uvec4 peers_of(uint digit) {
     return peers;
 }
 
-// Each element's number among those of its digit and subgroup. What is behind the row has the last digit, and stays last.
+// Each element's number among those of its digit and subgroup. What is behind the row has
+// the last digit, and stays last.
 void rank(uint count) {
     uint counters = gl_SubgroupID * 256u;
     for (uint d = gl_SubgroupInvocationID; d < 256u; d += SUBGROUP) words[counters + d] = 0u;
@@ -79,7 +82,8 @@ void rank(uint count) {
     barrier();
 }
 
-// From counts to first places: of each subgroup among those of a digit, and of the digit in the tile and in the row.
+// From counts to first places: of each subgroup among those of a digit, and of the
+// digit in the tile and in the row.
 void sum_up(uint thread) {
     for (uint d = thread; d < 256u; d += THREADS) {
         uint running = 0u;
@@ -117,7 +121,8 @@ void find_places(uint count) {
 }
 
 // Moves a tile of `count` elements from place `from` of the row on; addresses are those of the row.
-void move_tile(uint64_t in_row, uint64_t out_row, uint64_t in_places, uint64_t out_places, uint from, uint count) {
+void move_tile(
+    uint64_t in_row, uint64_t out_row, uint64_t in_places, uint64_t out_places, uint from, uint count) {
     uint thread = gl_LocalInvocationID.x;
     [[unroll]] for (uint e = 0u; e < ITEMS; ++e)
         if (number_of(e) < count) x[e] = load_bits(FROM, in_row, uint64_t(from + number_of(e)));
@@ -129,7 +134,8 @@ void move_tile(uint64_t in_row, uint64_t out_row, uint64_t in_places, uint64_t o
         write_word(place[e], x[e]);
         uint number = from + number_of(e);
         index[e] = number;
-        if (INDEXED == 1u && reads_indices == 1u && number_of(e) < count) index[e] = AT_U32(in_places, number);
+        if (INDEXED == 1u && reads_indices == 1u && number_of(e) < count)
+            index[e] = AT_U32(in_places, number);
     }
     barrier();
     [[unroll]] for (uint e = 0u; e < ITEMS; ++e) {
@@ -153,10 +159,11 @@ void move_tile(uint64_t in_row, uint64_t out_row, uint64_t in_places, uint64_t o
 void main() {
     for (uint64_t task = gl_WorkGroupID.x; task < rows * splits; task += gl_NumWorkGroups.x) {
         uint64_t row = task / splits, part = task % splits, base = row * length, size = dtype_size(FROM);
-        for (uint d = gl_LocalInvocationID.x; d < 256u; d += THREADS) offset[d] = AT_U32(offsets, (row * 256ul + d) * splits + part);
+        for (uint d = gl_LocalInvocationID.x; d < 256u; d += THREADS)
+            offset[d] = AT_U32(offsets, (row * 256ul + d) * splits + part);
         uint64_t to = min((part + 1ul) * chunk, length);
         for (uint64_t from = part * chunk; from < to; from += TILE)
-            move_tile(source + base * size, destination + base * size, indices + base * 4ul, out_indices + base * 4ul,
-                      uint(from), uint(min(to - from, uint64_t(TILE))));
+            move_tile(source + base * size, destination + base * size, indices + base * 4ul,
+                out_indices + base * 4ul, uint(from), uint(min(to - from, uint64_t(TILE))));
     }
 }

@@ -1,9 +1,9 @@
 #version 460
-// Radix sort, second half of a pass without votes of subgroups (scatter.comp): moves the elements of each part of each row to
-// their places for one digit of 8 bits.
-// A workgroup sorts a tile in shared memory by the digit, in two stable steps of 4 bits, so that elements of one digit
-// leave it side by side. After N. Satish, M. Harris and M. Garland, "Designing efficient sorting algorithms for manycore
-// GPUs", IPDPS 2009.
+// Radix sort, second half of a pass without votes of subgroups (scatter.comp): moves the elements of each
+// part of each row to their places for one digit of 8 bits.
+// A workgroup sorts a tile in shared memory by the digit, in two stable steps of 4 bits, so that elements of
+// one digit leave it side by side. After N. Satish, M. Harris and M. Garland, "Designing efficient sorting
+// algorithms for manycore GPUs", IPDPS 2009.
 // Constants: 1 dtype, 2 elements per thread (at most 8), 3 indices travel along.
 #include "common.glsl"
 #include "keys.glsl"
@@ -21,8 +21,8 @@ layout(constant_id = 3) const uint INDEXED = 0;
 #define PAD(i) ((i) + ((i) >> 5))
 shared K elements[PAD(TILE_ELEMENTS)];
 shared uint places[INDEXED == 1 ? PAD(TILE_ELEMENTS) : 1];
-// For 16 digits and each thread a count of 16 bits, digit d beside d + 8 in a word; by digit, then thread. Later the
-// digit of each element of the sorted tile.
+// For 16 digits and each thread a count of 16 bits, digit d beside d + 8 in a word; by digit, then thread.
+// Later the digit of each element of the sorted tile.
 shared uint counters[PAD(8 * THREADS)];
 shared uint sums[THREADS];
 shared uint offset[256], start[256], end[256];
@@ -97,7 +97,8 @@ void load_tile(uint thread, uint64_t base, uint64_t from, uint count) {
         uint i = e * THREADS + thread;
         elements[PAD(i)] = i < count ? load_bits(FROM, source, base + from + i) : filler();
         if (INDEXED == 1u)
-            places[PAD(i)] = reads_indices == 1u ? (i < count ? AT_U32(indices, base + from + i) : 0u) : uint(from) + i;
+            places[PAD(i)] = reads_indices == 1u ? (i < count ? AT_U32(indices, base + from + i) : 0u)
+                                                 : uint(from) + i;
     }
     barrier();
 }
@@ -135,7 +136,8 @@ void main() {
     uint thread = gl_LocalInvocationID.x;
     for (uint64_t task = gl_WorkGroupID.x; task < rows * splits; task += gl_NumWorkGroups.x) {
         uint64_t row = task / splits, part = task % splits, base = row * length;
-        for (uint d = thread; d < 256u; d += THREADS) offset[d] = AT_U32(offsets, (row * 256ul + d) * splits + part);
+        for (uint d = thread; d < 256u; d += THREADS)
+            offset[d] = AT_U32(offsets, (row * 256ul + d) * splits + part);
         uint64_t to = min((part + 1ul) * chunk, length);
         for (uint64_t from = part * chunk; from < to; from += TILE_ELEMENTS) {
             uint count = uint(min(to - from, uint64_t(TILE_ELEMENTS)));

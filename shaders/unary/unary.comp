@@ -1,7 +1,7 @@
 #version 460
-// Elementwise functions of one array. CLASS is the register type: 0 float (float32, float16, bfloat16), 1 int,
-// 2 uint, 3 int64, 4 uint64, 5 complex. VARIANT splits the functions of floating classes over modules: 0 algebraic,
-// 1 exponential, 2 logarithmic, 3 circular, 4 inverse circular and error functions.
+// Elementwise functions of one array. CLASS is the register type: 0 float (float32, float16, bfloat16),
+// 1 int, 2 uint, 3 int64, 4 uint64, 5 complex. VARIANT splits the functions of floating classes over modules:
+// 0 algebraic, 1 exponential, 2 logarithmic, 3 circular, 4 inverse circular and error functions.
 // Constants: 1 dtype, 2 function (mlx_vulkan_core::primitives::UnaryOp), 3 mode.
 #include "common.glsl"
 #if CLASS == 0 || CLASS == 5
@@ -16,11 +16,11 @@ layout(constant_id = 3) const uint MODE = 0;
 #include "elementwise.glsl"
 
 // mlx_vulkan_core::primitives::UnaryOp
-const uint ABS = 0, ARCCOS = 1, ARCCOSH = 2, ARCSIN = 3, ARCSINH = 4, ARCTAN = 5, ARCTANH = 6, BITWISE_INVERT = 7,
-           CEIL = 8, CONJUGATE = 9, COS = 10, COSH = 11, ERF = 12, ERFINV = 13, EXP = 14, EXPM1 = 15, FLOOR = 16,
-           IMAG = 17, LOG = 18, LOG10 = 19, LOG1P = 20, LOG2 = 21, LOGICAL_NOT = 22, NEGATIVE = 23, REAL = 24,
-           ROUND = 25, RSQRT = 26, SIGMOID = 27, SIGN = 28, SIN = 29, SINH = 30, SQRT = 31, SQUARE = 32, TAN = 33,
-           TANH = 34;
+const uint ABS = 0, ARCCOS = 1, ARCCOSH = 2, ARCSIN = 3, ARCSINH = 4, ARCTAN = 5, ARCTANH = 6,
+           BITWISE_INVERT = 7, CEIL = 8, CONJUGATE = 9, COS = 10, COSH = 11, ERF = 12, ERFINV = 13, EXP = 14,
+           EXPM1 = 15, FLOOR = 16, IMAG = 17, LOG = 18, LOG10 = 19, LOG1P = 20, LOG2 = 21, LOGICAL_NOT = 22,
+           NEGATIVE = 23, REAL = 24, ROUND = 25, RSQRT = 26, SIGMOID = 27, SIGN = 28, SIN = 29, SINH = 30,
+           SQRT = 31, SQUARE = 32, TAN = 33, TANH = 34;
 
 layout(push_constant, scalar) uniform Push {
     uint64_t source, destination, count, walk;
