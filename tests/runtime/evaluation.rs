@@ -15,6 +15,79 @@ fn a_chain_of_a_million_nodes_is_dropped_without_recursion() {
     });
 }
 
+/// Runs `f` on a thread with a stack of 1 MiB.
+fn on_a_small_stack(f: impl FnOnce() + Send) {
+    std::thread::scope(|scope| {
+        let small = std::thread::Builder::new().stack_size(1 << 20);
+        small.spawn_scoped(scope, f).unwrap().join().unwrap();
+    });
+}
+
+/// Links of a chain that recursion of any kind does not survive on a small stack.
+const DEEP: usize = 200_000;
+
+/// `x = x + x`, starting from zero.
+fn doubled(links: usize) -> Array {
+    let zero = array(&[0.0], &[1], Dtype::Int32);
+    (0..links).fold(zero, |x, _| ops::add(&x, &x).unwrap())
+}
+
+#[test]
+fn chains_that_read_each_link_twice_are_dropped_without_recursion() {
+    on_each_device(|_| {
+        let stream = mlx::current_stream().unwrap();
+        on_a_small_stack(|| mlx::with_stream(stream, || drop(doubled(DEEP))));
+    });
+}
+
+#[test]
+fn chains_that_read_each_link_twice_evaluate_without_recursion() {
+    on_each_device(|device| {
+        let stream = mlx::current_stream().unwrap();
+        let links = if device == mlx::Device::CPU { DEEP } else { DEEP / 10 };
+        on_a_small_stack(|| {
+            mlx::with_stream(stream, || assert_eq!(values(&doubled(links)), [0.0]))
+        });
+    });
+}
+
+#[test]
+fn chains_whose_links_others_held_are_dropped_without_recursion() {
+    on_each_device(|_| {
+        let stream = mlx::current_stream().unwrap();
+        on_a_small_stack(|| {
+            mlx::with_stream(stream, || {
+                let mut x = array(&[0.0], &[1], Dtype::Int32);
+                let mut held = Vec::new();
+                for _ in 0..DEEP {
+                    held.push(x.clone());
+                    x = ops::add(&x, 1).unwrap();
+                }
+                drop(x);
+                drop(held);
+            });
+        });
+    });
+}
+
+#[test]
+fn chains_of_nodes_with_several_outputs_are_dropped_without_recursion() {
+    on_each_device(|_| {
+        let stream = mlx::current_stream().unwrap();
+        on_a_small_stack(|| {
+            mlx::with_stream(stream, || {
+                let mut x = array(&[1.0; 32], &[1, 32], Dtype::Float32);
+                for _ in 0..DEEP / 10 {
+                    let (_, scales, biases) = ops::quantize(&x, 32, 4).unwrap();
+                    let sum = ops::add(&scales, &biases).unwrap();
+                    x = ops::broadcast_to(&sum, &[1, 32]).unwrap();
+                }
+                drop(x);
+            });
+        });
+    });
+}
+
 #[test]
 fn a_chain_of_a_million_nodes_evaluates() {
     mlx_tests::init();

@@ -315,12 +315,6 @@ impl Array {
         let whole = bytes.len() / self.dtype().size() * self.dtype().size();
         Ok(f(&bytes[..whole], &data.layout))
     }
-
-    /// Takes the inputs out of an array nobody else refers to; see [`crate::graph::free`].
-    pub(crate) fn take_exclusive_inputs(&mut self) -> Inputs {
-        let node = Arc::get_mut(&mut self.0).and_then(|inner| inner.node.get_mut().as_mut());
-        node.and_then(Arc::get_mut).map(|node| std::mem::take(&mut node.inputs)).unwrap_or_default()
-    }
 }
 
 /// Copies strided elements into row-major order.

@@ -1,8 +1,12 @@
 //! Nodes of the graph and how they are freed.
 
-use std::sync::{
-    Arc, OnceLock, Weak,
-    atomic::{AtomicU32, AtomicU64, Ordering::Relaxed},
+use std::{
+    cell::Cell,
+    mem::ManuallyDrop,
+    sync::{
+        Arc, OnceLock, Weak,
+        atomic::{AtomicU32, AtomicU64, Ordering::Relaxed},
+    },
 };
 
 use qcell::TCellOwner;
@@ -74,29 +78,49 @@ impl Node {
     }
 }
 
+thread_local! {
+    /// Inputs of freed nodes, while this thread frees nodes; it is always emptied, so nothing has to drop it.
+    static FREED: Cell<Option<ManuallyDrop<Vec<Inputs>>>> = const { Cell::new(None) };
+}
+
 impl Drop for Node {
+    /// Frees what only this node kept alive with a list instead of recursion: dropping the last reference to a
+    /// graph of any depth takes no stack.
     fn drop(&mut self) {
         // Mostly the inputs are evaluated, and dropping them goes no deeper.
-        if self.inputs.iter().any(keeps_nodes) {
-            free(std::mem::take(&mut self.inputs));
+        if self.inputs.iter().all(|input| input.data().is_some()) {
+            return;
+        }
+        let inputs = std::mem::take(&mut self.inputs);
+        match FREED.take() {
+            Some(mut list) => {
+                list.push(inputs);
+                FREED.set(Some(list));
+            }
+            None => free(inputs),
         }
     }
 }
 
-/// Whether dropping `array` frees a node.
-fn keeps_nodes(array: &Array) -> bool {
-    Arc::strong_count(&array.0) == 1 && array.data().is_none()
-}
-
-/// Frees arrays and all that only they keep alive with a list instead of recursion, so that
-/// dropping a chain of a million nodes does not overflow the stack.
-pub(crate) fn free(arrays: Inputs) {
-    let mut pending: SmallVec<[Array; 8]> = SmallVec::new();
-    let keep = |arrays: Inputs, pending: &mut SmallVec<[Array; 8]>| {
-        pending.extend(arrays.into_iter().filter(keeps_nodes));
-    };
-    keep(arrays, &mut pending);
-    while let Some(mut array) = pending.pop() {
-        keep(array.take_exclusive_inputs(), &mut pending);
+/// Drops `inputs`; the nodes that go with them add theirs to the list.
+fn free(inputs: Inputs) {
+    /// Ends the list, also when user code panics that is dropped with an array.
+    struct Listing;
+    impl Drop for Listing {
+        fn drop(&mut self) {
+            let left = FREED.take().map(ManuallyDrop::into_inner);
+            drop(left);
+        }
+    }
+    FREED.set(Some(ManuallyDrop::new(Vec::new())));
+    let _listing = Listing;
+    let mut next = Some(inputs);
+    while let Some(inputs) = next {
+        drop(inputs);
+        next = FREED.take().and_then(|mut list| {
+            let next = list.pop();
+            FREED.set(Some(list));
+            next
+        });
     }
 }
