@@ -35,7 +35,8 @@ fn decode(model: &Transformer, cache: &mut Cache, token: Array, steps: usize) ->
     Ok(token)
 }
 
-/// What `COUNTED` steps do with a cache that is quantized, or dense: nothing is created. The number of fused operations.
+/// What `COUNTED` steps do with a cache that is quantized, or dense: nothing is created.
+/// The number of fused operations.
 fn creates_nothing(model: &Transformer, kv: Option<Quantization>) -> Result<u64> {
     let mut cache = model.new_cache();
     kv.map_or(Ok(()), |format| cache.quantize(format)).unwrap();
@@ -59,7 +60,8 @@ fn a_decode_step_creates_nothing() {
         let model = model();
         let dense = creates_nothing(&model, None)?;
         let quantized = creates_nothing(&model, Some(Quantization { group_size: 64, bits: 8 }))?;
-        // Attention of a layer is one operation either way: of a dense cache's 7, and of a quantized one's 16.
+        // Attention of a layer is one operation either way: of a dense cache's 7, and of a quantized one's
+        // 16.
         assert_eq!(quantized - dense, 9 * (model.config().num_layers * COUNTED) as u64);
         Ok(())
     })

@@ -38,7 +38,8 @@ pub(crate) fn all() {
 }
 
 impl Shape {
-    /// (1, heads · features) as (1, heads, 1, features), normalized if the model has norms and there is a weight.
+    /// (1, heads · features) as (1, heads, 1, features), normalized if the model has norms and there is a
+    /// weight.
     pub(crate) fn heads_of(
         &self,
         flat: &Array,

@@ -1,5 +1,5 @@
-//! Rows in fixed point: products of 4- and 8-bit matrices as sums of products of bytes, where the device is told to take them
-//! (`MLX_VK_ENABLE_INTEGER_DOTS`), in dispatches and in runs.
+//! Rows in fixed point: products of 4- and 8-bit matrices as sums of products of bytes, where the device is
+//! told to take them (`MLX_VK_ENABLE_INTEGER_DOTS`), in dispatches and in runs.
 
 use mlx::{Array, Device, Dtype, ops, vulkan::stats};
 use mlx_tests::{array, values};
@@ -56,8 +56,8 @@ fn steps_of_runs() {
     });
 }
 
-/// What a product of one row is, and how far from it fixed point may be: half a unit for each element, where a unit is the
-/// 1/32256 of the largest of 32.
+/// What a product of one row is, and how far from it fixed point may be: half a unit for each element, where
+/// a unit is the 1/32256 of the largest of 32.
 fn exact(x: &[f64], matrix: &[f64]) -> Vec<(f64, f64)> {
     let row = |w: &[f64]| {
         let (mut y, mut bound) = (0.0, 0.0);

@@ -1,4 +1,5 @@
-//! Decoder layers whose kernels become steps of one dispatch: the same numbers as on the CPU, and proof that they did.
+//! Decoder layers whose kernels become steps of one dispatch: the same numbers as on
+//! the CPU, and proof that they did.
 
 use mlx::{Array, Device, Dtype, Result, fast, fast::Mask, ops, vulkan::stats};
 use mlx_tests::values;
@@ -136,7 +137,8 @@ impl Decoder {
         }
     }
 
-    /// Evaluates the graph on both devices; `steps` of its kernels are done in runs the second time on the GPU.
+    /// Evaluates the graph on both devices; `steps` of its kernels are done in runs the second time on the
+    /// GPU.
     fn check(&self, steps: u64) {
         let graph = self.graph();
         agrees(&format!("{self:?}"), self.dtype, steps, &graph);
@@ -214,8 +216,8 @@ fn layers_become_runs() {
     });
 }
 
-/// Workgroups that are taken to run at the same time and do not: the run is done again by one of them, and what comes
-/// later by dispatches.
+/// Workgroups that are taken to run at the same time and do not: the run is done again by one of them, and
+/// what comes later by dispatches.
 #[test]
 fn workgroups_that_wait_in_vain() {
     let many = ("MLX_VK_DEBUG_RESIDENT_GROUPS", "4096");

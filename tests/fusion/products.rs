@@ -103,8 +103,8 @@ pub(crate) fn dense() {
     }
 }
 
-/// Sizes that go to cooperative matrices where the device has them: long axes, several rows, and more blocks of results
-/// than a device has places for workgroups.
+/// Sizes that go to cooperative matrices where the device has them: long axes, several rows, and more blocks
+/// of results than a device has places for workgroups.
 #[test]
 fn fragments() {
     let _turn = turn();
@@ -140,8 +140,8 @@ fn has_tiles(dtype: Dtype) -> bool {
     fragments.is_some() && !caps.is_software() && mlx::vulkan::Config::get().enable_coopmat
 }
 
-/// Siblings, gates and residuals of more rows than mat-vecs take, in tiles where the device has cooperative matrices: so many
-/// operations become part of others then.
+/// Siblings, gates and residuals of more rows than mat-vecs take, in tiles where the device has cooperative
+/// matrices: so many operations become part of others then.
 fn tiles(
     rows: usize,
     inner: usize,

@@ -1,5 +1,5 @@
-//! One token's attention over a growing cache of quantized keys and values, as mlx-lm writes it: two quantized products with
-//! a softmax between them.
+//! One token's attention over a growing cache of quantized keys and values, as mlx-lm writes it: two
+//! quantized products with a softmax between them.
 
 use mlx::{Array, Device, Dtype, Result, fast, fast::Mask, ops};
 use mlx_tests::{array, values};
@@ -114,8 +114,8 @@ impl Cached {
         ops::reshape(&product(&weights, values, false)?, &[1, heads, 1, width])
     }
 
-    /// The step that a decoder takes: cache rows `..past` are filled, this token's is added. Results are the attention, and
-    /// the parts of the keys and of the values.
+    /// The step that a decoder takes: cache rows `..past` are filled, this token's is added. Results are the
+    /// attention, and the parts of the keys and of the values.
     fn step(&self, past: usize, twist: Twist) -> impl Fn() -> Result<Vec<Array>> {
         let (shape, inputs) = (*self, self.inputs(past));
         move || {
@@ -169,8 +169,8 @@ impl Cached {
         values(&found[0])
     }
 
-    /// Operations that become part of the attention: products, softmax and scale, norms, rotations, quantizations, and the
-    /// caches' rows.
+    /// Operations that become part of the attention: products, softmax and scale, norms, rotations,
+    /// quantizations, and the caches' rows.
     fn fused(&self) -> u64 {
         PRODUCTS + 2 * (1 + u64::from(self.norm)) + 2 + 6
     }
@@ -191,8 +191,8 @@ impl Cached {
         assert_close(&what, self.dtype, &self.expected(past, &got), &got[0]);
     }
 
-    /// The same keys but for the new ones, which may be rounded otherwise before they are quantized: scales may be one rounding
-    /// apart and few fields one step.
+    /// The same keys but for the new ones, which may be rounded otherwise before they are quantized: scales
+    /// may be one rounding apart and few fields one step.
     fn assert_same_keys(&self, past: usize, what: &str, want: &[Vec<f64>], got: &[Vec<f64>]) {
         let like = &self.inputs(past).caches[0];
         let [want, got] = [want, got].map(|parts| {
@@ -295,7 +295,8 @@ fn caches_that_are_held() {
     CACHED.check_twisted(20, Twist::Held, 0);
 }
 
-/// Rows that are no quantization's words, scales and biases, and keys that are not rotated: the products read what others made.
+/// Rows that are no quantization's words, scales and biases, and keys that are not rotated: the
+/// products read what others made.
 #[test]
 fn quantizations_of_their_own() {
     let _turn = turn();

@@ -132,7 +132,9 @@ fn write_folder(folder: &Path, config: &Value, weights: &Arrays) {
         &json!({
             "version": "1.0", "truncation": null, "padding": null, "added_tokens": [],
             "normalizer": null, "pre_tokenizer": null, "post_processor": null,
-            "decoder": {"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": false, "use_regex": false},
+            "decoder": {
+                "type": "ByteLevel", "add_prefix_space": false, "trim_offsets": false, "use_regex": false,
+            },
             "model": {"type": "BPE", "vocab": {"a": 0}, "merges": []},
         }),
     );

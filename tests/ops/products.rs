@@ -143,7 +143,8 @@ fn paths_and_errors_are_upstreams() {
     assert_eq!(path, [[2, 3], [1, 2], [0, 1]]);
     assert_eq!(
         summary,
-        "  Complete contraction:  ij,jk,kl,lm->im\n         Naive scaling:  5\n     Optimized scaling:  3\n      Naive FLOP count:  960\n  Optimized FLOP count:  152\n"
+        "  Complete contraction:  ij,jk,kl,lm->im\n         Naive scaling:  5\n     Optimized scaling:  \
+         3\n      Naive FLOP count:  960\n  Optimized FLOP count:  152\n"
     );
     let message =
         |text: &str, operands: &[&Array]| ops::einsum(text, operands).expect_err(text).to_string();

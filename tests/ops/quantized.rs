@@ -306,7 +306,8 @@ fn batches_share_or_have_their_matrices() {
     });
 }
 
-/// Filled rows of caches that heads of queries share: matrices with gaps between them, repeated along an axis.
+/// Filled rows of caches that heads of queries share: matrices with gaps between them, repeated along an
+/// axis.
 #[test]
 fn matrices_are_parts_of_caches() {
     on_each_device(|device| {

@@ -1,5 +1,6 @@
-//! The support table against reality: every entry is called. What is native gives on Vulkan what it gives on the CPU, and
-//! what is refused says so by name. Sizes are small; how exact the results are is the families' own tests' business.
+//! The support table against reality: every entry is called. What is native gives on Vulkan what it gives
+//! on the CPU, and what is refused says so by name. Sizes are small; how exact the results are is the
+//! families' own tests' business.
 
 use mlx::{
     Array, Device, Dtype, Result, fast, fft,

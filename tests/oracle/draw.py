@@ -209,8 +209,8 @@ class Draw:
         return axes
 
     def reduced(self, extreme=False, **kind):
-        """An array and axes to reduce. Upstream does not always come back from sums of nothing, nor set their result:
-        axes without elements are for extremes only, which are refused."""
+        """An array and axes to reduce. Upstream does not always come back from sums of nothing, nor set their
+        result: axes without elements are for extremes only, which are refused."""
         while True:
             a = self.array(**kind)
             axes = self.axes(a.ndim)

@@ -2,11 +2,11 @@
 
     python generate.py --out DIR [--family F] [--seeds N] [--first S]
 
-For each family the folder DIR/F has `calls.jsonl`, a call a line, and `arrays.safetensors`. A call depends on nothing
-but its family, seed and number, so that one seed can be had again by itself.
+For each family the folder DIR/F has `calls.jsonl`, a call a line, and `arrays.safetensors`. A call depends on
+nothing but its family, seed and number, so that one seed can be had again by itself.
 
-Some calls end upstream's process or never come back. Each family therefore has a process of its own, and the call in
-which one ended is named.
+Some calls end upstream's process or never come back. Each family therefore has a process of its own, and the
+call in which one ended is named.
 """
 
 import argparse

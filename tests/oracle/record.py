@@ -15,8 +15,10 @@ class Call:
     """A call of one function, and how its results are compared.
 
     `ulps`: how far an element may be off, in units in the last place of its dtype; 0 means equal.
-    `error`: a function of the arguments as float64 numpy arrays that gives what an element may be off beside that.
-    `reference`: a function of the same arguments that gives what the results should be, where upstream is no judge.
+    `error`: a function of the arguments as float64 numpy arrays that gives what an element may be off beside
+    that.
+    `reference`: a function of the same arguments that gives what the results should be, where upstream is no
+    judge.
     `run`: what stands for `mx.<function>`, for what is no function of that module or has no one result.
     `text`: the call as Python text, where it is no function call.
     `widen`: whether arrays of float16 and bfloat16 are widened to float32 for the reference.
@@ -158,7 +160,9 @@ class Writer:
         inputs = ", ".join(f"{x.name}: {x.dtype} {list(x.base.shape)}" for x in call.inputs())
         self.running.seek(0)
         self.running.truncate()
-        self.running.write(f"{text}\n    where {inputs}  (--family {family} --first {seed} --seeds 1, number {number})")
+        self.running.write(
+            f"{text}\n    where {inputs}  (--family {family} --first {seed} --seeds 1, number {number})"
+        )
         self.running.flush()
 
     def outputs(self, call, own):

@@ -1,4 +1,5 @@
-//! Updates in a loop take no more memory than one turn of it. Counters belong to the process: each test has its own.
+//! Updates in a loop take no more memory than one turn of it. Counters belong to the
+//! process: each test has its own.
 
 use mlx::{Array, Dtype, memory, ops};
 use mlx_tests::{in_child, on_each_device};

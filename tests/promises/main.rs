@@ -5,10 +5,13 @@
 //!
 //! | promise | test |
 //! | --- | --- |
-//! | `async_eval` comes back before the work is done | `runtime/streams.rs`, `async_eval_returns_before_completion` |
-//! | a node of a graph runs once, whoever asks for it | `runtime/evaluation.rs`, `wide_graphs_evaluate_once_per_node` |
+//! | `async_eval` comes back before the work is done | `runtime/streams.rs`,
+//! `async_eval_returns_before_completion` |
+//! | a node of a graph runs once, whoever asks for it | `runtime/evaluation.rs`,
+//! `wide_graphs_evaluate_once_per_node` |
 //! | the last user of an array works in its memory | `runtime/donation.rs`, `the_last_user_works_in_place` |
-//! | who still holds an array, or a view of it, sees it unchanged | `runtime/donation.rs`, `a_view_keeps_its_source_from_donation` |
+//! | who still holds an array, or a view of it, sees it unchanged | `runtime/donation.rs`,
+//! `a_view_keeps_its_source_from_donation` |
 //! | updated slices stay where they are | `runtime/donation.rs`, `slice_update_writes_in_place` |
 //! | arrays of CPU and GPU streams are shared | `runtime/streams.rs`, `cpu_and_gpu_streams_share_arrays` |
 //! | freed memory is cached, counted and can be cleared | `memory/main.rs` |

@@ -8,7 +8,8 @@ use crate::setup::{self, component::Purpose, probe};
 use std::path::Path;
 use std::process::Command;
 
-/// `cargo xtask generate [ARGUMENT…]`: the arguments go to `mlx-vulkan generate`, with defaults for those that are missing.
+/// `cargo xtask generate [ARGUMENT…]`: the arguments go to `mlx-vulkan generate`, with
+/// defaults for those that are missing.
 pub(crate) fn main(args: &[String]) -> Result<()> {
     if option(args, "--device") != Some("cpu") {
         setup::ensure(&[Purpose::Run])?;
@@ -28,7 +29,8 @@ pub(crate) fn build_lm() -> Result<()> {
     process::run(&mut process::cargo(["build", "--release", "--package", "mlx-vulkan-lm"]))
 }
 
-/// `mlx-vulkan SUBCOMMAND`, in the folder where the person is, because the paths they type are meant from there.
+/// `mlx-vulkan SUBCOMMAND`, in the folder where the person is, because the paths
+/// they type are meant from there.
 pub(crate) fn lm(subcommand: &str) -> Command {
     let binary = format!("mlx-vulkan{}", std::env::consts::EXE_SUFFIX);
     let mut command = Command::new(paths::target().join("release").join(binary));
@@ -37,8 +39,8 @@ pub(crate) fn lm(subcommand: &str) -> Command {
     command
 }
 
-/// Asks for a software Vulkan device where there is no other: the library by itself refuses them, as the CPU backend is
-/// many times faster.
+/// Asks for a software Vulkan device where there is no other: the library by itself refuses them, as the
+/// CPU backend is many times faster.
 pub(crate) fn allow_software(command: &mut Command) {
     if !probe::has_hardware_vulkan() {
         command.env("MLX_VK_ALLOW_SOFTWARE", "1");

@@ -1,6 +1,7 @@
 //! Project automation: `cargo xtask COMMAND`.
 //!
-//! This file is the table of commands and the usage text made from it; each command lives in the file of its name.
+//! This file is the table of commands and the usage text made from it; each command
+//! lives in the file of its name.
 
 mod bench;
 mod ci;
@@ -38,7 +39,8 @@ const TASKS: [Task; 10] = [
     Task {
         name: "test",
         arguments: "[--ops] [--leg NAME] [cargo test's arguments]",
-        about: "run the whole test suite, as on unified memory, as on a discrete GPU, and under the validation layers",
+        about: "run the whole test suite, as on unified memory, as on a discrete GPU, and under the \
+                validation layers",
         run: test::main,
     },
     Task {
@@ -50,7 +52,8 @@ const TASKS: [Task; 10] = [
     Task {
         name: "shaders",
         arguments: "[--check]",
-        about: "compile and validate the kernels into shaders/spv; --check: fail if that is not what is committed",
+        about: "compile and validate the kernels into shaders/spv; --check: fail if that is not what is \
+                committed",
         run: shaders::main,
     },
     Task {

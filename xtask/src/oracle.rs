@@ -1,7 +1,7 @@
 //! `cargo xtask oracle`: random calls, compared with upstream MLX itself.
 //!
-//! Upstream's CPU wheel makes the calls that `tests/oracle/generate.py` draws; the example `oracle` of `mlx-tests` makes
-//! them again on both devices and compares.
+//! Upstream's CPU wheel makes the calls that `tests/oracle/generate.py` draws; the example `oracle` of
+//! `mlx-tests` makes them again on both devices and compares.
 
 mod venv;
 
@@ -15,7 +15,8 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-/// What CI draws: few seeds, and Vulkan for a part of their calls, because lavapipe compiles each kernel anew.
+/// What CI draws: few seeds, and Vulkan for a part of their calls, because lavapipe compiles each kernel
+/// anew.
 const CI: Options = Options { family: None, seeds: 6, first: 1, vulkan_every: 4 };
 
 /// The command line, taken apart.
@@ -91,8 +92,8 @@ fn generator(python: &Path, options: &Options, folder: &Path) -> Command {
     command
 }
 
-/// Builds the runner. The whole workspace is named, as the tests do, so that its dependencies have the features they
-/// have there and are built once.
+/// Builds the runner. The whole workspace is named, as the tests do, so that its dependencies have the
+/// features they have there and are built once.
 fn build() -> Result<()> {
     process::run(&mut process::cargo(["build", "--workspace", "--example", "oracle"]))
 }

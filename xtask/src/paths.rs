@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 
 /// The root of the workspace.
 ///
-/// `cargo run` sets `CARGO_MANIFEST_DIR`, so a moved checkout is found too; the value of build time serves a binary that is
-/// started by hand.
+/// `cargo run` sets `CARGO_MANIFEST_DIR`, so a moved checkout is found too; the value of build time serves a
+/// binary that is started by hand.
 pub(crate) fn root() -> PathBuf {
     let manifest = env::var_os("CARGO_MANIFEST_DIR").map(PathBuf::from);
     let manifest = manifest.filter(|dir| dir.ends_with("xtask"));

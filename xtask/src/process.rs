@@ -10,8 +10,8 @@ use std::process::{Command, ExitStatus, Output, Stdio};
 
 /// The cargo that runs this task, at the root of the workspace.
 ///
-/// Variables that cargo set for xtask alone are taken away: with them in place the inner cargo would rebuild crates whose
-/// build scripts watch them.
+/// Variables that cargo set for xtask alone are taken away: with them in place the inner cargo would rebuild
+/// crates whose build scripts watch them.
 pub(crate) fn cargo<S: AsRef<OsStr>>(args: impl IntoIterator<Item = S>) -> Command {
     let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(cargo);
@@ -35,7 +35,8 @@ pub(crate) fn shown(command: &Command) -> String {
 
 /// Runs a step to its end; anything but success is an error.
 ///
-/// What the step prints goes to standard error, so that standard output carries nothing but the task's own result.
+/// What the step prints goes to standard error, so that standard output carries
+/// nothing but the task's own result.
 pub(crate) fn run(command: &mut Command) -> Result<()> {
     announce(command);
     let status = command.stdout(io::stderr()).status();

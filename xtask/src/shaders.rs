@@ -98,8 +98,9 @@ impl Workshop {
         Ok(module != committed)
     }
 
-    /// The same for a kernel that only a newer glslc can compile: what it was compiled from and by is committed
-    /// beside it, so that a machine without that compiler still knows whether the module is up to date.
+    /// The same for a kernel that only a newer glslc can compile: what it was compiled from
+    /// and by is committed beside it, so that a machine without that compiler still knows
+    /// whether the module is up to date.
     fn write_committed(&self, kernel: &Kernel) -> Result<bool> {
         let digest = self.glslc.source_digest(kernel)?;
         let path = self.module_path(&kernel.name);
@@ -114,8 +115,8 @@ impl Workshop {
         Ok(true)
     }
 
-    /// Whether a committed kernel's module belongs to its sources, and is what they compile to where the very compiler
-    /// is at hand.
+    /// Whether a committed kernel's module belongs to its sources, and is what they compile to
+    /// where the very compiler is at hand.
     fn is_current(&self, kernel: &Kernel) -> Result<bool> {
         let record = fs::read_to_string(self.record_path(kernel)).unwrap_or_default();
         let (digest, version) = record.split_once('\n').unwrap_or_default();

@@ -42,8 +42,8 @@ const OPERATION_OUTPUT: &[&str] = &["--show-output"];
 const LEGS: [Leg; 3] = [
     // Everything on memory that CPU and GPU share, with the documentation's examples.
     Leg { name: "unified", selection: &["--workspace"], left_out: &[], environment: &[] },
-    // CI has no discrete GPU; this makes the device at hand behave as one. It also sorts as devices do whose subgroups
-    // have no votes.
+    // CI has no discrete GPU; this makes the device at hand behave as one. It also sorts as devices do
+    // whose subgroups have no votes.
     Leg {
         name: "discrete",
         selection: VULKAN_TESTS,
@@ -78,8 +78,8 @@ const COMMON: [(&str, &str); 2] = [
     ("MLX_VK_FALLBACK", "error"),
 ];
 
-/// What every leg runs with unless the caller has set it: lavapipe without worker threads runs the tiny dispatches of unit
-/// tests twenty times as fast, and the tests themselves keep the cores busy.
+/// What every leg runs with unless the caller has set it: lavapipe without worker threads runs the tiny
+/// dispatches of unit tests twenty times as fast, and the tests themselves keep the cores busy.
 const DEFAULTS: [(&str, &str); 1] = [("LP_NUM_THREADS", "0")];
 
 /// The command line, taken apart.

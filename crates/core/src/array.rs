@@ -196,8 +196,8 @@ impl Array {
         self.size() * self.dtype().size()
     }
 
-    /// How the array is computed, until it is evaluated. Waits for an evaluation in progress, so backends must not ask
-    /// for it.
+    /// How the array is computed, until it is evaluated. Waits for an evaluation in progress,
+    /// so backends must not ask for it.
     pub fn node(&self) -> Option<Arc<Node>> {
         self.node_in(&eval::turn()).cloned()
     }

@@ -110,8 +110,8 @@ pub trait Backend: Send + Sync {
         outputs: &mut [Output],
     ) -> Result<()>;
 
-    /// Groups of the tape's nodes that this backend evaluates at once; of those that share a node, the first one
-    /// is taken.
+    /// Groups of the tape's nodes that this backend evaluates at once; of those that share
+    /// a node, the first one is taken.
     fn plan(&self, _tape: &Tape) -> Vec<Group> {
         Vec::new()
     }

@@ -78,8 +78,9 @@ impl Drop for Inner {
     }
 }
 
-/// The last read of each stream. The first one has a place that takes no lock: mostly it is the only one, and weights are read by
-/// every evaluation. A stream's reads are noted by one thread at a time, who encodes on it.
+/// The last read of each stream. The first one has a place that takes no lock: mostly it is
+/// the only one, and weights are read by every evaluation. A stream's reads are noted by one
+/// thread at a time, who encodes on it.
 #[derive(Default)]
 struct Reads {
     first: AtomicTick,

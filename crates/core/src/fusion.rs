@@ -1,7 +1,8 @@
 //! Groups of nodes that a backend evaluates at once, and the order that they are evaluated in.
 //!
-//! Before an evaluation begins, a backend may look at the tape ([`crate::backend::Backend::plan`]) and claim groups
-//! of nodes that one of its kernels does together. What is only needed inside of a group never gets memory.
+//! Before an evaluation begins, a backend may look at the tape
+//! ([`crate::backend::Backend::plan`]) and claim groups of nodes that one of its kernels does
+//! together. What is only needed inside of a group never gets memory.
 
 use smallvec::SmallVec;
 

@@ -17,8 +17,8 @@ use crate::{Array, Dtype, Shape, Stream, array::Inner, primitives::Primitive};
 /// Marks what only who evaluates looks at.
 pub(crate) struct Evaluating;
 
-/// The right to look at the nodes of arrays. There is one in the process, which evaluations take in turns: so looking costs
-/// no lock, of which an evaluation would take thousands.
+/// The right to look at the nodes of arrays. There is one in the process, which evaluations take in turns: so
+/// looking costs no lock, of which an evaluation would take thousands.
 pub(crate) type Turn = TCellOwner<Evaluating>;
 
 /// Inputs of a node.

@@ -109,7 +109,8 @@ fn below_one(dtype: Dtype) -> Result<Array> {
         Dtype::Bfloat16 => Array::scalar(crate::bf16::from_bits(0x3F7F)),
         _ => {
             let message = format!(
-                "Can only generate uniform numbers with real floating point type float32, float16 or bfloat16, not {dtype}."
+                "Can only generate uniform numbers with real floating point type float32, float16 or \
+                 bfloat16, not {dtype}."
             );
             Err(Error::invalid("uniform", message))
         }

@@ -20,8 +20,8 @@ pub(crate) struct Entry {
     pub(crate) node: Arc<Node>,
 }
 
-/// The lazy arrays of an evaluation in order: inputs before those that read them. Arrays leave it when they are
-/// evaluated. Of a node with several outputs, one stands for all.
+/// The lazy arrays of an evaluation in order: inputs before those that read them. Arrays leave it when they
+/// are evaluated. Of a node with several outputs, one stands for all.
 pub struct Tape {
     entries: Vec<Option<Entry>>,
     epoch: u32,
@@ -112,8 +112,8 @@ impl Tape {
         self.node(place).uses() as usize
     }
 
-    /// Whether nobody but nodes of this tape refers to the array at `place`, and to the other outputs of its node:
-    /// once they have run, nobody can see what it was.
+    /// Whether nobody but nodes of this tape refers to the array at `place`, and to the other outputs of its
+    /// node: once they have run, nobody can see what it was.
     pub fn is_private(&self, place: usize) -> bool {
         let entry = self.entry(place);
         // The tape refers to one output of a node itself, whichever it met last.

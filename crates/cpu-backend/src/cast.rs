@@ -67,7 +67,10 @@ casts!([f32] => [f16], x: f16::from_f32(x));
 casts!([f32] => [bf16], x: bf16::from_f32(x));
 casts!([u8, u16, u32, u64, i8, i16, i32, i64, f32, f64] => [Complex], x: Complex::new(x as f32, 0.0));
 
-casts_through!([Bool8] => [u8, u16, u32, u64, i8, i16, i32, i64, f16, bf16, f32, f64, Complex], x: (x.0 != 0) as u8);
+casts_through!(
+    [Bool8] => [u8, u16, u32, u64, i8, i16, i32, i64, f16, bf16, f32, f64, Complex],
+    x: (x.0 != 0) as u8
+);
 casts_through!([f16, bf16] => [Bool8, u8, u16, u32, u64, i8, i16, i32, i64, f64, Complex], x: x.to_f32());
 casts_through!([f16] => [bf16], x: x.to_f32());
 casts_through!([bf16] => [f16], x: x.to_f32());

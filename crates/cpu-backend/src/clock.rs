@@ -43,8 +43,9 @@ fn remember<T>(list: &mut VecDeque<T>, most: usize, new: T) {
 }
 
 impl State {
-    /// What somebody is told who has waited for `value`: a failure of that very batch, or one before it that nobody was told
-    /// of yet, of this thread or of who handed over that batch. Threads that share a stream are not told of each other's.
+    /// What somebody is told who has waited for `value`: a failure of that very batch, or one before it
+    /// that nobody was told of yet, of this thread or of who handed over that batch. Threads that share a
+    /// stream are not told of each other's.
     fn failure(&mut self, value: u64) -> Option<Error> {
         if self.failures.is_empty() {
             return None;

@@ -19,7 +19,8 @@ pub struct BenchOptions {
     pub kv: Option<Quantization>,
 }
 
-/// What the calling thread does while tokens are generated. Where it hardly waits, the host is what bounds the speed.
+/// What the calling thread does while tokens are generated. Where it hardly waits, the
+/// host is what bounds the speed.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct HostTime {
     /// Building graphs.
@@ -94,8 +95,8 @@ pub fn bench(model: &Transformer, options: &BenchOptions) -> Result<Vec<BenchRes
     Ok(results)
 }
 
-/// How long a test runs before it is measured, after its first run: a GPU that was idle takes a third of a second to reach
-/// its clock.
+/// How long a test runs before it is measured, after its first run: a GPU that was idle takes a third
+/// of a second to reach its clock.
 const WARM_UP: Duration = Duration::from_millis(500);
 
 /// Runs until the device is warm, then `repetitions` measured runs of `tokens` tokens.

@@ -1,7 +1,8 @@
 //! What tiles of products take on this device, measured once and stored beside the pipeline cache.
 //!
-//! The planner's table was measured on one GPU. Where another one differs, [`tune`] replaces it: `mlx-vulkan devices --tune` does so, so that it
-//! is never in the way of anything else, and every later process finds the file.
+//! The planner's table was measured on one GPU. Where another one differs, [`tune`] replaces it:
+//! `mlx-vulkan devices --tune` does so, so that it is never in the way of anything else, and
+//! every later process finds the file.
 
 use std::{
     path::PathBuf,
@@ -60,8 +61,8 @@ fn decode(data: &[u8]) -> Option<Costs> {
     if rest.is_empty() { Costs::new(numbers.try_into().ok()?) } else { None }
 }
 
-/// Measures what tiles take on GPU `index` and stores it for later processes; `None` if it has no cooperative matrices
-/// that products use. Takes about a second, and as long as the driver needs for four pipelines.
+/// Measures what tiles take on GPU `index` and stores it for later processes; `None` if it has no cooperative
+/// matrices that products use. Takes about a second, and as long as the driver needs for four pipelines.
 ///
 /// # Errors
 /// When there is no such device, memory is out, or the device fails.

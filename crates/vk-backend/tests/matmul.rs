@@ -123,8 +123,8 @@ fn complex_products() {
     });
 }
 
-/// Where the device has cooperative matrices these run on them, elsewhere on tiles: whole tiles, tails on every side,
-/// rows that cannot be loaded by vectors, few rows, sums over a deep k in parts.
+/// Where the device has cooperative matrices these run on them, elsewhere on tiles: whole tiles, tails on
+/// every side, rows that cannot be loaded by vectors, few rows, sums over a deep k in parts.
 #[test]
 fn many_rows_of_halves() {
     common::with_gpu(|| {

@@ -8,8 +8,8 @@ use mlx::{Array, Result};
 const REPEATS: usize = 10;
 const ROUNDS: usize = 5;
 
-/// How long an operation runs before it is timed, at least once: an idle GPU takes a third of a second to reach its clock,
-/// and whatever the operations before did, it may have been idle.
+/// How long an operation runs before it is timed, at least once: an idle GPU takes a third of a second to
+/// reach its clock, and whatever the operations before did, it may have been idle.
 const WARM_UP: Duration = Duration::from_millis(400);
 
 /// What an operation moves and computes, per evaluation.

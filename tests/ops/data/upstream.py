@@ -1,5 +1,5 @@
-"""Makes index.json and draws.json: what MLX 0.32.4 answers to `a[...]`, `a[...] = v`, `a.at[...].add(v)` and to its
-random functions with a key. Run it with a Python that has mlx 0.32.4: `python upstream.py`."""
+"""Makes index.json and draws.json: what MLX 0.32.4 answers to `a[...]`, `a[...] = v`, `a.at[...].add(v)` and
+to its random functions with a key. Run it with a Python that has mlx 0.32.4: `python upstream.py`."""
 
 import json
 import os
@@ -89,11 +89,25 @@ def draws():
             flat = flat.view(mx.float32)
         kind = str(result.dtype).split(".")[-1]
         values = flat.astype(mx.float32).tolist() if mx.issubdtype(flat.dtype, mx.floating) else flat.tolist()
-        cases.append({"name": name, "arguments": arguments, "dtype": kind, "shape": list(result.shape), "values": values})
+        cases.append(
+            {
+                "name": name,
+                "arguments": arguments,
+                "dtype": kind,
+                "shape": list(result.shape),
+                "values": values,
+            }
+        )
 
     for seed in (3, 2**33 + 5):
         key = mx.random.key(seed)
-        for low, high, dtype in [(0, 10, "int32"), (-5, 5, "int8"), (0, 10, "uint32"), (0, 2, "bool_"), (-3, 2000000000, "int32")]:
+        for low, high, dtype in [
+            (0, 10, "int32"),
+            (-5, 5, "int8"),
+            (0, 10, "uint32"),
+            (0, 2, "bool_"),
+            (-3, 2000000000, "int32"),
+        ]:
             r = mx.random.randint(low, high, (31,), getattr(mx, dtype), key=key)
             case("randint", [seed, low, high], r)
         for p in (0.0, 0.3, 0.999, 1.0):
@@ -102,7 +116,11 @@ def draws():
             d = getattr(mx, dtype)
             case("normal", [seed, 0.0, 1.0], mx.random.normal((21,), d, key=key))
             case("normal", [seed, 2.0, 0.5], mx.random.normal((3, 5), d, loc=2.0, scale=0.5, key=key))
-            case("truncated_normal", [seed, -1.0, 2.0], mx.random.truncated_normal(-1.0, 2.0, (21,), d, key=key))
+            case(
+                "truncated_normal",
+                [seed, -1.0, 2.0],
+                mx.random.truncated_normal(-1.0, 2.0, (21,), d, key=key),
+            )
             case("laplace", [seed, 0.0, 1.0], mx.random.laplace((21,), d, key=key))
             case("laplace", [seed, 1.0, 2.0], mx.random.laplace((4, 5), d, 1.0, 2.0, key=key))
             case("gumbel", [seed], mx.random.gumbel((21,), d, key=key))
@@ -110,14 +128,24 @@ def draws():
         case("normal", [seed, 1.0, 2.0], mx.random.normal((3, 4), mx.complex64, loc=1.0, scale=2.0, key=key))
         for n in (0, 1, 9, 500):
             case("permutation", [seed, n], mx.random.permutation(n, key=key))
-        case("permutation_axis", [seed, 1], mx.random.permutation(mx.arange(15).reshape(3, 5), axis=1, key=key))
+        case(
+            "permutation_axis", [seed, 1], mx.random.permutation(mx.arange(15).reshape(3, 5), axis=1, key=key)
+        )
         logits = (mx.arange(35) * 7 % 11).astype(mx.float32).reshape(5, 7) / 4
         for axis in (0, 1):
             case("categorical", [seed, axis], mx.random.categorical(logits, axis, key=key))
-            case("categorical_samples", [seed, axis, 6], mx.random.categorical(logits, axis, num_samples=6, key=key))
+            case(
+                "categorical_samples",
+                [seed, axis, 6],
+                mx.random.categorical(logits, axis, num_samples=6, key=key),
+            )
         case("categorical_shape", [seed, 1, [4, 5]], mx.random.categorical(logits, 1, shape=(4, 5), key=key))
         case("categorical_row", [seed, -1], mx.random.categorical(logits[:1], -1, key=key))
-        case("categorical_row_samples", [seed, -1, 40], mx.random.categorical(logits[0], -1, num_samples=40, key=key))
+        case(
+            "categorical_row_samples",
+            [seed, -1, 40],
+            mx.random.categorical(logits[0], -1, num_samples=40, key=key),
+        )
     return cases
 
 

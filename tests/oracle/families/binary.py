@@ -6,8 +6,17 @@ from draw import DTYPES, INEXACT, INTEGERS
 from record import Call
 
 ARITHMETIC = ["add", "subtract", "multiply", "maximum", "minimum"]
-COMPARISONS = ["equal", "not_equal", "greater", "greater_equal", "less", "less_equal", "logical_and", "logical_or",
-               "logical_xor"]
+COMPARISONS = [
+    "equal",
+    "not_equal",
+    "greater",
+    "greater_equal",
+    "less",
+    "less_equal",
+    "logical_and",
+    "logical_or",
+    "logical_xor",
+]
 BITS = ["bitwise_and", "bitwise_or", "bitwise_xor"]
 SHIFTS = ["left_shift", "right_shift", "bitwise_left_shift", "bitwise_right_shift"]
 
@@ -47,7 +56,8 @@ def pair(draw, dtypes=DTYPES, **values):
     second = dtype if draw.chance(0.5) else draw.dtype(dtypes)
     both = [draw.array(s, d, **values) for s, d in zip(shapes, [dtype, second])]
     if draw.chance(0.2):
-        # A negative number beside unsigned integers is refused by Python's side of upstream, not by its functions.
+        # A negative number beside unsigned integers is refused by Python's side of
+        # upstream, not by its functions.
         both[draw.integer(0, 1)] = draw.one_of([2, 0.5, -1.25, True, 3])
     return both
 
@@ -75,7 +85,9 @@ def power(draw, name):
     dtype = draw.dtype()
     shape = draw.shape()
     if dtype in [*INTEGERS, "bool"]:
-        return Call(name, draw.array(shape, dtype, low=-3, high=3), draw.array(draw.broadcasting(shape), dtype, 0, 4))
+        return Call(
+            name, draw.array(shape, dtype, low=-3, high=3), draw.array(draw.broadcasting(shape), dtype, 0, 4)
+        )
     a = draw.array(shape, dtype, low=0.1, high=5, special=0.2)
     b = draw.array(draw.broadcasting(shape), dtype, low=-4, high=4, special=0.2)
     if dtype == "complex64":

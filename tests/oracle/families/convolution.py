@@ -20,8 +20,16 @@ def calls(draw):
     for _ in range(2):
         a, v = (draw.array([draw.integer(0 if draw.chance(0.05) else 1, 12)], draw.dtype(DTYPES), special=0)
                 for _ in range(2))
-        bound = lambda a, v, **_: 16 * 12 * EPSILON * (np.sum(np.abs(a)) * np.max(np.abs(v), initial=0) + 1e-30) * np.ones(1)
-        yield Call("convolve", a, v, mode=draw.one_of(["full", "same", "valid"]), error=bound, ulps=2, either=True)
+        bound = (
+            lambda a, v, **_: 16
+            * 12
+            * EPSILON
+            * (np.sum(np.abs(a)) * np.max(np.abs(v), initial=0) + 1e-30)
+            * np.ones(1)
+        )
+        yield Call(
+            "convolve", a, v, mode=draw.one_of(["full", "same", "valid"]), error=bound, ulps=2, either=True
+        )
 
 
 def operands(draw, axes, transposed=False):
@@ -60,7 +68,11 @@ def show_misfits(a, w, stride, padding, dilation, spread):
 
 def plain(draw, axes):
     a, w, groups = operands(draw, axes)
-    kwargs = dict(stride=several(draw, axes, 1, 2), padding=several(draw, axes, 0, 2), dilation=several(draw, axes, 1, 2))
+    kwargs = dict(
+        stride=several(draw, axes, 1, 2),
+        padding=several(draw, axes, 0, 2),
+        dilation=several(draw, axes, 1, 2),
+    )
     show_misfits(a, w, kwargs["stride"], [kwargs["padding"]] * 2, kwargs["dilation"], [1] * axes)
     kwargs = {name: single(draw, axes, values) for name, values in kwargs.items()}
     return Call(f"conv{axes}d", a, w, **kwargs, groups=groups, error=bound, ulps=2, either=True)
@@ -68,8 +80,12 @@ def plain(draw, axes):
 
 def transposed(draw, axes):
     a, w, groups = operands(draw, axes)
-    kwargs = dict(stride=several(draw, axes, 1, 2), padding=several(draw, axes, 0, 1), dilation=several(draw, axes, 1, 2),
-                  output_padding=several(draw, axes, 0, 1))
+    kwargs = dict(
+        stride=several(draw, axes, 1, 2),
+        padding=several(draw, axes, 0, 1),
+        dilation=several(draw, axes, 1, 2),
+        output_padding=several(draw, axes, 0, 1),
+    )
     kwargs = {name: single(draw, axes, values) for name, values in kwargs.items()}
     return Call(f"conv_transpose{axes}d", a, w, **kwargs, groups=groups, error=bound, ulps=2, either=True)
 
@@ -77,7 +93,15 @@ def transposed(draw, axes):
 def general(draw):
     axes = draw.integer(1, 3)
     a, w, groups = operands(draw, axes)
-    kwargs = dict(stride=several(draw, axes, 1, 3), padding=[several(draw, axes, 0, 2), several(draw, axes, 0, 2)],
-                  kernel_dilation=several(draw, axes, 1, 2), input_dilation=several(draw, axes, 1, 3))
-    show_misfits(a, w, kwargs["stride"], kwargs["padding"], kwargs["kernel_dilation"], kwargs["input_dilation"])
-    return Call("conv_general", a, w, **kwargs, groups=groups, flip=draw.chance(0.3), error=bound, ulps=2, either=True)
+    kwargs = dict(
+        stride=several(draw, axes, 1, 3),
+        padding=[several(draw, axes, 0, 2), several(draw, axes, 0, 2)],
+        kernel_dilation=several(draw, axes, 1, 2),
+        input_dilation=several(draw, axes, 1, 3),
+    )
+    show_misfits(
+        a, w, kwargs["stride"], kwargs["padding"], kwargs["kernel_dilation"], kwargs["input_dilation"]
+    )
+    return Call(
+        "conv_general", a, w, **kwargs, groups=groups, flip=draw.chance(0.3), error=bound, ulps=2, either=True
+    )

@@ -18,8 +18,13 @@ def calls(draw):
     a = draw.array()
     yield Call("full_like", a, draw.one_of([3, 0.5, True]), dtype=maybe_dtype(draw))
     for name in ["tri", "eye"]:
-        yield Call(name, draw.integer(-1 if draw.chance(0.05) else 0, 20), draw.one_of([None, draw.integer(0, 20)]),
-                   draw.integer(-4, 4), dtype=DtypeName(draw.one_of(DTYPES)))
+        yield Call(
+            name,
+            draw.integer(-1 if draw.chance(0.05) else 0, 20),
+            draw.one_of([None, draw.integer(0, 20)]),
+            draw.integer(-4, 4),
+            dtype=DtypeName(draw.one_of(DTYPES)),
+        )
     yield Call("identity", draw.integer(0, 20), dtype=DtypeName(draw.one_of(DTYPES)))
     for name in ["bartlett", "blackman", "hamming", "hanning"]:
         yield Call(name, draw.one_of([-1, 0, 1, 2, 3, 17, 64]), ulps=4, error=lambda *_: 2.0**-22)
@@ -52,8 +57,16 @@ def arange(draw):
 def linspace(draw):
     start, stop = draw.one_of([0.0, -3.0, 1.5, 7]), draw.one_of([1.0, 10.0, -2.5, 7])
     num = draw.one_of([0, 1, 2, 3, 10, 50, 129, -1 if draw.chance(0.2) else 4])
-    return Call("linspace", start, stop, num, endpoint=draw.chance(0.5), dtype=DtypeName(draw.one_of(FLOATS)), ulps=2,
-                error=lambda *_, **__: 2.0**-23 * max(abs(start), abs(stop)))
+    return Call(
+        "linspace",
+        start,
+        stop,
+        num,
+        endpoint=draw.chance(0.5),
+        dtype=DtypeName(draw.one_of(FLOATS)),
+        ulps=2,
+        error=lambda *_, **__: 2.0**-23 * max(abs(start), abs(stop)),
+    )
 
 
 def full(draw):

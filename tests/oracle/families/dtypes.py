@@ -5,10 +5,26 @@ import mlx.core as mx
 from draw import DTYPES
 from record import Call, DtypeName
 
-CATEGORIES = ["complexfloating", "floating", "inexact", "signedinteger", "unsignedinteger", "integer", "number",
-              "generic"]
-KINDS = ["bool", "signed integer", "unsigned integer", "integral", "real floating", "complex floating", "numeric",
-         "imaginary"]
+CATEGORIES = [
+    "complexfloating",
+    "floating",
+    "inexact",
+    "signedinteger",
+    "unsignedinteger",
+    "integer",
+    "number",
+    "generic",
+]
+KINDS = [
+    "bool",
+    "signed integer",
+    "unsigned integer",
+    "integral",
+    "real floating",
+    "complex floating",
+    "numeric",
+    "imaginary",
+]
 
 
 def calls(draw):
@@ -17,7 +33,9 @@ def calls(draw):
         yield Call("result_type", *[dtype() for _ in range(draw.integer(1, 3))])
         yield Call("can_cast", dtype(), dtype())
         yield Call("isdtype", dtype(), draw.one_of([draw.one_of(KINDS), dtype()]))
-        yield Call("issubdtype", dtype(), draw.one_of(CATEGORIES), run=lambda a, b: mx.issubdtype(a, getattr(mx, b)))
+        yield Call(
+            "issubdtype", dtype(), draw.one_of(CATEGORIES), run=lambda a, b: mx.issubdtype(a, getattr(mx, b))
+        )
     for _ in range(3):
         yield Call("finfo", dtype(), run=finfo)
         # Upstream has the limits of uint64 and fails to hand them over.

@@ -29,12 +29,15 @@ def norm(draw, name, parameters):
     last = x.shape[-1] if x.ndim else 1
     if draw.chance(0.04):
         last += 1
-    given = [draw.array([last], dtype if draw.chance(0.8) else "float32", special=0) if draw.chance(0.6) else None
-             for _ in range(parameters)]
+    given = [
+        draw.array([last], dtype if draw.chance(0.8) else "float32", special=0) if draw.chance(0.6) else None
+        for _ in range(parameters)
+    ]
     if given[0] is None and len(given) == 2 and given[1] is not None:
         # A bias alone is converted to the dtype, which rounds it.
         given[1] = draw.array([last], dtype, special=0)
-    # Upstream rounds the normalized value to the dtype before the weight: two roundings of up to half a unit each.
+    # Upstream rounds the normalized value to the dtype before the weight: two
+    # roundings of up to half a unit each.
     return Call(name, x, *given, draw.one_of([1e-5, 1e-3]), ulps=4, error=norm_error, either=True)
 
 
@@ -43,7 +46,13 @@ def norm_error(x, *rest):
     *given, eps = rest
     largest = max([1.0, *[float(np.max(np.abs(g), initial=0)) for g in given if g is not None]])
     numbers = np.abs(x)[np.isfinite(x)]
-    return 8 * EPSILON * largest * max(1.0, float(np.max(numbers, initial=0))) * np.sqrt(max(1, x.shape[-1]) / eps)
+    return (
+        8
+        * EPSILON
+        * largest
+        * max(1.0, float(np.max(numbers, initial=0)))
+        * np.sqrt(max(1, x.shape[-1]) / eps)
+    )
 
 
 def rope(draw):
@@ -69,15 +78,32 @@ def attention(draw):
     dtype = draw.dtype(SINGLE)
     q = draw.array([batch, kv_heads * groups, length, width], dtype, low=-1, high=1, special=0)
     k = draw.array([batch, kv_heads, keys, width], dtype, low=-1, high=1, special=0)
-    v = draw.array([batch, kv_heads, keys + draw.chance(0.04), value_width or width], dtype, low=-1, high=1, special=0)
+    v = draw.array(
+        [batch, kv_heads, keys + draw.chance(0.04), value_width or width], dtype, low=-1, high=1, special=0
+    )
     scores = [batch, kv_heads * groups, length, keys]
     # A row in which nothing is kept has no defined result: the first key always is.
-    mask = draw.one_of([None, "causal" if keys >= length else None, draw.array(draw.broadcasting(scores), "bool"),
-                        draw.array(draw.broadcasting(scores), dtype, special=0)])
+    mask = draw.one_of(
+        [
+            None,
+            "causal" if keys >= length else None,
+            draw.array(draw.broadcasting(scores), "bool"),
+            draw.array(draw.broadcasting(scores), dtype, special=0),
+        ]
+    )
     if getattr(mask, "dtype", None) == "bool":
         mask = kept(mask)
-    return Call("fast.scaled_dot_product_attention", q, k, v, scale=draw.one_of([0.125, 0.25, 1.0]), mask=mask,
-                ulps=2, error=lambda *_, **__: 2.0**-15, either=True)
+    return Call(
+        "fast.scaled_dot_product_attention",
+        q,
+        k,
+        v,
+        scale=draw.one_of([0.125, 0.25, 1.0]),
+        mask=mask,
+        ulps=2,
+        error=lambda *_, **__: 2.0**-15,
+        either=True,
+    )
 
 
 def kept(mask):
@@ -92,7 +118,8 @@ def kept(mask):
 
 
 def cross_entropy(draw):
-    # Upstream's CPU reduces in the dtype of the logits, its GPUs in float32: float64 is not for this comparison.
+    # Upstream's CPU reduces in the dtype of the logits, its GPUs in float32: float64 is not for this
+    # comparison.
     dtype = draw.dtype(SINGLE if draw.chance(0.95) else ["int32", "complex64"])
     logits = draw.array(draw.shape(least=0 if draw.chance(0.05) else 1, most=3, empty=0), dtype, special=0)
     shape = list(logits.shape[:-1])
@@ -106,7 +133,12 @@ def cross_entropy(draw):
 
 
 def gated_delta(draw):
-    batch, time, key_heads, group = draw.integer(1, 2), draw.integer(1, 6), draw.integer(1, 2), draw.integer(1, 3)
+    batch, time, key_heads, group = (
+        draw.integer(1, 2),
+        draw.integer(1, 6),
+        draw.integer(1, 2),
+        draw.integer(1, 3),
+    )
     key_width, width, heads = draw.one_of([32, 64]), draw.one_of([8, 16]), key_heads * group
     dtype = draw.dtype(SINGLE)
     part = lambda shape, low, high: draw.array(shape, dtype, low=low, high=high, special=0)
@@ -116,5 +148,15 @@ def gated_delta(draw):
     gamma, beta = (part([batch, time, heads], 0.1, 1) for _ in range(2))
     state = draw.array([batch, heads, width, key_width], "float32", low=-1, high=1, special=0)
     mask = draw.array([batch, time], "bool") if draw.chance(0.4) else None
-    return Call("fast.gated_delta_update", q, k, v, gamma, beta, state if draw.chance(0.5) else None, mask, ulps=1,
-                error=lambda *_: 2.0**-15)
+    return Call(
+        "fast.gated_delta_update",
+        q,
+        k,
+        v,
+        gamma,
+        beta,
+        state if draw.chance(0.5) else None,
+        mask,
+        ulps=1,
+        error=lambda *_: 2.0**-15,
+    )

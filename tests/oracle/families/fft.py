@@ -19,7 +19,12 @@ def calls(draw):
         axes = draw.axes(a.ndim)
         yield Call(f"fft.{name}", a, axes=[axes] if isinstance(axes, int) else axes)
     for name in ["fftfreq", "rfftfreq"]:
-        yield Call(f"fft.{name}", draw.integer(0 if draw.chance(0.1) else 1, 12), d=draw.one_of([1.0, 0.5, 0.1]), ulps=2)
+        yield Call(
+            f"fft.{name}",
+            draw.integer(0 if draw.chance(0.1) else 1, 12),
+            d=draw.one_of([1.0, 0.5, 0.1]),
+            ulps=2,
+        )
     yield hadamard(draw)
     for _ in range(2):
         yield frames(draw)
@@ -91,11 +96,15 @@ def frames(draw):
     n, named = frame(draw)
     length = draw.integer(1, 40) if draw.chance(0.1) else draw.integer(n, 60)
     batch = draw.one_of([[], [2], [2, 3]])
-    x = draw.array([*batch, length], draw.dtype(["float32", "float32", "complex64", "float16", "int32"]), special=0)
+    x = draw.array(
+        [*batch, length], draw.dtype(["float32", "float32", "complex64", "float16", "int32"]), special=0
+    )
     if x.dtype == "complex64" and named["onesided"]:
         # Upstream then forgets the imaginary parts, where its documentation promises half of the spectrum.
         named["onesided"] = False
-    return Call("fft.stft", x, n, **named, pad_mode=draw.one_of(["reflect", "constant", "edge"]), error=error(64))
+    return Call(
+        "fft.stft", x, n, **named, pad_mode=draw.one_of(["reflect", "constant", "edge"]), error=error(64)
+    )
 
 
 def signal(draw):
@@ -103,5 +112,8 @@ def signal(draw):
     frequencies = n if named["onesided"] is False else n // 2 + 1
     shape = [*draw.one_of([[], [2]]), frequencies, draw.integer(1, 9)]
     x = draw.array(shape, "complex64", special=0)
-    # Where few windows reach, their squares enlarge what was rounded: at least a quarter, once divided by the window.
-    return Call("fft.istft", x, n, **named, length=draw.one_of([None, None, draw.integer(1, 50)]), error=error(2**12))
+    # Where few windows reach, their squares enlarge what was rounded: at least a
+    # quarter, once divided by the window.
+    return Call(
+        "fft.istft", x, n, **named, length=draw.one_of([None, None, draw.integer(1, 50)]), error=error(2**12)
+    )

@@ -25,7 +25,8 @@ def dtype_of_product(draw):
 
 
 def in_single(function):
-    """Upstream's CPU has some products in float32 only: these are made there, and rounded to the dtype they promise."""
+    """Upstream's CPU has some products in float32 only: these are made there, and rounded to the dtype they
+    promise."""
     def run(a, b, *rest, **named):
         dtype = mx.result_type(a, b)
         if dtype not in (mx.float16, mx.bfloat16):
@@ -59,8 +60,20 @@ def indices(draw, counts):
     if not all(given):
         # What is not given has the shape of the batch axes, with which the other broadcasts.
         shapes = [[*draw.one_of([[], [2]]), *counts[1 - i]] for i in range(2)]
-    of = [Input(mx.array(draw.rng.integers(0, int(np.prod(counts[i])), shapes[i]).astype(draw.one_of(["uint32", "int32"]))))
-          if given[i] else None for i in range(2)]
+    of = [
+        (
+            Input(
+                mx.array(
+                    draw.rng.integers(0, int(np.prod(counts[i])), shapes[i]).astype(
+                        draw.one_of(["uint32", "int32"])
+                    )
+                )
+            )
+            if given[i]
+            else None
+        )
+        for i in range(2)
+    ]
     if sum(given) == 1 and draw.chance(0.5):
         array = of[given.index(True)]
         array.base = mx.sort(array.base.reshape(-1)).reshape(array.base.shape)
@@ -73,19 +86,36 @@ def masked(draw):
     m, k, n = (draw.one_of([1, 5, 31, 32, 33, 64, 70]) for _ in range(3))
     batch = draw.one_of([[], [], [2], [2, 1]])
     dtype = dtype_of_product(draw)
-    a, b = draw.array([*batch, m, k], dtype, special=0), draw.array([*draw.broadcasting(batch), k, n], dtype, special=0)
+    a, b = draw.array([*batch, m, k], dtype, special=0), draw.array(
+        [*draw.broadcasting(batch), k, n], dtype, special=0
+    )
     blocks = lambda *sizes: [-(-d // block) for d in sizes]
     # Factors of halves are rounded where a backend likes; bools round nothing.
     kind = "bool" if dtype in HALVES or draw.chance(0.4) else "float32"
     sides = [[m, n], [m, k], [k, n]]
     # Upstream frees what it did not allocate for masks of some strides: these are dense.
-    masks = [Input(draw.dense([*batch, *blocks(*side)], kind, low=-2, high=2, special=0)) if draw.chance(0.6) else None
-             for side in sides]
+    masks = [
+        (
+            Input(draw.dense([*batch, *blocks(*side)], kind, low=-2, high=2, special=0))
+            if draw.chance(0.6)
+            else None
+        )
+        for side in sides
+    ]
     # Factors of both operands and of the result.
     error = lambda a, b, *_, **__: 8 * magnitude(a, b)
     # Upstream takes other masks than those of the batch where operands are broadcast: numpy decides.
-    return Call("block_masked_mm", a, b, block, *masks, run=in_single(mx.block_masked_mm), ulps=1, error=error,
-                reference=masked_product)
+    return Call(
+        "block_masked_mm",
+        a,
+        b,
+        block,
+        *masks,
+        run=in_single(mx.block_masked_mm),
+        ulps=1,
+        error=error,
+        reference=masked_product,
+    )
 
 
 def masked_product(a, b, block, out, lhs, rhs):

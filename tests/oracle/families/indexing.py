@@ -61,7 +61,9 @@ def along(draw, name):
     shape = [1 if draw.chance(0.1) else d for d in a.shape]
     # Two values for one place would leave either of them.
     put = name == "put_along_axis"
-    shape[axis if -a.ndim <= axis < a.ndim else 0] = draw.integer(1, max(size, 1)) if put else draw.integer(1, 9)
+    shape[axis if -a.ndim <= axis < a.ndim else 0] = (
+        draw.integer(1, max(size, 1)) if put else draw.integer(1, 9)
+    )
     if put:
         places = distinct_along(draw, shape, axis if -a.ndim <= axis < a.ndim else 0, size)
         return Call(name, a, places, draw.array(draw.broadcasting(shape)), axis=axis)
@@ -70,8 +72,13 @@ def along(draw, name):
 
 def distinct_along(draw, shape, axis, size):
     """Indices of which no two along the axis are equal."""
-    rows = [draw.rng.permutation(max(size, 1))[: shape[axis]] for _ in range(int(np.prod(shape)) // shape[axis])]
-    moved = [*(shape[:axis] if axis >= 0 else shape[: len(shape) + axis]), *(shape[axis + 1 :] if axis != -1 else [])]
+    rows = [
+        draw.rng.permutation(max(size, 1))[: shape[axis]] for _ in range(int(np.prod(shape)) // shape[axis])
+    ]
+    moved = [
+        *(shape[:axis] if axis >= 0 else shape[: len(shape) + axis]),
+        *(shape[axis + 1 :] if axis != -1 else []),
+    ]
     values = np.moveaxis(np.array(rows, dtype=np.int32).reshape([*moved, shape[axis]]), -1, axis)
     return Input(mx.array(np.ascontiguousarray(values)))
 
@@ -100,7 +107,8 @@ def part(draw, size):
 
 
 def filled(draw, a, arrays, distinct=False):
-    """Brackets for writing. Writing to none of the elements ends upstream's process if there are arrays of indices."""
+    """Brackets for writing. Writing to none of the elements ends upstream's process if there are arrays of
+    indices."""
     while True:
         parts = index(draw, a, arrays, distinct)
         if 0 not in target_shape(a, parts) or not any(isinstance(x, Input) for x in parts):
@@ -125,7 +133,9 @@ def index(draw, a, arrays, distinct=False):
     # An ellipsis moves what follows to the last axes, where other sizes are: whole slices fit everywhere.
     if Ellipsis in parts:
         behind = parts.index(Ellipsis) + 1
-        parts[behind:] = [x if x is None else Slice(None, None, draw.one_of([None, 2, -1])) for x in parts[behind:]]
+        parts[behind:] = [
+            x if x is None else Slice(None, None, draw.one_of([None, 2, -1])) for x in parts[behind:]
+        ]
     if draw.chance(0.04):
         parts += [Slice(None, None, None)] * (a.ndim + 1)
     return parts
@@ -145,8 +155,14 @@ def target_shape(a, parts):
     """The shape of `a[parts]`, or none if there is no such thing."""
     try:
         value = a.value()
-        return list(value[tuple(x.value() if isinstance(x, Input) else slice(*x.parts) if isinstance(x, Slice) else x
-                                for x in parts)].shape)
+        return list(
+            value[
+                tuple(
+                    x.value() if isinstance(x, Input) else slice(*x.parts) if isinstance(x, Slice) else x
+                    for x in parts
+                )
+            ].shape
+        )
     except (ValueError, IndexError):
         return []
 
@@ -211,4 +227,6 @@ def update(draw, name):
         value = value_for(draw, a, parts, dtype, leading=False, low=1, high=3, special=0)
     text = lambda: f"{a.text()}.at{brackets(parts)}.{name}({text_of(value)})"
     run = lambda a, parts, value: getattr(a.at[tuple(parts)], name)(value)
-    return Call(f"at.{name}", a, parts, value, run=run, text=text, ulps=4, error=lambda *_: 2.0**-16, either=True)
+    return Call(
+        f"at.{name}", a, parts, value, run=run, text=text, ulps=4, error=lambda *_: 2.0**-16, either=True
+    )

@@ -26,7 +26,9 @@ def calls(draw):
     yield of_matrix(draw, "svd", regular(draw), run=singular)
     a = regular(draw)
     n, batch = a.shape[-1], list(a.shape[:-2])
-    b = draw.array([*batch, n, draw.integer(1, 3)] if draw.chance(0.7) or batch else [n], "float32", special=0)
+    b = draw.array(
+        [*batch, n, draw.integer(1, 3)] if draw.chance(0.7) or batch else [n], "float32", special=0
+    )
     yield Call("linalg.solve", a, b, error=near(200.0))
     upper = draw.chance(0.5)
     yield Call("linalg.solve_triangular", triangle(draw, upper, n, batch), b, upper=upper, error=near(400.0))
@@ -79,7 +81,13 @@ def known_eigenpairs(a):
     """What `eigenpairs` gives: nothing is left of the equation, and norms are one."""
     values = np.linalg.eigvals(a)
     sums = [np.sum((values / 8) ** power, axis=-1) for power in [1, 2, 3]]
-    return [np.sort(values.real, axis=-1), np.sort(values.imag, axis=-1), *sums, np.zeros(a.shape), np.ones(values.shape)]
+    return [
+        np.sort(values.real, axis=-1),
+        np.sort(values.imag, axis=-1),
+        *sums,
+        np.zeros(a.shape),
+        np.ones(values.shape),
+    ]
 
 
 def oblong(draw):
@@ -125,19 +133,36 @@ def triangle(draw, upper, n=None, batch=None):
 
 
 def norm(draw):
-    a = draw.array(draw.shape(least=0 if draw.chance(0.1) else 1, most=3, elements=200, empty=0), draw.dtype(DTYPES),
-                   special=0)
+    a = draw.array(
+        draw.shape(least=0 if draw.chance(0.1) else 1, most=3, elements=200, empty=0),
+        draw.dtype(DTYPES),
+        special=0,
+    )
     kind = draw.integer(0, 2)
     if kind == 0 or a.ndim < 2:
         axis = draw.axis(a.ndim) if draw.chance(0.6) else None
-        orders = [None, None, 2, 1, 3, 0.5, 0, -1, float("inf"), float("-inf")] if axis is not None or a.ndim == 1 else [None]
+        orders = (
+            [None, None, 2, 1, 3, 0.5, 0, -1, float("inf"), float("-inf")]
+            if axis is not None or a.ndim == 1
+            else [None]
+        )
     else:
         axis = draw.some_of(range(a.ndim), 2)
         orders = [None, "fro", 1, -1, float("inf"), float("-inf"), "bad" if draw.chance(0.1) else "fro"]
     order = draw.one_of(orders)
-    # A negative order takes reciprocals, which zeros make infinite; all sums round as often as they have terms.
+    # A negative order takes reciprocals, which zeros make infinite; all sums round as often as they have
+    # terms.
     bound = lambda a, *_, **__: 1000 * EPSILON * (1 + np.sum(np.abs(a) ** 2)) * np.ones(1)
-    return Call(draw.one_of(["linalg.norm", "linalg.norm", "matrix_norm"]), a, order, axis=axis, keepdims=draw.chance(0.4), error=bound, ulps=2, either=True)
+    return Call(
+        draw.one_of(["linalg.norm", "linalg.norm", "matrix_norm"]),
+        a,
+        order,
+        axis=axis,
+        keepdims=draw.chance(0.4),
+        error=bound,
+        ulps=2,
+        either=True,
+    )
 
 
 def cross(draw):

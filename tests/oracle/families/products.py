@@ -8,11 +8,32 @@ from record import Call
 
 EPSILON = 2.0**-24
 
-SUBSCRIPTS = ["ij,jk->ik", "ij,jk", "bij,bjk->bik", "i,j->ij", "ij->ji", "ii->i", "ii", "ij,ij->", "...ij,...jk->...ik",
-              "ijk->kj", "ab,bc,cd->ad", "i,i,i->i", "bhqd,bhkd->bhqk", "ij,k->kij", "...i->i..."]
+SUBSCRIPTS = [
+    "ij,jk->ik",
+    "ij,jk",
+    "bij,bjk->bik",
+    "i,j->ij",
+    "ij->ji",
+    "ii->i",
+    "ii",
+    "ij,ij->",
+    "...ij,...jk->...ik",
+    "ijk->kj",
+    "ab,bc,cd->ad",
+    "i,i,i->i",
+    "bhqd,bhkd->bhqk",
+    "ij,k->kij",
+    "...i->i...",
+]
 
 # Sums whose order matters: only their paths are compared.
-LONG_SUBSCRIPTS = ["ab,bc,cd,de->ae", "ijk,jl,kl,lm->im", "ea,fb,abcd,gc,hd->efgh", "a,b,ab->", "ij,jk,kl,li->"]
+LONG_SUBSCRIPTS = [
+    "ab,bc,cd,de->ae",
+    "ijk,jl,kl,lm->im",
+    "ea,fb,abcd,gc,hd->efgh",
+    "a,b,ab->",
+    "ij,jk,kl,li->",
+]
 
 
 def calls(draw):
@@ -45,7 +66,9 @@ def size(draw):
 def tensordot(draw):
     first, second = pair(draw)
     shared = [size(draw) for _ in range(draw.integer(0, 2))]
-    left, right = [size(draw) for _ in range(draw.integer(0, 2))], [size(draw) for _ in range(draw.integer(0, 2))]
+    left, right = [size(draw) for _ in range(draw.integer(0, 2))], [
+        size(draw) for _ in range(draw.integer(0, 2))
+    ]
     if draw.chance(0.06) and shared:
         left = left + [shared.pop()]
         shared.append(4)
@@ -134,4 +157,7 @@ def einsum_path(draw):
 def path(text, *arrays):
     """Positions of the steps' operands, and the bytes of the summary."""
     steps, summary = mx.einsum_path(text, *arrays)
-    return [*[mx.array(list(step), dtype=mx.int32) for step in steps], mx.array(list(summary.encode()), dtype=mx.uint8)]
+    return [
+        *[mx.array(list(step), dtype=mx.int32) for step in steps],
+        mx.array(list(summary.encode()), dtype=mx.uint8),
+    ]

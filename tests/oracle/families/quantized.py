@@ -59,8 +59,11 @@ def packed(draw, rows=None):
     """Words, scales and biases, as quantizing numbers gives them."""
     shape = sizes(draw)
     rows = draw.shape(least=1, most=2, elements=24, empty=0) if rows is None else rows
-    w = draw.dense([*rows, shape["group_size"] * draw.integer(1, 3)], draw.dtype(["float16", "bfloat16", "float32"]),
-                   special=0)
+    w = draw.dense(
+        [*rows, shape["group_size"] * draw.integer(1, 3)],
+        draw.dtype(["float16", "bfloat16", "float32"]),
+        special=0,
+    )
     return *[Input(x) for x in mx.quantize(w, **shape)], shape
 
 
@@ -78,8 +81,18 @@ def product(draw):
     reference = lambda x, *_, **__: np.matmul(x, weights)
     magnitudes = np.abs(weights) + float(mx.max(mx.abs(biases.base.astype(mx.float32))).item())
     error = lambda x, *_, **__: 4 * x.shape[-1] * EPSILON * np.matmul(np.abs(x), magnitudes)
-    return Call("quantized_matmul", x, w, scales, biases, transpose=transpose, **shape, ulps=1, reference=reference,
-                error=error)
+    return Call(
+        "quantized_matmul",
+        x,
+        w,
+        scales,
+        biases,
+        transpose=transpose,
+        **shape,
+        ulps=1,
+        reference=reference,
+        error=error,
+    )
 
 
 def dense(w, scales, biases, shape, transpose):
@@ -109,12 +122,16 @@ def fp_quantize(draw):
 
 
 def coded(w, mode, global_scale=None):
-    """Words and scales. Of two elements that are equally near, upstream's CPU takes the smaller, and it forgets the
-    sign of what becomes zero; ties to even and signed zeros are what its formats say."""
+    """Words and scales. Of two elements that are equally near, upstream's CPU takes the smaller, and it
+    forgets the sign of what becomes zero; ties to even and signed zeros are what its formats say."""
     words, scales = mx.quantize(w, mode=mode, global_scale=global_scale)
     if mode == "mxfp8":
         return words, scales
-    size = 2.0 ** (np.array(scales) - 127.0) if mode == "mxfp4" else to_numpy(mx.from_fp8(scales, dtype=mx.float32))
+    size = (
+        2.0 ** (np.array(scales) - 127.0)
+        if mode == "mxfp4"
+        else to_numpy(mx.from_fp8(scales, dtype=mx.float32))
+    )
     if global_scale is not None:
         size = size * global_scale.item() / LARGEST
     x = to_numpy(w).reshape(*scales.shape, -1)
@@ -152,23 +169,37 @@ def fp_product(draw):
     batch = draw.shape(most=1, elements=3, empty=0) if draw.chance(0.3) else []
     w, scales = small(draw, mode, [*batch, draw.one_of([8, 32, 64]), WIDTH * draw.one_of([2, 4])])
     weights = opened(w, scales, mode, transpose)
-    x = draw.array([*batch, draw.one_of([1, 2, 7]), weights.shape[-2] + draw.chance(0.04)], draw.dtype(SINGLE), special=0)
+    x = draw.array(
+        [*batch, draw.one_of([1, 2, 7]), weights.shape[-2] + draw.chance(0.04)], draw.dtype(SINGLE), special=0
+    )
     reference, error = against(weights, x.dtype)
-    return Call("quantized_matmul", x, w, scales, transpose=transpose, mode=mode, ulps=1, reference=reference, error=error)
+    return Call(
+        "quantized_matmul",
+        x,
+        w,
+        scales,
+        transpose=transpose,
+        mode=mode,
+        ulps=1,
+        reference=reference,
+        error=error,
+    )
 
 
 def opened(w, scales, mode, transpose, biases=None, **shape):
     """The dense matrices, float64."""
     scales, biases = (None if a is None else a.base if a.base.dtype == mx.uint8 else a.base.astype(mx.float32)
                       for a in [scales, biases])
-    out = mx.dequantize(w.base, scales, biases, mode=mode, **shape, **({} if biases is not None else dict(dtype=mx.float32)))
+    out = mx.dequantize(
+        w.base, scales, biases, mode=mode, **shape, **({} if biases is not None else dict(dtype=mx.float32))
+    )
     out = np.array(out).astype(np.float64)
     return np.swapaxes(out, -1, -2) if transpose else out
 
 
 def against(weights, dtype):
-    """What a product with these weights is, and what it may be off: upstream's CPU adds halves in half precision, this
-    library in float32. Either may round the weights to the dtype of the product first."""
+    """What a product with these weights is, and what it may be off: upstream's CPU adds halves in half
+    precision, this library in float32. Either may round the weights to the dtype of the product first."""
     step = {"float16": 2.0**-11, "bfloat16": 2.0**-8}.get(dtype, 0.0)
     reference = lambda x, *_, **__: np.matmul(x, weights)
     error = lambda x, *_, **__: (4 * x.shape[-1] * EPSILON + step) * np.matmul(np.abs(x), np.abs(weights))
@@ -187,7 +218,9 @@ def gathered(draw):
     weights = opened(*packed[:2], mode, transpose, *packed[2:], **shape)
     dtype = packed[1].dtype if mode == "affine" else draw.dtype(SINGLE)
     matrices = draw.integer(1, 3)
-    x = draw.array([matrices, draw.one_of([1, 2, 7]), weights.shape[-2] + draw.chance(0.04)], dtype, special=0)
+    x = draw.array(
+        [matrices, draw.one_of([1, 2, 7]), weights.shape[-2] + draw.chance(0.04)], dtype, special=0
+    )
     picked, named = picks(draw, matrices, count)
     reference = lambda x, *_, **__: np.matmul(x[picked[0]], weights[picked[1]])
     # As many elements are added of each row, whichever it is.
@@ -195,8 +228,18 @@ def gathered(draw):
     scale = float(np.max(np.abs(weights), initial=0)) if mode == "affine" else 0.0
     step = {"float16": 2.0**-11, "bfloat16": 2.0**-8}.get(dtype, 0.0) if mode != "affine" else 0.0
     error = lambda x, *_, **__: (4 * x.shape[-1] * EPSILON + step) * bound(x)
-    return Call("gather_qmm", x, *packed, **named, transpose=transpose, mode=mode, **shape, ulps=1, reference=reference,
-                error=error)
+    return Call(
+        "gather_qmm",
+        x,
+        *packed,
+        **named,
+        transpose=transpose,
+        mode=mode,
+        **shape,
+        ulps=1,
+        reference=reference,
+        error=error,
+    )
 
 
 def picks(draw, left, right):
@@ -212,7 +255,8 @@ def picks(draw, left, right):
 
 
 def both_quantized(draw, name):
-    """Upstream's CPU has products of two quantized operands for no mode: they are made of the steps they stand for."""
+    """Upstream's CPU has products of two quantized operands for no mode: they are made of the steps they
+    stand for."""
     mode = draw.one_of(["nvfp4", "mxfp8"])
     inner, rows, several = WIDTH * draw.one_of([2, 4]), draw.one_of([8, 32]), name == "gather_qqmm"
     dtype, matrices, count = draw.dtype(SINGLE), draw.integer(1, 3), draw.integer(1, 3)

@@ -13,13 +13,29 @@ def calls(draw):
     yield Call("random.key", draw.integer(0, 2**40))
     yield Call("random.split", key(draw), draw.integer(0, 5))
     for _ in range(2):
-        yield Call("random.uniform", number(draw, -2, 0.5), number(draw, 1, 3), shape(draw), dtype=floating(draw),
-                   key=key(draw), ulps=1, widen=False)
+        yield Call(
+            "random.uniform",
+            number(draw, -2, 0.5),
+            number(draw, 1, 3),
+            shape(draw),
+            dtype=floating(draw),
+            key=key(draw),
+            ulps=1,
+            widen=False,
+        )
     for name in ["normal", "laplace"]:
         loc, scale = draw.one_of([(0.0, 1.0), (0.5, 2.0), (0.0, 3.0)])
         # The inverse error function and logarithms are within 4 units, and the products after them round.
-        yield Call(f"random.{name}", shape=shape(draw), dtype=floating(draw), loc=loc, scale=scale, key=key(draw),
-                   ulps=8, error=lambda **_: 2.0**-22)
+        yield Call(
+            f"random.{name}",
+            shape=shape(draw),
+            dtype=floating(draw),
+            loc=loc,
+            scale=scale,
+            key=key(draw),
+            ulps=8,
+            error=lambda **_: 2.0**-22,
+        )
     yield Call("random.gumbel", shape=shape(draw), dtype=floating(draw), key=key(draw), ulps=4,
                error=lambda **_: 2.0**-20, either=True)
     yield Call("random.truncated_normal", number(draw, -2, -0.5), number(draw, 0.5, 1.5), shape(draw),
@@ -45,7 +61,9 @@ def shape(draw):
 
 
 def floating(draw):
-    return DtypeName(draw.one_of(INTEGERS if draw.chance(0.05) else ["float16", "bfloat16", "float32", "float32"]))
+    return DtypeName(
+        draw.one_of(INTEGERS if draw.chance(0.05) else ["float16", "bfloat16", "float32", "float32"])
+    )
 
 
 def number(draw, low, high):
@@ -55,7 +73,9 @@ def number(draw, low, high):
 
 def categorical(draw):
     # Logits far apart, so that rounding does not decide between two of them.
-    logits = draw.array(draw.shape(least=1, most=3, elements=200, empty=0), draw.one_of(["float32", "float16"]), special=0)
+    logits = draw.array(
+        draw.shape(least=1, most=3, elements=200, empty=0), draw.one_of(["float32", "float16"]), special=0
+    )
     axis = draw.axis(logits.ndim)
     yield Call("random.categorical", logits, axis=axis, key=key(draw))
     yield Call("random.categorical", logits, axis=axis, num_samples=draw.integer(0, 5), key=key(draw))

@@ -36,7 +36,9 @@ def reduction(draw, name):
 def spread(draw, name):
     a, axis = draw.reduced(special=0.03)
     kwargs = {"axis": axis, "keepdims": draw.chance(0.5), "ddof": draw.one_of([0, 0, 1, 2])}
-    return Call(name, a, **kwargs, ulps=4, error=lambda *x, **k: spread_error(name, a.dtype, *x, **k), either=True)
+    return Call(
+        name, a, **kwargs, ulps=4, error=lambda *x, **k: spread_error(name, a.dtype, *x, **k), either=True
+    )
 
 
 def axes_of(axis):

@@ -8,7 +8,15 @@ EPSILON = 2.0**-24
 
 
 def calls(draw):
-    for name in ["cumsum", "cumprod", "cummax", "cummin", "cumulative_sum", "cumulative_prod", "logcumsumexp"]:
+    for name in [
+        "cumsum",
+        "cumprod",
+        "cummax",
+        "cummin",
+        "cumulative_sum",
+        "cumulative_prod",
+        "logcumsumexp",
+    ]:
         for _ in range(2):
             yield scan(draw, name)
     a = draw.array()
@@ -23,8 +31,13 @@ def scan(draw, name):
     a = draw.array(dtype=dtype, **bounds, special=0.05 * (dtype != "complex64"))
     axis = None if draw.chance(0.15) else draw.axis(a.ndim)
     kwargs = dict(axis=axis, reverse=draw.chance(0.5), inclusive=draw.chance(0.5))
-    errors = {"cumsum": sum_error, "cumulative_sum": sum_error, "cumprod": prod_error, "cumulative_prod": prod_error,
-              "logcumsumexp": log_error}
+    errors = {
+        "cumsum": sum_error,
+        "cumulative_sum": sum_error,
+        "cumprod": prod_error,
+        "cumulative_prod": prod_error,
+        "logcumsumexp": log_error,
+    }
     # Upstream's running sums of halves round each step to the dtype.
     return Call(name, a, **kwargs, error=errors.get(name), ulps=2 if name in errors else 0, either=True)
 

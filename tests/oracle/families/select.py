@@ -25,6 +25,11 @@ def where(draw):
 
 def clip(draw):
     a = draw.array()
-    limit = lambda low, high: draw.one_of([None, draw.one_of([low, high]), draw.array(draw.broadcasting(a.shape),
-                                           a.dtype, min(low, high), max(low, high))])
+    limit = lambda low, high: draw.one_of(
+        [
+            None,
+            draw.one_of([low, high]),
+            draw.array(draw.broadcasting(a.shape), a.dtype, min(low, high), max(low, high)),
+        ]
+    )
     return Call("clip", a, limit(0, -0.5), limit(1, 2.5))

@@ -23,7 +23,11 @@ def reshapes(draw):
         a = draw.array()
         if name == "squeeze":
             ones = [i for i, d in enumerate(a.shape) if d == 1]
-            axes = draw.some_of(ones, draw.integer(1, len(ones))) if ones and draw.chance(0.7) else draw.axes(a.ndim)
+            axes = (
+                draw.some_of(ones, draw.integer(1, len(ones)))
+                if ones and draw.chance(0.7)
+                else draw.axes(a.ndim)
+            )
             yield Call(name, a, axis=axes)
         elif name == "flatten":
             yield Call(name, a, draw.axis(a.ndim, 0.1), draw.axis(a.ndim, 0.1))
@@ -85,7 +89,9 @@ def broadcasts(draw):
     yield Call("broadcast_to", draw.array(draw.broadcasting(shape)), shape)
     yield Call("broadcast_arrays", *[draw.array(draw.broadcasting(shape)) for _ in range(draw.integer(1, 3))])
     shapes = [draw.broadcasting(shape) for _ in range(draw.integer(1, 3))]
-    yield Call("broadcast_shapes", *shapes, run=lambda *s: mx.array(list(mx.broadcast_shapes(*s)), dtype=mx.int32))
+    yield Call(
+        "broadcast_shapes", *shapes, run=lambda *s: mx.array(list(mx.broadcast_shapes(*s)), dtype=mx.int32)
+    )
 
 
 def joins(draw):

@@ -13,7 +13,8 @@ def calls(draw):
         yield softmax(draw)
     for _ in range(4):
         a, axis = reduced(draw)
-        # Upstream's sums over several axes stay in the dtype: a bool's is true. Float64 decides for what is no float.
+        # Upstream's sums over several axes stay in the dtype: a bool's is true.
+        # Float64 decides for what is no float.
         reference = None if a.dtype in INEXACT else logsumexp
         yield Call("logsumexp", a, axis=axis, keepdims=draw.chance(0.5), ulps=4, error=log_rounding,
                    either=True, reference=reference)

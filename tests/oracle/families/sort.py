@@ -26,7 +26,13 @@ def axis_of(draw, a):
 def partition(draw, name):
     a = draw.array()
     axis = axis_of(draw, a)
-    return Call(name, a, draw.integer(-3, 3), axis=axis, run=sorted_partition if name == "partition" else arg_partition)
+    return Call(
+        name,
+        a,
+        draw.integer(-3, 3),
+        axis=axis,
+        run=sorted_partition if name == "partition" else arg_partition,
+    )
 
 
 def flat(a, axis):

@@ -34,8 +34,8 @@ fn run_pip(pip: &mut Command) -> Result<()> {
     }
 }
 
-/// The line of pip's output that tells most: the last that it marks as an error, else the last of all, which ends a
-/// traceback (that one is marked too, as an `Exception:` and no more).
+/// The line of pip's output that tells most: the last that it marks as an error, else the last of all, which
+/// ends a traceback (that one is marked too, as an `Exception:` and no more).
 fn pip_error(said: &str) -> String {
     let marked = said.lines().rev().find_map(|line| line.trim().strip_prefix("ERROR: "));
     let marked = marked.filter(|line| !line.starts_with("Exception:"));
@@ -74,7 +74,8 @@ mod tests {
             pip_error("WARNING: a\nERROR: No space left on device\n  note: b\n"),
             "No space left on device"
         );
-        let traceback = "ERROR: Exception:\nTraceback (most recent call last):\n  File \"x\"\nOSError: [Errno 28] full\n";
+        let traceback = "ERROR: Exception:\nTraceback (most recent call last):\n  File \"x\"\nOSError: \
+                         [Errno 28] full\n";
         assert_eq!(pip_error(traceback), "OSError: [Errno 28] full");
         assert_eq!(pip_error("No module named pip\n\n"), "No module named pip");
     }

@@ -12,8 +12,8 @@ use std::process::{Command, Stdio};
 /// The file that adds the backports suite.
 const BACKPORTS_FILE: &str = "/etc/apt/sources.list.d/mlx-vulkan-backports.sources";
 
-/// The release whose own Mesa (22.3) is worth replacing: its backport (25.0) runs twice as fast and offers a heap of the
-/// machine's memory where the old one stops at 2 GiB.
+/// The release whose own Mesa (22.3) is worth replacing: its backport (25.0) runs twice as fast and offers a
+/// heap of the machine's memory where the old one stops at 2 GiB.
 const RELEASE_WITH_OLD_MESA: &str = "bookworm";
 
 /// The command that installs `packages`, for a person to type.
@@ -27,7 +27,8 @@ pub(crate) fn command_line(packages: &[&str]) -> String {
 /// Installs `packages`, Mesa from the backports where that is better.
 ///
 /// # Errors
-/// When neither root nor a sudo that asks nothing is at hand (the message says what to type), or when apt-get fails.
+/// When neither root nor a sudo that asks nothing is at hand (the message says what
+/// to type), or when apt-get fails.
 pub(crate) fn install(packages: &[&str]) -> Result<()> {
     let Some(root) = Privilege::find() else {
         return Err(Error::new(format!(
@@ -62,8 +63,8 @@ fn install_mesa(root: &Privilege) -> Result<()> {
     }
 }
 
-/// Makes the backports suite known to apt; a suite that the place turns out not to serve is taken out again, because it
-/// would make every later `apt-get update` fail.
+/// Makes the backports suite known to apt; a suite that the place turns out not to serve is taken out again,
+/// because it would make every later `apt-get update` fail.
 fn add_backports(root: &Privilege, codename: &str) -> Result<()> {
     match backports::of_machine(codename) {
         Backports::Unknown => Err(Error::new(format!("no source list names {codename}"))),

@@ -1,7 +1,7 @@
 //! Debian's backports as a package source, derived from the machine's own source list.
 //!
-//! Whoever set the machine up chose where its packages come from (a mirror, a proxy, a snapshot); the backports suite is
-//! asked of that same place, so no host is ever named here.
+//! Whoever set the machine up chose where its packages come from (a mirror, a proxy, a snapshot); the
+//! backports suite is asked of that same place, so no host is ever named here.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -123,8 +123,9 @@ fn parse_line(line: &str) -> Option<Source> {
 mod tests {
     use super::*;
 
-    const DEB822: &str = "Types: deb\n# a comment\nURIs: mirror://here/debian mirror://there/debian\nSuites: bookworm bookworm-updates\n\
-                          Components: main\nSigned-By: /keys/debian.gpg\n\nTypes: deb\nURIs: mirror://here/security\n\
+    const DEB822: &str = "Types: deb\n# a comment\nURIs: mirror://here/debian mirror://there/debian\n\
+                          Suites: bookworm bookworm-updates\nComponents: main\n\
+                          Signed-By: /keys/debian.gpg\n\nTypes: deb\nURIs: mirror://here/security\n\
                           Suites: bookworm-security\nComponents: main\n";
 
     fn derived(sources: Vec<Source>) -> Source {
@@ -137,8 +138,8 @@ mod tests {
     #[test]
     fn deb822_gives_the_place_and_the_key() {
         let stanza = derived(parse_deb822(DEB822)).stanza("bookworm-backports");
-        let expected = "Types: deb\nURIs: mirror://here/debian\nSuites: bookworm-backports\nComponents: main\n\
-                        Signed-By: /keys/debian.gpg\n";
+        let expected = "Types: deb\nURIs: mirror://here/debian\nSuites: bookworm-backports\n\
+                        Components: main\nSigned-By: /keys/debian.gpg\n";
         assert_eq!(stanza, expected);
     }
 

@@ -193,7 +193,8 @@ fn has_venv() -> bool {
     process::succeeds(Command::new("python3").args(["-c", "import ensurepip, venv"]))
 }
 
-/// shaderc as a static library; Debian keeps its parts in three packages, elsewhere one archive holds them all.
+/// shaderc as a static library; Debian keeps its parts in three packages, elsewhere one archive holds them
+/// all.
 fn has_shaderc() -> bool {
     let parts: &[&str] = match system::current() {
         System::Debian => &["libshaderc_combined.a", "libglslang.a", "libSPIRV-Tools-opt.a"],

@@ -35,7 +35,8 @@ pub(crate) fn library(file: &str) -> Option<PathBuf> {
     library_folders().into_iter().map(|dir| dir.join(file)).find(|path| path.exists())
 }
 
-/// Whether a Vulkan driver for a GPU of this machine is there: a GPU's device node and a driver manifest that fits it.
+/// Whether a Vulkan driver for a GPU of this machine is there: a GPU's device node and
+/// a driver manifest that fits it.
 pub(crate) fn has_hardware_vulkan() -> bool {
     match env::consts::OS {
         "linux" => has_nvidia() || (has_gpu_render_node() && has_mesa_hardware_manifest()),
@@ -48,7 +49,8 @@ pub(crate) fn has_hardware_vulkan() -> bool {
 pub(crate) fn idle_gpu() -> Option<&'static str> {
     let nvidia = Path::new("/dev/nvidiactl").exists() && !has_nvidia();
     nvidia.then_some(
-        "an NVIDIA GPU is here and no manifest of its Vulkan driver (nvidia_icd.json): install the driver's Vulkan part; a \
+        "an NVIDIA GPU is here and no manifest of its Vulkan driver (nvidia_icd.json): install the \
+         driver's Vulkan part; a \
          container needs the capability `graphics` (NVIDIA_DRIVER_CAPABILITIES=all)",
     )
 }

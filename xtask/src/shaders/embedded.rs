@@ -1,7 +1,8 @@
 //! Proof that `shader!` embeds exactly the committed SPIR-V.
 //!
-//! The backend is built with its kernels declared through vulkano's macro, into a program that refers to all of them; the
-//! macro keeps a module's words in a static array, so each committed file must occur in that program byte for byte.
+//! The backend is built with its kernels declared through vulkano's macro, into a program that refers
+//! to all of them; the macro keeps a module's words in a static array, so each committed file must
+//! occur in that program byte for byte.
 
 use super::shaderc;
 use crate::error::{Context, Error, Result};
@@ -16,7 +17,8 @@ const EXAMPLE: &str = "kernels";
 /// The variable that the `shader!` invocations take their sources' folder from.
 const ROOT_VARIABLE: &str = "MLX_VK_SHADER_ROOT";
 
-/// The program is never run, so nothing in it or in the macro is worth optimizing: this halves the time to build it.
+/// The program is never run, so nothing in it or in the macro is worth optimizing:
+/// this halves the time to build it.
 const UNOPTIMIZED: [&str; 4] =
     ["--config", "profile.dev.package.\"*\".opt-level=0", "--config", "profile.dev.opt-level=0"];
 

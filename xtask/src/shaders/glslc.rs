@@ -1,8 +1,8 @@
 //! Compiling one kernel with glslc, exactly as vulkano's `shader!` macro does.
 //!
-//! The macro gives shaderc the Vulkan and SPIR-V version, the macros and the include folders, and leaves its optimizer
-//! off. So no `-O` here either: the committed files are then byte for byte what the macro embeds, which
-//! `shaders --check` proves. Nothing is lost by it: every Vulkan driver optimizes what it is given.
+//! The macro gives shaderc the Vulkan and SPIR-V version, the macros and the include folders, and leaves its
+//! optimizer off. So no `-O` here either: the committed files are then byte for byte what the macro embeds,
+//! which `shaders --check` proves. Nothing is lost by it: every Vulkan driver optimizes what it is given.
 
 use super::includes;
 use super::kernels::Kernel;
@@ -20,11 +20,13 @@ const OPTIONS: [&str; 3] =
 /// The define of committed kernels that go through glslc's optimizer.
 const OPTIMIZE: &str = "OPTIMIZE";
 
-/// What every module is validated with; scalar block layout is a feature that the backend requires of every device.
+/// What every module is validated with; scalar block layout is a feature that the
+/// backend requires of every device.
 const VALIDATION: [&str; 3] = ["--target-env", "vulkan1.2", "--scalar-block-layout"];
 
-/// The folder of a glslc and spirv-val that know cooperative matrices of bfloat16 (shaderc 2025.4 or newer; Debian's
-/// unstable has one, whose unpacked packages run through their own ld.so), for kernels marked `committed`.
+/// The folder of a glslc and spirv-val that know cooperative matrices of bfloat16 (shaderc
+/// 2025.4 or newer; Debian's unstable has one, whose unpacked packages run through their own
+/// ld.so), for kernels marked `committed`.
 const NEWER: &str = "MLX_VK_GLSLC";
 
 /// The compiler and where its input lies.
@@ -53,7 +55,8 @@ impl Glslc {
         Ok(digest::of_bytes(all.as_bytes()))
     }
 
-    /// A hash of what a committed kernel's module depends on, but for the compiler and where the checkout lies.
+    /// A hash of what a committed kernel's module depends on, but for the compiler and where the checkout
+    /// lies.
     pub(crate) fn source_digest(&self, kernel: &Kernel) -> Result<String> {
         let mut all = format!("{OPTIONS:?}\n{VALIDATION:?}\n{:?}\n", kernel.defines);
         for path in includes::closure(&self.source(kernel), &self.include_folder())? {

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 
 /// The source and every file it includes, each once, in the order they are met.
 ///
-/// `#include "x"` means a file beside the one that names it, else one of the include folder; `#include <x>` a file of the
-/// include folder. glslc and `shader!` find them in this same order.
+/// `#include "x"` means a file beside the one that names it, else one of the include folder; `#include <x>` a
+/// file of the include folder. glslc and `shader!` find them in this same order.
 ///
 /// # Errors
 /// When a file cannot be read or found.

@@ -1,7 +1,7 @@
 //! The list of kernels, read from the Rust source that declares them.
 //!
-//! The list is one macro invocation, `kernels! { … }`, whose expansion embeds the SPIR-V; it is read here with a strict
-//! parser of its own, so that xtask needs neither the library nor a Rust parser.
+//! The list is one macro invocation, `kernels! { … }`, whose expansion embeds the SPIR-V; it is read here
+//! with a strict parser of its own, so that xtask needs neither the library nor a Rust parser.
 
 use crate::error::{Error, Result};
 use std::collections::HashSet;
@@ -155,7 +155,8 @@ mod tests {
     fn the_list_is_found_and_read() {
         let text = "macro_rules! kernels {\n    ($x:tt) => {};\n}\n\nkernels! {\n    // a comment\n\n    \
                     fill => \"copy/fill.comp\" {},\n    \
-                    unary_float => \"unary/unary.comp\" { CLASS: \"0\", TYPE: \"float\" },\n}\n\nfn other() {}\n";
+                    unary_float => \"unary/unary.comp\" { CLASS: \"0\", TYPE: \"float\" },\n\
+                    }\n\nfn other() {}\n";
         let expected = [
             kernel("fill", "copy/fill.comp", &[]),
             kernel("unary_float", "unary/unary.comp", &[("CLASS", "0"), ("TYPE", "float")]),

@@ -1,8 +1,8 @@
 //! The static shaderc that vulkano-shaders links.
 //!
-//! The `shaderc-sys` crate links one archive, `libshaderc_combined.a`, and builds it from source for many minutes where it
-//! finds none. Debian's file of that name lacks glslang and SPIRV-Tools, which lie in archives of their own; merged into
-//! one in a folder of ours they are what it looks for.
+//! The `shaderc-sys` crate links one archive, `libshaderc_combined.a`, and builds it from source for many
+//! minutes where it finds none. Debian's file of that name lacks glslang and SPIRV-Tools, which lie in
+//! archives of their own; merged into one in a folder of ours they are what it looks for.
 
 use crate::error::{Context, Error, Result};
 use crate::paths;
@@ -35,8 +35,8 @@ const PARTS: [&str; 11] = [
     "libSPIRV-Tools.a",
 ];
 
-/// The folder to set [`VARIABLE`] to: the caller's own, or the one with the merged archive, which is made if it is missing or
-/// older than its parts.
+/// The folder to set [`VARIABLE`] to: the caller's own, or the one with the merged archive, which is made if
+/// it is missing or older than its parts.
 pub(crate) fn folder() -> Result<PathBuf> {
     if let Some(own) = env::var_os(VARIABLE) {
         return Ok(PathBuf::from(own));

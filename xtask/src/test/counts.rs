@@ -40,7 +40,8 @@ mod tests {
 
     #[test]
     fn closing_lines_of_the_harness_are_counted() {
-        let line = "test result: FAILED. 18 passed; 2 failed; 1 ignored; 0 measured; 0 filtered out; finished in 0.00s";
+        let line = "test result: FAILED. 18 passed; 2 failed; 1 ignored; 0 measured; 0 filtered out; \
+                    finished in 0.00s";
         assert_eq!(Counts::of_line(line), Some(Counts { passed: 18, failed: 2, ignored: 1 }));
         assert_eq!(Counts::of_line("test result_is_shown ... ok"), None);
     }

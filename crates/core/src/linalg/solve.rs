@@ -88,7 +88,8 @@ fn check_solve(op: &'static str, a: &Array, b: &Array) -> Result<()> {
     }
     if a.dim(-1) != b.dim(if b.ndim() > 1 { -2 } else { -1 }) {
         return invalid(format!(
-            "Last dimension of first input with shape {:?} must match second to last dimension of second input with shape {:?}.",
+            "Last dimension of first input with shape {:?} must match second to last dimension of second \
+             input with shape {:?}.",
             a.shape(),
             b.shape()
         ));

@@ -105,7 +105,8 @@ fn check(input: &Array, weight: &Array, groups: usize) -> Result<usize> {
     }
     if !(3..=5).contains(&input.ndim()) {
         return invalid(
-            "Only works for inputs with 1-3 spatial dimensions. The inputs must be in the format [N, ..., C_in]",
+            "Only works for inputs with 1-3 spatial dimensions. The inputs must be in the format [N, \
+             ..., C_in]",
         );
     }
     let axes = input.ndim() - 2;
@@ -117,7 +118,8 @@ fn check(input: &Array, weight: &Array, groups: usize) -> Result<usize> {
     }
     if weight.ndim() != axes + 2 {
         return invalid(format!(
-            "Invalid weight array with {} dimensions for {axes}D convolution. Expected an array with {} dimensions following the format [C_out, ..., C_in].",
+            "Invalid weight array with {} dimensions for {axes}D convolution. Expected an array with {} \
+             dimensions following the format [C_out, ..., C_in].",
             weight.ndim(),
             axes + 2
         ));
@@ -125,24 +127,28 @@ fn check(input: &Array, weight: &Array, groups: usize) -> Result<usize> {
     let (channels, outputs, each) = (input.dim(-1), weight.dim(0), weight.dim(-1));
     if groups == 0 || !channels.is_multiple_of(groups) {
         return invalid(format!(
-            "The input channels must be divisible by the number of groups. Got input with shape {:?} and {groups} groups.",
+            "The input channels must be divisible by the number of groups. Got input with shape {:?} and \
+             {groups} groups.",
             input.shape()
         ));
     }
     if !outputs.is_multiple_of(groups) {
         return invalid(format!(
-            "If groups > 1, the output channels must be divisible by the number of groups. Got {outputs} output channels and {groups} groups."
+            "If groups > 1, the output channels must be divisible by the number of groups. Got {outputs} \
+             output channels and {groups} groups."
         ));
     }
     if channels != groups * each {
         return invalid(match groups {
             1 => format!(
-                "Expect the input channels in the input and weight array to match but got shapes - input: {:?} and weight: {:?}",
+                "Expect the input channels in the input and weight array to match but got shapes - \
+                 input: {:?} and weight: {:?}",
                 input.shape(),
                 weight.shape()
             ),
             _ => format!(
-                "Given groups={groups} and weights of shape {:?}, expected to have {} input channels but got {channels} input channels instead.",
+                "Given groups={groups} and weights of shape {:?}, expected to have {} input channels but \
+                 got {channels} input channels instead.",
                 weight.shape(),
                 groups * each
             ),
@@ -180,7 +186,9 @@ fn output_shape(input: &Array, weight: &Array, c: &Convolution) -> Result<Shape>
             + c.padding_high[axis];
         if padded < window {
             return invalid(format!(
-                "Spatial dimensions of input after padding cannot be smaller than weight spatial dimensions. Got error at axis {} for input with shape {:?}, padding low {:?}, padding high {:?}, and weight of shape {:?}.",
+                "Spatial dimensions of input after padding cannot be smaller than weight spatial \
+                 dimensions. Got error at axis {} for input with shape {:?}, padding low {:?}, padding \
+                 high {:?}, and weight of shape {:?}.",
                 axis + 1,
                 input.shape(),
                 c.padding_low,
@@ -233,7 +241,8 @@ fn check_axes<const N: usize>(input: &Array) -> Result<()> {
         return Ok(());
     }
     invalid(format!(
-        "Invalid input array with {} dimensions for {N}D convolution. Expected an array with {} dimensions following the format [N, ..., C_in].",
+        "Invalid input array with {} dimensions for {N}D convolution. Expected an array with {} \
+         dimensions following the format [N, ..., C_in].",
         input.ndim(),
         N + 2
     ))

@@ -37,7 +37,8 @@ pub fn view(a: &Array, dtype: Dtype) -> Result<Array> {
         })?;
         if !(*last * old).is_multiple_of(new) {
             let message = format!(
-                "The size of the last axis of shape {:?} in bytes must be divisible by {new}, the size of {dtype}.",
+                "The size of the last axis of shape {:?} in bytes must be divisible by {new}, the size \
+                 of {dtype}.",
                 a.shape()
             );
             return Err(crate::Error::invalid("view", message));

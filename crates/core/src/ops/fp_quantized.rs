@@ -124,7 +124,8 @@ pub fn fp_quantize(
     let group = mode.group_size();
     if !w.dim(-1).is_multiple_of(group) {
         return invalid(format!(
-            "The last dimension of the matrix needs to be divisible by the quantization group size {group}. However the provided  matrix has shape {:?}",
+            "The last dimension of the matrix needs to be divisible by the quantization group size \
+             {group}. However the provided  matrix has shape {:?}",
             w.shape()
         ));
     }
@@ -226,7 +227,8 @@ fn columns(op: &'static str, w: &Array, scales: &Array, mode: FpMode) -> Result<
     }
     if columns != scales.dim(-1) * mode.group_size() {
         return invalid(format!(
-            "Shape of scales does not match the matrix given the quantization parameters. Provided matrix of shape {:?} and scales of shape {:?}.",
+            "Shape of scales does not match the matrix given the quantization parameters. Provided \
+             matrix of shape {:?} and scales of shape {:?}.",
             w.shape(),
             scales.shape()
         ));
@@ -393,7 +395,8 @@ fn operands(
     };
     if left.dim(-1) != right.dim(-1) {
         let message = format!(
-            "Last dimension of first input with shape {:?} must match last dimension of second input with shape {:?}.",
+            "Last dimension of first input with shape {:?} must match last dimension of second input \
+             with shape {:?}.",
             x.shape(),
             right.shape()
         );

@@ -14,7 +14,8 @@ pub(crate) fn floating_product(op: &'static str, a: &Array, b: &Array) -> Result
         true => Ok(dtype),
         false => {
             let message = format!(
-                "Only real floating point types are supported but {} and {} were provided which results in {dtype}, which is not a real floating point type.",
+                "Only real floating point types are supported but {} and {} were provided which results \
+                 in {dtype}, which is not a real floating point type.",
                 a.dtype(),
                 b.dtype()
             );
@@ -48,7 +49,8 @@ pub(crate) fn as_matrices(
     }
     if left.dim(-1) != right.dim(-2) {
         let message = format!(
-            "Last dimension of first input with shape {:?} must match second to last dimension of second input with shape {:?}.",
+            "Last dimension of first input with shape {:?} must match second to last dimension of second \
+             input with shape {:?}.",
             left.shape(),
             right.shape()
         );

@@ -46,7 +46,9 @@ pub fn gather_qmm(
     let (inner, outer) = if transpose { (columns, w.dim(-2)) } else { (w.dim(-2), columns) };
     if x.ndim() == 0 || x.dim(-1) != inner {
         let message = format!(
-            "Last dimension of first input with shape {:?} does not match the expanded quantized matrix ({inner}, {outer}) computed from shape {:?} with group_size={group_size}, bits={bits} and transpose={transpose}",
+            "Last dimension of first input with shape {:?} does not match the expanded quantized matrix \
+             ({inner}, {outer}) computed from shape {:?} with group_size={group_size}, bits={bits} and \
+             transpose={transpose}",
             x.shape(),
             w.shape()
         );

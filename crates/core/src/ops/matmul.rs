@@ -36,7 +36,8 @@ fn prepare(op: &'static str, a: &Array, b: &Array, dtype: Dtype) -> Result<Produ
     }
     if left.dim(-1) != right.dim(-2) {
         let message = format!(
-            "Last dimension of first input with shape {:?} must match second to last dimension of second input with shape {:?}.",
+            "Last dimension of first input with shape {:?} must match second to last dimension of second \
+             input with shape {:?}.",
             a.shape(),
             b.shape()
         );

@@ -10,13 +10,15 @@ use crate::{
 pub(super) fn affine(op: &'static str, group_size: usize, bits: usize) -> Result<Affine> {
     if !matches!(group_size, 32 | 64 | 128) {
         let message = format!(
-            "The requested group size {group_size} is not supported. The supported group sizes are 32, 64, and 128."
+            "The requested group size {group_size} is not supported. The supported group sizes are 32, \
+             64, and 128."
         );
         return Err(Error::invalid(op, message));
     }
     if !matches!(bits, 2 | 3 | 4 | 5 | 6 | 8) {
         let message = format!(
-            "The requested number of bits {bits} is not supported. The supported bits are 2, 3, 4, 5, 6, and 8."
+            "The requested number of bits {bits} is not supported. The supported bits are 2, 3, 4, 5, 6, \
+             and 8."
         );
         return Err(Error::invalid(op, message));
     }
@@ -45,7 +47,8 @@ pub fn quantize(w: &Array, group_size: usize, bits: usize) -> Result<(Array, Arr
     let columns = w.dim(-1);
     if !columns.is_multiple_of(group_size) {
         let message = format!(
-            "The last dimension of the matrix needs to be divisible by the quantization group size {group_size}. However the provided matrix has shape {:?}",
+            "The last dimension of the matrix needs to be divisible by the quantization group size \
+             {group_size}. However the provided matrix has shape {:?}",
             w.shape()
         );
         return Err(Error::invalid("quantize", message));
@@ -83,7 +86,8 @@ pub(super) fn unpacked_columns(
 ) -> Result<usize> {
     let mismatch = || {
         let message = format!(
-            "The shapes of the weight {:?} {}, scales {:?} and biases {:?} are incompatible based on bits and group_size: bits={}, group_size={}.",
+            "The shapes of the weight {:?} {}, scales {:?} and biases {:?} are incompatible based on \
+             bits and group_size: bits={}, group_size={}.",
             w.shape(),
             w.dtype(),
             scales.shape(),
@@ -146,7 +150,9 @@ pub fn quantized_matmul(
     let (inner, outer) = if transpose { (columns, w.dim(-2)) } else { (w.dim(-2), columns) };
     if x.ndim() == 0 || x.dim(-1) != inner {
         let message = format!(
-            "Last dimension of first input with shape {:?} does not match the expanded quantized matrix ({inner}, {outer}) computed from shape {:?} with group_size={group_size}, bits={bits} and transpose={transpose}",
+            "Last dimension of first input with shape {:?} does not match the expanded quantized matrix \
+             ({inner}, {outer}) computed from shape {:?} with group_size={group_size}, bits={bits} and \
+             transpose={transpose}",
             x.shape(),
             w.shape()
         );

@@ -66,7 +66,8 @@ fn check_updates(a: &Array, index_shape: &[usize], updates: &Array) -> Result<()
     let shape = updates.shape();
     if updates.ndim() != a.ndim() + index_shape.len() {
         return refuse(format!(
-            "Updates with {} dimensions does not match the sum of the array ({}) and indices ({}) dimensions.",
+            "Updates with {} dimensions does not match the sum of the array ({}) and indices ({}) \
+             dimensions.",
             updates.ndim(),
             a.ndim(),
             index_shape.len()
@@ -186,7 +187,8 @@ fn check_mask(a: &Array, mask: &Array) -> Result<()> {
     }
     if mask.shape() != &a.shape()[..mask.ndim()] {
         return refuse(format!(
-            "The boolean mask should have the same shape as the beginning of the indexed array but the mask has shape {:?} and the array has shape {:?}",
+            "The boolean mask should have the same shape as the beginning of the indexed array but the \
+             mask has shape {:?} and the array has shape {:?}",
             mask.shape(),
             a.shape()
         ));

@@ -346,7 +346,8 @@ pub fn concatenate(arrays: &[&Array], axis: isize) -> Result<Array> {
     for a in arrays {
         if a.ndim() != first.ndim() {
             let message = format!(
-                "All the input arrays must have the same number of dimensions. However, got arrays with dimensions {} and {}.",
+                "All the input arrays must have the same number of dimensions. However, got arrays with \
+                 dimensions {} and {}.",
                 first.ndim(),
                 a.ndim()
             );
@@ -354,7 +355,8 @@ pub fn concatenate(arrays: &[&Array], axis: isize) -> Result<Array> {
         }
         if (0..a.ndim()).any(|x| x != axis && a.shape()[x] != first.shape()[x]) {
             let message = format!(
-                "All the input array dimensions must match exactly except for the concatenation axis. However, the provided shapes are {:?}, {:?}, and the concatenation axis is {axis}.",
+                "All the input array dimensions must match exactly except for the concatenation axis. \
+                 However, the provided shapes are {:?}, {:?}, and the concatenation axis is {axis}.",
                 first.shape(),
                 a.shape()
             );
@@ -406,7 +408,8 @@ pub fn split(a: &Array, parts: usize, axis: isize) -> Result<Vec<Array>> {
     let size = a.shape()[normalize_axis("split", axis, a.ndim())?];
     if parts == 0 || !size.is_multiple_of(parts) {
         let message = format!(
-            "Array split does not result in sub arrays with equal size: attempting {parts} splits along axis {axis} for shape {:?}.",
+            "Array split does not result in sub arrays with equal size: attempting {parts} splits along \
+             axis {axis} for shape {:?}.",
             a.shape()
         );
         return Err(Error::invalid("split", message));

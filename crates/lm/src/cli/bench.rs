@@ -88,7 +88,15 @@ impl Report<'_> {
     }
 
     fn json(&self) -> serde_json::Value {
-        let result = |r: &BenchResult| json!({"test": r.test, "tps": r.mean(), "stddev": r.deviation(), "runs": r.runs, "host_us": r.host_micros()});
+        let result = |r: &BenchResult| {
+            json!({
+                "test": r.test,
+                "tps": r.mean(),
+                "stddev": r.deviation(),
+                "runs": r.runs,
+                "host_us": r.host_micros(),
+            })
+        };
         json!({
             "preset": self.args.preset,
             "format": self.format(),
@@ -116,13 +124,15 @@ impl Report<'_> {
         lines.extend(self.results.iter().map(|r| {
             let (preset, format) = (&self.args.preset, self.format());
             let (mean, deviation) = (r.mean(), r.deviation());
-            format!("| {preset} | {format} | {gib:.2} GiB | {billions:.2} B | {} | {mean:.2} ± {deviation:.2} |", r.test)
+            let model = format!("{preset} | {format} | {gib:.2} GiB | {billions:.2} B");
+            format!("| {model} | {} | {mean:.2} ± {deviation:.2} |", r.test)
         }));
         for (r, [graphs, evaluation, waiting]) in
             self.results.iter().filter_map(|r| Some((r, r.host_micros()?)))
         {
             lines.push(format!(
-                "{}, the host's time a token: {graphs:.0} µs for graphs, {evaluation:.0} µs to evaluate them, {waiting:.0} µs waiting",
+                "{}, the host's time a token: {graphs:.0} µs for graphs, {evaluation:.0} µs to evaluate \
+                 them, {waiting:.0} µs waiting",
                 r.test
             ));
         }

@@ -20,7 +20,13 @@ pub(crate) fn run(args: Args) -> Result<()> {
     if args.json {
         let list: Vec<_> = table
             .map(|(row, value)| {
-                json!({"name": row.name, "type": row.kind, "default": row.default, "value": value, "meaning": row.meaning})
+                json!({
+                    "name": row.name,
+                    "type": row.kind,
+                    "default": row.default,
+                    "value": value,
+                    "meaning": row.meaning,
+                })
             })
             .collect();
         return print_line(&serde_json::Value::from(list).to_string());

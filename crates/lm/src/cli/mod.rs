@@ -170,7 +170,8 @@ pub(crate) fn quantization(
     let format = Quantization { group_size, bits };
     if bits != 0 && !format.is_supported() {
         let text = format!(
-            "{bits} bits in groups of {group_size} are not supported; supported: 0, 2, 3, 4, 5, 6, 8 in groups of 32, 64, 128"
+            "{bits} bits in groups of {group_size} are not supported; supported: 0, 2, 3, 4, 5, 6, 8 in \
+             groups of 32, 64, 128"
         );
         return Err(Error::argument(name, text));
     }

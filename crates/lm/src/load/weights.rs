@@ -128,7 +128,8 @@ impl Weights {
         let format = packing(&words, &scales, &biases, out, inner).ok_or_else(|| {
             let (w, s) = (words.shape(), scales.shape());
             let message = format!(
-                "words {w:?} and scales {s:?} are no quantized {out} × {inner} matrix, which the configuration asks for"
+                "words {w:?} and scales {s:?} are no quantized {out} × {inner} matrix, which the \
+                 configuration asks for"
             );
             Error::file(&path, format!("{renamed}.weight"), message)
         })?;

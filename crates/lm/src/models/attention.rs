@@ -80,8 +80,9 @@ impl Attention {
     }
 }
 
-/// Causal attention of queries (batch, heads, tokens, features) over quantized keys and values (batch, kv heads, …), as
-/// `quantized_scaled_dot_product_attention` of mlx_lm does it: heads that share keys are rows of the same products.
+/// Causal attention of queries (batch, heads, tokens, features) over quantized keys and values (batch,
+/// kv heads, …), as `quantized_scaled_dot_product_attention` of mlx_lm does it: heads that share keys
+/// are rows of the same products.
 fn quantized_attention(
     q: &Array,
     keys: &[Array; 3],

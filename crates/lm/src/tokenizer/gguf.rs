@@ -62,7 +62,10 @@ impl Tokenizer {
             "llama" => spm::from_gguf(meta),
             other => Err(meta.error(
                 MODEL,
-                format_args!("unknown tokenizer {other:?}; supported: gpt2 (byte-level BPE), llama (SentencePiece)"),
+                format_args!(
+                    "unknown tokenizer {other:?}; supported: gpt2 (byte-level BPE), \
+                     llama (SentencePiece)"
+                ),
             )),
         }
     }

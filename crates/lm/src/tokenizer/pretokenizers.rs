@@ -27,9 +27,33 @@ pub(super) struct Scheme {
 
 const GPT2: &str = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+";
 const DIGIT: &str = r"\p{N}";
-const LLAMA3: &str = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";
-const QWEN2: &str = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";
-const TEKKEN: &str = r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+";
+const LLAMA3: &str = concat!(
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|",
+    r"[^\r\n\p{L}\p{N}]?\p{L}+|",
+    r"\p{N}{1,3}|",
+    r" ?[^\s\p{L}\p{N}]+[\r\n]*|",
+    r"\s*[\r\n]+|",
+    r"\s+(?!\S)|",
+    r"\s+",
+);
+const QWEN2: &str = concat!(
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|",
+    r"[^\r\n\p{L}\p{N}]?\p{L}+|",
+    r"\p{N}|",
+    r" ?[^\s\p{L}\p{N}]+[\r\n]*|",
+    r"\s*[\r\n]+|",
+    r"\s+(?!\S)|",
+    r"\s+",
+);
+const TEKKEN: &str = concat!(
+    r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+|",
+    r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*|",
+    r"\p{N}|",
+    r" ?[^\s\p{L}\p{N}]+[\r\n/]*|",
+    r"\s*[\r\n]+|",
+    r"\s+(?!\S)|",
+    r"\s+",
+);
 
 const PLAIN: Scheme = Scheme { splits: &[GPT2], nfc: false, ignore_merges: false, add_bos: false };
 

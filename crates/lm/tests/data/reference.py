@@ -38,7 +38,12 @@ CASES = {
     ),
     "llama with linear scaling": (
         llama,
-        dict(model_type="llama", rope_theta=1e4, rope_scaling={"type": "linear", "factor": 4.0}, tie_word_embeddings=True),
+        dict(
+            model_type="llama",
+            rope_theta=1e4,
+            rope_scaling={"type": "linear", "factor": 4.0},
+            tie_word_embeddings=True,
+        ),
         None,
     ),
     "qwen2": (qwen2, dict(model_type="qwen2", rope_theta=1e6, tie_word_embeddings=True), None),

@@ -330,8 +330,8 @@ fn slice_update(
     copy(ctx, update.shape(), from, to)
 }
 
-/// The memory of an output that is `whole` but for a part that is written next: the input's own where it can be donated,
-/// else a copy.
+/// The memory of an output that is `whole` but for a part that is written next: the input's own where
+/// it can be donated, else a copy.
 ///
 /// # Errors
 /// When memory or the device fails.

@@ -44,11 +44,11 @@ impl Axes {
 /// Both sides are read and written 16 bytes at a time.
 const VECTORS: u32 = 3;
 
-/// Threads of a workgroup, and the sides of its rectangles along source and destination, the latter in words of shared
-/// memory.
+/// Threads of a workgroup, and the sides of its rectangles along source and destination, the
+/// latter in words of shared memory.
 ///
-/// Small ones keep more workgroups of them at work: 64 x 16 takes 530 to 570 µs for a GiB of float32 on an H200, where a copy
-/// takes 525, 64 x 64 takes 615; of elements of eight bytes 32 x 32 takes 537.
+/// Small ones keep more workgroups of them at work: 64 x 16 takes 530 to 570 µs for a GiB of float32 on an
+/// H200, where a copy takes 525, 64 x 64 takes 615; of elements of eight bytes 32 x 32 takes 537.
 fn rectangle(caps: &Capabilities, bytes: u32, vectors: u32) -> [u32; 3] {
     let group = plan::group(caps);
     match (bytes, vectors) {

@@ -41,7 +41,8 @@ pub(crate) struct DeviceState {
     pub(crate) clock: Option<Arc<trace::Clock>>,
     /// The shape of the interpreter's workgroups; none where there are no runs.
     pub(crate) run_shape: Option<Shape>,
-    /// The clock of the stream that has made runs last: workgroups of two streams' runs would wait for each other.
+    /// The clock of the stream that has made runs last: workgroups of two streams'
+    /// runs would wait for each other.
     pub(crate) interpreter: Mutex<Option<Arc<Timer>>>,
     gates: Mutex<Vec<(Arc<Timeline>, u64)>>,
     /// Held while a buffer gets a copy on the other side, so that two threads do not both make one.

@@ -27,8 +27,9 @@ use crate::runtime::{
 
 /// How long a waiter for a software device polls at most before it sleeps: it computes on the same cores.
 const SOFTWARE_SPIN: Duration = Duration::from_micros(50);
-/// Pauses of the processor between two polls, a microsecond or two: asking the driver takes locks that a committer needs, too (prompts of 8B
-/// on an H200: 13,750 tokens/s without pauses, 14,270 for who sleeps soon).
+/// Pauses of the processor between two polls, a microsecond or two: asking the driver takes
+/// locks that a committer needs, too (prompts of 8B on an H200: 13,750 tokens/s without
+/// pauses, 14,270 for who sleeps soon).
 const PAUSES: u32 = 64;
 /// How often a sleeping waiter looks for a lost device.
 const NAP: Duration = Duration::from_millis(500);

@@ -2,9 +2,9 @@
 //! `name => "family/file.comp" { DEFINE: "value", OTHER: "value" },`
 //!
 //! A line that ends in `} committed,` is of a kernel that goes to the driver as it is committed, past
-//! vulkano: cooperative matrices of bfloat16 are unknown to its parser and to the compiler of `shader!`. The interpreter is one,
-//! too, for it goes through glslc's optimizer (`OPTIMIZE`), which `shader!` leaves off: otherwise it does not fit in registers (0.6B
-//! on an H200: 597 µs a run instead of 508).
+//! vulkano: cooperative matrices of bfloat16 are unknown to its parser and to the compiler of `shader!`. The
+//! interpreter is one, too, for it goes through glslc's optimizer (`OPTIMIZE`), which `shader!` leaves off:
+//! otherwise it does not fit in registers (0.6B on an H200: 597 µs a run instead of 508).
 //!
 //! The define names that a line may use stand in `declare.rs` (`define_shader!`).
 

@@ -46,7 +46,8 @@ impl Path {
     /// The costs in words, for `einsum_path`.
     pub(super) fn summary(&self, subscripts: &str) -> String {
         format!(
-            "  Complete contraction:  {subscripts}\n         Naive scaling:  {}\n     Optimized scaling:  {}\n      Naive FLOP count:  {}\n  Optimized FLOP count:  {}\n",
+            "  Complete contraction:  {subscripts}\n         Naive scaling:  {}\n     Optimized \
+             scaling:  {}\n      Naive FLOP count:  {}\n  Optimized FLOP count:  {}\n",
             self.naive.axes, self.optimized.axes, self.naive.flops, self.optimized.flops
         )
     }

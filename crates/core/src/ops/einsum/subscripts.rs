@@ -105,7 +105,8 @@ impl Expansion {
             None => self.longest,
             Some((i, operand)) => operand.ndim().checked_sub(letters).ok_or_else(|| {
                 let message = format!(
-                    "Operand {i} with shape {:?} has insufficient dimensions for subscript '{text}'. The ellipsis requires at least {letters} dimensions but the operand has {} dimensions.",
+                    "Operand {i} with shape {:?} has insufficient dimensions for subscript '{text}'. The \
+                     ellipsis requires at least {letters} dimensions but the operand has {} dimensions.",
                     operand.shape(),
                     operand.ndim()
                 );

@@ -1,5 +1,5 @@
-//! The attention of one token over a growing cache, with the norms and rotations of the new query and key, and the
-//! cache's new rows.
+//! The attention of one token over a growing cache, with the norms and rotations of the new query and
+//! key, and the cache's new rows.
 
 use mlx_vulkan_core::{
     Result,

@@ -1,5 +1,5 @@
-//! Heads on their way from projections to an attention, with norms and rotations: found by following inputs up the
-//! tape.
+//! Heads on their way from projections to an attention, with norms and rotations: found
+//! by following inputs up the tape.
 
 use mlx_vulkan_core::{
     Array, Dtype, Result, Stream,
@@ -56,8 +56,8 @@ impl<'a> Walk<'a> {
         input(self.tape, at)
     }
 
-    /// Goes on to the first input of the node that makes `at`, if it is of the right kind and nobody else sees its
-    /// result.
+    /// Goes on to the first input of the node that makes `at`, if it is of the right kind
+    /// and nobody else sees its result.
     pub(super) fn pass(&mut self, at: Cursor, is: impl Fn(&Node) -> bool) -> Option<usize> {
         let place = inner(self.tape, self.array(at), 1, self.stream)?;
         is(self.tape.node(place)).then(|| self.members.push(place))?;
@@ -107,8 +107,8 @@ impl<'a> Walk<'a> {
         Some(self.normalized(rope, width))
     }
 
-    /// The update of a cache (1, heads, rows, features) of `dtype` at its `count`-th and last filled row, behind the view of
-    /// what is filled unless all is.
+    /// The update of a cache (1, heads, rows, features) of `dtype` at its `count`-th and last filled row,
+    /// behind the view of what is filled unless all is.
     pub(super) fn update(&mut self, at: Cursor, count: usize, dtype: Dtype) -> Option<usize> {
         let view = self.pass(at, is_head_of_rows);
         let updated = view.map_or(at, |view| (view, 0));
@@ -203,7 +203,8 @@ impl TokenHeads {
     }
 }
 
-/// Caches that become their own updates, at these places, if nobody else has them and they lie as kernels read them.
+/// Caches that become their own updates, at these places, if nobody else has them and
+/// they lie as kernels read them.
 pub(super) fn caches_in_place<const N: usize>(
     ctx: &mut Ctx<'_>,
     tape: &Tape,
@@ -224,7 +225,8 @@ pub(super) fn caches_in_place<const N: usize>(
     Ok(Some(found))
 }
 
-/// Strides of heads and rows of `width` features, of the caches of keys and of values that are updated at these places.
+/// Strides of heads and rows of `width` features, of the caches of keys and of values
+/// that are updated at these places.
 pub(super) fn cache_steps(tape: &Tape, updates: [usize; 2], width: usize) -> [u32; 4] {
     let [keys, values] = updates.map(|place| tape.array(place).dim(2) * width);
     [keys, width, values, width].map(|step| step as u32)

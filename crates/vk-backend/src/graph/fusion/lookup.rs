@@ -1,5 +1,5 @@
-//! Rows picked from a quantized matrix, as embeddings of tokens are: words, scales and biases at the same indices and what
-//! they stand for, in one kernel (`quantized/dequantize.comp`).
+//! Rows picked from a quantized matrix, as embeddings of tokens are: words, scales and biases at the same
+//! indices and what they stand for, in one kernel (`quantized/dequantize.comp`).
 
 use mlx_vulkan_core::{
     Array, Result,

@@ -1,9 +1,11 @@
-//! Groups of operations that one kernel does together, found on the tape before anything is allocated for them.
+//! Groups of operations that one kernel does together, found on the tape before
+//! anything is allocated for them.
 //!
 //! Five kinds: products of the same rows with the norm before them and the gate or residual after them
 //! (`products.rs`), the attention of one token with norms, rotations and cache writes
-//! (`attention.rs`), the same over quantized keys and values (`quantized_attention.rs`), norms, rotations and cache writes alone
-//! for many tokens (`prompt.rs`), and rows picked from a quantized matrix (`lookup.rs`). Any graph profits, however it was written.
+//! (`attention.rs`), the same over quantized keys and values (`quantized_attention.rs`), norms, rotations and
+//! cache writes alone for many tokens (`prompt.rs`), and rows picked from a quantized matrix (`lookup.rs`).
+//! Any graph profits, however it was written.
 
 mod attention;
 mod heads;

@@ -1,5 +1,5 @@
-//! Products of the same rows with different matrices, with a gate or a residual after them and, where the rows are few,
-//! the norm of the rows before them.
+//! Products of the same rows with different matrices, with a gate or a residual after them and, where the
+//! rows are few, the norm of the rows before them.
 
 use mlx_vulkan_core::{
     Array, Dtype, Result,
@@ -76,7 +76,8 @@ impl Builder {
         Builder { found: Vec::with_capacity(places / 4) }
     }
 
-    /// Adds the product at `place`, if the fused kernel serves it: to others of the same rows if there are any.
+    /// Adds the product at `place`, if the fused kernel serves it: to others of the same rows if there are
+    /// any.
     pub(super) fn product(&mut self, tape: &Tape, place: usize, device: &DeviceState) {
         let Some(new) = describe(tape, place, device) else { return };
         let node = tape.node(place);

@@ -1,4 +1,5 @@
-//! Norms, rotations and cache writes of many tokens before their attention, in one kernel (`attention/heads.comp`).
+//! Norms, rotations and cache writes of many tokens before their attention, in one
+//! kernel (`attention/heads.comp`).
 
 use mlx_vulkan_core::{
     Result, backend::Output, fusion::Group, graph::Node, primitives::Primitive, tape::Tape,

@@ -1,5 +1,6 @@
-//! The attention of one token over quantized keys and values: a product with the keys, softmax, and a product with the values. Where
-//! the token's own key and value go to growing caches, with their norms, rotations, quantization and the caches' new rows.
+//! The attention of one token over quantized keys and values: a product with the keys, softmax, and a product
+//! with the values. Where the token's own key and value go to growing caches, with their norms, rotations,
+//! quantization and the caches' new rows.
 
 use mlx_vulkan_core::{
     Array, Dtype, Result,
@@ -346,8 +347,9 @@ fn common_steps(parts: &[Array], sharing: usize, affine: Affine) -> Option<[u32;
     same.then_some(words)
 }
 
-/// Strides of heads and rows of an array (…, heads, rows, columns), or (…, heads, `sharing`, rows, columns) if that is more than
-/// one, in elements of which `per[0]` are `per[1]` of the array's. Where there is only one head or row, its stride is 0.
+/// Strides of heads and rows of an array (…, heads, rows, columns), or (…, heads, `sharing`, rows, columns)
+/// if that is more than one, in elements of which `per[0]` are `per[1]` of the array's. Where there is only
+/// one head or row, its stride is 0.
 fn steps(array: &Array, sharing: usize, per: [isize; 2]) -> Option<[u32; 2]> {
     let (shape, strides) = (array.shape(), &array.evaluated().layout.strides);
     let (row, column) = (shape.len() - 2, shape.len() - 1);

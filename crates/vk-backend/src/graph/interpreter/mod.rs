@@ -1,16 +1,17 @@
 //! Runs of steps in one dispatch.
 //!
-//! A decode step is a chain of dependent kernels, and each link costs microseconds before it does anything. Steps that the
-//! interpreter kernel knows (products of one row and attentions of one token, with what is fused with them) are therefore not encoded
-//! at once but collected; when something else is encoded, or the work is handed over, what was collected becomes rows of
-//! a table (`table.rs`) and one dispatch that walks it. Its workgroups stay for the whole run and pass values on
-//! with tags instead of barriers (`shaders/interpreter/interpreter.comp`).
+//! A decode step is a chain of dependent kernels, and each link costs microseconds before it does anything.
+//! Steps that the interpreter kernel knows (products of one row and attentions of one token, with what is
+//! fused with them) are therefore not encoded at once but collected; when something else is encoded, or the
+//! work is handed over, what was collected becomes rows of a table (`table.rs`) and one dispatch that walks
+//! it. Its workgroups stay for the whole run and pass values on with tags instead of barriers
+//! (`shaders/interpreter/interpreter.comp`).
 //!
 //! They have to run at the same time, which Vulkan does not promise. How many do is tried once per pipeline
-//! (`residency.rs`). In a run each wait is bounded: workgroups that give up leave a word, and a dispatch of a single workgroup
-//! behind the run, which waits for nobody, does everything again if it finds that word. Nothing that a run reads is
-//! overwritten by it, but for a cache's last row, which comes out the same. The host finds the verdict later and
-//! goes on with ordinary dispatches.
+//! (`residency.rs`). In a run each wait is bounded: workgroups that give up leave a word, and a dispatch of a
+//! single workgroup behind the run, which waits for nobody, does everything again if it finds that word.
+//! Nothing that a run reads is overwritten by it, but for a cache's last row, which comes out the same. The
+//! host finds the verdict later and goes on with ordinary dispatches.
 
 pub(crate) mod planner;
 mod residency;
@@ -43,7 +44,8 @@ use table::{Table, Variant};
 
 /// Times that a word is read before its maker is given up: some milliseconds.
 const PATIENCE: u32 = 4096;
-/// Modes of the kernel: a run, the same again if it has failed, and a trial of how many workgroups there are at once.
+/// Modes of the kernel: a run, the same again if it has failed, and a trial of how
+/// many workgroups there are at once.
 const RUN: u32 = 0;
 const REPEAT: u32 = 1;
 const TRIAL: u32 = 2;

@@ -1,5 +1,5 @@
-//! Runs of steps in one dispatch (`interpreter/interpreter.comp`): what it serves, and how steps are spread over the
-//! workgroups that stay for all of them.
+//! Runs of steps in one dispatch (`interpreter/interpreter.comp`): what it serves, and how steps are spread
+//! over the workgroups that stay for all of them.
 
 use crate::{
     kernels::{attention::planner::Sizes, matvec::planner::Product},
@@ -9,7 +9,8 @@ use crate::{
     },
 };
 
-/// Results of a team of subgroups at a time, as in the kernel: half of them belong to another matrix where one gates the other.
+/// Results of a team of subgroups at a time, as in the kernel: half of them belong to another
+/// matrix where one gates the other.
 pub(crate) const RESULTS: u32 = 4;
 /// Quads of the row that a thread brings, at most; as in the kernel.
 const QUADS: u32 = 6;
@@ -17,8 +18,9 @@ const QUADS: u32 = 6;
 pub(crate) const MOST_MARKED: u32 = 1 << 15;
 /// Keys that a cluster of lanes takes one after the other; with more, attention is a dispatch of its own.
 const MOST_ROUNDS: u32 = 24;
-/// Keys that a cluster takes before another workgroup helps. Measured on an H200, 16 heads of 128, a run of 140 steps: 600 keys in
-/// two shares 620 µs (one 675, four 632), 1,500 in four 695 (two 758, eight 728), 200 in one or two 560.
+/// Keys that a cluster takes before another workgroup helps. Measured on an H200, 16 heads of 128, a
+/// run of 140 steps: 600 keys in two shares 620 µs (one 675, four 632), 1,500 in four 695 (two 758,
+/// eight 728), 200 in one or two 560.
 const ROUNDS: u32 = 6;
 /// Lanes that share a key.
 const CLUSTER: u32 = 8;
@@ -44,9 +46,9 @@ impl Shape {
     }
 }
 
-/// The shape of workgroups on this device; none where it has no interpreter. By default it is used where the number
-/// of workgroups that fit at once is known beforehand, and where it was measured to be faster: discrete GPUs whose
-/// driver tells the number of multiprocessors.
+/// The shape of workgroups on this device; none where it has no interpreter. By default it is used where the
+/// number of workgroups that fit at once is known beforehand, and where it was measured to be faster:
+/// discrete GPUs whose driver tells the number of multiprocessors.
 pub(crate) fn shape(caps: &Capabilities, config: &Config) -> Option<Shape> {
     let wanted = config
         .enable_interpreter
@@ -67,8 +69,8 @@ pub(crate) fn serves_product(p: &Product, inner: u32, bits: u32, shape: &Shape) 
     p.rows == 1 && bits <= 16 && fits && whole
 }
 
-/// Subgroups that share a row, as a power of two, for `blocks` of rows of `chunks` chunks on `groups` workgroups:
-/// those with which the last subgroup is done first.
+/// Subgroups that share a row, as a power of two, for `blocks` of rows of `chunks` chunks on `groups`
+/// workgroups: those with which the last subgroup is done first.
 pub(crate) fn splits_log(blocks: u32, chunks: u32, groups: u32, shape: &Shape) -> u32 {
     let time = |log: &u32| {
         let teams = groups * (shape.subgroups() >> log);
@@ -79,7 +81,8 @@ pub(crate) fn splits_log(blocks: u32, chunks: u32, groups: u32, shape: &Shape) -
     (0..=shape.subgroups().ilog2()).min_by_key(time).unwrap_or(0)
 }
 
-/// Shares of the keys of one token's attention on `groups` workgroups; none where it is better done by a dispatch.
+/// Shares of the keys of one token's attention on `groups` workgroups; none where it is better done by a
+/// dispatch.
 pub(crate) fn shares(sizes: &Sizes, groups: u32, shape: &Shape, config: &Config) -> Option<u32> {
     let (keys, heads) = (sizes.keys as u32, sizes.heads as u32);
     let clusters = shape.workgroup / CLUSTER;

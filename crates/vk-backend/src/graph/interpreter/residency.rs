@@ -21,8 +21,8 @@ use crate::runtime::{
 /// How long a trial may take; its kernels give up within milliseconds.
 const LONGEST: Duration = Duration::from_secs(10);
 
-/// The most workgroups of `pipeline`, `wanted` or a power of two less, of which each has seen all others run. The
-/// trial is a submission of its own behind everything in the queue.
+/// The most workgroups of `pipeline`, `wanted` or a power of two less, of which each has seen all others run.
+/// The trial is a submission of its own behind everything in the queue.
 ///
 /// # Errors
 /// When memory is out or the device fails.

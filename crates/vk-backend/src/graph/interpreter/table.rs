@@ -1,4 +1,5 @@
-//! The table that the interpreter kernel walks: a row per step, with where its operands are and where its results go.
+//! The table that the interpreter kernel walks: a row per step, with where its
+//! operands are and where its results go.
 
 use bytemuck::{Pod, Zeroable};
 use smallvec::SmallVec;
@@ -141,8 +142,8 @@ impl Variant {
     }
 }
 
-/// Where the rows of a product are that a team takes at a time, a block: neighbours of one matrix, or half of them of the gate and
-/// half of what it gates.
+/// Where the rows of a product are that a team takes at a time, a block: neighbours of one matrix, or half of
+/// them of the gate and half of what it gates.
 struct Places {
     blocks: u32,
     /// Results of a block.
@@ -195,7 +196,8 @@ struct Made {
     marked: u64,
 }
 
-/// Steps that a table has room for at first: those of a decode step of a large model, which need not move it as it grows.
+/// Steps that a table has room for at first: those of a decode step of a large model,
+/// which need not move it as it grows.
 const STEPS: usize = 192;
 /// Steps back that results are looked for.
 const RECENT: usize = 24;
@@ -248,8 +250,8 @@ impl Table {
         self.rows.len() / ROW
     }
 
-    /// Adds a step, if it belongs to the same run: there is a row for it, and it touches what steps before it made only where
-    /// they leave it with tags.
+    /// Adds a step, if it belongs to the same run: there is a row for it, and it touches what steps before it
+    /// made only where they leave it with tags.
     pub(super) fn push(&mut self, step: &Step, config: &Config) -> bool {
         let row = match &step.kind {
             Kind::Product(fused) => self.product(fused, step),
@@ -262,8 +264,8 @@ impl Table {
         true
     }
 
-    /// Whether `step` reads what earlier steps wrote, but for the operands at `known`, which come with tags. What was not written
-    /// in the open batch at all needs no closer look.
+    /// Whether `step` reads what earlier steps wrote, but for the operands at `known`, which come with tags.
+    /// What was not written in the open batch at all needs no closer look.
     fn collides(&self, step: &Step, known: &[u64]) -> bool {
         let read = |r: &Region| {
             !known.contains(&r.address) && self.writes.iter().any(|written| written.overlaps(*r))

@@ -1,5 +1,5 @@
-//! Attention of one query token (`attention/decode.comp`), with the norms, rotations and cache writes that come before it,
-//! over keys and values that are dense or quantized.
+//! Attention of one query token (`attention/decode.comp`), with the norms, rotations and cache writes that
+//! come before it, over keys and values that are dense or quantized.
 
 use bytemuck::{Pod, Zeroable};
 use mlx_vulkan_core::{Dtype, Result, primitives::Affine};
@@ -31,8 +31,8 @@ struct Push {
     parts: u64,
     counters: u64,
     steps: [u32; 4],
-    /// Keys, shares of them, the bits of the scale and of the position's; of a quantized cache keys, the bits of the scale, and the
-    /// address of [`More`].
+    /// Keys, shares of them, the bits of the scale and of the position's; of a quantized cache keys, the bits
+    /// of the scale, and the address of [`More`].
     rest: [u32; 4],
 }
 
@@ -59,8 +59,8 @@ pub(crate) struct Attention {
     pub(crate) kv_heads: u32,
     pub(crate) count: u32,
     pub(crate) width: u32,
-    /// Strides of heads and rows, in elements, of the keys and of the values; of quantized ones in elements that they
-    /// stand for, multiples of 32 and of the group size.
+    /// Strides of heads and rows, in elements, of the keys and of the values; of quantized ones in elements
+    /// that they stand for, multiples of 32 and of the group size.
     pub(crate) steps: [u32; 4],
     pub(crate) scale: f32,
     pub(crate) dtype: u32,
@@ -112,8 +112,8 @@ pub(crate) struct Token {
     pub(crate) projections: Projections,
 }
 
-/// Encodes the attention of one token with what comes before it, as a step of a run where the device has an interpreter
-/// for it.
+/// Encodes the attention of one token with what comes before it, as a step of a run where the
+/// device has an interpreter for it.
 ///
 /// # Errors
 /// When memory or the device fails, or the driver refuses the pipeline.
@@ -179,8 +179,8 @@ pub(crate) fn encode(
     ctx.encode(call, reads, &writes)
 }
 
-/// The dispatch; `parts` is scratch memory for shares of the keys, `counters` zeroed words for finished ones, `more` where the
-/// rest of a quantized cache is.
+/// The dispatch; `parts` is scratch memory for shares of the keys, `counters` zeroed words for finished ones,
+/// `more` where the rest of a quantized cache is.
 fn call(
     ctx: &Ctx<'_>,
     splits: u32,

@@ -1,4 +1,5 @@
-//! Heads of many tokens, normalized, rotated and stored where an attention reads them (`attention/heads.comp`).
+//! Heads of many tokens, normalized, rotated and stored where an attention reads
+//! them (`attention/heads.comp`).
 
 use bytemuck::{Pod, Zeroable};
 use mlx_vulkan_core::{Dtype, Result};
@@ -37,7 +38,8 @@ pub(crate) struct Section {
 }
 
 impl Section {
-    /// Heads at an address, with the address of their norm's weights; normalized and rotated only if they are `turned`.
+    /// Heads at an address, with the address of their norm's weights; normalized and
+    /// rotated only if they are `turned`.
     pub(crate) fn new(from: u64, weight: u64, heads: usize, turned: bool) -> Section {
         let (heads, turned) = (heads as u32, u32::from(turned));
         Section { from, weight, to: 0, to_batch: 0, to_head: 0, to_token: 0, heads, turned }

@@ -249,8 +249,8 @@ pub(crate) fn sizes(inputs: &[Array]) -> Sizes {
     }
 }
 
-/// Allocates the output as (batch, query, head, feature) in memory, so that the transpose and reshape that follow
-/// are views.
+/// Allocates the output as (batch, query, head, feature) in memory, so that the transpose and
+/// reshape that follow are views.
 ///
 /// # Errors
 /// When memory is out.

@@ -165,7 +165,8 @@ pub fn decode(sizes: &Sizes, caps: &Capabilities, config: &Config) -> Option<Dec
     Some(Decode { splits: splits.clamp(1, most) as u32 })
 }
 
-/// Threads and heads of a workgroup for `groups` times `group` heads of `width` features, of which `group` share keys.
+/// Threads and heads of a workgroup for `groups` times `group` heads of `width`
+/// features, of which `group` share keys.
 pub fn decode_shape(
     width: u32,
     [groups, group]: [u32; 2],
@@ -175,8 +176,9 @@ pub fn decode_shape(
     let subgroup = caps.subgroup_size;
     // Registers hold a slice of every query and of its sums.
     let most = if width > 128 { 2 } else { 4 };
-    // Heads of a workgroup come one after the other, which takes longer than reading keys again as long as the device is
-    // not full (8 kv heads of 4 heads, few keys, on an H200: 14.7 µs for four at a time, 7.1 for one).
+    // Heads of a workgroup come one after the other, which takes longer than reading keys again
+    // as long as the device is not full (8 kv heads of 4 heads, few keys, on an H200: 14.7 µs
+    // for four at a time, 7.1 for one).
     let fills = |heads: u32| groups * group / heads * splits >= 2 * caps.compute_units;
     let heads = (1..=most)
         .rev()

@@ -40,10 +40,12 @@ pub struct MatrixTile {
 /// Sizes of a tile, and which of the [`Costs`] is its.
 struct Shape([u32; 5], usize);
 
-/// Parts of k up to which a dispatch of several products does without: more than a third of the device has work then.
+/// Parts of k up to which a dispatch of several products does without: more than a
+/// third of the device has work then.
 pub const MOST_UNSPLIT: u32 = 2;
 
-/// What tiles take compared with each other, per 64 of k, when each compute unit has several one after the other.
+/// What tiles take compared with each other, per 64 of k, when each compute unit has several one after the
+/// other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Costs([u32; 4]);
 
@@ -138,7 +140,8 @@ pub fn fragment(
     }
 }
 
-/// The tile and the parts of k of a product on cooperative matrices, where that pays; `packed` are quantized matrices.
+/// The tile and the parts of k of a product on cooperative matrices, where that pays;
+/// `packed` are quantized matrices.
 pub fn plan(
     m: usize,
     n: usize,

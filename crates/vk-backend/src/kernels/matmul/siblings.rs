@@ -1,5 +1,5 @@
-//! Many rows times matrices that share them, with what comes after, on cooperative matrices: one dispatch of the kernel
-//! that serves a single product, with a list of matrices.
+//! Many rows times matrices that share them, with what comes after, on cooperative matrices: one dispatch of
+//! the kernel that serves a single product, with a list of matrices.
 
 use bytemuck::{Pod, Zeroable};
 use mlx_vulkan_core::{Dtype, Result, primitives::Affine};
@@ -189,7 +189,8 @@ fn dequantized(
     Ok(dense)
 }
 
-/// How the operands lie; cooperative matrices take no part of a vector of eight, so rows must have whole ones.
+/// How the operands lie; cooperative matrices take no part of a vector of eight, so rows must have whole
+/// ones.
 fn flags(fused: &Fused, matrices: &[Matrix], packed: bool) -> u32 {
     let vectors = |address: u64| address.is_multiple_of(16) && fused.inner.is_multiple_of(8);
     let words = matrices.iter().all(|m| m.words.is_multiple_of(16));

@@ -1,5 +1,5 @@
-//! Few rows times matrices that share them, with what comes before and after (`matvec/fused.comp`; matrices of
-//! 4 bits `matvec/matrix.comp`). What they are is described in the same way for many rows.
+//! Few rows times matrices that share them, with what comes before and after (`matvec/fused.comp`; matrices
+//! of 4 bits `matvec/matrix.comp`). What they are is described in the same way for many rows.
 
 pub mod planner;
 

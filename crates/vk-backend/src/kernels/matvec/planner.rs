@@ -44,7 +44,8 @@ pub struct Product {
     pub sets: u32,
 }
 
-/// Bytes of shared memory that a workgroup may hold its rows in; more would leave no room for a second workgroup.
+/// Bytes of shared memory that a workgroup may hold its rows in; more would leave no room for a second
+/// workgroup.
 const SHARED: u64 = 32 << 10;
 
 /// Elements that a lane takes at a time, and how many are in fixed point in the same unit.
@@ -56,18 +57,19 @@ pub fn chunk(bits: usize, wide: bool) -> usize {
     }
 }
 
-/// Elements of a row from which lanes take [`chunk`]s twice as long, in fixed point: half of the loads of scales and of what
-/// ends a chunk. Measured on an H200, 8B of 4 bits in runs, 36 layers and the head 1,754 to 1,682 µs; 1,024 elements leave half of
-/// the lanes without work (466 to 532).
+/// Elements of a row from which lanes take [`chunk`]s twice as long, in fixed point: half of the loads of
+/// scales and of what ends a chunk. Measured on an H200, 8B of 4 bits in runs, 36 layers and the head 1,754
+/// to 1,682 µs; 1,024 elements leave half of the lanes without work (466 to 532).
 const WIDE_ROW: u32 = 2048;
 
-/// Whether lanes take such chunks of rows of `inner` elements in digits, with `group` elements to a scale. A chunk's unit is found by a
-/// subgroup whose threads bring four elements each.
+/// Whether lanes take such chunks of rows of `inner` elements in digits, with `group` elements to a scale. A
+/// chunk's unit is found by a subgroup whose threads bring four elements each.
 pub fn is_wide(bits: u32, group: u32, inner: u32, subgroup: u32) -> bool {
     bits == 4 && group >= 64 && inner >= WIDE_ROW && subgroup >= 16
 }
 
-/// Whether rows of `dtype` are brought into fixed point, so that fields of `bits` are multiplied four at a time.
+/// Whether rows of `dtype` are brought into fixed point, so that fields of `bits`
+/// are multiplied four at a time.
 pub fn in_digits(bits: u32, dtype: u32, caps: &Capabilities, config: &Config) -> bool {
     let wanted = config.enable_integer_dots.unwrap_or(caps.integer_dot_product_accelerated);
     wanted && caps.integer_dot_product && matches!(bits, 4 | 8) && dtype != Dtype::Float32 as u32
@@ -97,8 +99,8 @@ pub fn serves(
 /// Elements of a row in shared memory from which few workgroups fit beside each other: they are large then.
 const LONG_ROW: u32 = 8192;
 
-/// Chooses the variant for an inner axis of `inner` elements of `bits`; `asked` are the subgroups of a team, if they are
-/// not to be chosen.
+/// Chooses the variant for an inner axis of `inner` elements of `bits`; `asked` are the subgroups of a
+/// team, if they are not to be chosen.
 pub fn plan(p: &Product, inner: u32, bits: u32, asked: Option<u64>, caps: &Capabilities) -> Plan {
     let team = Team::of(caps, true);
     let total: u32 = p.outputs.iter().sum::<u32>() / p.sets;
@@ -116,8 +118,8 @@ pub fn plan(p: &Product, inner: u32, bits: u32, asked: Option<u64>, caps: &Capab
     let most = most.unwrap_or(1);
     let outputs = [8, 4, 2].into_iter().find(|&n| n <= most && divides(n)).unwrap_or(1);
     let workgroup = team.workgroup(caps, if p.rows * inner >= LONG_ROW { 512 } else { 256 });
-    // Measured on an H200: as long as a device has room for more subgroups, several share a row, if there is something to
-    // do for each (16 bits, 3072 -> 1024: 8.7 to 5.6 µs with four).
+    // Measured on an H200: as long as a device has room for more subgroups, several share a row, if there is
+    // something to do for each (16 bits, 3072 -> 1024: 8.7 to 5.6 µs with four).
     let rounds = inner / chunk(bits as usize, false) as u32 / team.subgroup;
     let fits = |s: &u32| *s <= rounds && s * (total / outputs) <= caps.compute_units * 32;
     let splits = match asked {
@@ -166,12 +168,13 @@ const LONG: [u32; 2] = [8192, 4096];
 const MANY: u32 = 1 << 16;
 const MANY_GATED: u32 = 3072;
 
-/// Chooses how a product with `group` elements to a scale runs on cooperative matrices, where it can and where that is
-/// faster. Measured on an H200 in the steps of models, one row of 4 bits in groups of 64, beside `fused.comp`: 12288 -> 4096
-/// 15.9 µs (28.9), 4096 -> 2 x 12288 gated 23.5 (29.0), 1024 -> 2 x 3072 gated 7.2 (7.7), 1024 -> 151936 39 (56.5), 4096 ->
-/// 151936 108 (133); slower: 4096 -> 6144 14.9 (12.9), -> 4096 12.8 (10.2). In chains of themselves those two are faster (9.9
-/// and 7.9, beside 11.0 and 8.2): a model's kernels take turns. Two rows: 4096 -> 6144 and back 27.7 (35.9), 1024
-/// -> 1024 and back 11.9 (11.0).
+/// Chooses how a product with `group` elements to a scale runs on cooperative matrices, where it can
+/// and where that is faster. Measured on an H200 in the steps of models, one row of 4 bits in groups of
+/// 64, beside `fused.comp`: 12288 -> 4096 15.9 µs (28.9), 4096 -> 2 x 12288 gated 23.5 (29.0),
+/// 1024 -> 2 x 3072 gated 7.2 (7.7), 1024 -> 151936 39 (56.5), 4096 -> 151936 108 (133); slower:
+/// 4096 -> 6144 14.9 (12.9), -> 4096 12.8 (10.2). In chains of themselves those two are faster (9.9 and
+/// 7.9, beside 11.0 and 8.2): a model's kernels take turns. Two rows: 4096 -> 6144 and back 27.7
+/// (35.9), 1024 -> 1024 and back 11.9 (11.0).
 pub fn plan_matrix(
     p: &Product,
     inner: u32,
@@ -193,8 +196,8 @@ pub fn plan_matrix(
     if !(fits && columns_fit && pays) {
         return None;
     }
-    // Results fill the device with small workgroups, each of which has much on its way if there are many; a long axis
-    // is shared by the subgroups of large ones.
+    // Results fill the device with small workgroups, each of which has much on its way if there are many; a
+    // long axis is shared by the subgroups of large ones.
     let (workgroup, deep, wanted, groups) = match (many, long) {
         (true, _) => (128, 4, 8, 4),
         (false, true) => (512, 2, 16, 1),

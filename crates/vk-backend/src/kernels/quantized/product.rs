@@ -173,8 +173,8 @@ fn operands(
     };
     let leading = [product.inner as i64, product.inner.max(product.outputs) as i64];
     product.fragment = fragment(output.dtype, leading, ctx.capabilities(), ctx.config());
-    // Batches that share a matrix see their rows as one: heads of queries over the heads of a quantized cache, say. Copied
-    // are whole arrays, whose first matrix is all that there is if all batches share it.
+    // Batches that share a matrix see their rows as one: heads of queries over the heads of a quantized
+    // cache, say. Copied are whole arrays, whose first matrix is all that there is if all batches share it.
     let parts = [words, scales, biases];
     let (axes, in_place) = (stacked_axes(parts), step_in_place(parts));
     let first = if axes == 0 || in_place.is_some() { axes } else { last - 1 };
@@ -204,8 +204,8 @@ fn stacked_axes(parts: [&Array; 3]) -> usize {
     axis.map_or(0, |axis| axis + 1)
 }
 
-/// From one matrix to the next, in rows of them, if each is dense and the next ones are as many rows away in words, scales and
-/// biases, such as filled parts of caches.
+/// From one matrix to the next, in rows of them, if each is dense and the next ones are as many rows away in
+/// words, scales and biases, such as filled parts of caches.
 fn step_in_place(parts: [&Array; 3]) -> Option<usize> {
     let (batch, axes) = (parts[0].ndim() - 2, stacked_axes(parts));
     let mut steps = parts.iter().map(|a| {

@@ -128,8 +128,8 @@ impl Plan {
             team *= 2;
         }
         let groups = count.div_ceil(u64::from(group / team)).max(1);
-        // A second pass is worth its dispatch only if every thread has some words to read. If there is one, more of them fill
-        // the device sooner (argmax of 151,936 elements on an H200).
+        // A second pass is worth its dispatch only if every thread has some words to read. If there is one,
+        // more of them fill the device sooner (argmax of 151,936 elements on an H200).
         let splits_of =
             |words: u64| (wanted / groups).min(length / (u64::from(team) * word * words));
         let splits = if splits_of(8) > 1 { splits_of(2) } else { 1 };

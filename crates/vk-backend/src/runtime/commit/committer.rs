@@ -1,5 +1,5 @@
-//! The committer of a stream: takes over what its encoder encodes, records it with exact barriers and gives it to
-//! the queue.
+//! The committer of a stream: takes over what its encoder encodes, records it with exact
+//! barriers and gives it to the queue.
 //!
 //! Recorded work is given to the queue when an evaluation ends, or when the device has nothing to do: while
 //! it is busy, what follows is better done in the same submission, where nothing waits for the end of a
@@ -122,7 +122,8 @@ impl Committer {
         self.value > self.timer.handed.load(Relaxed)
     }
 
-    /// Records a dispatch, after a barrier if it touches memory that earlier ones changed, or if it has to be `alone`.
+    /// Records a dispatch, after a barrier if it touches memory that earlier ones
+    /// changed, or if it has to be `alone`.
     fn record(&mut self, dispatch: &Dispatch<'_>, alone: bool) {
         let Dispatch { pipeline, push, groups, reads, writes } = *dispatch;
         let hazard = match alone {

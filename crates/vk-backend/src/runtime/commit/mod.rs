@@ -59,8 +59,9 @@ impl Handover {
     /// When the device fails in what this thread takes over; otherwise who waits is told.
     pub(crate) fn notify(self: &Arc<Self>, last: bool) -> Result<()> {
         let threads = self.timer.device.config.enable_commit_thread;
-        // A run is few items, and waking the thread for them costs more (0.6B on an H200: 924 tokens/s, and 1,352 without).
-        // Without runs nobody waits for the end of an evaluation to be recorded while the device is busy.
+        // A run is few items, and waking the thread for them costs more (0.6B on an H200:
+        // 924 tokens/s, and 1,352 without). Without runs nobody waits for the end of an evaluation to
+        // be recorded while the device is busy.
         let runs = self.timer.device.run_shape.is_some();
         let idle = || runs || !self.timer.is_busy();
         let few = !threads || last && self.queue.lock().waiting().1 <= FEW && idle();

@@ -71,7 +71,8 @@ impl Work {
         self.call.pipeline.name()
     }
 
-    /// Bytes that it writes, but for those that it overwrites in place. Of a dispatch that is alone who encodes it knows.
+    /// Bytes that it writes, but for those that it overwrites in place. Of a dispatch that
+    /// is alone who encodes it knows.
     pub(crate) fn written(&self) -> u64 {
         if self.alone { 0 } else { written(&self.reads, &self.writes) }
     }

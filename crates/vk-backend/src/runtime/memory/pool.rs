@@ -123,7 +123,8 @@ impl Pool {
             requested: bytes as usize,
             device: self.device.capabilities.name.clone(),
             hint: format!(
-                "{} bytes are in use; free arrays, use a smaller batch, context or model, or lower other programs' use",
+                "{} bytes are in use; free arrays, use a smaller batch, context or model, or lower other \
+                 programs' use",
                 memory::active_memory()
             ),
         }
@@ -182,8 +183,8 @@ impl Pool {
         }
     }
 
-    /// Puts a span into the cache. Which ticks are reached is only asked when somebody else wants it: the answer takes a call of
-    /// the driver, and the stream that used it last needs none.
+    /// Puts a span into the cache. Which ticks are reached is only asked when somebody else wants it: the
+    /// answer takes a call of the driver, and the stream that used it last needs none.
     pub(super) fn shelve(&self, span: Span, ticks: Ticks) {
         let limit = memory::cache_limit() as u64;
         let dropped = {

@@ -44,8 +44,8 @@ pub(crate) struct Ring {
 }
 
 impl Ring {
-    /// An empty ring of chunks of `chunk_bytes`. When the first one is needed, `at_once` are made: a loop that goes on in the next
-    /// chunk creates none.
+    /// An empty ring of chunks of `chunk_bytes`. When the first one is needed, `at_once` are made: a loop
+    /// that goes on in the next chunk creates none.
     pub(crate) fn new(device: Arc<RawDevice>, chunk_bytes: u64, at_once: usize) -> Self {
         Ring { device, chunk_bytes, at_once, current: None, full: VecDeque::new() }
     }

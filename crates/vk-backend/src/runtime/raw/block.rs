@@ -150,8 +150,8 @@ impl Block {
     /// When the block is not mapped or the word does not lie in it.
     pub(crate) fn load(&self, offset: u64) -> u32 {
         let at = self.pointer(offset, 4).cast::<AtomicU32>();
-        // SAFETY: `pointer` checked that the word lies in the mapping, which is aligned; the device stores words whole,
-        // and no Rust reference to it exists.
+        // SAFETY: `pointer` checked that the word lies in the mapping, which is aligned; the device stores
+        // words whole, and no Rust reference to it exists.
         unsafe { (*at).load(Relaxed) }
     }
 

@@ -4,9 +4,9 @@ use mlx_vulkan_core::Error;
 use vulkano::{Validated, VulkanError};
 
 /// What to do about a lost device.
-pub(crate) const LOST: &str = "the device was lost: the driver was reset or a kernel ran too long. The CPU backend and \
-     other devices still work; restart the process to use this device again. MLX_VK_SERIALIZE=1 and \
-     MLX_VK_VALIDATION=1 help to find the cause";
+pub(crate) const LOST: &str = "the device was lost: the driver was reset or a kernel ran too long. \
+     The CPU backend and other devices still work; restart the process to use this device again. \
+     MLX_VK_SERIALIZE=1 and MLX_VK_VALIDATION=1 help to find the cause";
 
 /// A failed step as core's error.
 pub(crate) fn device_error(op: &'static str, error: &VulkanError) -> Error {

@@ -51,9 +51,9 @@ impl Events<'_> {
         // Whole nanoseconds, so that rounding does not push a slice out of the one around it.
         let (start, end) = (start.round(), end.round());
         let (at, length) = (start / 1e3, (end - start).max(0.0) / 1e3);
-        self.add(&format!(
-            r#""ph":"X","pid":{pid},"tid":{tid},"name":"{name}","cat":"{category}","ts":{at:.3},"dur":{length:.3},"args":{{{args}}}"#
-        ))
+        let what = format!(r#""pid":{pid},"tid":{tid},"name":"{name}","cat":"{category}""#);
+        let when = format!(r#""ts":{at:.3},"dur":{length:.3}"#);
+        self.add(&format!(r#""ph":"X",{what},{when},"args":{{{args}}}"#))
     }
 
     /// One end of an arrow: it starts or ends in the slice around `at`.
