@@ -7,14 +7,17 @@
 layout(local_size_x_id = 0) in;
 layout(constant_id = 1) const uint DTYPE = 11;
 
+#if CLASS == 3
+layout(push_constant, scalar) uniform LongPush {
+    uint64_t destination, count;
+    int64_t start, step;
+};
+#else
 layout(push_constant, scalar) uniform Push {
     uint64_t destination, count;
-#if CLASS == 3
-    int64_t start, step;
-#else
     vec2 start, step; // high and low parts of float64 values
-#endif
 };
+#endif
 
 #if CLASS != 3
 vec2 add_pairs(vec2 a, vec2 b) {

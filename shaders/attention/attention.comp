@@ -24,6 +24,7 @@ layout(constant_id = 9) const uint MASK = 0;
 const bool K_VECTOR = (FLAGS & 1u) != 0u; // queries and keys are aligned quads, and so many as KEY_QUADS says
 const bool V_VECTOR = (FLAGS & 2u) != 0u;
 const bool SPLIT = (FLAGS & 4u) != 0u;    // store sums and maxima for the combining kernel
+// Kinds of masks; 0 is none. [host]
 const uint CAUSAL = 1, KEEP = 2, ADDITIVE = 3;
 
 #if VARIANT == 1

@@ -6,8 +6,8 @@
 // VARIANT 1 is for quantized caches: their rows are words, scales and biases, and what
 // is written is quantized before.
 // Constants: 1 dtype, 2 features (a multiple of 64), 3 subgroup size, 4 query heads of a workgroup,
-// 5 query heads per key/value head, 6 flags, 7 the bits of eps; of a quantized cache 8 bits, 9 group size,
-// 10 the bits of the position's scale.
+// 5 query heads per key/value head, 6 flags, 7 the bits of eps, 8 the bits of the position's scale; of a
+// quantized cache 9 bits, 10 group size.
 #include "common.glsl"
 #include "floats.glsl"
 #include "math.glsl"
@@ -24,10 +24,10 @@ layout(constant_id = 4) const uint HEADS = 2;
 layout(constant_id = 5) const uint SHARING = 2;
 layout(constant_id = 6) const uint FLAGS = 0;
 layout(constant_id = 7) const uint EPS = 0;
+layout(constant_id = 8) const uint POSITION_SCALE = 0x3f800000;
 #if VARIANT == 1
-layout(constant_id = 8) const uint BITS = 8;
-layout(constant_id = 9) const uint GROUP = 64;
-layout(constant_id = 10) const uint POSITION_SCALE = 0x3f800000;
+layout(constant_id = 9) const uint BITS = 8;
+layout(constant_id = 10) const uint GROUP = 64;
 #endif
 const bool FUSED = (FLAGS & 1u) != 0u, NORM = (FLAGS & 2u) != 0u, TRADITIONAL = (FLAGS & 4u) != 0u;
 const bool DIVISORS = (FLAGS & 8u) != 0u, SPLIT = (FLAGS & 16u) != 0u;
@@ -40,21 +40,18 @@ layout(push_constant, scalar) uniform Push {
     // Strides in elements, of quantized rows in those that they stand for.
     uint key_head, key_row, value_head, value_row;
     uint count;                              // keys, the new one included
-#if VARIANT == 1
-    float factor;                            // of the scores, without what is in memory
-    uint64_t more;                           // see attention_quantized.glsl
-#else
-    uint splits;                             // shares
-    float scale, position_scale;
-#endif
+    float score_scale;                       // of a quantized cache without the factor that is in memory
+    uint64_t more;                           // of a quantized cache: see attention_quantized.glsl
 };
 
 const uint SUBGROUPS = gl_WorkGroupSize.x / SUBGROUP;
-#if VARIANT == 1
-#define QUANTIZED_CACHE
 #define splits gl_NumWorkGroups.x
 #define position_scale uintBitsToFloat(POSITION_SCALE)
+#if VARIANT == 1
+#define QUANTIZED_CACHE
 float scale;
+#else
+#define scale score_scale
 #endif
 #include "attention_token.glsl"
 #if VARIANT == 1
@@ -140,7 +137,7 @@ void main() {
     uint64_t first_q = at(DTYPE, q, int64_t(kv_head * SHARING + block * HEADS) * int64_t(WIDTH));
     bool newest_here = FUSED && split == splits - 1u;
 #if VARIANT == 1
-    scale = factor * take_more();
+    scale = score_scale * take_more();
 #endif
     if (FUSED) {
         for (uint h = gl_SubgroupID; h < HEADS + 1u; h += SUBGROUPS) {

@@ -44,6 +44,7 @@ const bool Q_SHARED = (FLAGS & 1u) != 0u;  // queries stay in shared memory inst
 // Weigh in registers where the elements of fragments lie as we know.
 const bool REGISTERS = (FLAGS & 2u) != 0u;
 const bool SPLIT = (FLAGS & 4u) != 0u;     // store sums and maxima for the combining kernel
+// Kinds of masks; 0 is none. [host]
 const uint CAUSAL = 1, KEEP = 2, ADDITIVE = 3;
 
 layout(buffer_reference, scalar, buffer_reference_align = 8) buffer Strides {

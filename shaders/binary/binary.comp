@@ -15,7 +15,7 @@ layout(constant_id = 5) const uint RIGHT_SCALAR = 0;
 
 #include "elementwise.glsl"
 
-// mlx_vulkan_core::primitives::BinaryOp
+// The discriminants of BinaryOp. [host]
 const uint ADD = 0, ARCTAN2 = 1, BITWISE_AND = 2, BITWISE_OR = 3, BITWISE_XOR = 4, DIVIDE = 5, EQUAL = 6,
            FLOOR_DIVIDE = 7, GREATER = 8, GREATER_EQUAL = 9, LEFT_SHIFT = 10, LESS = 11, LESS_EQUAL = 12,
            LOG_ADD_EXP = 13, LOGICAL_AND = 14, LOGICAL_OR = 15, MAXIMUM = 16, MINIMUM = 17, MULTIPLY = 18,

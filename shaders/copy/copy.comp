@@ -8,7 +8,7 @@ layout(constant_id = 1) const uint FROM = 11;
 layout(constant_id = 2) const uint TO = 11;
 layout(constant_id = 3) const uint MODE = 0;
 
-// Modes: dense by elements, dense by four elements, strided.
+// Modes: dense by elements, dense by four elements, strided. [host]
 const uint DENSE = 0, DENSE4 = 1, STRIDED = 2;
 
 layout(push_constant, scalar) uniform Push {

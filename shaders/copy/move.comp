@@ -6,7 +6,7 @@ layout(local_size_x_id = 0) in;
 layout(constant_id = 1) const uint BYTES = 4;
 layout(constant_id = 2) const uint MODE = 0;
 
-// Modes: dense, both strided, one element everywhere.
+// Modes: dense, both strided, one element everywhere. [host]
 const uint DENSE = 0, STRIDED = 1, FILL = 2;
 
 layout(push_constant, scalar) uniform Push {

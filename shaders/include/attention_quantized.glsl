@@ -3,17 +3,21 @@
 // quant.glsl, affine.glsl, and before it:
 //   BITS, GROUP (a divisor of WIDTH); more, count.
 
-// What `more` points to: addresses of the scales and biases of the keys, of those of the values, and of
-// another factor of the scores, if there is one.
+// What `more` points to: addresses, the last of another factor of the scores, if there is one.
+layout(buffer_reference, scalar, buffer_reference_align = 8) readonly buffer More {
+    uint64_t key_scales, key_biases, value_scales, value_biases, factor;
+};
+
 uint64_t key_scales, key_biases, value_scales, value_biases;
 
 // Reads that, but for the factor, which is the result.
 float take_more() {
-    key_scales = U64(more).v[0];
-    key_biases = U64(more).v[1];
-    value_scales = U64(more).v[2];
-    value_biases = U64(more).v[3];
-    uint64_t from = U64(more).v[4];
+    More at_ = More(more);
+    key_scales = at_.key_scales;
+    key_biases = at_.key_biases;
+    value_scales = at_.value_scales;
+    value_biases = at_.value_biases;
+    uint64_t from = at_.factor;
     return from == 0ul ? 1.0 : fetch(DTYPE, from);
 }
 

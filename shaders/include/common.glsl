@@ -15,7 +15,7 @@
 #extension GL_EXT_scalar_block_layout : require
 #extension GL_EXT_control_flow_attributes : enable
 
-// ---- dtypes: the discriminants of mlx_vulkan_core::Dtype ----
+// ---- dtypes: the discriminants of mlx_vulkan_core::Dtype [host] ----
 const uint BOOL = 0, UINT8 = 1, UINT16 = 2, UINT32 = 3, UINT64 = 4, INT8 = 5, INT16 = 6, INT32 = 7,
            INT64 = 8, FLOAT16 = 9, BFLOAT16 = 10, FLOAT32 = 11, FLOAT64 = 12, COMPLEX64 = 13;
 

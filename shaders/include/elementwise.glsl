@@ -3,7 +3,7 @@
 //
 // CLASS: 0 float (float32, float16, bfloat16), 1 int, 2 uint and bool, 3 int64, 4 uint64, 5 complex.
 
-// Dense by elements; dense by four elements; strided.
+// Dense by elements; dense by four elements; strided. [host]
 const uint DENSE = 0, DENSE4 = 1, STRIDED = 2;
 
 #define HAS_FOUR (CLASS <= 2)

@@ -5,6 +5,7 @@
 // lift(element) makes a partial result, combine(a, b) joins two, lower(a) makes the element of it again.
 // VARIANT 1 (CLASS 0 and 5) has only the logarithm of sums of exponentials, for which it needs math.glsl.
 
+// The discriminants of ReduceOp. [host]
 const uint ALL = 0, ANY = 1, MAX = 2, MIN = 3, PROD = 4, SUM = 5;
 
 // The dtype that partial results are stored in between dispatches.

@@ -39,13 +39,12 @@ layout(push_constant, scalar) uniform Push {
     uint patience;           // how often a word is read before its maker is given up
     uint one;                // the bits of 1.0
 };
+// Modes. [host]
 const uint RUN = 0, REPEAT = 1, TRIAL = 2;
 const uint FAILED = 0, ARRIVED = 1; // words of control
 
-// ---- a row of the table, see interpreter/table.rs ----
-const uint ROW_WORDS = 48, ROW_QUADS = ROW_WORDS / 4u;
-const uint ATTENTION = 1, NORMALIZED = 2, RESIDUAL = 4, GATED = 8, FLAGGED = 16, FLAGGED_RESIDUAL = 32,
-           SPLITS_SHIFT = 8;
+// ---- a row of the table ----
+#include "run_rows.glsl"
 shared uvec4 rows[2u * ROW_QUADS]; // this step's and the next one's
 uint row;                          // where this step's begins, in quads
 uint kind;
@@ -92,12 +91,6 @@ const uint MOST_EIGHTS = QUADS_ / 2u * gl_WorkGroupSize.x, MOST_CHUNKS = MOST_EI
 
 shared float partial[SUBGROUPS];
 shared float shares[2u * RESULTS * SUBGROUPS]; // of a team's results, for every other block
-
-// Quads of a row: kind, elements of a row, eps, blocks of results; addresses of x and of the norm's weight;
-// of the residual and of the results with tags; for each matrix of words and scales, and of biases and
-// results, as if it began with block 0; blocks up to the end of the first two, bytes from block to block;
-// from a block's first half to its second one; chunks of a row, and of those a lane's.
-const uint HEAD = 0, SOURCE = 1, TARGET = 2, MATRIX = 3, STEPS = 9, SECOND = 10, COUNTS = 11;
 
 // Elements and chunks of a row; blocks of results; subgroups of a team.
 uint inner, chunks, blocks, splits_log;
@@ -465,7 +458,7 @@ float marked(uint64_t part, uint i) {
 
 void store_result(uint head, uint i, float x) {
     uint bits = bits_of(x);
-    uvec4 to = quad(6u);
+    uvec4 to = quad(RESULT_AND_MARKED);
     Tagged(second_address(to)).v[head * WIDTH + i] = tagged(bits);
     U16(first_address(to)).v[head * WIDTH + i] = uint16_t(bits);
 }
@@ -488,7 +481,7 @@ void attend(uint head, uint split, uint splits, uint count) {
     if (newest_here) take_newest();
     join_clusters();
     barrier();
-    uint64_t part = part_of(first_address(quad(7u)), head, splits, split);
+    uint64_t part = part_of(first_address(quad(PARTS_AND_OFFSET)), head, splits, split);
     for (uint i = thread(); i < WIDTH; i += gl_WorkGroupSize.x) {
         float top, sum, y = joined(0u, i, top, sum);
         if (splits == 1u) { store_result(head, i, y / sum); continue; }
@@ -511,7 +504,7 @@ void join_parts(uint head, uint splits) {
     for (uint i = thread(); i < WIDTH; i += gl_WorkGroupSize.x) {
         float top = LOWEST, sum = 0.0, y = 0.0;
         for (uint s = 0u; s < splits; ++s) {
-            uint64_t part = part_of(first_address(quad(7u)), head, splits, s);
+            uint64_t part = part_of(first_address(quad(PARTS_AND_OFFSET)), head, splits, s);
             float other = marked(part, 0u), more = marked(part, 1u), value = marked(part, 4u + i);
             float next = max(top, other), fix = exp(top - next), add = exp(other - next);
             y = y * fix + value * add;
@@ -523,10 +516,9 @@ void join_parts(uint head, uint splits) {
 }
 
 void attention(uvec4 next_row) {
-    // Quads of a row: kind, keys, shares of them, scale; eps, the position's scale,
-    // heads; then addresses, and strides.
-    uvec4 head_ = quad(0u), more = quad(1u), a = quad(2u), b = quad(3u), c = quad(4u), d = quad(5u),
-          strides = quad(8u);
+    uvec4 head_ = quad(COUNT_AND_SCALE), more = quad(EPS_AND_HEADS), a = quad(Q_AND_KEY);
+    uvec4 b = quad(VALUE_AND_Q_WEIGHT), c = quad(K_WEIGHT_AND_FREQUENCIES), d = quad(CACHES);
+    uvec4 strides = quad(STRIDES);
     uint count = head_.y, splits = head_.z, heads = more.z;
     scale = uintBitsToFloat(head_.w);
     norm_eps = more.x;
@@ -539,7 +531,7 @@ void attention(uvec4 next_row) {
     frequencies = second_address(c);
     keys = first_address(d);
     values = second_address(d);
-    offset = second_address(quad(7u));
+    offset = second_address(quad(PARTS_AND_OFFSET));
     key_head = strides.x;
     key_row = strides.y;
     value_head = strides.z;
@@ -586,7 +578,7 @@ void main() {
         // What one workgroup makes is there before it asks for it.
         if (gl_NumWorkGroups.x == 1u) barrier();
         row = (s & 1u) * ROW_QUADS;
-        kind = quad(0u).x;
+        kind = quad(HEAD).x;
         uvec4 after_next = table_quad(s + 2u);
         if ((kind & ATTENTION) != 0u) attention(next_row);
         else product(next_row);

@@ -11,14 +11,18 @@ layout(constant_id = 2) const uint BITS = 4;
 layout(constant_id = 3) const uint GROUP = 64;
 #include "quant.glsl"
 
-layout(push_constant, scalar) uniform Push {
-    uint64_t words, scales, biases, result, count; // count of eights
 #ifdef GATHER
+layout(push_constant, scalar) uniform GatherPush {
+    uint64_t words, scales, biases, result, count; // count of eights
     uint64_t indices;
     int64_t size; // rows that there are
     uint row;     // eights of one
-#endif
 };
+#else
+layout(push_constant, scalar) uniform Push {
+    uint64_t words, scales, biases, result, count; // count of eights
+};
+#endif
 
 #ifdef GATHER
 layout(constant_id = 4) const uint INDEX = 3;

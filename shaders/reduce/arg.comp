@@ -14,7 +14,7 @@ layout(constant_id = 4) const uint ACROSS = 0;
 layout(constant_id = 5) const uint STAGE = 0;
 layout(constant_id = 6) const uint CONTIGUOUS = 0;
 
-// Stages: elements to indices; elements to a (key, index) for each part of a row; those to indices.
+// Stages [host]: elements to indices; elements to a (key, index) for each part of a row; those to indices.
 const uint WHOLE = 0, PARTS = 1, JOIN = 2;
 
 layout(push_constant, scalar) uniform Push {

@@ -13,7 +13,7 @@ layout(constant_id = 4) const uint TEAM = 64;
 layout(constant_id = 5) const uint MODE = 0;
 layout(constant_id = 6) const uint ACROSS = 0;
 
-// Elements of a row: neighbours in memory, one stride apart, or walked over several axes.
+// Elements of a row: neighbours in memory, one stride apart, or walked over several axes. [host]
 const uint CONTIGUOUS = 0, ONE_STRIDE = 1, WALK = 2;
 
 layout(push_constant, scalar) uniform Push {

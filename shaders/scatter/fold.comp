@@ -25,7 +25,7 @@ layout(push_constant, scalar) uniform Push {
 #include "pick.glsl"
 #include "places.glsl"
 
-// The discriminants of ScatterOp. Sums and products of bools arrive as MAX and MIN.
+// The discriminants of ScatterOp [host]. Sums and products of bools arrive as MAX and MIN.
 const uint SUM = 1, PROD = 2, MAX = 3, MIN = 4;
 
 bool is_nan(float x) { return (floatBitsToUint(x) & 0x7fffffffu) > 0x7f800000u; }

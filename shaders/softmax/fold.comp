@@ -11,7 +11,7 @@ layout(constant_id = 3) const uint STAGE = 0;
 layout(constant_id = 4) const uint QUADS = 0;
 const uint ACROSS = 0;
 
-// Stages: rows to logarithms; parts of rows to pairs; the pairs of each row to logarithms.
+// Stages: rows to logarithms; parts of rows to pairs; the pairs of each row to logarithms. [host]
 const uint WHOLE = 0, PARTS = 1, JOIN = 2;
 
 layout(push_constant, scalar) uniform Push {

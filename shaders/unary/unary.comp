@@ -15,7 +15,7 @@ layout(constant_id = 3) const uint MODE = 0;
 
 #include "elementwise.glsl"
 
-// mlx_vulkan_core::primitives::UnaryOp
+// The discriminants of UnaryOp. [host]
 const uint ABS = 0, ARCCOS = 1, ARCCOSH = 2, ARCSIN = 3, ARCSINH = 4, ARCTAN = 5, ARCTANH = 6,
            BITWISE_INVERT = 7, CEIL = 8, CONJUGATE = 9, COS = 10, COSH = 11, ERF = 12, ERFINV = 13, EXP = 14,
            EXPM1 = 15, FLOOR = 16, IMAG = 17, LOG = 18, LOG10 = 19, LOG1P = 20, LOG2 = 21, LOGICAL_NOT = 22,

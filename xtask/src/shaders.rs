@@ -1,9 +1,13 @@
-//! `cargo xtask shaders`: from the list of kernels to the committed SPIR-V.
+//! `cargo xtask shaders`: from the list of kernels to the committed SPIR-V, and from that to what
+//! the host knows of it.
 
 mod embedded;
 mod glslc;
 mod includes;
 mod kernels;
+mod layouts;
+mod numbers;
+mod reflect;
 mod shaderc;
 
 use crate::digest;
@@ -12,7 +16,7 @@ use crate::paths;
 use crate::setup::{self, component::Purpose};
 use glslc::Glslc;
 use kernels::Kernel;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
@@ -20,6 +24,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Where the kernels are declared, relative to the root.
 const REGISTRY: &str = "crates/vk-backend/src/shaders/registry.rs";
+
+/// What the host knows of the kernels' interfaces, relative to the root.
+const LAYOUTS: &str = "crates/vk-backend/src/shaders/layouts.rs";
 
 /// `cargo xtask shaders [--check]`.
 pub(crate) fn main(args: &[String]) -> Result<()> {
@@ -69,12 +76,39 @@ impl Workshop {
         for path in &stale {
             fs::remove_file(path).context(|| format!("cannot remove {}", paths::shown(path)))?;
         }
+        let layouts = self.layouts()?;
+        let path = paths::root().join(LAYOUTS);
+        let changed = fs::read_to_string(&path).unwrap_or_default() != layouts;
+        if changed {
+            write_whole(&path, layouts.as_bytes())?;
+        }
         println!(
-            "shaders: {} kernels, {written} written, {} removed",
+            "shaders: {} kernels, {written} written, {} removed; {LAYOUTS} {}",
             self.kernels.len(),
-            stale.len()
+            stale.len(),
+            if changed { "written" } else { "unchanged" }
         );
         Ok(())
+    }
+
+    /// The Rust text of what the committed modules take from the host.
+    fn layouts(&self) -> Result<String> {
+        let interfaces = in_parallel(&self.kernels, |kernel| {
+            let path = self.module_path(&kernel.name);
+            let module =
+                fs::read(&path).context(|| format!("cannot read {}", paths::shown(&path)))?;
+            reflect::interface(&module)
+        })?;
+        let mut numbers = BTreeMap::new();
+        for kernel in &self.kernels {
+            for (path, text) in self.glslc.texts(kernel)? {
+                let found = numbers::of(&path, &text)?;
+                if !found.is_empty() {
+                    numbers.insert(path, found);
+                }
+            }
+        }
+        layouts::text(&layouts::sources(&self.kernels, interfaces, numbers)?)
     }
 
     /// Compiles a kernel unless its module is up to date; tells whether the module changed.
@@ -145,6 +179,12 @@ impl Workshop {
             let files = wrong.join(", ");
             return Err(Error::new(format!(
                 "not what the sources compile to (run `cargo xtask shaders`): {files}"
+            )));
+        }
+        let layouts = fs::read_to_string(paths::root().join(LAYOUTS)).unwrap_or_default();
+        if layouts != self.layouts()? {
+            return Err(Error::new(format!(
+                "{LAYOUTS} is not what the modules say (run `cargo xtask shaders`)"
             )));
         }
         setup::ensure(&[Purpose::ShaderMacros])?;

@@ -17,14 +17,17 @@ use std::process::Command;
 const OPTIONS: [&str; 3] =
     ["-fshader-stage=compute", "--target-env=vulkan1.2", "--target-spv=spv1.5"];
 
-/// The define of committed kernels that go through glslc's optimizer.
+/// The define of committed kernels that go through the optimizer, which `shader!` leaves off.
 const OPTIMIZE: &str = "OPTIMIZE";
+
+/// What makes of a module the words that `glslc -O` compiles, but with names.
+const OPTIMIZER: [&str; 2] = ["-O", "--target-env=vulkan1.2"];
 
 /// What every module is validated with; scalar block layout is a feature that the
 /// backend requires of every device.
 const VALIDATION: [&str; 3] = ["--target-env", "vulkan1.2", "--scalar-block-layout"];
 
-/// The folder of a glslc and spirv-val that know cooperative matrices of bfloat16 (shaderc
+/// The folder of a glslc, spirv-val and spirv-opt that know cooperative matrices of bfloat16 (shaderc
 /// 2025.4 or newer; Debian's unstable has one, whose unpacked packages run through their own
 /// ld.so), for kernels marked `committed`.
 const NEWER: &str = "MLX_VK_GLSLC";
@@ -59,13 +62,21 @@ impl Glslc {
     /// lies.
     pub(crate) fn source_digest(&self, kernel: &Kernel) -> Result<String> {
         let mut all = format!("{OPTIONS:?}\n{VALIDATION:?}\n{:?}\n", kernel.defines);
-        for path in includes::closure(&self.source(kernel), &self.include_folder())? {
-            let text =
-                fs::read_to_string(&path).context(|| format!("cannot read {}", path.display()))?;
-            let name = path.strip_prefix(&self.shaders).unwrap_or(&path);
-            all.push_str(&format!("{}\n{}\n{text}", name.display(), text.len()));
+        for (name, text) in self.texts(kernel)? {
+            all.push_str(&format!("{name}\n{}\n{text}", text.len()));
         }
         Ok(digest::of_bytes(all.as_bytes()))
+    }
+
+    /// The source of a kernel and all that it includes: paths below the folder of shaders, and texts.
+    pub(crate) fn texts(&self, kernel: &Kernel) -> Result<Vec<(String, String)>> {
+        let paths = includes::closure(&self.source(kernel), &self.include_folder())?;
+        let read = |path: &PathBuf| {
+            let text = fs::read_to_string(path);
+            let text = text.context(|| format!("cannot read {}", path.display()))?;
+            Ok((path.strip_prefix(&self.shaders).unwrap_or(path).display().to_string(), text))
+        };
+        paths.iter().map(read).collect()
     }
 
     /// The version of the compiler for committed kernels.
@@ -93,12 +104,14 @@ impl Glslc {
         let mut glslc = tool("glslc");
         glslc.args(OPTIONS).arg("-I").arg(self.include_folder());
         glslc.args(kernel.defines.iter().map(|(name, value)| format!("-D{name}={value}")));
-        // What `shader!` does not compile may go through the optimizer.
-        glslc.args(kernel.defines.iter().any(|(name, _)| name == OPTIMIZE).then_some("-O"));
         let compiled = quietly(glslc.arg(self.source(kernel)).arg("-o").arg(file));
         match kernel.committed {
             true => compiled.context(|| format!("set {NEWER} to the folder of a newer glslc"))?,
             false => compiled?,
+        }
+        // glslc's own `-O` would strip the names that layouts are made of.
+        if kernel.defines.iter().any(|(name, _)| name == OPTIMIZE) {
+            quietly(tool("spirv-opt").args(OPTIMIZER).arg(file).arg("-o").arg(file))?;
         }
         quietly(tool("spirv-val").args(VALIDATION).arg(file))?;
         fs::read(file).context(|| format!("cannot read {}", file.display()))

@@ -102,6 +102,7 @@ kernels! {
     attention_decode => "attention/decode.comp" { VARIANT: "0" },
     attention_decode_quantized => "attention/decode.comp" { VARIANT: "1" },
     attention_heads => "attention/heads.comp" { },
+    interpreter_rows => "interpreter/rows.comp" { },
     interpreter => "interpreter/interpreter.comp" { DOTS: "0", OPTIMIZE: "1" } committed,
     interpreter_dots => "interpreter/interpreter.comp" { DOTS: "1", OPTIMIZE: "1" } committed,
     attention_combine => "attention/combine.comp" { },

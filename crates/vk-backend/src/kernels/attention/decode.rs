@@ -31,9 +31,9 @@ struct Push {
     parts: u64,
     counters: u64,
     steps: [u32; 4],
-    /// Keys, shares of them, the bits of the scale and of the position's; of a quantized cache keys, the bits
-    /// of the scale, and the address of [`More`].
-    rest: [u32; 4],
+    count: u32,
+    score_scale: f32,
+    more: u64,
 }
 
 /// What is known of a quantized cache beside its words, as `attention_quantized.glsl` reads it.
@@ -205,13 +205,12 @@ fn call(
     let DecodeShape { subgroup, workgroup, heads } = plan;
     let mut constants: SmallVec<[u32; 11]> =
         smallvec![workgroup, step.dtype, step.width, subgroup, heads, group, flags, eps];
-    let (count, scale) = (step.count, step.scale.to_bits());
-    let (kernel, rest) = match step.quantized {
-        None => (Kernel::attention_decode, [count, splits, scale, position_scale]),
+    constants.push(position_scale);
+    let kernel = match step.quantized {
+        None => Kernel::attention_decode,
         Some(Quantized { affine, .. }) => {
-            constants.extend([affine.bits as u32, affine.group_size as u32, position_scale]);
-            let more = [more as u32, (more >> 32) as u32];
-            (Kernel::attention_decode_quantized, [count, scale, more[0], more[1]])
+            constants.extend([affine.bits as u32, affine.group_size as u32]);
+            Kernel::attention_decode_quantized
         }
     };
     let push = Push {
@@ -228,7 +227,9 @@ fn call(
         parts,
         counters,
         steps: step.steps,
-        rest,
+        count: step.count,
+        score_scale: step.scale,
+        more,
     };
     let pipeline = ctx.pipeline_with_subgroup(kernel, &constants, subgroup)?;
     let groups = [splits, group / heads, step.kv_heads];

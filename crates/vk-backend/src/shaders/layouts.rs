@@ -1,0 +1,3955 @@
+//! What kernels take from the host: `cargo xtask shaders` writes this file from their compiled
+//! modules. Never edit it.
+//!
+//! A source's module has its specialization constants (`Constants`), its push constants (`Push`,
+//! shared with other sources whose block is the same), its kernels, structs that shaders read from
+//! memory, and numbers that both sides name.
+
+use std::mem::offset_of;
+
+use bytemuck::{Pod, Zeroable};
+
+use super::{Kernel, KernelOf, SpecConstants};
+
+/// `shaders/arange/arange.comp`.
+pub(crate) mod arange {
+    use super::*;
+    pub(crate) const ARANGE_FLOAT: KernelOf<Constants, Push> = KernelOf::new(Kernel::arange_float);
+    pub(crate) const ARANGE_LONG: KernelOf<Constants, LongPush> =
+        KernelOf::new(Kernel::arange_long);
+    pub(crate) const ARANGE_COMPLEX: KernelOf<Constants, Push> =
+        KernelOf::new(Kernel::arange_complex);
+    /// Specialization constants; the defaults are the shader's.
+    #[derive(Debug, Clone, Copy, PartialEq)]
+    pub(crate) struct Constants {
+        /// `constant_id = 0`.
+        pub(crate) workgroup: u32,
+        /// `constant_id = 1`.
+        pub(crate) dtype: u32,
+    }
+    impl Default for Constants {
+        fn default() -> Self {
+            Constants { workgroup: 1, dtype: 11 }
+        }
+    }
+    impl SpecConstants for Constants {
+        type Words = [u32; 2];
+        fn words(&self) -> [u32; 2] {
+            [self.workgroup, self.dtype]
+        }
+    }
+    /// `Push` of the shader.
+    #[derive(Debug, Clone, Copy, Default, PartialEq, Pod, Zeroable)]
+    #[repr(C, packed(4))]
+    pub(crate) struct Push {
+        pub(crate) destination: u64,
+        pub(crate) count: u64,
+        pub(crate) start: [f32; 2],
+        pub(crate) step: [f32; 2],
+    }
+    const _: () = {
+        assert!(offset_of!(Push, destination) == 0);
+        assert!(offset_of!(Push, count) == 8);
+        assert!(offset_of!(Push, start) == 16);
+        assert!(offset_of!(Push, step) == 24);
+        assert!(size_of::<Push>() == 32);
+    };
+    /// `LongPush` of the shader.
+    #[derive(Debug, Clone, Copy, Default, PartialEq, Pod, Zeroable)]
+    #[repr(C, packed(4))]
+    pub(crate) struct LongPush {
+        pub(crate) destination: u64,
+        pub(crate) count: u64,
+        pub(crate) start: i64,
+        pub(crate) step: i64,
+    }
+    const _: () = {
+        assert!(offset_of!(LongPush, destination) == 0);
+        assert!(offset_of!(LongPush, count) == 8);
+        assert!(offset_of!(LongPush, start) == 16);
+        assert!(offset_of!(LongPush, step) == 24);
+        assert!(size_of::<LongPush>() == 32);
+    };
+}
+
+/// `shaders/attention/attention.comp`.
+pub(crate) mod attention {
+    use super::*;
+    pub(crate) const CAUSAL: u32 = 1;
+    pub(crate) const KEEP: u32 = 2;
+    pub(crate) const ADDITIVE: u32 = 3;
+    pub(crate) const ATTENTION_SUBGROUP: KernelOf<Constants, Push> =
+        KernelOf::new(Kernel::attention_subgroup);
+    pub(crate) const ATTENTION_SHARED: KernelOf<Constants, Push> =
+        KernelOf::new(Kernel::attention_shared);
+    /// Specialization constants; the defaults are the shader's.
+    #[derive(Debug, Clone, Copy, PartialEq)]
+    pub(crate) struct Constants {
+        /// `constant_id = 0`.
+        pub(crate) workgroup: u32,
+        /// `constant_id = 1`.
+        pub(crate) dtype: u32,
+        /// `constant_id = 2`.
+        pub(crate) flags: u32,
+        /// `constant_id = 3`.
+        pub(crate) rows: u32,
+        /// `constant_id = 4`.
+        pub(crate) subgroup: u32,
+        /// `constant_id = 5`.
+        pub(crate) keys: u32,
+        /// `constant_id = 6`.
+        pub(crate) parts: u32,
+        /// `constant_id = 7`.
+        pub(crate) key_quads: u32,
+        /// `constant_id = 8`.
+        pub(crate) value_quads: u32,
+        /// `constant_id = 9`.
+        pub(crate) mask: u32,
+    }
+    impl Default for Constants {
+        fn default() -> Self {
+            Constants {
+                workgroup: 1,
+                dtype: 11,
+                flags: 0,
+                rows: 1,
+                subgroup: 32,
+                keys: 32,
+                parts: 4,
+                key_quads: 16,
+                value_quads: 16,
+                mask: 0,
+            }
+        }
+    }
+    impl SpecConstants for Constants {
+        type Words = [u32; 10];
+        fn words(&self) -> [u32; 10] {
+            [
+                self.workgroup,
+                self.dtype,
+                self.flags,
+                self.rows,
+                self.subgroup,
+                self.keys,
+                self.parts,
+                self.key_quads,
+                self.value_quads,
+                self.mask,
+            ]
+        }
+    }
+    /// `Strides` of the shader.
+    #[derive(Debug, Clone, Copy, Default, PartialEq, Pod, Zeroable)]
+    #[repr(C, packed(4))]
+    pub(crate) struct Strides {
+        pub(crate) q_batch: i64,
+        pub(crate) q_head: i64,
+        pub(crate) q_row: i64,
+        pub(crate) k_batch: i64,
+        pub(crate) k_head: i64,
+        pub(crate) k_row: i64,
+        pub(crate) v_batch: i64,
+        pub(crate) v_head: i64,
+        pub(crate) v_row: i64,
+        pub(crate) mask_batch: i64,
+        pub(crate) mask_head: i64,
+        pub(crate) mask_row: i64,
+        pub(crate) mask_key: i64,
+        pub(crate) out_batch: i64,
+        pub(crate) out_head: i64,
+        pub(crate) out_row: i64,
+    }
+    const _: () = {
+        assert!(offset_of!(Strides, q_batch) == 0);
+        assert!(offset_of!(Strides, q_head) == 8);
+        assert!(offset_of!(Strides, q_row) == 16);
+        assert!(offset_of!(Strides, k_batch) == 24);
+        assert!(offset_of!(Strides, k_head) == 32);
+        assert!(offset_of!(Strides, k_row) == 40);
+        assert!(offset_of!(Strides, v_batch) == 48);
+        assert!(offset_of!(Strides, v_head) == 56);
+        assert!(offset_of!(Strides, v_row) == 64);
+        assert!(offset_of!(Strides, mask_batch) == 72);
+        assert!(offset_of!(Strides, mask_head) == 80);
+        assert!(offset_of!(Strides, mask_row) == 88);
+        assert!(offset_of!(Strides, mask_key) == 96);
+        assert!(offset_of!(Strides, out_batch) == 104);
+        assert!(offset_of!(Strides, out_head) == 112);
+        assert!(offset_of!(Strides, out_row) == 120);
+        assert!(size_of::<Strides>() == 128);
+    };
+    /// `Push` of the shader.
+    #[derive(Debug, Clone, Copy, Default, PartialEq, Pod, Zeroable)]
+    #[repr(C, packed(4))]
+    pub(crate) struct Push {
+        pub(crate) q: u64,
+        pub(crate) k: u64,
+        pub(crate) v: u64,
+        pub(crate) mask: u64,
+        pub(crate) result: u64,
+        pub(crate) maxima: u64,
+        pub(crate) strides: u64,
+        pub(crate) batches: u32,
+        pub(crate) heads: u32,
+        pub(crate) kv_heads: u32,
+        pub(crate) queries: u32,
+        pub(crate) keys: u32,
+        pub(crate) key_width: u32,
+        pub(crate) value_width: u32,
+        pub(crate) splits: u32,
+        pub(crate) scale: f32,
+    }
+    const _: () = {
+        assert!(offset_of!(Push, q) == 0);
+        assert!(offset_of!(Push, k) == 8);
+        assert!(offset_of!(Push, v) == 16);
+        assert!(offset_of!(Push, mask) == 24);
+        assert!(offset_of!(Push, result) == 32);
+        assert!(offset_of!(Push, maxima) == 40);
+        assert!(offset_of!(Push, strides) == 48);
+        assert!(offset_of!(Push, batches) == 56);
+        assert!(offset_of!(Push, heads) == 60);
+        assert!(offset_of!(Push, kv_heads) == 64);
+        assert!(offset_of!(Push, queries) == 68);
+        assert!(offset_of!(Push, keys) == 72);
+        assert!(offset_of!(Push, key_width) == 76);
+        assert!(offset_of!(Push, value_width) == 80);
+        assert!(offset_of!(Push, splits) == 84);
+        assert!(offset_of!(Push, scale) == 88);
+        assert!(size_of::<Push>() == 92);
+    };
+}
+
+/// `shaders/attention/combine.comp`.
+pub(crate) mod attention_combine {
+    use super::*;
+    pub(crate) const ATTENTION_COMBINE: KernelOf<Constants, Push> =
+        KernelOf::new(Kernel::attention_combine);
+    /// Specialization constants; the defaults are the shader's.
+    #[derive(Debug, Clone, Copy, PartialEq)]
+    pub(crate) struct Constants {
+        /// `constant_id = 0`.
+        pub(crate) workgroup: u32,
+        /// `constant_id = 1`.
+        pub(crate) dtype: u32,
+        /// `constant_id = 2`.
+        pub(crate) splits: u32,
+    }
+    impl Default for Constants {
+        fn default() -> Self {
+            Constants { workgroup: 1, dtype: 11, splits: 16 }
+        }
+    }
+    impl SpecConstants for Constants {
+        type Words = [u32; 3];
+        fn words(&self) -> [u32; 3] {
+            [self.workgroup, self.dtype, self.splits]
+        }
+    }
+    /// `Push` of the shader.
+    #[derive(Debug, Clone, Copy, Default, PartialEq, Pod, Zeroable)]
+    #[repr(C, packed(4))]
+    pub(crate) struct Push {
+        pub(crate) parts: u64,
+        pub(crate) maxima: u64,
+        pub(crate) result: u64,
+        pub(crate) out_batch: i64,
+        pub(crate) out_head: i64,
+        pub(crate) out_row: i64,
+        pub(crate) batches: u32,
+        pub(crate) heads: u32,
+        pub(crate) queries: u32,
+        pub(crate) value_width: u32,
+        pub(crate) splits: u32,
+    }
+    const _: () = {
+        assert!(offset_of!(Push, parts) == 0);
+        assert!(offset_of!(Push, maxima) == 8);
+        assert!(offset_of!(Push, result) == 16);
+        assert!(offset_of!(Push, out_batch) == 24);
+        assert!(offset_of!(Push, out_head) == 32);
+        assert!(offset_of!(Push, out_row) == 40);
+        assert!(offset_of!(Push, batches) == 48);
+        assert!(offset_of!(Push, heads) == 52);
+        assert!(offset_of!(Push, queries) == 56);
+        assert!(offset_of!(Push, value_width) == 60);
+        assert!(offset_of!(Push, splits) == 64);
+        assert!(size_of::<Push>() == 68);
+    };
+}
+
+/// `shaders/attention/decode.comp`.
+pub(crate) mod attention_decode {
+    use super::*;
+    pub(crate) const ATTENTION_DECODE: KernelOf<Constants, Push> =
+        KernelOf::new(Kernel::attention_decode);
+    pub(crate) const ATTENTION_DECODE_QUANTIZED: KernelOf<Constants, Push> =
+        KernelOf::new(Kernel::attention_decode_quantized);
+    /// Specialization constants; the defaults are the shader's.
+    #[derive(Debug, Clone, Copy, PartialEq)]
+    pub(crate) struct Constants {
+        /// `constant_id = 0`.
+        pub(crate) workgroup: u32,
+        /// `constant_id = 1`.
+        pub(crate) dtype: u32,
+        /// `constant_id = 2`.
+        pub(crate) width: u32,
+        /// `constant_id = 3`.
+        pub(crate) subgroup: u32,
+        /// `constant_id = 4`.
+        pub(crate) heads: u32,
+        /// `constant_id = 5`.
+        pub(crate) sharing: u32,
+        /// `constant_id = 6`.
+        pub(crate) flags: u32,
+        /// `constant_id = 7`.
+        pub(crate) eps: u32,
+        /// `constant_id = 8`.
+        pub(crate) position_scale: u32,
+        /// `constant_id = 9`.
+        pub(crate) bits: u32,
+        /// `constant_id = 10`.
+        pub(crate) group: u32,
+    }
+    impl Default for Constants {
+        fn default() -> Self {
+            Constants {
+                workgroup: 1,
+                dtype: 10,
+                width: 128,
+                subgroup: 32,
+                heads: 2,
+                sharing: 2,
+                flags: 0,
+                eps: 0,
+                position_scale: 1065353216,
+                bits: 8,
+                group: 64,
+            }
+        }
+    }
+    impl SpecConstants for Constants {
+        type Words = [u32; 11];
+        fn words(&self) -> [u32; 11] {
+            [
+                self.workgroup,
+                self.dtype,
+                self.width,
+                self.subgroup,
+                self.heads,
+                self.sharing,
+                self.flags,
+                self.eps,
+                self.position_scale,
+                self.bits,
+                self.group,
+            ]
+        }
+    }
+    /// `Push` of the shader.
+    #[derive(Debug, Clone, Copy, Default, PartialEq, Pod, Zeroable)]
+    #[repr(C, packed(4))]
+    pub(crate) struct Push {
+        pub(crate) q: u64,
+        pub(crate) new_key: u64,
+        pub(crate) new_value: u64,
+        pub(crate) q_weight: u64,
+        pub(crate) k_weight: u64,
+        pub(crate) frequencies: u64,
+        pub(crate) offset: u64,
+        pub(crate) keys: u64,
+        pub(crate) values: u64,
+        pub(crate) result: u64,
+        pub(crate) parts: u64,
+        pub(crate) counters: u64,
+        pub(crate) key_head: u32,
+        pub(crate) key_row: u32,
+        pub(crate) value_head: u32,
+        pub(crate) value_row: u32,
+        pub(crate) count: u32,
+        pub(crate) score_scale: f32,
+        pub(crate) more: u64,
+    }
+    const _: () = {
+        assert!(offset_of!(Push, q) == 0);
+        assert!(offset_of!(Push, new_key) == 8);
+        assert!(offset_of!(Push, new_value) == 16);
+        assert!(offset_of!(Push, q_weight) == 24);
+        assert!(offset_of!(Push, k_weight) == 32);
+        assert!(offset_of!(Push, frequencies) == 40);
+        assert!(offset_of!(Push, offset) == 48);
+        assert!(offset_of!(Push, keys) == 56);
+        assert!(offset_of!(Push, values) == 64);
+        assert!(offset_of!(Push, result) == 72);
+        assert!(offset_of!(Push, parts) == 80);
+        assert!(offset_of!(Push, counters) == 88);
+        assert!(offset_of!(Push, key_head) == 96);
+        assert!(offset_of!(Push, key_row) == 100);
+        assert!(offset_of!(Push, value_head) == 104);
+        assert!(offset_of!(Push, value_row) == 108);
+        assert!(offset_of!(Push, count) == 112);
+        assert!(offset_of!(Push, score_scale) == 116);
+        assert!(offset_of!(Push, more) == 120);
+        assert!(size_of::<Push>() == 128);
+    };
+    /// `More` of the shader.
+    #[derive(Debug, Clone, Copy, Default, PartialEq, Pod, Zeroable)]
+    #[repr(C, packed(4))]
+    pub(crate) struct More {
+        pub(crate) key_scales: u64,
+        pub(crate) key_biases: u64,
+        pub(crate) value_scales: u64,
+        pub(crate) value_biases: u64,
+        pub(crate) factor: u64,
+    }
+    const _: () = {
+        assert!(offset_of!(More, key_scales) == 0);
+        assert!(offset_of!(More, key_biases) == 8);
+        assert!(offset_of!(More, value_scales) == 16);
+        assert!(offset_of!(More, value_biases) == 24);
+        assert!(offset_of!(More, factor) == 32);
+        assert!(size_of::<More>() == 40);
+    };
+}
+
+/// `shaders/attention/heads.comp`.
+pub(crate) mod attention_heads {
+    use super::*;
+    pub(crate) const ATTENTION_HEADS: KernelOf<Constants, Push> =
+        KernelOf::new(Kernel::attention_heads);
+    /// Specialization constants; the defaults are the shader's.
+    #[derive(Debug, Clone, Copy, PartialEq)]
+    pub(crate) struct Constants {
+        /// `constant_id = 0`.
+        pub(crate) workgroup: u32,
+        /// `constant_id = 1`.
+        pub(crate) dtype: u32,
+        /// `constant_id = 2`.
+        pub(crate) flags: u32,
+        /// `constant_id = 3`.
+        pub(crate) width: u32,
+        /// `constant_id = 4`.
+        pub(crate) subgroup: u32,
+        /// `constant_id = 5`.
+        pub(crate) eps: u32,
+    }
+    impl Default for Constants {
+        fn default() -> Self {
+            Constants { workgroup: 1, dtype: 11, flags: 0, width: 128, subgroup: 32, eps: 0 }
+        }
+    }
+    impl SpecConstants for Constants {
+        type Words = [u32; 6];
+        fn words(&self) -> [u32; 6] {
+            [self.workgroup, self.dtype, self.flags, self.width, self.subgroup, self.eps]
+        }
+    }
+    /// `Section` of the shader.
+    #[derive(Debug, Clone, Copy, Default, PartialEq, Pod, Zeroable)]
+    #[repr(C, packed(4))]
+    pub(crate) struct Section {
+        pub(crate) from: u64,
+        pub(crate) weight: u64,
+        pub(crate) to: u64,
+        pub(crate) to_batch: u64,
+        pub(crate) to_head: u64,
+        pub(crate) to_token: u64,
+        pub(crate) heads: u32,
+        pub(crate) turned: u32,
+    }
+    const _: () = {
+        assert!(offset_of!(Section, from) == 0);
+        assert!(offset_of!(Section, weight) == 8);
+        assert!(offset_of!(Section, to) == 16);
+        assert!(offset_of!(Section, to_batch) == 24);
+        assert!(offset_of!(Section, to_head) == 32);
+        assert!(offset_of!(Section, to_token) == 40);
+        assert!(offset_of!(Section, heads) == 48);
+        assert!(offset_of!(Section, turned) == 52);
+        assert!(size_of::<Section>() == 56);
+    };
+    /// `Sections` of the shader.
+    #[derive(Debug, Clone, Copy, Default, PartialEq, Pod, Zeroable)]
+    #[repr(C, packed(4))]
+    pub(crate) struct Sections {
+        pub(crate) all: [Section; 3],
+    }
+    const _: () = {
+        assert!(offset_of!(Sections, all) == 0);
+        assert!(size_of::<Sections>() == 168);
+    };
+    /// `Push` of the shader.
+    #[derive(Debug, Clone, Copy, Default, PartialEq, Pod, Zeroable)]
+    #[repr(C, packed(4))]
+    pub(crate) struct Push {
+        pub(crate) sections: u64,
+        pub(crate) offset: u64,
+        pub(crate) frequencies: u64,
+        pub(crate) count: u32,
+        pub(crate) heads: u32,
+        pub(crate) tokens: u32,
+        pub(crate) batches: u32,
+        pub(crate) scale: f32,
+    }
+    const _: () = {
+        assert!(offset_of!(Push, sections) == 0);
+        assert!(offset_of!(Push, offset) == 8);
+        assert!(offset_of!(Push, frequencies) == 16);
+        assert!(offset_of!(Push, count) == 24);
+        assert!(offset_of!(Push, heads) == 28);
+        assert!(offset_of!(Push, tokens) == 32);
+        assert!(offset_of!(Push, batches) == 36);
+        assert!(offset_of!(Push, scale) == 40);
+        assert!(size_of::<Push>() == 44);
+    };
+}
+
+/// `shaders/attention/matrix.comp`.
+pub(crate) mod attention_matrix {
+    use super::*;
+    pub(crate) const CAUSAL: u32 = 1;
+    pub(crate) const KEEP: u32 = 2;
+    pub(crate) const ADDITIVE: u32 = 3;
+    pub(crate) const ATTENTION_MATRIX_FLOAT16: KernelOf<Constants, Push> =
+        KernelOf::new(Kernel::attention_matrix_float16);
+    pub(crate) const ATTENTION_MATRIX_BFLOAT16: KernelOf<Constants, Push> =
+        KernelOf::new(Kernel::attention_matrix_bfloat16);
+    /// Specialization constants; the defaults are the shader's.
+    #[derive(Debug, Clone, Copy, PartialEq)]
+    pub(crate) struct Constants {
+        /// `constant_id = 0`.
+        pub(crate) workgroup: u32,
+        /// `constant_id = 1`.
+        pub(crate) dtype: u32,
+        /// `constant_id = 2`.
+        pub(crate) flags: u32,
+        /// `constant_id = 3`.
+        pub(crate) blocks: u32,
+        /// `constant_id = 4`.
+        pub(crate) subgroup: u32,
+        /// `constant_id = 5`.
+        pub(crate) keys: u32,
+        /// `constant_id = 6`.
+        pub(crate) shares: u32,
+        /// `constant_id = 7`.
+        pub(crate) key_width: u32,
+        /// `constant_id = 8`.
+        pub(crate) value_width: u32,
+        /// `constant_id = 9`.
+        pub(crate) mask: u32,
+        /// `constant_id = 10`.
+        pub(crate) fm: u32,
+        /// `constant_id = 11`.
+        pub(crate) fn_: u32,
+        /// `constant_id = 12`.
+        pub(crate) fk: u32,
+    }
+    impl Default for Constants {
+        fn default() -> Self {
+            Constants {
+                workgroup: 1,
+                dtype: 9,
+                flags: 0,
+                blocks: 4,
+                subgroup: 32,
+                keys: 64,
+                shares: 1,
+                key_width: 128,
+                value_width: 128,
+                mask: 0,
+                fm: 16,
+                fn_: 16,
+                fk: 16,
+            }
+        }
+    }
+    impl SpecConstants for Constants {
+        type Words = [u32; 13];
+        fn words(&self) -> [u32; 13] {
+            [
+                self.workgroup,
+                self.dtype,
+                self.flags,
+                self.blocks,
+                self.subgroup,
+                self.keys,
+                self.shares,
+                self.key_width,
+                self.value_width,
+                self.mask,
+                self.fm,
+                self.fn_,
+                self.fk,
+            ]
+        }
+    }
+    pub(crate) use super::attention::Push;
+    pub(crate) use super::attention::Strides;
+}
+
+/// `shaders/binary/binary.comp`.
+pub(crate) mod binary {
+    use super::*;
+    pub(crate) const ADD: u32 = 0;
+    pub(crate) const ARCTAN2: u32 = 1;
+    pub(crate) const BITWISE_AND: u32 = 2;
+    pub(crate) const BITWISE_OR: u32 = 3;
+    pub(crate) const BITWISE_XOR: u32 = 4;
+    pub(crate) const DIVIDE: u32 = 5;
+    pub(crate) const EQUAL: u32 = 6;
+    pub(crate) const FLOOR_DIVIDE: u32 = 7;
+    pub(crate) const GREATER: u32 = 8;
+    pub(crate) const GREATER_EQUAL: u32 = 9;
+    pub(crate) const LEFT_SHIFT: u32 = 10;
+    pub(crate) const LESS: u32 = 11;
+    pub(crate) const LESS_EQUAL: u32 = 12;
+    pub(crate) const LOG_ADD_EXP: u32 = 13;
+    pub(crate) const LOGICAL_AND: u32 = 14;
+    pub(crate) const LOGICAL_OR: u32 = 15;
+    pub(crate) const MAXIMUM: u32 = 16;
+    pub(crate) const MINIMUM: u32 = 17;
+    pub(crate) const MULTIPLY: u32 = 18;
+    pub(crate) const NAN_EQUAL: u32 = 19;
+    pub(crate) const NOT_EQUAL: u32 = 20;
+    pub(crate) const POWER: u32 = 21;
+    pub(crate) const REMAINDER: u32 = 22;
+    pub(crate) const RIGHT_SHIFT: u32 = 23;
+    pub(crate) const SUBTRACT: u32 = 24;
+    pub(crate) const BINARY_FLOAT: KernelOf<Constants, Push> = KernelOf::new(Kernel::binary_float);
+    pub(crate) const BINARY_FLOAT_TRANSCENDENTAL: KernelOf<Constants, Push> =
+        KernelOf::new(Kernel::binary_float_transcendental);
+    pub(crate) const COMPARE_FLOAT: KernelOf<Constants, Push> =
+        KernelOf::new(Kernel::compare_float);
+    pub(crate) const BINARY_INT: KernelOf<Constants, Push> = KernelOf::new(Kernel::binary_int);
+    pub(crate) const COMPARE_INT: KernelOf<Constants, Push> = KernelOf::new(Kernel::compare_int);
+    pub(crate) const BINARY_UINT: KernelOf<Constants, Push> = KernelOf::new(Kernel::binary_uint);
+    pub(crate) const COMPARE_UINT: KernelOf<Constants, Push> = KernelOf::new(Kernel::compare_uint);
+    pub(crate) const BINARY_LONG: KernelOf<Constants, Push> = KernelOf::new(Kernel::binary_long);
+    pub(crate) const COMPARE_LONG: KernelOf<Constants, Push> = KernelOf::new(Kernel::compare_long);
+    pub(crate) const BINARY_ULONG: KernelOf<Constants, Push> = KernelOf::new(Kernel::binary_ulong);
+    pub(crate) const COMPARE_ULONG: KernelOf<Constants, Push> =
+        KernelOf::new(Kernel::compare_ulong);
+    pub(crate) const BINARY_COMPLEX: KernelOf<Constants, Push> =
+        KernelOf::new(Kernel::binary_complex);
+    pub(crate) const BINARY_COMPLEX_TRANSCENDENTAL: KernelOf<Constants, Push> =
+        KernelOf::new(Kernel::binary_complex_transcendental);
+    pub(crate) const COMPARE_COMPLEX: KernelOf<Constants, Push> =
+        KernelOf::new(Kernel::compare_complex);
+    /// Specialization constants; the defaults are the shader's.
+    #[derive(Debug, Clone, Copy, PartialEq)]
+    pub(crate) struct Constants {
+        /// `constant_id = 0`.
+        pub(crate) workgroup: u32,
+        /// `constant_id = 1`.
+        pub(crate) dtype: u32,
+        /// `constant_id = 2`.
+        pub(crate) op: u32,
+        /// `constant_id = 3`.
+        pub(crate) mode: u32,
+        /// `constant_id = 4`.
+        pub(crate) left_scalar: u32,
+        /// `constant_id = 5`.
+        pub(crate) right_scalar: u32,
+    }
+    impl Default for Constants {
+        fn default() -> Self {
+            Constants { workgroup: 1, dtype: 11, op: 0, mode: 0, left_scalar: 0, right_scalar: 0 }
+        }
+    }
+    impl SpecConstants for Constants {
+        type Words = [u32; 6];
+        fn words(&self) -> [u32; 6] {
+            [self.workgroup, self.dtype, self.op, self.mode, self.left_scalar, self.right_scalar]
+        }
+    }
+    /// `Push` of the shader.
+    #[derive(Debug, Clone, Copy, Default, PartialEq, Pod, Zeroable)]
+    #[repr(C, packed(4))]
+    pub(crate) struct Push {
+        pub(crate) left: u64,
+        pub(crate) right: u64,
+        pub(crate) destination: u64,
+        pub(crate) count: u64,
+        pub(crate) walk: u64,
+        pub(crate) ndim: u32,
+    }
+    const _: () = {
+        assert!(offset_of!(Push, left) == 0);
+        assert!(offset_of!(Push, right) == 8);
+        assert!(offset_of!(Push, destination) == 16);
+        assert!(offset_of!(Push, count) == 24);
+        assert!(offset_of!(Push, walk) == 32);
+        assert!(offset_of!(Push, ndim) == 40);
+        assert!(size_of::<Push>() == 44);
+    };
+}
+
+/// `shaders/include/common.glsl`.
+pub(crate) mod common {
+    use super::*;
+    pub(crate) const BOOL: u32 = 0;
+    pub(crate) const UINT8: u32 = 1;
+    pub(crate) const UINT16: u32 = 2;
+    pub(crate) const UINT32: u32 = 3;
+    pub(crate) const UINT64: u32 = 4;
+    pub(crate) const INT8: u32 = 5;
+    pub(crate) const INT16: u32 = 6;
+    pub(crate) const INT32: u32 = 7;
+    pub(crate) const INT64: u32 = 8;
+    pub(crate) const FLOAT16: u32 = 9;
+    pub(crate) const BFLOAT16: u32 = 10;
+    pub(crate) const FLOAT32: u32 = 11;
+    pub(crate) const FLOAT64: u32 = 12;
+    pub(crate) const COMPLEX64: u32 = 13;
+}
+
+/// `shaders/convolution/direct.comp`.
+pub(crate) mod convolution_direct {
+    use super::*;
+    pub(crate) const CONVOLUTION_DIRECT: KernelOf<Constants, Push> =
+        KernelOf::new(Kernel::convolution_direct);
+    /// Specialization constants; the defaults are the shader's.
+    #[derive(Debug, Clone, Copy, PartialEq)]
+    pub(crate) struct Constants {
+        /// `constant_id = 0`.
+        pub(crate) workgroup: u32,
+        /// `constant_id = 1`.
+        pub(crate) dtype: u32,
+        /// `constant_id = 2`.
+        pub(crate) quad: u32,
+    }
+    impl Default for Constants {
+        fn default() -> Self {
+            Constants { workgroup: 1, dtype: 11, quad: 0 }
+        }
+    }
+    impl SpecConstants for Constants {
+        type Words = [u32; 3];
+        fn words(&self) -> [u32; 3] {
+            [self.workgroup, self.dtype, self.quad]
+        }
+    }
+    /// `Geometry` of the shader.
+    #[derive(Debug, Clone, Copy, Default, PartialEq, Pod, Zeroable)]
+    #[repr(C, packed(4))]
+    pub(crate) struct Geometry {
+        pub(crate) batch_step: i64,
+        pub(crate) steps: [i64; 3],
+        pub(crate) input: [u32; 3],
+        pub(crate) kernel: [u32; 3],
+        pub(crate) output: [u32; 3],
+        pub(crate) stride: [u32; 3],
+        pub(crate) padding: [u32; 3],
+        pub(crate) kernel_dilation: [u32; 3],
+        pub(crate) input_dilation: [u32; 3],
+        pub(crate) channels: u32,
+        pub(crate) outputs: u32,
+        pub(crate) groups: u32,
+        pub(crate) flip: u32,
+    }
+    const _: () = {
+        assert!(offset_of!(Geometry, batch_step) == 0);
+        assert!(offset_of!(Geometry, steps) == 8);
+        assert!(offset_of!(Geometry, input) == 32);
+        assert!(offset_of!(Geometry, kernel) == 44);
+        assert!(offset_of!(Geometry, output) == 56);
+        assert!(offset_of!(Geometry, stride) == 68);
+        assert!(offset_of!(Geometry, padding) == 80);
+        assert!(offset_of!(Geometry, kernel_dilation) == 92);
+        assert!(offset_of!(Geometry, input_dilation) == 104);
+        assert!(offset_of!(Geometry, channels) == 116);
+        assert!(offset_of!(Geometry, outputs) == 120);
+        assert!(offset_of!(Geometry, groups) == 124);
+        assert!(offset_of!(Geometry, flip) == 128);
+        assert!(size_of::<Geometry>() == 132);
+    };
+    /// `Push` of the shader.
+    #[derive(Debug, Clone, Copy, Default, PartialEq, Pod, Zeroable)]
+    #[repr(C, packed(4))]
+    pub(crate) struct Push {
+        pub(crate) source: u64,
+        pub(crate) weight: u64,
+        pub(crate) result: u64,
+        pub(crate) geometry: u64,
+        pub(crate) count: u64,
+    }
+    const _: () = {
+        assert!(offset_of!(Push, source) == 0);
+        assert!(offset_of!(Push, weight) == 8);
+        assert!(offset_of!(Push, result) == 16);
+        assert!(offset_of!(Push, geometry) == 24);
+        assert!(offset_of!(Push, count) == 32);
+        assert!(size_of::<Push>() == 40);
+    };
+}
+
+/// `shaders/convolution/tile.comp`.
+pub(crate) mod convolution_tile {
+    use super::*;
+    pub(crate) const CONVOLUTION_TILE: KernelOf<Constants, Push> =
+        KernelOf::new(Kernel::convolution_tile);
+    /// Specialization constants; the defaults are the shader's.
+    #[derive(Debug, Clone, Copy, PartialEq)]
+    pub(crate) struct Constants {
+        /// `constant_id = 0`.
+        pub(crate) workgroup: u32,
+        /// `constant_id = 1`.
+        pub(crate) dtype: u32,
+        /// `constant_id = 2`.
+        pub(crate) out_dtype: u32,
+        /// `constant_id = 3`.
+        pub(crate) flags: u32,
+        /// `constant_id = 4`.
+        pub(crate) bm: u32,
+        /// `constant_id = 5`.
+        pub(crate) bn: u32,
+        /// `constant_id = 6`.
+        pub(crate) bk: u32,
+        /// `constant_id = 7`.
+        pub(crate) tm: u32,
+        /// `constant_id = 8`.
+        pub(crate) tn: u32,
+    }
+    impl Default for Constants {
+        fn default() -> Self {
+            Constants {
+                workgroup: 1,
+                dtype: 11,
+                out_dtype: 11,
+                flags: 0,
+                bm: 64,
+                bn: 64,
+                bk: 16,
+                tm: 4,
+                tn: 4,
+            }
+        }
+    }
+    impl SpecConstants for Constants {
+        type Words = [u32; 9];
+        fn words(&self) -> [u32; 9] {
+            [
+                self.workgroup,
+                self.dtype,
+                self.out_dtype,
+                self.flags,
+                self.bm,
+                self.bn,
+                self.bk,
+                self.tm,
+                self.tn,
+            ]
+        }
+    }
+    pub(crate) use super::convolution_direct::Geometry;
+    /// `Push` of the shader.
+    #[derive(Debug, Clone, Copy, Default, PartialEq, Pod, Zeroable)]
+    #[repr(C, packed(4))]
+    pub(crate) struct Push {
+        pub(crate) a: u64,
+        pub(crate) b: u64,
+        pub(crate) c: u64,
+        pub(crate) result: u64,
+        pub(crate) walk: u64,
+        pub(crate) extra: u64,
+        pub(crate) lda: i64,
+        pub(crate) ldb: i64,
+        pub(crate) c_row: i64,
+        pub(crate) c_column: i64,
+        pub(crate) m: u32,
+        pub(crate) n: u32,
+        pub(crate) k: u32,
+        pub(crate) batches: u32,
+        pub(crate) alpha: f32,
+        pub(crate) beta: f32,
+        pub(crate) ndim: u32,
+        pub(crate) splits: u32,
+    }
+    const _: () = {
+        assert!(offset_of!(Push, a) == 0);
+        assert!(offset_of!(Push, b) == 8);
+        assert!(offset_of!(Push, c) == 16);
+        assert!(offset_of!(Push, result) == 24);
+        assert!(offset_of!(Push, walk) == 32);
+        assert!(offset_of!(Push, extra) == 40);
+        assert!(offset_of!(Push, lda) == 48);
+        assert!(offset_of!(Push, ldb) == 56);
+        assert!(offset_of!(Push, c_row) == 64);
+        assert!(offset_of!(Push, c_column) == 72);
+        assert!(offset_of!(Push, m) == 80);
+        assert!(offset_of!(Push, n) == 84);
+        assert!(offset_of!(Push, k) == 88);
+        assert!(offset_of!(Push, batches) == 92);
+        assert!(offset_of!(Push, alpha) == 96);
+        assert!(offset_of!(Push, beta) == 100);
+        assert!(offset_of!(Push, ndim) == 104);
+        assert!(offset_of!(Push, splits) == 108);
+        assert!(size_of::<Push>() == 112);
+    };
+}
+
+/// `shaders/convolution/unfold.comp`.
+pub(crate) mod convolution_unfold {
+    use super::*;
+    pub(crate) const CONVOLUTION_UNFOLD: KernelOf<Constants, Push> =
+        KernelOf::new(Kernel::convolution_unfold);
+    /// Specialization constants; the defaults are the shader's.
+    #[derive(Debug, Clone, Copy, PartialEq)]
+    pub(crate) struct Constants {
+        /// `constant_id = 0`.
+        pub(crate) workgroup: u32,
+        /// `constant_id = 1`.
+        pub(crate) bytes: u32,
+    }
+    impl Default for Constants {
+        fn default() -> Self {
+            Constants { workgroup: 1, bytes: 16 }
+        }
+    }
+    impl SpecConstants for Constants {
+        type Words = [u32; 2];
+        fn words(&self) -> [u32; 2] {
+            [self.workgroup, self.bytes]
+        }
+    }
+    pub(crate) use super::convolution_direct::Geometry;
+    /// `Push` of the shader.
+    #[derive(Debug, Clone, Copy, Default, PartialEq, Pod, Zeroable)]
+    #[repr(C, packed(4))]
+    pub(crate) struct Push {
+        pub(crate) source: u64,
+        pub(crate) destination: u64,
+        pub(crate) geometry: u64,
+        pub(crate) count: u64,
+        pub(crate) first: u32,
+        pub(crate) elements: u32,
+    }
+    const _: () = {
+        assert!(offset_of!(Push, source) == 0);
+        assert!(offset_of!(Push, destination) == 8);
+        assert!(offset_of!(Push, geometry) == 16);
+        assert!(offset_of!(Push, count) == 24);
+        assert!(offset_of!(Push, first) == 32);
+        assert!(offset_of!(Push, elements) == 36);
+        assert!(size_of::<Push>() == 40);
+    };
+}
+
+/// `shaders/copy/copy.comp`.
+pub(crate) mod copy {
+    use super::*;
+    pub(crate) const DENSE: u32 = 0;
+    pub(crate) const DENSE4: u32 = 1;
+    pub(crate) const STRIDED: u32 = 2;
+    pub(crate) const COPY_FLOAT: KernelOf<Constants, Push> = KernelOf::new(Kernel::copy_float);
+    pub(crate) const COPY_INT: KernelOf<Constants, Push> = KernelOf::new(Kernel::copy_int);
+    pub(crate) const COPY_UINT: KernelOf<Constants, Push> = KernelOf::new(Kernel::copy_uint);
+    pub(crate) const COPY_LONG: KernelOf<Constants, Push> = KernelOf::new(Kernel::copy_long);
+    pub(crate) const COPY_ULONG: KernelOf<Constants, Push> = KernelOf::new(Kernel::copy_ulong);
+    pub(crate) const COPY_COMPLEX: KernelOf<Constants, Push> = KernelOf::new(Kernel::copy_complex);
+    /// Specialization constants; the defaults are the shader's.
+    #[derive(Debug, Clone, Copy, PartialEq)]
+    pub(crate) struct Constants {
+        /// `constant_id = 0`.
+        pub(crate) workgroup: u32,
+        /// `constant_id = 1`.
+        pub(crate) from: u32,
+        /// `constant_id = 2`.
+        pub(crate) to: u32,
+        /// `constant_id = 3`.
+        pub(crate) mode: u32,
+    }
+    impl Default for Constants {
+        fn default() -> Self {
+            Constants { workgroup: 1, from: 11, to: 11, mode: 0 }
+        }
+    }
+    impl SpecConstants for Constants {
+        type Words = [u32; 4];
+        fn words(&self) -> [u32; 4] {
+            [self.workgroup, self.from, self.to, self.mode]
+        }
+    }
+    /// `Push` of the shader.
+    #[derive(Debug, Clone, Copy, Default, PartialEq, Pod, Zeroable)]
+    #[repr(C, packed(4))]
+    pub(crate) struct Push {
+        pub(crate) source: u64,
+        pub(crate) destination: u64,
+        pub(crate) count: u64,
+        pub(crate) walk: u64,
+        pub(crate) ndim: u32,
+    }
+    const _: () = {
+        assert!(offset_of!(Push, source) == 0);
+        assert!(offset_of!(Push, destination) == 8);
+        assert!(offset_of!(Push, count) == 16);
+        assert!(offset_of!(Push, walk) == 24);
+        assert!(offset_of!(Push, ndim) == 32);
+        assert!(size_of::<Push>() == 36);
+    };
+}
+
+/// `shaders/copy/move.comp`.
+pub(crate) mod copy_move {
+    use super::*;
+    pub(crate) const DENSE: u32 = 0;
+    pub(crate) const STRIDED: u32 = 1;
+    pub(crate) const FILL: u32 = 2;
+    pub(crate) const MOVE_BYTES: KernelOf<Constants, Push> = KernelOf::new(Kernel::move_bytes);
+    /// Specialization constants; the defaults are the shader's.
+    #[derive(Debug, Clone, Copy, PartialEq)]
+    pub(crate) struct Constants {
+        /// `constant_id = 0`.
+        pub(crate) workgroup: u32,
+        /// `constant_id = 1`.
+        pub(crate) bytes: u32,
+        /// `constant_id = 2`.
+        pub(crate) mode: u32,
+    }
+    impl Default for Constants {
+        fn default() -> Self {
+            Constants { workgroup: 1, bytes: 4, mode: 0 }
+        }
+    }
+    impl SpecConstants for Constants {
+        type Words = [u32; 3];
+        fn words(&self) -> [u32; 3] {
+            [self.workgroup, self.bytes, self.mode]
+        }
+    }
+    pub(crate) use super::copy::Push;
+}
+
+/// `shaders/copy/transpose.comp`.
+pub(crate) mod copy_transpose {
+    use super::*;
+    pub(crate) const TRANSPOSE_BYTES: KernelOf<Constants, Push> =
+        KernelOf::new(Kernel::transpose_bytes);
+    /// Specialization constants; the defaults are the shader's.
+    #[derive(Debug, Clone, Copy, PartialEq)]
+    pub(crate) struct Constants {
+        /// `constant_id = 0`.
+        pub(crate) workgroup: u32,
+        /// `constant_id = 1`.
+        pub(crate) bytes: u32,
+        /// `constant_id = 2`.
+        pub(crate) wide: u32,
+        /// `constant_id = 3`.
+        pub(crate) high: u32,
+        /// `constant_id = 4`.
+        pub(crate) vectors: u32,
+    }
+    impl Default for Constants {
+        fn default() -> Self {
+            Constants { workgroup: 1, bytes: 4, wide: 32, high: 32, vectors: 0 }
+        }
+    }
+    impl SpecConstants for Constants {
+        type Words = [u32; 5];
+        fn words(&self) -> [u32; 5] {
+            [self.workgroup, self.bytes, self.wide, self.high, self.vectors]
+        }
+    }
+    /// `Push` of the shader.
+    #[derive(Debug, Clone, Copy, Default, PartialEq, Pod, Zeroable)]
+    #[repr(C, packed(4))]
+    pub(crate) struct Push {
+        pub(crate) source: u64,
+        pub(crate) destination: u64,
+        pub(crate) walk: u64,
+        pub(crate) count: u64,
+        pub(crate) source_step: i64,
+        pub(crate) destination_step: i64,
+        pub(crate) a: u64,
+        pub(crate) b: u64,
+        pub(crate) ndim: u32,
+    }
+    const _: () = {
+        assert!(offset_of!(Push, source) == 0);
+        assert!(offset_of!(Push, destination) == 8);
+        assert!(offset_of!(Push, walk) == 16);
+        assert!(offset_of!(Push, count) == 24);
+        assert!(offset_of!(Push, source_step) == 32);
+        assert!(offset_of!(Push, destination_step) == 40);
+        assert!(offset_of!(Push, a) == 48);
+        assert!(offset_of!(Push, b) == 56);
+        assert!(offset_of!(Push, ndim) == 64);
+        assert!(size_of::<Push>() == 68);
+    };
+}
+
+/// `shaders/include/elementwise.glsl`.
+pub(crate) mod elementwise {
+    use super::*;
+    pub(crate) const DENSE: u32 = 0;
+    pub(crate) const DENSE4: u32 = 1;
+    pub(crate) const STRIDED: u32 = 2;
+}
+
+/// `shaders/fft/chirp.comp`.
+pub(crate) mod fft_chirp {
+    use super::*;
+    pub(crate) const FFT_CHIRP: KernelOf<Constants, Push> = KernelOf::new(Kernel::fft_chirp);
+    /// Specialization constants; the defaults are the shader's.
+    #[derive(Debug, Clone, Copy, PartialEq)]
+    pub(crate) struct Constants {
+        /// `constant_id = 0`.
+        pub(crate) workgroup: u32,
+    }
+    impl Default for Constants {
+        fn default() -> Self {
+            Constants { workgroup: 1 }
+        }
+    }
+    impl SpecConstants for Constants {
+        type Words = [u32; 1];
+        fn words(&self) -> [u32; 1] {
+            [self.workgroup]
+        }
+    }
+    /// `Push` of the shader.
+    #[derive(Debug, Clone, Copy, Default, PartialEq, Pod, Zeroable)]
+    #[repr(C, packed(4))]
+    pub(crate) struct Push {
+        pub(crate) destination: u64,
+        pub(crate) m: u64,
+        pub(crate) part: u64,
+        pub(crate) n: u32,
+    }
+    const _: () = {
+        assert!(offset_of!(Push, destination) == 0);
+        assert!(offset_of!(Push, m) == 8);
+        assert!(offset_of!(Push, part) == 16);
+        assert!(offset_of!(Push, n) == 24);
+        assert!(size_of::<Push>() == 28);
+    };
+}
+
+/// `shaders/fft/pass.comp`.
+pub(crate) mod fft_pass {
+    use super::*;
+    pub(crate) const FFT_PASS_TWOS: KernelOf<Constants, Push> =
+        KernelOf::new(Kernel::fft_pass_twos);
+    pub(crate) const FFT_PASS_MIXED: KernelOf<Constants, Push> =
+        KernelOf::new(Kernel::fft_pass_mixed);
+    /// Specialization constants; the defaults are the shader's.
+    #[derive(Debug, Clone, Copy, PartialEq)]
+    pub(crate) struct Constants {
+        /// `constant_id = 0`.
+        pub(crate) workgroup: u32,
+        /// `constant_id = 1`.
+        pub(crate) size: u32,
+        /// `constant_id = 2`.
+        pub(crate) lines: u32,
+        /// `constant_id = 3`.
+        pub(crate) flags: u32,
+        /// `constant_id = 4`.
+        pub(crate) radices: u32,
+    }
+    impl Default for Constants {
+        fn default() -> Self {
+            Constants { workgroup: 1, size: 64, lines: 1, flags: 0, radices: 136 }
+        }
+    }
+    impl SpecConstants for Constants {
+        type Words = [u32; 5];
+        fn words(&self) -> [u32; 5] {
+            [self.workgroup, self.size, self.lines, self.flags, self.radices]
+        }
+    }
+    /// `Push` of the shader.
+    #[derive(Debug, Clone, Copy, Default, PartialEq, Pod, Zeroable)]
+    #[repr(C, packed(4))]
+    pub(crate) struct Push {
+        pub(crate) source: u64,
+        pub(crate) destination: u64,
+        pub(crate) walk: u64,
+        pub(crate) count: u64,
+        pub(crate) size_part: u64,
+        pub(crate) pass_part: u64,
+        pub(crate) chirp_part: u64,
+        pub(crate) spectrum: u64,
+        pub(crate) in_unit: i64,
+        pub(crate) out_unit: i64,
+        pub(crate) rest: u32,
+        pub(crate) out_step: u32,
+        pub(crate) total: u32,
+        pub(crate) ndim: u32,
+        pub(crate) scale: f32,
+        pub(crate) in_sign: f32,
+        pub(crate) out_sign: f32,
+    }
+    const _: () = {
+        assert!(offset_of!(Push, source) == 0);
+        assert!(offset_of!(Push, destination) == 8);
+        assert!(offset_of!(Push, walk) == 16);
+        assert!(offset_of!(Push, count) == 24);
+        assert!(offset_of!(Push, size_part) == 32);
+        assert!(offset_of!(Push, pass_part) == 40);
+        assert!(offset_of!(Push, chirp_part) == 48);
+        assert!(offset_of!(Push, spectrum) == 56);
+        assert!(offset_of!(Push, in_unit) == 64);
+        assert!(offset_of!(Push, out_unit) == 72);
+        assert!(offset_of!(Push, rest) == 80);
+        assert!(offset_of!(Push, out_step) == 84);
+        assert!(offset_of!(Push, total) == 88);
+        assert!(offset_of!(Push, ndim) == 92);
+        assert!(offset_of!(Push, scale) == 96);
+        assert!(offset_of!(Push, in_sign) == 100);
+        assert!(offset_of!(Push, out_sign) == 104);
+        assert!(size_of::<Push>() == 108);
+    };
+}
+
+/// `shaders/hadamard/factor.comp`.
+pub(crate) mod hadamard_factor {
+    use super::*;
+    pub(crate) const HADAMARD_FACTOR: KernelOf<Constants, Push> =
+        KernelOf::new(Kernel::hadamard_factor);
+    /// Specialization constants; the defaults are the shader's.
+    #[derive(Debug, Clone, Copy, PartialEq)]
+    pub(crate) struct Constants {
+        /// `constant_id = 0`.
+        pub(crate) workgroup: u32,
+        /// `constant_id = 1`.
+        pub(crate) from_dtype: u32,
+        /// `constant_id = 2`.
+        pub(crate) to_dtype: u32,
+        /// `constant_id = 3`.
+        pub(crate) order: u32,
+    }
+    impl Default for Constants {
+        fn default() -> Self {
+            Constants { workgroup: 1, from_dtype: 11, to_dtype: 11, order: 12 }
+        }
+    }
+    impl SpecConstants for Constants {
+        type Words = [u32; 4];
+        fn words(&self) -> [u32; 4] {
+            [self.workgroup, self.from_dtype, self.to_dtype, self.order]
+        }
+    }
+    /// `Push` of the shader.
+    #[derive(Debug, Clone, Copy, Default, PartialEq, Pod, Zeroable)]
+    #[repr(C, packed(4))]
+    pub(crate) struct Push {
+        pub(crate) source: u64,
+        pub(crate) destination: u64,
+        pub(crate) signs: u64,
+        pub(crate) count: u64,
+        pub(crate) part: u64,
+        pub(crate) scale: f32,
+    }
+    const _: () = {
+        assert!(offset_of!(Push, source) == 0);
+        assert!(offset_of!(Push, destination) == 8);
+        assert!(offset_of!(Push, signs) == 16);
+        assert!(offset_of!(Push, count) == 24);
+        assert!(offset_of!(Push, part) == 32);
+        assert!(offset_of!(Push, scale) == 40);
+        assert!(size_of::<Push>() == 44);
+    };
+}
+
+/// `shaders/hadamard/power.comp`.
+pub(crate) mod hadamard_power {
+    use super::*;
+    pub(crate) const HADAMARD_POWER: KernelOf<Constants, Push> =
+        KernelOf::new(Kernel::hadamard_power);
+    /// Specialization constants; the defaults are the shader's.
+    #[derive(Debug, Clone, Copy, PartialEq)]
+    pub(crate) struct Constants {
+        /// `constant_id = 0`.
+        pub(crate) workgroup: u32,
+        /// `constant_id = 1`.
+        pub(crate) from_dtype: u32,
+        /// `constant_id = 2`.
+        pub(crate) to_dtype: u32,
+        /// `constant_id = 3`.
+        pub(crate) size: u32,
+        /// `constant_id = 4`.
+        pub(crate) lines: u32,
+    }
+    impl Default for Constants {
+        fn default() -> Self {
+            Constants { workgroup: 1, from_dtype: 11, to_dtype: 11, size: 64, lines: 1 }
+        }
+    }
+    impl SpecConstants for Constants {
+        type Words = [u32; 5];
+        fn words(&self) -> [u32; 5] {
+            [self.workgroup, self.from_dtype, self.to_dtype, self.size, self.lines]
+        }
+    }
+    /// `Push` of the shader.
+    #[derive(Debug, Clone, Copy, Default, PartialEq, Pod, Zeroable)]
+    #[repr(C, packed(4))]
+    pub(crate) struct Push {
+        pub(crate) source: u64,
+        pub(crate) destination: u64,
+        pub(crate) count: u64,
+        pub(crate) rest: u64,
+        pub(crate) scale: f32,
+    }
+    const _: () = {
+        assert!(offset_of!(Push, source) == 0);
+        assert!(offset_of!(Push, destination) == 8);
+        assert!(offset_of!(Push, count) == 16);
+        assert!(offset_of!(Push, rest) == 24);
+        assert!(offset_of!(Push, scale) == 32);
+        assert!(size_of::<Push>() == 36);
+    };
+}
+
+/// `shaders/indexing/along.comp`.
+pub(crate) mod indexing_along {
+    use super::*;
+    pub(crate) const TAKE_ALONG: KernelOf<Constants, Push> = KernelOf::new(Kernel::take_along);
+    /// Specialization constants; the defaults are the shader's.
+    #[derive(Debug, Clone, Copy, PartialEq)]
+    pub(crate) struct Constants {
+        /// `constant_id = 0`.
+        pub(crate) workgroup: u32,
+        /// `constant_id = 1`.
+        pub(crate) bytes: u32,
+        /// `constant_id = 2`.
+        pub(crate) index: u32,
+    }
+    impl Default for Constants {
+        fn default() -> Self {
+            Constants { workgroup: 1, bytes: 4, index: 7 }
+        }
+    }
+    impl SpecConstants for Constants {
+        type Words = [u32; 3];
+        fn words(&self) -> [u32; 3] {
+            [self.workgroup, self.bytes, self.index]
+        }
+    }
+    /// `Push` of the shader.
+    #[derive(Debug, Clone, Copy, Default, PartialEq, Pod, Zeroable)]
+    #[repr(C, packed(4))]
+    pub(crate) struct Push {
+        pub(crate) source: u64,
+        pub(crate) destination: u64,
+        pub(crate) indices: u64,
+        pub(crate) count: u64,
+        pub(crate) walk: u64,
+        pub(crate) size: i64,
+        pub(crate) stride: i64,
+        pub(crate) ndim: u32,
+    }
+    const _: () = {
+        assert!(offset_of!(Push, source) == 0);
+        assert!(offset_of!(Push, destination) == 8);
+        assert!(offset_of!(Push, indices) == 16);
+        assert!(offset_of!(Push, count) == 24);
+        assert!(offset_of!(Push, walk) == 32);
+        assert!(offset_of!(Push, size) == 40);
+        assert!(offset_of!(Push, stride) == 48);
+        assert!(offset_of!(Push, ndim) == 56);
+        assert!(size_of::<Push>() == 60);
+    };
+}
+
+/// `shaders/indexing/gather.comp`.
+pub(crate) mod indexing_gather {
+    use super::*;
+    pub(crate) const GATHER: KernelOf<Constants, Push> = KernelOf::new(Kernel::gather);
+    /// Specialization constants; the defaults are the shader's.
+    #[derive(Debug, Clone, Copy, PartialEq)]
+    pub(crate) struct Constants {
+        /// `constant_id = 0`.
+        pub(crate) workgroup: u32,
+        /// `constant_id = 1`.
+        pub(crate) bytes: u32,
+        /// `constant_id = 2`.
+        pub(crate) index: u32,
+        /// `constant_id = 3`.
+        pub(crate) count: u32,
+    }
+    impl Default for Constants {
+        fn default() -> Self {
+            Constants { workgroup: 1, bytes: 4, index: 7, count: 1 }
+        }
+    }
+    impl SpecConstants for Constants {
+        type Words = [u32; 4];
+        fn words(&self) -> [u32; 4] {
+            [self.workgroup, self.bytes, self.index, self.count]
+        }
+    }
+    /// `Push` of the shader.
+    #[derive(Debug, Clone, Copy, Default, PartialEq, Pod, Zeroable)]
+    #[repr(C, packed(4))]
+    pub(crate) struct Push {
+        pub(crate) source: u64,
+        pub(crate) destination: u64,
+        pub(crate) count: u64,
+        pub(crate) walk: u64,
+        pub(crate) table: u64,
+        pub(crate) ndim: u32,
+    }
+    const _: () = {
+        assert!(offset_of!(Push, source) == 0);
+        assert!(offset_of!(Push, destination) == 8);
+        assert!(offset_of!(Push, count) == 16);
+        assert!(offset_of!(Push, walk) == 24);
+        assert!(offset_of!(Push, table) == 32);
+        assert!(offset_of!(Push, ndim) == 40);
+        assert!(size_of::<Push>() == 44);
+    };
+}
+
+/// `shaders/indexing/take.comp`.
+pub(crate) mod indexing_take {
+    use super::*;
+    pub(crate) const TAKE: KernelOf<Constants, Push> = KernelOf::new(Kernel::take);
+    /// Specialization constants; the defaults are the shader's.
+    #[derive(Debug, Clone, Copy, PartialEq)]
+    pub(crate) struct Constants {
+        /// `constant_id = 0`.
+        pub(crate) workgroup: u32,
+        /// `constant_id = 1`.
+        pub(crate) bytes: u32,
+        /// `constant_id = 2`.
+        pub(crate) index: u32,
+    }
+    impl Default for Constants {
+        fn default() -> Self {
+            Constants { workgroup: 1, bytes: 4, index: 7 }
+        }
+    }
+    impl SpecConstants for Constants {
+        type Words = [u32; 3];
+        fn words(&self) -> [u32; 3] {
+            [self.workgroup, self.bytes, self.index]
+        }
+    }
+    /// `Push` of the shader.
+    #[derive(Debug, Clone, Copy, Default, PartialEq, Pod, Zeroable)]
+    #[repr(C, packed(4))]
+    pub(crate) struct Push {
+        pub(crate) source: u64,
+        pub(crate) destination: u64,
+        pub(crate) indices: u64,
+        pub(crate) words: u64,
+        pub(crate) picks: u64,
+        pub(crate) slice: u64,
+        pub(crate) outer_walk: u64,
+        pub(crate) pick_walk: u64,
+        pub(crate) slice_walk: u64,
+        pub(crate) size: i64,
+        pub(crate) stride: i64,
+        pub(crate) outer_ndim: u32,
+        pub(crate) pick_ndim: u32,
+        pub(crate) slice_ndim: u32,
+    }
+    const _: () = {
+        assert!(offset_of!(Push, source) == 0);
+        assert!(offset_of!(Push, destination) == 8);
+        assert!(offset_of!(Push, indices) == 16);
+        assert!(offset_of!(Push, words) == 24);
+        assert!(offset_of!(Push, picks) == 32);
+        assert!(offset_of!(Push, slice) == 40);
+        assert!(offset_of!(Push, outer_walk) == 48);
+        assert!(offset_of!(Push, pick_walk) == 56);
+        assert!(offset_of!(Push, slice_walk) == 64);
+        assert!(offset_of!(Push, size) == 72);
+        assert!(offset_of!(Push, stride) == 80);
+        assert!(offset_of!(Push, outer_ndim) == 88);
+        assert!(offset_of!(Push, pick_ndim) == 92);
+        assert!(offset_of!(Push, slice_ndim) == 96);
+        assert!(size_of::<Push>() == 100);
+    };
+}
+
+/// `shaders/interpreter/interpreter.comp`.
+pub(crate) mod interpreter {
+    use super::*;
+    pub(crate) const RUN: u32 = 0;
+    pub(crate) const REPEAT: u32 = 1;
+    pub(crate) const TRIAL: u32 = 2;
+    pub(crate) const INTERPRETER: KernelOf<Constants, Push> = KernelOf::new(Kernel::interpreter);
+    pub(crate) const INTERPRETER_DOTS: KernelOf<Constants, Push> =
+        KernelOf::new(Kernel::interpreter_dots);
+    /// Specialization constants; the defaults are the shader's.
+    #[derive(Debug, Clone, Copy, PartialEq)]
+    pub(crate) struct Constants {
+        /// `constant_id = 0`.
+        pub(crate) workgroup: u32,
+        /// `constant_id = 1`.
+        pub(crate) dtype: u32,
+        /// `constant_id = 2`.
+        pub(crate) bits: u32,
+        /// `constant_id = 3`.
+        pub(crate) group: u32,
+        /// `constant_id = 4`.
+        pub(crate) subgroup: u32,
+        /// `constant_id = 5`.
+        pub(crate) width: u32,
+        /// `constant_id = 6`.
+        pub(crate) sharing: u32,
+        /// `constant_id = 7`.
+        pub(crate) flags: u32,
+        /// `constant_id = 8`.
+        pub(crate) wide: bool,
+    }
+    impl Default for Constants {
+        fn default() -> Self {
+            Constants {
+                workgroup: 1,
+                dtype: 10,
+                bits: 4,
+                group: 64,
+                subgroup: 32,
+                width: 128,
+                sharing: 2,
+                flags: 0,
+                wide: false,
+            }
+        }
+    }
+    impl SpecConstants for Constants {
+        type Words = [u32; 9];
+        fn words(&self) -> [u32; 9] {
+            [
+                self.workgroup,
+                self.dtype,
+                self.bits,
+                self.group,
+                self.subgroup,
+                self.width,
+                self.sharing,
+                self.flags,
+                self.wide as u32,
+            ]
+        }
+    }
+    /// `Push` of the shader.
+    #[derive(Debug, Clone, Copy, Default, PartialEq, Pod, Zeroable)]
+    #[repr(C, packed(4))]
+    pub(crate) struct Push {
+        pub(crate) table: u64,
+        pub(crate) control: u64,
+        pub(crate) verdict: u64,
+        pub(crate) steps: u32,
+        pub(crate) tag: u32,
+        pub(crate) mode: u32,
+        pub(crate) patience: u32,
+        pub(crate) one: u32,
+    }
+    const _: () = {
+        assert!(offset_of!(Push, table) == 0);
+        assert!(offset_of!(Push, control) == 8);
+        assert!(offset_of!(Push, verdict) == 16);
+        assert!(offset_of!(Push, steps) == 24);
+        assert!(offset_of!(Push, tag) == 28);
+        assert!(offset_of!(Push, mode) == 32);
+        assert!(offset_of!(Push, patience) == 36);
+        assert!(offset_of!(Push, one) == 40);
+        assert!(size_of::<Push>() == 44);
+    };
+}
+
+/// `shaders/interpreter/rows.comp`.
+pub(crate) mod interpreter_rows {
+    use super::*;
+    pub(crate) const INTERPRETER_ROWS: KernelOf<Constants, Push> =
+        KernelOf::new(Kernel::interpreter_rows);
+    /// Specialization constants; the defaults are the shader's.
+    #[derive(Debug, Clone, Copy, PartialEq)]
+    pub(crate) struct Constants {
+        /// `constant_id = 0`.
+        pub(crate) workgroup: u32,
+    }
+    impl Default for Constants {
+        fn default() -> Self {
+            Constants { workgroup: 1 }
+        }
+    }
+    impl SpecConstants for Constants {
+        type Words = [u32; 1];
+        fn words(&self) -> [u32; 1] {
+            [self.workgroup]
+        }
+    }
+    /// `AttentionRow` of the shader.
+    #[derive(Debug, Clone, Copy, Default, PartialEq, Pod, Zeroable)]
+    #[repr(C, packed(4))]
+    pub(crate) struct AttentionRow {
+        pub(crate) kind: u32,
+        pub(crate) count: u32,
+        pub(crate) splits: u32,
+        pub(crate) scale: f32,
+        pub(crate) eps: f32,
+        pub(crate) position_scale: f32,
+        pub(crate) heads: u32,
+        pub(crate) unused: u32,
+        pub(crate) q: u64,
+        pub(crate) new_key: u64,
+        pub(crate) new_value: u64,
+        pub(crate) q_weight: u64,
+        pub(crate) k_weight: u64,
+        pub(crate) frequencies: u64,
+        pub(crate) keys: u64,
+        pub(crate) values: u64,
+        pub(crate) result: u64,
+        pub(crate) marked: u64,
+        pub(crate) parts: u64,
+        pub(crate) offset: u64,
+        pub(crate) key_head: u32,
+        pub(crate) key_row: u32,
+        pub(crate) value_head: u32,
+        pub(crate) value_row: u32,
+        pub(crate) rest: [u32; 12],
+    }
+    const _: () = {
+        assert!(offset_of!(AttentionRow, kind) == 0);
+        assert!(offset_of!(AttentionRow, count) == 4);
+        assert!(offset_of!(AttentionRow, splits) == 8);
+        assert!(offset_of!(AttentionRow, scale) == 12);
+        assert!(offset_of!(AttentionRow, eps) == 16);
+        assert!(offset_of!(AttentionRow, position_scale) == 20);
+        assert!(offset_of!(AttentionRow, heads) == 24);
+        assert!(offset_of!(AttentionRow, unused) == 28);
+        assert!(offset_of!(AttentionRow, q) == 32);
+        assert!(offset_of!(AttentionRow, new_key) == 40);
+        assert!(offset_of!(AttentionRow, new_value) == 48);
+        assert!(offset_of!(AttentionRow, q_weight) == 56);
+        assert!(offset_of!(AttentionRow, k_weight) == 64);
+        assert!(offset_of!(AttentionRow, frequencies) == 72);
+        assert!(offset_of!(AttentionRow, keys) == 80);
+        assert!(offset_of!(AttentionRow, values) == 88);
+        assert!(offset_of!(AttentionRow, result) == 96);
+        assert!(offset_of!(AttentionRow, marked) == 104);
+        assert!(offset_of!(AttentionRow, parts) == 112);
+        assert!(offset_of!(AttentionRow, offset) == 120);
+        assert!(offset_of!(AttentionRow, key_head) == 128);
+        assert!(offset_of!(AttentionRow, key_row) == 132);
+        assert!(offset_of!(AttentionRow, value_head) == 136);
+        assert!(offset_of!(AttentionRow, value_row) == 140);
+        assert!(offset_of!(AttentionRow, rest) == 144);
+        assert!(size_of::<AttentionRow>() == 192);
+    };
+    /// `RowMatrix` of the shader.
+    #[derive(Debug, Clone, Copy, Default, PartialEq, Pod, Zeroable)]
+    #[repr(C, packed(4))]
+    pub(crate) struct RowMatrix {
+        pub(crate) words: u64,
+        pub(crate) scales: u64,
+        pub(crate) biases: u64,
+        pub(crate) result: u64,
+    }
+    const _: () = {
+        assert!(offset_of!(RowMatrix, words) == 0);
+        assert!(offset_of!(RowMatrix, scales) == 8);
+        assert!(offset_of!(RowMatrix, biases) == 16);
+        assert!(offset_of!(RowMatrix, result) == 24);
+        assert!(size_of::<RowMatrix>() == 32);
+    };
+    /// `ProductRow` of the shader.
+    #[derive(Debug, Clone, Copy, Default, PartialEq, Pod, Zeroable)]
+    #[repr(C, packed(4))]
+    pub(crate) struct ProductRow {
+        pub(crate) kind: u32,
+        pub(crate) inner: u32,
+        pub(crate) eps: f32,
+        pub(crate) blocks: u32,
+        pub(crate) x: u64,
+        pub(crate) weight: u64,
+        pub(crate) residual: u64,
+        pub(crate) marked: u64,
+        pub(crate) matrices: [RowMatrix; 3],
+        pub(crate) ends: [u32; 2],
+        pub(crate) steps: [u32; 2],
+        pub(crate) second: [u64; 3],
+        pub(crate) chunks: u32,
+        pub(crate) rounds: u32,
+    }
+    const _: () = {
+        assert!(offset_of!(ProductRow, kind) == 0);
+        assert!(offset_of!(ProductRow, inner) == 4);
+        assert!(offset_of!(ProductRow, eps) == 8);
+        assert!(offset_of!(ProductRow, blocks) == 12);
+        assert!(offset_of!(ProductRow, x) == 16);
+        assert!(offset_of!(ProductRow, weight) == 24);
+        assert!(offset_of!(ProductRow, residual) == 32);
+        assert!(offset_of!(ProductRow, marked) == 40);
+        assert!(offset_of!(ProductRow, matrices) == 48);
+        assert!(offset_of!(ProductRow, ends) == 144);
+        assert!(offset_of!(ProductRow, steps) == 152);
+        assert!(offset_of!(ProductRow, second) == 160);
+        assert!(offset_of!(ProductRow, chunks) == 184);
+        assert!(offset_of!(ProductRow, rounds) == 188);
+        assert!(size_of::<ProductRow>() == 192);
+    };
+    /// `Push` of the shader.
+    #[derive(Debug, Clone, Copy, Default, PartialEq, Pod, Zeroable)]
+    #[repr(C, packed(4))]
+    pub(crate) struct Push {
+        pub(crate) table: u64,
+    }
+    const _: () = {
+        assert!(offset_of!(Push, table) == 0);
+        assert!(size_of::<Push>() == 8);
+    };
+}
+
+/// `shaders/matmul/complex.comp`.
+pub(crate) mod matmul_complex {
+    use super::*;
+    pub(crate) const MATMUL_COMPLEX: KernelOf<Constants, Push> =
+        KernelOf::new(Kernel::matmul_complex);
+    /// Specialization constants; the defaults are the shader's.
+    #[derive(Debug, Clone, Copy, PartialEq)]
+    pub(crate) struct Constants {
+        /// `constant_id = 0`.
+        pub(crate) workgroup: u32,
+        /// `constant_id = 1`.
+        pub(crate) flags: u32,
+    }
+    impl Default for Constants {
+        fn default() -> Self {
+            Constants { workgroup: 1, flags: 0 }
+        }
+    }
+    impl SpecConstants for Constants {
+        type Words = [u32; 2];
+        fn words(&self) -> [u32; 2] {
+            [self.workgroup, self.flags]
+        }
+    }
+    /// `Push` of the shader.
+    #[derive(Debug, Clone, Copy, Default, PartialEq, Pod, Zeroable)]
+    #[repr(C, packed(4))]
+    pub(crate) struct Push {
+        pub(crate) a: u64,
+        pub(crate) b: u64,
+        pub(crate) c: u64,
+        pub(crate) result: u64,
+        pub(crate) walk: u64,
+        pub(crate) count: u64,
+        pub(crate) a_step: i64,
+        pub(crate) b_step: i64,
+        pub(crate) alpha: f32,
+        pub(crate) beta: f32,
+        pub(crate) ndim: u32,
+        pub(crate) k: u32,
+    }
+    const _: () = {
+        assert!(offset_of!(Push, a) == 0);
+        assert!(offset_of!(Push, b) == 8);
+        assert!(offset_of!(Push, c) == 16);
+        assert!(offset_of!(Push, result) == 24);
+        assert!(offset_of!(Push, walk) == 32);
+        assert!(offset_of!(Push, count) == 40);
+        assert!(offset_of!(Push, a_step) == 48);
+        assert!(offset_of!(Push, b_step) == 56);
+        assert!(offset_of!(Push, alpha) == 64);
+        assert!(offset_of!(Push, beta) == 68);
+        assert!(offset_of!(Push, ndim) == 72);
+        assert!(offset_of!(Push, k) == 76);
+        assert!(size_of::<Push>() == 80);
+    };
+}
+
+/// `shaders/matmul/lanes.comp`.
+pub(crate) mod matmul_lanes {
+    use super::*;
+    pub(crate) const MATMUL_LANES: KernelOf<Constants, Push> = KernelOf::new(Kernel::matmul_lanes);
+    pub(crate) const MATMUL_LANES_GATHER: KernelOf<Constants, Push> =
+        KernelOf::new(Kernel::matmul_lanes_gather);
+    /// Specialization constants; the defaults are the shader's.
+    #[derive(Debug, Clone, Copy, PartialEq)]
+    pub(crate) struct Constants {
+        /// `constant_id = 0`.
+        pub(crate) workgroup: u32,
+        /// `constant_id = 1`.
+        pub(crate) dtype: u32,
+        /// `constant_id = 2`.
+        pub(crate) out_dtype: u32,
+        /// `constant_id = 3`.
+        pub(crate) flags: u32,
+        /// `constant_id = 4`.
+        pub(crate) subgroup: u32,
+        /// `constant_id = 5`.
+        pub(crate) tm: u32,
+        /// `constant_id = 6`.
+        pub(crate) tn: u32,
+    }
+    impl Default for Constants {
+        fn default() -> Self {
+            Constants {
+                workgroup: 1,
+                dtype: 11,
+                out_dtype: 11,
+                flags: 0,
+                subgroup: 8,
+                tm: 4,
+                tn: 8,
+            }
+        }
+    }
+    impl SpecConstants for Constants {
+        type Words = [u32; 7];
+        fn words(&self) -> [u32; 7] {
+            [
+                self.workgroup,
+                self.dtype,
+                self.out_dtype,
+                self.flags,
+                self.subgroup,
+                self.tm,
+                self.tn,
+            ]
+        }
+    }
+    pub(crate) use super::convolution_tile::Push;
+}
+
+/// `shaders/matmul/matrix.comp`.
+pub(crate) mod matmul_matrix {
+    use super::*;
+    pub(crate) const MATMUL_MATRIX_FLOAT16: KernelOf<Constants, Push> =
+        KernelOf::new(Kernel::matmul_matrix_float16);
+    pub(crate) const MATMUL_MATRIX_BFLOAT16: KernelOf<Constants, Push> =
+        KernelOf::new(Kernel::matmul_matrix_bfloat16);
+    /// Specialization constants; the defaults are the shader's.
+    #[derive(Debug, Clone, Copy, PartialEq)]
+    pub(crate) struct Constants {
+        /// `constant_id = 0`.
+        pub(crate) workgroup: u32,
+        /// `constant_id = 1`.
+        pub(crate) dtype: u32,
+        /// `constant_id = 2`.
+        pub(crate) out_dtype: u32,
+        /// `constant_id = 3`.
+        pub(crate) flags: u32,
+        /// `constant_id = 4`.
+        pub(crate) bm: u32,
+        /// `constant_id = 5`.
+        pub(crate) bn: u32,
+        /// `constant_id = 6`.
+        pub(crate) bk: u32,
+        /// `constant_id = 7`.
+        pub(crate) wm: u32,
+        /// `constant_id = 8`.
+        pub(crate) wn: u32,
+        /// `constant_id = 9`.
+        pub(crate) fm: u32,
+        /// `constant_id = 10`.
+        pub(crate) fn_: u32,
+        /// `constant_id = 11`.
+        pub(crate) fk: u32,
+        /// `constant_id = 12`.
+        pub(crate) subgroup: u32,
+    }
+    impl Default for Constants {
+        fn default() -> Self {
+            Constants {
+                workgroup: 1,
+                dtype: 11,
+                out_dtype: 11,
+                flags: 0,
+                bm: 128,
+                bn: 128,
+                bk: 32,
+                wm: 64,
+                wn: 64,
+                fm: 16,
+                fn_: 16,
+                fk: 16,
+                subgroup: 32,
+            }
+        }
+    }
+    impl SpecConstants for Constants {
+        type Words = [u32; 13];
+        fn words(&self) -> [u32; 13] {
+            [
+                self.workgroup,
+                self.dtype,
+                self.out_dtype,
+                self.flags,
+                self.bm,
+                self.bn,
+                self.bk,
+                self.wm,
+                self.wn,
+                self.fm,
+                self.fn_,
+                self.fk,
+                self.subgroup,
+            ]
+        }
+    }
+    /// `Sibling` of the shader.
+    #[derive(Debug, Clone, Copy, Default, PartialEq, Pod, Zeroable)]
+    #[repr(C, packed(4))]
+    pub(crate) struct Sibling {
+        pub(crate) b: u64,
+        pub(crate) scales: u64,
+        pub(crate) biases: u64,
+        pub(crate) result: u64,
+        pub(crate) n: u32,
+        pub(crate) end: u32,
+    }
+    const _: () = {
+        assert!(offset_of!(Sibling, b) == 0);
+        assert!(offset_of!(Sibling, scales) == 8);
+        assert!(offset_of!(Sibling, biases) == 16);
+        assert!(offset_of!(Sibling, result) == 24);
+        assert!(offset_of!(Sibling, n) == 32);
+        assert!(offset_of!(Sibling, end) == 36);
+        assert!(size_of::<Sibling>() == 40);
+    };
+    /// `Siblings` of the shader.
+    #[derive(Debug, Clone, Copy, Default, PartialEq, Pod, Zeroable)]
+    #[repr(C, packed(4))]
+    pub(crate) struct Siblings {
+        pub(crate) all: [Sibling; 3],
+    }
+    const _: () = {
+        assert!(offset_of!(Siblings, all) == 0);
+        assert!(size_of::<Siblings>() == 120);
+    };
+    pub(crate) use super::convolution_tile::Push;
+}
+
+/// `shaders/matmul/matvec.comp`.
+pub(crate) mod matmul_matvec {
+    use super::*;
+    pub(crate) const MATVEC_GATHER_SUBGROUP: KernelOf<Constants, Push> =
+        KernelOf::new(Kernel::matvec_gather_subgroup);
+    pub(crate) const MATVEC_GATHER_SHARED: KernelOf<Constants, Push> =
+        KernelOf::new(Kernel::matvec_gather_shared);
+    pub(crate) const MATVEC_SUBGROUP: KernelOf<Constants, Push> =
+        KernelOf::new(Kernel::matvec_subgroup);
+    pub(crate) const MATVEC_SHARED: KernelOf<Constants, Push> =
+        KernelOf::new(Kernel::matvec_shared);
+    /// Specialization constants; the defaults are the shader's.
+    #[derive(Debug, Clone, Copy, PartialEq)]
+    pub(crate) struct Constants {
+        /// `constant_id = 0`.
+        pub(crate) workgroup: u32,
+        /// `constant_id = 1`.
+        pub(crate) dtype: u32,
+        /// `constant_id = 2`.
+        pub(crate) flags: u32,
+        /// `constant_id = 3`.
+        pub(crate) vectors: u32,
+        /// `constant_id = 4`.
+        pub(crate) subgroup: u32,
+        /// `constant_id = 5`.
+        pub(crate) outputs: u32,
+    }
+    impl Default for Constants {
+        fn default() -> Self {
+            Constants { workgroup: 1, dtype: 11, flags: 0, vectors: 1, subgroup: 32, outputs: 1 }
+        }
+    }
+    impl SpecConstants for Constants {
+        type Words = [u32; 6];
+        fn words(&self) -> [u32; 6] {
+            [self.workgroup, self.dtype, self.flags, self.vectors, self.subgroup, self.outputs]
+        }
+    }
+    /// `Push` of the shader.
+    #[derive(Debug, Clone, Copy, Default, PartialEq, Pod, Zeroable)]
+    #[repr(C, packed(4))]
+    pub(crate) struct Push {
+        pub(crate) matrix: u64,
+        pub(crate) x: u64,
+        pub(crate) c: u64,
+        pub(crate) result: u64,
+        pub(crate) walk: u64,
+        pub(crate) row_step: i64,
+        pub(crate) x_row: i64,
+        pub(crate) x_step: i64,
+        pub(crate) c_row: i64,
+        pub(crate) c_vector: i64,
+        pub(crate) rows: u32,
+        pub(crate) vectors: u32,
+        pub(crate) k: u32,
+        pub(crate) batches: u32,
+        pub(crate) alpha: f32,
+        pub(crate) beta: f32,
+        pub(crate) ndim: u32,
+        pub(crate) result_steps: u32,
+    }
+    const _: () = {
+        assert!(offset_of!(Push, matrix) == 0);
+        assert!(offset_of!(Push, x) == 8);
+        assert!(offset_of!(Push, c) == 16);
+        assert!(offset_of!(Push, result) == 24);
+        assert!(offset_of!(Push, walk) == 32);
+        assert!(offset_of!(Push, row_step) == 40);
+        assert!(offset_of!(Push, x_row) == 48);
+        assert!(offset_of!(Push, x_step) == 56);
+        assert!(offset_of!(Push, c_row) == 64);
+        assert!(offset_of!(Push, c_vector) == 72);
+        assert!(offset_of!(Push, rows) == 80);
+        assert!(offset_of!(Push, vectors) == 84);
+        assert!(offset_of!(Push, k) == 88);
+        assert!(offset_of!(Push, batches) == 92);
+        assert!(offset_of!(Push, alpha) == 96);
+        assert!(offset_of!(Push, beta) == 100);
+        assert!(offset_of!(Push, ndim) == 104);
+        assert!(offset_of!(Push, result_steps) == 108);
+        assert!(size_of::<Push>() == 112);
+    };
+}
+
+/// `shaders/matmul/split_sum.comp`.
+pub(crate) mod matmul_split_sum {
+    use super::*;
+    pub(crate) const MATMUL_SPLIT_SUM: KernelOf<Constants, Push> =
+        KernelOf::new(Kernel::matmul_split_sum);
+    /// Specialization constants; the defaults are the shader's.
+    #[derive(Debug, Clone, Copy, PartialEq)]
+    pub(crate) struct Constants {
+        /// `constant_id = 0`.
+        pub(crate) workgroup: u32,
+        /// `constant_id = 1`.
+        pub(crate) dtype: u32,
+        /// `constant_id = 2`.
+        pub(crate) flags: u32,
+    }
+    impl Default for Constants {
+        fn default() -> Self {
+            Constants { workgroup: 1, dtype: 11, flags: 0 }
+        }
+    }
+    impl SpecConstants for Constants {
+        type Words = [u32; 3];
+        fn words(&self) -> [u32; 3] {
+            [self.workgroup, self.dtype, self.flags]
+        }
+    }
+    /// `Push` of the shader.
+    #[derive(Debug, Clone, Copy, Default, PartialEq, Pod, Zeroable)]
+    #[repr(C, packed(4))]
+    pub(crate) struct Push {
+        pub(crate) parts: u64,
+        pub(crate) c: u64,
+        pub(crate) result: u64,
+        pub(crate) count: u64,
+        pub(crate) walk: u64,
+        pub(crate) alpha: f32,
+        pub(crate) beta: f32,
+        pub(crate) ndim: u32,
+        pub(crate) splits: u32,
+    }
+    const _: () = {
+        assert!(offset_of!(Push, parts) == 0);
+        assert!(offset_of!(Push, c) == 8);
+        assert!(offset_of!(Push, result) == 16);
+        assert!(offset_of!(Push, count) == 24);
+        assert!(offset_of!(Push, walk) == 32);
+        assert!(offset_of!(Push, alpha) == 40);
+        assert!(offset_of!(Push, beta) == 44);
+        assert!(offset_of!(Push, ndim) == 48);
+        assert!(offset_of!(Push, splits) == 52);
+        assert!(size_of::<Push>() == 56);
+    };
+}
+
+/// `shaders/matmul/tile.comp`.
+pub(crate) mod matmul_tile {
+    use super::*;
+    pub(crate) const MATMUL_TILE: KernelOf<Constants, Push> = KernelOf::new(Kernel::matmul_tile);
+    pub(crate) const MATMUL_TILE_GATHER: KernelOf<Constants, Push> =
+        KernelOf::new(Kernel::matmul_tile_gather);
+    pub(crate) const MATMUL_TILE_SEGMENTS: KernelOf<Constants, Push> =
+        KernelOf::new(Kernel::matmul_tile_segments);
+    /// Specialization constants; the defaults are the shader's.
+    #[derive(Debug, Clone, Copy, PartialEq)]
+    pub(crate) struct Constants {
+        /// `constant_id = 0`.
+        pub(crate) workgroup: u32,
+        /// `constant_id = 1`.
+        pub(crate) dtype: u32,
+        /// `constant_id = 2`.
+        pub(crate) out_dtype: u32,
+        /// `constant_id = 3`.
+        pub(crate) flags: u32,
+        /// `constant_id = 4`.
+        pub(crate) bm: u32,
+        /// `constant_id = 5`.
+        pub(crate) bn: u32,
+        /// `constant_id = 6`.
+        pub(crate) bk: u32,
+        /// `constant_id = 7`.
+        pub(crate) tm: u32,
+        /// `constant_id = 8`.
+        pub(crate) tn: u32,
+    }
+    impl Default for Constants {
+        fn default() -> Self {
+            Constants {
+                workgroup: 1,
+                dtype: 11,
+                out_dtype: 11,
+                flags: 0,
+                bm: 64,
+                bn: 64,
+                bk: 16,
+                tm: 4,
+                tn: 4,
+            }
+        }
+    }
+    impl SpecConstants for Constants {
+        type Words = [u32; 9];
+        fn words(&self) -> [u32; 9] {
+            [
+                self.workgroup,
+                self.dtype,
+                self.out_dtype,
+                self.flags,
+                self.bm,
+                self.bn,
+                self.bk,
+                self.tm,
+                self.tn,
+            ]
+        }
+    }
+    pub(crate) use super::convolution_tile::Push;
+}
+
+/// `shaders/matmul/vecmat.comp`.
+pub(crate) mod matmul_vecmat {
+    use super::*;
+    pub(crate) const QUANTIZED_VECMAT: KernelOf<Constants, Push> =
+        KernelOf::new(Kernel::quantized_vecmat);
+    pub(crate) const VECMAT: KernelOf<Constants, Push> = KernelOf::new(Kernel::vecmat);
+    /// Specialization constants; the defaults are the shader's.
+    #[derive(Debug, Clone, Copy, PartialEq)]
+    pub(crate) struct Constants {
+        /// `constant_id = 0`.
+        pub(crate) workgroup: u32,
+        /// `constant_id = 1`.
+        pub(crate) dtype: u32,
+        /// `constant_id = 2`.
+        pub(crate) flags: u32,
+        /// `constant_id = 3`.
+        pub(crate) vectors: u32,
+        /// `constant_id = 4`.
+        pub(crate) across: u32,
+        /// `constant_id = 5`.
+        pub(crate) bits: u32,
+        /// `constant_id = 6`.
+        pub(crate) group: u32,
+    }
+    impl Default for Constants {
+        fn default() -> Self {
+            Constants {
+                workgroup: 1,
+                dtype: 11,
+                flags: 0,
+                vectors: 1,
+                across: 8,
+                bits: 4,
+                group: 64,
+            }
+        }
+    }
+    impl SpecConstants for Constants {
+        type Words = [u32; 7];
+        fn words(&self) -> [u32; 7] {
+            [
+                self.workgroup,
+                self.dtype,
+                self.flags,
+                self.vectors,
+                self.across,
+                self.bits,
+                self.group,
+            ]
+        }
+    }
+    /// `Push` of the shader.
+    #[derive(Debug, Clone, Copy, Default, PartialEq, Pod, Zeroable)]
+    #[repr(C, packed(4))]
+    pub(crate) struct Push {
+        pub(crate) matrix: u64,
+        pub(crate) x: u64,
+        pub(crate) c: u64,
+        pub(crate) extra: u64,
+        pub(crate) result: u64,
+        pub(crate) walk: u64,
+        pub(crate) row_step: i64,
+        pub(crate) x_row: i64,
+        pub(crate) x_step: i64,
+        pub(crate) c_column: i64,
+        pub(crate) c_vector: i64,
+        pub(crate) columns: u32,
+        pub(crate) vectors: u32,
+        pub(crate) k: u32,
+        pub(crate) batches: u32,
+        pub(crate) alpha: f32,
+        pub(crate) beta: f32,
+        pub(crate) ndim: u32,
+        pub(crate) result_steps: u32,
+    }
+    const _: () = {
+        assert!(offset_of!(Push, matrix) == 0);
+        assert!(offset_of!(Push, x) == 8);
+        assert!(offset_of!(Push, c) == 16);
+        assert!(offset_of!(Push, extra) == 24);
+        assert!(offset_of!(Push, result) == 32);
+        assert!(offset_of!(Push, walk) == 40);
+        assert!(offset_of!(Push, row_step) == 48);
+        assert!(offset_of!(Push, x_row) == 56);
+        assert!(offset_of!(Push, x_step) == 64);
+        assert!(offset_of!(Push, c_column) == 72);
+        assert!(offset_of!(Push, c_vector) == 80);
+        assert!(offset_of!(Push, columns) == 88);
+        assert!(offset_of!(Push, vectors) == 92);
+        assert!(offset_of!(Push, k) == 96);
+        assert!(offset_of!(Push, batches) == 100);
+        assert!(offset_of!(Push, alpha) == 104);
+        assert!(offset_of!(Push, beta) == 108);
+        assert!(offset_of!(Push, ndim) == 112);
+        assert!(offset_of!(Push, result_steps) == 116);
+        assert!(size_of::<Push>() == 120);
+    };
+}
+
+/// `shaders/matvec/fused.comp`.
+pub(crate) mod matvec_fused {
+    use super::*;
+    pub(crate) const MATVEC_FUSED: KernelOf<Constants, Push> = KernelOf::new(Kernel::matvec_fused);
+    pub(crate) const MATVEC_FUSED_DOTS: KernelOf<Constants, Push> =
+        KernelOf::new(Kernel::matvec_fused_dots);
+    /// Specialization constants; the defaults are the shader's.
+    #[derive(Debug, Clone, Copy, PartialEq)]
+    pub(crate) struct Constants {
+        /// `constant_id = 0`.
+        pub(crate) workgroup: u32,
+        /// `constant_id = 1`.
+        pub(crate) dtype: u32,
+        /// `constant_id = 2`.
+        pub(crate) bits: u32,
+        /// `constant_id = 3`.
+        pub(crate) group: u32,
+        /// `constant_id = 4`.
+        pub(crate) subgroup: u32,
+        /// `constant_id = 5`.
+        pub(crate) rows: u32,
+        /// `constant_id = 6`.
+        pub(crate) outputs: u32,
+        /// `constant_id = 7`.
+        pub(crate) before: u32,
+        /// `constant_id = 8`.
+        pub(crate) after: u32,
+        /// `constant_id = 9`.
+        pub(crate) inner: u32,
+        /// `constant_id = 10`.
+        pub(crate) eps: u32,
+        /// `constant_id = 11`.
+        pub(crate) splits: u32,
+    }
+    impl Default for Constants {
+        fn default() -> Self {
+            Constants {
+                workgroup: 1,
+                dtype: 11,
+                bits: 4,
+                group: 64,
+                subgroup: 32,
+                rows: 1,
+                outputs: 4,
+                before: 0,
+                after: 0,
+                inner: 1024,
+                eps: 0,
+                splits: 1,
+            }
+        }
+    }
+    impl SpecConstants for Constants {
+        type Words = [u32; 12];
+        fn words(&self) -> [u32; 12] {
+            [
+                self.workgroup,
+                self.dtype,
+                self.bits,
+                self.group,
+                self.subgroup,
+                self.rows,
+                self.outputs,
+                self.before,
+                self.after,
+                self.inner,
+                self.eps,
+                self.splits,
+            ]
+        }
+    }
+    /// `Matrix` of the shader.
+    #[derive(Debug, Clone, Copy, Default, PartialEq, Pod, Zeroable)]
+    #[repr(C, packed(4))]
+    pub(crate) struct Matrix {
+        pub(crate) words: u64,
+        pub(crate) scales: u64,
+        pub(crate) biases: u64,
+        pub(crate) result: u64,
+    }
+    const _: () = {
+        assert!(offset_of!(Matrix, words) == 0);
+        assert!(offset_of!(Matrix, scales) == 8);
+        assert!(offset_of!(Matrix, biases) == 16);
+        assert!(offset_of!(Matrix, result) == 24);
+        assert!(size_of::<Matrix>() == 32);
+    };
+    /// `Push` of the shader.
+    #[derive(Debug, Clone, Copy, Default, PartialEq, Pod, Zeroable)]
+    #[repr(C, packed(4))]
+    pub(crate) struct Push {
+        pub(crate) x: u64,
+        pub(crate) weight: u64,
+        pub(crate) matrices: [Matrix; 3],
+        pub(crate) ends: [u32; 3],
+        pub(crate) one: u32,
+    }
+    const _: () = {
+        assert!(offset_of!(Push, x) == 0);
+        assert!(offset_of!(Push, weight) == 8);
+        assert!(offset_of!(Push, matrices) == 16);
+        assert!(offset_of!(Push, ends) == 112);
+        assert!(offset_of!(Push, one) == 124);
+        assert!(size_of::<Push>() == 128);
+    };
+}
+
+/// `shaders/matvec/matrix.comp`.
+pub(crate) mod matvec_matrix {
+    use super::*;
+    pub(crate) const MATVEC_MATRIX_FLOAT16: KernelOf<Constants, Push> =
+        KernelOf::new(Kernel::matvec_matrix_float16);
+    pub(crate) const MATVEC_MATRIX_BFLOAT16: KernelOf<Constants, Push> =
+        KernelOf::new(Kernel::matvec_matrix_bfloat16);
+    /// Specialization constants; the defaults are the shader's.
+    #[derive(Debug, Clone, Copy, PartialEq)]
+    pub(crate) struct Constants {
+        /// `constant_id = 0`.
+        pub(crate) workgroup: u32,
+        /// `constant_id = 1`.
+        pub(crate) group: u32,
+        /// `constant_id = 2`.
+        pub(crate) rows: u32,
+        /// `constant_id = 3`.
+        pub(crate) splits: u32,
+        /// `constant_id = 4`.
+        pub(crate) before: u32,
+        /// `constant_id = 5`.
+        pub(crate) after: u32,
+        /// `constant_id = 6`.
+        pub(crate) inner: u32,
+        /// `constant_id = 7`.
+        pub(crate) eps: u32,
+        /// `constant_id = 8`.
+        pub(crate) fn_: u32,
+        /// `constant_id = 9`.
+        pub(crate) depth: u32,
+        /// `constant_id = 10`.
+        pub(crate) fragments: u32,
+    }
+    impl Default for Constants {
+        fn default() -> Self {
+            Constants {
+                workgroup: 1,
+                group: 64,
+                rows: 1,
+                splits: 8,
+                before: 0,
+                after: 0,
+                inner: 1024,
+                eps: 0,
+                fn_: 16,
+                depth: 1,
+                fragments: 1,
+            }
+        }
+    }
+    impl SpecConstants for Constants {
+        type Words = [u32; 11];
+        fn words(&self) -> [u32; 11] {
+            [
+                self.workgroup,
+                self.group,
+                self.rows,
+                self.splits,
+                self.before,
+                self.after,
+                self.inner,
+                self.eps,
+                self.fn_,
+                self.depth,
+                self.fragments,
+            ]
+        }
+    }
+    pub(crate) use super::matvec_fused::Matrix;
+    pub(crate) use super::matvec_fused::Push;
+}
+
+/// `shaders/norm/norm.comp`.
+pub(crate) mod norm {
+    use super::*;
+    pub(crate) const RMS_NORM_SUBGROUP: KernelOf<Constants, Push> =
+        KernelOf::new(Kernel::rms_norm_subgroup);
+    pub(crate) const RMS_NORM_SHARED: KernelOf<Constants, Push> =
+        KernelOf::new(Kernel::rms_norm_shared);
+    pub(crate) const LAYER_NORM_SUBGROUP: KernelOf<Constants, Push> =
+        KernelOf::new(Kernel::layer_norm_subgroup);
+    pub(crate) const LAYER_NORM_SHARED: KernelOf<Constants, Push> =
+        KernelOf::new(Kernel::layer_norm_shared);
+    /// Specialization constants; the defaults are the shader's.
+    #[derive(Debug, Clone, Copy, PartialEq)]
+    pub(crate) struct Constants {
+        /// `constant_id = 0`.
+        pub(crate) workgroup: u32,
+        /// `constant_id = 1`.
+        pub(crate) dtype: u32,
+        /// `constant_id = 2`.
+        pub(crate) flags: u32,
+        /// `constant_id = 4`.
+        pub(crate) subgroup: u32,
+    }
+    impl Default for Constants {
+        fn default() -> Self {
+            Constants { workgroup: 1, dtype: 11, flags: 0, subgroup: 32 }
+        }
+    }
+    impl SpecConstants for Constants {
+        type Words = [u32; 5];
+        fn words(&self) -> [u32; 5] {
+            [self.workgroup, self.dtype, self.flags, 0, self.subgroup]
+        }
+    }
+    /// `Push` of the shader.
+    #[derive(Debug, Clone, Copy, Default, PartialEq, Pod, Zeroable)]
+    #[repr(C, packed(4))]
+    pub(crate) struct Push {
+        pub(crate) x: u64,
+        pub(crate) weight: u64,
+        pub(crate) bias: u64,
+        pub(crate) result: u64,
+        pub(crate) rows: u64,
+        pub(crate) width: u32,
+        pub(crate) weight_step: u32,
+        pub(crate) bias_step: u32,
+        pub(crate) eps: f32,
+    }
+    const _: () = {
+        assert!(offset_of!(Push, x) == 0);
+        assert!(offset_of!(Push, weight) == 8);
+        assert!(offset_of!(Push, bias) == 16);
+        assert!(offset_of!(Push, result) == 24);
+        assert!(offset_of!(Push, rows) == 32);
+        assert!(offset_of!(Push, width) == 40);
+        assert!(offset_of!(Push, weight_step) == 44);
+        assert!(offset_of!(Push, bias_step) == 48);
+        assert!(offset_of!(Push, eps) == 52);
+        assert!(size_of::<Push>() == 56);
+    };
+}
+
+/// `shaders/quantized/dequantize.comp`.
+pub(crate) mod quantized_dequantize {
+    use super::*;
+    pub(crate) const DEQUANTIZE: KernelOf<Constants, Push> = KernelOf::new(Kernel::dequantize);
+    pub(crate) const DEQUANTIZE_GATHER: KernelOf<Constants, GatherPush> =
+        KernelOf::new(Kernel::dequantize_gather);
+    /// Specialization constants; the defaults are the shader's.
+    #[derive(Debug, Clone, Copy, PartialEq)]
+    pub(crate) struct Constants {
+        /// `constant_id = 0`.
+        pub(crate) workgroup: u32,
+        /// `constant_id = 1`.
+        pub(crate) dtype: u32,
+        /// `constant_id = 2`.
+        pub(crate) bits: u32,
+        /// `constant_id = 3`.
+        pub(crate) group: u32,
+        /// `constant_id = 4`.
+        pub(crate) index: u32,
+    }
+    impl Default for Constants {
+        fn default() -> Self {
+            Constants { workgroup: 1, dtype: 11, bits: 4, group: 64, index: 3 }
+        }
+    }
+    impl SpecConstants for Constants {
+        type Words = [u32; 5];
+        fn words(&self) -> [u32; 5] {
+            [self.workgroup, self.dtype, self.bits, self.group, self.index]
+        }
+    }
+    /// `Push` of the shader.
+    #[derive(Debug, Clone, Copy, Default, PartialEq, Pod, Zeroable)]
+    #[repr(C, packed(4))]
+    pub(crate) struct Push {
+        pub(crate) words: u64,
+        pub(crate) scales: u64,
+        pub(crate) biases: u64,
+        pub(crate) result: u64,
+        pub(crate) count: u64,
+    }
+    const _: () = {
+        assert!(offset_of!(Push, words) == 0);
+        assert!(offset_of!(Push, scales) == 8);
+        assert!(offset_of!(Push, biases) == 16);
+        assert!(offset_of!(Push, result) == 24);
+        assert!(offset_of!(Push, count) == 32);
+        assert!(size_of::<Push>() == 40);
+    };
+    /// `GatherPush` of the shader.
+    #[derive(Debug, Clone, Copy, Default, PartialEq, Pod, Zeroable)]
+    #[repr(C, packed(4))]
+    pub(crate) struct GatherPush {
+        pub(crate) words: u64,
+        pub(crate) scales: u64,
+        pub(crate) biases: u64,
+        pub(crate) result: u64,
+        pub(crate) count: u64,
+        pub(crate) indices: u64,
+        pub(crate) size: i64,
+        pub(crate) row: u32,
+    }
+    const _: () = {
+        assert!(offset_of!(GatherPush, words) == 0);
+        assert!(offset_of!(GatherPush, scales) == 8);
+        assert!(offset_of!(GatherPush, biases) == 16);
+        assert!(offset_of!(GatherPush, result) == 24);
+        assert!(offset_of!(GatherPush, count) == 32);
+        assert!(offset_of!(GatherPush, indices) == 40);
+        assert!(offset_of!(GatherPush, size) == 48);
+        assert!(offset_of!(GatherPush, row) == 56);
+        assert!(size_of::<GatherPush>() == 60);
+    };
+}
+
+/// `shaders/quantized/qmm_lanes.comp`.
+pub(crate) mod quantized_qmm_lanes {
+    use super::*;
+    pub(crate) const QMM_LANES: KernelOf<Constants, Push> = KernelOf::new(Kernel::qmm_lanes);
+    pub(crate) const QMM_LANES_GATHER: KernelOf<Constants, Push> =
+        KernelOf::new(Kernel::qmm_lanes_gather);
+    /// Specialization constants; the defaults are the shader's.
+    #[derive(Debug, Clone, Copy, PartialEq)]
+    pub(crate) struct Constants {
+        /// `constant_id = 0`.
+        pub(crate) workgroup: u32,
+        /// `constant_id = 1`.
+        pub(crate) dtype: u32,
+        /// `constant_id = 2`.
+        pub(crate) out_dtype: u32,
+        /// `constant_id = 3`.
+        pub(crate) flags: u32,
+        /// `constant_id = 4`.
+        pub(crate) subgroup: u32,
+        /// `constant_id = 5`.
+        pub(crate) tm: u32,
+        /// `constant_id = 6`.
+        pub(crate) tn: u32,
+        /// `constant_id = 9`.
+        pub(crate) bits: u32,
+        /// `constant_id = 10`.
+        pub(crate) group: u32,
+    }
+    impl Default for Constants {
+        fn default() -> Self {
+            Constants {
+                workgroup: 1,
+                dtype: 11,
+                out_dtype: 11,
+                flags: 0,
+                subgroup: 8,
+                tm: 4,
+                tn: 8,
+                bits: 4,
+                group: 64,
+            }
+        }
+    }
+    impl SpecConstants for Constants {
+        type Words = [u32; 11];
+        fn words(&self) -> [u32; 11] {
+            [
+                self.workgroup,
+                self.dtype,
+                self.out_dtype,
+                self.flags,
+                self.subgroup,
+                self.tm,
+                self.tn,
+                0,
+                0,
+                self.bits,
+                self.group,
+            ]
+        }
+    }
+    pub(crate) use super::convolution_tile::Push;
+}
+
+/// `shaders/quantized/qmm_matrix.comp`.
+pub(crate) mod quantized_qmm_matrix {
+    use super::*;
+    pub(crate) const QMM_MATRIX_FLOAT16: KernelOf<Constants, Push> =
+        KernelOf::new(Kernel::qmm_matrix_float16);
+    pub(crate) const QMM_MATRIX_BFLOAT16: KernelOf<Constants, Push> =
+        KernelOf::new(Kernel::qmm_matrix_bfloat16);
+    /// Specialization constants; the defaults are the shader's.
+    #[derive(Debug, Clone, Copy, PartialEq)]
+    pub(crate) struct Constants {
+        /// `constant_id = 0`.
+        pub(crate) workgroup: u32,
+        /// `constant_id = 1`.
+        pub(crate) dtype: u32,
+        /// `constant_id = 2`.
+        pub(crate) out_dtype: u32,
+        /// `constant_id = 3`.
+        pub(crate) flags: u32,
+        /// `constant_id = 4`.
+        pub(crate) bm: u32,
+        /// `constant_id = 5`.
+        pub(crate) bn: u32,
+        /// `constant_id = 6`.
+        pub(crate) bk: u32,
+        /// `constant_id = 7`.
+        pub(crate) wm: u32,
+        /// `constant_id = 8`.
+        pub(crate) wn: u32,
+        /// `constant_id = 9`.
+        pub(crate) fm: u32,
+        /// `constant_id = 10`.
+        pub(crate) fn_: u32,
+        /// `constant_id = 11`.
+        pub(crate) fk: u32,
+        /// `constant_id = 12`.
+        pub(crate) subgroup: u32,
+        /// `constant_id = 13`.
+        pub(crate) bits: u32,
+        /// `constant_id = 14`.
+        pub(crate) group: u32,
+    }
+    impl Default for Constants {
+        fn default() -> Self {
+            Constants {
+                workgroup: 1,
+                dtype: 11,
+                out_dtype: 11,
+                flags: 0,
+                bm: 128,
+                bn: 128,
+                bk: 32,
+                wm: 64,
+                wn: 64,
+                fm: 16,
+                fn_: 16,
+                fk: 16,
+                subgroup: 32,
+                bits: 4,
+                group: 64,
+            }
+        }
+    }
+    impl SpecConstants for Constants {
+        type Words = [u32; 15];
+        fn words(&self) -> [u32; 15] {
+            [
+                self.workgroup,
+                self.dtype,
+                self.out_dtype,
+                self.flags,
+                self.bm,
+                self.bn,
+                self.bk,
+                self.wm,
+                self.wn,
+                self.fm,
+                self.fn_,
+                self.fk,
+                self.subgroup,
+                self.bits,
+                self.group,
+            ]
+        }
+    }
+    pub(crate) use super::convolution_tile::Push;
+    pub(crate) use super::matmul_matrix::Sibling;
+    pub(crate) use super::matmul_matrix::Siblings;
+}
+
+/// `shaders/quantized/qmm_tile.comp`.
+pub(crate) mod quantized_qmm_tile {
+    use super::*;
+    pub(crate) const QMM_TILE: KernelOf<Constants, Push> = KernelOf::new(Kernel::qmm_tile);
+    pub(crate) const QMM_TILE_GATHER: KernelOf<Constants, Push> =
+        KernelOf::new(Kernel::qmm_tile_gather);
+    /// Specialization constants; the defaults are the shader's.
+    #[derive(Debug, Clone, Copy, PartialEq)]
+    pub(crate) struct Constants {
+        /// `constant_id = 0`.
+        pub(crate) workgroup: u32,
+        /// `constant_id = 1`.
+        pub(crate) dtype: u32,
+        /// `constant_id = 2`.
+        pub(crate) out_dtype: u32,
+        /// `constant_id = 3`.
+        pub(crate) flags: u32,
+        /// `constant_id = 4`.
+        pub(crate) bm: u32,
+        /// `constant_id = 5`.
+        pub(crate) bn: u32,
+        /// `constant_id = 6`.
+        pub(crate) bk: u32,
+        /// `constant_id = 7`.
+        pub(crate) tm: u32,
+        /// `constant_id = 8`.
+        pub(crate) tn: u32,
+        /// `constant_id = 9`.
+        pub(crate) bits: u32,
+        /// `constant_id = 10`.
+        pub(crate) group: u32,
+    }
+    impl Default for Constants {
+        fn default() -> Self {
+            Constants {
+                workgroup: 1,
+                dtype: 11,
+                out_dtype: 11,
+                flags: 0,
+                bm: 64,
+                bn: 64,
+                bk: 16,
+                tm: 4,
+                tn: 4,
+                bits: 4,
+                group: 64,
+            }
+        }
+    }
+    impl SpecConstants for Constants {
+        type Words = [u32; 11];
+        fn words(&self) -> [u32; 11] {
+            [
+                self.workgroup,
+                self.dtype,
+                self.out_dtype,
+                self.flags,
+                self.bm,
+                self.bn,
+                self.bk,
+                self.tm,
+                self.tn,
+                self.bits,
+                self.group,
+            ]
+        }
+    }
+    pub(crate) use super::convolution_tile::Push;
+}
+
+/// `shaders/quantized/qmv.comp`.
+pub(crate) mod quantized_qmv {
+    use super::*;
+    pub(crate) const QMV_SUBGROUP: KernelOf<Constants, Push> = KernelOf::new(Kernel::qmv_subgroup);
+    pub(crate) const QMV_SHARED: KernelOf<Constants, Push> = KernelOf::new(Kernel::qmv_shared);
+    pub(crate) const QMV_GATHER_SUBGROUP: KernelOf<Constants, Push> =
+        KernelOf::new(Kernel::qmv_gather_subgroup);
+    pub(crate) const QMV_GATHER_SHARED: KernelOf<Constants, Push> =
+        KernelOf::new(Kernel::qmv_gather_shared);
+    /// Specialization constants; the defaults are the shader's.
+    #[derive(Debug, Clone, Copy, PartialEq)]
+    pub(crate) struct Constants {
+        /// `constant_id = 0`.
+        pub(crate) workgroup: u32,
+        /// `constant_id = 1`.
+        pub(crate) dtype: u32,
+        /// `constant_id = 2`.
+        pub(crate) bits: u32,
+        /// `constant_id = 3`.
+        pub(crate) group: u32,
+        /// `constant_id = 4`.
+        pub(crate) subgroup: u32,
+        /// `constant_id = 5`.
+        pub(crate) rows: u32,
+        /// `constant_id = 6`.
+        pub(crate) outputs: u32,
+        /// `constant_id = 7`.
+        pub(crate) aligned: u32,
+    }
+    impl Default for Constants {
+        fn default() -> Self {
+            Constants {
+                workgroup: 1,
+                dtype: 11,
+                bits: 4,
+                group: 64,
+                subgroup: 32,
+                rows: 1,
+                outputs: 1,
+                aligned: 0,
+            }
+        }
+    }
+    impl SpecConstants for Constants {
+        type Words = [u32; 8];
+        fn words(&self) -> [u32; 8] {
+            [
+                self.workgroup,
+                self.dtype,
+                self.bits,
+                self.group,
+                self.subgroup,
+                self.rows,
+                self.outputs,
+                self.aligned,
+            ]
+        }
+    }
+    /// `Push` of the shader.
+    #[derive(Debug, Clone, Copy, Default, PartialEq, Pod, Zeroable)]
+    #[repr(C, packed(4))]
+    pub(crate) struct Push {
+        pub(crate) x: u64,
+        pub(crate) words: u64,
+        pub(crate) scales: u64,
+        pub(crate) biases: u64,
+        pub(crate) result: u64,
+        pub(crate) picks: u64,
+        pub(crate) rows: u32,
+        pub(crate) outputs: u32,
+        pub(crate) inner: u32,
+        pub(crate) batches: u32,
+        pub(crate) step: u32,
+    }
+    const _: () = {
+        assert!(offset_of!(Push, x) == 0);
+        assert!(offset_of!(Push, words) == 8);
+        assert!(offset_of!(Push, scales) == 16);
+        assert!(offset_of!(Push, biases) == 24);
+        assert!(offset_of!(Push, result) == 32);
+        assert!(offset_of!(Push, picks) == 40);
+        assert!(offset_of!(Push, rows) == 48);
+        assert!(offset_of!(Push, outputs) == 52);
+        assert!(offset_of!(Push, inner) == 56);
+        assert!(offset_of!(Push, batches) == 60);
+        assert!(offset_of!(Push, step) == 64);
+        assert!(size_of::<Push>() == 68);
+    };
+}
+
+/// `shaders/quantized/quantize.comp`.
+pub(crate) mod quantized_quantize {
+    use super::*;
+    pub(crate) const QUANTIZE: KernelOf<Constants, Push> = KernelOf::new(Kernel::quantize);
+    /// Specialization constants; the defaults are the shader's.
+    #[derive(Debug, Clone, Copy, PartialEq)]
+    pub(crate) struct Constants {
+        /// `constant_id = 0`.
+        pub(crate) workgroup: u32,
+        /// `constant_id = 1`.
+        pub(crate) dtype: u32,
+        /// `constant_id = 2`.
+        pub(crate) bits: u32,
+        /// `constant_id = 3`.
+        pub(crate) group: u32,
+    }
+    impl Default for Constants {
+        fn default() -> Self {
+            Constants { workgroup: 1, dtype: 11, bits: 4, group: 64 }
+        }
+    }
+    impl SpecConstants for Constants {
+        type Words = [u32; 4];
+        fn words(&self) -> [u32; 4] {
+            [self.workgroup, self.dtype, self.bits, self.group]
+        }
+    }
+    /// `Push` of the shader.
+    #[derive(Debug, Clone, Copy, Default, PartialEq, Pod, Zeroable)]
+    #[repr(C, packed(4))]
+    pub(crate) struct Push {
+        pub(crate) w: u64,
+        pub(crate) words: u64,
+        pub(crate) scales: u64,
+        pub(crate) biases: u64,
+        pub(crate) count: u64,
+    }
+    const _: () = {
+        assert!(offset_of!(Push, w) == 0);
+        assert!(offset_of!(Push, words) == 8);
+        assert!(offset_of!(Push, scales) == 16);
+        assert!(offset_of!(Push, biases) == 24);
+        assert!(offset_of!(Push, count) == 32);
+        assert!(size_of::<Push>() == 40);
+    };
+}
+
+/// `shaders/random/bits.comp`.
+pub(crate) mod random_bits {
+    use super::*;
+    pub(crate) const RANDOM_BITS: KernelOf<Constants, Push> = KernelOf::new(Kernel::random_bits);
+    /// Specialization constants; the defaults are the shader's.
+    #[derive(Debug, Clone, Copy, PartialEq)]
+    pub(crate) struct Constants {
+        /// `constant_id = 0`.
+        pub(crate) workgroup: u32,
+    }
+    impl Default for Constants {
+        fn default() -> Self {
+            Constants { workgroup: 1 }
+        }
+    }
+    impl SpecConstants for Constants {
+        type Words = [u32; 1];
+        fn words(&self) -> [u32; 1] {
+            [self.workgroup]
+        }
+    }
+    /// `Push` of the shader.
+    #[derive(Debug, Clone, Copy, Default, PartialEq, Pod, Zeroable)]
+    #[repr(C, packed(4))]
+    pub(crate) struct Push {
+        pub(crate) key: u64,
+        pub(crate) destination: u64,
+        pub(crate) bytes: u64,
+        pub(crate) key_stride: i64,
+    }
+    const _: () = {
+        assert!(offset_of!(Push, key) == 0);
+        assert!(offset_of!(Push, destination) == 8);
+        assert!(offset_of!(Push, bytes) == 16);
+        assert!(offset_of!(Push, key_stride) == 24);
+        assert!(size_of::<Push>() == 32);
+    };
+}
+
+/// `shaders/reduce/reduce.comp`.
+pub(crate) mod reduce {
+    use super::*;
+    pub(crate) const CONTIGUOUS: u32 = 0;
+    pub(crate) const ONE_STRIDE: u32 = 1;
+    pub(crate) const WALK: u32 = 2;
+    pub(crate) const REDUCE_FLOAT: KernelOf<Constants, Push> = KernelOf::new(Kernel::reduce_float);
+    pub(crate) const REDUCE_FLOAT_LOGADDEXP: KernelOf<Constants, Push> =
+        KernelOf::new(Kernel::reduce_float_logaddexp);
+    pub(crate) const REDUCE_INT: KernelOf<Constants, Push> = KernelOf::new(Kernel::reduce_int);
+    pub(crate) const REDUCE_UINT: KernelOf<Constants, Push> = KernelOf::new(Kernel::reduce_uint);
+    pub(crate) const REDUCE_LONG: KernelOf<Constants, Push> = KernelOf::new(Kernel::reduce_long);
+    pub(crate) const REDUCE_ULONG: KernelOf<Constants, Push> = KernelOf::new(Kernel::reduce_ulong);
+    pub(crate) const REDUCE_COMPLEX: KernelOf<Constants, Push> =
+        KernelOf::new(Kernel::reduce_complex);
+    pub(crate) const REDUCE_COMPLEX_LOGADDEXP: KernelOf<Constants, Push> =
+        KernelOf::new(Kernel::reduce_complex_logaddexp);
+    /// Specialization constants; the defaults are the shader's.
+    #[derive(Debug, Clone, Copy, PartialEq)]
+    pub(crate) struct Constants {
+        /// `constant_id = 0`.
+        pub(crate) workgroup: u32,
+        /// `constant_id = 1`.
+        pub(crate) from: u32,
+        /// `constant_id = 2`.
+        pub(crate) to: u32,
+        /// `constant_id = 3`.
+        pub(crate) op: u32,
+        /// `constant_id = 4`.
+        pub(crate) team: u32,
+        /// `constant_id = 5`.
+        pub(crate) mode: u32,
+        /// `constant_id = 6`.
+        pub(crate) across: u32,
+    }
+    impl Default for Constants {
+        fn default() -> Self {
+            Constants { workgroup: 1, from: 11, to: 11, op: 5, team: 64, mode: 0, across: 0 }
+        }
+    }
+    impl SpecConstants for Constants {
+        type Words = [u32; 7];
+        fn words(&self) -> [u32; 7] {
+            [self.workgroup, self.from, self.to, self.op, self.team, self.mode, self.across]
+        }
+    }
+    /// `Push` of the shader.
+    #[derive(Debug, Clone, Copy, Default, PartialEq, Pod, Zeroable)]
+    #[repr(C, packed(4))]
+    pub(crate) struct Push {
+        pub(crate) source: u64,
+        pub(crate) destination: u64,
+        pub(crate) rows: u64,
+        pub(crate) length: u64,
+        pub(crate) splits: u64,
+        pub(crate) chunk: u64,
+        pub(crate) row_walk: u64,
+        pub(crate) walk: u64,
+        pub(crate) stride: i64,
+        pub(crate) row_ndim: u32,
+        pub(crate) ndim: u32,
+    }
+    const _: () = {
+        assert!(offset_of!(Push, source) == 0);
+        assert!(offset_of!(Push, destination) == 8);
+        assert!(offset_of!(Push, rows) == 16);
+        assert!(offset_of!(Push, length) == 24);
+        assert!(offset_of!(Push, splits) == 32);
+        assert!(offset_of!(Push, chunk) == 40);
+        assert!(offset_of!(Push, row_walk) == 48);
+        assert!(offset_of!(Push, walk) == 56);
+        assert!(offset_of!(Push, stride) == 64);
+        assert!(offset_of!(Push, row_ndim) == 72);
+        assert!(offset_of!(Push, ndim) == 76);
+        assert!(size_of::<Push>() == 80);
+    };
+}
+
+/// `shaders/reduce/arg.comp`.
+pub(crate) mod reduce_arg {
+    use super::*;
+    pub(crate) const WHOLE: u32 = 0;
+    pub(crate) const PARTS: u32 = 1;
+    pub(crate) const JOIN: u32 = 2;
+    pub(crate) const ARG_NARROW: KernelOf<Constants, Push> = KernelOf::new(Kernel::arg_narrow);
+    pub(crate) const ARG_WIDE: KernelOf<Constants, Push> = KernelOf::new(Kernel::arg_wide);
+    /// Specialization constants; the defaults are the shader's.
+    #[derive(Debug, Clone, Copy, PartialEq)]
+    pub(crate) struct Constants {
+        /// `constant_id = 0`.
+        pub(crate) workgroup: u32,
+        /// `constant_id = 1`.
+        pub(crate) from: u32,
+        /// `constant_id = 2`.
+        pub(crate) op: u32,
+        /// `constant_id = 3`.
+        pub(crate) team: u32,
+        /// `constant_id = 4`.
+        pub(crate) across: u32,
+        /// `constant_id = 5`.
+        pub(crate) stage: u32,
+        /// `constant_id = 6`.
+        pub(crate) contiguous: u32,
+    }
+    impl Default for Constants {
+        fn default() -> Self {
+            Constants {
+                workgroup: 1,
+                from: 11,
+                op: 0,
+                team: 64,
+                across: 0,
+                stage: 0,
+                contiguous: 0,
+            }
+        }
+    }
+    impl SpecConstants for Constants {
+        type Words = [u32; 7];
+        fn words(&self) -> [u32; 7] {
+            [
+                self.workgroup,
+                self.from,
+                self.op,
+                self.team,
+                self.across,
+                self.stage,
+                self.contiguous,
+            ]
+        }
+    }
+    /// `Push` of the shader.
+    #[derive(Debug, Clone, Copy, Default, PartialEq, Pod, Zeroable)]
+    #[repr(C, packed(4))]
+    pub(crate) struct Push {
+        pub(crate) source: u64,
+        pub(crate) destination: u64,
+        pub(crate) rows: u64,
+        pub(crate) length: u64,
+        pub(crate) splits: u64,
+        pub(crate) chunk: u64,
+        pub(crate) row_walk: u64,
+        pub(crate) keys: u64,
+        pub(crate) indices: u64,
+        pub(crate) stride: i64,
+        pub(crate) row_ndim: u32,
+    }
+    const _: () = {
+        assert!(offset_of!(Push, source) == 0);
+        assert!(offset_of!(Push, destination) == 8);
+        assert!(offset_of!(Push, rows) == 16);
+        assert!(offset_of!(Push, length) == 24);
+        assert!(offset_of!(Push, splits) == 32);
+        assert!(offset_of!(Push, chunk) == 40);
+        assert!(offset_of!(Push, row_walk) == 48);
+        assert!(offset_of!(Push, keys) == 56);
+        assert!(offset_of!(Push, indices) == 64);
+        assert!(offset_of!(Push, stride) == 72);
+        assert!(offset_of!(Push, row_ndim) == 80);
+        assert!(size_of::<Push>() == 84);
+    };
+}
+
+/// `shaders/include/reduction.glsl`.
+pub(crate) mod reduction {
+    use super::*;
+    pub(crate) const ALL: u32 = 0;
+    pub(crate) const ANY: u32 = 1;
+    pub(crate) const MAX: u32 = 2;
+    pub(crate) const MIN: u32 = 3;
+    pub(crate) const PROD: u32 = 4;
+    pub(crate) const SUM: u32 = 5;
+}
+
+/// `shaders/rope/rope.comp`.
+pub(crate) mod rope {
+    use super::*;
+    pub(crate) const ROPE: KernelOf<Constants, Push> = KernelOf::new(Kernel::rope);
+    /// Specialization constants; the defaults are the shader's.
+    #[derive(Debug, Clone, Copy, PartialEq)]
+    pub(crate) struct Constants {
+        /// `constant_id = 0`.
+        pub(crate) workgroup: u32,
+        /// `constant_id = 1`.
+        pub(crate) dtype: u32,
+        /// `constant_id = 2`.
+        pub(crate) flags: u32,
+        /// `constant_id = 3`.
+        pub(crate) heads: u32,
+    }
+    impl Default for Constants {
+        fn default() -> Self {
+            Constants { workgroup: 1, dtype: 11, flags: 0, heads: 4 }
+        }
+    }
+    impl SpecConstants for Constants {
+        type Words = [u32; 4];
+        fn words(&self) -> [u32; 4] {
+            [self.workgroup, self.dtype, self.flags, self.heads]
+        }
+    }
+    /// `Push` of the shader.
+    #[derive(Debug, Clone, Copy, Default, PartialEq, Pod, Zeroable)]
+    #[repr(C, packed(4))]
+    pub(crate) struct Push {
+        pub(crate) x: u64,
+        pub(crate) offset: u64,
+        pub(crate) frequencies: u64,
+        pub(crate) result: u64,
+        pub(crate) batch_step: i64,
+        pub(crate) head_step: i64,
+        pub(crate) row_step: i64,
+        pub(crate) feature_step: i64,
+        pub(crate) frequency_step: i64,
+        pub(crate) batches: u32,
+        pub(crate) heads: u32,
+        pub(crate) rows: u32,
+        pub(crate) features: u32,
+        pub(crate) dims: u32,
+        pub(crate) offset_step: u32,
+        pub(crate) scale: f32,
+    }
+    const _: () = {
+        assert!(offset_of!(Push, x) == 0);
+        assert!(offset_of!(Push, offset) == 8);
+        assert!(offset_of!(Push, frequencies) == 16);
+        assert!(offset_of!(Push, result) == 24);
+        assert!(offset_of!(Push, batch_step) == 32);
+        assert!(offset_of!(Push, head_step) == 40);
+        assert!(offset_of!(Push, row_step) == 48);
+        assert!(offset_of!(Push, feature_step) == 56);
+        assert!(offset_of!(Push, frequency_step) == 64);
+        assert!(offset_of!(Push, batches) == 72);
+        assert!(offset_of!(Push, heads) == 76);
+        assert!(offset_of!(Push, rows) == 80);
+        assert!(offset_of!(Push, features) == 84);
+        assert!(offset_of!(Push, dims) == 88);
+        assert!(offset_of!(Push, offset_step) == 92);
+        assert!(offset_of!(Push, scale) == 96);
+        assert!(size_of::<Push>() == 100);
+    };
+}
+
+/// `shaders/include/run_rows.glsl`.
+pub(crate) mod run_rows {
+    use super::*;
+    pub(crate) const ATTENTION: u32 = 1;
+    pub(crate) const NORMALIZED: u32 = 2;
+    pub(crate) const RESIDUAL: u32 = 4;
+    pub(crate) const GATED: u32 = 8;
+    pub(crate) const FLAGGED: u32 = 16;
+    pub(crate) const FLAGGED_RESIDUAL: u32 = 32;
+    pub(crate) const SPLITS_SHIFT: u32 = 8;
+    pub(crate) const ROW_WORDS: u32 = 48;
+    pub(crate) const HEAD: u32 = 0;
+    pub(crate) const SOURCE: u32 = 1;
+    pub(crate) const TARGET: u32 = 2;
+    pub(crate) const MATRIX: u32 = 3;
+    pub(crate) const STEPS: u32 = 9;
+    pub(crate) const SECOND: u32 = 10;
+    pub(crate) const COUNTS: u32 = 11;
+    pub(crate) const COUNT_AND_SCALE: u32 = 0;
+    pub(crate) const EPS_AND_HEADS: u32 = 1;
+    pub(crate) const Q_AND_KEY: u32 = 2;
+    pub(crate) const VALUE_AND_Q_WEIGHT: u32 = 3;
+    pub(crate) const K_WEIGHT_AND_FREQUENCIES: u32 = 4;
+    pub(crate) const CACHES: u32 = 5;
+    pub(crate) const RESULT_AND_MARKED: u32 = 6;
+    pub(crate) const PARTS_AND_OFFSET: u32 = 7;
+    pub(crate) const STRIDES: u32 = 8;
+}
+
+/// `shaders/scan/block.comp`.
+pub(crate) mod scan_block {
+    use super::*;
+    pub(crate) const SCAN_BLOCK_FLOAT: KernelOf<Constants, Push> =
+        KernelOf::new(Kernel::scan_block_float);
+    pub(crate) const SCAN_BLOCK_FLOAT_LOGADDEXP: KernelOf<Constants, Push> =
+        KernelOf::new(Kernel::scan_block_float_logaddexp);
+    pub(crate) const SCAN_BLOCK_INT: KernelOf<Constants, Push> =
+        KernelOf::new(Kernel::scan_block_int);
+    pub(crate) const SCAN_BLOCK_UINT: KernelOf<Constants, Push> =
+        KernelOf::new(Kernel::scan_block_uint);
+    pub(crate) const SCAN_BLOCK_LONG: KernelOf<Constants, Push> =
+        KernelOf::new(Kernel::scan_block_long);
+    pub(crate) const SCAN_BLOCK_ULONG: KernelOf<Constants, Push> =
+        KernelOf::new(Kernel::scan_block_ulong);
+    pub(crate) const SCAN_BLOCK_COMPLEX: KernelOf<Constants, Push> =
+        KernelOf::new(Kernel::scan_block_complex);
+    pub(crate) const SCAN_BLOCK_COMPLEX_LOGADDEXP: KernelOf<Constants, Push> =
+        KernelOf::new(Kernel::scan_block_complex_logaddexp);
+    /// Specialization constants; the defaults are the shader's.
+    #[derive(Debug, Clone, Copy, PartialEq)]
+    pub(crate) struct Constants {
+        /// `constant_id = 0`.
+        pub(crate) workgroup: u32,
+        /// `constant_id = 1`.
+        pub(crate) from: u32,
+        /// `constant_id = 2`.
+        pub(crate) to: u32,
+        /// `constant_id = 3`.
+        pub(crate) op: u32,
+        /// `constant_id = 4`.
+        pub(crate) team: u32,
+        /// `constant_id = 5`.
+        pub(crate) words: u32,
+    }
+    impl Default for Constants {
+        fn default() -> Self {
+            Constants { workgroup: 1, from: 11, to: 11, op: 5, team: 64, words: 0 }
+        }
+    }
+    impl SpecConstants for Constants {
+        type Words = [u32; 6];
+        fn words(&self) -> [u32; 6] {
+            [self.workgroup, self.from, self.to, self.op, self.team, self.words]
+        }
+    }
+    /// `Push` of the shader.
+    #[derive(Debug, Clone, Copy, Default, PartialEq, Pod, Zeroable)]
+    #[repr(C, packed(4))]
+    pub(crate) struct Push {
+        pub(crate) source: u64,
+        pub(crate) destination: u64,
+        pub(crate) carries: u64,
+        pub(crate) rows: u64,
+        pub(crate) length: u64,
+        pub(crate) splits: u64,
+        pub(crate) chunk: u64,
+        pub(crate) row_walk: u64,
+        pub(crate) stride: i64,
+        pub(crate) out_stride: i64,
+        pub(crate) row_ndim: u32,
+        pub(crate) inclusive: u32,
+        pub(crate) has_carries: u32,
+    }
+    const _: () = {
+        assert!(offset_of!(Push, source) == 0);
+        assert!(offset_of!(Push, destination) == 8);
+        assert!(offset_of!(Push, carries) == 16);
+        assert!(offset_of!(Push, rows) == 24);
+        assert!(offset_of!(Push, length) == 32);
+        assert!(offset_of!(Push, splits) == 40);
+        assert!(offset_of!(Push, chunk) == 48);
+        assert!(offset_of!(Push, row_walk) == 56);
+        assert!(offset_of!(Push, stride) == 64);
+        assert!(offset_of!(Push, out_stride) == 72);
+        assert!(offset_of!(Push, row_ndim) == 80);
+        assert!(offset_of!(Push, inclusive) == 84);
+        assert!(offset_of!(Push, has_carries) == 88);
+        assert!(size_of::<Push>() == 92);
+    };
+}
+
+/// `shaders/scan/serial.comp`.
+pub(crate) mod scan_serial {
+    use super::*;
+    pub(crate) const SCAN_SERIAL_FLOAT: KernelOf<Constants, Push> =
+        KernelOf::new(Kernel::scan_serial_float);
+    pub(crate) const SCAN_SERIAL_FLOAT_LOGADDEXP: KernelOf<Constants, Push> =
+        KernelOf::new(Kernel::scan_serial_float_logaddexp);
+    pub(crate) const SCAN_SERIAL_INT: KernelOf<Constants, Push> =
+        KernelOf::new(Kernel::scan_serial_int);
+    pub(crate) const SCAN_SERIAL_UINT: KernelOf<Constants, Push> =
+        KernelOf::new(Kernel::scan_serial_uint);
+    pub(crate) const SCAN_SERIAL_LONG: KernelOf<Constants, Push> =
+        KernelOf::new(Kernel::scan_serial_long);
+    pub(crate) const SCAN_SERIAL_ULONG: KernelOf<Constants, Push> =
+        KernelOf::new(Kernel::scan_serial_ulong);
+    pub(crate) const SCAN_SERIAL_COMPLEX: KernelOf<Constants, Push> =
+        KernelOf::new(Kernel::scan_serial_complex);
+    pub(crate) const SCAN_SERIAL_COMPLEX_LOGADDEXP: KernelOf<Constants, Push> =
+        KernelOf::new(Kernel::scan_serial_complex_logaddexp);
+    /// Specialization constants; the defaults are the shader's.
+    #[derive(Debug, Clone, Copy, PartialEq)]
+    pub(crate) struct Constants {
+        /// `constant_id = 0`.
+        pub(crate) workgroup: u32,
+        /// `constant_id = 1`.
+        pub(crate) from: u32,
+        /// `constant_id = 2`.
+        pub(crate) to: u32,
+        /// `constant_id = 3`.
+        pub(crate) op: u32,
+    }
+    impl Default for Constants {
+        fn default() -> Self {
+            Constants { workgroup: 1, from: 11, to: 11, op: 5 }
+        }
+    }
+    impl SpecConstants for Constants {
+        type Words = [u32; 4];
+        fn words(&self) -> [u32; 4] {
+            [self.workgroup, self.from, self.to, self.op]
+        }
+    }
+    pub(crate) use super::scan_block::Push;
+}
+
+/// `shaders/scatter/assign.comp`.
+pub(crate) mod scatter_assign {
+    use super::*;
+    pub(crate) const SCATTER_ASSIGN: KernelOf<Constants, Push> =
+        KernelOf::new(Kernel::scatter_assign);
+    /// Specialization constants; the defaults are the shader's.
+    #[derive(Debug, Clone, Copy, PartialEq)]
+    pub(crate) struct Constants {
+        /// `constant_id = 0`.
+        pub(crate) workgroup: u32,
+        /// `constant_id = 1`.
+        pub(crate) bytes: u32,
+        /// `constant_id = 2`.
+        pub(crate) index: u32,
+        /// `constant_id = 3`.
+        pub(crate) count: u32,
+    }
+    impl Default for Constants {
+        fn default() -> Self {
+            Constants { workgroup: 1, bytes: 4, index: 7, count: 1 }
+        }
+    }
+    impl SpecConstants for Constants {
+        type Words = [u32; 4];
+        fn words(&self) -> [u32; 4] {
+            [self.workgroup, self.bytes, self.index, self.count]
+        }
+    }
+    pub(crate) use super::indexing_gather::Push;
+}
+
+/// `shaders/scatter/fold.comp`.
+pub(crate) mod scatter_fold {
+    use super::*;
+    pub(crate) const SUM: u32 = 1;
+    pub(crate) const PROD: u32 = 2;
+    pub(crate) const MAX: u32 = 3;
+    pub(crate) const MIN: u32 = 4;
+    pub(crate) const SCATTER_FOLD: KernelOf<Constants, Push> = KernelOf::new(Kernel::scatter_fold);
+    pub(crate) const SCATTER_FOLD_FLOATS: KernelOf<Constants, Push> =
+        KernelOf::new(Kernel::scatter_fold_floats);
+    pub(crate) const SCATTER_FOLD_WIDE: KernelOf<Constants, Push> =
+        KernelOf::new(Kernel::scatter_fold_wide);
+    /// Specialization constants; the defaults are the shader's.
+    #[derive(Debug, Clone, Copy, PartialEq)]
+    pub(crate) struct Constants {
+        /// `constant_id = 0`.
+        pub(crate) workgroup: u32,
+        /// `constant_id = 1`.
+        pub(crate) dtype: u32,
+        /// `constant_id = 2`.
+        pub(crate) index: u32,
+        /// `constant_id = 3`.
+        pub(crate) count: u32,
+        /// `constant_id = 4`.
+        pub(crate) op: u32,
+    }
+    impl Default for Constants {
+        fn default() -> Self {
+            Constants { workgroup: 1, dtype: 11, index: 7, count: 1, op: 1 }
+        }
+    }
+    impl SpecConstants for Constants {
+        type Words = [u32; 5];
+        fn words(&self) -> [u32; 5] {
+            [self.workgroup, self.dtype, self.index, self.count, self.op]
+        }
+    }
+    pub(crate) use super::indexing_gather::Push;
+}
+
+/// `shaders/softmax/fold.comp`.
+pub(crate) mod softmax_fold {
+    use super::*;
+    pub(crate) const WHOLE: u32 = 0;
+    pub(crate) const PARTS: u32 = 1;
+    pub(crate) const JOIN: u32 = 2;
+    pub(crate) const SOFTMAX_FOLD: KernelOf<Constants, Push> = KernelOf::new(Kernel::softmax_fold);
+    /// Specialization constants; the defaults are the shader's.
+    #[derive(Debug, Clone, Copy, PartialEq)]
+    pub(crate) struct Constants {
+        /// `constant_id = 0`.
+        pub(crate) workgroup: u32,
+        /// `constant_id = 1`.
+        pub(crate) from: u32,
+        /// `constant_id = 2`.
+        pub(crate) team: u32,
+        /// `constant_id = 3`.
+        pub(crate) stage: u32,
+        /// `constant_id = 4`.
+        pub(crate) quads: u32,
+    }
+    impl Default for Constants {
+        fn default() -> Self {
+            Constants { workgroup: 1, from: 11, team: 64, stage: 0, quads: 0 }
+        }
+    }
+    impl SpecConstants for Constants {
+        type Words = [u32; 5];
+        fn words(&self) -> [u32; 5] {
+            [self.workgroup, self.from, self.team, self.stage, self.quads]
+        }
+    }
+    /// `Push` of the shader.
+    #[derive(Debug, Clone, Copy, Default, PartialEq, Pod, Zeroable)]
+    #[repr(C, packed(4))]
+    pub(crate) struct Push {
+        pub(crate) source: u64,
+        pub(crate) destination: u64,
+        pub(crate) pairs: u64,
+        pub(crate) rows: u64,
+        pub(crate) length: u64,
+        pub(crate) splits: u64,
+        pub(crate) chunk: u64,
+        pub(crate) row_walk: u64,
+        pub(crate) stride: i64,
+        pub(crate) row_ndim: u32,
+    }
+    const _: () = {
+        assert!(offset_of!(Push, source) == 0);
+        assert!(offset_of!(Push, destination) == 8);
+        assert!(offset_of!(Push, pairs) == 16);
+        assert!(offset_of!(Push, rows) == 24);
+        assert!(offset_of!(Push, length) == 32);
+        assert!(offset_of!(Push, splits) == 40);
+        assert!(offset_of!(Push, chunk) == 48);
+        assert!(offset_of!(Push, row_walk) == 56);
+        assert!(offset_of!(Push, stride) == 64);
+        assert!(offset_of!(Push, row_ndim) == 72);
+        assert!(size_of::<Push>() == 76);
+    };
+}
+
+/// `shaders/softmax/rows.comp`.
+pub(crate) mod softmax_rows {
+    use super::*;
+    pub(crate) const SOFTMAX_ROWS_SUBGROUP: KernelOf<Constants, Push> =
+        KernelOf::new(Kernel::softmax_rows_subgroup);
+    pub(crate) const SOFTMAX_ROWS_SHARED: KernelOf<Constants, Push> =
+        KernelOf::new(Kernel::softmax_rows_shared);
+    /// Specialization constants; the defaults are the shader's.
+    #[derive(Debug, Clone, Copy, PartialEq)]
+    pub(crate) struct Constants {
+        /// `constant_id = 0`.
+        pub(crate) workgroup: u32,
+        /// `constant_id = 1`.
+        pub(crate) from: u32,
+        /// `constant_id = 2`.
+        pub(crate) team: u32,
+        /// `constant_id = 3`.
+        pub(crate) items: u32,
+        /// `constant_id = 4`.
+        pub(crate) quads: u32,
+        /// `constant_id = 5`.
+        pub(crate) subgroup: u32,
+    }
+    impl Default for Constants {
+        fn default() -> Self {
+            Constants { workgroup: 1, from: 11, team: 64, items: 4, quads: 0, subgroup: 32 }
+        }
+    }
+    impl SpecConstants for Constants {
+        type Words = [u32; 6];
+        fn words(&self) -> [u32; 6] {
+            [self.workgroup, self.from, self.team, self.items, self.quads, self.subgroup]
+        }
+    }
+    /// `Push` of the shader.
+    #[derive(Debug, Clone, Copy, Default, PartialEq, Pod, Zeroable)]
+    #[repr(C, packed(4))]
+    pub(crate) struct Push {
+        pub(crate) source: u64,
+        pub(crate) destination: u64,
+        pub(crate) rows: u64,
+        pub(crate) row_walk: u64,
+        pub(crate) stride: i64,
+        pub(crate) length: u32,
+        pub(crate) row_ndim: u32,
+    }
+    const _: () = {
+        assert!(offset_of!(Push, source) == 0);
+        assert!(offset_of!(Push, destination) == 8);
+        assert!(offset_of!(Push, rows) == 16);
+        assert!(offset_of!(Push, row_walk) == 24);
+        assert!(offset_of!(Push, stride) == 32);
+        assert!(offset_of!(Push, length) == 40);
+        assert!(offset_of!(Push, row_ndim) == 44);
+        assert!(size_of::<Push>() == 48);
+    };
+}
+
+/// `shaders/softmax/scale.comp`.
+pub(crate) mod softmax_scale {
+    use super::*;
+    pub(crate) const SOFTMAX_SCALE: KernelOf<Constants, Push> =
+        KernelOf::new(Kernel::softmax_scale);
+    /// Specialization constants; the defaults are the shader's.
+    #[derive(Debug, Clone, Copy, PartialEq)]
+    pub(crate) struct Constants {
+        /// `constant_id = 0`.
+        pub(crate) workgroup: u32,
+        /// `constant_id = 1`.
+        pub(crate) from: u32,
+        /// `constant_id = 2`.
+        pub(crate) team: u32,
+        /// `constant_id = 3`.
+        pub(crate) quads: u32,
+    }
+    impl Default for Constants {
+        fn default() -> Self {
+            Constants { workgroup: 1, from: 11, team: 64, quads: 0 }
+        }
+    }
+    impl SpecConstants for Constants {
+        type Words = [u32; 4];
+        fn words(&self) -> [u32; 4] {
+            [self.workgroup, self.from, self.team, self.quads]
+        }
+    }
+    pub(crate) use super::softmax_fold::Push;
+}
+
+/// `shaders/sort/block.comp`.
+pub(crate) mod sort_block {
+    use super::*;
+    pub(crate) const SORT_BLOCK_NARROW: KernelOf<Constants, Push> =
+        KernelOf::new(Kernel::sort_block_narrow);
+    pub(crate) const SORT_BLOCK_WIDE: KernelOf<Constants, Push> =
+        KernelOf::new(Kernel::sort_block_wide);
+    /// Specialization constants; the defaults are the shader's.
+    #[derive(Debug, Clone, Copy, PartialEq)]
+    pub(crate) struct Constants {
+        /// `constant_id = 0`.
+        pub(crate) workgroup: u32,
+        /// `constant_id = 1`.
+        pub(crate) from: u32,
+        /// `constant_id = 2`.
+        pub(crate) row: u32,
+        /// `constant_id = 3`.
+        pub(crate) capacity: u32,
+        /// `constant_id = 4`.
+        pub(crate) indices: u32,
+    }
+    impl Default for Constants {
+        fn default() -> Self {
+            Constants { workgroup: 1, from: 11, row: 64, capacity: 64, indices: 0 }
+        }
+    }
+    impl SpecConstants for Constants {
+        type Words = [u32; 5];
+        fn words(&self) -> [u32; 5] {
+            [self.workgroup, self.from, self.row, self.capacity, self.indices]
+        }
+    }
+    /// `Push` of the shader.
+    #[derive(Debug, Clone, Copy, Default, PartialEq, Pod, Zeroable)]
+    #[repr(C, packed(4))]
+    pub(crate) struct Push {
+        pub(crate) source: u64,
+        pub(crate) destination: u64,
+        pub(crate) rows: u64,
+        pub(crate) row_walk: u64,
+        pub(crate) stride: i64,
+        pub(crate) out_stride: i64,
+        pub(crate) length: u32,
+        pub(crate) row_ndim: u32,
+    }
+    const _: () = {
+        assert!(offset_of!(Push, source) == 0);
+        assert!(offset_of!(Push, destination) == 8);
+        assert!(offset_of!(Push, rows) == 16);
+        assert!(offset_of!(Push, row_walk) == 24);
+        assert!(offset_of!(Push, stride) == 32);
+        assert!(offset_of!(Push, out_stride) == 40);
+        assert!(offset_of!(Push, length) == 48);
+        assert!(offset_of!(Push, row_ndim) == 52);
+        assert!(size_of::<Push>() == 56);
+    };
+}
+
+/// `shaders/sort/count.comp`.
+pub(crate) mod sort_count {
+    use super::*;
+    pub(crate) const SORT_COUNT_NARROW: KernelOf<Constants, Push> =
+        KernelOf::new(Kernel::sort_count_narrow);
+    pub(crate) const SORT_COUNT_WIDE: KernelOf<Constants, Push> =
+        KernelOf::new(Kernel::sort_count_wide);
+    /// Specialization constants; the defaults are the shader's.
+    #[derive(Debug, Clone, Copy, PartialEq)]
+    pub(crate) struct Constants {
+        /// `constant_id = 0`.
+        pub(crate) workgroup: u32,
+        /// `constant_id = 1`.
+        pub(crate) from: u32,
+    }
+    impl Default for Constants {
+        fn default() -> Self {
+            Constants { workgroup: 1, from: 11 }
+        }
+    }
+    impl SpecConstants for Constants {
+        type Words = [u32; 2];
+        fn words(&self) -> [u32; 2] {
+            [self.workgroup, self.from]
+        }
+    }
+    /// `Push` of the shader.
+    #[derive(Debug, Clone, Copy, Default, PartialEq, Pod, Zeroable)]
+    #[repr(C, packed(4))]
+    pub(crate) struct Push {
+        pub(crate) source: u64,
+        pub(crate) counts: u64,
+        pub(crate) rows: u64,
+        pub(crate) length: u64,
+        pub(crate) splits: u64,
+        pub(crate) chunk: u64,
+        pub(crate) shift: u32,
+    }
+    const _: () = {
+        assert!(offset_of!(Push, source) == 0);
+        assert!(offset_of!(Push, counts) == 8);
+        assert!(offset_of!(Push, rows) == 16);
+        assert!(offset_of!(Push, length) == 24);
+        assert!(offset_of!(Push, splits) == 32);
+        assert!(offset_of!(Push, chunk) == 40);
+        assert!(offset_of!(Push, shift) == 48);
+        assert!(size_of::<Push>() == 52);
+    };
+}
+
+/// `shaders/sort/scatter.comp`.
+pub(crate) mod sort_scatter {
+    use super::*;
+    pub(crate) const SORT_SCATTER_NARROW: KernelOf<Constants, Push> =
+        KernelOf::new(Kernel::sort_scatter_narrow);
+    pub(crate) const SORT_SCATTER_WIDE: KernelOf<Constants, Push> =
+        KernelOf::new(Kernel::sort_scatter_wide);
+    /// Specialization constants; the defaults are the shader's.
+    #[derive(Debug, Clone, Copy, PartialEq)]
+    pub(crate) struct Constants {
+        /// `constant_id = 0`.
+        pub(crate) workgroup: u32,
+        /// `constant_id = 1`.
+        pub(crate) from: u32,
+        /// `constant_id = 2`.
+        pub(crate) items: u32,
+        /// `constant_id = 3`.
+        pub(crate) indexed: u32,
+        /// `constant_id = 4`.
+        pub(crate) subgroup: u32,
+    }
+    impl Default for Constants {
+        fn default() -> Self {
+            Constants { workgroup: 1, from: 11, items: 8, indexed: 0, subgroup: 32 }
+        }
+    }
+    impl SpecConstants for Constants {
+        type Words = [u32; 5];
+        fn words(&self) -> [u32; 5] {
+            [self.workgroup, self.from, self.items, self.indexed, self.subgroup]
+        }
+    }
+    /// `Push` of the shader.
+    #[derive(Debug, Clone, Copy, Default, PartialEq, Pod, Zeroable)]
+    #[repr(C, packed(4))]
+    pub(crate) struct Push {
+        pub(crate) source: u64,
+        pub(crate) destination: u64,
+        pub(crate) indices: u64,
+        pub(crate) out_indices: u64,
+        pub(crate) offsets: u64,
+        pub(crate) rows: u64,
+        pub(crate) length: u64,
+        pub(crate) splits: u64,
+        pub(crate) chunk: u64,
+        pub(crate) shift: u32,
+        pub(crate) reads_indices: u32,
+        pub(crate) writes_elements: u32,
+    }
+    const _: () = {
+        assert!(offset_of!(Push, source) == 0);
+        assert!(offset_of!(Push, destination) == 8);
+        assert!(offset_of!(Push, indices) == 16);
+        assert!(offset_of!(Push, out_indices) == 24);
+        assert!(offset_of!(Push, offsets) == 32);
+        assert!(offset_of!(Push, rows) == 40);
+        assert!(offset_of!(Push, length) == 48);
+        assert!(offset_of!(Push, splits) == 56);
+        assert!(offset_of!(Push, chunk) == 64);
+        assert!(offset_of!(Push, shift) == 72);
+        assert!(offset_of!(Push, reads_indices) == 76);
+        assert!(offset_of!(Push, writes_elements) == 80);
+        assert!(size_of::<Push>() == 84);
+    };
+}
+
+/// `shaders/sort/scatter_shared.comp`.
+pub(crate) mod sort_scatter_shared {
+    use super::*;
+    pub(crate) const SORT_SCATTER_SHARED_NARROW: KernelOf<Constants, Push> =
+        KernelOf::new(Kernel::sort_scatter_shared_narrow);
+    pub(crate) const SORT_SCATTER_SHARED_WIDE: KernelOf<Constants, Push> =
+        KernelOf::new(Kernel::sort_scatter_shared_wide);
+    /// Specialization constants; the defaults are the shader's.
+    #[derive(Debug, Clone, Copy, PartialEq)]
+    pub(crate) struct Constants {
+        /// `constant_id = 0`.
+        pub(crate) workgroup: u32,
+        /// `constant_id = 1`.
+        pub(crate) from: u32,
+        /// `constant_id = 2`.
+        pub(crate) items: u32,
+        /// `constant_id = 3`.
+        pub(crate) indexed: u32,
+    }
+    impl Default for Constants {
+        fn default() -> Self {
+            Constants { workgroup: 1, from: 11, items: 8, indexed: 0 }
+        }
+    }
+    impl SpecConstants for Constants {
+        type Words = [u32; 4];
+        fn words(&self) -> [u32; 4] {
+            [self.workgroup, self.from, self.items, self.indexed]
+        }
+    }
+    pub(crate) use super::sort_scatter::Push;
+}
+
+/// `shaders/sort/search.comp`.
+pub(crate) mod sort_search {
+    use super::*;
+    pub(crate) const SORT_SEARCH_NARROW: KernelOf<Constants, Push> =
+        KernelOf::new(Kernel::sort_search_narrow);
+    pub(crate) const SORT_SEARCH_WIDE: KernelOf<Constants, Push> =
+        KernelOf::new(Kernel::sort_search_wide);
+    /// Specialization constants; the defaults are the shader's.
+    #[derive(Debug, Clone, Copy, PartialEq)]
+    pub(crate) struct Constants {
+        /// `constant_id = 0`.
+        pub(crate) workgroup: u32,
+        /// `constant_id = 1`.
+        pub(crate) from: u32,
+        /// `constant_id = 2`.
+        pub(crate) right: u32,
+    }
+    impl Default for Constants {
+        fn default() -> Self {
+            Constants { workgroup: 1, from: 11, right: 0 }
+        }
+    }
+    impl SpecConstants for Constants {
+        type Words = [u32; 3];
+        fn words(&self) -> [u32; 3] {
+            [self.workgroup, self.from, self.right]
+        }
+    }
+    /// `Push` of the shader.
+    #[derive(Debug, Clone, Copy, Default, PartialEq, Pod, Zeroable)]
+    #[repr(C, packed(4))]
+    pub(crate) struct Push {
+        pub(crate) sorted: u64,
+        pub(crate) values: u64,
+        pub(crate) destination: u64,
+        pub(crate) length: u64,
+        pub(crate) count: u64,
+        pub(crate) walk: u64,
+        pub(crate) stride: i64,
+        pub(crate) ndim: u32,
+    }
+    const _: () = {
+        assert!(offset_of!(Push, sorted) == 0);
+        assert!(offset_of!(Push, values) == 8);
+        assert!(offset_of!(Push, destination) == 16);
+        assert!(offset_of!(Push, length) == 24);
+        assert!(offset_of!(Push, count) == 32);
+        assert!(offset_of!(Push, walk) == 40);
+        assert!(offset_of!(Push, stride) == 48);
+        assert!(offset_of!(Push, ndim) == 56);
+        assert!(size_of::<Push>() == 60);
+    };
+}
+
+/// `shaders/ternary/select.comp`.
+pub(crate) mod ternary_select {
+    use super::*;
+    pub(crate) const SELECT: KernelOf<Constants, Push> = KernelOf::new(Kernel::select);
+    /// Specialization constants; the defaults are the shader's.
+    #[derive(Debug, Clone, Copy, PartialEq)]
+    pub(crate) struct Constants {
+        /// `constant_id = 0`.
+        pub(crate) workgroup: u32,
+        /// `constant_id = 1`.
+        pub(crate) size: u32,
+        /// `constant_id = 2`.
+        pub(crate) strided: u32,
+    }
+    impl Default for Constants {
+        fn default() -> Self {
+            Constants { workgroup: 1, size: 4, strided: 0 }
+        }
+    }
+    impl SpecConstants for Constants {
+        type Words = [u32; 3];
+        fn words(&self) -> [u32; 3] {
+            [self.workgroup, self.size, self.strided]
+        }
+    }
+    /// `Push` of the shader.
+    #[derive(Debug, Clone, Copy, Default, PartialEq, Pod, Zeroable)]
+    #[repr(C, packed(4))]
+    pub(crate) struct Push {
+        pub(crate) condition: u64,
+        pub(crate) left: u64,
+        pub(crate) right: u64,
+        pub(crate) destination: u64,
+        pub(crate) count: u64,
+        pub(crate) walk: u64,
+        pub(crate) ndim: u32,
+    }
+    const _: () = {
+        assert!(offset_of!(Push, condition) == 0);
+        assert!(offset_of!(Push, left) == 8);
+        assert!(offset_of!(Push, right) == 16);
+        assert!(offset_of!(Push, destination) == 24);
+        assert!(offset_of!(Push, count) == 32);
+        assert!(offset_of!(Push, walk) == 40);
+        assert!(offset_of!(Push, ndim) == 48);
+        assert!(size_of::<Push>() == 52);
+    };
+}
+
+/// `shaders/unary/unary.comp`.
+pub(crate) mod unary {
+    use super::*;
+    pub(crate) const ABS: u32 = 0;
+    pub(crate) const ARCCOS: u32 = 1;
+    pub(crate) const ARCCOSH: u32 = 2;
+    pub(crate) const ARCSIN: u32 = 3;
+    pub(crate) const ARCSINH: u32 = 4;
+    pub(crate) const ARCTAN: u32 = 5;
+    pub(crate) const ARCTANH: u32 = 6;
+    pub(crate) const BITWISE_INVERT: u32 = 7;
+    pub(crate) const CEIL: u32 = 8;
+    pub(crate) const CONJUGATE: u32 = 9;
+    pub(crate) const COS: u32 = 10;
+    pub(crate) const COSH: u32 = 11;
+    pub(crate) const ERF: u32 = 12;
+    pub(crate) const ERFINV: u32 = 13;
+    pub(crate) const EXP: u32 = 14;
+    pub(crate) const EXPM1: u32 = 15;
+    pub(crate) const FLOOR: u32 = 16;
+    pub(crate) const IMAG: u32 = 17;
+    pub(crate) const LOG: u32 = 18;
+    pub(crate) const LOG10: u32 = 19;
+    pub(crate) const LOG1P: u32 = 20;
+    pub(crate) const LOG2: u32 = 21;
+    pub(crate) const LOGICAL_NOT: u32 = 22;
+    pub(crate) const NEGATIVE: u32 = 23;
+    pub(crate) const REAL: u32 = 24;
+    pub(crate) const ROUND: u32 = 25;
+    pub(crate) const RSQRT: u32 = 26;
+    pub(crate) const SIGMOID: u32 = 27;
+    pub(crate) const SIGN: u32 = 28;
+    pub(crate) const SIN: u32 = 29;
+    pub(crate) const SINH: u32 = 30;
+    pub(crate) const SQRT: u32 = 31;
+    pub(crate) const SQUARE: u32 = 32;
+    pub(crate) const TAN: u32 = 33;
+    pub(crate) const TANH: u32 = 34;
+    pub(crate) const UNARY_FLOAT_ALGEBRAIC: KernelOf<Constants, Push> =
+        KernelOf::new(Kernel::unary_float_algebraic);
+    pub(crate) const UNARY_FLOAT_EXPONENTIAL: KernelOf<Constants, Push> =
+        KernelOf::new(Kernel::unary_float_exponential);
+    pub(crate) const UNARY_FLOAT_LOGARITHMIC: KernelOf<Constants, Push> =
+        KernelOf::new(Kernel::unary_float_logarithmic);
+    pub(crate) const UNARY_FLOAT_CIRCULAR: KernelOf<Constants, Push> =
+        KernelOf::new(Kernel::unary_float_circular);
+    pub(crate) const UNARY_FLOAT_INVERSE: KernelOf<Constants, Push> =
+        KernelOf::new(Kernel::unary_float_inverse);
+    pub(crate) const UNARY_COMPLEX_ALGEBRAIC: KernelOf<Constants, Push> =
+        KernelOf::new(Kernel::unary_complex_algebraic);
+    pub(crate) const UNARY_COMPLEX_EXPONENTIAL: KernelOf<Constants, Push> =
+        KernelOf::new(Kernel::unary_complex_exponential);
+    pub(crate) const UNARY_COMPLEX_LOGARITHMIC: KernelOf<Constants, Push> =
+        KernelOf::new(Kernel::unary_complex_logarithmic);
+    pub(crate) const UNARY_COMPLEX_CIRCULAR: KernelOf<Constants, Push> =
+        KernelOf::new(Kernel::unary_complex_circular);
+    pub(crate) const UNARY_COMPLEX_INVERSE: KernelOf<Constants, Push> =
+        KernelOf::new(Kernel::unary_complex_inverse);
+    pub(crate) const UNARY_INT: KernelOf<Constants, Push> = KernelOf::new(Kernel::unary_int);
+    pub(crate) const UNARY_UINT: KernelOf<Constants, Push> = KernelOf::new(Kernel::unary_uint);
+    pub(crate) const UNARY_LONG: KernelOf<Constants, Push> = KernelOf::new(Kernel::unary_long);
+    pub(crate) const UNARY_ULONG: KernelOf<Constants, Push> = KernelOf::new(Kernel::unary_ulong);
+    /// Specialization constants; the defaults are the shader's.
+    #[derive(Debug, Clone, Copy, PartialEq)]
+    pub(crate) struct Constants {
+        /// `constant_id = 0`.
+        pub(crate) workgroup: u32,
+        /// `constant_id = 1`.
+        pub(crate) dtype: u32,
+        /// `constant_id = 2`.
+        pub(crate) op: u32,
+        /// `constant_id = 3`.
+        pub(crate) mode: u32,
+    }
+    impl Default for Constants {
+        fn default() -> Self {
+            Constants { workgroup: 1, dtype: 11, op: 0, mode: 0 }
+        }
+    }
+    impl SpecConstants for Constants {
+        type Words = [u32; 4];
+        fn words(&self) -> [u32; 4] {
+            [self.workgroup, self.dtype, self.op, self.mode]
+        }
+    }
+    pub(crate) use super::copy::Push;
+}

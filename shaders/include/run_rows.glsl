@@ -1,0 +1,46 @@
+// The rows of the interpreter's table: a product or an attention each, of one size. The host has the same
+// structs from the module of interpreter/rows.comp; the kernel takes a row as words of 16 bytes, by their
+// numbers, which the host compares with the places of the fields.
+
+// What a row is. [host]
+const uint ATTENTION = 1, NORMALIZED = 2, RESIDUAL = 4, GATED = 8, FLAGGED = 16, FLAGGED_RESIDUAL = 32,
+           SPLITS_SHIFT = 8;
+// Words of four bytes in a row. [host]
+const uint ROW_WORDS = 48;
+const uint ROW_QUADS = ROW_WORDS / 4u;
+
+// Addresses of words, scales, biases and results of a matrix, as if block 0 were its first.
+struct RowMatrix {
+    uint64_t words, scales, biases, result;
+};
+
+struct ProductRow {
+    uint kind, inner; // inner: elements of a row
+    float eps;
+    uint blocks; // of results
+    uint64_t x, weight; // weight: of the norm
+    uint64_t residual, marked; // marked: the results with tags
+    RowMatrix matrices[3];
+    uint ends[2];  // blocks up to the end of the first two matrices
+    uint steps[2]; // bytes from block to block, of words and of scales
+    uint64_t second[3]; // from a block's first half to its second one: of words, scales, biases
+    uint chunks, rounds; // chunks of a row, and of those a lane's
+};
+
+// The quads of a product. [host]
+const uint HEAD = 0, SOURCE = 1, TARGET = 2, MATRIX = 3, STEPS = 9, SECOND = 10, COUNTS = 11;
+
+struct AttentionRow {
+    uint kind, count, splits; // keys, and shares of them
+    float scale, eps, position_scale;
+    uint heads, unused;
+    uint64_t q, new_key, new_value, q_weight, k_weight, frequencies, keys, values;
+    uint64_t result, marked; // marked: with tags
+    uint64_t parts, offset;
+    uint key_head, key_row, value_head, value_row; // strides in elements
+    uint rest[12];
+};
+
+// The quads of an attention. [host]
+const uint COUNT_AND_SCALE = 0, EPS_AND_HEADS = 1, Q_AND_KEY = 2, VALUE_AND_Q_WEIGHT = 3,
+           K_WEIGHT_AND_FREQUENCIES = 4, CACHES = 5, RESULT_AND_MARKED = 6, PARTS_AND_OFFSET = 7, STRIDES = 8;
