@@ -9,18 +9,15 @@ use std::time::Instant;
 type Step = (&'static str, fn() -> Result<()>);
 
 const STEPS: [Step; 5] = [
-    ("setup", || setup::main(&[])),
-    ("tidy", || tidy::main(&[])),
-    ("shaders --check", || shaders::main(&["--check".to_owned()])),
-    ("test", || test::main(&[])),
+    ("setup", || setup::main(&setup::Args::default())),
+    ("tidy", tidy::main),
+    ("shaders --check", || shaders::main(&shaders::Args { check: true })),
+    ("test", || test::main(&test::Args::default())),
     ("oracle", oracle::ci),
 ];
 
 /// `cargo xtask ci`: every step runs even if one before it failed, so that one run tells everything.
-pub(crate) fn main(args: &[String]) -> Result<()> {
-    if let Some(arg) = args.first() {
-        return Err(Error::new(format!("ci: unexpected argument {arg:?}")));
-    }
+pub(crate) fn main() -> Result<()> {
     let failed: Vec<_> = STEPS.iter().filter(|step| !passes(step)).map(|(name, _)| *name).collect();
     match failed.is_empty() {
         true => Ok(()),

@@ -8,9 +8,18 @@ use crate::setup::{self, component::Purpose, probe};
 use std::path::Path;
 use std::process::Command;
 
+#[derive(Debug, clap::Args)]
+#[command(disable_help_flag = true)]
+pub(crate) struct Args {
+    /// Arguments of `mlx-vulkan generate`
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+    pub(crate) rest: Vec<String>,
+}
+
 /// `cargo xtask generate [ARGUMENT…]`: the arguments go to `mlx-vulkan generate`, with
 /// defaults for those that are missing.
-pub(crate) fn main(args: &[String]) -> Result<()> {
+pub(crate) fn main(args: &Args) -> Result<()> {
+    let args = args.rest.as_slice();
     if option(args, "--device") != Some("cpu") {
         setup::ensure(&[Purpose::Run])?;
     }

@@ -1,7 +1,6 @@
 //! Project automation: `cargo xtask COMMAND`.
 //!
-//! This file is the table of commands and the usage text made from it; each command
-//! lives in the file of its name.
+//! This file is the list of commands; each lives in the file of its name, with its arguments.
 
 mod bench;
 mod ci;
@@ -18,85 +17,45 @@ mod shaders;
 mod test;
 mod tidy;
 
-use error::{Error, Result};
+use clap::{Parser, Subcommand};
+use error::Result;
 use std::process::ExitCode;
 
-/// One thing that `cargo xtask` can do.
-struct Task {
-    name: &'static str,
-    arguments: &'static str,
-    about: &'static str,
-    run: fn(&[String]) -> Result<()>,
+/// Project automation of mlx-vulkan
+#[derive(Debug, Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask")]
+struct Args {
+    #[command(subcommand)]
+    task: Task,
 }
 
-const TASKS: [Task; 10] = [
-    Task {
-        name: "generate",
-        arguments: "[--prompt TEXT] [mlx-vulkan generate's arguments]",
-        about: "fetch SmolLM2 and generate text with it, on Vulkan unless told otherwise",
-        run: generate::main,
-    },
-    Task {
-        name: "test",
-        arguments: "[--ops] [--leg NAME] [cargo test's arguments]",
-        about: "run the whole test suite, as on unified memory, as on a discrete GPU, and under the \
-                validation layers",
-        run: test::main,
-    },
-    Task {
-        name: "oracle",
-        arguments: "[--family NAME] [--seeds N] [--first S] [--vulkan-every N]",
-        about: "compare random calls with upstream MLX, on the CPU and on Vulkan",
-        run: oracle::main,
-    },
-    Task {
-        name: "shaders",
-        arguments: "[--check]",
-        about: "compile and validate the kernels into shaders/spv; --check: fail if that is not what is \
-                committed",
-        run: shaders::main,
-    },
-    Task {
-        name: "ops",
-        arguments: "[--json]",
-        about: "print which primitive runs where: native, fallback or refused",
-        run: ops::main,
-    },
-    Task {
-        name: "bench",
-        arguments: "dispatch [--json]",
-        about: "measure building, evaluating, encoding and dispatching",
-        run: bench::main,
-    },
-    Task {
-        name: "tidy",
-        arguments: "",
-        about: "check formatting, lints and documentation",
-        run: tidy::main,
-    },
-    Task {
-        name: "ci",
-        arguments: "",
-        about: "everything that must pass before a change lands: tidy, shaders --check, test, oracle",
-        run: ci::main,
-    },
-    Task {
-        name: "model",
-        arguments: "",
-        about: "fetch SmolLM2 and print where it lies",
-        run: model::main,
-    },
-    Task {
-        name: "setup",
-        arguments: "[run|model|oracle|shaders|shader-macros|validation]...",
-        about: "install what is missing on this machine (all by default)",
-        run: setup::main,
-    },
-];
+/// One thing that `cargo xtask` can do.
+#[derive(Debug, Subcommand)]
+enum Task {
+    /// Fetch SmolLM2 and generate text with it, on Vulkan unless told otherwise
+    Generate(generate::Args),
+    /// Run the whole test suite, as on unified memory, as on a discrete GPU, and under the validation layers
+    Test(test::Args),
+    /// Compare random calls with upstream MLX, on the CPU and on Vulkan
+    Oracle(oracle::Args),
+    /// Compile and validate the kernels into shaders/spv
+    Shaders(shaders::Args),
+    /// Print which primitive runs where: native, fallback or refused
+    Ops(ops::Args),
+    /// Measure building, evaluating, encoding and dispatching
+    Bench(bench::Args),
+    /// Check formatting, lints, documentation, the width of lines and unused dependencies
+    Tidy,
+    /// Everything that must pass before a change lands: tidy, shaders --check, test, oracle
+    Ci,
+    /// Fetch SmolLM2 and print where it lies
+    Model,
+    /// Install what is missing on this machine
+    Setup(setup::Args),
+}
 
 fn main() -> ExitCode {
-    let args: Vec<String> = std::env::args().skip(1).collect();
-    match dispatch(&args) {
+    match run(Args::parse().task) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             if !error.is_reported() {
@@ -107,49 +66,74 @@ fn main() -> ExitCode {
     }
 }
 
-fn dispatch(args: &[String]) -> Result<()> {
-    let Some((name, rest)) = args.split_first() else {
-        return Err(Error::new(format!("no command; there are {}", names())));
-    };
-    if matches!(name.as_str(), "help" | "--help" | "-h") {
-        print!("{}", usage());
-        return Ok(());
+fn run(task: Task) -> Result<()> {
+    match task {
+        Task::Generate(args) => generate::main(&args),
+        Task::Test(args) => test::main(&args),
+        Task::Oracle(args) => oracle::main(&args),
+        Task::Shaders(args) => shaders::main(&args),
+        Task::Ops(args) => ops::main(&args),
+        Task::Bench(args) => bench::main(&args),
+        Task::Tidy => tidy::main(),
+        Task::Ci => ci::main(),
+        Task::Model => model::main(),
+        Task::Setup(args) => setup::main(&args),
     }
-    (find(name)?.run)(rest)
-}
-
-fn find(name: &str) -> Result<&'static Task> {
-    let found = TASKS.iter().find(|task| task.name == name);
-    found.ok_or_else(|| Error::new(format!("no command {name:?}; there are {}", names())))
-}
-
-fn names() -> String {
-    TASKS.iter().map(|task| task.name).collect::<Vec<_>>().join(", ")
-}
-
-fn usage() -> String {
-    let tasks = TASKS
-        .iter()
-        .map(|task| format!("  {} {}\n      {}\n", task.name, task.arguments, task.about));
-    format!("usage: cargo xtask COMMAND\n\n{}", tasks.collect::<String>())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use clap::CommandFactory;
 
-    #[test]
-    fn usage_names_every_task_once() {
-        let usage = usage();
-        for task in &TASKS {
-            assert_eq!(usage.matches(&format!("\n  {} ", task.name)).count(), 1, "{}", task.name);
-        }
+    /// A command line behind `cargo xtask`.
+    fn parse(args: &[&str]) -> std::result::Result<Task, String> {
+        let parsed = Args::try_parse_from(["cargo xtask"].iter().chain(args));
+        parsed.map(|args| args.task).map_err(|error| error.to_string())
     }
 
     #[test]
-    fn unknown_commands_are_refused_with_the_known_ones() {
-        let error = dispatch(&["tset".to_owned()]).unwrap_err().to_string();
-        assert!(error.contains("\"tset\"") && error.contains("setup"), "{error}");
-        assert!(dispatch(&[]).is_err());
+    fn the_commands_are_well_formed() {
+        Args::command().debug_assert();
+    }
+
+    #[test]
+    fn unknown_commands_and_options_are_refused() {
+        assert!(parse(&["tset"]).unwrap_err().contains("tset"));
+        assert!(parse(&["shaders", "--chekc"]).unwrap_err().contains("--check"));
+        assert!(parse(&["oracle", "--seeds", "many"]).unwrap_err().contains("many"));
+        assert!(parse(&["test", "--leg", "nightly"]).unwrap_err().contains("validation"));
+        assert!(parse(&["setup", "shader"]).unwrap_err().contains("shader-macros"));
+        assert!(parse(&["bench", "speed"]).unwrap_err().contains("dispatch"));
+    }
+
+    fn strings(args: &[&str]) -> Vec<String> {
+        args.iter().map(|arg| (*arg).to_owned()).collect()
+    }
+
+    #[test]
+    fn own_options_of_test_are_taken_and_the_rest_is_passed_on() {
+        let line = ["test", "--ops", "--leg", "discrete", "--package", "x", "--", "--ops", "y"];
+        let Ok(Task::Test(args)) = parse(&line) else { panic!("not a test") };
+        assert!(args.ops);
+        assert_eq!(args.leg.as_deref(), Some("discrete"));
+        assert_eq!(
+            args.split(),
+            (&strings(&["--package", "x"])[..], &strings(&["--ops", "y"])[..])
+        );
+        let Ok(Task::Test(args)) = parse(&["test", "--", "--nocapture"]) else {
+            panic!("not a test")
+        };
+        assert_eq!(args.split(), (&[][..], &strings(&["--nocapture"])[..]));
+    }
+
+    #[test]
+    fn programs_get_their_arguments_as_they_are() {
+        let line = ["bench", "ops", "--json", "--help"];
+        let Ok(Task::Bench(args)) = parse(&line) else { panic!("not a bench") };
+        assert_eq!(args.rest, line[2..]);
+        let line = ["generate", "--prompt", "Hi", "--kv-bits=8", "--help"];
+        let Ok(Task::Generate(args)) = parse(&line) else { panic!("not a generate") };
+        assert_eq!(args.rest, line[1..]);
     }
 }

@@ -45,10 +45,7 @@ impl Packaged {
 }
 
 /// `cargo xtask model`.
-pub(crate) fn main(args: &[String]) -> Result<()> {
-    if let Some(arg) = args.first() {
-        return Err(Error::new(format!("model: unexpected argument {arg:?}")));
-    }
+pub(crate) fn main() -> Result<()> {
     println!("{}", fetch()?.display());
     Ok(())
 }

@@ -5,7 +5,7 @@
 
 mod venv;
 
-use crate::error::{Context, Error, Result};
+use crate::error::{Context, Result};
 use crate::generate;
 use crate::paths;
 use crate::process;
@@ -17,20 +17,27 @@ use std::process::Command;
 
 /// What CI draws: few seeds, and Vulkan for a part of their calls, because lavapipe compiles each kernel
 /// anew.
-const CI: Options = Options { family: None, seeds: 6, first: 1, vulkan_every: 4 };
+const CI: Args = Args { family: None, seeds: 6, first: 1, vulkan_every: 4 };
 
-/// The command line, taken apart.
-#[derive(Debug, PartialEq, Eq)]
-struct Options {
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// One family of functions instead of all
+    #[arg(long, value_name = "NAME")]
     family: Option<String>,
+    /// How many seeds are drawn for each family
+    #[arg(long, value_name = "N", default_value_t = 20)]
     seeds: u64,
+    /// The first seed
+    #[arg(long, value_name = "S", default_value_t = 0)]
     first: u64,
+    /// Vulkan makes every N-th call
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
     vulkan_every: u64,
 }
 
-/// `cargo xtask oracle [--family F] [--seeds N] [--first S] [--vulkan-every N]`.
-pub(crate) fn main(args: &[String]) -> Result<()> {
-    run(&Options::parse(args)?)
+/// `cargo xtask oracle`.
+pub(crate) fn main(args: &Args) -> Result<()> {
+    run(args)
 }
 
 /// What CI runs.
@@ -38,29 +45,7 @@ pub(crate) fn ci() -> Result<()> {
     run(&CI)
 }
 
-impl Options {
-    fn parse(args: &[String]) -> Result<Self> {
-        let mut options = Self { family: None, seeds: 20, first: 0, vulkan_every: 1 };
-        let mut args = args.iter();
-        while let Some(arg) = args.next() {
-            let value = args.next().ok_or_else(|| Error::new(format!("oracle: {arg} what?")))?;
-            match arg.as_str() {
-                "--family" => options.family = Some(value.clone()),
-                "--seeds" => options.seeds = number(arg, value)?,
-                "--first" => options.first = number(arg, value)?,
-                "--vulkan-every" => options.vulkan_every = number(arg, value)?.max(1),
-                _ => return Err(Error::new(format!("oracle: unexpected argument {arg:?}"))),
-            }
-        }
-        Ok(options)
-    }
-}
-
-fn number(name: &str, value: &str) -> Result<u64> {
-    value.parse().context(|| format!("oracle: {name} {value:?}"))
-}
-
-fn run(options: &Options) -> Result<()> {
+fn run(options: &Args) -> Result<()> {
     setup::ensure(&[Purpose::Run, Purpose::Oracle])?;
     let python = venv::python()?;
     let folder = paths::target().join("oracle");
@@ -80,7 +65,7 @@ fn clear(folder: &Path) -> Result<()> {
     }
 }
 
-fn generator(python: &Path, options: &Options, folder: &Path) -> Command {
+fn generator(python: &Path, options: &Args, folder: &Path) -> Command {
     let mut command = Command::new(python);
     // Byte code beside the sources would be a change of the checkout.
     command.arg("-B").arg(paths::root().join("tests/oracle/generate.py"));
@@ -98,7 +83,7 @@ fn build() -> Result<()> {
     process::run(&mut process::cargo(["build", "--workspace", "--example", "oracle"]))
 }
 
-fn runner(options: &Options, folder: &Path) -> Command {
+fn runner(options: &Args, folder: &Path) -> Command {
     let file = format!("oracle{}", env::consts::EXE_SUFFIX);
     let mut command = Command::new(paths::target().join("debug/examples").join(file));
     command.arg(folder).args(["--vulkan-every", &options.vulkan_every.to_string()]);
@@ -108,28 +93,4 @@ fn runner(options: &Options, folder: &Path) -> Command {
         command.env("LP_NUM_THREADS", "0");
     }
     command
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn parse(args: &[&str]) -> Result<Options> {
-        Options::parse(&args.iter().map(|arg| (*arg).to_owned()).collect::<Vec<_>>())
-    }
-
-    #[test]
-    fn options_are_read() {
-        let options = parse(&["--family", "reduce", "--seeds", "3", "--first", "7"]).unwrap();
-        let expected =
-            Options { family: Some("reduce".to_owned()), seeds: 3, first: 7, vulkan_every: 1 };
-        assert_eq!(options, expected);
-    }
-
-    #[test]
-    fn wrong_options_are_refused() {
-        assert!(parse(&["--seeds", "many"]).unwrap_err().to_string().contains("many"));
-        assert!(parse(&["--seed", "1"]).unwrap_err().to_string().contains("--seed"));
-        assert!(parse(&["--first"]).is_err());
-    }
 }

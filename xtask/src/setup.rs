@@ -7,13 +7,20 @@ pub(crate) mod probe;
 mod system;
 
 use crate::error::{Error, Result};
+use clap::ValueEnum;
 use component::{COMPONENTS, Component, Purpose};
 use system::System;
 
-/// `cargo xtask setup [PURPOSE…]`: everything by default.
-pub(crate) fn main(args: &[String]) -> Result<()> {
-    let purposes = purposes(args)?;
-    ensure(&purposes)?;
+#[derive(Debug, Default, clap::Args)]
+pub(crate) struct Args {
+    /// What the machine is wanted for (everything by default)
+    purposes: Vec<Purpose>,
+}
+
+/// `cargo xtask setup [PURPOSE…]`.
+pub(crate) fn main(args: &Args) -> Result<()> {
+    let all = args.purposes.is_empty();
+    ensure(if all { Purpose::value_variants() } else { &args.purposes })?;
     let done =
         if probe::has_hardware_vulkan() { "a hardware driver" } else { "software drivers only" };
     println!("setup: complete; Vulkan has {done}");
@@ -40,21 +47,6 @@ pub(crate) fn ensure(purposes: &[Purpose]) -> Result<()> {
         other => return Err(Error::new(advice(&missing, other))),
     }
     verify(&missing)
-}
-
-fn purposes(args: &[String]) -> Result<Vec<Purpose>> {
-    if args.is_empty() {
-        return Ok(Purpose::ALL.map(|(_, purpose)| purpose).to_vec());
-    }
-    args.iter().map(|arg| purpose(arg)).collect()
-}
-
-fn purpose(name: &str) -> Result<Purpose> {
-    let found = Purpose::ALL.into_iter().find(|(known, _)| *known == name);
-    found.map(|(_, purpose)| purpose).ok_or_else(|| {
-        let known = Purpose::ALL.map(|(known, _)| known).join(", ");
-        Error::new(format!("setup: no purpose {name:?}; there are {known}"))
-    })
 }
 
 fn missing(purposes: &[Purpose]) -> Vec<&'static Component> {
@@ -103,13 +95,6 @@ fn advice(components: &[&'static Component], system: System) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn every_purpose_has_a_name_and_unknown_ones_are_refused() {
-        assert_eq!(purpose("shaders").unwrap(), Purpose::Shaders);
-        assert!(purpose("shader").unwrap_err().to_string().contains("shader-macros"));
-        assert_eq!(purposes(&[]).unwrap().len(), Purpose::ALL.len());
-    }
 
     #[test]
     fn every_component_has_packages_everywhere() {

@@ -28,16 +28,18 @@ const REGISTRY: &str = "crates/vk-backend/src/shaders/registry.rs";
 /// What the host knows of the kernels' interfaces, relative to the root.
 const LAYOUTS: &str = "crates/vk-backend/src/shaders/layouts.rs";
 
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Fail if the sources do not compile to what is committed, and write nothing
+    #[arg(long)]
+    pub(crate) check: bool,
+}
+
 /// `cargo xtask shaders [--check]`.
-pub(crate) fn main(args: &[String]) -> Result<()> {
-    let check = match args {
-        [] => false,
-        [flag] if flag == "--check" => true,
-        [arg, ..] => return Err(Error::new(format!("shaders: unexpected argument {arg:?}"))),
-    };
+pub(crate) fn main(args: &Args) -> Result<()> {
     setup::ensure(&[Purpose::Shaders])?;
     let workshop = Workshop::open()?;
-    if check { workshop.check() } else { workshop.write() }
+    if args.check { workshop.check() } else { workshop.write() }
 }
 
 /// Everything the task works with.

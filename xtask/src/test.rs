@@ -82,61 +82,40 @@ const COMMON: [(&str, &str); 2] = [
 /// dispatches of unit tests twenty times as fast, and the tests themselves keep the cores busy.
 const DEFAULTS: [(&str, &str); 1] = [("LP_NUM_THREADS", "0")];
 
-/// The command line, taken apart.
-#[derive(Debug, Default, PartialEq, Eq)]
-struct Options {
-    operations_only: bool,
-    leg: Option<String>,
-    cargo_args: Vec<String>,
+#[derive(Debug, Default, clap::Args)]
+pub(crate) struct Args {
+    /// Only the tests of operations
+    #[arg(long)]
+    pub(crate) ops: bool,
+    /// One leg instead of all
+    #[arg(long, value_name = "NAME", value_parser = LEGS.map(|leg| leg.name))]
+    pub(crate) leg: Option<String>,
+    /// Arguments of `cargo test`
+    #[arg(allow_hyphen_values = true)]
+    of_cargo: Vec<String>,
+    /// Arguments of the test binaries
+    #[arg(last = true)]
+    of_tests: Vec<String>,
 }
 
-/// `cargo xtask test [--ops] [--leg NAME] [ARGUMENT…]`: the other arguments go to `cargo test`.
-pub(crate) fn main(args: &[String]) -> Result<()> {
-    let options = Options::parse(args)?;
+impl Args {
+    /// What is for `cargo test`, and what behind `--` is for the test binaries. Behind an argument for cargo, clap
+    /// takes `--` for another one.
+    pub(crate) fn split(&self) -> (&[String], &[String]) {
+        match self.of_cargo.iter().position(|arg| arg == "--") {
+            Some(at) => (&self.of_cargo[..at], &self.of_cargo[at + 1..]),
+            None => (&self.of_cargo, &self.of_tests),
+        }
+    }
+}
+
+/// `cargo xtask test [--ops] [--leg NAME] [ARGUMENT…] [-- ARGUMENT…]`.
+pub(crate) fn main(args: &Args) -> Result<()> {
     setup::ensure(&[Purpose::Run, Purpose::Validation])?;
     let model = model::fetch()?;
-    let legs = LEGS.iter().filter(|leg| options.leg.as_ref().is_none_or(|name| name == leg.name));
-    let outcomes = legs.map(|leg| run(leg, &options, &model)).collect::<Result<Vec<_>>>()?;
+    let legs = LEGS.iter().filter(|leg| args.leg.as_ref().is_none_or(|name| name == leg.name));
+    let outcomes = legs.map(|leg| run(leg, args, &model)).collect::<Result<Vec<_>>>()?;
     summarize(&outcomes)
-}
-
-impl Options {
-    fn parse(args: &[String]) -> Result<Self> {
-        let mut options = Self::default();
-        let mut args = args.iter();
-        while let Some(arg) = args.next() {
-            match arg.as_str() {
-                "--ops" => options.operations_only = true,
-                "--leg" => options.leg = Some(known_leg(args.next())?),
-                "--" => {
-                    options.cargo_args.push(arg.clone());
-                    options.cargo_args.extend(args.by_ref().cloned());
-                }
-                _ => options.cargo_args.push(arg.clone()),
-            }
-        }
-        Ok(options)
-    }
-
-    /// What is for `cargo test`, and what behind `--` is for the test binaries.
-    fn split(&self) -> (&[String], &[String]) {
-        let at = self.cargo_args.iter().position(|arg| arg == "--");
-        match at {
-            Some(at) => (&self.cargo_args[..at], &self.cargo_args[at + 1..]),
-            None => (&self.cargo_args, &[]),
-        }
-    }
-}
-
-fn known_leg(name: Option<&String>) -> Result<String> {
-    let name = name.map_or("", String::as_str);
-    match LEGS.iter().any(|leg| leg.name == name) {
-        true => Ok(name.to_owned()),
-        false => Err(Error::new(format!(
-            "test: no leg {name:?}; there are {}",
-            LEGS.map(|leg| leg.name).join(", ")
-        ))),
-    }
 }
 
 /// How a leg ended.
@@ -147,23 +126,23 @@ struct Outcome {
     time: Duration,
 }
 
-fn run(leg: &Leg, options: &Options, model: &Path) -> Result<Outcome> {
+fn run(leg: &Leg, args: &Args, model: &Path) -> Result<Outcome> {
     eprintln!("==> test leg {}", leg.name);
-    let mut command = command(leg, options, model);
+    let mut command = command(leg, args, model);
     process::announce(&command);
     let start = Instant::now();
     let (succeeded, counts) = run_counting(&mut command)?;
     Ok(Outcome { leg: leg.name, counts, succeeded, time: start.elapsed() })
 }
 
-fn command(leg: &Leg, options: &Options, model: &Path) -> Command {
-    let (selection, output) = match options.operations_only {
+fn command(leg: &Leg, args: &Args, model: &Path) -> Command {
+    let (selection, output) = match args.ops {
         true => (OPERATION_TESTS, OPERATION_OUTPUT),
         false => (leg.selection, &[][..]),
     };
     // A leg tells all that fails in it, not only the first test binary that does.
     let mut command = process::cargo(["test", "--no-fail-fast"]);
-    let (of_cargo, of_tests) = options.split();
+    let (of_cargo, of_tests) = args.split();
     command.args(selection).args(of_cargo).arg("--").args(output).args(of_tests).args(leg.left_out);
     command.envs(DEFAULTS.into_iter().filter(|(name, _)| env::var_os(name).is_none()));
     command.envs(COMMON).envs(leg.environment.iter().copied());
@@ -222,25 +201,6 @@ fn row(outcome: &Outcome) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn parse(args: &[&str]) -> Result<Options> {
-        Options::parse(&args.iter().map(|arg| (*arg).to_owned()).collect::<Vec<_>>())
-    }
-
-    #[test]
-    fn own_options_are_taken_and_the_rest_is_passed_on() {
-        let options = parse(&["--ops", "--leg", "discrete", "reduce", "--", "--ops"]).unwrap();
-        assert!(options.operations_only);
-        assert_eq!(options.leg.as_deref(), Some("discrete"));
-        assert_eq!(options.cargo_args, ["reduce", "--", "--ops"]);
-        assert_eq!(options.split(), (&["reduce".to_owned()][..], &["--ops".to_owned()][..]));
-    }
-
-    #[test]
-    fn unknown_legs_are_refused_with_the_known_ones() {
-        assert!(parse(&["--leg", "nightly"]).unwrap_err().to_string().contains("validation"));
-        assert!(parse(&["--leg"]).is_err());
-    }
 
     #[test]
     fn a_leg_that_fails_without_a_failed_test_says_so() {

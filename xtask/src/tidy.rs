@@ -1,16 +1,19 @@
-//! `cargo xtask tidy`: formatting, lints and documentation, all without a warning.
+//! `cargo xtask tidy`: formatting, widths, dependencies, lints and documentation, all without a warning.
 
-use crate::error::{Error, Result};
+mod dependencies;
+mod lines;
+
+use crate::error::Result;
+use crate::paths;
 use crate::process;
 use std::process::Command;
 
 /// `cargo xtask tidy`.
-pub(crate) fn main(args: &[String]) -> Result<()> {
-    if let Some(arg) = args.first() {
-        return Err(Error::new(format!("tidy: unexpected argument {arg:?}")));
-    }
-    // Formatting first: it answers at once.
+pub(crate) fn main() -> Result<()> {
+    // What answers at once comes first.
     process::run(&mut process::cargo(["fmt", "--all", "--check"]))?;
+    lines::check(&paths::root())?;
+    dependencies::check(&paths::root())?;
     process::run(&mut clippy())?;
     process::run(&mut documentation())
 }

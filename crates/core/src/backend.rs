@@ -13,6 +13,7 @@ use crate::{
     buffer::BufferRef,
     clock::{Clock, Tick},
     fusion::Group,
+    notice,
     primitives::Primitive,
     stream::{Device, DeviceType, Stream},
     tape::Tape,
@@ -201,7 +202,7 @@ pub(crate) fn preferred_device() -> Device {
     match GPU.get() {
         Some(gpu) if gpu.device_count() == 0 => {
             let why = gpu.unavailable(0);
-            WARNED.call_once(|| eprintln!("mlx: warning: everything runs on the CPU: {why}"));
+            WARNED.call_once(|| notice::warn(format_args!("everything runs on the CPU: {why}")));
             Device::CPU
         }
         Some(_) => Device::GPU,

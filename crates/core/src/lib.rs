@@ -7,6 +7,9 @@
 //! result and adds a node to the graph; [`eval()`] orders the nodes and hands each one to the
 //! [`backend::Backend`] of its stream.
 
+// What a program prints is its own; core's `notice` has the exceptions.
+#![warn(clippy::print_stdout, clippy::print_stderr)]
+
 pub mod array;
 pub mod backend;
 pub mod buffer;
@@ -23,6 +26,7 @@ pub mod index;
 pub mod io;
 pub mod linalg;
 pub mod memory;
+pub mod notice;
 pub mod ops;
 pub mod places;
 pub mod primitives;

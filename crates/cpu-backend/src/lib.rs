@@ -8,6 +8,9 @@
 //!
 //! One module per family of primitives, with the names of core's.
 
+// What a program prints is its own; core's `notice` has the exceptions.
+#![warn(clippy::print_stdout, clippy::print_stderr)]
+
 mod clock;
 mod encoder;
 mod eval;

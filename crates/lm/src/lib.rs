@@ -4,6 +4,9 @@
 //! safetensors folders; see [`load`]. [`generate`] is the decode loop of `mlx_lm`: the next step
 //! is encoded before the last token is read.
 
+// What a program prints is its own; core's `notice` has the exceptions.
+#![warn(clippy::print_stdout, clippy::print_stderr)]
+
 pub mod bench;
 pub mod chat;
 pub mod config;

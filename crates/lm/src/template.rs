@@ -1,5 +1,7 @@
 //! Chat templates: Jinja as Hugging Face's tokenizers use it, rendered by minijinja.
 
+use jiff::Timestamp;
+use jiff::fmt::strtime::{self, BrokenDownTime};
 use minijinja::{
     Environment, ErrorKind, UndefinedBehavior, Value, context, syntax::SyntaxConfig, value::Serde,
 };
@@ -146,71 +148,16 @@ fn write_json(out: &mut String, json: &serde_json::Value, indent: Option<usize>,
     }
 }
 
-/// `strftime_now(format)`: today's date in UTC, with the fields that templates use.
+/// `strftime_now(format)`: the time in UTC, by the fields of C's `strftime`.
 fn strftime_now(format: String) -> String {
-    let seconds = std::time::SystemTime::now()
-        .duration_since(std::time::UNIX_EPOCH)
-        .map_or(0, |d| d.as_secs());
-    strftime(&format, seconds)
+    strftime(&format, Timestamp::now())
 }
 
-fn strftime(format: &str, unix: u64) -> String {
-    const MONTHS: [&str; 12] = [
-        "January",
-        "February",
-        "March",
-        "April",
-        "May",
-        "June",
-        "July",
-        "August",
-        "September",
-        "October",
-        "November",
-        "December",
-    ];
-    const DAYS: [&str; 7] =
-        ["Thursday", "Friday", "Saturday", "Sunday", "Monday", "Tuesday", "Wednesday"];
-    let (year, month, day) = civil(unix / 86_400);
-    let month_name = MONTHS[month as usize - 1];
-    let day_name = DAYS[(unix / 86_400 % 7) as usize];
-    let mut out = String::new();
-    let mut chars = format.chars();
-    while let Some(c) = chars.next() {
-        if c != '%' {
-            out.push(c);
-            continue;
-        }
-        match chars.next() {
-            Some('Y') => out.push_str(&year.to_string()),
-            Some('y') => out.push_str(&format!("{:02}", year % 100)),
-            Some('m') => out.push_str(&format!("{month:02}")),
-            Some('d') => out.push_str(&format!("{day:02}")),
-            Some('B') => out.push_str(month_name),
-            Some('b') => out.push_str(&month_name[..3]),
-            Some('A') => out.push_str(day_name),
-            Some('a') => out.push_str(&day_name[..3]),
-            Some('H') => out.push_str(&format!("{:02}", unix / 3600 % 24)),
-            Some('M') => out.push_str(&format!("{:02}", unix / 60 % 60)),
-            Some('S') => out.push_str(&format!("{:02}", unix % 60)),
-            Some('%') => out.push('%'),
-            Some(other) => out.extend(['%', other]),
-            None => out.push('%'),
-        }
-    }
-    out
-}
-
-/// Year, month and day of a day number since 1970-01-01 (Hinnant's `civil_from_days`).
-fn civil(days: u64) -> (u64, u64, u64) {
-    let z = days + 719_468;
-    let era = z / 146_097;
-    let doe = z % 146_097;
-    let yoe = (doe - doe / 1460 + doe / 36_524 - doe / 146_096) / 365;
-    let doy = doe - (365 * yoe + yoe / 4 - yoe / 100);
-    let mp = (5 * doy + 2) / 153;
-    let month = if mp < 10 { mp + 3 } else { mp - 9 };
-    (yoe + era * 400 + u64::from(month <= 2), month, doy - (153 * mp + 2) / 5 + 1)
+/// What is no field of `strftime` stays as it is, as in Python.
+fn strftime(format: &str, time: Timestamp) -> String {
+    let lenient = strtime::Config::new().lenient(true);
+    let text = BrokenDownTime::from(time).to_string_with_config(&lenient, format);
+    text.unwrap_or_else(|_| format.to_owned())
 }
 
 #[cfg(test)]
@@ -267,7 +214,9 @@ mod tests {
 
     #[test]
     fn dates() {
-        assert_eq!(strftime("%d %b %Y %A %H:%M %%", 951_782_400), "29 Feb 2000 Tuesday 00:00 %");
-        assert_eq!(strftime("%Y-%m-%d", 1_767_225_599), "2025-12-31");
+        let at = |unix, format: &str| strftime(format, Timestamp::from_second(unix).unwrap());
+        assert_eq!(at(951_782_400, "%d %b %Y %A %H:%M %%"), "29 Feb 2000 Tuesday 00:00 %");
+        assert_eq!(at(1_767_225_599, "%Y-%m-%d %-d %I %p %j"), "2025-12-31 31 11 PM 365");
+        assert_eq!(at(0, "%Y %&"), "1970 %&");
     }
 }

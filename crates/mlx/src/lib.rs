@@ -16,6 +16,9 @@
 //!
 //! This crate is what users link: it re-exports [`mlx_vulkan_core`] and installs both backends.
 
+// What a program prints is its own; core's `notice` has the exceptions.
+#![warn(clippy::print_stdout, clippy::print_stderr)]
+
 use std::sync::Once;
 
 pub use mlx_vulkan_core::*;

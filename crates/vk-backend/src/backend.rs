@@ -11,6 +11,7 @@ use mlx_vulkan_core::{
     buffer::BufferRef,
     clock::{Clock, Tick},
     fusion::Group,
+    notice,
     primitives::Primitive,
     stream::DeviceType,
     tape::Tape,
@@ -286,11 +287,10 @@ pub fn shutdown() {
         tracing::error!("{error}");
     }
     save_pipelines();
-    eprint!(
-        "{}{}",
-        stats::report(config),
-        if config.profile { profile::report() } else { String::new() }
-    );
+    notice::write(&stats::report(config));
+    if config.profile {
+        notice::write(&profile::report());
+    }
     if let Some(path) = &config.trace
         && let Err(error) = trace::write(path)
     {

@@ -9,6 +9,9 @@
 //!
 //! [`backend::install`] makes it core's GPU backend; `unsafe` lives in `runtime/raw` only.
 
+// What a program prints is its own; core's `notice` has the exceptions.
+#![warn(clippy::print_stdout, clippy::print_stderr)]
+
 pub mod backend;
 pub mod bench;
 pub mod graph;

@@ -6,32 +6,20 @@ use crate::process;
 use std::process::Command;
 
 /// What the machine is set up for; each task asks for what it uses and no more.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Purpose {
-    /// Running programs on Vulkan.
+    /// Running programs on Vulkan
     Run,
-    /// Fetching model files.
+    /// Fetching model files
     Model,
-    /// Installing upstream MLX, to compare with it.
+    /// Installing upstream MLX, to compare with it
     Oracle,
-    /// Compiling and validating shaders.
+    /// Compiling and validating shaders
     Shaders,
-    /// Building with vulkano's `shader!` macro (feature `shader-macros`).
+    /// Building with vulkano's `shader!` macro (feature `shader-macros`)
     ShaderMacros,
-    /// Running the tests under the validation layers.
+    /// Running the tests under the validation layers
     Validation,
-}
-
-impl Purpose {
-    /// Every purpose, with the name it has on the command line.
-    pub(crate) const ALL: [(&'static str, Self); 6] = [
-        ("run", Self::Run),
-        ("model", Self::Model),
-        ("oracle", Self::Oracle),
-        ("shaders", Self::Shaders),
-        ("shader-macros", Self::ShaderMacros),
-        ("validation", Self::Validation),
-    ];
 }
 
 /// One thing that must be installed.

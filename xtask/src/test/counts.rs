@@ -1,4 +1,7 @@
 //! Counting tests from what the test harness prints.
+//!
+//! cargo-nextest would count for us, but it starts a process for every test: each one opens the Vulkan device and
+//! compiles its pipelines again, where one process of a test binary shares them. It runs no documentation tests either.
 
 /// How many tests ended how.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]

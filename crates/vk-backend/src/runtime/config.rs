@@ -3,6 +3,7 @@
 //! The table is declared once by `options!`; from it come the typed [`Config`], the parser and
 //! the rows that `mlx-vulkan env` prints. Parsing is a pure function of `(name, value)` pairs.
 
+use mlx_vulkan_core::notice;
 use once_cell::sync::Lazy;
 
 /// One row of the table of environment variables.
@@ -172,9 +173,7 @@ impl Config {
             let variables = std::env::vars_os()
                 .filter_map(|(n, v)| Some((n.into_string().ok()?, v.into_string().ok()?)));
             let (config, warnings) = Config::parse(variables);
-            for warning in warnings {
-                eprintln!("mlx: warning: {warning}");
-            }
+            warnings.iter().for_each(notice::warn);
             config
         });
         &CONFIG
@@ -183,23 +182,7 @@ impl Config {
 
 /// The known name with the smallest edit distance.
 fn nearest(name: &str) -> &'static str {
-    NAMES.iter().copied().min_by_key(|known| edit_distance(name, known)).unwrap_or_default()
-}
-
-/// Levenshtein's distance.
-fn edit_distance(a: &str, b: &str) -> usize {
-    let b: Vec<u8> = b.bytes().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, x) in a.bytes().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for j in 0..b.len() {
-            let substituted = diagonal + usize::from(x != b[j]);
-            diagonal = row[j + 1];
-            row[j + 1] = substituted.min(row[j] + 1).min(diagonal + 1);
-        }
-    }
-    row[b.len()]
+    NAMES.iter().copied().min_by_key(|known| strsim::levenshtein(name, known)).unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -53,7 +53,7 @@ macro_rules! kernels {
             pub const fn spirv(self) -> &'static [u8] {
                 match self {
                     $(Kernel::$name => include_bytes!(concat!(
-                        env!("CARGO_MANIFEST_DIR"), "/../../shaders/spv/", stringify!($name), ".spv"
+                        env!("MLX_VK_SHADER_ROOT"), "/spv/", stringify!($name), ".spv"
                     )),)*
                 }
             }
@@ -89,8 +89,8 @@ macro_rules! committed {
     };
     ($name:ident committed) => {
         Some(include_bytes!(concat!(
-            env!("CARGO_MANIFEST_DIR"),
-            "/../../shaders/spv/",
+            env!("MLX_VK_SHADER_ROOT"),
+            "/spv/",
             stringify!($name),
             ".spv"
         )))

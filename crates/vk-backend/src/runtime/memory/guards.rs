@@ -7,7 +7,7 @@ use std::{
 };
 
 use ash::vk;
-use mlx_vulkan_core::{Error, Result};
+use mlx_vulkan_core::{Error, Result, notice};
 use parking_lot::Mutex;
 use vulkano::VulkanError;
 
@@ -123,7 +123,7 @@ impl Guards {
         if let Some(damage) = guard.new_damage(contents) {
             stats::GUARDS_BROKEN.add(1);
             let error = Error::device("guard", damage);
-            eprintln!("mlx: error: {error}");
+            notice::write(&format!("mlx: error: {error}\n"));
             self.found.lock().push(error);
         }
     }

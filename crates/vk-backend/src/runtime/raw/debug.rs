@@ -5,7 +5,7 @@ use std::sync::{
     atomic::{AtomicU64, Ordering::Relaxed},
 };
 
-use mlx_vulkan_core::Result;
+use mlx_vulkan_core::{Result, notice};
 use vulkano::instance::{
     Instance,
     debug::{
@@ -50,7 +50,8 @@ fn report(severity: DebugUtilsMessageSeverity, id: Option<&str>, message: &str) 
     }
     if severity.intersects(DebugUtilsMessageSeverity::ERROR) {
         ERRORS.fetch_add(1, Relaxed);
-        eprintln!("mlx: Vulkan validation error {}: {message}", id.unwrap_or_default());
+        let id = id.unwrap_or_default();
+        notice::write(&format!("mlx: Vulkan validation error {id}: {message}\n"));
     } else {
         tracing::debug!("Vulkan validation: {message}");
     }

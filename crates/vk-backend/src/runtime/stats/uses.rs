@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, btree_map::Entry};
 
+use mlx_vulkan_core::notice;
 use once_cell::sync::Lazy;
 use parking_lot::Mutex;
 
@@ -95,7 +96,7 @@ pub fn reject(family: &'static str, reason: impl FnOnce() -> String) {
     }
     let reason = reason();
     if logged && first(family, &reason) {
-        eprintln!("mlx: {family}: not used: {reason}");
+        notice::write(&format!("mlx: {family}: not used: {reason}\n"));
     }
     if counted {
         *USES.lock().entry(family).or_default().rejected.entry(reason).or_default() += 1;
