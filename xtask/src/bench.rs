@@ -15,7 +15,6 @@ enum Benchmark {
 }
 
 #[derive(Debug, clap::Args)]
-#[command(disable_help_flag = true)]
 pub(crate) struct Args {
     benchmark: Benchmark,
     /// Arguments of the benchmark

@@ -99,8 +99,8 @@ pub(crate) struct Args {
 }
 
 impl Args {
-    /// What is for `cargo test`, and what behind `--` is for the test binaries. Behind an argument for cargo, clap
-    /// takes `--` for another one.
+    /// What is for `cargo test`, and what behind `--` is for the test binaries. Behind an argument for cargo,
+    /// clap takes `--` for another one.
     pub(crate) fn split(&self) -> (&[String], &[String]) {
         match self.of_cargo.iter().position(|arg| arg == "--") {
             Some(at) => (&self.of_cargo[..at], &self.of_cargo[at + 1..]),

@@ -1,7 +1,8 @@
-//! `cargo xtask tidy`: formatting, widths, dependencies, lints and documentation, all without a warning.
+//! `cargo xtask tidy`: formatting, widths, dependencies, packages, lints and documentation, no warning left.
 
 mod dependencies;
 mod lines;
+mod packages;
 
 use crate::error::Result;
 use crate::paths;
@@ -14,6 +15,7 @@ pub(crate) fn main() -> Result<()> {
     process::run(&mut process::cargo(["fmt", "--all", "--check"]))?;
     lines::check(&paths::root())?;
     dependencies::check(&paths::root())?;
+    packages::check()?;
     process::run(&mut clippy())?;
     process::run(&mut documentation())
 }

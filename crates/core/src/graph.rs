@@ -84,8 +84,8 @@ thread_local! {
 }
 
 impl Drop for Node {
-    /// Frees what only this node kept alive with a list instead of recursion: dropping the last reference to a
-    /// graph of any depth takes no stack.
+    /// Frees what only this node kept alive with a list instead of recursion: dropping the last reference to
+    /// a graph of any depth takes no stack.
     fn drop(&mut self) {
         // Mostly the inputs are evaluated, and dropping them goes no deeper.
         if self.inputs.iter().all(|input| input.data().is_some()) {

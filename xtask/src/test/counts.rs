@@ -1,7 +1,8 @@
 //! Counting tests from what the test harness prints.
 //!
-//! cargo-nextest would count for us, but it starts a process for every test: each one opens the Vulkan device and
-//! compiles its pipelines again, where one process of a test binary shares them. It runs no documentation tests either.
+//! cargo-nextest would count for us. But it starts a process for every test, and each opens the Vulkan
+//! device again: 25 tests of operations take 2.5 s of CPU time instead of 1.0. CI would compile it for
+//! minutes, and it runs no documentation tests.
 
 /// How many tests ended how.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]

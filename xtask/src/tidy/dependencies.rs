@@ -1,7 +1,8 @@
 //! Every dependency is used.
 //!
-//! A name that no source of its package mentions is unused; cargo-machete decides the same way, but CI would have to
-//! compile it. The compiler's own lint looks at one target at a time, so it cannot tell what only a test uses.
+//! A name that no source of its package mentions is unused; cargo-machete decides the same way,
+//! but CI would have to compile it. The compiler's own lint looks at one target at a time, so it
+//! cannot tell what only a test uses.
 
 use super::lines;
 use crate::error::{Context, Error, Result};

@@ -23,7 +23,10 @@ pub(super) fn check(root: &Path) -> Result<()> {
     for path in files(root, &EXTENSIONS)? {
         let text =
             fs::read_to_string(&path).context(|| format!("cannot read {}", path.display()))?;
-        wide.extend(too_wide(&text).map(|number| format!("{}:{number}", paths::shown(&path))));
+        let numbers: Vec<_> = too_wide(&text).map(|number| number.to_string()).collect();
+        if !numbers.is_empty() {
+            wide.push(format!("{}:{}", paths::shown(&path), numbers.join(",")));
+        }
     }
     match wide.is_empty() {
         true => Ok(()),

@@ -7,6 +7,12 @@
 //! | CPU | evaluations of stream | from the first operation to the hand-over |
 //! | GPU | stream | submissions, with their kernels inside them |
 //!
+//! Spans of the `tracing` crate would carry only part of this: encoding and waits begin and end on one
+//! thread, but evaluations end on another thread than they begin on, submissions refer to work of a
+//! third, and kernels have times of the device that are known much later and are moved to the host's
+//! axis when the file is written. `tracing` knows no events with times of their own, so a layer would
+//! need this log and this writer all the same.
+//!
 //! An arrow leads from each submission on the host to the one on the device. As for the profile,
 //! kernels run one after the other, so that each one's time is its own.
 
