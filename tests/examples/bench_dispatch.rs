@@ -69,8 +69,10 @@ fn main() -> Result<()> {
     ];
     let device = &mlx::vulkan::backend::capabilities(0)?.name;
     if std::env::args().any(|a| a == "--json") {
-        let fields: Vec<String> = rows.iter().map(|(k, v)| format!("\"{k}\":{v:.2}")).collect();
-        println!("{{\"device\":{device:?},{}}}", fields.join(","));
+        let mut object =
+            serde_json::json!({"command": "cargo xtask bench dispatch", "device": device});
+        rows.iter().for_each(|(name, value)| object[name] = (*value).into());
+        println!("{object}");
     } else {
         println!("{device}");
         rows.iter().for_each(|(name, value)| println!("{name:26} {value:10.2}"));

@@ -19,7 +19,14 @@ pub(crate) struct Args {
 /// `cargo xtask generate [ARGUMENT…]`: the arguments go to `mlx-vulkan generate`, with
 /// defaults for those that are missing.
 pub(crate) fn main(args: &Args) -> Result<()> {
-    let args = args.rest.as_slice();
+    process::hand_over(&mut ready(&args.rest)?)
+}
+
+/// `mlx-vulkan generate` with these arguments, built, and with everything that it needs.
+///
+/// # Errors
+/// When something can neither be found nor installed.
+pub(crate) fn ready(args: &[String]) -> Result<Command> {
     if option(args, "--device") != Some("cpu") {
         setup::ensure(&[Purpose::Run])?;
     }
@@ -30,7 +37,7 @@ pub(crate) fn main(args: &Args) -> Result<()> {
     build_lm()?;
     let mut command = lm("generate");
     command.args(defaults(args, model.as_deref())).args(args);
-    process::hand_over(&mut command)
+    Ok(command)
 }
 
 /// Builds the `mlx-vulkan` binary in release.

@@ -6,12 +6,14 @@ mod bench;
 mod ci;
 mod digest;
 mod error;
+mod figures;
 mod generate;
 mod model;
 mod ops;
 mod oracle;
 mod paths;
 mod process;
+mod record;
 mod setup;
 mod shaders;
 mod test;
@@ -42,9 +44,13 @@ enum Task {
     Shaders(shaders::Args),
     /// Print which primitive runs where: native, fallback or refused
     Ops(ops::Args),
-    /// Measure building, evaluating, encoding and dispatching
+    /// Measure dispatches, single operations, or a model
     Bench(bench::Args),
-    /// Check formatting, lints, documentation, the width of lines and unused dependencies
+    /// Write the tables of docs/figures.json
+    Figures(figures::Args),
+    /// Generate text and write the terminal, as it came, to docs/generate.svg
+    Record(generate::Args),
+    /// Check formatting, lints, documentation, figures, the width of lines and unused dependencies
     Tidy,
     /// Everything that must pass before a change lands: tidy, shaders --check, test, oracle
     Ci,
@@ -74,6 +80,8 @@ fn run(task: Task) -> Result<()> {
         Task::Shaders(args) => shaders::main(&args),
         Task::Ops(args) => ops::main(&args),
         Task::Bench(args) => bench::main(&args),
+        Task::Figures(args) => figures::main(&args),
+        Task::Record(args) => record::main(&args.rest),
         Task::Tidy => tidy::main(),
         Task::Ci => ci::main(),
         Task::Model => model::main(),

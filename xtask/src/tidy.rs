@@ -1,10 +1,12 @@
-//! `cargo xtask tidy`: formatting, widths, dependencies, packages, lints and documentation, no warning left.
+//! `cargo xtask tidy`: formatting, widths, figures, dependencies, packages, lints and documentation, no
+//! warning left.
 
 mod dependencies;
 mod lines;
 mod packages;
 
 use crate::error::Result;
+use crate::figures;
 use crate::paths;
 use crate::process;
 use std::process::Command;
@@ -14,6 +16,7 @@ pub(crate) fn main() -> Result<()> {
     // What answers at once comes first.
     process::run(&mut process::cargo(["fmt", "--all", "--check"]))?;
     lines::check(&paths::root())?;
+    figures::check()?;
     dependencies::check(&paths::root())?;
     packages::check()?;
     process::run(&mut clippy())?;

@@ -1,9 +1,9 @@
 //! Achieved bandwidth and arithmetic rate of single operations, and how much that is of what the
 //! device itself reaches: of a copy, or of the fastest product of matrices in the same run.
 //!
-//! `bench_ops [--device cpu|gpu] [--mib N] [--only FAMILY] [--plot [FILE.svg]]`: arrays of N MiB of
+//! `bench_ops [--device cpu|gpu] [--mib N] [--only FAMILY] [--plot [FILE.svg]] [--json]`: arrays of N MiB of
 //! float32; families are `memory`, `indexing`, `sorting`, `transforms`, `products`, `convolutions` and
-//! `mat-vecs`.
+//! `mat-vecs`. `--json` prints one object instead of a table.
 
 mod measure;
 mod memory;
@@ -42,6 +42,12 @@ fn run(bench: &mut Bench, mib: usize, only: Option<&str>) -> Result<()> {
     Ok(())
 }
 
+/// What was typed, without `--json`.
+fn command(arguments: &[String]) -> String {
+    let arguments = arguments.iter().skip(1).map(String::as_str).filter(|a| *a != "--json");
+    ["cargo xtask bench ops"].into_iter().chain(arguments).collect::<Vec<_>>().join(" ")
+}
+
 fn main() -> Result<()> {
     mlx::init();
     let arguments: Vec<String> = std::env::args().collect();
@@ -53,16 +59,22 @@ fn main() -> Result<()> {
     }
     let mib = value("--mib").and_then(|v| v.parse().ok()).unwrap_or(64);
     let title = format!("{} with arrays of {mib} MiB", mlx::default_device());
-    println!("{title}");
-    let mut bench = Bench::default();
+    let json = arguments.iter().any(|a| a == "--json");
+    if !json {
+        println!("{title}");
+    }
+    let mut bench = Bench { quiet: json, ..Bench::default() };
     let only = value("--only");
     memory::copy(&mut bench, mib)?;
     run(&mut bench, mib, only.as_deref())?;
+    if json {
+        println!("{}", bench.json(&command(&arguments)));
+    }
     if arguments.iter().any(|a| a == "--plot") {
         let named = value("--plot").filter(|path| !path.starts_with("--"));
         let path = named.unwrap_or_else(|| "roofline.svg".to_owned());
         match plot::roofline(&bench, &title, Path::new(&path)) {
-            Ok(()) => println!("roofline: {path}"),
+            Ok(()) => eprintln!("roofline: {path}"),
             Err(error) => eprintln!("roofline: {error}"),
         }
     }

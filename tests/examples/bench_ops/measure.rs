@@ -27,9 +27,16 @@ pub(crate) struct Row {
     pub(crate) name: String,
     pub(crate) work: Work,
     pub(crate) seconds: f64,
+    /// Percent of what the device itself reaches.
+    percent: f64,
 }
 
 impl Row {
+    /// An operation that took `seconds`.
+    pub(crate) fn new(name: &str, work: Work, seconds: f64) -> Self {
+        Row { name: name.to_owned(), work, seconds, percent: 0.0 }
+    }
+
     /// Bytes per second.
     pub(crate) fn bandwidth(&self) -> f64 {
         self.work.bytes / self.seconds
@@ -58,6 +65,8 @@ pub(crate) struct Bench {
     pub(crate) copy: f64,
     /// Operations per second of the fastest product.
     pub(crate) product: f64,
+    /// Whether rows are kept only, not printed.
+    pub(crate) quiet: bool,
 }
 
 impl Bench {
@@ -72,7 +81,7 @@ impl Bench {
         bound: Bound,
         make: &dyn Fn() -> Result<Array>,
     ) -> Result<()> {
-        let row = Row { name: name.to_owned(), work, seconds: seconds(make)? };
+        let row = Row::new(name, work, seconds(make)?);
         match bound {
             Bound::Copy if self.copy == 0.0 => self.copy = row.bandwidth(),
             Bound::Product => self.product = self.product.max(row.rate()),
@@ -83,19 +92,34 @@ impl Bench {
     }
 
     /// Prints a row that was timed and keeps it.
-    pub(crate) fn add(&mut self, row: Row, bound: Bound) {
-        let (value, unit, percent) = match bound {
+    pub(crate) fn add(&mut self, mut row: Row, bound: Bound) {
+        let (value, unit, share) = match bound {
             Bound::Copy => (row.bandwidth() / 1e9, "GB/s", row.bandwidth() / self.copy),
             Bound::Product => (row.rate() / 1e12, "TFLOP/s", row.rate() / self.product),
         };
+        row.percent = 100.0 * share;
         let of = if bound == Bound::Copy { "copy" } else { "product" };
-        println!(
-            "{:36} {value:10.2} {unit:7} {:6.1} % of {of:7} {:11.1} us",
-            row.name,
-            100.0 * percent,
-            row.seconds * 1e6
-        );
+        if !self.quiet {
+            let (name, percent, micros) = (&row.name, row.percent, row.seconds * 1e6);
+            println!("{name:36} {value:10.2} {unit:7} {percent:6.1} % of {of:7} {micros:11.1} us");
+        }
         self.rows.push(row);
+    }
+
+    /// The rows as one JSON object, for a command as it was typed.
+    pub(crate) fn json(&self, command: &str) -> serde_json::Value {
+        let mut rows = serde_json::Map::new();
+        for row in &self.rows {
+            let value = serde_json::json!({
+                "us": row.seconds * 1e6,
+                "gb_per_s": row.bandwidth() / 1e9,
+                "tflop_per_s": row.rate() / 1e12,
+                "percent": row.percent,
+            });
+            rows.insert(row.name.clone(), value);
+        }
+        let device = mlx::default_device().to_string();
+        serde_json::json!({"command": command, "device": device, "rows": rows})
     }
 }
 

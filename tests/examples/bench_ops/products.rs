@@ -80,11 +80,9 @@ pub(crate) fn mat_vecs(bench: &mut Bench) -> Result<()> {
             })
         };
         let elements = 2.0 * (narrow * wide) as f64;
-        let row = Row {
-            name: format!("mat-vecs {narrow} -> {wide} -> {narrow}, 4 bits"),
-            work: Work { bytes: elements * 4.5 / 8.0, flops: 2.0 * elements },
-            seconds: seconds(&chain)? / PAIRS as f64,
-        };
+        let name = format!("mat-vecs {narrow} -> {wide} -> {narrow}, 4 bits");
+        let work = Work { bytes: elements * 4.5 / 8.0, flops: 2.0 * elements };
+        let row = Row::new(&name, work, seconds(&chain)? / PAIRS as f64);
         bench.add(row, Bound::Copy);
     }
     Ok(())

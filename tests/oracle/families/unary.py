@@ -28,7 +28,7 @@ def erfinv(x):
 
 
 # Upstream computes these in float32 with approximations that differ by processor; 4 units is what this
-# library promises (ARCHITECTURE.md, invariant 10), so float64 decides.
+# library promises (ARCHITECTURE.md, "4 ULP"), so float64 decides.
 TRANSCENDENTAL = {
     "arccos": (np.arccos, 1),
     "arccosh": (np.arccosh, 20),

@@ -69,6 +69,12 @@ pub(crate) fn run(args: Args) -> Result<()> {
     }
 }
 
+/// What was typed, without `--json` and the folder of the binary.
+fn command(arguments: impl Iterator<Item = String>) -> String {
+    let arguments = arguments.skip(1).filter(|argument| argument != "--json");
+    std::iter::once("mlx-vulkan".to_owned()).chain(arguments).collect::<Vec<_>>().join(" ")
+}
+
 struct Report<'a> {
     args: &'a Args,
     model: &'a Transformer,
@@ -98,6 +104,7 @@ impl Report<'_> {
             })
         };
         json!({
+            "command": command(std::env::args()),
             "preset": self.args.preset,
             "format": self.format(),
             "bits": self.args.bits,
@@ -139,5 +146,16 @@ impl Report<'_> {
         let peak = mlx::memory::peak_memory() as f64 / 1e9;
         lines.push(format!("Peak memory: {peak:.3} GB"));
         lines.join("\n")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_is_what_was_typed() {
+        let typed = ["/a/mlx-vulkan", "bench", "-p", "512", "--json"].map(str::to_owned);
+        assert_eq!(command(typed.into_iter()), "mlx-vulkan bench -p 512");
     }
 }

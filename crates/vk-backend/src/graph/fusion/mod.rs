@@ -1,11 +1,37 @@
-//! Groups of operations that one kernel does together, found on the tape before
-//! anything is allocated for them.
+//! Groups of operations that one kernel does together, found on the tape before anything is
+//! allocated for them. Any graph profits, however it was written.
 //!
-//! Five kinds: products of the same rows with the norm before them and the gate or residual after them
-//! (`products.rs`), the attention of one token with norms, rotations and cache writes
-//! (`attention.rs`), the same over quantized keys and values (`quantized_attention.rs`), norms, rotations and
-//! cache writes alone for many tokens (`prompt.rs`), and rows picked from a quantized matrix (`lookup.rs`).
-//! Any graph profits, however it was written.
+//! # Kinds
+//!
+//! - products of the same rows, with the gate or residual after them and, where the rows are few,
+//!   the norm before them (`products.rs`);
+//! - the attention of one token, with norms, rotations and cache writes (`attention.rs`); over keys
+//!   and values that are quantized already it is a group without what comes before it;
+//! - the same over quantized caches, which mlx-lm writes as a product, a softmax and a product,
+//!   with the quantization of the new rows and all six writes (`quantized_attention.rs`);
+//! - norms, rotations and cache writes alone, for many tokens (`prompt.rs`);
+//! - rows picked from a quantized matrix and dequantized (`lookup.rs`).
+//!
+//! Products of many rows are one dispatch of the kernel of cooperative matrices with a list of
+//! matrices (`kernels/matmul/siblings.rs`), if more than a third of the device has work then; a
+//! single product may have its k split.
+//!
+//! # What a group may claim
+//!
+//! The tape knows how often its own nodes read an array, and whether anybody else refers to it.
+//! What is private and needed only inside of a group gets no memory, no operation and no dispatch.
+//! Of a node with several outputs, all are private or none is; what a group keeps gets memory.
+//!
+//! A group's results go to fresh memory, but for caches, which are written in place.
+//!
+//! # Refusal
+//!
+//! Whether operands lie as the kernel wants them is known only when the group's turn comes. Then
+//! the group may refuse, and its members are evaluated one by one. The same happens when an input
+//! of the group turns out to need what the group makes: evaluation goes by demand, and no array is
+//! evaluated twice.
+//!
+//! Gates: `MLX_VK_ENABLE_FUSION` and `MLX_VK_ENABLE_FUSED_*`.
 
 mod attention;
 mod heads;

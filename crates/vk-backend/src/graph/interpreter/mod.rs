@@ -1,17 +1,41 @@
-//! Runs of steps in one dispatch.
+//! Runs: many steps of a decode loop in one dispatch.
 //!
-//! A decode step is a chain of dependent kernels, and each link costs microseconds before it does anything.
-//! Steps that the interpreter kernel knows (products of one row and attentions of one token, with what is
-//! fused with them) are therefore not encoded at once but collected; when something else is encoded, or the
-//! work is handed over, what was collected becomes rows of a table (`table.rs`) and one dispatch that walks
-//! it. Its workgroups stay for the whole run and pass values on with tags instead of barriers
-//! (`shaders/interpreter/interpreter.comp`).
+//! A decode step is a chain of dependent kernels, and each link costs microseconds before it does
+//! anything. Two kinds of steps are therefore not encoded at once but wait: products of one row of
+//! 16-bit floats, and attentions of one token over dense caches, each with what is fused with it.
+//! When something else is encoded, or the work is handed over, the waiting steps become rows of a
+//! table (`table.rs`), and one dispatch of a persistent kernel walks it (`shaders/interpreter`). As
+//! many workgroups as run at the same time stay for the whole run, and each takes part in every
+//! step.
 //!
-//! They have to run at the same time, which Vulkan does not promise. How many do is tried once per pipeline
-//! (`residency.rs`). In a run each wait is bounded: workgroups that give up leave a word, and a dispatch of a
-//! single workgroup behind the run, which waits for nobody, does everything again if it finds that word.
-//! Nothing that a run reads is overwritten by it, but for a cache's last row, which comes out the same. The
-//! host finds the verdict later and goes on with ordinary dispatches.
+//! # Passing values on
+//!
+//! No barrier parts the steps. What a step makes for a later one is also stored as words of 16 bits
+//! of value and 16 bits of tag, the run's number. Whoever needs it reads until all words carry the
+//! tag, while the weights of its own part are being loaded. So one trip through the L2 cache is
+//! barrier, flag and read in one.
+//!
+//! A step joins a run only if what it reads of the run's own results is there in that form.
+//! Anything else begins the next run, behind a barrier.
+//!
+//! # Memory
+//!
+//! All memory of a run is held until the run is recorded, so it overwrites nothing that it reads,
+//! but for a cache's last row, which comes out the same. That is why a run can be repeated.
+//!
+//! # When workgroups do not run at the same time
+//!
+//! Vulkan does not promise that they do. How many do is tried once per pipeline (`residency.rs`),
+//! and every wait is bounded: a workgroup that gives up leaves a word. Behind each run stands a
+//! dispatch of a single workgroup, which waits for nobody. If it finds that word, it does all steps
+//! again; otherwise it does nothing. The host finds the verdict later, says so once, and goes on
+//! with ordinary dispatches.
+//!
+//! Only one stream of a device has runs in flight at a time, because two runs could take each
+//! other's multiprocessors.
+//!
+//! Gate: `MLX_VK_ENABLE_INTERPRETER`. `MLX_VK_DEBUG_RESIDENT_GROUPS` forces the failure, and so
+//! does a test.
 
 pub(crate) mod planner;
 mod residency;

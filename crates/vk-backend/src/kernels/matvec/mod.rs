@@ -1,5 +1,26 @@
-//! Few rows times matrices that share them, with what comes before and after (`matvec/fused.comp`; matrices
-//! of 4 bits `matvec/matrix.comp`). What they are is described in the same way for many rows.
+//! Few rows times matrices that share them, with what comes before and after (`matvec/fused.comp`;
+//! matrices of 4 bits `matvec/matrix.comp`). Products of many rows are described in the same way.
+//!
+//! # Int8 rows
+//!
+//! A product of few rows with a quantized matrix is bound by instructions before it is bound by
+//! memory: unpacking a field and adding its product in float32 takes two and a half. Where a device
+//! multiplies four bytes at once (`OpSDot`; gate `MLX_VK_ENABLE_INTEGER_DOTS`), rows of 16-bit
+//! floats come to shared memory as integers of 16 bits, each split into two signed bytes.
+//!
+//! - The unit is 1/32256 of the largest element of a chunk: 32 or 64 elements, never more than
+//!   share a scale.
+//! - Fields of 4 bits become bytes by one shift and two masks for eight of them. Fields of 8 bits
+//!   become signed bytes by flipping a bit, for which 128 times the scale makes up.
+//! - The sum of a chunk's products is exact. Scale, unit, bias and the sums over chunks are
+//!   float32.
+//! - An element loses at most half a unit: as much as float16 loses of the chunk's largest element,
+//!   and far less than bfloat16 does.
+//! - Elements that are not finite give results that are not finite.
+//! - Rows of float32, and fields of other widths, are multiplied in float32.
+//!
+//! The kernels are modules of their own (`matvec_fused_dots`, `interpreter_dots`), because devices
+//! without the feature cannot load them.
 
 pub mod planner;
 
