@@ -21,9 +21,12 @@ layout(constant_id = 6) const uint PARTS = 4;
 layout(constant_id = 7) const uint KEY_QUADS = 16;
 layout(constant_id = 8) const uint VALUE_QUADS = 16;
 layout(constant_id = 9) const uint MASK = 0;
-const bool K_VECTOR = (FLAGS & 1u) != 0u; // queries and keys are aligned quads, and so many as KEY_QUADS says
-const bool V_VECTOR = (FLAGS & 2u) != 0u;
-const bool SPLIT = (FLAGS & 4u) != 0u;    // store sums and maxima for the combining kernel
+// Flags. [host]
+const uint K_VECTOR_FLAG = 1, V_VECTOR_FLAG = 2, SPLIT_FLAG = 4;
+// Queries and keys are aligned quads, and so many as KEY_QUADS says.
+const bool K_VECTOR = (FLAGS & K_VECTOR_FLAG) != 0u;
+const bool V_VECTOR = (FLAGS & V_VECTOR_FLAG) != 0u;
+const bool SPLIT = (FLAGS & SPLIT_FLAG) != 0u;    // store sums and maxima for the combining kernel
 // Kinds of masks; 0 is none. [host]
 const uint CAUSAL = 1, KEEP = 2, ADDITIVE = 3;
 

@@ -29,8 +29,11 @@ layout(constant_id = 8) const uint POSITION_SCALE = 0x3f800000;
 layout(constant_id = 9) const uint BITS = 8;
 layout(constant_id = 10) const uint GROUP = 64;
 #endif
-const bool FUSED = (FLAGS & 1u) != 0u, NORM = (FLAGS & 2u) != 0u, TRADITIONAL = (FLAGS & 4u) != 0u;
-const bool DIVISORS = (FLAGS & 8u) != 0u, SPLIT = (FLAGS & 16u) != 0u;
+// Flags. [host]
+const uint FUSED_FLAG = 1, NORM_FLAG = 2, TRADITIONAL_FLAG = 4, DIVISORS_FLAG = 8, SPLIT_FLAG = 16;
+const bool FUSED = (FLAGS & FUSED_FLAG) != 0u, NORM = (FLAGS & NORM_FLAG) != 0u;
+const bool TRADITIONAL = (FLAGS & TRADITIONAL_FLAG) != 0u;
+const bool DIVISORS = (FLAGS & DIVISORS_FLAG) != 0u, SPLIT = (FLAGS & SPLIT_FLAG) != 0u;
 
 layout(push_constant, scalar) uniform Push {
     uint64_t q, new_key, new_value, q_weight, k_weight, frequencies, offset;

@@ -18,7 +18,10 @@ layout(constant_id = 2) const uint FLAGS = 0;
 layout(constant_id = 3) const uint WIDTH = 128;
 layout(constant_id = 4) const uint SUBGROUP = 32;
 layout(constant_id = 5) const uint EPS = 0;
-const bool NORM = (FLAGS & 1u) != 0u, TRADITIONAL = (FLAGS & 2u) != 0u, DIVISORS = (FLAGS & 4u) != 0u;
+// Flags. [host]
+const uint NORM_FLAG = 1, TRADITIONAL_FLAG = 2, DIVISORS_FLAG = 4;
+const bool NORM = (FLAGS & NORM_FLAG) != 0u, TRADITIONAL = (FLAGS & TRADITIONAL_FLAG) != 0u;
+const bool DIVISORS = (FLAGS & DIVISORS_FLAG) != 0u;
 
 // Queries, keys or values: dense (batches, tokens, heads, WIDTH) that go to rows so many elements apart.
 struct Section {

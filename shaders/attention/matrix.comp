@@ -40,10 +40,12 @@ layout(constant_id = 9) const uint MASK = 0;
 layout(constant_id = 10) const uint FM = 16;
 layout(constant_id = 11) const uint FN = 16;
 layout(constant_id = 12) const uint FK = 16;
-const bool Q_SHARED = (FLAGS & 1u) != 0u;  // queries stay in shared memory instead of registers
+// Flags. [host]
+const uint Q_SHARED_FLAG = 1, REGISTERS_FLAG = 2, SPLIT_FLAG = 4;
+const bool Q_SHARED = (FLAGS & Q_SHARED_FLAG) != 0u;  // queries stay in shared memory instead of registers
 // Weigh in registers where the elements of fragments lie as we know.
-const bool REGISTERS = (FLAGS & 2u) != 0u;
-const bool SPLIT = (FLAGS & 4u) != 0u;     // store sums and maxima for the combining kernel
+const bool REGISTERS = (FLAGS & REGISTERS_FLAG) != 0u;
+const bool SPLIT = (FLAGS & SPLIT_FLAG) != 0u;     // store sums and maxima for the combining kernel
 // Kinds of masks; 0 is none. [host]
 const uint CAUSAL = 1, KEEP = 2, ADDITIVE = 3;
 

@@ -15,14 +15,17 @@ layout(constant_id = 1) const uint SIZE = 64;
 layout(constant_id = 2) const uint LINES = 1;
 layout(constant_id = 3) const uint FLAGS = 0;
 layout(constant_id = 4) const uint RADICES = 0x88;
+// Flags. [host]
+const uint LINES_FIRST_IN_FLAG = 64, LINES_FIRST_OUT_FLAG = 128, CHIRP_IN_FLAG = 256,
+           SPECTRUM_IN_FLAG = 512, CHIRP_OUT_FLAG = 1024;
 // Neighbouring lines are nearer in memory than neighbours of a line.
-const bool LINES_FIRST_IN = (FLAGS & 64u) != 0u;
-const bool LINES_FIRST_OUT = (FLAGS & 128u) != 0u;
+const bool LINES_FIRST_IN = (FLAGS & LINES_FIRST_IN_FLAG) != 0u;
+const bool LINES_FIRST_OUT = (FLAGS & LINES_FIRST_OUT_FLAG) != 0u;
 // Ends of the transforms that a transform of another length n is made of (kernels/fft.rs): elements times the
 // chirp, filled up with zeros; spectra times that of the chirp, conjugated so that a forward transform
 // inverts it; results times the chirp.
-const bool CHIRP_IN = (FLAGS & 256u) != 0u, SPECTRUM_IN = (FLAGS & 512u) != 0u,
-           CHIRP_OUT = (FLAGS & 1024u) != 0u;
+const bool CHIRP_IN = (FLAGS & CHIRP_IN_FLAG) != 0u, SPECTRUM_IN = (FLAGS & SPECTRUM_IN_FLAG) != 0u,
+           CHIRP_OUT = (FLAGS & CHIRP_OUT_FLAG) != 0u;
 
 #include "fft_root.glsl"
 #include "fft_side.glsl"

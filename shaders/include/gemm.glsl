@@ -5,12 +5,15 @@
 layout(constant_id = 1) const uint DTYPE = 11;    // of a, b, c
 layout(constant_id = 2) const uint OUT_DTYPE = 11; // float32 when k is split
 layout(constant_id = 3) const uint FLAGS = 0;
-const bool A_ALONG_K = (FLAGS & 1u) != 0u; // else stride 1 along m
-const bool B_ALONG_K = (FLAGS & 2u) != 0u; // else stride 1 along n
-const bool A_VECTOR = (FLAGS & 4u) != 0u;  // groups of four along the dense axis are aligned
-const bool B_VECTOR = (FLAGS & 8u) != 0u;
-const bool ADD = (FLAGS & 16u) != 0u;      // alpha (a b) + beta c
-const bool C_VECTOR = (FLAGS & 32u) != 0u; // rows of c are aligned groups of four
+// Flags. [host]
+const uint A_ALONG_K_FLAG = 1, B_ALONG_K_FLAG = 2, A_VECTOR_FLAG = 4, B_VECTOR_FLAG = 8, ADD_FLAG = 16,
+           C_VECTOR_FLAG = 32;
+const bool A_ALONG_K = (FLAGS & A_ALONG_K_FLAG) != 0u; // else stride 1 along m
+const bool B_ALONG_K = (FLAGS & B_ALONG_K_FLAG) != 0u; // else stride 1 along n
+const bool A_VECTOR = (FLAGS & A_VECTOR_FLAG) != 0u;  // groups of four along the dense axis are aligned
+const bool B_VECTOR = (FLAGS & B_VECTOR_FLAG) != 0u;
+const bool ADD = (FLAGS & ADD_FLAG) != 0u;      // alpha (a b) + beta c
+const bool C_VECTOR = (FLAGS & C_VECTOR_FLAG) != 0u; // rows of c are aligned groups of four
 
 layout(push_constant, scalar) uniform Push {
     uint64_t a, b, c, result;

@@ -32,7 +32,9 @@ layout(constant_id = 10) const uint FN = 16;
 layout(constant_id = 11) const uint FK = 16;
 layout(constant_id = 12) const uint SUBGROUP = 32;
 
-const bool SIBLINGS = (FLAGS & 64u) != 0u, GATED = (FLAGS & 128u) != 0u;
+// Flags. [host]
+const uint SIBLINGS_FLAG = 64, GATED_FLAG = 128;
+const bool SIBLINGS = (FLAGS & SIBLINGS_FLAG) != 0u, GATED = (FLAGS & GATED_FLAG) != 0u;
 
 struct Sibling {
     uint64_t b, scales, biases, result; // scales and biases of a quantized one

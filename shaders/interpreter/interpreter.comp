@@ -29,7 +29,10 @@ layout(constant_id = 5) const uint WIDTH = 128;
 layout(constant_id = 6) const uint SHARING = 2;
 layout(constant_id = 7) const uint FLAGS = 0;
 layout(constant_id = 8) const bool WIDE = false;
-const bool NORM = (FLAGS & 1u) != 0u, TRADITIONAL = (FLAGS & 2u) != 0u, DIVISORS = (FLAGS & 4u) != 0u;
+// Flags. [host]
+const uint NORM_FLAG = 1, TRADITIONAL_FLAG = 2, DIVISORS_FLAG = 4;
+const bool NORM = (FLAGS & NORM_FLAG) != 0u, TRADITIONAL = (FLAGS & TRADITIONAL_FLAG) != 0u;
+const bool DIVISORS = (FLAGS & DIVISORS_FLAG) != 0u;
 
 layout(push_constant, scalar) uniform Push {
     uint64_t table, control; // the rows; words that the workgroups share (see the places below)

@@ -5,6 +5,8 @@
 #include "common.glsl"
 layout(local_size_x_id = 0) in;
 layout(constant_id = 1) const uint FLAGS = 0;
+// Flags. [host]
+const uint ADD_FLAG = 1;
 
 layout(push_constant, scalar) uniform Push {
     uint64_t a, b, c, result, walk, count;
@@ -24,7 +26,7 @@ void main() {
             ia += a_step;
             ib += b_step;
         }
-        if ((FLAGS & 1u) != 0u) sum = alpha * sum + beta * AT_F2(c, strided_offset(walk, ndim, 2u, i));
+        if ((FLAGS & ADD_FLAG) != 0u) sum = alpha * sum + beta * AT_F2(c, strided_offset(walk, ndim, 2u, i));
         AT_F2(result, i) = sum;
     }
 }

@@ -12,10 +12,12 @@ layout(constant_id = 2) const uint FLAGS = 0;
 layout(constant_id = 3) const uint VECTORS = 1;
 layout(constant_id = 4) const uint SUBGROUP = 32;
 layout(constant_id = 5) const uint OUTPUTS = 1;
+// Flags. [host]
+const uint M_VECTOR_FLAG = 1, X_VECTOR_FLAG = 2, ADD_FLAG = 4;
 // Rows of the matrix are aligned for 16-byte loads, and k a multiple of 8.
-const bool M_VECTOR = (FLAGS & 1u) != 0u;
-const bool X_VECTOR = (FLAGS & 2u) != 0u; // so are the vectors
-const bool ADD = (FLAGS & 4u) != 0u;
+const bool M_VECTOR = (FLAGS & M_VECTOR_FLAG) != 0u;
+const bool X_VECTOR = (FLAGS & X_VECTOR_FLAG) != 0u; // so are the vectors
+const bool ADD = (FLAGS & ADD_FLAG) != 0u;
 
 #include "team.glsl"
 #ifdef GATHER // walk is the address of lists of matrices

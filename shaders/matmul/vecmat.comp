@@ -13,8 +13,10 @@ layout(constant_id = 3) const uint VECTORS = 1;
 layout(constant_id = 4) const uint ACROSS = 8;
 layout(constant_id = 5) const uint BITS = 4;
 layout(constant_id = 6) const uint GROUP = 64;
-const bool M_VECTOR = (FLAGS & 1u) != 0u; // groups of four columns are aligned
-const bool ADD = (FLAGS & 4u) != 0u;
+// Flags. [host]
+const uint M_VECTOR_FLAG = 1, ADD_FLAG = 4;
+const bool M_VECTOR = (FLAGS & M_VECTOR_FLAG) != 0u; // groups of four columns are aligned
+const bool ADD = (FLAGS & ADD_FLAG) != 0u;
 #if VARIANT == 1
 #include "quant.glsl"
 const uint WIDTH = 8;

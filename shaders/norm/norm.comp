@@ -9,7 +9,9 @@ layout(local_size_x_id = 0) in;
 layout(constant_id = 1) const uint DTYPE = 11;
 layout(constant_id = 2) const uint FLAGS = 0;
 layout(constant_id = 4) const uint SUBGROUP = 32;
-const bool VECTOR = (FLAGS & 1u) != 0u;
+// Flags. [host]
+const uint VECTOR_FLAG = 1;
+const bool VECTOR = (FLAGS & VECTOR_FLAG) != 0u;
 
 #include "team.glsl"
 

@@ -12,8 +12,10 @@ layout(local_size_x_id = 0) in;
 layout(constant_id = 1) const uint DTYPE = 11;
 layout(constant_id = 2) const uint FLAGS = 0;
 layout(constant_id = 3) const uint HEADS = 4;
-const bool TRADITIONAL = (FLAGS & 1u) != 0u;
-const bool DIVISORS = (FLAGS & 2u) != 0u;
+// Flags. [host]
+const uint TRADITIONAL_FLAG = 1, DIVISORS_FLAG = 2;
+const bool TRADITIONAL = (FLAGS & TRADITIONAL_FLAG) != 0u;
+const bool DIVISORS = (FLAGS & DIVISORS_FLAG) != 0u;
 
 layout(push_constant, scalar) uniform Push {
     // Frequencies: pairs (high, low) of the float64 ones, or divisors.

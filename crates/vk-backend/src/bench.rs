@@ -1,9 +1,6 @@
 //! What encoding costs: the encoder beside the bare Vulkan calls it makes, in one run.
 
-use std::{
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
 
 use mlx_vulkan_core::{Device, Result, new_stream};
 
@@ -11,9 +8,9 @@ use crate::{
     backend,
     runtime::{
         encoder::{Dispatch, Encoder},
-        pipelines::Pipeline,
+        pipelines::PipelineOf,
     },
-    shaders::Kernel,
+    shaders::layouts::copy_move::{self, Constants, MOVE_BYTES, Push},
 };
 
 /// Time per dispatch, in nanoseconds, of the same commands: push constants, barrier, dispatch.
@@ -36,11 +33,10 @@ pub struct EncodeFigures {
 
 /// Dispatches per command buffer, as the default commit knob has it.
 const BATCH: usize = 100;
-const PUSH: usize = 40;
 
 /// Times something on an encoder: the median in nanoseconds per dispatch of one command buffer.
 type Time<'a> =
-    dyn FnMut(&dyn Fn(&mut Encoder, &Arc<Pipeline>) -> Result<Duration>) -> Result<f64> + 'a;
+    dyn FnMut(&dyn Fn(&mut Encoder, &PipelineOf<Push>) -> Result<Duration>) -> Result<f64> + 'a;
 
 /// Measures encoding on the first device; medians of `rounds` command buffers.
 ///
@@ -50,9 +46,9 @@ pub fn encode(rounds: usize) -> Result<EncodeFigures> {
     let stream = new_stream(Device::GPU)?;
     let stream = backend::stream_of(stream.index)
         .ok_or_else(|| mlx_vulkan_core::Error::device("bench", "the backend was not installed"))?;
-    let pipeline = stream.device().pipelines.get(Kernel::move_bytes, &[64, 4, 0], 0)?;
+    let pipeline = stream.device().pipelines.get(MOVE_BYTES, &ONE_WORD, 0)?;
     stream.encode(|encoder| {
-        let mut time = |f: &dyn Fn(&mut Encoder, &Arc<Pipeline>) -> Result<Duration>| {
+        let mut time = |f: &dyn Fn(&mut Encoder, &PipelineOf<Push>) -> Result<Duration>| {
             let mut times =
                 (0..rounds.max(1)).map(|_| f(encoder, &pipeline)).collect::<Result<Vec<_>>>()?;
             times.sort_unstable();
@@ -69,16 +65,15 @@ pub fn encode(rounds: usize) -> Result<EncodeFigures> {
     })
 }
 
+/// Copies of words of four bytes.
+const ONE_WORD: Constants = Constants { workgroup: 64, bytes: 4, mode: copy_move::DENSE };
+
 /// Push constants of a copy of one element.
-fn push(from: u64, to: u64) -> [u8; PUSH] {
-    let mut bytes = [0; PUSH];
-    for (i, word) in [from, to, 1].into_iter().enumerate() {
-        bytes[i * 8..i * 8 + 8].copy_from_slice(&word.to_le_bytes());
-    }
-    bytes
+fn push(source: u64, destination: u64) -> Push {
+    Push { source, destination, count: 1, walk: 0, ndim: 0 }
 }
 
-fn record(encoder: &mut Encoder, pipeline: &Arc<Pipeline>, dependent: bool) -> Result<Duration> {
+fn record(encoder: &mut Encoder, pipeline: &PipelineOf<Push>, dependent: bool) -> Result<Duration> {
     let memory = encoder.scratch(256 * (BATCH as u64 + 1))?;
     let cell = |i: usize| crate::runtime::hazards::Region {
         address: memory.address + 256 * i as u64,
@@ -102,7 +97,7 @@ fn record(encoder: &mut Encoder, pipeline: &Arc<Pipeline>, dependent: bool) -> R
 
 fn through_encoder(
     encoder: &mut Encoder,
-    pipeline: &Arc<Pipeline>,
+    pipeline: &PipelineOf<Push>,
     dependent: bool,
 ) -> Result<Duration> {
     let time = record(encoder, pipeline, dependent)?;
@@ -110,17 +105,18 @@ fn through_encoder(
     Ok(time)
 }
 
-fn plain(encoder: &mut Encoder, pipeline: &Arc<Pipeline>, dependent: bool) -> Result<Duration> {
+fn plain(encoder: &mut Encoder, pipeline: &PipelineOf<Push>, dependent: bool) -> Result<Duration> {
     let memory = encoder.scratch(256 * (BATCH as u64 + 1))?;
     let mut recorder = encoder.plain()?;
     let start = Instant::now();
-    recorder.bind(pipeline);
+    recorder.bind(pipeline.any());
     for i in 0..BATCH as u64 {
         let from = memory.address + if dependent { 256 * i } else { 0 };
         if dependent {
             recorder.barrier();
         }
-        recorder.push(pipeline, &push(from, memory.address + 256 * (i + 1)));
+        let push = push(from, memory.address + 256 * (i + 1));
+        recorder.push(pipeline.any(), bytemuck::bytes_of(&push));
         recorder.dispatch([1, 1, 1]);
     }
     let time = start.elapsed();
@@ -140,7 +136,7 @@ fn gpu_time(time: &mut Time<'_>, dependent: bool) -> Result<f64> {
 
 fn run(
     encoder: &mut Encoder,
-    pipeline: &Arc<Pipeline>,
+    pipeline: &PipelineOf<Push>,
     batches: usize,
     dependent: bool,
 ) -> Result<Duration> {

@@ -5,7 +5,7 @@ use mlx_vulkan_core::{Device, Error, Result, default_stream};
 use crate::{
     backend,
     runtime::encoder::{Dispatch, Region},
-    shaders::Kernel,
+    shaders::layouts::copy_move::{self, Constants, MOVE_BYTES, Push},
 };
 
 /// The operation that errors name.
@@ -25,16 +25,14 @@ pub fn write_outside(bytes: u64, at: i64) -> Result<()> {
     if stream.device().guards.is_none() || !guarded.contains(&at) {
         return Err(Error::device(OP, "nothing guards that memory: set MLX_VK_DEBUG_GUARD=1"));
     }
-    let pipeline = stream.device().pipelines.get(Kernel::move_bytes, &[64, 4, 0], 0)?;
+    let constants = Constants { workgroup: 64, bytes: 4, mode: copy_move::DENSE };
+    let pipeline = stream.device().pipelines.get(MOVE_BYTES, &constants, 0)?;
     stream.work(|encoder| {
         encoder.begin_op(OP, 1);
         let from = encoder.scratch(4)?;
         let memory = encoder.scratch(bytes)?;
-        let words = [from.address, memory.address.wrapping_add_signed(at), 1];
-        let mut push = [0; 40];
-        for (word, place) in words.into_iter().zip(push.chunks_exact_mut(8)) {
-            place.copy_from_slice(&u64::to_le_bytes(word));
-        }
+        let destination = memory.address.wrapping_add_signed(at);
+        let push = Push { source: from.address, destination, count: 1, walk: 0, ndim: 0 };
         encoder.dispatch(&Dispatch {
             pipeline: &pipeline,
             push: &push,

@@ -87,7 +87,26 @@ pub(crate) fn text(sources: &[Source]) -> Result<String> {
         let written = module(source, &mut known);
         out += &written.map_err(|why| Error::new(format!("shaders/{}: {why}", source.path)))?;
     }
+    out += &push_bytes(sources);
     formatted(&out)
+}
+
+/// The function by which a test sees every kernel's push block. Its match is exhaustive: a kernel
+/// that this file does not know is an error.
+fn push_bytes(sources: &[Source]) -> String {
+    let mut arms = String::new();
+    for source in sources {
+        for (kernel, interface) in &source.kernels {
+            let push = interface.push.as_ref();
+            let push = push.map(|push| format!("{}::{}", module_name(&source.path), push.name));
+            let push = push.unwrap_or_else(|| "()".to_owned());
+            let _ = writeln!(arms, "Kernel::{kernel} => size_of::<{push}>(),");
+        }
+    }
+    format!(
+        "\n/// Bytes of a kernel's push constants.\n#[cfg(test)]\n\
+         pub(super) const fn push_bytes(kernel: Kernel) -> usize {{\nmatch kernel {{\n{arms}}}\n}}\n"
+    )
 }
 
 /// Structs that are written already, with their module.
@@ -292,4 +311,72 @@ fn formatted(text: &str) -> Result<String> {
         return Err(Error::new(String::from_utf8_lossy(&output.stderr)));
     }
     String::from_utf8(output.stdout).context(failed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::reflect;
+    use super::*;
+
+    fn kernel(name: &str, source: &str) -> Kernel {
+        let (name, source) = (name.to_owned(), source.to_owned());
+        Kernel { name, source, defines: Vec::new(), committed: false }
+    }
+
+    fn interface() -> Interface {
+        reflect::interface(include_bytes!("testdata/interface.spv")).unwrap()
+    }
+
+    fn written(kernels: &[Kernel], interfaces: Vec<Interface>) -> Result<String> {
+        text(&sources(kernels, interfaces, BTreeMap::new())?)
+    }
+
+    #[test]
+    fn fields_and_constants_stand_at_their_places() {
+        let text = written(&[kernel("a", "twist/twist.comp")], vec![interface()]).unwrap();
+        for line in [
+            "pub(crate) mod twist {",
+            "pub(crate) const A: KernelOf<Constants, Push> = KernelOf::new(Kernel::a);",
+            "pub(crate) vector: bool,",
+            "type Words = [u32; 6];",
+            "pub(crate) pairs: [Pair; 2],",
+            "pub(crate) step: i64,",
+            "assert!(offset_of!(Push, eps) == 52);",
+            "assert!(size_of::<Push>() == 64);",
+            "Kernel::a => size_of::<twist::Push>(),",
+        ] {
+            assert!(text.contains(line), "{line} is not in\n{text}");
+        }
+        let words = text.split("fn words").nth(1).unwrap();
+        let words: String = words.split_whitespace().collect();
+        let expected = "[self.workgroup,self.dtype,self.vectorasu32,0,self.shiftasu32,\
+                        self.scale.to_bits()";
+        assert!(words.contains(expected), "{words}");
+    }
+
+    #[test]
+    fn what_is_the_same_is_one_type_and_what_differs_must_not_share_a_name() {
+        let kernels = [kernel("a", "twist/first.comp"), kernel("b", "twist/second.comp")];
+        let text = written(&kernels, vec![interface(), interface()]).unwrap();
+        assert!(text.contains("pub(crate) use super::twist_first::Push;"), "{text}");
+        let kernels = [kernel("a", "twist/twist.comp"), kernel("b", "twist/twist.comp")];
+        let mut other = interface();
+        other.push.as_mut().unwrap().fields.swap(0, 2);
+        let error = written(&kernels, vec![interface(), other]).unwrap_err().to_string();
+        assert!(error.contains("two structs that differ are `Push`"), "{error}");
+        let mut other = interface();
+        other.constants[1].default = Value::Uint(9);
+        let error = written(&kernels, vec![interface(), other]).unwrap_err().to_string();
+        assert!(error.contains("disagree about specialization constant 1"), "{error}");
+    }
+
+    #[test]
+    fn names_are_those_of_rust() {
+        assert_eq!(
+            ["step_", "keyHead", "A_VECTOR", "FN"].map(field_name),
+            ["step", "key_head", "a_vector", "fn_"]
+        );
+        let paths = ["norm/norm.comp", "softmax/rows.comp", "include/common.glsl"];
+        assert_eq!(paths.map(module_name), ["norm", "softmax_rows", "common"]);
+    }
 }

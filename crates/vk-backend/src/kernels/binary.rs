@@ -1,26 +1,14 @@
 //! Elementwise functions of two arrays, and comparisons.
 
-use bytemuck::{Pod, Zeroable};
 use mlx_vulkan_core::{Array, Result, backend::Output, primitives::BinaryOp};
 
 use super::{
-    Ctx, Dispatch, Kernel, Operand,
+    Ctx, Dispatch, Operand,
     elementwise::{Class, Mode, is_dense, is_one_element, layout_like, same_order},
-    strided,
+    layouts, strided,
 };
-
-/// Push constants of `binary.comp`.
-#[derive(Debug, Clone, Copy, Pod, Zeroable)]
-#[repr(C)]
-struct Push {
-    left: u64,
-    right: u64,
-    destination: u64,
-    count: u64,
-    walk: u64,
-    ndim: u32,
-    zero: u32,
-}
+use crate::shaders::KernelOf;
+use layouts::binary::{Constants, Push};
 
 /// How the two operands lie beside each other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,8 +43,8 @@ impl Pair {
     }
 }
 
-fn kernel(class: Class, op: BinaryOp) -> Kernel {
-    use Kernel::*;
+fn kernel(class: Class, op: BinaryOp) -> KernelOf<Constants, Push> {
+    use layouts::binary::*;
     let transcendental = matches!(
         op,
         BinaryOp::Arctan2
@@ -66,14 +54,14 @@ fn kernel(class: Class, op: BinaryOp) -> Kernel {
             | BinaryOp::Remainder
     );
     let (arithmetic, compare) = match class {
-        Class::Float if transcendental => (binary_float_transcendental, compare_float),
-        Class::Float => (binary_float, compare_float),
-        Class::Int => (binary_int, compare_int),
-        Class::Uint => (binary_uint, compare_uint),
-        Class::Long => (binary_long, compare_long),
-        Class::Ulong => (binary_ulong, compare_ulong),
-        Class::Complex if transcendental => (binary_complex_transcendental, compare_complex),
-        Class::Complex => (binary_complex, compare_complex),
+        Class::Float if transcendental => (BINARY_FLOAT_TRANSCENDENTAL, COMPARE_FLOAT),
+        Class::Float => (BINARY_FLOAT, COMPARE_FLOAT),
+        Class::Int => (BINARY_INT, COMPARE_INT),
+        Class::Uint => (BINARY_UINT, COMPARE_UINT),
+        Class::Long => (BINARY_LONG, COMPARE_LONG),
+        Class::Ulong => (BINARY_ULONG, COMPARE_ULONG),
+        Class::Complex if transcendental => (BINARY_COMPLEX_TRANSCENDENTAL, COMPARE_COMPLEX),
+        Class::Complex => (BINARY_COMPLEX, COMPARE_COMPLEX),
     };
     if op.is_predicate() { compare } else { arithmetic }
 }
@@ -112,17 +100,21 @@ pub(super) fn eval(
         count,
         walk,
         ndim,
-        zero: 0,
     };
     let group = ctx.capabilities().elementwise_workgroup();
-    let scalars = [pair == Pair::ScalarDense, pair == Pair::DenseScalar].map(u32::from);
-    let constants = [group, a.dtype() as u32, op as u32, mode as u32, scalars[0], scalars[1]];
+    let constants = Constants {
+        workgroup: group,
+        dtype: a.dtype() as u32,
+        op: op as u32,
+        mode: mode as u32,
+        left_scalar: u32::from(pair == Pair::ScalarDense),
+        right_scalar: u32::from(pair == Pair::DenseScalar),
+    };
     let pipeline = ctx.pipeline(kernel(a.dtype().into(), op), &constants)?;
     let reads = [left.region, right.region];
-    let push = bytemuck::bytes_of(&push);
     let groups = [ctx.capabilities().groups_1d(mode.items(count), group.into()), 1, 1];
     let writes = &[destination.region];
-    ctx.dispatch(&Dispatch { pipeline: &pipeline, push, groups, reads: &reads, writes })
+    ctx.dispatch(&Dispatch { pipeline: &pipeline, push: &push, groups, reads: &reads, writes })
 }
 
 /// Takes an operand's memory over where the kernel reads each element before it writes it.

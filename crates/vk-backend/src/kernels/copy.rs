@@ -1,6 +1,5 @@
 //! Copies and conversions: astype, contiguous, full, reshape, slice update, concatenate.
 
-use bytemuck::{Pod, Zeroable};
 use mlx_vulkan_core::{
     Array, Dtype, Result, Shape, Strides,
     array::Data,
@@ -10,22 +9,14 @@ use mlx_vulkan_core::{
 };
 
 use super::{
-    Ctx, Kernel, Operand, Region,
+    Ctx, Operand, Region,
+    layouts::{copy as convert, copy_move as moves},
     strided::Walk,
     transpose::{Axes, transpose},
 };
-
-/// Push constants of `copy.comp` and `move.comp`.
-#[derive(Debug, Clone, Copy, Pod, Zeroable)]
-#[repr(C)]
-struct Push {
-    source: u64,
-    destination: u64,
-    count: u64,
-    walk: u64,
-    ndim: u32,
-    zero: u32,
-}
+use crate::shaders::KernelOf;
+use convert::Push;
+use moves::MOVE_BYTES as MOVE;
 
 /// One side of a copy: where, which dtype, and how it is walked.
 #[derive(Debug, Clone, Copy)]
@@ -85,14 +76,15 @@ fn plan(walk: &Walk<2>, from: Dtype, to: Dtype, aligned: impl Fn(u64, u64) -> bo
 }
 
 /// The kernel that loads `from`.
-fn kernel(from: Dtype) -> Kernel {
+fn kernel(from: Dtype) -> KernelOf<convert::Constants, Push> {
+    use convert::*;
     match from {
-        Dtype::Float16 | Dtype::Bfloat16 | Dtype::Float32 | Dtype::Float64 => Kernel::copy_float,
-        Dtype::Int8 | Dtype::Int16 | Dtype::Int32 => Kernel::copy_int,
-        Dtype::Bool | Dtype::Uint8 | Dtype::Uint16 | Dtype::Uint32 => Kernel::copy_uint,
-        Dtype::Int64 => Kernel::copy_long,
-        Dtype::Uint64 => Kernel::copy_ulong,
-        Dtype::Complex64 => Kernel::copy_complex,
+        Dtype::Float16 | Dtype::Bfloat16 | Dtype::Float32 | Dtype::Float64 => COPY_FLOAT,
+        Dtype::Int8 | Dtype::Int16 | Dtype::Int32 => COPY_INT,
+        Dtype::Bool | Dtype::Uint8 | Dtype::Uint16 | Dtype::Uint32 => COPY_UINT,
+        Dtype::Int64 => COPY_LONG,
+        Dtype::Uint64 => COPY_ULONG,
+        Dtype::Complex64 => COPY_COMPLEX,
     }
 }
 
@@ -118,29 +110,11 @@ pub fn copy(ctx: &mut Ctx<'_>, shape: &[usize], from: Side<'_>, to: Side<'_>) ->
         count,
         walk: 0,
         ndim: walk.ndim(),
-        zero: 0,
     };
     if matches!(plan, Plan::MoveStrided { .. } | Plan::ConvertStrided) {
         push.walk = ctx.args(&walk.pack())?;
     }
-    let (kernel, constants, items) = match plan {
-        Plan::Move { bytes, count } => (Kernel::move_bytes, vec![group, bytes, 0], count),
-        Plan::MoveStrided { bytes } => (Kernel::move_bytes, vec![group, bytes, 1], count),
-        Plan::Fill { bytes } => (Kernel::move_bytes, vec![group, bytes, 2], count),
-        Plan::Transpose { .. } => unreachable!("encoded above"),
-        Plan::Convert => {
-            (kernel(from.dtype), vec![group, from.dtype as u32, to.dtype as u32, 0], count)
-        }
-        Plan::Convert4 => (
-            kernel(from.dtype),
-            vec![group, from.dtype as u32, to.dtype as u32, 1],
-            count.div_ceil(4),
-        ),
-        Plan::ConvertStrided => {
-            (kernel(from.dtype), vec![group, from.dtype as u32, to.dtype as u32, 2], count)
-        }
-    };
-    let (reads, writes) = ([from.at.region], [to.at.region]);
+    let (reads, writes, loads) = ([from.at.region], [to.at.region], kernel(from.dtype));
     if let Plan::Move { bytes: 16, count: words } = plan {
         let done = words * 16;
         move_tail(
@@ -155,9 +129,19 @@ pub fn copy(ctx: &mut Ctx<'_>, shape: &[usize], from: Side<'_>, to: Side<'_>) ->
         )?;
         push.count = words;
     }
-    let pipeline = ctx.pipeline(kernel, &constants)?;
-    let push = bytemuck::bytes_of(&push);
-    ctx.run(&pipeline, push, items, u64::from(group), &reads, &writes)
+    let (from, to, workgroup) = (from.dtype as u32, to.dtype as u32, group);
+    let moves = |bytes, mode| moves::Constants { workgroup, bytes, mode };
+    let converts = |mode| convert::Constants { workgroup, from, to, mode };
+    let (pipeline, items) = match plan {
+        Plan::Move { bytes, count } => (ctx.pipeline(MOVE, &moves(bytes, moves::DENSE))?, count),
+        Plan::MoveStrided { bytes } => (ctx.pipeline(MOVE, &moves(bytes, moves::STRIDED))?, count),
+        Plan::Fill { bytes } => (ctx.pipeline(MOVE, &moves(bytes, moves::FILL))?, count),
+        Plan::Transpose { .. } => unreachable!("encoded above"),
+        Plan::Convert => (ctx.pipeline(loads, &converts(convert::DENSE))?, count),
+        Plan::Convert4 => (ctx.pipeline(loads, &converts(convert::DENSE4))?, count.div_ceil(4)),
+        Plan::ConvertStrided => (ctx.pipeline(loads, &converts(convert::STRIDED))?, count),
+    };
+    ctx.run(&pipeline, &push, items, u64::from(group), &reads, &writes)
 }
 
 /// Moves the bytes after the last whole 16-byte word.
@@ -185,8 +169,10 @@ fn move_tail(
     // Precise regions: the words before the tail are another dispatch's.
     let part = |r: &Region, address| Region { address, bytes: (total - done).min(r.bytes) };
     let (reads, writes) = ([part(&reads[0], tail.source)], [part(&writes[0], tail.destination)]);
-    let pipeline = ctx.pipeline(Kernel::move_bytes, &[group, size as u32, 0])?;
-    ctx.run(&pipeline, bytemuck::bytes_of(&tail), tail.count, u64::from(group), &reads, &writes)
+    let bytes = size as u32;
+    let constants = moves::Constants { workgroup: group, bytes, mode: moves::DENSE };
+    let pipeline = ctx.pipeline(MOVE, &constants)?;
+    ctx.run(&pipeline, &tail, tail.count, u64::from(group), &reads, &writes)
 }
 
 /// Copies an array into a new row-major output.

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use bytemuck::Pod;
 use mlx_vulkan_core::{
     Array, Error, Result, Stream, array::Data, backend::Output, buffer::Current, shape::Layout,
 };
@@ -15,10 +16,10 @@ use crate::{
         config::Config,
         device::DeviceState,
         encoder::{Dispatch, Encoder, Region},
-        pipelines::Pipeline,
+        pipelines::PipelineOf,
         transfer::INLINE,
     },
-    shaders::Kernel,
+    shaders::{KernelOf, SpecConstants},
 };
 
 /// An array as kernels see it.
@@ -75,12 +76,15 @@ impl<'a> Ctx<'a> {
         self.stream
     }
 
-    /// The pipeline of `kernel`; `constants[i]` are the bits of specialization constant `i`, and
-    /// constant 0 is the workgroup size. Created once, then found in a table.
+    /// The pipeline of `kernel` with its specialization constants. Created once, then found in a table.
     ///
     /// # Errors
     /// When the driver refuses it.
-    pub fn pipeline(&self, kernel: Kernel, constants: &[u32]) -> Result<Arc<Pipeline>> {
+    pub(crate) fn pipeline<C: SpecConstants, P>(
+        &self,
+        kernel: KernelOf<C, P>,
+        constants: &C,
+    ) -> Result<PipelineOf<P>> {
         self.device.pipelines.get(kernel, constants, 0)
     }
 
@@ -88,12 +92,12 @@ impl<'a> Ctx<'a> {
     ///
     /// # Errors
     /// When the driver refuses it.
-    pub fn pipeline_with_subgroup(
+    pub(crate) fn pipeline_with_subgroup<C: SpecConstants, P>(
         &self,
-        kernel: Kernel,
-        constants: &[u32],
+        kernel: KernelOf<C, P>,
+        constants: &C,
         size: u32,
-    ) -> Result<Arc<Pipeline>> {
+    ) -> Result<PipelineOf<P>> {
         self.device.pipelines.get(kernel, constants, size)
     }
 
@@ -219,7 +223,7 @@ impl<'a> Ctx<'a> {
     ///
     /// # Errors
     /// When the grid is over the device's limits, or the device fails.
-    pub fn dispatch(&mut self, dispatch: &Dispatch<'_>) -> Result<()> {
+    pub(crate) fn dispatch<P: Pod>(&mut self, dispatch: &Dispatch<'_, P>) -> Result<()> {
         self.encoder.dispatch(dispatch)
     }
 
@@ -254,10 +258,10 @@ impl<'a> Ctx<'a> {
     ///
     /// # Errors
     /// When the device fails.
-    pub fn run(
+    pub(crate) fn run<P: Pod>(
         &mut self,
-        pipeline: &Arc<Pipeline>,
-        push: &[u8],
+        pipeline: &PipelineOf<P>,
+        push: &P,
         items: u64,
         per_group: u64,
         reads: &[Region],

@@ -2,7 +2,7 @@
 
 use mlx_vulkan_core::{Array, Dtype, backend::Output, shape::Layout};
 
-use super::Operand;
+use super::{Operand, layouts::elementwise};
 
 /// Register type of a kernel: the `CLASS` define of its source, in that order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,11 +39,11 @@ impl From<Dtype> for Class {
 #[repr(u32)]
 pub(crate) enum Mode {
     /// Element by element in memory order.
-    Dense = 0,
+    Dense = elementwise::DENSE,
     /// Four elements at a time in memory order.
-    Dense4 = 1,
+    Dense4 = elementwise::DENSE4,
     /// By shape and strides; the output is row-major.
-    Strided = 2,
+    Strided = elementwise::STRIDED,
 }
 
 impl Mode {

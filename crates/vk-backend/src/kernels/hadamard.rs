@@ -1,38 +1,15 @@
 //! Hadamard transforms of rows: powers of two in shared memory, in several passes if they are long,
 //! then the matrix of order 12, 20 or 28 over the parts of a row.
 
-use bytemuck::{Pod, Zeroable};
 use mlx_vulkan_core::{Array, Dtype, Result, backend::Output, primitives::Hadamard};
 
-use super::{Ctx, Dispatch, Kernel, Region, copy};
+use super::{
+    Ctx, Dispatch, Region, copy,
+    layouts::{hadamard_factor, hadamard_power},
+};
 
 /// Most elements of a pass, all in shared memory.
 const MOST: usize = 2048;
-
-/// Push constants of `power.comp`.
-#[derive(Debug, Clone, Copy, Pod, Zeroable)]
-#[repr(C)]
-struct PowerPush {
-    source: u64,
-    destination: u64,
-    count: u64,
-    rest: u64,
-    scale: f32,
-    zero: u32,
-}
-
-/// Push constants of `factor.comp`.
-#[derive(Debug, Clone, Copy, Pod, Zeroable)]
-#[repr(C)]
-struct FactorPush {
-    source: u64,
-    destination: u64,
-    signs: u64,
-    count: u64,
-    part: u64,
-    scale: f32,
-    zero: u32,
-}
 
 /// A pass: of a power of two, whose later factors multiply to `rest`, or of the other factor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -110,22 +87,27 @@ fn power(
     [from, to]: [Side; 2],
 ) -> Result<()> {
     let lines = (MOST / size).min(64).min(count.next_power_of_two());
-    let push = PowerPush {
+    let push = hadamard_power::Push {
         source: from.region.address,
         destination: to.region.address,
         count: count as u64,
         rest: rest as u64,
         scale,
-        zero: 0,
     };
     let caps = ctx.capabilities();
     let wanted = if caps.is_software() { 32 } else { 256 };
     let group = ((size * lines / 4) as u32).clamp(32, wanted).min(caps.max_workgroup);
-    let constants = [group, from.dtype as u32, to.dtype as u32, size as u32, lines as u32];
-    let pipeline = ctx.pipeline(Kernel::hadamard_power, &constants)?;
+    let constants = hadamard_power::Constants {
+        workgroup: group,
+        from_dtype: from.dtype as u32,
+        to_dtype: to.dtype as u32,
+        size: size as u32,
+        lines: lines as u32,
+    };
+    let pipeline = ctx.pipeline(hadamard_power::HADAMARD_POWER, &constants)?;
     ctx.dispatch(&Dispatch {
         pipeline: &pipeline,
-        push: bytemuck::bytes_of(&push),
+        push: &push,
         groups: [caps.groups_1d(push.count, lines as u64), 1, 1],
         reads: &[from.region],
         writes: &[to.region],
@@ -139,20 +121,23 @@ fn factor(
     scale: f32,
     [from, to]: [Side; 2],
 ) -> Result<()> {
-    let push = FactorPush {
+    let push = hadamard_factor::Push {
         source: from.region.address,
         destination: to.region.address,
         signs: ctx.args(bytemuck::cast_slice(transform.signs()))?,
         count: (size / transform.m) as u64,
         part: transform.power as u64,
         scale,
-        zero: 0,
     };
     let group = ctx.capabilities().elementwise_workgroup();
-    let constants = [group, from.dtype as u32, to.dtype as u32, transform.m as u32];
-    let pipeline = ctx.pipeline(Kernel::hadamard_factor, &constants)?;
-    let push_bytes = bytemuck::bytes_of(&push);
-    ctx.run(&pipeline, push_bytes, push.count, u64::from(group), &[from.region], &[to.region])
+    let constants = hadamard_factor::Constants {
+        workgroup: group,
+        from_dtype: from.dtype as u32,
+        to_dtype: to.dtype as u32,
+        order: transform.m as u32,
+    };
+    let pipeline = ctx.pipeline(hadamard_factor::HADAMARD_FACTOR, &constants)?;
+    ctx.run(&pipeline, &push, push.count, u64::from(group), &[from.region], &[to.region])
 }
 
 #[cfg(test)]

@@ -1,50 +1,14 @@
 //! Reading elements at indices.
 
-use bytemuck::{Pod, Zeroable};
 use mlx_vulkan_core::{Array, Result, Strides, backend::Output, places::Places};
 
 use super::{
-    Ctx, Kernel, Operand,
-    places::{Job, indices, strides, widest},
+    Ctx, Operand,
+    layouts::{indexing_along as along, indexing_gather as gathers, indexing_take as takes},
+    places::{self, Job, indices, strides, widest},
     reduce::View,
     strided::Walk,
 };
-
-/// Push constants of `take.comp`.
-#[derive(Debug, Clone, Copy, Pod, Zeroable)]
-#[repr(C)]
-struct TakePush {
-    source: u64,
-    destination: u64,
-    indices: u64,
-    words: u64,
-    picks: u64,
-    slice: u64,
-    outer_walk: u64,
-    pick_walk: u64,
-    slice_walk: u64,
-    size: i64,
-    stride: i64,
-    outer_ndim: u32,
-    pick_ndim: u32,
-    slice_ndim: u32,
-    zero: u32,
-}
-
-/// Push constants of `along.comp`.
-#[derive(Debug, Clone, Copy, Pod, Zeroable)]
-#[repr(C)]
-struct AlongPush {
-    source: u64,
-    destination: u64,
-    indices: u64,
-    count: u64,
-    walk: u64,
-    size: i64,
-    stride: i64,
-    ndim: u32,
-    zero: u32,
-}
 
 /// The walks of a take, counted in words of `bytes`.
 #[derive(Debug, PartialEq, Eq)]
@@ -110,7 +74,7 @@ pub(super) fn take(
     let (pick, pick_ndim) = pack(ctx, &pick_walk)?;
     let (slice, slice_ndim) = pack(ctx, &words.slice)?;
     let count = output.nbytes() as u64 / words.bytes;
-    let push = TakePush {
+    let push = takes::Push {
         source: source.at.address,
         destination: to.address,
         indices: picks.at.address,
@@ -125,13 +89,13 @@ pub(super) fn take(
         outer_ndim,
         pick_ndim,
         slice_ndim,
-        zero: 0,
     };
     let group = ctx.capabilities().elementwise_workgroup();
-    let constants = [group, words.bytes as u32, indices.dtype() as u32];
-    let pipeline = ctx.pipeline(Kernel::take, &constants)?;
+    let (bytes, index) = (words.bytes as u32, indices.dtype() as u32);
+    let constants = takes::Constants { workgroup: group, bytes, index };
+    let pipeline = ctx.pipeline(takes::TAKE, &constants)?;
     let reads = [source.at.region, picks.at.region];
-    ctx.run(&pipeline, bytemuck::bytes_of(&push), count, u64::from(group), &reads, &[to.region])
+    ctx.run(&pipeline, &push, count, u64::from(group), &reads, &[to.region])
 }
 
 /// Encodes the elements of `a` at the indices along `axis`; the other axes agree.
@@ -153,7 +117,7 @@ pub(super) fn take_along_axis(
     let mut strides: Strides = source.strides.clone();
     strides[axis] = 0;
     let walk = Walk::new(&output.shape, [&strides, &picks.strides]);
-    let push = AlongPush {
+    let push = along::Push {
         source: source.at.address,
         destination: to.address,
         indices: picks.at.address,
@@ -162,20 +126,13 @@ pub(super) fn take_along_axis(
         size: source.shape[axis] as i64,
         stride: source.strides[axis] as i64,
         ndim: walk.ndim(),
-        zero: 0,
     };
     let group = ctx.capabilities().elementwise_workgroup();
-    let constants = [group, a.dtype().size() as u32, indices.dtype() as u32];
-    let pipeline = ctx.pipeline(Kernel::take_along, &constants)?;
+    let (bytes, index) = (a.dtype().size() as u32, indices.dtype() as u32);
+    let constants = along::Constants { workgroup: group, bytes, index };
+    let pipeline = ctx.pipeline(along::TAKE_ALONG, &constants)?;
     let reads = [source.at.region, picks.at.region];
-    ctx.run(
-        &pipeline,
-        bytemuck::bytes_of(&push),
-        push.count,
-        u64::from(group),
-        &reads,
-        &[to.region],
-    )
+    ctx.run(&pipeline, &push, push.count, u64::from(group), &reads, &[to.region])
 }
 
 /// Encodes slices of `slice_sizes` of the first input at the others' indices into `axes`.
@@ -196,9 +153,15 @@ pub(super) fn gather(
     let index_strides = strides(&views);
     let places = Places::of_slices(array, index_shape, &index_strides, axes, slice_sizes, &[]);
     let (places, bytes) = widest(places, from.dtype.size() as u64, [from.at, destination]);
+    let constants = gathers::Constants {
+        workgroup: ctx.capabilities().elementwise_workgroup(),
+        bytes: bytes as u32,
+        index: places::index(&views),
+        count: views.len() as u32,
+    };
     let job = Job {
-        kernel: Kernel::gather,
-        constants: (bytes as u32, &[]),
+        kernel: gathers::GATHER,
+        constants,
         places: &places,
         indices: &views,
         source: from.at,

@@ -7,13 +7,14 @@
 //!    the workgroup size; further ones (dtypes as `Dtype as u32`, operation, flags) count from 1,
 //!    all 32 bits wide. Arguments are push constants: addresses (`uint64_t`) and scalars, at most
 //!    128 bytes; declare the block `layout(push_constant, scalar)`. There are no descriptors.
-//!    Walk elements with `GRID_LOOP(i, n)`: any number of workgroups covers any `n`. Array indices
-//!    in GLSL are 32 bits: use `AT_F32(base, i)` and its kin for 64-bit indices.
+//!    Numbers that the host uses too (modes, stages, operations) are `const uint` below a comment
+//!    with `[host]`. Walk elements with `GRID_LOOP(i, n)`: any number of workgroups covers any `n`.
+//!    Array indices in GLSL are 32 bits: use `AT_F32(base, i)` and its kin for 64-bit indices.
 //! 2. **Registry**: one line per kernel in `src/shaders/registry.rs`; register class or dtype group
 //!    by define, the rest by specialization. A new define name needs an arm in
-//!    `src/shaders/declare.rs`. Compile with `cargo xtask shaders` (or by hand:
-//!    `glslc -O -fshader-stage=compute --target-env=vulkan1.2 --target-spv=spv1.5 -I shaders/include
-//!    -DCLASS=0 shaders/copy/copy.comp -o shaders/spv/copy_float.spv`).
+//!    `src/shaders/declare.rs`. `cargo xtask shaders` compiles it and writes what it takes to
+//!    `src/shaders/layouts.rs`: for `softmax/rows.comp` the module `layouts::softmax_rows` with
+//!    `Constants`, `Push`, a constant per kernel (`SOFTMAX_ROWS_SHARED`), and the numbers of `[host]`.
 //! 3. **Host**: `src/kernels/<family>.rs` with `eval`-like functions that take [`Ctx`], inputs and
 //!    outputs, and a line in the match of [`eval`]. The pattern is `copy.rs`:
 //!    - [`Ctx::input`] gives an input's first element's address and the [`Region`] it spans; it
@@ -22,12 +23,12 @@
 //!      [`Ctx::donate`] takes over an input's memory where MLX would.
 //!    - [`strided::Walk`] collapses shapes and packs sizes and strides for `strided_offset` in GLSL;
 //!      [`Ctx::args`] puts such bytes where the kernel can read them.
-//!    - [`Ctx::pipeline`] finds the pipeline; [`Ctx::run`] dispatches a 1-D grid sized for the
-//!      device, [`Ctx::dispatch`] any grid. Name every region read and written: barriers come from
+//!    - [`Ctx::pipeline`] finds the pipeline of a kernel and its `Constants`; [`Ctx::run`] dispatches
+//!      a 1-D grid sized for the device with its `Push`, [`Ctx::dispatch`] any grid. Those of another
+//!      kernel do not compile. Name every region read and written: barriers come from
 //!      nothing else. Scratch memory is [`Ctx::scratch`].
 //!    - A dense copy of an input that a kernel cannot walk is [`copy::dense`].
-//!    - Push constants are a `#[repr(C)]` struct with `bytemuck::Pod` passed by [`bytemuck::bytes_of`];
-//!      with scalar block layout the fields lie as in C, so put 64-bit fields first and pad to words.
+//!    - A struct that a shader reads from memory (`buffer_reference`) is in `layouts` as well.
 //! 4. **Planner**: choose variants in a pure function of shapes, dtypes, [`Capabilities`] and
 //!    [`Config`], with unit tests that need no GPU.
 //!
@@ -61,15 +62,8 @@ mod ternary;
 mod transpose;
 mod unary;
 
-pub use crate::{
-    runtime::{
-        capabilities::Capabilities,
-        config::Config,
-        encoder::{Dispatch, Region},
-        pipelines::Pipeline,
-    },
-    shaders::Kernel,
-};
+pub use crate::runtime::{capabilities::Capabilities, config::Config, encoder::Region};
+pub(crate) use crate::{runtime::encoder::Dispatch, shaders::layouts};
 pub use ctx::{Ctx, Operand};
 
 use mlx_vulkan_core::{

@@ -1,25 +1,14 @@
 //! RMS norm and layer norm over the last axis: a workgroup per row.
 
-use bytemuck::{Pod, Zeroable};
 use mlx_vulkan_core::{Array, Result, backend::Output};
 
-use super::{Ctx, Dispatch, Kernel, Operand, copy, matmul::team_pipeline};
+use super::{
+    Ctx, Dispatch, Operand, copy,
+    layouts::norm::{self, Constants, Push},
+    matmul::team_pipeline,
+};
 use crate::kernels::team::Team;
-
-/// Push constants of `norm.comp`.
-#[derive(Debug, Clone, Copy, Pod, Zeroable)]
-#[repr(C)]
-struct Push {
-    x: u64,
-    weight: u64,
-    bias: u64,
-    result: u64,
-    rows: u64,
-    width: u32,
-    weight_step: u32,
-    bias_step: u32,
-    eps: f32,
-}
+use crate::shaders::KernelOf;
 
 /// Encodes `x / sqrt(mean(x²) + eps) * weight`.
 ///
@@ -31,7 +20,7 @@ pub(super) fn rms_norm(
     inputs: &[Array; 2],
     output: &mut Output,
 ) -> Result<()> {
-    let kernels = [Kernel::rms_norm_shared, Kernel::rms_norm_subgroup];
+    let kernels = [norm::RMS_NORM_SHARED, norm::RMS_NORM_SUBGROUP];
     normalize(ctx, kernels, eps, &inputs[0], &inputs[1], None, output)
 }
 
@@ -45,13 +34,13 @@ pub(super) fn layer_norm(
     inputs: &[Array; 3],
     output: &mut Output,
 ) -> Result<()> {
-    let kernels = [Kernel::layer_norm_shared, Kernel::layer_norm_subgroup];
+    let kernels = [norm::LAYER_NORM_SHARED, norm::LAYER_NORM_SUBGROUP];
     normalize(ctx, kernels, eps, &inputs[0], &inputs[1], Some(&inputs[2]), output)
 }
 
 fn normalize(
     ctx: &mut Ctx<'_>,
-    kernels: [Kernel; 2],
+    kernels: [KernelOf<Constants, Push>; 2],
     eps: f32,
     x: &Array,
     weight: &Array,
@@ -92,12 +81,13 @@ fn normalize(
     let caps = ctx.capabilities();
     let team = Team::of(caps, ctx.config().enable_rmsnorm_native);
     let workgroup = team.workgroup(caps, (width.div_ceil(4) as u32).clamp(32, 256));
-    let constants = [workgroup, output.dtype as u32, u32::from(vector), 0, team.subgroup];
+    let (dtype, flags, subgroup) =
+        (output.dtype as u32, if vector { norm::VECTOR_FLAG } else { 0 }, team.subgroup);
+    let constants = Constants { workgroup, dtype, flags, subgroup };
     let pipeline = team_pipeline(ctx, kernels[usize::from(team.subgroups)], &constants, team)?;
     let groups = [caps.groups_1d(push.rows, 1), 1, 1];
     let bias_region = at_bias.map_or(at_weight.region, |b| b.region);
     let reads = [from.region, at_weight.region, bias_region];
     let writes = &[result.region];
-    let push = bytemuck::bytes_of(&push);
-    ctx.dispatch(&Dispatch { pipeline: &pipeline, push, groups, reads: &reads, writes })
+    ctx.dispatch(&Dispatch { pipeline: &pipeline, push: &push, groups, reads: &reads, writes })
 }

@@ -1,22 +1,9 @@
 //! Gathers and scatters: the walk over their places as `places.glsl` takes it.
 
-use bytemuck::{Pod, Zeroable};
 use mlx_vulkan_core::{Array, Result, places::Places};
 
-use super::{Ctx, Kernel, Operand, Region, reduce::View, strided};
-
-/// Push constants of the kernels that include `places.glsl`.
-#[derive(Debug, Clone, Copy, Pod, Zeroable)]
-#[repr(C)]
-struct Push {
-    source: u64,
-    destination: u64,
-    count: u64,
-    walk: u64,
-    table: u64,
-    ndim: u32,
-    zero: u32,
-}
+use super::{Ctx, Operand, Region, layouts::indexing_gather::Push, reduce::View, strided};
+use crate::shaders::{KernelOf, SpecConstants};
 
 /// Arrays of indices as kernels see them.
 pub(super) fn indices(ctx: &mut Ctx<'_>, arrays: &[Array]) -> Result<Vec<View>> {
@@ -36,11 +23,15 @@ pub(super) fn widest(places: Places, size: u64, ends: [Operand; 2]) -> (Places, 
     found.unwrap_or((places, size))
 }
 
-/// One dispatch over all places.
-pub(super) struct Job<'a> {
-    pub(super) kernel: Kernel,
-    /// Constant 1, and those behind the number of arrays of indices.
-    pub(super) constants: (u32, &'a [u32]),
+/// The dtype of arrays of indices as the constant that kernels take.
+pub(super) fn index(indices: &[View]) -> u32 {
+    indices.first().map_or(0, |i| i.dtype as u32)
+}
+
+/// One dispatch over all places, by workgroups of the size of elementwise kernels.
+pub(super) struct Job<'a, C> {
+    pub(super) kernel: KernelOf<C, Push>,
+    pub(super) constants: C,
     pub(super) places: &'a Places,
     pub(super) indices: &'a [View],
     pub(super) source: Operand,
@@ -49,7 +40,7 @@ pub(super) struct Job<'a> {
     pub(super) keeps: bool,
 }
 
-impl Job<'_> {
+impl<C: SpecConstants> Job<'_, C> {
     /// Encodes it.
     pub(super) fn run(&self, ctx: &mut Ctx<'_>) -> Result<()> {
         let places = self.places;
@@ -60,21 +51,16 @@ impl Job<'_> {
             walk: ctx.args(&strided::pack(&places.shape, &places.strides))?,
             table: if self.indices.is_empty() { 0 } else { ctx.args(&self.table())? },
             ndim: places.shape.len() as u32,
-            zero: 0,
         };
         let group = ctx.capabilities().elementwise_workgroup();
-        let dtype = self.indices.first().map_or(0, |i| i.dtype as u32);
-        let mut constants = vec![group, self.constants.0, dtype, self.indices.len() as u32];
-        constants.extend(self.constants.1);
-        let pipeline = ctx.pipeline(self.kernel, &constants)?;
+        let pipeline = ctx.pipeline(self.kernel, &self.constants)?;
         let mut reads: Vec<Region> = self.indices.iter().map(|i| i.at.region).collect();
         reads.push(self.source.region);
         if self.keeps {
             reads.push(self.destination.region);
         }
         let writes = [self.destination.region];
-        let bytes = bytemuck::bytes_of(&push);
-        ctx.run(&pipeline, bytes, push.count, u64::from(group), &reads, &writes)
+        ctx.run(&pipeline, &push, push.count, u64::from(group), &reads, &writes)
     }
 
     /// Address, size, stride and last index of each array of indices.

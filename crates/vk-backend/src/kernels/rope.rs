@@ -1,35 +1,14 @@
 //! Rotary position embedding.
 
-use bytemuck::{Pod, Zeroable};
 use mlx_vulkan_core::{Array, Result, backend::Output, primitives::Rope, shape};
 use once_cell::sync::Lazy;
 use parking_lot::Mutex;
 use rustc_hash::FxHashMap;
 
-use super::{Ctx, Dispatch, Kernel, Operand, copy};
-
-/// Push constants of `rope.comp`.
-#[derive(Debug, Clone, Copy, Pod, Zeroable)]
-#[repr(C)]
-struct Push {
-    x: u64,
-    offset: u64,
-    frequencies: u64,
-    result: u64,
-    batch_step: i64,
-    head_step: i64,
-    row_step: i64,
-    feature_step: i64,
-    frequency_step: i64,
-    batches: u32,
-    heads: u32,
-    rows: u32,
-    features: u32,
-    dims: u32,
-    offset_step: u32,
-    scale: f32,
-    zero: u32,
-}
+use super::{
+    Ctx, Dispatch, Operand, copy,
+    layouts::rope::{Constants, DIVISORS_FLAG, Push, ROPE, TRADITIONAL_FLAG},
+};
 
 /// `base^(-2i/dims)` as pairs of float32, highest part first.
 fn frequency_pairs(base: f32, dims: usize) -> Vec<f32> {
@@ -131,7 +110,6 @@ pub(super) fn eval(
         dims: rope.dims as u32,
         offset_step: u32::from(offset.size() > 1),
         scale: rope.scale,
-        zero: 0,
     };
     dispatch(ctx, rope, &push, &reads, result, output)
 }
@@ -154,9 +132,11 @@ fn dispatch(
     } else {
         1
     };
-    let flags = u32::from(rope.traditional) | (u32::from(rope.base.is_none()) << 1);
+    let bit = |on: bool, flag: u32| if on { flag } else { 0 };
+    let flags = bit(rope.traditional, TRADITIONAL_FLAG) | bit(rope.base.is_none(), DIVISORS_FLAG);
     let group = caps.elementwise_workgroup().min(128);
-    let pipeline = ctx.pipeline(Kernel::rope, &[group, output.dtype as u32, flags, heads])?;
+    let constants = Constants { workgroup: group, dtype: output.dtype as u32, flags, heads };
+    let pipeline = ctx.pipeline(ROPE, &constants)?;
     let slots = u64::from(push.dims / 2 + push.features - push.dims);
     let items = u64::from(push.batches)
         * u64::from(push.heads.div_ceil(heads))
@@ -164,7 +144,7 @@ fn dispatch(
         * slots;
     let items = if output.size() == 0 { 0 } else { items };
     let groups = [caps.groups_1d(items, u64::from(group)), 1, 1];
-    let (push, writes) = (bytemuck::bytes_of(push), &[result.region]);
+    let writes = &[result.region];
     ctx.dispatch(&Dispatch { pipeline: &pipeline, push, groups, reads, writes })
 }
 

@@ -4,7 +4,6 @@
 //! thread each. Where that leaves the device idle, rows are split: the parts' totals are found
 //! first ([`reduce`]), scanned in turn, and given to the parts as what came before them.
 
-use bytemuck::{Pod, Zeroable};
 use mlx_vulkan_core::{
     Array, Dtype, Result,
     backend::Output,
@@ -13,34 +12,16 @@ use mlx_vulkan_core::{
 };
 
 use super::{
-    Capabilities, Ctx, Kernel, Operand, Region,
+    Capabilities, Ctx, Operand, Region,
     elementwise::Class,
+    layouts::{scan_block as block, scan_block::Push, scan_serial as serial},
     reduce::{
         self, Fold, View, partial_dtype,
         planner::{self as plan, Rows},
     },
     strided::Walk,
 };
-
-/// Push constants of `block.comp` and `serial.comp`.
-#[derive(Debug, Clone, Copy, Pod, Zeroable)]
-#[repr(C)]
-struct Push {
-    source: u64,
-    destination: u64,
-    carries: u64,
-    rows: u64,
-    length: u64,
-    splits: u64,
-    chunk: u64,
-    row_walk: u64,
-    stride: i64,
-    out_stride: i64,
-    row_ndim: u32,
-    inclusive: u32,
-    has_carries: u32,
-    zero: u32,
-}
+use crate::shaders::KernelOf;
 
 /// Which scan.
 #[derive(Debug, Clone, Copy)]
@@ -78,19 +59,22 @@ pub(super) fn scan(
 }
 
 /// The modules of an operation: for teams and for single threads.
-fn kernels(op: Fold, dtype: Dtype) -> (Kernel, Kernel) {
-    use Kernel::*;
+fn kernels(
+    op: Fold,
+    dtype: Dtype,
+) -> (KernelOf<block::Constants, Push>, KernelOf<serial::Constants, Push>) {
+    use {block::*, serial::*};
     match (op, Class::from(dtype)) {
         (Fold::LogAddExp, Class::Complex) => {
-            (scan_block_complex_logaddexp, scan_serial_complex_logaddexp)
+            (SCAN_BLOCK_COMPLEX_LOGADDEXP, SCAN_SERIAL_COMPLEX_LOGADDEXP)
         }
-        (Fold::LogAddExp, _) => (scan_block_float_logaddexp, scan_serial_float_logaddexp),
-        (_, Class::Float) => (scan_block_float, scan_serial_float),
-        (_, Class::Int) => (scan_block_int, scan_serial_int),
-        (_, Class::Uint) => (scan_block_uint, scan_serial_uint),
-        (_, Class::Long) => (scan_block_long, scan_serial_long),
-        (_, Class::Ulong) => (scan_block_ulong, scan_serial_ulong),
-        (_, Class::Complex) => (scan_block_complex, scan_serial_complex),
+        (Fold::LogAddExp, _) => (SCAN_BLOCK_FLOAT_LOGADDEXP, SCAN_SERIAL_FLOAT_LOGADDEXP),
+        (_, Class::Float) => (SCAN_BLOCK_FLOAT, SCAN_SERIAL_FLOAT),
+        (_, Class::Int) => (SCAN_BLOCK_INT, SCAN_SERIAL_INT),
+        (_, Class::Uint) => (SCAN_BLOCK_UINT, SCAN_SERIAL_UINT),
+        (_, Class::Long) => (SCAN_BLOCK_LONG, SCAN_SERIAL_LONG),
+        (_, Class::Ulong) => (SCAN_BLOCK_ULONG, SCAN_SERIAL_ULONG),
+        (_, Class::Complex) => (SCAN_BLOCK_COMPLEX, SCAN_SERIAL_COMPLEX),
     }
 }
 
@@ -170,22 +154,22 @@ pub(super) fn scan_view(
         row_ndim: if rows.count() == 1 { 0 } else { rows.ndim() },
         inclusive: u32::from(scan.inclusive),
         has_carries: u32::from(carries.is_some()),
-        zero: 0,
     };
-    let (block, serial) = kernels(op, source.dtype);
+    let (teams, threads) = kernels(op, source.dtype);
+    let (workgroup, op) = (plan.group, op.constant());
     let (from, into) = (source.dtype as u32, dtype as u32);
     let tasks = rows.count() * plan.splits;
     let reads = [source.at.region, carries.map_or(Region::default(), |c| c.region)];
     let writes = [to.region];
-    let push = bytemuck::bytes_of(&push);
     let Some(team) = plan.team else {
-        let pipeline = ctx.pipeline(serial, &[plan.group, from, into, op.constant()])?;
-        return ctx.run(&pipeline, push, tasks, u64::from(plan.group), &reads, &writes);
+        let constants = serial::Constants { workgroup, from, to: into, op };
+        let pipeline = ctx.pipeline(threads, &constants)?;
+        return ctx.run(&pipeline, &push, tasks, u64::from(plan.group), &reads, &writes);
     };
     let words = words(source, to, dtype, &rows, (stride, out_stride), length);
-    let constants = [plan.group, from, into, op.constant(), team, words];
-    let pipeline = ctx.pipeline(block, &constants)?;
-    ctx.run(&pipeline, push, tasks, u64::from(plan.group / team), &reads, &writes)
+    let constants = block::Constants { workgroup, from, to: into, op, team, words };
+    let pipeline = ctx.pipeline(teams, &constants)?;
+    ctx.run(&pipeline, &push, tasks, u64::from(plan.group / team), &reads, &writes)
 }
 
 /// The `WORDS` constant: whether runs of four elements are aligned words on both sides.

@@ -5,10 +5,13 @@ use mlx_vulkan_core::{
 };
 
 use super::{
-    Ctx, Kernel, Operand, copy,
-    places::{Job, indices, strides, widest},
+    Ctx, Operand, copy,
+    layouts::{scatter_assign as assign, scatter_fold as fold},
+    places::{self, Job, indices, strides, widest},
     reduce::View,
 };
+use crate::shaders::KernelOf;
+use fold::Push;
 
 /// Encodes a copy of the first input, in place where it can be donated, with the last one's slices
 /// joined to it at the indices between them.
@@ -72,19 +75,22 @@ fn launch(
     a: &Array,
 ) -> Result<()> {
     let dtype = a.dtype();
+    let workgroup = ctx.capabilities().elementwise_workgroup();
+    let (index, count) = (places::index(indices), indices.len() as u32);
     if op == ScatterOp::Assign {
         let (places, bytes) = widest(places, dtype.size() as u64, [source, destination]);
-        let constants = (bytes as u32, &[][..]);
-        let (kernel, places) = (Kernel::scatter_assign, &places);
+        let constants = assign::Constants { workgroup, bytes: bytes as u32, index, count };
+        let (kernel, places) = (assign::SCATTER_ASSIGN, &places);
         let job = Job { kernel, constants, places, indices, source, destination, keeps: true };
         return job.run(ctx);
     }
     let op = logical(op, dtype);
     let kernel = kernel(op, dtype, ctx.capabilities().float_atomics);
-    if kernel == Kernel::scatter_fold_wide && !ctx.capabilities().int64_atomics {
+    if kernel == fold::SCATTER_FOLD_WIDE && !ctx.capabilities().int64_atomics {
         return Err(ctx.unsupported(a, "the device has no 64-bit atomics"));
     }
-    let constants = (dtype as u32, &[op as u32][..]);
+    let (dtype, op) = (dtype as u32, op as u32);
+    let constants = fold::Constants { workgroup, dtype, index, count, op };
     let places = &places;
     Job { kernel, constants, places, indices, source, destination, keeps: true }.run(ctx)
 }
@@ -98,12 +104,12 @@ fn logical(op: ScatterOp, dtype: Dtype) -> ScatterOp {
     }
 }
 
-fn kernel(op: ScatterOp, dtype: Dtype, float_atomics: bool) -> Kernel {
+fn kernel(op: ScatterOp, dtype: Dtype, float_atomics: bool) -> KernelOf<fold::Constants, Push> {
     let sum = op == ScatterOp::Sum;
     match dtype {
-        Dtype::Float32 | Dtype::Complex64 if sum && float_atomics => Kernel::scatter_fold_floats,
-        _ if dtype.size() == 8 && !sum => Kernel::scatter_fold_wide,
-        _ => Kernel::scatter_fold,
+        Dtype::Float32 | Dtype::Complex64 if sum && float_atomics => fold::SCATTER_FOLD_FLOATS,
+        _ if dtype.size() == 8 && !sum => fold::SCATTER_FOLD_WIDE,
+        _ => fold::SCATTER_FOLD,
     }
 }
 
@@ -114,12 +120,12 @@ mod tests {
     #[test]
     fn only_what_needs_64_bit_atomics_asks_for_them() {
         for dtype in [Dtype::Int64, Dtype::Uint64, Dtype::Complex64] {
-            assert_eq!(kernel(ScatterOp::Sum, dtype, false), Kernel::scatter_fold);
-            assert_eq!(kernel(ScatterOp::Max, dtype, true), Kernel::scatter_fold_wide);
+            assert_eq!(kernel(ScatterOp::Sum, dtype, false), fold::SCATTER_FOLD);
+            assert_eq!(kernel(ScatterOp::Max, dtype, true), fold::SCATTER_FOLD_WIDE);
         }
-        assert_eq!(kernel(ScatterOp::Sum, Dtype::Float32, true), Kernel::scatter_fold_floats);
-        assert_eq!(kernel(ScatterOp::Sum, Dtype::Float32, false), Kernel::scatter_fold);
-        assert_eq!(kernel(ScatterOp::Prod, Dtype::Float32, true), Kernel::scatter_fold);
+        assert_eq!(kernel(ScatterOp::Sum, Dtype::Float32, true), fold::SCATTER_FOLD_FLOATS);
+        assert_eq!(kernel(ScatterOp::Sum, Dtype::Float32, false), fold::SCATTER_FOLD);
+        assert_eq!(kernel(ScatterOp::Prod, Dtype::Float32, true), fold::SCATTER_FOLD);
         assert_eq!(logical(ScatterOp::Sum, Dtype::Bool), ScatterOp::Max);
     }
 }

@@ -3,14 +3,14 @@
 //! Rows that fit into the registers of a team of threads take one dispatch. Longer ones are folded
 //! to pairs of maximum and sum first, in as many parts as keep the device busy.
 
-use bytemuck::{Pod, Zeroable};
 use mlx_vulkan_core::{
     Array, Dtype, Result,
     backend::{Output, Support},
 };
 
 use super::{
-    Capabilities, Ctx, Kernel, Operand, Region,
+    Capabilities, Ctx, Operand, Region,
+    layouts::{softmax_fold, softmax_fold::Push, softmax_rows, softmax_scale},
     reduce::{
         View,
         planner::{self as plan, Plan},
@@ -18,36 +18,6 @@ use super::{
     strided::Walk,
 };
 use crate::kernels::team::Team;
-
-/// Push constants of `rows.comp`.
-#[derive(Debug, Clone, Copy, Pod, Zeroable)]
-#[repr(C)]
-struct RowsPush {
-    source: u64,
-    destination: u64,
-    rows: u64,
-    row_walk: u64,
-    stride: i64,
-    length: u32,
-    row_ndim: u32,
-}
-
-/// Push constants of `fold.comp` and `scale.comp`.
-#[derive(Debug, Clone, Copy, Pod, Zeroable)]
-#[repr(C)]
-struct Push {
-    source: u64,
-    destination: u64,
-    pairs: u64,
-    rows: u64,
-    length: u64,
-    splits: u64,
-    chunk: u64,
-    row_walk: u64,
-    stride: i64,
-    row_ndim: u32,
-    zero: u32,
-}
 
 /// The rows of an input along its last axis.
 struct Rows {
@@ -104,7 +74,6 @@ impl Rows {
             row_walk: self.walk_address,
             stride: self.stride,
             row_ndim: self.ndim(),
-            zero: 0,
         }
     }
 
@@ -169,7 +138,7 @@ pub(super) fn softmax(ctx: &mut Ctx<'_>, a: &Array, output: &mut Output) -> Resu
     let Some(Registers { group, team, items, subgroup }) = registers else {
         return long_rows(ctx, &rows, quads, to);
     };
-    let push = RowsPush {
+    let push = softmax_rows::Push {
         source: rows.at.address,
         destination: to.address,
         rows: rows.count(),
@@ -179,14 +148,24 @@ pub(super) fn softmax(ctx: &mut Ctx<'_>, a: &Array, output: &mut Output) -> Resu
         row_ndim: rows.ndim(),
     };
     let quads = u32::from(quads && rows.length.is_multiple_of(4));
-    let constants = [group, rows.dtype, team, items, quads, subgroup];
-    let kernels = [Kernel::softmax_rows_shared, Kernel::softmax_rows_subgroup];
+    let from = rows.dtype;
+    let constants =
+        softmax_rows::Constants { workgroup: group, from, team, items, quads, subgroup };
     let pipeline = match subgroup {
-        1 => ctx.pipeline(kernels[0], &constants[..5])?,
-        size => ctx.pipeline_with_subgroup(kernels[1], &constants, size)?,
+        1 => ctx.pipeline(softmax_rows::SOFTMAX_ROWS_SHARED, &constants)?,
+        size => {
+            let kernel = softmax_rows::SOFTMAX_ROWS_SUBGROUP;
+            ctx.pipeline_with_subgroup(kernel, &constants, size)?
+        }
     };
-    let push = bytemuck::bytes_of(&push);
-    ctx.run(&pipeline, push, rows.count(), u64::from(group / team), &[rows.at.region], &[to.region])
+    ctx.run(
+        &pipeline,
+        &push,
+        rows.count(),
+        u64::from(group / team),
+        &[rows.at.region],
+        &[to.region],
+    )
 }
 
 /// Folds the parts of the rows to pairs, then scales the elements.
@@ -194,23 +173,35 @@ fn long_rows(ctx: &mut Ctx<'_>, rows: &Rows, quads: bool, to: Operand) -> Result
     let plan = rows.plan(ctx.capabilities());
     let pairs = fold_parts(ctx, rows, &plan)?;
     let push = rows.push(to, pairs.address, &plan);
-    let constants = [plan.group, rows.dtype, plan.team, u32::from(quads)];
-    let pipeline = ctx.pipeline(Kernel::softmax_scale, &constants)?;
+    let constants = softmax_scale::Constants {
+        workgroup: plan.group,
+        from: rows.dtype,
+        team: plan.team,
+        quads: u32::from(quads),
+    };
+    let pipeline = ctx.pipeline(softmax_scale::SOFTMAX_SCALE, &constants)?;
     let tasks = rows.count() * plan.splits;
     let reads = [rows.at.region, pairs];
-    ctx.run(&pipeline, bytemuck::bytes_of(&push), tasks, plan.teams(), &reads, &[to.region])
+    ctx.run(&pipeline, &push, tasks, plan.teams(), &reads, &[to.region])
 }
 
 /// The `STAGE` constant of `fold.comp`.
 #[derive(Debug, Clone, Copy)]
+#[repr(u32)]
 enum Stage {
-    Whole = 0,
-    Parts = 1,
-    Join = 2,
+    Whole = softmax_fold::WHOLE,
+    Parts = softmax_fold::PARTS,
+    Join = softmax_fold::JOIN,
 }
 
-fn fold_constants(rows: &Rows, plan: &Plan, stage: Stage) -> [u32; 5] {
-    [plan.group, rows.dtype, plan.team, stage as u32, u32::from(rows.quads)]
+fn fold_constants(rows: &Rows, plan: &Plan, stage: Stage) -> softmax_fold::Constants {
+    softmax_fold::Constants {
+        workgroup: plan.group,
+        from: rows.dtype,
+        team: plan.team,
+        stage: stage as u32,
+        quads: u32::from(rows.quads),
+    }
 }
 
 /// A pair for each part of each row.
@@ -219,15 +210,9 @@ fn fold_parts(ctx: &mut Ctx<'_>, rows: &Rows, plan: &Plan) -> Result<Region> {
     let pairs = ctx.scratch(tasks * 8)?;
     let nowhere = Operand { address: 0, region: Region::default() };
     let push = rows.push(nowhere, pairs.address, plan);
-    let pipeline = ctx.pipeline(Kernel::softmax_fold, &fold_constants(rows, plan, Stage::Parts))?;
-    ctx.run(
-        &pipeline,
-        bytemuck::bytes_of(&push),
-        tasks,
-        plan.teams(),
-        &[rows.at.region],
-        &[pairs],
-    )?;
+    let pipeline =
+        ctx.pipeline(softmax_fold::SOFTMAX_FOLD, &fold_constants(rows, plan, Stage::Parts))?;
+    ctx.run(&pipeline, &push, tasks, plan.teams(), &[rows.at.region], &[pairs])?;
     Ok(pairs)
 }
 
@@ -242,11 +227,10 @@ pub(super) fn logsumexp(ctx: &mut Ctx<'_>, a: &Array, output: &mut Output) -> Re
     if plan.splits == 1 {
         let push = rows.push(to, 0, &plan);
         let pipeline =
-            ctx.pipeline(Kernel::softmax_fold, &fold_constants(&rows, &plan, Stage::Whole))?;
-        let push = bytemuck::bytes_of(&push);
+            ctx.pipeline(softmax_fold::SOFTMAX_FOLD, &fold_constants(&rows, &plan, Stage::Whole))?;
         return ctx.run(
             &pipeline,
-            push,
+            &push,
             rows.count(),
             plan.teams(),
             &[rows.at.region],
@@ -257,15 +241,8 @@ pub(super) fn logsumexp(ctx: &mut Ctx<'_>, a: &Array, output: &mut Output) -> Re
     let join = Plan::new(ctx.capabilities(), rows.count(), plan.splits, 1, false);
     let push = rows.push(to, pairs.address, &plan);
     let pipeline =
-        ctx.pipeline(Kernel::softmax_fold, &fold_constants(&rows, &join, Stage::Join))?;
-    ctx.run(
-        &pipeline,
-        bytemuck::bytes_of(&push),
-        rows.count(),
-        join.teams(),
-        &[pairs],
-        &[to.region],
-    )
+        ctx.pipeline(softmax_fold::SOFTMAX_FOLD, &fold_constants(&rows, &join, Stage::Join))?;
+    ctx.run(&pipeline, &push, rows.count(), join.teams(), &[pairs], &[to.region])
 }
 
 #[cfg(test)]

@@ -1,23 +1,12 @@
 //! Selection between two arrays.
 
-use bytemuck::{Pod, Zeroable};
 use mlx_vulkan_core::{Array, Result, backend::Output};
 
-use super::{Ctx, Kernel, strided};
-
-/// Push constants of `select.comp`.
-#[derive(Debug, Clone, Copy, Pod, Zeroable)]
-#[repr(C)]
-struct Push {
-    condition: u64,
-    left: u64,
-    right: u64,
-    destination: u64,
-    count: u64,
-    walk: u64,
-    ndim: u32,
-    zero: u32,
-}
+use super::{
+    Ctx,
+    layouts::ternary_select::{Constants, Push, SELECT},
+    strided,
+};
 
 /// Encodes `out = condition ? a : b`.
 pub(super) fn select(ctx: &mut Ctx<'_>, inputs: &[Array; 3], output: &mut Output) -> Result<()> {
@@ -34,12 +23,11 @@ pub(super) fn select(ctx: &mut Ctx<'_>, inputs: &[Array; 3], output: &mut Output
         count: output.size() as u64,
         walk: if dense { 0 } else { ctx.args(&walk.pack())? },
         ndim: walk.ndim(),
-        zero: 0,
     };
     let group = ctx.capabilities().elementwise_workgroup();
-    let constants = [group, output.dtype.size() as u32, u32::from(!dense)];
-    let pipeline = ctx.pipeline(Kernel::select, &constants)?;
+    let size = output.dtype.size() as u32;
+    let constants = Constants { workgroup: group, size, strided: u32::from(!dense) };
+    let pipeline = ctx.pipeline(SELECT, &constants)?;
     let reads = [condition.region, left.region, right.region];
-    let push = (bytemuck::bytes_of(&push), output.size() as u64);
-    ctx.run(&pipeline, push.0, push.1, u64::from(group), &reads, &[destination.region])
+    ctx.run(&pipeline, &push, push.count, u64::from(group), &reads, &[destination.region])
 }

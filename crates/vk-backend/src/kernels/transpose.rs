@@ -1,25 +1,13 @@
 //! Copies between arrays of which different axes are dense.
 
-use bytemuck::{Pod, Zeroable};
 use mlx_vulkan_core::{Result, Shape, Strides};
 
-use super::{Capabilities, Ctx, Kernel, Operand, reduce::planner as plan, strided::Walk};
-
-/// Push constants of `transpose.comp`.
-#[derive(Debug, Clone, Copy, Pod, Zeroable)]
-#[repr(C)]
-struct Push {
-    source: u64,
-    destination: u64,
-    walk: u64,
-    count: u64,
-    source_step: i64,
-    destination_step: i64,
-    a: u64,
-    b: u64,
-    ndim: u32,
-    zero: u32,
-}
+use super::{
+    Capabilities, Ctx, Operand,
+    layouts::copy_transpose::{Constants, Push, TRANSPOSE_BYTES},
+    reduce::planner as plan,
+    strided::Walk,
+};
 
 /// The axes along which source and destination are dense.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -85,7 +73,6 @@ pub(super) fn transpose(
         a,
         b,
         ndim: rest.ndim(),
-        zero: 0,
     };
     // Runs of 16 bytes are aligned, and whole.
     let whole = |at: Operand, k: usize, step: i64, size: u64| {
@@ -97,11 +84,11 @@ pub(super) fn transpose(
         | (u32::from(whole(to, 1, push.destination_step, b)) << 1);
     let [group, wide, high] = rectangle(ctx.capabilities(), bytes, vectors);
     let share = if vectors == VECTORS { (4 / bytes).max(1) } else { 1 };
-    let pipeline = ctx.pipeline(Kernel::transpose_bytes, &[group, bytes, wide, high, vectors])?;
+    let constants = Constants { workgroup: group, bytes, wide, high, vectors };
+    let pipeline = ctx.pipeline(TRANSPOSE_BYTES, &constants)?;
     let along_b = b.div_ceil(u64::from(high * share));
     let squares = rest.count() * a.div_ceil(u64::from(wide)) * along_b;
-    let push = bytemuck::bytes_of(&push);
-    ctx.run(&pipeline, push, squares, 1, &[from.region], &[to.region])
+    ctx.run(&pipeline, &push, squares, 1, &[from.region], &[to.region])
 }
 
 #[cfg(test)]

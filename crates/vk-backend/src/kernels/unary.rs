@@ -1,48 +1,37 @@
 //! Elementwise functions of one array.
 
-use bytemuck::{Pod, Zeroable};
 use mlx_vulkan_core::{Array, Result, backend::Output, primitives::UnaryOp};
 
 use super::{
-    Ctx, Dispatch, Kernel,
+    Ctx, Dispatch,
     elementwise::{Class, Mode, is_dense, layout_like},
-    strided,
+    layouts, strided,
 };
-
-/// Push constants of `unary.comp`.
-#[derive(Debug, Clone, Copy, Pod, Zeroable)]
-#[repr(C)]
-struct Push {
-    source: u64,
-    destination: u64,
-    count: u64,
-    walk: u64,
-    ndim: u32,
-    zero: u32,
-}
+use crate::shaders::KernelOf;
+use layouts::unary::{Constants, Push};
 
 /// The module that has a function, as the `VARIANT` define splits them.
-fn kernel(class: Class, op: UnaryOp) -> Kernel {
-    use Kernel::*;
+fn kernel(class: Class, op: UnaryOp) -> KernelOf<Constants, Push> {
     use UnaryOp as U;
+    use layouts::unary::*;
     let variants = match class {
-        Class::Int => return unary_int,
-        Class::Uint => return unary_uint,
-        Class::Long => return unary_long,
-        Class::Ulong => return unary_ulong,
+        Class::Int => return UNARY_INT,
+        Class::Uint => return UNARY_UINT,
+        Class::Long => return UNARY_LONG,
+        Class::Ulong => return UNARY_ULONG,
         Class::Float => [
-            unary_float_algebraic,
-            unary_float_exponential,
-            unary_float_logarithmic,
-            unary_float_circular,
-            unary_float_inverse,
+            UNARY_FLOAT_ALGEBRAIC,
+            UNARY_FLOAT_EXPONENTIAL,
+            UNARY_FLOAT_LOGARITHMIC,
+            UNARY_FLOAT_CIRCULAR,
+            UNARY_FLOAT_INVERSE,
         ],
         Class::Complex => [
-            unary_complex_algebraic,
-            unary_complex_exponential,
-            unary_complex_logarithmic,
-            unary_complex_circular,
-            unary_complex_inverse,
+            UNARY_COMPLEX_ALGEBRAIC,
+            UNARY_COMPLEX_EXPONENTIAL,
+            UNARY_COMPLEX_LOGARITHMIC,
+            UNARY_COMPLEX_CIRCULAR,
+            UNARY_COMPLEX_INVERSE,
         ],
     };
     let variant = match op {
@@ -82,19 +71,12 @@ pub(super) fn eval(ctx: &mut Ctx<'_>, op: UnaryOp, a: &Array, output: &mut Outpu
         }
         Mode::Dense | Mode::Dense4 => (0, 0),
     };
-    let push = Push {
-        source: source.address,
-        destination: destination.address,
-        count,
-        walk,
-        ndim,
-        zero: 0,
-    };
+    let push = Push { source: source.address, destination: destination.address, count, walk, ndim };
     let group = ctx.capabilities().elementwise_workgroup();
-    let constants = [group, a.dtype() as u32, op as u32, mode as u32];
+    let constants =
+        Constants { workgroup: group, dtype: a.dtype() as u32, op: op as u32, mode: mode as u32 };
     let pipeline = ctx.pipeline(kernel(a.dtype().into(), op), &constants)?;
-    let push = bytemuck::bytes_of(&push);
     let groups = [ctx.capabilities().groups_1d(mode.items(count), group.into()), 1, 1];
     let (reads, writes) = (&[source.region], &[destination.region]);
-    ctx.dispatch(&Dispatch { pipeline: &pipeline, push, groups, reads, writes })
+    ctx.dispatch(&Dispatch { pipeline: &pipeline, push: &push, groups, reads, writes })
 }

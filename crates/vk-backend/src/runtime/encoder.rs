@@ -10,6 +10,7 @@ use std::{
     time::Duration,
 };
 
+use bytemuck::Pod;
 use mlx_vulkan_core::{Error, Result, buffer::BufferRef, clock::Tick};
 use parking_lot::MappedMutexGuard;
 use smallvec::SmallVec;
@@ -25,7 +26,7 @@ use crate::{
             ring::{self, Ring},
         },
         observe,
-        pipelines::Pipeline,
+        pipelines::PipelineOf,
         raw::recorder::Recorder,
         stream::Timer,
         trace,
@@ -43,18 +44,18 @@ const STAGING_CHUNKS: usize = 4;
 const STAGING_PATIENCE: Duration = Duration::from_secs(1);
 
 /// One run of a kernel.
-#[derive(Debug, Clone, Copy)]
-pub struct Dispatch<'a> {
+#[derive(Debug)]
+pub(crate) struct Dispatch<'a, P> {
     /// The kernel.
-    pub pipeline: &'a Arc<Pipeline>,
-    /// Its push constants: at most 128 bytes, whole words.
-    pub push: &'a [u8],
+    pub(crate) pipeline: &'a PipelineOf<P>,
+    /// Its push constants.
+    pub(crate) push: &'a P,
     /// Number of workgroups along each axis.
-    pub groups: [u32; 3],
+    pub(crate) groups: [u32; 3],
     /// Memory that it reads. Arguments from [`Encoder::args`] need not be named.
-    pub reads: &'a [Region],
+    pub(crate) reads: &'a [Region],
     /// Memory that it writes.
-    pub writes: &'a [Region],
+    pub(crate) writes: &'a [Region],
 }
 
 /// Encodes the work of one stream: describes it, with what it reads and writes, for the committer.
@@ -144,8 +145,8 @@ impl Encoder {
     ///
     /// # Errors
     /// When the grid is over the device's limits, or the device fails.
-    pub fn dispatch(&mut self, dispatch: &Dispatch<'_>) -> Result<()> {
-        let Dispatch { pipeline, push, groups, reads, writes } = *dispatch;
+    pub(crate) fn dispatch<P: Pod>(&mut self, dispatch: &Dispatch<'_, P>) -> Result<()> {
+        let &Dispatch { pipeline, push, groups, reads, writes } = dispatch;
         if groups.contains(&0) {
             return Ok(());
         }

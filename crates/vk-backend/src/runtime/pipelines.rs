@@ -2,6 +2,8 @@
 //! disk through the driver's cache.
 
 use std::{
+    marker::PhantomData,
+    ops::Deref,
     path::PathBuf,
     sync::{
         Arc,
@@ -25,7 +27,7 @@ use crate::{
         raw::{device::RawDevice, pipeline},
         stats,
     },
-    shaders::Kernel,
+    shaders::{Kernel, KernelOf, SpecConstants},
 };
 
 pub use crate::runtime::raw::pipeline::Pipeline;
@@ -35,6 +37,39 @@ const QUIET: std::time::Duration = std::time::Duration::from_millis(500);
 
 /// A pipeline's identity: kernel, required subgroup size (0 for any), specialization constants.
 type Key = (Kernel, u32, SmallVec<[u32; 16]>);
+
+/// A pipeline of a kernel that takes push constants `P`.
+#[derive(Debug)]
+pub(crate) struct PipelineOf<P> {
+    pipeline: Arc<Pipeline>,
+    push: PhantomData<fn(P)>,
+}
+
+impl<P> PipelineOf<P> {
+    /// The pipeline, whatever it takes.
+    pub(crate) fn any(&self) -> &Arc<Pipeline> {
+        &self.pipeline
+    }
+
+    /// The same, given away.
+    pub(crate) fn into_any(self) -> Arc<Pipeline> {
+        self.pipeline
+    }
+}
+
+impl<P> Clone for PipelineOf<P> {
+    fn clone(&self) -> Self {
+        PipelineOf { pipeline: self.pipeline.clone(), push: PhantomData }
+    }
+}
+
+impl<P> Deref for PipelineOf<P> {
+    type Target = Pipeline;
+
+    fn deref(&self) -> &Pipeline {
+        &self.pipeline
+    }
+}
 
 /// The pipelines of one device.
 pub(crate) struct Pipelines {
@@ -103,16 +138,24 @@ impl Pipelines {
         })
     }
 
-    /// The pipeline of `kernel` with `constants[i]` as specialization constant `i`.
+    /// The pipeline of `kernel` with its specialization constants, and with a required subgroup size unless
+    /// that is 0.
     ///
     /// # Errors
     /// When the driver refuses it.
-    pub(crate) fn get(
+    pub(crate) fn get<C: SpecConstants, P>(
         &self,
-        kernel: Kernel,
-        constants: &[u32],
+        kernel: KernelOf<C, P>,
+        constants: &C,
         subgroup_size: u32,
-    ) -> Result<Arc<Pipeline>> {
+    ) -> Result<PipelineOf<P>> {
+        let words = constants.words();
+        let pipeline = self.find(kernel.kernel(), words.as_ref(), subgroup_size)?;
+        Ok(PipelineOf { pipeline, push: PhantomData })
+    }
+
+    /// The same with `constants[i]` as specialization constant `i`.
+    fn find(&self, kernel: Kernel, constants: &[u32], subgroup_size: u32) -> Result<Arc<Pipeline>> {
         let key = (kernel, subgroup_size, SmallVec::from_slice(constants));
         if let Some(found) = self.made.read().get(&key) {
             stats::PIPELINE_HITS.add(1);

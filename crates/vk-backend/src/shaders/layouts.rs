@@ -75,6 +75,9 @@ pub(crate) mod arange {
 /// `shaders/attention/attention.comp`.
 pub(crate) mod attention {
     use super::*;
+    pub(crate) const K_VECTOR_FLAG: u32 = 1;
+    pub(crate) const V_VECTOR_FLAG: u32 = 2;
+    pub(crate) const SPLIT_FLAG: u32 = 4;
     pub(crate) const CAUSAL: u32 = 1;
     pub(crate) const KEEP: u32 = 2;
     pub(crate) const ADDITIVE: u32 = 3;
@@ -282,6 +285,11 @@ pub(crate) mod attention_combine {
 /// `shaders/attention/decode.comp`.
 pub(crate) mod attention_decode {
     use super::*;
+    pub(crate) const FUSED_FLAG: u32 = 1;
+    pub(crate) const NORM_FLAG: u32 = 2;
+    pub(crate) const TRADITIONAL_FLAG: u32 = 4;
+    pub(crate) const DIVISORS_FLAG: u32 = 8;
+    pub(crate) const SPLIT_FLAG: u32 = 16;
     pub(crate) const ATTENTION_DECODE: KernelOf<Constants, Push> =
         KernelOf::new(Kernel::attention_decode);
     pub(crate) const ATTENTION_DECODE_QUANTIZED: KernelOf<Constants, Push> =
@@ -416,6 +424,9 @@ pub(crate) mod attention_decode {
 /// `shaders/attention/heads.comp`.
 pub(crate) mod attention_heads {
     use super::*;
+    pub(crate) const NORM_FLAG: u32 = 1;
+    pub(crate) const TRADITIONAL_FLAG: u32 = 2;
+    pub(crate) const DIVISORS_FLAG: u32 = 4;
     pub(crate) const ATTENTION_HEADS: KernelOf<Constants, Push> =
         KernelOf::new(Kernel::attention_heads);
     /// Specialization constants; the defaults are the shader's.
@@ -508,6 +519,9 @@ pub(crate) mod attention_heads {
 /// `shaders/attention/matrix.comp`.
 pub(crate) mod attention_matrix {
     use super::*;
+    pub(crate) const Q_SHARED_FLAG: u32 = 1;
+    pub(crate) const REGISTERS_FLAG: u32 = 2;
+    pub(crate) const SPLIT_FLAG: u32 = 4;
     pub(crate) const CAUSAL: u32 = 1;
     pub(crate) const KEEP: u32 = 2;
     pub(crate) const ADDITIVE: u32 = 3;
@@ -1130,6 +1144,11 @@ pub(crate) mod fft_chirp {
 /// `shaders/fft/pass.comp`.
 pub(crate) mod fft_pass {
     use super::*;
+    pub(crate) const LINES_FIRST_IN_FLAG: u32 = 64;
+    pub(crate) const LINES_FIRST_OUT_FLAG: u32 = 128;
+    pub(crate) const CHIRP_IN_FLAG: u32 = 256;
+    pub(crate) const SPECTRUM_IN_FLAG: u32 = 512;
+    pub(crate) const CHIRP_OUT_FLAG: u32 = 1024;
     pub(crate) const FFT_PASS_TWOS: KernelOf<Constants, Push> =
         KernelOf::new(Kernel::fft_pass_twos);
     pub(crate) const FFT_PASS_MIXED: KernelOf<Constants, Push> =
@@ -1201,6 +1220,24 @@ pub(crate) mod fft_pass {
         assert!(offset_of!(Push, out_sign) == 104);
         assert!(size_of::<Push>() == 108);
     };
+}
+
+/// `shaders/include/gemm.glsl`.
+pub(crate) mod gemm {
+    use super::*;
+    pub(crate) const A_ALONG_K_FLAG: u32 = 1;
+    pub(crate) const B_ALONG_K_FLAG: u32 = 2;
+    pub(crate) const A_VECTOR_FLAG: u32 = 4;
+    pub(crate) const B_VECTOR_FLAG: u32 = 8;
+    pub(crate) const ADD_FLAG: u32 = 16;
+    pub(crate) const C_VECTOR_FLAG: u32 = 32;
+}
+
+/// `shaders/include/gemm_matrix.glsl`.
+pub(crate) mod gemm_matrix {
+    use super::*;
+    pub(crate) const SIBLINGS_FLAG: u32 = 64;
+    pub(crate) const GATED_FLAG: u32 = 128;
 }
 
 /// `shaders/hadamard/factor.comp`.
@@ -1469,6 +1506,9 @@ pub(crate) mod indexing_take {
 /// `shaders/interpreter/interpreter.comp`.
 pub(crate) mod interpreter {
     use super::*;
+    pub(crate) const NORM_FLAG: u32 = 1;
+    pub(crate) const TRADITIONAL_FLAG: u32 = 2;
+    pub(crate) const DIVISORS_FLAG: u32 = 4;
     pub(crate) const RUN: u32 = 0;
     pub(crate) const REPEAT: u32 = 1;
     pub(crate) const TRIAL: u32 = 2;
@@ -1701,6 +1741,7 @@ pub(crate) mod interpreter_rows {
 /// `shaders/matmul/complex.comp`.
 pub(crate) mod matmul_complex {
     use super::*;
+    pub(crate) const ADD_FLAG: u32 = 1;
     pub(crate) const MATMUL_COMPLEX: KernelOf<Constants, Push> =
         KernelOf::new(Kernel::matmul_complex);
     /// Specialization constants; the defaults are the shader's.
@@ -1922,6 +1963,9 @@ pub(crate) mod matmul_matrix {
 /// `shaders/matmul/matvec.comp`.
 pub(crate) mod matmul_matvec {
     use super::*;
+    pub(crate) const M_VECTOR_FLAG: u32 = 1;
+    pub(crate) const X_VECTOR_FLAG: u32 = 2;
+    pub(crate) const ADD_FLAG: u32 = 4;
     pub(crate) const MATVEC_GATHER_SUBGROUP: KernelOf<Constants, Push> =
         KernelOf::new(Kernel::matvec_gather_subgroup);
     pub(crate) const MATVEC_GATHER_SHARED: KernelOf<Constants, Push> =
@@ -2006,6 +2050,7 @@ pub(crate) mod matmul_matvec {
 /// `shaders/matmul/split_sum.comp`.
 pub(crate) mod matmul_split_sum {
     use super::*;
+    pub(crate) const ADD_FLAG: u32 = 1;
     pub(crate) const MATMUL_SPLIT_SUM: KernelOf<Constants, Push> =
         KernelOf::new(Kernel::matmul_split_sum);
     /// Specialization constants; the defaults are the shader's.
@@ -2124,6 +2169,8 @@ pub(crate) mod matmul_tile {
 /// `shaders/matmul/vecmat.comp`.
 pub(crate) mod matmul_vecmat {
     use super::*;
+    pub(crate) const M_VECTOR_FLAG: u32 = 1;
+    pub(crate) const ADD_FLAG: u32 = 4;
     pub(crate) const QUANTIZED_VECMAT: KernelOf<Constants, Push> =
         KernelOf::new(Kernel::quantized_vecmat);
     pub(crate) const VECMAT: KernelOf<Constants, Push> = KernelOf::new(Kernel::vecmat);
@@ -2402,6 +2449,7 @@ pub(crate) mod matvec_matrix {
 /// `shaders/norm/norm.comp`.
 pub(crate) mod norm {
     use super::*;
+    pub(crate) const VECTOR_FLAG: u32 = 1;
     pub(crate) const RMS_NORM_SUBGROUP: KernelOf<Constants, Push> =
         KernelOf::new(Kernel::rms_norm_subgroup);
     pub(crate) const RMS_NORM_SHARED: KernelOf<Constants, Push> =
@@ -3112,6 +3160,8 @@ pub(crate) mod reduction {
 /// `shaders/rope/rope.comp`.
 pub(crate) mod rope {
     use super::*;
+    pub(crate) const TRADITIONAL_FLAG: u32 = 1;
+    pub(crate) const DIVISORS_FLAG: u32 = 2;
     pub(crate) const ROPE: KernelOf<Constants, Push> = KernelOf::new(Kernel::rope);
     /// Specialization constants; the defaults are the shader's.
     #[derive(Debug, Clone, Copy, PartialEq)]
@@ -3952,4 +4002,155 @@ pub(crate) mod unary {
         }
     }
     pub(crate) use super::copy::Push;
+}
+
+/// Bytes of a kernel's push constants.
+#[cfg(test)]
+pub(super) const fn push_bytes(kernel: Kernel) -> usize {
+    match kernel {
+        Kernel::arange_float => size_of::<arange::Push>(),
+        Kernel::arange_long => size_of::<arange::LongPush>(),
+        Kernel::arange_complex => size_of::<arange::Push>(),
+        Kernel::attention_subgroup => size_of::<attention::Push>(),
+        Kernel::attention_shared => size_of::<attention::Push>(),
+        Kernel::attention_combine => size_of::<attention_combine::Push>(),
+        Kernel::attention_decode => size_of::<attention_decode::Push>(),
+        Kernel::attention_decode_quantized => size_of::<attention_decode::Push>(),
+        Kernel::attention_heads => size_of::<attention_heads::Push>(),
+        Kernel::attention_matrix_float16 => size_of::<attention_matrix::Push>(),
+        Kernel::attention_matrix_bfloat16 => size_of::<attention_matrix::Push>(),
+        Kernel::binary_float => size_of::<binary::Push>(),
+        Kernel::binary_float_transcendental => size_of::<binary::Push>(),
+        Kernel::compare_float => size_of::<binary::Push>(),
+        Kernel::binary_int => size_of::<binary::Push>(),
+        Kernel::compare_int => size_of::<binary::Push>(),
+        Kernel::binary_uint => size_of::<binary::Push>(),
+        Kernel::compare_uint => size_of::<binary::Push>(),
+        Kernel::binary_long => size_of::<binary::Push>(),
+        Kernel::compare_long => size_of::<binary::Push>(),
+        Kernel::binary_ulong => size_of::<binary::Push>(),
+        Kernel::compare_ulong => size_of::<binary::Push>(),
+        Kernel::binary_complex => size_of::<binary::Push>(),
+        Kernel::binary_complex_transcendental => size_of::<binary::Push>(),
+        Kernel::compare_complex => size_of::<binary::Push>(),
+        Kernel::convolution_direct => size_of::<convolution_direct::Push>(),
+        Kernel::convolution_tile => size_of::<convolution_tile::Push>(),
+        Kernel::convolution_unfold => size_of::<convolution_unfold::Push>(),
+        Kernel::copy_float => size_of::<copy::Push>(),
+        Kernel::copy_int => size_of::<copy::Push>(),
+        Kernel::copy_uint => size_of::<copy::Push>(),
+        Kernel::copy_long => size_of::<copy::Push>(),
+        Kernel::copy_ulong => size_of::<copy::Push>(),
+        Kernel::copy_complex => size_of::<copy::Push>(),
+        Kernel::move_bytes => size_of::<copy_move::Push>(),
+        Kernel::transpose_bytes => size_of::<copy_transpose::Push>(),
+        Kernel::fft_chirp => size_of::<fft_chirp::Push>(),
+        Kernel::fft_pass_twos => size_of::<fft_pass::Push>(),
+        Kernel::fft_pass_mixed => size_of::<fft_pass::Push>(),
+        Kernel::hadamard_factor => size_of::<hadamard_factor::Push>(),
+        Kernel::hadamard_power => size_of::<hadamard_power::Push>(),
+        Kernel::take_along => size_of::<indexing_along::Push>(),
+        Kernel::gather => size_of::<indexing_gather::Push>(),
+        Kernel::take => size_of::<indexing_take::Push>(),
+        Kernel::interpreter => size_of::<interpreter::Push>(),
+        Kernel::interpreter_dots => size_of::<interpreter::Push>(),
+        Kernel::interpreter_rows => size_of::<interpreter_rows::Push>(),
+        Kernel::matmul_complex => size_of::<matmul_complex::Push>(),
+        Kernel::matmul_lanes => size_of::<matmul_lanes::Push>(),
+        Kernel::matmul_lanes_gather => size_of::<matmul_lanes::Push>(),
+        Kernel::matmul_matrix_float16 => size_of::<matmul_matrix::Push>(),
+        Kernel::matmul_matrix_bfloat16 => size_of::<matmul_matrix::Push>(),
+        Kernel::matvec_gather_subgroup => size_of::<matmul_matvec::Push>(),
+        Kernel::matvec_gather_shared => size_of::<matmul_matvec::Push>(),
+        Kernel::matvec_subgroup => size_of::<matmul_matvec::Push>(),
+        Kernel::matvec_shared => size_of::<matmul_matvec::Push>(),
+        Kernel::matmul_split_sum => size_of::<matmul_split_sum::Push>(),
+        Kernel::matmul_tile => size_of::<matmul_tile::Push>(),
+        Kernel::matmul_tile_gather => size_of::<matmul_tile::Push>(),
+        Kernel::matmul_tile_segments => size_of::<matmul_tile::Push>(),
+        Kernel::quantized_vecmat => size_of::<matmul_vecmat::Push>(),
+        Kernel::vecmat => size_of::<matmul_vecmat::Push>(),
+        Kernel::matvec_fused => size_of::<matvec_fused::Push>(),
+        Kernel::matvec_fused_dots => size_of::<matvec_fused::Push>(),
+        Kernel::matvec_matrix_float16 => size_of::<matvec_matrix::Push>(),
+        Kernel::matvec_matrix_bfloat16 => size_of::<matvec_matrix::Push>(),
+        Kernel::rms_norm_subgroup => size_of::<norm::Push>(),
+        Kernel::rms_norm_shared => size_of::<norm::Push>(),
+        Kernel::layer_norm_subgroup => size_of::<norm::Push>(),
+        Kernel::layer_norm_shared => size_of::<norm::Push>(),
+        Kernel::dequantize => size_of::<quantized_dequantize::Push>(),
+        Kernel::dequantize_gather => size_of::<quantized_dequantize::GatherPush>(),
+        Kernel::qmm_lanes => size_of::<quantized_qmm_lanes::Push>(),
+        Kernel::qmm_lanes_gather => size_of::<quantized_qmm_lanes::Push>(),
+        Kernel::qmm_matrix_float16 => size_of::<quantized_qmm_matrix::Push>(),
+        Kernel::qmm_matrix_bfloat16 => size_of::<quantized_qmm_matrix::Push>(),
+        Kernel::qmm_tile => size_of::<quantized_qmm_tile::Push>(),
+        Kernel::qmm_tile_gather => size_of::<quantized_qmm_tile::Push>(),
+        Kernel::qmv_subgroup => size_of::<quantized_qmv::Push>(),
+        Kernel::qmv_shared => size_of::<quantized_qmv::Push>(),
+        Kernel::qmv_gather_subgroup => size_of::<quantized_qmv::Push>(),
+        Kernel::qmv_gather_shared => size_of::<quantized_qmv::Push>(),
+        Kernel::quantize => size_of::<quantized_quantize::Push>(),
+        Kernel::random_bits => size_of::<random_bits::Push>(),
+        Kernel::reduce_float => size_of::<reduce::Push>(),
+        Kernel::reduce_float_logaddexp => size_of::<reduce::Push>(),
+        Kernel::reduce_int => size_of::<reduce::Push>(),
+        Kernel::reduce_uint => size_of::<reduce::Push>(),
+        Kernel::reduce_long => size_of::<reduce::Push>(),
+        Kernel::reduce_ulong => size_of::<reduce::Push>(),
+        Kernel::reduce_complex => size_of::<reduce::Push>(),
+        Kernel::reduce_complex_logaddexp => size_of::<reduce::Push>(),
+        Kernel::arg_narrow => size_of::<reduce_arg::Push>(),
+        Kernel::arg_wide => size_of::<reduce_arg::Push>(),
+        Kernel::rope => size_of::<rope::Push>(),
+        Kernel::scan_block_float => size_of::<scan_block::Push>(),
+        Kernel::scan_block_float_logaddexp => size_of::<scan_block::Push>(),
+        Kernel::scan_block_int => size_of::<scan_block::Push>(),
+        Kernel::scan_block_uint => size_of::<scan_block::Push>(),
+        Kernel::scan_block_long => size_of::<scan_block::Push>(),
+        Kernel::scan_block_ulong => size_of::<scan_block::Push>(),
+        Kernel::scan_block_complex => size_of::<scan_block::Push>(),
+        Kernel::scan_block_complex_logaddexp => size_of::<scan_block::Push>(),
+        Kernel::scan_serial_float => size_of::<scan_serial::Push>(),
+        Kernel::scan_serial_float_logaddexp => size_of::<scan_serial::Push>(),
+        Kernel::scan_serial_int => size_of::<scan_serial::Push>(),
+        Kernel::scan_serial_uint => size_of::<scan_serial::Push>(),
+        Kernel::scan_serial_long => size_of::<scan_serial::Push>(),
+        Kernel::scan_serial_ulong => size_of::<scan_serial::Push>(),
+        Kernel::scan_serial_complex => size_of::<scan_serial::Push>(),
+        Kernel::scan_serial_complex_logaddexp => size_of::<scan_serial::Push>(),
+        Kernel::scatter_assign => size_of::<scatter_assign::Push>(),
+        Kernel::scatter_fold => size_of::<scatter_fold::Push>(),
+        Kernel::scatter_fold_floats => size_of::<scatter_fold::Push>(),
+        Kernel::scatter_fold_wide => size_of::<scatter_fold::Push>(),
+        Kernel::softmax_fold => size_of::<softmax_fold::Push>(),
+        Kernel::softmax_rows_subgroup => size_of::<softmax_rows::Push>(),
+        Kernel::softmax_rows_shared => size_of::<softmax_rows::Push>(),
+        Kernel::softmax_scale => size_of::<softmax_scale::Push>(),
+        Kernel::sort_block_narrow => size_of::<sort_block::Push>(),
+        Kernel::sort_block_wide => size_of::<sort_block::Push>(),
+        Kernel::sort_count_narrow => size_of::<sort_count::Push>(),
+        Kernel::sort_count_wide => size_of::<sort_count::Push>(),
+        Kernel::sort_scatter_narrow => size_of::<sort_scatter::Push>(),
+        Kernel::sort_scatter_wide => size_of::<sort_scatter::Push>(),
+        Kernel::sort_scatter_shared_narrow => size_of::<sort_scatter_shared::Push>(),
+        Kernel::sort_scatter_shared_wide => size_of::<sort_scatter_shared::Push>(),
+        Kernel::sort_search_narrow => size_of::<sort_search::Push>(),
+        Kernel::sort_search_wide => size_of::<sort_search::Push>(),
+        Kernel::select => size_of::<ternary_select::Push>(),
+        Kernel::unary_float_algebraic => size_of::<unary::Push>(),
+        Kernel::unary_float_exponential => size_of::<unary::Push>(),
+        Kernel::unary_float_logarithmic => size_of::<unary::Push>(),
+        Kernel::unary_float_circular => size_of::<unary::Push>(),
+        Kernel::unary_float_inverse => size_of::<unary::Push>(),
+        Kernel::unary_complex_algebraic => size_of::<unary::Push>(),
+        Kernel::unary_complex_exponential => size_of::<unary::Push>(),
+        Kernel::unary_complex_logarithmic => size_of::<unary::Push>(),
+        Kernel::unary_complex_circular => size_of::<unary::Push>(),
+        Kernel::unary_complex_inverse => size_of::<unary::Push>(),
+        Kernel::unary_int => size_of::<unary::Push>(),
+        Kernel::unary_uint => size_of::<unary::Push>(),
+        Kernel::unary_long => size_of::<unary::Push>(),
+        Kernel::unary_ulong => size_of::<unary::Push>(),
+    }
 }

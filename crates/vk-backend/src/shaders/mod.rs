@@ -3,8 +3,13 @@
 
 #[macro_use]
 mod declare;
-#[expect(dead_code, reason = "kernels move to these types family by family")]
+#[expect(
+    dead_code,
+    unused_imports,
+    reason = "it says all that modules take, and the host does not name all of it"
+)]
 pub(crate) mod layouts;
+mod numbers;
 mod registry;
 mod typed;
 

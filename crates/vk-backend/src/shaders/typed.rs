@@ -51,3 +51,25 @@ impl<C, P> PartialEq for KernelOf<C, P> {
         self.kernel == other.kernel
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::shaders::layouts;
+
+    #[test]
+    fn push_constants_fit_on_every_device() {
+        for &kernel in Kernel::ALL {
+            let bytes = layouts::push_bytes(kernel);
+            assert!(bytes <= PUSH_BYTES, "{}: {bytes} bytes", kernel.name());
+            assert!(bytes > 0 && bytes.is_multiple_of(4), "{}: {bytes} bytes", kernel.name());
+        }
+    }
+
+    #[test]
+    fn constants_stand_at_their_ids() {
+        let constants = layouts::norm::Constants { workgroup: 64, dtype: 9, flags: 1, subgroup: 8 };
+        // Id 3 is no constant of this source.
+        assert_eq!(constants.words(), [64, 9, 1, 0, 8]);
+    }
+}

@@ -43,15 +43,15 @@ mod table;
 
 use std::{mem::take, sync::Arc};
 
-use bytemuck::{Pod, Zeroable};
 use mlx_vulkan_core::{Result, Stream, buffer::BufferRef};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
 use crate::{
     kernels::{
-        Ctx, Kernel,
+        Ctx,
         attention::decode::{self, Token},
+        layouts,
         matvec::{self, Fused},
     },
     runtime::{
@@ -63,16 +63,12 @@ use crate::{
     },
 };
 
+use layouts::interpreter::{Push, REPEAT, RUN};
 use planner::Shape;
 use table::{Table, Variant};
 
 /// Times that a word is read before its maker is given up: some milliseconds.
 const PATIENCE: u32 = 4096;
-/// Modes of the kernel: a run, the same again if it has failed, and a trial of how
-/// many workgroups there are at once.
-const RUN: u32 = 0;
-const REPEAT: u32 = 1;
-const TRIAL: u32 = 2;
 /// Bytes of the words that workgroups share, and of results with tags behind them.
 const CONTROL: u64 = 256;
 const ROOM: u64 = 16 << 20;
@@ -80,21 +76,6 @@ const ROOM: u64 = 16 << 20;
 const LAST_TAG: u32 = (1 << 16) - 2;
 /// The first tags are near the last, so that every process sees what comes after it.
 const FIRST_TAG: u32 = LAST_TAG - 8;
-
-/// Push constants of `interpreter.comp`.
-#[derive(Debug, Clone, Copy, Default, Pod, Zeroable)]
-#[repr(C)]
-struct Push {
-    table: u64,
-    control: u64,
-    verdict: u64,
-    steps: u32,
-    tag: u32,
-    mode: u32,
-    patience: u32,
-    one: u32,
-    unused: u32,
-}
 
 /// What a step does.
 #[derive(Debug, Clone)]
@@ -187,7 +168,7 @@ impl Encoder {
         self.open()?;
         step.held = take(&mut self.held);
         step.recent = self.recent;
-        self.note_used(Kernel::interpreter.name());
+        self.note_used(layouts::interpreter::INTERPRETER.kernel().name());
         self.steps.waiting.push(step);
         Ok(())
     }
@@ -304,7 +285,6 @@ impl Encoder {
             mode: RUN,
             patience: PATIENCE,
             one: 1f32.to_bits(),
-            unused: 0,
         };
         push.table = self.args(table.bytes())?;
         stats::INTERPRETED.add(table.len() as u64);
@@ -314,7 +294,7 @@ impl Encoder {
             self.held.extend(step.held);
         }
         let mut encode = |push: &Push, groups| {
-            let call = Call::new(pipeline.clone(), bytemuck::bytes_of(push), [groups, 1, 1]);
+            let call = Call::new(pipeline.clone(), push, [groups, 1, 1]);
             self.encode_work(Work::alone(call, &table.writes))
         };
         encode(&push, groups)?;

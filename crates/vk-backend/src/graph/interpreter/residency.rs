@@ -1,15 +1,16 @@
 //! How many workgroups of the interpreter run at the same time: found by trying, because Vulkan does not say.
 
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
 use bytemuck::bytes_of;
 use mlx_vulkan_core::{Error, Result};
 use vulkano::VulkanError;
 
-use super::{PATIENCE, Push, TRIAL};
+use super::PATIENCE;
+use crate::kernels::layouts::interpreter::{Push, TRIAL};
 use crate::runtime::{
     device::DeviceState,
-    pipelines::Pipeline,
+    pipelines::PipelineOf,
     raw::{
         block::{Block, Usage},
         error,
@@ -26,7 +27,11 @@ const LONGEST: Duration = Duration::from_secs(10);
 ///
 /// # Errors
 /// When memory is out or the device fails.
-pub(super) fn groups(device: &DeviceState, pipeline: &Arc<Pipeline>, wanted: u32) -> Result<u32> {
+pub(super) fn groups(
+    device: &DeviceState,
+    pipeline: &PipelineOf<Push>,
+    wanted: u32,
+) -> Result<u32> {
     let failed = |error: VulkanError| device.raw.fail("interpreter", &error);
     let raw = &device.raw.device;
     let control = Block::new(raw, Usage::Device, 256).map_err(failed)?;
@@ -48,8 +53,8 @@ pub(super) fn groups(device: &DeviceState, pipeline: &Arc<Pipeline>, wanted: u32
         recorder.begin().map_err(failed)?;
         recorder.fill((control.handle(), 0), 256, 0);
         recorder.barrier();
-        recorder.bind(pipeline);
-        recorder.push(pipeline, bytes_of(&push));
+        recorder.bind(pipeline.any());
+        recorder.push(pipeline.any(), bytes_of(&push));
         recorder.dispatch([groups, 1, 1]);
         recorder.end().map_err(failed)?;
         let signal = (timeline.handle(), value);

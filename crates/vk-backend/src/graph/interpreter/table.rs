@@ -1,88 +1,61 @@
 //! The table that the interpreter kernel walks: a row per step, with where its
 //! operands are and where its results go.
 
-use bytemuck::{Pod, Zeroable};
+use std::mem::offset_of;
+
 use smallvec::SmallVec;
 
 use super::{Kind, Step};
 use crate::{
     graph::interpreter::planner::{self, Shape},
     kernels::{
-        Kernel,
         attention::decode::{Attention, Token},
+        layouts::{
+            self,
+            interpreter::{
+                Constants, DIVISORS_FLAG, INTERPRETER, INTERPRETER_DOTS, NORM_FLAG, Push,
+                TRADITIONAL_FLAG,
+            },
+            interpreter_rows::{AttentionRow, ProductRow, RowMatrix},
+            run_rows::*,
+        },
         matvec::{After, Format, Fused, MOST_MATRICES, planner as matvec},
     },
     runtime::{config::Config, device::DeviceState, hazards::Region},
+    shaders::KernelOf,
 };
 
-/// Flags of a row; as in the kernel.
-const ATTENTION: u32 = 1;
-const NORMALIZED: u32 = 2;
-const RESIDUAL: u32 = 4;
-const GATED: u32 = 8;
-const FLAGGED: u32 = 16;
-const FLAGGED_RESIDUAL: u32 = 32;
-const SPLITS_SHIFT: u32 = 8;
-
 /// Bytes of a row.
-const ROW: usize = 192;
+const ROW: usize = 4 * ROW_WORDS as usize;
 /// Bytes of a value with its tag.
 pub(super) const MARKED: u64 = 4;
 
-/// A product.
-#[derive(Debug, Clone, Copy, Pod, Zeroable)]
-#[repr(C)]
-struct ProductRow {
-    kind: u32,
-    inner: u32,
-    eps: f32,
-    blocks: u32,
-    x: u64,
-    weight: u64,
-    residual: u64,
-    marked: u64,
-    /// Addresses of words, scales, biases and results of each matrix, as if block 0 were its first.
-    matrices: [[u64; 4]; MOST_MATRICES],
-    /// Blocks up to the end of the first two.
-    ends: [u32; 2],
-    /// Bytes from block to block, of words and of scales.
-    steps: [u32; 2],
-    /// From the first half of a block's rows to the second one: words, scales, biases.
-    second: [u64; 3],
-    chunks: u32,
-    /// Chunks of a row for a lane.
-    rounds: u32,
-}
-
-/// An attention.
-#[derive(Debug, Clone, Copy, Pod, Zeroable)]
-#[repr(C)]
-struct AttentionRow {
-    kind: u32,
-    count: u32,
-    splits: u32,
-    scale: f32,
-    eps: f32,
-    position_scale: f32,
-    heads: u32,
-    unused: u32,
-    q: u64,
-    new_key: u64,
-    new_value: u64,
-    q_weight: u64,
-    k_weight: u64,
-    frequencies: u64,
-    keys: u64,
-    values: u64,
-    result: u64,
-    marked: u64,
-    parts: u64,
-    offset: u64,
-    steps: [u32; 4],
-    rest: [u32; 12],
-}
-
-const _: () = assert!(size_of::<ProductRow>() == ROW && size_of::<AttentionRow>() == ROW);
+/// The kernel takes rows as words of 16 bytes: their numbers are those of the fields.
+const _: () = {
+    const fn quad(number: u32) -> usize {
+        16 * number as usize
+    }
+    assert!(size_of::<ProductRow>() == ROW && size_of::<AttentionRow>() == ROW);
+    assert!(offset_of!(ProductRow, kind) == quad(HEAD));
+    assert!(offset_of!(ProductRow, x) == quad(SOURCE));
+    assert!(offset_of!(ProductRow, residual) == quad(TARGET));
+    assert!(offset_of!(ProductRow, matrices) == quad(MATRIX));
+    assert!(offset_of!(ProductRow, ends) == quad(layouts::run_rows::STEPS));
+    assert!(offset_of!(ProductRow, steps) == quad(layouts::run_rows::STEPS) + 8);
+    assert!(offset_of!(ProductRow, second) == quad(SECOND));
+    assert!(offset_of!(ProductRow, chunks) == quad(COUNTS) + 8);
+    assert!(offset_of!(AttentionRow, kind) == quad(COUNT_AND_SCALE));
+    assert!(offset_of!(AttentionRow, scale) == quad(COUNT_AND_SCALE) + 12);
+    assert!(offset_of!(AttentionRow, eps) == quad(EPS_AND_HEADS));
+    assert!(offset_of!(AttentionRow, heads) == quad(EPS_AND_HEADS) + 8);
+    assert!(offset_of!(AttentionRow, q) == quad(Q_AND_KEY));
+    assert!(offset_of!(AttentionRow, new_value) == quad(VALUE_AND_Q_WEIGHT));
+    assert!(offset_of!(AttentionRow, k_weight) == quad(K_WEIGHT_AND_FREQUENCIES));
+    assert!(offset_of!(AttentionRow, keys) == quad(CACHES));
+    assert!(offset_of!(AttentionRow, result) == quad(RESULT_AND_MARKED));
+    assert!(offset_of!(AttentionRow, parts) == quad(PARTS_AND_OFFSET));
+    assert!(offset_of!(AttentionRow, key_head) == quad(STRIDES));
+};
 
 /// What the kernel is specialized for: steps of one run agree in it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -116,16 +89,17 @@ impl Variant {
     }
 
     fn with(self, Token { attention, projections, .. }: &Token) -> Self {
-        let flags = u32::from(projections.norms.is_some())
-            | u32::from(projections.angle.traditional) << 1
-            | u32::from(projections.angle.divisors) << 2;
+        let bit = |on: bool, flag: u32| if on { flag } else { 0 };
+        let flags = bit(projections.norms.is_some(), NORM_FLAG)
+            | bit(projections.angle.traditional, TRADITIONAL_FLAG)
+            | bit(projections.angle.divisors, DIVISORS_FLAG);
         let sharing = attention.heads / attention.kv_heads;
         Variant { width: attention.width, sharing, flags, ..self }
     }
 
     /// The kernel that walks such steps.
-    pub(super) fn kernel(&self) -> Kernel {
-        if self.digits { Kernel::interpreter_dots } else { Kernel::interpreter }
+    pub(super) fn kernel(&self) -> KernelOf<Constants, Push> {
+        if self.digits { INTERPRETER_DOTS } else { INTERPRETER }
     }
 
     /// Elements of a row that a lane takes at a time.
@@ -134,11 +108,11 @@ impl Variant {
     }
 
     /// Specialization constants.
-    pub(super) fn constants(&self, shape: &Shape) -> [u32; 9] {
+    pub(super) fn constants(&self, shape: &Shape) -> Constants {
         let Format { dtype, bits, group } = self.format;
         let Variant { width, sharing, flags, wide, .. } = *self;
-        let (threads, subgroup) = (shape.workgroup, shape.subgroup);
-        [threads, dtype, bits, group, subgroup, width, sharing, flags, wide.into()]
+        let (workgroup, subgroup) = (shape.workgroup, shape.subgroup);
+        Constants { workgroup, dtype, bits, group, subgroup, width, sharing, flags, wide }
     }
 }
 
@@ -148,7 +122,7 @@ struct Places {
     blocks: u32,
     /// Results of a block.
     results: u32,
-    matrices: [[u64; 4]; MOST_MATRICES],
+    matrices: [RowMatrix; MOST_MATRICES],
     ends: [u32; 2],
     steps: [u32; 2],
     second: [u64; 3],
@@ -165,12 +139,17 @@ impl Places {
         // Of words, scales, biases and results.
         let bytes = [steps[0], steps[1], steps[1], 2 * results].map(u64::from);
         let (mut blocks, mut ends) = (0, [0; MOST_MATRICES]);
-        let mut matrices = [[0; 4]; MOST_MATRICES];
+        let mut matrices = [RowMatrix::default(); MOST_MATRICES];
         let count = if gated { 1 } else { MOST_MATRICES };
         for (i, m) in fused.matrices[..count].iter().enumerate() {
             let at = [m.words, m.scales, m.biases, m.result];
             let before = |k: usize| at[k].wrapping_sub(u64::from(blocks) * bytes[k]);
-            matrices[i] = [before(0), before(1), before(2), before(3)];
+            matrices[i] = RowMatrix {
+                words: before(0),
+                scales: before(1),
+                biases: before(2),
+                result: before(3),
+            };
             blocks += m.outputs / results;
             ends[i] = blocks;
         }
@@ -382,6 +361,7 @@ impl Table {
         let (q, new_key, new_value) = (q?, new_key?, new_value?);
         let (marked, parts) = (self.room(u64::from(heads * width))?, self.room(parts)?);
         let norms = projections.norms;
+        let [key_head, key_row, value_head, value_row] = attention.steps;
         let row = AttentionRow {
             kind: ATTENTION,
             count: attention.count,
@@ -403,7 +383,10 @@ impl Table {
             marked,
             parts,
             offset: projections.angle.offset,
-            steps: attention.steps,
+            key_head,
+            key_row,
+            value_head,
+            value_row,
             rest: [0; 12],
         };
         let made = SmallVec::from_iter([Made { region: step.writes[0], marked }]);

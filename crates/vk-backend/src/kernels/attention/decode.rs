@@ -1,48 +1,20 @@
 //! Attention of one query token (`attention/decode.comp`), with the norms, rotations and cache writes that
 //! come before it, over keys and values that are dense or quantized.
 
-use bytemuck::{Pod, Zeroable};
 use mlx_vulkan_core::{Dtype, Result, primitives::Affine};
-use smallvec::{SmallVec, smallvec};
+use smallvec::SmallVec;
 
 use crate::{
     graph::interpreter::Kind,
     kernels::{
-        Ctx, Kernel, Region,
+        Ctx, Region,
         attention::planner::{self, Decode, DecodeShape, Sizes},
+        layouts::attention_decode::{
+            self as shader, ATTENTION_DECODE, ATTENTION_DECODE_QUANTIZED, Constants, More, Push,
+        },
     },
     runtime::{commit::Call, stats},
 };
-
-/// Push constants of `decode.comp`.
-#[derive(Debug, Clone, Copy, Pod, Zeroable)]
-#[repr(C)]
-struct Push {
-    q: u64,
-    new_key: u64,
-    new_value: u64,
-    q_weight: u64,
-    k_weight: u64,
-    frequencies: u64,
-    offset: u64,
-    keys: u64,
-    values: u64,
-    result: u64,
-    parts: u64,
-    counters: u64,
-    steps: [u32; 4],
-    count: u32,
-    score_scale: f32,
-    more: u64,
-}
-
-/// What is known of a quantized cache beside its words, as `attention_quantized.glsl` reads it.
-#[derive(Debug, Clone, Copy, Pod, Zeroable)]
-#[repr(C)]
-struct More {
-    parts: [u64; 4],
-    factor: u64,
-}
 
 /// Attention of one query token without a mask.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -171,7 +143,9 @@ pub(crate) fn encode(
     }
     let more = match step.quantized {
         Some(Quantized { parts, factor, .. }) => {
-            ctx.args(bytemuck::bytes_of(&More { parts, factor }))?
+            let [key_scales, key_biases, value_scales, value_biases] = parts;
+            let more = More { key_scales, key_biases, value_scales, value_biases, factor };
+            ctx.args(bytemuck::bytes_of(&more))?
         }
         None => 0,
     };
@@ -195,24 +169,33 @@ fn call(
     let norms = fused.and_then(|f| f.norms);
     let angle = fused.map(|f| f.angle);
     let bit = |on: bool, flag: u32| if on { flag } else { 0 };
-    let flags = bit(fused.is_some(), 1)
-        | bit(norms.is_some(), 2)
-        | bit(angle.is_some_and(|a| a.traditional), 4)
-        | bit(angle.is_some_and(|a| a.divisors), 8)
-        | bit(splits > 1, 16);
-    let eps = norms.map_or(0, |n| n.1.to_bits());
-    let position_scale = angle.map_or(1.0, |a| a.scale).to_bits();
+    let flags = bit(fused.is_some(), shader::FUSED_FLAG)
+        | bit(norms.is_some(), shader::NORM_FLAG)
+        | bit(angle.is_some_and(|a| a.traditional), shader::TRADITIONAL_FLAG)
+        | bit(angle.is_some_and(|a| a.divisors), shader::DIVISORS_FLAG)
+        | bit(splits > 1, shader::SPLIT_FLAG);
     let DecodeShape { subgroup, workgroup, heads } = plan;
-    let mut constants: SmallVec<[u32; 11]> =
-        smallvec![workgroup, step.dtype, step.width, subgroup, heads, group, flags, eps];
-    constants.push(position_scale);
+    let mut constants = Constants {
+        workgroup,
+        dtype: step.dtype,
+        width: step.width,
+        subgroup,
+        heads,
+        sharing: group,
+        flags,
+        eps: norms.map_or(0, |n| n.1.to_bits()),
+        position_scale: angle.map_or(1.0, |a| a.scale).to_bits(),
+        bits: 0,
+        group: 0,
+    };
     let kernel = match step.quantized {
-        None => Kernel::attention_decode,
+        None => ATTENTION_DECODE,
         Some(Quantized { affine, .. }) => {
-            constants.extend([affine.bits as u32, affine.group_size as u32]);
-            Kernel::attention_decode_quantized
+            (constants.bits, constants.group) = (affine.bits as u32, affine.group_size as u32);
+            ATTENTION_DECODE_QUANTIZED
         }
     };
+    let [key_head, key_row, value_head, value_row] = step.steps;
     let push = Push {
         q: fused.map_or(step.q, |f| f.q),
         new_key: fused.map_or(0, |f| f.key),
@@ -226,12 +209,15 @@ fn call(
         result: step.result,
         parts,
         counters,
-        steps: step.steps,
+        key_head,
+        key_row,
+        value_head,
+        value_row,
         count: step.count,
         score_scale: step.scale,
         more,
     };
     let pipeline = ctx.pipeline_with_subgroup(kernel, &constants, subgroup)?;
     let groups = [splits, group / heads, step.kv_heads];
-    Ok(Call::new(pipeline, bytemuck::bytes_of(&push), groups))
+    Ok(Call::new(pipeline, &push, groups))
 }

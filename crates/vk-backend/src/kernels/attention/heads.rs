@@ -1,42 +1,18 @@
 //! Heads of many tokens, normalized, rotated and stored where an attention reads
 //! them (`attention/heads.comp`).
 
-use bytemuck::{Pod, Zeroable};
 use mlx_vulkan_core::{Dtype, Result};
 use smallvec::SmallVec;
 
 use super::decode::Angle;
-use crate::kernels::{Capabilities, Ctx, Dispatch, Kernel, Region, team::Team};
-
-/// Push constants of `heads.comp`.
-#[derive(Debug, Clone, Copy, Pod, Zeroable)]
-#[repr(C)]
-struct Push {
-    sections: u64,
-    offset: u64,
-    frequencies: u64,
-    count: u32,
-    heads: u32,
-    tokens: u32,
-    batches: u32,
-    scale: f32,
-    zero: u32,
-}
+pub(crate) use crate::kernels::layouts::attention_heads::Section;
+use crate::kernels::{
+    Capabilities, Ctx, Dispatch, Region,
+    layouts::attention_heads::{self as shader, ATTENTION_HEADS, Constants, Push},
+    team::Team,
+};
 
 /// Queries, keys or values: dense (batches, tokens, heads, features), and the rows that they go to.
-#[derive(Debug, Clone, Copy, Pod, Zeroable)]
-#[repr(C)]
-pub(crate) struct Section {
-    from: u64,
-    weight: u64,
-    to: u64,
-    to_batch: u64,
-    to_head: u64,
-    to_token: u64,
-    heads: u32,
-    turned: u32,
-}
-
 impl Section {
     /// Heads at an address, with the address of their norm's weights; normalized and
     /// rotated only if they are `turned`.
@@ -98,20 +74,20 @@ pub(crate) fn encode(
         tokens: *tokens as u32,
         batches: *batches as u32,
         scale: angle.scale,
-        zero: 0,
     };
     let bit = |on: bool, flag: u32| if on { flag } else { 0 };
-    let flags = bit(eps.is_some(), 1) | bit(angle.traditional, 2) | bit(angle.divisors, 4);
+    let flags = bit(eps.is_some(), shader::NORM_FLAG)
+        | bit(angle.traditional, shader::TRADITIONAL_FLAG)
+        | bit(angle.divisors, shader::DIVISORS_FLAG);
     let team = Team::of(caps, true);
     let workgroup = team.workgroup(caps, 256);
     let eps = eps.map_or(0, f32::to_bits);
-    let constants = [workgroup, *dtype as u32, flags, *width as u32, team.subgroup, eps];
-    let pipeline =
-        ctx.pipeline_with_subgroup(Kernel::attention_heads, &constants, team.subgroup)?;
+    let (dtype, width, subgroup) = (*dtype as u32, *width as u32, team.subgroup);
+    let constants = Constants { workgroup, dtype, flags, width, subgroup, eps };
+    let pipeline = ctx.pipeline_with_subgroup(ATTENTION_HEADS, &constants, subgroup)?;
     // A software device finds angles once per token.
     let each = if caps.is_software() { push.heads } else { EACH };
     let blocks = push.heads.div_ceil(each * team.teams(workgroup));
     let groups = [caps.groups_1d((tokens * batches) as u64, 1), blocks, 1];
-    let push = bytemuck::bytes_of(&push);
-    ctx.dispatch(&Dispatch { pipeline: &pipeline, push, groups, reads, writes })
+    ctx.dispatch(&Dispatch { pipeline: &pipeline, push: &push, groups, reads, writes })
 }

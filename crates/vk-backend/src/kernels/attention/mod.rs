@@ -5,9 +5,6 @@ pub(crate) mod heads;
 pub mod planner;
 pub mod prefill;
 
-use std::sync::Arc;
-
-use bytemuck::{Pod, Zeroable};
 use mlx_vulkan_core::{
     Array, Dtype, Result, Strides,
     backend::Output,
@@ -17,53 +14,23 @@ use mlx_vulkan_core::{
 use smallvec::smallvec;
 
 use super::{
-    Ctx, Dispatch, Kernel, Operand, Region, copy,
+    Ctx, Dispatch, Operand, Region, copy,
+    layouts::{
+        attention::{self as lanes, Push, Strides as StridesOf},
+        attention_combine as combine, attention_matrix as matrices,
+    },
     matmul::{matrix::fragment, matrix_pipeline, team_pipeline},
 };
-use crate::runtime::{pipelines::Pipeline, stats};
+use crate::runtime::{pipelines::PipelineOf, stats};
 use planner::{Plan, Sizes};
 use prefill::Prefill;
 
-/// Push constants of `attention.comp` and `matrix.comp`.
-#[derive(Debug, Clone, Copy, Pod, Zeroable)]
-#[repr(C)]
-struct Push {
-    q: u64,
-    k: u64,
-    v: u64,
-    mask: u64,
-    result: u64,
-    maxima: u64,
-    strides: u64,
-    batches: u32,
-    heads: u32,
-    kv_heads: u32,
-    queries: u32,
-    keys: u32,
-    key_width: u32,
-    value_width: u32,
-    splits: u32,
-    scale: f32,
-    zero: u32,
-}
-
-/// Push constants of `combine.comp`.
-#[derive(Debug, Clone, Copy, Pod, Zeroable)]
-#[repr(C)]
-struct CombinePush {
-    parts: u64,
-    maxima: u64,
-    result: u64,
-    out_batch: i64,
-    out_head: i64,
-    out_row: i64,
-    batches: u32,
-    heads: u32,
-    queries: u32,
-    value_width: u32,
-    splits: u32,
-    zero: u32,
-}
+/// Both kernels number masks alike.
+const _: () = assert!(
+    lanes::CAUSAL == matrices::CAUSAL
+        && lanes::KEEP == matrices::KEEP
+        && lanes::ADDITIVE == matrices::ADDITIVE
+);
 
 /// An operand with the strides of its first three axes; the last one is dense.
 struct Heads {
@@ -167,9 +134,9 @@ pub(super) fn eval(
         scale,
         kind: match mask {
             AttentionMask::None => 0,
-            AttentionMask::Causal => 1,
-            AttentionMask::Array if inputs[3].dtype() == Dtype::Bool => 2,
-            AttentionMask::Array => 3,
+            AttentionMask::Causal => lanes::CAUSAL,
+            AttentionMask::Array if inputs[3].dtype() == Dtype::Bool => lanes::KEEP,
+            AttentionMask::Array => lanes::ADDITIVE,
         },
         dtype: output.dtype,
     };
@@ -283,7 +250,7 @@ fn run(
     let parts = ctx.scratch(rows * s.value_width as u64 * splits * 4)?;
     let maxima = ctx.scratch(rows * splits * 8)?;
     dispatch(ctx, a, way, out, parts, parts.address, maxima)?;
-    let push = CombinePush {
+    let push = combine::Push {
         parts: parts.address,
         maxima: maxima.address,
         result: result.address,
@@ -295,27 +262,42 @@ fn run(
         queries: s.queries as u32,
         value_width: s.value_width as u32,
         splits: way.splits(),
-        zero: 0,
     };
     let group = ctx.capabilities().elementwise_workgroup().min(128);
-    let most = way.splits().next_multiple_of(16);
-    let pipeline = ctx.pipeline(Kernel::attention_combine, &[group, a.dtype as u32, most])?;
-    ctx.run(&pipeline, bytemuck::bytes_of(&push), rows, 1, &[parts, maxima], &[result.region])
+    let (dtype, splits) = (a.dtype as u32, way.splits().next_multiple_of(16));
+    let constants = combine::Constants { workgroup: group, dtype, splits };
+    let pipeline = ctx.pipeline(combine::ATTENTION_COMBINE, &constants)?;
+    ctx.run(&pipeline, &push, rows, 1, &[parts, maxima], &[result.region])
 }
 
-/// Strides of q, k, v, mask and result, as `Strides` in `attention.comp` has them.
-fn strides(a: &Attention<'_>, out: [i64; 3]) -> [i64; 16] {
-    let mut all = [0i64; 16];
-    for (i, steps) in [a.q.steps, a.k.steps, a.v.steps].iter().enumerate() {
-        all[3 * i..3 * i + 3].copy_from_slice(steps);
+/// Strides of q, k, v, mask and result.
+fn strides(a: &Attention<'_>, [out_batch, out_head, out_row]: [i64; 3]) -> StridesOf {
+    let mut mask = [0; 4];
+    if let Some(array) = a.mask {
+        let strides = array.evaluated().layout.strides.iter();
+        mask.iter_mut().zip(strides).for_each(|(to, &stride)| *to = stride as i64);
     }
-    if let Some(mask) = a.mask {
-        for (to, &stride) in all[9..13].iter_mut().zip(&mask.evaluated().layout.strides) {
-            *to = stride as i64;
-        }
+    let [mask_batch, mask_head, mask_row, mask_key] = mask;
+    let [[q_batch, q_head, q_row], [k_batch, k_head, k_row], [v_batch, v_head, v_row]] =
+        [a.q.steps, a.k.steps, a.v.steps];
+    StridesOf {
+        q_batch,
+        q_head,
+        q_row,
+        k_batch,
+        k_head,
+        k_row,
+        v_batch,
+        v_head,
+        v_row,
+        mask_batch,
+        mask_head,
+        mask_row,
+        mask_key,
+        out_batch,
+        out_head,
+        out_row,
     }
-    all[13..].copy_from_slice(&out);
-    all
 }
 
 fn dispatch(
@@ -345,7 +327,6 @@ fn dispatch(
         value_width: s.value_width as u32,
         splits: way.splits(),
         scale: a.scale,
-        zero: 0,
     };
     let (pipeline, items) = match way {
         Way::Lanes(plan) => lanes_pipeline(ctx, a, plan)?,
@@ -354,31 +335,42 @@ fn dispatch(
     let groups = [ctx.capabilities().groups_1d(items * u64::from(way.splits()), 1), 1, 1];
     let reads = [a.q.at.region, a.k.at.region, a.v.at.region, a.mask_at.region];
     let writes = [result, maxima];
-    let push = bytemuck::bytes_of(&push);
-    ctx.dispatch(&Dispatch { pipeline: &pipeline, push, groups, reads: &reads, writes: &writes })
+    ctx.dispatch(&Dispatch {
+        pipeline: &pipeline,
+        push: &push,
+        groups,
+        reads: &reads,
+        writes: &writes,
+    })
 }
 
 /// The pipeline of `attention.comp`, and the workgroups of work without splits.
-fn lanes_pipeline(ctx: &Ctx<'_>, a: &Attention<'_>, plan: &Plan) -> Result<(Arc<Pipeline>, u64)> {
+fn lanes_pipeline(
+    ctx: &Ctx<'_>,
+    a: &Attention<'_>,
+    plan: &Plan,
+) -> Result<(PipelineOf<Push>, u64)> {
     let s = &a.sizes;
-    let flags = bit(a.q.quads(s.key_width, a.dtype) && a.k.quads(s.key_width, a.dtype), 1)
-        | bit(a.v.quads(s.value_width, a.dtype), 2)
-        | bit(plan.splits > 1, 4);
+    let flags = bit(
+        a.q.quads(s.key_width, a.dtype) && a.k.quads(s.key_width, a.dtype),
+        lanes::K_VECTOR_FLAG,
+    ) | bit(a.v.quads(s.value_width, a.dtype), lanes::V_VECTOR_FLAG)
+        | bit(plan.splits > 1, lanes::SPLIT_FLAG);
     let quads = |width: usize| width.div_ceil(4).max(1) as u32;
-    let constants = [
-        plan.workgroup,
-        a.dtype as u32,
+    let constants = lanes::Constants {
+        workgroup: plan.workgroup,
+        dtype: a.dtype as u32,
         flags,
-        plan.rows,
-        plan.team.subgroup,
-        plan.keys,
-        plan.parts,
-        quads(s.key_width),
-        quads(s.value_width),
-        a.kind,
-    ];
+        rows: plan.rows,
+        subgroup: plan.team.subgroup,
+        keys: plan.keys,
+        parts: plan.parts,
+        key_quads: quads(s.key_width),
+        value_quads: quads(s.value_width),
+        mask: a.kind,
+    };
     let kernel =
-        if plan.team.subgroups { Kernel::attention_subgroup } else { Kernel::attention_shared };
+        if plan.team.subgroups { lanes::ATTENTION_SUBGROUP } else { lanes::ATTENTION_SHARED };
     let pipeline = team_pipeline(ctx, kernel, &constants, plan.team)?;
     let blocks = (s.heads / s.kv_heads * s.queries).div_ceil(plan.rows as usize);
     Ok((pipeline, (s.batches * s.kv_heads * blocks) as u64))
@@ -389,27 +381,28 @@ fn prefill_pipeline(
     ctx: &Ctx<'_>,
     a: &Attention<'_>,
     plan: &Prefill,
-) -> Result<(Arc<Pipeline>, u64)> {
-    const KERNELS: [Kernel; 2] =
-        [Kernel::attention_matrix_float16, Kernel::attention_matrix_bfloat16];
-    const LOOK: u32 = 2; // weigh in registers where the kernel finds that it may
-    let flags = bit(plan.queries_shared, 1) | LOOK | bit(plan.splits > 1, 4);
-    let constants = [
-        plan.threads(),
-        a.dtype as u32,
+) -> Result<(PipelineOf<Push>, u64)> {
+    let kernels = [matrices::ATTENTION_MATRIX_FLOAT16, matrices::ATTENTION_MATRIX_BFLOAT16];
+    // It weighs in registers where it finds that it may.
+    let flags = matrices::REGISTERS_FLAG
+        | bit(plan.queries_shared, matrices::Q_SHARED_FLAG)
+        | bit(plan.splits > 1, matrices::SPLIT_FLAG);
+    let constants = matrices::Constants {
+        workgroup: plan.threads(),
+        dtype: a.dtype as u32,
         flags,
-        plan.blocks,
-        plan.subgroup,
-        plan.keys,
-        plan.shares,
-        a.sizes.key_width as u32,
-        a.sizes.value_width as u32,
-        a.kind,
-        plan.fragment.m,
-        plan.fragment.n,
-        plan.fragment.k,
-    ];
-    Ok((matrix_pipeline(ctx, KERNELS, a.dtype, &constants)?, plan.count(&a.sizes)))
+        blocks: plan.blocks,
+        subgroup: plan.subgroup,
+        keys: plan.keys,
+        shares: plan.shares,
+        key_width: a.sizes.key_width as u32,
+        value_width: a.sizes.value_width as u32,
+        mask: a.kind,
+        fm: plan.fragment.m,
+        fn_: plan.fragment.n,
+        fk: plan.fragment.k,
+    };
+    Ok((matrix_pipeline(ctx, kernels, a.dtype, &constants)?, plan.count(&a.sizes)))
 }
 
 fn bit(on: bool, flag: u32) -> u32 {

@@ -3,64 +3,24 @@
 
 pub mod planner;
 
-use bytemuck::{Pod, Zeroable};
 use mlx_vulkan_core::{
     Array, Result, backend::Output, primitives::Convolution, shape::row_major_strides,
 };
 
 use super::{
-    Ctx, Dispatch, Kernel, Operand, Region, copy,
+    Ctx, Dispatch, Operand, Region, copy,
+    layouts::{
+        convolution_direct as direct_sums, convolution_direct::Geometry, convolution_tile,
+        convolution_unfold,
+    },
     matmul::{
-        A_ALONG_K, A_VECTOR, B_ALONG_K, B_VECTOR, GemmPush, dense_matrix, gemm_constants,
+        A_ALONG_K, A_VECTOR, B_ALONG_K, B_VECTOR, GemmPush, dense_matrix,
         matrix::fragment,
         planner::{Gemm, Tile},
-        tile_grid,
+        tile_constants, tile_grid,
     },
 };
 use planner::{Plan, Product, plan};
-
-/// What `convolution.glsl` reads.
-#[derive(Debug, Clone, Copy, Pod, Zeroable)]
-#[repr(C)]
-struct Geometry {
-    batch_step: i64,
-    steps: [i64; 3],
-    input: [u32; 3],
-    kernel: [u32; 3],
-    output: [u32; 3],
-    stride: [u32; 3],
-    padding: [u32; 3],
-    kernel_dilation: [u32; 3],
-    input_dilation: [u32; 3],
-    channels: u32,
-    outputs: u32,
-    groups: u32,
-    flip: u32,
-    zero: u32,
-}
-
-/// Push constants of `direct.comp`.
-#[derive(Debug, Clone, Copy, Pod, Zeroable)]
-#[repr(C)]
-struct DirectPush {
-    source: u64,
-    weight: u64,
-    result: u64,
-    geometry: u64,
-    count: u64,
-}
-
-/// Push constants of `unfold.comp`.
-#[derive(Debug, Clone, Copy, Pod, Zeroable)]
-#[repr(C)]
-struct UnfoldPush {
-    source: u64,
-    destination: u64,
-    geometry: u64,
-    count: u64,
-    first: u32,
-    elements: u32,
-}
 
 /// A convolution of an input whose channels are neighbours with a dense weight.
 struct Operands {
@@ -139,7 +99,6 @@ fn operands(
         outputs: outputs as u32,
         groups: c.groups as u32,
         flip: u32::from(c.flip),
-        zero: 0,
     };
     let quad = 4 * output.dtype.size() as u64;
     let aligned = at.is_aligned(quad) && strides[..last].iter().all(|s| s % 4 == 0);
@@ -166,8 +125,9 @@ fn operands(
 
 /// Whether every element of the input is the window of one output.
 fn is_matrix(g: &Geometry) -> bool {
-    let ones = [g.kernel, g.stride, g.input_dilation].concat();
-    ones.iter().all(|&x| x == 1) && g.padding == [0; 3] && g.input == g.output
+    let ones = [g.kernel, g.stride, g.input_dilation];
+    let mut ones = ones.into_iter().flatten();
+    ones.all(|x| x == 1) && g.padding == [0; 3] && g.input == g.output
 }
 
 /// Places along the last axis that a thread of `direct.comp` makes of four channels.
@@ -182,7 +142,7 @@ fn direct(ctx: &mut Ctx<'_>, o: &Operands, output: &Output, quads: bool) -> Resu
         }
         false => output.size() as u64,
     };
-    let push = DirectPush {
+    let push = direct_sums::Push {
         source: o.input.address,
         weight: o.weight.address,
         result: o.result.address,
@@ -190,11 +150,11 @@ fn direct(ctx: &mut Ctx<'_>, o: &Operands, output: &Output, quads: bool) -> Resu
         count,
     };
     let group = ctx.capabilities().elementwise_workgroup();
-    let constants = [group, output.dtype as u32, u32::from(quads)];
-    let pipeline = ctx.pipeline(Kernel::convolution_direct, &constants)?;
+    let (dtype, quad) = (output.dtype as u32, u32::from(quads));
+    let constants = direct_sums::Constants { workgroup: group, dtype, quad };
+    let pipeline = ctx.pipeline(direct_sums::CONVOLUTION_DIRECT, &constants)?;
     let reads = [o.input.region, o.weight.region];
-    let push = bytemuck::bytes_of(&push);
-    ctx.run(&pipeline, push, count, u64::from(group), &reads, &[o.result.region])
+    ctx.run(&pipeline, &push, count, u64::from(group), &reads, &[o.result.region])
 }
 
 fn tiles(ctx: &mut Ctx<'_>, o: &Operands, output: &Output, tile: Tile, quads: bool) -> Result<()> {
@@ -216,11 +176,11 @@ fn tiles(ctx: &mut Ctx<'_>, o: &Operands, output: &Output, tile: Tile, quads: bo
     let bit = |on: bool, flag: u32| if on { flag } else { 0 };
     let flags = A_ALONG_K | B_ALONG_K | bit(quads, A_VECTOR) | bit(whole, B_VECTOR);
     let caps = ctx.capabilities();
-    let constants = gemm_constants(Gemm::Tile(tile, 1), output.dtype, output.dtype, flags, caps);
-    let pipeline = ctx.pipeline(Kernel::convolution_tile, &constants)?;
+    let constants = tile_constants!(convolution_tile, tile, output.dtype, output.dtype, flags);
+    let pipeline = ctx.pipeline(convolution_tile::CONVOLUTION_TILE, &constants)?;
     ctx.dispatch(&Dispatch {
         pipeline: &pipeline,
-        push: bytemuck::bytes_of(&push),
+        push: &push,
         groups: tile_grid(&tile, &push, caps),
         reads: &[o.input.region, o.weight.region],
         writes: &[o.result.region],
@@ -285,13 +245,14 @@ fn unfold(
 ) -> Result<()> {
     let p = &o.product;
     let channels = p.channels * p.size;
-    let steps = [&[o.geometry.batch_step][..], &o.geometry.steps].concat();
+    let [x, y, z] = o.geometry.steps;
+    let steps = [o.geometry.batch_step, x, y, z];
     let whole = o.input.is_aligned(16)
         && channels.is_multiple_of(16)
         && steps.iter().all(|s| (s * p.size as i64) % 16 == 0);
     let bytes = if whole { 16 } else { p.size };
     let count = (windows * p.depth() * p.size / bytes) as u64;
-    let push = UnfoldPush {
+    let push = convolution_unfold::Push {
         source: o.input.address,
         destination: matrix.address,
         geometry: ctx.args(bytemuck::bytes_of(&o.geometry))?,
@@ -300,7 +261,7 @@ fn unfold(
         elements: (bytes / p.size) as u32,
     };
     let group = ctx.capabilities().elementwise_workgroup();
-    let pipeline = ctx.pipeline(Kernel::convolution_unfold, &[group, bytes as u32])?;
-    let push = bytemuck::bytes_of(&push);
-    ctx.run(&pipeline, push, count, u64::from(group), &[o.input.region], &[matrix])
+    let constants = convolution_unfold::Constants { workgroup: group, bytes: bytes as u32 };
+    let pipeline = ctx.pipeline(convolution_unfold::CONVOLUTION_UNFOLD, &constants)?;
+    ctx.run(&pipeline, &push, count, u64::from(group), &[o.input.region], &[matrix])
 }

@@ -3,48 +3,16 @@
 
 pub mod planner;
 
-use bytemuck::{Pod, Zeroable};
 use mlx_vulkan_core::{
     Array, Result, Shape, Strides, backend::Output, primitives::Fft, shape::row_major_strides,
 };
 
-use super::{Ctx, Dispatch, Kernel, Region, strided::Walk};
+use super::{
+    Ctx, Dispatch, Region,
+    layouts::{fft_chirp, fft_pass},
+    strided::Walk,
+};
 use planner::{Block, Plan, longest_pass, part_of_turn, plan, radices};
-
-/// Push constants of `pass.comp`.
-#[derive(Debug, Clone, Copy, Pod, Zeroable)]
-#[repr(C)]
-struct PassPush {
-    source: u64,
-    destination: u64,
-    walk: u64,
-    count: u64,
-    size_part: u64,
-    pass_part: u64,
-    chirp_part: u64,
-    spectrum: u64,
-    in_unit: i64,
-    out_unit: i64,
-    rest: u32,
-    out_step: u32,
-    total: u32,
-    ndim: u32,
-    scale: f32,
-    in_sign: f32,
-    out_sign: f32,
-    zero: u32,
-}
-
-/// Push constants of `chirp.comp`.
-#[derive(Debug, Clone, Copy, Pod, Zeroable)]
-#[repr(C)]
-struct ChirpPush {
-    destination: u64,
-    m: u64,
-    part: u64,
-    n: u32,
-    zero: u32,
-}
 
 /// What one side of a transform holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,11 +23,10 @@ enum Mode {
     Half = 2,
 }
 
-const LINES_FIRST_IN: u32 = 64;
-const LINES_FIRST_OUT: u32 = 128;
-const CHIRP_IN: u32 = 256;
-const SPECTRUM_IN: u32 = 512;
-const CHIRP_OUT: u32 = 1024;
+use fft_pass::{
+    CHIRP_IN_FLAG as CHIRP_IN, CHIRP_OUT_FLAG as CHIRP_OUT, LINES_FIRST_IN_FLAG as LINES_FIRST_IN,
+    LINES_FIRST_OUT_FLAG as LINES_FIRST_OUT, SPECTRUM_IN_FLAG as SPECTRUM_IN,
+};
 
 fn in_mode(mode: Mode) -> u32 {
     mode as u32
@@ -269,7 +236,7 @@ fn passes(
             | lines_first(target, out_step, LINES_FIRST_OUT)
             | if i == 0 { job.flags()[0] } else { 0 }
             | if last { job.flags()[1] } else { 0 };
-        let push = PassPush {
+        let push = fft_pass::Push {
             source: source.address,
             destination: target.address,
             walk: ctx.args(&walk.pack())?,
@@ -287,7 +254,6 @@ fn passes(
             scale: if last { job.scale } else { 1.0 },
             in_sign: if i == 0 { job.signs()[0] } else { 1.0 },
             out_sign: if last { job.signs()[1] } else { 1.0 },
-            zero: 0,
         };
         dispatch(ctx, size, flags, &push, &[source.region, job.spectrum()], target.region)?;
         done *= size;
@@ -305,36 +271,35 @@ fn dispatch(
     ctx: &mut Ctx<'_>,
     size: usize,
     flags: u32,
-    push: &PassPush,
+    push: &fft_pass::Push,
     reads: &[Region],
     writes: Region,
 ) -> Result<()> {
     let caps = ctx.capabilities();
     let across = flags & (LINES_FIRST_IN | LINES_FIRST_OUT) != 0;
     let Block { group, lines } = Block::new(caps, size as u32, across);
-    let constants = [group, size as u32, lines, flags, radices(size as u32)];
-    let kernel =
-        if size.is_power_of_two() { Kernel::fft_pass_twos } else { Kernel::fft_pass_mixed };
+    let twos = size.is_power_of_two();
+    let (size, radices) = (size as u32, radices(size as u32));
+    let constants = fft_pass::Constants { workgroup: group, size, lines, flags, radices };
+    let kernel = if twos { fft_pass::FFT_PASS_TWOS } else { fft_pass::FFT_PASS_MIXED };
     let pipeline = ctx.pipeline(kernel, &constants)?;
     let groups = [caps.groups_1d(push.count, u64::from(lines)), 1, 1];
-    let push = bytemuck::bytes_of(push);
     ctx.dispatch(&Dispatch { pipeline: &pipeline, push, groups, reads, writes: &[writes] })
 }
 
 /// The transform as a convolution of length `m` with a chirp.
 fn bluestein(ctx: &mut Ctx<'_>, job: &Job<'_>, m: usize, from: &Side, to: &Side) -> Result<()> {
     let spectrum = ctx.scratch(m as u64 * 8)?;
-    let push = ChirpPush {
+    let push = fft_chirp::Push {
         destination: spectrum.address,
         m: m as u64,
         part: part_of_turn(2 * job.n as u64),
         n: job.n as u32,
-        zero: 0,
     };
     let group = ctx.capabilities().elementwise_workgroup();
-    let pipeline = ctx.pipeline(Kernel::fft_chirp, &[group])?;
-    let bytes = bytemuck::bytes_of(&push);
-    ctx.run(&pipeline, bytes, push.m, u64::from(group), &[], &[spectrum])?;
+    let constants = fft_chirp::Constants { workgroup: group };
+    let pipeline = ctx.pipeline(fft_chirp::FFT_CHIRP, &constants)?;
+    ctx.run(&pipeline, &push, push.m, u64::from(group), &[], &[spectrum])?;
     let one = Job { n: m, batch: &[], inverse: false, scale: 1.0, part: Part::Whole };
     let side = Side::dense(spectrum, &[], m);
     transform(ctx, &one, &side, &side)?;

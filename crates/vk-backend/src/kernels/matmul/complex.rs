@@ -1,29 +1,14 @@
 //! Complex products: one element a thread, any strides.
 
-use bytemuck::{Pod, Zeroable};
 use mlx_vulkan_core::{Array, Result, Strides};
 use smallvec::smallvec;
 
 use super::Addend;
-use crate::kernels::{Ctx, Kernel, Operand, strided::Walk};
-
-/// Push constants of `complex.comp`.
-#[derive(Debug, Clone, Copy, Pod, Zeroable)]
-#[repr(C)]
-struct Push {
-    a: u64,
-    b: u64,
-    c: u64,
-    result: u64,
-    walk: u64,
-    count: u64,
-    a_step: i64,
-    b_step: i64,
-    alpha: f32,
-    beta: f32,
-    ndim: u32,
-    k: u32,
-}
+use crate::kernels::{
+    Ctx, Operand,
+    layouts::matmul_complex::{ADD_FLAG, Constants, MATMUL_COMPLEX, Push},
+    strided::Walk,
+};
 
 /// Encodes the product.
 pub(super) fn eval(
@@ -61,14 +46,9 @@ pub(super) fn eval(
         k: a.dim(-1) as u32,
     };
     let group = ctx.capabilities().elementwise_workgroup();
-    let pipeline = ctx.pipeline(Kernel::matmul_complex, &[group, u32::from(addend.is_some())])?;
+    let flags = if addend.is_some() { ADD_FLAG } else { 0 };
+    let constants = Constants { workgroup: group, flags };
+    let pipeline = ctx.pipeline(MATMUL_COMPLEX, &constants)?;
     let reads = [at_a.region, at_b.region, at_c.map_or(at_a.region, |c| c.region)];
-    ctx.run(
-        &pipeline,
-        bytemuck::bytes_of(&push),
-        walk.count(),
-        u64::from(group),
-        &reads,
-        &[result.region],
-    )
+    ctx.run(&pipeline, &push, walk.count(), u64::from(group), &reads, &[result.region])
 }

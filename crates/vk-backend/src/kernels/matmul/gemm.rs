@@ -1,8 +1,5 @@
 //! Products of many rows and columns: `tile.comp`, `lanes.comp`, and the sum of split parts.
 
-use std::sync::Arc;
-
-use bytemuck::{Pod, Zeroable};
 use mlx_vulkan_core::{Dtype, Result};
 
 use super::{
@@ -11,7 +8,11 @@ use super::{
 };
 use crate::{
     kernels::{
-        Capabilities, Ctx, Dispatch, Kernel, Operand, Region,
+        Capabilities, Ctx, Dispatch, Operand, Region,
+        layouts::{
+            gemm, gemm_matrix, matmul_lanes, matmul_matrix, matmul_split_sum as split_sum,
+            matmul_tile,
+        },
         matmul::{
             matrix::MatrixTile,
             planner::{Gemm, Tile},
@@ -19,100 +20,89 @@ use crate::{
         strided::Walk,
         team::Team,
     },
-    runtime::pipelines::Pipeline,
+    runtime::pipelines::PipelineOf,
+    shaders::{KernelOf, SpecConstants},
 };
 
-/// Push constants of `gemm.glsl`.
-#[derive(Debug, Clone, Copy, Default, Pod, Zeroable)]
-#[repr(C)]
-pub(crate) struct Push {
-    pub a: u64,
-    pub b: u64,
-    pub c: u64,
-    pub result: u64,
-    pub walk: u64,
-    pub extra: u64,
-    pub lda: i64,
-    pub ldb: i64,
-    pub c_row: i64,
-    pub c_column: i64,
-    pub m: u32,
-    pub n: u32,
-    pub k: u32,
-    pub batches: u32,
-    pub alpha: f32,
-    pub beta: f32,
-    pub ndim: u32,
-    pub splits: u32,
+pub(crate) use gemm::{
+    A_ALONG_K_FLAG as A_ALONG_K, A_VECTOR_FLAG as A_VECTOR, ADD_FLAG as ADD,
+    B_ALONG_K_FLAG as B_ALONG_K, B_VECTOR_FLAG as B_VECTOR, C_VECTOR_FLAG as C_VECTOR,
+};
+pub(crate) use gemm_matrix::{GATED_FLAG as GATED, SIBLINGS_FLAG as SIBLINGS};
+pub(crate) use matmul_tile::Push;
+
+/// Parts to be added up without anything else.
+fn sum_push(parts: Region, result: Operand, count: u64, splits: u32) -> split_sum::Push {
+    let (parts, result) = (parts.address, result.address);
+    split_sum::Push { parts, result, count, alpha: 1.0, splits, ..Default::default() }
 }
 
-/// Push constants of `split_sum.comp`.
-#[derive(Debug, Clone, Copy, Pod, Zeroable)]
-#[repr(C)]
-struct SumPush {
-    parts: u64,
-    c: u64,
-    result: u64,
-    count: u64,
-    walk: u64,
-    alpha: f32,
-    beta: f32,
-    ndim: u32,
-    splits: u32,
-}
+/// Products on cooperative matrices, by dtype: float16 first.
+pub(crate) const MATRIX: [KernelOf<matmul_matrix::Constants, Push>; 2] =
+    [matmul_matrix::MATMUL_MATRIX_FLOAT16, matmul_matrix::MATMUL_MATRIX_BFLOAT16];
 
-impl SumPush {
-    fn new(parts: Region, result: Operand, count: u64, splits: u32) -> Self {
-        let (parts, result) = (parts.address, result.address);
-        SumPush { parts, c: 0, result, count, walk: 0, alpha: 1.0, beta: 0.0, ndim: 0, splits }
-    }
-}
-
-pub(crate) const A_ALONG_K: u32 = 1;
-pub(crate) const B_ALONG_K: u32 = 2;
-pub(crate) const A_VECTOR: u32 = 4;
-pub(crate) const B_VECTOR: u32 = 8;
-pub(crate) const ADD: u32 = 16;
-pub(crate) const C_VECTOR: u32 = 32;
-pub(crate) const SIBLINGS: u32 = 64;
-pub(crate) const GATED: u32 = 128;
-pub(crate) const MATRIX: [Kernel; 2] =
-    [Kernel::matmul_matrix_float16, Kernel::matmul_matrix_bfloat16];
-
-/// Specialization constants of a plan's kernel: workgroup, dtypes, flags, tile.
-pub(crate) fn constants(
-    plan: Gemm,
-    dtype: Dtype,
-    out: Dtype,
-    flags: u32,
-    caps: &Capabilities,
-) -> Vec<u32> {
-    let (dtype, out) = (dtype as u32, out as u32);
-    match plan {
-        Gemm::Tile(t, _) => vec![t.threads(), dtype, out, flags, t.bm, t.bn, t.bk, t.tm, t.tn],
-        Gemm::Matrix(t, _) => {
-            let f = t.fragment;
-            vec![
-                t.threads(),
-                dtype,
-                out,
-                flags,
-                t.bm,
-                t.bn,
-                t.bk,
-                t.wm,
-                t.wn,
-                f.m,
-                f.n,
-                f.k,
-                t.subgroup,
-            ]
+/// Specialization constants of a kernel that makes tiles: its module, the tile, dtypes of operands and
+/// result, flags, and what the module has beyond.
+macro_rules! tile_constants {
+    ($module:ident, $tile:expr, $dtype:expr, $out:expr, $flags:expr $(, $more:ident: $value:expr)*) => {
+        $module::Constants {
+            workgroup: $tile.threads(),
+            dtype: $dtype as u32,
+            out_dtype: $out as u32,
+            flags: $flags,
+            bm: $tile.bm,
+            bn: $tile.bn,
+            bk: $tile.bk,
+            tm: $tile.tm,
+            tn: $tile.tn,
+            $($more: $value,)*
         }
-        Gemm::Lanes { tm, tn } => {
-            vec![caps.subgroup_size, dtype, out, flags, caps.subgroup_size, tm, tn, 0, 0]
-        }
-    }
+    };
 }
+
+/// The same of a kernel of cooperative matrices.
+macro_rules! matrix_constants {
+    ($module:ident, $tile:expr, $dtype:expr, $out:expr, $flags:expr $(, $more:ident: $value:expr)*) => {
+        $module::Constants {
+            workgroup: $tile.threads(),
+            dtype: $dtype as u32,
+            out_dtype: $out as u32,
+            flags: $flags,
+            bm: $tile.bm,
+            bn: $tile.bn,
+            bk: $tile.bk,
+            wm: $tile.wm,
+            wn: $tile.wn,
+            fm: $tile.fragment.m,
+            fn_: $tile.fragment.n,
+            fk: $tile.fragment.k,
+            subgroup: $tile.subgroup,
+            $($more: $value,)*
+        }
+    };
+}
+
+/// The same of a kernel whose workgroups are subgroups, of `$subgroup` threads with `$tm` by `$tn` results
+/// each.
+macro_rules! lanes_constants {
+    (
+        $module:ident, $subgroup:expr, [$tm:expr, $tn:expr], $dtype:expr, $out:expr, $flags:expr
+        $(, $more:ident: $value:expr)*
+    ) => {
+        $module::Constants {
+            workgroup: $subgroup,
+            dtype: $dtype as u32,
+            out_dtype: $out as u32,
+            flags: $flags,
+            subgroup: $subgroup,
+            tm: $tm,
+            tn: $tn,
+            $($more: $value,)*
+        }
+    };
+}
+
+pub(in crate::kernels) use {lanes_constants, matrix_constants, tile_constants};
 
 /// Workgroups of a tiled product; the kernel loops over what is more than the device's grid.
 pub(crate) fn tile_grid(tile: &Tile, push: &Push, caps: &Capabilities) -> [u32; 3] {
@@ -129,12 +119,12 @@ pub(crate) fn matrix_grid(tile: &MatrixTile, push: &Push, caps: &Capabilities) -
 }
 
 /// The pipeline of a cooperative-matrix kernel, by dtype: float16 first.
-pub(crate) fn matrix_pipeline(
+pub(crate) fn matrix_pipeline<C: SpecConstants, P>(
     ctx: &Ctx<'_>,
-    kernels: [Kernel; 2],
+    kernels: [KernelOf<C, P>; 2],
     dtype: Dtype,
-    constants: &[u32],
-) -> Result<Arc<Pipeline>> {
+    constants: &C,
+) -> Result<PipelineOf<P>> {
     let kernel = kernels[usize::from(dtype == Dtype::Bfloat16)];
     let team = Team { subgroups: true, subgroup: ctx.capabilities().subgroup_size };
     team_pipeline(ctx, kernel, constants, team)
@@ -242,29 +232,32 @@ fn dispatch(
     writes: Region,
 ) -> Result<()> {
     let caps = ctx.capabilities();
-    let constants = constants(how.plan, how.dtype, how.out, how.flags, caps);
-    let (pipeline, groups) = match how.plan {
+    let How { plan, dtype, out, flags, lists } = how;
+    let (pipeline, groups) = match plan {
         Gemm::Tile(tile, _) => {
-            let kernel = match how.lists {
-                None => Kernel::matmul_tile,
-                Some(Lists::Picks(_)) => Kernel::matmul_tile_gather,
-                Some(Lists::Segments { .. }) => Kernel::matmul_tile_segments,
+            let kernel = match lists {
+                None => matmul_tile::MATMUL_TILE,
+                Some(Lists::Picks(_)) => matmul_tile::MATMUL_TILE_GATHER,
+                Some(Lists::Segments { .. }) => matmul_tile::MATMUL_TILE_SEGMENTS,
             };
+            let constants = tile_constants!(matmul_tile, tile, dtype, out, flags);
             (ctx.pipeline(kernel, &constants)?, tile_grid(&tile, push, caps))
         }
         Gemm::Matrix(tile, _) => {
-            let pipeline = matrix_pipeline(ctx, MATRIX, how.dtype, &constants)?;
+            let constants = matrix_constants!(matmul_matrix, tile, dtype, out, flags);
+            let pipeline = matrix_pipeline(ctx, MATRIX, dtype, &constants)?;
             (pipeline, matrix_grid(&tile, push, caps))
         }
         Gemm::Lanes { tm, tn } => {
-            let kernel = match how.lists {
-                None => Kernel::matmul_lanes,
-                Some(_) => Kernel::matmul_lanes_gather,
+            let kernel = match lists {
+                None => matmul_lanes::MATMUL_LANES,
+                Some(_) => matmul_lanes::MATMUL_LANES_GATHER,
             };
-            (ctx.pipeline(kernel, &constants[..7])?, lanes_grid(tm, tn, push, caps))
+            let size = caps.subgroup_size;
+            let constants = lanes_constants!(matmul_lanes, size, [tm, tn], dtype, out, flags);
+            (ctx.pipeline(kernel, &constants)?, lanes_grid(tm, tn, push, caps))
         }
     };
-    let push = bytemuck::bytes_of(push);
     ctx.dispatch(&Dispatch { pipeline: &pipeline, push, groups, reads, writes: &[writes] })
 }
 
@@ -335,13 +328,13 @@ fn sum(
     shape.extend([o.m, o.n]);
     strides.extend([c.row as isize, c.column as isize]);
     let walk = Walk::new(&shape, [&strides]);
-    let push = SumPush {
+    let push = split_sum::Push {
         c: c.at.address,
         walk: ctx.args(&walk.pack())?,
         alpha: c.alpha,
         beta: c.beta,
         ndim: walk.ndim(),
-        ..SumPush::new(parts, result, count, splits)
+        ..sum_push(parts, result, count, splits)
     };
     run_sum(ctx, &push, dtype, &[parts, c.at.region], result)
 }
@@ -355,7 +348,7 @@ pub(crate) fn sum_parts(
     dtype: Dtype,
     result: Operand,
 ) -> Result<()> {
-    run_sum(ctx, &SumPush::new(parts, result, count, splits), dtype, &[parts], result)
+    run_sum(ctx, &sum_push(parts, result, count, splits), dtype, &[parts], result)
 }
 
 /// The same with a dense array of as many elements, which is added, too.
@@ -369,32 +362,27 @@ pub(crate) fn sum_parts_and(
     result: Operand,
 ) -> Result<()> {
     let walk = Walk::new(&[count as usize], [&[1]]);
-    let push = SumPush {
+    let push = split_sum::Push {
         c: addend.address,
         walk: ctx.args(&walk.pack())?,
         beta: 1.0,
         ndim: walk.ndim(),
-        ..SumPush::new(parts, result, count, splits)
+        ..sum_push(parts, result, count, splits)
     };
     run_sum(ctx, &push, dtype, &[parts, addend.region], result)
 }
 
 fn run_sum(
     ctx: &mut Ctx<'_>,
-    push: &SumPush,
+    push: &split_sum::Push,
     dtype: Dtype,
     reads: &[Region],
     result: Operand,
 ) -> Result<()> {
     let group = ctx.capabilities().elementwise_workgroup();
-    let pipeline =
-        ctx.pipeline(Kernel::matmul_split_sum, &[group, dtype as u32, u32::from(push.c != 0)])?;
-    ctx.run(
-        &pipeline,
-        bytemuck::bytes_of(push),
-        push.count,
-        u64::from(group),
-        reads,
-        &[result.region],
-    )
+    let flags = if push.c != 0 { split_sum::ADD_FLAG } else { 0 };
+    let dtype = dtype as u32;
+    let constants = split_sum::Constants { workgroup: group, dtype, flags };
+    let pipeline = ctx.pipeline(split_sum::MATMUL_SPLIT_SUM, &constants)?;
+    ctx.run(&pipeline, push, push.count, u64::from(group), reads, &[result.region])
 }

@@ -15,13 +15,13 @@ use mlx_vulkan_core::{Array, Dtype, Result, backend::Output};
 use super::{Ctx, Operand, copy, matvec};
 use crate::runtime::capabilities::Fragment;
 pub(super) use gemm::{
-    A_ALONG_K, A_VECTOR, B_ALONG_K, B_VECTOR, constants as gemm_constants, lanes_grid, matrix_grid,
-    matrix_pipeline, sum_parts, tile_grid,
+    A_ALONG_K, A_VECTOR, B_ALONG_K, B_VECTOR, lanes_constants, lanes_grid, matrix_constants,
+    matrix_grid, matrix_pipeline, sum_parts, tile_constants, tile_grid,
 };
 pub(crate) use gemm::{Push as GemmPush, dense_matrix};
 pub(super) use planner::Tile;
 pub(crate) use siblings::{encode as encode_siblings, plan as plan_siblings};
-pub(super) use vectors::{VecMatPush, pipeline as team_pipeline, vec_mat_threads};
+pub(super) use vectors::{pipeline as team_pipeline, vec_mat_threads};
 
 use matrix::fragment;
 pub(super) use operands::Picks;

@@ -1,38 +1,26 @@
 //! Many rows times matrices that share them, with what comes after, on cooperative matrices: one dispatch of
 //! the kernel that serves a single product, with a list of matrices.
 
-use bytemuck::{Pod, Zeroable};
 use mlx_vulkan_core::{Dtype, Result, primitives::Affine};
 use smallvec::SmallVec;
 
 use super::gemm::{
     A_ALONG_K, A_VECTOR, ADD, B_ALONG_K, B_VECTOR, C_VECTOR, GATED, MATRIX, Push, SIBLINGS,
-    constants, matrix_grid, matrix_pipeline, sum_parts_and,
+    matrix_constants, matrix_grid, matrix_pipeline, sum_parts_and,
 };
 use crate::{
     kernels::{
         Ctx, Dispatch, Operand, Region,
-        matmul::{
-            matrix::{self, MatrixTile},
-            planner::Gemm,
+        layouts::{
+            matmul_matrix::{self, Sibling},
+            quantized_qmm_matrix,
         },
+        matmul::matrix::{self, MatrixTile},
         matvec::{After, Format, Fused, Matrix},
         quantized,
     },
     runtime::capabilities::Fragment,
 };
-
-/// A matrix as the kernel finds it in the list.
-#[derive(Debug, Clone, Copy, Pod, Zeroable)]
-#[repr(C)]
-struct Sibling {
-    words: u64,
-    scales: u64,
-    biases: u64,
-    result: u64,
-    outputs: u32,
-    end: u32,
-}
 
 /// How such products are done.
 #[derive(Debug, Clone)]
@@ -94,7 +82,7 @@ pub(crate) fn encode(
             let Matrix { words, scales, biases, result, outputs } = matrices[i];
             let result = parts.map_or(result, |parts| parts.address);
             n += outputs;
-            Sibling { words, scales, biases, result, outputs, end: n }
+            Sibling { b: words, scales, biases, result, n: outputs, end: n }
         })
         .collect();
     let mut push = Push {
@@ -119,18 +107,22 @@ pub(crate) fn encode(
     }
     let caps = ctx.capabilities();
     let out = if parts.is_some() { Dtype::Float32 } else { dtype };
-    let mut constants = constants(Gemm::Matrix(tile, splits), dtype, out, flags, caps);
-    let kernels = match packed {
-        Some(affine) => {
-            constants.extend([affine.bits as u32, affine.group_size as u32]);
-            quantized::MATRIX
+    let pipeline = match packed {
+        Some(Affine { bits, group_size }) => {
+            let constants = matrix_constants!(
+                quantized_qmm_matrix, tile, dtype, out, flags,
+                bits: bits as u32, group: group_size as u32
+            );
+            matrix_pipeline(ctx, quantized::MATRIX, dtype, &constants)?
         }
-        None => MATRIX,
+        None => {
+            let constants = matrix_constants!(matmul_matrix, tile, dtype, out, flags);
+            matrix_pipeline(ctx, MATRIX, dtype, &constants)?
+        }
     };
-    let pipeline = matrix_pipeline(ctx, kernels, dtype, &constants)?;
-    let (groups, push) = (matrix_grid(&tile, &push, caps), bytemuck::bytes_of(&push));
+    let (pipeline, push, groups) = (&pipeline, &push, matrix_grid(&tile, &push, caps));
     let here = parts.as_ref().map_or(writes, std::slice::from_ref);
-    ctx.dispatch(&Dispatch { pipeline: &pipeline, push, groups, reads: &reads, writes: here })?;
+    ctx.dispatch(&Dispatch { pipeline, push, groups, reads: &reads, writes: here })?;
     let (Some(parts), After::Residual(address)) = (parts, fused.after) else { return Ok(()) };
     let bytes = count * dtype.size() as u64;
     let dense = |address| Operand { address, region: Region { address, bytes } };

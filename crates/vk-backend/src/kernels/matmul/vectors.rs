@@ -1,68 +1,25 @@
 //! Products with few rows or few columns: `matvec.comp` and `vecmat.comp`.
 
-use bytemuck::{Pod, Zeroable};
+use bytemuck::Pod;
 use mlx_vulkan_core::{Dtype, Result};
 
 use super::operands::{Matrix, Operands};
 use crate::kernels::{
-    Capabilities, Ctx, Dispatch, Kernel, Operand,
+    Capabilities, Ctx, Dispatch, Operand,
+    layouts::{matmul_matvec as mat_vecs, matmul_vecmat as vec_mats},
     matmul::planner::Side,
     matvec::{self, Format, Fused, planner as few},
     team::Team,
 };
+use crate::{
+    runtime::pipelines::PipelineOf,
+    shaders::{KernelOf, SpecConstants},
+};
 
-/// Push constants of `matvec.comp`.
-#[derive(Debug, Clone, Copy, Default, Pod, Zeroable)]
-#[repr(C)]
-struct MatVecPush {
-    matrix: u64,
-    x: u64,
-    c: u64,
-    result: u64,
-    walk: u64,
-    row_step: i64,
-    x_row: i64,
-    x_step: i64,
-    c_row: i64,
-    c_vector: i64,
-    rows: u32,
-    vectors: u32,
-    k: u32,
-    batches: u32,
-    alpha: f32,
-    beta: f32,
-    ndim: u32,
-    result_steps: u32,
-}
+use mat_vecs::{ADD_FLAG as ADD, M_VECTOR_FLAG as M_VECTOR, X_VECTOR_FLAG as X_VECTOR};
 
-/// Push constants of `vecmat.comp`.
-#[derive(Debug, Clone, Copy, Default, Pod, Zeroable)]
-#[repr(C)]
-pub(crate) struct VecMatPush {
-    pub matrix: u64,
-    pub x: u64,
-    pub c: u64,
-    pub extra: u64,
-    pub result: u64,
-    pub walk: u64,
-    pub row_step: i64,
-    pub x_row: i64,
-    pub x_step: i64,
-    pub c_column: i64,
-    pub c_vector: i64,
-    pub columns: u32,
-    pub vectors: u32,
-    pub k: u32,
-    pub batches: u32,
-    pub alpha: f32,
-    pub beta: f32,
-    pub ndim: u32,
-    pub result_steps: u32,
-}
-
-const M_VECTOR: u32 = 1;
-const X_VECTOR: u32 = 2;
-const ADD: u32 = 4;
+/// Both kernels have the same flags, but for vectors that only one loads whole.
+const _: () = assert!(M_VECTOR == vec_mats::M_VECTOR_FLAG && ADD == vec_mats::ADD_FLAG);
 
 /// Matrix, vectors, and the sizes as seen from the matrix's side.
 struct Sides<'a> {
@@ -155,7 +112,7 @@ pub(super) fn mat_vec(
     let s = sides(o, side);
     let (rows, vectors) = s.sizes;
     let (ndim, walk) = o.walk(ctx, s.order)?;
-    let push = MatVecPush {
+    let push = mat_vecs::Push {
         matrix: s.matrix.at.address,
         x: s.vectors.at.address,
         c: o.c.as_ref().map_or(0, |c| c.at.address),
@@ -181,18 +138,24 @@ pub(super) fn mat_vec(
     let at_once = (vectors as u32).next_power_of_two().min(8);
     let outputs = if caps.is_software() { (8 / at_once).max(2) } else { 1 };
     let kernel = match (team.subgroups, o.lists.is_some()) {
-        (true, false) => Kernel::matvec_subgroup,
-        (false, false) => Kernel::matvec_shared,
-        (true, true) => Kernel::matvec_gather_subgroup,
-        (false, true) => Kernel::matvec_gather_shared,
+        (true, false) => mat_vecs::MATVEC_SUBGROUP,
+        (false, false) => mat_vecs::MATVEC_SHARED,
+        (true, true) => mat_vecs::MATVEC_GATHER_SUBGROUP,
+        (false, true) => mat_vecs::MATVEC_GATHER_SHARED,
     };
-    let constants =
-        [workgroup, dtype as u32, flags(o, &s, dtype, 8), at_once, team.subgroup, outputs];
+    let constants = mat_vecs::Constants {
+        workgroup,
+        dtype: dtype as u32,
+        flags: flags(o, &s, dtype, 8),
+        vectors: at_once,
+        subgroup: team.subgroup,
+        outputs,
+    };
     let pipeline = pipeline(ctx, kernel, &constants, team)?;
     let blocks = rows.div_ceil(outputs as usize) as u64;
     let per_group = u64::from(team.teams(workgroup));
     let groups = grid(caps, blocks, per_group, push.vectors.div_ceil(at_once), push.batches);
-    dispatch(ctx, o, &pipeline, bytemuck::bytes_of(&push), groups, result)
+    dispatch(ctx, o, &pipeline, &push, groups, result)
 }
 
 /// The matrix is dense across the result.
@@ -206,7 +169,7 @@ pub(super) fn vec_mat(
     let s = sides(o, side);
     let (columns, vectors) = s.sizes;
     let (ndim, walk) = o.walk(ctx, s.order)?;
-    let push = VecMatPush {
+    let push = vec_mats::Push {
         matrix: s.matrix.at.address,
         x: s.vectors.at.address,
         c: o.c.as_ref().map_or(0, |c| c.at.address),
@@ -230,12 +193,14 @@ pub(super) fn vec_mat(
     let flags = flags(o, &s, dtype, 4);
     let (workgroup, across) = vec_mat_threads(ctx.capabilities(), columns);
     let at_once = (vectors as u32).next_power_of_two().min(8);
-    let pipeline =
-        ctx.pipeline(Kernel::vecmat, &[workgroup, dtype as u32, flags, at_once, across])?;
+    let (dtype, vectors) = (dtype as u32, at_once);
+    let constants =
+        vec_mats::Constants { workgroup, dtype, flags, vectors, across, bits: 0, group: 0 };
+    let pipeline = ctx.pipeline(vec_mats::VECMAT, &constants)?;
     let caps = ctx.capabilities();
     let blocks = columns.div_ceil(4 * across as usize) as u64;
     let groups = grid(caps, blocks, 1, push.vectors.div_ceil(at_once), push.batches);
-    dispatch(ctx, o, &pipeline, bytemuck::bytes_of(&push), groups, result)
+    dispatch(ctx, o, &pipeline, &push, groups, result)
 }
 
 /// Threads of a workgroup of `vecmat.comp`, and how many of them stand side by side; the others
@@ -255,12 +220,12 @@ pub(crate) fn vec_mat_threads(caps: &Capabilities, columns: usize) -> (u32, u32)
 
 /// A pipeline whose teams are subgroups of exactly the planned size: Intel's drivers choose another
 /// unless told.
-pub(crate) fn pipeline(
+pub(crate) fn pipeline<C: SpecConstants, P>(
     ctx: &Ctx<'_>,
-    kernel: Kernel,
-    constants: &[u32],
+    kernel: KernelOf<C, P>,
+    constants: &C,
     team: Team,
-) -> Result<std::sync::Arc<crate::runtime::pipelines::Pipeline>> {
+) -> Result<PipelineOf<P>> {
     const INTEL: u32 = 0x8086;
     if team.subgroups && ctx.capabilities().vendor_id == INTEL {
         ctx.pipeline_with_subgroup(kernel, constants, team.subgroup)
@@ -269,11 +234,11 @@ pub(crate) fn pipeline(
     }
 }
 
-fn dispatch(
+fn dispatch<P: Pod>(
     ctx: &mut Ctx<'_>,
     o: &Operands,
-    pipeline: &std::sync::Arc<crate::runtime::pipelines::Pipeline>,
-    push: &[u8],
+    pipeline: &PipelineOf<P>,
+    push: &P,
     groups: [u32; 3],
     result: Operand,
 ) -> Result<()> {

@@ -24,26 +24,21 @@
 
 pub mod planner;
 
-use bytemuck::{Pod, Zeroable};
 use mlx_vulkan_core::{Dtype, Result};
 
-use super::{Ctx, Kernel, Region, matmul::matrix};
+use super::{
+    Ctx, Region,
+    layouts::{
+        matvec_fused::{self as lanes, Push},
+        matvec_matrix as matrices,
+    },
+    matmul::matrix,
+};
 use crate::{
     graph::interpreter::{Kind, planner as interpreter},
     runtime::commit::Call,
 };
 use planner::{MatrixPlan, Product};
-
-/// Push constants of both kernels.
-#[derive(Debug, Clone, Copy, Pod, Zeroable)]
-#[repr(C)]
-struct Push {
-    x: u64,
-    weight: u64,
-    matrices: [[u64; 4]; MOST_MATRICES],
-    ends: [u32; MOST_MATRICES],
-    one: u32,
-}
 
 /// A dense matrix (outputs, inner).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -198,26 +193,26 @@ fn on_matrices(ctx: &Ctx<'_>, fused: &Fused) -> Option<MatrixPlan> {
 
 fn encode_matrix(ctx: &Ctx<'_>, fused: &Fused, plan: &MatrixPlan) -> Result<Call> {
     let (push, after) = push_of(fused, planner::MATRIX_BLOCK);
-    let constants = [
-        plan.workgroup,
-        fused.format.group,
-        fused.rows,
-        plan.splits,
-        u32::from(fused.norm.is_some()),
+    let constants = matrices::Constants {
+        workgroup: plan.workgroup,
+        group: fused.format.group,
+        rows: fused.rows,
+        splits: plan.splits,
+        before: u32::from(fused.norm.is_some()),
         after,
-        fused.inner,
-        fused.norm.map_or(0, |n| n.eps.to_bits()),
-        plan.columns,
-        plan.depth,
-        u32::from(ctx.config().enable_known_fragments),
-    ];
+        inner: fused.inner,
+        eps: fused.norm.map_or(0, |n| n.eps.to_bits()),
+        fn_: plan.columns,
+        depth: plan.depth,
+        fragments: u32::from(ctx.config().enable_known_fragments),
+    };
     let kernel = match fused.format.dtype == Dtype::Float16 as u32 {
-        true => Kernel::matvec_matrix_float16,
-        false => Kernel::matvec_matrix_bfloat16,
+        true => matrices::MATVEC_MATRIX_FLOAT16,
+        false => matrices::MATVEC_MATRIX_BFLOAT16,
     };
     let pipeline = ctx.pipeline_with_subgroup(kernel, &constants, planner::MATRIX_SUBGROUP)?;
     let groups = push.ends[2].div_ceil(plan.teams()).min(plan.most_groups);
-    Ok(Call::new(pipeline, bytemuck::bytes_of(&push), [groups, 1, 1]))
+    Ok(Call::new(pipeline, &push, [groups, 1, 1]))
 }
 
 /// The push constants for blocks of `block` results, and the number of what comes after.
@@ -228,11 +223,16 @@ fn push_of(fused: &Fused, block: u32) -> (Push, u32) {
         blocks += matrix.outputs / block;
         *end = blocks;
     }
-    let mut matrices = fused.matrices.map(|m| [m.words, m.scales, m.biases, m.result]);
+    let mut matrices = fused.matrices.map(|m| lanes::Matrix {
+        words: m.words,
+        scales: m.scales,
+        biases: m.biases,
+        result: m.result,
+    });
     let after = match fused.after {
         After::Nothing => 0,
         After::Residual(address) => {
-            matrices[1][0] = address;
+            matrices[1].words = address;
             1
         }
         After::Gate => {
@@ -252,22 +252,22 @@ fn encode_lanes(ctx: &Ctx<'_>, fused: &Fused) -> Result<Call> {
     let digits = planner::in_digits(bits, dtype, caps, ctx.config());
     let plan = planner::plan(&fused.product(), fused.inner, bits, asked, caps);
     let (push, after) = push_of(fused, plan.outputs);
-    let constants = [
-        plan.workgroup,
+    let constants = lanes::Constants {
+        workgroup: plan.workgroup,
         dtype,
         bits,
         group,
-        plan.subgroup,
-        fused.rows,
-        plan.outputs,
-        u32::from(fused.norm.is_some()),
+        subgroup: plan.subgroup,
+        rows: fused.rows,
+        outputs: plan.outputs,
+        before: u32::from(fused.norm.is_some()),
         after,
-        fused.inner,
-        fused.norm.map_or(0, |n| n.eps.to_bits()),
-        plan.splits,
-    ];
-    let kernel = if digits { Kernel::matvec_fused_dots } else { Kernel::matvec_fused };
+        inner: fused.inner,
+        eps: fused.norm.map_or(0, |n| n.eps.to_bits()),
+        splits: plan.splits,
+    };
+    let kernel = if digits { lanes::MATVEC_FUSED_DOTS } else { lanes::MATVEC_FUSED };
     let pipeline = ctx.pipeline_with_subgroup(kernel, &constants, plan.subgroup)?;
     let groups = [caps.groups_1d(push.ends[2].into(), plan.teams().into()), 1, 1];
-    Ok(Call::new(pipeline, bytemuck::bytes_of(&push), groups))
+    Ok(Call::new(pipeline, &push, groups))
 }

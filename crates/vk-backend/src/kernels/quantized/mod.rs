@@ -3,36 +3,14 @@
 pub mod planner;
 mod product;
 
-use bytemuck::{Pod, Zeroable};
 use mlx_vulkan_core::{Array, Dtype, Result, backend::Output, primitives::Affine};
 
-use super::{Ctx, Kernel, Operand, Region, copy};
+use super::{
+    Ctx, Operand, Region, copy,
+    layouts::{quantized_dequantize as reads, quantized_quantize as writes},
+};
 
 pub(super) use product::{MATRIX, eval as matmul, gather};
-
-/// Push constants of `quantize.comp` and `dequantize.comp`.
-#[derive(Debug, Clone, Copy, Pod, Zeroable)]
-#[repr(C)]
-struct Push {
-    first: u64,
-    second: u64,
-    third: u64,
-    fourth: u64,
-    count: u64,
-}
-
-impl Push {
-    /// Of `count` eights of words, scales and biases to dequantize.
-    fn dequantizing([words, scales, biases]: [Operand; 3], result: Region, count: u64) -> Self {
-        Push {
-            first: words.address,
-            second: scales.address,
-            third: biases.address,
-            fourth: result.address,
-            count,
-        }
-    }
-}
 
 /// Encodes `quantize`: words, scales and biases of every group.
 ///
@@ -52,17 +30,23 @@ pub(super) fn quantize(
     let scales = ctx.output(scales)?;
     let biases = ctx.output(biases)?;
     let count = (w.size() / affine.group_size) as u64;
-    let push = Push {
-        first: from.address,
-        second: words.address,
-        third: scales.address,
-        fourth: biases.address,
+    let push = writes::Push {
+        w: from.address,
+        words: words.address,
+        scales: scales.address,
+        biases: biases.address,
         count,
     };
     let group = ctx.capabilities().elementwise_workgroup().min(64);
-    let pipeline = ctx.pipeline(Kernel::quantize, &constants(group, w.dtype(), affine))?;
+    let constants = writes::Constants {
+        workgroup: group,
+        dtype: w.dtype() as u32,
+        bits: affine.bits as u32,
+        group: affine.group_size as u32,
+    };
+    let pipeline = ctx.pipeline(writes::QUANTIZE, &constants)?;
     let writes = [words.region, scales.region, biases.region];
-    ctx.run(&pipeline, bytemuck::bytes_of(&push), count, u64::from(group), &[from.region], &writes)
+    ctx.run(&pipeline, &push, count, u64::from(group), &[from.region], &writes)
 }
 
 /// Encodes `dequantize`.
@@ -94,22 +78,12 @@ pub(super) fn dequantize_into(
     result: Region,
 ) -> Result<()> {
     let count = count / 8;
-    let push = Push::dequantizing(at, result, count);
+    let [words, scales, biases] = at.map(|a| a.address);
+    let push = reads::Push { words, scales, biases, result: result.address, count };
     let group = ctx.capabilities().elementwise_workgroup();
-    let pipeline = ctx.pipeline(Kernel::dequantize, &constants(group, dtype, affine))?;
+    let pipeline = ctx.pipeline(reads::DEQUANTIZE, &constants(group, dtype, affine))?;
     let reads = at.map(|a| a.region);
-    ctx.run(&pipeline, bytemuck::bytes_of(&push), count, u64::from(group), &reads, &[result])
-}
-
-/// Push constants of `dequantize.comp` for rows at indices.
-#[derive(Debug, Clone, Copy, Pod, Zeroable)]
-#[repr(C)]
-struct GatherPush {
-    matrix: Push,
-    indices: u64,
-    size: i64,
-    row: u32,
-    unused: u32,
+    ctx.run(&pipeline, &push, count, u64::from(group), &reads, &[result])
 }
 
 /// A quantized matrix of dense rows.
@@ -135,23 +109,28 @@ pub(crate) fn dequantize_rows(
 ) -> Result<()> {
     let [rows, columns] = matrix.shape;
     let row = columns / 8;
-    let push = GatherPush {
-        matrix: Push::dequantizing(matrix.at, result, (count * row) as u64),
+    let [words, scales, biases] = matrix.at.map(|a| a.address);
+    let push = reads::GatherPush {
+        words,
+        scales,
+        biases,
+        result: result.address,
+        count: (count * row) as u64,
         indices: indices.address,
         size: rows as i64,
         row: row as u32,
-        unused: 0,
     };
     let group = ctx.capabilities().elementwise_workgroup();
-    let [group, dtype, bits, size] = constants(group, matrix.dtype, matrix.affine);
-    let constants = [group, dtype, bits, size, index as u32];
-    let pipeline = ctx.pipeline(Kernel::dequantize_gather, &constants)?;
+    let constants = constants(group, matrix.dtype, matrix.affine);
+    let constants = reads::Constants { index: index as u32, ..constants };
+    let pipeline = ctx.pipeline(reads::DEQUANTIZE_GATHER, &constants)?;
     let [words, scales, biases] = matrix.at.map(|a| a.region);
     let reads = [words, scales, biases, indices.region];
-    let bytes = bytemuck::bytes_of(&push);
-    ctx.run(&pipeline, bytes, push.matrix.count, u64::from(group), &reads, &[result])
+    ctx.run(&pipeline, &push, push.count, u64::from(group), &reads, &[result])
 }
 
-fn constants(group: u32, dtype: Dtype, affine: Affine) -> [u32; 4] {
-    [group, dtype as u32, affine.bits as u32, affine.group_size as u32]
+/// Constants of a dense dequantization.
+fn constants(workgroup: u32, dtype: Dtype, affine: Affine) -> reads::Constants {
+    let (bits, group) = (affine.bits as u32, affine.group_size as u32);
+    reads::Constants { workgroup, dtype: dtype as u32, bits, group, index: 0 }
 }

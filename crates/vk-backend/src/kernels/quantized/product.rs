@@ -1,16 +1,21 @@
 //! `x @ w` with quantized `w`.
 
-use bytemuck::{Pod, Zeroable};
 use mlx_vulkan_core::{Array, Dtype, Result, backend::Output, primitives::Affine, shape};
 use smallvec::SmallVec;
 
 use crate::{
     kernels::{
-        Ctx, Dispatch, Kernel, Operand, Region, copy,
+        Ctx, Dispatch, Operand, Region, copy,
+        layouts::{
+            matmul_vecmat, quantized_qmm_lanes, quantized_qmm_matrix, quantized_qmm_tile,
+            quantized_qmv as qmv,
+        },
         matmul::{
-            self, GemmPush, Picks,
+            self, A_ALONG_K, A_VECTOR, B_ALONG_K, B_VECTOR, GemmPush, Picks, lanes_constants,
             matrix::fragment,
+            matrix_constants,
             planner::{Gemm, listed},
+            tile_constants,
         },
         matvec::{self, Format, Fused, Matrix, planner as few},
         quantized::planner::{self, Plan, Product},
@@ -18,25 +23,8 @@ use crate::{
         team::Team,
     },
     runtime::stats,
+    shaders::KernelOf,
 };
-
-/// Push constants of `qmv.comp`.
-#[derive(Debug, Clone, Copy, Pod, Zeroable)]
-#[repr(C)]
-struct MatVecPush {
-    x: u64,
-    words: u64,
-    scales: u64,
-    biases: u64,
-    result: u64,
-    picks: u64,
-    rows: u32,
-    outputs: u32,
-    inner: u32,
-    batches: u32,
-    step: u32,
-    zero: u32,
-}
 
 /// Dense operands of a quantized product.
 struct Operands {
@@ -267,7 +255,7 @@ fn mat_vec(
 ) -> Result<()> {
     let p = &o.product;
     let picks = picks(ctx, o, [p.rows, p.outputs])?;
-    let push = MatVecPush {
+    let push = qmv::Push {
         x: o.x.address,
         words: o.words.address,
         scales: o.scales.address,
@@ -279,17 +267,18 @@ fn mat_vec(
         inner: p.inner as u32,
         batches: p.batches as u32,
         step: o.step as u32,
-        zero: 0,
     };
     let aligned = u32::from(o.x.is_aligned(16)) | (u32::from(o.words.is_aligned(16)) << 1);
     let kernel = match (team.subgroups, picks.is_some()) {
-        (true, false) => Kernel::qmv_subgroup,
-        (false, false) => Kernel::qmv_shared,
-        (true, true) => Kernel::qmv_gather_subgroup,
-        (false, true) => Kernel::qmv_gather_shared,
+        (true, false) => qmv::QMV_SUBGROUP,
+        (false, false) => qmv::QMV_SHARED,
+        (true, true) => qmv::QMV_GATHER_SUBGROUP,
+        (false, true) => qmv::QMV_GATHER_SHARED,
     };
     let (bits, group) = (o.affine.bits as u32, o.affine.group_size as u32);
-    let constants = [workgroup, o.dtype as u32, bits, group, team.subgroup, rows, outputs, aligned];
+    let (dtype, subgroup) = (o.dtype as u32, team.subgroup);
+    let constants =
+        qmv::Constants { workgroup, dtype, bits, group, subgroup, rows, outputs, aligned };
     let pipeline = matmul::team_pipeline(ctx, kernel, &constants, team)?;
     let caps = ctx.capabilities();
     let blocks = p.outputs.div_ceil(outputs as usize) as u64;
@@ -298,10 +287,9 @@ fn mat_vec(
         push.rows.div_ceil(rows).min(caps.max_groups[1]),
         push.batches.min(caps.max_groups[2]),
     ];
-    let push = bytemuck::bytes_of(&push);
     ctx.dispatch(&Dispatch {
         pipeline: &pipeline,
-        push,
+        push: &push,
         groups,
         reads: &o.reads(),
         writes: &[o.result.region],
@@ -334,7 +322,7 @@ fn walk(ctx: &mut Ctx<'_>, o: &Operands, order_matrix_first: bool) -> Result<(u3
 fn vec_mat(ctx: &mut Ctx<'_>, o: &Operands, rows: u32) -> Result<()> {
     let p = &o.product;
     let (ndim, walk) = walk(ctx, o, true)?;
-    let push = matmul::VecMatPush {
+    let push = matmul_vecmat::Push {
         matrix: o.words.address,
         x: o.x.address,
         c: o.scales.address,
@@ -348,23 +336,24 @@ fn vec_mat(ctx: &mut Ctx<'_>, o: &Operands, rows: u32) -> Result<()> {
         k: p.inner as u32,
         batches: p.batches as u32,
         ndim,
-        ..matmul::VecMatPush::default()
+        ..matmul_vecmat::Push::default()
     };
     let caps = ctx.capabilities();
     let (workgroup, across) = matmul::vec_mat_threads(caps, p.outputs);
     let (bits, group) = (o.affine.bits as u32, o.affine.group_size as u32);
-    let constants = [workgroup, o.dtype as u32, 0, rows, across, bits, group];
-    let pipeline = ctx.pipeline(Kernel::quantized_vecmat, &constants)?;
+    let (dtype, vectors) = (o.dtype as u32, rows);
+    let constants =
+        matmul_vecmat::Constants { workgroup, dtype, flags: 0, vectors, across, bits, group };
+    let pipeline = ctx.pipeline(matmul_vecmat::QUANTIZED_VECMAT, &constants)?;
     let blocks = p.outputs.div_ceil(8 * across as usize) as u64;
     let groups = [
         caps.groups_1d(blocks, 1),
         push.vectors.div_ceil(rows).min(caps.max_groups[1]),
         push.batches.min(caps.max_groups[2]),
     ];
-    let push = bytemuck::bytes_of(&push);
     ctx.dispatch(&Dispatch {
         pipeline: &pipeline,
-        push,
+        push: &push,
         groups,
         reads: &o.reads(),
         writes: &[o.result.region],
@@ -404,10 +393,11 @@ fn tiles(ctx: &mut Ctx<'_>, o: &Operands, plan: Gemm) -> Result<()> {
     let row = (p.inner * o.dtype.size()) as u64;
     let a_vector = o.x.is_aligned(vector) && row.is_multiple_of(vector);
     let words_vector = matrices && o.words.is_aligned(16);
-    let flags = 1
-        | (u32::from(p.transpose) << 1)
-        | (u32::from(a_vector) << 2)
-        | (u32::from(words_vector) << 3);
+    let bit = |on: bool, flag: u32| if on { flag } else { 0 };
+    let flags = A_ALONG_K
+        | bit(p.transpose, B_ALONG_K)
+        | bit(a_vector, A_VECTOR)
+        | bit(words_vector, B_VECTOR);
     let splits = match plan {
         Gemm::Tile(_, splits) | Gemm::Matrix(_, splits) => splits,
         Gemm::Lanes { .. } => 1,
@@ -423,8 +413,8 @@ fn tiles(ctx: &mut Ctx<'_>, o: &Operands, plan: Gemm) -> Result<()> {
 }
 
 /// Products with a packed matrix on cooperative matrices, by dtype: float16 first.
-pub(in crate::kernels) const MATRIX: [Kernel; 2] =
-    [Kernel::qmm_matrix_float16, Kernel::qmm_matrix_bfloat16];
+pub(in crate::kernels) const MATRIX: [KernelOf<quantized_qmm_matrix::Constants, GemmPush>; 2] =
+    [quantized_qmm_matrix::QMM_MATRIX_FLOAT16, quantized_qmm_matrix::QMM_MATRIX_BFLOAT16];
 
 /// The matrix dequantized into scratch memory, then a dense product.
 fn dense(ctx: &mut Ctx<'_>, o: &Operands, plan: Gemm) -> Result<()> {
@@ -458,24 +448,34 @@ fn dispatch(
     writes: Region,
 ) -> Result<()> {
     let caps = ctx.capabilities();
-    let mut constants = matmul::gemm_constants(plan, o.dtype, out, flags, caps);
-    constants.extend([o.affine.bits as u32, o.affine.group_size as u32]);
-    let gathers = usize::from(o.picks.is_some());
+    let (dtype, gathers) = (o.dtype, usize::from(o.picks.is_some()));
+    let (bits, group) = (o.affine.bits as u32, o.affine.group_size as u32);
     let (pipeline, groups) = match plan {
         Gemm::Tile(tile, _) => {
-            let kernel = [Kernel::qmm_tile, Kernel::qmm_tile_gather][gathers];
-            (ctx.pipeline(kernel, &constants)?, matmul::tile_grid(&tile, push, caps))
+            use quantized_qmm_tile::{QMM_TILE, QMM_TILE_GATHER};
+            let constants = tile_constants!(
+                quantized_qmm_tile, tile, dtype, out, flags, bits: bits, group: group
+            );
+            let pipeline = ctx.pipeline([QMM_TILE, QMM_TILE_GATHER][gathers], &constants)?;
+            (pipeline, matmul::tile_grid(&tile, push, caps))
         }
         Gemm::Matrix(tile, _) => {
-            let pipeline = matmul::matrix_pipeline(ctx, MATRIX, o.dtype, &constants)?;
+            let constants = matrix_constants!(
+                quantized_qmm_matrix, tile, dtype, out, flags, bits: bits, group: group
+            );
+            let pipeline = matmul::matrix_pipeline(ctx, MATRIX, dtype, &constants)?;
             (pipeline, matmul::matrix_grid(&tile, push, caps))
         }
         Gemm::Lanes { tm, tn } => {
-            let kernel = [Kernel::qmm_lanes, Kernel::qmm_lanes_gather][gathers];
-            (ctx.pipeline(kernel, &constants)?, matmul::lanes_grid(tm, tn, push, caps))
+            use quantized_qmm_lanes::{QMM_LANES, QMM_LANES_GATHER};
+            let size = caps.subgroup_size;
+            let constants = lanes_constants!(
+                quantized_qmm_lanes, size, [tm, tn], dtype, out, flags, bits: bits, group: group
+            );
+            let pipeline = ctx.pipeline([QMM_LANES, QMM_LANES_GATHER][gathers], &constants)?;
+            (pipeline, matmul::lanes_grid(tm, tn, push, caps))
         }
     };
-    let push = bytemuck::bytes_of(push);
     ctx.dispatch(&Dispatch {
         pipeline: &pipeline,
         push,

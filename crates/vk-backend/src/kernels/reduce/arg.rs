@@ -1,41 +1,26 @@
 //! Indices of extremes.
 
-use bytemuck::{Pod, Zeroable};
 use mlx_vulkan_core::{Array, Result, backend::Output, primitives::ArgReduceOp};
 
 use super::{
     View,
     planner::{Mode, Plan, Rows},
 };
-use crate::kernels::{Ctx, Kernel, Region};
-
-/// Push constants of `arg.comp`.
-#[derive(Debug, Clone, Copy, Pod, Zeroable)]
-#[repr(C)]
-struct Push {
-    source: u64,
-    destination: u64,
-    rows: u64,
-    length: u64,
-    splits: u64,
-    chunk: u64,
-    row_walk: u64,
-    keys: u64,
-    indices: u64,
-    stride: i64,
-    row_ndim: u32,
-    zero: u32,
-}
+use crate::kernels::{
+    Ctx, Region,
+    layouts::reduce_arg::{self as shader, Constants, Push},
+};
 
 /// What a dispatch of `arg.comp` does: its `STAGE` constant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u32)]
 enum Stage {
     /// Rows to indices.
-    Whole = 0,
+    Whole = shader::WHOLE,
     /// Parts of rows to keys with indices.
-    Parts = 1,
+    Parts = shader::PARTS,
     /// Those to indices.
-    Join = 2,
+    Join = shader::JOIN,
 }
 
 /// Encodes the first index of an extreme along `axis`.
@@ -71,46 +56,36 @@ pub(crate) fn arg_reduce(
         indices: 0,
         stride: rows.row.strides[0][0] as i64,
         row_ndim: if rows.count() == 1 { 0 } else { rows.rows.ndim() },
-        zero: 0,
     };
-    let kernel = if size == 8 { Kernel::arg_wide } else { Kernel::arg_narrow };
+    let kernel = if size == 8 { shader::ARG_WIDE } else { shader::ARG_NARROW };
     let contiguous = u32::from(rows.mode() == Mode::Contiguous);
-    let constants = |stage: Stage, plan: &Plan| {
-        [
-            plan.group,
-            a.dtype() as u32,
-            op as u32,
-            plan.team,
-            u32::from(plan.across),
-            stage as u32,
-            contiguous,
-        ]
+    let constants = |stage: Stage, plan: &Plan| Constants {
+        workgroup: plan.group,
+        from: a.dtype() as u32,
+        op: op as u32,
+        team: plan.team,
+        across: u32::from(plan.across),
+        stage: stage as u32,
+        contiguous,
     };
     let tasks = rows.count() * plan.splits;
     if plan.splits == 1 {
         let pipeline = ctx.pipeline(kernel, &constants(Stage::Whole, &plan))?;
         let (reads, writes) = ([source.at.region], [to.region]);
-        return ctx.run(&pipeline, bytemuck::bytes_of(&push), tasks, plan.teams(), &reads, &writes);
+        return ctx.run(&pipeline, &push, tasks, plan.teams(), &reads, &writes);
     }
     let keys = ctx.scratch(tasks * size.max(4))?;
     let indices = ctx.scratch(tasks * 4)?;
     (push.keys, push.indices) = (keys.address, indices.address);
     let pipeline = ctx.pipeline(kernel, &constants(Stage::Parts, &plan))?;
     let parts: [Region; 2] = [keys, indices];
-    ctx.run(
-        &pipeline,
-        bytemuck::bytes_of(&push),
-        tasks,
-        plan.teams(),
-        &[source.at.region],
-        &parts,
-    )?;
+    ctx.run(&pipeline, &push, tasks, plan.teams(), &[source.at.region], &parts)?;
 
     let join =
         Plan { splits: 1, ..Plan::new(ctx.capabilities(), rows.count(), plan.splits, 1, across) };
     let push = Push { length: plan.splits, splits: 1, chunk: 0, ..push };
     let pipeline = ctx.pipeline(kernel, &constants(Stage::Join, &join))?;
-    ctx.run(&pipeline, bytemuck::bytes_of(&push), rows.count(), join.teams(), &parts, &[to.region])
+    ctx.run(&pipeline, &push, rows.count(), join.teams(), &parts, &[to.region])
 }
 
 /// The rows along an axis with their elements in ascending order of the index.

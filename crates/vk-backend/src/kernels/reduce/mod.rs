@@ -7,7 +7,6 @@
 mod arg;
 pub(crate) mod planner;
 
-use bytemuck::{Pod, Zeroable};
 use mlx_vulkan_core::{
     Array, Dtype, Result, Shape, Strides, backend::Output, primitives::ReduceOp, shape,
 };
@@ -15,24 +14,12 @@ use mlx_vulkan_core::{
 pub(super) use arg::arg_reduce;
 use planner::{Mode, Plan, Rows};
 
-use super::{Ctx, Kernel, Operand, Region, elementwise::Class};
-
-/// Push constants of `reduce.comp`.
-#[derive(Debug, Clone, Copy, Pod, Zeroable)]
-#[repr(C)]
-struct Push {
-    source: u64,
-    destination: u64,
-    rows: u64,
-    length: u64,
-    splits: u64,
-    chunk: u64,
-    row_walk: u64,
-    walk: u64,
-    stride: i64,
-    row_ndim: u32,
-    ndim: u32,
-}
+use super::{
+    Ctx, Operand, Region,
+    elementwise::Class,
+    layouts::reduce::{self as shader, Constants, Push},
+};
+use crate::shaders::KernelOf;
 
 /// An associative operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,16 +39,16 @@ impl Fold {
         }
     }
 
-    fn kernel(self, dtype: Dtype) -> Kernel {
+    fn kernel(self, dtype: Dtype) -> KernelOf<Constants, Push> {
         match (self, Class::from(dtype)) {
-            (Fold::LogAddExp, Class::Complex) => Kernel::reduce_complex_logaddexp,
-            (Fold::LogAddExp, _) => Kernel::reduce_float_logaddexp,
-            (_, Class::Float) => Kernel::reduce_float,
-            (_, Class::Int) => Kernel::reduce_int,
-            (_, Class::Uint) => Kernel::reduce_uint,
-            (_, Class::Long) => Kernel::reduce_long,
-            (_, Class::Ulong) => Kernel::reduce_ulong,
-            (_, Class::Complex) => Kernel::reduce_complex,
+            (Fold::LogAddExp, Class::Complex) => shader::REDUCE_COMPLEX_LOGADDEXP,
+            (Fold::LogAddExp, _) => shader::REDUCE_FLOAT_LOGADDEXP,
+            (_, Class::Float) => shader::REDUCE_FLOAT,
+            (_, Class::Int) => shader::REDUCE_INT,
+            (_, Class::Uint) => shader::REDUCE_UINT,
+            (_, Class::Long) => shader::REDUCE_LONG,
+            (_, Class::Ulong) => shader::REDUCE_ULONG,
+            (_, Class::Complex) => shader::REDUCE_COMPLEX,
         }
     }
 }
@@ -186,23 +173,16 @@ pub(crate) fn launch(
         row_ndim: if rows.count() == 1 { 0 } else { rows.rows.ndim() },
         ndim: rows.row.ndim(),
     };
-    let constants = [
-        plan.group,
-        source.dtype as u32,
-        dtype as u32,
-        op.constant(),
-        plan.team,
-        mode as u32,
-        u32::from(plan.across),
-    ];
+    let constants = Constants {
+        workgroup: plan.group,
+        from: source.dtype as u32,
+        to: dtype as u32,
+        op: op.constant(),
+        team: plan.team,
+        mode: mode as u32,
+        across: u32::from(plan.across),
+    };
     let pipeline = ctx.pipeline(op.kernel(source.dtype), &constants)?;
     let write = Region { address: to.address, bytes: tasks * dtype.size() as u64 };
-    ctx.run(
-        &pipeline,
-        bytemuck::bytes_of(&push),
-        tasks,
-        plan.teams(),
-        &[source.at.region],
-        &[write],
-    )
+    ctx.run(&pipeline, &push, tasks, plan.teams(), &[source.at.region], &[write])
 }

@@ -2,7 +2,7 @@
 
 use mlx_vulkan_core::{Shape, Strides};
 
-use crate::kernels::{Capabilities, strided::Walk};
+use crate::kernels::{Capabilities, layouts::reduce, strided::Walk};
 
 /// Rows and what each is made of.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -72,13 +72,14 @@ impl Rows {
 
 /// How the elements of a row lie: the `MODE` constant of `reduce.comp`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u32)]
 pub(crate) enum Mode {
     /// Neighbours in memory.
-    Contiguous = 0,
+    Contiguous = reduce::CONTIGUOUS,
     /// All one stride apart.
-    OneStride = 1,
+    OneStride = reduce::ONE_STRIDE,
     /// Over several axes.
-    Walk = 2,
+    Walk = reduce::WALK,
 }
 
 /// How many threads and workgroups share a row; see `rows.glsl`.

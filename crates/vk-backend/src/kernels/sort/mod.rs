@@ -9,28 +9,14 @@ mod search;
 
 pub(super) use search::search;
 
-use bytemuck::{Pod, Zeroable};
 use mlx_vulkan_core::{Array, Result, backend::Output, shape};
 
 use super::{
-    Capabilities, Ctx, Kernel,
+    Capabilities, Ctx,
+    layouts::sort_block::{self as block, Constants, Push},
     reduce::{View, planner as plan},
     strided::Walk,
 };
-
-/// Push constants of `block.comp`.
-#[derive(Debug, Clone, Copy, Pod, Zeroable)]
-#[repr(C)]
-struct BlockPush {
-    source: u64,
-    destination: u64,
-    rows: u64,
-    row_walk: u64,
-    stride: i64,
-    out_stride: i64,
-    length: u32,
-    row_ndim: u32,
-}
 
 /// The most elements of a row that are sorted in shared memory.
 fn block_capacity(caps: &Capabilities, wide: bool) -> u32 {
@@ -95,7 +81,7 @@ fn short_rows(ctx: &mut Ctx<'_>, job: &Job<'_>, output: &mut Output) -> Result<(
     let group = plan::group(ctx.capabilities());
     // A pair for each thread, if the rows are that short.
     let capacity = row.max(2 * group).min(block_capacity(ctx.capabilities(), job.wide));
-    let push = BlockPush {
+    let push = Push {
         source: source.at.address,
         destination: to.address,
         rows: rows.count(),
@@ -105,12 +91,17 @@ fn short_rows(ctx: &mut Ctx<'_>, job: &Job<'_>, output: &mut Output) -> Result<(
         length: job.length() as u32,
         row_ndim: if rows.count() == 1 { 0 } else { rows.ndim() },
     };
-    let kernel = if job.wide { Kernel::sort_block_wide } else { Kernel::sort_block_narrow };
-    let constants = [group, source.dtype as u32, row, capacity, u32::from(job.indices)];
+    let kernel = if job.wide { block::SORT_BLOCK_WIDE } else { block::SORT_BLOCK_NARROW };
+    let constants = Constants {
+        workgroup: group,
+        from: source.dtype as u32,
+        row,
+        capacity,
+        indices: u32::from(job.indices),
+    };
     let pipeline = ctx.pipeline(kernel, &constants)?;
-    let push = bytemuck::bytes_of(&push);
     let at_a_time = u64::from(capacity / row);
-    ctx.run(&pipeline, push, rows.count(), at_a_time, &[source.at.region], &[to.region])
+    ctx.run(&pipeline, &push, rows.count(), at_a_time, &[source.at.region], &[to.region])
 }
 
 #[cfg(test)]

@@ -1,7 +1,6 @@
 //! The radix sort of long rows, 8 bits a pass: count the digits of each part of a row, sum up the
 //! counts, move the elements (with their indices where those are asked for).
 
-use bytemuck::{Pod, Zeroable};
 use mlx_vulkan_core::{
     Dtype, Result, Shape, Strides,
     backend::Output,
@@ -11,43 +10,11 @@ use mlx_vulkan_core::{
 
 use super::Job;
 use crate::kernels::{
-    Capabilities, Ctx, Kernel, Operand, Region, copy,
+    Capabilities, Ctx, Operand, Region, copy,
+    layouts::{sort_count, sort_scatter, sort_scatter_shared as shared},
     reduce::{Fold, View, planner as plan},
     scan::{Scan, scan_view},
 };
-
-/// Push constants of `count.comp`.
-#[derive(Debug, Clone, Copy, Pod, Zeroable)]
-#[repr(C)]
-struct CountPush {
-    source: u64,
-    counts: u64,
-    rows: u64,
-    length: u64,
-    splits: u64,
-    chunk: u64,
-    shift: u32,
-    zero: u32,
-}
-
-/// Push constants of `scatter.comp`.
-#[derive(Debug, Clone, Copy, Pod, Zeroable)]
-#[repr(C)]
-struct ScatterPush {
-    source: u64,
-    destination: u64,
-    indices: u64,
-    out_indices: u64,
-    offsets: u64,
-    rows: u64,
-    length: u64,
-    splits: u64,
-    chunk: u64,
-    shift: u32,
-    reads_indices: u32,
-    writes_elements: u32,
-    zero: u32,
-}
 
 /// How a workgroup moves a tile of elements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -206,7 +173,7 @@ fn dense_rows(ctx: &mut Ctx<'_>, job: &Job<'_>) -> Result<Region> {
 }
 
 fn count(ctx: &mut Ctx<'_>, job: &Job<'_>, plan: &Plan, pass: &Pass, counts: &View) -> Result<()> {
-    let push = CountPush {
+    let push = sort_count::Push {
         source: pass.from.elements.address,
         counts: counts.at.address,
         rows: pass.rows,
@@ -214,12 +181,13 @@ fn count(ctx: &mut Ctx<'_>, job: &Job<'_>, plan: &Plan, pass: &Pass, counts: &Vi
         splits: plan.splits,
         chunk: plan.chunk,
         shift: 8 * pass.pass,
-        zero: 0,
     };
-    let kernel = if job.wide { Kernel::sort_count_wide } else { Kernel::sort_count_narrow };
-    let pipeline = ctx.pipeline(kernel, &[plan.mover.group, job.source.dtype as u32])?;
+    use sort_count::{Constants, SORT_COUNT_NARROW, SORT_COUNT_WIDE};
+    let kernel = if job.wide { SORT_COUNT_WIDE } else { SORT_COUNT_NARROW };
+    let constants = Constants { workgroup: plan.mover.group, from: job.source.dtype as u32 };
+    let pipeline = ctx.pipeline(kernel, &constants)?;
     let (reads, writes) = ([pass.from.elements], [counts.at.region]);
-    ctx.run(&pipeline, bytemuck::bytes_of(&push), pass.rows * plan.splits, 1, &reads, &writes)
+    ctx.run(&pipeline, &push, pass.rows * plan.splits, 1, &reads, &writes)
 }
 
 fn scatter(
@@ -233,7 +201,7 @@ fn scatter(
     let elements = if writes_elements { pass.into.elements } else { Region::default() };
     let reads_indices = job.indices && pass.pass > 0;
     let indices = if reads_indices { pass.from.indices } else { pass.from.elements };
-    let push = ScatterPush {
+    let push = sort_scatter::Push {
         source: pass.from.elements.address,
         destination: if writes_elements { elements.address } else { pass.into.indices.address },
         indices: indices.address,
@@ -246,21 +214,22 @@ fn scatter(
         shift: 8 * pass.pass,
         reads_indices: u32::from(reads_indices),
         writes_elements: u32::from(writes_elements),
-        zero: 0,
     };
-    let Mover { group, items, subgroup } = plan.mover;
-    let constants = [group, job.source.dtype as u32, items, u32::from(job.indices), subgroup];
-    let pipeline = match (subgroup, job.wide) {
-        (0, false) => ctx.pipeline(Kernel::sort_scatter_shared_narrow, &constants[..4])?,
-        (0, true) => ctx.pipeline(Kernel::sort_scatter_shared_wide, &constants[..4])?,
-        (_, false) => {
-            ctx.pipeline_with_subgroup(Kernel::sort_scatter_narrow, &constants, subgroup)?
-        }
-        (_, true) => ctx.pipeline_with_subgroup(Kernel::sort_scatter_wide, &constants, subgroup)?,
+    let Mover { group: workgroup, items, subgroup } = plan.mover;
+    let (from, indexed) = (job.source.dtype as u32, u32::from(job.indices));
+    let pipeline = if subgroup == 0 {
+        use shared::{SORT_SCATTER_SHARED_NARROW as NARROW, SORT_SCATTER_SHARED_WIDE as WIDE};
+        let constants = shared::Constants { workgroup, from, items, indexed };
+        ctx.pipeline(if job.wide { WIDE } else { NARROW }, &constants)?
+    } else {
+        use sort_scatter::{SORT_SCATTER_NARROW as NARROW, SORT_SCATTER_WIDE as WIDE};
+        let constants = sort_scatter::Constants { workgroup, from, items, indexed, subgroup };
+        let kernel = if job.wide { WIDE } else { NARROW };
+        ctx.pipeline_with_subgroup(kernel, &constants, subgroup)?
     };
     let reads = [pass.from.elements, indices, offsets.at.region];
     let writes = [elements, pass.into.indices];
-    ctx.run(&pipeline, bytemuck::bytes_of(&push), pass.rows * plan.splits, 1, &reads, &writes)
+    ctx.run(&pipeline, &push, pass.rows * plan.splits, 1, &reads, &writes)
 }
 
 #[cfg(test)]

@@ -1,24 +1,13 @@
 //! Bisection of a sorted row.
 
-use bytemuck::{Pod, Zeroable};
 use mlx_vulkan_core::{Array, Result, backend::Output};
 
-use crate::kernels::{Ctx, Kernel, reduce::View, strided::Walk};
-
-/// Push constants of `search.comp`.
-#[derive(Debug, Clone, Copy, Pod, Zeroable)]
-#[repr(C)]
-struct Push {
-    sorted: u64,
-    values: u64,
-    destination: u64,
-    length: u64,
-    count: u64,
-    walk: u64,
-    stride: i64,
-    ndim: u32,
-    zero: u32,
-}
+use crate::kernels::{
+    Ctx,
+    layouts::sort_search::{Constants, Push, SORT_SEARCH_NARROW, SORT_SEARCH_WIDE},
+    reduce::View,
+    strided::Walk,
+};
 
 /// Encodes the places in `sorted` before which the values belong, or behind equal elements if
 /// `right`.
@@ -44,13 +33,12 @@ pub(in crate::kernels) fn search(
         walk: if dense { 0 } else { ctx.args(&walk.pack())? },
         stride: row.strides[0] as i64,
         ndim: if dense { 0 } else { walk.ndim() },
-        zero: 0,
     };
     let wide = row.dtype.size() == 8;
-    let kernel = if wide { Kernel::sort_search_wide } else { Kernel::sort_search_narrow };
+    let kernel = if wide { SORT_SEARCH_WIDE } else { SORT_SEARCH_NARROW };
     let group = ctx.capabilities().elementwise_workgroup();
-    let pipeline = ctx.pipeline(kernel, &[group, row.dtype as u32, u32::from(right)])?;
+    let (from, right) = (row.dtype as u32, u32::from(right));
+    let pipeline = ctx.pipeline(kernel, &Constants { workgroup: group, from, right })?;
     let reads = [row.at.region, values.at.region];
-    let bytes = bytemuck::bytes_of(&push);
-    ctx.run(&pipeline, bytes, push.count, u64::from(group), &reads, &[to.region])
+    ctx.run(&pipeline, &push, push.count, u64::from(group), &reads, &[to.region])
 }

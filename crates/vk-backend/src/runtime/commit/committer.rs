@@ -17,10 +17,9 @@ use vulkano::device::Queue as DeviceQueue;
 
 use super::{
     queue::{Batch, Command, Ended, Item, Transfer, Wait},
-    work::Works,
+    work::{Work, Works},
 };
 use crate::runtime::{
-    encoder::Dispatch,
     hazards::Hazards,
     profile::Marks,
     raw::{error, recorder::Recorder},
@@ -98,7 +97,7 @@ impl Committer {
         match item {
             Item::Work(work) => {
                 self.open()?;
-                self.record(&work.dispatch(), work.alone);
+                self.record(&work);
                 self.done.push(work);
                 Ok(())
             }
@@ -122,10 +121,11 @@ impl Committer {
         self.value > self.timer.handed.load(Relaxed)
     }
 
-    /// Records a dispatch, after a barrier if it touches memory that earlier ones
-    /// changed, or if it has to be `alone`.
-    fn record(&mut self, dispatch: &Dispatch<'_>, alone: bool) {
-        let Dispatch { pipeline, push, groups, reads, writes } = *dispatch;
+    /// Records a dispatch, after a barrier if it touches memory that earlier ones changed, or if it has
+    /// to be alone.
+    fn record(&mut self, work: &Work) {
+        let (pipeline, push, groups) = work.call();
+        let ([reads, writes], alone) = (work.regions(), work.alone);
         let hazard = match alone {
             true => self.hazards.access_all(),
             false => self.hazards.access(reads, writes),

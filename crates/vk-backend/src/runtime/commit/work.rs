@@ -2,11 +2,14 @@
 
 use std::sync::Arc;
 
+use bytemuck::Pod;
 use mlx_vulkan_core::buffer::BufferRef;
 use smallvec::SmallVec;
 
 use crate::runtime::{
-    encoder::Dispatch, hazards::Region, memory::allocation::Allocation, pipelines::Pipeline,
+    hazards::Region,
+    memory::allocation::Allocation,
+    pipelines::{Pipeline, PipelineOf},
     raw::recorder::PUSH_BYTES,
 };
 
@@ -34,12 +37,13 @@ pub(crate) struct Call {
 }
 
 impl Call {
-    /// # Panics
-    /// When the push constants are more than [`PUSH_BYTES`].
-    pub(crate) fn new(pipeline: Arc<Pipeline>, push: &[u8], groups: [u32; 3]) -> Self {
+    /// A kernel with its push constants on a grid.
+    pub(crate) fn new<P: Pod>(pipeline: PipelineOf<P>, push: &P, groups: [u32; 3]) -> Self {
         let mut bytes = [0; PUSH_BYTES];
-        bytes[..push.len()].copy_from_slice(push);
-        Call { pipeline, push: bytes, push_bytes: push.len() as u8, groups }
+        // Kernels with more do not compile: see `KernelOf`.
+        bytes[..size_of::<P>()].copy_from_slice(bytemuck::bytes_of(push));
+        let push_bytes = size_of::<P>() as u8;
+        Call { pipeline: pipeline.into_any(), push: bytes, push_bytes, groups }
     }
 }
 
@@ -77,15 +81,14 @@ impl Work {
         if self.alone { 0 } else { written(&self.reads, &self.writes) }
     }
 
-    /// What is recorded.
-    pub(super) fn dispatch(&self) -> Dispatch<'_> {
+    /// What is recorded: the pipeline, its push constants and the grid.
+    pub(super) fn call(&self) -> (&Arc<Pipeline>, &[u8], [u32; 3]) {
         let Call { pipeline, push, push_bytes, groups } = &self.call;
-        Dispatch {
-            pipeline,
-            push: &push[..usize::from(*push_bytes)],
-            groups: *groups,
-            reads: &self.reads,
-            writes: &self.writes,
-        }
+        (pipeline, &push[..usize::from(*push_bytes)], *groups)
+    }
+
+    /// Memory that it reads, and that it writes.
+    pub(super) fn regions(&self) -> [&[Region]; 2] {
+        [&self.reads, &self.writes]
     }
 }
