@@ -182,6 +182,10 @@ pub fn scaled_dot_product_attention(
     };
     let mut shape = Shape::from(q.shape());
     shape[3] = v.dim(3);
+    if k.dim(2) == 0 {
+        // A sum over no keys.
+        return ops::zeros(&shape, dtype);
+    }
     let primitive = Primitive::ScaledDotProductAttention { scale, mask: kind };
     ops::node(shape, dtype, primitive, inputs)
 }

@@ -107,6 +107,13 @@ impl Number for Complex {
     fn less(self, other: Self) -> bool {
         self.re < other.re || (self.re == other.re && self.im < other.im)
     }
+
+    /// By real, then by imaginary parts, of each of which NaN is last; behind a real part that is NaN the
+    /// other does not count. A total order: comparing whole numbers that are half NaN would be none.
+    fn order(self, other: Self) -> Ordering {
+        let re = self.re.order(other.re);
+        if self.re.is_nan() { re } else { re.then(self.im.order(other.im)) }
+    }
 }
 
 /// Integers, with arithmetic that wraps around and never panics.
@@ -244,5 +251,14 @@ mod tests {
         assert_eq!(nan.order(nan), Ordering::Equal);
         let (a, b) = (Complex::new(1.0, 2.0), Complex::new(1.0, 3.0));
         assert_eq!((Number::maximum(a, b), a.less_equal(a), b.less(a)), (b, true, false));
+        let (half, whole) = (Complex::new(1.0, nan), Complex::new(nan, 1.0));
+        assert_eq!(
+            (half.order(b), half.order(Complex::new(2.0, 0.0))),
+            (Ordering::Greater, Ordering::Less)
+        );
+        assert_eq!(
+            (whole.order(half), whole.order(Complex::new(nan, 9.0))),
+            (Ordering::Greater, Ordering::Equal)
+        );
     }
 }

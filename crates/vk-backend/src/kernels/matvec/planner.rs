@@ -122,8 +122,10 @@ pub fn plan(p: &Product, inner: u32, bits: u32, asked: Option<u64>, caps: &Capab
     // something to do for each (16 bits, 3072 -> 1024: 8.7 to 5.6 µs with four).
     let rounds = inner / chunk(bits as usize, false) as u32 / team.subgroup;
     let fits = |s: &u32| *s <= rounds && s * (total / outputs) <= caps.compute_units * 32;
+    // As many subgroups as a workgroup of the device has, a power of two.
+    let most = 1 << (caps.max_workgroup / team.subgroup).ilog2();
     let splits = match asked {
-        Some(asked) => asked.clamp(1, 8).next_power_of_two() as u32,
+        Some(asked) => (asked.clamp(1, 8).next_power_of_two() as u32).min(most),
         None if caps.is_software() => 1,
         None => [4, 2].into_iter().find(fits).unwrap_or(1).min(workgroup / team.subgroup),
     };
