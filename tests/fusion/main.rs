@@ -8,11 +8,12 @@ mod lookup;
 mod products;
 mod prompt;
 mod quantized_attention;
+mod random;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use mlx::{Array, Device, Dtype, Result, ops, vulkan::stats};
-use mlx_tests::{array, values};
+use mlx_tests::{filled, values};
 
 static TURN: Mutex<()> = Mutex::new(());
 
@@ -21,17 +22,9 @@ fn turn() -> MutexGuard<'static, ()> {
     TURN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Numbers without a pattern in -1..1, the same for the same seed.
+/// Random numbers in -1..1, the same for the same seed.
 fn noise(seed: u64, shape: &[usize], dtype: Dtype) -> Array {
-    let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
-    let count = shape.iter().product();
-    let draw = |_| {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        (state >> 40) as f64 / f64::from(1 << 23) - 1.0
-    };
-    array(&(0..count).map(draw).collect::<Vec<_>>(), shape, dtype)
+    filled(shape, dtype, mlx_tests::noise(seed, -1.0, 1.0))
 }
 
 /// What a graph evaluates to on a device, all results in one evaluation, and how many operations

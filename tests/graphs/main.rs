@@ -126,7 +126,7 @@ fn compare(program: &[Step], dtype: Dtype) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 60, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(mlx_tests::cases(60))]
 
     #[test]
     fn integers_agree(program in steps()) {

@@ -1,7 +1,9 @@
 //! Counters, limits and caches: a process of their own, because they belong to the process.
 
+mod dispatches;
 mod exhausted;
 mod guard;
+mod pool;
 
 use mlx::{Dtype, memory, ops};
 use mlx_tests::on_each_device;

@@ -23,8 +23,7 @@ pub(crate) use on_both_devices;
 pub(crate) fn on(device: Device, test: impl FnOnce(Device)) {
     mlx_tests::init();
     mlx::with_device(device, || test(device)).expect("both devices are usable");
-    let errors = mlx::vulkan::backend::validation_errors();
-    assert_eq!(errors, 0, "errors that the validation layers reported");
+    mlx_tests::expect_valid();
 }
 
 /// Logits of consecutive tokens.

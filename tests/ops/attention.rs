@@ -2,9 +2,10 @@
 
 use mlx::{Array, Device, Dtype, fast, fast::Mask, ops};
 use mlx_tests::{
-    Approx, Host, Layout, array, assert_approx, dtypes_of, filled, keeping, noise, on_each_device,
-    scattered, sum_epsilon, values,
+    Approx, Host, Layout, array, assert_approx, dtypes_of, filled, hashed, keeping, noise,
+    on_each_device, scattered, sum_epsilon, values,
 };
+use serde_json::Value;
 
 /// What hides keys from queries.
 #[derive(Clone)]
@@ -239,6 +240,81 @@ fn caches_and_transposed_inputs() {
     });
 }
 
+/// Widths of any size, also of values alone, and prompts over several tiles and parts of keys, which
+/// are the used part of a cache. Masks and halves take turns, because each pair is another kernel,
+/// which takes lavapipe long to compile.
+#[test]
+fn odd_widths_and_long_prompts() {
+    let cases = [
+        ([2, 4, 2], [3, 7, 16], 8),
+        ([1, 2, 2], [9, 4, 5], 3),
+        ([2, 6, 2], [50, 90, 33], 17),
+        ([2, 2, 1], [5, 9, 256], 64),
+        ([1, 2, 2], [4, 11, 600], 300),
+        ([1, 3, 1], [1, 300, 20], 20),
+        ([2, 4, 4], [1, 700, 128], 128),
+        ([2, 4, 2], [65, 90, 64], 64),
+        ([2, 3, 1], [20, 33, 80], 80),
+        ([2, 2, 1], [70, 50, 128], 128),
+        ([2, 2, 2], [17, 600, 64], 64),
+        ([2, 2, 1], [40, 50, 192], 128),
+        ([2, 2, 1], [35, 64, 256], 256),
+        ([1, 2, 1], [70, 600, 32], 16),
+        ([1, 1, 1], [130, 130, 8], 8),
+    ];
+    on_each_device(|device| {
+        for (i, (heads, [n, keys, d], dv)) in cases.into_iter().enumerate() {
+            for (j, dtype) in floats(device).enumerate() {
+                if dtype == [Dtype::Float16, Dtype::Bfloat16][i % 2] {
+                    continue;
+                }
+                let [b, h, g] = heads;
+                let q = filled(&[b, h, n, d], dtype, noise(1, -1.0, 1.0));
+                let part = |width, seed| {
+                    let cache = filled(&[b, g, keys + 9, width], dtype, noise(seed, -1.0, 1.0));
+                    ops::slice_axis(&cache, 2, 0, keys as isize).unwrap()
+                };
+                let hidden = match (2 * i + j) % 4 {
+                    0 => Hidden::Nothing,
+                    1 => Hidden::Later,
+                    2 => bools(&[n, keys]),
+                    _ => numbers(&[n, keys], dtype),
+                };
+                let what = format!("{heads:?} {n}x{keys}, {d}/{dv} {dtype} on {device}");
+                check(&what, [&q, &part(d, 2), &part(dv, 3)], 0.2, &hidden);
+            }
+        }
+    });
+}
+
+#[test]
+fn kept_results_of_upstream() {
+    let kept: Value = serde_json::from_str(include_str!("data/kept.json")).unwrap();
+    on_each_device(|device| {
+        for case in kept["attention"].as_array().unwrap() {
+            let side = |name: &str| case[name].as_u64().unwrap() as usize;
+            let (n, m) = (side("n"), side("m"));
+            let of = |shape: &[usize], seed| {
+                array(&hashed(shape.iter().product(), seed), shape, Dtype::Float32)
+            };
+            let (q, k, v) = (of(&[1, 4, n, 8], 1), of(&[1, 2, m, 8], 2), of(&[1, 2, m, 6], 3));
+            let keep = filled(&[n, m], Dtype::Bool, |i| (hashed(n * m, 4)[i] > 0.0) as u8 as f64);
+            let bias = of(&[1, 4, n, m], 5);
+            let mask = match case["mask"].as_str().unwrap() {
+                "none" => Mask::None,
+                "causal" => Mask::Causal,
+                "bool" => Mask::Array(&keep),
+                _ => Mask::Array(&bias),
+            };
+            let got = fast::scaled_dot_product_attention(&q, &k, &v, 0.25, mask).unwrap();
+            // A row that sees no finite score is NaN, which JSON has not.
+            let near = |x: &Value| Approx { value: x.as_f64().unwrap_or(f64::NAN), error: 2e-6 };
+            let want: Vec<Approx> = case["out"].as_array().unwrap().iter().map(near).collect();
+            assert_approx(&format!("{} {n} {m} on {device}", case["mask"]), &got, &want);
+        }
+    });
+}
+
 /// What MLX does where a mask leaves nothing: bools average over all keys, numbers give NaN.
 #[test]
 fn rows_that_see_nothing() {
@@ -262,6 +338,11 @@ fn rows_that_see_nothing() {
                     &Hidden::By(some),
                 );
             }
+            let q = filled(&[1, 2, 5, 32], dtype, noise(1, -1.0, 1.0));
+            let none = filled(&[1, 1, 0, 32], dtype, |_| 0.0);
+            let got =
+                fast::scaled_dot_product_attention(&q, &none, &none, 0.2, Mask::None).unwrap();
+            assert!(values(&got).iter().all(|&x| x == 0.0), "no keys {dtype} on {device}");
             // More queries than keys: the first ones see none.
             let x = inputs(dtype, [1, 2, 1], [12, 4, 32]);
             check(&format!("few keys {dtype} on {device}"), x.each_ref(), 0.2, &Hidden::Later);

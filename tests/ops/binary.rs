@@ -1,7 +1,10 @@
 //! Elementwise functions of two arrays, comparisons and selection.
 
-use mlx::{Array, Dtype, Result, ops};
-use mlx_tests::{Layout, array, assert_ulps, dtypes_of, on_each_device, rounded, values};
+use mlx::{Array, Complex, Dtype, Result, ops};
+use mlx_tests::{
+    Host, Layout, array, assert_ulps, dtypes_of, filled, indices, integers, noise, on_each_device,
+    random_bits, values, wrapped,
+};
 
 type Function = fn(&Array, &Array) -> Result<Array>;
 
@@ -15,8 +18,10 @@ macro_rules! functions {
     };
 }
 
+/// The remainder that has the divisor's sign; that of a truncated quotient is exact.
 fn modulo(a: f64, b: f64) -> f64 {
-    a - b * (a / b).floor()
+    let r = a % b;
+    if r != 0.0 && (r < 0.0) != (b < 0.0) { r + b } else { r }
 }
 
 /// Pairs of layouts that broadcast together.
@@ -90,6 +95,56 @@ fn arithmetic_matches_float64() {
 }
 
 #[test]
+fn operands_of_either_sign_match_float64() {
+    let functions = functions! {
+        add: |a, b| a + b;
+        subtract: |a, b| a - b;
+        multiply: |a, b| a * b;
+        divide: |a, b| a / b;
+        maximum: f64::max;
+        minimum: f64::min;
+        remainder: modulo;
+        floor_divide: |a, b| (a / b).floor();
+        arctan2: f64::atan2;
+    };
+    on_each_device(|device| {
+        for dtype in dtypes_of(device).filter(|d| d.is_floating()) {
+            let tolerance = if dtype.size() == 2 { 0.51 } else { 4.0 };
+            let a = filled(&[12, 25], dtype, noise(1, -6.0, 6.0));
+            let b = filled(&[12, 25], dtype, noise(2, -5.0, 5.0));
+            for (name, function, oracle) in functions.clone() {
+                let want: Vec<f64> =
+                    values(&a).into_iter().zip(values(&b)).map(|(a, b)| oracle(a, b)).collect();
+                let got = function(&a, &b).unwrap();
+                assert_ulps(&format!("{name} {dtype} on {device}"), &got, &want, tolerance);
+            }
+        }
+    });
+}
+
+/// Rows, columns, scalars and an outer product, on either side, of more elements than a workgroup has.
+#[test]
+fn rows_columns_and_scalars_broadcast() {
+    on_each_device(|device| {
+        for dtype in [Dtype::Float32, Dtype::Int16] {
+            let of = |shape: &[usize], seed| filled(shape, dtype, noise(seed, -90.0, 90.0));
+            let (all, row, column) = (of(&[6, 700], 1), of(&[700], 2), of(&[6, 1], 3));
+            let one = of(&[], 4);
+            for (a, b) in [(&all, &row), (&all, &column), (&all, &one), (&column, &row)] {
+                for (a, b) in [(a, b), (b, a)] {
+                    let (x, y) = (Host::of(a), Host::of(b));
+                    let want: Vec<f64> = indices(&[6, 700]).map(|i| x.at(&i) - y.at(&i)).collect();
+                    let got = ops::subtract(a, b).unwrap();
+                    let what = format!("{:?} - {:?} {dtype} on {device}", a.shape(), b.shape());
+                    assert_eq!(got.shape(), [6, 700], "{what}");
+                    assert_ulps(&what, &got, &want, 0.5);
+                }
+            }
+        }
+    });
+}
+
+#[test]
 fn integer_arithmetic_is_exact() {
     let functions = functions! {
         add: |a, b| a + b;
@@ -144,12 +199,92 @@ fn integers_wrap_and_never_trap() {
                 let want = if dtype.is_signed_integer() { -largest } else { 0.0 };
                 assert_eq!(values(&ops::add(&a, &one).unwrap()), [want], "{dtype} on {device}");
             }
-            // Division by zero gives some number, not a crash.
-            let a = array(&[5.0, 0.0], &[2], dtype);
-            let zero = array(&[0.0, 0.0], &[2], dtype);
-            ops::floor_divide(&a, &zero).unwrap().eval().unwrap();
-            ops::remainder(&a, &zero).unwrap().eval().unwrap();
+            // Division by zero, shifts by more bits than there are and negative powers give some
+            // number, not a crash.
+            let a = array(&[-128.0, -1.0, 0.0, 1.0, 127.0], &[5, 1], dtype);
+            let b = array(&[-1.0, 0.0, 1.0, 64.0, 100.0], &[5], dtype);
+            let functions: [Function; 5] = [
+                |a, b| ops::floor_divide(a, b),
+                |a, b| ops::remainder(a, b),
+                |a, b| ops::left_shift(a, b),
+                |a, b| ops::right_shift(a, b),
+                |a, b| ops::power(a, b),
+            ];
+            for function in functions {
+                function(&a, &b).unwrap().eval().unwrap();
+            }
         }
+        let by = Array::from_slice(&[-1, 0, 2], &[3]).unwrap();
+        assert_eq!(values(&ops::power(&by, &by).unwrap()), [-1.0, 1.0, 4.0], "{device}");
+    });
+}
+
+/// The quotient that is rounded down.
+fn floor_quotient(a: i128, b: i128) -> i128 {
+    a / b - i128::from(a % b != 0 && (a < 0) != (b < 0))
+}
+
+/// Integers of any bits, against integers of 128.
+#[test]
+fn integers_of_the_whole_range_wrap() {
+    type Fold = fn(i128, i128) -> i128;
+    let functions: [(&str, Function, Fold); 10] = [
+        ("add", |a, b| ops::add(a, b), |a, b| a + b),
+        ("subtract", |a, b| ops::subtract(a, b), |a, b| a - b),
+        ("multiply", |a, b| ops::multiply(a, b), i128::wrapping_mul),
+        ("maximum", |a, b| ops::maximum(a, b), i128::max),
+        ("minimum", |a, b| ops::minimum(a, b), i128::min),
+        ("remainder", |a, b| ops::remainder(a, b), |a, b| a - b * floor_quotient(a, b)),
+        ("floor_divide", |a, b| ops::floor_divide(a, b), floor_quotient),
+        ("bitwise_and", |a, b| ops::bitwise_and(a, b), |a, b| a & b),
+        ("bitwise_or", |a, b| ops::bitwise_or(a, b), |a, b| a | b),
+        ("bitwise_xor", |a, b| ops::bitwise_xor(a, b), |a, b| a ^ b),
+    ];
+    on_each_device(|device| {
+        for dtype in dtypes_of(device).filter(|d| d.is_integer()) {
+            // The least integer by -1 as well, whose quotient is out of range.
+            let least = if dtype.is_signed_integer() { 1i128 << (8 * dtype.size() - 1) } else { 0 };
+            let edge = array(&[-(least as f64)], &[1], dtype);
+            let a = ops::concatenate(&[&random_bits(&[300], dtype, 1), &edge], 0).unwrap();
+            let b = random_bits(&[300], dtype, 2);
+            let b = ops::where_(&ops::equal(&b, 0).unwrap(), 3, &b).unwrap();
+            let b = ops::concatenate(&[&b, &array(&[-1.0], &[1], dtype)], 0).unwrap();
+            let pairs: Vec<(i128, i128)> = integers(&a).into_iter().zip(integers(&b)).collect();
+            for (name, function, oracle) in functions {
+                let want: Vec<i128> =
+                    pairs.iter().map(|&(a, b)| wrapped(oracle(a, b), dtype)).collect();
+                let got = integers(&function(&a, &b).unwrap());
+                assert_eq!(got, want, "{name} {dtype} on {device}");
+            }
+        }
+    });
+}
+
+#[test]
+fn bools_add_multiply_and_exclude() {
+    on_each_device(|device| {
+        let a = array(&[0.0, 0.0, 1.0, 1.0], &[4], Dtype::Bool);
+        let b = array(&[0.0, 1.0, 0.0, 1.0], &[4], Dtype::Bool);
+        assert_eq!(values(&ops::add(&a, &b).unwrap()), [0.0, 1.0, 1.0, 1.0], "{device}");
+        assert_eq!(values(&ops::multiply(&a, &b).unwrap()), [0.0, 0.0, 0.0, 1.0], "{device}");
+        assert_eq!(values(&ops::bitwise_xor(&a, &b).unwrap()), [0.0, 1.0, 1.0, 0.0], "{device}");
+    });
+}
+
+/// Complex numbers are ordered by their real parts first.
+#[test]
+fn complex_numbers_of_two_arrays() {
+    on_each_device(|device| {
+        let (x, y) = (Complex::new(1.0, 2.0), Complex::new(1.0, 3.0));
+        let a = Array::from_slice(&[x, y], &[2]).unwrap();
+        let b = Array::from_slice(&[y, x], &[2]).unwrap();
+        let of = |a: Result<Array>| a.unwrap().to_vec::<Complex>().unwrap();
+        assert_eq!(of(ops::maximum(&a, &b)), [y, y], "{device}");
+        assert_eq!(of(ops::minimum(&a, &b)), [x, x], "{device}");
+        assert_eq!(of(ops::multiply(&a, &b)), [x * y, x * y], "{device}");
+        assert_eq!(values(&ops::less(&a, &b).unwrap()), [1.0, 0.0], "{device}");
+        assert!((of(ops::divide(&a, &b))[0] - x / y).norm() < 1e-6, "{device}");
+        assert!((of(ops::power(&a, &b))[0] - x.powc(y)).norm() < 1e-6, "{device}");
     });
 }
 
@@ -214,8 +349,44 @@ fn nan_spreads_through_maximum() {
         for got in [ops::maximum(&a, &b).unwrap(), ops::minimum(&a, &b).unwrap()] {
             assert!(values(&got).iter().all(|x| x.is_nan()), "{device}");
         }
-        let same = ops::array_equal(&a, &a, true).unwrap();
-        assert_eq!(values(&same), [1.0]);
+        let same = |nan| values(&ops::array_equal(&a, &a, nan).unwrap());
+        assert_eq!((same(true), same(false)), (vec![1.0], vec![0.0]), "{device}");
+    });
+}
+
+#[test]
+fn infinite_logarithms_are_added() {
+    let inf = f64::INFINITY;
+    on_each_device(|device| {
+        let a = array(&[inf, -inf, inf, f64::NAN, 1.0], &[5], Dtype::Float32);
+        let b = array(&[1.0, -inf, -inf, 1.0, f64::NAN], &[5], Dtype::Float32);
+        let got = values(&ops::logaddexp(&a, &b).unwrap());
+        assert_eq!(got[..3], [inf, -inf, inf], "{device}");
+        assert!(got[3].is_nan() && got[4].is_nan(), "{device}");
+    });
+}
+
+/// Each operand in a layout of its own, and broadcast.
+#[test]
+fn where_selects_from_every_layout() {
+    on_each_device(|device| {
+        for dtype in dtypes_of(device) {
+            for (i, layout) in Layout::VIEWS.into_iter().enumerate() {
+                let other = Layout::VIEWS[(i + 2) % 5];
+                let condition = layout.array(Dtype::Bool, |i| (i % 3 == 0) as u8 as f64);
+                let a = other.array(dtype, |i| (i % 100) as f64);
+                let row = array(&[1.0, 0.0, 1.0, 0.0, 1.0], &[5], dtype);
+                let (c, x, y) = (Host::of(&condition), Host::of(&a), Host::of(&row));
+                let pick = |i: &Vec<usize>| if c.at(i) != 0.0 { x.at(i) } else { y.at(i) };
+                let want: Vec<f64> = indices(&[3, 4, 5]).map(|i| pick(&i)).collect();
+                let got = ops::where_(&condition, &a, &row).unwrap();
+                assert_eq!(values(&got), want, "{dtype} {layout:?} {other:?} on {device}");
+            }
+        }
+        let condition = array(&[1.0, 0.0], &[2, 1], Dtype::Bool);
+        let row = array(&[2.0, 3.0], &[2], Dtype::Float32);
+        let got = ops::where_(&condition, 1.0f32, &row).unwrap();
+        assert_eq!((got.shape(), values(&got)), (&[2, 2][..], vec![1.0, 1.0, 2.0, 3.0]));
     });
 }
 
@@ -234,25 +405,6 @@ fn where_selects() {
                     .map(|(c, a)| if c != 0.0 { a } else { 1.0 })
                     .collect();
                 assert_eq!(values(&got), want, "{dtype} {layout:?} on {device}");
-            }
-        }
-    });
-}
-
-#[test]
-fn astype_converts_every_pair() {
-    on_each_device(|device| {
-        let all: Vec<Dtype> = dtypes_of(device).collect();
-        for &from in &all {
-            for &to in &all {
-                for layout in Layout::ALL {
-                    let a = layout.array(from, |i| {
-                        (i % 50) as f64 * if from.is_inexact() { 1.25 } else { 1.0 }
-                    });
-                    let want: Vec<f64> = values(&a).into_iter().map(|x| rounded(x, to)).collect();
-                    let got = ops::astype(&a, to).unwrap();
-                    assert_eq!(values(&got), want, "{from} to {to} {layout:?} on {device}");
-                }
             }
         }
     });

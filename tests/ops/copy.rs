@@ -58,6 +58,11 @@ fn long_copies_of_any_alignment() {
 #[test]
 fn transposed_copies() {
     on_each_device(|device| {
+        let large = random_bits(&[500, 300], Dtype::Int64, 6);
+        let copy = ops::contiguous(&ops::transpose(&large, &[]).unwrap(), false).unwrap();
+        assert_moved(&format!("large on {device}"), &copy, (&large, &[300, 500]), |i| {
+            vec![i[1], i[0]]
+        });
         for dtype in [Dtype::Bool, Dtype::Bfloat16, Dtype::Float32, Dtype::Complex64] {
             for shape in
                 [[1, 8, 9], [2, 64, 33], [3, 17, 130], [66, 3, 8], [2, 64, 144], [48, 3, 112]]

@@ -3,7 +3,7 @@
 use mlx::{Array, Dtype, ops};
 use mlx_tests::{
     Layout, array, assert_moved, dtypes_of, filled, integers, keeping, on_each_device, random_bits,
-    ravel, scattered,
+    ravel, scattered, values,
 };
 
 /// Indices into an axis of `n` elements, half of them negative where the dtype is signed.
@@ -105,6 +105,45 @@ fn take_copies_long_slices() {
             let columns = random_indices(&[2000], Dtype::Int32, width, 9);
             check_take(&format!("columns of {width} {dtype} on {device}"), &a, &columns, 1);
         }
+        let table = random_bits(&[500, 96], Dtype::Bfloat16, 1);
+        let tokens = random_indices(&[2, 500], Dtype::Int32, 500, 2);
+        check_take(&format!("an embedding on {device}"), &table, &tokens, 0);
+    });
+}
+
+/// Slices of whole words of 16 bytes, of smaller words, and of single elements.
+#[test]
+fn take_copies_words_of_every_size() {
+    on_each_device(|device| {
+        for dtype in dtypes_of(device) {
+            for width in [64, 12, 6, 3] {
+                let a = random_bits(&[9, width], dtype, 3);
+                let picks = random_indices(&[2, 3], Dtype::Int32, 9, 4);
+                check_take(&format!("{width} of {dtype} on {device}"), &a, &picks, 0);
+            }
+        }
+    });
+}
+
+/// Upstream reads memory of others there; here it is the nearest element.
+#[test]
+fn indices_outside_read_the_nearest_element() {
+    on_each_device(|device| {
+        let a = array(&[10.0, 11.0, 12.0], &[3], Dtype::Float32);
+        let check = |picks: &Array, want: &[f64]| {
+            let what = format!("{} on {device}", picks.dtype());
+            assert_eq!(values(&ops::take(&a, picks, 0).unwrap()), want, "take {what}");
+            let along = ops::take_along_axis(&a, picks, 0).unwrap();
+            assert_eq!(values(&along), want, "take_along_axis {what}");
+        };
+        for dtype in dtypes_of(device).filter(|d| d.is_integer()) {
+            check(&array(&[0.0, 2.0, 3.0, 100.0], &[4], dtype), &[10.0, 12.0, 12.0, 12.0]);
+            if dtype.is_signed_integer() {
+                check(&array(&[-1.0, -3.0, -4.0, -100.0], &[4], dtype), &[12.0, 10.0, 10.0, 10.0]);
+            }
+        }
+        check(&Array::from_slice(&[u64::MAX, 1 << 40], &[2]).unwrap(), &[12.0; 2]);
+        check(&Array::from_slice(&[i64::MIN, i64::MAX], &[2]).unwrap(), &[10.0, 12.0]);
     });
 }
 

@@ -134,7 +134,7 @@ fn every_layout_of_both_sides() {
 
 #[test]
 fn batches_broadcast_and_vectors_are_rows_and_columns() {
-    let cases: [(&[usize], &[usize]); 12] = [
+    let cases: [(&[usize], &[usize]); 13] = [
         (&[7], &[7]),
         (&[33], &[33, 5]),
         (&[5, 33], &[33]),
@@ -147,6 +147,7 @@ fn batches_broadcast_and_vectors_are_rows_and_columns() {
         (&[1, 3, 9, 16], &[2, 1, 16, 9]),
         (&[6, 33, 20], &[1, 20, 34]),
         (&[2, 3, 1, 65], &[2, 3, 65, 1]),
+        (&[2, 3, 40, 48], &[3, 48, 36]),
     ];
     on_each_device(|device| {
         for dtype in floats(device) {
@@ -174,13 +175,83 @@ fn batches_broadcast_and_vectors_are_rows_and_columns() {
 fn long_inner_axes() {
     on_each_device(|device| {
         for dtype in floats(device) {
-            for (m, k, n) in [(1, 5000, 3), (3, 4097, 1), (2, 4099, 5), (17, 2050, 18)] {
+            for (m, k, n) in
+                [(1, 5000, 3), (3, 4097, 1), (2, 4099, 5), (17, 2050, 18), (1, 700, 300)]
+            {
                 let a = filled(&[m, k], dtype, noise(1, -1.0, 1.0));
                 let b = filled(&[k, n], dtype, noise(2, -1.0, 1.0));
                 check(&format!("{m}x{k}x{n} {dtype} on {device}"), &a, &b);
                 let turned = filled(&[n, k], dtype, noise(3, -1.0, 1.0));
                 let b = ops::transpose(&turned, &[]).unwrap();
                 check(&format!("{m}x{k}x{n} turned {dtype} on {device}"), &a, &b);
+            }
+        }
+    });
+}
+
+/// A half stops growing where its spacing exceeds the addend.
+#[test]
+fn halves_are_summed_in_float32() {
+    on_each_device(|device| {
+        for dtype in [Dtype::Float16, Dtype::Bfloat16] {
+            for m in [1, 3, 40] {
+                let ones = |shape: &[usize]| filled(shape, dtype, |_| 1.0);
+                let got = ops::matmul(&ones(&[m, 5000]), &ones(&[5000, 2])).unwrap();
+                let want = vec![Approx::exact(5000.0); 2 * m];
+                assert_approx(&format!("{m} rows {dtype} on {device}"), &got, &want);
+            }
+        }
+    });
+}
+
+/// Sizes for cooperative matrices, where a device has them: whole tiles, tails on every side, rows
+/// that cannot be loaded by vectors, few rows, and sums over a deep inner axis in parts.
+#[test]
+fn many_rows_of_halves() {
+    let sizes = [
+        (128, 128, 256),
+        (136, 72, 264),
+        (131, 61, 141),
+        (17, 96, 40),
+        (30, 1032, 72),
+        (64, 2050, 66),
+    ];
+    on_each_device(|device| {
+        for dtype in [Dtype::Float16, Dtype::Bfloat16] {
+            for (m, k, n) in sizes {
+                for (left, right) in [
+                    (Layout::Contiguous, Layout::Contiguous),
+                    (Layout::Transposed, Layout::Contiguous),
+                    (Layout::Contiguous, Layout::Transposed),
+                    (Layout::Transposed, Layout::Transposed),
+                ] {
+                    let a = left.view(&[m, k], |s| filled(s, dtype, noise(1, -1.0, 1.0)));
+                    let b = right.view(&[k, n], |s| filled(s, dtype, noise(2, -1.0, 1.0)));
+                    let what = format!("{m}x{k}x{n} {dtype} {left:?} {right:?} on {device}");
+                    check(&what, &a, &b);
+                }
+            }
+        }
+    });
+}
+
+/// Rows of a wider matrix, from an odd column on; what lies behind the end of the inner axis is NaN.
+#[test]
+fn nothing_outside_of_a_slice_reaches_the_sums() {
+    on_each_device(|device| {
+        for dtype in floats(device) {
+            for m in [1, 5, 40] {
+                let part = filled(&[m, 60], dtype, noise(1, -1.0, 1.0));
+                let nan = filled(&[m, 7], dtype, |_| f64::NAN);
+                let wide = ops::concatenate(&[&nan, &part, &nan], 1).unwrap();
+                let a = ops::slice_axis(&wide, 1, 7, 67).unwrap();
+                let b = filled(&[60, 48], dtype, noise(2, -1.0, 1.0));
+                check(&format!("{m} rows {dtype} on {device}"), &a, &b);
+                let c = filled(&[48], dtype, noise(3, -1.0, 1.0));
+                let got = ops::addmm(&c, &a, &b, 0.5, 2.0).unwrap();
+                let addend = Addend { c: Host::of(&c), alpha: 0.5, beta: 2.0 };
+                let want = product(&Host::of(&a), &Host::of(&b), Some(&addend), &[m, 48], dtype);
+                assert_approx(&format!("added, {m} rows {dtype} on {device}"), &got, &want);
             }
         }
     });

@@ -60,7 +60,7 @@ fn numbers(list: &Value) -> Vec<f64> {
 /// Bit for bit what MLX 0.32 packs.
 #[test]
 fn packing_is_upstreams() {
-    let kept = include_str!("../../crates/cpu-backend/tests/data/upstream.json");
+    let kept = include_str!("data/kept.json");
     let kept: Value = serde_json::from_str(kept).unwrap();
     on_each_device(|device| {
         for case in kept["quantize"].as_array().unwrap() {
@@ -74,6 +74,9 @@ fn packing_is_upstreams() {
             assert_eq!(values(&words), numbers(&case["words"]), "{what}: words");
             assert_eq!(values(&scales), f32s(&case["scales"]), "{what}: scales");
             assert_eq!(values(&biases), f32s(&case["biases"]), "{what}: biases");
+            let back = ops::dequantize(&words, &scales, &biases, group, bits).unwrap();
+            let sum: f64 = values(&back).iter().sum();
+            assert!((sum - case["sum"].as_f64().unwrap()).abs() < 1e-3, "{what}: {sum}");
         }
     });
 }
@@ -112,10 +115,11 @@ fn check_levels(what: &str, x: &[f64], q: &Quantized, group: usize, levels: f64,
         // Levels are a few operations in float32, also of float64 arrays, and kept in the dtype.
         let kept = 4.0 * epsilon(Dtype::Float32) + epsilon(dtype);
         let edge = if low.abs() > high.abs() { low } else { high };
-        // A wide enough group has a level at zero, so its edge is a whole number of steps off.
-        let step = (high - low) / levels;
-        let steps = (edge / step).abs().round();
-        let size = if steps == 0.0 { step } else { edge.abs() / steps };
+        // A wide enough group has a level at zero, so its edge is a whole number of steps off: as
+        // many as float32 rounds to, which decides between two where the edge is half a step off.
+        let step = (high as f32 - low as f32) / levels as f32;
+        let steps = f64::from((edge as f32 / step).abs().round_ties_even());
+        let size = if steps == 0.0 { f64::from(step) } else { edge.abs() / steps };
         assert!((scale.abs() - size).abs() <= kept * size, "{what}: {scale} is not ±{size}");
         let edges = if steps == 0.0 { 0.0 } else { edge };
         assert!((bias - edges).abs() <= kept * edges.abs(), "{what}: {bias} is not {edges}");
@@ -187,7 +191,7 @@ fn sums(
         .collect()
 }
 
-/// Checks a product with a quantized matrix of (37, columns) or (columns, 37).
+/// Checks a product with a quantized matrix of these sides, or with its transpose.
 fn check_product(
     device: Device,
     q: &Quantized,
@@ -227,6 +231,81 @@ fn products_of_every_kind() {
                         check_product(device, &q, sides, (group, bits), kind);
                     }
                 }
+            }
+        }
+    });
+}
+
+/// Numbers of rows between which kernels change, from one to many.
+#[test]
+fn products_of_any_number_of_rows() {
+    let formats = [(4, 64), (4, 32), (8, 64), (3, 32), (6, 128), (2, 64), (5, 32)];
+    on_each_device(|device| {
+        for dtype in floats(device) {
+            for (i, rows) in [2, 4, 6, 7, 8, 16, 17, 30, 70, 100].into_iter().enumerate() {
+                for transpose in [true, false] {
+                    let (bits, group) = formats[(2 * i + usize::from(transpose)) % formats.len()];
+                    let sides = [78, 384];
+                    let q =
+                        Quantized::new(&filled(&sides, dtype, noise(1, -1.0, 0.9)), group, bits);
+                    let kind = (rows, transpose, Layout::Contiguous);
+                    check_product(device, &q, sides, (group, bits), kind);
+                }
+            }
+            for (rows, sides, group, bits) in
+                [(1, [1000, 1536], 64, 8), (40, [100, 2048], 64, 4), (5, [600, 576], 32, 8)]
+            {
+                let q = Quantized::new(&filled(&sides, dtype, noise(2, -1.0, 0.9)), group, bits);
+                let kind = (rows, true, Layout::Contiguous);
+                check_product(device, &q, sides, (group, bits), kind);
+            }
+        }
+    });
+}
+
+/// Sizes for cooperative matrices, where a device has them, up to those that dequantize first.
+#[test]
+fn many_rows_of_halves() {
+    on_each_device(|device| {
+        for dtype in [Dtype::Float16, Dtype::Bfloat16] {
+            let check = |rows, sides: [usize; 2], group, bits, transpose| {
+                let q = Quantized::new(&filled(&sides, dtype, noise(3, -1.0, 0.9)), group, bits);
+                let kind = (rows, transpose, Layout::Contiguous);
+                check_product(device, &q, sides, (group, bits), kind);
+            };
+            for bits in BITS {
+                check(40, [160, 288], 32, bits, true);
+                check(40, [288, 160], 32, bits, false);
+            }
+            check(64, [72, 1280], 128, 4, true);
+            check(130, [256, 192], 64, 4, true);
+            check(130, [192, 256], 64, 4, false);
+            check(400, [96, 128], 64, 4, true);
+            check(17, [33, 2048], 64, 4, true);
+        }
+    });
+}
+
+/// No rows, and matrices whose parts lie otherwise than `quantize` left them.
+#[test]
+fn rows_of_nothing_and_words_by_columns() {
+    on_each_device(|device| {
+        for dtype in floats(device) {
+            let q = Quantized::new(&filled(&[6, 64], dtype, noise(4, -1.0, 0.9)), 32, 4);
+            let [words, scales, biases] = q.inputs();
+            let none = filled(&[0, 64], dtype, |_| 0.0);
+            let got = ops::quantized_matmul(&none, words, scales, biases, true, 32, 4).unwrap();
+            assert_eq!((got.shape(), values(&got).len()), (&[0, 6][..], 0), "{dtype} on {device}");
+            let turned = |a: &Array| ops::transpose(a, &[]).unwrap();
+            let columns = turned(&ops::contiguous(&turned(words), false).unwrap());
+            let doubled = ops::concatenate(&[scales, scales], 1).unwrap();
+            let strided = ops::slice_axis(&doubled, 1, 0, 2).unwrap();
+            for rows in [1, 3, 20] {
+                let x = filled(&[rows, 64], dtype, noise(5, -1.0, 1.0));
+                let got = ops::quantized_matmul(&x, &columns, &strided, biases, true, 32, 4);
+                let [exact, whole] = product(&values(&x), 64, &q, 6, true, dtype);
+                let what = format!("{rows} rows {dtype} on {device}");
+                assert_approx_either(&what, &got.unwrap(), [&exact, &whole]);
             }
         }
     });

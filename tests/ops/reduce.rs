@@ -1,6 +1,6 @@
 //! Reductions over axes, and indices of extremes.
 
-use mlx::{Array, Device, Dtype, Result, ops};
+use mlx::{Array, Complex, Device, Dtype, Result, ops};
 use mlx_tests::{
     Approx, Layout, array, assert_approx, axes_of, complex_noise, complex_parts, dtypes_of,
     epsilon, filled, groups, integers, keeping, noise, on_each_device, random_bits, sum_epsilon,
@@ -267,6 +267,134 @@ fn lengths_around_blocks() {
     });
 }
 
+/// Sums that are split between workgroups and cores, along both axes and over both.
+#[test]
+fn long_rows_and_columns() {
+    on_each_device(|device| {
+        for shape in [[3, 200_000], [200_000, 3], [600, 1000], [1, 600_000], [5000, 60]] {
+            for layout in [Layout::Contiguous, Layout::Transposed, Layout::Sliced] {
+                let a = layout.view(&shape, |s| filled(s, Dtype::Float32, noise(6, -1.0, 2.0)));
+                let x = values(&a);
+                let columns = |f: fn(f64, f64) -> f64, start: f64| {
+                    let mut out = vec![start; shape[1]];
+                    x.chunks(shape[1])
+                        .for_each(|row| out.iter_mut().zip(row).for_each(|(o, x)| *o = f(*o, *x)));
+                    out
+                };
+                let rows = |f: fn(f64, f64) -> f64, start: f64| -> Vec<f64> {
+                    x.chunks(shape[1]).map(|row| row.iter().copied().fold(start, f)).collect()
+                };
+                let add = |a, b| a + b;
+                for (axes, terms, sums, sizes, tops) in [
+                    (
+                        &[0][..],
+                        shape[0],
+                        columns(add, 0.0),
+                        columns(|a, b| a + b.abs(), 0.0),
+                        columns(f64::max, -9.0),
+                    ),
+                    (
+                        &[1],
+                        shape[1],
+                        rows(add, 0.0),
+                        rows(|a, b| a + b.abs(), 0.0),
+                        rows(f64::max, -9.0),
+                    ),
+                    (
+                        &[0, 1],
+                        x.len(),
+                        vec![x.iter().sum()],
+                        vec![magnitude(&x)],
+                        vec![x.iter().copied().fold(-9.0, f64::max)],
+                    ),
+                ] {
+                    let what = format!("{shape:?} {layout:?} over {axes:?} on {device}");
+                    // Partial sums keep the error far below the worst case, which would allow anything here.
+                    let terms = (terms as f64).sqrt() as usize;
+                    let near = |(&value, &size): (&f64, &f64)| {
+                        let error = sum_error(terms, size, Dtype::Float32);
+                        Approx { value, error }
+                    };
+                    let want: Vec<Approx> = sums.iter().zip(&sizes).map(near).collect();
+                    assert_approx(&what, &ops::sum(&a, axes, false).unwrap(), &want);
+                    assert_eq!(values(&ops::max(&a, axes, false).unwrap()), tops, "{what}");
+                }
+            }
+        }
+        let x = noise(1, 0.1, 1.1);
+        let a = filled(&[3_000_000], Dtype::Float32, x);
+        let want: f64 = values(&a).iter().sum();
+        let got = values(&ops::sum(&a, &[], false).unwrap())[0];
+        assert!((got - want).abs() < want * 3e-6, "{got}, not {want} on {device}");
+    });
+}
+
+/// A slice that starts off the grid of words is read in single elements up to it.
+#[test]
+fn rows_off_the_grid_of_words() {
+    on_each_device(|device| {
+        let a = random_bits(&[700], Dtype::Uint8, 9);
+        let x = integers(&a);
+        for start in [1, 2, 3, 5] {
+            let part = ops::slice(&a, &[start], &[690], &[1]).unwrap();
+            let want = x[start as usize..690].iter().sum::<i128>();
+            let got = integers(&ops::sum(&part, &[], false).unwrap());
+            assert_eq!(got, [want], "from {start} on {device}");
+        }
+    });
+}
+
+/// One element decides, wherever it is; NaN and the smallest number are not zero, -0 is.
+#[test]
+fn all_and_any_see_every_element() {
+    on_each_device(|device| {
+        for n in [1, 33, 5000] {
+            for hole in [None, Some(0), Some(n - 1), Some(n / 2)] {
+                let full = filled(&[n], Dtype::Bool, |i| (Some(i) != hole) as u8 as f64);
+                let bare = ops::logical_not(&full).unwrap();
+                let all = integers(&ops::all(&full, &[], false).unwrap());
+                let any = integers(&ops::any(&bare, &[], false).unwrap());
+                let what = format!("{n} with {hole:?} on {device}");
+                assert_eq!(
+                    (all, any),
+                    (vec![hole.is_none().into()], vec![hole.is_some().into()]),
+                    "{what}"
+                );
+            }
+        }
+        let a = array(&[0.0, -0.0, f64::NAN, 1e-45], &[2, 2], Dtype::Float32);
+        assert_eq!(integers(&ops::all(&a, &[1], false).unwrap()), [0, 1], "{device}");
+    });
+}
+
+#[test]
+fn subnormal_numbers_are_extremes() {
+    on_each_device(|device| {
+        let tiny = 2f64.powi(-149);
+        let a = array(&[-tiny, -0.0, tiny, 2.0 * tiny], &[4], Dtype::Float32);
+        assert_eq!(values(&ops::max(&a, &[], false).unwrap()), [2.0 * tiny], "{device}");
+        assert_eq!(values(&ops::min(&a, &[], false).unwrap()), [-tiny], "{device}");
+        let lowest = filled(&[70], Dtype::Float32, |_| f64::NEG_INFINITY);
+        assert_eq!(
+            values(&ops::max(&lowest, &[], false).unwrap()),
+            [f64::NEG_INFINITY],
+            "{device}"
+        );
+    });
+}
+
+/// Complex numbers are ordered by their real parts first.
+#[test]
+fn complex_products_and_extremes() {
+    on_each_device(|device| {
+        let z = [Complex::new(1.0, 2.0), Complex::new(1.0, 3.0), Complex::new(-2.0, 9.0)];
+        let a = Array::from_slice(&z, &[3]).unwrap();
+        let of = |reduce: Reduction| reduce(&a, &[], false).unwrap().item::<Complex>().unwrap();
+        assert_eq!(of(ops::prod), z[0] * z[1] * z[2], "{device}");
+        assert_eq!((of(ops::max), of(ops::min)), (z[1], z[2]), "{device}");
+    });
+}
+
 /// MLX's rule: the first element that no earlier one reaches; a NaN comes before every number.
 fn first_extreme(x: &[f64], largest: bool) -> f64 {
     let further = |a: f64, b: f64| if largest { a > b } else { a < b };
@@ -303,12 +431,52 @@ fn indices_of_extremes_are_the_first() {
     });
 }
 
+/// Rows as long as a vocabulary, columns of equal elements, several NaN, and ties at the ends of ranges.
+#[test]
+fn indices_of_extremes_in_long_and_special_rows() {
+    let (inf, nan) = (f64::INFINITY, f64::NAN);
+    on_each_device(|device| {
+        let check = |what: &str, a: &Array, axis: isize| {
+            let x = values(a);
+            let (_, groups) = groups(a.shape(), &[axis as usize]);
+            for largest in [true, false] {
+                let f = if largest { ops::argmax } else { ops::argmin };
+                let of = |g: &Vec<usize>| g.iter().map(|&i| x[i]).collect::<Vec<_>>();
+                let want: Vec<f64> =
+                    groups.iter().map(|g| first_extreme(&of(g), largest)).collect();
+                let got = values(&f(a, Some(axis), false).unwrap());
+                assert_eq!(got, want, "{what}, largest {largest}, on {device}");
+            }
+        };
+        for n in [31, 33, 255, 257, 4097, 151_936] {
+            let a = filled(&[2, n], Dtype::Float32, noise(n as u64, -9.0, 9.0));
+            check(&format!("rows of {n}"), &a, 1);
+        }
+        check("equal columns", &filled(&[20_000, 2], Dtype::Float32, |_| 1.0), 0);
+        for row in [
+            [nan, 1.0, nan, 2.0],
+            [1.0, nan, nan, 2.0],
+            [nan; 4],
+            [-inf, nan, -inf, nan],
+            [0.0, -0.0, -0.0, 0.0],
+        ] {
+            check(&format!("{row:?}"), &array(&row, &[4], Dtype::Float32), 0);
+        }
+        for dtype in dtypes_of(device).filter(|d| d.is_integer()) {
+            let edges = random_bits(&[1], dtype, 1);
+            let pair = [&edges, &ops::bitwise_invert(&edges).unwrap()];
+            let a = ops::concatenate(&[pair[0], pair[0], pair[1], pair[1]], 0).unwrap();
+            check(&format!("ties of {dtype}"), &a, 0);
+        }
+    });
+}
+
 #[test]
 fn nan_wins_sums_extremes_and_their_indices() {
     let nan = f64::NAN;
     on_each_device(|device| {
         for dtype in dtypes_of(device).filter(|d| d.is_floating()) {
-            for n in [3, 300, 3000] {
+            for n in [3, 300, 20_000] {
                 for at in [0, n / 2, n - 1] {
                     let x: Vec<f64> = (0..n).map(|i| if i == at { nan } else { -1.0 }).collect();
                     let a = array(&x, &[n], dtype);

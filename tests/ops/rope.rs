@@ -122,6 +122,41 @@ fn far_positions() {
                 &at,
             );
         }
+        let scale = f64::from(0.1f32);
+        let x = filled(&[1, 2, 9, 32], Dtype::Float32, noise(4, -1.0, 1.0));
+        let at = array(&[1e6], &[], Dtype::Int32);
+        let what = format!("scaled on {device}");
+        check(&what, &x, 1e4, &rotation(32, false, scale, &[1e6]), &at);
+        // Enough rows for several workgroups and cores.
+        let x = filled(&[2, 8, 70, 64], Dtype::Float32, noise(5, -1.0, 1.0));
+        let at = array(&[7.0, 1e5], &[2], Dtype::Int32);
+        check(
+            &format!("many rows on {device}"),
+            &x,
+            1e4,
+            &rotation(64, true, 1.0, &[7.0, 1e5]),
+            &at,
+        );
+    });
+}
+
+/// Periods of any size, also those that never end.
+#[test]
+fn given_frequencies_of_any_size() {
+    on_each_device(|device| {
+        let exponents = noise(9, -3.0, 3.0);
+        let many = filled(&[10], Dtype::Float32, |i| 10f64.powf(exponents(i)));
+        let endless = array(&[f64::INFINITY, 1.0], &[2], Dtype::Float32);
+        for (freqs, offsets) in [(many, [3.0, 0.0, 1000.0]), (endless, [2.0; 3])] {
+            let frequencies: Vec<f64> = values(&freqs).iter().map(|f| 1.0 / f).collect();
+            let dims = 2 * frequencies.len();
+            let x = filled(&[3, 4, 6, dims], Dtype::Float32, noise(5, -1.0, 1.0));
+            let at = array(&offsets, &[3], Dtype::Int32);
+            let got = fast::rope(&x, dims, false, None, 0.25, &at, Some(&freqs)).unwrap();
+            let want = Rotation { frequencies, ..rotation(dims, false, 0.25, &offsets) };
+            let want = want.of(&values(&x), x.shape(), Dtype::Float32);
+            assert_approx(&format!("{dims} features on {device}"), &got, &want);
+        }
     });
 }
 
@@ -168,7 +203,7 @@ fn rotated_in_place() {
 
 #[test]
 fn kept_results_of_upstream() {
-    let kept = include_str!("../../crates/cpu-backend/tests/data/upstream.json");
+    let kept = include_str!("data/kept.json");
     let kept: Value = serde_json::from_str(kept).unwrap();
     let numbers = |list: &Value| -> Vec<f64> {
         list.as_array().unwrap().iter().map(|x| x.as_f64().unwrap()).collect()

@@ -1,6 +1,6 @@
 //! Cumulative reductions.
 
-use mlx::{Array, Device, Dtype, Result, ops};
+use mlx::{Array, Complex, Device, Dtype, Result, ops};
 use mlx_tests::{
     Approx, Layout, array, assert_approx, complex_noise, complex_parts, dtypes_of, epsilon, filled,
     groups, integers, keeping, noise, on_each_device, random_bits, sum_epsilon, values, wrapped,
@@ -149,7 +149,7 @@ fn lengths_around_blocks() {
                 }
             }
         }
-        for n in [5000, 20_001] {
+        for n in [5000, 20_001, 50_001] {
             for (shape, axis) in cases(n) {
                 check_long(device, &shape, axis);
             }
@@ -189,6 +189,52 @@ fn check_long(device: Device, shape: &[usize], axis: usize) {
         assert_eq!(integers(&got), want, "cumsum {what}");
         assert_approx(&format!("cumsum float16 {what}"), &sums, &near);
     }
+}
+
+/// Blocks are joined by their totals: the error grows with their number, not with that of the elements.
+#[test]
+fn long_sums_stay_accurate() {
+    on_each_device(|device| {
+        let a = filled(&[300_000], Dtype::Float32, noise(1, 0.0, 1.0));
+        let got = values(&ops::cumsum(&a, Some(0), false, true, None).unwrap());
+        let mut total = 0.0;
+        for (i, (x, got)) in values(&a).into_iter().zip(got).enumerate() {
+            total += x;
+            assert!((got - total).abs() <= 1e-5 * total, "{i} on {device}: {got}, not {total}");
+        }
+    });
+}
+
+#[test]
+fn long_extremes_of_bytes() {
+    on_each_device(|device| {
+        let a = random_bits(&[40_000], Dtype::Int8, 7);
+        let columns = ops::reshape(&a, &[20_000, 2]).unwrap();
+        let x = integers(&a);
+        let got = integers(&ops::cummax(&a, Some(0), false, true).unwrap());
+        let mut top = i128::MIN;
+        for (i, (x, got)) in x.iter().zip(got).enumerate() {
+            top = top.max(*x);
+            assert_eq!(got, top, "{i} on {device}");
+        }
+        let got = integers(&ops::cummin(&columns, Some(0), false, true).unwrap());
+        let mut least = [i128::MAX; 2];
+        for (i, (x, got)) in x.iter().zip(got).enumerate() {
+            least[i % 2] = least[i % 2].min(*x);
+            assert_eq!(got, least[i % 2], "{i} across on {device}");
+        }
+    });
+}
+
+#[test]
+fn complex_numbers_multiply() {
+    on_each_device(|device| {
+        let z = [Complex::new(0.0, 1.0), Complex::new(2.0, 0.0), Complex::new(0.0, 1.0)];
+        let a = Array::from_slice(&z, &[3]).unwrap();
+        let got = ops::cumprod(&a, Some(0), false, true, None).unwrap();
+        let want = [z[0], z[0] * z[1], z[0] * z[1] * z[2]];
+        assert_eq!(got.to_vec::<Complex>().unwrap(), want, "{device}");
+    });
 }
 
 /// Both parts are sums of their own.

@@ -262,6 +262,9 @@ fn arrays_are_joined() {
         let (a, b) = (array(&[1.0], &[1], Dtype::Int8), array(&[300.0], &[1], Dtype::Uint16));
         let joined = ops::concatenate(&[&a, &b], 0).unwrap();
         assert_eq!((joined.dtype(), integers(&joined)), (Dtype::Int32, vec![1, 300]), "{device}");
+        let long = random_bits(&[100_000], Dtype::Float32, 9);
+        let twice = ops::concatenate(&[&long, &long], 0).unwrap();
+        assert_gathered("the same twice", &twice, &[&long], |i| (0, i[0] % 100_000));
         assert!(ops::concatenate(&[], 0).is_err() && ops::stack(&[&a, &joined], 0).is_err());
     });
 }

@@ -111,6 +111,30 @@ fn lengths_around_blocks() {
     });
 }
 
+/// Rows that several workgroups and cores share. The bound takes rows as sums of partial sums.
+#[test]
+fn long_rows() {
+    on_each_device(|device| {
+        for n in [20_000, 100_000] {
+            let a = filled(&[1, n], Dtype::Float32, noise(n as u64, -20.0, 20.0));
+            let x = values(&a);
+            let top = x.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+            let sum: f64 = x.iter().map(|x| (x - top).exp()).sum();
+            let got = values(&ops::softmax(&a, &[1], true).unwrap());
+            for (i, (x, got)) in x.iter().zip(got).enumerate() {
+                let want = (x - top).exp() / sum;
+                let bound = 4e-6 * want + f64::from(f32::MIN_POSITIVE);
+                assert!(
+                    (got - want).abs() <= bound,
+                    "{i} of {n} on {device}: {got:e}, not {want:e}"
+                );
+            }
+            let got = values(&ops::logsumexp(&a, &[1], false).unwrap())[0];
+            assert!((got - top - sum.ln()).abs() <= 1e-5, "{n} on {device}: {got}");
+        }
+    });
+}
+
 /// What would overflow if the maximum were not taken off first.
 #[test]
 fn large_numbers_do_not_overflow() {
@@ -138,7 +162,7 @@ fn infinities_and_nan_in_a_row() {
     let (inf, nan) = (f64::INFINITY, f64::NAN);
     on_each_device(|device| {
         for dtype in dtypes_of(device).filter(|d| d.is_floating()) {
-            for n in [5, 300, 5000] {
+            for n in [5, 300, 5000, 50_000] {
                 let with = |rest: f64, at: usize, x: f64| {
                     let row: Vec<f64> = (0..n).map(|i| if i == at { x } else { rest }).collect();
                     array(&row, &[n], dtype)

@@ -9,9 +9,10 @@ use mlx_tests::{
 };
 
 /// An element as sorting sees it: numbers, NaN last, complex numbers by real part first.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
 struct Key {
-    nan: bool,
+    /// Whether each part is NaN: then it is zero here.
+    nan: [bool; 2],
     real: f64,
     imaginary: f64,
     integer: i128,
@@ -19,24 +20,27 @@ struct Key {
 
 impl Key {
     fn order(&self, other: &Key) -> Ordering {
-        let floats = (self.nan, self.real, self.imaginary, self.integer);
-        floats.partial_cmp(&(other.nan, other.real, other.imaginary, other.integer)).unwrap()
+        let parts = |k: &Key| (k.nan[0], k.real, k.nan[1], k.imaginary, k.integer);
+        parts(self).partial_cmp(&parts(other)).expect("no part is NaN")
+    }
+
+    /// Behind a real part that is NaN the other does not count.
+    fn of(real: f64, imaginary: f64) -> Key {
+        let nan = [real.is_nan(), !real.is_nan() && imaginary.is_nan()];
+        let or_zero = |x: f64, counts: bool| if counts { x } else { 0.0 };
+        let real = or_zero(real, !nan[0]);
+        Key { nan, real, imaginary: or_zero(imaginary, nan == [false; 2]), integer: 0 }
     }
 }
 
 fn keys(a: &Array) -> Vec<Key> {
-    let zero = Key { nan: false, real: 0.0, imaginary: 0.0, integer: 0 };
     match a.dtype() {
         Dtype::Complex64 => {
-            let key = |z: Complex| Key { real: z.re.into(), imaginary: z.im.into(), ..zero };
-            a.to_vec().unwrap().into_iter().map(key).collect()
+            let z = a.to_vec::<Complex>().unwrap();
+            z.into_iter().map(|z| Key::of(z.re.into(), z.im.into())).collect()
         }
-        d if d.is_floating() => {
-            let key =
-                |x: f64| Key { nan: x.is_nan(), real: if x.is_nan() { 0.0 } else { x }, ..zero };
-            values(a).into_iter().map(key).collect()
-        }
-        _ => integers(a).into_iter().map(|integer| Key { integer, ..zero }).collect(),
+        d if d.is_floating() => values(a).into_iter().map(|x| Key::of(x, 0.0)).collect(),
+        _ => integers(a).into_iter().map(|integer| Key { integer, ..Key::default() }).collect(),
     }
 }
 
@@ -71,6 +75,16 @@ fn stable_order(row: &[Key]) -> Vec<usize> {
     order
 }
 
+/// The bytes of an array's elements along an axis, row by row: NaN have a payload, and zeros a sign.
+fn row_bytes(a: &Array, axis: usize) -> Vec<Vec<Vec<u8>>> {
+    let bytes = a.to_bytes().unwrap();
+    let size = a.dtype().size();
+    let (_, rows) = groups(a.shape(), &[axis]);
+    rows.iter()
+        .map(|row| row.iter().map(|&i| bytes[i * size..][..size].to_vec()).collect())
+        .collect()
+}
+
 /// The rows of an array of indices.
 fn picks(a: &Array, axis: usize) -> Vec<Vec<usize>> {
     assert_eq!(a.dtype(), Dtype::Uint32);
@@ -87,12 +101,14 @@ fn check_order(context: &str, a: &Array, axis: usize) {
     });
     assert_eq!((sorted.shape(), sorted.dtype()), (a.shape(), a.dtype()), "{context}");
     assert_eq!(order.shape(), a.shape(), "{context}");
-    let (sorted, order) = (rows(&sorted, axis), picks(&order, axis));
-    for ((row, sorted), order) in rows(a, axis).iter().zip(sorted).zip(order) {
+    let sorted = row_bytes(&sorted, axis);
+    let elements = row_bytes(a, axis);
+    let results = picks(&order, axis).into_iter().zip(sorted);
+    for ((row, elements), (order, sorted)) in rows(a, axis).iter().zip(elements).zip(results) {
         let want = stable_order(row);
         assert_eq!(order, want, "argsort {context}");
-        let want: Vec<Key> = want.iter().map(|&i| row[i]).collect();
-        assert_eq!(sorted, want, "sort {context}");
+        let want: Vec<&[u8]> = want.iter().map(|&i| elements[i].as_slice()).collect();
+        assert!(sorted == want, "sort {context}");
     }
 }
 
@@ -146,7 +162,7 @@ fn every_dtype_layout_and_axis_is_sorted_stably() {
 #[test]
 fn all_bits_are_sorted() {
     on_each_device(|device| {
-        for dtype in dtypes_of(device).filter(|&d| d != Dtype::Complex64) {
+        for dtype in dtypes_of(device) {
             for shape in [[3, 129], [2, 1500]] {
                 let a = random_bits(&shape, dtype, 3);
                 check_order(&format!("{dtype} {shape:?} on {device}"), &a, 1);
@@ -165,6 +181,47 @@ fn lengths_around_blocks() {
                     check_order(&what, &random_bits(&shape, dtype, n as u64), axis);
                     check_order(&what, &ties(&shape, dtype, n as u64), axis);
                 }
+            }
+        }
+    });
+}
+
+/// Rows of several passes, one dtype of each size, signedness and kind, and every layout.
+#[test]
+fn long_rows() {
+    on_each_device(|device| {
+        let a = random_bits(&[100_000], Dtype::Float32, 3);
+        check_order(&format!("long on {device}"), &a, 0);
+        for dtype in [Dtype::Int8, Dtype::Bfloat16, Dtype::Int32, Dtype::Uint64, Dtype::Complex64] {
+            let a = random_bits(&[3000], dtype, 3);
+            check_order(&format!("{dtype} on {device}"), &a, 0);
+        }
+        for layout in Layout::VIEWS {
+            for (dtype, shape, axis) in
+                [(Dtype::Float32, [3, 2500], 1), (Dtype::Int16, [2500, 3], 0)]
+            {
+                let a = layout.view(&shape, |s| ties(s, dtype, 1));
+                check_order(&format!("{dtype} {shape:?} {layout:?} on {device}"), &a, axis);
+            }
+        }
+    });
+}
+
+#[test]
+fn nan_and_zeros_in_rows_of_every_length() {
+    let part = [1.0f32, f32::NAN, -1.0];
+    let numbers = [0.0, f32::NAN, -0.0, f32::NEG_INFINITY, -f32::NAN, 1e-45, -1e-45, f32::INFINITY];
+    on_each_device(|device| {
+        for repeats in [1, 300] {
+            let z: Vec<Complex> =
+                (0..9 * repeats).map(|i| Complex::new(part[i % 9 / 3], part[i % 3])).collect();
+            let a = Array::from_slice(&z, &[z.len()]).unwrap();
+            check_order(&format!("complex, {repeats} times on {device}"), &a, 0);
+            let x = numbers.repeat(repeats);
+            let a = Array::from_slice(&x, &[x.len()]).unwrap();
+            for dtype in [Dtype::Float32, Dtype::Float16, Dtype::Bfloat16] {
+                let a = ops::astype(&a, dtype).unwrap();
+                check_order(&format!("{dtype}, {repeats} times on {device}"), &a, 0);
             }
         }
     });

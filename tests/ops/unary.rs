@@ -1,9 +1,18 @@
 //! Elementwise functions of one array.
 
-use mlx::{Array, Device, Dtype, Result, ops};
-use mlx_tests::{Layout, array, assert_ulps, dtypes_of, on_each_device, series_erf, values};
+use mlx::{Array, Complex, Dtype, Result, ops};
+use mlx_tests::{
+    Layout, array, assert_ulps, complex_noise, complex_parts, dtypes_of, epsilon, filled, noise,
+    on_each_device, series_erf, values,
+};
+use num_complex::Complex64;
 
 type Function = fn(&Array) -> Result<Array>;
+
+/// `round` without its number of decimals.
+fn round(a: &Array) -> Result<Array> {
+    ops::round(a, 0)
+}
 
 /// A function with its float64 oracle and the range its arguments are drawn from.
 struct Case {
@@ -15,7 +24,7 @@ struct Case {
 
 macro_rules! cases {
     ($($name:ident: $oracle:expr, $low:expr, $high:expr;)*) => {
-        [$(Case {
+        vec![$(Case {
             name: stringify!($name),
             function: ops::$name,
             oracle: $oracle,
@@ -25,7 +34,9 @@ macro_rules! cases {
 }
 
 fn cases() -> Vec<Case> {
-    cases! {
+    let round =
+        |range| Case { name: "round", function: round, oracle: f64::round_ties_even, range };
+    let mut cases = cases! {
         arccos: f64::acos, -1.0, 1.0;
         arccosh: f64::acosh, 1.0, 1e4;
         arcsin: f64::asin, -1.0, 1.0;
@@ -54,8 +65,9 @@ fn cases() -> Vec<Case> {
         floor: f64::floor, -100.0, 100.0;
         ceil: f64::ceil, -100.0, 100.0;
         sign: |x| if x == 0.0 { 0.0 } else { x.signum() }, -100.0, 100.0;
-    }
-    .into()
+    };
+    cases.push(round((-5.0, 5.0)));
+    cases
 }
 
 /// The standard library's loses four digits near 1.
@@ -89,6 +101,27 @@ fn floating_functions_match_float64() {
                 }
             }
         }
+    });
+}
+
+/// Sizes around words, workgroups and what is shared between cores; also in steps and across.
+#[test]
+fn sizes_around_workgroups() {
+    on_each_device(|device| {
+        for n in [1, 3, 255, 257, 1003, 200_003] {
+            let a = filled(&[n], Dtype::Float32, noise(n as u64, -6.0, 6.0));
+            let steps = ops::slice(&a, &[n as isize / 9], &[n as isize], &[3]).unwrap();
+            let back = ops::slice(&a, &[-1], &[-(n as isize) - 1], &[-1]).unwrap();
+            for (what, a) in [("dense", &a), ("steps", &steps), ("backwards", &back)] {
+                let want: Vec<f64> = values(a).into_iter().map(f64::exp).collect();
+                let what = format!("exp of {n}, {what} on {device}");
+                assert_ulps(&what, &ops::exp(a).unwrap(), &want, 4.0);
+            }
+        }
+        let a = filled(&[17, 59], Dtype::Float32, noise(1, -20.0, 20.0));
+        let turned = ops::transpose(&a, &[]).unwrap();
+        let want: Vec<f64> = values(&turned).into_iter().map(f64::cos).collect();
+        assert_ulps(&format!("cos across on {device}"), &ops::cos(&turned).unwrap(), &want, 4.0);
     });
 }
 
@@ -140,6 +173,73 @@ fn integers_keep_their_dtype_or_become_float32() {
 }
 
 #[test]
+fn integers_wrap_at_their_edge() {
+    on_each_device(|device| {
+        let a = Array::from_slice(&[i32::MIN, -3, 0, 7], &[4]).unwrap();
+        let min = f64::from(i32::MIN);
+        let of = |a: Result<Array>| values(&a.unwrap());
+        assert_eq!(of(ops::abs(&a)), [min, 3.0, 0.0, 7.0], "{device}");
+        assert_eq!(of(ops::negative(&a)), [min, 3.0, 0.0, -7.0], "{device}");
+        assert_eq!(of(ops::sign(&a)), [-1.0, -1.0, 0.0, 1.0], "{device}");
+        assert_eq!(of(ops::square(&a)), [0.0, 9.0, 0.0, 49.0], "{device}");
+        assert_eq!(of(ops::bitwise_invert(&a)), [-min - 1.0, 2.0, -1.0, -8.0], "{device}");
+        for dtype in dtypes_of(device).filter(|d| d.is_integer()) {
+            let a = array(&[0.0, 1.0, 5.0], &[3], dtype);
+            assert_eq!(of(ops::sign(&a)), [0.0, 1.0, 1.0], "{dtype} on {device}");
+            assert_eq!(of(ops::logical_not(&a)), [1.0, 0.0, 0.0], "{dtype} on {device}");
+        }
+    });
+}
+
+/// Functions of complex numbers, to some roundings of the result or of one.
+#[test]
+fn complex_functions_match_float64() {
+    type Oracle = fn(Complex64) -> Complex64;
+    let cases: [(&str, Function, Oracle); 12] = [
+        ("exp", ops::exp, |z| z.exp()),
+        ("log", ops::log, |z| z.ln()),
+        ("sin", ops::sin, |z| z.sin()),
+        ("cos", ops::cos, |z| z.cos()),
+        ("tan", ops::tan, |z| z.tan()),
+        ("sinh", ops::sinh, |z| z.sinh()),
+        ("cosh", ops::cosh, |z| z.cosh()),
+        ("tanh", ops::tanh, |z| z.tanh()),
+        ("sqrt", ops::sqrt, |z| z.sqrt()),
+        ("square", ops::square, |z| z * z),
+        ("sign", ops::sign, |z| z / z.norm()),
+        ("conjugate", ops::conjugate, |z| z.conj()),
+    ];
+    on_each_device(|device| {
+        for layout in Layout::VIEWS {
+            let a = layout.view(&[3, 4, 5], |shape| complex_noise(shape, 3));
+            let z: Vec<Complex64> =
+                complex_parts(&a).iter().map(|&[re, im]| Complex64::new(re, im)).collect();
+            for (name, function, oracle) in cases {
+                let got = complex_parts(&function(&a).unwrap());
+                for (z, [re, im]) in z.iter().zip(got) {
+                    let want = oracle(*z);
+                    let off = (Complex64::new(re, im) - want).norm();
+                    let bound = 16.0 * epsilon(Dtype::Float32) * (1.0 + want.norm());
+                    assert!(
+                        off <= bound,
+                        "{name} {z} {layout:?} on {device}: {re} {im}, not {want}"
+                    );
+                }
+            }
+            let norms: Vec<f64> = z.iter().map(|z| z.norm()).collect();
+            assert_ulps(&format!("abs on {device}"), &ops::abs(&a).unwrap(), &norms, 4.0);
+            let parts: Vec<f64> = z.iter().map(|z| z.im).collect();
+            assert_eq!(values(&ops::imag(&a).unwrap()), parts, "{layout:?} on {device}");
+        }
+        let zero = Array::from_slice(&[Complex::new(0.0, 0.0)], &[1]).unwrap();
+        assert_eq!(values(&ops::abs(&zero).unwrap()), [0.0], "{device}");
+        assert_eq!(complex_parts(&ops::sign(&zero).unwrap()), [[0.0; 2]], "{device}");
+        let error = ops::erf(&zero).unwrap_err().to_string();
+        assert!(error.starts_with("[erf]"), "{error}");
+    });
+}
+
+#[test]
 fn halves_round_to_even() {
     on_each_device(|device| {
         let a = array(&[0.5, 1.5, 2.5, -0.5, -1.5, 2.4], &[6], Dtype::Float32);
@@ -165,6 +265,8 @@ fn special_values_follow_ieee() {
         ] {
             assert_ulps(&format!("{name} on {device}"), &function(&a).unwrap(), &want, 4.0);
         }
+        let zero = ops::tanh(&array(&[-0.0], &[1], Dtype::Float32)).unwrap();
+        assert!(values(&zero)[0].is_sign_negative(), "{device}");
         let classes = [ops::isnan(&a), ops::isinf(&a), ops::isfinite(&a)];
         let got: Vec<Vec<f64>> = classes.into_iter().map(|c| values(&c.unwrap())).collect();
         assert_eq!(got[0], [0.0, 0.0, 1.0, 0.0, 0.0]);
@@ -173,23 +275,20 @@ fn special_values_follow_ieee() {
     });
 }
 
+/// The result's rounding, seen through the slope of erf.
 #[test]
 fn erfinv_inverts_erf() {
     on_each_device(|device| {
-        let x: Vec<f64> = (0..200).map(|i| -2.5 + i as f64 * 0.025).collect();
-        let y =
-            array(&x.iter().map(|&x| series_erf(x)).collect::<Vec<_>>(), &[200], Dtype::Float64);
-        // erfinv of the rounded argument, whose error grows where erf is flat.
-        let a = mlx::with_device(Device::CPU, || ops::astype(&y, Dtype::Float32)).unwrap().unwrap();
-        let rounded = values(&a);
-        let want: Vec<f64> = x
-            .iter()
-            .zip(&rounded)
-            .map(|(&x, &y)| {
-                // One Newton step from the exact pair to the rounded argument.
-                x + (y - series_erf(x)) / (std::f64::consts::FRAC_2_SQRT_PI * (-x * x).exp())
-            })
-            .collect();
-        assert_ulps(&format!("erfinv on {device}"), &ops::erfinv(&a).unwrap(), &want, 6.0);
+        for dtype in dtypes_of(device).filter(|d| d.size() >= 4 && d.is_floating()) {
+            let x = noise(1, -2.5, 2.5);
+            let a = filled(&[1000], dtype, |i| series_erf(x(i)));
+            let got = values(&ops::erfinv(&a).unwrap());
+            for (y, x) in values(&a).into_iter().zip(got) {
+                let slope = std::f64::consts::FRAC_2_SQRT_PI * (-x * x).exp();
+                let bound = 12.0 * epsilon(dtype) * x.abs() * slope + 16.0 * f64::EPSILON;
+                let off = (series_erf(x) - y).abs();
+                assert!(off <= bound, "{dtype} on {device}: {y:e} gives {x:e}, off by {off:e}");
+            }
+        }
     });
 }

@@ -122,3 +122,22 @@ fn host_arrays_are_not_changed_by_their_users() {
         assert_eq!(values(&a), [1.0, 2.0]);
     });
 }
+
+/// A slice is replaced in place while another stream still reads what was there.
+#[test]
+fn slices_that_another_stream_still_reads_are_not_replaced() {
+    on_each_device(|device| {
+        let other = mlx::new_stream(device).unwrap();
+        let ones = ops::ones(&[1024], Dtype::Float32).unwrap();
+        let mut a = computed(1 << 18);
+        for round in 0..20 {
+            let reader = mlx::with_stream(other, || ops::astype(&a, Dtype::Int32).unwrap());
+            mlx::async_eval(&[&reader]).unwrap();
+            a = ops::slice_update(&a, &ones, &[0], &[1024], &[1]).unwrap();
+            mlx::async_eval(&[&a]).unwrap();
+            let seen = values(&reader);
+            let want = if round == 0 { 1023.0 } else { 1.0 };
+            assert_eq!((seen[1023], seen[1024]), (want, 1024.0), "round {round} on {device}");
+        }
+    });
+}

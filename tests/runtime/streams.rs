@@ -71,7 +71,11 @@ fn ping_pong(streams: &[Stream]) {
 fn streams_of_one_device_wait_for_each_other() {
     init();
     for device in DEVICES {
-        ping_pong(&[mlx::new_stream(device).unwrap(), mlx::new_stream(device).unwrap()]);
+        for count in [2, 3] {
+            let streams: Vec<Stream> =
+                (0..count).map(|_| mlx::new_stream(device).unwrap()).collect();
+            ping_pong(&streams);
+        }
     }
 }
 
@@ -92,6 +96,20 @@ fn cpu_and_gpu_streams_share_large_arrays() {
     let b = mlx::with_stream(gpu, || ops::add(&a, 1)).unwrap();
     let c = mlx::with_stream(cpu, || ops::subtract(&b, &a)).unwrap();
     assert!(values(&c).into_iter().all(|x| x == 1.0));
+}
+
+/// More than goes up or comes back in one piece, and no whole number of pieces.
+#[test]
+fn large_arrays_go_up_and_come_back_in_pieces() {
+    on_each_device(|device| {
+        let n: u32 = (80 << 20) / 4 + 3;
+        let bits: Vec<u32> = (0..n).map(|i| i.wrapping_mul(2_654_435_761)).collect();
+        let a = Array::from_slice(&bits, &[n as usize]).unwrap();
+        let b = ops::slice(&a, &[1], &[n as isize], &[1]).unwrap();
+        let c = ops::astype(&ops::contiguous(&b, false).unwrap(), Dtype::Int64).unwrap();
+        let back = ops::astype(&c, Dtype::Uint32).unwrap().to_vec::<u32>().unwrap();
+        assert!(back == bits[1..], "{device}");
+    });
 }
 
 #[test]

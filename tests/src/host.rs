@@ -1,21 +1,29 @@
 //! What oracles compute with: numbers on the host, in row-major order, and indices into them.
 
 use mlx::{Array, Complex, Dtype};
+use proptest::test_runner::{Config, RngSeed};
+use rand::{Rng, RngExt, SeedableRng, rngs::Xoshiro256PlusPlus};
 
 use crate::{array, values};
 
-/// A hash of `i` and `seed` with no visible order (the finalizer of SplitMix64).
-pub fn scattered(i: usize, seed: u64) -> u64 {
-    let mut x =
-        (i as u64).wrapping_add(seed << 32).wrapping_add(1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
-    x = (x ^ x >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    x = (x ^ x >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
-    x ^ x >> 31
+/// The generator of element `i`: each has its own, so that elements can be drawn in any order.
+fn generator(i: usize, seed: u64) -> Xoshiro256PlusPlus {
+    Xoshiro256PlusPlus::seed_from_u64((seed << 32).wrapping_add(i as u64))
 }
 
-/// Numbers in `low..high` by index, the same for the same seed.
+/// Random bits by index, the same for the same seed.
+pub fn scattered(i: usize, seed: u64) -> u64 {
+    generator(i, seed).next_u64()
+}
+
+/// Random numbers in `low..high` by index, the same for the same seed.
 pub fn noise(seed: u64, low: f64, high: f64) -> impl Fn(usize) -> f64 + Copy {
-    move |i| low + (high - low) * ((scattered(i, seed) >> 11) as f64 / (1u64 << 53) as f64)
+    move |i| low + (high - low) * generator(i, seed).random::<f64>()
+}
+
+/// So many cases of a property, the same ones in every run.
+pub fn cases(cases: u32) -> Config {
+    Config { cases, failure_persistence: None, rng_seed: RngSeed::Fixed(1), ..Config::default() }
 }
 
 /// An array whose elements are `value(i)` for their row-major place `i`.

@@ -43,6 +43,16 @@ pub fn on_each_device(mut test: impl FnMut(Device)) {
         let device = *device;
         mlx::with_device(device, || test(device)).expect("both devices are usable");
     }
+    expect_valid();
+}
+
+/// Expects the validation layers, where they are on, to have had nothing to say so far.
+///
+/// # Panics
+/// When they reported an error.
+pub fn expect_valid() {
+    let errors = mlx::vulkan::backend::validation_errors();
+    assert_eq!(errors, 0, "errors that the validation layers reported");
 }
 
 /// The dtypes that a device computes in: Vulkan refuses float64, as MLX's GPUs do.

@@ -72,3 +72,62 @@ impl Groups {
         self.groups[i].take()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::shape::tests::cases;
+
+    /// A group that nobody evaluates.
+    struct Nothing;
+
+    impl Fusion for Nothing {
+        fn eval(&self, _: Stream, _: &Tape, _: &mut [Output]) -> Result<bool> {
+            Ok(false)
+        }
+    }
+
+    const PLACES: usize = 24;
+
+    fn members() -> impl Strategy<Value = Vec<Vec<usize>>> {
+        let group = prop::collection::btree_set(0..PLACES, 1..6);
+        prop::collection::vec(group.prop_map(Vec::from_iter), 0..8)
+    }
+
+    proptest! {
+        #![proptest_config(cases())]
+
+        /// Against a list of the groups that share nothing with those before them.
+        #[test]
+        fn a_place_waits_for_the_last_member_of_its_group(
+            groups in members(),
+            order in Just(Vec::from_iter(0..PLACES)).prop_shuffle(),
+        ) {
+            let mut free: Vec<Vec<usize>> = Vec::new();
+            for group in &groups {
+                if free.iter().flatten().all(|place| !group.contains(place)) {
+                    free.push(group.clone());
+                }
+            }
+            let made = groups.iter().map(|members| Group {
+                members: members.iter().copied().collect(),
+                kept: SmallVec::new(),
+                fusion: Box::new(Nothing),
+            });
+            let mut got = Groups::new(made.collect(), PLACES);
+            // Evaluation goes by demand: places come in any order.
+            for place in order {
+                let at = free.iter().position(|group| group.contains(&place));
+                let waits = at.is_some_and(|i| free[i].iter().any(|&member| member > place));
+                prop_assert_eq!(got.waits(place), waits, "{}", place);
+                if !waits {
+                    let group = at.map(|i| free.remove(i));
+                    prop_assert_eq!(got.take(place).map(|g| g.members.to_vec()), group, "{}", place);
+                }
+            }
+            prop_assert!((0..PLACES).all(|place| !got.waits(place) && got.take(place).is_none()));
+        }
+    }
+}

@@ -147,9 +147,62 @@ pub fn collapse_into(shape: &[usize], strides: &[&[isize]], out: &mut [Strides])
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
+    use proptest::prelude::*;
     use smallvec::smallvec;
+
+    /// The same cases in every run.
+    pub(crate) fn cases() -> ProptestConfig {
+        let rng_seed = proptest::test_runner::RngSeed::Fixed(1);
+        ProptestConfig { cases: 1000, failure_persistence: None, rng_seed, ..Default::default() }
+    }
+
+    /// Sizes of some axes with strides of two operands, dense or any: many axes can be merged.
+    pub(crate) fn walks() -> impl Strategy<Value = (Vec<usize>, [Vec<isize>; 2])> {
+        let stride = || prop_oneof![4 => Just(None), 1 => (-7isize..8).prop_map(Some)];
+        let axis = (prop_oneof![1 => 0usize..1, 20 => 1usize..5], stride(), stride());
+        prop::collection::vec(axis, 0..6).prop_map(|axes| {
+            let shape: Vec<usize> = axes.iter().map(|a| a.0).collect();
+            let dense = row_major_strides(&shape);
+            let of = |own: &dyn Fn(usize) -> Option<isize>| {
+                (0..shape.len()).map(|i| own(i).unwrap_or(dense[i])).collect()
+            };
+            let strides = [of(&|i| axes[i].1), of(&|i| axes[i].2)];
+            (shape, strides)
+        })
+    }
+
+    /// Offsets of all elements in row-major order.
+    pub(crate) fn offsets(shape: &[usize], strides: &[isize]) -> Vec<isize> {
+        shape.iter().zip(strides).fold(vec![0], |outer, (&size, &stride)| {
+            let along = |first: isize| (0..size as isize).map(move |i| first + i * stride);
+            outer.into_iter().flat_map(along).collect()
+        })
+    }
+
+    proptest! {
+        #![proptest_config(cases())]
+
+        #[test]
+        fn merged_axes_walk_the_same_elements((shape, [a, b]) in walks()) {
+            let (merged, [c, d]) = collapse_contiguous(&shape, [&a, &b]);
+            prop_assert!(!merged.is_empty() && merged.len() <= shape.len().max(1));
+            prop_assert_eq!(offsets(&merged, &c), offsets(&shape, &a));
+            prop_assert_eq!(offsets(&merged, &d), offsets(&shape, &b));
+        }
+
+        #[test]
+        fn flags_say_how_elements_lie((shape, [a, _]) in walks()) {
+            let dense = |offsets: Vec<isize>| offsets.iter().enumerate().all(|(i, &o)| o == i as isize);
+            if num_elements(&shape) > 0 {
+                prop_assert_eq!(is_row_contiguous(&shape, &a), dense(offsets(&shape, &a)));
+                let sizes: Vec<usize> = shape.iter().rev().copied().collect();
+                let strides: Vec<isize> = a.iter().rev().copied().collect();
+                prop_assert_eq!(is_col_contiguous(&shape, &a), dense(offsets(&sizes, &strides)));
+            }
+        }
+    }
 
     #[test]
     fn collapse_merges_dense_axes_and_keeps_transposes() {

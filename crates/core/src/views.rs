@@ -152,3 +152,53 @@ fn reinterpret(input: &Array, from: &Layout, out: &Output) -> Option<Layout> {
     (from.flags.row_contiguous && aligned)
         .then(|| Layout { offset: from.offset, ..Layout::row_major(&out.shape) })
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::shape::tests::{cases, offsets, walks};
+
+    /// All divisions of a number of elements into axes, some of size 1.
+    fn divided(size: usize, cuts: &[usize]) -> Vec<usize> {
+        let (mut shape, mut left) = (Vec::new(), size);
+        for &cut in cuts {
+            let divisors: Vec<usize> = (1..=left).filter(|d| left.is_multiple_of(*d)).collect();
+            let divisor = divisors.get(cut % divisors.len().max(1)).copied().unwrap_or(1);
+            shape.push(divisor);
+            left /= divisor;
+        }
+        shape.push(left);
+        shape
+    }
+
+    proptest! {
+        #![proptest_config(cases())]
+
+        /// Strides that are found walk the same elements; for a dense array some are always found.
+        #[test]
+        fn reshaped_axes_walk_the_same_elements(
+            (shape, [a, _]) in walks(),
+            cuts in prop::collection::vec(0usize..60, 0..4),
+        ) {
+            let size = shape::num_elements(&shape);
+            prop_assume!(size > 0);
+            let new = divided(size, &cuts);
+            let (merged, [strides]) = shape::collapse_contiguous(&shape, [&a]);
+            match split_axes(&merged, &strides, &new) {
+                Some(found) => prop_assert_eq!(offsets(&new, &found), offsets(&shape, &a)),
+                None => prop_assert!(!shape::is_row_contiguous(&shape, &a)),
+            }
+        }
+
+        /// A view touches nothing outside of its span.
+        #[test]
+        fn spans_hold_every_element((shape, [a, _]) in walks()) {
+            let all = offsets(&shape, &a);
+            let low = all.iter().min().copied().unwrap_or(0);
+            let span = all.iter().max().map_or(0, |high| high - low + 1);
+            prop_assert_eq!(data_span(&shape, &a), span as usize);
+        }
+    }
+}

@@ -6,6 +6,7 @@ mod io_support;
 use std::io::{Cursor, Write};
 
 use io_support::*;
+use rand::{RngExt, SeedableRng, rngs::SmallRng};
 use zip::{CompressionMethod, ZipWriter, write::SimpleFileOptions};
 
 #[test]
@@ -45,19 +46,19 @@ fn flipped_bits_never_panic() {
             let _ = parse(format, &bytes);
         }
         // … and many together.
-        let mut random = Random(0x5eed);
+        let mut random = SmallRng::seed_from_u64(0x5eed);
         for _ in 0..4000 {
             let mut bytes = original.clone();
-            for _ in 0..=random.below(12) {
-                let at = random.below(bytes.len());
-                bytes[at] = match random.below(4) {
+            for _ in 0..=random.random_range(0..12) {
+                let at = random.random_range(0..bytes.len());
+                bytes[at] = match random.random_range(0..4) {
                     0 => 0,
                     1 => 0xff,
-                    2 => bytes[at] ^ (1 << random.below(8)),
-                    _ => random.next() as u8,
+                    2 => bytes[at] ^ (1 << random.random_range(0..8)),
+                    _ => random.random(),
                 };
             }
-            bytes.truncate(bytes.len() - random.below(8) * random.below(8));
+            bytes.truncate(bytes.len() - random.random_range(0..8) * random.random_range(0..8));
             let _ = parse(format, &bytes);
         }
     }
@@ -65,13 +66,13 @@ fn flipped_bits_never_panic() {
 
 #[test]
 fn random_bytes_behind_a_valid_start_never_panic() {
-    let mut random = Random(7);
+    let mut random = SmallRng::seed_from_u64(7);
     for format in FORMATS {
         let original = valid(format);
         for _ in 0..2000 {
-            let kept = random.below(original.len());
+            let kept = random.random_range(0..original.len());
             let mut bytes = original[..kept].to_vec();
-            bytes.extend((0..random.below(300)).map(|_| random.next() as u8));
+            bytes.extend((0..random.random_range(0..300)).map(|_| random.random::<u8>()));
             let _ = parse(format, &bytes);
         }
     }

@@ -11,6 +11,7 @@ use mlx_vulkan_core::{
     dtype::Bool8,
     io::{self, Arrays, FileBytes, GgufArray, GgufValue, gguf, npy, npz, safetensors},
 };
+use rand::{RngExt, SeedableRng, rngs::SmallRng};
 
 const SHAPES: [&[usize]; 6] = [&[], &[1], &[23], &[0, 3], &[4, 6, 3, 1, 2], &[64, 32]];
 
@@ -233,12 +234,14 @@ fn quantized_gguf_becomes_the_affine_form_without_loss() {
     // More blocks than one job of the repacking has, and not a multiple of them.
     let (rows, columns) = (37, 32 * 1000);
     let groups = rows * columns / 32;
-    let mut random = Random(3);
-    let scales: Vec<f16> =
-        (0..groups).map(|_| f16::from_f32(random.below(2000) as f32 / 512.0 - 2.0)).collect();
+    let mut random = SmallRng::seed_from_u64(3);
+    let scales: Vec<f16> = (0..groups)
+        .map(|_| f16::from_f32(random.random_range(0..2000) as f32 / 512.0 - 2.0))
+        .collect();
     let minimum = f16::from_f32(-1.25);
     for (kind, bits, factor) in [(2, 4, Some(-8.0)), (3, 4, None), (8, 8, Some(-128.0))] {
-        let codes: Vec<u8> = (0..rows * columns).map(|_| random.below(1 << bits) as u8).collect();
+        let codes: Vec<u8> =
+            (0..rows * columns).map(|_| random.random_range(0..1u32 << bits) as u8).collect();
         let bytes = GgufFile::default()
             .entry("x.weight", &[columns as u64, rows as u64], kind, 0)
             .entry("norm", &[], 0, 1 << 25)

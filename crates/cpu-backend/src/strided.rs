@@ -265,7 +265,77 @@ impl<'a, T: Element> Source<'a, T> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::{prelude::*, test_runner::RngSeed};
+
     use super::*;
+
+    /// Sizes of some axes, strides of two operands, and a part of the elements.
+    fn walks() -> impl Strategy<Value = (Vec<usize>, [Vec<isize>; 2], Range<usize>)> {
+        let axes = prop::collection::vec((1usize..6, -9isize..10, -9isize..10), 1..5);
+        (axes, any::<(prop::sample::Index, prop::sample::Index)>()).prop_map(
+            |(axes, (from, to))| {
+                let shape: Vec<usize> = axes.iter().map(|a| a.0).collect();
+                let end = 1 + to.index(num_elements(&shape));
+                let strides =
+                    [axes.iter().map(|a| a.1).collect(), axes.iter().map(|a| a.2).collect()];
+                (shape, strides, from.index(end)..end)
+            },
+        )
+    }
+
+    /// Offset of element `i` of a row-major walk.
+    fn offset(mut i: usize, shape: &[usize], strides: &[isize]) -> isize {
+        let axes = shape.iter().zip(strides).rev();
+        axes.map(|(&size, &stride)| {
+            let index = i % size;
+            i /= size;
+            index as isize * stride
+        })
+        .sum()
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig {
+            cases: 1000,
+            failure_persistence: None,
+            rng_seed: RngSeed::Fixed(1),
+            ..Default::default()
+        })]
+
+        #[test]
+        fn runs_and_offsets_are_those_of_index_arithmetic((shape, [a, b], part) in walks()) {
+            let want = |strides: &[isize]| -> Vec<isize> {
+                part.clone().map(|i| offset(i, &shape, strides)).collect()
+            };
+            let walk = Walk::new(&shape, &a);
+            prop_assert_eq!(walk.len(), num_elements(&shape));
+            let mut seen = Vec::new();
+            walk.runs(part.start, part.len(), |place, first, stride| {
+                assert_eq!(place.start, seen.len());
+                seen.extend(place.enumerate().map(|(k, _)| first + k as isize * stride));
+            });
+            prop_assert_eq!(&seen, &want(&a));
+            let mut steps = walk.offsets(part.start);
+            for want in want(&a) {
+                prop_assert_eq!(steps.offset, want);
+                steps.advance();
+            }
+            if let Some(first) = walk.neighbours(part.start, part.len()) {
+                let neighbours: Vec<isize> = (first..).take(part.len()).collect();
+                prop_assert_eq!(want(&a), neighbours);
+            }
+            let (merged, strides) = collapse_contiguous(&shape, [&a, &b]);
+            let walks = Walks::new(&merged, &strides);
+            let steps: Vec<isize> = walks.last().collect();
+            let mut seen = [Vec::new(), Vec::new()];
+            walks.runs(part.start, part.len(), |place, first| {
+                for (k, seen) in seen.iter_mut().enumerate() {
+                    seen.extend((0..place.len() as isize).map(|i| first[k] + i * steps[k]));
+                }
+            });
+            prop_assert_eq!(seen, [want(&a), want(&b)]);
+        }
+    }
 
     #[test]
     fn runs_cross_rows_and_go_backwards() {

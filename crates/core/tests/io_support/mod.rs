@@ -194,19 +194,3 @@ pub(crate) fn npy_file(header: &str, data: usize) -> Vec<u8> {
     out.extend((0..data).map(|i| i as u8));
     out
 }
-
-/// A small generator of pseudo-random numbers (SplitMix64), so that failures can be repeated.
-pub(crate) struct Random(pub u64);
-
-impl Random {
-    pub(crate) fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        let z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        z ^ (z >> 31)
-    }
-
-    pub(crate) fn below(&mut self, limit: usize) -> usize {
-        (self.next() % limit as u64) as usize
-    }
-}

@@ -48,6 +48,8 @@ pub mod matmul;
 pub mod matvec;
 mod norm;
 mod places;
+#[cfg(test)]
+mod properties;
 pub mod quantized;
 mod random;
 pub(crate) mod reduce;

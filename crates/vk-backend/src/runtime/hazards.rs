@@ -116,7 +116,10 @@ impl Hazards {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
+    use crate::runtime::cases;
 
     fn region(address: u64, bytes: u64) -> Region {
         Region { address, bytes }
@@ -173,25 +176,25 @@ mod tests {
         }
     }
 
-    #[test]
-    fn agrees_with_brute_force_on_random_dispatches() {
-        let mut state = 0x9E37_79B9_7F4A_7C15u64;
-        let mut random = move |n: u64| {
-            state ^= state << 13;
-            state ^= state >> 7;
-            state ^= state << 17;
-            state % n
-        };
-        for round in 0..300 {
-            let span = [40, 400, 4000][round % 3];
+    /// Regions that overlap often, sometimes, and hardly ever; some are empty, some touch.
+    fn dispatches() -> impl Strategy<Value = Vec<(Vec<Region>, Vec<Region>)>> {
+        prop_oneof![Just(40u64), Just(400), Just(4000)].prop_flat_map(|span| {
+            let region = (0..span, 0u64..24).prop_map(|(address, bytes)| region(address, bytes));
+            let reads = prop::collection::vec(region.clone(), 0..5);
+            prop::collection::vec((reads, prop::collection::vec(region, 0..3)), 1..120)
+        })
+    }
+
+    proptest! {
+        #![proptest_config(cases(300))]
+
+        /// A barrier stands exactly where a dispatch overlaps what came since the last one.
+        #[test]
+        fn barriers_are_those_of_the_model(dispatches in dispatches()) {
             let (mut hazards, mut model) = (Hazards::new(), Model::default());
-            for step in 0..120 {
-                let mut regions = |most: u64| -> Vec<Region> {
-                    (0..random(most + 1)).map(|_| region(random(span), random(24))).collect()
-                };
-                let (reads, writes) = (regions(4), regions(2));
-                let (got, want) = (hazards.access(&reads, &writes), model.access(&reads, &writes));
-                assert_eq!(got, want, "round {round}, step {step}: {reads:?} -> {writes:?}");
+            for (step, (reads, writes)) in dispatches.iter().enumerate() {
+                let (got, want) = (hazards.access(reads, writes), model.access(reads, writes));
+                prop_assert_eq!(got, want, "{}: {:?} -> {:?}", step, reads, writes);
             }
         }
     }

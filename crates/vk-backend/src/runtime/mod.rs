@@ -18,3 +18,10 @@ pub mod stats;
 pub(crate) mod stream;
 pub mod trace;
 pub(crate) mod transfer;
+
+/// So many cases of a property, the same ones in every run.
+#[cfg(test)]
+pub(crate) fn cases(cases: u32) -> proptest::test_runner::Config {
+    use proptest::test_runner::{Config, RngSeed};
+    Config { cases, failure_persistence: None, rng_seed: RngSeed::Fixed(1), ..Config::default() }
+}

@@ -63,7 +63,10 @@ impl Ranges {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
+    use crate::runtime::cases;
 
     #[test]
     fn takes_best_fit_and_merges() {
@@ -81,24 +84,47 @@ mod tests {
         assert_eq!(r.take(1000), Some(0));
     }
 
-    #[test]
-    fn random_use_never_overlaps_and_ends_whole() {
-        let mut r = Ranges::new(1 << 16);
-        let mut held: Vec<(u64, u64)> = Vec::new();
-        let mut state = 12345u64;
-        for _ in 0..4000 {
-            state = state.wrapping_mul(6364136223846793005).wrapping_add(1);
-            let x = state >> 33;
-            if x.is_multiple_of(3) && !held.is_empty() {
-                let (o, s) = held.swap_remove((x / 3) as usize % held.len());
-                r.give(o, s);
-            } else if let Some(o) = r.take(1 + x % 700) {
-                let s = 1 + x % 700;
-                assert!(o + s <= 1 << 16 && held.iter().all(|&(p, t)| o + s <= p || p + t <= o));
-                held.push((o, s));
+    const TOTAL: u64 = 1 << 14;
+
+    proptest! {
+        #![proptest_config(cases(200))]
+
+        /// Against the list of what is held: nothing overlaps, what fits is given, and neighbours merge.
+        #[test]
+        fn ranges_that_are_held_never_overlap(
+            steps in prop::collection::vec((any::<bool>(), 1u64..700, any::<prop::sample::Index>()), 1..200),
+        ) {
+            let mut ranges = Ranges::new(TOTAL);
+            let mut held: Vec<(u64, u64)> = Vec::new();
+            for (take, bytes, which) in steps {
+                if !take && !held.is_empty() {
+                    let (offset, bytes) = held.swap_remove(which.index(held.len()));
+                    ranges.give(offset, bytes);
+                } else {
+                    let fits = holes(&held).any(|hole| hole >= bytes);
+                    let offset = ranges.take(bytes);
+                    prop_assert_eq!(offset.is_some(), fits, "{} bytes beside {:?}", bytes, held);
+                    held.extend(offset.map(|offset| (offset, bytes)));
+                }
+                let mut ordered = held.clone();
+                ordered.sort_unstable();
+                prop_assert!(ordered.windows(2).all(|w| w[0].0 + w[0].1 <= w[1].0), "{:?}", ordered);
+                prop_assert!(ordered.last().is_none_or(|&(offset, bytes)| offset + bytes <= TOTAL));
+                prop_assert_eq!(ranges.is_unused(), held.is_empty());
             }
         }
-        held.into_iter().for_each(|(o, s)| r.give(o, s));
-        assert!(r.is_unused());
+    }
+
+    /// Sizes of what lies between the ranges that are held.
+    fn holes(held: &[(u64, u64)]) -> impl Iterator<Item = u64> {
+        let mut edges: Vec<(u64, u64)> = held.to_vec();
+        edges.push((TOTAL, 0));
+        edges.sort_unstable();
+        let mut end = 0;
+        edges.into_iter().map(move |(offset, bytes)| {
+            let hole = offset - end;
+            end = offset + bytes;
+            hole
+        })
     }
 }

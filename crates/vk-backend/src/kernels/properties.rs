@@ -1,0 +1,304 @@
+//! What every plan keeps, whatever the sizes and the device: a device's limits, and work for everything.
+
+use proptest::prelude::*;
+
+use super::{
+    attention::{planner as attention, prefill},
+    convolution::planner as convolution,
+    fft::planner as fft,
+    matmul::planner::{self as matmul, Gemm},
+    matvec::planner as matvec,
+    quantized::planner as quantized,
+    reduce::planner as reduce,
+    team::Team,
+};
+use crate::runtime::{
+    capabilities::{Capabilities, DeviceKind, Fragment, Quirks, SubgroupOps},
+    cases,
+    config::Config,
+};
+
+/// Devices as drivers report them: GPUs of every width of subgroup, and the CPU.
+fn device() -> impl Strategy<Value = Capabilities> {
+    let kind = prop_oneof![3 => Just(DeviceKind::Discrete), 1 => Just(DeviceKind::Software)];
+    let subgroup = (2u32..8).prop_map(|bits| 1 << bits);
+    let ops = prop::array::uniform4(prop::bool::weighted(0.8));
+    let memory = (16u32..229).prop_map(|kib| kib << 10);
+    let workgroup = prop_oneof![Just(128u32), Just(256), Just(512), Just(1024), Just(1536)];
+    (kind, subgroup, ops, memory, workgroup, 1u32..200).prop_map(
+        |(
+            kind,
+            subgroup_size,
+            [arithmetic, ballot, shuffle, shuffle_relative],
+            memory,
+            group,
+            units,
+        )| {
+            Capabilities {
+                kind,
+                subgroup_size,
+                subgroup_ops: SubgroupOps { arithmetic, ballot, shuffle, shuffle_relative },
+                shared_memory: memory,
+                max_workgroup: group.max(subgroup_size),
+                compute_units: units,
+                quirks: Quirks {
+                    few_workgroups: kind == DeviceKind::Software,
+                    ..Quirks::default()
+                },
+                ..Capabilities::default()
+            }
+        },
+    )
+}
+
+fn fragments() -> impl Strategy<Value = Option<Fragment>> {
+    prop_oneof![
+        Just(None),
+        Just(Some(Fragment { m: 16, n: 16, k: 16 })),
+        Just(Some(Fragment { m: 16, n: 8, k: 16 })),
+        Just(Some(Fragment { m: 8, n: 8, k: 16 })),
+    ]
+}
+
+/// Sizes from one on, of every magnitude.
+fn size(bits: u32) -> impl Strategy<Value = usize> {
+    (0..bits, any::<u32>()).prop_map(|(bits, x)| (1 << bits) + (x as usize & ((1 << bits) - 1)))
+}
+
+/// That tiles cover a result, and fit.
+fn expect_gemm(
+    gemm: Gemm,
+    [m, n, k, batches]: [usize; 4],
+    fragment: Option<Fragment>,
+    caps: &Capabilities,
+) -> Result<(), TestCaseError> {
+    let covered = |rows: u32, columns: u32, count: u64| {
+        u128::from(count) * u128::from(rows) * u128::from(columns) >= (m * n * batches) as u128
+    };
+    match gemm {
+        Gemm::Tile(tile, splits) => {
+            prop_assert!(
+                tile.threads() <= caps.max_workgroup && tile.shared() <= caps.shared_memory
+            );
+            prop_assert!(covered(tile.bm, tile.bn, tile.count(m, n, batches)));
+            prop_assert!(splits == 1 || splits as usize * tile.bk as usize <= k);
+        }
+        Gemm::Matrix(tile, splits) => {
+            prop_assert_eq!(Some(tile.fragment), fragment);
+            prop_assert!(
+                tile.threads() <= caps.max_workgroup && tile.shared() <= caps.shared_memory
+            );
+            prop_assert!(covered(tile.bm, tile.bn, tile.count(m, n, batches)));
+            prop_assert!(splits == 1 || splits as usize * tile.bk as usize <= k);
+        }
+        Gemm::Lanes { tm, tn } => {
+            prop_assert!(caps.is_software() && caps.subgroup_ops.ballot && tm * tn > 0);
+        }
+    }
+    Ok(())
+}
+
+/// That a workgroup is whole subgroups, of which a device has the operations.
+fn expect_group(team: &Team, workgroup: u32, caps: &Capabilities) -> Result<(), TestCaseError> {
+    prop_assert!((1..=caps.max_workgroup).contains(&workgroup), "{}", workgroup);
+    prop_assert!(workgroup.is_multiple_of(team.subgroup));
+    prop_assert!(!team.subgroups || caps.subgroup_ops.arithmetic);
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(cases(2000))]
+
+    #[test]
+    fn products(
+        caps in device(),
+        fragment in fragments(),
+        (m, n, k) in (size(14), size(16), size(14)),
+        batches in size(4),
+        along in prop::array::uniform4(any::<bool>()),
+    ) {
+        let [a_along_k, a_along_m, b_along_k, b_along_n] = along;
+        let p = matmul::Product { m, n, k, batches, a_along_k, a_along_m, b_along_k, b_along_n, fragment };
+        match matmul::plan(&p, &caps) {
+            matmul::Plan::Gemm(gemm) => expect_gemm(gemm, [m, n, k, batches], fragment, &caps)?,
+            // Vectors are few, and the matrix is dense in the direction that the kernel walks.
+            matmul::Plan::MatVec(matmul::Side::Right) => prop_assert!(b_along_k && m <= matmul::FEW),
+            matmul::Plan::VecMat(matmul::Side::Right) => prop_assert!(b_along_n && m <= matmul::FEW),
+            matmul::Plan::MatVec(matmul::Side::Left) => prop_assert!(a_along_k && n <= matmul::FEW),
+            matmul::Plan::VecMat(matmul::Side::Left) => prop_assert!(a_along_m && n <= matmul::FEW),
+        }
+        for segments in [false, true] {
+            let listed = matmul::listed(m, n, batches, segments, &caps);
+            prop_assert!(!segments || matches!(listed, Gemm::Tile(..)));
+            expect_gemm(listed, [m, n, 1, batches], None, &caps)?;
+        }
+    }
+
+    #[test]
+    fn products_with_quantized_matrices(
+        caps in device(),
+        fragment in fragments(),
+        (rows, outputs, inner) in (size(10), size(16), (1usize..400).prop_map(|n| 32 * n)),
+        batches in size(4),
+        transpose in any::<bool>(),
+    ) {
+        let config = Config::default();
+        let p = quantized::Product { rows, outputs, inner, batches, transpose, fragment };
+        match quantized::plan(&p, &caps, &config) {
+            quantized::Plan::MatVec { team, workgroup, rows: at_once, outputs } => {
+                expect_group(&team, workgroup, &caps)?;
+                prop_assert!(transpose && outputs > 0 && (1..=8).contains(&at_once));
+            }
+            quantized::Plan::VecMat { rows } => prop_assert!(!transpose && (1..=4).contains(&rows)),
+            quantized::Plan::Gemm(gemm) => {
+                expect_gemm(gemm, [rows, outputs, inner, batches], fragment, &caps)?;
+            }
+            quantized::Plan::Dense(gemm) => {
+                prop_assert!(transpose && batches == 1 && matches!(gemm, Gemm::Matrix(..)));
+                expect_gemm(gemm, [rows, outputs, inner, batches], fragment, &caps)?;
+            }
+        }
+    }
+
+    #[test]
+    fn products_of_few_rows(
+        caps in device(),
+        rows in 1u32..9,
+        outputs in prop::array::uniform3(0u32..20_000),
+        sets in 1u32..3,
+        (bits, inner) in (prop_oneof![Just(4u32), Just(8), Just(16)], (1u32..400).prop_map(|n| 32 * n)),
+        asked in prop::option::of(0u64..12),
+        fragment in fragments(),
+        group in prop_oneof![Just(32u32), Just(64), Just(128)],
+    ) {
+        let first = outputs[0] + 1;
+        let outputs = if sets == 2 { [first, first, 0] } else { [first, outputs[1], outputs[2]] };
+        let p = matvec::Product { rows, outputs, sets };
+        if matvec::serves(rows as usize, inner as usize, bits as usize, 2, &caps, &Config::default()) {
+            let plan = matvec::plan(&p, inner, bits, asked, &caps);
+            expect_group(&Team::of(&caps, true), plan.workgroup, &caps)?;
+            prop_assert!(plan.teams() >= 1);
+            prop_assert_eq!(plan.teams() * plan.splits * plan.subgroup, plan.workgroup);
+            prop_assert!(outputs.iter().all(|o| o.is_multiple_of(plan.outputs)));
+        }
+        let Some(fragment) = fragment else { return Ok(()) };
+        if let Some(plan) = matvec::plan_matrix(&p, inner, group, fragment, &caps) {
+            prop_assert!(plan.workgroup <= caps.max_workgroup && plan.teams() >= 1);
+            let chunks = inner / 128;
+            prop_assert!(chunks.is_multiple_of(plan.splits));
+            prop_assert!((chunks / plan.splits).is_multiple_of(plan.depth));
+            prop_assert_eq!(caps.subgroup_size, matvec::MATRIX_SUBGROUP);
+        }
+    }
+
+    #[test]
+    fn attentions(
+        caps in device(),
+        fragment in fragments(),
+        (batches, kv_heads, group) in (size(3), size(4), size(4)),
+        (queries, keys) in (prop_oneof![Just(1usize), size(11)], size(15)),
+        (key_width, value_width) in (1usize..300, 1usize..300),
+        same in any::<bool>(),
+    ) {
+        let config = Config::default();
+        let (key_width, value_width) = match same {
+            true => (64 * (1 + key_width % 4), 64 * (1 + key_width % 4)),
+            false => (key_width, value_width),
+        };
+        let heads = kv_heads * group;
+        let sizes =
+            attention::Sizes { batches, heads, kv_heads, queries, keys, key_width, value_width };
+        let plan = attention::plan(&sizes, &caps, &config);
+        // Only a head that is wide for little memory has none.
+        prop_assert!(plan.is_some() || key_width as u32 * 16 > caps.shared_memory / 4);
+        if let Some(plan) = plan {
+            expect_group(&plan.team, plan.workgroup, &caps)?;
+            prop_assert!(plan.rows.is_power_of_two() && plan.workgroup.is_multiple_of(plan.parts));
+            prop_assert!((1..=keys as u32).contains(&plan.splits));
+        }
+        if let Some(plan) = attention::decode(&sizes, &caps, &config) {
+            prop_assert!(caps.subgroup_ops.arithmetic && caps.subgroup_ops.shuffle);
+            prop_assert!(batches == 1 && queries == 1 && plan.splits >= 1);
+            let groups = [kv_heads as u32, group as u32];
+            let shape = attention::decode_shape(key_width as u32, groups, plan.splits, &caps);
+            prop_assert!(shape.workgroup <= caps.max_workgroup);
+            prop_assert!(shape.workgroup.is_multiple_of(shape.subgroup));
+            prop_assert!(group.is_multiple_of(shape.heads as usize));
+        }
+        if let Some(plan) = prefill::plan(&sizes, fragment, &caps, &config) {
+            prop_assert!(caps.subgroup_ops.ballot && caps.subgroup_ops.shuffle);
+            prop_assert_eq!(Some(plan.fragment), fragment);
+            prop_assert!(plan.threads() <= caps.max_workgroup);
+            let rows = plan.count(&sizes) * u64::from(plan.rows());
+            prop_assert!(rows >= (batches * heads * queries) as u64);
+            prop_assert!((1..=keys as u32).contains(&plan.splits));
+        }
+    }
+
+    #[test]
+    fn reductions(
+        caps in device(),
+        (count, length) in (size(20), prop_oneof![Just(0usize), size(28)]),
+        word in prop_oneof![Just(1u64), Just(2), Just(4), Just(16)],
+        across in any::<bool>(),
+    ) {
+        let (count, length) = (count as u64, length as u64);
+        let plan = reduce::Plan::new(&caps, count, length, word, across);
+        prop_assert!(plan.group <= caps.max_workgroup);
+        prop_assert!(plan.team.is_power_of_two() && plan.group.is_multiple_of(plan.team));
+        prop_assert!(plan.splits * plan.chunk >= length, "a tail is left: {:?}", plan);
+        prop_assert!(plan.splits == 1 || (plan.splits - 1) * plan.chunk < length, "{:?}", plan);
+    }
+
+    #[test]
+    fn transforms(caps in device(), n in size(22), across in any::<bool>()) {
+        let most = fft::longest_pass(caps.shared_memory);
+        match fft::plan(n, most) {
+            fft::Plan::Passes(passes) => {
+                prop_assert_eq!(passes.iter().product::<usize>(), n);
+                for &pass in &passes {
+                    prop_assert!(pass <= most, "{:?}", passes);
+                    let block = fft::Block::new(&caps, pass as u32, across);
+                    prop_assert!((1..=caps.max_workgroup).contains(&block.group));
+                    prop_assert!(block.lines.is_power_of_two());
+                }
+            }
+            // A circular convolution of the chirp with itself needs that much room.
+            fft::Plan::Bluestein(m) => prop_assert!(m.is_power_of_two() && m + 1 >= 2 * n),
+        }
+    }
+
+    #[test]
+    fn convolutions(
+        caps in device(),
+        fragment in fragments(),
+        (windows, taps, groups) in (size(17), 1usize..28, size(6)),
+        (channels, outputs) in (size(9), size(9)),
+        (aligned, pointwise) in any::<(bool, bool)>(),
+    ) {
+        let taps = if pointwise { 1 } else { taps };
+        let p = convolution::Product {
+            windows, taps, groups, channels, outputs, aligned, pointwise, size: 4, fragment,
+        };
+        match convolution::plan(&p, &caps) {
+            convolution::Plan::Depthwise => prop_assert!(channels == 1 && outputs == 1 && aligned),
+            convolution::Plan::Direct => {}
+            convolution::Plan::Tile(tile, quads) => {
+                prop_assert!(!quads || (aligned && channels.is_multiple_of(4)));
+                expect_gemm(Gemm::Tile(tile, 1), [windows, outputs, p.depth(), groups], None, &caps)?;
+            }
+            convolution::Plan::Product(gemm, at_once) => {
+                prop_assert!(groups == 1 && (1..=windows).contains(&at_once));
+                expect_gemm(gemm, [at_once, outputs, p.depth(), 1], fragment, &caps)?;
+            }
+        }
+    }
+
+    #[test]
+    fn grids(caps in device(), items in any::<u64>(), per_group in 0u64..2000) {
+        let groups = caps.groups_1d(items, per_group);
+        prop_assert!((1..=caps.max_groups[0]).contains(&groups));
+        prop_assert!((1..=caps.max_workgroup).contains(&caps.elementwise_workgroup()));
+        prop_assert!((1..=caps.max_workgroup).contains(&reduce::group(&caps)));
+    }
+}
