@@ -48,8 +48,6 @@ fn creates_nothing(model: &Transformer, kv: Option<Quantization>) -> Result<u64>
     assert!(counted.dispatches > 0, "the model ran on Vulkan");
     assert_eq!(counted.driver_allocations, 0, "driver allocations");
     assert_eq!(counted.pipeline_creations, 0, "pipelines created");
-    assert_eq!(counted.descriptor_sets, 0, "descriptor sets");
-    assert_eq!(counted.fallbacks, 0, "fallbacks");
     Ok(counted.fused)
 }
 

@@ -4,6 +4,7 @@
 mod donation;
 mod evaluation;
 mod failing;
+mod knobs;
 mod statistics;
 mod streams;
 mod trace;

@@ -65,6 +65,7 @@ fn uses_are_counted_and_printed_at_the_end() {
         assert!(printed.contains(part), "no {part:?} in:\n{printed}");
     }
     let logged = |line: &&str| line.contains("sdpa: not used: MLX_VK_ENABLE_SDPA_NATIVE=0");
-    assert_eq!(printed.lines().filter(logged).count(), 2, "once per shape:\n{printed}");
+    // The kernel for one token was kept from one shape; two queries go to the general one anyway.
+    assert_eq!(printed.lines().filter(logged).count(), 1, "once per shape:\n{printed}");
     assert!(!printed.contains("qmm: not used"), "its gate is not set:\n{printed}");
 }

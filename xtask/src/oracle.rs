@@ -88,7 +88,6 @@ fn runner(options: &Args, folder: &Path) -> Command {
     let mut command = Command::new(paths::target().join("debug/examples").join(file));
     command.arg(folder).args(["--vulkan-every", &options.vulkan_every.to_string()]);
     generate::allow_software(&mut command);
-    command.env("MLX_VK_FALLBACK", "error");
     if env::var_os("LP_NUM_THREADS").is_none() {
         command.env("LP_NUM_THREADS", "0");
     }

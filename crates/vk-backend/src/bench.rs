@@ -5,10 +5,11 @@ use std::time::{Duration, Instant};
 use mlx_vulkan_core::{Device, Result, new_stream};
 
 use crate::{
-    backend,
     runtime::{
         encoder::{Dispatch, Encoder},
+        hazards::Region,
         pipelines::PipelineOf,
+        streams,
     },
     shaders::layouts::copy_move::{self, Constants, MOVE_BYTES, Push},
 };
@@ -44,7 +45,7 @@ type Time<'a> =
 /// When there is no device or it fails.
 pub fn encode(rounds: usize) -> Result<EncodeFigures> {
     let stream = new_stream(Device::GPU)?;
-    let stream = backend::stream_of(stream.index)
+    let stream = streams::stream_of(stream.index)
         .ok_or_else(|| mlx_vulkan_core::Error::device("bench", "the backend was not installed"))?;
     let pipeline = stream.device().pipelines.get(MOVE_BYTES, &ONE_WORD, 0)?;
     stream.encode(|encoder| {
@@ -75,10 +76,7 @@ fn push(source: u64, destination: u64) -> Push {
 
 fn record(encoder: &mut Encoder, pipeline: &PipelineOf<Push>, dependent: bool) -> Result<Duration> {
     let memory = encoder.scratch(256 * (BATCH as u64 + 1))?;
-    let cell = |i: usize| crate::runtime::hazards::Region {
-        address: memory.address + 256 * i as u64,
-        bytes: 4,
-    };
+    let cell = |i: usize| Region { address: memory.address + 256 * i as u64, bytes: 4 };
     encoder.open()?;
     let start = Instant::now();
     for i in 0..BATCH {

@@ -19,6 +19,8 @@ pub mod kernels;
 pub mod provoke;
 pub mod runtime;
 pub mod shaders;
+#[cfg(test)]
+mod sources;
 pub mod tuning;
 
 pub use backend::{VulkanBackend, install, shutdown};

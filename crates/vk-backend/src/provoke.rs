@@ -3,8 +3,10 @@
 use mlx_vulkan_core::{Device, Error, Result, default_stream};
 
 use crate::{
-    backend,
-    runtime::encoder::{Dispatch, Region},
+    runtime::{
+        encoder::{Dispatch, Region},
+        streams,
+    },
     shaders::layouts::copy_move::{self, Constants, MOVE_BYTES, Push},
 };
 
@@ -19,7 +21,7 @@ const OP: &str = "provoke";
 /// When there are no guards, `at` is beyond them, or the device fails.
 pub fn write_outside(bytes: u64, at: i64) -> Result<()> {
     let stream = default_stream(Device::GPU)?;
-    let stream = backend::stream_of(stream.index)
+    let stream = streams::stream_of(stream.index)
         .ok_or_else(|| Error::device(OP, "the backend was not installed"))?;
     let guarded = -1024..=bytes as i64 + 1020;
     if stream.device().guards.is_none() || !guarded.contains(&at) {

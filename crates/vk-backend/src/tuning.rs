@@ -4,28 +4,26 @@
 //! `mlx-vulkan devices --tune` does so, so that it is never in the way of anything else, and
 //! every later process finds the file.
 
-use std::{
-    path::PathBuf,
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
 
 use mlx_vulkan_core::{
     Array, Device, DeviceType, Dtype, Result, Stream, eval, new_stream, ops, synchronize,
     with_stream,
 };
-use vulkano::device::Device as VulkanDevice;
 
 use crate::{
-    backend::{self, encode_operation},
-    kernels::matmul::{
-        GemmPush, dense_matrix,
-        matrix::{Costs, MatrixTile, measured},
-        planner::Gemm,
+    kernels::{
+        encode_operation,
+        matmul::{
+            GemmPush, dense_matrix,
+            matrix::{MatrixTile, measured},
+            planner::Gemm,
+        },
     },
     runtime::{
         capabilities::{Capabilities, Fragment},
-        config::Config,
-        disk_cache,
+        machine,
+        tile_costs::TileCosts,
     },
 };
 
@@ -39,47 +37,26 @@ const ROUNDS: usize = 4;
 const PRODUCTS: usize = 20;
 const TIMES: usize = 5;
 
-fn file(device: &VulkanDevice, config: &Config) -> Option<PathBuf> {
-    Some(disk_cache::path(device, config)?.with_extension("tiles"))
-}
-
-/// The measured costs of a device, if it was tuned and the file is whole.
-pub(crate) fn load(device: &VulkanDevice, config: &Config) -> Option<Costs> {
-    if !config.enable_tuned_tiles {
-        return None;
-    }
-    decode(&disk_cache::load(&file(device, config)?)?)
-}
-
-fn encode(costs: &Costs) -> Vec<u8> {
-    costs.numbers().iter().flat_map(|cost| cost.to_le_bytes()).collect()
-}
-
-fn decode(data: &[u8]) -> Option<Costs> {
-    let (words, rest) = data.as_chunks::<4>();
-    let numbers: Vec<u32> = words.iter().map(|&word| u32::from_le_bytes(word)).collect();
-    if rest.is_empty() { Costs::new(numbers.try_into().ok()?) } else { None }
-}
-
-/// Measures what tiles take on GPU `index` and stores it for later processes; `None` if it has no cooperative
-/// matrices that products use. Takes about a second, and as long as the driver needs for four pipelines.
+/// Measures what tiles take on GPU `index` and stores it for later processes; `None` if it has no
+/// cooperative matrices that products use. Takes about a second, and as long as the driver needs for
+/// four pipelines.
 ///
 /// # Errors
 /// When there is no such device, memory is out, or the device fails.
-pub fn tune(index: u32) -> Result<Option<Costs>> {
-    let opened = backend::open(index)?;
+pub fn tune(index: u32) -> Result<Option<TileCosts>> {
+    let opened = machine::open(index)?;
     let caps = opened.capabilities();
     let Some((fragment, dtype)) = units(caps) else { return Ok(None) };
     let stream = new_stream(Device { kind: DeviceType::Gpu, index })?;
     let numbers = with_stream(stream, || measure(stream, fragment, dtype, caps))?;
-    let found = Costs::new(numbers);
-    if let (Some(costs), Some(file)) = (&found, file(&opened.raw.device, opened.config)) {
-        disk_cache::save(&file, &encode(costs));
+    let found = TileCosts::new(numbers);
+    if let Some(costs) = &found {
+        costs.save(&opened.raw.device, opened.config);
     }
     Ok(found)
 }
 
-/// The numbers of [`Costs`]; those of tiles that the device does not run are the table's.
+/// The numbers of [`TileCosts`]; those of tiles that the device does not run are the table's.
 fn measure(
     stream: Stream,
     fragment: Fragment,
@@ -162,21 +139,5 @@ impl Product {
         }
         synchronize(stream)?;
         Ok(begin.elapsed())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn files_of_other_contents_are_ignored() {
-        let costs = Costs::new([7, 8, 9, 10]).unwrap();
-        let data = encode(&costs);
-        assert_eq!(decode(&data), Some(costs));
-        assert_eq!(decode(&data[1..]), None);
-        assert_eq!(decode(&data[..12]), None);
-        assert_eq!(decode(&[0; 16]), None);
-        assert_eq!(decode(&[0xff; 16]), None);
     }
 }

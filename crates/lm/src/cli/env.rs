@@ -18,7 +18,7 @@ pub(crate) fn run(args: Args) -> Result<()> {
     let values = Config::get().values();
     let table = rows.iter().zip(values.into_iter().map(|(_, value)| value));
     if args.json {
-        let list: Vec<_> = table
+        let mut list: Vec<_> = table
             .map(|(row, value)| {
                 json!({
                     "name": row.name,
@@ -29,6 +29,8 @@ pub(crate) fn run(args: Args) -> Result<()> {
                 })
             })
             .collect();
+        let unused = Config::without_effect();
+        list.extend(unused.iter().map(|(name, reason)| json!({"name": name, "no effect": reason})));
         return print_line(&serde_json::Value::from(list).to_string());
     }
     let width = rows.iter().map(|row| row.name.len()).max().unwrap_or(0);
@@ -39,6 +41,10 @@ pub(crate) fn run(args: Args) -> Result<()> {
     for (row, value) in table {
         let (name, kind, default, meaning) = (row.name, row.kind, &row.default, row.meaning);
         print_line(&format!("{name:width$}  {kind:6}  {default:>12}  {value:>12}  {meaning}"))?;
+    }
+    print_line("\nKnown names without effect:")?;
+    for (name, reason) in Config::without_effect() {
+        print_line(&format!("{name:width$}  no effect: {reason}"))?;
     }
     Ok(())
 }

@@ -7,9 +7,11 @@ use mlx_vulkan_core::{
     Array, Error, Result, Stream, array::Data, backend::Output, buffer::Current, shape::Layout,
 };
 
-use super::strided;
+use super::{
+    steps::{Kind, Runs, Step, Steps},
+    strided,
+};
 use crate::{
-    graph::interpreter::{Kind, Step, planner::Shape},
     runtime::{
         capabilities::Capabilities,
         commit::{Call, Work},
@@ -17,6 +19,7 @@ use crate::{
         device::DeviceState,
         encoder::{Dispatch, Encoder, Region},
         pipelines::PipelineOf,
+        streams, trace,
         transfer::INLINE,
     },
     shaders::{KernelOf, SpecConstants},
@@ -235,17 +238,22 @@ impl<'a> Ctx<'a> {
         self.encoder.encode_work(Work::new(call, reads, writes))
     }
 
-    /// The shape of the interpreter's workgroups, if the stream has one.
-    pub(crate) fn interpreter(&self) -> Option<Shape> {
-        self.encoder.interpreter()
+    /// Who makes runs of the stream's steps, if it has any.
+    pub(crate) fn runs(&mut self) -> Option<&dyn Runs> {
+        Steps::of(self.encoder).map(|steps| steps.runs())
     }
 
-    /// Encodes a step together with those that follow, in one dispatch if they suffice for a run.
+    /// Puts off a step that [`Ctx::runs`] serves until something else is encoded.
     ///
     /// # Errors
     /// When the device fails.
-    pub(crate) fn defer(&mut self, kind: Kind, reads: &[Region], writes: &[Region]) -> Result<()> {
-        self.encoder.defer(Step::new(kind, reads, writes, (self.stream, self.op)))
+    pub(crate) fn put_off(
+        &mut self,
+        kind: Kind,
+        reads: &[Region],
+        writes: &[Region],
+    ) -> Result<()> {
+        Steps::put_off(self.encoder, Step::new(kind, reads, writes, (self.stream, self.op)))
     }
 
     /// The operation's kernels so far, if statistics ask for them.
@@ -295,4 +303,23 @@ impl<'a> Ctx<'a> {
             reason,
         }
     }
+}
+
+/// Encodes `count` operations that are done together, the first of them `name`.
+pub(crate) fn encode_operation<T>(
+    at: Stream,
+    name: &'static str,
+    count: u64,
+    encode: impl FnOnce(&mut Ctx<'_>) -> Result<T>,
+) -> Result<T> {
+    let stream = streams::get(at)?;
+    let device = stream.device();
+    stream.work(|encoder| {
+        trace::encoding(name, at.index, || {
+            encoder.begin_op(name, count);
+            let result = encode(&mut Ctx::new(device, encoder, at, name));
+            let ended = encoder.end_op();
+            result.and_then(|done| ended.map(|()| done))
+        })
+    })
 }

@@ -58,6 +58,7 @@ mod scan;
 mod scatter;
 mod softmax;
 mod sort;
+pub(crate) mod steps;
 pub mod strided;
 pub mod team;
 mod ternary;
@@ -66,6 +67,7 @@ mod unary;
 
 pub use crate::runtime::{capabilities::Capabilities, config::Config, encoder::Region};
 pub(crate) use crate::{runtime::encoder::Dispatch, shaders::layouts};
+pub(crate) use ctx::encode_operation;
 pub use ctx::{Ctx, Operand};
 
 use mlx_vulkan_core::{

@@ -79,7 +79,7 @@ fn normalize(
         && aligned(&at_weight, push.weight_step)
         && at_bias.is_none_or(|b| aligned(&b, push.bias_step));
     let caps = ctx.capabilities();
-    let team = Team::of(caps, ctx.config().enable_rmsnorm_native);
+    let team = Team::of(caps, bias.is_some() || ctx.config().enable_rmsnorm_native);
     let workgroup = team.workgroup(caps, (width.div_ceil(4) as u32).clamp(32, 256));
     let (dtype, flags, subgroup) =
         (output.dtype as u32, if vector { norm::VECTOR_FLAG } else { 0 }, team.subgroup);

@@ -22,31 +22,19 @@ use crate::runtime::{
 fn device() -> impl Strategy<Value = Capabilities> {
     let kind = prop_oneof![3 => Just(DeviceKind::Discrete), 1 => Just(DeviceKind::Software)];
     let subgroup = (2u32..8).prop_map(|bits| 1 << bits);
-    let ops = prop::array::uniform4(prop::bool::weighted(0.8));
+    let ops = prop::array::uniform3(prop::bool::weighted(0.8));
     let memory = (16u32..229).prop_map(|kib| kib << 10);
     let workgroup = prop_oneof![Just(128u32), Just(256), Just(512), Just(1024), Just(1536)];
     (kind, subgroup, ops, memory, workgroup, 1u32..200).prop_map(
-        |(
+        |(kind, subgroup_size, [arithmetic, ballot, shuffle], memory, group, units)| Capabilities {
             kind,
             subgroup_size,
-            [arithmetic, ballot, shuffle, shuffle_relative],
-            memory,
-            group,
-            units,
-        )| {
-            Capabilities {
-                kind,
-                subgroup_size,
-                subgroup_ops: SubgroupOps { arithmetic, ballot, shuffle, shuffle_relative },
-                shared_memory: memory,
-                max_workgroup: group.max(subgroup_size),
-                compute_units: units,
-                quirks: Quirks {
-                    few_workgroups: kind == DeviceKind::Software,
-                    ..Quirks::default()
-                },
-                ..Capabilities::default()
-            }
+            subgroup_ops: SubgroupOps { arithmetic, ballot, shuffle },
+            shared_memory: memory,
+            max_workgroup: group.max(subgroup_size),
+            compute_units: units,
+            quirks: Quirks { few_workgroups: kind == DeviceKind::Software, ..Quirks::default() },
+            ..Capabilities::default()
         },
     )
 }

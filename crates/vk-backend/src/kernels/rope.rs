@@ -9,6 +9,7 @@ use super::{
     Ctx, Dispatch, Operand, copy,
     layouts::rope::{Constants, DIVISORS_FLAG, Push, ROPE, TRADITIONAL_FLAG},
 };
+use crate::runtime::stats;
 
 /// `base^(-2i/dims)` as pairs of float32, highest part first.
 fn frequency_pairs(base: f32, dims: usize) -> Vec<f32> {
@@ -62,9 +63,13 @@ fn view(ctx: &mut Ctx<'_>, x: &Array) -> Result<View> {
     let strides = &x.evaluated().layout.strides;
     let (merged, [middle]) =
         shape::collapse_contiguous(&shape[1..last - 1], [&strides[1..last - 1]]);
-    if merged.len() == 1 {
+    let dense = x.evaluated().layout.flags.row_contiguous;
+    if merged.len() == 1 && (dense || ctx.config().enable_rope_hs_transposed) {
         let steps = [strides[0], middle[0], strides[last - 1], strides[last]].map(|s| s as i64);
         return Ok(View { at: ctx.input(x)?, steps, sizes });
+    }
+    if merged.len() == 1 {
+        stats::reject("rope", || "MLX_VK_ENABLE_ROPE_HS_TRANSPOSED=0: its input is copied".into());
     }
     let at = copy::dense(ctx, x)?;
     let row = sizes[2] * sizes[3];

@@ -39,7 +39,7 @@ impl Team {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::capabilities::DeviceKind;
+    use crate::runtime::capabilities::DeviceKind;
 
     #[test]
     fn workgroups_are_whole_subgroups() {

@@ -1,6 +1,6 @@
 //! What a device can do, as plain data: planners take it and are tested without a GPU.
 
-use crate::kernels::matmul::matrix::Costs;
+use crate::runtime::tile_costs::TileCosts;
 
 /// Kind of a device, from Vulkan's device type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,8 +22,6 @@ pub enum DeviceKind {
 pub struct Quirks {
     /// Many small workgroups cost far more than few that loop (software drivers).
     pub few_workgroups: bool,
-    /// Reading mapped device memory from the host is slow (measured: 0.03 GB/s); never do it.
-    pub slow_mapped_reads: bool,
 }
 
 /// Subgroup operations beyond `basic`.
@@ -35,8 +33,6 @@ pub struct SubgroupOps {
     pub ballot: bool,
     /// `subgroupShuffle`.
     pub shuffle: bool,
-    /// `subgroupShuffleDown`.
-    pub shuffle_relative: bool,
 }
 
 /// Sizes of a cooperative matrix product: (m, k) times (k, n).
@@ -80,16 +76,6 @@ pub struct Capabilities {
     pub subgroup_ops: SubgroupOps,
     /// Arithmetic on 16-bit floats.
     pub float16: bool,
-    /// Arithmetic on 8-bit integers.
-    pub int8: bool,
-    /// Arithmetic on 16-bit integers.
-    pub int16: bool,
-    /// Arithmetic on 64-bit integers.
-    pub int64: bool,
-    /// Buffers of 8-bit elements.
-    pub storage8: bool,
-    /// Buffers of 16-bit elements.
-    pub storage16: bool,
     /// 64-bit atomics in buffers.
     pub int64_atomics: bool,
     /// Atomic additions of float32 in buffers.
@@ -100,14 +86,10 @@ pub struct Capabilities {
     pub integer_dot_product: bool,
     /// They are faster than what they are made of.
     pub integer_dot_product_accelerated: bool,
-    /// VK_KHR_cooperative_matrix is present.
-    pub cooperative_matrix: bool,
     /// What of it kernels use.
     pub fragments: Fragments,
-    /// What tiles of products on cooperative matrices take, from a table or measured ([`crate::tuning`]).
-    pub tiles: Costs,
-    /// Bytes of push constants.
-    pub push_constants: u32,
+    /// What tiles of products on cooperative matrices take, from a table or measured (`tuning`).
+    pub tiles: TileCosts,
     /// Bytes of shared memory per workgroup.
     pub shared_memory: u32,
     /// Threads per workgroup.
@@ -116,8 +98,6 @@ pub struct Capabilities {
     pub max_groups: [u32; 3],
     /// Bytes of device-local memory.
     pub device_memory: u64,
-    /// Largest single allocation that the driver promises.
-    pub max_allocation: u64,
     /// Largest buffer.
     pub max_buffer: u64,
     /// Arrays live in memory that host and device share.
@@ -144,32 +124,19 @@ impl Default for Capabilities {
             api_version: "1.2.0".into(),
             kind: DeviceKind::Discrete,
             subgroup_size: 32,
-            subgroup_ops: SubgroupOps {
-                arithmetic: true,
-                ballot: true,
-                shuffle: true,
-                shuffle_relative: true,
-            },
+            subgroup_ops: SubgroupOps { arithmetic: true, ballot: true, shuffle: true },
             float16: true,
-            int8: true,
-            int16: true,
-            int64: true,
-            storage8: true,
-            storage16: true,
             int64_atomics: false,
             float_atomics: false,
             memory_model: true,
             integer_dot_product: false,
             integer_dot_product_accelerated: false,
-            cooperative_matrix: false,
             fragments: Fragments::default(),
-            tiles: Costs::default(),
-            push_constants: 128,
+            tiles: TileCosts::default(),
             shared_memory: 32 << 10,
             max_workgroup: 1024,
             max_groups: [65_535; 3],
             device_memory: 8 << 30,
-            max_allocation: 4 << 30,
             max_buffer: 4 << 30,
             unified: false,
             timestamp_period: 1.0,

@@ -1,4 +1,5 @@
-//! Gates and knobs: every `MLX_VK_*` environment variable, in one table.
+//! Gates and knobs: every `MLX_VK_*` environment variable, in one table, and those of the seed that
+//! change nothing, in another.
 //!
 //! The table is declared once by `options!`; from it come the typed [`Config`], the parser and
 //! the rows that `mlx-vulkan env` prints. Parsing is a pure function of `(name, value)` pairs.
@@ -104,6 +105,10 @@ macro_rules! options {
             }
         }
 
+        /// The fields, for the test that they are read.
+        #[cfg(test)]
+        pub(crate) const FIELDS: &[&str] = &[$(stringify!($field)),*];
+
         const NAMES: &[&str] = &[$($name),*];
 
         impl Config {
@@ -139,11 +144,22 @@ macro_rules! options {
     };
 }
 
+macro_rules! no_effect {
+    ($($name:literal, $reason:literal;)*) => {
+        const NO_EFFECT: &[(&str, &str)] = &[$(($name, $reason)),*];
+    };
+}
+
 include!("config_table.rs");
 
 impl Config {
-    /// Parses environment variables; returns the configuration and a warning for every unknown
-    /// `MLX_VK_*` name and every value that does not parse. Other names are ignored.
+    /// Names of the seed that change nothing here, each with the reason.
+    pub fn without_effect() -> &'static [(&'static str, &'static str)] {
+        NO_EFFECT
+    }
+
+    /// Parses environment variables; returns the configuration and a warning for every `MLX_VK_*` name
+    /// that is unknown or without effect, and every value that does not parse. Other names are ignored.
     pub fn parse<N: AsRef<str>, V: AsRef<str>>(
         variables: impl IntoIterator<Item = (N, V)>,
     ) -> (Config, Vec<String>) {
@@ -152,6 +168,10 @@ impl Config {
         for (name, value) in variables {
             let (name, value) = (name.as_ref(), value.as_ref());
             if !name.starts_with("MLX_VK_") {
+                continue;
+            }
+            if let Some((_, reason)) = NO_EFFECT.iter().find(|(known, _)| *known == name) {
+                warnings.push(format!("{name} has no effect: {reason}"));
                 continue;
             }
             match config.set(name, value) {
@@ -220,6 +240,16 @@ mod tests {
     fn unknown_names_suggest_the_nearest() {
         let (_, warnings) = Config::parse([("MLX_VK_MAX_OP_PER_BUFER", "1")]);
         assert!(warnings[0].ends_with("did you mean MLX_VK_MAX_OPS_PER_BUFFER?"), "{warnings:?}");
+    }
+
+    #[test]
+    fn names_without_effect_warn_with_the_reason() {
+        let (config, warnings) = Config::parse([("MLX_VK_ENABLE_ADD_BF16", "0")]);
+        assert_eq!(config, Config::default());
+        assert!(warnings[0].starts_with("MLX_VK_ENABLE_ADD_BF16 has no effect: "), "{warnings:?}");
+        let rows = Config::rows();
+        let twice = |name: &str| rows.iter().any(|row| row.name == name);
+        assert!(Config::without_effect().iter().all(|(name, _)| !twice(name)));
     }
 
     #[test]

@@ -11,7 +11,6 @@ options! {
     debug_lose_device_at: Option<u64> = None, "MLX_VK_DEBUG_LOSE_DEVICE_AT", "the submission of the process, counted from 1, from which on the device reports that it is lost (to test what happens then)";
     debug_resident_groups: Option<u64> = None, "MLX_VK_DEBUG_RESIDENT_GROUPS", "workgroups that are taken to run at the same time without trying (to test what happens when they do not)";
     validation: bool = false, "MLX_VK_VALIDATION", "enable the Khronos validation layer with synchronization validation";
-    fallback: Option<String> = None, "MLX_VK_FALLBACK", "`error`: refuse operations that have no Vulkan kernel instead of running them on the CPU";
     pipeline_cache: Option<String> = None, "MLX_VK_PIPELINE_CACHE", "folder of the pipeline cache (default ~/.cache/mlx-vulkan); `off` keeps none";
     max_ops_per_buffer: u64 = 100, "MLX_VK_MAX_OPS_PER_BUFFER", "dispatches and transfers per batch before it is handed over";
     max_mb_per_buffer: u64 = 50, "MLX_VK_MAX_MB_PER_BUFFER", "megabytes written per batch before it is handed over";
@@ -19,7 +18,6 @@ options! {
 
     // Statistics, profiles, debugging.
     profile: bool = false, "MLX_VK_PROFILE", "print GPU time per kernel at exit";
-    profile_compiled_detail: bool = false, "MLX_VK_PROFILE_COMPILED_DETAIL", "split compiled graphs in the profile";
     trace: Option<String> = None, "MLX_VK_TRACE", "write a trace of the GPU's work to this file (chrome trace JSON)";
     stats: bool = false, "MLX_VK_STATS", "print the runtime's counters at exit";
     qmm_stats: bool = false, "MLX_VK_QMM_STATS", "print quantized matmul hits by kernel and shape at exit";
@@ -33,7 +31,6 @@ options! {
     debug_bitwise_fallback: bool = false, "MLX_VK_DEBUG_BITWISE_FALLBACK", "log signatures of bitwise fallbacks, each once";
     debug_fast_quantize_fallback: bool = false, "MLX_VK_DEBUG_FAST_QUANTIZE_FALLBACK", "log signatures of quantize fallbacks, each once";
     debug_gather_fallback: bool = false, "MLX_VK_DEBUG_GATHER_FALLBACK", "log signatures of gather fallbacks, each once";
-    debug_compiled_detail: bool = false, "MLX_VK_DEBUG_COMPILED_DETAIL", "log compiled graphs with their layouts, each once";
 
     // Fusion gates.
     enable_fusion: bool = true, "MLX_VK_ENABLE_FUSION", "look for operations that one kernel can do together";
@@ -53,42 +50,24 @@ options! {
     enable_matvec: bool = true, "MLX_VK_ENABLE_MATVEC", "the kernel for products of few rows, which fusions are made of";
     enable_integer_dots: Option<bool> = None, "MLX_VK_ENABLE_INTEGER_DOTS", "multiply 4- and 8-bit fields four at a time with rows in fixed point (unset: where the device does that in one instruction)";
     enable_sort_votes: bool = true, "MLX_VK_ENABLE_SORT_VOTES", "radix sort ranks elements by votes of subgroups instead of shared memory alone";
-    enable_qmm_native: bool = true, "MLX_VK_ENABLE_QMM_NATIVE", "native quantized matmul";
-    enable_qmm_native_m1: bool = true, "MLX_VK_ENABLE_QMM_NATIVE_M1", "quantized matmul kernel for one row";
-    enable_qmm_native_m1_reduce: bool = true, "MLX_VK_ENABLE_QMM_NATIVE_M1_REDUCE", "parallel reduction for one row";
-    enable_qmm_native_m1_reduce_subgroup: bool = true, "MLX_VK_ENABLE_QMM_NATIVE_M1_REDUCE_SUBGROUP", "subgroup reduction for one row";
-    enable_qmm_native_m1_reduce_subgroup_g8: bool = true, "MLX_VK_ENABLE_QMM_NATIVE_M1_REDUCE_SUBGROUP_G8", "specialization for 8 groups per column";
+    enable_qmm_native: bool = true, "MLX_VK_ENABLE_QMM_NATIVE", "kernels for quantized products of few rows; otherwise those of many rows serve";
+    enable_qmm_native_m1: bool = true, "MLX_VK_ENABLE_QMM_NATIVE_M1", "the same for one row alone";
+    enable_qmm_native_m1_reduce: bool = true, "MLX_VK_ENABLE_QMM_NATIVE_M1_REDUCE", "with one row, subgroups add up dot products; otherwise shared memory does";
+    enable_qmm_native_m1_reduce_subgroup: bool = true, "MLX_VK_ENABLE_QMM_NATIVE_M1_REDUCE_SUBGROUP", "the same";
     enable_qmm_native_m1_reduce_subgroup_g8_x2: bool = false, "MLX_VK_ENABLE_QMM_NATIVE_M1_REDUCE_SUBGROUP_G8_X2", "two words per thread for 8 groups per column";
-    enable_qmm_native_m1_reduce_subgroup_g16: bool = false, "MLX_VK_ENABLE_QMM_NATIVE_M1_REDUCE_SUBGROUP_G16", "specialization for 16 groups per column";
-    enable_qmm_native_m1_reduce_subgroup_g24: bool = false, "MLX_VK_ENABLE_QMM_NATIVE_M1_REDUCE_SUBGROUP_G24", "specialization for 24 groups per column";
-    enable_qmm_native_m1_reduce_subgroup_g32: bool = false, "MLX_VK_ENABLE_QMM_NATIVE_M1_REDUCE_SUBGROUP_G32", "specialization for 32 groups per column";
     enable_qmm_native_m1_reduce_subgroup_x2: bool = false, "MLX_VK_ENABLE_QMM_NATIVE_M1_REDUCE_SUBGROUP_X2", "two words per workgroup for one row";
-    enable_qmm_native_m2: bool = true, "MLX_VK_ENABLE_QMM_NATIVE_M2", "quantized matmul kernel for 2 rows";
-    enable_qmm_native_m4: bool = true, "MLX_VK_ENABLE_QMM_NATIVE_M4", "quantized matmul kernel for up to 4 rows";
-    enable_qmm_native_m8: bool = true, "MLX_VK_ENABLE_QMM_NATIVE_M8", "quantized matmul kernel for up to 8 rows";
-    enable_qmm_native_m16: bool = true, "MLX_VK_ENABLE_QMM_NATIVE_M16", "quantized matmul kernel for 9 to 16 rows";
+    enable_qmm_native_m2: bool = true, "MLX_VK_ENABLE_QMM_NATIVE_M2", "for 2 rows";
+    enable_qmm_native_m4: bool = true, "MLX_VK_ENABLE_QMM_NATIVE_M4", "for 3 and 4 rows";
+    enable_qmm_native_m8: bool = true, "MLX_VK_ENABLE_QMM_NATIVE_M8", "for 5 to 8 rows";
+    enable_qmm_native_m16: bool = true, "MLX_VK_ENABLE_QMM_NATIVE_M16", "for 9 to 16 rows";
     enable_coopmat: bool = true, "MLX_VK_ENABLE_COOPMAT", "products of many 16-bit rows, and attention of many queries, on cooperative matrices";
     enable_coopmat_matvec: bool = true, "MLX_VK_ENABLE_COOPMAT_MATVEC", "products of few 16-bit rows with matrices of 4 bits on cooperative matrices";
     enable_known_fragments: bool = true, "MLX_VK_ENABLE_KNOWN_FRAGMENTS", "there, fragments are filled in registers where their elements are found to lie as expected";
     enable_tuned_tiles: bool = true, "MLX_VK_ENABLE_TUNED_TILES", "the costs of their tiles that `mlx-vulkan devices --tune` has measured on the device";
-    enable_rmsnorm_native: bool = true, "MLX_VK_ENABLE_RMSNORM_NATIVE", "native RMS norm";
-    enable_add_rmsnorm_native: bool = true, "MLX_VK_ENABLE_ADD_RMSNORM_NATIVE", "add and RMS norm fused";
-    enable_rope_native: bool = true, "MLX_VK_ENABLE_ROPE_NATIVE", "native rotary embedding";
-    enable_rope_hs_transposed: bool = true, "MLX_VK_ENABLE_ROPE_HS_TRANSPOSED", "rotary embedding reads head/sequence-transposed inputs in place";
-    enable_sdpa_native: bool = true, "MLX_VK_ENABLE_SDPA_NATIVE", "native attention";
-    enable_sdpa_decode_d128: bool = true, "MLX_VK_ENABLE_SDPA_DECODE_D128", "attention kernel for one query and head size 128";
-    enable_sdpa_decode_d128_k32: bool = true, "MLX_VK_ENABLE_SDPA_DECODE_D128_K32", "its specialization for up to 32 keys";
-    enable_sdpa_decode_d128_k64: bool = true, "MLX_VK_ENABLE_SDPA_DECODE_D128_K64", "its specialization for up to 64 keys";
-    enable_sdpa_decode_d128_k128: bool = true, "MLX_VK_ENABLE_SDPA_DECODE_D128_K128", "its specialization for up to 128 keys";
-    enable_sdpa_decode_splitk_reduce_l32: bool = true, "MLX_VK_ENABLE_SDPA_DECODE_SPLITK_REDUCE_L32", "split-k combine with 32 threads";
-    enable_sdpa_decode_splitk_reduce_subgroup: bool = false, "MLX_VK_ENABLE_SDPA_DECODE_SPLITK_REDUCE_SUBGROUP", "split-k combine with subgroup operations";
-    enable_argreduce_argmax_lastdim: bool = true, "MLX_VK_ENABLE_ARGREDUCE_ARGMAX_LASTDIM", "argmax kernel for a contiguous last axis";
-    enable_compiled_sigmoid_mul_mul_bf16: bool = true, "MLX_VK_ENABLE_COMPILED_SIGMOID_MUL_MUL_BF16", "fused silu-multiply for bfloat16";
-    enable_add_bf16: bool = true, "MLX_VK_ENABLE_ADD_BF16", "native bfloat16 add";
-    enable_mul_bf16: bool = true, "MLX_VK_ENABLE_MUL_BF16", "native bfloat16 multiply";
-    enable_bitwise_shift_u32: bool = false, "MLX_VK_ENABLE_BITWISE_SHIFT_U32", "special kernel for uint32 shifts by a scalar";
-    enable_fast_quantize_deq_affine_b4: bool = true, "MLX_VK_ENABLE_FAST_QUANTIZE_DEQ_AFFINE_B4", "special kernel for 4-bit affine dequantization, group 128";
-    enable_gather_rows_words: bool = false, "MLX_VK_ENABLE_GATHER_ROWS_WORDS", "gather whole rows by words";
+    enable_rmsnorm_native: bool = true, "MLX_VK_ENABLE_RMSNORM_NATIVE", "subgroups add up the squares of RMS norms; otherwise shared memory does";
+    enable_rope_hs_transposed: bool = true, "MLX_VK_ENABLE_ROPE_HS_TRANSPOSED", "rotary embedding reads inputs of any strides in place; otherwise they are copied first";
+    enable_sdpa_native: bool = true, "MLX_VK_ENABLE_SDPA_NATIVE", "kernels for attention of one token and of many queries; otherwise the general one serves, without split-k";
+    enable_sdpa_decode_d128: bool = true, "MLX_VK_ENABLE_SDPA_DECODE_D128", "the same for heads of 128 features";
 
     // Waiting.
     spin_us: u64 = 1000, "MLX_VK_SPIN_US", "microseconds that a thread polls for a result before it sleeps (at most 50 on software devices)";
@@ -109,12 +88,35 @@ options! {
     sdpa_splitk_max_parts_decode: u64 = 16, "MLX_VK_SDPA_SPLITK_MAX_PARTS_DECODE", "most split-k parts with one query";
     sdpa_splitk_max_parts_prefill: Option<u64> = None, "MLX_VK_SDPA_SPLITK_MAX_PARTS_PREFILL", "most split-k parts with several queries";
     sdpa_splitk_target_wg_decode: u64 = 128, "MLX_VK_SDPA_SPLITK_TARGET_WG_DECODE", "workgroups that split-k aims at with one query";
-    sdpa_max_k_len: u64 = 0, "MLX_VK_SDPA_MAX_K_LEN", "most keys of the native kernel; 0 is no limit";
-    sdpa_max_k_len_decode: u64 = 0, "MLX_VK_SDPA_MAX_K_LEN_DECODE", "the same with one query";
-    sdpa_max_k_len_prefill: Option<u64> = None, "MLX_VK_SDPA_MAX_K_LEN_PREFILL", "the same with several queries";
+    sdpa_max_k_len: u64 = 0, "MLX_VK_SDPA_MAX_K_LEN", "most keys of the attention kernels for one token and for many queries; 0 is no limit; with more the general one serves";
+    sdpa_max_k_len_decode: u64 = 0, "MLX_VK_SDPA_MAX_K_LEN_DECODE", "the same for one token alone; 0 is the limit for both";
+    sdpa_max_k_len_prefill: Option<u64> = None, "MLX_VK_SDPA_MAX_K_LEN_PREFILL", "the same for many queries alone";
+}
 
-    // Pipeline cache knobs of the seed.
-    enable_algo_cache: bool = false, "MLX_VK_ENABLE_ALGO_CACHE", "the seed's tensor-keyed algorithm cache; pipelines are always cached here, so it changes nothing";
-    enable_algo_cache_auto_disable: bool = true, "MLX_VK_ENABLE_ALGO_CACHE_AUTO_DISABLE", "the seed's automatic switch of that cache; changes nothing here";
-    algo_cache_zero_hit_disable_threshold: u64 = 2048, "MLX_VK_ALGO_CACHE_ZERO_HIT_DISABLE_THRESHOLD", "the seed's threshold of that switch; changes nothing here";
+// Names kept from the seed that change nothing here, and why.
+no_effect! {
+    "MLX_VK_FALLBACK", "no operation falls back to the CPU: what Vulkan does not run is an error";
+    "MLX_VK_PROFILE_COMPILED_DETAIL", "graphs are not compiled yet, and the profile lists every kernel";
+    "MLX_VK_DEBUG_COMPILED_DETAIL", "graphs are not compiled yet";
+    "MLX_VK_ENABLE_QMM_NATIVE_M1_REDUCE_SUBGROUP_G8", "one kernel serves any number of groups per column";
+    "MLX_VK_ENABLE_QMM_NATIVE_M1_REDUCE_SUBGROUP_G16", "one kernel serves any number of groups per column";
+    "MLX_VK_ENABLE_QMM_NATIVE_M1_REDUCE_SUBGROUP_G24", "one kernel serves any number of groups per column";
+    "MLX_VK_ENABLE_QMM_NATIVE_M1_REDUCE_SUBGROUP_G32", "one kernel serves any number of groups per column";
+    "MLX_VK_ENABLE_ADD_RMSNORM_NATIVE", "a sum and the norm after it are two kernels";
+    "MLX_VK_ENABLE_ROPE_NATIVE", "rotary embeddings have one kernel and nothing to fall back to";
+    "MLX_VK_ENABLE_SDPA_DECODE_D128_K32", "one kernel serves any number of keys";
+    "MLX_VK_ENABLE_SDPA_DECODE_D128_K64", "one kernel serves any number of keys";
+    "MLX_VK_ENABLE_SDPA_DECODE_D128_K128", "one kernel serves any number of keys";
+    "MLX_VK_ENABLE_SDPA_DECODE_SPLITK_REDUCE_L32", "the workgroup that is done last combines the parts";
+    "MLX_VK_ENABLE_SDPA_DECODE_SPLITK_REDUCE_SUBGROUP", "the workgroup that is done last combines the parts";
+    "MLX_VK_ENABLE_ARGREDUCE_ARGMAX_LASTDIM", "one kernel serves every axis and both extremes";
+    "MLX_VK_ENABLE_COMPILED_SIGMOID_MUL_MUL_BF16", "graphs are not compiled yet; MLX_VK_ENABLE_FUSED_GATE is the gate of silu(gate) * up";
+    "MLX_VK_ENABLE_ADD_BF16", "one kernel serves every dtype, and there is nothing to fall back to";
+    "MLX_VK_ENABLE_MUL_BF16", "one kernel serves every dtype, and there is nothing to fall back to";
+    "MLX_VK_ENABLE_BITWISE_SHIFT_U32", "one kernel serves every dtype";
+    "MLX_VK_ENABLE_FAST_QUANTIZE_DEQ_AFFINE_B4", "one kernel serves every number of bits";
+    "MLX_VK_ENABLE_GATHER_ROWS_WORDS", "rows are gathered by words wherever they are whole words";
+    "MLX_VK_ENABLE_ALGO_CACHE", "pipelines are always cached, by what they are made of";
+    "MLX_VK_ENABLE_ALGO_CACHE_AUTO_DISABLE", "pipelines are always cached";
+    "MLX_VK_ALGO_CACHE_ZERO_HIT_DISABLE_THRESHOLD", "pipelines are always cached";
 }

@@ -6,22 +6,18 @@ use mlx_vulkan_core::Result;
 use parking_lot::Mutex;
 use vulkano::device::physical::PhysicalDevice;
 
-use crate::{
-    backend,
-    graph::interpreter::planner::{self as interpreter, Shape},
-    runtime::{
-        capabilities::Capabilities,
-        config::Config,
-        memory::{
-            allocation::{Allocation, MappedMemory, VkMemory},
-            guards::Guards,
-            pool::{Pool, User},
-        },
-        pipelines::Pipelines,
-        raw::{block::Usage, device::RawDevice, error, timeline::Timeline},
-        stream::Timer,
-        trace,
+use crate::runtime::{
+    capabilities::Capabilities,
+    config::Config,
+    memory::{
+        allocation::{Allocation, MappedMemory, VkMemory},
+        guards::Guards,
+        pool::{Pool, User},
     },
+    pipelines::Pipelines,
+    raw::{block::Usage, device::RawDevice, error, timeline::Timeline},
+    stream::Timer,
+    streams, trace,
 };
 use mlx_vulkan_core::buffer::Buffer;
 
@@ -39,11 +35,8 @@ pub(crate) struct DeviceState {
     pub(crate) guards: Option<Arc<Guards>>,
     /// The device's clock in the trace; with `MLX_VK_TRACE`.
     pub(crate) clock: Option<Arc<trace::Clock>>,
-    /// The shape of the interpreter's workgroups; none where there are no runs.
-    pub(crate) run_shape: Option<Shape>,
-    /// The clock of the stream that has made runs last: workgroups of two streams'
-    /// runs would wait for each other.
-    pub(crate) interpreter: Mutex<Option<Arc<Timer>>>,
+    /// The clock of the stream that last had the device to itself.
+    occupant: Mutex<Option<Arc<Timer>>>,
     gates: Mutex<Vec<(Arc<Timeline>, u64)>>,
     /// Held while a buffer gets a copy on the other side, so that two threads do not both make one.
     pub(crate) transfers: Mutex<()>,
@@ -62,7 +55,6 @@ impl DeviceState {
         let clock = (config.trace.is_some() && period > 0.0)
             .then(|| trace::Clock::new(&raw.device, &raw.capabilities.name, period));
         Ok(Arc::new(DeviceState {
-            run_shape: interpreter::shape(&raw.capabilities, config),
             pipelines: Pipelines::new(raw.clone(), config)?,
             arrays: Pool::new(raw.clone(), usage, guards.clone()),
             read_back: Pool::new(raw.clone(), Usage::ReadBack, guards.clone()),
@@ -70,7 +62,7 @@ impl DeviceState {
             clock,
             raw,
             config,
-            interpreter: Mutex::default(),
+            occupant: Mutex::default(),
             gates: Mutex::default(),
             transfers: Mutex::default(),
         }))
@@ -79,6 +71,21 @@ impl DeviceState {
     /// What the device can do.
     pub(crate) fn capabilities(&self) -> &Capabilities {
         &self.raw.capabilities
+    }
+
+    /// Whether no other stream has dispatches in flight whose workgroups wait for each other; then none
+    /// may begin one before this stream's are done, for those of two streams would wait forever.
+    pub(crate) fn occupy(&self, timer: &Arc<Timer>) -> bool {
+        let mut last = self.occupant.lock();
+        let free = match &*last {
+            Some(last) if last.stream == timer.stream => return true,
+            Some(last) => last.has_reached(last.tick().value),
+            None => true,
+        };
+        if free {
+            *last = Some(timer.clone());
+        }
+        free
     }
 
     /// Memory for an array.
@@ -93,7 +100,7 @@ impl DeviceState {
     /// What was overwritten.
     pub(crate) fn check_guards(&self) -> Result<()> {
         let Some(guards) = &self.guards else { return Ok(()) };
-        let patience = if backend::is_idle() { GUARD_PATIENCE } else { Duration::ZERO };
+        let patience = if streams::is_idle() { GUARD_PATIENCE } else { Duration::ZERO };
         guards.settle(patience)
     }
 

@@ -3,6 +3,8 @@
 mod memory;
 
 use std::{
+    any::Any,
+    mem::take,
     sync::{
         Arc,
         atomic::Ordering::{Acquire, Relaxed, Release},
@@ -15,22 +17,19 @@ use mlx_vulkan_core::{Error, Result, buffer::BufferRef, clock::Tick};
 use parking_lot::MappedMutexGuard;
 use smallvec::SmallVec;
 
-use crate::{
-    graph::interpreter::{Recent, Steps},
-    runtime::{
-        capabilities::Capabilities,
-        commit::{Call, Command, Ended, Handover, Item, Place, Transfer, Wait, Work},
-        device::DeviceState,
-        memory::{
-            allocation::{Allocation, Span},
-            ring::{self, Ring},
-        },
-        observe,
-        pipelines::PipelineOf,
-        raw::recorder::Recorder,
-        stream::Timer,
-        trace,
+use crate::runtime::{
+    capabilities::Capabilities,
+    commit::{Call, Command, Ended, Handover, Item, Place, Transfer, Wait, Work},
+    device::DeviceState,
+    memory::{
+        allocation::{Allocation, Span},
+        ring::{self, Ring},
     },
+    observe,
+    pipelines::PipelineOf,
+    raw::recorder::Recorder,
+    stream::Timer,
+    trace,
 };
 
 pub use crate::runtime::hazards::Region;
@@ -58,6 +57,27 @@ pub(crate) struct Dispatch<'a, P> {
     pub(crate) writes: &'a [Region],
 }
 
+/// What an operation's operands have to do with others of the open batch.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Recent {
+    /// Inputs that were written in it.
+    pub(crate) written: usize,
+    /// Whether something that it writes in place was read in it.
+    pub(crate) overwritten: bool,
+}
+
+/// Work that a layer above has put off, to encode it together. Everything else is encoded after it.
+pub(crate) trait Deferred: Any + Send {
+    /// Whether there is none.
+    fn is_empty(&self) -> bool;
+
+    /// Encodes it.
+    ///
+    /// # Errors
+    /// When memory is out or the device fails.
+    fn encode(&mut self, encoder: &mut Encoder) -> Result<()>;
+}
+
 /// Encodes the work of one stream: describes it, with what it reads and writes, for the committer.
 pub struct Encoder {
     timer: Arc<Timer>,
@@ -71,8 +91,8 @@ pub struct Encoder {
     pub(crate) held: SmallVec<[BufferRef; 6]>,
     /// Of the operands of the operation that is being encoded.
     pub(crate) recent: Recent,
-    /// Steps that are encoded together.
-    pub(crate) steps: Steps,
+    /// What is encoded before anything else.
+    deferred: Option<Box<dyn Deferred>>,
     counters: Option<Arc<Allocation>>,
     /// The operation that is being encoded.
     pub(crate) op: &'static str,
@@ -85,7 +105,11 @@ pub struct Encoder {
 }
 
 impl Encoder {
-    pub(crate) fn new(timer: Arc<Timer>, handover: Arc<Handover>) -> Self {
+    pub(crate) fn new(
+        timer: Arc<Timer>,
+        handover: Arc<Handover>,
+        deferred: Option<Box<dyn Deferred>>,
+    ) -> Self {
         let raw = timer.device.raw.clone();
         Encoder {
             max_groups: raw.capabilities.max_groups,
@@ -99,7 +123,7 @@ impl Encoder {
             scratch: Vec::new(),
             held: SmallVec::new(),
             recent: Recent::default(),
-            steps: Steps::default(),
+            deferred,
             counters: None,
             op: "transfer",
             handover,
@@ -119,6 +143,22 @@ impl Encoder {
     /// The clock of the stream.
     pub(crate) fn timer(&self) -> &Arc<Timer> {
         &self.timer
+    }
+
+    /// What is put off, if the stream does so.
+    pub(crate) fn deferred(&mut self) -> Option<&mut dyn Deferred> {
+        self.deferred.as_deref_mut()
+    }
+
+    /// Encodes what was put off.
+    fn flush(&mut self) -> Result<()> {
+        let Some(mut deferred) = self.deferred.take_if(|d| !d.is_empty()) else { return Ok(()) };
+        // Somebody else's operation may be half encoded.
+        let (held, scratch, op) = (take(&mut self.held), take(&mut self.scratch), self.op);
+        let result = deferred.encode(self);
+        (self.held, self.scratch, self.op) = (held, scratch, op);
+        self.deferred = Some(deferred);
+        result
     }
 
     /// Index of the stream.
@@ -167,7 +207,7 @@ impl Encoder {
         self.bytes += work.written();
         self.ops += 1;
         self.note_used(work.name());
-        work.held = std::mem::take(&mut self.held);
+        work.held = take(&mut self.held);
         self.handover.queue().push(Item::Work(Box::new(work)));
         Ok(())
     }
@@ -220,7 +260,7 @@ impl Encoder {
 
     /// Hands over what is encoded at the end of an evaluation.
     pub(crate) fn finalize(&mut self) -> Result<()> {
-        let (operations, start) = (std::mem::take(&mut self.operations), self.evaluation_start);
+        let (operations, start) = (take(&mut self.operations), self.evaluation_start);
         self.close(true, (operations > 0).then_some(Ended { operations, start }))
     }
 

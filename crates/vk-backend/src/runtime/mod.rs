@@ -8,6 +8,7 @@ pub(crate) mod device;
 pub(crate) mod disk_cache;
 pub mod encoder;
 pub mod hazards;
+pub(crate) mod machine;
 pub(crate) mod memory;
 pub(crate) mod observe;
 pub mod pipelines;
@@ -16,6 +17,8 @@ pub(crate) mod raw;
 pub mod select;
 pub mod stats;
 pub(crate) mod stream;
+pub(crate) mod streams;
+pub mod tile_costs;
 pub mod trace;
 pub(crate) mod transfer;
 

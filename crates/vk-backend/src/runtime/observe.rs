@@ -1,10 +1,9 @@
-//! What the statistics say of an operation that was just encoded: its family, rows and shape, which
-//! gates were closed for it, and why it was refused if it was. It sees operations as core made
-//! them, so it does not depend on how kernels are planned.
+//! What the statistics say of an operation that was just encoded: its family, rows and shape, and why it
+//! was refused if it was. Which gate kept it from a kernel is told where that is decided.
 
 use mlx_vulkan_core::{
-    Array, Dtype, Error,
-    primitives::{ArgReduceOp, BinaryOp, Primitive},
+    Array, Error,
+    primitives::{BinaryOp, Primitive},
 };
 
 use crate::runtime::{
@@ -36,16 +35,8 @@ pub(crate) fn operation(
     if let Some(error) = refused {
         return stats::reject(family, || format!("{error} {}", signature(inputs)));
     }
-    let shape = shape(primitive, inputs);
-    if let Some((rows, shape)) = &shape {
-        uses::used(family, kernels, *rows, shape);
-    }
-    for gate in closed_gates(primitive, inputs, Config::get()) {
-        stats::reject(family, || match &shape {
-            // Not the exact shape: every token of a decode would be another one.
-            Some((rows, shape)) => format!("{gate} for rows {}, {shape}", uses::row_bucket(*rows)),
-            None => format!("{gate} {}", signature(inputs)),
-        });
+    if let Some((rows, shape)) = shape(primitive, inputs) {
+        uses::used(family, kernels, rows, &shape);
     }
 }
 
@@ -98,116 +89,9 @@ fn signature(inputs: &[Array]) -> String {
     format!("for {}", each.join(", "))
 }
 
-/// The gates and caps that stand between an operation and a kernel made for its shape.
-fn closed_gates(primitive: &Primitive, inputs: &[Array], c: &Config) -> Vec<&'static str> {
-    let gates: Vec<(bool, &'static str)> = match primitive {
-        Primitive::QuantizedMatmul { .. } => {
-            qmm_gates(inputs[0].size() / inputs[0].dim(-1).max(1), c)
-        }
-        Primitive::ScaledDotProductAttention { .. } => {
-            sdpa_gates(inputs[0].dim(2), inputs[1].dim(2), inputs[0].dim(3), c)
-        }
-        Primitive::Rope(_) => {
-            let dense = inputs[0].data().is_none_or(|d| d.layout.flags.row_contiguous);
-            vec![
-                (c.enable_rope_native, "MLX_VK_ENABLE_ROPE_NATIVE=0"),
-                (dense || c.enable_rope_hs_transposed, "MLX_VK_ENABLE_ROPE_HS_TRANSPOSED=0"),
-            ]
-        }
-        Primitive::ArgReduce { op: ArgReduceOp::ArgMax, axis } => {
-            let last = *axis + 1 == inputs[0].ndim();
-            let open = !last || c.enable_argreduce_argmax_lastdim;
-            vec![(open, "MLX_VK_ENABLE_ARGREDUCE_ARGMAX_LASTDIM=0")]
-        }
-        Primitive::Binary(op @ (BinaryOp::Add | BinaryOp::Multiply))
-            if inputs[0].dtype() == Dtype::Bfloat16 =>
-        {
-            match op {
-                BinaryOp::Add => vec![(c.enable_add_bf16, "MLX_VK_ENABLE_ADD_BF16=0")],
-                _ => vec![(c.enable_mul_bf16, "MLX_VK_ENABLE_MUL_BF16=0")],
-            }
-        }
-        _ => Vec::new(),
-    };
-    gates.into_iter().filter(|(open, _)| !open).map(|(_, gate)| gate).collect()
-}
-
-fn qmm_gates(rows: usize, c: &Config) -> Vec<(bool, &'static str)> {
-    let mut gates = vec![(c.enable_qmm_native, "MLX_VK_ENABLE_QMM_NATIVE=0")];
-    match rows {
-        0..=1 => gates.extend([
-            (c.enable_qmm_native_m1, "MLX_VK_ENABLE_QMM_NATIVE_M1=0"),
-            (c.enable_qmm_native_m1_reduce, "MLX_VK_ENABLE_QMM_NATIVE_M1_REDUCE=0"),
-            (
-                c.enable_qmm_native_m1_reduce_subgroup,
-                "MLX_VK_ENABLE_QMM_NATIVE_M1_REDUCE_SUBGROUP=0",
-            ),
-        ]),
-        2 => gates.push((c.enable_qmm_native_m2, "MLX_VK_ENABLE_QMM_NATIVE_M2=0")),
-        3..=4 => gates.push((c.enable_qmm_native_m4, "MLX_VK_ENABLE_QMM_NATIVE_M4=0")),
-        5..=8 => gates.push((c.enable_qmm_native_m8, "MLX_VK_ENABLE_QMM_NATIVE_M8=0")),
-        9..=16 => gates.push((c.enable_qmm_native_m16, "MLX_VK_ENABLE_QMM_NATIVE_M16=0")),
-        _ => {}
-    }
-    gates
-}
-
-fn sdpa_gates(queries: usize, keys: usize, width: usize, c: &Config) -> Vec<(bool, &'static str)> {
-    let decode = queries == 1;
-    let within = |most: u64| most == 0 || keys as u64 <= most;
-    let mut gates = vec![
-        (c.enable_sdpa_native, "MLX_VK_ENABLE_SDPA_NATIVE=0"),
-        (within(c.sdpa_max_k_len), "more keys than MLX_VK_SDPA_MAX_K_LEN"),
-    ];
-    if decode {
-        let most = c.sdpa_max_k_len_decode;
-        gates.push((within(most), "more keys than MLX_VK_SDPA_MAX_K_LEN_DECODE"));
-    } else {
-        let most = c.sdpa_max_k_len_prefill.unwrap_or(0);
-        gates.push((within(most), "more keys than MLX_VK_SDPA_MAX_K_LEN_PREFILL"));
-    }
-    if decode && width == 128 {
-        gates.push((c.enable_sdpa_decode_d128, "MLX_VK_ENABLE_SDPA_DECODE_D128=0"));
-        match keys {
-            0..=32 => {
-                gates.push((c.enable_sdpa_decode_d128_k32, "MLX_VK_ENABLE_SDPA_DECODE_D128_K32=0"))
-            }
-            33..=64 => {
-                gates.push((c.enable_sdpa_decode_d128_k64, "MLX_VK_ENABLE_SDPA_DECODE_D128_K64=0"))
-            }
-            65..=128 => gates
-                .push((c.enable_sdpa_decode_d128_k128, "MLX_VK_ENABLE_SDPA_DECODE_D128_K128=0")),
-            _ => {}
-        }
-    }
-    gates
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn closed(gates: Vec<(bool, &'static str)>) -> Vec<&'static str> {
-        gates.into_iter().filter(|g| !g.0).map(|g| g.1).collect()
-    }
-
-    #[test]
-    fn only_gates_of_the_shape_count() {
-        let config = Config::parse([
-            ("MLX_VK_ENABLE_QMM_NATIVE_M2", "0"),
-            ("MLX_VK_ENABLE_SDPA_DECODE_D128_K64", "0"),
-            ("MLX_VK_SDPA_MAX_K_LEN_PREFILL", "100"),
-        ])
-        .0;
-        assert_eq!(closed(qmm_gates(2, &config)), ["MLX_VK_ENABLE_QMM_NATIVE_M2=0"]);
-        assert!(closed(qmm_gates(1, &config)).is_empty());
-        let k64 = "MLX_VK_ENABLE_SDPA_DECODE_D128_K64=0";
-        assert_eq!(closed(sdpa_gates(1, 64, 128, &config)), [k64]);
-        assert!(closed(sdpa_gates(1, 64, 64, &config)).is_empty());
-        let cap = "more keys than MLX_VK_SDPA_MAX_K_LEN_PREFILL";
-        assert_eq!(closed(sdpa_gates(7, 101, 128, &config)), [cap]);
-        assert!(closed(sdpa_gates(7, 101, 128, &Config::default())).is_empty());
-    }
 
     #[test]
     fn nothing_is_observed_by_default() {

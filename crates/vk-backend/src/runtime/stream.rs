@@ -20,7 +20,7 @@ use parking_lot::Mutex;
 use crate::runtime::{
     commit::{GLANCE, Handover},
     device::DeviceState,
-    encoder::Encoder,
+    encoder::{Deferred, Encoder},
     raw::{error, timeline::Timeline},
     trace,
 };
@@ -202,12 +202,17 @@ pub(crate) struct VkStream {
 }
 
 impl VkStream {
-    /// A stream with this index on one of the device's queues.
-    pub(crate) fn new(device: &Arc<DeviceState>, index: u16, nth: usize) -> Result<Arc<Self>> {
+    /// A stream with this index on one of the device's queues, which may put off work as `deferred`.
+    pub(crate) fn new(
+        device: &Arc<DeviceState>,
+        index: u16,
+        nth: usize,
+        deferred: Option<Box<dyn Deferred>>,
+    ) -> Result<Arc<Self>> {
         let timer = Arc::new(Timer::new(index, device)?);
         let queue = device.raw.queues[nth % device.raw.queues.len()].clone();
-        let handover = Handover::new(timer.clone(), queue);
-        let encoder = Encoder::new(timer.clone(), handover.clone());
+        let handover = Handover::new(timer.clone(), queue, deferred.is_some());
+        let encoder = Encoder::new(timer.clone(), handover.clone(), deferred);
         Ok(Arc::new_cyclic(|this| VkStream {
             timer,
             encoder: Mutex::new(encoder),

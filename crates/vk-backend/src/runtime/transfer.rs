@@ -15,7 +15,7 @@ use crate::runtime::{
         pool::User,
         ring::Place,
     },
-    stats,
+    stats, streams,
 };
 
 /// Inputs up to this size travel as arguments each time instead of getting a device copy.
@@ -55,7 +55,7 @@ impl Encoder {
         if tick.stream == self.stream() || tick.reached() {
             return Ok(());
         }
-        match crate::backend::stream_of(tick.stream) {
+        match streams::stream_of(tick.stream) {
             Some(other) => {
                 other.commit_up_to(tick.value)?;
                 let timer = other.timer().clone();

@@ -50,13 +50,12 @@ use mlx_vulkan_core::{
 };
 
 use crate::{
-    backend::{encode_operation, stream_of},
-    kernels::Ctx,
+    kernels::{Ctx, encode_operation},
     runtime::{
-        config::Config,
         device::DeviceState,
         observe,
         stats::{self, uses},
+        streams::stream_of,
     },
 };
 
@@ -64,7 +63,7 @@ use products::Builder;
 
 /// The groups of a tape.
 pub(crate) fn plan(tape: &Tape) -> Vec<Group> {
-    if !Config::get().enable_fusion || tape.len() < 2 {
+    if tape.len() < 2 {
         return Vec::new();
     }
     let mut products = Builder::new(tape.len());
@@ -100,9 +99,10 @@ pub(crate) fn plan(tape: &Tape) -> Vec<Group> {
     groups
 }
 
-/// The device of a node's stream, if it is ours.
+/// The device of a node's stream, if it is ours and makes groups.
 fn device(node: &Node) -> Option<&'static DeviceState> {
-    stream_of(node.stream.index).map(|stream| &**stream.device())
+    let device: &DeviceState = stream_of(node.stream.index)?.device();
+    device.config.enable_fusion.then_some(device)
 }
 
 /// The place of `array` if only `uses` nodes of the tape, all on `stream`, and nobody else will see it.

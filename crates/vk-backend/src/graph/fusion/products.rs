@@ -60,6 +60,7 @@ struct Products {
     format: Format,
     norm: Option<usize>,
     then: Then,
+    config: &'static Config,
 }
 
 /// Products that may still find others of their rows: those of the last few.
@@ -108,11 +109,13 @@ impl Builder {
 
     /// `silu(gate) * up`, written as `gate * sigmoid(gate) * up` in any order.
     pub(super) fn gate(&mut self, tape: &Tape, result: usize) {
-        if self.found.is_empty() || !Config::get().enable_fused_gate {
+        if self.found.is_empty() {
             return;
         }
         let Some((gate, up, then)) = gate(tape, result) else { return };
-        let fits = |p: &&mut Products| p.places.len() == 2 && p.places.contains(&up);
+        let fits = |p: &&mut Products| {
+            p.config.enable_fused_gate && p.places.len() == 2 && p.places.contains(&up)
+        };
         if tape.array(gate).shape() == tape.array(up).shape()
             && let Some(products) = self.of(gate).filter(fits)
         {
@@ -123,14 +126,14 @@ impl Builder {
 
     /// The sum of a product, if it is the only one of its rows, and something else.
     pub(super) fn residual(&mut self, tape: &Tape, sum: usize) {
-        if self.found.is_empty() || !Config::get().enable_fused_residual {
+        if self.found.is_empty() {
             return;
         }
         let node = tape.node(sum);
         for (input, other) in [(0, 1), (1, 0)] {
             let Some(product) = inner(tape, &node.inputs[input], 1, node.stream) else { continue };
             let alike = node.inputs[other].shape() == tape.array(product).shape();
-            let alone = |p: &&mut Products| p.places.len() == 1;
+            let alone = |p: &&mut Products| p.config.enable_fused_residual && p.places.len() == 1;
             if alike && let Some(products) = self.of(product).filter(alone) {
                 products.then = Then::Add { sum, other };
                 return;
@@ -192,7 +195,7 @@ fn describe(tape: &Tape, place: usize, device: &DeviceState) -> Option<Products>
             let product =
                 quantized::Product { rows, outputs, inner, batches: 1, transpose: true, fragment };
             let way = match quantized::plan(&product, caps, config) {
-                quantized::Plan::MatVec { .. } => Some(Way::Few),
+                quantized::Plan::MatVec { team, .. } => team.subgroups.then_some(Way::Few),
                 quantized::Plan::Gemm(gemm) | quantized::Plan::Dense(gemm) => many(gemm),
                 quantized::Plan::VecMat { .. } => None,
             };
@@ -217,7 +220,7 @@ fn describe(tape: &Tape, place: usize, device: &DeviceState) -> Option<Products>
         };
     let format = Format { dtype: dtype as u32, bits: bits as u32, group: group as u32 };
     let (places, then) = (smallvec![place], Then::Store);
-    serves.then_some(Products { places, way, rows, inner, format, norm: None, then })
+    serves.then_some(Products { places, way, rows, inner, format, norm: None, then, config })
 }
 
 impl Products {
@@ -231,7 +234,7 @@ impl Products {
         let Primitive::RmsNorm { .. } = tape.node(norm).primitive else { return None };
         let [x, weight] = &tape.node(norm).inputs[..] else { return None };
         let same = |a: &Array| a.dtype() as u32 == self.format.dtype;
-        let fits = weight.ndim() == 1 && same(x) && same(weight) && Config::get().enable_fused_norm;
+        let fits = weight.ndim() == 1 && same(x) && same(weight) && self.config.enable_fused_norm;
         fits.then_some(norm)
     }
 

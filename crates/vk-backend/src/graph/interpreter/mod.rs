@@ -41,22 +41,23 @@ pub(crate) mod planner;
 mod residency;
 mod table;
 
-use std::{mem::take, sync::Arc};
+use std::sync::Arc;
 
-use mlx_vulkan_core::{Result, Stream, buffer::BufferRef};
+use mlx_vulkan_core::{Dtype, Result};
 use rustc_hash::FxHashMap;
-use smallvec::SmallVec;
 
 use crate::{
     kernels::{
         Ctx,
         attention::decode::{self, Token},
         layouts,
-        matvec::{self, Fused},
+        matvec::{self, Format, Fused},
+        steps::{Kind, Runs, Step, Steps},
     },
     runtime::{
         commit::{Call, Work, written},
-        encoder::{Encoder, Region},
+        device::DeviceState,
+        encoder::{Deferred, Encoder, Region},
         memory::allocation::Allocation,
         raw::block::{Block, Usage},
         stats,
@@ -77,225 +78,156 @@ const LAST_TAG: u32 = (1 << 16) - 2;
 /// The first tags are near the last, so that every process sees what comes after it.
 const FIRST_TAG: u32 = LAST_TAG - 8;
 
-/// What a step does.
-#[derive(Debug, Clone)]
-pub(crate) enum Kind {
-    Product(Fused),
-    Attention(Token),
-}
-
-/// A step that is not encoded yet, with the memory that it touches.
-pub(crate) struct Step {
-    kind: Kind,
-    reads: SmallVec<[Region; 12]>,
-    writes: SmallVec<[Region; 3]>,
-    held: SmallVec<[BufferRef; 6]>,
-    recent: Recent,
-    stream: Stream,
-    op: &'static str,
-}
-
-/// What an operation's operands have to do with others of the open batch.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Recent {
-    /// Inputs that were written in it.
-    pub(crate) written: usize,
-    /// Whether something that it writes in place was read in it.
-    pub(crate) overwritten: bool,
-}
-
 /// What a stream needs for runs.
-pub(crate) struct Interpreter {
+struct Interpreter {
     shape: Shape,
+    /// Made by the first run.
+    memory: Option<Memory>,
+    /// Workgroups that run at once.
+    groups: FxHashMap<Variant, u32>,
+    /// Runs failed: there are none any more.
+    closed: bool,
+}
+
+/// What runs of a stream share.
+struct Memory {
     /// The words that workgroups share, then room for results with tags.
     arena: Arc<Allocation>,
     /// Where runs that had to be repeated leave a word.
     verdict: Block,
     /// The last tag.
     tag: u32,
-    /// Workgroups that run at once.
-    groups: FxHashMap<Variant, u32>,
 }
 
-/// The steps of an encoder.
-#[derive(Default)]
-pub(crate) struct Steps {
-    waiting: Vec<Step>,
-    interpreter: Option<Interpreter>,
-    /// Runs failed: there are none any more.
-    closed: bool,
+/// What a stream of the device puts off to make runs of; none where there are no runs.
+pub(crate) fn deferred(device: &DeviceState) -> Option<Box<dyn Deferred>> {
+    let shape = planner::shape(device.capabilities(), device.config)?;
+    let groups = FxHashMap::default();
+    let runs = Interpreter { shape, memory: None, groups, closed: false };
+    Some(Box::new(Steps::new(Box::new(runs))))
 }
 
-impl Step {
-    /// A step with the memory that it touches, of an operation on a stream.
-    pub(crate) fn new(
-        kind: Kind,
-        reads: &[Region],
-        writes: &[Region],
-        (stream, op): (Stream, &'static str),
-    ) -> Self {
-        let (reads, writes) = (reads.into(), writes.into());
-        let (held, recent) = (SmallVec::new(), Recent::default());
-        Step { kind, reads, writes, held, recent, stream, op }
-    }
-}
-
-impl Encoder {
-    /// The shape of the interpreter's workgroups, if the device has one.
-    pub(crate) fn interpreter(&self) -> Option<Shape> {
-        self.device().run_shape.filter(|_| !self.steps.closed)
+impl Runs for Interpreter {
+    fn serves_product(&self, product: &Fused) -> bool {
+        let Format { dtype, bits, .. } = product.format;
+        !self.closed
+            && dtype != Dtype::Float32 as u32
+            && planner::serves_product(&product.product(), product.inner, bits, &self.shape)
     }
 
-    /// Whether no other stream has runs in flight; then none gets one before this one's are done.
-    fn takes_turn(&self) -> bool {
-        let mut last = self.device().interpreter.lock();
-        let free = match &*last {
-            Some(timer) if timer.stream == self.stream() => return true,
-            Some(timer) => timer.has_reached(timer.tick().value),
-            None => true,
-        };
-        if free {
-            *last = Some(self.timer().clone());
-        }
-        free
+    fn serves_attention(&self, token: &Token) -> bool {
+        !self.closed && token.attention.dtype != Dtype::Float32 as u32
     }
 
-    /// Encodes a step together with those that follow, later.
-    ///
-    /// # Errors
-    /// When the device fails.
-    pub(crate) fn defer(&mut self, mut step: Step) -> Result<()> {
-        self.open()?;
-        step.held = take(&mut self.held);
-        step.recent = self.recent;
-        self.note_used(layouts::interpreter::INTERPRETER.kernel().name());
-        self.steps.waiting.push(step);
-        Ok(())
-    }
-
-    /// Encodes the steps that wait.
-    ///
-    /// # Errors
-    /// When memory is out or the device fails.
-    pub(crate) fn flush(&mut self) -> Result<()> {
-        if self.steps.waiting.is_empty() {
-            return Ok(());
-        }
-        let mut steps = take(&mut self.steps.waiting);
-        // Somebody else's operation may be half encoded.
-        let (held, scratch, op) = (take(&mut self.held), take(&mut self.scratch), self.op);
-        let result = self.encode_steps(&mut steps);
-        (self.held, self.scratch, self.op) = (held, scratch, op);
-        // The next steps find the room of these.
-        steps.clear();
-        self.steps.waiting = steps;
-        result
-    }
-
-    fn encode_steps(&mut self, steps: &mut Vec<Step>) -> Result<()> {
-        let fewest = self.device().config.interpreter_min_steps.max(1) as usize;
+    fn encode(&mut self, steps: &mut Vec<Step>, encoder: &mut Encoder) -> Result<()> {
+        let fewest = encoder.device().config.interpreter_min_steps.max(1) as usize;
         while !steps.is_empty() {
-            let table = self.table(steps, fewest)?;
+            let table = self.table(encoder, steps, fewest)?;
             let count = table.as_ref().map_or(0, Table::len);
             match table {
-                Some(table) if count >= fewest => self.interpret(steps.drain(..count), &table)?,
+                Some(table) if count >= fewest => {
+                    self.interpret(encoder, steps.drain(..count), &table)?;
+                }
                 // The step behind them did not fit: it begins the next run.
-                _ => steps.drain(..count.max(1)).try_for_each(|step| self.dispatch_step(step))?,
+                _ => steps.drain(..count.max(1)).try_for_each(|step| dispatch(encoder, step))?,
             }
         }
         Ok(())
     }
+}
 
+impl Interpreter {
     /// Rows for as many of the first steps as make one run; none where there are fewer than `fewest`.
-    fn table(&mut self, steps: &[Step], fewest: usize) -> Result<Option<Table>> {
-        let Some(shape) = self.interpreter() else { return Ok(None) };
-        let Some(variant) = Variant::of(steps, &shape, self.device()) else { return Ok(None) };
-        if steps.len() < fewest || !self.takes_turn() {
+    fn table(
+        &mut self,
+        encoder: &mut Encoder,
+        steps: &[Step],
+        fewest: usize,
+    ) -> Result<Option<Table>> {
+        if self.closed || steps.len() < fewest {
             return Ok(None);
         }
-        let Some(groups) = self.groups_of(variant)? else { return Ok(None) };
-        let Some(interpreter) = &self.steps.interpreter else { return Ok(None) };
-        let address = interpreter.arena.span().address() + CONTROL;
+        let device = encoder.device();
+        let Some(variant) = Variant::of(steps, &self.shape, device) else { return Ok(None) };
+        if !device.occupy(encoder.timer()) {
+            return Ok(None);
+        }
+        let config = device.config;
+        let Some(groups) = self.groups_of(encoder, variant)? else { return Ok(None) };
+        let Some(memory) = &self.memory else { return Ok(None) };
+        let address = memory.arena.span().address() + CONTROL;
         let room = Region { address, bytes: ROOM };
-        let mut table = Table::new(variant, interpreter.shape, groups, room);
-        let config = self.device().config;
+        let mut table = Table::new(variant, self.shape, groups, room);
         let _ = steps.iter().take_while(|step| table.push(step, config)).count();
         Ok(Some(table))
     }
 
     /// Workgroups that run at once; none when runs have failed.
-    fn groups_of(&mut self, variant: Variant) -> Result<Option<u32>> {
-        let device = self.device().clone();
-        let Some(shape) = device.run_shape else { return Ok(None) };
-        if self.steps.interpreter.is_none() {
-            let Ok(arena) = self.allocate(CONTROL + ROOM) else {
-                // Dispatches need no room.
-                self.steps.closed = true;
-                return Ok(None);
-            };
-            let span = arena.span();
-            let all = Region { address: span.address(), bytes: CONTROL + ROOM };
-            self.fill(span.place(0), all, 0)?;
-            let verdict = Block::new(&device.raw.device, Usage::ReadBack, 256)
-                .map_err(|e| device.raw.fail("interpreter", &e))?;
-            verdict.write(0, &[0; 4]);
-            let groups = FxHashMap::default();
-            self.steps.interpreter =
-                Some(Interpreter { shape, arena, verdict, tag: FIRST_TAG, groups });
+    fn groups_of(&mut self, encoder: &mut Encoder, variant: Variant) -> Result<Option<u32>> {
+        let device = encoder.device().clone();
+        if self.memory.is_none() {
+            self.memory = Memory::new(encoder)?;
         }
-        let Some(interpreter) = &mut self.steps.interpreter else { return Ok(None) };
-        if interpreter.verdict.load(0) != 0 {
+        let Some(memory) = &self.memory else {
+            // Dispatches need no room.
+            self.closed = true;
+            return Ok(None);
+        };
+        if memory.verdict.load(0) != 0 {
             tracing::warn!(
                 "[interpreter] workgroups did not run at the same time; going on without it"
             );
             stats::REPEATED.add(1);
-            self.steps.closed = true;
+            self.closed = true;
             return Ok(None);
         }
-        if let Some(&groups) = interpreter.groups.get(&variant) {
+        if let Some(&groups) = self.groups.get(&variant) {
             return Ok(Some(groups));
         }
-        let constants = variant.constants(&shape);
-        let pipeline = device.pipelines.get(variant.kernel(), &constants, shape.subgroup)?;
+        let constants = variant.constants(&self.shape);
+        let pipeline = device.pipelines.get(variant.kernel(), &constants, self.shape.subgroup)?;
         let groups = match device.config.debug_resident_groups {
             Some(groups) => groups as u32,
             None if device.capabilities().is_software() => 1,
             None => residency::groups(&device, &pipeline, device.capabilities().compute_units)?,
         };
         tracing::debug!("[interpreter] {groups} workgroups of {variant:?} run at the same time");
-        interpreter.groups.insert(variant, groups);
+        self.groups.insert(variant, groups);
         Ok(Some(groups))
     }
 
     /// Encodes a run.
-    fn interpret(&mut self, steps: impl Iterator<Item = Step>, table: &Table) -> Result<()> {
-        let device = self.device().clone();
-        let tag = self.next_tag()?;
-        let Some(interpreter) = &self.steps.interpreter else { return Ok(()) };
-        let (shape, groups) = (interpreter.shape, table.groups());
-        let variant = table.variant();
-        let constants = variant.constants(&shape);
-        let pipeline = device.pipelines.get(variant.kernel(), &constants, shape.subgroup)?;
+    fn interpret(
+        &mut self,
+        encoder: &mut Encoder,
+        steps: impl Iterator<Item = Step>,
+        table: &Table,
+    ) -> Result<()> {
+        let Some(memory) = &mut self.memory else { return Ok(()) };
+        let device = encoder.device().clone();
+        let tag = memory.next_tag(encoder)?;
+        let (variant, groups) = (table.variant(), table.groups());
+        let constants = variant.constants(&self.shape);
+        let pipeline = device.pipelines.get(variant.kernel(), &constants, self.shape.subgroup)?;
         let mut push = Push {
-            table: 0,
-            control: interpreter.arena.span().address(),
-            verdict: interpreter.verdict.address(),
+            table: encoder.args(table.bytes())?,
+            control: memory.arena.span().address(),
+            verdict: memory.verdict.address(),
             steps: table.len() as u32,
             tag,
             mode: RUN,
             patience: PATIENCE,
             one: 1f32.to_bits(),
         };
-        push.table = self.args(table.bytes())?;
         stats::INTERPRETED.add(table.len() as u64);
-        self.held.reserve(6 * table.len());
+        encoder.held.reserve(6 * table.len());
         for step in steps {
-            self.bytes += written(&step.reads, &step.writes);
-            self.held.extend(step.held);
+            encoder.bytes += written(&step.reads, &step.writes);
+            encoder.held.extend(step.held);
         }
         let mut encode = |push: &Push, groups| {
             let call = Call::new(pipeline.clone(), push, [groups, 1, 1]);
-            self.encode_work(Work::alone(call, &table.writes))
+            encoder.encode_work(Work::alone(call, &table.writes))
         };
         encode(&push, groups)?;
         if groups > 1 {
@@ -304,32 +236,49 @@ impl Encoder {
         }
         Ok(())
     }
+}
+
+impl Memory {
+    /// Memory with words that carry no tag; none when there is not enough.
+    fn new(encoder: &mut Encoder) -> Result<Option<Memory>> {
+        let Ok(arena) = encoder.allocate(CONTROL + ROOM) else { return Ok(None) };
+        let raw = &encoder.device().raw;
+        let verdict = Block::new(&raw.device, Usage::ReadBack, 256)
+            .map_err(|e| raw.fail("interpreter", &e))?;
+        verdict.write(0, &[0; 4]);
+        let memory = Memory { arena, verdict, tag: FIRST_TAG };
+        memory.clear(encoder)?;
+        Ok(Some(memory))
+    }
+
+    /// Overwrites all tags.
+    fn clear(&self, encoder: &mut Encoder) -> Result<()> {
+        let span = self.arena.span();
+        let all = Region { address: span.address(), bytes: CONTROL + ROOM };
+        encoder.fill(span.place(0), all, 0)
+    }
 
     /// A tag that no word in the arena carries, like the one after it.
-    fn next_tag(&mut self) -> Result<u32> {
-        let Some(interpreter) = &mut self.steps.interpreter else { return Ok(0) };
-        let first = interpreter.tag == LAST_TAG;
-        interpreter.tag = if first { 2 } else { interpreter.tag + 2 };
-        let (tag, arena) = (interpreter.tag, interpreter.arena.clone());
+    fn next_tag(&mut self, encoder: &mut Encoder) -> Result<u32> {
+        let first = self.tag == LAST_TAG;
+        self.tag = if first { 2 } else { self.tag + 2 };
         if first {
-            let span = arena.span();
-            let all = Region { address: span.address(), bytes: CONTROL + ROOM };
-            self.fill(span.place(0), all, 0)?;
+            self.clear(encoder)?;
         }
-        Ok(tag)
+        Ok(self.tag)
     }
+}
 
-    /// Encodes a step by itself.
-    fn dispatch_step(&mut self, step: Step) -> Result<()> {
-        let device = self.device().clone();
-        let Step { kind, reads, writes, held, stream, op, .. } = step;
-        (self.held, self.op) = (held, op);
-        let mut ctx = Ctx::new(&device, self, stream, op);
-        match &kind {
-            Kind::Product(fused) => matvec::dispatch(&mut ctx, fused, &reads, &writes),
-            Kind::Attention(token) => decode::dispatch_token(&mut ctx, token, &reads, &writes),
-        }?;
-        self.keep_scratch();
-        Ok(())
-    }
+/// Encodes a step by itself.
+fn dispatch(encoder: &mut Encoder, step: Step) -> Result<()> {
+    let device = encoder.device().clone();
+    let Step { kind, reads, writes, held, stream, op, .. } = step;
+    (encoder.held, encoder.op) = (held, op);
+    let mut ctx = Ctx::new(&device, encoder, stream, op);
+    match &kind {
+        Kind::Product(fused) => matvec::dispatch(&mut ctx, fused, &reads, &writes),
+        Kind::Attention(token) => decode::dispatch_token(&mut ctx, token, &reads, &writes),
+    }?;
+    encoder.keep_scratch();
+    Ok(())
 }

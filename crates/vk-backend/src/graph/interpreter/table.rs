@@ -5,7 +5,6 @@ use std::mem::offset_of;
 
 use smallvec::SmallVec;
 
-use super::{Kind, Step};
 use crate::{
     graph::interpreter::planner::{self, Shape},
     kernels::{
@@ -20,6 +19,7 @@ use crate::{
             run_rows::*,
         },
         matvec::{After, Format, Fused, MOST_MATRICES, planner as matvec},
+        steps::{Kind, Step},
     },
     runtime::{config::Config, device::DeviceState, hazards::Region},
     shaders::KernelOf,

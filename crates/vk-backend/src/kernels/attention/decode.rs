@@ -1,17 +1,17 @@
 //! Attention of one query token (`attention/decode.comp`), with the norms, rotations and cache writes that
 //! come before it, over keys and values that are dense or quantized.
 
-use mlx_vulkan_core::{Dtype, Result, primitives::Affine};
+use mlx_vulkan_core::{Result, primitives::Affine};
 use smallvec::SmallVec;
 
 use crate::{
-    graph::interpreter::Kind,
     kernels::{
         Ctx, Region,
         attention::planner::{self, Decode, DecodeShape, Sizes},
         layouts::attention_decode::{
             self as shader, ATTENTION_DECODE, ATTENTION_DECODE_QUANTIZED, Constants, More, Push,
         },
+        steps::Kind,
     },
     runtime::{commit::Call, stats},
 };
@@ -84,8 +84,8 @@ pub(crate) struct Token {
     pub(crate) projections: Projections,
 }
 
-/// Encodes the attention of one token with what comes before it, as a step of a run where the
-/// device has an interpreter for it.
+/// Encodes the attention of one token with what comes before it, as a step where the stream makes runs
+/// of such.
 ///
 /// # Errors
 /// When memory or the device fails, or the driver refuses the pipeline.
@@ -95,8 +95,8 @@ pub(crate) fn encode_token(
     reads: &[Region],
     writes: &[Region],
 ) -> Result<()> {
-    if token.attention.dtype != Dtype::Float32 as u32 && ctx.interpreter().is_some() {
-        return ctx.defer(Kind::Attention(*token), reads, writes);
+    if ctx.runs().is_some_and(|runs| runs.serves_attention(token)) {
+        return ctx.put_off(Kind::Attention(*token), reads, writes);
     }
     dispatch_token(ctx, token, reads, writes)
 }

@@ -122,6 +122,9 @@ pub(super) fn eval(
     {
         return decode::encode(ctx, &plan, &sizes, &step, None, &reads, &[result.region]);
     }
+    if mask != AttentionMask::Array {
+        report(&sizes, planner::closed_decode(&sizes, ctx.capabilities(), ctx.config()));
+    }
     let mask_array = (mask == AttentionMask::Array).then(|| &inputs[3]);
     let (q, k, v) = (Heads::new(ctx, q)?, Heads::new(ctx, k)?, Heads::new(ctx, v)?);
     let attention = Attention {
@@ -148,6 +151,17 @@ pub(super) fn eval(
     run(ctx, &attention, &way, steps_of(output), result)
 }
 
+/// Tells the statistics which gate kept an attention from the kernel made for its shape.
+fn report(sizes: &Sizes, gate: Option<&'static str>) {
+    let Some(gate) = gate else { return };
+    // Not the exact number of keys: every token of a decode would be another one.
+    let (rows, keys) = (stats::row_bucket(sizes.queries), sizes.keys.next_power_of_two());
+    let Sizes { heads, kv_heads, key_width, .. } = sizes;
+    stats::reject("sdpa", || {
+        format!("{gate} for rows {rows}, heads {heads}/{kv_heads} width {key_width} keys<={keys}")
+    });
+}
+
 /// The plan for cooperative matrices, where the device has them and the operands lie as they want it.
 fn matrix(ctx: &Ctx<'_>, a: &Attention<'_>) -> Option<Prefill> {
     let (caps, config) = (ctx.capabilities(), ctx.config());
@@ -160,6 +174,9 @@ fn matrix(ctx: &Ctx<'_>, a: &Attention<'_>) -> Option<Prefill> {
         config,
     ))?;
     let aligned = [&a.q, &a.k, &a.v].iter().all(|h| h.vectors());
+    if aligned {
+        report(&a.sizes, prefill::closed(&a.sizes, caps, config));
+    }
     let plan = prefill::plan(&a.sizes, aligned.then_some(fragment), caps, config)?;
     let (s, splits) = (&a.sizes, plan.splits as usize);
     (s.batches * s.heads * s.queries * splits < 1 << 31).then_some(plan)

@@ -118,6 +118,44 @@ fn splits(sizes: &Sizes, plan: &Plan, config: &Config) -> u32 {
     keys.div_ceil(chunk.max(1)).min(most).min(fill).max(1) as u32
 }
 
+/// Whether the kernel for one query token is made for such an attention.
+fn fits_decode(sizes: &Sizes, caps: &Capabilities) -> bool {
+    let clusters = caps.subgroup_ops.arithmetic
+        && caps.subgroup_ops.shuffle
+        && caps.subgroup_size.is_multiple_of(8);
+    clusters
+        && sizes.batches == 1
+        && sizes.queries == 1
+        && sizes.key_width == sizes.value_width
+        && sizes.key_width.is_multiple_of(64)
+        && sizes.key_width <= 256
+}
+
+/// The gate that keeps the attention of one token from the kernel that is made for it, if one does.
+pub fn closed_decode(sizes: &Sizes, caps: &Capabilities, config: &Config) -> Option<&'static str> {
+    if !fits_decode(sizes, caps) {
+        return None;
+    }
+    let most = match config.sdpa_max_k_len_decode {
+        0 => (config.sdpa_max_k_len, "more keys than MLX_VK_SDPA_MAX_K_LEN"),
+        most => (most, "more keys than MLX_VK_SDPA_MAX_K_LEN_DECODE"),
+    };
+    first_closed(&[
+        (config.enable_sdpa_native, "MLX_VK_ENABLE_SDPA_NATIVE=0"),
+        (config.enable_sdpa_decode, "MLX_VK_ENABLE_SDPA_DECODE=0"),
+        (
+            config.enable_sdpa_decode_d128 || sizes.key_width != 128,
+            "MLX_VK_ENABLE_SDPA_DECODE_D128=0",
+        ),
+        (most.0 == 0 || sizes.keys as u64 <= most.0, most.1),
+    ])
+}
+
+/// The first gate that is not open.
+pub(super) fn first_closed(gates: &[(bool, &'static str)]) -> Option<&'static str> {
+    gates.iter().find(|(open, _)| !open).map(|(_, gate)| *gate)
+}
+
 /// How attention of one query token runs (`decode.comp`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Decode {
@@ -141,15 +179,7 @@ const SHARE: usize = 256;
 
 /// Chooses the variant; `None` where `attention.comp` has to serve.
 pub fn decode(sizes: &Sizes, caps: &Capabilities, config: &Config) -> Option<Decode> {
-    let clusters = caps.subgroup_ops.arithmetic
-        && caps.subgroup_ops.shuffle
-        && caps.subgroup_size.is_multiple_of(8);
-    let fits = sizes.batches == 1
-        && sizes.queries == 1
-        && sizes.key_width == sizes.value_width
-        && sizes.key_width.is_multiple_of(64)
-        && sizes.key_width <= 256;
-    if !(clusters && fits && config.enable_sdpa_decode) {
+    if !fits_decode(sizes, caps) || closed_decode(sizes, caps, config).is_some() {
         return None;
     }
     let most = config.sdpa_splitk_max_parts.map_or(64, |m| m as usize);
@@ -201,7 +231,7 @@ pub fn decode_shape(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::capabilities::DeviceKind;
+    use crate::runtime::capabilities::DeviceKind;
 
     fn decode(keys: usize) -> Sizes {
         Sizes {
@@ -262,6 +292,16 @@ mod tests {
         assert_eq!(splits(128, 80), None);
         let off = Config { enable_sdpa_decode: false, ..Config::default() };
         assert_eq!(super::decode(&sizes(128, 128), &caps, &off), None);
+        let limited = Config { sdpa_max_k_len_decode: 64, ..Config::default() };
+        assert_eq!(super::decode(&sizes(65, 128), &caps, &limited), None);
+        assert!(super::decode(&sizes(64, 128), &caps, &limited).is_some());
+        let narrow = Config { enable_sdpa_decode_d128: false, ..Config::default() };
+        assert_eq!(super::decode(&sizes(64, 128), &caps, &narrow), None);
+        assert!(super::decode(&sizes(64, 64), &caps, &narrow).is_some());
+        let reason = |config| closed_decode(&sizes(65, 128), &caps, &config);
+        assert_eq!(reason(limited), Some("more keys than MLX_VK_SDPA_MAX_K_LEN_DECODE"));
+        assert_eq!(reason(narrow), Some("MLX_VK_ENABLE_SDPA_DECODE_D128=0"));
+        assert_eq!(reason(Config::default()), None);
     }
 
     #[test]

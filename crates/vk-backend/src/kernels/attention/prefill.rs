@@ -1,6 +1,6 @@
 //! Attention of many query rows on cooperative matrices: which workgroup, how many parts of the keys.
 
-use super::planner::Sizes;
+use super::planner::{Sizes, first_closed};
 use crate::runtime::{
     capabilities::{Capabilities, Fragment},
     config::Config,
@@ -79,6 +79,32 @@ impl Prefill {
     }
 }
 
+/// Whether the kernel is made for such an attention.
+fn fits(sizes: &Sizes, caps: &Capabilities) -> bool {
+    let ops = caps.subgroup_ops;
+    let widths = [sizes.key_width, sizes.value_width];
+    sizes.queries >= LEAST
+        && sizes.keys > 0
+        && widths.iter().all(|w| w.is_multiple_of(16) && (16..=WIDEST).contains(w))
+        && ops.ballot
+        && ops.shuffle
+}
+
+/// The gate that keeps attention of many queries from cooperative matrices, if one does.
+pub fn closed(sizes: &Sizes, caps: &Capabilities, config: &Config) -> Option<&'static str> {
+    if !fits(sizes, caps) {
+        return None;
+    }
+    let most = match config.sdpa_max_k_len_prefill {
+        None => (config.sdpa_max_k_len, "more keys than MLX_VK_SDPA_MAX_K_LEN"),
+        Some(most) => (most, "more keys than MLX_VK_SDPA_MAX_K_LEN_PREFILL"),
+    };
+    first_closed(&[
+        (config.enable_sdpa_native, "MLX_VK_ENABLE_SDPA_NATIVE=0"),
+        (most.0 == 0 || sizes.keys as u64 <= most.0, most.1),
+    ])
+}
+
 /// Chooses the variant; `None` where `attention.comp` has to serve. `fragment` is what products
 /// of the dtype may use.
 pub fn plan(
@@ -88,14 +114,10 @@ pub fn plan(
     config: &Config,
 ) -> Option<Prefill> {
     let fragment = fragment?;
-    let ops = caps.subgroup_ops;
-    let widths = [sizes.key_width, sizes.value_width];
-    let fits = sizes.queries >= LEAST
-        && sizes.keys > 0
-        && widths.iter().all(|w| w.is_multiple_of(16) && (16..=WIDEST).contains(w));
-    if !(fits && ops.ballot && ops.shuffle && config.enable_sdpa_native) {
+    if !fits(sizes, caps) || closed(sizes, caps, config).is_some() {
         return None;
     }
+    let widths = [sizes.key_width, sizes.value_width];
     let make = |&([blocks, keys, shares], queries_shared): &([u32; 3], bool)| {
         let subgroup = caps.subgroup_size;
         Prefill { fragment, subgroup, blocks, keys, shares, queries_shared, splits: 1 }
@@ -127,7 +149,7 @@ fn splits(sizes: &Sizes, plan: &Prefill, caps: &Capabilities, config: &Config) -
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::capabilities::Capabilities;
+    use crate::runtime::capabilities::Capabilities;
 
     const SQUARE: Fragment = Fragment { m: 16, n: 16, k: 16 };
 
@@ -181,6 +203,11 @@ mod tests {
         assert_eq!(plan(&sizes, None, &caps(), &config), None);
         let off = Config { enable_sdpa_native: false, ..Config::default() };
         assert_eq!(run(&caps(), &off), None);
+        let limited = Config { sdpa_max_k_len_prefill: Some(511), ..Config::default() };
+        assert_eq!(run(&caps(), &limited), None);
+        let reason = closed(&sizes, &caps(), &limited);
+        assert_eq!(reason, Some("more keys than MLX_VK_SDPA_MAX_K_LEN_PREFILL"));
+        assert_eq!(closed(&prompt(8, 512, 128), &caps(), &off), None, "it does not fit anyway");
         let small = Capabilities { shared_memory: 16 << 10, ..caps() };
         assert_eq!(run(&small, &config), None);
         let wide = Capabilities { subgroup_size: 64, max_workgroup: 128, ..caps() };

@@ -37,36 +37,12 @@ pub struct MatrixTile {
     pub subgroup: u32,
 }
 
-/// Sizes of a tile, and which of the [`Costs`] is its.
+/// Sizes of a tile, and which of the [`TileCosts`] is its.
 struct Shape([u32; 5], usize);
 
 /// Parts of k up to which a dispatch of several products does without: more than a
 /// third of the device has work then.
 pub const MOST_UNSPLIT: u32 = 2;
-
-/// What tiles take compared with each other, per 64 of k, when each compute unit has several one after the
-/// other.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Costs([u32; 4]);
-
-impl Default for Costs {
-    /// Those of an H200.
-    fn default() -> Self {
-        Costs([221, 181, 73, 60])
-    }
-}
-
-impl Costs {
-    /// Measured ones: none if a number makes no sense.
-    pub fn new(costs: [u32; 4]) -> Option<Costs> {
-        costs.iter().all(|c| (1..1 << 24).contains(c)).then_some(Costs(costs))
-    }
-
-    /// The numbers, of the widest tile first.
-    pub fn numbers(&self) -> [u32; 4] {
-        self.0
-    }
-}
 
 // Measured on an H200, whose driver gives a unit about 64 KiB of shared memory: one slice in it at a
 // time and several workgroups or subgroups to hide its loads beat two slices; so do deep ones. What a
@@ -160,7 +136,9 @@ pub fn plan(
     };
     let units = u64::from(caps.compute_units.max(1));
     let rounds = |tile: &MatrixTile| tile.count(m, n, batches).div_ceil(units);
-    let cost = |(tile, which): &(MatrixTile, usize)| rounds(tile) * u64::from(caps.tiles.0[*which]);
+    let cost = |(tile, which): &(MatrixTile, usize)| {
+        rounds(tile) * u64::from(caps.tiles.numbers()[*which])
+    };
     let shapes: &[&Shape] = match m {
         ..=32 => &[&SHORT, &SMALL],
         // Runs of packed fields do not divide the widest evenly.
@@ -178,7 +156,7 @@ pub fn plan(
     Some((tile, wanted.min(deepest).clamp(1, 8) as u32))
 }
 
-/// The tile that each of the [`Costs`] is measured with, if the device runs it.
+/// The tile that each of the [`TileCosts`] is measured with, if the device runs it.
 pub fn measured(fragment: Fragment, caps: &Capabilities) -> [Option<MatrixTile>; 4] {
     [&WIDE, &LARGE, &SMALL, &SHORT].map(|shape| {
         let tile = MatrixTile::new(shape, fragment, caps.subgroup_size);
@@ -194,7 +172,8 @@ pub fn dequantizes(rows: usize, outputs: usize, inner: usize) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::capabilities::{DeviceKind, Fragments};
+    use crate::runtime::capabilities::{DeviceKind, Fragments};
+    use crate::runtime::tile_costs::TileCosts;
 
     const SQUARE: Fragment = Fragment { m: 16, n: 16, k: 16 };
 
@@ -238,15 +217,15 @@ mod tests {
 
     #[test]
     fn measured_costs_decide() {
-        let plan = |tiles: Costs| {
+        let plan = |tiles: TileCosts| {
             let caps = Capabilities { tiles, ..caps() };
             let (tile, _) = plan(4096, 4096, 4096, 1, SQUARE, false, &caps).unwrap();
             [tile.bm, tile.bn]
         };
-        assert_eq!(plan(Costs::new([300, 181, 73, 60]).unwrap()), [128, 128]);
-        assert_eq!(plan(Costs::new([300, 181, 20, 60]).unwrap()), [64, 64]);
-        assert_eq!(Costs::new([0, 1, 1, 1]), None);
-        assert_eq!(Costs::new([1, 1, u32::MAX, 1]), None);
+        assert_eq!(plan(TileCosts::new([300, 181, 73, 60]).unwrap()), [128, 128]);
+        assert_eq!(plan(TileCosts::new([300, 181, 20, 60]).unwrap()), [64, 64]);
+        assert_eq!(TileCosts::new([0, 1, 1, 1]), None);
+        assert_eq!(TileCosts::new([1, 1, u32::MAX, 1]), None);
         assert!(measured(SQUARE, &caps()).iter().all(Option::is_some));
     }
 

@@ -177,7 +177,7 @@ fn splits(tile: &Tile, m: usize, n: usize, k: usize, batches: usize, caps: &Capa
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::capabilities::DeviceKind;
+    use crate::runtime::capabilities::DeviceKind;
 
     fn product(m: usize, n: usize) -> Product {
         Product {

@@ -33,11 +33,9 @@ use super::{
         matvec_matrix as matrices,
     },
     matmul::matrix,
+    steps::Kind,
 };
-use crate::{
-    graph::interpreter::{Kind, planner as interpreter},
-    runtime::commit::Call,
-};
+use crate::runtime::commit::Call;
 use planner::{MatrixPlan, Product};
 
 /// A dense matrix (outputs, inner).
@@ -133,14 +131,15 @@ impl Fused {
         self.matrices[i].result = result;
     }
 
-    fn product(&self) -> Product {
+    /// Its sizes, for planners.
+    pub(crate) fn product(&self) -> Product {
         let sets = if self.after == After::Gate { 2 } else { 1 };
         let outputs = self.matrices.map(|m| m.outputs);
         Product { rows: self.rows, outputs, sets }
     }
 }
 
-/// Encodes a product, as a step of a run where the device has an interpreter for it.
+/// Encodes a product, as a step where the stream makes runs of such.
 ///
 /// # Errors
 /// When the driver refuses the pipeline, or the device fails.
@@ -150,13 +149,8 @@ pub(crate) fn encode(
     reads: &[Region],
     writes: &[Region],
 ) -> Result<()> {
-    let Format { dtype, bits, .. } = fused.format;
-    let serves = |shape| {
-        dtype != Dtype::Float32 as u32
-            && interpreter::serves_product(&fused.product(), fused.inner, bits, &shape)
-    };
-    if ctx.interpreter().is_some_and(serves) {
-        return ctx.defer(Kind::Product(fused.clone()), reads, writes);
+    if ctx.runs().is_some_and(|runs| runs.serves_product(fused)) {
+        return ctx.put_off(Kind::Product(fused.clone()), reads, writes);
     }
     dispatch(ctx, fused, reads, writes)
 }

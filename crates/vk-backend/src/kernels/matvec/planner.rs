@@ -220,7 +220,7 @@ pub fn plan_matrix(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::capabilities::DeviceKind;
+    use crate::runtime::capabilities::DeviceKind;
 
     fn gpu() -> Capabilities {
         Capabilities { compute_units: 132, subgroup_size: 32, ..Capabilities::default() }

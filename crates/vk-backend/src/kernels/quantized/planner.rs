@@ -58,16 +58,7 @@ pub enum Plan {
 
 /// Chooses the kernel.
 pub fn plan(p: &Product, caps: &Capabilities, config: &Config) -> Plan {
-    let native = config.enable_qmm_native;
-    let few = match p.rows {
-        1 => native && config.enable_qmm_native_m1,
-        2 => native && config.enable_qmm_native_m2,
-        3..=4 => native && config.enable_qmm_native_m4,
-        5..=8 => native && config.enable_qmm_native_m8,
-        9..=16 => native && config.enable_qmm_native_m16 && p.transpose && !caps.is_software(),
-        _ => false,
-    };
-    if !few {
+    if p.rows > most_rows(p, caps) || closed(p, caps, config).is_some() {
         let gemm = |packed| gemm(p.rows, p.outputs, p.inner, p.batches, p.fragment, packed, caps);
         let whole = p.transpose && p.batches == 1;
         if whole
@@ -80,6 +71,27 @@ pub fn plan(p: &Product, caps: &Capabilities, config: &Config) -> Plan {
     }
     let rows = (p.rows as u32).min(8).next_power_of_two();
     if p.transpose { mat_vec(p, rows, caps, config) } else { Plan::VecMat { rows: rows.min(4) } }
+}
+
+/// Rows up to which a product has a kernel for few of them.
+fn most_rows(p: &Product, caps: &Capabilities) -> usize {
+    if p.transpose && !caps.is_software() { 16 } else { 8 }
+}
+
+/// The gate that keeps a product of few rows from its kernel, if one does.
+pub fn closed(p: &Product, caps: &Capabilities, config: &Config) -> Option<&'static str> {
+    if p.rows > most_rows(p, caps) {
+        return None;
+    }
+    let (open, gate) = match p.rows {
+        0..=1 => (config.enable_qmm_native_m1, "MLX_VK_ENABLE_QMM_NATIVE_M1=0"),
+        2 => (config.enable_qmm_native_m2, "MLX_VK_ENABLE_QMM_NATIVE_M2=0"),
+        3..=4 => (config.enable_qmm_native_m4, "MLX_VK_ENABLE_QMM_NATIVE_M4=0"),
+        5..=8 => (config.enable_qmm_native_m8, "MLX_VK_ENABLE_QMM_NATIVE_M8=0"),
+        _ => (config.enable_qmm_native_m16, "MLX_VK_ENABLE_QMM_NATIVE_M16=0"),
+    };
+    let gate = if config.enable_qmm_native { gate } else { "MLX_VK_ENABLE_QMM_NATIVE=0" };
+    (!(open && config.enable_qmm_native)).then_some(gate)
 }
 
 fn mat_vec(p: &Product, rows: u32, caps: &Capabilities, config: &Config) -> Plan {
@@ -118,7 +130,7 @@ fn outputs_at_once(p: &Product, rows: u32, caps: &Capabilities, config: &Config)
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::capabilities::DeviceKind;
+    use crate::runtime::capabilities::DeviceKind;
 
     fn product(rows: usize) -> Product {
         Product { rows, outputs: 1024, inner: 1024, batches: 1, transpose: true, fragment: None }

@@ -120,8 +120,14 @@ fn run(ctx: &mut Ctx<'_>, o: &Operands, output: &Output) -> Result<()> {
             p.rows, p.outputs, p.inner, affine.bits, affine.group_size
         )
     });
+    if let Some(gate) = planner::closed(&p, ctx.capabilities(), ctx.config()) {
+        let rows = stats::row_bucket(p.rows);
+        stats::reject("qmm", || {
+            format!("{gate} for rows {rows}, {}x{} b{}", p.outputs, p.inner, affine.bits)
+        });
+    }
     match plan {
-        Plan::MatVec { .. } if is_fusable(ctx, o) => {
+        Plan::MatVec { team, .. } if team.subgroups && is_fusable(ctx, o) => {
             matvec::encode(ctx, &fused(o), &o.reads(), &[o.result.region])
         }
         Plan::MatVec { team, workgroup, rows, outputs } => {

@@ -32,18 +32,22 @@ pub(crate) struct Handover {
     timer: Arc<Timer>,
     queue: Mutex<Queue>,
     /// There is a batch in the queue.
+    /// Whether the stream puts off work to encode it together.
+    defers: bool,
     filled: Condvar,
     committer: Mutex<Committer>,
     thread: OnceCell<()>,
 }
 
 impl Handover {
-    pub(crate) fn new(timer: Arc<Timer>, queue: Arc<DeviceQueue>) -> Arc<Self> {
+    /// The hand-over of a stream, which `defers` work to encode it together or does not.
+    pub(crate) fn new(timer: Arc<Timer>, queue: Arc<DeviceQueue>, defers: bool) -> Arc<Self> {
         Arc::new(Handover {
             committer: Mutex::new(Committer::new(timer.clone(), queue)),
             timer,
             queue: Mutex::default(),
             filled: Condvar::new(),
+            defers,
             thread: OnceCell::new(),
         })
     }
@@ -59,11 +63,10 @@ impl Handover {
     /// When the device fails in what this thread takes over; otherwise who waits is told.
     pub(crate) fn notify(self: &Arc<Self>, last: bool) -> Result<()> {
         let threads = self.timer.device.config.enable_commit_thread;
-        // A run is few items, and waking the thread for them costs more (0.6B on an H200:
-        // 924 tokens/s, and 1,352 without). Without runs nobody waits for the end of an evaluation to
-        // be recorded while the device is busy.
-        let runs = self.timer.device.run_shape.is_some();
-        let idle = || runs || !self.timer.is_busy();
+        // A run is few items, and waking the thread for them costs more (0.6B on an H200: 924 tokens/s,
+        // and 1,352 without). Without runs nobody waits for the end of an evaluation to be recorded
+        // while the device is busy.
+        let idle = || self.defers || !self.timer.is_busy();
         let few = !threads || last && self.queue.lock().waiting().1 <= FEW && idle();
         // Nobody else may be taking over: the order is that of the queue.
         if few && let Some(mut committer) = self.committer.try_lock() {

@@ -15,12 +15,11 @@ use vulkano::{
 
 use super::{error, instance, matrices};
 use crate::{
-    kernels::matmul::matrix::Costs,
+    runtime::tile_costs::TileCosts,
     runtime::{
         capabilities::{Capabilities, DeviceKind, Fragments, Quirks, SubgroupOps},
         config::Config,
     },
-    tuning,
 };
 
 /// A device, its queues and what is known of it.
@@ -95,7 +94,7 @@ impl RawDevice {
         let mut capabilities = capabilities(physical, family, count, config);
         if device.enabled_features().cooperative_matrix && capabilities.memory_model {
             capabilities.fragments = matrices::fragments(physical, bfloat16);
-            capabilities.tiles = tuning::load(&device, config).unwrap_or_default();
+            capabilities.tiles = TileCosts::load(&device, config).unwrap_or_default();
         }
         Ok(RawDevice { device, queues, family, capabilities, lost: OnceLock::new() })
     }
@@ -210,14 +209,8 @@ fn capabilities(
             arithmetic: ops.intersects(SubgroupFeatures::ARITHMETIC),
             ballot: ops.intersects(SubgroupFeatures::BALLOT),
             shuffle: ops.intersects(SubgroupFeatures::SHUFFLE),
-            shuffle_relative: ops.intersects(SubgroupFeatures::SHUFFLE_RELATIVE),
         },
         float16: f.shader_float16,
-        int8: f.shader_int8,
-        int16: f.shader_int16,
-        int64: f.shader_int64,
-        storage8: f.storage_buffer8_bit_access,
-        storage16: f.storage_buffer16_bit_access,
         int64_atomics: f.shader_buffer_int64_atomics,
         float_atomics: f.shader_buffer_float32_atomic_add,
         memory_model: f.vulkan_memory_model,
@@ -225,24 +218,18 @@ fn capabilities(
         integer_dot_product_accelerated: p
             .integer_dot_product4x8_bit_packed_signed_accelerated
             .unwrap_or(false),
-        cooperative_matrix: device.supported_extensions().khr_cooperative_matrix,
         fragments: Fragments::default(),
-        tiles: Costs::default(),
-        push_constants: p.max_push_constants_size,
+        tiles: TileCosts::default(),
         shared_memory: p.max_compute_shared_memory_size,
         max_workgroup: p.max_compute_work_group_invocations.min(p.max_compute_work_group_size[0]),
         max_groups: p.max_compute_work_group_count,
         device_memory: local.unwrap_or_default(),
-        max_allocation: p.max_memory_allocation_size.unwrap_or(1 << 30),
         max_buffer: p.max_buffer_size.unwrap_or(u64::from(p.max_storage_buffer_range)),
         unified: is_unified(device) && !config.force_discrete,
         timestamp_period: if timestamps { p.timestamp_period } else { 0.0 },
         compute_units_known: p.shader_sm_count.is_some(),
         compute_units: p.shader_sm_count.unwrap_or(if software { cores } else { 32 }),
         queues,
-        quirks: Quirks {
-            few_workgroups: software,
-            slow_mapped_reads: kind == DeviceKind::Discrete,
-        },
+        quirks: Quirks { few_workgroups: software },
     }
 }

@@ -88,7 +88,7 @@ pub(crate) fn used(family: &'static str, kernels: &[&str], rows: usize, shape: &
 /// Notes why a kernel of `family` was not used: counted with the family's statistics, and logged
 /// once with its debug gate (`MLX_VK_DEBUG_SDPA_REJECT` and its kin). Without either the reason is
 /// not even made.
-pub fn reject(family: &'static str, reason: impl FnOnce() -> String) {
+pub(crate) fn reject(family: &'static str, reason: impl FnOnce() -> String) {
     let config = Config::get();
     let (counted, logged) = (is_counted(family, config), is_logged(family, config));
     if !counted && !logged {

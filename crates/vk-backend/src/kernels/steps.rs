@@ -1,0 +1,110 @@
+//! Steps: products of one row and attentions of one token, which are not encoded at once but wait until
+//! something else is, so that the layer above can make one dispatch of many.
+
+use std::any::Any;
+
+use mlx_vulkan_core::{Result, Stream, buffer::BufferRef};
+use smallvec::SmallVec;
+
+use super::{attention::decode::Token, layouts, matvec::Fused};
+use crate::runtime::{
+    encoder::{Deferred, Encoder, Recent},
+    hazards::Region,
+};
+
+/// What a step does.
+#[derive(Debug, Clone)]
+pub(crate) enum Kind {
+    Product(Fused),
+    Attention(Token),
+}
+
+/// A step that is not encoded yet, with the memory that it touches.
+pub(crate) struct Step {
+    pub(crate) kind: Kind,
+    pub(crate) reads: SmallVec<[Region; 12]>,
+    pub(crate) writes: SmallVec<[Region; 3]>,
+    pub(crate) held: SmallVec<[BufferRef; 6]>,
+    pub(crate) recent: Recent,
+    pub(crate) stream: Stream,
+    pub(crate) op: &'static str,
+}
+
+impl Step {
+    /// A step with the memory that it touches, of an operation on a stream.
+    pub(super) fn new(
+        kind: Kind,
+        reads: &[Region],
+        writes: &[Region],
+        (stream, op): (Stream, &'static str),
+    ) -> Self {
+        let (reads, writes) = (reads.into(), writes.into());
+        let (held, recent) = (SmallVec::new(), Recent::default());
+        Step { kind, reads, writes, held, recent, stream, op }
+    }
+}
+
+/// Who encodes steps: which it takes, and what it makes of them.
+pub(crate) trait Runs: Send {
+    /// Whether a product can be a step.
+    fn serves_product(&self, product: &Fused) -> bool;
+
+    /// Whether an attention can be a step.
+    fn serves_attention(&self, token: &Token) -> bool;
+
+    /// Encodes all of them, in their order.
+    ///
+    /// # Errors
+    /// When memory is out or the device fails.
+    fn encode(&mut self, steps: &mut Vec<Step>, encoder: &mut Encoder) -> Result<()>;
+}
+
+/// The steps of a stream.
+pub(crate) struct Steps {
+    waiting: Vec<Step>,
+    runs: Box<dyn Runs>,
+}
+
+impl Steps {
+    /// None yet; those that come go to `runs`.
+    pub(crate) fn new(runs: Box<dyn Runs>) -> Self {
+        Steps { waiting: Vec::new(), runs }
+    }
+
+    /// The steps of an encoder's stream, if it has any runs.
+    pub(super) fn of(encoder: &mut Encoder) -> Option<&mut Steps> {
+        let deferred: &mut dyn Any = encoder.deferred()?;
+        deferred.downcast_mut()
+    }
+
+    /// Who encodes them.
+    pub(super) fn runs(&self) -> &dyn Runs {
+        &*self.runs
+    }
+
+    /// Puts a step off until something else is encoded.
+    ///
+    /// # Errors
+    /// When the device fails.
+    pub(super) fn put_off(encoder: &mut Encoder, step: Step) -> Result<()> {
+        encoder.open()?;
+        encoder.note_used(layouts::interpreter::INTERPRETER.kernel().name());
+        let (held, recent) = (std::mem::take(&mut encoder.held), encoder.recent);
+        let Some(steps) = Steps::of(encoder) else { return Ok(()) };
+        steps.waiting.push(Step { held, recent, ..step });
+        Ok(())
+    }
+}
+
+impl Deferred for Steps {
+    fn is_empty(&self) -> bool {
+        self.waiting.is_empty()
+    }
+
+    fn encode(&mut self, encoder: &mut Encoder) -> Result<()> {
+        let result = self.runs.encode(&mut self.waiting, encoder);
+        // The next steps find the room of these.
+        self.waiting.clear();
+        result
+    }
+}

@@ -1,0 +1,44 @@
+//! All Vulkan streams of the process, by core's index.
+
+use std::sync::Arc;
+
+use mlx_vulkan_core::{Error, Result, Stream};
+use parking_lot::RwLock;
+
+use crate::runtime::stream::VkStream;
+
+/// Other backends' indices stay empty. Streams live as long as the process.
+static STREAMS: RwLock<Vec<Option<&'static Arc<VkStream>>>> = RwLock::new(Vec::new());
+
+/// Adds a stream at core's index.
+pub(crate) fn add(index: usize, stream: Arc<VkStream>) {
+    let mut streams = STREAMS.write();
+    if streams.len() <= index {
+        streams.resize(index + 1, None);
+    }
+    streams[index] = Some(Box::leak(Box::new(stream)));
+}
+
+/// The Vulkan stream with core's index, if it is one.
+pub(crate) fn stream_of(index: u16) -> Option<&'static Arc<VkStream>> {
+    STREAMS.read().get(index as usize).copied().flatten()
+}
+
+/// The Vulkan stream that is core's `stream`.
+///
+/// # Errors
+/// When it is another backend's.
+pub(crate) fn get(stream: Stream) -> Result<&'static Arc<VkStream>> {
+    stream_of(stream.index)
+        .ok_or_else(|| Error::device("eval", format!("{stream} is not a Vulkan stream")))
+}
+
+/// All streams so far.
+pub(crate) fn all() -> Vec<&'static Arc<VkStream>> {
+    STREAMS.read().iter().flatten().copied().collect()
+}
+
+/// Whether no stream has work in flight.
+pub(crate) fn is_idle() -> bool {
+    STREAMS.read().iter().flatten().all(|stream| stream.is_idle())
+}
