@@ -14,7 +14,7 @@ use crate::{
     eval::{self, eval},
     graph::{Evaluating, Inputs, Node, Sibling, Turn},
     host::HostVec,
-    primitives::Primitive,
+    primitives::{Primitive, SpecRef},
     shape::{self, Layout},
 };
 
@@ -179,6 +179,11 @@ impl Array {
     /// Element type.
     pub fn dtype(&self) -> Dtype {
         self.0.dtype
+    }
+
+    /// Shape and dtype.
+    pub fn spec(&self) -> SpecRef<'_> {
+        SpecRef { shape: self.shape(), dtype: self.dtype() }
     }
 
     /// Number of axes.

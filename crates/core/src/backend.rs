@@ -58,8 +58,6 @@ pub type DeviceInfo = BTreeMap<&'static str, InfoValue>;
 pub enum Support {
     /// A kernel of its own.
     Native,
-    /// Runs elsewhere for the time being, for this reason.
-    Fallback(&'static str),
     /// Refused, for this reason.
     Refused(&'static str),
 }
@@ -90,7 +88,7 @@ pub trait Backend: Send + Sync {
     /// When there is no such device.
     fn device_info(&self, index: u32) -> Result<DeviceInfo>;
 
-    /// Whether this backend runs `primitive` on inputs of `dtype`.
+    /// Whether this backend runs `primitive` on arrays of `dtype`.
     fn support(&self, primitive: &Primitive, dtype: Dtype) -> Support;
 
     /// Prepares a stream and returns its clock.

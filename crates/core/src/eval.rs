@@ -226,7 +226,7 @@ fn output_arrays(array: Array, node: &Arc<Node>, turn: &mut Turn) -> SmallVec<[A
 
 fn encode(node: &Node, outputs: &mut [Output], touched: &mut Touched) -> Result<()> {
     if let [output] = &mut *outputs
-        && let Some(data) = views::view(&node.primitive, &node.inputs, output)
+        && let Some(data) = views::view(&node.primitive, &node.inputs, output)?
     {
         output.data = Some(data);
         return Ok(());

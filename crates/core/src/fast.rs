@@ -12,7 +12,7 @@ use crate::{
     Array, Dtype, Error, Result, Shape,
     graph::Inputs,
     ops::{self, astype, broadcast_shape, broadcast_to},
-    primitives::{AttentionMask, Primitive, Rope},
+    primitives::{Attention, AttentionMask, Exact, NormOp, Rope},
 };
 
 fn floating(op: &'static str, arrays: &[&Array]) -> Result<Dtype> {
@@ -57,11 +57,10 @@ fn at_least_one_axis(op: &'static str, x: &Array) -> Result<()> {
 /// When `x` is a scalar or not floating, or the weight's shape does not fit.
 pub fn rms_norm(x: &Array, weight: Option<&Array>, eps: f32) -> Result<Array> {
     at_least_one_axis("rms_norm", x)?;
-    let dtype = floating("rms_norm", &[x])?;
-    let out = weight.map_or(dtype, |w| dtype.promote(w.dtype()));
+    floating("rms_norm", &[x])?;
     let x = astype(x, floating("rms_norm", &[x, weight.unwrap_or(x)])?)?;
     let weight = parameter("rms_norm", "(*weight)", &x, weight, 1.0)?;
-    ops::node(x.shape(), out, Primitive::RmsNorm { eps }, [x.clone(), weight])
+    ops::node(NormOp::RmsNorm { eps: eps.into() }, [x.clone(), weight])
 }
 
 /// Layer normalization over the last axis, accumulated in float32.
@@ -83,7 +82,7 @@ pub fn layer_norm(
     let x = astype(x, dtype)?;
     let weight = parameter("layer_norm", "weight", &x, weight, 1.0)?;
     let bias = parameter("layer_norm", "bias", &x, bias, 0.0)?;
-    ops::node(x.shape(), dtype, Primitive::LayerNorm { eps }, [x.clone(), weight, bias])
+    ops::node(NormOp::LayerNorm { eps: eps.into() }, [x.clone(), weight, bias])
 }
 
 /// Rotary position embedding of the first `dims` features of `x` (batch, …, positions,
@@ -139,8 +138,8 @@ pub fn rope(
         }
         inputs.push(astype(freqs, Dtype::Float32)?);
     }
-    let rope = Rope { dims, traditional, base, scale };
-    ops::node(x.shape(), x.dtype(), Primitive::Rope(rope), inputs)
+    let rope = Rope { dims, traditional, base: base.map(Exact), scale: Exact(scale) };
+    ops::node(rope, inputs)
 }
 
 /// Mask of [`scaled_dot_product_attention`].
@@ -180,14 +179,14 @@ pub fn scaled_dot_product_attention(
             AttentionMask::Array
         }
     };
-    let mut shape = Shape::from(q.shape());
-    shape[3] = v.dim(3);
     if k.dim(2) == 0 {
         // A sum over no keys.
+        let mut shape = Shape::from(q.shape());
+        shape[3] = v.dim(3);
         return ops::zeros(&shape, dtype);
     }
-    let primitive = Primitive::ScaledDotProductAttention { scale, mask: kind };
-    ops::node(shape, dtype, primitive, inputs)
+    let primitive = Attention { scale: scale.into(), mask: kind };
+    ops::node(primitive, inputs)
 }
 
 fn check_attention(op: &'static str, q: &Array, k: &Array, v: &Array) -> Result<()> {

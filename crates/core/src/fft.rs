@@ -7,7 +7,7 @@ pub use stft::{Frames, PadMode, istft, stft};
 use crate::{
     Array, Dtype, Error, Result, Shape,
     ops::{self, astype},
-    primitives::{Axes, Fft, Primitive},
+    primitives::{Axes, Fft},
 };
 
 /// Which direction of a transform is scaled.
@@ -128,11 +128,8 @@ fn transform(
         (true, true) => (Dtype::Complex64, Dtype::Float32),
         (false, _) => (Dtype::Complex64, Dtype::Complex64),
     };
-    if kind.real {
-        shape[last] = if kind.inverse { size } else { size / 2 + 1 };
-    }
-    let fft = Fft { axes, inverse: kind.inverse, real: kind.real };
-    let out = ops::node(shape, dtype, Primitive::Fft(fft), [astype(&input, input_dtype)?])?;
+    let fft = Fft { axes, inverse: kind.inverse, real: kind.real.then_some(size) };
+    let out = ops::node(fft, [astype(&input, input_dtype)?])?;
     let n: f64 = sizes.iter().map(|&n| n as f64).product();
     match norm.factor(n, kind.inverse) {
         1.0 => Ok(out),

@@ -4,7 +4,7 @@ use std::{
     cell::Cell,
     mem::ManuallyDrop,
     sync::{
-        Arc, OnceLock, Weak,
+        OnceLock, Weak,
         atomic::{AtomicU32, AtomicU64, Ordering::Relaxed},
     },
 };
@@ -12,7 +12,12 @@ use std::{
 use qcell::TCellOwner;
 use smallvec::SmallVec;
 
-use crate::{Array, Dtype, Shape, Stream, array::Inner, primitives::Primitive};
+use crate::{
+    Array, Dtype, Result, Shape, Stream,
+    array::Inner,
+    primitives::{Primitive, Spec, SpecRef},
+    stream,
+};
 
 /// Marks what only who evaluates looks at.
 pub(crate) struct Evaluating;
@@ -76,6 +81,27 @@ impl Node {
     pub(crate) fn set_uses(&self, uses: u32) {
         self.uses.store(uses, Relaxed);
     }
+}
+
+/// Adds a node to the graph, on the current stream: the lazy outputs of a primitive.
+///
+/// # Errors
+/// When the inputs do not fit the primitive, or there is no stream to run on.
+pub fn apply(primitive: Primitive, inputs: Inputs) -> Result<SmallVec<[Array; 1]>> {
+    let outputs = {
+        let specs: SmallVec<[SpecRef<'_>; 4]> = inputs.iter().map(Array::spec).collect();
+        primitive.output_specs(&specs)?
+    };
+    let stream = stream::current_stream()?;
+    Ok(match outputs.into_inner() {
+        Ok([Spec { shape, dtype }]) => {
+            SmallVec::from_buf([Array::lazy(shape, dtype, primitive, stream, inputs)])
+        }
+        Err(several) => {
+            let outputs = several.into_iter().map(|spec| (spec.shape, spec.dtype)).collect();
+            Array::lazy_many(outputs, primitive, stream, inputs).into()
+        }
+    })
 }
 
 thread_local! {

@@ -9,7 +9,7 @@ use std::cell::RefCell;
 use crate::{
     Array, Dtype, Error, Result,
     ops::{self, astype, broadcast_to},
-    primitives::Primitive,
+    primitives::RandomBits,
 };
 
 thread_local! {
@@ -57,17 +57,12 @@ fn key_or_next(given: Option<&Array>) -> Result<Array> {
 /// When the width or the key's shape or dtype is wrong.
 pub fn bits(shape: &[usize], width: usize, key: Option<&Array>) -> Result<Array> {
     let key = key_or_next(key)?;
-    let dtype = match width {
-        1 => Dtype::Uint8,
-        2 => Dtype::Uint16,
-        4 => Dtype::Uint32,
-        _ => {
-            return Err(Error::invalid(
-                "bits",
-                format!("Bit width must be in {{1, 2, 4}} but got {width}."),
-            ));
-        }
-    };
+    if !matches!(width, 1 | 2 | 4) {
+        return Err(Error::invalid(
+            "bits",
+            format!("Bit width must be in {{1, 2, 4}} but got {width}."),
+        ));
+    }
     if key.dtype() != Dtype::Uint32 {
         return Err(Error::invalid(
             "bits",
@@ -80,7 +75,7 @@ pub fn bits(shape: &[usize], width: usize, key: Option<&Array>) -> Result<Array>
             format!("Expected key shape (2) but received {:?}.", key.shape()),
         ));
     }
-    ops::node(shape, dtype, Primitive::RandomBits { width }, [key])
+    ops::node(RandomBits { shape: shape.into(), width }, [key])
 }
 
 /// Two new keys.

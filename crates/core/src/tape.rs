@@ -216,7 +216,7 @@ mod tests {
     use crate::{
         Device, Dtype, Shape, Stream,
         eval::turn,
-        primitives::{Affine, BinaryOp, Primitive},
+        primitives::{Affine, BinaryOp, Primitive, QuantizedOp},
     };
 
     const STREAM: Stream = Stream { index: 0, device: Device::CPU };
@@ -229,7 +229,7 @@ mod tests {
             .map(|d| (Shape::from_slice(&[1, 1]), d));
         Array::lazy_many(
             outputs.into(),
-            Primitive::Quantize(affine),
+            QuantizedOp::Quantize(affine).into(),
             STREAM,
             [rows].into_iter().collect(),
         )

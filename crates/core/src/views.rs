@@ -3,42 +3,60 @@
 use smallvec::SmallVec;
 
 use crate::{
-    Array, Strides,
+    Array, Error, Result, Strides,
     array::Data,
     backend::Output,
-    primitives::Primitive,
+    primitives::{CopyOp, Primitive, ShapeOp},
     shape::{self, Layout},
 };
 
 /// The data of a primitive's output if it is a view of its first input, else `None`.
-pub(crate) fn view(primitive: &Primitive, inputs: &[Array], out: &Output) -> Option<Data> {
-    let input = inputs.first()?;
-    let data = input.evaluated();
-    let layout = match primitive {
-        Primitive::Reshape => reshape(input, &data.layout, out)?,
-        Primitive::Transpose { axes } => {
-            let strides = axes.iter().map(|&a| data.layout.strides[a]).collect();
-            same_elements(out, strides, &data.layout)
-        }
-        Primitive::Broadcast => broadcast(input.shape(), &data.layout, out),
-        Primitive::ExpandDims { axes } => expand_dims(axes, &data.layout, out),
-        Primitive::Squeeze { axes } => {
-            let kept = (0..input.ndim()).filter(|a| !axes.contains(a));
-            let strides = kept.map(|a| data.layout.strides[a]).collect();
-            same_elements(out, strides, &data.layout)
-        }
-        Primitive::AsStrided { strides, offset } => as_strided(input, data, strides, *offset, out)?,
-        Primitive::Slice { start, strides } => slice(input, &data.layout, start, strides, out),
-        Primitive::View => reinterpret(input, &data.layout, out)?,
-        Primitive::Contiguous { allow_col_major } => {
-            let flags = data.layout.flags;
-            (flags.row_contiguous || (*allow_col_major && flags.col_contiguous))
-                .then(|| data.layout.clone())?
-        }
-        Primitive::AsType if input.dtype() == out.dtype => data.layout.clone(),
-        _ => return None,
+///
+/// # Errors
+/// When the primitive is always a view, but not of inputs with this layout.
+pub(crate) fn view(primitive: &Primitive, inputs: &[Array], out: &Output) -> Result<Option<Data>> {
+    let layout = match (primitive, inputs) {
+        (Primitive::Copy(op), [input]) => copied(*op, input, &input.evaluated().layout, out),
+        (Primitive::Shape(op), [input]) => reshaped(op, input, &input.evaluated().layout, out)?,
+        _ => None,
     };
-    Some(Data { buffer: data.buffer.clone(), layout })
+    Ok(layout.map(|layout| Data { buffer: inputs[0].evaluated().buffer.clone(), layout }))
+}
+
+/// The input itself, where it has the right dtype and order.
+fn copied(op: CopyOp, input: &Array, from: &Layout, out: &Output) -> Option<Layout> {
+    match op {
+        CopyOp::AsType { dtype } => (input.dtype() == dtype).then(|| from.clone()),
+        CopyOp::View { .. } => reinterpret(input, from, out),
+        CopyOp::Contiguous { allow_col_major } => {
+            let flags = from.flags;
+            let dense = flags.row_contiguous || (allow_col_major && flags.col_contiguous);
+            dense.then(|| from.clone())
+        }
+        CopyOp::Full => None,
+    }
+}
+
+fn reshaped(op: &ShapeOp, input: &Array, from: &Layout, out: &Output) -> Result<Option<Layout>> {
+    Ok(Some(match op {
+        ShapeOp::Reshape(_) => return Ok(reshape(input, from, out)),
+        ShapeOp::Transpose { axes } => {
+            let strides = axes.iter().map(|&a| from.strides[a]).collect();
+            same_elements(out, strides, from)
+        }
+        ShapeOp::Broadcast(_) => broadcast(input.shape(), from, out),
+        ShapeOp::ExpandDims { axes } => expand_dims(axes, from, out),
+        ShapeOp::Squeeze { axes } => {
+            let kept = (0..input.ndim()).filter(|a| !axes.contains(a));
+            let strides = kept.map(|a| from.strides[a]).collect();
+            same_elements(out, strides, from)
+        }
+        ShapeOp::AsStrided { strides, offset, .. } => {
+            as_strided(input, from, strides, *offset, out)?
+        }
+        ShapeOp::Slice { start, strides, .. } => slice(input, from, start, strides, out),
+        ShapeOp::SliceUpdate { .. } | ShapeOp::Concatenate { .. } => return Ok(None),
+    }))
 }
 
 /// Other strides over the very same elements.
@@ -107,19 +125,18 @@ fn expand_dims(axes: &[usize], from: &Layout, out: &Output) -> Layout {
 /// A view of a dense input; others are made dense by the operation before.
 fn as_strided(
     input: &Array,
-    data: &Data,
+    from: &Layout,
     strides: &Strides,
     first: usize,
     out: &Output,
-) -> Option<Layout> {
-    let from = &data.layout;
+) -> Result<Layout> {
     if !from.flags.row_contiguous {
-        return None;
+        return Err(Error::invalid("AsStrided", "Must be used with row contiguous arrays only."));
     }
     let size = input.dtype().size();
     let offset = from.offset + first * size;
     let dense = shape::is_row_contiguous(&out.shape, strides);
-    Some(Layout::view(&out.shape, strides.clone(), offset, data_span(&out.shape, strides), dense))
+    Ok(Layout::view(&out.shape, strides.clone(), offset, data_span(&out.shape, strides), dense))
 }
 
 /// Elements between the first and the last one that a strided view touches.

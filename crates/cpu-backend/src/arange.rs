@@ -2,7 +2,7 @@
 
 use mlx_vulkan_core::{
     Complex, Dtype, Element, Result, array::FromF64, backend::Output, bf16, dispatch_dtype,
-    dtype::Bool8, f16,
+    dtype::Bool8, f16, primitives::Arange,
 };
 
 use crate::{
@@ -45,12 +45,8 @@ integers!(u8, u16, u32, u64, i8, i16, i32, i64);
 floats!(Bool8, f16, bf16, f32, f64, Complex);
 
 /// Encodes `out[i] = start + i * step`.
-pub(crate) fn encode(
-    enc: &mut Encoder<'_>,
-    start: f64,
-    step: f64,
-    output: &mut Output,
-) -> Result<()> {
+pub(crate) fn encode(enc: &mut Encoder<'_>, range: Arange, output: &mut Output) -> Result<()> {
+    let (start, step) = (range.start.0, range.step.0);
     let out = enc.allocate(output)?;
     let dtype: Dtype = out.dtype;
     dispatch_dtype!(dtype, T => enc.push(move || fill::<T>(start, step, &out)))

@@ -11,7 +11,10 @@
 mod softmax;
 
 use mlx_vulkan_core::{
-    Array, Dtype, Result, backend::Output, dtype::Bool8, primitives::AttentionMask,
+    Array, Dtype, Result,
+    backend::Output,
+    dtype::Bool8,
+    primitives::{Attention, AttentionMask},
 };
 use rayon::prelude::*;
 
@@ -37,13 +40,12 @@ const PARALLEL: usize = 1 << 15;
 /// Encodes attention of queries (batch, heads, n, d) on keys and values (batch, kv heads, m, …).
 pub(crate) fn encode(
     enc: &mut Encoder<'_>,
-    scale: f32,
-    mask: AttentionMask,
+    Attention { scale, mask }: Attention,
     inputs: &[Array],
     output: &mut Output,
 ) -> Result<()> {
     let job = Job {
-        scale,
+        scale: scale.0,
         causal: mask == AttentionMask::Causal,
         q: In::from(&inputs[0]),
         k: In::from(&inputs[1]),

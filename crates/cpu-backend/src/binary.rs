@@ -1,12 +1,8 @@
 //! Elementwise functions of two arrays.
 
 use mlx_vulkan_core::{
-    Array, Complex, Dtype, Error, Result,
-    backend::Output,
-    bf16,
-    dtype::Bool8,
-    f16,
-    primitives::{BinaryOp, Primitive},
+    Array, Complex, Dtype, Error, Result, backend::Output, bf16, dtype::Bool8, f16,
+    primitives::BinaryOp,
 };
 use num_complex::Complex64;
 
@@ -78,7 +74,7 @@ fn test(enc: &mut Encoder<'_>, op: BinaryOp, ab: [&Array; 2], out: &mut Output) 
 
 fn refuse(op: BinaryOp, a: &Array) -> Error {
     Error::Unsupported {
-        op: Primitive::Binary(op).name(),
+        op: op.name(),
         backend: "cpu",
         dtype: a.dtype(),
         shape: a.shape().into(),

@@ -1,6 +1,8 @@
 //! Conversions, copies and arrays of one value.
 
-use mlx_vulkan_core::{Array, Dtype, Element, Result, backend::Output, bf16, dispatch_dtype, f16};
+use mlx_vulkan_core::{
+    Array, Dtype, Element, Result, backend::Output, bf16, dispatch_dtype, f16, primitives::CopyOp,
+};
 
 use crate::{
     cast::Cast,
@@ -10,9 +12,24 @@ use crate::{
     strided::Source,
 };
 
+/// Hands a primitive of this family to its function.
+pub(crate) fn encode(
+    enc: &mut Encoder<'_>,
+    op: CopyOp,
+    inputs: &[Array; 1],
+    output: &mut Output,
+) -> Result<()> {
+    match op {
+        CopyOp::AsType { .. } => astype(enc, inputs, output),
+        CopyOp::View { .. } | CopyOp::Full | CopyOp::Contiguous { .. } => {
+            contiguous(enc, inputs, output)
+        }
+    }
+}
+
 /// Encodes the conversion of `a` to the output's dtype, or a copy into the output's shape when
 /// the dtypes agree.
-pub(crate) fn astype(enc: &mut Encoder<'_>, inputs: &[Array; 1], out: &mut Output) -> Result<()> {
+fn astype(enc: &mut Encoder<'_>, inputs: &[Array; 1], out: &mut Output) -> Result<()> {
     let [a] = inputs;
     match (a.dtype(), out.dtype) {
         (from, to) if from == to => contiguous(enc, inputs, out),

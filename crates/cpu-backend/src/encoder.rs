@@ -180,3 +180,8 @@ impl Encoder<'_> {
         self.tasks.push(task)
     }
 }
+
+/// The inputs of a node, whose number its operation fixed.
+pub(crate) fn args<const N: usize>(inputs: &[Array]) -> &[Array; N] {
+    inputs.try_into().expect("operations build nodes with this number of inputs")
+}

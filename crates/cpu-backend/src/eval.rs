@@ -11,7 +11,11 @@ use mlx_vulkan_core::{
 };
 use parking_lot::Mutex;
 
-use crate::{encoder::Encoder, stream::CpuStream, *};
+use crate::{
+    encoder::{Encoder, args},
+    stream::CpuStream,
+    *,
+};
 
 /// The CPU backend.
 #[derive(Default)]
@@ -112,11 +116,6 @@ impl Backend for CpuBackend {
     }
 }
 
-/// The inputs of a node, whose number its operation fixed.
-fn args<const N: usize>(inputs: &[Array]) -> &[Array; N] {
-    inputs.try_into().expect("operations build nodes with this number of inputs")
-}
-
 /// Hands a primitive to its family.
 fn encode(
     enc: &mut Encoder<'_>,
@@ -124,88 +123,30 @@ fn encode(
     inputs: &[Array],
     outputs: &mut [Output],
 ) -> Result<()> {
-    if let Primitive::Quantize(affine) = primitive {
-        let outputs = outputs.try_into().expect("quantize has three outputs");
-        return quantized::quantize(enc, *affine, &args::<1>(inputs)[0], outputs);
-    }
-    if let Primitive::Linalg(op) = primitive {
-        return linalg::encode(enc, *op, &args::<1>(inputs)[0], outputs);
-    }
-    let [out] = outputs else { unreachable!("{} has one output", primitive.name()) };
+    use Primitive as P;
+    let [out, others @ ..] = outputs else { unreachable!("{} has an output", primitive.name()) };
     match primitive {
-        Primitive::Unary(op) => unary::encode(enc, *op, args(inputs), out),
-        Primitive::Binary(op) => binary::encode(enc, *op, args(inputs), out),
-        Primitive::Select => ternary::select(enc, args(inputs), out),
-        Primitive::AsType | Primitive::Full => copy::astype(enc, args(inputs), out),
-        Primitive::Contiguous { .. } | Primitive::Reshape | Primitive::View => {
-            copy::contiguous(enc, args(inputs), out)
-        }
-        Primitive::Arange { start, step } => arange::encode(enc, *start, *step, out),
-        Primitive::SliceUpdate { start, strides } => {
-            shape::slice_update(enc, start, strides, args(inputs), out)
-        }
-        Primitive::Concatenate { axis } => shape::concatenate(enc, *axis, inputs, out),
-        Primitive::Reduce { op, axes } => reduce::encode(enc, *op, axes, args(inputs), out),
-        Primitive::ArgReduce { op, axis } => reduce::arg_reduce(enc, *op, *axis, args(inputs), out),
-        Primitive::Scan { op, axis, reverse, inclusive } => {
-            let scan =
-                scan::Scan { op: *op, axis: *axis, reverse: *reverse, inclusive: *inclusive };
-            scan::encode(enc, scan, args(inputs), out)
-        }
-        Primitive::Sort { axis } => sort::sort(enc, *axis, None, args(inputs), out),
-        Primitive::Partition { kth, axis } => sort::sort(enc, *axis, Some(*kth), args(inputs), out),
-        Primitive::ArgSort { axis } => sort::argsort(enc, *axis, None, args(inputs), out),
-        Primitive::ArgPartition { kth, axis } => {
-            sort::argsort(enc, *axis, Some(*kth), args(inputs), out)
-        }
-        Primitive::Softmax { .. } => softmax::softmax(enc, args(inputs), out),
-        Primitive::LogSumExp => softmax::logsumexp(enc, args(inputs), out),
-        Primitive::Take { axis } => indexing::take(enc, *axis, args(inputs), out),
-        Primitive::TakeAlongAxis { axis } => {
-            indexing::take_along_axis(enc, *axis, args(inputs), out)
-        }
-        Primitive::Gather { axes, slice_sizes } => {
-            indexing::gather(enc, axes, slice_sizes, inputs, out)
-        }
-        Primitive::Scatter { op, axes } => scatter::scatter(enc, *op, axes, inputs, out),
-        Primitive::ScatterAxis { op, axis } => {
-            scatter::scatter_axis(enc, *op, *axis, args(inputs), out)
-        }
-        Primitive::SearchSorted { right } => sort::search(enc, *right, args(inputs), out),
-        Primitive::Matmul => {
-            let [a, b] = args(inputs);
-            matmul::encode(enc, [a, b], None, out)
-        }
-        Primitive::AddMm { alpha, beta } => {
-            let [a, b, c] = args(inputs);
-            matmul::encode(enc, [a, b], Some(matmul::Addend { c, alpha: *alpha, beta: *beta }), out)
-        }
-        Primitive::GatherMm { .. } => gathered::gather_mm(enc, args(inputs), out),
-        Primitive::SegmentedMm => gathered::segmented_mm(enc, args(inputs), out),
-        Primitive::Convolution(c) => convolution::encode(enc, c, args(inputs), out),
-        Primitive::Fft(fft) => fft::encode(enc, fft, args(inputs), out),
-        Primitive::Hadamard(transform) => hadamard::encode(enc, *transform, args(inputs), out),
-        Primitive::GatherQmm { affine, transpose, .. } => {
-            quantized::gather_matmul(enc, *affine, *transpose, args(inputs), out)
-        }
-        Primitive::Quantize(_) => unreachable!("has three outputs"),
-        Primitive::Linalg(_) => unreachable!("may have several outputs"),
-        Primitive::Dequantize(affine) => quantized::dequantize(enc, *affine, args(inputs), out),
-        Primitive::QuantizedMatmul { affine, transpose } => {
-            quantized::matmul(enc, *affine, *transpose, args(inputs), out)
-        }
-        Primitive::RmsNorm { eps } => norm::rms_norm(enc, *eps, args(inputs), out),
-        Primitive::LayerNorm { eps } => norm::layer_norm(enc, *eps, args(inputs), out),
-        Primitive::Rope(rope) => rope::encode(enc, *rope, inputs, out),
-        Primitive::ScaledDotProductAttention { scale, mask } => {
-            attention::encode(enc, *scale, *mask, inputs, out)
-        }
-        Primitive::RandomBits { width } => random::bits(enc, *width, args(inputs), out),
-        Primitive::Transpose { .. }
-        | Primitive::Broadcast
-        | Primitive::ExpandDims { .. }
-        | Primitive::Squeeze { .. }
-        | Primitive::AsStrided { .. }
-        | Primitive::Slice { .. } => unreachable!("core evaluates views"),
+        P::Unary(op) => unary::encode(enc, *op, args(inputs), out),
+        P::Binary(op) => binary::encode(enc, *op, args(inputs), out),
+        P::Ternary(op) => ternary::encode(enc, *op, args(inputs), out),
+        P::Copy(op) => copy::encode(enc, *op, args(inputs), out),
+        P::Shape(op) => shape::encode(enc, op, inputs, out),
+        P::Reduce(reduce) => reduce::encode(enc, reduce, args(inputs), out),
+        P::ArgReduce(reduce) => reduce::arg_reduce(enc, *reduce, args(inputs), out),
+        P::Scan(scan) => scan::encode(enc, *scan, args(inputs), out),
+        P::Sort(op) => sort::encode(enc, *op, inputs, out),
+        P::Softmax(op) => softmax::encode(enc, *op, args(inputs), out),
+        P::Indexing(op) => indexing::encode(enc, op, inputs, out),
+        P::Arange(range) => arange::encode(enc, *range, out),
+        P::Random(bits) => random::bits(enc, bits.width, args(inputs), out),
+        P::Matmul(op) => matmul::encode(enc, *op, inputs, out),
+        P::Quantized(op) => quantized::encode(enc, *op, inputs, out, others),
+        P::Convolution(convolution) => convolution::encode(enc, convolution, args(inputs), out),
+        P::Norm(op) => norm::encode(enc, *op, inputs, out),
+        P::Rope(rope) => rope::encode(enc, *rope, inputs, out),
+        P::Attention(attention) => attention::encode(enc, *attention, inputs, out),
+        P::Fft(fft) => fft::encode(enc, fft, args(inputs), out),
+        P::Hadamard(transform) => hadamard::encode(enc, *transform, args(inputs), out),
+        P::Linalg(op) => linalg::encode(enc, *op, &inputs[0], outputs),
     }
 }

@@ -21,7 +21,7 @@ pub(crate) fn encode(
 ) -> Result<()> {
     let out = enc.allocate(output)?;
     let (a, fft) = (In::from(a), fft.clone());
-    enc.push(move || match (fft.real, fft.inverse) {
+    enc.push(move || match (fft.real.is_some(), fft.inverse) {
         (true, false) => from_real(&fft, &a, &out),
         (true, true) => to_real(&fft, &a, &out),
         (false, _) => complex(&fft, &a, &out),

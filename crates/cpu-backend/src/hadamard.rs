@@ -33,7 +33,7 @@ fn run<T: Real>(transform: Hadamard, a: &In, out: &Out) {
         widen_row(data.buffer(), starts.at(i), stride, &mut row);
         row.chunks_exact_mut(transform.power).for_each(butterflies);
         let mut row = combine(transform, row);
-        let scale = T::Wide::from_f64(transform.scale.into());
+        let scale = T::Wide::from_f64(transform.scale.0.into());
         row.iter_mut().for_each(|x| *x = *x * scale);
         T::narrow_slice(&row, out);
     });

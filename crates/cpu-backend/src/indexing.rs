@@ -5,17 +5,37 @@ use mlx_vulkan_core::{
     Array, Dtype, Element, Result, Strides,
     backend::Output,
     places::{Pick, Places},
+    primitives::IndexingOp,
     shape::{num_elements, row_major_strides},
 };
 
 use crate::{
     elementwise::{dispatch_size, for_chunks, for_rows},
-    encoder::{Encoder, In, Out},
+    encoder::{Encoder, In, Out, args},
+    scatter,
     strided::{Source, Walk, Walks, read_run},
 };
 
+/// Hands a primitive of this family to its function.
+pub(crate) fn encode(
+    enc: &mut Encoder<'_>,
+    op: &IndexingOp,
+    inputs: &[Array],
+    output: &mut Output,
+) -> Result<()> {
+    match op {
+        IndexingOp::Take { axis } => take(enc, *axis, args(inputs), output),
+        IndexingOp::TakeAlongAxis { axis } => take_along_axis(enc, *axis, args(inputs), output),
+        IndexingOp::Gather { axes, slice_sizes } => gather(enc, axes, slice_sizes, inputs, output),
+        IndexingOp::Scatter { op, axes } => scatter::scatter(enc, *op, axes, inputs, output),
+        IndexingOp::ScatterAxis { op, axis } => {
+            scatter::scatter_axis(enc, *op, *axis, args(inputs), output)
+        }
+    }
+}
+
 /// Encodes the slices of `a` along `axis` at the indices.
-pub(crate) fn take(
+fn take(
     enc: &mut Encoder<'_>,
     axis: usize,
     [a, indices]: &[Array; 2],
@@ -48,7 +68,7 @@ fn take_slices<T: Element>(axis: usize, a: &In, indices: &In, out: &Out) {
 }
 
 /// Encodes the elements of `a` at the indices along `axis`; the other axes agree.
-pub(crate) fn take_along_axis(
+fn take_along_axis(
     enc: &mut Encoder<'_>,
     axis: usize,
     [a, indices]: &[Array; 2],
@@ -84,7 +104,7 @@ fn take_elements<T: Element>(axis: usize, a: &In, indices: &In, out: &Out) {
 }
 
 /// Encodes slices of `slice_sizes` of the first input at the others' indices into `axes`.
-pub(crate) fn gather(
+fn gather(
     enc: &mut Encoder<'_>,
     axes: &[usize],
     slice_sizes: &[usize],

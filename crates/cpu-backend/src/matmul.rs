@@ -3,12 +3,15 @@
 //! Strided operands are used as they lie. float16 and bfloat16 are widened panel by panel and
 //! summed in float32.
 
-use mlx_vulkan_core::{Array, Complex, Dtype, Element, Result, backend::Output, bf16, f16};
+use mlx_vulkan_core::{
+    Array, Complex, Dtype, Element, Result, backend::Output, bf16, f16, primitives::MatmulOp,
+};
 use rayon::prelude::*;
 
 use crate::{
-    encoder::{Encoder, In, Out},
+    encoder::{Encoder, In, Out, args},
     float::{Real, Wide},
+    gathered,
     rows::{RowStarts, widen_row},
     simd::gemm::{MatMut, MatRef, gemm},
 };
@@ -44,8 +47,29 @@ pub(crate) struct Factors {
     pub(crate) alpha: f32,
 }
 
-/// Encodes `a @ b`, or `alpha * a @ b + beta * c`.
+/// Hands a primitive of this family to its function.
 pub(crate) fn encode(
+    enc: &mut Encoder<'_>,
+    op: MatmulOp,
+    inputs: &[Array],
+    output: &mut Output,
+) -> Result<()> {
+    match op {
+        MatmulOp::Matmul => {
+            let [a, b] = args(inputs);
+            product(enc, [a, b], None, output)
+        }
+        MatmulOp::AddMm { alpha, beta } => {
+            let [a, b, c] = args(inputs);
+            product(enc, [a, b], Some(Addend { c, alpha: alpha.0, beta: beta.0 }), output)
+        }
+        MatmulOp::GatherMm { .. } => gathered::gather_mm(enc, args(inputs), output),
+        MatmulOp::SegmentedMm => gathered::segmented_mm(enc, args(inputs), output),
+    }
+}
+
+/// Encodes `a @ b`, or `alpha * a @ b + beta * c`.
+fn product(
     enc: &mut Encoder<'_>,
     [a, b]: [&Array; 2],
     addend: Option<Addend<'_>>,

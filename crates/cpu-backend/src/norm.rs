@@ -1,10 +1,10 @@
 //! Normalization over the last axis, accumulated in float32.
 
-use mlx_vulkan_core::{Array, Result, backend::Output};
+use mlx_vulkan_core::{Array, Result, backend::Output, primitives::NormOp};
 use rayon::prelude::*;
 
 use crate::{
-    encoder::{Encoder, In, Out},
+    encoder::{Encoder, In, Out, args},
     float::{Real, Wide, dispatch_real},
     rows::{RowStarts, widen_row},
 };
@@ -21,27 +21,26 @@ enum Kind {
     Layer,
 }
 
-/// Encodes `x / √(mean(x²) + eps) * weight`.
-pub(crate) fn rms_norm(
+/// Hands a primitive of this family to its function.
+pub(crate) fn encode(
     enc: &mut Encoder<'_>,
-    eps: f32,
-    [x, weight]: &[Array; 2],
+    op: NormOp,
+    inputs: &[Array],
     output: &mut Output,
 ) -> Result<()> {
-    encode(enc, Kind::Rms, eps, x, [Some(weight), None], output)
+    match op {
+        NormOp::RmsNorm { eps } => {
+            let [x, weight] = args(inputs);
+            normalize(enc, Kind::Rms, eps.0, x, [Some(weight), None], output)
+        }
+        NormOp::LayerNorm { eps } => {
+            let [x, weight, bias] = args(inputs);
+            normalize(enc, Kind::Layer, eps.0, x, [Some(weight), Some(bias)], output)
+        }
+    }
 }
 
-/// Encodes `(x - mean) / √(var + eps) * weight + bias`.
-pub(crate) fn layer_norm(
-    enc: &mut Encoder<'_>,
-    eps: f32,
-    [x, weight, bias]: &[Array; 3],
-    output: &mut Output,
-) -> Result<()> {
-    encode(enc, Kind::Layer, eps, x, [Some(weight), Some(bias)], output)
-}
-
-fn encode(
+fn normalize(
     enc: &mut Encoder<'_>,
     kind: Kind,
     eps: f32,

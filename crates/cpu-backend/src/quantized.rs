@@ -8,11 +8,15 @@ mod many;
 mod pack;
 mod weights;
 
-use mlx_vulkan_core::{Array, Result, backend::Output, primitives::Affine};
+use mlx_vulkan_core::{
+    Array, Result,
+    backend::Output,
+    primitives::{Affine, QuantizedOp},
+};
 use rayon::prelude::*;
 
 use crate::{
-    encoder::{Encoder, In, Out},
+    encoder::{Encoder, In, Out, args},
     float::{Real, dispatch_real},
     indexing::{resolve, wrap},
     rows::{RowStarts, widen_row},
@@ -26,12 +30,37 @@ const PARALLEL: usize = 1 << 16;
 /// Elements that one core quantizes or dequantizes at a time.
 const CHUNK: usize = 1 << 14;
 
+/// Hands a primitive of this family to its function.
+pub(crate) fn encode(
+    enc: &mut Encoder<'_>,
+    op: QuantizedOp,
+    inputs: &[Array],
+    output: &mut Output,
+    others: &mut [Output],
+) -> Result<()> {
+    match op {
+        QuantizedOp::Quantize(affine) => {
+            let ([w], [scales, biases]) = (args(inputs), others) else {
+                unreachable!("quantization has three outputs")
+            };
+            quantize(enc, affine, w, [output, scales, biases])
+        }
+        QuantizedOp::Dequantize(affine) => dequantize(enc, affine, args(inputs), output),
+        QuantizedOp::QuantizedMatmul { affine, transpose } => {
+            matmul(enc, affine, transpose, args(inputs), output)
+        }
+        QuantizedOp::GatherQmm { affine, transpose, .. } => {
+            gather_matmul(enc, affine, transpose, args(inputs), output)
+        }
+    }
+}
+
 /// Encodes the quantization of `w` to packed words, scales and biases.
-pub(crate) fn quantize(
+fn quantize(
     enc: &mut Encoder<'_>,
     affine: Affine,
     w: &Array,
-    [words, scales, biases]: &mut [Output; 3],
+    [words, scales, biases]: [&mut Output; 3],
 ) -> Result<()> {
     let w = In::from(w);
     let [words, scales, biases] =
@@ -43,7 +72,7 @@ pub(crate) fn quantize(
 }
 
 /// Encodes `scale * q + bias` in the dtype of scales and biases.
-pub(crate) fn dequantize(
+fn dequantize(
     enc: &mut Encoder<'_>,
     affine: Affine,
     [words, scales, biases]: &[Array; 3],
@@ -74,7 +103,7 @@ fn dequantize_all<T: Compute>(affine: Affine, [words, scales, biases]: &[In; 3],
 }
 
 /// Encodes `x @ w`, or `x @ wᵀ` if `transpose`, with quantized `w`.
-pub(crate) fn matmul(
+fn matmul(
     enc: &mut Encoder<'_>,
     affine: Affine,
     transpose: bool,
@@ -89,7 +118,7 @@ pub(crate) fn matmul(
 }
 
 /// Encodes the products of matrices that indices pick from `x` and `w`.
-pub(crate) fn gather_matmul(
+fn gather_matmul(
     enc: &mut Encoder<'_>,
     affine: Affine,
     transpose: bool,

@@ -6,7 +6,7 @@ use mlx_vulkan_core::{
     bf16, dispatch_dtype,
     dtype::Bool8,
     f16,
-    primitives::{ArgReduceOp, ReduceOp},
+    primitives::{ArgReduce, ArgReduceOp, Reduce, ReduceOp},
 };
 
 use crate::{
@@ -22,12 +22,12 @@ use crate::{
 /// integers are summed and multiplied as unsigned ones, whose bits are the same.
 pub(crate) fn encode(
     enc: &mut Encoder<'_>,
-    op: ReduceOp,
-    axes: &[usize],
+    Reduce { op, axes }: &Reduce,
     [a]: &[Array; 1],
     out: &mut Output,
 ) -> Result<()> {
     use Dtype::*;
+    let op = *op;
     match (op, a.dtype()) {
         (ReduceOp::All, _) => push::<Bool8, Min>(enc, axes, a, out),
         (ReduceOp::Any, _) => push::<Bool8, Max>(enc, axes, a, out),
@@ -260,8 +260,7 @@ fn tile_totals<T: Typed, M: Monoid<T>>(
 /// Encodes the first index of an extreme along `axis`. As in MLX, a NaN comes before every number.
 pub(crate) fn arg_reduce(
     enc: &mut Encoder<'_>,
-    op: ArgReduceOp,
-    axis: usize,
+    ArgReduce { op, axis }: ArgReduce,
     [a]: &[Array; 1],
     output: &mut Output,
 ) -> Result<()> {

@@ -102,7 +102,7 @@ impl Job {
         let frequencies = self.frequencies();
         let angle = |i: usize| {
             let position = (i / frequencies.len()) as f64 + offset as f64;
-            position * self.rope.scale as f64 * frequencies[i % frequencies.len()]
+            position * self.rope.scale.0 as f64 * frequencies[i % frequencies.len()]
         };
         let pair = |i: usize| {
             let (sin, cos) = angle(i).sin_cos();
@@ -124,7 +124,7 @@ impl Job {
             let starts = RowStarts::new(freqs, 0);
             return (0..half).map(|i| 1.0 / data.buffer()[starts.at(i)] as f64).collect();
         }
-        let base = self.rope.base.expect("rope has a base or frequencies") as f64;
+        let base = self.rope.base.expect("rope has a base or frequencies").0 as f64;
         (0..half).map(|i| base.powf(-(i as f64) / half as f64)).collect()
     }
 

@@ -1,7 +1,10 @@
 //! Cumulative reductions.
 
 use mlx_vulkan_core::{
-    Array, Complex, Dtype, Error, Result, backend::Output, bf16, f16, primitives::ScanOp,
+    Array, Complex, Dtype, Error, Result,
+    backend::Output,
+    bf16, f16,
+    primitives::{Scan, ScanOp},
 };
 
 use crate::{
@@ -9,17 +12,6 @@ use crate::{
     encoder::{Encoder, In, Out},
     monoid::{LogAddExp, Max, Min, Monoid, Prod, Sum, dispatch_arithmetic},
 };
-
-/// Which scan.
-#[derive(Clone, Copy)]
-pub(crate) struct Scan {
-    pub(crate) op: ScanOp,
-    pub(crate) axis: usize,
-    /// From the end.
-    pub(crate) reverse: bool,
-    /// The i-th output includes the i-th input.
-    pub(crate) inclusive: bool,
-}
 
 /// Encodes the scan of `a`. Floating point sums and products run in float64 and are rounded at
 /// each output.

@@ -1,18 +1,44 @@
 //! Joining arrays, and replacing a part of one.
 
 use mlx_vulkan_core::{
-    Array, Element, Result, Strides, backend::Output, primitives::Indices, shape::num_elements,
+    Array, Element, Result, Strides,
+    backend::Output,
+    primitives::{Indices, ShapeOp},
+    shape::num_elements,
 };
 
 use crate::{
+    copy,
     elementwise::{dispatch_size, for_chunks, for_rows},
-    encoder::{Encoder, In, Out},
+    encoder::{Encoder, In, Out, args},
     strided::{Source, Walk, write_run},
 };
 
+/// Hands a primitive of this family to its function.
+pub(crate) fn encode(
+    enc: &mut Encoder<'_>,
+    op: &ShapeOp,
+    inputs: &[Array],
+    output: &mut Output,
+) -> Result<()> {
+    match op {
+        ShapeOp::Reshape(_) => copy::contiguous(enc, args(inputs), output),
+        ShapeOp::SliceUpdate { start, strides } => {
+            slice_update(enc, start, strides, args(inputs), output)
+        }
+        ShapeOp::Concatenate { axis } => concatenate(enc, *axis, inputs, output),
+        ShapeOp::Transpose { .. }
+        | ShapeOp::Broadcast(_)
+        | ShapeOp::ExpandDims { .. }
+        | ShapeOp::Squeeze { .. }
+        | ShapeOp::AsStrided { .. }
+        | ShapeOp::Slice { .. } => unreachable!("core makes views"),
+    }
+}
+
 /// Encodes a copy of the first input with a slice replaced by the second: in place where the
 /// first input's memory can be taken over.
-pub(crate) fn slice_update(
+fn slice_update(
     enc: &mut Encoder<'_>,
     start: &Indices,
     steps: &Indices,
@@ -58,7 +84,7 @@ fn replace<T: Element>(update: &In, out: &Out, first: usize, strides: &[isize]) 
 }
 
 /// Encodes the inputs one after the other along `axis`.
-pub(crate) fn concatenate(
+fn concatenate(
     enc: &mut Encoder<'_>,
     axis: usize,
     inputs: &[Array],

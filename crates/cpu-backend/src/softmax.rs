@@ -1,6 +1,8 @@
 //! Softmax and its logarithm over the last axis.
 
-use mlx_vulkan_core::{Array, Dtype, Element, Error, Result, backend::Output, bf16, f16};
+use mlx_vulkan_core::{
+    Array, Dtype, Element, Error, Result, backend::Output, bf16, f16, primitives::SoftmaxOp,
+};
 
 use crate::{
     elementwise::{BLOCK, Typed, for_rows},
@@ -67,9 +69,22 @@ narrow! {
     f64 => f64, same, same;
 }
 
+/// Hands a primitive of this family to its function.
+pub(crate) fn encode(
+    enc: &mut Encoder<'_>,
+    op: SoftmaxOp,
+    inputs: &[Array; 1],
+    output: &mut Output,
+) -> Result<()> {
+    match op {
+        SoftmaxOp::Softmax { .. } => softmax(enc, inputs, output),
+        SoftmaxOp::LogSumExp => logsumexp(enc, inputs, output),
+    }
+}
+
 /// Encodes `exp(a) / sum(exp(a))`. The maximum is taken off first; half precision is computed in
 /// float32. A row of negative infinities, or with a positive one, becomes NaN.
-pub(crate) fn softmax(enc: &mut Encoder<'_>, [a]: &[Array; 1], output: &mut Output) -> Result<()> {
+fn softmax(enc: &mut Encoder<'_>, [a]: &[Array; 1], output: &mut Output) -> Result<()> {
     match a.dtype() {
         Dtype::Float16 => push::<f16>(enc, a, output, softmax_row),
         Dtype::Bfloat16 => push::<bf16>(enc, a, output, softmax_row),
@@ -80,11 +95,7 @@ pub(crate) fn softmax(enc: &mut Encoder<'_>, [a]: &[Array; 1], output: &mut Outp
 }
 
 /// Encodes `log(sum(exp(a)))`: the maximum where that is infinite.
-pub(crate) fn logsumexp(
-    enc: &mut Encoder<'_>,
-    [a]: &[Array; 1],
-    output: &mut Output,
-) -> Result<()> {
+fn logsumexp(enc: &mut Encoder<'_>, [a]: &[Array; 1], output: &mut Output) -> Result<()> {
     match a.dtype() {
         Dtype::Float16 => push::<f16>(enc, a, output, logsumexp_row),
         Dtype::Bfloat16 => push::<bf16>(enc, a, output, logsumexp_row),

@@ -3,20 +3,36 @@
 use std::cmp::Ordering;
 
 use bytemuck::Zeroable;
-use mlx_vulkan_core::{Array, Result, backend::Output, dispatch_dtype};
+use mlx_vulkan_core::{Array, Result, backend::Output, dispatch_dtype, primitives::SortOp};
 use rayon::slice::ParallelSliceMut;
 
 use crate::{
     along_axis::along_axis,
     elementwise::{PARALLEL, for_chunks},
-    encoder::{Encoder, In},
+    encoder::{Encoder, In, args},
     number::Number,
     strided::Source,
 };
 
+/// Hands a primitive of this family to its function.
+pub(crate) fn encode(
+    enc: &mut Encoder<'_>,
+    op: SortOp,
+    inputs: &[Array],
+    output: &mut Output,
+) -> Result<()> {
+    match op {
+        SortOp::Sort { axis } => sort(enc, axis, None, args(inputs), output),
+        SortOp::Partition { kth, axis } => sort(enc, axis, Some(kth), args(inputs), output),
+        SortOp::ArgSort { axis } => argsort(enc, axis, None, args(inputs), output),
+        SortOp::ArgPartition { kth, axis } => argsort(enc, axis, Some(kth), args(inputs), output),
+        SortOp::SearchSorted { right } => search(enc, right, args(inputs), output),
+    }
+}
+
 /// Encodes the sorted rows along `axis`; with `kth`, only that element is in its place, smaller
 /// ones before and larger ones behind it.
-pub(crate) fn sort(
+fn sort(
     enc: &mut Encoder<'_>,
     axis: usize,
     kth: Option<usize>,
@@ -34,7 +50,7 @@ pub(crate) fn sort(
 }
 
 /// Encodes the indices (uint32) of the order that [`sort`] makes.
-pub(crate) fn argsort(
+fn argsort(
     enc: &mut Encoder<'_>,
     axis: usize,
     kth: Option<usize>,
@@ -54,7 +70,7 @@ pub(crate) fn argsort(
 
 /// Encodes the places (uint32) in the sorted `a` before which the elements of `values` belong, or
 /// behind elements that are equal if `right`.
-pub(crate) fn search(
+fn search(
     enc: &mut Encoder<'_>,
     right: bool,
     [a, values]: &[Array; 2],

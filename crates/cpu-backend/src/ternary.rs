@@ -1,6 +1,6 @@
 //! Selection between two arrays.
 
-use mlx_vulkan_core::{Array, Element, Result, backend::Output};
+use mlx_vulkan_core::{Array, Element, Result, backend::Output, primitives::TernaryOp};
 
 use crate::{
     elementwise::{BLOCK, dispatch_size, for_chunks},
@@ -8,12 +8,20 @@ use crate::{
     strided::Source,
 };
 
-/// Encodes `out = condition ? a : b`; all have the output's shape.
-pub(crate) fn select(
+/// Hands a primitive of this family to its function.
+pub(crate) fn encode(
     enc: &mut Encoder<'_>,
+    op: TernaryOp,
     inputs: &[Array; 3],
     output: &mut Output,
 ) -> Result<()> {
+    match op {
+        TernaryOp::Select => select(enc, inputs, output),
+    }
+}
+
+/// Encodes `out = condition ? a : b`; all have the output's shape.
+fn select(enc: &mut Encoder<'_>, inputs: &[Array; 3], output: &mut Output) -> Result<()> {
     let out = enc.allocate(output)?;
     let inputs = inputs.each_ref().map(In::from);
     dispatch_size!(out.dtype, T => enc.push(move || run::<T>(&inputs, &out)))

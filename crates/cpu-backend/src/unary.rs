@@ -46,7 +46,7 @@ pub(crate) fn encode(
 
 fn refuse(op: UnaryOp, a: &Array) -> Error {
     Error::Unsupported {
-        op: mlx_vulkan_core::primitives::Primitive::Unary(op).name(),
+        op: op.name(),
         backend: "cpu",
         dtype: a.dtype(),
         shape: a.shape().into(),

@@ -7,10 +7,8 @@ pub use norm::*;
 pub use solve::*;
 
 use crate::{
-    Array, Dtype, Error, Result, Shape,
-    graph::Inputs,
-    ops,
-    primitives::{Linalg, Primitive},
+    Array, Dtype, Error, Result, ops,
+    primitives::Linalg,
     stream::{self, DeviceType},
 };
 
@@ -56,35 +54,12 @@ fn check_square(op: &'static str, a: &Array, message: &str) -> Result<()> {
     }
 }
 
-/// The shape without its last axis, and the shape of square matrices of another size.
-fn without_last(a: &Array) -> Shape {
-    a.shape()[..a.ndim() - 1].into()
+fn one(a: &Array, linalg: Linalg) -> Result<Array> {
+    ops::node(linalg, [a.clone()])
 }
 
-fn with_matrices(a: &Array, rows: usize, columns: usize) -> Shape {
-    let mut shape = Shape::from(&a.shape()[..a.ndim() - 2]);
-    shape.extend([rows, columns]);
-    shape
-}
-
-/// The dtype of singular values and eigenvalues of self-adjoint matrices.
-fn real(dtype: Dtype) -> Dtype {
-    if dtype == Dtype::Complex64 { Dtype::Float32 } else { dtype }
-}
-
-fn one(a: &Array, shape: Shape, dtype: Dtype, linalg: Linalg) -> Result<Array> {
-    ops::node(shape, dtype, Primitive::Linalg(linalg), [a.clone()])
-}
-
-fn several<const N: usize>(
-    a: &Array,
-    outputs: [(Shape, Dtype); N],
-    linalg: Linalg,
-) -> Result<[Array; N]> {
-    let inputs: Inputs = std::iter::once(a.clone()).collect();
-    let stream = stream::current_stream()?;
-    let arrays = Array::lazy_many(outputs.into(), Primitive::Linalg(linalg), stream, inputs);
-    Ok(arrays.try_into().expect("one array per output"))
+fn several<const N: usize>(a: &Array, linalg: Linalg) -> Result<[Array; N]> {
+    ops::nodes(linalg, [a.clone()])
 }
 
 /// QR decomposition of (…, m, n) matrices: orthonormal `q` (…, m, k) and upper triangular `r`
@@ -94,9 +69,7 @@ fn several<const N: usize>(
 /// On a GPU stream, or when the array is not float32 or float64 or has fewer than two axes.
 pub fn qr(a: &Array) -> Result<(Array, Array)> {
     check_matrix("linalg::qr", a, false)?;
-    let (m, n) = (a.dim(-2), a.dim(-1));
-    let shapes = [with_matrices(a, m, m.min(n)), with_matrices(a, m.min(n), n)];
-    let [q, r] = several(a, shapes.map(|shape| (shape, a.dtype())), Linalg::Qr)?;
+    let [q, r] = several(a, Linalg::Qr)?;
     Ok((q, r))
 }
 
@@ -108,21 +81,8 @@ pub fn qr(a: &Array) -> Result<(Array, Array)> {
 /// axes.
 pub fn svd(a: &Array) -> Result<(Array, Array, Array)> {
     check_matrix("linalg::svd", a, true)?;
-    let (m, n) = (a.dim(-2), a.dim(-1));
-    let outputs = [
-        (with_matrices(a, m, m), a.dtype()),
-        (singular_shape(a), real(a.dtype())),
-        (with_matrices(a, n, n), a.dtype()),
-    ];
-    let [u, s, vt] = several(a, outputs, Linalg::Svd { vectors: true })?;
+    let [u, s, vt] = several(a, Linalg::Svd { vectors: true })?;
     Ok((u, s, vt))
-}
-
-fn singular_shape(a: &Array) -> Shape {
-    let mut shape = without_last(a);
-    let last = shape.last_mut().expect("two axes");
-    *last = a.dim(-2).min(a.dim(-1));
-    shape
 }
 
 /// The singular values alone: MLX's `svd(a, compute_uv=False)`.
@@ -131,14 +91,14 @@ fn singular_shape(a: &Array) -> Shape {
 /// As [`svd`].
 pub fn singular_values(a: &Array) -> Result<Array> {
     check_matrix("linalg::svd", a, true)?;
-    one(a, singular_shape(a), real(a.dtype()), Linalg::Svd { vectors: false })
+    one(a, Linalg::Svd { vectors: false })
 }
 
 fn inverse(a: &Array, linalg: Linalg) -> Result<Array> {
     let op = "linalg::inv";
     check_matrix(op, a, false)?;
     check_square(op, a, "Inverses are only defined for square matrices.")?;
-    one(a, a.shape().into(), a.dtype(), linalg)
+    one(a, linalg)
 }
 
 /// Inverse of square matrices. A singular one is an error of the evaluation.
@@ -166,7 +126,7 @@ pub fn cholesky(a: &Array, upper: bool) -> Result<Array> {
     let op = "linalg::cholesky";
     check_matrix(op, a, false)?;
     check_square(op, a, "Cholesky decomposition is only defined for square matrices.")?;
-    one(a, a.shape().into(), a.dtype(), Linalg::Cholesky { upper })
+    one(a, Linalg::Cholesky { upper })
 }
 
 /// Inverse of the matrix whose Cholesky factor is given.
@@ -218,9 +178,8 @@ fn check_eigen(op: &'static str, a: &Array) -> Result<()> {
 /// On a GPU stream, or when the array is not float32, float64 or complex64 or no square matrix.
 pub fn eigh(a: &Array, uplo: Uplo) -> Result<(Array, Array)> {
     check_eigen("linalg::eigh", a)?;
-    let outputs = [(without_last(a), real(a.dtype())), (a.shape().into(), a.dtype())];
     let linalg = Linalg::Eigh { upper: uplo == Uplo::U, vectors: true };
-    let [values, vectors] = several(a, outputs, linalg)?;
+    let [values, vectors] = several(a, linalg)?;
     Ok((values, vectors))
 }
 
@@ -231,7 +190,7 @@ pub fn eigh(a: &Array, uplo: Uplo) -> Result<(Array, Array)> {
 pub fn eigvalsh(a: &Array, uplo: Uplo) -> Result<Array> {
     check_eigen("linalg::eigvalsh", a)?;
     let linalg = Linalg::Eigh { upper: uplo == Uplo::U, vectors: false };
-    one(a, without_last(a), real(a.dtype()), linalg)
+    one(a, linalg)
 }
 
 /// Eigenvalues and eigenvectors (as columns, of norm 1) of square matrices, both complex64.
@@ -240,8 +199,7 @@ pub fn eigvalsh(a: &Array, uplo: Uplo) -> Result<Array> {
 /// As [`eigh`].
 pub fn eig(a: &Array) -> Result<(Array, Array)> {
     check_eigen("linalg::eig", a)?;
-    let outputs = [without_last(a), a.shape().into()].map(|shape| (shape, Dtype::Complex64));
-    let [values, vectors] = several(a, outputs, Linalg::Eig { vectors: true })?;
+    let [values, vectors] = several(a, Linalg::Eig { vectors: true })?;
     Ok((values, vectors))
 }
 
@@ -251,5 +209,5 @@ pub fn eig(a: &Array) -> Result<(Array, Array)> {
 /// As [`eigh`].
 pub fn eigvals(a: &Array) -> Result<Array> {
     check_eigen("linalg::eigvals", a)?;
-    one(a, without_last(a), Dtype::Complex64, Linalg::Eig { vectors: false })
+    one(a, Linalg::Eig { vectors: false })
 }

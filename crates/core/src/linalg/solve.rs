@@ -2,10 +2,9 @@
 
 use super::{
     Linalg, check_cpu_stream, check_matrix, check_square, norm::epsilon, several, svd, tri_inv,
-    with_matrices,
 };
 use crate::{
-    Array, Dtype, Error, Result, Shape,
+    Array, Dtype, Error, Result,
     ops::{self, astype},
 };
 
@@ -21,18 +20,7 @@ pub fn lu_factor(a: &Array) -> Result<(Array, Array)> {
 }
 
 fn factors(a: &Array) -> Result<[Array; 3]> {
-    let (m, n) = (a.dim(-2), a.dim(-1));
-    let with_last = |last: usize| {
-        let mut shape = Shape::from(&a.shape()[..a.ndim() - 2]);
-        shape.push(last);
-        shape
-    };
-    let outputs = [
-        (a.shape().into(), a.dtype()),
-        (with_last(m.min(n)), Dtype::Uint32),
-        (with_last(m), Dtype::Uint32),
-    ];
-    several(a, outputs, Linalg::Lu)
+    several(a, Linalg::Lu)
 }
 
 /// LU decomposition with partial pivoting: rows `p` (uint32), unit lower triangular `l` and upper
@@ -147,7 +135,8 @@ pub fn pinv(a: &Array) -> Result<Array> {
     check_matrix("linalg::pinv", a, false)?;
     let (m, n) = (a.dim(-2), a.dim(-1));
     if a.size() == 0 {
-        return ops::zeros(&with_matrices(a, n, m), a.dtype());
+        let batch = &a.shape()[..a.ndim() - 2];
+        return ops::zeros(&[batch, &[n, m]].concat(), a.dtype());
     }
     let k = m.min(n) as isize;
     let (u, s, vt) = svd(a)?;

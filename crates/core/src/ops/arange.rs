@@ -1,6 +1,6 @@
 //! Ranges of numbers.
 
-use crate::{Array, Dtype, Error, Result, ops, primitives::Primitive};
+use crate::{Array, Dtype, Error, Result, ops, primitives::Arange};
 
 /// `start, start + step, …` before `stop`.
 ///
@@ -20,7 +20,9 @@ pub fn arange(start: f64, stop: f64, step: f64, dtype: Dtype) -> Result<Array> {
     if step == 0.0 || count > i32::MAX as f64 {
         return Err(Error::invalid("arange", "Maximum size exceeded."));
     }
-    ops::node([count.max(0.0) as usize].as_slice(), dtype, Primitive::Arange { start, step }, [])
+    let size = count.max(0.0) as usize;
+    let (start, step) = (start.into(), step.into());
+    ops::node(Arange { start, step, size, dtype }, [])
 }
 
 /// `num` evenly spaced numbers from `start` on: to `stop` if `endpoint`, else so that `stop` would be

@@ -3,22 +3,15 @@
 use crate::{
     Array, Dtype, Error, Result,
     ops::{self, Operand, astype, broadcast_shape, broadcast_to, operands},
-    primitives::{BinaryOp, Primitive},
+    primitives::BinaryOp,
 };
 
-/// Converts both to `compute`, broadcasts them and applies `op`.
-fn apply(
-    name: &'static str,
-    a: &Array,
-    b: &Array,
-    op: BinaryOp,
-    compute: Dtype,
-    out: Dtype,
-) -> Result<Array> {
+/// Converts both to `dtype`, broadcasts them and applies `op`.
+fn apply(name: &'static str, a: &Array, b: &Array, op: BinaryOp, dtype: Dtype) -> Result<Array> {
     let shape = broadcast_shape(name, a.shape(), b.shape())?;
-    let a = broadcast_to(&astype(a, compute)?, &shape)?;
-    let b = broadcast_to(&astype(b, compute)?, &shape)?;
-    ops::node(shape, out, Primitive::Binary(op), [a, b])
+    let a = broadcast_to(&astype(a, dtype)?, &shape)?;
+    let b = broadcast_to(&astype(b, dtype)?, &shape)?;
+    ops::node(op, [a, b])
 }
 
 /// Functions in the promoted dtype.
@@ -33,7 +26,7 @@ macro_rules! promoting {
         pub fn $name(a: impl Operand, b: impl Operand) -> Result<Array> {
             let (a, b) = operands(a, b)?;
             let dtype = a.dtype().promote(b.dtype());
-            apply(stringify!($name), &a, &b, BinaryOp::$op, dtype, dtype)
+            apply(stringify!($name), &a, &b, BinaryOp::$op, dtype)
         }
     )*};
 }
@@ -63,7 +56,7 @@ macro_rules! predicates {
         pub fn $name(a: impl Operand, b: impl Operand) -> Result<Array> {
             let (a, b) = operands(a, b)?;
             let dtype = a.dtype().promote(b.dtype());
-            apply(stringify!($name), &a, &b, BinaryOp::$op, dtype, Dtype::Bool)
+            apply(stringify!($name), &a, &b, BinaryOp::$op, dtype)
         }
     )*};
 }
@@ -95,7 +88,7 @@ macro_rules! floating {
         pub fn $name(a: impl Operand, b: impl Operand) -> Result<Array> {
             let (a, b) = operands(a, b)?;
             let dtype = a.dtype().promote(b.dtype()).at_least_float();
-            apply(stringify!($name), &a, &b, BinaryOp::$op, dtype, dtype)
+            apply(stringify!($name), &a, &b, BinaryOp::$op, dtype)
         }
     )*};
 }
@@ -117,7 +110,7 @@ pub fn arctan2(a: impl Operand, b: impl Operand) -> Result<Array> {
     if dtype == Dtype::Complex64 {
         return Err(Error::invalid("arctan2", "Not supported for complex64."));
     }
-    apply("arctan2", &a, &b, BinaryOp::Arctan2, dtype, dtype)
+    apply("arctan2", &a, &b, BinaryOp::Arctan2, dtype)
 }
 
 /// Logic on truth values.
@@ -129,7 +122,7 @@ macro_rules! logical {
         /// When the shapes do not broadcast.
         pub fn $name(a: impl Operand, b: impl Operand) -> Result<Array> {
             let (a, b) = operands(a, b)?;
-            apply(stringify!($name), &a, &b, BinaryOp::$op, Dtype::Bool, Dtype::Bool)
+            apply(stringify!($name), &a, &b, BinaryOp::$op, Dtype::Bool)
         }
     )*};
 }
@@ -147,7 +140,7 @@ logical! {
 /// When the shapes do not broadcast.
 pub fn logical_xor(a: impl Operand, b: impl Operand) -> Result<Array> {
     let (a, b) = operands(a, b)?;
-    apply("logical_xor", &a, &b, BinaryOp::NotEqual, Dtype::Bool, Dtype::Bool)
+    apply("logical_xor", &a, &b, BinaryOp::NotEqual, Dtype::Bool)
 }
 
 /// Functions of bits.
@@ -160,7 +153,7 @@ macro_rules! bitwise {
         pub fn $name(a: impl Operand, b: impl Operand) -> Result<Array> {
             let (a, b) = operands(a, b)?;
             let dtype = bit_dtype(stringify!($name), &a, &b, $bool)?;
-            apply(stringify!($name), &a, &b, BinaryOp::$op, dtype, dtype)
+            apply(stringify!($name), &a, &b, BinaryOp::$op, dtype)
         }
     )*};
 }
@@ -200,7 +193,7 @@ fn bit_dtype(name: &'static str, a: &Array, b: &Array, for_bool: Dtype) -> Resul
 pub fn subtract(a: impl Operand, b: impl Operand) -> Result<Array> {
     let (a, b) = operands(a, b)?;
     let dtype = a.dtype().promote(b.dtype());
-    apply("subtract", &a, &b, BinaryOp::Subtract, dtype, dtype)
+    apply("subtract", &a, &b, BinaryOp::Subtract, dtype)
 }
 
 /// `floor(a / b)`, for integers too. Complex quotients keep their fractions.
@@ -212,7 +205,7 @@ pub fn floor_divide(a: impl Operand, b: impl Operand) -> Result<Array> {
     let dtype = a.dtype().promote(b.dtype());
     let complex = dtype == Dtype::Complex64;
     let op = if complex { BinaryOp::Divide } else { BinaryOp::FloorDivide };
-    apply("floor_divide", &a, &b, op, dtype, dtype)
+    apply("floor_divide", &a, &b, op, dtype)
 }
 
 /// Remainder with the sign of the divisor. Broadcasts, and promotes the dtypes.
@@ -225,7 +218,7 @@ pub fn remainder(a: impl Operand, b: impl Operand) -> Result<Array> {
     if dtype == Dtype::Complex64 {
         return Err(Error::invalid("remainder", "Complex type not supported."));
     }
-    apply("remainder", &a, &b, BinaryOp::Remainder, dtype, dtype)
+    apply("remainder", &a, &b, BinaryOp::Remainder, dtype)
 }
 
 /// Quotient and remainder: [`floor_divide`] and [`remainder`].
@@ -247,7 +240,7 @@ pub fn array_equal(a: &Array, b: &Array, equal_nan: bool) -> Result<Array> {
     }
     let dtype = a.dtype().promote(b.dtype());
     let op = if equal_nan && dtype.is_inexact() { BinaryOp::NanEqual } else { BinaryOp::Equal };
-    ops::all(&apply("array_equal", a, b, op, dtype, Dtype::Bool)?, &[], false)
+    ops::all(&apply("array_equal", a, b, op, dtype)?, &[], false)
 }
 
 /// Whether `|a - b| <= atol + rtol * |b|`, elementwise; infinities are close to themselves.

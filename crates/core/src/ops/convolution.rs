@@ -4,9 +4,9 @@
 use smallvec::SmallVec;
 
 use crate::{
-    Array, Error, Result, Shape,
+    Array, Error, Result,
     ops::{self, astype},
-    primitives::{Convolution, Primitive, Spatial},
+    primitives::{Convolution, Spatial},
 };
 
 /// Parameters of [`conv_general`]: per spatial axis, or one number for all of them.
@@ -89,9 +89,8 @@ pub fn conv_general(input: &Array, weight: &Array, options: ConvOptions<'_>) -> 
         groups: options.groups,
         flip: options.flip,
     };
-    let shape = output_shape(&input, weight, &convolution)?;
-    let inputs = [input, astype(weight, dtype)?];
-    ops::node(shape, dtype, Primitive::Convolution(Box::new(convolution)), inputs)
+    check_windows(&input, weight, &convolution)?;
+    ops::node(Box::new(convolution), [input, astype(weight, dtype)?])
 }
 
 fn invalid<T>(message: impl Into<String>) -> Result<T> {
@@ -172,19 +171,11 @@ fn cut(input: &Array, low: &mut [isize], high: &mut [isize]) -> Result<Array> {
     ops::slice(input, &start, &stop, &vec![1; input.ndim()])
 }
 
-/// Elements that an axis of `size` spans when its elements are `dilation` apart.
-fn dilated(size: usize, dilation: usize) -> usize {
-    if size == 0 { 0 } else { 1 + dilation * (size - 1) }
-}
-
-fn output_shape(input: &Array, weight: &Array, c: &Convolution) -> Result<Shape> {
-    let mut shape = Shape::from(input.shape());
+/// Refuses windows that are larger than the padded input.
+fn check_windows(input: &Array, weight: &Array, c: &Convolution) -> Result<()> {
     for axis in 0..c.stride.len() {
-        let window = dilated(weight.shape()[axis + 1], c.kernel_dilation[axis]);
-        let padded = dilated(input.shape()[axis + 1], c.input_dilation[axis])
-            + c.padding_low[axis]
-            + c.padding_high[axis];
-        if padded < window {
+        let (size, window) = (input.shape()[axis + 1], weight.shape()[axis + 1]);
+        if c.windows(axis, size, window).is_none() {
             return invalid(format!(
                 "Spatial dimensions of input after padding cannot be smaller than weight spatial \
                  dimensions. Got error at axis {} for input with shape {:?}, padding low {:?}, padding \
@@ -196,10 +187,8 @@ fn output_shape(input: &Array, weight: &Array, c: &Convolution) -> Result<Shape>
                 weight.shape()
             ));
         }
-        shape[axis + 1] = (padded - window) / c.stride[axis] + 1;
     }
-    *shape.last_mut().expect("channels") = weight.dim(0);
-    Ok(shape)
+    Ok(())
 }
 
 /// Transposed convolution: the gradient of a convolution with these parameters by its input.

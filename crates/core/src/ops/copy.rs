@@ -3,7 +3,7 @@
 use crate::{
     Array, Dtype, Result,
     ops::{self, Operand, broadcast_to},
-    primitives::Primitive,
+    primitives::CopyOp,
 };
 
 /// The elements converted to `dtype`. Complex numbers lose their imaginary part.
@@ -14,7 +14,7 @@ pub fn astype(a: &Array, dtype: Dtype) -> Result<Array> {
     if a.dtype() == dtype {
         return Ok(a.clone());
     }
-    ops::node(a.shape(), dtype, Primitive::AsType, [a.clone()])
+    ops::node(CopyOp::AsType { dtype }, [a.clone()])
 }
 
 /// The bytes of the elements as another dtype: MLX's `view`. The last axis grows or shrinks by
@@ -27,9 +27,8 @@ pub fn view(a: &Array, dtype: Dtype) -> Result<Array> {
         return Ok(a.clone());
     }
     let (old, new) = (a.dtype().size(), dtype.size());
-    let mut shape = crate::Shape::from(a.shape());
     if old != new {
-        let last = shape.last_mut().ok_or_else(|| {
+        let last = a.shape().last().ok_or_else(|| {
             crate::Error::invalid(
                 "view",
                 "Changing the type of a scalar is only allowed for types of the same size.",
@@ -43,10 +42,9 @@ pub fn view(a: &Array, dtype: Dtype) -> Result<Array> {
             );
             return Err(crate::Error::invalid("view", message));
         }
-        *last = *last * old / new;
     }
     let source = if old == new { a.clone() } else { contiguous(a, false)? };
-    ops::node(shape, dtype, Primitive::View, [source])
+    ops::node(CopyOp::View { dtype }, [source])
 }
 
 /// A dense array with the same elements; the array itself where it is dense already.
@@ -54,7 +52,7 @@ pub fn view(a: &Array, dtype: Dtype) -> Result<Array> {
 /// # Errors
 /// When there is no stream to run on.
 pub fn contiguous(a: &Array, allow_col_major: bool) -> Result<Array> {
-    ops::node(a.shape(), a.dtype(), Primitive::Contiguous { allow_col_major }, [a.clone()])
+    ops::node(CopyOp::Contiguous { allow_col_major }, [a.clone()])
 }
 
 /// An array of `shape` filled with `value`, which may be an array that broadcasts to it.
@@ -64,7 +62,7 @@ pub fn contiguous(a: &Array, allow_col_major: bool) -> Result<Array> {
 pub fn full(shape: &[usize], value: impl Operand, dtype: Dtype) -> Result<Array> {
     let value = astype(&value.to_array(Some(dtype))?, dtype)?;
     let value = broadcast_to(&value, shape)?;
-    ops::node(shape, dtype, Primitive::Full, [value])
+    ops::node(CopyOp::Full, [value])
 }
 
 /// Zeros.

@@ -1,9 +1,9 @@
 //! Products of matrices that indices pick: mixtures of experts.
 
 use crate::{
-    Array, Dtype, Error, Result, Shape,
+    Array, Dtype, Error, Result,
     ops::{self, astype, broadcast_arrays, matmul},
-    primitives::Primitive,
+    primitives::MatmulOp,
     shape::num_elements,
 };
 
@@ -124,13 +124,11 @@ pub fn gather_mm(
     let dtype = floating_product(op, a, b)?;
     let (left, right) = (astype(&left, dtype)?, astype(&right, dtype)?);
     let (lhs, rhs) = picks(op, (&left, lhs_indices), (&right, rhs_indices))?;
-    let mut shape = Shape::from(lhs.shape());
-    shape.extend([left.dim(-2), right.dim(-1)]);
-    let primitive = Primitive::GatherMm {
+    let primitive = MatmulOp::GatherMm {
         left_sorted: sorted_indices && rhs_indices.is_none(),
         right_sorted: sorted_indices && lhs_indices.is_none(),
     };
-    let out = ops::node(shape, dtype, primitive, [left, right, lhs, rhs])?;
+    let out = ops::node(primitive, [left, right, lhs, rhs])?;
     if vectors.is_empty() { Ok(out) } else { ops::squeeze(&out, &vectors) }
 }
 
@@ -162,8 +160,6 @@ pub fn segmented_mm(a: &Array, b: &Array, segments: &Array) -> Result<Array> {
         ));
     }
     let segments = astype(segments, Dtype::Uint32)?;
-    let mut shape = Shape::from(&segments.shape()[..segments.ndim() - 1]);
-    shape.extend([a.dim(0), b.dim(1)]);
     let inputs = [astype(&left, dtype)?, astype(&right, dtype)?, segments];
-    ops::node(shape, dtype, Primitive::SegmentedMm, inputs)
+    ops::node(MatmulOp::SegmentedMm, inputs)
 }

@@ -5,9 +5,9 @@ use super::{
     quantized::{affine, unpacked_columns},
 };
 use crate::{
-    Array, Error, Result, Shape,
+    Array, Error, Result,
     ops::{self, astype, quantized_matmul},
-    primitives::Primitive,
+    primitives::QuantizedOp,
 };
 
 /// Indices of the matrices that [`gather_qmm`] multiplies.
@@ -61,9 +61,7 @@ pub fn gather_qmm(
         return Err(Error::invalid(op, message));
     }
     let (lhs, rhs) = picks(op, (x, indices.lhs), (w, indices.rhs))?;
-    let mut shape = Shape::from(lhs.shape());
-    shape.extend([x.dim(-2), outer]);
-    let primitive = Primitive::GatherQmm {
+    let primitive = QuantizedOp::GatherQmm {
         affine,
         transpose,
         left_sorted: indices.sorted && indices.rhs.is_none(),
@@ -71,5 +69,5 @@ pub fn gather_qmm(
     };
     let inputs =
         [astype(x, dtype)?, w.clone(), astype(scales, dtype)?, astype(biases, dtype)?, lhs, rhs];
-    ops::node(shape, dtype, primitive, inputs)
+    ops::node(primitive, inputs)
 }

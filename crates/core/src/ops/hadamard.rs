@@ -3,7 +3,7 @@
 use crate::{
     Array, Dtype, Error, Result,
     ops::{self, astype},
-    primitives::{Hadamard, Primitive},
+    primitives::Hadamard,
 };
 
 /// Walsh–Hadamard transform of the last axis, whose size is `m · 2^k` with `m` 1, 12, 20 or 28:
@@ -29,5 +29,5 @@ pub fn hadamard_transform(a: &Array, scale: Option<f32>) -> Result<Array> {
         let message = "Only supports n = m*2^k where m in (1, 12, 20, 28).";
         return Err(Error::invalid(op, message));
     };
-    ops::node(a.shape(), dtype, Primitive::Hadamard(transform), [astype(a, dtype)?])
+    ops::node(transform, [astype(a, dtype)?])
 }

@@ -3,7 +3,7 @@
 use crate::{
     Array, Dtype, Error, Result, Shape,
     ops::{self, astype, broadcast_shape, broadcast_to, normalize_axis},
-    primitives::{Axes, Primitive},
+    primitives::{Axes, IndexingOp},
     shape::num_elements,
 };
 
@@ -22,10 +22,7 @@ pub fn take(a: &Array, indices: &Array, axis: isize) -> Result<Array> {
             "Cannot do a non-empty take from an array with zero elements.",
         ));
     }
-    let mut shape = Shape::from(&a.shape()[..axis]);
-    shape.extend_from_slice(indices.shape());
-    shape.extend_from_slice(&a.shape()[axis + 1..]);
-    ops::node(shape, a.dtype(), Primitive::Take { axis }, [a.clone(), indices.clone()])
+    ops::node(IndexingOp::Take { axis }, [a.clone(), indices.clone()])
 }
 
 /// Elements at `indices` along `axis`; the other axes broadcast.
@@ -44,8 +41,7 @@ pub fn take_along_axis(a: &Array, indices: &Array, axis: isize) -> Result<Array>
         return Err(Error::invalid("take_along_axis", message));
     }
     let joint = broadcast_except("take_along_axis", &[a, indices], axis)?;
-    let primitive = Primitive::TakeAlongAxis { axis };
-    ops::node(joint[1].shape(), a.dtype(), primitive, joint.clone())
+    ops::node(IndexingOp::TakeAlongAxis { axis }, joint)
 }
 
 /// Arrays of as many axes, broadcast along all of them but `axis`.
@@ -95,8 +91,8 @@ pub fn gather(
     let mut shape = Shape::from(index_shape);
     shape.extend_from_slice(slice_sizes);
     check_slices(a, &shape, slice_sizes)?;
-    let primitive = Primitive::Gather { axes, slice_sizes: slice_sizes.into() };
-    ops::node(shape, a.dtype(), primitive, std::iter::once(a.clone()).chain(indices))
+    let primitive = IndexingOp::Gather { axes, slice_sizes: slice_sizes.into() };
+    ops::node(primitive, std::iter::once(a.clone()).chain(indices))
 }
 
 fn check_slices(a: &Array, shape: &[usize], sizes: &[usize]) -> Result<()> {

@@ -3,7 +3,7 @@
 use crate::{
     Array, Dtype, Error, Result, Shape,
     ops::{self, astype, broadcast_shape, broadcast_to, expand_dims, squeeze},
-    primitives::Primitive,
+    primitives::MatmulOp,
 };
 
 /// Operands of a product brought to at least two axes, one dtype and joint batch axes.
@@ -75,7 +75,7 @@ fn product_dtype(op: &'static str, arrays: &[&Array]) -> Result<Dtype> {
 /// When the inner sizes differ, batch axes do not broadcast, or the dtype is not inexact.
 pub fn matmul(a: &Array, b: &Array) -> Result<Array> {
     let p = prepare("matmul", a, b, product_dtype("matmul", &[a, b])?)?;
-    let out = ops::node(p.shape, p.dtype, Primitive::Matmul, [p.a, p.b])?;
+    let out = ops::node(MatmulOp::Matmul, [p.a, p.b])?;
     drop_vector_axes(out, &p.vector_axes)
 }
 
@@ -87,7 +87,7 @@ pub fn addmm(c: &Array, a: &Array, b: &Array, alpha: f32, beta: f32) -> Result<A
     let p = prepare("addmm", a, b, product_dtype("addmm", &[a, b, c])?)?;
     let c = astype(c, p.dtype)?;
     let c = broadcast_to(&vector_axes_of(&c, &p.vector_axes)?, &p.shape)?;
-    let out = ops::node(p.shape, p.dtype, Primitive::AddMm { alpha, beta }, [p.a, p.b, c])?;
+    let out = ops::node(MatmulOp::AddMm { alpha: alpha.into(), beta: beta.into() }, [p.a, p.b, c])?;
     drop_vector_axes(out, &p.vector_axes)
 }
 

@@ -63,21 +63,26 @@ pub use unique::*;
 pub use windows::*;
 
 use crate::{
-    Array, Dtype, Error, Result, Shape,
-    graph::Inputs,
+    Array, Dtype, Error, Result, Shape, graph,
     primitives::{Axes, Primitive},
-    stream,
 };
 
 /// Adds a node with one output.
 pub(crate) fn node(
-    shape: impl Into<Shape>,
-    dtype: Dtype,
-    primitive: Primitive,
+    primitive: impl Into<Primitive>,
     inputs: impl IntoIterator<Item = Array>,
 ) -> Result<Array> {
-    let inputs: Inputs = inputs.into_iter().collect();
-    Ok(Array::lazy(shape.into(), dtype, primitive, stream::current_stream()?, inputs))
+    let mut outputs = graph::apply(primitive.into(), inputs.into_iter().collect())?;
+    Ok(outputs.pop().expect("every primitive has an output"))
+}
+
+/// Adds a node with `N` outputs.
+pub(crate) fn nodes<const N: usize>(
+    primitive: impl Into<Primitive>,
+    inputs: impl IntoIterator<Item = Array>,
+) -> Result<[Array; N]> {
+    let outputs = graph::apply(primitive.into(), inputs.into_iter().collect())?;
+    Ok(outputs.into_vec().try_into().expect("the primitive has this number of outputs"))
 }
 
 /// `axis` as an index into `ndim` axes; negative ones count from the end.

@@ -1,21 +1,20 @@
 //! Affine quantization: groups of a row share a scale and a bias, `w = scale * q + bias`.
 
 use crate::{
-    Array, Dtype, Error, Result, Shape,
+    Array, Error, Result,
     ops::{self, astype, broadcast_shape, broadcast_to},
-    primitives::{Affine, Primitive},
-    stream,
+    primitives::{Affine, QuantizedOp},
 };
 
 pub(super) fn affine(op: &'static str, group_size: usize, bits: usize) -> Result<Affine> {
-    if !matches!(group_size, 32 | 64 | 128) {
+    if !Affine::GROUP_SIZES.contains(&group_size) {
         let message = format!(
             "The requested group size {group_size} is not supported. The supported group sizes are 32, \
              64, and 128."
         );
         return Err(Error::invalid(op, message));
     }
-    if !matches!(bits, 2 | 3 | 4 | 5 | 6 | 8) {
+    if !Affine::BITS.contains(&bits) {
         let message = format!(
             "The requested number of bits {bits} is not supported. The supported bits are 2, 3, 4, 5, 6, \
              and 8."
@@ -53,27 +52,8 @@ pub fn quantize(w: &Array, group_size: usize, bits: usize) -> Result<(Array, Arr
         );
         return Err(Error::invalid("quantize", message));
     }
-    let with_last = |n: usize| {
-        let mut shape = Shape::from(w.shape());
-        *shape.last_mut().expect("two axes") = n;
-        shape
-    };
-    let groups = with_last(columns / group_size);
-    let outputs = vec![
-        (with_last(affine.packed_words(columns)), Dtype::Uint32),
-        (groups.clone(), w.dtype()),
-        (groups, w.dtype()),
-    ];
-    let stream = stream::current_stream()?;
-    let mut arrays = Array::lazy_many(
-        outputs,
-        Primitive::Quantize(affine),
-        stream,
-        std::iter::once(w.clone()).collect(),
-    )
-    .into_iter();
-    let mut next = || arrays.next().expect("three outputs");
-    Ok((next(), next(), next()))
+    let [words, scales, biases] = ops::nodes(QuantizedOp::Quantize(affine), [w.clone()])?;
+    Ok((words, scales, biases))
 }
 
 /// Checks packed words against scales and biases; returns the number of unpacked columns.
@@ -97,17 +77,7 @@ pub(super) fn unpacked_columns(
         );
         Error::invalid(op, message)
     };
-    if w.ndim() < 2 || w.dtype() != Dtype::Uint32 || !scales.dtype().is_floating() {
-        return Err(mismatch());
-    }
-    let same_rows = scales.shape() == biases.shape()
-        && scales.ndim() == w.ndim()
-        && scales.shape()[..w.ndim() - 1] == w.shape()[..w.ndim() - 1];
-    let columns = if scales.ndim() == 0 { 0 } else { scales.dim(-1) * affine.group_size };
-    if !same_rows || affine.packed_words(columns) != w.dim(-1) {
-        return Err(mismatch());
-    }
-    Ok(columns)
+    affine.columns(w.spec(), scales.spec(), biases.spec()).ok_or_else(mismatch)
 }
 
 /// Undoes [`quantize`]; the result has the dtype of the scales.
@@ -122,12 +92,10 @@ pub fn dequantize(
     bits: usize,
 ) -> Result<Array> {
     let affine = affine("dequantize", group_size, bits)?;
-    let columns = unpacked_columns("dequantize", w, scales, biases, affine)?;
-    let mut shape = Shape::from(w.shape());
-    *shape.last_mut().expect("two axes") = columns;
+    unpacked_columns("dequantize", w, scales, biases, affine)?;
     let biases = astype(biases, scales.dtype())?;
     let inputs = [w.clone(), scales.clone(), biases];
-    ops::node(shape, scales.dtype(), Primitive::Dequantize(affine), inputs)
+    ops::node(QuantizedOp::Dequantize(affine), inputs)
 }
 
 /// `x @ w` (or `x @ wᵀ` with `transpose`) where `w` is quantized along its last axis. The result
@@ -167,10 +135,8 @@ pub fn quantized_matmul(
     }
     let x2 = if x.ndim() == 1 { ops::expand_dims(x, &[0])? } else { x.clone() };
     let (x2, w, scales, biases) = broadcast_batches(&x2, w, scales, biases)?;
-    let mut shape = Shape::from(x2.shape());
-    *shape.last_mut().expect("two axes") = outer;
     let inputs = [astype(&x2, dtype)?, w, astype(&scales, dtype)?, astype(&biases, dtype)?];
-    let out = ops::node(shape, dtype, Primitive::QuantizedMatmul { affine, transpose }, inputs)?;
+    let out = ops::node(QuantizedOp::QuantizedMatmul { affine, transpose }, inputs)?;
     if x.ndim() == 1 { ops::squeeze(&out, &[-2]) } else { Ok(out) }
 }
 

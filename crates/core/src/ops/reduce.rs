@@ -1,29 +1,26 @@
 //! Reductions. An empty list of axes means all axes.
 
 use crate::{
-    Array, Dtype, Error, Result, Shape,
+    Array, Dtype, Error, Result,
     ops::{self, astype, normalize_axes, normalize_axis, squeeze},
-    primitives::{ArgReduceOp, Primitive, ReduceOp},
+    primitives::{ArgReduce, ArgReduceOp, Reduce, ReduceOp},
 };
 
-/// Reduces in `compute`, into `out`.
+/// Reduces in `dtype`.
 fn apply(
     name: &'static str,
     a: &Array,
     axes: &[isize],
     keepdims: bool,
     op: ReduceOp,
-    (compute, out): (Dtype, Dtype),
+    dtype: Dtype,
 ) -> Result<Array> {
     let axes = normalize_axes(name, axes, a.ndim())?;
     if axes.is_empty() {
-        return astype(&astype(a, compute)?, out);
+        return astype(a, dtype);
     }
-    let mut shape = Shape::from(a.shape());
-    axes.iter().for_each(|&x| shape[x] = 1);
     let signed: Vec<isize> = axes.iter().map(|&x| x as isize).collect();
-    let source = astype(a, compute)?;
-    let reduced = ops::node(shape, out, Primitive::Reduce { op, axes }, [source])?;
+    let reduced = ops::node(Reduce { op, axes }, [astype(a, dtype)?])?;
     if keepdims { Ok(reduced) } else { squeeze(&reduced, &signed) }
 }
 
@@ -44,7 +41,7 @@ fn sum_dtype(a: &Array) -> Dtype {
 /// When an axis is out of bounds or given twice.
 pub fn sum(a: &Array, axes: &[isize], keepdims: bool) -> Result<Array> {
     let out = sum_dtype(a);
-    apply("sum", a, axes, keepdims, ReduceOp::Sum, (out, out))
+    apply("sum", a, axes, keepdims, ReduceOp::Sum, out)
 }
 
 /// Product. Small integers multiply in 32 bits.
@@ -53,7 +50,7 @@ pub fn sum(a: &Array, axes: &[isize], keepdims: bool) -> Result<Array> {
 /// When an axis is out of bounds or given twice.
 pub fn prod(a: &Array, axes: &[isize], keepdims: bool) -> Result<Array> {
     let out = sum_dtype(a);
-    apply("prod", a, axes, keepdims, ReduceOp::Prod, (out, out))
+    apply("prod", a, axes, keepdims, ReduceOp::Prod, out)
 }
 
 /// Largest element; NaN if there is one.
@@ -62,7 +59,7 @@ pub fn prod(a: &Array, axes: &[isize], keepdims: bool) -> Result<Array> {
 /// When an axis is out of bounds or given twice, or has no elements.
 pub fn max(a: &Array, axes: &[isize], keepdims: bool) -> Result<Array> {
     refuse_empty("max", a, axes)?;
-    apply("max", a, axes, keepdims, ReduceOp::Max, (a.dtype(), a.dtype()))
+    apply("max", a, axes, keepdims, ReduceOp::Max, a.dtype())
 }
 
 /// Smallest element; NaN if there is one.
@@ -71,7 +68,7 @@ pub fn max(a: &Array, axes: &[isize], keepdims: bool) -> Result<Array> {
 /// When an axis is out of bounds or given twice, or has no elements.
 pub fn min(a: &Array, axes: &[isize], keepdims: bool) -> Result<Array> {
     refuse_empty("min", a, axes)?;
-    apply("min", a, axes, keepdims, ReduceOp::Min, (a.dtype(), a.dtype()))
+    apply("min", a, axes, keepdims, ReduceOp::Min, a.dtype())
 }
 
 /// There is no extreme of nothing; axes that stay may well be empty.
@@ -91,7 +88,7 @@ fn refuse_empty(name: &'static str, a: &Array, axes: &[isize]) -> Result<()> {
 /// # Errors
 /// When an axis is out of bounds or given twice.
 pub fn all(a: &Array, axes: &[isize], keepdims: bool) -> Result<Array> {
-    apply("all", a, axes, keepdims, ReduceOp::All, (Dtype::Bool, Dtype::Bool))
+    apply("all", a, axes, keepdims, ReduceOp::All, Dtype::Bool)
 }
 
 /// Whether any element is nonzero.
@@ -99,7 +96,7 @@ pub fn all(a: &Array, axes: &[isize], keepdims: bool) -> Result<Array> {
 /// # Errors
 /// When an axis is out of bounds or given twice.
 pub fn any(a: &Array, axes: &[isize], keepdims: bool) -> Result<Array> {
-    apply("any", a, axes, keepdims, ReduceOp::Any, (Dtype::Bool, Dtype::Bool))
+    apply("any", a, axes, keepdims, ReduceOp::Any, Dtype::Bool)
 }
 
 /// Mean; integers become float32.
@@ -207,9 +204,7 @@ fn arg_reduce(
         return ops::reshape(&index, &vec![1; if keepdims { a.ndim() } else { 0 }]);
     };
     let axis = normalize_axis(name, axis, a.ndim())?;
-    let mut shape = Shape::from(a.shape());
-    shape[axis] = 1;
-    let index = ops::node(shape, Dtype::Uint32, Primitive::ArgReduce { op, axis }, [a.clone()])?;
+    let index = ops::node(ArgReduce { op, axis }, [a.clone()])?;
     if keepdims { Ok(index) } else { squeeze(&index, &[axis as isize]) }
 }
 

@@ -3,7 +3,7 @@
 use crate::{
     Array, Dtype, Result,
     ops::{self, astype, normalize_axis},
-    primitives::{Primitive, ScanOp},
+    primitives::{Scan, ScanOp},
 };
 
 /// A scan along an axis, or of all elements in row-major order.
@@ -11,13 +11,13 @@ fn scan(
     op: &'static str,
     a: &Array,
     axis: Option<isize>,
-    primitive: impl FnOnce(usize) -> Primitive,
+    primitive: impl FnOnce(usize) -> Scan,
 ) -> Result<Array> {
     let Some(axis) = axis else {
         return scan(op, &ops::reshape(a, &[-1])?, Some(0), primitive);
     };
     let axis = normalize_axis(op, axis, a.ndim())?;
-    ops::node(a.shape(), a.dtype(), primitive(axis), [a.clone()])
+    ops::node(primitive(axis), [a.clone()])
 }
 
 macro_rules! scans {
@@ -40,7 +40,7 @@ macro_rules! scans {
             $(let a = &astype(a, $dtype.unwrap_or(a.dtype()))?;)?
             let a = astype(a, input(a.dtype()))?;
             let op = ScanOp::$op;
-            let primitive = |axis| Primitive::Scan { op, axis, reverse, inclusive };
+            let primitive = |axis| Scan { op, axis, reverse, inclusive };
             scan(stringify!($name), &a, axis, primitive)
         }
     )*};

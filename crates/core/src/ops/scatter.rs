@@ -7,7 +7,7 @@ use crate::{
         self, astype, broadcast_to, check_indices, indexed_axes, joint_indices, normalize_axis,
         squeeze,
     },
-    primitives::{Axes, Primitive, ScatterOp},
+    primitives::{Axes, IndexingOp, ScatterOp},
 };
 
 /// Scatters of slices, by how an update joins what lies at its place.
@@ -58,7 +58,7 @@ pub(crate) fn scatter_by(
     check_updates(a, indices.first().map_or(&[], Array::shape), updates)?;
     let updates = astype(updates, a.dtype())?;
     let inputs = std::iter::once(a.clone()).chain(indices).chain([updates]);
-    ops::node(a.shape(), a.dtype(), Primitive::Scatter { op, axes }, inputs)
+    ops::node(IndexingOp::Scatter { op, axes }, inputs)
 }
 
 fn check_updates(a: &Array, index_shape: &[usize], updates: &Array) -> Result<()> {
@@ -132,7 +132,7 @@ fn scatter_axis(
     let values = if extra == 0 { values.clone() } else { squeeze(values, &leading)? };
     let pair = ops::broadcast_arrays(&[indices, &astype(&values, a.dtype())?])?;
     let joint = ops::broadcast_except(name, &[a, &pair[0], &pair[1]], axis)?;
-    ops::node(joint[0].shape(), a.dtype(), Primitive::ScatterAxis { op, axis }, joint.clone())
+    ops::node(IndexingOp::ScatterAxis { op, axis }, joint)
 }
 
 /// `a` with its elements where `mask` is true replaced by the elements of `value`, one after the

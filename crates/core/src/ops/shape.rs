@@ -5,7 +5,7 @@ use smallvec::SmallVec;
 use crate::{
     Array, Error, Result, Shape,
     ops::{self, astype, normalize_axes, normalize_axis},
-    primitives::{Axes, Indices, Primitive},
+    primitives::{Axes, Indices, Rule, ShapeOp, To, reaches_inside},
     shape::num_elements,
 };
 
@@ -18,7 +18,7 @@ pub fn reshape(a: &Array, shape: &[isize]) -> Result<Array> {
     if shape.as_slice() == a.shape() {
         return Ok(a.clone());
     }
-    ops::node(shape, a.dtype(), Primitive::Reshape, [a.clone()])
+    ops::node(ShapeOp::Reshape(To::Exact(shape)), [a.clone()])
 }
 
 fn infer_shape(a: &Array, shape: &[isize]) -> Result<Shape> {
@@ -85,7 +85,7 @@ fn reshape_exact(a: &Array, shape: Shape) -> Result<Array> {
     if shape.as_slice() == a.shape() {
         return Ok(a.clone());
     }
-    ops::node(shape, a.dtype(), Primitive::Reshape, [a.clone()])
+    ops::node(ShapeOp::Reshape(To::Exact(shape)), [a.clone()])
 }
 
 /// Permutes the axes; an empty list reverses them.
@@ -111,8 +111,7 @@ pub fn transpose(a: &Array, axes: &[isize]) -> Result<Array> {
     if axes.iter().enumerate().all(|(i, &x)| i == x) {
         return Ok(a.clone());
     }
-    let shape: Shape = axes.iter().map(|&x| a.shape()[x]).collect();
-    ops::node(shape, a.dtype(), Primitive::Transpose { axes }, [a.clone()])
+    ops::node(ShapeOp::Transpose { axes }, [a.clone()])
 }
 
 /// Exchanges two axes.
@@ -153,7 +152,7 @@ pub fn broadcast_to(a: &Array, shape: &[usize]) -> Result<Array> {
         let message = format!("Cannot broadcast {:?} to {shape:?}.", a.shape());
         return Err(Error::invalid("broadcast_to", message));
     }
-    ops::node(joint, a.dtype(), Primitive::Broadcast, [a.clone()])
+    ops::node(ShapeOp::Broadcast(Rule::Exact(joint)), [a.clone()])
 }
 
 /// All arrays broadcast to their joint shape.
@@ -176,11 +175,7 @@ pub fn expand_dims(a: &Array, axes: &[isize]) -> Result<Array> {
         return Ok(a.clone());
     }
     let axes = normalize_axes("expand_dims", axes, a.ndim() + axes.len())?;
-    let mut shape = Shape::from(a.shape());
-    for &axis in &axes {
-        shape.insert(axis, 1);
-    }
-    ops::node(shape, a.dtype(), Primitive::ExpandDims { axes }, [a.clone()])
+    ops::node(ShapeOp::ExpandDims { axes }, [a.clone()])
 }
 
 /// Removes these axes of size 1; an empty list removes all of them.
@@ -203,8 +198,7 @@ pub fn squeeze(a: &Array, axes: &[isize]) -> Result<Array> {
     if axes.is_empty() {
         return Ok(a.clone());
     }
-    let shape: Shape = (0..a.ndim()).filter(|x| !axes.contains(x)).map(|x| a.shape()[x]).collect();
-    ops::node(shape, a.dtype(), Primitive::Squeeze { axes }, [a.clone()])
+    ops::node(ShapeOp::Squeeze { axes }, [a.clone()])
 }
 
 /// A view of the flattened array with any strides (in elements) from element `offset` on.
@@ -214,8 +208,8 @@ pub fn squeeze(a: &Array, axes: &[isize]) -> Result<Array> {
 pub fn as_strided(a: &Array, shape: &[usize], strides: &[isize], offset: usize) -> Result<Array> {
     check_strided(a, shape, strides, offset)?;
     let dense = ops::contiguous(a, false)?;
-    let primitive = Primitive::AsStrided { strides: strides.into(), offset };
-    ops::node(shape, a.dtype(), primitive, [dense])
+    let primitive = ShapeOp::AsStrided { shape: shape.into(), strides: strides.into(), offset };
+    ops::node(primitive, [dense])
 }
 
 fn check_strided(a: &Array, shape: &[usize], strides: &[isize], offset: usize) -> Result<()> {
@@ -229,15 +223,10 @@ fn check_strided(a: &Array, shape: &[usize], strides: &[isize], offset: usize) -
     if shape.len() != strides.len() {
         return Err(Error::invalid("as_strided", "Shape and strides must have the same length."));
     }
-    if shape.contains(&0) {
-        return Ok(());
+    match reaches_inside(a.shape(), shape, strides, offset) {
+        true => Ok(()),
+        false => Err(outside()),
     }
-    let (mut low, mut high) = (offset as i128, offset as i128);
-    for (&dim, &stride) in shape.iter().zip(strides) {
-        let reach = (dim as i128 - 1) * stride as i128;
-        if reach < 0 { low += reach } else { high += reach }
-    }
-    if low < 0 || high >= a.size() as i128 { Err(outside()) } else { Ok(()) }
 }
 
 /// Normalized slice of every axis: first index, step and number of elements, as Python does it.
@@ -285,11 +274,11 @@ pub(crate) fn normalize_slice(
 /// # Errors
 /// When the lists do not have one entry per axis, or a step is zero.
 pub fn slice(a: &Array, start: &[isize], stop: &[isize], strides: &[isize]) -> Result<Array> {
-    let (start, strides, shape) = normalize_slice("slice", a.shape(), start, stop, strides)?;
-    if shape.as_slice() == a.shape() && strides.iter().all(|&s| s == 1) {
+    let (start, strides, sizes) = normalize_slice("slice", a.shape(), start, stop, strides)?;
+    if sizes.as_slice() == a.shape() && strides.iter().all(|&s| s == 1) {
         return Ok(a.clone());
     }
-    ops::node(shape, a.dtype(), Primitive::Slice { start, strides }, [a.clone()])
+    ops::node(ShapeOp::Slice { start, strides, sizes }, [a.clone()])
 }
 
 /// Elements `start..stop` of one axis; a view.
@@ -324,7 +313,7 @@ pub fn slice_update(
     if shape.as_slice() == a.shape() && strides.iter().all(|&s| s > 0) {
         return Ok(update);
     }
-    ops::node(a.shape(), a.dtype(), Primitive::SliceUpdate { start, strides }, [a.clone(), update])
+    ops::node(ShapeOp::SliceUpdate { start, strides }, [a.clone(), update])
 }
 
 /// The arrays one after the other along `axis`, in their promoted dtype. A single one is returned
@@ -340,8 +329,6 @@ pub fn concatenate(arrays: &[&Array], axis: isize) -> Result<Array> {
         return Ok((*first).clone());
     }
     let axis = normalize_axis("concatenate", axis, first.ndim())?;
-    let mut shape = Shape::from(first.shape());
-    shape[axis] = 0;
     let mut dtype = first.dtype();
     for a in arrays {
         if a.ndim() != first.ndim() {
@@ -362,7 +349,6 @@ pub fn concatenate(arrays: &[&Array], axis: isize) -> Result<Array> {
             );
             return Err(Error::invalid("concatenate", message));
         }
-        shape[axis] += a.shape()[axis];
         dtype = dtype.promote(a.dtype());
     }
     let inputs: SmallVec<[Array; 3]> =
@@ -370,7 +356,7 @@ pub fn concatenate(arrays: &[&Array], axis: isize) -> Result<Array> {
     if let [only] = inputs.as_slice() {
         return Ok(only.clone());
     }
-    ops::node(shape, dtype, Primitive::Concatenate { axis }, inputs)
+    ops::node(ShapeOp::Concatenate { axis }, inputs)
 }
 
 /// The arrays along a new axis.

@@ -1,9 +1,9 @@
 //! Softmax and its logarithm.
 
 use crate::{
-    Array, Error, Result, Shape,
+    Array, Error, Result,
     ops::{self, astype, moveaxis, normalize_axes, squeeze},
-    primitives::Primitive,
+    primitives::SoftmaxOp,
 };
 
 /// `exp(a) / sum(exp(a))` over axes (all when empty), without overflow. `precise` accumulates
@@ -20,7 +20,7 @@ pub fn softmax(a: &Array, axes: &[isize], precise: bool) -> Result<Array> {
         return composed_softmax(&a, axes);
     }
     over_last_axis("softmax", &a, axes, |rows| {
-        ops::node(rows.shape(), rows.dtype(), Primitive::Softmax { precise }, [rows.clone()])
+        ops::node(SoftmaxOp::Softmax { precise }, [rows.clone()])
     })
 }
 
@@ -45,13 +45,8 @@ pub fn logsumexp(a: &Array, axes: &[isize], keepdims: bool) -> Result<Array> {
     }
     let axes: Vec<isize> = normalized.iter().map(|&x| x as isize).collect();
     let rows = normalized.as_slice() == [a.ndim() - 1] && a.dtype().is_floating();
-    let reduced = if rows {
-        let mut shape = Shape::from(a.shape());
-        shape[a.ndim() - 1] = 1;
-        ops::node(shape, a.dtype(), Primitive::LogSumExp, [a])?
-    } else {
-        composed_logsumexp(&a, &axes)?
-    };
+    let reduced =
+        if rows { ops::node(SoftmaxOp::LogSumExp, [a])? } else { composed_logsumexp(&a, &axes)? };
     if keepdims { Ok(reduced) } else { squeeze(&reduced, &axes) }
 }
 

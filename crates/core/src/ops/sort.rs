@@ -1,9 +1,9 @@
 //! Sorting and selection along an axis. NaN sorts last.
 
 use crate::{
-    Array, Dtype, Error, Result,
+    Array, Error, Result,
     ops::{self, Operand, astype, normalize_axis},
-    primitives::Primitive,
+    primitives::SortOp,
 };
 
 /// Ascending order along an axis.
@@ -12,7 +12,7 @@ use crate::{
 /// When the axis is out of bounds.
 pub fn sort(a: &Array, axis: isize) -> Result<Array> {
     let axis = normalize_axis("sort", axis, a.ndim())?;
-    ops::node(a.shape(), a.dtype(), Primitive::Sort { axis }, [a.clone()])
+    ops::node(SortOp::Sort { axis }, [a.clone()])
 }
 
 /// Indices (uint32) of the stable ascending order along an axis.
@@ -21,7 +21,7 @@ pub fn sort(a: &Array, axis: isize) -> Result<Array> {
 /// When the axis is out of bounds.
 pub fn argsort(a: &Array, axis: isize) -> Result<Array> {
     let axis = normalize_axis("argsort", axis, a.ndim())?;
-    ops::node(a.shape(), Dtype::Uint32, Primitive::ArgSort { axis }, [a.clone()])
+    ops::node(SortOp::ArgSort { axis }, [a.clone()])
 }
 
 /// An order along an axis in which element `kth` is in its sorted place, smaller ones before it
@@ -31,7 +31,7 @@ pub fn argsort(a: &Array, axis: isize) -> Result<Array> {
 /// When `kth` or the axis is out of bounds.
 pub fn partition(a: &Array, kth: isize, axis: isize) -> Result<Array> {
     let (kth, axis) = place("partition", a, kth, axis)?;
-    ops::node(a.shape(), a.dtype(), Primitive::Partition { kth, axis }, [a.clone()])
+    ops::node(SortOp::Partition { kth, axis }, [a.clone()])
 }
 
 /// Indices (uint32) of the order of [`partition`].
@@ -40,7 +40,7 @@ pub fn partition(a: &Array, kth: isize, axis: isize) -> Result<Array> {
 /// When `kth` or the axis is out of bounds.
 pub fn argpartition(a: &Array, kth: isize, axis: isize) -> Result<Array> {
     let (kth, axis) = place("argpartition", a, kth, axis)?;
-    ops::node(a.shape(), Dtype::Uint32, Primitive::ArgPartition { kth, axis }, [a.clone()])
+    ops::node(SortOp::ArgPartition { kth, axis }, [a.clone()])
 }
 
 fn place(name: &'static str, a: &Array, kth: isize, axis: isize) -> Result<(usize, usize)> {
@@ -106,6 +106,6 @@ pub fn searchsorted(sorted_sequence: &Array, values: impl Operand, side: &str) -
     let values = values.to_array(Some(sorted_sequence.dtype()))?;
     let dtype = sorted_sequence.dtype().promote(values.dtype());
     let inputs = [astype(sorted_sequence, dtype)?, astype(&values, dtype)?];
-    let primitive = Primitive::SearchSorted { right: side == "right" };
-    ops::node(values.shape(), Dtype::Uint32, primitive, inputs)
+    let primitive = SortOp::SearchSorted { right: side == "right" };
+    ops::node(primitive, inputs)
 }

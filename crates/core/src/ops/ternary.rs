@@ -3,7 +3,7 @@
 use crate::{
     Array, Dtype, Result,
     ops::{self, Operand, astype, broadcast_shape, broadcast_to, operands},
-    primitives::Primitive,
+    primitives::TernaryOp,
 };
 
 /// `condition ? a : b`, elementwise: MLX's `where`. Broadcasts all three.
@@ -18,7 +18,7 @@ pub fn where_(condition: &Array, a: impl Operand, b: impl Operand) -> Result<Arr
     let condition = broadcast_to(&astype(condition, Dtype::Bool)?, &shape)?;
     let a = broadcast_to(&astype(&a, dtype)?, &shape)?;
     let b = broadcast_to(&astype(&b, dtype)?, &shape)?;
-    ops::node(shape, dtype, Primitive::Select, [condition, a, b])
+    ops::node(TernaryOp::Select, [condition, a, b])
 }
 
 /// Limits elements to `min..=max`; `None` leaves a side open.

@@ -3,14 +3,12 @@
 use crate::{
     Array, Dtype, Error, Result,
     ops::{self, astype},
-    primitives::{Primitive, UnaryOp},
+    primitives::UnaryOp,
 };
 
-/// Applies `op` in the dtype `compute`; the result has dtype `out`.
-fn apply(a: &Array, op: UnaryOp, compute: Dtype, out: Dtype) -> Result<Array> {
-    let a = astype(a, compute)?;
-    let shape = crate::Shape::from(a.shape());
-    ops::node(shape, out, Primitive::Unary(op), [a])
+/// Applies `op` to the elements as `dtype`.
+fn apply(a: &Array, op: UnaryOp, dtype: Dtype) -> Result<Array> {
+    ops::node(op, [astype(a, dtype)?])
 }
 
 /// Functions that integers and bools enter as float32.
@@ -24,7 +22,7 @@ macro_rules! floating {
         /// When there is no stream to run on.
         pub fn $name(a: &Array) -> Result<Array> {
             let dtype = a.dtype().at_least_float();
-            apply(a, UnaryOp::$op, dtype, dtype)
+            apply(a, UnaryOp::$op, dtype)
         }
     )*};
 }
@@ -80,7 +78,7 @@ macro_rules! keeping {
         /// # Errors
         /// When there is no stream to run on.
         pub fn $name(a: &Array) -> Result<Array> {
-            apply(a, UnaryOp::$op, a.dtype(), a.dtype())
+            apply(a, UnaryOp::$op, a.dtype())
         }
     )*};
 }
@@ -107,7 +105,7 @@ macro_rules! real_only {
                 Dtype::Complex64 => {
                     Err(Error::invalid(stringify!($name), "Not supported for complex64."))
                 }
-                _ => apply(a, UnaryOp::$op, dtype, dtype),
+                _ => apply(a, UnaryOp::$op, dtype),
             }
         }
     )*};
@@ -128,10 +126,10 @@ real_only! {
 /// When there is no stream to run on.
 pub fn abs(a: &Array) -> Result<Array> {
     match a.dtype() {
-        Dtype::Complex64 => apply(a, UnaryOp::Abs, Dtype::Complex64, Dtype::Float32),
+        Dtype::Complex64 => apply(a, UnaryOp::Abs, Dtype::Complex64),
         Dtype::Bool => Ok(a.clone()),
         dtype if dtype.is_unsigned_integer() => Ok(a.clone()),
-        dtype => apply(a, UnaryOp::Abs, dtype, dtype),
+        dtype => apply(a, UnaryOp::Abs, dtype),
     }
 }
 
@@ -143,7 +141,7 @@ pub fn negative(a: &Array) -> Result<Array> {
     if a.dtype() == Dtype::Bool {
         return Err(Error::invalid("negative", "Not supported for bool, use logical_not instead."));
     }
-    apply(a, UnaryOp::Negative, a.dtype(), a.dtype())
+    apply(a, UnaryOp::Negative, a.dtype())
 }
 
 /// Largest integer not above; integers are returned as they are.
@@ -185,7 +183,7 @@ pub fn positive(a: &Array) -> Result<Array> {
 fn rounding(name: &'static str, a: &Array, op: UnaryOp) -> Result<Array> {
     match a.dtype() {
         Dtype::Complex64 => Err(Error::invalid(name, "Not supported for complex64.")),
-        dtype if dtype.is_floating() => apply(a, op, dtype, dtype),
+        dtype if dtype.is_floating() => apply(a, op, dtype),
         _ => Ok(a.clone()),
     }
 }
@@ -197,13 +195,13 @@ fn rounding(name: &'static str, a: &Array, op: UnaryOp) -> Result<Array> {
 pub fn round(a: &Array, decimals: i32) -> Result<Array> {
     if decimals == 0 {
         return match a.dtype().is_inexact() {
-            true => apply(a, UnaryOp::Round, a.dtype(), a.dtype()),
+            true => apply(a, UnaryOp::Round, a.dtype()),
             false => Ok(a.clone()),
         };
     }
     let dtype = a.dtype().at_least_float();
     let scale = Array::scalar_of(10f64.powi(decimals), dtype)?;
-    let rounded = apply(&ops::multiply(a, &scale)?, UnaryOp::Round, dtype, dtype)?;
+    let rounded = apply(&ops::multiply(a, &scale)?, UnaryOp::Round, dtype)?;
     astype(&ops::divide(&rounded, &scale)?, a.dtype())
 }
 
@@ -212,7 +210,7 @@ pub fn round(a: &Array, decimals: i32) -> Result<Array> {
 /// # Errors
 /// When there is no stream to run on.
 pub fn logical_not(a: &Array) -> Result<Array> {
-    apply(a, UnaryOp::LogicalNot, Dtype::Bool, Dtype::Bool)
+    apply(a, UnaryOp::LogicalNot, Dtype::Bool)
 }
 
 /// Flips every bit; for bool the logical negation.
@@ -226,7 +224,7 @@ pub fn bitwise_invert(a: &Array) -> Result<Array> {
             Err(Error::invalid("bitwise_invert", message))
         }
         Dtype::Bool => logical_not(a),
-        dtype => apply(a, UnaryOp::BitwiseInvert, dtype, dtype),
+        dtype => apply(a, UnaryOp::BitwiseInvert, dtype),
     }
 }
 
@@ -236,7 +234,7 @@ pub fn bitwise_invert(a: &Array) -> Result<Array> {
 /// When there is no stream to run on.
 pub fn conjugate(a: &Array) -> Result<Array> {
     match a.dtype() {
-        Dtype::Complex64 => apply(a, UnaryOp::Conjugate, Dtype::Complex64, Dtype::Complex64),
+        Dtype::Complex64 => apply(a, UnaryOp::Conjugate, Dtype::Complex64),
         _ => Ok(a.clone()),
     }
 }
@@ -247,7 +245,7 @@ pub fn conjugate(a: &Array) -> Result<Array> {
 /// When there is no stream to run on.
 pub fn real(a: &Array) -> Result<Array> {
     match a.dtype() {
-        Dtype::Complex64 => apply(a, UnaryOp::Real, Dtype::Complex64, Dtype::Float32),
+        Dtype::Complex64 => apply(a, UnaryOp::Real, Dtype::Complex64),
         _ => Ok(a.clone()),
     }
 }
@@ -258,7 +256,7 @@ pub fn real(a: &Array) -> Result<Array> {
 /// When there is no stream to run on.
 pub fn imag(a: &Array) -> Result<Array> {
     match a.dtype() {
-        Dtype::Complex64 => apply(a, UnaryOp::Imag, Dtype::Complex64, Dtype::Float32),
+        Dtype::Complex64 => apply(a, UnaryOp::Imag, Dtype::Complex64),
         _ => ops::zeros_like(a),
     }
 }

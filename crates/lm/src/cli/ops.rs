@@ -31,7 +31,6 @@ pub(crate) fn run(args: Args) -> Result<()> {
 fn parts(support: Support) -> (&'static str, Option<&'static str>) {
     match support {
         Support::Native => ("native", None),
-        Support::Fallback(reason) => ("fallback", Some(reason)),
         Support::Refused(reason) => ("refused", Some(reason)),
     }
 }
@@ -39,7 +38,8 @@ fn parts(support: Support) -> (&'static str, Option<&'static str>) {
 fn as_json(entry: &Entry) -> serde_json::Value {
     let (support, reason) = parts(entry.support);
     json!({
-        "primitive": entry.primitive.name(), "dtype": entry.dtype.name(), "backend": entry.backend,
+        "primitive": entry.example.primitive.name(), "dtype": entry.example.dtype.name(),
+        "backend": entry.backend,
         "support": support, "reason": reason,
     })
 }
@@ -49,13 +49,16 @@ fn lines(entries: &[Entry]) -> Vec<String> {
     let mut groups: Vec<(&Entry, Vec<&str>)> = Vec::new();
     for entry in entries {
         let same = |other: &Entry| {
-            other.primitive.name() == entry.primitive.name()
+            other.example.primitive.name() == entry.example.primitive.name()
                 && other.backend == entry.backend
                 && other.support == entry.support
         };
+        let dtype = entry.example.dtype.name();
         match groups.iter_mut().find(|(first, _)| same(first)) {
-            Some((_, dtypes)) => dtypes.push(entry.dtype.name()),
-            None => groups.push((entry, vec![entry.dtype.name()])),
+            // Several examples may have one name.
+            Some((_, dtypes)) if dtypes.contains(&dtype) => {}
+            Some((_, dtypes)) => dtypes.push(dtype),
+            None => groups.push((entry, vec![dtype])),
         }
     }
     groups.into_iter().map(|(entry, dtypes)| line(entry, &dtypes)).collect()
@@ -63,7 +66,8 @@ fn lines(entries: &[Entry]) -> Vec<String> {
 
 fn line(entry: &Entry, dtypes: &[&str]) -> String {
     let (support, reason) = parts(entry.support);
-    let (primitive, backend, dtypes) = (entry.primitive.name(), entry.backend, dtypes.join(" "));
+    let (primitive, backend) = (entry.example.primitive.name(), entry.backend);
+    let dtypes = dtypes.join(" ");
     let reason = reason.map(|text| format!(" ({text})")).unwrap_or_default();
     format!("{primitive:26} {backend:7} {support:8} {dtypes}{reason}")
 }
@@ -72,18 +76,16 @@ fn line(entry: &Entry, dtypes: &[&str]) -> String {
 mod tests {
     use mlx::{
         Dtype,
-        primitives::{BinaryOp, Primitive},
+        primitives::{BinaryOp, Example},
     };
 
     use super::*;
 
     #[test]
     fn equal_cells_share_a_line() {
-        let entry = |dtype, support| Entry {
-            primitive: Primitive::Binary(BinaryOp::Add),
-            dtype,
-            backend: "cpu",
-            support,
+        let entry = |dtype, support| {
+            let example = Example { primitive: BinaryOp::Add.into(), dtype, inputs: Vec::new() };
+            Entry { example, backend: "cpu", support }
         };
         let table = [
             entry(Dtype::Float32, Support::Native),

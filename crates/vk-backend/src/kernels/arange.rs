@@ -1,12 +1,13 @@
 //! Ranges of numbers.
 
-use mlx_vulkan_core::{Result, backend::Output};
+use mlx_vulkan_core::{Result, backend::Output, primitives::Arange};
 
 use super::{Ctx, elementwise::Class, layouts};
 use layouts::arange::{Constants, LongPush, Push};
 
 /// Encodes `out[i] = start + i * step`.
-pub(super) fn eval(ctx: &mut Ctx<'_>, start: f64, step: f64, output: &mut Output) -> Result<()> {
+pub(super) fn eval(ctx: &mut Ctx<'_>, range: Arange, output: &mut Output) -> Result<()> {
+    let (start, step) = (range.start.0, range.step.0);
     let destination = ctx.output(output)?;
     let count = output.size() as u64;
     let group = ctx.capabilities().elementwise_workgroup();

@@ -4,7 +4,7 @@ use mlx_vulkan_core::{
     Array, Dtype, Result, Shape, Strides,
     array::Data,
     backend::Output,
-    primitives::Primitive,
+    primitives::{CopyOp, ShapeOp},
     shape::{self, Layout},
 };
 
@@ -207,27 +207,39 @@ pub fn dense(ctx: &mut Ctx<'_>, input: &Array) -> Result<Operand> {
     Ok(to)
 }
 
-/// Encodes the primitives of this family.
+/// Encodes conversions and copies: those that core could not answer with the input itself.
 pub(super) fn eval(
     ctx: &mut Ctx<'_>,
-    primitive: &Primitive,
-    inputs: &[Array],
-    outputs: &mut [Output],
+    op: CopyOp,
+    input: &Array,
+    output: &mut Output,
 ) -> Result<()> {
-    let output = &mut outputs[0];
-    match primitive {
-        Primitive::SliceUpdate { start, strides } => {
+    match op {
+        CopyOp::AsType { .. } => as_type(ctx, input, output),
+        CopyOp::View { .. } => view(ctx, input, output),
+        CopyOp::Full | CopyOp::Contiguous { .. } => copy_to_output(ctx, input, output),
+    }
+}
+
+/// Encodes the primitives with other axes that are no views.
+pub(super) fn shape(
+    ctx: &mut Ctx<'_>,
+    op: &ShapeOp,
+    inputs: &[Array],
+    output: &mut Output,
+) -> Result<()> {
+    match op {
+        ShapeOp::Reshape(_) => copy_to_output(ctx, &inputs[0], output),
+        ShapeOp::SliceUpdate { start, strides } => {
             slice_update(ctx, inputs, start, strides, output)
         }
-        Primitive::Concatenate { axis } => concatenate(ctx, inputs, *axis, output),
-        Primitive::Full => full(ctx, &inputs[0], output),
-        Primitive::View => view(ctx, &inputs[0], output),
-        Primitive::AsStrided { strides, offset } => {
-            as_strided(ctx, &inputs[0], strides, *offset, output)
-        }
-        Primitive::AsType => as_type(ctx, &inputs[0], output),
-        // Core makes views of the others where it can; what is left is a dense copy of the input.
-        _ => copy_to_output(ctx, &inputs[0], output),
+        ShapeOp::Concatenate { axis } => concatenate(ctx, inputs, *axis, output),
+        ShapeOp::Transpose { .. }
+        | ShapeOp::Broadcast(_)
+        | ShapeOp::ExpandDims { .. }
+        | ShapeOp::Squeeze { .. }
+        | ShapeOp::AsStrided { .. }
+        | ShapeOp::Slice { .. } => unreachable!("core makes views"),
     }
 }
 
@@ -246,29 +258,6 @@ fn as_type(ctx: &mut Ctx<'_>, input: &Array, output: &mut Output) -> Result<()> 
     copy(ctx, &[layout.data_size], from, to)
 }
 
-/// A dense array filled from an input that broadcasts to it.
-fn full(ctx: &mut Ctx<'_>, input: &Array, output: &mut Output) -> Result<()> {
-    let at = ctx.input(input)?;
-    let shape = output.shape.clone();
-    let strides = broadcast_strides(input, &shape);
-    let to = ctx.output(output)?;
-    let row_major = shape::row_major_strides(&shape);
-    let from = Side { at, dtype: input.dtype(), strides: &strides };
-    copy(ctx, &shape, from, Side { at: to, dtype: output.dtype, strides: &row_major })
-}
-
-/// Strides of an input over a larger shape that it broadcasts to.
-fn broadcast_strides(input: &Array, shape: &[usize]) -> Strides {
-    let new = shape.len() - input.ndim();
-    let own = &input.evaluated().layout.strides;
-    (0..shape.len())
-        .map(|axis| match axis.checked_sub(new) {
-            Some(i) if input.shape()[i] == shape[axis] => own[i],
-            _ => 0,
-        })
-        .collect()
-}
-
 /// The bytes as another dtype, of an input that is not dense: copied dense first.
 fn view(ctx: &mut Ctx<'_>, input: &Array, output: &mut Output) -> Result<()> {
     let at = ctx.input(input)?;
@@ -276,23 +265,6 @@ fn view(ctx: &mut Ctx<'_>, input: &Array, output: &mut Output) -> Result<()> {
     let row_major = shape::row_major_strides(input.shape());
     let from = Side { at, dtype: input.dtype(), strides: &input.evaluated().layout.strides };
     copy(ctx, input.shape(), from, Side { at: to, dtype: input.dtype(), strides: &row_major })
-}
-
-/// A strided view of an input that is not dense: of a dense copy.
-fn as_strided(
-    ctx: &mut Ctx<'_>,
-    input: &Array,
-    strides: &Strides,
-    offset: usize,
-    output: &mut Output,
-) -> Result<()> {
-    let dense = dense(ctx, input)?;
-    let at = Operand { address: dense.address + (offset * input.dtype().size()) as u64, ..dense };
-    let shape = output.shape.clone();
-    let to = ctx.output(output)?;
-    let row_major = shape::row_major_strides(&shape);
-    let from = Side { at, dtype: input.dtype(), strides };
-    copy(ctx, &shape, from, Side { at: to, dtype: input.dtype(), strides: &row_major })
 }
 
 /// The first input, in place where it can be donated, with a slice replaced by the second.

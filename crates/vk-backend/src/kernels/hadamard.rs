@@ -65,7 +65,7 @@ pub(super) fn eval(
     for (i, &pass) in passes.iter().enumerate() {
         let last = i + 1 == passes.len();
         let to = if last { target } else { between };
-        let scale = if last { transform.scale } else { 1.0 };
+        let scale = if last { transform.scale.0 } else { 1.0 };
         match pass {
             Pass::Power { size, rest } => {
                 let lines = output.size() / size;

@@ -1,12 +1,15 @@
 //! Reading elements at indices.
 
-use mlx_vulkan_core::{Array, Result, Strides, backend::Output, places::Places};
+use mlx_vulkan_core::{
+    Array, Result, Strides, backend::Output, places::Places, primitives::IndexingOp,
+};
 
 use super::{
-    Ctx, Operand,
+    Ctx, Operand, args,
     layouts::{indexing_along as along, indexing_gather as gathers, indexing_take as takes},
     places::{self, Job, indices, strides, widest},
     reduce::View,
+    scatter,
     strided::Walk,
 };
 
@@ -56,8 +59,29 @@ fn pack(ctx: &mut Ctx<'_>, walk: &Walk<1>) -> Result<(u64, u32)> {
     }
 }
 
+/// Encodes the primitives of this family.
+///
+/// # Errors
+/// When the backend refuses it, or memory or the device fails.
+pub(super) fn eval(
+    ctx: &mut Ctx<'_>,
+    op: &IndexingOp,
+    inputs: &[Array],
+    output: &mut Output,
+) -> Result<()> {
+    match op {
+        IndexingOp::Take { axis } => take(ctx, *axis, args(inputs), output),
+        IndexingOp::TakeAlongAxis { axis } => take_along_axis(ctx, *axis, args(inputs), output),
+        IndexingOp::Gather { axes, slice_sizes } => gather(ctx, axes, slice_sizes, inputs, output),
+        IndexingOp::Scatter { op, axes } => scatter::scatter(ctx, *op, axes, inputs, output),
+        IndexingOp::ScatterAxis { op, axis } => {
+            scatter::scatter_axis(ctx, *op, *axis, args(inputs), output)
+        }
+    }
+}
+
 /// Encodes the slices of `a` along `axis` at the indices.
-pub(super) fn take(
+fn take(
     ctx: &mut Ctx<'_>,
     axis: usize,
     [a, indices]: &[Array; 2],
@@ -99,7 +123,7 @@ pub(super) fn take(
 }
 
 /// Encodes the elements of `a` at the indices along `axis`; the other axes agree.
-pub(super) fn take_along_axis(
+fn take_along_axis(
     ctx: &mut Ctx<'_>,
     axis: usize,
     [a, indices]: &[Array; 2],
@@ -136,7 +160,7 @@ pub(super) fn take_along_axis(
 }
 
 /// Encodes slices of `slice_sizes` of the first input at the others' indices into `axes`.
-pub(super) fn gather(
+fn gather(
     ctx: &mut Ctx<'_>,
     axes: &[usize],
     slice_sizes: &[usize],

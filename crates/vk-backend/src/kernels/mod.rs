@@ -16,7 +16,8 @@
 //!    `src/shaders/layouts.rs`: for `softmax/rows.comp` the module `layouts::softmax_rows` with
 //!    `Constants`, `Push`, a constant per kernel (`SOFTMAX_ROWS_SHARED`), and the numbers of `[host]`.
 //! 3. **Host**: `src/kernels/<family>.rs` with `eval`-like functions that take [`Ctx`], inputs and
-//!    outputs, and a line in the match of [`eval`]. The pattern is `copy.rs`:
+//!    outputs: the family's own `eval` matches over its members, and has an arm in [`eval`]. The pattern
+//!    is `copy.rs`:
 //!    - [`Ctx::input`] gives an input's first element's address and the [`Region`] it spans; it
 //!      uploads and waits as needed.
 //!    - [`Ctx::output`] allocates a row-major output, [`Ctx::output_like`] one with a given layout;
@@ -73,7 +74,7 @@ pub use ctx::{Ctx, Operand};
 use mlx_vulkan_core::{
     Array, Dtype, Result,
     backend::{Output, Support},
-    primitives::Primitive,
+    primitives::{Primitive, RandomBits},
 };
 
 /// Encodes a primitive.
@@ -87,84 +88,40 @@ pub fn eval(
     outputs: &mut [Output],
 ) -> Result<()> {
     use Primitive as P;
-    if let Some(refused) = inputs.iter().find(|a| a.dtype() == Dtype::Float64) {
-        return Err(ctx.unsupported(refused, "float64 runs on the CPU only, as in MLX"));
+    if let Some((input, reason)) =
+        inputs.iter().find_map(|a| Some((a, refusal(primitive, a.dtype())?)))
+    {
+        return Err(ctx.unsupported(input, reason));
     }
-    if outputs.iter().any(|o| o.dtype == Dtype::Float64) {
-        return Err(ctx.unsupported_output(&outputs[0], "float64 runs on the CPU only, as in MLX"));
+    if let Some((output, reason)) =
+        outputs.iter().find_map(|o| Some((o, refusal(primitive, o.dtype)?)))
+    {
+        return Err(ctx.unsupported_output(output, reason));
     }
+    let [output, others @ ..] = outputs else { return Ok(()) };
     match primitive {
-        P::AsType
-        | P::Contiguous { .. }
-        | P::Full
-        | P::Reshape
-        | P::View
-        | P::Transpose { .. }
-        | P::Broadcast
-        | P::ExpandDims { .. }
-        | P::Squeeze { .. }
-        | P::AsStrided { .. }
-        | P::Slice { .. }
-        | P::SliceUpdate { .. }
-        | P::Concatenate { .. } => copy::eval(ctx, primitive, inputs, outputs),
-        P::Unary(op) => unary::eval(ctx, *op, &inputs[0], &mut outputs[0]),
-        P::Binary(op) => binary::eval(ctx, *op, &inputs[0], &inputs[1], &mut outputs[0]),
-        P::Select => ternary::select(ctx, args(inputs), &mut outputs[0]),
-        P::Arange { start, step } => arange::eval(ctx, *start, *step, &mut outputs[0]),
-        P::RandomBits { .. } => random::bits(ctx, &inputs[0], &mut outputs[0]),
-        P::Matmul => matmul::eval(ctx, &inputs[0], &inputs[1], None, &mut outputs[0]),
-        P::AddMm { alpha, beta } => {
-            let addend = matmul::Addend { c: &inputs[2], alpha: *alpha, beta: *beta };
-            matmul::eval(ctx, &inputs[0], &inputs[1], Some(addend), &mut outputs[0])
-        }
-        P::GatherMm { .. } => matmul::gather(ctx, args(inputs), &mut outputs[0]),
-        P::SegmentedMm => matmul::segmented(ctx, args(inputs), &mut outputs[0]),
-        P::GatherQmm { affine, transpose, .. } => {
-            quantized::gather(ctx, *affine, *transpose, args(inputs), &mut outputs[0])
-        }
-        P::Convolution(c) => convolution::eval(ctx, c, args(inputs), &mut outputs[0]),
-        P::Fft(transform) => fft::eval(ctx, transform, &inputs[0], &mut outputs[0]),
-        P::Hadamard(transform) => hadamard::eval(ctx, *transform, &inputs[0], &mut outputs[0]),
-        P::Linalg(_) => Err(ctx.unsupported(&inputs[0], "it runs on the CPU only, as in MLX")),
-        P::Quantize(affine) => quantized::quantize(ctx, *affine, &inputs[0], outputs),
-        P::Dequantize(affine) => quantized::dequantize(ctx, *affine, args(inputs), &mut outputs[0]),
-        P::QuantizedMatmul { affine, transpose } => {
-            quantized::matmul(ctx, *affine, *transpose, args(inputs), &mut outputs[0])
-        }
-        P::RmsNorm { eps } => norm::rms_norm(ctx, *eps, args(inputs), &mut outputs[0]),
-        P::LayerNorm { eps } => norm::layer_norm(ctx, *eps, args(inputs), &mut outputs[0]),
-        P::Rope(rope) => rope::eval(ctx, rope, inputs, &mut outputs[0]),
-        P::ScaledDotProductAttention { scale, mask } => {
-            attention::eval(ctx, *scale, *mask, inputs, &mut outputs[0])
-        }
-        P::Reduce { op, axes } => reduce::reduce(ctx, *op, axes, &inputs[0], &mut outputs[0]),
-        P::ArgReduce { op, axis } => {
-            reduce::arg_reduce(ctx, *op, *axis, &inputs[0], &mut outputs[0])
-        }
-        P::Scan { op, axis, reverse, inclusive } => {
-            let how = scan::Scan { axis: *axis, reverse: *reverse, inclusive: *inclusive };
-            scan::scan(ctx, *op, how, &inputs[0], &mut outputs[0])
-        }
-        P::Sort { axis } | P::Partition { axis, .. } => {
-            sort::sort(ctx, *axis, false, &inputs[0], &mut outputs[0])
-        }
-        P::ArgSort { axis } | P::ArgPartition { axis, .. } => {
-            sort::sort(ctx, *axis, true, &inputs[0], &mut outputs[0])
-        }
-        P::Softmax { .. } => softmax::softmax(ctx, &inputs[0], &mut outputs[0]),
-        P::LogSumExp => softmax::logsumexp(ctx, &inputs[0], &mut outputs[0]),
-        P::Take { axis } => indexing::take(ctx, *axis, args(inputs), &mut outputs[0]),
-        P::TakeAlongAxis { axis } => {
-            indexing::take_along_axis(ctx, *axis, args(inputs), &mut outputs[0])
-        }
-        P::Gather { axes, slice_sizes } => {
-            indexing::gather(ctx, axes, slice_sizes, inputs, &mut outputs[0])
-        }
-        P::Scatter { op, axes } => scatter::scatter(ctx, *op, axes, inputs, &mut outputs[0]),
-        P::ScatterAxis { op, axis } => {
-            scatter::scatter_axis(ctx, *op, *axis, args(inputs), &mut outputs[0])
-        }
-        P::SearchSorted { right } => sort::search(ctx, *right, args(inputs), &mut outputs[0]),
+        P::Unary(op) => unary::eval(ctx, *op, &inputs[0], output),
+        P::Binary(op) => binary::eval(ctx, *op, &inputs[0], &inputs[1], output),
+        P::Ternary(op) => ternary::eval(ctx, *op, args(inputs), output),
+        P::Copy(op) => copy::eval(ctx, *op, &inputs[0], output),
+        P::Shape(op) => copy::shape(ctx, op, inputs, output),
+        P::Reduce(reduce) => reduce::reduce(ctx, reduce.op, &reduce.axes, &inputs[0], output),
+        P::ArgReduce(reduce) => reduce::arg_reduce(ctx, reduce.op, reduce.axis, &inputs[0], output),
+        P::Scan(scan) => scan::eval(ctx, *scan, &inputs[0], output),
+        P::Sort(op) => sort::eval(ctx, *op, inputs, output),
+        P::Softmax(op) => softmax::eval(ctx, *op, &inputs[0], output),
+        P::Indexing(op) => indexing::eval(ctx, op, inputs, output),
+        P::Arange(range) => arange::eval(ctx, *range, output),
+        P::Random(RandomBits { .. }) => random::bits(ctx, &inputs[0], output),
+        P::Matmul(op) => matmul::eval(ctx, *op, inputs, output),
+        P::Quantized(op) => quantized::eval(ctx, *op, inputs, output, others),
+        P::Convolution(convolution) => convolution::eval(ctx, convolution, args(inputs), output),
+        P::Norm(op) => norm::eval(ctx, *op, inputs, output),
+        P::Rope(rope) => rope::eval(ctx, rope, inputs, output),
+        P::Attention(attention) => attention::eval(ctx, *attention, inputs, output),
+        P::Fft(transform) => fft::eval(ctx, transform, &inputs[0], output),
+        P::Hadamard(transform) => hadamard::eval(ctx, *transform, &inputs[0], output),
+        P::Linalg(_) => unreachable!("it is refused for every dtype"),
     }
 }
 
@@ -173,69 +130,22 @@ fn args<const N: usize>(inputs: &[Array]) -> &[Array; N] {
     inputs.try_into().expect("operations build nodes with this number of inputs")
 }
 
-/// Whether [`eval`] has a kernel for a primitive on inputs of `dtype`.
-pub fn support(primitive: &Primitive, dtype: Dtype) -> Support {
-    use Primitive as P;
-    // Views need no kernel: core answers them, whatever their dtype.
-    let is_view = matches!(
-        primitive,
-        P::Transpose { .. }
-            | P::Broadcast
-            | P::ExpandDims { .. }
-            | P::Squeeze { .. }
-            | P::Slice { .. }
-    );
-    if dtype == Dtype::Float64 && !is_view {
-        return Support::Refused("float64 runs on the CPU only, as in MLX");
-    }
+/// Why [`eval`] refuses a primitive for arrays of `dtype`, if it does.
+fn refusal(primitive: &Primitive, dtype: Dtype) -> Option<&'static str> {
     match primitive {
-        P::AsType
-        | P::Contiguous { .. }
-        | P::Full
-        | P::Reshape
-        | P::View
-        | P::Transpose { .. }
-        | P::Broadcast
-        | P::ExpandDims { .. }
-        | P::Squeeze { .. }
-        | P::AsStrided { .. }
-        | P::Slice { .. }
-        | P::SliceUpdate { .. }
-        | P::Concatenate { .. }
-        | P::Unary(_)
-        | P::Binary(_)
-        | P::Select
-        | P::Arange { .. }
-        | P::RandomBits { .. }
-        | P::Matmul
-        | P::AddMm { .. }
-        | P::GatherMm { .. }
-        | P::SegmentedMm
-        | P::GatherQmm { .. }
-        | P::Convolution(_)
-        | P::Fft(_)
-        | P::Hadamard(_)
-        | P::Quantize(_)
-        | P::Dequantize(_)
-        | P::QuantizedMatmul { .. }
-        | P::RmsNorm { .. }
-        | P::LayerNorm { .. }
-        | P::Rope(_)
-        | P::ScaledDotProductAttention { .. }
-        | P::Reduce { .. }
-        | P::ArgReduce { .. }
-        | P::Sort { .. }
-        | P::ArgSort { .. }
-        | P::Partition { .. }
-        | P::ArgPartition { .. }
-        | P::Take { .. }
-        | P::TakeAlongAxis { .. }
-        | P::Gather { .. }
-        | P::Scatter { .. }
-        | P::ScatterAxis { .. }
-        | P::Scan { .. }
-        | P::SearchSorted { .. } => Support::Native,
-        P::Linalg(_) => Support::Refused("it runs on the CPU only, as in MLX"),
-        P::Softmax { .. } | P::LogSumExp => softmax::support(dtype),
+        Primitive::Linalg(_) => Some("it runs on the CPU only, as in MLX"),
+        Primitive::Softmax(_) if !dtype.is_floating() => {
+            Some("only defined for floating point types, as on the CPU")
+        }
+        // Views need no kernel: core answers them, whatever their dtype.
+        _ if dtype == Dtype::Float64 && !primitive.is_view() => {
+            Some("float64 runs on the CPU only, as in MLX")
+        }
+        _ => None,
     }
+}
+
+/// Whether [`eval`] has a kernel for a primitive on arrays of `dtype`.
+pub fn support(primitive: &Primitive, dtype: Dtype) -> Support {
+    refusal(primitive, dtype).map_or(Support::Native, Support::Refused)
 }

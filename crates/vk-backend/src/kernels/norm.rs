@@ -1,25 +1,36 @@
 //! RMS norm and layer norm over the last axis: a workgroup per row.
 
-use mlx_vulkan_core::{Array, Result, backend::Output};
+use mlx_vulkan_core::{Array, Result, backend::Output, primitives::NormOp};
 
 use super::{
-    Ctx, Dispatch, Operand, copy,
+    Ctx, Dispatch, Operand, args, copy,
     layouts::norm::{self, Constants, Push},
     matmul::team_pipeline,
 };
 use crate::kernels::team::Team;
 use crate::shaders::KernelOf;
 
+/// Encodes the primitives of this family.
+///
+/// # Errors
+/// When the backend refuses it, or memory or the device fails.
+pub(super) fn eval(
+    ctx: &mut Ctx<'_>,
+    op: NormOp,
+    inputs: &[Array],
+    output: &mut Output,
+) -> Result<()> {
+    match op {
+        NormOp::RmsNorm { eps } => rms_norm(ctx, eps.0, args(inputs), output),
+        NormOp::LayerNorm { eps } => layer_norm(ctx, eps.0, args(inputs), output),
+    }
+}
+
 /// Encodes `x / sqrt(mean(x²) + eps) * weight`.
 ///
 /// # Errors
 /// When memory or the device fails.
-pub(super) fn rms_norm(
-    ctx: &mut Ctx<'_>,
-    eps: f32,
-    inputs: &[Array; 2],
-    output: &mut Output,
-) -> Result<()> {
+fn rms_norm(ctx: &mut Ctx<'_>, eps: f32, inputs: &[Array; 2], output: &mut Output) -> Result<()> {
     let kernels = [norm::RMS_NORM_SHARED, norm::RMS_NORM_SUBGROUP];
     normalize(ctx, kernels, eps, &inputs[0], &inputs[1], None, output)
 }
@@ -28,12 +39,7 @@ pub(super) fn rms_norm(
 ///
 /// # Errors
 /// When memory or the device fails.
-pub(super) fn layer_norm(
-    ctx: &mut Ctx<'_>,
-    eps: f32,
-    inputs: &[Array; 3],
-    output: &mut Output,
-) -> Result<()> {
+fn layer_norm(ctx: &mut Ctx<'_>, eps: f32, inputs: &[Array; 3], output: &mut Output) -> Result<()> {
     let kernels = [norm::LAYER_NORM_SHARED, norm::LAYER_NORM_SUBGROUP];
     normalize(ctx, kernels, eps, &inputs[0], &inputs[1], Some(&inputs[2]), output)
 }

@@ -44,7 +44,7 @@ pub(crate) fn frequencies(
 ) -> Result<(Operand, i64)> {
     match (rope.base, given) {
         (None, Some(given)) => Ok((ctx.input(given)?, given.evaluated().layout.strides[0] as i64)),
-        (base, _) => Ok((ctx.input(&table(base.unwrap_or(1e4), rope.dims)?)?, 1)),
+        (base, _) => Ok((ctx.input(&table(base.map_or(1e4, |base| base.0), rope.dims)?)?, 1)),
     }
 }
 
@@ -114,7 +114,7 @@ pub(super) fn eval(
         features: sizes[3] as u32,
         dims: rope.dims as u32,
         offset_step: u32::from(offset.size() > 1),
-        scale: rope.scale,
+        scale: rope.scale.0,
     };
     dispatch(ctx, rope, &push, &reads, result, output)
 }

@@ -7,7 +7,7 @@
 use mlx_vulkan_core::{
     Array, Dtype, Result,
     backend::Output,
-    primitives::{ReduceOp, ScanOp},
+    primitives::{ReduceOp, Scan, ScanOp},
     shape,
 };
 
@@ -23,9 +23,9 @@ use super::{
 };
 use crate::shaders::KernelOf;
 
-/// Which scan.
+/// Where a scan goes.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Scan {
+pub(super) struct Along {
     pub(super) axis: usize,
     /// From the end.
     pub(super) reverse: bool,
@@ -34,14 +34,11 @@ pub(super) struct Scan {
 }
 
 /// Encodes the scan of `a`.
-pub(super) fn scan(
-    ctx: &mut Ctx<'_>,
-    op: ScanOp,
-    scan: Scan,
-    a: &Array,
-    output: &mut Output,
-) -> Result<()> {
-    let op = match op {
+///
+/// # Errors
+/// When memory or the device fails.
+pub(super) fn eval(ctx: &mut Ctx<'_>, scan: Scan, a: &Array, output: &mut Output) -> Result<()> {
+    let op = match scan.op {
         ScanOp::Max => Fold::Op(ReduceOp::Max),
         ScanOp::Min => Fold::Op(ReduceOp::Min),
         ScanOp::Prod => Fold::Op(ReduceOp::Prod),
@@ -55,7 +52,8 @@ pub(super) fn scan(
     let source = View::of(ctx, a)?;
     // In place is safe: each element is read by the thread that writes it.
     let to = ctx.output_or_donate(&[a], output)?;
-    scan_view(ctx, op, scan, &source, to, output.dtype)
+    let along = Along { axis: scan.axis, reverse: scan.reverse, inclusive: scan.inclusive };
+    scan_view(ctx, op, along, &source, to, output.dtype)
 }
 
 /// The modules of an operation: for teams and for single threads.
@@ -108,7 +106,7 @@ fn plan(caps: &Capabilities, count: u64, length: u64, side_by_side: bool) -> Pla
 pub(super) fn scan_view(
     ctx: &mut Ctx<'_>,
     op: Fold,
-    scan: Scan,
+    scan: Along,
     source: &View,
     to: Operand,
     dtype: Dtype,
@@ -220,7 +218,14 @@ fn carries(
     let totals = View::scratch(ctx, dtype, shape.as_slice().into())?;
     reduce::launch(ctx, op, source, &parts, &share, (totals.at, dtype))?;
     let before = View::scratch(ctx, dtype, shape.as_slice().into())?;
-    scan_view(ctx, op, Scan { axis, reverse: false, inclusive: false }, &totals, before.at, dtype)?;
+    scan_view(
+        ctx,
+        op,
+        Along { axis, reverse: false, inclusive: false },
+        &totals,
+        before.at,
+        dtype,
+    )?;
     Ok(before.at)
 }
 

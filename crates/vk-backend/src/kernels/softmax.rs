@@ -3,10 +3,7 @@
 //! Rows that fit into the registers of a team of threads take one dispatch. Longer ones are folded
 //! to pairs of maximum and sum first, in as many parts as keep the device busy.
 
-use mlx_vulkan_core::{
-    Array, Dtype, Result,
-    backend::{Output, Support},
-};
+use mlx_vulkan_core::{Array, Result, backend::Output, primitives::SoftmaxOp};
 
 use super::{
     Capabilities, Ctx, Operand, Region,
@@ -33,9 +30,6 @@ struct Rows {
 
 impl Rows {
     fn of(ctx: &mut Ctx<'_>, a: &Array) -> Result<Rows> {
-        if let Support::Refused(reason) = support(a.dtype()) {
-            return Err(ctx.unsupported(a, reason));
-        }
         let view = View::of(ctx, a)?;
         let last = a.ndim() - 1;
         let walk = Walk::new(&view.shape[..last], [&view.strides[..last]]);
@@ -82,14 +76,6 @@ impl Rows {
     }
 }
 
-/// Whether there are kernels for a dtype.
-pub(super) fn support(dtype: Dtype) -> Support {
-    match dtype.is_floating() {
-        true => Support::Native,
-        false => Support::Refused("only defined for floating point types, as on the CPU"),
-    }
-}
-
 /// Rows in registers: who works on them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Registers {
@@ -124,8 +110,19 @@ impl Registers {
     }
 }
 
+/// Encodes the primitives of this family.
+///
+/// # Errors
+/// When the backend refuses it, or memory or the device fails.
+pub(super) fn eval(ctx: &mut Ctx<'_>, op: SoftmaxOp, a: &Array, output: &mut Output) -> Result<()> {
+    match op {
+        SoftmaxOp::Softmax { .. } => softmax(ctx, a, output),
+        SoftmaxOp::LogSumExp => logsumexp(ctx, a, output),
+    }
+}
+
 /// Encodes `exp(a) / sum(exp(a))`.
-pub(super) fn softmax(ctx: &mut Ctx<'_>, a: &Array, output: &mut Output) -> Result<()> {
+fn softmax(ctx: &mut Ctx<'_>, a: &Array, output: &mut Output) -> Result<()> {
     if output.size() == 0 {
         ctx.output(output)?;
         return Ok(());
@@ -217,7 +214,7 @@ fn fold_parts(ctx: &mut Ctx<'_>, rows: &Rows, plan: &Plan) -> Result<Region> {
 }
 
 /// Encodes `log(sum(exp(a)))`.
-pub(super) fn logsumexp(ctx: &mut Ctx<'_>, a: &Array, output: &mut Output) -> Result<()> {
+fn logsumexp(ctx: &mut Ctx<'_>, a: &Array, output: &mut Output) -> Result<()> {
     let to = ctx.output(output)?;
     if output.size() == 0 {
         return Ok(());

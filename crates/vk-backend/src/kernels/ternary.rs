@@ -1,6 +1,6 @@
 //! Selection between two arrays.
 
-use mlx_vulkan_core::{Array, Result, backend::Output};
+use mlx_vulkan_core::{Array, Result, backend::Output, primitives::TernaryOp};
 
 use super::{
     Ctx,
@@ -8,8 +8,23 @@ use super::{
     strided,
 };
 
+/// Encodes the primitives of this family.
+///
+/// # Errors
+/// When memory or the device fails.
+pub(super) fn eval(
+    ctx: &mut Ctx<'_>,
+    op: TernaryOp,
+    inputs: &[Array; 3],
+    output: &mut Output,
+) -> Result<()> {
+    match op {
+        TernaryOp::Select => select(ctx, inputs, output),
+    }
+}
+
 /// Encodes `out = condition ? a : b`.
-pub(super) fn select(ctx: &mut Ctx<'_>, inputs: &[Array; 3], output: &mut Output) -> Result<()> {
+fn select(ctx: &mut Ctx<'_>, inputs: &[Array; 3], output: &mut Output) -> Result<()> {
     let [condition, left, right] =
         [ctx.input(&inputs[0])?, ctx.input(&inputs[1])?, ctx.input(&inputs[2])?];
     let destination = ctx.output(output)?;

@@ -3,7 +3,7 @@
 
 use mlx_vulkan_core::{
     Array, Error,
-    primitives::{BinaryOp, Primitive},
+    primitives::{BinaryOp, IndexingOp, Primitive, QuantizedOp},
 };
 
 use crate::runtime::{
@@ -44,12 +44,12 @@ pub(crate) fn operation(
 fn family(primitive: &Primitive) -> Option<&'static str> {
     use BinaryOp as B;
     Some(match primitive {
-        Primitive::QuantizedMatmul { .. } => "qmm",
-        Primitive::ScaledDotProductAttention { .. } => "sdpa",
+        Primitive::Quantized(QuantizedOp::QuantizedMatmul { .. }) => "qmm",
+        Primitive::Attention(_) => "sdpa",
         Primitive::Rope(_) => "rope",
-        Primitive::ArgReduce { .. } => "argreduce",
-        Primitive::Quantize(_) | Primitive::Dequantize(_) => "quantize",
-        Primitive::Take { .. } | Primitive::TakeAlongAxis { .. } => "gather",
+        Primitive::ArgReduce(_) => "argreduce",
+        Primitive::Quantized(QuantizedOp::Quantize(_) | QuantizedOp::Dequantize(_)) => "quantize",
+        Primitive::Indexing(IndexingOp::Take { .. } | IndexingOp::TakeAlongAxis { .. }) => "gather",
         Primitive::Binary(
             B::BitwiseAnd | B::BitwiseOr | B::BitwiseXor | B::LeftShift | B::RightShift,
         ) => "bitwise",
@@ -61,7 +61,7 @@ fn family(primitive: &Primitive) -> Option<&'static str> {
 /// Rows and shape of the families whose uses are counted.
 fn shape(primitive: &Primitive, inputs: &[Array]) -> Option<(usize, String)> {
     match primitive {
-        Primitive::QuantizedMatmul { affine, transpose } => {
+        Primitive::Quantized(QuantizedOp::QuantizedMatmul { affine, transpose }) => {
             let (x, scales) = (&inputs[0], &inputs[2]);
             let groups = scales.dim(-1);
             let (inner, width) = (x.dim(-1), affine.group_size);
@@ -72,7 +72,7 @@ fn shape(primitive: &Primitive, inputs: &[Array]) -> Option<(usize, String)> {
             let text = format!("{outputs}x{inner} b{bits} g{width} gpc{groups} {dtype}");
             Some((rows, text))
         }
-        Primitive::ScaledDotProductAttention { .. } => {
+        Primitive::Attention(_) => {
             let (q, k) = (&inputs[0], &inputs[1]);
             let cap = k.dim(2).next_power_of_two();
             let heads = format!("{}/{}", q.dim(1), k.dim(1));

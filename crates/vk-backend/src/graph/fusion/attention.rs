@@ -5,7 +5,7 @@ use mlx_vulkan_core::{
     Result,
     backend::Output,
     fusion::Group,
-    primitives::{AttentionMask, Primitive},
+    primitives::{self, AttentionMask, Primitive},
     tape::Tape,
 };
 use smallvec::smallvec;
@@ -40,7 +40,9 @@ struct Found {
 /// The group that ends with the attention at `place`.
 pub(super) fn find(tape: &Tape, place: usize, device: &DeviceState) -> Option<Group> {
     let node = tape.node(place);
-    let Primitive::ScaledDotProductAttention { scale, mask } = node.primitive else { return None };
+    let Primitive::Attention(primitives::Attention { scale, mask }) = node.primitive else {
+        return None;
+    };
     let config = device.config;
     if mask == AttentionMask::Array || !config.enable_fused_attention {
         return None;
@@ -59,7 +61,7 @@ pub(super) fn find(tape: &Tape, place: usize, device: &DeviceState) -> Option<Gr
     let token = walk.together(query, key, value).filter(|_| keys != values)?;
     let members = walk.members;
     let updates = [keys, values];
-    let found = Found { attention: place, updates, token, scale, sizes, plan };
+    let found = Found { attention: place, updates, token, scale: scale.0, sizes, plan };
     let kept = smallvec![place, keys, values];
     Some(Group { members, kept, fusion: Box::new(Kernel(found)) })
 }

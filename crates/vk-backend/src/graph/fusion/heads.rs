@@ -5,7 +5,7 @@ use mlx_vulkan_core::{
     Array, Dtype, Result, Stream,
     backend::Output,
     graph::Node,
-    primitives::{Primitive, Rope},
+    primitives::{NormOp, Primitive, Rope, ShapeOp},
     tape::Tape,
 };
 use smallvec::SmallVec;
@@ -87,7 +87,7 @@ impl<'a> Walk<'a> {
         let from = self.stripped((rope, 0));
         let dtype = self.dtype;
         let norm = self.pass(from, |node| {
-            matches!(node.primitive, Primitive::RmsNorm { .. })
+            matches!(node.primitive, Primitive::Norm(NormOp::RmsNorm { .. }))
                 && (node.inputs[0].dim(-1), node.inputs[0].dtype()) == (width, dtype)
                 && (node.inputs[1].ndim(), node.inputs[1].dtype()) == (1, dtype)
         });
@@ -114,7 +114,9 @@ impl<'a> Walk<'a> {
         let updated = view.map_or(at, |view| (view, 0));
         let (filled, place) = (self.array(at), self.tape.place(self.array(updated))?);
         let node = self.tape.node(place);
-        let Primitive::SliceUpdate { start, strides } = &node.primitive else { return None };
+        let Primitive::Shape(ShapeOp::SliceUpdate { start, strides }) = &node.primitive else {
+            return None;
+        };
         let (cache, rows) = (&node.inputs[0], &node.inputs[1]);
         (filled.ndim() == 4 && cache.ndim() == 4).then_some(())?;
         let (heads, width) = (filled.dim(1), filled.dim(3));
@@ -190,8 +192,10 @@ impl TokenHeads {
                     reads.push(operand.region);
                     *weight = operand.address;
                 }
-                let Primitive::RmsNorm { eps } = tape.node(q).primitive else { return Ok(None) };
-                Some((weights, eps))
+                let Primitive::Norm(NormOp::RmsNorm { eps }) = tape.node(q).primitive else {
+                    return Ok(None);
+                };
+                Some((weights, eps.0))
             }
             _ => None,
         };
@@ -240,7 +244,7 @@ pub(super) fn rotates(node: &Node, width: usize) -> bool {
 /// Whether a node is a view of the first rows, heads or features.
 pub(super) fn is_head_of_rows(node: &Node) -> bool {
     match &node.primitive {
-        Primitive::Slice { start, strides } => {
+        Primitive::Shape(ShapeOp::Slice { start, strides, .. }) => {
             start.iter().all(|&s| s == 0) && strides.iter().all(|&s| s == 1)
         }
         _ => false,
@@ -250,8 +254,10 @@ pub(super) fn is_head_of_rows(node: &Node) -> bool {
 /// Whether a node is a view with the elements in the same order.
 fn keeps_order(node: &Node) -> bool {
     match &node.primitive {
-        Primitive::Reshape | Primitive::ExpandDims { .. } | Primitive::Squeeze { .. } => true,
-        Primitive::Transpose { axes } => {
+        Primitive::Shape(
+            ShapeOp::Reshape(_) | ShapeOp::ExpandDims { .. } | ShapeOp::Squeeze { .. },
+        ) => true,
+        Primitive::Shape(ShapeOp::Transpose { axes }) => {
             let shape = node.inputs[0].shape();
             axes.iter().filter(|&&axis| shape[axis] != 1).is_sorted()
         }
@@ -276,6 +282,6 @@ pub(super) fn angle(
         frequencies: frequencies.address,
         divisors: rope.base.is_none(),
         traditional: *traditional,
-        scale: *scale,
+        scale: scale.0,
     }))
 }

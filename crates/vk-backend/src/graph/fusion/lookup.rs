@@ -6,7 +6,7 @@ use mlx_vulkan_core::{
     backend::Output,
     fusion::Group,
     graph::Node,
-    primitives::{Affine, Primitive},
+    primitives::{Affine, IndexingOp, Primitive},
     tape::Tape,
 };
 use smallvec::smallvec;
@@ -52,7 +52,8 @@ pub(super) fn find(
 
 /// Whether a node takes rows of a matrix.
 fn picks_rows(node: &Node) -> bool {
-    matches!(node.primitive, Primitive::Take { axis: 0 }) && node.inputs[0].ndim() == 2
+    matches!(node.primitive, Primitive::Indexing(IndexingOp::Take { axis: 0 }))
+        && node.inputs[0].ndim() == 2
 }
 
 impl super::Fused for Found {

@@ -45,7 +45,7 @@ use mlx_vulkan_core::{
     backend::Output,
     fusion::{Fusion, Group},
     graph::Node,
-    primitives::{BinaryOp, Primitive},
+    primitives::{BinaryOp, MatmulOp, Primitive, QuantizedOp},
     tape::Tape,
 };
 
@@ -71,25 +71,26 @@ pub(crate) fn plan(tape: &Tape) -> Vec<Group> {
     for place in 0..tape.len() {
         let node = tape.node(place);
         match &node.primitive {
-            &Primitive::QuantizedMatmul { affine, transpose: false } => {
+            &Primitive::Quantized(QuantizedOp::QuantizedMatmul { affine, transpose: false }) => {
                 let found =
                     device(node).and_then(|d| quantized_attention::find(tape, place, affine, d));
                 groups.extend(found);
             }
-            Primitive::QuantizedMatmul { .. } | Primitive::Matmul => {
+            Primitive::Quantized(QuantizedOp::QuantizedMatmul { .. })
+            | Primitive::Matmul(MatmulOp::Matmul) => {
                 if let Some(device) = device(node) {
                     products.product(tape, place, device);
                 }
             }
             Primitive::Binary(BinaryOp::Multiply) => products.gate(tape, place),
             Primitive::Binary(BinaryOp::Add) => products.residual(tape, place),
-            Primitive::ScaledDotProductAttention { .. } => {
+            Primitive::Attention(_) => {
                 if let Some(device) = device(node) {
                     let token = attention::find(tape, place, device);
                     groups.extend(token.or_else(|| prompt::find(tape, place, device)));
                 }
             }
-            &Primitive::Dequantize(affine) => {
+            &Primitive::Quantized(QuantizedOp::Dequantize(affine)) => {
                 groups.extend(device(node).and_then(|d| lookup::find(tape, place, affine, d)));
             }
             _ => {}

@@ -7,7 +7,7 @@ use mlx_vulkan_core::{
     backend::Output,
     fusion::Group,
     graph::Node,
-    primitives::{BinaryOp, Primitive, UnaryOp},
+    primitives::{BinaryOp, MatmulOp, NormOp, Primitive, QuantizedOp, UnaryOp},
     shape::is_row_contiguous,
     tape::Tape,
 };
@@ -191,7 +191,9 @@ fn describe(tape: &Tape, place: usize, device: &DeviceState) -> Option<Products>
         _ => None,
     };
     let (bits, group, way) = match &node.primitive {
-        Primitive::QuantizedMatmul { affine, transpose: true } if node.inputs[1].ndim() == 2 => {
+        Primitive::Quantized(QuantizedOp::QuantizedMatmul { affine, transpose: true })
+            if node.inputs[1].ndim() == 2 =>
+        {
             let product =
                 quantized::Product { rows, outputs, inner, batches: 1, transpose: true, fragment };
             let way = match quantized::plan(&product, caps, config) {
@@ -201,8 +203,10 @@ fn describe(tape: &Tape, place: usize, device: &DeviceState) -> Option<Products>
             };
             (affine.bits, affine.group_size, way)
         }
-        Primitive::Matmul if matmul::is_few(rows, outputs) => (8 * dtype.size(), 1, Some(Way::Few)),
-        Primitive::Matmul => (
+        Primitive::Matmul(MatmulOp::Matmul) if matmul::is_few(rows, outputs) => {
+            (8 * dtype.size(), 1, Some(Way::Few))
+        }
+        Primitive::Matmul(MatmulOp::Matmul) => (
             8 * dtype.size(),
             1,
             many(matmul::gemm(rows, outputs, inner, 1, fragment, false, caps)),
@@ -231,7 +235,9 @@ impl Products {
         }
         let node = tape.node(self.places[0]);
         let norm = inner(tape, &node.inputs[0], self.places.len(), node.stream)?;
-        let Primitive::RmsNorm { .. } = tape.node(norm).primitive else { return None };
+        let Primitive::Norm(NormOp::RmsNorm { .. }) = tape.node(norm).primitive else {
+            return None;
+        };
         let [x, weight] = &tape.node(norm).inputs[..] else { return None };
         let same = |a: &Array| a.dtype() as u32 == self.format.dtype;
         let fits = weight.ndim() == 1 && same(x) && same(weight) && self.config.enable_fused_norm;
@@ -295,9 +301,9 @@ impl super::Fused for Products {
         let mut fused = Fused::new(x.address, self.rows as u32, self.inner as u32, self.format);
         if let Some(node) = norm {
             let Some(weight) = dense(ctx, &node.inputs[1])? else { return Ok(false) };
-            let Primitive::RmsNorm { eps } = node.primitive else { return Ok(false) };
+            let Primitive::Norm(NormOp::RmsNorm { eps }) = node.primitive else { return Ok(false) };
             reads.push(weight.region);
-            fused.norm = Some(Norm { weight: weight.address, eps });
+            fused.norm = Some(Norm { weight: weight.address, eps: eps.0 });
         }
         for &place in &self.places {
             let outputs = tape.array(place).dim(-1) as u32;
@@ -358,7 +364,7 @@ fn matrix(
     for (part, array) in parts.iter_mut().zip(&node.inputs[1..]) {
         let Data { layout, .. } = array.evaluated();
         let in_place = match node.primitive {
-            Primitive::Matmul => transposed(array.shape(), &layout.strides),
+            Primitive::Matmul(MatmulOp::Matmul) => transposed(array.shape(), &layout.strides),
             _ => layout.flags.row_contiguous,
         };
         if !in_place {

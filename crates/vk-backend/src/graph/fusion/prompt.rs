@@ -2,7 +2,12 @@
 //! kernel (`attention/heads.comp`).
 
 use mlx_vulkan_core::{
-    Result, backend::Output, fusion::Group, graph::Node, primitives::Primitive, tape::Tape,
+    Result,
+    backend::Output,
+    fusion::Group,
+    graph::Node,
+    primitives::{NormOp, Primitive, ShapeOp},
+    tape::Tape,
 };
 use smallvec::SmallVec;
 
@@ -105,7 +110,7 @@ impl Walk<'_> {
     /// The node that makes (batches, heads, tokens, features) of (batches, tokens, heads, features).
     fn exchanged(&mut self, at: Cursor) -> Option<usize> {
         self.pass(at, |node| match &node.primitive {
-            Primitive::Transpose { axes } => axes[..] == [0, 2, 1, 3],
+            Primitive::Shape(ShapeOp::Transpose { axes }) => axes[..] == [0, 2, 1, 3],
             _ => false,
         })
     }
@@ -117,7 +122,9 @@ impl Walk<'_> {
         let dtype = self.dtype;
         let place = self.result(view.map_or(at, |view| (view, 0)), |node| {
             let [cache, rows, ..] = &node.inputs[..] else { return false };
-            let Primitive::SliceUpdate { start, strides } = &node.primitive else { return false };
+            let Primitive::Shape(ShapeOp::SliceUpdate { start, strides }) = &node.primitive else {
+                return false;
+            };
             let [a, b] =
                 [cache, rows].map(|x| (x.ndim() == 4).then(|| (x.dim(0), x.dim(1), x.dim(3))));
             a.is_some()
@@ -127,7 +134,8 @@ impl Walk<'_> {
                 && strides.iter().all(|&s| s == 1)
                 && [cache, rows].iter().all(|x| x.dtype() == dtype)
         })?;
-        let Primitive::SliceUpdate { start, .. } = &self.tape.node(place).primitive else {
+        let Primitive::Shape(ShapeOp::SliceUpdate { start, .. }) = &self.tape.node(place).primitive
+        else {
             return None;
         };
         let (to, rows) = (Place::Cache(start[2] as usize), (place, 1));
@@ -185,7 +193,7 @@ impl super::Fused for Found {
             writes.push(at.region);
         }
         let eps = rotated.norm.map(|norm| match tape.node(norm).primitive {
-            Primitive::RmsNorm { eps } => eps,
+            Primitive::Norm(NormOp::RmsNorm { eps }) => eps.0,
             _ => 0.0,
         });
         let dtype = tape.array(self.parts[0].result).dtype();

@@ -7,7 +7,7 @@ use mlx_vulkan_core::{
     backend::Output,
     fusion::Group,
     graph::Node,
-    primitives::{Affine, BinaryOp, Primitive},
+    primitives::{Affine, BinaryOp, Primitive, QuantizedOp, ShapeOp, SoftmaxOp},
     tape::Tape,
 };
 use smallvec::{SmallVec, smallvec};
@@ -67,9 +67,10 @@ pub(super) fn find(
     let dtype = node.inputs[0].dtype();
     let mut walk = Walk::new(tape, node.stream, dtype);
     walk.members.push(place);
-    let softmax =
-        walk.pass((place, 0), |node| matches!(node.primitive, Primitive::Softmax { .. }))?;
-    let keys = Primitive::QuantizedMatmul { affine, transpose: true };
+    let softmax = walk.pass((place, 0), |node| {
+        matches!(node.primitive, Primitive::Softmax(SoftmaxOp::Softmax { .. }))
+    })?;
+    let keys = Primitive::from(QuantizedOp::QuantizedMatmul { affine, transpose: true });
     let products = [walk.pass((softmax, 0), |node| node.primitive == keys)?, place];
     let sizes = walk.sizes(products).filter(|_| dtype.size() <= 4)?;
     let plan = planner::decode(&sizes, device.capabilities(), device.config)?;
@@ -111,7 +112,7 @@ impl Walk<'_> {
         let repeats = view.is_some_and(|node| {
             let (from, to) = (node.inputs[0].shape(), array.shape());
             let same = |axis| axis + 3 == to.len() || from[axis] == to[axis];
-            node.primitive == Primitive::Broadcast
+            is_broadcast(node)
                 && from.len() == to.len()
                 && from[to.len() - 3] == 1
                 && (0..to.len()).all(same)
@@ -174,7 +175,7 @@ impl Walk<'_> {
         }
         let capacity = updates.map(|update| self.tape.array(update).dim(2));
         let quantization = quantization.filter(|_| capacity == [capacity[0]; PARTS])?;
-        let right = self.tape.node(quantization).primitive == Primitive::Quantize(affine);
+        let right = self.tape.node(quantization).primitive == QuantizedOp::Quantize(affine).into();
         right.then(|| self.members.push(quantization))?;
         Some((updates, quantization))
     }
@@ -182,7 +183,7 @@ impl Walk<'_> {
     /// The update of one part of a side.
     fn part(&mut self, mut at: Cursor, part: usize, sizes: &Sizes) -> Option<usize> {
         if sizes.heads != sizes.kv_heads {
-            at = (self.pass(at, |node| node.primitive == Primitive::Broadcast)?, 0);
+            at = (self.pass(at, is_broadcast)?, 0);
         }
         let at = self.stripped(at);
         let filled = self.array(at);
@@ -192,10 +193,14 @@ impl Walk<'_> {
     }
 }
 
+fn is_broadcast(node: &Node) -> bool {
+    matches!(node.primitive, Primitive::Shape(ShapeOp::Broadcast(_)))
+}
+
 /// Whether an array is one element, or a view that repeats one.
 fn is_one_element(tape: &Tape, array: &Array) -> bool {
     let node = tape.place(array).map(|place| tape.node(place));
-    let view = node.filter(|node| node.primitive == Primitive::Broadcast);
+    let view = node.filter(|node| is_broadcast(node));
     view.map_or(array, |view| &view.inputs[0]).size() == 1
 }
 

@@ -8,7 +8,7 @@ pub mod prefill;
 use mlx_vulkan_core::{
     Array, Dtype, Result, Strides,
     backend::Output,
-    primitives::AttentionMask,
+    primitives::{self, AttentionMask},
     shape::{self, Layout},
 };
 use smallvec::smallvec;
@@ -99,11 +99,11 @@ struct Attention<'a> {
 /// When memory or the device fails, or a head is too wide for the device.
 pub(super) fn eval(
     ctx: &mut Ctx<'_>,
-    scale: f32,
-    mask: AttentionMask,
+    primitives::Attention { scale, mask }: primitives::Attention,
     inputs: &[Array],
     output: &mut Output,
 ) -> Result<()> {
+    let scale = scale.0;
     let (q, k, v) = (&inputs[0], &inputs[1], &inputs[2]);
     let sizes = sizes(inputs);
     let result = self::output(ctx, output)?;

@@ -142,11 +142,12 @@ pub(super) fn eval(ctx: &mut Ctx<'_>, fft: &Fft, input: &Array, output: &mut Out
     let mut source = (from.address, from.region, strides, Shape::from(input.shape()));
     let target = (result.address, result.region);
     let mut order = fft.axes.clone();
-    if fft.real && !fft.inverse {
+    let real = fft.real.is_some();
+    if real && !fft.inverse {
         order.reverse(); // the halved axis first, while its elements are still real
     }
     for (i, &axis) in order.iter().enumerate() {
-        let halved = fft.real && Some(&axis) == fft.axes.last();
+        let halved = real && Some(&axis) == fft.axes.last();
         let last = i + 1 == order.len();
         let (in_mode, out_mode) = match (halved, fft.inverse) {
             (true, false) => (Mode::Real, Mode::Half),
@@ -157,13 +158,13 @@ pub(super) fn eval(ctx: &mut Ctx<'_>, fft: &Fft, input: &Array, output: &mut Out
         let mut shape = source.3.clone();
         shape[axis] = if halved && !fft.inverse { n / 2 + 1 } else { n };
         // A real result is not the size of what goes before it.
-        let to = match fft.real && fft.inverse && !last && i == 0 {
+        let to = match real && fft.inverse && !last && i == 0 {
             true => {
                 let bytes = shape.iter().product::<usize>() as u64 * 8;
                 let region = ctx.scratch(bytes)?;
                 (region.address, region)
             }
-            false if fft.real && fft.inverse && !last => (source.0, source.1),
+            false if real && fft.inverse && !last => (source.0, source.1),
             false => target,
         };
         let strides = row_major_strides(&shape);

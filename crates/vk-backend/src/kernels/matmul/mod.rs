@@ -10,9 +10,9 @@ pub mod planner;
 mod siblings;
 mod vectors;
 
-use mlx_vulkan_core::{Array, Dtype, Result, backend::Output};
+use mlx_vulkan_core::{Array, Dtype, Result, backend::Output, primitives::MatmulOp};
 
-use super::{Ctx, Operand, copy, matvec};
+use super::{Ctx, Operand, args, copy, matvec};
 use crate::runtime::capabilities::Fragment;
 pub(super) use gemm::{
     A_ALONG_K, A_VECTOR, B_ALONG_K, B_VECTOR, lanes_constants, lanes_grid, matrix_constants,
@@ -39,11 +39,32 @@ pub(super) struct Addend<'a> {
     pub beta: f32,
 }
 
+/// Encodes the primitives of this family.
+///
+/// # Errors
+/// When the backend refuses it, or memory or the device fails.
+pub(super) fn eval(
+    ctx: &mut Ctx<'_>,
+    op: MatmulOp,
+    inputs: &[Array],
+    output: &mut Output,
+) -> Result<()> {
+    match op {
+        MatmulOp::Matmul => multiply(ctx, &inputs[0], &inputs[1], None, output),
+        MatmulOp::AddMm { alpha, beta } => {
+            let addend = Addend { c: &inputs[2], alpha: alpha.0, beta: beta.0 };
+            multiply(ctx, &inputs[0], &inputs[1], Some(addend), output)
+        }
+        MatmulOp::GatherMm { .. } => gather(ctx, args(inputs), output),
+        MatmulOp::SegmentedMm => segmented(ctx, args(inputs), output),
+    }
+}
+
 /// Encodes a product, with `addend` if it is an `addmm`.
 ///
 /// # Errors
 /// When memory or the device fails, or an axis is over 2^31.
-pub(super) fn eval(
+fn multiply(
     ctx: &mut Ctx<'_>,
     a: &Array,
     b: &Array,
@@ -66,11 +87,7 @@ pub(super) fn eval(
 ///
 /// # Errors
 /// As [`eval`].
-pub(super) fn gather(
-    ctx: &mut Ctx<'_>,
-    [a, b, lhs, rhs]: &[Array; 4],
-    output: &mut Output,
-) -> Result<()> {
+fn gather(ctx: &mut Ctx<'_>, [a, b, lhs, rhs]: &[Array; 4], output: &mut Output) -> Result<()> {
     let picks = Picks::new(ctx, [lhs, rhs], [a, b])?;
     listed(ctx, [a, b], Lists::Picks(picks), output)
 }
@@ -79,11 +96,7 @@ pub(super) fn gather(
 ///
 /// # Errors
 /// As [`eval`].
-pub(super) fn segmented(
-    ctx: &mut Ctx<'_>,
-    [a, b, segments]: &[Array; 3],
-    output: &mut Output,
-) -> Result<()> {
+fn segmented(ctx: &mut Ctx<'_>, [a, b, segments]: &[Array; 3], output: &mut Output) -> Result<()> {
     let ends = copy::dense(ctx, segments)?;
     listed(ctx, [a, b], Lists::Segments { ends, batches: segments.size() / 2 }, output)
 }

@@ -3,29 +3,55 @@
 pub mod planner;
 mod product;
 
-use mlx_vulkan_core::{Array, Dtype, Result, backend::Output, primitives::Affine};
+use mlx_vulkan_core::{
+    Array, Dtype, Result,
+    backend::Output,
+    primitives::{Affine, QuantizedOp},
+};
 
 use super::{
-    Ctx, Operand, Region, copy,
+    Ctx, Operand, Region, args, copy,
     layouts::{quantized_dequantize as reads, quantized_quantize as writes},
 };
 
-pub(super) use product::{MATRIX, eval as matmul, gather};
+pub(super) use product::MATRIX;
+
+/// Encodes the primitives of this family.
+///
+/// # Errors
+/// When the backend refuses it, or memory or the device fails.
+pub(super) fn eval(
+    ctx: &mut Ctx<'_>,
+    op: QuantizedOp,
+    inputs: &[Array],
+    output: &mut Output,
+    others: &mut [Output],
+) -> Result<()> {
+    match op {
+        QuantizedOp::Quantize(affine) => quantize(ctx, affine, &inputs[0], output, others),
+        QuantizedOp::Dequantize(affine) => dequantize(ctx, affine, args(inputs), output),
+        QuantizedOp::QuantizedMatmul { affine, transpose } => {
+            product::eval(ctx, affine, transpose, args(inputs), output)
+        }
+        QuantizedOp::GatherQmm { affine, transpose, .. } => {
+            product::gather(ctx, affine, transpose, args(inputs), output)
+        }
+    }
+}
 
 /// Encodes `quantize`: words, scales and biases of every group.
 ///
 /// # Errors
 /// When memory or the device fails.
-pub(super) fn quantize(
+fn quantize(
     ctx: &mut Ctx<'_>,
     affine: Affine,
     w: &Array,
-    outputs: &mut [Output],
+    words: &mut Output,
+    others: &mut [Output],
 ) -> Result<()> {
     let from = copy::dense(ctx, w)?;
-    let [words, scales, biases] = outputs else {
-        return Err(ctx.unsupported(w, "quantize has three outputs"));
-    };
+    let [scales, biases] = others else { unreachable!("quantization has three outputs") };
     let words = ctx.output(words)?;
     let scales = ctx.output(scales)?;
     let biases = ctx.output(biases)?;
@@ -53,7 +79,7 @@ pub(super) fn quantize(
 ///
 /// # Errors
 /// When memory or the device fails.
-pub(super) fn dequantize(
+fn dequantize(
     ctx: &mut Ctx<'_>,
     affine: Affine,
     inputs: &[Array; 3],

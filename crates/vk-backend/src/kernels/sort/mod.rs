@@ -7,12 +7,11 @@
 mod radix;
 mod search;
 
-pub(super) use search::search;
-
-use mlx_vulkan_core::{Array, Result, backend::Output, shape};
+use mlx_vulkan_core::{Array, Result, backend::Output, primitives::SortOp, shape};
+use search::search;
 
 use super::{
-    Capabilities, Ctx,
+    Capabilities, Ctx, args,
     layouts::sort_block::{self as block, Constants, Push},
     reduce::{View, planner as plan},
     strided::Walk,
@@ -44,8 +43,29 @@ impl Job<'_> {
     }
 }
 
+/// Encodes the primitives of this family.
+///
+/// # Errors
+/// When the backend refuses it, or memory or the device fails.
+pub(super) fn eval(
+    ctx: &mut Ctx<'_>,
+    op: SortOp,
+    inputs: &[Array],
+    output: &mut Output,
+) -> Result<()> {
+    match op {
+        SortOp::Sort { axis } | SortOp::Partition { axis, .. } => {
+            sort(ctx, axis, false, &inputs[0], output)
+        }
+        SortOp::ArgSort { axis } | SortOp::ArgPartition { axis, .. } => {
+            sort(ctx, axis, true, &inputs[0], output)
+        }
+        SortOp::SearchSorted { right } => search(ctx, right, args(inputs), output),
+    }
+}
+
 /// Encodes the sorted rows along `axis`, or the indices of their order.
-pub(super) fn sort(
+fn sort(
     ctx: &mut Ctx<'_>,
     axis: usize,
     indices: bool,

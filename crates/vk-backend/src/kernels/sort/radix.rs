@@ -13,7 +13,7 @@ use crate::kernels::{
     Capabilities, Ctx, Operand, Region, copy,
     layouts::{sort_count, sort_scatter, sort_scatter_shared as shared},
     reduce::{Fold, View, planner as plan},
-    scan::{Scan, scan_view},
+    scan::{Along, scan_view},
 };
 
 /// How a workgroup moves a tile of elements.
@@ -123,7 +123,7 @@ pub(super) fn sort(ctx: &mut Ctx<'_>, job: &Job<'_>, output: &mut Output) -> Res
         let into = turns[((passes - 1 - pass) % 2) as usize];
         let step = Pass { pass, last: pass + 1 == passes, from, into, rows };
         count(ctx, job, &plan, &step, &counts)?;
-        let exclusive = Scan { axis: 1, reverse: false, inclusive: false };
+        let exclusive = Along { axis: 1, reverse: false, inclusive: false };
         scan_view(ctx, Fold::Op(ReduceOp::Sum), exclusive, &counts, offsets.at, Dtype::Uint32)?;
         scatter(ctx, job, &plan, &step, &offsets)?;
         from = into;

@@ -11,7 +11,7 @@ use crate::kernels::{
 
 /// Encodes the places in `sorted` before which the values belong, or behind equal elements if
 /// `right`.
-pub(in crate::kernels) fn search(
+pub(super) fn search(
     ctx: &mut Ctx<'_>,
     right: bool,
     [sorted, values]: &[Array; 2],

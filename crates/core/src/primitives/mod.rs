@@ -1,0 +1,198 @@
+//! Primitives: what a node of the graph computes, as data.
+//!
+//! One module per family, under the name that the family has everywhere. It holds the parameters
+//! and answers for each member what the rest of the library must know of it (`family.rs`): its
+//! name, whether it is a view, which dtypes reach it, what comes out, and examples. Matches over
+//! these enums are exhaustive, so that a new member does not compile until its family and each
+//! backend have answered for it.
+//!
+//! Shapes and dtypes of outputs follow from primitive and inputs alone
+//! ([`Primitive::output_specs`]). So equal primitives with equal inputs compute the same thing:
+//! two nodes are the same computation exactly if their primitives and inputs are.
+
+mod arange;
+mod attention;
+mod binary;
+mod convolution;
+mod copy;
+mod exact;
+mod example;
+mod family;
+mod fft;
+mod hadamard;
+mod indexing;
+mod linalg;
+mod matmul;
+mod norm;
+mod operators;
+mod quantized;
+mod random;
+mod reduce;
+mod rope;
+mod scan;
+mod shape;
+mod softmax;
+mod sort;
+mod spec;
+mod ternary;
+#[cfg(test)]
+mod tests;
+mod unary;
+
+pub use arange::Arange;
+pub use attention::{Attention, AttentionMask};
+pub use binary::BinaryOp;
+pub use convolution::{Convolution, Spatial};
+pub use copy::CopyOp;
+pub use exact::Exact;
+pub use example::{Example, Input};
+pub use fft::Fft;
+pub use hadamard::Hadamard;
+pub use indexing::{IndexingOp, ScatterOp};
+pub use linalg::Linalg;
+pub use matmul::MatmulOp;
+pub use norm::NormOp;
+pub use quantized::{Affine, QuantizedOp};
+pub use random::RandomBits;
+pub use reduce::{ArgReduce, ArgReduceOp, Reduce, ReduceOp};
+pub use rope::Rope;
+pub use scan::{Scan, ScanOp};
+pub use shape::{Rule, ShapeOp, To};
+pub use softmax::SoftmaxOp;
+pub use sort::SortOp;
+pub use spec::{Spec, SpecRef, Specs};
+pub use ternary::TernaryOp;
+pub use unary::UnaryOp;
+
+pub(crate) use shape::reaches_inside;
+
+use family::Family;
+use smallvec::SmallVec;
+
+use crate::{Dtype, Error, Result};
+
+/// Axes, each in `0..ndim`.
+pub type Axes = SmallVec<[usize; 4]>;
+/// Per-axis integers of slices.
+pub type Indices = SmallVec<[isize; 4]>;
+
+/// Declares the enum of all families, each of which has a type that is a [`Family`].
+macro_rules! families {
+    ($($(#[$doc:meta])* $family:ident($type:ty),)*) => {
+        /// What a node computes: a family's type holds the parameters. Inputs are named in the
+        /// order in which the node holds them.
+        #[derive(Debug, Clone, PartialEq, Eq, Hash)]
+        pub enum Primitive {
+            $($(#[$doc])* $family($type),)*
+        }
+
+        impl Primitive {
+            /// MLX's name of the primitive.
+            pub fn name(&self) -> &'static str {
+                match self {
+                    $(Self::$family(member) => Family::name(member),)*
+                }
+            }
+
+            /// Whether the output always shares the memory of the first input: then core makes it,
+            /// and no backend sees the primitive.
+            pub fn is_view(&self) -> bool {
+                match self {
+                    $(Self::$family(member) => Family::is_view(member),)*
+                }
+            }
+
+            /// Whether operations apply it to arrays of `dtype`, on any backend. Where the inputs'
+            /// dtypes differ, the dtype of the computation counts.
+            pub fn takes(&self, dtype: Dtype) -> bool {
+                match self {
+                    $(Self::$family(member) => Family::takes(member, dtype),)*
+                }
+            }
+
+            /// Shapes and dtypes of the outputs for such inputs.
+            ///
+            /// # Errors
+            /// When number, shapes or dtypes of the inputs do not fit the primitive.
+            pub fn output_specs(&self, inputs: &[SpecRef<'_>]) -> Result<Specs> {
+                let specs = match self {
+                    $(Self::$family(member) => Family::output_specs(member, inputs),)*
+                };
+                specs.ok_or_else(|| self.misfit(inputs))
+            }
+
+            /// Examples of every primitive for every dtype that it takes.
+            pub fn examples() -> Vec<Example> {
+                let mut all = Vec::new();
+                $(for dtype in Dtype::ALL {
+                    let members = <$type as Family>::examples(dtype).into_iter();
+                    all.extend(members.filter(|(member, _)| Family::takes(member, dtype)).map(
+                        |(member, inputs)| Example { primitive: member.into(), dtype, inputs },
+                    ));
+                })*
+                all
+            }
+        }
+
+        $(impl From<$type> for Primitive {
+            fn from(member: $type) -> Self {
+                Self::$family(member)
+            }
+        })*
+    };
+}
+
+families! {
+    /// Elementwise function of one array.
+    Unary(UnaryOp),
+    /// Elementwise function of two arrays.
+    Binary(BinaryOp),
+    /// Elementwise function of three arrays.
+    Ternary(TernaryOp),
+    /// Conversion or copy.
+    Copy(CopyOp),
+    /// View with other axes, slice, or joining.
+    Shape(ShapeOp),
+    /// Reduction over axes.
+    Reduce(Reduce),
+    /// Index of an extreme element along an axis.
+    ArgReduce(ArgReduce),
+    /// Cumulative reduction along an axis.
+    Scan(Scan),
+    /// Order along an axis, or search in it.
+    Sort(SortOp),
+    /// Softmax or its logarithm.
+    Softmax(SoftmaxOp),
+    /// Reading or writing elements at indices.
+    Indexing(IndexingOp),
+    /// Range of numbers.
+    Arange(Arange),
+    /// Random bits.
+    Random(RandomBits),
+    /// Matrix product.
+    Matmul(MatmulOp),
+    /// Quantization, or product with what is quantized.
+    Quantized(QuantizedOp),
+    /// Convolution.
+    Convolution(Box<Convolution>),
+    /// Normalization over the last axis.
+    Norm(NormOp),
+    /// Rotary position embedding.
+    Rope(Rope),
+    /// Softmax attention.
+    Attention(Attention),
+    /// Fourier transform.
+    Fft(Fft),
+    /// Hadamard transform of the last axis.
+    Hadamard(Hadamard),
+    /// Decomposition of the matrices of the last two axes.
+    Linalg(Linalg),
+}
+
+impl Primitive {
+    fn misfit(&self, inputs: &[SpecRef<'_>]) -> Error {
+        let inputs: Vec<String> = inputs.iter().map(SpecRef::to_string).collect();
+        let message = format!("Inputs ({}) do not fit {self:?}.", inputs.join(", "));
+        Error::invalid(self.name(), message)
+    }
+}
