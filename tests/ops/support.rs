@@ -1,6 +1,6 @@
 //! The support table against reality: every example of a primitive is applied. What is native gives on Vulkan
-//! what it gives on the CPU, and what is refused says so by name. Sizes are small; how exact the results are is
-//! the families' own tests' business.
+//! what it gives on the CPU, and what is refused says so by name. Sizes are small; how exact the results are
+//! is the business of the families' own tests.
 
 use mlx::{
     Array, Device, Dtype, Result, Shape, graph, ops,
