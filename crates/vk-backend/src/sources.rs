@@ -15,7 +15,7 @@ const LAYERS: [&[&str]; 3] = [&["runtime", "shaders"], &["kernels"], &["graph"]]
 
 fn layer(module: Option<&String>) -> usize {
     let is_in = |layer: &&[&str]| module.is_some_and(|name| layer.contains(&name.as_str()));
-    LAYERS.iter().position(|names| is_in(&names)).unwrap_or(LAYERS.len())
+    LAYERS.iter().position(is_in).unwrap_or(LAYERS.len())
 }
 
 /// Names, `::` and single characters of a source file without its comments.

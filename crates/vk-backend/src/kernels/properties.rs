@@ -33,7 +33,7 @@ fn device() -> impl Strategy<Value = Capabilities> {
             shared_memory: memory,
             max_workgroup: group.max(subgroup_size),
             compute_units: units,
-            quirks: Quirks { few_workgroups: kind == DeviceKind::Software, ..Quirks::default() },
+            quirks: Quirks { few_workgroups: kind == DeviceKind::Software },
             ..Capabilities::default()
         },
     )
