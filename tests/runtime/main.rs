@@ -1,5 +1,5 @@
-//! Streams, clocks, donation, the order of evaluation, devices that fail, and what the runtime tells
-//! of itself.
+//! Streams, clocks, donation, the order of evaluation, who waits for whom, devices that fail, and what the
+//! runtime tells of itself.
 
 mod donation;
 mod evaluation;
@@ -8,3 +8,4 @@ mod knobs;
 mod statistics;
 mod streams;
 mod trace;
+mod waiting;

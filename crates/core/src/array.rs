@@ -1,14 +1,12 @@
 //! The lazy array.
 
-use std::sync::{
-    Arc, OnceLock,
-    atomic::{AtomicU64, Ordering::Relaxed},
-};
+use std::sync::{Arc, OnceLock};
 
 use qcell::TCell;
 
 use crate::{
     Dtype, Element, Error, Result, Shape, Stream,
+    backend::Output,
     buffer::{self, Buffer},
     dispatch_dtype,
     eval::{self, eval},
@@ -38,8 +36,6 @@ pub(crate) struct Inner {
     dtype: Dtype,
     /// How to compute the array; gone once it is evaluated. Only who has the turn to evaluate looks at it.
     node: TCell<Evaluating, Option<Arc<Node>>>,
-    /// The evaluation that last placed the array on its tape, and where.
-    place: AtomicU64,
     data: OnceLock<Data>,
 }
 
@@ -69,7 +65,7 @@ impl Array {
             let message = format!("{} elements do not fill shape {shape:?}", data.len());
             return Err(Error::invalid("array", message));
         }
-        let buffer = Buffer::from_host(HostVec::from_bytes(bytemuck::cast_slice(data))?);
+        let buffer = Buffer::from_vec(HostVec::from_bytes(bytemuck::cast_slice(data))?);
         Ok(Self::with_data(
             shape.into(),
             T::DTYPE,
@@ -158,8 +154,7 @@ impl Array {
     }
 
     fn new(shape: Shape, dtype: Dtype, node: Option<Arc<Node>>, data: OnceLock<Data>) -> Array {
-        let (node, place) = (TCell::new(node), AtomicU64::new(0));
-        Array(Arc::new(Inner { shape, dtype, node, place, data }))
+        Array(Arc::new(Inner { shape, dtype, node: TCell::new(node), data }))
     }
 
     /// Sizes of the axes.
@@ -212,28 +207,16 @@ impl Array {
         self.0.node.ro(turn).as_ref()
     }
 
-    /// The place on the tape of evaluation `epoch`, counted from its end, if the array has one.
-    pub(crate) fn place(&self, epoch: u32) -> Option<u32> {
-        let bits = self.0.place.load(Relaxed);
-        ((bits >> 32) as u32 == epoch).then_some(bits as u32)
-    }
-
-    pub(crate) fn set_place(&self, epoch: u32, place: u32) {
-        self.0.place.store((epoch as u64) << 32 | place as u64, Relaxed);
-    }
-
     /// Whether both are the very same array.
     pub fn is_same(&self, other: &Array) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
 
-    pub(crate) fn take_node(&self, turn: &mut Turn) -> Option<Arc<Node>> {
-        self.0.node.rw(turn).take()
-    }
-
-    /// Makes an array lazy again whose evaluation failed.
-    pub(crate) fn restore_node(&self, node: Arc<Node>, turn: &mut Turn) {
-        *self.0.node.rw(turn) = Some(node);
+    /// The array is evaluated: it gets its data, and its node goes.
+    pub(crate) fn fill(&self, output: Output, turn: &mut Turn) {
+        let data = output.data.expect("a backend sets every output");
+        drop(self.0.node.rw(turn).take());
+        let _ = self.0.data.set(data);
     }
 
     /// Buffer and layout, once evaluation has reached the array.
@@ -247,10 +230,6 @@ impl Array {
     /// When the array was not evaluated.
     pub fn evaluated(&self) -> &Data {
         self.data().expect("inputs are evaluated before their users")
-    }
-
-    pub(crate) fn set_data(&self, data: Data) {
-        let _ = self.0.data.set(data);
     }
 
     /// Whether the contents can be read without waiting.

@@ -62,9 +62,46 @@ pub enum Support {
     Refused(&'static str),
 }
 
+/// What an evaluation waits for. It holds neither the turn nor a lock meanwhile.
+pub type Pause = Box<dyn FnOnce() -> Result<()>>;
+
+/// How far the encoding of an operation came.
+#[must_use]
+pub enum Encoded {
+    /// It is encoded.
+    Done,
+    /// It is encoded, and nothing else should be before this wait is over: too much is in flight.
+    Full(Pause),
+    /// It is not, and nobody can tell that it was tried. To be tried again after this wait.
+    Later(Pause),
+    /// The same because memory is out. This wait frees what can be freed. The error tells of a second time.
+    NoMemory(Pause, Error),
+}
+
+impl Encoded {
+    /// Whether the operation is encoded.
+    pub fn is_encoded(&self) -> bool {
+        matches!(self, Encoded::Done | Encoded::Full(_))
+    }
+
+    /// For who encodes without an evaluation: waits as it is asked to.
+    ///
+    /// # Errors
+    /// When the operation is not encoded.
+    pub fn finish(self) -> Result<()> {
+        match self {
+            Encoded::Done => Ok(()),
+            Encoded::Full(pause) => pause(),
+            Encoded::Later(_) => Err(Error::device("encode", "too much is in flight")),
+            Encoded::NoMemory(_, error) => Err(error),
+        }
+    }
+}
+
 /// A device family that evaluates primitives.
 ///
-/// `eval` encodes and returns; the work runs later, in the order of its stream. Core has made
+/// `eval` encodes and returns; the work runs later, in the order of its stream. None of these
+/// functions waits: what has to be waited for is returned. Core has made
 /// every input's data known before, has waited (on the stream, not on the thread) for inputs of
 /// other streams, and notes the ticks of inputs and outputs afterwards.
 pub trait Backend: Send + Sync {
@@ -97,7 +134,8 @@ pub trait Backend: Send + Sync {
     /// When the device fails.
     fn new_stream(&self, stream: Stream) -> Result<Arc<dyn Clock>>;
 
-    /// Encodes `primitive` on `stream` and sets the outputs' data.
+    /// Encodes `primitive` on `stream` and sets the outputs' data. If it has to be tried again, the
+    /// inputs are what they were.
     ///
     /// # Errors
     /// When the backend refuses the operation, or memory or the device fails.
@@ -107,7 +145,7 @@ pub trait Backend: Send + Sync {
         primitive: &Primitive,
         inputs: &[Array],
         outputs: &mut [Output],
-    ) -> Result<()>;
+    ) -> Result<Encoded>;
 
     /// Groups of the tape's nodes that this backend evaluates at once; of those that share
     /// a node, the first one is taken.

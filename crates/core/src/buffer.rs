@@ -21,6 +21,7 @@ use smallvec::SmallVec;
 use crate::{
     Error, Result, Stream, backend,
     clock::{AtomicTick, Tick},
+    foreign,
     host::HostVec,
 };
 
@@ -54,10 +55,31 @@ pub enum Current {
     Both = 3,
 }
 
+/// Memory of a user's: dropping it runs code of theirs, which must not hold others up.
+struct Foreign(Option<Box<dyn HostMemory>>);
+
+impl HostMemory for Foreign {
+    fn bytes(&self) -> &[u8] {
+        self.0.as_ref().map_or(&[], |memory| memory.bytes())
+    }
+
+    fn bytes_mut(&mut self) -> Option<&mut [u8]> {
+        self.0.as_mut()?.bytes_mut()
+    }
+}
+
+impl Drop for Foreign {
+    fn drop(&mut self) {
+        self.0.take().into_iter().for_each(foreign::release);
+    }
+}
+
 struct Inner {
     nbytes: usize,
     owners: AtomicUsize,
     host: RwLock<Option<Box<dyn HostMemory>>>,
+    /// Whether the host copy may be written: known without its lock, which running work holds.
+    writable: AtomicBool,
     device: OnceLock<Box<dyn DeviceMemory>>,
     /// Host and device address the same memory: there is nothing to copy, ever.
     shared: bool,
@@ -159,13 +181,15 @@ impl std::fmt::Debug for BufferRef {
 impl Buffer {
     fn new(
         nbytes: usize,
-        host: Option<Box<dyn HostMemory>>,
+        mut host: Option<Box<dyn HostMemory>>,
         device: Option<Box<dyn DeviceMemory>>,
         current: Current,
         shared: bool,
     ) -> Self {
+        let writable = host.as_mut().is_some_and(|host| host.bytes_mut().is_some());
         Buffer(BufferRef(Arc::new(Inner {
             nbytes,
+            writable: AtomicBool::new(writable),
             owners: AtomicUsize::new(1),
             host: RwLock::new(host),
             device: device.map_or_else(OnceLock::new, OnceLock::from),
@@ -177,8 +201,16 @@ impl Buffer {
         })))
     }
 
-    /// A buffer in host memory.
+    /// A buffer in host memory of the caller's. It may be dropped on another thread: what its `drop` does never
+    /// runs while an evaluation or a stream is held up by it.
     pub fn from_host(memory: impl HostMemory + 'static) -> Self {
+        let nbytes = memory.bytes().len();
+        let memory = Foreign(Some(Box::new(memory)));
+        Self::new(nbytes, Some(Box::new(memory)), None, Current::Host, false)
+    }
+
+    /// A buffer in host memory from the cache.
+    pub(crate) fn from_vec(memory: HostVec) -> Self {
         let nbytes = memory.bytes().len();
         Self::new(nbytes, Some(Box::new(memory)), None, Current::Host, false)
     }
@@ -268,20 +300,22 @@ impl BufferRef {
     }
 
     /// For backends: adds host memory to a buffer that has none (to read a device copy back).
-    pub fn add_host(&self, memory: impl HostMemory + 'static) {
+    pub fn add_host(&self, mut memory: impl HostMemory + 'static) {
         let mut host = self.0.host.write();
         if host.is_none() {
+            self.0.writable.store(memory.bytes_mut().is_some(), Release);
             *host = Some(Box::new(memory));
             self.0.mirrored.store(true, Release);
         }
     }
 
     /// For backends: gives up a host copy that [`BufferRef::add_host`] made, so that the device copy
-    /// may change; whether there is no host copy now.
+    /// may change; whether there is no host copy now. It stays while somebody reads it.
     pub fn remove_mirror(&self) -> bool {
-        let mut host = self.0.host.write();
+        let Some(mut host) = self.0.host.try_write() else { return false };
         if self.0.mirrored.swap(false, AcqRel) {
             *host = None;
+            self.0.writable.store(false, Release);
         }
         host.is_none()
     }
@@ -309,7 +343,7 @@ impl BufferRef {
 
     /// Whether the host copy exists and may be written.
     pub fn is_host_writable(&self) -> bool {
-        self.0.host.write().as_mut().is_some_and(|h| h.bytes_mut().is_some())
+        self.0.writable.load(Acquire)
     }
 
     /// Makes sure that the host copy is current once the returned tick is reached, by asking the
@@ -360,7 +394,7 @@ impl BufferRef {
 /// # Errors
 /// When the system has no memory left.
 pub fn host_buffer(nbytes: usize) -> Result<Buffer> {
-    Ok(Buffer::from_host(HostVec::new(nbytes)?))
+    Ok(Buffer::from_vec(HostVec::new(nbytes)?))
 }
 
 /// Checks that a byte range lies in a buffer; loaders and views use it.

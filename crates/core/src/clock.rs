@@ -8,7 +8,10 @@ use std::sync::{
 
 use parking_lot::RwLock;
 
-use crate::{Result, Stream};
+use crate::{
+    Result, Stream,
+    foreign::{self, Job},
+};
 
 /// The counter of one stream, advanced by its backend when a batch of work has finished.
 pub trait Clock: Send + Sync {
@@ -21,9 +24,15 @@ pub trait Clock: Send + Sync {
     /// What went wrong on the stream before it reached `value`.
     fn wait(&self, value: u64) -> Result<()>;
 
-    /// Runs `then` once `value` is reached (or the stream has failed): on this thread if it
-    /// already is, else on the thread that reaches it.
-    fn when_reached(&self, value: u64, then: Box<dyn FnOnce() + Send>);
+    /// For backends: runs `then`, which is short and waits for nothing, once `value` is reached (or the
+    /// stream has failed): on this thread if it already is, else on the thread that reaches it.
+    fn on_reach(&self, value: u64, then: Job);
+
+    /// Runs `then` once `value` is reached (or the stream has failed), on a thread where it may evaluate
+    /// and wait.
+    fn when_reached(&self, value: u64, then: Job) {
+        self.on_reach(value, Box::new(move || foreign::run(then)));
+    }
 }
 
 /// A point on a stream's clock.

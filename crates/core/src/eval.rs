@@ -1,12 +1,25 @@
 //! Evaluation: from the outputs' graph to a tape, and from the tape to the backends.
 //!
-//! One evaluation encodes at a time in the process; encoding never waits for a device, so other
-//! threads wait only as long as encoding takes.
+//! One evaluation encodes at a time in the process: it has the turn. Encoding never waits, so the turn is held for
+//! bounded work of the CPU only, and passed on every few nodes if others want it. What has to be waited for (too
+//! much in flight, memory, a full ring) a backend returns as a [`Pause`](backend::Pause): the evaluation gives the turn back,
+//! waits, takes it again and goes on. What holds whenever nobody has the turn:
+//!
+//! - An array is lazy and has its node, or is evaluated and has its data. Nobody claims nodes: the turn is kept
+//!   from before a node is encoded until its outputs have their data, and what could not be encoded left no trace.
+//! - So another evaluation may have evaluated any node of a tape meanwhile. Whoever gets to a place looks whether it
+//!   is done. A group is encoded if none of its members is done; otherwise what is kept of it is evaluated one by
+//!   one, with those members that this still takes.
+//! - A group leaves out arrays that only its members read. They stay lazy and keep their node, so that whoever got
+//!   hold of one meanwhile can evaluate it: a group overwrites nothing but caches, and their updates write the same
+//!   rows again.
+//! - What an evaluation encoded on other streams than the one it waits for is handed over first, because others may
+//!   wait for it. Streams of a device hand over by themselves what somebody waits for.
+//!
+//! There is one turn, not a claim per node, because encoding a node takes less than half a microsecond: claims of a
+//! node and its inputs would be a good part of that, and would themselves have to be waited for.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicU32, Ordering::Relaxed},
-};
+use std::{ops, sync::Arc};
 
 use once_cell::sync::Lazy;
 use parking_lot::{Mutex, MutexGuard};
@@ -15,10 +28,11 @@ use smallvec::SmallVec;
 use crate::{
     Array, Result, Stream,
     array::Data,
-    backend::{self, Backend, Output},
+    backend::{self, Backend, Encoded, Output},
     buffer,
     clock::{self, Tick},
-    fusion::{Group, Groups},
+    foreign::Holding,
+    fusion::Groups,
     graph::{Node, Turn},
     memory,
     shape::Layout,
@@ -31,8 +45,10 @@ use crate::{
 /// token, a loss) does not wait for what was encoded in between.
 const SMALL: usize = 4096;
 
+/// Nodes that are evaluated before others get the turn, if they want it.
+const SHARE: usize = 64;
+
 static TURN: Lazy<Mutex<Turn>> = Lazy::new(|| Mutex::new(Turn::new()));
-static EPOCH: AtomicU32 = AtomicU32::new(0);
 
 /// Computes arrays and waits until their contents can be read.
 ///
@@ -52,14 +68,13 @@ pub fn async_eval(arrays: &[&Array]) -> Result<()> {
     if arrays.iter().all(|a| a.data().is_some()) {
         return Ok(());
     }
-    let mut turn = turn();
-    let tape = Tape::new(arrays, next_epoch(), &turn)?;
-    let groups = Groups::new(backend::plan(&tape), tape.len());
-    let mut evaluation = Evaluation { tape, groups, touched: Touched::default(), turn: &mut turn };
+    let mut evaluation = Evaluation::new(arrays)?;
     let result = evaluation.run();
     let result = result.and_then(|()| arrays.iter().try_for_each(|a| bring_small_to_host(a)));
+    // What was encoded must run, also after an error.
     let finalized = evaluation.touched.finalize();
-    result.and(finalized)
+    let touched = evaluation.end();
+    result.and(finalized).and_then(|()| touched.wait_for_memory())
 }
 
 /// Encodes the copy of a small result to the host, if the device has memory of its own.
@@ -74,37 +89,85 @@ fn bring_small_to_host(array: &Array) -> Result<()> {
 /// What went wrong on the stream.
 pub fn synchronize(stream: Stream) -> Result<()> {
     let backend = backend::backend_for(stream.device)?;
-    let tick = {
-        let _turn = turn();
-        backend.finalize(stream)?;
-        backend.tick(stream)
-    };
-    tick.wait()
+    backend.finalize(stream)?;
+    backend.tick(stream).wait()
+}
+
+/// The turn to evaluate.
+pub(crate) struct TurnGuard {
+    guard: MutexGuard<'static, Turn>,
+    /// Dropped after the lock is released.
+    holding: Holding,
 }
 
 /// Waits until nobody evaluates.
-pub(crate) fn turn() -> MutexGuard<'static, Turn> {
-    TURN.lock()
+pub(crate) fn turn() -> TurnGuard {
+    let holding = Holding::new();
+    TurnGuard { guard: TURN.lock(), holding }
 }
 
-/// Epochs start at 1: a new node's zero is of no epoch.
-fn next_epoch() -> u32 {
-    let epoch = EPOCH.fetch_add(1, Relaxed).wrapping_add(1);
-    if epoch == 0 { next_epoch() } else { epoch }
+impl TurnGuard {
+    /// Gives the turn back while `f` runs.
+    fn without<T>(&mut self, f: impl FnOnce() -> T) -> T {
+        let TurnGuard { guard, holding } = self;
+        MutexGuard::unlocked(guard, || holding.without(f))
+    }
+}
+
+impl ops::Deref for TurnGuard {
+    type Target = Turn;
+
+    fn deref(&self) -> &Turn {
+        &self.guard
+    }
+}
+
+impl ops::DerefMut for TurnGuard {
+    fn deref_mut(&mut self) -> &mut Turn {
+        &mut self.guard
+    }
+}
+
+/// What is to be evaluated before something else can be.
+#[derive(Clone, Copy)]
+enum Step {
+    /// A place on the tape.
+    Place(usize),
+    /// A group, by its number.
+    Group(usize),
 }
 
 /// A tape that is being evaluated.
-struct Evaluation<'a> {
+struct Evaluation {
+    turn: TurnGuard,
     tape: Tape,
     groups: Groups,
     touched: Touched,
-    turn: &'a mut Turn,
+    /// The way from a place of the tape to what it needs, instead of recursion.
+    steps: Vec<Step>,
 }
 
-impl Evaluation<'_> {
+impl Evaluation {
+    fn new(arrays: &[&Array]) -> Result<Self> {
+        let turn = turn();
+        let tape = Tape::new(arrays, &turn)?;
+        let groups = Groups::new(backend::plan(&tape), tape.len());
+        Ok(Evaluation { turn, tape, groups, touched: Touched::default(), steps: Vec::new() })
+    }
+
+    /// Gives the turn back for good.
+    fn end(self) -> Touched {
+        let Evaluation { turn, touched, .. } = self;
+        drop(turn);
+        touched
+    }
+
     fn run(&mut self) -> Result<()> {
         for place in 0..self.tape.len() {
-            if !self.groups.waits(place) {
+            if place % SHARE == SHARE - 1 {
+                MutexGuard::bump(&mut self.turn.guard);
+            }
+            if !self.groups.sees_to(place) {
                 self.demand(place)?;
             }
         }
@@ -113,49 +176,110 @@ impl Evaluation<'_> {
 
     /// Makes sure that the array at `place` is evaluated: with its group, or alone.
     fn demand(&mut self, place: usize) -> Result<()> {
-        if let Some(group) = self.groups.take(place) {
-            self.evaluate_group(&group)?;
-        }
-        if self.tape.is_done(place) {
-            return Ok(());
-        }
-        self.demand_inputs(place, &[])?;
-        match self.tape.take(place) {
-            Some(entry) => evaluate(entry, &mut self.touched, self.turn),
-            None => Ok(()),
-        }
-    }
-
-    /// Evaluates the inputs of a node that wait for a group; the others come before it on the tape.
-    fn demand_inputs(&mut self, place: usize, except: &[usize]) -> Result<()> {
-        if self.tape.is_done(place) {
-            return Ok(());
-        }
-        for i in 0..self.tape.node(place).inputs.len() {
-            let input = self.tape.place(&self.tape.node(place).inputs[i]);
-            if let Some(input) = input.filter(|input| !except.contains(input)) {
-                self.demand(input)?;
+        self.steps.push(Step::Place(place));
+        while let Some(&step) = self.steps.last() {
+            match step {
+                Step::Place(place) => self.go_on_with(place)?,
+                Step::Group(group) => self.go_on_with_group(group)?,
             }
         }
         Ok(())
     }
 
-    /// Evaluates a group, at once if that is possible.
-    fn evaluate_group(&mut self, group: &Group) -> Result<()> {
-        for &member in &group.members {
-            self.demand_inputs(member, &group.members)?;
+    /// The last step is a place: what it needs comes first, then it.
+    fn go_on_with(&mut self, place: usize) -> Result<()> {
+        if self.tape.is_done(place) {
+            self.steps.pop();
+            drop(self.tape.take(place));
+        } else if let Some(group) = self.groups.begin(place) {
+            self.steps.push(Step::Group(group));
+        } else if let Some(input) = self.tape.missing(place, &[]) {
+            // It waits for a group; the others come before this one on the tape.
+            self.steps.push(Step::Place(input));
+        } else {
+            self.steps.pop();
+            self.evaluate(place)?;
         }
-        // An input may have needed what the group makes: then some members are evaluated already.
-        let whole = !group.members.iter().any(|&member| self.tape.is_done(member));
-        if whole && self.fuse(group)? {
-            return Ok(());
-        }
-        group.members.iter().try_for_each(|&member| self.demand(member))
+        Ok(())
     }
 
-    /// Encodes a group whose outer inputs are evaluated, if they lie as its kernel needs them.
-    fn fuse(&mut self, group: &Group) -> Result<bool> {
-        let tape = &self.tape;
+    /// The last step is a group: what its members need comes first, then all of them at once if that is possible.
+    fn go_on_with_group(&mut self, number: usize) -> Result<()> {
+        let members = &self.groups.get(number).members;
+        let to_do = members.iter().filter(|&&member| !self.tape.is_done(member));
+        let missing = to_do.filter_map(|&member| self.tape.missing(member, members)).next();
+        if let Some(input) = missing {
+            self.steps.push(Step::Place(input));
+            return Ok(());
+        }
+        self.steps.pop();
+        if !self.fuse(number)? {
+            let kept = &self.groups.get(number).kept;
+            self.steps.extend(kept.iter().rev().map(|&place| Step::Place(place)));
+        }
+        Ok(())
+    }
+
+    /// Encodes one node; another evaluation may do it first.
+    fn evaluate(&mut self, place: usize) -> Result<()> {
+        let mut last_try = false;
+        while let Some(entry) = self.tape.take(place).filter(|entry| entry.array.data().is_none()) {
+            let encoded = self.encode(&entry)?;
+            let done = encoded.is_encoded();
+            let stream = entry.node.stream;
+            if done {
+                drop(entry);
+            } else {
+                self.tape.put(place, entry);
+            }
+            self.go_on_after(encoded, stream, &mut last_try)?;
+        }
+        Ok(())
+    }
+
+    /// Encodes a node and gives its outputs their data.
+    fn encode(&mut self, Entry { array, node, .. }: &Entry) -> Result<Encoded> {
+        if node.siblings.get().is_none() {
+            let mut outputs = [output_of(array)];
+            let encoded = encode(node, &mut outputs, &mut self.touched)?;
+            if encoded.is_encoded() {
+                let [output] = outputs;
+                array.fill(output, &mut self.turn);
+            }
+            return Ok(encoded);
+        }
+        let arrays = siblings(node);
+        let mut outputs: SmallVec<[Output; 3]> = arrays.iter().map(output_of).collect();
+        let encoded = encode(node, &mut outputs, &mut self.touched)?;
+        if encoded.is_encoded() {
+            arrays.iter().zip(outputs).for_each(|(a, output)| a.fill(output, &mut self.turn));
+        }
+        Ok(encoded)
+    }
+
+    /// Encodes a group whose outer inputs are evaluated, if none of its members is and they lie as its kernel needs
+    /// them.
+    fn fuse(&mut self, number: usize) -> Result<bool> {
+        let mut last_try = false;
+        loop {
+            let members = &self.groups.get(number).members;
+            if members.iter().any(|&member| self.tape.is_done(member)) {
+                // An input needed what the group makes, or another evaluation did.
+                return Ok(false);
+            }
+            let stream = self.tape.node(members[0]).stream;
+            let Some(encoded) = self.encode_group(number)? else { return Ok(false) };
+            let done = encoded.is_encoded();
+            self.go_on_after(encoded, stream, &mut last_try)?;
+            if done {
+                return Ok(true);
+            }
+        }
+    }
+
+    /// Encodes a group and gives what is kept of it its data.
+    fn encode_group(&mut self, number: usize) -> Result<Option<Encoded>> {
+        let (tape, group) = (&self.tape, self.groups.get(number));
         let stream = tape.node(group.kept[0]).stream;
         let backend = self.touched.backend(stream)?;
         let inputs = || group.members.iter().flat_map(|&member| &tape.node(member).inputs);
@@ -165,22 +289,37 @@ impl Evaluation<'_> {
         }
         let mut kept: SmallVec<[Output; 3]> =
             group.kept.iter().map(|&place| output_of(tape.array(place))).collect();
-        if !group.fusion.eval(stream, tape, &mut kept)? {
-            return Ok(false);
-        }
+        let encoded = match group.fusion.eval(stream, tape, &mut kept)? {
+            Some(encoded) if encoded.is_encoded() => encoded,
+            other => return Ok(other),
+        };
         let tick = backend.tick(stream);
         outer().for_each(|input| input.buffer.note_read(tick));
         for (&place, output) in group.kept.iter().zip(kept) {
-            let data = output.data.expect("a fusion sets what it keeps");
-            data.buffer.note_write(tick);
-            let array = tape.array(place);
-            array.take_node(self.turn);
-            array.set_data(data);
+            if let Some(data) = &output.data {
+                data.buffer.note_write(tick);
+            }
+            tape.array(place).fill(output, &mut self.turn);
         }
         for &member in &group.members {
             drop(self.tape.take(member));
         }
-        Ok(true)
+        Ok(Some(encoded))
+    }
+
+    /// Waits for what the encoding of an operation on `stream` asks for, without the turn.
+    fn go_on_after(&mut self, encoded: Encoded, stream: Stream, last_try: &mut bool) -> Result<()> {
+        let pause = match encoded {
+            Encoded::Done => return Ok(()),
+            Encoded::Full(pause) | Encoded::Later(pause) => pause,
+            Encoded::NoMemory(_, error) if *last_try => return Err(error),
+            Encoded::NoMemory(pause, _) => {
+                *last_try = true;
+                pause
+            }
+        };
+        self.touched.hand_over_but(stream)?;
+        self.turn.without(pause)
     }
 }
 
@@ -189,56 +328,35 @@ fn output_of(array: &Array) -> Output {
     Output { shape: array.shape().into(), dtype: array.dtype(), data: None }
 }
 
-/// Encodes one node.
-fn evaluate(Entry { array, node }: Entry, touched: &mut Touched, turn: &mut Turn) -> Result<()> {
-    if array.take_node(turn).is_none() {
-        return Ok(());
-    }
-    let arrays = output_arrays(array, &node, turn);
-    let mut outputs: SmallVec<[Output; 1]> = arrays.iter().map(output_of).collect();
-    let run = encode(&node, &mut outputs, touched);
-    if let Err(error) = run {
-        // The arrays stay lazy, so that a later evaluation tells the same error.
-        arrays.iter().for_each(|a| a.restore_node(node.clone(), turn));
-        return Err(error);
-    }
-    for (array, output) in arrays.iter().zip(outputs) {
-        array.set_data(output.data.expect("a backend sets every output"));
-    }
-    Ok(())
+/// All outputs of a node with several; those that are gone are made anew to receive their data.
+fn siblings(node: &Arc<Node>) -> SmallVec<[Array; 3]> {
+    let all = node.siblings.get().into_iter().flatten();
+    all.map(|sibling| match sibling.array.upgrade() {
+        Some(inner) => Array(inner),
+        None => Array::of_node(sibling.shape.clone(), sibling.dtype, node.clone()),
+    })
+    .collect()
 }
 
-/// All outputs of the array's node; those that are gone are made anew to receive their data.
-fn output_arrays(array: Array, node: &Arc<Node>, turn: &mut Turn) -> SmallVec<[Array; 1]> {
-    let Some(siblings) = node.siblings.get() else { return SmallVec::from_buf([array]) };
-    siblings
-        .iter()
-        .map(|sibling| match sibling.array.upgrade() {
-            Some(inner) => {
-                let array = Array(inner);
-                array.take_node(turn);
-                array
-            }
-            None => Array::of_node(sibling.shape.clone(), sibling.dtype, node.clone()),
-        })
-        .collect()
-}
-
-fn encode(node: &Node, outputs: &mut [Output], touched: &mut Touched) -> Result<()> {
+fn encode(node: &Node, outputs: &mut [Output], touched: &mut Touched) -> Result<Encoded> {
     if let [output] = &mut *outputs
         && let Some(data) = views::view(&node.primitive, &node.inputs, output)?
     {
         output.data = Some(data);
-        return Ok(());
+        return Ok(Encoded::Done);
     }
     if outputs.iter().all(|o| o.size() == 0) {
-        return outputs.iter_mut().try_for_each(allocate_empty);
+        outputs.iter_mut().try_for_each(allocate_empty)?;
+        return Ok(Encoded::Done);
     }
     let backend = touched.backend(node.stream)?;
     for input in &node.inputs {
         await_other_streams(&**backend, node.stream, input.evaluated().buffer.written())?;
     }
-    backend.eval(node.stream, &node.primitive, &node.inputs, outputs)?;
+    let encoded = backend.eval(node.stream, &node.primitive, &node.inputs, outputs)?;
+    if !encoded.is_encoded() {
+        return Ok(encoded);
+    }
     let tick = backend.tick(node.stream);
     for input in &node.inputs {
         input.evaluated().buffer.note_read(tick);
@@ -246,7 +364,7 @@ fn encode(node: &Node, outputs: &mut [Output], touched: &mut Touched) -> Result<
     for output in outputs.iter().filter_map(|o| o.data.as_ref()) {
         output.buffer.note_write(tick);
     }
-    Ok(())
+    Ok(encoded)
 }
 
 /// An output without elements needs no work: backends only see outputs that have some.
@@ -283,16 +401,26 @@ impl Touched {
         Ok(backend)
     }
 
-    /// Hands all encoded work over, also after an error: what was encoded must run.
+    /// Hands all encoded work over.
     fn finalize(&self) -> Result<()> {
-        let mut result = Ok(());
-        for (stream, backend) in &self.streams {
-            result = result.and(backend.finalize(*stream));
-            if memory::active_memory() > memory::memory_limit() {
-                result = result
-                    .and_then(|()| clock::clock(stream.index).wait(backend.tick(*stream).value));
+        let all = self.streams.iter().map(|(stream, backend)| backend.finalize(*stream));
+        all.fold(Ok(()), Result::and)
+    }
+
+    /// Hands over what is encoded on other streams than the one that is waited for: somebody else may wait for it.
+    fn hand_over_but(&self, stream: Stream) -> Result<()> {
+        let mut others = self.streams.iter().filter(|(other, _)| *other != stream);
+        others.try_for_each(|(stream, backend)| backend.finalize(*stream))
+    }
+
+    /// Waits until the work has run while more memory is active than should be.
+    fn wait_for_memory(&self) -> Result<()> {
+        let mut streams = self.streams.iter();
+        streams.try_for_each(|(stream, backend)| {
+            if memory::active_memory() <= memory::memory_limit() {
+                return Ok(());
             }
-        }
-        result
+            clock::clock(stream.index).wait(backend.tick(*stream).value)
+        })
     }
 }

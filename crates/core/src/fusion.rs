@@ -6,24 +6,29 @@
 
 use smallvec::SmallVec;
 
-use crate::{Result, Stream, backend::Output, tape::Tape};
+use crate::{
+    Result, Stream,
+    backend::{Encoded, Output},
+    tape::Tape,
+};
 
 /// Encodes a group.
 pub trait Fusion {
     /// Encodes the work of a group whose members are still on the tape and whose outer inputs are
-    /// evaluated, and sets the data of the results that it keeps, in the group's order. `false`
+    /// evaluated, and sets the data of the results that it keeps, in the group's order. Nothing
     /// when the inputs do not lie as the kernel needs them: then the members are evaluated one by one.
     ///
     /// # Errors
     /// When memory or the device fails.
-    fn eval(&self, stream: Stream, tape: &Tape, kept: &mut [Output]) -> Result<bool>;
+    fn eval(&self, stream: Stream, tape: &Tape, kept: &mut [Output]) -> Result<Option<Encoded>>;
 }
 
 /// Nodes of one stream that are evaluated at once.
 pub struct Group {
     /// Their places on the tape. One with several outputs may be among them if the group alone needs them.
     pub members: SmallVec<[usize; 16]>,
-    /// Those whose results somebody else needs, nodes with one output.
+    /// Those whose results somebody else needs, nodes with one output. All other members are
+    /// [private](Tape::is_private), and only members read them.
     pub kept: SmallVec<[usize; 3]>,
     /// How.
     pub fusion: Box<dyn Fusion>,
@@ -31,45 +36,73 @@ pub struct Group {
 
 /// Who evaluates which place of a tape.
 pub(crate) struct Groups {
-    groups: Vec<Option<Group>>,
-    /// The last member of each.
-    last: Vec<usize>,
-    /// The group of each place, counted from 1; 0 for none. Empty when there are no groups.
-    of: Vec<u32>,
+    claims: Vec<Claim>,
+    /// What each place is to groups. Empty when there are none.
+    of: Vec<Part>,
+}
+
+/// A group that stays.
+struct Claim {
+    group: Group,
+    /// The last member.
+    last: usize,
+    /// Its evaluation has begun: nothing waits for it any more.
+    begun: bool,
+}
+
+/// What a place is to groups.
+#[derive(Clone, Copy)]
+enum Part {
+    None,
+    /// Nobody but the members of this group reads it.
+    Inner(u32),
+    Kept(u32),
 }
 
 impl Groups {
     /// Of groups that share a member, the first one stays.
     pub(crate) fn new(groups: Vec<Group>, places: usize) -> Groups {
-        let mut of = vec![0; if groups.is_empty() { 0 } else { places }];
-        let mut last = vec![0; groups.len()];
-        let mut kept = Vec::with_capacity(groups.len());
-        for (i, group) in groups.into_iter().enumerate() {
-            let free = group.members.iter().all(|&place| of[place] == 0);
-            if free {
-                for &place in &group.members {
-                    of[place] = i as u32 + 1;
-                    last[i] = last[i].max(place);
-                }
+        let mut of = vec![Part::None; if groups.is_empty() { 0 } else { places }];
+        let mut claims: Vec<Claim> = Vec::with_capacity(groups.len());
+        for group in groups {
+            if !group.members.iter().all(|&place| matches!(of[place], Part::None)) {
+                continue;
             }
-            kept.push(free.then_some(group));
+            let (number, mut last) = (claims.len() as u32, 0);
+            for &place in &group.members {
+                of[place] = Part::Inner(number);
+                last = last.max(place);
+            }
+            group.kept.iter().for_each(|&place| of[place] = Part::Kept(number));
+            claims.push(Claim { group, last, begun: false });
         }
-        Groups { groups: kept, last, of }
+        Groups { claims, of }
     }
 
-    fn index(&self, place: usize) -> Option<usize> {
-        self.of.get(place)?.checked_sub(1).map(|group| group as usize)
+    /// Whether nothing is to be done when the evaluation comes to `place`: it waits for later members of its group,
+    /// or is evaluated only if the group needs it.
+    pub(crate) fn sees_to(&self, place: usize) -> bool {
+        let waits = |group: u32| {
+            let claim = &self.claims[group as usize];
+            !claim.begun && claim.last > place
+        };
+        match self.of.get(place) {
+            None | Some(Part::None) => false,
+            Some(&Part::Inner(group)) => self.claims[group as usize].begun || waits(group),
+            Some(&Part::Kept(group)) => waits(group),
+        }
     }
 
-    /// Whether `place` waits for later members of its group.
-    pub(crate) fn waits(&self, place: usize) -> bool {
-        self.index(place).is_some_and(|i| self.last[i] > place && self.groups[i].is_some())
+    /// The number of the group of `place`, unless its evaluation has begun; now it has.
+    pub(crate) fn begin(&mut self, place: usize) -> Option<usize> {
+        let (Part::Inner(group) | Part::Kept(group)) = *self.of.get(place)? else { return None };
+        let claim = &mut self.claims[group as usize];
+        (!std::mem::replace(&mut claim.begun, true)).then_some(group as usize)
     }
 
-    /// Takes the group of `place` to evaluate it; nothing waits for it any more.
-    pub(crate) fn take(&mut self, place: usize) -> Option<Group> {
-        let i = self.index(place)?;
-        self.groups[i].take()
+    /// The group of this number.
+    pub(crate) fn get(&self, number: usize) -> &Group {
+        &self.claims[number].group
     }
 }
 
@@ -84,8 +117,8 @@ mod tests {
     struct Nothing;
 
     impl Fusion for Nothing {
-        fn eval(&self, _: Stream, _: &Tape, _: &mut [Output]) -> Result<bool> {
-            Ok(false)
+        fn eval(&self, _: Stream, _: &Tape, _: &mut [Output]) -> Result<Option<Encoded>> {
+            Ok(None)
         }
     }
 
@@ -99,35 +132,40 @@ mod tests {
     proptest! {
         #![proptest_config(cases())]
 
-        /// Against a list of the groups that share nothing with those before them.
+        /// Against a list of the groups that share nothing with those before them. Of each the last
+        /// member is kept.
         #[test]
         fn a_place_waits_for_the_last_member_of_its_group(
             groups in members(),
             order in Just(Vec::from_iter(0..PLACES)).prop_shuffle(),
         ) {
-            let mut free: Vec<Vec<usize>> = Vec::new();
+            let mut claimed: Vec<(Vec<usize>, bool)> = Vec::new();
             for group in &groups {
-                if free.iter().flatten().all(|place| !group.contains(place)) {
-                    free.push(group.clone());
+                if claimed.iter().flat_map(|(members, _)| members).all(|place| !group.contains(place)) {
+                    claimed.push((group.clone(), false));
                 }
             }
             let made = groups.iter().map(|members| Group {
                 members: members.iter().copied().collect(),
-                kept: SmallVec::new(),
+                kept: members.last().copied().into_iter().collect(),
                 fusion: Box::new(Nothing),
             });
             let mut got = Groups::new(made.collect(), PLACES);
             // Evaluation goes by demand: places come in any order.
             for place in order {
-                let at = free.iter().position(|group| group.contains(&place));
-                let waits = at.is_some_and(|i| free[i].iter().any(|&member| member > place));
-                prop_assert_eq!(got.waits(place), waits, "{}", place);
-                if !waits {
-                    let group = at.map(|i| free.remove(i));
-                    prop_assert_eq!(got.take(place).map(|g| g.members.to_vec()), group, "{}", place);
-                }
+                let group = claimed.iter_mut().find(|(members, _)| members.contains(&place));
+                // An inner place is never evaluated for its own sake, a kept one once the group is done.
+                let inner = group.as_ref().is_some_and(|(members, _)| members.last() != Some(&place));
+                prop_assert_eq!(got.sees_to(place), inner, "{}", place);
+                let begins = group.filter(|(_, begun)| !begun).map(|(members, begun)| {
+                    *begun = true;
+                    members.clone()
+                });
+                let number = got.begin(place);
+                let members = number.map(|number| got.get(number).members.to_vec());
+                prop_assert_eq!(members, begins, "{}", place);
             }
-            prop_assert!((0..PLACES).all(|place| !got.waits(place) && got.take(place).is_none()));
+            prop_assert!((0..PLACES).all(|place| got.begin(place).is_none()));
         }
     }
 }

@@ -3,10 +3,7 @@
 use std::{
     cell::Cell,
     mem::ManuallyDrop,
-    sync::{
-        OnceLock, Weak,
-        atomic::{AtomicU32, AtomicU64, Ordering::Relaxed},
-    },
+    sync::{OnceLock, Weak},
 };
 
 use qcell::TCellOwner;
@@ -39,8 +36,6 @@ pub struct Node {
     pub inputs: Inputs,
     /// The outputs of a node that has several; empty for a node with one.
     pub(crate) siblings: OnceLock<Vec<Sibling>>,
-    visit: AtomicU64,
-    uses: AtomicU32,
 }
 
 /// One of several outputs. The array itself may be gone while another one lives.
@@ -52,34 +47,7 @@ pub(crate) struct Sibling {
 
 impl Node {
     pub(crate) fn new(primitive: Primitive, stream: Stream, inputs: Inputs) -> Self {
-        let (visit, uses) = (AtomicU64::new(0), AtomicU32::new(0));
-        Node { primitive, stream, inputs, siblings: OnceLock::new(), visit, uses }
-    }
-
-    /// The evaluator's count of parents still to be placed, if it was set in this `epoch`.
-    /// Only one evaluation runs at a time.
-    pub(crate) fn degree(&self, epoch: u32) -> Option<u32> {
-        let bits = self.visit.load(Relaxed);
-        ((bits >> 32) as u32 == epoch).then_some(bits as u32)
-    }
-
-    pub(crate) fn set_degree(&self, epoch: u32, degree: u32) {
-        self.visit.store((epoch as u64) << 32 | degree as u64, Relaxed);
-    }
-
-    /// Calls `f` with those outputs of a node with several that are still there.
-    pub(crate) fn each_sibling(&self, f: impl Fn(&Array)) {
-        let siblings = self.siblings.get().into_iter().flatten();
-        siblings.filter_map(|sibling| sibling.array.upgrade()).for_each(|inner| f(&Array(inner)));
-    }
-
-    /// How often nodes of the current tape read the outputs.
-    pub(crate) fn uses(&self) -> u32 {
-        self.uses.load(Relaxed)
-    }
-
-    pub(crate) fn set_uses(&self, uses: u32) {
-        self.uses.store(uses, Relaxed);
+        Node { primitive, stream, inputs, siblings: OnceLock::new() }
     }
 }
 

@@ -19,6 +19,7 @@ pub mod error;
 pub mod eval;
 pub mod fast;
 pub mod fft;
+pub mod foreign;
 pub mod fusion;
 pub mod graph;
 pub mod host;

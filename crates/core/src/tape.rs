@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use once_cell::sync::Lazy;
+use rustc_hash::FxHashMap;
 
 use crate::{
     Array, Error, Result,
@@ -18,50 +19,36 @@ static MAX_WIDTH: Lazy<usize> = Lazy::new(|| {
 pub(crate) struct Entry {
     pub(crate) array: Array,
     pub(crate) node: Arc<Node>,
+    /// Where the places of its inputs begin.
+    first: u32,
+    /// How often nodes of the tape read the outputs of the node.
+    uses: u32,
 }
+
+/// Instead of the place of an input that was evaluated before the tape was made.
+const EVALUATED: u32 = u32::MAX;
 
 /// The lazy arrays of an evaluation in order: inputs before those that read them. Arrays leave it when they
 /// are evaluated. Of a node with several outputs, one stands for all.
+///
+/// It holds all that an evaluation knows of the graph's structure, so that several evaluations of overlapping
+/// graphs do not disturb each other: nodes and arrays carry no marks.
 pub struct Tape {
     entries: Vec<Option<Entry>>,
-    epoch: u32,
+    /// Places of the inputs of each node, one node's after another's.
+    inputs: Vec<u32>,
 }
 
 impl Tape {
-    /// MLX's breadth-first order with a width limit, from the outputs backwards. `epoch` tells this
-    /// evaluation's marks on nodes and arrays from those of others.
+    /// MLX's breadth-first order with a width limit, from the outputs backwards.
     ///
     /// # Errors
     /// When an array has neither data nor a node.
-    pub(crate) fn new(outputs: &[&Array], epoch: u32, turn: &Turn) -> Result<Tape> {
-        let nodes = count_parents(outputs, epoch, turn)?;
-        let mut order = Order { placed: Vec::with_capacity(nodes), epoch, turn };
-        let mut next = 0;
-        let mut deferred: Vec<(&Node, usize)> = Vec::new();
-        for output in outputs {
-            order.place(output);
-        }
-        while next < order.placed.len() || !deferred.is_empty() {
-            let (node, first) = match order.placed.get(next) {
-                Some((_, node)) => (&***node, 0),
-                None => deferred.pop().expect("it is not empty"),
-            };
-            next = (next + 1).min(order.placed.len());
-            for (i, input) in node.inputs.iter().enumerate().skip(first) {
-                if input.data().is_some() {
-                    continue;
-                }
-                if order.placed.len() - next >= *MAX_WIDTH {
-                    deferred.push((node, i));
-                    break;
-                }
-                order.place(input);
-            }
-        }
-        let entry = |&(array, node): &(&Array, &Arc<Node>)| {
-            Some(Entry { array: array.clone(), node: node.clone() })
-        };
-        Ok(Tape { entries: order.placed.iter().rev().map(entry).collect(), epoch })
+    pub(crate) fn new(outputs: &[&Array], turn: &Turn) -> Result<Tape> {
+        let mut graph = Graph::default();
+        let roots = graph.find(outputs, turn)?;
+        let order = graph.order(outputs, &roots);
+        Ok(graph.tape(&order))
     }
 
     /// Number of places.
@@ -90,26 +77,33 @@ impl Tape {
         &self.entry(place).array
     }
 
-    /// The place of an array that is still lazy.
-    pub fn place(&self, array: &Array) -> Option<usize> {
-        if array.data().is_some() {
-            return None;
-        }
-        // Places were given backwards.
-        array.place(self.epoch).map(|from_end| self.entries.len() - 1 - from_end as usize)
+    /// The place of the `nth` input of the node at `place`, if that input is still lazy.
+    pub fn input(&self, place: usize, nth: usize) -> Option<usize> {
+        let input = self.inputs[self.entry(place).first as usize + nth];
+        (input != EVALUATED && !self.is_done(input as usize)).then_some(input as usize)
     }
 
-    /// Which output of its node a lazy array is, counted from 0.
-    pub fn output(&self, array: &Array) -> Option<usize> {
-        match self.node(self.place(array)?).siblings.get() {
+    /// Which output of its node the `nth` input of the node at `place` is, counted from 0, if it is still lazy.
+    pub fn output(&self, place: usize, nth: usize) -> Option<usize> {
+        let array = &self.node(place).inputs[nth];
+        match self.node(self.input(place, nth)?).siblings.get() {
             Some(all) => all.iter().position(|s| s.array.as_ptr() == Arc::as_ptr(&array.0)),
             None => Some(0),
         }
     }
 
+    /// The first input of the node at `place` that is to be evaluated before it, but for those at places `except`.
+    pub(crate) fn missing(&self, place: usize, except: &[usize]) -> Option<usize> {
+        let Entry { node, first, .. } = self.entry(place);
+        let inputs = &self.inputs[*first as usize..][..node.inputs.len()];
+        let lazy = |&input: &u32| input != EVALUATED && !self.is_done(input as usize);
+        let mut lazy = inputs.iter().copied().filter(lazy).map(|input| input as usize);
+        lazy.find(|input| !except.contains(input))
+    }
+
     /// How often nodes of this tape read the array at `place`, or any output of a node with several.
     pub fn uses(&self, place: usize) -> usize {
-        self.node(place).uses() as usize
+        self.entry(place).uses as usize
     }
 
     /// Whether nobody but nodes of this tape refers to the array at `place`, and to the other outputs of its
@@ -117,7 +111,7 @@ impl Tape {
     pub fn is_private(&self, place: usize) -> bool {
         let entry = self.entry(place);
         // The tape refers to one output of a node itself, whichever it met last.
-        let (own, uses) = (1, entry.node.uses() as usize);
+        let (own, uses) = (1, entry.uses as usize);
         let references = match entry.node.siblings.get() {
             Some(all) => all.iter().map(|sibling| sibling.array.strong_count()).sum(),
             None => Arc::strong_count(&entry.array.0),
@@ -125,8 +119,9 @@ impl Tape {
         references == uses + own
     }
 
+    /// Whether the array at `place` is evaluated: by this evaluation, or by another one while this one waited.
     pub(crate) fn is_done(&self, place: usize) -> bool {
-        self.entries[place].is_none()
+        self.entries[place].as_ref().is_none_or(|entry| entry.array.data().is_some())
     }
 
     /// Takes an array off to evaluate it.
@@ -134,79 +129,131 @@ impl Tape {
         self.entries[place].take()
     }
 
+    /// Puts an array back that is to be evaluated later.
+    pub(crate) fn put(&mut self, place: usize, entry: Entry) {
+        self.entries[place] = Some(entry);
+    }
+
     fn entry(&self, place: usize) -> &Entry {
         self.entries[place].as_ref().expect("members of a group are evaluated with it")
     }
 }
 
-/// The arrays of a tape from its end on.
-struct Order<'a> {
-    placed: Vec<(&'a Array, &'a Arc<Node>)>,
-    epoch: u32,
-    turn: &'a Turn,
+/// The lazy nodes behind some outputs, numbered as they are found.
+#[derive(Default)]
+struct Graph<'a> {
+    nodes: Vec<Found<'a>>,
+    numbers: FxHashMap<*const Node, u32>,
+    /// Numbers of the inputs of each node, one node's after another's.
+    inputs: Vec<u32>,
 }
 
-impl<'a> Order<'a> {
-    /// Counts one parent of `array` as placed, and places it with the last one.
-    fn place(&mut self, array: &'a Array) {
-        let Some(node) = array.node_in(self.turn) else { return };
-        let Some(left) = node.degree(self.epoch).and_then(|degree| degree.checked_sub(1)) else {
-            return;
-        };
-        node.set_degree(self.epoch, left);
-        if left == 0 {
-            let place = self.placed.len() as u32;
-            array.set_place(self.epoch, place);
-            node.each_sibling(|sibling| sibling.set_place(self.epoch, place));
-            self.placed.push((array, node));
+/// A node of the graph.
+struct Found<'a> {
+    node: &'a Arc<Node>,
+    /// Where the numbers of its inputs begin.
+    first: u32,
+    /// How often others read it; the evaluation itself is a parent, but no use.
+    uses: u32,
+    /// Parents that are not placed yet.
+    parents: u32,
+    /// When it was placed, counted from the end of the tape.
+    from_end: u32,
+}
+
+impl<'a> Graph<'a> {
+    /// Finds all nodes and counts their parents. Outputs of one node share its count. Returns the numbers of the outputs.
+    fn find(&mut self, outputs: &[&'a Array], turn: &'a Turn) -> Result<Vec<u32>> {
+        let mut roots = Vec::with_capacity(outputs.len());
+        for output in outputs {
+            roots.push(self.number(output, 0, turn)?);
         }
+        let mut next = 0;
+        while let Some(&Found { node, first, .. }) = self.nodes.get(next) {
+            for (i, input) in node.inputs.iter().enumerate() {
+                let number = self.number(input, 1, turn)?;
+                self.inputs[first as usize + i] = number;
+            }
+            next += 1;
+        }
+        Ok(roots)
     }
-}
 
-/// Depth-first over the lazy arrays: sets every node's number of parents. Outputs of one node
-/// share its count. Returns the number of nodes.
-fn count_parents(outputs: &[&Array], epoch: u32, turn: &Turn) -> Result<usize> {
-    let mut stack: Vec<(&Node, usize)> = Vec::new();
-    let mut nodes = 0;
-    for output in outputs {
-        // The evaluation itself is a parent, but no use.
-        stack.extend(count(output, epoch, 0, turn)?.map(|node| (node, 0)));
-        while let Some((node, at)) = stack.last_mut() {
-            match node.inputs.get(*at) {
-                Some(input) => {
-                    *at += 1;
-                    let found = count(input, epoch, 1, turn)?;
-                    stack.extend(found.map(|node| (node, 0)));
+    /// The number of the node of `array`, which one more parent reads `uses` times.
+    fn number(&mut self, array: &'a Array, uses: u32, turn: &'a Turn) -> Result<u32> {
+        if array.data().is_some() {
+            return Ok(EVALUATED);
+        }
+        let node = array.node_in(turn).ok_or_else(|| {
+            Error::invalid("eval", "Attempting to eval an array without a primitive.")
+        })?;
+        let new = self.nodes.len() as u32;
+        let number = *self.numbers.entry(Arc::as_ptr(node)).or_insert(new);
+        if number == new {
+            let first = self.inputs.len() as u32;
+            self.inputs.resize(self.inputs.len() + node.inputs.len(), EVALUATED);
+            self.nodes.push(Found { node, first, uses: 0, parents: 0, from_end: 0 });
+        }
+        let found = &mut self.nodes[number as usize];
+        found.parents += 1;
+        found.uses += uses;
+        Ok(number)
+    }
+
+    /// The nodes from the end of the tape on, each with the output that stands for it.
+    fn order(&mut self, outputs: &[&'a Array], roots: &[u32]) -> Vec<(u32, &'a Array)> {
+        let mut placed = Vec::with_capacity(self.nodes.len());
+        let mut next = 0;
+        let mut deferred: Vec<(u32, usize)> = Vec::new();
+        for (output, &number) in outputs.iter().zip(roots) {
+            self.place(number, output, &mut placed);
+        }
+        while next < placed.len() || !deferred.is_empty() {
+            let (of, from) = match placed.get(next) {
+                Some(&(number, _)) => (number, 0),
+                None => deferred.pop().expect("it is not empty"),
+            };
+            next = (next + 1).min(placed.len());
+            let Found { node, first, .. } = self.nodes[of as usize];
+            for (i, input) in node.inputs.iter().enumerate().skip(from) {
+                let number = self.inputs[first as usize + i];
+                if number == EVALUATED {
+                    continue;
                 }
-                None => {
-                    nodes += 1;
-                    stack.pop();
+                if placed.len() - next >= *MAX_WIDTH {
+                    deferred.push((of, i));
+                    break;
                 }
+                self.place(number, input, &mut placed);
             }
         }
+        placed
     }
-    Ok(nodes)
-}
 
-/// Counts a parent that reads `array` `uses` times; its node if that is the first one.
-fn count<'a>(array: &'a Array, epoch: u32, uses: u32, turn: &'a Turn) -> Result<Option<&'a Node>> {
-    if array.data().is_some() {
-        return Ok(None);
+    /// Counts one parent as placed, and places the node with the last one.
+    fn place(&mut self, number: u32, array: &'a Array, placed: &mut Vec<(u32, &'a Array)>) {
+        let Some(found) = self.nodes.get_mut(number as usize) else { return };
+        found.parents -= 1;
+        if found.parents == 0 {
+            found.from_end = placed.len() as u32;
+            placed.push((number, array));
+        }
     }
-    let node = array.node_in(turn).ok_or_else(|| {
-        Error::invalid("eval", "Attempting to eval an array without a primitive.")
-    })?;
-    match node.degree(epoch) {
-        Some(degree) => {
-            node.set_degree(epoch, degree + 1);
-            node.set_uses(node.uses() + uses);
-            Ok(None)
-        }
-        None => {
-            node.set_degree(epoch, 1);
-            node.set_uses(uses);
-            Ok(Some(node))
-        }
+
+    fn tape(&self, order: &[(u32, &Array)]) -> Tape {
+        let places = order.len() as u32;
+        let mut inputs = Vec::with_capacity(self.inputs.len());
+        let entries = order.iter().rev().map(|&(number, array)| {
+            let Found { node, first, uses, .. } = self.nodes[number as usize];
+            let own = &self.inputs[first as usize..][..node.inputs.len()];
+            let first = inputs.len() as u32;
+            inputs.extend(own.iter().map(|&input| match self.nodes.get(input as usize) {
+                Some(found) => places - 1 - found.from_end,
+                None => EVALUATED,
+            }));
+            Some(Entry { array: array.clone(), node: node.clone(), first, uses })
+        });
+        Tape { entries: entries.collect(), inputs }
     }
 }
 
@@ -242,8 +289,8 @@ mod tests {
     }
 
     /// Uses and privacy of the node that the only other one on the tape reads.
-    fn seen(result: &Array, epoch: u32) -> (usize, bool) {
-        let tape = Tape::new(&[result], epoch, &turn()).unwrap();
+    fn seen(result: &Array) -> (usize, bool) {
+        let tape = Tape::new(&[result], &turn()).unwrap();
         assert_eq!(tape.len(), 2, "one stands for all");
         (tape.uses(0), tape.is_private(0))
     }
@@ -252,11 +299,10 @@ mod tests {
     fn outputs_of_a_node_are_told_apart() {
         let parts = outputs();
         let result = reader(&parts);
-        let tape = Tape::new(&[&result], 1, &turn()).unwrap();
-        let numbers: Vec<_> = parts.iter().map(|a| (tape.place(a), tape.output(a))).collect();
+        let tape = Tape::new(&[&result], &turn()).unwrap();
+        let numbers = [0, 1, 2].map(|i| (tape.input(1, i), tape.output(1, i)));
         assert_eq!(numbers, [0, 1, 2].map(|i| (Some(0), Some(i))));
-        assert_eq!(tape.output(&result), Some(0));
-        assert_eq!(tape.output(&Array::scalar(1.0f32).unwrap()), None, "it is evaluated");
+        assert_eq!(tape.input(0, 0), None, "the rows are evaluated");
     }
 
     #[test]
@@ -266,7 +312,7 @@ mod tests {
             let result = reader(&parts);
             let _held = held.map(|i: usize| parts[i].clone());
             drop(parts);
-            assert_eq!(seen(&result, 1), (3, held.is_none()), "{held:?} is held");
+            assert_eq!(seen(&result), (3, held.is_none()), "{held:?} is held");
         }
     }
 
@@ -276,8 +322,8 @@ mod tests {
         let result = reader(&[parts[1].clone(), parts[1].clone()]);
         let elsewhere = reader(&parts[..1]);
         drop(parts);
-        assert_eq!(seen(&result, 1), (2, false));
+        assert_eq!(seen(&result), (2, false));
         drop(elsewhere);
-        assert_eq!(seen(&result, 2), (2, true));
+        assert_eq!(seen(&result), (2, true));
     }
 }

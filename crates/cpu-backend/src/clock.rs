@@ -110,7 +110,7 @@ impl Clock for CpuClock {
         state.failure(value).map_or(Ok(()), Err)
     }
 
-    fn when_reached(&self, value: u64, then: Callback) {
+    fn on_reach(&self, value: u64, then: Callback) {
         let mut state = self.state.lock();
         if self.now() < value {
             state.callbacks.push((value, then));

@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use mlx_vulkan_core::{
     Array, DeviceType, Dtype, Error, Result, Stream,
-    backend::{Backend, DeviceInfo, InfoValue, Output, Support},
+    backend::{Backend, DeviceInfo, Encoded, InfoValue, Output, Support},
     buffer::{BufferRef, Current},
     clock::{Clock, Tick},
+    foreign::Holding,
     primitives::Primitive,
 };
 use parking_lot::Mutex;
@@ -32,6 +33,7 @@ pub fn install() {
 impl CpuBackend {
     /// Runs `f` with a stream's encoding side.
     fn with_stream<R>(&self, stream: Stream, f: impl FnOnce(&mut CpuStream) -> R) -> R {
+        let _holding = Holding::new();
         let mut streams = self.streams.lock();
         let stream = streams[stream.index as usize].as_mut();
         f(stream.expect("core creates streams before it uses them"))
@@ -91,10 +93,11 @@ impl Backend for CpuBackend {
         primitive: &Primitive,
         inputs: &[Array],
         outputs: &mut [Output],
-    ) -> Result<()> {
+    ) -> Result<Encoded> {
         self.with_stream(stream, |tasks| {
             self.bring_to_host(tasks, inputs)?;
-            encode(&mut Encoder { stream, tasks }, primitive, inputs, outputs)
+            encode(&mut Encoder { stream, tasks }, primitive, inputs, outputs)?;
+            Ok(Encoded::Done)
         })
     }
 

@@ -6,7 +6,7 @@ use std::{
     thread::{self, ThreadId},
 };
 
-use mlx_vulkan_core::{Error, Result, Stream};
+use mlx_vulkan_core::{Error, Result, Stream, foreign};
 
 use crate::clock::CpuClock;
 
@@ -41,6 +41,7 @@ impl CpuStream {
         thread::Builder::new()
             .name(format!("mlx-cpu-{}", stream.index))
             .spawn(move || {
+                foreign::serve();
                 let _pool = join_pool();
                 batches.into_iter().for_each(|b| run(b, &thread_clock));
             })

@@ -4,7 +4,7 @@ use std::sync::{Arc, atomic::Ordering::Relaxed};
 
 use mlx_vulkan_core::{
     Array, Dtype, Error, Result, Stream,
-    backend::{Backend, DeviceInfo, InfoValue, Output, Support},
+    backend::{Backend, DeviceInfo, Encoded, InfoValue, Output, Support},
     buffer::BufferRef,
     clock::{Clock, Tick},
     fusion::Group,
@@ -91,14 +91,15 @@ impl Backend for VulkanBackend {
         primitive: &Primitive,
         inputs: &[Array],
         outputs: &mut [Output],
-    ) -> Result<()> {
-        encode_operation(at, primitive.name(), 1, |ctx| {
+    ) -> Result<Encoded> {
+        let (_, encoded) = encode_operation(at, primitive.name(), 1, |ctx| {
             let result = kernels::eval(ctx, primitive, inputs, outputs);
             if let Some(kernels) = ctx.used() {
                 observe::operation(primitive, inputs, kernels, result.as_ref().err());
             }
             result
-        })
+        })?;
+        Ok(encoded)
     }
 
     fn plan(&self, tape: &Tape) -> Vec<Group> {
@@ -164,7 +165,7 @@ pub fn install() {
 pub fn shutdown() {
     let config = Config::get();
     for stream in streams::all() {
-        if let Err(error) = stream.encode(|e| e.drain()) {
+        if let Err(error) = stream.drain() {
             tracing::warn!("{error}");
         }
     }
@@ -193,7 +194,7 @@ pub fn check_guards() -> Result<()> {
     if machine::opened().all(|device| device.guards.is_none()) {
         return Ok(());
     }
-    streams::all().iter().try_for_each(|stream| stream.encode(Encoder::drain))?;
+    streams::all().iter().try_for_each(|stream| stream.drain())?;
     let mut guards = machine::opened().filter_map(|device| device.guards.as_ref());
     guards.try_for_each(|guards| guards.settle_all(GUARD_PATIENCE * 10))
 }

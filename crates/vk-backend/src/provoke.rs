@@ -29,7 +29,7 @@ pub fn write_outside(bytes: u64, at: i64) -> Result<()> {
     }
     let constants = Constants { workgroup: 64, bytes: 4, mode: copy_move::DENSE };
     let pipeline = stream.device().pipelines.get(MOVE_BYTES, &constants, 0)?;
-    stream.work(|encoder| {
+    let _encoded = stream.work(|encoder| {
         encoder.begin_op(OP, 1);
         let from = encoder.scratch(4)?;
         let memory = encoder.scratch(bytes)?;
@@ -41,8 +41,7 @@ pub fn write_outside(bytes: u64, at: i64) -> Result<()> {
             groups: [1, 1, 1],
             reads: &[from],
             writes: &[Region { address: memory.address, bytes }],
-        })?;
-        encoder.end_op()
+        })
     })?;
     stream.commit()
 }

@@ -116,7 +116,7 @@ impl Product {
         synchronize(stream)?;
         let begin = Instant::now();
         for _ in 0..PRODUCTS {
-            encode_operation(stream, "Matmul", 1, |ctx| {
+            let (_, encoded) = encode_operation(stream, "Matmul", 1, |ctx| {
                 let (a, b, result) =
                     (ctx.input(&self.a)?, ctx.input(&self.b)?, ctx.input(&self.result)?);
                 let k = self.a.dim(1) as i64;
@@ -136,6 +136,7 @@ impl Product {
                 let plan = Gemm::Matrix(self.tile, 1);
                 dense_matrix(ctx, plan, self.dtype, push, &[a.region, b.region], result)
             })?;
+            encoded.finish()?;
         }
         synchronize(stream)?;
         Ok(begin.elapsed())

@@ -106,7 +106,7 @@ impl FileBytes {
         } else {
             let mut copy = HostVec::from_bytes(bytes)?;
             make_canonical(&mut copy, dtype);
-            Buffer::from_host(copy)
+            Buffer::from_vec(copy)
         };
         Array::from_buffer(buffer, shape, dtype, 0)
     }

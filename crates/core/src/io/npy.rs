@@ -60,7 +60,7 @@ pub(super) fn array_of(header: &Header, data: &mut HostVec) -> Result<Array> {
     } else {
         std::mem::swap(&mut out, data);
     }
-    Array::from_buffer(Buffer::from_host(out), shape, header.dtype, 0)
+    Array::from_buffer(Buffer::from_vec(out), shape, header.dtype, 0)
 }
 
 /// Copies a dense column-major array of `item`-byte elements to row-major order.

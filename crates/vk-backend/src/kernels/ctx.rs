@@ -4,7 +4,11 @@ use std::sync::Arc;
 
 use bytemuck::Pod;
 use mlx_vulkan_core::{
-    Array, Error, Result, Stream, array::Data, backend::Output, buffer::Current, shape::Layout,
+    Array, Error, Result, Stream,
+    array::Data,
+    backend::{Encoded, Output},
+    buffer::Current,
+    shape::Layout,
 };
 
 use super::{
@@ -173,6 +177,7 @@ impl<'a> Ctx<'a> {
             return Ok(None);
         }
         let (operand, open) = (self.input(input)?, self.encoder.open_tick());
+        self.encoder.in_place = true;
         self.encoder.recent.overwritten |= buffer.reads().contains(&open);
         let layout = Layout { offset: layout.offset, ..Layout::row_major(&output.shape) };
         output.data = Some(Data { buffer: buffer.clone(), layout });
@@ -305,21 +310,20 @@ impl<'a> Ctx<'a> {
     }
 }
 
-/// Encodes `count` operations that are done together, the first of them `name`.
+/// Encodes `count` operations that are done together, the first of them `name`. What that gave, if they are
+/// encoded, and what the evaluation does then.
 pub(crate) fn encode_operation<T>(
     at: Stream,
     name: &'static str,
     count: u64,
     encode: impl FnOnce(&mut Ctx<'_>) -> Result<T>,
-) -> Result<T> {
+) -> Result<(Option<T>, Encoded)> {
     let stream = streams::get(at)?;
     let device = stream.device();
     stream.work(|encoder| {
         trace::encoding(name, at.index, || {
             encoder.begin_op(name, count);
-            let result = encode(&mut Ctx::new(device, encoder, at, name));
-            let ended = encoder.end_op();
-            result.and_then(|done| ended.map(|()| done))
+            encode(&mut Ctx::new(device, encoder, at, name))
         })
     })
 }

@@ -3,7 +3,7 @@
 
 use std::any::Any;
 
-use mlx_vulkan_core::{Result, Stream, buffer::BufferRef};
+use mlx_vulkan_core::{Error, Result, Stream, buffer::BufferRef};
 use smallvec::SmallVec;
 
 use super::{attention::decode::Token, layouts, matvec::Fused};
@@ -103,8 +103,16 @@ impl Deferred for Steps {
 
     fn encode(&mut self, encoder: &mut Encoder) -> Result<()> {
         let result = self.runs.encode(&mut self.waiting, encoder);
-        // The next steps find the room of these.
-        self.waiting.clear();
+        match &result {
+            // What is left is tried again by whoever flushes next: memory may have been freed.
+            Err(Error::OutOfMemory { .. }) => {}
+            Err(error) => {
+                encoder.timer().fail(error.clone());
+                // The next steps find the room of these.
+                self.waiting.clear();
+            }
+            Ok(()) => {}
+        }
         result
     }
 }

@@ -9,7 +9,6 @@ use std::{
         Arc,
         atomic::Ordering::{Acquire, Relaxed, Release},
     },
-    time::Duration,
 };
 
 use bytemuck::Pod;
@@ -38,9 +37,6 @@ const ARGS_CHUNK: u64 = 256 << 10;
 pub(crate) const STAGING_CHUNK: u64 = 8 << 20;
 /// Full staging chunks before uploads wait for the oldest.
 const STAGING_CHUNKS: usize = 4;
-
-/// How long an upload waits for a staging chunk before it takes a new one.
-const STAGING_PATIENCE: Duration = Duration::from_secs(1);
 
 /// One run of a kernel.
 #[derive(Debug)]
@@ -78,6 +74,24 @@ pub(crate) trait Deferred: Any + Send {
     fn encode(&mut self, encoder: &mut Encoder) -> Result<()>;
 }
 
+/// Why an operation could not be encoded now: what has to be waited for before it is tried again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Blocked {
+    /// Memory is out.
+    Memory,
+    /// Something is in use, or not there, until this tick.
+    Until(Tick),
+}
+
+/// What the operation that is being encoded has done, to undo it should it fail.
+#[derive(Debug, Default)]
+pub(crate) struct Done {
+    /// Its first dispatch in the open batch.
+    first: Option<usize>,
+    /// Dispatches of it were handed over: they will run.
+    handed: bool,
+}
+
 /// Encodes the work of one stream: describes it, with what it reads and writes, for the committer.
 pub struct Encoder {
     timer: Arc<Timer>,
@@ -102,6 +116,10 @@ pub struct Encoder {
     evaluation_start: u64,
     /// The operation's kernels, if statistics ask for them.
     used: Option<Vec<&'static str>>,
+    pub(crate) done: Done,
+    /// The operation writes to an input's memory.
+    pub(crate) in_place: bool,
+    pub(super) blocked: Option<Blocked>,
 }
 
 impl Encoder {
@@ -125,6 +143,9 @@ impl Encoder {
             recent: Recent::default(),
             deferred,
             counters: None,
+            done: Done::default(),
+            in_place: false,
+            blocked: None,
             op: "transfer",
             handover,
             timer,
@@ -155,8 +176,10 @@ impl Encoder {
         let Some(mut deferred) = self.deferred.take_if(|d| !d.is_empty()) else { return Ok(()) };
         // Somebody else's operation may be half encoded.
         let (held, scratch, op) = (take(&mut self.held), take(&mut self.scratch), self.op);
+        let done = take(&mut self.done);
         let result = deferred.encode(self);
         (self.held, self.scratch, self.op) = (held, scratch, op);
+        self.done = done;
         self.deferred = Some(deferred);
         result
     }
@@ -208,7 +231,9 @@ impl Encoder {
         self.ops += 1;
         self.note_used(work.name());
         work.held = take(&mut self.held);
-        self.handover.queue().push(Item::Work(Box::new(work)));
+        let mut queue = self.handover.queue();
+        self.done.first.get_or_insert(queue.len());
+        queue.push(Item::Work(Box::new(work)));
         Ok(())
     }
 
@@ -244,6 +269,7 @@ impl Encoder {
     pub(crate) fn begin_op(&mut self, op: &'static str, count: u64) {
         self.op = op;
         self.recent = Recent::default();
+        (self.done, self.in_place, self.blocked) = (Done::default(), false, None);
         if self.operations == 0 && trace::is_on() {
             self.evaluation_start = trace::now();
         }
@@ -306,15 +332,16 @@ impl Encoder {
         Ok(())
     }
 
-    /// Room in the staging ring; hands over and waits a while when too much is in flight.
+    /// Room in the staging ring; when too much is in flight, the operation is to be tried again.
     pub(crate) fn stage(&mut self, bytes: u64) -> Result<ring::Place> {
         let (full, oldest) = self.staging.pressure();
         if full >= STAGING_CHUNKS {
             if oldest > self.submitted() {
                 self.commit()?;
             }
-            // A submission may itself wait for someone who needs this encoder: then the ring grows.
-            self.timer.block_for(oldest, STAGING_PATIENCE)?;
+            if !self.timer.has_reached(oldest) {
+                return Err(self.block_until(Tick { stream: self.stream(), value: oldest }));
+            }
         }
         let (open, timer) = (self.submitted() + 1, &self.timer);
         let place = self.staging.reserve(bytes, open, || timer.now());
@@ -323,12 +350,29 @@ impl Encoder {
         Ok(place)
     }
 
+    /// The operation that is being encoded has to be tried again once `tick` is reached.
+    pub(crate) fn block_until(&mut self, tick: Tick) -> Error {
+        self.blocked = Some(Blocked::Until(tick));
+        Error::device("encode", "work that was encoded has to run first")
+    }
+
     /// Lets everything encoded from now on start only after a point of another timeline.
     pub(crate) fn wait_for(&mut self, wait: Wait) -> Result<()> {
         // What is encoded already must not wait: others may be waiting for it.
         self.commit()?;
         self.handover.queue().push(Item::Wait(wait));
         Ok(())
+    }
+
+    /// Takes back what the operation has encoded so far; if it may be tried again, what it has to wait for. Copies of its
+    /// inputs to the device stay: they are there the next time.
+    pub(crate) fn undo_op(&mut self) -> Option<Blocked> {
+        let Done { first, handed } = take(&mut self.done);
+        let works = first.map(|first| self.handover.queue().take_back(first));
+        drop(works);
+        self.held.clear();
+        // What was handed over may overwrite an input: it cannot be read once more.
+        self.blocked.take().filter(|_| !(handed && self.in_place))
     }
 
     /// Ends an operation: its scratch memory is free for the next one, and a full batch is handed
@@ -390,6 +434,7 @@ impl Encoder {
     fn seal(&mut self, last: bool, ended: Option<Ended>) {
         let value = self.tick().value;
         (self.ops, self.bytes) = (0, 0);
+        self.done.handed |= self.done.first.take().is_some();
         self.handover.queue().close(value, last, ended);
         self.timer.submitted.store(value, Release);
     }
@@ -416,15 +461,10 @@ impl Encoder {
         self.handover.plain()
     }
 
-    /// Takes back the command buffers that have run.
-    pub(crate) fn reclaim(&mut self) -> Result<()> {
-        self.handover.settle()
-    }
-
-    /// Hands everything over and waits for it.
+    /// For benches: hands everything over and waits for it.
     pub(crate) fn drain(&mut self) -> Result<()> {
         self.commit()?;
         self.timer.block(self.submitted())?;
-        self.reclaim()
+        self.handover.settle()
     }
 }

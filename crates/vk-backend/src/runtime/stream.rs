@@ -12,7 +12,10 @@ use std::{
 
 use mlx_vulkan_core::{
     Error, Result,
+    backend::Encoded,
     clock::{Clock, Tick},
+    foreign::{self, Holding, Job as Callback},
+    memory,
 };
 use once_cell::sync::OnceCell;
 use parking_lot::Mutex;
@@ -20,7 +23,7 @@ use parking_lot::Mutex;
 use crate::runtime::{
     commit::{GLANCE, Handover},
     device::DeviceState,
-    encoder::{Deferred, Encoder},
+    encoder::{Blocked, Deferred, Encoder},
     raw::{error, timeline::Timeline},
     trace,
 };
@@ -33,6 +36,9 @@ const SOFTWARE_SPIN: Duration = Duration::from_micros(50);
 const PAUSES: u32 = 64;
 /// How often a sleeping waiter looks for a lost device.
 const NAP: Duration = Duration::from_millis(500);
+/// How long an operation without memory waits for work in flight that may hold some. Not forever: that work may
+/// itself wait for something that only the waiting thread will do.
+const MEMORY_PATIENCE: Duration = Duration::from_secs(10);
 
 /// The clock of a stream: value `n` is reached when its `n`-th submission has finished.
 pub(crate) struct Timer {
@@ -189,8 +195,6 @@ impl Timer {
     }
 }
 
-type Callback = Box<dyn FnOnce() + Send>;
-
 /// A stream of a Vulkan device.
 pub(crate) struct VkStream {
     timer: Arc<Timer>,
@@ -224,15 +228,57 @@ impl VkStream {
 
     /// Encodes with exclusive use of the stream.
     pub(crate) fn encode<T>(&self, f: impl FnOnce(&mut Encoder) -> T) -> T {
-        f(&mut self.encoder.lock())
+        let _holding = Holding::new();
+        let mut encoder = self.encoder.lock();
+        f(&mut encoder)
     }
 
-    /// Encodes work; afterwards waits, with the encoder released, while too much is in flight.
-    pub(crate) fn work<T>(&self, f: impl FnOnce(&mut Encoder) -> Result<T>) -> Result<T> {
-        let (result, overdue) = self.encode(|encoder| (f(encoder), encoder.overdue()));
-        let done = result?;
-        overdue.map_or(Ok(()), |value| self.timer.block(value))?;
-        Ok(done)
+    /// Encodes an operation, or undoes what it did if it fails. What it gave, if it is encoded, and what the
+    /// evaluation does then; waits for nothing.
+    pub(crate) fn work<T>(
+        self: &'static Arc<Self>,
+        f: impl FnOnce(&mut Encoder) -> Result<T>,
+    ) -> Result<(Option<T>, Encoded)> {
+        let (result, blocked, overdue) = self.encode(|encoder| {
+            let result = f(encoder);
+            let blocked = if result.is_err() { encoder.undo_op() } else { None };
+            let ended = encoder.end_op();
+            (result.and_then(|done| ended.map(|()| done)), blocked, encoder.overdue())
+        });
+        match (result, blocked) {
+            (Ok(done), _) => Ok((
+                Some(done),
+                match overdue {
+                    Some(value) => Encoded::Full(Box::new(move || self.timer.block(value))),
+                    None => Encoded::Done,
+                },
+            )),
+            (Err(_), Some(Blocked::Until(tick))) => {
+                Ok((None, Encoded::Later(Box::new(move || tick.wait()))))
+            }
+            (Err(error), Some(Blocked::Memory)) => {
+                Ok((None, Encoded::NoMemory(Box::new(move || self.make_room()), error)))
+            }
+            (Err(error), None) => Err(error),
+        }
+    }
+
+    /// Waits for work in flight, which may hold memory, and frees what can be freed.
+    fn make_room(&self) -> Result<()> {
+        self.commit()?;
+        self.timer.block_for(self.timer.submitted.load(Acquire), MEMORY_PATIENCE)?;
+        self.handover.settle()?;
+        self.handover.free();
+        self.device().check_guards()?;
+        memory::clear_cache();
+        Ok(())
+    }
+
+    /// Hands everything over and waits for it.
+    pub(crate) fn drain(&self) -> Result<()> {
+        self.commit()?;
+        self.timer.block(self.timer.submitted.load(Acquire))?;
+        self.handover.settle()
     }
 
     /// The device.
@@ -270,6 +316,7 @@ impl VkStream {
             let (sender, receiver) = mpsc::channel::<(u64, Callback)>();
             let timer = self.timer.clone();
             let run = move || {
+                foreign::serve();
                 for (value, then) in receiver {
                     // A failed stream runs its callbacks too: those who wait must not hang.
                     if let Err(error) = timer.block(value) {
@@ -304,7 +351,7 @@ impl Clock for VkStream {
         self.device().check_guards()
     }
 
-    fn when_reached(&self, value: u64, then: Box<dyn FnOnce() + Send>) {
+    fn on_reach(&self, value: u64, then: Callback) {
         if let Err(error) = self.commit_up_to(value) {
             tracing::error!("{error}");
         }

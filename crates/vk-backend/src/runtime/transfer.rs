@@ -65,7 +65,7 @@ impl Encoder {
             None => {
                 let gate = self.device().gate()?;
                 self.wait_for(Wait::gate(&gate))?;
-                clock::clock(tick.stream).when_reached(tick.value, Box::new(move || drop(gate)));
+                clock::clock(tick.stream).on_reach(tick.value, Box::new(move || drop(gate)));
                 Ok(())
             }
         }
@@ -82,10 +82,9 @@ impl Encoder {
             buffer.add_device(Box::new(VkMemory::new(allocation)));
         }
         stats::BYTES_UPLOADED.add(nbytes as u64);
-        let mut written = buffer.written();
+        let written = buffer.written();
         if !written.reached() && !shared && nbytes > LARGEST_PENDING {
-            written.wait()?;
-            written = Tick::START;
+            return Err(self.block_until(written));
         }
         match (written.reached(), shared) {
             (true, true) => {
@@ -103,18 +102,26 @@ impl Encoder {
         Ok(())
     }
 
-    /// Copies through the staging ring, chunk by chunk.
+    /// Copies through the staging ring, chunk by chunk; goes on where an earlier try found no room.
     fn upload_staged(&mut self, buffer: &BufferRef) -> Result<()> {
         let memory = memory(buffer)?;
         let span = memory.allocation().span().clone();
-        let bytes = buffer.read();
-        for (i, chunk) in bytes.chunks(STAGING_CHUNK as usize).enumerate() {
+        let (bytes, contents) = (buffer.read(), buffer.written());
+        let begun = memory.filled();
+        if begun.stream != self.stream() && !begun.reached() {
+            // Another stream has. Its encoder must not be asked for while this holds the lock of transfers.
+            return Err(self.block_until(begun));
+        }
+        let chunks = bytes.chunks(STAGING_CHUNK as usize).enumerate();
+        for (i, chunk) in chunks.skip(memory.staged(contents)) {
             let place = self.stage(chunk.len() as u64)?;
             place.write(chunk);
             let read = Region { address: place.address, bytes: chunk.len() as u64 };
             self.copy(place.buffer, read, &span, i as u64 * STAGING_CHUNK)?;
+            memory.set_staged(i + 1, contents);
+            memory.set_filled(self.open_tick());
         }
-        memory.set_filled(self.open_tick());
+        memory.set_staged(0, Tick::START);
         Ok(())
     }
 
@@ -145,7 +152,7 @@ impl Encoder {
             }
             drop(gate);
         };
-        clock::clock(written.stream).when_reached(written.value, Box::new(fill));
+        clock::clock(written.stream).on_reach(written.value, Box::new(fill));
         Ok(())
     }
 

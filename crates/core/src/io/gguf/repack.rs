@@ -177,7 +177,7 @@ fn arrays(entry: &Entry, memory: Memory) -> Result<Repacked> {
     let columns = entry.shape.last().copied().unwrap_or(0);
     let groups = with_last(columns / BLOCK);
     let words = with_last(columns / BLOCK * entry.kind.bits());
-    let of = |memory, shape, dtype| Array::from_buffer(Buffer::from_host(memory), shape, dtype, 0);
+    let of = |memory, shape, dtype| Array::from_buffer(Buffer::from_vec(memory), shape, dtype, 0);
     Ok(Repacked {
         weights: of(memory.weights, words, Dtype::Uint32)?,
         scales: of(memory.scales, groups.clone(), Dtype::Float16)?,

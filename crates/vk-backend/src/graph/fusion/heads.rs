@@ -56,10 +56,15 @@ impl<'a> Walk<'a> {
         input(self.tape, at)
     }
 
+    /// The place of what makes the input at a cursor, if it is on the tape.
+    pub(super) fn place(&self, (place, input): Cursor) -> Option<usize> {
+        self.tape.input(place, input)
+    }
+
     /// Goes on to the first input of the node that makes `at`, if it is of the right kind
     /// and nobody else sees its result.
     pub(super) fn pass(&mut self, at: Cursor, is: impl Fn(&Node) -> bool) -> Option<usize> {
-        let place = inner(self.tape, self.array(at), 1, self.stream)?;
+        let place = inner(self.tape, at, 1, self.stream)?;
         is(self.tape.node(place)).then(|| self.members.push(place))?;
         Some(place)
     }
@@ -112,7 +117,7 @@ impl<'a> Walk<'a> {
     pub(super) fn update(&mut self, at: Cursor, count: usize, dtype: Dtype) -> Option<usize> {
         let view = self.pass(at, is_head_of_rows);
         let updated = view.map_or(at, |view| (view, 0));
-        let (filled, place) = (self.array(at), self.tape.place(self.array(updated))?);
+        let (filled, place) = (self.array(at), self.place(updated)?);
         let node = self.tape.node(place);
         let Primitive::Shape(ShapeOp::SliceUpdate { start, strides }) = &node.primitive else {
             return None;

@@ -38,8 +38,8 @@ pub(super) fn find(
         return None;
     }
     let mut takes = [0; 3];
-    for (take, input) in takes.iter_mut().zip(&node.inputs) {
-        *take = inner(tape, input, 1, node.stream).filter(|&at| picks_rows(tape.node(at)))?;
+    for (i, take) in takes.iter_mut().enumerate() {
+        *take = inner(tape, (place, i), 1, node.stream).filter(|&at| picks_rows(tape.node(at)))?;
     }
     let indices = &tape.node(takes[0]).inputs[1];
     let same = takes.iter().all(|&take| tape.node(take).inputs[1].is_same(indices));

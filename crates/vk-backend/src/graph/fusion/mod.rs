@@ -41,8 +41,8 @@ mod prompt;
 mod quantized_attention;
 
 use mlx_vulkan_core::{
-    Array, Result, Stream,
-    backend::Output,
+    Result, Stream,
+    backend::{Encoded, Output},
     fusion::{Fusion, Group},
     graph::Node,
     primitives::{BinaryOp, MatmulOp, Primitive, QuantizedOp},
@@ -59,6 +59,7 @@ use crate::{
     },
 };
 
+use heads::Cursor;
 use products::Builder;
 
 /// The groups of a tape.
@@ -106,9 +107,10 @@ fn device(node: &Node) -> Option<&'static DeviceState> {
     device.config.enable_fusion.then_some(device)
 }
 
-/// The place of `array` if only `uses` nodes of the tape, all on `stream`, and nobody else will see it.
-fn inner(tape: &Tape, array: &Array, uses: usize, stream: Stream) -> Option<usize> {
-    let place = tape.place(array)?;
+/// The place of what makes the input at a cursor, if only `uses` nodes of the tape, all on `stream`, and nobody else
+/// will see it.
+fn inner(tape: &Tape, at: Cursor, uses: usize, stream: Stream) -> Option<usize> {
+    let place = tape.input(at.0, at.1)?;
     let ours = tape.node(place).stream == stream && tape.uses(place) == uses;
     (ours && tape.is_private(place)).then_some(place)
 }
@@ -135,16 +137,18 @@ trait Fused {
 struct Kernel<T>(T);
 
 impl<T: Fused> Fusion for Kernel<T> {
-    fn eval(&self, at: Stream, tape: &Tape, kept: &mut [Output]) -> Result<bool> {
+    fn eval(&self, at: Stream, tape: &Tape, kept: &mut [Output]) -> Result<Option<Encoded>> {
         let Kernel(fused) = self;
         let name = tape.node(fused.name()).primitive.name();
-        encode_operation(at, name, fused.replaces(), |ctx| {
+        let (fused, encoded) = encode_operation(at, name, fused.replaces(), |ctx| {
             let done = fused.encode(ctx, tape, kept)?;
             if done {
                 count(fused, ctx, tape);
             }
             Ok(done)
-        })
+        })?;
+        // Refused: the members are encoded next.
+        Ok((fused != Some(false)).then_some(encoded))
     }
 }
 

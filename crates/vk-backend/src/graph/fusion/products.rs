@@ -131,7 +131,7 @@ impl Builder {
         }
         let node = tape.node(sum);
         for (input, other) in [(0, 1), (1, 0)] {
-            let Some(product) = inner(tape, &node.inputs[input], 1, node.stream) else { continue };
+            let Some(product) = inner(tape, (sum, input), 1, node.stream) else { continue };
             let alike = node.inputs[other].shape() == tape.array(product).shape();
             let alone = |p: &&mut Products| p.config.enable_fused_residual && p.places.len() == 1;
             if alike && let Some(products) = self.of(product).filter(alone) {
@@ -155,16 +155,16 @@ fn gate(tape: &Tape, result: usize) -> Option<(usize, usize, Then)> {
     let node = tape.node(result);
     let is = |place: &usize, primitive| tape.node(*place).primitive == primitive;
     for (a, b) in [(0, 1), (1, 0)] {
-        let silu = inner(tape, &node.inputs[a], 1, node.stream)
+        let silu = inner(tape, (result, a), 1, node.stream)
             .filter(|silu| is(silu, Primitive::Binary(BinaryOp::Multiply)));
-        let up = inner(tape, &node.inputs[b], 1, node.stream);
+        let up = inner(tape, (result, b), 1, node.stream);
         let (Some(silu), Some(up)) = (silu, up) else { continue };
         let factors = &tape.node(silu).inputs;
         for (s, g) in [(0, 1), (1, 0)] {
-            let sigmoid = inner(tape, &factors[s], 1, node.stream)
+            let sigmoid = inner(tape, (silu, s), 1, node.stream)
                 .filter(|sigmoid| is(sigmoid, Primitive::Unary(UnaryOp::Sigmoid)));
             // The gate itself is read twice.
-            let gate = inner(tape, &factors[g], 2, node.stream);
+            let gate = inner(tape, (silu, g), 2, node.stream);
             if let (Some(sigmoid), Some(gate)) = (sigmoid, gate)
                 && tape.node(sigmoid).inputs[0].is_same(&factors[g])
             {
@@ -234,7 +234,7 @@ impl Products {
             return None;
         }
         let node = tape.node(self.places[0]);
-        let norm = inner(tape, &node.inputs[0], self.places.len(), node.stream)?;
+        let norm = inner(tape, (self.places[0], 0), self.places.len(), node.stream)?;
         let Primitive::Norm(NormOp::RmsNorm { .. }) = tape.node(norm).primitive else {
             return None;
         };

@@ -83,7 +83,7 @@ pub(super) fn find(tape: &Tape, place: usize, device: &DeviceState) -> Option<Gr
 impl Walk<'_> {
     /// The node that makes `at`, which the group makes in its place.
     fn result(&mut self, at: Cursor, is: impl Fn(&Node) -> bool) -> Option<usize> {
-        let place = self.tape.place(self.array(at))?;
+        let place = self.place(at)?;
         let node = self.tape.node(place);
         (node.stream == self.stream && is(node)).then(|| self.members.push(place))?;
         Some(place)
@@ -118,7 +118,7 @@ impl Walk<'_> {
     /// The update of a cache by all tokens, with what comes before its rows.
     fn cached(&mut self, at: Cursor, tokens: usize, width: usize) -> Option<Part> {
         // The view of what is filled is nobody's work.
-        let view = self.tape.place(self.array(at)).filter(|&v| is_head_of_rows(self.tape.node(v)));
+        let view = self.place(at).filter(|&v| is_head_of_rows(self.tape.node(v)));
         let dtype = self.dtype;
         let place = self.result(view.map_or(at, |view| (view, 0)), |node| {
             let [cache, rows, ..] = &node.inputs[..] else { return false };

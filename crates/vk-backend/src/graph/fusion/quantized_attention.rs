@@ -108,7 +108,7 @@ impl Walk<'_> {
     /// How many neighbouring heads a view gives the same rows.
     fn sharing(&self, at: Cursor) -> usize {
         let array = self.array(at);
-        let view = self.tape.place(array).map(|place| self.tape.node(place));
+        let view = self.place(at).map(|place| self.tape.node(place));
         let repeats = view.is_some_and(|node| {
             let (from, to) = (node.inputs[0].shape(), array.shape());
             let same = |axis| axis + 3 == to.len() || from[axis] == to[axis];
@@ -125,16 +125,13 @@ impl Walk<'_> {
         let at = self.stripped(at);
         let (tape, dtype) = (self.tape, self.dtype);
         let multiply = Primitive::Binary(BinaryOp::Multiply);
-        let factor = |node: &Node| {
-            let of = |a: &Array| a.dtype() == dtype && is_one_element(tape, a);
-            [1, 0].into_iter().find(|&i| node.primitive == multiply && of(&node.inputs[i]))
-        };
-        match self.pass(at, |node| factor(node).is_some()) {
-            Some(place) => {
-                let factor = factor(tape.node(place)).map(|i| (place, i));
-                let other = factor.map_or(0, |(_, i)| 1 - i);
-                (self.stripped((place, other)), factor)
-            }
+        let product = self.place(at).filter(|&place| tape.node(place).primitive == multiply);
+        let factor = product.and_then(|place| {
+            let of = |&at: &Cursor| input(tape, at).dtype() == dtype && is_one_element(tape, at);
+            [(place, 1), (place, 0)].into_iter().find(of)
+        });
+        match factor.filter(|_| self.pass(at, |_| true).is_some()) {
+            Some((place, i)) => (self.stripped((place, 1 - i)), factor),
             None => (at, None),
         }
     }
@@ -168,10 +165,9 @@ impl Walk<'_> {
         for (part, update) in updates.iter_mut().enumerate() {
             *update = self.part((product, 1 + part), part, sizes)?;
             let rows = self.stripped((*update, 1));
-            let rows = self.array(rows);
             let made = inner(self.tape, rows, PARTS, self.stream)?;
             let same = *quantization.get_or_insert(made) == made;
-            (same && self.tape.output(rows) == Some(part)).then_some(())?;
+            (same && self.tape.output(rows.0, rows.1) == Some(part)).then_some(())?;
         }
         let capacity = updates.map(|update| self.tape.array(update).dim(2));
         let quantization = quantization.filter(|_| capacity == [capacity[0]; PARTS])?;
@@ -197,11 +193,11 @@ fn is_broadcast(node: &Node) -> bool {
     matches!(node.primitive, Primitive::Shape(ShapeOp::Broadcast(_)))
 }
 
-/// Whether an array is one element, or a view that repeats one.
-fn is_one_element(tape: &Tape, array: &Array) -> bool {
-    let node = tape.place(array).map(|place| tape.node(place));
+/// Whether the input at a cursor is one element, or a view that repeats one.
+fn is_one_element(tape: &Tape, at: Cursor) -> bool {
+    let node = tape.input(at.0, at.1).map(|place| tape.node(place));
     let view = node.filter(|node| is_broadcast(node));
-    view.map_or(array, |view| &view.inputs[0]).size() == 1
+    view.map_or(input(tape, at), |view| &view.inputs[0]).size() == 1
 }
 
 /// Where both sides of a cache lie.

@@ -129,7 +129,7 @@ impl Runs for Interpreter {
                     self.interpret(encoder, steps.drain(..count), &table)?;
                 }
                 // The step behind them did not fit: it begins the next run.
-                _ => steps.drain(..count.max(1)).try_for_each(|step| dispatch(encoder, step))?,
+                _ => dispatch(encoder, steps, count.max(1))?,
             }
         }
         Ok(())
@@ -269,15 +269,26 @@ impl Memory {
     }
 }
 
+/// Encodes the first `count` steps by themselves; those from the first failure on stay.
+fn dispatch(encoder: &mut Encoder, steps: &mut Vec<Step>, count: usize) -> Result<()> {
+    let (mut encoded, mut result) = (0, Ok(()));
+    while encoded < count && result.is_ok() {
+        result = dispatch_one(encoder, &steps[encoded]);
+        encoded += usize::from(result.is_ok());
+    }
+    steps.drain(..encoded);
+    result
+}
+
 /// Encodes a step by itself.
-fn dispatch(encoder: &mut Encoder, step: Step) -> Result<()> {
+fn dispatch_one(encoder: &mut Encoder, step: &Step) -> Result<()> {
     let device = encoder.device().clone();
     let Step { kind, reads, writes, held, stream, op, .. } = step;
-    (encoder.held, encoder.op) = (held, op);
-    let mut ctx = Ctx::new(&device, encoder, stream, op);
-    match &kind {
-        Kind::Product(fused) => matvec::dispatch(&mut ctx, fused, &reads, &writes),
-        Kind::Attention(token) => decode::dispatch_token(&mut ctx, token, &reads, &writes),
+    (encoder.held, encoder.op) = (held.clone(), *op);
+    let mut ctx = Ctx::new(&device, encoder, *stream, op);
+    match kind {
+        Kind::Product(fused) => matvec::dispatch(&mut ctx, fused, reads, writes),
+        Kind::Attention(token) => decode::dispatch_token(&mut ctx, token, reads, writes),
     }?;
     encoder.keep_scratch();
     Ok(())

@@ -116,6 +116,11 @@ impl Committer {
         self.is_behind() && !self.timer.is_busy()
     }
 
+    /// Whether everything that is to be waited for is in a queue.
+    pub(super) fn is_ready(&self) -> bool {
+        self.waits.iter().all(Wait::is_handed_over)
+    }
+
     /// Whether something that was taken over is not handed over.
     pub(super) fn is_behind(&self) -> bool {
         self.value > self.timer.handed.load(Relaxed)

@@ -10,7 +10,7 @@ mod work;
 
 use std::{sync::Arc, time::Duration};
 
-use mlx_vulkan_core::{Error, Result};
+use mlx_vulkan_core::{Error, Result, foreign};
 use once_cell::sync::OnceCell;
 use parking_lot::{Condvar, MappedMutexGuard, Mutex, MutexGuard};
 use vulkano::device::Queue as DeviceQueue;
@@ -68,8 +68,13 @@ impl Handover {
         // while the device is busy.
         let idle = || self.defers || !self.timer.is_busy();
         let few = !threads || last && self.queue.lock().waiting().1 <= FEW && idle();
-        // Nobody else may be taking over: the order is that of the queue.
-        if few && let Some(mut committer) = self.committer.try_lock() {
+        // Nobody else may be taking over: the order is that of the queue. And a submission that waits for another
+        // stream's must come after it, for which the thread waits.
+        if few
+            && let Some(mut committer) = self.committer.try_lock()
+            && committer.is_ready()
+            && self.queue.lock().is_ready()
+        {
             return self.take_over(&mut committer);
         }
         self.start();
@@ -124,8 +129,11 @@ impl Handover {
         self.thread.get_or_init(|| {
             let this = self.clone();
             // Streams live as long as the process.
-            let run = move || loop {
-                this.serve();
+            let run = move || {
+                foreign::serve();
+                loop {
+                    this.serve();
+                }
             };
             let name = format!("mlx-vk-commit-{}", self.timer.stream);
             if let Err(error) = std::thread::Builder::new().name(name).spawn(run) {

@@ -66,10 +66,16 @@ impl Wait {
     /// Waits until what it waits for is in a queue: two streams may share one, and what comes first
     /// in it must not wait for what comes later.
     pub(super) fn until_handed_over(&self) {
-        let Some(timer) = &self.stream else { return };
-        while timer.handed.load(Acquire) < self.value && timer.device.raw.check().is_ok() {
+        while !self.is_handed_over() {
             std::thread::yield_now();
         }
+    }
+
+    /// Whether what it waits for is in a queue, or never will be.
+    pub(super) fn is_handed_over(&self) -> bool {
+        self.stream.as_ref().is_none_or(|timer| {
+            timer.handed.load(Acquire) >= self.value || timer.device.raw.check().is_err()
+        })
     }
 
     /// The value to wait for, once what it waits for is in a queue.
@@ -111,6 +117,25 @@ impl Queue {
     /// Appends to the open batch.
     pub(crate) fn push(&mut self, item: Item) {
         self.open.push(item);
+    }
+
+    /// Items of the open batch.
+    pub(crate) fn len(&self) -> usize {
+        self.open.len()
+    }
+
+    /// Takes the dispatches from the `first` item of the open batch on back.
+    pub(crate) fn take_back(&mut self, first: usize) -> Vec<Item> {
+        let all = self.open.drain(first.min(self.open.len())..);
+        let (works, others) = all.partition::<Vec<_>, _>(|item| matches!(item, Item::Work(_)));
+        self.open.extend(others);
+        works
+    }
+
+    /// Whether everything that the batches wait for is in a queue of a device.
+    pub(crate) fn is_ready(&self) -> bool {
+        let mut items = self.batches.iter().flat_map(|batch| &batch.items);
+        items.all(|item| !matches!(item, Item::Wait(wait) if !wait.is_handed_over()))
     }
 
     /// The operation is encoded: its temporary memory is needed as long as its last dispatch.

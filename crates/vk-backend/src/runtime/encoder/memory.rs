@@ -1,19 +1,15 @@
 //! Memory for what a stream encodes: taken from the device's pool with one more try when it is out,
 //! poisoned and guarded where that was asked for.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use mlx_vulkan_core::{Error, Result};
 
-use super::{Encoder, Region};
+use super::{Blocked, Encoder, Region};
 use crate::runtime::{
     commit::{Command, Transfer},
     memory::{allocation::Allocation, guard::GUARD, pool::User},
 };
-
-/// How long an allocation that failed waits for work that may hold memory. Not forever: that work
-/// may itself wait for someone who needs this encoder.
-const MEMORY_PATIENCE: Duration = Duration::from_secs(10);
 
 impl Encoder {
     /// Temporary memory for the operation that is being encoded; later work of the stream reuses
@@ -57,20 +53,14 @@ impl Encoder {
         Ok(Region { bytes: words * 4, ..region })
     }
 
-    /// Memory from the device's pool; frees what can be freed and tries once more when it is out.
+    /// Memory from the device's pool. When it is out, the operation can be tried again once work in flight has
+    /// finished.
     pub(crate) fn allocate_for(&mut self, bytes: u64, user: User) -> Result<Arc<Allocation>> {
-        match self.timer.device.allocate(bytes, user) {
-            Err(Error::OutOfMemory { .. }) => {
-                // What is in flight may hold memory that the cache could not give back yet.
-                self.commit()?;
-                self.timer.block_for(self.submitted(), MEMORY_PATIENCE)?;
-                self.reclaim()?;
-                self.timer.device.check_guards()?;
-                mlx_vulkan_core::memory::clear_cache();
-                self.timer.device.allocate(bytes, user)
-            }
-            other => other,
+        let allocated = self.timer.device.allocate(bytes, user);
+        if let Err(Error::OutOfMemory { .. }) = &allocated {
+            self.blocked = Some(Blocked::Memory);
         }
+        allocated
     }
 
     /// Writes the guards around memory that the host does not reach.

@@ -1,6 +1,12 @@
 //! One allocation: a span of a block, owned by a buffer's device copy, its host copy, or both.
 
-use std::{any::Any, sync::Arc};
+use std::{
+    any::Any,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering::Relaxed},
+    },
+};
 
 use ash::vk;
 use mlx_vulkan_core::{
@@ -93,12 +99,20 @@ pub(crate) struct VkMemory {
     allocation: Arc<Allocation>,
     /// When the copy from the host has arrived; other streams wait for it.
     filled: AtomicTick,
+    /// Chunks of an upload that has begun, and the last write of what it copies.
+    staged: AtomicUsize,
+    staged_of: AtomicTick,
 }
 
 impl VkMemory {
     /// The device copy in `allocation`.
     pub(crate) fn new(allocation: Arc<Allocation>) -> Self {
-        VkMemory { allocation, filled: AtomicTick::default() }
+        VkMemory {
+            allocation,
+            filled: AtomicTick::default(),
+            staged: AtomicUsize::new(0),
+            staged_of: AtomicTick::default(),
+        }
     }
 
     /// The memory.
@@ -109,6 +123,17 @@ impl VkMemory {
     /// The tick at which the last upload has arrived.
     pub(crate) fn filled(&self) -> Tick {
         self.filled.load()
+    }
+
+    /// Number of chunks of these `contents` that an upload has copied before it had to wait. One uploads at a time.
+    pub(crate) fn staged(&self, contents: Tick) -> usize {
+        if self.staged_of.load() == contents { self.staged.load(Relaxed) } else { 0 }
+    }
+
+    /// Notes that so many chunks of these `contents` are copied.
+    pub(crate) fn set_staged(&self, chunks: usize, contents: Tick) {
+        self.staged.store(chunks, Relaxed);
+        self.staged_of.store(contents);
     }
 
     /// Notes that an upload arrives at `tick`.
