@@ -25,7 +25,6 @@ pub struct HostVec {
 #[derive(Default)]
 struct Cache {
     by_size: BTreeMap<usize, Vec<Vec<Line>>>,
-    bytes: usize,
 }
 
 static CACHE: Lazy<Mutex<Cache>> = Lazy::new(|| {
@@ -43,24 +42,21 @@ impl Cache {
         if blocks.is_empty() {
             self.by_size.remove(&size);
         }
-        self.bytes -= size;
         memory::note_uncached(size);
         block
     }
 
     fn put(&mut self, block: Vec<Line>) {
         let size = block.len() * 64;
-        self.bytes += size;
         memory::note_cached(size);
         self.by_size.entry(size).or_default().push(block);
         self.trim(memory::cache_limit());
     }
 
-    /// Frees the largest blocks first until at most `limit` bytes are cached.
+    /// Frees the largest blocks first until at most `limit` bytes are cached here and elsewhere.
     fn trim(&mut self, limit: usize) {
-        while self.bytes > limit {
+        while memory::cache_memory() > limit {
             let Some((size, blocks)) = self.by_size.pop_last() else { return };
-            self.bytes -= size * blocks.len();
             memory::note_uncached(size * blocks.len());
         }
     }

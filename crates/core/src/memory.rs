@@ -14,7 +14,7 @@ static MEMORY_LIMIT: AtomicUsize = AtomicUsize::new(usize::MAX);
 static CACHE_LIMIT: AtomicUsize = AtomicUsize::new(usize::MAX);
 static CACHES: RwLock<Vec<Trim>> = RwLock::new(Vec::new());
 
-/// Frees cached blocks until at most the given number of bytes stay cached.
+/// Frees a cache's blocks until all caches together hold at most the given number of bytes, or it is empty.
 pub type Trim = Box<dyn Fn(usize) + Send + Sync>;
 
 /// Bytes that living arrays hold.

@@ -49,7 +49,6 @@ struct Inner {
     /// Blocks that are cut up, with their free ranges.
     blocks: Vec<(Arc<Block>, Ranges)>,
     by_size: BTreeMap<u64, Vec<Free>>,
-    cached: u64,
     /// Spans that left the cache while the device may still use them.
     limbo: Vec<Free>,
 }
@@ -189,16 +188,15 @@ impl Pool {
         let limit = memory::cache_limit() as u64;
         let dropped = {
             let mut inner = self.inner.lock();
-            inner.cached += span.bytes;
             memory::note_cached(span.bytes as usize);
             inner.by_size.entry(span.bytes).or_default().push(Free { span, ticks });
-            if inner.cached > limit { inner.trim(limit) } else { Vec::new() }
+            if memory::cache_memory() as u64 > limit { inner.trim(limit) } else { Vec::new() }
         };
         drop(dropped);
     }
 
-    /// Frees cached spans, largest first, until at most `limit` bytes are cached; blocks without
-    /// spans go back to the driver.
+    /// Frees cached spans, largest first, until at most `limit` bytes are cached here and elsewhere;
+    /// blocks without spans go back to the driver.
     pub(crate) fn trim(&self, limit: u64) {
         if let Some(guards) = &self.guards {
             guards.sweep();
@@ -222,7 +220,6 @@ impl Inner {
         if spans.is_empty() {
             self.by_size.remove(&found);
         }
-        self.cached -= found;
         memory::note_uncached(found as usize);
         Some(free.span)
     }
@@ -260,7 +257,7 @@ impl Inner {
     /// See [`Pool::trim`]; returns the blocks to drop.
     fn trim(&mut self, limit: u64) -> Vec<Arc<Block>> {
         let mut own = Vec::new();
-        while self.cached > limit {
+        while memory::cache_memory() as u64 > limit {
             let Some(mut entry) = self.by_size.last_entry() else { break };
             let size = *entry.key();
             let free = entry.get_mut().pop();
@@ -268,7 +265,6 @@ impl Inner {
                 entry.remove();
             }
             let Some(free) = free else { continue };
-            self.cached -= size;
             memory::note_uncached(size as usize);
             own.push(free.span.block.clone());
             self.limbo.push(free);
