@@ -1,5 +1,5 @@
-//! Who waits holds nothing that others need: other threads evaluate meanwhile, and code of users that runs inside of
-//! the runtime may evaluate itself.
+//! Who waits holds nothing that others need: other threads evaluate meanwhile, and code of users that runs
+//! inside of the runtime may evaluate itself.
 
 use std::sync::{
     Arc, Mutex,
@@ -150,7 +150,8 @@ fn destructors_evaluate() {
             let wide = ops::broadcast_to(&a, &[4, 1]).unwrap();
             let sum = ops::add(&wide, &a).unwrap();
             drop((a, wide));
-            // Nobody but the graph has the memory now: it dies while the evaluation goes on, or with the work.
+            // Nobody but the graph has the memory now: it dies while the evaluation goes on, or with the
+            // work.
             let mut x = sum;
             for _ in 0..200 {
                 x = ops::add(&x, 1.0f32).unwrap();
@@ -193,7 +194,8 @@ fn callbacks_evaluate() {
     }
 }
 
-/// A graph with parts that several results read, products and norms among them, which are evaluated in groups.
+/// A graph with parts that several results read, products and norms among them, which are evaluated in
+/// groups.
 fn layers(x: &Array, depth: usize) -> Vec<Array> {
     let mut x = x.clone();
     let mut all = Vec::new();
@@ -202,7 +204,7 @@ fn layers(x: &Array, depth: usize) -> Vec<Array> {
             (ops::exp(&ops::multiply(&x, -1.0f32).unwrap()).unwrap(), ops::sin(&x).unwrap());
         let (words, scales, biases) = ops::quantize(&a, 32, 4).unwrap();
         let back = ops::dequantize(&words, &scales, &biases, 32, 4).unwrap();
-        x = ops::add(&ops::multiply(&back, &b).unwrap(), k as f32).unwrap();
+        x = ops::add(ops::multiply(&back, &b).unwrap(), k as f32).unwrap();
         all.push(x.clone());
     }
     all
@@ -253,7 +255,7 @@ fn gated_layers(x: &Array, depth: usize) -> Vec<Array> {
     for k in 0..depth {
         let x = all.last().unwrap();
         let [gate, up] = [k, k + 5].map(|k| ops::matmul(x, &weights(k)).unwrap());
-        let silu = ops::multiply(&gate, &ops::sigmoid(&gate).unwrap()).unwrap();
+        let silu = ops::multiply(&gate, ops::sigmoid(&gate).unwrap()).unwrap();
         let down = ops::matmul(&ops::multiply(&silu, &up).unwrap(), &weights(k + 3)).unwrap();
         all.push(ops::add(x, &down).unwrap());
     }

@@ -201,8 +201,8 @@ impl Buffer {
         })))
     }
 
-    /// A buffer in host memory of the caller's. It may be dropped on another thread: what its `drop` does never
-    /// runs while an evaluation or a stream is held up by it.
+    /// A buffer in host memory of the caller's. It may be dropped on another thread: what its `drop` does
+    /// never runs while an evaluation or a stream is held up by it.
     pub fn from_host(memory: impl HostMemory + 'static) -> Self {
         let nbytes = memory.bytes().len();
         let memory = Foreign(Some(Box::new(memory)));

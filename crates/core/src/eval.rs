@@ -1,23 +1,26 @@
 //! Evaluation: from the outputs' graph to a tape, and from the tape to the backends.
 //!
-//! One evaluation encodes at a time in the process: it has the turn. Encoding never waits, so the turn is held for
-//! bounded work of the CPU only, and passed on every few nodes if others want it. What has to be waited for (too
-//! much in flight, memory, a full ring) a backend returns as a [`Pause`](backend::Pause): the evaluation gives the turn back,
-//! waits, takes it again and goes on. What holds whenever nobody has the turn:
+//! One evaluation encodes at a time in the process: it has the turn. Encoding never waits, so the turn is
+//! held for bounded work of the CPU only, and passed on every few nodes if others want it. What has to be
+//! waited for (too much in flight, memory, a full ring) a backend returns as a [`Pause`](backend::Pause):
+//! the evaluation gives the turn back, waits, takes it again and goes on. What holds whenever nobody has
+//! the turn:
 //!
-//! - An array is lazy and has its node, or is evaluated and has its data. Nobody claims nodes: the turn is kept
-//!   from before a node is encoded until its outputs have their data, and what could not be encoded left no trace.
-//! - So another evaluation may have evaluated any node of a tape meanwhile. Whoever gets to a place looks whether it
-//!   is done. A group is encoded if none of its members is done; otherwise what is kept of it is evaluated one by
-//!   one, with those members that this still takes.
-//! - A group leaves out arrays that only its members read. They stay lazy and keep their node, so that whoever got
-//!   hold of one meanwhile can evaluate it: a group overwrites nothing but caches, and their updates write the same
-//!   rows again.
-//! - What an evaluation encoded on other streams than the one it waits for is handed over first, because others may
-//!   wait for it. Streams of a device hand over by themselves what somebody waits for.
+//! - An array is lazy and has its node, or is evaluated and has its data. Nobody claims nodes: the turn is
+//!   kept from before a node is encoded until its outputs have their data, and what could not be encoded
+//!   left no trace.
+//! - So another evaluation may have evaluated any node of a tape meanwhile. Whoever gets to a place looks
+//!   whether it is done. A group is encoded if none of its members is done; otherwise what is kept of it is
+//!   evaluated one by one, with those members that this still takes.
+//! - A group leaves out arrays that only its members read. They stay lazy and keep their node, so that
+//!   whoever got hold of one meanwhile can evaluate it: a group overwrites nothing but caches, and their
+//!   updates write the same rows again.
+//! - What an evaluation encoded on other streams than the one it waits for is handed over first, because
+//!   others may wait for it. Streams of a device hand over by themselves what somebody waits for.
 //!
-//! There is one turn, not a claim per node, because encoding a node takes less than half a microsecond: claims of a
-//! node and its inputs would be a good part of that, and would themselves have to be waited for.
+//! There is one turn, not a claim per node, because encoding a node takes less than half a microsecond:
+//! claims of a node and its inputs would be a good part of that, and would themselves have to be waited
+//! for.
 
 use std::{ops, sync::Arc};
 
@@ -203,7 +206,8 @@ impl Evaluation {
         Ok(())
     }
 
-    /// The last step is a group: what its members need comes first, then all of them at once if that is possible.
+    /// The last step is a group: what its members need comes first, then all of them at once if that is
+    /// possible.
     fn go_on_with_group(&mut self, number: usize) -> Result<()> {
         let members = &self.groups.get(number).members;
         let to_do = members.iter().filter(|&&member| !self.tape.is_done(member));
@@ -257,8 +261,8 @@ impl Evaluation {
         Ok(encoded)
     }
 
-    /// Encodes a group whose outer inputs are evaluated, if none of its members is and they lie as its kernel needs
-    /// them.
+    /// Encodes a group whose outer inputs are evaluated, if none of its members is and they lie as its
+    /// kernel needs them.
     fn fuse(&mut self, number: usize) -> Result<bool> {
         let mut last_try = false;
         loop {
@@ -407,7 +411,8 @@ impl Touched {
         all.fold(Ok(()), Result::and)
     }
 
-    /// Hands over what is encoded on other streams than the one that is waited for: somebody else may wait for it.
+    /// Hands over what is encoded on other streams than the one that is waited for: somebody else may wait
+    /// for it.
     fn hand_over_but(&self, stream: Stream) -> Result<()> {
         let mut others = self.streams.iter().filter(|(other, _)| *other != stream);
         others.try_for_each(|(stream, backend)| backend.finalize(*stream))

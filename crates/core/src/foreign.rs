@@ -1,9 +1,9 @@
 //! Code of others: destructors of memory that users handed over, and their callbacks.
 //!
-//! It may evaluate, and wait for anything. So it never runs while its thread holds what others need (the turn to
-//! evaluate, a stream's encoder), nor on a thread that others wait for (a stream's own): a thread that is
-//! [`Holding`] something puts it off until it holds nothing, and threads of the runtime hand it to threads that
-//! are there for nothing else.
+//! It may evaluate, and wait for anything. So it never runs while its thread holds what others need (the
+//! turn to evaluate, a stream's encoder), nor on a thread that others wait for (a stream's own): a thread
+//! that is [`Holding`] something puts it off until it holds nothing, and threads of the runtime hand it to
+//! threads that are there for nothing else.
 
 use std::{
     cell::Cell,
@@ -25,13 +25,14 @@ pub type Job = Box<dyn FnOnce() + Send>;
 thread_local! {
     static HOLDS: Cell<usize> = const { Cell::new(0) };
     static SERVES: Cell<bool> = const { Cell::new(false) };
-    /// What is dropped once this thread holds nothing. It is emptied then, so nothing has to drop the list itself.
+    /// What is dropped once this thread holds nothing. It is emptied then, so nothing has to drop the list
+    /// itself.
     static PUT_OFF: Cell<ManuallyDrop<Vec<Memory>>> =
         const { Cell::new(ManuallyDrop::new(Vec::new())) };
 }
 
-/// This thread holds what others need, as long as one of these exists. It is made before the lock is taken, and
-/// dropped after it is released.
+/// This thread holds what others need, as long as one of these exists. It is made before the lock is taken,
+/// and dropped after it is released.
 pub struct Holding(PhantomData<*const ()>);
 
 impl Holding {
@@ -89,7 +90,8 @@ pub(crate) fn release(memory: Memory) {
     }
 }
 
-/// Runs `job` on a thread for which nobody waits. Each job has one to itself, so that one may wait for another.
+/// Runs `job` on a thread for which nobody waits. Each job has one to itself, so that one may wait for
+/// another.
 pub fn run(job: Job) {
     /// Threads that have nothing to do.
     static IDLE: Mutex<Vec<Sender<Job>>> = Mutex::new(Vec::new());

@@ -79,8 +79,8 @@ impl Groups {
         Groups { claims, of }
     }
 
-    /// Whether nothing is to be done when the evaluation comes to `place`: it waits for later members of its group,
-    /// or is evaluated only if the group needs it.
+    /// Whether nothing is to be done when the evaluation comes to `place`: it waits for later members of
+    /// its group, or is evaluated only if the group needs it.
     pub(crate) fn sees_to(&self, place: usize) -> bool {
         let waits = |group: u32| {
             let claim = &self.claims[group as usize];

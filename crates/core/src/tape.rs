@@ -83,7 +83,8 @@ impl Tape {
         (input != EVALUATED && !self.is_done(input as usize)).then_some(input as usize)
     }
 
-    /// Which output of its node the `nth` input of the node at `place` is, counted from 0, if it is still lazy.
+    /// Which output of its node the `nth` input of the node at `place` is, counted from 0, if it is still
+    /// lazy.
     pub fn output(&self, place: usize, nth: usize) -> Option<usize> {
         let array = &self.node(place).inputs[nth];
         match self.node(self.input(place, nth)?).siblings.get() {
@@ -92,7 +93,8 @@ impl Tape {
         }
     }
 
-    /// The first input of the node at `place` that is to be evaluated before it, but for those at places `except`.
+    /// The first input of the node at `place` that is to be evaluated before it, but for those at places
+    /// `except`.
     pub(crate) fn missing(&self, place: usize, except: &[usize]) -> Option<usize> {
         let Entry { node, first, .. } = self.entry(place);
         let inputs = &self.inputs[*first as usize..][..node.inputs.len()];
@@ -119,7 +121,8 @@ impl Tape {
         references == uses + own
     }
 
-    /// Whether the array at `place` is evaluated: by this evaluation, or by another one while this one waited.
+    /// Whether the array at `place` is evaluated: by this evaluation, or by another one while this one
+    /// waited.
     pub(crate) fn is_done(&self, place: usize) -> bool {
         self.entries[place].as_ref().is_none_or(|entry| entry.array.data().is_some())
     }
@@ -162,7 +165,8 @@ struct Found<'a> {
 }
 
 impl<'a> Graph<'a> {
-    /// Finds all nodes and counts their parents. Outputs of one node share its count. Returns the numbers of the outputs.
+    /// Finds all nodes and counts their parents. Outputs of one node share its count. Returns the numbers
+    /// of the outputs.
     fn find(&mut self, outputs: &[&'a Array], turn: &'a Turn) -> Result<Vec<u32>> {
         let mut roots = Vec::with_capacity(outputs.len());
         for output in outputs {

@@ -364,8 +364,8 @@ impl Encoder {
         Ok(())
     }
 
-    /// Takes back what the operation has encoded so far; if it may be tried again, what it has to wait for. Copies of its
-    /// inputs to the device stay: they are there the next time.
+    /// Takes back what the operation has encoded so far; if it may be tried again, what it has to wait for.
+    /// Copies of its inputs to the device stay: they are there the next time.
     pub(crate) fn undo_op(&mut self) -> Option<Blocked> {
         let Done { first, handed } = take(&mut self.done);
         let works = first.map(|first| self.handover.queue().take_back(first));

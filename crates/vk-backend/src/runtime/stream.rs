@@ -36,8 +36,8 @@ const SOFTWARE_SPIN: Duration = Duration::from_micros(50);
 const PAUSES: u32 = 64;
 /// How often a sleeping waiter looks for a lost device.
 const NAP: Duration = Duration::from_millis(500);
-/// How long an operation without memory waits for work in flight that may hold some. Not forever: that work may
-/// itself wait for something that only the waiting thread will do.
+/// How long an operation without memory waits for work in flight that may hold some. Not forever: that work
+/// may itself wait for something that only the waiting thread will do.
 const MEMORY_PATIENCE: Duration = Duration::from_secs(10);
 
 /// The clock of a stream: value `n` is reached when its `n`-th submission has finished.

@@ -107,8 +107,8 @@ fn device(node: &Node) -> Option<&'static DeviceState> {
     device.config.enable_fusion.then_some(device)
 }
 
-/// The place of what makes the input at a cursor, if only `uses` nodes of the tape, all on `stream`, and nobody else
-/// will see it.
+/// The place of what makes the input at a cursor, if only `uses` nodes of the tape, all on `stream`, and
+/// nobody else will see it.
 fn inner(tape: &Tape, at: Cursor, uses: usize, stream: Stream) -> Option<usize> {
     let place = tape.input(at.0, at.1)?;
     let ours = tape.node(place).stream == stream && tape.uses(place) == uses;

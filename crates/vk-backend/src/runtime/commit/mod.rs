@@ -68,8 +68,8 @@ impl Handover {
         // while the device is busy.
         let idle = || self.defers || !self.timer.is_busy();
         let few = !threads || last && self.queue.lock().waiting().1 <= FEW && idle();
-        // Nobody else may be taking over: the order is that of the queue. And a submission that waits for another
-        // stream's must come after it, for which the thread waits.
+        // Nobody else may be taking over: the order is that of the queue. And a submission that waits for
+        // another stream's must come after it, for which the thread waits.
         if few
             && let Some(mut committer) = self.committer.try_lock()
             && committer.is_ready()

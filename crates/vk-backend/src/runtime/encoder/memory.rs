@@ -53,8 +53,8 @@ impl Encoder {
         Ok(Region { bytes: words * 4, ..region })
     }
 
-    /// Memory from the device's pool. When it is out, the operation can be tried again once work in flight has
-    /// finished.
+    /// Memory from the device's pool. When it is out, the operation can be tried again once work in flight
+    /// has finished.
     pub(crate) fn allocate_for(&mut self, bytes: u64, user: User) -> Result<Arc<Allocation>> {
         let allocated = self.timer.device.allocate(bytes, user);
         if let Err(Error::OutOfMemory { .. }) = &allocated {

@@ -125,7 +125,8 @@ impl VkMemory {
         self.filled.load()
     }
 
-    /// Number of chunks of these `contents` that an upload has copied before it had to wait. One uploads at a time.
+    /// Number of chunks of these `contents` that an upload has copied before it had to wait. One uploads at
+    /// a time.
     pub(crate) fn staged(&self, contents: Tick) -> usize {
         if self.staged_of.load() == contents { self.staged.load(Relaxed) } else { 0 }
     }
