@@ -95,6 +95,8 @@ vec2 apply(vec2 z) {
     switch (OP) {
     case COSH: return c_cosh(z);
     case EXP: return c_exp(z);
+    case EXPM1: return c_expm1(z);
+    case SIGMOID: return c_sigmoid(z);
     case SINH: return c_sinh(z);
     default: return c_tanh(z);
     }

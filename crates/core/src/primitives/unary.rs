@@ -22,7 +22,7 @@ operators! {
         Erf: "Erf", floating => same;
         Erfinv: "ErfInv", floating => same;
         Exp: "Exp", inexact => same;
-        Expm1: "Expm1", floating => same;
+        Expm1: "Expm1", inexact => same;
         Floor: "Floor", floating => same;
         Imag: "Imag", complex => real;
         Log: "Log", inexact => same;
@@ -34,7 +34,7 @@ operators! {
         Real: "Real", complex => real;
         Round: "Round", inexact => same;
         Rsqrt: "Rsqrt", inexact => same;
-        Sigmoid: "Sigmoid", floating => same;
+        Sigmoid: "Sigmoid", inexact => same;
         Sign: "Sign", any => same;
         Sin: "Sin", inexact => same;
         Sinh: "Sinh", inexact => same;
