@@ -53,7 +53,7 @@ fn main() -> Result<()> {
     mlx::init();
     let cpu = chain(Device::CPU)?;
     let gpu = chain(Device::GPU)?;
-    let encode = mlx::vulkan::bench::encode(ROUNDS)?;
+    let encode = mlx::vulkan::internals::encode(ROUNDS)?;
     let rows = [
         ("graph_build_ns_per_op", cpu.build),
         ("cpu_eval_ns_per_op", cpu.eval),
@@ -67,7 +67,7 @@ fn main() -> Result<()> {
         ("gpu_dependent_ns", encode.gpu_dependent),
         ("gpu_independent_ns", encode.gpu_independent),
     ];
-    let device = &mlx::vulkan::backend::capabilities(0)?.name;
+    let device = &mlx::vulkan::capabilities(0)?.name;
     if std::env::args().any(|a| a == "--json") {
         let mut object =
             serde_json::json!({"command": "cargo xtask bench dispatch", "device": device});

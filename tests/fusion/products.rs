@@ -131,7 +131,7 @@ fn fragments() {
 
 /// Whether products of many rows go to cooperative matrices in this process.
 fn has_tiles(dtype: Dtype) -> bool {
-    let caps = mlx::vulkan::backend::capabilities(0).unwrap();
+    let caps = mlx::vulkan::capabilities(0).unwrap();
     let fragments = match dtype {
         Dtype::Float16 => caps.fragments.float16,
         Dtype::Bfloat16 => caps.fragments.bfloat16,

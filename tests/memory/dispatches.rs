@@ -65,7 +65,7 @@ fn independent_work_needs_no_barriers() {
     alone(|| {
         let config = vulkan::Config::get();
         let in_order = config.serialize || config.poison || config.profile;
-        let unified = vulkan::backend::capabilities(0).unwrap().unified;
+        let unified = vulkan::capabilities(0).unwrap().unified;
         if in_order || config.trace.is_some() || (config.debug_guard && !unified) {
             // These order everything. Guards of memory that the host does not see are written before
             // an output.

@@ -2,7 +2,7 @@
 
 use mlx::{
     Device, Dtype, Result, ops,
-    vulkan::{backend::check_guards, provoke, stats},
+    vulkan::{check_guards, internals::provoke, stats},
 };
 use mlx_tests::{array, in_child, init, values};
 

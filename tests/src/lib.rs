@@ -51,7 +51,7 @@ pub fn on_each_device(mut test: impl FnMut(Device)) {
 /// # Panics
 /// When they reported an error.
 pub fn expect_valid() {
-    let errors = mlx::vulkan::backend::validation_errors();
+    let errors = mlx::vulkan::internals::validation_errors();
     assert_eq!(errors, 0, "errors that the validation layers reported");
 }
 

@@ -3,7 +3,7 @@
 //! With `--features shader-macros` each kernel's `shader!` module is linked into this program, so
 //! that `cargo xtask shaders --check` can compare its words with the committed SPIR-V.
 
-use mlx_vulkan_vk::shaders::Kernel;
+use mlx_vulkan_vk::internals::Kernel;
 
 fn main() {
     for kernel in Kernel::ALL {

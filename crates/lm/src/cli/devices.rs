@@ -46,7 +46,7 @@ pub(crate) fn run(args: Args) -> Result<()> {
 fn tune() -> Result<()> {
     for (device, info) in all()?.into_iter().filter(|(d, _)| d.kind == DeviceType::Gpu) {
         let name = info.get("device_name").map(text).unwrap_or_default();
-        let costs = match mlx::vulkan::tuning::tune(device.index)? {
+        let costs = match mlx::vulkan::tune(device.index)? {
             Some(costs) => format!("tiles take {:?}", costs.numbers()),
             None => "no matrix units that products use".to_owned(),
         };

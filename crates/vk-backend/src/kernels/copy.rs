@@ -20,7 +20,7 @@ use moves::MOVE_BYTES as MOVE;
 
 /// One side of a copy: where, which dtype, and how it is walked.
 #[derive(Debug, Clone, Copy)]
-pub struct Side<'a> {
+pub(crate) struct Side<'a> {
     /// Its memory; the address is that of the first element walked.
     pub at: Operand,
     /// Its dtype.
@@ -92,7 +92,7 @@ fn kernel(from: Dtype) -> KernelOf<convert::Constants, Push> {
 ///
 /// # Errors
 /// When memory or the device fails.
-pub fn copy(ctx: &mut Ctx<'_>, shape: &[usize], from: Side<'_>, to: Side<'_>) -> Result<()> {
+pub(crate) fn copy(ctx: &mut Ctx<'_>, shape: &[usize], from: Side<'_>, to: Side<'_>) -> Result<()> {
     let walk = Walk::new(shape, [from.strides, to.strides]);
     let count = walk.count();
     if count == 0 {
@@ -179,7 +179,7 @@ fn move_tail(
 ///
 /// # Errors
 /// When memory or the device fails.
-pub fn copy_to_output(ctx: &mut Ctx<'_>, input: &Array, output: &mut Output) -> Result<()> {
+pub(crate) fn copy_to_output(ctx: &mut Ctx<'_>, input: &Array, output: &mut Output) -> Result<()> {
     let at = ctx.input(input)?;
     let to = ctx.output(output)?;
     let row_major = shape::row_major_strides(input.shape());
@@ -193,7 +193,7 @@ pub fn copy_to_output(ctx: &mut Ctx<'_>, input: &Array, output: &mut Output) -> 
 ///
 /// # Errors
 /// When memory or the device fails.
-pub fn dense(ctx: &mut Ctx<'_>, input: &Array) -> Result<Operand> {
+pub(crate) fn dense(ctx: &mut Ctx<'_>, input: &Array) -> Result<Operand> {
     let layout = &input.evaluated().layout;
     let at = ctx.input(input)?;
     if layout.flags.row_contiguous {

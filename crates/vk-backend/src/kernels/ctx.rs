@@ -31,7 +31,7 @@ use crate::{
 
 /// An array as kernels see it.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Operand {
+pub(crate) struct Operand {
     /// Address of the first element.
     pub address: u64,
     /// The memory that the array's elements span.
@@ -40,13 +40,13 @@ pub struct Operand {
 
 impl Operand {
     /// Whether the first element lies on a multiple of `bytes`.
-    pub fn is_aligned(&self, bytes: u64) -> bool {
+    pub(crate) fn is_aligned(&self, bytes: u64) -> bool {
         self.address.is_multiple_of(bytes)
     }
 }
 
 /// Encoding of one primitive on one stream.
-pub struct Ctx<'a> {
+pub(crate) struct Ctx<'a> {
     device: &'a Arc<DeviceState>,
     encoder: &'a mut Encoder,
     stream: Stream,
@@ -64,22 +64,17 @@ impl<'a> Ctx<'a> {
     }
 
     /// What the device can do.
-    pub fn capabilities(&self) -> &'a Capabilities {
+    pub(crate) fn capabilities(&self) -> &'a Capabilities {
         self.device.capabilities()
     }
 
     /// Gates and knobs.
-    pub fn config(&self) -> &'static Config {
+    pub(crate) fn config(&self) -> &'static Config {
         self.device.config
     }
 
-    /// MLX's name of the primitive.
-    pub fn op(&self) -> &'static str {
-        self.op
-    }
-
     /// The stream that is encoded.
-    pub fn stream(&self) -> Stream {
+    pub(crate) fn stream(&self) -> Stream {
         self.stream
     }
 
@@ -113,7 +108,7 @@ impl<'a> Ctx<'a> {
     ///
     /// # Errors
     /// When memory or the device fails.
-    pub fn input(&mut self, array: &Array) -> Result<Operand> {
+    pub(crate) fn input(&mut self, array: &Array) -> Result<Operand> {
         let Data { buffer, layout } = array.evaluated();
         if buffer.current() == Current::Host
             && buffer.nbytes() <= INLINE
@@ -139,7 +134,7 @@ impl<'a> Ctx<'a> {
     ///
     /// # Errors
     /// When memory is out.
-    pub fn output(&mut self, output: &mut Output) -> Result<Operand> {
+    pub(crate) fn output(&mut self, output: &mut Output) -> Result<Operand> {
         let layout = Layout::row_major(&output.shape);
         self.output_like(output, layout)
     }
@@ -148,7 +143,7 @@ impl<'a> Ctx<'a> {
     ///
     /// # Errors
     /// When memory is out.
-    pub fn output_like(&mut self, output: &mut Output, layout: Layout) -> Result<Operand> {
+    pub(crate) fn output_like(&mut self, output: &mut Output, layout: Layout) -> Result<Operand> {
         let nbytes = layout.data_size * output.dtype.size();
         let allocation = self.encoder.allocate(nbytes as u64)?;
         let address = allocation.span().address();
@@ -164,7 +159,7 @@ impl<'a> Ctx<'a> {
     ///
     /// # Errors
     /// When the device fails.
-    pub fn donate(&mut self, input: &Array, output: &mut Output) -> Result<Option<Operand>> {
+    pub(crate) fn donate(&mut self, input: &Array, output: &mut Output) -> Result<Option<Operand>> {
         let Data { buffer, layout } = input.evaluated();
         let fits = layout.flags.row_contiguous
             && input.size() == output.size()
@@ -189,7 +184,11 @@ impl<'a> Ctx<'a> {
     ///
     /// # Errors
     /// When memory or the device fails.
-    pub fn output_or_donate(&mut self, inputs: &[&Array], output: &mut Output) -> Result<Operand> {
+    pub(crate) fn output_or_donate(
+        &mut self,
+        inputs: &[&Array],
+        output: &mut Output,
+    ) -> Result<Operand> {
         for input in inputs {
             if let Some(operand) = self.donate(input, output)? {
                 return Ok(operand);
@@ -198,16 +197,11 @@ impl<'a> Ctx<'a> {
         self.output(output)
     }
 
-    /// Makes the output the very array `input` is (no work).
-    pub fn share(&mut self, input: &Array, output: &mut Output) {
-        output.data = Some(input.evaluated().clone());
-    }
-
     /// Copies `bytes` to the argument ring; returns the address, a multiple of 16.
     ///
     /// # Errors
     /// When memory is out.
-    pub fn args(&mut self, bytes: &[u8]) -> Result<u64> {
+    pub(crate) fn args(&mut self, bytes: &[u8]) -> Result<u64> {
         self.encoder.args(bytes)
     }
 
@@ -215,7 +209,7 @@ impl<'a> Ctx<'a> {
     ///
     /// # Errors
     /// When memory is out.
-    pub fn scratch(&mut self, bytes: u64) -> Result<Region> {
+    pub(crate) fn scratch(&mut self, bytes: u64) -> Result<Region> {
         self.encoder.scratch(bytes)
     }
 
@@ -223,7 +217,7 @@ impl<'a> Ctx<'a> {
     ///
     /// # Errors
     /// When memory is out or so many were never asked for.
-    pub fn counters(&mut self, words: u64) -> Result<Region> {
+    pub(crate) fn counters(&mut self, words: u64) -> Result<Region> {
         self.encoder.counters(words)
     }
 
@@ -288,7 +282,7 @@ impl<'a> Ctx<'a> {
     }
 
     /// The error for an input that the family does not run.
-    pub fn unsupported(&self, input: &Array, reason: &'static str) -> Error {
+    pub(crate) fn unsupported(&self, input: &Array, reason: &'static str) -> Error {
         Error::Unsupported {
             op: self.op,
             backend: "vulkan",
@@ -299,7 +293,7 @@ impl<'a> Ctx<'a> {
     }
 
     /// The error for an output that the family does not make.
-    pub fn unsupported_output(&self, output: &Output, reason: &'static str) -> Error {
+    pub(crate) fn unsupported_output(&self, output: &Output, reason: &'static str) -> Error {
         Error::Unsupported {
             op: self.op,
             backend: "vulkan",

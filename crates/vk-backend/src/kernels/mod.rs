@@ -36,22 +36,22 @@
 //! What a family cannot run returns [`Ctx::unsupported`], never a wrong result.
 
 mod arange;
-pub mod attention;
+pub(crate) mod attention;
 mod binary;
-pub mod convolution;
-pub mod copy;
+pub(crate) mod convolution;
+pub(crate) mod copy;
 mod ctx;
 pub(crate) mod elementwise;
-pub mod fft;
+pub(crate) mod fft;
 mod hadamard;
 mod indexing;
-pub mod matmul;
-pub mod matvec;
+pub(crate) mod matmul;
+pub(crate) mod matvec;
 mod norm;
 mod places;
 #[cfg(test)]
 mod properties;
-pub mod quantized;
+pub(crate) mod quantized;
 mod random;
 pub(crate) mod reduce;
 pub(crate) mod rope;
@@ -60,16 +60,16 @@ mod scatter;
 mod softmax;
 mod sort;
 pub(crate) mod steps;
-pub mod strided;
-pub mod team;
+pub(crate) mod strided;
+pub(crate) mod team;
 mod ternary;
 mod transpose;
 mod unary;
 
-pub use crate::runtime::{capabilities::Capabilities, config::Config, encoder::Region};
+pub(crate) use crate::runtime::{capabilities::Capabilities, encoder::Region};
 pub(crate) use crate::{runtime::encoder::Dispatch, shaders::layouts};
 pub(crate) use ctx::encode_operation;
-pub use ctx::{Ctx, Operand};
+pub(crate) use ctx::{Ctx, Operand};
 
 use mlx_vulkan_core::{
     Array, Dtype, Result,
@@ -81,7 +81,7 @@ use mlx_vulkan_core::{
 ///
 /// # Errors
 /// When the backend refuses it, or memory or the device fails.
-pub fn eval(
+pub(crate) fn eval(
     ctx: &mut Ctx<'_>,
     primitive: &Primitive,
     inputs: &[Array],
@@ -146,6 +146,6 @@ fn refusal(primitive: &Primitive, dtype: Dtype) -> Option<&'static str> {
 }
 
 /// Whether [`eval`] has a kernel for a primitive on arrays of `dtype`.
-pub fn support(primitive: &Primitive, dtype: Dtype) -> Support {
+pub(crate) fn support(primitive: &Primitive, dtype: Dtype) -> Support {
     refusal(primitive, dtype).map_or(Support::Native, Support::Refused)
 }

@@ -8,7 +8,7 @@ use smallvec::SmallVec;
 
 /// A walk over `N` operands of one shape: few axes, for `strided_offset` in `common.glsl`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Walk<const N: usize> {
+pub(crate) struct Walk<const N: usize> {
     /// Sizes of the merged axes; at least one.
     pub shape: Shape,
     /// Strides of each operand in elements.
@@ -17,46 +17,46 @@ pub struct Walk<const N: usize> {
 
 impl<const N: usize> Walk<N> {
     /// Merges the axes that every operand walks as one.
-    pub fn new(shape: &[usize], strides: [&[isize]; N]) -> Self {
+    pub(crate) fn new(shape: &[usize], strides: [&[isize]; N]) -> Self {
         let (shape, strides) = shape::collapse_contiguous(shape, strides);
         Walk { shape, strides }
     }
 
     /// Number of axes.
-    pub fn ndim(&self) -> u32 {
+    pub(crate) fn ndim(&self) -> u32 {
         self.shape.len() as u32
     }
 
     /// Number of elements.
-    pub fn count(&self) -> u64 {
+    pub(crate) fn count(&self) -> u64 {
         self.shape.iter().map(|&d| d as u64).product()
     }
 
     /// Whether operand `k` is walked densely from its first element on.
-    pub fn is_dense(&self, k: usize) -> bool {
+    pub(crate) fn is_dense(&self, k: usize) -> bool {
         shape::is_row_contiguous(&self.shape, &self.strides[k])
     }
 
     /// Whether operand `k` is one element everywhere.
-    pub fn is_scalar(&self, k: usize) -> bool {
+    pub(crate) fn is_scalar(&self, k: usize) -> bool {
         self.shape.iter().zip(&self.strides[k]).all(|(&d, &s)| d == 1 || s == 0)
     }
 
     /// The bytes that `strided_offset` reads; see [`pack`].
-    pub fn pack(&self) -> SmallVec<[u8; 256]> {
+    pub(crate) fn pack(&self) -> SmallVec<[u8; 256]> {
         pack(&self.shape, &self.strides)
     }
 }
 
 /// The bytes that `strided_offset` reads: sizes, then the strides of each operand, all int64.
-pub fn pack(shape: &[usize], strides: &[Strides]) -> SmallVec<[u8; 256]> {
+pub(crate) fn pack(shape: &[usize], strides: &[Strides]) -> SmallVec<[u8; 256]> {
     let sizes = shape.iter().map(|&d| d as i64);
     let strides = strides.iter().flatten().map(|&s| s as i64);
     sizes.chain(strides).flat_map(i64::to_le_bytes).collect()
 }
 
 /// Walk over arrays that have the same shape, in the order given.
-pub fn walk<const N: usize>(arrays: [&Array; N]) -> Walk<N> {
+pub(crate) fn walk<const N: usize>(arrays: [&Array; N]) -> Walk<N> {
     let strides: [&[isize]; N] = arrays.map(|a| a.evaluated().layout.strides.as_slice());
     let shape = if N == 0 { &[][..] } else { arrays[0].shape() };
     Walk::new(shape, strides)

@@ -4,7 +4,7 @@ use crate::runtime::capabilities::Capabilities;
 
 /// A device's way to reduce.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Team {
+pub(crate) struct Team {
     /// With subgroup arithmetic; else through shared memory.
     pub subgroups: bool,
     /// Threads of a subgroup; 1 without subgroup arithmetic.
@@ -13,14 +13,14 @@ pub struct Team {
 
 impl Team {
     /// The device's best way; `allowed` is a gate of subgroup arithmetic.
-    pub fn of(caps: &Capabilities, allowed: bool) -> Team {
+    pub(crate) fn of(caps: &Capabilities, allowed: bool) -> Team {
         let subgroups = allowed && caps.subgroup_ops.arithmetic && caps.subgroup_size > 1;
         Team { subgroups, subgroup: if subgroups { caps.subgroup_size } else { 1 } }
     }
 
     /// Threads of a workgroup near `wanted`: whole subgroups; one subgroup on software devices,
     /// whose barriers are slow.
-    pub fn workgroup(&self, caps: &Capabilities, wanted: u32) -> u32 {
+    pub(crate) fn workgroup(&self, caps: &Capabilities, wanted: u32) -> u32 {
         let wanted = match (caps.is_software(), self.subgroups) {
             (true, true) => self.subgroup,
             (true, false) => 1,
@@ -31,7 +31,7 @@ impl Team {
     }
 
     /// Teams of a workgroup that work on results of their own.
-    pub fn teams(&self, workgroup: u32) -> u32 {
+    pub(crate) fn teams(&self, workgroup: u32) -> u32 {
         if self.subgroups { workgroup / self.subgroup } else { 1 }
     }
 }

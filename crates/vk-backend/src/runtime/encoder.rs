@@ -31,7 +31,7 @@ use crate::runtime::{
     trace,
 };
 
-pub use crate::runtime::hazards::Region;
+pub(crate) use crate::runtime::hazards::Region;
 
 const ARGS_CHUNK: u64 = 256 << 10;
 pub(crate) const STAGING_CHUNK: u64 = 8 << 20;
@@ -93,7 +93,7 @@ pub(crate) struct Done {
 }
 
 /// Encodes the work of one stream: describes it, with what it reads and writes, for the committer.
-pub struct Encoder {
+pub(crate) struct Encoder {
     timer: Arc<Timer>,
     handover: Arc<Handover>,
     ops: u64,
@@ -153,7 +153,7 @@ impl Encoder {
     }
 
     /// What the device can do.
-    pub fn capabilities(&self) -> &Capabilities {
+    pub(crate) fn capabilities(&self) -> &Capabilities {
         self.timer.device.capabilities()
     }
 
@@ -254,7 +254,7 @@ impl Encoder {
     ///
     /// # Errors
     /// When memory is out.
-    pub fn args(&mut self, bytes: &[u8]) -> Result<u64> {
+    pub(crate) fn args(&mut self, bytes: &[u8]) -> Result<u64> {
         let open = self.submitted() + 1;
         let timer = &self.timer;
         let place = self.args.reserve(bytes.len() as u64, open, || timer.now());

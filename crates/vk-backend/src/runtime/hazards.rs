@@ -6,7 +6,7 @@
 
 /// A range of device memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Region {
+pub(crate) struct Region {
     /// Address of the first byte.
     pub address: u64,
     /// Number of bytes; 0 touches nothing.
@@ -15,12 +15,12 @@ pub struct Region {
 
 impl Region {
     /// The address past the last byte.
-    pub fn end(self) -> u64 {
+    pub(crate) fn end(self) -> u64 {
         self.address.saturating_add(self.bytes)
     }
 
     /// Whether both ranges share a byte.
-    pub fn overlaps(self, other: Region) -> bool {
+    pub(crate) fn overlaps(self, other: Region) -> bool {
         self.address < other.end() && other.address < self.end()
     }
 }
@@ -68,7 +68,7 @@ impl Intervals {
 
 /// Accesses since the last barrier.
 #[derive(Debug, Default)]
-pub struct Hazards {
+pub(crate) struct Hazards {
     reads: Intervals,
     writes: Intervals,
     /// Something may have touched any memory.
@@ -77,7 +77,7 @@ pub struct Hazards {
 
 impl Hazards {
     /// A tracker that has seen nothing.
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Hazards {
             reads: Intervals(Vec::with_capacity(256)),
             writes: Intervals(Vec::with_capacity(256)),
@@ -86,7 +86,7 @@ impl Hazards {
     }
 
     /// Records a dispatch and says whether a barrier must come before it.
-    pub fn access(&mut self, reads: &[Region], writes: &[Region]) -> bool {
+    pub(crate) fn access(&mut self, reads: &[Region], writes: &[Region]) -> bool {
         let barrier = self.all
             || reads.iter().any(|&r| self.writes.overlaps(r))
             || writes.iter().any(|&w| self.writes.overlaps(w) || self.reads.overlaps(w));
@@ -99,7 +99,7 @@ impl Hazards {
     }
 
     /// The same for a dispatch that may touch any memory.
-    pub fn access_all(&mut self) -> bool {
+    pub(crate) fn access_all(&mut self) -> bool {
         let barrier = self.all || !(self.reads.0.is_empty() && self.writes.0.is_empty());
         self.clear();
         self.all = true;
@@ -107,7 +107,7 @@ impl Hazards {
     }
 
     /// A barrier was recorded: nothing before it matters any more.
-    pub fn clear(&mut self) {
+    pub(crate) fn clear(&mut self) {
         self.reads.0.clear();
         self.writes.0.clear();
         self.all = false;

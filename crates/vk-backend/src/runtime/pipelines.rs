@@ -30,7 +30,7 @@ use crate::{
     shaders::{Kernel, KernelOf, SpecConstants},
 };
 
-pub use crate::runtime::raw::pipeline::Pipeline;
+pub(crate) use crate::runtime::raw::pipeline::Pipeline;
 
 /// How long no pipeline is made before the cache is saved.
 const QUIET: std::time::Duration = std::time::Duration::from_millis(500);

@@ -101,7 +101,7 @@ impl Marks {
 }
 
 /// GPU time per kernel so far, largest first; empty when nothing was profiled.
-pub fn report() -> String {
+pub(crate) fn report() -> String {
     let totals = TOTALS.lock();
     let mut rows: Vec<_> = totals.iter().collect();
     rows.sort_by(|a, b| b.1.nanoseconds.total_cmp(&a.1.nanoseconds));

@@ -28,7 +28,7 @@ pub struct Candidate {
 ///
 /// # Errors
 /// A message when the selector fits no usable device.
-pub fn choose(
+pub(crate) fn choose(
     candidates: &[Candidate],
     selector: Option<&str>,
     allow_software: bool,
@@ -44,7 +44,7 @@ pub fn choose(
 }
 
 /// Why there is no device `index` among the `used` ones: what is missing, and the remedy.
-pub fn why_not(candidates: &[Candidate], used: usize, index: usize) -> String {
+pub(crate) fn why_not(candidates: &[Candidate], used: usize, index: usize) -> String {
     if used > 0 {
         let (is, plural) = if used == 1 { ("is", "") } else { ("are", "s") };
         return format!(

@@ -35,7 +35,7 @@ use vulkano::device::Device;
 use crate::runtime::{config::Config, raw::calibration};
 use axis::Axis;
 
-pub use write::write;
+pub(crate) use write::write;
 
 /// Slices that are kept; the trace says how many more there were.
 const MOST: usize = 4 << 20;

@@ -2,8 +2,8 @@
 
 pub(crate) mod decode;
 pub(crate) mod heads;
-pub mod planner;
-pub mod prefill;
+pub(crate) mod planner;
+pub(crate) mod prefill;
 
 use mlx_vulkan_core::{
     Array, Dtype, Result, Strides,

@@ -7,7 +7,7 @@ use crate::{
 
 /// Sizes of an attention.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Sizes {
+pub(crate) struct Sizes {
     /// Batches.
     pub batches: usize,
     /// Query heads.
@@ -26,7 +26,7 @@ pub struct Sizes {
 
 /// How attention runs (`attention.comp`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Plan {
+pub(crate) struct Plan {
     /// How rows are reduced.
     pub team: Team,
     /// Threads.
@@ -63,7 +63,7 @@ impl Plan {
 }
 
 /// Chooses the variant; `None` when a head is too wide for the device's shared memory.
-pub fn plan(sizes: &Sizes, caps: &Capabilities, config: &Config) -> Option<Plan> {
+pub(crate) fn plan(sizes: &Sizes, caps: &Capabilities, config: &Config) -> Option<Plan> {
     let team = Team::of(caps, true);
     let software = caps.is_software();
     let workgroup = team.workgroup(caps, 128);
@@ -132,7 +132,11 @@ fn fits_decode(sizes: &Sizes, caps: &Capabilities) -> bool {
 }
 
 /// The gate that keeps the attention of one token from the kernel that is made for it, if one does.
-pub fn closed_decode(sizes: &Sizes, caps: &Capabilities, config: &Config) -> Option<&'static str> {
+pub(crate) fn closed_decode(
+    sizes: &Sizes,
+    caps: &Capabilities,
+    config: &Config,
+) -> Option<&'static str> {
     if !fits_decode(sizes, caps) {
         return None;
     }
@@ -158,14 +162,14 @@ pub(super) fn first_closed(gates: &[(bool, &'static str)]) -> Option<&'static st
 
 /// How attention of one query token runs (`decode.comp`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Decode {
+pub(crate) struct Decode {
     /// Shares of the keys, each a workgroup's.
     pub splits: u32,
 }
 
 /// Threads and heads of a workgroup of `decode.comp`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct DecodeShape {
+pub(crate) struct DecodeShape {
     /// Threads of a subgroup.
     pub subgroup: u32,
     /// Threads of a workgroup.
@@ -178,7 +182,7 @@ pub struct DecodeShape {
 const SHARE: usize = 256;
 
 /// Chooses the variant; `None` where `attention.comp` has to serve.
-pub fn decode(sizes: &Sizes, caps: &Capabilities, config: &Config) -> Option<Decode> {
+pub(crate) fn decode(sizes: &Sizes, caps: &Capabilities, config: &Config) -> Option<Decode> {
     if !fits_decode(sizes, caps) || closed_decode(sizes, caps, config).is_some() {
         return None;
     }
@@ -197,7 +201,7 @@ pub fn decode(sizes: &Sizes, caps: &Capabilities, config: &Config) -> Option<Dec
 
 /// Threads and heads of a workgroup for `groups` times `group` heads of `width`
 /// features, of which `group` share keys.
-pub fn decode_shape(
+pub(crate) fn decode_shape(
     width: u32,
     [groups, group]: [u32; 2],
     splits: u32,

@@ -23,7 +23,7 @@ const SLIM: Shape = ([2, 16, 1], true);
 
 /// How attention runs (`attention/matrix.comp`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Prefill {
+pub(crate) struct Prefill {
     /// What the device multiplies.
     pub fragment: Fragment,
     /// Threads of a subgroup.
@@ -42,17 +42,17 @@ pub struct Prefill {
 
 impl Prefill {
     /// Queries of a workgroup.
-    pub const fn rows(&self) -> u32 {
+    pub(crate) const fn rows(&self) -> u32 {
         self.blocks * self.fragment.m
     }
 
     /// Threads of a workgroup.
-    pub const fn threads(&self) -> u32 {
+    pub(crate) const fn threads(&self) -> u32 {
         self.blocks * self.shares * self.subgroup
     }
 
     /// Workgroups without splits.
-    pub fn count(&self, sizes: &Sizes) -> u64 {
+    pub(crate) fn count(&self, sizes: &Sizes) -> u64 {
         (sizes.batches * sizes.heads * sizes.queries.div_ceil(self.rows() as usize)) as u64
     }
 
@@ -91,7 +91,7 @@ fn fits(sizes: &Sizes, caps: &Capabilities) -> bool {
 }
 
 /// The gate that keeps attention of many queries from cooperative matrices, if one does.
-pub fn closed(sizes: &Sizes, caps: &Capabilities, config: &Config) -> Option<&'static str> {
+pub(crate) fn closed(sizes: &Sizes, caps: &Capabilities, config: &Config) -> Option<&'static str> {
     if !fits(sizes, caps) {
         return None;
     }
@@ -107,7 +107,7 @@ pub fn closed(sizes: &Sizes, caps: &Capabilities, config: &Config) -> Option<&'s
 
 /// Chooses the variant; `None` where `attention.comp` has to serve. `fragment` is what products
 /// of the dtype may use.
-pub fn plan(
+pub(crate) fn plan(
     sizes: &Sizes,
     fragment: Option<Fragment>,
     caps: &Capabilities,

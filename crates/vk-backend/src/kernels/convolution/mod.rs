@@ -1,7 +1,7 @@
 //! Convolutions: products of windows with the weight, which are unfolded or gathered by tiles, or sums
 //! by one thread an output.
 
-pub mod planner;
+pub(crate) mod planner;
 
 use mlx_vulkan_core::{
     Array, Result, backend::Output, primitives::Convolution, shape::row_major_strides,

@@ -11,7 +11,7 @@ const UNFOLDED: usize = 32 << 20;
 
 /// Sizes of a convolution as products: of `windows` rows, per group of channels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Product {
+pub(crate) struct Product {
     /// Windows of all batches.
     pub windows: usize,
     /// Elements of a window.
@@ -34,14 +34,14 @@ pub struct Product {
 
 impl Product {
     /// Elements of a window.
-    pub const fn depth(&self) -> usize {
+    pub(crate) const fn depth(&self) -> usize {
         self.taps * self.channels
     }
 }
 
 /// The variant of a convolution.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Plan {
+pub(crate) enum Plan {
     /// `direct.comp`, a thread for four channels that do not mix.
     Depthwise,
     /// `direct.comp`, a thread for an output.
@@ -53,7 +53,7 @@ pub enum Plan {
 }
 
 /// Chooses the kernel.
-pub fn plan(p: &Product, caps: &Capabilities) -> Plan {
+pub(crate) fn plan(p: &Product, caps: &Capabilities) -> Plan {
     if p.channels == 1 && p.outputs == 1 && p.groups.is_multiple_of(4) && p.aligned {
         return Plan::Depthwise;
     }

@@ -1,7 +1,7 @@
 //! Fourier transforms, axis by axis: passes in shared memory, or a convolution for lengths with large
 //! prime factors.
 
-pub mod planner;
+pub(crate) mod planner;
 
 use mlx_vulkan_core::{
     Array, Result, Shape, Strides, backend::Output, primitives::Fft, shape::row_major_strides,

@@ -9,7 +9,7 @@ const PRIMES: [usize; 6] = [13, 11, 7, 5, 3, 2];
 
 /// How a transform of one length runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Plan {
+pub(crate) enum Plan {
     /// Passes of these lengths, whose product is the length.
     Passes(SmallVec<[usize; 4]>),
     /// As a convolution of this length, a power of two.
@@ -18,7 +18,7 @@ pub enum Plan {
 
 /// Chooses passes of at most `most` elements; lengths with prime factors that the kernel has no radix
 /// for become convolutions.
-pub fn plan(n: usize, most: usize) -> Plan {
+pub(crate) fn plan(n: usize, most: usize) -> Plan {
     match is_smooth(n) {
         true if n <= most => Plan::Passes(SmallVec::from_slice(&[n])),
         // Several lines at a time, since what is written is strided.
@@ -55,7 +55,7 @@ fn passes(n: usize, most: usize) -> SmallVec<[usize; 4]> {
 }
 
 /// The radices of a pass as the kernel's constant: fields of four bits from the lowest up, 15 for 16.
-pub fn radices(size: u32) -> u32 {
+pub(crate) fn radices(size: u32) -> u32 {
     let list = stages(size);
     list.iter().rev().fold(0, |packed, &r| packed << 4 | r.min(15))
 }
@@ -86,7 +86,7 @@ fn even_twos(bits: u32) -> SmallVec<[u32; 8]> {
 
 /// What of a pass a workgroup does at a time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Block {
+pub(crate) struct Block {
     /// Threads.
     pub group: u32,
     /// Lines, a power of two.
@@ -106,7 +106,7 @@ fn items(caps: &Capabilities, size: u32) -> u32 {
 
 impl Block {
     /// Lines of `size` elements, neighbours in memory if `across`.
-    pub fn new(caps: &Capabilities, size: u32, across: bool) -> Block {
+    pub(crate) fn new(caps: &Capabilities, size: u32, across: bool) -> Block {
         let wanted: u32 = if caps.is_software() { 256 } else { 4096 };
         // Side by side, four lines are a sector of 32 bytes at least.
         let least = if across { 4 } else { 1 };
@@ -126,13 +126,13 @@ fn shared_bytes(size: u32, lines: u32) -> u32 {
 }
 
 /// The most elements of a pass: a line of them fits into shared memory.
-pub fn longest_pass(shared_memory: u32) -> usize {
+pub(crate) fn longest_pass(shared_memory: u32) -> usize {
     let fits = |size: &usize| shared_bytes(*size as u32, 1) <= shared_memory;
     [4096, 2048, 1024].into_iter().find(fits).unwrap_or(512)
 }
 
 /// 2^64 / n, by which the kernel turns n-ths of a turn into a binary fraction; 0 for whole turns.
-pub fn part_of_turn(n: u64) -> u64 {
+pub(crate) fn part_of_turn(n: u64) -> u64 {
     ((1u128 << 64) / u128::from(n)) as u64
 }
 

@@ -20,7 +20,7 @@ const DEQUANTIZE_MOST: usize = 1 << 27;
 
 /// A tile of `gemm_matrix.glsl`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct MatrixTile {
+pub(crate) struct MatrixTile {
     /// Rows of a workgroup.
     pub bm: u32,
     /// Columns of a workgroup.
@@ -42,7 +42,7 @@ struct Shape([u32; 5], usize);
 
 /// Parts of k up to which a dispatch of several products does without: more than a
 /// third of the device has work then.
-pub const MOST_UNSPLIT: u32 = 2;
+pub(crate) const MOST_UNSPLIT: u32 = 2;
 
 // Measured on an H200, whose driver gives a unit about 64 KiB of shared memory: one slice in it at a
 // time and several workgroups or subgroups to hide its loads beat two slices; so do deep ones. What a
@@ -60,12 +60,12 @@ impl MatrixTile {
     }
 
     /// Threads of a workgroup.
-    pub const fn threads(&self) -> u32 {
+    pub(crate) const fn threads(&self) -> u32 {
         (self.bm / self.wm) * (self.bn / self.wn) * self.subgroup
     }
 
     /// Bytes of shared memory, however the operands lie.
-    pub const fn shared(&self) -> u32 {
+    pub(crate) const fn shared(&self) -> u32 {
         let (a, b) = (self.slice(self.bm), self.slice(self.bn));
         let out = self.fragment.m * (self.wn / 4 + 1) * (self.threads() / self.subgroup);
         16 * if a + b > out { a + b } else { out }
@@ -78,7 +78,7 @@ impl MatrixTile {
     }
 
     /// Tiles that cover a result.
-    pub fn count(&self, m: usize, n: usize, batches: usize) -> u64 {
+    pub(crate) fn count(&self, m: usize, n: usize, batches: usize) -> u64 {
         (m.div_ceil(self.bm as usize) * n.div_ceil(self.bn as usize) * batches) as u64
     }
 
@@ -101,7 +101,7 @@ impl MatrixTile {
 
 /// The fragments for a dtype where products may use them. `leading` are the distances of rows: the
 /// kernel's offsets within a tile have 32 bits.
-pub fn fragment(
+pub(crate) fn fragment(
     dtype: Dtype,
     leading: [i64; 2],
     caps: &Capabilities,
@@ -118,7 +118,7 @@ pub fn fragment(
 
 /// The tile and the parts of k of a product on cooperative matrices, where that pays;
 /// `packed` are quantized matrices.
-pub fn plan(
+pub(crate) fn plan(
     m: usize,
     n: usize,
     k: usize,
@@ -157,7 +157,7 @@ pub fn plan(
 }
 
 /// The tile that each of the [`TileCosts`] is measured with, if the device runs it.
-pub fn measured(fragment: Fragment, caps: &Capabilities) -> [Option<MatrixTile>; 4] {
+pub(crate) fn measured(fragment: Fragment, caps: &Capabilities) -> [Option<MatrixTile>; 4] {
     [&WIDE, &LARGE, &SMALL, &SHORT].map(|shape| {
         let tile = MatrixTile::new(shape, fragment, caps.subgroup_size);
         tile.runs(caps).then_some(tile)
@@ -165,7 +165,7 @@ pub fn measured(fragment: Fragment, caps: &Capabilities) -> [Option<MatrixTile>;
 }
 
 /// Whether a quantized (outputs, inner) matrix is dequantized for a product of so many rows.
-pub fn dequantizes(rows: usize, outputs: usize, inner: usize) -> bool {
+pub(crate) fn dequantizes(rows: usize, outputs: usize, inner: usize) -> bool {
     rows >= DEQUANTIZE && outputs.saturating_mul(inner) <= DEQUANTIZE_MOST
 }
 

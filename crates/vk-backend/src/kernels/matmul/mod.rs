@@ -4,9 +4,9 @@
 
 mod complex;
 mod gemm;
-pub mod matrix;
+pub(crate) mod matrix;
 mod operands;
-pub mod planner;
+pub(crate) mod planner;
 mod siblings;
 mod vectors;
 

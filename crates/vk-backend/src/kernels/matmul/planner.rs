@@ -4,11 +4,11 @@ use super::matrix::{self, MatrixTile};
 use crate::runtime::capabilities::{Capabilities, Fragment};
 
 /// Rows (or columns) up to which a product is a mat-vec.
-pub const FEW: usize = 8;
+pub(crate) const FEW: usize = 8;
 
 /// Sizes of a product and how its operands lie.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Product {
+pub(crate) struct Product {
     /// Rows of the result.
     pub m: usize,
     /// Columns of the result.
@@ -31,7 +31,7 @@ pub struct Product {
 
 /// Which operand of a mat-vec is the matrix.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Side {
+pub(crate) enum Side {
     /// `a` is the matrix, the columns of `b` are the vectors.
     Left,
     /// `b` is the matrix, the rows of `a` are the vectors.
@@ -40,7 +40,7 @@ pub enum Side {
 
 /// A tile of the shared-memory kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Tile {
+pub(crate) struct Tile {
     /// Rows of a workgroup.
     pub bm: u32,
     /// Columns of a workgroup.
@@ -59,24 +59,24 @@ impl Tile {
     const LARGE: Tile = Tile { bm: 128, bn: 128, bk: 16, tm: 8, tn: 8 };
 
     /// Threads of a workgroup.
-    pub const fn threads(&self) -> u32 {
+    pub(crate) const fn threads(&self) -> u32 {
         (self.bm / self.tm) * (self.bn / self.tn)
     }
 
     /// Bytes of shared memory.
-    pub const fn shared(&self) -> u32 {
+    pub(crate) const fn shared(&self) -> u32 {
         (self.bm / 4 + 1 + self.bn / 4 + 1) * self.bk * 16
     }
 
     /// Tiles that cover a result.
-    pub fn count(&self, m: usize, n: usize, batches: usize) -> u64 {
+    pub(crate) fn count(&self, m: usize, n: usize, batches: usize) -> u64 {
         (m.div_ceil(self.bm as usize) * n.div_ceil(self.bn as usize) * batches) as u64
     }
 }
 
 /// How a product of many rows runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Gemm {
+pub(crate) enum Gemm {
     /// Shared-memory tiles, with k in this many parts.
     Tile(Tile, u32),
     /// Tiles on cooperative matrices, with k in this many parts.
@@ -92,7 +92,7 @@ pub enum Gemm {
 
 /// The variant of a dense product.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Plan {
+pub(crate) enum Plan {
     /// Dot products with rows that are dense along k.
     MatVec(Side),
     /// Sums of rows that are dense across the result.
@@ -102,7 +102,7 @@ pub enum Plan {
 }
 
 /// Chooses the kernel of a dense product with `k > 0`.
-pub fn plan(p: &Product, caps: &Capabilities) -> Plan {
+pub(crate) fn plan(p: &Product, caps: &Capabilities) -> Plan {
     let right = is_few(p.m, p.n);
     if right && p.b_along_k {
         return Plan::MatVec(Side::Right);
@@ -120,13 +120,19 @@ pub fn plan(p: &Product, caps: &Capabilities) -> Plan {
 }
 
 /// Whether the rows of a product with a transposed matrix are so few that they are vectors.
-pub fn is_few(rows: usize, columns: usize) -> bool {
+pub(crate) fn is_few(rows: usize, columns: usize) -> bool {
     rows <= FEW && (columns >= rows || columns > FEW)
 }
 
 /// Chooses the tiles of products whose matrices, or segments of k, a list picks: of whole k, by the
 /// kernels that read lists.
-pub fn listed(m: usize, n: usize, batches: usize, segments: bool, caps: &Capabilities) -> Gemm {
+pub(crate) fn listed(
+    m: usize,
+    n: usize,
+    batches: usize,
+    segments: bool,
+    caps: &Capabilities,
+) -> Gemm {
     match gemm(m, n, 1, batches, None, false, caps) {
         Gemm::Lanes { .. } if segments => Gemm::Tile(Tile::SMALL, 1),
         Gemm::Tile(tile, _) => Gemm::Tile(tile, 1),
@@ -135,7 +141,7 @@ pub fn listed(m: usize, n: usize, batches: usize, segments: bool, caps: &Capabil
 }
 
 /// Chooses the kernel of a product of many rows and columns, dense or with a `packed` matrix.
-pub fn gemm(
+pub(crate) fn gemm(
     m: usize,
     n: usize,
     k: usize,

@@ -22,7 +22,7 @@
 //! The kernels are modules of their own (`matvec_fused_dots`, `interpreter_dots`), because devices
 //! without the feature cannot load them.
 
-pub mod planner;
+pub(crate) mod planner;
 
 use mlx_vulkan_core::{Dtype, Result};
 

@@ -11,11 +11,11 @@ use crate::{
 };
 
 /// Rows up to which `matvec/fused.comp` serves.
-pub const MOST_ROWS: usize = 8;
+pub(crate) const MOST_ROWS: usize = 8;
 
 /// How `matvec/fused.comp` runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Plan {
+pub(crate) struct Plan {
     /// Threads of a subgroup.
     pub subgroup: u32,
     /// Threads of a workgroup.
@@ -28,14 +28,14 @@ pub struct Plan {
 
 impl Plan {
     /// Teams of a workgroup.
-    pub fn teams(&self) -> u32 {
+    pub(crate) fn teams(&self) -> u32 {
         self.workgroup / self.subgroup / self.splits
     }
 }
 
 /// Sizes of a product.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Product {
+pub(crate) struct Product {
     /// Rows of `x`.
     pub rows: u32,
     /// Results of every matrix.
@@ -49,7 +49,7 @@ pub struct Product {
 const SHARED: u64 = 32 << 10;
 
 /// Elements that a lane takes at a time, and how many are in fixed point in the same unit.
-pub fn chunk(bits: usize, wide: bool) -> usize {
+pub(crate) fn chunk(bits: usize, wide: bool) -> usize {
     match bits {
         16.. => 8,
         _ if wide => 64,
@@ -64,19 +64,19 @@ const WIDE_ROW: u32 = 2048;
 
 /// Whether lanes take such chunks of rows of `inner` elements in digits, with `group` elements to a scale. A
 /// chunk's unit is found by a subgroup whose threads bring four elements each.
-pub fn is_wide(bits: u32, group: u32, inner: u32, subgroup: u32) -> bool {
+pub(crate) fn is_wide(bits: u32, group: u32, inner: u32, subgroup: u32) -> bool {
     bits == 4 && group >= 64 && inner >= WIDE_ROW && subgroup >= 16
 }
 
 /// Whether rows of `dtype` are brought into fixed point, so that fields of `bits`
 /// are multiplied four at a time.
-pub fn in_digits(bits: u32, dtype: u32, caps: &Capabilities, config: &Config) -> bool {
+pub(crate) fn in_digits(bits: u32, dtype: u32, caps: &Capabilities, config: &Config) -> bool {
     let wanted = config.enable_integer_dots.unwrap_or(caps.integer_dot_product_accelerated);
     wanted && caps.integer_dot_product && matches!(bits, 4 | 8) && dtype != Dtype::Float32 as u32
 }
 
 /// Whether the kernel serves such a product of elements of `size` bytes on this device.
-pub fn serves(
+pub(crate) fn serves(
     rows: usize,
     inner: usize,
     bits: usize,
@@ -101,7 +101,13 @@ const LONG_ROW: u32 = 8192;
 
 /// Chooses the variant for an inner axis of `inner` elements of `bits`; `asked` are the subgroups of a
 /// team, if they are not to be chosen.
-pub fn plan(p: &Product, inner: u32, bits: u32, asked: Option<u64>, caps: &Capabilities) -> Plan {
+pub(crate) fn plan(
+    p: &Product,
+    inner: u32,
+    bits: u32,
+    asked: Option<u64>,
+    caps: &Capabilities,
+) -> Plan {
     let team = Team::of(caps, true);
     let total: u32 = p.outputs.iter().sum::<u32>() / p.sets;
     let divides = |n: u32| p.outputs.iter().all(|o| o.is_multiple_of(n));
@@ -134,17 +140,17 @@ pub fn plan(p: &Product, inner: u32, bits: u32, asked: Option<u64>, caps: &Capab
 }
 
 /// Bits of the matrices that `matvec/matrix.comp` reads.
-pub const MATRIX_BITS: u32 = 4;
+pub(crate) const MATRIX_BITS: u32 = 4;
 /// Results of a block there: rows of a fragment.
-pub const MATRIX_BLOCK: u32 = 16;
+pub(crate) const MATRIX_BLOCK: u32 = 16;
 /// Threads of a subgroup there.
-pub const MATRIX_SUBGROUP: u32 = 32;
+pub(crate) const MATRIX_SUBGROUP: u32 = 32;
 /// Elements of a matrix row that a subgroup takes at a time.
 const CHUNK: u32 = 128;
 
 /// How `matvec/matrix.comp` runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct MatrixPlan {
+pub(crate) struct MatrixPlan {
     /// Threads of a workgroup.
     pub workgroup: u32,
     /// Subgroups that share the inner axis of a block.
@@ -159,7 +165,7 @@ pub struct MatrixPlan {
 
 impl MatrixPlan {
     /// Blocks that a workgroup works on at once.
-    pub fn teams(&self) -> u32 {
+    pub(crate) fn teams(&self) -> u32 {
         self.workgroup / MATRIX_SUBGROUP / self.splits
     }
 }
@@ -177,7 +183,7 @@ const MANY_GATED: u32 = 3072;
 /// 4096 -> 6144 14.9 (12.9), -> 4096 12.8 (10.2). In chains of themselves those two are faster (9.9 and
 /// 7.9, beside 11.0 and 8.2): a model's kernels take turns. Two rows: 4096 -> 6144 and back 27.7
 /// (35.9), 1024 -> 1024 and back 11.9 (11.0).
-pub fn plan_matrix(
+pub(crate) fn plan_matrix(
     p: &Product,
     inner: u32,
     group: u32,

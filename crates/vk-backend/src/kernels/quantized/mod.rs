@@ -1,6 +1,6 @@
 //! Affine quantization: quantize, dequantize, and products with quantized matrices.
 
-pub mod planner;
+pub(crate) mod planner;
 mod product;
 
 use mlx_vulkan_core::{

@@ -16,7 +16,7 @@ use crate::{
 
 /// Sizes of a quantized product.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Product {
+pub(crate) struct Product {
     /// Rows of `x` per batch.
     pub rows: usize,
     /// Columns of the result.
@@ -33,7 +33,7 @@ pub struct Product {
 
 /// The variant of a quantized product.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Plan {
+pub(crate) enum Plan {
     /// `qmv.comp`.
     MatVec {
         /// How a team reduces.
@@ -57,7 +57,7 @@ pub enum Plan {
 }
 
 /// Chooses the kernel.
-pub fn plan(p: &Product, caps: &Capabilities, config: &Config) -> Plan {
+pub(crate) fn plan(p: &Product, caps: &Capabilities, config: &Config) -> Plan {
     if p.rows > most_rows(p, caps) || closed(p, caps, config).is_some() {
         let gemm = |packed| gemm(p.rows, p.outputs, p.inner, p.batches, p.fragment, packed, caps);
         let whole = p.transpose && p.batches == 1;
@@ -79,7 +79,7 @@ fn most_rows(p: &Product, caps: &Capabilities) -> usize {
 }
 
 /// The gate that keeps a product of few rows from its kernel, if one does.
-pub fn closed(p: &Product, caps: &Capabilities, config: &Config) -> Option<&'static str> {
+pub(crate) fn closed(p: &Product, caps: &Capabilities, config: &Config) -> Option<&'static str> {
     if p.rows > most_rows(p, caps) {
         return None;
     }

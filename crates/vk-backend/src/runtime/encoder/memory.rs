@@ -17,7 +17,7 @@ impl Encoder {
     ///
     /// # Errors
     /// When memory is out.
-    pub fn scratch(&mut self, bytes: u64) -> Result<Region> {
+    pub(crate) fn scratch(&mut self, bytes: u64) -> Result<Region> {
         let allocation = self.allocate(bytes)?;
         let region = Region { address: allocation.span().address(), bytes };
         self.scratch.push(allocation);

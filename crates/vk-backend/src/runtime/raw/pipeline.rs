@@ -19,7 +19,7 @@ use vulkano::{
 use super::{error, recorder::PUSH_BYTES};
 
 /// A compiled kernel with its specialization.
-pub struct Pipeline {
+pub(crate) struct Pipeline {
     object: Object,
     layout: Arc<PipelineLayout>,
     name: &'static str,
@@ -47,7 +47,7 @@ impl Drop for RawPipeline {
 
 impl Pipeline {
     /// The kernel's name, for profiles.
-    pub fn name(&self) -> &'static str {
+    pub(crate) fn name(&self) -> &'static str {
         self.name
     }
 

@@ -21,7 +21,7 @@ const EVALS: u32 = 1 << 16;
 ///
 /// # Errors
 /// When the file cannot be written.
-pub fn write(path: &str) -> io::Result<()> {
+pub(crate) fn write(path: &str) -> io::Result<()> {
     let mut file = BufWriter::new(std::fs::File::create(path)?);
     LOG.lock().write(&mut file)?;
     file.flush()
