@@ -2,6 +2,7 @@
 //! runtime tells of itself.
 
 mod donation;
+mod errors;
 mod evaluation;
 mod failing;
 mod knobs;

@@ -23,6 +23,7 @@ use crate::{
     clock::{AtomicTick, Tick},
     foreign,
     host::HostVec,
+    outcome::Outcome,
 };
 
 /// Bytes that the host can reach.
@@ -88,6 +89,8 @@ struct Inner {
     mirrored: AtomicBool,
     written: AtomicTick,
     reads: Reads,
+    /// Only where something went wrong, or may.
+    outcome: OnceLock<Arc<Outcome>>,
 }
 
 impl Drop for Inner {
@@ -197,6 +200,7 @@ impl Buffer {
             current: AtomicU8::new(current as u8),
             mirrored: AtomicBool::new(false),
             written: AtomicTick::default(),
+            outcome: OnceLock::new(),
             reads: Reads::default(),
         })))
     }
@@ -230,18 +234,25 @@ impl Buffer {
     }
 
     /// Whether a result of `nbytes` on `stream` may take this memory over: nobody else owns it,
-    /// it is not much larger (MLX's rule: 16 KiB), and no other stream still uses it.
+    /// it is not much larger (MLX's rule: 16 KiB), no other stream still uses it, and no result
+    /// that was computed from it still looks here for its errors.
     pub fn is_donatable(&self, nbytes: usize, stream: Stream) -> bool {
         let inner = &*self.0.0;
         inner.owners.load(Acquire) == 1
             && inner.nbytes >= nbytes
             && inner.nbytes <= nbytes + 16384
             && self.used_only_by(stream)
+            && !self.is_source()
     }
 
     /// Number of owners.
     pub fn owners(&self) -> usize {
         self.0.0.owners.load(Acquire)
+    }
+
+    /// Whether results remember what becomes of these contents. Only who evaluates adds one.
+    fn is_source(&self) -> bool {
+        self.known_outcome().is_some_and(|outcome| Arc::strong_count(outcome) > 1)
     }
 
     fn used_only_by(&self, stream: Stream) -> bool {
@@ -376,6 +387,16 @@ impl BufferRef {
     /// The last read of each stream that may still run.
     pub fn reads(&self) -> SmallVec<[Tick; 4]> {
         self.0.reads.all()
+    }
+
+    /// What has gone wrong or may, if anything.
+    pub(crate) fn known_outcome(&self) -> Option<&Arc<Outcome>> {
+        self.0.outcome.get()
+    }
+
+    /// The same, to be filled.
+    pub(crate) fn outcome(&self) -> &Arc<Outcome> {
+        self.0.outcome.get_or_init(Arc::default)
     }
 
     /// Whether both refer to the same buffer.

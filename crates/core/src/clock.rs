@@ -9,7 +9,7 @@ use std::sync::{
 use parking_lot::RwLock;
 
 use crate::{
-    Result, Stream,
+    Error, Result, Stream,
     foreign::{self, Job},
 };
 
@@ -21,8 +21,19 @@ pub trait Clock: Send + Sync {
     /// Blocks until `value` is reached.
     ///
     /// # Errors
-    /// What went wrong on the stream before it reached `value`.
+    /// What keeps the stream from reaching it. Results that failed alone have their own errors.
     fn wait(&self, value: u64) -> Result<()>;
+
+    /// What keeps the stream from ever reaching `value` as it should. Does not block, and tells nothing
+    /// of results that failed alone ([`BufferRef::failure`](crate::buffer::BufferRef::failure)).
+    fn failure(&self, _value: u64) -> Option<Error> {
+        None
+    }
+
+    /// The failure of a result of this stream of which nobody was told; now somebody is.
+    fn untold(&self) -> Option<Error> {
+        None
+    }
 
     /// For backends: runs `then`, which is short and waits for nothing, once `value` is reached (or the
     /// stream has failed): on this thread if it already is, else on the thread that reaches it.
@@ -77,10 +88,15 @@ impl Tick {
         self.value == 0 || CLOCKS.read()[self.stream as usize].now() >= self.value
     }
 
+    /// What keeps the stream from ever getting here. Does not block.
+    pub fn failure(self) -> Option<Error> {
+        if self.value == 0 { None } else { clock(self.stream).failure(self.value) }
+    }
+
     /// Blocks until the work up to this point has finished.
     ///
     /// # Errors
-    /// What went wrong on the stream.
+    /// What keeps the stream from getting there.
     pub fn wait(self) -> Result<()> {
         if self.value == 0 {
             return Ok(());

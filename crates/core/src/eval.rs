@@ -32,14 +32,14 @@ use crate::{
     Array, Result, Stream,
     array::Data,
     backend::{self, Backend, Encoded, Output},
-    buffer,
-    clock::{self, Tick},
+    buffer, clock,
     foreign::Holding,
     fusion::Groups,
     graph::{Node, Turn},
     memory,
+    outcome::{self, Doubts},
     shape::Layout,
-    stream,
+    stream::{self, DeviceType},
     tape::{Entry, Tape},
     views,
 };
@@ -60,7 +60,7 @@ static TURN: Lazy<Mutex<Turn>> = Lazy::new(|| Mutex::new(Turn::new()));
 pub fn eval<'a>(arrays: impl IntoIterator<Item = &'a &'a Array>) -> Result<()> {
     let arrays: Vec<&Array> = arrays.into_iter().copied().collect();
     async_eval(&arrays)?;
-    arrays.iter().try_for_each(|a| a.evaluated().buffer.written().wait())
+    arrays.iter().try_for_each(|a| a.evaluated().buffer.wait())
 }
 
 /// Starts computing arrays and returns without waiting for the devices.
@@ -89,11 +89,12 @@ fn bring_small_to_host(array: &Array) -> Result<()> {
 /// Waits until everything handed to `stream` has run.
 ///
 /// # Errors
-/// What went wrong on the stream.
+/// What went wrong on the stream and nobody was told of yet.
 pub fn synchronize(stream: Stream) -> Result<()> {
     let backend = backend::backend_for(stream.device)?;
     backend.finalize(stream)?;
-    backend.tick(stream).wait()
+    backend.tick(stream).wait()?;
+    outcome::untold(stream)
 }
 
 /// The turn to evaluate.
@@ -288,9 +289,7 @@ impl Evaluation {
         let backend = self.touched.backend(stream)?;
         let inputs = || group.members.iter().flat_map(|&member| &tape.node(member).inputs);
         let outer = || inputs().filter_map(Array::data);
-        for input in outer() {
-            await_other_streams(&**backend, stream, input.buffer.written())?;
-        }
+        let doubts = await_inputs(&**backend, stream, outer())?;
         let mut kept: SmallVec<[Output; 3]> =
             group.kept.iter().map(|&place| output_of(tape.array(place))).collect();
         let encoded = match group.fusion.eval(stream, tape, &mut kept)? {
@@ -301,6 +300,7 @@ impl Evaluation {
         outer().for_each(|input| input.buffer.note_read(tick));
         for (&place, output) in group.kept.iter().zip(kept) {
             if let Some(data) = &output.data {
+                doubts.pass_on(&data.buffer);
                 data.buffer.note_write(tick);
             }
             tape.array(place).fill(output, &mut self.turn);
@@ -354,9 +354,8 @@ fn encode(node: &Node, outputs: &mut [Output], touched: &mut Touched) -> Result<
         return Ok(Encoded::Done);
     }
     let backend = touched.backend(node.stream)?;
-    for input in &node.inputs {
-        await_other_streams(&**backend, node.stream, input.evaluated().buffer.written())?;
-    }
+    let inputs = node.inputs.iter().map(Array::evaluated);
+    let doubts = await_inputs(&**backend, node.stream, inputs)?;
     let encoded = backend.eval(node.stream, &node.primitive, &node.inputs, outputs)?;
     if !encoded.is_encoded() {
         return Ok(encoded);
@@ -366,6 +365,7 @@ fn encode(node: &Node, outputs: &mut [Output], touched: &mut Touched) -> Result<
         input.evaluated().buffer.note_read(tick);
     }
     for output in outputs.iter().filter_map(|o| o.data.as_ref()) {
+        doubts.pass_on(&output.buffer);
         output.buffer.note_write(tick);
     }
     Ok(encoded)
@@ -378,15 +378,32 @@ fn allocate_empty(output: &mut Output) -> Result<()> {
     Ok(())
 }
 
-/// Lets `stream` wait for another stream's work, which is handed over first: a queue that waits
-/// for work nobody has submitted would wait forever.
-fn await_other_streams(backend: &dyn Backend, stream: Stream, written: Tick) -> Result<()> {
-    if written.stream == stream.index || written.reached() {
-        return Ok(());
+/// Lets `stream` wait for other streams' work, which is handed over first: a queue that waits for work nobody
+/// has submitted would wait forever. What the outputs fail with: tasks of the CPU look at their inputs
+/// themselves when they run, work of a device cannot.
+fn await_inputs<'a>(
+    backend: &dyn Backend,
+    stream: Stream,
+    inputs: impl Iterator<Item = &'a Data>,
+) -> Result<Doubts> {
+    let looks_itself = stream.device.kind == DeviceType::Cpu;
+    let mut doubts = Doubts::default();
+    for Data { buffer, .. } in inputs {
+        let written = buffer.written();
+        if written.stream != stream.index && !written.reached() {
+            let producer = stream::by_index(written.stream);
+            backend::backend_for(producer.device)?.finalize(producer)?;
+            backend.wait(stream, written)?;
+            if !looks_itself {
+                doubts.note_under_way(buffer, written, producer);
+            }
+        }
+        // After it is asked whether the input is there: then all is known.
+        if !looks_itself {
+            doubts.note(buffer);
+        }
     }
-    let producer = stream::by_index(written.stream);
-    backend::backend_for(producer.device)?.finalize(producer)?;
-    backend.wait(stream, written)
+    Ok(doubts)
 }
 
 /// The streams that an evaluation has encoded on.

@@ -29,6 +29,7 @@ pub mod linalg;
 pub mod memory;
 pub mod notice;
 pub mod ops;
+pub mod outcome;
 pub mod places;
 pub mod primitives;
 pub mod print;

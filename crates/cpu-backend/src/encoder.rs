@@ -177,7 +177,8 @@ impl Encoder<'_> {
             task();
             Ok(())
         });
-        self.tasks.push(task)
+        self.tasks.push(task);
+        Ok(())
     }
 }
 

@@ -14,7 +14,7 @@ use parking_lot::Mutex;
 
 use crate::{
     encoder::{Encoder, args},
-    stream::CpuStream,
+    stream::{CpuStream, Operands},
     *,
 };
 
@@ -45,7 +45,7 @@ impl CpuBackend {
             let buffer = &input.evaluated().buffer;
             if buffer.current() == Current::Device {
                 let tick = buffer.to_host()?;
-                tasks.push(Box::new(move || tick.wait()))?;
+                tasks.push(Box::new(move || tick.wait()));
             }
         }
         Ok(())
@@ -95,10 +95,13 @@ impl Backend for CpuBackend {
         outputs: &mut [Output],
     ) -> Result<Encoded> {
         self.with_stream(stream, |tasks| {
-            self.bring_to_host(tasks, inputs)?;
-            encode(&mut Encoder { stream, tasks }, primitive, inputs, outputs)?;
-            Ok(Encoded::Done)
-        })
+            tasks.operation(|tasks| {
+                self.bring_to_host(tasks, inputs)?;
+                encode(&mut Encoder { stream, tasks }, primitive, inputs, outputs)?;
+                Ok(Operands::new(stream, inputs, outputs))
+            })
+        })?;
+        Ok(Encoded::Done)
     }
 
     fn tick(&self, stream: Stream) -> Tick {
@@ -107,7 +110,9 @@ impl Backend for CpuBackend {
     }
 
     fn wait(&self, stream: Stream, tick: Tick) -> Result<()> {
-        self.with_stream(stream, |tasks| tasks.push(Box::new(move || tick.wait())))
+        // What failed is told by what reads it.
+        self.with_stream(stream, |tasks| tasks.push(Box::new(move || tick.wait())));
+        Ok(())
     }
 
     fn finalize(&self, stream: Stream) -> Result<()> {

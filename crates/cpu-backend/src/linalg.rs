@@ -75,7 +75,8 @@ pub(crate) fn encode(
         (_, Linalg::Eig { vectors }) => eig::<f64>(&a, &outs, vectors),
         (Dtype::Float32, _) => real::<f32>(op, &a, &outs),
         _ => real::<f64>(op, &a, &outs),
-    }))
+    }));
+    Ok(())
 }
 
 /// The decompositions that take real matrices only.

@@ -3,10 +3,14 @@
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
     sync::{Arc, mpsc},
-    thread::{self, ThreadId},
+    thread,
 };
 
-use mlx_vulkan_core::{Error, Result, Stream, foreign};
+use mlx_vulkan_core::{
+    Array, Error, Result, Stream, backend::Output, buffer::BufferRef, clock::Tick, foreign,
+    outcome::Failure,
+};
+use smallvec::SmallVec;
 
 use crate::clock::CpuClock;
 
@@ -16,18 +20,45 @@ pub(crate) type Task = Box<dyn FnOnce() -> Result<()> + Send>;
 /// Tasks in a batch before it is handed over, so that running overlaps encoding.
 const BATCH: usize = 64;
 
+/// What an operation reads and writes.
+pub(crate) struct Operands {
+    reads: SmallVec<[BufferRef; 4]>,
+    writes: SmallVec<[BufferRef; 1]>,
+    /// When inputs of other streams are there, if they were not.
+    arrivals: SmallVec<[Tick; 1]>,
+}
+
+impl Operands {
+    pub(crate) fn new(stream: Stream, inputs: &[Array], outputs: &[Output]) -> Arc<Self> {
+        let inputs = || inputs.iter().map(|input| &input.evaluated().buffer);
+        let ticks = inputs().map(|buffer| buffer.written());
+        let is_there = |tick: &Tick| tick.reached() && tick.failure().is_none();
+        let arrivals = ticks.filter(|tick| tick.stream != stream.index && !is_there(tick));
+        let outputs = outputs.iter().filter_map(|output| output.data.as_ref());
+        Arc::new(Operands {
+            arrivals: arrivals.collect(),
+            reads: inputs().map(|buffer| (**buffer).clone()).collect(),
+            writes: outputs.map(|data| (*data.buffer).clone()).collect(),
+        })
+    }
+
+    /// Why the operation cannot give what it should.
+    fn failure(&self) -> Option<Arc<Failure>> {
+        let failed = self.reads.iter().chain(&self.writes).find_map(|buffer| buffer.failure());
+        failed.or_else(|| self.arrivals.iter().find_map(|tick| tick.failure()).map(Failure::new))
+    }
+}
+
 struct Batch {
-    tasks: Vec<Task>,
+    tasks: Vec<(Task, Option<Arc<Operands>>)>,
     value: u64,
-    /// Who handed it over.
-    owner: ThreadId,
 }
 
 /// The encoding side of a stream.
 pub(crate) struct CpuStream {
     pub(crate) clock: Arc<CpuClock>,
     thread: mpsc::Sender<Batch>,
-    tasks: Vec<Task>,
+    tasks: Vec<(Task, Option<Arc<Operands>>)>,
     /// Value of the last batch handed over.
     committed: u64,
 }
@@ -50,9 +81,29 @@ impl CpuStream {
     }
 
     /// Appends a task.
-    pub(crate) fn push(&mut self, task: Task) -> Result<()> {
-        self.tasks.push(task);
-        if self.tasks.len() >= BATCH { self.commit() } else { Ok(()) }
+    pub(crate) fn push(&mut self, task: Task) {
+        self.tasks.push((task, None));
+    }
+
+    /// Encodes an operation, which pushes tasks; those fail with its operands, and what they fail in
+    /// becomes of its outputs. An operation that cannot be encoded has no tasks.
+    pub(crate) fn operation(
+        &mut self,
+        encode: impl FnOnce(&mut Self) -> Result<Arc<Operands>>,
+    ) -> Result<()> {
+        let first = self.tasks.len();
+        match encode(self) {
+            Ok(operands) => {
+                for (_, of) in &mut self.tasks[first..] {
+                    *of = Some(operands.clone());
+                }
+                if self.tasks.len() >= BATCH { self.commit() } else { Ok(()) }
+            }
+            Err(error) => {
+                self.tasks.truncate(first);
+                Err(error)
+            }
+        }
     }
 
     /// The value that is reached when all tasks so far have run.
@@ -68,7 +119,7 @@ impl CpuStream {
         self.committed += 1;
         let tasks = std::mem::replace(&mut self.tasks, Vec::with_capacity(BATCH));
         self.thread
-            .send(Batch { tasks, value: self.committed, owner: thread::current().id() })
+            .send(Batch { tasks, value: self.committed })
             .map_err(|_| Error::device("eval", "the CPU stream's thread has ended"))
     }
 }
@@ -86,14 +137,24 @@ fn join_pool() -> Option<rayon::ThreadPool> {
 }
 
 fn run(batch: Batch, clock: &CpuClock) {
-    let mut result = Ok(());
-    for task in batch.tasks {
-        let outcome = catch_unwind(AssertUnwindSafe(task)).unwrap_or_else(|panic| {
-            Err(Error::device("eval", format!("a CPU kernel panicked: {}", message(&*panic))))
-        });
-        result = result.and(outcome);
+    for (task, operands) in batch.tasks {
+        let failed = operands.as_ref().and_then(|operands| operands.failure());
+        let result = match failed {
+            Some(failure) => Err(failure),
+            None => attempt(task).map_err(Failure::new),
+        };
+        if let (Err(failure), Some(operands)) = (result, operands) {
+            operands.writes.iter().for_each(|buffer| buffer.fail(&failure));
+            clock.note(&failure);
+        }
     }
-    clock.advance(batch.value, batch.owner, result);
+    clock.advance(batch.value);
+}
+
+fn attempt(task: Task) -> Result<()> {
+    catch_unwind(AssertUnwindSafe(task)).unwrap_or_else(|panic| {
+        Err(Error::device("eval", format!("a CPU kernel panicked: {}", message(&*panic))))
+    })
 }
 
 fn message(panic: &(dyn std::any::Any + Send)) -> String {

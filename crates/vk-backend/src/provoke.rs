@@ -29,7 +29,7 @@ pub fn write_outside(bytes: u64, at: i64) -> Result<()> {
     }
     let constants = Constants { workgroup: 64, bytes: 4, mode: copy_move::DENSE };
     let pipeline = stream.device().pipelines.get(MOVE_BYTES, &constants, 0)?;
-    let _encoded = stream.work(|encoder| {
+    let (_, encoded) = stream.work(|encoder| {
         encoder.begin_op(OP, 1);
         let from = encoder.scratch(4)?;
         let memory = encoder.scratch(bytes)?;
@@ -43,5 +43,6 @@ pub fn write_outside(bytes: u64, at: i64) -> Result<()> {
             writes: &[Region { address: memory.address, bytes }],
         })
     })?;
+    encoded.finish()?;
     stream.commit()
 }

@@ -107,7 +107,7 @@ impl Deferred for Steps {
             // What is left is tried again by whoever flushes next: memory may have been freed.
             Err(Error::OutOfMemory { .. }) => {}
             Err(error) => {
-                encoder.timer().fail(error.clone());
+                encoder.timer().fail(encoder.timer().tick().value, error.clone());
                 // The next steps find the room of these.
                 self.waiting.clear();
             }

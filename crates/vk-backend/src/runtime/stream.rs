@@ -55,8 +55,8 @@ pub(crate) struct Timer {
     reached: AtomicU64,
     /// What submissions in flight will raise the timeline to: each reaches several values at once.
     signals: Mutex<VecDeque<u64>>,
-    /// What went wrong after work was handed over: its results are not there.
-    fault: OnceCell<Error>,
+    /// What went wrong after work was handed over, and the first value whose results are not there.
+    fault: OnceCell<(u64, Error)>,
 }
 
 impl Timer {
@@ -81,16 +81,24 @@ impl Timer {
         Tick { stream: self.stream, value: self.encoded.load(Acquire) }
     }
 
-    /// Notes that work of the stream could not be handed over: whoever waits for it is told.
-    pub(crate) fn fail(&self, error: Error) {
-        let _ = self.fault.set(error);
+    /// Notes that work towards `value` could not be handed over: whoever waits for it or what comes
+    /// later is told.
+    pub(crate) fn fail(&self, value: u64, error: Error) {
+        let _ = self.fault.set((value, error));
+    }
+
+    /// What keeps `value` from being reached with all its results.
+    fn failure(&self, value: u64) -> Option<Error> {
+        let fault = self.fault.get().filter(|(first, _)| *first <= value);
+        let lost = || if self.now() < value { self.device.raw.check().err() } else { None };
+        fault.map(|(_, error)| error.clone()).or_else(lost)
     }
 
     /// # Errors
     /// When the device is lost or work of the stream could not be handed over.
     pub(crate) fn check(&self) -> Result<()> {
         self.device.raw.check()?;
-        self.fault.get().map_or(Ok(()), |error| Err(error.clone()))
+        self.fault.get().map_or(Ok(()), |(_, error)| Err(error.clone()))
     }
 
     /// Whether the device has work of this stream.
@@ -172,7 +180,7 @@ impl Timer {
             (0..PAUSES).for_each(|_| std::hint::spin_loop());
         }
         while self.now() < value {
-            self.check()?;
+            self.failure(value).map_or(Ok(()), Err)?;
             let left = patience.saturating_sub(start.elapsed());
             if left.is_zero() {
                 return Ok(false);
@@ -348,7 +356,12 @@ impl Clock for VkStream {
         }
         self.timer.block(value)?;
         self.handover.free();
+        self.timer.failure(value).map_or(Ok(()), Err)?;
         self.device().check_guards()
+    }
+
+    fn failure(&self, value: u64) -> Option<Error> {
+        self.timer.failure(value)
     }
 
     fn on_reach(&self, value: u64, then: Callback) {

@@ -8,7 +8,10 @@ mod committer;
 mod queue;
 mod work;
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, atomic::Ordering::Acquire},
+    time::Duration,
+};
 
 use mlx_vulkan_core::{Error, Result, foreign};
 use once_cell::sync::OnceCell;
@@ -109,7 +112,7 @@ impl Handover {
             let Some(mut batch) = batch else { return result };
             let done = committer.commit(&mut batch);
             if let Err(error) = &done {
-                self.timer.fail(error.clone());
+                self.timer.fail(batch.value, error.clone());
             }
             result = result.and(done);
             let mut queue = self.queue.lock();
@@ -137,7 +140,8 @@ impl Handover {
             };
             let name = format!("mlx-vk-commit-{}", self.timer.stream);
             if let Err(error) = std::thread::Builder::new().name(name).spawn(run) {
-                self.timer.fail(Error::device("encode", format!("no thread to record: {error}")));
+                let error = Error::device("encode", format!("no thread to record: {error}"));
+                self.timer.fail(self.timer.handed.load(Acquire) + 1, error);
             }
         });
     }
@@ -148,11 +152,12 @@ impl Handover {
             let mut committer = self.committer.lock();
             // The error is the stream's now: everybody who waits for it is told.
             let taken = self.take_over(&mut committer);
+            let next = self.timer.handed.load(Acquire) + 1;
             if taken.is_ok()
                 && committer.is_wanted()
                 && let Err(error) = committer.submit()
             {
-                self.timer.fail(error);
+                self.timer.fail(next, error);
             }
             self.queue.lock().give_back(&mut committer.done);
             committer.is_behind()
