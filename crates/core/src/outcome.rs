@@ -4,7 +4,7 @@
 //! Work of the CPU can fail by itself: its backend looks at the inputs of each task before it runs, and
 //! keeps an error with the outputs ([`BufferRef::fail`]). Work of a device cannot, but it may read what
 //! the CPU computes later, or another stream that fails as a whole. So a result that is encoded on a
-//! device while such an input is still under way remembers it as a [`Source`]. Memory whose outcome is
+//! device while such an input is still under way remembers it as a `Source`. Memory whose outcome is
 //! some result's source is not taken over by others: what becomes of them is not that result's affair.
 
 use std::sync::{
