@@ -41,6 +41,8 @@ struct Slot {
 
 /// Records and submits.
 pub(super) struct Committer {
+    /// Where the last evaluation's slice ends in the trace.
+    traced_until: u64,
     timer: Arc<Timer>,
     queue: Arc<DeviceQueue>,
     /// What was recorded.
@@ -76,6 +78,7 @@ impl Committer {
             dispatches: 0,
             barriers: 0,
             evaluation: Evaluation::default(),
+            traced_until: 0,
         }
     }
 
@@ -253,7 +256,10 @@ impl Committer {
         let counted = std::mem::take(&mut self.evaluation);
         stats::evaluated(Evaluation { operations: ended.operations, ..counted });
         if trace::is_on() {
-            trace::evaluated(self.timer.stream, ended.operations, ended.start);
+            // The next evaluation may begin before this one is recorded: its slice begins behind it.
+            let start = ended.start.max(self.traced_until);
+            trace::evaluated(self.timer.stream, ended.operations, start);
+            self.traced_until = trace::now();
         }
     }
 
