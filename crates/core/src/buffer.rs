@@ -103,7 +103,7 @@ impl Drop for Inner {
     }
 }
 
-/// The last read of each stream. The first one has a place that takes no lock: mostly it is
+/// The last read of each stream. The first one has a slot that takes no lock: mostly it is
 /// the only one, and weights are read by every evaluation. A stream's reads are noted by one
 /// thread at a time, who encodes on it.
 #[derive(Default)]
@@ -114,7 +114,7 @@ struct Reads {
 
 impl Reads {
     fn note(&self, tick: Tick) {
-        // The place is nobody's yet, or somebody's for good.
+        // The slot is nobody's yet, or somebody's for good.
         match self.first.load() {
             Tick::START if self.first.claim(tick) => {}
             first if first != Tick::START && first.stream == tick.stream => self.first.store(tick),

@@ -85,27 +85,27 @@ fn sizes_and_axes(
     if s.is_some_and(|s| s.len() != axes.len()) {
         return Err(invalid("Shape and axes have different sizes.".into()));
     }
-    let mut places = Axes::new();
+    let mut normalized = Axes::new();
     for &axis in &axes {
-        let place = if axis < 0 { axis + ndim } else { axis };
-        if !(0..ndim).contains(&place) {
+        let axis = if axis < 0 { axis + ndim } else { axis };
+        if !(0..ndim).contains(&axis) {
             let message = format!("Invalid axis received for array with {ndim} dimensions.");
             return Err(invalid(message));
         }
-        if places.contains(&(place as usize)) {
+        if normalized.contains(&(axis as usize)) {
             return Err(invalid(format!("Duplicated axis received {axes:?}")));
         }
-        places.push(place as usize);
+        normalized.push(axis as usize);
     }
     let mut sizes: Vec<usize> =
-        s.map_or_else(|| places.iter().map(|&x| a.shape()[x]).collect(), <[usize]>::to_vec);
+        s.map_or_else(|| normalized.iter().map(|&x| a.shape()[x]).collect(), <[usize]>::to_vec);
     if let (None, true, true, Some(last)) = (s, kind.real, kind.inverse, sizes.last_mut()) {
         *last = 2 * last.saturating_sub(1);
     }
     if sizes.contains(&0) {
         return Err(invalid(format!("Invalid FFT output size requested {sizes:?}")));
     }
-    Ok((sizes, places))
+    Ok((sizes, normalized))
 }
 
 fn transform(

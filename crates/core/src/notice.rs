@@ -1,4 +1,4 @@
-//! What the libraries tell a program's user: the one place that writes to standard error.
+//! What the libraries tell a program's user: the one module that writes to standard error.
 //!
 //! A program that installs no logger must still say that it runs on the CPU, that a variable's name is wrong,
 //! or the statistics that `MLX_VK_STATS=1` asks for. What only a developer wants to know goes to `tracing`.

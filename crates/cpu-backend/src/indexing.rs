@@ -4,7 +4,7 @@
 use mlx_vulkan_core::{
     Array, Dtype, Element, Result, Strides,
     backend::Output,
-    places::{Pick, Places},
+    locations::{Locations, Pick},
     primitives::IndexingOp,
     shape::{num_elements, row_major_strides},
 };
@@ -114,32 +114,33 @@ fn gather(
     let out = enc.allocate(output)?;
     let a = In::from(&inputs[0]);
     let indices: Vec<In> = inputs[1..].iter().map(In::from).collect();
-    let places = slice_places((&a.shape, &a.layout.strides), &indices, axes, slice_sizes, &[]);
-    dispatch_size!(out.dtype, T => enc.push(move || read_slices::<T>(&places, &a, &indices, &out)))
+    let locations =
+        slice_locations((&a.shape, &a.layout.strides), &indices, axes, slice_sizes, &[]);
+    dispatch_size!(out.dtype, T => enc.push(move || read_slices::<T>(&locations, &a, &indices, &out)))
 }
 
-/// The places of slices at indices that are resolved to dense lists.
-pub(crate) fn slice_places(
+/// The locations of slices at indices that are resolved to dense lists.
+pub(crate) fn slice_locations(
     array: (&[usize], &[isize]),
     indices: &[In],
     axes: &[usize],
     sizes: &[usize],
     others: &[&[isize]],
-) -> Places {
+) -> Locations {
     let shape = indices.first().map_or(&[][..], |i| &i.shape);
     let dense = row_major_strides(shape);
-    Places::of_slices(array, shape, &vec![&dense[..]; indices.len()], axes, sizes, others)
+    Locations::of_slices(array, shape, &vec![&dense[..]; indices.len()], axes, sizes, others)
 }
 
-fn read_slices<T: Element>(places: &Places, a: &In, indices: &[In], out: &Out) {
+fn read_slices<T: Element>(locations: &Locations, a: &In, indices: &[In], out: &Out) {
     let picks: Vec<Vec<isize>> = indices
         .iter()
-        .zip(&places.picks)
+        .zip(&locations.picks)
         .map(|(i, pick)| resolve(i, |i| inside(i, pick).clamp(0, pick.last.max(0)) * pick.stride))
         .collect();
     let elements = a.read::<T>();
     let (data, origin) = (elements.buffer(), elements.first());
-    let walks = Walks::new(&places.shape, &places.strides);
+    let walks = Walks::new(&locations.shape, &locations.strides);
     let strides: Vec<isize> = walks.last().collect();
     let still = strides[1..].iter().all(|&s| s == 0);
     for_chunks(&mut out.write::<T>(), |first, chunk| {

@@ -1,15 +1,15 @@
-//! Writing elements at indices. What lies outside is left out; of several updates of one place the
+//! Writing elements at indices. What lies outside is left out; of several updates of one location the
 //! last one stays, or all are joined in order.
 
 use mlx_vulkan_core::{
-    Array, Element, Result, backend::Output, dispatch_dtype, places::Places, primitives::ScatterOp,
-    shape::row_major_strides,
+    Array, Element, Result, backend::Output, dispatch_dtype, locations::Locations,
+    primitives::ScatterOp, shape::row_major_strides,
 };
 
 use crate::{
     elementwise::{Typed, dispatch_size, for_chunks},
     encoder::{Encoder, In, Out},
-    indexing::{inside, resolve, slice_places},
+    indexing::{inside, resolve, slice_locations},
     monoid::{Max, Min, Monoid, Prod, Sum, dispatch_arithmetic},
     strided::{Source, Walks},
 };
@@ -24,13 +24,13 @@ pub(crate) fn scatter(
     output: &mut Output,
 ) -> Result<()> {
     let [a, indices @ .., updates] = inputs else { unreachable!("an array and its updates") };
-    let out = place(enc, a, output)?;
+    let out = target(enc, a, output)?;
     let indices: Vec<In> = indices.iter().map(In::from).collect();
     let updates = In::from(updates);
     let sizes = &updates.shape[updates.shape.len() - a.ndim()..];
     let array = (&out.shape[..], &out.layout.strides[..]);
-    let places = slice_places(array, &indices, axes, sizes, &[&updates.layout.strides]);
-    push(enc, op, Task { a: In::from(a), indices, updates, places, out })
+    let locations = slice_locations(array, &indices, axes, sizes, &[&updates.layout.strides]);
+    push(enc, op, Task { a: In::from(a), indices, updates, locations, out })
 }
 
 /// Encodes a copy of the first input with the third one's elements at the second one's indices
@@ -42,19 +42,19 @@ pub(crate) fn scatter_axis(
     [a, indices, updates]: &[Array; 3],
     output: &mut Output,
 ) -> Result<()> {
-    let out = place(enc, a, output)?;
+    let out = target(enc, a, output)?;
     let (indices, updates) = (In::from(indices), In::from(updates));
     let dense = row_major_strides(&indices.shape);
-    let places = Places::along_axis(
+    let locations = Locations::along_axis(
         (&out.shape, &out.layout.strides),
         (&indices.shape, &dense),
         axis,
         &[&updates.layout.strides],
     );
-    push(enc, op, Task { a: In::from(a), indices: vec![indices], updates, places, out })
+    push(enc, op, Task { a: In::from(a), indices: vec![indices], updates, locations, out })
 }
 
-fn place(enc: &Encoder<'_>, a: &Array, output: &mut Output) -> Result<Out> {
+fn target(enc: &Encoder<'_>, a: &Array, output: &mut Output) -> Result<Out> {
     match enc.donate(output, a) {
         Some(out) => Ok(out),
         None => enc.allocate(output),
@@ -67,7 +67,7 @@ struct Task {
     indices: Vec<In>,
     updates: In,
     /// Of the updates, the output and the indices.
-    places: Places,
+    locations: Locations,
     out: Out,
 }
 
@@ -75,7 +75,7 @@ fn push(enc: &mut Encoder<'_>, op: ScatterOp, task: Task) -> Result<()> {
     let dtype = task.out.dtype;
     match op {
         ScatterOp::Assign => dispatch_size!(dtype, T => {
-            enc.push(move || task.run::<T>(|place, value| *place = value))
+            enc.push(move || task.run::<T>(|element, value| *element = value))
         }),
         ScatterOp::Sum => dispatch_arithmetic!(dtype, Sum or Max, T, M => fold::<T, M>(enc, task)),
         ScatterOp::Prod => {
@@ -88,8 +88,8 @@ fn push(enc: &mut Encoder<'_>, op: ScatterOp, task: Task) -> Result<()> {
 
 fn fold<T: Typed, M: Monoid<T>>(enc: &mut Encoder<'_>, task: Task) -> Result<()> {
     enc.push(move || {
-        task.run::<T>(|place, value| {
-            *place = M::finish(M::push(M::push(M::IDENTITY, *place), value));
+        task.run::<T>(|element, value| {
+            *element = M::finish(M::push(M::push(M::IDENTITY, *element), value));
         });
     })
 }
@@ -101,7 +101,7 @@ impl Task {
             let source = Source::row_major(&elements, &self.a);
             for_chunks(&mut self.out.write::<T>(), |first, chunk| source.read(first, chunk));
         }
-        let lists = self.indices.iter().zip(&self.places.picks);
+        let lists = self.indices.iter().zip(&self.locations.picks);
         // -1 for what is left out.
         let picks: Vec<Vec<isize>> = lists
             .map(|(i, pick)| {
@@ -112,9 +112,9 @@ impl Task {
         let elements = self.updates.read::<T>();
         let (data, origin) = (elements.buffer(), elements.first());
         let mut target = self.out.write::<T>();
-        let walks = Walks::new(&self.places.shape, &self.places.strides);
+        let walks = Walks::new(&self.locations.shape, &self.locations.strides);
         let strides: Vec<isize> = walks.last().collect();
-        walks.runs(0, self.places.count(), |run, offsets| {
+        walks.runs(0, self.locations.count(), |run, offsets| {
             for j in 0..run.len() as isize {
                 let at = |k: usize| offsets[k] + j * strides[k];
                 if let Some(picked) = self.picked(&picks, |k| at(2 + k)) {
@@ -129,7 +129,7 @@ impl Task {
     #[inline(always)]
     fn picked(&self, picks: &[Vec<isize>], at: impl Fn(usize) -> isize) -> Option<isize> {
         let mut sum = 0;
-        for (k, (list, pick)) in picks.iter().zip(&self.places.picks).enumerate() {
+        for (k, (list, pick)) in picks.iter().zip(&self.locations.picks).enumerate() {
             let index = list[at(k) as usize];
             if index < 0 {
                 return None;

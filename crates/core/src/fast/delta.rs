@@ -6,7 +6,7 @@ use crate::{
 };
 
 /// Runs the gated delta rule over time: for each value head a state `s` (values, keys) that decays,
-/// forgets what it holds for a key and takes the value in its place,
+/// forgets what it holds for a key and takes the value instead,
 /// `s ← γ s; s ← s + β (v - s k) kᵀ; y = s q`.
 ///
 /// `q`, `k` (batch, time, key heads, dk), `v` (batch, time, value heads, dv), `gamma`, `beta` (batch,

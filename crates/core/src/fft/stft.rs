@@ -134,7 +134,7 @@ fn padded(x: &Array, pad: usize, mode: PadMode) -> Result<Array> {
     }
     // Mirrored twice it is the signal again.
     let period = 2 * (n as isize - 1);
-    let place = |i: isize| match mode {
+    let index = |i: isize| match mode {
         PadMode::Edge => i.clamp(0, n as isize - 1),
         _ if period == 0 => 0,
         _ => {
@@ -143,8 +143,8 @@ fn padded(x: &Array, pad: usize, mode: PadMode) -> Result<Array> {
         }
     };
     let part = |first: isize| -> Result<Array> {
-        let places: Vec<i32> = (first..first + pad as isize).map(|i| place(i) as i32).collect();
-        ops::take(x, &Array::from_slice(&places, &[pad])?, -1)
+        let indices: Vec<i32> = (first..first + pad as isize).map(|i| index(i) as i32).collect();
+        ops::take(x, &Array::from_slice(&indices, &[pad])?, -1)
     };
     ops::concatenate(&[&part(-(pad as isize))?, x, &part(n as isize)?], -1)
 }

@@ -58,13 +58,13 @@ impl Layout {
             Index::Int(_) => has_arrays && neighbours == Neighbours::ArraysAndInts,
             _ => false,
         };
-        let (mut place, mut gap, mut apart) = (None, false, false);
+        let (mut first, mut gap, mut apart) = (None, false, false);
         for entry in &entries {
             if joins(entry) {
                 apart |= gap;
-                place.get_or_insert(dims.len());
+                first.get_or_insert(dims.len());
             } else if matches!(entry, Index::Slice(_) | Index::NewAxis) {
-                gap |= place.is_some();
+                gap |= first.is_some();
             }
             if matches!(entry, Index::NewAxis) {
                 dims.push(Dim::New);
@@ -78,7 +78,7 @@ impl Layout {
             parts.push(part);
         }
         if has_arrays {
-            dims.insert(if apart { 0 } else { place.unwrap_or(0) }, Dim::Arrays);
+            dims.insert(if apart { 0 } else { first.unwrap_or(0) }, Dim::Arrays);
         }
         let arrays = parts.iter().try_fold(Shape::new(), |shape, part| match part {
             Part::Array(x) => ops::broadcast_shape("gather", &shape, x.shape()),
@@ -113,17 +113,17 @@ impl Layout {
         }
     }
 
-    /// Places of the new axes in the result.
+    /// The new axes, as axes of the result.
     pub(super) fn new_axes(&self) -> Vec<isize> {
         let mut at = 0;
-        let mut places = Vec::new();
+        let mut axes = Vec::new();
         for dim in &self.dims {
             if *dim == Dim::New {
-                places.push(at);
+                axes.push(at);
             }
             at += if *dim == Dim::Arrays { self.arrays.len() as isize } else { 1 };
         }
-        places
+        axes
     }
 
     /// Start, stop and step of each axis, with integers as slices of one element and arrays as

@@ -123,8 +123,8 @@ fn scattered(a: &Array, layout: &Layout, value: &Array, op: ScatterOp) -> Result
             Part::Slice { start: 0, step: 1, .. } => continue,
             Part::Slice { start, step: 1, .. } => scalar(*start as usize)?,
             Part::Slice { start, step, count } => {
-                let place = steps.iter().position(|&x| x == axis).unwrap_or(0);
-                range(*start, *step, *count, joint + place, joint + steps.len())?
+                let nth = steps.iter().position(|&x| x == axis).unwrap_or(0);
+                range(*start, *step, *count, joint + nth, joint + steps.len())?
             }
             Part::Int(i) => scalar(*i)?,
             Part::Array(x) => expand_behind(&broadcast_to(x, &layout.arrays)?, steps.len())?,
@@ -144,17 +144,17 @@ fn is_slice(part: &Part) -> bool {
 fn order(layout: &Layout, steps: &[usize]) -> Vec<isize> {
     let joint = layout.arrays.len() as isize;
     let (mut at, mut arrays) = (0, 0);
-    let mut places = Vec::new();
+    let mut kept = Vec::new();
     for dim in layout.dims.iter().filter(|d| **d != Dim::New) {
         match dim {
             Dim::Arrays => arrays = at,
-            Dim::Axis(axis) => places.push((*axis, at)),
+            Dim::Axis(axis) => kept.push((*axis, at)),
             Dim::New => {}
         }
         at += if *dim == Dim::Arrays { joint } else { 1 };
     }
-    let stepped = places.iter().filter(|(axis, _)| steps.contains(axis)).map(|(_, at)| *at);
-    let others = places.iter().filter(|(axis, _)| !steps.contains(axis)).map(|(_, at)| *at);
+    let stepped = kept.iter().filter(|(axis, _)| steps.contains(axis)).map(|(_, at)| *at);
+    let others = kept.iter().filter(|(axis, _)| !steps.contains(axis)).map(|(_, at)| *at);
     (arrays..arrays + joint).chain(stepped).chain(others).collect()
 }
 
@@ -166,12 +166,12 @@ fn scalar(i: usize) -> Result<Array> {
     }
 }
 
-/// The indices of a slice along axis `place` of `ndim`.
-fn range(start: isize, step: isize, count: usize, place: usize, ndim: usize) -> Result<Array> {
+/// The indices of a slice along `axis` of `ndim`.
+fn range(start: isize, step: isize, count: usize, axis: usize, ndim: usize) -> Result<Array> {
     let stop = start + step * count as isize;
     let list = ops::arange(start as f64, stop as f64, step as f64, Dtype::Uint32)?;
     let mut shape = vec![1; ndim];
-    shape[place] = count as isize;
+    shape[axis] = count as isize;
     ops::reshape(&list, &shape)
 }
 

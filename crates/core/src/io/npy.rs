@@ -68,9 +68,9 @@ fn to_row_major(source: &[u8], target: &mut [u8], shape: &[usize], item: usize) 
     // Bytes between neighbours along each axis of the source.
     let strides: Vec<usize> = shape
         .iter()
-        .scan(item, |step, &dim| {
-            let stride = *step;
-            *step *= dim;
+        .scan(item, |next, &dim| {
+            let stride = *next;
+            *next *= dim;
             Some(stride)
         })
         .collect();

@@ -159,21 +159,21 @@ pub fn cross(a: &Array, b: &Array, axis: isize) -> Result<Array> {
     let op = "linalg::cross";
     let mut shapes = [Shape::from(a.shape()), Shape::from(b.shape())];
     for shape in &mut shapes {
-        let place = normalize_axis(op, axis, shape.len())?;
-        if !matches!(shape[place], 2 | 3) {
+        let own = normalize_axis(op, axis, shape.len())?;
+        if !matches!(shape[own], 2 | 3) {
             return Err(Error::invalid(op, "The specified axis must have size 2 or 3."));
         }
-        shape[place] = 3;
+        shape[own] = 3;
     }
     let joint = broadcast_shape(op, &shapes[0], &shapes[1])?;
-    let place = normalize_axis(op, axis, joint.len())?;
+    let along = normalize_axis(op, axis, joint.len())?;
     let dtype = a.dtype().promote(b.dtype());
     let parts = |x: &Array| -> Result<[Array; 3]> {
         let size = x.dim(axis);
         let mut shape = joint.clone();
-        shape[place] = size;
+        shape[along] = size;
         let mut parts =
-            ops::split(&broadcast_to(&astype(x, dtype)?, &shape)?, size, place as isize)?;
+            ops::split(&broadcast_to(&astype(x, dtype)?, &shape)?, size, along as isize)?;
         if size == 2 {
             parts.push(ops::zeros_like(&parts[0])?);
         }
@@ -184,7 +184,7 @@ pub fn cross(a: &Array, b: &Array, axis: isize) -> Result<Array> {
         let (j, k) = ((i + 1) % 3, (i + 2) % 3);
         ops::subtract(&ops::multiply(&x[j], &y[k])?, &ops::multiply(&x[k], &y[j])?)
     };
-    ops::concatenate(&[&part(0)?, &part(1)?, &part(2)?], place as isize)
+    ops::concatenate(&[&part(0)?, &part(1)?, &part(2)?], along as isize)
 }
 
 /// Machine epsilon of a dtype of decompositions.

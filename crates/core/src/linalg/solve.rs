@@ -201,8 +201,8 @@ fn sign_and_log(a: &Array) -> Result<(Array, Array)> {
     let diagonal = ops::where_(&triangle(n, n, ops::equal)?, &lu, &Array::scalar_of(0.0, dtype)?)?;
     let diagonal = ops::sum(&diagonal, &[-1], false)?;
     let zero = Array::scalar_of(0.0, dtype)?;
-    let places = ops::arange(0.0, n as f64, 1.0, Dtype::Uint32)?;
-    let exchanged = ops::sum(&ops::not_equal(&pivots, &places)?, &[-1], false)?;
+    let rows = ops::arange(0.0, n as f64, 1.0, Dtype::Uint32)?;
+    let exchanged = ops::sum(&ops::not_equal(&pivots, &rows)?, &[-1], false)?;
     let negative = ops::sum(&ops::less(&diagonal, &zero)?, &[-1], false)?;
     let odd = ops::remainder(&ops::add(&exchanged, &negative)?, 2)?;
     let sign = astype(&ops::subtract(1, &ops::multiply(&odd, 2)?)?, dtype)?;

@@ -88,7 +88,7 @@ pub fn diagonal(a: &Array, offset: isize, axis1: isize, axis2: isize) -> Result<
     let (skip1, skip2) = ((-offset).max(0), offset.max(0));
     let left = |axis: usize, skip: isize| a.shape()[axis] as isize - skip;
     let size = left(first, skip1).min(left(second, skip2)).max(0);
-    let places = |skip: isize| ops::arange(skip as f64, (skip + size) as f64, 1.0, Dtype::Int32);
+    let indices = |skip: isize| ops::arange(skip as f64, (skip + size) as f64, 1.0, Dtype::Int32);
     let mut sizes = a.shape().to_vec();
     sizes[first] = sizes[first].min(1);
     sizes[second] = sizes[second].min(1);
@@ -98,7 +98,7 @@ pub fn diagonal(a: &Array, offset: isize, axis1: isize, axis2: isize) -> Result<
         return ops::zeros(&shape, a.dtype());
     }
     let axes = [first as isize, second as isize];
-    let picked = ops::gather(a, &[&places(skip1)?, &places(skip2)?], &axes, &sizes)?;
+    let picked = ops::gather(a, &[&indices(skip1)?, &indices(skip2)?], &axes, &sizes)?;
     ops::moveaxis(&squeeze(&picked, &axes.map(|x| x + 1))?, 0, -1)
 }
 

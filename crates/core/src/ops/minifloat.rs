@@ -53,7 +53,7 @@ pub fn from_fp8(x: &Array, dtype: Dtype) -> Result<Array> {
         return Err(Error::invalid("from_fp8", message));
     }
     let bits = astype(x, Dtype::Uint32)?;
-    // Exponent and mantissa in the places of a float32, whose bias is larger by 120.
+    // Exponent and mantissa in the fields of a float32, whose bias is larger by 120.
     let magnitude = ops::left_shift(&ops::bitwise_and(&bits, &word(0x7f)?)?, &word(20)?)?;
     let sign = ops::left_shift(&ops::bitwise_and(&bits, &word(0x80)?)?, &word(24)?)?;
     let normal = ops::add(&magnitude, &word(120 << 23)?)?;

@@ -55,7 +55,7 @@ fn around(a: &Array, pad_width: &[(usize, usize)], value: &Array) -> Result<Arra
     ops::slice_update(&filled, a, &start, &stop, &vec![1; a.ndim()])
 }
 
-/// Each axis by the indices that `source(i, n)` gives for place `i`, which is outside of `0..n`
+/// Each axis by the indices that `source(i, n)` gives for position `i`, which is outside of `0..n`
 /// where there was no element.
 fn by_index(
     a: &Array,
@@ -74,8 +74,8 @@ fn by_index(
             let message = format!("Cannot pad empty axis {axis} using mode '{mode}'.");
             return Err(Error::invalid("pad", message));
         }
-        let places = -(low as isize)..n + high as isize;
-        let indices: Vec<u32> = places.map(|i| source(i, n) as u32).collect();
+        let positions = -(low as isize)..n + high as isize;
+        let indices: Vec<u32> = positions.map(|i| source(i, n) as u32).collect();
         padded = take(&padded, &Array::from_slice(&indices, &[indices.len()])?, axis as isize)?;
     }
     Ok(padded)

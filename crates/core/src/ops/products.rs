@@ -96,10 +96,10 @@ pub fn vecdot(a: &Array, b: &Array, axis: isize) -> Result<Array> {
     if a.ndim() == 0 || b.ndim() == 0 {
         return Err(invalid("inputs must be at least 1D."));
     }
-    let place = |array: &Array| {
+    let normalized = |array: &Array| {
         normalize_axis("vecdot", axis, array.ndim()).map_err(|_| invalid("axis is out of bounds."))
     };
-    let (from, other) = (place(a)?, place(b)?);
+    let (from, other) = (normalized(a)?, normalized(b)?);
     if from != other {
         return Err(invalid("axis is out of bounds."));
     }
@@ -119,7 +119,7 @@ pub fn kron(a: &Array, b: &Array) -> Result<Array> {
         return Err(Error::invalid("kron", "Input arrays cannot be empty."));
     }
     let ndim = a.ndim().max(b.ndim());
-    // Every axis becomes a pair: the place in `a`, then the place in `b`.
+    // Every axis becomes a pair: the axis of `a`, then the axis of `b`.
     let spread = |array: &Array, second: usize| {
         let mut shape = vec![1; 2 * ndim];
         let skipped = ndim - array.ndim();

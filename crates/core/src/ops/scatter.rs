@@ -10,7 +10,7 @@ use crate::{
     primitives::{Axes, IndexingOp, ScatterOp},
 };
 
-/// Scatters of slices, by how an update joins what lies at its place.
+/// Scatters of slices, by how an update joins the element that it goes to.
 macro_rules! scatters {
     ($($(#[$doc:meta])* $name:ident => $op:ident;)*) => {$(
         $(#[$doc])*
@@ -89,7 +89,7 @@ fn check_updates(a: &Array, index_shape: &[usize], updates: &Array) -> Result<()
 }
 
 /// `a` with `values` at `indices` along `axis`; the other axes broadcast, values to the indices.
-/// Of several values for one place, one is left; indices that lie outside are left out.
+/// Of several values for one location, one is left; indices that lie outside are left out.
 ///
 /// # Errors
 /// When the ranks differ, the axis is out of bounds, the indices are no integers, or the shapes
@@ -98,7 +98,7 @@ pub fn put_along_axis(a: &Array, indices: &Array, values: &Array, axis: isize) -
     scatter_axis("put_along_axis", ScatterOp::Assign, a, indices, values, axis)
 }
 
-/// `a` with `values` added at `indices` along `axis`, as [`put_along_axis`] places them.
+/// `a` with `values` added at `indices` along `axis`, as [`put_along_axis`] puts them.
 ///
 /// # Errors
 /// As [`put_along_axis`].
@@ -160,10 +160,10 @@ pub fn masked_scatter(a: &Array, mask: &Array, value: &Array) -> Result<Array> {
     }
     let flat = ops::flatten(mask, 0, -1)?;
     let counted = if mask.size() > i32::MAX as usize { Dtype::Int64 } else { Dtype::Int32 };
-    let places = ops::cumsum(&astype(&flat, counted)?, Some(0), false, false, None)?;
+    let ranks = ops::cumsum(&astype(&flat, counted)?, Some(0), false, false, None)?;
     let kept = match rows < mask.size() {
         true => {
-            ops::logical_and(&flat, &ops::less(&places, &Array::scalar_of(rows as f64, counted)?)?)?
+            ops::logical_and(&flat, &ops::less(&ranks, &Array::scalar_of(rows as f64, counted)?)?)?
         }
         false => flat,
     };
@@ -172,7 +172,7 @@ pub fn masked_scatter(a: &Array, mask: &Array, value: &Array) -> Result<Array> {
         let shape: Vec<isize> = mask.shape().iter().map(|&d| d as isize).chain(ones).collect();
         ops::reshape(x, &shape)
     };
-    let picked = ops::take(&value, &places, 0)?;
+    let picked = ops::take(&value, &ranks, 0)?;
     let picked = ops::reshape(&picked, &a.shape().iter().map(|&d| d as isize).collect::<Vec<_>>())?;
     ops::where_(&wide(&kept)?, &picked, a)
 }

@@ -126,7 +126,7 @@ pub fn swapaxes(a: &Array, axis1: isize, axis2: isize) -> Result<Array> {
     transpose(a, &axes)
 }
 
-/// Moves an axis to another place.
+/// Moves an axis to another position.
 ///
 /// # Errors
 /// When an axis is out of bounds.
@@ -166,7 +166,7 @@ pub fn broadcast_arrays(arrays: &[&Array]) -> Result<Vec<Array>> {
     arrays.iter().map(|a| broadcast_to(a, &shape)).collect()
 }
 
-/// New axes of size 1 at these places of the result.
+/// New axes of size 1, which become these axes of the result.
 ///
 /// # Errors
 /// When an axis is out of bounds or given twice.

@@ -24,13 +24,13 @@ pub fn argsort(a: &Array, axis: isize) -> Result<Array> {
     ops::node(SortOp::ArgSort { axis }, [a.clone()])
 }
 
-/// An order along an axis in which element `kth` is in its sorted place, smaller ones before it
+/// An order along an axis in which element `kth` has its sorted position, smaller ones before it
 /// and larger ones behind it; negative `kth` counts from the end.
 ///
 /// # Errors
 /// When `kth` or the axis is out of bounds.
 pub fn partition(a: &Array, kth: isize, axis: isize) -> Result<Array> {
-    let (kth, axis) = place("partition", a, kth, axis)?;
+    let (kth, axis) = kth_of("partition", a, kth, axis)?;
     ops::node(SortOp::Partition { kth, axis }, [a.clone()])
 }
 
@@ -39,11 +39,11 @@ pub fn partition(a: &Array, kth: isize, axis: isize) -> Result<Array> {
 /// # Errors
 /// When `kth` or the axis is out of bounds.
 pub fn argpartition(a: &Array, kth: isize, axis: isize) -> Result<Array> {
-    let (kth, axis) = place("argpartition", a, kth, axis)?;
+    let (kth, axis) = kth_of("argpartition", a, kth, axis)?;
     ops::node(SortOp::ArgPartition { kth, axis }, [a.clone()])
 }
 
-fn place(name: &'static str, a: &Array, kth: isize, axis: isize) -> Result<(usize, usize)> {
+fn kth_of(name: &'static str, a: &Array, kth: isize, axis: isize) -> Result<(usize, usize)> {
     let axis = normalize_axis(name, axis, a.ndim())?;
     let n = a.shape()[axis] as isize;
     let positive = if kth < 0 { kth + n } else { kth };
@@ -81,7 +81,7 @@ pub fn topk(a: &Array, k: usize, axis: isize) -> Result<Array> {
     ops::slice_axis(&ordered, axis, (n - k) as isize, n as isize)
 }
 
-/// Places (uint32) in a sorted list before which values belong: before equal elements for the side
+/// Indices (uint32) in a sorted list before which values belong: before equal elements for the side
 /// `"left"`, behind them for `"right"`. NaN is larger than any number. Both promote to one dtype.
 ///
 /// # Errors

@@ -13,7 +13,7 @@ pub struct Unique {
     /// Where each of them first occurs in the flattened array (uint32); behind them, where the
     /// first one does.
     pub index: Array,
-    /// The place in `values` of each element (uint32), in the shape of the array.
+    /// The index in `values` of each element (uint32), in the shape of the array.
     pub inverse: Array,
     /// How often each of them occurs (int32); 0 behind them.
     pub counts: Array,
@@ -37,15 +37,15 @@ pub fn unique(a: &Array, size: usize, fill_value: Option<&Array>) -> Result<Uniq
         return of_nothing(a, size, fill);
     }
     let n = a.size();
-    let place = if n > i32::MAX as usize { Dtype::Int64 } else { Dtype::Int32 };
+    let counted = if n > i32::MAX as usize { Dtype::Int64 } else { Dtype::Int32 };
     let flat = ops::flatten(a, 0, -1)?;
     let order = ops::argsort(&flat, 0)?;
     let sorted = ops::take(&flat, &order, 0)?;
     let starts = starts(&sorted)?;
     let rank =
-        ops::subtract(&ops::cumsum(&astype(&starts, place)?, Some(0), false, true, None)?, 1)?;
-    // Places behind the result are left out by the scatter.
-    let slots = ops::where_(&starts, &rank, &Array::scalar_of(size as f64, place)?)?;
+        ops::subtract(&ops::cumsum(&astype(&starts, counted)?, Some(0), false, true, None)?, 1)?;
+    // Ranks behind the result are left out by the scatter.
+    let slots = ops::where_(&starts, &rank, &Array::scalar_of(size as f64, counted)?)?;
     let put = |to: &Array, from: &Array| scatter(to, &[&slots], &reshape(from, &[-1, 1])?, &[0]);
     let first = |list: &Array| {
         let one = reshape(&ops::slice_axis(list, 0, 0, 1)?, &[])?;
@@ -56,7 +56,7 @@ pub fn unique(a: &Array, size: usize, fill_value: Option<&Array>) -> Result<Uniq
         None => first(&sorted)?,
     };
     let ones = ops::ones(&[n, 1], Dtype::Int32)?;
-    let last = Array::scalar_of(size.max(1) as f64 - 1.0, place)?;
+    let last = Array::scalar_of(size.max(1) as f64 - 1.0, counted)?;
     let clamped = astype(&ops::minimum(&rank, &last)?, Dtype::Uint32)?;
     let inverse =
         scatter(&ops::zeros(&[n], Dtype::Uint32)?, &[&order], &reshape(&clamped, &[-1, 1])?, &[0])?;

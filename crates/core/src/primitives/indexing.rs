@@ -10,7 +10,7 @@ use super::{
 use crate::{Dtype, Shape};
 
 operators! {
-    /// How an update joins what lies at its place.
+    /// How an update joins the element that it goes to.
     ScatterOp {
         /// It replaces it; of several updates of one place, one.
         Assign: "Scatter", any => same;
@@ -136,28 +136,28 @@ impl Family for IndexingOp {
 
     fn examples(dtype: Dtype) -> Vec<(Self, Vec<Input>)> {
         let a = Input::new(&[4, 6], dtype);
-        let places = |values: &[f64], shape: &[usize]| Input::of(values, shape, Dtype::Int32);
+        let indices = |values: &[f64], shape: &[usize]| Input::of(values, shape, Dtype::Int32);
         let first = Axes::from_slice(&[0]);
         let scatter = |op| {
             let updates = Input::new(&[3, 1, 6], dtype);
-            let inputs = vec![a.clone(), places(&[3.0, 0.0, 1.0], &[3]), updates];
+            let inputs = vec![a.clone(), indices(&[3.0, 0.0, 1.0], &[3]), updates];
             (Self::Scatter { op, axes: first.clone() }, inputs)
         };
         let scatter_axis = |op| {
-            let inputs = vec![a.clone(), places(&[2.0; 6], &[1, 6]), Input::new(&[1, 6], dtype)];
+            let inputs = vec![a.clone(), indices(&[2.0; 6], &[1, 6]), Input::new(&[1, 6], dtype)];
             (Self::ScatterAxis { op, axis: 0 }, inputs)
         };
         let example = |member| match member {
             Member::Take => {
-                vec![(Self::Take { axis: 0 }, vec![a.clone(), places(&[3.0, 1.0], &[2])])]
+                vec![(Self::Take { axis: 0 }, vec![a.clone(), indices(&[3.0, 1.0], &[2])])]
             }
             Member::TakeAlongAxis => {
-                let inputs = vec![a.clone(), places(&[1.0; 6], &[1, 6])];
+                let inputs = vec![a.clone(), indices(&[1.0; 6], &[1, 6])];
                 vec![(Self::TakeAlongAxis { axis: 0 }, inputs)]
             }
             Member::Gather => {
                 let slice_sizes = Shape::from_slice(&[1, 4]);
-                let inputs = vec![a.clone(), places(&[2.0, 0.0], &[2])];
+                let inputs = vec![a.clone(), indices(&[2.0, 0.0], &[2])];
                 vec![(Self::Gather { axes: first.clone(), slice_sizes }, inputs)]
             }
             Member::Scatter => ScatterOp::ALL.into_iter().map(scatter).collect(),

@@ -36,9 +36,9 @@ pub enum ShapeOp {
     },
     /// View with axes of size 1 or missing leading axes repeated.
     Broadcast(Rule),
-    /// View with new axes of size 1 at these places of the output.
+    /// View with new axes of size 1, which become these axes of the output.
     ExpandDims {
-        /// Places in the output, ascending.
+        /// Axes of the output, ascending.
         axes: Axes,
     },
     /// View without these axes of size 1.

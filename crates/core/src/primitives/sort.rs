@@ -5,7 +5,7 @@ use strum::{EnumDiscriminants, EnumIter, IntoEnumIterator};
 use super::{Family, Input, SpecRef, Specs, spec::one};
 use crate::Dtype;
 
-/// Orders along an axis, and places in them.
+/// Orders along an axis, and ranks in them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, EnumDiscriminants)]
 #[strum_discriminants(name(Member), derive(EnumIter), vis(pub(super)))]
 pub enum SortOp {
@@ -19,21 +19,21 @@ pub enum SortOp {
         /// The axis.
         axis: usize,
     },
-    /// An order along an axis in which element `kth` is in its sorted place.
+    /// An order along an axis in which element `kth` has its sorted position.
     Partition {
-        /// The place.
+        /// The index.
         kth: usize,
         /// The axis.
         axis: usize,
     },
     /// Indices (uint32) of such an order.
     ArgPartition {
-        /// The place.
+        /// The index.
         kth: usize,
         /// The axis.
         axis: usize,
     },
-    /// Places (uint32) in the first input, which is sorted and has one axis, before which the
+    /// Indices (uint32) in the first input, which is sorted and has one axis, before which the
     /// second one's elements belong.
     SearchSorted {
         /// Behind equal elements instead of before them.

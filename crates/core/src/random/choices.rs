@@ -128,7 +128,7 @@ fn reduced(a: &Array, axis: usize) -> Shape {
     shape
 }
 
-/// The largest of logits plus Gumbel noise; for a single distribution, the place of a uniform number
+/// The largest of logits plus Gumbel noise; for a single distribution, the index of a uniform number
 /// among the running sums, which needs no noise for each pair of logit and draw.
 fn draw(logits: &Array, axis: usize, shape: &[usize], key: Option<&Array>) -> Result<Array> {
     let n = logits.shape()[axis];

@@ -1,13 +1,13 @@
 //! Reading elements at indices.
 
 use mlx_vulkan_core::{
-    Array, Result, Strides, backend::Output, places::Places, primitives::IndexingOp,
+    Array, Result, Strides, backend::Output, locations::Locations, primitives::IndexingOp,
 };
 
 use super::{
     Ctx, Operand, args,
     layouts::{indexing_along as along, indexing_gather as gathers, indexing_take as takes},
-    places::{self, Job, indices, strides, widest},
+    locations::{self, Job, indices, strides, widest},
     reduce::View,
     scatter,
     strided::Walk,
@@ -175,18 +175,19 @@ fn gather(
     let index_shape = views.first().map_or(&[][..], |v| &v.shape);
     let array = (&from.shape[..], &from.strides[..]);
     let index_strides = strides(&views);
-    let places = Places::of_slices(array, index_shape, &index_strides, axes, slice_sizes, &[]);
-    let (places, bytes) = widest(places, from.dtype.size() as u64, [from.at, destination]);
+    let locations =
+        Locations::of_slices(array, index_shape, &index_strides, axes, slice_sizes, &[]);
+    let (locations, bytes) = widest(locations, from.dtype.size() as u64, [from.at, destination]);
     let constants = gathers::Constants {
         workgroup: ctx.capabilities().elementwise_workgroup(),
         bytes: bytes as u32,
-        index: places::index(&views),
+        index: locations::index(&views),
         count: views.len() as u32,
     };
     let job = Job {
         kernel: gathers::GATHER,
         constants,
-        places: &places,
+        locations: &locations,
         indices: &views,
         source: from.at,
         destination,

@@ -45,10 +45,10 @@ pub(crate) mod elementwise;
 pub(crate) mod fft;
 mod hadamard;
 mod indexing;
+mod locations;
 pub(crate) mod matmul;
 pub(crate) mod matvec;
 mod norm;
-mod places;
 #[cfg(test)]
 mod properties;
 pub(crate) mod quantized;

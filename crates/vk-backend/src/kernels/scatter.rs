@@ -1,13 +1,13 @@
 //! Writing elements at indices: replaced word by word, joined by atomics.
 
 use mlx_vulkan_core::{
-    Array, Dtype, Result, backend::Output, places::Places, primitives::ScatterOp, shape,
+    Array, Dtype, Result, backend::Output, locations::Locations, primitives::ScatterOp, shape,
 };
 
 use super::{
     Ctx, Operand, copy,
     layouts::{scatter_assign as assign, scatter_fold as fold},
-    places::{self, Job, indices, strides, widest},
+    locations::{self, Job, indices, strides, widest},
     reduce::View,
 };
 use crate::shaders::KernelOf;
@@ -33,8 +33,9 @@ pub(super) fn scatter(
     let dense = shape::row_major_strides(a.shape());
     let array = (a.shape(), &dense[..]);
     let others = [&updates.strides[..]];
-    let places = Places::of_slices(array, index_shape, &strides(&views), axes, sizes, &others);
-    launch(ctx, op, places, &views, (updates.at, to), a)
+    let locations =
+        Locations::of_slices(array, index_shape, &strides(&views), axes, sizes, &others);
+    launch(ctx, op, locations, &views, (updates.at, to), a)
 }
 
 /// Encodes a copy of the first input, in place where it can be donated, with the third one's
@@ -53,8 +54,8 @@ pub(super) fn scatter_axis(
     let (picks, updates) = (View::of(ctx, picks)?, View::of(ctx, updates)?);
     let dense = shape::row_major_strides(a.shape());
     let index = (&picks.shape[..], &picks.strides[..]);
-    let places = Places::along_axis((a.shape(), &dense), index, axis, &[&updates.strides]);
-    launch(ctx, op, places, &[picks], (updates.at, to), a)
+    let locations = Locations::along_axis((a.shape(), &dense), index, axis, &[&updates.strides]);
+    launch(ctx, op, locations, &[picks], (updates.at, to), a)
 }
 
 /// The output with the elements of `a` in it.
@@ -69,19 +70,19 @@ fn target(ctx: &mut Ctx<'_>, a: &Array, output: &mut Output) -> Result<Operand> 
 fn launch(
     ctx: &mut Ctx<'_>,
     op: ScatterOp,
-    places: Places,
+    locations: Locations,
     indices: &[View],
     (source, destination): (Operand, Operand),
     a: &Array,
 ) -> Result<()> {
     let dtype = a.dtype();
     let workgroup = ctx.capabilities().elementwise_workgroup();
-    let (index, count) = (places::index(indices), indices.len() as u32);
+    let (index, count) = (locations::index(indices), indices.len() as u32);
     if op == ScatterOp::Assign {
-        let (places, bytes) = widest(places, dtype.size() as u64, [source, destination]);
+        let (locations, bytes) = widest(locations, dtype.size() as u64, [source, destination]);
         let constants = assign::Constants { workgroup, bytes: bytes as u32, index, count };
-        let (kernel, places) = (assign::SCATTER_ASSIGN, &places);
-        let job = Job { kernel, constants, places, indices, source, destination, keeps: true };
+        let (kernel, locations) = (assign::SCATTER_ASSIGN, &locations);
+        let job = Job { kernel, constants, locations, indices, source, destination, keeps: true };
         return job.run(ctx);
     }
     let op = logical(op, dtype);
@@ -91,8 +92,8 @@ fn launch(
     }
     let (dtype, op) = (dtype as u32, op as u32);
     let constants = fold::Constants { workgroup, dtype, index, count, op };
-    let places = &places;
-    Job { kernel, constants, places, indices, source, destination, keeps: true }.run(ctx)
+    let locations = &locations;
+    Job { kernel, constants, locations, indices, source, destination, keeps: true }.run(ctx)
 }
 
 /// Sums and products of bools are their extremes.

@@ -126,7 +126,7 @@ pub(super) fn read(
     }
     let start = reader.position().next_multiple_of(alignment);
     for entry in &mut entries {
-        place(context, entry, start, reader.len())?;
+        locate(context, entry, start, reader.len())?;
     }
     check_overlap(context, &entries)?;
     Ok(entries)
@@ -182,7 +182,7 @@ fn size(context: Context<'_>, field: &str, kind: Kind, dims: &[u64]) -> Result<(
 }
 
 /// Makes an entry's range one of the file, in which the data starts at `start`.
-fn place(context: Context<'_>, entry: &mut Entry, start: usize, len: usize) -> Result<()> {
+fn locate(context: Context<'_>, entry: &mut Entry, start: usize, len: usize) -> Result<()> {
     let ends = (start.checked_add(entry.range.start), start.checked_add(entry.range.end));
     match ends {
         (Some(begin), Some(end)) if end <= len => {

@@ -6,7 +6,7 @@ mod subscripts;
 use std::collections::BTreeMap;
 
 use crate::{Array, Result, Shape, ops, shape::row_major_strides};
-use path::{Path, Step};
+use path::Path;
 use subscripts::Subscripts;
 
 /// Axes of a term, named by letters.
@@ -22,7 +22,7 @@ type Sizes = BTreeMap<char, usize>;
 pub fn einsum_path(subscripts: &str, operands: &[&Array]) -> Result<(Vec<Vec<usize>>, String)> {
     let path = Path::find(Subscripts::parse("einsum_path", subscripts, operands)?);
     let summary = path.summary(subscripts);
-    Ok((path.steps.into_iter().map(|step| step.positions).collect(), summary))
+    Ok((path.contractions.into_iter().map(|x| x.positions).collect(), summary))
 }
 
 /// Sum of products of the operands' elements over the axes that the output lacks, in Einstein's
@@ -34,27 +34,27 @@ pub fn einsum_path(subscripts: &str, operands: &[&Array]) -> Result<(Vec<Vec<usi
 pub fn einsum(subscripts: &str, operands: &[&Array]) -> Result<Array> {
     let path = Path::find(Subscripts::parse("einsum", subscripts, operands)?);
     let mut left: Vec<Array> = operands.iter().map(|&a| a.clone()).collect();
-    for step in &path.steps {
-        let terms = step.positions.iter().zip(&step.inputs);
+    for contraction in &path.contractions {
+        let terms = contraction.positions.iter().zip(&contraction.inputs);
         let terms: Vec<(Array, Term)> =
             terms.map(|(&i, term)| (left[i].clone(), term.clone())).collect();
-        let result = contract(step, terms)?;
+        let result = contract(terms, &contraction.output)?;
         // Positions ascend.
-        step.positions.iter().rev().for_each(|&i| drop(left.remove(i)));
+        contraction.positions.iter().rev().for_each(|&i| drop(left.remove(i)));
         left.push(result);
     }
     Ok(left.remove(0))
 }
 
-fn contract(step: &Step, mut terms: Vec<(Array, Term)>) -> Result<Array> {
+fn contract(mut terms: Vec<(Array, Term)>, output: &Term) -> Result<Array> {
     for term in &mut terms {
         collapse_repeats(term)?;
     }
-    sum_lonely_axes(&mut terms, &step.output)?;
-    let contracts = |term: &Term| term.iter().any(|c| !step.output.contains(c));
+    sum_lonely_axes(&mut terms, output)?;
+    let contracts = |term: &Term| term.iter().any(|c| !output.contains(c));
     match terms.as_slice() {
-        [left, right] if contracts(&left.1) => dot(left, right, &step.output),
-        _ => multiply_and_sum(&terms, &step.output),
+        [left, right] if contracts(&left.1) => dot(left, right, output),
+        _ => multiply_and_sum(&terms, output),
     }
 }
 
@@ -151,10 +151,10 @@ fn as_matrices(
 
 /// Brings axes with the letters `from` into the order of `to`.
 fn permute(a: &Array, from: &Term, to: &Term) -> Result<Array> {
-    let place = |c: &char| from.iter().position(|l| l == c).expect("the same letters") as isize;
+    let axis = |c: &char| from.iter().position(|l| l == c).expect("the same letters") as isize;
     match to.is_empty() {
         true => Ok(a.clone()),
-        false => ops::transpose(a, &to.iter().map(place).collect::<Vec<_>>()),
+        false => ops::transpose(a, &to.iter().map(axis).collect::<Vec<_>>()),
     }
 }
 

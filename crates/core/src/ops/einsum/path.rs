@@ -8,7 +8,7 @@ use super::{Sizes, Subscripts, Term};
 type Letters = BTreeSet<char>;
 
 /// One contraction: the terms at `positions` of what is left become `output`.
-pub(super) struct Step {
+pub(super) struct Contraction {
     pub(super) inputs: Vec<Term>,
     pub(super) output: Term,
     pub(super) positions: Vec<usize>,
@@ -23,24 +23,24 @@ struct Cost {
 
 /// Contractions in order, and what they cost.
 pub(super) struct Path {
-    pub(super) steps: Vec<Step>,
+    pub(super) contractions: Vec<Contraction>,
     naive: Cost,
     optimized: Cost,
 }
 
 impl Path {
-    /// Up to two terms are one step; more are searched for pairs.
+    /// Up to two terms are one contraction; more are searched for pairs.
     pub(super) fn find(subscripts: Subscripts) -> Path {
         let Subscripts { inputs, output, sizes } = subscripts;
         let naive = cost_of_all(&inputs, &output, &sizes);
         if inputs.len() <= 2 {
             let positions = (0..inputs.len()).collect();
-            let steps = vec![Step { inputs, output, positions }];
-            return Path { steps, naive, optimized: naive };
+            let contractions = vec![Contraction { inputs, output, positions }];
+            return Path { contractions, naive, optimized: naive };
         }
-        let (mut steps, optimized) = Search::new(inputs, &output, &sizes, naive.flops).run();
-        steps.last_mut().expect("three terms make a step").output = output;
-        Path { steps, naive, optimized }
+        let (mut contractions, optimized) = Search::new(inputs, &output, &sizes, naive.flops).run();
+        contractions.last_mut().expect("three terms make a contraction").output = output;
+        Path { contractions, naive, optimized }
     }
 
     /// The costs in words, for `einsum_path`.
@@ -86,7 +86,7 @@ struct Search<'a> {
     sizes: &'a Sizes,
     most_flops: usize,
     most_elements: usize,
-    steps: Vec<Step>,
+    contractions: Vec<Contraction>,
     cost: Cost,
 }
 
@@ -94,11 +94,11 @@ impl<'a> Search<'a> {
     fn new(inputs: Vec<Term>, output: &'a Term, sizes: &'a Sizes, most_flops: usize) -> Self {
         let all = inputs.iter().chain([output]);
         let most_elements = all.map(|term| size_of(term, sizes)).max().unwrap_or(1);
-        let (steps, cost) = (Vec::new(), Cost { flops: 0, axes: 0 });
-        Search { inputs, output, sizes, most_flops, most_elements, steps, cost }
+        let (contractions, cost) = (Vec::new(), Cost { flops: 0, axes: 0 });
+        Search { inputs, output, sizes, most_flops, most_elements, contractions, cost }
     }
 
-    fn run(mut self) -> (Vec<Step>, Cost) {
+    fn run(mut self) -> (Vec<Contraction>, Cost) {
         let mut possible: Vec<Pair> = Vec::new();
         let n = self.inputs.len();
         let mut new: Vec<(usize, usize)> =
@@ -126,7 +126,7 @@ impl<'a> Search<'a> {
             let last = self.inputs.len() - 1;
             new = (0..last).map(|i| (i, last)).collect();
         }
-        (self.steps, self.cost)
+        (self.contractions, self.cost)
     }
 
     /// The contraction of two terms, unless its result is larger than any operand or the path gets
@@ -156,7 +156,7 @@ impl<'a> Search<'a> {
         let x = self.inputs.remove(pair.x);
         let positions = vec![pair.x, pair.y];
         self.inputs.push(output.clone());
-        self.steps.push(Step { inputs: vec![x, y], output, positions });
+        self.contractions.push(Contraction { inputs: vec![x, y], output, positions });
         self.cost.flops = self.cost.flops.saturating_add(pair.flops);
         self.cost.axes = self.cost.axes.max(pair.axes);
     }
@@ -165,7 +165,7 @@ impl<'a> Search<'a> {
         let inputs = std::mem::take(&mut self.inputs);
         let rest = cost_of_all(&inputs, self.output, self.sizes);
         let positions = (0..inputs.len()).collect();
-        self.steps.push(Step { inputs, output: self.output.clone(), positions });
+        self.contractions.push(Contraction { inputs, output: self.output.clone(), positions });
         self.cost.flops = self.cost.flops.saturating_add(rest.flops);
         self.cost.axes = self.cost.axes.max(rest.axes);
     }

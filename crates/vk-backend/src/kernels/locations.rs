@@ -1,6 +1,6 @@
-//! Gathers and scatters: the walk over their places as `places.glsl` takes it.
+//! Gathers and scatters: the walk over their locations as `places.glsl` takes it.
 
-use mlx_vulkan_core::{Array, Result, places::Places};
+use mlx_vulkan_core::{Array, Result, locations::Locations};
 
 use super::{Ctx, Operand, Region, layouts::indexing_gather::Push, reduce::View, strided};
 use crate::shaders::{KernelOf, SpecConstants};
@@ -16,11 +16,11 @@ pub(super) fn strides(views: &[View]) -> Vec<&[isize]> {
 }
 
 /// The walk in the widest words that alignment and strides allow, and their bytes.
-pub(super) fn widest(places: Places, size: u64, ends: [Operand; 2]) -> (Places, u64) {
+pub(super) fn widest(locations: Locations, size: u64, ends: [Operand; 2]) -> (Locations, u64) {
     let fits = |bytes: &u64| *bytes > size && ends.iter().all(|end| end.is_aligned(*bytes));
     let mut wide = [16, 8, 4].into_iter().filter(fits);
-    let found = wide.find_map(|bytes| Some((places.in_words((bytes / size) as usize)?, bytes)));
-    found.unwrap_or((places, size))
+    let found = wide.find_map(|bytes| Some((locations.in_words((bytes / size) as usize)?, bytes)));
+    found.unwrap_or((locations, size))
 }
 
 /// The dtype of arrays of indices as the constant that kernels take.
@@ -28,11 +28,11 @@ pub(super) fn index(indices: &[View]) -> u32 {
     indices.first().map_or(0, |i| i.dtype as u32)
 }
 
-/// One dispatch over all places, by workgroups of the size of elementwise kernels.
+/// One dispatch over all locations, by workgroups of the size of elementwise kernels.
 pub(super) struct Job<'a, C> {
     pub(super) kernel: KernelOf<C, Push>,
     pub(super) constants: C,
-    pub(super) places: &'a Places,
+    pub(super) locations: &'a Locations,
     pub(super) indices: &'a [View],
     pub(super) source: Operand,
     pub(super) destination: Operand,
@@ -43,14 +43,14 @@ pub(super) struct Job<'a, C> {
 impl<C: SpecConstants> Job<'_, C> {
     /// Encodes it.
     pub(super) fn run(&self, ctx: &mut Ctx<'_>) -> Result<()> {
-        let places = self.places;
+        let locations = self.locations;
         let push = Push {
             source: self.source.address,
             destination: self.destination.address,
-            count: places.count() as u64,
-            walk: ctx.args(&strided::pack(&places.shape, &places.strides))?,
+            count: locations.count() as u64,
+            walk: ctx.args(&strided::pack(&locations.shape, &locations.strides))?,
             table: if self.indices.is_empty() { 0 } else { ctx.args(&self.table())? },
-            ndim: places.shape.len() as u32,
+            ndim: locations.shape.len() as u32,
         };
         let group = ctx.capabilities().elementwise_workgroup();
         let pipeline = ctx.pipeline(self.kernel, &self.constants)?;
@@ -65,7 +65,7 @@ impl<C: SpecConstants> Job<'_, C> {
 
     /// Address, size, stride and last index of each array of indices.
     fn table(&self) -> Vec<u8> {
-        let rows = self.indices.iter().zip(&self.places.picks);
+        let rows = self.indices.iter().zip(&self.locations.picks);
         let words = rows.flat_map(|(view, pick)| {
             [view.at.address, pick.size as u64, pick.stride as u64, pick.last as u64]
         });

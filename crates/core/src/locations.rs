@@ -16,10 +16,10 @@ pub struct Pick {
 }
 
 /// One walk over the elements that are read or written, with a stride of each operand for each
-/// axis. The place of an element is its offset in the walk and, for each array of indices, the
+/// axis. The location of an element is its offset in the walk and, for each array of indices, the
 /// index at the array's offset in the walk times [`Pick::stride`].
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Places {
+pub struct Locations {
     /// Sizes of the axes; at least one.
     pub shape: Shape,
     /// Strides in elements: of the operands that the caller named, then of the indexed array at
@@ -32,8 +32,8 @@ pub struct Places {
 /// An array by its shape and strides.
 pub type Strided<'a> = (&'a [usize], &'a [isize]);
 
-impl Places {
-    /// The places of slices of `sizes` at indices into `axes`, as [`crate::ops::gather`] has them.
+impl Locations {
+    /// The locations of slices of `sizes` at indices into `axes`, as [`crate::ops::gather`] has them.
     /// `others` are strides over the indices' axes and then the slices'.
     pub fn of_slices(
         (shape, strides): Strided<'_>,
@@ -42,7 +42,7 @@ impl Places {
         axes: &[usize],
         sizes: &[usize],
         others: &[&[isize]],
-    ) -> Places {
+    ) -> Locations {
         let walked = [index_shape, sizes].concat();
         let source = [&vec![0; index_shape.len()], strides].concat();
         let still = vec![0; sizes.len()];
@@ -55,14 +55,14 @@ impl Places {
         Self::new(&walked, others, &source, &indices, picks.collect())
     }
 
-    /// The places of elements at indices along an axis, as [`crate::ops::take_along_axis`] has
+    /// The locations of elements at indices along an axis, as [`crate::ops::take_along_axis`] has
     /// them. `others` are strides over the indices' axes.
     pub fn along_axis(
         (shape, strides): Strided<'_>,
         (index_shape, indices): Strided<'_>,
         axis: usize,
         others: &[&[isize]],
-    ) -> Places {
+    ) -> Locations {
         let mut source = strides.to_vec();
         source[axis] = 0;
         let pick =
@@ -77,13 +77,13 @@ impl Places {
         source: &[isize],
         indices: &[Vec<isize>],
         picks: SmallVec<[Pick; 2]>,
-    ) -> Places {
+    ) -> Locations {
         let mut operands: SmallVec<[&[isize]; 6]> = others.into();
         operands.push(source);
         operands.extend(indices.iter().map(Vec::as_slice));
         let mut strides: SmallVec<[Strides; 4]> = operands.iter().map(|_| Strides::new()).collect();
         let shape = collapse_into(shape, &operands, &mut strides);
-        Places { shape, strides, picks }
+        Locations { shape, strides, picks }
     }
 
     /// Elements of the walk.
@@ -106,8 +106,8 @@ impl Places {
     }
 
     /// The same walk in words of `ratio` neighbours along the last axis, which
-    /// [`Places::run`] says there are; `None` if something is not a multiple of it.
-    pub fn in_words(&self, ratio: usize) -> Option<Places> {
+    /// [`Locations::run`] says there are; `None` if something is not a multiple of it.
+    pub fn in_words(&self, ratio: usize) -> Option<Locations> {
         let whole = |stride: isize| stride % ratio as isize == 0;
         let last = self.shape.len() - 1;
         let (moving, _) = self.strides.split_at(self.others() + 1);
@@ -134,25 +134,25 @@ mod tests {
     #[test]
     fn slices_walk_indices_then_rows() {
         // Rows of a (10, 8) array at 4 indices into a dense (4, 8).
-        let places =
-            Places::of_slices((&[10, 8], &[8, 1]), &[4], &[&[1]], &[0], &[1, 8], &[&[8, 8, 1]]);
-        assert_eq!(places.shape.as_slice(), [4, 8]);
-        assert_eq!(places.strides[0].as_slice(), [8, 1]);
-        assert_eq!(places.strides[1].as_slice(), [0, 1]);
-        assert_eq!(places.strides[2].as_slice(), [1, 0]);
-        assert_eq!(places.picks[0], Pick { size: 10, stride: 8, last: 9 });
-        assert_eq!((places.count(), places.others(), places.run()), (32, 1, 8));
-        let words = places.in_words(4).expect("everything is a multiple of 4");
+        let locations =
+            Locations::of_slices((&[10, 8], &[8, 1]), &[4], &[&[1]], &[0], &[1, 8], &[&[8, 8, 1]]);
+        assert_eq!(locations.shape.as_slice(), [4, 8]);
+        assert_eq!(locations.strides[0].as_slice(), [8, 1]);
+        assert_eq!(locations.strides[1].as_slice(), [0, 1]);
+        assert_eq!(locations.strides[2].as_slice(), [1, 0]);
+        assert_eq!(locations.picks[0], Pick { size: 10, stride: 8, last: 9 });
+        assert_eq!((locations.count(), locations.others(), locations.run()), (32, 1, 8));
+        let words = locations.in_words(4).expect("everything is a multiple of 4");
         assert_eq!((words.shape.as_slice(), words.picks[0].stride), (&[4, 2][..], 2));
-        assert!(places.in_words(16).is_none());
+        assert!(locations.in_words(16).is_none());
     }
 
     #[test]
     fn single_elements_are_one_axis() {
-        let places =
-            Places::of_slices((&[9], &[1]), &[2, 3], &[&[3, 1]], &[0], &[1], &[&[3, 1, 1]]);
-        assert_eq!((places.shape.as_slice(), places.run()), (&[6][..], 1));
-        let along = Places::along_axis((&[3, 5], &[5, 1]), (&[3, 2], &[2, 1]), 1, &[]);
+        let locations =
+            Locations::of_slices((&[9], &[1]), &[2, 3], &[&[3, 1]], &[0], &[1], &[&[3, 1, 1]]);
+        assert_eq!((locations.shape.as_slice(), locations.run()), (&[6][..], 1));
+        let along = Locations::along_axis((&[3, 5], &[5, 1]), (&[3, 2], &[2, 1]), 1, &[]);
         assert_eq!(along.strides[0].as_slice(), [5, 0]);
     }
 }
