@@ -1,7 +1,9 @@
 //! Element types and MLX's promotion rules.
 
+mod from_f64;
 mod info;
 
+pub use from_f64::FromF64;
 pub use info::*;
 
 use std::str::FromStr;

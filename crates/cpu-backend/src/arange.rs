@@ -1,8 +1,8 @@
 //! Ranges of numbers.
 
 use mlx_vulkan_core::{
-    Complex, Dtype, Element, Result, array::FromF64, backend::Output, bf16, dispatch_dtype,
-    dtype::Bool8, f16, primitives::Arange,
+    Complex, Dtype, Element, Result, backend::Output, bf16, dispatch_dtype, dtype::Bool8,
+    dtype::FromF64, f16, primitives::Arange,
 };
 
 use crate::{
