@@ -3,37 +3,15 @@
 //! is the business of the families' own tests.
 
 use mlx::{
-    Array, Device, Dtype, Result, Shape, graph, ops,
+    Array, Device, Dtype, Result, graph, ops,
     primitives::{Example, Input, Primitive, SortOp},
     support::{Entry, Support, table},
 };
-use mlx_tests::{array, complex_parts, epsilon, filled, noise, values};
-
-/// An array without special values: in 0.1 to 0.9, small integers, or both truth values.
-fn operand(shape: &[usize], dtype: Dtype, seed: u64) -> Array {
-    match dtype {
-        Dtype::Bool => filled(shape, dtype, |i| ((i as u64 + seed) % 2) as f64),
-        _ if dtype.is_inexact() => filled(shape, dtype, noise(seed, 0.1, 0.9)),
-        _ => filled(shape, dtype, |i| 1.0 + ((i as u64 * 5 + seed) % 7) as f64),
-    }
-}
-
-/// The array that an example asks for.
-fn input((seed, input): (u64, &Input)) -> Result<Array> {
-    let mut shape: Shape = input.shape.clone();
-    if input.transposed {
-        shape.reverse();
-    }
-    let dense = match &input.values {
-        Some(values) => array(values, &shape, input.dtype),
-        None => operand(&shape, input.dtype, seed),
-    };
-    if input.transposed { ops::transpose(&dense, &[]) } else { Ok(dense) }
-}
+use mlx_tests::{complex_parts, epsilon, example_inputs, values};
 
 /// The outputs of an example on the current device, after their shapes and dtypes were compared.
 fn apply(example: &Example) -> Result<Vec<Array>> {
-    let inputs = (1..).zip(&example.inputs).map(input).collect::<Result<_>>()?;
+    let inputs = example_inputs(example, 0)?.into();
     let specs: Vec<_> = example.inputs.iter().map(Input::spec).collect();
     let specs = example.primitive.output_specs(&specs)?;
     let outputs = graph::apply(example.primitive.clone(), inputs)?;
@@ -54,8 +32,8 @@ fn determined(example: &Example, outputs: Vec<Array>) -> Result<Vec<Array>> {
     Ok(match example.primitive {
         Primitive::Sort(SortOp::Partition { kth, axis }) => vec![at(&outputs[0], axis, kth)?],
         Primitive::Sort(SortOp::ArgPartition { kth, axis }) => {
-            let a = input((1, &example.inputs[0]))?;
-            vec![ops::take_along_axis(&a, &at(&outputs[0], axis, kth)?, axis as isize)?]
+            let a = &example_inputs(example, 0)?[0];
+            vec![ops::take_along_axis(a, &at(&outputs[0], axis, kth)?, axis as isize)?]
         }
         _ => outputs,
     })

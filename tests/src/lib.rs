@@ -6,6 +6,7 @@
 
 mod child;
 mod exact;
+mod example;
 mod host;
 mod tolerance;
 
@@ -16,6 +17,7 @@ use std::sync::Once;
 use mlx::{Array, Complex, Device, Dtype, bf16, dispatch_dtype, dtype::Bool8, f16, ops};
 
 pub use exact::*;
+pub use example::example_inputs;
 pub use host::*;
 pub use tolerance::*;
 

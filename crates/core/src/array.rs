@@ -3,6 +3,7 @@
 use std::sync::{Arc, OnceLock};
 
 use qcell::TCell;
+use smallvec::smallvec;
 
 use crate::{
     Dtype, Element, Error, Result, Shape, Stream,
@@ -13,8 +14,9 @@ use crate::{
     eval::{self, eval},
     graph::{Evaluating, Inputs, Node, Sibling, Turn},
     host::HostVec,
-    primitives::{Primitive, SpecRef},
+    primitives::{PassOp, Primitive, SpecRef},
     shape::{self, Layout},
+    transforms::trace::{self, Mark},
 };
 
 /// Where the elements of an evaluated array are.
@@ -29,9 +31,12 @@ pub struct Data {
 pub(crate) struct Inner {
     shape: Shape,
     dtype: Dtype,
-    /// How to compute the array; gone once it is evaluated. Only who has the turn to evaluate looks at it.
+    /// How to compute the array; gone once it is evaluated, but for tracers. Only who has the turn to
+    /// evaluate looks at it.
     node: TCell<Evaluating, Option<Arc<Node>>>,
     data: OnceLock<Data>,
+    /// Which trace it belongs to.
+    mark: Mark,
 }
 
 /// An n-dimensional array whose contents are computed when they are needed.
@@ -106,7 +111,19 @@ impl Array {
 
     /// An evaluated array.
     pub(crate) fn with_data(shape: Shape, dtype: Dtype, data: Data) -> Array {
-        Self::new(shape, dtype, None, OnceLock::from(data))
+        Self::new(shape, dtype, None, OnceLock::from(data), Mark::NONE)
+    }
+
+    /// An array that stands for an argument of a function that is traced; it cannot be evaluated.
+    pub(crate) fn placeholder(shape: Shape, dtype: Dtype, mark: Mark) -> Array {
+        Self::new(shape, dtype, None, OnceLock::new(), mark)
+    }
+
+    /// A view of the whole of `source` that is traced.
+    pub(crate) fn tracer(source: Array, stream: Stream, mark: Mark) -> Array {
+        let (shape, dtype) = (source.0.shape.clone(), source.dtype());
+        let node = Node::new(PassOp::Copy.into(), stream, smallvec![source]);
+        Self::of_node(shape, dtype, Arc::new(node), mark)
     }
 
     /// A lazy array: the result of `primitive` on `inputs`.
@@ -117,8 +134,9 @@ impl Array {
         stream: Stream,
         inputs: Inputs,
     ) -> Array {
+        let mark = trace::mark_of(&inputs);
         let node = Arc::new(Node::new(primitive, stream, inputs));
-        Self::of_node(shape, dtype, node)
+        Self::of_node(shape, dtype, node, mark)
     }
 
     /// The lazy results of a primitive with several outputs.
@@ -128,28 +146,38 @@ impl Array {
         stream: Stream,
         inputs: Inputs,
     ) -> Vec<Array> {
+        let mark = trace::mark_of(&inputs);
         let node = Arc::new(Node::new(primitive, stream, inputs));
         let arrays: Vec<Array> =
-            outputs.into_iter().map(|(s, d)| Self::of_node(s, d, node.clone())).collect();
-        let siblings = arrays
-            .iter()
-            .map(|a| Sibling {
-                shape: a.0.shape.clone(),
-                dtype: a.0.dtype,
-                array: Arc::downgrade(&a.0),
-            })
-            .collect();
+            outputs.into_iter().map(|(s, d)| Self::of_node(s, d, node.clone(), mark)).collect();
+        let siblings = arrays.iter().map(Sibling::new).collect();
         // A new node has no siblings yet.
         let _ = node.siblings.set(siblings);
         arrays
     }
 
-    pub(crate) fn of_node(shape: Shape, dtype: Dtype, node: Arc<Node>) -> Array {
-        Self::new(shape, dtype, Some(node), OnceLock::new())
+    pub(crate) fn of_node(shape: Shape, dtype: Dtype, node: Arc<Node>, mark: Mark) -> Array {
+        Self::new(shape, dtype, Some(node), OnceLock::new(), mark)
     }
 
-    fn new(shape: Shape, dtype: Dtype, node: Option<Arc<Node>>, data: OnceLock<Data>) -> Array {
-        Array(Arc::new(Inner { shape, dtype, node: TCell::new(node), data }))
+    fn new(
+        shape: Shape,
+        dtype: Dtype,
+        node: Option<Arc<Node>>,
+        data: OnceLock<Data>,
+        mark: Mark,
+    ) -> Array {
+        Array(Arc::new(Inner { shape, dtype, node: TCell::new(node), data, mark }))
+    }
+
+    /// Which trace it belongs to, be it over or not.
+    pub(crate) fn mark(&self) -> Mark {
+        self.0.mark
+    }
+
+    /// Whether a transform that this thread is at traces it: then its node stays when it is evaluated.
+    pub fn is_tracer(&self) -> bool {
+        trace::is_active(self.0.mark)
     }
 
     /// Sizes of the axes.
@@ -207,11 +235,20 @@ impl Array {
         Arc::ptr_eq(&self.0, &other.0)
     }
 
-    /// The array is evaluated: it gets its data, and its node goes.
+    /// The array is evaluated: it gets its data, and its node goes, unless a transform needs it.
     pub(crate) fn fill(&self, output: Output, turn: &mut Turn) {
         let data = output.data.expect("a backend sets every output");
-        drop(self.0.node.rw(turn).take());
+        if self.is_tracer() {
+            trace::retain(self);
+        } else {
+            drop(self.take_node(turn));
+        }
         let _ = self.0.data.set(data);
+    }
+
+    /// The node, which it has no longer.
+    pub(crate) fn take_node(&self, turn: &mut Turn) -> Option<Arc<Node>> {
+        self.0.node.rw(turn).take()
     }
 
     /// Buffer and layout, once evaluation has reached the array.

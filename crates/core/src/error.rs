@@ -1,5 +1,7 @@
 //! The one error type of the workspace's array layers.
 
+use std::sync::Arc;
+
 use crate::{Dtype, Shape};
 
 /// Result of an array operation.
@@ -58,6 +60,17 @@ pub enum Error {
         /// What happened and the remedy.
         message: String,
     },
+    /// Something that cannot be done now, whatever the arguments are (MLX's `std::runtime_error`).
+    #[error("[{op}] {message}")]
+    Runtime {
+        /// Operation as the user wrote it.
+        op: &'static str,
+        /// What cannot be done.
+        message: String,
+    },
+    /// An error of a user's own function, which came up in what calls it: a gradient, a compilation.
+    #[error("{0}")]
+    Raised(Arc<dyn std::error::Error + Send + Sync>),
     /// No memory left within the limits, after the cache was freed.
     #[error("[malloc] Unable to allocate {requested} bytes on {device}: {hint}")]
     OutOfMemory {
@@ -79,6 +92,16 @@ impl Error {
     /// An axis or index outside of the array.
     pub fn out_of_range(op: &'static str, message: impl Into<String>) -> Self {
         Self::OutOfRange { op, message: message.into() }
+    }
+
+    /// Something that cannot be done now.
+    pub fn runtime(op: &'static str, message: impl Into<String>) -> Self {
+        Self::Runtime { op, message: message.into() }
+    }
+
+    /// An error of a user's own function.
+    pub fn raised(error: impl std::error::Error + Send + Sync + 'static) -> Self {
+        Self::Raised(Arc::new(error))
     }
 
     /// A failure of the device or of a stream.

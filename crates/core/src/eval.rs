@@ -41,6 +41,7 @@ use crate::{
     shape::Layout,
     stream::{self, DeviceType},
     tape::{Entry, Tape},
+    transforms::trace,
     views,
 };
 
@@ -59,7 +60,7 @@ static TURN: Lazy<Mutex<Turn>> = Lazy::new(|| Mutex::new(Turn::new()));
 /// What went wrong while computing them.
 pub fn eval<'a>(arrays: impl IntoIterator<Item = &'a &'a Array>) -> Result<()> {
     let arrays: Vec<&Array> = arrays.into_iter().copied().collect();
-    async_eval(&arrays)?;
+    start(&arrays, true)?;
     arrays.iter().try_for_each(|a| a.evaluated().buffer.wait())
 }
 
@@ -68,10 +69,15 @@ pub fn eval<'a>(arrays: impl IntoIterator<Item = &'a &'a Array>) -> Result<()> {
 /// # Errors
 /// What went wrong while encoding.
 pub fn async_eval(arrays: &[&Array]) -> Result<()> {
+    start(arrays, false)
+}
+
+/// Encodes what arrays need, for somebody who waits for them, or who does not.
+fn start(arrays: &[&Array], waits: bool) -> Result<()> {
     if arrays.iter().all(|a| a.data().is_some()) {
         return Ok(());
     }
-    let mut evaluation = Evaluation::new(arrays)?;
+    let mut evaluation = Evaluation::new(arrays, waits)?;
     let result = evaluation.run();
     let result = result.and_then(|()| arrays.iter().try_for_each(|a| bring_small_to_host(a)));
     // What was encoded must run, also after an error.
@@ -152,10 +158,12 @@ struct Evaluation {
 }
 
 impl Evaluation {
-    fn new(arrays: &[&Array]) -> Result<Self> {
+    fn new(arrays: &[&Array], waits: bool) -> Result<Self> {
         let turn = turn();
-        let tape = Tape::new(arrays, &turn)?;
-        let groups = Groups::new(backend::plan(&tape), tape.len());
+        let tape = Tape::new(arrays, waits, &turn)?;
+        // What a group leaves out has no data, which a transform may ask for.
+        let planned = if trace::is_tracing() { Vec::new() } else { backend::plan(&tape) };
+        let groups = Groups::new(planned, tape.len());
         Ok(Evaluation { turn, tape, groups, touched: Touched::default(), steps: Vec::new() })
     }
 
@@ -244,6 +252,8 @@ impl Evaluation {
 
     /// Encodes a node and gives its outputs their data.
     fn encode(&mut self, Entry { array, node, .. }: &Entry) -> Result<Encoded> {
+        // A transform still needs the inputs of what it traces: nobody may take over their memory.
+        let _needed = array.is_tracer().then(|| node.inputs.clone());
         if node.siblings.get().is_none() {
             let mut outputs = [output_of(array)];
             let encoded = encode(node, &mut outputs, &mut self.touched)?;
@@ -253,7 +263,7 @@ impl Evaluation {
             }
             return Ok(encoded);
         }
-        let arrays = siblings(node);
+        let arrays = node.outputs(array);
         let mut outputs: SmallVec<[Output; 3]> = arrays.iter().map(output_of).collect();
         let encoded = encode(node, &mut outputs, &mut self.touched)?;
         if encoded.is_encoded() {
@@ -332,21 +342,14 @@ fn output_of(array: &Array) -> Output {
     Output { shape: array.shape().into(), dtype: array.dtype(), data: None }
 }
 
-/// All outputs of a node with several; those that are gone are made anew to receive their data.
-fn siblings(node: &Arc<Node>) -> SmallVec<[Array; 3]> {
-    let all = node.siblings.get().into_iter().flatten();
-    all.map(|sibling| match sibling.array.upgrade() {
-        Some(inner) => Array(inner),
-        None => Array::of_node(sibling.shape.clone(), sibling.dtype, node.clone()),
-    })
-    .collect()
-}
-
 fn encode(node: &Node, outputs: &mut [Output], touched: &mut Touched) -> Result<Encoded> {
     if let [output] = &mut *outputs
         && let Some(data) = views::view(&node.primitive, &node.inputs, output)?
     {
         output.data = Some(data);
+        return Ok(Encoded::Done);
+    }
+    if views::pass(&node.primitive, &node.inputs, outputs) {
         return Ok(Encoded::Done);
     }
     if outputs.iter().all(|o| o.size() == 0) {

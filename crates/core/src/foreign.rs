@@ -1,4 +1,4 @@
-//! Code of others: destructors of memory that users handed over, and their callbacks.
+//! Code of others: destructors of what users handed over, and their callbacks.
 //!
 //! It may evaluate, and wait for anything. So it never runs while its thread holds what others need (the
 //! turn to evaluate, a stream's encoder), nor on a thread that others wait for (a stream's own): a thread
@@ -15,9 +15,7 @@ use std::{
 
 use parking_lot::Mutex;
 
-use crate::{buffer::HostMemory, notice};
-
-type Memory = Box<dyn HostMemory>;
+use crate::notice;
 
 /// Something to be run.
 pub type Job = Box<dyn FnOnce() + Send>;
@@ -27,7 +25,7 @@ thread_local! {
     static SERVES: Cell<bool> = const { Cell::new(false) };
     /// What is dropped once this thread holds nothing. It is emptied then, so nothing has to drop the list
     /// itself.
-    static PUT_OFF: Cell<ManuallyDrop<Vec<Memory>>> =
+    static PUT_OFF: Cell<ManuallyDrop<Vec<Box<dyn Send>>>> =
         const { Cell::new(ManuallyDrop::new(Vec::new())) };
 }
 
@@ -77,16 +75,16 @@ pub fn serve() {
     SERVES.set(true);
 }
 
-/// Drops memory of a user's, here and now if nobody waits for this thread.
-pub(crate) fn release(memory: Memory) {
+/// Drops something of a user's, here and now if nobody waits for this thread.
+pub(crate) fn release(theirs: impl Send + 'static) {
     if HOLDS.get() > 0 {
         let mut list = PUT_OFF.take();
-        list.push(memory);
+        list.push(Box::new(theirs));
         PUT_OFF.set(list);
     } else if SERVES.get() {
-        run(Box::new(move || drop(memory)));
+        run(Box::new(move || drop(theirs)));
     } else {
-        drop(memory);
+        drop(theirs);
     }
 }
 

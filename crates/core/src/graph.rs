@@ -3,9 +3,10 @@
 use std::{
     cell::Cell,
     mem::ManuallyDrop,
-    sync::{OnceLock, Weak},
+    sync::{Arc, OnceLock, Weak},
 };
 
+use parking_lot::Mutex;
 use qcell::TCellOwner;
 use smallvec::SmallVec;
 
@@ -14,6 +15,7 @@ use crate::{
     array::Inner,
     primitives::{Primitive, Spec, SpecRef},
     stream,
+    transforms::trace::Mark,
 };
 
 /// Marks what only who evaluates looks at.
@@ -40,14 +42,57 @@ pub struct Node {
 
 /// One of several outputs. The array itself may be gone while another one lives.
 pub(crate) struct Sibling {
-    pub(crate) shape: Shape,
-    pub(crate) dtype: Dtype,
-    pub(crate) array: Weak<Inner>,
+    shape: Shape,
+    dtype: Dtype,
+    mark: Mark,
+    array: Mutex<Weak<Inner>>,
+}
+
+impl Sibling {
+    pub(crate) fn new(array: &Array) -> Self {
+        Sibling {
+            shape: array.shape().into(),
+            dtype: array.dtype(),
+            mark: array.mark(),
+            array: Mutex::new(Arc::downgrade(&array.0)),
+        }
+    }
+
+    /// The array, which is made anew if it is gone.
+    fn array(&self, node: &Arc<Node>) -> Array {
+        let mut array = self.array.lock();
+        match array.upgrade() {
+            Some(inner) => Array(inner),
+            None => {
+                let anew = Array::of_node(self.shape.clone(), self.dtype, node.clone(), self.mark);
+                *array = Arc::downgrade(&anew.0);
+                anew
+            }
+        }
+    }
+
+    /// Whether it is this array.
+    pub(crate) fn is(&self, array: &Array) -> bool {
+        self.array.lock().as_ptr() == Arc::as_ptr(&array.0)
+    }
+
+    /// References to the array.
+    pub(crate) fn references(&self) -> usize {
+        self.array.lock().strong_count()
+    }
 }
 
 impl Node {
     pub(crate) fn new(primitive: Primitive, stream: Stream, inputs: Inputs) -> Self {
         Node { primitive, stream, inputs, siblings: OnceLock::new() }
+    }
+
+    /// All outputs, of which `one` is known; those that are gone are made anew.
+    pub(crate) fn outputs(self: &Arc<Self>, one: &Array) -> SmallVec<[Array; 1]> {
+        match self.siblings.get() {
+            Some(siblings) => siblings.iter().map(|sibling| sibling.array(self)).collect(),
+            None => SmallVec::from_buf([one.clone()]),
+        }
     }
 }
 
@@ -81,8 +126,9 @@ impl Drop for Node {
     /// Frees what only this node kept alive with a list instead of recursion: dropping the last reference to
     /// a graph of any depth takes no stack.
     fn drop(&mut self) {
-        // Mostly the inputs are evaluated, and dropping them goes no deeper.
-        if self.inputs.iter().all(|input| input.data().is_some()) {
+        // Mostly the inputs are evaluated, and dropping them goes no deeper; tracers may have kept their nodes.
+        let ends = |input: &Array| input.data().is_some() && input.mark() == Mark::NONE;
+        if self.inputs.iter().all(ends) {
             return;
         }
         let inputs = std::mem::take(&mut self.inputs);

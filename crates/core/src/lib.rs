@@ -37,6 +37,7 @@ pub mod random;
 pub mod shape;
 pub mod stream;
 pub mod tape;
+pub mod transforms;
 mod views;
 
 pub use array::Array;

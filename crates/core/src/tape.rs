@@ -7,7 +7,8 @@ use rustc_hash::FxHashMap;
 
 use crate::{
     Array, Error, Result,
-    graph::{Node, Turn},
+    graph::{Node, Sibling, Turn},
+    transforms::trace,
 };
 
 /// Nodes that may be open at once before the order turns from breadth first to depth first.
@@ -43,9 +44,10 @@ impl Tape {
     /// MLX's breadth-first order with a width limit, from the outputs backwards.
     ///
     /// # Errors
-    /// When an array has neither data nor a node.
-    pub(crate) fn new(outputs: &[&Array], turn: &Turn) -> Result<Tape> {
-        let mut graph = Graph::default();
+    /// When an array has neither data nor a node, or is traced although nobody waits for the evaluation.
+    pub(crate) fn new(outputs: &[&Array], waits: bool, turn: &Turn) -> Result<Tape> {
+        let mut graph =
+            Graph { refuses_tracers: !waits && trace::is_tracing(), ..Graph::default() };
         let roots = graph.find(outputs, turn)?;
         let order = graph.order(outputs, &roots);
         Ok(graph.tape(&order))
@@ -88,7 +90,7 @@ impl Tape {
     pub fn output(&self, place: usize, nth: usize) -> Option<usize> {
         let array = &self.node(place).inputs[nth];
         match self.node(self.input(place, nth)?).siblings.get() {
-            Some(all) => all.iter().position(|s| s.array.as_ptr() == Arc::as_ptr(&array.0)),
+            Some(all) => all.iter().position(|sibling| sibling.is(array)),
             None => Some(0),
         }
     }
@@ -115,7 +117,7 @@ impl Tape {
         // The tape refers to one output of a node itself, whichever it met last.
         let (own, uses) = (1, entry.uses as usize);
         let references = match entry.node.siblings.get() {
-            Some(all) => all.iter().map(|sibling| sibling.array.strong_count()).sum(),
+            Some(all) => all.iter().map(Sibling::references).sum(),
             None => Arc::strong_count(&entry.array.0),
         };
         references == uses + own
@@ -145,6 +147,8 @@ impl Tape {
 /// The lazy nodes behind some outputs, numbered as they are found.
 #[derive(Default)]
 struct Graph<'a> {
+    /// Arrays that are traced may not be evaluated.
+    refuses_tracers: bool,
     nodes: Vec<Found<'a>>,
     numbers: FxHashMap<*const Node, u32>,
     /// Numbers of the inputs of each node, one node's after another's.
@@ -188,9 +192,10 @@ impl<'a> Graph<'a> {
         if array.data().is_some() {
             return Ok(EVALUATED);
         }
-        let node = array.node_in(turn).ok_or_else(|| {
-            Error::invalid("eval", "Attempting to eval an array without a primitive.")
-        })?;
+        if self.refuses_tracers && array.is_tracer() {
+            return Err(Error::invalid("async_eval", "Not allowed inside a graph transformation."));
+        }
+        let node = array.node_in(turn).ok_or_else(|| without_node(array))?;
         let new = self.nodes.len() as u32;
         let number = *self.numbers.entry(Arc::as_ptr(node)).or_insert(new);
         if number == new {
@@ -261,6 +266,18 @@ impl<'a> Graph<'a> {
     }
 }
 
+/// Why an array cannot be evaluated that has neither data nor a node.
+fn without_node(array: &Array) -> Error {
+    if array.is_tracer() {
+        let message = "Attempting to eval an array during function transformations like compile or vmap is \
+                       not allowed.";
+        return Error::invalid("eval", message);
+    }
+    let message = "Attempting to eval an array without a primitive. If you are compiling a function, make \
+                   sure all the inputs and outputs are captured.";
+    Error::runtime("eval", message)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -294,7 +311,7 @@ mod tests {
 
     /// Uses and privacy of the node that the only other one on the tape reads.
     fn seen(result: &Array) -> (usize, bool) {
-        let tape = Tape::new(&[result], &turn()).unwrap();
+        let tape = Tape::new(&[result], true, &turn()).unwrap();
         assert_eq!(tape.len(), 2, "one stands for all");
         (tape.uses(0), tape.is_private(0))
     }
@@ -303,7 +320,7 @@ mod tests {
     fn outputs_of_a_node_are_told_apart() {
         let parts = outputs();
         let result = reader(&parts);
-        let tape = Tape::new(&[&result], &turn()).unwrap();
+        let tape = Tape::new(&[&result], true, &turn()).unwrap();
         let numbers = [0, 1, 2].map(|i| (tape.input(1, i), tape.output(1, i)));
         assert_eq!(numbers, [0, 1, 2].map(|i| (Some(0), Some(i))));
         assert_eq!(tape.input(0, 0), None, "the rows are evaluated");

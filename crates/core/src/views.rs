@@ -23,6 +23,16 @@ pub(crate) fn view(primitive: &Primitive, inputs: &[Array], out: &Output) -> Res
     Ok(layout.map(|layout| Data { buffer: inputs[0].evaluated().buffer.clone(), layout }))
 }
 
+/// Lets outputs share the memory of the inputs that a node passes on; whether it is such a node.
+pub(crate) fn pass(primitive: &Primitive, inputs: &[Array], outputs: &mut [Output]) -> bool {
+    let Primitive::Pass(op) = primitive else { return false };
+    let passed = &inputs[op.passed(inputs.len())];
+    for (output, input) in outputs.iter_mut().zip(passed) {
+        output.data = Some(input.evaluated().clone());
+    }
+    true
+}
+
 /// The input itself, where it has the right dtype and order.
 fn copied(op: CopyOp, input: &Array, from: &Layout, out: &Output) -> Option<Layout> {
     match op {

@@ -134,6 +134,7 @@ fn encode(
     use Primitive as P;
     let [out, others @ ..] = outputs else { unreachable!("{} has an output", primitive.name()) };
     match primitive {
+        P::Pass(_) => unreachable!("core passes arrays on"),
         P::Unary(op) => unary::encode(enc, *op, args(inputs), out),
         P::Binary(op) => binary::encode(enc, *op, args(inputs), out),
         P::Ternary(op) => ternary::encode(enc, *op, args(inputs), out),

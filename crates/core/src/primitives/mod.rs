@@ -25,6 +25,7 @@ mod linalg;
 mod matmul;
 mod norm;
 mod operators;
+mod pass;
 mod quantized;
 mod random;
 mod reduce;
@@ -52,6 +53,7 @@ pub use indexing::{IndexingOp, ScatterOp};
 pub use linalg::Linalg;
 pub use matmul::MatmulOp;
 pub use norm::NormOp;
+pub use pass::{Custom, CustomRules, PassOp};
 pub use quantized::{Affine, QuantizedOp};
 pub use random::RandomBits;
 pub use reduce::{ArgReduce, ArgReduceOp, Reduce, ReduceOp};
@@ -69,7 +71,11 @@ pub(crate) use shape::reaches_inside;
 use family::Family;
 use smallvec::SmallVec;
 
-use crate::{Dtype, Error, Result};
+use crate::{
+    Array, Dtype, Error, Result,
+    graph::Inputs,
+    transforms::rules::{Applied, Mapped, Outputs, Rules},
+};
 
 /// Axes, each in `0..ndim`.
 pub type Axes = SmallVec<[usize; 4]>;
@@ -121,6 +127,52 @@ macro_rules! families {
                 specs.ok_or_else(|| self.misfit(inputs))
             }
 
+            /// What the derivatives by the `wanted` inputs are along `cotangents`, which there is one of for
+            /// each output; in the order of `wanted`. Runs on the current stream.
+            ///
+            /// # Errors
+            /// When the primitive has no such derivative.
+            pub(crate) fn vjp(
+                &self,
+                node: &Applied<'_>,
+                cotangents: &[Array],
+                wanted: &[usize],
+            ) -> Result<Inputs> {
+                match self {
+                    $(Self::$family(member) => Rules::vjp(member, node, cotangents, wanted),)*
+                }
+            }
+
+            /// The derivatives of the outputs along `tangents` of the inputs, of which some are zero. Runs on
+            /// the current stream.
+            ///
+            /// # Errors
+            /// When the primitive has no such derivative.
+            pub(crate) fn jvp(
+                &self,
+                node: &Applied<'_>,
+                tangents: &[Option<Array>],
+            ) -> Result<Outputs> {
+                match self {
+                    $(Self::$family(member) => Rules::jvp(member, node, tangents),)*
+                }
+            }
+
+            /// The primitive on inputs with one more axis each, where one is named, as if it ran for every
+            /// index of that axis alone. Runs on the current stream.
+            ///
+            /// # Errors
+            /// When the primitive cannot.
+            pub(crate) fn vmap(
+                &self,
+                inputs: &[Array],
+                axes: &[Option<usize>],
+            ) -> Result<Mapped> {
+                match self {
+                    $(Self::$family(member) => Rules::vmap(member, inputs, axes),)*
+                }
+            }
+
             /// Examples of every primitive for every dtype that it takes.
             pub fn examples() -> Vec<Example> {
                 let mut all = Vec::new();
@@ -143,6 +195,8 @@ macro_rules! families {
 }
 
 families! {
+    /// Array that is passed on as it is.
+    Pass(PassOp),
     /// Elementwise function of one array.
     Unary(UnaryOp),
     /// Elementwise function of two arrays.

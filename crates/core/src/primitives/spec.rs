@@ -27,6 +27,11 @@ impl Spec {
 }
 
 impl SpecRef<'_> {
+    /// The same, with a shape of its own.
+    pub fn to_spec(self) -> Spec {
+        Spec { shape: self.shape.into(), dtype: self.dtype }
+    }
+
     /// Number of axes.
     pub fn ndim(self) -> usize {
         self.shape.len()

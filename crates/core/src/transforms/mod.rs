@@ -1,0 +1,13 @@
+//! Transforms of functions: derivatives, and functions of arrays with one more axis.
+//!
+//! A transform runs a function once on tracers ([`trace`]), which gives the graph of what it computes. It
+//! walks that graph ([`walk`]) and asks each primitive for its rule ([`rules`]).
+
+mod derivative;
+pub(crate) mod rules;
+pub(crate) mod trace;
+mod vmap;
+mod walk;
+
+pub use derivative::{Derived, jvp, vjp, vjp_of};
+pub use vmap::vmap;

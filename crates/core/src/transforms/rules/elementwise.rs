@@ -1,0 +1,72 @@
+//! Derivatives of functions of single elements.
+
+use super::{Applied, Outputs, one, sum};
+use crate::{Array, Result, graph::Inputs, ops};
+
+/// What an elementwise function's derivative by an input is.
+pub(super) enum Factor {
+    /// 0, or undefined.
+    Zero,
+    /// 1.
+    One,
+    /// -1.
+    Minus,
+    /// An array.
+    Times(Array),
+    /// The reciprocal of an array.
+    Over(Array),
+}
+
+impl Factor {
+    /// The factor of a tangent; `None` is zero.
+    fn times(&self, tangent: &Array) -> Result<Option<Array>> {
+        Ok(Some(match self {
+            Factor::Zero => return Ok(None),
+            Factor::One => tangent.clone(),
+            Factor::Minus => ops::negative(tangent)?,
+            Factor::Times(factor) => ops::multiply(tangent, factor)?,
+            Factor::Over(divisor) => ops::divide(tangent, divisor)?,
+        }))
+    }
+
+    /// The conjugate, which is the factor of a cotangent.
+    fn conjugate(self) -> Result<Self> {
+        Ok(match self {
+            Factor::Times(factor) => Factor::Times(ops::conjugate(&factor)?),
+            Factor::Over(divisor) => Factor::Over(ops::conjugate(&divisor)?),
+            real => real,
+        })
+    }
+}
+
+/// Derivatives of a function by each of the `wanted` inputs, of which it has `factor`.
+pub(super) fn vjp(
+    node: &Applied<'_>,
+    cotangent: &Array,
+    wanted: &[usize],
+    factor: impl Fn(usize) -> Result<Factor>,
+) -> Result<Inputs> {
+    let derivative = |&i: &usize| match factor(i)?.conjugate()?.times(cotangent)? {
+        Some(derivative) => Ok(derivative),
+        None => ops::zeros_like(&node.inputs[i]),
+    };
+    wanted.iter().map(derivative).collect()
+}
+
+/// The derivative of a function along tangents of its inputs, by which it has `factor`.
+pub(super) fn jvp(
+    node: &Applied<'_>,
+    tangents: &[Option<Array>],
+    factor: impl Fn(usize) -> Result<Factor>,
+) -> Result<Outputs> {
+    let mut terms = Vec::new();
+    for (i, tangent) in tangents.iter().enumerate() {
+        if let Some(tangent) = tangent {
+            terms.extend(factor(i)?.times(tangent)?);
+        }
+    }
+    match terms.is_empty() {
+        true => one(ops::zeros_like(&node.outputs[0])?),
+        false => sum(terms.into_iter().map(|term| Ok(Some(term)))),
+    }
+}

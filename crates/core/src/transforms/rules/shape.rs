@@ -1,0 +1,206 @@
+//! Views with other axes, slices and joining.
+
+use smallvec::smallvec;
+
+use super::{
+    Applied, Mapped, Outputs, Rules,
+    mapping::{self, behind},
+    one, tangent_or_zeros, with_axis,
+};
+use crate::{
+    Array, Dtype, Result, Shape,
+    graph::Inputs,
+    ops,
+    primitives::{Axes, Rule, ShapeOp, To},
+    shape::num_elements,
+};
+
+impl Rules for ShapeOp {
+    fn vjp(&self, node: &Applied<'_>, cotangents: &[Array], wanted: &[usize]) -> Result<Inputs> {
+        let (a, cotangent) = (&node.inputs[0], &cotangents[0]);
+        Ok(match self {
+            Self::Reshape(_) => smallvec![reshaped(cotangent, a.shape())?],
+            Self::Transpose { axes } => {
+                let inverse = (0..axes.len()).map(|x| axes.iter().position(|&y| y == x));
+                let axes = inverse.map(|x| x.expect("it is a permutation")).collect();
+                smallvec![ops::node(Self::Transpose { axes }, [cotangent.clone()])?]
+            }
+            Self::Broadcast(_) => smallvec![summed_to(cotangent, a.shape())?],
+            Self::ExpandDims { axes } => {
+                smallvec![ops::node(Self::Squeeze { axes: axes.clone() }, [cotangent.clone()])?]
+            }
+            Self::Squeeze { axes } => {
+                smallvec![ops::node(Self::ExpandDims { axes: axes.clone() }, [cotangent.clone()])?]
+            }
+            Self::AsStrided { shape, strides, offset } => {
+                smallvec![strided_vjp(a, cotangent, shape, strides, *offset)?]
+            }
+            Self::Slice { start, strides, .. } => {
+                let update = Self::SliceUpdate { start: start.clone(), strides: strides.clone() };
+                smallvec![ops::node(update, [ops::zeros_like(a)?, cotangent.clone()])?]
+            }
+            Self::SliceUpdate { start, strides } => {
+                let update = &node.inputs[1];
+                let derivative = |&i: &usize| match i {
+                    0 => ops::node(self.clone(), [cotangent.clone(), ops::zeros_like(update)?]),
+                    _ => {
+                        let (start, strides) = (start.clone(), strides.clone());
+                        let sizes = Shape::from(update.shape());
+                        ops::node(Self::Slice { start, strides, sizes }, [cotangent.clone()])
+                    }
+                };
+                wanted.iter().map(derivative).collect::<Result<_>>()?
+            }
+            Self::Concatenate { axis } => {
+                let end = |i: usize| node.inputs[..i].iter().map(|a| a.shape()[*axis]).sum();
+                let part = |&i: &usize| {
+                    let (start, stop): (usize, usize) = (end(i), end(i + 1));
+                    ops::slice_axis(cotangent, *axis as isize, start as isize, stop as isize)
+                };
+                wanted.iter().map(part).collect::<Result<_>>()?
+            }
+        })
+    }
+
+    fn jvp(&self, node: &Applied<'_>, tangents: &[Option<Array>]) -> Result<Outputs> {
+        match self {
+            Self::Reshape(_)
+            | Self::Transpose { .. }
+            | Self::Broadcast(_)
+            | Self::ExpandDims { .. }
+            | Self::Squeeze { .. }
+            | Self::Slice { .. }
+            | Self::SliceUpdate { .. }
+            | Self::Concatenate { .. } => {
+                let all = (0..tangents.len()).map(|i| tangent_or_zeros(node, tangents, i));
+                one(ops::node(self.clone(), all.collect::<Result<Inputs>>()?)?)
+            }
+            // A tangent may lie otherwise than the input, whose layout does not matter to the result.
+            Self::AsStrided { .. } => {
+                let tangent = tangent_or_zeros(node, tangents, 0)?;
+                one(ops::node(self.clone(), [ops::contiguous(&tangent, false)?])?)
+            }
+        }
+    }
+
+    fn vmap(&self, inputs: &[Array], axes: &[Option<usize>]) -> Result<Mapped> {
+        match self {
+            Self::SliceUpdate { .. } | Self::Concatenate { .. } => {
+                let (inputs, axis) = mapping::joined(inputs, axes)?;
+                Mapped::one(ops::node(self.with_axis(axis, &inputs[0]), inputs)?, axis)
+            }
+            Self::Transpose { .. } | Self::Slice { .. } => {
+                let (input, axis) = mapping::only(inputs, axes);
+                Mapped::one(ops::node(self.with_axis(axis, input), [input.clone()])?, axis)
+            }
+            Self::ExpandDims { .. } | Self::Squeeze { .. } => {
+                let (input, axis) = mapping::only(inputs, axes);
+                let output = ops::node(self.with_axis(axis, input), [input.clone()])?;
+                Mapped::one(output, self.moved(axis))
+            }
+            Self::Reshape(_) | Self::Broadcast(_) | Self::AsStrided { .. } => {
+                let (input, axis) = mapping::only(inputs, axes);
+                let front = ops::moveaxis(input, axis as isize, 0)?;
+                Mapped::one(self.for_each(&front)?, 0)
+            }
+        }
+    }
+}
+
+impl ShapeOp {
+    /// The same primitive when its inputs, of which `input` is the first one, have another axis.
+    fn with_axis(&self, axis: usize, input: &Array) -> Self {
+        let shifted = |axes: &Axes| axes.iter().map(|&x| behind(x, axis)).collect::<Axes>();
+        let mut op = self.clone();
+        match &mut op {
+            Self::Transpose { axes } => {
+                *axes = shifted(axes);
+                axes.insert(axis, axis);
+            }
+            Self::Slice { start, strides, sizes } => {
+                start.insert(axis, 0);
+                strides.insert(axis, 1);
+                sizes.insert(axis, input.shape()[axis]);
+            }
+            Self::SliceUpdate { start, strides } => {
+                start.insert(axis, 0);
+                strides.insert(axis, 1);
+            }
+            Self::Concatenate { axis: along } => *along = behind(*along, axis),
+            Self::Squeeze { axes } => *axes = shifted(axes),
+            // Counted in the output, where the mapped axis is at another place.
+            Self::ExpandDims { axes } => {
+                let axis = self.moved(axis);
+                *axes = axes.iter().map(|&x| behind(x, axis)).collect();
+            }
+            Self::Reshape(_) | Self::Broadcast(_) | Self::AsStrided { .. } => {
+                unreachable!("they need the mapped axis at the front")
+            }
+        }
+        op
+    }
+
+    /// Where the mapped axis of the input is in the output.
+    fn moved(&self, axis: usize) -> usize {
+        match self {
+            // Each new axis that is not behind it moves it on.
+            Self::ExpandDims { axes } => axes.iter().fold(axis, |at, &x| at + usize::from(x <= at)),
+            Self::Squeeze { axes } => axis - axes.iter().filter(|&&x| x < axis).count(),
+            _ => axis,
+        }
+    }
+
+    /// The primitive for each index of the first axis of `input`.
+    fn for_each(&self, input: &Array) -> Result<Array> {
+        let count = input.shape()[0];
+        match self {
+            Self::Reshape(To::Exact(shape)) => reshaped(input, &with_axis(shape, 0, count)),
+            Self::Broadcast(Rule::Exact(shape)) => {
+                let new: Vec<isize> = (1..=(shape.len() + 1 - input.ndim()) as isize).collect();
+                let aligned = ops::expand_dims(input, &new)?;
+                ops::broadcast_to(&aligned, &with_axis(shape, 0, count))
+            }
+            Self::AsStrided { shape, strides, offset } => {
+                let each = num_elements(&input.shape()[1..]);
+                let mut strides = strides.clone();
+                strides.insert(0, each as isize);
+                let shape = with_axis(shape, 0, count);
+                let dense = ops::contiguous(input, false)?;
+                ops::node(Self::AsStrided { shape, strides, offset: *offset }, [dense])
+            }
+            _ => unreachable!("the others take the mapped axis where it is"),
+        }
+    }
+}
+
+fn reshaped(a: &Array, shape: &[usize]) -> Result<Array> {
+    ops::node(ShapeOp::Reshape(To::Exact(shape.into())), [a.clone()])
+}
+
+/// The sum over the axes along which an array of `shape` was broadcast.
+pub(super) fn summed_to(a: &Array, shape: &[usize]) -> Result<Array> {
+    let new = a.ndim() - shape.len();
+    let broadcast = |x: &usize| *x < new || (shape[x - new] == 1 && a.shape()[*x] != 1);
+    let axes: Vec<isize> = (0..a.ndim()).filter(broadcast).map(|x| x as isize).collect();
+    if axes.is_empty() {
+        return Ok(a.clone());
+    }
+    let sum = ops::sum(a, &axes, true)?;
+    let leading: Vec<isize> = (0..new as isize).collect();
+    if leading.is_empty() { Ok(sum) } else { ops::squeeze(&sum, &leading) }
+}
+
+/// Each element of a strided view adds to the element of the input that it is.
+fn strided_vjp(
+    a: &Array,
+    cotangent: &Array,
+    shape: &[usize],
+    strides: &[isize],
+    offset: usize,
+) -> Result<Array> {
+    let numbers = ops::arange(0.0, a.size() as f64, 1.0, Dtype::Uint32)?;
+    let picked = ops::as_strided(&numbers, shape, strides, offset)?;
+    let (places, values) = (ops::flatten(&picked, 0, -1)?, ops::flatten(cotangent, 0, -1)?);
+    let zeros = ops::zeros(&[a.size()], cotangent.dtype())?;
+    reshaped(&ops::scatter_add_axis(&zeros, &places, &values, 0)?, a.shape())
+}

@@ -1,0 +1,42 @@
+//! Families whose rules are not written yet.
+
+use super::*;
+use crate::primitives::*;
+
+macro_rules! unfinished {
+    ($($family:ty),* $(,)?) => {$(
+        impl Rules for $family {
+            fn vjp(&self, _: &Applied<'_>, _: &[Array], _: &[usize]) -> Result<Inputs> {
+                refused(Transform::Vjp, self.clone())
+            }
+
+            fn jvp(&self, _: &Applied<'_>, _: &[Option<Array>]) -> Result<Outputs> {
+                refused(Transform::Jvp, self.clone())
+            }
+
+            fn vmap(&self, _: &[Array], _: &[Option<usize>]) -> Result<Mapped> {
+                refused(Transform::Vmap, self.clone())
+            }
+        }
+    )*};
+}
+
+unfinished!(
+    Reduce,
+    ArgReduce,
+    Scan,
+    SortOp,
+    SoftmaxOp,
+    IndexingOp,
+    Arange,
+    RandomBits,
+    MatmulOp,
+    QuantizedOp,
+    Box<Convolution>,
+    NormOp,
+    Rope,
+    Attention,
+    Fft,
+    Hadamard,
+    Linalg,
+);

@@ -1,0 +1,224 @@
+//! The derivatives of every primitive, by the examples of the support table: along random tangents against
+//! differences of values, and along cotangents against those; then the same for the derivatives themselves.
+
+use std::collections::BTreeSet;
+
+use crate::unfinished::UNFINISHED;
+use mlx::{
+    Array, Device, Dtype, Error, Result, graph, ops,
+    primitives::{Example, PassOp, Primitive},
+    transforms::{jvp, vjp},
+};
+use mlx_tests::{complex_noise, complex_parts, example_inputs, filled, noise, values};
+
+/// What has no such derivative: nor has it upstream, or a reason stands beside it.
+const REFUSED: &[(&str, &str)] = &[
+    // Bits as another dtype are no smooth function.
+    ("jvp", "View"),
+    ("vjp", "View"),
+    ("vjp of vjp", "View"),
+    ("jvp of vjp", "View"),
+];
+
+/// A function of the inexact inputs of an example, and those.
+struct Function<'a> {
+    apply: Box<dyn Fn(&[Array]) -> Result<Vec<Array>> + 'a>,
+    inputs: Vec<Array>,
+}
+
+/// An example as a function whose outputs are inexact, if it has any.
+fn function(example: &Example) -> Option<Function<'_>> {
+    // What derivatives make of these is not what they compute.
+    if let Primitive::Pass(PassOp::StopGradient | PassOp::Custom(_)) = example.primitive {
+        return None;
+    }
+    let all = example_inputs(example, 0).unwrap();
+    let inexact = |a: &&Array| a.dtype().is_inexact();
+    let inputs: Vec<Array> = all.iter().filter(inexact).cloned().collect();
+    let apply = move |inputs: &[Array]| {
+        let mut given = inputs.iter();
+        let replaced = all.iter().map(|a| match inexact(&a) {
+            true => given.next().expect("there is one for each").clone(),
+            false => a.clone(),
+        });
+        let outputs = graph::apply(example.primitive.clone(), replaced.collect())?;
+        Ok(outputs.into_iter().filter(|a| a.dtype().is_inexact()).collect::<Vec<_>>())
+    };
+    let is_smooth = !inputs.is_empty() && !apply(&inputs).unwrap().is_empty();
+    is_smooth.then(|| Function { apply: Box::new(apply), inputs })
+}
+
+/// A direction: random numbers like an array.
+fn direction(a: &Array, seed: u64) -> Array {
+    match a.dtype() {
+        Dtype::Complex64 => complex_noise(a.shape(), seed),
+        dtype => filled(a.shape(), dtype, noise(seed, -1.0, 1.0)),
+    }
+}
+
+fn directions(arrays: &[Array], seed: u64) -> Vec<Array> {
+    arrays.iter().zip(0..).map(|(a, i)| direction(a, seed + 2 * i)).collect()
+}
+
+/// The numbers of arrays; complex ones are two.
+fn numbers(arrays: &[Array]) -> Vec<f64> {
+    let of = |a: &Array| match a.dtype() {
+        Dtype::Complex64 => complex_parts(a).into_iter().flatten().collect(),
+        _ => values(a),
+    };
+    arrays.iter().flat_map(of).collect()
+}
+
+fn inner(a: &[f64], b: &[f64]) -> f64 {
+    a.iter().zip(b).map(|(a, b)| a * b).sum()
+}
+
+/// How far the difference of values may be from the derivative, and the step that makes it so.
+#[derive(Clone, Copy)]
+struct Precision {
+    step: f64,
+    tolerance: f64,
+}
+
+impl Precision {
+    fn of(function: &Function<'_>) -> Self {
+        let outputs = (function.apply)(&function.inputs).unwrap();
+        match function.inputs.iter().chain(&outputs).all(|a| a.dtype() == Dtype::Float64) {
+            true => Precision { step: 1e-5, tolerance: 1e-6 },
+            false => Precision { step: 1e-3, tolerance: 1e-2 },
+        }
+    }
+}
+
+/// The derivative along tangents as a quotient of differences.
+fn quotient(function: &Function<'_>, tangents: &[Array], step: f64) -> Vec<f64> {
+    let at = |step: f64| {
+        let moved = function.inputs.iter().zip(tangents);
+        let moved = moved.map(|(a, t)| ops::add(a, &ops::multiply(t, step)?));
+        numbers(&(function.apply)(&moved.collect::<Result<Vec<_>>>().unwrap()).unwrap())
+    };
+    at(step).iter().zip(at(-step)).map(|(high, low)| (high - low) / (2.0 * step)).collect()
+}
+
+/// What is wrong with the derivatives of a function.
+enum Fault {
+    Refused,
+    Wrong(String),
+}
+
+impl From<Error> for Fault {
+    fn from(error: Error) -> Self {
+        let text = error.to_string();
+        match text.contains("Not implemented for") {
+            true => Fault::Refused,
+            false => Fault::Wrong(text),
+        }
+    }
+}
+
+fn compare(what: &str, got: &[f64], want: &[f64], tolerance: f64) -> Result<(), Fault> {
+    assert_eq!(got.len(), want.len());
+    let most = want.iter().fold(1.0, |m: f64, x| m.max(x.abs()));
+    let far = |(g, w): &(&f64, &f64)| !((*g - *w).abs() <= tolerance * most);
+    match got.iter().zip(want).find(far) {
+        Some((got, want)) => Err(Fault::Wrong(format!("{what}: {got} instead of {want}"))),
+        None => Ok(()),
+    }
+}
+
+fn check_jvp(function: &Function<'_>) -> Result<(), Fault> {
+    let precision = Precision::of(function);
+    for seed in [10, 20] {
+        let tangents = directions(&function.inputs, seed);
+        let (_, got) = jvp(&function.apply, &function.inputs, &tangents)?;
+        let want = quotient(function, &tangents, precision.step);
+        compare("jvp", &numbers(&got), &want, precision.tolerance)?;
+    }
+    Ok(())
+}
+
+fn check_vjp(function: &Function<'_>) -> Result<(), Fault> {
+    let precision = Precision::of(function);
+    let outputs = (function.apply)(&function.inputs)?;
+    for seed in [10, 20] {
+        let (tangents, cotangents) =
+            (directions(&function.inputs, seed), directions(&outputs, seed + 5));
+        let (_, got) = vjp(&function.apply, &function.inputs, &cotangents)?;
+        for (derivative, input) in got.iter().zip(&function.inputs) {
+            assert_eq!(derivative.spec(), input.spec());
+        }
+        let got = inner(&numbers(&got), &numbers(&tangents));
+        let want = inner(&numbers(&cotangents), &quotient(function, &tangents, precision.step));
+        compare("vjp", &[got], &[want], precision.tolerance)?;
+    }
+    Ok(())
+}
+
+/// The function that gives the derivatives of another one along fixed cotangents.
+fn gradient<'a>(function: &'a Function<'a>) -> Function<'a> {
+    let outputs = (function.apply)(&function.inputs).unwrap();
+    let cotangents = directions(&outputs, 40);
+    let apply = move |inputs: &[Array]| Ok(vjp(&function.apply, inputs, &cotangents)?.1);
+    Function { apply: Box::new(apply), inputs: function.inputs.clone() }
+}
+
+/// Checks a transform of every example of a dtype; those that refuse it must be known.
+fn check_all(dtype: Dtype, transform: &str, check: impl Fn(&Function<'_>) -> Result<(), Fault>) {
+    mlx_tests::init();
+    let (mut refused, mut faults, mut checked) = (BTreeSet::new(), Vec::new(), BTreeSet::new());
+    let examples = Primitive::examples();
+    for example in examples.iter().filter(|example| example.dtype == dtype) {
+        let name = example.primitive.name();
+        let check = || {
+            function(example).map_or(Ok(()), |function| {
+                checked.insert(name);
+                check(&function)
+            })
+        };
+        match mlx::with_device(Device::CPU, check).unwrap() {
+            Ok(()) => {}
+            Err(Fault::Refused) => drop(refused.insert(name)),
+            Err(Fault::Wrong(text)) => faults.push(format!("{:?}: {text}", example.primitive)),
+        }
+    }
+    assert!(faults.is_empty(), "{transform} {dtype}\n{}", faults.join("\n"));
+    let known = |name: &&str| REFUSED.contains(&(transform, name)) || UNFINISHED.contains(name);
+    let known: BTreeSet<&str> = checked.into_iter().filter(known).collect();
+    assert_eq!(refused, known, "{transform} {dtype}");
+}
+
+#[test]
+fn along_tangents() {
+    check_all(Dtype::Float64, "jvp", check_jvp);
+}
+
+#[test]
+fn along_cotangents() {
+    check_all(Dtype::Float64, "vjp", check_vjp);
+}
+
+#[test]
+fn of_complex_functions_along_tangents() {
+    check_all(Dtype::Complex64, "jvp", check_jvp);
+}
+
+#[test]
+fn of_complex_functions_along_cotangents() {
+    check_all(Dtype::Complex64, "vjp", check_vjp);
+}
+
+#[test]
+fn of_derivatives_along_cotangents() {
+    check_all(Dtype::Float64, "vjp of vjp", |function| {
+        check_vjp(function)?;
+        check_vjp(&gradient(function))
+    });
+}
+
+#[test]
+fn of_derivatives_along_tangents() {
+    check_all(Dtype::Float64, "jvp of vjp", |function| {
+        check_vjp(function)?;
+        check_jvp(&gradient(function))
+    });
+}

@@ -1,0 +1,6 @@
+//! Transforms: derivatives, mapping over axes.
+
+mod derivatives;
+mod functions;
+mod mapping;
+mod unfinished;

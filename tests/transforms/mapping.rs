@@ -1,0 +1,149 @@
+//! Every primitive mapped over an axis of its inputs, by the examples of the support table, against a loop.
+
+use std::collections::BTreeSet;
+
+use crate::unfinished::UNFINISHED;
+use mlx::{
+    Array, Device, Dtype, Result, graph, ops,
+    primitives::{Example, PassOp, Primitive},
+    transforms::vmap,
+};
+use mlx_tests::{complex_parts, epsilon, example_inputs, on_each_device, values};
+
+/// What cannot be mapped: nor can it upstream, or a reason stands beside it.
+const REFUSED: &[&str] = &[];
+
+/// How many indices are mapped.
+const COUNT: u64 = 3;
+
+/// The inputs of an example for each index, of which some are the same for all.
+fn inputs_of(example: &Example, mapped: &[bool]) -> Vec<Vec<Array>> {
+    let same = example_inputs(example, 0).unwrap();
+    let of = |seed| {
+        let own = example_inputs(example, seed).unwrap();
+        let choice = own.into_iter().zip(&same).zip(mapped);
+        choice.map(|((own, same), mapped)| if *mapped { own } else { same.clone() }).collect()
+    };
+    (0..COUNT).map(of).collect()
+}
+
+fn stacked(arrays: impl Iterator<Item = Array>, axis: usize) -> Array {
+    let arrays: Vec<Array> = arrays.collect();
+    ops::stack(&arrays.iter().collect::<Vec<_>>(), axis as isize).unwrap()
+}
+
+/// Which inputs are mapped, and along which axis each.
+fn choices(example: &Example) -> Vec<Vec<Option<usize>>> {
+    let ndims: Vec<usize> = example.inputs.iter().map(|input| input.shape.len()).collect();
+    let none = vec![None; ndims.len()];
+    let mut choices = Vec::new();
+    for (i, &ndim) in ndims.iter().enumerate() {
+        for axis in 0..=ndim {
+            let mut one = none.clone();
+            one[i] = Some(axis);
+            choices.push(one);
+        }
+    }
+    if ndims.len() > 1 {
+        choices.push(ndims.iter().map(|_| Some(0)).collect());
+        choices.push(ndims.iter().map(|&ndim| Some(ndim)).collect());
+        choices.push(ndims.iter().enumerate().map(|(i, &ndim)| Some(i % (ndim + 1))).collect());
+    }
+    choices
+}
+
+fn numbers(a: &Array) -> Vec<f64> {
+    match a.dtype() {
+        Dtype::Complex64 => complex_parts(a).into_iter().flatten().collect(),
+        _ => values(a),
+    }
+}
+
+/// What differs by more than roundings, which may come in another order, if something does.
+fn difference(got: &Array, want: &Array) -> Option<String> {
+    if got.spec() != want.spec() {
+        return Some(format!("{} instead of {}", got.spec(), want.spec()));
+    }
+    let (got_numbers, want_numbers) = (numbers(got), numbers(want));
+    let most = want_numbers.iter().fold(1.0, |m: f64, x| m.max(x.abs()));
+    let inexact = got.dtype().is_inexact();
+    let bound = if inexact { 32.0 * epsilon(got.dtype()) * most } else { 0.0 };
+    let far = |(got, want): &(&f64, &f64)| got != want && !((*got - *want).abs() <= bound);
+    let (got, want) = got_numbers.iter().zip(&want_numbers).find(far)?;
+    Some(format!("{got} instead of {want}"))
+}
+
+/// What is wrong with an example that is mapped so, if something is.
+fn fault(example: &Example, axes: &[Option<usize>]) -> Result<Option<String>> {
+    let mapped: Vec<bool> = axes.iter().map(Option::is_some).collect();
+    let each = inputs_of(example, &mapped);
+    let all: Vec<Array> = axes
+        .iter()
+        .enumerate()
+        .map(|(i, axis)| match axis {
+            Some(axis) => stacked(each.iter().map(|inputs| inputs[i].clone()), *axis),
+            None => each[0][i].clone(),
+        })
+        .collect();
+    let apply =
+        |inputs: &[Array]| Ok(graph::apply(example.primitive.clone(), inputs.into())?.into_vec());
+    let in_axes: Vec<Option<isize>> = axes.iter().map(|axis| axis.map(|x| x as isize)).collect();
+    let got = vmap(apply, &all, &in_axes, |n| Ok(vec![Some(0); n]))?;
+    let loops: Vec<Vec<Array>> = each.iter().map(|inputs| apply(inputs)).collect::<Result<_>>()?;
+    for (i, got) in got.iter().enumerate() {
+        let want = stacked(loops.iter().map(|outputs| outputs[i].clone()), 0);
+        if let Some(difference) = difference(got, &want) {
+            return Ok(Some(format!("{:?} {axes:?}: {difference}", example.primitive)));
+        }
+    }
+    Ok(None)
+}
+
+fn check(device: Device, dtype: Dtype) {
+    let (mut refused, mut faults, mut checked) = (BTreeSet::new(), Vec::new(), BTreeSet::new());
+    let support = |example: &Example| {
+        let backend = mlx::backend::backend_for(device).unwrap();
+        backend.support(&example.primitive, dtype) == mlx::support::Support::Native
+    };
+    // What mapping makes of the rules of a user's function is not what they compute.
+    let is_custom = |e: &Example| matches!(e.primitive, Primitive::Pass(PassOp::Custom(_)));
+    let mut examples = Primitive::examples();
+    examples.retain(|e| e.dtype == dtype && support(e) && !is_custom(e));
+    for example in &examples {
+        let name = example.primitive.name();
+        checked.insert(name);
+        for axes in choices(example) {
+            match fault(example, &axes) {
+                Ok(fault) => faults.extend(fault),
+                Err(error) if error.to_string().contains("Not implemented") => {
+                    refused.insert(name);
+                }
+                Err(error) => faults.push(format!("{:?} {axes:?}: {error}", example.primitive)),
+            }
+        }
+    }
+    assert!(faults.is_empty(), "{device} {dtype}\n{}", faults.join("\n"));
+    let known: BTreeSet<&str> = checked
+        .into_iter()
+        .filter(|name| REFUSED.contains(name) || UNFINISHED.contains(name))
+        .collect();
+    assert_eq!(refused, known, "{device} {dtype}");
+}
+
+macro_rules! mapped {
+    ($($name:ident: $dtype:ident;)*) => {$(
+        #[test]
+        fn $name() {
+            on_each_device(|device| check(device, Dtype::$dtype));
+        }
+    )*};
+}
+
+mapped! {
+    bool: Bool;
+    uint32: Uint32;
+    int32: Int32;
+    float16: Float16;
+    float32: Float32;
+    complex64: Complex64;
+}
