@@ -75,7 +75,7 @@ pub enum Encoded {
     /// It is not, and nobody can tell that it was tried. To be tried again after this wait.
     Later(Pause),
     /// The same because memory is out. This wait frees what can be freed. The error tells of a second time.
-    NoMemory(Pause, Error),
+    NoMemory(Pause, Box<Error>),
 }
 
 impl Encoded {
@@ -93,7 +93,7 @@ impl Encoded {
             Encoded::Done => Ok(()),
             Encoded::Full(pause) => pause(),
             Encoded::Later(_) => Err(Error::device("encode", "too much is in flight")),
-            Encoded::NoMemory(_, error) => Err(error),
+            Encoded::NoMemory(_, error) => Err(*error),
         }
     }
 }

@@ -236,22 +236,21 @@ impl Evaluation {
     /// Encodes one node; another evaluation may do it first.
     fn evaluate(&mut self, place: usize) -> Result<()> {
         let mut last_try = false;
-        while let Some(entry) = self.tape.take(place).filter(|entry| entry.array.data().is_none()) {
-            let encoded = self.encode(&entry)?;
-            let done = encoded.is_encoded();
-            let stream = entry.node.stream;
-            if done {
-                drop(entry);
-            } else {
-                self.tape.put(place, entry);
+        while !self.tape.is_done(place) {
+            let stream = self.tape.node(place).stream;
+            let encoded = self.encode(place)?;
+            if encoded.is_encoded() {
+                drop(self.tape.take(place));
             }
             self.go_on_after(encoded, stream, &mut last_try)?;
         }
+        drop(self.tape.take(place));
         Ok(())
     }
 
     /// Encodes a node and gives its outputs their data.
-    fn encode(&mut self, Entry { array, node, .. }: &Entry) -> Result<Encoded> {
+    fn encode(&mut self, place: usize) -> Result<Encoded> {
+        let Entry { array, node, .. } = self.tape.entry(place);
         // A transform still needs the inputs of what it traces: nobody may take over their memory.
         let _needed = array.is_tracer().then(|| node.inputs.clone());
         if node.siblings.get().is_none() {
@@ -326,7 +325,7 @@ impl Evaluation {
         let pause = match encoded {
             Encoded::Done => return Ok(()),
             Encoded::Full(pause) | Encoded::Later(pause) => pause,
-            Encoded::NoMemory(_, error) if *last_try => return Err(error),
+            Encoded::NoMemory(_, error) if *last_try => return Err(*error),
             Encoded::NoMemory(pause, _) => {
                 *last_try = true;
                 pause

@@ -3,7 +3,7 @@
 use std::{
     cell::Cell,
     mem::ManuallyDrop,
-    sync::{Arc, OnceLock, Weak},
+    sync::{Arc, OnceLock, Weak, atomic::AtomicU32},
 };
 
 use parking_lot::Mutex;
@@ -38,6 +38,8 @@ pub struct Node {
     pub inputs: Inputs,
     /// The outputs of a node that has several; empty for a node with one.
     pub(crate) siblings: OnceLock<Vec<Sibling>>,
+    /// On the tape that found it last. It is no claim: other tapes may number it anew at any time.
+    pub(crate) number: AtomicU32,
 }
 
 /// One of several outputs. The array itself may be gone while another one lives.
@@ -84,7 +86,7 @@ impl Sibling {
 
 impl Node {
     pub(crate) fn new(primitive: Primitive, stream: Stream, inputs: Inputs) -> Self {
-        Node { primitive, stream, inputs, siblings: OnceLock::new() }
+        Node { primitive, stream, inputs, siblings: OnceLock::new(), number: AtomicU32::new(0) }
     }
 
     /// All outputs, of which `one` is known; those that are gone are made anew.

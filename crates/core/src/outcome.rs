@@ -91,24 +91,48 @@ fn add(sources: &mut Sources, new: &Source) {
     }
 }
 
-/// What has gone wrong or may with the inputs of an operation of a device.
+/// What has gone wrong or may with the inputs of an operation of a device: mostly nothing.
 #[derive(Default)]
-pub(crate) struct Doubts {
+pub(crate) struct Doubts(Option<Box<Known>>);
+
+/// What is known of the inputs.
+#[derive(Default)]
+struct Known {
     failure: Option<Arc<Failure>>,
     sources: Sources,
 }
 
 impl Doubts {
+    fn known(&mut self) -> &mut Known {
+        self.0.get_or_insert_default()
+    }
+
     /// An input that `producer` still computes.
     pub(crate) fn note_under_way(&mut self, input: &BufferRef, written: Tick, producer: Stream) {
         let fails_alone = producer.device.kind == DeviceType::Cpu;
         let outcome = fails_alone.then(|| input.outcome().clone());
-        add(&mut self.sources, &Source { tick: written, outcome });
+        add(&mut self.known().sources, &Source { tick: written, outcome });
     }
 
     /// What is known of an input.
+    #[inline]
     pub(crate) fn note(&mut self, input: &BufferRef) {
-        let Some(outcome) = input.known_outcome() else { return };
+        if let Some(outcome) = input.known_outcome() {
+            self.known().note(outcome);
+        }
+    }
+
+    /// They are an output's as well.
+    #[inline]
+    pub(crate) fn pass_on(&self, output: &BufferRef) {
+        if let Some(known) = &self.0 {
+            known.pass_on(output);
+        }
+    }
+}
+
+impl Known {
+    fn note(&mut self, outcome: &Outcome) {
         if self.failure.is_none() {
             self.failure = outcome.failure.get().cloned();
         }
@@ -117,8 +141,7 @@ impl Doubts {
         sources.iter().for_each(|source| add(&mut self.sources, source));
     }
 
-    /// They are an output's as well.
-    pub(crate) fn pass_on(&self, output: &BufferRef) {
+    fn pass_on(&self, output: &BufferRef) {
         if let Some(failure) = &self.failure {
             output.fail(failure);
         }

@@ -1,9 +1,8 @@
 //! The tape: the lazy arrays of an evaluation, in the order in which they are evaluated.
 
-use std::sync::Arc;
+use std::sync::{Arc, atomic::Ordering::Relaxed};
 
 use once_cell::sync::Lazy;
-use rustc_hash::FxHashMap;
 
 use crate::{
     Array, Error, Result,
@@ -33,7 +32,7 @@ const EVALUATED: u32 = u32::MAX;
 /// are evaluated. Of a node with several outputs, one stands for all.
 ///
 /// It holds all that an evaluation knows of the graph's structure, so that several evaluations of overlapping
-/// graphs do not disturb each other: nodes and arrays carry no marks.
+/// graphs do not disturb each other: nodes carry no marks but a number that is checked wherever it is used.
 pub struct Tape {
     entries: Vec<Option<Entry>>,
     /// Places of the inputs of each node, one node's after another's.
@@ -134,12 +133,11 @@ impl Tape {
         self.entries[place].take()
     }
 
-    /// Puts an array back that is to be evaluated later.
-    pub(crate) fn put(&mut self, place: usize, entry: Entry) {
-        self.entries[place] = Some(entry);
-    }
-
-    fn entry(&self, place: usize) -> &Entry {
+    /// What stands at a place.
+    ///
+    /// # Panics
+    /// When it is evaluated already.
+    pub(crate) fn entry(&self, place: usize) -> &Entry {
         self.entries[place].as_ref().expect("members of a group are evaluated with it")
     }
 }
@@ -150,7 +148,6 @@ struct Graph<'a> {
     /// Arrays that are traced may not be evaluated.
     refuses_tracers: bool,
     nodes: Vec<Found<'a>>,
-    numbers: FxHashMap<*const Node, u32>,
     /// Numbers of the inputs of each node, one node's after another's.
     inputs: Vec<u32>,
 }
@@ -196,17 +193,26 @@ impl<'a> Graph<'a> {
             return Err(Error::invalid("async_eval", "Not allowed inside a graph transformation."));
         }
         let node = array.node_in(turn).ok_or_else(|| without_node(array))?;
-        let new = self.nodes.len() as u32;
-        let number = *self.numbers.entry(Arc::as_ptr(node)).or_insert(new);
-        if number == new {
-            let first = self.inputs.len() as u32;
-            self.inputs.resize(self.inputs.len() + node.inputs.len(), EVALUATED);
-            self.nodes.push(Found { node, first, uses: 0, parents: 0, from_end: 0 });
+        // The number may be of another tape, so what has it here must be this very node.
+        let number = node.number.load(Relaxed);
+        match self.nodes.get_mut(number as usize) {
+            Some(found) if Arc::ptr_eq(found.node, node) => {
+                found.parents += 1;
+                found.uses += uses;
+                Ok(number)
+            }
+            _ => Ok(self.add(node, uses)),
         }
-        let found = &mut self.nodes[number as usize];
-        found.parents += 1;
-        found.uses += uses;
-        Ok(number)
+    }
+
+    /// Numbers a node that was just found, with the first of its parents.
+    fn add(&mut self, node: &'a Arc<Node>, uses: u32) -> u32 {
+        let number = self.nodes.len() as u32;
+        node.number.store(number, Relaxed);
+        let first = self.inputs.len() as u32;
+        self.inputs.resize(self.inputs.len() + node.inputs.len(), EVALUATED);
+        self.nodes.push(Found { node, first, uses, parents: 1, from_end: 0 });
+        number
     }
 
     /// The nodes from the end of the tape on, each with the output that stands for it.

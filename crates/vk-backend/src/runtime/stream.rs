@@ -265,7 +265,7 @@ impl VkStream {
                 Ok((None, Encoded::Later(Box::new(move || tick.wait()))))
             }
             (Err(error), Some(Blocked::Memory)) => {
-                Ok((None, Encoded::NoMemory(Box::new(move || self.make_room()), error)))
+                Ok((None, Encoded::NoMemory(Box::new(move || self.make_room()), Box::new(error))))
             }
             (Err(error), None) => Err(error),
         }
