@@ -9,10 +9,9 @@ pub use loss::cross_entropy;
 pub use sinks::scaled_dot_product_attention_with_sinks;
 
 use crate::{
-    Array, Dtype, Error, Result, Shape,
-    graph::Inputs,
-    ops::{self, astype, broadcast_shape, broadcast_to},
-    primitives::{Attention, AttentionMask, Exact, NormOp, Rope},
+    Array, Dtype, Error, Result, Shape, graph,
+    ops::{self, astype, broadcast_shape, broadcast_to, into_dtype},
+    primitives::{Attention, AttentionMask, Exact, NormOp, Rope, Spec},
 };
 
 fn floating(op: &'static str, arrays: &[&Array]) -> Result<Dtype> {
@@ -60,7 +59,8 @@ pub fn rms_norm(x: &Array, weight: Option<&Array>, eps: f32) -> Result<Array> {
     floating("rms_norm", &[x])?;
     let x = astype(x, floating("rms_norm", &[x, weight.unwrap_or(x)])?)?;
     let weight = parameter("rms_norm", "(*weight)", &x, weight, 1.0)?;
-    ops::node(NormOp::RmsNorm { eps: eps.into() }, [x.clone(), weight])
+    let (shape, dtype) = (Shape::from(x.shape()), x.dtype());
+    ops::checked_node(NormOp::RmsNorm { eps: eps.into() }, [x, weight], shape, dtype)
 }
 
 /// Layer normalization over the last axis, accumulated in float32.
@@ -127,7 +127,7 @@ pub fn rope(
             offset.dtype()
         ));
     }
-    let mut inputs: Inputs = [x.clone(), astype(&offset, Dtype::Int32)?].into_iter().collect();
+    let mut inputs = ops::listed([x.clone(), into_dtype(offset, Dtype::Int32)?]);
     if let Some(freqs) = freqs {
         if freqs.shape() != [dims / 2] {
             return invalid(format!(
@@ -139,7 +139,8 @@ pub fn rope(
         inputs.push(astype(freqs, Dtype::Float32)?);
     }
     let rope = Rope { dims, traditional, base: base.map(Exact), scale: Exact(scale) };
-    ops::node(rope, inputs)
+    let output = Spec { shape: x.shape().into(), dtype: x.dtype() };
+    graph::apply_checked(rope.into(), inputs, output)
 }
 
 /// Mask of [`scaled_dot_product_attention`].
@@ -169,8 +170,7 @@ pub fn scaled_dot_product_attention(
     let op = "scaled_dot_product_attention";
     check_attention(op, q, k, v)?;
     let dtype = floating(op, &[q, k, v])?;
-    let mut inputs: Inputs =
-        [astype(q, dtype)?, astype(k, dtype)?, astype(v, dtype)?].into_iter().collect();
+    let mut inputs = ops::listed([astype(q, dtype)?, astype(k, dtype)?, astype(v, dtype)?]);
     let kind = match mask {
         Mask::None => AttentionMask::None,
         Mask::Causal => AttentionMask::Causal,
@@ -179,14 +179,14 @@ pub fn scaled_dot_product_attention(
             AttentionMask::Array
         }
     };
+    let mut shape = Shape::from(q.shape());
+    shape[3] = v.dim(3);
     if k.dim(2) == 0 {
         // A sum over no keys.
-        let mut shape = Shape::from(q.shape());
-        shape[3] = v.dim(3);
         return ops::zeros(&shape, dtype);
     }
-    let primitive = Attention { scale: scale.into(), mask: kind };
-    ops::node(primitive, inputs)
+    let attention = Attention { scale: scale.into(), mask: kind };
+    graph::apply_checked(attention.into(), inputs, Spec { shape, dtype })
 }
 
 fn check_attention(op: &'static str, q: &Array, k: &Array, v: &Array) -> Result<()> {

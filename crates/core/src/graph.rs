@@ -13,7 +13,7 @@ use smallvec::SmallVec;
 use crate::{
     Array, Dtype, Result, Shape, Stream,
     array::Inner,
-    primitives::{Primitive, Spec, SpecRef},
+    primitives::{Primitive, Spec, SpecRef, Specs},
     stream,
     transforms::trace::Mark,
 };
@@ -103,10 +103,7 @@ impl Node {
 /// # Errors
 /// When the inputs do not fit the primitive, or there is no stream to run on.
 pub fn apply(primitive: Primitive, inputs: Inputs) -> Result<SmallVec<[Array; 1]>> {
-    let outputs = {
-        let specs: SmallVec<[SpecRef<'_>; 4]> = inputs.iter().map(Array::spec).collect();
-        primitive.output_specs(&specs)?
-    };
+    let outputs = output_specs(&primitive, &inputs)?;
     let stream = stream::current_stream()?;
     Ok(match outputs.into_inner() {
         Ok([Spec { shape, dtype }]) => {
@@ -117,6 +114,26 @@ pub fn apply(primitive: Primitive, inputs: Inputs) -> Result<SmallVec<[Array; 1]
             Array::lazy_many(outputs, primitive, stream, inputs).into()
         }
     })
+}
+
+/// The same for a primitive with one output, of which the operation that checked the inputs knows what
+/// [`Primitive::output_specs`] would say: a decode loop adds hundreds of nodes a token.
+///
+/// # Errors
+/// When there is no stream to run on.
+pub(crate) fn apply_checked(primitive: Primitive, inputs: Inputs, output: Spec) -> Result<Array> {
+    debug_assert_eq!(
+        output_specs(&primitive, &inputs).as_deref().ok(),
+        Some(std::slice::from_ref(&output)),
+        "{primitive:?}"
+    );
+    let Spec { shape, dtype } = output;
+    Ok(Array::lazy(shape, dtype, primitive, stream::current_stream()?, inputs))
+}
+
+fn output_specs(primitive: &Primitive, inputs: &Inputs) -> Result<Specs> {
+    let specs: SmallVec<[SpecRef<'_>; 4]> = inputs.iter().map(Array::spec).collect();
+    primitive.output_specs(&specs)
 }
 
 thread_local! {

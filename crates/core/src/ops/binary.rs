@@ -1,17 +1,20 @@
 //! Elementwise functions of two arrays, and comparisons.
 
 use crate::{
-    Array, Dtype, Error, Result,
-    ops::{self, Operand, astype, broadcast_shape, broadcast_to, operands},
+    Array, Dtype, Error, Result, Shape,
+    ops::{self, Operand, broadcast_shape, broadcast_to, into_dtype, operands},
     primitives::BinaryOp,
 };
 
 /// Converts both to `dtype`, broadcasts them and applies `op`.
-fn apply(name: &'static str, a: &Array, b: &Array, op: BinaryOp, dtype: Dtype) -> Result<Array> {
-    let shape = broadcast_shape(name, a.shape(), b.shape())?;
-    let a = broadcast_to(&astype(a, dtype)?, &shape)?;
-    let b = broadcast_to(&astype(b, dtype)?, &shape)?;
-    ops::node(op, [a, b])
+fn apply(name: &'static str, a: Array, b: Array, op: BinaryOp, dtype: Dtype) -> Result<Array> {
+    let (mut a, mut b) = (into_dtype(a, dtype)?, into_dtype(b, dtype)?);
+    if a.shape() != b.shape() {
+        let shape = broadcast_shape(name, a.shape(), b.shape())?;
+        (a, b) = (broadcast_to(&a, &shape)?, broadcast_to(&b, &shape)?);
+    }
+    let shape = Shape::from(a.shape());
+    ops::checked_node(op, [a, b], shape, op.output_dtype(dtype))
 }
 
 /// Functions in the promoted dtype.
@@ -26,7 +29,7 @@ macro_rules! promoting {
         pub fn $name(a: impl Operand, b: impl Operand) -> Result<Array> {
             let (a, b) = operands(a, b)?;
             let dtype = a.dtype().promote(b.dtype());
-            apply(stringify!($name), &a, &b, BinaryOp::$op, dtype)
+            apply(stringify!($name), a, b, BinaryOp::$op, dtype)
         }
     )*};
 }
@@ -56,7 +59,7 @@ macro_rules! predicates {
         pub fn $name(a: impl Operand, b: impl Operand) -> Result<Array> {
             let (a, b) = operands(a, b)?;
             let dtype = a.dtype().promote(b.dtype());
-            apply(stringify!($name), &a, &b, BinaryOp::$op, dtype)
+            apply(stringify!($name), a, b, BinaryOp::$op, dtype)
         }
     )*};
 }
@@ -88,7 +91,7 @@ macro_rules! floating {
         pub fn $name(a: impl Operand, b: impl Operand) -> Result<Array> {
             let (a, b) = operands(a, b)?;
             let dtype = a.dtype().promote(b.dtype()).at_least_float();
-            apply(stringify!($name), &a, &b, BinaryOp::$op, dtype)
+            apply(stringify!($name), a, b, BinaryOp::$op, dtype)
         }
     )*};
 }
@@ -110,7 +113,7 @@ pub fn arctan2(a: impl Operand, b: impl Operand) -> Result<Array> {
     if dtype == Dtype::Complex64 {
         return Err(Error::invalid("arctan2", "Not supported for complex64."));
     }
-    apply("arctan2", &a, &b, BinaryOp::Arctan2, dtype)
+    apply("arctan2", a, b, BinaryOp::Arctan2, dtype)
 }
 
 /// Logic on truth values.
@@ -122,7 +125,7 @@ macro_rules! logical {
         /// When the shapes do not broadcast.
         pub fn $name(a: impl Operand, b: impl Operand) -> Result<Array> {
             let (a, b) = operands(a, b)?;
-            apply(stringify!($name), &a, &b, BinaryOp::$op, Dtype::Bool)
+            apply(stringify!($name), a, b, BinaryOp::$op, Dtype::Bool)
         }
     )*};
 }
@@ -140,7 +143,7 @@ logical! {
 /// When the shapes do not broadcast.
 pub fn logical_xor(a: impl Operand, b: impl Operand) -> Result<Array> {
     let (a, b) = operands(a, b)?;
-    apply("logical_xor", &a, &b, BinaryOp::NotEqual, Dtype::Bool)
+    apply("logical_xor", a, b, BinaryOp::NotEqual, Dtype::Bool)
 }
 
 /// Functions of bits.
@@ -153,7 +156,7 @@ macro_rules! bitwise {
         pub fn $name(a: impl Operand, b: impl Operand) -> Result<Array> {
             let (a, b) = operands(a, b)?;
             let dtype = bit_dtype(stringify!($name), &a, &b, $bool)?;
-            apply(stringify!($name), &a, &b, BinaryOp::$op, dtype)
+            apply(stringify!($name), a, b, BinaryOp::$op, dtype)
         }
     )*};
 }
@@ -193,7 +196,7 @@ fn bit_dtype(name: &'static str, a: &Array, b: &Array, for_bool: Dtype) -> Resul
 pub fn subtract(a: impl Operand, b: impl Operand) -> Result<Array> {
     let (a, b) = operands(a, b)?;
     let dtype = a.dtype().promote(b.dtype());
-    apply("subtract", &a, &b, BinaryOp::Subtract, dtype)
+    apply("subtract", a, b, BinaryOp::Subtract, dtype)
 }
 
 /// `floor(a / b)`, for integers too. Complex quotients keep their fractions.
@@ -205,7 +208,7 @@ pub fn floor_divide(a: impl Operand, b: impl Operand) -> Result<Array> {
     let dtype = a.dtype().promote(b.dtype());
     let complex = dtype == Dtype::Complex64;
     let op = if complex { BinaryOp::Divide } else { BinaryOp::FloorDivide };
-    apply("floor_divide", &a, &b, op, dtype)
+    apply("floor_divide", a, b, op, dtype)
 }
 
 /// Remainder with the sign of the divisor. Broadcasts, and promotes the dtypes.
@@ -218,7 +221,7 @@ pub fn remainder(a: impl Operand, b: impl Operand) -> Result<Array> {
     if dtype == Dtype::Complex64 {
         return Err(Error::invalid("remainder", "Complex type not supported."));
     }
-    apply("remainder", &a, &b, BinaryOp::Remainder, dtype)
+    apply("remainder", a, b, BinaryOp::Remainder, dtype)
 }
 
 /// Quotient and remainder: [`floor_divide`] and [`remainder`].
@@ -240,7 +243,7 @@ pub fn array_equal(a: &Array, b: &Array, equal_nan: bool) -> Result<Array> {
     }
     let dtype = a.dtype().promote(b.dtype());
     let op = if equal_nan && dtype.is_inexact() { BinaryOp::NanEqual } else { BinaryOp::Equal };
-    ops::all(&apply("array_equal", a, b, op, dtype)?, &[], false)
+    ops::all(&apply("array_equal", a.clone(), b.clone(), op, dtype)?, &[], false)
 }
 
 /// Whether `|a - b| <= atol + rtol * |b|`, elementwise; infinities are close to themselves.

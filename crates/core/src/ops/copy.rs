@@ -11,10 +11,12 @@ use crate::{
 /// # Errors
 /// When there is no stream to run on.
 pub fn astype(a: &Array, dtype: Dtype) -> Result<Array> {
-    if a.dtype() == dtype {
-        return Ok(a.clone());
-    }
-    ops::node(CopyOp::AsType { dtype }, [a.clone()])
+    into_dtype(a.clone(), dtype)
+}
+
+/// [`astype`] of an array that the caller has no other use for.
+pub(crate) fn into_dtype(a: Array, dtype: Dtype) -> Result<Array> {
+    if a.dtype() == dtype { Ok(a) } else { ops::node(CopyOp::AsType { dtype }, [a]) }
 }
 
 /// The bytes of the elements as another dtype: MLX's `view`. The last axis grows or shrinks by
@@ -60,7 +62,7 @@ pub fn contiguous(a: &Array, allow_col_major: bool) -> Result<Array> {
 /// # Errors
 /// When `value` does not broadcast to `shape`.
 pub fn full(shape: &[usize], value: impl Operand, dtype: Dtype) -> Result<Array> {
-    let value = astype(&value.to_array(Some(dtype))?, dtype)?;
+    let value = into_dtype(value.to_array(Some(dtype))?, dtype)?;
     let value = broadcast_to(&value, shape)?;
     ops::node(CopyOp::Full, [value])
 }

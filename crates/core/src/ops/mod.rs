@@ -65,8 +65,9 @@ pub use unique::*;
 pub use windows::*;
 
 use crate::{
-    Array, Dtype, Error, Result, Shape, graph,
-    primitives::{Axes, Primitive},
+    Array, Dtype, Error, Result, Shape,
+    graph::{self, Inputs},
+    primitives::{Axes, Primitive, Spec},
 };
 
 /// Adds a node with one output.
@@ -76,6 +77,26 @@ pub(crate) fn node(
 ) -> Result<Array> {
     let mut outputs = graph::apply(primitive.into(), inputs.into_iter().collect())?;
     Ok(outputs.pop().expect("every primitive has an output"))
+}
+
+/// Adds a node with one output of this shape and dtype, which must be what [`Primitive::output_specs`] says:
+/// for operations that have checked their inputs and are called many times a token.
+pub(crate) fn checked_node<const N: usize>(
+    primitive: impl Into<Primitive>,
+    inputs: [Array; N],
+    shape: Shape,
+    dtype: Dtype,
+) -> Result<Array> {
+    graph::apply_checked(primitive.into(), listed(inputs), Spec { shape, dtype })
+}
+
+/// Inputs of a node.
+pub(crate) fn listed<const N: usize>(arrays: [Array; N]) -> Inputs {
+    let mut inputs = Inputs::new();
+    for array in arrays {
+        inputs.push(array);
+    }
+    inputs
 }
 
 /// Adds a node with `N` outputs.

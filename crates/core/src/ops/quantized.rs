@@ -1,8 +1,8 @@
 //! Affine quantization: groups of a row share a scale and a bias, `w = scale * q + bias`.
 
 use crate::{
-    Array, Error, Result,
-    ops::{self, astype, broadcast_shape, broadcast_to},
+    Array, Error, Result, Shape,
+    ops::{self, astype, broadcast_shape, broadcast_to, into_dtype},
     primitives::{Affine, QuantizedOp},
 };
 
@@ -134,21 +134,25 @@ pub fn quantized_matmul(
         ));
     }
     let x2 = if x.ndim() == 1 { ops::expand_dims(x, &[0])? } else { x.clone() };
-    let (x2, w, scales, biases) = broadcast_batches(&x2, w, scales, biases)?;
-    let inputs = [astype(&x2, dtype)?, w, astype(&scales, dtype)?, astype(&biases, dtype)?];
-    let out = ops::node(QuantizedOp::QuantizedMatmul { affine, transpose }, inputs)?;
+    let (x2, w, scales, biases) = broadcast_batches(x2, w, scales, biases)?;
+    let mut shape = Shape::from(x2.shape());
+    *shape.last_mut().expect("two axes") = outer;
+    let of = |a| into_dtype(a, dtype);
+    let inputs = [of(x2)?, w, of(scales)?, of(biases)?];
+    let product = QuantizedOp::QuantizedMatmul { affine, transpose };
+    let out = ops::checked_node(product, inputs, shape, dtype)?;
     if x.ndim() == 1 { ops::squeeze(&out, &[-2]) } else { Ok(out) }
 }
 
 /// Joint batch axes, only where the weights have any: a plain matrix serves all batches.
 fn broadcast_batches(
-    x: &Array,
+    x: Array,
     w: &Array,
     scales: &Array,
     biases: &Array,
 ) -> Result<(Array, Array, Array, Array)> {
     if w.ndim() == 2 {
-        return Ok((x.clone(), w.clone(), scales.clone(), biases.clone()));
+        return Ok((x, w.clone(), scales.clone(), biases.clone()));
     }
     let batch = broadcast_shape(
         "quantized_matmul",
@@ -160,5 +164,5 @@ fn broadcast_batches(
         shape.extend_from_slice(&a.shape()[a.ndim() - 2..]);
         broadcast_to(a, &shape)
     };
-    Ok((with_batch(x)?, with_batch(w)?, with_batch(scales)?, with_batch(biases)?))
+    Ok((with_batch(&x)?, with_batch(w)?, with_batch(scales)?, with_batch(biases)?))
 }

@@ -14,11 +14,7 @@ use crate::{
 /// # Errors
 /// When the number of elements differs.
 pub fn reshape(a: &Array, shape: &[isize]) -> Result<Array> {
-    let shape = infer_shape(a, shape)?;
-    if shape.as_slice() == a.shape() {
-        return Ok(a.clone());
-    }
-    ops::node(ShapeOp::Reshape(To::Exact(shape)), [a.clone()])
+    reshape_exact(a, infer_shape(a, shape)?)
 }
 
 fn infer_shape(a: &Array, shape: &[isize]) -> Result<Shape> {
@@ -85,7 +81,8 @@ fn reshape_exact(a: &Array, shape: Shape) -> Result<Array> {
     if shape.as_slice() == a.shape() {
         return Ok(a.clone());
     }
-    ops::node(ShapeOp::Reshape(To::Exact(shape)), [a.clone()])
+    let primitive = ShapeOp::Reshape(To::Exact(shape.clone()));
+    ops::checked_node(primitive, [a.clone()], shape, a.dtype())
 }
 
 /// Permutes the axes; an empty list reverses them.
@@ -278,7 +275,8 @@ pub fn slice(a: &Array, start: &[isize], stop: &[isize], strides: &[isize]) -> R
     if sizes.as_slice() == a.shape() && strides.iter().all(|&s| s == 1) {
         return Ok(a.clone());
     }
-    ops::node(ShapeOp::Slice { start, strides, sizes }, [a.clone()])
+    let shape = sizes.clone();
+    ops::checked_node(ShapeOp::Slice { start, strides, sizes }, [a.clone()], shape, a.dtype())
 }
 
 /// Elements `start..stop` of one axis; a view.
@@ -313,7 +311,8 @@ pub fn slice_update(
     if shape.as_slice() == a.shape() && strides.iter().all(|&s| s > 0) {
         return Ok(update);
     }
-    ops::node(ShapeOp::SliceUpdate { start, strides }, [a.clone(), update])
+    let primitive = ShapeOp::SliceUpdate { start, strides };
+    ops::checked_node(primitive, [a.clone(), update], a.shape().into(), a.dtype())
 }
 
 /// The arrays one after the other along `axis`, in their promoted dtype. A single one is returned

@@ -1,14 +1,16 @@
 //! Elementwise functions of one array.
 
 use crate::{
-    Array, Dtype, Error, Result,
+    Array, Dtype, Error, Result, Shape,
     ops::{self, astype},
     primitives::UnaryOp,
 };
 
 /// Applies `op` to the elements as `dtype`.
 fn apply(a: &Array, op: UnaryOp, dtype: Dtype) -> Result<Array> {
-    ops::node(op, [astype(a, dtype)?])
+    let a = astype(a, dtype)?;
+    let shape = Shape::from(a.shape());
+    ops::checked_node(op, [a], shape, op.output_dtype(dtype))
 }
 
 /// Functions that integers and bools enter as float32.
