@@ -113,12 +113,14 @@ struct Reads {
 }
 
 impl Reads {
+    #[inline]
     fn note(&self, tick: Tick) {
         // The slot is nobody's yet, or somebody's for good.
-        match self.first.load() {
-            Tick::START if self.first.claim(tick) => {}
-            first if first != Tick::START && first.stream == tick.stream => self.first.store(tick),
-            _ => self.note_other(tick),
+        let first = self.first.load();
+        if first != Tick::START && first.stream == tick.stream {
+            self.first.store(tick);
+        } else if first != Tick::START || !self.first.claim(tick) {
+            self.note_other(tick);
         }
     }
 
@@ -386,6 +388,7 @@ impl BufferRef {
     }
 
     /// Records that work up to `tick` reads the buffer: of a stream's reads, one thread at a time.
+    #[inline]
     pub fn note_read(&self, tick: Tick) {
         self.0.reads.note(tick);
     }

@@ -29,7 +29,7 @@ use parking_lot::{Mutex, MutexGuard};
 use smallvec::SmallVec;
 
 use crate::{
-    Array, Result, Stream,
+    Array, Result, Shape, Stream,
     array::Data,
     backend::{self, Backend, Encoded, Output},
     buffer, clock,
@@ -338,7 +338,7 @@ impl Evaluation {
 
 /// What a backend is asked to fill.
 fn output_of(array: &Array) -> Output {
-    Output { shape: array.shape().into(), dtype: array.dtype(), data: None }
+    Output { shape: Shape::from_slice(array.shape()), dtype: array.dtype(), data: None }
 }
 
 fn encode(node: &Node, outputs: &mut [Output], touched: &mut Touched) -> Result<Encoded> {
@@ -416,7 +416,7 @@ struct Touched {
 
 impl Touched {
     fn backend(&mut self, stream: Stream) -> Result<&'static Arc<dyn Backend>> {
-        if let Some((_, backend)) = self.streams.iter().find(|(s, _)| *s == stream) {
+        if let Some((_, backend)) = self.streams.iter().find(|(s, _)| s.index == stream.index) {
             return Ok(backend);
         }
         let backend = backend::backend_for(stream.device)?;

@@ -59,7 +59,7 @@ pub fn rms_norm(x: &Array, weight: Option<&Array>, eps: f32) -> Result<Array> {
     floating("rms_norm", &[x])?;
     let x = astype(x, floating("rms_norm", &[x, weight.unwrap_or(x)])?)?;
     let weight = parameter("rms_norm", "(*weight)", &x, weight, 1.0)?;
-    let (shape, dtype) = (Shape::from(x.shape()), x.dtype());
+    let (shape, dtype) = (Shape::from_slice(x.shape()), x.dtype());
     ops::checked_node(NormOp::RmsNorm { eps: eps.into() }, [x, weight], shape, dtype)
 }
 
@@ -139,7 +139,7 @@ pub fn rope(
         inputs.push(astype(freqs, Dtype::Float32)?);
     }
     let rope = Rope { dims, traditional, base: base.map(Exact), scale: Exact(scale) };
-    let output = Spec { shape: x.shape().into(), dtype: x.dtype() };
+    let output = Spec { shape: Shape::from_slice(x.shape()), dtype: x.dtype() };
     graph::apply_checked(rope.into(), inputs, output)
 }
 
@@ -179,7 +179,7 @@ pub fn scaled_dot_product_attention(
             AttentionMask::Array
         }
     };
-    let mut shape = Shape::from(q.shape());
+    let mut shape = Shape::from_slice(q.shape());
     shape[3] = v.dim(3);
     if k.dim(2) == 0 {
         // A sum over no keys.

@@ -38,7 +38,7 @@ pub struct Node {
     pub inputs: Inputs,
     /// The outputs of a node that has several; empty for a node with one.
     pub(crate) siblings: OnceLock<Vec<Sibling>>,
-    /// On the tape that found it last. It is no claim: other tapes may number it anew at any time.
+    /// On the tape that found it last; any tape that finds it later numbers it anew.
     pub(crate) number: AtomicU32,
 }
 

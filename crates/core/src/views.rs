@@ -160,7 +160,8 @@ fn data_span(shape: &[usize], strides: &[isize]) -> usize {
 fn slice(input: &Array, from: &Layout, start: &[isize], steps: &[isize], out: &Output) -> Layout {
     let first: isize = start.iter().zip(&from.strides).map(|(&i, &s)| i * s).sum();
     let offset = from.offset as isize + first * input.dtype().size() as isize;
-    let strides: Strides = from.strides.iter().zip(steps).map(|(&s, &step)| s * step).collect();
+    let mut strides = Strides::from_slice(&from.strides);
+    strides.iter_mut().zip(steps).for_each(|(stride, step)| *stride *= step);
     let span = data_span(&out.shape, &strides);
     let dense = shape::is_row_contiguous(&out.shape, &strides)
         || shape::is_col_contiguous(&out.shape, &strides);

@@ -13,7 +13,7 @@ fn apply(name: &'static str, a: Array, b: Array, op: BinaryOp, dtype: Dtype) -> 
         let shape = broadcast_shape(name, a.shape(), b.shape())?;
         (a, b) = (broadcast_to(&a, &shape)?, broadcast_to(&b, &shape)?);
     }
-    let shape = Shape::from(a.shape());
+    let shape = Shape::from_slice(a.shape());
     ops::checked_node(op, [a, b], shape, op.output_dtype(dtype))
 }
 

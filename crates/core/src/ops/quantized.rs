@@ -135,7 +135,7 @@ pub fn quantized_matmul(
     }
     let x2 = if x.ndim() == 1 { ops::expand_dims(x, &[0])? } else { x.clone() };
     let (x2, w, scales, biases) = broadcast_batches(x2, w, scales, biases)?;
-    let mut shape = Shape::from(x2.shape());
+    let mut shape = Shape::from_slice(x2.shape());
     *shape.last_mut().expect("two axes") = outer;
     let of = |a| into_dtype(a, dtype);
     let inputs = [of(x2)?, w, of(scales)?, of(biases)?];

@@ -81,7 +81,7 @@ fn reshape_exact(a: &Array, shape: Shape) -> Result<Array> {
     if shape.as_slice() == a.shape() {
         return Ok(a.clone());
     }
-    let primitive = ShapeOp::Reshape(To::Exact(shape.clone()));
+    let primitive = ShapeOp::Reshape(To::Exact(Shape::from_slice(&shape)));
     ops::checked_node(primitive, [a.clone()], shape, a.dtype())
 }
 
@@ -262,7 +262,7 @@ pub(crate) fn normalize_slice(
         first.push(from);
         sizes.push(count as usize);
     }
-    Ok((first, strides.into(), sizes))
+    Ok((first, Indices::from_slice(strides), sizes))
 }
 
 /// Elements from `start` to before `stop` in steps, per axis, with Python's rules for negative
@@ -275,7 +275,7 @@ pub fn slice(a: &Array, start: &[isize], stop: &[isize], strides: &[isize]) -> R
     if sizes.as_slice() == a.shape() && strides.iter().all(|&s| s == 1) {
         return Ok(a.clone());
     }
-    let shape = sizes.clone();
+    let shape = Shape::from_slice(&sizes);
     ops::checked_node(ShapeOp::Slice { start, strides, sizes }, [a.clone()], shape, a.dtype())
 }
 
@@ -312,7 +312,7 @@ pub fn slice_update(
         return Ok(update);
     }
     let primitive = ShapeOp::SliceUpdate { start, strides };
-    ops::checked_node(primitive, [a.clone(), update], a.shape().into(), a.dtype())
+    ops::checked_node(primitive, [a.clone(), update], Shape::from_slice(a.shape()), a.dtype())
 }
 
 /// The arrays one after the other along `axis`, in their promoted dtype. A single one is returned

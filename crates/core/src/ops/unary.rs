@@ -9,7 +9,7 @@ use crate::{
 /// Applies `op` to the elements as `dtype`.
 fn apply(a: &Array, op: UnaryOp, dtype: Dtype) -> Result<Array> {
     let a = astype(a, dtype)?;
-    let shape = Shape::from(a.shape());
+    let shape = Shape::from_slice(a.shape());
     ops::checked_node(op, [a], shape, op.output_dtype(dtype))
 }
 
