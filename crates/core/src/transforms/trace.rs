@@ -17,13 +17,20 @@ use smallvec::SmallVec;
 
 use crate::{Array, array::Inner, eval};
 
-/// The level that an array was traced at; levels are numbered over all threads, from 1 on.
+/// The level that an array was traced at; levels are numbered over all threads, from 1 on. Seven bytes, which
+/// fit beside an array's dtype, with the highest one first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Mark(u64);
+pub(crate) struct Mark([u8; 7]);
 
 impl Mark {
     /// Of arrays that are computed from no tracer.
-    pub(crate) const NONE: Mark = Mark(0);
+    pub(crate) const NONE: Mark = Mark([0; 7]);
+
+    /// Of the level with this number.
+    fn of(level: u64) -> Mark {
+        let [_, bytes @ ..] = level.to_be_bytes();
+        Mark(bytes)
+    }
 }
 
 /// What is traced for.
@@ -60,7 +67,7 @@ impl Tracing {
     /// Begins the innermost level.
     pub(crate) fn new(purpose: Purpose) -> Self {
         static LAST: AtomicU64 = AtomicU64::new(0);
-        let mark = Mark(LAST.fetch_add(1, Relaxed) + 1);
+        let mark = Mark::of(LAST.fetch_add(1, Relaxed) + 1);
         LEVELS.with_borrow_mut(|levels| levels.push(Level { mark, purpose }));
         TRACING.set(true);
         Tracing { mark }
