@@ -28,8 +28,10 @@ struct Function<'a> {
 
 /// An example as a function whose outputs are inexact, if it has any.
 fn function(example: &Example) -> Option<Function<'_>> {
-    // What derivatives make of these is not what they compute.
-    if let Primitive::Pass(PassOp::StopGradient | PassOp::Custom(_)) = example.primitive {
+    // What derivatives make of these is not what they compute, and programs are compiled already.
+    if let Primitive::Pass(PassOp::StopGradient | PassOp::Custom(_)) | Primitive::Compiled(_) =
+        example.primitive
+    {
         return None;
     }
     let all = example_inputs(example, 0).unwrap();

@@ -1,5 +1,6 @@
 //! Transforms: derivatives, mapping over axes.
 
+mod compile;
 mod derivatives;
 mod functions;
 mod mapping;

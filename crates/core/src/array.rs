@@ -250,6 +250,11 @@ impl Array {
         let _ = self.0.data.set(data);
     }
 
+    /// Lets another node compute the same.
+    pub(crate) fn replace_node(&self, node: Arc<Node>, turn: &mut Turn) {
+        drop(self.0.node.rw(turn).replace(node));
+    }
+
     /// The node, which it has no longer.
     pub(crate) fn take_node(&self, turn: &mut Turn) -> Option<Arc<Node>> {
         self.0.node.rw(turn).take()

@@ -159,8 +159,8 @@ struct Evaluation {
 
 impl Evaluation {
     fn new(arrays: &[&Array], waits: bool) -> Result<Self> {
-        let turn = turn();
-        let tape = Tape::new(arrays, waits, &turn)?;
+        let mut turn = turn();
+        let tape = Tape::new(arrays, waits, &mut turn)?;
         // What a group leaves out has no data, which a transform may ask for.
         let planned = if trace::is_tracing() { Vec::new() } else { backend::plan(&tape) };
         let groups = Groups::new(planned, tape.len());

@@ -73,6 +73,10 @@ impl Sibling {
         }
     }
 
+    fn living(&self) -> Option<Array> {
+        self.array.lock().upgrade().map(Array)
+    }
+
     /// Whether it is this array.
     pub(crate) fn is(&self, array: &Array) -> bool {
         self.array.lock().as_ptr() == Arc::as_ptr(&array.0)
@@ -87,6 +91,14 @@ impl Sibling {
 impl Node {
     pub(crate) fn new(primitive: Primitive, stream: Stream, inputs: Inputs) -> Self {
         Node { primitive, stream, inputs, siblings: OnceLock::new(), number: AtomicU32::new(0) }
+    }
+
+    /// All outputs that are not gone, of which `one` is known.
+    pub(crate) fn living_outputs(&self, one: &Array) -> SmallVec<[Option<Array>; 1]> {
+        match self.siblings.get() {
+            Some(siblings) => siblings.iter().map(Sibling::living).collect(),
+            None => SmallVec::from_buf([Some(one.clone())]),
+        }
     }
 
     /// All outputs, of which `one` is known; those that are gone are made anew.

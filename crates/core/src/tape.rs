@@ -7,6 +7,8 @@ use once_cell::sync::Lazy;
 use crate::{
     Array, Error, Result,
     graph::{Node, Sibling, Turn},
+    primitives::Primitive,
+    program,
     transforms::trace,
 };
 
@@ -44,12 +46,18 @@ impl Tape {
     ///
     /// # Errors
     /// When an array has neither data nor a node, or is traced although nobody waits for the evaluation.
-    pub(crate) fn new(outputs: &[&Array], waits: bool, turn: &Turn) -> Result<Tape> {
-        let mut graph =
-            Graph { refuses_tracers: !waits && trace::is_tracing(), ..Graph::default() };
-        let roots = graph.find(outputs, turn)?;
-        let order = graph.order(outputs, &roots);
-        Ok(graph.tape(&order))
+    pub(crate) fn new(outputs: &[&Array], waits: bool, turn: &mut Turn) -> Result<Tape> {
+        let refuses_tracers = !waits && trace::is_tracing();
+        loop {
+            let mut graph = Graph { refuses_tracers, ..Graph::default() };
+            let roots = graph.find(outputs, turn)?;
+            if graph.programs.is_empty() {
+                let order = graph.order(outputs, &roots);
+                return Ok(graph.tape(&order));
+            }
+            let programs = graph.programs;
+            programs.iter().try_for_each(|array| program::expand(array, turn))?;
+        }
     }
 
     /// Number of places.
@@ -145,6 +153,8 @@ impl Tape {
 /// The lazy nodes behind some outputs, numbered as they are found.
 #[derive(Default)]
 struct Graph<'a> {
+    /// Arrays that programs make, one for each: these are expanded before there is a tape.
+    programs: Vec<Array>,
     /// Arrays that are traced may not be evaluated.
     refuses_tracers: bool,
     nodes: Vec<Found<'a>>,
@@ -201,17 +211,20 @@ impl<'a> Graph<'a> {
                 found.uses += uses;
                 Ok(number)
             }
-            _ => Ok(self.add(node, uses)),
+            _ => Ok(self.add(array, node, uses)),
         }
     }
 
     /// Numbers a node that was just found, with the first of its parents.
-    fn add(&mut self, node: &'a Arc<Node>, uses: u32) -> u32 {
+    fn add(&mut self, array: &Array, node: &'a Arc<Node>, uses: u32) -> u32 {
         let number = self.nodes.len() as u32;
         node.number.store(number, Relaxed);
         let first = self.inputs.len() as u32;
         self.inputs.resize(self.inputs.len() + node.inputs.len(), EVALUATED);
         self.nodes.push(Found { node, first, uses, parents: 1, from_end: 0 });
+        if let Primitive::Compiled(_) = node.primitive {
+            self.programs.push(array.clone());
+        }
         number
     }
 
@@ -290,7 +303,7 @@ mod tests {
     use crate::{
         Device, Dtype, Shape, Stream,
         eval::turn,
-        primitives::{Affine, BinaryOp, Primitive, QuantizedOp},
+        primitives::{Affine, BinaryOp, QuantizedOp},
     };
 
     const STREAM: Stream = Stream { index: 0, device: Device::CPU };
@@ -317,7 +330,7 @@ mod tests {
 
     /// Uses and privacy of the node that the only other one on the tape reads.
     fn seen(result: &Array) -> (usize, bool) {
-        let tape = Tape::new(&[result], true, &turn()).unwrap();
+        let tape = Tape::new(&[result], true, &mut turn()).unwrap();
         assert_eq!(tape.len(), 2, "one stands for all");
         (tape.uses(0), tape.is_private(0))
     }
@@ -326,7 +339,7 @@ mod tests {
     fn outputs_of_a_node_are_told_apart() {
         let parts = outputs();
         let result = reader(&parts);
-        let tape = Tape::new(&[&result], true, &turn()).unwrap();
+        let tape = Tape::new(&[&result], true, &mut turn()).unwrap();
         let numbers = [0, 1, 2].map(|i| (tape.input(1, i), tape.output(1, i)));
         assert_eq!(numbers, [0, 1, 2].map(|i| (Some(0), Some(i))));
         assert_eq!(tape.input(0, 0), None, "the rows are evaluated");

@@ -135,6 +135,7 @@ fn encode(
     let [out, others @ ..] = outputs else { unreachable!("{} has an output", primitive.name()) };
     match primitive {
         P::Pass(_) => unreachable!("core passes arrays on"),
+        P::Compiled(_) => unreachable!("core expands programs"),
         P::Unary(op) => unary::encode(enc, *op, args(inputs), out),
         P::Binary(op) => binary::encode(enc, *op, args(inputs), out),
         P::Ternary(op) => ternary::encode(enc, *op, args(inputs), out),

@@ -26,6 +26,7 @@ mod matmul;
 mod norm;
 mod operators;
 mod pass;
+mod program;
 mod quantized;
 mod random;
 mod reduce;
@@ -54,6 +55,7 @@ pub use linalg::Linalg;
 pub use matmul::MatmulOp;
 pub use norm::NormOp;
 pub use pass::{Custom, CustomRules, PassOp};
+pub use program::{Program, ProgramStep};
 pub use quantized::{Affine, QuantizedOp};
 pub use random::RandomBits;
 pub use reduce::{ArgReduce, ArgReduceOp, Reduce, ReduceOp};
@@ -67,6 +69,8 @@ pub use ternary::TernaryOp;
 pub use unary::UnaryOp;
 
 pub(crate) use shape::reaches_inside;
+
+use std::sync::Arc;
 
 use family::Family;
 use smallvec::SmallVec;
@@ -241,9 +245,16 @@ families! {
     Hadamard(Hadamard),
     /// Decomposition of the matrices of the last two axes.
     Linalg(Linalg),
+    /// Several elementwise operations; core expands it before anything is evaluated.
+    Compiled(Arc<Program>),
 }
 
 impl Primitive {
+    /// Whether it holds sizes that mean something else for inputs of other sizes.
+    pub(crate) fn has_sizes(&self) -> bool {
+        matches!(self, Self::Shape(op) if op.has_sizes())
+    }
+
     fn misfit(&self, inputs: &[SpecRef<'_>]) -> Error {
         let inputs: Vec<String> = inputs.iter().map(SpecRef::to_string).collect();
         let message = format!("Inputs ({}) do not fit {self:?}.", inputs.join(", "));

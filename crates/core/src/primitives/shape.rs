@@ -78,6 +78,23 @@ pub enum ShapeOp {
     },
 }
 
+impl ShapeOp {
+    /// Whether it holds sizes that mean something else for inputs of other sizes. Those of
+    /// [`ShapeOp::Reshape`] and [`ShapeOp::Broadcast`] either fit other inputs or are refused.
+    pub(crate) fn has_sizes(&self) -> bool {
+        match self {
+            Self::Slice { .. } | Self::AsStrided { .. } => true,
+            Self::Reshape(_)
+            | Self::Transpose { .. }
+            | Self::Broadcast(_)
+            | Self::ExpandDims { .. }
+            | Self::Squeeze { .. }
+            | Self::SliceUpdate { .. }
+            | Self::Concatenate { .. } => false,
+        }
+    }
+}
+
 impl Family for ShapeOp {
     fn name(&self) -> &'static str {
         match self {

@@ -7,7 +7,7 @@ mod derivative;
 pub(crate) mod rules;
 pub(crate) mod trace;
 mod vmap;
-mod walk;
+pub(crate) mod walk;
 
 pub use derivative::{Derived, jvp, vjp, vjp_of};
 pub use vmap::vmap;

@@ -11,6 +11,7 @@ mod copy;
 mod elementwise;
 mod mapping;
 mod pass;
+mod program;
 mod shape;
 mod ternary;
 mod unary;

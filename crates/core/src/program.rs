@@ -1,0 +1,39 @@
+//! Programs on their way to an evaluation.
+
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+
+use crate::{
+    Array, Result,
+    graph::{Node, Turn},
+    primitives::{Primitive, Spec},
+};
+
+/// Makes a node for each operation of the program that computes `array`. Its outputs stay the arrays that they
+/// are, so whoever plans the evaluation sees what it would see without compiling. Each of them has a node of
+/// its own afterwards.
+pub(crate) fn expand(array: &Array, turn: &mut Turn) -> Result<()> {
+    let Some(node) = array.node_in(turn).cloned() else { return Ok(()) };
+    let Primitive::Compiled(program) = &node.primitive else { return Ok(()) };
+    let outputs = node.living_outputs(array);
+    program.expand(&node.inputs, |primitive, inputs, output| {
+        match output.and_then(|output| outputs[output].clone()) {
+            Some(array) => {
+                let own = Node::new(primitive.clone(), node.stream, inputs);
+                array.replace_node(Arc::new(own), turn);
+                Ok(array)
+            }
+            None => {
+                let Spec { shape, dtype } = output_spec(primitive, &inputs)?;
+                Ok(Array::lazy(shape, dtype, primitive.clone(), node.stream, inputs))
+            }
+        }
+    })
+}
+
+/// Shape and dtype of what an operation with one output gives.
+fn output_spec(primitive: &Primitive, inputs: &[Array]) -> Result<Spec> {
+    let specs: SmallVec<[_; 4]> = inputs.iter().map(Array::spec).collect();
+    Ok(primitive.output_specs(&specs)?.remove(0))
+}

@@ -1,0 +1,281 @@
+//! Compiled functions: what they compute, when they trace, and what their graphs look like.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering::Relaxed},
+};
+
+use mlx::{
+    Array, Dtype, Error, Result,
+    compile::{Compiled, export_to_dot},
+    ops,
+    transforms::{vjp, vmap},
+};
+use mlx_tests::{filled, noise, on_each_device, values};
+
+fn numbers(values: &[f32]) -> Array {
+    Array::from_slice(values, &[values.len()]).unwrap()
+}
+
+fn scalar(value: f32) -> Array {
+    Array::scalar(value).unwrap()
+}
+
+/// A compiled function with how often it was traced.
+fn counted(
+    fun: impl Fn(&[Array]) -> Result<Vec<Array>> + Send + Sync + 'static,
+    shapeless: bool,
+) -> (Compiled, Arc<AtomicUsize>) {
+    let traced = Arc::new(AtomicUsize::new(0));
+    let count = traced.clone();
+    let counting = move |inputs: &[Array]| {
+        count.fetch_add(1, Relaxed);
+        fun(inputs)
+    };
+    (Compiled::new(counting, shapeless), traced)
+}
+
+/// What a function of one array gives.
+fn call(fun: &Compiled, input: &Array) -> Vec<f64> {
+    values(&fun.call(std::slice::from_ref(input)).unwrap()[0])
+}
+
+#[test]
+fn a_function_is_traced_once_for_each_kind_of_arguments() {
+    on_each_device(|_| {
+        let (fun, traced) = counted(|x| Ok(vec![ops::add(&ops::exp(&x[0])?, 1.0f32)?]), false);
+        assert_eq!(call(&fun, &numbers(&[0.0, 0.0])), [2.0, 2.0]);
+        assert_eq!(call(&fun, &numbers(&[0.0, 0.0])), [2.0, 2.0]);
+        assert_eq!(traced.load(Relaxed), 1);
+        assert_eq!(call(&fun, &numbers(&[0.0])), [2.0]);
+        assert_eq!(traced.load(Relaxed), 2, "another shape");
+        assert_eq!(call(&fun, &ops::astype(&numbers(&[0.0]), Dtype::Float16).unwrap()), [2.0]);
+        assert_eq!(traced.load(Relaxed), 3, "another dtype");
+        for constant in [7, 8, 7] {
+            fun.call_with(&[numbers(&[0.0])], &[constant]).unwrap();
+        }
+        assert_eq!(traced.load(Relaxed), 5, "other constants");
+    });
+}
+
+#[test]
+fn a_shapeless_function_is_traced_once_for_all_sizes() {
+    on_each_device(|_| {
+        let fun = |x: &[Array]| {
+            let sum = ops::sum(&x[0], &[0], true)?;
+            Ok(vec![ops::exp(&ops::subtract(&sum, &sum)?)?])
+        };
+        let (fun, traced) = counted(fun, true);
+        assert_eq!(call(&fun, &numbers(&[1.0, 2.0])), [1.0]);
+        assert_eq!(call(&fun, &numbers(&[1.0, 2.0, 3.0])), [1.0]);
+        assert_eq!(traced.load(Relaxed), 1);
+        assert_eq!(call(&fun, &ops::reshape(&numbers(&[1.0, 2.0]), &[1, 2]).unwrap()), [1.0, 1.0]);
+        assert_eq!(traced.load(Relaxed), 2, "another number of axes");
+    });
+}
+
+#[test]
+fn a_shapeless_function_refuses_what_has_the_sizes_of_its_trace() {
+    on_each_device(|_| {
+        let (fun, _) = counted(|x| Ok(vec![ops::slice_axis(&x[0], 0, 1, 3)?]), true);
+        let error = fun.call(&[numbers(&[1.0, 2.0, 3.0])]).map(drop);
+        let other = fun.call(&[numbers(&[1.0, 2.0, 3.0, 4.0])]).unwrap_err().to_string();
+        assert!(error.is_ok());
+        assert_eq!(other, "[Primitive::output_shapes] Slice cannot infer output shapes.");
+    });
+}
+
+#[test]
+fn a_trace_that_fails_leaves_nothing() {
+    on_each_device(|_| {
+        let fails = Arc::new(AtomicUsize::new(1));
+        let left = fails.clone();
+        let fun = move |x: &[Array]| match left.swap(0, Relaxed) {
+            1 => Err(Error::invalid("test", "not yet")),
+            _ => Ok(vec![ops::negative(&x[0])?]),
+        };
+        let (fun, traced) = counted(fun, false);
+        assert!(fun.call(&[scalar(1.0)]).is_err());
+        assert_eq!(call(&fun, &scalar(1.0)), [-1.0]);
+        assert_eq!(call(&fun, &scalar(2.0)), [-2.0]);
+        assert_eq!(traced.load(Relaxed), 2);
+    });
+}
+
+#[test]
+fn an_argument_that_comes_another_way_is_refused() {
+    on_each_device(|_| {
+        let x = scalar(1.0);
+        let hidden = x.clone();
+        let (fun, _) = counted(move |_| Ok(vec![ops::exp(&hidden)?]), false);
+        let error = fun.call(&[x]).unwrap_err().to_string();
+        let words =
+            "[compile] Attempting to compile a function with uncaptured inputs is not allowed.";
+        assert_eq!(error, words);
+    });
+}
+
+#[test]
+fn arrays_of_closures_are_constants_or_computed() {
+    on_each_device(|_| {
+        let evaluated = numbers(&[1.0, 2.0]);
+        let lazy = ops::exp(&numbers(&[0.0, 0.0])).unwrap();
+        let sum = move |x: &[Array]| Ok(vec![ops::add(&ops::add(&x[0], &evaluated)?, &lazy)?]);
+        let (fun, traced) = counted(sum, false);
+        assert_eq!(call(&fun, &numbers(&[10.0, 20.0])), [12.0, 23.0]);
+        assert_eq!(call(&fun, &numbers(&[20.0, 30.0])), [22.0, 33.0]);
+        assert_eq!(traced.load(Relaxed), 1);
+    });
+}
+
+#[test]
+fn nothing_inside_of_a_trace_is_evaluated() {
+    on_each_device(|_| {
+        let (fun, _) = counted(|x| x[0].eval().map(|()| x.to_vec()), false);
+        let words = "[eval] Attempting to eval an array during function transformations like compile or \
+                     vmap is not allowed.";
+        assert_eq!(fun.call(&[scalar(1.0)]).unwrap_err().to_string(), words);
+    });
+}
+
+/// The names of the primitives of a compiled function's graph.
+fn primitives(fun: &Compiled, inputs: &[Array]) -> Vec<String> {
+    let dot = export_to_dot(&fun.call(inputs).unwrap(), &[]);
+    let labels = dot.lines().filter_map(|line| line.split("label =\"").nth(1));
+    labels.map(|rest| rest.split('"').next().unwrap().to_owned()).collect()
+}
+
+#[test]
+fn equal_computations_are_done_once() {
+    on_each_device(|_| {
+        let same = |x: &[Array]| {
+            let twice = [ops::sort(&x[0], 0)?, ops::sort(&x[0], 0)?];
+            let _unused = ops::argsort(&x[0], 0)?;
+            Ok(vec![ops::concatenate(&[&twice[0], &ops::stop_gradient(&twice[1])?], 0)?])
+        };
+        let (fun, _) = counted(same, false);
+        let input = numbers(&[2.0, 1.0]);
+        assert_eq!(primitives(&fun, &[input.clone()]), ["Sort", "Concatenate"]);
+        assert_eq!(call(&fun, &input), [1.0, 2.0, 1.0, 2.0]);
+    });
+}
+
+#[test]
+fn results_stay_arrays_of_their_own() {
+    on_each_device(|_| {
+        let fun = |x: &[Array]| Ok(vec![ops::exp(&x[0])?, ops::exp(&x[0])?, x[0].clone()]);
+        let (fun, _) = counted(fun, false);
+        let results = fun.call(&[scalar(0.0)]).unwrap();
+        assert!(!results[0].is_same(&results[1]));
+        let results: Vec<f64> = results.iter().flat_map(values).collect();
+        assert_eq!(results, [1.0, 1.0, 0.0]);
+    });
+}
+
+#[test]
+fn elementwise_operations_become_programs() {
+    on_each_device(|_| {
+        // What is broadcast is read by the sum, too, so it is done twice.
+        let fun = |x: &[Array]| {
+            let [a, b, c] = x else { unreachable!() };
+            let wide = ops::broadcast_to(b, c.shape())?;
+            let sum = ops::sum(&wide, &[], false)?;
+            Ok(vec![ops::add(a, &ops::multiply(&wide, c)?)?, sum])
+        };
+        let (fun, _) = counted(fun, false);
+        let matrix = |seed| filled(&[3, 4], Dtype::Float32, noise(seed, -1.0, 1.0));
+        let inputs = [matrix(1), scalar(0.5), matrix(2)];
+        let names = primitives(&fun, &inputs);
+        assert!(names.contains(&"CompiledBroadcastMultiplyAdd".to_owned()), "{names:?}");
+        let got = fun.call(&inputs).unwrap();
+        let want = ops::add(&inputs[0], &ops::multiply(&inputs[1], &inputs[2]).unwrap()).unwrap();
+        assert_eq!(values(&got[0]), values(&want));
+        assert_eq!(values(&got[1]), [6.0]);
+    });
+}
+
+#[test]
+fn programs_return_what_others_need() {
+    on_each_device(|_| {
+        let fun = |x: &[Array]| {
+            let inner = ops::exp(&x[0])?;
+            let outer = ops::negative(&ops::add(&inner, &x[0])?)?;
+            Ok(vec![inner, outer])
+        };
+        for dropped in [None, Some(0), Some(1)] {
+            let (fun, _) = counted(fun, false);
+            let input = numbers(&[0.0, 1.0]);
+            assert_eq!(primitives(&fun, &[input.clone()]), ["CompiledExpAddNegative"]);
+            let mut results = fun.call(&[input.clone()]).unwrap();
+            let e = 1f64.exp();
+            let mut want = vec![[1.0, e], [-1.0, -(e + 1.0)]];
+            if let Some(dropped) = dropped {
+                results.remove(dropped);
+                want.remove(dropped);
+            }
+            for (result, want) in results.iter().zip(want) {
+                mlx_tests::assert_ulps("program", result, &want, 4.0);
+            }
+        }
+    });
+}
+
+#[test]
+fn transforms_see_the_function_itself() {
+    on_each_device(|_| {
+        let cube = |x: &[Array]| Ok(vec![ops::multiply(&x[0], &ops::square(&x[0])?)?]);
+        let (fun, _) = counted(cube, false);
+        let (_, derivatives) = vjp(|x| fun.call(x), &[scalar(2.0)], &[scalar(1.0)]).unwrap();
+        assert_eq!(values(&derivatives[0]), [12.0]);
+        let mapped =
+            vmap(|x| fun.call(x), &[numbers(&[1.0, 2.0])], &[Some(0)], |n| Ok(vec![Some(0); n]));
+        assert_eq!(values(&mapped.unwrap()[0]), [1.0, 8.0]);
+        let derivative = move |x: &[Array]| Ok(vjp(cube, x, &[scalar(1.0)])?.1);
+        let (fun, traced) = counted(derivative, false);
+        assert_eq!(call(&fun, &scalar(2.0)), [12.0]);
+        assert_eq!(call(&fun, &scalar(3.0)), [27.0]);
+        assert_eq!(traced.load(Relaxed), 1);
+    });
+}
+
+#[test]
+fn threads_share_a_function() {
+    on_each_device(|_| {
+        let (fun, _) = counted(|x| Ok(vec![ops::exp(&ops::negative(&x[0])?)?]), false);
+        let fun = Arc::new(fun);
+        let threads = [1, 2, 3, 4].map(|size| {
+            let fun = fun.clone();
+            std::thread::spawn(move || {
+                for _ in 0..50 {
+                    let zeros = numbers(&vec![0.0; size]);
+                    assert_eq!(call(&fun, &zeros), vec![1.0; size]);
+                }
+            })
+        });
+        drop(fun);
+        threads.map(|thread| thread.join().unwrap());
+    });
+}
+
+#[test]
+fn long_chains_need_no_stack() {
+    on_each_device(|_| {
+        let chain = || {
+            let fun = |x: &[Array]| {
+                let mut y = x[0].clone();
+                for i in 0..20_000 {
+                    y = if i % 7 == 6 {
+                        ops::cumsum(&y, Some(0), false, true, None)?
+                    } else {
+                        ops::negative(&y)?
+                    };
+                }
+                Ok(vec![y])
+            };
+            let (fun, _) = counted(fun, false);
+            drop(fun.call(&[numbers(&[1.0])]).unwrap());
+        };
+        let thread = std::thread::Builder::new().stack_size(1 << 20).spawn(chain).unwrap();
+        thread.join().unwrap();
+    });
+}
