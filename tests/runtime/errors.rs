@@ -1,17 +1,14 @@
 //! An error belongs to the result that it kept from being computed, and to what is computed from that.
 
-use std::sync::{
-    Mutex,
-    atomic::{AtomicBool, Ordering::Relaxed},
-    mpsc,
-};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use mlx::{
     Array, Device, Dtype, Stream,
     buffer::{Buffer, HostMemory},
     linalg, ops,
+    vulkan::internals::provoke,
 };
-use mlx_tests::{array, init, values};
+use mlx_tests::{array, in_child, init, late, values};
 
 /// Bytes that cannot be read but for their number.
 struct Broken {
@@ -32,32 +29,9 @@ impl HostMemory for Broken {
     }
 }
 
-/// Four zeros that are not there before the sender is dropped; only their number is.
-struct Late {
-    open: Mutex<mpsc::Receiver<()>>,
-    counted: AtomicBool,
-}
-
-impl HostMemory for Late {
-    fn bytes(&self) -> &[u8] {
-        if self.counted.swap(true, Relaxed) {
-            let _ = self.open.lock().unwrap().recv();
-        }
-        &[0; 16]
-    }
-
-    fn bytes_mut(&mut self) -> Option<&mut [u8]> {
-        None
-    }
-}
-
-fn of_host(memory: impl HostMemory + 'static) -> Array {
-    let buffer = Buffer::from_host(memory);
-    Array::from_buffer(buffer, [4usize][..].into(), Dtype::Float32, 0).unwrap()
-}
-
 fn broken(number: usize) -> Array {
-    of_host(Broken { number, counted: AtomicBool::new(false) })
+    let buffer = Buffer::from_host(Broken { number, counted: AtomicBool::new(false) });
+    Array::from_buffer(buffer, [4usize][..].into(), Dtype::Float32, 0).unwrap()
 }
 
 fn cpu() -> Stream {
@@ -127,8 +101,7 @@ fn what_is_computed_from_a_failed_result_fails_alike() {
 fn what_memory_is_used_for_later_does_not_concern_a_result() {
     let cpu = cpu();
     let gpu = mlx::new_stream(Device::GPU).unwrap();
-    let (open, gate) = mpsc::channel();
-    let late = of_host(Late { open: Mutex::new(gate), counted: AtomicBool::new(false) });
+    let (late, open) = late();
     let input = mlx::with_stream(cpu, || ops::add(late, 1.0f32)).unwrap();
     let result = mlx::with_stream(gpu, || ops::add(&input, 1.0f32)).unwrap();
     // Encoded while its input is under way.
@@ -157,4 +130,40 @@ fn synchronize_tells_what_nobody_was_told_of() {
     let result = inverse();
     assert!(result.eval().is_err());
     mlx::synchronize(stream).unwrap();
+}
+
+fn break_a_guard() {
+    init();
+    let gpu = mlx::default_stream(Device::GPU).unwrap();
+    let add = |a: &Array| mlx::with_stream(gpu, || ops::add(a, 1.0f32)).unwrap();
+    let zeros = || array(&[0.0; 100], &[100], Dtype::Float32);
+    let before = add(&zeros());
+    before.eval().unwrap();
+    provoke::write_outside(64, 64).unwrap();
+    let beside = add(&zeros());
+    mlx::async_eval(&[&beside]).unwrap();
+    let behind = add(&beside);
+    mlx::async_eval(&[&behind]).unwrap();
+    // Whoever asks, and however often; the CPU's results from them as well.
+    let on_cpu = mlx::with_stream(cpu(), || ops::add(&beside, 1.0f32)).unwrap();
+    for failed in [&behind, &beside, &on_cpu, &beside] {
+        let told = text(failed.eval());
+        assert!(told.contains("past the end of the 64 bytes that provoke allocated"), "{told}");
+    }
+    before.eval().unwrap();
+    assert_eq!(values(&before), [1.0; 100], "what was there before is as it should be");
+    assert_eq!(values(&add(&zeros())), [1.0; 100], "and so is what comes later");
+    mlx::synchronize(gpu).unwrap();
+    mlx::vulkan::check_guards().unwrap();
+    // Of what nobody was told, who synchronizes is.
+    provoke::write_outside(64, 64).unwrap();
+    assert!(text(mlx::synchronize(gpu)).contains("past the end of the 64 bytes"));
+}
+
+#[test]
+fn a_broken_guard_is_an_error_of_the_results_beside_it() {
+    let test = "errors::a_broken_guard_is_an_error_of_the_results_beside_it";
+    let guard = ("MLX_VK_DEBUG_GUARD", "1");
+    in_child(test, &[guard], break_a_guard);
+    in_child(test, &[guard, ("MLX_VK_FORCE_DISCRETE", "1")], break_a_guard);
 }

@@ -4,6 +4,7 @@
 mod donation;
 mod errors;
 mod evaluation;
+mod exiting;
 mod failing;
 mod knobs;
 mod statistics;

@@ -8,9 +8,10 @@ mod child;
 mod exact;
 mod example;
 mod host;
+mod late;
 mod tolerance;
 
-pub use child::in_child;
+pub use child::{exit_in_child, in_child};
 
 use std::sync::Once;
 
@@ -19,6 +20,7 @@ use mlx::{Array, Complex, Device, Dtype, bf16, dispatch_dtype, dtype::Bool8, f16
 pub use exact::*;
 pub use example::example_inputs;
 pub use host::*;
+pub use late::late;
 pub use tolerance::*;
 
 /// Installs both backends, once.
@@ -48,13 +50,19 @@ pub fn on_each_device(mut test: impl FnMut(Device)) {
     expect_valid();
 }
 
-/// Expects the validation layers, where they are on, to have had nothing to say so far.
+/// Expects the validation layers and the guards around allocations, where they are on, to have found nothing
+/// so far.
 ///
 /// # Panics
 /// When they reported an error.
 pub fn expect_valid() {
     let errors = mlx::vulkan::internals::validation_errors();
     assert_eq!(errors, 0, "errors that the validation layers reported");
+    assert_eq!(
+        mlx::vulkan::stats::snapshot().guards_broken,
+        0,
+        "allocations written past their ends"
+    );
 }
 
 /// The dtypes that a device computes in: Vulkan refuses float64, as MLX's GPUs do.

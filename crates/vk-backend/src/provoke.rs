@@ -13,8 +13,9 @@ use crate::{
 /// The operation that errors name.
 const OP: &str = "provoke";
 
-/// Lets a kernel write one word at byte `at` of an allocation of `bytes` bytes: outside of it when
-/// `at` is negative or `bytes` or more, while it claims to write inside. Only with
+/// Encodes, beside what is evaluated next on the GPU's default stream, a kernel that writes one word at
+/// byte `at` of an allocation of `bytes` bytes: outside of it when `at` is negative or `bytes` or more,
+/// while it claims to write inside. Only with
 /// `MLX_VK_DEBUG_GUARD=1`, whose guards (1 KiB on either side) take the blow.
 ///
 /// # Errors
@@ -43,6 +44,5 @@ pub fn write_outside(bytes: u64, at: i64) -> Result<()> {
             writes: &[Region { address: memory.address, bytes }],
         })
     })?;
-    encoded.finish()?;
-    stream.commit()
+    encoded.finish()
 }

@@ -12,7 +12,7 @@ use vulkano::device::physical::PhysicalDevice;
 use crate::runtime::{
     config::Config,
     device::DeviceState,
-    raw::{device, instance},
+    raw::{device, ending::InDriver, instance},
     select::{self, Candidate},
 };
 
@@ -34,6 +34,7 @@ struct Slot {
 
 impl Machine {
     fn find(config: &Config) -> Result<Machine> {
+        let _in_driver = InDriver::new();
         let devices = instance::physical_devices(config)?;
         let listed: Vec<Candidate> =
             devices.iter().enumerate().map(|(i, d)| candidate(i, d)).collect();
@@ -76,7 +77,10 @@ fn slot(index: u32) -> Result<&'static Slot> {
 /// Device `index` of those in use.
 pub(crate) fn open(index: u32) -> Result<&'static Arc<DeviceState>> {
     let slot = slot(index)?;
-    slot.opened.get_or_try_init(|| DeviceState::new(&slot.physical, Config::get()))
+    slot.opened.get_or_try_init(|| {
+        let _in_driver = InDriver::new();
+        DeviceState::new(&slot.physical, Config::get())
+    })
 }
 
 /// Counts one more stream of device `index`: how many it had before.

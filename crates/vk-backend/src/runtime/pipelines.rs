@@ -24,7 +24,7 @@ use crate::{
     runtime::{
         config::Config,
         disk_cache,
-        raw::{device::RawDevice, pipeline},
+        raw::{device::RawDevice, ending::InDriver, pipeline},
         stats,
     },
     shaders::{Kernel, KernelOf, SpecConstants},
@@ -110,7 +110,11 @@ impl Saver {
 
     fn save(&self) {
         let (Some(cache), Some(file)) = (&self.cache, &self.file) else { return };
-        match cache.get_data() {
+        let data = {
+            let _in_driver = InDriver::new();
+            cache.get_data()
+        };
+        match data {
             Ok(data) => disk_cache::save(file, &data),
             Err(error) => tracing::debug!("pipeline cache not read: {error}"),
         }
@@ -161,6 +165,7 @@ impl Pipelines {
             stats::PIPELINE_HITS.add(1);
             return Ok(found.clone());
         }
+        let _in_driver = InDriver::new();
         let size = (subgroup_size != 0).then_some(subgroup_size);
         let (layout, cache, name) = (&self.layout, self.cache.as_ref(), kernel.name());
         let made = match kernel.committed() {

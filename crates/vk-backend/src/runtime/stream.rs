@@ -16,6 +16,7 @@ use mlx_vulkan_core::{
     clock::{Clock, Tick},
     foreign::{self, Holding, Job as Callback},
     memory,
+    outcome::Failure,
 };
 use once_cell::sync::OnceCell;
 use parking_lot::Mutex;
@@ -168,6 +169,17 @@ impl Timer {
         result
     }
 
+    /// Waits until the device has done what it was given, or failed, but not past `until`.
+    pub(crate) fn finish(&self, until: Instant) {
+        let handed = self.handed.load(Acquire);
+        while !self.has_reached(handed) && self.failure(handed).is_none() {
+            let left = until.saturating_duration_since(Instant::now()).min(NAP);
+            if left.is_zero() || self.timeline.wait(self.signal_of(handed), left).is_err() {
+                return;
+            }
+        }
+    }
+
     fn sleep_for(&self, value: u64, patience: Duration) -> Result<bool> {
         let start = Instant::now();
         let spin = Duration::from_micros(self.device.config.spin_us);
@@ -277,7 +289,7 @@ impl VkStream {
         self.timer.block_for(self.timer.submitted.load(Acquire), MEMORY_PATIENCE)?;
         self.handover.settle()?;
         self.handover.free();
-        self.device().check_guards()?;
+        self.device().check_guards();
         memory::clear_cache();
         Ok(())
     }
@@ -312,6 +324,27 @@ impl VkStream {
     /// Hands over what is encoded.
     pub(crate) fn commit(&self) -> Result<()> {
         self.encode(Encoder::commit)
+    }
+
+    /// Looks at guards, where there are some, once `value` is reached.
+    ///
+    /// # Errors
+    /// What is found, or was, that concerns the results of that batch.
+    fn look_at_guards(&self, value: u64) -> Result<()> {
+        if self.device().guards.is_none() {
+            return Ok(());
+        }
+        // Memory of work that has just run retires once its committer has let go of it.
+        self.handover.settle()?;
+        self.handover.free();
+        self.device().check_guards();
+        self.broken_guard(value).map_or(Ok(()), |broken| Err(broken.tell()))
+    }
+
+    /// What was found broken that concerns the results of a batch.
+    fn broken_guard(&self, value: u64) -> Option<Arc<Failure>> {
+        let tick = Tick { stream: self.timer.stream, value };
+        self.device().guards.as_ref()?.failure(tick)
     }
 
     /// Hands over work up to `value` if it still is in the encoder.
@@ -357,11 +390,15 @@ impl Clock for VkStream {
         self.timer.block(value)?;
         self.handover.free();
         self.timer.failure(value).map_or(Ok(()), Err)?;
-        self.device().check_guards()
+        self.look_at_guards(value)
     }
 
     fn failure(&self, value: u64) -> Option<Error> {
-        self.timer.failure(value)
+        self.timer.failure(value).or_else(|| self.broken_guard(value).map(|broken| broken.tell()))
+    }
+
+    fn untold(&self) -> Option<Error> {
+        self.device().guards.as_ref()?.untold(Some(self.timer.stream))
     }
 
     fn on_reach(&self, value: u64, then: Callback) {

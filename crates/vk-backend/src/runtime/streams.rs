@@ -1,6 +1,6 @@
 //! All Vulkan streams of the process, by core's index.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Instant};
 
 use mlx_vulkan_core::{Error, Result, Stream};
 use parking_lot::RwLock;
@@ -41,4 +41,11 @@ pub(crate) fn all() -> Vec<&'static Arc<VkStream>> {
 /// Whether no stream has work in flight.
 pub(crate) fn is_idle() -> bool {
     STREAMS.read().iter().flatten().all(|stream| stream.is_idle())
+}
+
+/// Waits until the devices have done what they were given, but not past `until`.
+pub(crate) fn finish(until: Instant) {
+    // A thread that does not go on any more may have the lock, and another one wait to write.
+    let streams: Vec<_> = STREAMS.read_recursive().iter().flatten().copied().collect();
+    streams.into_iter().for_each(|stream| stream.timer().finish(until));
 }

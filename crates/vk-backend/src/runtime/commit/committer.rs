@@ -11,7 +11,7 @@ use std::{
 };
 
 use ash::vk;
-use mlx_vulkan_core::Result;
+use mlx_vulkan_core::{Result, clock::Tick};
 use smallvec::SmallVec;
 use vulkano::device::Queue as DeviceQueue;
 
@@ -22,10 +22,10 @@ use super::{
 use crate::runtime::{
     hazards::Hazards,
     profile::Marks,
-    raw::{error, recorder::Recorder},
+    raw::{ending, error, recorder::Recorder},
     stats::{self, Evaluation},
     stream::Timer,
-    trace,
+    streams, trace,
 };
 
 /// Dispatches that are recorded before they are handed over even to a busy device; profiles and traces
@@ -86,7 +86,7 @@ impl Committer {
     pub(super) fn commit(&mut self, batch: &mut Batch) -> Result<()> {
         let mut result = Ok(());
         for item in batch.items.drain(..) {
-            result = result.and(self.take(item));
+            result = result.and(self.take(item, batch.value));
         }
         self.value = batch.value;
         let now = batch.last || self.dispatches >= MOST_RECORDED || self.is_wanted();
@@ -96,11 +96,11 @@ impl Committer {
         if now { result.and(self.submit()) } else { result }
     }
 
-    fn take(&mut self, item: Item) -> Result<()> {
+    fn take(&mut self, item: Item, value: u64) -> Result<()> {
         match item {
             Item::Work(work) => {
                 self.open()?;
-                self.record(&work);
+                self.record(&work, value);
                 self.done.push(work);
                 Ok(())
             }
@@ -129,9 +129,9 @@ impl Committer {
         self.value > self.timer.handed.load(Relaxed)
     }
 
-    /// Records a dispatch, after a barrier if it touches memory that earlier ones changed, or if it has
-    /// to be alone.
-    fn record(&mut self, work: &Work) {
+    /// Records a dispatch of the batch `value`, after a barrier if it touches memory that earlier ones
+    /// changed, or if it has to be alone.
+    fn record(&mut self, work: &Work, value: u64) {
         let (pipeline, push, groups) = work.call();
         let ([reads, writes], alone) = (work.regions(), work.alone);
         let hazard = match alone {
@@ -141,7 +141,8 @@ impl Committer {
         let Some(slot) = &mut self.current else { return };
         let recorder = &mut slot.recorder;
         if let Some(guards) = &self.timer.device.guards {
-            guards.note(pipeline.name(), writes);
+            let tick = Tick { stream: self.timer.stream, value };
+            guards.note(pipeline.name(), tick, writes);
         }
         if hazard || self.timer.device.config.serialize || slot.marks.is_some() {
             recorder.barrier();
@@ -212,6 +213,8 @@ impl Committer {
         let recorder = Recorder::new(&raw.device, raw.family)
             .map_err(|e| error::validated_error("encode", &e))?;
         let marks = Marks::new(&self.timer.device);
+        // With every new one: when the second one is made, the driver has had work to do.
+        ending::watch(streams::finish);
         Ok(Slot { recorder, waits: Vec::new(), marks })
     }
 
@@ -220,6 +223,7 @@ impl Committer {
         if !self.is_behind() && self.current.is_none() {
             return Ok(());
         }
+        ending::stop_if_ending();
         let result = self.open().and_then(|()| self.give());
         // Also after a failure: who waits must find the error, not wait for a submission.
         self.timer.hand_over(self.value);

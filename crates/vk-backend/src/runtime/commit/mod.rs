@@ -18,7 +18,10 @@ use once_cell::sync::OnceCell;
 use parking_lot::{Condvar, MappedMutexGuard, Mutex, MutexGuard};
 use vulkano::device::Queue as DeviceQueue;
 
-use crate::runtime::{raw::recorder::Recorder, stream::Timer};
+use crate::runtime::{
+    raw::{ending::InDriver, recorder::Recorder},
+    stream::Timer,
+};
 
 use committer::Committer;
 pub(crate) use queue::{Command, Ended, Item, Place, Queue, Transfer, Wait};
@@ -91,6 +94,7 @@ impl Handover {
     /// When the device fails.
     pub(crate) fn settle(&self) -> Result<()> {
         let mut committer = self.committer.lock();
+        let _in_driver = InDriver::new();
         self.take_over(&mut committer)?;
         committer.reclaim();
         Ok(())
@@ -106,6 +110,7 @@ impl Handover {
     }
 
     fn take_over(&self, committer: &mut Committer) -> Result<()> {
+        let _in_driver = InDriver::new();
         let mut result = Ok(());
         loop {
             let batch = self.queue.lock().take();
@@ -150,6 +155,7 @@ impl Handover {
     fn serve(&self) {
         let behind = {
             let mut committer = self.committer.lock();
+            let _in_driver = InDriver::new();
             // The error is the stream's now: everybody who waits for it is told.
             let taken = self.take_over(&mut committer);
             let next = self.timer.handed.load(Acquire) + 1;

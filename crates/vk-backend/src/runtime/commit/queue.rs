@@ -10,7 +10,10 @@ use mlx_vulkan_core::clock::Tick;
 
 use super::work::{Work, Works};
 use crate::runtime::{
-    device::Gate, hazards::Region, memory::allocation::Allocation, raw::timeline::Timeline,
+    device::Gate,
+    hazards::Region,
+    memory::allocation::Allocation,
+    raw::{ending, timeline::Timeline},
     stream::Timer,
 };
 
@@ -67,6 +70,7 @@ impl Wait {
     /// in it must not wait for what comes later.
     pub(super) fn until_handed_over(&self) {
         while !self.is_handed_over() {
+            ending::stop_if_ending();
             std::thread::yield_now();
         }
     }

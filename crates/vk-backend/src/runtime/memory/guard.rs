@@ -1,5 +1,6 @@
 //! Guard bytes around allocations (`MLX_VK_DEBUG_GUARD=1`): a kernel that writes before or past its
-//! output destroys a pattern, which is found when the memory retires and at every wait.
+//! output destroys a pattern, which is found when the memory retires and at every wait. What was
+//! found belongs to the results of the batches that wrote there (see [`super::guards`]).
 //!
 //! A guarded allocation is [`GUARD`] bytes, what was asked for, and at least [`GUARD`] bytes; the
 //! guard behind begins at the very next byte. Retired memory is held back until the work that used
@@ -12,6 +13,7 @@ use std::sync::{
 };
 
 use ash::vk;
+use mlx_vulkan_core::clock::Tick;
 use parking_lot::Mutex;
 use smallvec::SmallVec;
 
@@ -41,7 +43,8 @@ pub(crate) struct Guard {
     /// Bytes between the guards.
     bytes: u64,
     op: OnceLock<&'static str>,
-    kernels: Mutex<SmallVec<[&'static str; NAMED]>>,
+    /// Kernels that wrote to the memory, with the batch of each one's last dispatch.
+    writers: Mutex<SmallVec<[(&'static str, Tick); NAMED]>>,
     reported: AtomicBool,
 }
 
@@ -52,7 +55,7 @@ impl Guard {
             outer,
             bytes,
             op: OnceLock::new(),
-            kernels: Mutex::default(),
+            writers: Mutex::default(),
             reported: AtomicBool::new(false),
         };
         if guard.is_mapped() {
@@ -97,14 +100,19 @@ impl Guard {
         let _ = self.op.set(op);
     }
 
-    /// Notes that a kernel writes to the memory.
-    pub(super) fn wrote(&self, kernel: &'static str) {
-        let mut kernels = self.kernels.lock();
-        kernels.retain(|k| *k != kernel);
-        if kernels.len() == NAMED {
-            kernels.remove(0);
+    /// Notes that a kernel writes to the memory in the batch that ends at `tick`.
+    pub(super) fn wrote(&self, kernel: &'static str, tick: Tick) {
+        let mut writers = self.writers.lock();
+        writers.retain(|(name, _)| *name != kernel);
+        if writers.len() == NAMED {
+            writers.remove(0);
         }
-        kernels.push(kernel);
+        writers.push((kernel, tick));
+    }
+
+    /// The batches that wrote to the memory last.
+    pub(super) fn written(&self) -> SmallVec<[Tick; NAMED]> {
+        self.writers.lock().iter().map(|(_, tick)| *tick).collect()
     }
 
     /// Both guards of mapped memory, which nothing but a broken kernel writes.
@@ -136,7 +144,7 @@ impl Guard {
             Some(format!("bytes {near} to {far} {side}"))
         })?;
         let op = self.op.get().copied().unwrap_or("a transfer");
-        let kernels = self.kernels.lock();
+        let kernels: Vec<&str> = self.writers.lock().iter().map(|(name, _)| *name).collect();
         let by = if kernels.is_empty() { "no kernel".to_owned() } else { kernels.join(", ") };
         Some(format!(
             "{found} the {} bytes that {op} allocated were overwritten; kernels that wrote there: {by}",

@@ -1,4 +1,9 @@
-//! All guards of a device: which kernels write where, and when retired memory is looked at.
+//! All guards of a device: which kernels write where, when retired memory is looked at, and whose
+//! error a broken guard is.
+//!
+//! It belongs to the batches that wrote to the guarded memory, and to all that were encoded on their
+//! streams until it was found: they may read what was overwritten. Whoever waits for one of their
+//! results is told, however often.
 
 use std::{
     collections::BTreeMap,
@@ -7,8 +12,9 @@ use std::{
 };
 
 use ash::vk;
-use mlx_vulkan_core::{Error, Result, notice};
+use mlx_vulkan_core::{Error, Result, clock::Tick, notice, outcome::Failure};
 use parking_lot::Mutex;
+use smallvec::SmallVec;
 use vulkano::VulkanError;
 
 use super::{
@@ -23,14 +29,50 @@ use crate::runtime::{
         block::{Block, Usage},
         device::RawDevice,
     },
-    stats,
+    stats, streams,
 };
+
+/// A guard that was found broken.
+struct Finding {
+    failure: Arc<Failure>,
+    /// The batches that it concerns: first and last one of each stream that wrote there.
+    batches: SmallVec<[(Tick, u64); 2]>,
+}
+
+impl Finding {
+    fn new(guard: &Guard, error: Error) -> Self {
+        let mut batches = SmallVec::<[(Tick, u64); 2]>::new();
+        for tick in guard.written() {
+            match batches.iter_mut().find(|(first, _)| first.stream == tick.stream) {
+                Some((first, _)) => first.value = first.value.min(tick.value),
+                None => {
+                    let encoded = streams::stream_of(tick.stream).map(|stream| stream.tick().value);
+                    batches.push((tick, encoded.unwrap_or(tick.value)));
+                }
+            }
+        }
+        Finding { failure: Failure::new(error), batches }
+    }
+
+    /// Whether it concerns the results of a batch.
+    fn concerns(&self, tick: Tick) -> bool {
+        let within = |&(first, last): &(Tick, u64)| {
+            first.stream == tick.stream && (first.value..=last).contains(&tick.value)
+        };
+        self.batches.iter().any(within)
+    }
+
+    /// Whether it concerns results of a stream. Without writers it is everybody's.
+    fn is_of(&self, stream: u16) -> bool {
+        self.batches.is_empty() || self.batches.iter().any(|(first, _)| first.stream == stream)
+    }
+}
 
 /// The guards of one device.
 pub(crate) struct Guards {
     live: Mutex<BTreeMap<u64, Arc<Guard>>>,
     retired: Mutex<Vec<(Check, Ticks)>>,
-    found: Mutex<Vec<Error>>,
+    found: Mutex<Vec<Finding>>,
     /// Memory with the pattern, for streams that write guards.
     source: Block,
     /// Absent where all memory is mapped.
@@ -68,13 +110,14 @@ impl Guards {
         (self.source.handle(), 0)
     }
 
-    /// Notes which kernel writes to guarded memory, to name it if a guard breaks.
-    pub(crate) fn note(&self, kernel: &'static str, writes: &[Region]) {
+    /// Notes which kernel writes to guarded memory, in the batch that ends at `tick`, to name it if a guard
+    /// breaks.
+    pub(crate) fn note(&self, kernel: &'static str, tick: Tick, writes: &[Region]) {
         let live = self.live.lock();
         for region in writes {
             let below = live.range(..=region.address).next_back();
             if let Some((_, guard)) = below.filter(|(_, g)| region.address < g.region().end()) {
-                guard.wrote(kernel);
+                guard.wrote(kernel, tick);
             }
         }
     }
@@ -124,7 +167,7 @@ impl Guards {
             stats::GUARDS_BROKEN.add(1);
             let error = Error::device("guard", damage);
             notice::write(&format!("mlx: error: {error}\n"));
-            self.found.lock().push(error);
+            self.found.lock().push(Finding::new(guard, error));
         }
     }
 
@@ -136,12 +179,23 @@ impl Guards {
         }
     }
 
+    /// What was found that concerns the results of a batch.
+    pub(crate) fn failure(&self, tick: Tick) -> Option<Arc<Failure>> {
+        let found = self.found.lock();
+        found.iter().find(|finding| finding.concerns(tick)).map(|finding| finding.failure.clone())
+    }
+
+    /// What was found that concerns results of a stream, or of any, and that nobody was told of; now
+    /// somebody is.
+    pub(crate) fn untold(&self, stream: Option<u16>) -> Option<Error> {
+        let found = self.found.lock();
+        let mut of_it = found.iter().filter(|finding| stream.is_none_or(|s| finding.is_of(s)));
+        of_it.find(|finding| !finding.failure.was_told()).map(|finding| finding.failure.tell())
+    }
+
     /// Looks at retired memory, and at mapped memory in use; waits up to `patience` for the copies
     /// that this takes.
-    ///
-    /// # Errors
-    /// What an operation has overwritten, each finding once.
-    pub(crate) fn settle(&self, patience: Duration) -> Result<()> {
+    pub(crate) fn settle(&self, patience: Duration) {
         let start = Instant::now();
         self.look_at_live();
         loop {
@@ -156,16 +210,16 @@ impl Guards {
                 break;
             }
         }
-        self.found.lock().pop().map_or(Ok(()), Err)
     }
 
     /// The same for memory in use, on which no work is running.
     ///
     /// # Errors
-    /// What an operation has overwritten.
+    /// What an operation has overwritten, if nobody was told of it.
     pub(crate) fn settle_all(&self, patience: Duration) -> Result<()> {
         let live: Vec<_> = self.live.lock().values().cloned().collect();
         self.look(live.into_iter().map(|guard| Check { guard, pool: None }));
-        self.settle(patience)
+        self.settle(patience);
+        self.untold(None).map_or(Ok(()), Err)
     }
 }

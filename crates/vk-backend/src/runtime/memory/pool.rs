@@ -17,6 +17,7 @@ use crate::runtime::{
     raw::{
         block::{Block, Usage},
         device::RawDevice,
+        ending::InDriver,
     },
     stats,
 };
@@ -192,7 +193,7 @@ impl Pool {
             inner.by_size.entry(span.bytes).or_default().push(Free { span, ticks });
             if memory::cache_memory() as u64 > limit { inner.trim(limit) } else { Vec::new() }
         };
-        drop(dropped);
+        release(dropped);
     }
 
     /// Frees cached spans, largest first, until at most `limit` bytes are cached here and elsewhere;
@@ -203,7 +204,7 @@ impl Pool {
         }
         // The driver frees blocks slowly: after the lock is released.
         let dropped = self.inner.lock().trim(limit);
-        drop(dropped);
+        release(dropped);
     }
 }
 
@@ -281,6 +282,14 @@ impl Inner {
         }
         self.blocks = kept;
         own
+    }
+}
+
+/// Lets go of blocks, which the driver frees if nobody else has them.
+fn release(blocks: Vec<Arc<Block>>) {
+    if !blocks.is_empty() {
+        let _in_driver = InDriver::new();
+        drop(blocks);
     }
 }
 

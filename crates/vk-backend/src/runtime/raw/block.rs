@@ -19,7 +19,7 @@ use vulkano::{
     },
 };
 
-use super::faults::Share;
+use super::{ending::InDriver, faults::Share};
 use crate::runtime::stats;
 
 /// What a block's memory is for.
@@ -74,6 +74,7 @@ unsafe impl Sync for Block {}
 impl Block {
     /// Allocates a block from the driver.
     pub(crate) fn new(device: &Arc<Device>, usage: Usage, bytes: u64) -> Result<Self, VulkanError> {
+        let _in_driver = InDriver::new();
         stats::DRIVER_ALLOCATIONS.add(1);
         let info = BufferCreateInfo {
             size: bytes,

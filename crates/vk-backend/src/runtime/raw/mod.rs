@@ -11,6 +11,7 @@ pub(crate) mod block;
 pub(crate) mod calibration;
 pub(crate) mod debug;
 pub(crate) mod device;
+pub(crate) mod ending;
 pub(crate) mod error;
 mod faults;
 pub(crate) mod instance;
