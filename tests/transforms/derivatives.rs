@@ -104,7 +104,7 @@ fn quotient(function: &Function<'_>, tangents: &[Array], step: f64) -> Vec<f64> 
 
 /// What is wrong with the derivatives of a function.
 enum Fault {
-    Refused,
+    Refused(String),
     Wrong(String),
 }
 
@@ -112,7 +112,7 @@ impl From<Error> for Fault {
     fn from(error: Error) -> Self {
         let text = error.to_string();
         match text.contains("Not implemented for") {
-            true => Fault::Refused,
+            true => Fault::Refused(text),
             false => Fault::Wrong(text),
         }
     }
@@ -164,6 +164,26 @@ fn gradient<'a>(function: &'a Function<'a>) -> Function<'a> {
     Function { apply: Box::new(apply), inputs: function.inputs.clone() }
 }
 
+/// Checks the derivatives of a function of float64 arrays, and those of its derivatives.
+pub(crate) fn check_function(
+    name: &str,
+    inputs: &[Array],
+    apply: impl Fn(&[Array]) -> Result<Vec<Array>>,
+) {
+    mlx_tests::init();
+    let function = Function { apply: Box::new(apply), inputs: inputs.to_vec() };
+    let check = || {
+        check_jvp(&function)?;
+        check_vjp(&function)?;
+        check_vjp(&gradient(&function))?;
+        check_jvp(&gradient(&function))
+    };
+    match mlx::with_device(Device::CPU, check).unwrap() {
+        Ok(()) => {}
+        Err(Fault::Refused(text) | Fault::Wrong(text)) => panic!("{name}: {text}"),
+    }
+}
+
 /// Checks a transform of every example of a dtype; those that refuse it must be known.
 fn check_all(dtype: Dtype, transform: &str, check: impl Fn(&Function<'_>) -> Result<(), Fault>) {
     mlx_tests::init();
@@ -179,7 +199,7 @@ fn check_all(dtype: Dtype, transform: &str, check: impl Fn(&Function<'_>) -> Res
         };
         match mlx::with_device(Device::CPU, check).unwrap() {
             Ok(()) => {}
-            Err(Fault::Refused) => drop(refused.insert(name)),
+            Err(Fault::Refused(_)) => drop(refused.insert(name)),
             Err(Fault::Wrong(text)) => faults.push(format!("{:?}: {text}", example.primitive)),
         }
     }

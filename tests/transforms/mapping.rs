@@ -16,12 +16,11 @@ const REFUSED: &[&str] = &[];
 /// How many indices are mapped.
 const COUNT: u64 = 3;
 
-/// The inputs of an example for each index, of which some are the same for all.
-fn inputs_of(example: &Example, mapped: &[bool]) -> Vec<Vec<Array>> {
-    let same = example_inputs(example, 0).unwrap();
+/// Inputs for each index, of which some are the same for all.
+fn inputs_of(inputs: &impl Fn(u64) -> Vec<Array>, mapped: &[bool]) -> Vec<Vec<Array>> {
+    let same = inputs(0);
     let of = |seed| {
-        let own = example_inputs(example, seed).unwrap();
-        let choice = own.into_iter().zip(&same).zip(mapped);
+        let choice = inputs(seed).into_iter().zip(&same).zip(mapped);
         choice.map(|((own, same), mapped)| if *mapped { own } else { same.clone() }).collect()
     };
     (0..COUNT).map(of).collect()
@@ -33,8 +32,7 @@ fn stacked(arrays: impl Iterator<Item = Array>, axis: usize) -> Array {
 }
 
 /// Which inputs are mapped, and along which axis each.
-fn choices(example: &Example) -> Vec<Vec<Option<usize>>> {
-    let ndims: Vec<usize> = example.inputs.iter().map(|input| input.shape.len()).collect();
+fn choices(ndims: &[usize]) -> Vec<Vec<Option<usize>>> {
     let none = vec![None; ndims.len()];
     let mut choices = Vec::new();
     for (i, &ndim) in ndims.iter().enumerate() {
@@ -73,10 +71,14 @@ fn difference(got: &Array, want: &Array) -> Option<String> {
     Some(format!("{got} instead of {want}"))
 }
 
-/// What is wrong with an example that is mapped so, if something is.
-fn fault(example: &Example, axes: &[Option<usize>]) -> Result<Option<String>> {
+/// What is wrong with a function of some inputs that is mapped so, if something is.
+fn fault(
+    apply: impl Fn(&[Array]) -> Result<Vec<Array>>,
+    inputs: impl Fn(u64) -> Vec<Array>,
+    axes: &[Option<usize>],
+) -> Result<Option<String>> {
     let mapped: Vec<bool> = axes.iter().map(Option::is_some).collect();
-    let each = inputs_of(example, &mapped);
+    let each = inputs_of(&inputs, &mapped);
     let all: Vec<Array> = axes
         .iter()
         .enumerate()
@@ -85,18 +87,32 @@ fn fault(example: &Example, axes: &[Option<usize>]) -> Result<Option<String>> {
             None => each[0][i].clone(),
         })
         .collect();
-    let apply =
-        |inputs: &[Array]| Ok(graph::apply(example.primitive.clone(), inputs.into())?.into_vec());
     let in_axes: Vec<Option<isize>> = axes.iter().map(|axis| axis.map(|x| x as isize)).collect();
-    let got = vmap(apply, &all, &in_axes, |n| Ok(vec![Some(0); n]))?;
+    let got = vmap(&apply, &all, &in_axes, |n| Ok(vec![Some(0); n]))?;
     let loops: Vec<Vec<Array>> = each.iter().map(|inputs| apply(inputs)).collect::<Result<_>>()?;
     for (i, got) in got.iter().enumerate() {
         let want = stacked(loops.iter().map(|outputs| outputs[i].clone()), 0);
         if let Some(difference) = difference(got, &want) {
-            return Ok(Some(format!("{:?} {axes:?}: {difference}", example.primitive)));
+            return Ok(Some(format!("{axes:?}: {difference}")));
         }
     }
     Ok(None)
+}
+
+/// Checks a function mapped over each axis of its inputs, which are given for each index, on both devices.
+pub(crate) fn check_function(
+    name: &str,
+    inputs: impl Fn(u64) -> Vec<Array>,
+    apply: impl Fn(&[Array]) -> Result<Vec<Array>>,
+) {
+    let ndims: Vec<usize> = inputs(0).iter().map(Array::ndim).collect();
+    on_each_device(|device| {
+        for axes in choices(&ndims) {
+            let fault =
+                fault(&apply, &inputs, &axes).unwrap_or_else(|error| Some(error.to_string()));
+            assert_eq!(fault, None, "{name} {axes:?} {device}");
+        }
+    });
 }
 
 fn check(device: Device, dtype: Dtype) {
@@ -114,9 +130,16 @@ fn check(device: Device, dtype: Dtype) {
     for example in &examples {
         let name = example.primitive.name();
         checked.insert(name);
-        for axes in choices(example) {
-            match fault(example, &axes) {
-                Ok(fault) => faults.extend(fault),
+        let apply = |inputs: &[Array]| {
+            Ok(graph::apply(example.primitive.clone(), inputs.into())?.into_vec())
+        };
+        let inputs = |seed| example_inputs(example, seed).unwrap();
+        let ndims: Vec<usize> = example.inputs.iter().map(|input| input.shape.len()).collect();
+        for axes in choices(&ndims) {
+            match fault(apply, inputs, &axes) {
+                Ok(fault) => {
+                    faults.extend(fault.map(|text| format!("{:?} {text}", example.primitive)));
+                }
                 Err(error) if error.to_string().contains("Not implemented") => {
                     refused.insert(name);
                 }

@@ -59,7 +59,7 @@ fn composed_logsumexp(a: &Array, axes: &[isize]) -> Result<Array> {
 }
 
 /// Moves the axes to the end, joins them, applies `f` to the rows and moves them back.
-fn over_last_axis(
+pub(crate) fn over_last_axis(
     name: &'static str,
     a: &Array,
     axes: &[isize],

@@ -48,6 +48,15 @@ pub(super) fn to_front(input: &Array, axis: Option<usize>) -> Result<Array> {
     }
 }
 
+/// The input of a primitive that runs along the last axis, and its mapped axis, which is moved to the front
+/// if it is the last one.
+pub(super) fn before_last(input: &Array, axis: usize) -> Result<(Array, usize)> {
+    match axis + 1 == input.ndim() {
+        true => Ok((ops::moveaxis(input, axis as isize, 0)?, 0)),
+        false => Ok((input.clone(), axis)),
+    }
+}
+
 /// All inputs with their mapped axes at the front; those that have none are repeated along a new one.
 pub(super) fn all_to_front(inputs: &[Array], axes: &[Option<usize>]) -> Result<Inputs> {
     align(inputs, axes, 0)

@@ -6,13 +6,20 @@ use smallvec::SmallVec;
 
 use crate::{Array, Error, Result, Shape, graph::Inputs, ops, primitives::Primitive};
 
+mod arange;
 mod binary;
 mod copy;
 mod elementwise;
 mod mapping;
+mod norm;
 mod pass;
 mod program;
+mod random;
+mod reduce;
+mod scan;
 mod shape;
+mod softmax;
+mod sort;
 mod ternary;
 mod unary;
 mod unfinished;

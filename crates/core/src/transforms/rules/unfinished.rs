@@ -22,18 +22,10 @@ macro_rules! unfinished {
 }
 
 unfinished!(
-    Reduce,
-    ArgReduce,
-    Scan,
-    SortOp,
-    SoftmaxOp,
     IndexingOp,
-    Arange,
-    RandomBits,
     MatmulOp,
     QuantizedOp,
     Box<Convolution>,
-    NormOp,
     Rope,
     Attention,
     Fft,

@@ -1,0 +1,51 @@
+//! Derivatives and mapping of softmax, of its logarithm and of what is built on them.
+
+use mlx::{Array, Dtype, Result, ops};
+use mlx_tests::{array, filled, noise, on_each_device};
+
+use crate::{
+    common::{along, check, random},
+    mapping,
+};
+
+const AXES: [&[isize]; 5] = [&[-1], &[0], &[1], &[0, 2], &[]];
+
+#[test]
+fn derivatives_over_several_axes() {
+    let x = random(&[2, 3, 4], 1);
+    for axes in AXES {
+        check("softmax", &x, |x| ops::softmax(x, axes, false));
+        check("logsumexp", &x, |x| ops::logsumexp(x, axes, false));
+        check("logsumexp", &x, |x| ops::logsumexp(x, axes, true));
+    }
+    check("softmax of one", &random(&[3, 1], 2), |x| ops::softmax(x, &[-1], true));
+    check("softmax of a scalar", &random(&[], 3), |x| ops::softmax(x, &[], false));
+}
+
+#[test]
+fn derivatives_of_halves() {
+    on_each_device(|_| {
+        let numbers = [1.0, 2.0, 3.0];
+        let total: f64 = numbers.iter().map(|x: &f64| x.exp()).sum();
+        for dtype in [Dtype::Float16, Dtype::Bfloat16] {
+            let x = array(&numbers, &[3], dtype);
+            let one = Array::scalar_of(1.0, dtype).unwrap();
+            let got = along(&one, &x, |x| ops::logsumexp(x, &[], false));
+            for (got, x) in got.iter().zip(numbers) {
+                assert!((got - x.exp() / total).abs() < 4e-3, "{dtype} {got}");
+            }
+        }
+    });
+}
+
+#[test]
+fn mapped() {
+    let inputs = |seed| vec![filled(&[3, 2, 4], Dtype::Float32, noise(seed, 0.1, 0.9))];
+    let check = |name: &str, apply: &dyn Fn(&Array) -> Result<Array>| {
+        mapping::check_function(name, inputs, |x| Ok(vec![apply(&x[0])?]));
+    };
+    for axes in AXES {
+        check("softmax", &|x| ops::softmax(x, axes, false));
+        check("logsumexp", &|x| ops::logsumexp(x, axes, false));
+    }
+}

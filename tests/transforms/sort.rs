@@ -1,0 +1,91 @@
+//! Derivatives and mapping of sorting, of searching and of what is built on them.
+
+use mlx::{Array, Dtype, Result, ops};
+use mlx_tests::{array, filled, noise, on_each_device};
+
+use crate::{
+    common::{along, check, gradient, random, row},
+    mapping,
+};
+
+#[test]
+fn derivatives_follow_the_elements() {
+    let x = random(&[4, 6], 1);
+    for axis in [0, 1] {
+        check("sort", &x, |x| ops::sort(&ops::square(x)?, axis));
+        check("partition", &x, |x| ops::partition(&ops::square(x)?, 2, axis));
+        check("topk", &x, |x| ops::topk(&ops::square(x)?, 3, axis));
+    }
+    // Longer than what quick selection leaves to insertion.
+    check("partition", &random(&[100], 2), |x| ops::partition(x, 40, 0));
+    on_each_device(|_| {
+        let cotangent = row(&[10.0, 20.0, 30.0, 40.0, 50.0]);
+        let got = along(&cotangent, &row(&[3.0, 1.0, 2.0, 5.0, 4.0]), |x| ops::sort(x, 0));
+        assert_eq!(got, [30.0, 10.0, 20.0, 50.0, 40.0]);
+        let got = gradient(&[1.0, 2.0, 6.0, 4.0, 5.0], |x| ops::topk(x, 2, 0));
+        assert_eq!(got, [0.0, 0.0, 1.0, 0.0, 1.0]);
+    });
+}
+
+#[test]
+fn each_of_equal_elements_has_its_derivative() {
+    on_each_device(|_| {
+        let x = [1.0, 0.0, 1.0, 0.0, 1.0, 1.0];
+        assert_eq!(gradient(&x, |x| ops::sort(x, 0)), [1.0; 6]);
+        assert_eq!(gradient(&x, |x| ops::partition(x, 3, 0)), [1.0; 6]);
+        let empty = ops::zeros(&[0, 2], Dtype::Float32).unwrap();
+        assert!(along(&empty, &empty, |x| ops::sort(x, 0)).is_empty());
+        assert!(along(&empty, &empty, |x| ops::partition(x, 1, 1)).is_empty());
+    });
+}
+
+#[test]
+fn indices_have_no_derivative() {
+    on_each_device(|_| {
+        let x = [0.5, 2.0, 1.0];
+        let scaled = |indices: Result<Array>, x: &Array| {
+            ops::multiply(&ops::astype(&indices?, Dtype::Float32)?, x)
+        };
+        assert_eq!(gradient(&x, |x| scaled(ops::argsort(x, 0), x)), [0.0, 2.0, 1.0]);
+        let search = |x: &Array| scaled(ops::searchsorted(&row(&[0.0, 1.0, 2.0]), x, "left"), x);
+        assert_eq!(gradient(&x, search), [1.0, 2.0, 1.0]);
+    });
+}
+
+#[test]
+fn mapped() {
+    let inputs = |seed| vec![filled(&[3, 5], Dtype::Float32, noise(seed, 0.1, 0.9))];
+    let check = |name: &str, apply: &dyn Fn(&Array) -> Result<Array>| {
+        mapping::check_function(name, inputs, |x| Ok(vec![apply(&x[0])?]));
+    };
+    for axis in [0, 1] {
+        check("sort", &|x| ops::sort(x, axis));
+        check("argsort", &|x| ops::argsort(x, axis));
+        check("topk", &|x| ops::sort(&ops::topk(x, 2, axis)?, axis));
+        check("median", &|x| ops::median(x, &[axis], false));
+    }
+}
+
+#[test]
+fn mapped_searches() {
+    let sorted = |seed| {
+        let values = filled(&[7], Dtype::Float32, |i| ((i as u64 + seed) / 2) as f64);
+        ops::sort(&values, 0).unwrap()
+    };
+    // Equal ones are there, smaller and larger ones, and NaN.
+    let numbers = [0.0, 1.0, 1.5, 2.0, 9.0, f64::NAN, -1.0, 3.0];
+    let values = |shape: &[usize], seed: u64| {
+        filled(shape, Dtype::Float32, |i| numbers[(i + seed as usize) % numbers.len()])
+    };
+    for shape in [&[8][..], &[], &[2, 4], &[0, 3]] {
+        for side in ["left", "right"] {
+            let inputs = |seed| vec![sorted(seed), values(shape, seed)];
+            let apply = |x: &[Array]| Ok(vec![ops::searchsorted(&x[0], &x[1], side)?]);
+            mapping::check_function(side, inputs, apply);
+        }
+    }
+    let nothing = |seed| vec![array(&[], &[0], Dtype::Float32), values(&[3], seed)];
+    mapping::check_function("nothing", nothing, |x| {
+        Ok(vec![ops::searchsorted(&x[0], &x[1], "left")?])
+    });
+}
