@@ -65,8 +65,7 @@ float scale;
 
 shared uint finished;
 
-uint bits_at(uint64_t from, uint i) { return DTYPE == FLOAT32 ? U32(from).v[i] : uint(U16(from).v[i]); }
-float of_bits(uint b) { return DTYPE == FLOAT32 ? uintBitsToFloat(b) : half_pair(DTYPE, b).x; }
+uint bits_at(uint64_t from, uint i) { return fetch_bits(DTYPE, at(DTYPE, from, int64_t(i))); }
 
 void ask_pairs(uint64_t from, out uvec2 bits[PAIRS]) {
     [[unroll]] for (uint i = 0u; i < PAIRS; ++i)
@@ -74,7 +73,7 @@ void ask_pairs(uint64_t from, out uvec2 bits[PAIRS]) {
 }
 
 void take_pairs(uint64_t from, inout uvec2 bits[PAIRS], out vec2 y[PAIRS]) {
-    [[unroll]] for (uint i = 0u; i < PAIRS; ++i) y[i] = vec2(of_bits(bits[i].x), of_bits(bits[i].y));
+    [[unroll]] for (uint i = 0u; i < PAIRS; ++i) y[i] = vec2(of_bits(DTYPE, bits[i].x), of_bits(DTYPE, bits[i].y));
 }
 
 uint64_t part_of(uint kv_head, uint block, uint split, uint h) {

@@ -52,9 +52,7 @@ vec2 load_pair(uint64_t row, uint word) {
 
 void store_pair(uint64_t row, uint word, vec2 x) {
     if (DTYPE == FLOAT32) AT_F2(row, word) = x;
-    else
-        AT_U32(row, word) = DTYPE == FLOAT16 ? f32_to_f16(x.x) | f32_to_f16(x.y) << 16
-                                             : f32_to_bf16(x.x) | f32_to_bf16(x.y) << 16;
+    else AT_U32(row, word) = pack_halves(DTYPE, x);
 }
 
 // Sines and cosines of a lane's pairs: of (first, second) neighbours, or of the first
@@ -99,7 +97,7 @@ void do_head(Section s, uint batch, uint token, uint head) {
     if (s.turned != 0u) {
         float squares = 0.0;
         if (NORM) [[unroll]] for (uint i = 0u; i < EACH; ++i) squares += is_there(i) ? dot(x[i], x[i]) : 0.0;
-        float factor = NORM ? 1.0 / sqrt(subgroupAdd(squares) / float(WIDTH) + uintBitsToFloat(EPS)) : 1.0;
+        float factor = NORM ? norm_factor(subgroupAdd(squares), WIDTH, uintBitsToFloat(EPS)) : 1.0;
         [[unroll]] for (uint i = 0u; i < EACH; ++i)
             x[i] = rotated(NORM ? x[i] * factor * weights[i] : x[i], turns[i]);
     }

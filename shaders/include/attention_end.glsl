@@ -43,7 +43,8 @@ void store_vector(uint64_t to, vec4 a, vec4 b) {
         F4(to).v[0] = a;
         F4(to).v[1] = b;
     } else {
-        V4(to).v[0] = uvec4(nearest_pair(a.xy), nearest_pair(a.zw), nearest_pair(b.xy), nearest_pair(b.zw));
+        V4(to).v[0] = uvec4(pack_halves(DTYPE, a.xy), pack_halves(DTYPE, a.zw), pack_halves(DTYPE, b.xy),
+            pack_halves(DTYPE, b.zw));
     }
 }
 

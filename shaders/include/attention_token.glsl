@@ -53,7 +53,7 @@ void prepare(uint64_t from, uint64_t weight, bool key, uint to) {
     float squares = 0.0;
     [[unroll]] for (uint i = 0u; i < PAIRS; ++i)
         if (gl_SubgroupInvocationID + i * SUBGROUP < WIDTH / 2u) squares += dot(y[i], y[i]);
-    float factor = NORM ? 1.0 / sqrt(subgroupAdd(squares) / float(WIDTH) + uintBitsToFloat(EPS)) : 1.0;
+    float factor = NORM ? norm_factor(subgroupAdd(squares), WIDTH, uintBitsToFloat(EPS)) : 1.0;
     [[unroll]] for (uint i = 0u; i < PAIRS; ++i) {
         uint pair = gl_SubgroupInvocationID + i * SUBGROUP;
         uint a = first_of(pair), b = second_of(pair);

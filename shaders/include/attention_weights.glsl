@@ -24,19 +24,6 @@ float upper(float x) {
     return uintBitsToFloat(floatBitsToUint(x) & (DTYPE == FLOAT16 ? 0xffffe000u : 0xffff0000u));
 }
 
-// Two floats as a word of halves; of bfloat16, the rest is cut off.
-uint half_word(vec2 x) {
-    if (DTYPE == FLOAT16) return packHalf2x16(x);
-    uvec2 bits = floatBitsToUint(x);
-    return bits.x >> 16 | (bits.y & 0xffff0000u);
-}
-
-// The same, to nearest even.
-uint nearest_pair(vec2 x) {
-    if (DTYPE == FLOAT16) return f32_to_f16(x.x) | f32_to_f16(x.y) << 16;
-    return f32_to_bf16(x.x) | f32_to_bf16(x.y) << 16;
-}
-
 // Whether elements of both kinds of fragments lie where known_row and known_column
 // say; the same for the workgroup.
 bool elements_are_known() {
@@ -45,8 +32,8 @@ bool elements_are_known() {
         vec4 x = vec4(4u * i) + vec4(0.0, 1.0, 2.0, 3.0);
         tile[i] = floatBitsToUint(x);
         uint word = 64u * 4u + i * 2u; // of eight halves to a vector
-        tile[word / 4u][word % 4u] = half_word(x.xy);
-        tile[word / 4u][word % 4u + 1u] = half_word(x.zw);
+        tile[word / 4u][word % 4u] = cut_halves(DTYPE, x.xy);
+        tile[word / 4u][word % 4u + 1u] = cut_halves(DTYPE, x.zw);
     }
     barrier();
     coopmat<float, gl_ScopeSubgroup, FM, FN, gl_MatrixUseAccumulator> x;
@@ -176,8 +163,8 @@ void weigh_row(uint r, uint key0, uint key1, bool masked) {
         uint word = i * LANES + lane() % LANES;
         vec2 weight = exp2(x[i] - (top - RAISE));
         vec2 h = vec2(upper(weight.x), upper(weight.y));
-        tile[from + word / 4u][word % 4u] = half_word(h);
-        tile[from + PART / 8u + word / 4u][word % 4u] = half_word(weight - h);
+        tile[from + word / 4u][word % 4u] = cut_halves(DTYPE, h);
+        tile[from + PART / 8u + word / 4u][word % 4u] = cut_halves(DTYPE, weight - h);
     }
     if (lane() % LANES == 0u) {
         row_top[state] = top;

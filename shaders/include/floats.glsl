@@ -9,6 +9,27 @@ vec2 half_pair(uint dtype, uint w) {
     return vec2(uintBitsToFloat(w << 16), uintBitsToFloat(w & 0xffff0000u));
 }
 
+// Two floats as 16-bit floats of a word, rounded to nearest even.
+uint pack_halves(uint dtype, vec2 x) {
+    if (dtype == FLOAT16) return f32_to_f16(x.x) | f32_to_f16(x.y) << 16;
+    return f32_to_bf16(x.x) | f32_to_bf16(x.y) << 16;
+}
+
+// The same by fewer instructions; of bfloat16, what does not fit is cut off.
+uint cut_halves(uint dtype, vec2 x) {
+    if (dtype == FLOAT16) return packHalf2x16(x);
+    uvec2 bits = floatBitsToUint(x);
+    return bits.x >> 16 | (bits.y & 0xffff0000u);
+}
+
+// The bits of a float in memory, and what they stand for: who asks early does not wait for a conversion.
+uint fetch_bits(uint dtype, uint64_t address) {
+    return dtype == FLOAT32 ? U32(address).v[0] : uint(U16(address).v[0]);
+}
+float of_bits(uint dtype, uint bits) {
+    return dtype == FLOAT32 ? uintBitsToFloat(bits) : half_pair(dtype, bits).x;
+}
+
 float fetch(uint dtype, uint64_t address) {
     if (dtype == FLOAT32) return F32(address).v[0];
     return half_pair(dtype, uint(U16(address).v[0])).x;
@@ -54,7 +75,12 @@ void fetch8(uint dtype, bool vector, uint64_t address, out vec4 a, out vec4 b) {
     }
 }
 
-// a . b + c as four fused steps.
+// a . b + c as four fused multiplications.
 float dot_add(vec4 a, vec4 b, float c) {
     return fma(a.w, b.w, fma(a.z, b.z, fma(a.y, b.y, fma(a.x, b.x, c))));
 }
+
+float quad_sum(vec4 y) { return (y.x + y.y) + (y.z + y.w); }
+
+// What a norm multiplies a row of `width` elements with, by the sum of their squares.
+float norm_factor(float squares, uint width, float eps) { return 1.0 / sqrt(squares / float(width) + eps); }

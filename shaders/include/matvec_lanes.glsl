@@ -53,11 +53,6 @@ void load_staged(uint row, uint eight, out vec4 low, out vec4 high) {
     }
 }
 
-uint packed(vec2 y) {
-    if (DTYPE == BFLOAT16) return f32_to_bf16(y.x) | (f32_to_bf16(y.y) << 16);
-    return f32_to_f16(y.x) | (f32_to_f16(y.y) << 16);
-}
-
 // Stores an eighth of a row; low and high become what was stored.
 void keep(uint row, uint eight, inout vec4 low, inout vec4 high) {
     uint to = place(row, eight);
@@ -66,7 +61,8 @@ void keep(uint row, uint eight, inout vec4 low, inout vec4 high) {
         staged[to + QUADS_PER_EIGHT - 1u] = floatBitsToUint(high);
         return;
     }
-    uvec4 p = uvec4(packed(low.xy), packed(low.zw), packed(high.xy), packed(high.zw));
+    uvec4 p = uvec4(pack_halves(DTYPE, low.xy), pack_halves(DTYPE, low.zw), pack_halves(DTYPE, high.xy),
+        pack_halves(DTYPE, high.zw));
     staged[to] = p;
     low = vec4(half_pair(DTYPE, p.x), half_pair(DTYPE, p.y));
     high = vec4(half_pair(DTYPE, p.z), half_pair(DTYPE, p.w));
@@ -100,9 +96,6 @@ void load_words(uint64_t address, uint to) { // from word `to` on
         [[unroll]] for (uint i = 0u; i < WORDS; ++i) words_of[to + i] = U32(address).v[i];
     }
 }
-
-uint bits_at(uint64_t address) { return DTYPE == FLOAT32 ? U32(address).v[0] : uint(U16(address).v[0]); }
-float of_bits(uint b) { return DTYPE == FLOAT32 ? uintBitsToFloat(b) : half_pair(DTYPE, b).x; }
 
 // Element e of a chunk of row o, the slots' rows counted through.
 float element(uint o, uint e) {
@@ -144,6 +137,21 @@ int dot_bytes(uint a, uint b) { return 0; }
 const float UNITS = 32256.0;
 float per_unit(float most) { return most > 1e-33 ? UNITS / most : 0.0; }
 
+float largest(vec4 x) { return max(max(x.x, x.y), max(x.z, x.w)); }
+
+// Of a chunk that `lanes` neighbours share, the largest element and the sum; each has those of its part.
+void join_chunk(uint lanes, inout float most, inout float sum) {
+    [[unroll]] for (uint s = 1u; s < lanes; s *= 2u) {
+        most = max(most, subgroupShuffleXor(most, s));
+        sum += subgroupShuffleXor(sum, s);
+    }
+}
+
+// Stores unit and sum of the chunk of which this lane has part `i` of `lanes`.
+void keep_unit(uint row, uint i, uint lanes, float most, float sum) {
+    if (i % lanes == 0u) staged_sums[row * CHUNKS + i / lanes] = vec2(most / UNITS, sum);
+}
+
 // Two elements in units, 128 more each, as halves of a word.
 uint units(vec2 x, float per) {
     uvec2 b = floatBitsToUint(fma(x, vec2(per), vec2(12583040.0)));
@@ -155,6 +163,9 @@ uvec2 digits(uint even, uint odd) {
     return uvec2(((even >> 8) & 0x00ff00ffu) | (odd & 0xff00ff00u),
                  ((even & 0x00ff00ffu) | ((odd & 0x00ff00ffu) << 8)) ^ 0x80808080u);
 }
+
+// Those of four elements in the order of the fields that they are multiplied with.
+uvec2 split_quad(vec4 x, float per) { return digits(units(x.xz, per), units(x.yw, per)); }
 
 // Fields of eight elements, as signed bytes: the even and the odd ones, or 128 less than fields of 8 bits.
 uvec2 bytes_of(uint word) {
@@ -181,8 +192,8 @@ void add_digits(uint slot, uint chunk) {
         [[unroll]] for (uint o = 0u; o < RESULTS; ++o) {
             ivec2 part = parts[o * ROWS + i];
             float product = float(part.x * 256 + part.y) * unit_sum.x;
-            float scale = of_bits(affine_of[slot * RESULTS + o].x),
-                  bias = of_bits(affine_of[slot * RESULTS + o].y);
+            float scale = of_bits(DTYPE, affine_of[slot * RESULTS + o].x),
+                  bias = of_bits(DTYPE, affine_of[slot * RESULTS + o].y);
             if (BITS == 8u) bias = fma(scale, 128.0, bias);
             total[o * ROWS + i] = fma(scale, product, fma(bias, unit_sum.y, total[o * ROWS + i]));
         }
@@ -221,8 +232,8 @@ void add_chunk(uint slot, uint chunk) {
             float product = t.x + t.y, sum = sums.x + sums.y;
             total[o * ROWS + i] = DENSE
                 ? total[o * ROWS + i] + product
-                : fma(of_bits(affine_of[slot * RESULTS + o].x), product,
-                      fma(of_bits(affine_of[slot * RESULTS + o].y), sum, total[o * ROWS + i]));
+                : fma(of_bits(DTYPE, affine_of[slot * RESULTS + o].x), product,
+                      fma(of_bits(DTYPE, affine_of[slot * RESULTS + o].y), sum, total[o * ROWS + i]));
         }
     }
 }

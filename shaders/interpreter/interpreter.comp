@@ -91,8 +91,9 @@ const uint PITCH = 0u, CHUNKS = 0u;
 const uint MOST_EIGHTS = QUADS_ / 2u * gl_WorkGroupSize.x, MOST_CHUNKS = MOST_EIGHTS / 4u;
 #include "quant.glsl"
 #include "matvec_lanes.glsl"
+#define NORM_ROWS 1
+#include "row_norm.glsl"
 
-shared float partial[SUBGROUPS];
 shared float shares[2u * RESULTS * SUBGROUPS]; // of a team's results, for every other block
 
 // Elements and chunks of a row; blocks of results; subgroups of a team.
@@ -145,8 +146,9 @@ void ask(uint slot) {
             (slot * RESULTS + r) * WORDS);
         if (DENSE) continue;
         uint64_t affine = uint64_t(r % HALF * affine_bytes);
-        affine_of[r] = uvec2(bits_at(asked_scales + affine + (upper ? second_address(second) : 0ul)),
-                             bits_at(asked_biases + affine + (upper ? second_biases : 0ul)));
+        affine_of[r] =
+            uvec2(fetch_bits(DTYPE, asked_scales + affine + (upper ? second_address(second) : 0ul)),
+                fetch_bits(DTYPE, asked_biases + affine + (upper ? second_biases : 0ul)));
     }
 }
 
@@ -217,7 +219,7 @@ vec4 unpack(uvec2 p) { return vec4(half_pair(DTYPE, p.x), half_pair(DTYPE, p.y))
 // Four finite floats, rounded.
 uvec2 pack(vec4 x) {
     if (DTYPE == BFLOAT16) return uvec2(bfloat16_pair(x.xy), bfloat16_pair(x.zw));
-    return uvec2(packed(x.xy), packed(x.zw));
+    return uvec2(pack_halves(DTYPE, x.xy), pack_halves(DTYPE, x.zw));
 }
 
 // Stores quad i of the row, and its part of the sums of its chunk.
@@ -235,12 +237,8 @@ void keep_quad(uint i, uvec2 bits) {
 // Stores the digits of quad i, and of its chunk the unit and the sum.
 void keep_digits(uint i, vec4 x) {
     bool real = i < inner / 4u, odd = (i & 1u) != 0u;
-    float most = real ? max(max(abs(x.x), abs(x.y)), max(abs(x.z), abs(x.w))) : 0.0,
-          sum = (x.x + x.y) + (x.z + x.w);
-    [[unroll]] for (uint s = 1u; s < CHUNK / 4u; s *= 2u) {
-        most = max(most, subgroupShuffleXor(most, s));
-        sum += subgroupShuffleXor(sum, s);
-    }
+    float most = real ? largest(abs(x)) : 0.0, sum = quad_sum(x);
+    join_chunk(CHUNK / 4u, most, sum);
     float per = per_unit(most);
     uint first, second;
     if (BITS == 4u) {
@@ -260,23 +258,18 @@ void keep_digits(uint i, vec4 x) {
     uint to = place(0u, i / 2u);
     if (odd) staged[to].zw = d;
     else staged[to].xy = d;
-    if (i % (CHUNK / 4u) == 0u) staged_sums[i / (CHUNK / 4u)] = vec2(most / UNITS, sum);
+    keep_unit(0u, i, CHUNK / 4u, most, sum);
 }
 
-// What the norm multiplies the row with; all threads have finished the step before then.
-float norm_factor(uvec2 own[QUADS_], float eps) {
+// What the norm multiplies the row with.
+float factor_of(uvec2 own[QUADS_], float eps) {
     float squares = 0.0;
     [[unroll]] for (uint i = 0u; i < QUADS_; ++i) {
         if (i * gl_WorkGroupSize.x >= inner / 4u) break;
         vec4 x = unpack(own[i]);
         if (thread() + i * gl_WorkGroupSize.x < inner / 4u) squares = dot_add(x, x, squares);
     }
-    squares = subgroupAdd(squares);
-    if (gl_SubgroupInvocationID == 0u) partial[gl_SubgroupID] = squares;
-    barrier();
-    squares = 0.0;
-    [[unroll]] for (uint s = 0u; s < SUBGROUPS; ++s) squares += partial[s];
-    return 1.0 / sqrt(squares / float(inner) + eps);
+    return row_norm_factor(0u, squares, inner, eps);
 }
 
 // Brings the row to shared memory, normalized, with the sums of every chunk; and the next step's row of the
@@ -286,8 +279,8 @@ void stage(uvec4 next_row, float eps, uvec4 asked[QUADS_], uvec2 weights[QUADS_]
     uvec2 own[QUADS_];
     take_row(first_address(quad(SOURCE)), asked, own);
     float factor = 1.0;
-    if (norm) factor = norm_factor(own, eps);
-    else barrier(); // all have finished the step before
+    if (norm) factor = factor_of(own, eps);
+    if (!norm || SUBGROUPS == 1u) barrier(); // all have finished the step before; for the norm, they have met
     if (thread() < ROW_QUADS) rows[(row ^ ROW_QUADS) + thread()] = next_row;
     [[unroll]] for (uint i = 0u; i < QUADS_; ++i) {
         if (is_without(i)) break;

@@ -47,8 +47,9 @@ const uint SLOTS = 2; // the second is on its way
 #define MOST_EIGHTS (ROWS * PITCH)
 #define MOST_CHUNKS (ROWS * CHUNKS)
 #include "matvec_lanes.glsl"
+#define NORM_ROWS ROWS
+#include "row_norm.glsl"
 
-shared float partial[ROWS * SUBGROUPS];
 shared float shares[SPLITS > 1u ? SUBGROUPS * RESULTS * ROWS : 1u]; // of a team's results
 
 uint team_lane() { return gl_SubgroupID % SPLITS * SUBGROUP + gl_SubgroupInvocationID; }
@@ -58,46 +59,27 @@ void load_row(uint64_t base, uint eight, out vec4 low, out vec4 high) {
 }
 
 // What RMS norm multiplies a row with.
-float norm_factor(uint row, uint thread) {
+float factor_of(uint row, uint thread) {
     float squares = 0.0;
     for (uint eight = thread; eight < EIGHTS; eight += gl_WorkGroupSize.x) {
         vec4 low, high;
         load_row(x + (uint64_t(row * INNER) << float_shift(DTYPE)), eight, low, high);
         squares = dot_add(high, high, dot_add(low, low, squares));
     }
-    squares = subgroupAdd(squares);
-    if (SUBGROUPS > 1u) {
-        if (gl_SubgroupInvocationID == 0u) partial[row * SUBGROUPS + gl_SubgroupID] = squares;
-        barrier();
-        squares = 0.0;
-        for (uint s = 0u; s < SUBGROUPS; ++s) squares += partial[row * SUBGROUPS + s];
-    }
-    return 1.0 / sqrt(squares / float(INNER) + uintBitsToFloat(EPS));
+    return row_norm_factor(row, squares, INNER, uintBitsToFloat(EPS));
 }
 
 // Stores the digits of an eighth of a row, and of its chunk, of which four neighbours have a
 // part each, the unit and the sum.
 void keep_digits(uint row, uint eight, bool real, vec4 low, vec4 high) {
-    vec4 large = max(abs(low), abs(high)), pairs = low + high;
-    float most = max(max(large.x, large.y), max(large.z, large.w)),
-          sum = (pairs.x + pairs.y) + (pairs.z + pairs.w);
-    [[unroll]] for (uint s = 1u; s < CHUNK / 8u; s *= 2u) {
-        most = max(most, subgroupShuffleXor(most, s));
-        sum += subgroupShuffleXor(sum, s);
-    }
+    float most = largest(max(abs(low), abs(high))), sum = quad_sum(low + high);
+    join_chunk(CHUNK / 8u, most, sum);
     if (!real) return;
+    // Fields of 4 bits become bytes of the even and of the odd elements.
+    vec4 first = BITS == 4u ? vec4(low.xz, high.xz) : low, second = BITS == 4u ? vec4(low.yw, high.yw) : high;
     float per = per_unit(most);
-    uvec2 first, second;
-    if (BITS == 4u) {
-        first = digits(units(vec2(low.x, high.x), per), units(vec2(low.z, high.z), per));
-        second = digits(units(vec2(low.y, high.y), per), units(vec2(low.w, high.w), per));
-    } else {
-        first = digits(units(low.xz, per), units(low.yw, per));
-        second = digits(units(high.xz, per), units(high.yw, per));
-    }
-    staged[place(row, eight)] = uvec4(first, second);
-    if (eight % (CHUNK / 8u) == 0u)
-        staged_sums[row * CHUNKS + eight / (CHUNK / 8u)] = vec2(most / UNITS, sum);
+    staged[place(row, eight)] = uvec4(split_quad(first, per), split_quad(second, per));
+    keep_unit(row, eight, CHUNK / 8u, most, sum);
 }
 
 // Brings the rows to shared memory, normalized, with the sums of every chunk.
@@ -105,7 +87,7 @@ void stage() {
     uint thread = gl_SubgroupID * SUBGROUP + gl_SubgroupInvocationID;
     if (thread == 0u) staged_one = IN_PLACE ? one : one + 0x0b800000u; // 1.0 or 2^23
     [[dont_unroll]] for (uint row = 0u; row < ROWS; ++row) {
-        float factor = NORM ? norm_factor(row, thread) : 1.0;
+        float factor = NORM ? factor_of(row, thread) : 1.0;
         // All lanes go round equally often: they exchange sums.
         for (uint first = 0u; first < EIGHTS; first += gl_WorkGroupSize.x) {
             uint eight = first + thread;
@@ -139,7 +121,7 @@ void load_weights(uint set, uint first, uint chunk) {
             load_words(words + uint64_t(r * CHUNKS * WORDS * 4u), (RESULTS + o) * WORDS);
             if (DENSE) continue;
             uint64_t step_ = uint64_t((r * (INNER / GROUP)) << float_shift(DTYPE));
-            affine_of[RESULTS + o] = uvec2(bits_at(scales + step_), bits_at(biases + step_));
+            affine_of[RESULTS + o] = uvec2(fetch_bits(DTYPE, scales + step_), fetch_bits(DTYPE, biases + step_));
         }
     }
 }

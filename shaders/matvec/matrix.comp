@@ -64,7 +64,6 @@ const uint EACH = (EIGHTS + gl_WorkGroupSize.x - 1u) / gl_WorkGroupSize.x, ZEROS
 // word become pairs; then zeros.
 shared uvec4 staged[ZEROS + 1u];
 shared float staged_sums[ROWS * GROUPS]; // of the elements of every group
-shared float squares_of[SUBGROUPS];
 shared float partial[2u * SUBGROUPS * SETS * ROWS * BLOCK]; // in turns
 // To see where elements lie: 16 x 16 halves, 16 x FN halves and floats.
 shared uvec4 numbers[32u + 2u * FN + 4u * FN];
@@ -80,6 +79,9 @@ uint scales_of[PAIRS * HALVES], biases_of[PAIRS * HALVES], next_scales[PAIRS * H
     next_biases[PAIRS * HALVES];
 vec2 total[HALVES]; // of this lane's two columns
 
+#define NORM_ROWS 1
+#include "row_norm.glsl"
+
 uint lane() { return gl_SubgroupInvocationID; }
 uint split() { return gl_SubgroupID % SPLITS; }
 uint first_chunk() { return split() * DEPTH; }
@@ -87,21 +89,14 @@ uint row_in_half() { return lane() / 4u; }
 uint quarter() { return lane() % 4u; }
 uint thread() { return gl_SubgroupID * SUBGROUP + lane(); }
 
-uint nearest_pair(float x, float y) {
-    if (DTYPE == FLOAT16) return f32_to_f16(x) | f32_to_f16(y) << 16;
-    return f32_to_bf16(x) | f32_to_bf16(y) << 16;
-}
-
 // ---- where elements lie ----
-
-uint half_bits(float x) { return DTYPE == FLOAT16 ? packHalf2x16(vec2(x, 0.0)) : floatBitsToUint(x) >> 16; }
 
 // Element i of `columns` a row, at most 256 elements: its number.
 void write_numbers() {
     for (uint i = thread(); i < 128u; i += gl_WorkGroupSize.x)
-        numbers[i / 4u][i % 4u] = half_bits(float(2u * i)) | half_bits(float(2u * i + 1u)) << 16;
+        numbers[i / 4u][i % 4u] = cut_halves(DTYPE, vec2(2u * i, 2u * i + 1u));
     for (uint i = thread(); i < 8u * FN; i += gl_WorkGroupSize.x) {
-        numbers[32u + i / 4u][i % 4u] = half_bits(float(2u * i)) | half_bits(float(2u * i + 1u)) << 16;
+        numbers[32u + i / 4u][i % 4u] = cut_halves(DTYPE, vec2(2u * i, 2u * i + 1u));
         numbers[32u + 2u * FN + i / 2u][i * 2u % 4u] = floatBitsToUint(float(2u * i));
         numbers[32u + 2u * FN + i / 2u][i * 2u % 4u + 1u] = floatBitsToUint(float(2u * i + 1u));
     }
@@ -136,7 +131,7 @@ bool elements_are_known() {
 // ---- the rows ----
 
 // What RMS norm multiplies a row with.
-float norm_factor(uvec4 raw[EACH]) {
+float factor_of(uvec4 raw[EACH]) {
     float squares = 0.0;
     [[unroll]] for (uint e = 0u; e < EACH; ++e) {
         vec4 low = vec4(half_pair(DTYPE, raw[e].x), half_pair(DTYPE, raw[e].y)),
@@ -144,19 +139,15 @@ float norm_factor(uvec4 raw[EACH]) {
         if (e * gl_WorkGroupSize.x + thread() < EIGHTS)
             squares = dot_add(high, high, dot_add(low, low, squares));
     }
-    squares = subgroupAdd(squares);
-    if (lane() == 0u) squares_of[gl_SubgroupID] = squares;
+    float factor = row_norm_factor(0u, squares, INNER, uintBitsToFloat(EPS));
     barrier();
-    squares = 0.0;
-    [[unroll]] for (uint s = 0u; s < SUBGROUPS; ++s) squares += squares_of[s];
-    barrier();
-    return 1.0 / sqrt(squares / float(INNER) + uintBitsToFloat(EPS));
+    return factor;
 }
 
 // Stores an eighth of a row; returns the sum of what was stored.
 float keep(uint at_, vec4 low, vec4 high) {
-    uvec4 p = uvec4(nearest_pair(low.x, high.x), nearest_pair(low.y, high.y), nearest_pair(low.z, high.z),
-        nearest_pair(low.w, high.w));
+    uvec4 p = uvec4(pack_halves(DTYPE, vec2(low.x, high.x)), pack_halves(DTYPE, vec2(low.y, high.y)),
+        pack_halves(DTYPE, vec2(low.z, high.z)), pack_halves(DTYPE, vec2(low.w, high.w)));
     staged[at_] = p;
     vec2 sum = (half_pair(DTYPE, p.x) + half_pair(DTYPE, p.y))
         + (half_pair(DTYPE, p.z) + half_pair(DTYPE, p.w));
@@ -185,7 +176,7 @@ bool stage() {
             [[unroll]] for (uint e = 0u; e < EACH; ++e)
                 raw[e] = V4(x).v[row * EIGHTS + min(e * gl_WorkGroupSize.x + thread(), EIGHTS - 1u)];
         }
-        float factor = NORM ? norm_factor(raw) : 1.0;
+        float factor = NORM ? factor_of(raw) : 1.0;
         [[unroll]] for (uint e = 0u; e < EACH; ++e) {
             uint eight = e * gl_WorkGroupSize.x + thread();
             vec4 low = vec4(half_pair(DTYPE, raw[e].x), half_pair(DTYPE, raw[e].y)),

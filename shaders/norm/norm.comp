@@ -43,8 +43,6 @@ vec4 inside(uint quad, vec4 y) {
     return y;
 }
 
-float quad_sum(vec4 y) { return (y.x + y.y) + (y.z + y.w); }
-
 void normalize(uint64_t row, uint64_t to) {
     uint quads = (width + 3u) / 4u, lane = gl_LocalInvocationID.x, lanes = gl_WorkGroupSize.x;
     float mean = 0.0, squares = 0.0;
@@ -56,7 +54,7 @@ void normalize(uint64_t row, uint64_t to) {
         vec4 y = inside(i, load(row, i) - mean);
         squares = dot_add(y, y, squares);
     }
-    float scale = 1.0 / sqrt(group_sum(squares) / float(width) + eps);
+    float scale = norm_factor(group_sum(squares), width, eps);
     for (uint i = lane; i < quads; i += lanes) {
         vec4 y = (load(row, i) - mean) * scale * parameter(weight, weight_step, i);
 #if OP == 1

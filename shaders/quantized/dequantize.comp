@@ -38,12 +38,7 @@ vec4 affine(vec4 q, float scale, float bias) {
     return s;
 }
 
-uint half_bits(vec2 x) {
-    if (DTYPE == FLOAT16) return f32_to_f16(x.x) | f32_to_f16(x.y) << 16;
-    return f32_to_bf16(x.x) | f32_to_bf16(x.y) << 16;
-}
-
-// The same for bfloat16 of less than 2^100, by floats, which are the faster ones.
+// What pack_halves makes of bfloat16 of less than 2^100, by floats, which are the faster ones.
 uvec2 small_bits(vec4 x) { return uvec2(bfloat16_pair(x.xy), bfloat16_pair(x.zw)); }
 
 void store(uint64_t to, vec4 low, vec4 high, bool small) {
@@ -53,7 +48,8 @@ void store(uint64_t to, vec4 low, vec4 high, bool small) {
     } else if (DTYPE == BFLOAT16 && small) {
         AT_V4(to, 0) = uvec4(small_bits(low), small_bits(high));
     } else { // one store of 16 bytes: two of eight leave gaps that neighbours fill later
-        AT_V4(to, 0) = uvec4(half_bits(low.xy), half_bits(low.zw), half_bits(high.xy), half_bits(high.zw));
+        AT_V4(to, 0) = uvec4(pack_halves(DTYPE, low.xy), pack_halves(DTYPE, low.zw),
+            pack_halves(DTYPE, high.xy), pack_halves(DTYPE, high.zw));
     }
 }
 
