@@ -14,6 +14,7 @@ use mlx_vulkan_core::{
 use super::{
     steps::{Kind, Runs, Step, Steps},
     strided,
+    team::Team,
 };
 use crate::{
     runtime::{
@@ -101,6 +102,22 @@ impl<'a> Ctx<'a> {
         size: u32,
     ) -> Result<PipelineOf<P>> {
         self.device.pipelines.get(kernel, constants, size)
+    }
+
+    /// A pipeline whose teams are subgroups of exactly the planned size: Intel's drivers choose another
+    /// unless told.
+    ///
+    /// # Errors
+    /// When the driver refuses it.
+    pub(crate) fn team_pipeline<C: SpecConstants, P>(
+        &self,
+        kernel: KernelOf<C, P>,
+        constants: &C,
+        team: Team,
+    ) -> Result<PipelineOf<P>> {
+        const INTEL: u32 = 0x8086;
+        let told = team.subgroups && self.capabilities().vendor_id == INTEL;
+        self.device.pipelines.get(kernel, constants, if told { team.subgroup } else { 0 })
     }
 
     /// An input's place on the device. Contents that only the host has are uploaded; very small

@@ -6,7 +6,7 @@ use std::any::Any;
 use mlx_vulkan_core::{Error, Result, Stream, buffer::BufferRef};
 use smallvec::SmallVec;
 
-use super::{attention::decode::Token, layouts, matvec::Fused};
+use super::{attention::decode::Token, layouts, matvec::fused::Fused};
 use crate::runtime::{
     encoder::{Deferred, Encoder, Recent},
     hazards::Region,

@@ -1960,93 +1960,6 @@ pub(crate) mod matmul_matrix {
     pub(crate) use super::convolution_tile::Push;
 }
 
-/// `shaders/matmul/matvec.comp`.
-pub(crate) mod matmul_matvec {
-    use super::*;
-    pub(crate) const M_VECTOR_FLAG: u32 = 1;
-    pub(crate) const X_VECTOR_FLAG: u32 = 2;
-    pub(crate) const ADD_FLAG: u32 = 4;
-    pub(crate) const MATVEC_GATHER_SUBGROUP: KernelOf<Constants, Push> =
-        KernelOf::new(Kernel::matvec_gather_subgroup);
-    pub(crate) const MATVEC_GATHER_SHARED: KernelOf<Constants, Push> =
-        KernelOf::new(Kernel::matvec_gather_shared);
-    pub(crate) const MATVEC_SUBGROUP: KernelOf<Constants, Push> =
-        KernelOf::new(Kernel::matvec_subgroup);
-    pub(crate) const MATVEC_SHARED: KernelOf<Constants, Push> =
-        KernelOf::new(Kernel::matvec_shared);
-    /// Specialization constants; the defaults are the shader's.
-    #[derive(Debug, Clone, Copy, PartialEq)]
-    pub(crate) struct Constants {
-        /// `constant_id = 0`.
-        pub(crate) workgroup: u32,
-        /// `constant_id = 1`.
-        pub(crate) dtype: u32,
-        /// `constant_id = 2`.
-        pub(crate) flags: u32,
-        /// `constant_id = 3`.
-        pub(crate) vectors: u32,
-        /// `constant_id = 4`.
-        pub(crate) subgroup: u32,
-        /// `constant_id = 5`.
-        pub(crate) outputs: u32,
-    }
-    impl Default for Constants {
-        fn default() -> Self {
-            Constants { workgroup: 1, dtype: 11, flags: 0, vectors: 1, subgroup: 32, outputs: 1 }
-        }
-    }
-    impl SpecConstants for Constants {
-        type Words = [u32; 6];
-        fn words(&self) -> [u32; 6] {
-            [self.workgroup, self.dtype, self.flags, self.vectors, self.subgroup, self.outputs]
-        }
-    }
-    /// `Push` of the shader.
-    #[derive(Debug, Clone, Copy, Default, PartialEq, Pod, Zeroable)]
-    #[repr(C, packed(4))]
-    pub(crate) struct Push {
-        pub(crate) matrix: u64,
-        pub(crate) x: u64,
-        pub(crate) c: u64,
-        pub(crate) result: u64,
-        pub(crate) walk: u64,
-        pub(crate) row_step: i64,
-        pub(crate) x_row: i64,
-        pub(crate) x_step: i64,
-        pub(crate) c_row: i64,
-        pub(crate) c_vector: i64,
-        pub(crate) rows: u32,
-        pub(crate) vectors: u32,
-        pub(crate) k: u32,
-        pub(crate) batches: u32,
-        pub(crate) alpha: f32,
-        pub(crate) beta: f32,
-        pub(crate) ndim: u32,
-        pub(crate) result_steps: u32,
-    }
-    const _: () = {
-        assert!(offset_of!(Push, matrix) == 0);
-        assert!(offset_of!(Push, x) == 8);
-        assert!(offset_of!(Push, c) == 16);
-        assert!(offset_of!(Push, result) == 24);
-        assert!(offset_of!(Push, walk) == 32);
-        assert!(offset_of!(Push, row_step) == 40);
-        assert!(offset_of!(Push, x_row) == 48);
-        assert!(offset_of!(Push, x_step) == 56);
-        assert!(offset_of!(Push, c_row) == 64);
-        assert!(offset_of!(Push, c_vector) == 72);
-        assert!(offset_of!(Push, rows) == 80);
-        assert!(offset_of!(Push, vectors) == 84);
-        assert!(offset_of!(Push, k) == 88);
-        assert!(offset_of!(Push, batches) == 92);
-        assert!(offset_of!(Push, alpha) == 96);
-        assert!(offset_of!(Push, beta) == 100);
-        assert!(offset_of!(Push, ndim) == 104);
-        assert!(offset_of!(Push, result_steps) == 108);
-        assert!(size_of::<Push>() == 112);
-    };
-}
-
 /// `shaders/matmul/split_sum.comp`.
 pub(crate) mod matmul_split_sum {
     use super::*;
@@ -2164,107 +2077,6 @@ pub(crate) mod matmul_tile {
         }
     }
     pub(crate) use super::convolution_tile::Push;
-}
-
-/// `shaders/matmul/vecmat.comp`.
-pub(crate) mod matmul_vecmat {
-    use super::*;
-    pub(crate) const M_VECTOR_FLAG: u32 = 1;
-    pub(crate) const ADD_FLAG: u32 = 4;
-    pub(crate) const QUANTIZED_VECMAT: KernelOf<Constants, Push> =
-        KernelOf::new(Kernel::quantized_vecmat);
-    pub(crate) const VECMAT: KernelOf<Constants, Push> = KernelOf::new(Kernel::vecmat);
-    /// Specialization constants; the defaults are the shader's.
-    #[derive(Debug, Clone, Copy, PartialEq)]
-    pub(crate) struct Constants {
-        /// `constant_id = 0`.
-        pub(crate) workgroup: u32,
-        /// `constant_id = 1`.
-        pub(crate) dtype: u32,
-        /// `constant_id = 2`.
-        pub(crate) flags: u32,
-        /// `constant_id = 3`.
-        pub(crate) vectors: u32,
-        /// `constant_id = 4`.
-        pub(crate) across: u32,
-        /// `constant_id = 5`.
-        pub(crate) bits: u32,
-        /// `constant_id = 6`.
-        pub(crate) group: u32,
-    }
-    impl Default for Constants {
-        fn default() -> Self {
-            Constants {
-                workgroup: 1,
-                dtype: 11,
-                flags: 0,
-                vectors: 1,
-                across: 8,
-                bits: 4,
-                group: 64,
-            }
-        }
-    }
-    impl SpecConstants for Constants {
-        type Words = [u32; 7];
-        fn words(&self) -> [u32; 7] {
-            [
-                self.workgroup,
-                self.dtype,
-                self.flags,
-                self.vectors,
-                self.across,
-                self.bits,
-                self.group,
-            ]
-        }
-    }
-    /// `Push` of the shader.
-    #[derive(Debug, Clone, Copy, Default, PartialEq, Pod, Zeroable)]
-    #[repr(C, packed(4))]
-    pub(crate) struct Push {
-        pub(crate) matrix: u64,
-        pub(crate) x: u64,
-        pub(crate) c: u64,
-        pub(crate) extra: u64,
-        pub(crate) result: u64,
-        pub(crate) walk: u64,
-        pub(crate) row_step: i64,
-        pub(crate) x_row: i64,
-        pub(crate) x_step: i64,
-        pub(crate) c_column: i64,
-        pub(crate) c_vector: i64,
-        pub(crate) columns: u32,
-        pub(crate) vectors: u32,
-        pub(crate) k: u32,
-        pub(crate) batches: u32,
-        pub(crate) alpha: f32,
-        pub(crate) beta: f32,
-        pub(crate) ndim: u32,
-        pub(crate) result_steps: u32,
-    }
-    const _: () = {
-        assert!(offset_of!(Push, matrix) == 0);
-        assert!(offset_of!(Push, x) == 8);
-        assert!(offset_of!(Push, c) == 16);
-        assert!(offset_of!(Push, extra) == 24);
-        assert!(offset_of!(Push, result) == 32);
-        assert!(offset_of!(Push, walk) == 40);
-        assert!(offset_of!(Push, row_step) == 48);
-        assert!(offset_of!(Push, x_row) == 56);
-        assert!(offset_of!(Push, x_step) == 64);
-        assert!(offset_of!(Push, c_column) == 72);
-        assert!(offset_of!(Push, c_vector) == 80);
-        assert!(offset_of!(Push, columns) == 88);
-        assert!(offset_of!(Push, vectors) == 92);
-        assert!(offset_of!(Push, k) == 96);
-        assert!(offset_of!(Push, batches) == 100);
-        assert!(offset_of!(Push, alpha) == 104);
-        assert!(offset_of!(Push, beta) == 108);
-        assert!(offset_of!(Push, ndim) == 112);
-        assert!(offset_of!(Push, result_steps) == 116);
-        assert!(size_of::<Push>() == 120);
-    };
 }
 
 /// `shaders/matvec/fused.comp`.
@@ -2444,6 +2256,194 @@ pub(crate) mod matvec_matrix {
     }
     pub(crate) use super::matvec_fused::Matrix;
     pub(crate) use super::matvec_fused::Push;
+}
+
+/// `shaders/matvec/strided.comp`.
+pub(crate) mod matvec_strided {
+    use super::*;
+    pub(crate) const M_VECTOR_FLAG: u32 = 1;
+    pub(crate) const X_VECTOR_FLAG: u32 = 2;
+    pub(crate) const ADD_FLAG: u32 = 4;
+    pub(crate) const MATVEC_GATHER_SUBGROUP: KernelOf<Constants, Push> =
+        KernelOf::new(Kernel::matvec_gather_subgroup);
+    pub(crate) const MATVEC_GATHER_SHARED: KernelOf<Constants, Push> =
+        KernelOf::new(Kernel::matvec_gather_shared);
+    pub(crate) const MATVEC_SUBGROUP: KernelOf<Constants, Push> =
+        KernelOf::new(Kernel::matvec_subgroup);
+    pub(crate) const MATVEC_SHARED: KernelOf<Constants, Push> =
+        KernelOf::new(Kernel::matvec_shared);
+    /// Specialization constants; the defaults are the shader's.
+    #[derive(Debug, Clone, Copy, PartialEq)]
+    pub(crate) struct Constants {
+        /// `constant_id = 0`.
+        pub(crate) workgroup: u32,
+        /// `constant_id = 1`.
+        pub(crate) dtype: u32,
+        /// `constant_id = 2`.
+        pub(crate) flags: u32,
+        /// `constant_id = 3`.
+        pub(crate) vectors: u32,
+        /// `constant_id = 4`.
+        pub(crate) subgroup: u32,
+        /// `constant_id = 5`.
+        pub(crate) outputs: u32,
+    }
+    impl Default for Constants {
+        fn default() -> Self {
+            Constants { workgroup: 1, dtype: 11, flags: 0, vectors: 1, subgroup: 32, outputs: 1 }
+        }
+    }
+    impl SpecConstants for Constants {
+        type Words = [u32; 6];
+        fn words(&self) -> [u32; 6] {
+            [self.workgroup, self.dtype, self.flags, self.vectors, self.subgroup, self.outputs]
+        }
+    }
+    /// `Push` of the shader.
+    #[derive(Debug, Clone, Copy, Default, PartialEq, Pod, Zeroable)]
+    #[repr(C, packed(4))]
+    pub(crate) struct Push {
+        pub(crate) matrix: u64,
+        pub(crate) x: u64,
+        pub(crate) c: u64,
+        pub(crate) result: u64,
+        pub(crate) walk: u64,
+        pub(crate) row_step: i64,
+        pub(crate) x_row: i64,
+        pub(crate) x_step: i64,
+        pub(crate) c_row: i64,
+        pub(crate) c_vector: i64,
+        pub(crate) rows: u32,
+        pub(crate) vectors: u32,
+        pub(crate) k: u32,
+        pub(crate) batches: u32,
+        pub(crate) alpha: f32,
+        pub(crate) beta: f32,
+        pub(crate) ndim: u32,
+        pub(crate) result_steps: u32,
+    }
+    const _: () = {
+        assert!(offset_of!(Push, matrix) == 0);
+        assert!(offset_of!(Push, x) == 8);
+        assert!(offset_of!(Push, c) == 16);
+        assert!(offset_of!(Push, result) == 24);
+        assert!(offset_of!(Push, walk) == 32);
+        assert!(offset_of!(Push, row_step) == 40);
+        assert!(offset_of!(Push, x_row) == 48);
+        assert!(offset_of!(Push, x_step) == 56);
+        assert!(offset_of!(Push, c_row) == 64);
+        assert!(offset_of!(Push, c_vector) == 72);
+        assert!(offset_of!(Push, rows) == 80);
+        assert!(offset_of!(Push, vectors) == 84);
+        assert!(offset_of!(Push, k) == 88);
+        assert!(offset_of!(Push, batches) == 92);
+        assert!(offset_of!(Push, alpha) == 96);
+        assert!(offset_of!(Push, beta) == 100);
+        assert!(offset_of!(Push, ndim) == 104);
+        assert!(offset_of!(Push, result_steps) == 108);
+        assert!(size_of::<Push>() == 112);
+    };
+}
+
+/// `shaders/matvec/vecmat.comp`.
+pub(crate) mod matvec_vecmat {
+    use super::*;
+    pub(crate) const M_VECTOR_FLAG: u32 = 1;
+    pub(crate) const ADD_FLAG: u32 = 4;
+    pub(crate) const QUANTIZED_VECMAT: KernelOf<Constants, Push> =
+        KernelOf::new(Kernel::quantized_vecmat);
+    pub(crate) const VECMAT: KernelOf<Constants, Push> = KernelOf::new(Kernel::vecmat);
+    /// Specialization constants; the defaults are the shader's.
+    #[derive(Debug, Clone, Copy, PartialEq)]
+    pub(crate) struct Constants {
+        /// `constant_id = 0`.
+        pub(crate) workgroup: u32,
+        /// `constant_id = 1`.
+        pub(crate) dtype: u32,
+        /// `constant_id = 2`.
+        pub(crate) flags: u32,
+        /// `constant_id = 3`.
+        pub(crate) vectors: u32,
+        /// `constant_id = 4`.
+        pub(crate) across: u32,
+        /// `constant_id = 5`.
+        pub(crate) bits: u32,
+        /// `constant_id = 6`.
+        pub(crate) group: u32,
+    }
+    impl Default for Constants {
+        fn default() -> Self {
+            Constants {
+                workgroup: 1,
+                dtype: 11,
+                flags: 0,
+                vectors: 1,
+                across: 8,
+                bits: 4,
+                group: 64,
+            }
+        }
+    }
+    impl SpecConstants for Constants {
+        type Words = [u32; 7];
+        fn words(&self) -> [u32; 7] {
+            [
+                self.workgroup,
+                self.dtype,
+                self.flags,
+                self.vectors,
+                self.across,
+                self.bits,
+                self.group,
+            ]
+        }
+    }
+    /// `Push` of the shader.
+    #[derive(Debug, Clone, Copy, Default, PartialEq, Pod, Zeroable)]
+    #[repr(C, packed(4))]
+    pub(crate) struct Push {
+        pub(crate) matrix: u64,
+        pub(crate) x: u64,
+        pub(crate) c: u64,
+        pub(crate) extra: u64,
+        pub(crate) result: u64,
+        pub(crate) walk: u64,
+        pub(crate) row_step: i64,
+        pub(crate) x_row: i64,
+        pub(crate) x_step: i64,
+        pub(crate) c_column: i64,
+        pub(crate) c_vector: i64,
+        pub(crate) columns: u32,
+        pub(crate) vectors: u32,
+        pub(crate) k: u32,
+        pub(crate) batches: u32,
+        pub(crate) alpha: f32,
+        pub(crate) beta: f32,
+        pub(crate) ndim: u32,
+        pub(crate) result_steps: u32,
+    }
+    const _: () = {
+        assert!(offset_of!(Push, matrix) == 0);
+        assert!(offset_of!(Push, x) == 8);
+        assert!(offset_of!(Push, c) == 16);
+        assert!(offset_of!(Push, extra) == 24);
+        assert!(offset_of!(Push, result) == 32);
+        assert!(offset_of!(Push, walk) == 40);
+        assert!(offset_of!(Push, row_step) == 48);
+        assert!(offset_of!(Push, x_row) == 56);
+        assert!(offset_of!(Push, x_step) == 64);
+        assert!(offset_of!(Push, c_column) == 72);
+        assert!(offset_of!(Push, c_vector) == 80);
+        assert!(offset_of!(Push, columns) == 88);
+        assert!(offset_of!(Push, vectors) == 92);
+        assert!(offset_of!(Push, k) == 96);
+        assert!(offset_of!(Push, batches) == 100);
+        assert!(offset_of!(Push, alpha) == 104);
+        assert!(offset_of!(Push, beta) == 108);
+        assert!(offset_of!(Push, ndim) == 112);
+        assert!(offset_of!(Push, result_steps) == 116);
+        assert!(size_of::<Push>() == 120);
+    };
 }
 
 /// `shaders/norm/norm.comp`.
@@ -4060,20 +4060,20 @@ pub(super) const fn push_bytes(kernel: Kernel) -> usize {
         Kernel::matmul_lanes_gather => size_of::<matmul_lanes::Push>(),
         Kernel::matmul_matrix_float16 => size_of::<matmul_matrix::Push>(),
         Kernel::matmul_matrix_bfloat16 => size_of::<matmul_matrix::Push>(),
-        Kernel::matvec_gather_subgroup => size_of::<matmul_matvec::Push>(),
-        Kernel::matvec_gather_shared => size_of::<matmul_matvec::Push>(),
-        Kernel::matvec_subgroup => size_of::<matmul_matvec::Push>(),
-        Kernel::matvec_shared => size_of::<matmul_matvec::Push>(),
         Kernel::matmul_split_sum => size_of::<matmul_split_sum::Push>(),
         Kernel::matmul_tile => size_of::<matmul_tile::Push>(),
         Kernel::matmul_tile_gather => size_of::<matmul_tile::Push>(),
         Kernel::matmul_tile_segments => size_of::<matmul_tile::Push>(),
-        Kernel::quantized_vecmat => size_of::<matmul_vecmat::Push>(),
-        Kernel::vecmat => size_of::<matmul_vecmat::Push>(),
         Kernel::matvec_fused => size_of::<matvec_fused::Push>(),
         Kernel::matvec_fused_dots => size_of::<matvec_fused::Push>(),
         Kernel::matvec_matrix_float16 => size_of::<matvec_matrix::Push>(),
         Kernel::matvec_matrix_bfloat16 => size_of::<matvec_matrix::Push>(),
+        Kernel::matvec_gather_subgroup => size_of::<matvec_strided::Push>(),
+        Kernel::matvec_gather_shared => size_of::<matvec_strided::Push>(),
+        Kernel::matvec_subgroup => size_of::<matvec_strided::Push>(),
+        Kernel::matvec_shared => size_of::<matvec_strided::Push>(),
+        Kernel::quantized_vecmat => size_of::<matvec_vecmat::Push>(),
+        Kernel::vecmat => size_of::<matvec_vecmat::Push>(),
         Kernel::rms_norm_subgroup => size_of::<norm::Push>(),
         Kernel::rms_norm_shared => size_of::<norm::Push>(),
         Kernel::layer_norm_subgroup => size_of::<norm::Push>(),

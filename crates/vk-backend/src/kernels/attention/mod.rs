@@ -19,7 +19,7 @@ use super::{
         attention::{self as lanes, Push, Strides as StridesOf},
         attention_combine as combine, attention_matrix as matrices,
     },
-    matmul::{matrix::fragment, matrix_pipeline, team_pipeline},
+    matmul::{matrix::fragment, matrix_pipeline},
 };
 use crate::runtime::{pipelines::PipelineOf, stats};
 use planner::{Plan, Sizes};
@@ -388,7 +388,7 @@ fn lanes_pipeline(
     };
     let kernel =
         if plan.team.subgroups { lanes::ATTENTION_SUBGROUP } else { lanes::ATTENTION_SHARED };
-    let pipeline = team_pipeline(ctx, kernel, &constants, plan.team)?;
+    let pipeline = ctx.team_pipeline(kernel, &constants, plan.team)?;
     let blocks = (s.heads / s.kv_heads * s.queries).div_ceil(plan.rows as usize);
     Ok((pipeline, (s.batches * s.kv_heads * blocks) as u64))
 }

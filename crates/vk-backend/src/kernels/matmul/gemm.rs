@@ -2,10 +2,7 @@
 
 use mlx_vulkan_core::{Dtype, Result};
 
-use super::{
-    operands::{Lists, Matrix, Operands},
-    team_pipeline,
-};
+use super::operands::{Lists, Matrix, Operands};
 use crate::{
     kernels::{
         Capabilities, Ctx, Dispatch, Operand, Region,
@@ -127,7 +124,7 @@ pub(crate) fn matrix_pipeline<C: SpecConstants, P>(
 ) -> Result<PipelineOf<P>> {
     let kernel = kernels[usize::from(dtype == Dtype::Bfloat16)];
     let team = Team { subgroups: true, subgroup: ctx.capabilities().subgroup_size };
-    team_pipeline(ctx, kernel, constants, team)
+    ctx.team_pipeline(kernel, constants, team)
 }
 
 /// Workgroups of a product by lanes.

@@ -5,14 +5,16 @@
 mod complex;
 mod gemm;
 pub(crate) mod matrix;
-mod operands;
+pub(super) mod operands;
 pub(crate) mod planner;
 mod siblings;
-mod vectors;
 
 use mlx_vulkan_core::{Array, Dtype, Result, backend::Output, primitives::MatmulOp};
 
-use super::{Ctx, Operand, args, copy, matvec};
+use super::{
+    Ctx, Operand, args, copy,
+    matvec::{self, strided},
+};
 use crate::runtime::capabilities::Fragment;
 pub(super) use gemm::{
     A_ALONG_K, A_VECTOR, B_ALONG_K, B_VECTOR, lanes_constants, lanes_grid, matrix_constants,
@@ -21,7 +23,6 @@ pub(super) use gemm::{
 pub(crate) use gemm::{Push as GemmPush, dense_matrix};
 pub(super) use planner::Tile;
 pub(crate) use siblings::{encode as encode_siblings, plan as plan_siblings};
-pub(super) use vectors::{pipeline as team_pipeline, vec_mat_threads};
 
 use matrix::fragment;
 pub(super) use operands::Picks;
@@ -120,7 +121,7 @@ fn listed(ctx: &mut Ctx<'_>, [a, b]: [&Array; 2], lists: Lists, output: &mut Out
     let caps = ctx.capabilities();
     let segments = matches!(o.lists, Some(Lists::Segments { .. }));
     match planner::plan(&product(&o, None), caps) {
-        Plan::MatVec(side) if !segments => vectors::mat_vec(ctx, &o, side, output.dtype, result),
+        Plan::MatVec(side) if !segments => strided::mat_vec(ctx, &o, side, output.dtype, result),
         _ => {
             let plan = planner::listed(o.m, o.n, o.batches(), segments, caps);
             gemm::eval(ctx, &o, plan, output.dtype, result)
@@ -148,11 +149,11 @@ fn run(ctx: &mut Ctx<'_>, o: &Operands, output: &Output, result: Operand) -> Res
     let leading = [o.a.leading(), o.b.leading()];
     let product = product(o, fragment(dtype, leading, ctx.capabilities(), ctx.config()));
     match planner::plan(&product, ctx.capabilities()) {
-        Plan::MatVec(Side::Right) if let Some(fused) = vectors::fused(ctx, o, dtype, result) => {
+        Plan::MatVec(Side::Right) if let Some(fused) = strided::fused(ctx, o, dtype, result) => {
             matvec::encode(ctx, &fused, &[o.a.at.region, o.b.at.region], &[result.region])
         }
-        Plan::MatVec(side) => vectors::mat_vec(ctx, o, side, dtype, result),
-        Plan::VecMat(side) => vectors::vec_mat(ctx, o, side, dtype, result),
+        Plan::MatVec(side) => strided::mat_vec(ctx, o, side, dtype, result),
+        Plan::VecMat(side) => strided::vec_mat(ctx, o, side, dtype, result),
         Plan::Gemm(plan) => gemm::eval(ctx, o, plan, dtype, result),
     }
 }

@@ -190,7 +190,7 @@ impl Operands {
     }
 
     /// Products to make.
-    pub(super) fn batches(&self) -> usize {
+    pub(in crate::kernels) fn batches(&self) -> usize {
         match &self.lists {
             Some(Lists::Picks(picks)) => picks.batches,
             Some(Lists::Segments { batches, .. }) => *batches,
@@ -199,7 +199,7 @@ impl Operands {
     }
 
     /// What kernels read.
-    pub(super) fn reads(&self) -> SmallVec<[Region; 4]> {
+    pub(in crate::kernels) fn reads(&self) -> SmallVec<[Region; 4]> {
         let mut reads = smallvec![self.a.at.region, self.b.at.region];
         reads.extend(self.c.as_ref().map(|c| c.at.region));
         match &self.lists {
@@ -212,7 +212,11 @@ impl Operands {
 
     /// The batch strides for `strided_offset`: number of axes, and the packed walk's address (none
     /// for a single product). `order` says which operand stands where.
-    pub(super) fn walk(&self, ctx: &mut Ctx<'_>, order: [usize; 3]) -> Result<(u32, u64)> {
+    pub(in crate::kernels) fn walk(
+        &self,
+        ctx: &mut Ctx<'_>,
+        order: [usize; 3],
+    ) -> Result<(u32, u64)> {
         match &self.lists {
             Some(Lists::Picks(picks)) => return Ok((0, picks.pack(ctx, [order[0], order[1]])?)),
             Some(Lists::Segments { ends, .. }) => return Ok((0, ends.address)),
@@ -229,7 +233,7 @@ impl Operands {
     }
 
     /// Whether all batch strides of an operand are multiples of `elements`.
-    pub(super) fn batches_aligned(&self, operand: usize, elements: isize) -> bool {
+    pub(in crate::kernels) fn batches_aligned(&self, operand: usize, elements: isize) -> bool {
         if let Some(Lists::Picks(picks)) = &self.lists {
             return picks.steps[operand] % elements as i64 == 0;
         }

@@ -22,7 +22,9 @@
 //! The kernels are modules of their own (`matvec_fused_dots`, `interpreter_dots`), because devices
 //! without the feature cannot load them.
 
+pub(crate) mod fused;
 pub(crate) mod planner;
+pub(super) mod strided;
 
 use mlx_vulkan_core::{Dtype, Result};
 
@@ -36,108 +38,8 @@ use super::{
     steps::Kind,
 };
 use crate::runtime::commit::Call;
-use planner::{MatrixPlan, Product};
-
-/// A dense matrix (outputs, inner).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct Matrix {
-    /// Packed words, or the elements of a matrix that is not quantized.
-    pub(crate) words: u64,
-    pub(crate) scales: u64,
-    pub(crate) biases: u64,
-    /// (rows, outputs).
-    pub(crate) result: u64,
-    pub(crate) outputs: u32,
-}
-
-/// How the elements of a matrix are stored.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) struct Format {
-    /// Of `x`, of the result, and of the matrix or its scales.
-    pub(crate) dtype: u32,
-    /// Bits per element; 16 or 32 when not quantized.
-    pub(crate) bits: u32,
-    /// Elements that share a scale; 1 when not quantized.
-    pub(crate) group: u32,
-}
-
-/// RMS norm of the rows, with a weight per column.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Norm {
-    pub(crate) weight: u64,
-    pub(crate) eps: f32,
-}
-
-/// What happens to the results.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum After {
-    /// They are stored.
-    Nothing,
-    /// What stands at this address is added.
-    Residual(u64),
-    /// Two matrices: `silu(first) * second`, stored as the first one's result.
-    Gate,
-}
-
-/// Most matrices of a dispatch.
-pub(crate) const MOST_MATRICES: usize = 3;
-
-/// `x @ matrixᵀ` of rows and up to [`MOST_MATRICES`] matrices, with what comes before and after.
-#[derive(Debug, Clone)]
-pub(crate) struct Fused {
-    /// The rows; with a norm, its input.
-    pub(crate) x: u64,
-    pub(crate) rows: u32,
-    pub(crate) inner: u32,
-    pub(crate) format: Format,
-    /// The first `count` are used.
-    pub(crate) matrices: [Matrix; MOST_MATRICES],
-    count: usize,
-    pub(crate) norm: Option<Norm>,
-    pub(crate) after: After,
-}
-
-impl Fused {
-    /// A product without matrices yet.
-    pub(crate) fn new(x: u64, rows: u32, inner: u32, format: Format) -> Self {
-        let (norm, after) = (None, After::Nothing);
-        let matrices = [Matrix::default(); MOST_MATRICES];
-        Fused { x, rows, inner, format, matrices, count: 0, norm, after }
-    }
-
-    /// A product with one matrix.
-    pub(crate) fn of(x: u64, rows: usize, inner: usize, format: Format, matrix: Matrix) -> Self {
-        let mut fused = Self::new(x, rows as u32, inner as u32, format);
-        fused.push(matrix);
-        fused
-    }
-
-    /// Adds a matrix.
-    ///
-    /// # Panics
-    /// When there are [`MOST_MATRICES`].
-    pub(crate) fn push(&mut self, matrix: Matrix) {
-        self.matrices[self.count] = matrix;
-        self.count += 1;
-    }
-
-    /// Those that there are.
-    pub(crate) fn matrices(&self) -> &[Matrix] {
-        &self.matrices[..self.count]
-    }
-
-    /// Says where the `i`-th result goes.
-    pub(crate) fn stored_at(&mut self, i: usize, result: u64) {
-        self.matrices[i].result = result;
-    }
-
-    /// Its sizes, for planners.
-    pub(crate) fn product(&self) -> Product {
-        let sets = if self.after == After::Gate { 2 } else { 1 };
-        let outputs = self.matrices.map(|m| m.outputs);
-        Product { rows: self.rows, outputs, sets }
-    }
-}
+pub(crate) use fused::{After, Format, Fused, MOST_MATRICES, Matrix, Norm};
+use planner::MatrixPlan;
 
 /// Encodes a product, as a step where the stream makes runs of such.
 ///

@@ -7,7 +7,7 @@ use crate::{
     kernels::{
         Ctx, Dispatch, Operand, Region, copy,
         layouts::{
-            matmul_vecmat, quantized_qmm_lanes, quantized_qmm_matrix, quantized_qmm_tile,
+            matvec_vecmat, quantized_qmm_lanes, quantized_qmm_matrix, quantized_qmm_tile,
             quantized_qmv as qmv,
         },
         matmul::{
@@ -285,7 +285,7 @@ fn mat_vec(
     let (dtype, subgroup) = (o.dtype as u32, team.subgroup);
     let constants =
         qmv::Constants { workgroup, dtype, bits, group, subgroup, rows, outputs, aligned };
-    let pipeline = matmul::team_pipeline(ctx, kernel, &constants, team)?;
+    let pipeline = ctx.team_pipeline(kernel, &constants, team)?;
     let caps = ctx.capabilities();
     let blocks = p.outputs.div_ceil(outputs as usize) as u64;
     let groups = [
@@ -328,7 +328,7 @@ fn walk(ctx: &mut Ctx<'_>, o: &Operands, order_matrix_first: bool) -> Result<(u3
 fn vec_mat(ctx: &mut Ctx<'_>, o: &Operands, rows: u32) -> Result<()> {
     let p = &o.product;
     let (ndim, walk) = walk(ctx, o, true)?;
-    let push = matmul_vecmat::Push {
+    let push = matvec_vecmat::Push {
         matrix: o.words.address,
         x: o.x.address,
         c: o.scales.address,
@@ -342,15 +342,15 @@ fn vec_mat(ctx: &mut Ctx<'_>, o: &Operands, rows: u32) -> Result<()> {
         k: p.inner as u32,
         batches: p.batches as u32,
         ndim,
-        ..matmul_vecmat::Push::default()
+        ..matvec_vecmat::Push::default()
     };
     let caps = ctx.capabilities();
-    let (workgroup, across) = matmul::vec_mat_threads(caps, p.outputs);
+    let (workgroup, across) = matvec::strided::vec_mat_threads(caps, p.outputs);
     let (bits, group) = (o.affine.bits as u32, o.affine.group_size as u32);
     let (dtype, vectors) = (o.dtype as u32, rows);
     let constants =
-        matmul_vecmat::Constants { workgroup, dtype, flags: 0, vectors, across, bits, group };
-    let pipeline = ctx.pipeline(matmul_vecmat::QUANTIZED_VECMAT, &constants)?;
+        matvec_vecmat::Constants { workgroup, dtype, flags: 0, vectors, across, bits, group };
+    let pipeline = ctx.pipeline(matvec_vecmat::QUANTIZED_VECMAT, &constants)?;
     let blocks = p.outputs.div_ceil(8 * across as usize) as u64;
     let groups = [
         caps.groups_1d(blocks, 1),

@@ -1,19 +1,24 @@
-//! Products with few rows or few columns: `matvec.comp` and `vecmat.comp`.
+//! Products of few rows or few columns with matrices of floats, of any strides: `matvec/strided.comp` and
+//! `matvec/vecmat.comp`.
 
 use bytemuck::Pod;
 use mlx_vulkan_core::{Dtype, Result};
 
-use super::operands::{Matrix, Operands};
-use crate::kernels::{
-    Capabilities, Ctx, Dispatch, Operand,
-    layouts::{matmul_matvec as mat_vecs, matmul_vecmat as vec_mats},
-    matmul::planner::Side,
-    matvec::{self, Format, Fused, planner as few},
-    team::Team,
+use super::{
+    fused::{self, Format, Fused},
+    planner as few,
 };
 use crate::{
+    kernels::{
+        Capabilities, Ctx, Dispatch, Operand,
+        layouts::{matvec_strided as mat_vecs, matvec_vecmat as vec_mats},
+        matmul::{
+            operands::{Matrix, Operands},
+            planner::Side,
+        },
+        team::Team,
+    },
     runtime::pipelines::PipelineOf,
-    shaders::{KernelOf, SpecConstants},
 };
 
 use mat_vecs::{ADD_FLAG as ADD, M_VECTOR_FLAG as M_VECTOR, X_VECTOR_FLAG as X_VECTOR};
@@ -80,7 +85,12 @@ fn grid(caps: &Capabilities, blocks: u64, per_group: u64, vectors: u32, batches:
 
 /// The product as one that can be fused, if its kernel serves it: one matrix of dense rows times
 /// dense vectors.
-pub(super) fn fused(ctx: &Ctx<'_>, o: &Operands, dtype: Dtype, result: Operand) -> Option<Fused> {
+pub(in crate::kernels) fn fused(
+    ctx: &Ctx<'_>,
+    o: &Operands,
+    dtype: Dtype,
+    result: Operand,
+) -> Option<Fused> {
     let bits = 8 * dtype.size();
     let dense = |m: &Matrix, rows: usize| {
         m.inner == 1 && (rows == 1 || m.outer == o.k as i64) && m.at.is_aligned(16)
@@ -92,17 +102,17 @@ pub(super) fn fused(ctx: &Ctx<'_>, o: &Operands, dtype: Dtype, result: Operand) 
         && dense(&o.b, o.n)
         && few::serves(o.m, o.k, bits, dtype.size(), ctx.capabilities(), ctx.config());
     let format = Format { dtype: dtype as u32, bits: bits as u32, group: 1 };
-    let matrix = matvec::Matrix {
+    let matrix = fused::Matrix {
         words: o.b.at.address,
         result: result.address,
         outputs: o.n as u32,
-        ..matvec::Matrix::default()
+        ..fused::Matrix::default()
     };
     fits.then(|| Fused::of(o.a.at.address, o.m, o.k, format, matrix))
 }
 
 /// Rows of the matrix are dense along k.
-pub(super) fn mat_vec(
+pub(in crate::kernels) fn mat_vec(
     ctx: &mut Ctx<'_>,
     o: &Operands,
     side: Side,
@@ -151,7 +161,7 @@ pub(super) fn mat_vec(
         subgroup: team.subgroup,
         outputs,
     };
-    let pipeline = pipeline(ctx, kernel, &constants, team)?;
+    let pipeline = ctx.team_pipeline(kernel, &constants, team)?;
     let blocks = rows.div_ceil(outputs as usize) as u64;
     let per_group = u64::from(team.teams(workgroup));
     let groups = grid(caps, blocks, per_group, push.vectors.div_ceil(at_once), push.batches);
@@ -159,7 +169,7 @@ pub(super) fn mat_vec(
 }
 
 /// The matrix is dense across the result.
-pub(super) fn vec_mat(
+pub(in crate::kernels) fn vec_mat(
     ctx: &mut Ctx<'_>,
     o: &Operands,
     side: Side,
@@ -216,22 +226,6 @@ pub(crate) fn vec_mat_threads(caps: &Capabilities, columns: usize) -> (u32, u32)
         _ => 32,
     };
     (256.min(caps.max_workgroup), across)
-}
-
-/// A pipeline whose teams are subgroups of exactly the planned size: Intel's drivers choose another
-/// unless told.
-pub(crate) fn pipeline<C: SpecConstants, P>(
-    ctx: &Ctx<'_>,
-    kernel: KernelOf<C, P>,
-    constants: &C,
-    team: Team,
-) -> Result<PipelineOf<P>> {
-    const INTEL: u32 = 0x8086;
-    if team.subgroups && ctx.capabilities().vendor_id == INTEL {
-        ctx.pipeline_with_subgroup(kernel, constants, team.subgroup)
-    } else {
-        ctx.pipeline(kernel, constants)
-    }
 }
 
 fn dispatch<P: Pod>(
