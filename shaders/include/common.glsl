@@ -172,15 +172,18 @@ void store_int4(uint dtype, uint64_t base, uint64_t i, ivec4 x) {
 }
 
 // ---- strided walks ----
-// `walk` is the address of what kernels::strided::Walk packs: ndim sizes, then for each operand ndim strides
-// in elements, all int64. The offset of row-major index `i` in operand `k`, in elements, may be negative.
+// `walk` is the address of what kernels::strided::pack packs, rows of ndim int64: the sizes, then the strides
+// of each operand in elements. Which rows these are: [host]
+const uint WALK_SIZES = 0, WALK_STRIDES = 1;
+
+// The offset of row-major index `i` in operand `k`, in elements, may be negative.
 int64_t strided_offset(uint64_t walk, uint ndim, uint k, uint64_t i) {
     int64_t offset = 0l;
-    uint strides = ndim * (k + 1u);
+    uint sizes = ndim * WALK_SIZES, strides = ndim * (WALK_STRIDES + k);
     if (i <= 0xfffffffful) {
         uint left = uint(i);
         for (uint axis = ndim; axis-- > 0u;) {
-            uint size = uint(I64(walk).v[axis]);
+            uint size = uint(I64(walk).v[sizes + axis]);
             uint quotient = left / size;
             offset += int64_t(left - quotient * size) * I64(walk).v[strides + axis];
             left = quotient;
@@ -188,7 +191,7 @@ int64_t strided_offset(uint64_t walk, uint ndim, uint k, uint64_t i) {
     } else {
         uint64_t left = i;
         for (uint axis = ndim; axis-- > 0u;) {
-            uint64_t size = uint64_t(I64(walk).v[axis]);
+            uint64_t size = uint64_t(I64(walk).v[sizes + axis]);
             uint64_t quotient = left / size;
             offset += int64_t(left - quotient * size) * I64(walk).v[strides + axis];
             left = quotient;

@@ -1,5 +1,10 @@
 // What both kernels of matvec/ are given, and how they find their work: the matrices'
-// results in blocks. Needs common.glsl.
+// results in blocks. Needs common.glsl and the constant AFTER.
+
+// What is done with the results: they are stored, a residual is added, or the first matrix's gate the second
+// one's. [host]
+const uint AFTER_NOTHING = 0, AFTER_RESIDUAL = 1, AFTER_GATE = 2;
+const bool RESIDUAL = AFTER == AFTER_RESIDUAL, GATED = AFTER == AFTER_GATE;
 
 struct Matrix { uint64_t words, scales, biases, result; };
 

@@ -1,10 +1,16 @@
 // Matrices that indices pick. Needs common.glsl.
-// `picks` is the address of what kernels::matmul::Picks packs, six 64-bit words: the lists of uint32 indices
-// of the left and right matrices, the distances of neighbouring matrices, and how many matrices there are.
 
-// Where picked matrix `side` (0: left, 1: right) of a batch begins, in the unit of its distance.
+// Of the left and of the right matrices: lists of uint32 indices, strides from matrix to matrix, and how many
+// there are.
+layout(buffer_reference, scalar, buffer_reference_align = 8) readonly buffer Picks {
+    uint64_t lists[2];
+    int64_t strides[2];
+    uint64_t counts[2];
+};
+
+// Where picked matrix `side` (0: left, 1: right) of a batch begins, in the unit of its stride.
 int64_t picked(uint64_t picks, uint side, uint batch) {
-    uint64_t index = uint64_t(AT_U32(U64(picks).v[side], batch));
-    index = min(index, U64(picks).v[4u + side] - 1ul);
-    return int64_t(index) * I64(picks).v[2u + side];
+    Picks from = Picks(picks);
+    uint64_t index = min(uint64_t(AT_U32(from.lists[side], batch)), from.counts[side] - 1ul);
+    return int64_t(index) * from.strides[side];
 }

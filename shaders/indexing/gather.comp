@@ -1,5 +1,5 @@
 #version 460
-// Slices at several indices: word i of the output is copied from its place in the source.
+// Slices at several indices: word i of the output is copied from its location in the source.
 // Constants: 1 bytes of a word (1, 2, 4, 8, 16), 2 dtype of the indices, 3 how many arrays of them there are.
 #include "common.glsl"
 
@@ -15,13 +15,13 @@ layout(push_constant, scalar) uniform Push {
 };
 
 #include "pick.glsl"
-#include "places.glsl"
+#include "locations.glsl"
 #include "words.glsl"
 
 void main() {
     GRID_LOOP(i, count) {
         int64_t from;
-        place(0u, i, from);
+        location(0u, i, from);
         move_word(destination, int64_t(i), source, from);
     }
 }

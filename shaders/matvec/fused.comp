@@ -7,7 +7,7 @@
 // makes OUTPUTS results of every row at once; a lane takes CHUNK elements at a time and asks for the next
 // ones before it multiplies. All sums are float32.
 // Constants: 1 dtype, 2 bits (16 or 32: not quantized), 3 group size, 4 subgroup size, 5 rows, 6 outputs,
-// 7 before, 8 after, 9 inner size, 10 the bits of eps, 11 subgroups of a team.
+// 7 norm, 8 after, 9 inner size, 10 the bits of eps, 11 subgroups of a team.
 #include "common.glsl"
 #include "floats.glsl"
 
@@ -18,13 +18,12 @@ layout(constant_id = 3) const uint GROUP = 64;
 layout(constant_id = 4) const uint SUBGROUP = 32;
 layout(constant_id = 5) const uint ROWS = 1;
 layout(constant_id = 6) const uint OUTPUTS = 4;
-layout(constant_id = 7) const uint BEFORE = 0;
+layout(constant_id = 7) const bool NORM = false;
 layout(constant_id = 8) const uint AFTER = 0;
 layout(constant_id = 9) const uint INNER = 1024;
 layout(constant_id = 10) const uint EPS = 0;
 layout(constant_id = 11) const uint SPLITS = 1;
 const bool WIDE = false; // 437 to 410 tokens/s where it is true (8B of 4 bits by dispatches on an H200)
-const bool NORM = BEFORE == 1u, RESIDUAL = AFTER == 1u, GATED = AFTER == 2u;
 
 #include "quant.glsl"
 #define VARIANT 1

@@ -12,7 +12,7 @@
 // KHR says nothing of where a fragment's elements lie. Every workgroup looks whether they lie as in NVIDIA's
 // mma.m16n8k16 (PTX ISA, "Matrix fragments for mma.m16n8k16"); otherwise it multiplies without fragments.
 //
-// Constants: 1 group size, 2 rows, 3 subgroups that share the inner axis, 4 before, 5 after, 6 inner size,
+// Constants: 1 group size, 2 rows, 3 subgroups that share the inner axis, 4 norm, 5 after, 6 inner size,
 // 7 the bits of eps, 8 columns of a fragment, 9 chunks of a subgroup on their way at a time, 10 fragments may
 // be used. HALF: 0 float16, 1 bfloat16.
 #include "common.glsl"
@@ -41,14 +41,13 @@ layout(local_size_x_id = 0) in;
 layout(constant_id = 1) const uint GROUP = 64;
 layout(constant_id = 2) const uint ROWS = 1;
 layout(constant_id = 3) const uint SPLITS = 8;
-layout(constant_id = 4) const uint BEFORE = 0;
+layout(constant_id = 4) const bool NORM = false;
 layout(constant_id = 5) const uint AFTER = 0;
 layout(constant_id = 6) const uint INNER = 1024;
 layout(constant_id = 7) const uint EPS = 0;
 layout(constant_id = 8) const uint FN = 16;
 layout(constant_id = 9) const uint DEPTH = 1;
 layout(constant_id = 10) const uint FRAGMENTS = 1;
-const bool NORM = BEFORE == 1u, RESIDUAL = AFTER == 1u, GATED = AFTER == 2u;
 
 #include "matvec.glsl"
 

@@ -1,5 +1,5 @@
 #version 460
-// Writes word i of the updates to its place; what lies outside is left out.
+// Writes word i of the updates to its location; what lies outside is left out.
 // Constants: 1 bytes of a word (1, 2, 4, 8, 16), 2 dtype of the indices, 3 how many arrays of them there are.
 #include "common.glsl"
 
@@ -15,12 +15,12 @@ layout(push_constant, scalar) uniform Push {
 };
 
 #include "pick.glsl"
-#include "places.glsl"
+#include "locations.glsl"
 #include "words.glsl"
 
 void main() {
     GRID_LOOP(i, count) {
         int64_t to;
-        if (place(1u, i, to)) move_word(destination, to, source, walked(0u, i));
+        if (location(1u, i, to)) move_word(destination, to, source, walked(0u, i));
     }
 }

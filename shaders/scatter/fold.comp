@@ -1,5 +1,5 @@
 #version 460
-// Joins element i of the updates to its place, atomically; what lies outside is left out.
+// Joins element i of the updates to its location, atomically; what lies outside is left out.
 // Constants: 1 dtype, 2 dtype of the indices, 3 how many arrays of them there are, 4 operation.
 // VARIANT: 0 by 32-bit atomics (also sums of 64 bits), 1 by additions of floats, 2 by 64-bit atomics.
 #include "common.glsl"
@@ -23,7 +23,7 @@ layout(push_constant, scalar) uniform Push {
 };
 
 #include "pick.glsl"
-#include "places.glsl"
+#include "locations.glsl"
 
 // The discriminants of ScatterOp [host]. Sums and products of bools arrive as MAX and MIN.
 const uint SUM = 1, PROD = 2, MAX = 3, MIN = 4;
@@ -143,7 +143,7 @@ void main() {
     uint64_t size = dtype_size(DTYPE);
     GRID_LOOP(i, count) {
         int64_t to;
-        if (place(1u, i, to))
+        if (location(1u, i, to))
             join(destination + uint64_t(to) * size, source + uint64_t(walked(0u, i)) * size);
     }
 }

@@ -1,8 +1,13 @@
-//! Gathers and scatters: the walk over their locations as `places.glsl` takes it.
+//! Gathers and scatters: the walk over their locations as `locations.glsl` takes it.
 
 use mlx_vulkan_core::{Array, Result, locations::Locations};
 
-use super::{Ctx, Operand, Region, layouts::indexing_gather::Push, reduce::View, strided};
+use super::{
+    Ctx, Operand, Region,
+    layouts::indexing_gather::{IndexArray, Push},
+    reduce::View,
+    strided,
+};
 use crate::shaders::{KernelOf, SpecConstants};
 
 /// Arrays of indices as kernels see them.
@@ -49,7 +54,11 @@ impl<C: SpecConstants> Job<'_, C> {
             destination: self.destination.address,
             count: locations.count() as u64,
             walk: ctx.args(&strided::pack(&locations.shape, &locations.strides))?,
-            table: if self.indices.is_empty() { 0 } else { ctx.args(&self.table())? },
+            table: if self.indices.is_empty() {
+                0
+            } else {
+                ctx.args(bytemuck::cast_slice(&self.table()))?
+            },
             ndim: locations.shape.len() as u32,
         };
         let group = ctx.capabilities().elementwise_workgroup();
@@ -63,12 +72,15 @@ impl<C: SpecConstants> Job<'_, C> {
         ctx.run(&pipeline, &push, push.count, u64::from(group), &reads, &writes)
     }
 
-    /// Address, size, stride and last index of each array of indices.
-    fn table(&self) -> Vec<u8> {
+    /// The arrays of indices as the shader reads them.
+    fn table(&self) -> Vec<IndexArray> {
         let rows = self.indices.iter().zip(&self.locations.picks);
-        let words = rows.flat_map(|(view, pick)| {
-            [view.at.address, pick.size as u64, pick.stride as u64, pick.last as u64]
-        });
-        words.flat_map(u64::to_le_bytes).collect()
+        rows.map(|(view, pick)| IndexArray {
+            address: view.at.address,
+            size: pick.size as i64,
+            stride: pick.stride as i64,
+            last: pick.last as i64,
+        })
+        .collect()
     }
 }

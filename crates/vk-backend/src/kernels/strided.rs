@@ -6,6 +6,8 @@ use mlx_vulkan_core::{
 };
 use smallvec::SmallVec;
 
+use super::layouts::common::{WALK_SIZES, WALK_STRIDES};
+
 /// A walk over `N` operands of one shape: few axes, for `strided_offset` in `common.glsl`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Walk<const N: usize> {
@@ -47,6 +49,8 @@ impl<const N: usize> Walk<N> {
         pack(&self.shape, &self.strides)
     }
 }
+
+const _: () = assert!(WALK_SIZES == 0 && WALK_STRIDES == 1, "pack has the rows in this order");
 
 /// The bytes that `strided_offset` reads: sizes, then the strides of each operand, all int64.
 pub(crate) fn pack(shape: &[usize], strides: &[Strides]) -> SmallVec<[u8; 256]> {

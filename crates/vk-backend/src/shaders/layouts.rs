@@ -716,6 +716,8 @@ pub(crate) mod common {
     pub(crate) const FLOAT32: u32 = 11;
     pub(crate) const FLOAT64: u32 = 12;
     pub(crate) const COMPLEX64: u32 = 13;
+    pub(crate) const WALK_SIZES: u32 = 0;
+    pub(crate) const WALK_STRIDES: u32 = 1;
 }
 
 /// `shaders/convolution/direct.comp`.
@@ -1222,6 +1224,16 @@ pub(crate) mod fft_pass {
     };
 }
 
+/// `shaders/include/fft_side.glsl`.
+pub(crate) mod fft_side {
+    use super::*;
+    pub(crate) const COMPLEX_END: u32 = 0;
+    pub(crate) const REAL_END: u32 = 1;
+    pub(crate) const HALF_END: u32 = 2;
+    pub(crate) const IN_SHIFT: u32 = 0;
+    pub(crate) const OUT_SHIFT: u32 = 2;
+}
+
 /// `shaders/include/gemm.glsl`.
 pub(crate) mod gemm {
     use super::*;
@@ -1418,6 +1430,22 @@ pub(crate) mod indexing_gather {
             [self.workgroup, self.bytes, self.index, self.count]
         }
     }
+    /// `IndexArray` of the shader.
+    #[derive(Debug, Clone, Copy, Default, PartialEq, Pod, Zeroable)]
+    #[repr(C, packed(4))]
+    pub(crate) struct IndexArray {
+        pub(crate) address: u64,
+        pub(crate) size: i64,
+        pub(crate) stride: i64,
+        pub(crate) last: i64,
+    }
+    const _: () = {
+        assert!(offset_of!(IndexArray, address) == 0);
+        assert!(offset_of!(IndexArray, size) == 8);
+        assert!(offset_of!(IndexArray, stride) == 16);
+        assert!(offset_of!(IndexArray, last) == 24);
+        assert!(size_of::<IndexArray>() == 32);
+    };
     /// `Push` of the shader.
     #[derive(Debug, Clone, Copy, Default, PartialEq, Pod, Zeroable)]
     #[repr(C, packed(4))]
@@ -1849,6 +1877,20 @@ pub(crate) mod matmul_lanes {
         }
     }
     pub(crate) use super::convolution_tile::Push;
+    /// `Picks` of the shader.
+    #[derive(Debug, Clone, Copy, Default, PartialEq, Pod, Zeroable)]
+    #[repr(C, packed(4))]
+    pub(crate) struct Picks {
+        pub(crate) lists: [u64; 2],
+        pub(crate) strides: [i64; 2],
+        pub(crate) counts: [u64; 2],
+    }
+    const _: () = {
+        assert!(offset_of!(Picks, lists) == 0);
+        assert!(offset_of!(Picks, strides) == 16);
+        assert!(offset_of!(Picks, counts) == 32);
+        assert!(size_of::<Picks>() == 48);
+    };
 }
 
 /// `shaders/matmul/matrix.comp`.
@@ -2077,6 +2119,15 @@ pub(crate) mod matmul_tile {
         }
     }
     pub(crate) use super::convolution_tile::Push;
+    pub(crate) use super::matmul_lanes::Picks;
+}
+
+/// `shaders/include/matvec.glsl`.
+pub(crate) mod matvec {
+    use super::*;
+    pub(crate) const AFTER_NOTHING: u32 = 0;
+    pub(crate) const AFTER_RESIDUAL: u32 = 1;
+    pub(crate) const AFTER_GATE: u32 = 2;
 }
 
 /// `shaders/matvec/fused.comp`.
@@ -2103,7 +2154,7 @@ pub(crate) mod matvec_fused {
         /// `constant_id = 6`.
         pub(crate) outputs: u32,
         /// `constant_id = 7`.
-        pub(crate) before: u32,
+        pub(crate) norm: bool,
         /// `constant_id = 8`.
         pub(crate) after: u32,
         /// `constant_id = 9`.
@@ -2123,7 +2174,7 @@ pub(crate) mod matvec_fused {
                 subgroup: 32,
                 rows: 1,
                 outputs: 4,
-                before: 0,
+                norm: false,
                 after: 0,
                 inner: 1024,
                 eps: 0,
@@ -2142,7 +2193,7 @@ pub(crate) mod matvec_fused {
                 self.subgroup,
                 self.rows,
                 self.outputs,
-                self.before,
+                self.norm as u32,
                 self.after,
                 self.inner,
                 self.eps,
@@ -2205,7 +2256,7 @@ pub(crate) mod matvec_matrix {
         /// `constant_id = 3`.
         pub(crate) splits: u32,
         /// `constant_id = 4`.
-        pub(crate) before: u32,
+        pub(crate) norm: bool,
         /// `constant_id = 5`.
         pub(crate) after: u32,
         /// `constant_id = 6`.
@@ -2226,7 +2277,7 @@ pub(crate) mod matvec_matrix {
                 group: 64,
                 rows: 1,
                 splits: 8,
-                before: 0,
+                norm: false,
                 after: 0,
                 inner: 1024,
                 eps: 0,
@@ -2244,7 +2295,7 @@ pub(crate) mod matvec_matrix {
                 self.group,
                 self.rows,
                 self.splits,
-                self.before,
+                self.norm as u32,
                 self.after,
                 self.inner,
                 self.eps,
@@ -2299,6 +2350,7 @@ pub(crate) mod matvec_strided {
             [self.workgroup, self.dtype, self.flags, self.vectors, self.subgroup, self.outputs]
         }
     }
+    pub(crate) use super::matmul_lanes::Picks;
     /// `Push` of the shader.
     #[derive(Debug, Clone, Copy, Default, PartialEq, Pod, Zeroable)]
     #[repr(C, packed(4))]
@@ -2646,6 +2698,7 @@ pub(crate) mod quantized_qmm_lanes {
         }
     }
     pub(crate) use super::convolution_tile::Push;
+    pub(crate) use super::matmul_lanes::Picks;
 }
 
 /// `shaders/quantized/qmm_matrix.comp`.
@@ -2805,6 +2858,7 @@ pub(crate) mod quantized_qmm_tile {
         }
     }
     pub(crate) use super::convolution_tile::Push;
+    pub(crate) use super::matmul_lanes::Picks;
 }
 
 /// `shaders/quantized/qmv.comp`.
@@ -2895,6 +2949,7 @@ pub(crate) mod quantized_qmv {
         assert!(offset_of!(Push, step) == 64);
         assert!(size_of::<Push>() == 68);
     };
+    pub(crate) use super::matmul_lanes::Picks;
 }
 
 /// `shaders/quantized/quantize.comp`.
@@ -3412,6 +3467,7 @@ pub(crate) mod scatter_assign {
             [self.workgroup, self.bytes, self.index, self.count]
         }
     }
+    pub(crate) use super::indexing_gather::IndexArray;
     pub(crate) use super::indexing_gather::Push;
 }
 
@@ -3452,6 +3508,7 @@ pub(crate) mod scatter_fold {
             [self.workgroup, self.dtype, self.index, self.count, self.op]
         }
     }
+    pub(crate) use super::indexing_gather::IndexArray;
     pub(crate) use super::indexing_gather::Push;
 }
 

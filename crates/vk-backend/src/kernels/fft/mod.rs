@@ -9,41 +9,32 @@ use mlx_vulkan_core::{
 
 use super::{
     Ctx, Dispatch, Region,
-    layouts::{fft_chirp, fft_pass},
+    layouts::{fft_chirp, fft_pass, fft_side},
     strided::Walk,
 };
 use planner::{Block, Plan, longest_pass, part_of_turn, plan, radices};
 
 /// What one side of a transform holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Mode {
-    Complex = 0,
-    Real = 1,
+#[repr(u32)]
+enum End {
+    Complex = COMPLEX_END,
+    Real = REAL_END,
     /// The first half of what is conjugate-symmetric.
-    Half = 2,
+    Half = HALF_END,
 }
+
+use fft_side::{COMPLEX_END, HALF_END, IN_SHIFT, OUT_SHIFT, REAL_END};
 
 use fft_pass::{
     CHIRP_IN_FLAG as CHIRP_IN, CHIRP_OUT_FLAG as CHIRP_OUT, LINES_FIRST_IN_FLAG as LINES_FIRST_IN,
     LINES_FIRST_OUT_FLAG as LINES_FIRST_OUT, SPECTRUM_IN_FLAG as SPECTRUM_IN,
 };
 
-fn in_mode(mode: Mode) -> u32 {
-    mode as u32
-}
-
-fn out_mode(mode: Mode) -> u32 {
-    match mode {
-        Mode::Complex => 0,
-        Mode::Half => 1 << 2,
-        Mode::Real => 2 << 2,
-    }
-}
-
-impl Mode {
+impl End {
     /// Bytes of an element.
     fn bytes(self) -> i64 {
-        if self == Mode::Real { 4 } else { 8 }
+        if self == End::Real { 4 } else { 8 }
     }
 }
 
@@ -55,22 +46,22 @@ struct Side {
     /// Strides of the other axes.
     outer: Strides,
     unit: i64,
-    mode: Mode,
+    end: End,
 }
 
 impl Side {
     /// The lines along `axis` of an array with these strides.
-    fn of(address: u64, region: Region, strides: &[isize], axis: usize, mode: Mode) -> Side {
+    fn of(address: u64, region: Region, strides: &[isize], axis: usize, end: End) -> Side {
         let mut outer = Strides::from_slice(strides);
         let unit = outer.remove(axis) as i64;
-        Side { address, region, outer, unit, mode }
+        Side { address, region, outer, unit, end }
     }
 
     /// Lines of `n` complex numbers one after the other.
     fn dense(region: Region, batch: &[usize], n: usize) -> Side {
         let mut outer = row_major_strides(batch);
         outer.iter_mut().for_each(|s| *s *= n as isize);
-        Side { address: region.address, region, outer, unit: 1, mode: Mode::Complex }
+        Side { address: region.address, region, outer, unit: 1, end: End::Complex }
     }
 }
 
@@ -149,10 +140,10 @@ pub(super) fn eval(ctx: &mut Ctx<'_>, fft: &Fft, input: &Array, output: &mut Out
     for (i, &axis) in order.iter().enumerate() {
         let halved = real && Some(&axis) == fft.axes.last();
         let last = i + 1 == order.len();
-        let (in_mode, out_mode) = match (halved, fft.inverse) {
-            (true, false) => (Mode::Real, Mode::Half),
-            (true, true) => (Mode::Half, Mode::Real),
-            (false, _) => (Mode::Complex, Mode::Complex),
+        let (in_end, out_end) = match (halved, fft.inverse) {
+            (true, false) => (End::Real, End::Half),
+            (true, true) => (End::Half, End::Real),
+            (false, _) => (End::Complex, End::Complex),
         };
         let n = if halved && !fft.inverse { source.3[axis] } else { output.shape[axis] };
         let mut shape = source.3.clone();
@@ -172,8 +163,8 @@ pub(super) fn eval(ctx: &mut Ctx<'_>, fft: &Fft, input: &Array, output: &mut Out
         batch.remove(axis);
         let scale = if fft.inverse { (1.0 / n as f64) as f32 } else { 1.0 };
         let job = Job { n, batch: &batch, inverse: fft.inverse, scale, part: Part::Whole };
-        let from = Side::of(source.0, source.1, &source.2, axis, in_mode);
-        let into = Side::of(to.0, to.1, &strides, axis, out_mode);
+        let from = Side::of(source.0, source.1, &source.2, axis, in_end);
+        let into = Side::of(to.0, to.1, &strides, axis, out_end);
         transform(ctx, &job, &from, &into)?;
         source = (to.0, to.1, strides, shape);
     }
@@ -231,8 +222,8 @@ fn passes(
         let (ins, outs) = (with_zeros(&source.outer), with_zeros(&target.outer));
         let walk = Walk::new(&shape, [&ins, &numbers[0], &outs, &numbers[1]]);
         let out_step = if last { above as usize } else { rest };
-        let flags = in_mode(source.mode)
-            | out_mode(target.mode)
+        let flags = ((source.end as u32) << IN_SHIFT)
+            | ((target.end as u32) << OUT_SHIFT)
             | lines_first(source, rest, LINES_FIRST_IN)
             | lines_first(target, out_step, LINES_FIRST_OUT)
             | if i == 0 { job.flags()[0] } else { 0 }
@@ -246,8 +237,8 @@ fn passes(
             pass_part: part_of_turn((size * rest) as u64),
             chirp_part: part_of_turn(2 * job.total() as u64),
             spectrum: job.spectrum().address,
-            in_unit: source.unit * source.mode.bytes(),
-            out_unit: target.unit * target.mode.bytes(),
+            in_unit: source.unit * source.end.bytes(),
+            out_unit: target.unit * target.end.bytes(),
             rest: rest as u32,
             out_step: out_step as u32,
             total: job.total() as u32,

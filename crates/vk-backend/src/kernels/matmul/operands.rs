@@ -4,7 +4,7 @@ use mlx_vulkan_core::{Array, Result, Shape, Strides, shape};
 use smallvec::{SmallVec, smallvec};
 
 use super::Addend;
-use crate::kernels::{Ctx, Operand, Region, copy, strided::Walk};
+use crate::kernels::{Ctx, Operand, Region, copy, layouts::matvec_strided, strided::Walk};
 
 /// One operand: where it is and how its last two axes lie.
 #[derive(Debug, Clone, Copy)]
@@ -66,8 +66,8 @@ pub(crate) enum Lists {
 pub(crate) struct Picks {
     /// Dense lists of uint32 indices.
     pub lists: [Operand; 2],
-    /// Distances of neighbouring matrices.
-    pub steps: [i64; 2],
+    /// From matrix to matrix.
+    pub strides: [i64; 2],
     /// Matrices that there are.
     pub counts: [usize; 2],
     /// Length of the lists.
@@ -75,7 +75,7 @@ pub(crate) struct Picks {
 }
 
 impl Picks {
-    /// Indices of the matrices of `sources`; the distances are not known yet.
+    /// Indices of the matrices of `sources`; the strides are not known yet.
     pub(crate) fn new(
         ctx: &mut Ctx<'_>,
         lists: [&Array; 2],
@@ -84,7 +84,7 @@ impl Picks {
         let count = |a: &Array| shape::num_elements(&a.shape()[..a.ndim() - 2]);
         Ok(Picks {
             lists: [copy::dense(ctx, lists[0])?, copy::dense(ctx, lists[1])?],
-            steps: [0, 0],
+            strides: [0, 0],
             counts: sources.map(count),
             batches: lists[0].size(),
         })
@@ -92,10 +92,11 @@ impl Picks {
 
     /// Puts the lists where kernels find them; `order` says which side comes first.
     pub(crate) fn pack(&self, ctx: &mut Ctx<'_>, order: [usize; 2]) -> Result<u64> {
-        let lists = order.map(|i| self.lists[i].address);
-        let steps = order.map(|i| self.steps[i] as u64);
-        let counts = order.map(|i| self.counts[i] as u64);
-        ctx.args(bytemuck::bytes_of(&[lists, steps, counts]))
+        ctx.args(bytemuck::bytes_of(&matvec_strided::Picks {
+            lists: order.map(|i| self.lists[i].address),
+            strides: order.map(|i| self.strides[i]),
+            counts: order.map(|i| self.counts[i] as u64),
+        }))
     }
 }
 
@@ -103,9 +104,10 @@ impl Picks {
 fn stack(ctx: &mut Ctx<'_>, array: &Array) -> Result<(Strided, i64)> {
     let axes = array.ndim() - 2;
     let strides = &array.evaluated().layout.strides;
-    let (merged, [steps]) = shape::collapse_contiguous(&array.shape()[..axes], [&strides[..axes]]);
+    let (merged, [between]) =
+        shape::collapse_contiguous(&array.shape()[..axes], [&strides[..axes]]);
     if merged.len() == 1 && strides[axes..].contains(&1) {
-        return Ok((dense_axis(ctx, array)?, steps[0] as i64));
+        return Ok((dense_axis(ctx, array)?, between[0] as i64));
     }
     let matrix = shape::num_elements(&array.shape()[axes..]) as i64;
     let strides = shape::row_major_strides(array.shape());
@@ -139,10 +141,10 @@ impl Operands {
         let mut c_row = c_strides[ndim - 2];
         let merged = rows_of_one_matrix(a.shape(), &left.strides, &right.strides, c_strides);
         // A single row may be dense along neither axis; many rows must be along one.
-        if let Some((rows, a_step, c_step)) =
+        if let Some((rows, a_stride, c_stride)) =
             merged.filter(|r| left.strides[ndim - 1] == 1 || k == 1 || r.1 == 1)
         {
-            (m, a_row, c_row) = (rows, a_step, c_step);
+            (m, a_row, c_row) = (rows, a_stride, c_stride);
             batch.clear();
         }
         let axes = batch.len();
@@ -168,10 +170,10 @@ impl Operands {
 
     /// Operands whose matrices `lists` picks, or segments of k of two matrices.
     pub(super) fn listed(ctx: &mut Ctx<'_>, a: &Array, b: &Array, lists: Lists) -> Result<Self> {
-        let (left, a_step) = stack(ctx, a)?;
-        let (right, b_step) = stack(ctx, b)?;
+        let (left, a_stride) = stack(ctx, a)?;
+        let (right, b_stride) = stack(ctx, b)?;
         let lists = match lists {
-            Lists::Picks(picks) => Lists::Picks(Picks { steps: [a_step, b_step], ..picks }),
+            Lists::Picks(picks) => Lists::Picks(Picks { strides: [a_stride, b_stride], ..picks }),
             segments => segments,
         };
         let (m, n, k) = (a.dim(-2), b.dim(-1), a.dim(-1));
@@ -235,7 +237,7 @@ impl Operands {
     /// Whether all batch strides of an operand are multiples of `elements`.
     pub(in crate::kernels) fn batches_aligned(&self, operand: usize, elements: isize) -> bool {
         if let Some(Lists::Picks(picks)) = &self.lists {
-            return picks.steps[operand] % elements as i64 == 0;
+            return picks.strides[operand] % elements as i64 == 0;
         }
         self.batch.strides[operand].iter().all(|s| s % elements == 0)
     }

@@ -31,6 +31,7 @@ use mlx_vulkan_core::{Dtype, Result};
 use super::{
     Ctx, Region,
     layouts::{
+        matvec::{AFTER_GATE, AFTER_NOTHING, AFTER_RESIDUAL},
         matvec_fused::{self as lanes, Push},
         matvec_matrix as matrices,
     },
@@ -94,7 +95,7 @@ fn encode_matrix(ctx: &Ctx<'_>, fused: &Fused, plan: &MatrixPlan) -> Result<Call
         group: fused.format.group,
         rows: fused.rows,
         splits: plan.splits,
-        before: u32::from(fused.norm.is_some()),
+        norm: fused.norm.is_some(),
         after,
         inner: fused.inner,
         eps: fused.norm.map_or(0, |n| n.eps.to_bits()),
@@ -126,15 +127,15 @@ fn push_of(fused: &Fused, block: u32) -> (Push, u32) {
         result: m.result,
     });
     let after = match fused.after {
-        After::Nothing => 0,
+        After::Nothing => AFTER_NOTHING,
         After::Residual(address) => {
             matrices[1].words = address;
-            1
+            AFTER_RESIDUAL
         }
         After::Gate => {
             // A team makes results of both.
             ends = [ends[0]; MOST_MATRICES];
-            2
+            AFTER_GATE
         }
     };
     let weight = fused.norm.map_or(0, |n| n.weight);
@@ -156,7 +157,7 @@ fn encode_lanes(ctx: &Ctx<'_>, fused: &Fused) -> Result<Call> {
         subgroup: plan.subgroup,
         rows: fused.rows,
         outputs: plan.outputs,
-        before: u32::from(fused.norm.is_some()),
+        norm: fused.norm.is_some(),
         after,
         inner: fused.inner,
         eps: fused.norm.map_or(0, |n| n.eps.to_bits()),

@@ -302,10 +302,10 @@ fn mat_vec(
     })
 }
 
-/// The lists of picked matrices, if there are any; `steps` are the distances of neighbouring ones.
-fn picks(ctx: &mut Ctx<'_>, o: &Operands, steps: [usize; 2]) -> Result<Option<u64>> {
+/// The lists of picked matrices, if there are any; `strides` are from matrix to matrix.
+fn picks(ctx: &mut Ctx<'_>, o: &Operands, strides: [usize; 2]) -> Result<Option<u64>> {
     let Some(picks) = &o.picks else { return Ok(None) };
-    let picks = Picks { steps: steps.map(|s| s as i64), ..picks.clone() };
+    let picks = Picks { strides: strides.map(|s| s as i64), ..picks.clone() };
     picks.pack(ctx, [0, 1]).map(Some)
 }
 
