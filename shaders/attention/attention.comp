@@ -1,11 +1,11 @@
 #version 460
 // Softmax attention with an online softmax. A workgroup takes ROWS query rows that share a key/value head
-// (several heads of a group, several queries) and walks a share of the keys, KEYS at a time:
+// (several heads of a group, several queries) and walks a split of the keys, KEYS at a time:
 //   1. PARTS threads per key make its dot products with every row;
 //   2. a subgroup per row (a thread without subgroup arithmetic) turns them into weights
 //      against a running maximum;
-//   3. threads across the value's columns (SHARES of them per column, each a share of the
-//      keys) add the weighted values.
+//   3. threads across the value's columns (TILE_SPLITS of them per column, each a split of the
+//      keys of a tile) add the weighted values.
 // Constants: 1 dtype, 2 flags, 3 rows, 4 subgroup size, 5 keys, 6 threads per key, 7 quads of a key, 8 quads
 // of a value, 9 mask kind. VARIANT: team.glsl.
 #include "common.glsl"
@@ -53,7 +53,7 @@ layout(push_constant, scalar) uniform Push {
 const float LOWEST = -3.402823466e38;
 const uint THREADS = gl_WorkGroupSize.x;
 const uint ACROSS = VALUE_QUADS < THREADS ? VALUE_QUADS : THREADS; // threads across a value
-const uint SHARES = THREADS / ACROSS;                // threads per column of values
+const uint TILE_SPLITS = THREADS / ACROSS;                // threads per column of values
 const uint COLUMNS = (VALUE_QUADS + ACROSS - 1u) / ACROSS; // quads of a thread
 
 shared vec4 tile_q[ROWS * KEY_QUADS];
@@ -174,11 +174,11 @@ vec4 value_quad(uint64_t row, uint quad) {
 }
 
 void add_values(uint64_t head, uint key0, uint key1) {
-    uint share = gl_LocalInvocationID.x / ACROSS, column = gl_LocalInvocationID.x % ACROSS;
+    uint tile_split = gl_LocalInvocationID.x / ACROSS, column = gl_LocalInvocationID.x % ACROSS;
     [[unroll]] for (uint i = 0u; i < ROWS * COLUMNS; ++i) sums[i] *= row_fix[i / COLUMNS];
-    if (share >= SHARES) return;
+    if (tile_split >= TILE_SPLITS) return;
     uint count = min(KEYS, key1 - key0);
-    for (uint j = share; j < count; j += SHARES) {
+    for (uint j = tile_split; j < count; j += TILE_SPLITS) {
         uint64_t row = at(DTYPE, head, int64_t(key0 + j) * strides.v_row);
         [[unroll]] for (uint c = 0u; c < COLUMNS; ++c) {
             if (column + c * ACROSS >= VALUE_QUADS) continue;
@@ -208,20 +208,21 @@ void store_quad(uint batch, uint split, uvec2 hq, uint quad, vec4 y, float sum) 
 }
 
 void finish(uint batch, uint kv_head, uint split, uint first, uint count) {
-    uint lane = gl_LocalInvocationID.x, share = lane / ACROSS, column = lane % ACROSS;
+    uint lane = gl_LocalInvocationID.x, tile_split = lane / ACROSS, column = lane % ACROSS;
     for (uint r = 0u; r < count; ++r) {
         uvec2 hq = head_query(kv_head, first + r);
         [[unroll]] for (uint c = 0u; c < COLUMNS; ++c) {
             vec4 y = sums[c];
             [[unroll]] for (uint i = 1u; i < ROWS; ++i) if (r == i) y = sums[i * COLUMNS + c];
-            if (SHARES > 1u) {
+            if (TILE_SPLITS > 1u) {
                 gathered[lane] = y;
                 SYNC();
-                if (share == 0u) for (uint s = 1u; s < SHARES; ++s) y += gathered[s * ACROSS + column];
+                if (tile_split == 0u)
+                    for (uint s = 1u; s < TILE_SPLITS; ++s) y += gathered[s * ACROSS + column];
                 SYNC();
             }
             uint quad = column + c * ACROSS;
-            if (share == 0u && quad < VALUE_QUADS) store_quad(batch, split, hq, quad, y, row_sum[r]);
+            if (tile_split == 0u && quad < VALUE_QUADS) store_quad(batch, split, hq, quad, y, row_sum[r]);
         }
         if (SPLIT && lane == 0u) {
             uint64_t row = (uint64_t(batch) * uint64_t(heads) + uint64_t(hq.x)) * uint64_t(queries)

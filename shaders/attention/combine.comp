@@ -29,13 +29,15 @@ void combine(uint row, uint rows) {
     uint head = row / queries;
     int64_t to = int64_t(head / heads) * out_batch + int64_t(head % heads) * out_head
         + int64_t(row % queries) * out_row;
-    uint64_t from = uint64_t(row) * uint64_t(value_width), step_ = uint64_t(rows) * uint64_t(value_width);
+    uint64_t from = uint64_t(row) * uint64_t(value_width),
+             split_stride = uint64_t(rows) * uint64_t(value_width);
     for (uint i = gl_LocalInvocationID.x; i < value_width; i += gl_WorkGroupSize.x) {
         float y = 0.0;
         for (uint s = 0u; s < splits; s += 4u) {
             float part[4];
             [[unroll]] for (uint e = 0u; e < 4u; ++e)
-                part[e] = s + e < splits ? AT_F32(parts, uint64_t(s + e) * step_ + from + uint64_t(i)) : 0.0;
+                part[e] = s + e < splits
+                    ? AT_F32(parts, uint64_t(s + e) * split_stride + from + uint64_t(i)) : 0.0;
             [[unroll]] for (uint e = 0u; e < 4u; ++e)
                 y = fma(s + e < splits ? weights[s + e] : 0.0, part[e], y);
         }

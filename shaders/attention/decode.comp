@@ -1,6 +1,6 @@
 #version 460
 // Attention of one query token over a key/value cache. A workgroup takes the heads of one key/value head
-// (HEADS of them at a time) and a share of the keys; shares are joined by the workgroup that finishes last.
+// (HEADS of them at a time) and a split of the keys; splits are joined by the workgroup that finishes last.
 // With FUSED, queries and the new key come straight from their projections: they are normalized (NORM),
 // rotated, and the new key and value are written to the cache, as its last row.
 // VARIANT 1 is for quantized caches: their rows are words, scales and biases, and what
@@ -38,7 +38,7 @@ const bool DIVISORS = (FLAGS & DIVISORS_FLAG) != 0u, SPLIT = (FLAGS & SPLIT_FLAG
 layout(push_constant, scalar) uniform Push {
     uint64_t q, new_key, new_value, q_weight, k_weight, frequencies, offset;
     uint64_t keys, values, result;           // keys and values are the words of quantized ones
-    // With SPLIT: (maximum, sum, sums of values) of every share; how many are done.
+    // With SPLIT: (maximum, sum, sums of values) of every split; how many are done.
     uint64_t parts, counters;
     // Strides in elements, of quantized rows in those that they stand for.
     uint key_head, key_row, value_head, value_row;
@@ -73,7 +73,8 @@ void ask_pairs(uint64_t from, out uvec2 bits[PAIRS]) {
 }
 
 void take_pairs(uint64_t from, inout uvec2 bits[PAIRS], out vec2 y[PAIRS]) {
-    [[unroll]] for (uint i = 0u; i < PAIRS; ++i) y[i] = vec2(of_bits(DTYPE, bits[i].x), of_bits(DTYPE, bits[i].y));
+    [[unroll]] for (uint i = 0u; i < PAIRS; ++i)
+        y[i] = vec2(of_bits(DTYPE, bits[i].x), of_bits(DTYPE, bits[i].y));
 }
 
 uint64_t part_of(uint kv_head, uint block, uint split, uint h) {
@@ -82,7 +83,7 @@ uint64_t part_of(uint kv_head, uint block, uint split, uint h) {
     return parts + row * uint64_t(WIDTH + 4u) * 4ul;
 }
 
-// Joins the subgroups and stores the result, or the share's part of it.
+// Joins the subgroups and stores the result, or the split's part of it.
 void join_subgroups(uint kv_head, uint block, uint split) {
     uint thread = gl_SubgroupID * SUBGROUP + gl_SubgroupInvocationID;
     for (uint i = thread; i < HEADS * WIDTH; i += gl_WorkGroupSize.x) {
@@ -99,7 +100,7 @@ void join_subgroups(uint kv_head, uint block, uint split) {
     }
 }
 
-// The workgroup that finishes last joins the shares of its heads.
+// The workgroup that finishes last joins the splits of its heads.
 void join_splits(uint kv_head, uint block) {
     uint thread = gl_SubgroupID * SUBGROUP + gl_SubgroupInvocationID;
     uint64_t counter = counters + uint64_t(kv_head * (SHARING / HEADS) + block) * 4ul;
@@ -170,7 +171,7 @@ void main() {
     uint first = min(old, split * each), last = min(old, first + each);
     take_keys(kv_head, first, last, false);
 #if VARIANT == 1
-    if (FUSED) barrier(); // subgroups have changed the new row in shares
+    if (FUSED) barrier(); // subgroups have changed parts of the new row
 #endif
     if (newest_here) take_newest();
     join_clusters();

@@ -1,7 +1,7 @@
 #version 460
 // Softmax attention of many queries on cooperative matrices, with an online softmax. A workgroup takes
-// BLOCKS * FM queries of a head and walks a share of the keys, KEYS at a time, through shared memory. A
-// subgroup has FM of the queries and, of each tile, one of SHARES parts of the keys:
+// BLOCKS * FM queries of a head and walks a split of the keys, KEYS at a time, through shared memory. A
+// subgroup has FM of the queries and, of each tile, one of TILE_SPLITS splits of the keys:
 //   1. scores = queries . keys, float32 fragments;
 //   2. they become weights against a running maximum (attention_weights.glsl);
 //   3. sums += weights . values, and total += weights . ones.
@@ -11,9 +11,9 @@
 // A weight is the sum of two halves, so that rounding it does not show in the result; its
 // total is made of the same two.
 //
-// Constants: 1 dtype, 2 flags, 3 blocks, 4 subgroup size, 5 keys, 6 shares, 7 features of a key, 8 of a
-// value (multiples of 16), 9 mask kind, 10 to 12 fragment. HALF: 0 float16, 1 bfloat16. Rows of q, k and
-// v lie on multiples of 16 bytes.
+// Constants: 1 dtype, 2 flags, 3 blocks, 4 subgroup size, 5 keys, 6 splits of a tile, 7 features of a key,
+// 8 of a value (multiples of 16), 9 mask kind, 10 to 12 fragment. HALF: 0 float16, 1 bfloat16. Rows of q, k
+// and v lie on multiples of 16 bytes.
 #include "common.glsl"
 #include "floats.glsl"
 #extension GL_KHR_cooperative_matrix : require
@@ -33,7 +33,7 @@ layout(constant_id = 2) const uint FLAGS = 0;
 layout(constant_id = 3) const uint BLOCKS = 4;
 layout(constant_id = 4) const uint SUBGROUP = 32;
 layout(constant_id = 5) const uint KEYS = 64;
-layout(constant_id = 6) const uint SHARES = 1;
+layout(constant_id = 6) const uint TILE_SPLITS = 1;
 layout(constant_id = 7) const uint KEY_WIDTH = 128;
 layout(constant_id = 8) const uint VALUE_WIDTH = 128;
 layout(constant_id = 9) const uint MASK = 0;
@@ -61,24 +61,24 @@ layout(push_constant, scalar) uniform Push {
     float scale;
 };
 
-const uint THREADS = BLOCKS * SHARES * SUBGROUP;
+const uint THREADS = BLOCKS * TILE_SPLITS * SUBGROUP;
 const uint ROWS = BLOCKS * FM;
-const uint PART = KEYS / SHARES; // keys of a tile that are a subgroup's
+const uint PART = KEYS / TILE_SPLITS; // keys of a tile that are a subgroup's
 const uint VALUES = VALUE_WIDTH / FN, PARTS = PART / FN; // fragments
-// Vectors of eight halves; rows are one longer than their contents, against bank conflicts.
+// Octets of halves; rows are one longer than their contents, against bank conflicts.
 const uint K_VECTORS = KEY_WIDTH / 8u, K_PITCH = K_VECTORS + 1u, V_VECTORS = VALUE_WIDTH / 8u,
            V_PITCH = V_VECTORS + 1u;
 const uint K_EACH = (KEYS * K_VECTORS + THREADS - 1u) / THREADS,
            V_EACH = (KEYS * V_VECTORS + THREADS - 1u) / THREADS;
 const uint Q_EACH = (ROWS * K_VECTORS + THREADS - 1u) / THREADS;
-// A subgroup's place for FM x PART floats, where the keys are.
-const uint PLACE_PITCH = PART / 4u + 1u, PLACE = FM * PLACE_PITCH, PLACES = PLACE * BLOCKS * SHARES;
-const uint K_SIZE = KEYS * K_PITCH > PLACES ? KEYS * K_PITCH : PLACES, V_SIZE = KEYS * V_PITCH,
+// A subgroup's slot for FM x PART floats, where the keys are.
+const uint SLOT_PITCH = PART / 4u + 1u, SLOT = FM * SLOT_PITCH, SLOTS_SIZE = SLOT * BLOCKS * TILE_SPLITS;
+const uint K_SIZE = KEYS * K_PITCH > SLOTS_SIZE ? KEYS * K_PITCH : SLOTS_SIZE, V_SIZE = KEYS * V_PITCH,
            Q_SIZE = ROWS * K_PITCH;
 // At the end: sums of all but the first of the subgroups that have the same rows; then results, in as
 // many rounds as the space takes.
 const uint OUT_PITCH = VALUE_WIDTH / 4u + 1u, OUT_SIZE = FM * OUT_PITCH,
-           JOIN_SIZE = OUT_SIZE * BLOCKS * (SHARES - 1u);
+           JOIN_SIZE = OUT_SIZE * BLOCKS * (TILE_SPLITS - 1u);
 const uint TILES = K_SIZE + V_SIZE, Q_AT = Q_SHARED ? TILES : 0u;
 const uint LOOP_SIZE = Q_SHARED ? TILES + Q_SIZE : TILES > Q_SIZE ? TILES : Q_SIZE;
 const uint END_SIZE = JOIN_SIZE > OUT_SIZE ? JOIN_SIZE : OUT_SIZE,
@@ -86,7 +86,7 @@ const uint END_SIZE = JOIN_SIZE > OUT_SIZE ? JOIN_SIZE : OUT_SIZE,
 const uint AT_ONCE = SHARED / OUT_SIZE, ROUNDS = (BLOCKS + AT_ONCE - 1u) / AT_ONCE;
 
 shared uvec4 tile[SHARED];
-shared float row_top[ROWS * SHARES], row_fix[ROWS * SHARES];
+shared float row_top[ROWS * TILE_SPLITS], row_fix[ROWS * TILE_SPLITS];
 
 uvec4 next_k[K_EACH], next_v[V_EACH];
 coopmat<half, gl_ScopeSubgroup, FM, FK, gl_MatrixUseA> query[Q_SHARED ? 1u : KEY_WIDTH / FK];
@@ -95,13 +95,13 @@ coopmat<half, gl_ScopeSubgroup, FM, FK, gl_MatrixUseA> high[PART / FK], low[PART
 
 // The workgroup's work: its head's first query and queries, where rows begin, in bytes how far they are apart
 // (the planner keeps that small), and the last key that the first query sees.
-uint first_query, count, q_step, k_step, v_step, out_step;
+uint first_query, count, q_stride, k_stride, v_stride, out_stride;
 uint64_t q_from, k_from, v_from, out_from;
 int first_limit;
 
 uint block() { return gl_SubgroupID % BLOCKS; }
-uint share() { return gl_SubgroupID / BLOCKS; }
-uint place() { return gl_SubgroupID * PLACE; }
+uint tile_split() { return gl_SubgroupID / BLOCKS; }
+uint slot() { return gl_SubgroupID * SLOT; }
 uint lane() { return gl_SubgroupInvocationID; }
 
 // What the lanes of a subgroup wrote to shared memory is there for all of them.
@@ -125,13 +125,13 @@ uvec2 vector_at(uint i, uint rows, uint vectors) {
 
 // That vector in memory, of the last row instead of those past it. Nothing branches: a branch per load would
 // wait for every load by itself.
-uvec4 fetch_vector(uint64_t from, uint step_, uvec2 x, uint rows) {
-    return V4(from + uint64_t(min(x.x, rows - 1u) * step_ + x.y * 16u)).v[0];
+uvec4 fetch_vector(uint64_t from, uint stride, uvec2 x, uint rows) {
+    return V4(from + uint64_t(min(x.x, rows - 1u) * stride + x.y * 16u)).v[0];
 }
 
 void fetch_queries() {
     [[unroll]] for (uint i = 0u; i < Q_EACH; ++i)
-        next_q[i] = fetch_vector(q_from, q_step, vector_at(i, ROWS, K_VECTORS), count);
+        next_q[i] = fetch_vector(q_from, q_stride, vector_at(i, ROWS, K_VECTORS), count);
 }
 
 void load_queries() {
@@ -149,12 +149,12 @@ void load_queries() {
 
 // Asks for the tile of `rows` keys from `key0` on.
 void fetch_tile(uint key0, uint rows) {
-    uint64_t k_tile = k_from + uint64_t(key0) * uint64_t(k_step),
-             v_tile = v_from + uint64_t(key0) * uint64_t(v_step);
+    uint64_t k_tile = k_from + uint64_t(key0) * uint64_t(k_stride),
+             v_tile = v_from + uint64_t(key0) * uint64_t(v_stride);
     [[unroll]] for (uint i = 0u; i < K_EACH; ++i)
-        next_k[i] = fetch_vector(k_tile, k_step, vector_at(i, KEYS, K_VECTORS), rows);
+        next_k[i] = fetch_vector(k_tile, k_stride, vector_at(i, KEYS, K_VECTORS), rows);
     [[unroll]] for (uint i = 0u; i < V_EACH; ++i)
-        next_v[i] = fetch_vector(v_tile, v_step, vector_at(i, KEYS, V_VECTORS), rows);
+        next_v[i] = fetch_vector(v_tile, v_stride, vector_at(i, KEYS, V_VECTORS), rows);
 }
 
 // Keys past the end are not looked at; values there have the weight 0 and must be numbers.
@@ -182,7 +182,7 @@ void multiply_keys() {
                 gl_CooperativeMatrixLayoutRowMajor);
         [[unroll]] for (uint f = 0u; f < PARTS; ++f) {
             coopmat<half, gl_ScopeSubgroup, FK, FN, gl_MatrixUseB> y;
-            coopMatLoad(y, tile, (share() * PART + f * FN) * K_PITCH + kk * FK / 8u, K_PITCH,
+            coopMatLoad(y, tile, (tile_split() * PART + f * FN) * K_PITCH + kk * FK / 8u, K_PITCH,
                 gl_CooperativeMatrixLayoutColumnMajor);
             scores[f] = coopMatMulAdd(query[Q_SHARED ? 0u : kk], y, scores[f]);
         }
@@ -196,7 +196,7 @@ void add_values() {
         total = coopMatMulAdd(low[kk], y, coopMatMulAdd(high[kk], y, total));
     [[unroll]] for (uint kk = 0u; kk < PART / FK; ++kk) {
         [[unroll]] for (uint j = 0u; j < VALUES; ++j) {
-            coopMatLoad(y, tile, K_SIZE + (share() * PART + kk * FK) * V_PITCH + j * FN / 8u, V_PITCH,
+            coopMatLoad(y, tile, K_SIZE + (tile_split() * PART + kk * FK) * V_PITCH + j * FN / 8u, V_PITCH,
                 gl_CooperativeMatrixLayoutRowMajor);
             sums[j] = coopMatMulAdd(low[kk], y, coopMatMulAdd(high[kk], y, sums[j]));
         }
@@ -209,8 +209,8 @@ void use_tile(uint key0, uint key1, bool known) {
     // Of the tiles before its last key, the first query sees every key.
     bool masked = MASK >= KEEP || key0 + KEYS > key1
         || (MASK == CAUSAL && int(key0 + KEYS) > first_limit + 1);
-    if (known) weigh_registers(key0 + share() * PART, key1, masked);
-    else weigh_shared(key0 + share() * PART, key1, masked);
+    if (known) weigh_registers(key0 + tile_split() * PART, key1, masked);
+    else weigh_shared(key0 + tile_split() * PART, key1, masked);
     add_values();
 }
 
@@ -274,10 +274,10 @@ void all_work(bool known) {
 }
 
 void main() {
-    q_step = uint(strides.q_row) * 2u;
-    k_step = uint(strides.k_row) * 2u;
-    v_step = uint(strides.v_row) * 2u;
-    out_step = SPLIT ? VALUE_WIDTH * 4u : uint(strides.out_row) * 2u;
+    q_stride = uint(strides.q_row) * 2u;
+    k_stride = uint(strides.k_row) * 2u;
+    v_stride = uint(strides.v_row) * 2u;
+    out_stride = SPLIT ? VALUE_WIDTH * 4u : uint(strides.out_row) * 2u;
     if (REGISTERS && elements_are_known()) all_work(true);
     else all_work(false);
 }

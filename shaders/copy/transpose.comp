@@ -16,8 +16,8 @@ layout(constant_id = 3) const uint HIGH = 32;
 layout(constant_id = 4) const uint VECTORS = 0;
 
 layout(push_constant, scalar) uniform Push {
-    uint64_t source, destination, walk, count; // count of places along the other axes
-    int64_t source_step, destination_step;     // along b and along a, in elements
+    uint64_t source, destination, walk, count; // count of indices along the other axes
+    int64_t source_stride, destination_stride;     // along b and along a, in elements
     uint64_t a, b;                             // sizes
     uint ndim;
 };
@@ -61,7 +61,7 @@ void read_rectangle(int64_t from, uint left_a, uint left_b) {
     uvec4 v[READS * SHARE];
     [[unroll]] for (uint i = 0u; i < READS * SHARE; ++i) {
         uint b_at = min((row + i / SHARE * READ_ROWS) * SHARE + i % SHARE, left_b - 1u);
-        v[i] = read(from + int64_t(b_at) * source_step + int64_t(min(column, left_a - READ)));
+        v[i] = read(from + int64_t(b_at) * source_stride + int64_t(min(column, left_a - READ)));
     }
     [[unroll]] for (uint i = 0u; i < READS; ++i) {
         uint r = row + i * READ_ROWS;
@@ -95,17 +95,17 @@ void write_rectangle(int64_t to, uint left_a, uint left_b) {
             } else if (BYTES == 4u || SHARE > 1u) v[e] = rectangle[at];
             else v[e * BYTES / 4u] |= rectangle[at] << (e * BYTES * 8u & 31u);
         }
-        write(to + int64_t(row + r) * destination_step + int64_t(column), v);
+        write(to + int64_t(row + r) * destination_stride + int64_t(column), v);
     }
 }
 
-// The rectangle at (a0, b0) of the walk's place `others`.
+// The rectangle at (a0, b0) of the walk's index `others`.
 void turn(uint64_t others, uint64_t a0, uint64_t b0) {
     uint left_a = uint(min(a - a0, uint64_t(WIDE))), left_b = uint(min(b - b0, uint64_t(HIGH * SHARE)));
     read_rectangle(
-        strided_offset(walk, ndim, 0u, others) + int64_t(b0) * source_step + int64_t(a0), left_a, left_b);
+        strided_offset(walk, ndim, 0u, others) + int64_t(b0) * source_stride + int64_t(a0), left_a, left_b);
     barrier();
-    write_rectangle(strided_offset(walk, ndim, 1u, others) + int64_t(a0) * destination_step + int64_t(b0),
+    write_rectangle(strided_offset(walk, ndim, 1u, others) + int64_t(a0) * destination_stride + int64_t(b0),
         left_a, left_b);
     barrier();
 }

@@ -3,7 +3,7 @@
 // passes that a long one is split into. In pass i, whose factor is SIZE and whose later factors multiply
 // to `rest`, a line is what stands `rest` apart; results are multiplied with the roots of order
 // SIZE * rest. Elements stay in registers: the first stage loads them, the last one stores them, and
-// between stages they change places through shared memory, real parts before imaginary ones: half the
+// between stages they are exchanged through shared memory, real parts before imaginary ones: half the
 // memory, and twice as many workgroups at a time.
 // Constants: 1 SIZE, 2 LINES (a power of two), 3 FLAGS, 4 RADICES of the stages
 // (fields of four bits; 15 is 16).
@@ -37,7 +37,7 @@ const bool CHIRP_IN = (FLAGS & CHIRP_IN_FLAG) != 0u, SPECTRUM_IN = (FLAGS & SPEC
 layout(push_constant, scalar) uniform Push {
     uint64_t source, destination, walk, count, size_part, pass_part, chirp_part, spectrum;
     int64_t in_unit, out_unit;
-    uint rest, out_step, total, ndim;
+    uint rest, out_stride, total, ndim;
     float scale;
     float in_sign, out_sign; // -1 conjugates: an inverse transform is the conjugate of that of the conjugate
 };
@@ -87,11 +87,11 @@ void store_number(uint64_t line, uint k, vec2 z) {
 }
 
 // The line of a thread's butterfly j of a stage, and the butterfly's number in it.
-struct Place { uint line, at; };
+struct Butterfly { uint line, at; };
 
-Place place_of(uint radix, uint j, bool lines_first) {
+Butterfly butterfly_of(uint radix, uint j, bool lines_first) {
     uint b = j * THREADS + gl_LocalInvocationID.x, each = SIZE / radix;
-    return lines_first ? Place(b % LINES, b / LINES) : Place(b / each, b % each);
+    return lines_first ? Butterfly(b % LINES, b / LINES) : Butterfly(b / each, b % each);
 }
 
 // Numbers in a line by s, of which only powers of two are constants: through floats,
@@ -104,13 +104,13 @@ uint quotient(uint at, uint s) {
 #endif
 }
 
-// Where the word i + offset lies in shared memory, offsets being multiples of `step`; where constants allow,
-// padding goes into the base of all offsets. In the first stage (a radix, and steps of one) words come in
-// aligned groups of radix words.
-uint padded(uint i, uint offset, uint step, uint radix) {
+// Where the word i + offset lies in shared memory, offsets being multiples of `stride`; where constants
+// allow, padding goes into the base of all offsets. In the first stage (a radix, and strides of one) words
+// come in aligned groups of radix words.
+uint padded(uint i, uint offset, uint stride, uint radix) {
 #if VARIANT == 1
-    if (step % 16u == 0u) return PAD(i) + PAD(offset);
-    if (step == 1u && radix != 0u) return PAD(i) + offset;
+    if (stride % 16u == 0u) return PAD(i) + PAD(offset);
+    if (stride == 1u && radix != 0u) return PAD(i) + offset;
 #endif
     return PAD(i + offset);
 }

@@ -1,6 +1,6 @@
 #version 460
 // The Hadamard matrix of order ORDER over the parts of a row: a thread makes the ORDER
-// results of one place of the parts.
+// results of one index of the parts.
 // Constants: 1 dtype of the source, 2 of the destination, 3 ORDER. `signs` is the address of a word per row
 // of the matrix, whose bit i says that element i is -1.
 #include "common.glsl"
@@ -11,7 +11,7 @@ layout(constant_id = 2) const uint TO_DTYPE = 11;
 layout(constant_id = 3) const uint ORDER = 12;
 
 layout(push_constant, scalar) uniform Push {
-    uint64_t source, destination, signs, count, part; // count of places in all rows
+    uint64_t source, destination, signs, count, part; // count of indices of the parts in all rows
     float scale;
 };
 

@@ -1,4 +1,4 @@
-// Rows of a quantized cache for attention of one token: eight features of words, scales and biases at a time,
+// Rows of a quantized cache for attention of one token: an octet of words, scales and biases at a time,
 // and the new row, which is quantized as MLX does it before it is used. Needs attention_token.glsl,
 // quant.glsl, affine.glsl, and before it:
 //   BITS, GROUP (a divisor of WIDTH); more, count.
@@ -21,14 +21,14 @@ float take_more() {
     return from == 0ul ? 1.0 : fetch(DTYPE, from);
 }
 
-// The address of element e of words, a multiple of 8: eight elements are BITS bytes.
+// The address of element e of words, a multiple of 8: an octet is BITS bytes.
 uint64_t word_at(uint64_t words, uint64_t e) { return words + (e >> 3) * uint64_t(BITS); }
 
 // Element e's group.
 int64_t group_of(uint64_t e) { return int64_t(e / uint64_t(GROUP)); }
 
 // Features first..first + 8 of the row that begins at element `row`.
-void load_eight(
+void load_octet(
     uint64_t words, uint64_t scales, uint64_t biases, uint64_t row, uint first, out vec4 low, out vec4 high) {
     uvec2 fields = packed8(word_at(words, row), first);
     int64_t group = group_of(row + uint64_t(first));
@@ -47,14 +47,14 @@ uint64_t value_element(uint kv_head, uint64_t j) {
 
 void load_quantized(uint kv_head, uint64_t j) {
     uint64_t key_at = key_element(kv_head, j), value_at = value_element(kv_head, j);
-    [[unroll]] for (uint i = 0u; i < EIGHTS; ++i) {
+    [[unroll]] for (uint i = 0u; i < OCTETS; ++i) {
         uint first = feature(i * 8u);
-        load_eight(keys, key_scales, key_biases, key_at, first, key[2u * i], key[2u * i + 1u]);
-        load_eight(values, value_scales, value_biases, value_at, first, value[2u * i], value[2u * i + 1u]);
+        load_octet(keys, key_scales, key_biases, key_at, first, key[2u * i], key[2u * i + 1u]);
+        load_octet(values, value_scales, value_biases, value_at, first, value[2u * i], value[2u * i + 1u]);
     }
 }
 
-// Stores eight fields as they lie in memory.
+// Stores an octet of fields as they lie in memory.
 void store_packed8(uint64_t to, uint64_t fields) {
     if (BITS == 8u) U64(to).v[0] = fields;
     else if (BITS == 4u) U32(to).v[0] = uint(fields);

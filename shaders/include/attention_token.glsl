@@ -5,7 +5,7 @@
 //   offset, frequencies, scale, position_scale; keys, values, key_head, key_row, value_head, value_row;
 //   QUANTIZED_CACHE defined where attention_quantized.glsl comes after it.
 
-const uint CLUSTER = 8, LANE_WIDTH = WIDTH / CLUSTER, EIGHTS = LANE_WIDTH / 8u, QUADS = LANE_WIDTH / 4u;
+const uint CLUSTER = 8, LANE_WIDTH = WIDTH / CLUSTER, OCTETS = LANE_WIDTH / 8u, QUADS = LANE_WIDTH / 4u;
 const uint CLUSTERS = gl_WorkGroupSize.x / CLUSTER;
 const float LOWEST = -3.402823466e38;
 
@@ -76,7 +76,7 @@ void load_quantized(uint kv_head, uint64_t j);
 #else
 void load_lane(uint64_t key_at, uint64_t value_at) {
     uint lane = gl_SubgroupInvocationID % CLUSTER;
-    [[unroll]] for (uint i = 0u; i < EIGHTS; ++i) // neighbouring lanes read neighbouring 16 bytes
+    [[unroll]] for (uint i = 0u; i < OCTETS; ++i) // neighbouring lanes read neighbouring 16 bytes
     {
         uint64_t to = uint64_t(i * CLUSTER * 8u + lane * 8u) << float_shift(DTYPE);
         fetch8(DTYPE, true, key_at + to, key[2u * i], key[2u * i + 1u]);
@@ -90,7 +90,7 @@ uint feature(uint e) { return e / 8u * CLUSTER * 8u + gl_SubgroupInvocationID % 
 
 // Sum over a cluster. By shuffles: they take a fraction of the time of a clustered operation on NVIDIA.
 float cluster_sum(float x) {
-    [[unroll]] for (uint step_ = 1u; step_ < CLUSTER; step_ *= 2u) x += subgroupShuffleXor(x, step_);
+    [[unroll]] for (uint apart = 1u; apart < CLUSTER; apart *= 2u) x += subgroupShuffleXor(x, apart);
     return x;
 }
 
@@ -148,15 +148,15 @@ void join_clusters() {
     [[unroll]] for (uint h = 0u; h < HEADS; ++h) {
         // The lanes of a cluster have the same.
         float top = best[h];
-        [[unroll]] for (uint step_ = CLUSTER; step_ < SUBGROUP; step_ *= 2u)
-            top = max(top, subgroupShuffleXor(top, step_));
+        [[unroll]] for (uint apart = CLUSTER; apart < SUBGROUP; apart *= 2u)
+            top = max(top, subgroupShuffleXor(top, apart));
         float fix = exp(best[h] - top), sum = total_weight[h] * fix;
-        [[unroll]] for (uint step_ = CLUSTER; step_ < SUBGROUP; step_ *= 2u)
-            sum += subgroupShuffleXor(sum, step_);
+        [[unroll]] for (uint apart = CLUSTER; apart < SUBGROUP; apart *= 2u)
+            sum += subgroupShuffleXor(sum, apart);
         [[unroll]] for (uint i = 0u; i < QUADS; ++i) {
             vec4 y = sums[h * QUADS + i] * fix;
-            [[unroll]] for (uint step_ = CLUSTER; step_ < SUBGROUP; step_ *= 2u)
-                y += subgroupShuffleXor(y, step_);
+            [[unroll]] for (uint apart = CLUSTER; apart < SUBGROUP; apart *= 2u)
+                y += subgroupShuffleXor(y, apart);
             if (gl_SubgroupInvocationID < CLUSTER)
                 gathered[(h * SUBGROUPS + gl_SubgroupID) * (WIDTH / 4u) + feature(i * 4u) / 4u] = y;
         }

@@ -11,7 +11,7 @@ const float LOWEST = -3.402823466e38, LOG2E = 1.4426950408889634, SLACK = 6.0, R
 // The rows of this lane when elements are known: last key, mask, maximum.
 ivec2 limits;
 int64_t masks[2];
-int64_t mask_from, mask_step; // of the first query
+int64_t mask_from, mask_stride; // of the first query
 vec2 tops;
 
 // How an element i of a lane stands in a known fragment: row and column.
@@ -57,7 +57,7 @@ int64_t mask_of(uint r) {
 
 void begin_rows(uint batch, uint head) {
     if (MASK >= KEEP) {
-        mask_step = strides.mask_key;
+        mask_stride = strides.mask_key;
         mask_from = int64_t(batch) * strides.mask_batch + int64_t(head) * strides.mask_head
             + int64_t(first_query) * strides.mask_row;
     }
@@ -88,7 +88,7 @@ float masked_score(float x, uint key, uint key1, int limit, int64_t mask_row) {
     if (key >= key1) return uintBitsToFloat(0xff800000u);
     if (MASK == CAUSAL) return int(key) > limit ? LOWEST : x * (scale * LOG2E);
     if (MASK < KEEP) return x * (scale * LOG2E);
-    int64_t from = mask_row + int64_t(key) * mask_step;
+    int64_t from = mask_row + int64_t(key) * mask_stride;
     if (MASK == KEEP) return uint(AT_U8(mask, from)) == 0u ? LOWEST : x * (scale * LOG2E);
     float y = fma(x, scale, fetch(DTYPE, at(DTYPE, mask, from)));
     // Numbers as low as the dtype has them must not become -inf.
@@ -141,9 +141,9 @@ void keep_tops() {
 // Lanes that share a row in shared memory.
 const uint LANES = SUBGROUP > FM ? SUBGROUP / FM : 1u, PAIRS = PART / 2u / LANES;
 
-// Weights of a row, in the place of its scores: first the high halves, then the low ones.
+// Weights of a row, in the slot of its scores: first the high halves, then the low ones.
 void weigh_row(uint r, uint key0, uint key1, bool masked) {
-    uint from = place() + r * PLACE_PITCH, state = gl_SubgroupID * FM + r;
+    uint from = slot() + r * SLOT_PITCH, state = gl_SubgroupID * FM + r;
     int limit = limit_of(block() * FM + r);
     int64_t mask_row = mask_of(block() * FM + r);
     float old = row_top[state], top = old;
@@ -173,16 +173,16 @@ void weigh_row(uint r, uint key0, uint key1, bool masked) {
 }
 
 void weigh_shared(uint key0, uint key1, bool masked) {
-    barrier(); // the keys, whose place this is, have been read
+    barrier(); // the keys, whose slot this is, have been read
     [[unroll]] for (uint f = 0u; f < PARTS; ++f)
-        coopMatStore(scores[f], tile, place() + f * FN / 4u, PLACE_PITCH, gl_CooperativeMatrixLayoutRowMajor);
+        coopMatStore(scores[f], tile, slot() + f * FN / 4u, SLOT_PITCH, gl_CooperativeMatrixLayoutRowMajor);
     subgroup_sync();
     [[unroll]] for (uint r = 0u; r < FM; r += SUBGROUP / LANES)
         weigh_row(r + lane() / LANES, key0, key1, masked);
     rescale();
     [[unroll]] for (uint kk = 0u; kk < PART / FK; ++kk) {
-        coopMatLoad(high[kk], tile, place() + kk * FK / 8u, PLACE_PITCH, gl_CooperativeMatrixLayoutRowMajor);
-        coopMatLoad(low[kk], tile, place() + PART / 8u + kk * FK / 8u, PLACE_PITCH,
+        coopMatLoad(high[kk], tile, slot() + kk * FK / 8u, SLOT_PITCH, gl_CooperativeMatrixLayoutRowMajor);
+        coopMatLoad(low[kk], tile, slot() + PART / 8u + kk * FK / 8u, SLOT_PITCH,
             gl_CooperativeMatrixLayoutRowMajor);
     }
 }

@@ -200,7 +200,7 @@ int64_t strided_offset(uint64_t walk, uint ndim, uint k, uint64_t i) {
     return offset;
 }
 
-// ---- the grid loop: `i` runs over this thread's share of 0..n ----
+// ---- the grid loop: `i` runs over this thread's part of 0..n ----
 #define GRID_THREADS (uint64_t(gl_NumWorkGroups.x) * uint64_t(gl_WorkGroupSize.x))
 #define GRID_LOOP(i, n) \
     for (uint64_t i = uint64_t(gl_GlobalInvocationID.x); i < (n); i += GRID_THREADS)

@@ -1,8 +1,8 @@
 // Windows of a convolution over three spatial axes (missing ones have size 1). Needs common.glsl.
 // The struct is what kernels::convolution::Geometry packs; channels of the input are neighbours.
 layout(buffer_reference, scalar, buffer_reference_align = 8) readonly buffer Geometry {
-    int64_t batch_step;
-    int64_t steps[3]; // between neighbours of the input along the spatial axes
+    int64_t batch_stride;
+    int64_t strides[3]; // between neighbours of the input along the spatial axes
     uint input_[3];
     uint kernel[3];
     uint output_[3];
@@ -14,7 +14,7 @@ layout(buffer_reference, scalar, buffer_reference_align = 8) readonly buffer Geo
     uint flip;
 };
 
-// Where a window begins: the place of its first element, before the padding is taken off, and the batch's
+// Where a window begins: the index of its first element, before the padding is taken off, and the batch's
 // offset.
 struct Window {
     uvec3 first;
@@ -22,13 +22,13 @@ struct Window {
 };
 
 Window window_at(Geometry g, uint row) {
-    uint places = g.output_[0] * g.output_[1] * g.output_[2];
-    uint batch = row / places, place = row - batch * places;
-    uint plane = place / g.output_[2];
+    uint windows = g.output_[0] * g.output_[1] * g.output_[2];
+    uint batch = row / windows, window = row - batch * windows;
+    uint plane = window / g.output_[2];
     Window w;
     w.first = uvec3(plane / g.output_[1] * g.stride[0], plane % g.output_[1] * g.stride[1],
-        place % g.output_[2] * g.stride[2]);
-    w.offset = int64_t(batch) * g.batch_step;
+        window % g.output_[2] * g.stride[2]);
+    w.offset = int64_t(batch) * g.batch_stride;
     return w;
 }
 
@@ -51,6 +51,6 @@ bool tap_offset(Geometry g, Window w, uint tap, out int64_t offset) {
     int x = element_of(g, 0u, w.first.x + t.x * g.kernel_dilation[0]);
     int y = element_of(g, 1u, w.first.y + t.y * g.kernel_dilation[1]);
     int z = element_of(g, 2u, w.first.z + t.z * g.kernel_dilation[2]);
-    offset = w.offset + int64_t(x) * g.steps[0] + int64_t(y) * g.steps[1] + int64_t(z) * g.steps[2];
+    offset = w.offset + int64_t(x) * g.strides[0] + int64_t(y) * g.strides[1] + int64_t(z) * g.strides[2];
     return (x | y | z) >= 0;
 }

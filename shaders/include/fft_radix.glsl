@@ -63,10 +63,10 @@ void dft(inout vec2 v[RADIX]) {
 // The first stage's elements, from memory.
 void load(float tag[RADIX]) {
     EACH_BUTTERFLY(j) {
-        Place place = place_of(RADIX, j, LINES_FIRST_IN);
-        if (!IS_BUTTERFLY(j) || place.line >= lines) continue;
-        uint64_t line = source + line_offset[place.line] * IN_BYTES;
-        uint number = uint(line_offset[LINES + place.line]) + line_rest[place.line] + place.at * rest;
+        Butterfly own = butterfly_of(RADIX, j, LINES_FIRST_IN);
+        if (!IS_BUTTERFLY(j) || own.line >= lines) continue;
+        uint64_t line = source + line_offset[own.line] * IN_BYTES;
+        uint number = uint(line_offset[LINES + own.line]) + line_rest[own.line] + own.at * rest;
         EACH_POINT(t) x[j * RADIX + t] = load_number(line, number + SIZE / RADIX * t * rest);
     }
 }
@@ -76,14 +76,14 @@ void load(float tag[RADIX]) {
 // that their errors do not add up.
 void store(float tag[RADIX]) {
     EACH_BUTTERFLY(j) {
-        Place place = place_of(RADIX, j, LAST_LINES_FIRST);
-        if (!IS_BUTTERFLY(j) || place.line >= lines) continue;
-        uint within = line_rest[place.line];
-        uint64_t line = destination + line_offset[2u * LINES + place.line] * OUT_BYTES;
-        uint number = uint(line_offset[3u * LINES + place.line]) + within + place.at * out_step;
+        Butterfly own = butterfly_of(RADIX, j, LAST_LINES_FIRST);
+        if (!IS_BUTTERFLY(j) || own.line >= lines) continue;
+        uint within = line_rest[own.line];
+        uint64_t line = destination + line_offset[2u * LINES + own.line] * OUT_BYTES;
+        uint number = uint(line_offset[3u * LINES + own.line]) + within + own.at * out_stride;
         vec2 w[RADIX];
         if (rest > 1u) {
-            w[0] = root(turn(within * place.at, pass_part));
+            w[0] = root(turn(within * own.at, pass_part));
             Powers powers = powers_of(turn(within * (SIZE / RADIX), pass_part), RADIX);
             [[unroll]] for (uint u = 1u; u < RADIX; ++u)
                 w[u] = times(w[u & (u - 1u)], lowest_power(powers, u));
@@ -91,7 +91,7 @@ void store(float tag[RADIX]) {
         EACH_POINT(u) {
             vec2 z = x[j * RADIX + u] * scale;
             if (rest > 1u) z = times(z, w[u]);
-            store_number(line, number + SIZE / RADIX * u * out_step, z);
+            store_number(line, number + SIZE / RADIX * u * out_stride, z);
         }
     }
 }
@@ -105,7 +105,7 @@ void transform(float tag[RADIX], uint s, bool lines_first) {
         if (s * RADIX != SIZE) {
             // Roots of order n are every s-th of order SIZE.
             Powers powers = powers_of(
-                turn(quotient(place_of(RADIX, j, lines_first).at, s) * s, size_part), RADIX);
+                turn(quotient(butterfly_of(RADIX, j, lines_first).at, s) * s, size_part), RADIX);
             vec2 w[RADIX];
             w[0] = vec2(1.0, 0.0);
             [[unroll]] for (uint u = 1u; u < RADIX; ++u) {
@@ -121,11 +121,11 @@ void transform(float tag[RADIX], uint s, bool lines_first) {
 // A stage's results to shared memory, real or imaginary parts.
 void put(float tag[RADIX], uint s, bool lines_first, bool imaginary) {
     EACH_BUTTERFLY(j) {
-        Place place = place_of(RADIX, j, lines_first);
+        Butterfly own = butterfly_of(RADIX, j, lines_first);
         if (!IS_BUTTERFLY(j)) continue;
-        uint first = place.at + quotient(place.at, s) * s * (RADIX - 1u);
+        uint first = own.at + quotient(own.at, s) * s * (RADIX - 1u);
         EACH_POINT(u)
-            part[place.line * PITCH + padded(first, s * u, s, RADIX)] =
+            part[own.line * PITCH + padded(first, s * u, s, RADIX)] =
                 imaginary ? x[j * RADIX + u].y : x[j * RADIX + u].x;
     }
 }
@@ -134,10 +134,10 @@ void put(float tag[RADIX], uint s, bool lines_first, bool imaginary) {
 void get(float tag[RADIX], bool lines_first, bool imaginary) {
     const uint apart = SIZE / RADIX;
     EACH_BUTTERFLY(j) {
-        Place place = place_of(RADIX, j, lines_first);
+        Butterfly own = butterfly_of(RADIX, j, lines_first);
         if (!IS_BUTTERFLY(j)) continue;
         EACH_POINT(t) {
-            float value = part[place.line * PITCH + padded(place.at, apart * t, apart, 0u)];
+            float value = part[own.line * PITCH + padded(own.at, apart * t, apart, 0u)];
             if (imaginary) x[j * RADIX + t].y = value;
             else x[j * RADIX + t].x = value;
         }

@@ -63,7 +63,7 @@ vec4 fetch4_tail(uint dtype, bool vector, uint64_t address, int count) {
     return r;
 }
 
-// Eight elements: one 16-byte load of halves, two of float32.
+// An octet: one 16-byte load of halves, two of float32.
 void fetch8(uint dtype, bool vector, uint64_t address, out vec4 a, out vec4 b) {
     if (vector && dtype != FLOAT32) {
         uvec4 p = V4(address).v[0];

@@ -64,10 +64,10 @@ void store_quad(Batch at_, uint row, uint column, vec4 x) {
         if (e < count) store_float(OUT_DTYPE, at_.result, int64_t(i) + int64_t(e), x[e]);
 }
 
-// The share of k of a split, in multiples of `step`.
-uvec2 split_range(uint split, uint step) {
-    uint steps = (k + step - 1u) / step;
-    uint each = (steps + splits - 1u) / splits * step;
+// The part of k of a split, in multiples of `depth`.
+uvec2 split_range(uint split, uint depth) {
+    uint slices = (k + depth - 1u) / depth;
+    uint each = (slices + splits - 1u) / splits * depth;
     uint first = min(k, split * each);
     return uvec2(first, min(k, first + each));
 }

@@ -28,4 +28,4 @@ Batch batch_at(uint batch) {
     return at_;
 }
 
-uvec2 split_range(uint split, uint step) { return segment; }
+uvec2 split_range(uint split, uint depth) { return segment; }

@@ -1,6 +1,6 @@
 // The product for devices whose lanes are a CPU's: no shared memory and no barriers. A subgroup (the
-// workgroup) makes TM rows of SUBGROUP x TN columns; a lane owns TN neighbouring columns. Eight steps of k
-// are taken at a time: a lane loads one of them for every row, and subgroupBroadcast hands it to the others.
+// workgroup) makes TM rows of SUBGROUP x TN columns; a lane owns TN neighbouring columns. An octet of k
+// is taken at a time: a lane loads an element for every row, and subgroupBroadcast hands it to the others.
 // The subgroup size is at least 8.
 //
 // The kernel supplies `void b_load(Batch at_, uint column, uint k0, uint k1, bool whole)`, which fills `ys`:
@@ -20,7 +20,7 @@ void lanes_tile(uint batch, uint row0, uint column) {
     float sums[TM * TN];
     [[unroll]] for (uint i = 0u; i < TM * TN; ++i) sums[i] = 0.0;
     uint lane = gl_SubgroupInvocationID & 7u;
-    int64_t row_step = A_ALONG_K ? lda : 1l, k_step = A_ALONG_K ? 1l : lda;
+    int64_t row_stride = A_ALONG_K ? lda : 1l, k_stride = A_ALONG_K ? 1l : lda;
     bool whole_columns = column + TN <= n;
     for (uint k0 = 0u; k0 < k; k0 += 8u) {
         uint kk = k0 + lane;
@@ -28,18 +28,18 @@ void lanes_tile(uint batch, uint row0, uint column) {
         [[unroll]] for (uint i = 0u; i < TM; ++i) {
             uint row = min(row0 + i, m - 1u); // rows past the end are not stored
             float x = fetch(
-                DTYPE, at(DTYPE, at_.a, int64_t(row) * row_step + int64_t(min(kk, k - 1u)) * k_step));
+                DTYPE, at(DTYPE, at_.a, int64_t(row) * row_stride + int64_t(min(kk, k - 1u)) * k_stride));
             xs[i] = kk < k ? x : 0.0;
         }
         b_load(at_, column, k0, k, whole_columns && k0 + 8u <= k);
         // The lane must be a literal: other lanes need a feature that few devices have.
-#define STEP(e) \
+#define TAKE(e) \
         [[unroll]] for (uint i = 0u; i < TM; ++i) { \
             float x = subgroupBroadcast(xs[i], e); \
             [[unroll]] for (uint j = 0u; j < TN; ++j) \
                 sums[i * TN + j] = fma(x, ys[e * TN + j], sums[i * TN + j]); \
         }
-        STEP(0u) STEP(1u) STEP(2u) STEP(3u) STEP(4u) STEP(5u) STEP(6u) STEP(7u)
+        TAKE(0u) TAKE(1u) TAKE(2u) TAKE(3u) TAKE(4u) TAKE(5u) TAKE(6u) TAKE(7u)
     }
     [[unroll]] for (uint i = 0u; i < TM; ++i)
         [[unroll]] for (uint j = 0u; j < TN; j += 4u) {

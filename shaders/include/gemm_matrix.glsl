@@ -44,7 +44,7 @@ layout(buffer_reference, scalar, buffer_reference_align = 8) buffer Siblings { S
 
 const uint THREADS = (BM / WM) * (BN / WN) * SUBGROUP;
 const uint ACROSS = BN / WN; // subgroups along n
-// Vectors of eight halves: rows of a slice and their distance, for both ways to lie.
+// Octets of halves: rows of a slice and their distance, for both ways to lie.
 const uint A_ROWS = A_ALONG_K ? BM : BK, A_WIDTH = (A_ALONG_K ? BK : BM) / 8u, A_PITCH = A_WIDTH + 1u;
 const uint B_ROWS = B_ALONG_K ? BN : BK, B_WIDTH = (B_ALONG_K ? BK : BN) / 8u, B_PITCH = B_WIDTH + 1u;
 const uint A_SIZE = A_ROWS * A_PITCH, B_SIZE = B_ROWS * B_PITCH;
@@ -57,8 +57,8 @@ shared uvec4 slices[SHARED];
 
 // Nothing that fetches branches: a branch per load would wait for every load by itself. Rows and columns of
 // the result that do not exist are not stored, so their operands do not matter: they are read from the
-// nearest place inside. The same holds for what lies behind the end of k, which is then made zero on the way
-// into shared memory; only the last slice has such a tail. Addresses are a base that is the same for the
+// nearest element inside. The same holds for what lies behind the end of k, which is then made zero on the
+// way into shared memory; only the last slice has such a tail. Addresses are a base that is the same for the
 // workgroup and a 32-bit offset in bytes per vector.
 
 // THREADS is a multiple of the vectors of a row, so a thread's vectors are one below the other.
@@ -94,7 +94,7 @@ uint64_t same(uint64_t x) {
     return packUint2x32(uvec2(subgroupBroadcastFirst(words.x), subgroupBroadcastFirst(words.y)));
 }
 
-// Eight halves from `address` on. Of those, only the ones before element `end` exist, and
+// An octet of halves from `address` on. Of those, only the ones before element `end` exist, and
 // eight before it are safe to read.
 uvec4 fetch_halves(bool vector, bool clamped, uint64_t address, int end) {
     if (vector) return V4(clamped ? address - uint64_t(max(8 - end, 0)) * 2ul : address).v[0];
@@ -110,7 +110,7 @@ uvec4 fetch_halves(bool vector, bool clamped, uint64_t address, int end) {
     return r;
 }
 
-// The first `count` of eight halves, then zeros.
+// The first `count` halves of an octet, then zeros.
 uvec4 keep_halves(uvec4 x, int count) {
     [[unroll]] for (int w = 0; w < 4; ++w)
         x[w] &= count >= 2 * w + 2 ? 0xffffffffu : count == 2 * w + 1 ? 0xffffu : 0u;
@@ -201,7 +201,7 @@ uint pick_matrices(inout Batch at_, uint column0) {
     return column0 - (own.end - own.n);
 }
 
-// Four neighbours of the result, from the subgroup's place in shared memory.
+// Four neighbours of the result, from the subgroup's slot in shared memory.
 vec4 result_quad(uint mine, uint row, uint quad) {
     uint at_ = mine + row * OUT_PITCH;
     if (!GATED) return uintBitsToFloat(slices[at_ + quad]);
@@ -210,7 +210,7 @@ vec4 result_quad(uint mine, uint row, uint quad) {
     return g / (1.0 + exp(-g)) * uintBitsToFloat(slices[at_ + TURN / 4u]);
 }
 
-// Stores the subgroup's part, FM rows at a time, by its own share of the shared memory. `column`
+// Stores the subgroup's part, FM rows at a time, by its own slot of the shared memory. `column`
 // is where its part of the tile begins. A call in here that the driver does not inline would
 // keep the sums in memory all along.
 void store(Batch at_, uint row0, uint column0, uint column) {

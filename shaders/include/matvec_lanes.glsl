@@ -1,31 +1,31 @@
 // What lanes do with chunks of rows in shared memory and of a matrix: RESULTS results of ROWS rows at once.
 // Needs common.glsl, floats.glsl, quant.glsl, subgroup shuffles, and before it: DTYPE, BITS, ROWS, RESULTS;
-//   WIDE: whether a lane takes 64 elements at a time, which only digits do;
+//   WIDE: whether a lane takes 64 elements at a time, which only int8 rows do;
 //   DOTS: 1 where bytes are multiplied four at a time, which needs SPIR-V intrinsics;
 //   SLOTS: chunks of the matrix that are held at a time, each with RESULTS rows' words, scales and biases;
-//   PITCH, CHUNKS: eighths and chunks from one row in shared memory to the next;
-//   MOST_EIGHTS, MOST_CHUNKS: of all rows.
+//   PITCH, CHUNKS: octets and chunks from one row in shared memory to the next;
+//   MOST_OCTETS, MOST_CHUNKS: of all rows.
 
 const bool DENSE = BITS >= 16u;
 const uint CHUNK = DENSE ? 8u : WIDE ? 64u : 32u; // elements of a lane at a time
 const uint WORDS = CHUNK * BITS / 32u; // words of a chunk
-const uint QUADS_PER_EIGHT = DTYPE == FLOAT32 ? 2u : 1u;
+const uint QUADS_PER_OCTET = DTYPE == FLOAT32 ? 2u : 1u;
 
-shared uvec4 staged[MOST_EIGHTS * QUADS_PER_EIGHT];   // the rows
-// Of every chunk's even and odd elements; with digits the unit, and the sum.
+shared uvec4 staged[MOST_OCTETS * QUADS_PER_OCTET];   // the rows
+// Of every chunk's even and odd elements; with int8 rows the unit, and the sum.
 shared vec2 staged_sums[DENSE ? 1u : MOST_CHUNKS];
-// Rows of fixed point: of a chunk, every element in units of its largest one's 1/32256, as two signed
-// bytes, of which four are multiplied with four fields by one instruction, exactly. That is as good as
-// float16 holds the largest element.
+// Int8 rows: of a chunk, every element in units of its largest one's 1/32256, as two signed bytes, of which
+// four are multiplied with four fields by one instruction, exactly. That is as good as float16 holds the
+// largest element.
 #if DOTS == 1
 const uint NO_BYTES = BITS & ~12u; // zero for 4 and 8
-const bool DIGITS = NO_BYTES == 0u && DTYPE != FLOAT32;
+const bool INT8_ROWS = NO_BYTES == 0u && DTYPE != FLOAT32;
 #else
-const bool DIGITS = false;
+const bool INT8_ROWS = false;
 #endif
 // 4-bit fields are read where they stand in a mantissa, without a conversion; a few bits of the sum are lost
 // on the way, which the 16-bit dtypes do not see.
-const bool IN_PLACE = BITS == 4u && DTYPE != FLOAT32 && !DIGITS;
+const bool IN_PLACE = BITS == 4u && DTYPE != FLOAT32 && !INT8_ROWS;
 
 // The bits of 1.0 by way of shared memory: a register that no compiler knows. With it `(v & mask) | one` is
 // one instruction, with a constant it is two on NVIDIA, and these decide how fast weights can be read.
@@ -36,16 +36,16 @@ uint words_of[SLOTS * RESULTS * WORDS];
 uvec2 affine_of[SLOTS * RESULTS]; // bits of scale and bias
 float total[RESULTS * ROWS];
 
-// Where an eighth lies: lanes that read the same part of neighbouring chunks find it in different banks.
-uint place(uint row, uint eight) {
-    return (row * PITCH + (eight ^ ((eight >> 3) & (WIDE ? 7u : 3u)))) * QUADS_PER_EIGHT;
+// Where an octet lies: lanes that read the same part of neighbouring chunks find it in different banks.
+uint offset_of(uint row, uint octet) {
+    return (row * PITCH + (octet ^ ((octet >> 3) & (WIDE ? 7u : 3u)))) * QUADS_PER_OCTET;
 }
 
-void load_staged(uint row, uint eight, out vec4 low, out vec4 high) {
-    uint i = place(row, eight);
+void load_staged(uint row, uint octet, out vec4 low, out vec4 high) {
+    uint i = offset_of(row, octet);
     if (DTYPE == FLOAT32) {
         low = uintBitsToFloat(staged[i]);
-        high = uintBitsToFloat(staged[i + QUADS_PER_EIGHT - 1u]);
+        high = uintBitsToFloat(staged[i + QUADS_PER_OCTET - 1u]);
     } else {
         uvec4 p = staged[i];
         low = vec4(half_pair(DTYPE, p.x), half_pair(DTYPE, p.y));
@@ -53,12 +53,12 @@ void load_staged(uint row, uint eight, out vec4 low, out vec4 high) {
     }
 }
 
-// Stores an eighth of a row; low and high become what was stored.
-void keep(uint row, uint eight, inout vec4 low, inout vec4 high) {
-    uint to = place(row, eight);
+// Stores an octet of a row; low and high become what was stored.
+void keep(uint row, uint octet, inout vec4 low, inout vec4 high) {
+    uint to = offset_of(row, octet);
     if (DTYPE == FLOAT32) {
         staged[to] = floatBitsToUint(low);
-        staged[to + QUADS_PER_EIGHT - 1u] = floatBitsToUint(high);
+        staged[to + QUADS_PER_OCTET - 1u] = floatBitsToUint(high);
         return;
     }
     uvec4 p = uvec4(pack_halves(DTYPE, low.xy), pack_halves(DTYPE, low.zw), pack_halves(DTYPE, high.xy),
@@ -122,7 +122,7 @@ void add_in_place(uint w, vec4 low, vec4 high, inout vec2 sum) {
     add_pair(w >> 9, high.zw, sum);
 }
 
-// ---- digits ----
+// ---- int8 rows ----
 
 #if DOTS == 1
 // OpSDot of two words of four bytes.
@@ -158,28 +158,28 @@ uint units(vec2 x, float per) {
     return (b.x & 0xffffu) | (b.y << 16);
 }
 
-// High and low digits of four elements, of which `even` has the first and the third one.
-uvec2 digits(uint even, uint odd) {
+// High and low bytes of four elements, of which `even` has the first and the third one.
+uvec2 split_units(uint even, uint odd) {
     return uvec2(((even >> 8) & 0x00ff00ffu) | (odd & 0xff00ff00u),
                  ((even & 0x00ff00ffu) | ((odd & 0x00ff00ffu) << 8)) ^ 0x80808080u);
 }
 
 // Those of four elements in the order of the fields that they are multiplied with.
-uvec2 split_quad(vec4 x, float per) { return digits(units(x.xz, per), units(x.yw, per)); }
+uvec2 split_quad(vec4 x, float per) { return split_units(units(x.xz, per), units(x.yw, per)); }
 
-// Fields of eight elements, as signed bytes: the even and the odd ones, or 128 less than fields of 8 bits.
+// Fields of an octet, as signed bytes: the even and the odd ones, or 128 less than fields of 8 bits.
 uvec2 bytes_of(uint word) {
     if (BITS == 8u) return uvec2(words_of[word], words_of[word + 1u]) ^ 0x80808080u;
     return uvec2(words_of[word], words_of[word] >> 4) & 0x0f0f0f0fu;
 }
 
-// Adds the products of a slot with chunk `chunk` of the rows, in digits.
-void add_digits(uint slot, uint chunk) {
+// Adds the products of a slot with chunk `chunk` of the rows, in int8.
+void add_int8(uint slot, uint chunk) {
     ivec2 parts[RESULTS * ROWS];
     [[unroll]] for (uint i = 0u; i < RESULTS * ROWS; ++i) parts[i] = ivec2(0);
     [[unroll]] for (uint e = 0u; e < CHUNK; e += 8u) {
         [[unroll]] for (uint i = 0u; i < ROWS; ++i) {
-            uvec4 d = staged[place(i, (chunk * CHUNK + e) / 8u)];
+            uvec4 d = staged[offset_of(i, (chunk * CHUNK + e) / 8u)];
             [[unroll]] for (uint o = 0u; o < RESULTS; ++o) {
                 uvec2 q = bytes_of((slot * RESULTS + o) * WORDS + e * BITS / 32u);
                 parts[o * ROWS + i] += ivec2(dot_bytes(q.x, d.x), dot_bytes(q.x, d.y));
@@ -202,7 +202,7 @@ void add_digits(uint slot, uint chunk) {
 
 // Adds the products of a slot with chunk `chunk` of the rows.
 void add_chunk(uint slot, uint chunk) {
-    if (DIGITS) { add_digits(slot, chunk); return; }
+    if (INT8_ROWS) { add_int8(slot, chunk); return; }
     vec2 parts[RESULTS * ROWS];
     [[unroll]] for (uint i = 0u; i < RESULTS * ROWS; ++i) parts[i] = vec2(0.0);
     [[unroll]] for (uint e = 0u; e < CHUNK; e += 8u) {

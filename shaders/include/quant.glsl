@@ -6,8 +6,8 @@ const uint FIELD = (1u << BITS) - 1u;
 // An integer below 2^23 as a float, without the slow conversion instruction.
 float exact_float(uint q) { return uintBitsToFloat(0x4b000000u | q) - 8388608.0; }
 
-// Eight fields from element `i` (a multiple of 8) of the row at `row`, as they lie in memory: they start at a
-// byte and reach over at most two words.
+// The octet of fields from element `i` (a multiple of 8) of the row at `row`, as they lie in memory: they
+// start at a byte and reach over at most two words.
 uvec2 packed8(uint64_t row, uint i) {
     uint bit = (i & 31u) * BITS;
     uint64_t word = row + uint64_t(i >> 5) * (BITS * 4u) + uint64_t((bit >> 5) * 4u);
@@ -20,7 +20,7 @@ uvec2 packed8(uint64_t row, uint i) {
     return uvec2((lo >> shift) | (hi << (32u - shift)), hi >> shift);
 }
 
-// Field `e` of eight.
+// Field `e` of an octet.
 uint field8(uvec2 p, uint e) {
     uint bit = e * BITS, shift = bit & 31u;
     if (bit >= 32u) return (p.y >> shift) & FIELD;

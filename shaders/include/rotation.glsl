@@ -1,12 +1,12 @@
 // The angle of rotary embeddings, a product of two float32 pairs, so that it is right to an ulp of the sine
 // however far the position. Needs common.glsl and math.glsl. `frequencies` are pairs (high, low) of the
-// float64 ones or, with the constant `divisors`, float32 divisors `frequency_step` apart.
+// float64 ones or, with the constant `divisors`, float32 divisors `frequency_stride` apart.
 
 // sin and cos of position * frequency; the position is a pair (high, low).
-vec2 rotation(vec2 position, uint pair, uint64_t frequencies, int64_t frequency_step, bool divisors) {
+vec2 rotation(vec2 position, uint pair, uint64_t frequencies, int64_t frequency_stride, bool divisors) {
     float high, low;
     if (divisors) {
-        float divisor = AT_F32(frequencies, int64_t(pair) * frequency_step);
+        float divisor = AT_F32(frequencies, int64_t(pair) * frequency_stride);
         high = m_div(position.x, divisor);
         vec2 p = m_two_prod(high, divisor);
         precise float rest = position.x - p.x;

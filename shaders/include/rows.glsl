@@ -9,7 +9,7 @@
 uint team_of(uint thread) { return ACROSS == 1 ? thread % TEAMS : thread / TEAM; }
 uint lane_of(uint thread) { return ACROSS == 1 ? thread / TEAMS : thread % TEAM; }
 // Distance in the workgroup of neighbouring lanes of a team.
-#define LANE_STEP (ACROSS == 1 ? TEAMS : 1u)
+#define LANE_STRIDE (ACROSS == 1 ? TEAMS : 1u)
 
 // Tasks of this workgroup, `first` being that of its first team: the same for all its threads, so
 // that the body may have barriers.

@@ -1,6 +1,6 @@
 // The rows of the interpreter's table: a product or an attention each, of one size. The host has the same
 // structs from the module of interpreter/rows.comp; the kernel takes a row as words of 16 bytes, by their
-// numbers, which the host compares with the places of the fields.
+// numbers, which the host compares with the offsets of the fields.
 
 // What a row is. [host]
 const uint ATTENTION = 1, NORMALIZED = 2, RESIDUAL = 4, GATED = 8, FLAGGED = 16, FLAGGED_RESIDUAL = 32,
@@ -22,16 +22,16 @@ struct ProductRow {
     uint64_t residual, marked; // marked: the results with tags
     RowMatrix matrices[3];
     uint ends[2];  // blocks up to the end of the first two matrices
-    uint steps[2]; // bytes from block to block, of words and of scales
+    uint strides[2]; // bytes from block to block, of words and of scales
     uint64_t second[3]; // from a block's first half to its second one: of words, scales, biases
     uint chunks, rounds; // chunks of a row, and of those a lane's
 };
 
 // The quads of a product. [host]
-const uint HEAD = 0, SOURCE = 1, TARGET = 2, MATRIX = 3, STEPS = 9, SECOND = 10, COUNTS = 11;
+const uint HEAD = 0, SOURCE = 1, TARGET = 2, MATRIX = 3, ENDS_AND_STRIDES = 9, SECOND = 10, COUNTS = 11;
 
 struct AttentionRow {
-    uint kind, count, splits; // keys, and shares of them
+    uint kind, count, splits; // keys, and splits of them
     float scale, eps, position_scale;
     uint heads, unused;
     uint64_t q, new_key, new_value, q_weight, k_weight, frequencies, keys, values;

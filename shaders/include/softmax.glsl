@@ -53,7 +53,7 @@ vec2 join_team(vec2 own, uint thread, uint lane) {
     return result;
 }
 
-// Calls of a lane for its share of the elements from..to of a row: four at a time
+// Calls of a lane for its part of the elements from..to of a row: four at a time
 // where QUADS, then single ones.
 #define ROW_LOOP(i, from, to, lane, four, one) \
     { \

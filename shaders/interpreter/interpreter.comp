@@ -3,7 +3,7 @@
 // what comes before and after it, from a table. All workgroups take part in every step and stay until the
 // last one. Nothing parts the steps but the data: what a step makes for a later one is stored as words of a
 // value's 16 bits and the run's tag, and who needs it reads until all words carry that tag. Meanwhile the
-// weights of its own work are on their way.
+// weights of its own work are prefetched.
 // That takes workgroups that run at the same time, which Vulkan does not promise: waiting is bounded, and who
 // has waited too long leaves a word for the others, who stop as well, and for a dispatch of one workgroup
 // behind this one, which then does everything again under another tag. One workgroup never waits for others.
@@ -35,7 +35,7 @@ const bool NORM = (FLAGS & NORM_FLAG) != 0u, TRADITIONAL = (FLAGS & TRADITIONAL_
 const bool DIVISORS = (FLAGS & DIVISORS_FLAG) != 0u;
 
 layout(push_constant, scalar) uniform Push {
-    uint64_t table, control; // the rows; words that the workgroups share (see the places below)
+    uint64_t table, control; // the rows; words that the workgroups share (see their numbers below)
     uint64_t verdict;        // a word that the host reads: not zero after a run that had to be repeated
     uint steps, tag;
     uint mode;               // what to do, below
@@ -88,13 +88,13 @@ const uint QUADS_ = 6; // quads of the row that a thread brings, at most
 // What is not quantized waits for memory, what is for instructions and registers.
 const uint SLOTS = BITS >= 16u ? 2u : 1u;
 const uint PITCH = 0u, CHUNKS = 0u;
-const uint MOST_EIGHTS = QUADS_ / 2u * gl_WorkGroupSize.x, MOST_CHUNKS = MOST_EIGHTS / 4u;
+const uint MOST_OCTETS = QUADS_ / 2u * gl_WorkGroupSize.x, MOST_CHUNKS = MOST_OCTETS / 4u;
 #include "quant.glsl"
 #include "matvec_lanes.glsl"
 #define NORM_ROWS 1
 #include "row_norm.glsl"
 
-shared float shares[2u * RESULTS * SUBGROUPS]; // of a team's results, for every other block
+shared float split_sums[2u * RESULTS * SUBGROUPS]; // of a team's results, for every other block
 
 // Elements and chunks of a row; blocks of results; subgroups of a team.
 uint inner, chunks, blocks, splits_log;
@@ -104,11 +104,11 @@ uint team_lane() { return (gl_SubgroupID & ((1u << splits_log) - 1u)) * SUBGROUP
 uint team_lanes() { return SUBGROUP << splits_log; }
 // Teams of all workgroups, those of one far apart: what is left over is spread.
 uint first_block() { return (gl_SubgroupID >> splits_log) * gl_NumWorkGroups.x + gl_WorkGroupID.x; }
-uint block_step() { return (SUBGROUPS >> splits_log) * gl_NumWorkGroups.x; }
+uint block_stride() { return (SUBGROUPS >> splits_log) * gl_NumWorkGroups.x; }
 
 // The quads of a block's matrix.
 uint matrix_of(uint block) {
-    uvec2 ends = quad(STEPS).xy;
+    uvec2 ends = quad(ENDS_AND_STRIDES).xy;
     return MATRIX + (block >= ends.x ? 2u : 0u) + (block >= ends.y ? 2u : 0u);
 }
 
@@ -124,10 +124,10 @@ void aim(uint block) {
     asked_chunk = team_lane();
     uint real = min(block, blocks - 1u), chunk = min(asked_chunk, chunks - 1u), m = matrix_of(real);
     uvec4 at_ = quad(m);
-    uvec2 steps_ = quad(STEPS).zw;
-    asked_words = first_address(at_) + uint64_t(real * steps_.x + chunk * (WORDS * 4u));
+    uvec2 strides = quad(ENDS_AND_STRIDES).zw;
+    asked_words = first_address(at_) + uint64_t(real * strides.x + chunk * (WORDS * 4u));
     if (DENSE) return;
-    uint64_t affine = uint64_t(real * steps_.y + chunk * CHUNK / GROUP * 2u);
+    uint64_t affine = uint64_t(real * strides.y + chunk * CHUNK / GROUP * 2u);
     asked_scales = second_address(at_) + affine;
     asked_biases = first_address(quad(m + 1u)) + affine;
 }
@@ -164,7 +164,7 @@ void advance() {
 // Whether a subgroup has none of the threads' i-th quads of the row.
 bool is_without(uint i) { return gl_SubgroupID * SUBGROUP + i * gl_WorkGroupSize.x >= inner / 4u; }
 
-// Where quad i of the row begins; without tags, the eighth that it is half of.
+// Where quad i of the row begins; without tags, the octet that it is half of.
 uint64_t quad_at(uint64_t x, uint i) {
     i = min(i, inner / 4u - 1u);
     return x + uint64_t((kind & FLAGGED) != 0u ? i << 4 : (i & ~1u) << 3);
@@ -226,7 +226,7 @@ uvec2 pack(vec4 x) {
 void keep_quad(uint i, uvec2 bits) {
     bool real = i < inner / 4u;
     if (real) {
-        uint to = place(0u, i / 2u);
+        uint to = offset_of(0u, i / 2u);
         if (i % 2u == 0u) staged[to].xy = bits;
         else staged[to].zw = bits;
     }
@@ -234,16 +234,15 @@ void keep_quad(uint i, uvec2 bits) {
     keep_sums(0u, i, 8u, real, x.xy + x.zw);
 }
 
-// Stores the digits of quad i, and of its chunk the unit and the sum.
-void keep_digits(uint i, vec4 x) {
+// Stores quad i in int8, and of its chunk the unit and the sum.
+void keep_int8(uint i, vec4 x) {
     bool real = i < inner / 4u, odd = (i & 1u) != 0u;
     float most = real ? largest(abs(x)) : 0.0, sum = quad_sum(x);
     join_chunk(CHUNK / 4u, most, sum);
     float per = per_unit(most);
     uint first, second;
     if (BITS == 4u) {
-        // Who has the first four of eight elements makes digits of the even ones,
-        // the neighbour of the odd ones.
+        // Who has the first half of an octet makes bytes of the even elements, the neighbour of the odd ones.
         uint evens = units(x.xz, per), odds = units(x.yw, per),
              other = subgroupShuffleXor(odd ? evens : odds, 1u);
         uint early = odd ? other : evens, late = odd ? odds : other;
@@ -254,8 +253,8 @@ void keep_digits(uint i, vec4 x) {
         second = units(x.yw, per);
     }
     if (!real) return;
-    uvec2 d = digits(first, second);
-    uint to = place(0u, i / 2u);
+    uvec2 d = split_units(first, second);
+    uint to = offset_of(0u, i / 2u);
     if (odd) staged[to].zw = d;
     else staged[to].xy = d;
     keep_unit(0u, i, CHUNK / 4u, most, sum);
@@ -286,7 +285,7 @@ void stage(uvec4 next_row, float eps, uvec4 asked[QUADS_], uvec2 weights[QUADS_]
         if (is_without(i)) break;
         vec4 x = unpack(own[i]);
         if (norm) x *= factor * unpack(weights[i]);
-        if (DIGITS) { keep_digits(thread() + i * gl_WorkGroupSize.x, x); continue; }
+        if (INT8_ROWS) { keep_int8(thread() + i * gl_WorkGroupSize.x, x); continue; }
         if (norm) own[i] = pack(x);
         keep_quad(thread() + i * gl_WorkGroupSize.x, own[i]);
     }
@@ -312,11 +311,11 @@ float team_result(uint parity) {
     [[unroll]] for (uint s = SUBGROUP / 8u; s > 0u; s /= 2u) sum += subgroupShuffleXor(sum, s);
     if (splits_log == 0u) return sum;
     uint at_ = parity * RESULTS * SUBGROUPS + result_of_lane();
-    if (gl_SubgroupInvocationID % (SUBGROUP / RESULTS) == 0u) shares[at_ + RESULTS * gl_SubgroupID] = sum;
+    if (gl_SubgroupInvocationID % (SUBGROUP / RESULTS) == 0u) split_sums[at_ + RESULTS * gl_SubgroupID] = sum;
     barrier();
     sum = 0.0;
     for (uint s = 0u; s < (1u << splits_log); ++s)
-        sum += shares[at_ + RESULTS * ((gl_SubgroupID + s) & (SUBGROUPS - 1u))];
+        sum += split_sums[at_ + RESULTS * ((gl_SubgroupID + s) & (SUBGROUPS - 1u))];
     return sum;
 }
 
@@ -346,19 +345,19 @@ void add_block(uint block, bool more) {
     for (uint left = rounds; left > 0u; --left) {
         if (block < blocks && asked_chunk < chunks) add_chunk(0u, asked_chunk);
         if (left > 1u) advance();
-        else if (more) aim(block + block_step());
+        else if (more) aim(block + block_stride());
         else break;
         ask(0u);
     }
 }
 
-// The same with two chunks on their way.
+// The same with two chunks prefetched.
 void add_block_by_pairs(uint block, bool more) {
     for (uint left = (rounds + 1u) / 2u; left > 0u; --left) {
         uint chunk = asked_chunk;
         if (block < blocks && chunk < chunks) add_chunk(0u, chunk);
         if (left > 1u) advance();
-        else aim(block + block_step());
+        else aim(block + block_stride());
         if (left > 1u || more) ask(0u);
         if (rounds == 1u) continue;
         chunk += team_lanes();
@@ -391,14 +390,14 @@ void product(uvec4 next_row) {
     if (stopped != 0u) return;
     bool first = (gl_SubgroupID & ((1u << splits_log) - 1u)) == 0u;
     // All teams go round equally often: those of several subgroups meet.
-    for (uint base = 0u; base < blocks; base += block_step()) {
+    for (uint base = 0u; base < blocks; base += block_stride()) {
         [[unroll]] for (uint r = 0u; r < RESULTS; ++r) total[r] = 0.0;
-        if (SLOTS == 1u) add_block(block, base + block_step() < blocks);
-        else add_block_by_pairs(block, base + block_step() < blocks);
+        if (SLOTS == 1u) add_block(block, base + block_stride() < blocks);
+        else add_block_by_pairs(block, base + block_stride() < blocks);
         float y = team_result(parity);
         if (first && block < blocks) finish(target, block, y, early);
-        block += block_step();
-        if (base + block_step() < blocks)
+        block += block_stride();
+        if (base + block_stride() < blocks)
             early = ask_residual(first_address(target), RESULTS * block + result_of_lane());
         parity ^= 1u;
     }
@@ -435,7 +434,7 @@ float take(uint64_t from, uint i) {
     return half_pair(DTYPE, w & 0xffffu).x;
 }
 
-// A share's part: maximum, sum, sums of values, each in two words.
+// A split's part: maximum, sum, sums of values, each in two words.
 uint64_t part_of(uint64_t parts, uint head, uint splits, uint split) {
     return parts + uint64_t((head * splits + split) * (WIDTH + 4u)) * 8ul;
 }
@@ -459,7 +458,7 @@ void store_result(uint head, uint i, float x) {
     U16(first_address(to)).v[head * WIDTH + i] = uint16_t(bits);
 }
 
-// One head and share.
+// One head and split.
 void attend(uint head, uint split, uint splits, uint count) {
     uint kv_head = head / SHARING;
     uint old = count - 1u, each = (old + splits - 1u) / splits, from = min(old, split * each),

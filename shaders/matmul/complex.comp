@@ -10,7 +10,7 @@ const uint ADD_FLAG = 1;
 
 layout(push_constant, scalar) uniform Push {
     uint64_t a, b, c, result, walk, count;
-    int64_t a_step, b_step; // along k
+    int64_t a_stride, b_stride; // along k
     float alpha, beta;
     uint ndim, k;
 };
@@ -23,8 +23,8 @@ void main() {
             vec2 x = AT_F2(a, ia), y = AT_F2(b, ib);
             sum.x += x.x * y.x - x.y * y.y;
             sum.y += x.x * y.y + x.y * y.x;
-            ia += a_step;
-            ib += b_step;
+            ia += a_stride;
+            ib += b_stride;
         }
         if ((FLAGS & ADD_FLAG) != 0u) sum = alpha * sum + beta * AT_F2(c, strided_offset(walk, ndim, 2u, i));
         AT_F2(result, i) = sum;

@@ -39,46 +39,46 @@ const bool WIDE = false; // 437 to 410 tokens/s where it is true (8B of 4 bits b
 const uint SETS = GATED ? 2u : 1u, RESULTS = SETS * OUTPUTS;
 // Subgroups and teams of a workgroup, lanes of a team.
 const uint SUBGROUPS = gl_WorkGroupSize.x / SUBGROUP, TEAMS = SUBGROUPS / SPLITS, LANES = SPLITS * SUBGROUP;
-// Places are exchanged within runs of at most eight.
-const uint EIGHTS = INNER / 8u, PITCH = (EIGHTS + 7u) / 8u * 8u;
+// Octets are exchanged within runs of at most eight.
+const uint OCTETS = INNER / 8u, PITCH = (OCTETS + 7u) / 8u * 8u;
 #define CHUNKS (INNER / CHUNK)
-const uint SLOTS = 2; // the second is on its way
-#define MOST_EIGHTS (ROWS * PITCH)
+const uint SLOTS = 2; // the second is prefetched
+#define MOST_OCTETS (ROWS * PITCH)
 #define MOST_CHUNKS (ROWS * CHUNKS)
 #include "matvec_lanes.glsl"
 #define NORM_ROWS ROWS
 #include "row_norm.glsl"
 
-shared float shares[SPLITS > 1u ? SUBGROUPS * RESULTS * ROWS : 1u]; // of a team's results
+shared float split_sums[SPLITS > 1u ? SUBGROUPS * RESULTS * ROWS : 1u]; // of a team's results
 
 uint team_lane() { return gl_SubgroupID % SPLITS * SUBGROUP + gl_SubgroupInvocationID; }
 
-void load_row(uint64_t base, uint eight, out vec4 low, out vec4 high) {
-    fetch8(DTYPE, true, base + (uint64_t(eight * 8u) << float_shift(DTYPE)), low, high);
+void load_row(uint64_t base, uint octet, out vec4 low, out vec4 high) {
+    fetch8(DTYPE, true, base + (uint64_t(octet * 8u) << float_shift(DTYPE)), low, high);
 }
 
 // What RMS norm multiplies a row with.
 float factor_of(uint row, uint thread) {
     float squares = 0.0;
-    for (uint eight = thread; eight < EIGHTS; eight += gl_WorkGroupSize.x) {
+    for (uint octet = thread; octet < OCTETS; octet += gl_WorkGroupSize.x) {
         vec4 low, high;
-        load_row(x + (uint64_t(row * INNER) << float_shift(DTYPE)), eight, low, high);
+        load_row(x + (uint64_t(row * INNER) << float_shift(DTYPE)), octet, low, high);
         squares = dot_add(high, high, dot_add(low, low, squares));
     }
     return row_norm_factor(row, squares, INNER, uintBitsToFloat(EPS));
 }
 
-// Stores the digits of an eighth of a row, and of its chunk, of which four neighbours have a
-// part each, the unit and the sum.
-void keep_digits(uint row, uint eight, bool real, vec4 low, vec4 high) {
+// Stores an octet of a row in int8, and of its chunk, of which neighbours have a part each, the unit and
+// the sum.
+void keep_int8(uint row, uint octet, bool real, vec4 low, vec4 high) {
     float most = largest(max(abs(low), abs(high))), sum = quad_sum(low + high);
     join_chunk(CHUNK / 8u, most, sum);
     if (!real) return;
     // Fields of 4 bits become bytes of the even and of the odd elements.
     vec4 first = BITS == 4u ? vec4(low.xz, high.xz) : low, second = BITS == 4u ? vec4(low.yw, high.yw) : high;
     float per = per_unit(most);
-    staged[place(row, eight)] = uvec4(split_quad(first, per), split_quad(second, per));
-    keep_unit(row, eight, CHUNK / 8u, most, sum);
+    staged[offset_of(row, octet)] = uvec4(split_quad(first, per), split_quad(second, per));
+    keep_unit(row, octet, CHUNK / 8u, most, sum);
 }
 
 // Brings the rows to shared memory, normalized, with the sums of every chunk.
@@ -88,21 +88,21 @@ void stage() {
     [[dont_unroll]] for (uint row = 0u; row < ROWS; ++row) {
         float factor = NORM ? factor_of(row, thread) : 1.0;
         // All lanes go round equally often: they exchange sums.
-        for (uint first = 0u; first < EIGHTS; first += gl_WorkGroupSize.x) {
-            uint eight = first + thread;
+        for (uint first = 0u; first < OCTETS; first += gl_WorkGroupSize.x) {
+            uint octet = first + thread;
             vec4 low = vec4(0.0), high = vec4(0.0);
-            if (eight < EIGHTS) {
-                load_row(x + (uint64_t(row * INNER) << float_shift(DTYPE)), eight, low, high);
+            if (octet < OCTETS) {
+                load_row(x + (uint64_t(row * INNER) << float_shift(DTYPE)), octet, low, high);
                 if (NORM) {
                     vec4 w_low, w_high;
-                    load_row(weight, eight, w_low, w_high);
+                    load_row(weight, octet, w_low, w_high);
                     low *= factor * w_low;
                     high *= factor * w_high;
                 }
-                if (!DIGITS) keep(row, eight, low, high);
+                if (!INT8_ROWS) keep(row, octet, low, high);
             }
-            if (DIGITS) keep_digits(row, eight, eight < EIGHTS, low, high);
-            else keep_sums(row, eight, 4u, eight < EIGHTS, (low.xy + low.zw) + (high.xy + high.zw));
+            if (INT8_ROWS) keep_int8(row, octet, octet < OCTETS, low, high);
+            else keep_sums(row, octet, 4u, octet < OCTETS, (low.xy + low.zw) + (high.xy + high.zw));
         }
     }
     barrier();
@@ -119,13 +119,14 @@ void load_weights(uint set, uint first, uint chunk) {
             uint o = s * OUTPUTS + r;
             load_words(words + uint64_t(r * CHUNKS * WORDS * 4u), (RESULTS + o) * WORDS);
             if (DENSE) continue;
-            uint64_t step_ = uint64_t((r * (INNER / GROUP)) << float_shift(DTYPE));
-            affine_of[RESULTS + o] = uvec2(fetch_bits(DTYPE, scales + step_), fetch_bits(DTYPE, biases + step_));
+            uint64_t stride = uint64_t((r * (INNER / GROUP)) << float_shift(DTYPE));
+            affine_of[RESULTS + o] =
+                uvec2(fetch_bits(DTYPE, scales + stride), fetch_bits(DTYPE, biases + stride));
         }
     }
 }
 
-// Sums of the team's results; the first chunk's weights are on their way.
+// Sums of the team's results; the first chunk's weights are prefetched.
 void sum_up(uint set, uint first) {
     [[unroll]] for (uint i = 0u; i < RESULTS * ROWS; ++i) total[i] = 0.0;
     for (uint chunk = team_lane(); chunk < CHUNKS; chunk += LANES) {
@@ -142,11 +143,13 @@ void join() {
     [[unroll]] for (uint i = 0u; i < RESULTS * ROWS; ++i) total[i] = team_sum(total[i]);
     if (SPLITS == 1u) return;
     [[unroll]] for (uint i = 0u; i < RESULTS * ROWS; ++i)
-        if (gl_SubgroupInvocationID == i % SUBGROUP) shares[gl_SubgroupID * RESULTS * ROWS + i] = total[i];
+        if (gl_SubgroupInvocationID == i % SUBGROUP)
+            split_sums[gl_SubgroupID * RESULTS * ROWS + i] = total[i];
     barrier();
     if (gl_SubgroupID % SPLITS == 0u) {
         [[unroll]] for (uint i = 0u; i < RESULTS * ROWS; ++i) [[unroll]]
-            for (uint s = 1u; s < SPLITS; ++s) total[i] += shares[(gl_SubgroupID + s) * RESULTS * ROWS + i];
+            for (uint s = 1u; s < SPLITS; ++s)
+                total[i] += split_sums[(gl_SubgroupID + s) * RESULTS * ROWS + i];
     }
     barrier();
 }
@@ -172,13 +175,13 @@ void ask_for(uint block) {
 }
 
 void main() {
-    uint base = gl_WorkGroupID.x * TEAMS, team = gl_SubgroupID / SPLITS, step_ = gl_NumWorkGroups.x * TEAMS;
+    uint base = gl_WorkGroupID.x * TEAMS, team = gl_SubgroupID / SPLITS, stride = gl_NumWorkGroups.x * TEAMS;
     ask_for(base + team);
     stage();
-    for (; base < ends[2]; base += step_) {
+    for (; base < ends[2]; base += stride) {
         uint block = base + team, set = set_of(block), start = start_of(set);
         if (block < ends[2]) sum_up(set, (block - start) * OUTPUTS);
-        ask_for(block + step_);
+        ask_for(block + stride);
         join();
         if (block < ends[2] && gl_SubgroupID % SPLITS == 0u)
             finish(set, (block - start) * OUTPUTS, (ends[set] - start) * OUTPUTS);

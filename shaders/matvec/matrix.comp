@@ -13,7 +13,7 @@
 // mma.m16n8k16 (PTX ISA, "Matrix fragments for mma.m16n8k16"); otherwise it multiplies without fragments.
 //
 // Constants: 1 group size, 2 rows, 3 subgroups that share the inner axis, 4 norm, 5 after, 6 inner size,
-// 7 the bits of eps, 8 columns of a fragment, 9 chunks of a subgroup on their way at a time, 10 fragments may
+// 7 the bits of eps, 8 columns of a fragment, 9 chunks that a subgroup prefetches, 10 fragments may
 // be used. HALF: 0 float16, 1 bfloat16.
 #include "common.glsl"
 #include "floats.glsl"
@@ -51,15 +51,15 @@ layout(constant_id = 10) const uint FRAGMENTS = 1;
 
 #include "matvec.glsl"
 
-const uint SUBGROUP = 32, BLOCK = 16, CHUNK = 128, CHUNKS = INNER / CHUNK, EIGHTS = INNER / 8u,
+const uint SUBGROUP = 32, BLOCK = 16, CHUNK = 128, CHUNKS = INNER / CHUNK, OCTETS = INNER / 8u,
            GROUPS = INNER / GROUP;
 const uint SPAN = CHUNK / GROUP; // groups of a chunk
 const uint SETS = GATED ? 2u : 1u, SUBGROUPS = gl_WorkGroupSize.x / SUBGROUP, TEAMS = SUBGROUPS / SPLITS;
 // For each matrix, this lane's row of the fragment's upper and of its lower half.
 const uint HALVES = 2u * SETS;
-const uint EACH = (EIGHTS + gl_WorkGroupSize.x - 1u) / gl_WorkGroupSize.x, ZEROS = ROWS * EIGHTS;
+const uint EACH = (OCTETS + gl_WorkGroupSize.x - 1u) / gl_WorkGroupSize.x, ZEROS = ROWS * OCTETS;
 
-// The rows, normalized, an eighth in the order 0 4 1 5 2 6 3 7, as the fields of a
+// The rows, normalized, an octet in the order 0 4 1 5 2 6 3 7, as the fields of a
 // word become pairs; then zeros.
 shared uvec4 staged[ZEROS + 1u];
 shared float staged_sums[ROWS * GROUPS]; // of the elements of every group
@@ -69,8 +69,8 @@ shared uvec4 numbers[32u + 2u * FN + 4u * FN];
 shared uint staged_offset;
 uint offset_; // a register that no compiler knows: `(v & mask) | offset_` is one instruction then
 
-// What is on its way or here of DEPTH chunks; as soon as one has been used, its place
-// is for the one DEPTH further on.
+// What is prefetched or here of DEPTH chunks; as soon as one has been used, its slot is for the one DEPTH
+// further on.
 uvec4 words_of[DEPTH * HALVES];
 // Scales and biases of the DEPTH chunks in hand, and of the next ones: pairs in words.
 const uint PAIRS = DEPTH * SPAN > 1u ? DEPTH * SPAN / 2u : 1u;
@@ -101,7 +101,7 @@ void write_numbers() {
     }
 }
 
-// Of this lane's element i along 16: its place on the axis that lanes of one row share, and on the other.
+// Of this lane's element i along 16: its index on the axis that lanes of one row share, and on the other.
 uint shared_axis(uint i) { return quarter() * 2u + i % 2u + i / 2u % 2u * 8u; }
 uint own_axis(uint i) { return row_in_half() + i / 4u * 8u; }
 
@@ -135,7 +135,7 @@ float factor_of(uvec4 raw[EACH]) {
     [[unroll]] for (uint e = 0u; e < EACH; ++e) {
         vec4 low = vec4(half_pair(DTYPE, raw[e].x), half_pair(DTYPE, raw[e].y)),
              high = vec4(half_pair(DTYPE, raw[e].z), half_pair(DTYPE, raw[e].w));
-        if (e * gl_WorkGroupSize.x + thread() < EIGHTS)
+        if (e * gl_WorkGroupSize.x + thread() < OCTETS)
             squares = dot_add(high, high, dot_add(low, low, squares));
     }
     float factor = row_norm_factor(0u, squares, INNER, uintBitsToFloat(EPS));
@@ -143,7 +143,7 @@ float factor_of(uvec4 raw[EACH]) {
     return factor;
 }
 
-// Stores an eighth of a row; returns the sum of what was stored.
+// Stores an octet of a row; returns the sum of what was stored.
 float keep(uint at_, vec4 low, vec4 high) {
     uvec4 p = uvec4(pack_halves(DTYPE, vec2(low.x, high.x)), pack_halves(DTYPE, vec2(low.y, high.y)),
         pack_halves(DTYPE, vec2(low.z, high.z)), pack_halves(DTYPE, vec2(low.w, high.w)));
@@ -158,11 +158,11 @@ float keep(uint at_, vec4 low, vec4 high) {
 bool stage() {
     uvec4 raw[EACH], factors[EACH];
     [[unroll]] for (uint e = 0u; e < EACH; ++e) {
-        uint eight = min(e * gl_WorkGroupSize.x + thread(), EIGHTS - 1u);
-        raw[e] = V4(x).v[eight];
-        if (NORM) factors[e] = V4(weight).v[eight];
+        uint octet = min(e * gl_WorkGroupSize.x + thread(), OCTETS - 1u);
+        raw[e] = V4(x).v[octet];
+        if (NORM) factors[e] = V4(weight).v[octet];
     }
-    // While these are on their way.
+    // While these are fetched.
     write_numbers();
     if (thread() == 0u) {
         staged[ZEROS] = uvec4(0u);
@@ -173,11 +173,11 @@ bool stage() {
     [[dont_unroll]] for (uint row = 0u; row < ROWS; ++row) {
         if (row > 0u) {
             [[unroll]] for (uint e = 0u; e < EACH; ++e)
-                raw[e] = V4(x).v[row * EIGHTS + min(e * gl_WorkGroupSize.x + thread(), EIGHTS - 1u)];
+                raw[e] = V4(x).v[row * OCTETS + min(e * gl_WorkGroupSize.x + thread(), OCTETS - 1u)];
         }
         float factor = NORM ? factor_of(raw) : 1.0;
         [[unroll]] for (uint e = 0u; e < EACH; ++e) {
-            uint eight = e * gl_WorkGroupSize.x + thread();
+            uint octet = e * gl_WorkGroupSize.x + thread();
             vec4 low = vec4(half_pair(DTYPE, raw[e].x), half_pair(DTYPE, raw[e].y)),
                  high = vec4(half_pair(DTYPE, raw[e].z), half_pair(DTYPE, raw[e].w));
             if (NORM) {
@@ -185,11 +185,11 @@ bool stage() {
                 high *= factor * vec4(half_pair(DTYPE, factors[e].z), half_pair(DTYPE, factors[e].w));
             }
             float sum = 0.0;
-            if (eight < EIGHTS) sum = keep(row * EIGHTS + eight, low, high);
-            // A group is the eighths of as many neighbouring lanes.
+            if (octet < OCTETS) sum = keep(row * OCTETS + octet, low, high);
+            // A group is the octets of as many neighbouring lanes.
             [[unroll]] for (uint o = 1u; o < GROUP / 8u; o *= 2u) sum += subgroupShuffleXor(sum, o);
-            if (eight < EIGHTS && eight % (GROUP / 8u) == 0u)
-                staged_sums[row * GROUPS + eight / (GROUP / 8u)] = sum;
+            if (octet < OCTETS && octet % (GROUP / 8u) == 0u)
+                staged_sums[row * GROUPS + octet / (GROUP / 8u)] = sum;
         }
     }
     barrier();
@@ -200,23 +200,23 @@ bool stage() {
 // ---- the matrices ----
 
 // Where this lane's part of a block begins in each matrix of the set, from a chunk on.
-struct Place { uint64_t words[2], scales[2], biases[2]; };
+struct Addresses { uint64_t words[2], scales[2], biases[2]; };
 
-Place place_of(uint block, uint chunk) {
+Addresses addresses_of(uint block, uint chunk) {
     uint set = set_of(block), first = (block - start_of(set)) * BLOCK + row_in_half();
     uint64_t words = uint64_t(first) * (INNER / 2u) + uint64_t(chunk * (CHUNK / 2u) + quarter() * 16u);
     uint64_t group = (uint64_t(first) * GROUPS + uint64_t(chunk * SPAN)) * 2ul;
-    Place place;
+    Addresses own;
     [[unroll]] for (uint s = 0u; s < SETS; ++s) {
-        place.words[s] = matrices[set + s].words + words;
-        place.scales[s] = matrices[set + s].scales + group;
-        place.biases[s] = matrices[set + s].biases + group;
+        own.words[s] = matrices[set + s].words + words;
+        own.scales[s] = matrices[set + s].scales + group;
+        own.biases[s] = matrices[set + s].biases + group;
     }
-    return place;
+    return own;
 }
 
 // Asks for the words of the d-th chunk from there.
-void ask_for_words(Place from, uint d) {
+void ask_for_words(Addresses from, uint d) {
     [[unroll]] for (uint s = 0u; s < SETS; ++s)
         [[unroll]] for (uint h = 0u; h < 2u; ++h)
             words_of[d * HALVES + s * 2u + h] =
@@ -244,7 +244,7 @@ void load_pairs(uint64_t at_, out uint pairs[PAIRS]) {
 }
 
 // Asks for scales and biases of DEPTH chunks.
-void ask_for_scales(Place from) {
+void ask_for_scales(Addresses from) {
     [[unroll]] for (uint s = 0u; s < SETS; ++s) {
         [[unroll]] for (uint h = 0u; h < 2u; ++h) {
             uint scales[PAIRS], biases[PAIRS];
@@ -292,7 +292,7 @@ void multiply(uint d, uint chunk) {
     // elements are of the column's group.
     uint column = row_in_half();
     bool real = column < ROWS * SPAN && column % SPAN == quarter() * SPAN / 4u;
-    uint from = real ? (column / SPAN) * EIGHTS + chunk * (CHUNK / 8u) + quarter() * 4u : ZEROS;
+    uint from = real ? (column / SPAN) * OCTETS + chunk * (CHUNK / 8u) + quarter() * 4u : ZEROS;
     [[unroll]] for (uint w = 0u; w < 4u; ++w) {
         uvec4 p = staged[real ? from + w : ZEROS];
         [[unroll]] for (uint k = 0u; k < 2u; ++k) {
@@ -327,7 +327,7 @@ void multiply(uint d, uint chunk) {
     }
 }
 
-// Where a subgroup's share of a result is.
+// Where a subgroup's split of a result is.
 uint part_at(uint turn, uint subgroup, uint set, uint row) {
     return (((turn * SUBGROUPS + subgroup) * SETS + set) * ROWS + row) * BLOCK;
 }
@@ -358,8 +358,8 @@ void take_scales() {
     }
 }
 
-// Adds DEPTH chunks from `chunk` on, and asks for those that come next in their place.
-void add_chunks(uint chunk, Place next) {
+// Adds DEPTH chunks from `chunk` on, and asks for those that come next, into their slots.
+void add_chunks(uint chunk, Addresses next) {
     take_scales();
     ask_for_scales(next);
     [[unroll]] for (uint d = 0u; d < DEPTH; ++d) {
@@ -368,14 +368,14 @@ void add_chunks(uint chunk, Place next) {
     }
 }
 
-// Sums of a block; afterwards, the first chunks of the `next` block are on their way, if there is one.
+// Sums of a block; afterwards, the first chunks of the `next` block are prefetched, if there is one.
 void sum_up(uint block, uint next) {
     [[unroll]] for (uint i = 0u; i < HALVES; ++i) total[i] = vec2(0.0);
     uint chunk = first_chunk();
     for (; chunk + SPLITS * DEPTH < CHUNKS; chunk += SPLITS * DEPTH)
-        add_chunks(chunk, place_of(block, chunk + SPLITS * DEPTH));
+        add_chunks(chunk, addresses_of(block, chunk + SPLITS * DEPTH));
     if (next < ends[2]) {
-        add_chunks(chunk, place_of(next, first_chunk()));
+        add_chunks(chunk, addresses_of(next, first_chunk()));
     } else {
         take_scales();
         [[unroll]] for (uint d = 0u; d < DEPTH; ++d) multiply(d, chunk + d);
@@ -389,10 +389,10 @@ void sum_up_plainly(uint block, uint turn) {
         uint s = i / (ROWS * BLOCK), row = i / BLOCK % ROWS;
         uint64_t o = uint64_t(first + i % BLOCK);
         float sum = 0.0;
-        for (uint w = split() * SUBGROUP + lane(); w < EIGHTS; w += SPLITS * SUBGROUP) {
-            uint v = AT_U32(matrices[set + s].words, o * EIGHTS + w);
+        for (uint w = split() * SUBGROUP + lane(); w < OCTETS; w += SPLITS * SUBGROUP) {
+            uint v = AT_U32(matrices[set + s].words, o * OCTETS + w);
             uint64_t group = o * GROUPS + w / (GROUP / 8u);
-            uvec4 p = staged[row * EIGHTS + w];
+            uvec4 p = staged[row * OCTETS + w];
             float product = 0.0, of_x = 0.0;
             [[unroll]] for (uint e = 0u; e < 4u; ++e) {
                 vec2 y = half_pair(DTYPE, p[e]), q = vec2((v >> (4u * e)) & 15u, (v >> (4u * e + 16u)) & 15u);
@@ -436,7 +436,7 @@ void ask_for_residuals(uint base) {
             residual[e] = fetch(DTYPE, at(DTYPE, matrices[1].words, result_at(base, result_of(e))));
 }
 
-// Joins the shares and stores the results of the workgroup's blocks.
+// Joins the splits and stores the results of the workgroup's blocks.
 void finish(uint base, uint turn) {
     barrier();
     [[unroll]] for (uint e = 0u; e < RESULTS_EACH; ++e) {
@@ -451,19 +451,19 @@ void finish(uint base, uint turn) {
 }
 
 void main() {
-    uint step_ = gl_NumWorkGroups.x * TEAMS, base = gl_WorkGroupID.x * TEAMS,
+    uint stride = gl_NumWorkGroups.x * TEAMS, base = gl_WorkGroupID.x * TEAMS,
          block = base + gl_SubgroupID / SPLITS, turn = 0u;
     if (block < ends[2]) {
-        Place first = place_of(block, first_chunk());
+        Addresses first = addresses_of(block, first_chunk());
         ask_for_scales(first);
         [[unroll]] for (uint d = 0u; d < DEPTH; ++d) ask_for_words(first, d);
     }
     bool known = stage();
-    for (; base < ends[2]; base += step_, block += step_, turn ^= 1u) {
+    for (; base < ends[2]; base += stride, block += stride, turn ^= 1u) {
         if (RESIDUAL) ask_for_residuals(base);
         if (block < ends[2]) {
             if (known) {
-                sum_up(block, block + step_);
+                sum_up(block, block + stride);
                 keep_totals(turn);
             } else {
                 sum_up_plainly(block, turn);

@@ -27,29 +27,29 @@ const bool ADD = (FLAGS & ADD_FLAG) != 0u;
 layout(push_constant, scalar) uniform Push {
     uint64_t matrix, x, c, result;
     uint64_t walk; // batch axes: sizes, strides of matrix, x, c
-    int64_t row_step, x_row, x_step, c_row, c_vector; // x_row: between vectors, x_step: along k
+    int64_t row_stride, x_row, x_stride, c_row, c_vector; // x_row: between vectors, x_stride: along k
     uint rows, vectors, k, batches;
     float alpha, beta;
     uint ndim;
-    uint result_steps; // 0: result (vectors, rows), 1: (rows, vectors)
+    uint transposed; // 0: result (vectors, rows), 1: (rows, vectors)
 };
 
 float sums[OUTPUTS * VECTORS];
 
-void add_eight(uint kk, uint64_t base, uint64_t x_base, uint row, uint vector) {
+void add_octet(uint kk, uint64_t base, uint64_t x_base, uint row, uint vector) {
     vec4 low[VECTORS], high[VECTORS];
     int left = int(k) - int(kk);
     [[unroll]] for (uint i = 0u; i < VECTORS; ++i) {
         int64_t first = int64_t(min(vector + i, vectors - 1u)) * x_row;
         if (X_VECTOR) fetch8(DTYPE, true, at(DTYPE, x_base, first + int64_t(kk)), low[i], high[i]);
         else [[unroll]] for (int e = 0; e < 4; ++e) {
-            low[i][e] = e < left ? fetch(DTYPE, at(DTYPE, x_base, first + int64_t(kk + e) * x_step)) : 0.0;
-            high[i][e] = e + 4 < left ? fetch(DTYPE, at(DTYPE, x_base, first + int64_t(kk + e + 4) * x_step))
-                                      : 0.0;
+            low[i][e] = e < left ? fetch(DTYPE, at(DTYPE, x_base, first + int64_t(kk + e) * x_stride)) : 0.0;
+            high[i][e] = e + 4 < left
+                ? fetch(DTYPE, at(DTYPE, x_base, first + int64_t(kk + e + 4) * x_stride)) : 0.0;
         }
     }
     [[unroll]] for (uint r = 0u; r < OUTPUTS; ++r) {
-        uint64_t from = at(DTYPE, base, int64_t(min(row + r, rows - 1u)) * row_step + int64_t(kk));
+        uint64_t from = at(DTYPE, base, int64_t(min(row + r, rows - 1u)) * row_stride + int64_t(kk));
         vec4 p, q;
         if (M_VECTOR) {
             fetch8(DTYPE, true, from, p, q);
@@ -76,7 +76,7 @@ void block(uint batch, uint vector, uint row) {
 #endif
     uint64_t base = at(DTYPE, matrix, im), x_base = at(DTYPE, x, ix);
     [[unroll]] for (uint i = 0u; i < OUTPUTS * VECTORS; ++i) sums[i] = 0.0;
-    for (uint kk = TEAM_LANE * 8u; kk < k; kk += TEAM_SIZE * 8u) add_eight(kk, base, x_base, row, vector);
+    for (uint kk = TEAM_LANE * 8u; kk < k; kk += TEAM_SIZE * 8u) add_octet(kk, base, x_base, row, vector);
     [[unroll]] for (uint r = 0u; r < OUTPUTS; ++r) {
         [[unroll]] for (uint i = 0u; i < VECTORS; ++i) {
             float sum = team_sum(sums[r * VECTORS + i]);
@@ -88,7 +88,7 @@ void block(uint batch, uint vector, uint row) {
                         * fetch(DTYPE,
                             at(DTYPE, c, ic + int64_t(row + r) * c_row + int64_t(vector + i) * c_vector));
             uint64_t to = uint64_t(batch) * uint64_t(rows) * uint64_t(vectors);
-            to += result_steps == 0u ? uint64_t(vector + i) * uint64_t(rows) + uint64_t(row + r)
+            to += transposed == 0u ? uint64_t(vector + i) * uint64_t(rows) + uint64_t(row + r)
                                      : uint64_t(row + r) * uint64_t(vectors) + uint64_t(vector + i);
             store_float(DTYPE, result, int64_t(to), sum);
         }

@@ -1,8 +1,8 @@
 #version 460
 // Few vectors times a matrix (k, columns) that is dense along its columns: a thread owns four columns and a
-// share of k; the shares are added in shared memory. Constants: 1 dtype, 2 flags, 3 vectors at once,
-// 4 threads across columns (the rest of the workgroup shares k), 5 bits and 6 group size of a quantized
-// matrix. VARIANT 1: quantized, eight columns a thread, c and extra are the scales and biases.
+// split of k; the splits are added in shared memory. Constants: 1 dtype, 2 flags, 3 vectors at once,
+// 4 threads across columns (the rest of the workgroup splits k), 5 bits and 6 group size of a quantized
+// matrix. VARIANT 1: quantized, an octet of columns a thread, c and extra are the scales and biases.
 #include "common.glsl"
 #include "floats.glsl"
 
@@ -26,14 +26,14 @@ const uint WIDTH = 4;
 
 layout(push_constant, scalar) uniform Push {
     uint64_t matrix, x, c, extra, result, walk;
-    int64_t row_step, x_row, x_step, c_column, c_vector; // x_row: between vectors, x_step: along k
+    int64_t row_stride, x_row, x_stride, c_column, c_vector; // x_row: between vectors, x_stride: along k
     uint columns, vectors, k, batches;
     float alpha, beta;
     uint ndim;
-    uint result_steps; // 0: result (vectors, columns), 1: (columns, vectors)
+    uint transposed; // 0: result (vectors, columns), 1: (columns, vectors)
 };
 
-const uint SHARES = gl_WorkGroupSize.x / ACROSS;
+const uint SPLITS = gl_WorkGroupSize.x / ACROSS;
 shared vec4 parts[gl_WorkGroupSize.x];
 vec4 sums[VECTORS * WIDTH / 4u];
 
@@ -49,22 +49,22 @@ void load_row(uint kk, uint64_t base, uint column, out vec4 row[WIDTH / 4u]) {
     row[0] = fma(fields8_low(p), vec4(scale), vec4(bias));
     row[1] = fma(fields8_high(p), vec4(scale), vec4(bias));
 #else
-    row[0] = fetch4_tail(DTYPE, M_VECTOR, at(DTYPE, base, int64_t(kk) * row_step + int64_t(column)),
+    row[0] = fetch4_tail(DTYPE, M_VECTOR, at(DTYPE, base, int64_t(kk) * row_stride + int64_t(column)),
         int(columns) - int(column));
 #endif
 }
 
-// Adds STEPS rows, `SHARES` apart; all loads come first.
-const uint STEPS = 4;
+// Adds AT_ONCE rows, `SPLITS` apart; all loads come first.
+const uint AT_ONCE = 4;
 void add_rows(uint kk0, uint64_t base, uint64_t x_base, uint column, uint vector) {
-    vec4 rows[STEPS][WIDTH / 4u];
-    [[unroll]] for (uint s = 0u; s < STEPS; ++s) load_row(kk0 + s * SHARES, base, column, rows[s]);
-    [[unroll]] for (uint s = 0u; s < STEPS; ++s) {
-        int64_t kk = int64_t(min(kk0 + s * SHARES, k - 1u));
+    vec4 rows[AT_ONCE][WIDTH / 4u];
+    [[unroll]] for (uint s = 0u; s < AT_ONCE; ++s) load_row(kk0 + s * SPLITS, base, column, rows[s]);
+    [[unroll]] for (uint s = 0u; s < AT_ONCE; ++s) {
+        int64_t kk = int64_t(min(kk0 + s * SPLITS, k - 1u));
         [[unroll]] for (uint i = 0u; i < VECTORS; ++i) {
             float y = fetch(
-                DTYPE, at(DTYPE, x_base, int64_t(min(vector + i, vectors - 1u)) * x_row + kk * x_step));
-            if (kk0 + s * SHARES >= k) y = 0.0;
+                DTYPE, at(DTYPE, x_base, int64_t(min(vector + i, vectors - 1u)) * x_row + kk * x_stride));
+            if (kk0 + s * SPLITS >= k) y = 0.0;
             [[unroll]] for (uint w = 0u; w < WIDTH / 4u; ++w)
                 sums[i * (WIDTH / 4u) + w] = fma(vec4(y), rows[s][w], sums[i * (WIDTH / 4u) + w]);
         }
@@ -81,7 +81,7 @@ void store_four(uint batch, uint vector, uint column, vec4 sum, int64_t ic) {
                     * fetch(DTYPE,
                         at(DTYPE, c, ic + int64_t(column + e) * c_column + int64_t(vector) * c_vector));
         uint64_t to = uint64_t(batch) * uint64_t(columns) * uint64_t(vectors);
-        to += result_steps == 0u ? uint64_t(vector) * uint64_t(columns) + uint64_t(column + e)
+        to += transposed == 0u ? uint64_t(vector) * uint64_t(columns) + uint64_t(column + e)
                                  : uint64_t(column + e) * uint64_t(vectors) + uint64_t(vector);
         store_float(DTYPE, result, int64_t(to), y);
     }
@@ -94,22 +94,22 @@ void block(uint batch, uint vector, uint first) {
         ix = strided_offset(walk, ndim, 1u, uint64_t(batch));
         if (ADD) ic = strided_offset(walk, ndim, 2u, uint64_t(batch));
     }
-    uint lane = gl_LocalInvocationID.x, share = lane / ACROSS, column = first + lane % ACROSS * WIDTH;
+    uint lane = gl_LocalInvocationID.x, split = lane / ACROSS, column = first + lane % ACROSS * WIDTH;
     uint64_t base = VARIANT == 1 ? uint64_t(im) : at(DTYPE, matrix, im), x_base = at(DTYPE, x, ix);
     [[unroll]] for (uint i = 0u; i < VECTORS * WIDTH / 4u; ++i) sums[i] = vec4(0.0);
     if (column < columns)
-        for (uint kk = share; kk < k; kk += SHARES * STEPS) add_rows(kk, base, x_base, column, vector);
+        for (uint kk = split; kk < k; kk += SPLITS * AT_ONCE) add_rows(kk, base, x_base, column, vector);
     [[unroll]] for (uint i = 0u; i < VECTORS * WIDTH / 4u; ++i) {
         uint at_vector = vector + i / (WIDTH / 4u), at_column = column + i % (WIDTH / 4u) * 4u;
-        if (SHARES == 1u) {
+        if (SPLITS == 1u) {
             store_four(batch, at_vector, at_column, sums[i], ic);
             continue;
         }
         parts[lane] = sums[i];
         barrier();
-        if (share == 0u) {
+        if (split == 0u) {
             vec4 sum = sums[i];
-            for (uint s = 1u; s < SHARES; ++s) sum += parts[s * ACROSS + lane];
+            for (uint s = 1u; s < SPLITS; ++s) sum += parts[s * ACROSS + lane];
             store_four(batch, at_vector, at_column, sum, ic);
         }
         barrier();

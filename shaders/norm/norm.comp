@@ -17,7 +17,7 @@ const bool VECTOR = (FLAGS & VECTOR_FLAG) != 0u;
 
 layout(push_constant, scalar) uniform Push {
     uint64_t x, weight, bias, result, rows;
-    uint width, weight_step, bias_step; // steps: 1, or 0 for a scalar
+    uint width, weight_stride, bias_stride; // strides: 1, or 0 for a scalar
     float eps;
 };
 
@@ -26,8 +26,8 @@ vec4 load(uint64_t row, uint quad) {
     return VECTOR ? fetch4(DTYPE, true, from) : fetch4_tail(DTYPE, false, from, int(width) - int(quad * 4u));
 }
 
-vec4 parameter(uint64_t base, uint step_, uint quad) {
-    return step_ == 0u ? vec4(fetch(DTYPE, base)) : load(base, quad);
+vec4 parameter(uint64_t base, uint stride, uint quad) {
+    return stride == 0u ? vec4(fetch(DTYPE, base)) : load(base, quad);
 }
 
 void store(uint64_t row, uint quad, vec4 y) {
@@ -56,9 +56,9 @@ void normalize(uint64_t row, uint64_t to) {
     }
     float scale = norm_factor(group_sum(squares), width, eps);
     for (uint i = lane; i < quads; i += lanes) {
-        vec4 y = (load(row, i) - mean) * scale * parameter(weight, weight_step, i);
+        vec4 y = (load(row, i) - mean) * scale * parameter(weight, weight_stride, i);
 #if OP == 1
-        y += parameter(bias, bias_step, i);
+        y += parameter(bias, bias_stride, i);
 #endif
         store(to, i, y);
     }

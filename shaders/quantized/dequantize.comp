@@ -1,6 +1,6 @@
 #version 460
-// scale q + bias, AT_ONCE times eight elements a thread. With GATHER: of the rows at
-// indices, eight elements a thread.
+// scale q + bias, AT_ONCE octets a thread. With GATHER: of the rows at indices, an octet a
+// thread.
 // Constants: 1 dtype, 2 bits, 3 group size, 4 dtype of the indices.
 #include "common.glsl"
 #include "floats.glsl"
@@ -13,14 +13,14 @@ layout(constant_id = 3) const uint GROUP = 64;
 
 #ifdef GATHER
 layout(push_constant, scalar) uniform GatherPush {
-    uint64_t words, scales, biases, result, count; // count of eights
+    uint64_t words, scales, biases, result, count; // count of octets
     uint64_t indices;
     int64_t size; // rows that there are
-    uint row;     // eights of one
+    uint row;     // octets of one
 };
 #else
 layout(push_constant, scalar) uniform Push {
-    uint64_t words, scales, biases, result, count; // count of eights
+    uint64_t words, scales, biases, result, count; // count of octets
 };
 #endif
 
@@ -57,11 +57,11 @@ void store(uint64_t to, vec4 low, vec4 high, bool small) {
 bool is_small(vec2 pair) { return fma(abs(pair.x), float(FIELD), abs(pair.y)) < 1e30; }
 
 #ifdef GATHER
-// Eights begin at the word and byte that they begin at in one long row: 32 elements take BITS words.
-uvec2 packed_at(uint64_t eight) { return packed8(words + eight / 4ul * (BITS * 4u), uint(eight % 4ul) * 8u); }
+// Octets begin at the word and byte that they begin at in one long row: 32 elements take BITS words.
+uvec2 packed_at(uint64_t octet) { return packed8(words + octet / 4ul * (BITS * 4u), uint(octet % 4ul) * 8u); }
 
-vec2 affine_at(uint64_t eight) {
-    int64_t group = int64_t(eight / uint64_t(GROUP / 8u));
+vec2 affine_at(uint64_t octet) {
+    int64_t group = int64_t(octet / uint64_t(GROUP / 8u));
     return vec2(load_float(DTYPE, scales, group), load_float(DTYPE, biases, group));
 }
 
@@ -69,9 +69,9 @@ void main() {
     const uint SHIFT = float_shift(DTYPE) + 3u;
     GRID_LOOP(i, count) {
         uint r = uint(i) / row, within = uint(i) - r * row;
-        uint64_t eight = uint64_t(nearest_index(load_index(indices, int64_t(r)), size)) * row + within;
-        uvec2 packed = packed_at(eight);
-        vec2 pair = affine_at(eight);
+        uint64_t octet = uint64_t(nearest_index(load_index(indices, int64_t(r)), size)) * row + within;
+        uvec2 packed = packed_at(octet);
+        vec2 pair = affine_at(octet);
         store(result + (i << SHIFT), affine(fields8_low(packed), pair.x, pair.y),
             affine(fields8_high(packed), pair.x, pair.y), is_small(pair));
     }

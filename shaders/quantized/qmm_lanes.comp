@@ -15,7 +15,7 @@ layout(constant_id = 9) const uint BITS = 4;
 layout(constant_id = 10) const uint GROUP = 64;
 #include "quant.glsl"
 
-// Eight elements from `i` on of row `row` of a matrix with `width` columns.
+// The octet from `i` on of row `row` of a matrix with `width` columns.
 void dequantized(uint64_t row, uint width, uint i, out vec4 low, out vec4 high) {
     uvec2 p = packed8(b + row * (uint64_t(width / 32u) * (BITS * 4u)), i);
     int64_t group = int64_t(row * uint64_t(width / GROUP) + uint64_t(i / GROUP));

@@ -104,12 +104,12 @@ void b_store(uint set) {
         // The float32 sum is exact but for the 2^-20th part of a step, far below the rounding to a half.
         vec2 scale = vec2(affine.x), bias = vec2(fma(-float(1u << BITS), affine.x, affine.y));
         [[unroll]] for (uint v = 0u; v < 4u; ++v) {
-            uvec4 eight;
+            uvec4 octet;
             [[unroll]] for (uint e = 0u; e < 4u; ++e)
-                eight[e] = half_bits(fma(vec2(field(set * B_EACH + i, v * 8u + e * 2u),
+                octet[e] = half_bits(fma(vec2(field(set * B_EACH + i, v * 8u + e * 2u),
                                              field(set * B_EACH + i, v * 8u + e * 2u + 1u)),
                     scale, bias));
-            slices[to + i * (THREADS / (B_WIDTH / 4u) * B_PITCH) + v] = eight;
+            slices[to + i * (THREADS / (B_WIDTH / 4u) * B_PITCH) + v] = octet;
         }
     }
 }

@@ -15,12 +15,12 @@ layout(constant_id = 9) const uint BITS = 4;
 layout(constant_id = 10) const uint GROUP = 64;
 #include "quant.glsl"
 
-// Eight neighbours along the packed axis at a time, kept packed until they are stored.
-const uint B_EIGHTS = (BN * BK / 8u + THREADS - 1u) / THREADS;
-uvec2 next_fields[B_EIGHTS];
-vec2 next_affine[B_EIGHTS];
+// An octet along the packed axis at a time, kept packed until they are stored.
+const uint B_OCTETS = (BN * BK / 8u + THREADS - 1u) / THREADS;
+uvec2 next_fields[B_OCTETS];
+vec2 next_affine[B_OCTETS];
 
-// Fields and (scale, bias) of eight elements from `i` on of row `row`; rows hold `width` elements.
+// Fields and (scale, bias) of the octet from `i` on of row `row`; rows hold `width` elements.
 void fetch_fields(uint slot, uint64_t row, uint width, uint i) {
     next_fields[slot] = packed8(b + row * (uint64_t(width / 32u) * (BITS * 4u)), i);
     int64_t group = int64_t(row * uint64_t(width / GROUP) + uint64_t(i / GROUP));
@@ -28,35 +28,35 @@ void fetch_fields(uint slot, uint64_t row, uint width, uint i) {
 }
 
 void b_fetch(Batch at_, uint column0, uint k0, uint k1) {
-    [[unroll]] for (uint i = 0u; i < B_EIGHTS; ++i) {
-        uint eight = gl_LocalInvocationID.x + i * THREADS;
+    [[unroll]] for (uint i = 0u; i < B_OCTETS; ++i) {
+        uint octet = gl_LocalInvocationID.x + i * THREADS;
         next_fields[i] = uvec2(0u);
         next_affine[i] = vec2(0.0);
-        if (eight >= BN * BK / 8u) continue;
+        if (octet >= BN * BK / 8u) continue;
         if (B_ALONG_K) { // k and its splits are multiples of 32 here
-            uint column = column0 + eight / (BK / 8u), kk = k0 + eight % (BK / 8u) * 8u;
+            uint column = column0 + octet / (BK / 8u), kk = k0 + octet % (BK / 8u) * 8u;
             if (column < n && kk < k1) fetch_fields(i, at_.b + uint64_t(column), k, kk);
         } else { // n is a multiple of 32
-            uint column = column0 + eight % (BN / 8u) * 8u, kk = k0 + eight / (BN / 8u);
+            uint column = column0 + octet % (BN / 8u) * 8u, kk = k0 + octet / (BN / 8u);
             if (column < n && kk < k1) fetch_fields(i, at_.b + uint64_t(kk), n, column);
         }
     }
 }
 
 void b_store() {
-    [[unroll]] for (uint i = 0u; i < B_EIGHTS; ++i) {
-        uint eight = gl_LocalInvocationID.x + i * THREADS;
-        if (eight >= BN * BK / 8u) continue;
+    [[unroll]] for (uint i = 0u; i < B_OCTETS; ++i) {
+        uint octet = gl_LocalInvocationID.x + i * THREADS;
+        if (octet >= BN * BK / 8u) continue;
         vec4 low = fma(fields8_low(next_fields[i]), vec4(next_affine[i].x), vec4(next_affine[i].y));
         vec4 high = fma(fields8_high(next_fields[i]), vec4(next_affine[i].x), vec4(next_affine[i].y));
         if (B_ALONG_K) {
-            uint column = eight / (BK / 8u), kk = eight % (BK / 8u) * 8u;
+            uint column = octet / (BK / 8u), kk = octet % (BK / 8u) * 8u;
             [[unroll]] for (uint e = 0u; e < 4u; ++e) {
                 tile_b[(kk + e) * B_PITCH + column / 4u][column % 4u] = low[e];
                 tile_b[(kk + 4u + e) * B_PITCH + column / 4u][column % 4u] = high[e];
             }
         } else {
-            uint to = eight / (BN / 8u) * B_PITCH + eight % (BN / 8u) * 2u;
+            uint to = octet / (BN / 8u) * B_PITCH + octet % (BN / 8u) * 2u;
             tile_b[to] = low;
             tile_b[to + 1u] = high;
         }

@@ -25,7 +25,7 @@ layout(push_constant, scalar) uniform Push {
     uint64_t x, words, scales, biases, result;
     uint64_t picks; // GATHER: lists of matrices, at distances in rows
     uint rows, outputs, inner, batches;
-    uint step_; // from batch to batch, in rows of the matrices; 0: one matrix for all
+    uint stride; // from batch to batch, in rows of the matrices; 0: one matrix for all
 };
 
 uint packed_words[OUTPUTS * BITS];
@@ -64,7 +64,7 @@ vec4 elements(uint r, uint e) {
 
 float total[OUTPUTS * ROWS];
 
-// Products of the eight 4-bit fields of a word with x. Four fields each are taken where they
+// Products of the octet of 4-bit fields of a word with x. Four fields each are taken where they
 // stand in the mantissa, times powers of 16 that are divided out at the end of a chunk, so that
 // one shift serves eight fields.
 void add_word4(uint w, vec4 low, vec4 high, inout vec4 wide) {
@@ -92,7 +92,7 @@ void add_chunk(uint chunk, uint64_t x_row, uint last_row, uint64_t first, uint t
         bias[r] = fetch(DTYPE, at(DTYPE, biases, at_group));
     }
     float part[OUTPUTS * ROWS], sums[ROWS];
-    vec4 wide[OUTPUTS * ROWS]; // 4 bits: sums by the field's place
+    vec4 wide[OUTPUTS * ROWS]; // 4 bits: sums by the field's offset
     [[unroll]] for (uint i = 0u; i < OUTPUTS * ROWS; ++i) { part[i] = 0.0; wide[i] = vec4(0.0); }
     [[unroll]] for (uint i = 0u; i < ROWS; ++i) sums[i] = 0.0;
     uint64_t x_bytes = uint64_t(inner) << float_shift(DTYPE);
@@ -135,7 +135,7 @@ void block_of_outputs(uint batch, uint row, uint block) {
     uint64_t first = uint64_t(output_) + uint64_t(picked(picks, 1u, batch));
     uint64_t x_index = uint64_t(row) + uint64_t(picked(picks, 0u, batch));
 #else
-    uint64_t first = uint64_t(output_) + uint64_t(batch) * uint64_t(step_);
+    uint64_t first = uint64_t(output_) + uint64_t(batch) * uint64_t(stride);
     uint64_t x_index = to_row;
 #endif
     uint64_t bytes = uint64_t(inner) << float_shift(DTYPE);

@@ -103,7 +103,7 @@ void main() {
         [[dont_unroll]] for (uint left = TEAM / 2u; left > 0u; left /= 2u) {
             barrier();
             if (lane < left) {
-                join(best_keys[thread + left * LANE_STEP], best_indices[thread + left * LANE_STEP]);
+                join(best_keys[thread + left * LANE_STRIDE], best_indices[thread + left * LANE_STRIDE]);
                 best_keys[thread] = best;
                 best_indices[thread] = best_at;
             }
@@ -112,6 +112,6 @@ void main() {
             AT_U32(STAGE == PARTS ? indices : destination, task) = best_at;
             if (STAGE == PARTS) store_bits(WIDTH == 64 ? UINT64 : UINT32, keys, task, best);
         }
-        if (TEAM > 1u) barrier(); // the next round overwrites what the last step reads
+        if (TEAM > 1u) barrier(); // the next round overwrites what the last comparison reads
     }
 }

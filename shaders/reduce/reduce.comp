@@ -102,11 +102,11 @@ void main() {
             if (lane < left) {
                 a = parts[thread];
                 [[dont_unroll]] for (uint i = left; i < all; i += left)
-                    a = combine(a, parts[thread + i * LANE_STEP]);
+                    a = combine(a, parts[thread + i * LANE_STRIDE]);
                 parts[thread] = a;
             }
         }
         if (lane == 0u && task < tasks) store_element(TO, destination, int64_t(task), lower(parts[thread]));
-        if (TEAM > 1u) barrier(); // the next round overwrites what the last step reads
+        if (TEAM > 1u) barrier(); // the next round overwrites what the last addition reads
     }
 }

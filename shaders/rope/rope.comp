@@ -20,22 +20,22 @@ const bool DIVISORS = (FLAGS & DIVISORS_FLAG) != 0u;
 layout(push_constant, scalar) uniform Push {
     // Frequencies: pairs (high, low) of the float64 ones, or divisors.
     uint64_t x, offset, frequencies, result;
-    int64_t batch_step, head_step, row_step, feature_step, frequency_step;
+    int64_t batch_stride, head_stride, row_stride, feature_stride, frequency_stride;
     uint batches, heads, rows, features, dims;
-    uint offset_step; // 0: one offset for all batches
+    uint offset_stride; // 0: one offset for all batches
     float scale;
 };
 
 void rotate(uint batch, uint head, uint row, uint pair) {
-    vec2 position = m_two_prod(float(int(uint(I32(offset).v[batch * offset_step]) + row)), scale);
-    vec2 r = rotation(position, pair, frequencies, frequency_step, DIVISORS);
+    vec2 position = m_two_prod(float(int(uint(I32(offset).v[batch * offset_stride]) + row)), scale);
+    vec2 r = rotation(position, pair, frequencies, frequency_stride, DIVISORS);
     uint first = TRADITIONAL ? 2u * pair : pair, second = TRADITIONAL ? first + 1u : pair + dims / 2u;
     for (uint h = head; h < min(head + HEADS, heads); ++h) {
-        int64_t from = int64_t(batch) * batch_step + int64_t(h) * head_step + int64_t(row) * row_step;
+        int64_t from = int64_t(batch) * batch_stride + int64_t(h) * head_stride + int64_t(row) * row_stride;
         int64_t to = ((int64_t(batch) * int64_t(heads) + int64_t(h)) * int64_t(rows) + int64_t(row))
             * int64_t(features);
-        float a = load_float(DTYPE, x, from + int64_t(first) * feature_step);
-        float b = load_float(DTYPE, x, from + int64_t(second) * feature_step);
+        float a = load_float(DTYPE, x, from + int64_t(first) * feature_stride);
+        float b = load_float(DTYPE, x, from + int64_t(second) * feature_stride);
         store_float(DTYPE, result, to + int64_t(first), a * r.y - b * r.x);
         store_float(DTYPE, result, to + int64_t(second), a * r.x + b * r.y);
     }
@@ -43,11 +43,11 @@ void rotate(uint batch, uint head, uint row, uint pair) {
 
 void copy(uint batch, uint head, uint row, uint feature) {
     for (uint h = head; h < min(head + HEADS, heads); ++h) {
-        int64_t from = int64_t(batch) * batch_step + int64_t(h) * head_step + int64_t(row) * row_step;
+        int64_t from = int64_t(batch) * batch_stride + int64_t(h) * head_stride + int64_t(row) * row_stride;
         int64_t to = ((int64_t(batch) * int64_t(heads) + int64_t(h)) * int64_t(rows) + int64_t(row))
             * int64_t(features);
         store_float(DTYPE, result, to + int64_t(feature),
-            load_float(DTYPE, x, from + int64_t(feature) * feature_step));
+            load_float(DTYPE, x, from + int64_t(feature) * feature_stride));
     }
 }
 

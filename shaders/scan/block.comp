@@ -62,11 +62,11 @@ void store_four(int64_t base, uint64_t i, uint64_t to, A x[4]) {
 // Inclusive scan of one value per lane of a team; the same barriers for the whole workgroup.
 A scan_team(A own, uint thread, uint lane) {
     parts[thread] = own;
-    [[dont_unroll]] for (uint step = 1u; step < TEAM; step *= 2u) {
+    [[dont_unroll]] for (uint distance = 1u; distance < TEAM; distance *= 2u) {
         barrier();
-        A before = lane >= step ? parts[thread - step] : identity();
+        A before = lane >= distance ? parts[thread - distance] : identity();
         barrier();
-        own = lane >= step ? combine(before, own) : own;
+        own = lane >= distance ? combine(before, own) : own;
         parts[thread] = own;
     }
     if (TEAM > 1u) barrier();

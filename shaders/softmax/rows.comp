@@ -29,7 +29,7 @@ layout(push_constant, scalar) uniform Push {
 layout(constant_id = 5) const uint SUBGROUP = 32;
 const uint SUBGROUPS = TEAM / SUBGROUP;
 #define THREAD (gl_SubgroupID * SUBGROUP + gl_SubgroupInvocationID)
-// Two places, used by turns: a barrier between them is the only one that each needs.
+// Two slots, used by turns: a barrier between them is the only one that each needs.
 shared float maxima[gl_WorkGroupSize.x / SUBGROUP], sums[gl_WorkGroupSize.x / SUBGROUP];
 
 #define ACROSS_TEAM(parts, own, thread, join) \
@@ -74,8 +74,8 @@ float max_team(float own, uint thread, uint lane) { ACROSS_TEAM(own, thread, lan
 float sum_team(float own, uint thread, uint lane) { ACROSS_TEAM(own, thread, lane, plus) }
 #endif
 
-// Place in the row of a lane's element e: runs of four, or single ones, side by side with the next lane's.
-uint place(uint e, uint lane) {
+// Index in the row of a lane's element e: runs of four, or single ones, side by side with the next lane's.
+uint index_of(uint e, uint lane) {
     return QUADS == 1u ? ((e / 4u) * TEAM + lane) * 4u + e % 4u : e * TEAM + lane;
 }
 
@@ -90,12 +90,12 @@ void main() {
         [[unroll]] for (uint e = 0u; e < ITEMS; e += 4u) {
             // Only whole words count as quads: the planner sees to it that the length is a multiple of 4.
             if (QUADS == 1u) {
-                uint i = place(e, lane);
+                uint i = index_of(e, lane);
                 vec4 v = i < count ? load_float4(FROM, source, uint64_t(base + i) / 4ul) : vec4(MINUS_INF);
                 [[unroll]] for (uint k = 0u; k < 4u; ++k) x[e + k] = v[k];
             } else {
                 [[unroll]] for (uint k = 0u; k < 4u; ++k) {
-                    uint i = place(e + k, lane);
+                    uint i = index_of(e + k, lane);
                     x[e + k] = i < count ? load_float(FROM, source, base + int64_t(i) * stride) : MINUS_INF;
                 }
             }
@@ -111,12 +111,12 @@ void main() {
         uint64_t to = row * length;
         [[unroll]] for (uint e = 0u; e < ITEMS; e += 4u) {
             if (QUADS == 1u) {
-                uint i = place(e, lane);
+                uint i = index_of(e, lane);
                 vec4 v = vec4(x[e], x[e + 1u], x[e + 2u], x[e + 3u]);
                 if (i < count) store_float4(FROM, destination, (to + i) / 4ul, v * scale);
             } else {
                 [[unroll]] for (uint k = 0u; k < 4u; ++k) {
-                    uint i = place(e + k, lane);
+                    uint i = index_of(e + k, lane);
                     if (i < count) store_float(FROM, destination, int64_t(to + i), x[e + k] * scale);
                 }
             }

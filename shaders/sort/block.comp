@@ -1,6 +1,6 @@
 #version 460
 // Sorts short rows in shared memory with a bitonic network: a workgroup sorts as many rows at a time as fit
-// into CAPACITY elements. Equal keys keep their order, because the place in the row decides between them.
+// into CAPACITY elements. Equal keys keep their order, because the index in the row decides between them.
 // Constants: 1 dtype, 2 elements of a row in the network (a power of two), 3 elements in shared memory,
 // 4 indices instead of elements.
 #include "common.glsl"
@@ -20,24 +20,24 @@ layout(push_constant, scalar) uniform Push {
 
 #define THREADS gl_WorkGroupSize.x
 shared K keys[CAPACITY];
-shared uint places[CAPACITY];
+shared uint indices[CAPACITY];
 
 int64_t row_offset(uint k, uint64_t row) {
     return row_ndim == 0u ? 0l : strided_offset(row_walk, row_ndim, k, row);
 }
 
 // Puts a pair of the network into order.
-void exchange(uint pair, uint size, uint step) {
-    uint i = 2u * pair - (pair & (step - 1u)), j = i + step;
+void exchange(uint pair, uint size, uint distance) {
+    uint i = 2u * pair - (pair & (distance - 1u)), j = i + distance;
     bool ascending = (i & (ROW - 1u) & size) == 0u;
     K a = keys[i], b = keys[j];
-    uint p = places[i], q = places[j];
+    uint p = indices[i], q = indices[j];
     bool greater = a > b || (a == b && p > q);
     if (greater == ascending) {
         keys[i] = b;
         keys[j] = a;
-        places[i] = q;
-        places[j] = p;
+        indices[i] = q;
+        indices[j] = p;
     }
 }
 
@@ -48,32 +48,33 @@ void main() {
         first += uint64_t(gl_NumWorkGroups.x) * ROWS) {
         for (uint i = thread; i < CAPACITY; i += THREADS) {
             uint64_t row = first + i / ROW;
-            uint place = i % ROW;
-            bool exists = row < rows && place < length;
-            // Places behind the row come last: their key is the largest, and so is their place.
+            uint index = i % ROW;
+            bool exists = row < rows && index < length;
+            // Indices behind the row come last: their key is the largest, and so are they.
             keys[i] = exists
                 ? key_of(
-                      FROM, load_bits(FROM, source, uint64_t(row_offset(0u, row) + int64_t(place) * stride)))
+                      FROM, load_bits(FROM, source, uint64_t(row_offset(0u, row) + int64_t(index) * stride)))
                 : ~K(0);
-            places[i] = place;
+            indices[i] = index;
         }
         barrier();
         [[dont_unroll]] for (uint size = 2u; size <= ROW; size *= 2u) {
-            [[dont_unroll]] for (uint step = size / 2u; step > 0u; step /= 2u) {
-                for (uint pair = thread; pair < CAPACITY / 2u; pair += THREADS) exchange(pair, size, step);
+            [[dont_unroll]] for (uint distance = size / 2u; distance > 0u; distance /= 2u) {
+                for (uint pair = thread; pair < CAPACITY / 2u; pair += THREADS)
+                    exchange(pair, size, distance);
                 barrier();
             }
         }
         for (uint i = thread; i < CAPACITY; i += THREADS) {
             uint64_t row = first + i / ROW;
-            uint place = i % ROW;
-            if (row >= rows || place >= length) continue;
-            uint64_t to = uint64_t(row_offset(1u, row) + int64_t(place) * out_stride);
-            if (INDICES == 1u) AT_U32(destination, to) = places[i];
+            uint index = i % ROW;
+            if (row >= rows || index >= length) continue;
+            uint64_t to = uint64_t(row_offset(1u, row) + int64_t(index) * out_stride);
+            if (INDICES == 1u) AT_U32(destination, to) = indices[i];
             // The element itself rather than its key: NaN keep their bits, zeros their sign.
             else
                 store_bits(FROM, destination, to,
-                    load_bits(FROM, source, uint64_t(row_offset(0u, row) + int64_t(places[i]) * stride)));
+                    load_bits(FROM, source, uint64_t(row_offset(0u, row) + int64_t(indices[i]) * stride)));
         }
         barrier();
     }

@@ -13,7 +13,7 @@ layout(push_constant, scalar) uniform Push {
     uint shift;
 };
 
-// Neighbouring threads count in different places, because neighbours often have the same digit.
+// Neighbouring threads count in different slots, because neighbours often have the same digit.
 const uint COPIES = 8;
 shared uint bins[256 * COPIES];
 

@@ -1,5 +1,5 @@
 #version 460
-// Radix sort, second half of a pass: moves the elements of each part of each row to their places for one
+// Radix sort, second half of a pass: moves the elements of each part of each row to their ranks for one
 // digit of 8 bits. A subgroup ranks its elements by votes on the bits of their digits: equal digits before a
 // lane, and those that the subgroup has met before. So a workgroup sorts a tile in shared memory, and
 // elements of one digit leave it side by side.
@@ -30,7 +30,7 @@ shared uint words[WORDS > COUNTERS ? WORDS : COUNTERS];
 shared uint offset[256], start[256], move[256];
 
 K x[ITEMS];
-uint place[ITEMS]; // of the elements in the sorted tile
+uint rank[ITEMS]; // of the elements in the sorted tile
 
 // Elements of a subgroup are neighbours, and neighbouring lanes have neighbours.
 uint number_of(uint e) { return (gl_SubgroupID * ITEMS + e) * SUBGROUP + gl_SubgroupInvocationID; }
@@ -66,7 +66,7 @@ uvec4 peers_of(uint digit) {
 
 // Each element's number among those of its digit and subgroup. What is behind the row has
 // the last digit, and stays last.
-void rank(uint count) {
+void count_peers(uint count) {
     uint counters = gl_SubgroupID * 256u;
     for (uint d = gl_SubgroupInvocationID; d < 256u; d += SUBGROUP) words[counters + d] = 0u;
     subgroupBarrier();
@@ -77,12 +77,12 @@ void rank(uint count) {
         subgroupBarrier();
         if (before == 0u) words[counters + digit] = met + subgroupBallotBitCount(peers);
         subgroupBarrier();
-        place[e] = met + before;
+        rank[e] = met + before;
     }
     barrier();
 }
 
-// From counts to first places: of each subgroup among those of a digit, and of the
+// From counts to first ranks: of each subgroup among those of a digit, and of the
 // digit in the tile and in the row.
 void sum_up(uint thread) {
     for (uint d = thread; d < 256u; d += THREADS) {
@@ -111,31 +111,31 @@ void sum_up(uint thread) {
     barrier();
 }
 
-void find_places(uint count) {
+void find_ranks(uint count) {
     uint counters = gl_SubgroupID * 256u;
     [[unroll]] for (uint e = 0u; e < ITEMS; ++e) {
         uint digit = number_of(e) < count ? digit_of(x[e]) : 255u;
-        place[e] += start[digit] + words[counters + digit];
+        rank[e] += start[digit] + words[counters + digit];
     }
     barrier();
 }
 
-// Moves a tile of `count` elements from place `from` of the row on; addresses are those of the row.
+// Moves a tile of `count` elements from index `from` of the row on; addresses are those of the row.
 void move_tile(
-    uint64_t in_row, uint64_t out_row, uint64_t in_places, uint64_t out_places, uint from, uint count) {
+    uint64_t in_row, uint64_t out_row, uint64_t in_indices, uint64_t row_indices, uint from, uint count) {
     uint thread = gl_LocalInvocationID.x;
     [[unroll]] for (uint e = 0u; e < ITEMS; ++e)
         if (number_of(e) < count) x[e] = load_bits(FROM, in_row, uint64_t(from + number_of(e)));
-    rank(count);
+    count_peers(count);
     sum_up(thread);
-    find_places(count);
+    find_ranks(count);
     uint to[ITEMS], index[ITEMS];
     [[unroll]] for (uint e = 0u; e < ITEMS; ++e) {
-        write_word(place[e], x[e]);
+        write_word(rank[e], x[e]);
         uint number = from + number_of(e);
         index[e] = number;
         if (INDEXED == 1u && reads_indices == 1u && number_of(e) < count)
-            index[e] = AT_U32(in_places, number);
+            index[e] = AT_U32(in_indices, number);
     }
     barrier();
     [[unroll]] for (uint e = 0u; e < ITEMS; ++e) {
@@ -147,11 +147,11 @@ void move_tile(
     }
     barrier();
     if (INDEXED == 0u) return;
-    [[unroll]] for (uint e = 0u; e < ITEMS; ++e) words[place[e]] = index[e];
+    [[unroll]] for (uint e = 0u; e < ITEMS; ++e) words[rank[e]] = index[e];
     barrier();
     [[unroll]] for (uint e = 0u; e < ITEMS; ++e) {
         uint i = e * THREADS + thread;
-        if (i < count) AT_U32(out_places, to[e]) = words[i];
+        if (i < count) AT_U32(row_indices, to[e]) = words[i];
     }
     barrier();
 }

@@ -1,7 +1,7 @@
 #version 460
 // Radix sort, second half of a pass without votes of subgroups (scatter.comp): moves the elements of each
-// part of each row to their places for one digit of 8 bits.
-// A workgroup sorts a tile in shared memory by the digit, in two stable steps of 4 bits, so that elements of
+// part of each row to their ranks for one digit of 8 bits.
+// A workgroup sorts a tile in shared memory by the digit, in two stable rounds of 4 bits, so that elements of
 // one digit leave it side by side. After N. Satish, M. Harris and M. Garland, "Designing efficient sorting
 // algorithms for manycore GPUs", IPDPS 2009.
 // Constants: 1 dtype, 2 elements per thread (at most 8), 3 indices travel along.
@@ -20,7 +20,7 @@ layout(constant_id = 3) const uint INDEXED = 0;
 // One word in 33 is left out, so that threads which walk neighbouring runs meet different banks.
 #define PAD(i) ((i) + ((i) >> 5))
 shared K elements[PAD(TILE_ELEMENTS)];
-shared uint places[INDEXED == 1 ? PAD(TILE_ELEMENTS) : 1];
+shared uint tile_indices[INDEXED == 1 ? PAD(TILE_ELEMENTS) : 1];
 // For 16 digits and each thread a count of 16 bits, digit d beside d + 8 in a word; by digit, then thread.
 // Later the digit of each element of the sorted tile.
 shared uint counters[PAD(8 * THREADS)];
@@ -44,9 +44,9 @@ void scan_counters(uint thread) {
     uint own = 0u, total;
     for (uint k = 0u; k < 8u; ++k) own += counters[PAD(8u * thread + k)];
     sums[thread] = own;
-    [[dont_unroll]] for (uint step = 1u; step < THREADS; step *= 2u) {
+    [[dont_unroll]] for (uint distance = 1u; distance < THREADS; distance *= 2u) {
         barrier();
-        uint before = thread >= step ? sums[thread - step] : 0u;
+        uint before = thread >= distance ? sums[thread - distance] : 0u;
         barrier();
         sums[thread] += before;
     }
@@ -76,7 +76,7 @@ void split_tile(uint thread, uint low) {
         uint d = (digit[e] >> low) & 15u, half_ = (d >> 3) * 16u;
         uint to = ((counters[PAD((d & 7u) * THREADS + thread)] >> half_) & 0xffffu) + rank[e];
         elements[PAD(to)] = x[e];
-        if (INDEXED == 1u) places[PAD(to)] = n[e];
+        if (INDEXED == 1u) tile_indices[PAD(to)] = n[e];
     }
     barrier();
 }
@@ -86,18 +86,18 @@ void read_run(uint thread) {
     [[unroll]] for (uint e = 0u; e < ITEMS; ++e) {
         x[e] = elements[PAD(thread * ITEMS + e)];
         digit[e] = uint(key_of(FROM, x[e]) >> shift) & 255u;
-        if (INDEXED == 1u) n[e] = places[PAD(thread * ITEMS + e)];
+        if (INDEXED == 1u) n[e] = tile_indices[PAD(thread * ITEMS + e)];
     }
     barrier();
 }
 
-// Elements are loaded so that neighbouring threads read neighbours, and change places in shared memory.
+// Elements are loaded so that neighbouring threads read neighbours, and are exchanged in shared memory.
 void load_tile(uint thread, uint64_t base, uint64_t from, uint count) {
     [[unroll]] for (uint e = 0u; e < ITEMS; ++e) {
         uint i = e * THREADS + thread;
         elements[PAD(i)] = i < count ? load_bits(FROM, source, base + from + i) : filler();
         if (INDEXED == 1u)
-            places[PAD(i)] = reads_indices == 1u ? (i < count ? AT_U32(indices, base + from + i) : 0u)
+            tile_indices[PAD(i)] = reads_indices == 1u ? (i < count ? AT_U32(indices, base + from + i) : 0u)
                                                  : uint(from) + i;
     }
     barrier();
@@ -127,7 +127,7 @@ void store_tile(uint thread, uint64_t base, uint count) {
         uint d = counters[PAD(i)];
         uint64_t to = base + (offset[d] + (i - start[d]));
         if (writes_elements == 1u) store_bits(FROM, destination, to, elements[PAD(i)]);
-        if (INDEXED == 1u) AT_U32(out_indices, to) = places[PAD(i)];
+        if (INDEXED == 1u) AT_U32(out_indices, to) = tile_indices[PAD(i)];
     }
     barrier();
 }

@@ -1,5 +1,5 @@
 #version 460
-// Places in a sorted row before which values belong, by bisection. Constants: 1 dtype, 2 behind equal
+// Indices in a sorted row before which values belong, by bisection. Constants: 1 dtype, 2 behind equal
 // elements. WIDTH: 32 for dtypes of at most 32 bits, 64 for those of 64.
 #include "common.glsl"
 #include "keys.glsl"

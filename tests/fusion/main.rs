@@ -2,7 +2,7 @@
 //! fused. A process of its own, because the counters belong to the process; the tests take turns.
 
 mod attention;
-mod digits;
+mod int8_rows;
 mod interpreter;
 mod lookup;
 mod products;

@@ -9,7 +9,7 @@ use crate::{
     strided::Source,
 };
 
-/// Calls `f` with each row of the input along `axis` and the row of the output at the same place.
+/// Calls `f` with each row of the input along `axis` and the row of the output that belongs to it.
 /// The two may differ in length. Rows that are not dense are gathered before and scattered after.
 pub(crate) fn along_axis<T: Element, U: Element>(
     axis: usize,

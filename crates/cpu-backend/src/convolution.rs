@@ -38,7 +38,7 @@ struct Axis {
     kernel_dilation: usize,
     input_dilation: usize,
     /// Elements between neighbours of the input.
-    step: isize,
+    input_stride: isize,
 }
 
 impl Axis {
@@ -51,16 +51,16 @@ impl Axis {
         padding: 0,
         kernel_dilation: 1,
         input_dilation: 1,
-        step: 0,
+        input_stride: 0,
     };
 
-    /// Where element `tap` of window `place` lies in the input, unless it is one of the zeros.
-    fn at(&self, place: usize, tap: usize) -> Option<isize> {
-        let spread = place * self.stride + tap * self.kernel_dilation;
+    /// Where element `tap` of a window lies in the input, unless it is one of the zeros.
+    fn at(&self, window: usize, tap: usize) -> Option<isize> {
+        let spread = window * self.stride + tap * self.kernel_dilation;
         let spread = spread.checked_sub(self.padding)?;
         let index = spread / self.input_dilation;
         let there = spread % self.input_dilation == 0 && index < self.input;
-        there.then_some(index as isize * self.step)
+        there.then_some(index as isize * self.input_stride)
     }
 }
 
@@ -73,8 +73,8 @@ struct Windows {
     /// Outputs of a group.
     outputs: usize,
     flip: bool,
-    batch_step: isize,
-    channel_step: isize,
+    batch_stride: isize,
+    channel_stride: isize,
 }
 
 impl Windows {
@@ -90,7 +90,7 @@ impl Windows {
                 padding: c.padding_low[i],
                 kernel_dilation: c.kernel_dilation[i],
                 input_dilation: c.input_dilation[i],
-                step: input.layout.strides[i + 1],
+                input_stride: input.layout.strides[i + 1],
             };
         }
         Windows {
@@ -99,8 +99,8 @@ impl Windows {
             channels: weight.shape[spatial + 1],
             outputs: weight.shape[0] / c.groups,
             flip: c.flip,
-            batch_step: input.layout.strides[0],
-            channel_step: input.layout.strides[spatial + 1],
+            batch_stride: input.layout.strides[0],
+            channel_stride: input.layout.strides[spatial + 1],
         }
     }
 
@@ -110,12 +110,12 @@ impl Windows {
     }
 
     /// First elements, in the input, of the taps of a window; row-major.
-    fn places(&self, window: usize) -> impl Iterator<Item = Option<isize>> {
+    fn tap_offsets(&self, window: usize) -> impl Iterator<Item = Option<isize>> {
         let [a, b, c] = self.axes;
         let (window, z) = (window / c.output, window % c.output);
         let (window, y) = (window / b.output, window % b.output);
         let (batch, x) = (window / a.output, window % a.output);
-        let start = batch as isize * self.batch_step;
+        let start = batch as isize * self.batch_stride;
         (0..self.taps()).map(move |tap| {
             let (rest, k) = (tap / c.kernel, tap % c.kernel);
             let (i, j) = (rest / b.kernel, rest % b.kernel);
@@ -177,14 +177,14 @@ impl Windows {
         let all = self.groups * self.outputs;
         let (rows, depth) = (out.len() / all, self.taps() * self.channels);
         let mut windows = vec![T::Wide::default(); rows * depth];
-        let skip = (group * self.channels) as isize * self.channel_step;
+        let skip = (group * self.channels) as isize * self.channel_stride;
         if depth > 0 {
             for (i, window) in windows.chunks_exact_mut(depth).enumerate() {
                 let taps = window.chunks_exact_mut(self.channels);
-                for (tap, place) in taps.zip(self.places(first + i)) {
-                    let Some(place) = place else { continue };
-                    let at = input.first().wrapping_add_signed(place + skip);
-                    widen_row(input.buffer(), at, self.channel_step, tap);
+                for (tap, offset) in taps.zip(self.tap_offsets(first + i)) {
+                    let Some(offset) = offset else { continue };
+                    let at = input.first().wrapping_add_signed(offset + skip);
+                    widen_row(input.buffer(), at, self.channel_stride, tap);
                 }
             }
         }
@@ -215,10 +215,12 @@ impl Windows {
         let mut channels = sums.clone();
         for (i, out) in out.chunks_exact_mut(self.groups).enumerate() {
             sums.fill(T::Wide::default());
-            for (weights, place) in by_taps.chunks_exact(self.groups).zip(self.places(first + i)) {
-                let Some(place) = place else { continue };
-                let at = input.first().wrapping_add_signed(place);
-                widen_row(input.buffer(), at, self.channel_step, &mut channels);
+            for (weights, offset) in
+                by_taps.chunks_exact(self.groups).zip(self.tap_offsets(first + i))
+            {
+                let Some(offset) = offset else { continue };
+                let at = input.first().wrapping_add_signed(offset);
+                widen_row(input.buffer(), at, self.channel_stride, &mut channels);
                 let terms = channels.iter().zip(weights);
                 sums.iter_mut().zip(terms).for_each(|(sum, (&x, &w))| *sum = *sum + x * w);
             }

@@ -252,7 +252,7 @@ fn common_layout(inputs: &[&Array]) -> Option<Layout> {
 }
 
 /// Takes over an input whose elements lie in the order of the walk, or allocates.
-fn place(
+fn result(
     enc: &Encoder<'_>,
     inputs: &[&Array],
     output: &mut Output,
@@ -279,7 +279,7 @@ fn encode<const N: usize, T: Element, U: Element>(
 ) -> Result<()> {
     let common = common_layout(&inputs);
     let flat = common.is_some();
-    let out = place(enc, &inputs, output, common)?;
+    let out = result(enc, &inputs, output, common)?;
     let inputs = inputs.map(In::from);
     enc.push(move || run(&inputs, flat, &out, &kernel))
 }

@@ -60,9 +60,9 @@ fn take_slices<T: Element>(axis: usize, a: &In, indices: &In, out: &Out) {
     for_rows(&mut out.write::<T>(), inner.len(), out.size(), |row, slice| {
         let pick = picks[row % picks.len()] as isize * strides[axis];
         let start = outer.offsets(row / picks.len()).offset + pick;
-        inner.runs(0, slice.len(), |place, offset, stride| {
+        inner.runs(0, slice.len(), |range, offset, stride| {
             let first = origin.wrapping_add_signed(start + offset);
-            read_run(data, first, stride, &mut slice[place]);
+            read_run(data, first, stride, &mut slice[range]);
         });
     });
 }
@@ -93,9 +93,9 @@ fn take_elements<T: Element>(axis: usize, a: &In, indices: &In, out: &Out) {
     let (data, origin) = (elements.buffer(), elements.first());
     for_chunks(&mut out.write::<T>(), |first, chunk| {
         let picks = &picks[first..first + chunk.len()];
-        walk.runs(first, chunk.len(), |place, offset, stride| {
+        walk.runs(first, chunk.len(), |range, offset, stride| {
             let mut at = origin.wrapping_add_signed(offset);
-            for (x, &pick) in chunk[place.clone()].iter_mut().zip(&picks[place]) {
+            for (x, &pick) in chunk[range.clone()].iter_mut().zip(&picks[range]) {
                 *x = data[at.wrapping_add_signed(pick as isize * along)];
                 at = at.wrapping_add_signed(stride);
             }
@@ -144,16 +144,16 @@ fn read_slices<T: Element>(locations: &Locations, a: &In, indices: &[In], out: &
     let strides: Vec<isize> = walks.last().collect();
     let still = strides[1..].iter().all(|&s| s == 0);
     for_chunks(&mut out.write::<T>(), |first, chunk| {
-        walks.runs(first, chunk.len(), |place, offsets| {
+        walks.runs(first, chunk.len(), |range, offsets| {
             let at = |j: isize| {
                 let lists = picks.iter().zip(&offsets[1..]).zip(&strides[1..]);
                 let picked: isize = lists.map(|((p, &o), &s)| p[(o + j * s) as usize]).sum();
                 origin.wrapping_add_signed(offsets[0] + j * strides[0] + picked)
             };
             if still {
-                return read_run(data, at(0), strides[0], &mut chunk[place]);
+                return read_run(data, at(0), strides[0], &mut chunk[range]);
             }
-            chunk[place].iter_mut().enumerate().for_each(|(j, x)| *x = data[at(j as isize)]);
+            chunk[range].iter_mut().enumerate().for_each(|(j, x)| *x = data[at(j as isize)]);
         });
     });
 }

@@ -211,8 +211,8 @@ fn lu<T: Entry<Wide = f64>>(a: &In, outs: &[Out]) -> Result<()> {
         put(&mut factors, i, [m, n], |r, c| {
             T::narrow(if r > c { lu.L()[(r, c)] } else { lu.U()[(r, c)] })
         });
-        let (taken, places) = lu.P().arrays();
-        put(&mut rows, i, [1, m], |_, r| places[r] as u32);
+        let (taken, ranks) = lu.P().arrays();
+        put(&mut rows, i, [1, m], |_, r| ranks[r] as u32);
         let pivots = &mut pivots[i * m.min(n)..][..m.min(n)];
         pivots.iter_mut().zip(exchanges(taken)).for_each(|(to, row)| *to = row as u32);
         Ok(())
@@ -222,12 +222,12 @@ fn lu<T: Entry<Wide = f64>>(a: &In, outs: &[Out]) -> Result<()> {
 /// The rows that each row is exchanged with, one after the other, to bring row `order[i]` to `i`.
 fn exchanges(order: &[usize]) -> Vec<usize> {
     let mut rows: Vec<usize> = (0..order.len()).collect();
-    let mut places = rows.clone();
+    let mut now_at = rows.clone();
     (0..order.len())
         .map(|i| {
-            let from = places[order[i]];
+            let from = now_at[order[i]];
             rows.swap(i, from);
-            (places[rows[i]], places[rows[from]]) = (i, from);
+            (now_at[rows[i]], now_at[rows[from]]) = (i, from);
             from
         })
         .collect()

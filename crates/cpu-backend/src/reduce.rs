@@ -127,9 +127,9 @@ impl<T: Typed> Part<'_, T> {
     /// Total of the elements `at..at + len`.
     fn total<M: Monoid<T>>(&self, at: usize, len: usize) -> M::Total {
         let mut sum = M::IDENTITY;
-        self.walk.runs(at, len, |place, offset, stride| {
+        self.walk.runs(at, len, |range, offset, stride| {
             let first = self.first.wrapping_add_signed(offset);
-            sum = M::join(sum, run_total::<T, M>(self.data, first, stride, place.len()));
+            sum = M::join(sum, run_total::<T, M>(self.data, first, stride, range.len()));
         });
         sum
     }
@@ -143,11 +143,11 @@ impl<T: Typed> Part<'_, T> {
         at: usize,
         len: usize,
     ) {
-        self.walk.runs(at, len, |place, offset, step| {
+        self.walk.runs(at, len, |range, offset, between| {
             let mut first = self.first.wrapping_add_signed(offset);
-            for _ in place {
+            for _ in range {
                 add_strided::<T, M>(self.data, first, stride, totals);
-                first = first.wrapping_add_signed(step);
+                first = first.wrapping_add_signed(between);
             }
         });
     }

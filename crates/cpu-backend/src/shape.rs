@@ -70,12 +70,12 @@ fn replace<T: Element>(update: &In, out: &Out, first: usize, strides: &[isize]) 
     let mut target = out.write::<T>();
     let mut buffer = vec![T::zeroed(); update.shape.last().copied().unwrap_or(1)];
     let walk = Walk::new(&update.shape, strides);
-    walk.runs(0, update.size(), |place, offset, stride| {
-        let mut at = place.start;
+    walk.runs(0, update.size(), |range, offset, stride| {
+        let mut at = range.start;
         let mut first = first.wrapping_add_signed(offset);
         // Merged runs may be longer than a row.
-        while at < place.end {
-            let len = buffer.len().min(place.end - at);
+        while at < range.end {
+            let len = buffer.len().min(range.end - at);
             write_run(&mut target, first, stride, source.block(at, len, &mut buffer));
             at += len;
             first = first.wrapping_add_signed(len as isize * stride);

@@ -30,7 +30,7 @@ pub(crate) fn encode(
     }
 }
 
-/// Encodes the sorted rows along `axis`; with `kth`, only that element is in its place, smaller
+/// Encodes the sorted rows along `axis`; with `kth`, only that element is where it belongs, smaller
 /// ones before and larger ones behind it.
 fn sort(
     enc: &mut Encoder<'_>,
@@ -68,7 +68,7 @@ fn argsort(
     }))
 }
 
-/// Encodes the places (uint32) in the sorted `a` before which the elements of `values` belong, or
+/// Encodes the indices (uint32) in the sorted `a` before which the elements of `values` belong, or
 /// behind elements that are equal if `right`.
 fn search(
     enc: &mut Encoder<'_>,
@@ -88,8 +88,8 @@ fn search(
         for_chunks(&mut out.write::<u32>(), |first, chunk| {
             let mut wanted = vec![T::zeroed(); chunk.len()];
             values.read(first, &mut wanted);
-            for (place, v) in chunk.iter_mut().zip(wanted) {
-                *place = row.partition_point(|x| before(x.order(v))) as u32;
+            for (index, v) in chunk.iter_mut().zip(wanted) {
+                *index = row.partition_point(|x| before(x.order(v))) as u32;
             }
         });
     }))

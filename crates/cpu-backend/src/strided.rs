@@ -52,7 +52,7 @@ impl Walk {
     }
 
     /// Cuts the elements `at..at + len` into runs along the last axis: calls `f` with each run's
-    /// place among them, the offset of its first element, and the stride.
+    /// range among them, the offset of its first element, and the stride.
     pub(crate) fn runs(
         &self,
         at: usize,
@@ -90,7 +90,7 @@ impl<'a> Walks<'a> {
     }
 
     /// Cuts the elements `at..at + len` into runs along the last axis: calls `f` with each run's
-    /// place among them and the offset of its first element in each operand.
+    /// range among them and the offset of its first element in each operand.
     pub(crate) fn runs(&self, at: usize, len: usize, mut f: impl FnMut(Range<usize>, &[isize])) {
         let last = self.shape.len() - 1;
         let inner = self.shape[last].max(1);
@@ -243,9 +243,9 @@ impl<'a, T: Element> Source<'a, T> {
         let Some(walk) = &self.walk else {
             return out.copy_from_slice(&self.data[self.first + at..][..out.len()]);
         };
-        walk.runs(at, out.len(), |place, offset, stride| {
+        walk.runs(at, out.len(), |range, offset, stride| {
             let first = self.first.wrapping_add_signed(offset);
-            read_run(self.data, first, stride, &mut out[place]);
+            read_run(self.data, first, stride, &mut out[range]);
         });
     }
 
@@ -310,9 +310,9 @@ mod tests {
             let walk = Walk::new(&shape, &a);
             prop_assert_eq!(walk.len(), num_elements(&shape));
             let mut seen = Vec::new();
-            walk.runs(part.start, part.len(), |place, first, stride| {
-                assert_eq!(place.start, seen.len());
-                seen.extend(place.enumerate().map(|(k, _)| first + k as isize * stride));
+            walk.runs(part.start, part.len(), |range, first, stride| {
+                assert_eq!(range.start, seen.len());
+                seen.extend(range.enumerate().map(|(k, _)| first + k as isize * stride));
             });
             prop_assert_eq!(&seen, &want(&a));
             let mut steps = walk.offsets(part.start);
@@ -328,9 +328,9 @@ mod tests {
             let walks = Walks::new(&merged, &strides);
             let steps: Vec<isize> = walks.last().collect();
             let mut seen = [Vec::new(), Vec::new()];
-            walks.runs(part.start, part.len(), |place, first| {
+            walks.runs(part.start, part.len(), |range, first| {
                 for (k, seen) in seen.iter_mut().enumerate() {
-                    seen.extend((0..place.len() as isize).map(|i| first[k] + i * steps[k]));
+                    seen.extend((0..range.len() as isize).map(|i| first[k] + i * steps[k]));
                 }
             });
             prop_assert_eq!(seen, [want(&a), want(&b)]);
@@ -343,8 +343,8 @@ mod tests {
         let walk = Walk { shape: [3, 2].as_slice().into(), strides: [-2, -1].as_slice().into() };
         let data: Vec<u32> = (0..6).collect();
         let mut out = [0; 4];
-        walk.runs(1, 4, |place, offset, stride| {
-            read_run(&data, 5usize.wrapping_add_signed(offset), stride, &mut out[place]);
+        walk.runs(1, 4, |range, offset, stride| {
+            read_run(&data, 5usize.wrapping_add_signed(offset), stride, &mut out[range]);
         });
         assert_eq!(out, [4, 3, 2, 1]);
     }

@@ -78,7 +78,7 @@ impl<'m> Chat<'m> {
         let generation = generate(self.loaded, &mut self.cache, &prompt[common..], options, show);
         match &generation {
             Ok(generation) => {
-                // The step ahead may have put the ending token into the cache as well.
+                // The token ahead may have put the ending token into the cache as well.
                 self.cached = [prompt.as_slice(), &generation.ids].concat();
                 self.cached.truncate(self.cache.len());
                 self.cache.truncate(self.cached.len());

@@ -1,4 +1,4 @@
-//! The decode loop: prefill in chunks, then one token after the other, always one step ahead.
+//! The decode loop: prefill in chunks, then one token after the other, always one token ahead.
 
 use std::time::{Duration, Instant};
 
@@ -58,15 +58,15 @@ impl Default for GenerateOptions {
     }
 }
 
-/// Tokens of one generation. Follows `generate_step` of mlx_lm: a step is encoded and started
-/// before the token that it continues from is read.
+/// Tokens of one generation. Follows `generate_step` of mlx_lm: a token is encoded and started
+/// before the one that it continues is read.
 pub struct Tokens<'a> {
     model: &'a Transformer,
     cache: &'a mut Cache,
     sampler: Sampler,
-    /// The next token, on its way.
+    /// The next token, started.
     next: Option<Array>,
-    /// Steps that may still be started.
+    /// Tokens that may still be started.
     left: usize,
     kv: Option<KvQuantization>,
 }
@@ -93,7 +93,7 @@ impl<'a> Tokens<'a> {
         Ok(Self { model, cache, sampler, next: Some(first), left, kv: options.kv })
     }
 
-    fn step(&mut self, token: &Array) -> Result<Array> {
+    fn token(&mut self, token: &Array) -> Result<Array> {
         let input = ops::reshape(token, &[1, 1])?;
         let logits = self.model.forward_last(&input, self.cache)?;
         self.kv.map_or(Ok(()), |kv| kv.apply(self.cache))?;
@@ -105,7 +105,7 @@ impl<'a> Tokens<'a> {
     fn advance(&mut self, token: Array) -> Result<u32> {
         self.left -= 1;
         if self.left > 0 {
-            self.next = Some(self.step(&token)?);
+            self.next = Some(self.token(&token)?);
         }
         Ok(token.item::<u32>()?)
     }

@@ -1,5 +1,5 @@
 //! Choosing the next token, as lazy array operations: the token stays on the device, so that the
-//! next step can be encoded before this one is read.
+//! next one can be encoded before it is read.
 //!
 //! The filters are those of `mlx_lm.sample_utils`: top-p, min-p and top-k in this order on log
 //! probabilities, then a draw at the temperature; temperature zero takes the largest logit.

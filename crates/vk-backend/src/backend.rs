@@ -95,7 +95,7 @@ impl Backend for VulkanBackend {
         let (_, encoded) = encode_operation(at, primitive.name(), 1, |ctx| {
             let result = kernels::eval(ctx, primitive, inputs, outputs);
             if let Some(kernels) = ctx.used() {
-                observe::operation(primitive, inputs, kernels, result.as_ref().err());
+                observe::operation(ctx.config(), primitive, inputs, kernels, result.as_ref().err());
             }
             result
         })?;

@@ -66,7 +66,7 @@ fn measure(
     let mut costs = caps.tiles.numbers();
     let tiles = measured(fragment, caps);
     if let Some(tile) = tiles.iter().flatten().next() {
-        let product = Product::new(*tile, dtype, caps)?;
+        let product = TunedProduct::new(*tile, dtype, caps)?;
         // The first one may compile its pipeline while the device idles.
         product.run(stream)?;
         let begin = Instant::now();
@@ -76,7 +76,7 @@ fn measure(
     }
     for (cost, tile) in costs.iter_mut().zip(&tiles) {
         let Some(tile) = tile else { continue };
-        let product = Product::new(*tile, dtype, caps)?;
+        let product = TunedProduct::new(*tile, dtype, caps)?;
         product.run(stream)?;
         let times = (0..TIMES).map(|_| product.run(stream)).collect::<Result<Vec<_>>>()?;
         let best = times.into_iter().min().unwrap_or_default();
@@ -93,7 +93,7 @@ fn units(caps: &Capabilities) -> Option<(Fragment, Dtype)> {
 }
 
 /// A product of so many tiles that each unit has some.
-struct Product {
+struct TunedProduct {
     tile: MatrixTile,
     dtype: Dtype,
     a: Array,
@@ -101,14 +101,14 @@ struct Product {
     result: Array,
 }
 
-impl Product {
-    fn new(tile: MatrixTile, dtype: Dtype, caps: &Capabilities) -> Result<Product> {
+impl TunedProduct {
+    fn new(tile: MatrixTile, dtype: Dtype, caps: &Capabilities) -> Result<TunedProduct> {
         let (m, k) = (tile.bm as usize, 64 * STEPS);
         let n = tile.bn as usize * caps.compute_units.max(1) as usize * ROUNDS;
         let make = |shape: [usize; 2]| ops::full(&shape, 0.5f32, dtype);
         let (a, b, result) = (make([m, k])?, make([n, k])?, make([m, n])?);
         eval(&[&a, &b, &result])?;
-        Ok(Product { tile, dtype, a, b, result })
+        Ok(TunedProduct { tile, dtype, a, b, result })
     }
 
     /// The time of [`PRODUCTS`] of them.

@@ -104,8 +104,8 @@ impl<'a, T: Real> Parameters<'a, T> {
             let data = Cow::Borrowed(&self.data[at(row, group)..]);
             return GroupRows { data, stride: self.row_stride as usize };
         }
-        let places = (row..row + rows).flat_map(|r| (group..group + groups).map(move |g| at(r, g)));
-        GroupRows { data: places.map(|at| self.data[at]).collect(), stride: groups }
+        let starts = (row..row + rows).flat_map(|r| (group..group + groups).map(move |g| at(r, g)));
+        GroupRows { data: starts.map(|at| self.data[at]).collect(), stride: groups }
     }
 }
 

@@ -1,11 +1,11 @@
-//! The key/value cache: grows in steps and is written in place.
+//! The key/value cache: grows by blocks and is written in place.
 
 use mlx::{Array, Result, ops};
 
 use crate::config::Quantization;
 
 /// Tokens by which a layer's cache grows.
-const STEP: usize = 256;
+const GROWTH: usize = 256;
 
 /// Keys and values of all layers for the tokens seen so far.
 #[derive(Clone, Default)]
@@ -161,7 +161,7 @@ fn grown(buffer: Option<Array>, new: &Array, at: usize) -> Result<Array> {
         return Ok(buffer.clone());
     }
     let mut shape = [0, 1, 2, 3].map(|axis| new.dim(axis));
-    shape[2] = new.dim(2).next_multiple_of(STEP);
+    shape[2] = new.dim(2).next_multiple_of(GROWTH);
     let room = ops::zeros(&shape, new.dtype())?;
     match buffer {
         None => Ok(room),
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn grows_in_steps_and_shows_what_is_filled() {
+    fn grows_by_blocks_and_shows_what_is_filled() {
         mlx::init();
         let mut layer = Layer::default();
         let capacity = |layer: &Layer| layer.keys.arrays().next().unwrap().dim(2);

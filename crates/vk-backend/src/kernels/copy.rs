@@ -31,7 +31,7 @@ pub(crate) struct Side<'a> {
 
 /// How a copy runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Plan {
+enum CopyPlan {
     /// `move.comp` on elements of this many bytes, dense.
     Move { bytes: u32, count: u64 },
     /// `move.comp`: the source's only element everywhere.
@@ -49,7 +49,7 @@ enum Plan {
 }
 
 /// Chooses the kernel for a copy; `aligned` says which powers of two both first elements lie on.
-fn plan(walk: &Walk<2>, from: Dtype, to: Dtype, aligned: impl Fn(u64, u64) -> bool) -> Plan {
+fn plan(walk: &Walk<2>, from: Dtype, to: Dtype, aligned: impl Fn(u64, u64) -> bool) -> CopyPlan {
     let dense = walk.is_dense(0) && walk.is_dense(1);
     let (from_size, to_size) = (from.size() as u64, to.size() as u64);
     if from == to {
@@ -57,21 +57,21 @@ fn plan(walk: &Walk<2>, from: Dtype, to: Dtype, aligned: impl Fn(u64, u64) -> bo
         return match dense {
             true if aligned(16, 16) => {
                 // Whole 16-byte words; `copy` moves the rest by elements.
-                Plan::Move { bytes: 16, count: walk.count() * from_size / 16 }
+                CopyPlan::Move { bytes: 16, count: walk.count() * from_size / 16 }
             }
-            true => Plan::Move { bytes, count: walk.count() },
-            false if walk.is_scalar(0) && walk.is_dense(1) => Plan::Fill { bytes },
+            true => CopyPlan::Move { bytes, count: walk.count() },
+            false if walk.is_scalar(0) && walk.is_dense(1) => CopyPlan::Fill { bytes },
             false => match Axes::of(walk) {
-                Some(axes) => Plan::Transpose { bytes, axes },
-                None => Plan::MoveStrided { bytes },
+                Some(axes) => CopyPlan::Transpose { bytes, axes },
+                None => CopyPlan::MoveStrided { bytes },
             },
         };
     }
     let narrow = from_size <= 4 && to_size <= 4;
     match dense {
-        true if narrow && aligned(4 * from_size, 4 * to_size) => Plan::Convert4,
-        true => Plan::Convert,
-        false => Plan::ConvertStrided,
+        true if narrow && aligned(4 * from_size, 4 * to_size) => CopyPlan::Convert4,
+        true => CopyPlan::Convert,
+        false => CopyPlan::ConvertStrided,
     }
 }
 
@@ -100,7 +100,7 @@ pub(crate) fn copy(ctx: &mut Ctx<'_>, shape: &[usize], from: Side<'_>, to: Side<
     }
     let plan =
         plan(&walk, from.dtype, to.dtype, |a, b| from.at.is_aligned(a) && to.at.is_aligned(b));
-    if let Plan::Transpose { bytes, axes } = plan {
+    if let CopyPlan::Transpose { bytes, axes } = plan {
         return transpose(ctx, &walk, axes, bytes, [from.at, to.at]);
     }
     let group = ctx.capabilities().elementwise_workgroup();
@@ -111,11 +111,11 @@ pub(crate) fn copy(ctx: &mut Ctx<'_>, shape: &[usize], from: Side<'_>, to: Side<
         walk: 0,
         ndim: walk.ndim(),
     };
-    if matches!(plan, Plan::MoveStrided { .. } | Plan::ConvertStrided) {
+    if matches!(plan, CopyPlan::MoveStrided { .. } | CopyPlan::ConvertStrided) {
         push.walk = ctx.args(&walk.pack())?;
     }
     let (reads, writes, loads) = ([from.at.region], [to.at.region], kernel(from.dtype));
-    if let Plan::Move { bytes: 16, count: words } = plan {
+    if let CopyPlan::Move { bytes: 16, count: words } = plan {
         let done = words * 16;
         move_tail(
             ctx,
@@ -133,13 +133,17 @@ pub(crate) fn copy(ctx: &mut Ctx<'_>, shape: &[usize], from: Side<'_>, to: Side<
     let moves = |bytes, mode| moves::Constants { workgroup, bytes, mode };
     let converts = |mode| convert::Constants { workgroup, from, to, mode };
     let (pipeline, items) = match plan {
-        Plan::Move { bytes, count } => (ctx.pipeline(MOVE, &moves(bytes, moves::DENSE))?, count),
-        Plan::MoveStrided { bytes } => (ctx.pipeline(MOVE, &moves(bytes, moves::STRIDED))?, count),
-        Plan::Fill { bytes } => (ctx.pipeline(MOVE, &moves(bytes, moves::FILL))?, count),
-        Plan::Transpose { .. } => unreachable!("encoded above"),
-        Plan::Convert => (ctx.pipeline(loads, &converts(convert::DENSE))?, count),
-        Plan::Convert4 => (ctx.pipeline(loads, &converts(convert::DENSE4))?, count.div_ceil(4)),
-        Plan::ConvertStrided => (ctx.pipeline(loads, &converts(convert::STRIDED))?, count),
+        CopyPlan::Move { bytes, count } => {
+            (ctx.pipeline(MOVE, &moves(bytes, moves::DENSE))?, count)
+        }
+        CopyPlan::MoveStrided { bytes } => {
+            (ctx.pipeline(MOVE, &moves(bytes, moves::STRIDED))?, count)
+        }
+        CopyPlan::Fill { bytes } => (ctx.pipeline(MOVE, &moves(bytes, moves::FILL))?, count),
+        CopyPlan::Transpose { .. } => unreachable!("encoded above"),
+        CopyPlan::Convert => (ctx.pipeline(loads, &converts(convert::DENSE))?, count),
+        CopyPlan::Convert4 => (ctx.pipeline(loads, &converts(convert::DENSE4))?, count.div_ceil(4)),
+        CopyPlan::ConvertStrided => (ctx.pipeline(loads, &converts(convert::STRIDED))?, count),
     };
     ctx.run(&pipeline, &push, items, u64::from(group), &reads, &writes)
 }
@@ -281,7 +285,7 @@ fn slice_update(
     let strides = shape::row_major_strides(whole.shape());
     let first: isize = start.iter().zip(&strides).map(|(&i, &s)| i * s).sum();
     let stepped: Strides = strides.iter().zip(steps).map(|(&s, &step)| s * step).collect();
-    let target = place(to.address, update.shape(), &stepped, first, output.dtype);
+    let target = strided_part(to.address, update.shape(), &stepped, first, output.dtype);
     let from =
         Side { at: from, dtype: update.dtype(), strides: &update.evaluated().layout.strides };
     let to = Side { at: target, dtype: output.dtype, strides: &stepped };
@@ -314,7 +318,13 @@ pub(super) fn written(ctx: &mut Ctx<'_>, output: &Output) -> Result<Operand> {
 }
 
 /// A strided part of a dense array whose first element is `first` elements from its start.
-fn place(base: u64, shape: &[usize], strides: &[isize], first: isize, dtype: Dtype) -> Operand {
+fn strided_part(
+    base: u64,
+    shape: &[usize],
+    strides: &[isize],
+    first: isize,
+    dtype: Dtype,
+) -> Operand {
     let size = dtype.size() as i64;
     let layout = Layout::view(shape, strides.into(), 0, 0, false);
     let (low, high) = super::strided::span(shape, &layout);
@@ -338,7 +348,8 @@ fn concatenate(
     let mut at = 0isize;
     for input in inputs {
         let from = ctx.input(input)?;
-        let target = place(to.address, input.shape(), &strides, at * strides[axis], output.dtype);
+        let target =
+            strided_part(to.address, input.shape(), &strides, at * strides[axis], output.dtype);
         let from =
             Side { at: from, dtype: input.dtype(), strides: &input.evaluated().layout.strides };
         let shape: Shape = input.shape().into();
@@ -357,16 +368,16 @@ mod tests {
         let dense = Walk::new(&[8, 8], [&[8, 1], &[8, 1]]);
         let all = |_, _| true;
         let f = Dtype::Float32;
-        assert_eq!(plan(&dense, f, f, all), Plan::Move { bytes: 16, count: 16 });
-        assert_eq!(plan(&dense, f, f, |_, _| false), Plan::Move { bytes: 4, count: 64 });
-        assert_eq!(plan(&dense, f, Dtype::Float16, all), Plan::Convert4);
-        assert_eq!(plan(&dense, f, Dtype::Int64, all), Plan::Convert);
+        assert_eq!(plan(&dense, f, f, all), CopyPlan::Move { bytes: 16, count: 16 });
+        assert_eq!(plan(&dense, f, f, |_, _| false), CopyPlan::Move { bytes: 4, count: 64 });
+        assert_eq!(plan(&dense, f, Dtype::Float16, all), CopyPlan::Convert4);
+        assert_eq!(plan(&dense, f, Dtype::Int64, all), CopyPlan::Convert);
         let transposed = Walk::new(&[8, 8], [&[1, 8], &[8, 1]]);
-        assert!(matches!(plan(&transposed, f, f, all), Plan::Transpose { bytes: 4, .. }));
-        assert_eq!(plan(&transposed, f, Dtype::Bool, all), Plan::ConvertStrided);
+        assert!(matches!(plan(&transposed, f, f, all), CopyPlan::Transpose { bytes: 4, .. }));
+        assert_eq!(plan(&transposed, f, Dtype::Bool, all), CopyPlan::ConvertStrided);
         let apart = Walk::new(&[8, 8], [&[16, 2], &[8, 1]]);
-        assert_eq!(plan(&apart, f, f, all), Plan::MoveStrided { bytes: 4 });
+        assert_eq!(plan(&apart, f, f, all), CopyPlan::MoveStrided { bytes: 4 });
         let scalar = Walk::new(&[8, 8], [&[0, 0], &[8, 1]]);
-        assert_eq!(plan(&scalar, f, f, all), Plan::Fill { bytes: 4 });
+        assert_eq!(plan(&scalar, f, f, all), CopyPlan::Fill { bytes: 4 });
     }
 }

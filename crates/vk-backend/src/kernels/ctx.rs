@@ -120,7 +120,7 @@ impl<'a> Ctx<'a> {
         self.device.pipelines.get(kernel, constants, if told { team.subgroup } else { 0 })
     }
 
-    /// An input's place on the device. Contents that only the host has are uploaded; very small
+    /// Where an input is on the device. Contents that only the host has are uploaded; very small
     /// ones travel as arguments.
     ///
     /// # Errors
@@ -332,9 +332,10 @@ pub(crate) fn encode_operation<T>(
     let stream = streams::get(at)?;
     let device = stream.device();
     stream.work(|encoder| {
-        trace::encoding(name, at.index, || {
+        let run = || {
             encoder.begin_op(name, count);
             encode(&mut Ctx::new(device, encoder, at, name))
-        })
+        };
+        if trace::is_on(device.config) { trace::encoding(name, at.index, run) } else { run() }
     })
 }

@@ -64,7 +64,7 @@ fn normalize(
     if output.size() == 0 {
         return Ok(());
     }
-    let step = |array: Option<&Array>| u32::from(array.is_some_and(|a| a.ndim() > 0));
+    let stride = |array: Option<&Array>| u32::from(array.is_some_and(|a| a.ndim() > 0));
     let push = Push {
         x: from.address,
         weight: at_weight.address,
@@ -72,17 +72,17 @@ fn normalize(
         result: result.address,
         rows: (output.size() / width) as u64,
         width: width as u32,
-        weight_step: step(Some(weight)),
-        bias_step: step(bias),
+        weight_stride: stride(Some(weight)),
+        bias_stride: stride(bias),
         eps,
     };
     let quad = 4 * output.dtype.size() as u64;
-    let aligned = |at: &Operand, step: u32| step == 0 || at.is_aligned(quad);
+    let aligned = |at: &Operand, stride: u32| stride == 0 || at.is_aligned(quad);
     let vector = width.is_multiple_of(4)
         && from.is_aligned(quad)
         && result.is_aligned(quad)
-        && aligned(&at_weight, push.weight_step)
-        && at_bias.is_none_or(|b| aligned(&b, push.bias_step));
+        && aligned(&at_weight, push.weight_stride)
+        && at_bias.is_none_or(|b| aligned(&b, push.bias_stride));
     let caps = ctx.capabilities();
     let team = Team::of(caps, bias.is_some() || ctx.config().enable_rmsnorm_native);
     let workgroup = team.workgroup(caps, (width.div_ceil(4) as u32).clamp(32, 256));

@@ -106,14 +106,16 @@ proptest! {
         along in prop::array::uniform4(any::<bool>()),
     ) {
         let [a_along_k, a_along_m, b_along_k, b_along_n] = along;
-        let p = matmul::Product { m, n, k, batches, a_along_k, a_along_m, b_along_k, b_along_n, fragment };
+        let p = matmul::MatmulSizes {
+            m, n, k, batches, a_along_k, a_along_m, b_along_k, b_along_n, fragment,
+        };
         match matmul::plan(&p, &caps) {
-            matmul::Plan::Gemm(gemm) => expect_gemm(gemm, [m, n, k, batches], fragment, &caps)?,
+            matmul::MatmulPlan::Gemm(gemm) => expect_gemm(gemm, [m, n, k, batches], fragment, &caps)?,
             // Vectors are few, and the matrix is dense in the direction that the kernel walks.
-            matmul::Plan::MatVec(matmul::Side::Right) => prop_assert!(b_along_k && m <= matmul::FEW),
-            matmul::Plan::VecMat(matmul::Side::Right) => prop_assert!(b_along_n && m <= matmul::FEW),
-            matmul::Plan::MatVec(matmul::Side::Left) => prop_assert!(a_along_k && n <= matmul::FEW),
-            matmul::Plan::VecMat(matmul::Side::Left) => prop_assert!(a_along_m && n <= matmul::FEW),
+            matmul::MatmulPlan::MatVec(matmul::Side::Right) => prop_assert!(b_along_k && m <= matmul::FEW),
+            matmul::MatmulPlan::VecMat(matmul::Side::Right) => prop_assert!(b_along_n && m <= matmul::FEW),
+            matmul::MatmulPlan::MatVec(matmul::Side::Left) => prop_assert!(a_along_k && n <= matmul::FEW),
+            matmul::MatmulPlan::VecMat(matmul::Side::Left) => prop_assert!(a_along_m && n <= matmul::FEW),
         }
         for segments in [false, true] {
             let listed = matmul::listed(m, n, batches, segments, &caps);
@@ -131,17 +133,17 @@ proptest! {
         transpose in any::<bool>(),
     ) {
         let config = Config::default();
-        let p = quantized::Product { rows, outputs, inner, batches, transpose, fragment };
+        let p = quantized::QuantizedProduct { rows, outputs, inner, batches, transpose, fragment };
         match quantized::plan(&p, &caps, &config) {
-            quantized::Plan::MatVec { team, workgroup, rows: at_once, outputs } => {
+            quantized::QuantizedPlan::MatVec { team, workgroup, rows: at_once, outputs } => {
                 expect_group(&team, workgroup, &caps)?;
                 prop_assert!(transpose && outputs > 0 && (1..=8).contains(&at_once));
             }
-            quantized::Plan::VecMat { rows } => prop_assert!(!transpose && (1..=4).contains(&rows)),
-            quantized::Plan::Gemm(gemm) => {
+            quantized::QuantizedPlan::VecMat { rows } => prop_assert!(!transpose && (1..=4).contains(&rows)),
+            quantized::QuantizedPlan::Gemm(gemm) => {
                 expect_gemm(gemm, [rows, outputs, inner, batches], fragment, &caps)?;
             }
-            quantized::Plan::Dense(gemm) => {
+            quantized::QuantizedPlan::Dense(gemm) => {
                 prop_assert!(transpose && batches == 1 && matches!(gemm, Gemm::Matrix(..)));
                 expect_gemm(gemm, [rows, outputs, inner, batches], fragment, &caps)?;
             }
@@ -161,7 +163,7 @@ proptest! {
     ) {
         let first = outputs[0] + 1;
         let outputs = if sets == 2 { [first, first, 0] } else { [first, outputs[1], outputs[2]] };
-        let p = matvec::Product { rows, outputs, sets };
+        let p = matvec::MatvecSizes { rows, outputs, sets };
         if matvec::serves(rows as usize, inner as usize, bits as usize, 2, &caps, &Config::default()) {
             let plan = matvec::plan(&p, inner, bits, asked, &caps);
             expect_group(&Team::of(&caps, true), plan.workgroup, &caps)?;
@@ -231,7 +233,7 @@ proptest! {
         across in any::<bool>(),
     ) {
         let (count, length) = (count as u64, length as u64);
-        let plan = reduce::Plan::new(&caps, count, length, word, across);
+        let plan = reduce::ReducePlan::new(&caps, count, length, word, across);
         prop_assert!(plan.group <= caps.max_workgroup);
         prop_assert!(plan.team.is_power_of_two() && plan.group.is_multiple_of(plan.team));
         prop_assert!(plan.splits * plan.chunk >= length, "a tail is left: {:?}", plan);
@@ -242,7 +244,7 @@ proptest! {
     fn transforms(caps in device(), n in size(22), across in any::<bool>()) {
         let most = fft::longest_pass(caps.shared_memory);
         match fft::plan(n, most) {
-            fft::Plan::Passes(passes) => {
+            fft::FftPlan::Passes(passes) => {
                 prop_assert_eq!(passes.iter().product::<usize>(), n);
                 for &pass in &passes {
                     prop_assert!(pass <= most, "{:?}", passes);
@@ -252,7 +254,7 @@ proptest! {
                 }
             }
             // A circular convolution of the chirp with itself needs that much room.
-            fft::Plan::Bluestein(m) => prop_assert!(m.is_power_of_two() && m + 1 >= 2 * n),
+            fft::FftPlan::Bluestein(m) => prop_assert!(m.is_power_of_two() && m + 1 >= 2 * n),
         }
     }
 
@@ -265,17 +267,17 @@ proptest! {
         (aligned, pointwise) in any::<(bool, bool)>(),
     ) {
         let taps = if pointwise { 1 } else { taps };
-        let p = convolution::Product {
+        let p = convolution::ConvolutionSizes {
             windows, taps, groups, channels, outputs, aligned, pointwise, size: 4, fragment,
         };
         match convolution::plan(&p, &caps) {
-            convolution::Plan::Depthwise => prop_assert!(channels == 1 && outputs == 1 && aligned),
-            convolution::Plan::Direct => {}
-            convolution::Plan::Tile(tile, quads) => {
+            convolution::ConvolutionPlan::Depthwise => prop_assert!(channels == 1 && outputs == 1 && aligned),
+            convolution::ConvolutionPlan::Direct => {}
+            convolution::ConvolutionPlan::Tile(tile, quads) => {
                 prop_assert!(!quads || (aligned && channels.is_multiple_of(4)));
                 expect_gemm(Gemm::Tile(tile, 1), [windows, outputs, p.depth(), groups], None, &caps)?;
             }
-            convolution::Plan::Product(gemm, at_once) => {
+            convolution::ConvolutionPlan::Product(gemm, at_once) => {
                 prop_assert!(groups == 1 && (1..=windows).contains(&at_once));
                 expect_gemm(gemm, [at_once, outputs, p.depth(), 1], fragment, &caps)?;
             }

@@ -51,7 +51,7 @@ pub(crate) fn frequencies(
 /// The input as (batches, heads, rows, features) with a stride each.
 struct View {
     at: Operand,
-    steps: [i64; 4],
+    strides: [i64; 4],
     sizes: [usize; 4],
 }
 
@@ -65,16 +65,18 @@ fn view(ctx: &mut Ctx<'_>, x: &Array) -> Result<View> {
         shape::collapse_contiguous(&shape[1..last - 1], [&strides[1..last - 1]]);
     let dense = x.evaluated().layout.flags.row_contiguous;
     if merged.len() == 1 && (dense || ctx.config().enable_rope_hs_transposed) {
-        let steps = [strides[0], middle[0], strides[last - 1], strides[last]].map(|s| s as i64);
-        return Ok(View { at: ctx.input(x)?, steps, sizes });
+        let strides = [strides[0], middle[0], strides[last - 1], strides[last]].map(|s| s as i64);
+        return Ok(View { at: ctx.input(x)?, strides, sizes });
     }
     if merged.len() == 1 {
-        stats::reject("rope", || "MLX_VK_ENABLE_ROPE_HS_TRANSPOSED=0: its input is copied".into());
+        stats::reject(ctx.config(), "rope", || {
+            "MLX_VK_ENABLE_ROPE_HS_TRANSPOSED=0: its input is copied".into()
+        });
     }
     let at = copy::dense(ctx, x)?;
     let row = sizes[2] * sizes[3];
-    let steps = [heads * row, row, sizes[3], 1].map(|s| s as i64);
-    Ok(View { at, steps, sizes })
+    let strides = [heads * row, row, sizes[3], 1].map(|s| s as i64);
+    Ok(View { at, strides, sizes })
 }
 
 /// Encodes the embedding.
@@ -88,13 +90,13 @@ pub(super) fn eval(
     output: &mut Output,
 ) -> Result<()> {
     let (x, offset) = (&inputs[0], &inputs[1]);
-    let View { at, steps, sizes } = view(ctx, x)?;
+    let View { at, strides, sizes } = view(ctx, x)?;
     if sizes.iter().any(|&s| s >= 1 << 31) {
         return Err(ctx.unsupported(x, "an axis has 2^31 elements or more"));
     }
     let at_offset = copy::dense(ctx, offset)?;
     let mut reads = vec![at.region, at_offset.region];
-    let (frequencies, frequency_step) = frequencies(ctx, rope, inputs.get(2))?;
+    let (frequencies, frequency_stride) = frequencies(ctx, rope, inputs.get(2))?;
     reads.push(frequencies.region);
     // A thread reads the pair that it writes, so a donated dense input is rotated in place.
     let result = ctx.output_or_donate(&[x], output)?;
@@ -103,17 +105,17 @@ pub(super) fn eval(
         offset: at_offset.address,
         frequencies: frequencies.address,
         result: result.address,
-        batch_step: steps[0],
-        head_step: steps[1],
-        row_step: steps[2],
-        feature_step: steps[3],
-        frequency_step,
+        batch_stride: strides[0],
+        head_stride: strides[1],
+        row_stride: strides[2],
+        feature_stride: strides[3],
+        frequency_stride,
         batches: sizes[0] as u32,
         heads: sizes[1] as u32,
         rows: sizes[2] as u32,
         features: sizes[3] as u32,
         dims: rope.dims as u32,
-        offset_step: u32::from(offset.size() > 1),
+        offset_stride: u32::from(offset.size() > 1),
         scale: rope.scale.0,
     };
     dispatch(ctx, rope, &push, &reads, result, output)

@@ -78,7 +78,7 @@ fn kernels(
 
 /// How the rows are shared out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Plan {
+struct ScanPlan {
     group: u32,
     /// Threads that share a row; `None`: one thread a row, neighbours in neighbouring rows.
     team: Option<u32>,
@@ -86,20 +86,20 @@ struct Plan {
     chunk: u64,
 }
 
-fn plan(caps: &Capabilities, count: u64, length: u64, side_by_side: bool) -> Plan {
+fn plan(caps: &Capabilities, count: u64, length: u64, side_by_side: bool) -> ScanPlan {
     let group = plan::group(caps);
     let wanted = plan::wanted_groups(caps);
     let team = length.div_ceil(4).next_power_of_two().min(u64::from(group)) as u32;
     // `least` is what a part must have to be worth finding its total first.
-    let (busy, least, step) = match side_by_side {
+    let (busy, least, unit) = match side_by_side {
         true => (count.div_ceil(u64::from(group)) * 4, 64, 1),
         false => {
             (count.div_ceil(u64::from(group / team)), 64 * u64::from(team), 4 * u64::from(team))
         }
     };
     let splits = (wanted / busy).min(length / least).max(1);
-    let chunk = length.div_ceil(splits).next_multiple_of(step);
-    Plan { group, team: (!side_by_side).then_some(team), splits: length.div_ceil(chunk), chunk }
+    let chunk = length.div_ceil(splits).next_multiple_of(unit);
+    ScanPlan { group, team: (!side_by_side).then_some(team), splits: length.div_ceil(chunk), chunk }
 }
 
 /// Scans a view into row-major memory of the same shape.
@@ -197,7 +197,7 @@ fn carries(
     source: &View,
     rows: &Walk<2>,
     (length, stride, first): (u64, isize, isize),
-    plan: &Plan,
+    plan: &ScanPlan,
 ) -> Result<Operand> {
     let across = plan.team.is_none();
     let parts = Rows {
@@ -205,7 +205,7 @@ fn carries(
         row: Walk::new(&[length as usize], [&[stride]]),
         first,
     };
-    let share = plan::Plan {
+    let share = plan::ReducePlan {
         group: plan.group,
         team: plan.team.unwrap_or(1),
         across,

@@ -10,7 +10,7 @@ use super::{
     layouts::{softmax_fold, softmax_fold::Push, softmax_rows, softmax_scale},
     reduce::{
         View,
-        planner::{self as plan, Plan},
+        planner::{self as plan, ReducePlan},
     },
     strided::Walk,
 };
@@ -56,7 +56,7 @@ impl Rows {
             && (self.count() == 1 || self.length.is_multiple_of(4))
     }
 
-    fn push(&self, to: Operand, pairs: u64, plan: &Plan) -> Push {
+    fn push(&self, to: Operand, pairs: u64, plan: &ReducePlan) -> Push {
         Push {
             source: self.at.address,
             destination: to.address,
@@ -71,8 +71,8 @@ impl Rows {
         }
     }
 
-    fn plan(&self, caps: &Capabilities) -> Plan {
-        Plan::new(caps, self.count(), self.length, 4, false)
+    fn plan(&self, caps: &Capabilities) -> ReducePlan {
+        ReducePlan::new(caps, self.count(), self.length, 4, false)
     }
 }
 
@@ -191,7 +191,7 @@ enum Stage {
     Join = softmax_fold::JOIN,
 }
 
-fn fold_constants(rows: &Rows, plan: &Plan, stage: Stage) -> softmax_fold::Constants {
+fn fold_constants(rows: &Rows, plan: &ReducePlan, stage: Stage) -> softmax_fold::Constants {
     softmax_fold::Constants {
         workgroup: plan.group,
         from: rows.dtype,
@@ -202,7 +202,7 @@ fn fold_constants(rows: &Rows, plan: &Plan, stage: Stage) -> softmax_fold::Const
 }
 
 /// A pair for each part of each row.
-fn fold_parts(ctx: &mut Ctx<'_>, rows: &Rows, plan: &Plan) -> Result<Region> {
+fn fold_parts(ctx: &mut Ctx<'_>, rows: &Rows, plan: &ReducePlan) -> Result<Region> {
     let tasks = rows.count() * plan.splits;
     let pairs = ctx.scratch(tasks * 8)?;
     let nowhere = Operand { address: 0, region: Region::default() };
@@ -235,7 +235,7 @@ fn logsumexp(ctx: &mut Ctx<'_>, a: &Array, output: &mut Output) -> Result<()> {
         );
     }
     let pairs = fold_parts(ctx, &rows, &plan)?;
-    let join = Plan::new(ctx.capabilities(), rows.count(), plan.splits, 1, false);
+    let join = ReducePlan::new(ctx.capabilities(), rows.count(), plan.splits, 1, false);
     let push = rows.push(to, pairs.address, &plan);
     let pipeline =
         ctx.pipeline(softmax_fold::SOFTMAX_FOLD, &fold_constants(&rows, &join, Stage::Join))?;

@@ -68,20 +68,20 @@ pub(super) fn transpose(
         destination: to.address,
         walk: ctx.args(&rest.pack())?,
         count: rest.count(),
-        source_step: walk.strides[0][axes.destination] as i64,
-        destination_step: walk.strides[1][axes.source] as i64,
+        source_stride: walk.strides[0][axes.destination] as i64,
+        destination_stride: walk.strides[1][axes.source] as i64,
         a,
         b,
         ndim: rest.ndim(),
     };
     // Runs of 16 bytes are aligned, and whole.
-    let whole = |at: Operand, k: usize, step: i64, size: u64| {
+    let whole = |at: Operand, k: usize, stride: i64, size: u64| {
         let each = i64::from(16 / bytes);
-        let steps = rest.strides[k].iter().map(|&s| s as i64).chain([step, size as i64]);
-        at.is_aligned(16) && { steps }.all(|s| s % each == 0)
+        let strides = rest.strides[k].iter().map(|&s| s as i64).chain([stride, size as i64]);
+        at.is_aligned(16) && { strides }.all(|s| s % each == 0)
     };
-    let vectors = u32::from(whole(from, 0, push.source_step, a))
-        | (u32::from(whole(to, 1, push.destination_step, b)) << 1);
+    let vectors = u32::from(whole(from, 0, push.source_stride, a))
+        | (u32::from(whole(to, 1, push.destination_stride, b)) << 1);
     let [group, wide, high] = rectangle(ctx.capabilities(), bytes, vectors);
     let share = if vectors == VECTORS { (4 / bytes).max(1) } else { 1 };
     let constants = Constants { workgroup: group, bytes, wide, high, vectors };

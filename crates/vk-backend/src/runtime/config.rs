@@ -124,8 +124,8 @@ macro_rules! options {
                 }
             }
 
-            /// The table: one row per variable, in declaration order, with this value in
-            /// `current`'s place being the default's.
+            /// The table: one row per variable, in declaration order, the values
+            /// being the defaults.
             pub fn rows() -> Vec<OptionRow> {
                 let default = Config::default();
                 vec![$(OptionRow {

@@ -83,7 +83,7 @@ options! {
     enable_matvec: bool = true, "MLX_VK_ENABLE_MATVEC",
         "the kernel for products of few rows, which fusions are made of";
     enable_integer_dots: Option<bool> = None, "MLX_VK_ENABLE_INTEGER_DOTS",
-        "multiply 4- and 8-bit fields four at a time with rows in fixed point (unset: where the device does \
+        "multiply 4- and 8-bit fields four at a time with int8 rows (unset: where the device does \
          that in one instruction)";
     enable_sort_votes: bool = true, "MLX_VK_ENABLE_SORT_VOTES",
         "radix sort ranks elements by votes of subgroups instead of shared memory alone";

@@ -18,7 +18,7 @@ use smallvec::SmallVec;
 
 use crate::runtime::{
     capabilities::Capabilities,
-    commit::{Call, Command, Ended, Handover, Item, Place, Transfer, Wait, Work},
+    commit::{BufferOffset, Call, Command, Ended, Handover, Item, Transfer, Wait, Work},
     device::DeviceState,
     memory::{
         allocation::{Allocation, Span},
@@ -257,12 +257,12 @@ impl Encoder {
     pub(crate) fn args(&mut self, bytes: &[u8]) -> Result<u64> {
         let open = self.submitted() + 1;
         let timer = &self.timer;
-        let place = self.args.reserve(bytes.len() as u64, open, || timer.now());
-        let place = place.map_err(|e| self.timer.device.raw.fail("malloc", &e))?;
-        place.write(bytes);
+        let slot = self.args.reserve(bytes.len() as u64, open, || timer.now());
+        let slot = slot.map_err(|e| self.timer.device.raw.fail("malloc", &e))?;
+        slot.write(bytes);
         // The chunk is recycled with the open submission, so there has to be one.
         self.open()?;
-        Ok(place.address)
+        Ok(slot.address)
     }
 
     /// An operation begins, or one kernel's share of `count` of them: its memory is named after it.
@@ -270,7 +270,7 @@ impl Encoder {
         self.op = op;
         self.recent = Recent::default();
         (self.done, self.in_place, self.blocked) = (Done::default(), false, None);
-        if self.operations == 0 && trace::is_on() {
+        if self.operations == 0 && trace::is_on(self.timer.device.config) {
             self.evaluation_start = trace::now();
         }
         self.operations += count;
@@ -294,31 +294,37 @@ impl Encoder {
     fn poison(&mut self, allocation: &Allocation) -> Result<()> {
         let span = allocation.span();
         // Guarded memory is not whole words.
-        let (place, bytes) = (span.place(0), span.bytes / 4 * 4);
+        let (start, bytes) = (span.buffer_offset(0), span.bytes / 4 * 4);
         let region = Region { address: span.address(), bytes };
         if bytes == 0 {
             return Ok(());
         }
-        self.fill(place, region, 0x7FF7_7FF7)
+        self.fill(start, region, 0x7FF7_7FF7)
     }
 
     /// Encodes a staging copy.
-    pub(crate) fn copy(&mut self, from: Place, read: Region, to: &Span, at: u64) -> Result<()> {
+    pub(crate) fn copy(
+        &mut self,
+        from: BufferOffset,
+        read: Region,
+        to: &Span,
+        at: u64,
+    ) -> Result<()> {
         if read.bytes == 0 {
             return Ok(());
         }
         let write = Region { address: to.address() + at, bytes: read.bytes };
-        let command = Command::Copy { from, to: to.place(at), bytes: read.bytes };
+        let command = Command::Copy { from, to: to.buffer_offset(at), bytes: read.bytes };
         self.transfer(Transfer { command, read: Some(read), write })
     }
 
     /// Encodes the copy of a span's first bytes to another span.
     pub(crate) fn copy_span(&mut self, from: &Span, to: &Span, bytes: u64) -> Result<()> {
-        self.copy(from.place(0), Region { address: from.address(), bytes }, to, 0)
+        self.copy(from.buffer_offset(0), Region { address: from.address(), bytes }, to, 0)
     }
 
     /// Encodes filling a region, which begins at `to`, with a word.
-    pub(crate) fn fill(&mut self, to: Place, write: Region, word: u32) -> Result<()> {
+    pub(crate) fn fill(&mut self, to: BufferOffset, write: Region, word: u32) -> Result<()> {
         let command = Command::Fill { to, bytes: write.bytes, word };
         self.transfer(Transfer { command, read: None, write })
     }
@@ -333,7 +339,7 @@ impl Encoder {
     }
 
     /// Room in the staging ring; when too much is in flight, the operation is to be tried again.
-    pub(crate) fn stage(&mut self, bytes: u64) -> Result<ring::Place> {
+    pub(crate) fn stage(&mut self, bytes: u64) -> Result<ring::Slot> {
         let (full, oldest) = self.staging.pressure();
         if full >= STAGING_CHUNKS {
             if oldest > self.submitted() {
@@ -344,10 +350,10 @@ impl Encoder {
             }
         }
         let (open, timer) = (self.submitted() + 1, &self.timer);
-        let place = self.staging.reserve(bytes, open, || timer.now());
-        let place = place.map_err(|e| self.timer.device.raw.fail("malloc", &e))?;
+        let slot = self.staging.reserve(bytes, open, || timer.now());
+        let slot = slot.map_err(|e| self.timer.device.raw.fail("malloc", &e))?;
         self.open()?;
-        Ok(place)
+        Ok(slot)
     }
 
     /// The operation that is being encoded has to be tried again once `tick` is reached.

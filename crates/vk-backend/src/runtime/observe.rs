@@ -26,6 +26,7 @@ pub(crate) fn is_on(config: &Config) -> bool {
 /// Notes an operation whose `kernels` were encoded, or which was refused. Only called where
 /// [`is_on`].
 pub(crate) fn operation(
+    config: &Config,
     primitive: &Primitive,
     inputs: &[Array],
     kernels: &[&'static str],
@@ -33,10 +34,10 @@ pub(crate) fn operation(
 ) {
     let Some(family) = family(primitive) else { return };
     if let Some(error) = refused {
-        return stats::reject(family, || format!("{error} {}", signature(inputs)));
+        return stats::reject(config, family, || format!("{error} {}", signature(inputs)));
     }
     if let Some((rows, shape)) = shape(primitive, inputs) {
-        uses::used(family, kernels, rows, &shape);
+        uses::used(config, family, kernels, (rows, &shape));
     }
 }
 

@@ -5,7 +5,7 @@ use crate::runtime::capabilities::DeviceKind;
 /// What is known of a device before it is opened.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Candidate {
-    /// Place in the driver's list.
+    /// Index in the driver's list.
     pub index: usize,
     /// Name.
     pub name: String,
@@ -21,7 +21,7 @@ pub struct Candidate {
     pub lacks: Option<&'static str>,
 }
 
-/// The devices to use, best first, as places in the driver's list.
+/// The devices to use, best first, as indices in the driver's list.
 ///
 /// `selector` (`MLX_VK_DEVICE`) picks one by index, by a part of its name, or by
 /// `vendor:device` in hex; a software device is taken only then or when `allow_software`.

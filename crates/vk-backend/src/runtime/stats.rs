@@ -156,8 +156,8 @@ static HITS: Lazy<Mutex<Hits>> = Lazy::new(Mutex::default);
 
 /// Counts that `family` used the plan that `key` describes, if its statistics are on
 /// (`MLX_VK_QMM_STATS`, `MLX_VK_SDPA_STATS`, `MLX_VK_STATS`).
-pub fn hit(family: &'static str, key: impl FnOnce() -> String) {
-    if uses::is_counted(family, Config::get()) {
+pub fn hit(config: &Config, family: &'static str, key: impl FnOnce() -> String) {
+    if uses::is_counted(family, config) {
         *HITS.lock().entry(family).or_default().entry(key()).or_default() += 1;
     }
 }

@@ -160,7 +160,7 @@ impl Timer {
 
     /// The same for at most about `patience`; whether the submission has finished.
     pub(crate) fn block_for(&self, value: u64, patience: Duration) -> Result<bool> {
-        let traced = trace::is_on().then(trace::now);
+        let traced = trace::is_on(self.device.config).then(trace::now);
         let done = self.now() >= value;
         let result = if done { Ok(true) } else { self.sleep_for(value, patience) };
         if let Some(start) = traced {

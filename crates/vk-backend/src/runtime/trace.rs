@@ -107,8 +107,8 @@ impl Log {
 }
 
 /// Whether a trace is written.
-pub(crate) fn is_on() -> bool {
-    Config::get().trace.is_some()
+pub(crate) fn is_on(config: &Config) -> bool {
+    config.trace.is_some()
 }
 
 /// Nanoseconds on the trace's axis.
@@ -138,11 +138,8 @@ fn push(track: Track, name: &'static str, stream: u16, kind: Kind, start: u64) {
     }
 }
 
-/// Runs `encode` and notes how long operation `name` took to encode.
+/// Runs `encode` and notes how long operation `name` took to encode. Only called where [`is_on`].
 pub(crate) fn encoding<T>(name: &'static str, stream: u16, encode: impl FnOnce() -> T) -> T {
-    if !is_on() {
-        return encode();
-    }
     let (start, thread) = (now(), thread());
     let result = encode();
     push(Track::Thread(thread), name, stream, Kind::Encode, start);

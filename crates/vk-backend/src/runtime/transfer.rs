@@ -13,7 +13,7 @@ use crate::runtime::{
     memory::{
         allocation::{MappedMemory, VkMemory},
         pool::User,
-        ring::Place,
+        ring::Slot,
     },
     stats, streams,
 };
@@ -94,8 +94,8 @@ impl Encoder {
             (true, false) => self.upload_staged(buffer)?,
             (false, true) => self.upload_later(buffer, written, None)?,
             (false, false) => {
-                let place = self.stage(nbytes as u64)?;
-                self.upload_later(buffer, written, Some(place))?;
+                let slot = self.stage(nbytes as u64)?;
+                self.upload_later(buffer, written, Some(slot))?;
             }
         }
         buffer.set_current(Current::Both);
@@ -114,10 +114,10 @@ impl Encoder {
         }
         let chunks = bytes.chunks(STAGING_CHUNK as usize).enumerate();
         for (i, chunk) in chunks.skip(memory.staged(contents)) {
-            let place = self.stage(chunk.len() as u64)?;
-            place.write(chunk);
-            let read = Region { address: place.address, bytes: chunk.len() as u64 };
-            self.copy(place.buffer, read, &span, i as u64 * STAGING_CHUNK)?;
+            let slot = self.stage(chunk.len() as u64)?;
+            slot.write(chunk);
+            let read = Region { address: slot.address, bytes: chunk.len() as u64 };
+            self.copy(slot.buffer, read, &span, i as u64 * STAGING_CHUNK)?;
             memory.set_staged(i + 1, contents);
             memory.set_filled(self.open_tick());
         }
@@ -126,12 +126,12 @@ impl Encoder {
     }
 
     /// Copies once a CPU stream has computed the contents: a callback fills the shared memory or
-    /// the staging `place`, then opens the gate that the work encoded next waits for.
+    /// the staging `slot`, then opens the gate that the work encoded next waits for.
     fn upload_later(
         &mut self,
         buffer: &BufferRef,
         written: Tick,
-        place: Option<Place>,
+        slot: Option<Slot>,
     ) -> Result<()> {
         let memory = memory(buffer)?;
         let span = memory.allocation().span().clone();
@@ -139,15 +139,15 @@ impl Encoder {
         self.wait_for(Wait::gate(&gate))?;
         // Others wait for the tick of this upload, so there must be a submission.
         self.open()?;
-        if let Some(place) = &place {
-            let read = Region { address: place.address, bytes: buffer.nbytes() as u64 };
-            self.copy(place.buffer, read, &span, 0)?;
+        if let Some(slot) = &slot {
+            let read = Region { address: slot.address, bytes: buffer.nbytes() as u64 };
+            self.copy(slot.buffer, read, &span, 0)?;
         }
         memory.set_filled(self.open_tick());
         let buffer = buffer.clone();
         let fill = move || {
-            match place {
-                Some(place) => place.write(&buffer.read()),
+            match slot {
+                Some(slot) => slot.write(&buffer.read()),
                 None => span.block.write(span.offset, &buffer.read()),
             }
             drop(gate);

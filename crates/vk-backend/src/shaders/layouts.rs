@@ -545,7 +545,7 @@ pub(crate) mod attention_matrix {
         /// `constant_id = 5`.
         pub(crate) keys: u32,
         /// `constant_id = 6`.
-        pub(crate) shares: u32,
+        pub(crate) tile_splits: u32,
         /// `constant_id = 7`.
         pub(crate) key_width: u32,
         /// `constant_id = 8`.
@@ -568,7 +568,7 @@ pub(crate) mod attention_matrix {
                 blocks: 4,
                 subgroup: 32,
                 keys: 64,
-                shares: 1,
+                tile_splits: 1,
                 key_width: 128,
                 value_width: 128,
                 mask: 0,
@@ -588,7 +588,7 @@ pub(crate) mod attention_matrix {
                 self.blocks,
                 self.subgroup,
                 self.keys,
-                self.shares,
+                self.tile_splits,
                 self.key_width,
                 self.value_width,
                 self.mask,
@@ -723,6 +723,7 @@ pub(crate) mod common {
 /// `shaders/convolution/direct.comp`.
 pub(crate) mod convolution_direct {
     use super::*;
+    pub(crate) const WINDOWS: u32 = 4;
     pub(crate) const CONVOLUTION_DIRECT: KernelOf<Constants, Push> =
         KernelOf::new(Kernel::convolution_direct);
     /// Specialization constants; the defaults are the shader's.
@@ -750,8 +751,8 @@ pub(crate) mod convolution_direct {
     #[derive(Debug, Clone, Copy, Default, PartialEq, Pod, Zeroable)]
     #[repr(C, packed(4))]
     pub(crate) struct Geometry {
-        pub(crate) batch_step: i64,
-        pub(crate) steps: [i64; 3],
+        pub(crate) batch_stride: i64,
+        pub(crate) strides: [i64; 3],
         pub(crate) input: [u32; 3],
         pub(crate) kernel: [u32; 3],
         pub(crate) output: [u32; 3],
@@ -765,8 +766,8 @@ pub(crate) mod convolution_direct {
         pub(crate) flip: u32,
     }
     const _: () = {
-        assert!(offset_of!(Geometry, batch_step) == 0);
-        assert!(offset_of!(Geometry, steps) == 8);
+        assert!(offset_of!(Geometry, batch_stride) == 0);
+        assert!(offset_of!(Geometry, strides) == 8);
         assert!(offset_of!(Geometry, input) == 32);
         assert!(offset_of!(Geometry, kernel) == 44);
         assert!(offset_of!(Geometry, output) == 56);
@@ -1076,8 +1077,8 @@ pub(crate) mod copy_transpose {
         pub(crate) destination: u64,
         pub(crate) walk: u64,
         pub(crate) count: u64,
-        pub(crate) source_step: i64,
-        pub(crate) destination_step: i64,
+        pub(crate) source_stride: i64,
+        pub(crate) destination_stride: i64,
         pub(crate) a: u64,
         pub(crate) b: u64,
         pub(crate) ndim: u32,
@@ -1087,8 +1088,8 @@ pub(crate) mod copy_transpose {
         assert!(offset_of!(Push, destination) == 8);
         assert!(offset_of!(Push, walk) == 16);
         assert!(offset_of!(Push, count) == 24);
-        assert!(offset_of!(Push, source_step) == 32);
-        assert!(offset_of!(Push, destination_step) == 40);
+        assert!(offset_of!(Push, source_stride) == 32);
+        assert!(offset_of!(Push, destination_stride) == 40);
         assert!(offset_of!(Push, a) == 48);
         assert!(offset_of!(Push, b) == 56);
         assert!(offset_of!(Push, ndim) == 64);
@@ -1195,7 +1196,7 @@ pub(crate) mod fft_pass {
         pub(crate) in_unit: i64,
         pub(crate) out_unit: i64,
         pub(crate) rest: u32,
-        pub(crate) out_step: u32,
+        pub(crate) out_stride: u32,
         pub(crate) total: u32,
         pub(crate) ndim: u32,
         pub(crate) scale: f32,
@@ -1214,7 +1215,7 @@ pub(crate) mod fft_pass {
         assert!(offset_of!(Push, in_unit) == 64);
         assert!(offset_of!(Push, out_unit) == 72);
         assert!(offset_of!(Push, rest) == 80);
-        assert!(offset_of!(Push, out_step) == 84);
+        assert!(offset_of!(Push, out_stride) == 84);
         assert!(offset_of!(Push, total) == 88);
         assert!(offset_of!(Push, ndim) == 92);
         assert!(offset_of!(Push, scale) == 96);
@@ -1732,7 +1733,7 @@ pub(crate) mod interpreter_rows {
         pub(crate) marked: u64,
         pub(crate) matrices: [RowMatrix; 3],
         pub(crate) ends: [u32; 2],
-        pub(crate) steps: [u32; 2],
+        pub(crate) strides: [u32; 2],
         pub(crate) second: [u64; 3],
         pub(crate) chunks: u32,
         pub(crate) rounds: u32,
@@ -1748,7 +1749,7 @@ pub(crate) mod interpreter_rows {
         assert!(offset_of!(ProductRow, marked) == 40);
         assert!(offset_of!(ProductRow, matrices) == 48);
         assert!(offset_of!(ProductRow, ends) == 144);
-        assert!(offset_of!(ProductRow, steps) == 152);
+        assert!(offset_of!(ProductRow, strides) == 152);
         assert!(offset_of!(ProductRow, second) == 160);
         assert!(offset_of!(ProductRow, chunks) == 184);
         assert!(offset_of!(ProductRow, rounds) == 188);
@@ -1801,8 +1802,8 @@ pub(crate) mod matmul_complex {
         pub(crate) result: u64,
         pub(crate) walk: u64,
         pub(crate) count: u64,
-        pub(crate) a_step: i64,
-        pub(crate) b_step: i64,
+        pub(crate) a_stride: i64,
+        pub(crate) b_stride: i64,
         pub(crate) alpha: f32,
         pub(crate) beta: f32,
         pub(crate) ndim: u32,
@@ -1815,8 +1816,8 @@ pub(crate) mod matmul_complex {
         assert!(offset_of!(Push, result) == 24);
         assert!(offset_of!(Push, walk) == 32);
         assert!(offset_of!(Push, count) == 40);
-        assert!(offset_of!(Push, a_step) == 48);
-        assert!(offset_of!(Push, b_step) == 56);
+        assert!(offset_of!(Push, a_stride) == 48);
+        assert!(offset_of!(Push, b_stride) == 56);
         assert!(offset_of!(Push, alpha) == 64);
         assert!(offset_of!(Push, beta) == 68);
         assert!(offset_of!(Push, ndim) == 72);
@@ -2360,9 +2361,9 @@ pub(crate) mod matvec_strided {
         pub(crate) c: u64,
         pub(crate) result: u64,
         pub(crate) walk: u64,
-        pub(crate) row_step: i64,
+        pub(crate) row_stride: i64,
         pub(crate) x_row: i64,
-        pub(crate) x_step: i64,
+        pub(crate) x_stride: i64,
         pub(crate) c_row: i64,
         pub(crate) c_vector: i64,
         pub(crate) rows: u32,
@@ -2372,7 +2373,7 @@ pub(crate) mod matvec_strided {
         pub(crate) alpha: f32,
         pub(crate) beta: f32,
         pub(crate) ndim: u32,
-        pub(crate) result_steps: u32,
+        pub(crate) transposed: u32,
     }
     const _: () = {
         assert!(offset_of!(Push, matrix) == 0);
@@ -2380,9 +2381,9 @@ pub(crate) mod matvec_strided {
         assert!(offset_of!(Push, c) == 16);
         assert!(offset_of!(Push, result) == 24);
         assert!(offset_of!(Push, walk) == 32);
-        assert!(offset_of!(Push, row_step) == 40);
+        assert!(offset_of!(Push, row_stride) == 40);
         assert!(offset_of!(Push, x_row) == 48);
-        assert!(offset_of!(Push, x_step) == 56);
+        assert!(offset_of!(Push, x_stride) == 56);
         assert!(offset_of!(Push, c_row) == 64);
         assert!(offset_of!(Push, c_vector) == 72);
         assert!(offset_of!(Push, rows) == 80);
@@ -2392,7 +2393,7 @@ pub(crate) mod matvec_strided {
         assert!(offset_of!(Push, alpha) == 96);
         assert!(offset_of!(Push, beta) == 100);
         assert!(offset_of!(Push, ndim) == 104);
-        assert!(offset_of!(Push, result_steps) == 108);
+        assert!(offset_of!(Push, transposed) == 108);
         assert!(size_of::<Push>() == 112);
     };
 }
@@ -2460,9 +2461,9 @@ pub(crate) mod matvec_vecmat {
         pub(crate) extra: u64,
         pub(crate) result: u64,
         pub(crate) walk: u64,
-        pub(crate) row_step: i64,
+        pub(crate) row_stride: i64,
         pub(crate) x_row: i64,
-        pub(crate) x_step: i64,
+        pub(crate) x_stride: i64,
         pub(crate) c_column: i64,
         pub(crate) c_vector: i64,
         pub(crate) columns: u32,
@@ -2472,7 +2473,7 @@ pub(crate) mod matvec_vecmat {
         pub(crate) alpha: f32,
         pub(crate) beta: f32,
         pub(crate) ndim: u32,
-        pub(crate) result_steps: u32,
+        pub(crate) transposed: u32,
     }
     const _: () = {
         assert!(offset_of!(Push, matrix) == 0);
@@ -2481,9 +2482,9 @@ pub(crate) mod matvec_vecmat {
         assert!(offset_of!(Push, extra) == 24);
         assert!(offset_of!(Push, result) == 32);
         assert!(offset_of!(Push, walk) == 40);
-        assert!(offset_of!(Push, row_step) == 48);
+        assert!(offset_of!(Push, row_stride) == 48);
         assert!(offset_of!(Push, x_row) == 56);
-        assert!(offset_of!(Push, x_step) == 64);
+        assert!(offset_of!(Push, x_stride) == 64);
         assert!(offset_of!(Push, c_column) == 72);
         assert!(offset_of!(Push, c_vector) == 80);
         assert!(offset_of!(Push, columns) == 88);
@@ -2493,7 +2494,7 @@ pub(crate) mod matvec_vecmat {
         assert!(offset_of!(Push, alpha) == 104);
         assert!(offset_of!(Push, beta) == 108);
         assert!(offset_of!(Push, ndim) == 112);
-        assert!(offset_of!(Push, result_steps) == 116);
+        assert!(offset_of!(Push, transposed) == 116);
         assert!(size_of::<Push>() == 120);
     };
 }
@@ -2543,8 +2544,8 @@ pub(crate) mod norm {
         pub(crate) result: u64,
         pub(crate) rows: u64,
         pub(crate) width: u32,
-        pub(crate) weight_step: u32,
-        pub(crate) bias_step: u32,
+        pub(crate) weight_stride: u32,
+        pub(crate) bias_stride: u32,
         pub(crate) eps: f32,
     }
     const _: () = {
@@ -2554,8 +2555,8 @@ pub(crate) mod norm {
         assert!(offset_of!(Push, result) == 24);
         assert!(offset_of!(Push, rows) == 32);
         assert!(offset_of!(Push, width) == 40);
-        assert!(offset_of!(Push, weight_step) == 44);
-        assert!(offset_of!(Push, bias_step) == 48);
+        assert!(offset_of!(Push, weight_stride) == 44);
+        assert!(offset_of!(Push, bias_stride) == 48);
         assert!(offset_of!(Push, eps) == 52);
         assert!(size_of::<Push>() == 56);
     };
@@ -2933,7 +2934,7 @@ pub(crate) mod quantized_qmv {
         pub(crate) outputs: u32,
         pub(crate) inner: u32,
         pub(crate) batches: u32,
-        pub(crate) step: u32,
+        pub(crate) stride: u32,
     }
     const _: () = {
         assert!(offset_of!(Push, x) == 0);
@@ -2946,7 +2947,7 @@ pub(crate) mod quantized_qmv {
         assert!(offset_of!(Push, outputs) == 52);
         assert!(offset_of!(Push, inner) == 56);
         assert!(offset_of!(Push, batches) == 60);
-        assert!(offset_of!(Push, step) == 64);
+        assert!(offset_of!(Push, stride) == 64);
         assert!(size_of::<Push>() == 68);
     };
     pub(crate) use super::matmul_lanes::Picks;
@@ -3249,17 +3250,17 @@ pub(crate) mod rope {
         pub(crate) offset: u64,
         pub(crate) frequencies: u64,
         pub(crate) result: u64,
-        pub(crate) batch_step: i64,
-        pub(crate) head_step: i64,
-        pub(crate) row_step: i64,
-        pub(crate) feature_step: i64,
-        pub(crate) frequency_step: i64,
+        pub(crate) batch_stride: i64,
+        pub(crate) head_stride: i64,
+        pub(crate) row_stride: i64,
+        pub(crate) feature_stride: i64,
+        pub(crate) frequency_stride: i64,
         pub(crate) batches: u32,
         pub(crate) heads: u32,
         pub(crate) rows: u32,
         pub(crate) features: u32,
         pub(crate) dims: u32,
-        pub(crate) offset_step: u32,
+        pub(crate) offset_stride: u32,
         pub(crate) scale: f32,
     }
     const _: () = {
@@ -3267,17 +3268,17 @@ pub(crate) mod rope {
         assert!(offset_of!(Push, offset) == 8);
         assert!(offset_of!(Push, frequencies) == 16);
         assert!(offset_of!(Push, result) == 24);
-        assert!(offset_of!(Push, batch_step) == 32);
-        assert!(offset_of!(Push, head_step) == 40);
-        assert!(offset_of!(Push, row_step) == 48);
-        assert!(offset_of!(Push, feature_step) == 56);
-        assert!(offset_of!(Push, frequency_step) == 64);
+        assert!(offset_of!(Push, batch_stride) == 32);
+        assert!(offset_of!(Push, head_stride) == 40);
+        assert!(offset_of!(Push, row_stride) == 48);
+        assert!(offset_of!(Push, feature_stride) == 56);
+        assert!(offset_of!(Push, frequency_stride) == 64);
         assert!(offset_of!(Push, batches) == 72);
         assert!(offset_of!(Push, heads) == 76);
         assert!(offset_of!(Push, rows) == 80);
         assert!(offset_of!(Push, features) == 84);
         assert!(offset_of!(Push, dims) == 88);
-        assert!(offset_of!(Push, offset_step) == 92);
+        assert!(offset_of!(Push, offset_stride) == 92);
         assert!(offset_of!(Push, scale) == 96);
         assert!(size_of::<Push>() == 100);
     };
@@ -3298,7 +3299,7 @@ pub(crate) mod run_rows {
     pub(crate) const SOURCE: u32 = 1;
     pub(crate) const TARGET: u32 = 2;
     pub(crate) const MATRIX: u32 = 3;
-    pub(crate) const STEPS: u32 = 9;
+    pub(crate) const ENDS_AND_STRIDES: u32 = 9;
     pub(crate) const SECOND: u32 = 10;
     pub(crate) const COUNTS: u32 = 11;
     pub(crate) const COUNT_AND_SCALE: u32 = 0;

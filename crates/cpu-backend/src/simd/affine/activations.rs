@@ -42,13 +42,13 @@ impl Activations {
             sums: vec![0.0; rows * groups],
         };
         for (i, x) in x.chunks_exact(columns).enumerate() {
-            let place = i * chunks..(i + 1) * chunks;
+            let range = i * chunks..(i + 1) * chunks;
             match affine.bits {
-                2 if pairs => by_pairs::<16, T>(x, &mut out.pairs[place]),
-                4 if pairs => by_pairs::<8, T>(x, &mut out.pairs[place]),
-                2 => by_fields::<16>(x, out.values[place].as_flattened_mut()),
-                4 => by_fields::<8>(x, out.values[place].as_flattened_mut()),
-                _ => out.values[place].as_flattened_mut().copy_from_slice(x),
+                2 if pairs => by_pairs::<16, T>(x, &mut out.pairs[range]),
+                4 if pairs => by_pairs::<8, T>(x, &mut out.pairs[range]),
+                2 => by_fields::<16>(x, out.values[range].as_flattened_mut()),
+                4 => by_fields::<8>(x, out.values[range].as_flattened_mut()),
+                _ => out.values[range].as_flattened_mut().copy_from_slice(x),
             }
             let sums = out.sums[i * groups..].iter_mut().zip(x.chunks_exact(affine.group_size));
             sums.for_each(|(sum, group)| *sum = lane_sum(group));

@@ -11,8 +11,8 @@ use mlx_vulkan_core::{
 use smallvec::smallvec;
 
 use super::{
-    Kernel,
-    heads::{TokenHeads, Walk, cache_steps, caches_in_place},
+    Grouped,
+    heads::{TokenHeads, Walk, cache_strides, caches_in_place},
 };
 use crate::{
     kernels::{
@@ -63,10 +63,10 @@ pub(super) fn find(tape: &Tape, place: usize, device: &DeviceState) -> Option<Gr
     let updates = [keys, values];
     let found = Found { attention: place, updates, token, scale: scale.0, sizes, plan };
     let kept = smallvec![place, keys, values];
-    Some(Group { members, kept, fusion: Box::new(Kernel(found)) })
+    Some(Group { members, kept, fusion: Box::new(Grouped(found)) })
 }
 
-impl super::Fused for Found {
+impl super::GroupKernel for Found {
     fn name(&self) -> usize {
         self.attention
     }
@@ -103,7 +103,7 @@ impl super::Fused for Found {
             kv_heads: s.kv_heads as u32,
             count: s.keys as u32,
             width: s.key_width as u32,
-            steps: cache_steps(tape, self.updates, s.key_width),
+            strides: cache_strides(tape, self.updates, s.key_width),
             scale: self.scale,
             dtype: tape.array(self.attention).dtype() as u32,
             quantized: None,

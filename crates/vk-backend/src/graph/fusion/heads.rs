@@ -236,9 +236,9 @@ pub(super) fn caches_in_place<const N: usize>(
 
 /// Strides of heads and rows of `width` features, of the caches of keys and of values
 /// that are updated at these places.
-pub(super) fn cache_steps(tape: &Tape, updates: [usize; 2], width: usize) -> [u32; 4] {
+pub(super) fn cache_strides(tape: &Tape, updates: [usize; 2], width: usize) -> [u32; 4] {
     let [keys, values] = updates.map(|place| tape.array(place).dim(2) * width);
-    [keys, width, values, width].map(|step| step as u32)
+    [keys, width, values, width].map(|stride| stride as u32)
 }
 
 /// Whether a node rotates heads of `width` features, all of them.
@@ -280,9 +280,9 @@ pub(super) fn angle(
         return Ok(None);
     };
     let offset = ctx.input(&node.inputs[1])?;
-    let (frequencies, step) = rope::frequencies(ctx, rope, node.inputs.get(2))?;
+    let (frequencies, stride) = rope::frequencies(ctx, rope, node.inputs.get(2))?;
     reads.extend([offset.region, frequencies.region]);
-    Ok((step == 1).then_some(Angle {
+    Ok((stride == 1).then_some(Angle {
         offset: offset.address,
         frequencies: frequencies.address,
         divisors: rope.base.is_none(),

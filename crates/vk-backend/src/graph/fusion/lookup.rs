@@ -11,7 +11,7 @@ use mlx_vulkan_core::{
 };
 use smallvec::smallvec;
 
-use super::{Kernel, inner, products::dense};
+use super::{Grouped, inner, products::dense};
 use crate::{
     kernels::{Ctx, quantized},
     runtime::device::DeviceState,
@@ -46,7 +46,7 @@ pub(super) fn find(
     same.then(|| Group {
         members: smallvec![takes[0], takes[1], takes[2], place],
         kept: smallvec![place],
-        fusion: Box::new(Kernel(Found { takes, result: place, affine })),
+        fusion: Box::new(Grouped(Found { takes, result: place, affine })),
     })
 }
 
@@ -56,7 +56,7 @@ fn picks_rows(node: &Node) -> bool {
         && node.inputs[0].ndim() == 2
 }
 
-impl super::Fused for Found {
+impl super::GroupKernel for Found {
     fn name(&self) -> usize {
         self.result
     }

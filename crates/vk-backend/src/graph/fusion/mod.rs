@@ -51,12 +51,7 @@ use mlx_vulkan_core::{
 
 use crate::{
     kernels::{Ctx, encode_operation},
-    runtime::{
-        device::DeviceState,
-        observe,
-        stats::{self, uses},
-        streams::stream_of,
-    },
+    runtime::{device::DeviceState, observe, stats, streams::stream_of},
 };
 
 use heads::Cursor;
@@ -116,7 +111,7 @@ fn inner(tape: &Tape, at: Cursor, uses: usize, stream: Stream) -> Option<usize> 
 }
 
 /// A group that one kernel does.
-trait Fused {
+trait GroupKernel {
     /// The member that it is named after.
     fn name(&self) -> usize;
 
@@ -134,11 +129,11 @@ trait Fused {
 }
 
 /// A group as core evaluates it.
-struct Kernel<T>(T);
+struct Grouped<T>(T);
 
-impl<T: Fused> Fusion for Kernel<T> {
+impl<T: GroupKernel> Fusion for Grouped<T> {
     fn eval(&self, at: Stream, tape: &Tape, kept: &mut [Output]) -> Result<Option<Encoded>> {
-        let Kernel(fused) = self;
+        let Grouped(fused) = self;
         let name = tape.node(fused.name()).primitive.name();
         let (fused, encoded) = encode_operation(at, name, fused.replaces(), |ctx| {
             let done = fused.encode(ctx, tape, kept)?;
@@ -153,14 +148,12 @@ impl<T: Fused> Fusion for Kernel<T> {
 }
 
 /// Counts a group that was just encoded.
-fn count(fused: &impl Fused, ctx: &Ctx<'_>, tape: &Tape) {
+fn count(fused: &impl GroupKernel, ctx: &Ctx<'_>, tape: &Tape) {
     stats::FUSED.add(fused.replaces() - 1);
-    if uses::is_counted("fused", ctx.config()) {
-        stats::hit("fused", || fused.describe(tape));
-    }
+    stats::hit(ctx.config(), "fused", || fused.describe(tape));
     if let Some(kernels) = ctx.used() {
         for node in fused.counted().iter().map(|&place| tape.node(place)) {
-            observe::operation(&node.primitive, &node.inputs, kernels, None);
+            observe::operation(ctx.config(), &node.primitive, &node.inputs, kernels, None);
         }
     }
 }

@@ -13,7 +13,7 @@ use mlx_vulkan_core::{
 };
 use smallvec::{SmallVec, smallvec};
 
-use super::{Kernel, inner};
+use super::{Grouped, inner};
 use crate::{
     kernels::{
         Ctx, Operand, Region,
@@ -194,12 +194,20 @@ fn describe(tape: &Tape, place: usize, device: &DeviceState) -> Option<Products>
         Primitive::Quantized(QuantizedOp::QuantizedMatmul { affine, transpose: true })
             if node.inputs[1].ndim() == 2 =>
         {
-            let product =
-                quantized::Product { rows, outputs, inner, batches: 1, transpose: true, fragment };
+            let product = quantized::QuantizedProduct {
+                rows,
+                outputs,
+                inner,
+                batches: 1,
+                transpose: true,
+                fragment,
+            };
             let way = match quantized::plan(&product, caps, config) {
-                quantized::Plan::MatVec { team, .. } => team.subgroups.then_some(Way::Few),
-                quantized::Plan::Gemm(gemm) | quantized::Plan::Dense(gemm) => many(gemm),
-                quantized::Plan::VecMat { .. } => None,
+                quantized::QuantizedPlan::MatVec { team, .. } => team.subgroups.then_some(Way::Few),
+                quantized::QuantizedPlan::Gemm(gemm) | quantized::QuantizedPlan::Dense(gemm) => {
+                    many(gemm)
+                }
+                quantized::QuantizedPlan::VecMat { .. } => None,
             };
             (affine.bits, affine.group_size, way)
         }
@@ -258,11 +266,11 @@ impl Products {
                 smallvec![result]
             }
         };
-        (members.len() > 1).then(|| Group { members, kept, fusion: Box::new(Kernel(self)) })
+        (members.len() > 1).then(|| Group { members, kept, fusion: Box::new(Grouped(self)) })
     }
 }
 
-impl super::Fused for Products {
+impl super::GroupKernel for Products {
     fn name(&self) -> usize {
         self.places[0]
     }

@@ -12,7 +12,7 @@ use mlx_vulkan_core::{
 use smallvec::SmallVec;
 
 use super::{
-    Kernel,
+    Grouped,
     heads::{Cursor, Heads, Walk, angle, input, is_head_of_rows, rotates},
     products::dense,
 };
@@ -27,7 +27,7 @@ use crate::{
 
 /// Where heads go.
 #[derive(Clone, Copy)]
-enum Place {
+enum Target {
     /// Results of their own: (batches, heads, tokens, features).
     Own,
     /// Rows of a cache, from this one on.
@@ -40,7 +40,7 @@ struct Part {
     from: Cursor,
     /// The node whose result they are.
     result: usize,
-    place: Place,
+    target: Target,
     rotated: Option<Heads>,
 }
 
@@ -77,11 +77,11 @@ pub(super) fn find(tape: &Tape, place: usize, device: &DeviceState) -> Option<Gr
     let kept = parts.iter().map(|part| part.result).collect();
     let members = walk.members;
     let found = Found { parts, width, tokens, batches };
-    Some(Group { members, kept, fusion: Box::new(Kernel(found)) })
+    Some(Group { members, kept, fusion: Box::new(Grouped(found)) })
 }
 
 impl Walk<'_> {
-    /// The node that makes `at`, which the group makes in its place.
+    /// The node that makes `at`, which the group makes instead.
     fn result(&mut self, at: Cursor, is: impl Fn(&Node) -> bool) -> Option<usize> {
         let place = self.place(at)?;
         let node = self.tape.node(place);
@@ -97,8 +97,8 @@ impl Walk<'_> {
             rotates(node, width) && x.ndim() == 4 && (x.dim(2), x.dtype()) == (tokens, dtype)
         })?;
         let heads = self.turned(rope, width)?;
-        let (from, result, place) = (heads.from, rope, Place::Own);
-        Some(Part { from, result, place, rotated: Some(heads) })
+        let (from, result, target) = (heads.from, rope, Target::Own);
+        Some(Part { from, result, target, rotated: Some(heads) })
     }
 
     /// The heads that `rope` rotates, behind the exchange of heads and tokens.
@@ -138,19 +138,24 @@ impl Walk<'_> {
         else {
             return None;
         };
-        let (to, rows) = (Place::Cache(start[2] as usize), (place, 1));
+        let (to, rows) = (Target::Cache(start[2] as usize), (place, 1));
         let rope = self.pass(rows, |node| rotates(node, width));
         if let Some(rope) = rope {
             let heads = self.turned(rope, width)?;
-            return Some(Part { from: heads.from, result: place, place: to, rotated: Some(heads) });
+            return Some(Part {
+                from: heads.from,
+                result: place,
+                target: to,
+                rotated: Some(heads),
+            });
         }
         let exchanged = self.exchanged(rows)?;
         let from = self.stripped((exchanged, 0));
-        Some(Part { from, result: place, place: to, rotated: None })
+        Some(Part { from, result: place, target: to, rotated: None })
     }
 }
 
-impl super::Fused for Found {
+impl super::GroupKernel for Found {
     fn name(&self) -> usize {
         self.parts[0].result
     }
@@ -162,7 +167,7 @@ impl super::Fused for Found {
     fn replaces(&self) -> u64 {
         let operations = |part: &Part| {
             let heads = part.rotated.as_ref().map_or(0, Heads::operations);
-            heads + u64::from(matches!(part.place, Place::Cache(_)))
+            heads + u64::from(matches!(part.target, Target::Cache(_)))
         };
         self.parts.iter().map(operations).sum()
     }
@@ -227,7 +232,7 @@ impl Part {
 
     /// Where the first token's first head goes, and all that may be written.
     fn destination(&self, ctx: &mut Ctx<'_>, tape: &Tape, output: &mut Output) -> Result<Operand> {
-        let Place::Cache(row) = self.place else { return ctx.output(output) };
+        let Target::Cache(row) = self.target else { return ctx.output(output) };
         let cache = &tape.node(self.result).inputs[0];
         let to = copy::updated(ctx, cache, output)?;
         let bytes = (row * cache.dim(3) * cache.dtype().size()) as u64;

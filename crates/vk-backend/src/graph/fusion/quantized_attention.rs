@@ -13,8 +13,8 @@ use mlx_vulkan_core::{
 use smallvec::{SmallVec, smallvec};
 
 use super::{
-    Kernel,
-    heads::{Cursor, TokenHeads, Walk, cache_steps, caches_in_place, input},
+    Grouped,
+    heads::{Cursor, TokenHeads, Walk, cache_strides, caches_in_place, input},
     inner,
     products::dense,
 };
@@ -80,7 +80,7 @@ pub(super) fn find(
     kept.extend(token.iter().flat_map(|token| token.updates));
     let members = walk.members;
     let found = Found { products, query, factor, token, affine, sizes, plan };
-    Some(Group { members, kept, fusion: Box::new(Kernel(found)) })
+    Some(Group { members, kept, fusion: Box::new(Grouped(found)) })
 }
 
 impl Walk<'_> {
@@ -205,10 +205,10 @@ struct Cache {
     /// Words, scales and biases of the keys, then of the values.
     parts: [Operand; 2 * PARTS],
     /// As in [`Attention`].
-    steps: [u32; 4],
+    strides: [u32; 4],
 }
 
-impl super::Fused for Found {
+impl super::GroupKernel for Found {
     fn name(&self) -> usize {
         self.products[1]
     }
@@ -278,17 +278,17 @@ impl Found {
     /// A cache that is only read.
     fn read(&self, ctx: &mut Ctx<'_>, tape: &Tape) -> Result<Option<Cache>> {
         let sharing = self.sizes.heads / self.sizes.kv_heads;
-        let mut steps = [0; 4];
+        let mut strides = [0; 4];
         let mut parts = [Operand::default(); 2 * PARTS];
         for (side, &product) in self.products.iter().enumerate() {
             let arrays = &tape.node(product).inputs[1..];
-            let Some(found) = common_steps(arrays, sharing, self.affine) else { return Ok(None) };
-            steps[2 * side..][..2].copy_from_slice(&found);
+            let Some(found) = common_strides(arrays, sharing, self.affine) else { return Ok(None) };
+            strides[2 * side..][..2].copy_from_slice(&found);
             for (part, array) in parts[PARTS * side..].iter_mut().zip(arrays) {
                 *part = ctx.input(array)?;
             }
         }
-        Ok(Some(Cache { parts, steps }))
+        Ok(Some(Cache { parts, strides }))
     }
 
     fn attention(
@@ -311,7 +311,7 @@ impl Found {
             kv_heads: kv_heads as u32,
             count: keys as u32,
             width: key_width as u32,
-            steps: cache.steps,
+            strides: cache.strides,
             scale: 1.0,
             dtype: dtype as u32,
             quantized: Some(Quantized {
@@ -333,25 +333,25 @@ impl CachedToken {
         sizes: &Sizes,
     ) -> Result<Option<Cache>> {
         let found = caches_in_place(ctx, tape, self.updates, updated)?;
-        let steps = cache_steps(tape, [self.updates[0], self.updates[PARTS]], sizes.key_width);
-        Ok(found.map(|parts| Cache { parts, steps }))
+        let strides = cache_strides(tape, [self.updates[0], self.updates[PARTS]], sizes.key_width);
+        Ok(found.map(|parts| Cache { parts, strides }))
     }
 }
 
 /// Strides of heads and rows that words, scales and biases have in common, in elements that they stand for.
-fn common_steps(parts: &[Array], sharing: usize, affine: Affine) -> Option<[u32; 2]> {
+fn common_strides(parts: &[Array], sharing: usize, affine: Affine) -> Option<[u32; 2]> {
     let of_words = [32, affine.bits as isize];
     let of_groups = [affine.group_size as isize, 1];
-    let steps = |part: usize, per| steps(&parts[part], sharing, per);
-    let words = steps(0, of_words)?;
-    let same = [1, 2].into_iter().all(|part| steps(part, of_groups) == Some(words));
+    let strides = |part: usize, per| strides_of(&parts[part], sharing, per);
+    let words = strides(0, of_words)?;
+    let same = [1, 2].into_iter().all(|part| strides(part, of_groups) == Some(words));
     same.then_some(words)
 }
 
 /// Strides of heads and rows of an array (…, heads, rows, columns), or (…, heads, `sharing`, rows, columns)
 /// if that is more than one, in elements of which `per[0]` are `per[1]` of the array's. Where there is only
 /// one head or row, its stride is 0.
-fn steps(array: &Array, sharing: usize, per: [isize; 2]) -> Option<[u32; 2]> {
+fn strides_of(array: &Array, sharing: usize, per: [isize; 2]) -> Option<[u32; 2]> {
     let (shape, strides) = (array.shape(), &array.evaluated().layout.strides);
     let (row, column) = (shape.len() - 2, shape.len() - 1);
     let shared = sharing > 1;
@@ -360,9 +360,9 @@ fn steps(array: &Array, sharing: usize, per: [isize; 2]) -> Option<[u32; 2]> {
     let fits = heads.next().is_none()
         && (!shared || strides[row - 1] == 0)
         && (strides[column] == 1 || shape[column] == 1);
-    let step = |axis: Option<usize>| {
+    let stride = |axis: Option<usize>| {
         let elements = axis.map_or(0, |axis| strides[axis] * per[0]);
         (fits && elements % per[1] == 0).then(|| u32::try_from(elements / per[1]).ok()).flatten()
     };
-    Some([step(head)?, step((shape[row] > 1).then_some(row))?])
+    Some([stride(head)?, stride((shape[row] > 1).then_some(row))?])
 }

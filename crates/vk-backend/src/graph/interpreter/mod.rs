@@ -255,7 +255,7 @@ impl Memory {
     fn clear(&self, encoder: &mut Encoder) -> Result<()> {
         let span = self.arena.span();
         let all = Region { address: span.address(), bytes: CONTROL + ROOM };
-        encoder.fill(span.place(0), all, 0)
+        encoder.fill(span.buffer_offset(0), all, 0)
     }
 
     /// A tag that no word in the arena carries, like the one after it.

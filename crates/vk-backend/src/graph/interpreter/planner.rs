@@ -2,7 +2,7 @@
 //! over the workgroups that stay for all of them.
 
 use crate::{
-    kernels::{attention::planner::Sizes, matvec::planner::Product},
+    kernels::{attention::planner::Sizes, matvec::planner::MatvecSizes},
     runtime::{
         capabilities::{Capabilities, DeviceKind},
         config::Config,
@@ -63,7 +63,7 @@ pub(crate) fn shape(caps: &Capabilities, config: &Config) -> Option<Shape> {
 }
 
 /// Whether a product of 16-bit floats can be a step.
-pub(crate) fn serves_product(p: &Product, inner: u32, bits: u32, shape: &Shape) -> bool {
+pub(crate) fn serves_product(p: &MatvecSizes, inner: u32, bits: u32, shape: &Shape) -> bool {
     let whole = p.outputs.iter().all(|o| o.is_multiple_of(RESULTS / p.sets));
     let fits = inner <= shape.longest() && inner.is_multiple_of(8);
     p.rows == 1 && bits <= 16 && fits && whole
@@ -137,12 +137,12 @@ mod tests {
 
     #[test]
     fn rows_that_fit_and_whole_blocks_of_results_are_served() {
-        let p = |outputs, sets| Product { rows: 1, outputs: [outputs, outputs, 0], sets };
-        let serves = |p: &Product, inner, bits| serves_product(p, inner, bits, &SHAPE);
+        let p = |outputs, sets| MatvecSizes { rows: 1, outputs: [outputs, outputs, 0], sets };
+        let serves = |p: &MatvecSizes, inner, bits| serves_product(p, inner, bits, &SHAPE);
         assert!(serves(&p(1024, 1), 12_288, 4) && !serves(&p(1024, 1), 12_296, 4), "too long");
         assert!(!serves(&p(1022, 1), 1024, 4) && serves(&p(1022, 2), 1024, 4));
         assert!(!serves(&p(1023, 2), 1024, 4));
-        assert!(!serves(&Product { rows: 2, ..p(1024, 1) }, 1024, 4));
+        assert!(!serves(&MatvecSizes { rows: 2, ..p(1024, 1) }, 1024, 4));
         assert!(!serves(&p(1024, 1), 1024, 32));
     }
 

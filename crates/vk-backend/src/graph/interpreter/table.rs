@@ -10,7 +10,6 @@ use crate::{
     kernels::{
         attention::decode::{Attention, Token},
         layouts::{
-            self,
             interpreter::{
                 Constants, DIVISORS_FLAG, INTERPRETER, INTERPRETER_DOTS, NORM_FLAG, Push,
                 TRADITIONAL_FLAG,
@@ -40,8 +39,8 @@ const _: () = {
     assert!(offset_of!(ProductRow, x) == quad(SOURCE));
     assert!(offset_of!(ProductRow, residual) == quad(TARGET));
     assert!(offset_of!(ProductRow, matrices) == quad(MATRIX));
-    assert!(offset_of!(ProductRow, ends) == quad(layouts::run_rows::STEPS));
-    assert!(offset_of!(ProductRow, steps) == quad(layouts::run_rows::STEPS) + 8);
+    assert!(offset_of!(ProductRow, ends) == quad(ENDS_AND_STRIDES));
+    assert!(offset_of!(ProductRow, strides) == quad(ENDS_AND_STRIDES) + 8);
     assert!(offset_of!(ProductRow, second) == quad(SECOND));
     assert!(offset_of!(ProductRow, chunks) == quad(COUNTS) + 8);
     assert!(offset_of!(AttentionRow, kind) == quad(COUNT_AND_SCALE));
@@ -65,8 +64,8 @@ pub(super) struct Variant {
     width: u32,
     sharing: u32,
     flags: u32,
-    /// Of products: rows are in fixed point, and lanes take chunks of twice the length.
-    digits: bool,
+    /// Of products: rows are int8 rows, and lanes take chunks of twice the length.
+    int8_rows: bool,
     wide: bool,
 }
 
@@ -78,9 +77,9 @@ impl Variant {
             Kind::Attention(_) => None,
         })?;
         let format @ Format { dtype, bits, group } = product.format;
-        let digits = matvec::in_digits(bits, dtype, device.capabilities(), device.config);
-        let wide = digits && matvec::is_wide(bits, group, product.inner, shape.subgroup);
-        let alone = Variant { format, width: 64, sharing: 1, flags: 0, digits, wide };
+        let int8_rows = matvec::takes_int8_rows(bits, dtype, device.capabilities(), device.config);
+        let wide = int8_rows && matvec::is_wide(bits, group, product.inner, shape.subgroup);
+        let alone = Variant { format, width: 64, sharing: 1, flags: 0, int8_rows, wide };
         let token = steps.iter().find_map(|step| match &step.kind {
             Kind::Attention(token) => Some(token),
             Kind::Product(_) => None,
@@ -99,7 +98,7 @@ impl Variant {
 
     /// The kernel that walks such steps.
     pub(super) fn kernel(&self) -> KernelOf<Constants, Push> {
-        if self.digits { INTERPRETER_DOTS } else { INTERPRETER }
+        if self.int8_rows { INTERPRETER_DOTS } else { INTERPRETER }
     }
 
     /// Elements of a row that a lane takes at a time.
@@ -118,26 +117,26 @@ impl Variant {
 
 /// Where the rows of a product are that a team takes at a time, a block: neighbours of one matrix, or half of
 /// them of the gate and half of what it gates.
-struct Places {
+struct BlockLayout {
     blocks: u32,
     /// Results of a block.
     results: u32,
     matrices: [RowMatrix; MOST_MATRICES],
     ends: [u32; 2],
-    steps: [u32; 2],
+    strides: [u32; 2],
     second: [u64; 3],
 }
 
-impl Places {
+impl BlockLayout {
     fn of(fused: &Fused) -> Self {
         let Format { bits, group, .. } = fused.format;
         let row = [fused.inner * bits / 8, if bits < 16 { fused.inner / group * 2 } else { 0 }];
         let gated = fused.after == After::Gate;
         let half = planner::RESULTS / 2;
         let results = if gated { half } else { planner::RESULTS };
-        let steps = row.map(|bytes| bytes * results);
+        let strides = row.map(|bytes| bytes * results);
         // Of words, scales, biases and results.
-        let bytes = [steps[0], steps[1], steps[1], 2 * results].map(u64::from);
+        let bytes = [strides[0], strides[1], strides[1], 2 * results].map(u64::from);
         let (mut blocks, mut ends) = (0, [0; MOST_MATRICES]);
         let mut matrices = [RowMatrix::default(); MOST_MATRICES];
         let count = if gated { 1 } else { MOST_MATRICES };
@@ -164,7 +163,7 @@ impl Places {
             false => [row[0], row[1], row[1]].map(|bytes| u64::from(half * bytes)),
         };
         let ends = if gated { [blocks; 2] } else { [ends[0], ends[1]] };
-        Places { blocks, results, matrices, ends, steps, second }
+        BlockLayout { blocks, results, matrices, ends, strides, second }
     }
 }
 
@@ -296,12 +295,12 @@ impl Table {
         if !aligned || self.collides(step, &known) {
             return None;
         }
-        let places = Places::of(fused);
+        let layout = BlockLayout::of(fused);
         // Offsets within a matrix are 32 bits.
-        if u64::from(places.blocks) * u64::from(places.steps[0]) > u64::from(u32::MAX) {
+        if u64::from(layout.blocks) * u64::from(layout.strides[0]) > u64::from(u32::MAX) {
             return None;
         }
-        let blocks = places.blocks;
+        let blocks = layout.blocks;
         if fused.after == After::Gate {
             kind |= GATED;
         }
@@ -309,7 +308,7 @@ impl Table {
         let chunks = fused.inner / self.variant.chunk();
         let splits = planner::splits_log(blocks, chunks, self.groups, &self.shape);
         kind |= splits << SPLITS_SHIFT;
-        let values = blocks * places.results;
+        let values = blocks * layout.results;
         let marked = match values <= planner::MOST_MARKED {
             true => self.room(values.into())?,
             false => 0,
@@ -323,10 +322,10 @@ impl Table {
             weight: norm.map_or(0, |norm| norm.weight),
             residual,
             marked,
-            matrices: places.matrices,
-            ends: places.ends,
-            steps: places.steps,
-            second: places.second,
+            matrices: layout.matrices,
+            ends: layout.ends,
+            strides: layout.strides,
+            second: layout.second,
             chunks,
             rounds: chunks.div_ceil(self.shape.subgroup << splits),
         };
@@ -361,7 +360,7 @@ impl Table {
         let (q, new_key, new_value) = (q?, new_key?, new_value?);
         let (marked, parts) = (self.room(u64::from(heads * width))?, self.room(parts)?);
         let norms = projections.norms;
-        let [key_head, key_row, value_head, value_row] = attention.steps;
+        let [key_head, key_row, value_head, value_row] = attention.strides;
         let row = AttentionRow {
             kind: ATTENTION,
             count: attention.count,

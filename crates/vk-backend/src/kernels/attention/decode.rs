@@ -33,7 +33,7 @@ pub(crate) struct Attention {
     pub(crate) width: u32,
     /// Strides of heads and rows, in elements, of the keys and of the values; of quantized ones in elements
     /// that they stand for, multiples of 32 and of the group size.
-    pub(crate) steps: [u32; 4],
+    pub(crate) strides: [u32; 4],
     pub(crate) scale: f32,
     pub(crate) dtype: u32,
     pub(crate) quantized: Option<Quantized>,
@@ -123,25 +123,25 @@ pub(crate) fn encode(
     ctx: &mut Ctx<'_>,
     plan: &Decode,
     sizes: &Sizes,
-    step: &Attention,
+    attention: &Attention,
     fused: Option<&Projections>,
     reads: &[Region],
     writes: &[Region],
 ) -> Result<()> {
-    stats::hit("sdpa", || {
+    stats::hit(ctx.config(), "sdpa", || {
         // A line per token would be no statistic.
         let keys = sizes.keys.next_power_of_two();
         format!("{plan:?} {:?}", Sizes { keys, ..*sizes })
     });
     let mut writes: SmallVec<[Region; 9]> = writes.into();
-    let mut shares = [0; 2];
+    let mut for_splits = [0; 2];
     if plan.splits > 1 {
-        let bytes = u64::from(step.heads * plan.splits) * u64::from(step.width + 4) * 4;
-        let (parts, counters) = (ctx.scratch(bytes)?, ctx.counters(step.heads.into())?);
-        shares = [parts.address, counters.address];
+        let bytes = u64::from(attention.heads * plan.splits) * u64::from(attention.width + 4) * 4;
+        let (parts, counters) = (ctx.scratch(bytes)?, ctx.counters(attention.heads.into())?);
+        for_splits = [parts.address, counters.address];
         writes.extend([parts, counters]);
     }
-    let more = match step.quantized {
+    let more = match attention.quantized {
         Some(Quantized { parts, factor, .. }) => {
             let [key_scales, key_biases, value_scales, value_biases] = parts;
             let more = More { key_scales, key_biases, value_scales, value_biases, factor };
@@ -149,23 +149,23 @@ pub(crate) fn encode(
         }
         None => 0,
     };
-    let call = call(ctx, plan.splits, shares, more, step, fused)?;
+    let call = call(ctx, plan.splits, for_splits, more, attention, fused)?;
     ctx.encode(call, reads, &writes)
 }
 
-/// The dispatch; `parts` is scratch memory for shares of the keys, `counters` zeroed words for finished ones,
+/// The dispatch; `parts` is scratch memory for splits of the keys, `counters` zeroed words for finished ones,
 /// `more` where the rest of a quantized cache is.
 fn call(
     ctx: &Ctx<'_>,
     splits: u32,
     [parts, counters]: [u64; 2],
     more: u64,
-    step: &Attention,
+    attention: &Attention,
     fused: Option<&Projections>,
 ) -> Result<Call> {
     let caps = ctx.capabilities();
-    let group = step.heads / step.kv_heads;
-    let plan = planner::decode_shape(step.width, [step.kv_heads, group], splits, caps);
+    let group = attention.heads / attention.kv_heads;
+    let plan = planner::decode_shape(attention.width, [attention.kv_heads, group], splits, caps);
     let norms = fused.and_then(|f| f.norms);
     let angle = fused.map(|f| f.angle);
     let bit = |on: bool, flag: u32| if on { flag } else { 0 };
@@ -177,8 +177,8 @@ fn call(
     let DecodeShape { subgroup, workgroup, heads } = plan;
     let mut constants = Constants {
         workgroup,
-        dtype: step.dtype,
-        width: step.width,
+        dtype: attention.dtype,
+        width: attention.width,
         subgroup,
         heads,
         sharing: group,
@@ -188,36 +188,36 @@ fn call(
         bits: 0,
         group: 0,
     };
-    let kernel = match step.quantized {
+    let kernel = match attention.quantized {
         None => ATTENTION_DECODE,
         Some(Quantized { affine, .. }) => {
             (constants.bits, constants.group) = (affine.bits as u32, affine.group_size as u32);
             ATTENTION_DECODE_QUANTIZED
         }
     };
-    let [key_head, key_row, value_head, value_row] = step.steps;
+    let [key_head, key_row, value_head, value_row] = attention.strides;
     let push = Push {
-        q: fused.map_or(step.q, |f| f.q),
+        q: fused.map_or(attention.q, |f| f.q),
         new_key: fused.map_or(0, |f| f.key),
         new_value: fused.map_or(0, |f| f.value),
         q_weight: norms.map_or(0, |n| n.0[0]),
         k_weight: norms.map_or(0, |n| n.0[1]),
         frequencies: angle.map_or(0, |a| a.frequencies),
         offset: angle.map_or(0, |a| a.offset),
-        keys: step.keys,
-        values: step.values,
-        result: step.result,
+        keys: attention.keys,
+        values: attention.values,
+        result: attention.result,
         parts,
         counters,
         key_head,
         key_row,
         value_head,
         value_row,
-        count: step.count,
-        score_scale: step.scale,
+        count: attention.count,
+        score_scale: attention.scale,
         more,
     };
     let pipeline = ctx.pipeline_with_subgroup(kernel, &constants, subgroup)?;
-    let groups = [splits, group / heads, step.kv_heads];
+    let groups = [splits, group / heads, attention.kv_heads];
     Ok(Call::new(pipeline, &push, groups))
 }

@@ -21,8 +21,8 @@ use super::{
     },
     matmul::{matrix::fragment, matrix_pipeline},
 };
-use crate::runtime::{pipelines::PipelineOf, stats};
-use planner::{Plan, Sizes};
+use crate::runtime::{config::Config, pipelines::PipelineOf, stats};
+use planner::{LanesPlan, Sizes};
 use prefill::Prefill;
 
 /// Both kernels number masks alike.
@@ -35,7 +35,7 @@ const _: () = assert!(
 /// An operand with the strides of its first three axes; the last one is dense.
 struct Heads {
     at: Operand,
-    steps: [i64; 3],
+    strides: [i64; 3],
 }
 
 impl Heads {
@@ -46,19 +46,19 @@ impl Heads {
         let in_place = own[3] == 1 || array.dim(3) <= 1;
         let at = if in_place { ctx.input(array)? } else { copy::dense(ctx, array)? };
         let strides = if in_place { own } else { &dense };
-        Ok(Heads { at, steps: [0, 1, 2].map(|i| strides[i] as i64) })
+        Ok(Heads { at, strides: [0, 1, 2].map(|i| strides[i] as i64) })
     }
 
     /// Whether rows are whole aligned quads.
     fn quads(&self, width: usize, dtype: Dtype) -> bool {
         width.is_multiple_of(4)
-            && self.steps.iter().all(|s| s % 4 == 0)
+            && self.strides.iter().all(|s| s % 4 == 0)
             && self.at.is_aligned(4 * dtype.size() as u64)
     }
 
-    /// Whether rows lie on multiples of eight elements of two bytes.
+    /// Whether rows lie on octets of elements of two bytes.
     fn vectors(&self) -> bool {
-        self.steps.iter().all(|s| s % 8 == 0) && self.at.is_aligned(16)
+        self.strides.iter().all(|s| s % 8 == 0) && self.at.is_aligned(16)
     }
 }
 
@@ -66,7 +66,7 @@ impl Heads {
 #[derive(Debug)]
 enum Way {
     /// `attention.comp`, for everything.
-    Lanes(Plan),
+    Lanes(LanesPlan),
     /// `matrix.comp`.
     Matrix(Prefill),
 }
@@ -118,12 +118,16 @@ pub(super) fn eval(
         return Err(ctx.unsupported(q, "more than 2^31 query rows or keys"));
     }
     if let Some(plan) = planner::decode(&sizes, ctx.capabilities(), ctx.config())
-        && let Some((step, reads)) = decode_step(ctx, scale, mask, &sizes, inputs, result)?
+        && let Some((token, reads)) = decode_token(ctx, scale, mask, &sizes, inputs, result)?
     {
-        return decode::encode(ctx, &plan, &sizes, &step, None, &reads, &[result.region]);
+        return decode::encode(ctx, &plan, &sizes, &token, None, &reads, &[result.region]);
     }
     if mask != AttentionMask::Array {
-        report(&sizes, planner::closed_decode(&sizes, ctx.capabilities(), ctx.config()));
+        report(
+            ctx.config(),
+            &sizes,
+            planner::closed_decode(&sizes, ctx.capabilities(), ctx.config()),
+        );
     }
     let mask_array = (mask == AttentionMask::Array).then(|| &inputs[3]);
     let (q, k, v) = (Heads::new(ctx, q)?, Heads::new(ctx, k)?, Heads::new(ctx, v)?);
@@ -144,20 +148,20 @@ pub(super) fn eval(
         dtype: output.dtype,
     };
     let way = matrix(ctx, &attention).map_or(Way::Lanes(plan), Way::Matrix);
-    stats::hit("sdpa", || format!("{way:?} {sizes:?} {mask:?}"));
+    stats::hit(ctx.config(), "sdpa", || format!("{way:?} {sizes:?} {mask:?}"));
     if ctx.config().debug_sdpa_splitk {
         tracing::info!("sdpa split-k: {} parts for {sizes:?}", way.splits());
     }
-    run(ctx, &attention, &way, steps_of(output), result)
+    run(ctx, &attention, &way, strides_of(output), result)
 }
 
 /// Tells the statistics which gate kept an attention from the kernel made for its shape.
-fn report(sizes: &Sizes, gate: Option<&'static str>) {
+fn report(config: &Config, sizes: &Sizes, gate: Option<&'static str>) {
     let Some(gate) = gate else { return };
     // Not the exact number of keys: every token of a decode would be another one.
     let (rows, keys) = (stats::row_bucket(sizes.queries), sizes.keys.next_power_of_two());
     let Sizes { heads, kv_heads, key_width, .. } = sizes;
-    stats::reject("sdpa", || {
+    stats::reject(config, "sdpa", || {
         format!("{gate} for rows {rows}, heads {heads}/{kv_heads} width {key_width} keys<={keys}")
     });
 }
@@ -167,15 +171,11 @@ fn matrix(ctx: &Ctx<'_>, a: &Attention<'_>) -> Option<Prefill> {
     let (caps, config) = (ctx.capabilities(), ctx.config());
     // The kernel's offsets among queries and keys have 32 bits.
     let rows = (a.sizes.heads * a.sizes.value_width) as i64;
-    let fragment = fragment(a.dtype, [a.k.steps[2], a.v.steps[2]], caps, config).and(fragment(
-        a.dtype,
-        [a.q.steps[2], rows],
-        caps,
-        config,
-    ))?;
+    let fragment = fragment(a.dtype, [a.k.strides[2], a.v.strides[2]], caps, config)
+        .and(fragment(a.dtype, [a.q.strides[2], rows], caps, config))?;
     let aligned = [&a.q, &a.k, &a.v].iter().all(|h| h.vectors());
     if aligned {
-        report(&a.sizes, prefill::closed(&a.sizes, caps, config));
+        report(config, &a.sizes, prefill::closed(&a.sizes, caps, config));
     }
     let plan = prefill::plan(&a.sizes, aligned.then_some(fragment), caps, config)?;
     let (s, splits) = (&a.sizes, plan.splits as usize);
@@ -183,7 +183,7 @@ fn matrix(ctx: &Ctx<'_>, a: &Attention<'_>) -> Option<Prefill> {
 }
 
 /// One query token without a mask, with aligned dense rows, as `decode.comp` takes it, and what it reads.
-fn decode_step(
+fn decode_token(
     ctx: &mut Ctx<'_>,
     scale: f32,
     mask: AttentionMask,
@@ -197,12 +197,12 @@ fn decode_step(
     let [q, k, v] = [&inputs[0], &inputs[1], &inputs[2]];
     let (q, k, v) = (Heads::new(ctx, q)?, Heads::new(ctx, k)?, Heads::new(ctx, v)?);
     let width = sizes.key_width;
-    let steps = [k.steps[1], k.steps[2], v.steps[1], v.steps[2]];
-    let fits = q.steps[1] == width as i64
-        && steps.iter().all(|s| s % 8 == 0 && (0..1 << 32).contains(s))
+    let between = [k.strides[1], k.strides[2], v.strides[1], v.strides[2]];
+    let fits = q.strides[1] == width as i64
+        && between.iter().all(|s| s % 8 == 0 && (0..1 << 32).contains(s))
         && [&q, &k, &v].iter().all(|h| h.at.is_aligned(16))
         && sizes.keys > 0;
-    let step = decode::Attention {
+    let token = decode::Attention {
         q: q.at.address,
         keys: k.at.address,
         values: v.at.address,
@@ -211,12 +211,12 @@ fn decode_step(
         kv_heads: sizes.kv_heads as u32,
         count: sizes.keys as u32,
         width: width as u32,
-        steps: steps.map(|s| s as u32),
+        strides: between.map(|s| s as u32),
         scale,
         dtype: inputs[0].dtype() as u32,
         quantized: None,
     };
-    Ok(fits.then_some((step, [q.at.region, k.at.region, v.at.region])))
+    Ok(fits.then_some((token, [q.at.region, k.at.region, v.at.region])))
 }
 
 /// Sizes of the attention of queries, keys and values.
@@ -239,14 +239,14 @@ pub(crate) fn sizes(inputs: &[Array]) -> Sizes {
 /// # Errors
 /// When memory is out.
 pub(crate) fn output(ctx: &mut Ctx<'_>, output: &mut Output) -> Result<Operand> {
-    let [batch, head, query] = steps_of(output).map(|s| s as isize);
+    let [batch, head, query] = strides_of(output).map(|s| s as isize);
     let strides = smallvec![batch, head, query, 1];
     let layout = Layout::view(&output.shape, strides, 0, output.size(), true);
     ctx.output_like(output, layout)
 }
 
 /// Its strides of batch, head and query.
-fn steps_of(output: &Output) -> [i64; 3] {
+fn strides_of(output: &Output) -> [i64; 3] {
     let [_, heads, queries, width] = [0, 1, 2, 3].map(|i| output.shape[i] as i64);
     [queries * heads * width, width, heads * width]
 }
@@ -296,7 +296,7 @@ fn strides(a: &Attention<'_>, [out_batch, out_head, out_row]: [i64; 3]) -> Strid
     }
     let [mask_batch, mask_head, mask_row, mask_key] = mask;
     let [[q_batch, q_head, q_row], [k_batch, k_head, k_row], [v_batch, v_head, v_row]] =
-        [a.q.steps, a.k.steps, a.v.steps];
+        [a.q.strides, a.k.strides, a.v.strides];
     StridesOf {
         q_batch,
         q_head,
@@ -365,7 +365,7 @@ fn dispatch(
 fn lanes_pipeline(
     ctx: &Ctx<'_>,
     a: &Attention<'_>,
-    plan: &Plan,
+    plan: &LanesPlan,
 ) -> Result<(PipelineOf<Push>, u64)> {
     let s = &a.sizes;
     let flags = bit(
@@ -411,7 +411,7 @@ fn prefill_pipeline(
         blocks: plan.blocks,
         subgroup: plan.subgroup,
         keys: plan.keys,
-        shares: plan.shares,
+        tile_splits: plan.tile_splits,
         key_width: a.sizes.key_width as u32,
         value_width: a.sizes.value_width as u32,
         mask: a.kind,

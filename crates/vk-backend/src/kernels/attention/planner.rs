@@ -26,7 +26,7 @@ pub(crate) struct Sizes {
 
 /// How attention runs (`attention.comp`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Plan {
+pub(crate) struct LanesPlan {
     /// How rows are reduced.
     pub team: Team,
     /// Threads.
@@ -41,7 +41,7 @@ pub(crate) struct Plan {
     pub splits: u32,
 }
 
-impl Plan {
+impl LanesPlan {
     /// Bytes of shared memory.
     fn shared(&self, sizes: &Sizes) -> u64 {
         let quads = sizes.key_width.div_ceil(4) as u64;
@@ -63,7 +63,7 @@ impl Plan {
 }
 
 /// Chooses the variant; `None` when a head is too wide for the device's shared memory.
-pub(crate) fn plan(sizes: &Sizes, caps: &Capabilities, config: &Config) -> Option<Plan> {
+pub(crate) fn plan(sizes: &Sizes, caps: &Capabilities, config: &Config) -> Option<LanesPlan> {
     let team = Team::of(caps, true);
     let software = caps.is_software();
     let workgroup = team.workgroup(caps, 128);
@@ -75,7 +75,7 @@ pub(crate) fn plan(sizes: &Sizes, caps: &Capabilities, config: &Config) -> Optio
     };
     let parts = if workgroup >= 128 { 4 } else { 1 };
     let rows = group_rows.next_power_of_two().min(most);
-    let mut plan = Plan { team, workgroup, rows, keys: 32, parts, splits: 1 };
+    let mut plan = LanesPlan { team, workgroup, rows, keys: 32, parts, splits: 1 };
     while plan.rows > 1
         && (plan.shared(sizes) > u64::from(caps.shared_memory) || plan.registers(sizes) > 16)
     {
@@ -91,7 +91,7 @@ pub(crate) fn plan(sizes: &Sizes, caps: &Capabilities, config: &Config) -> Optio
 }
 
 /// Parts of the keys: by the knobs, so many that the device is filled.
-fn splits(sizes: &Sizes, plan: &Plan, config: &Config) -> u32 {
+fn splits(sizes: &Sizes, plan: &LanesPlan, config: &Config) -> u32 {
     let c = config;
     let decode = sizes.queries == 1;
     let keys = sizes.keys as u64;
@@ -178,7 +178,7 @@ pub(crate) struct DecodeShape {
     pub heads: u32,
 }
 
-/// Keys of a share that one workgroup takes without help.
+/// Keys of a split that one workgroup takes without help.
 const SHARE: usize = 256;
 
 /// Chooses the variant; `None` where `attention.comp` has to serve.
@@ -190,7 +190,7 @@ pub(crate) fn decode(sizes: &Sizes, caps: &Capabilities, config: &Config) -> Opt
     let splits = match config.sdpa_split_k {
         Some(fixed) => fixed as usize,
         None if caps.is_software() || sizes.keys <= SHARE => 1,
-        // As many shares as fill the device, none of them shorter than what starting one costs.
+        // As many splits as fill the device, none of them shorter than what starting one costs.
         None => {
             let fill = (2 * caps.compute_units as usize).div_ceil(sizes.kv_heads);
             sizes.keys.div_ceil(SHARE).min(fill)

@@ -12,7 +12,7 @@ const LEAST: usize = 9;
 /// Features that a head may have: the sums of a subgroup stay in registers.
 const WIDEST: usize = 256;
 
-/// Blocks, keys and shares, and whether queries stay in shared memory.
+/// Blocks, keys and their splits, and whether queries stay in shared memory.
 type Shape = ([u32; 3], bool);
 
 // Measured on an H200 with 128 features: 512 queries 26.0 µs by the first and 25.2 by the second, 4096
@@ -32,8 +32,8 @@ pub(crate) struct Prefill {
     pub blocks: u32,
     /// Keys at a time.
     pub keys: u32,
-    /// Subgroups that share these keys.
-    pub shares: u32,
+    /// Subgroups that split these keys.
+    pub tile_splits: u32,
     /// Queries stay in shared memory, for the lack of registers.
     pub queries_shared: bool,
     /// Parts of all keys, each a workgroup's.
@@ -48,7 +48,7 @@ impl Prefill {
 
     /// Threads of a workgroup.
     pub(crate) const fn threads(&self) -> u32 {
-        self.blocks * self.shares * self.subgroup
+        self.blocks * self.tile_splits * self.subgroup
     }
 
     /// Workgroups without splits.
@@ -59,19 +59,19 @@ impl Prefill {
     /// Bytes of shared memory: `SHARED` of the shader, and a row's maximum and factor.
     fn shared(&self, sizes: &Sizes) -> u32 {
         let (key, value) = (sizes.key_width as u32 / 8 + 1, sizes.value_width as u32 / 8 + 1);
-        let subgroups = self.blocks * self.shares;
-        let places = self.fragment.m * (self.keys / self.shares / 4 + 1) * subgroups;
-        let tiles = (self.keys * key).max(places) + self.keys * value;
+        let subgroups = self.blocks * self.tile_splits;
+        let slots = self.fragment.m * (self.keys / self.tile_splits / 4 + 1) * subgroups;
+        let tiles = (self.keys * key).max(slots) + self.keys * value;
         let queries = self.rows() * key;
         let walk = if self.queries_shared { tiles + queries } else { tiles.max(queries) };
         let out = self.fragment.m * (sizes.value_width as u32 / 4 + 1);
-        let join = out * self.blocks * (self.shares - 1);
-        walk.max(join).max(out) * 16 + self.rows() * self.shares * 8
+        let join = out * self.blocks * (self.tile_splits - 1);
+        walk.max(join).max(out) * 16 + self.rows() * self.tile_splits * 8
     }
 
     /// Whether the device can run it.
     fn runs(&self, sizes: &Sizes, caps: &Capabilities) -> bool {
-        let part = self.keys / self.shares;
+        let part = self.keys / self.tile_splits;
         self.threads() <= caps.max_workgroup
             && self.shared(sizes) <= caps.shared_memory
             // Lanes that share a row take pairs of its keys.
@@ -118,9 +118,9 @@ pub(crate) fn plan(
         return None;
     }
     let widths = [sizes.key_width, sizes.value_width];
-    let make = |&([blocks, keys, shares], queries_shared): &([u32; 3], bool)| {
+    let make = |&([blocks, keys, tile_splits], queries_shared): &([u32; 3], bool)| {
         let subgroup = caps.subgroup_size;
-        Prefill { fragment, subgroup, blocks, keys, shares, queries_shared, splits: 1 }
+        Prefill { fragment, subgroup, blocks, keys, tile_splits, queries_shared, splits: 1 }
     };
     let few = sizes.queries <= 2 * fragment.m as usize;
     let shapes: &[_] = match widths[0].max(widths[1]) {
@@ -171,7 +171,7 @@ mod tests {
 
     fn shape(sizes: &Sizes) -> Option<([u32; 3], u32)> {
         let found = plan(sizes, Some(SQUARE), &caps(), &Config::default())?;
-        Some(([found.blocks, found.keys, found.shares], found.splits))
+        Some(([found.blocks, found.keys, found.tile_splits], found.splits))
     }
 
     #[test]
@@ -219,7 +219,7 @@ mod tests {
                 subgroup: 32,
                 blocks: shape.0[0],
                 keys: shape.0[1],
-                shares: shape.0[2],
+                tile_splits: shape.0[2],
                 queries_shared: shape.1,
                 splits: 1,
             };

@@ -20,7 +20,7 @@ use super::{
         tile_constants, tile_grid,
     },
 };
-use planner::{Plan, Product, plan};
+use planner::{ConvolutionPlan, ConvolutionSizes, plan};
 
 /// A convolution of an input whose channels are neighbours with a dense weight.
 struct Operands {
@@ -28,7 +28,7 @@ struct Operands {
     weight: Operand,
     result: Operand,
     geometry: Geometry,
-    product: Product,
+    product: ConvolutionSizes,
 }
 
 /// Encodes the convolution.
@@ -52,10 +52,10 @@ pub(super) fn eval(
     }
     let o = operands(ctx, convolution, [input, weight], output, result)?;
     match plan(&o.product, ctx.capabilities()) {
-        Plan::Depthwise => direct(ctx, &o, output, true),
-        Plan::Direct => direct(ctx, &o, output, false),
-        Plan::Tile(tile, quads) => tiles(ctx, &o, output, tile, quads),
-        Plan::Product(gemm, at_once) => products(ctx, &o, output, gemm, at_once),
+        ConvolutionPlan::Depthwise => direct(ctx, &o, output, true),
+        ConvolutionPlan::Direct => direct(ctx, &o, output, false),
+        ConvolutionPlan::Tile(tile, quads) => tiles(ctx, &o, output, tile, quads),
+        ConvolutionPlan::Product(gemm, at_once) => products(ctx, &o, output, gemm, at_once),
     }
 }
 
@@ -82,12 +82,12 @@ fn operands(
         (0..spatial).for_each(|i| all[3 - spatial + i] = of(i) as u32);
         all
     };
-    let mut steps = [0; 3];
-    (0..spatial).for_each(|i| steps[3 - spatial + i] = strides[i + 1] as i64);
+    let mut between = [0; 3];
+    (0..spatial).for_each(|i| between[3 - spatial + i] = strides[i + 1] as i64);
     let (channels, outputs) = (weight.dim(-1), weight.dim(0) / c.groups);
     let geometry = Geometry {
-        batch_step: strides[0] as i64,
-        steps,
+        batch_stride: strides[0] as i64,
+        strides: between,
         input: axes(1, &|i| input.shape()[i + 1]),
         kernel: axes(1, &|i| weight.shape()[i + 1]),
         output: axes(1, &|i| output.shape[i + 1]),
@@ -102,7 +102,7 @@ fn operands(
     };
     let quad = 4 * output.dtype.size() as u64;
     let aligned = at.is_aligned(quad) && strides[..last].iter().all(|s| s % 4 == 0);
-    let product = Product {
+    let product = ConvolutionSizes {
         windows: output.size() / output.shape[last],
         taps: weight.shape()[1..last].iter().product(),
         groups: c.groups,
@@ -130,15 +130,12 @@ fn is_matrix(g: &Geometry) -> bool {
     ones.all(|x| x == 1) && g.padding == [0; 3] && g.input == g.output
 }
 
-/// Places along the last axis that a thread of `direct.comp` makes of four channels.
-const PLACES: u32 = 4;
-
 fn direct(ctx: &mut Ctx<'_>, o: &Operands, output: &Output, quads: bool) -> Result<()> {
     let count = match quads {
         true => {
             let [.., along] = o.geometry.output;
             let lines = o.product.windows as u64 / u64::from(along);
-            lines * u64::from(along.div_ceil(PLACES)) * (o.product.groups / 4) as u64
+            lines * u64::from(along.div_ceil(direct_sums::WINDOWS)) * (o.product.groups / 4) as u64
         }
         false => output.size() as u64,
     };
@@ -245,11 +242,11 @@ fn unfold(
 ) -> Result<()> {
     let p = &o.product;
     let channels = p.channels * p.size;
-    let [x, y, z] = o.geometry.steps;
-    let steps = [o.geometry.batch_step, x, y, z];
+    let [x, y, z] = o.geometry.strides;
+    let strides = [o.geometry.batch_stride, x, y, z];
     let whole = o.input.is_aligned(16)
         && channels.is_multiple_of(16)
-        && steps.iter().all(|s| (s * p.size as i64) % 16 == 0);
+        && strides.iter().all(|s| (s * p.size as i64) % 16 == 0);
     let bytes = if whole { 16 } else { p.size };
     let count = (windows * p.depth() * p.size / bytes) as u64;
     let push = convolution_unfold::Push {

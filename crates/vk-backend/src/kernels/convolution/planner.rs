@@ -11,7 +11,7 @@ const UNFOLDED: usize = 32 << 20;
 
 /// Sizes of a convolution as products: of `windows` rows, per group of channels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Product {
+pub(crate) struct ConvolutionSizes {
     /// Windows of all batches.
     pub windows: usize,
     /// Elements of a window.
@@ -32,7 +32,7 @@ pub(crate) struct Product {
     pub fragment: Option<Fragment>,
 }
 
-impl Product {
+impl ConvolutionSizes {
     /// Elements of a window.
     pub(crate) const fn depth(&self) -> usize {
         self.taps * self.channels
@@ -41,7 +41,7 @@ impl Product {
 
 /// The variant of a convolution.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Plan {
+pub(crate) enum ConvolutionPlan {
     /// `direct.comp`, a thread for four channels that do not mix.
     Depthwise,
     /// `direct.comp`, a thread for an output.
@@ -53,26 +53,28 @@ pub(crate) enum Plan {
 }
 
 /// Chooses the kernel.
-pub(crate) fn plan(p: &Product, caps: &Capabilities) -> Plan {
+pub(crate) fn plan(p: &ConvolutionSizes, caps: &Capabilities) -> ConvolutionPlan {
     if p.channels == 1 && p.outputs == 1 && p.groups.is_multiple_of(4) && p.aligned {
-        return Plan::Depthwise;
+        return ConvolutionPlan::Depthwise;
     }
-    // A tile of few columns, or of few steps of k, leaves most threads without work.
+    // A tile of few columns, or of a short k, leaves most threads without work.
     if p.outputs < 8 || p.depth() < 8 {
-        return Plan::Direct;
+        return ConvolutionPlan::Direct;
     }
     if let Some(plan) = product(p, caps) {
         return plan;
     }
     match listed(p.windows, p.outputs, p.groups, true, caps) {
-        Gemm::Tile(tile, _) => Plan::Tile(tile, p.aligned && p.channels.is_multiple_of(4)),
-        _ => Plan::Direct,
+        Gemm::Tile(tile, _) => {
+            ConvolutionPlan::Tile(tile, p.aligned && p.channels.is_multiple_of(4))
+        }
+        _ => ConvolutionPlan::Direct,
     }
 }
 
 /// A product by what dense products have and the tiles of a convolution do not: cooperative matrices,
 /// and lanes of a software device. Where the input is the matrix, any product serves.
-fn product(p: &Product, caps: &Capabilities) -> Option<Plan> {
+fn product(p: &ConvolutionSizes, caps: &Capabilities) -> Option<ConvolutionPlan> {
     if p.groups > 1 {
         return None;
     }
@@ -82,7 +84,7 @@ fn product(p: &Product, caps: &Capabilities) -> Option<Plan> {
     };
     let gemm = gemm(at_once, p.outputs, p.depth(), 1, p.fragment, false, caps);
     let pays = p.pointwise || !matches!(gemm, Gemm::Tile(..));
-    pays.then_some(Plan::Product(gemm, at_once))
+    pays.then_some(ConvolutionPlan::Product(gemm, at_once))
 }
 
 #[cfg(test)]
@@ -92,7 +94,7 @@ mod tests {
     #[test]
     fn channels_that_do_not_mix_and_narrow_groups_are_summed_directly() {
         let caps = Capabilities::default();
-        let whole = Product {
+        let whole = ConvolutionSizes {
             windows: 4096,
             taps: 9,
             groups: 1,
@@ -103,21 +105,24 @@ mod tests {
             size: 2,
             fragment: None,
         };
-        assert!(matches!(plan(&whole, &caps), Plan::Tile(_, true)));
-        let odd = Product { channels: 3, ..whole };
-        assert!(matches!(plan(&odd, &caps), Plan::Tile(_, false)));
-        let depthwise = Product { groups: 64, channels: 1, outputs: 1, ..whole };
-        assert_eq!(plan(&depthwise, &caps), Plan::Depthwise);
-        assert_eq!(plan(&Product { aligned: false, ..depthwise }, &caps), Plan::Direct);
-        let narrow = Product { groups: 16, channels: 4, outputs: 4, ..whole };
-        assert_eq!(plan(&narrow, &caps), Plan::Direct);
+        assert!(matches!(plan(&whole, &caps), ConvolutionPlan::Tile(_, true)));
+        let odd = ConvolutionSizes { channels: 3, ..whole };
+        assert!(matches!(plan(&odd, &caps), ConvolutionPlan::Tile(_, false)));
+        let depthwise = ConvolutionSizes { groups: 64, channels: 1, outputs: 1, ..whole };
+        assert_eq!(plan(&depthwise, &caps), ConvolutionPlan::Depthwise);
+        assert_eq!(
+            plan(&ConvolutionSizes { aligned: false, ..depthwise }, &caps),
+            ConvolutionPlan::Direct
+        );
+        let narrow = ConvolutionSizes { groups: 16, channels: 4, outputs: 4, ..whole };
+        assert_eq!(plan(&narrow, &caps), ConvolutionPlan::Direct);
     }
 
     #[test]
     fn windows_become_matrices_where_products_are_faster() {
         let fragment = Fragment { m: 16, n: 16, k: 16 };
         let caps = Capabilities { compute_units: 132, ..Capabilities::default() };
-        let p = Product {
+        let p = ConvolutionSizes {
             windows: 100_352,
             taps: 9,
             groups: 1,
@@ -128,12 +133,21 @@ mod tests {
             size: 2,
             fragment: Some(fragment),
         };
-        assert!(matches!(plan(&p, &caps), Plan::Product(Gemm::Matrix(..), 7296)));
-        let few = Product { windows: 1000, ..p };
-        assert!(matches!(plan(&few, &caps), Plan::Product(Gemm::Matrix(..), 1000)));
-        let pointwise = Product { taps: 1, pointwise: true, fragment: None, ..p };
-        assert!(matches!(plan(&pointwise, &caps), Plan::Product(Gemm::Tile(..), 100_352)));
-        assert!(matches!(plan(&Product { fragment: None, ..p }, &caps), Plan::Tile(..)));
-        assert!(matches!(plan(&Product { groups: 2, ..p }, &caps), Plan::Tile(..)));
+        assert!(matches!(plan(&p, &caps), ConvolutionPlan::Product(Gemm::Matrix(..), 7296)));
+        let few = ConvolutionSizes { windows: 1000, ..p };
+        assert!(matches!(plan(&few, &caps), ConvolutionPlan::Product(Gemm::Matrix(..), 1000)));
+        let pointwise = ConvolutionSizes { taps: 1, pointwise: true, fragment: None, ..p };
+        assert!(matches!(
+            plan(&pointwise, &caps),
+            ConvolutionPlan::Product(Gemm::Tile(..), 100_352)
+        ));
+        assert!(matches!(
+            plan(&ConvolutionSizes { fragment: None, ..p }, &caps),
+            ConvolutionPlan::Tile(..)
+        ));
+        assert!(matches!(
+            plan(&ConvolutionSizes { groups: 2, ..p }, &caps),
+            ConvolutionPlan::Tile(..)
+        ));
     }
 }

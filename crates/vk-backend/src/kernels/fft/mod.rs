@@ -12,7 +12,7 @@ use super::{
     layouts::{fft_chirp, fft_pass, fft_side},
     strided::Walk,
 };
-use planner::{Block, Plan, longest_pass, part_of_turn, plan, radices};
+use planner::{Block, FftPlan, longest_pass, part_of_turn, plan, radices};
 
 /// What one side of a transform holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -174,8 +174,8 @@ pub(super) fn eval(ctx: &mut Ctx<'_>, fft: &Fft, input: &Array, output: &mut Out
 /// The transforms along one axis.
 fn transform(ctx: &mut Ctx<'_>, job: &Job<'_>, from: &Side, to: &Side) -> Result<()> {
     match plan(job.n, longest_pass(ctx.capabilities().shared_memory)) {
-        Plan::Passes(factors) => passes(ctx, job, &factors, from, to),
-        Plan::Bluestein(m) => bluestein(ctx, job, m, from, to),
+        FftPlan::Passes(factors) => passes(ctx, job, &factors, from, to),
+        FftPlan::Bluestein(m) => bluestein(ctx, job, m, from, to),
     }
 }
 
@@ -221,11 +221,11 @@ fn passes(
         };
         let (ins, outs) = (with_zeros(&source.outer), with_zeros(&target.outer));
         let walk = Walk::new(&shape, [&ins, &numbers[0], &outs, &numbers[1]]);
-        let out_step = if last { above as usize } else { rest };
+        let out_stride = if last { above as usize } else { rest };
         let flags = ((source.end as u32) << IN_SHIFT)
             | ((target.end as u32) << OUT_SHIFT)
             | lines_first(source, rest, LINES_FIRST_IN)
-            | lines_first(target, out_step, LINES_FIRST_OUT)
+            | lines_first(target, out_stride, LINES_FIRST_OUT)
             | if i == 0 { job.flags()[0] } else { 0 }
             | if last { job.flags()[1] } else { 0 };
         let push = fft_pass::Push {
@@ -240,7 +240,7 @@ fn passes(
             in_unit: source.unit * source.end.bytes(),
             out_unit: target.unit * target.end.bytes(),
             rest: rest as u32,
-            out_step: out_step as u32,
+            out_stride: out_stride as u32,
             total: job.total() as u32,
             ndim: walk.ndim(),
             scale: if last { job.scale } else { 1.0 },
@@ -253,9 +253,9 @@ fn passes(
     Ok(())
 }
 
-/// The flag if lines are nearer to one another than a line's elements, which are `step` units apart.
-fn lines_first(side: &Side, step: usize, flag: u32) -> u32 {
-    let apart = side.unit.unsigned_abs() as usize * step;
+/// The flag if lines are nearer to one another than a line's elements, which are `stride` units apart.
+fn lines_first(side: &Side, stride: usize, flag: u32) -> u32 {
+    let apart = side.unit.unsigned_abs() as usize * stride;
     if apart > 1 { flag } else { 0 }
 }
 

@@ -9,7 +9,7 @@ const PRIMES: [usize; 6] = [13, 11, 7, 5, 3, 2];
 
 /// How a transform of one length runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Plan {
+pub(crate) enum FftPlan {
     /// Passes of these lengths, whose product is the length.
     Passes(SmallVec<[usize; 4]>),
     /// As a convolution of this length, a power of two.
@@ -18,12 +18,12 @@ pub(crate) enum Plan {
 
 /// Chooses passes of at most `most` elements; lengths with prime factors that the kernel has no radix
 /// for become convolutions.
-pub(crate) fn plan(n: usize, most: usize) -> Plan {
+pub(crate) fn plan(n: usize, most: usize) -> FftPlan {
     match is_smooth(n) {
-        true if n <= most => Plan::Passes(SmallVec::from_slice(&[n])),
+        true if n <= most => FftPlan::Passes(SmallVec::from_slice(&[n])),
         // Several lines at a time, since what is written is strided.
-        true => Plan::Passes(passes(n, most.min(2048))),
-        false => Plan::Bluestein((2 * n - 1).next_power_of_two()),
+        true => FftPlan::Passes(passes(n, most.min(2048))),
+        false => FftPlan::Bluestein((2 * n - 1).next_power_of_two()),
     }
 }
 
@@ -143,8 +143,8 @@ mod tests {
     #[test]
     fn lengths_become_passes_of_what_fits() {
         let of = |n| match plan(n, 1024) {
-            Plan::Passes(passes) => passes.to_vec(),
-            Plan::Bluestein(m) => vec![0, m],
+            FftPlan::Passes(passes) => passes.to_vec(),
+            FftPlan::Bluestein(m) => vec![0, m],
         };
         assert_eq!(of(1), [1]);
         assert_eq!(of(1024), [1024]);
@@ -162,8 +162,8 @@ mod tests {
     #[test]
     fn what_fits_is_one_pass() {
         let of = |n| match plan(n, 4096) {
-            Plan::Passes(passes) => passes.to_vec(),
-            Plan::Bluestein(_) => vec![],
+            FftPlan::Passes(passes) => passes.to_vec(),
+            FftPlan::Bluestein(_) => vec![],
         };
         assert_eq!(of(4096), [4096]);
         assert_eq!(of(8192), [128, 64]);

@@ -44,8 +44,8 @@ struct Shape([u32; 5], usize);
 /// third of the device has work then.
 pub(crate) const MOST_UNSPLIT: u32 = 2;
 
-// Measured on an H200, whose driver gives a unit about 64 KiB of shared memory: one slice in it at a
-// time and several workgroups or subgroups to hide its loads beat two slices; so do deep ones. What a
+// Measured on an H200, whose driver gives a multiprocessor about 64 KiB of shared memory: one slice in it at
+// a time and several workgroups or subgroups to hide its loads beat two slices; so do deep ones. What a
 // subgroup has of the result decides how often shared memory is read, which bounds the large ones.
 const WIDE: Shape = Shape([128, 192, 64, 64, 48], 0);
 const LARGE: Shape = Shape([128, 128, 64, 64, 32], 1);
@@ -134,8 +134,8 @@ pub(crate) fn plan(
         let tile = MatrixTile::new(shape, fragment, caps.subgroup_size);
         tile.runs(caps).then_some(tile)
     };
-    let units = u64::from(caps.compute_units.max(1));
-    let rounds = |tile: &MatrixTile| tile.count(m, n, batches).div_ceil(units);
+    let multiprocessors = u64::from(caps.compute_units.max(1));
+    let rounds = |tile: &MatrixTile| tile.count(m, n, batches).div_ceil(multiprocessors);
     let cost = |(tile, which): &(MatrixTile, usize)| {
         rounds(tile) * u64::from(caps.tiles.numbers()[*which])
     };
@@ -151,7 +151,7 @@ pub(crate) fn plan(
     if [tile.bm, tile.bk] == [64, 64] && rounds(&tile) == 1 {
         tile = make(&DEEP).unwrap_or(tile);
     }
-    let wanted = units / tile.count(m, n, batches).max(1);
+    let wanted = multiprocessors / tile.count(m, n, batches).max(1);
     let deepest = k as u64 / (u64::from(tile.bk) * 4);
     Some((tile, wanted.min(deepest).clamp(1, 8) as u32))
 }

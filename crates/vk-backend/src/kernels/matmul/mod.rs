@@ -27,7 +27,7 @@ pub(crate) use siblings::{encode as encode_siblings, plan as plan_siblings};
 use matrix::fragment;
 pub(super) use operands::Picks;
 use operands::{Lists, Operands};
-use planner::{Plan, Product, Side};
+use planner::{MatmulPlan, MatmulSizes, Side};
 
 /// Factors and third operand of `addmm`.
 #[derive(Clone, Copy)]
@@ -121,7 +121,9 @@ fn listed(ctx: &mut Ctx<'_>, [a, b]: [&Array; 2], lists: Lists, output: &mut Out
     let caps = ctx.capabilities();
     let segments = matches!(o.lists, Some(Lists::Segments { .. }));
     match planner::plan(&product(&o, None), caps) {
-        Plan::MatVec(side) if !segments => strided::mat_vec(ctx, &o, side, output.dtype, result),
+        MatmulPlan::MatVec(side) if !segments => {
+            strided::mat_vec(ctx, &o, side, output.dtype, result)
+        }
         _ => {
             let plan = planner::listed(o.m, o.n, o.batches(), segments, caps);
             gemm::eval(ctx, &o, plan, output.dtype, result)
@@ -129,8 +131,8 @@ fn listed(ctx: &mut Ctx<'_>, [a, b]: [&Array; 2], lists: Lists, output: &mut Out
     }
 }
 
-fn product(o: &Operands, fragment: Option<Fragment>) -> Product {
-    Product {
+fn product(o: &Operands, fragment: Option<Fragment>) -> MatmulSizes {
+    MatmulSizes {
         m: o.m,
         n: o.n,
         k: o.k,
@@ -149,11 +151,13 @@ fn run(ctx: &mut Ctx<'_>, o: &Operands, output: &Output, result: Operand) -> Res
     let leading = [o.a.leading(), o.b.leading()];
     let product = product(o, fragment(dtype, leading, ctx.capabilities(), ctx.config()));
     match planner::plan(&product, ctx.capabilities()) {
-        Plan::MatVec(Side::Right) if let Some(fused) = strided::fused(ctx, o, dtype, result) => {
+        MatmulPlan::MatVec(Side::Right)
+            if let Some(fused) = strided::fused(ctx, o, dtype, result) =>
+        {
             matvec::encode(ctx, &fused, &[o.a.at.region, o.b.at.region], &[result.region])
         }
-        Plan::MatVec(side) => strided::mat_vec(ctx, o, side, dtype, result),
-        Plan::VecMat(side) => strided::vec_mat(ctx, o, side, dtype, result),
-        Plan::Gemm(plan) => gemm::eval(ctx, o, plan, dtype, result),
+        MatmulPlan::MatVec(side) => strided::mat_vec(ctx, o, side, dtype, result),
+        MatmulPlan::VecMat(side) => strided::vec_mat(ctx, o, side, dtype, result),
+        MatmulPlan::Gemm(plan) => gemm::eval(ctx, o, plan, dtype, result),
     }
 }

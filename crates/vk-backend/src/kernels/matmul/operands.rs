@@ -48,7 +48,7 @@ pub(crate) struct Operands {
     pub c: Option<Third>,
     /// Batch axes with the strides of `a`, `b` and `c`.
     pub batch: Walk<3>,
-    /// What takes the place of batch axes.
+    /// What stands for batch axes.
     pub lists: Option<Lists>,
 }
 
@@ -114,7 +114,7 @@ fn stack(ctx: &mut Ctx<'_>, array: &Array) -> Result<(Strided, i64)> {
     Ok((Strided { at: copy::dense(ctx, array)?, strides }, matrix))
 }
 
-/// An array's place and strides, perhaps of a dense copy.
+/// Where an array is, and its strides, perhaps of a dense copy.
 struct Strided {
     at: Operand,
     strides: Strides,

@@ -8,7 +8,7 @@ pub(crate) const FEW: usize = 8;
 
 /// Sizes of a product and how its operands lie.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Product {
+pub(crate) struct MatmulSizes {
     /// Rows of the result.
     pub m: usize,
     /// Columns of the result.
@@ -92,7 +92,7 @@ pub(crate) enum Gemm {
 
 /// The variant of a dense product.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Plan {
+pub(crate) enum MatmulPlan {
     /// Dot products with rows that are dense along k.
     MatVec(Side),
     /// Sums of rows that are dense across the result.
@@ -102,21 +102,21 @@ pub(crate) enum Plan {
 }
 
 /// Chooses the kernel of a dense product with `k > 0`.
-pub(crate) fn plan(p: &Product, caps: &Capabilities) -> Plan {
+pub(crate) fn plan(p: &MatmulSizes, caps: &Capabilities) -> MatmulPlan {
     let right = is_few(p.m, p.n);
     if right && p.b_along_k {
-        return Plan::MatVec(Side::Right);
+        return MatmulPlan::MatVec(Side::Right);
     }
     if right && p.b_along_n {
-        return Plan::VecMat(Side::Right);
+        return MatmulPlan::VecMat(Side::Right);
     }
     if p.n <= FEW && p.a_along_k {
-        return Plan::MatVec(Side::Left);
+        return MatmulPlan::MatVec(Side::Left);
     }
     if p.n <= FEW && p.a_along_m {
-        return Plan::VecMat(Side::Left);
+        return MatmulPlan::VecMat(Side::Left);
     }
-    Plan::Gemm(gemm(p.m, p.n, p.k, p.batches, p.fragment, false, caps))
+    MatmulPlan::Gemm(gemm(p.m, p.n, p.k, p.batches, p.fragment, false, caps))
 }
 
 /// Whether the rows of a product with a transposed matrix are so few that they are vectors.
@@ -185,8 +185,8 @@ mod tests {
     use super::*;
     use crate::runtime::capabilities::DeviceKind;
 
-    fn product(m: usize, n: usize) -> Product {
-        Product {
+    fn product(m: usize, n: usize) -> MatmulSizes {
+        MatmulSizes {
             m,
             n,
             k: 512,
@@ -202,13 +202,13 @@ mod tests {
     #[test]
     fn vectors_go_to_the_side_of_the_matrix() {
         let caps = Capabilities::default();
-        assert_eq!(plan(&product(1, 4096), &caps), Plan::VecMat(Side::Right));
-        let transposed = Product { b_along_k: true, b_along_n: false, ..product(1, 4096) };
-        assert_eq!(plan(&transposed, &caps), Plan::MatVec(Side::Right));
-        assert_eq!(plan(&product(4096, 1), &caps), Plan::MatVec(Side::Left));
-        let column = Product { a_along_k: false, a_along_m: true, ..product(4096, 2) };
-        assert_eq!(plan(&column, &caps), Plan::VecMat(Side::Left));
-        assert!(matches!(plan(&product(64, 64), &caps), Plan::Gemm(_)));
+        assert_eq!(plan(&product(1, 4096), &caps), MatmulPlan::VecMat(Side::Right));
+        let transposed = MatmulSizes { b_along_k: true, b_along_n: false, ..product(1, 4096) };
+        assert_eq!(plan(&transposed, &caps), MatmulPlan::MatVec(Side::Right));
+        assert_eq!(plan(&product(4096, 1), &caps), MatmulPlan::MatVec(Side::Left));
+        let column = MatmulSizes { a_along_k: false, a_along_m: true, ..product(4096, 2) };
+        assert_eq!(plan(&column, &caps), MatmulPlan::VecMat(Side::Left));
+        assert!(matches!(plan(&product(64, 64), &caps), MatmulPlan::Gemm(_)));
     }
 
     #[test]

@@ -24,7 +24,7 @@ use crate::{
 
 /// How such products are done.
 #[derive(Debug, Clone)]
-pub(crate) struct Plan {
+pub(crate) struct SiblingsPlan {
     tile: MatrixTile,
     /// Parts of k, of a single matrix with a residual.
     splits: u32,
@@ -33,7 +33,7 @@ pub(crate) struct Plan {
 }
 
 /// The plan of such products, where one dispatch is enough for the device or its parts are added up anyway.
-pub(crate) fn plan(ctx: &Ctx<'_>, fused: &Fused, fragment: Fragment) -> Option<Plan> {
+pub(crate) fn plan(ctx: &Ctx<'_>, fused: &Fused, fragment: Fragment) -> Option<SiblingsPlan> {
     let outputs = fused.matrices().iter().map(|m| m.outputs as usize).sum();
     let (rows, inner) = (fused.rows as usize, fused.inner as usize);
     let packed = fused.format.group > 1 && !dequantizes(fused);
@@ -44,7 +44,7 @@ pub(crate) fn plan(ctx: &Ctx<'_>, fused: &Fused, fragment: Fragment) -> Option<P
         _ if splits > matrix::MOST_UNSPLIT => return None,
         _ => 1,
     };
-    Some(Plan { tile, splits, order: order(fused, tile)? })
+    Some(SiblingsPlan { tile, splits, order: order(fused, tile)? })
 }
 
 /// Encodes the products.
@@ -54,7 +54,7 @@ pub(crate) fn plan(ctx: &Ctx<'_>, fused: &Fused, fragment: Fragment) -> Option<P
 pub(crate) fn encode(
     ctx: &mut Ctx<'_>,
     fused: &Fused,
-    Plan { tile, splits, order }: Plan,
+    SiblingsPlan { tile, splits, order }: SiblingsPlan,
     dtype: Dtype,
     reads: &[Region],
     writes: &[Region],

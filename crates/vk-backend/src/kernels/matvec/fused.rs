@@ -1,6 +1,6 @@
 //! A product of few rows with matrices that share them, as data.
 
-use super::planner::Product;
+use super::planner::MatvecSizes;
 
 /// A dense matrix (outputs, inner).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -96,9 +96,9 @@ impl Fused {
     }
 
     /// Its sizes, for planners.
-    pub(crate) fn product(&self) -> Product {
+    pub(crate) fn product(&self) -> MatvecSizes {
         let sets = if self.after == After::Gate { 2 } else { 1 };
         let outputs = self.matrices.map(|m| m.outputs);
-        Product { rows: self.rows, outputs, sets }
+        MatvecSizes { rows: self.rows, outputs, sets }
     }
 }

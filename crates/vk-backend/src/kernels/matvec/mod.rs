@@ -146,7 +146,7 @@ fn encode_lanes(ctx: &Ctx<'_>, fused: &Fused) -> Result<Call> {
     let caps = ctx.capabilities();
     let asked = ctx.config().matvec_split_k;
     let Format { dtype, bits, group } = fused.format;
-    let digits = planner::in_digits(bits, dtype, caps, ctx.config());
+    let int8_rows = planner::takes_int8_rows(bits, dtype, caps, ctx.config());
     let plan = planner::plan(&fused.product(), fused.inner, bits, asked, caps);
     let (push, after) = push_of(fused, plan.outputs);
     let constants = lanes::Constants {
@@ -163,7 +163,7 @@ fn encode_lanes(ctx: &Ctx<'_>, fused: &Fused) -> Result<Call> {
         eps: fused.norm.map_or(0, |n| n.eps.to_bits()),
         splits: plan.splits,
     };
-    let kernel = if digits { lanes::MATVEC_FUSED_DOTS } else { lanes::MATVEC_FUSED };
+    let kernel = if int8_rows { lanes::MATVEC_FUSED_DOTS } else { lanes::MATVEC_FUSED };
     let pipeline = ctx.pipeline_with_subgroup(kernel, &constants, plan.subgroup)?;
     let groups = [caps.groups_1d(push.ends[2].into(), plan.teams().into()), 1, 1];
     Ok(Call::new(pipeline, &push, groups))

@@ -15,7 +15,7 @@ pub(crate) const MOST_ROWS: usize = 8;
 
 /// How `matvec/fused.comp` runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Plan {
+pub(crate) struct MatvecPlan {
     /// Threads of a subgroup.
     pub subgroup: u32,
     /// Threads of a workgroup.
@@ -26,7 +26,7 @@ pub(crate) struct Plan {
     pub splits: u32,
 }
 
-impl Plan {
+impl MatvecPlan {
     /// Teams of a workgroup.
     pub(crate) fn teams(&self) -> u32 {
         self.workgroup / self.subgroup / self.splits
@@ -35,7 +35,7 @@ impl Plan {
 
 /// Sizes of a product.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Product {
+pub(crate) struct MatvecSizes {
     /// Rows of `x`.
     pub rows: u32,
     /// Results of every matrix.
@@ -48,7 +48,7 @@ pub(crate) struct Product {
 /// workgroup.
 const SHARED: u64 = 32 << 10;
 
-/// Elements that a lane takes at a time, and how many are in fixed point in the same unit.
+/// Elements that a lane takes at a time, and how many of an int8 row have the same unit.
 pub(crate) fn chunk(bits: usize, wide: bool) -> usize {
     match bits {
         16.. => 8,
@@ -57,20 +57,19 @@ pub(crate) fn chunk(bits: usize, wide: bool) -> usize {
     }
 }
 
-/// Elements of a row from which lanes take [`chunk`]s twice as long, in fixed point: half of the loads of
+/// Elements of a row from which lanes take [`chunk`]s twice as long, of int8 rows: half of the loads of
 /// scales and of what ends a chunk. Measured on an H200, 8B of 4 bits in runs, 36 layers and the head 1,754
 /// to 1,682 µs; 1,024 elements leave half of the lanes without work (466 to 532).
 const WIDE_ROW: u32 = 2048;
 
-/// Whether lanes take such chunks of rows of `inner` elements in digits, with `group` elements to a scale. A
+/// Whether lanes take such chunks of int8 rows of `inner` elements, with `group` elements to a scale. A
 /// chunk's unit is found by a subgroup whose threads bring four elements each.
 pub(crate) fn is_wide(bits: u32, group: u32, inner: u32, subgroup: u32) -> bool {
     bits == 4 && group >= 64 && inner >= WIDE_ROW && subgroup >= 16
 }
 
-/// Whether rows of `dtype` are brought into fixed point, so that fields of `bits`
-/// are multiplied four at a time.
-pub(crate) fn in_digits(bits: u32, dtype: u32, caps: &Capabilities, config: &Config) -> bool {
+/// Whether rows of `dtype` become int8 rows, so that fields of `bits` are multiplied four at a time.
+pub(crate) fn takes_int8_rows(bits: u32, dtype: u32, caps: &Capabilities, config: &Config) -> bool {
     let wanted = config.enable_integer_dots.unwrap_or(caps.integer_dot_product_accelerated);
     wanted && caps.integer_dot_product && matches!(bits, 4 | 8) && dtype != Dtype::Float32 as u32
 }
@@ -102,12 +101,12 @@ const LONG_ROW: u32 = 8192;
 /// Chooses the variant for an inner axis of `inner` elements of `bits`; `asked` are the subgroups of a
 /// team, if they are not to be chosen.
 pub(crate) fn plan(
-    p: &Product,
+    p: &MatvecSizes,
     inner: u32,
     bits: u32,
     asked: Option<u64>,
     caps: &Capabilities,
-) -> Plan {
+) -> MatvecPlan {
     let team = Team::of(caps, true);
     let total: u32 = p.outputs.iter().sum::<u32>() / p.sets;
     let divides = |n: u32| p.outputs.iter().all(|o| o.is_multiple_of(n));
@@ -136,7 +135,7 @@ pub(crate) fn plan(
         None => [4, 2].into_iter().find(fits).unwrap_or(1).min(workgroup / team.subgroup),
     };
     let workgroup = workgroup.max(splits * team.subgroup);
-    Plan { subgroup: team.subgroup, workgroup, outputs, splits }
+    MatvecPlan { subgroup: team.subgroup, workgroup, outputs, splits }
 }
 
 /// Bits of the matrices that `matvec/matrix.comp` reads.
@@ -153,9 +152,9 @@ const CHUNK: u32 = 128;
 pub(crate) struct MatrixPlan {
     /// Threads of a workgroup.
     pub workgroup: u32,
-    /// Subgroups that share the inner axis of a block.
+    /// Subgroups that split the inner axis of a block.
     pub splits: u32,
-    /// Chunks that a subgroup has on their way at a time.
+    /// Chunks that a subgroup prefetches at a time.
     pub depth: u32,
     /// Columns of a fragment.
     pub columns: u32,
@@ -184,7 +183,7 @@ const MANY_GATED: u32 = 3072;
 /// 7.9, beside 11.0 and 8.2): a model's kernels take turns. Two rows: 4096 -> 6144 and back 27.7
 /// (35.9), 1024 -> 1024 and back 11.9 (11.0).
 pub(crate) fn plan_matrix(
-    p: &Product,
+    p: &MatvecSizes,
     inner: u32,
     group: u32,
     fragment: Fragment,
@@ -204,16 +203,16 @@ pub(crate) fn plan_matrix(
     if !(fits && columns_fit && pays) {
         return None;
     }
-    // Results fill the device with small workgroups, each of which has much on its way if there are many; a
-    // long axis is shared by the subgroups of large ones.
+    // Results fill the device with small workgroups, each of which prefetches much if there are many; a long
+    // axis is split among the subgroups of large ones.
     let (workgroup, deep, wanted, groups) = match (many, long) {
         (true, _) => (128, 4, 8, 4),
         (false, true) => (512, 2, 16, 1),
         (false, false) => (128, 2, 7, 4),
     };
     let (chunks, blocks) = (inner / CHUNK, total / MATRIX_BLOCK);
-    let shares = |s: &u32| chunks.is_multiple_of(*s) && *s <= workgroup / MATRIX_SUBGROUP;
-    let possible = [16, 8, 4, 2, 1].into_iter().filter(shares);
+    let divides = |s: &u32| chunks.is_multiple_of(*s) && *s <= workgroup / MATRIX_SUBGROUP;
+    let possible = [16, 8, 4, 2, 1].into_iter().filter(divides);
     let most = possible.clone().next()?;
     // As much of a row as possible for each subgroup, as long as there are enough of them.
     let enough = |s: &u32| s * blocks >= wanted * caps.compute_units;
@@ -232,8 +231,8 @@ mod tests {
         Capabilities { compute_units: 132, subgroup_size: 32, ..Capabilities::default() }
     }
 
-    fn product(outputs: [u32; 3], sets: u32) -> Product {
-        Product { rows: 1, outputs, sets }
+    fn product(outputs: [u32; 3], sets: u32) -> MatvecSizes {
+        MatvecSizes { rows: 1, outputs, sets }
     }
 
     #[test]
@@ -250,9 +249,9 @@ mod tests {
     fn software_devices_make_many_results_at_once() {
         let cpu = Capabilities { kind: DeviceKind::Software, subgroup_size: 8, ..gpu() };
         let p = product([1024, 0, 0], 1);
-        let alone = Plan { subgroup: 8, workgroup: 8, outputs: 8, splits: 1 };
+        let alone = MatvecPlan { subgroup: 8, workgroup: 8, outputs: 8, splits: 1 };
         assert_eq!(plan(&p, 4096, 16, None, &cpu), alone);
-        assert_eq!(plan(&Product { rows: 8, ..p }, 1024, 4, None, &cpu).outputs, 1);
+        assert_eq!(plan(&MatvecSizes { rows: 8, ..p }, 1024, 4, None, &cpu).outputs, 1);
         let asked = plan(&p, 4096, 16, Some(4), &cpu);
         assert_eq!((asked.workgroup, asked.splits, asked.teams()), (32, 4, 1));
     }
@@ -276,7 +275,7 @@ mod tests {
     fn fragments_serve_long_rows_and_many_results() {
         let gpu = Capabilities { max_workgroup: 1024, ..gpu() };
         let fragment = Fragment { m: 16, n: 16, k: 16 };
-        let of = |p: Product, inner| plan_matrix(&p, inner, 64, fragment, &gpu);
+        let of = |p: MatvecSizes, inner| plan_matrix(&p, inner, 64, fragment, &gpu);
         let down = of(product([4096, 0, 0], 1), 12_288).unwrap();
         assert_eq!((down.workgroup, down.splits, down.depth, down.teams()), (512, 16, 2, 1));
         let head = of(product([151_936, 0, 0], 1), 1024).unwrap();
@@ -286,7 +285,7 @@ mod tests {
         let small = of(product([3072, 3072, 0], 2), 1024).unwrap();
         assert_eq!((small.workgroup, small.splits, small.depth), (128, 4, 2));
         assert_eq!(of(product([4096, 1024, 1024], 1), 4096), None);
-        let rows = |rows| Product { rows, ..product([4096, 0, 0], 1) };
+        let rows = |rows| MatvecSizes { rows, ..product([4096, 0, 0], 1) };
         assert!(of(rows(2), 4096).is_some());
         assert_eq!(of(rows(5), 4096), None, "ten columns");
         assert_eq!(of(product([4100, 0, 0], 1), 12_288), None);
@@ -306,12 +305,16 @@ mod tests {
         let able = Capabilities { integer_dot_product: true, ..gpu() };
         let fast = Capabilities { integer_dot_product_accelerated: true, ..able.clone() };
         let (config, half) = (Config::default(), Dtype::Float16 as u32);
-        assert!(in_digits(4, half, &fast, &config) && in_digits(8, half, &fast, &config));
-        assert!(!in_digits(5, half, &fast, &config));
-        assert!(!in_digits(4, Dtype::Float32 as u32, &fast, &config));
-        assert!(!in_digits(4, half, &able, &config));
+        assert!(
+            takes_int8_rows(4, half, &fast, &config) && takes_int8_rows(8, half, &fast, &config)
+        );
+        assert!(!takes_int8_rows(5, half, &fast, &config));
+        assert!(!takes_int8_rows(4, Dtype::Float32 as u32, &fast, &config));
+        assert!(!takes_int8_rows(4, half, &able, &config));
         let asked = Config { enable_integer_dots: Some(true), ..config };
-        assert!(in_digits(4, half, &able, &asked) && !in_digits(4, half, &gpu(), &asked));
+        assert!(
+            takes_int8_rows(4, half, &able, &asked) && !takes_int8_rows(4, half, &gpu(), &asked)
+        );
     }
 
     #[test]

@@ -35,7 +35,7 @@ struct Sides<'a> {
     /// Operand numbers of matrix and vectors in the batch walk.
     order: [usize; 3],
     /// Strides of `c` along the rows and along the vectors.
-    c_steps: (i64, i64),
+    c_strides: (i64, i64),
     /// Whether the result is (rows, vectors).
     transposed: u32,
 }
@@ -48,7 +48,7 @@ fn sides(o: &Operands, side: Side) -> Sides<'_> {
             vectors: &o.a,
             sizes: (o.n, o.m),
             order: [1, 0, 2],
-            c_steps: (column, row),
+            c_strides: (column, row),
             transposed: 0,
         },
         Side::Left => Sides {
@@ -56,7 +56,7 @@ fn sides(o: &Operands, side: Side) -> Sides<'_> {
             vectors: &o.b,
             sizes: (o.m, o.n),
             order: [0, 1, 2],
-            c_steps: (row, column),
+            c_strides: (row, column),
             transposed: 1,
         },
     }
@@ -64,16 +64,16 @@ fn sides(o: &Operands, side: Side) -> Sides<'_> {
 
 fn flags(o: &Operands, s: &Sides<'_>, dtype: Dtype, quad: i64) -> u32 {
     let bytes = quad as u64 * dtype.size() as u64;
-    let aligned = |m: &Matrix, step: i64, i: usize| {
+    let aligned = |m: &Matrix, stride: i64, i: usize| {
         m.at.is_aligned(bytes.min(16))
-            && step % quad == 0
+            && stride % quad == 0
             && o.batches_aligned(s.order[i], quad as isize)
     };
     let whole = o.k as i64 % quad == 0;
     let bit = |on: bool, flag: u32| if on { flag } else { 0 };
     let dense_x = s.vectors.inner == 1 && whole && aligned(s.vectors, s.vectors.outer, 1);
-    let matrix_step = if quad == 8 { s.matrix.outer } else { s.matrix.inner };
-    let dense_matrix = (quad == 4 || whole) && aligned(s.matrix, matrix_step, 0);
+    let matrix_stride = if quad == 8 { s.matrix.outer } else { s.matrix.inner };
+    let dense_matrix = (quad == 4 || whole) && aligned(s.matrix, matrix_stride, 0);
     bit(dense_matrix, M_VECTOR) | bit(dense_x, X_VECTOR) | bit(o.c.is_some(), ADD)
 }
 
@@ -128,11 +128,11 @@ pub(in crate::kernels) fn mat_vec(
         c: o.c.as_ref().map_or(0, |c| c.at.address),
         result: result.address,
         walk,
-        row_step: s.matrix.outer,
+        row_stride: s.matrix.outer,
         x_row: s.vectors.outer,
-        x_step: s.vectors.inner,
-        c_row: s.c_steps.0,
-        c_vector: s.c_steps.1,
+        x_stride: s.vectors.inner,
+        c_row: s.c_strides.0,
+        c_vector: s.c_strides.1,
         rows: rows as u32,
         vectors: vectors as u32,
         k: o.k as u32,
@@ -140,7 +140,7 @@ pub(in crate::kernels) fn mat_vec(
         alpha: o.c.as_ref().map_or(1.0, |c| c.alpha),
         beta: o.c.as_ref().map_or(0.0, |c| c.beta),
         ndim,
-        result_steps: s.transposed,
+        transposed: s.transposed,
     };
     let caps = ctx.capabilities();
     let team = Team::of(caps, true);
@@ -186,11 +186,11 @@ pub(in crate::kernels) fn vec_mat(
         extra: 0,
         result: result.address,
         walk,
-        row_step: s.matrix.inner,
+        row_stride: s.matrix.inner,
         x_row: s.vectors.outer,
-        x_step: s.vectors.inner,
-        c_column: s.c_steps.0,
-        c_vector: s.c_steps.1,
+        x_stride: s.vectors.inner,
+        c_column: s.c_strides.0,
+        c_vector: s.c_strides.1,
         columns: columns as u32,
         vectors: vectors as u32,
         k: o.k as u32,
@@ -198,7 +198,7 @@ pub(in crate::kernels) fn vec_mat(
         alpha: o.c.as_ref().map_or(1.0, |c| c.alpha),
         beta: o.c.as_ref().map_or(0.0, |c| c.beta),
         ndim,
-        result_steps: s.transposed,
+        transposed: s.transposed,
     };
     let flags = flags(o, &s, dtype, 4);
     let (workgroup, across) = vec_mat_threads(ctx.capabilities(), columns);
@@ -214,7 +214,7 @@ pub(in crate::kernels) fn vec_mat(
 }
 
 /// Threads of a workgroup of `vecmat.comp`, and how many of them stand side by side; the others
-/// share k.
+/// split k.
 pub(crate) fn vec_mat_threads(caps: &Capabilities, columns: usize) -> (u32, u32) {
     if caps.is_software() {
         return (caps.subgroup_size, caps.subgroup_size);

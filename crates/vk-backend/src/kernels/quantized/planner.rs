@@ -16,7 +16,7 @@ use crate::{
 
 /// Sizes of a quantized product.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Product {
+pub(crate) struct QuantizedProduct {
     /// Rows of `x` per batch.
     pub rows: usize,
     /// Columns of the result.
@@ -33,7 +33,7 @@ pub(crate) struct Product {
 
 /// The variant of a quantized product.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Plan {
+pub(crate) enum QuantizedPlan {
     /// `qmv.comp`.
     MatVec {
         /// How a team reduces.
@@ -57,7 +57,7 @@ pub(crate) enum Plan {
 }
 
 /// Chooses the kernel.
-pub(crate) fn plan(p: &Product, caps: &Capabilities, config: &Config) -> Plan {
+pub(crate) fn plan(p: &QuantizedProduct, caps: &Capabilities, config: &Config) -> QuantizedPlan {
     if p.rows > most_rows(p, caps) || closed(p, caps, config).is_some() {
         let gemm = |packed| gemm(p.rows, p.outputs, p.inner, p.batches, p.fragment, packed, caps);
         let whole = p.transpose && p.batches == 1;
@@ -65,21 +65,29 @@ pub(crate) fn plan(p: &Product, caps: &Capabilities, config: &Config) -> Plan {
             && matrix::dequantizes(p.rows, p.outputs, p.inner)
             && let dense @ Gemm::Matrix(..) = gemm(false)
         {
-            return Plan::Dense(dense);
+            return QuantizedPlan::Dense(dense);
         }
-        return Plan::Gemm(gemm(true));
+        return QuantizedPlan::Gemm(gemm(true));
     }
     let rows = (p.rows as u32).min(8).next_power_of_two();
-    if p.transpose { mat_vec(p, rows, caps, config) } else { Plan::VecMat { rows: rows.min(4) } }
+    if p.transpose {
+        mat_vec(p, rows, caps, config)
+    } else {
+        QuantizedPlan::VecMat { rows: rows.min(4) }
+    }
 }
 
 /// Rows up to which a product has a kernel for few of them.
-fn most_rows(p: &Product, caps: &Capabilities) -> usize {
+fn most_rows(p: &QuantizedProduct, caps: &Capabilities) -> usize {
     if p.transpose && !caps.is_software() { 16 } else { 8 }
 }
 
 /// The gate that keeps a product of few rows from its kernel, if one does.
-pub(crate) fn closed(p: &Product, caps: &Capabilities, config: &Config) -> Option<&'static str> {
+pub(crate) fn closed(
+    p: &QuantizedProduct,
+    caps: &Capabilities,
+    config: &Config,
+) -> Option<&'static str> {
     if p.rows > most_rows(p, caps) {
         return None;
     }
@@ -94,7 +102,7 @@ pub(crate) fn closed(p: &Product, caps: &Capabilities, config: &Config) -> Optio
     (!(open && config.enable_qmm_native)).then_some(gate)
 }
 
-fn mat_vec(p: &Product, rows: u32, caps: &Capabilities, config: &Config) -> Plan {
+fn mat_vec(p: &QuantizedProduct, rows: u32, caps: &Capabilities, config: &Config) -> QuantizedPlan {
     let subgroups = rows > 1
         || (config.enable_qmm_native_m1_reduce && config.enable_qmm_native_m1_reduce_subgroup);
     let team = Team::of(caps, subgroups);
@@ -102,11 +110,11 @@ fn mat_vec(p: &Product, rows: u32, caps: &Capabilities, config: &Config) -> Plan
         true => team.workgroup(caps, if p.outputs >= 4096 { 128 } else { 64 }),
         false => team.workgroup(caps, 32),
     };
-    Plan::MatVec { team, workgroup, rows, outputs: outputs_at_once(p, rows, caps, config) }
+    QuantizedPlan::MatVec { team, workgroup, rows, outputs: outputs_at_once(p, rows, caps, config) }
 }
 
 /// Outputs of a team: software devices reuse what they loaded of `x`, GPUs need many teams.
-fn outputs_at_once(p: &Product, rows: u32, caps: &Capabilities, config: &Config) -> u32 {
+fn outputs_at_once(p: &QuantizedProduct, rows: u32, caps: &Capabilities, config: &Config) -> u32 {
     if caps.is_software() {
         return match rows {
             1 => 8,
@@ -132,8 +140,15 @@ mod tests {
     use super::*;
     use crate::runtime::capabilities::DeviceKind;
 
-    fn product(rows: usize) -> Product {
-        Product { rows, outputs: 1024, inner: 1024, batches: 1, transpose: true, fragment: None }
+    fn product(rows: usize) -> QuantizedProduct {
+        QuantizedProduct {
+            rows,
+            outputs: 1024,
+            inner: 1024,
+            batches: 1,
+            transpose: true,
+            fragment: None,
+        }
     }
 
     #[test]
@@ -142,17 +157,17 @@ mod tests {
         for (rows, at_once) in [(1, 1), (2, 2), (3, 4), (8, 8), (16, 8)] {
             let plan = plan(&product(rows), &caps, &config);
             assert!(
-                matches!(plan, Plan::MatVec { rows, .. } if rows == at_once),
+                matches!(plan, QuantizedPlan::MatVec { rows, .. } if rows == at_once),
                 "{rows}: {plan:?}"
             );
         }
-        assert!(matches!(plan(&product(17), &caps, &config), Plan::Gemm(_)));
+        assert!(matches!(plan(&product(17), &caps, &config), QuantizedPlan::Gemm(_)));
         let gated = Config { enable_qmm_native_m1: false, ..Config::default() };
-        assert!(matches!(plan(&product(1), &caps, &gated), Plan::Gemm(_)));
+        assert!(matches!(plan(&product(1), &caps, &gated), QuantizedPlan::Gemm(_)));
         let off = Config { enable_qmm_native: false, ..Config::default() };
-        assert!(matches!(plan(&product(4), &caps, &off), Plan::Gemm(_)));
-        let straight = Product { transpose: false, ..product(8) };
-        assert_eq!(plan(&straight, &caps, &config), Plan::VecMat { rows: 4 });
+        assert!(matches!(plan(&product(4), &caps, &off), QuantizedPlan::Gemm(_)));
+        let straight = QuantizedProduct { transpose: false, ..product(8) };
+        assert_eq!(plan(&straight, &caps, &config), QuantizedPlan::VecMat { rows: 4 });
     }
 
     #[test]
@@ -163,11 +178,17 @@ mod tests {
             ..Capabilities::default()
         };
         let found = plan(&product(1), &caps, &Config::default());
-        assert!(matches!(found, Plan::MatVec { workgroup: 8, outputs: 8, .. }), "{found:?}");
+        assert!(
+            matches!(found, QuantizedPlan::MatVec { workgroup: 8, outputs: 8, .. }),
+            "{found:?}"
+        );
         caps.subgroup_ops.arithmetic = false;
         let found = plan(&product(1), &caps, &Config::default());
         assert!(
-            matches!(found, Plan::MatVec { workgroup: 1, team: Team { subgroups: false, .. }, .. }),
+            matches!(
+                found,
+                QuantizedPlan::MatVec { workgroup: 1, team: Team { subgroups: false, .. }, .. }
+            ),
             "{found:?}"
         );
     }

@@ -18,7 +18,7 @@ use crate::{
             tile_constants,
         },
         matvec::{self, Format, Fused, Matrix, planner as few},
-        quantized::planner::{self, Plan, Product},
+        quantized::planner::{self, QuantizedPlan, QuantizedProduct},
         strided::Walk,
         team::Team,
     },
@@ -35,9 +35,9 @@ struct Operands {
     result: Operand,
     affine: Affine,
     dtype: Dtype,
-    product: Product,
+    product: QuantizedProduct,
     /// From batch to batch, in rows of the matrices; 0 where one is for all.
-    step: usize,
+    stride: usize,
     /// Indices of the matrices of both sides.
     picks: Option<Picks>,
 }
@@ -85,7 +85,7 @@ pub(in crate::kernels) fn gather(
         return Ok(());
     }
     let picks = Picks::new(ctx, [lhs, rhs], [x, words])?;
-    let product = Product {
+    let product = QuantizedProduct {
         rows: x.dim(-2),
         outputs: output.shape[output.shape.len() - 1],
         inner: x.dim(-1),
@@ -101,7 +101,7 @@ pub(in crate::kernels) fn gather(
         result,
         affine,
         dtype: output.dtype,
-        step: rows_of(&product),
+        stride: rows_of(&product),
         product,
         picks: Some(picks),
     };
@@ -114,7 +114,7 @@ fn run(ctx: &mut Ctx<'_>, o: &Operands, output: &Output) -> Result<()> {
         return Err(ctx.unsupported_output(output, "an axis has 2^31 elements or more"));
     }
     let plan = planner::plan(&p, ctx.capabilities(), ctx.config());
-    stats::hit("qmm", || {
+    stats::hit(ctx.config(), "qmm", || {
         format!(
             "{plan:?} {}x{}x{} b{} g{}",
             p.rows, p.outputs, p.inner, affine.bits, affine.group_size
@@ -122,27 +122,27 @@ fn run(ctx: &mut Ctx<'_>, o: &Operands, output: &Output) -> Result<()> {
     });
     if let Some(gate) = planner::closed(&p, ctx.capabilities(), ctx.config()) {
         let rows = stats::row_bucket(p.rows);
-        stats::reject("qmm", || {
+        stats::reject(ctx.config(), "qmm", || {
             format!("{gate} for rows {rows}, {}x{} b{}", p.outputs, p.inner, affine.bits)
         });
     }
     match plan {
-        Plan::MatVec { team, .. } if team.subgroups && is_fusable(ctx, o) => {
+        QuantizedPlan::MatVec { team, .. } if team.subgroups && is_fusable(ctx, o) => {
             matvec::encode(ctx, &fused(o), &o.reads(), &[o.result.region])
         }
-        Plan::MatVec { team, workgroup, rows, outputs } => {
+        QuantizedPlan::MatVec { team, workgroup, rows, outputs } => {
             mat_vec(ctx, o, team, workgroup, rows, outputs)
         }
-        Plan::VecMat { rows } if o.picks.is_none() => vec_mat(ctx, o, rows),
-        Plan::VecMat { .. } => {
+        QuantizedPlan::VecMat { rows } if o.picks.is_none() => vec_mat(ctx, o, rows),
+        QuantizedPlan::VecMat { .. } => {
             tiles(ctx, o, listed(p.rows, p.outputs, p.batches, false, ctx.capabilities()))
         }
-        Plan::Gemm(_) if o.picks.is_some() => {
+        QuantizedPlan::Gemm(_) if o.picks.is_some() => {
             tiles(ctx, o, listed(p.rows, p.outputs, p.batches, false, ctx.capabilities()))
         }
-        Plan::Gemm(gemm) => tiles(ctx, o, gemm),
-        Plan::Dense(gemm) if o.x.is_aligned(16) => dense(ctx, o, gemm),
-        Plan::Dense(gemm) => tiles(ctx, o, gemm),
+        QuantizedPlan::Gemm(gemm) => tiles(ctx, o, gemm),
+        QuantizedPlan::Dense(gemm) if o.x.is_aligned(16) => dense(ctx, o, gemm),
+        QuantizedPlan::Dense(gemm) => tiles(ctx, o, gemm),
     }
 }
 
@@ -157,7 +157,7 @@ fn operands(
     let [x, words, scales, biases] = inputs;
     let last = output.shape.len() - 1;
     let batches = output.shape[..last - 1].iter().product::<usize>();
-    let mut product = Product {
+    let mut product = QuantizedProduct {
         rows: x.dim(-2),
         outputs: output.shape[last],
         inner: x.dim(-1),
@@ -170,22 +170,22 @@ fn operands(
     // Batches that share a matrix see their rows as one: heads of queries over the heads of a quantized
     // cache, say. Copied are whole arrays, whose first matrix is all that there is if all batches share it.
     let parts = [words, scales, biases];
-    let (axes, in_place) = (stacked_axes(parts), step_in_place(parts));
+    let (axes, in_place) = (stacked_axes(parts), stride_in_place(parts));
     let first = if axes == 0 || in_place.is_some() { axes } else { last - 1 };
     let shared = output.shape[first..last - 1].iter().product::<usize>();
     (product.rows, product.batches) = (product.rows * shared, batches / shared.max(1));
-    let step = if product.batches > 1 { in_place.unwrap_or(rows_of(&product)) } else { 0 };
+    let stride = if product.batches > 1 { in_place.unwrap_or(rows_of(&product)) } else { 0 };
     let mut matrix = |array| match in_place {
         Some(_) => ctx.input(array),
         None => copy::dense(ctx, array),
     };
     let (words, scales, biases) = (matrix(words)?, matrix(scales)?, matrix(biases)?);
     let (x, dtype) = (copy::dense(ctx, x)?, output.dtype);
-    Ok(Operands { x, words, scales, biases, result, affine, dtype, product, step, picks: None })
+    Ok(Operands { x, words, scales, biases, result, affine, dtype, product, stride, picks: None })
 }
 
 /// Rows of one matrix.
-fn rows_of(p: &Product) -> usize {
+fn rows_of(p: &QuantizedProduct) -> usize {
     if p.transpose { p.outputs } else { p.inner }
 }
 
@@ -200,21 +200,21 @@ fn stacked_axes(parts: [&Array; 3]) -> usize {
 
 /// From one matrix to the next, in rows of them, if each is dense and the next ones are as many rows away in
 /// words, scales and biases, such as filled parts of caches.
-fn step_in_place(parts: [&Array; 3]) -> Option<usize> {
+fn stride_in_place(parts: [&Array; 3]) -> Option<usize> {
     let (batch, axes) = (parts[0].ndim() - 2, stacked_axes(parts));
-    let mut steps = parts.iter().map(|a| {
+    let mut strides = parts.iter().map(|a| {
         let (shape, strides) = (a.shape(), &a.evaluated().layout.strides);
         let dense = shape::is_row_contiguous(&shape[batch..], &strides[batch..]);
         let (merged, [between]) = shape::collapse_contiguous(&shape[..axes], [&strides[..axes]]);
         let one = merged.iter().product::<usize>() == 1;
-        let step = if one { 0 } else { between[0] };
-        let along = one || (merged.len() == 1 && step > 0);
-        let (step, width) = (step.unsigned_abs(), a.dim(-1).max(1));
-        let in_place = dense && along && step.is_multiple_of(width) && step / width < 1 << 31;
-        in_place.then_some(step / width)
+        let stride = if one { 0 } else { between[0] };
+        let along = one || (merged.len() == 1 && stride > 0);
+        let (stride, width) = (stride.unsigned_abs(), a.dim(-1).max(1));
+        let in_place = dense && along && stride.is_multiple_of(width) && stride / width < 1 << 31;
+        in_place.then_some(stride / width)
     });
-    let step = steps.next()??;
-    steps.all(|other| other == Some(step)).then_some(step)
+    let stride = strides.next()??;
+    strides.all(|other| other == Some(stride)).then_some(stride)
 }
 
 /// Whether the kernel that fusions are made of serves: one matrix, whole aligned chunks.
@@ -222,7 +222,7 @@ fn is_fusable(ctx: &Ctx<'_>, o: &Operands) -> bool {
     let p = &o.product;
     p.batches == 1
         && o.picks.is_none()
-        && o.step == 0
+        && o.stride == 0
         && o.x.is_aligned(16)
         && o.words.is_aligned(16)
         && few::serves(
@@ -272,7 +272,7 @@ fn mat_vec(
         outputs: p.outputs as u32,
         inner: p.inner as u32,
         batches: p.batches as u32,
-        step: o.step as u32,
+        stride: o.stride as u32,
     };
     let aligned = u32::from(o.x.is_aligned(16)) | (u32::from(o.words.is_aligned(16)) << 1);
     let kernel = match (team.subgroups, picks.is_some()) {
@@ -312,14 +312,14 @@ fn picks(ctx: &mut Ctx<'_>, o: &Operands, strides: [usize; 2]) -> Result<Option<
 /// Batch strides of `x` in elements and of the matrix in its rows.
 fn walk(ctx: &mut Ctx<'_>, o: &Operands, order_matrix_first: bool) -> Result<(u32, u64)> {
     let p = &o.product;
-    if let Some(address) = picks(ctx, o, [p.rows * p.inner, o.step])? {
+    if let Some(address) = picks(ctx, o, [p.rows * p.inner, o.stride])? {
         return Ok((0, address));
     }
     if p.batches == 1 {
         return Ok((0, 0));
     }
     let x = (p.rows * p.inner) as isize;
-    let matrix = o.step as isize;
+    let matrix = o.stride as isize;
     let (first, second) = if order_matrix_first { (matrix, x) } else { (x, matrix) };
     let walk = Walk::new(&[p.batches], [&[first], &[second], &[0]]);
     Ok((walk.ndim(), ctx.args(&walk.pack())?))
@@ -336,7 +336,7 @@ fn vec_mat(ctx: &mut Ctx<'_>, o: &Operands, rows: u32) -> Result<()> {
         result: o.result.address,
         walk,
         x_row: p.inner as i64,
-        x_step: 1,
+        x_stride: 1,
         columns: p.outputs as u32,
         vectors: p.rows as u32,
         k: p.inner as u32,

@@ -4,7 +4,7 @@ use mlx_vulkan_core::{Array, Result, backend::Output, primitives::ArgReduceOp};
 
 use super::{
     View,
-    planner::{Mode, Plan, Rows},
+    planner::{Mode, ReducePlan, Rows},
 };
 use crate::kernels::{
     Ctx, Region,
@@ -43,7 +43,7 @@ pub(crate) fn arg_reduce(
     let across = rows.lie_side_by_side();
     let size = a.dtype().size() as u64;
     let word = if rows.mode() == Mode::Contiguous { 16 / size } else { 1 };
-    let plan = Plan::new(ctx.capabilities(), rows.count(), rows.length(), word, across);
+    let plan = ReducePlan::new(ctx.capabilities(), rows.count(), rows.length(), word, across);
     let mut push = Push {
         source: source.at.address,
         destination: to.address,
@@ -59,7 +59,7 @@ pub(crate) fn arg_reduce(
     };
     let kernel = if size == 8 { shader::ARG_WIDE } else { shader::ARG_NARROW };
     let contiguous = u32::from(rows.mode() == Mode::Contiguous);
-    let constants = |stage: Stage, plan: &Plan| Constants {
+    let constants = |stage: Stage, plan: &ReducePlan| Constants {
         workgroup: plan.group,
         from: a.dtype() as u32,
         op: op as u32,
@@ -81,8 +81,10 @@ pub(crate) fn arg_reduce(
     let parts: [Region; 2] = [keys, indices];
     ctx.run(&pipeline, &push, tasks, plan.teams(), &[source.at.region], &parts)?;
 
-    let join =
-        Plan { splits: 1, ..Plan::new(ctx.capabilities(), rows.count(), plan.splits, 1, across) };
+    let join = ReducePlan {
+        splits: 1,
+        ..ReducePlan::new(ctx.capabilities(), rows.count(), plan.splits, 1, across)
+    };
     let push = Push { length: plan.splits, splits: 1, chunk: 0, ..push };
     let pipeline = ctx.pipeline(kernel, &constants(Stage::Join, &join))?;
     ctx.run(&pipeline, &push, rows.count(), join.teams(), &parts, &[to.region])

@@ -1,7 +1,7 @@
 //! Reductions over axes, and indices of extremes.
 //!
 //! A reduction sees rows: the elements that make one result. Long rows are split over workgroups
-//! and their parts reduced again; rows that are runs of neighbours in several places are reduced
+//! and their parts reduced again; rows that are several runs of neighbours are reduced
 //! run by run first.
 
 mod arg;
@@ -12,7 +12,7 @@ use mlx_vulkan_core::{
 };
 
 pub(super) use arg::arg_reduce;
-use planner::{Mode, Plan, Rows};
+use planner::{Mode, ReducePlan, Rows};
 
 use super::{
     Ctx, Operand, Region,
@@ -130,7 +130,7 @@ fn fold(
     }
     let across = rows.lie_side_by_side();
     let word = if rows.mode() == Mode::Contiguous { 16 / source.dtype.size() as u64 } else { 1 };
-    let plan = Plan::new(ctx.capabilities(), rows.count(), rows.length(), word, across);
+    let plan = ReducePlan::new(ctx.capabilities(), rows.count(), rows.length(), word, across);
     if plan.splits == 1 {
         return launch(ctx, op, source, &rows, &plan, (to, dtype));
     }
@@ -154,7 +154,7 @@ pub(crate) fn launch(
     op: Fold,
     source: &View,
     rows: &Rows,
-    plan: &Plan,
+    plan: &ReducePlan,
     (to, dtype): (Operand, Dtype),
 ) -> Result<()> {
     let tasks = rows.count() * plan.splits;

@@ -84,7 +84,7 @@ pub(crate) enum Mode {
 
 /// How many threads and workgroups share a row; see `rows.glsl`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Plan {
+pub(crate) struct ReducePlan {
     /// Threads of a workgroup.
     pub(crate) group: u32,
     /// Threads that share a row: a power of two.
@@ -97,7 +97,7 @@ pub(crate) struct Plan {
     pub(crate) chunk: u64,
 }
 
-impl Plan {
+impl ReducePlan {
     /// Rows (or parts of rows) that a workgroup works on at a time.
     pub(crate) fn teams(&self) -> u64 {
         u64::from(self.group / self.team)
@@ -110,7 +110,7 @@ impl Plan {
         length: u64,
         word: u64,
         across: bool,
-    ) -> Plan {
+    ) -> ReducePlan {
         let group = group(caps);
         let wanted = wanted_groups(caps);
         // Side by side, as many rows as a cache line has words; otherwise a row may have all.
@@ -135,7 +135,7 @@ impl Plan {
             |words: u64| (wanted / groups).min(length / (u64::from(team) * word * words));
         let splits = if splits_of(8) > 1 { splits_of(2) } else { 1 };
         let chunk = length.div_ceil(splits).next_multiple_of(64);
-        Plan { group, team, across, splits: length.div_ceil(chunk.max(1)).max(1), chunk }
+        ReducePlan { group, team, across, splits: length.div_ceil(chunk.max(1)).max(1), chunk }
     }
 }
 
@@ -174,18 +174,18 @@ mod tests {
     #[test]
     fn plans_fill_the_device() {
         let gpu = Capabilities { compute_units: 132, ..Capabilities::default() };
-        let all = Plan::new(&gpu, 1, 1 << 28, 4, false);
+        let all = ReducePlan::new(&gpu, 1, 1 << 28, 4, false);
         assert_eq!((all.team, all.splits), (256, 1056));
         assert!(all.splits * all.chunk >= 1 << 28);
-        let rows = Plan::new(&gpu, 8192, 8192, 4, false);
+        let rows = ReducePlan::new(&gpu, 8192, 8192, 4, false);
         assert_eq!((rows.team, rows.splits), (256, 1));
-        let short = Plan::new(&gpu, 1 << 20, 3, 4, false);
+        let short = ReducePlan::new(&gpu, 1 << 20, 3, 4, false);
         assert_eq!((short.team, short.splits), (1, 1));
-        let columns = Plan::new(&gpu, 8192, 8192, 1, true);
+        let columns = ReducePlan::new(&gpu, 8192, 8192, 1, true);
         assert_eq!((columns.team, columns.splits), (8, 4));
-        let few = Plan::new(&gpu, 3, 1 << 24, 1, true);
+        let few = ReducePlan::new(&gpu, 3, 1 << 24, 1, true);
         assert!(few.team == 64 && few.splits > 500);
-        let nothing = Plan::new(&gpu, 5, 0, 4, false);
+        let nothing = ReducePlan::new(&gpu, 5, 0, 4, false);
         assert_eq!((nothing.team, nothing.splits), (1, 1));
     }
 
@@ -193,7 +193,7 @@ mod tests {
     fn plans_for_software_use_few_groups() {
         let mut cpu = Capabilities { compute_units: 2, ..Capabilities::default() };
         cpu.quirks.few_workgroups = true;
-        let all = Plan::new(&cpu, 1, 1 << 20, 4, false);
+        let all = ReducePlan::new(&cpu, 1, 1 << 20, 4, false);
         assert_eq!((all.group, all.splits), (64, 4));
     }
 }

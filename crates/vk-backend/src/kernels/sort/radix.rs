@@ -66,22 +66,22 @@ impl Mover {
 
 /// How the rows of a radix sort are shared out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Plan {
+struct RadixPlan {
     mover: Mover,
     splits: u64,
     chunk: u64,
 }
 
-fn plan_radix(caps: &Capabilities, rows: u64, length: u64, mover: Mover) -> Plan {
+fn plan_radix(caps: &Capabilities, rows: u64, length: u64, mover: Mover) -> RadixPlan {
     let tile = u64::from(mover.tile());
     let splits = (plan::wanted_groups(caps) / rows).clamp(1, length.div_ceil(tile));
     let chunk = length.div_ceil(splits).next_multiple_of(tile);
-    Plan { mover, splits: length.div_ceil(chunk), chunk }
+    RadixPlan { mover, splits: length.div_ceil(chunk), chunk }
 }
 
 /// Where a pass of the radix sort reads or writes.
 #[derive(Debug, Clone, Copy)]
-struct Place {
+struct Buffers {
     elements: Region,
     indices: Region,
 }
@@ -100,32 +100,35 @@ pub(super) fn sort(ctx: &mut Ctx<'_>, job: &Job<'_>, output: &mut Output) -> Res
     let passes = bytes as u32;
     let first = dense_rows(ctx, job)?;
     let none = Region::default();
-    // The passes take turns between two places, so that the last one writes the output.
+    // The passes take turns between two pairs of buffers, so that the last one writes the output.
     let turns = match job.indices {
         true => {
             let mut scratch =
                 |n: u64, wanted: bool| if wanted { ctx.scratch(n * total) } else { Ok(none) };
-            let last = Place { elements: scratch(bytes, passes > 2)?, indices: to.region };
+            let last = Buffers { elements: scratch(bytes, passes > 2)?, indices: to.region };
             [
                 last,
-                Place { elements: scratch(bytes, passes > 1)?, indices: scratch(4, passes > 1)? },
+                Buffers { elements: scratch(bytes, passes > 1)?, indices: scratch(4, passes > 1)? },
             ]
         }
         false => {
             let other = if passes > 1 { ctx.scratch(bytes * total)? } else { none };
-            [Place { elements: to.region, indices: none }, Place { elements: other, indices: none }]
+            [
+                Buffers { elements: to.region, indices: none },
+                Buffers { elements: other, indices: none },
+            ]
         }
     };
     let counts = View::scratch(ctx, Dtype::Uint32, shape_of(rows, 256 * plan.splits))?;
     let offsets = View::scratch(ctx, Dtype::Uint32, counts.shape.clone())?;
-    let mut from = Place { elements: first, indices: none };
+    let mut from = Buffers { elements: first, indices: none };
     for pass in 0..passes {
         let into = turns[((passes - 1 - pass) % 2) as usize];
-        let step = Pass { pass, last: pass + 1 == passes, from, into, rows };
-        count(ctx, job, &plan, &step, &counts)?;
+        let pass = Pass { pass, last: pass + 1 == passes, from, into, rows };
+        count(ctx, job, &plan, &pass, &counts)?;
         let exclusive = Along { axis: 1, reverse: false, inclusive: false };
         scan_view(ctx, Fold::Op(ReduceOp::Sum), exclusive, &counts, offsets.at, Dtype::Uint32)?;
-        scatter(ctx, job, &plan, &step, &offsets)?;
+        scatter(ctx, job, &plan, &pass, &offsets)?;
         from = into;
     }
     Ok(())
@@ -136,8 +139,8 @@ pub(super) fn sort(ctx: &mut Ctx<'_>, job: &Job<'_>, output: &mut Output) -> Res
 struct Pass {
     pass: u32,
     last: bool,
-    from: Place,
-    into: Place,
+    from: Buffers,
+    into: Buffers,
     rows: u64,
 }
 
@@ -172,7 +175,13 @@ fn dense_rows(ctx: &mut Ctx<'_>, job: &Job<'_>) -> Result<Region> {
     Ok(region)
 }
 
-fn count(ctx: &mut Ctx<'_>, job: &Job<'_>, plan: &Plan, pass: &Pass, counts: &View) -> Result<()> {
+fn count(
+    ctx: &mut Ctx<'_>,
+    job: &Job<'_>,
+    plan: &RadixPlan,
+    pass: &Pass,
+    counts: &View,
+) -> Result<()> {
     let push = sort_count::Push {
         source: pass.from.elements.address,
         counts: counts.at.address,
@@ -193,7 +202,7 @@ fn count(ctx: &mut Ctx<'_>, job: &Job<'_>, plan: &Plan, pass: &Pass, counts: &Vi
 fn scatter(
     ctx: &mut Ctx<'_>,
     job: &Job<'_>,
-    plan: &Plan,
+    plan: &RadixPlan,
     pass: &Pass,
     offsets: &View,
 ) -> Result<()> {

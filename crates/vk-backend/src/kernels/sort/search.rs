@@ -9,7 +9,7 @@ use crate::kernels::{
     strided::Walk,
 };
 
-/// Encodes the places in `sorted` before which the values belong, or behind equal elements if
+/// Encodes the indices in `sorted` before which the values belong, or behind equal elements if
 /// `right`.
 pub(super) fn search(
     ctx: &mut Ctx<'_>,

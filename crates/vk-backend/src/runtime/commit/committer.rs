@@ -236,7 +236,7 @@ impl Committer {
         let Some(mut slot) = self.current.take() else { return Ok(()) };
         slot.waits = std::mem::take(&mut self.waits);
         slot.waits.iter().for_each(Wait::until_handed_over);
-        let start = trace::is_on().then(trace::now);
+        let start = trace::is_on(self.timer.device.config).then(trace::now);
         if let (Some(marks), Some(start)) = (&mut slot.marks, start) {
             marks.submitted(self.value, start);
         }
@@ -259,7 +259,7 @@ impl Committer {
     fn end(&mut self, ended: Ended) {
         let counted = std::mem::take(&mut self.evaluation);
         stats::evaluated(Evaluation { operations: ended.operations, ..counted });
-        if trace::is_on() {
+        if trace::is_on(self.timer.device.config) {
             // The next evaluation may begin before this one is recorded: its slice begins behind it.
             let start = ended.start.max(self.traced_until);
             trace::evaluated(self.timer.stream, ended.operations, start);

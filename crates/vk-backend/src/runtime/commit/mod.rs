@@ -24,7 +24,7 @@ use crate::runtime::{
 };
 
 use committer::Committer;
-pub(crate) use queue::{Command, Ended, Item, Place, Queue, Transfer, Wait};
+pub(crate) use queue::{BufferOffset, Command, Ended, Item, Queue, Transfer, Wait};
 pub(crate) use work::{Call, Work, written};
 
 /// How often a committer with recorded work looks whether the device is still busy.

@@ -18,7 +18,7 @@ use crate::runtime::{
 };
 
 /// Buffer and offset of bytes, for transfers.
-pub(crate) type Place = (vk::Buffer, u64);
+pub(crate) type BufferOffset = (vk::Buffer, u64);
 
 /// Something that a stream does.
 pub(crate) enum Item {
@@ -40,13 +40,13 @@ pub(crate) struct Transfer {
 /// A transfer command.
 pub(crate) enum Command {
     Copy {
-        from: Place,
-        to: Place,
+        from: BufferOffset,
+        to: BufferOffset,
         bytes: u64,
     },
     /// A multiple of four bytes, with a repeated word.
     Fill {
-        to: Place,
+        to: BufferOffset,
         bytes: u64,
         word: u32,
     },

@@ -46,9 +46,9 @@ impl Encoder {
             return Ok(Region { address: counters.span().address(), bytes: words * 4 });
         }
         let made = self.allocate(bytes)?;
-        let (place, region) =
-            (made.span().place(0), Region { address: made.span().address(), bytes });
-        self.fill(place, region, 0)?;
+        let (start, region) =
+            (made.span().buffer_offset(0), Region { address: made.span().address(), bytes });
+        self.fill(start, region, 0)?;
         self.counters = Some(made);
         Ok(Region { bytes: words * 4, ..region })
     }
@@ -74,7 +74,7 @@ impl Encoder {
             return Ok(());
         }
         allocation.touch(self.open_tick());
-        guard.places().into_iter().try_for_each(|to| {
+        guard.buffer_offsets().into_iter().try_for_each(|to| {
             let command = Command::Copy { from: guards.source(), to, bytes: GUARD };
             self.transfer(Transfer { command, read: None, write: guard.region() })
         })

@@ -40,7 +40,7 @@ impl Span {
     }
 
     /// Buffer and offset `at` bytes into the span, for copies.
-    pub(crate) fn place(&self, at: u64) -> (vk::Buffer, u64) {
+    pub(crate) fn buffer_offset(&self, at: u64) -> (vk::Buffer, u64) {
         (self.block.handle(), self.offset + at)
     }
 }

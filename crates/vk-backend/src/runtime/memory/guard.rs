@@ -91,8 +91,8 @@ impl Guard {
     }
 
     /// Both guards, for copies.
-    pub(crate) fn places(&self) -> [(vk::Buffer, u64); 2] {
-        self.at().map(|at| self.outer.place(at))
+    pub(crate) fn buffer_offsets(&self) -> [(vk::Buffer, u64); 2] {
+        self.at().map(|at| self.outer.buffer_offset(at))
     }
 
     /// Names the operation whose memory this is.

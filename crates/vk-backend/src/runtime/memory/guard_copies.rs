@@ -85,9 +85,9 @@ impl Copies {
 
     fn submit(&mut self) -> Result<(), vulkano::VulkanError> {
         self.recorder.begin()?;
-        for (i, place) in self.in_flight.iter().flat_map(|c| c.guard.places()).enumerate() {
+        for (i, from) in self.in_flight.iter().flat_map(|c| c.guard.buffer_offsets()).enumerate() {
             let to = (self.results.handle(), i as u64 * GUARD);
-            self.recorder.copy(place, to, GUARD);
+            self.recorder.copy(from, to, GUARD);
         }
         self.recorder.end()?;
         // The work that used the memory has finished, as its streams' semaphores told the host.

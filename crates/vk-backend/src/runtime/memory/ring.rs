@@ -16,8 +16,8 @@ use crate::runtime::raw::{
 /// Arguments are aligned to this: the largest vector that kernels load.
 const ALIGN: u64 = 16;
 
-/// A place in a chunk.
-pub(crate) struct Place {
+/// A slot in a chunk.
+pub(crate) struct Slot {
     /// Address on the device.
     pub(crate) address: u64,
     /// Buffer and offset, for copies.
@@ -26,8 +26,8 @@ pub(crate) struct Place {
     offset: u64,
 }
 
-impl Place {
-    /// Writes `data` at the place; it has at least as many bytes.
+impl Slot {
+    /// Writes `data` into the slot; it has at least as many bytes.
     pub(crate) fn write(&self, data: &[u8]) {
         self.block.write(self.offset, data);
     }
@@ -56,7 +56,7 @@ impl Ring {
         bytes: u64,
         open: u64,
         reached: impl FnOnce() -> u64,
-    ) -> Result<Place, VulkanError> {
+    ) -> Result<Slot, VulkanError> {
         let fits = self.current.as_ref().is_some_and(|(block, at)| at + bytes <= block.bytes());
         if !fits {
             self.next_chunk(bytes, open, reached)?;
@@ -64,7 +64,7 @@ impl Ring {
         let (block, at) = self.current.as_mut().ok_or(VulkanError::Unknown)?;
         let offset = *at;
         *at = (offset + bytes).next_multiple_of(ALIGN);
-        Ok(Place {
+        Ok(Slot {
             address: block.address() + offset,
             buffer: (block.handle(), offset),
             block: block.clone(),

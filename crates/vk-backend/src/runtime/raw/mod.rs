@@ -1,4 +1,4 @@
-//! The one place that talks to Vulkan: vulkano's objects, and `device.fns()` where vulkano 0.35
+//! The one folder that talks to Vulkan: vulkano's objects, and `device.fns()` where vulkano 0.35
 //! has no call or an expensive one. All `unsafe` of the crate is below this module.
 //!
 //! # What keeps it sound

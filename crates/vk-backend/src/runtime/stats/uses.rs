@@ -72,8 +72,13 @@ pub(crate) fn row_bucket(rows: usize) -> &'static str {
 }
 
 /// Counts one evaluation of `family` if that was asked for.
-pub(crate) fn used(family: &'static str, kernels: &[&str], rows: usize, shape: &str) {
-    if !is_counted(family, Config::get()) {
+pub(crate) fn used(
+    config: &Config,
+    family: &'static str,
+    kernels: &[&str],
+    (rows, shape): (usize, &str),
+) {
+    if !is_counted(family, config) {
         return;
     }
     let mut all = USES.lock();
@@ -88,8 +93,7 @@ pub(crate) fn used(family: &'static str, kernels: &[&str], rows: usize, shape: &
 /// Notes why a kernel of `family` was not used: counted with the family's statistics, and logged
 /// once with its debug gate (`MLX_VK_DEBUG_SDPA_REJECT` and its kin). Without either the reason is
 /// not even made.
-pub(crate) fn reject(family: &'static str, reason: impl FnOnce() -> String) {
-    let config = Config::get();
+pub(crate) fn reject(config: &Config, family: &'static str, reason: impl FnOnce() -> String) {
     let (counted, logged) = (is_counted(family, config), is_logged(family, config));
     if !counted && !logged {
         return;
@@ -167,7 +171,7 @@ mod tests {
     #[test]
     fn what_nobody_asked_for_is_not_made() {
         assert!(!is_counted("qmm", &Config::default()) && !is_logged("sdpa", &Config::default()));
-        reject("no such family", || unreachable!("nobody asked"));
+        reject(&Config::default(), "no such family", || unreachable!("nobody asked"));
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Rows in fixed point: products of 4- and 8-bit matrices as sums of products of bytes, where the device is
+//! Int8 rows: products of 4- and 8-bit matrices as sums of products of bytes, where the device is
 //! told to take them (`MLX_VK_ENABLE_INTEGER_DOTS`), in dispatches and in runs.
 
 use mlx::{Array, Device, Dtype, ops, vulkan::stats};
@@ -6,7 +6,7 @@ use mlx_tests::{array, values};
 
 use super::{Quantized, agrees, interpreter, noise, turn};
 
-const DIGITS: (&str, &str) = ("MLX_VK_ENABLE_INTEGER_DOTS", "1");
+const INT8_ROWS: (&str, &str) = ("MLX_VK_ENABLE_INTEGER_DOTS", "1");
 const DISPATCHES: (&str, &str) = ("MLX_VK_ENABLE_INTERPRETER", "0");
 const LANES: (&str, &str) = ("MLX_VK_ENABLE_COOPMAT_MATVEC", "0");
 
@@ -17,8 +17,8 @@ fn was_used(kernel: &str) {
 
 #[test]
 fn products_of_every_group_and_number_of_rows() {
-    let test = "digits::products_of_every_group_and_number_of_rows";
-    mlx_tests::in_child(test, &[DIGITS, DISPATCHES, LANES], || {
+    let test = "int8_rows::products_of_every_group_and_number_of_rows";
+    mlx_tests::in_child(test, &[INT8_ROWS, DISPATCHES, LANES], || {
         let _turn = turn();
         for (bits, group, rows) in
             [(4, 32, 1), (4, 64, 3), (4, 128, 8), (8, 32, 5), (8, 64, 1), (8, 128, 2)]
@@ -37,7 +37,7 @@ fn products_of_every_group_and_number_of_rows() {
 
 #[test]
 fn steps_of_runs() {
-    mlx_tests::in_child("digits::steps_of_runs", &[DIGITS, interpreter::ON], || {
+    mlx_tests::in_child("int8_rows::steps_of_runs", &[INT8_ROWS, interpreter::ON], || {
         let _turn = turn();
         for (hidden, format, dtype) in [
             (128, (4, 32), Dtype::Float16),
@@ -56,7 +56,7 @@ fn steps_of_runs() {
     });
 }
 
-/// What a product of one row is, and how far from it fixed point may be: half a unit for each element, where
+/// What a product of one row is, and how far from it int8 rows may lead: half a unit for each element, where
 /// a unit is the 1/32256 of the largest of 32.
 fn exact(x: &[f64], matrix: &[f64]) -> Vec<(f64, f64)> {
     let row = |w: &[f64]| {
@@ -78,8 +78,8 @@ fn on_gpu(matrix: &Quantized, x: &Array) -> Vec<f64> {
 
 #[test]
 fn large_elements_cost_others_no_more_than_their_unit() {
-    let test = "digits::large_elements_cost_others_no_more_than_their_unit";
-    mlx_tests::in_child(test, &[DIGITS, DISPATCHES, LANES], || {
+    let test = "int8_rows::large_elements_cost_others_no_more_than_their_unit";
+    mlx_tests::in_child(test, &[INT8_ROWS, DISPATCHES, LANES], || {
         let _turn = turn();
         let (inner, dtype) = (256, Dtype::Float16);
         for bits in [4, 8] {
@@ -114,8 +114,8 @@ fn large_elements_cost_others_no_more_than_their_unit() {
 
 #[test]
 fn what_is_not_finite_stays_so() {
-    let test = "digits::what_is_not_finite_stays_so";
-    mlx_tests::in_child(test, &[DIGITS, DISPATCHES, LANES], || {
+    let test = "int8_rows::what_is_not_finite_stays_so";
+    mlx_tests::in_child(test, &[INT8_ROWS, DISPATCHES, LANES], || {
         let _turn = turn();
         let matrix = Quantized::new(7, 32, 128, 32, 4, Dtype::Bfloat16);
         for wrong in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY] {
