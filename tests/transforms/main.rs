@@ -2,13 +2,17 @@
 
 mod common;
 mod compile;
+mod custom;
 mod derivatives;
 mod functions;
 mod mapping;
+mod memory;
 mod norm;
+mod pieces;
 mod random;
 mod reduce;
 mod scan;
 mod softmax;
 mod sort;
+mod tree;
 mod unfinished;

@@ -49,9 +49,13 @@ pub use dtype::{
 };
 pub use error::{Error, Result};
 pub use eval::{async_eval, eval, synchronize};
+/// Makes a struct or an enum of trees a [`trait@Tree`].
+pub use mlx_vulkan_derive::Tree;
+
 pub use index::{ArrayAt, Index, Slice};
 pub use shape::{Shape, Strides};
 pub use stream::{
     Device, DeviceType, Stream, current_stream, default_device, default_stream, new_stream,
     set_default_device, set_default_stream, with_device, with_stream,
 };
+pub use transforms::tree::Tree;

@@ -5,6 +5,7 @@ use crate::{
     primitives::{PassOp, Primitive},
     stream::{self, with_stream},
     transforms::{
+        pieces::{self, Piece},
         rules::Applied,
         trace::{Mark, Purpose, Tracing},
         walk::{Graph, Step},
@@ -73,6 +74,43 @@ pub fn jvp(
     Ok((outputs, derivatives))
 }
 
+/// Derivatives of what `fun` computes from `primals`, by all of them; there is a cotangent for each result,
+/// also for those that have no derivative.
+pub(super) fn pullback(
+    fun: impl FnOnce(&[Array]) -> Result<Vec<Array>>,
+    primals: &[Array],
+    cotangents: &[Array],
+) -> Result<Vec<Array>> {
+    let tracing = Tracing::new(Purpose::Gradient);
+    let primals = tracers(primals, tracing.mark())?;
+    let outputs = fun(&primals)?;
+    let pairs = outputs.iter().zip(cotangents).enumerate();
+    let given: Vec<(usize, Array)> = pairs
+        .filter(|(_, (output, _))| !is_stopped(output))
+        .map(|(i, (_, cotangent))| (i, cotangent.clone()))
+        .collect();
+    let all: Vec<usize> = (0..primals.len()).collect();
+    Backward::new(&primals, &outputs, &all).run(&given, &all)
+}
+
+/// Derivatives of what `fun` computes from `primals` along the tangents that there are.
+pub(super) fn pushforward(
+    fun: impl FnOnce(&[Array]) -> Result<Vec<Array>>,
+    primals: &[Array],
+    tangents: &[Option<Array>],
+) -> Result<Vec<Array>> {
+    let along = |i: &usize| tangents[*i].is_some();
+    let moved: Vec<usize> = (0..primals.len()).filter(along).collect();
+    let given: Vec<Array> = moved.iter().map(|&i| primals[i].clone()).collect();
+    let of_moved = |given: &[Array]| {
+        let mut all = primals.to_vec();
+        moved.iter().zip(given).for_each(|(&i, primal)| all[i] = primal.clone());
+        fun(&all)
+    };
+    let tangents: Vec<Array> = tangents.iter().flatten().cloned().collect();
+    jvp(of_moved, &given, &tangents).map(|(_, along)| along)
+}
+
 /// What stands for the arguments in a trace.
 fn tracers(primals: &[Array], mark: Mark) -> Result<Vec<Array>> {
     let tracer = |primal: &Array| {
@@ -111,7 +149,7 @@ fn assign(outputs: &[Array], cotangents: &[Array]) -> Result<Vec<(usize, Array)>
     let mut left = cotangents.iter();
     let mut given = Vec::with_capacity(cotangents.len());
     for (i, output) in outputs.iter().enumerate() {
-        if output.node().is_some_and(|node| stops(&node.primitive)) {
+        if is_stopped(output) {
             continue;
         }
         let Some(cotangent) = left.next() else {
@@ -143,6 +181,11 @@ fn misfit(outputs: &[Array], output: &Array, cotangent: &Array) -> Error {
     Error::invalid("vjp", message)
 }
 
+/// Whether an array comes out of a node that no derivative goes through.
+fn is_stopped(array: &Array) -> bool {
+    array.node().is_some_and(|node| stops(&node.primitive))
+}
+
 fn stops(primitive: &Primitive) -> bool {
     *primitive == Primitive::Pass(PassOp::StopGradient)
 }
@@ -167,16 +210,24 @@ struct Backward {
     graph: Graph,
     steps: Vec<usize>,
     depends: Vec<bool>,
-    /// Sums of the derivatives that reached each value so far.
-    cotangents: Vec<Option<Array>>,
+    /// What reached each value so far.
+    reached: Vec<Reached>,
+}
+
+/// Derivatives that reached a value.
+#[derive(Default)]
+struct Reached {
+    sum: Option<Array>,
+    /// Those that came through slices of it.
+    pieces: Vec<Piece>,
 }
 
 impl Backward {
     fn new(primals: &[Array], outputs: &[Array], wanted: &[usize]) -> Self {
         let graph = Graph::between(primals, outputs);
         let (steps, depends) = depending(&graph, wanted.iter().copied());
-        let cotangents = vec![None; graph.values.len()];
-        Backward { graph, steps, depends, cotangents }
+        let reached = graph.values.iter().map(|_| Reached::default()).collect();
+        Backward { graph, steps, depends, reached }
     }
 
     fn run(mut self, given: &[(usize, Array)], wanted: &[usize]) -> Result<Vec<Array>> {
@@ -187,21 +238,34 @@ impl Backward {
         for step in std::mem::take(&mut self.steps).into_iter().rev() {
             self.step(step)?;
         }
-        let derivative = |&primal: &usize| match self.cotangents[primal].clone() {
-            Some(cotangent) => Ok(cotangent),
-            None => zeros_like(&self.graph.values[primal]),
+        let derivative = |&primal: &usize| {
+            let sum = self.sum(primal)?;
+            self.reached[primal].sum = sum.clone();
+            sum.map_or_else(|| zeros_like(&self.graph.values[primal]), Ok)
         };
         wanted.iter().map(derivative).collect()
     }
 
+    /// The sum of what reached a value.
+    fn sum(&mut self, value: usize) -> Result<Option<Array>> {
+        let Reached { sum, pieces } = std::mem::take(&mut self.reached[value]);
+        pieces::gathered(&self.graph.values[value], sum, pieces)
+    }
+
     /// Passes the cotangents of a node's outputs on to its inputs.
     fn step(&mut self, number: usize) -> Result<()> {
-        let Step { node, inputs, outputs } = &self.graph.steps[number];
-        let cotangents: Vec<_> = outputs.iter().map(|&o| self.cotangents[o].take()).collect();
+        let Step { node, inputs, outputs } = self.graph.steps[number].clone();
+        let cotangents = outputs.iter().map(|&output| self.sum(output));
+        let cotangents: Vec<Option<Array>> = cotangents.collect::<Result<_>>()?;
         if cotangents.iter().all(Option::is_none) {
             return Ok(());
         }
-        let (node, inputs) = (node.clone(), inputs.clone());
+        if let [Some(cotangent)] = &cotangents[..]
+            && let Some(piece) = Piece::new(&node, cotangent)
+        {
+            self.reached[inputs[0]].pieces.push(piece);
+            return Ok(());
+        }
         let wanted: Vec<usize> = (0..inputs.len()).filter(|&i| self.depends[inputs[i]]).collect();
         let outputs: Vec<Array> = outputs.iter().map(|&o| self.graph.values[o].clone()).collect();
         with_stream(node.stream, || {
@@ -217,7 +281,7 @@ impl Backward {
 
     /// Adds a derivative that reaches a value.
     fn add(&mut self, value: usize, derivative: Array) -> Result<()> {
-        let sum = &mut self.cotangents[value];
+        let sum = &mut self.reached[value].sum;
         *sum = Some(match sum.take() {
             Some(sum) => ops::add(&sum, &derivative)?,
             None => derivative,

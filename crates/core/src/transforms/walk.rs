@@ -24,6 +24,7 @@ pub(crate) struct Graph {
 }
 
 /// A node of the graph.
+#[derive(Clone)]
 pub(crate) struct Step {
     /// The node.
     pub(crate) node: Arc<Node>,
