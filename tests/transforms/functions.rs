@@ -65,3 +65,13 @@ fn mapped_derivatives() {
         assert_eq!(values(&mapped.unwrap()[0]), [3.0, 12.0, 27.0]);
     });
 }
+
+#[test]
+fn clipped_elements_have_no_derivative() {
+    on_each_device(|_| {
+        let x = Array::from_slice(&[-1.0f32, 0.5, 2.0], &[3]).unwrap();
+        let clip = |x: &Array| ops::clip(x, Some(&scalar(0.0)), Some(&scalar(1.0)));
+        let fun = |x: &Array| ops::sum(&ops::square(&clip(x)?)?, &[], false);
+        assert_eq!(values(&derivative(fun, &x).unwrap()), [0.0, 1.0, 0.0]);
+    });
+}

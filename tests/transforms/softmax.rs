@@ -1,10 +1,10 @@
 //! Derivatives and mapping of softmax, of its logarithm and of what is built on them.
 
-use mlx::{Array, Dtype, Result, ops};
+use mlx::{Array, Dtype, Result, fast, ops};
 use mlx_tests::{array, filled, noise, on_each_device};
 
 use crate::{
-    common::{along, check, random},
+    common::{along, check, random, row},
     mapping,
 };
 
@@ -34,6 +34,21 @@ fn derivatives_of_halves() {
             for (got, x) in got.iter().zip(numbers) {
                 assert!((got - x.exp() / total).abs() < 4e-3, "{dtype} {got}");
             }
+        }
+    });
+}
+
+#[test]
+fn the_derivative_of_cross_entropy_is_what_is_off() {
+    on_each_device(|_| {
+        let targets = Array::from_slice(&[2i32], &[1]).unwrap();
+        let logits = array(&[1.0, 2.0, 3.0], &[1, 3], Dtype::Float32);
+        let loss = |x: &Array| fast::cross_entropy(x, &targets);
+        let got = along(&row(&[1.0]), &logits, loss);
+        let total: f64 = [1.0, 2.0, 3.0].iter().map(|x: &f64| x.exp()).sum();
+        let want = [1f64.exp() / total, 2f64.exp() / total, 3f64.exp() / total - 1.0];
+        for (got, want) in got.iter().zip(want) {
+            assert!((got - want).abs() < 1e-6, "{got} instead of {want}");
         }
     });
 }

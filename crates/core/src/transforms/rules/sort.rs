@@ -3,11 +3,11 @@
 use smallvec::smallvec;
 
 use super::{
-    Applied, Mapped, Outputs, Rules,
+    Applied, Mapped, Outputs, Rules, Transform,
     mapping::{self, behind},
-    no_derivatives, no_tangents, one,
+    no_derivatives, no_tangents, one, refused,
 };
-use crate::{Array, Result, graph::Inputs, ops, primitives::SortOp, shape::num_elements};
+use crate::{Array, Result, graph::Inputs, ops, primitives::SortOp};
 
 impl Rules for SortOp {
     fn vjp(&self, node: &Applied<'_>, cotangents: &[Array], wanted: &[usize]) -> Result<Inputs> {
@@ -49,12 +49,9 @@ impl Rules for SortOp {
                 let (input, axis) = mapping::only(inputs, axes);
                 Mapped::one(ops::node(self.with_axis(axis), [input.clone()])?, axis)
             }
-            Self::SearchSorted { right } => match axes {
+            Self::SearchSorted { .. } => match axes {
                 &[None, Some(axis)] => Mapped::one(ops::node(*self, inputs.iter().cloned())?, axis),
-                _ => {
-                    let inputs = mapping::all_to_front(inputs, axes)?;
-                    Mapped::one(search_each(&inputs[0], &inputs[1], right)?, 0)
-                }
+                _ => refused(Transform::Vmap, *self),
             },
         }
     }
@@ -88,20 +85,4 @@ fn sorted_as(keys: &Array, values: &Array, axis: usize) -> Result<Array> {
 /// Values in the ascending order of `keys`, each at the place of its key.
 fn unsorted_as(keys: &Array, values: &Array, axis: usize) -> Result<Array> {
     ops::put_along_axis(&ops::zeros_like(values)?, &order(keys, axis)?, values, axis as isize)
-}
-
-/// Where in each row of `sorted` the values of that index of the first axis belong. In the stable order of
-/// both together, a value is behind other values and behind what of the row belongs before it.
-fn search_each(sorted: &Array, values: &Array, right: bool) -> Result<Array> {
-    let (count, each) = (values.shape()[0], num_elements(&values.shape()[1..]));
-    let rows = ops::reshape(values, &[count as isize, each as isize])?;
-    let places = |a: &Array| ops::argsort(&ops::argsort(a, 1)?, 1);
-    let (all, first) = match right {
-        true => (ops::concatenate(&[sorted, &rows], 1)?, sorted.shape()[1]),
-        false => (ops::concatenate(&[&rows, sorted], 1)?, 0),
-    };
-    let among_all = ops::slice_axis(&places(&all)?, 1, first as isize, (first + each) as isize)?;
-    let before = ops::subtract(&among_all, &places(&rows)?)?;
-    let shape: Vec<isize> = values.shape().iter().map(|&d| d as isize).collect();
-    ops::reshape(&before, &shape)
 }
