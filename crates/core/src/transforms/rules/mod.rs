@@ -7,11 +7,17 @@ use smallvec::SmallVec;
 use crate::{Array, Error, Result, Shape, graph::Inputs, ops, primitives::Primitive};
 
 mod arange;
+mod attention;
 mod binary;
+mod composed;
+mod convolution;
 mod copy;
 mod elementwise;
+mod fft;
 mod gathered;
+mod hadamard;
 mod indexing;
+mod linalg;
 mod mapping;
 mod matmul;
 mod norm;
@@ -20,6 +26,7 @@ mod program;
 mod quantized;
 mod random;
 mod reduce;
+mod rope;
 mod scan;
 mod scatter;
 mod shape;
@@ -27,7 +34,6 @@ mod softmax;
 mod sort;
 mod ternary;
 mod unary;
-mod unfinished;
 
 pub(crate) use mapping::Mapped;
 
