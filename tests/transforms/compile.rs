@@ -279,3 +279,87 @@ fn long_chains_need_no_stack() {
         thread.join().unwrap();
     });
 }
+
+/// Compares a shapeless function with itself uncompiled, for several arguments of one kind; it must be traced
+/// once.
+fn assert_shapeless(
+    fun: impl Fn(&[Array]) -> Result<Vec<Array>> + Send + Sync + Clone + 'static,
+    calls: &[&[Array]],
+) {
+    let (compiled, traced) = counted(fun.clone(), true);
+    for inputs in calls {
+        let (got, want) = (compiled.call(inputs).unwrap(), fun(inputs).unwrap());
+        for (got, want) in got.iter().zip(&want) {
+            assert_eq!(got.spec(), want.spec());
+            assert_eq!(values(got), values(want));
+        }
+    }
+    assert_eq!(traced.load(Relaxed), 1);
+}
+
+fn matrix(rows: usize, columns: usize) -> Array {
+    filled(&[rows, columns], Dtype::Float32, |i| i as f64)
+}
+
+#[test]
+fn shapeless_functions_broadcast_anew() {
+    on_each_device(|_| {
+        let product = |x: &[Array]| Ok(vec![ops::multiply(&x[0], &ops::exp(&x[1])?)?]);
+        assert_shapeless(product, &[&[matrix(2, 2), matrix(1, 2)], &[matrix(3, 1), matrix(3, 4)]]);
+        let choice = |x: &[Array]| Ok(vec![ops::where_(&x[0], &x[1], 0.0f32)?]);
+        assert_shapeless(choice, &[&[matrix(1, 2), matrix(2, 2)], &[matrix(3, 4), matrix(3, 1)]]);
+    });
+}
+
+#[test]
+fn shapeless_functions_multiply_matrices_of_any_size() {
+    on_each_device(|_| {
+        let product = |x: &[Array]| Ok(vec![ops::matmul(&x[0], &x[1])?]);
+        assert_shapeless(product, &[&[matrix(2, 3), matrix(3, 4)], &[matrix(1, 2), matrix(2, 5)]]);
+        let sum = |x: &[Array]| Ok(vec![ops::addmm(&x[0], &x[1], &x[2], 2.0, 3.0)?]);
+        let first = [matrix(2, 4), matrix(2, 3), matrix(3, 4)];
+        assert_shapeless(sum, &[&first, &[matrix(1, 5), matrix(3, 6), matrix(6, 5)]]);
+        let batch = |n| filled(&[n, 2, 3], Dtype::Float32, |i| i as f64);
+        assert_shapeless(product, &[&[batch(1), matrix(3, 4)], &[batch(4), matrix(3, 2)]]);
+    });
+}
+
+#[test]
+fn shapeless_functions_reduce_axes_that_had_one_element() {
+    on_each_device(|_| {
+        let mean =
+            |x: &[Array]| Ok(vec![ops::mean(&x[0], &[], false)?, ops::var(&x[0], &[0], true, 0)?]);
+        assert_shapeless(mean, &[&[matrix(1, 1)], &[matrix(4, 2)], &[matrix(2, 4)]]);
+        let largest = |x: &[Array]| Ok(vec![ops::max(&x[0], &[-1], true)?]);
+        assert_shapeless(largest, &[&[matrix(1, 1)], &[matrix(2, 3)]]);
+    });
+}
+
+#[test]
+fn shapeless_functions_reshape_what_they_can() {
+    on_each_device(|_| {
+        let rows = |x: &[Array]| Ok(vec![ops::reshape(&x[0], &[2, -1])?]);
+        assert_shapeless(rows, &[&[matrix(2, 3)], &[matrix(4, 3)]]);
+        let flat = |x: &[Array]| Ok(vec![ops::flatten(&x[0], 0, -1)?]);
+        assert_shapeless(flat, &[&[matrix(1, 3)], &[matrix(4, 3)]]);
+        let split = |x: &[Array]| Ok(vec![ops::unflatten(&x[0], -1, &[2, -1])?]);
+        assert_shapeless(split, &[&[matrix(2, 4)], &[matrix(3, 6)]]);
+        let (fun, _) = counted(rows, true);
+        fun.call(&[matrix(2, 2)]).unwrap();
+        assert!(fun.call(&[matrix(3, 3)]).is_err());
+    });
+}
+
+#[test]
+fn shapeless_derivatives() {
+    on_each_device(|_| {
+        let derivative = |x: &[Array]| {
+            let sum = |x: &[Array]| Ok(vec![ops::sum(&ops::matmul(&x[0], &x[1])?, &[], false)?]);
+            Ok(vjp(sum, x, &[Array::scalar(1.0f32)?])?.1)
+        };
+        assert_shapeless(
+            derivative,
+            &[&[matrix(2, 3), matrix(3, 4)], &[matrix(1, 2), matrix(2, 5)]],
+        );
+    });
+}

@@ -25,7 +25,11 @@ pub(crate) fn expand(array: &Array, turn: &mut Turn) -> Result<()> {
                 Ok(array)
             }
             None => {
-                let Spec { shape, dtype } = output_spec(primitive, &inputs)?;
+                let spec = output_spec(primitive, &inputs)?;
+                if primitive.repeats_nothing(&inputs, std::slice::from_ref(&spec)) {
+                    return Ok(inputs[0].clone());
+                }
+                let Spec { shape, dtype } = spec;
                 Ok(Array::lazy(shape, dtype, primitive.clone(), node.stream, inputs))
             }
         }

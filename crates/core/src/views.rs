@@ -3,7 +3,7 @@
 use smallvec::SmallVec;
 
 use crate::{
-    Array, Error, Result, Strides,
+    Array, Dtype, Error, Result, Strides,
     array::Data,
     backend::Output,
     primitives::{CopyOp, Primitive, ShapeOp},
@@ -17,7 +17,11 @@ use crate::{
 pub(crate) fn view(primitive: &Primitive, inputs: &[Array], out: &Output) -> Result<Option<Data>> {
     let layout = match (primitive, inputs) {
         (Primitive::Copy(op), [input]) => copied(*op, input, &input.evaluated().layout, out),
-        (Primitive::Shape(op), [input]) => reshaped(op, input, &input.evaluated().layout, out)?,
+        (Primitive::Shape(ShapeOp::NumberOfElements { axes, inverted, .. }), [input]) => {
+            return number_of_elements(input, axes, *inverted, out.dtype).map(Some);
+        }
+        (Primitive::Shape(op @ ShapeOp::Broadcast(_)), [input, ..])
+        | (Primitive::Shape(op), [input]) => reshaped(op, input, &input.evaluated().layout, out)?,
         _ => None,
     };
     Ok(layout.map(|layout| Data { buffer: inputs[0].evaluated().buffer.clone(), layout }))
@@ -65,8 +69,17 @@ fn reshaped(op: &ShapeOp, input: &Array, from: &Layout, out: &Output) -> Result<
             as_strided(input, from, strides, *offset, out)?
         }
         ShapeOp::Slice { start, strides, .. } => slice(input, from, start, strides, out),
-        ShapeOp::SliceUpdate { .. } | ShapeOp::Concatenate { .. } => return Ok(None),
+        ShapeOp::NumberOfElements { .. }
+        | ShapeOp::SliceUpdate { .. }
+        | ShapeOp::Concatenate { .. } => return Ok(None),
     }))
+}
+
+/// How many elements axes have in all, which is known without looking at any.
+fn number_of_elements(a: &Array, axes: &[usize], inverted: bool, dtype: Dtype) -> Result<Data> {
+    let count = axes.iter().map(|&axis| a.shape()[axis]).product::<usize>() as f64;
+    let scalar = Array::scalar_of(if inverted { 1.0 / count } else { count }, dtype)?;
+    Ok(scalar.evaluated().clone())
 }
 
 /// Other strides over the very same elements.

@@ -32,6 +32,7 @@ pub(crate) fn encode(
         | ShapeOp::ExpandDims { .. }
         | ShapeOp::Squeeze { .. }
         | ShapeOp::AsStrided { .. }
+        | ShapeOp::NumberOfElements { .. }
         | ShapeOp::Slice { .. } => unreachable!("core makes views"),
     }
 }

@@ -136,6 +136,10 @@ impl Template {
             let inputs: SmallVec<[Array; 4]> =
                 step.inputs.iter().map(|&value| values[value].clone()).collect();
             let specs = if shapeless { inferred(step, &inputs)? } else { step.outputs.clone() };
+            if shapeless && step.primitive.repeats_nothing(&inputs, &specs) {
+                values.extend(inputs.into_iter().next());
+                continue;
+            }
             let (primitive, stream) = (step.primitive.clone(), step.stream);
             match specs.into_inner() {
                 Ok([spec]) => {

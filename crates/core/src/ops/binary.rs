@@ -2,16 +2,17 @@
 
 use crate::{
     Array, Dtype, Error, Result, Shape,
-    ops::{self, Operand, broadcast_shape, broadcast_to, into_dtype, operands},
+    ops::{self, Operand, into_dtype, operands},
     primitives::BinaryOp,
+    transforms::trace,
 };
 
 /// Converts both to `dtype`, broadcasts them and applies `op`.
 fn apply(name: &'static str, a: Array, b: Array, op: BinaryOp, dtype: Dtype) -> Result<Array> {
     let (mut a, mut b) = (into_dtype(a, dtype)?, into_dtype(b, dtype)?);
-    if a.shape() != b.shape() {
-        let shape = broadcast_shape(name, a.shape(), b.shape())?;
-        (a, b) = (broadcast_to(&a, &shape)?, broadcast_to(&b, &shape)?);
+    if a.shape() != b.shape() || trace::is_shapeless() {
+        let [x, y] = ops::broadcast_operands(name, [&a, &b])?;
+        (a, b) = (x, y);
     }
     let shape = Shape::from_slice(a.shape());
     ops::checked_node(op, [a, b], shape, op.output_dtype(dtype))

@@ -88,7 +88,7 @@ pub fn ones(shape: &[usize], dtype: Dtype) -> Result<Array> {
 /// # Errors
 /// When there is no stream to run on.
 pub fn zeros_like(a: &Array) -> Result<Array> {
-    zeros(a.shape(), a.dtype())
+    full_like(a, Array::scalar_of(0.0, a.dtype())?, None)
 }
 
 /// Ones of the shape and dtype of `a`.
@@ -96,7 +96,7 @@ pub fn zeros_like(a: &Array) -> Result<Array> {
 /// # Errors
 /// When there is no stream to run on.
 pub fn ones_like(a: &Array) -> Result<Array> {
-    ones(a.shape(), a.dtype())
+    full_like(a, Array::scalar_of(1.0, a.dtype())?, None)
 }
 
 /// An array of the shape of `a` filled with `value`, which may be an array that broadcasts to it;
@@ -106,5 +106,6 @@ pub fn ones_like(a: &Array) -> Result<Array> {
 /// When `value` does not broadcast to the shape.
 pub fn full_like(a: &Array, value: impl Operand, dtype: Option<Dtype>) -> Result<Array> {
     let dtype = dtype.unwrap_or(a.dtype());
-    full(a.shape(), value, dtype)
+    let value = astype(&value.to_array(Some(dtype))?, dtype)?;
+    ops::node(CopyOp::Full, [ops::broadcast_like(&value, a)?])
 }

@@ -2,7 +2,7 @@
 
 use crate::{
     Array, Dtype, Error, Result, Shape,
-    ops::{self, astype, broadcast_shape, broadcast_to, normalize_axis},
+    ops::{self, astype, normalize_axis},
     primitives::{Axes, IndexingOp},
     shape::num_elements,
 };
@@ -50,18 +50,7 @@ pub(crate) fn broadcast_except(
     arrays: &[&Array],
     axis: usize,
 ) -> Result<Vec<Array>> {
-    let mut joint = Shape::from_elem(1, arrays[0].ndim());
-    for a in arrays {
-        let mut shape = Shape::from(a.shape());
-        shape[axis] = 1;
-        joint = broadcast_shape(op, &joint, &shape)?;
-    }
-    let wide = |a: &&Array| {
-        let mut shape = joint.clone();
-        shape[axis] = a.shape()[axis];
-        broadcast_to(a, &shape)
-    };
-    arrays.iter().map(wide).collect()
+    ops::broadcast_together(op, arrays, &[axis as isize - arrays[0].ndim() as isize])
 }
 
 /// Slices of `a` of `slice_sizes` (one for each axis) at the `indices` into `axes`. The indices

@@ -1,8 +1,8 @@
 //! Matrix products.
 
 use crate::{
-    Array, Dtype, Error, Result, Shape,
-    ops::{self, astype, broadcast_shape, broadcast_to, expand_dims, squeeze},
+    Array, Dtype, Error, Result,
+    ops::{self, astype, expand_dims, squeeze},
     primitives::MatmulOp,
 };
 
@@ -10,7 +10,6 @@ use crate::{
 struct Product {
     a: Array,
     b: Array,
-    shape: Shape,
     dtype: Dtype,
     /// Axes of the result that stand for a vector operand.
     vector_axes: Vec<isize>,
@@ -43,17 +42,9 @@ fn prepare(op: &'static str, a: &Array, b: &Array, dtype: Dtype) -> Result<Produ
         );
         return Err(Error::invalid(op, message));
     }
-    let (la, lb) = (left.ndim() - 2, right.ndim() - 2);
-    let batch = broadcast_shape(op, &left.shape()[..la], &right.shape()[..lb])?;
-    let with_batch = |array: &Array| {
-        let mut shape = batch.clone();
-        shape.extend_from_slice(&array.shape()[array.ndim() - 2..]);
-        broadcast_to(array, &shape)
-    };
-    let (left, right) = (with_batch(&left)?, with_batch(&right)?);
-    let mut shape = batch.clone();
-    shape.extend([left.dim(-2), right.dim(-1)]);
-    Ok(Product { a: left, b: right, shape, dtype, vector_axes })
+    let both = ops::broadcast_together(op, &[&left, &right], &[-2, -1])?;
+    let [left, right] = both.try_into().expect("there are as many as were given");
+    Ok(Product { a: left, b: right, dtype, vector_axes })
 }
 
 fn product_dtype(op: &'static str, arrays: &[&Array]) -> Result<Dtype> {
@@ -86,9 +77,18 @@ pub fn matmul(a: &Array, b: &Array) -> Result<Array> {
 pub fn addmm(c: &Array, a: &Array, b: &Array, alpha: f32, beta: f32) -> Result<Array> {
     let p = prepare("addmm", a, b, product_dtype("addmm", &[a, b, c])?)?;
     let c = astype(c, p.dtype)?;
-    let c = broadcast_to(&vector_axes_of(&c, &p.vector_axes)?, &p.shape)?;
+    let c = like_product(&vector_axes_of(&c, &p.vector_axes)?, &p)?;
     let out = ops::node(MatmulOp::AddMm { alpha: alpha.into(), beta: beta.into() }, [p.a, p.b, c])?;
     drop_vector_axes(out, &p.vector_axes)
+}
+
+/// `c` broadcast to the shape of the product: to rows and batches of the left operand, then to columns of the
+/// right one.
+fn like_product(c: &Array, product: &Product) -> Result<Array> {
+    let missing: Vec<isize> = (0..2usize.saturating_sub(c.ndim()) as isize).collect();
+    let c = expand_dims(c, &missing)?;
+    let tall = ops::broadcast_together("addmm", &[&c, &product.a], &[-1])?.remove(0);
+    Ok(ops::broadcast_together("addmm", &[&tall, &product.b], &[-2])?.remove(0))
 }
 
 /// Gives `c` the axes that vector operands got.

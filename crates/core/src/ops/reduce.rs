@@ -106,9 +106,7 @@ pub fn any(a: &Array, axes: &[isize], keepdims: bool) -> Result<Array> {
 pub fn mean(a: &Array, axes: &[isize], keepdims: bool) -> Result<Array> {
     let dtype = a.dtype().at_least_float();
     let total = sum(&astype(a, dtype)?, axes, keepdims)?;
-    let axes = normalize_axes("mean", axes, a.ndim())?;
-    let count: usize = axes.iter().map(|&x| a.shape()[x]).product();
-    ops::multiply(&total, 1.0 / count as f64)
+    ops::multiply(&total, &ops::number_of_elements(a, axes, true, dtype)?)
 }
 
 /// Variance with `ddof` degrees of freedom taken off, NaN or infinite if none is left; integers
@@ -121,9 +119,9 @@ pub fn var(a: &Array, axes: &[isize], keepdims: bool, ddof: usize) -> Result<Arr
     let centred = ops::subtract(&a, &mean(&a, axes, true)?)?;
     let sizes = if centred.dtype() == Dtype::Complex64 { ops::abs(&centred)? } else { centred };
     let total = sum(&ops::square(&sizes)?, axes, keepdims)?;
-    let axes = normalize_axes("var", axes, a.ndim())?;
-    let count: usize = axes.iter().map(|&x| a.shape()[x]).product();
-    ops::multiply(&total, 1.0 / count.saturating_sub(ddof) as f64)
+    let count = ops::number_of_elements(&a, axes, false, total.dtype())?;
+    let left = ops::maximum(&ops::subtract(&count, ddof as f64)?, 0.0)?;
+    ops::divide(&total, &left)
 }
 
 /// Standard deviation: the square root of [`var`].

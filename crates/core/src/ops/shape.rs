@@ -1,12 +1,14 @@
 //! Shapes, views, slices and joining.
 
-use smallvec::SmallVec;
+use smallvec::{SmallVec, smallvec};
 
 use crate::{
-    Array, Error, Result, Shape,
+    Array, Dtype, Error, Result, Shape,
+    graph::Inputs,
     ops::{self, astype, normalize_axes, normalize_axis},
     primitives::{Axes, Indices, Rule, ShapeOp, To, reaches_inside},
     shape::num_elements,
+    transforms::trace,
 };
 
 /// The same elements in another shape; one size may be -1 and is inferred.
@@ -14,7 +16,7 @@ use crate::{
 /// # Errors
 /// When the number of elements differs.
 pub fn reshape(a: &Array, shape: &[isize]) -> Result<Array> {
-    reshape_exact(a, infer_shape(a, shape)?)
+    reshape_to(a, infer_shape(a, shape)?, || To::Infer(shape.into()))
 }
 
 fn infer_shape(a: &Array, shape: &[isize]) -> Result<Shape> {
@@ -60,7 +62,7 @@ pub fn flatten(a: &Array, start: isize, end: isize) -> Result<Array> {
     let mut shape = Shape::from(&a.shape()[..first]);
     shape.push(num_elements(&a.shape()[first..=last]));
     shape.extend_from_slice(&a.shape()[last + 1..]);
-    reshape_exact(a, shape)
+    reshape_to(a, shape, || To::Flatten { start: first, end: last })
 }
 
 /// Splits an axis into `shape`; one size may be -1 and is inferred.
@@ -73,16 +75,35 @@ pub fn unflatten(a: &Array, axis: isize, shape: &[isize]) -> Result<Array> {
     let mut target: Vec<isize> = dims.clone().take(axis).collect();
     target.extend_from_slice(shape);
     target.extend(dims.skip(axis + 1));
-    reshape(a, &target)
+    reshape_to(a, infer_shape(a, &target)?, || To::Unflatten { axis, sizes: shape.into() })
 }
 
-/// Reshape to a shape that is known to have the same number of elements.
-fn reshape_exact(a: &Array, shape: Shape) -> Result<Array> {
-    if shape.as_slice() == a.shape() {
-        return Ok(a.clone());
+/// Reshape to a shape that is known to have the same number of elements; `to` says how other shapes would
+/// follow.
+fn reshape_to(a: &Array, shape: Shape, to: impl FnOnce() -> To) -> Result<Array> {
+    let to = match trace::is_shapeless() {
+        true => to(),
+        false if shape.as_slice() == a.shape() => return Ok(a.clone()),
+        false => To::Exact(Shape::from_slice(&shape)),
+    };
+    ops::checked_node(ShapeOp::Reshape(to), [a.clone()], shape, a.dtype())
+}
+
+/// How many elements some axes have in all, or one over it: a number, but in a shapeless trace, which is for
+/// other sizes as well.
+pub(crate) fn number_of_elements(
+    a: &Array,
+    axes: &[isize],
+    inverted: bool,
+    dtype: Dtype,
+) -> Result<Array> {
+    let axes = normalize_axes("number_of_elements", axes, a.ndim())?;
+    if trace::is_shapeless() {
+        let count = ops::node(ShapeOp::NumberOfElements { axes, inverted, dtype }, [a.clone()])?;
+        return ops::stop_gradient(&count);
     }
-    let primitive = ShapeOp::Reshape(To::Exact(Shape::from_slice(&shape)));
-    ops::checked_node(primitive, [a.clone()], shape, a.dtype())
+    let count = axes.iter().map(|&x| a.shape()[x]).product::<usize>() as f64;
+    Array::scalar_of(if inverted { 1.0 / count } else { count }, dtype)
 }
 
 /// Permutes the axes; an empty list reverses them.
@@ -157,10 +178,59 @@ pub fn broadcast_to(a: &Array, shape: &[usize]) -> Result<Array> {
 /// # Errors
 /// When the shapes do not broadcast.
 pub fn broadcast_arrays(arrays: &[&Array]) -> Result<Vec<Array>> {
-    let shape = arrays.iter().try_fold(Shape::new(), |shape, a| {
-        ops::broadcast_shape("broadcast_arrays", &shape, a.shape())
-    })?;
-    arrays.iter().map(|a| broadcast_to(a, &shape)).collect()
+    broadcast_together("broadcast_arrays", arrays, &[])
+}
+
+/// A view with axes repeated to the shape of another array, whatever that is.
+pub(crate) fn broadcast_like(a: &Array, like: &Array) -> Result<Array> {
+    match trace::is_shapeless() {
+        true => broadcast_by_others(&[a, like], 0, &[]),
+        false => broadcast_to(a, like.shape()),
+    }
+}
+
+/// All arrays broadcast to their joint shape, but for axes that count from the end, of which each keeps its
+/// sizes.
+pub(crate) fn broadcast_together(
+    op: &'static str,
+    arrays: &[&Array],
+    except: &[isize],
+) -> Result<Vec<Array>> {
+    let mut joint = Shape::new();
+    for array in arrays {
+        let mut shape = Shape::from_slice(array.shape());
+        except.iter().for_each(|&axis| shape[from_end(array.ndim(), axis)] = 1);
+        joint = ops::broadcast_shape(op, &joint, &shape)?;
+    }
+    let of = |i: usize| {
+        if trace::is_shapeless() {
+            return broadcast_by_others(arrays, i, except);
+        }
+        let (array, mut shape) = (arrays[i], joint.clone());
+        for &axis in except {
+            shape[from_end(joint.len(), axis)] = array.shape()[from_end(array.ndim(), axis)];
+        }
+        broadcast_to(array, &shape)
+    };
+    (0..arrays.len()).map(of).collect()
+}
+
+/// The index of an axis that counts from the end.
+fn from_end(ndim: usize, axis: isize) -> usize {
+    ndim - axis.unsigned_abs()
+}
+
+/// One of several arrays with a shape that follows from all of them, whatever their sizes are.
+fn broadcast_by_others(arrays: &[&Array], i: usize, except: &[isize]) -> Result<Array> {
+    let rule = match except {
+        [] => Rule::Joint,
+        axes => Rule::JointExcept(axes.into()),
+    };
+    let mut inputs: Inputs = smallvec![arrays[i].clone()];
+    for (_, other) in arrays.iter().enumerate().filter(|(j, _)| *j != i) {
+        inputs.push(ops::stop_gradient(other)?);
+    }
+    ops::node(ShapeOp::Broadcast(rule), inputs)
 }
 
 /// New axes of size 1, which become these axes of the result.

@@ -2,7 +2,7 @@
 
 use crate::{
     Array, Dtype, Result,
-    ops::{self, Operand, astype, broadcast_shape, broadcast_to, operands},
+    ops::{self, Operand, astype, operands},
     primitives::TernaryOp,
 };
 
@@ -13,12 +13,10 @@ use crate::{
 pub fn where_(condition: &Array, a: impl Operand, b: impl Operand) -> Result<Array> {
     let (a, b) = operands(a, b)?;
     let dtype = a.dtype().promote(b.dtype());
-    let shape = broadcast_shape("where", a.shape(), b.shape())?;
-    let shape = broadcast_shape("where", condition.shape(), &shape)?;
-    let condition = broadcast_to(&astype(condition, Dtype::Bool)?, &shape)?;
-    let a = broadcast_to(&astype(&a, dtype)?, &shape)?;
-    let b = broadcast_to(&astype(&b, dtype)?, &shape)?;
-    ops::node(TernaryOp::Select, [condition, a, b])
+    let condition = astype(condition, Dtype::Bool)?;
+    let (a, b) = (astype(&a, dtype)?, astype(&b, dtype)?);
+    let operands = ops::broadcast_operands("where", [&condition, &a, &b])?;
+    ops::node(TernaryOp::Select, operands)
 }
 
 /// Limits elements to `min..=max`; `None` leaves a side open.

@@ -255,6 +255,13 @@ impl Primitive {
         matches!(self, Self::Shape(op) if op.has_sizes())
     }
 
+    /// Whether it is a broadcast or reshape of an array that has the shape already: shapeless traces cannot
+    /// leave these out.
+    pub(crate) fn repeats_nothing(&self, inputs: &[Array], outputs: &[Spec]) -> bool {
+        matches!(self, Self::Shape(ShapeOp::Broadcast(_) | ShapeOp::Reshape(_)))
+            && inputs[0].shape() == outputs[0].shape.as_slice()
+    }
+
     fn misfit(&self, inputs: &[SpecRef<'_>]) -> Error {
         let inputs: Vec<String> = inputs.iter().map(SpecRef::to_string).collect();
         let message = format!("Inputs ({}) do not fit {self:?}.", inputs.join(", "));

@@ -9,18 +9,40 @@ use super::{
 };
 use crate::{Dtype, Shape, Strides, shape::checked_num_elements};
 
-/// How [`ShapeOp::Reshape`] gets the shape of its output.
+/// How [`ShapeOp::Reshape`] gets the shape of its output. Only shapeless traces need another one than
+/// [`To::Exact`].
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum To {
     /// It is this one.
     Exact(Shape),
+    /// It is this one; a size of -1 follows from the others.
+    Infer(Indices),
+    /// These axes become one.
+    Flatten {
+        /// The first of them.
+        start: usize,
+        /// The last of them.
+        end: usize,
+    },
+    /// An axis becomes several.
+    Unflatten {
+        /// The axis.
+        axis: usize,
+        /// Their sizes; one of -1 follows from the others.
+        sizes: Indices,
+    },
 }
 
-/// How [`ShapeOp::Broadcast`] gets the shape of its output.
+/// How [`ShapeOp::Broadcast`] gets the shape of its output. Only shapeless traces need another one than
+/// [`Rule::Exact`].
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Rule {
     /// It is this one.
     Exact(Shape),
+    /// It is the one that all inputs broadcast to, of which the first is broadcast.
+    Joint,
+    /// The same, but the first input keeps its sizes of these axes, which count from the end.
+    JointExcept(Indices),
 }
 
 /// Views with other axes, slices and joining.
@@ -34,8 +56,17 @@ pub enum ShapeOp {
         /// The permutation.
         axes: Axes,
     },
-    /// View with axes of size 1 or missing leading axes repeated.
+    /// View of the first input with axes of size 1 or missing leading axes repeated.
     Broadcast(Rule),
+    /// How many elements some axes of the input have in all, as a scalar.
+    NumberOfElements {
+        /// The axes.
+        axes: Axes,
+        /// One over it.
+        inverted: bool,
+        /// The dtype of the output.
+        dtype: Dtype,
+    },
     /// View with new axes of size 1, which become these axes of the output.
     ExpandDims {
         /// Axes of the output, ascending.
@@ -87,6 +118,7 @@ impl ShapeOp {
             Self::Reshape(_)
             | Self::Transpose { .. }
             | Self::Broadcast(_)
+            | Self::NumberOfElements { .. }
             | Self::ExpandDims { .. }
             | Self::Squeeze { .. }
             | Self::SliceUpdate { .. }
@@ -98,9 +130,13 @@ impl ShapeOp {
 impl Family for ShapeOp {
     fn name(&self) -> &'static str {
         match self {
-            Self::Reshape(To::Exact(_)) => "Reshape",
+            Self::Reshape(To::Exact(_) | To::Infer(_)) => "Reshape",
+            Self::Reshape(To::Flatten { .. }) => "Flatten",
+            Self::Reshape(To::Unflatten { .. }) => "Unflatten",
             Self::Transpose { .. } => "Transpose",
-            Self::Broadcast(Rule::Exact(_)) => "Broadcast",
+            Self::Broadcast(Rule::Exact(_) | Rule::Joint) => "Broadcast",
+            Self::Broadcast(Rule::JointExcept(_)) => "BroadcastAxes",
+            Self::NumberOfElements { .. } => "NumberOfElements",
             Self::ExpandDims { .. } => "ExpandDims",
             Self::Squeeze { .. } => "Squeeze",
             Self::AsStrided { .. } => "AsStrided",
@@ -118,7 +154,10 @@ impl Family for ShapeOp {
             | Self::Squeeze { .. }
             | Self::AsStrided { .. }
             | Self::Slice { .. } => true,
-            Self::Reshape(_) | Self::SliceUpdate { .. } | Self::Concatenate { .. } => false,
+            Self::Reshape(_)
+            | Self::NumberOfElements { .. }
+            | Self::SliceUpdate { .. }
+            | Self::Concatenate { .. } => false,
         }
     }
 
@@ -127,6 +166,7 @@ impl Family for ShapeOp {
             Self::Reshape(_)
             | Self::Transpose { .. }
             | Self::Broadcast(_)
+            | Self::NumberOfElements { .. }
             | Self::ExpandDims { .. }
             | Self::Squeeze { .. }
             | Self::AsStrided { .. }
@@ -139,13 +179,16 @@ impl Family for ShapeOp {
     fn output_specs(&self, inputs: &[SpecRef<'_>]) -> Option<Specs> {
         let a = inputs.first()?;
         let shape = match (self, &inputs[1..]) {
-            (Self::Reshape(To::Exact(shape)), []) => {
-                let same = checked_num_elements(shape)? == checked_num_elements(a.shape)?;
-                same.then(|| shape.clone())?
-            }
+            (Self::Reshape(to), []) => reshaped(a.shape, to)?,
             (Self::Transpose { axes }, []) => permuted(a.shape, axes)?,
             (Self::Broadcast(Rule::Exact(shape)), []) => {
                 broadcasts(a.shape, shape).then(|| shape.clone())?
+            }
+            (Self::Broadcast(Rule::Joint), _) => joint_shape(inputs, &[])?,
+            (Self::Broadcast(Rule::JointExcept(axes)), _) => joint_shape(inputs, axes)?,
+            (Self::NumberOfElements { axes, dtype, .. }, []) => {
+                let known = axes.iter().all(|&axis| axis < a.ndim());
+                return known.then(|| one(Shape::new(), *dtype))?;
             }
             (Self::ExpandDims { axes }, []) => expanded(a.shape, axes)?,
             (Self::Squeeze { axes }, []) => squeezed(a.shape, axes)?,
@@ -178,6 +221,10 @@ impl Family for ShapeOp {
         let shape = |sizes: &[usize]| Shape::from(sizes);
         let steps = |values: &[isize]| SmallVec::from(values);
         let example = |member| match member {
+            Member::NumberOfElements => {
+                let (axes, inverted) = (shape(&[0, 1]), false);
+                (Self::NumberOfElements { axes, inverted, dtype }, vec![dense.clone()])
+            }
             Member::Reshape => (Self::Reshape(To::Exact(shape(&[24]))), vec![transposed.clone()]),
             Member::Transpose => (Self::Transpose { axes: shape(&[1, 0]) }, vec![dense.clone()]),
             Member::Broadcast => {
@@ -206,6 +253,64 @@ impl Family for ShapeOp {
         };
         Member::iter().map(example).collect()
     }
+}
+
+/// The shape of a reshaped array, if it has as many elements.
+fn reshaped(from: &[usize], to: &To) -> Option<Shape> {
+    let shape = match to {
+        To::Exact(shape) => shape.clone(),
+        To::Infer(sizes) => inferred(checked_num_elements(from)?, sizes)?,
+        To::Flatten { start, end } => {
+            let joined = from.get(*start..end.checked_add(1)?)?;
+            let mut shape = Shape::from_slice(&from[..*start]);
+            shape.push(checked_num_elements(joined)?);
+            shape.extend_from_slice(&from[end + 1..]);
+            shape
+        }
+        To::Unflatten { axis, sizes } => {
+            let mut shape = Shape::from_slice(from.get(..*axis)?);
+            shape.extend(inferred(*from.get(*axis)?, sizes)?);
+            shape.extend_from_slice(&from[axis + 1..]);
+            shape
+        }
+    };
+    (checked_num_elements(&shape)? == checked_num_elements(from)?).then_some(shape)
+}
+
+/// The sizes of axes with so many elements, at most one of which is -1.
+fn inferred(elements: usize, sizes: &[isize]) -> Option<Shape> {
+    let mut known = sizes.iter().filter(|&&size| size != -1);
+    let known = known.try_fold(1usize, |n, &size| n.checked_mul(usize::try_from(size).ok()?))?;
+    let unknown = sizes.iter().filter(|&&size| size == -1).count();
+    let rest = match unknown {
+        0 => 1,
+        1 if known != 0 && elements.is_multiple_of(known) => elements / known,
+        _ => return None,
+    };
+    Some(sizes.iter().map(|&size| if size == -1 { rest } else { size as usize }).collect())
+}
+
+/// The shape that arrays broadcast to, but for axes that count from the end, whose sizes are the first one's.
+fn joint_shape(arrays: &[SpecRef<'_>], except: &[isize]) -> Option<Shape> {
+    let without = |array: &SpecRef<'_>| {
+        let mut shape = Shape::from_slice(array.shape);
+        for axis in except {
+            let axis = shape.len().checked_add_signed(*axis)?;
+            *shape.get_mut(axis)? = 1;
+        }
+        Some(shape)
+    };
+    let mut joint = Shape::new();
+    for array in arrays {
+        joint = crate::ops::broadcast_shape("broadcast", &joint, &without(array)?).ok()?;
+    }
+    let first = arrays.first()?.shape;
+    for axis in except {
+        let (to, from) =
+            (joint.len().checked_add_signed(*axis)?, first.len().checked_add_signed(*axis)?);
+        *joint.get_mut(to)? = *first.get(from)?;
+    }
+    Some(joint)
 }
 
 fn permuted(shape: &[usize], axes: &[usize]) -> Option<Shape> {

@@ -243,6 +243,7 @@ pub(super) fn shape(
         | ShapeOp::ExpandDims { .. }
         | ShapeOp::Squeeze { .. }
         | ShapeOp::AsStrided { .. }
+        | ShapeOp::NumberOfElements { .. }
         | ShapeOp::Slice { .. } => unreachable!("core makes views"),
     }
 }

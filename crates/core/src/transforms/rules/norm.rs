@@ -27,7 +27,7 @@ impl Rules for NormOp {
                 &node.inputs[1],
             ),
             1 => ops::multiply(&rows.unit, tangent),
-            _ => ops::broadcast_to(&ops::astype(tangent, rows.unit.dtype())?, rows.unit.shape()),
+            _ => ops::broadcast_like(&ops::astype(tangent, rows.unit.dtype())?, &rows.unit),
         };
         let terms = (0..).zip(tangents);
         let terms = terms.map(|(i, tangent)| tangent.as_ref().map(|t| term(i, t)).transpose());

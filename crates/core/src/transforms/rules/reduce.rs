@@ -21,7 +21,7 @@ impl Rules for Reduce {
             ReduceOp::All | ReduceOp::Any => return no_derivatives(node, wanted),
             ReduceOp::Max | ReduceOp::Min => self.share(node, cotangent)?,
             ReduceOp::Prod => ops::multiply(&ops::conjugate(&self.others(x)?)?, cotangent)?,
-            ReduceOp::Sum => ops::broadcast_to(cotangent, x.shape())?,
+            ReduceOp::Sum => ops::broadcast_like(cotangent, x)?,
         }])
     }
 

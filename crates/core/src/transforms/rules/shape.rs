@@ -5,13 +5,13 @@ use smallvec::smallvec;
 use super::{
     Applied, Mapped, Outputs, Rules,
     mapping::{self, behind},
-    one, tangent_or_zeros, with_axis,
+    no_derivatives, no_tangents, one, tangent_or_zeros, with_axis,
 };
 use crate::{
     Array, Dtype, Result, Shape,
     graph::Inputs,
     ops,
-    primitives::{Axes, Rule, ShapeOp, To},
+    primitives::{Axes, Primitive, ShapeOp, SpecRef, To},
     shape::num_elements,
 };
 
@@ -19,13 +19,21 @@ impl Rules for ShapeOp {
     fn vjp(&self, node: &Applied<'_>, cotangents: &[Array], wanted: &[usize]) -> Result<Inputs> {
         let (a, cotangent) = (&node.inputs[0], &cotangents[0]);
         Ok(match self {
+            Self::NumberOfElements { .. } => no_derivatives(node, wanted)?,
             Self::Reshape(_) => smallvec![reshaped(cotangent, a.shape())?],
             Self::Transpose { axes } => {
                 let inverse = (0..axes.len()).map(|x| axes.iter().position(|&y| y == x));
                 let axes = inverse.map(|x| x.expect("it is a permutation")).collect();
                 smallvec![ops::node(Self::Transpose { axes }, [cotangent.clone()])?]
             }
-            Self::Broadcast(_) => smallvec![summed_to(cotangent, a.shape())?],
+            // The others only say how far.
+            Self::Broadcast(_) => {
+                let derivative = |&i: &usize| match i {
+                    0 => summed_to(cotangent, a.shape()),
+                    _ => ops::zeros_like(&node.inputs[i]),
+                };
+                wanted.iter().map(derivative).collect::<Result<_>>()?
+            }
             Self::ExpandDims { axes } => {
                 smallvec![ops::node(Self::Squeeze { axes: axes.clone() }, [cotangent.clone()])?]
             }
@@ -64,6 +72,7 @@ impl Rules for ShapeOp {
 
     fn jvp(&self, node: &Applied<'_>, tangents: &[Option<Array>]) -> Result<Outputs> {
         match self {
+            Self::NumberOfElements { .. } => no_tangents(node),
             Self::Reshape(_)
             | Self::Transpose { .. }
             | Self::Broadcast(_)
@@ -99,9 +108,16 @@ impl Rules for ShapeOp {
                 Mapped::one(output, self.moved(axis))
             }
             Self::Reshape(_) | Self::Broadcast(_) | Self::AsStrided { .. } => {
-                let (input, axis) = mapping::only(inputs, axes);
-                let front = ops::moveaxis(input, axis as isize, 0)?;
+                let front = mapping::all_to_front(inputs, axes)?;
                 Mapped::one(self.for_each(&front)?, 0)
+            }
+            // The same for every index, of which there is one more axis now.
+            Self::NumberOfElements { axes: counted, .. } => {
+                let (input, axis) = mapping::only(inputs, axes);
+                let one = ops::take(input, &Array::scalar(0i32)?, axis as isize)?;
+                debug_assert!(counted.iter().all(|&x| x < one.ndim()));
+                let count = ops::node(self.clone(), [one])?;
+                Mapped::one(mapping::repeated(&count, 0, input.shape()[axis])?, 0)
             }
         }
     }
@@ -133,7 +149,10 @@ impl ShapeOp {
                 let axis = self.moved(axis);
                 *axes = axes.iter().map(|&x| behind(x, axis)).collect();
             }
-            Self::Reshape(_) | Self::Broadcast(_) | Self::AsStrided { .. } => {
+            Self::Reshape(_)
+            | Self::Broadcast(_)
+            | Self::AsStrided { .. }
+            | Self::NumberOfElements { .. } => {
                 unreachable!("they need the mapped axis at the front")
             }
         }
@@ -150,21 +169,24 @@ impl ShapeOp {
         }
     }
 
-    /// The primitive for each index of the first axis of `input`.
-    fn for_each(&self, input: &Array) -> Result<Array> {
-        let count = input.shape()[0];
+    /// The primitive for each index of the first axis of all inputs.
+    fn for_each(&self, inputs: &[Array]) -> Result<Array> {
+        let (input, count) = (&inputs[0], inputs[0].shape()[0]);
+        let each: Vec<SpecRef<'_>> = inputs
+            .iter()
+            .map(|input| SpecRef { shape: &input.shape()[1..], dtype: input.dtype() })
+            .collect();
+        let spec = Primitive::from(self.clone()).output_specs(&each)?.remove(0);
+        let shape = with_axis(&spec.shape, 0, count);
         match self {
-            Self::Reshape(To::Exact(shape)) => reshaped(input, &with_axis(shape, 0, count)),
-            Self::Broadcast(Rule::Exact(shape)) => {
-                let new: Vec<isize> = (1..=(shape.len() + 1 - input.ndim()) as isize).collect();
-                let aligned = ops::expand_dims(input, &new)?;
-                ops::broadcast_to(&aligned, &with_axis(shape, 0, count))
+            Self::Reshape(_) => reshaped(input, &shape),
+            Self::Broadcast(_) => {
+                let new: Vec<isize> = (1..=(shape.len() - input.ndim()) as isize).collect();
+                ops::broadcast_to(&ops::expand_dims(input, &new)?, &shape)
             }
-            Self::AsStrided { shape, strides, offset } => {
-                let each = num_elements(&input.shape()[1..]);
+            Self::AsStrided { strides, offset, .. } => {
                 let mut strides = strides.clone();
-                strides.insert(0, each as isize);
-                let shape = with_axis(shape, 0, count);
+                strides.insert(0, num_elements(each[0].shape) as isize);
                 let dense = ops::contiguous(input, false)?;
                 ops::node(Self::AsStrided { shape, strides, offset: *offset }, [dense])
             }
