@@ -1,6 +1,7 @@
 //! Transforms: derivatives, mapping over axes.
 
 mod attention;
+mod autograd;
 mod common;
 mod compile;
 mod convolution;
@@ -16,6 +17,7 @@ mod memory;
 mod norm;
 mod pieces;
 mod products;
+mod programs;
 mod quantized;
 mod random;
 mod reduce;
@@ -24,3 +26,4 @@ mod scan;
 mod softmax;
 mod sort;
 mod tree;
+mod vmap;

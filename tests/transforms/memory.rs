@@ -271,6 +271,25 @@ fn deep_graphs_take_no_stack() {
     });
 }
 
+/// A graph that goes on in what functions capture.
+#[test]
+fn functions_that_capture_functions_results_take_no_stack() {
+    with_little_stack(|| {
+        let chain = || {
+            let mut y = scalar(1.0);
+            for _ in 0..DEEP {
+                let captured = y;
+                let negated = custom_function(move |x: &Array| ops::multiply(x, &captured))
+                    .vjp(|_, cotangent, _| Ok(cotangent.clone()));
+                y = negated.call(&scalar(-1.0)).unwrap();
+            }
+            y
+        };
+        drop(chain());
+        assert_eq!(values(&chain()), [1.0]);
+    });
+}
+
 #[test]
 fn deep_graphs_that_are_evaluated_inside_take_no_stack() {
     with_little_stack(|| {

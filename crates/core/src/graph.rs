@@ -13,7 +13,7 @@ use smallvec::SmallVec;
 use crate::{
     Array, Dtype, Result, Shape, Stream,
     array::Inner,
-    primitives::{Primitive, Spec, SpecRef, Specs},
+    primitives::{Custom, PassOp, Primitive, Spec, SpecRef, Specs},
     stream,
     transforms::trace::Mark,
 };
@@ -148,33 +148,45 @@ fn output_specs(primitive: &Primitive, inputs: &Inputs) -> Result<Specs> {
     primitive.output_specs(&specs)
 }
 
+/// What a freed node kept alive.
+struct Freed {
+    inputs: Inputs,
+    /// Functions of users, which may hold arrays themselves.
+    custom: Option<Custom>,
+}
+
 thread_local! {
-    /// Inputs of freed nodes, while this thread frees nodes; it is always emptied, so nothing has to drop it.
-    static FREED: Cell<Option<ManuallyDrop<Vec<Inputs>>>> = const { Cell::new(None) };
+    /// What freed nodes kept alive, while this thread frees nodes; it is always emptied, so nothing has to
+    /// drop it.
+    static FREED: Cell<Option<ManuallyDrop<Vec<Freed>>>> = const { Cell::new(None) };
 }
 
 impl Drop for Node {
     /// Frees what only this node kept alive with a list instead of recursion: dropping the last reference to
     /// a graph of any depth takes no stack.
     fn drop(&mut self) {
+        let custom = match &mut self.primitive {
+            Primitive::Pass(PassOp::Custom(custom)) => Some(custom.take()),
+            _ => None,
+        };
         // Mostly the inputs are evaluated, and dropping them goes no deeper; tracers may have kept their nodes.
         let ends = |input: &Array| input.data().is_some() && input.mark() == Mark::NONE;
-        if self.inputs.iter().all(ends) {
+        if custom.is_none() && self.inputs.iter().all(ends) {
             return;
         }
-        let inputs = std::mem::take(&mut self.inputs);
+        let freed = Freed { inputs: std::mem::take(&mut self.inputs), custom };
         match FREED.take() {
             Some(mut list) => {
-                list.push(inputs);
+                list.push(freed);
                 FREED.set(Some(list));
             }
-            None => free(inputs),
+            None => free(freed),
         }
     }
 }
 
-/// Drops `inputs`; the nodes that go with them add theirs to the list.
-fn free(inputs: Inputs) {
+/// Drops what a node kept alive; the nodes that go with it add theirs to the list.
+fn free(freed: Freed) {
     /// Ends the list, also when user code panics that is dropped with an array.
     struct Listing;
     impl Drop for Listing {
@@ -185,9 +197,10 @@ fn free(inputs: Inputs) {
     }
     FREED.set(Some(ManuallyDrop::new(Vec::new())));
     let _listing = Listing;
-    let mut next = Some(inputs);
-    while let Some(inputs) = next {
-        drop(inputs);
+    let mut next = Some(freed);
+    while let Some(freed) = next {
+        let Freed { inputs, custom } = freed;
+        drop((inputs, custom));
         next = FREED.take().and_then(|mut list| {
             let next = list.pop();
             FREED.set(Some(list));

@@ -14,6 +14,34 @@
 //! }
 //! ```
 //!
+//! Functions have gradients, over any [`trait@Tree`] of arrays:
+//!
+//! ```
+//! use mlx_vulkan::{Array, Device, Result, Tree, ops, transforms};
+//!
+//! #[derive(Tree)]
+//! #[tree(crate = mlx_vulkan)] // not needed where the crate is called `mlx`
+//! struct Line {
+//!     slope: Array,
+//!     offset: Array,
+//! }
+//!
+//! fn at(line: &Line, x: f32) -> Result<Array> {
+//!     ops::add(&ops::multiply(&line.slope, x)?, &line.offset)
+//! }
+//!
+//! fn main() -> Result<()> {
+//!     mlx_vulkan::init();
+//!     mlx_vulkan::with_device(Device::CPU, || {
+//!         let line = Line { slope: Array::scalar(2.0f32)?, offset: Array::scalar(1.0f32)? };
+//!         let gradient = transforms::grad(|line| ops::square(&at(line, 3.0)?), &line)?;
+//!         assert_eq!(gradient.slope.item::<f32>()?, 2.0 * 7.0 * 3.0);
+//!         assert_eq!(gradient.offset.item::<f32>()?, 2.0 * 7.0);
+//!         Ok(())
+//!     })?
+//! }
+//! ```
+//!
 //! This crate is what users link: it re-exports [`mlx_vulkan_core`] and installs both backends.
 
 // What a program prints is its own; core's `notice` has the exceptions.

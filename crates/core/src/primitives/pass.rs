@@ -74,6 +74,11 @@ impl Custom {
         self.rules.as_ref().expect("only dropping takes them")
     }
 
+    /// Hands the rules on, to be dropped with this.
+    pub(crate) fn take(&mut self) -> Custom {
+        Custom { outputs: self.outputs, rules: self.rules.take() }
+    }
+
     fn address(&self) -> *const () {
         Arc::as_ptr(self.rules()).cast()
     }

@@ -210,6 +210,8 @@ struct Backward {
     graph: Graph,
     steps: Vec<usize>,
     depends: Vec<bool>,
+    /// Which values depend on wanted ones that are no floating point numbers, if there are such.
+    discrete: Option<Vec<bool>>,
     /// What reached each value so far.
     reached: Vec<Reached>,
 }
@@ -226,8 +228,11 @@ impl Backward {
     fn new(primals: &[Array], outputs: &[Array], wanted: &[usize]) -> Self {
         let graph = Graph::between(primals, outputs);
         let (steps, depends) = depending(&graph, wanted.iter().copied());
+        let is_discrete = |&value: &usize| !graph.values[value].dtype().is_inexact();
+        let mut discrete = wanted.iter().copied().filter(is_discrete).peekable();
+        let discrete = discrete.peek().is_some().then(|| depending(&graph, discrete).1);
         let reached = graph.values.iter().map(|_| Reached::default()).collect();
-        Backward { graph, steps, depends, reached }
+        Backward { graph, steps, depends, discrete, reached }
     }
 
     fn run(mut self, given: &[(usize, Array)], wanted: &[usize]) -> Result<Vec<Array>> {
@@ -259,6 +264,9 @@ impl Backward {
         let cotangents: Vec<Option<Array>> = cotangents.collect::<Result<_>>()?;
         if cotangents.iter().all(Option::is_none) {
             return Ok(());
+        }
+        if let (Primitive::Indexing(op), Some(discrete)) = (&node.primitive, &self.discrete) {
+            op.refuse_by_indices(inputs.len(), |i| discrete[inputs[i]])?;
         }
         if let [Some(cotangent)] = &cotangents[..]
             && let Some(piece) = Piece::new(&node, cotangent)

@@ -1,5 +1,7 @@
 //! Puts weights where the architecture wants them.
 
+use mlx::Tree;
+
 use super::weights::Weights;
 use crate::{
     Result,

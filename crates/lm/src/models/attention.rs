@@ -1,6 +1,6 @@
 //! Grouped-query attention over the key/value cache.
 
-use mlx::{Array, Result, fast, fast::Mask, ops};
+use mlx::{Array, Result, Tree, fast, fast::Mask, ops};
 
 use super::{
     Linear,
@@ -10,7 +10,7 @@ use super::{
 use crate::config::Quantization;
 
 /// Projections and norms of one layer's attention.
-#[derive(Clone)]
+#[derive(Clone, Tree)]
 pub(crate) struct Attention {
     pub(crate) q: Linear,
     pub(crate) k: Linear,
@@ -19,9 +19,13 @@ pub(crate) struct Attention {
     /// Norms over each head of the queries and keys (Qwen 3).
     pub(crate) q_norm: Option<Array>,
     pub(crate) k_norm: Option<Array>,
+    #[tree(skip)]
     pub(crate) heads: usize,
+    #[tree(skip)]
     pub(crate) kv_heads: usize,
+    #[tree(skip)]
     pub(crate) head_dim: usize,
+    #[tree(skip)]
     pub(crate) eps: f32,
 }
 
@@ -71,12 +75,6 @@ impl Attention {
             None => x,
         };
         if tokens > 1 { ops::transpose(&x, &[0, 2, 1, 3]) } else { Ok(x) }
-    }
-
-    pub(crate) fn arrays(&self) -> Vec<&Array> {
-        let linears = [&self.q, &self.k, &self.v, &self.o];
-        let norms = self.q_norm.iter().chain(&self.k_norm);
-        linears.into_iter().flat_map(Linear::arrays).chain(norms).collect()
     }
 }
 

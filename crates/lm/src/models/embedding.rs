@@ -1,11 +1,11 @@
 //! Token embeddings, and the output head that may be the same matrix.
 
-use mlx::{Array, Result};
+use mlx::{Array, Result, Tree};
 
 use super::Linear;
 
 /// The embedding and the head; a tied head is the embedding used the other way round.
-#[derive(Clone)]
+#[derive(Clone, Tree)]
 pub(crate) struct Embedding {
     pub(crate) tokens: Linear,
     pub(crate) head: Option<Linear>,
@@ -20,11 +20,5 @@ impl Embedding {
     /// Logits (…, vocabulary) of features (…, hidden).
     pub(crate) fn logits(&self, x: &Array) -> Result<Array> {
         self.head.as_ref().unwrap_or(&self.tokens).forward(x)
-    }
-
-    pub(crate) fn arrays(&self) -> Vec<&Array> {
-        let mut all = self.tokens.arrays();
-        all.extend(self.head.iter().flat_map(Linear::arrays));
-        all
     }
 }

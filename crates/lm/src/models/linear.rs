@@ -1,11 +1,14 @@
 //! A matrix product with weights as they are stored: dense or quantized.
 
-use mlx::{Array, Result, ops};
+use mlx::{
+    Array, Result, Tree, ops,
+    transforms::tree::{Path, Rebuilder, Visitor},
+};
 
 use crate::config::Quantization;
 
 /// `x @ weightᵀ + bias`.
-#[derive(Clone)]
+#[derive(Clone, Tree)]
 pub struct Linear {
     weight: Weight,
     bias: Option<Array>,
@@ -19,14 +22,46 @@ enum Weight {
     Quantized { words: Array, scales: Array, biases: Array, format: Quantization },
 }
 
+impl Weight {
+    fn dense(rows: Array) -> Result<Self> {
+        let transposed = ops::transpose(&rows, &[1, 0])?;
+        Ok(Self::Dense { rows, transposed })
+    }
+}
+
+/// The transposed view is no weight of its own.
+impl Tree for Weight {
+    fn visit<'a>(&'a self, path: &Path<'_>, visit: &mut Visitor<'_, 'a>) {
+        match self {
+            Self::Dense { rows, .. } => visit(path, rows),
+            Self::Quantized { words, scales, biases, .. } => {
+                visit(&path.field(0, "words"), words);
+                visit(&path.field(1, "scales"), scales);
+                visit(&path.field(2, "biases"), biases);
+            }
+        }
+    }
+
+    fn rebuild(&self, path: &Path<'_>, rebuild: &mut Rebuilder<'_>) -> Result<Self> {
+        match self {
+            Self::Dense { rows, .. } => Self::dense(rebuild(path, rows)?),
+            Self::Quantized { words, scales, biases, format } => Ok(Self::Quantized {
+                words: rebuild(&path.field(0, "words"), words)?,
+                scales: rebuild(&path.field(1, "scales"), scales)?,
+                biases: rebuild(&path.field(2, "biases"), biases)?,
+                format: *format,
+            }),
+        }
+    }
+}
+
 impl Linear {
     /// Dense weights (out, in).
     ///
     /// # Errors
     /// When the weights are no matrix.
     pub fn dense(weight: Array, bias: Option<Array>) -> Result<Self> {
-        let transposed = ops::transpose(&weight, &[1, 0])?;
-        Ok(Self { weight: Weight::Dense { rows: weight, transposed }, bias })
+        Ok(Self { weight: Weight::dense(weight)?, bias })
     }
 
     /// Quantized weights: packed words, scales and biases, each with one row per output.
@@ -84,15 +119,5 @@ impl Linear {
             Weight::Dense { rows, .. } => rows.dtype(),
             Weight::Quantized { scales, .. } => scales.dtype(),
         }
-    }
-
-    /// All arrays, for evaluation and accounting.
-    pub fn arrays(&self) -> Vec<&Array> {
-        let mut all = match &self.weight {
-            Weight::Dense { rows, .. } => vec![rows],
-            Weight::Quantized { words, scales, biases, .. } => vec![words, scales, biases],
-        };
-        all.extend(&self.bias);
-        all
     }
 }

@@ -1,11 +1,11 @@
 //! The gated feed-forward block.
 
-use mlx::{Array, Result, ops};
+use mlx::{Array, Result, Tree, ops};
 
 use super::Linear;
 
 /// `down(silu(gate(x)) * up(x))`.
-#[derive(Clone)]
+#[derive(Clone, Tree)]
 pub(crate) struct Mlp {
     pub(crate) gate: Linear,
     pub(crate) up: Linear,
@@ -18,9 +18,5 @@ impl Mlp {
         let up = self.up.forward(x)?;
         let silu = ops::multiply(&gate, &ops::sigmoid(&gate)?)?;
         self.down.forward(&ops::multiply(&silu, &up)?)
-    }
-
-    pub(crate) fn arrays(&self) -> Vec<&Array> {
-        [&self.gate, &self.up, &self.down].into_iter().flat_map(Linear::arrays).collect()
     }
 }

@@ -1,6 +1,6 @@
 //! The decoder-only transformer that Llama and Qwen share.
 
-use mlx::{Array, fast, ops};
+use mlx::{Array, Tree, fast, ops};
 
 use super::{
     Cache, Linear, attention::Attention, cache::Layer as CacheLayer, embedding::Embedding,
@@ -9,17 +9,19 @@ use super::{
 use crate::{Result, config::ModelConfig};
 
 /// A language model: token ids in, logits out.
-#[derive(Clone)]
+#[derive(Clone, Tree)]
 pub struct Transformer {
+    #[tree(skip)]
     pub(crate) config: ModelConfig,
     pub(crate) embedding: Embedding,
     pub(crate) blocks: Vec<Block>,
     pub(crate) norm: Array,
+    #[tree(skip)]
     pub(crate) rope: Rope,
 }
 
 /// One layer: attention and feed-forward, each behind a norm and beside a residual.
-#[derive(Clone)]
+#[derive(Clone, Tree)]
 pub(crate) struct Block {
     pub(crate) attention_norm: Array,
     pub(crate) attention: Attention,
@@ -40,13 +42,6 @@ impl Block {
         let x = ops::add(x, &self.attention.forward(&normed, rope, offset, cache)?)?;
         let normed = fast::rms_norm(&x, Some(&self.mlp_norm), eps)?;
         Ok(ops::add(&x, &self.mlp.forward(&normed)?)?)
-    }
-
-    fn arrays(&self) -> Vec<&Array> {
-        let mut all = vec![&self.attention_norm, &self.mlp_norm];
-        all.extend(self.attention.arrays());
-        all.extend(self.mlp.arrays());
-        all
     }
 }
 
@@ -95,14 +90,6 @@ impl Transformer {
     fn logits(&self, x: &Array) -> Result<Array> {
         let x = fast::rms_norm(x, Some(&self.norm), self.config.rms_norm_eps)?;
         Ok(self.embedding.logits(&x)?)
-    }
-
-    /// All weights.
-    pub fn arrays(&self) -> Vec<&Array> {
-        let mut all = self.embedding.arrays();
-        all.extend(self.blocks.iter().flat_map(Block::arrays));
-        all.push(&self.norm);
-        all
     }
 
     /// Bytes of all weights.

@@ -66,7 +66,12 @@ pub(super) fn jvp(
         }
     }
     match terms.is_empty() {
-        true => one(ops::zeros_like(&node.outputs[0])?),
+        // What is true or false has tangents like its inputs': what reads them computes with them.
+        true => {
+            let dtype =
+                tangents.iter().flatten().next().map_or(node.outputs[0].dtype(), Array::dtype);
+            one(ops::zeros(node.outputs[0].shape(), dtype)?)
+        }
         false => sum(terms.into_iter().map(|term| Ok(Some(term)))),
     }
 }

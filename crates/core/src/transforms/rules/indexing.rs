@@ -6,7 +6,7 @@ use super::{
     no_tangents, one, refused, scatter, tangent_or_zeros, with_axis,
 };
 use crate::{
-    Array, Dtype, Result, Shape,
+    Array, Dtype, Error, Result, Shape,
     graph::Inputs,
     ops,
     primitives::{Axes, IndexingOp, ScatterOp},
@@ -77,6 +77,27 @@ impl IndexingOp {
             Self::Take { .. } | Self::TakeAlongAxis { .. } | Self::Gather { .. } => i > 0,
             Self::Scatter { .. } | Self::ScatterAxis { .. } => i > 0 && i + 1 < count,
         }
+    }
+
+    /// Refuses derivatives by integers that some of the inputs `depend` on, if they are indices: who asks for
+    /// them is wrong. Indices that are computed from something else have a derivative of zero.
+    pub(crate) fn refuse_by_indices(
+        &self,
+        count: usize,
+        depend: impl Fn(usize) -> bool,
+    ) -> Result<()> {
+        if !(0..count).any(|i| self.is_index(i, count) && depend(i)) {
+            return Ok(());
+        }
+        let op = match self {
+            Self::Take { .. } | Self::Gather { .. } => "gather",
+            Self::TakeAlongAxis { .. } => "gather_axis",
+            Self::Scatter { .. } => "scatter",
+            Self::ScatterAxis { .. } => "scatter_axis",
+        };
+        let message = "Cannot calculate VJP with respect to indices. Use stop_gradient on indices to stop \
+                       gradients from being computed.";
+        Err(Error::invalid(op, message))
     }
 
     /// What reading elements of the first input passes back to it: each of them the sum of the cotangents of
