@@ -223,7 +223,7 @@ fn axes_that_do_not_fit_are_refused() {
         let many = error([0, 0, 0].into(), 0.into());
         assert_eq!(many, "[vmap] There are axes for what is no part of the tree.");
         let out = error(0.into(), [0, 1].into());
-        assert_eq!(out, "[vmap] axis must be int or None but there are several for .");
+        assert_eq!(out, "[vmap] axis must be int or None but there are several for the array.");
         let none = error(None.into(), 0.into());
         assert_eq!(none, "[vmap] At least one of in_axes must be non-None.");
     });

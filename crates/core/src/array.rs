@@ -39,8 +39,8 @@ pub(crate) struct Inner {
     mark: Mark,
 }
 
-// With its counts an array takes 152 bytes. With 160, a size of mimalloc's blocks, each would be allocated the
-// slow way, because seven bytes more are asked for to align it whenever that size's free list is empty.
+// With its counts an array takes 152 bytes. With 160, a size of mimalloc's blocks, each would be allocated
+// the slow way, because seven bytes more are asked for to align it whenever that size's free list is empty.
 const _: () = assert!(size_of::<Inner>() <= 136);
 
 /// An n-dimensional array whose contents are computed when they are needed.

@@ -169,7 +169,8 @@ impl Drop for Node {
             Primitive::Pass(PassOp::Custom(custom)) => Some(custom.take()),
             _ => None,
         };
-        // Mostly the inputs are evaluated, and dropping them goes no deeper; tracers may have kept their nodes.
+        // Mostly the inputs are evaluated, and dropping them goes no deeper; tracers may have kept their
+        // nodes.
         let ends = |input: &Array| input.data().is_some() && input.mark() == Mark::NONE;
         if custom.is_none() && self.inputs.iter().all(ends) {
             return;

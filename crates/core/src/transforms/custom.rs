@@ -97,7 +97,8 @@ where
     P: Tree + Send + Sync + 'static,
     O: Tree + Send + Sync + 'static,
 {
-    /// Derivatives by the primals are what `rule` returns for primals, cotangents of the outputs, and outputs.
+    /// Derivatives by the primals are what `rule` returns for primals, cotangents of the outputs, and
+    /// outputs.
     #[must_use]
     pub fn vjp(self, rule: impl Fn(&P, &O, &O) -> Result<P> + Send + Sync + 'static) -> Self {
         CustomFunction { vjp: Some(Arc::new(rule)), ..self }

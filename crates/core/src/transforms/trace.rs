@@ -1,7 +1,7 @@
 //! What a thread traces.
 //!
-//! A transform runs the user's function once, on tracers: arrays that stand for its arguments. While it does, the
-//! thread has a level, and everything computed from tracers carries the level's mark. An evaluation of a
+//! A transform runs the user's function once, on tracers: arrays that stand for its arguments. While it does,
+//! the thread has a level, and everything computed from tracers carries the level's mark. An evaluation of a
 //! marked array keeps its node, which the transform still needs; the end of the outermost level lets go of
 //! what was kept.
 

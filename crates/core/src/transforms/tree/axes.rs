@@ -87,7 +87,9 @@ impl Axes {
                 Axes::All(axis) => return Ok((*axis, axes)),
                 Axes::Each(each) => each,
             };
-            let message = |what: &str| format!("axis must be int or None but there {what} {path}.");
+            let message = |what: &str| {
+                format!("axis must be int or None but there {what} {}.", path.described())
+            };
             let Some(index) = indices.next() else {
                 return Err(Error::invalid("vmap", message("are several for")));
             };

@@ -88,7 +88,7 @@ pub trait Tree: Sized {
     fn with_arrays(&self, arrays: impl IntoIterator<Item = Array>) -> Result<Self> {
         let mut arrays = arrays.into_iter();
         let next = |path: &Path<'_>, _: &Array| {
-            let message = || format!("There is no array for {path}.");
+            let message = || format!("There is no array for {}.", path.described());
             arrays.next().ok_or_else(|| Error::invalid("tree", message()))
         };
         let tree = self.map_arrays(next)?;

@@ -30,6 +30,14 @@ impl<'a> Path<'a> {
         Path::Part { parent: self, index, name: Some(name) }
     }
 
+    /// What errors call it.
+    pub(super) fn described(&self) -> String {
+        match self {
+            Path::Root => "the array".into(),
+            Path::Part { .. } => self.to_string(),
+        }
+    }
+
     /// The indices from the outermost part on.
     pub fn indices(&self) -> Vec<usize> {
         let mut indices = Vec::new();
