@@ -18,6 +18,7 @@ pub mod compile;
 pub mod dtype;
 pub mod error;
 pub mod eval;
+pub mod export;
 pub mod fast;
 pub mod fft;
 pub mod foreign;

@@ -57,7 +57,7 @@ struct Names<'a> {
 }
 
 impl Names<'_> {
-    /// The name that an array was given, or letters: A to Z, then AA and so on.
+    /// The name that an array was given, or letters.
     fn of(&self, value: usize) -> String {
         let array = &self.graph.values[value];
         match self.given.iter().find(|(_, given)| Arc::ptr_eq(&given.0, &array.0)) {
@@ -67,7 +67,8 @@ impl Names<'_> {
     }
 }
 
-fn letters(mut number: usize) -> String {
+/// A to Z, then AA and so on.
+pub(crate) fn letters(mut number: usize) -> String {
     let mut letters = Vec::new();
     loop {
         letters.push(char::from(b'A' + (number % 26) as u8));

@@ -11,6 +11,10 @@ mod simplify;
 mod template;
 
 pub use dot::export_to_dot;
+pub(crate) use {
+    dot::letters,
+    template::{Step, Template, cannot_infer},
+};
 
 use std::sync::{
     Arc,
@@ -19,7 +23,6 @@ use std::sync::{
 
 use once_cell::sync::Lazy;
 use parking_lot::RwLock;
-use template::Template;
 
 use crate::{
     Array, Error, Result, Stream,
@@ -150,17 +153,9 @@ impl<X: Clone> Compiled<X> {
     /// Runs the function on placeholders. Nothing is kept if it fails, and nothing is held while it runs: two
     /// threads may trace the same at once.
     fn trace(&self, stream: Stream, inputs: &[Array], constants: &[u64]) -> Result<Arc<Trace<X>>> {
-        let purpose = if self.shapeless { Purpose::Shapeless } else { Purpose::Graph };
-        let tracing = Tracing::new(purpose);
-        let placeholder =
-            |input: &Array| Array::placeholder(input.shape().into(), input.dtype(), tracing.mark());
-        let placeholders: Vec<Array> = inputs.iter().map(placeholder).collect();
-        let (outputs, extra) = (self.fun)(&placeholders)?;
-        let graph = Graph::between(&placeholders, &outputs);
-        expect_captured(&graph, inputs)?;
-        let mut template = Template::new(&graph, inputs.len());
+        let (mut template, extra) = record(inputs, self.shapeless, &self.fun)?;
         if mode() >= Mode::NoFuse {
-            template = simplify::simplify(template);
+            template = template.simplified();
         }
         if mode() >= Mode::Enabled {
             template = simplify::without_unused(fuse::fuse(template));
@@ -175,6 +170,22 @@ impl<X: Clone> Compiled<X> {
         self.traces.write().push(trace.clone());
         Ok(trace)
     }
+}
+
+/// Runs a function on placeholders for `inputs`, and says what it computed.
+pub(crate) fn record<X>(
+    inputs: &[Array],
+    shapeless: bool,
+    fun: impl FnOnce(&[Array]) -> Result<(Vec<Array>, X)>,
+) -> Result<(Template, X)> {
+    let tracing = Tracing::new(if shapeless { Purpose::Shapeless } else { Purpose::Graph });
+    let placeholder =
+        |input: &Array| Array::placeholder(input.shape().into(), input.dtype(), tracing.mark());
+    let placeholders: Vec<Array> = inputs.iter().map(placeholder).collect();
+    let (outputs, extra) = fun(&placeholders)?;
+    let graph = Graph::between(&placeholders, &outputs);
+    expect_captured(&graph, inputs)?;
+    Ok((Template::new(&graph, inputs.len()), extra))
 }
 
 /// An argument that a function reaches by another way would stay what it was at the first call.

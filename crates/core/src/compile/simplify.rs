@@ -10,9 +10,11 @@ use crate::{
     primitives::{PassOp, Primitive},
 };
 
-/// A template that returns the same.
-pub(super) fn simplify(template: Template) -> Template {
-    without_unused(numbered(template))
+impl Template {
+    /// A template that returns the same.
+    pub(crate) fn simplified(self) -> Template {
+        without_unused(numbered(self))
+    }
 }
 
 /// Gives equal values one number, in one pass: the steps come after what they read. What the function returns

@@ -11,30 +11,30 @@ use crate::{
 };
 
 /// What a function computes. Its values are the inputs, then the constants, then the outputs of each step.
-pub(super) struct Template {
-    pub(super) inputs: usize,
+pub(crate) struct Template {
+    pub(crate) inputs: usize,
     /// Arrays that were there when the function was traced.
-    pub(super) constants: Vec<Array>,
+    pub(crate) constants: Vec<Array>,
     /// What is computed, in order.
-    pub(super) steps: Vec<Step>,
+    pub(crate) steps: Vec<Step>,
     /// The values that the function returns.
-    pub(super) outputs: Vec<usize>,
+    pub(crate) outputs: Vec<usize>,
 }
 
 /// A node that every call makes.
 #[derive(Clone)]
-pub(super) struct Step {
-    pub(super) primitive: Primitive,
-    pub(super) stream: Stream,
+pub(crate) struct Step {
+    pub(crate) primitive: Primitive,
+    pub(crate) stream: Stream,
     /// The values that it reads.
-    pub(super) inputs: SmallVec<[usize; 4]>,
+    pub(crate) inputs: SmallVec<[usize; 4]>,
     /// Shapes and dtypes of its outputs, as traced.
-    pub(super) outputs: Specs,
+    pub(crate) outputs: Specs,
     /// The value that its first output is.
-    pub(super) first: usize,
+    pub(crate) first: usize,
     /// The shape that its first input must have, if the primitive holds sizes that mean something else for
     /// others.
-    pub(super) fixed: Option<Shape>,
+    pub(crate) fixed: Option<Shape>,
 }
 
 impl Step {
@@ -159,8 +159,12 @@ impl Template {
 fn inferred(step: &Step, inputs: &[Array]) -> Result<Specs> {
     let specs: SmallVec<[_; 4]> = inputs.iter().map(Array::spec).collect();
     if step.fixed.as_ref().is_some_and(|shape| shape.as_slice() != inputs[0].shape()) {
-        let message = format!("{} cannot infer output shapes.", step.primitive.name());
-        return Err(Error::invalid("Primitive::output_shapes", message));
+        return Err(cannot_infer(step.primitive.name()));
     }
     step.primitive.output_specs(&specs)
+}
+
+/// A primitive that holds sizes was applied to an array of others.
+pub(crate) fn cannot_infer(name: &str) -> Error {
+    Error::invalid("Primitive::output_shapes", format!("{name} cannot infer output shapes."))
 }

@@ -15,7 +15,7 @@ use crate::Result;
 ///
 /// # Errors
 /// What `fill` returned, or why the file cannot be created, flushed or renamed.
-pub(super) fn write_file(
+pub(crate) fn write_file(
     op: &'static str,
     path: &Path,
     fill: impl FnOnce(&mut BufWriter<&File>, Context<'_>) -> Result<()>,

@@ -12,19 +12,19 @@ const MAX_MESSAGE: usize = 400;
 
 /// Which operation works on which file.
 #[derive(Clone, Copy)]
-pub(super) struct Context<'a> {
+pub(crate) struct Context<'a> {
     op: &'static str,
     path: &'a Path,
 }
 
 impl<'a> Context<'a> {
-    pub(super) fn new(op: &'static str, path: &'a Path) -> Self {
+    pub(crate) fn new(op: &'static str, path: &'a Path) -> Self {
         Context { op, path }
     }
 
     /// An error of one line: `[op] path: field: what`. Control characters and overlong names, which
     /// a file may contain, do not reach the terminal.
-    pub(super) fn error(&self, field: impl Display, what: impl Display) -> Error {
+    pub(crate) fn error(&self, field: impl Display, what: impl Display) -> Error {
         let text = format!("{field}: {what}");
         let mut line: String =
             text.chars().map(|c| if c.is_control() { ' ' } else { c }).take(MAX_MESSAGE).collect();
@@ -35,7 +35,7 @@ impl<'a> Context<'a> {
     }
 
     /// Turns a failed write of `field` into an error.
-    pub(super) fn on_write(&self, field: impl Display) -> impl FnOnce(std::io::Error) -> Error {
+    pub(crate) fn on_write(&self, field: impl Display) -> impl FnOnce(std::io::Error) -> Error {
         let field = field.to_string();
         move |error| self.error(field, format_args!("cannot be written: {error}"))
     }
@@ -44,7 +44,7 @@ impl<'a> Context<'a> {
     ///
     /// Refuses more than [`MAX_RANK`] axes and everything whose strides or bytes would not fit an
     /// `isize`, even where a zero among the sizes makes the product small.
-    pub(super) fn shape(&self, field: &str, dims: &[u64], item: usize) -> Result<(Shape, usize)> {
+    pub(crate) fn shape(&self, field: &str, dims: &[u64], item: usize) -> Result<(Shape, usize)> {
         if dims.len() > MAX_RANK {
             let what = format!("{} axes are more than {MAX_RANK}", dims.len());
             return Err(self.error(field, what));

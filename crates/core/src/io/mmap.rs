@@ -88,7 +88,7 @@ impl FileBytes {
     /// buffer of its own (so that a device gets what it needs of a file and no more), or a copy
     /// when the bytes are not aligned for every dtype, as any of them may view them later, or not the
     /// dtype's canonical values.
-    pub(super) fn array(
+    pub(crate) fn array(
         &self,
         context: Context<'_>,
         field: &str,

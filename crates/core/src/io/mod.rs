@@ -11,7 +11,7 @@
 //! objects), `save` (a path) and `write` (any writer).
 
 mod atomic;
-mod context;
+pub(crate) mod context;
 pub mod gguf;
 mod mmap;
 pub mod npy;
@@ -23,6 +23,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
+pub(crate) use self::atomic::write_file;
 use self::context::Context;
 pub use self::{
     gguf::{Gguf, GgufArray, GgufValue, load_gguf, save_gguf},

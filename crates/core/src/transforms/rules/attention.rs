@@ -54,7 +54,7 @@ impl Attention {
     }
 
     /// Attention as a composition, at least in float32.
-    fn composed(&self, inputs: &[Array]) -> Result<Array> {
+    pub(crate) fn composed(&self, inputs: &[Array]) -> Result<Array> {
         let (q, k, v) = (&inputs[0], &inputs[1], &inputs[2]);
         let dtype = q.dtype();
         let wide = if dtype == Dtype::Float64 { dtype } else { Dtype::Float32 };

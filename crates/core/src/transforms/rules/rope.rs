@@ -86,7 +86,7 @@ impl Rules for Rope {
 
 impl Rope {
     /// The rotation, whose frequencies are the third input, as a composition.
-    fn composed(&self, inputs: &[Array]) -> Result<Array> {
+    pub(crate) fn composed(&self, inputs: &[Array]) -> Result<Array> {
         let [x, offset, freqs] = inputs else { unreachable!("there are frequencies") };
         let wide = if x.dtype() == Dtype::Float64 { x.dtype() } else { Dtype::Float32 };
         // Positions stand on the last but one axis, batches on the first one.

@@ -1,0 +1,92 @@
+//! What upstream computes primitives with that it has no kernel for, or writes none of.
+
+use crate::{
+    Array, Dtype, Result,
+    buffer::Buffer,
+    host::HostVec,
+    ops,
+    primitives::{Affine, Attention, NormOp, Rope},
+};
+
+/// Slices at indices: a gather, whose axes are put in order.
+pub(super) fn take(inputs: &[Array], axis: usize) -> Result<Array> {
+    let [a, indices] = inputs else { unreachable!("there are two inputs") };
+    let mut sizes = a.shape().to_vec();
+    sizes[axis] = usize::from(indices.size() > 0);
+    let slices = ops::gather(a, &[indices], &[axis as isize], &sizes)?;
+    // The axes of the indices go where the axis was.
+    let of_indices = indices.ndim();
+    let order = (of_indices..of_indices + axis)
+        .chain(0..of_indices)
+        .chain(of_indices + axis..slices.ndim())
+        .map(|x| x as isize);
+    let slices = ops::transpose(&slices, &order.collect::<Vec<_>>())?;
+    ops::squeeze(&slices, &[(of_indices + axis) as isize])
+}
+
+/// Every bit the other way round.
+pub(super) fn invert(inputs: &[Array]) -> Result<Array> {
+    let a = &inputs[0];
+    let ones = HostVec::from_bytes(&[0xff; 8][..a.dtype().size()])?;
+    let ones = Array::from_buffer(Buffer::from_vec(ones), [].as_slice().into(), a.dtype(), 0)?;
+    ops::bitwise_xor(a, &ones)
+}
+
+/// Normalization, in float32 at least.
+pub(super) fn norm(op: NormOp, inputs: &[Array]) -> Result<Array> {
+    let dtype = inputs[0].dtype();
+    let x = ops::astype(&inputs[0], dtype.promote(Dtype::Float32))?;
+    let (x, eps) = match op {
+        NormOp::RmsNorm { eps } => (x, eps),
+        NormOp::LayerNorm { eps } => {
+            let mean = ops::mean(&x, &[-1], true)?;
+            (ops::subtract(&x, &mean)?, eps)
+        }
+    };
+    let square = ops::mean(&ops::square(&x)?, &[-1], true)?;
+    let factor = ops::rsqrt(&ops::add(&square, f64::from(eps.0))?)?;
+    let unit = ops::astype(&ops::multiply(&x, &factor)?, dtype)?;
+    let scaled = ops::multiply(&unit, &inputs[1])?;
+    match op {
+        NormOp::RmsNorm { .. } => Ok(scaled),
+        NormOp::LayerNorm { .. } => ops::add(&scaled, &inputs[2]),
+    }
+}
+
+/// A rotation, the frequencies of which are made where there is no third input.
+pub(super) fn rope(rope: &Rope, inputs: &[Array]) -> Result<Array> {
+    let Some(base) = rope.base else { return rope.composed(inputs) };
+    let half = rope.dims as f64 / 2.0;
+    let exponents = ops::arange(0.0, half, 1.0, inputs[0].dtype().promote(Dtype::Float32))?;
+    let exponents = ops::multiply(&exponents, f64::from(base.0).ln() / half)?;
+    rope.composed(&[inputs[0].clone(), inputs[1].clone(), ops::exp(&exponents)?])
+}
+
+/// Attention by products of matrices.
+pub(super) fn attention(attention: &Attention, inputs: &[Array]) -> Result<Array> {
+    attention.composed(inputs)
+}
+
+/// Undoes quantization: the bits of the words become numbers, of as many bits each as there are in one.
+pub(super) fn dequantize(affine: Affine, inputs: &[Array]) -> Result<Array> {
+    let [words, scales, biases] = inputs else { unreachable!("there are three inputs") };
+    let (bits, dtype) = (affine.bits, scales.dtype());
+    let places = ops::arange(0.0, 32.0, 1.0, Dtype::Uint32)?;
+    let stream = ops::right_shift(&ops::expand_dims(words, &[-1])?, &places)?;
+    let stream = ops::bitwise_and(&stream, &Array::scalar(1u32)?)?;
+    let mut shape: Vec<isize> = words.shape().iter().map(|&size| size as isize).collect();
+    let last = shape.len() - 1;
+    shape[last] = scales.dim(-1) as isize;
+    shape.extend([affine.group_size as isize, bits as isize]);
+    let weights = ops::left_shift(
+        &Array::scalar(1u32)?,
+        &ops::arange(0.0, bits as f64, 1.0, Dtype::Uint32)?,
+    )?;
+    let numbers = ops::multiply(&ops::reshape(&stream, &shape)?, &weights)?;
+    let numbers = ops::astype(&ops::sum(&numbers, &[-1], false)?, dtype.promote(Dtype::Float32))?;
+    let of_groups = |a: &Array| ops::expand_dims(a, &[-1]);
+    let scaled = ops::add(&ops::multiply(&numbers, &of_groups(scales)?)?, &of_groups(biases)?)?;
+    shape.truncate(last);
+    shape.push((scales.dim(-1) * affine.group_size) as isize);
+    ops::astype(&ops::reshape(&scaled, &shape)?, dtype)
+}
