@@ -21,7 +21,7 @@ fn large() -> Array {
 
 /// A function with evaluations inside, and with something large.
 fn evaluating(x: &Array) -> Result<Array> {
-    let y = ops::multiply(&ops::sin(x)?, &large())?;
+    let y = ops::multiply(&ops::sin(x)?, large())?;
     eval(&[&y])?;
     let z = ops::multiply(&ops::exp(&y)?, &y)?;
     eval(&[&z])?;
@@ -32,8 +32,11 @@ fn last(x: &Array) -> Result<Array> {
     ops::squeeze(&ops::slice_axis(x, 0, 7, 8)?, &[0])
 }
 
-/// What happens in transforms, each of which may leave memory behind.
-fn happenings() -> Vec<(&'static str, Box<dyn Fn()>)> {
+/// Something that happens in transforms, and what it is.
+type Happening = (&'static str, Box<dyn Fn()>);
+
+/// What may leave memory behind.
+fn happenings() -> Vec<Happening> {
     let fail = |x: &Array| -> Result<Array> {
         let y = evaluating(x)?;
         eval(&[&y])?;
@@ -188,7 +191,7 @@ fn a_trace_that_is_over_keeps_no_inputs() {
 
 /// The gradient of a chain whose steps could all be computed in place, with evaluations before some of them.
 fn chain(evaluated: u32) -> Vec<Array> {
-    let x = filled(&[1024], Dtype::Float32, noise(5, 0.5, 1.5));
+    let x = [filled(&[1024], Dtype::Float32, noise(5, 0.5, 1.5))];
     let fun = |x: &[Array]| {
         let mut y = x[0].clone();
         for step in 0..12 {
@@ -204,9 +207,9 @@ fn chain(evaluated: u32) -> Vec<Array> {
         }
         Ok(vec![y])
     };
-    let cotangent = filled(&[1024], Dtype::Float32, noise(6, -1.0, 1.0));
-    let (values, by) = vjp(fun, &[x.clone()], &[cotangent.clone()]).unwrap();
-    let (_, along) = jvp(fun, &[x], &[cotangent]).unwrap();
+    let along = [filled(&[1024], Dtype::Float32, noise(6, -1.0, 1.0))];
+    let (values, by) = vjp(fun, &x, &along).unwrap();
+    let (_, along) = jvp(fun, &x, &along).unwrap();
     [values, by, along].concat()
 }
 
@@ -253,15 +256,14 @@ fn deep(x: &Array, custom: bool) -> Result<Array> {
 #[test]
 fn deep_graphs_take_no_stack() {
     with_little_stack(|| {
-        let x = scalar(3.0);
+        let x = [scalar(3.0)];
         for custom in [false, true] {
-            let (y, by) =
-                vjp(|x| Ok(vec![deep(&x[0], custom)?]), &[x.clone()], &[scalar(1.0)]).unwrap();
+            let (y, by) = vjp(|x| Ok(vec![deep(&x[0], custom)?]), &x, &[scalar(1.0)]).unwrap();
             assert_eq!((values(&y[0])[0].abs(), values(&by[0])[0].abs()), (3.0, 1.0));
             // What is not evaluated is freed.
-            vjp(|x| Ok(vec![deep(&x[0], custom)?]), &[x.clone()], &[scalar(1.0)]).unwrap();
+            vjp(|x| Ok(vec![deep(&x[0], custom)?]), &x, &[scalar(1.0)]).unwrap();
         }
-        let (_, along) = jvp(|x| Ok(vec![deep(&x[0], false)?]), &[x], &[scalar(1.0)]).unwrap();
+        let (_, along) = jvp(|x| Ok(vec![deep(&x[0], false)?]), &x, &[scalar(1.0)]).unwrap();
         assert_eq!(values(&along[0])[0].abs(), 1.0);
         let rows = array(&[1.0, 2.0], &[2], Dtype::Float32);
         let mapped =
@@ -338,7 +340,8 @@ fn what_cannot_be_evaluated_says_why() {
             eval(&[&ops::exp(&x[0])?])?;
             Ok(x.to_vec())
         };
-        let error = vmap(eval_inside, &[rows.clone()], &[Some(0)], |n| Ok(vec![Some(0); n]));
+        let error =
+            vmap(eval_inside, std::slice::from_ref(&rows), &[Some(0)], |n| Ok(vec![Some(0); n]));
         assert_eq!(
             error.map(drop).unwrap_err().to_string(),
             "[eval] Attempting to eval an array during function transformations like compile or vmap is \
@@ -363,7 +366,7 @@ fn what_cannot_be_evaluated_says_why() {
             kept = Some(x[0].clone());
             Ok(x.to_vec())
         };
-        vmap(keep, &[rows.clone()], &[Some(0)], |n| Ok(vec![Some(0); n])).unwrap();
+        vmap(keep, &[rows], &[Some(0)], |n| Ok(vec![Some(0); n])).unwrap();
         let error = eval(&[&kept.unwrap()]).unwrap_err().to_string();
         assert!(
             error.starts_with("[eval] Attempting to eval an array without a primitive."),

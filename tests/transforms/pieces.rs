@@ -36,7 +36,7 @@ fn derivatives(fun: impl Fn(&Array) -> Result<Vec<Array>>) -> (Array, Vec<f64>) 
             None => all,
         };
         let fun = |x: &[Array]| Ok(picked(fun(&x[0])?));
-        vjp(fun, &[x.clone()], &picked(cotangents.clone())).unwrap().1.remove(0)
+        vjp(fun, std::slice::from_ref(&x), &picked(cotangents.clone())).unwrap().1.remove(0)
     };
     let mut sum = vec![0.0; 24];
     for i in 0..outputs.len() {

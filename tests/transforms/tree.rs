@@ -199,7 +199,7 @@ fn axes_are_trees_that_may_end_before_the_arrays_do() {
             (noise(&[2, 3]), [noise(&[3, 2]), array(&[1.0, 2.0, 3.0], &[3], Dtype::Float32)]);
         let got = vmap(fun, &tree, (0, [Some(1), None]), [1, -1]).unwrap();
         let turned = |a: &Array| ops::transpose(a, &[]).unwrap();
-        let sum = ops::add(&tree.0, &turned(&tree.1[0])).unwrap();
+        let sum = ops::add(&tree.0, turned(&tree.1[0])).unwrap();
         let want = ops::multiply(&sum, &tree.1[1]).unwrap();
         assert_eq!(got.each_ref().map(|a| a.shape().to_vec()), [[3, 2], [3, 2]]);
         assert_eq!(values(&turned(&got[0])), values(&want));

@@ -52,7 +52,7 @@ fn derivatives_of_holomorphic_functions_are_conjugated() {
             (&ops::tanh, &|z| reciprocal(&ops::square(&ops::cosh(z)?)?)),
         ];
         for (fun, derivative) in cases {
-            let want = ops::multiply(&cotangent, &conjugated(&derivative(&z).unwrap())).unwrap();
+            let want = ops::multiply(&cotangent, conjugated(&derivative(&z).unwrap())).unwrap();
             assert_same(&pulled(fun, &z, &cotangent), &want);
         }
     });
@@ -63,15 +63,15 @@ fn magnitudes_are_real_and_so_are_their_tangents() {
     on_each_device(|_| {
         let (z, tangent) = (complex_noise(&[3, 5], 3), complex_noise(&[3, 5], 4));
         let (_, along) = tree::jvp(ops::abs, &z, &tangent).unwrap();
-        let inner = ops::real(&ops::multiply(&conjugated(&z), &tangent).unwrap()).unwrap();
-        let want = ops::divide(&inner, &ops::abs(&z).unwrap()).unwrap();
+        let inner = ops::real(&ops::multiply(conjugated(&z), &tangent).unwrap()).unwrap();
+        let want = ops::divide(&inner, ops::abs(&z).unwrap()).unwrap();
         assert_eq!(along.dtype(), Dtype::Float32);
         assert_same(
             &ops::astype(&along, Dtype::Complex64).unwrap(),
             &ops::astype(&want, Dtype::Complex64).unwrap(),
         );
         let cotangent = super::random(&[3, 5], 5);
-        let unit = ops::divide(&z, &ops::abs(&z).unwrap()).unwrap();
+        let unit = ops::divide(&z, ops::abs(&z).unwrap()).unwrap();
         assert_same(&pulled(ops::abs, &z, &cotangent), &ops::multiply(&unit, &cotangent).unwrap());
     });
 }

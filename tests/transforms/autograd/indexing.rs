@@ -22,7 +22,7 @@ fn elements_that_are_replaced_have_no_derivative() {
         let replacing = |x: &Array| {
             let mut y = floats(&[0.0, 1.0, 2.0, 3.0]);
             y.set_item(&index, x)?;
-            ops::multiply(&y, &floats(&[1.0, 2.0, 3.0, 4.0]))
+            ops::multiply(&y, floats(&[1.0, 2.0, 3.0, 4.0]))
         };
         assert_eq!(values(&by(replacing, &floats(&[2.0, 3.0]))), [2.0, 4.0]);
     });
@@ -167,7 +167,7 @@ fn a_slice_at_a_computed_place_takes_tangents_of_either() {
 #[test]
 fn masked_elements_take_the_tangents_of_their_source() {
     on_each_device(|_| {
-        let mask = ops::equal(&ints(&[1, 0, 1, 0]), 1).unwrap();
+        let mask = ops::equal(ints(&[1, 0, 1, 0]), 1).unwrap();
         let fun = |source: &Array| {
             let mut x = ops::zeros(&[4], Dtype::Float32)?;
             x.set_item(&[mask.clone().into()], source)?;

@@ -111,7 +111,7 @@ fn no_derivative_passes_a_stop() {
         };
         let ones = ops::ones_like(&w).unwrap();
         let (_, by) = tree::vjp(fun, &(w.clone(), x.clone()), &ones).unwrap();
-        let sums = ops::multiply(&ops::sum(&x, &[1], false).unwrap(), 6.0f32).unwrap();
+        let sums = ops::multiply(ops::sum(&x, &[1], false).unwrap(), 6.0f32).unwrap();
         assert_close(&by.0, &values(&sums).repeat(4));
         assert_eq!(values(&by.1), [0.0; 16]);
         let (_, by) = tree::vjp(|x| fun(&(w.clone(), x.clone())), &x, &ones).unwrap();
@@ -138,13 +138,13 @@ fn what_a_function_leaves_behind_can_be_evaluated() {
 fn evaluations_inside_change_no_derivative() {
     on_each_device(|_| {
         let read = |x: &Array| {
-            let x = ops::add(x, &floats(&[2.0, 2.0]))?;
+            let x = ops::add(x, floats(&[2.0, 2.0]))?;
             ops::less(&x, 1.0f32)?.eval()?;
             ops::square(&x)
         };
         assert_eq!(values(&by(read, &floats(&[1.0]))), [12.0]);
         let evaluated = |x: &Array| {
-            let x = ops::add(x, &floats(&[1.0, 1.0]))?;
+            let x = ops::add(x, floats(&[1.0, 1.0]))?;
             eval(&[&x])?;
             ops::square(&x)
         };
@@ -158,7 +158,7 @@ fn derivatives_have_the_dtypes_of_the_arguments() {
         for dtype in [Dtype::Float16, Dtype::Bfloat16, Dtype::Float32] {
             let x = array(&[1.0], &[], dtype);
             let same = grad(|x: &Array| Ok(x.clone()), &x).unwrap();
-            let sum = by(|x| ops::add(x, &array(&[1.0], &[], dtype)), &x);
+            let sum = by(|x| ops::add(x, array(&[1.0], &[], dtype)), &x);
             assert_eq!([same.dtype(), sum.dtype()], [dtype; 2]);
         }
         let join = |(x, y): &(Array, Array)| ops::concatenate(&[x, y], 0);
@@ -228,7 +228,7 @@ fn tangents_of_matrix_products() {
         assert_close(&tangent, &values(&product(&x, &b)));
         let (_, tangent) = tree::jvp(|b| ops::matmul(&a, b), &b, &y).unwrap();
         assert_close(&tangent, &values(&product(&a, &y)));
-        let sum = ops::add(&product(&x, &b), &product(&a, &y)).unwrap();
+        let sum = ops::add(product(&x, &b), product(&a, &y)).unwrap();
         let (_, tangent) =
             tree::jvp(|[a, b]| ops::matmul(a, b), &[a.clone(), b.clone()], &[x.clone(), y.clone()])
                 .unwrap();

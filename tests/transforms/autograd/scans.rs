@@ -133,8 +133,8 @@ fn permutations_are_constant_to_second_derivatives() {
             let first = |a: &Array| grad(|a| ops::sum(&ops::square(&fun(a)?)?, &[], false), a);
             let got = by(|a| ops::multiply(&first(a)?, &v), &x);
             // The gradient is linear as long as the order stays.
-            let moved = ops::add(&x, &ops::multiply(&v, 0.0625f32).unwrap()).unwrap();
-            let step = ops::subtract(&first(&moved).unwrap(), &first(&x).unwrap()).unwrap();
+            let moved = ops::add(&x, ops::multiply(&v, 0.0625f32).unwrap()).unwrap();
+            let step = ops::subtract(first(&moved).unwrap(), first(&x).unwrap()).unwrap();
             let want: Vec<f64> = values(&step).iter().map(|d| d * 16.0).collect();
             assert_close(&got, &want);
         }

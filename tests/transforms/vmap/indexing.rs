@@ -5,6 +5,9 @@ use mlx_tests::{array, on_each_device, values};
 
 use super::{assert_same, counted};
 
+type Shape = &'static [usize];
+type Axis = Option<isize>;
+
 #[test]
 fn elements_at_mapped_or_shared_indices() {
     on_each_device(|_| {
@@ -40,7 +43,7 @@ fn shapes_of_gathers_and_updates_along_axes() {
         let floats = |shape: &[usize]| zeros(shape, Dtype::Float32);
         let ints = |shape: &[usize]| zeros(shape, Dtype::Int32);
         let take = |[a, i]: &[Array; 2]| ops::take_along_axis(a, i, 0);
-        let cases: [(&[usize], &[usize], [Option<isize>; 2], &[usize]); 4] = [
+        let cases: [(Shape, Shape, [Axis; 2], Shape); 4] = [
             (&[4, 5, 1], &[2, 4, 1], [Some(0), Some(1)], &[4, 2, 1]),
             (&[4, 5, 1], &[2, 1], [Some(0), None], &[4, 2, 1]),
             (&[5, 1], &[4, 2, 1], [None, Some(0)], &[4, 2, 1]),
@@ -51,7 +54,7 @@ fn shapes_of_gathers_and_updates_along_axes() {
             assert_eq!(taken.shape(), want);
         }
         let put = |[a, i, u]: &[Array; 3]| ops::put_along_axis(a, i, u, 0);
-        let cases: [([&[usize]; 3], [Option<isize>; 3]); 4] = [
+        let cases: [([Shape; 3], [Axis; 3]); 4] = [
             ([&[4, 5, 1], &[2, 4, 1], &[2, 4, 1]], [Some(0), Some(1), Some(1)]),
             ([&[4, 5, 1], &[2, 4, 1], &[2, 1]], [Some(0), Some(1), None]),
             ([&[4, 5, 1], &[2, 1], &[2, 1]], [Some(0), None, None]),
@@ -84,7 +87,7 @@ fn scatters_with_every_part_mapped_or_shared() {
         };
         let eye = ops::eye(3, 4, 0, Dtype::Float32).unwrap();
         assert_same(&run([&zeros, &indices, &one], [Some(0); 3]), &eye);
-        let scaled = ops::multiply(&eye, &ops::expand_dims(&updates, &[1]).unwrap()).unwrap();
+        let scaled = ops::multiply(&eye, ops::expand_dims(&updates, &[1]).unwrap()).unwrap();
         assert_same(&run([&zeros, &indices, &updates], [Some(0); 3]), &scaled);
         let shared = run([&zeros, &indices, &one], [None, Some(0), Some(0)]);
         let rows: Vec<f64> = (0..36).map(|n| f64::from(u8::from(n / 12 == n / 4 % 3))).collect();

@@ -23,10 +23,10 @@ fn products_of_matrices_share_what_is_not_mapped() {
         assert_same(&vmap(product, &[a.clone(), d.clone()], [0, 1], 0).unwrap(), &want);
         let sum = |[c, a, b]: &[Array; 3]| ops::addmm(c, a, b, 1.0, 1.0);
         let c = random(&[3, 3, 2], 5);
-        let want = ops::add(&moved(&c, 2), &want).unwrap();
+        let want = ops::add(moved(&c, 2), &want).unwrap();
         assert_same(&vmap(sum, &[c, a.clone(), d], [2, 0, 1], 0).unwrap(), &want);
         let row = random(&[3], 6);
-        let want = ops::add(&ops::matmul(&a, &b).unwrap(), &row).unwrap();
+        let want = ops::add(ops::matmul(&a, &b).unwrap(), &row).unwrap();
         assert_same(&vmap(sum, &[row, a, b], [None, Some(0), None], 0).unwrap(), &want);
     });
 }
@@ -66,7 +66,7 @@ fn matrices_are_inverted_along_any_axis() {
     mlx_tests::init();
     mlx::with_device(mlx::Device::CPU, || {
         let a =
-            ops::add(&random(&[3, 4, 4], 1), &ops::eye(4, 4, 0, Dtype::Float32).unwrap()).unwrap();
+            ops::add(random(&[3, 4, 4], 1), ops::eye(4, 4, 0, Dtype::Float32).unwrap()).unwrap();
         let moved = ops::moveaxis(&a, 0, 1).unwrap();
         let want = linalg::inv(&a).unwrap();
         assert_same(&vmap(linalg::inv, &a, 0, 0).unwrap(), &want);
