@@ -35,9 +35,32 @@ class Call:
         """The array arguments."""
         return [x for x in walk([self.args, self.kwargs]) if isinstance(x, Input)]
 
+    def results(self, wide):
+        """What upstream gives, evaluated."""
+        args = transform(self.args, lambda x: native(x, wide))
+        kwargs = transform(self.kwargs, lambda x: native(x, wide))
+        out = (self.run or function_of(self.function))(*args, **kwargs)
+        return [result(x) for x in (out if isinstance(out, (list, tuple)) else [out])]
+
+    def judge(self, own):
+        """What the results are compared with, and what each may be off, if it may."""
+        wide = own
+        if self.reference is not None:
+            wide = referenced(self, own)
+        elif self.widen and any(x.dtype in HALVES for x in self.inputs()):
+            wide = self.results(True)
+        return wide, errors_of(self, len(own))
+
 
 class DtypeName(str):
     """A dtype as an argument."""
+
+
+class Value:
+    """A value of a program as an argument of one of its steps, by number."""
+
+    def __init__(self, place):
+        self.place = place
 
 
 class Slice:
@@ -104,6 +127,8 @@ def text_of(value):
         return "mx.bool_" if value == "bool" else f"mx.{value}"
     if isinstance(value, Slice):
         return slice_text(*value.parts)
+    if isinstance(value, Value):
+        return f"v{value.place}"
     if isinstance(value, (list, tuple)):
         inner = ", ".join(map(text_of, value))
         return f"[{inner}]" if isinstance(value, list) else f"({inner},)"
@@ -148,7 +173,7 @@ class Writer:
                 "kwargs": transform(call.kwargs, self.json), "ulps": call.ulps}
         self.say(family, seed, number, line["text"], call)
         try:
-            own = run(call, False)
+            own = call.results(False)
         except Exception as error:  # Whatever upstream raises is a refusal.
             line["raised"] = f"{type(error).__name__}: {str(error).strip().splitlines()[0]}"
         else:
@@ -167,13 +192,8 @@ class Writer:
 
     def outputs(self, call, own):
         """The results with their own dtypes, and the values they are compared with."""
-        wide = own
-        if call.reference is not None:
-            wide = referenced(call, own)
-        elif call.widen and any(x.dtype in HALVES for x in call.inputs()):
-            wide = run(call, True)
         outputs = []
-        errors = errors_of(call, len(own))
+        wide, errors = call.judge(own)
         for mine, want, error in zip(own, wide, errors):
             output = {"dtype": name_of(mine.dtype), "shape": list(mine.shape), "array": self.array(want)}
             if error is not None:
@@ -199,19 +219,13 @@ class Writer:
             return {"dtype": str(value)}
         if isinstance(value, Slice):
             return {"slice": list(value.parts)}
+        if isinstance(value, Value):
+            return {"value": value.place}
         if value is Ellipsis:
             return {"ellipsis": True}
         if isinstance(value, float) and not math.isfinite(value):
             return {"float": str(value)}
         return value
-
-
-def run(call, wide):
-    """The results of a call, evaluated."""
-    args = transform(call.args, lambda x: native(x, wide))
-    kwargs = transform(call.kwargs, lambda x: native(x, wide))
-    out = (call.run or function_of(call.function))(*args, **kwargs)
-    return [result(x) for x in (out if isinstance(out, (list, tuple)) else [out])]
 
 
 def result(value):

@@ -24,6 +24,12 @@ FAMILIES = [
     "softmax",
     "fast",
     "quantized",
+    "grad",
+    "vjp",
+    "jvp",
+    "vmap",
+    "compile",
+    "checkpoint",
 ]
 
 # Functions of functions, files, streams, devices and memory: there are no values to compare.
@@ -43,15 +49,8 @@ OUT_OF_SCOPE = {
     "device_count",
     "device_info",
     "is_available",
-    "checkpoint",
-    "compile",
     "disable_compile",
     "enable_compile",
-    "grad",
-    "jvp",
-    "value_and_grad",
-    "vjp",
-    "vmap",
     "custom_function",
     "depends",
     "stop_gradient",

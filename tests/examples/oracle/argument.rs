@@ -1,14 +1,18 @@
 //! Arguments of a call, as this library takes them.
 
 use mlx::{Array, Dtype, Error, Index, Result, Slice, io::Arrays, ops, ops::Operand};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
-use crate::calls::Call;
-
-/// The arguments of a call.
+/// The arguments of a call, or of a step of a program.
 pub(crate) struct Args<'a> {
-    call: &'a Call,
-    arrays: &'a Arrays,
+    /// By place.
+    pub(crate) args: &'a [Value],
+    /// By name.
+    pub(crate) kwargs: &'a Map<String, Value>,
+    /// What arguments name.
+    pub(crate) arrays: &'a Arrays,
+    /// What steps of a program read, by number.
+    pub(crate) values: &'a [Array],
 }
 
 /// Which argument: by place or by name.
@@ -34,20 +38,17 @@ impl From<&'static str> for Key {
 pub(crate) struct Argument<'a> {
     value: &'a Value,
     arrays: &'a Arrays,
+    values: &'a [Array],
 }
 
 impl<'a> Args<'a> {
-    pub(crate) fn new(call: &'a Call, arrays: &'a Arrays) -> Self {
-        Args { call, arrays }
-    }
-
     /// An argument by place or name.
     pub(crate) fn at(&self, key: impl Into<Key>) -> Argument<'a> {
         let value = match key.into() {
-            Key::Place(place) => self.call.args().get(place),
-            Key::Name(name) => self.call.kwargs().get(name),
+            Key::Place(place) => self.args.get(place),
+            Key::Name(name) => self.kwargs.get(name),
         };
-        Argument { value: value.unwrap_or(&Value::Null), arrays: self.arrays }
+        Argument { value: value.unwrap_or(&Value::Null), arrays: self.arrays, values: self.values }
     }
 
     /// An array argument.
@@ -57,7 +58,7 @@ impl<'a> Args<'a> {
 
     /// All positional arguments.
     pub(crate) fn all(&self) -> Vec<Argument<'a>> {
-        (0..self.call.args().len()).map(|place| self.at(place)).collect()
+        (0..self.args.len()).map(|place| self.at(place)).collect()
     }
 
     /// All positional arguments, as arrays.
@@ -77,6 +78,16 @@ impl<'a> Argument<'a> {
         (!self.is_none()).then_some(self)
     }
 
+    /// A field of an object.
+    pub(crate) fn field(self, name: &str) -> Self {
+        Argument { value: &self.value[name], ..self }
+    }
+
+    /// What it is in the generator's file.
+    pub(crate) fn json(self) -> &'a Value {
+        self.value
+    }
+
     /// The items of a list.
     pub(crate) fn items(self) -> Vec<Self> {
         let items = self.value.as_array().expect("a list");
@@ -85,7 +96,7 @@ impl<'a> Argument<'a> {
 
     /// Whether it is an array.
     pub(crate) fn is_array(self) -> bool {
-        self.value.get("array").is_some()
+        self.value.get("array").is_some() || self.value.get("value").is_some()
     }
 
     /// Whether it is a list.
@@ -103,8 +114,11 @@ impl<'a> Argument<'a> {
         self.value.get("dtype").is_some()
     }
 
-    /// An array in the layout that was drawn.
+    /// An array in the layout that was drawn, or a value of a program.
     pub(crate) fn array(self) -> Result<Array> {
+        if let Some(place) = self.value["value"].as_u64() {
+            return Ok(self.values[place as usize].clone());
+        }
         let name = self.value["array"].as_str().expect("an array");
         let steps = self.value["view"].as_array().expect("steps of a view");
         steps.iter().try_fold(self.arrays[name].clone(), |array, step| {
@@ -228,7 +242,7 @@ impl<'a> Argument<'a> {
             Value::Null => Index::NewAxis,
             Value::Number(_) => Index::Int(self.int()),
             value if value.get("ellipsis").is_some() => Index::Ellipsis,
-            value => Index::Slice(Argument { value: &value["slice"], ..self }.slice()),
+            _ => Index::Slice(self.field("slice").slice()),
         })
     }
 }

@@ -116,10 +116,13 @@ impl<'a> Output<'a> {
 }
 
 /// Names of the arrays in an argument.
-fn list_inputs<'a>(value: &'a Value, names: &mut Vec<&'a str>) {
+pub(crate) fn list_inputs<'a>(value: &'a Value, names: &mut Vec<&'a str>) {
     match value {
         Value::Array(items) => items.iter().for_each(|item| list_inputs(item, names)),
-        Value::Object(fields) => names.extend(fields.get("array").and_then(Value::as_str)),
+        Value::Object(fields) => match fields.get("array") {
+            Some(name) => names.extend(name.as_str()),
+            None => fields.values().for_each(|field| list_inputs(field, names)),
+        },
         _ => {}
     }
 }

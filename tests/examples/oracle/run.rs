@@ -68,7 +68,9 @@ fn verdict(call: &Call, family: &Family, function: Function, device: Device) -> 
 
 /// Makes the call and compares.
 fn made(call: &Call, family: &Family, function: Function) -> Verdict {
-    let result = function(&Args::new(call, &family.arrays)).and_then(evaluated);
+    let (args, kwargs) = (call.args(), call.kwargs());
+    let args = Args { args, kwargs, arrays: &family.arrays, values: &[] };
+    let result = function(&args).and_then(evaluated);
     match (result, call.raised()) {
         (Err(_), Some(_)) => Verdict::RefusedAlike,
         (Err(Error::Unsupported { op, backend: "vulkan", dtype, .. }), None) => {

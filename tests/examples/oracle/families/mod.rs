@@ -20,6 +20,7 @@ mod select;
 mod shape;
 mod softmax;
 mod sort;
+mod transforms;
 mod unary;
 
 use std::{collections::HashMap, sync::LazyLock};
@@ -56,6 +57,7 @@ const TABLES: &[Table] = &[
     shape::TABLE,
     softmax::TABLE,
     sort::TABLE,
+    transforms::TABLE,
     unary::TABLE,
 ];
 
