@@ -32,6 +32,12 @@ fn cases() -> Vec<Case> {
             &[2, 2, 2],
             ConvOptions { padding: (&[3], &[5]), stride: &[2], ..plain() },
         ),
+        // No window sees an element.
+        case(
+            &[1, 1, 2],
+            &[3, 1, 2],
+            ConvOptions { padding: (&[1], &[1]), stride: &[2], ..plain() },
+        ),
         case(
             &[2, 9, 2],
             &[3, 3, 2],

@@ -119,6 +119,7 @@ impl Convolution {
 
     /// The convolution of an input that is padded so after it was spread; less than zero cuts off.
     fn padded(mut self, input: &Array, padding: &[(isize, isize)], weight: Array) -> Result<Array> {
+        let mut input = input.clone();
         let (mut start, mut stop) = (vec![0; input.ndim()], signed(input.shape()));
         for (axis, &(low, high)) in padding.iter().enumerate() {
             let dilation = self.input_dilation[axis] as isize;
@@ -127,12 +128,19 @@ impl Convolution {
                 let elements = ((-padding).max(0) + dilation - 1) / dilation;
                 (elements, (padding + elements * dilation) as usize)
             };
-            let ((first, low), (last, high)) = (cut(low), cut(high));
+            let ((first, left), (last, right)) = (cut(low), cut(high));
             start[axis + 1] = first;
             stop[axis + 1] -= last;
-            (self.padding_low[axis], self.padding_high[axis]) = (low, high);
+            (self.padding_low[axis], self.padding_high[axis]) = (left, right);
+            if start[axis + 1] >= stop[axis + 1] {
+                // Zeros alone are left: an axis of one of them can be padded to as many.
+                let zeros = low + span(&input, axis, &self.input_dilation) + high;
+                (start[axis + 1], stop[axis + 1]) = (0, 1);
+                (self.padding_low[axis], self.padding_high[axis]) = (0, zeros as usize - 1);
+                input = ops::zeros_like(&input)?;
+            }
         }
-        let cut = ops::slice(input, &start, &stop, &vec![1; input.ndim()])?;
+        let cut = ops::slice(&input, &start, &stop, &vec![1; input.ndim()])?;
         ops::node(Box::new(self), [cut, weight])
     }
 
