@@ -2,7 +2,9 @@
 
 use mlx::{
     backend::Support,
+    primitives::Example,
     support::{Entry, table},
+    transforms::Transform,
 };
 use mlx_vulkan_lm::Result;
 use serde_json::json;
@@ -19,10 +21,10 @@ pub(crate) struct Args {
 pub(crate) fn run(args: Args) -> Result<()> {
     let entries = table()?;
     if args.json {
-        let cells: Vec<_> = entries.iter().map(as_json).collect();
+        let cells = entries.iter().map(as_json).collect::<Result<Vec<_>>>()?;
         return print_line(&serde_json::Value::from(cells).to_string());
     }
-    for line in lines(&entries) {
+    for line in lines(&entries)? {
         print_line(&line)?;
     }
     Ok(())
@@ -35,17 +37,28 @@ fn parts(support: Support) -> (&'static str, Option<&'static str>) {
     }
 }
 
-fn as_json(entry: &Entry) -> serde_json::Value {
+/// The transforms that an example's primitive has a rule of, by name.
+fn transforms(example: &Example) -> Result<Vec<&'static str>> {
+    let mut names = Vec::new();
+    for transform in Transform::ALL {
+        names.extend(transform.refusal(example)?.is_none().then_some(transform.name()));
+    }
+    Ok(names)
+}
+
+fn as_json(entry: &Entry) -> Result<serde_json::Value> {
     let (support, reason) = parts(entry.support);
-    json!({
+    Ok(json!({
         "primitive": entry.example.primitive.name(), "dtype": entry.example.dtype.name(),
         "backend": entry.backend,
         "support": support, "reason": reason,
-    })
+        "transforms": transforms(&entry.example)?,
+    }))
 }
 
-/// One line per primitive, backend and kind of support, with the dtypes it holds for.
-fn lines(entries: &[Entry]) -> Vec<String> {
+/// One line per primitive, backend and kind of support, with the transforms that it has rules of and the dtypes
+/// it holds for.
+fn lines(entries: &[Entry]) -> Result<Vec<String>> {
     let mut groups: Vec<(&Entry, Vec<&str>)> = Vec::new();
     for entry in entries {
         let same = |other: &Entry| {
@@ -64,19 +77,22 @@ fn lines(entries: &[Entry]) -> Vec<String> {
     groups.into_iter().map(|(entry, dtypes)| line(entry, &dtypes)).collect()
 }
 
-fn line(entry: &Entry, dtypes: &[&str]) -> String {
+fn line(entry: &Entry, dtypes: &[&str]) -> Result<String> {
     let (support, reason) = parts(entry.support);
     let (primitive, backend) = (entry.example.primitive.name(), entry.backend);
     let dtypes = dtypes.join(" ");
     let reason = reason.map(|text| format!(" ({text})")).unwrap_or_default();
-    format!("{primitive:26} {backend:7} {support:8} {dtypes}{reason}")
+    let rules = transforms(&entry.example)?;
+    let rule = |name: &&'static str| if rules.contains(name) { *name } else { "-" };
+    let [vjp, jvp, vmap] = [&"vjp", &"jvp", &"vmap"].map(rule);
+    Ok(format!("{primitive:26} {backend:7} {support:8} {vjp:3} {jvp:3} {vmap:4} {dtypes}{reason}"))
 }
 
 #[cfg(test)]
 mod tests {
     use mlx::{
         Dtype,
-        primitives::{BinaryOp, Example},
+        primitives::{BinaryOp, Primitive},
     };
 
     use super::*;
@@ -84,7 +100,8 @@ mod tests {
     #[test]
     fn equal_cells_share_a_line() {
         let entry = |dtype, support| {
-            let example = Example { primitive: BinaryOp::Add.into(), dtype, inputs: Vec::new() };
+            let is = |e: &Example| e.primitive == BinaryOp::Add.into() && e.dtype == dtype;
+            let example = Primitive::examples().into_iter().find(is).expect("there is one");
             Entry { example, backend: "cpu", support }
         };
         let table = [
@@ -92,9 +109,10 @@ mod tests {
             entry(Dtype::Float64, Support::Refused("no")),
             entry(Dtype::Float16, Support::Native),
         ];
-        let lines = lines(&table);
+        mlx::init();
+        let lines = lines(&table).unwrap();
         assert_eq!(lines.len(), 2);
-        assert!(lines[0].ends_with("native   float32 float16"), "{}", lines[0]);
-        assert!(lines[1].ends_with("refused  float64 (no)"), "{}", lines[1]);
+        assert!(lines[0].ends_with("native   vjp jvp vmap float32 float16"), "{}", lines[0]);
+        assert!(lines[1].ends_with("refused  vjp jvp vmap float64 (no)"), "{}", lines[1]);
     }
 }

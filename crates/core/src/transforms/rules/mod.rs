@@ -4,7 +4,9 @@
 
 use smallvec::SmallVec;
 
-use crate::{Array, Error, Result, Shape, graph::Inputs, ops, primitives::Primitive};
+use crate::{
+    Array, Error, Result, Shape, graph::Inputs, ops, primitives::Primitive, transforms::Transform,
+};
 
 mod arange;
 mod attention;
@@ -63,7 +65,7 @@ pub(crate) trait Rules {
     fn vmap(&self, inputs: &[Array], axes: &[Option<usize>]) -> Result<Mapped>;
 }
 
-/// There is no such derivative, or no such mapping: `transform` is `vjp`, `jvp` or `vmap`.
+/// There is no such rule.
 fn refused<T>(transform: Transform, primitive: impl Into<Primitive>) -> Result<T> {
     let op = match transform {
         Transform::Vjp => "Primitive::vjp",
@@ -71,14 +73,6 @@ fn refused<T>(transform: Transform, primitive: impl Into<Primitive>) -> Result<T
         Transform::Vmap => "Primitive::vmap",
     };
     Err(Error::invalid(op, format!("Not implemented for {}.", primitive.into().name())))
-}
-
-/// What a rule is asked for.
-#[derive(Debug, Clone, Copy)]
-enum Transform {
-    Vjp,
-    Jvp,
-    Vmap,
 }
 
 /// Zeros for each of the `wanted` inputs, on which nothing depends smoothly.
