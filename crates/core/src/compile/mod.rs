@@ -28,10 +28,7 @@ use crate::{
     Array, Error, Result, Stream,
     primitives::Spec,
     stream,
-    transforms::{
-        trace::{Purpose, Tracing},
-        walk::Graph,
-    },
+    transforms::{trace::Tracing, walk::Graph},
 };
 
 /// How much compiling does.
@@ -178,7 +175,7 @@ pub(crate) fn record<X>(
     shapeless: bool,
     fun: impl FnOnce(&[Array]) -> Result<(Vec<Array>, X)>,
 ) -> Result<(Template, X)> {
-    let tracing = Tracing::new(if shapeless { Purpose::Shapeless } else { Purpose::Graph });
+    let tracing = if shapeless { Tracing::shapeless() } else { Tracing::new() };
     let placeholder =
         |input: &Array| Array::placeholder(input.shape().into(), input.dtype(), tracing.mark());
     let placeholders: Vec<Array> = inputs.iter().map(placeholder).collect();

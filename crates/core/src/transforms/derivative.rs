@@ -7,7 +7,7 @@ use crate::{
     transforms::{
         pieces::{self, Piece},
         rules::Applied,
-        trace::{Mark, Purpose, Tracing},
+        trace::{Mark, Tracing},
         walk::{Graph, Step},
     },
 };
@@ -40,7 +40,7 @@ pub fn vjp_of(
     cotangents: &[Array],
     wanted: &[usize],
 ) -> Result<Derived> {
-    let tracing = Tracing::new(Purpose::Gradient);
+    let tracing = Tracing::new();
     let primals = tracers(primals, tracing.mark())?;
     let outputs = fun(&primals)?;
     let given = assign(&outputs, cotangents)?;
@@ -59,7 +59,7 @@ pub fn jvp(
     primals: &[Array],
     tangents: &[Array],
 ) -> Result<Derived> {
-    let tracing = Tracing::new(Purpose::Gradient);
+    let tracing = Tracing::new();
     if primals.len() != tangents.len() {
         let message = "Number of inputs does not match number of tangents.";
         return Err(Error::invalid("jvp", message));
@@ -81,7 +81,7 @@ pub(super) fn pullback(
     primals: &[Array],
     cotangents: &[Array],
 ) -> Result<Vec<Array>> {
-    let tracing = Tracing::new(Purpose::Gradient);
+    let tracing = Tracing::new();
     let primals = tracers(primals, tracing.mark())?;
     let outputs = fun(&primals)?;
     let pairs = outputs.iter().zip(cotangents).enumerate();

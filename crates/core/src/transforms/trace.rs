@@ -33,20 +33,10 @@ impl Mark {
     }
 }
 
-/// What is traced for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Purpose {
-    /// Derivatives.
-    Gradient,
-    /// Anything else, with the shapes of the arguments.
-    Graph,
-    /// A graph for arguments of any shapes.
-    Shapeless,
-}
-
 struct Level {
     mark: Mark,
-    purpose: Purpose,
+    /// For arguments of any sizes.
+    shapeless: bool,
 }
 
 thread_local! {
@@ -64,11 +54,20 @@ pub(crate) struct Tracing {
 }
 
 impl Tracing {
-    /// Begins the innermost level.
-    pub(crate) fn new(purpose: Purpose) -> Self {
+    /// Begins the innermost level, with the sizes that the arguments have.
+    pub(crate) fn new() -> Self {
+        Self::level(false)
+    }
+
+    /// The same for a function of arguments of any sizes.
+    pub(crate) fn shapeless() -> Self {
+        Self::level(true)
+    }
+
+    fn level(shapeless: bool) -> Self {
         static LAST: AtomicU64 = AtomicU64::new(0);
         let mark = Mark::of(LAST.fetch_add(1, Relaxed) + 1);
-        LEVELS.with_borrow_mut(|levels| levels.push(Level { mark, purpose }));
+        LEVELS.with_borrow_mut(|levels| levels.push(Level { mark, shapeless }));
         TRACING.set(true);
         Tracing { mark }
     }
@@ -110,19 +109,10 @@ pub(crate) fn is_tracing() -> bool {
     TRACING.get()
 }
 
-/// Whether the outermost level is for arguments of any shapes.
+/// Whether the outermost level is for arguments of any sizes.
 pub(crate) fn is_shapeless() -> bool {
-    let shapeless = |levels: &Vec<Level>| {
-        levels.first().is_some_and(|level| level.purpose == Purpose::Shapeless)
-    };
-    is_tracing() && LEVELS.with_borrow(shapeless)
-}
-
-/// Whether any level is for derivatives.
-pub(crate) fn is_for_gradient() -> bool {
-    let gradient =
-        |levels: &Vec<Level>| levels.iter().any(|level| level.purpose == Purpose::Gradient);
-    is_tracing() && LEVELS.with_borrow(gradient)
+    let outermost = |levels: &Vec<Level>| levels.first().is_some_and(|level| level.shapeless);
+    is_tracing() && LEVELS.with_borrow(outermost)
 }
 
 /// The mark of what is computed from `inputs`: that of the outermost level, which ends last.

@@ -5,7 +5,7 @@ use crate::{
     stream::with_stream,
     transforms::{
         derivative::stream_of,
-        trace::{Purpose, Tracing},
+        trace::Tracing,
         walk::{Graph, Step},
     },
 };
@@ -23,7 +23,7 @@ pub fn vmap(
     in_axes: &[Option<isize>],
     out_axes: impl FnOnce(usize) -> Result<Vec<Option<isize>>>,
 ) -> Result<Vec<Array>> {
-    let tracing = Tracing::new(Purpose::Graph);
+    let tracing = Tracing::new();
     let axes = mapped_axes(inputs, in_axes)?;
     let size = mapped_size(inputs, &axes)?;
     let stand_in = |(input, axis): (&Array, &Option<usize>)| match *axis {
