@@ -155,7 +155,7 @@ fn equal_computations_are_done_once() {
         };
         let (fun, _) = counted(same, false);
         let input = numbers(&[2.0, 1.0]);
-        assert_eq!(primitives(&fun, &[input.clone()]), ["Sort", "Concatenate"]);
+        assert_eq!(primitives(&fun, std::slice::from_ref(&input)), ["Sort", "Concatenate"]);
         assert_eq!(call(&fun, &input), [1.0, 2.0, 1.0, 2.0]);
     });
 }
@@ -188,7 +188,7 @@ fn elementwise_operations_become_programs() {
         let names = primitives(&fun, &inputs);
         assert!(names.contains(&"CompiledBroadcastMultiplyAdd".to_owned()), "{names:?}");
         let got = fun.call(&inputs).unwrap();
-        let want = ops::add(&inputs[0], &ops::multiply(&inputs[1], &inputs[2]).unwrap()).unwrap();
+        let want = ops::add(&inputs[0], ops::multiply(&inputs[1], &inputs[2]).unwrap()).unwrap();
         assert_eq!(values(&got[0]), values(&want));
         assert_eq!(values(&got[1]), [6.0]);
     });
@@ -205,8 +205,8 @@ fn programs_return_what_others_need() {
         for dropped in [None, Some(0), Some(1)] {
             let (fun, _) = counted(fun, false);
             let input = numbers(&[0.0, 1.0]);
-            assert_eq!(primitives(&fun, &[input.clone()]), ["CompiledExpAddNegative"]);
-            let mut results = fun.call(&[input.clone()]).unwrap();
+            assert_eq!(primitives(&fun, std::slice::from_ref(&input)), ["CompiledExpAddNegative"]);
+            let mut results = fun.call(std::slice::from_ref(&input)).unwrap();
             let e = 1f64.exp();
             let mut want = vec![[1.0, e], [-1.0, -(e + 1.0)]];
             if let Some(dropped) = dropped {
@@ -253,7 +253,7 @@ fn threads_share_a_function() {
             })
         });
         drop(fun);
-        threads.map(|thread| thread.join().unwrap());
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
     });
 }
 

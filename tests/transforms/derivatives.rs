@@ -24,9 +24,11 @@ const REFUSED: &[(&str, &str)] = &[
     ("jvp of vjp", "Eig"),
 ];
 
+type Apply<'a> = dyn Fn(&[Array]) -> Result<Vec<Array>> + 'a;
+
 /// A function of the inexact inputs of an example, and those.
 struct Function<'a> {
-    apply: Box<dyn Fn(&[Array]) -> Result<Vec<Array>> + 'a>,
+    apply: Box<Apply<'a>>,
     inputs: Vec<Array>,
 }
 
@@ -135,8 +137,8 @@ impl From<Error> for Fault {
 fn compare(what: &str, got: &[f64], want: &[f64], tolerance: f64) -> Result<(), Fault> {
     assert_eq!(got.len(), want.len());
     let most = want.iter().fold(1.0, |m: f64, x| m.max(x.abs()));
-    let far = |(g, w): &(&f64, &f64)| !((*g - *w).abs() <= tolerance * most);
-    match got.iter().zip(want).find(far) {
+    let near = |(g, w): (&f64, &f64)| (g - w).abs() <= tolerance * most;
+    match got.iter().zip(want).find(|&pair| !near(pair)) {
         Some((got, want)) => Err(Fault::Wrong(format!("{what}: {got} instead of {want}"))),
         None => Ok(()),
     }

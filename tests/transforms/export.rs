@@ -303,7 +303,7 @@ fn a_callback_is_told_what_would_be_written() {
     on_each_device(|_| {
         let fun = |args: &[Array], kwargs: &Arrays| {
             let difference = ops::abs(&ops::subtract(&args[0], &kwargs["y"])?)?;
-            let scaled = ops::multiply(&ops::log(&difference)?, &row(&[2.0]))?;
+            let scaled = ops::multiply(&ops::log(&difference)?, row(&[2.0]))?;
             Ok(vec![ops::astype(&scaled, Dtype::Int32)?])
         };
         let mut told = Vec::new();

@@ -12,7 +12,8 @@ fn scalar(value: f32) -> Array {
 
 /// The derivative of a function of one array by it.
 fn derivative(fun: impl Fn(&Array) -> Result<Array>, at: &Array) -> Result<Array> {
-    let (_, mut derivatives) = vjp(|x| Ok(vec![fun(&x[0])?]), &[at.clone()], &[scalar(1.0)])?;
+    let (_, mut derivatives) =
+        vjp(|x| Ok(vec![fun(&x[0])?]), std::slice::from_ref(at), &[scalar(1.0)])?;
     Ok(derivatives.remove(0))
 }
 

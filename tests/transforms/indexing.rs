@@ -124,7 +124,7 @@ fn derivatives_of_indexing() {
         ops::multiply(&b, a)
     });
     check("a mask", [&[2, 3], &[3]], |[a, v]| {
-        let mask = ops::greater(&ints(&[1, 0, 0, 1, 1, 0], &[2, 3]), 0)?;
+        let mask = ops::greater(ints(&[1, 0, 0, 1, 1, 0], &[2, 3]), 0)?;
         ops::masked_scatter(a, &mask, &ops::exp(v)?)
     });
     check("slice_update", [&[4, 5], &[2, 2]], |[a, v]| {

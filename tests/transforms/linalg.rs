@@ -76,8 +76,8 @@ fn lu() {
     }
 }
 
-/// What vectors, which are columns, make up with a factor of each; then it does not matter which sign or phase
-/// each has.
+/// What vectors, which are columns, make up with a factor of each; then it does not matter which sign or
+/// phase each has.
 fn combined(left: &Array, right: &Array) -> Result<Array> {
     let count = left.dim(-1).min(right.dim(-1)) as isize;
     let factors = ops::arange(1.0, 1.0 + count as f64, 1.0, Dtype::Float32)?;

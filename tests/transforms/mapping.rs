@@ -68,8 +68,8 @@ fn difference(got: &Array, want: &Array) -> Option<String> {
     let most = want_numbers.iter().fold(1.0, |m: f64, x| m.max(x.abs()));
     let inexact = got.dtype().is_inexact();
     let bound = if inexact { 32.0 * epsilon(got.dtype()) * most } else { 0.0 };
-    let far = |(got, want): &(&f64, &f64)| got != want && !((*got - *want).abs() <= bound);
-    let (got, want) = got_numbers.iter().zip(&want_numbers).find(far)?;
+    let near = |(got, want): (&f64, &f64)| got == want || (got - want).abs() <= bound;
+    let (got, want) = got_numbers.iter().zip(&want_numbers).find(|&pair| !near(pair))?;
     Some(format!("{got} instead of {want}"))
 }
 

@@ -11,8 +11,7 @@ use crate::{
 };
 
 /// Makes a node for each operation of the program that computes `array`. Its outputs stay the arrays that they
-/// are, so whoever plans the evaluation sees what it would see without compiling. Each of them has a node of
-/// its own afterwards.
+/// are, each with a node of its own, so whoever plans the evaluation sees what it would see without compiling.
 pub(crate) fn expand(array: &Array, turn: &mut Turn) -> Result<()> {
     let Some(node) = array.node_in(turn).cloned() else { return Ok(()) };
     let Primitive::Compiled(program) = &node.primitive else { return Ok(()) };

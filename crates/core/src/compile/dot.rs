@@ -8,8 +8,8 @@ use crate::{
     transforms::walk::{Graph, Step},
 };
 
-/// What `outputs` are computed from, in the language of Graphviz: primitives as boxes, arrays by letters or by
-/// the names that they are given.
+/// What `outputs` are computed from, in the language of Graphviz: primitives as boxes, arrays by letters or
+/// by the names that they are given.
 pub fn export_to_dot(outputs: &[Array], names: &[(&str, &Array)]) -> String {
     let graph = Graph::between(&[], outputs);
     let names = Names { graph: &graph, given: names };

@@ -82,8 +82,8 @@ struct Trace<X> {
 }
 
 impl Compiled {
-    /// `fun`, compiled. A `shapeless` one is traced once for arguments of any sizes, as long as their number of
-    /// axes and dtypes stay.
+    /// `fun`, compiled. A `shapeless` one is traced once for arguments of any sizes, as long as their
+    /// number of axes and dtypes stay.
     pub fn new(
         fun: impl Fn(&[Array]) -> Result<Vec<Array>> + Send + Sync + 'static,
         shapeless: bool,

@@ -35,7 +35,7 @@ pub(super) enum Entry {
     /// An array of the file.
     Constant(Array),
     /// A primitive of upstream.
-    Step(Step),
+    Step(Box<Step>),
 }
 
 /// A primitive of upstream.

@@ -168,7 +168,10 @@ impl<'a> Reading<'a> {
     fn entry(&mut self, values: &mut Values, shapeless: bool) -> Result<Option<Entry>> {
         let id = self.field("id", Bytes::size)?;
         if self.field("has primitive", Bytes::flag)? {
-            return self.step(id, values, shapeless).map(Entry::Step).map(Some);
+            return self
+                .step(id, values, shapeless)
+                .map(|step| Entry::Step(Box::new(step)))
+                .map(Some);
         }
         if !self.field("is constant", Bytes::flag)? {
             self.checked("id of an argument", values.place(id))?;

@@ -56,8 +56,8 @@ fn as_json(entry: &Entry) -> Result<serde_json::Value> {
     }))
 }
 
-/// One line per primitive, backend and kind of support, with the transforms that it has rules of and the dtypes
-/// it holds for.
+/// One line per primitive, backend and kind of support, with the transforms that it has rules of and the
+/// dtypes it holds for.
 fn lines(entries: &[Entry]) -> Result<Vec<String>> {
     let mut groups: Vec<(&Entry, Vec<&str>)> = Vec::new();
     for entry in entries {

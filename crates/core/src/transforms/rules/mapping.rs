@@ -28,8 +28,9 @@ impl Mapped {
 
 /// Number of indices that are mapped.
 pub(super) fn size(inputs: &[Array], axes: &[Option<usize>]) -> usize {
-    let sizes = inputs.iter().zip(axes).filter_map(|(input, axis)| Some(input.shape()[(*axis)?]));
-    sizes.last().expect("rules are asked only where an input is mapped")
+    let mut sizes =
+        inputs.iter().zip(axes).filter_map(|(input, axis)| Some(input.shape()[(*axis)?]));
+    sizes.next().expect("rules are asked only where an input is mapped")
 }
 
 /// The only input of a primitive that has one, and its mapped axis.
