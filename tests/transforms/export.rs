@@ -358,6 +358,7 @@ fn what_cannot_be_exported_leaves_the_file_as_it_was() {
         let captures = move |_: &[Array], _: &Arrays| Ok(vec![ops::exp(&hidden)?]);
         let error = export_function(&path, captures, &[x], &Arrays::new(), false);
         assert!(error.unwrap_err().to_string().contains("uncaptured inputs"));
+        assert_eq!(std::fs::read(&path).unwrap(), b"before");
         assert!(
             export_function("/nowhere/fn.mlxfn", sum, &[row(&[1.0])], &Arrays::new(), false)
                 .is_err()
