@@ -1,7 +1,7 @@
-//! Random numbers mapped over their keys.
+//! Random numbers mapped over their keys, and the state that compiled functions draw from.
 
-use mlx::{Array, Dtype, ops, random};
-use mlx_tests::on_each_device;
+use mlx::{Array, Dtype, compile::Compiled, ops, random};
+use mlx_tests::{array, integers, on_each_device};
 
 use crate::{common::gradient, mapping};
 
@@ -36,5 +36,46 @@ fn bits_have_no_derivative() {
             ops::add(x, &noise)
         };
         assert_eq!(gradient(&[1.0, 2.0], fun), [1.0, 1.0]);
+    });
+}
+
+#[test]
+fn the_state_of_a_thread_is_put_back() {
+    on_each_device(|device| {
+        let draw = || integers(&random::bits(&[4], 4, None).unwrap());
+        random::seed(7).unwrap();
+        let state = random::state().unwrap();
+        assert_eq!(integers(&state), integers(&random::key(7).unwrap()), "{device}");
+        let drawn = [draw(), draw()];
+        let other = std::thread::spawn(move || {
+            random::seed(8).unwrap();
+            random::set_state(state).unwrap();
+            random::bits(&[4], 4, None).unwrap().to_vec::<u32>().unwrap()
+        });
+        let other: Vec<i128> = other.join().unwrap().into_iter().map(i128::from).collect();
+        assert_eq!(other, drawn[0], "a thread goes on where another one was");
+        // What the other thread does is not this one's affair.
+        assert_ne!(draw(), drawn[0], "{device}");
+        for wrong in [array(&[1.0], &[1], Dtype::Uint32), array(&[1.0; 2], &[2], Dtype::Int32)] {
+            assert!(random::set_state(wrong).is_err());
+        }
+        random::seed(7).unwrap();
+        assert_eq!([draw(), draw()], drawn);
+
+        // A compiled function draws other numbers with each call: the state is its input and output.
+        let fun = Compiled::new(
+            |x| {
+                random::set_state(x[0].clone())?;
+                let drawn = random::bits(&[4], 4, None)?;
+                Ok(vec![drawn, random::state()?])
+            },
+            false,
+        );
+        random::seed(7).unwrap();
+        for want in &drawn {
+            let [got, left] = fun.call(&[random::state().unwrap()]).unwrap().try_into().unwrap();
+            random::set_state(left).unwrap();
+            assert_eq!(&integers(&got), want, "{device}");
+        }
     });
 }

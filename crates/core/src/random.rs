@@ -13,7 +13,7 @@ use crate::{
 };
 
 thread_local! {
-    /// Keys of this thread's calls without a key.
+    /// What this thread's next call without a key splits.
     static STATE: RefCell<Option<Array>> = const { RefCell::new(None) };
 }
 
@@ -35,19 +35,53 @@ pub fn seed(seed: u64) -> Result<()> {
     Ok(())
 }
 
-/// The given key, or the next one of this thread's generator, which starts at the time.
+/// The state of this thread's generator: the key that its next draw splits. A function to be compiled takes
+/// it as an input, puts it back with [`set_state`], draws, and returns the state that is left.
+///
+/// # Errors
+/// When memory is out.
+pub fn state() -> Result<Array> {
+    if let Some(state) = STATE.with_borrow(Option::clone) {
+        return Ok(state);
+    }
+    // Nobody has seeded this thread: it starts at the time.
+    let now = std::time::UNIX_EPOCH.elapsed().map_or(0, |d| d.as_nanos() as u64);
+    let state = key(now)?;
+    STATE.set(Some(state.clone()));
+    Ok(state)
+}
+
+/// Puts a [`state`] back; draws of this thread go on from there. It may be lazy, or an argument of a function
+/// that is traced.
+///
+/// # Errors
+/// When it is not a key: uint32 of shape (2).
+pub fn set_state(state: Array) -> Result<()> {
+    expect_key("set_state", &state)?;
+    STATE.set(Some(state));
+    Ok(())
+}
+
+/// The given key, or the next one of this thread's generator.
 fn key_or_next(given: Option<&Array>) -> Result<Array> {
     if let Some(key) = given {
         return Ok(key.clone());
     }
-    if STATE.with_borrow(|s| s.is_none()) {
-        let now = std::time::UNIX_EPOCH.elapsed().map_or(0, |d| d.as_nanos() as u64);
-        seed(now)?;
-    }
-    let state = STATE.with_borrow(|s| s.clone()).expect("seeded above");
-    let (next, key) = split(&state)?;
+    let (next, key) = split(&state()?)?;
     STATE.set(Some(next));
     Ok(key)
+}
+
+fn expect_key(op: &'static str, key: &Array) -> Result<()> {
+    if key.dtype() != Dtype::Uint32 {
+        let message = format!("Expected key type uint32 but received {}.", key.dtype());
+        return Err(Error::invalid(op, message));
+    }
+    if key.shape() != [2] {
+        let message = format!("Expected key shape (2) but received {:?}.", key.shape());
+        return Err(Error::invalid(op, message));
+    }
+    Ok(())
 }
 
 /// Random bits of `width` bytes (1, 2 or 4) as uint8, uint16 or uint32. A key may have leading
@@ -63,18 +97,7 @@ pub fn bits(shape: &[usize], width: usize, key: Option<&Array>) -> Result<Array>
             format!("Bit width must be in {{1, 2, 4}} but got {width}."),
         ));
     }
-    if key.dtype() != Dtype::Uint32 {
-        return Err(Error::invalid(
-            "bits",
-            format!("Expected key type uint32 but received {}.", key.dtype()),
-        ));
-    }
-    if key.shape() != [2] {
-        return Err(Error::invalid(
-            "bits",
-            format!("Expected key shape (2) but received {:?}.", key.shape()),
-        ));
-    }
+    expect_key("bits", &key)?;
     ops::node(RandomBits { shape: shape.into(), width }, [key])
 }
 
