@@ -24,8 +24,8 @@ from draw import Draw
 from record import Writer
 from scope import FAMILIES, OUT_OF_SCOPE, functions
 
-# Seconds that a single call may take. All of them are small, but upstream compiles C++ for some.
-PATIENCE = 120
+# Seconds that a single call may take; all of them are small.
+PATIENCE = 20
 
 
 def main():

@@ -36,7 +36,7 @@ def attempt(draw, kinds):
         outputs = f(*[x.value() for x in inputs])
         layer, inputs = LAYERS[kind](draw, inputs, outputs)
         layers.append(layer)
-        f = layer.around(f, False, False)
+        f = layer.around(f, False)
     again = None
     if kinds[-1] in ["compile", "shapeless"]:
         shapes = [[NEW_SIZE if shapeless and n == OLD_SIZE else n for n in x.shape] for x in inputs]
@@ -45,9 +45,17 @@ def attempt(draw, kinds):
 
 
 def is_misjudged(inner, kinds):
-    """Upstream's derivative of `addmm` along tangents forgets its factors."""
+    """Whether upstream gives something wrong: derivatives of `addmm` along tangents forget its factors,
+    those of products with slices of complex numbers do not conjugate, and a mapped `slice_update` writes for
+    one index only."""
+    functions = {step.function for step in inner.steps}
     scaled = any(step.kwargs.get("alpha", 1.0) != 1.0 for step in inner.steps)
-    return "jvp" in kinds and scaled
+    is_complex = any(x.dtype == "complex64" for x in inner.inputs)
+    return (
+        ("jvp" in kinds and scaled)
+        or ("at.multiply" in functions and is_complex)
+        or ("vmap" in kinds and "slice_update" in functions)
+    )
 
 
 def like(draw, shape, dtype, size=1):
