@@ -170,8 +170,8 @@ class Layer:
 
     @staticmethod
     def compile(f, shapeless):
-        """The function itself: compiling changes no value, and with C++ that it compiles upstream's process now
-        and then ends or needs many seconds."""
+        """The function itself: compiling changes no value, but C++ that upstream compiles takes seconds, and
+        ends its process now and then."""
         return f
 
     @staticmethod

@@ -424,10 +424,10 @@ ALL = [
     *[shape] * 2, movement, *[reading] * 2, *[writing] * 2,
     norm, rope, attention, cross_entropy, fourier, hadamard, linear_algebra, precision, stopped,
 ]
-# What may be traced once for arrays of several sizes.
+# What may be traced once for arrays of several sizes; here not softmax over several axes, which are flattened.
 SHAPELESS = [
     unary, positive, bounded, binary, quotient, joint, chosen,
-    reduction, softmax, scan, product, norm, stopped,
+    reduction, scan, product, norm, stopped,
 ]
 
 
