@@ -32,7 +32,7 @@ pub(crate) fn ready(args: &[String]) -> Result<Command> {
     }
     let model = match option(args, "--model") {
         Some(_) => None,
-        None => Some(model::fetch()?),
+        None => Some(model::fetch(&mlx_fetch::SMOLLM2)?),
     };
     build_lm()?;
     let mut command = lm("generate");

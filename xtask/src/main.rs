@@ -4,7 +4,6 @@
 
 mod bench;
 mod ci;
-mod digest;
 mod error;
 mod figures;
 mod generate;

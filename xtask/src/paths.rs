@@ -1,6 +1,5 @@
 //! Where things lie in the checkout.
 
-use crate::error::{Error, Result};
 use std::env;
 use std::path::{Path, PathBuf};
 
@@ -21,17 +20,6 @@ pub(crate) fn target() -> PathBuf {
         Some(dir) => env::current_dir().unwrap_or_else(|_| root()).join(dir),
         None => root().join("target"),
     }
-}
-
-/// The folder for what is fetched once and kept.
-///
-/// # Errors
-/// When the environment names no folder of the user's.
-pub(crate) fn cache() -> Result<PathBuf> {
-    let set = |name: &str| env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-    let home = || set("HOME").or_else(|| set("USERPROFILE")).map(|home| home.join(".cache"));
-    let base = set("XDG_CACHE_HOME").or_else(home).map(|base| base.join("mlx-vulkan"));
-    base.ok_or_else(|| Error::new("no folder for a cache: set XDG_CACHE_HOME to one"))
 }
 
 /// `path` relative to the root where it lies inside, for messages.

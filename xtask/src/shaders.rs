@@ -10,12 +10,12 @@ mod numbers;
 mod reflect;
 mod shaderc;
 
-use crate::digest;
 use crate::error::{Context, Error, Result};
 use crate::paths;
 use crate::setup::{self, component::Purpose};
 use glslc::Glslc;
 use kernels::Kernel;
+use mlx_fetch::digest;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};

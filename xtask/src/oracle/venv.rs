@@ -1,7 +1,6 @@
 //! The Python that upstream is installed for, kept in the cache.
 
 use crate::error::{Context, Result};
-use crate::paths;
 use crate::process;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -18,7 +17,7 @@ const MARK: &str = "installed";
 /// # Errors
 /// When there is no Python with `venv`, or pip cannot install the packages.
 pub(super) fn python() -> Result<PathBuf> {
-    let folder = paths::cache()?.join("oracle");
+    let folder = mlx_fetch::cache()?.join("oracle");
     let python = folder.join(if cfg!(windows) { "Scripts/python.exe" } else { "bin/python" });
     let mark = folder.join(MARK);
     let wanted = PACKAGES.join("\n");

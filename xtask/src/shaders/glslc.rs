@@ -6,9 +6,9 @@
 
 use super::includes;
 use super::kernels::Kernel;
-use crate::digest;
 use crate::error::{Context, Error, Result};
 use crate::process;
+use mlx_fetch::digest;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;

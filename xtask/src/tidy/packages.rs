@@ -11,7 +11,8 @@ use crate::process;
 pub(super) fn check() -> Result<()> {
     let mut pack =
         process::cargo(["package", "--quiet", "--no-verify", "--allow-dirty", "--workspace"]);
-    process::run(pack.args(["--exclude", "mlx-tests", "--exclude", "xtask"]))?;
+    let unpublished = ["mlx-tests", "mlx-fetch", "mlx-examples", "xtask"];
+    process::run(pack.args(unpublished.iter().flat_map(|name| ["--exclude", name])))?;
     let mut list = process::cargo(["package", "--quiet", "--list", "--allow-dirty"]);
     let files = process::capture(list.args(["--package", "mlx-vulkan-vk"]))?;
     let files = String::from_utf8_lossy(&files);

