@@ -10,8 +10,9 @@ use crate::{
     primitives::{Primitive, Spec},
 };
 
-/// Makes a node for each operation of the program that computes `array`. Its outputs stay the arrays that they
-/// are, each with a node of its own, so whoever plans the evaluation sees what it would see without compiling.
+/// Makes a node for each operation of the program that computes `array`. Its outputs stay the arrays that
+/// they are, each with a node of its own, so whoever plans the evaluation sees what it would see without
+/// compiling.
 pub(crate) fn expand(array: &Array, turn: &mut Turn) -> Result<()> {
     let Some(node) = array.node_in(turn).cloned() else { return Ok(()) };
     let Primitive::Compiled(program) = &node.primitive else { return Ok(()) };
