@@ -1,11 +1,11 @@
-"""Writing safetensors: upstream's own writer refuses float64."""
+"""Writing and reading safetensors: upstream's own functions refuse float64."""
 
 import json
 
 import mlx.core as mx
 import numpy as np
 
-from draw import name_of
+from draw import dtype_of, name_of
 
 NAMES = {
     "bool": "BOOL",
@@ -47,3 +47,22 @@ def save(path, arrays):
     with open(path, "wb") as file:
         file.write(len(text).to_bytes(8, "little") + text)
         file.writelines(parts)
+
+
+def load(path):
+    """Reads arrays by name."""
+    with open(path, "rb") as file:
+        header = json.loads(file.read(int.from_bytes(file.read(8), "little")))
+        content = file.read()
+    return {name: array_of(content, **fields) for name, fields in header.items()}
+
+
+def array_of(content, dtype, shape, data_offsets):
+    """An array of these bytes."""
+    name = next(name for name, known in NAMES.items() if known == dtype)
+    stored = {"bool": "bool_", "bfloat16": "uint16"}.get(name, name)
+    start, end = data_offsets
+    array = np.frombuffer(content[start:end], getattr(np, stored)).reshape(shape)
+    if name == "bfloat16":
+        return mx.array(array).view(mx.bfloat16)
+    return mx.array(array, dtype=dtype_of(name))

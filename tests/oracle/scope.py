@@ -30,6 +30,7 @@ FAMILIES = [
     "vmap",
     "compile",
     "checkpoint",
+    "export",
 ]
 
 # Functions of functions, files, streams, devices and memory: there are no values to compare.
@@ -57,7 +58,6 @@ OUT_OF_SCOPE = {
     "export_function",
     "export_to_dot",
     "exporter",
-    "import_function",
     "from_dlpack",
     "load",
     "save",

@@ -1,7 +1,8 @@
 //! `cargo xtask oracle`: random calls, compared with upstream MLX itself.
 //!
 //! Upstream's CPU wheel makes the calls that `tests/oracle/generate.py` draws; the example `oracle` of
-//! `mlx-tests` makes them again on both devices and compares.
+//! `mlx-tests` makes them again on both devices and compares. What it read of upstream's functions in
+//! files it writes again, which `tests/oracle/reimport.py` calls upstream.
 
 mod venv;
 
@@ -52,7 +53,8 @@ fn run(options: &Args) -> Result<()> {
     clear(&folder)?;
     build()?;
     process::run(&mut generator(&python, options, &folder))?;
-    process::hand_over(&mut runner(options, &folder))
+    let here = process::hand_over(&mut runner(options, &folder));
+    process::hand_over(&mut reimporter(&python, &folder)).and(here)
 }
 
 /// What an earlier run left would be compared again.
@@ -74,6 +76,13 @@ fn generator(python: &Path, options: &Args, folder: &Path) -> Command {
     if let Some(family) = &options.family {
         command.args(["--family", family]);
     }
+    command
+}
+
+/// Calls upstream what the runner wrote into files.
+fn reimporter(python: &Path, folder: &Path) -> Command {
+    let mut command = Command::new(python);
+    command.arg("-B").arg(paths::root().join("tests/oracle/reimport.py")).arg(folder);
     command
 }
 

@@ -61,6 +61,15 @@ impl<'a> Args<'a> {
         (0..self.args.len()).map(|place| self.at(place)).collect()
     }
 
+    /// All arguments by name, as arrays.
+    pub(crate) fn named_arrays(&self) -> Result<Arrays> {
+        let named = self.kwargs.iter().map(|(name, value)| {
+            let array = Argument { value, arrays: self.arrays, values: self.values }.array()?;
+            Ok((name.clone(), array))
+        });
+        named.collect()
+    }
+
     /// All positional arguments, as arrays.
     pub(crate) fn all_arrays(&self) -> Result<Vec<Array>> {
         self.all().into_iter().map(Argument::array).collect()

@@ -15,6 +15,8 @@ use serde_json::{Map, Value};
 pub(crate) struct Family {
     /// Its name.
     pub(crate) name: String,
+    /// Where its calls are.
+    pub(crate) folder: PathBuf,
     /// Its calls, in the order in which they were drawn.
     pub(crate) calls: Vec<Call>,
     /// Arguments and results by name.
@@ -141,6 +143,7 @@ fn read(folder: &Path) -> Family {
     let call = |line: &str| Call(serde_json::from_str(line).expect("a JSON object a line"));
     let file = load_safetensors(folder.join("arrays.safetensors")).expect("the generator's arrays");
     Family {
+        folder: folder.into(),
         name: folder.file_name().unwrap_or_default().to_string_lossy().into_owned(),
         calls: text.lines().map(call).collect(),
         arrays: file.arrays,

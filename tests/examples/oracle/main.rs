@@ -1,11 +1,13 @@
 //! Makes the calls that `tests/oracle/generate.py` wrote down, on the CPU and on Vulkan, and
-//! compares what comes out with what upstream gave: `oracle DIR [--vulkan-every N]`.
+//! compares what comes out with what upstream gave: `oracle DIR [--vulkan-every N]`. Calls of
+//! the family `export` are written again, which `tests/oracle/reimport.py` calls upstream.
 //!
 //! `cargo xtask oracle` runs both. The exit status is 1 if anything differs.
 
 mod argument;
 mod calls;
 mod compare;
+mod exported;
 mod families;
 mod report;
 mod run;

@@ -7,7 +7,7 @@ use mlx::{Array, Device, Dtype, Error, Result};
 use crate::{
     argument::Args,
     calls::{Call, Family},
-    compare,
+    compare, exported,
     families::{Function, lookup},
     report::{self, Report},
 };
@@ -31,6 +31,12 @@ pub(crate) fn family(family: &Family, vulkan_every: usize, report: &mut Report) 
         let Some(function) = lookup(call.function()) else { continue };
         counts.calls += 1;
         let vulkan = i % vulkan_every == 0 && !uses_float64(call, family);
+        let given = family.name == "export" && call.raised().is_none();
+        if given && let Err(error) = exported::write(call, i, family, function) {
+            counts.differences += 1;
+            let what = format!("cannot be exported: {error}");
+            report::print_difference(Device::CPU, &what, &call.shown(&family.arrays));
+        }
         for device in if vulkan { &mlx_tests::DEVICES[..] } else { &[Device::CPU] } {
             counts.runs += 1;
             match verdict(call, family, function, *device) {

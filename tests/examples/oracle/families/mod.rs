@@ -5,6 +5,7 @@ mod binary;
 mod convolution;
 mod creation;
 mod dtypes;
+mod export;
 mod fast;
 mod fft;
 mod gathered;
@@ -41,6 +42,7 @@ const TABLES: &[Table] = &[
     convolution::TABLE,
     creation::TABLE,
     dtypes::TABLE,
+    export::TABLE,
     fast::TABLE,
     fft::TABLE,
     gathered::TABLE,
