@@ -9,7 +9,7 @@ use mlx::{
     Array, Dtype, Error, Result,
     compile::{Compiled, export_to_dot},
     ops,
-    transforms::{vjp, vmap},
+    transforms::{checkpoint, grad, vjp, vmap},
 };
 use mlx_tests::{filled, noise, on_each_device, values};
 
@@ -360,6 +360,29 @@ fn shapeless_derivatives() {
         assert_shapeless(
             derivative,
             &[&[matrix(2, 3), matrix(3, 4)], &[matrix(1, 2), matrix(2, 5)]],
+        );
+    });
+}
+
+#[test]
+fn gradients_of_checkpoints_are_compiled() {
+    on_each_device(|_| {
+        let weight = numbers(&[0.5, 1.0, 1.5, 2.0]);
+        let fun = move |x: &[Array]| {
+            let weight = weight.clone();
+            let norm = move |x: &Array| mlx::fast::layer_norm(x, Some(&weight), None, 1e-3);
+            let norm = checkpoint(norm);
+            let sum = |x: &Array| ops::sum(&ops::square(&norm(x)?)?, &[], false);
+            Ok(vec![grad(sum, &x[0])?])
+        };
+        let input = numbers(&[1.0, 2.0, 4.0, 8.0]);
+        let (compiled, _) = counted(fun.clone(), false);
+        let want = fun(std::slice::from_ref(&input)).unwrap();
+        mlx_tests::assert_ulps(
+            "gradient",
+            &compiled.call(&[input]).unwrap()[0],
+            &values(&want[0]),
+            8.0,
         );
     });
 }

@@ -52,8 +52,17 @@ struct Fused {
     outputs: SmallVec<[usize; 1]>,
 }
 
-/// Members of a program with their distance from its last step.
-type Members = HashMap<usize, usize>;
+/// Members of a program.
+type Members = HashMap<usize, Member>;
+
+/// A step that a program does.
+#[derive(Clone, Copy)]
+struct Member {
+    /// How far it is from the last step.
+    depth: usize,
+    /// It is a broadcast that others need as well, so it stays, with all that it reads.
+    stays: bool,
+}
 
 impl Fusing {
     fn new(template: Template) -> Self {
@@ -76,13 +85,13 @@ impl Fusing {
     /// The steps that can be done together with `root`, which is the last one. Candidates come in descending
     /// order: when one's turn comes, all that read it have had theirs.
     fn members(&self, root: usize) -> Members {
-        let mut members = Members::from([(root, 0)]);
+        let mut members = Members::from([(root, Member { depth: 0, stays: false })]);
         let mut candidates: BinaryHeap<usize> = self.makers(root).collect();
         while let Some(step) = candidates.pop() {
             if !members.contains_key(&step)
-                && let Some(depth) = self.depth(step, root, &members)
+                && let Some(member) = self.member(step, root, &members)
             {
-                members.insert(step, depth);
+                members.insert(step, member);
                 if self.inputs(&members) > MOST_INPUTS {
                     members.remove(&step);
                 } else {
@@ -98,20 +107,20 @@ impl Fusing {
         self.template.steps[step].inputs.iter().filter_map(|&input| self.maker[input])
     }
 
-    /// How far a step would be from the root, if it can be a member.
-    fn depth(&self, step: usize, root: usize, members: &Members) -> Option<usize> {
+    /// A step as a member, if it can be one: then all that read it are.
+    fn member(&self, step: usize, root: usize, members: &Members) -> Option<Member> {
         let (candidate, last) = (&self.template.steps[step], &self.template.steps[root]);
         let fits = !self.taken[step]
             && Program::takes(&candidate.primitive)
             && candidate.stream == last.stream
             && (!self.returned[candidate.first]
                 || candidate.outputs[0].shape == last.outputs[0].shape);
-        let distances = || self.readers[candidate.first].iter().map(|reader| members.get(reader));
-        // A broadcast costs nothing to do again where others need it too.
-        let all_inside =
-            Program::is_broadcast(&candidate.primitive) || distances().all(|d| d.is_some());
-        let depth = distances().flatten().max()? + 1;
-        (fits && all_inside && depth <= MOST_DEPTH).then_some(depth)
+        let readers = || self.readers[candidate.first].iter().map(|reader| members.get(reader));
+        let depth = readers().flatten().map(|reader| reader.depth).max()? + 1;
+        let stays = readers().any(|reader| reader.is_none_or(|reader| reader.stays));
+        // A broadcast costs nothing to do again.
+        let fits = fits && (!stays || Program::is_broadcast(&candidate.primitive));
+        (fits && depth <= MOST_DEPTH).then_some(Member { depth, stays })
     }
 
     /// How many values members read that no member makes.
@@ -142,25 +151,17 @@ impl Fusing {
             ProgramStep { primitive: primitive.clone(), inputs }
         };
         let steps = order.iter().map(step).collect();
-        let is_private: Vec<bool> =
-            order.iter().map(|&member| self.is_private(member, members)).collect();
         let is_output = |i: &usize| {
             let value = self.template.steps[order[*i]].first;
-            order[*i] == root || (self.returned[value] && is_private[*i])
+            order[*i] == root || (self.returned[value] && !members[&order[*i]].stays)
         };
         let outputs: Vec<usize> = (0..order.len()).filter(is_output).collect();
-        for (&member, is_private) in order.iter().zip(is_private) {
-            self.taken[member] = is_private || member == root;
+        for &member in &order {
+            self.taken[member] = !members[&member].stays;
         }
         let returns = outputs.iter().map(|&i| order[i]).collect();
         let program = Arc::new(Program { inputs: inputs.len(), steps, outputs });
         self.programs.insert(root, Fused { program, inputs, outputs: returns });
-    }
-
-    /// Whether nobody but members reads what a member makes.
-    fn is_private(&self, member: usize, members: &Members) -> bool {
-        let value = self.template.steps[member].first;
-        self.readers[value].iter().all(|reader| members.contains_key(reader))
     }
 
     /// The template with programs instead of their members, counted anew.
