@@ -424,7 +424,8 @@ ALL = [
     *[shape] * 2, movement, *[reading] * 2, *[writing] * 2,
     norm, rope, attention, cross_entropy, fourier, hadamard, linear_algebra, precision, stopped,
 ]
-# What may be traced once for arrays of several sizes; here not softmax over several axes, which are flattened.
+# What may be traced once for arrays of several sizes; not softmax over several axes, which are flattened
+# here.
 SHAPELESS = [
     unary, positive, bounded, binary, quotient, joint, chosen,
     reduction, scan, product, norm, stopped,

@@ -25,7 +25,8 @@ pub trait Classifier: Tree {
     fn logits(&self, images: &Array) -> Result<Array>;
 }
 
-/// A weight, and what is added behind it: of a matrix (in, out), or of a convolution (out, height, width, in).
+/// A weight, and what is added behind it: of a matrix (in, out), or of a convolution (out, height, width,
+/// in).
 #[derive(Tree)]
 struct Layer {
     weight: Array,

@@ -194,7 +194,8 @@ impl<'a> Exporter<'a> {
 }
 
 impl Drop for Exporter<'_> {
-    /// Closes it if anything was traced. Who wants to know whether the file could be written closes it before.
+    /// Closes it if anything was traced. Who wants to know whether the file could be written closes it
+    /// before.
     fn drop(&mut self) {
         if !std::thread::panicking()
             && !self.signatures.is_empty()
