@@ -1,7 +1,7 @@
 //! Functions in files: what a function computes is traced, written in upstream's format (`.mlxfn`), and
 //! called again from there, here or by upstream.
 //!
-//! A trace is a list of upstream's primitives ([`table`] says which of ours is which), constants, and ids of
+//! A trace is a list of upstream's primitives (`table` says which of ours is which), constants, and ids of
 //! arrays. A file may have several, one for each signature of arguments:
 //!
 //! | field | bytes |

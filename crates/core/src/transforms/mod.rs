@@ -1,7 +1,7 @@
 //! Transforms of functions: derivatives, and functions of arrays with one more axis.
 //!
-//! A transform runs a function once on tracers ([`trace`]), which gives the graph of what it computes. It
-//! walks that graph ([`walk`]) and asks each primitive for its rule ([`rules`]).
+//! A transform runs a function once on tracers (`trace`), which gives the graph of what it computes. It
+//! walks that graph (`walk`) and asks each primitive for its rule (`rules`).
 
 mod custom;
 mod derivative;

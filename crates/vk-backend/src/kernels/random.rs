@@ -9,6 +9,9 @@ use super::{
 
 /// Encodes the Threefry bits of one key.
 pub(super) fn bits(ctx: &mut Ctx<'_>, key: &Array, output: &mut Output) -> Result<()> {
+    if key.ndim() != 1 {
+        return Err(ctx.unsupported(key, "it takes one key at a time"));
+    }
     let source = ctx.input(key)?;
     let destination = ctx.output(output)?;
     let bytes = output.nbytes() as u64;
