@@ -30,8 +30,10 @@ const VULKAN_TESTS: &[&str] = &["--package", "mlx-tests", "--package", "mlx-vulk
 /// Tests of the CPU backend: the first leg has them.
 const CPU_TESTS: &[&str] = &["--skip", "::cpu::"];
 
-/// What the discrete leg leaves out besides: the support table is the same there.
-const SAME_WHEN_DISCRETE: &[&str] = &["--skip", "::cpu::", "--skip", "support::"];
+/// What the discrete leg leaves out besides: the support table, and the rules that are tried for each of its
+/// examples, are the same there.
+const SAME_WHEN_DISCRETE: &[&str] =
+    &["--skip", "::cpu::", "--skip", "support::", "--skip", "mapping::", "--skip", "derivatives::"];
 
 /// What `--ops` chooses instead of a leg's own selection.
 const OPERATION_TESTS: &[&str] = &["--package", "mlx-tests", "--test", "ops"];
