@@ -11,7 +11,7 @@ use qcell::TCellOwner;
 use smallvec::SmallVec;
 
 use crate::{
-    Array, Dtype, Result, Shape, Stream,
+    Array, DeviceType, Dtype, Error, Result, Shape, Stream,
     array::Inner,
     primitives::{Custom, PassOp, Primitive, Spec, SpecRef, Specs},
     stream,
@@ -113,10 +113,13 @@ impl Node {
 /// Adds a node to the graph, on the current stream: the lazy outputs of a primitive.
 ///
 /// # Errors
-/// When the inputs do not fit the primitive, or there is no stream to run on.
+/// When the inputs do not fit the primitive, there is no stream to run on, or a GPU would have to do with
+/// float64.
 pub fn apply(primitive: Primitive, inputs: Inputs) -> Result<SmallVec<[Array; 1]>> {
     let outputs = output_specs(&primitive, &inputs)?;
     let stream = stream::current_stream()?;
+    let dtypes = outputs.iter().map(|spec| spec.dtype);
+    expect_dtypes(&primitive, stream, &inputs, dtypes)?;
     Ok(match outputs.into_inner() {
         Ok([Spec { shape, dtype }]) => {
             SmallVec::from_buf([Array::lazy(shape, dtype, primitive, stream, inputs)])
@@ -132,7 +135,7 @@ pub fn apply(primitive: Primitive, inputs: Inputs) -> Result<SmallVec<[Array; 1]
 /// [`Primitive::output_specs`] would say: a decode loop adds hundreds of nodes a token.
 ///
 /// # Errors
-/// When there is no stream to run on.
+/// When there is no stream to run on, or a GPU would have to do with float64.
 pub(crate) fn apply_checked(primitive: Primitive, inputs: Inputs, output: Spec) -> Result<Array> {
     debug_assert_eq!(
         output_specs(&primitive, &inputs).as_deref().ok(),
@@ -140,7 +143,25 @@ pub(crate) fn apply_checked(primitive: Primitive, inputs: Inputs, output: Spec) 
         "{primitive:?}"
     );
     let Spec { shape, dtype } = output;
-    Ok(Array::lazy(shape, dtype, primitive, stream::current_stream()?, inputs))
+    let stream = stream::current_stream()?;
+    expect_dtypes(&primitive, stream, &inputs, [dtype])?;
+    Ok(Array::lazy(shape, dtype, primitive, stream, inputs))
+}
+
+/// Refuses float64 on a GPU, for views as well: as in MLX, a graph that cannot run is not built.
+#[inline]
+fn expect_dtypes(
+    primitive: &Primitive,
+    stream: Stream,
+    inputs: &[Array],
+    outputs: impl IntoIterator<Item = Dtype>,
+) -> Result<()> {
+    let is_double = |dtype| dtype == Dtype::Float64;
+    let doubles = || inputs.iter().map(Array::dtype).chain(outputs).any(is_double);
+    if stream.device.kind == DeviceType::Gpu && doubles() {
+        return Err(Error::invalid(primitive.name(), "float64 is not supported on the GPU"));
+    }
+    Ok(())
 }
 
 fn output_specs(primitive: &Primitive, inputs: &Inputs) -> Result<Specs> {

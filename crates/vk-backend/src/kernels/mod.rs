@@ -139,10 +139,7 @@ fn refusal(primitive: &Primitive, dtype: Dtype) -> Option<&'static str> {
         Primitive::Softmax(_) if !dtype.is_floating() => {
             Some("only defined for floating point types, as on the CPU")
         }
-        // Views need no kernel: core answers them, whatever their dtype.
-        _ if dtype == Dtype::Float64 && !primitive.is_view() => {
-            Some("float64 runs on the CPU only, as in MLX")
-        }
+        _ if dtype == Dtype::Float64 => Some("float64 runs on the CPU only, as in MLX"),
         _ => None,
     }
 }
