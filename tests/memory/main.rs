@@ -4,6 +4,7 @@ mod dispatches;
 mod exhausted;
 mod guard;
 mod pool;
+mod retried;
 
 use mlx::{Dtype, memory, ops};
 use mlx_tests::on_each_device;

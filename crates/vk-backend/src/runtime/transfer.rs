@@ -81,7 +81,6 @@ impl Encoder {
             self.arm(&allocation)?;
             buffer.add_device(Box::new(VkMemory::new(allocation)));
         }
-        stats::BYTES_UPLOADED.add(nbytes as u64);
         let written = buffer.written();
         if !written.reached() && !shared && nbytes > LARGEST_PENDING {
             return Err(self.block_until(written));
@@ -98,6 +97,7 @@ impl Encoder {
                 self.upload_later(buffer, written, Some(slot))?;
             }
         }
+        stats::BYTES_UPLOADED.add(nbytes as u64);
         buffer.set_current(Current::Both);
         Ok(())
     }
