@@ -1,6 +1,6 @@
 //! Devices that fail, and machines that have none.
 
-use mlx::{Device, DeviceType, Dtype, backend, ops};
+use mlx::{Array, Device, DeviceType, Dtype, backend, ops, vulkan::internals::provoke};
 use mlx_tests::{array, in_child, init, values};
 
 /// Adds one on a device.
@@ -109,4 +109,39 @@ fn a_software_device_that_is_not_allowed_is_the_reason() {
         let why = mlx::set_default_device(Device::GPU).unwrap_err().to_string();
         assert!(why.contains("MLX_VK_DEVICE=no such device fits none of the devices"), "{why}");
     });
+}
+
+/// A batch that failed on its way to the device lies behind the stream's clock once a later one has run; what is
+/// computed from its results is told all the same.
+fn a_batch_fails() {
+    init();
+    let streams = [Device::GPU, Device::GPU, Device::CPU].map(|d| mlx::new_stream(d).unwrap());
+    let on = |k: usize, a: &Array| mlx::with_stream(streams[k], || ops::add(a, 1.0f32)).unwrap();
+    let before = on(0, &array(&[1.0; 100], &[100], Dtype::Float32));
+    before.eval().unwrap();
+    let failed = on(0, &before);
+    mlx::async_eval(&[&failed]).unwrap();
+    let written = failed.data().unwrap().buffer.written();
+    written.wait().unwrap();
+    provoke::fail_last(streams[0]).unwrap();
+    assert!(written.reached());
+    let told = |a: &Array| a.eval().unwrap_err().to_string();
+    for k in [1, 2] {
+        let next = on(k, &failed);
+        assert!(told(&next).contains("the last batch failed"), "{}", streams[k]);
+        assert!(told(&on(1, &next)).contains("the last batch failed"), "behind {}", streams[k]);
+        assert_eq!(values(&on(k, &before)), [3.0; 100], "what was there before");
+    }
+    assert!(told(&failed).contains("the last batch failed"));
+    // Nobody is given the stream that failed.
+    let index = streams[0].index;
+    mlx::clear_streams();
+    assert!((0..8).all(|_| mlx::new_stream(Device::GPU).unwrap().index != index));
+}
+
+#[test]
+fn what_a_failed_batch_should_have_computed_stays_failed() {
+    let test = "failing::what_a_failed_batch_should_have_computed_stays_failed";
+    in_child(test, &[], a_batch_fails);
+    in_child(test, &[("MLX_VK_FORCE_DISCRETE", "1")], a_batch_fails);
 }

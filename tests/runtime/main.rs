@@ -9,5 +9,6 @@ mod failing;
 mod knobs;
 mod statistics;
 mod streams;
+mod threads;
 mod trace;
 mod waiting;

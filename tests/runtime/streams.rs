@@ -134,18 +134,3 @@ fn async_eval_returns_before_completion() {
     drop(held);
     assert_eq!(values(&second), [3.0; 4]);
 }
-
-#[test]
-fn default_streams_belong_to_threads() {
-    init();
-    for device in DEVICES {
-        let here = mlx::default_stream(device).unwrap();
-        let made = mlx::new_stream(device).unwrap();
-        mlx::set_default_stream(made);
-        assert_eq!(mlx::default_stream(device).unwrap(), made);
-        let there =
-            std::thread::spawn(move || mlx::default_stream(device).unwrap()).join().unwrap();
-        assert_eq!(there, here);
-        mlx::set_default_stream(here);
-    }
-}

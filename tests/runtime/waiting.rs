@@ -76,7 +76,7 @@ fn work_elsewhere() {
 fn wait_for_a_device() {
     init();
     let gate = Gate::new(mlx::new_stream(Device::CPU).unwrap());
-    let stream = mlx::new_stream(Device::GPU).unwrap();
+    let stream = mlx::new_thread_unsafe_stream(Device::GPU).unwrap();
     let before = gate.held.clone();
     std::thread::scope(|scope| {
         let waiting = scope.spawn(move || {
@@ -138,7 +138,7 @@ impl Drop for Evaluating {
 fn destructors_evaluate() {
     init();
     for device in DEVICES {
-        let stream = mlx::new_stream(device).unwrap();
+        let stream = mlx::new_thread_unsafe_stream(device).unwrap();
         let (results, dropped) = mpsc::channel();
         mlx::with_stream(stream, || {
             let bytes = 1.0f32.to_le_bytes();
@@ -171,7 +171,7 @@ fn destructors_evaluate() {
 fn callbacks_evaluate() {
     init();
     for device in DEVICES {
-        let stream = mlx::new_stream(device).unwrap();
+        let stream = mlx::new_thread_unsafe_stream(device).unwrap();
         let x = mlx::with_stream(stream, || ops::ones(&[8], Dtype::Float32)).unwrap();
         let (results, called) = mpsc::channel();
         let count = Arc::new(AtomicUsize::new(0));
@@ -214,7 +214,7 @@ fn layers(x: &Array, depth: usize) -> Vec<Array> {
 fn overlapping_graphs_are_evaluated_by_several_threads() {
     init();
     for device in DEVICES {
-        let streams = [(); 2].map(|()| mlx::new_stream(device).unwrap());
+        let streams = [(); 2].map(|()| mlx::new_thread_unsafe_stream(device).unwrap());
         let start: Vec<f64> = (0..256).map(|i| (i % 17) as f64 / 8.0).collect();
         let build = || {
             let x = array(&start, &[4, 64], Dtype::Float32);
@@ -266,7 +266,7 @@ fn gated_layers(x: &Array, depth: usize) -> Vec<Array> {
 fn overlapping_groups_are_evaluated_by_several_threads() {
     init();
     for device in DEVICES {
-        let stream = mlx::new_stream(device).unwrap();
+        let stream = mlx::new_thread_unsafe_stream(device).unwrap();
         let start: Vec<f64> = (0..64).map(|i| (i % 17) as f64 / 8.0).collect();
         let build = || {
             let x = array(&start, &[1, 64], Dtype::Float32);

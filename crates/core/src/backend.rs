@@ -134,6 +134,18 @@ pub trait Backend: Send + Sync {
     /// When the device fails.
     fn new_stream(&self, stream: Stream) -> Result<Arc<dyn Clock>>;
 
+    /// A stream was given back: hands over what is encoded on it, and frees what it holds once that has run.
+    /// Another stream may go on with its index, and late work may still come: both find the clock as it is.
+    ///
+    /// # Errors
+    /// When the device fails.
+    fn rest(&self, stream: Stream) -> Result<()>;
+
+    /// Whether another stream may go on where this one rests: it has not failed as a whole.
+    fn is_sound(&self, _stream: Stream) -> bool {
+        true
+    }
+
     /// Encodes `primitive` on `stream` and sets the outputs' data. If it has to be tried again, the
     /// inputs are what they were.
     ///

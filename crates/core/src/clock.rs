@@ -49,7 +49,7 @@ pub trait Clock: Send + Sync {
 /// A point on a stream's clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Tick {
-    /// Index of the stream.
+    /// Index of the stream. When the stream is given back, another one goes on with index and clock.
     pub stream: u16,
     /// Value on its clock; 48 bits.
     pub value: u64,
@@ -57,7 +57,8 @@ pub struct Tick {
 
 static CLOCKS: RwLock<Vec<Arc<dyn Clock>>> = RwLock::new(Vec::new());
 
-/// Files the clock of a new stream. Streams are created in the order of their indices.
+/// Files the clock of an index, which stays when its stream is given back: another one goes on with it.
+/// Indices begin in their order.
 pub(crate) fn register(stream: Stream, clock: Arc<dyn Clock>) {
     let mut clocks = CLOCKS.write();
     debug_assert_eq!(clocks.len(), stream.index as usize);

@@ -95,8 +95,14 @@ fn bring_small_to_host(array: &Array) -> Result<()> {
 /// Waits until everything handed to `stream` has run.
 ///
 /// # Errors
-/// What went wrong on the stream and nobody was told of yet.
+/// What went wrong on the stream and nobody was told of yet. When this thread may not use it, a stream of a
+/// GPU.
 pub fn synchronize(stream: Stream) -> Result<()> {
+    // As MLX has it: who waits for a thread of the CPU needs nothing of it.
+    let stream = match stream.device.kind {
+        DeviceType::Gpu => stream::usable(stream)?,
+        DeviceType::Cpu => stream,
+    };
     let backend = backend::backend_for(stream.device)?;
     backend.finalize(stream)?;
     backend.tick(stream).wait()?;
@@ -294,8 +300,7 @@ impl Evaluation {
     /// Encodes a group and gives what is kept of it its data.
     fn encode_group(&mut self, number: usize) -> Result<Option<Encoded>> {
         let (tape, group) = (&self.tape, self.groups.get(number));
-        let stream = tape.node(group.kept[0]).stream;
-        let backend = self.touched.backend(stream)?;
+        let (stream, backend) = self.touched.find(tape.node(group.kept[0]).stream)?;
         let inputs = || group.members.iter().flat_map(|&member| &tape.node(member).inputs);
         let outer = || inputs().filter_map(Array::data);
         let doubts = await_inputs(&**backend, stream, outer())?;
@@ -355,14 +360,14 @@ fn encode(node: &Node, outputs: &mut [Output], touched: &mut Touched) -> Result<
         outputs.iter_mut().try_for_each(allocate_empty)?;
         return Ok(Encoded::Done);
     }
-    let backend = touched.backend(node.stream)?;
+    let (stream, backend) = touched.find(node.stream)?;
     let inputs = node.inputs.iter().map(Array::evaluated);
-    let doubts = await_inputs(&**backend, node.stream, inputs)?;
-    let encoded = backend.eval(node.stream, &node.primitive, &node.inputs, outputs)?;
+    let doubts = await_inputs(&**backend, stream, inputs)?;
+    let encoded = backend.eval(stream, &node.primitive, &node.inputs, outputs)?;
     if !encoded.is_encoded() {
         return Ok(encoded);
     }
-    let tick = backend.tick(node.stream);
+    let tick = backend.tick(stream);
     for input in &node.inputs {
         input.evaluated().buffer.note_read(tick);
     }
@@ -392,12 +397,17 @@ fn await_inputs<'a>(
     let mut doubts = Doubts::default();
     for Data { buffer, .. } in inputs {
         let written = buffer.written();
-        if written.stream != stream.index && !written.reached() {
-            let producer = stream::by_index(written.stream);
-            backend::backend_for(producer.device)?.finalize(producer)?;
-            backend.wait(stream, written)?;
-            if !looks_itself {
-                doubts.note_under_way(buffer, written, producer);
+        if written.stream != stream.index {
+            if !written.reached() {
+                let producer = stream::by_index(written.stream);
+                backend::backend_for(producer.device)?.finalize(producer)?;
+                backend.wait(stream, written)?;
+                if !looks_itself {
+                    doubts.note_under_way(buffer, written, producer);
+                }
+            } else if !looks_itself && let Some(error) = written.failure() {
+                // A batch that failed reads as reached once a later one has run.
+                doubts.note_failed(error);
             }
         }
         // After it is asked whether the input is there: then all is known.
@@ -411,36 +421,45 @@ fn await_inputs<'a>(
 /// The streams that an evaluation has encoded on.
 #[derive(Default)]
 struct Touched {
-    streams: SmallVec<[(Stream, &'static Arc<dyn Backend>); 2]>,
+    streams: SmallVec<[Used; 2]>,
+}
+
+/// A stream that work is for, with the one that it runs on.
+struct Used {
+    asked: Stream,
+    stream: Stream,
+    backend: &'static Arc<dyn Backend>,
 }
 
 impl Touched {
-    fn backend(&mut self, stream: Stream) -> Result<&'static Arc<dyn Backend>> {
-        if let Some((_, backend)) = self.streams.iter().find(|(s, _)| s.index == stream.index) {
-            return Ok(backend);
+    /// The stream that work of `asked` runs on, with its backend.
+    fn find(&mut self, asked: Stream) -> Result<(Stream, &'static Arc<dyn Backend>)> {
+        if let Some(used) = self.streams.iter().find(|used| used.asked == asked) {
+            return Ok((used.stream, used.backend));
         }
+        let stream = stream::usable(asked)?;
         let backend = backend::backend_for(stream.device)?;
-        self.streams.push((stream, backend));
-        Ok(backend)
+        self.streams.push(Used { asked, stream, backend });
+        Ok((stream, backend))
     }
 
     /// Hands all encoded work over.
     fn finalize(&self) -> Result<()> {
-        let all = self.streams.iter().map(|(stream, backend)| backend.finalize(*stream));
+        let all = self.streams.iter().map(|used| used.backend.finalize(used.stream));
         all.fold(Ok(()), Result::and)
     }
 
     /// Hands over what is encoded on other streams than the one that is waited for: somebody else may wait
     /// for it.
-    fn hand_over_but(&self, stream: Stream) -> Result<()> {
-        let mut others = self.streams.iter().filter(|(other, _)| *other != stream);
-        others.try_for_each(|(stream, backend)| backend.finalize(*stream))
+    fn hand_over_but(&self, asked: Stream) -> Result<()> {
+        let mut others = self.streams.iter().filter(|used| used.asked != asked);
+        others.try_for_each(|used| used.backend.finalize(used.stream))
     }
 
     /// Waits until the work has run while more memory is active than should be.
     fn wait_for_memory(&self) -> Result<()> {
         let mut streams = self.streams.iter();
-        streams.try_for_each(|(stream, backend)| {
+        streams.try_for_each(|Used { stream, backend, .. }| {
             if memory::active_memory() <= memory::memory_limit() {
                 return Ok(());
             }

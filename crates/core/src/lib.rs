@@ -56,7 +56,8 @@ pub use mlx_vulkan_derive::Tree;
 pub use index::{ArrayAt, Index, Slice};
 pub use shape::{Shape, Strides};
 pub use stream::{
-    Device, DeviceType, Stream, current_stream, default_device, default_stream, new_stream,
+    Device, DeviceType, Stream, ThreadLocalStream, clear_streams, current_stream, default_device,
+    default_stream, new_stream, new_thread_local_stream, new_thread_unsafe_stream,
     set_default_device, set_default_stream, with_device, with_stream,
 };
 pub use transforms::tree::Tree;

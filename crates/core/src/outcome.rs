@@ -114,6 +114,11 @@ impl Doubts {
         add(&mut self.known().sources, &Source { tick: written, outcome });
     }
 
+    /// The stream of an input failed before it was there.
+    pub(crate) fn note_failed(&mut self, error: Error) {
+        self.known().failure.get_or_insert_with(|| Failure::new(error));
+    }
+
     /// What is known of an input.
     #[inline]
     pub(crate) fn note(&mut self, input: &BufferRef) {

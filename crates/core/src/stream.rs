@@ -1,18 +1,33 @@
 //! Devices, streams and the thread-local defaults.
 //!
-//! A stream is an ordered queue of work on one device. Its index is unique in the process over
-//! all devices, so a [`crate::clock::Tick`] names a stream by its index alone. As in MLX the
-//! default device is one for the process and the default stream of a device is thread-local.
+//! A stream is an ordered queue of work on one device. Its index is unique among the streams that exist, over
+//! all devices, so a [`crate::clock::Tick`] names a stream by its index alone. As in MLX the default device
+//! is one for the process, and each thread has a default stream of its own on each device.
+//!
+//! Streams belong to the thread that made them and are given back when it ends, or by [`clear_streams`]. What
+//! was evaluated on one stays what it is; the index, with its clock and the backend's objects behind it, is
+//! the next new stream's of that device. So a tick of a stream that was given back still says the truth: the
+//! clock of an index only grows.
+//!
+//! # Which thread may use a stream
+//! Evaluating work of another thread's [`new_stream`] is an error, as in MLX: "There is no Stream(gpu, 1) in
+//! current thread." Everybody may use [`new_thread_unsafe_stream`]s.
+//!
+//! Default streams are where we differ. In MLX they follow the same rule, so an array that one thread built
+//! and did not evaluate is lost for all others: the error that is reported most, by servers that load a model
+//! on one thread and run it on others. Here every thread may evaluate work of any default stream, since only
+//! one evaluation encodes at a time anyway. And where that stream's thread has ended or cleared it, the work
+//! runs on the default stream of who evaluates. Programs that run with MLX run alike: this only makes work
+//! out of errors.
 
 use std::{
     cell::{Cell, RefCell},
     sync::atomic::{AtomicU32, Ordering},
 };
 
-use once_cell::sync::OnceCell;
 use parking_lot::RwLock;
 
-use crate::{Error, Result, backend};
+use crate::{Error, Result, backend, clock};
 
 /// Kind of a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -39,24 +54,52 @@ impl Device {
     pub const GPU: Device = Device { kind: DeviceType::Gpu, index: 0 };
 }
 
+impl std::fmt::Display for DeviceType {
+    /// As MLX prints it: `gpu`.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            DeviceType::Cpu => "cpu",
+            DeviceType::Gpu => "gpu",
+        })
+    }
+}
+
 impl std::fmt::Display for Device {
     /// As MLX prints it: `Device(gpu, 0)`.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let kind = match self.kind {
-            DeviceType::Cpu => "cpu",
-            DeviceType::Gpu => "gpu",
-        };
-        write!(f, "Device({kind}, {})", self.index)
+        write!(f, "Device({}, {})", self.kind, self.index)
     }
 }
 
 /// An ordered queue of work on a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Stream {
-    /// Unique in the process, over all devices; fits 16 bits.
+    /// Unique among the streams of the process that exist, over all devices; fits 16 bits.
     pub index: u16,
     /// Where the work runs.
     pub device: Device,
+    users: Users,
+    /// How many streams had this index before.
+    before: u32,
+}
+
+impl Stream {
+    /// For tests: what the first stream of a process would be.
+    #[cfg(test)]
+    pub(crate) const fn first(device: Device) -> Self {
+        Stream { index: 0, device, users: Users::Maker, before: 0 }
+    }
+}
+
+/// Whose work a stream runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Users {
+    /// Of the thread that made it.
+    Maker,
+    /// Of every thread; it is some thread's default stream.
+    Default,
+    /// Of every thread, for as long as the process lives.
+    All,
 }
 
 impl std::fmt::Display for Stream {
@@ -66,12 +109,55 @@ impl std::fmt::Display for Stream {
     }
 }
 
-static STREAMS: RwLock<Vec<Stream>> = RwLock::new(Vec::new());
+/// A stream for each thread that asks for it; MLX's `ThreadLocalStream`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct ThreadLocalStream {
+    /// Unique in the process among the thread-local streams.
+    pub index: u32,
+    /// Where the work runs.
+    pub device: Device,
+}
+
+impl std::fmt::Display for ThreadLocalStream {
+    /// As MLX prints it: `ThreadLocalStream(Device(gpu, 0), 0)`.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "ThreadLocalStream({}, {})", self.device, self.index)
+    }
+}
+
+/// All indices that were ever used.
+#[derive(Default)]
+struct Slots {
+    /// The last stream of each index.
+    streams: Vec<Stream>,
+    /// Indices whose stream was given back, the last one last.
+    free: Vec<u16>,
+}
+
+static SLOTS: RwLock<Slots> = RwLock::new(Slots { streams: Vec::new(), free: Vec::new() });
 /// Process-wide default device, packed as kind and index; `u32::MAX` until chosen.
 static DEFAULT_DEVICE: AtomicU32 = AtomicU32::new(u32::MAX);
 
+/// The streams of a thread.
+struct Own {
+    made: Vec<Stream>,
+    defaults: Vec<Stream>,
+    /// Of thread-local streams, by their index.
+    locals: Vec<(u32, Stream)>,
+}
+
+impl Own {
+    const NONE: Own = Own { made: Vec::new(), defaults: Vec::new(), locals: Vec::new() };
+}
+
+impl Drop for Own {
+    fn drop(&mut self) {
+        self.made.drain(..).for_each(give_back);
+    }
+}
+
 thread_local! {
-    static DEFAULT_STREAMS: RefCell<Vec<Stream>> = const { RefCell::new(Vec::new()) };
+    static OWN: RefCell<Own> = const { RefCell::new(Own::NONE) };
     static SCOPE: Cell<Option<Stream>> = const { Cell::new(None) };
 }
 
@@ -106,66 +192,161 @@ pub fn set_default_device(device: Device) -> Result<()> {
     Ok(())
 }
 
-/// Creates a stream on `device`.
+/// Makes a stream on `device` that this thread alone may use, until it ends or calls [`clear_streams`].
 ///
 /// # Errors
-/// When the device does not exist, or 65,536 streams were created.
+/// When the device does not exist, or 65,536 streams do.
 pub fn new_stream(device: Device) -> Result<Stream> {
-    let backend = backend::backend_for(device)?;
-    let mut streams = STREAMS.write();
-    let index = u16::try_from(streams.len())
-        .map_err(|_| Error::device("new_stream", "more than 65535 streams were created"))?;
-    let stream = Stream { index, device };
-    let clock = backend.new_stream(stream)?;
-    crate::clock::register(stream, clock);
-    streams.push(stream);
-    Ok(stream)
+    make_own(device, Users::Maker)
 }
 
-/// All streams of the process, oldest first.
-pub fn streams() -> Vec<Stream> {
-    STREAMS.read().clone()
+/// Makes a stream on `device` that every thread may use. It is never given back.
+///
+/// # Errors
+/// As of [`new_stream`].
+pub fn new_thread_unsafe_stream(device: Device) -> Result<Stream> {
+    make(device, Users::All)
 }
 
-/// The stream with this index.
-pub(crate) fn by_index(index: u16) -> Stream {
-    STREAMS.read()[index as usize]
-}
-
-/// This thread's default stream of `device`; created on first use.
+/// Names a stream on `device` of which each thread has its own: [`ThreadLocalStream::stream`].
 ///
 /// # Errors
 /// When the device does not exist.
-pub fn default_stream(device: Device) -> Result<Stream> {
-    let known = DEFAULT_STREAMS.with_borrow(|all| all.iter().find(|s| s.device == device).copied());
-    match known {
-        Some(stream) => Ok(stream),
-        None => {
-            let stream = first_stream(device)?;
-            DEFAULT_STREAMS.with_borrow_mut(|all| all.push(stream));
-            Ok(stream)
+pub fn new_thread_local_stream(device: Device) -> Result<ThreadLocalStream> {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    backend::backend_for(device)?;
+    Ok(ThreadLocalStream { index: NEXT.fetch_add(1, Ordering::Relaxed), device })
+}
+
+impl ThreadLocalStream {
+    /// This thread's stream of that name; made on first use.
+    ///
+    /// # Errors
+    /// As of [`new_stream`].
+    pub fn stream(&self) -> Result<Stream> {
+        let find = |own: &Own| own.locals.iter().find(|(index, _)| *index == self.index).copied();
+        if let Some((_, stream)) = OWN.with_borrow(find) {
+            return Ok(stream);
+        }
+        let stream = new_stream(self.device)?;
+        OWN.with_borrow_mut(|own| own.locals.push((self.index, stream)));
+        Ok(stream)
+    }
+}
+
+/// Makes a stream that goes with this thread.
+fn make_own(device: Device, users: Users) -> Result<Stream> {
+    let stream = make(device, users)?;
+    OWN.with_borrow_mut(|own| own.made.push(stream));
+    Ok(stream)
+}
+
+/// Makes a stream, of what a given back one has left if there is one.
+fn make(device: Device, users: Users) -> Result<Stream> {
+    let backend = backend::backend_for(device)?;
+    let mut slots = SLOTS.write();
+    while let Some(at) =
+        slots.free.iter().rposition(|&i| slots.streams[i as usize].device == device)
+    {
+        let index = slots.free.remove(at);
+        let last = slots.streams[index as usize];
+        // A stream that failed as a whole fails whoever has it.
+        if backend.is_sound(last) {
+            // Its failures were others' affair.
+            drop(clock::clock(index).untold());
+            let stream = Stream { users, before: last.before.wrapping_add(1), ..last };
+            slots.streams[index as usize] = stream;
+            return Ok(stream);
+        }
+    }
+    let index = u16::try_from(slots.streams.len())
+        .map_err(|_| Error::device("new_stream", "there are 65536 streams"))?;
+    let stream = Stream { index, device, users, before: 0 };
+    let clock = backend.new_stream(stream)?;
+    clock::register(stream, clock);
+    slots.streams.push(stream);
+    Ok(stream)
+}
+
+/// Gives the streams back that this thread has made, its default streams among them: what is encoded on them
+/// still runs, and then what they hold is free for others. Arrays keep their contents. Evaluating work that
+/// was to run on one of these streams is an error from now on, but for default streams.
+pub fn clear_streams() {
+    drop(OWN.replace(Own::NONE));
+}
+
+fn give_back(stream: Stream) {
+    // What fails is told to who waits for it.
+    let _ = backend::backend_for(stream.device).and_then(|backend| backend.rest(stream));
+    SLOTS.write().free.push(stream.index);
+}
+
+/// All streams that exist, in the order of their indices.
+pub fn streams() -> Vec<Stream> {
+    let slots = SLOTS.read();
+    slots.streams.iter().filter(|stream| slots.has(**stream)).copied().collect()
+}
+
+impl Slots {
+    /// Whether a stream was not given back.
+    fn has(&self, stream: Stream) -> bool {
+        let last = self.streams.get(stream.index as usize);
+        last == Some(&stream) && (stream.users == Users::All || !self.free.contains(&stream.index))
+    }
+}
+
+/// Whether a stream was not given back.
+pub(crate) fn exists(stream: Stream) -> bool {
+    SLOTS.read().has(stream)
+}
+
+/// The last stream with this index.
+pub(crate) fn by_index(index: u16) -> Stream {
+    SLOTS.read().streams[index as usize]
+}
+
+/// The stream on which this thread runs work of `stream`: the same, or its default stream where that was a
+/// default stream of a thread that has none any more.
+///
+/// # Errors
+/// When this thread may not use it; see the module.
+pub(crate) fn usable(stream: Stream) -> Result<Stream> {
+    // A thread's own streams exist.
+    if OWN.with_borrow(|own| own.made.contains(&stream)) {
+        return Ok(stream);
+    }
+    match stream.users {
+        Users::All => Ok(stream),
+        Users::Default if exists(stream) => Ok(stream),
+        Users::Default => default_stream(stream.device),
+        Users::Maker => {
+            let kind = stream.device.kind;
+            let message =
+                format!("There is no Stream({kind}, {}) in current thread.", stream.index);
+            Err(Error::runtime("eval", message))
         }
     }
 }
 
-/// The first default stream of each device is shared by all threads that never asked for another,
-/// as in MLX, so that arrays made on one thread need no fence on the next.
-fn first_stream(device: Device) -> Result<Stream> {
-    static FIRST: OnceCell<RwLock<Vec<Stream>>> = OnceCell::new();
-    let mut first = FIRST.get_or_init(Default::default).write();
-    if let Some(stream) = first.iter().find(|s| s.device == device) {
-        return Ok(*stream);
+/// This thread's default stream of `device`; made on first use.
+///
+/// # Errors
+/// When the device does not exist.
+pub fn default_stream(device: Device) -> Result<Stream> {
+    let of = |own: &Own| own.defaults.iter().find(|s| s.device == device).copied();
+    if let Some(stream) = OWN.with_borrow(of) {
+        return Ok(stream);
     }
-    let stream = new_stream(device)?;
-    first.push(stream);
+    let stream = make_own(device, Users::Default)?;
+    OWN.with_borrow_mut(|own| own.defaults.push(stream));
     Ok(stream)
 }
 
 /// Makes `stream` this thread's default stream of its device.
 pub fn set_default_stream(stream: Stream) {
-    DEFAULT_STREAMS.with_borrow_mut(|all| {
-        all.retain(|s| s.device != stream.device);
-        all.push(stream);
+    OWN.with_borrow_mut(|own| {
+        own.defaults.retain(|s| s.device != stream.device);
+        own.defaults.push(stream);
     });
 }
 

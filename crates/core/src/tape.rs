@@ -306,7 +306,7 @@ mod tests {
         primitives::{Affine, BinaryOp, QuantizedOp},
     };
 
-    const STREAM: Stream = Stream { index: 0, device: Device::CPU };
+    const STREAM: Stream = Stream::first(Device::CPU);
 
     /// The three outputs of a node.
     fn outputs() -> Vec<Array> {

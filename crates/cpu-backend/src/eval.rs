@@ -79,12 +79,16 @@ impl Backend for CpuBackend {
     }
 
     fn new_stream(&self, stream: Stream) -> Result<Arc<dyn Clock>> {
-        let cpu = CpuStream::new(stream)?;
+        let cpu = CpuStream::new();
         let clock = cpu.clock.clone();
         let mut streams = self.streams.lock();
         streams.resize_with(stream.index as usize, || None);
         streams.push(Some(cpu));
         Ok(clock)
+    }
+
+    fn rest(&self, stream: Stream) -> Result<()> {
+        self.with_stream(stream, CpuStream::rest)
     }
 
     fn eval(

@@ -2,7 +2,7 @@
 //!
 //! MLX's primitives on the CPU: the `cpu` device, and the oracle of the Vulkan backend.
 //!
-//! Each stream is a thread that runs batches of tasks in order (`stream.rs`). Evaluating a
+//! Each stream has a thread that runs batches of tasks in order (`stream.rs`). Evaluating a
 //! primitive allocates its outputs and records a task; the task runs when its batch was handed
 //! over. Large tasks spread over all cores.
 //!
@@ -15,6 +15,7 @@ mod clock;
 mod encoder;
 mod eval;
 mod stream;
+mod workers;
 
 mod along_axis;
 mod arange;

@@ -1,18 +1,16 @@
-//! A stream: a thread that runs batches of tasks in order.
+//! A stream: batches of tasks that a thread runs in order.
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
     sync::{Arc, mpsc},
-    thread,
 };
 
 use mlx_vulkan_core::{
-    Array, Error, Result, Stream, backend::Output, buffer::BufferRef, clock::Tick, foreign,
-    outcome::Failure,
+    Array, Error, Result, Stream, backend::Output, buffer::BufferRef, clock::Tick, outcome::Failure,
 };
 use smallvec::SmallVec;
 
-use crate::clock::CpuClock;
+use crate::{clock::CpuClock, workers};
 
 /// One unit of work.
 pub(crate) type Task = Box<dyn FnOnce() -> Result<()> + Send>;
@@ -57,27 +55,55 @@ struct Batch {
 /// The encoding side of a stream.
 pub(crate) struct CpuStream {
     pub(crate) clock: Arc<CpuClock>,
-    thread: mpsc::Sender<Batch>,
+    /// Batches on their way to a thread, while the stream has one.
+    thread: Option<mpsc::Sender<Batch>>,
+    /// Closed when the last thread is done with what it was given.
+    last: mpsc::Receiver<()>,
     tasks: Vec<(Task, Option<Arc<Operands>>)>,
     /// Value of the last batch handed over.
     committed: u64,
 }
 
 impl CpuStream {
-    /// Starts the stream's thread. It ends when the stream is dropped.
-    pub(crate) fn new(stream: Stream) -> Result<Self> {
-        let clock = Arc::new(CpuClock::default());
+    /// A stream without a thread; it gets one with its first batch.
+    pub(crate) fn new() -> Self {
+        CpuStream {
+            clock: Arc::default(),
+            thread: None,
+            last: mpsc::channel().1,
+            tasks: Vec::new(),
+            committed: 0,
+        }
+    }
+
+    /// The way to the stream's thread, which serves it until it rests.
+    fn thread(&mut self) -> Result<&mpsc::Sender<Batch>> {
+        let thread = match self.thread.take() {
+            Some(thread) => thread,
+            None => self.start()?,
+        };
+        Ok(self.thread.insert(thread))
+    }
+
+    fn start(&mut self) -> Result<mpsc::Sender<Batch>> {
         let (sender, batches) = mpsc::channel::<Batch>();
-        let thread_clock = clock.clone();
-        thread::Builder::new()
-            .name(format!("mlx-cpu-{}", stream.index))
-            .spawn(move || {
-                foreign::serve();
-                let _pool = join_pool();
-                batches.into_iter().for_each(|b| run(b, &thread_clock));
-            })
-            .map_err(|e| Error::device("new_stream", format!("cannot start a thread: {e}")))?;
-        Ok(CpuStream { clock, thread: sender, tasks: Vec::new(), committed: 0 })
+        let (done, last) = mpsc::channel();
+        let (clock, before) = (self.clock.clone(), std::mem::replace(&mut self.last, last));
+        workers::give(move || {
+            // Batches run in the order that they were handed over, also from one thread to the next.
+            let _ = before.recv();
+            batches.into_iter().for_each(|batch| run(batch, &clock));
+            drop(done);
+        })?;
+        Ok(sender)
+    }
+
+    /// Hands the open batch over, and lets the thread go when it has run.
+    pub(crate) fn rest(&mut self) -> Result<()> {
+        let committed = self.commit();
+        self.thread = None;
+        self.tasks = Vec::new();
+        committed
     }
 
     /// Appends a task.
@@ -118,22 +144,11 @@ impl CpuStream {
         }
         self.committed += 1;
         let tasks = std::mem::replace(&mut self.tasks, Vec::with_capacity(BATCH));
-        self.thread
-            .send(Batch { tasks, value: self.committed })
+        let batch = Batch { tasks, value: self.committed };
+        self.thread()?
+            .send(batch)
             .map_err(|_| Error::device("eval", "the CPU stream's thread has ended"))
     }
-}
-
-/// Makes this thread a member of a pool of its own with all cores, so that a task's parallel loops
-/// start on the thread itself: handing each one to another pool and waiting for it was measured at
-/// 20 µs, several times what a small task takes.
-fn join_pool() -> Option<rayon::ThreadPool> {
-    let pool = rayon::ThreadPoolBuilder::new()
-        .use_current_thread()
-        .thread_name(|i| format!("mlx-cpu-worker-{i}"))
-        .build();
-    // Without it loops run in the global pool.
-    pool.inspect_err(|e| tracing::warn!("a CPU stream has no threads of its own: {e}")).ok()
 }
 
 fn run(batch: Batch, clock: &CpuClock) {

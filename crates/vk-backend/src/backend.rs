@@ -85,6 +85,17 @@ impl Backend for VulkanBackend {
         Ok(made)
     }
 
+    fn rest(&self, at: Stream) -> Result<()> {
+        let stream = streams::get(at)?;
+        let handed_over = stream.encode(Encoder::finalize);
+        streams::rest(stream);
+        handed_over
+    }
+
+    fn is_sound(&self, at: Stream) -> bool {
+        stream_of(at.index).is_some_and(|stream| stream.timer().check().is_ok())
+    }
+
     fn eval(
         &self,
         at: Stream,

@@ -1,6 +1,6 @@
 //! Mistakes made on purpose, for the tests of what finds them.
 
-use mlx_vulkan_core::{Device, Error, Result, default_stream};
+use mlx_vulkan_core::{Device, Error, Result, Stream, default_stream};
 
 use crate::{
     runtime::{
@@ -45,4 +45,15 @@ pub fn write_outside(bytes: u64, at: i64) -> Result<()> {
         })
     })?;
     encoded.finish()
+}
+
+/// Lets what was encoded last on a stream have failed on its way to the device, as when there is no memory
+/// for a command buffer; later work may run all the same.
+///
+/// # Errors
+/// When it is not a Vulkan stream.
+pub fn fail_last(stream: Stream) -> Result<()> {
+    let timer = streams::get(stream)?.timer();
+    timer.fail(timer.tick().value, Error::device(OP, "the last batch failed"));
+    Ok(())
 }

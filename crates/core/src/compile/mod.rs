@@ -164,7 +164,10 @@ impl<X: Clone> Compiled<X> {
             template,
             extra,
         });
-        self.traces.write().push(trace.clone());
+        let mut traces = self.traces.write();
+        // Threads that call it have streams of their own, and end.
+        traces.retain(|trace| stream::exists(trace.stream));
+        traces.push(trace.clone());
         Ok(trace)
     }
 }

@@ -57,6 +57,9 @@ pub(crate) trait Runs: Send {
     /// # Errors
     /// When memory is out or the device fails.
     fn encode(&mut self, steps: &mut Vec<Step>, encoder: &mut Encoder) -> Result<()>;
+
+    /// Gives up memory that is kept from one run to the next; nothing uses it now.
+    fn rest(&mut self);
 }
 
 /// The steps of a stream.
@@ -114,5 +117,9 @@ impl Deferred for Steps {
             Ok(()) => {}
         }
         result
+    }
+
+    fn rest(&mut self) {
+        self.runs.rest();
     }
 }

@@ -26,7 +26,7 @@ use crate::runtime::{
     },
     observe,
     pipelines::PipelineOf,
-    raw::recorder::Recorder,
+    raw::{ending::InDriver, recorder::Recorder},
     stream::Timer,
     trace,
 };
@@ -72,6 +72,9 @@ pub(crate) trait Deferred: Any + Send {
     /// # Errors
     /// When memory is out or the device fails.
     fn encode(&mut self, encoder: &mut Encoder) -> Result<()>;
+
+    /// Gives up memory that is kept from one time to the next; nothing uses it now.
+    fn rest(&mut self);
 }
 
 /// Why an operation could not be encoded now: what has to be waited for before it is tried again.
@@ -452,6 +455,23 @@ impl Encoder {
         let most = self.timer.device.config.max_inflight_sequences.max(1);
         let value = self.submitted().checked_sub(most)?;
         (!self.timer.has_reached(value)).then_some(value)
+    }
+
+    /// Gives up memory that is kept for what is encoded next; whether everything encoded has run, before
+    /// which nothing can go.
+    pub(crate) fn rest(&mut self) -> bool {
+        let idle = self.timer.now() >= self.tick().value;
+        let _in_driver = InDriver::new();
+        let deferred = self.deferred.as_deref_mut().filter(|d| idle && d.is_empty());
+        if let Some(deferred) = deferred {
+            deferred.rest();
+        }
+        if idle {
+            self.args.rest();
+            self.staging.rest();
+            self.counters = None;
+        }
+        idle
     }
 
     /// For benches: records what is encoded.

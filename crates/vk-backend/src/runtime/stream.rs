@@ -221,7 +221,7 @@ pub(crate) struct VkStream {
     encoder: Mutex<Encoder>,
     handover: Arc<Handover>,
     /// The thread that runs callbacks; started by the first one.
-    waiter: OnceCell<mpsc::Sender<(u64, Callback)>>,
+    waiter: Mutex<Option<mpsc::Sender<(u64, Callback)>>>,
     this: Weak<VkStream>,
 }
 
@@ -241,7 +241,7 @@ impl VkStream {
             timer,
             encoder: Mutex::new(encoder),
             handover,
-            waiter: OnceCell::new(),
+            waiter: Mutex::default(),
             this: this.clone(),
         }))
     }
@@ -352,8 +352,21 @@ impl VkStream {
         if value > self.timer.submitted.load(Acquire) { self.commit() } else { Ok(()) }
     }
 
-    fn waiter(&self) -> &mpsc::Sender<(u64, Callback)> {
-        self.waiter.get_or_init(|| {
+    /// Gives up what the stream keeps for later work, if everything has run; whether it has. What comes later
+    /// makes it anew.
+    pub(crate) fn rest(&self) -> bool {
+        let rests = self.encode(Encoder::rest);
+        if rests {
+            self.handover.rest();
+            // Its thread ends with the callbacks that it has.
+            *self.waiter.lock() = None;
+        }
+        rests
+    }
+
+    fn waiter(&self) -> mpsc::Sender<(u64, Callback)> {
+        let mut waiter = self.waiter.lock();
+        let start = || {
             let (sender, receiver) = mpsc::channel::<(u64, Callback)>();
             let timer = self.timer.clone();
             let run = move || {
@@ -372,7 +385,8 @@ impl VkStream {
                 tracing::error!("no thread for callbacks: {error}");
             }
             sender
-        })
+        };
+        waiter.get_or_insert_with(start).clone()
     }
 }
 

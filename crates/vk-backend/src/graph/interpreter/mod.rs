@@ -134,6 +134,10 @@ impl Runs for Interpreter {
         }
         Ok(())
     }
+
+    fn rest(&mut self) {
+        self.memory = None;
+    }
 }
 
 impl Interpreter {

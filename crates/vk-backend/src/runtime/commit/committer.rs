@@ -22,7 +22,11 @@ use super::{
 use crate::runtime::{
     hazards::Hazards,
     profile::Marks,
-    raw::{ending, error, recorder::Recorder},
+    raw::{
+        ending::{self, InDriver},
+        error,
+        recorder::Recorder,
+    },
     stats::{self, Evaluation},
     stream::Timer,
     streams, trace,
@@ -265,6 +269,13 @@ impl Committer {
             trace::evaluated(self.timer.stream, ended.operations, start);
             self.traced_until = trace::now();
         }
+    }
+
+    /// Gives up the command buffers that have run.
+    pub(super) fn rest(&mut self) {
+        let _in_driver = InDriver::new();
+        self.reclaim();
+        self.idle = Vec::new();
     }
 
     /// Takes back the command buffers that have run.

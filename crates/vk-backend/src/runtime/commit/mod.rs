@@ -14,7 +14,6 @@ use std::{
 };
 
 use mlx_vulkan_core::{Error, Result, foreign};
-use once_cell::sync::OnceCell;
 use parking_lot::{Condvar, MappedMutexGuard, Mutex, MutexGuard};
 use vulkano::device::Queue as DeviceQueue;
 
@@ -37,12 +36,21 @@ const FEW: usize = 32;
 pub(crate) struct Handover {
     timer: Arc<Timer>,
     queue: Mutex<Queue>,
-    /// There is a batch in the queue.
     /// Whether the stream puts off work to encode it together.
     defers: bool,
+    /// There is a batch in the queue.
     filled: Condvar,
     committer: Mutex<Committer>,
-    thread: OnceCell<()>,
+    thread: Mutex<Thread>,
+}
+
+/// The committer's thread.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Thread {
+    None,
+    Serves,
+    /// It ends when there is nothing left to take over.
+    Leaves,
 }
 
 impl Handover {
@@ -54,7 +62,7 @@ impl Handover {
             queue: Mutex::default(),
             filled: Condvar::new(),
             defers,
-            thread: OnceCell::new(),
+            thread: Mutex::new(Thread::None),
         })
     }
 
@@ -132,23 +140,53 @@ impl Handover {
         drop(done);
     }
 
-    /// Starts the committer's thread with the first batch that needs it.
+    /// Makes sure that the committer's thread serves.
     fn start(self: &Arc<Self>) {
-        self.thread.get_or_init(|| {
-            let this = self.clone();
-            // Streams live as long as the process.
-            let run = move || {
-                foreign::serve();
-                loop {
-                    this.serve();
-                }
-            };
-            let name = format!("mlx-vk-commit-{}", self.timer.stream);
-            if let Err(error) = std::thread::Builder::new().name(name).spawn(run) {
-                let error = Error::device("encode", format!("no thread to record: {error}"));
-                self.timer.fail(self.timer.handed.load(Acquire) + 1, error);
+        let mut thread = self.thread.lock();
+        if std::mem::replace(&mut *thread, Thread::Serves) != Thread::None {
+            return;
+        }
+        let this = self.clone();
+        let run = move || {
+            foreign::serve();
+            while !this.may_end() {
+                this.serve();
             }
-        });
+        };
+        let name = format!("mlx-vk-commit-{}", self.timer.stream);
+        if let Err(error) = std::thread::Builder::new().name(name).spawn(run) {
+            *thread = Thread::None;
+            let error = Error::device("encode", format!("no thread to record: {error}"));
+            self.timer.fail(self.timer.handed.load(Acquire) + 1, error);
+        }
+    }
+
+    /// For the committer's thread: whether it is to end.
+    fn may_end(&self) -> bool {
+        let mut thread = self.thread.lock();
+        if *thread != Thread::Leaves || self.queue.lock().waiting().0 > 0 {
+            return false;
+        }
+        let ends = !self.committer.lock().is_behind();
+        if ends {
+            *thread = Thread::None;
+        }
+        ends
+    }
+
+    /// Lets the committer's thread end when it has nothing to do, and gives up command buffers. Everything
+    /// that was handed over has run.
+    pub(crate) fn rest(&self) {
+        let mut thread = self.thread.lock();
+        if *thread == Thread::Serves {
+            *thread = Thread::Leaves;
+        }
+        drop(thread);
+        self.committer.lock().rest();
+        self.free();
+        // Under the lock under which the thread falls asleep: it is asleep, or has not looked yet.
+        let _queue = self.queue.lock();
+        self.filled.notify_one();
     }
 
     /// Takes over what is there and waits for more.
@@ -170,6 +208,9 @@ impl Handover {
         };
         let mut queue = self.queue.lock();
         if queue.waiting().0 == 0 {
+            if !behind && *self.thread.lock() == Thread::Leaves {
+                return;
+            }
             if behind {
                 self.filled.wait_for(&mut queue, GLANCE);
             } else {

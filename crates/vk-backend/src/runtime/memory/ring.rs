@@ -77,6 +77,12 @@ impl Ring {
         (self.full.len(), self.full.front().map_or(0, |c| c.1))
     }
 
+    /// Gives up all chunks; nothing that reads from one is in flight.
+    pub(crate) fn rest(&mut self) {
+        self.current = None;
+        self.full = VecDeque::new();
+    }
+
     fn next_chunk(
         &mut self,
         bytes: u64,
