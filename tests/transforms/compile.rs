@@ -361,6 +361,22 @@ fn shapeless_derivatives() {
             derivative,
             &[&[matrix(2, 3), matrix(3, 4)], &[matrix(1, 2), matrix(2, 5)]],
         );
+        let of_product = |x: &[Array]| Ok(vec![grad(|x| ops::prod(x, &[], false), &x[0])?]);
+        assert_shapeless(of_product, &[&[matrix(2, 3)], &[matrix(4, 2)], &[matrix(1, 1)]]);
+    });
+}
+
+#[test]
+fn shapeless_softmax_over_several_axes() {
+    on_each_device(|_| {
+        let softmax = |x: &[Array]| Ok(vec![ops::softmax(&x[0], &[0, 1], true)?]);
+        let (compiled, traced) = counted(softmax, true);
+        for (rows, columns) in [(2, 3), (4, 5), (1, 1)] {
+            let input = [ops::multiply(&matrix(rows, columns), 0.25f32).unwrap()];
+            let (got, want) = (compiled.call(&input).unwrap(), softmax(&input).unwrap());
+            mlx_tests::assert_ulps("softmax", &got[0], &values(&want[0]), 8.0);
+        }
+        assert_eq!(traced.load(Relaxed), 1);
     });
 }
 

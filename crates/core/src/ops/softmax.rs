@@ -1,9 +1,10 @@
 //! Softmax and its logarithm.
 
 use crate::{
-    Array, Error, Result,
+    Array, Dtype, Error, Result,
     ops::{self, astype, moveaxis, normalize_axes, squeeze},
     primitives::SoftmaxOp,
+    transforms::trace,
 };
 
 /// `exp(a) / sum(exp(a))` over axes (all when empty), without overflow. `precise` accumulates
@@ -16,18 +17,23 @@ pub fn softmax(a: &Array, axes: &[isize], precise: bool) -> Result<Array> {
         return Ok(a.clone());
     }
     let a = astype(a, a.dtype().at_least_float())?;
-    if !a.dtype().is_floating() {
-        return composed_softmax(&a, axes);
+    let normalized = normalize_axes("softmax", axes, a.ndim())?;
+    // What joins axes cannot take them apart again when their sizes are not known.
+    if !a.dtype().is_floating() || normalized.len() > 1 && trace::is_shapeless() {
+        return composed_softmax(&a, axes, precise);
     }
-    over_last_axis("softmax", &a, axes, |rows| {
+    over_last_axis(&a, &normalized, |rows| {
         ops::node(SoftmaxOp::Softmax { precise }, [rows.clone()])
     })
 }
 
-/// Of complex numbers, the largest of which is taken off first.
-fn composed_softmax(a: &Array, axes: &[isize]) -> Result<Array> {
-    let exponentials = ops::exp(&ops::subtract(a, &ops::max(a, axes, true)?)?)?;
-    ops::divide(&exponentials, &ops::sum(&exponentials, axes, true)?)
+/// In operations for any dtype and axes; the largest is taken off first.
+fn composed_softmax(a: &Array, axes: &[isize], precise: bool) -> Result<Array> {
+    let wide = if precise { astype(a, a.dtype().promote(Dtype::Float32))? } else { a.clone() };
+    let largest = ops::stop_gradient(&ops::max(&wide, axes, true)?)?;
+    let exponentials = ops::exp(&ops::subtract(&wide, &largest)?)?;
+    let parts = ops::divide(&exponentials, &ops::sum(&exponentials, axes, true)?)?;
+    astype(&parts, a.dtype())
 }
 
 /// Log of the sum of exponentials over axes (all when empty), without overflow.
@@ -59,21 +65,15 @@ fn composed_logsumexp(a: &Array, axes: &[isize]) -> Result<Array> {
 }
 
 /// Moves the axes to the end, joins them, applies `f` to the rows and moves them back.
-pub(crate) fn over_last_axis(
-    name: &'static str,
-    a: &Array,
-    axes: &[isize],
-    f: impl Fn(&Array) -> Result<Array>,
-) -> Result<Array> {
-    let axes = normalize_axes(name, axes, a.ndim())?;
-    match axes.as_slice() {
+fn over_last_axis(a: &Array, axes: &[usize], f: impl Fn(&Array) -> Result<Array>) -> Result<Array> {
+    match *axes {
         [] => f(&ops::reshape(a, &[1])?).and_then(|r| ops::reshape(&r, &[])),
-        &[axis] if axis == a.ndim() - 1 => f(a),
-        &[axis] => {
+        [axis] if axis == a.ndim() - 1 => f(a),
+        [axis] => {
             let rows = moveaxis(a, axis as isize, -1)?;
             moveaxis(&f(&rows)?, -1, axis as isize)
         }
-        _ => over_several_axes(a, &axes, f),
+        _ => over_several_axes(a, axes, f),
     }
 }
 

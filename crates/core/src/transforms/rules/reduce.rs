@@ -55,17 +55,23 @@ impl Reduce {
         ops::astype(&ops::multiply(&each, &is_extreme)?, x.dtype())
     }
 
-    /// For each element the product of all others along the axes, without a division by zero.
+    /// For each element the product of all others along the axes, without a division by zero: of those of its
+    /// line along the first axis, and then of the other lines.
     fn others(&self, x: &Array) -> Result<Array> {
-        let axes: Vec<isize> = self.axes.iter().map(|&x| x as isize).collect();
-        ops::over_last_axis("prod", x, &axes, |rows| {
+        let (mut others, mut lines) = (None, x.clone());
+        for &axis in &self.axes {
             let product = |reverse| {
-                let axis = rows.ndim() - 1;
                 let scan = Scan { op: ScanOp::Prod, axis, reverse, inclusive: false };
-                ops::node(scan, [rows.clone()])
+                ops::node(scan, [lines.clone()])
             };
-            ops::multiply(&product(false)?, &product(true)?)
-        })
+            let beside = ops::multiply(&product(false)?, &product(true)?)?;
+            others = Some(match others {
+                None => beside,
+                Some(others) => ops::multiply(&others, &beside)?,
+            });
+            lines = ops::node(Reduce { op: ReduceOp::Prod, axes: smallvec![axis] }, [lines])?;
+        }
+        others.map_or_else(|| ops::ones_like(x), Ok)
     }
 }
 
