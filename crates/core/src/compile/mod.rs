@@ -24,6 +24,8 @@ use std::sync::{
 use once_cell::sync::Lazy;
 use parking_lot::RwLock;
 
+use template::Sizes;
+
 use crate::{
     Array, Error, Result, Stream,
     primitives::Spec,
@@ -78,7 +80,35 @@ struct Trace<X> {
     inputs: Vec<Spec>,
     constants: Vec<u64>,
     template: Template,
+    /// Of the arguments that a shapeless function had last, the newest last.
+    sizes: RwLock<Vec<Arc<Sizes>>>,
     extra: X,
+}
+
+/// Sizes that a trace keeps.
+const MOST_SIZES: usize = 8;
+
+impl<X> Trace<X> {
+    /// The arrays that the function returns.
+    fn outputs(&self, inputs: &[Array], shapeless: bool) -> Result<Vec<Array>> {
+        let sizes = if shapeless { Some(self.sizes_for(inputs)?) } else { None };
+        Ok(self.template.instantiate(inputs, sizes.as_deref()))
+    }
+
+    /// The sizes of what is computed from `inputs`. Programs use few, over and over, and inferring takes
+    /// longer than making nodes.
+    fn sizes_for(&self, inputs: &[Array]) -> Result<Arc<Sizes>> {
+        let known = self.sizes.read().iter().find(|sizes| sizes.are_of(inputs)).cloned();
+        if let Some(sizes) = known {
+            return Ok(sizes);
+        }
+        let sizes = Arc::new(self.template.sizes(inputs)?);
+        let mut all = self.sizes.write();
+        let over = (all.len() + 1).saturating_sub(MOST_SIZES);
+        all.drain(..over);
+        all.push(sizes.clone());
+        Ok(sizes)
+    }
 }
 
 impl Compiled {
@@ -126,8 +156,7 @@ impl<X: Clone> Compiled<X> {
             Some(trace) => trace,
             None => self.trace(stream, inputs, constants)?,
         };
-        let outputs = trace.template.instantiate(inputs, self.shapeless)?;
-        Ok((outputs, trace.extra.clone()))
+        Ok((trace.outputs(inputs, self.shapeless)?, trace.extra.clone()))
     }
 
     fn find(&self, stream: Stream, inputs: &[Array], constants: &[u64]) -> Option<Arc<Trace<X>>> {
@@ -162,6 +191,7 @@ impl<X: Clone> Compiled<X> {
             inputs: inputs.iter().map(|input| input.spec().to_spec()).collect(),
             constants: constants.into(),
             template,
+            sizes: RwLock::default(),
             extra,
         });
         let mut traces = self.traces.write();

@@ -6,7 +6,8 @@ use smallvec::SmallVec;
 
 use crate::{
     Array, Error, Result, Shape, Stream,
-    primitives::{Primitive, Specs},
+    graph::Inputs,
+    primitives::{Primitive, Spec, SpecRef, Specs},
     transforms::walk,
 };
 
@@ -126,42 +127,72 @@ impl Template {
         Template { inputs, constants, steps, outputs }
     }
 
-    /// The arrays that the function returns for `inputs`. The sizes of a shapeless one's arrays follow from
-    /// them.
-    pub(super) fn instantiate(&self, inputs: &[Array], shapeless: bool) -> Result<Vec<Array>> {
-        let mut values: Vec<Array> = Vec::with_capacity(self.first_made() + self.steps.len());
-        values.extend_from_slice(inputs);
-        values.extend_from_slice(&self.constants);
-        for step in &self.steps {
-            let inputs: SmallVec<[Array; 4]> =
-                step.inputs.iter().map(|&value| values[value].clone()).collect();
-            let specs = if shapeless { inferred(step, &inputs)? } else { step.outputs.clone() };
-            if shapeless && step.primitive.repeats_nothing(&inputs, &specs) {
+    /// The arrays that the function returns for `inputs`; of these sizes, if they are not those of the trace.
+    pub(super) fn instantiate(&self, inputs: &[Array], sizes: Option<&Sizes>) -> Vec<Array> {
+        let mut values: SmallVec<[Array; 8]> = SmallVec::with_capacity(self.values());
+        values.extend(inputs.iter().chain(&self.constants).cloned());
+        for (i, step) in self.steps.iter().enumerate() {
+            let inputs: Inputs = step.inputs.iter().map(|&value| values[value].clone()).collect();
+            let specs = sizes.map_or(&step.outputs, |sizes| &sizes.outputs[i]);
+            if sizes.is_some() && step.primitive.repeats_nothing(&inputs, specs) {
                 values.extend(inputs.into_iter().next());
                 continue;
             }
             let (primitive, stream) = (step.primitive.clone(), step.stream);
-            match specs.into_inner() {
-                Ok([spec]) => {
-                    values.push(Array::lazy(spec.shape, spec.dtype, primitive, stream, inputs));
+            match specs.as_slice() {
+                [Spec { shape, dtype }] => {
+                    let shape = Shape::from_slice(shape);
+                    values.push(Array::lazy(shape, *dtype, primitive, stream, inputs));
                 }
-                Err(several) => {
-                    let specs = several.into_iter().map(|spec| (spec.shape, spec.dtype)).collect();
-                    values.extend(Array::lazy_many(specs, primitive, stream, inputs));
+                several => {
+                    let specs = several.iter().map(|spec| (spec.shape.clone(), spec.dtype));
+                    values.extend(Array::lazy_many(specs.collect(), primitive, stream, inputs));
                 }
             }
         }
-        Ok(self.outputs.iter().map(|&output| values[output].clone()).collect())
+        self.outputs.iter().map(|&output| values[output].clone()).collect()
+    }
+
+    /// The sizes of everything that is computed from inputs of other sizes than the trace's.
+    ///
+    /// # Errors
+    /// When a primitive cannot be applied to them.
+    pub(super) fn sizes(&self, inputs: &[Array]) -> Result<Sizes> {
+        let known = inputs.iter().chain(&self.constants);
+        let mut values: Vec<Spec> = known.map(|array| array.spec().to_spec()).collect();
+        let mut outputs = Vec::with_capacity(self.steps.len());
+        for step in &self.steps {
+            let specs = inferred(step, &values)?;
+            values.extend_from_slice(&specs);
+            outputs.push(specs);
+        }
+        values.truncate(inputs.len());
+        Ok(Sizes { inputs: values, outputs })
     }
 }
 
-/// Shapes and dtypes of a step's outputs for inputs of other sizes.
-fn inferred(step: &Step, inputs: &[Array]) -> Result<Specs> {
-    let specs: SmallVec<[_; 4]> = inputs.iter().map(Array::spec).collect();
-    if step.fixed.as_ref().is_some_and(|shape| shape.as_slice() != inputs[0].shape()) {
+/// Shapes and dtypes of a template's values for inputs of some sizes.
+pub(super) struct Sizes {
+    inputs: Vec<Spec>,
+    /// Of each step.
+    outputs: Vec<Specs>,
+}
+
+impl Sizes {
+    /// Whether they are for these inputs.
+    pub(super) fn are_of(&self, inputs: &[Array]) -> bool {
+        self.inputs.iter().zip(inputs).all(|(spec, input)| spec.as_ref() == input.spec())
+    }
+}
+
+/// Shapes and dtypes of a step's outputs, given those of the values before it.
+fn inferred(step: &Step, values: &[Spec]) -> Result<Specs> {
+    let inputs: SmallVec<[SpecRef<'_>; 4]> =
+        step.inputs.iter().map(|&value| values[value].as_ref()).collect();
+    if step.fixed.as_ref().is_some_and(|shape| shape.as_slice() != inputs[0].shape) {
         return Err(cannot_infer(step.primitive.name()));
     }
-    step.primitive.output_specs(&specs)
+    step.primitive.output_specs(&inputs)
 }
 
 /// A primitive that holds sizes was applied to an array of others.
