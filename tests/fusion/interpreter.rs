@@ -1,142 +1,22 @@
 //! Decoder layers whose kernels become steps of one dispatch: the same numbers as on
 //! the CPU, and proof that they did.
 
-use mlx::{Array, Device, Dtype, Result, fast, fast::Mask, ops, vulkan::stats};
+use mlx::{
+    Array, Device, Dtype, Result, fast, ops,
+    vulkan::stats::{self, Snapshot},
+};
 use mlx_tests::values;
 
-use super::{Linear, Quantized, noise, turn};
-
-/// A decoder of a few layers.
-#[derive(Clone, Copy, Debug)]
-struct Decoder {
-    hidden: usize,
-    /// Query heads, key/value heads and their width.
-    heads: [usize; 3],
-    inner: usize,
-    layers: usize,
-    /// Whether queries and keys are normalized.
-    norm: bool,
-    /// Bits and group size; none for matrices that are not quantized.
-    format: Option<(usize, usize)>,
-    dtype: Dtype,
-    /// Rows of the caches that are filled.
-    past: usize,
-}
-
-const DECODER: Decoder = Decoder {
-    hidden: 128,
-    heads: [4, 2, 64],
-    inner: 192,
-    layers: 2,
-    norm: true,
-    format: Some((4, 64)),
-    dtype: Dtype::Bfloat16,
-    past: 9,
+use super::{
+    Quantized,
+    decoder::{DECODER, Decoder},
+    noise, turn,
 };
 
 /// Kernels of a layer: q, k and v; attention; output; gate and up; down.
 const STEPS: u64 = 5;
 
-struct Layer {
-    matrices: [Linear; 7],
-    norms: [Array; 4],
-    caches: [Array; 2],
-}
-
 impl Decoder {
-    fn layer(&self, seed: u64) -> Layer {
-        let Decoder { hidden, heads: [heads, kv_heads, width], inner, dtype, .. } = *self;
-        let (all, kv) = (heads * width, kv_heads * width);
-        let shapes = [
-            (all, hidden),
-            (kv, hidden),
-            (kv, hidden),
-            (hidden, all),
-            (inner, hidden),
-            (inner, hidden),
-            (hidden, inner),
-        ];
-        let mut seeds = (100 * seed..).step_by(1);
-        let mut next = || seeds.next().unwrap();
-        let matrices =
-            shapes.map(|(outputs, inner)| Linear::new(next(), outputs, inner, self.format, dtype));
-        let norms = [hidden, hidden, width, width].map(|n| noise(next(), &[n], dtype));
-        let cached = [1, kv_heads, self.past + 3, width];
-        let caches = [next(), next()].map(|seed| noise(seed, &cached, dtype));
-        Layer { matrices, norms, caches }
-    }
-
-    fn head(
-        &self,
-        flat: &Array,
-        heads: usize,
-        norm: Option<&Array>,
-        offset: &Array,
-    ) -> Result<Array> {
-        let x = ops::reshape(flat, &[1, heads as isize, 1, self.heads[2] as isize])?;
-        let x = match norm {
-            Some(weight) => fast::rms_norm(&x, Some(weight), 1e-6)?,
-            None => x,
-        };
-        fast::rope(&x, self.heads[2], false, Some(1e4), 1.0, offset, None)
-    }
-
-    /// A layer after the row `x`, with its new caches, which are written in place.
-    fn forward(&self, x: &Array, layer: &Layer, caches: [Array; 2]) -> Result<[Array; 3]> {
-        let [heads, kv_heads, width] = self.heads;
-        let [q, k, v, out, gate, up, down] = &layer.matrices;
-        let [before, between, q_norm, k_norm] = &layer.norms;
-        let normal = fast::rms_norm(x, Some(before), 1e-6)?;
-        let norm = |weight| self.norm.then_some(weight);
-        let offset = Array::scalar(self.past as i32)?;
-        let query = self.head(&q.forward(&normal)?, heads, norm(q_norm), &offset)?;
-        let key = self.head(&k.forward(&normal)?, kv_heads, norm(k_norm), &offset)?;
-        let value = ops::reshape(&v.forward(&normal)?, &[1, kv_heads as isize, 1, width as isize])?;
-        let write = |cache: &Array, row: &Array| {
-            let stop = [1, kv_heads as isize, self.past as isize + 1, width as isize];
-            ops::slice_update(cache, row, &[0, 0, self.past as isize, 0], &stop, &[1; 4])
-        };
-        let (keys, values) = (write(&caches[0], &key)?, write(&caches[1], &value)?);
-        drop(caches);
-        let seen = |cache: &Array| ops::slice_axis(cache, 2, 0, self.past as isize + 1);
-        let scale = 1.0 / (width as f32).sqrt();
-        let attended = fast::scaled_dot_product_attention(
-            &query,
-            &seen(&keys)?,
-            &seen(&values)?,
-            scale,
-            Mask::None,
-        )?;
-        let attended = ops::reshape(&attended, &[1, (heads * width) as isize])?;
-        let x = ops::add(x, out.forward(&attended)?)?;
-        let normal = fast::rms_norm(&x, Some(between), 1e-6)?;
-        let gate = gate.forward(&normal)?;
-        let gate = ops::multiply(&gate, ops::sigmoid(&gate)?)?;
-        let gated = ops::multiply(&gate, up.forward(&normal)?)?;
-        Ok([ops::add(&x, down.forward(&gated)?)?, keys, values])
-    }
-
-    fn graph(&self) -> impl Fn() -> Result<Vec<Array>> {
-        let (this, x) = (*self, noise(7, &[1, self.hidden], self.dtype));
-        let layers: Vec<_> = (0..self.layers as u64).map(|seed| self.layer(seed + 1)).collect();
-        move || {
-            let mut x = ops::multiply(&x, 1.5f32)?;
-            mlx::eval(&[&x])?;
-            let mut results = Vec::new();
-            for layer in &layers {
-                // Owned by nobody else, and there before the layers are evaluated.
-                let [keys, values] = &layer.caches;
-                let caches = [ops::multiply(keys, 1.0f32)?, ops::multiply(values, 1.0f32)?];
-                mlx::eval(&[&caches[0], &caches[1]])?;
-                let [next, keys, values] = this.forward(&x, layer, caches)?;
-                results.extend([keys, values]);
-                x = next;
-            }
-            results.push(x);
-            Ok(results)
-        }
-    }
-
     /// Evaluates the graph on both devices; `steps` of its kernels are done in runs the second time on the
     /// GPU.
     fn check(&self, steps: u64) {
@@ -147,6 +27,15 @@ impl Decoder {
 
 /// What a graph evaluates to on a device, and how many kernels became steps.
 fn run(device: Device, graph: &dyn Fn() -> Result<Vec<Array>>) -> (Vec<Vec<f64>>, u64) {
+    let (results, counted) = counted(device, graph);
+    (results, counted.interpreted)
+}
+
+/// What a graph evaluates to on a device, and what that took.
+pub(super) fn counted(
+    device: Device,
+    graph: &dyn Fn() -> Result<Vec<Array>>,
+) -> (Vec<Vec<f64>>, Snapshot) {
     let evaluate = || {
         let results = graph().unwrap();
         mlx::eval(&results.iter().collect::<Vec<_>>()).unwrap();
@@ -157,8 +46,8 @@ fn run(device: Device, graph: &dyn Fn() -> Result<Vec<Array>>) -> (Vec<Vec<f64>>
         evaluate();
         let before = stats::snapshot();
         let results = evaluate();
-        let steps = stats::snapshot().since(&before).interpreted;
-        (results.iter().map(values).collect(), steps)
+        let counted = stats::snapshot().since(&before);
+        (results.iter().map(values).collect(), counted)
     })
     .unwrap()
 }

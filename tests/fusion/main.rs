@@ -2,6 +2,8 @@
 //! fused. A process of its own, because the counters belong to the process; the tests take turns.
 
 mod attention;
+mod compiled;
+mod decoder;
 mod int8_rows;
 mod interpreter;
 mod lookup;

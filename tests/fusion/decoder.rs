@@ -1,0 +1,140 @@
+//! A small decoder.
+
+use mlx::{Array, Dtype, Result, fast, fast::Mask, ops};
+
+use super::{Linear, noise};
+
+/// A decoder of a few layers.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Decoder {
+    pub(super) hidden: usize,
+    /// Query heads, key/value heads and their width.
+    pub(super) heads: [usize; 3],
+    pub(super) inner: usize,
+    pub(super) layers: usize,
+    /// Whether queries and keys are normalized.
+    pub(super) norm: bool,
+    /// Bits and group size; none for matrices that are not quantized.
+    pub(super) format: Option<(usize, usize)>,
+    pub(super) dtype: Dtype,
+    /// Rows of the caches that are filled.
+    pub(super) past: usize,
+    /// How the gate and the other half of a layer's middle become one.
+    pub(super) swiglu: fn(&Array, &Array) -> Result<Array>,
+}
+
+pub(super) const DECODER: Decoder = Decoder {
+    hidden: 128,
+    heads: [4, 2, 64],
+    inner: 192,
+    layers: 2,
+    norm: true,
+    format: Some((4, 64)),
+    dtype: Dtype::Bfloat16,
+    past: 9,
+    swiglu,
+};
+
+/// The gate's sigmoid times itself, times the other half.
+pub(super) fn swiglu(gate: &Array, up: &Array) -> Result<Array> {
+    ops::multiply(&ops::multiply(gate, ops::sigmoid(gate)?)?, up)
+}
+
+struct Layer {
+    matrices: [Linear; 7],
+    norms: [Array; 4],
+    caches: [Array; 2],
+}
+
+impl Decoder {
+    fn layer(&self, seed: u64) -> Layer {
+        let Decoder { hidden, heads: [heads, kv_heads, width], inner, dtype, .. } = *self;
+        let (all, kv) = (heads * width, kv_heads * width);
+        let shapes = [
+            (all, hidden),
+            (kv, hidden),
+            (kv, hidden),
+            (hidden, all),
+            (inner, hidden),
+            (inner, hidden),
+            (hidden, inner),
+        ];
+        let mut seeds = (100 * seed..).step_by(1);
+        let mut next = || seeds.next().unwrap();
+        let matrices =
+            shapes.map(|(outputs, inner)| Linear::new(next(), outputs, inner, self.format, dtype));
+        let norms = [hidden, hidden, width, width].map(|n| noise(next(), &[n], dtype));
+        let cached = [1, kv_heads, self.past + 3, width];
+        let caches = [next(), next()].map(|seed| noise(seed, &cached, dtype));
+        Layer { matrices, norms, caches }
+    }
+
+    fn head(
+        &self,
+        flat: &Array,
+        heads: usize,
+        norm: Option<&Array>,
+        offset: &Array,
+    ) -> Result<Array> {
+        let x = ops::reshape(flat, &[1, heads as isize, 1, self.heads[2] as isize])?;
+        let x = match norm {
+            Some(weight) => fast::rms_norm(&x, Some(weight), 1e-6)?,
+            None => x,
+        };
+        fast::rope(&x, self.heads[2], false, Some(1e4), 1.0, offset, None)
+    }
+
+    /// A layer after the row `x`, with its new caches, which are written in place.
+    fn forward(&self, x: &Array, layer: &Layer, caches: [Array; 2]) -> Result<[Array; 3]> {
+        let [heads, kv_heads, width] = self.heads;
+        let [q, k, v, out, gate, up, down] = &layer.matrices;
+        let [before, between, q_norm, k_norm] = &layer.norms;
+        let normal = fast::rms_norm(x, Some(before), 1e-6)?;
+        let norm = |weight| self.norm.then_some(weight);
+        let offset = Array::scalar(self.past as i32)?;
+        let query = self.head(&q.forward(&normal)?, heads, norm(q_norm), &offset)?;
+        let key = self.head(&k.forward(&normal)?, kv_heads, norm(k_norm), &offset)?;
+        let value = ops::reshape(&v.forward(&normal)?, &[1, kv_heads as isize, 1, width as isize])?;
+        let write = |cache: &Array, row: &Array| {
+            let stop = [1, kv_heads as isize, self.past as isize + 1, width as isize];
+            ops::slice_update(cache, row, &[0, 0, self.past as isize, 0], &stop, &[1; 4])
+        };
+        let (keys, values) = (write(&caches[0], &key)?, write(&caches[1], &value)?);
+        drop(caches);
+        let seen = |cache: &Array| ops::slice_axis(cache, 2, 0, self.past as isize + 1);
+        let scale = 1.0 / (width as f32).sqrt();
+        let attended = fast::scaled_dot_product_attention(
+            &query,
+            &seen(&keys)?,
+            &seen(&values)?,
+            scale,
+            Mask::None,
+        )?;
+        let attended = ops::reshape(&attended, &[1, (heads * width) as isize])?;
+        let x = ops::add(x, out.forward(&attended)?)?;
+        let normal = fast::rms_norm(&x, Some(between), 1e-6)?;
+        let gated = (self.swiglu)(&gate.forward(&normal)?, &up.forward(&normal)?)?;
+        Ok([ops::add(&x, down.forward(&gated)?)?, keys, values])
+    }
+
+    pub(super) fn graph(&self) -> impl Fn() -> Result<Vec<Array>> {
+        let (this, x) = (*self, noise(7, &[1, self.hidden], self.dtype));
+        let layers: Vec<_> = (0..self.layers as u64).map(|seed| self.layer(seed + 1)).collect();
+        move || {
+            let mut x = ops::multiply(&x, 1.5f32)?;
+            mlx::eval(&[&x])?;
+            let mut results = Vec::new();
+            for layer in &layers {
+                // Owned by nobody else, and there before the layers are evaluated.
+                let [keys, values] = &layer.caches;
+                let caches = [ops::multiply(keys, 1.0f32)?, ops::multiply(values, 1.0f32)?];
+                mlx::eval(&[&caches[0], &caches[1]])?;
+                let [next, keys, values] = this.forward(&x, layer, caches)?;
+                results.extend([keys, values]);
+                x = next;
+            }
+            results.push(x);
+            Ok(results)
+        }
+    }
+}
