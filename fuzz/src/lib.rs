@@ -7,10 +7,11 @@ pub fn file(data: &[u8]) -> FileBytes {
     FileBytes::from_bytes("fuzz", data).expect("memory for the input")
 }
 
-/// Reads every element of what a loader accepted.
+/// Reads every element of what a loader accepted. Those of a .npy file may be missing.
 pub fn touch<'a>(arrays: impl IntoIterator<Item = &'a Array>) {
     for array in arrays {
-        let bytes = array.to_bytes().expect("loaded arrays are available");
-        assert_eq!(bytes.len(), array.nbytes());
+        if let Ok(bytes) = array.to_bytes() {
+            assert_eq!(bytes.len(), array.nbytes());
+        }
     }
 }

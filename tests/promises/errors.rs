@@ -1,6 +1,6 @@
 //! What is refused, when, and with which words.
 
-use mlx::{Array, Device, Dtype, Error, Result, ops};
+use mlx::{Array, Device, Dtype, Error, Result, io, ops};
 use mlx_tests::{array, init, on_each_device};
 
 fn ones(shape: &[usize]) -> Array {
@@ -140,4 +140,29 @@ fn float64_is_refused_on_a_gpu_when_the_graph_is_built() {
         assert!(error.to_string().ends_with("float64 is not supported on the GPU"), "{error}");
         run(Device::CPU).and_then(|a| a.eval()).expect("the CPU has float64");
     }
+}
+
+#[test]
+fn a_file_that_is_cut_off_fails_who_reads_its_elements() {
+    on_each_device(|device| {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("cut.npy");
+        io::save(&path, &ones(&[4, 8])).unwrap();
+        let length = std::fs::metadata(&path).unwrap().len();
+        std::fs::OpenOptions::new().write(true).open(&path).unwrap().set_len(length - 100).unwrap();
+        let cut = io::npy::load(&path).unwrap();
+        assert_eq!((cut.shape(), cut.dtype()), (&[4, 8][..], Dtype::Float32));
+        let producer = mlx::new_stream(device).unwrap();
+        let flat = mlx::with_stream(producer, || ops::reshape(&cut, &[-1])).unwrap();
+        let sum = ops::add(&flat, 1.0f32).unwrap();
+        for failed in [&cut, &flat, &sum, &ops::transpose(&cut, &[]).unwrap()] {
+            for _ in 0..2 {
+                let error = failed.eval().unwrap_err().to_string();
+                assert!(error.contains("cut.npy: data: shape and dtype need 128 bytes"), "{error}");
+            }
+        }
+        // Nothing else is lost with it.
+        assert_eq!(mlx_tests::values(&ops::add(ones(&[2]), 1.0f32).unwrap()), [2.0; 2]);
+        let _ = mlx::synchronize(producer);
+    });
 }

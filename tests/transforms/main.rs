@@ -11,6 +11,7 @@ mod export;
 mod fft;
 mod functions;
 mod hadamard;
+mod hostile;
 mod indexing;
 mod linalg;
 mod mapping;

@@ -14,6 +14,7 @@ use crate::{
     eval::{self, eval},
     graph::{Evaluating, Inputs, Node, Sibling, Turn},
     host::HostVec,
+    outcome::Failure,
     primitives::{PassOp, Primitive, SpecRef},
     shape::{self, Layout},
     transforms::trace::{self, Mark},
@@ -110,6 +111,16 @@ impl Array {
             ));
         }
         let layout = Layout { offset, ..Layout::row_major(&shape) };
+        Ok(Self::with_data(shape, dtype, Data { buffer, layout }))
+    }
+
+    /// An array that could not be had: who reads it, or what is computed from it, is told the error. Its
+    /// elements share the memory of one.
+    pub(crate) fn failed(shape: Shape, dtype: Dtype, error: Error) -> Result<Array> {
+        let buffer = Buffer::from_vec(HostVec::new(dtype.size())?);
+        buffer.fail(&Failure::new(error));
+        let strides = std::iter::repeat_n(0, shape.len()).collect();
+        let layout = Layout::view(&shape, strides, 0, 1, true);
         Ok(Self::with_data(shape, dtype, Data { buffer, layout }))
     }
 

@@ -17,10 +17,11 @@ use header::Header;
 const LOAD: &str = "load";
 const SAVE: &str = "save";
 
-/// Loads a `.npy` file. An array in C order views the mapped file; see [`FileBytes::open`].
+/// Loads a `.npy` file. An array in C order views the mapped file; see [`FileBytes::open`]. As in MLX, that
+/// elements are missing at the end of the file is an error of reading the array.
 ///
 /// # Errors
-/// When the file cannot be read, is cut off, or has a dtype that arrays do not have.
+/// When the file cannot be read, its header is cut off, or it has a dtype that arrays do not have.
 pub fn load(path: impl AsRef<Path>) -> Result<Array> {
     parse(&FileBytes::open(LOAD, path.as_ref())?)
 }
@@ -38,7 +39,7 @@ pub fn parse(file: &FileBytes) -> Result<Array> {
     let present = bytes.len().saturating_sub(start);
     if nbytes > present {
         let what = format!("shape and dtype need {nbytes} bytes, the file has {present}");
-        return Err(context.error("data", what));
+        return Array::failed(shape, header.dtype, context.error("data", what));
     }
     // As NumPy does, ignore what may follow: other arrays can be appended to a file.
     let range = start..start + nbytes;

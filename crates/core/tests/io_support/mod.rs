@@ -20,16 +20,18 @@ pub(crate) fn parse(format: &str, bytes: &[u8]) -> Result<Arrays, String> {
         "npy" => npy::parse(&file).map(|a| Arrays::from([("array".to_string(), a)])),
         _ => npz::parse(&file),
     };
-    let arrays = arrays.map_err(|error| {
+    let read = |arrays: Arrays| {
+        for array in arrays.values() {
+            assert_eq!(array.to_bytes()?.len(), array.nbytes());
+        }
+        Ok(arrays)
+    };
+    arrays.and_then(read).map_err(|error| {
         let text = error.to_string();
         assert!(!text.contains('\n') && text.len() < 1500, "not one line: {text:?}");
         assert!(text.contains(&format!("hostile.{format}: ")), "does not name the file: {text}");
         text
-    })?;
-    for array in arrays.values() {
-        assert_eq!(array.to_bytes().unwrap().len(), array.nbytes());
-    }
-    Ok(arrays)
+    })
 }
 
 /// The error of loading bytes, which must contain `expected`.
