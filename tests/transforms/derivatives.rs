@@ -8,7 +8,9 @@ use mlx::{
     primitives::{Example, Linalg, PassOp, Primitive},
     transforms::{jvp, vjp},
 };
-use mlx_tests::{complex_noise, complex_parts, example_inputs, filled, noise, values};
+use mlx_tests::{Layout, complex_noise, complex_parts, example_inputs, filled, noise, values};
+
+use crate::common::laid_out;
 
 /// What has no such derivative: nor has it upstream, or a reason stands beside it.
 const REFUSED: &[(&str, &str)] = &[
@@ -30,17 +32,25 @@ type Apply<'a> = dyn Fn(&[Array]) -> Result<Vec<Array>> + 'a;
 struct Function<'a> {
     apply: Box<Apply<'a>>,
     inputs: Vec<Array>,
+    /// How directions lie in memory.
+    layout: Layout,
 }
 
-/// An example as a function whose outputs are inexact, if it has any.
-fn function(example: &Example) -> Option<Function<'_>> {
+/// An example as a function whose outputs are inexact, if it has any. Its inputs lie as `layout` says.
+fn function(example: &Example, layout: Layout) -> Option<Function<'_>> {
     // What derivatives make of these is not what they compute, and programs are compiled already.
     if let Primitive::Pass(PassOp::StopGradient | PassOp::Custom(_)) | Primitive::Compiled(_) =
         example.primitive
     {
         return None;
     }
-    let all = example_inputs(example, 0).unwrap();
+    let mut all = example_inputs(example, 0).unwrap();
+    for (array, input) in all.iter_mut().zip(&example.inputs) {
+        // Other numbers than given ones are something else.
+        if layout != Layout::Broadcast || input.values.is_none() {
+            *array = laid_out(array, layout);
+        }
+    }
     let inexact = |a: &&Array| a.dtype().is_inexact();
     let inputs: Vec<Array> = all.iter().filter(inexact).cloned().collect();
     let apply = move |inputs: &[Array]| {
@@ -59,7 +69,7 @@ fn function(example: &Example) -> Option<Function<'_>> {
         Ok(outputs.into_iter().filter(smooth).collect::<Vec<_>>())
     };
     let is_smooth = !inputs.is_empty() && !apply(&inputs).unwrap().is_empty();
-    is_smooth.then(|| Function { apply: Box::new(apply), inputs })
+    is_smooth.then(|| Function { apply: Box::new(apply), inputs, layout })
 }
 
 /// A direction: random numbers like an array.
@@ -70,8 +80,11 @@ fn direction(a: &Array, seed: u64) -> Array {
     }
 }
 
-fn directions(arrays: &[Array], seed: u64) -> Vec<Array> {
-    arrays.iter().zip(0..).map(|(a, i)| direction(a, seed + 2 * i)).collect()
+impl Function<'_> {
+    fn directions(&self, arrays: &[Array], seed: u64) -> Vec<Array> {
+        let seeded = arrays.iter().zip(0..);
+        seeded.map(|(a, i)| laid_out(&direction(a, seed + 2 * i), self.layout)).collect()
+    }
 }
 
 /// The numbers of arrays; complex ones are two.
@@ -147,7 +160,7 @@ fn compare(what: &str, got: &[f64], want: &[f64], tolerance: f64) -> Result<(), 
 fn check_jvp(function: &Function<'_>) -> Result<(), Fault> {
     let precision = Precision::of(function);
     for seed in [10, 20] {
-        let tangents = directions(&function.inputs, seed);
+        let tangents = function.directions(&function.inputs, seed);
         let (_, got) = jvp(&function.apply, &function.inputs, &tangents)?;
         let want = quotient(function, &tangents, precision.step);
         compare("jvp", &numbers(&got), &want, precision.tolerance)?;
@@ -160,7 +173,7 @@ fn check_vjp(function: &Function<'_>) -> Result<(), Fault> {
     let outputs = (function.apply)(&function.inputs)?;
     for seed in [10, 20] {
         let (tangents, cotangents) =
-            (directions(&function.inputs, seed), directions(&outputs, seed + 5));
+            (function.directions(&function.inputs, seed), function.directions(&outputs, seed + 5));
         let (_, got) = vjp(&function.apply, &function.inputs, &cotangents)?;
         for (derivative, input) in got.iter().zip(&function.inputs) {
             assert_eq!(derivative.spec(), input.spec());
@@ -175,9 +188,9 @@ fn check_vjp(function: &Function<'_>) -> Result<(), Fault> {
 /// The function that gives the derivatives of another one along fixed cotangents.
 fn gradient<'a>(function: &'a Function<'a>) -> Function<'a> {
     let outputs = (function.apply)(&function.inputs).unwrap();
-    let cotangents = directions(&outputs, 40);
+    let cotangents = function.directions(&outputs, 40);
     let apply = move |inputs: &[Array]| Ok(vjp(&function.apply, inputs, &cotangents)?.1);
-    Function { apply: Box::new(apply), inputs: function.inputs.clone() }
+    Function { apply: Box::new(apply), inputs: function.inputs.clone(), layout: function.layout }
 }
 
 /// Checks the derivatives of a function of float64 arrays, and those of its derivatives.
@@ -187,7 +200,8 @@ pub(crate) fn check_function(
     apply: impl Fn(&[Array]) -> Result<Vec<Array>>,
 ) {
     mlx_tests::init();
-    let function = Function { apply: Box::new(apply), inputs: inputs.to_vec() };
+    let layout = Layout::Contiguous;
+    let function = Function { apply: Box::new(apply), inputs: inputs.to_vec(), layout };
     let check = || {
         check_jvp(&function)?;
         check_vjp(&function)?;
@@ -202,13 +216,24 @@ pub(crate) fn check_function(
 
 /// Checks a transform of every example of a dtype; those that refuse it must be known.
 fn check_all(dtype: Dtype, transform: &str, check: impl Fn(&Function<'_>) -> Result<(), Fault>) {
+    check_layout(Layout::Contiguous, dtype, transform, check);
+}
+
+/// The same for inputs and directions that lie as `layout` says.
+fn check_layout(
+    layout: Layout,
+    dtype: Dtype,
+    transform: &str,
+    check: impl Fn(&Function<'_>) -> Result<(), Fault>,
+) {
     mlx_tests::init();
     let (mut refused, mut faults, mut checked) = (BTreeSet::new(), Vec::new(), BTreeSet::new());
-    let examples = Primitive::examples();
-    for example in examples.iter().filter(|example| example.dtype == dtype) {
+    let mut examples = Primitive::examples();
+    examples.retain(|example| example.dtype == dtype && takes(example, layout));
+    for example in &examples {
         let name = example.primitive.name();
         let check = || {
-            function(example).map_or(Ok(()), |function| {
+            function(example, layout).map_or(Ok(()), |function| {
                 checked.insert(name);
                 check(&function)
             })
@@ -219,10 +244,15 @@ fn check_all(dtype: Dtype, transform: &str, check: impl Fn(&Function<'_>) -> Res
             Err(Fault::Wrong(text)) => faults.push(format!("{:?}: {text}", example.primitive)),
         }
     }
-    assert!(faults.is_empty(), "{transform} {dtype}\n{}", faults.join("\n"));
+    assert!(faults.is_empty(), "{transform} {dtype} {layout:?}\n{}", faults.join("\n"));
     let known = |name: &&str| REFUSED.contains(&(transform, name));
     let known: BTreeSet<&str> = checked.into_iter().filter(known).collect();
-    assert_eq!(refused, known, "{transform} {dtype}");
+    assert_eq!(refused, known, "{transform} {dtype} {layout:?}");
+}
+
+/// Whether what it reads may lie as `layout` says. Elements of broadcast arrays are equal, but move together.
+fn takes(example: &Example, layout: Layout) -> bool {
+    layout == Layout::Contiguous || example.primitive.name() != "AsStrided"
 }
 
 #[test]
@@ -259,4 +289,21 @@ fn of_derivatives_along_tangents() {
         check_vjp(function)?;
         check_jvp(&gradient(function))
     });
+}
+
+const LAYOUTS: [Layout; 4] =
+    [Layout::Transposed, Layout::Broadcast, Layout::Sliced, Layout::Reversed];
+
+#[test]
+fn of_views_along_tangents() {
+    for layout in LAYOUTS {
+        check_layout(layout, Dtype::Float64, "jvp", check_jvp);
+    }
+}
+
+#[test]
+fn of_views_along_cotangents() {
+    for layout in LAYOUTS {
+        check_layout(layout, Dtype::Float64, "vjp", check_vjp);
+    }
 }

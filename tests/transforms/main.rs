@@ -13,6 +13,7 @@ mod functions;
 mod hadamard;
 mod hostile;
 mod indexing;
+mod layers;
 mod linalg;
 mod mapping;
 mod memory;

@@ -1,17 +1,24 @@
-//! Random functions of a few operations: evaluations in the middle, streams and checkpoints change no bit of
-//! their gradients.
+//! Random functions of a few operations: evaluations in the middle, streams, checkpoints, compiling and
+//! poisoned memory change no bit of their gradients.
+
+use std::{
+    cell::RefCell,
+    hash::{DefaultHasher, Hash, Hasher},
+};
 
 use mlx::{
-    Array, Dtype, Result, Stream, current_stream, eval, new_stream, ops,
+    Array, Dtype, Result, Stream,
+    compile::Compiled,
+    current_stream, eval, new_stream, ops,
     transforms::{checkpoint, vjp},
     with_stream,
 };
-use mlx_tests::{cases, filled, noise, on_each_device};
+use mlx_tests::{cases, filled, in_child, noise, on_each_device};
 use proptest::{prelude::*, test_runner::TestRunner};
 
 /// An operation of a program, on earlier values.
 #[derive(Debug, Clone)]
-struct Step {
+pub(crate) struct Step {
     kind: usize,
     operands: [usize; 2],
     /// Whether its result is evaluated at once, where programs are.
@@ -22,16 +29,29 @@ struct Step {
 
 /// How a program runs.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-struct Way {
+pub(crate) struct Way {
     evaluates: bool,
     uses_streams: bool,
     checkpoints: bool,
+    compiles: bool,
 }
 
-const SHAPE: [usize; 2] = [6, 4];
-const INPUTS: usize = 3;
+impl Way {
+    /// All there are. What is compiled cannot be evaluated in the middle.
+    fn all() -> impl Iterator<Item = Way> {
+        let way = |bits: u8| {
+            let has = |bit: u8| bits & bit != 0;
+            let (evaluates, uses_streams) = (has(1), has(2));
+            Way { evaluates, uses_streams, checkpoints: has(4), compiles: has(8) }
+        };
+        (0..16).map(way).filter(|way| !(way.evaluates && way.compiles))
+    }
+}
 
-fn step() -> impl Strategy<Value = Step> {
+pub(crate) const SHAPE: [usize; 2] = [6, 4];
+pub(crate) const INPUTS: usize = 3;
+
+pub(crate) fn step() -> impl Strategy<Value = Step> {
     let operands = [any::<prop::sample::Index>(), any::<prop::sample::Index>()];
     (0..9usize, operands, any::<bool>(), any::<bool>()).prop_map(
         |(kind, operands, is_evaluated, is_elsewhere)| {
@@ -68,7 +88,12 @@ fn apply(kind: usize, a: &Array, b: &Array, way: Way) -> Result<Array> {
     }
 }
 
-fn run(program: &[Step], inputs: &[Array], way: Way, elsewhere: Stream) -> Result<Vec<Array>> {
+pub(crate) fn run(
+    program: &[Step],
+    inputs: &[Array],
+    way: Way,
+    elsewhere: Stream,
+) -> Result<Vec<Array>> {
     let mut values = inputs.to_vec();
     for step in program {
         let [a, b] = step.operands.map(|operand| values[operand % values.len()].clone());
@@ -88,25 +113,51 @@ fn run(program: &[Step], inputs: &[Array], way: Way, elsewhere: Stream) -> Resul
 fn bits(program: &[Step], way: Way, elsewhere: Stream) -> Vec<Vec<u8>> {
     let random = |seed| filled(&SHAPE, Dtype::Float32, noise(seed, -2.0, 2.0));
     let inputs: Vec<Array> = (0..INPUTS as u64).map(random).collect();
-    let fun = |inputs: &[Array]| run(program, inputs, way, elsewhere);
-    let (result, by) = vjp(fun, &inputs, &[random(9)]).unwrap();
-    result.iter().chain(&by).map(|a| a.to_bytes().unwrap()).collect()
+    let (program, along) = (program.to_vec(), random(9));
+    let both = move |inputs: &[Array]| {
+        let fun = |inputs: &[Array]| run(&program, inputs, way, elsewhere);
+        let (result, by) = vjp(fun, inputs, std::slice::from_ref(&along))?;
+        Ok([result, by].concat())
+    };
+    let all = match way.compiles {
+        true => Compiled::new(both, false).call(&inputs),
+        false => both(&inputs),
+    };
+    all.unwrap().iter().map(|a| a.to_bytes().unwrap()).collect()
+}
+
+/// Runs random programs in all ways on each device. A number that their bits make.
+fn check() -> u64 {
+    let mut hasher = DefaultHasher::new();
+    on_each_device(|_| {
+        let elsewhere = new_stream(current_stream().unwrap().device).unwrap();
+        let programs = prop::collection::vec(step(), 1..16);
+        let all = RefCell::new(Vec::new());
+        let check = |program: Vec<Step>| {
+            let plain = bits(&program, Way::default(), elsewhere);
+            for way in Way::all() {
+                prop_assert_eq!(&bits(&program, way, elsewhere), &plain, "{:?}", way);
+            }
+            all.borrow_mut().push(plain);
+            Ok(())
+        };
+        TestRunner::new(cases(48)).run(&programs, check).unwrap();
+        all.into_inner().hash(&mut hasher);
+    });
+    hasher.finish()
 }
 
 #[test]
 fn gradients_do_not_depend_on_how_a_program_runs() {
-    on_each_device(|_| {
-        let elsewhere = new_stream(current_stream().unwrap().device).unwrap();
-        let programs = prop::collection::vec(step(), 1..16);
-        let check = |program: Vec<Step>| {
-            let plain = bits(&program, Way::default(), elsewhere);
-            for way in 1..8 {
-                let has = |bit: u8| way & bit != 0;
-                let way = Way { evaluates: has(1), uses_streams: has(2), checkpoints: has(4) };
-                prop_assert_eq!(&bits(&program, way, elsewhere), &plain, "{:?}", way);
-            }
-            Ok(())
-        };
-        TestRunner::new(cases(48)).run(&programs, check).unwrap();
-    });
+    check();
+}
+
+/// Who read memory that was freed would read something else there.
+#[test]
+fn gradients_do_not_depend_on_freed_memory() {
+    let test = "programs::gradients_do_not_depend_on_freed_memory";
+    let poison = [("MLX_VK_POISON", "1")];
+    let Some(printed) = in_child(test, &poison, || println!("bits {:x}.", check())) else { return };
+    let here = format!("bits {:x}.", check());
+    assert!(printed.contains(&here), "not {here}\n{printed}");
 }
