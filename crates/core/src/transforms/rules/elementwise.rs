@@ -1,7 +1,28 @@
 //! Derivatives of functions of single elements.
 
-use super::{Applied, Outputs, one, sum};
-use crate::{Array, Result, graph::Inputs, ops};
+use super::{Applied, Mapped, Outputs, Rules, mapping, one, sum};
+use crate::{Array, Result, graph::Inputs, ops, primitives::Primitive};
+
+/// A family of elementwise functions whose rules follow from their derivatives by each input.
+pub(super) trait Elementwise: Copy + Into<Primitive> {
+    /// The derivative of the output by input `i`.
+    fn factor(self, node: &Applied<'_>, i: usize) -> Result<Factor>;
+}
+
+impl<T: Elementwise> Rules for T {
+    fn vjp(&self, node: &Applied<'_>, cotangents: &[Array], wanted: &[usize]) -> Result<Inputs> {
+        vjp(node, &cotangents[0], wanted, |i| self.factor(node, i))
+    }
+
+    fn jvp(&self, node: &Applied<'_>, tangents: &[Option<Array>]) -> Result<Outputs> {
+        jvp(node, tangents, |i| self.factor(node, i))
+    }
+
+    fn vmap(&self, inputs: &[Array], axes: &[Option<usize>]) -> Result<Mapped> {
+        let (inputs, axis) = mapping::joined(inputs, axes)?;
+        Mapped::one(ops::node(*self, inputs)?, axis)
+    }
+}
 
 /// What an elementwise function's derivative by an input is.
 pub(super) enum Factor {

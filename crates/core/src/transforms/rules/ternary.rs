@@ -1,33 +1,19 @@
 //! Selection between two arrays.
 
 use super::{
-    Applied, Mapped, Outputs, Rules,
-    elementwise::{self, Factor},
-    mapping,
+    Applied,
+    elementwise::{Elementwise, Factor},
 };
-use crate::{Array, Result, graph::Inputs, ops, primitives::TernaryOp};
+use crate::{Result, ops, primitives::TernaryOp};
 
-impl Rules for TernaryOp {
-    fn vjp(&self, node: &Applied<'_>, cotangents: &[Array], wanted: &[usize]) -> Result<Inputs> {
-        elementwise::vjp(node, &cotangents[0], wanted, |i| factor(*self, node, i))
+impl Elementwise for TernaryOp {
+    /// 1 where it is the input that is selected.
+    fn factor(self, node: &Applied<'_>, i: usize) -> Result<Factor> {
+        let (condition, dtype) = (&node.inputs[0], node.outputs[0].dtype());
+        Ok(match (self, i) {
+            (Self::Select, 1) => Factor::Times(ops::astype(condition, dtype)?),
+            (Self::Select, 2) => Factor::Times(ops::astype(&ops::logical_not(condition)?, dtype)?),
+            (Self::Select, _) => Factor::Zero,
+        })
     }
-
-    fn jvp(&self, node: &Applied<'_>, tangents: &[Option<Array>]) -> Result<Outputs> {
-        elementwise::jvp(node, tangents, |i| factor(*self, node, i))
-    }
-
-    fn vmap(&self, inputs: &[Array], axes: &[Option<usize>]) -> Result<Mapped> {
-        let (inputs, axis) = mapping::joined(inputs, axes)?;
-        Mapped::one(ops::node(*self, inputs)?, axis)
-    }
-}
-
-/// The derivative by an input: 1 where it is the one that is selected.
-fn factor(op: TernaryOp, node: &Applied<'_>, i: usize) -> Result<Factor> {
-    let (condition, dtype) = (&node.inputs[0], node.outputs[0].dtype());
-    Ok(match (op, i) {
-        (TernaryOp::Select, 1) => Factor::Times(ops::astype(condition, dtype)?),
-        (TernaryOp::Select, 2) => Factor::Times(ops::astype(&ops::logical_not(condition)?, dtype)?),
-        (TernaryOp::Select, _) => Factor::Zero,
-    })
 }
