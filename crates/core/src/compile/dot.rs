@@ -13,10 +13,7 @@ use crate::{
 pub fn export_to_dot(outputs: &[Array], names: &[(&str, &Array)]) -> String {
     let graph = Graph::between(&[], outputs);
     let names = Names { graph: &graph, given: names };
-    let mut is_read = vec![false; graph.values.len()];
-    graph.steps.iter().flat_map(|step| &step.inputs).for_each(|&input| is_read[input] = true);
-    let mut is_made = vec![false; graph.values.len()];
-    graph.steps.iter().flat_map(|step| &step.outputs).for_each(|&output| is_made[output] = true);
+    let (is_read, is_made) = (graph.read(), graph.made());
     let mut dot = String::from("digraph {\n");
     for value in (0..graph.values.len()).filter(|&value| !is_made[value]) {
         let _ = writeln!(dot, "{{ rank=source; \"{}\"; }}", names.of(value));

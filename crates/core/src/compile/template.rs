@@ -51,8 +51,7 @@ impl Template {
         const UNKNOWN: usize = usize::MAX;
         let mut numbers = vec![UNKNOWN; graph.values.len()];
         (0..inputs).for_each(|input| numbers[input] = input);
-        let mut made = vec![false; graph.values.len()];
-        graph.steps.iter().flat_map(|step| &step.outputs).for_each(|&output| made[output] = true);
+        let made = graph.made();
         let mut constants = Vec::new();
         for value in inputs..graph.values.len() {
             if !made[value] {

@@ -58,6 +58,25 @@ impl Graph {
         graph.outputs = outputs.iter().map(|output| numbers[&Arc::as_ptr(&output.0)]).collect();
         graph
     }
+
+    /// For each value whether a step makes it.
+    pub(crate) fn made(&self) -> Vec<bool> {
+        self.marked(|step| &step.outputs)
+    }
+
+    /// For each value whether a step reads it.
+    pub(crate) fn read(&self) -> Vec<bool> {
+        self.marked(|step| &step.inputs)
+    }
+
+    fn marked<'a, I: IntoIterator<Item = &'a usize>>(
+        &'a self,
+        of: impl Fn(&'a Step) -> I,
+    ) -> Vec<bool> {
+        let mut marked = vec![false; self.values.len()];
+        self.steps.iter().flat_map(of).for_each(|&value| marked[value] = true);
+        marked
+    }
 }
 
 struct Walk<'a> {
