@@ -347,13 +347,7 @@ fn output_of(array: &Array) -> Output {
 }
 
 fn encode(node: &Node, outputs: &mut [Output], touched: &mut Touched) -> Result<Encoded> {
-    if let [output] = &mut *outputs
-        && let Some(data) = views::view(&node.primitive, &node.inputs, output)?
-    {
-        output.data = Some(data);
-        return Ok(Encoded::Done);
-    }
-    if views::pass(&node.primitive, &node.inputs, outputs) {
+    if views::fill(&node.primitive, &node.inputs, outputs)? {
         return Ok(Encoded::Done);
     }
     if outputs.iter().all(|o| o.size() == 0) {

@@ -10,31 +10,41 @@ use crate::{
     shape::{self, Layout},
 };
 
-/// The data of a primitive's output if it is a view of its first input, else `None`.
+/// Fills the outputs of a primitive that needs no new memory for them; whether it is one.
 ///
 /// # Errors
 /// When the primitive is always a view, but not of inputs with this layout.
-pub(crate) fn view(primitive: &Primitive, inputs: &[Array], out: &Output) -> Result<Option<Data>> {
+pub(crate) fn fill(
+    primitive: &Primitive,
+    inputs: &[Array],
+    outputs: &mut [Output],
+) -> Result<bool> {
+    if let Primitive::Pass(op) = primitive {
+        let passed = &inputs[op.passed(inputs.len())];
+        for (output, input) in outputs.iter_mut().zip(passed) {
+            output.data = Some(input.evaluated().clone());
+        }
+        return Ok(true);
+    }
+    let [output] = outputs else { return Ok(false) };
+    let Some(data) = view(primitive, inputs, output)? else { return Ok(false) };
+    output.data = Some(data);
+    Ok(true)
+}
+
+/// The data of a primitive's output if it is a view of its first input, else `None`.
+fn view(primitive: &Primitive, inputs: &[Array], out: &Output) -> Result<Option<Data>> {
     let layout = match (primitive, inputs) {
         (Primitive::Copy(op), [input]) => copied(*op, input, &input.evaluated().layout, out),
-        (Primitive::Shape(ShapeOp::NumberOfElements { axes, inverted, .. }), [input]) => {
-            return number_of_elements(input, axes, *inverted, out.dtype).map(Some);
+        (Primitive::Shape(ShapeOp::NumberOfElements { axes, inverted, dtype }), [input]) => {
+            let number = number_of_elements(input, axes, *inverted, *dtype)?;
+            return Ok(Some(number.evaluated().clone()));
         }
         (Primitive::Shape(op @ ShapeOp::Broadcast(_)), [input, ..])
         | (Primitive::Shape(op), [input]) => reshaped(op, input, &input.evaluated().layout, out)?,
         _ => None,
     };
     Ok(layout.map(|layout| Data { buffer: inputs[0].evaluated().buffer.clone(), layout }))
-}
-
-/// Lets outputs share the memory of the inputs that a node passes on; whether it is such a node.
-pub(crate) fn pass(primitive: &Primitive, inputs: &[Array], outputs: &mut [Output]) -> bool {
-    let Primitive::Pass(op) = primitive else { return false };
-    let passed = &inputs[op.passed(inputs.len())];
-    for (output, input) in outputs.iter_mut().zip(passed) {
-        output.data = Some(input.evaluated().clone());
-    }
-    true
 }
 
 /// The input itself, where it has the right dtype and order.
@@ -75,11 +85,15 @@ fn reshaped(op: &ShapeOp, input: &Array, from: &Layout, out: &Output) -> Result<
     }))
 }
 
-/// How many elements axes have in all, which is known without looking at any.
-fn number_of_elements(a: &Array, axes: &[usize], inverted: bool, dtype: Dtype) -> Result<Data> {
+/// How many elements axes have in all, or one over it, which is known without looking at any.
+pub(crate) fn number_of_elements(
+    a: &Array,
+    axes: &[usize],
+    inverted: bool,
+    dtype: Dtype,
+) -> Result<Array> {
     let count = axes.iter().map(|&axis| a.shape()[axis]).product::<usize>() as f64;
-    let scalar = Array::scalar_of(if inverted { 1.0 / count } else { count }, dtype)?;
-    Ok(scalar.evaluated().clone())
+    Array::scalar_of(if inverted { 1.0 / count } else { count }, dtype)
 }
 
 /// Other strides over the very same elements.

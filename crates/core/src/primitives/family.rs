@@ -9,8 +9,8 @@ pub(super) trait Family: Sized {
     /// The name: upstream's, where upstream has the primitive.
     fn name(&self) -> &'static str;
 
-    /// Whether the output always shares the memory of the first input: then core makes it, and no
-    /// backend sees the primitive.
+    /// Whether the outputs always share memory of the inputs, or follow from their shapes: then core makes
+    /// them, and no backend sees the primitive.
     fn is_view(&self) -> bool;
 
     /// Whether operations apply it to arrays of `dtype`, on any backend. Where the inputs' dtypes

@@ -104,8 +104,8 @@ macro_rules! families {
                 }
             }
 
-            /// Whether the output always shares the memory of the first input: then core makes it,
-            /// and no backend sees the primitive.
+            /// Whether the outputs always share memory of the inputs, or follow from their shapes: then core
+            /// makes them, and no backend sees the primitive.
             pub fn is_view(&self) -> bool {
                 match self {
                     $(Self::$family(member) => Family::is_view(member),)*

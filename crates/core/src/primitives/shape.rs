@@ -154,27 +154,13 @@ impl Family for ShapeOp {
             | Self::Squeeze { .. }
             | Self::AsStrided { .. }
             | Self::Slice { .. }
-            // No view, but core makes it as well.
             | Self::NumberOfElements { .. } => true,
-            Self::Reshape(_)
-            | Self::SliceUpdate { .. }
-            | Self::Concatenate { .. } => false,
+            Self::Reshape(_) | Self::SliceUpdate { .. } | Self::Concatenate { .. } => false,
         }
     }
 
     fn takes(&self, _dtype: Dtype) -> bool {
-        match self {
-            Self::Reshape(_)
-            | Self::Transpose { .. }
-            | Self::Broadcast(_)
-            | Self::NumberOfElements { .. }
-            | Self::ExpandDims { .. }
-            | Self::Squeeze { .. }
-            | Self::AsStrided { .. }
-            | Self::Slice { .. }
-            | Self::SliceUpdate { .. }
-            | Self::Concatenate { .. } => true,
-        }
+        true
     }
 
     fn output_specs(&self, inputs: &[SpecRef<'_>]) -> Option<Specs> {
