@@ -1,5 +1,7 @@
 //! Elementwise functions of two arrays, and comparisons.
 
+use std::convert::identity;
+
 use crate::{
     Array, Dtype, Error, Result, Shape,
     ops::{self, Operand, into_dtype, operands},
@@ -11,31 +13,32 @@ use crate::{
 fn apply(name: &'static str, a: Array, b: Array, op: BinaryOp, dtype: Dtype) -> Result<Array> {
     let (mut a, mut b) = (into_dtype(a, dtype)?, into_dtype(b, dtype)?);
     if a.shape() != b.shape() || trace::is_shapeless() {
-        let [x, y] = ops::broadcast_operands(name, [&a, &b])?;
-        (a, b) = (x, y);
+        [a, b] = ops::broadcast_together(name, [&a, &b], &[])?;
     }
     let shape = Shape::from_slice(a.shape());
     ops::checked_node(op, [a, b], shape, op.output_dtype(dtype))
 }
 
-/// Functions in the promoted dtype.
-macro_rules! promoting {
-    ($($(#[$doc:meta])* $name:ident => $op:ident;)*) => {$(
+/// Functions of operands in a dtype that follows from the promoted one; a sentence says how.
+macro_rules! functions {
+    ($how:literal, $dtype:expr; $($(#[$doc:meta])* $name:ident => $op:ident;)*) => {$(
         $(#[$doc])*
         ///
-        /// Broadcasts, and promotes the dtypes.
+        #[doc = $how]
         ///
         /// # Errors
         /// When the shapes do not broadcast.
         pub fn $name(a: impl Operand, b: impl Operand) -> Result<Array> {
             let (a, b) = operands(a, b)?;
-            let dtype = a.dtype().promote(b.dtype());
+            let dtype: fn(Dtype) -> Dtype = $dtype;
+            let dtype = dtype(a.dtype().promote(b.dtype()));
             apply(stringify!($name), a, b, BinaryOp::$op, dtype)
         }
     )*};
 }
 
-promoting! {
+functions! {
+    "Broadcasts, and promotes the dtypes.", identity;
     /// `a + b`; logical or for bools.
     add => Add;
     /// The larger one; NaN if either is.
@@ -48,24 +51,8 @@ promoting! {
     power => Power;
 }
 
-/// Comparisons and logic: the result is bool.
-macro_rules! predicates {
-    ($($(#[$doc:meta])* $name:ident => $op:ident;)*) => {$(
-        $(#[$doc])*
-        ///
-        /// Broadcasts, and compares in the promoted dtype.
-        ///
-        /// # Errors
-        /// When the shapes do not broadcast.
-        pub fn $name(a: impl Operand, b: impl Operand) -> Result<Array> {
-            let (a, b) = operands(a, b)?;
-            let dtype = a.dtype().promote(b.dtype());
-            apply(stringify!($name), a, b, BinaryOp::$op, dtype)
-        }
-    )*};
-}
-
-predicates! {
+functions! {
+    "Broadcasts, and compares in the promoted dtype.", identity;
     /// Whether `a == b`.
     equal => Equal;
     /// Whether `a > b`.
@@ -80,24 +67,8 @@ predicates! {
     not_equal => NotEqual;
 }
 
-/// Functions in a floating dtype.
-macro_rules! floating {
-    ($($(#[$doc:meta])* $name:ident => $op:ident;)*) => {$(
-        $(#[$doc])*
-        ///
-        /// Broadcasts; integers become float32.
-        ///
-        /// # Errors
-        /// When the shapes do not broadcast.
-        pub fn $name(a: impl Operand, b: impl Operand) -> Result<Array> {
-            let (a, b) = operands(a, b)?;
-            let dtype = a.dtype().promote(b.dtype()).at_least_float();
-            apply(stringify!($name), a, b, BinaryOp::$op, dtype)
-        }
-    )*};
-}
-
-floating! {
+functions! {
+    "Broadcasts; integers become float32.", Dtype::at_least_float;
     /// `a / b`.
     divide => Divide;
     /// `log(exp(a) + exp(b))` without overflow.
@@ -117,34 +88,14 @@ pub fn arctan2(a: impl Operand, b: impl Operand) -> Result<Array> {
     apply("arctan2", a, b, BinaryOp::Arctan2, dtype)
 }
 
-/// Logic on truth values.
-macro_rules! logical {
-    ($($(#[$doc:meta])* $name:ident => $op:ident;)*) => {$(
-        $(#[$doc])*
-        ///
-        /// # Errors
-        /// When the shapes do not broadcast.
-        pub fn $name(a: impl Operand, b: impl Operand) -> Result<Array> {
-            let (a, b) = operands(a, b)?;
-            apply(stringify!($name), a, b, BinaryOp::$op, Dtype::Bool)
-        }
-    )*};
-}
-
-logical! {
+functions! {
+    "Broadcasts.", |_| Dtype::Bool;
     /// Whether both are nonzero.
     logical_and => LogicalAnd;
     /// Whether either is nonzero.
     logical_or => LogicalOr;
-}
-
-/// Whether one of both is nonzero.
-///
-/// # Errors
-/// When the shapes do not broadcast.
-pub fn logical_xor(a: impl Operand, b: impl Operand) -> Result<Array> {
-    let (a, b) = operands(a, b)?;
-    apply("logical_xor", a, b, BinaryOp::NotEqual, Dtype::Bool)
+    /// Whether one of both is nonzero.
+    logical_xor => NotEqual;
 }
 
 /// Functions of bits.

@@ -40,16 +40,16 @@ pub fn take_along_axis(a: &Array, indices: &Array, axis: isize) -> Result<Array>
         );
         return Err(Error::invalid("take_along_axis", message));
     }
-    let joint = broadcast_except("take_along_axis", &[a, indices], axis)?;
+    let joint = broadcast_except("take_along_axis", [a, indices], axis)?;
     ops::node(IndexingOp::TakeAlongAxis { axis }, joint)
 }
 
 /// Arrays of as many axes, broadcast along all of them but `axis`.
-pub(crate) fn broadcast_except(
+pub(crate) fn broadcast_except<const N: usize>(
     op: &'static str,
-    arrays: &[&Array],
+    arrays: [&Array; N],
     axis: usize,
-) -> Result<Vec<Array>> {
+) -> Result<[Array; N]> {
     ops::broadcast_together(op, arrays, &[axis as isize - arrays[0].ndim() as isize])
 }
 

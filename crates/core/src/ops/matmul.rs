@@ -42,9 +42,8 @@ fn prepare(op: &'static str, a: &Array, b: &Array, dtype: Dtype) -> Result<Produ
         );
         return Err(Error::invalid(op, message));
     }
-    let both = ops::broadcast_together(op, &[&left, &right], &[-2, -1])?;
-    let [left, right] = both.try_into().expect("there are as many as were given");
-    Ok(Product { a: left, b: right, dtype, vector_axes })
+    let [a, b] = ops::broadcast_together(op, [&left, &right], &[-2, -1])?;
+    Ok(Product { a, b, dtype, vector_axes })
 }
 
 fn product_dtype(op: &'static str, arrays: &[&Array]) -> Result<Dtype> {
@@ -87,8 +86,9 @@ pub fn addmm(c: &Array, a: &Array, b: &Array, alpha: f32, beta: f32) -> Result<A
 fn like_product(c: &Array, product: &Product) -> Result<Array> {
     let missing: Vec<isize> = (0..2usize.saturating_sub(c.ndim()) as isize).collect();
     let c = expand_dims(c, &missing)?;
-    let tall = ops::broadcast_together("addmm", &[&c, &product.a], &[-1])?.remove(0);
-    Ok(ops::broadcast_together("addmm", &[&tall, &product.b], &[-2])?.remove(0))
+    let [tall, _] = ops::broadcast_together("addmm", [&c, &product.a], &[-1])?;
+    let [whole, _] = ops::broadcast_together("addmm", [&tall, &product.b], &[-2])?;
+    Ok(whole)
 }
 
 /// Gives `c` the axes that vector operands got.

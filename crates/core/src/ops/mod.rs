@@ -150,15 +150,6 @@ pub(crate) fn broadcast_shape(op: &'static str, a: &[usize], b: &[usize]) -> Res
     Ok(shape)
 }
 
-/// Operands broadcast to their joint shape.
-pub(crate) fn broadcast_operands<const N: usize>(
-    op: &'static str,
-    operands: [&Array; N],
-) -> Result<[Array; N]> {
-    let all = broadcast_together(op, &operands, &[])?;
-    Ok(all.try_into().expect("there are as many as were given"))
-}
-
 /// An argument that is an array or a Rust number. Numbers are weak: they take the other
 /// operand's dtype where it can hold their kind.
 pub trait Operand {

@@ -4,6 +4,7 @@ use crate::{
     Array, Dtype, Error, Result,
     ops::{self, astype, normalize_axes, normalize_axis, squeeze},
     primitives::{ArgReduce, ArgReduceOp, Reduce, ReduceOp},
+    transforms::trace,
 };
 
 /// Reduces in `dtype`.
@@ -119,8 +120,14 @@ pub fn var(a: &Array, axes: &[isize], keepdims: bool, ddof: usize) -> Result<Arr
     let centred = ops::subtract(&a, &mean(&a, axes, true)?)?;
     let sizes = if centred.dtype() == Dtype::Complex64 { ops::abs(&centred)? } else { centred };
     let total = sum(&ops::square(&sizes)?, axes, keepdims)?;
-    let count = ops::number_of_elements(&a, axes, false, total.dtype())?;
-    let left = ops::maximum(&ops::subtract(&count, ddof as f64)?, 0.0)?;
+    let left = if trace::is_shapeless() {
+        let count = ops::number_of_elements(&a, axes, false, total.dtype())?;
+        ops::maximum(&ops::subtract(&count, ddof as f64)?, 0.0)?
+    } else {
+        let axes = normalize_axes("var", axes, a.ndim())?;
+        let count: usize = axes.iter().map(|&x| a.shape()[x]).product();
+        Array::scalar_of(count.saturating_sub(ddof) as f64, total.dtype())?
+    };
     ops::divide(&total, &left)
 }
 

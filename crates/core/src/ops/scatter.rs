@@ -131,7 +131,7 @@ fn scatter_axis(
     let leading: Vec<isize> = (0..extra as isize).collect();
     let values = if extra == 0 { values.clone() } else { squeeze(values, &leading)? };
     let pair = ops::broadcast_arrays(&[indices, &astype(&values, a.dtype())?])?;
-    let joint = ops::broadcast_except(name, &[a, &pair[0], &pair[1]], axis)?;
+    let joint = ops::broadcast_except(name, [a, &pair[0], &pair[1]], axis)?;
     ops::node(IndexingOp::ScatterAxis { op, axis }, joint)
 }
 

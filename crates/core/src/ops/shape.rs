@@ -9,6 +9,7 @@ use crate::{
     primitives::{Axes, Indices, Rule, ShapeOp, To, reaches_inside},
     shape::num_elements,
     transforms::trace,
+    views,
 };
 
 /// The same elements in another shape; one size may be -1 and is inferred.
@@ -102,8 +103,7 @@ pub(crate) fn number_of_elements(
         let count = ops::node(ShapeOp::NumberOfElements { axes, inverted, dtype }, [a.clone()])?;
         return ops::stop_gradient(&count);
     }
-    let count = axes.iter().map(|&x| a.shape()[x]).product::<usize>() as f64;
-    Array::scalar_of(if inverted { 1.0 / count } else { count }, dtype)
+    views::number_of_elements(a, &axes, inverted, dtype)
 }
 
 /// Permutes the axes; an empty list reverses them.
@@ -178,7 +178,8 @@ pub fn broadcast_to(a: &Array, shape: &[usize]) -> Result<Array> {
 /// # Errors
 /// When the shapes do not broadcast.
 pub fn broadcast_arrays(arrays: &[&Array]) -> Result<Vec<Array>> {
-    broadcast_together("broadcast_arrays", arrays, &[])
+    let joint = joint_shape("broadcast_arrays", arrays, &[])?;
+    (0..arrays.len()).map(|i| broadcast_one(arrays, i, &joint, &[])).collect()
 }
 
 /// A view with axes repeated to the shape of another array, whatever that is.
@@ -191,28 +192,40 @@ pub(crate) fn broadcast_like(a: &Array, like: &Array) -> Result<Array> {
 
 /// All arrays broadcast to their joint shape, but for axes that count from the end, of which each keeps its
 /// sizes.
-pub(crate) fn broadcast_together(
+pub(crate) fn broadcast_together<const N: usize>(
     op: &'static str,
-    arrays: &[&Array],
+    arrays: [&Array; N],
     except: &[isize],
-) -> Result<Vec<Array>> {
+) -> Result<[Array; N]> {
+    let joint = joint_shape(op, &arrays, except)?;
+    let mut all = arrays.map(Array::clone);
+    for (i, array) in all.iter_mut().enumerate() {
+        *array = broadcast_one(&arrays, i, &joint, except)?;
+    }
+    Ok(all)
+}
+
+/// The shape that arrays broadcast to, with size 1 where axes are left out.
+fn joint_shape(op: &'static str, arrays: &[&Array], except: &[isize]) -> Result<Shape> {
     let mut joint = Shape::new();
     for array in arrays {
         let mut shape = Shape::from_slice(array.shape());
         except.iter().for_each(|&axis| shape[from_end(array.ndim(), axis)] = 1);
         joint = ops::broadcast_shape(op, &joint, &shape)?;
     }
-    let of = |i: usize| {
-        if trace::is_shapeless() {
-            return broadcast_by_others(arrays, i, except);
-        }
-        let (array, mut shape) = (arrays[i], joint.clone());
-        for &axis in except {
-            shape[from_end(joint.len(), axis)] = array.shape()[from_end(array.ndim(), axis)];
-        }
-        broadcast_to(array, &shape)
-    };
-    (0..arrays.len()).map(of).collect()
+    Ok(joint)
+}
+
+/// One of several arrays, broadcast to their joint shape but for axes that it keeps.
+fn broadcast_one(arrays: &[&Array], i: usize, joint: &Shape, except: &[isize]) -> Result<Array> {
+    if trace::is_shapeless() {
+        return broadcast_by_others(arrays, i, except);
+    }
+    let (array, mut shape) = (arrays[i], joint.clone());
+    for &axis in except {
+        shape[from_end(joint.len(), axis)] = array.shape()[from_end(array.ndim(), axis)];
+    }
+    broadcast_to(array, &shape)
 }
 
 /// The index of an axis that counts from the end.

@@ -15,7 +15,7 @@ pub fn where_(condition: &Array, a: impl Operand, b: impl Operand) -> Result<Arr
     let dtype = a.dtype().promote(b.dtype());
     let condition = astype(condition, Dtype::Bool)?;
     let (a, b) = (astype(&a, dtype)?, astype(&b, dtype)?);
-    let operands = ops::broadcast_operands("where", [&condition, &a, &b])?;
+    let operands = ops::broadcast_together("where", [&condition, &a, &b], &[])?;
     ops::node(TernaryOp::Select, operands)
 }
 
