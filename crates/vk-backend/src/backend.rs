@@ -174,7 +174,10 @@ pub fn install() {
 /// What a process does at its end: waits for the streams, saves the pipeline cache, and prints what
 /// was asked for. Programs call it once before they return from `main`.
 pub fn shutdown() {
-    let config = Config::get();
+    end(Config::get());
+}
+
+fn end(config: &Config) {
     for stream in streams::all() {
         if let Err(error) = stream.drain() {
             tracing::warn!("{error}");

@@ -176,6 +176,20 @@ fn every_knob_is_read_where_something_is_decided() {
     assert!(idle.is_empty(), "knobs that change nothing: {idle:?}");
 }
 
+/// What decides gets a configuration, so that tests can try others than the process's.
+#[test]
+fn the_process_s_configuration_is_asked_for_by_its_roots_alone() {
+    let asks = |text: &str| {
+        let text = text.split("#[cfg(test)]\nmod ").next().unwrap_or_default();
+        tokens(text).windows(3).any(|at| at == ["Config", "::", "get"])
+    };
+    let mut asking: Vec<_> =
+        sources().into_iter().filter(|(_, text)| asks(text)).map(|(file, _)| file).collect();
+    asking.sort_unstable();
+    // Who opens devices, and who ends the process.
+    assert_eq!(asking, [Path::new("backend.rs"), Path::new("runtime/machine.rs")]);
+}
+
 #[test]
 fn paths_are_found_in_trees_in_expressions_and_from_within_modules() {
     let own = ["kernels".to_owned(), "norm".to_owned()];

@@ -13,10 +13,11 @@ options! {
         "guard bytes around every allocation: an operation that writes outside of its output is an error \
          that names it";
     debug_memory_limit_mb: Option<u64> = None, "MLX_VK_DEBUG_MEMORY_LIMIT_MB",
-        "megabytes that the driver gives before it reports that memory is out (to test what happens then)";
+        "megabytes that the driver gives for a device before it reports that memory is out (to test what \
+         happens then)";
     debug_lose_device_at: Option<u64> = None, "MLX_VK_DEBUG_LOSE_DEVICE_AT",
-        "the submission of the process, counted from 1, from which on the device reports that it is lost \
-         (to test what happens then)";
+        "the submission to a device, counted from 1, from which on it reports that it is lost (to test what \
+         happens then)";
     debug_resident_groups: Option<u64> = None, "MLX_VK_DEBUG_RESIDENT_GROUPS",
         "workgroups that are taken to run at the same time without trying (to test what happens when they \
          do not)";

@@ -16,10 +16,11 @@ use crate::runtime::{
     select::{self, Candidate},
 };
 
-/// Found when first asked for.
+/// Found when first asked for, with the process's configuration.
 static MACHINE: Lazy<Result<Machine>> = Lazy::new(|| Machine::find(Config::get()));
 
 struct Machine {
+    config: &'static Config,
     listed: Vec<Candidate>,
     /// The devices in use, best first.
     used: Vec<Slot>,
@@ -33,7 +34,7 @@ struct Slot {
 }
 
 impl Machine {
-    fn find(config: &Config) -> Result<Machine> {
+    fn find(config: &'static Config) -> Result<Machine> {
         let _in_driver = InDriver::new();
         let devices = instance::physical_devices(config)?;
         let listed: Vec<Candidate> =
@@ -48,7 +49,12 @@ impl Machine {
                 streams: AtomicUsize::new(0),
             })
             .collect();
-        Ok(Machine { listed, used })
+        Ok(Machine { config, listed, used })
+    }
+
+    fn slot(&self, index: u32) -> Result<&Slot> {
+        let slot = self.used.get(index as usize);
+        slot.ok_or_else(|| Error::device("vulkan", format!("there is no device {index}")))
     }
 }
 
@@ -66,26 +72,23 @@ fn candidate(index: usize, device: &PhysicalDevice) -> Candidate {
     }
 }
 
-fn slot(index: u32) -> Result<&'static Slot> {
-    let machine = MACHINE.as_ref().map_err(Clone::clone)?;
-    machine
-        .used
-        .get(index as usize)
-        .ok_or_else(|| Error::device("vulkan", format!("there is no device {index}")))
+fn machine() -> Result<&'static Machine> {
+    MACHINE.as_ref().map_err(Clone::clone)
 }
 
 /// Device `index` of those in use.
 pub(crate) fn open(index: u32) -> Result<&'static Arc<DeviceState>> {
-    let slot = slot(index)?;
+    let machine = machine()?;
+    let slot = machine.slot(index)?;
     slot.opened.get_or_try_init(|| {
         let _in_driver = InDriver::new();
-        DeviceState::new(&slot.physical, Config::get())
+        DeviceState::new(&slot.physical, machine.config)
     })
 }
 
 /// Counts one more stream of device `index`: how many it had before.
 pub(crate) fn count_stream(index: u32) -> Result<usize> {
-    Ok(slot(index)?.streams.fetch_add(1, Relaxed))
+    Ok(machine()?.slot(index)?.streams.fetch_add(1, Relaxed))
 }
 
 /// Number of devices in use.
@@ -107,7 +110,7 @@ pub(crate) fn why_not(index: u32) -> String {
 /// # Errors
 /// When there is no Vulkan loader or driver; the message says what to install.
 pub(crate) fn devices() -> Result<Vec<Candidate>> {
-    MACHINE.as_ref().map(|m| m.listed.clone()).map_err(Clone::clone)
+    machine().map(|machine| machine.listed.clone())
 }
 
 /// The devices that are open.

@@ -247,8 +247,8 @@ impl Memory {
     fn new(encoder: &mut Encoder) -> Result<Option<Memory>> {
         let Ok(arena) = encoder.allocate(CONTROL + ROOM) else { return Ok(None) };
         let raw = &encoder.device().raw;
-        let verdict = Block::new(&raw.device, Usage::ReadBack, 256)
-            .map_err(|e| raw.fail("interpreter", &e))?;
+        let verdict =
+            Block::new(raw, Usage::ReadBack, 256).map_err(|e| raw.fail("interpreter", &e))?;
         verdict.write(0, &[0; 4]);
         let memory = Memory { arena, verdict, tag: FIRST_TAG };
         memory.clear(encoder)?;

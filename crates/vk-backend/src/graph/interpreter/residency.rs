@@ -32,13 +32,13 @@ pub(super) fn groups(
     pipeline: &PipelineOf<Push>,
     wanted: u32,
 ) -> Result<u32> {
-    let failed = |error: VulkanError| device.raw.fail("interpreter", &error);
-    let raw = &device.raw.device;
+    let raw = &device.raw;
+    let failed = |error: VulkanError| raw.fail("interpreter", &error);
     let control = Block::new(raw, Usage::Device, 256).map_err(failed)?;
     let verdict = Block::new(raw, Usage::ReadBack, 256).map_err(failed)?;
     let invalid = |e| error::validated_error("interpreter", &e);
-    let mut recorder = Recorder::new(raw, device.raw.family).map_err(invalid)?;
-    let timeline = Timeline::new(raw).map_err(invalid)?;
+    let mut recorder = Recorder::new(raw).map_err(invalid)?;
+    let timeline = Timeline::new(&raw.device).map_err(invalid)?;
     let (mut groups, mut value) = (wanted, 0);
     while groups > 1 {
         value += 1;
@@ -58,7 +58,7 @@ pub(super) fn groups(
         recorder.dispatch([groups, 1, 1]);
         recorder.end().map_err(failed)?;
         let signal = (timeline.handle(), value);
-        recorder.submit(&device.raw.queues[0], &[], signal).map_err(failed)?;
+        recorder.submit(&raw.queues[0], &[], signal).map_err(failed)?;
         if !timeline.wait(value, LONGEST).map_err(failed)? {
             return Err(Error::device("interpreter", "a trial of its workgroups did not end"));
         }

@@ -214,8 +214,7 @@ impl Committer {
 
     fn new_slot(&self) -> Result<Slot> {
         let raw = &self.timer.device.raw;
-        let recorder = Recorder::new(&raw.device, raw.family)
-            .map_err(|e| error::validated_error("encode", &e))?;
+        let recorder = Recorder::new(raw).map_err(|e| error::validated_error("encode", &e))?;
         let marks = Marks::new(&self.timer.device);
         // With every new one: when the second one is made, the driver has had work to do.
         ending::watch(streams::finish);

@@ -37,9 +37,9 @@ impl Copies {
     pub(super) fn new(device: Arc<RawDevice>) -> Result<Self> {
         let failed = |e| error::validated_error("guard", &e);
         let bytes = BATCH as u64 * 2 * GUARD;
-        let results = Block::new(&device.device, Usage::ReadBack, bytes);
+        let results = Block::new(&device, Usage::ReadBack, bytes);
         Ok(Copies {
-            recorder: Recorder::new(&device.device, device.family).map_err(failed)?,
+            recorder: Recorder::new(&device).map_err(failed)?,
             timeline: Arc::new(Timeline::new(&device.device).map_err(failed)?),
             submitted: 0,
             results: Arc::new(results.map_err(|e| device.fail("guard", &e))?),

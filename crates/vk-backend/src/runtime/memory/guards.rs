@@ -83,7 +83,7 @@ impl Guards {
     /// The guards of a device.
     pub(crate) fn new(device: &Arc<RawDevice>) -> Result<Arc<Self>> {
         let failed = |e: VulkanError| device.fail("guard", &e);
-        let source = Block::new(&device.device, Usage::Upload, GUARD).map_err(failed)?;
+        let source = Block::new(device, Usage::Upload, GUARD).map_err(failed)?;
         source.write(0, &PATTERN);
         let copies = match device.capabilities.unified {
             true => None,

@@ -141,7 +141,7 @@ impl Pool {
             return Ok(span);
         }
         let (block_size, shared) = self.block_size(size, inner.blocks.len());
-        let block = match Block::new(&self.device.device, self.usage, block_size) {
+        let block = match Block::new(&self.device, self.usage, block_size) {
             // A whole block may be too much where the span alone is not.
             Err(VulkanError::OutOfDeviceMemory) if block_size > size => {
                 return self.dedicated(size);
@@ -156,7 +156,7 @@ impl Pool {
     }
 
     fn dedicated(&self, size: u64) -> Result<Span, VulkanError> {
-        let block = Block::new(&self.device.device, self.usage, size)?;
+        let block = Block::new(&self.device, self.usage, size)?;
         Ok(Span { block: Arc::new(block), offset: 0, bytes: size })
     }
 

@@ -108,6 +108,6 @@ impl Ring {
     }
 
     fn chunk(&self, bytes: u64) -> Result<Arc<Block>, VulkanError> {
-        Block::new(&self.device.device, Usage::Upload, bytes).map(Arc::new)
+        Block::new(&self.device, Usage::Upload, bytes).map(Arc::new)
     }
 }

@@ -19,7 +19,7 @@ use vulkano::{
     },
 };
 
-use super::{ending::InDriver, faults::Share};
+use super::{device::RawDevice, ending::InDriver, faults::Share};
 use crate::runtime::stats;
 
 /// What a block's memory is for.
@@ -73,7 +73,7 @@ unsafe impl Sync for Block {}
 
 impl Block {
     /// Allocates a block from the driver.
-    pub(crate) fn new(device: &Arc<Device>, usage: Usage, bytes: u64) -> Result<Self, VulkanError> {
+    pub(crate) fn new(raw: &RawDevice, usage: Usage, bytes: u64) -> Result<Self, VulkanError> {
         let _in_driver = InDriver::new();
         stats::DRIVER_ALLOCATIONS.add(1);
         let info = BufferCreateInfo {
@@ -84,16 +84,17 @@ impl Block {
                 | BufferUsage::SHADER_DEVICE_ADDRESS,
             ..BufferCreateInfo::default()
         };
-        let raw = RawBuffer::new(device.clone(), info).map_err(too_large)?;
-        let requirements = *raw.memory_requirements();
-        let share = Share::take(requirements.layout.size())?;
+        let device = &raw.device;
+        let buffer = RawBuffer::new(device.clone(), info).map_err(too_large)?;
+        let requirements = *buffer.memory_requirements();
+        let share = raw.faults.take(requirements.layout.size())?;
         let mut last = VulkanError::OutOfDeviceMemory;
         for &flags in usage.preferences() {
             let Some(index) = memory_type(device, requirements.memory_type_bits, flags) else {
                 continue;
             };
             match allocate(device, requirements.layout.size(), index, usage) {
-                Ok(memory) => return Self::bind(raw, memory, bytes, share),
+                Ok(memory) => return Self::bind(buffer, memory, bytes, share),
                 Err(error) => last = error,
             }
         }
@@ -101,13 +102,13 @@ impl Block {
     }
 
     fn bind(
-        raw: RawBuffer,
+        buffer: RawBuffer,
         memory: DeviceMemory,
         bytes: u64,
         share: Share,
     ) -> Result<Self, VulkanError> {
         let mapped = memory.mapping_state().map(|m| m.ptr().cast::<u8>());
-        let buffer = raw
+        let buffer = buffer
             .bind_memory(ResourceMemory::new_dedicated(memory))
             .map_err(|(error, ..)| too_large(error))?;
         let address = buffer.device_address().map_err(|_| VulkanError::Unknown)?.get();

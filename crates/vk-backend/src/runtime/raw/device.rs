@@ -13,7 +13,7 @@ use vulkano::{
     memory::{MemoryHeapFlags, MemoryPropertyFlags},
 };
 
-use super::{error, instance, matrices};
+use super::{error, faults::Faults, instance, matrices};
 use crate::{
     runtime::tile_costs::TileCosts,
     runtime::{
@@ -32,6 +32,8 @@ pub(crate) struct RawDevice {
     pub(crate) family: u32,
     /// What the device can do.
     pub(crate) capabilities: Capabilities,
+    /// What fails without the driver's doing.
+    pub(super) faults: Arc<Faults>,
     /// The first failure that no later work survives.
     lost: OnceLock<Error>,
 }
@@ -96,7 +98,8 @@ impl RawDevice {
             capabilities.fragments = matrices::fragments(physical, bfloat16);
             capabilities.tiles = TileCosts::load(&device, config).unwrap_or_default();
         }
-        Ok(RawDevice { device, queues, family, capabilities, lost: OnceLock::new() })
+        let (faults, lost) = (Faults::new(config), OnceLock::new());
+        Ok(RawDevice { device, queues, family, capabilities, faults, lost })
     }
 
     /// The failure that ended this device, if one did.

@@ -2,47 +2,94 @@
 //! the very calls where drivers report it. Off unless `MLX_VK_DEBUG_MEMORY_LIMIT_MB` or
 //! `MLX_VK_DEBUG_LOSE_DEVICE_AT` is set.
 
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering::Relaxed},
+};
 
 use ash::vk;
 use vulkano::VulkanError;
 
 use crate::runtime::config::Config;
 
-/// Bytes that the driver has given to this process, over all devices.
-static HELD: AtomicU64 = AtomicU64::new(0);
-/// Submissions so far, over all devices.
-static SUBMISSIONS: AtomicU64 = AtomicU64::new(0);
+/// The failures of one device.
+pub(super) struct Faults {
+    /// Bytes that the driver gives.
+    limit: Option<u64>,
+    /// Bytes that it has given.
+    held: AtomicU64,
+    /// The submission from which on the device is lost, counted from 1.
+    lost_at: Option<u64>,
+    /// Submissions so far, if one is to fail.
+    submissions: AtomicU64,
+}
 
 /// A share of the driver's memory, given back when dropped.
-pub(super) struct Share(u64);
+pub(super) struct Share {
+    faults: Arc<Faults>,
+    bytes: u64,
+}
 
-impl Share {
+impl Faults {
+    /// The failures that are asked for.
+    pub(super) fn new(config: &Config) -> Arc<Faults> {
+        Arc::new(Faults {
+            limit: config.debug_memory_limit_mb.map(|limit| limit.saturating_mul(1 << 20)),
+            held: AtomicU64::new(0),
+            lost_at: config.debug_lose_device_at,
+            submissions: AtomicU64::new(0),
+        })
+    }
+
     /// A share of `bytes`.
     ///
     /// # Errors
     /// When they are over the limit.
-    pub(super) fn take(bytes: u64) -> Result<Self, VulkanError> {
-        let share = Share(bytes);
-        let held = HELD.fetch_add(bytes, Relaxed).saturating_add(bytes);
-        match Config::get().debug_memory_limit_mb {
-            Some(limit) if held > limit.saturating_mul(1 << 20) => {
-                Err(VulkanError::OutOfDeviceMemory)
-            }
+    pub(super) fn take(self: &Arc<Self>, bytes: u64) -> Result<Share, VulkanError> {
+        let share = Share { faults: self.clone(), bytes };
+        let held = self.held.fetch_add(bytes, Relaxed).saturating_add(bytes);
+        match self.limit {
+            Some(limit) if held > limit => Err(VulkanError::OutOfDeviceMemory),
             _ => Ok(share),
         }
+    }
+
+    /// The result of the next submission, if it is not the driver that decides.
+    pub(super) fn submission(&self) -> Option<vk::Result> {
+        let at = self.lost_at?;
+        let number = self.submissions.fetch_add(1, Relaxed) + 1;
+        (number >= at).then_some(vk::Result::ERROR_DEVICE_LOST)
     }
 }
 
 impl Drop for Share {
     fn drop(&mut self) {
-        HELD.fetch_sub(self.0, Relaxed);
+        self.faults.held.fetch_sub(self.bytes, Relaxed);
     }
 }
 
-/// The result of the next submission, if it is not the driver that decides.
-pub(super) fn submission() -> Option<vk::Result> {
-    let at = Config::get().debug_lose_device_at?;
-    let number = SUBMISSIONS.fetch_add(1, Relaxed) + 1;
-    (number >= at).then_some(vk::Result::ERROR_DEVICE_LOST)
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_is_out_beyond_the_limit_until_some_is_given_back() {
+        let faults = Faults::new(&Config { debug_memory_limit_mb: Some(2), ..Config::default() });
+        let first = faults.take(1 << 20).unwrap();
+        let second = faults.take(1 << 20).unwrap();
+        assert_eq!(faults.take(1).err(), Some(VulkanError::OutOfDeviceMemory));
+        drop(first);
+        assert!(faults.take(1 << 20).is_ok(), "a refused share is not held");
+        drop(second);
+        assert!(Faults::new(&Config::default()).take(u64::MAX).is_ok());
+    }
+
+    #[test]
+    fn a_device_is_lost_from_one_submission_on() {
+        let faults = Faults::new(&Config { debug_lose_device_at: Some(3), ..Config::default() });
+        let results: Vec<_> = (0..4).map(|_| faults.submission()).collect();
+        let lost = Some(vk::Result::ERROR_DEVICE_LOST);
+        assert_eq!(results, [None, None, lost, lost]);
+        assert_eq!(Faults::new(&Config::default()).submission(), None);
+    }
 }

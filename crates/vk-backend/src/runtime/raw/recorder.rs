@@ -19,7 +19,7 @@ use vulkano::{
     device::{Device, DeviceOwned, Queue},
 };
 
-use super::{faults, pipeline::Pipeline, queries::Queries};
+use super::{device::RawDevice, faults::Faults, pipeline::Pipeline, queries::Queries};
 
 /// Bytes of push constants that every pipeline's layout has.
 pub(crate) const PUSH_BYTES: usize = 128;
@@ -42,14 +42,16 @@ pub(crate) struct Recorder {
     commands: CommandPoolAlloc,
     /// Whether it was recorded before and must be reset.
     used: bool,
+    faults: Arc<Faults>,
 }
 
 impl Recorder {
-    /// A command buffer for queues of `family`.
-    pub(crate) fn new(device: &Arc<Device>, family: u32) -> Result<Self, Validated<VulkanError>> {
+    /// A command buffer for the device's queues.
+    pub(crate) fn new(raw: &RawDevice) -> Result<Self, Validated<VulkanError>> {
+        let device = &raw.device;
         let info = CommandPoolCreateInfo {
             flags: CommandPoolCreateFlags::TRANSIENT,
-            queue_family_index: family,
+            queue_family_index: raw.family,
             ..CommandPoolCreateInfo::default()
         };
         let pool = CommandPool::new(device.clone(), info)?;
@@ -59,7 +61,8 @@ impl Recorder {
             ..CommandBufferAllocateInfo::default()
         };
         let commands = pool.allocate_command_buffers(one)?.next().ok_or(VulkanError::Unknown)?;
-        Ok(Recorder { device: device.clone(), pool, commands, used: false })
+        let faults = raw.faults.clone();
+        Ok(Recorder { device: device.clone(), pool, commands, used: false, faults })
     }
 
     fn handle(&self) -> vk::CommandBuffer {
@@ -236,7 +239,7 @@ impl Recorder {
         // SAFETY: the guard synchronizes the queue; the command buffer has ended and is not in
         // flight; semaphores live in streams and gates that outlast the submission.
         let submit = || unsafe { (fns.queue_submit)(queue.handle(), 1, &info, vk::Fence::null()) };
-        let result = queue.with(|_guard| faults::submission().unwrap_or_else(submit));
+        let result = queue.with(|_guard| self.faults.submission().unwrap_or_else(submit));
         result.result()?;
         Ok(())
     }
