@@ -16,8 +16,8 @@ use crate::runtime::{
     },
     pipelines::Pipelines,
     raw::{block::Usage, device::RawDevice, error, timeline::Timeline},
-    stream::Timer,
-    streams, trace,
+    timer::{self, Timer},
+    trace,
 };
 use mlx_vulkan_core::buffer::Buffer;
 
@@ -97,7 +97,7 @@ impl DeviceState {
     /// in flight: in the queue it could be behind work that waits for the caller.
     pub(crate) fn check_guards(&self) {
         if let Some(guards) = &self.guards {
-            let patience = if streams::is_idle() { GUARD_PATIENCE } else { Duration::ZERO };
+            let patience = if timer::are_idle() { GUARD_PATIENCE } else { Duration::ZERO };
             guards.settle(patience);
         }
     }

@@ -27,7 +27,7 @@ use crate::runtime::{
     observe,
     pipelines::PipelineOf,
     raw::{ending::InDriver, recorder::Recorder},
-    stream::Timer,
+    timer::Timer,
     trace,
 };
 
@@ -97,6 +97,7 @@ pub(crate) struct Done {
 
 /// Encodes the work of one stream: describes it, with what it reads and writes, for the committer.
 pub(crate) struct Encoder {
+    device: Arc<DeviceState>,
     timer: Arc<Timer>,
     handover: Arc<Handover>,
     ops: u64,
@@ -127,16 +128,17 @@ pub(crate) struct Encoder {
 
 impl Encoder {
     pub(crate) fn new(
+        device: Arc<DeviceState>,
         timer: Arc<Timer>,
         handover: Arc<Handover>,
         deferred: Option<Box<dyn Deferred>>,
     ) -> Self {
-        let raw = timer.device.raw.clone();
+        let raw = device.raw.clone();
         Encoder {
             max_groups: raw.capabilities.max_groups,
             operations: 0,
             evaluation_start: 0,
-            used: observe::is_on(timer.device.config).then(Vec::new),
+            used: observe::is_on(device.config).then(Vec::new),
             ops: 0,
             bytes: 0,
             args: Ring::new(raw.clone(), ARGS_CHUNK, 2),
@@ -151,17 +153,18 @@ impl Encoder {
             blocked: None,
             op: "transfer",
             handover,
+            device,
             timer,
         }
     }
 
     /// What the device can do.
     pub(crate) fn capabilities(&self) -> &Capabilities {
-        self.timer.device.capabilities()
+        self.device.capabilities()
     }
 
     pub(crate) fn device(&self) -> &Arc<DeviceState> {
-        &self.timer.device
+        &self.device
     }
 
     /// The clock of the stream.
@@ -261,7 +264,7 @@ impl Encoder {
         let open = self.submitted() + 1;
         let timer = &self.timer;
         let slot = self.args.reserve(bytes.len() as u64, open, || timer.now());
-        let slot = slot.map_err(|e| self.timer.device.raw.fail("malloc", &e))?;
+        let slot = slot.map_err(|e| self.device.raw.fail("malloc", &e))?;
         slot.write(bytes);
         // The chunk is recycled with the open submission, so there has to be one.
         self.open()?;
@@ -273,7 +276,7 @@ impl Encoder {
         self.op = op;
         self.recent = Recent::default();
         (self.done, self.in_place, self.blocked) = (Done::default(), false, None);
-        if self.operations == 0 && trace::is_on(self.timer.device.config) {
+        if self.operations == 0 && trace::is_on(self.device.config) {
             self.evaluation_start = trace::now();
         }
         self.operations += count;
@@ -354,7 +357,7 @@ impl Encoder {
         }
         let (open, timer) = (self.submitted() + 1, &self.timer);
         let slot = self.staging.reserve(bytes, open, || timer.now());
-        let slot = slot.map_err(|e| self.timer.device.raw.fail("malloc", &e))?;
+        let slot = slot.map_err(|e| self.device.raw.fail("malloc", &e))?;
         self.open()?;
         Ok(slot)
     }
@@ -389,7 +392,7 @@ impl Encoder {
     pub(crate) fn end_op(&mut self) -> Result<()> {
         self.keep_scratch();
         self.op = "transfer";
-        let config = self.timer.device.config;
+        let config = self.device.config;
         let full =
             self.ops >= config.max_ops_per_buffer || self.bytes >> 20 >= config.max_mb_per_buffer;
         if full { self.close(false, None) } else { Ok(()) }
@@ -452,7 +455,7 @@ impl Encoder {
     /// `MLX_VK_MAX_INFLIGHT_SEQUENCES` batches are in flight. The stream waits without holding the
     /// encoder, since what it waits for may need the encoder (a CPU stream that reads back).
     pub(crate) fn overdue(&mut self) -> Option<u64> {
-        let most = self.timer.device.config.max_inflight_sequences.max(1);
+        let most = self.device.config.max_inflight_sequences.max(1);
         let value = self.submitted().checked_sub(most)?;
         (!self.timer.has_reached(value)).then_some(value)
     }

@@ -19,6 +19,7 @@ pub mod stats;
 pub(crate) mod stream;
 pub(crate) mod streams;
 pub(crate) mod tile_costs;
+pub(crate) mod timer;
 pub(crate) mod trace;
 pub(crate) mod transfer;
 

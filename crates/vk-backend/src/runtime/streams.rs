@@ -1,11 +1,11 @@
 //! All Vulkan streams of the process, by core's index.
 
-use std::{sync::Arc, time::Instant};
+use std::sync::Arc;
 
 use mlx_vulkan_core::{Error, Result, Stream};
 use parking_lot::{Mutex, RwLock};
 
-use crate::runtime::stream::VkStream;
+use crate::runtime::{stream::VkStream, timer};
 
 /// Other backends' indices stay empty. Streams live as long as the process: those that are given back rest,
 /// until another one of core's goes on with them.
@@ -13,6 +13,7 @@ static STREAMS: RwLock<Vec<Option<&'static Arc<VkStream>>>> = RwLock::new(Vec::n
 
 /// Adds a stream at core's index.
 pub(crate) fn add(index: usize, stream: Arc<VkStream>) {
+    timer::add(stream.timer().clone());
     let mut streams = STREAMS.write();
     if streams.len() <= index {
         streams.resize(index + 1, None);
@@ -57,16 +58,4 @@ pub(crate) fn rest(stream: &'static Arc<VkStream>) {
     // Those that still have work to do stay, until they are looked at again.
     let busy: Vec<_> = due.into_iter().filter(|stream| !stream.rest()).collect();
     RESTING.lock().splice(0..0, busy);
-}
-
-/// Whether no stream has work in flight.
-pub(crate) fn is_idle() -> bool {
-    STREAMS.read().iter().flatten().all(|stream| stream.is_idle())
-}
-
-/// Waits until the devices have done what they were given, but not past `until`.
-pub(crate) fn finish(until: Instant) {
-    // A thread that does not go on any more may have the lock, and another one wait to write.
-    let streams: Vec<_> = STREAMS.read_recursive().iter().flatten().copied().collect();
-    streams.into_iter().for_each(|stream| stream.timer().finish(until));
 }

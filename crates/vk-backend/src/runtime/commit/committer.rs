@@ -20,6 +20,7 @@ use super::{
     work::{Work, Works},
 };
 use crate::runtime::{
+    device::DeviceState,
     hazards::Hazards,
     profile::Marks,
     raw::{
@@ -28,8 +29,8 @@ use crate::runtime::{
         recorder::Recorder,
     },
     stats::{self, Evaluation},
-    stream::Timer,
-    streams, trace,
+    timer::{self, Timer},
+    trace,
 };
 
 /// Dispatches that are recorded before they are handed over even to a busy device; profiles and traces
@@ -47,6 +48,7 @@ struct Slot {
 pub(super) struct Committer {
     /// Where the last evaluation's slice ends in the trace.
     traced_until: u64,
+    device: Arc<DeviceState>,
     timer: Arc<Timer>,
     queue: Arc<DeviceQueue>,
     /// What was recorded.
@@ -67,8 +69,13 @@ pub(super) struct Committer {
 }
 
 impl Committer {
-    pub(super) fn new(timer: Arc<Timer>, queue: Arc<DeviceQueue>) -> Self {
+    pub(super) fn new(
+        device: Arc<DeviceState>,
+        timer: Arc<Timer>,
+        queue: Arc<DeviceQueue>,
+    ) -> Self {
         Committer {
+            device,
             timer,
             queue,
             done: Works::new(),
@@ -144,11 +151,11 @@ impl Committer {
         };
         let Some(slot) = &mut self.current else { return };
         let recorder = &mut slot.recorder;
-        if let Some(guards) = &self.timer.device.guards {
+        if let Some(guards) = &self.device.guards {
             let tick = Tick { stream: self.timer.stream, value };
             guards.note(pipeline.name(), tick, writes);
         }
-        if hazard || self.timer.device.config.serialize || slot.marks.is_some() {
+        if hazard || self.device.config.serialize || slot.marks.is_some() {
             recorder.barrier();
             self.barriers += 1;
             self.evaluation.barriers += 1;
@@ -175,7 +182,7 @@ impl Committer {
         let reads = transfer.read.as_slice();
         let hazard = self.hazards.access(reads, std::slice::from_ref(&transfer.write));
         let Some(slot) = &mut self.current else { return Ok(()) };
-        if hazard || self.timer.device.config.serialize {
+        if hazard || self.device.config.serialize {
             slot.recorder.barrier();
             self.barriers += 1;
             self.evaluation.barriers += 1;
@@ -202,7 +209,7 @@ impl Committer {
             Some(slot) => slot,
             None => self.new_slot()?,
         };
-        slot.recorder.begin().map_err(|e| self.timer.device.raw.fail("encode", &e))?;
+        slot.recorder.begin().map_err(|e| self.device.raw.fail("encode", &e))?;
         if let Some(marks) = &mut slot.marks {
             marks.begin(&mut slot.recorder);
         }
@@ -213,11 +220,11 @@ impl Committer {
     }
 
     fn new_slot(&self) -> Result<Slot> {
-        let raw = &self.timer.device.raw;
+        let raw = &self.device.raw;
         let recorder = Recorder::new(raw).map_err(|e| error::validated_error("encode", &e))?;
-        let marks = Marks::new(&self.timer.device);
+        let marks = Marks::new(&self.device);
         // With every new one: when the second one is made, the driver has had work to do.
-        ending::watch(streams::finish);
+        ending::watch(timer::finish);
         Ok(Slot { recorder, waits: Vec::new(), marks })
     }
 
@@ -239,7 +246,7 @@ impl Committer {
         let Some(mut slot) = self.current.take() else { return Ok(()) };
         slot.waits = std::mem::take(&mut self.waits);
         slot.waits.iter().for_each(Wait::until_handed_over);
-        let start = trace::is_on(self.timer.device.config).then(trace::now);
+        let start = trace::is_on(self.device.config).then(trace::now);
         if let (Some(marks), Some(start)) = (&mut slot.marks, start) {
             marks.submitted(self.value, start);
         }
@@ -255,14 +262,14 @@ impl Committer {
             trace::submitted(self.timer.stream, self.value, self.dispatches, self.barriers, start);
         }
         self.in_flight.push_back((self.value, slot));
-        submitted.map_err(|error| self.timer.device.raw.lose("submit", &error))
+        submitted.map_err(|error| self.device.raw.lose("submit", &error))
     }
 
     /// Counts an evaluation that has ended.
     fn end(&mut self, ended: Ended) {
         let counted = std::mem::take(&mut self.evaluation);
         stats::evaluated(Evaluation { operations: ended.operations, ..counted });
-        if trace::is_on(self.timer.device.config) {
+        if trace::is_on(self.device.config) {
             // The next evaluation may begin before this one is recorded: its slice begins behind it.
             let start = ended.start.max(self.traced_until);
             trace::evaluated(self.timer.stream, ended.operations, start);

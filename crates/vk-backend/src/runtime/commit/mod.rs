@@ -8,26 +8,22 @@ mod committer;
 mod queue;
 mod work;
 
-use std::{
-    sync::{Arc, atomic::Ordering::Acquire},
-    time::Duration,
-};
+use std::sync::{Arc, atomic::Ordering::Acquire};
 
 use mlx_vulkan_core::{Error, Result, foreign};
 use parking_lot::{Condvar, MappedMutexGuard, Mutex, MutexGuard};
 use vulkano::device::Queue as DeviceQueue;
 
 use crate::runtime::{
+    device::DeviceState,
     raw::{ending::InDriver, recorder::Recorder},
-    stream::Timer,
+    timer::{GLANCE, Timer},
 };
 
 use committer::Committer;
 pub(crate) use queue::{BufferOffset, Command, Ended, Item, Queue, Transfer, Wait};
 pub(crate) use work::{Call, Work, written};
 
-/// How often a committer with recorded work looks whether the device is still busy.
-pub(crate) const GLANCE: Duration = Duration::from_micros(50);
 /// Items that the thread which ends an evaluation takes over itself: they cost less than waking up
 /// another thread.
 const FEW: usize = 32;
@@ -36,10 +32,12 @@ const FEW: usize = 32;
 pub(crate) struct Handover {
     timer: Arc<Timer>,
     queue: Mutex<Queue>,
-    /// Whether the stream puts off work to encode it together.
-    defers: bool,
     /// There is a batch in the queue.
     filled: Condvar,
+    /// Whether a thread of its own may record.
+    threads: bool,
+    /// Whether the stream puts off work to encode it together.
+    defers: bool,
     committer: Mutex<Committer>,
     thread: Mutex<Thread>,
 }
@@ -55,9 +53,15 @@ enum Thread {
 
 impl Handover {
     /// The hand-over of a stream, which `defers` work to encode it together or does not.
-    pub(crate) fn new(timer: Arc<Timer>, queue: Arc<DeviceQueue>, defers: bool) -> Arc<Self> {
+    pub(crate) fn new(
+        device: Arc<DeviceState>,
+        timer: Arc<Timer>,
+        queue: Arc<DeviceQueue>,
+        defers: bool,
+    ) -> Arc<Self> {
         Arc::new(Handover {
-            committer: Mutex::new(Committer::new(timer.clone(), queue)),
+            threads: device.config.enable_commit_thread,
+            committer: Mutex::new(Committer::new(device, timer.clone(), queue)),
             timer,
             queue: Mutex::default(),
             filled: Condvar::new(),
@@ -76,12 +80,11 @@ impl Handover {
     /// # Errors
     /// When the device fails in what this thread takes over; otherwise who waits is told.
     pub(crate) fn notify(self: &Arc<Self>, last: bool) -> Result<()> {
-        let threads = self.timer.device.config.enable_commit_thread;
         // A run is few items, and waking the thread for them costs more (0.6B on an H200: 924 tokens/s,
         // and 1,352 without). Without runs nobody waits for the end of an evaluation to be recorded
         // while the device is busy.
         let idle = || self.defers || !self.timer.is_busy();
-        let few = !threads || last && self.queue.lock().waiting().1 <= FEW && idle();
+        let few = !self.threads || last && self.queue.lock().waiting().1 <= FEW && idle();
         // Nobody else may be taking over: the order is that of the queue. And a submission that waits for
         // another stream's must come after it, for which the thread waits.
         if few

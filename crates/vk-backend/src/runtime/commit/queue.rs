@@ -14,7 +14,7 @@ use crate::runtime::{
     hazards::Region,
     memory::allocation::Allocation,
     raw::{ending, timeline::Timeline},
-    stream::Timer,
+    timer::Timer,
 };
 
 /// Buffer and offset of bytes, for transfers.
@@ -78,7 +78,7 @@ impl Wait {
     /// Whether what it waits for is in a queue, or never will be.
     pub(super) fn is_handed_over(&self) -> bool {
         self.stream.as_ref().is_none_or(|timer| {
-            timer.handed.load(Acquire) >= self.value || timer.device.raw.check().is_err()
+            timer.handed.load(Acquire) >= self.value || timer.raw.check().is_err()
         })
     }
 

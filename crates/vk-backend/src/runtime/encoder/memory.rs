@@ -28,7 +28,7 @@ impl Encoder {
     pub(crate) fn allocate(&mut self, bytes: u64) -> Result<Arc<Allocation>> {
         let allocation = self.allocate_for(bytes, User::Stream(self.timer.stream))?;
         allocation.touch(self.open_tick());
-        if self.timer.device.config.poison {
+        if self.device.config.poison {
             self.poison(&allocation)?;
         }
         self.arm(&allocation)?;
@@ -56,7 +56,7 @@ impl Encoder {
     /// Memory from the device's pool. When it is out, the operation can be tried again once work in flight
     /// has finished.
     pub(crate) fn allocate_for(&mut self, bytes: u64, user: User) -> Result<Arc<Allocation>> {
-        let allocated = self.timer.device.allocate(bytes, user);
+        let allocated = self.device.allocate(bytes, user);
         if let Err(Error::OutOfMemory { .. }) = &allocated {
             self.blocked = Some(Blocked::Memory);
         }
@@ -65,7 +65,7 @@ impl Encoder {
 
     /// Writes the guards around memory that the host does not reach.
     pub(crate) fn arm(&mut self, allocation: &Allocation) -> Result<()> {
-        let device = self.timer.device.clone();
+        let device = self.device.clone();
         let (Some(guard), Some(guards)) = (allocation.guard(), &device.guards) else {
             return Ok(());
         };

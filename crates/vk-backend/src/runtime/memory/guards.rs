@@ -29,7 +29,7 @@ use crate::runtime::{
         block::{Block, Usage},
         device::RawDevice,
     },
-    stats, streams,
+    stats, timer,
 };
 
 /// A guard that was found broken.
@@ -46,7 +46,7 @@ impl Finding {
             match batches.iter_mut().find(|(first, _)| first.stream == tick.stream) {
                 Some((first, _)) => first.value = first.value.min(tick.value),
                 None => {
-                    let encoded = streams::stream_of(tick.stream).map(|stream| stream.tick().value);
+                    let encoded = timer::of(tick.stream).map(|timer| timer.tick().value);
                     batches.push((tick, encoded.unwrap_or(tick.value)));
                 }
             }
