@@ -2,7 +2,7 @@
 //! and every knob is read where something is decided.
 
 use std::{
-    collections::HashSet,
+    collections::{BTreeMap, BTreeSet, HashSet},
     fs,
     path::{Path, PathBuf},
 };
@@ -157,6 +157,72 @@ fn each_layer_uses_only_those_below() {
         }
     }
     assert!(wrong.is_empty(), "a layer uses one above it:\n{}", wrong.join("\n"));
+}
+
+/// A circle among rooms, of which each uses some others.
+fn circle(uses: &BTreeMap<String, BTreeSet<String>>) -> Option<Vec<String>> {
+    let mut left = uses.clone();
+    // What uses nothing that is left is in no circle.
+    while let Some(free) =
+        left.iter().find(|(_, used)| used.is_empty()).map(|(room, _)| room.clone())
+    {
+        left.remove(&free);
+        for used in left.values_mut() {
+            used.remove(&free);
+        }
+    }
+    let mut path = vec![left.keys().next()?.clone()];
+    loop {
+        let next = left[path.last()?].iter().next()?.clone();
+        if let Some(first) = path.iter().position(|room| *room == next) {
+            path.drain(..first);
+            path.push(next);
+            return Some(path);
+        }
+        path.push(next);
+    }
+}
+
+/// The files and folders of a layer, with those that each uses.
+fn rooms(layer: &str) -> BTreeMap<String, BTreeSet<String>> {
+    let mut uses: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for (file, text) in sources() {
+        let own = module(&file);
+        let text = text.split("#[cfg(test)]\nmod ").next().unwrap_or_default();
+        let [first, room, ..] = own.as_slice() else { continue };
+        if first != layer {
+            continue;
+        }
+        let used = uses.entry(room.clone()).or_default();
+        let paths = named(text, &own).into_iter().filter(|path| path.len() > 1 && path[0] == layer);
+        used.extend(paths.map(|path| path[1].clone()).filter(|other| other != room));
+    }
+    let known: BTreeSet<String> = uses.keys().cloned().collect();
+    uses.values_mut().for_each(|used| used.retain(|room| known.contains(room)));
+    uses
+}
+
+#[test]
+fn the_rooms_of_a_layer_use_each_other_one_way() {
+    let mut arrows = 0;
+    for layer in ["runtime", "kernels", "graph"] {
+        let rooms = rooms(layer);
+        arrows += rooms.values().map(BTreeSet::len).sum::<usize>();
+        let circle = circle(&rooms).map(|path| path.join(" uses "));
+        assert_eq!(circle, None, "a circle in {layer}");
+    }
+    assert!(arrows > 100, "the rooms were not read");
+}
+
+#[test]
+fn circles_are_found() {
+    let rooms = |uses: &[(&str, &[&str])]| {
+        let used = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect();
+        uses.iter().map(|(room, names)| ((*room).to_owned(), used(names))).collect()
+    };
+    assert_eq!(circle(&rooms(&[("a", &["b", "c"]), ("b", &["c"]), ("c", &[])])), None);
+    let found = circle(&rooms(&[("a", &["b"]), ("b", &["c"]), ("c", &["d", "b"]), ("d", &[])]));
+    assert_eq!(found.unwrap(), ["b", "c", "b"]);
 }
 
 #[test]

@@ -18,9 +18,9 @@ use crate::shaders::KernelOf;
 use convert::Push;
 use moves::MOVE_BYTES as MOVE;
 
-/// One side of a copy: where, which dtype, and how it is walked.
+/// An operand with its dtype, and how it is walked.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Side<'a> {
+pub(crate) struct StridedOperand<'a> {
     /// Its memory; the address is that of the first element walked.
     pub at: Operand,
     /// Its dtype.
@@ -92,7 +92,12 @@ fn kernel(from: Dtype) -> KernelOf<convert::Constants, Push> {
 ///
 /// # Errors
 /// When memory or the device fails.
-pub(crate) fn copy(ctx: &mut Ctx<'_>, shape: &[usize], from: Side<'_>, to: Side<'_>) -> Result<()> {
+pub(crate) fn copy(
+    ctx: &mut Ctx<'_>,
+    shape: &[usize],
+    from: StridedOperand<'_>,
+    to: StridedOperand<'_>,
+) -> Result<()> {
     let walk = Walk::new(shape, [from.strides, to.strides]);
     let count = walk.count();
     if count == 0 {
@@ -187,8 +192,9 @@ pub(crate) fn copy_to_output(ctx: &mut Ctx<'_>, input: &Array, output: &mut Outp
     let at = ctx.input(input)?;
     let to = ctx.output(output)?;
     let row_major = shape::row_major_strides(input.shape());
-    let from = Side { at, dtype: input.dtype(), strides: &input.evaluated().layout.strides };
-    let to = Side { at: to, dtype: output.dtype, strides: &row_major };
+    let from =
+        StridedOperand { at, dtype: input.dtype(), strides: &input.evaluated().layout.strides };
+    let to = StridedOperand { at: to, dtype: output.dtype, strides: &row_major };
     copy(ctx, input.shape(), from, to)
 }
 
@@ -206,8 +212,13 @@ pub(crate) fn dense(ctx: &mut Ctx<'_>, input: &Array) -> Result<Operand> {
     let region = ctx.scratch(input.nbytes() as u64)?;
     let to = Operand { address: region.address, region };
     let row_major = shape::row_major_strides(input.shape());
-    let from = Side { at, dtype: input.dtype(), strides: &layout.strides };
-    copy(ctx, input.shape(), from, Side { at: to, dtype: input.dtype(), strides: &row_major })?;
+    let from = StridedOperand { at, dtype: input.dtype(), strides: &layout.strides };
+    copy(
+        ctx,
+        input.shape(),
+        from,
+        StridedOperand { at: to, dtype: input.dtype(), strides: &row_major },
+    )?;
     Ok(to)
 }
 
@@ -258,8 +269,8 @@ fn as_type(ctx: &mut Ctx<'_>, input: &Array, output: &mut Output) -> Result<()> 
     }
     let at = ctx.input(input)?;
     let to = ctx.output_like(output, layout.clone())?;
-    let from = Side { at, dtype: input.dtype(), strides: &[1] };
-    let to = Side { at: to, dtype: output.dtype, strides: &[1] };
+    let from = StridedOperand { at, dtype: input.dtype(), strides: &[1] };
+    let to = StridedOperand { at: to, dtype: output.dtype, strides: &[1] };
     copy(ctx, &[layout.data_size], from, to)
 }
 
@@ -268,8 +279,14 @@ fn view(ctx: &mut Ctx<'_>, input: &Array, output: &mut Output) -> Result<()> {
     let at = ctx.input(input)?;
     let to = ctx.output(output)?;
     let row_major = shape::row_major_strides(input.shape());
-    let from = Side { at, dtype: input.dtype(), strides: &input.evaluated().layout.strides };
-    copy(ctx, input.shape(), from, Side { at: to, dtype: input.dtype(), strides: &row_major })
+    let from =
+        StridedOperand { at, dtype: input.dtype(), strides: &input.evaluated().layout.strides };
+    copy(
+        ctx,
+        input.shape(),
+        from,
+        StridedOperand { at: to, dtype: input.dtype(), strides: &row_major },
+    )
 }
 
 /// The first input, in place where it can be donated, with a slice replaced by the second.
@@ -287,9 +304,12 @@ fn slice_update(
     let first: isize = start.iter().zip(&strides).map(|(&i, &s)| i * s).sum();
     let stepped: Strides = strides.iter().zip(steps).map(|(&s, &step)| s * step).collect();
     let target = strided_part(to.address, update.shape(), &stepped, first, output.dtype);
-    let from =
-        Side { at: from, dtype: update.dtype(), strides: &update.evaluated().layout.strides };
-    let to = Side { at: target, dtype: output.dtype, strides: &stepped };
+    let from = StridedOperand {
+        at: from,
+        dtype: update.dtype(),
+        strides: &update.evaluated().layout.strides,
+    };
+    let to = StridedOperand { at: target, dtype: output.dtype, strides: &stepped };
     copy(ctx, update.shape(), from, to)
 }
 
@@ -351,10 +371,18 @@ fn concatenate(
         let from = ctx.input(input)?;
         let target =
             strided_part(to.address, input.shape(), &strides, at * strides[axis], output.dtype);
-        let from =
-            Side { at: from, dtype: input.dtype(), strides: &input.evaluated().layout.strides };
+        let from = StridedOperand {
+            at: from,
+            dtype: input.dtype(),
+            strides: &input.evaluated().layout.strides,
+        };
         let shape: Shape = input.shape().into();
-        copy(ctx, &shape, from, Side { at: target, dtype: output.dtype, strides: &strides })?;
+        copy(
+            ctx,
+            &shape,
+            from,
+            StridedOperand { at: target, dtype: output.dtype, strides: &strides },
+        )?;
         at += input.shape()[axis] as isize;
     }
     Ok(())

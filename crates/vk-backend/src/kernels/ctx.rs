@@ -265,11 +265,11 @@ impl<'a> Ctx<'a> {
     /// When the device fails.
     pub(crate) fn put_off(
         &mut self,
-        kind: Kind,
+        kind: impl Into<Kind>,
         reads: &[Region],
         writes: &[Region],
     ) -> Result<()> {
-        Steps::put_off(self.encoder, Step::new(kind, reads, writes, (self.stream, self.op)))
+        Steps::put_off(self.encoder, Step::new(kind.into(), reads, writes, (self.stream, self.op)))
     }
 
     /// The operation's kernels so far, if statistics ask for them.

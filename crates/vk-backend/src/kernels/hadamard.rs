@@ -38,7 +38,7 @@ fn plan(transform: Hadamard) -> Vec<Pass> {
 
 /// Values before or after a pass.
 #[derive(Clone, Copy)]
-struct Side {
+struct Values {
     region: Region,
     dtype: Dtype,
 }
@@ -56,12 +56,12 @@ pub(super) fn eval(
     let from = copy::dense(ctx, input)?;
     let result = ctx.output(output)?;
     let passes = plan(transform);
-    let target = Side { region: result.region, dtype: output.dtype };
+    let target = Values { region: result.region, dtype: output.dtype };
     let between = match passes.len() > 1 && output.dtype != Dtype::Float32 {
-        true => Side { region: ctx.scratch(output.size() as u64 * 4)?, dtype: Dtype::Float32 },
+        true => Values { region: ctx.scratch(output.size() as u64 * 4)?, dtype: Dtype::Float32 },
         false => target,
     };
-    let mut source = Side { region: Region { address: from.address, ..from.region }, ..target };
+    let mut source = Values { region: Region { address: from.address, ..from.region }, ..target };
     for (i, &pass) in passes.iter().enumerate() {
         let last = i + 1 == passes.len();
         let to = if last { target } else { between };
@@ -84,7 +84,7 @@ fn power(
     rest: usize,
     count: usize,
     scale: f32,
-    [from, to]: [Side; 2],
+    [from, to]: [Values; 2],
 ) -> Result<()> {
     let lines = (MOST / size).min(64).min(count.next_power_of_two());
     let push = hadamard_power::Push {
@@ -119,7 +119,7 @@ fn factor(
     transform: Hadamard,
     size: usize,
     scale: f32,
-    [from, to]: [Side; 2],
+    [from, to]: [Values; 2],
 ) -> Result<()> {
     let push = hadamard_factor::Push {
         source: from.region.address,

@@ -7,7 +7,7 @@ use mlx_vulkan_core::{
 use super::{
     Ctx, Operand, args,
     layouts::{indexing_along as along, indexing_gather as gathers, indexing_take as takes},
-    locations::{self, Job, indices, strides, widest},
+    locations::{self, LocationDispatch, indices, strides, widest},
     reduce::View,
     scatter,
     strided::Walk,
@@ -184,7 +184,7 @@ fn gather(
         index: locations::index(&views),
         count: views.len() as u32,
     };
-    let job = Job {
+    let job = LocationDispatch {
         kernel: gathers::GATHER,
         constants,
         locations: &locations,

@@ -34,7 +34,7 @@ pub(super) fn index(indices: &[View]) -> u32 {
 }
 
 /// One dispatch over all locations, by workgroups of the size of elementwise kernels.
-pub(super) struct Job<'a, C> {
+pub(super) struct LocationDispatch<'a, C> {
     pub(super) kernel: KernelOf<C, Push>,
     pub(super) constants: C,
     pub(super) locations: &'a Locations,
@@ -45,7 +45,7 @@ pub(super) struct Job<'a, C> {
     pub(super) keeps: bool,
 }
 
-impl<C: SpecConstants> Job<'_, C> {
+impl<C: SpecConstants> LocationDispatch<'_, C> {
     /// Encodes it.
     pub(super) fn run(&self, ctx: &mut Ctx<'_>) -> Result<()> {
         let locations = self.locations;

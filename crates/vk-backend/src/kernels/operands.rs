@@ -3,12 +3,31 @@
 use mlx_vulkan_core::{Array, Result, Shape, Strides, shape};
 use smallvec::{SmallVec, smallvec};
 
-use super::Addend;
-use crate::kernels::{Ctx, Operand, Region, copy, layouts::matvec_strided, strided::Walk};
+use super::{Ctx, Operand, Region, copy, layouts::matvec_strided, strided::Walk};
+
+/// Which operand of a mat-vec is the matrix.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum MatrixSide {
+    /// `a` is the matrix, the columns of `b` are the vectors.
+    Left,
+    /// `b` is the matrix, the rows of `a` are the vectors.
+    Right,
+}
+
+/// Factors and third operand of `addmm`.
+#[derive(Clone, Copy)]
+pub(super) struct Addend<'a> {
+    /// `c`, of the output's shape.
+    pub c: &'a Array,
+    /// Factor of the product.
+    pub alpha: f32,
+    /// Factor of `c`.
+    pub beta: f32,
+}
 
 /// One operand: where it is and how its last two axes lie.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Matrix {
+pub(crate) struct StridedMatrix {
     pub at: Operand,
     /// Stride along the axis that is not k (rows of `a`, columns of `b`).
     pub outer: i64,
@@ -20,7 +39,7 @@ pub(crate) struct Matrix {
     pub across: bool,
 }
 
-impl Matrix {
+impl StridedMatrix {
     /// Distance of neighbours along the axis that kernels do not take as dense; k is preferred.
     pub(super) fn leading(&self) -> i64 {
         if self.along_k { self.outer } else { self.inner }
@@ -43,8 +62,8 @@ pub(crate) struct Operands {
     pub m: usize,
     pub n: usize,
     pub k: usize,
-    pub a: Matrix,
-    pub b: Matrix,
+    pub a: StridedMatrix,
+    pub b: StridedMatrix,
     pub c: Option<Third>,
     /// Batch axes with the strides of `a`, `b` and `c`.
     pub batch: Walk<3>,
@@ -192,7 +211,7 @@ impl Operands {
     }
 
     /// Products to make.
-    pub(in crate::kernels) fn batches(&self) -> usize {
+    pub(super) fn batches(&self) -> usize {
         match &self.lists {
             Some(Lists::Picks(picks)) => picks.batches,
             Some(Lists::Segments { batches, .. }) => *batches,
@@ -201,7 +220,7 @@ impl Operands {
     }
 
     /// What kernels read.
-    pub(in crate::kernels) fn reads(&self) -> SmallVec<[Region; 4]> {
+    pub(super) fn reads(&self) -> SmallVec<[Region; 4]> {
         let mut reads = smallvec![self.a.at.region, self.b.at.region];
         reads.extend(self.c.as_ref().map(|c| c.at.region));
         match &self.lists {
@@ -214,11 +233,7 @@ impl Operands {
 
     /// The batch strides for `strided_offset`: number of axes, and the packed walk's address (none
     /// for a single product). `order` says which operand stands where.
-    pub(in crate::kernels) fn walk(
-        &self,
-        ctx: &mut Ctx<'_>,
-        order: [usize; 3],
-    ) -> Result<(u32, u64)> {
+    pub(super) fn walk(&self, ctx: &mut Ctx<'_>, order: [usize; 3]) -> Result<(u32, u64)> {
         match &self.lists {
             Some(Lists::Picks(picks)) => return Ok((0, picks.pack(ctx, [order[0], order[1]])?)),
             Some(Lists::Segments { ends, .. }) => return Ok((0, ends.address)),
@@ -235,7 +250,7 @@ impl Operands {
     }
 
     /// Whether all batch strides of an operand are multiples of `elements`.
-    pub(in crate::kernels) fn batches_aligned(&self, operand: usize, elements: isize) -> bool {
+    pub(super) fn batches_aligned(&self, operand: usize, elements: isize) -> bool {
         if let Some(Lists::Picks(picks)) = &self.lists {
             return picks.strides[operand] % elements as i64 == 0;
         }
@@ -243,8 +258,8 @@ impl Operands {
     }
 }
 
-fn matrix(at: Operand, outer: isize, inner: isize, outer_size: usize, k: usize) -> Matrix {
-    Matrix {
+fn matrix(at: Operand, outer: isize, inner: isize, outer_size: usize, k: usize) -> StridedMatrix {
+    StridedMatrix {
         at,
         outer: outer as i64,
         inner: inner as i64,

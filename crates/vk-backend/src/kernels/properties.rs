@@ -8,6 +8,7 @@ use super::{
     fft::planner as fft,
     matmul::planner::{self as matmul, Gemm},
     matvec::planner as matvec,
+    operands::MatrixSide,
     quantized::planner as quantized,
     reduce::planner as reduce,
     team::Team,
@@ -112,10 +113,10 @@ proptest! {
         match matmul::plan(&p, &caps) {
             matmul::MatmulPlan::Gemm(gemm) => expect_gemm(gemm, [m, n, k, batches], fragment, &caps)?,
             // Vectors are few, and the matrix is dense in the direction that the kernel walks.
-            matmul::MatmulPlan::MatVec(matmul::Side::Right) => prop_assert!(b_along_k && m <= matmul::FEW),
-            matmul::MatmulPlan::VecMat(matmul::Side::Right) => prop_assert!(b_along_n && m <= matmul::FEW),
-            matmul::MatmulPlan::MatVec(matmul::Side::Left) => prop_assert!(a_along_k && n <= matmul::FEW),
-            matmul::MatmulPlan::VecMat(matmul::Side::Left) => prop_assert!(a_along_m && n <= matmul::FEW),
+            matmul::MatmulPlan::MatVec(MatrixSide::Right) => prop_assert!(b_along_k && m <= matmul::FEW),
+            matmul::MatmulPlan::VecMat(MatrixSide::Right) => prop_assert!(b_along_n && m <= matmul::FEW),
+            matmul::MatmulPlan::MatVec(MatrixSide::Left) => prop_assert!(a_along_k && n <= matmul::FEW),
+            matmul::MatmulPlan::VecMat(MatrixSide::Left) => prop_assert!(a_along_m && n <= matmul::FEW),
         }
         for segments in [false, true] {
             let listed = matmul::listed(m, n, batches, segments, &caps);

@@ -7,7 +7,7 @@ use mlx_vulkan_core::{
 use super::{
     Ctx, Operand, copy,
     layouts::{scatter_assign as assign, scatter_fold as fold},
-    locations::{self, Job, indices, strides, widest},
+    locations::{self, LocationDispatch, indices, strides, widest},
     reduce::View,
 };
 use crate::shaders::KernelOf;
@@ -82,7 +82,15 @@ fn launch(
         let (locations, bytes) = widest(locations, dtype.size() as u64, [source, destination]);
         let constants = assign::Constants { workgroup, bytes: bytes as u32, index, count };
         let (kernel, locations) = (assign::SCATTER_ASSIGN, &locations);
-        let job = Job { kernel, constants, locations, indices, source, destination, keeps: true };
+        let job = LocationDispatch {
+            kernel,
+            constants,
+            locations,
+            indices,
+            source,
+            destination,
+            keeps: true,
+        };
         return job.run(ctx);
     }
     let op = logical(op, dtype);
@@ -93,7 +101,8 @@ fn launch(
     let (dtype, op) = (dtype as u32, op as u32);
     let constants = fold::Constants { workgroup, dtype, index, count, op };
     let locations = &locations;
-    Job { kernel, constants, locations, indices, source, destination, keeps: true }.run(ctx)
+    LocationDispatch { kernel, constants, locations, indices, source, destination, keeps: true }
+        .run(ctx)
 }
 
 /// Sums and products of bools are their extremes.

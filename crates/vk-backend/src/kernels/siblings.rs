@@ -4,10 +4,6 @@
 use mlx_vulkan_core::{Dtype, Result, primitives::Affine};
 use smallvec::SmallVec;
 
-use super::gemm::{
-    A_ALONG_K, A_VECTOR, ADD, B_ALONG_K, B_VECTOR, C_VECTOR, GATED, MATRIX, Push, SIBLINGS,
-    matrix_constants, matrix_grid, matrix_pipeline, sum_parts_and,
-};
 use crate::{
     kernels::{
         Ctx, Dispatch, Operand, Region,
@@ -15,8 +11,14 @@ use crate::{
             matmul_matrix::{self, Sibling},
             quantized_qmm_matrix,
         },
-        matmul::matrix::{self, MatrixTile},
-        matvec::{After, Format, Fused, Matrix},
+        matmul::{
+            gemm::{
+                A_ALONG_K, A_VECTOR, ADD, B_ALONG_K, B_VECTOR, C_VECTOR, GATED, MATRIX, Push,
+                SIBLINGS, matrix_constants, matrix_grid, matrix_pipeline, sum_parts_and,
+            },
+            matrix::{self, MatrixTile},
+        },
+        matvec::{After, Format, Fused, Weights},
         quantized,
     },
     runtime::capabilities::Fragment,
@@ -65,7 +67,7 @@ pub(crate) fn encode(
         1 => None,
         splits => Some(ctx.scratch(count * u64::from(splits) * 4)?),
     };
-    let mut matrices: SmallVec<[Matrix; 3]> = fused.matrices().into();
+    let mut matrices: SmallVec<[Weights; 3]> = fused.matrices().into();
     let mut packed = (fused.format.group > 1).then(|| affine(fused.format));
     if let Some(affine) = packed.filter(|_| dequantizes(fused)) {
         for matrix in &mut matrices {
@@ -79,7 +81,7 @@ pub(crate) fn encode(
     let list: SmallVec<[Sibling; 3]> = order
         .iter()
         .map(|&i| {
-            let Matrix { words, scales, biases, result, outputs } = matrices[i];
+            let Weights { words, scales, biases, result, outputs } = matrices[i];
             let result = parts.map_or(result, |parts| parts.address);
             n += outputs;
             Sibling { b: words, scales, biases, result, n: outputs, end: n }
@@ -163,7 +165,7 @@ fn dequantizes(fused: &Fused) -> bool {
 /// A matrix dequantized into scratch memory.
 fn dequantized(
     ctx: &mut Ctx<'_>,
-    matrix: &Matrix,
+    matrix: &Weights,
     inner: u32,
     affine: Affine,
     dtype: Dtype,
@@ -183,7 +185,7 @@ fn dequantized(
 
 /// How the operands lie; cooperative matrices take no part of a vector of eight, so rows must have whole
 /// ones.
-fn flags(fused: &Fused, matrices: &[Matrix], packed: bool) -> u32 {
+fn flags(fused: &Fused, matrices: &[Weights], packed: bool) -> u32 {
     let vectors = |address: u64| address.is_multiple_of(16) && fused.inner.is_multiple_of(8);
     let words = matrices.iter().all(|m| m.words.is_multiple_of(16));
     let b_vector = words && (packed || fused.inner.is_multiple_of(8));

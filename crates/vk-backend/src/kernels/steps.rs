@@ -19,6 +19,18 @@ pub(crate) enum Kind {
     Attention(Token),
 }
 
+impl From<Fused> for Kind {
+    fn from(product: Fused) -> Self {
+        Kind::Product(product)
+    }
+}
+
+impl From<Token> for Kind {
+    fn from(token: Token) -> Self {
+        Kind::Attention(token)
+    }
+}
+
 /// A step that is not encoded yet, with the memory that it touches.
 pub(crate) struct Step {
     pub(crate) kind: Kind,

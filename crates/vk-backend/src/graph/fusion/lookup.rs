@@ -88,7 +88,7 @@ impl super::GroupKernel for Found {
         };
         let output = &mut kept[0];
         let columns = output.shape.last().copied().unwrap_or(0);
-        let matrix = quantized::Matrix {
+        let matrix = quantized::QuantizedMatrix {
             at: [words, scales, biases],
             dtype: sources[1].dtype(),
             affine: self.affine,

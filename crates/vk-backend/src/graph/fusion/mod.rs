@@ -13,7 +13,7 @@
 //! - rows picked from a quantized matrix and dequantized (`lookup.rs`).
 //!
 //! Products of many rows are one dispatch of the kernel of cooperative matrices with a list of
-//! matrices (`kernels/matmul/siblings.rs`), if more than a third of the device has work then; a
+//! matrices (`kernels/siblings.rs`), if more than a third of the device has work then; a
 //! single product may have its k split.
 //!
 //! # What a group may claim

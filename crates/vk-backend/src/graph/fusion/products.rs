@@ -17,9 +17,11 @@ use super::{Grouped, inner};
 use crate::{
     kernels::{
         Ctx, Operand, Region,
-        matmul::{encode_siblings, matrix::fragment, plan_siblings, planner as matmul},
-        matvec::{self, After, Format, Fused, MOST_MATRICES, Matrix, Norm, planner},
+        fragment::fragment,
+        matmul::planner as matmul,
+        matvec::{self, After, Format, Fused, MOST_MATRICES, Norm, Weights, planner},
         quantized::planner as quantized,
+        siblings,
     },
     runtime::{capabilities::Fragment, config::Config, device::DeviceState},
 };
@@ -334,7 +336,7 @@ impl super::GroupKernel for Products {
         let tiles = match self.way {
             Way::Few => None,
             Way::Many(fragment, dtype) => {
-                let Some(plan) = plan_siblings(ctx, &fused, fragment) else { return Ok(false) };
+                let Some(plan) = siblings::plan(ctx, &fused, fragment) else { return Ok(false) };
                 Some((plan, dtype))
             }
         };
@@ -345,7 +347,7 @@ impl super::GroupKernel for Products {
             writes.push(result.region);
         }
         match tiles {
-            Some((plan, dtype)) => encode_siblings(ctx, &fused, plan, dtype, &reads, &writes)?,
+            Some((plan, dtype)) => siblings::encode(ctx, &fused, plan, dtype, &reads, &writes)?,
             None => matvec::encode(ctx, &fused, &reads, &writes)?,
         }
         Ok(true)
@@ -367,7 +369,7 @@ fn matrix(
     node: &Node,
     outputs: u32,
     reads: &mut SmallVec<[Region; 12]>,
-) -> Result<Option<Matrix>> {
+) -> Result<Option<Weights>> {
     let mut parts = [0; 3];
     for (part, array) in parts.iter_mut().zip(&node.inputs[1..]) {
         let Data { layout, .. } = array.evaluated();
@@ -383,7 +385,7 @@ fn matrix(
         *part = at.address;
     }
     let [words, scales, biases] = parts;
-    let matrix = Matrix { words, scales, biases, result: 0, outputs };
+    let matrix = Weights { words, scales, biases, result: 0, outputs };
     Ok(words.is_multiple_of(16).then_some(matrix))
 }
 

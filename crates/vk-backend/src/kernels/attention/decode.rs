@@ -11,7 +11,6 @@ use crate::{
         layouts::attention_decode::{
             self as shader, ATTENTION_DECODE, ATTENTION_DECODE_QUANTIZED, Constants, More, Push,
         },
-        steps::Kind,
     },
     runtime::{commit::Call, stats},
 };
@@ -96,7 +95,7 @@ pub(crate) fn encode_token(
     writes: &[Region],
 ) -> Result<()> {
     if ctx.runs().is_some_and(|runs| runs.serves_attention(token)) {
-        return ctx.put_off(Kind::Attention(*token), reads, writes);
+        return ctx.put_off(*token, reads, writes);
     }
     dispatch_token(ctx, token, reads, writes)
 }

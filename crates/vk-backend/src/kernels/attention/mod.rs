@@ -15,11 +15,12 @@ use smallvec::smallvec;
 
 use super::{
     Ctx, Dispatch, Operand, Region, copy,
+    fragment::fragment,
     layouts::{
         attention::{self as lanes, Push, Strides as StridesOf},
         attention_combine as combine, attention_matrix as matrices,
     },
-    matmul::{matrix::fragment, matrix_pipeline},
+    matmul::matrix_pipeline,
 };
 use crate::runtime::{config::Config, pipelines::PipelineOf, stats};
 use planner::{LanesPlan, Sizes};

@@ -9,13 +9,13 @@ use mlx_vulkan_core::{
 
 use super::{
     Ctx, Dispatch, Operand, Region, copy,
+    fragment::fragment,
     layouts::{
         convolution_direct as direct_sums, convolution_direct::Geometry, convolution_tile,
         convolution_unfold,
     },
     matmul::{
         A_ALONG_K, A_VECTOR, B_ALONG_K, B_VECTOR, GemmPush, dense_matrix,
-        matrix::fragment,
         planner::{Gemm, Tile},
         tile_constants, tile_grid,
     },

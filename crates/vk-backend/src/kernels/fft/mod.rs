@@ -40,7 +40,7 @@ impl End {
 
 /// Lines of one side: where they begin, and their elements' distance.
 #[derive(Debug, Clone)]
-struct Side {
+struct Lines {
     address: u64,
     region: Region,
     /// Strides of the other axes.
@@ -49,24 +49,24 @@ struct Side {
     end: End,
 }
 
-impl Side {
+impl Lines {
     /// The lines along `axis` of an array with these strides.
-    fn of(address: u64, region: Region, strides: &[isize], axis: usize, end: End) -> Side {
+    fn of(address: u64, region: Region, strides: &[isize], axis: usize, end: End) -> Lines {
         let mut outer = Strides::from_slice(strides);
         let unit = outer.remove(axis) as i64;
-        Side { address, region, outer, unit, end }
+        Lines { address, region, outer, unit, end }
     }
 
     /// Lines of `n` complex numbers one after the other.
-    fn dense(region: Region, batch: &[usize], n: usize) -> Side {
+    fn dense(region: Region, batch: &[usize], n: usize) -> Lines {
         let mut outer = row_major_strides(batch);
         outer.iter_mut().for_each(|s| *s *= n as isize);
-        Side { address: region.address, region, outer, unit: 1, end: End::Complex }
+        Lines { address: region.address, region, outer, unit: 1, end: End::Complex }
     }
 }
 
 /// Transforms of `n` elements, one per element of `batch`.
-struct Job<'a> {
+struct Transforms<'a> {
     n: usize,
     batch: &'a [usize],
     inverse: bool,
@@ -84,7 +84,7 @@ enum Part {
     Back(usize, Region),
 }
 
-impl Job<'_> {
+impl Transforms<'_> {
     /// Flags of the first pass and of the last one.
     fn flags(&self) -> [u32; 2] {
         match self.part {
@@ -162,9 +162,9 @@ pub(super) fn eval(ctx: &mut Ctx<'_>, fft: &Fft, input: &Array, output: &mut Out
         let mut batch = shape.clone();
         batch.remove(axis);
         let scale = if fft.inverse { (1.0 / n as f64) as f32 } else { 1.0 };
-        let job = Job { n, batch: &batch, inverse: fft.inverse, scale, part: Part::Whole };
-        let from = Side::of(source.0, source.1, &source.2, axis, in_end);
-        let into = Side::of(to.0, to.1, &strides, axis, out_end);
+        let job = Transforms { n, batch: &batch, inverse: fft.inverse, scale, part: Part::Whole };
+        let from = Lines::of(source.0, source.1, &source.2, axis, in_end);
+        let into = Lines::of(to.0, to.1, &strides, axis, out_end);
         transform(ctx, &job, &from, &into)?;
         source = (to.0, to.1, strides, shape);
     }
@@ -172,7 +172,7 @@ pub(super) fn eval(ctx: &mut Ctx<'_>, fft: &Fft, input: &Array, output: &mut Out
 }
 
 /// The transforms along one axis.
-fn transform(ctx: &mut Ctx<'_>, job: &Job<'_>, from: &Side, to: &Side) -> Result<()> {
+fn transform(ctx: &mut Ctx<'_>, job: &Transforms<'_>, from: &Lines, to: &Lines) -> Result<()> {
     match plan(job.n, longest_pass(ctx.capabilities().shared_memory)) {
         FftPlan::Passes(factors) => passes(ctx, job, &factors, from, to),
         FftPlan::Bluestein(m) => bluestein(ctx, job, m, from, to),
@@ -183,17 +183,17 @@ fn transform(ctx: &mut Ctx<'_>, job: &Job<'_>, from: &Side, to: &Side) -> Result
 /// them lines lie in scratch memory.
 fn passes(
     ctx: &mut Ctx<'_>,
-    job: &Job<'_>,
+    job: &Transforms<'_>,
     factors: &[usize],
-    from: &Side,
-    to: &Side,
+    from: &Lines,
+    to: &Lines,
 ) -> Result<()> {
     let lines: usize = job.batch.iter().product();
     let between = match factors.len() {
         1 => None,
         _ => {
             let region = ctx.scratch((lines * job.n) as u64 * 8)?;
-            Some(Side::dense(region, job.batch, job.n))
+            Some(Lines::dense(region, job.batch, job.n))
         }
     };
     let between = between.as_ref();
@@ -254,7 +254,7 @@ fn passes(
 }
 
 /// The flag if lines are nearer to one another than a line's elements, which are `stride` units apart.
-fn lines_first(side: &Side, stride: usize, flag: u32) -> u32 {
+fn lines_first(side: &Lines, stride: usize, flag: u32) -> u32 {
     let apart = side.unit.unsigned_abs() as usize * stride;
     if apart > 1 { flag } else { 0 }
 }
@@ -280,7 +280,13 @@ fn dispatch(
 }
 
 /// The transform as a convolution of length `m` with a chirp.
-fn bluestein(ctx: &mut Ctx<'_>, job: &Job<'_>, m: usize, from: &Side, to: &Side) -> Result<()> {
+fn bluestein(
+    ctx: &mut Ctx<'_>,
+    job: &Transforms<'_>,
+    m: usize,
+    from: &Lines,
+    to: &Lines,
+) -> Result<()> {
     let spectrum = ctx.scratch(m as u64 * 8)?;
     let push = fft_chirp::Push {
         destination: spectrum.address,
@@ -292,15 +298,15 @@ fn bluestein(ctx: &mut Ctx<'_>, job: &Job<'_>, m: usize, from: &Side, to: &Side)
     let constants = fft_chirp::Constants { workgroup: group };
     let pipeline = ctx.pipeline(fft_chirp::FFT_CHIRP, &constants)?;
     ctx.run(&pipeline, &push, push.m, u64::from(group), &[], &[spectrum])?;
-    let one = Job { n: m, batch: &[], inverse: false, scale: 1.0, part: Part::Whole };
-    let side = Side::dense(spectrum, &[], m);
+    let one = Transforms { n: m, batch: &[], inverse: false, scale: 1.0, part: Part::Whole };
+    let side = Lines::dense(spectrum, &[], m);
     transform(ctx, &one, &side, &side)?;
 
     let lines: usize = job.batch.iter().product();
-    let spectra = Side::dense(ctx.scratch((lines * m) as u64 * 8)?, job.batch, m);
-    let there = Job { n: m, scale: 1.0, part: Part::There(job.n), ..*job };
+    let spectra = Lines::dense(ctx.scratch((lines * m) as u64 * 8)?, job.batch, m);
+    let there = Transforms { n: m, scale: 1.0, part: Part::There(job.n), ..*job };
     transform(ctx, &there, from, &spectra)?;
     let scale = job.scale / m as f32;
-    let back = Job { scale, part: Part::Back(job.n, spectrum), ..there };
+    let back = Transforms { scale, part: Part::Back(job.n, spectrum), ..there };
     transform(ctx, &back, &spectra, to)
 }

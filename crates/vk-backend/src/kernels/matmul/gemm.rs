@@ -2,7 +2,7 @@
 
 use mlx_vulkan_core::{Dtype, Result};
 
-use super::operands::{Lists, Matrix, Operands};
+use crate::kernels::operands::{Lists, Operands, StridedMatrix};
 use crate::{
     kernels::{
         Capabilities, Ctx, Dispatch, Operand, Region,
@@ -171,7 +171,7 @@ pub(super) fn eval(
 fn flags(o: &Operands, plan: Gemm, dtype: Dtype) -> u32 {
     let (width, whole) = if matches!(plan, Gemm::Matrix(..)) { (8, true) } else { (4, false) };
     let segments = matches!(o.lists, Some(Lists::Segments { .. }));
-    let vector = |m: &Matrix, i| {
+    let vector = |m: &StridedMatrix, i| {
         let row = match (m.along_k, i) {
             (true, _) => o.k,
             (false, 0) => o.m,

@@ -1,11 +1,6 @@
 //! Products of many rows on cooperative matrices: which tile, how many parts of k.
 
-use mlx_vulkan_core::Dtype;
-
-use crate::runtime::{
-    capabilities::{Capabilities, Fragment},
-    config::Config,
-};
+use crate::runtime::capabilities::{Capabilities, Fragment};
 
 /// Rows and columns from which a product goes to cooperative matrices; below, a tile is mostly air.
 const LEAST: usize = 17;
@@ -99,23 +94,6 @@ impl MatrixTile {
     }
 }
 
-/// The fragments for a dtype where products may use them. `leading` are the distances of rows: the
-/// kernel's offsets within a tile have 32 bits.
-pub(crate) fn fragment(
-    dtype: Dtype,
-    leading: [i64; 2],
-    caps: &Capabilities,
-    config: &Config,
-) -> Option<Fragment> {
-    let near = leading.iter().all(|l| (0..1 << 22).contains(l));
-    match dtype {
-        _ if !config.enable_coopmat || !near || caps.is_software() => None,
-        Dtype::Float16 => caps.fragments.float16,
-        Dtype::Bfloat16 => caps.fragments.bfloat16,
-        _ => None,
-    }
-}
-
 /// The tile and the parts of k of a product on cooperative matrices, where that pays;
 /// `packed` are quantized matrices.
 pub(crate) fn plan(
@@ -172,7 +150,7 @@ pub(crate) fn dequantizes(rows: usize, outputs: usize, inner: usize) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::runtime::capabilities::{DeviceKind, Fragments};
+    use crate::runtime::capabilities::Fragments;
     use crate::runtime::tile_costs::TileCosts;
 
     const SQUARE: Fragment = Fragment { m: 16, n: 16, k: 16 };
@@ -184,20 +162,6 @@ mod tests {
             compute_units: 132,
             ..Capabilities::default()
         }
-    }
-
-    #[test]
-    fn dtype_gate_device_and_distance_decide() {
-        let (caps, config) = (caps(), Config::default());
-        assert_eq!(fragment(Dtype::Float16, [64, 64], &caps, &config), Some(SQUARE));
-        assert_eq!(fragment(Dtype::Bfloat16, [64, 64], &caps, &config), None);
-        assert_eq!(fragment(Dtype::Float32, [64, 64], &caps, &config), None);
-        assert_eq!(fragment(Dtype::Float16, [64, 1 << 22], &caps, &config), None);
-        assert_eq!(fragment(Dtype::Float16, [-1, 64], &caps, &config), None);
-        let off = Config { enable_coopmat: false, ..Config::default() };
-        assert_eq!(fragment(Dtype::Float16, [64, 64], &caps, &off), None);
-        let software = Capabilities { kind: DeviceKind::Software, ..caps };
-        assert_eq!(fragment(Dtype::Float16, [64, 64], &software, &config), None);
     }
 
     #[test]

@@ -3,17 +3,17 @@
 //! Transposed operands are read in place. Only an operand with no axis of stride 1 is copied.
 
 mod complex;
-mod gemm;
+pub(super) mod gemm;
 pub(crate) mod matrix;
-pub(super) mod operands;
 pub(crate) mod planner;
-mod siblings;
 
 use mlx_vulkan_core::{Array, Dtype, Result, backend::Output, primitives::MatmulOp};
 
 use super::{
     Ctx, Operand, args, copy,
+    fragment::fragment,
     matvec::{self, strided},
+    operands::{Addend, Lists, MatrixSide, Operands, Picks},
 };
 use crate::runtime::capabilities::Fragment;
 pub(super) use gemm::{
@@ -22,23 +22,8 @@ pub(super) use gemm::{
 };
 pub(crate) use gemm::{Push as GemmPush, dense_matrix};
 pub(super) use planner::Tile;
-pub(crate) use siblings::{encode as encode_siblings, plan as plan_siblings};
 
-use matrix::fragment;
-pub(super) use operands::Picks;
-use operands::{Lists, Operands};
-use planner::{MatmulPlan, MatmulSizes, Side};
-
-/// Factors and third operand of `addmm`.
-#[derive(Clone, Copy)]
-pub(super) struct Addend<'a> {
-    /// `c`, of the output's shape.
-    pub c: &'a Array,
-    /// Factor of the product.
-    pub alpha: f32,
-    /// Factor of `c`.
-    pub beta: f32,
-}
+use planner::{MatmulPlan, MatmulSizes};
 
 /// Encodes the primitives of this family.
 ///
@@ -151,7 +136,7 @@ fn run(ctx: &mut Ctx<'_>, o: &Operands, output: &Output, result: Operand) -> Res
     let leading = [o.a.leading(), o.b.leading()];
     let product = product(o, fragment(dtype, leading, ctx.capabilities(), ctx.config()));
     match planner::plan(&product, ctx.capabilities()) {
-        MatmulPlan::MatVec(Side::Right)
+        MatmulPlan::MatVec(MatrixSide::Right)
             if let Some(fused) = strided::fused(ctx, o, dtype, result) =>
         {
             matvec::encode(ctx, &fused, &[o.a.at.region, o.b.at.region], &[result.region])

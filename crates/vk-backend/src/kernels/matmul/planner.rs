@@ -1,7 +1,10 @@
 //! Dense matrix products: which kernel, which tile, how many parts of k.
 
 use super::matrix::{self, MatrixTile};
-use crate::runtime::capabilities::{Capabilities, Fragment};
+use crate::{
+    kernels::operands::MatrixSide,
+    runtime::capabilities::{Capabilities, Fragment},
+};
 
 /// Rows (or columns) up to which a product is a mat-vec.
 pub(crate) const FEW: usize = 8;
@@ -27,15 +30,6 @@ pub(crate) struct MatmulSizes {
     pub b_along_n: bool,
     /// What cooperative matrices multiply of this dtype, if they may.
     pub fragment: Option<Fragment>,
-}
-
-/// Which operand of a mat-vec is the matrix.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Side {
-    /// `a` is the matrix, the columns of `b` are the vectors.
-    Left,
-    /// `b` is the matrix, the rows of `a` are the vectors.
-    Right,
 }
 
 /// A tile of the shared-memory kernel.
@@ -94,9 +88,9 @@ pub(crate) enum Gemm {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum MatmulPlan {
     /// Dot products with rows that are dense along k.
-    MatVec(Side),
+    MatVec(MatrixSide),
     /// Sums of rows that are dense across the result.
-    VecMat(Side),
+    VecMat(MatrixSide),
     /// Many rows and columns.
     Gemm(Gemm),
 }
@@ -105,16 +99,16 @@ pub(crate) enum MatmulPlan {
 pub(crate) fn plan(p: &MatmulSizes, caps: &Capabilities) -> MatmulPlan {
     let right = is_few(p.m, p.n);
     if right && p.b_along_k {
-        return MatmulPlan::MatVec(Side::Right);
+        return MatmulPlan::MatVec(MatrixSide::Right);
     }
     if right && p.b_along_n {
-        return MatmulPlan::VecMat(Side::Right);
+        return MatmulPlan::VecMat(MatrixSide::Right);
     }
     if p.n <= FEW && p.a_along_k {
-        return MatmulPlan::MatVec(Side::Left);
+        return MatmulPlan::MatVec(MatrixSide::Left);
     }
     if p.n <= FEW && p.a_along_m {
-        return MatmulPlan::VecMat(Side::Left);
+        return MatmulPlan::VecMat(MatrixSide::Left);
     }
     MatmulPlan::Gemm(gemm(p.m, p.n, p.k, p.batches, p.fragment, false, caps))
 }
@@ -202,12 +196,12 @@ mod tests {
     #[test]
     fn vectors_go_to_the_side_of_the_matrix() {
         let caps = Capabilities::default();
-        assert_eq!(plan(&product(1, 4096), &caps), MatmulPlan::VecMat(Side::Right));
+        assert_eq!(plan(&product(1, 4096), &caps), MatmulPlan::VecMat(MatrixSide::Right));
         let transposed = MatmulSizes { b_along_k: true, b_along_n: false, ..product(1, 4096) };
-        assert_eq!(plan(&transposed, &caps), MatmulPlan::MatVec(Side::Right));
-        assert_eq!(plan(&product(4096, 1), &caps), MatmulPlan::MatVec(Side::Left));
+        assert_eq!(plan(&transposed, &caps), MatmulPlan::MatVec(MatrixSide::Right));
+        assert_eq!(plan(&product(4096, 1), &caps), MatmulPlan::MatVec(MatrixSide::Left));
         let column = MatmulSizes { a_along_k: false, a_along_m: true, ..product(4096, 2) };
-        assert_eq!(plan(&column, &caps), MatmulPlan::VecMat(Side::Left));
+        assert_eq!(plan(&column, &caps), MatmulPlan::VecMat(MatrixSide::Left));
         assert!(matches!(plan(&product(64, 64), &caps), MatmulPlan::Gemm(_)));
     }
 

@@ -2,9 +2,9 @@
 
 use super::planner::MatvecSizes;
 
-/// A dense matrix (outputs, inner).
+/// The weights of one of the products, a dense matrix (outputs, inner), and where its result goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct Matrix {
+pub(crate) struct Weights {
     /// Packed words, or the elements of a matrix that is not quantized.
     pub(crate) words: u64,
     pub(crate) scales: u64,
@@ -55,7 +55,7 @@ pub(crate) struct Fused {
     pub(crate) inner: u32,
     pub(crate) format: Format,
     /// The first `count` are used.
-    pub(crate) matrices: [Matrix; MOST_MATRICES],
+    pub(crate) matrices: [Weights; MOST_MATRICES],
     count: usize,
     pub(crate) norm: Option<Norm>,
     pub(crate) after: After,
@@ -65,12 +65,12 @@ impl Fused {
     /// A product without matrices yet.
     pub(crate) fn new(x: u64, rows: u32, inner: u32, format: Format) -> Self {
         let (norm, after) = (None, After::Nothing);
-        let matrices = [Matrix::default(); MOST_MATRICES];
+        let matrices = [Weights::default(); MOST_MATRICES];
         Fused { x, rows, inner, format, matrices, count: 0, norm, after }
     }
 
     /// A product with one matrix.
-    pub(crate) fn of(x: u64, rows: usize, inner: usize, format: Format, matrix: Matrix) -> Self {
+    pub(crate) fn of(x: u64, rows: usize, inner: usize, format: Format, matrix: Weights) -> Self {
         let mut fused = Self::new(x, rows as u32, inner as u32, format);
         fused.push(matrix);
         fused
@@ -80,13 +80,13 @@ impl Fused {
     ///
     /// # Panics
     /// When there are [`MOST_MATRICES`].
-    pub(crate) fn push(&mut self, matrix: Matrix) {
+    pub(crate) fn push(&mut self, matrix: Weights) {
         self.matrices[self.count] = matrix;
         self.count += 1;
     }
 
     /// Those that there are.
-    pub(crate) fn matrices(&self) -> &[Matrix] {
+    pub(crate) fn matrices(&self) -> &[Weights] {
         &self.matrices[..self.count]
     }
 

@@ -30,16 +30,15 @@ use mlx_vulkan_core::{Dtype, Result};
 
 use super::{
     Ctx, Region,
+    fragment::fragment,
     layouts::{
         matvec::{AFTER_GATE, AFTER_NOTHING, AFTER_RESIDUAL},
         matvec_fused::{self as lanes, Push},
         matvec_matrix as matrices,
     },
-    matmul::matrix,
-    steps::Kind,
 };
 use crate::runtime::commit::Call;
-pub(crate) use fused::{After, Format, Fused, MOST_MATRICES, Matrix, Norm};
+pub(crate) use fused::{After, Format, Fused, MOST_MATRICES, Norm, Weights};
 use planner::MatrixPlan;
 
 /// Encodes a product, as a step where the stream makes runs of such.
@@ -53,7 +52,7 @@ pub(crate) fn encode(
     writes: &[Region],
 ) -> Result<()> {
     if ctx.runs().is_some_and(|runs| runs.serves_product(fused)) {
-        return ctx.put_off(Kind::Product(fused.clone()), reads, writes);
+        return ctx.put_off(fused.clone(), reads, writes);
     }
     dispatch(ctx, fused, reads, writes)
 }
@@ -79,12 +78,12 @@ pub(crate) fn dispatch(
 fn on_matrices(ctx: &Ctx<'_>, fused: &Fused) -> Option<MatrixPlan> {
     let Format { dtype, bits, group } = fused.format;
     let dtype = [Dtype::Float16, Dtype::Bfloat16].into_iter().find(|&d| d as u32 == dtype)?;
-    let aligned = |m: &Matrix| (m.words | m.scales | m.biases).is_multiple_of(16);
+    let aligned = |m: &Weights| (m.words | m.scales | m.biases).is_multiple_of(16);
     let possible = ctx.config().enable_coopmat_matvec && bits == planner::MATRIX_BITS;
     if !possible || !fused.matrices().iter().all(aligned) {
         return None;
     }
-    let fragment = matrix::fragment(dtype, [0; 2], ctx.capabilities(), ctx.config())?;
+    let fragment = fragment(dtype, [0; 2], ctx.capabilities(), ctx.config())?;
     planner::plan_matrix(&fused.product(), fused.inner, group, fragment, ctx.capabilities())
 }
 

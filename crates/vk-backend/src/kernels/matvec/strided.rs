@@ -12,10 +12,7 @@ use crate::{
     kernels::{
         Capabilities, Ctx, Dispatch, Operand,
         layouts::{matvec_strided as mat_vecs, matvec_vecmat as vec_mats},
-        matmul::{
-            operands::{Matrix, Operands},
-            planner::Side,
-        },
+        operands::{MatrixSide, Operands, StridedMatrix},
         team::Team,
     },
     runtime::pipelines::PipelineOf,
@@ -28,8 +25,8 @@ const _: () = assert!(M_VECTOR == vec_mats::M_VECTOR_FLAG && ADD == vec_mats::AD
 
 /// Matrix, vectors, and the sizes as seen from the matrix's side.
 struct Sides<'a> {
-    matrix: &'a Matrix,
-    vectors: &'a Matrix,
+    matrix: &'a StridedMatrix,
+    vectors: &'a StridedMatrix,
     /// Rows of the matrix and number of vectors.
     sizes: (usize, usize),
     /// Operand numbers of matrix and vectors in the batch walk.
@@ -40,10 +37,10 @@ struct Sides<'a> {
     transposed: u32,
 }
 
-fn sides(o: &Operands, side: Side) -> Sides<'_> {
+fn sides(o: &Operands, side: MatrixSide) -> Sides<'_> {
     let (row, column) = o.c.as_ref().map_or((0, 0), |c| (c.row, c.column));
     match side {
-        Side::Right => Sides {
+        MatrixSide::Right => Sides {
             matrix: &o.b,
             vectors: &o.a,
             sizes: (o.n, o.m),
@@ -51,7 +48,7 @@ fn sides(o: &Operands, side: Side) -> Sides<'_> {
             c_strides: (column, row),
             transposed: 0,
         },
-        Side::Left => Sides {
+        MatrixSide::Left => Sides {
             matrix: &o.a,
             vectors: &o.b,
             sizes: (o.m, o.n),
@@ -64,7 +61,7 @@ fn sides(o: &Operands, side: Side) -> Sides<'_> {
 
 fn flags(o: &Operands, s: &Sides<'_>, dtype: Dtype, quad: i64) -> u32 {
     let bytes = quad as u64 * dtype.size() as u64;
-    let aligned = |m: &Matrix, stride: i64, i: usize| {
+    let aligned = |m: &StridedMatrix, stride: i64, i: usize| {
         m.at.is_aligned(bytes.min(16))
             && stride % quad == 0
             && o.batches_aligned(s.order[i], quad as isize)
@@ -92,7 +89,7 @@ pub(in crate::kernels) fn fused(
     result: Operand,
 ) -> Option<Fused> {
     let bits = 8 * dtype.size();
-    let dense = |m: &Matrix, rows: usize| {
+    let dense = |m: &StridedMatrix, rows: usize| {
         m.inner == 1 && (rows == 1 || m.outer == o.k as i64) && m.at.is_aligned(16)
     };
     let fits = o.c.is_none()
@@ -102,11 +99,11 @@ pub(in crate::kernels) fn fused(
         && dense(&o.b, o.n)
         && few::serves(o.m, o.k, bits, dtype.size(), ctx.capabilities(), ctx.config());
     let format = Format { dtype: dtype as u32, bits: bits as u32, group: 1 };
-    let matrix = fused::Matrix {
+    let matrix = fused::Weights {
         words: o.b.at.address,
         result: result.address,
         outputs: o.n as u32,
-        ..fused::Matrix::default()
+        ..fused::Weights::default()
     };
     fits.then(|| Fused::of(o.a.at.address, o.m, o.k, format, matrix))
 }
@@ -115,7 +112,7 @@ pub(in crate::kernels) fn fused(
 pub(in crate::kernels) fn mat_vec(
     ctx: &mut Ctx<'_>,
     o: &Operands,
-    side: Side,
+    side: MatrixSide,
     dtype: Dtype,
     result: Operand,
 ) -> Result<()> {
@@ -172,7 +169,7 @@ pub(in crate::kernels) fn mat_vec(
 pub(in crate::kernels) fn vec_mat(
     ctx: &mut Ctx<'_>,
     o: &Operands,
-    side: Side,
+    side: MatrixSide,
     dtype: Dtype,
     result: Operand,
 ) -> Result<()> {

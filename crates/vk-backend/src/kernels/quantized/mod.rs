@@ -113,7 +113,7 @@ pub(super) fn dequantize_into(
 }
 
 /// A quantized matrix of dense rows.
-pub(crate) struct Matrix {
+pub(crate) struct QuantizedMatrix {
     /// Words, scales and biases.
     pub(crate) at: [Operand; 3],
     /// Of scales and biases.
@@ -129,7 +129,7 @@ pub(crate) struct Matrix {
 /// When memory or the device fails.
 pub(crate) fn dequantize_rows(
     ctx: &mut Ctx<'_>,
-    matrix: &Matrix,
+    matrix: &QuantizedMatrix,
     (indices, index, count): (Operand, Dtype, usize),
     result: Region,
 ) -> Result<()> {

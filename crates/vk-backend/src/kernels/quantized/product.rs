@@ -6,18 +6,19 @@ use smallvec::SmallVec;
 use crate::{
     kernels::{
         Ctx, Dispatch, Operand, Region, copy,
+        fragment::fragment,
         layouts::{
             matvec_vecmat, quantized_qmm_lanes, quantized_qmm_matrix, quantized_qmm_tile,
             quantized_qmv as qmv,
         },
         matmul::{
-            self, A_ALONG_K, A_VECTOR, B_ALONG_K, B_VECTOR, GemmPush, Picks, lanes_constants,
-            matrix::fragment,
+            self, A_ALONG_K, A_VECTOR, B_ALONG_K, B_VECTOR, GemmPush, lanes_constants,
             matrix_constants,
             planner::{Gemm, listed},
             tile_constants,
         },
-        matvec::{self, Format, Fused, Matrix, planner as few},
+        matvec::{self, Format, Fused, Weights, planner as few},
+        operands::Picks,
         quantized::planner::{self, QuantizedPlan, QuantizedProduct},
         strided::Walk,
         team::Team,
@@ -241,7 +242,7 @@ fn fused(o: &Operands) -> Fused {
         bits: o.affine.bits as u32,
         group: o.affine.group_size as u32,
     };
-    let matrix = Matrix {
+    let matrix = Weights {
         words: o.words.address,
         scales: o.scales.address,
         biases: o.biases.address,

@@ -24,7 +24,7 @@ fn block_capacity(caps: &Capabilities, wide: bool) -> u32 {
 }
 
 /// An array as rows along an axis.
-struct Job<'a> {
+struct Rows<'a> {
     source: &'a View,
     axis: usize,
     wide: bool,
@@ -32,7 +32,7 @@ struct Job<'a> {
     indices: bool,
 }
 
-impl Job<'_> {
+impl Rows<'_> {
     fn length(&self) -> u64 {
         self.source.shape[self.axis] as u64
     }
@@ -81,7 +81,7 @@ fn sort(
     }
     let source = View::of(ctx, a)?;
     let wide = a.dtype().size() == 8;
-    let job = Job { source: &source, axis, wide, indices };
+    let job = Rows { source: &source, axis, wide, indices };
     match job.length() <= u64::from(block_capacity(ctx.capabilities(), wide)) {
         true => short_rows(ctx, &job, output),
         false => radix::sort(ctx, &job, output),
@@ -89,7 +89,7 @@ fn sort(
 }
 
 /// One dispatch of the network in shared memory.
-fn short_rows(ctx: &mut Ctx<'_>, job: &Job<'_>, output: &mut Output) -> Result<()> {
+fn short_rows(ctx: &mut Ctx<'_>, job: &Rows<'_>, output: &mut Output) -> Result<()> {
     let to = ctx.output(output)?;
     let source = job.source;
     let out_strides = shape::row_major_strides(&source.shape);

@@ -8,7 +8,7 @@ use mlx_vulkan_core::{
     shape::{self, Layout},
 };
 
-use super::Job;
+use super::Rows;
 use crate::kernels::{
     Capabilities, Ctx, Operand, Region, copy,
     layouts::{sort_count, sort_scatter, sort_scatter_shared as shared},
@@ -87,7 +87,7 @@ struct Buffers {
 }
 
 /// Sorts long rows; the output has the axis innermost in memory.
-pub(super) fn sort(ctx: &mut Ctx<'_>, job: &Job<'_>, output: &mut Output) -> Result<()> {
+pub(super) fn sort(ctx: &mut Ctx<'_>, job: &Rows<'_>, output: &mut Output) -> Result<()> {
     let layout = moved_layout(&output.shape, job.axis);
     let to = ctx.output_like(output, layout)?;
     let source = job.source;
@@ -160,7 +160,7 @@ fn moved_layout(shape: &[usize], axis: usize) -> Layout {
 }
 
 /// The rows one after the other: the input itself where they lie so, else a copy.
-fn dense_rows(ctx: &mut Ctx<'_>, job: &Job<'_>) -> Result<Region> {
+fn dense_rows(ctx: &mut Ctx<'_>, job: &Rows<'_>) -> Result<Region> {
     let source = job.source;
     let (shape, strides) = (job.moved(&source.shape), job.moved(&source.strides));
     let bytes = shape::num_elements(&shape) as u64 * source.dtype.size() as u64;
@@ -170,14 +170,19 @@ fn dense_rows(ctx: &mut Ctx<'_>, job: &Job<'_>) -> Result<Region> {
     let region = ctx.scratch(bytes)?;
     let to = Operand { address: region.address, region };
     let row_major = shape::row_major_strides(&shape);
-    let from = copy::Side { at: source.at, dtype: source.dtype, strides: &strides };
-    copy::copy(ctx, &shape, from, copy::Side { at: to, dtype: source.dtype, strides: &row_major })?;
+    let from = copy::StridedOperand { at: source.at, dtype: source.dtype, strides: &strides };
+    copy::copy(
+        ctx,
+        &shape,
+        from,
+        copy::StridedOperand { at: to, dtype: source.dtype, strides: &row_major },
+    )?;
     Ok(region)
 }
 
 fn count(
     ctx: &mut Ctx<'_>,
-    job: &Job<'_>,
+    job: &Rows<'_>,
     plan: &RadixPlan,
     pass: &Pass,
     counts: &View,
@@ -201,7 +206,7 @@ fn count(
 
 fn scatter(
     ctx: &mut Ctx<'_>,
-    job: &Job<'_>,
+    job: &Rows<'_>,
     plan: &RadixPlan,
     pass: &Pass,
     offsets: &View,
