@@ -108,6 +108,32 @@ pub(in crate::kernels) fn fused(
     fits.then(|| Fused::of(o.a.at.address, o.m, o.k, format, matrix))
 }
 
+/// The push block of one of the kernels: what both have in the same words, and the rest.
+macro_rules! push {
+    ($layout:ident, $ctx:expr, $o:expr, $sides:expr, $result:expr, {$($field:ident: $value:expr,)*}) => {{
+        let (o, s): (&Operands, &Sides<'_>) = ($o, $sides);
+        let (ndim, walk) = o.walk($ctx, s.order)?;
+        $layout::Push {
+            matrix: s.matrix.at.address,
+            x: s.vectors.at.address,
+            c: o.c.as_ref().map_or(0, |c| c.at.address),
+            result: $result.address,
+            walk,
+            x_row: s.vectors.outer,
+            x_stride: s.vectors.inner,
+            c_vector: s.c_strides.1,
+            vectors: s.sizes.1 as u32,
+            k: o.k as u32,
+            batches: o.batches() as u32,
+            alpha: o.c.as_ref().map_or(1.0, |c| c.alpha),
+            beta: o.c.as_ref().map_or(0.0, |c| c.beta),
+            ndim,
+            transposed: s.transposed,
+            $($field: $value,)*
+        }
+    }};
+}
+
 /// Rows of the matrix are dense along k.
 pub(in crate::kernels) fn mat_vec(
     ctx: &mut Ctx<'_>,
@@ -118,27 +144,11 @@ pub(in crate::kernels) fn mat_vec(
 ) -> Result<()> {
     let s = sides(o, side);
     let (rows, vectors) = s.sizes;
-    let (ndim, walk) = o.walk(ctx, s.order)?;
-    let push = mat_vecs::Push {
-        matrix: s.matrix.at.address,
-        x: s.vectors.at.address,
-        c: o.c.as_ref().map_or(0, |c| c.at.address),
-        result: result.address,
-        walk,
+    let push = push!(mat_vecs, ctx, o, &s, result, {
         row_stride: s.matrix.outer,
-        x_row: s.vectors.outer,
-        x_stride: s.vectors.inner,
         c_row: s.c_strides.0,
-        c_vector: s.c_strides.1,
         rows: rows as u32,
-        vectors: vectors as u32,
-        k: o.k as u32,
-        batches: o.batches() as u32,
-        alpha: o.c.as_ref().map_or(1.0, |c| c.alpha),
-        beta: o.c.as_ref().map_or(0.0, |c| c.beta),
-        ndim,
-        transposed: s.transposed,
-    };
+    });
     let caps = ctx.capabilities();
     let team = Team::of(caps, true);
     let workgroup = team.workgroup(caps, if team.subgroups { 128 } else { 32 });
@@ -175,28 +185,12 @@ pub(in crate::kernels) fn vec_mat(
 ) -> Result<()> {
     let s = sides(o, side);
     let (columns, vectors) = s.sizes;
-    let (ndim, walk) = o.walk(ctx, s.order)?;
-    let push = vec_mats::Push {
-        matrix: s.matrix.at.address,
-        x: s.vectors.at.address,
-        c: o.c.as_ref().map_or(0, |c| c.at.address),
+    let push = push!(vec_mats, ctx, o, &s, result, {
         extra: 0,
-        result: result.address,
-        walk,
         row_stride: s.matrix.inner,
-        x_row: s.vectors.outer,
-        x_stride: s.vectors.inner,
         c_column: s.c_strides.0,
-        c_vector: s.c_strides.1,
         columns: columns as u32,
-        vectors: vectors as u32,
-        k: o.k as u32,
-        batches: o.batches() as u32,
-        alpha: o.c.as_ref().map_or(1.0, |c| c.alpha),
-        beta: o.c.as_ref().map_or(0.0, |c| c.beta),
-        ndim,
-        transposed: s.transposed,
-    };
+    });
     let flags = flags(o, &s, dtype, 4);
     let (workgroup, across) = vec_mat_threads(ctx.capabilities(), columns);
     let at_once = (vectors as u32).next_power_of_two().min(8);
