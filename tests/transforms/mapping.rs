@@ -7,7 +7,7 @@ use mlx::{
     primitives::{Example, PassOp, Primitive},
     transforms::vmap,
 };
-use mlx_tests::{complex_parts, epsilon, example_inputs, on_each_device, values};
+use mlx_tests::{complex_parts, epsilon, example_inputs, filled, noise, on_each_device, values};
 
 /// What cannot be mapped: nor can it upstream, or a reason stands beside it.
 const REFUSED: &[&str] = &[
@@ -115,6 +115,12 @@ pub(crate) fn check_function(
             assert_eq!(fault, None, "{name} {axes:?} {device}");
         }
     });
+}
+
+/// Checks a function of one array of this shape, mapped over each axis.
+pub(crate) fn check_unary(name: &str, shape: &[usize], apply: impl Fn(&Array) -> Result<Array>) {
+    let inputs = |seed| vec![filled(shape, Dtype::Float32, noise(seed, 0.1, 0.9))];
+    check_function(name, inputs, |x| Ok(vec![apply(&x[0])?]));
 }
 
 fn check(device: Device, dtype: Dtype) {

