@@ -81,7 +81,7 @@ fn errors_name_what_is_wrong() {
     };
     let huge = u64::MAX.to_le_bytes();
     let refused = |what: &str| format!("[import_function] f: {what}");
-    let no_room = format!("{} are more than the file has room for", u64::MAX);
+    let no_room = format!("needs {} bytes, the file has {} more", u64::MAX, bytes.len() - 8);
     assert_eq!(with(0, &huge), refused(&format!("version: {no_room}")));
     assert_eq!(
         with(8, b"0.31.9"),

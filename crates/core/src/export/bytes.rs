@@ -1,39 +1,31 @@
 //! Numbers and texts of a file, read one after the other.
 
+use crate::io::reader::Reader;
+
 /// What is wrong with the bytes where something was to be read.
 pub(super) type Misfit = String;
 
 /// What of a file was not read yet.
-pub(super) struct Bytes<'a> {
-    all: &'a [u8],
-    position: usize,
-}
+pub(super) struct Bytes<'a>(Reader<'a>);
 
 impl<'a> Bytes<'a> {
     pub(super) fn new(all: &'a [u8]) -> Self {
-        Bytes { all, position: 0 }
+        Bytes(Reader::new(all))
     }
 
     /// How many were read.
     pub(super) fn position(&self) -> usize {
-        self.position
+        self.0.position()
     }
 
     /// The next `count` bytes.
     pub(super) fn take(&mut self, count: usize) -> Result<&'a [u8], Misfit> {
-        let rest = &self.all[self.position..];
-        let Some(taken) = rest.get(..count) else {
-            return Err(format!("{count} bytes are needed, the file has {}", rest.len()));
-        };
-        self.position += count;
-        Ok(taken)
+        self.0.take(count)
     }
 
     /// The next `N` bytes.
     pub(super) fn array<const N: usize>(&mut self) -> Result<[u8; N], Misfit> {
-        let mut array = [0; N];
-        array.copy_from_slice(self.take(N)?);
-        Ok(array)
+        self.0.array()
     }
 
     /// 32 bits.
@@ -43,7 +35,7 @@ impl<'a> Bytes<'a> {
 
     /// 64 bits.
     pub(super) fn size(&mut self) -> Result<u64, Misfit> {
-        self.array().map(u64::from_le_bytes)
+        self.0.u64()
     }
 
     /// A truth value.
@@ -57,12 +49,7 @@ impl<'a> Bytes<'a> {
 
     /// How many things follow, each of which takes `least` bytes or more.
     pub(super) fn count(&mut self, least: usize) -> Result<usize, Misfit> {
-        let count = self.size()?;
-        let most = (self.all.len() - self.position) / least;
-        match usize::try_from(count) {
-            Ok(count) if count <= most => Ok(count),
-            _ => Err(format!("{count} are more than the file has room for")),
-        }
+        self.0.count(least)
     }
 
     /// A list of things, each of which takes `least` bytes or more.
@@ -77,8 +64,6 @@ impl<'a> Bytes<'a> {
 
     /// A text.
     pub(super) fn text(&mut self) -> Result<String, Misfit> {
-        let length = self.count(1)?;
-        let bytes = self.take(length)?.to_vec();
-        String::from_utf8(bytes).map_err(|_| "is no UTF-8".into())
+        self.0.string(usize::MAX)
     }
 }

@@ -7,7 +7,6 @@
 
 mod directory;
 mod metadata;
-mod reader;
 mod repack;
 mod value;
 mod write;
@@ -16,7 +15,6 @@ use std::{collections::BTreeMap, path::Path};
 
 use self::{
     directory::{Entry, Kind},
-    reader::Reader,
     repack::Repacked,
 };
 pub use self::{
@@ -26,6 +24,7 @@ pub use self::{
 use super::{
     Arrays, FileBytes,
     context::{Context, tensor},
+    reader::Reader,
 };
 use crate::{Array, Result};
 

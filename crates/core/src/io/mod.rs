@@ -16,6 +16,7 @@ pub mod gguf;
 mod mmap;
 pub mod npy;
 pub mod npz;
+pub(crate) mod reader;
 pub mod safetensors;
 
 use std::{

@@ -2,10 +2,12 @@
 
 use std::ops::Range;
 
-use super::reader::Reader;
 use crate::{
     Dtype, Result, Shape,
-    io::context::{Context, tensor},
+    io::{
+        context::{Context, tensor},
+        reader::Reader,
+    },
 };
 
 /// The most axes: ggml has 4, the library that MLX writes GGUF with 8.

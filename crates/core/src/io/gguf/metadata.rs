@@ -1,11 +1,13 @@
 //! Reading of the metadata.
 
-use super::{
-    ALIGNMENT, DEFAULT_ALIGNMENT, GgufArray, GgufValue, Metadata,
-    reader::{MAX_STRING, Reader},
-    value::ARRAY_ID,
+use super::{ALIGNMENT, DEFAULT_ALIGNMENT, GgufArray, GgufValue, Metadata, value::ARRAY_ID};
+use crate::{
+    Result,
+    io::{context::Context, reader::Reader},
 };
-use crate::{Result, io::context::Context};
+
+/// Longest string value: tokenizers' vocabularies are arrays of short ones, templates are a few KiB.
+pub(super) const MAX_STRING: usize = 16 << 20;
 
 /// Longest key, from the specification.
 pub(super) const MAX_KEY: usize = (1 << 16) - 1;

@@ -5,8 +5,7 @@ use std::{io::Write, path::Path};
 use super::{
     Context, GgufArray, GgufValue, Metadata,
     directory::{Kind, MAX_AXES, MAX_NAME},
-    metadata::{MAX_KEY, alignment},
-    reader::MAX_STRING,
+    metadata::{MAX_KEY, MAX_STRING, alignment},
 };
 use crate::{
     Array, Result,
