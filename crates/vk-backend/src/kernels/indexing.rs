@@ -184,7 +184,7 @@ fn gather(
         index: locations::index(&views),
         count: views.len() as u32,
     };
-    let job = LocationDispatch {
+    let dispatch = LocationDispatch {
         kernel: gathers::GATHER,
         constants,
         locations: &locations,
@@ -193,7 +193,7 @@ fn gather(
         destination,
         keeps: false,
     };
-    job.run(ctx)
+    dispatch.run(ctx)
 }
 
 #[cfg(test)]

@@ -82,7 +82,7 @@ fn launch(
         let (locations, bytes) = widest(locations, dtype.size() as u64, [source, destination]);
         let constants = assign::Constants { workgroup, bytes: bytes as u32, index, count };
         let (kernel, locations) = (assign::SCATTER_ASSIGN, &locations);
-        let job = LocationDispatch {
+        let dispatch = LocationDispatch {
             kernel,
             constants,
             locations,
@@ -91,7 +91,7 @@ fn launch(
             destination,
             keeps: true,
         };
-        return job.run(ctx);
+        return dispatch.run(ctx);
     }
     let op = logical(op, dtype);
     let kernel = kernel(op, dtype, ctx.capabilities().float_atomics);

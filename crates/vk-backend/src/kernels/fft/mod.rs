@@ -162,20 +162,26 @@ pub(super) fn eval(ctx: &mut Ctx<'_>, fft: &Fft, input: &Array, output: &mut Out
         let mut batch = shape.clone();
         batch.remove(axis);
         let scale = if fft.inverse { (1.0 / n as f64) as f32 } else { 1.0 };
-        let job = Transforms { n, batch: &batch, inverse: fft.inverse, scale, part: Part::Whole };
+        let transforms =
+            Transforms { n, batch: &batch, inverse: fft.inverse, scale, part: Part::Whole };
         let from = Lines::of(source.0, source.1, &source.2, axis, in_end);
         let into = Lines::of(to.0, to.1, &strides, axis, out_end);
-        transform(ctx, &job, &from, &into)?;
+        transform(ctx, &transforms, &from, &into)?;
         source = (to.0, to.1, strides, shape);
     }
     Ok(())
 }
 
 /// The transforms along one axis.
-fn transform(ctx: &mut Ctx<'_>, job: &Transforms<'_>, from: &Lines, to: &Lines) -> Result<()> {
-    match plan(job.n, longest_pass(ctx.capabilities().shared_memory)) {
-        FftPlan::Passes(factors) => passes(ctx, job, &factors, from, to),
-        FftPlan::Bluestein(m) => bluestein(ctx, job, m, from, to),
+fn transform(
+    ctx: &mut Ctx<'_>,
+    transforms: &Transforms<'_>,
+    from: &Lines,
+    to: &Lines,
+) -> Result<()> {
+    match plan(transforms.n, longest_pass(ctx.capabilities().shared_memory)) {
+        FftPlan::Passes(factors) => passes(ctx, transforms, &factors, from, to),
+        FftPlan::Bluestein(m) => bluestein(ctx, transforms, m, from, to),
     }
 }
 
@@ -183,30 +189,30 @@ fn transform(ctx: &mut Ctx<'_>, job: &Transforms<'_>, from: &Lines, to: &Lines) 
 /// them lines lie in scratch memory.
 fn passes(
     ctx: &mut Ctx<'_>,
-    job: &Transforms<'_>,
+    transforms: &Transforms<'_>,
     factors: &[usize],
     from: &Lines,
     to: &Lines,
 ) -> Result<()> {
-    let lines: usize = job.batch.iter().product();
+    let lines: usize = transforms.batch.iter().product();
     let between = match factors.len() {
         1 => None,
         _ => {
-            let region = ctx.scratch((lines * job.n) as u64 * 8)?;
-            Some(Lines::dense(region, job.batch, job.n))
+            let region = ctx.scratch((lines * transforms.n) as u64 * 8)?;
+            Some(Lines::dense(region, transforms.batch, transforms.n))
         }
     };
     let between = between.as_ref();
     let mut done = 1;
     for (i, &size) in factors.iter().enumerate() {
         let last = i + 1 == factors.len();
-        let rest = job.n / done / size;
+        let rest = transforms.n / done / size;
         let source = if i == 0 { from } else { between.expect("several passes") };
         let target = if last { to } else { between.expect("several passes") };
         // Lines of this pass: the batch, then the indices that earlier passes made.
-        let mut shape = Shape::from(job.batch);
-        let mut numbers = [vec![0; job.batch.len()], vec![0; job.batch.len()]];
-        let (mut below, mut above) = (job.n, 1);
+        let mut shape = Shape::from(transforms.batch);
+        let mut numbers = [vec![0; transforms.batch.len()], vec![0; transforms.batch.len()]];
+        let (mut below, mut above) = (transforms.n, 1);
         for &earlier in &factors[..i] {
             below /= earlier;
             shape.push(earlier);
@@ -226,8 +232,8 @@ fn passes(
             | ((target.end as u32) << OUT_SHIFT)
             | lines_first(source, rest, LINES_FIRST_IN)
             | lines_first(target, out_stride, LINES_FIRST_OUT)
-            | if i == 0 { job.flags()[0] } else { 0 }
-            | if last { job.flags()[1] } else { 0 };
+            | if i == 0 { transforms.flags()[0] } else { 0 }
+            | if last { transforms.flags()[1] } else { 0 };
         let push = fft_pass::Push {
             source: source.address,
             destination: target.address,
@@ -235,19 +241,19 @@ fn passes(
             count: walk.count() * rest as u64,
             size_part: part_of_turn(size as u64),
             pass_part: part_of_turn((size * rest) as u64),
-            chirp_part: part_of_turn(2 * job.total() as u64),
-            spectrum: job.spectrum().address,
+            chirp_part: part_of_turn(2 * transforms.total() as u64),
+            spectrum: transforms.spectrum().address,
             in_unit: source.unit * source.end.bytes(),
             out_unit: target.unit * target.end.bytes(),
             rest: rest as u32,
             out_stride: out_stride as u32,
-            total: job.total() as u32,
+            total: transforms.total() as u32,
             ndim: walk.ndim(),
-            scale: if last { job.scale } else { 1.0 },
-            in_sign: if i == 0 { job.signs()[0] } else { 1.0 },
-            out_sign: if last { job.signs()[1] } else { 1.0 },
+            scale: if last { transforms.scale } else { 1.0 },
+            in_sign: if i == 0 { transforms.signs()[0] } else { 1.0 },
+            out_sign: if last { transforms.signs()[1] } else { 1.0 },
         };
-        dispatch(ctx, size, flags, &push, &[source.region, job.spectrum()], target.region)?;
+        dispatch(ctx, size, flags, &push, &[source.region, transforms.spectrum()], target.region)?;
         done *= size;
     }
     Ok(())
@@ -282,7 +288,7 @@ fn dispatch(
 /// The transform as a convolution of length `m` with a chirp.
 fn bluestein(
     ctx: &mut Ctx<'_>,
-    job: &Transforms<'_>,
+    transforms: &Transforms<'_>,
     m: usize,
     from: &Lines,
     to: &Lines,
@@ -291,8 +297,8 @@ fn bluestein(
     let push = fft_chirp::Push {
         destination: spectrum.address,
         m: m as u64,
-        part: part_of_turn(2 * job.n as u64),
-        n: job.n as u32,
+        part: part_of_turn(2 * transforms.n as u64),
+        n: transforms.n as u32,
     };
     let group = ctx.capabilities().elementwise_workgroup();
     let constants = fft_chirp::Constants { workgroup: group };
@@ -302,11 +308,11 @@ fn bluestein(
     let side = Lines::dense(spectrum, &[], m);
     transform(ctx, &one, &side, &side)?;
 
-    let lines: usize = job.batch.iter().product();
-    let spectra = Lines::dense(ctx.scratch((lines * m) as u64 * 8)?, job.batch, m);
-    let there = Transforms { n: m, scale: 1.0, part: Part::There(job.n), ..*job };
+    let lines: usize = transforms.batch.iter().product();
+    let spectra = Lines::dense(ctx.scratch((lines * m) as u64 * 8)?, transforms.batch, m);
+    let there = Transforms { n: m, scale: 1.0, part: Part::There(transforms.n), ..*transforms };
     transform(ctx, &there, from, &spectra)?;
-    let scale = job.scale / m as f32;
-    let back = Transforms { scale, part: Part::Back(job.n, spectrum), ..there };
+    let scale = transforms.scale / m as f32;
+    let back = Transforms { scale, part: Part::Back(transforms.n, spectrum), ..there };
     transform(ctx, &back, &spectra, to)
 }

@@ -81,26 +81,26 @@ fn sort(
     }
     let source = View::of(ctx, a)?;
     let wide = a.dtype().size() == 8;
-    let job = Rows { source: &source, axis, wide, indices };
-    match job.length() <= u64::from(block_capacity(ctx.capabilities(), wide)) {
-        true => short_rows(ctx, &job, output),
-        false => radix::sort(ctx, &job, output),
+    let input = Rows { source: &source, axis, wide, indices };
+    match input.length() <= u64::from(block_capacity(ctx.capabilities(), wide)) {
+        true => short_rows(ctx, &input, output),
+        false => radix::sort(ctx, &input, output),
     }
 }
 
 /// One dispatch of the network in shared memory.
-fn short_rows(ctx: &mut Ctx<'_>, job: &Rows<'_>, output: &mut Output) -> Result<()> {
+fn short_rows(ctx: &mut Ctx<'_>, input: &Rows<'_>, output: &mut Output) -> Result<()> {
     let to = ctx.output(output)?;
-    let source = job.source;
+    let source = input.source;
     let out_strides = shape::row_major_strides(&source.shape);
     let last = source.shape.len() - 1;
-    let (shape, strides) = (job.moved(&source.shape), job.moved(&source.strides));
-    let moved_out = job.moved(&out_strides);
+    let (shape, strides) = (input.moved(&source.shape), input.moved(&source.strides));
+    let moved_out = input.moved(&out_strides);
     let rows = Walk::new(&shape[..last], [&strides[..last], &moved_out[..last]]);
-    let row = (job.length() as u32).next_power_of_two();
+    let row = (input.length() as u32).next_power_of_two();
     let group = plan::group(ctx.capabilities());
     // A pair for each thread, if the rows are that short.
-    let capacity = row.max(2 * group).min(block_capacity(ctx.capabilities(), job.wide));
+    let capacity = row.max(2 * group).min(block_capacity(ctx.capabilities(), input.wide));
     let push = Push {
         source: source.at.address,
         destination: to.address,
@@ -108,16 +108,16 @@ fn short_rows(ctx: &mut Ctx<'_>, job: &Rows<'_>, output: &mut Output) -> Result<
         row_walk: ctx.args(&rows.pack())?,
         stride: strides[last] as i64,
         out_stride: moved_out[last] as i64,
-        length: job.length() as u32,
+        length: input.length() as u32,
         row_ndim: if rows.count() == 1 { 0 } else { rows.ndim() },
     };
-    let kernel = if job.wide { block::SORT_BLOCK_WIDE } else { block::SORT_BLOCK_NARROW };
+    let kernel = if input.wide { block::SORT_BLOCK_WIDE } else { block::SORT_BLOCK_NARROW };
     let constants = Constants {
         workgroup: group,
         from: source.dtype as u32,
         row,
         capacity,
-        indices: u32::from(job.indices),
+        indices: u32::from(input.indices),
     };
     let pipeline = ctx.pipeline(kernel, &constants)?;
     let at_a_time = u64::from(capacity / row);

@@ -87,21 +87,21 @@ struct Buffers {
 }
 
 /// Sorts long rows; the output has the axis innermost in memory.
-pub(super) fn sort(ctx: &mut Ctx<'_>, job: &Rows<'_>, output: &mut Output) -> Result<()> {
-    let layout = moved_layout(&output.shape, job.axis);
+pub(super) fn sort(ctx: &mut Ctx<'_>, input: &Rows<'_>, output: &mut Output) -> Result<()> {
+    let layout = moved_layout(&output.shape, input.axis);
     let to = ctx.output_like(output, layout)?;
-    let source = job.source;
+    let source = input.source;
     let bytes = source.dtype.size() as u64;
     let total = shape::num_elements(&source.shape) as u64;
-    let rows = total / job.length();
+    let rows = total / input.length();
     let votes = ctx.config().enable_sort_votes;
-    let mover = Mover::of(ctx.capabilities(), job.wide, job.indices, votes);
-    let plan = plan_radix(ctx.capabilities(), rows, job.length(), mover);
+    let mover = Mover::of(ctx.capabilities(), input.wide, input.indices, votes);
+    let plan = plan_radix(ctx.capabilities(), rows, input.length(), mover);
     let passes = bytes as u32;
-    let first = dense_rows(ctx, job)?;
+    let first = dense_rows(ctx, input)?;
     let none = Region::default();
     // The passes take turns between two pairs of buffers, so that the last one writes the output.
-    let turns = match job.indices {
+    let turns = match input.indices {
         true => {
             let mut scratch =
                 |n: u64, wanted: bool| if wanted { ctx.scratch(n * total) } else { Ok(none) };
@@ -124,19 +124,20 @@ pub(super) fn sort(ctx: &mut Ctx<'_>, job: &Rows<'_>, output: &mut Output) -> Re
     let mut from = Buffers { elements: first, indices: none };
     for pass in 0..passes {
         let into = turns[((passes - 1 - pass) % 2) as usize];
-        let pass = Pass { pass, last: pass + 1 == passes, from, into, rows };
-        count(ctx, job, &plan, &pass, &counts)?;
+        let pass = Pass { input, plan, pass, last: pass + 1 == passes, from, into, rows };
+        pass.count(ctx, &counts)?;
         let exclusive = Along { axis: 1, reverse: false, inclusive: false };
         scan_view(ctx, Fold::Op(ReduceOp::Sum), exclusive, &counts, offsets.at, Dtype::Uint32)?;
-        scatter(ctx, job, &plan, &pass, &offsets)?;
+        pass.scatter(ctx, &offsets)?;
         from = into;
     }
     Ok(())
 }
 
 /// One digit of the radix sort.
-#[derive(Debug, Clone, Copy)]
-struct Pass {
+struct Pass<'a> {
+    input: &'a Rows<'a>,
+    plan: RadixPlan,
     pass: u32,
     last: bool,
     from: Buffers,
@@ -160,9 +161,9 @@ fn moved_layout(shape: &[usize], axis: usize) -> Layout {
 }
 
 /// The rows one after the other: the input itself where they lie so, else a copy.
-fn dense_rows(ctx: &mut Ctx<'_>, job: &Rows<'_>) -> Result<Region> {
-    let source = job.source;
-    let (shape, strides) = (job.moved(&source.shape), job.moved(&source.strides));
+fn dense_rows(ctx: &mut Ctx<'_>, input: &Rows<'_>) -> Result<Region> {
+    let source = input.source;
+    let (shape, strides) = (input.moved(&source.shape), input.moved(&source.strides));
     let bytes = shape::num_elements(&shape) as u64 * source.dtype.size() as u64;
     if shape::is_row_contiguous(&shape, &strides) {
         return Ok(Region { address: source.at.address, bytes });
@@ -180,70 +181,64 @@ fn dense_rows(ctx: &mut Ctx<'_>, job: &Rows<'_>) -> Result<Region> {
     Ok(region)
 }
 
-fn count(
-    ctx: &mut Ctx<'_>,
-    job: &Rows<'_>,
-    plan: &RadixPlan,
-    pass: &Pass,
-    counts: &View,
-) -> Result<()> {
-    let push = sort_count::Push {
-        source: pass.from.elements.address,
-        counts: counts.at.address,
-        rows: pass.rows,
-        length: job.length(),
-        splits: plan.splits,
-        chunk: plan.chunk,
-        shift: 8 * pass.pass,
-    };
-    use sort_count::{Constants, SORT_COUNT_NARROW, SORT_COUNT_WIDE};
-    let kernel = if job.wide { SORT_COUNT_WIDE } else { SORT_COUNT_NARROW };
-    let constants = Constants { workgroup: plan.mover.group, from: job.source.dtype as u32 };
-    let pipeline = ctx.pipeline(kernel, &constants)?;
-    let (reads, writes) = ([pass.from.elements], [counts.at.region]);
-    ctx.run(&pipeline, &push, pass.rows * plan.splits, 1, &reads, &writes)
-}
+impl Pass<'_> {
+    /// Counts the digits of each part of a row.
+    fn count(&self, ctx: &mut Ctx<'_>, counts: &View) -> Result<()> {
+        let (input, plan) = (self.input, &self.plan);
+        let push = sort_count::Push {
+            source: self.from.elements.address,
+            counts: counts.at.address,
+            rows: self.rows,
+            length: input.length(),
+            splits: plan.splits,
+            chunk: plan.chunk,
+            shift: 8 * self.pass,
+        };
+        use sort_count::{Constants, SORT_COUNT_NARROW, SORT_COUNT_WIDE};
+        let kernel = if input.wide { SORT_COUNT_WIDE } else { SORT_COUNT_NARROW };
+        let constants = Constants { workgroup: plan.mover.group, from: input.source.dtype as u32 };
+        let pipeline = ctx.pipeline(kernel, &constants)?;
+        let (reads, writes) = ([self.from.elements], [counts.at.region]);
+        ctx.run(&pipeline, &push, self.rows * plan.splits, 1, &reads, &writes)
+    }
 
-fn scatter(
-    ctx: &mut Ctx<'_>,
-    job: &Rows<'_>,
-    plan: &RadixPlan,
-    pass: &Pass,
-    offsets: &View,
-) -> Result<()> {
-    let writes_elements = !(job.indices && pass.last);
-    let elements = if writes_elements { pass.into.elements } else { Region::default() };
-    let reads_indices = job.indices && pass.pass > 0;
-    let indices = if reads_indices { pass.from.indices } else { pass.from.elements };
-    let push = sort_scatter::Push {
-        source: pass.from.elements.address,
-        destination: if writes_elements { elements.address } else { pass.into.indices.address },
-        indices: indices.address,
-        out_indices: pass.into.indices.address,
-        offsets: offsets.at.address,
-        rows: pass.rows,
-        length: job.length(),
-        splits: plan.splits,
-        chunk: plan.chunk,
-        shift: 8 * pass.pass,
-        reads_indices: u32::from(reads_indices),
-        writes_elements: u32::from(writes_elements),
-    };
-    let Mover { group: workgroup, items, subgroup } = plan.mover;
-    let (from, indexed) = (job.source.dtype as u32, u32::from(job.indices));
-    let pipeline = if subgroup == 0 {
-        use shared::{SORT_SCATTER_SHARED_NARROW as NARROW, SORT_SCATTER_SHARED_WIDE as WIDE};
-        let constants = shared::Constants { workgroup, from, items, indexed };
-        ctx.pipeline(if job.wide { WIDE } else { NARROW }, &constants)?
-    } else {
-        use sort_scatter::{SORT_SCATTER_NARROW as NARROW, SORT_SCATTER_WIDE as WIDE};
-        let constants = sort_scatter::Constants { workgroup, from, items, indexed, subgroup };
-        let kernel = if job.wide { WIDE } else { NARROW };
-        ctx.pipeline_with_subgroup(kernel, &constants, subgroup)?
-    };
-    let reads = [pass.from.elements, indices, offsets.at.region];
-    let writes = [elements, pass.into.indices];
-    ctx.run(&pipeline, &push, pass.rows * plan.splits, 1, &reads, &writes)
+    /// Moves the elements to where the counts before theirs say.
+    fn scatter(&self, ctx: &mut Ctx<'_>, offsets: &View) -> Result<()> {
+        let (input, plan) = (self.input, &self.plan);
+        let writes_elements = !(input.indices && self.last);
+        let elements = if writes_elements { self.into.elements } else { Region::default() };
+        let reads_indices = input.indices && self.pass > 0;
+        let indices = if reads_indices { self.from.indices } else { self.from.elements };
+        let push = sort_scatter::Push {
+            source: self.from.elements.address,
+            destination: if writes_elements { elements.address } else { self.into.indices.address },
+            indices: indices.address,
+            out_indices: self.into.indices.address,
+            offsets: offsets.at.address,
+            rows: self.rows,
+            length: input.length(),
+            splits: plan.splits,
+            chunk: plan.chunk,
+            shift: 8 * self.pass,
+            reads_indices: u32::from(reads_indices),
+            writes_elements: u32::from(writes_elements),
+        };
+        let Mover { group: workgroup, items, subgroup } = plan.mover;
+        let (from, indexed) = (input.source.dtype as u32, u32::from(input.indices));
+        let pipeline = if subgroup == 0 {
+            use shared::{SORT_SCATTER_SHARED_NARROW as NARROW, SORT_SCATTER_SHARED_WIDE as WIDE};
+            let constants = shared::Constants { workgroup, from, items, indexed };
+            ctx.pipeline(if input.wide { WIDE } else { NARROW }, &constants)?
+        } else {
+            use sort_scatter::{SORT_SCATTER_NARROW as NARROW, SORT_SCATTER_WIDE as WIDE};
+            let constants = sort_scatter::Constants { workgroup, from, items, indexed, subgroup };
+            let kernel = if input.wide { WIDE } else { NARROW };
+            ctx.pipeline_with_subgroup(kernel, &constants, subgroup)?
+        };
+        let reads = [self.from.elements, indices, offsets.at.region];
+        let writes = [elements, self.into.indices];
+        ctx.run(&pipeline, &push, self.rows * plan.splits, 1, &reads, &writes)
+    }
 }
 
 #[cfg(test)]
