@@ -1,6 +1,6 @@
 //! Fourier transforms: all are linear.
 
-use super::{Applied, Mapped, Outputs, Rules, mapping, one};
+use super::{Applied, Mapped, Outputs, Rules, mapping, one, only};
 use crate::{Array, Result, graph::Inputs, ops, primitives::Fft};
 
 impl Rules for Fft {
@@ -29,9 +29,7 @@ impl Rules for Fft {
     }
 
     fn jvp(&self, _node: &Applied<'_>, tangents: &[Option<Array>]) -> Result<Outputs> {
-        let [Some(tangent)] = tangents else {
-            unreachable!("rules are asked only where there is a tangent")
-        };
+        let tangent = only(tangents);
         one(ops::node(self.clone(), [tangent.clone()])?)
     }
 

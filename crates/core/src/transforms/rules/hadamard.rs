@@ -2,7 +2,7 @@
 
 use smallvec::smallvec;
 
-use super::{Applied, Mapped, Outputs, Rules, mapping, one};
+use super::{Applied, Mapped, Outputs, Rules, mapping, one, only};
 use crate::{Array, Result, graph::Inputs, ops, primitives::Hadamard};
 
 impl Rules for Hadamard {
@@ -11,9 +11,7 @@ impl Rules for Hadamard {
     }
 
     fn jvp(&self, _node: &Applied<'_>, tangents: &[Option<Array>]) -> Result<Outputs> {
-        let [Some(tangent)] = tangents else {
-            unreachable!("rules are asked only where there is a tangent")
-        };
+        let tangent = only(tangents);
         one(ops::node(*self, [tangent.clone()])?)
     }
 

@@ -5,7 +5,7 @@ mod spectra;
 
 use smallvec::smallvec;
 
-use super::{Applied, Mapped, Outputs, Rules, Transform, mapping, one, refused};
+use super::{Applied, Mapped, Outputs, Rules, Transform, mapping, one, only, refused};
 use crate::{Array, Dtype, Result, graph::Inputs, ops, primitives::Linalg};
 
 /// The only input, and the outputs of a decomposition.
@@ -36,9 +36,7 @@ impl Rules for Linalg {
     }
 
     fn jvp(&self, node: &Applied<'_>, tangents: &[Option<Array>]) -> Result<Outputs> {
-        let [Some(tangent)] = tangents else {
-            unreachable!("rules are asked only where there is a tangent")
-        };
+        let tangent = only(tangents);
         let of = Decomposed { a: &node.inputs[0], outputs: node.outputs };
         let b = &of.outputs[0];
         match *self {

@@ -102,6 +102,14 @@ fn sum(terms: impl IntoIterator<Item = Result<Option<Array>>>) -> Result<Outputs
     one(sum.expect("rules are asked only where there is a tangent"))
 }
 
+/// The tangent of the only input.
+fn only(tangents: &[Option<Array>]) -> &Array {
+    match tangents {
+        [Some(tangent)] => tangent,
+        _ => unreachable!("rules are asked only where there is a tangent"),
+    }
+}
+
 /// A tangent, or zeros like the input where there is none.
 fn tangent_or_zeros(node: &Applied<'_>, tangents: &[Option<Array>], i: usize) -> Result<Array> {
     tangents[i].clone().map_or_else(|| ops::zeros_like(&node.inputs[i]), Ok)

@@ -5,7 +5,7 @@ use smallvec::smallvec;
 use super::{
     Applied, Mapped, Outputs, Rules,
     mapping::{self, behind},
-    no_derivatives, no_tangents, one,
+    no_derivatives, no_tangents, one, only,
 };
 use crate::{
     Array, Dtype, Result,
@@ -26,9 +26,7 @@ impl Rules for Reduce {
     }
 
     fn jvp(&self, node: &Applied<'_>, tangents: &[Option<Array>]) -> Result<Outputs> {
-        let (x, [Some(tangent)]) = (&node.inputs[0], tangents) else {
-            unreachable!("rules are asked only where there is a tangent")
-        };
+        let (x, tangent) = (&node.inputs[0], only(tangents));
         let terms = match self.op {
             ReduceOp::All | ReduceOp::Any => return no_tangents(node),
             ReduceOp::Max | ReduceOp::Min => self.share(node, tangent)?,

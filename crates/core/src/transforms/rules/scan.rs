@@ -8,7 +8,7 @@ use smallvec::smallvec;
 use super::{
     Applied, Mapped, Outputs, Rules,
     mapping::{self, behind},
-    one,
+    one, only,
 };
 use crate::{
     Array, Dtype, Result,
@@ -39,9 +39,7 @@ impl Rules for Scan {
     }
 
     fn jvp(&self, node: &Applied<'_>, tangents: &[Option<Array>]) -> Result<Outputs> {
-        let (x, [Some(tangent)]) = (&node.inputs[0], tangents) else {
-            unreachable!("rules are asked only where there is a tangent")
-        };
+        let (x, tangent) = (&node.inputs[0], only(tangents));
         if self.op == ScanOp::Sum {
             return one(ops::node(*self, [tangent.clone()])?);
         }

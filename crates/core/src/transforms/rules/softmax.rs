@@ -2,7 +2,7 @@
 
 use smallvec::smallvec;
 
-use super::{Applied, Mapped, Outputs, Rules, mapping, one};
+use super::{Applied, Mapped, Outputs, Rules, mapping, one, only};
 use crate::{Array, Result, graph::Inputs, ops, primitives::SoftmaxOp};
 
 impl Rules for SoftmaxOp {
@@ -15,9 +15,7 @@ impl Rules for SoftmaxOp {
     }
 
     fn jvp(&self, node: &Applied<'_>, tangents: &[Option<Array>]) -> Result<Outputs> {
-        let [Some(tangent)] = tangents else {
-            unreachable!("rules are asked only where there is a tangent")
-        };
+        let tangent = only(tangents);
         one(match self {
             Self::Softmax { .. } => along(&node.outputs[0], tangent)?,
             Self::LogSumExp => ops::sum(&ops::multiply(tangent, &shares(node)?)?, &[-1], true)?,

@@ -5,7 +5,7 @@ use smallvec::smallvec;
 use super::{
     Applied, Mapped, Outputs, Rules, Transform,
     mapping::{self, behind},
-    no_derivatives, no_tangents, one, refused,
+    no_derivatives, no_tangents, one, only, refused,
 };
 use crate::{Array, Result, graph::Inputs, ops, primitives::SortOp};
 
@@ -24,9 +24,7 @@ impl Rules for SortOp {
 
     fn jvp(&self, node: &Applied<'_>, tangents: &[Option<Array>]) -> Result<Outputs> {
         let ascending = |axis| {
-            let [Some(tangent)] = tangents else {
-                unreachable!("rules are asked only where there is a tangent")
-            };
+            let tangent = only(tangents);
             sorted_as(&node.inputs[0], tangent, axis)
         };
         match *self {

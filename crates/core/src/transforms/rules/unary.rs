@@ -5,7 +5,7 @@ use std::f64::consts::{FRAC_2_SQRT_PI, LN_2, LN_10};
 use super::{
     Applied, Mapped, Outputs, Rules,
     elementwise::{self, Factor},
-    mapping, one,
+    mapping, one, only,
 };
 use crate::{Array, Dtype, Result, graph::Inputs, ops::*, primitives::UnaryOp};
 
@@ -27,9 +27,7 @@ impl Rules for UnaryOp {
     }
 
     fn jvp(&self, node: &Applied<'_>, tangents: &[Option<Array>]) -> Result<Outputs> {
-        let (x, [Some(tangent)]) = (&node.inputs[0], tangents) else {
-            unreachable!("rules are asked only where there is a tangent")
-        };
+        let (x, tangent) = (&node.inputs[0], only(tangents));
         match (self, x.dtype()) {
             (UnaryOp::Conjugate, _) => one(conjugate(tangent)?),
             (UnaryOp::Real, _) => one(real(tangent)?),
