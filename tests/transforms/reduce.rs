@@ -1,7 +1,7 @@
 //! Derivatives and mapping of reductions and of what is built on them.
 
 use mlx::{Array, Dtype, Result, ops, transforms::jvp};
-use mlx_tests::{array, filled, noise, on_each_device, values};
+use mlx_tests::{array, on_each_device, values};
 
 use crate::{
     common::{along, check, gradient, random, row},

@@ -1,7 +1,7 @@
 //! Derivatives and mapping of softmax, of its logarithm and of what is built on them.
 
-use mlx::{Array, Dtype, Result, fast, ops};
-use mlx_tests::{array, filled, noise, on_each_device};
+use mlx::{Array, Dtype, fast, ops};
+use mlx_tests::{array, on_each_device};
 
 use crate::{
     common::{along, check, random, row},
