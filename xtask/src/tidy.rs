@@ -1,8 +1,9 @@
-//! `cargo xtask tidy`: formatting, widths, figures, dependencies, packages, lints and documentation, no
-//! warning left.
+//! `cargo xtask tidy`: formatting, widths, modules, figures, dependencies, packages, lints and documentation,
+//! no warning left.
 
 mod dependencies;
 mod lines;
+mod modules;
 mod packages;
 
 use crate::error::Result;
@@ -16,6 +17,7 @@ pub(crate) fn main() -> Result<()> {
     // What answers at once comes first.
     process::run(&mut process::cargo(["fmt", "--all", "--check"]))?;
     lines::check(&paths::root())?;
+    modules::check(&paths::root())?;
     figures::check()?;
     dependencies::check(&paths::root())?;
     packages::check()?;
