@@ -138,7 +138,7 @@ fn integer<T: Integer>(op: BinaryOp) -> Option<Kernel2<T>> {
     })
 }
 
-/// The functions of a floating point type.
+/// The functions of a floating point type; a new one has to be named among them.
 macro_rules! float {
     ($name:ident, $t:ty, $log_add_exp:expr) => {
         fn $name(op: BinaryOp) -> Option<Kernel2<$t>> {
@@ -160,7 +160,9 @@ macro_rules! float {
                     });
                 },
                 Subtract => |a, b, out| zip2(a, b, out, |a, b| a - b),
-                _ => return None,
+                BitwiseAnd | BitwiseOr | BitwiseXor | LeftShift | RightShift => return None,
+                Equal | Greater | GreaterEqual | Less | LessEqual | LogicalAnd | LogicalOr
+                | NanEqual | NotEqual => return None,
             })
         }
     };

@@ -89,12 +89,12 @@ fn integer<T: Integer>(
     map1(enc, a, out, kernel)
 }
 
-/// The functions of a floating point type.
+/// The functions of a floating point type; a new one has to be named among them.
 macro_rules! floats {
     ($($op:pat => $f:expr;)*) => {
         |op| Some(match op {
             $($op => |a, out| wide1(a, out, $f),)*
-            _ => return None,
+            BitwiseInvert => return None,
         })
     };
 }

@@ -85,6 +85,7 @@ fn variations() -> Vec<Vec<Primitive>> {
     };
     let (sum, one, f32) = (ReduceOp::Sum, axes(&[1]), Dtype::Float32);
     vec![
+        list([1, 2].map(|outputs| PassOp::Depends { outputs })),
         list(UnaryOp::ALL),
         list(BinaryOp::ALL),
         list(Dtype::ALL.map(|dtype| CopyOp::AsType { dtype })),
@@ -92,6 +93,36 @@ fn variations() -> Vec<Vec<Primitive>> {
         list([true, false].map(|allow_col_major| CopyOp::Contiguous { allow_col_major })),
         list([axes(&[2, 3]), axes(&[3, 2]), axes(&[6])].map(|a| ShapeOp::Reshape(To::Exact(a)))),
         list([axes(&[2, 3]), axes(&[3, 3])].map(|a| ShapeOp::Broadcast(Rule::Exact(a)))),
+        list(
+            [
+                To::Infer(steps(&[2, -1])),
+                To::Infer(steps(&[-1, 2])),
+                To::Flatten { start: 0, end: 2 },
+                To::Flatten { start: 1, end: 2 },
+                To::Flatten { start: 0, end: 1 },
+                To::Unflatten { axis: 0, sizes: steps(&[2, -1]) },
+                To::Unflatten { axis: 1, sizes: steps(&[2, -1]) },
+                To::Unflatten { axis: 0, sizes: steps(&[-1, 2]) },
+            ]
+            .map(ShapeOp::Reshape),
+        ),
+        list(
+            [Rule::Joint, Rule::JointExcept(steps(&[-1])), Rule::JointExcept(steps(&[-2]))]
+                .map(ShapeOp::Broadcast),
+        ),
+        list(
+            [
+                (&[0], false, f32),
+                (&[1], false, f32),
+                (&[0], true, f32),
+                (&[0], false, Dtype::Int32),
+            ]
+            .map(|(a, inverted, dtype)| ShapeOp::NumberOfElements {
+                axes: axes(a),
+                inverted,
+                dtype,
+            }),
+        ),
         list([axes(&[0, 1]), axes(&[1, 0])].map(|axes| ShapeOp::Transpose { axes })),
         list([axes(&[0]), axes(&[1])].map(|axes| ShapeOp::ExpandDims { axes })),
         list([axes(&[0]), axes(&[1])].map(|axes| ShapeOp::Squeeze { axes })),
@@ -224,6 +255,21 @@ fn every_parameter_counts_for_equality() {
                 assert_ne!(a, b);
             }
         }
+    }
+}
+
+#[test]
+fn every_primitive_with_parameters_is_varied() {
+    let varied: HashSet<&str> = variations().iter().flatten().map(Primitive::name).collect();
+    for Example { primitive, .. } in Primitive::examples() {
+        let is_varied = match &primitive {
+            // Equal to itself alone, and what several others are.
+            Primitive::Pass(PassOp::Custom(_)) | Primitive::Compiled(_) => true,
+            primitive => varied.contains(primitive.name()),
+        };
+        // Without parameters there are names alone.
+        let has_parameters = format!("{primitive:?}").contains(['{', '[']);
+        assert!(is_varied || !has_parameters, "{primitive:?} is not in `variations`");
     }
 }
 
