@@ -44,7 +44,7 @@ pub(crate) fn encode(
     inputs: &[Array],
     output: &mut Output,
 ) -> Result<()> {
-    let job = Job {
+    let task = AttentionTask {
         scale: scale.0,
         causal: mask == AttentionMask::Causal,
         q: In::from(&inputs[0]),
@@ -53,10 +53,10 @@ pub(crate) fn encode(
         mask: (mask == AttentionMask::Array).then(|| In::from(&inputs[3])),
         out: enc.allocate(output)?,
     };
-    dispatch_real!(output.dtype, T => enc.push(move || job.run::<T>()))
+    dispatch_real!(output.dtype, T => enc.push(move || task.run::<T>()))
 }
 
-struct Job {
+struct AttentionTask {
     scale: f32,
     causal: bool,
     q: In,
@@ -129,7 +129,7 @@ struct Tile {
     to: usize,
 }
 
-impl Job {
+impl AttentionTask {
     fn run<T: Real>(&self) {
         let mut out = self.out.write::<T>();
         if out.is_empty() {
@@ -142,7 +142,7 @@ impl Job {
             Some(mask) if mask.dtype == Dtype::Bool => Mask::Bool(mask.read()),
             Some(mask) => Mask::Additive(mask.read()),
         };
-        let heads = Heads { job: self, q: q.buffer(), k: k.buffer(), v: v.buffer(), mask: &mask };
+        let heads = Heads { task: self, q: q.buffer(), k: k.buffer(), v: v.buffer(), mask: &mask };
         let (heads_of, keys) = (self.k.shape[0] * self.k.shape[1], self.k.shape[2]);
         if keys == 0 {
             return out.fill(T::default());
@@ -160,7 +160,7 @@ impl Job {
 
 /// The locked inputs.
 struct Heads<'a, T> {
-    job: &'a Job,
+    task: &'a AttentionTask,
     q: &'a [T],
     k: &'a [T],
     v: &'a [T],
@@ -171,8 +171,8 @@ impl<T: Real> Heads<'_, T> {
     /// Tiles of rows, each over all keys. Rows of one key/value head lie together in the output,
     /// heads one after the other.
     fn split_rows(&self, out: &mut [T], rows: usize) {
-        let (width, keys) = (self.job.v.shape[3], self.job.k.shape[2]);
-        let kv_heads = self.job.k.shape[1];
+        let (width, keys) = (self.task.v.shape[3], self.task.k.shape[2]);
+        let kv_heads = self.task.k.shape[1];
         let work = out.len() * keys;
         let height = if rows <= FEW { rows } else { TILE };
         let mut tiles: Vec<(Tile, &mut [T])> = Vec::new();
@@ -193,8 +193,8 @@ impl<T: Real> Heads<'_, T> {
 
     /// Parts of the keys, each for all rows of a head, merged at the end.
     fn split_keys(&self, out: &mut [T], rows: usize, parts: usize) {
-        let (width, keys) = (self.job.v.shape[3], self.job.k.shape[2]);
-        let kv_heads = self.job.k.shape[1];
+        let (width, keys) = (self.task.v.shape[3], self.task.k.shape[2]);
+        let kv_heads = self.task.k.shape[1];
         let heads = out.len() / (rows * width);
         let tile = |i: usize| {
             let (head, part) = (i / parts, i % parts);
@@ -213,9 +213,9 @@ impl<T: Real> Heads<'_, T> {
 
     /// Scores, masks and accumulates the values of a tile's keys.
     fn attend(&self, tile: Tile) -> Running<T::Wide> {
-        let job = self.job;
-        let keys = Rows::new(&job.k, self.k, tile.batch, tile.kv_head);
-        let values = Rows::new(&job.v, self.v, tile.batch, tile.kv_head);
+        let task = self.task;
+        let keys = Rows::new(&task.k, self.k, tile.batch, tile.kv_head);
+        let values = Rows::new(&task.v, self.v, tile.batch, tile.kv_head);
         let queries = self.queries(tile);
         let mut running = Running::new(tile.rows, values.width);
         let mut scratch = Vec::new();
@@ -234,12 +234,12 @@ impl<T: Real> Heads<'_, T> {
 
     /// The scaled queries of a tile as wide elements.
     fn queries(&self, tile: Tile) -> Vec<T::Wide> {
-        let (job, width) = (self.job, self.job.q.shape[3]);
-        let scale = T::Wide::from_f64(job.scale as f64);
+        let (task, width) = (self.task, self.task.q.shape[3]);
+        let scale = T::Wide::from_f64(task.scale as f64);
         let mut out = vec![T::Wide::default(); tile.rows * width];
         for i in 0..tile.rows {
             let (head, position) = self.query_of(tile, i);
-            let rows = Rows::new(&job.q, self.q, tile.batch, head);
+            let rows = Rows::new(&task.q, self.q, tile.batch, head);
             let row = &mut out[i * width..(i + 1) * width];
             widen_row(rows.data, rows.start(position), rows.stride, row);
             row.iter_mut().for_each(|x| *x = *x * scale);
@@ -249,9 +249,9 @@ impl<T: Real> Heads<'_, T> {
 
     /// Query head and position of row `i` of a tile.
     fn query_of(&self, tile: Tile, i: usize) -> (usize, usize) {
-        let (job, row) = (self.job, tile.row + i);
-        let group = job.q.shape[1] / job.k.shape[1];
-        let positions = job.q.shape[2];
+        let (task, row) = (self.task, tile.row + i);
+        let group = task.q.shape[1] / task.k.shape[1];
+        let positions = task.q.shape[2];
         (tile.kv_head * group + row / positions, row % positions)
     }
 
@@ -271,7 +271,7 @@ impl<T: Real> Heads<'_, T> {
     /// Number of keys that row `i` sees under the causal mask.
     fn causal_end(&self, tile: Tile, i: usize) -> usize {
         let position = self.query_of(tile, i).1;
-        (position + 1 + self.job.k.shape[2]).saturating_sub(self.job.q.shape[2])
+        (position + 1 + self.task.k.shape[2]).saturating_sub(self.task.q.shape[2])
     }
 
     /// Applies the mask to scores of keys `from` to `from + count`.
@@ -316,7 +316,7 @@ impl<T: Real> Heads<'_, T> {
         f: impl Fn(&mut T::Wide, M),
     ) {
         let (head, position) = self.query_of(tile, i);
-        let layout = &self.job.mask.as_ref().expect("the mask is an array").layout;
+        let layout = &self.task.mask.as_ref().expect("the mask is an array").layout;
         let at = [tile.batch, head, position, from];
         let skip: isize = at.iter().zip(&layout.strides).map(|(&i, &s)| i as isize * s).sum();
         let (first, stride) = (mask.first().wrapping_add_signed(skip), layout.strides[3]);

@@ -31,7 +31,7 @@ pub(crate) struct Addend<'a> {
 }
 
 /// A product as its task sees it.
-struct Job {
+struct MatmulTask {
     a: In,
     b: In,
     /// The addend, of the output's shape.
@@ -82,13 +82,13 @@ fn product(
         None => Factors { keep: 0.0, alpha: 1.0 },
     };
     let c = addend.filter(|a| a.beta != 0.0).map(|a| In::from(a.c));
-    let job = Job { a: In::from(a), b: In::from(b), c, factors, out };
+    let task = MatmulTask { a: In::from(a), b: In::from(b), c, factors, out };
     match dtype {
-        Dtype::Float16 => enc.push(move || run::<f16>(&job)),
-        Dtype::Bfloat16 => enc.push(move || run::<bf16>(&job)),
-        Dtype::Float32 => enc.push(move || run::<f32>(&job)),
-        Dtype::Float64 => enc.push(move || run::<f64>(&job)),
-        Dtype::Complex64 => enc.push(move || run::<Complex>(&job)),
+        Dtype::Float16 => enc.push(move || run::<f16>(&task)),
+        Dtype::Bfloat16 => enc.push(move || run::<bf16>(&task)),
+        Dtype::Float32 => enc.push(move || run::<f32>(&task)),
+        Dtype::Float64 => enc.push(move || run::<f64>(&task)),
+        Dtype::Complex64 => enc.push(move || run::<Complex>(&task)),
         other => unreachable!("products have inexact types, not {other}"),
     }
 }
@@ -212,20 +212,20 @@ impl<'a, T> Matrices<'a, T> {
     }
 }
 
-fn run<T: Factor>(job: &Job) {
-    let mut out = job.out.write::<T>();
+fn run<T: Factor>(task: &MatmulTask) {
+    let mut out = task.out.write::<T>();
     if out.is_empty() {
         return;
     }
-    let keeps = job.c.as_ref().map(|c| copy_rows(c, &mut out));
-    let factors = Factors { keep: keeps.map_or(0.0, |()| job.factors.keep), ..job.factors };
-    let (left, right) = (job.a.read::<T>(), job.b.read::<T>());
-    let a = Matrices::new(&job.a, left.buffer());
-    let b = Matrices::new(&job.b, right.buffer());
+    let keeps = task.c.as_ref().map(|c| copy_rows(c, &mut out));
+    let factors = Factors { keep: keeps.map_or(0.0, |()| task.factors.keep), ..task.factors };
+    let (left, right) = (task.a.read::<T>(), task.b.read::<T>());
+    let a = Matrices::new(&task.a, left.buffer());
+    let b = Matrices::new(&task.b, right.buffer());
     let batches = a.starts.count;
     let work = out.len() * a.like.cols.max(1);
     let shared_right = batches == 1 || b.starts.uniform_stride() == Some(0);
-    if shared_right && let Some(stacked) = a.stacked(&job.a) {
+    if shared_right && let Some(stacked) = a.stacked(&task.a) {
         return T::multiply(factors, stacked, b.at(0), &mut out, work >= PARALLEL);
     }
     let each = out.len() / batches;

@@ -113,8 +113,8 @@ fn matmul(
     let out = enc.allocate(output)?;
     let x = In::from(x);
     let w = [In::from(words), In::from(scales), In::from(biases)];
-    let job = Job { affine, transpose, x, w, picks: None, out };
-    dispatch_real!(output.dtype, T => enc.push(move || job.run::<T>()))
+    let task = QuantizedTask { affine, transpose, x, w, picks: None, out };
+    dispatch_real!(output.dtype, T => enc.push(move || task.run::<T>()))
 }
 
 /// Encodes the products of matrices that indices pick from `x` and `w`.
@@ -129,11 +129,11 @@ fn gather_matmul(
     let x = In::from(x);
     let w = [In::from(words), In::from(scales), In::from(biases)];
     let picks = Some([In::from(lhs), In::from(rhs)]);
-    let job = Job { affine, transpose, x, w, picks, out };
-    dispatch_real!(output.dtype, T => enc.push(move || job.run::<T>()))
+    let task = QuantizedTask { affine, transpose, x, w, picks, out };
+    dispatch_real!(output.dtype, T => enc.push(move || task.run::<T>()))
 }
 
-struct Job {
+struct QuantizedTask {
     affine: Affine,
     transpose: bool,
     x: In,
@@ -143,7 +143,7 @@ struct Job {
     out: Out,
 }
 
-impl Job {
+impl QuantizedTask {
     fn run<T: Compute>(&self) {
         let mut out = self.out.write::<T>();
         let inner = self.x.shape[self.x.shape.len() - 1];

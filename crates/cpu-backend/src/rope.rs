@@ -29,17 +29,17 @@ pub(crate) fn encode(
         Some(out) => out,
         None => enc.allocate(output)?,
     };
-    let job = Job {
+    let task = RopeTask {
         rope,
         x: In::from(x),
         offset: In::from(&inputs[1]),
         freqs: inputs.get(2).map(In::from),
         out,
     };
-    dispatch_real!(x.dtype(), T => enc.push(move || job.run::<T>()))
+    dispatch_real!(x.dtype(), T => enc.push(move || task.run::<T>()))
 }
 
-struct Job {
+struct RopeTask {
     rope: Rope,
     x: In,
     offset: In,
@@ -53,7 +53,7 @@ struct Angles<W> {
     sin: Vec<W>,
 }
 
-impl Job {
+impl RopeTask {
     fn run<T: Real>(&self) {
         let axes = self.x.shape.len();
         let (positions, features) = (self.x.shape[axes - 2], self.x.shape[axes - 1]);
