@@ -5,5 +5,6 @@
 
 mod adamw;
 pub mod digits;
+pub mod lora;
 
 pub use adamw::AdamW;

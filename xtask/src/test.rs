@@ -113,6 +113,7 @@ impl Args {
 pub(crate) fn main(args: &Args) -> Result<()> {
     setup::ensure(&[Purpose::Run, Purpose::Validation])?;
     let model = model::fetch(&mlx_fetch::SMOLLM2)?;
+    model::fetch(&mlx_fetch::DIGITS)?;
     let legs = LEGS.iter().filter(|leg| args.leg.as_ref().is_none_or(|name| name == leg.name));
     let outcomes = legs.map(|leg| run(leg, args, &model)).collect::<Result<Vec<_>>>()?;
     summarize(&outcomes)

@@ -14,6 +14,7 @@ mod error;
 pub mod generate;
 mod json;
 pub mod load;
+pub mod lora;
 pub mod metadata;
 pub mod models;
 pub mod sample;

@@ -5,13 +5,14 @@ use mlx::{
     transforms::tree::{Path, Rebuilder, Visitor},
 };
 
-use crate::config::Quantization;
+use crate::{config::Quantization, lora::LowRank};
 
-/// `x @ weightᵀ + bias`.
+/// `x @ weightᵀ + bias`, and what an adapter adds.
 #[derive(Clone, Tree)]
 pub struct Linear {
     weight: Weight,
     bias: Option<Array>,
+    low_rank: Option<LowRank>,
 }
 
 #[derive(Clone)]
@@ -61,7 +62,7 @@ impl Linear {
     /// # Errors
     /// When the weights are no matrix.
     pub fn dense(weight: Array, bias: Option<Array>) -> Result<Self> {
-        Ok(Self { weight: Weight::dense(weight)?, bias })
+        Ok(Self { weight: Weight::dense(weight)?, bias, low_rank: None })
     }
 
     /// Quantized weights: packed words, scales and biases, each with one row per output.
@@ -72,7 +73,7 @@ impl Linear {
         format: Quantization,
         bias: Option<Array>,
     ) -> Self {
-        Self { weight: Weight::Quantized { words, scales, biases, format }, bias }
+        Self { weight: Weight::Quantized { words, scales, biases, format }, bias, low_rank: None }
     }
 
     /// The product with `x` (…, in): (…, out).
@@ -92,10 +93,19 @@ impl Linear {
                 format.bits,
             )?,
         };
-        match &self.bias {
-            Some(bias) => ops::add(&y, bias),
+        let y = match &self.bias {
+            Some(bias) => ops::add(&y, bias)?,
+            None => y,
+        };
+        match &self.low_rank {
+            Some(low_rank) => low_rank.change(&y, x),
             None => Ok(y),
         }
+    }
+
+    /// Adds to all products what `low_rank` says, in place of what another one said.
+    pub(crate) fn adapt(&mut self, low_rank: LowRank) {
+        self.low_rank = Some(low_rank);
     }
 
     /// The rows of `ids`, as an embedding looks them up.
