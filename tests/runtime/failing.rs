@@ -111,8 +111,8 @@ fn a_software_device_that_is_not_allowed_is_the_reason() {
     });
 }
 
-/// A batch that failed on its way to the device lies behind the stream's clock once a later one has run; what is
-/// computed from its results is told all the same.
+/// A batch that failed on its way to the device lies behind the stream's clock once a later one has run;
+/// what is computed from its results is told all the same.
 fn a_batch_fails() {
     init();
     let streams = [Device::GPU, Device::GPU, Device::CPU].map(|d| mlx::new_stream(d).unwrap());

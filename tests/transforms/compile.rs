@@ -372,7 +372,7 @@ fn shapeless_softmax_over_several_axes() {
         let softmax = |x: &[Array]| Ok(vec![ops::softmax(&x[0], &[0, 1], true)?]);
         let (compiled, traced) = counted(softmax, true);
         for (rows, columns) in [(2, 3), (4, 5), (1, 1)] {
-            let input = [ops::multiply(&matrix(rows, columns), 0.25f32).unwrap()];
+            let input = [ops::multiply(matrix(rows, columns), 0.25f32).unwrap()];
             let (got, want) = (compiled.call(&input).unwrap(), softmax(&input).unwrap());
             mlx_tests::assert_ulps("softmax", &got[0], &values(&want[0]), 8.0);
         }

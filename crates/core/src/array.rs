@@ -94,6 +94,20 @@ impl Array {
         dispatch_dtype!(dtype, T => Self::scalar(<T as FromF64>::from_f64(value)))
     }
 
+    /// An array of `shape` (row-major) with a copy of `bytes`, little endian.
+    ///
+    /// # Errors
+    /// When the bytes are not as many as the elements take, or memory is out.
+    pub fn from_bytes(bytes: &[u8], shape: &[usize], dtype: Dtype) -> Result<Array> {
+        let nbytes = shape::checked_num_elements(shape).and_then(|n| n.checked_mul(dtype.size()));
+        if nbytes != Some(bytes.len()) {
+            let message = format!("{} bytes do not fill shape {shape:?} of {dtype}", bytes.len());
+            return Err(Error::invalid("array", message));
+        }
+        let buffer = Buffer::from_vec(HostVec::from_bytes(bytes)?);
+        Ok(Self::with_data(shape.into(), dtype, Data { buffer, layout: Layout::row_major(shape) }))
+    }
+
     /// A row-major array over `buffer`, from `offset` bytes on.
     ///
     /// # Errors
@@ -248,6 +262,11 @@ impl Array {
     /// Whether both are the very same array.
     pub fn is_same(&self, other: &Array) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
+    }
+
+    /// A number that names the array as long as it lives.
+    pub(crate) fn address(&self) -> usize {
+        Arc::as_ptr(&self.0).addr()
     }
 
     /// The array is evaluated: it gets its data, and its node goes, unless a transform needs it.

@@ -339,6 +339,16 @@ impl BufferRef {
         host.is_none()
     }
 
+    /// The first byte of the host copy, which stays where it is as long as the buffer has an owner: for those
+    /// who read and write it from outside, after they waited for [`BufferRef::written`]. `None` when there is
+    /// no host copy, or it is read-only.
+    pub fn pin(&self) -> Option<*mut u8> {
+        let mut host = self.0.host.write();
+        let first = host.as_mut()?.bytes_mut()?.as_mut_ptr();
+        self.0.mirrored.store(false, Release);
+        Some(first)
+    }
+
     /// The host copy's bytes. The caller has waited for [`BufferRef::written`]. A task may read one
     /// buffer twice (`x * x`) also while somebody waits to write.
     ///

@@ -108,8 +108,8 @@ pub fn rope(
             x.ndim()
         ));
     }
-    if !dims.is_multiple_of(2) || dims > x.dim(-1) {
-        return invalid(format!("dims {dims} must be even and at most {}.", x.dim(-1)));
+    if dims == 0 || !dims.is_multiple_of(2) || dims > x.dim(-1) {
+        return invalid(format!("dims {dims} must be positive, even and at most {}.", x.dim(-1)));
     }
     if base.is_some() == freqs.is_some() {
         return invalid("Only one of base or freqs can have a value.".into());

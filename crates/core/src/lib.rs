@@ -25,6 +25,7 @@ pub mod foreign;
 pub mod fusion;
 pub mod graph;
 pub mod host;
+pub mod host_view;
 pub mod index;
 pub mod io;
 pub mod linalg;

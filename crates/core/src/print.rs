@@ -1,11 +1,37 @@
 //! MLX's text form of arrays: `array([1, 2, 3], dtype=int32)`.
 
-use std::fmt;
+use std::{
+    fmt,
+    sync::atomic::{AtomicUsize, Ordering::Relaxed},
+};
 
 use crate::{Array, Complex, Result, bf16, dispatch_dtype, dtype::Bool8, f16};
 
 /// Elements printed at either end of an axis that is longer than twice as many.
 const EDGE: usize = 3;
+
+/// How numbers are printed, in this process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct PrintOptions {
+    /// Digits behind the point of floating point numbers. Without it there are six significant digits.
+    pub precision: Option<usize>,
+}
+
+/// The precision; the largest number is none.
+static PRECISION: AtomicUsize = AtomicUsize::new(usize::MAX);
+
+/// Numbers of all threads are printed so from now on.
+pub fn set_options(options: PrintOptions) {
+    // More digits than any number has.
+    let most = 1100;
+    PRECISION.store(options.precision.map_or(usize::MAX, |digits| digits.min(most)), Relaxed);
+}
+
+/// How numbers are printed now.
+pub fn options() -> PrintOptions {
+    let precision = PRECISION.load(Relaxed);
+    PrintOptions { precision: (precision != usize::MAX).then_some(precision) }
+}
 
 /// One element in MLX's text form.
 trait Print {
@@ -33,18 +59,26 @@ print_with! {
     i16: v => v.to_string();
     i32: v => v.to_string();
     i64: v => v.to_string();
-    f16: v => general(v.to_f64());
-    bf16: v => general(v.to_f64());
-    f32: v => general(*v as f64);
-    f64: v => general(*v);
+    f16: v => number(v.to_f64());
+    bf16: v => number(v.to_f64());
+    f32: v => number(*v as f64);
+    f64: v => number(*v);
     Complex: v => {
         let sign = if v.im.is_sign_negative() { "" } else { "+" };
-        format!("{}{sign}{}j", general(v.re as f64), general(v.im as f64))
+        format!("{}{sign}{}j", number(v.re as f64), number(v.im as f64))
     };
 }
 
+/// A number as the options say.
+fn number(value: f64) -> String {
+    match options().precision {
+        Some(digits) if value.is_finite() => format!("{value:.digits$}"),
+        _ => shortest(value),
+    }
+}
+
 /// C's `%g`: six significant digits, no trailing zeros, an exponent for very large or small values.
-fn general(value: f64) -> String {
+fn shortest(value: f64) -> String {
     if value.is_nan() {
         return "nan".into();
     }
@@ -144,7 +178,7 @@ mod tests {
             (f64::NAN, "nan"),
         ];
         for (value, want) in cases {
-            assert_eq!(general(value), want);
+            assert_eq!(shortest(value), want);
         }
     }
 

@@ -362,6 +362,12 @@ pub fn current_stream() -> Result<Stream> {
     }
 }
 
+/// Lets operations of this thread go to `scope` from now on, or to the default stream of the default device;
+/// returns where they went. For callers who have no closure: others use [`with_stream`].
+pub fn replace_scope(scope: Option<Stream>) -> Option<Stream> {
+    SCOPE.replace(scope)
+}
+
 /// Runs `f` with operations going to `stream`; MLX's `with mx.stream(s):`.
 pub fn with_stream<T>(stream: Stream, f: impl FnOnce() -> T) -> T {
     struct Restore(Option<Stream>);

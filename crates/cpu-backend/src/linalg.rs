@@ -94,7 +94,7 @@ fn real<T: Entry<Wide = f64>>(op: Linalg, a: &In, outs: &[Out]) -> Result<()> {
 }
 
 fn failed(op: &'static str, message: impl Into<String>) -> Error {
-    Error::invalid(op, message)
+    Error::runtime(op, message)
 }
 
 /// Matrices along the last two axes, read one at a time.

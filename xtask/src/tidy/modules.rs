@@ -34,17 +34,25 @@ fn is_forgotten(path: &Path) -> Result<bool> {
     };
     let name = name.to_string_lossy();
     let roots = roots(folder);
-    for root in &roots {
+    let (module, file) = (format!("mod {name};"), format!("\"{name}.rs\""));
+    if roots.is_empty() || mentioned(&roots, |line| line.ends_with(&module))? {
+        return Ok(false);
+    }
+    // `include!` and `#[path]` look in the folder of who says so.
+    let neighbours = lines::files(folder, &["rs"])?;
+    Ok(!mentioned(&neighbours, |line| line.contains(&file))?)
+}
+
+/// Whether a line of one of these files is as it is looked for.
+fn mentioned(files: &[PathBuf], line: impl Fn(&str) -> bool) -> Result<bool> {
+    for file in files {
         let text =
-            fs::read_to_string(root).context(|| format!("cannot read {}", root.display()))?;
-        let names = |line: &str| {
-            line.ends_with(&format!("mod {name};")) || line.contains(&format!("\"{name}.rs\""))
-        };
-        if text.lines().any(names) {
-            return Ok(false);
+            fs::read_to_string(file).context(|| format!("cannot read {}", file.display()))?;
+        if text.lines().any(&line) {
+            return Ok(true);
         }
     }
-    Ok(!roots.is_empty())
+    Ok(false)
 }
 
 /// The files that can declare the modules of a folder.
@@ -64,8 +72,8 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         let files = [
             ("ops/main.rs", "mod a;\npub(crate) mod folder;\n"),
-            ("ops/a.rs", "mod inner;\ninclude!(\"table.rs\");\n"),
-            ("ops/a/inner.rs", ""),
+            ("ops/a.rs", "mod inner;\n"),
+            ("ops/a/inner.rs", "include!(\"table.rs\");\n"),
             ("ops/a/table.rs", ""),
             ("ops/folder/mod.rs", ""),
             ("examples/alone.rs", ""),

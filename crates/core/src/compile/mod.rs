@@ -70,6 +70,12 @@ type Fun<X> = dyn Fn(&[Array]) -> Result<(Vec<Array>, X)> + Send + Sync;
 /// A compiled function. It owns what it has traced, and may be called and dropped on any thread.
 pub struct Compiled<X = ()> {
     fun: Box<Fun<X>>,
+    traces: Traces<X>,
+}
+
+/// What a function has been traced to; the function itself comes with each call, and has to be the same. With
+/// each trace there is something that the function returned besides its arrays.
+pub struct Traces<X = ()> {
     shapeless: bool,
     traces: RwLock<Vec<Arc<Trace<X>>>>,
 }
@@ -137,24 +143,45 @@ impl<X: Clone> Compiled<X> {
         fun: impl Fn(&[Array]) -> Result<(Vec<Array>, X)> + Send + Sync + 'static,
         shapeless: bool,
     ) -> Self {
-        Compiled { fun: Box::new(fun), shapeless, traces: RwLock::default() }
+        Compiled { fun: Box::new(fun), traces: Traces::new(shapeless) }
     }
 
     /// What the function returns for `inputs`. Other `constants` are another kind of arguments: the function
     /// is traced anew for them.
     ///
     /// # Errors
+    /// As of [`Traces::call`].
+    pub fn call_with(&self, inputs: &[Array], constants: &[u64]) -> Result<(Vec<Array>, X)> {
+        self.traces.call(inputs, constants, &self.fun)
+    }
+}
+
+impl<X: Clone> Traces<X> {
+    /// None yet. A `shapeless` function is traced once for arguments of any sizes.
+    pub fn new(shapeless: bool) -> Self {
+        Traces { shapeless, traces: RwLock::default() }
+    }
+
+    /// What `fun` returns for `inputs`. Other `constants` are another kind of arguments: the function is
+    /// traced anew for them.
+    ///
+    /// # Errors
     /// Those of the function; when it uses an argument that it was not given, or, if it is shapeless,
     /// primitives whose results have the sizes that were traced.
-    pub fn call_with(&self, inputs: &[Array], constants: &[u64]) -> Result<(Vec<Array>, X)> {
+    pub fn call(
+        &self,
+        inputs: &[Array],
+        constants: &[u64],
+        fun: impl FnOnce(&[Array]) -> Result<(Vec<Array>, X)>,
+    ) -> Result<(Vec<Array>, X)> {
         // A transform wants to see what the function does.
         if mode() == Mode::Disabled || inputs.iter().any(Array::is_tracer) {
-            return (self.fun)(inputs);
+            return fun(inputs);
         }
         let stream = stream::default_stream(stream::default_device())?;
         let trace = match self.find(stream, inputs, constants) {
             Some(trace) => trace,
-            None => self.trace(stream, inputs, constants)?,
+            None => self.trace(stream, inputs, constants, fun)?,
         };
         Ok((trace.outputs(inputs, self.shapeless)?, trace.extra.clone()))
     }
@@ -178,8 +205,14 @@ impl<X: Clone> Compiled<X> {
 
     /// Runs the function on placeholders. Nothing is kept if it fails, and nothing is held while it runs: two
     /// threads may trace the same at once.
-    fn trace(&self, stream: Stream, inputs: &[Array], constants: &[u64]) -> Result<Arc<Trace<X>>> {
-        let (mut template, extra) = record(inputs, self.shapeless, &self.fun)?;
+    fn trace(
+        &self,
+        stream: Stream,
+        inputs: &[Array],
+        constants: &[u64],
+        fun: impl FnOnce(&[Array]) -> Result<(Vec<Array>, X)>,
+    ) -> Result<Arc<Trace<X>>> {
+        let (mut template, extra) = record(inputs, self.shapeless, fun)?;
         if mode() >= Mode::NoFuse {
             template = template.simplified();
         }
@@ -196,8 +229,11 @@ impl<X: Clone> Compiled<X> {
         });
         let mut traces = self.traces.write();
         // Threads that call it have streams of their own, and end.
-        traces.retain(|trace| stream::exists(trace.stream));
+        let ended: Vec<_> = traces.extract_if(.., |trace| !stream::exists(trace.stream)).collect();
         traces.push(trace.clone());
+        drop(traces);
+        // Outside of the lock: what a trace has besides is the user's.
+        drop(ended);
         Ok(trace)
     }
 }

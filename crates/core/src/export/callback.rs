@@ -44,13 +44,13 @@ pub enum Event<'a> {
 
 /// A callback, and what it was told.
 pub(super) struct Told<'a> {
-    callback: Box<dyn FnMut(Event<'_>) -> Result<()> + 'a>,
+    callback: Box<dyn FnMut(Event<'_>) -> Result<()> + Send + 'a>,
     /// How many of the constants it was told of.
     constants: usize,
 }
 
 impl<'a> Told<'a> {
-    pub(super) fn new(callback: Box<dyn FnMut(Event<'_>) -> Result<()> + 'a>) -> Self {
+    pub(super) fn new(callback: Box<dyn FnMut(Event<'_>) -> Result<()> + Send + 'a>) -> Self {
         Told { callback, constants: 0 }
     }
 

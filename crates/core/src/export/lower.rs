@@ -1,6 +1,6 @@
 //! Traced functions in upstream's primitives.
 
-use std::{collections::HashMap, sync::Arc};
+use std::collections::HashMap;
 
 use super::{
     Argument,
@@ -9,7 +9,6 @@ use super::{
 };
 use crate::{
     Array, Error, Result, Stream,
-    array::Inner,
     compile::{Step, Template, record},
     primitives::Spec,
     stream,
@@ -50,8 +49,8 @@ pub(super) struct Node {
 #[derive(Default)]
 pub(super) struct Names {
     last: Id,
-    /// Constants by their identity, which holds as long as they are here.
-    known: HashMap<*const Inner, Id>,
+    /// Constants by their addresses, which are theirs as long as they are here.
+    known: HashMap<usize, Id>,
     /// Constants in the order of their ids.
     pub(super) constants: Vec<(Id, Array)>,
 }
@@ -64,11 +63,11 @@ impl Names {
 
     /// The id of an array that was there.
     fn constant(&mut self, array: &Array) -> Id {
-        if let Some(&id) = self.known.get(&Arc::as_ptr(&array.0)) {
+        if let Some(&id) = self.known.get(&array.address()) {
             return id;
         }
         let id = self.next();
-        self.known.insert(Arc::as_ptr(&array.0), id);
+        self.known.insert(array.address(), id);
         self.constants.push((id, array.clone()));
         id
     }

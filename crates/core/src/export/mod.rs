@@ -51,7 +51,7 @@ const IMPORT: &str = "import_function";
 const VERSION: &str = "0.32.4";
 
 /// A function of positional arguments and of arguments by name.
-type Fun<'a> = dyn Fn(&[Array], &Arrays) -> Result<Vec<Array>> + 'a;
+type Fun<'a> = dyn Fn(&[Array], &Arrays) -> Result<Vec<Array>> + Send + 'a;
 
 /// Writes what `fun` computes for such arguments into a file. A `shapeless` function takes arguments of any
 /// sizes afterwards.
@@ -60,7 +60,7 @@ type Fun<'a> = dyn Fn(&[Array], &Arrays) -> Result<Vec<Array>> + 'a;
 /// Those of [`Exporter::export`] and [`Exporter::close`].
 pub fn export_function(
     path: impl Into<PathBuf>,
-    fun: impl Fn(&[Array], &Arrays) -> Result<Vec<Array>>,
+    fun: impl Fn(&[Array], &Arrays) -> Result<Vec<Array>> + Send,
     args: &[Array],
     kwargs: &Arrays,
     shapeless: bool,
@@ -108,7 +108,7 @@ impl<'a> Exporter<'a> {
     /// An exporter to a file, which is there when the exporter is closed.
     pub fn new(
         path: impl Into<PathBuf>,
-        fun: impl Fn(&[Array], &Arrays) -> Result<Vec<Array>> + 'a,
+        fun: impl Fn(&[Array], &Arrays) -> Result<Vec<Array>> + Send + 'a,
         shapeless: bool,
     ) -> Self {
         let (path, metadata, traces) = (path.into(), String::new(), Vec::new());
@@ -117,8 +117,8 @@ impl<'a> Exporter<'a> {
 
     /// An exporter that writes no file, but calls a function with what it would write.
     pub fn to_callback(
-        callback: impl FnMut(Event<'_>) -> Result<()> + 'a,
-        fun: impl Fn(&[Array], &Arrays) -> Result<Vec<Array>> + 'a,
+        callback: impl FnMut(Event<'_>) -> Result<()> + Send + 'a,
+        fun: impl Fn(&[Array], &Arrays) -> Result<Vec<Array>> + Send + 'a,
         shapeless: bool,
     ) -> Self {
         let target = Target::Callback(Told::new(Box::new(callback)));

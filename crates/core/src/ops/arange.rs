@@ -16,6 +16,10 @@ pub fn arange(start: f64, stop: f64, step: f64, dtype: Dtype) -> Result<Array> {
     if start.is_infinite() || (stop.is_infinite() && (stop > start) == (step > 0.0)) {
         return Err(Error::invalid("arange", "Cannot compute length of an infinite range."));
     }
+    if step.is_infinite() && (stop > start) == (step > 0.0) && stop != start {
+        // The next number would be past any end.
+        return ops::full(&[1], start, dtype);
+    }
     let count = ((stop - start) / step).ceil();
     if step == 0.0 || count > i32::MAX as f64 {
         return Err(Error::invalid("arange", "Maximum size exceeded."));

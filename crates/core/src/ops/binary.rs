@@ -136,7 +136,8 @@ fn bit_dtype(name: &'static str, a: &Array, b: &Array, for_bool: Dtype) -> Resul
                 a.dtype(),
                 b.dtype()
             );
-            Err(Error::invalid(name, message))
+            // Not ValueError, for which one would take it: upstream raises RuntimeError.
+            Err(Error::runtime(name, message))
         }
     }
 }
@@ -182,7 +183,9 @@ pub fn remainder(a: impl Operand, b: impl Operand) -> Result<Array> {
 /// When the shapes do not broadcast.
 pub fn divmod(a: impl Operand, b: impl Operand) -> Result<(Array, Array)> {
     let (a, b) = operands(a, b)?;
-    Ok((floor_divide(&a, &b)?, remainder(&a, &b)?))
+    // As upstream has it, neither has a derivative.
+    let flat = |a: Result<Array>| ops::stop_gradient(&a?);
+    Ok((flat(floor_divide(&a, &b))?, flat(remainder(&a, &b))?))
 }
 
 /// Whether all elements are equal; arrays of different shapes are not.

@@ -115,7 +115,7 @@ pub fn mean(a: &Array, axes: &[isize], keepdims: bool) -> Result<Array> {
 ///
 /// # Errors
 /// When an axis is out of bounds or given twice.
-pub fn var(a: &Array, axes: &[isize], keepdims: bool, ddof: usize) -> Result<Array> {
+pub fn var(a: &Array, axes: &[isize], keepdims: bool, ddof: isize) -> Result<Array> {
     let a = astype(a, a.dtype().at_least_float())?;
     let centred = ops::subtract(&a, &mean(&a, axes, true)?)?;
     let sizes = if centred.dtype() == Dtype::Complex64 { ops::abs(&centred)? } else { centred };
@@ -126,7 +126,7 @@ pub fn var(a: &Array, axes: &[isize], keepdims: bool, ddof: usize) -> Result<Arr
     } else {
         let axes = normalize_axes("var", axes, a.ndim())?;
         let count: usize = axes.iter().map(|&x| a.shape()[x]).product();
-        Array::scalar_of(count.saturating_sub(ddof) as f64, total.dtype())?
+        Array::scalar_of((count as isize - ddof).max(0) as f64, total.dtype())?
     };
     ops::divide(&total, &left)
 }
@@ -135,7 +135,7 @@ pub fn var(a: &Array, axes: &[isize], keepdims: bool, ddof: usize) -> Result<Arr
 ///
 /// # Errors
 /// When an axis is out of bounds or given twice.
-pub fn std(a: &Array, axes: &[isize], keepdims: bool, ddof: usize) -> Result<Array> {
+pub fn std(a: &Array, axes: &[isize], keepdims: bool, ddof: isize) -> Result<Array> {
     ops::sqrt(&var(a, axes, keepdims, ddof)?)
 }
 

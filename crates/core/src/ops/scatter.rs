@@ -95,6 +95,9 @@ fn check_updates(a: &Array, index_shape: &[usize], updates: &Array) -> Result<()
 /// When the ranks differ, the axis is out of bounds, the indices are no integers, or the shapes
 /// do not broadcast.
 pub fn put_along_axis(a: &Array, indices: &Array, values: &Array, axis: isize) -> Result<Array> {
+    if indices.size() == 0 {
+        return Ok(a.clone());
+    }
     scatter_axis("put_along_axis", ScatterOp::Assign, a, indices, values, axis)
 }
 

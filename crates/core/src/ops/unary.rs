@@ -58,8 +58,6 @@ floating! {
     log2 => Log2;
     /// `1 / √x`.
     rsqrt => Rsqrt;
-    /// `1 / (1 + exp(-x))`.
-    sigmoid => Sigmoid;
     /// Sine of radians.
     sin => Sin;
     /// Hyperbolic sine.
@@ -120,6 +118,8 @@ real_only! {
     erfinv => Erfinv;
     /// `exp(x) - 1` without cancellation near zero.
     expm1 => Expm1;
+    /// `1 / (1 + exp(-x))`.
+    sigmoid => Sigmoid;
 }
 
 /// Absolute value; the modulus as float32 for complex64.
@@ -303,6 +303,9 @@ pub fn isnan(a: &Array) -> Result<Array> {
 /// # Errors
 /// When there is no stream to run on.
 pub fn isinf(a: &Array) -> Result<Array> {
+    if a.dtype() == Dtype::Complex64 {
+        return ops::logical_or(&isinf(&real(a)?)?, &isinf(&imag(a)?)?);
+    }
     ops::logical_or(&isposinf(a)?, &isneginf(a)?)
 }
 

@@ -12,7 +12,7 @@ macro_rules! over_axes {
             }),)*
             $((stringify!($spread), |x| {
                 let (axes, keepdims) = (x.at("axis").ints(), x.at("keepdims").flag());
-                one(ops::$spread(&x.array(0)?, &axes, keepdims, x.at("ddof").count()?))
+                one(ops::$spread(&x.array(0)?, &axes, keepdims, x.at("ddof").count()? as isize))
             }),)*
             $((stringify!($place), |x| {
                 one(ops::$place(&x.array(0)?, x.at("axis").maybe_int(), x.at("keepdims").flag()))

@@ -12,6 +12,13 @@ use crate::{
     primitives::{Axes, IndexingOp, ScatterOp},
 };
 
+/// What is said of a derivative by indices.
+pub(super) fn by_indices(op: &'static str) -> Error {
+    let message = "Cannot calculate VJP with respect to indices. Use stop_gradient on indices to stop \
+                   gradients from being computed.";
+    Error::invalid(op, message)
+}
+
 impl Rules for IndexingOp {
     fn vjp(&self, node: &Applied<'_>, cotangents: &[Array], wanted: &[usize]) -> Result<Inputs> {
         let cotangent = &cotangents[0];
@@ -95,9 +102,7 @@ impl IndexingOp {
             Self::Scatter { .. } => "scatter",
             Self::ScatterAxis { .. } => "scatter_axis",
         };
-        let message = "Cannot calculate VJP with respect to indices. Use stop_gradient on indices to stop \
-                       gradients from being computed.";
-        Err(Error::invalid(op, message))
+        Err(by_indices(op))
     }
 
     /// What reading elements of the first input passes back to it: each of them the sum of the cotangents of

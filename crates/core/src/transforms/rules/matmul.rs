@@ -3,6 +3,7 @@
 use super::{
     Applied, Mapped, Outputs, Rules,
     gathered::{by_right, mapped_picks, numbers, spread},
+    indexing::by_indices,
     mapping::{self, to_front},
     no_tangents, sum,
 };
@@ -20,7 +21,8 @@ impl Rules for MatmulOp {
             Self::Matmul => by_factor(node, cotangent, i),
             Self::AddMm { beta, .. } if i == 2 => times(cotangent, *beta),
             Self::AddMm { alpha, .. } => by_factor(node, &times(cotangent, *alpha)?, i),
-            Self::GatherMm { .. } | Self::SegmentedMm if i > 1 => ops::zeros_like(&node.inputs[i]),
+            Self::GatherMm { .. } if i > 1 => Err(by_indices("gather_mm")),
+            Self::SegmentedMm if i > 1 => ops::zeros_like(&node.inputs[i]),
             Self::GatherMm { left_sorted, right_sorted } => {
                 by_gathered(node, cotangent, i, (*left_sorted, *right_sorted))
             }
