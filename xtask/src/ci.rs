@@ -2,18 +2,19 @@
 
 use crate::error::{Error, Result};
 use crate::setup;
-use crate::{oracle, shaders, test, tidy};
+use crate::{oracle, python, shaders, test, tidy};
 use std::time::Instant;
 
 /// A step of the run: what it is called and what it does.
 type Step = (&'static str, fn() -> Result<()>);
 
-const STEPS: [Step; 5] = [
+const STEPS: [Step; 6] = [
     ("setup", || setup::main(&setup::Args::default())),
     ("tidy", tidy::main),
     ("shaders --check", || shaders::main(&shaders::Args { check: true })),
     ("test", || test::main(&test::Args::default())),
     ("oracle", oracle::ci),
+    ("python", python::ci),
 ];
 
 /// `cargo xtask ci`: every step runs even if one before it failed, so that one run tells everything.

@@ -12,11 +12,13 @@ mod ops;
 mod oracle;
 mod paths;
 mod process;
+mod python;
 mod record;
 mod setup;
 mod shaders;
 mod test;
 mod tidy;
+mod venv;
 
 use clap::{Parser, Subcommand};
 use error::Result;
@@ -39,6 +41,8 @@ enum Task {
     Test(test::Args),
     /// Compare random calls with upstream MLX, on the CPU and on Vulkan
     Oracle(oracle::Args),
+    /// Build the Python package, try it, and install it into an environment of its own
+    Python(python::Args),
     /// Compile and validate the kernels into shaders/spv
     Shaders(shaders::Args),
     /// Print which primitive runs where: native, fallback or refused
@@ -76,6 +80,7 @@ fn run(task: Task) -> Result<()> {
         Task::Generate(args) => generate::main(&args),
         Task::Test(args) => test::main(&args),
         Task::Oracle(args) => oracle::main(&args),
+        Task::Python(args) => python::main(&args),
         Task::Shaders(args) => shaders::main(&args),
         Task::Ops(args) => ops::main(&args),
         Task::Bench(args) => bench::main(&args),

@@ -4,17 +4,20 @@
 //! `mlx-tests` makes them again on both devices and compares. What it read of upstream's functions in
 //! files it writes again, which `tests/oracle/reimport.py` calls upstream.
 
-mod venv;
-
 use crate::error::{Context, Result};
 use crate::generate;
 use crate::paths;
 use crate::process;
 use crate::setup::{self, component::Purpose};
+use crate::venv::{self, Venv};
 use std::env;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
+
+/// Upstream alone.
+const VENV: Venv =
+    Venv { name: "oracle", packages: &[venv::UPSTREAM, "numpy>=2"], imports: "mlx.core, numpy" };
 
 /// What CI draws: few seeds, and Vulkan for a part of their calls, because lavapipe compiles each kernel
 /// anew.
@@ -48,7 +51,7 @@ pub(crate) fn ci() -> Result<()> {
 
 fn run(options: &Args) -> Result<()> {
     setup::ensure(&[Purpose::Run, Purpose::Oracle])?;
-    let python = venv::python()?;
+    let python = VENV.python()?;
     let folder = paths::target().join("oracle");
     clear(&folder)?;
     build()?;

@@ -1,0 +1,328 @@
+//! What functions take: arrays, scalars that follow an array's dtype, axes, shapes.
+
+use std::ops::Deref;
+
+use mlx::{Array, Complex, Dtype, Error, Result, dispatch_dtype, dtype::FromF64, ops};
+use pyo3::{
+    exceptions::{PyOverflowError, PyTypeError, PyValueError},
+    prelude::*,
+    types::{PyBool, PyComplex, PyFloat, PyInt, PyList, PyTuple},
+};
+use smallvec::SmallVec;
+
+use crate::{
+    array::{PyArray, create},
+    error::OrRaise,
+};
+
+/// An argument that has to be an array.
+pub(crate) struct ArrayArg(pub(crate) Array);
+
+impl Deref for ArrayArg {
+    type Target = Array;
+
+    fn deref(&self) -> &Array {
+        &self.0
+    }
+}
+
+impl<'a, 'py> FromPyObject<'a, 'py> for ArrayArg {
+    type Error = PyErr;
+
+    fn extract(object: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
+        match object.cast::<PyArray>() {
+            Ok(array) => Ok(ArrayArg(array.get().array())),
+            Err(_) => {
+                let name = object.get_type().name()?;
+                let message =
+                    format!("incompatible function arguments: an array is asked for, not {name}");
+                Err(PyTypeError::new_err(message))
+            }
+        }
+    }
+}
+
+/// References to arrays that were given, as operations take them.
+pub(crate) fn references(arrays: &[ArrayArg]) -> Vec<&Array> {
+    arrays.iter().map(|array| &array.0).collect()
+}
+
+/// The array of an optional argument.
+pub(crate) fn given(array: &Option<ArrayArg>) -> Option<&Array> {
+    array.as_deref()
+}
+
+/// Several arrays: a list, a tuple, or the rows of an array.
+pub(crate) struct Arrays(Vec<ArrayArg>);
+
+impl Arrays {
+    /// References to them, as operations take them.
+    pub(crate) fn references(&self) -> Vec<&Array> {
+        references(&self.0)
+    }
+}
+
+impl<'a, 'py> FromPyObject<'a, 'py> for Arrays {
+    type Error = PyErr;
+
+    fn extract(object: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
+        let arrays = object.try_iter()?.map(|item| item?.extract::<ArrayArg>());
+        arrays.collect::<PyResult<Vec<_>>>().map(Arrays)
+    }
+}
+
+/// An argument that is an array, or a scalar that becomes one of its own dtype.
+pub(crate) struct AnyArray(pub(crate) Array);
+
+impl Deref for AnyArray {
+    type Target = Array;
+
+    fn deref(&self) -> &Array {
+        &self.0
+    }
+}
+
+impl<'a, 'py> FromPyObject<'a, 'py> for AnyArray {
+    type Error = PyErr;
+
+    fn extract(object: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
+        Operand::extract(object)?.into_array().map(AnyArray)
+    }
+}
+
+/// An argument that is an array or something weak: it follows the dtype of the array beside it.
+pub(crate) enum Operand {
+    Array(Array),
+    Bool(bool),
+    Int(i64),
+    Float(f64),
+    Complex(Complex),
+    /// An array of another library.
+    Foreign(Array),
+}
+
+impl Operand {
+    /// What `object` stands for; `None` if it is neither an array, nor a number, nor an object that says how
+    /// to become an array (`__mlx_array__`).
+    #[inline]
+    pub(crate) fn of(object: &Bound<'_, PyAny>) -> PyResult<Option<Operand>> {
+        if let Ok(array) = object.cast_exact::<PyArray>() {
+            return Ok(Some(Operand::Array(array.get().array())));
+        }
+        Self::of_other(object)
+    }
+
+    fn of_other(object: &Bound<'_, PyAny>) -> PyResult<Option<Operand>> {
+        if let Ok(value) = object.cast::<PyBool>() {
+            return Ok(Some(Operand::Bool(value.is_true())));
+        }
+        if let Ok(value) = object.cast::<PyInt>() {
+            return Ok(Some(Operand::Int(value.extract()?)));
+        }
+        if let Ok(value) = object.cast::<PyFloat>() {
+            return Ok(Some(Operand::Float(value.value())));
+        }
+        if let Ok(array) = object.cast::<PyArray>() {
+            return Ok(Some(Operand::Array(array.get().array())));
+        }
+        if object.is_instance_of::<PyList>() || object.is_instance_of::<PyTuple>() {
+            return Ok(None);
+        }
+        if object.is_instance_of::<PyComplex>() {
+            let value: num_complex::Complex64 = object.extract()?;
+            return Ok(Some(Operand::Complex(Complex::new(value.re as f32, value.im as f32))));
+        }
+        if let Some(array) = create::from_foreign(object, None)? {
+            return Ok(Some(Operand::Foreign(array)));
+        }
+        Ok(create::from_accessor(object)?.map(Operand::Array))
+    }
+
+    /// The operand as an array of its own dtype.
+    pub(crate) fn into_array(self) -> PyResult<Array> {
+        match self {
+            Operand::Array(array) => Ok(array),
+            other => ops::Operand::to_array(&other, None).or_raise(),
+        }
+    }
+}
+
+impl<'a, 'py> FromPyObject<'a, 'py> for Operand {
+    type Error = PyErr;
+
+    fn extract(object: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
+        Operand::of(&object)?.ok_or_else(|| create::no_array(&object))
+    }
+}
+
+impl ops::Operand for Operand {
+    fn to_array(&self, other: Option<Dtype>) -> Result<Array> {
+        match self {
+            Operand::Array(array) => Ok(array.clone()),
+            Operand::Bool(value) => int_scalar(*value as i64, other.unwrap_or(Dtype::Bool)),
+            Operand::Int(value) => checked_int_scalar(*value, other),
+            Operand::Float(value) => {
+                let dtype = other.filter(|dtype| dtype.is_inexact()).unwrap_or(Dtype::Float32);
+                Array::scalar_of(*value, dtype)
+            }
+            Operand::Complex(value) => Array::scalar(*value),
+            Operand::Foreign(array) => match other {
+                Some(dtype) => ops::astype(array, dtype),
+                None => Ok(array.clone()),
+            },
+        }
+    }
+
+    fn strong_dtype(&self) -> Option<Dtype> {
+        match self {
+            Operand::Array(array) => Some(array.dtype()),
+            _ => None,
+        }
+    }
+}
+
+/// An integer beside an array of dtype `other`; beside booleans it is an int32.
+fn checked_int_scalar(value: i64, other: Option<Dtype>) -> Result<Array> {
+    let dtype = match other {
+        Some(Dtype::Bool) => Dtype::Int32,
+        Some(dtype) => dtype,
+        None => dtype_of_int(value),
+    };
+    if dtype.is_integer() && dtype.size() < 8 {
+        let info = mlx::iinfo(dtype)?;
+        if value < info.min || value > info.max as i64 {
+            let message = format!("Converting {value} to {dtype} would result in overflow.");
+            return Err(Error::invalid("array", message));
+        }
+    }
+    int_scalar(value, dtype)
+}
+
+/// The dtype of a Python integer by itself.
+pub(crate) fn dtype_of_int(value: i64) -> Dtype {
+    if i32::try_from(value).is_ok() { Dtype::Int32 } else { Dtype::Int64 }
+}
+
+/// A scalar of `dtype`; integers wrap around.
+pub(crate) fn int_scalar(value: i64, dtype: Dtype) -> Result<Array> {
+    match dtype {
+        Dtype::Int64 => Array::scalar(value),
+        Dtype::Uint64 => Array::scalar(value as u64),
+        Dtype::Int32 => Array::scalar(value as i32),
+        Dtype::Uint32 => Array::scalar(value as u32),
+        Dtype::Int16 => Array::scalar(value as i16),
+        Dtype::Uint16 => Array::scalar(value as u16),
+        Dtype::Int8 => Array::scalar(value as i8),
+        Dtype::Uint8 => Array::scalar(value as u8),
+        other => dispatch_dtype!(other, T => Array::scalar(<T as FromF64>::from_f64(value as f64))),
+    }
+}
+
+/// Axes to work on: `None`, an integer or a sequence of integers.
+pub(crate) enum Axes {
+    One(isize),
+    Several(SmallVec<[isize; 4]>),
+}
+
+impl Axes {
+    /// All of them.
+    pub(crate) fn as_slice(&self) -> &[isize] {
+        match self {
+            Axes::One(axis) => std::slice::from_ref(axis),
+            Axes::Several(axes) => axes,
+        }
+    }
+
+    /// The axes that an optional argument names; none means all.
+    pub(crate) fn or_all(axes: &Option<Axes>) -> &[isize] {
+        axes.as_ref().map_or(&[], Axes::as_slice)
+    }
+}
+
+impl<'a, 'py> FromPyObject<'a, 'py> for Axes {
+    type Error = PyErr;
+
+    fn extract(object: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
+        match is_list(&object) {
+            true => integers(&object).map(Axes::Several),
+            // Integers of other libraries too, but no floats.
+            false => Ok(Axes::One(object.extract()?)),
+        }
+    }
+}
+
+/// Whether an object is a list or a tuple.
+pub(crate) fn is_list(object: &Bound<'_, PyAny>) -> bool {
+    object.is_instance_of::<PyList>() || object.is_instance_of::<PyTuple>()
+}
+
+/// A sequence of integers that fit 32 bits. Floats, numpy's too, are no integers.
+pub(crate) fn integers<T: TryFrom<i64>>(object: &Bound<'_, PyAny>) -> PyResult<SmallVec<[T; 4]>> {
+    if !is_list(object) {
+        let name = object.get_type().name()?;
+        let message = format!("integers are asked for, not {name}");
+        return Err(PyTypeError::new_err(message));
+    }
+    object.try_iter()?.map(|item| dimension(&item?)).collect()
+}
+
+/// Refuses what does not fit 32 bits.
+pub(crate) fn fits_32_bits(wide: i64) -> PyResult<()> {
+    if i32::try_from(wide).is_ok() {
+        return Ok(());
+    }
+    let message = format!(
+        "Shape dimension {wide} is outside the supported range [{}, {}]. MLX currently uses 32-bit integers \
+         for shape dimensions.",
+        i32::MIN,
+        i32::MAX
+    );
+    Err(PyOverflowError::new_err(message))
+}
+
+/// A size, index or distance, which fits 32 bits.
+pub(crate) fn dimension<T: TryFrom<i64>>(object: &Bound<'_, PyAny>) -> PyResult<T> {
+    let wide: i64 = object.extract()?;
+    fits_32_bits(wide)?;
+    let message = || PyValueError::new_err(format!("Negative dimensions not allowed: {wide}."));
+    T::try_from(wide).map_err(|_| message())
+}
+
+/// A number of something: an integer that is not negative.
+pub(crate) struct Size(pub(crate) usize);
+
+impl<'a, 'py> FromPyObject<'a, 'py> for Size {
+    type Error = PyErr;
+
+    fn extract(object: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
+        dimension(&object).map(Size)
+    }
+}
+
+/// Sizes of axes: an integer or a sequence of integers, none negative.
+pub(crate) struct Sizes(pub(crate) SmallVec<[usize; 4]>);
+
+impl<'a, 'py> FromPyObject<'a, 'py> for Sizes {
+    type Error = PyErr;
+
+    fn extract(object: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
+        if object.is_instance_of::<PyInt>() {
+            return Ok(Sizes(SmallVec::from_slice(&[dimension(&object)?])));
+        }
+        integers(&object).map(Sizes)
+    }
+}
+
+/// Integers of any sign: a shape with a -1, strides, distances. One integer is a list of one.
+pub(crate) struct Integers(pub(crate) SmallVec<[isize; 4]>);
+
+impl<'a, 'py> FromPyObject<'a, 'py> for Integers {
+    type Error = PyErr;
+
+    fn extract(object: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
+        if object.is_instance_of::<PyInt>() {
+            return Ok(Integers(SmallVec::from_slice(&[dimension(&object)?])));
+        }
+        integers(&object).map(Integers)
+    }
+}

@@ -1,0 +1,59 @@
+//! Errors of arrays as Python's exceptions.
+
+use mlx::Error;
+use pyo3::{
+    exceptions::{PyIndexError, PyRuntimeError, PyValueError},
+    prelude::*,
+    sync::PyOnceLock,
+    types::{PyDict, PyTuple, PyType},
+};
+
+/// `AxisError(IndexError, ValueError)`, as numpy has it: an axis or index outside of an array.
+static AXIS_ERROR: PyOnceLock<Py<PyType>> = PyOnceLock::new();
+
+pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    let py = module.py();
+    let bases = PyTuple::new(py, [py.get_type::<PyIndexError>(), py.get_type::<PyValueError>()])?;
+    let body = PyDict::new(py);
+    body.set_item("__module__", "mlx.core")?;
+    let class = py.get_type::<PyType>().call1(("AxisError", bases, body))?.cast_into::<PyType>()?;
+    let _ = AXIS_ERROR.set(py, class.unbind());
+    Ok(())
+}
+
+/// The exception that upstream raises for such an error.
+pub(crate) fn to_python(error: Error) -> PyErr {
+    let text = error.to_string();
+    match error {
+        Error::Invalid { .. } | Error::Unsupported { .. } => PyValueError::new_err(text),
+        Error::OutOfRange { .. } => Python::attach(|py| match AXIS_ERROR.get(py) {
+            Some(class) => PyErr::from_type(class.bind(py).clone(), text),
+            None => PyIndexError::new_err(text),
+        }),
+        Error::Raised(raised) => match raised.downcast_ref::<PyErr>() {
+            Some(raised) => Python::attach(|py| raised.clone_ref(py)),
+            None => PyRuntimeError::new_err(text),
+        },
+        Error::File { .. }
+        | Error::Device { .. }
+        | Error::Runtime { .. }
+        | Error::OutOfMemory { .. } => PyRuntimeError::new_err(text),
+    }
+}
+
+/// An exception that a user's function raised, on its way through core.
+pub(crate) fn to_core(raised: PyErr) -> Error {
+    Error::raised(raised)
+}
+
+/// Results of core for Python.
+pub(crate) trait OrRaise<T> {
+    /// The value, or the exception that stands for the error.
+    fn or_raise(self) -> PyResult<T>;
+}
+
+impl<T> OrRaise<T> for mlx::Result<T> {
+    fn or_raise(self) -> PyResult<T> {
+        self.map_err(to_python)
+    }
+}

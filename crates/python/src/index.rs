@@ -1,0 +1,132 @@
+//! What stands between brackets: `a[…]`, `a[…] = v`, `a.at[…]`.
+
+use mlx::{Dtype, Index, Slice};
+use pyo3::{
+    exceptions::PyValueError,
+    prelude::*,
+    types::{PyBool, PyEllipsis, PyInt, PyList, PySlice, PyTuple},
+};
+use smallvec::SmallVec;
+
+use crate::{
+    arguments::int_scalar,
+    array::{PyArray, create},
+    error::OrRaise,
+};
+
+/// The parts of an index.
+pub(crate) type Indices = SmallVec<[Index; 4]>;
+
+/// The parts of the index `object`.
+///
+/// # Errors
+/// When it has something that is no index.
+pub(crate) fn indices(object: &Bound<'_, PyAny>) -> PyResult<Indices> {
+    match object.cast::<PyTuple>() {
+        Ok(parts) => parts.iter().map(|part| index(&part, " yet")).collect(),
+        Err(_) => Ok(Indices::from_iter([index(object, ".")?])),
+    }
+}
+
+fn index(object: &Bound<'_, PyAny>, end: &str) -> PyResult<Index> {
+    if let Ok(at) = object.cast_exact::<PyInt>() {
+        return int(at.as_any()).map(Index::Int);
+    }
+    if let Ok(slice) = object.cast::<PySlice>() {
+        return part_of_axis(slice).map(Index::Slice);
+    }
+    if let Ok(array) = object.cast::<PyArray>() {
+        return Ok(Index::Array(array.get().array()));
+    }
+    if object.is_none() {
+        return Ok(Index::NewAxis);
+    }
+    if object.is_instance_of::<PyEllipsis>() {
+        return Ok(Index::Ellipsis);
+    }
+    if object.is_instance_of::<PyList>() {
+        return create::array(object, None).map(Index::Array);
+    }
+    match scalar(object) {
+        Some(at) => int(&at).map(Index::Int),
+        None => {
+            let message = format!("Cannot index mlx array using the given type{end}");
+            Err(PyValueError::new_err(message))
+        }
+    }
+}
+
+/// An object that is an integer by `__index__`; arrays of other libraries are only if they have no axes.
+fn scalar<'py>(object: &Bound<'py, PyAny>) -> Option<Bound<'py, PyAny>> {
+    if object.is_instance_of::<PyBool>() || object.is_instance_of::<PyArray>() {
+        return None;
+    }
+    let axes = object.getattr("ndim").and_then(|ndim| ndim.extract::<usize>());
+    if axes.is_ok_and(|axes| axes > 0) {
+        return None;
+    }
+    object.call_method0("__index__").ok()
+}
+
+fn int(object: &Bound<'_, PyAny>) -> PyResult<isize> {
+    let wide: Option<i64> = object.extract().ok();
+    match wide.and_then(|wide| i32::try_from(wide).ok()) {
+        Some(at) => Ok(at as isize),
+        None => Err(PyValueError::new_err("Slice indices must be 32-bit integers.")),
+    }
+}
+
+fn part_of_axis(slice: &Bound<'_, PySlice>) -> PyResult<Slice> {
+    let part = |name: &Bound<'_, pyo3::types::PyString>| {
+        let bound = slice.getattr(name)?;
+        if bound.is_none() {
+            return Ok(None);
+        }
+        match scalar_bound(&bound)? {
+            Some(at) => int(&at).map(Some),
+            None => Err(PyValueError::new_err("Slice indices must be integers or None.")),
+        }
+    };
+    let py = slice.py();
+    Ok(Slice {
+        start: part(pyo3::intern!(py, "start"))?,
+        stop: part(pyo3::intern!(py, "stop"))?,
+        step: part(pyo3::intern!(py, "step"))?,
+    })
+}
+
+/// The same for bounds of slices, which may also be arrays of ours without axes.
+fn scalar_bound<'py>(object: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyAny>>> {
+    if object.is_exact_instance_of::<PyInt>() {
+        return Ok(Some(object.clone()));
+    }
+    match object.is_instance_of::<PyArray>() {
+        true => object.call_method0("__index__").map(Some),
+        false => Ok(scalar(object)),
+    }
+}
+
+#[pymethods]
+impl PyArray {
+    fn __getitem__(&self, arg: &Bound<'_, PyAny>) -> PyResult<PyArray> {
+        self.array().get_item(&indices(arg)?).map(PyArray::from).or_raise()
+    }
+
+    fn __setitem__(
+        &self,
+        arg0: &Bound<'_, PyAny>,
+        arg1: crate::arguments::Operand,
+    ) -> PyResult<()> {
+        let mut array = self.array();
+        let indices = match arg0.cast::<PyBool>() {
+            // One truth for all elements.
+            Ok(all) => Indices::from_iter([Index::Array(
+                int_scalar(all.is_true() as i64, Dtype::Bool).or_raise()?,
+            )]),
+            Err(_) => indices(arg0)?,
+        };
+        array.set_item(&indices, arg1).or_raise()?;
+        self.replace(array);
+        Ok(())
+    }
+}

@@ -1,0 +1,82 @@
+//! The extension module behind `mlx.core`.
+//!
+//! Each function takes Python's arguments apart ([`arguments`]), calls the operation of the same name in
+//! [`mlx::ops`] on the stream that was asked for, and wraps what it returns ([`array::PyArray`]). Nothing is
+//! decided here that Rust users would have to decide again.
+//!
+//! The interpreter's lock (GIL) is never held while something blocks: evaluating and reading release it.
+
+mod arguments;
+mod array;
+mod compile;
+mod cuda;
+mod device;
+mod distributed;
+mod dtype;
+mod error;
+mod eval;
+mod export;
+mod fast;
+mod fft;
+mod function;
+mod index;
+mod io;
+mod linalg;
+mod memory;
+mod metal;
+mod ops;
+mod printing;
+mod random;
+mod raw;
+mod stream;
+mod transforms;
+mod trees;
+
+use pyo3::{prelude::*, types::PyModule};
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+/// The version of MLX whose behaviour this module has.
+const VERSION: &str = "0.32.4";
+
+/// Adds functions to a module.
+macro_rules! functions {
+    ($module:ident: $($function:ident)*) => {$(
+        #[allow(clippy::unsafe_removed_from_name, reason = "PyO3's own name for what it makes")]
+        $module.add_function(pyo3::wrap_pyfunction!($function, $module)?)?;
+    )*};
+}
+pub(crate) use functions;
+
+/// `_native.core` becomes `mlx.core`: functions and classes have to carry that name, and this module cannot.
+#[pymodule]
+fn _native(native: &Bound<'_, PyModule>) -> PyResult<()> {
+    mlx::init();
+    let core = PyModule::new(native.py(), "mlx.core")?;
+    core.add("__version__", VERSION)?;
+    error::register(&core)?;
+    dtype::register(&core)?;
+    device::register(&core)?;
+    stream::register(&core)?;
+    memory::register(&core)?;
+    array::register(&core)?;
+    ops::register(&core)?;
+    function::register(&core)?;
+    eval::register(&core)?;
+    transforms::register(&core)?;
+    compile::register(&core)?;
+    export::register(&core)?;
+    io::register(&core)?;
+    printing::register(&core)?;
+    random::register(&core)?;
+    fast::register(&core)?;
+    fft::register(&core)?;
+    linalg::register(&core)?;
+    // The array API's name, in the main module.
+    core.add("matrix_norm", core.getattr("linalg")?.getattr("norm")?)?;
+    distributed::register(&core)?;
+    metal::register(&core)?;
+    cuda::register(&core)?;
+    native.add("core", core)
+}

@@ -1,0 +1,159 @@
+"""The class array: creation, conversion, operators, and what Python asks of any object."""
+
+import copy
+import operator
+import pickle
+import threading
+import weakref
+
+import mlx.core as mx
+import numpy as np
+import pytest
+
+DTYPES = [
+    mx.bool_, mx.uint8, mx.uint16, mx.uint32, mx.uint64, mx.int8, mx.int16, mx.int32, mx.int64,
+    mx.float16, mx.bfloat16, mx.float32, mx.complex64,
+]
+
+
+def test_kinds_of_numbers_choose_the_dtype():
+    assert mx.array(True).dtype == mx.bool_
+    assert mx.array(1).dtype == mx.int32
+    assert mx.array(2**40).dtype == mx.int64
+    assert mx.array(1.5).dtype == mx.float32
+    assert mx.array(1j).dtype == mx.complex64
+    assert mx.array([True, 2]).dtype == mx.int32
+    assert mx.array([1, 2.5]).dtype == mx.float32
+    assert mx.array([]).dtype == mx.float32
+    assert mx.array([mx.array(1), mx.array(2)]).tolist() == [1, 2]
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_elements_come_back(dtype):
+    a = mx.array([[0, 1, 1], [1, 0, 1]], dtype=dtype)
+    assert a.shape == (2, 3) and a.ndim == 2 and a.size == 6
+    assert a.nbytes == 6 * dtype.size
+    assert a.tolist() == [[0, 1, 1], [1, 0, 1]]
+    assert a[0, 1].item() == 1
+
+
+def test_wide_integers_keep_their_bits():
+    assert mx.array(2**63 - 1).item() == 2**63 - 1
+    assert mx.array(2**64 - 1, dtype=mx.uint64).item() == 2**64 - 1
+    assert mx.array([2**53 + 1]).tolist() == [2**53 + 1]
+
+
+def test_ragged_and_foreign_lists_are_refused():
+    for bad in ([[1, 2], [3]], [1, [2]], ["a"], object()):
+        with pytest.raises(ValueError):
+            mx.array(bad)
+
+
+def test_scalars_follow_the_array_beside_them():
+    a = mx.array([1, 2], dtype=mx.float16)
+    assert (a + 1).dtype == mx.float16
+    assert (2.5 * a).dtype == mx.float16
+    b = mx.array([1, 2], dtype=mx.int8)
+    assert (b + 1).dtype == mx.int8
+    assert (b + 1.0).dtype == mx.float32
+    assert (mx.array([True]) + 1).dtype == mx.int32
+    with pytest.raises(ValueError, match="overflow"):
+        b + 1000
+
+
+def test_operators_are_those_of_numpy():
+    x = np.array([[7.0, -3.0, 2.5]], dtype=np.float32)
+    y = np.array([[2.0, 4.0, -1.5]], dtype=np.float32)
+    a, b = mx.array(x), mx.array(y)
+    for name in ["add", "sub", "mul", "truediv", "floordiv", "mod", "lt", "ge", "eq"]:
+        op = getattr(operator, name)
+        np.testing.assert_allclose(np.array(op(a, b)), op(x, y), rtol=1e-6)
+    np.testing.assert_allclose(np.array(3 - a), 3 - x)
+    np.testing.assert_allclose(np.array(2.0 / b), 2.0 / y)
+    np.testing.assert_allclose(np.array(abs(a) ** 2), abs(x) ** 2, rtol=1e-6)
+    assert np.array(~mx.array([1, 2])).tolist() == [-2, -3]
+
+
+def test_in_place_operators_keep_the_object():
+    a = mx.array([1.0, 2.0])
+    same = a
+    a += 1
+    a *= mx.array([2.0, 3.0])
+    a[0] = 7
+    assert same is a
+    assert same.tolist() == [7.0, 9.0]
+
+
+def test_objects_that_are_no_arrays():
+    a = mx.array([1, 2])
+    assert (a == "a") is False
+    assert (a != None) is True  # noqa: E711
+    with pytest.raises(ValueError, match="Cannot perform addition on an mlx.core.array and str"):
+        a + "a"
+    with pytest.raises(ValueError):
+        a & 1.5
+
+
+def test_truth_numbers_and_text():
+    assert bool(mx.array(3)) and not mx.array(0.0)
+    assert int(mx.array(2.7)) == 2 and float(mx.array(2)) == 2.0
+    assert [10, 20, 30][mx.array(1)] == 20
+    with pytest.raises(ValueError):
+        bool(mx.array([1, 2]))
+    assert repr(mx.array([1, 2])) == "array([1, 2], dtype=int32)"
+    assert f"{mx.array(1.25):.1f}" == "1.2"
+    with pytest.raises(TypeError):
+        f"{mx.array([1.0]):.1f}"
+
+
+def test_iteration_length_and_hash():
+    a = mx.arange(12).reshape(12, 1)
+    assert len(a) == 12
+    assert [row.item() for row in a] == list(range(12))
+    assert [row.shape for row in mx.zeros((3, 2))] == [(2,)] * 3
+    with pytest.raises(TypeError):
+        len(mx.array(1))
+    assert len({a, a, mx.array(1)}) == 2
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_copies_and_pickles(dtype):
+    a = mx.array([0, 1, 1], dtype=dtype)
+    for b in (copy.copy(a), copy.deepcopy(a), pickle.loads(pickle.dumps(a))):
+        assert b.dtype == dtype and b.tolist() == a.tolist()
+        b[0] = 1
+        assert a.tolist() == [0, 1, 1]
+    assert pickle.loads(pickle.dumps(dtype)) == dtype
+
+
+def test_weak_references_die_with_the_array():
+    a = mx.array(1)
+    ref = weakref.ref(a)
+    assert ref() is a
+    del a
+    assert ref() is None
+
+
+def test_subclasses_and_array_namespace():
+    class Own(mx.array):
+        pass
+
+    assert (Own([1, 2]) + 1).tolist() == [2, 3]
+    assert mx.array(1).__array_namespace__() is mx
+
+
+def test_threads_compute_at_once():
+    results = [None] * 8
+
+    def work(i):
+        x = mx.full((64, 64), i)
+        for _ in range(20):
+            x = x + 1
+        results[i] = x.sum().item()
+
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert results == [64 * 64 * (i + 20) for i in range(8)]

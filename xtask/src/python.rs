@@ -1,0 +1,119 @@
+//! `cargo xtask python`: the package that serves as `mlx.core`, its tests, and upstream's own suite on it.
+
+mod suite;
+mod wheel;
+
+use crate::error::{Context, Result};
+use crate::generate;
+use crate::paths;
+use crate::process;
+use crate::setup::{self, component::Purpose};
+use crate::venv::{self, Venv};
+use std::env;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// What the package's tests need. Upstream's binding is there too: `MLX_VULKAN_UPSTREAM=1` loads it.
+const VENV: Venv = Venv {
+    name: "python",
+    packages: &[
+        venv::UPSTREAM,
+        "numpy>=2",
+        "pytest>=9",
+        "hypothesis",
+        "ml_dtypes",
+        "maturin>=1.9,<2",
+    ],
+    imports: "numpy, pytest, hypothesis, ml_dtypes, mlx.nn",
+};
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Build the wheel that users install, with optimizations, and install that
+    #[arg(long)]
+    wheel: bool,
+    /// Run upstream's tests, which lie in this folder (python/tests of its repository)
+    #[arg(long, value_name = "DIR")]
+    upstream_tests: Option<PathBuf>,
+    /// The device that tests run on
+    #[arg(long, value_name = "NAME", default_value = "cpu", value_parser = DEVICES)]
+    device: String,
+    /// What pytest is given; runs the package's own tests
+    #[arg(last = true)]
+    of_pytest: Vec<String>,
+}
+
+/// Devices to run tests on.
+const DEVICES: [&str; 2] = ["cpu", "gpu"];
+
+/// `cargo xtask python [--wheel] [--upstream-tests DIR] [--device NAME] [-- ARGUMENT…]`.
+pub(crate) fn main(args: &Args) -> Result<()> {
+    setup::ensure(&[Purpose::Run, Purpose::Oracle])?;
+    let python = VENV.python()?;
+    match args.wheel {
+        true => wheel::install(&python)?,
+        false => install(&python)?,
+    }
+    if let Some(tests) = &args.upstream_tests {
+        return suite::run(&python, tests, &args.device, &args.of_pytest);
+    }
+    if !args.of_pytest.is_empty() {
+        return test(&python, &args.device, &args.of_pytest);
+    }
+    println!("{} -c 'import mlx.core as mx; print(mx.default_device())'", paths::shown(&python));
+    Ok(())
+}
+
+/// What CI runs: the package's tests on both devices.
+pub(crate) fn ci() -> Result<()> {
+    setup::ensure(&[Purpose::Run, Purpose::Oracle])?;
+    let python = VENV.python()?;
+    install(&python)?;
+    DEVICES.iter().try_for_each(|device| test(&python, device, &["-q".into()]))
+}
+
+/// Builds the extension as the other crates are built and puts it where a wheel would.
+fn install(python: &Path) -> Result<()> {
+    process::run(&mut process::cargo(["build", "--workspace", "--lib"]))?;
+    let package = venv::site_packages(python)?.join("mlx/core");
+    fs::create_dir_all(&package).context(|| format!("cannot make {}", package.display()))?;
+    let copy = |from: PathBuf, to: &str| {
+        let to = package.join(to);
+        // Another process may have the old file open.
+        let _ = fs::remove_file(&to);
+        fs::copy(&from, &to).context(|| format!("cannot copy {}", from.display())).map(drop)
+    };
+    let (library, extension) = library();
+    copy(paths::target().join("debug").join(library), extension)?;
+    copy(paths::root().join("crates/python/python/mlx/core/__init__.py"), "__init__.py")
+}
+
+/// What cargo calls the extension, and what Python looks for.
+fn library() -> (&'static str, &'static str) {
+    match env::consts::OS {
+        "windows" => ("_native.dll", "_native.pyd"),
+        "macos" => ("lib_native.dylib", "_native.abi3.so"),
+        _ => ("lib_native.so", "_native.abi3.so"),
+    }
+}
+
+/// Runs the package's own tests.
+fn test(python: &Path, device: &str, arguments: &[String]) -> Result<()> {
+    let mut pytest = pytest(python, device);
+    pytest.current_dir(paths::root()).arg("tests/python").args(arguments);
+    process::hand_over(&mut pytest)
+}
+
+/// pytest on a device, which may be a software one.
+fn pytest(python: &Path, device: &str) -> Command {
+    let mut pytest = Command::new(python);
+    // Byte code and caches would be changes of the checkout.
+    pytest.args(["-B", "-m", "pytest", "-p", "no:cacheprovider"]);
+    pytest.env("DEVICE", device);
+    generate::allow_software(&mut pytest);
+    if env::var_os("LP_NUM_THREADS").is_none() {
+        pytest.env("LP_NUM_THREADS", "0");
+    }
+    pytest
+}
