@@ -126,7 +126,6 @@ T modulo(T a, T b) {
 #endif
 }
 
-// By squaring, with wrap-around. A negative exponent gives 0, except for bases of 1 and -1.
 // Rounded down.
 T floor_quotient(T a, T b) {
 #if CLASS == 1 || CLASS == 3
@@ -136,13 +135,10 @@ T floor_quotient(T a, T b) {
 #endif
 }
 
+// By squaring, with wrap-around. A negative exponent gives 0, whatever the base.
 T power(T base, T exponent) {
 #if CLASS == 1 || CLASS == 3
-    if (exponent < T(0)) {
-        if (base == T(1)) return T(1);
-        if (base == T(-1)) return (exponent & T(1)) == T(0) ? T(1) : T(-1);
-        return T(0);
-    }
+    if (exponent < T(0)) return T(0);
 #endif
     T result = T(1);
     while (exponent != T(0)) {

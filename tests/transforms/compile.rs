@@ -325,6 +325,27 @@ fn shapeless_functions_multiply_matrices_of_any_size() {
 }
 
 #[test]
+fn shapeless_functions_map_products_of_matrices_of_any_size() {
+    on_each_device(|_| {
+        let mapped = |axes: [Option<isize>; 2]| {
+            move |x: &[Array]| {
+                let product = |x: &[Array]| Ok(vec![ops::matmul(&x[0], &x[1])?]);
+                vmap(product, x, &axes, |n| Ok(vec![Some(0); n]))
+            }
+        };
+        let a = |shape: &[usize]| filled(shape, Dtype::Float32, |i| i as f64);
+        let first = [a(&[2, 3, 1, 4, 5]), a(&[1, 2, 5, 6])];
+        let both = [a(&[3, 2, 1, 4, 5]), a(&[2, 3, 5, 6])];
+        assert_shapeless(mapped([Some(0), Some(1)]), &[&first, &both]);
+        let first = [a(&[2, 3, 1, 4, 5]), a(&[1, 2, 5, 6])];
+        assert_shapeless(
+            mapped([Some(0), None]),
+            &[&first, &[a(&[2, 3, 1, 7, 2]), a(&[1, 2, 2, 3])]],
+        );
+    });
+}
+
+#[test]
 fn shapeless_functions_reduce_axes_that_had_one_element() {
     on_each_device(|_| {
         let mean =

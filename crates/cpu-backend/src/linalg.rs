@@ -176,17 +176,38 @@ fn cholesky<T: Entry<Wide = f64>>(a: &In, out: &Out, upper: bool) -> Result<()> 
     Matrices::new(a).each::<T>(|i, a| {
         let n = a.nrows();
         let side = if upper { Side::Upper } else { Side::Lower };
-        let factor = a.llt(side);
+        let factor = match a.llt(side) {
+            Ok(factor) => factor.L().to_owned(),
+            Err(_) => semidefinite(n, |r, c| if upper { a[(c, r)] } else { a[(r, c)] }),
+        };
         put(&mut out, i, [n, n], |r, c| {
             let (low, high) = if upper { (c, r) } else { (r, c) };
-            match &factor {
-                _ if low < high => T::narrow(0.0),
-                Ok(factor) => T::narrow(factor.L()[(low, high)]),
-                Err(_) => T::narrow(f64::NAN),
-            }
+            T::narrow(if low < high { 0.0 } else { factor[(low, high)] })
         });
         Ok(())
     })
+}
+
+/// The factor of a matrix that is singular, of which `at` gives the lower triangle: pivots that are zero, but
+/// for what float32 rounds, have a column of zeros. All is NaN for a matrix with negative pivots.
+fn semidefinite(n: usize, at: impl Fn(usize, usize) -> f64) -> Mat<f64> {
+    let mut factor = Mat::<f64>::zeros(n, n);
+    for c in 0..n {
+        let rest = |r: usize, factor: &Mat<f64>| {
+            at(r, c) - (0..c).map(|k| factor[(r, k)] * factor[(c, k)]).sum::<f64>()
+        };
+        let pivot = rest(c, &factor);
+        if pivot.abs() <= n as f64 * f64::from(f32::EPSILON) * at(c, c).abs() {
+            continue;
+        }
+        if pivot.is_nan() || pivot < 0.0 {
+            return Mat::from_fn(n, n, |_, _| f64::NAN);
+        }
+        for r in c..n {
+            factor[(r, c)] = rest(r, &factor) / pivot.sqrt();
+        }
+    }
+    factor
 }
 
 fn qr<T: Entry<Wide = f64>>(a: &In, outs: &[Out]) -> Result<()> {

@@ -138,7 +138,7 @@ pub(crate) trait Integer: Number + num_traits::PrimInt {
     fn shift_right(self, by: Self) -> Self;
     fn sign(self) -> Self;
     fn magnitude(self) -> Self;
-    /// `self` to a power that wraps around; negative exponents truncate `1 / self^-exponent`.
+    /// `self` to a power that wraps around; integers to negative ones are 0, whatever the base.
     fn power(self, exponent: Self) -> Self;
 }
 
@@ -192,7 +192,7 @@ macro_rules! integer {
             #[allow(unused_comparisons, reason = "unsigned types too")]
             fn power(self, exponent: Self) -> Self {
                 if exponent < 0 {
-                    return reciprocal_power(self as i64, exponent as i64) as $t;
+                    return 0;
                 }
                 let (mut result, mut base, mut left) = (1 as $t, self, exponent);
                 while left != 0 {
@@ -206,15 +206,6 @@ macro_rules! integer {
             }
         }
     )*};
-}
-
-/// `base^exponent`, truncated, for a negative exponent: only 1 and -1 leave something.
-fn reciprocal_power(base: i64, exponent: i64) -> i64 {
-    match base {
-        1 => 1,
-        -1 => 1 - 2 * (exponent & 1),
-        _ => 0,
-    }
 }
 
 integer! {

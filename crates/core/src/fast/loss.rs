@@ -32,6 +32,9 @@ pub fn cross_entropy(logits: &Array, targets: &Array) -> Result<Array> {
     }
     let wide = if logits.dtype() == Dtype::Float64 { Dtype::Float64 } else { Dtype::Float32 };
     let logits = ops::astype(logits, wide)?;
+    // The loss depends on differences alone, which would drown in what large logits share.
+    let largest = ops::stop_gradient(&ops::max(&logits, &[-1], true)?)?;
+    let logits = ops::subtract(&logits, &largest)?;
     let score = ops::take_along_axis(&logits, &ops::expand_dims(targets, &[-1])?, -1)?;
     let loss =
         ops::subtract(&ops::logsumexp(&logits, &[-1], false)?, &ops::squeeze(&score, &[-1])?)?;

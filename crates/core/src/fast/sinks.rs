@@ -12,7 +12,8 @@ use crate::{
 /// A sink is a key of zeros with a value of zeros, whose score is the mask's element.
 ///
 /// # Errors
-/// As [`scaled_dot_product_attention`], or when `sinks` has another shape.
+/// As [`scaled_dot_product_attention`], or when `sinks` has another shape, or a dtype that does not promote to
+/// that of the others.
 pub fn scaled_dot_product_attention_with_sinks(
     q: &Array,
     k: &Array,
@@ -30,6 +31,10 @@ pub fn scaled_dot_product_attention_with_sinks(
         return Err(Error::invalid(op, message));
     }
     let dtype = q.dtype().promote(k.dtype()).promote(v.dtype());
+    if dtype.promote(sinks.dtype()) != dtype {
+        let message = format!("Type of sinks must promote to output type {dtype}.");
+        return Err(Error::invalid(op, message));
+    }
     let (heads, rows, keys) = (q.dim(1), q.dim(2), k.dim(2));
     let kept = visible(mask, [heads, rows, keys], dtype)?;
     let mut shape: Vec<usize> = kept.shape().to_vec();

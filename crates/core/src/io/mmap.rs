@@ -31,10 +31,6 @@ enum Memory {
 /// What the largest elements need.
 const ALIGNMENT: usize = 8;
 
-/// Up to this many bytes are copied: it costs less than what views do to operations, which cannot take their
-/// memory over.
-const SMALL: usize = 64 * 1024;
-
 impl FileBytes {
     /// Maps the file at `path`, read-only. `op` is the operation that errors name.
     ///
@@ -105,7 +101,7 @@ impl FileBytes {
             return Err(context.error(field, what));
         };
         let aligned = bytes.as_ptr().addr().is_multiple_of(ALIGNMENT);
-        let buffer = if aligned && bytes.len() > SMALL && is_canonical(bytes, dtype) {
+        let buffer = if aligned && is_canonical(bytes, dtype) {
             Buffer::from_host(View { file: self.clone(), range })
         } else {
             let mut copy = HostVec::from_bytes(bytes)?;

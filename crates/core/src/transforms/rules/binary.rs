@@ -4,7 +4,7 @@ use super::{
     Applied,
     elementwise::{Elementwise, Factor},
 };
-use crate::{Array, Result, ops::*, primitives::BinaryOp};
+use crate::{Array, Dtype, Result, ops::*, primitives::BinaryOp};
 
 impl Elementwise for BinaryOp {
     /// The derivative of `y = self(a, b)` by the first input if `i` is 0, else by the second.
@@ -28,7 +28,11 @@ impl Elementwise for BinaryOp {
                 Times(divide(&numerator, &squares)?)
             }
             Self::LogAddExp => {
-                let share = sigmoid(&subtract(a, b)?)?;
+                let share = match a.dtype() {
+                    // Sigmoid is of real numbers.
+                    Dtype::Complex64 => exp(&subtract(a, y)?)?,
+                    _ => sigmoid(&subtract(a, b)?)?,
+                };
                 Times(if first { share } else { subtract(1.0, &share)? })
             }
             Self::Maximum if first => chosen(greater(a, b))?,
@@ -37,9 +41,7 @@ impl Elementwise for BinaryOp {
             Self::Minimum => chosen(greater_equal(a, b))?,
             Self::Power if first => Times(multiply(&power(a, &subtract(b, 1.0)?)?, b)?),
             // Where the power is 0, so is its product with the logarithm.
-            Self::Power => {
-                Times(where_(&astype(y, crate::Dtype::Bool)?, &multiply(&log(a)?, y)?, 0.0)?)
-            }
+            Self::Power => Times(where_(&astype(y, Dtype::Bool)?, &multiply(&log(a)?, y)?, 0.0)?),
             Self::Remainder if first => One,
             Self::Remainder => Times(negative(&floor(&divide(a, b)?)?)?),
             Self::BitwiseAnd

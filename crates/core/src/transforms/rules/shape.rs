@@ -11,7 +11,7 @@ use crate::{
     Array, Dtype, Result, Shape,
     graph::Inputs,
     ops,
-    primitives::{Axes, Primitive, ShapeOp, SpecRef, To},
+    primitives::{Axes, Primitive, Rule, ShapeOp, SpecRef, To},
     shape::num_elements,
 };
 
@@ -107,7 +107,10 @@ impl Rules for ShapeOp {
                 let output = ops::node(self.with_axis(axis, input), [input.clone()])?;
                 Mapped::one(output, self.moved(axis))
             }
-            Self::Reshape(_) | Self::Broadcast(_) | Self::AsStrided { .. } => {
+            Self::Broadcast(Rule::Joint | Rule::JointExcept(_)) => {
+                Mapped::one(ops::node(self.clone(), against_front(inputs, axes)?)?, 0)
+            }
+            Self::Reshape(_) | Self::Broadcast(Rule::Exact(_)) | Self::AsStrided { .. } => {
                 let front = mapping::all_to_front(inputs, axes)?;
                 Mapped::one(self.for_each(&front)?, 0)
             }
@@ -193,6 +196,22 @@ impl ShapeOp {
             _ => unreachable!("the others take the mapped axis where it is"),
         }
     }
+}
+
+/// Inputs that broadcast against each other for each index: the mapped axes are in front of all others, and
+/// no size is used, so that it holds for other sizes, too.
+fn against_front(inputs: &[Array], axes: &[Option<usize>]) -> Result<Inputs> {
+    let ndim = |(input, axis): (&Array, &Option<usize>)| input.ndim() + usize::from(axis.is_none());
+    let most = inputs.iter().zip(axes).map(ndim).max().unwrap_or_default();
+    let aligned = |(input, axis): (&Array, &Option<usize>)| match axis {
+        Some(_) => {
+            let front = mapping::to_front(input, *axis)?;
+            let new: Vec<isize> = (1..=(most - front.ndim()) as isize).collect();
+            ops::expand_dims(&front, &new)
+        }
+        None => Ok(input.clone()),
+    };
+    inputs.iter().zip(axes).map(aligned).collect()
 }
 
 fn reshaped(a: &Array, shape: &[usize]) -> Result<Array> {

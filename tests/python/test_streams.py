@@ -1,0 +1,75 @@
+"""Devices, streams, threads that have their own, and memory functions."""
+
+import threading
+
+import mlx.core as mx
+import pytest
+
+
+def test_devices_compare_with_their_kinds(device):
+    assert mx.default_device() == device
+    assert mx.Device(mx.cpu, 0) == mx.cpu and mx.Device(mx.cpu) != mx.gpu
+    assert mx.cpu == mx.DeviceType.cpu and mx.cpu != mx.gpu
+    assert mx.is_available(mx.cpu) and mx.device_count(mx.cpu) == 1
+    assert "architecture" in mx.device_info()
+
+
+def test_a_context_chooses_where_operations_run():
+    before = mx.default_device()
+    with mx.stream(mx.cpu):
+        assert mx.default_device() == mx.cpu
+        own = mx.new_stream(mx.cpu)
+        with mx.stream(own):
+            assert mx.default_stream(mx.cpu) == own
+            assert (mx.ones(3) + 1).tolist() == [2, 2, 2]
+    assert mx.default_device() == before
+    with pytest.raises(TypeError):
+        mx.add(1, 2, stream="cpu")
+
+
+def test_a_stream_is_its_threads(device):
+    stream = mx.new_stream(device)
+    raised = []
+
+    def use():
+        try:
+            mx.eval(mx.add(1, 2, stream=stream))
+        except RuntimeError as error:
+            raised.append(str(error))
+
+    thread = threading.Thread(target=use)
+    thread.start()
+    thread.join()
+    assert len(raised) == 1 and "There is no Stream" in raised[0]
+
+
+def test_a_thread_local_stream_is_everybodys(device):
+    stream = mx.new_thread_local_stream(device)
+    results = []
+
+    def use():
+        with mx.stream(stream):
+            results.append((mx.ones(4) * 3).sum().item())
+
+    threads = [threading.Thread(target=use) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert results == [12] * 4
+
+
+def test_memory_is_counted_and_comes_back():
+    mx.eval(mx.zeros(1))
+    before = mx.get_active_memory()
+    a = mx.zeros((1 << 20,)) + 1
+    mx.eval(a)
+    mx.synchronize()
+    assert mx.get_active_memory() >= before + (4 << 20)
+    assert mx.get_peak_memory() >= before + (4 << 20)
+    del a
+    mx.synchronize()
+    assert mx.get_active_memory() < before + (4 << 20)
+    limit = mx.set_cache_limit(0)
+    assert mx.get_cache_memory() == 0
+    mx.set_cache_limit(limit)
