@@ -83,7 +83,7 @@ fn layer_norm(
 #[expect(clippy::too_many_arguments, reason = "upstream's signature")]
 fn rope(
     a: ArrayArg,
-    dims: usize,
+    dims: isize,
     traditional: bool,
     base: Option<f32>,
     scale: f32,
@@ -91,6 +91,9 @@ fn rope(
     freqs: Option<ArrayArg>,
     stream: Option<Target>,
 ) -> PyResult<PyArray> {
+    let dims = usize::try_from(dims).map_err(|_| {
+        PyValueError::new_err(format!("[rope] dims must be positive but is {dims}."))
+    })?;
     apply(stream, || fast::rope(&a, dims, traditional, base, scale, offset, given(&freqs)))
 }
 

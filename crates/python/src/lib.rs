@@ -78,5 +78,13 @@ fn _native(native: &Bound<'_, PyModule>) -> PyResult<()> {
     distributed::register(&core)?;
     metal::register(&core)?;
     cuda::register(&core)?;
+    let ending = pyo3::wrap_pyfunction!(shutdown, native)?;
+    native.py().import("atexit")?.call_method1("register", (ending,))?;
     native.add("core", core)
+}
+
+/// Waits for what is in flight and saves what the next process can use, when the interpreter ends.
+#[pyfunction]
+fn shutdown(py: Python<'_>) {
+    py.detach(mlx::shutdown);
 }

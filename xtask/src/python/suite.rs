@@ -4,6 +4,7 @@ use super::pytest;
 use crate::error::{Context, Error, Result};
 use crate::paths;
 use crate::process;
+use roxmltree::Document;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -67,7 +68,7 @@ fn one(python: &Path, file: &Path, device: &str, report: &Path) -> Result<Ends> 
     fs::write(&printed, [output.stdout, output.stderr].concat())
         .context(|| format!("cannot write {}", printed.display()))?;
     match fs::read_to_string(report) {
-        Ok(report) => Ok(ends(&report)),
+        Ok(report) => ends(&report),
         Err(_) => {
             let ended = format!("the process did not end well ({})", output.status);
             Ok(Ends { failed: vec![ended], ..Ends::default() })
@@ -76,28 +77,22 @@ fn one(python: &Path, file: &Path, device: &str, report: &Path) -> Result<Ends> 
 }
 
 /// Reads what pytest reports as JUnit's XML: an element for each test, with what went wrong inside.
-fn ends(report: &str) -> Ends {
+fn ends(report: &str) -> Result<Ends> {
+    let document =
+        Document::parse(report).context(|| "pytest's report cannot be read".to_owned())?;
     let mut ends = Ends::default();
-    for case in report.split("<testcase ").skip(1) {
-        let case = case.split("</testcase>").next().unwrap_or(case);
-        if case.contains("<failure") || case.contains("<error") {
-            ends.failed.push(format!(
-                "{}.{}",
-                attribute(case, "classname"),
-                attribute(case, "name")
-            ));
-        } else if case.contains("<skipped") {
+    for case in document.descendants().filter(|node| node.has_tag_name("testcase")) {
+        let has = |name| case.children().any(|child| child.has_tag_name(name));
+        let attribute = |name| case.attribute(name).unwrap_or_default();
+        if has("failure") || has("error") {
+            ends.failed.push(format!("{}.{}", attribute("classname"), attribute("name")));
+        } else if has("skipped") {
             ends.skipped += 1;
         } else {
             ends.passed += 1;
         }
     }
-    ends
-}
-
-fn attribute<'a>(element: &'a str, name: &str) -> &'a str {
-    let rest = element.split_once(&format!("{name}=\"")).map_or("", |(_, rest)| rest);
-    rest.split('"').next().unwrap_or_default()
+    Ok(ends)
 }
 
 #[cfg(test)]
@@ -111,7 +106,7 @@ mod tests {
             <testcase classname="test_ops.Ops" name="test_sort"><failure message="x">y</failure></testcase>
             <testcase classname="test_ops.Ops" name="test_gpu"><skipped message="no"/></testcase>
             </testsuite>"#;
-        let ends = ends(report);
+        let ends = ends(report).unwrap();
         assert_eq!((ends.passed, ends.skipped), (1, 1));
         assert_eq!(ends.failed, ["test_ops.Ops.test_sort"]);
     }
