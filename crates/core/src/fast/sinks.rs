@@ -12,8 +12,8 @@ use crate::{
 /// A sink is a key of zeros with a value of zeros, whose score is the mask's element.
 ///
 /// # Errors
-/// As [`scaled_dot_product_attention`], or when `sinks` has another shape, or a dtype that does not promote to
-/// that of the others.
+/// As [`scaled_dot_product_attention`], or when `sinks` has another shape, or a dtype that does not promote
+/// to that of the others.
 pub fn scaled_dot_product_attention_with_sinks(
     q: &Array,
     k: &Array,
