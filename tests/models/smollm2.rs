@@ -10,6 +10,7 @@ use mlx::{Device, Dtype};
 use mlx_vulkan_lm::{
     chat::prompt_ids,
     config::Quantization,
+    export::export_hf,
     generate::{GenerateOptions, KvQuantization, Tokens, prefill},
     load::{LoadOptions, LoadedModel, load},
     template::Message,
@@ -110,6 +111,28 @@ fn the_chat_template_makes_the_golden_prompt() {
         let ids = prompt_ids(loaded, &[Message::user(question)]).unwrap();
         assert_eq!(ids, GOLDEN.cases[case].prompt_ids);
     }
+}
+
+/// The folder holds the same numbers, so the ids are those of the file.
+#[test]
+fn an_exported_folder_has_the_golden_ids() {
+    crate::support::on(Device::CPU, |_| {
+        let folder = tempfile::tempdir().unwrap();
+        let out = folder.path().join("out");
+        assert_eq!(export_hf(&file(), &out, None).unwrap(), Dtype::Float16);
+        let exported = load(&out, &LoadOptions::default()).unwrap();
+        let original = model(Device::CPU, Precision::Stored);
+        for case in &GOLDEN.cases {
+            let ids = exported.tokenizer.encode_prompt(&case.prompt).unwrap();
+            assert_eq!(ids, case.prompt_ids, "{}", case.prompt);
+            assert_eq!(exported.tokenizer.decode(&case.ids), case.text);
+        }
+        let question = [Message::user("What is 2+2?")];
+        assert_eq!(prompt_ids(&exported, &question).unwrap(), GOLDEN.cases[3].prompt_ids);
+        assert!(exported.tokenizer.eos_ids().eq(original.tokenizer.eos_ids()));
+        let case = &GOLDEN.cases[0];
+        check_decode("exported", &exported, &case.prompt_ids, &case.ids, None);
+    });
 }
 
 on_both_devices! {

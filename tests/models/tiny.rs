@@ -4,11 +4,14 @@
 use std::{collections::BTreeMap, path::Path, sync::LazyLock};
 
 use mlx::{
-    Array, Device,
+    Array, Device, Dtype,
     io::{Arrays, GgufArray, GgufValue},
     ops,
 };
-use mlx_vulkan_lm::load::{LoadOptions, LoadedModel, load};
+use mlx_vulkan_lm::{
+    export::export_hf,
+    load::{LoadOptions, LoadedModel, load},
+};
 use serde_json::{Value, json};
 
 use crate::support::{Logits, difference, on_both_devices};
@@ -151,6 +154,7 @@ fn load_folder(config: &Value, weights: &Arrays) -> LoadedModel {
 on_both_devices! {
     safetensors_have_the_reference_logits,
     gguf_files_have_the_reference_logits,
+    exported_gguf_files_have_the_reference_logits,
     quantized_weights_are_what_they_dequantize_to,
 }
 
@@ -168,6 +172,20 @@ fn gguf_files_have_the_reference_logits(device: Device) {
         mlx::io::save_gguf(&file, &gguf_tensors(tiny), &gguf_metadata(tiny)).unwrap();
         let loaded = load(&file, &LoadOptions::default()).unwrap();
         tiny.check(&format!("{} as GGUF on {device}", tiny.name), &loaded);
+    }
+}
+
+fn exported_gguf_files_have_the_reference_logits(device: Device) {
+    for tiny in &REFERENCE.models {
+        let folder = tempfile::tempdir().unwrap();
+        let (file, out) = (folder.path().join("tiny.gguf"), folder.path().join("out"));
+        mlx::io::save_gguf(&file, &gguf_tensors(tiny), &gguf_metadata(tiny)).unwrap();
+        export_hf(&file, &out, Some(Dtype::Float32)).unwrap();
+        let loaded = load(&out, &LoadOptions::default()).unwrap();
+        tiny.check(&format!("{}, exported, on {device}", tiny.name), &loaded);
+        assert!(!loaded.model.config().rope.traditional, "as Hugging Face lays rows out");
+        let again = export_hf(&file, &out, None).unwrap_err().to_string();
+        assert!(again.ends_with("out: file: exists already: name a new folder"), "{again}");
     }
 }
 

@@ -1,4 +1,4 @@
-//! Reading JSON files with errors that name file and field.
+//! Reading and writing JSON files with errors that name file and field.
 
 use std::path::Path;
 
@@ -32,6 +32,11 @@ pub(crate) fn parse<T: DeserializeOwned>(path: &Path, text: &str) -> Result<T> {
 /// Reads and parses a file.
 pub(crate) fn read<T: DeserializeOwned>(path: &Path) -> Result<T> {
     parse(path, &read_text(path)?)
+}
+
+/// Writes a file that people may read.
+pub(crate) fn write(path: &Path, value: &serde_json::Value) -> Result<()> {
+    std::fs::write(path, format!("{value:#}\n")).map_err(|e| Error::file(path, "file", e))
 }
 
 /// An object of a JSON file, with getters whose errors name file and field.

@@ -11,6 +11,7 @@ pub mod bench;
 pub mod chat;
 pub mod config;
 mod error;
+pub mod export;
 pub mod generate;
 mod json;
 pub mod load;

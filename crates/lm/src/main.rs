@@ -25,6 +25,8 @@ enum Command {
     Generate(cli::generate::Args),
     /// Talk with a model
     Chat(cli::chat::Args),
+    /// Make a Hugging Face folder of a GGUF file, for mlx_lm and transformers
+    ExportHf(cli::export_hf::Args),
     /// Measure prompt processing and generation with random weights
     Bench(cli::bench::Args),
     /// List the devices
@@ -61,6 +63,7 @@ fn run(command: Command) -> mlx_vulkan_lm::Result<()> {
     match command {
         Command::Generate(args) => cli::generate::run(args),
         Command::Chat(args) => cli::chat::run(args),
+        Command::ExportHf(args) => cli::export_hf::run(args),
         Command::Bench(args) => cli::bench::run(args),
         Command::Devices(args) => cli::devices::run(args),
         Command::Env(args) => cli::env::run(args),

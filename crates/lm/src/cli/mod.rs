@@ -4,6 +4,7 @@ pub(crate) mod bench;
 pub(crate) mod chat;
 pub(crate) mod devices;
 pub(crate) mod env;
+pub(crate) mod export_hf;
 pub(crate) mod generate;
 pub(crate) mod ops;
 

@@ -45,6 +45,11 @@ impl Family {
         self == Family::Qwen3
     }
 
+    /// Whether activations leave float16's range.
+    pub fn leaves_float16(self) -> bool {
+        self != Family::Llama
+    }
+
     /// Message about an architecture that does not run here.
     fn unknown(architecture: &str) -> String {
         let known: Vec<&str> = ARCHITECTURES.iter().map(|(name, _)| *name).collect();

@@ -10,32 +10,56 @@ use mlx::{
 use super::{LoadOptions, LoadedModel, assemble, template, weights::Weights};
 use crate::{
     Error, Result,
-    config::{self, Family, ModelConfig, RopeScaling},
+    config::{self, ModelConfig, RopeScaling},
     metadata::{Metadata, Value},
+    models::Transformer,
     tokenizer::Tokenizer,
 };
 
+/// What is in a file.
+pub(crate) struct Contents {
+    pub(crate) metadata: Metadata,
+    pub(crate) tokenizer: Tokenizer,
+    pub(crate) model: Transformer,
+}
+
 pub(super) fn load(path: &Path, options: &LoadOptions) -> Result<LoadedModel> {
+    let compute = |config: &ModelConfig, weights: &Weights| Some(dtype(config, weights, options));
+    let Contents { tokenizer, model, .. } = read(path, compute)?;
+    let template = template(&tokenizer)?;
+    Ok(LoadedModel { model, tokenizer, template })
+}
+
+/// The contents of a file with the weights as they are stored.
+pub(crate) fn read_stored(path: &Path) -> Result<Contents> {
+    read(path, |_, _| None)
+}
+
+fn read(
+    path: &Path,
+    dtype: impl FnOnce(&ModelConfig, &Weights) -> Option<Dtype>,
+) -> Result<Contents> {
     let file = mlx::io::load_gguf(path)?;
-    let meta = metadata(path, file.metadata);
-    let mut config = config::from_gguf(&meta)?;
-    let tokenizer = Tokenizer::from_gguf(&meta)?;
+    let metadata = metadata(path, file.metadata);
+    let mut config = config::from_gguf(&metadata)?;
+    let tokenizer = Tokenizer::from_gguf(&metadata)?;
     let mut tensors = file.tensors;
     if let Some(factors) = tensors.remove("rope_freqs.weight") {
         config.rope.scaling = frequency_factors(path, &config, &factors)?;
     }
     let mut weights = Weights::new(rename, None);
     weights.add(path, tensors)?;
-    weights.set_dtype(dtype(&config, &weights, options));
+    if let Some(dtype) = dtype(&config, &weights) {
+        weights.set_dtype(dtype);
+    }
     let model = assemble::transformer(config, weights)?;
-    let template = template(&tokenizer)?;
-    Ok(LoadedModel { model, tokenizer, template })
+    Ok(Contents { metadata, tokenizer, model })
 }
 
 /// The dtype to compute in; see [`LoadOptions::dtype`].
 fn dtype(config: &ModelConfig, weights: &Weights, options: &LoadOptions) -> Dtype {
     let stored = weights.stored_dtype("model.embed_tokens").unwrap_or(Dtype::Float32);
-    let wide = config.family != Family::Llama && stored == Dtype::Float16;
+    let wide = config.family.leaves_float16() && stored == Dtype::Float16;
     options.dtype.unwrap_or(if wide { Dtype::Bfloat16 } else { stored })
 }
 

@@ -1,7 +1,7 @@
 //! From files to a model that can run.
 
 mod assemble;
-mod gguf;
+pub(crate) mod gguf;
 mod random;
 mod safetensors;
 mod weights;
@@ -44,13 +44,14 @@ pub fn load(path: &Path, options: &LoadOptions) -> Result<LoadedModel> {
     }
 }
 
-enum Source {
+/// A model's files.
+pub(crate) enum Source {
     Gguf(PathBuf),
     Folder(PathBuf),
 }
 
 /// What kind of model is at `path`. A folder may also hold one single GGUF file.
-fn locate(path: &Path) -> Result<Source> {
+pub(crate) fn locate(path: &Path) -> Result<Source> {
     let fail = |e: std::io::Error| Error::file(path, "file", e);
     if !std::fs::metadata(path).map_err(fail)?.is_dir() {
         return Ok(Source::Gguf(path.to_owned()));

@@ -1,7 +1,7 @@
 //! A matrix product with weights as they are stored: dense or quantized.
 
 use mlx::{
-    Array, Result, Tree, ops,
+    Array, Dtype, Result, Tree, ops,
     transforms::tree::{Path, Rebuilder, Visitor},
 };
 
@@ -123,8 +123,31 @@ impl Linear {
         }
     }
 
+    /// The matrix (out, in) in `dtype`, dequantized where it is quantized.
+    ///
+    /// # Errors
+    /// When the array operations fail.
+    pub(crate) fn matrix(&self, dtype: Dtype) -> Result<Array> {
+        match &self.weight {
+            Weight::Dense { rows, .. } => ops::astype(rows, dtype),
+            Weight::Quantized { words, scales, biases, format } => {
+                // Dequantized in float32, so that each weight is rounded once.
+                let wide = |a: &Array| ops::astype(a, Dtype::Float32);
+                let (scales, biases) = (wide(scales)?, wide(biases)?);
+                let rows =
+                    ops::dequantize(words, &scales, &biases, format.group_size, format.bits)?;
+                ops::astype(&rows, dtype)
+            }
+        }
+    }
+
+    /// What is added to the products.
+    pub(crate) fn bias(&self) -> Option<&Array> {
+        self.bias.as_ref()
+    }
+
     /// Dtype of products with inputs of the same dtype.
-    pub fn dtype(&self) -> mlx::Dtype {
+    pub fn dtype(&self) -> Dtype {
         match &self.weight {
             Weight::Dense { rows, .. } => rows.dtype(),
             Weight::Quantized { scales, .. } => scales.dtype(),

@@ -2,12 +2,7 @@
 
 use std::collections::{BTreeSet, HashSet};
 
-use tokenizers::{
-    AddedToken,
-    decoders::{byte_level::ByteLevel, fuse::Fuse},
-    models::bpe::BPE,
-    normalizers::NFC,
-};
+use tokenizers::{AddedToken, decoders::byte_level::ByteLevel, models::bpe::BPE, normalizers::NFC};
 
 use super::{
     Prefix, Tokenizer,
@@ -23,6 +18,8 @@ const MERGES: &str = "tokenizer.ggml.merges";
 const TYPES: &str = "tokenizer.ggml.token_type";
 const ADD_BOS: &str = "tokenizer.ggml.add_bos_token";
 const BOS: &str = "tokenizer.ggml.bos_token_id";
+pub(super) const UNKNOWN: &str = "tokenizer.ggml.unknown_token_id";
+const PADDING: &str = "tokenizer.ggml.padding_token_id";
 const TEMPLATE: &str = "tokenizer.chat_template";
 
 /// Keys whose tokens end a generation.
@@ -71,6 +68,29 @@ impl Tokenizer {
     }
 }
 
+/// Tokens with a meaning of their own, as the file names them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Special {
+    pub(crate) bos: Option<u32>,
+    /// The one that ends a sequence; a tokenizer may know more that end a generation.
+    pub(crate) eos: Option<u32>,
+    pub(crate) padding: Option<u32>,
+    pub(crate) unknown: Option<u32>,
+}
+
+impl Special {
+    /// Those of a GGUF file.
+    ///
+    /// # Errors
+    /// When an id is not in the vocabulary.
+    pub(crate) fn from_gguf(meta: &Metadata) -> Result<Self> {
+        let len = meta.need_texts(TOKENS)?.len();
+        let id = |key| token(meta, key, len);
+        let [eos, ..] = EOS;
+        Ok(Self { bos: id(BOS)?, eos: id(eos)?, padding: id(PADDING)?, unknown: id(UNKNOWN)? })
+    }
+}
+
 fn byte_level(meta: &Metadata) -> Result<Tokenizer> {
     let name = meta.text(PRE)?.unwrap_or("default");
     let scheme = pretokenizers::scheme(name).ok_or_else(|| {
@@ -99,9 +119,6 @@ pub(super) fn finish(
     let tokens = meta.need_texts(TOKENS)?;
     let kinds = kinds(meta, tokens.len())?;
     add_special_tokens(&mut inner, tokens, &kinds);
-    if inner.get_decoder().is_none() {
-        inner.with_decoder(Some(Fuse::new()));
-    }
     let bos = token(meta, BOS, tokens.len())?;
     let add_bos = meta.bool(ADD_BOS)?.unwrap_or(add_bos);
     Ok(Tokenizer {

@@ -7,11 +7,13 @@ mod bytes;
 mod gguf;
 mod hf;
 mod pretokenizers;
+mod save;
 mod spm;
 
 use std::collections::BTreeSet;
 
 use self::bytes::ByteTable;
+pub(crate) use self::gguf::Special;
 use crate::{Error, Result};
 
 /// Text to token ids and back.

@@ -6,7 +6,10 @@
 use std::collections::HashMap;
 
 use tokenizers::{
-    NormalizerWrapper,
+    DecoderWrapper, NormalizerWrapper,
+    decoders::{
+        byte_fallback::ByteFallback, fuse::Fuse, sequence::Sequence as Decoders, strip::Strip,
+    },
     models::bpe::BPE,
     normalizers::{Prepend, Replace, Sequence},
 };
@@ -14,13 +17,12 @@ use tokenizers::{
 use super::{
     Tokenizer,
     bytes::Spelling,
-    gguf::{TOKENS, finish, vocabulary},
+    gguf::{TOKENS, UNKNOWN, finish, vocabulary},
 };
 use crate::{Result, metadata::Metadata};
 
 const SCORES: &str = "tokenizer.ggml.scores";
 const SPACE_PREFIX: &str = "tokenizer.ggml.add_space_prefix";
-const UNKNOWN: &str = "tokenizer.ggml.unknown_token_id";
 
 /// Longest token, in characters, whose cuts are tried: real vocabularies stay far below.
 const MAX_CHARS: usize = 256;
@@ -39,12 +41,16 @@ pub(super) fn from_gguf(meta: &Metadata) -> Result<Tokenizer> {
     bpe.unk_token = tokens.get(unknown).cloned();
 
     let mut inner = tokenizers::Tokenizer::new(bpe);
+    let prefix = meta.bool(SPACE_PREFIX)?.unwrap_or(true);
+    let replace = |from: &str, to| Replace::new(from, to).map_err(|e| meta.error(TOKENS, e));
     let mut steps: Vec<NormalizerWrapper> = Vec::new();
-    if meta.bool(SPACE_PREFIX)?.unwrap_or(true) {
-        steps.push(Prepend::new("▁".to_owned()).into());
-    }
-    steps.push(Replace::new(" ", "▁").map_err(|e| meta.error(TOKENS, e))?.into());
+    steps.extend(prefix.then(|| Prepend::new("▁".to_owned()).into()));
+    steps.push(replace(" ", "▁")?.into());
     inner.with_normalizer(Some(Sequence::new(steps)));
+    let mut steps: Vec<DecoderWrapper> =
+        vec![replace("▁", " ")?.into(), ByteFallback::new().into(), Fuse::new().into()];
+    steps.extend(prefix.then(|| Strip::new(' ', 1, 0).into()));
+    inner.with_decoder(Some(Decoders::new(steps)));
     finish(meta, inner, Spelling::SentencePiece, true)
 }
 
