@@ -38,6 +38,14 @@ pub enum Error {
     /// Text or ids that the tokenizer cannot handle.
     #[error("tokenizer: {0}")]
     Tokenizer(String),
+    /// A model that is not in the cache and cannot be fetched.
+    #[error("{name}: {message}")]
+    Hub {
+        /// `ORG/NAME`.
+        name: String,
+        /// Why, and what to do.
+        message: String,
+    },
     /// Reading or writing a stream failed.
     #[error("{0}")]
     Io(String),

@@ -13,6 +13,7 @@ pub mod config;
 mod error;
 pub mod export;
 pub mod generate;
+pub mod hub;
 mod json;
 pub mod load;
 pub mod lora;

@@ -132,6 +132,18 @@ fn files_that_are_no_models() {
 }
 
 #[test]
+fn exports_that_cannot_be_made() {
+    let place = Place::with_model();
+    place.write_gguf("bad.gguf", &[("general.architecture", "llama".to_owned().into())]);
+    let export = |model, out| place.refusal(&["export-hf", "--model", model, "--out", out], b"");
+    let whole = "model: file: is a model folder already: nothing to export";
+    assert_eq!(export("model", "out"), whole);
+    assert_eq!(export("bad.gguf", "model"), "model: file: exists already: name a new folder");
+    assert!(export("bad.gguf", "out").starts_with("bad.gguf: llama."));
+    assert!(export("none.gguf", "out").starts_with("none.gguf: file: "));
+}
+
+#[test]
 fn truncated_gguf_files() {
     let place = Place::new();
     place.write_gguf("whole.gguf", &[("general.architecture", "llama".to_owned().into())]);

@@ -4,11 +4,11 @@ use std::path::PathBuf;
 
 use mlx_vulkan_lm::{Result, export::export_hf};
 
-use super::{DtypeArg, print_line};
+use super::{DtypeArg, locate, print_line};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// A GGUF file
+    /// A GGUF file, or ORG/NAME[@REVISION] of the Hugging Face hub
     #[arg(long)]
     model: PathBuf,
     /// The folder to make; it must not exist
@@ -22,6 +22,7 @@ pub(crate) struct Args {
 pub(crate) fn run(args: Args) -> Result<()> {
     let dtype = args.dtype.map(DtypeArg::dtype);
     // The weights are read, converted and written once: that is no work for a GPU.
-    let dtype = mlx::with_device(mlx::Device::CPU, || export_hf(&args.model, &args.out, dtype))??;
+    let model = locate(&args.model)?;
+    let dtype = mlx::with_device(mlx::Device::CPU, || export_hf(&model, &args.out, dtype))??;
     print_line(&format!("{}: weights in {dtype}", args.out.display()))
 }

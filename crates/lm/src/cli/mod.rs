@@ -8,12 +8,17 @@ pub(crate) mod export_hf;
 pub(crate) mod generate;
 pub(crate) mod ops;
 
-use std::{io::Write, path::PathBuf};
+use std::{
+    io::Write,
+    path::{Path, PathBuf},
+};
 
+use indicatif::{ProgressBar, ProgressStyle};
 use mlx_vulkan_lm::{
     Error, Result,
     config::Quantization,
     generate::{GenerateOptions, KvQuantization, Stats},
+    hub::resolve,
     load::{LoadOptions, LoadedModel, load},
     sample::SamplerConfig,
 };
@@ -46,7 +51,8 @@ impl DtypeArg {
 /// Which model, and where it runs.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ModelArgs {
-    /// A GGUF file, or a folder with config.json, tokenizer.json and safetensors
+    /// A GGUF file, a folder with config.json, tokenizer.json and safetensors, or ORG/NAME[@REVISION] of
+    /// the Hugging Face hub
     #[arg(long)]
     model: PathBuf,
     /// Where to run [default: the GPU where there is one]
@@ -66,7 +72,7 @@ impl ModelArgs {
         let device = choose_device(self.device)?;
         eprintln!("Device: {device}");
         let options = LoadOptions { dtype: self.dtype.map(DtypeArg::dtype) };
-        let mut loaded = load(&self.model, &options)?;
+        let mut loaded = load(&locate(&self.model)?, &options)?;
         for (name, value) in self.template_variables()? {
             loaded.template.iter_mut().for_each(|t| t.set_variable(&name, &value));
         }
@@ -78,6 +84,20 @@ impl ModelArgs {
         serde_json::from_str(text)
             .map_err(|e| Error::argument("chat-template-config", format!("no JSON object: {e}")))
     }
+}
+
+/// Where a model is, fetched with a progress bar on a terminal if it is a name of the hub.
+pub(crate) fn locate(model: &Path) -> Result<PathBuf> {
+    // Drawn on standard error, and not at all where that is no terminal.
+    let bar = ProgressBar::new(0);
+    let style = "{wide_bar} {bytes}/{total_bytes} {bytes_per_sec} {eta}";
+    bar.set_style(ProgressStyle::with_template(style).expect("a valid template"));
+    let located = resolve(model, &mut |done, total| {
+        bar.set_length(total);
+        bar.set_position(done);
+    });
+    bar.finish_and_clear();
+    located
 }
 
 /// How to generate.

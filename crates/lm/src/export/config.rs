@@ -94,8 +94,8 @@ fn rope_scaling(config: &ModelConfig) -> Result<Value> {
     })
 }
 
-/// The parameters that a list of divisors was made from. Llama 3 and its kin differ in the factor, which divides
-/// the lowest frequency, and in the first context, a power of two.
+/// The parameters that a list of divisors was made from. Llama 3 and its kin differ in the factor, which
+/// divides the lowest frequency, and in the first context, a power of two.
 fn llama3(config: &ModelConfig, factors: &[f32]) -> Result<RopeScaling> {
     let base = config.rope.base;
     let frequencies = |scaling: RopeScaling| {

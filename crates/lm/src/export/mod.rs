@@ -22,11 +22,12 @@ const SHARD_BYTES: usize = 5 << 30;
 
 /// Makes the folder `out` of a GGUF file: `config.json`, `generation_config.json`, `tokenizer.json`,
 /// `tokenizer_config.json`, and the weights as safetensors in `dtype`, dequantized. Without `dtype` they are
-/// float16, or bfloat16 in families whose activations leave float16's range (Qwen). Runs on the current device.
-/// Returns the dtype.
+/// float16, or bfloat16 in families whose activations leave float16's range (Qwen). Runs on the current
+/// device. Returns the dtype.
 ///
 /// # Errors
-/// When the file cannot be read, or the folder exists already or cannot be written; nothing is left behind then.
+/// When the file cannot be read, or the folder exists already or cannot be written; nothing is left behind
+/// then.
 pub fn export_hf(file: &Path, out: &Path, dtype: Option<Dtype>) -> Result<Dtype> {
     let Source::Gguf(file) = locate(file)? else {
         return Err(Error::file(file, "file", "is a model folder already: nothing to export"));

@@ -73,6 +73,18 @@ pub(crate) fn locate(path: &Path) -> Result<Source> {
     }
 }
 
+/// Whether all files of a model are in a folder, as far as they say what belongs to it.
+pub(crate) fn is_whole(folder: &Path) -> bool {
+    let has_all = |files: Vec<PathBuf>| files.iter().all(|file| file.exists());
+    match locate(folder) {
+        Ok(Source::Gguf(file)) => file.exists(),
+        Ok(Source::Folder(folder)) => {
+            folder.join("tokenizer.json").exists() && safetensors::files(&folder).is_ok_and(has_all)
+        }
+        Err(_) => false,
+    }
+}
+
 fn load_folder(folder: &Path, options: &LoadOptions) -> Result<LoadedModel> {
     let config = config::from_folder(folder)?;
     let mut tokenizer = Tokenizer::from_folder(folder)?;

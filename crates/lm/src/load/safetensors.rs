@@ -29,7 +29,7 @@ pub(super) fn read(folder: &Path, config: &ModelConfig, dtype: Option<Dtype>) ->
 }
 
 /// The files that the index names, or else the single file.
-fn files(folder: &Path) -> Result<Vec<PathBuf>> {
+pub(super) fn files(folder: &Path) -> Result<Vec<PathBuf>> {
     let index = folder.join("model.safetensors.index.json");
     if !index.exists() {
         return Ok(vec![folder.join("model.safetensors")]);

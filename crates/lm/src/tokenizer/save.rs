@@ -9,8 +9,8 @@ use super::{Prefix, Special, Tokenizer};
 use crate::{Error, Result, json};
 
 impl Tokenizer {
-    /// Writes `tokenizer.json` and `tokenizer_config.json` into `folder`; `context` is the longest sequence in
-    /// tokens.
+    /// Writes `tokenizer.json` and `tokenizer_config.json` into `folder`; `context` is the longest sequence
+    /// in tokens.
     ///
     /// # Errors
     /// When a file cannot be written.
