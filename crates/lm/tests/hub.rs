@@ -1,7 +1,5 @@
 //! Models by name: fetched from a hub on this machine by the `mlx-vulkan` program.
 
-#[path = "support/hub.rs"]
-mod server;
 mod support;
 
 use std::{
@@ -12,8 +10,10 @@ use std::{
 };
 
 use serde_json::Value;
-use server::{COMMIT, Hub, Limits, WEIGHTS};
-use support::case;
+use support::{
+    case,
+    hub::{COMMIT, Hub, Limits, WEIGHTS},
+};
 use tempfile::TempDir;
 
 /// A hub, a user's folder, and the hub's model in a folder of its own.

@@ -2,6 +2,8 @@
 
 #![allow(dead_code, reason = "each test program uses its part")]
 
+pub(crate) mod hub;
+
 use std::path::Path;
 
 use mlx::{Array, io::Arrays, ops};
