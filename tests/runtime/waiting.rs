@@ -8,9 +8,11 @@ use std::sync::{
 };
 
 use mlx::{
-    Array, Device, Dtype, Stream,
+    Array, Device, Dtype, Error, Stream,
     buffer::{Buffer, HostMemory},
-    clock, ops,
+    clock,
+    interrupt::interruptible,
+    ops,
 };
 use mlx_tests::{DEVICES, array, in_child, init, values};
 
@@ -107,6 +109,21 @@ fn others_evaluate_while_a_thread_waits_for_a_device() {
     let test = "waiting::others_evaluate_while_a_thread_waits_for_a_device";
     let variables = [("MLX_VK_MAX_INFLIGHT_SEQUENCES", "2"), ("MLX_VK_MAX_OPS_PER_BUFFER", "8")];
     in_child(test, &variables, wait_for_a_device);
+}
+
+/// Who waits is asked whether to go on; what was interrupted is computed when it is asked for again.
+#[test]
+fn waits_can_be_interrupted() {
+    init();
+    for device in DEVICES {
+        let gate = Gate::new(mlx::new_stream(Device::CPU).unwrap());
+        let x = mlx::with_device(device, || ops::add(&gate.held, 1.0f32).unwrap()).unwrap();
+        let enough = || Err(Error::runtime("wait", "that is enough"));
+        let interrupted = interruptible(enough, || x.eval()).unwrap_err();
+        assert_eq!(interrupted.to_string(), "[wait] that is enough", "{device}");
+        gate.open();
+        assert_eq!(interruptible(|| Ok(()), || values(&x)), [3.0], "{device}");
+    }
 }
 
 /// Memory whose destructor evaluates.

@@ -5,6 +5,7 @@ use crate::error::Result;
 use crate::figures::{self, Run};
 use crate::generate;
 use crate::process;
+use crate::python;
 use crate::setup::{self, component::Purpose};
 use std::process::Command;
 
@@ -17,6 +18,8 @@ enum Benchmark {
     Ops,
     /// Prompts and generation: `mlx-vulkan bench`
     Model,
+    /// Calls from Python, beside upstream's binding
+    Python,
 }
 
 #[derive(Debug, clap::Args)]
@@ -54,6 +57,7 @@ fn command(benchmark: Benchmark) -> Result<Command> {
             generate::build_lm()?;
             return Ok(generate::lm("bench"));
         }
+        Benchmark::Python => return python::bench(),
     };
     let mut command =
         process::cargo(["run", "--release", "--package", "mlx-tests", "--example", example, "--"]);

@@ -53,7 +53,7 @@ pub(crate) fn main(args: &Args) -> Result<()> {
     let python = VENV.python()?;
     match args.wheel {
         true => wheel::install(&python)?,
-        false => install(&python)?,
+        false => install(&python, Profile::Dev)?,
     }
     if let Some(tests) = &args.upstream_tests {
         return suite::run(&python, tests, &args.device, &args.of_pytest);
@@ -69,13 +69,38 @@ pub(crate) fn main(args: &Args) -> Result<()> {
 pub(crate) fn ci() -> Result<()> {
     setup::ensure(&[Purpose::Run, Purpose::Oracle])?;
     let python = VENV.python()?;
-    install(&python)?;
+    install(&python, Profile::Dev)?;
     DEVICES.iter().try_for_each(|device| test(&python, device, &["-q".into()]))
 }
 
-/// Builds the extension as the other crates are built and puts it where a wheel would.
-fn install(python: &Path) -> Result<()> {
-    process::run(&mut process::cargo(["build", "--workspace", "--lib"]))?;
+/// What calls cost, ours beside upstream's binding.
+pub(crate) fn bench() -> Result<Command> {
+    setup::ensure(&[Purpose::Oracle])?;
+    let python = VENV.python()?;
+    install(&python, Profile::Release)?;
+    let mut bench = Command::new(&python);
+    bench.current_dir(paths::root()).args(["-B", "tests/python/bench.py"]);
+    Ok(bench)
+}
+
+/// How the extension is built.
+#[derive(Debug, Clone, Copy)]
+enum Profile {
+    /// As the other crates are for tests.
+    Dev,
+    Release,
+}
+
+/// Builds the extension and puts it where a wheel would.
+fn install(python: &Path, profile: Profile) -> Result<()> {
+    // All libraries: features of the workspace are what tests are built with.
+    let (arguments, built) = match profile {
+        Profile::Dev => (vec!["build", "--workspace", "--lib"], "debug"),
+        Profile::Release => {
+            (vec!["build", "--release", "--package", "mlx-vulkan-python"], "release")
+        }
+    };
+    process::run(&mut process::cargo(arguments))?;
     let package = venv::site_packages(python)?.join("mlx/core");
     fs::create_dir_all(&package).context(|| format!("cannot make {}", package.display()))?;
     let copy = |from: PathBuf, to: &str| {
@@ -85,7 +110,7 @@ fn install(python: &Path) -> Result<()> {
         fs::copy(&from, &to).context(|| format!("cannot copy {}", from.display())).map(drop)
     };
     let (library, extension) = library();
-    copy(paths::target().join("debug").join(library), extension)?;
+    copy(paths::target().join(built).join(library), extension)?;
     copy(paths::root().join("crates/python/python/mlx/core/__init__.py"), "__init__.py")
 }
 

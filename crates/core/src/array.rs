@@ -8,7 +8,7 @@ use smallvec::smallvec;
 use crate::{
     Dtype, Element, Error, Result, Shape, Stream,
     backend::Output,
-    buffer::{self, Buffer},
+    buffer::{self, Buffer, Current},
     dispatch_dtype,
     dtype::FromF64,
     eval::{self, eval},
@@ -308,6 +308,13 @@ impl Array {
         self.data().is_some_and(|d| d.buffer.written().reached())
     }
 
+    /// Whether the contents are in the host's memory: nobody who reads them waits.
+    pub fn is_on_host(&self) -> bool {
+        let is_there =
+            |d: &Data| d.buffer.current() != Current::Device && d.buffer.written().reached();
+        self.data().is_some_and(is_there)
+    }
+
     /// Whether a result of `nbytes` on `stream` may take over this input's memory: only the node
     /// being evaluated still refers to it. Core calls backends with inputs that they alone hold.
     pub fn is_donatable(&self, nbytes: usize, stream: Stream) -> bool {
@@ -320,7 +327,10 @@ impl Array {
     /// # Errors
     /// What went wrong while computing them.
     pub fn eval(&self) -> Result<()> {
-        eval(&[self])
+        match self.data() {
+            Some(data) => data.buffer.wait(),
+            None => eval(&[self]),
+        }
     }
 
     /// The elements in row-major order.
@@ -328,14 +338,19 @@ impl Array {
     /// # Errors
     /// When `T` is not the dtype's type, or evaluation fails.
     pub fn to_vec<T: Element>(&self) -> Result<Vec<T>> {
-        if T::DTYPE != self.dtype() {
-            let message = format!("array is {} but {} was asked for", self.dtype(), T::DTYPE);
-            return Err(Error::invalid("to_vec", message));
-        }
+        self.expect_elements::<T>("to_vec")?;
         self.with_host_bytes(|bytes, layout| {
             let source: &[T] = bytemuck::cast_slice(bytes);
             gather_row_major(source, self.shape(), layout)
         })
+    }
+
+    fn expect_elements<T: Element>(&self, op: &'static str) -> Result<()> {
+        if T::DTYPE == self.dtype() {
+            return Ok(());
+        }
+        let message = format!("array is {} but {} was asked for", self.dtype(), T::DTYPE);
+        Err(Error::invalid(op, message))
     }
 
     /// The elements' bytes in row-major order, little endian.
@@ -353,10 +368,13 @@ impl Array {
     /// # Errors
     /// When there is not exactly one, `T` is not the dtype's type, or evaluation fails.
     pub fn item<T: Element>(&self) -> Result<T> {
-        match self.to_vec::<T>()?.as_slice() {
-            [value] => Ok(*value),
-            _ => Err(Error::invalid("item", "item can only be called on arrays of size 1")),
+        if self.size() != 1 {
+            return Err(Error::invalid("item", "item can only be called on arrays of size 1"));
         }
+        self.expect_elements::<T>("item")?;
+        self.with_host_bytes(|bytes, layout| {
+            bytemuck::cast_slice(bytes)[layout.offset / size_of::<T>()]
+        })
     }
 
     /// Evaluates and hands the host's bytes of the buffer, from the first element's buffer start

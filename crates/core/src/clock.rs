@@ -1,9 +1,12 @@
 //! Each stream has a clock: a counter that only grows. Events, fences, reuse of memory and
 //! `synchronize` are all values on it.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicU64, Ordering::*},
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering::*},
+    },
+    time::Duration,
 };
 
 use parking_lot::RwLock;
@@ -11,6 +14,7 @@ use parking_lot::RwLock;
 use crate::{
     Error, Result, Stream,
     foreign::{self, Job},
+    interrupt,
 };
 
 /// The counter of one stream, advanced by its backend when a batch of work has finished.
@@ -22,7 +26,15 @@ pub trait Clock: Send + Sync {
     ///
     /// # Errors
     /// What keeps the stream from reaching it. Results that failed alone have their own errors.
-    fn wait(&self, value: u64) -> Result<()>;
+    fn wait(&self, value: u64) -> Result<()> {
+        self.wait_for(value, Duration::MAX).map(drop)
+    }
+
+    /// The same for at most about `patience`; whether `value` is reached.
+    ///
+    /// # Errors
+    /// As [`Clock::wait`].
+    fn wait_for(&self, value: u64, patience: Duration) -> Result<bool>;
 
     /// What keeps the stream from ever reaching `value` as it should. Does not block, and tells nothing
     /// of results that failed alone ([`BufferRef::failure`](crate::buffer::BufferRef::failure)).
@@ -97,12 +109,12 @@ impl Tick {
     /// Blocks until the work up to this point has finished.
     ///
     /// # Errors
-    /// What keeps the stream from getting there.
+    /// What keeps the stream from getting there; that of [`interrupt::interruptible`].
     pub fn wait(self) -> Result<()> {
         if self.value == 0 {
             return Ok(());
         }
-        clock(self.stream).wait(self.value)
+        interrupt::wait(&*clock(self.stream), self.value)
     }
 }
 

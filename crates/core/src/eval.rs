@@ -32,7 +32,7 @@ use crate::{
     Array, Result, Shape, Stream,
     array::Data,
     backend::{self, Backend, Encoded, Output},
-    buffer, clock,
+    buffer,
     foreign::Holding,
     fusion::Groups,
     graph::{Node, Turn},
@@ -457,7 +457,7 @@ impl Touched {
             if memory::active_memory() <= memory::memory_limit() {
                 return Ok(());
             }
-            clock::clock(stream.index).wait(backend.tick(*stream).value)
+            backend.tick(*stream).wait()
         })
     }
 }

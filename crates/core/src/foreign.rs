@@ -70,6 +70,11 @@ fn let_go() {
     }
 }
 
+/// Whether this thread holds what others need.
+pub(crate) fn is_holding() -> bool {
+    HOLDS.get() > 0
+}
+
 /// This thread is one of the runtime's: others wait for what it does.
 pub fn serve() {
     SERVES.set(true);
@@ -77,7 +82,7 @@ pub fn serve() {
 
 /// Drops something of a user's, here and now if nobody waits for this thread.
 pub(crate) fn release(theirs: impl Send + 'static) {
-    if HOLDS.get() > 0 {
+    if is_holding() {
         let mut list = PUT_OFF.take();
         list.push(Box::new(theirs));
         PUT_OFF.set(list);

@@ -27,6 +27,7 @@ pub mod graph;
 pub mod host;
 pub mod host_view;
 pub mod index;
+pub mod interrupt;
 pub mod io;
 pub mod linalg;
 pub mod locations;

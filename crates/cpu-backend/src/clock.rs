@@ -1,8 +1,11 @@
 //! The clock of a CPU stream.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicU64, Ordering::*},
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering::*},
+    },
+    time::Duration,
 };
 
 use mlx_vulkan_core::{Error, Result, clock::Clock, foreign::Job, outcome::Failure};
@@ -63,14 +66,13 @@ impl Clock for CpuClock {
         self.now.load(Acquire)
     }
 
-    fn wait(&self, value: u64) -> Result<()> {
-        if !self.spin(value) {
-            let mut state = self.state.lock();
-            while self.now() < value {
-                self.advanced.wait(&mut state);
-            }
+    fn wait_for(&self, value: u64, patience: Duration) -> Result<bool> {
+        if self.spin(value) {
+            return Ok(true);
         }
-        Ok(())
+        let mut state = self.state.lock();
+        let waits = |_: &mut State| self.now() < value;
+        Ok(!self.advanced.wait_while_for(&mut state, waits, patience).timed_out())
     }
 
     fn untold(&self) -> Option<Error> {

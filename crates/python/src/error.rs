@@ -57,3 +57,21 @@ impl<T> OrRaise<T> for mlx::Result<T> {
         self.map_err(to_python)
     }
 }
+
+/// Runs `f`, which may wait for devices, without the interpreter's lock. Ctrl-C ends its waits.
+pub(crate) fn released<T: Send>(
+    py: Python<'_>,
+    f: impl FnOnce() -> mlx::Result<T> + Send,
+) -> PyResult<T> {
+    let signals = || Python::attach(|py| py.check_signals()).map_err(to_core);
+    py.detach(|| mlx::interrupt::interruptible(signals, f)).or_raise()
+}
+
+/// Runs `f`, which reads `array`: without the interpreter's lock if it has to wait for the contents.
+pub(crate) fn read<T: Send>(
+    py: Python<'_>,
+    array: &mlx::Array,
+    f: impl FnOnce() -> mlx::Result<T> + Send,
+) -> PyResult<T> {
+    if array.is_on_host() { f().or_raise() } else { released(py, f) }
+}

@@ -6,7 +6,7 @@ use pyo3::{
     types::{PyModule, PyTuple},
 };
 
-use crate::{error::OrRaise, functions, trees};
+use crate::{error::released, functions, trees};
 
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     functions!(module: eval async_eval);
@@ -22,7 +22,7 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
 #[pyo3(signature = (*args))]
 fn eval(py: Python<'_>, args: &Bound<'_, PyTuple>) -> PyResult<()> {
     let arrays = trees::arrays(args, false)?;
-    py.detach(|| mlx::eval(&arrays.iter().collect::<Vec<&Array>>())).or_raise()
+    released(py, || mlx::eval(&arrays.iter().collect::<Vec<&Array>>()))
 }
 
 /// Starts evaluating arrays, or trees of arrays, and returns without waiting for them.
@@ -38,5 +38,5 @@ fn eval(py: Python<'_>, args: &Bound<'_, PyTuple>) -> PyResult<()> {
 #[pyo3(signature = (*args))]
 fn async_eval(py: Python<'_>, args: &Bound<'_, PyTuple>) -> PyResult<()> {
     let arrays = trees::arrays(args, false)?;
-    py.detach(|| mlx::async_eval(&arrays.iter().collect::<Vec<&Array>>())).or_raise()
+    released(py, || mlx::async_eval(&arrays.iter().collect::<Vec<&Array>>()))
 }

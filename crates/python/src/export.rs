@@ -22,7 +22,7 @@ use pyo3::{
 use crate::{
     array::{PyArray, Wrap},
     dtype,
-    error::{OrRaise, to_core},
+    error::{OrRaise, released, to_core},
     function::expect_callable,
     functions, trees,
 };
@@ -139,7 +139,7 @@ fn export_function(
         }
     };
     exporter.export(&args, &kwargs).or_raise()?;
-    py.detach(|| exporter.close()).or_raise()
+    released(py, || exporter.close())
 }
 
 /// Calls a callback with a dictionary that says what an event is.
@@ -239,7 +239,7 @@ fn import_function(
     file: PathBuf,
     return_metadata: bool,
 ) -> PyResult<Bound<'_, PyAny>> {
-    let imported = py.detach(|| mlx::export::import_function(&file)).or_raise()?;
+    let imported = released(py, || mlx::export::import_function(&file))?;
     let metadata = imported.metadata().to_owned();
     let function = Bound::new(py, PyImportedFunction(imported))?.into_any();
     match return_metadata {
@@ -275,7 +275,7 @@ impl PyFunctionExporter {
 
     /// Writes the file. Nothing can be traced afterwards.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
-        py.detach(|| self.exporter.lock().close()).or_raise()
+        released(py, || self.exporter.lock().close())
     }
 
     fn __enter__(slf: Bound<'_, Self>) -> Bound<'_, Self> {

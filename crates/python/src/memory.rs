@@ -6,7 +6,7 @@ use pyo3::{
     types::{PyModule, PyTuple},
 };
 
-use crate::{error::OrRaise, functions, trees};
+use crate::{error::released, functions, trees};
 
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     functions!(module: get_active_memory get_peak_memory reset_peak_memory get_cache_memory
@@ -41,7 +41,7 @@ pub(crate) fn get_peak_memory() -> usize {
 #[pyo3(signature = (*args))]
 fn get_array_buffer_size(py: Python<'_>, args: &Bound<'_, PyTuple>) -> PyResult<usize> {
     let arrays = trees::arrays(args, false)?;
-    py.detach(|| mlx::eval(&arrays.iter().collect::<Vec<_>>())).or_raise()?;
+    released(py, || mlx::eval(&arrays.iter().collect::<Vec<_>>()))?;
     let mut buffers: Vec<_> = arrays.iter().map(|array| &array.evaluated().buffer).collect();
     buffers.sort_unstable_by_key(|buffer| buffer.id());
     buffers.dedup_by_key(|buffer| buffer.id());

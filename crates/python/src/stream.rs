@@ -14,7 +14,7 @@ use pyo3::{
 
 use crate::{
     device::{DeviceArg, PyDevice},
-    error::OrRaise,
+    error::{OrRaise, released},
     functions,
 };
 
@@ -185,7 +185,7 @@ fn synchronize(py: Python<'_>, stream: Option<Target>) -> PyResult<()> {
         Some(target) => target.stream()?,
         None => mlx::current_stream().or_raise()?,
     };
-    py.detach(|| mlx::synchronize(stream)).or_raise()
+    released(py, || mlx::synchronize(stream))
 }
 
 thread_local! {

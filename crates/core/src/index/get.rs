@@ -6,7 +6,7 @@ use crate::{
         Index,
         layout::{Dim, Layout, Neighbours, Part},
     },
-    ops::{expand_dims, gather, slice, squeeze, transpose},
+    ops::{expand_dims, gather, squeeze, transpose},
 };
 
 impl Array {
@@ -18,8 +18,7 @@ impl Array {
     /// zero, or arrays that are no integers or do not broadcast.
     pub fn get_item(&self, index: &[Index]) -> Result<Array> {
         let layout = Layout::new(self, index, Neighbours::ArraysAndInts)?;
-        let [start, stop, step] = layout.slices(self);
-        let cut = slice(self, &start, &stop, &step)?;
+        let cut = layout.cut(self)?;
         let kept = match layout.has_arrays() {
             true => gathered(&cut, &layout)?,
             false => squeeze_axes(&cut, &ints(&layout))?,

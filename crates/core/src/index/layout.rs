@@ -1,6 +1,8 @@
 //! What an index means for the axes of an array, and where they are in the result.
 
-use crate::{Array, Dtype, Error, Result, Shape, index::Index, ops};
+use smallvec::SmallVec;
+
+use crate::{Array, Dtype, Error, Result, Shape, index::Index, ops, primitives::Indices};
 
 /// What becomes of one axis of the indexed array.
 #[derive(Clone)]
@@ -27,9 +29,9 @@ pub(super) enum Dim {
 /// An index that was fitted to an array.
 pub(super) struct Layout {
     /// One part for each axis of the array.
-    pub(super) parts: Vec<Part>,
+    pub(super) parts: SmallVec<[Part; 4]>,
     /// The axes of the result.
-    pub(super) dims: Vec<Dim>,
+    pub(super) dims: SmallVec<[Dim; 8]>,
     /// Joint shape of the arrays of indices.
     pub(super) arrays: Shape,
 }
@@ -50,8 +52,7 @@ impl Layout {
     /// slices or new axes are between them.
     pub(super) fn new(a: &Array, index: &[Index], neighbours: Neighbours) -> Result<Layout> {
         let entries = expand(a, index)?;
-        let mut parts = Vec::with_capacity(a.ndim());
-        let mut dims = Vec::new();
+        let (mut parts, mut dims) = (SmallVec::with_capacity(a.ndim()), SmallVec::new());
         let has_arrays = entries.iter().any(|e| matches!(e, Index::Array(_)));
         let joins = |entry: &Index| match entry {
             Index::Array(_) => true,
@@ -126,9 +127,25 @@ impl Layout {
         axes
     }
 
+    /// The slices, integers as those of one element, arrays as whole axes.
+    pub(super) fn cut(&self, a: &Array) -> Result<Array> {
+        let (mut start, mut steps, mut sizes) = (Indices::new(), Indices::new(), Shape::new());
+        for (part, &n) in self.parts.iter().zip(a.shape()) {
+            let (from, step, count) = match *part {
+                Part::Int(i) => (i as isize, 1, 1),
+                Part::Slice { start, step, count } => (start, step, count),
+                Part::Array(_) => (0, 1, n),
+            };
+            start.push(from);
+            steps.push(step);
+            sizes.push(count);
+        }
+        ops::normalized_slice(a, start, steps, sizes)
+    }
+
     /// Start, stop and step of each axis, with integers as slices of one element and arrays as
     /// whole axes.
-    pub(super) fn slices(&self, a: &Array) -> [Vec<isize>; 3] {
+    pub(super) fn slices(&self, a: &Array) -> [Indices; 3] {
         let bounds = self.parts.iter().zip(a.shape()).map(|(part, &n)| match *part {
             Part::Int(i) => [i as isize, i as isize + 1, 1],
             // An empty slice may start before element 0, which would count from the end.
@@ -139,13 +156,13 @@ impl Layout {
             }
             Part::Array(_) => [0, n as isize, 1],
         });
-        let bounds: Vec<[isize; 3]> = bounds.collect();
+        let bounds: SmallVec<[[isize; 3]; 4]> = bounds.collect();
         [0, 1, 2].map(|i| bounds.iter().map(|b| b[i]).collect())
     }
 }
 
 /// The index with whole slices for the ellipsis and for the axes that it does not name.
-fn expand(a: &Array, index: &[Index]) -> Result<Vec<Index>> {
+fn expand(a: &Array, index: &[Index]) -> Result<SmallVec<[Index; 4]>> {
     let named = index.iter().filter(|i| !matches!(i, Index::NewAxis | Index::Ellipsis)).count();
     if named > a.ndim() {
         let message = match (a.ndim(), index) {
@@ -159,7 +176,7 @@ fn expand(a: &Array, index: &[Index]) -> Result<Vec<Index>> {
         return Err(Error::invalid("index", "An index can only have a single ellipsis (...)"));
     }
     let whole = || std::iter::repeat_n(Index::Slice(super::Slice::ALL), a.ndim() - named);
-    let mut entries = Vec::with_capacity(a.ndim() + index.len());
+    let mut entries = SmallVec::new();
     for part in index {
         match part {
             Index::Ellipsis => entries.extend(whole()),
@@ -185,9 +202,11 @@ fn fit(entry: &Index, n: usize, axis: usize) -> Result<Part> {
         }
         Index::Slice(slice) => {
             let (start, stop, step) = slice.bounds(n);
-            let (start, _, count) =
-                ops::normalize_slice("slice", &[n], &[start], &[stop], &[step])?;
-            Ok(Part::Slice { start: start[0], step, count: count[0] })
+            if step == 0 {
+                return Err(Error::invalid("slice", "Slice strides must not be zero."));
+            }
+            let (start, count) = ops::slice_of_axis(n, start, stop, step);
+            Ok(Part::Slice { start, step, count })
         }
         Index::Array(x) if x.dtype() == Dtype::Bool => {
             Err(Error::invalid("index", "boolean indices are not yet supported"))

@@ -1,7 +1,7 @@
 //! Matrix products.
 
 use crate::{
-    Array, Dtype, Error, Result,
+    Array, Dtype, Error, Result, Shape,
     ops::{self, astype, expand_dims, squeeze},
     primitives::MatmulOp,
 };
@@ -42,7 +42,11 @@ fn prepare(op: &'static str, a: &Array, b: &Array, dtype: Dtype) -> Result<Produ
         );
         return Err(Error::invalid(op, message));
     }
-    let [a, b] = ops::broadcast_together(op, [&left, &right], &[-2, -1])?;
+    let [a, b] = match (left.ndim(), right.ndim()) {
+        // Matrices alone have no batches.
+        (2, 2) => [left, right],
+        _ => ops::broadcast_together(op, [&left, &right], &[-2, -1])?,
+    };
     Ok(Product { a, b, dtype, vector_axes })
 }
 
@@ -65,7 +69,9 @@ fn product_dtype(op: &'static str, arrays: &[&Array]) -> Result<Dtype> {
 /// When the inner sizes differ, batch axes do not broadcast, or the dtype is not inexact.
 pub fn matmul(a: &Array, b: &Array) -> Result<Array> {
     let p = prepare("matmul", a, b, product_dtype("matmul", &[a, b])?)?;
-    let out = ops::node(MatmulOp::Matmul, [p.a, p.b])?;
+    let mut shape = Shape::from_slice(p.a.shape());
+    shape[p.a.ndim() - 1] = p.b.dim(-1);
+    let out = ops::checked_node(MatmulOp::Matmul, [p.a, p.b], shape, p.dtype)?;
     drop_vector_axes(out, &p.vector_axes)
 }
 

@@ -330,22 +330,28 @@ pub(crate) fn normalize_slice(
     let mut first = Indices::new();
     let mut sizes = Shape::new();
     for axis in 0..shape.len() {
-        let n = shape[axis] as isize;
-        let wrap = |i: isize| if i < 0 { i + n } else { i };
-        let step = strides[axis];
-        let (from, to) = if step > 0 {
-            (wrap(start[axis]).clamp(0, n), wrap(stop[axis]).clamp(0, n))
-        } else {
-            // With a negative step, a stop far below zero means "through element 0".
-            let to = if stop[axis] < -n { -1 } else { wrap(stop[axis]).clamp(-1, n - 1) };
-            (wrap(start[axis]).clamp(-1, n - 1), to)
-        };
-        let distance = if step > 0 { to - from } else { from - to };
-        let count = if distance <= 0 { 0 } else { (distance - 1) / step.abs() + 1 };
+        let (from, count) = slice_of_axis(shape[axis], start[axis], stop[axis], strides[axis]);
         first.push(from);
-        sizes.push(count as usize);
+        sizes.push(count);
     }
     Ok((first, Indices::from_slice(strides), sizes))
+}
+
+/// First index and number of elements of a slice of an axis of `n` elements, as Python does it; `step` is
+/// not zero.
+pub(crate) fn slice_of_axis(n: usize, start: isize, stop: isize, step: isize) -> (isize, usize) {
+    let n = n as isize;
+    let wrap = |i: isize| if i < 0 { i + n } else { i };
+    let (from, to) = if step > 0 {
+        (wrap(start).clamp(0, n), wrap(stop).clamp(0, n))
+    } else {
+        // With a negative step, a stop far below zero means "through element 0".
+        let to = if stop < -n { -1 } else { wrap(stop).clamp(-1, n - 1) };
+        (wrap(start).clamp(-1, n - 1), to)
+    };
+    let distance = if step > 0 { to - from } else { from - to };
+    let count = if distance <= 0 { 0 } else { (distance - 1) / step.abs() + 1 };
+    (from, count as usize)
 }
 
 /// Elements from `start` to before `stop` in steps, per axis, with Python's rules for negative
@@ -355,6 +361,16 @@ pub(crate) fn normalize_slice(
 /// When the lists do not have one entry per axis, or a step is zero.
 pub fn slice(a: &Array, start: &[isize], stop: &[isize], strides: &[isize]) -> Result<Array> {
     let (start, strides, sizes) = normalize_slice("slice", a.shape(), start, stop, strides)?;
+    normalized_slice(a, start, strides, sizes)
+}
+
+/// The same with bounds as [`normalize_slice`] returns them.
+pub(crate) fn normalized_slice(
+    a: &Array,
+    start: Indices,
+    strides: Indices,
+    sizes: Shape,
+) -> Result<Array> {
     if sizes.as_slice() == a.shape() && strides.iter().all(|&s| s == 1) {
         return Ok(a.clone());
     }

@@ -9,7 +9,10 @@ use pyo3::{
 };
 
 use super::{PyArray, create};
-use crate::{error::OrRaise, raw::dlpack};
+use crate::{
+    error::{OrRaise, read, released},
+    raw::dlpack,
+};
 
 /// An element as a Python object.
 pub(super) trait Scalar: Copy {
@@ -52,7 +55,7 @@ pub(crate) fn scalar(py: Python<'_>, array: &Array) -> PyResult<Py<PyAny>> {
         return Err(PyValueError::new_err(message));
     }
     dispatch_dtype!(array.dtype(), T => {
-        py.detach(|| array.item::<T>()).or_raise()?.to_object(py)
+        read(py, array, || array.item::<T>())?.to_object(py)
     })
 }
 
@@ -78,7 +81,7 @@ impl PyArray {
     fn tolist(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
         let array = self.array();
         dispatch_dtype!(array.dtype(), T => {
-            let data = py.detach(|| array.to_vec::<T>()).or_raise()?;
+            let data = released(py, || array.to_vec::<T>())?;
             nested(py, &data, array.shape())
         })
     }
@@ -113,13 +116,13 @@ impl PyArray {
 
     fn __bytes__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
         let array = self.array();
-        let bytes = py.detach(|| array.to_bytes()).or_raise()?;
+        let bytes = released(py, || array.to_bytes())?;
         Ok(PyBytes::new(py, &bytes))
     }
 
     fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
         let array = self.array();
-        py.detach(|| mlx::print::to_string(&array)).or_raise()
+        released(py, || mlx::print::to_string(&array))
     }
 
     fn __format__(&self, py: Python<'_>, format_spec: &str) -> PyResult<String> {
@@ -132,7 +135,7 @@ impl PyArray {
             let message = "unsupported format string passed to mx.array.__format__";
             return Err(PyTypeError::new_err(message));
         }
-        py.detach(|| mlx::print::to_string(&array)).or_raise()
+        released(py, || mlx::print::to_string(&array))
     }
 
     /// The elements and dtype for pickling, as upstream writes them: a numpy array, for bfloat16 with the

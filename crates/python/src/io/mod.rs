@@ -17,7 +17,7 @@ use pyo3::{
 use crate::{
     arguments::ArrayArg,
     array::{PyArray, Wrap},
-    error::OrRaise,
+    error::{OrRaise, released},
     functions,
     stream::Target,
     trees,
@@ -100,7 +100,7 @@ fn load<'py>(
         return Err(PyValueError::new_err(format!("[load] Unknown file format {format}")));
     }
     let loaded = match file {
-        File::Path(path) => py.detach(|| io::load_as(path, &format)).or_raise()?,
+        File::Path(path) => released(py, || io::load_as(path, &format))?,
         File::Object(object) => objects::load(object, &format)?,
     };
     object_of(py, loaded, return_metadata)
@@ -175,7 +175,7 @@ fn named(dict: &Bound<'_, PyDict>) -> PyResult<Arrays> {
 fn save(py: Python<'_>, file: &Bound<'_, PyAny>, arr: ArrayArg) -> PyResult<()> {
     let array: Array = arr.0;
     match File::writable(file, "save")? {
-        File::Path(path) => py.detach(|| io::save(path, &array)).or_raise(),
+        File::Path(path) => released(py, || io::save(path, &array)),
         File::Object(object) => {
             objects::write(object, |out, name| io::npy::write(out, name, &array))
         }
@@ -235,7 +235,7 @@ fn save_archive(
                 true => io::savez_compressed(path, &arrays),
                 false => io::savez(path, &arrays),
             };
-            file.py().detach(save).or_raise()
+            released(file.py(), save)
         }
         File::Object(object) => {
             objects::write_whole(object, |out, name| io::npz::write(out, name, &arrays, compressed))
@@ -269,7 +269,7 @@ fn save_safetensors(
         texts.insert(key, text);
     }
     match File::writable(file, "save_safetensors")? {
-        File::Path(path) => py.detach(|| io::save_safetensors(path, &arrays, &texts)).or_raise(),
+        File::Path(path) => released(py, || io::save_safetensors(path, &arrays, &texts)),
         File::Object(object) => {
             objects::write(object, |out, name| io::safetensors::write(out, name, &arrays, &texts))
         }
@@ -297,7 +297,7 @@ fn save_gguf(
         values.insert(key.extract()?, metadata_value(py, &value)?);
     }
     match File::writable(file, "save_gguf")? {
-        File::Path(path) => py.detach(|| io::save_gguf(path, &arrays, &values)).or_raise(),
+        File::Path(path) => released(py, || io::save_gguf(path, &arrays, &values)),
         File::Object(_) => Err(PyValueError::new_err("[save_gguf] Input must be a string")),
     }
 }
@@ -306,7 +306,7 @@ fn save_gguf(
 fn metadata_value(py: Python<'_>, value: &Bound<'_, PyAny>) -> PyResult<GgufValue> {
     if let Ok(array) = value.cast::<PyArray>() {
         let array = array.get().array();
-        return py.detach(|| GgufValue::from_array(&array)).or_raise();
+        return released(py, || GgufValue::from_array(&array));
     }
     if let Ok(text) = value.cast::<PyString>() {
         return Ok(GgufValue::from(text.to_str()?));

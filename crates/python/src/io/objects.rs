@@ -13,7 +13,7 @@ use pyo3::{
     types::PyBytes,
 };
 
-use crate::error::OrRaise;
+use crate::error::{OrRaise, released};
 
 /// What errors call a file object.
 const NAME: &str = "python file object";
@@ -36,7 +36,7 @@ pub(super) fn load(file: &Bound<'_, PyAny>, format: &str) -> PyResult<Loaded> {
             _ => safetensors::parse(&file).map(Loaded::Safetensors),
         }
     };
-    let loaded = file.py().detach(parse).or_raise()?;
+    let loaded = released(file.py(), parse)?;
     if let Loaded::Npy(array) = &loaded {
         // Another array may follow.
         file.call_method1("seek", (start + header_size(bytes) + array.nbytes() as u64,))?;
@@ -116,7 +116,7 @@ pub(super) fn write_whole(
     fill: impl FnOnce(&mut Cursor<Vec<u8>>, &Path) -> mlx::Result<()> + Send,
 ) -> PyResult<()> {
     let mut whole = Cursor::new(Vec::new());
-    file.py().detach(|| fill(&mut whole, Path::new(NAME))).or_raise()?;
+    released(file.py(), || fill(&mut whole, Path::new(NAME)))?;
     write(file, |out, name| {
         let failed = |error| mlx::Error::file("savez", name, error);
         out.write_all(whole.get_ref()).map_err(failed)

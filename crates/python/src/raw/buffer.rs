@@ -9,7 +9,11 @@ use mlx::{Array, Dtype, host_view::HostView};
 use pyo3::{ffi, prelude::*};
 
 use super::{Source, gather};
-use crate::{arguments::fits_32_bits, array::PyArray, error::OrRaise};
+use crate::{
+    arguments::fits_32_bits,
+    array::PyArray,
+    error::{OrRaise, read},
+};
 
 /// What a buffer that was handed out keeps alive.
 struct Exported {
@@ -99,7 +103,7 @@ unsafe fn get(
 ) -> PyResult<()> {
     // SAFETY: Python's protocol asks for no object in a buffer that is not given.
     unsafe { (*view).obj = std::ptr::null_mut() };
-    let shared = object.py().detach(|| HostView::new(array).map(Shown)).or_raise()?.0;
+    let shared = read(object.py(), array, || HostView::new(array).map(Shown))?.0;
     let itemsize = array.dtype().size() as isize;
     let exported = Box::new(Exported {
         shape: shared.shape().iter().map(|&n| n as isize).collect(),

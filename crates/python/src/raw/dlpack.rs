@@ -10,7 +10,10 @@ use pyo3::{
 };
 
 use super::Source;
-use crate::{arguments::fits_32_bits, error::OrRaise};
+use crate::{
+    arguments::fits_32_bits,
+    error::{OrRaise, released},
+};
 
 /// `kDLCPU`.
 pub(crate) const CPU: i32 = 1;
@@ -107,7 +110,7 @@ pub(crate) fn export<'py>(
     }
     let array = match copy {
         true => {
-            let bytes = py.detach(|| array.to_bytes()).or_raise()?;
+            let bytes = released(py, || array.to_bytes())?;
             Array::from_bytes(&bytes, array.shape(), array.dtype()).or_raise()?
         }
         false => array.clone(),
@@ -115,7 +118,7 @@ pub(crate) fn export<'py>(
     struct Shown(HostView);
     // SAFETY: the closure runs on the thread that takes the view.
     unsafe impl Send for Shown {}
-    let view = py.detach(|| HostView::new(&array).map(Shown)).or_raise()?.0;
+    let view = released(py, || HostView::new(&array).map(Shown))?.0;
     match max_version.is_some_and(|(major, _)| major >= 1) {
         true => versioned(py, view),
         false => unversioned(py, view),

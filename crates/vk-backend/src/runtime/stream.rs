@@ -203,16 +203,19 @@ impl Clock for VkStream {
         self.timer.now()
     }
 
-    fn wait(&self, value: u64) -> Result<()> {
+    fn wait_for(&self, value: u64, patience: Duration) -> Result<bool> {
         self.commit_up_to(value)?;
         if value > self.timer.submitted.load(Acquire) {
             self.timer.check()?;
             return Err(Error::device("synchronize", "waiting for work that was never encoded"));
         }
-        self.timer.block(value)?;
+        if !self.timer.block_for(value, patience)? {
+            return Ok(false);
+        }
         self.handover.free();
         self.timer.failure(value).map_or(Ok(()), Err)?;
-        self.look_at_guards(value)
+        self.look_at_guards(value)?;
+        Ok(true)
     }
 
     fn failure(&self, value: u64) -> Option<Error> {
