@@ -256,14 +256,14 @@ pub(crate) fn is_list(object: &Bound<'_, PyAny>) -> bool {
     object.is_instance_of::<PyList>() || object.is_instance_of::<PyTuple>()
 }
 
-/// A sequence of integers that fit 32 bits. Floats, numpy's too, are no integers.
+/// Integers that fit 32 bits: a list, a range, an array of numpy. Floats, numpy's too, are no integers.
 pub(crate) fn integers<T: TryFrom<i64>>(object: &Bound<'_, PyAny>) -> PyResult<SmallVec<[T; 4]>> {
-    if !is_list(object) {
+    let Ok(items) = object.try_iter() else {
         let name = object.get_type().name()?;
         let message = format!("integers are asked for, not {name}");
         return Err(PyTypeError::new_err(message));
-    }
-    object.try_iter()?.map(|item| dimension(&item?)).collect()
+    };
+    items.map(|item| dimension(&item?)).collect()
 }
 
 /// Refuses what does not fit 32 bits.
