@@ -126,6 +126,26 @@ fn waits_can_be_interrupted() {
     }
 }
 
+/// A stream waits for the CPU, which waits for another stream of the same device: neither may be before what
+/// it waits for in a queue that they share.
+#[test]
+fn streams_wait_for_each_other_across_the_cpu() {
+    init();
+    let streams = [Device::GPU, Device::CPU, Device::GPU].map(|d| mlx::new_stream(d).unwrap());
+    for evaluates_before in [false, true] {
+        let mut x = array(&[1.0; 8], &[8], Dtype::Float32);
+        for round in 0..4 {
+            for stream in streams {
+                x = mlx::with_stream(stream, || ops::add(&x, 1.0f32)).unwrap();
+                if evaluates_before && round == 0 {
+                    mlx::async_eval(&[&x]).unwrap();
+                }
+            }
+        }
+        assert_eq!(values(&x), [13.0; 8], "{evaluates_before}");
+    }
+}
+
 /// Memory whose destructor evaluates.
 struct Evaluating {
     bytes: [u8; 4],

@@ -301,7 +301,7 @@ pub(crate) fn exists(stream: Stream) -> bool {
 }
 
 /// The last stream with this index.
-pub(crate) fn by_index(index: u16) -> Stream {
+pub fn by_index(index: u16) -> Stream {
     SLOTS.read().streams[index as usize]
 }
 

@@ -4,11 +4,12 @@ use std::sync::Arc;
 
 use mlx_vulkan_core::{
     Array, DeviceType, Dtype, Error, Result, Stream,
-    backend::{Backend, DeviceInfo, Encoded, InfoValue, Output, Support},
+    backend::{self, Backend, DeviceInfo, Encoded, InfoValue, Output, Support},
     buffer::{BufferRef, Current},
     clock::{Clock, Tick},
     foreign::Holding,
     primitives::Primitive,
+    stream,
 };
 use parking_lot::Mutex;
 
@@ -27,7 +28,7 @@ pub struct CpuBackend {
 
 /// Installs the CPU backend in core.
 pub fn install() {
-    mlx_vulkan_core::backend::install(Arc::new(CpuBackend::default()));
+    backend::install(Arc::new(CpuBackend::default()));
 }
 
 impl CpuBackend {
@@ -39,12 +40,14 @@ impl CpuBackend {
         f(stream.expect("core creates streams before it uses them"))
     }
 
-    /// Makes the host copy of every input current before later tasks run.
+    /// Makes the host copy of every input current before later tasks run. The copies are handed over at once:
+    /// other streams of the device may wait for these tasks, and be before them in its queue.
     fn bring_to_host(&self, tasks: &mut CpuStream, inputs: &[Array]) -> Result<()> {
         for input in inputs {
             let buffer = &input.evaluated().buffer;
             if buffer.current() == Current::Device {
                 let tick = buffer.to_host()?;
+                backend::gpu()?.finalize(stream::by_index(tick.stream))?;
                 tasks.push(Box::new(move || tick.wait()));
             }
         }

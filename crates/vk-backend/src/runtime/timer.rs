@@ -48,6 +48,14 @@ pub(crate) fn are_idle() -> bool {
     TIMERS.read().iter().all(|timer| timer.is_idle())
 }
 
+/// What other streams than `stream` have handed to their committers, and these not yet to a queue.
+pub(crate) fn under_way(stream: u16) -> Vec<(Arc<Timer>, u64)> {
+    let timers = TIMERS.read();
+    let others = timers.iter().filter(|timer| timer.stream != stream);
+    let last = others.map(|timer| (timer.clone(), timer.submitted.load(Acquire)));
+    last.filter(|(timer, value)| timer.handed.load(Acquire) < *value).collect()
+}
+
 /// Waits until the devices have done what they were given, but not past `until`.
 pub(crate) fn finish(until: Instant) {
     // A thread that does not go on any more may have the lock, and another one wait to write.

@@ -58,13 +58,11 @@ impl Encoder {
         match streams::stream_of(tick.stream) {
             Some(other) => {
                 other.commit_up_to(tick.value)?;
-                let timer = other.timer().clone();
-                let (timeline, value) = (timer.timeline.clone(), tick.value);
-                self.wait_for(Wait { timeline, value, stream: Some(timer) })
+                self.wait_for(Wait::stream(other.timer().clone(), tick.value))
             }
             None => {
                 let gate = self.device().gate()?;
-                self.wait_for(Wait::gate(&gate))?;
+                self.wait_for(Wait::gate(&gate, self.stream()))?;
                 clock::clock(tick.stream).on_reach(tick.value, Box::new(move || drop(gate)));
                 Ok(())
             }
@@ -136,7 +134,7 @@ impl Encoder {
         let memory = memory(buffer)?;
         let span = memory.allocation().span().clone();
         let gate = self.device().gate()?;
-        self.wait_for(Wait::gate(&gate))?;
+        self.wait_for(Wait::gate(&gate, self.stream()))?;
         // Others wait for the tick of this upload, so there must be a submission.
         self.open()?;
         if let Some(slot) = &slot {

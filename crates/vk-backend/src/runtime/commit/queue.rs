@@ -14,7 +14,7 @@ use crate::runtime::{
     hazards::Region,
     memory::allocation::Allocation,
     raw::{ending, timeline::Timeline},
-    timer::Timer,
+    timer::{self, Timer},
 };
 
 /// Buffer and offset of bytes, for transfers.
@@ -57,13 +57,22 @@ pub(crate) struct Wait {
     pub(crate) timeline: Arc<Timeline>,
     pub(crate) value: u64,
     /// The stream whose timeline it is; none for a gate that the host opens.
-    pub(crate) stream: Option<Arc<Timer>>,
+    stream: Option<Arc<Timer>>,
+    /// What has to be in a queue before: it may be what the host waits for before it opens a gate.
+    before: Vec<(Arc<Timer>, u64)>,
 }
 
 impl Wait {
-    /// Until the host opens a gate.
-    pub(crate) fn gate(gate: &Gate) -> Self {
-        Wait { timeline: gate.timeline.clone(), value: gate.value, stream: None }
+    /// Until a stream has reached `value`.
+    pub(crate) fn stream(timer: Arc<Timer>, value: u64) -> Self {
+        let before = vec![(timer.clone(), value)];
+        Wait { timeline: timer.timeline.clone(), value, stream: Some(timer), before }
+    }
+
+    /// Lets `stream` wait until the host opens a gate.
+    pub(crate) fn gate(gate: &Gate, stream: u16) -> Self {
+        let before = timer::under_way(stream);
+        Wait { timeline: gate.timeline.clone(), value: gate.value, stream: None, before }
     }
 
     /// Waits until what it waits for is in a queue: two streams may share one, and what comes first
@@ -77,9 +86,10 @@ impl Wait {
 
     /// Whether what it waits for is in a queue, or never will be.
     pub(super) fn is_handed_over(&self) -> bool {
-        self.stream.as_ref().is_none_or(|timer| {
-            timer.handed.load(Acquire) >= self.value || timer.raw.check().is_err()
-        })
+        let is_there = |(timer, value): &(Arc<Timer>, u64)| {
+            timer.handed.load(Acquire) >= *value || timer.raw.check().is_err()
+        };
+        self.before.iter().all(is_there)
     }
 
     /// The value to wait for, once what it waits for is in a queue.
