@@ -23,6 +23,11 @@ pub use host::*;
 pub use late::late;
 pub use tolerance::*;
 
+/// The programs of the page for users of Rust.
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/rust.md")]
+struct RustPage;
+
 /// Installs both backends, once.
 ///
 /// # Panics

@@ -23,9 +23,11 @@ const VENV: Venv = Venv {
         "pytest>=9",
         "hypothesis",
         "ml_dtypes",
+        "nbclient",
+        "ipykernel",
         "maturin>=1.9,<2",
     ],
-    imports: "numpy, pytest, hypothesis, ml_dtypes, mlx.nn",
+    imports: "numpy, pytest, hypothesis, ml_dtypes, nbclient, ipykernel, mlx.nn",
 };
 
 #[derive(Debug, clap::Args)]
