@@ -88,7 +88,8 @@ def in_turns():
     best = ({}, {})
     for turn in range(2 * ROUNDS):
         environment = dict(os.environ, MLX_VULKAN_UPSTREAM=str(turn % 2))
-        said = subprocess.run([sys.executable, __file__, "--one"], check=True, stdout=subprocess.PIPE, env=environment)
+        command = [sys.executable, __file__, "--one"]
+        said = subprocess.run(command, check=True, stdout=subprocess.PIPE, env=environment)
         for name, time in json.loads(said.stdout).items():
             best[turn % 2][name] = min(time, best[turn % 2].get(name, time))
     return best
