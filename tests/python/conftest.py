@@ -1,4 +1,7 @@
-"""Runs every test on the device that the variable DEVICE names; upstream's suite knows the same one."""
+"""Runs every test on the device that the variable DEVICE names; upstream's suite knows the same one.
+
+What the validation layers report while a test runs, where they are on, fails it.
+"""
 
 import os
 import subprocess
@@ -9,14 +12,20 @@ import mlx.core as mx
 import pytest
 
 
+def expect_valid(printed):
+    """Fails if the validation layers told of something; a broken guard is an exception."""
+    assert "Vulkan validation error" not in printed, printed
+
+
 @pytest.fixture(autouse=True)
-def device():
+def device(capfd):
     """The device under test, which is the default one while a test runs."""
     before = mx.default_device()
     wanted = getattr(mx, os.environ.get("DEVICE", "cpu"))
     mx.set_default_device(wanted)
     yield wanted
     mx.set_default_device(before)
+    expect_valid(capfd.readouterr().err)
 
 
 @pytest.fixture
@@ -29,6 +38,7 @@ def in_child(device):
         command = [sys.executable, "-c", start + textwrap.dedent(program)]
         ended = subprocess.run(command, capture_output=True, text=True)
         assert ended.returncode == 0, ended.stderr
+        expect_valid(ended.stderr)
         return ended.stdout
 
     return run

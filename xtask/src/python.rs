@@ -8,6 +8,7 @@ use crate::generate;
 use crate::paths;
 use crate::process;
 use crate::setup::{self, component::Purpose};
+use crate::test;
 use crate::venv::{self, Venv};
 use std::env;
 use std::fs;
@@ -41,6 +42,9 @@ pub(crate) struct Args {
     /// The device that tests run on
     #[arg(long, value_name = "NAME", default_value = "cpu", value_parser = DEVICES)]
     device: String,
+    /// Turn the validation layers on, whose errors fail the package's tests
+    #[arg(long)]
+    validation: bool,
     /// What pytest is given; runs the package's own tests
     #[arg(last = true)]
     of_pytest: Vec<String>,
@@ -49,7 +53,7 @@ pub(crate) struct Args {
 /// Devices to run tests on.
 const DEVICES: [&str; 2] = ["cpu", "gpu"];
 
-/// `cargo xtask python [--wheel] [--upstream-tests DIR] [--device NAME] [-- ARGUMENT…]`.
+/// `cargo xtask python [--wheel] [--upstream-tests DIR] [--device NAME] [--validation] [-- ARGUMENT…]`.
 pub(crate) fn main(args: &Args) -> Result<()> {
     setup::ensure(&[Purpose::Run, Purpose::Oracle])?;
     let python = VENV.python()?;
@@ -61,18 +65,21 @@ pub(crate) fn main(args: &Args) -> Result<()> {
         return suite::run(&python, tests, &args.device, &args.of_pytest);
     }
     if !args.of_pytest.is_empty() {
-        return test(&python, &args.device, &args.of_pytest);
+        let environment = if args.validation { test::VALIDATION } else { &[] };
+        return test(&python, &args.device, &args.of_pytest, environment);
     }
     println!("{} -c 'import mlx.core as mx; print(mx.default_device())'", paths::shown(&python));
     Ok(())
 }
 
-/// What CI runs: the package's tests on both devices.
+/// What CI runs: the package's tests on both devices, and on Vulkan under the validation layers.
 pub(crate) fn ci() -> Result<()> {
-    setup::ensure(&[Purpose::Run, Purpose::Oracle])?;
+    setup::ensure(&[Purpose::Run, Purpose::Oracle, Purpose::Validation])?;
     let python = VENV.python()?;
     install(&python, Profile::Dev)?;
-    DEVICES.iter().try_for_each(|device| test(&python, device, &["-q".into()]))
+    let quiet = ["-q".to_owned()];
+    DEVICES.iter().try_for_each(|device| test(&python, device, &quiet, &[]))?;
+    test(&python, "gpu", &quiet, test::VALIDATION)
 }
 
 /// What calls cost, ours beside upstream's binding.
@@ -126,8 +133,14 @@ fn library() -> (&'static str, &'static str) {
 }
 
 /// Runs the package's own tests.
-fn test(python: &Path, device: &str, arguments: &[String]) -> Result<()> {
+fn test(
+    python: &Path,
+    device: &str,
+    arguments: &[String],
+    environment: &[(&str, &str)],
+) -> Result<()> {
     let mut pytest = pytest(python, device);
+    pytest.envs(environment.iter().copied());
     pytest.current_dir(paths::root()).arg("tests/python").args(arguments);
     process::hand_over(&mut pytest)
 }

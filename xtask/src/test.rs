@@ -62,14 +62,17 @@ const LEGS: [Leg; 3] = [
         name: "validation",
         selection: VULKAN_TESTS,
         left_out: CPU_TESTS,
-        environment: &[
-            ("MLX_TEST_DEVICE", "gpu"),
-            ("MLX_VK_VALIDATION", "1"),
-            ("MLX_VK_DEBUG_GUARD", "1"),
-            ("VK_INSTANCE_LAYERS", "VK_LAYER_KHRONOS_validation"),
-            ("VK_LAYER_ENABLES", "VK_VALIDATION_FEATURE_ENABLE_SYNCHRONIZATION_VALIDATION_EXT"),
-        ],
+        environment: VALIDATION,
     },
+];
+
+/// What turns the validation layers and the guards on.
+pub(crate) const VALIDATION: &[(&str, &str)] = &[
+    ("MLX_TEST_DEVICE", "gpu"),
+    ("MLX_VK_VALIDATION", "1"),
+    ("MLX_VK_DEBUG_GUARD", "1"),
+    ("VK_INSTANCE_LAYERS", "VK_LAYER_KHRONOS_validation"),
+    ("VK_LAYER_ENABLES", "VK_VALIDATION_FEATURE_ENABLE_SYNCHRONIZATION_VALIDATION_EXT"),
 ];
 
 /// What every leg runs with.
