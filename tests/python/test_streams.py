@@ -73,3 +73,28 @@ def test_memory_is_counted_and_comes_back():
     limit = mx.set_cache_limit(0)
     assert mx.get_cache_memory() == 0
     mx.set_cache_limit(limit)
+
+
+def test_a_key_that_is_written_is_where_the_generator_goes_on():
+    mx.random.seed(3)
+    kept = mx.array(mx.random.state[0])
+    first = mx.random.uniform(shape=(4,)).tolist()
+    mx.random.state[0][:] = kept
+    assert mx.random.uniform(shape=(4,)).tolist() == first
+
+
+def test_a_kernel_from_source_says_which_one_cannot_run():
+    kernel = mx.fast.metal_kernel("twice", ["a"], ["out"], "out[0] = a[0] * 2;")
+    with pytest.raises(RuntimeError, match='kernel "twice" cannot run here'):
+        kernel(
+            inputs=[mx.ones(1)],
+            output_shapes=[(1,)],
+            output_dtypes=[mx.float32],
+            grid=(1, 1, 1),
+            threadgroup=(1, 1, 1),
+        )
+
+
+def test_devices_that_are_not_there():
+    with pytest.raises(ValueError, match="is not available"):
+        mx.new_stream(mx.Device(mx.gpu, 99))

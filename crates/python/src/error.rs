@@ -25,7 +25,10 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
 pub(crate) fn to_python(error: Error) -> PyErr {
     let text = error.to_string();
     match error {
-        Error::Invalid { .. } | Error::Unsupported { .. } => PyValueError::new_err(text),
+        // The last one is a device that is not there.
+        Error::Invalid { .. } | Error::Unsupported { .. } | Error::Device { op: "device", .. } => {
+            PyValueError::new_err(text)
+        }
         Error::OutOfRange { .. } => Python::attach(|py| match AXIS_ERROR.get(py) {
             Some(class) => PyErr::from_type(class.bind(py).clone(), text),
             None => PyIndexError::new_err(text),

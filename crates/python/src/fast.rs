@@ -11,7 +11,6 @@ use crate::{
     arguments::{ArrayArg, Operand, given},
     array::{PyArray, apply},
     dtype::PyDtype,
-    error::OrRaise,
     functions,
     stream::{Target, on},
 };
@@ -212,6 +211,7 @@ fn gated_delta_update(
 /// that there is no such backend.
 #[pyclass(module = "mlx.core.fast", frozen)]
 struct CustomKernel {
+    name: String,
     /// The function that made it.
     function: &'static str,
     /// What would run it.
@@ -238,7 +238,7 @@ impl CustomKernel {
         verbose: bool,
         stream: Option<Target>,
     ) -> PyResult<Vec<PyArray>> {
-        let _ = (grid, threadgroup, init_value, verbose);
+        let _ = (grid, threadgroup, init_value, verbose, stream);
         let invalid =
             |what: &str| Err(PyValueError::new_err(format!("[{}] {what}", self.function)));
         for (_, value) in template.iter().flatten() {
@@ -268,14 +268,11 @@ impl CustomKernel {
                 ));
             }
         }
-        let stream = match stream {
-            Some(target) => target.stream()?,
-            None => mlx::current_stream().or_raise()?,
-        };
-        if stream.device.kind != mlx::DeviceType::Gpu {
-            return invalid("Only supports the GPU.");
-        }
-        let message = format!("[{}] No {} back-end.", self.function, self.backend);
+        let Self { name, function, backend, .. } = self;
+        let message = format!(
+            "[{function}] No {backend} back-end: kernel \"{name}\" cannot run here. Use what the program has \
+             for devices without {backend}."
+        );
         Err(PyRuntimeError::new_err(message))
     }
 }
@@ -308,11 +305,11 @@ fn metal_kernel(
     atomic_outputs: bool,
     compile_options: Option<&Bound<'_, PyAny>>,
 ) -> PyResult<CustomKernel> {
-    let _ = (name, source, header, ensure_row_contiguous, atomic_outputs);
+    let _ = (source, header, ensure_row_contiguous, atomic_outputs);
     if let Some(options) = compile_options {
         expect_options(options)?;
     }
-    kernel("metal_kernel", "Metal", &input_names, &output_names)
+    kernel(name, "metal_kernel", "Metal", &input_names, &output_names)
 }
 
 /// Options that Metal's compiler would take.
@@ -357,11 +354,12 @@ fn cuda_kernel(
     ensure_row_contiguous: bool,
     shared_memory: i64,
 ) -> PyResult<CustomKernel> {
-    let _ = (name, source, header, ensure_row_contiguous, shared_memory);
-    kernel("cuda_kernel", "CUDA", &input_names, &output_names)
+    let _ = (source, header, ensure_row_contiguous, shared_memory);
+    kernel(name, "cuda_kernel", "CUDA", &input_names, &output_names)
 }
 
 fn kernel(
+    name: &str,
     function: &'static str,
     backend: &'static str,
     inputs: &[String],
@@ -372,7 +370,13 @@ fn kernel(
             let message = format!("[{function}] Must specify at least one output.");
             Err(PyValueError::new_err(message))
         }
-        _ => Ok(CustomKernel { function, backend, inputs: inputs.len(), outputs: outputs.len() }),
+        _ => Ok(CustomKernel {
+            name: name.to_owned(),
+            function,
+            backend,
+            inputs: inputs.len(),
+            outputs: outputs.len(),
+        }),
     }
 }
 

@@ -112,7 +112,7 @@ impl PyArray {
         self.array().get_item(&indices(arg)?).map(PyArray::from).or_raise()
     }
 
-    fn __setitem__(
+    pub(crate) fn __setitem__(
         &self,
         arg0: &Bound<'_, PyAny>,
         arg1: crate::arguments::Operand,

@@ -37,16 +37,29 @@ impl RandomState {
         1
     }
 
-    fn __getitem__(&self, index: isize) -> PyResult<PyArray> {
+    fn __getitem__(&self, py: Python<'_>, index: isize) -> PyResult<Py<StateKey>> {
         match index {
-            0 | -1 => random::state().map(PyArray::from).or_raise(),
+            0 | -1 => Py::new(py, (StateKey, random::state().or_raise()?.into())),
             _ => Err(PyIndexError::new_err("random state index out of range")),
         }
     }
 
     fn __iter__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        let keys = [self.__getitem__(0)?];
+        let keys = [self.__getitem__(py, 0)?];
         Ok(pyo3::types::PyList::new(py, keys)?.try_iter()?.into_any())
+    }
+}
+
+/// The key of the calling thread's generator, which goes on from there when elements are assigned.
+#[pyclass(name = "_StateKey", module = "mlx.core.random", frozen, extends = PyArray)]
+struct StateKey;
+
+#[pymethods]
+impl StateKey {
+    fn __setitem__(slf: &Bound<'_, Self>, arg0: &Bound<'_, PyAny>, arg1: Operand) -> PyResult<()> {
+        let key = slf.as_super().get();
+        key.__setitem__(arg0, arg1)?;
+        random::set_state(key.array()).or_raise()
     }
 }
 
