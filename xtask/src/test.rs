@@ -24,8 +24,11 @@ struct Leg {
     environment: &'static [(&'static str, &'static str)],
 }
 
-/// The packages whose tests use the Vulkan backend.
-const VULKAN_TESTS: &[&str] = &["--package", "mlx-tests", "--package", "mlx-vulkan-vk"];
+/// The packages whose tests use the Vulkan backend. The last one has none: cargo chooses features for the
+/// packages that it is given, and with this one they are those of the whole workspace, so that nothing is
+/// built anew.
+const VULKAN_TESTS: &[&str] =
+    &["--package", "mlx-tests", "--package", "mlx-vulkan-vk", "--package", "mlx-vulkan-python"];
 
 /// Tests of the CPU backend: the first leg has them.
 const CPU_TESTS: &[&str] = &["--skip", "::cpu::"];
