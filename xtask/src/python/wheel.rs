@@ -5,7 +5,9 @@ use crate::paths;
 use crate::process;
 use crate::venv;
 use std::env;
+use std::ffi::OsString;
 use std::fs;
+use std::iter;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -25,6 +27,8 @@ pub(super) fn install(python: &Path) -> Result<()> {
 fn build(python: &Path) -> Result<PathBuf> {
     let folder = paths::target().join("wheels");
     let mut maturin = Command::new(python);
+    // maturin asks the first Python on the path for zig.
+    maturin.env("PATH", path_before(python.parent().unwrap_or(Path::new(".")))?);
     maturin.args(["-m", "maturin", "build", "--release", "--manifest-path"]);
     maturin.arg(paths::root().join("crates/python/Cargo.toml")).arg("--out").arg(&folder);
     if env::consts::OS == "linux" {
@@ -33,6 +37,13 @@ fn build(python: &Path) -> Result<PathBuf> {
     }
     process::run(&mut maturin)?;
     newest(&folder)
+}
+
+/// The path of programs, with a folder before all others.
+fn path_before(folder: &Path) -> Result<OsString> {
+    let others = env::var_os("PATH").unwrap_or_default();
+    let folders = iter::once(folder.to_owned()).chain(env::split_paths(&others));
+    env::join_paths(folders).context(|| format!("{} cannot be on the path", folder.display()))
 }
 
 fn newest(folder: &Path) -> Result<PathBuf> {
