@@ -230,7 +230,7 @@ mod tests {
         assert_eq!((7i32.modulo(-3), (-7i32).modulo(3), 7u8.modulo(4)), (-2, 2, 3));
         assert_eq!((1u8.shift_left(8), 1i32.shift_left(-1), (-8i8).shift_right(9)), (0, 0, -1));
         assert_eq!((200u8.shift_right(8), 200u8.shift_right(3)), (0, 25));
-        assert_eq!((3i8.power(2), 2u8.power(8), 2i32.power(-1), (-1i64).power(-3)), (9, 0, 0, -1));
+        assert_eq!((3i8.power(2), 2u8.power(8), 2i32.power(-1), (-1i64).power(-3)), (9, 0, 0, 0));
     }
 
     #[test]
