@@ -8,8 +8,9 @@ use std::sync::{
 use mlx::{
     Array, Dtype, Error, Result,
     compile::{Compiled, export_to_dot},
-    ops,
+    default_stream, new_stream, ops,
     transforms::{checkpoint, grad, vjp, vmap},
+    with_stream,
 };
 use mlx_tests::{filled, noise, on_each_device, values};
 
@@ -42,7 +43,7 @@ fn call(fun: &Compiled, input: &Array) -> Vec<f64> {
 
 #[test]
 fn a_function_is_traced_once_for_each_kind_of_arguments() {
-    on_each_device(|_| {
+    on_each_device(|device| {
         let (fun, traced) = counted(|x| Ok(vec![ops::add(&ops::exp(&x[0])?, 1.0f32)?]), false);
         assert_eq!(call(&fun, &numbers(&[0.0, 0.0])), [2.0, 2.0]);
         assert_eq!(call(&fun, &numbers(&[0.0, 0.0])), [2.0, 2.0]);
@@ -55,6 +56,10 @@ fn a_function_is_traced_once_for_each_kind_of_arguments() {
             fun.call_with(&[numbers(&[0.0])], &[constant]).unwrap();
         }
         assert_eq!(traced.load(Relaxed), 5, "other constants");
+        for stream in [new_stream(device).unwrap(), default_stream(device).unwrap()] {
+            with_stream(stream, || assert_eq!(call(&fun, &numbers(&[0.0])), [2.0]));
+        }
+        assert_eq!(traced.load(Relaxed), 6, "another stream");
     });
 }
 

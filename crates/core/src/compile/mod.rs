@@ -162,8 +162,8 @@ impl<X: Clone> Traces<X> {
         Traces { shapeless, traces: RwLock::default() }
     }
 
-    /// What `fun` returns for `inputs`. Other `constants` are another kind of arguments: the function is
-    /// traced anew for them.
+    /// What `fun` returns for `inputs`. Other `constants`, and another stream to run on, are another kind of
+    /// arguments: the function is traced anew for them.
     ///
     /// # Errors
     /// Those of the function; when it uses an argument that it was not given, or, if it is shapeless,
@@ -178,7 +178,7 @@ impl<X: Clone> Traces<X> {
         if mode() == Mode::Disabled || inputs.iter().any(Array::is_tracer) {
             return fun(inputs);
         }
-        let stream = stream::default_stream(stream::default_device())?;
+        let stream = stream::current_stream()?;
         let trace = match self.find(stream, inputs, constants) {
             Some(trace) => trace,
             None => self.trace(stream, inputs, constants, fun)?,
