@@ -69,19 +69,14 @@ impl Decoder {
         Layer { matrices, norms, caches }
     }
 
-    fn head(
-        &self,
-        flat: &Array,
-        heads: usize,
-        norm: Option<&Array>,
-        offset: &Array,
-    ) -> Result<Array> {
+    fn head(&self, flat: &Array, heads: usize, norm: Option<&Array>) -> Result<Array> {
         let x = ops::reshape(flat, &[1, heads as isize, 1, self.heads[2] as isize])?;
         let x = match norm {
             Some(weight) => fast::rms_norm(&x, Some(weight), 1e-6)?,
             None => x,
         };
-        fast::rope(&x, self.heads[2], false, Some(1e4), 1.0, offset, None)
+        // A number for each, as models in Python have it: it is one position all the same.
+        fast::rope(&x, self.heads[2], false, Some(1e4), 1.0, self.past as i32, None)
     }
 
     /// A layer after the row `x`, with its new caches, which are written in place.
@@ -91,9 +86,8 @@ impl Decoder {
         let [before, between, q_norm, k_norm] = &layer.norms;
         let normal = fast::rms_norm(x, Some(before), 1e-6)?;
         let norm = |weight| self.norm.then_some(weight);
-        let offset = Array::scalar(self.past as i32)?;
-        let query = self.head(&q.forward(&normal)?, heads, norm(q_norm), &offset)?;
-        let key = self.head(&k.forward(&normal)?, kv_heads, norm(k_norm), &offset)?;
+        let query = self.head(&q.forward(&normal)?, heads, norm(q_norm))?;
+        let key = self.head(&k.forward(&normal)?, kv_heads, norm(k_norm))?;
         let value = ops::reshape(&v.forward(&normal)?, &[1, kv_heads as isize, 1, width as isize])?;
         let write = |cache: &Array, row: &Array| {
             let stop = [1, kv_heads as isize, self.past as isize + 1, width as isize];

@@ -30,13 +30,15 @@ def device(capfd):
 
 @pytest.fixture
 def in_child(device):
-    """Runs a program on the device in a process of its own, which must end well; what it printed."""
+    """Runs a program on the device in a process of its own, which must end well, with more variables in its
+    environment; what it printed."""
 
-    def run(program):
+    def run(program, **variables):
         kind = "cpu" if device == mx.cpu else "gpu"
         start = f"import mlx.core as mx\nmx.set_default_device(mx.{kind})\n"
         command = [sys.executable, "-c", start + textwrap.dedent(program)]
-        ended = subprocess.run(command, capture_output=True, text=True)
+        environment = {**os.environ, **variables}
+        ended = subprocess.run(command, capture_output=True, text=True, env=environment)
         assert ended.returncode == 0, ended.stderr
         expect_valid(ended.stderr)
         return ended.stdout

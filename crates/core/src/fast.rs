@@ -8,6 +8,8 @@ pub use delta::gated_delta_update;
 pub use loss::cross_entropy;
 pub use sinks::scaled_dot_product_attention_with_sinks;
 
+use std::cell::RefCell;
+
 use crate::{
     Array, Dtype, Error, Result, Shape, graph,
     ops::{self, astype, broadcast_shape, broadcast_to, into_dtype},
@@ -85,6 +87,26 @@ pub fn layer_norm(
     ops::node(NormOp::LayerNorm { eps: eps.into() }, [x.clone(), weight, bias])
 }
 
+/// A position as an array. All layers of a model rotate by the same one: a number that this thread gave last
+/// is the array that it was then, so that whoever groups operations sees one position and not equal ones.
+fn position(offset: impl ops::Operand) -> Result<Array> {
+    thread_local! {
+        static LAST: RefCell<Option<(i32, Array)>> = const { RefCell::new(None) };
+    }
+    let given = offset.to_array(Some(Dtype::Int32))?;
+    if offset.strong_dtype().is_some() || given.dtype() != Dtype::Int32 {
+        return Ok(given);
+    }
+    let value = given.item()?;
+    LAST.with_borrow_mut(|last| match last {
+        Some((of, array)) if *of == value => Ok(array.clone()),
+        _ => {
+            *last = Some((value, given.clone()));
+            Ok(given)
+        }
+    })
+}
+
 /// Rotary position embedding of the first `dims` features of `x` (batch, …, positions,
 /// features). Row `t` has position `offset + t`, scaled by `scale`; frequencies are
 /// `base^(-2i/dims)` or `1 / freqs[i]`. `offset` is an integer scalar or one per batch.
@@ -115,7 +137,7 @@ pub fn rope(
         return invalid("Only one of base or freqs can have a value.".into());
     }
     floating("rope", &[x])?;
-    let offset = offset.to_array(Some(Dtype::Int32))?;
+    let offset = position(offset)?;
     if !offset.dtype().is_integer()
         || offset.ndim() > 1
         || (offset.ndim() == 1 && offset.size() != 1 && offset.size() != x.dim(0))
