@@ -135,6 +135,22 @@ fn long_rows() {
     });
 }
 
+/// Over axes of one element and the last one, the sum is that of a row, to the last bit.
+#[test]
+fn axes_of_one_element_add_nothing() {
+    on_each_device(|device| {
+        for dtype in dtypes_of(device).filter(|d| d.is_floating()) {
+            let a = filled(&[1, 3, 1, 700], dtype, noise(3, -8.0, 8.0));
+            for (axes, shape) in [(&[-1isize, -2][..], [1, 3]), (&[0, 2, 3], [3, 1])] {
+                let rows = ops::logsumexp(&a, &[-1], false).unwrap();
+                let sums = ops::logsumexp(&a, axes, false).unwrap();
+                assert_eq!(sums.shape(), &shape[..sums.ndim()], "{axes:?}");
+                assert_eq!(values(&sums), values(&rows), "{axes:?} {dtype} on {device}");
+            }
+        }
+    });
+}
+
 /// What would overflow if the maximum were not taken off first.
 #[test]
 fn large_numbers_do_not_overflow() {

@@ -50,10 +50,20 @@ pub fn logsumexp(a: &Array, axes: &[isize], keepdims: bool) -> Result<Array> {
         return Ok(a);
     }
     let axes: Vec<isize> = normalized.iter().map(|&x| x as isize).collect();
-    let rows = normalized.as_slice() == [a.ndim() - 1] && a.dtype().is_floating();
+    let rows = a.dtype().is_floating() && reduces_rows(&a, &normalized);
     let reduced =
         if rows { ops::node(SoftmaxOp::LogSumExp, [a])? } else { composed_logsumexp(&a, &axes)? };
     if keepdims { Ok(reduced) } else { squeeze(&reduced, &axes) }
+}
+
+/// Whether `axes` are the last one, and others of one element. These may have more for a trace's next call.
+fn reduces_rows(a: &Array, axes: &[usize]) -> bool {
+    match axes {
+        [others @ .., last] if *last == a.ndim() - 1 => {
+            others.is_empty() || !a.is_tracer() && others.iter().all(|&axis| a.shape()[axis] == 1)
+        }
+        _ => false,
+    }
 }
 
 /// Several axes at once: the maximum is taken off first, unless it is infinite.
