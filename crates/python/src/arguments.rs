@@ -258,6 +258,9 @@ pub(crate) fn is_list(object: &Bound<'_, PyAny>) -> bool {
 
 /// Integers that fit 32 bits: a list, a range, an array of numpy. Floats, numpy's too, are no integers.
 pub(crate) fn integers<T: TryFrom<i64>>(object: &Bound<'_, PyAny>) -> PyResult<SmallVec<[T; 4]>> {
+    if let Ok(tuple) = object.cast::<PyTuple>() {
+        return tuple.iter_borrowed().map(|item| dimension(&item)).collect();
+    }
     let Ok(items) = object.try_iter() else {
         let name = object.get_type().name()?;
         let message = format!("integers are asked for, not {name}");
