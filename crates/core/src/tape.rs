@@ -48,16 +48,10 @@ impl Tape {
     /// When an array has neither data nor a node, or is traced although nobody waits for the evaluation.
     pub(crate) fn new(outputs: &[&Array], waits: bool, turn: &mut Turn) -> Result<Tape> {
         let refuses_tracers = !waits && trace::is_tracing();
-        loop {
-            let mut graph = Graph { refuses_tracers, ..Graph::default() };
-            let roots = graph.find(outputs, turn)?;
-            if graph.programs.is_empty() {
-                let order = graph.order(outputs, &roots);
-                return Ok(graph.tape(&order));
-            }
-            let programs = graph.programs;
-            programs.iter().try_for_each(|array| program::expand(array, turn))?;
-        }
+        let mut graph = Graph { refuses_tracers, ..Graph::default() };
+        let roots = graph.find(outputs, turn)?;
+        let order = graph.order(outputs, &roots);
+        Ok(graph.tape(order))
     }
 
     /// Number of places.
@@ -152,21 +146,25 @@ impl Tape {
 
 /// The lazy nodes behind some outputs, numbered as they are found.
 #[derive(Default)]
-struct Graph<'a> {
-    /// Arrays that programs make, one for each: these are expanded before there is a tape.
-    programs: Vec<Array>,
+struct Graph {
     /// Arrays that are traced may not be evaluated.
     refuses_tracers: bool,
-    nodes: Vec<Found<'a>>,
+    nodes: Vec<Found>,
+    /// What is known of each node besides.
+    counts: Vec<Counts>,
     /// Numbers of the inputs of each node, one node's after another's.
     inputs: Vec<u32>,
 }
 
 /// A node of the graph.
-struct Found<'a> {
-    node: &'a Arc<Node>,
+struct Found {
+    node: Arc<Node>,
     /// Where the numbers of its inputs begin.
     first: u32,
+}
+
+/// Who reads a node, and where it stands.
+struct Counts {
     /// How often others read it; the evaluation itself is a parent, but no use.
     uses: u32,
     /// Parents that are not placed yet.
@@ -175,16 +173,17 @@ struct Found<'a> {
     from_end: u32,
 }
 
-impl<'a> Graph<'a> {
+impl Graph {
     /// Finds all nodes and counts their parents. Outputs of one node share its count. Returns the numbers
     /// of the outputs.
-    fn find(&mut self, outputs: &[&'a Array], turn: &'a Turn) -> Result<Vec<u32>> {
+    fn find(&mut self, outputs: &[&Array], turn: &mut Turn) -> Result<Vec<u32>> {
         let mut roots = Vec::with_capacity(outputs.len());
         for output in outputs {
             roots.push(self.number(output, 0, turn)?);
         }
         let mut next = 0;
-        while let Some(&Found { node, first, .. }) = self.nodes.get(next) {
+        while let Some(Found { node, first }) = self.nodes.get(next) {
+            let (node, first) = (node.clone(), *first);
             for (i, input) in node.inputs.iter().enumerate() {
                 let number = self.number(input, 1, turn)?;
                 self.inputs[first as usize + i] = number;
@@ -194,47 +193,52 @@ impl<'a> Graph<'a> {
         Ok(roots)
     }
 
-    /// The number of the node of `array`, which one more parent reads `uses` times.
-    fn number(&mut self, array: &'a Array, uses: u32, turn: &'a Turn) -> Result<u32> {
+    /// The number of the node of `array`, which one more parent reads `uses` times. A program becomes the
+    /// nodes of its operations.
+    fn number(&mut self, array: &Array, uses: u32, turn: &mut Turn) -> Result<u32> {
         if array.data().is_some() {
             return Ok(EVALUATED);
         }
         if self.refuses_tracers && array.is_tracer() {
             return Err(Error::invalid("async_eval", "Not allowed inside a graph transformation."));
         }
+        let is_program = |node: &Arc<Node>| matches!(node.primitive, Primitive::Compiled(_));
+        if array.node_in(turn).is_some_and(is_program) {
+            program::expand(array, turn)?;
+        }
         let node = array.node_in(turn).ok_or_else(|| without_node(array))?;
         // The number may be of another tape, so what has it here must be this very node.
         let number = node.number.load(Relaxed);
-        match self.nodes.get_mut(number as usize) {
-            Some(found) if Arc::ptr_eq(found.node, node) => {
-                found.parents += 1;
-                found.uses += uses;
+        match self.nodes.get(number as usize) {
+            Some(found) if Arc::ptr_eq(&found.node, node) => {
+                let counts = &mut self.counts[number as usize];
+                counts.parents += 1;
+                counts.uses += uses;
                 Ok(number)
             }
-            _ => Ok(self.add(array, node, uses)),
+            _ => Ok(self.add(node.clone(), uses)),
         }
     }
 
     /// Numbers a node that was just found, with the first of its parents.
-    fn add(&mut self, array: &Array, node: &'a Arc<Node>, uses: u32) -> u32 {
+    fn add(&mut self, node: Arc<Node>, uses: u32) -> u32 {
         let number = self.nodes.len() as u32;
         node.number.store(number, Relaxed);
         let first = self.inputs.len() as u32;
         self.inputs.resize(self.inputs.len() + node.inputs.len(), EVALUATED);
-        self.nodes.push(Found { node, first, uses, parents: 1, from_end: 0 });
-        if let Primitive::Compiled(_) = node.primitive {
-            self.programs.push(array.clone());
-        }
+        self.nodes.push(Found { node, first });
+        self.counts.push(Counts { uses, parents: 1, from_end: 0 });
         number
     }
 
     /// The nodes from the end of the tape on, each with the output that stands for it.
-    fn order(&mut self, outputs: &[&'a Array], roots: &[u32]) -> Vec<(u32, &'a Array)> {
-        let mut placed = Vec::with_capacity(self.nodes.len());
+    fn order(&mut self, outputs: &[&Array], roots: &[u32]) -> Vec<(u32, Array)> {
+        let Graph { nodes, counts, inputs, .. } = self;
+        let mut placed = Vec::with_capacity(nodes.len());
         let mut next = 0;
         let mut deferred: Vec<(u32, usize)> = Vec::new();
         for (output, &number) in outputs.iter().zip(roots) {
-            self.place(number, output, &mut placed);
+            place(counts, number, output, &mut placed);
         }
         while next < placed.len() || !deferred.is_empty() {
             let (of, from) = match placed.get(next) {
@@ -242,9 +246,9 @@ impl<'a> Graph<'a> {
                 None => deferred.pop().expect("it is not empty"),
             };
             next = (next + 1).min(placed.len());
-            let Found { node, first, .. } = self.nodes[of as usize];
+            let Found { node, first } = &nodes[of as usize];
             for (i, input) in node.inputs.iter().enumerate().skip(from) {
-                let number = self.inputs[first as usize + i];
+                let number = inputs[*first as usize + i];
                 if number == EVALUATED {
                     continue;
                 }
@@ -252,36 +256,38 @@ impl<'a> Graph<'a> {
                     deferred.push((of, i));
                     break;
                 }
-                self.place(number, input, &mut placed);
+                place(counts, number, input, &mut placed);
             }
         }
         placed
     }
 
-    /// Counts one parent as placed, and places the node with the last one.
-    fn place(&mut self, number: u32, array: &'a Array, placed: &mut Vec<(u32, &'a Array)>) {
-        let Some(found) = self.nodes.get_mut(number as usize) else { return };
-        found.parents -= 1;
-        if found.parents == 0 {
-            found.from_end = placed.len() as u32;
-            placed.push((number, array));
-        }
-    }
-
-    fn tape(&self, order: &[(u32, &Array)]) -> Tape {
+    fn tape(self, order: Vec<(u32, Array)>) -> Tape {
+        let Graph { nodes, counts, inputs: numbers, .. } = self;
         let places = order.len() as u32;
-        let mut inputs = Vec::with_capacity(self.inputs.len());
-        let entries = order.iter().rev().map(|&(number, array)| {
-            let Found { node, first, uses, .. } = self.nodes[number as usize];
-            let own = &self.inputs[first as usize..][..node.inputs.len()];
+        let mut inputs = Vec::with_capacity(numbers.len());
+        let entries = order.into_iter().rev().map(|(number, array)| {
+            let Found { node, first } = &nodes[number as usize];
+            let own = &numbers[*first as usize..][..node.inputs.len()];
             let first = inputs.len() as u32;
-            inputs.extend(own.iter().map(|&input| match self.nodes.get(input as usize) {
-                Some(found) => places - 1 - found.from_end,
+            inputs.extend(own.iter().map(|&input| match counts.get(input as usize) {
+                Some(counts) => places - 1 - counts.from_end,
                 None => EVALUATED,
             }));
-            Some(Entry { array: array.clone(), node: node.clone(), first, uses })
+            let uses = counts[number as usize].uses;
+            Some(Entry { array, node: node.clone(), first, uses })
         });
         Tape { entries: entries.collect(), inputs }
+    }
+}
+
+/// Counts one parent as placed, and places the node with the last one.
+fn place(counts: &mut [Counts], number: u32, array: &Array, placed: &mut Vec<(u32, Array)>) {
+    let Some(counts) = counts.get_mut(number as usize) else { return };
+    counts.parents -= 1;
+    if counts.parents == 0 {
+        counts.from_end = placed.len() as u32;
+        placed.push((number, array.clone()));
     }
 }
 
