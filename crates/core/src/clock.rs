@@ -12,9 +12,8 @@ use std::{
 use parking_lot::RwLock;
 
 use crate::{
-    Error, Result, Stream,
-    foreign::{self, Job},
-    interrupt,
+    Error, Result, Stream, interrupt,
+    spare::{self, Job},
 };
 
 /// The counter of one stream, advanced by its backend when a batch of work has finished.
@@ -54,7 +53,7 @@ pub trait Clock: Send + Sync {
     /// Runs `then` once `value` is reached (or the stream has failed), on a thread where it may evaluate
     /// and wait.
     fn when_reached(&self, value: u64, then: Job) {
-        self.on_reach(value, Box::new(move || foreign::run(then)));
+        self.on_reach(value, Box::new(move || spare::run(then)));
     }
 }
 
