@@ -1,7 +1,6 @@
 //! Streams, clocks, donation, the order of evaluation, who waits for whom, devices that fail, and what the
 //! runtime tells of itself.
 
-mod detached;
 mod donation;
 mod errors;
 mod evaluation;

@@ -12,8 +12,9 @@ use std::{
 use parking_lot::RwLock;
 
 use crate::{
-    Error, Result, Stream, interrupt,
-    spare::{self, Job},
+    Error, Result, Stream,
+    foreign::{self, Job},
+    interrupt,
 };
 
 /// The counter of one stream, advanced by its backend when a batch of work has finished.
@@ -53,7 +54,7 @@ pub trait Clock: Send + Sync {
     /// Runs `then` once `value` is reached (or the stream has failed), on a thread where it may evaluate
     /// and wait.
     fn when_reached(&self, value: u64, then: Job) {
-        self.on_reach(value, Box::new(move || spare::run(then)));
+        self.on_reach(value, Box::new(move || foreign::run(then)));
     }
 }
 

@@ -9,10 +9,9 @@ use mlx_vulkan_core::{
     Error, Result,
     backend::Encoded,
     clock::{Clock, Tick},
-    foreign::{self, Holding},
+    foreign::{self, Holding, Job as Callback},
     memory,
     outcome::Failure,
-    spare::Job as Callback,
 };
 use parking_lot::Mutex;
 
