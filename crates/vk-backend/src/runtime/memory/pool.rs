@@ -99,6 +99,9 @@ impl Pool {
                 | VulkanError::TooManyObjects,
             ) => {
                 memory::clear_cache();
+                // What was kept for the next use, too.
+                let unused = self.inner.lock().trim(0, 0);
+                release(unused);
                 self.try_take(size, user).map_err(|e| self.out_of_memory(bytes, &e))?
             }
             Err(error) => return Err(self.device.fail("malloc", &error)),
@@ -191,7 +194,8 @@ impl Pool {
             let mut inner = self.inner.lock();
             memory::note_cached(span.bytes as usize);
             inner.by_size.entry(span.bytes).or_default().push(Free { span, ticks });
-            if memory::cache_memory() as u64 > limit { inner.trim(limit) } else { Vec::new() }
+            let is_full = memory::cache_memory() as u64 > limit;
+            if is_full { inner.trim(limit, self.spare()) } else { Vec::new() }
         };
         release(dropped);
     }
@@ -203,8 +207,14 @@ impl Pool {
             guards.sweep();
         }
         // The driver frees blocks slowly: after the lock is released.
-        let dropped = self.inner.lock().trim(limit);
+        let dropped = self.inner.lock().trim(limit, self.spare());
         release(dropped);
+    }
+
+    /// Bytes of unused blocks that stay when the cache is cleared: a program that frees everything usually
+    /// goes on, and drivers take 20 us for a MiB, there and back.
+    fn spare(&self) -> u64 {
+        self.device.capabilities.device_memory / 64
     }
 }
 
@@ -255,9 +265,10 @@ impl Inner {
         }
     }
 
-    /// See [`Pool::trim`]; returns the blocks to drop.
-    fn trim(&mut self, limit: u64) -> Vec<Arc<Block>> {
-        let mut own = Vec::new();
+    /// See [`Pool::trim`]; returns the blocks to drop. Unused ones of up to `spare` bytes stay, and one in any
+    /// case if that is not zero.
+    fn trim(&mut self, limit: u64, spare: u64) -> Vec<Arc<Block>> {
+        let (mut own, mut adopted) = (Vec::new(), 0);
         while memory::cache_memory() as u64 > limit {
             let Some(mut entry) = self.by_size.last_entry() else { break };
             let size = *entry.key();
@@ -267,21 +278,37 @@ impl Inner {
             }
             let Some(free) = free else { continue };
             memory::note_uncached(size as usize);
+            if limit == 0 && adopted + size <= spare && self.adopt(&free.span) {
+                adopted += size;
+            }
             own.push(free.span.block.clone());
             self.limbo.push(free);
         }
         self.sweep();
-        let mut kept = Vec::with_capacity(self.blocks.len());
-        for (block, ranges) in std::mem::take(&mut self.blocks) {
-            // One block stays: a program that frees everything usually goes on.
-            if ranges.is_unused() && limit == 0 && !kept.is_empty() {
-                own.push(block);
-            } else {
-                kept.push((block, ranges));
+        let mut unused = 0;
+        let stays = |(block, ranges): &(Arc<Block>, Ranges)| {
+            if !ranges.is_unused() || limit > 0 {
+                return true;
             }
-        }
+            let is_spare = (unused == 0 && spare > 0) || unused + block.bytes() <= spare;
+            unused += if is_spare { block.bytes() } else { 0 };
+            is_spare
+        };
+        let (kept, dropped) = std::mem::take(&mut self.blocks).into_iter().partition(stays);
         self.blocks = kept;
+        own.extend(Vec::into_iter(dropped).map(|(block, _)| block));
         own
+    }
+
+    /// Lets a span that is a whole block become one that is cut up, once its work has finished.
+    fn adopt(&mut self, span: &Span) -> bool {
+        let is_own = !self.blocks.iter().any(|(block, _)| Arc::ptr_eq(block, &span.block));
+        if is_own {
+            let mut ranges = Ranges::new(span.bytes);
+            ranges.take(span.bytes);
+            self.blocks.push((span.block.clone(), ranges));
+        }
+        is_own
     }
 }
 
