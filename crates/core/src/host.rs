@@ -28,7 +28,7 @@ struct Cache {
 }
 
 static CACHE: Lazy<Mutex<Cache>> = Lazy::new(|| {
-    memory::register_cache(Box::new(|limit| CACHE.lock().trim(limit)));
+    memory::register_cache(Box::new(|extent| CACHE.lock().trim(extent.bytes())));
     Mutex::default()
 });
 

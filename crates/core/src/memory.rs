@@ -14,8 +14,27 @@ static MEMORY_LIMIT: AtomicUsize = AtomicUsize::new(usize::MAX);
 static CACHE_LIMIT: AtomicUsize = AtomicUsize::new(usize::MAX);
 static CACHES: RwLock<Vec<Trim>> = RwLock::new(Vec::new());
 
-/// Frees a cache's blocks until all caches together hold at most the given number of bytes, or it is empty.
-pub type Trim = Box<dyn Fn(usize) + Send + Sync>;
+/// Frees blocks of a cache.
+pub type Trim = Box<dyn Fn(Extent) + Send + Sync>;
+
+/// How much of a cache is freed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Extent {
+    /// Until all caches together hold at most so many bytes, or this one is empty.
+    To(usize),
+    /// All of it, and what a backend keeps besides for the next use.
+    All,
+}
+
+impl Extent {
+    /// The bytes that all caches together may hold.
+    pub fn bytes(self) -> usize {
+        match self {
+            Extent::To(bytes) => bytes,
+            Extent::All => 0,
+        }
+    }
+}
 
 /// Bytes that living arrays hold.
 pub fn active_memory() -> usize {
@@ -52,7 +71,7 @@ pub fn set_memory_limit(bytes: usize) -> usize {
 pub fn set_cache_limit(bytes: usize) -> usize {
     let previous = CACHE_LIMIT.swap(bytes, Relaxed);
     if cache_memory() > bytes {
-        trim(bytes);
+        trim(Extent::To(bytes));
     }
     previous
 }
@@ -64,12 +83,17 @@ pub fn cache_limit() -> usize {
 
 /// Frees every cached block.
 pub fn clear_cache() {
-    trim(0);
+    trim(Extent::To(0));
 }
 
-fn trim(bytes: usize) {
+/// Frees what nobody uses, for who has no memory left.
+pub fn make_room() {
+    trim(Extent::All);
+}
+
+fn trim(extent: Extent) {
     for cache in CACHES.read().iter() {
-        cache(bytes);
+        cache(extent);
     }
 }
 

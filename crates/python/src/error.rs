@@ -8,6 +8,8 @@ use pyo3::{
     types::{PyDict, PyTuple, PyType},
 };
 
+use crate::lock;
+
 /// `AxisError(IndexError, ValueError)`, as numpy has it: an axis or index outside of an array.
 static AXIS_ERROR: PyOnceLock<Py<PyType>> = PyOnceLock::new();
 
@@ -66,8 +68,8 @@ pub(crate) fn released<T: Send>(
     py: Python<'_>,
     f: impl FnOnce() -> mlx::Result<T> + Send,
 ) -> PyResult<T> {
-    let signals = || Python::attach(|py| py.check_signals()).map_err(to_core);
-    py.detach(|| mlx::interrupt::interruptible(signals, f)).or_raise()
+    let signals = || lock::with(|py| py.check_signals()).map_err(to_core);
+    lock::without(py, || mlx::interrupt::interruptible(signals, f)).or_raise()
 }
 
 /// Runs `f`, which reads `array`: without the interpreter's lock if it has to wait for the contents.

@@ -22,6 +22,7 @@ mod function;
 mod index;
 mod io;
 mod linalg;
+mod lock;
 mod memory;
 mod metal;
 mod ops;
@@ -86,5 +87,5 @@ fn _native(native: &Bound<'_, PyModule>) -> PyResult<()> {
 /// Waits for what is in flight and saves what the next process can use, when the interpreter ends.
 #[pyfunction]
 fn shutdown(py: Python<'_>) {
-    py.detach(mlx::shutdown);
+    lock::at_the_end(py, mlx::shutdown);
 }

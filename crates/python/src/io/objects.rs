@@ -13,7 +13,10 @@ use pyo3::{
     types::PyBytes,
 };
 
-use crate::error::{OrRaise, released};
+use crate::{
+    error::{OrRaise, released},
+    lock,
+};
 
 /// What errors call a file object.
 const NAME: &str = "python file object";
@@ -62,7 +65,7 @@ struct Writer<'a> {
 
 impl Writer<'_> {
     fn pass(&self, bytes: &[u8]) -> PyResult<()> {
-        Python::attach(|py| {
+        lock::with(|py| {
             let written = self.file.bind(py).call_method1("write", (PyBytes::new(py, bytes),))?;
             match written.extract::<usize>() {
                 Ok(count) if count >= bytes.len() => Ok(()),
@@ -100,7 +103,7 @@ pub(super) fn write(
     let py = file.py();
     let raised = Mutex::new(None);
     let object = file.clone().unbind();
-    let filled = py.detach(|| {
+    let filled = lock::without(py, || {
         let mut out = Writer { file: &object, raised: &raised };
         fill(&mut out, Path::new(NAME))
     });

@@ -103,7 +103,7 @@ impl VkStream {
         self.handover.settle()?;
         self.handover.free();
         self.device().check_guards();
-        memory::clear_cache();
+        memory::make_room();
         Ok(())
     }
 

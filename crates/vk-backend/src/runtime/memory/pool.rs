@@ -3,7 +3,11 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use mlx_vulkan_core::{Error, Result, clock::Tick, memory};
+use mlx_vulkan_core::{
+    Error, Result,
+    clock::Tick,
+    memory::{self, Extent},
+};
 use parking_lot::Mutex;
 use vulkano::VulkanError;
 
@@ -71,9 +75,9 @@ impl Pool {
     ) -> Arc<Self> {
         let pool = Arc::new(Pool { device, usage, inner: Mutex::default(), guards });
         let weak = Arc::downgrade(&pool);
-        memory::register_cache(Box::new(move |limit| {
+        memory::register_cache(Box::new(move |extent| {
             if let Some(pool) = weak.upgrade() {
-                pool.trim(limit as u64);
+                pool.trim(extent);
             }
         }));
         pool
@@ -98,10 +102,7 @@ impl Pool {
                 | VulkanError::OutOfHostMemory
                 | VulkanError::TooManyObjects,
             ) => {
-                memory::clear_cache();
-                // What was kept for the next use, too.
-                let unused = self.inner.lock().trim(0, 0);
-                release(unused);
+                memory::make_room();
                 self.try_take(size, user).map_err(|e| self.out_of_memory(bytes, &e))?
             }
             Err(error) => return Err(self.device.fail("malloc", &error)),
@@ -200,14 +201,14 @@ impl Pool {
         release(dropped);
     }
 
-    /// Frees cached spans, largest first, until at most `limit` bytes are cached here and elsewhere;
-    /// blocks without spans go back to the driver.
-    pub(crate) fn trim(&self, limit: u64) {
+    /// Frees cached spans, largest first; blocks without spans go back to the driver.
+    pub(crate) fn trim(&self, extent: Extent) {
         if let Some(guards) = &self.guards {
             guards.sweep();
         }
         // The driver frees blocks slowly: after the lock is released.
-        let dropped = self.inner.lock().trim(limit, self.spare());
+        let spare = if extent == Extent::All { 0 } else { self.spare() };
+        let dropped = self.inner.lock().trim(extent.bytes() as u64, spare);
         release(dropped);
     }
 
