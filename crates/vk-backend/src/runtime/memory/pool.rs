@@ -266,8 +266,8 @@ impl Inner {
         }
     }
 
-    /// See [`Pool::trim`]; returns the blocks to drop. Unused ones of up to `spare` bytes stay, and one in any
-    /// case if that is not zero.
+    /// See [`Pool::trim`]; returns the blocks to drop. Unused ones of up to `spare` bytes stay, and one in
+    /// any case if that is not zero.
     fn trim(&mut self, limit: u64, spare: u64) -> Vec<Arc<Block>> {
         let (mut own, mut adopted) = (Vec::new(), 0);
         while memory::cache_memory() as u64 > limit {
