@@ -268,7 +268,7 @@ fn long_chains_need_no_stack() {
         let chain = || {
             let fun = |x: &[Array]| {
                 let mut y = x[0].clone();
-                for i in 0..20_000 {
+                for i in 0..100_000 {
                     y = if i % 7 == 6 {
                         ops::cumsum(&y, Some(0), false, true, None)?
                     } else {

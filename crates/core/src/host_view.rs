@@ -1,7 +1,7 @@
 //! Evaluated elements for readers and writers outside of Rust: Python's buffer protocol, DLPack.
 
 use crate::{
-    Array, Dtype, Result,
+    Array, Dtype, Result, Shape,
     array::Data,
     buffer::{Buffer, Current},
     host::HostVec,
@@ -16,7 +16,7 @@ use crate::{
 pub struct HostView {
     buffer: Buffer,
     layout: Layout,
-    shape: Vec<usize>,
+    shape: Shape,
     dtype: Dtype,
     first: *mut u8,
 }
@@ -50,7 +50,8 @@ impl HostView {
 
     fn over(array: &Array, buffer: Buffer, layout: Layout, first: *mut u8) -> HostView {
         let first = first.wrapping_add(layout.offset);
-        HostView { buffer, layout, shape: array.shape().to_vec(), dtype: array.dtype(), first }
+        let shape = Shape::from_slice(array.shape());
+        HostView { buffer, layout, shape, dtype: array.dtype(), first }
     }
 
     /// The first element.

@@ -7,6 +7,7 @@ use std::{
 
 use mlx::{Array, Dtype, host_view::HostView};
 use pyo3::{ffi, prelude::*};
+use smallvec::SmallVec;
 
 use super::{Source, gather};
 use crate::{
@@ -19,9 +20,12 @@ use crate::{
 struct Exported {
     /// The memory.
     _view: HostView,
-    shape: Vec<isize>,
-    strides: Vec<isize>,
+    shape: List,
+    strides: List,
 }
+
+/// Sizes or strides of a buffer; numpy asks for one at each conversion, so most need no allocation.
+type List = SmallVec<[isize; 4]>;
 
 /// The format of elements, in the struct module's characters and PEP 3118's.
 fn format(dtype: Dtype) -> &'static CStr {
