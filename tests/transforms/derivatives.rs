@@ -26,18 +26,27 @@ const REFUSED: &[(&str, &str)] = &[
     ("jvp of vjp", "Eig"),
 ];
 
+/// How inputs and directions lie.
+pub(crate) const LAYOUTS: [Layout; 5] = [
+    Layout::Contiguous,
+    Layout::Transposed,
+    Layout::Broadcast,
+    Layout::Sliced,
+    Layout::Reversed,
+];
+
 type Apply<'a> = dyn Fn(&[Array]) -> Result<Vec<Array>> + 'a;
 
 /// A function of the inexact inputs of an example, and those.
-struct Function<'a> {
-    apply: Box<Apply<'a>>,
-    inputs: Vec<Array>,
+pub(crate) struct Function<'a> {
+    pub(crate) apply: Box<Apply<'a>>,
+    pub(crate) inputs: Vec<Array>,
     /// How directions lie in memory.
     layout: Layout,
 }
 
 /// An example as a function whose outputs are inexact, if it has any. Its inputs lie as `layout` says.
-fn function(example: &Example, layout: Layout) -> Option<Function<'_>> {
+pub(crate) fn function(example: &Example, layout: Layout) -> Option<Function<'_>> {
     // What derivatives make of these is not what they compute, and programs are compiled already.
     if let Primitive::Pass(PassOp::StopGradient | PassOp::Custom(_)) | Primitive::Compiled(_) =
         example.primitive
@@ -81,14 +90,15 @@ fn direction(a: &Array, seed: u64) -> Array {
 }
 
 impl Function<'_> {
-    fn directions(&self, arrays: &[Array], seed: u64) -> Vec<Array> {
+    /// Random directions at arrays.
+    pub(crate) fn directions(&self, arrays: &[Array], seed: u64) -> Vec<Array> {
         let seeded = arrays.iter().zip(0..);
         seeded.map(|(a, i)| laid_out(&direction(a, seed + 2 * i), self.layout)).collect()
     }
 }
 
 /// The numbers of arrays; complex ones are two.
-fn numbers(arrays: &[Array]) -> Vec<f64> {
+pub(crate) fn numbers(arrays: &[Array]) -> Vec<f64> {
     let of = |a: &Array| match a.dtype() {
         Dtype::Complex64 => complex_parts(a).into_iter().flatten().collect(),
         _ => values(a),
@@ -101,7 +111,7 @@ fn products(a: &[f64], b: &[f64]) -> Vec<f64> {
 }
 
 /// The largest of some numbers, or 1.
-fn largest(numbers: &[f64]) -> f64 {
+pub(crate) fn largest(numbers: &[f64]) -> f64 {
     numbers.iter().fold(1.0, |most: f64, x| most.max(x.abs()))
 }
 
@@ -222,13 +232,6 @@ pub(crate) fn check_function(
 
 /// Checks a transform of every example of a dtype in every layout.
 fn check_all(dtype: Dtype, transform: &str, check: impl Fn(&Function<'_>) -> Result<(), Fault>) {
-    const LAYOUTS: [Layout; 5] = [
-        Layout::Contiguous,
-        Layout::Transposed,
-        Layout::Broadcast,
-        Layout::Sliced,
-        Layout::Reversed,
-    ];
     for layout in LAYOUTS {
         check_layout(layout, dtype, transform, &check);
     }
@@ -265,8 +268,13 @@ fn check_layout(
     assert_eq!(refused, known, "{transform} {dtype} {layout:?}");
 }
 
+/// Whether an example has no derivatives of some kind.
+pub(crate) fn refuses(example: &Example) -> bool {
+    REFUSED.iter().any(|(_, name)| *name == example.primitive.name())
+}
+
 /// Whether what it reads may lie as `layout` says. Elements of broadcast arrays are equal, but move together.
-fn takes(example: &Example, layout: Layout) -> bool {
+pub(crate) fn takes(example: &Example, layout: Layout) -> bool {
     layout == Layout::Contiguous || example.primitive.name() != "AsStrided"
 }
 

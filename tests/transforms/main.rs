@@ -7,6 +7,7 @@ mod compile;
 mod convolution;
 mod custom;
 mod derivatives;
+mod dtypes;
 mod export;
 mod fft;
 mod functions;
