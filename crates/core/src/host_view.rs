@@ -5,7 +5,7 @@ use crate::{
     array::Data,
     buffer::{Buffer, Current},
     host::HostVec,
-    shape::Layout,
+    shape::{Layout, Strides},
 };
 
 /// The elements of an array in host memory, which stays where it is while the view lives.
@@ -15,8 +15,8 @@ use crate::{
 /// contents, when the view is made and when it is dropped.
 pub struct HostView {
     buffer: Buffer,
-    layout: Layout,
     shape: Shape,
+    strides: Strides,
     dtype: Dtype,
     first: *mut u8,
 }
@@ -29,12 +29,15 @@ impl HostView {
     /// When evaluation fails or memory is out.
     pub fn new(array: &Array) -> Result<HostView> {
         array.eval()?;
-        let Data { buffer, layout } = array.evaluated().clone();
-        buffer.to_host()?.wait()?;
+        let Data { buffer, layout } = array.evaluated();
+        // Evaluating has waited for what is on the host already.
+        if buffer.current() == Current::Device {
+            buffer.to_host()?.wait()?;
+        }
         match buffer.pin() {
             Some(first) => {
                 buffer.set_current(Current::Host);
-                Ok(HostView::over(array, buffer, layout, first))
+                Ok(HostView::over(array, buffer.clone(), layout, first))
             }
             None => Self::copy(array),
         }
@@ -45,13 +48,17 @@ impl HostView {
         let memory = HostVec::from_bytes(&array.to_bytes()?)?;
         let buffer = Buffer::from_vec(memory);
         let first = buffer.pin().expect("a new block of host memory can be written");
-        Ok(HostView::over(array, buffer, Layout::row_major(array.shape()), first))
+        Ok(HostView::over(array, buffer, &Layout::row_major(array.shape()), first))
     }
 
-    fn over(array: &Array, buffer: Buffer, layout: Layout, first: *mut u8) -> HostView {
-        let first = first.wrapping_add(layout.offset);
-        let shape = Shape::from_slice(array.shape());
-        HostView { buffer, layout, shape, dtype: array.dtype(), first }
+    fn over(array: &Array, buffer: Buffer, layout: &Layout, first: *mut u8) -> HostView {
+        HostView {
+            buffer,
+            shape: Shape::from_slice(array.shape()),
+            strides: Strides::from_slice(&layout.strides),
+            dtype: array.dtype(),
+            first: first.wrapping_add(layout.offset),
+        }
     }
 
     /// The first element.
@@ -66,7 +73,7 @@ impl HostView {
 
     /// Distances of elements along the axes, in elements.
     pub fn strides(&self) -> &[isize] {
-        &self.layout.strides
+        &self.strides
     }
 
     /// Element type.

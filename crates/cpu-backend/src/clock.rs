@@ -54,8 +54,10 @@ impl CpuClock {
 
     /// Waits shortly without sleeping: most batches are shorter than a wake-up.
     fn spin(&self, value: u64) -> bool {
-        (0..200).any(|_| {
-            std::hint::spin_loop();
+        (0..200).any(|round| {
+            if round > 0 {
+                std::hint::spin_loop();
+            }
             self.now() >= value
         })
     }
