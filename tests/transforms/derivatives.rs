@@ -27,13 +27,8 @@ const REFUSED: &[(&str, &str)] = &[
 ];
 
 /// How inputs and directions lie.
-pub(crate) const LAYOUTS: [Layout; 5] = [
-    Layout::Contiguous,
-    Layout::Transposed,
-    Layout::Broadcast,
-    Layout::Sliced,
-    Layout::Reversed,
-];
+pub(crate) const LAYOUTS: [Layout; 5] =
+    [Layout::Contiguous, Layout::Transposed, Layout::Broadcast, Layout::Sliced, Layout::Reversed];
 
 type Apply<'a> = dyn Fn(&[Array]) -> Result<Vec<Array>> + 'a;
 

@@ -1,7 +1,7 @@
 //! The data behind the tables.
 
 use crate::error::{Context, Result};
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
 use std::fs;
 use std::path::Path;
 
@@ -38,16 +38,29 @@ pub(crate) struct Figure {
     pub(crate) by: Option<String>,
     /// The machine's id.
     pub(crate) machine: String,
+    #[serde(serialize_with = "whole_as_integer")]
     pub(crate) value: f64,
     pub(crate) unit: String,
     /// Standard deviation, in the value's unit.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        serialize_with = "some_whole_as_integer"
+    )]
     pub(crate) spread: Option<f64>,
     /// A target that larger values reach.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        serialize_with = "some_whole_as_integer"
+    )]
     pub(crate) at_least: Option<f64>,
     /// A target that smaller values reach.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        serialize_with = "some_whole_as_integer"
+    )]
     pub(crate) at_most: Option<f64>,
     /// What was typed, without `--json`.
     pub(crate) command: String,
@@ -62,6 +75,24 @@ pub(crate) struct Figure {
     /// What else is known of the measurement.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) note: Option<String>,
+}
+
+/// Writes whole numbers as people do, so that a file changes only where a value does.
+fn whole_as_integer<S: Serializer>(value: &f64, to: S) -> std::result::Result<S::Ok, S::Error> {
+    match value.fract() == 0.0 && value.abs() < 1e15 {
+        true => to.serialize_i64(*value as i64),
+        false => to.serialize_f64(*value),
+    }
+}
+
+fn some_whole_as_integer<S: Serializer>(
+    value: &Option<f64>,
+    to: S,
+) -> std::result::Result<S::Ok, S::Error> {
+    match value {
+        Some(value) => whole_as_integer(value, to),
+        None => to.serialize_none(),
+    }
 }
 
 impl Figures {

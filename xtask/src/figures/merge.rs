@@ -77,8 +77,8 @@ fn update(figure: &Figure, run: &Run) -> Result<Figure> {
     // `mlx-vulkan bench` gives a rate its deviation.
     let spread = read.strip_suffix("/tps").and_then(|test| number(&format!("{test}/stddev")));
     Ok(Figure {
-        value: rounded(value),
-        spread: spread.map(rounded),
+        value: rounded(value, decimals(value)),
+        spread: spread.map(|spread| rounded(spread, decimals(value))),
         date: run.date.clone(),
         commit: Some(run.commit.clone()),
         note: None,
@@ -86,12 +86,16 @@ fn update(figure: &Figure, run: &Run) -> Result<Figure> {
     })
 }
 
-/// Four significant digits, or all before the point.
-fn rounded(value: f64) -> f64 {
+/// Digits behind the point that leave four significant ones, or all before it.
+fn decimals(value: f64) -> i32 {
     if value == 0.0 || !value.is_finite() {
-        return value;
+        0
+    } else {
+        (3 - value.abs().log10().floor() as i32).max(0)
     }
-    let decimals = (3 - value.abs().log10().floor() as i32).max(0);
+}
+
+fn rounded(value: f64, decimals: i32) -> f64 {
     let unit = 10f64.powi(decimals);
     (value * unit).round() / unit
 }
@@ -127,7 +131,7 @@ mod tests {
         let mut figures = figures();
         assert_eq!(merge(&mut figures, &run("m", "taskset 3")).unwrap(), ["pp"]);
         let figure = &figures.figures[0];
-        assert_eq!((figure.value, figure.spread), (570.6, Some(1.235)));
+        assert_eq!((figure.value, figure.spread), (570.6, Some(1.2)));
         assert_eq!((figure.date.as_str(), figure.commit.as_deref()), ("2026-11-23", Some("abc")));
         assert_eq!(figure.note, None);
     }
@@ -151,6 +155,7 @@ mod tests {
 
     #[test]
     fn values_keep_four_digits() {
-        assert_eq!([89062.4, 570.64, 1.2345, 0.0].map(rounded), [89062.0, 570.6, 1.235, 0.0]);
+        let digits = |value| rounded(value, decimals(value));
+        assert_eq!([89062.4, 570.64, 1.2345, 0.0].map(digits), [89062.0, 570.6, 1.235, 0.0]);
     }
 }
