@@ -150,7 +150,7 @@ fn come_and_go() {
     assert!(mlx::stream::streams().len() < 8, "{:?}", mlx::stream::streams());
     let (threads, memory) = (status("Threads"), status("VmRSS"));
     // A thread that serves streams of the CPU has a pool with one for each core; four may be busy at once.
-    let served = 4 * std::thread::available_parallelism().unwrap().get();
+    let served = 4 * thread::available_parallelism().unwrap().get();
     assert!(threads <= before.0 + served, "{} threads became {threads}", before.0);
     assert!(memory <= before.1 + (16 << 10), "{} KiB became {memory}", before.1);
 }
