@@ -1,8 +1,9 @@
 #version 460
 // Few vectors times a matrix (k, columns) that is dense along its columns: a thread owns four columns and a
 // split of k; the splits are added in shared memory. Constants: 1 dtype, 2 flags, 3 vectors at once,
-// 4 threads across columns (the rest of the workgroup splits k), 5 bits and 6 group size of a quantized
-// matrix. VARIANT 1: quantized, an octet of columns a thread, c and extra are the scales and biases.
+// 4 threads across columns (the rest of the workgroup splits k), 5 bits, 6 group size and 7 format
+// (packed.glsl) of a quantized matrix. VARIANT 1: quantized, an octet of columns a thread, c and extra are the
+// scales and biases.
 #include "common.glsl"
 #include "floats.glsl"
 
@@ -18,7 +19,9 @@ const uint M_VECTOR_FLAG = 1, ADD_FLAG = 4;
 const bool M_VECTOR = (FLAGS & M_VECTOR_FLAG) != 0u; // groups of four columns are aligned
 const bool ADD = (FLAGS & ADD_FLAG) != 0u;
 #if VARIANT == 1
+layout(constant_id = 7) const uint FORMAT = 0;
 #include "quant.glsl"
+#include "packed.glsl"
 const uint WIDTH = 8;
 #else
 const uint WIDTH = 4;
@@ -43,11 +46,17 @@ void load_row(uint kk, uint64_t base, uint column, out vec4 row[WIDTH / 4u]) {
     if (kk >= k) return;
 #if VARIANT == 1
     uint64_t index = base + uint64_t(kk);
-    uvec2 p = packed8(matrix + index * (uint64_t(columns / 32u) * (BITS * 4u)), column);
+    uvec2 p = packed8(matrix + index * row_bytes(columns), column);
     int64_t group = int64_t(index * uint64_t(columns / GROUP) + uint64_t(column / GROUP));
-    float scale = fetch(DTYPE, at(DTYPE, c, group)), bias = fetch(DTYPE, at(DTYPE, extra, group));
-    row[0] = fma(fields8_low(p), vec4(scale), vec4(bias));
-    row[1] = fma(fields8_high(p), vec4(scale), vec4(bias));
+    if (FORMAT == AFFINE) {
+        float scale = fetch(DTYPE, at(DTYPE, c, group)), bias = fetch(DTYPE, at(DTYPE, extra, group));
+        row[0] = fma(fields8_low(p), vec4(scale), vec4(bias));
+        row[1] = fma(fields8_high(p), vec4(scale), vec4(bias));
+    } else {
+        float scale = float_scale(c, group);
+        row[0] = elements8_low(p) * scale;
+        row[1] = elements8_high(p) * scale;
+    }
 #else
     row[0] = fetch4_tail(DTYPE, M_VECTOR, at(DTYPE, base, int64_t(kk) * row_stride + int64_t(column)),
         int(columns) - int(column));

@@ -1,7 +1,7 @@
 #version 460
-// scale q + bias, AT_ONCE octets a thread. With GATHER: of the rows at indices, an octet a
-// thread.
-// Constants: 1 dtype, 2 bits, 3 group size, 4 dtype of the indices.
+// scale q + bias, or scale q of small floats, AT_ONCE octets a thread. With GATHER: of the rows at indices,
+// an octet a thread.
+// Constants: 1 dtype, 2 bits, 3 group size, 4 dtype of the indices, 5 format (packed.glsl).
 #include "common.glsl"
 #include "floats.glsl"
 
@@ -9,7 +9,9 @@ layout(local_size_x_id = 0) in;
 layout(constant_id = 1) const uint DTYPE = 11;
 layout(constant_id = 2) const uint BITS = 4;
 layout(constant_id = 3) const uint GROUP = 64;
+layout(constant_id = 5) const uint FORMAT = 0;
 #include "quant.glsl"
+#include "packed.glsl"
 
 #ifdef GATHER
 layout(push_constant, scalar) uniform GatherPush {
@@ -54,16 +56,22 @@ void store(uint64_t to, vec4 low, vec4 high, bool small) {
 }
 
 // Whether what comes of a scale and a bias is small.
-bool is_small(vec2 pair) { return fma(abs(pair.x), float(FIELD), abs(pair.y)) < 1e30; }
+bool is_small(vec2 pair) {
+    const float MOST = FORMAT == AFFINE ? float(FIELD) : 448.0;
+    return fma(abs(pair.x), MOST, abs(pair.y)) < 1e30;
+}
+
+// Scale and bias of a group; a bias that leaves what it is added to where there is none.
+vec2 pair_of(int64_t group) {
+    if (FORMAT != AFFINE) return vec2(float_scale(scales, group), -0.0);
+    return vec2(load_float(DTYPE, scales, group), load_float(DTYPE, biases, group));
+}
 
 #ifdef GATHER
 // Octets begin at the word and byte that they begin at in one long row: 32 elements take BITS words.
 uvec2 packed_at(uint64_t octet) { return packed8(words + octet / 4ul * (BITS * 4u), uint(octet % 4ul) * 8u); }
 
-vec2 affine_at(uint64_t octet) {
-    int64_t group = int64_t(octet / uint64_t(GROUP / 8u));
-    return vec2(load_float(DTYPE, scales, group), load_float(DTYPE, biases, group));
-}
+vec2 affine_at(uint64_t octet) { return pair_of(int64_t(octet / uint64_t(GROUP / 8u))); }
 
 void main() {
     const uint SHIFT = float_shift(DTYPE) + 3u;
@@ -72,8 +80,8 @@ void main() {
         uint64_t octet = uint64_t(nearest_index(load_index(indices, int64_t(r)), size)) * row + within;
         uvec2 packed = packed_at(octet);
         vec2 pair = affine_at(octet);
-        store(result + (i << SHIFT), affine(fields8_low(packed), pair.x, pair.y),
-            affine(fields8_high(packed), pair.x, pair.y), is_small(pair));
+        store(result + (i << SHIFT), affine(elements8_low(packed), pair.x, pair.y),
+            affine(elements8_high(packed), pair.x, pair.y), is_small(pair));
     }
 }
 #else
@@ -92,12 +100,12 @@ void main() {
             uint i = min(gl_LocalInvocationID.x + j * gl_WorkGroupSize.x, left - 1u);
             packed[j] = packed8(words_at + i / 4u * (BITS * 4u), i % 4u * 8u);
             int64_t group = int64_t(group_at) + int64_t(i / (GROUP / 8u));
-            pair[j] = vec2(load_float(DTYPE, scales, group), load_float(DTYPE, biases, group));
+            pair[j] = pair_of(group);
         }
         [[unroll]] for (uint j = 0u; j < AT_ONCE; ++j) {
             uint i = gl_LocalInvocationID.x + j * gl_WorkGroupSize.x;
-            vec4 low = affine(fields8_low(packed[j]), pair[j].x, pair[j].y),
-                 high = affine(fields8_high(packed[j]), pair[j].x, pair[j].y);
+            vec4 low = affine(elements8_low(packed[j]), pair[j].x, pair[j].y),
+                 high = affine(elements8_high(packed[j]), pair[j].x, pair[j].y);
             // In the branch it costs a tenth (8B, H200: 24.5 to 27.2 µs a matrix).
             bool small = is_small(pair[j]);
             if (i < left) store(to + (uint64_t(i) << SHIFT), low, high, small);

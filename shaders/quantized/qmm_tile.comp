@@ -1,7 +1,7 @@
 #version 460
 // Many rows times a quantized matrix by shared-memory tiles that hold dequantized weights;
-// constants: gemm.glsl, gemm_tile.glsl, and 9 bits, 10 group size. With B_ALONG_K the matrix
-// is (n, k) and used transposed.
+// constants: gemm.glsl, gemm_tile.glsl, and 9 bits, 10 group size, 11 format (packed.glsl). With B_ALONG_K
+// the matrix is (n, k) and used transposed.
 #include "common.glsl"
 #include "floats.glsl"
 layout(local_size_x_id = 0) in;
@@ -13,7 +13,15 @@ layout(local_size_x_id = 0) in;
 #include "gemm_tile.glsl"
 layout(constant_id = 9) const uint BITS = 4;
 layout(constant_id = 10) const uint GROUP = 64;
+layout(constant_id = 11) const uint FORMAT = 0;
 #include "quant.glsl"
+#include "packed.glsl"
+
+// Scale and bias of a group; zero where there is none.
+vec2 pair_of(int64_t group) {
+    if (FORMAT != AFFINE) return vec2(float_scale(c, group), 0.0);
+    return vec2(fetch(DTYPE, at(DTYPE, c, group)), fetch(DTYPE, at(DTYPE, extra, group)));
+}
 
 // An octet along the packed axis at a time, kept packed until they are stored.
 const uint B_OCTETS = (BN * BK / 8u + THREADS - 1u) / THREADS;
@@ -22,9 +30,8 @@ vec2 next_affine[B_OCTETS];
 
 // Fields and (scale, bias) of the octet from `i` on of row `row`; rows hold `width` elements.
 void fetch_fields(uint slot, uint64_t row, uint width, uint i) {
-    next_fields[slot] = packed8(b + row * (uint64_t(width / 32u) * (BITS * 4u)), i);
-    int64_t group = int64_t(row * uint64_t(width / GROUP) + uint64_t(i / GROUP));
-    next_affine[slot] = vec2(fetch(DTYPE, at(DTYPE, c, group)), fetch(DTYPE, at(DTYPE, extra, group)));
+    next_fields[slot] = packed8(b + row * row_bytes(width), i);
+    next_affine[slot] = pair_of(int64_t(row * uint64_t(width / GROUP) + uint64_t(i / GROUP)));
 }
 
 void b_fetch(Batch at_, uint column0, uint k0, uint k1) {
@@ -33,10 +40,10 @@ void b_fetch(Batch at_, uint column0, uint k0, uint k1) {
         next_fields[i] = uvec2(0u);
         next_affine[i] = vec2(0.0);
         if (octet >= BN * BK / 8u) continue;
-        if (B_ALONG_K) { // k and its splits are multiples of 32 here
+        if (B_ALONG_K) { // k and its splits are multiples of 16 here
             uint column = column0 + octet / (BK / 8u), kk = k0 + octet % (BK / 8u) * 8u;
             if (column < n && kk < k1) fetch_fields(i, at_.b + uint64_t(column), k, kk);
-        } else { // n is a multiple of 32
+        } else { // n is a multiple of 16
             uint column = column0 + octet % (BN / 8u) * 8u, kk = k0 + octet / (BN / 8u);
             if (column < n && kk < k1) fetch_fields(i, at_.b + uint64_t(kk), n, column);
         }
@@ -47,8 +54,8 @@ void b_store() {
     [[unroll]] for (uint i = 0u; i < B_OCTETS; ++i) {
         uint octet = gl_LocalInvocationID.x + i * THREADS;
         if (octet >= BN * BK / 8u) continue;
-        vec4 low = fma(fields8_low(next_fields[i]), vec4(next_affine[i].x), vec4(next_affine[i].y));
-        vec4 high = fma(fields8_high(next_fields[i]), vec4(next_affine[i].x), vec4(next_affine[i].y));
+        vec4 low = fma(elements8_low(next_fields[i]), vec4(next_affine[i].x), vec4(next_affine[i].y));
+        vec4 high = fma(elements8_high(next_fields[i]), vec4(next_affine[i].x), vec4(next_affine[i].y));
         if (B_ALONG_K) {
             uint column = octet / (BK / 8u), kk = octet % (BK / 8u) * 8u;
             [[unroll]] for (uint e = 0u; e < 4u; ++e) {

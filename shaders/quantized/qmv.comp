@@ -4,7 +4,8 @@
 // (BITS words) at a time: the sum of q x, and the sum of x, are scaled once per 32. (8 at a time,
 // coalesced, was 30 % slower on an H200.)
 // Constants: 1 dtype, 2 bits, 3 group size, 4 subgroup size, 5 rows, 6 outputs, 7 flags (bit 0: x is aligned
-// to 16 bytes, bit 1: the words are). VARIANT: see team.glsl.
+// to 16 bytes, bit 1: the words are), 8 format (packed.glsl). VARIANT: see team.glsl. Of small floats a lane
+// takes a group at a time.
 #include "common.glsl"
 #include "floats.glsl"
 
@@ -16,8 +17,10 @@ layout(constant_id = 4) const uint SUBGROUP = 32;
 layout(constant_id = 5) const uint ROWS = 1;
 layout(constant_id = 6) const uint OUTPUTS = 1;
 layout(constant_id = 7) const uint ALIGNED = 0;
+layout(constant_id = 8) const uint FORMAT = 0;
 
 #include "quant.glsl"
+#include "packed.glsl"
 #include "team.glsl"
 #include "picks.glsl"
 
@@ -127,6 +130,56 @@ void add_chunk(uint chunk, uint64_t x_row, uint last_row, uint64_t first, uint t
         }
 }
 
+// Words of a group of small floats.
+const uint FLOAT_WORDS = GROUP * BITS / 32u;
+
+void load_floats(uint64_t address, uint to) {
+    [[unroll]] for (uint i = 0u; i < FLOAT_WORDS; i += 2u) {
+        uvec2 p;
+        if ((ALIGNED & 2u) != 0u) p = V2(address).v[i / 2u];
+        else p = uvec2(U32(address).v[i], U32(address).v[i + 1u]);
+        packed_words[to + i] = p.x;
+        packed_words[to + i + 1u] = p.y;
+    }
+}
+
+// The octet of elements e.. of a group of output r.
+void floats(uint r, uint e, out vec4 low, out vec4 high) {
+    uint word = r * BITS + e * BITS / 32u;
+    uvec2 p = uvec2(packed_words[word], BITS == 8u ? packed_words[word + 1u] : 0u);
+    low = elements8_low(p);
+    high = elements8_high(p);
+}
+
+// Adds the products of a group of small floats.
+void add_group(uint group, uint64_t x_row, uint last_row, uint64_t first, uint tail) {
+    float scale[OUTPUTS], part[OUTPUTS * ROWS];
+    [[unroll]] for (uint r = 0u; r < OUTPUTS; ++r) {
+        uint64_t row = first + uint64_t(min(r, tail));
+        load_floats(words + row * row_bytes(inner) + uint64_t(group) * (FLOAT_WORDS * 4u), r * BITS);
+        scale[r] = float_scale(scales, int64_t(row * uint64_t(inner / GROUP) + uint64_t(group)));
+    }
+    [[unroll]] for (uint i = 0u; i < OUTPUTS * ROWS; ++i) part[i] = 0.0;
+    uint64_t x_bytes = uint64_t(inner) << float_shift(DTYPE);
+    uint64_t x_group = x_row + (uint64_t(group * GROUP) << float_shift(DTYPE));
+    [[unroll]] for (uint e = 0u; e < GROUP; e += 8u) {
+        vec4 low[ROWS], high[ROWS];
+        [[unroll]] for (uint i = 0u; i < ROWS; ++i)
+            fetch8(DTYPE, (ALIGNED & 1u) != 0u,
+                x_group + uint64_t(min(i, last_row)) * x_bytes + (uint64_t(e) << float_shift(DTYPE)), low[i],
+                high[i]);
+        [[unroll]] for (uint r = 0u; r < OUTPUTS; ++r) {
+            vec4 q, p;
+            floats(r, e, q, p);
+            [[unroll]] for (uint i = 0u; i < ROWS; ++i)
+                part[r * ROWS + i] = dot_add(p, high[i], dot_add(q, low[i], part[r * ROWS + i]));
+        }
+    }
+    [[unroll]] for (uint r = 0u; r < OUTPUTS; ++r)
+        [[unroll]] for (uint i = 0u; i < ROWS; ++i)
+            total[r * ROWS + i] = fma(scale[r], part[r * ROWS + i], total[r * ROWS + i]);
+}
+
 // Outputs block, block+1.. of rows row.. of a batch.
 void block_of_outputs(uint batch, uint row, uint block) {
     uint here = min(ROWS, rows - row), output_ = block * OUTPUTS, tail = min(OUTPUTS, outputs - output_) - 1u;
@@ -142,8 +195,13 @@ void block_of_outputs(uint batch, uint row, uint block) {
     [[unroll]] for (uint i = 0u; i < OUTPUTS * ROWS; ++i) total[i] = 0.0;
     // Rows and outputs past the end repeat the last one and are not stored.
     uint64_t x_row = x + x_index * bytes;
-    for (uint chunk = TEAM_LANE; chunk < inner / 32u; chunk += TEAM_SIZE)
-        add_chunk(chunk, x_row, here - 1u, first, tail);
+    if (FORMAT == AFFINE) {
+        for (uint chunk = TEAM_LANE; chunk < inner / 32u; chunk += TEAM_SIZE)
+            add_chunk(chunk, x_row, here - 1u, first, tail);
+    } else {
+        for (uint group = TEAM_LANE; group < inner / GROUP; group += TEAM_SIZE)
+            add_group(group, x_row, here - 1u, first, tail);
+    }
     [[unroll]] for (uint r = 0u; r < OUTPUTS; ++r) {
         [[unroll]] for (uint i = 0u; i < ROWS; ++i) {
             float sum = team_sum(total[r * ROWS + i]);

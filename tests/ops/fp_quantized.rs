@@ -7,7 +7,7 @@ use mlx_tests::{
 };
 use ops::{FpMode, Packed, Picks};
 
-const MODES: [FpMode; 3] = [FpMode::Mxfp4, FpMode::Nvfp4, FpMode::Mxfp8];
+pub(crate) const MODES: [FpMode; 3] = [FpMode::Mxfp4, FpMode::Nvfp4, FpMode::Mxfp8];
 
 /// The value of an e4m3 number, from its definition.
 fn e4m3(bits: u32) -> f64 {
@@ -133,14 +133,14 @@ fn packing_is_upstreams() {
 }
 
 /// A quantized matrix and what it stands for.
-struct Quantized {
-    words: Array,
-    scales: Array,
-    elements: Vec<f64>,
+pub(crate) struct Quantized {
+    pub(crate) words: Array,
+    pub(crate) scales: Array,
+    pub(crate) elements: Vec<f64>,
 }
 
 impl Quantized {
-    fn new(w: &Array, mode: FpMode, global: Option<f32>) -> Self {
+    pub(crate) fn new(w: &Array, mode: FpMode, global: Option<f32>) -> Self {
         let scale = global.map(|g| Array::scalar(g).unwrap());
         let (words, scales) = ops::fp_quantize(w, mode, scale.as_ref()).expect("a valid shape");
         let packed = words.to_vec::<u32>().unwrap();
@@ -206,7 +206,7 @@ fn elements_are_the_nearest_that_the_scale_allows() {
 }
 
 /// Rows of `x` times the matrix, or its transpose, that `q` stands for.
-fn product(
+pub(crate) fn product(
     x: &[f64],
     q: &[f64],
     inner: usize,
@@ -227,28 +227,51 @@ fn product(
         .collect()
 }
 
-fn floats(device: Device) -> impl Iterator<Item = Dtype> {
-    dtypes_of(device).filter(|d| d.is_floating())
-}
-
+/// Every code of an element and of a scale, in all dtypes: what the format says, rounded.
 #[test]
-fn products_with_quantized_matrices() {
+fn every_code_is_what_the_format_says() {
     on_each_device(|device| {
         for (dtype, mode) in floats(device).flat_map(|d| MODES.map(|m| (d, m))) {
-            let w = filled(&[24, 64], Dtype::Float32, noise(1, -1.0, 1.0));
-            let q = Quantized::new(&w, mode, None);
-            for (rows, transpose) in [(1, true), (5, true), (1, false), (9, false)] {
-                let (inner, outer) = if transpose { (64, 24) } else { (24, 64) };
-                let x = filled(&[rows, inner], dtype, noise(2, -1.0, 1.0));
-                let what = format!("{rows} {transpose} {mode:?} {dtype} on {device}");
-                let got =
-                    ops::fp_quantized_matmul(&x, &q.words, &q.scales, transpose, mode).unwrap();
-                assert_eq!((got.shape(), got.dtype()), (&[rows, outer][..], dtype), "{what}");
-                let want = product(&values(&x), &q.elements, inner, outer, transpose, dtype);
-                assert_approx(&what, &got, &want);
-            }
+            let (group, bytes) = (mode.group_size(), mode.group_size() * mode.bits() / 8);
+            let width = 256 / bytes * group;
+            // A row of all elements, whose scales are one, for each two elements of four bits.
+            let all: Vec<f64> = (0..256).map(f64::from).collect();
+            let words = ops::view(&array(&all, &[1, 256], Dtype::Uint8), Dtype::Uint32).unwrap();
+            let one = if mode == FpMode::Nvfp4 { 56.0 } else { 127.0 };
+            let ones = array(&vec![one; width / group], &[1, width / group], Dtype::Uint8);
+            let back = ops::fp_dequantize(&words, &ones, mode, None, dtype).unwrap();
+            let element = |i: usize| match mode {
+                FpMode::Mxfp8 => e4m3(i as u32),
+                _ => e2m1(i as u32 / 2 >> (i % 2 * 4)),
+            };
+            let what = format!("{mode:?} {dtype} on {device}");
+            check_same(&format!("elements {what}"), &back, element);
+            // A group of ones for each scale that bfloat16 has as a normal number.
+            let code = if mode == FpMode::Mxfp8 { 0x38 } else { 0x22 };
+            let words = array(&vec![f64::from(code); 256 * bytes], &[256, bytes], Dtype::Uint8);
+            let scales = array(&all, &[256, 1], Dtype::Uint8);
+            let words = ops::view(&words, Dtype::Uint32).unwrap();
+            let back = ops::fp_dequantize(&words, &scales, mode, None, dtype).unwrap();
+            let scale = |i: usize| match (mode, i / group) {
+                (FpMode::Nvfp4, code) => e4m3(code as u32),
+                // What a device may take for zero, and what is infinite.
+                (_, 0..=1 | 255) => f64::NAN,
+                (_, code) => mlx_tests::rounded(2f64.powi(code as i32 - 127), dtype),
+            };
+            check_same(&format!("scales {what}"), &back, scale);
         }
     });
+}
+
+/// Equal numbers; where none is wanted anything will do.
+fn check_same(what: &str, got: &Array, want: impl Fn(usize) -> f64) {
+    for (i, got) in values(got).into_iter().enumerate() {
+        assert!(got == want(i) || want(i).is_nan(), "{what}: {i} is {got}, not {}", want(i));
+    }
+}
+
+fn floats(device: Device) -> impl Iterator<Item = Dtype> {
+    dtypes_of(device).filter(|d| d.is_floating())
 }
 
 #[test]

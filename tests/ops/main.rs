@@ -11,6 +11,7 @@ mod copy;
 mod diagonal;
 mod fast;
 mod fft;
+mod fp_products;
 mod fp_quantized;
 mod gathered;
 mod gathered_quantized;

@@ -27,6 +27,7 @@ mod random;
 mod reduce;
 mod rope;
 mod scan;
+mod small_floats;
 mod softmax;
 mod sort;
 mod tree;

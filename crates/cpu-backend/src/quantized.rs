@@ -1,4 +1,5 @@
-//! Affine quantization along the last axis: `w = scale * q + bias`, one pair per group.
+//! Quantization along the last axis: `w = scale * q + bias` with one pair per group, or `scale * q`
+//! with small floats `q`.
 //!
 //! Products with few rows run on the packed weights at memory speed (`few`); products with many
 //! rows dequantize tiles of the weights and multiply matrices (`many`). Sums are float32.
@@ -11,7 +12,7 @@ mod weights;
 use mlx_vulkan_core::{
     Array, Result,
     backend::Output,
-    primitives::{Affine, QuantizedOp},
+    primitives::{Affine, Packing, QuantizedOp},
 };
 use rayon::prelude::*;
 
@@ -45,12 +46,13 @@ pub(crate) fn encode(
             };
             quantize(enc, affine, w, [output, scales, biases])
         }
-        QuantizedOp::Dequantize(affine) => dequantize(enc, affine, args(inputs), output),
-        QuantizedOp::QuantizedMatmul { affine, transpose } => {
-            matmul(enc, affine, transpose, args(inputs), output)
+        QuantizedOp::Dequantize(affine) => dequantize(enc, affine.into(), inputs, output),
+        QuantizedOp::DequantizeFloats { mode, .. } => dequantize(enc, mode.into(), inputs, output),
+        QuantizedOp::QuantizedMatmul { packing, transpose } => {
+            matmul(enc, packing, transpose, inputs, output)
         }
-        QuantizedOp::GatherQmm { affine, transpose, .. } => {
-            gather_matmul(enc, affine, transpose, args(inputs), output)
+        QuantizedOp::GatherQmm { packing, transpose, .. } => {
+            gather_matmul(enc, packing, transpose, inputs, output)
         }
     }
 }
@@ -71,24 +73,24 @@ fn quantize(
     }))
 }
 
-/// Encodes `scale * q + bias` in the dtype of scales and biases.
+/// Encodes what words, scales and biases stand for, in the dtype of the output.
 fn dequantize(
     enc: &mut Encoder<'_>,
-    affine: Affine,
-    [words, scales, biases]: &[Array; 3],
+    packing: Packing,
+    parts: &[Array],
     output: &mut Output,
 ) -> Result<()> {
     let out = enc.allocate(output)?;
-    let inputs = [In::from(words), In::from(scales), In::from(biases)];
-    dispatch_real!(out.dtype, T => enc.push(move || dequantize_all::<T>(affine, &inputs, &out)))
+    let parts: Vec<In> = parts.iter().map(In::from).collect();
+    dispatch_real!(out.dtype, T => enc.push(move || dequantize_all::<T>(packing, &parts, &out)))
 }
 
-fn dequantize_all<T: Compute>(affine: Affine, [words, scales, biases]: &[In; 3], out: &Out) {
+fn dequantize_all<T: Compute>(packing: Packing, parts: &[In], out: &Out) {
     let mut out = out.write::<T>();
     if out.is_empty() {
         return;
     }
-    let weights = Weights::<T>::lock(affine, words, scales, biases);
+    let weights = Weights::<T>::lock(packing, parts);
     let weights = weights.view();
     for (batch, out) in out.chunks_mut(weights.rows * weights.columns).enumerate() {
         let matrix = weights.at(batch);
@@ -102,48 +104,57 @@ fn dequantize_all<T: Compute>(affine: Affine, [words, scales, biases]: &[In; 3],
     }
 }
 
-/// Encodes `x @ w`, or `x @ wᵀ` if `transpose`, with quantized `w`.
+/// Encodes `x @ w`, or `x @ wᵀ` if `transpose`, with quantized `w`: the inputs behind the first.
 fn matmul(
     enc: &mut Encoder<'_>,
-    affine: Affine,
+    packing: Packing,
     transpose: bool,
-    [x, words, scales, biases]: &[Array; 4],
+    inputs: &[Array],
     output: &mut Output,
 ) -> Result<()> {
     let out = enc.allocate(output)?;
-    let x = In::from(x);
-    let w = [In::from(words), In::from(scales), In::from(biases)];
-    let task = QuantizedTask { affine, transpose, x, w, picks: None, out };
+    let task = QuantizedTask::new(packing, transpose, inputs, None, out);
     dispatch_real!(output.dtype, T => enc.push(move || task.run::<T>()))
 }
 
-/// Encodes the products of matrices that indices pick from `x` and `w`.
+/// Encodes the products of matrices that indices, the last two inputs, pick from `x` and `w`.
 fn gather_matmul(
     enc: &mut Encoder<'_>,
-    affine: Affine,
+    packing: Packing,
     transpose: bool,
-    [x, words, scales, biases, lhs, rhs]: &[Array; 6],
+    inputs: &[Array],
     output: &mut Output,
 ) -> Result<()> {
     let out = enc.allocate(output)?;
-    let x = In::from(x);
-    let w = [In::from(words), In::from(scales), In::from(biases)];
-    let picks = Some([In::from(lhs), In::from(rhs)]);
-    let task = QuantizedTask { affine, transpose, x, w, picks, out };
+    let (operands, picks) = inputs.split_at(1 + packing.parts());
+    let picks = args::<2>(picks).each_ref().map(In::from);
+    let task = QuantizedTask::new(packing, transpose, operands, Some(picks), out);
     dispatch_real!(output.dtype, T => enc.push(move || task.run::<T>()))
 }
 
 struct QuantizedTask {
-    affine: Affine,
+    packing: Packing,
     transpose: bool,
     x: In,
-    w: [In; 3],
+    /// The parts of the matrices.
+    w: Vec<In>,
     /// Indices of the matrices of `x` and `w`; without them each is taken in turn.
     picks: Option<[In; 2]>,
     out: Out,
 }
 
 impl QuantizedTask {
+    fn new(
+        packing: Packing,
+        transpose: bool,
+        operands: &[Array],
+        picks: Option<[In; 2]>,
+        out: Out,
+    ) -> Self {
+        let (x, w) = (In::from(&operands[0]), operands[1..].iter().map(In::from).collect());
+        QuantizedTask { packing, transpose, x, w, picks, out }
+    }
+
     fn run<T: Compute>(&self) {
         let mut out = self.out.write::<T>();
         let inner = self.x.shape[self.x.shape.len() - 1];
@@ -153,8 +164,7 @@ impl QuantizedTask {
         if inner == 0 {
             return out.fill(T::default());
         }
-        let [words, scales, biases] = &self.w;
-        let weights = Weights::<T>::lock(self.affine, words, scales, biases);
+        let weights = Weights::<T>::lock(self.packing, &self.w);
         let weights = weights.view();
         let x = self.widened::<T>();
         let Some([lhs, rhs]) = &self.picks else {

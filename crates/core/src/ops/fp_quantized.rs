@@ -1,63 +1,17 @@
-//! Quantization to small floats: groups of four- or eight-bit floats with an eight-bit scale
-//! (OCP Microscaling Formats, and NVIDIA's fp4).
+//! Quantization to small floats: the formats of [`FpMode`].
 
-use super::gathered_quantized::Picks;
+use super::{
+    gathered_quantized::{Picks, gathered},
+    quantized::product,
+};
 use crate::{
     Array, Dtype, Error, Result,
     ops::{self, astype, from_fp8, to_fp8, view},
+    primitives::QuantizedOp,
 };
 
-/// Formats of quantized matrices with floating point elements.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum FpMode {
-    /// Groups of 32 e2m1 floats with a power of two.
-    Mxfp4,
-    /// Groups of 16 e2m1 floats with an e4m3 scale, and perhaps a global one.
-    Nvfp4,
-    /// Groups of 32 e4m3 floats with a power of two.
-    Mxfp8,
-}
+pub use crate::primitives::FpMode;
 
-impl FpMode {
-    /// MLX's name.
-    pub const fn name(self) -> &'static str {
-        match self {
-            FpMode::Mxfp4 => "mxfp4",
-            FpMode::Nvfp4 => "nvfp4",
-            FpMode::Mxfp8 => "mxfp8",
-        }
-    }
-
-    /// Elements that share a scale.
-    pub const fn group_size(self) -> usize {
-        if matches!(self, FpMode::Nvfp4) { 16 } else { 32 }
-    }
-
-    /// Bits of an element.
-    pub const fn bits(self) -> usize {
-        if matches!(self, FpMode::Mxfp8) { 8 } else { 4 }
-    }
-
-    /// The largest element.
-    const fn largest(self) -> f64 {
-        if matches!(self, FpMode::Mxfp8) { 448.0 } else { 6.0 }
-    }
-}
-
-impl std::str::FromStr for FpMode {
-    type Err = Error;
-
-    fn from_str(name: &str) -> Result<Self> {
-        let all = [FpMode::Mxfp4, FpMode::Nvfp4, FpMode::Mxfp8];
-        all.into_iter().find(|mode| mode.name() == name).ok_or_else(|| {
-            Error::invalid("quantize", format!("Invalid quantization mode '{name}'."))
-        })
-    }
-}
-
-/// Values of the e2m1 codes.
-const FP4: [f32; 16] =
-    [0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, -0.0, -0.5, -1.0, -1.5, -2.0, -3.0, -4.0, -6.0];
 /// Largest product of an e4m3 scale and an e2m1 element: a global scale stands for that much.
 const LARGEST: f64 = 448.0 * 6.0;
 
@@ -248,71 +202,31 @@ pub fn fp_dequantize(
     dtype: Dtype,
 ) -> Result<Array> {
     let op = "dequantize";
-    let columns = columns(op, w, scales, mode)?;
+    columns(op, w, scales, mode)?;
     check_global(op, mode, global_scale)?;
     if !dtype.is_floating() {
         let message =
             format!("Only real floating types are supported but output dtype == {dtype}.");
         return Err(Error::invalid(op, message));
     }
-    let bytes = view(w, Dtype::Uint8)?;
-    let elements = match mode {
-        FpMode::Mxfp8 => from_fp8(&bytes, Dtype::Float32)?,
-        FpMode::Mxfp4 | FpMode::Nvfp4 => {
-            let low = ops::bitwise_and(&bytes, &Array::scalar(15u8)?)?;
-            let high = ops::right_shift(&bytes, &Array::scalar(4u8)?)?;
-            ops::take(&Array::from_slice(&FP4, &[16])?, &ops::stack(&[&low, &high], -1)?, 0)?
-        }
+    let elements = |dtype| {
+        ops::node(QuantizedOp::DequantizeFloats { mode, dtype }, [w.clone(), scales.clone()])
     };
-    let factors = match mode {
-        FpMode::Nvfp4 => {
-            let scales = from_fp8(scales, Dtype::Float32)?;
-            match global_scale {
-                Some(global) => {
-                    let global = ops::divide(&ops::reshape(global, &[])?, LARGEST)?;
-                    ops::multiply(&scales, &global)?
-                }
-                None => scales,
-            }
-        }
-        FpMode::Mxfp4 | FpMode::Mxfp8 => powers(scales)?,
-    };
-    let mut groups = with_last(w, columns / mode.group_size());
-    groups.push(mode.group_size() as isize);
-    let elements = ops::reshape(&elements, &groups)?;
-    let product = ops::multiply(&elements, &ops::expand_dims(&factors, &[-1])?)?;
-    astype(&ops::reshape(&product, &with_last(w, columns))?, dtype)
-}
-
-/// Powers of two with these exponents, biased by 127.
-fn powers(exponents: &Array) -> Result<Array> {
-    let exponents = astype(exponents, Dtype::Uint32)?;
-    let bits = ops::left_shift(&exponents, &Array::scalar(23u32)?)?;
-    let least = ops::equal(&exponents, &Array::scalar(0u32)?)?;
-    view(&ops::where_(&least, &Array::scalar(1u32 << 22)?, &bits)?, Dtype::Float32)
-}
-
-/// What a product with a dequantized matrix runs in: bfloat16 holds elements and scales exactly,
-/// float16 has too few exponents.
-fn product_dtype(op: &'static str, x: &Array, exact: bool) -> Result<Dtype> {
-    match x.dtype() {
-        Dtype::Bfloat16 if !exact => Ok(Dtype::Float32),
-        Dtype::Float16 => Ok(Dtype::Float32),
-        dtype if dtype.is_floating() => Ok(dtype),
-        dtype => {
-            let message =
-                format!("Only real floating types are supported but x.dtype() == {dtype}.");
-            Err(Error::invalid(op, message))
+    match global_scale {
+        None => elements(dtype),
+        Some(global) => {
+            astype(&ops::multiply(&elements(Dtype::Float32)?, &global_factor(global)?)?, dtype)
         }
     }
 }
 
-fn turned(w: &Array, transpose: bool) -> Result<Array> {
-    if transpose { ops::swapaxes(w, -1, -2) } else { Ok(w.clone()) }
+/// What a global scale multiplies elements with.
+fn global_factor(global: &Array) -> Result<Array> {
+    ops::divide(&ops::reshape(global, &[])?, LARGEST)
 }
 
 /// `x @ w` (or `x @ wᵀ` with `transpose`) where `w` is quantized along its last axis; in the dtype
-/// of `x`.
+/// of `x`, sums in float32 at least.
 ///
 /// # Errors
 /// When shapes or dtypes do not fit together.
@@ -323,9 +237,21 @@ pub fn fp_quantized_matmul(
     transpose: bool,
     mode: FpMode,
 ) -> Result<Array> {
-    let dtype = product_dtype("quantized_matmul", x, true)?;
-    let w = turned(&fp_dequantize(w, scales, mode, None, dtype)?, transpose)?;
-    astype(&ops::matmul(&astype(x, dtype)?, &w)?, x.dtype())
+    let op = "quantized_matmul";
+    check_floating(op, x)?;
+    let columns = columns(op, w, scales, mode)?;
+    product(op, x, &[w, scales], mode.into(), transpose, columns)
+}
+
+fn check_floating(op: &'static str, x: &Array) -> Result<()> {
+    match x.dtype() {
+        dtype if dtype.is_floating() => Ok(()),
+        dtype => {
+            let message =
+                format!("Only real floating types are supported but x.dtype() == {dtype}.");
+            Err(Error::invalid(op, message))
+        }
+    }
 }
 
 /// [`fp_quantized_matmul`] with matrices that indices pick, as [`ops::gather_mm`].
@@ -341,10 +267,22 @@ pub fn fp_gather_qmm(
     mode: FpMode,
     global_scale: Option<&Array>,
 ) -> Result<Array> {
-    let dtype = product_dtype("gather_qmm", x, global_scale.is_none())?;
-    let w = turned(&fp_dequantize(w, scales, mode, global_scale, dtype)?, transpose)?;
-    let out = ops::gather_mm(&astype(x, dtype)?, &w, picks.lhs, picks.rhs, picks.sorted)?;
-    astype(&out, x.dtype())
+    let op = "gather_qmm";
+    check_floating(op, x)?;
+    let columns = columns(op, w, scales, mode)?;
+    check_global(op, mode, global_scale)?;
+    let of = |x: &Array| match (picks.lhs, picks.rhs) {
+        (None, None) => product(op, x, &[w, scales], mode.into(), transpose, columns),
+        _ => gathered(x, &[w, scales], picks, mode.into(), transpose, columns),
+    };
+    let Some(global) = global_scale else { return of(x) };
+    // The global scale is rounded to float32, and the product once to the dtype of x.
+    let sums = of(&astype(x, x.dtype().promote(Dtype::Float32))?)?;
+    astype(&ops::multiply(&sums, &global_factor(global)?)?, x.dtype())
+}
+
+fn turned(w: &Array, transpose: bool) -> Result<Array> {
+    if transpose { ops::swapaxes(w, -1, -2) } else { Ok(w.clone()) }
 }
 
 /// A quantized operand: packed words with their scales, or an array that is quantized on the way.

@@ -2,12 +2,12 @@
 
 use super::{
     gathered::picks,
-    quantized::{affine, unpacked_columns},
+    quantized::{affine, check_inner, unpacked_columns},
 };
 use crate::{
     Array, Error, Result,
     ops::{self, astype, quantized_matmul},
-    primitives::QuantizedOp,
+    primitives::{Packing, QuantizedOp},
 };
 
 /// Indices of the matrices that [`gather_qmm`] multiplies.
@@ -43,31 +43,37 @@ pub fn gather_qmm(
     let op = "gather_qmm";
     let affine = affine(op, group_size, bits)?;
     let columns = unpacked_columns(op, w, scales, biases, affine)?;
-    let (inner, outer) = if transpose { (columns, w.dim(-2)) } else { (w.dim(-2), columns) };
-    if x.ndim() == 0 || x.dim(-1) != inner {
-        let message = format!(
-            "Last dimension of first input with shape {:?} does not match the expanded quantized matrix \
-             ({inner}, {outer}) computed from shape {:?} with group_size={group_size}, bits={bits} and \
-             transpose={transpose}",
-            x.shape(),
-            w.shape()
-        );
-        return Err(Error::invalid(op, message));
-    }
+    check_inner(op, x, w, affine.into(), transpose, columns)?;
     let dtype = x.dtype().promote(scales.dtype());
     if !dtype.is_floating() {
         let message =
             format!("Only real floating types are supported but x.dtype() == {}.", x.dtype());
         return Err(Error::invalid(op, message));
     }
-    let (lhs, rhs) = picks(op, (x, indices.lhs), (w, indices.rhs))?;
+    let of = |a| astype(a, dtype);
+    let parts = [w, &of(scales)?, &of(biases)?];
+    gathered(&of(x)?, &parts, indices, affine.into(), transpose, columns)
+}
+
+/// Products of matrices that indices pick from `x` and `parts`, whose shapes and dtypes were checked: they
+/// have `columns` elements a row. The result has the dtype of `x`.
+pub(super) fn gathered(
+    x: &Array,
+    parts: &[&Array],
+    indices: Picks<'_>,
+    packing: Packing,
+    transpose: bool,
+    columns: usize,
+) -> Result<Array> {
+    let op = "gather_qmm";
+    check_inner(op, x, parts[0], packing, transpose, columns)?;
+    let (lhs, rhs) = picks(op, (x, indices.lhs), (parts[0], indices.rhs))?;
     let primitive = QuantizedOp::GatherQmm {
-        affine,
+        packing,
         transpose,
         left_sorted: indices.sorted && indices.rhs.is_none(),
         right_sorted: indices.sorted && indices.lhs.is_none(),
     };
-    let inputs =
-        [astype(x, dtype)?, w.clone(), astype(scales, dtype)?, astype(biases, dtype)?, lhs, rhs];
-    ops::node(primitive, inputs)
+    let inputs = std::iter::once(x).chain(parts.iter().copied()).cloned();
+    ops::node(primitive, inputs.chain([lhs, rhs]))
 }

@@ -2,8 +2,9 @@
 
 use crate::{
     Array, Error, Result, Shape,
-    ops::{self, astype, broadcast_shape, broadcast_to, into_dtype},
-    primitives::{Affine, QuantizedOp},
+    graph::{self, Inputs},
+    ops::{self, astype, broadcast_shape, broadcast_to},
+    primitives::{Affine, Packing, QuantizedOp, Spec},
 };
 
 pub(super) fn affine(op: &'static str, group_size: usize, bits: usize) -> Result<Affine> {
@@ -115,17 +116,7 @@ pub fn quantized_matmul(
     let op = "quantized_matmul";
     let affine = affine(op, group_size, bits)?;
     let columns = unpacked_columns(op, w, scales, biases, affine)?;
-    let (inner, outer) = if transpose { (columns, w.dim(-2)) } else { (w.dim(-2), columns) };
-    if x.ndim() == 0 || x.dim(-1) != inner {
-        let message = format!(
-            "Last dimension of first input with shape {:?} does not match the expanded quantized matrix \
-             ({inner}, {outer}) computed from shape {:?} with group_size={group_size}, bits={bits} and \
-             transpose={transpose}",
-            x.shape(),
-            w.shape()
-        );
-        return Err(Error::invalid(op, message));
-    }
+    check_inner(op, x, w, affine.into(), transpose, columns)?;
     let dtype = x.dtype().promote(scales.dtype());
     if !dtype.is_floating() {
         return Err(Error::invalid(
@@ -133,36 +124,68 @@ pub fn quantized_matmul(
             format!("Only real floating types are supported but the result would be {dtype}."),
         ));
     }
+    let of = |a| astype(a, dtype);
+    product(op, &of(x)?, &[w, &of(scales)?, &of(biases)?], affine.into(), transpose, columns)
+}
+
+/// Rows and columns of a packed matrix with `columns` elements a row as a product uses it, whose rows are as
+/// long as those of `x`.
+pub(super) fn check_inner(
+    op: &'static str,
+    x: &Array,
+    w: &Array,
+    packing: Packing,
+    transpose: bool,
+    columns: usize,
+) -> Result<(usize, usize)> {
+    let (inner, outer) = if transpose { (columns, w.dim(-2)) } else { (w.dim(-2), columns) };
+    if x.ndim() > 0 && x.dim(-1) == inner {
+        return Ok((inner, outer));
+    }
+    let message = format!(
+        "Last dimension of first input with shape {:?} does not match the expanded quantized matrix \
+         ({inner}, {outer}) computed from shape {:?} with group_size={}, bits={} and \
+         transpose={transpose}",
+        x.shape(),
+        w.shape(),
+        packing.group_size(),
+        packing.bits()
+    );
+    Err(Error::invalid(op, message))
+}
+
+/// The product of `x` with the matrix that `parts`, whose shapes and dtypes were checked, are: they have
+/// `columns` elements a row. The result has the dtype of `x`.
+pub(super) fn product(
+    op: &'static str,
+    x: &Array,
+    parts: &[&Array],
+    packing: Packing,
+    transpose: bool,
+    columns: usize,
+) -> Result<Array> {
+    let (_, outer) = check_inner(op, x, parts[0], packing, transpose, columns)?;
     let x2 = if x.ndim() == 1 { ops::expand_dims(x, &[0])? } else { x.clone() };
-    let (x2, w, scales, biases) = broadcast_batches(x2, w, scales, biases)?;
-    let mut shape = Shape::from_slice(x2.shape());
+    let inputs = with_batches(op, x2, parts)?;
+    let mut shape = Shape::from_slice(inputs[0].shape());
     *shape.last_mut().expect("two axes") = outer;
-    let of = |a| into_dtype(a, dtype);
-    let inputs = [of(x2)?, w, of(scales)?, of(biases)?];
-    let product = QuantizedOp::QuantizedMatmul { affine, transpose };
-    let out = ops::checked_node(product, inputs, shape, dtype)?;
+    let primitive = QuantizedOp::QuantizedMatmul { packing, transpose };
+    let spec = Spec { shape, dtype: x.dtype() };
+    let out = graph::apply_checked(primitive.into(), inputs, spec)?;
     if x.ndim() == 1 { ops::squeeze(&out, &[-2]) } else { Ok(out) }
 }
 
 /// Joint batch axes, only where the weights have any: a plain matrix serves all batches.
-fn broadcast_batches(
-    x: Array,
-    w: &Array,
-    scales: &Array,
-    biases: &Array,
-) -> Result<(Array, Array, Array, Array)> {
+fn with_batches(op: &'static str, x: Array, parts: &[&Array]) -> Result<Inputs> {
+    let w = parts[0];
     if w.ndim() == 2 {
-        return Ok((x, w.clone(), scales.clone(), biases.clone()));
+        return Ok(std::iter::once(&x).chain(parts.iter().copied()).cloned().collect());
     }
-    let batch = broadcast_shape(
-        "quantized_matmul",
-        &x.shape()[..x.ndim() - 2],
-        &w.shape()[..w.ndim() - 2],
-    )?;
+    let batch = broadcast_shape(op, &x.shape()[..x.ndim() - 2], &w.shape()[..w.ndim() - 2])?;
     let with_batch = |a: &Array| {
         let mut shape = batch.clone();
         shape.extend_from_slice(&a.shape()[a.ndim() - 2..]);
         broadcast_to(a, &shape)
     };
-    Ok((with_batch(&x)?, with_batch(w)?, with_batch(scales)?, with_batch(biases)?))
+    std::iter::once(&x).chain(parts.iter().copied()).map(with_batch).collect()
 }

@@ -33,6 +33,7 @@ mod reduce;
 mod rope;
 mod scan;
 mod shape;
+mod small_floats;
 mod softmax;
 mod sort;
 mod spec;
@@ -56,12 +57,13 @@ pub use matmul::MatmulOp;
 pub use norm::NormOp;
 pub use pass::{Custom, CustomRules, PassOp};
 pub use program::{Program, ProgramStep};
-pub use quantized::{Affine, QuantizedOp};
+pub use quantized::{Affine, Packing, QuantizedOp};
 pub use random::RandomBits;
 pub use reduce::{ArgReduce, ArgReduceOp, Reduce, ReduceOp};
 pub use rope::Rope;
 pub use scan::{Scan, ScanOp};
 pub use shape::{Rule, ShapeOp, To};
+pub use small_floats::FpMode;
 pub use softmax::SoftmaxOp;
 pub use sort::SortOp;
 pub use spec::{Spec, SpecRef, Specs};
@@ -69,6 +71,7 @@ pub use ternary::TernaryOp;
 pub use unary::UnaryOp;
 
 pub(crate) use shape::reaches_inside;
+pub(crate) use small_floats::FP4;
 
 use std::sync::Arc;
 

@@ -56,6 +56,7 @@ fn variations() -> Vec<Vec<Primitive>> {
         Arange { start, step, size, dtype }
     };
     let affine = |group_size, bits| Affine { group_size, bits };
+    let packed = |bits| Packing::Affine(affine(64, bits));
     let rope = |dims, traditional, base: Option<f32>, scale| {
         let (base, scale) = (base.map(Exact), Exact(scale));
         Rope { dims, traditional, base, scale }
@@ -77,8 +78,8 @@ fn variations() -> Vec<Vec<Primitive>> {
         change(&mut changed);
         Box::new(changed)
     };
-    let gather_qmm = |affine, transpose, left_sorted, right_sorted| QuantizedOp::GatherQmm {
-        affine,
+    let gather_qmm = |packing, transpose, left_sorted, right_sorted| QuantizedOp::GatherQmm {
+        packing,
         transpose,
         left_sorted,
         right_sorted,
@@ -189,14 +190,22 @@ fn variations() -> Vec<Vec<Primitive>> {
         list([affine(64, 4), affine(32, 4), affine(64, 8)].map(QuantizedOp::Quantize)),
         list([affine(64, 4), affine(32, 4), affine(64, 8)].map(QuantizedOp::Dequantize)),
         list([(4, true), (8, true), (4, false)].map(|(bits, transpose)| {
-            QuantizedOp::QuantizedMatmul { affine: affine(64, bits), transpose }
+            QuantizedOp::QuantizedMatmul { packing: packed(bits), transpose }
         })),
+        list(
+            FpMode::ALL
+                .map(|mode| QuantizedOp::QuantizedMatmul { packing: mode.into(), transpose: true }),
+        ),
+        list(
+            [(0, Dtype::Float32), (1, Dtype::Float32), (0, Dtype::Float16)]
+                .map(|(i, dtype)| QuantizedOp::DequantizeFloats { mode: FpMode::ALL[i], dtype }),
+        ),
         list([
-            gather_qmm(affine(64, 4), false, false, false),
-            gather_qmm(affine(64, 8), false, false, false),
-            gather_qmm(affine(64, 4), true, false, false),
-            gather_qmm(affine(64, 4), false, true, false),
-            gather_qmm(affine(64, 4), false, false, true),
+            gather_qmm(packed(4), false, false, false),
+            gather_qmm(packed(8), false, false, false),
+            gather_qmm(packed(4), true, false, false),
+            gather_qmm(packed(4), false, true, false),
+            gather_qmm(packed(4), false, false, true),
         ]),
         list([
             convolution(|_| ()),

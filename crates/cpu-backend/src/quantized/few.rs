@@ -5,10 +5,7 @@ use rayon::prelude::*;
 use super::{PARALLEL, weights::Matrix};
 use crate::{
     float::Real,
-    simd::{
-        self, Lanes,
-        affine::{Activations, Products},
-    },
+    simd::{self, Lanes, quantized::Activations},
 };
 
 /// Bytes of packed weights that one core takes at a time.
@@ -19,12 +16,12 @@ pub(super) fn transposed<T>(x: &[f32], w: &Matrix<'_, T>, out: &mut [T])
 where
     T: Real<Wide = f32> + Lanes,
 {
-    let x = Activations::new::<T>(x, w.columns, w.affine, simd::level());
+    let x = Activations::new::<T>(x, w.columns, w.packing, simd::level());
     let rows = x.rows();
-    let outputs = (TILE_BYTES / (4 * w.affine.packed_words(w.columns))).clamp(8, 256);
+    let outputs = (TILE_BYTES / (4 * w.packing.packed_words(w.columns))).clamp(8, 256);
     let tile = |i: usize, products: &mut [f32]| {
         let tile = w.tile(i * outputs, products.len() / rows, 0, w.columns);
-        simd::dispatch(Products { x: &x, w: tile.quantized(), out: products });
+        tile.products(&x, products);
     };
     let parallel = w.rows * w.columns >= PARALLEL;
     if rows == 1 {

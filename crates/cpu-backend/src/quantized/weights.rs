@@ -1,54 +1,93 @@
 //! Quantized weights as tasks see them: locked, with their strides, and tiles of them.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, marker::PhantomData};
 
-use mlx_vulkan_core::primitives::Affine;
+use mlx_vulkan_core::{
+    Element,
+    primitives::{FpMode, Packing},
+};
 
 use super::few;
 use crate::{
     encoder::{Elements, In},
     float::Real,
     rows::RowStarts,
-    simd::{self, Lanes},
+    simd::{
+        self, Lanes,
+        quantized::{Activations, AffineGroups, FloatScales, Products, Quantized},
+    },
 };
+
+/// What groups have besides words: `A` for each parameter of the affine format, `F` for the scales
+/// of small floats.
+#[derive(Clone, Copy)]
+enum Groups<A, F> {
+    Affine([A; 2]),
+    Floats(FpMode, F),
+}
+
+impl<A, F> Groups<A, F> {
+    /// The same of something made of each.
+    fn map<'s, B, G>(
+        &'s self,
+        affine: impl Fn(&'s A) -> B,
+        floats: impl Fn(&'s F) -> G,
+    ) -> Groups<B, G> {
+        match self {
+            Self::Affine(pair) => Groups::Affine(pair.each_ref().map(affine)),
+            Self::Floats(mode, scales) => Groups::Floats(*mode, floats(scales)),
+        }
+    }
+}
+
+/// A locked parameter.
+struct Locked<'a, T> {
+    input: &'a In,
+    data: Elements<'a, T>,
+}
+
+impl<'a, T: Element> Locked<'a, T> {
+    fn new(input: &'a In) -> Self {
+        Locked { input, data: input.read() }
+    }
+
+    fn stacked(&self) -> Stacked<'_, T> {
+        let parameters = Parameters::new(self.input, self.data.buffer());
+        Stacked { starts: RowStarts::new(self.input, 2), parameters }
+    }
+}
 
 /// Locked words, scales and biases.
 pub(super) struct Weights<'a, T> {
-    affine: Affine,
+    packing: Packing,
     words: &'a In,
     word_data: Elements<'a, u32>,
     /// The words in row-major order, where they do not lie in rows.
     dense_words: Option<Vec<u32>>,
-    scales: &'a In,
-    scale_data: Elements<'a, T>,
-    biases: &'a In,
-    bias_data: Elements<'a, T>,
+    groups: Groups<Locked<'a, T>, Locked<'a, u8>>,
 }
 
 impl<'a, T: Real> Weights<'a, T> {
-    pub(super) fn lock(affine: Affine, words: &'a In, scales: &'a In, biases: &'a In) -> Self {
+    /// Locks the parts of a matrix: words and scales, and biases if it is affine.
+    pub(super) fn lock(packing: Packing, parts: &'a [In]) -> Self {
+        let words = &parts[0];
         let word_data = words.read::<u32>();
         let axes = words.shape.len();
         let strides = &words.layout.strides;
         let in_rows = strides[axes - 1] == 1 && strides[axes - 2] >= 0;
         let dense_words = (!in_rows).then(|| row_major(words, &word_data));
-        Weights {
-            affine,
-            words,
-            word_data,
-            dense_words,
-            scales,
-            scale_data: scales.read(),
-            biases,
-            bias_data: biases.read(),
-        }
+        let groups = match packing {
+            Packing::Affine(_) => Groups::Affine([&parts[1], &parts[2]].map(Locked::new)),
+            Packing::Floats(mode) => Groups::Floats(mode, Locked::new(&parts[1])),
+        };
+        Weights { packing, words, word_data, dense_words, groups }
     }
 
     /// The matrices of all batches.
     pub(super) fn view(&self) -> Matrices<'_, T> {
         let axes = self.words.shape.len();
         let (rows, word_count) = (self.words.shape[axes - 2], self.words.shape[axes - 1]);
-        let (words, word_stride, word_starts) = match &self.dense_words {
+        let (words, word_stride, starts) = match &self.dense_words {
             Some(dense) => {
                 let batch = &self.words.shape[..axes - 2];
                 let mut strides = mlx_vulkan_core::shape::row_major_strides(&self.words.shape);
@@ -61,14 +100,13 @@ impl<'a, T: Real> Weights<'a, T> {
             }
         };
         Matrices {
-            affine: self.affine,
+            packing: self.packing,
             rows,
-            columns: word_count * 32 / self.affine.bits,
+            columns: word_count * 32 / self.packing.bits(),
             words,
             word_stride,
-            starts: [word_starts, RowStarts::new(self.scales, 2), RowStarts::new(self.biases, 2)],
-            scales: Parameters::new(self.scales, self.scale_data.buffer()),
-            biases: Parameters::new(self.biases, self.bias_data.buffer()),
+            starts,
+            groups: self.groups.map(Locked::stacked, Locked::stacked),
         }
     }
 }
@@ -76,6 +114,18 @@ impl<'a, T: Real> Weights<'a, T> {
 fn row_major(words: &In, data: &Elements<'_, u32>) -> Vec<u32> {
     let starts = RowStarts::new(words, 0);
     (0..starts.count).map(|i| data.buffer()[starts.at(i)]).collect()
+}
+
+/// Scales or biases of all batches.
+struct Stacked<'a, T> {
+    starts: RowStarts,
+    parameters: Parameters<'a, T>,
+}
+
+impl<'a, T: Copy> Stacked<'a, T> {
+    fn at(&self, batch: usize) -> Parameters<'a, T> {
+        Parameters { first: self.starts.at(batch), ..self.parameters }
+    }
 }
 
 /// Scales or biases of one matrix.
@@ -87,7 +137,7 @@ struct Parameters<'a, T> {
     stride: isize,
 }
 
-impl<'a, T: Real> Parameters<'a, T> {
+impl<'a, T: Copy> Parameters<'a, T> {
     fn new(input: &In, data: &'a [T]) -> Self {
         let axes = input.shape.len();
         let strides = &input.layout.strides;
@@ -110,58 +160,58 @@ impl<'a, T: Real> Parameters<'a, T> {
 }
 
 /// Rows of scales or biases, `stride` elements apart.
-struct GroupRows<'a, T: Real> {
+struct GroupRows<'a, T: Copy> {
     data: Cow<'a, [T]>,
     stride: usize,
 }
 
-impl<T: Lanes + Real> GroupRows<'_, T> {
-    fn parameters(&self) -> simd::affine::Parameters<'_, T> {
-        simd::affine::Parameters { data: &self.data, stride: self.stride }
+impl<T: Copy> GroupRows<'_, T> {
+    fn at(&self, row: usize, group: usize) -> T {
+        self.data[row * self.stride + group]
+    }
+
+    fn parameters(&self) -> simd::quantized::Parameters<'_, T> {
+        simd::quantized::Parameters { data: &self.data, stride: self.stride }
     }
 }
 
 /// Quantized matrices, one per batch.
 pub(super) struct Matrices<'a, T> {
-    affine: Affine,
+    packing: Packing,
     pub(super) rows: usize,
     pub(super) columns: usize,
     words: &'a [u32],
     word_stride: usize,
-    /// Starts of words, scales and biases.
-    starts: [RowStarts; 3],
-    scales: Parameters<'a, T>,
-    biases: Parameters<'a, T>,
+    /// Of words.
+    starts: RowStarts,
+    groups: Groups<Stacked<'a, T>, Stacked<'a, u8>>,
 }
 
 impl<'a, T: Real> Matrices<'a, T> {
     pub(super) fn batches(&self) -> usize {
-        self.starts[0].count
+        self.starts.count
     }
 
     pub(super) fn at(&self, batch: usize) -> Matrix<'a, T> {
-        let [words, scales, biases] = self.starts.each_ref().map(|s| s.at(batch));
         Matrix {
-            affine: self.affine,
+            packing: self.packing,
             rows: self.rows,
             columns: self.columns,
-            words: &self.words[words..],
+            words: &self.words[self.starts.at(batch)..],
             word_stride: self.word_stride,
-            scales: Parameters { first: scales, ..self.scales },
-            biases: Parameters { first: biases, ..self.biases },
+            groups: self.groups.map(|g| g.at(batch), |g| g.at(batch)),
         }
     }
 }
 
 /// One quantized matrix.
 pub(super) struct Matrix<'a, T> {
-    pub(super) affine: Affine,
+    pub(super) packing: Packing,
     pub(super) rows: usize,
     pub(super) columns: usize,
     words: &'a [u32],
     word_stride: usize,
-    scales: Parameters<'a, T>,
-    biases: Parameters<'a, T>,
+    groups: Groups<Parameters<'a, T>, Parameters<'a, u8>>,
 }
 
 impl<'a, T: Real> Matrix<'a, T> {
@@ -174,42 +224,72 @@ impl<'a, T: Real> Matrix<'a, T> {
         column: usize,
         columns: usize,
     ) -> Tile<'a, T> {
-        let (group, groups) = (column / self.affine.group_size, columns / self.affine.group_size);
+        let size = self.packing.group_size();
+        let (group, groups) = (column / size, columns / size);
         Tile {
-            affine: self.affine,
-            words: &self.words[row * self.word_stride + self.affine.packed_words(column)..],
+            packing: self.packing,
+            words: &self.words[row * self.word_stride + self.packing.packed_words(column)..],
             stride: self.word_stride,
             columns,
-            scales: self.scales.rows(row, rows, group, groups),
-            biases: self.biases.rows(row, rows, group, groups),
+            groups: self
+                .groups
+                .map(|p| p.rows(row, rows, group, groups), |p| p.rows(row, rows, group, groups)),
         }
     }
 }
 
 /// Part of a matrix.
 pub(super) struct Tile<'a, T: Real> {
-    affine: Affine,
+    packing: Packing,
     words: &'a [u32],
     stride: usize,
     columns: usize,
-    scales: GroupRows<'a, T>,
-    biases: GroupRows<'a, T>,
+    groups: Groups<GroupRows<'a, T>, GroupRows<'a, u8>>,
 }
 
 impl<T: Lanes + Real> Tile<'_, T> {
-    pub(super) fn quantized(&self) -> simd::affine::Quantized<'_, T> {
-        simd::affine::Quantized {
-            affine: self.affine,
-            words: self.words,
-            stride: self.stride,
-            columns: self.columns,
-            scales: self.scales.parameters(),
-            biases: self.biases.parameters(),
+    /// Products with activations, which a row of the tile has next to each other.
+    pub(super) fn products(&self, x: &Activations, out: &mut [f32]) {
+        let elements = PhantomData::<T>;
+        match self.affine_or_floats() {
+            Groups::Affine([scales, biases]) => {
+                let w = self.quantized(AffineGroups { scales, biases });
+                simd::dispatch(Products { x, w, out, elements });
+            }
+            Groups::Floats(mode, codes) => {
+                let w = self.quantized(FloatScales { mode, codes });
+                simd::dispatch(Products { x, w, out, elements });
+            }
         }
+    }
+
+    /// All elements as float32.
+    fn dequantize(&self, out: &mut [f32]) {
+        use simd::quantized::Dequantize;
+        match self.affine_or_floats() {
+            Groups::Affine([scales, biases]) => {
+                let w = self.quantized(AffineGroups { scales, biases });
+                simd::dispatch(Dequantize { w, out });
+            }
+            Groups::Floats(mode, codes) => {
+                simd::dispatch(Dequantize { w: self.quantized(FloatScales { mode, codes }), out });
+            }
+        }
+    }
+
+    fn affine_or_floats(
+        &self,
+    ) -> Groups<simd::quantized::Parameters<'_, T>, simd::quantized::Parameters<'_, u8>> {
+        self.groups.map(GroupRows::parameters, GroupRows::parameters)
+    }
+
+    fn quantized<G>(&self, groups: G) -> Quantized<'_, G> {
+        let Tile { packing, words, stride, columns, .. } = *self;
+        Quantized { packing, words, stride, columns, groups }
     }
 }
 
-/// A type of scales, biases and activations to compute with quantized weights in.
+/// A type of activations to compute with quantized weights in.
 pub(crate) trait Compute: Real {
     /// The weights of a tile, row-major.
     fn dequantize(tile: &Tile<'_, Self>, out: &mut [Self::Wide]);
@@ -220,7 +300,7 @@ pub(crate) trait Compute: Real {
 
 impl<T: Lanes + Real<Wide = f32>> Compute for T {
     fn dequantize(tile: &Tile<'_, T>, out: &mut [f32]) {
-        simd::dispatch(simd::affine::Dequantize { w: tile.quantized(), out });
+        tile.dequantize(out);
     }
 
     fn few(x: &[f32], w: &Matrix<'_, T>, out: &mut [T]) -> bool {
@@ -231,14 +311,20 @@ impl<T: Lanes + Real<Wide = f32>> Compute for T {
 
 impl Compute for f64 {
     fn dequantize(tile: &Tile<'_, f64>, out: &mut [f64]) {
-        let Affine { group_size, bits } = tile.affine;
+        let (size, bits) = (tile.packing.group_size(), tile.packing.bits());
         for (row, out) in out.chunks_exact_mut(tile.columns).enumerate() {
             let words = &tile.words[row * tile.stride..];
-            let scales = &tile.scales.data[row * tile.scales.stride..];
-            let biases = &tile.biases.data[row * tile.biases.stride..];
             for (c, out) in out.iter_mut().enumerate() {
-                let group = c / group_size;
-                *out = scales[group] * field(words, bits, c) as f64 + biases[group];
+                let (q, group) = (field(words, bits, c), c / size);
+                *out = match &tile.groups {
+                    Groups::Affine([scales, biases]) => {
+                        scales.at(row, group) * q as f64 + biases.at(row, group)
+                    }
+                    Groups::Floats(mode, codes) => {
+                        let scale = mode.scale(codes.at(row, group));
+                        f64::from(mode.element(q as u8)) * f64::from(scale)
+                    }
+                };
             }
         }
     }

@@ -6,7 +6,7 @@ use half::f16;
 
 use super::{
     Isa, Kernel, LANES,
-    isa::{AHEAD, byte_mask},
+    isa::{AHEAD, E2M1, byte_mask},
 };
 
 /// Proof that AVX2, FMA, F16C and BMI2 are there.
@@ -152,6 +152,24 @@ impl Isa for Avx2 {
             let low = _mm256_and_si256(_mm256_srl_epi32(a[0], shift), mask);
             let high = _mm256_and_si256(_mm256_srl_epi32(a[1], shift), mask);
             [_mm256_cvtepi32_ps(low), _mm256_cvtepi32_ps(high)]
+        }
+    }
+
+    #[inline(always)]
+    fn e2m1(self, a: W, i: usize) -> F {
+        // SAFETY: as above; the table has the eight floats read. The permutation looks at the low
+        // three bits of an index only; the fourth is the sign.
+        unsafe {
+            let shift = _mm_cvtsi32_si128((4 * i) as i32);
+            let sizes = _mm256_loadu_ps(const { &E2M1 }.as_ptr());
+            let mut out = [sizes; 2];
+            for (out, a) in out.iter_mut().zip(a) {
+                let field = _mm256_srl_epi32(a, shift);
+                let sign = _mm256_slli_epi32::<28>(_mm256_and_si256(field, _mm256_set1_epi32(8)));
+                let size = _mm256_permutevar8x32_ps(sizes, field);
+                *out = _mm256_xor_ps(size, _mm256_castsi256_ps(sign));
+            }
+            out
         }
     }
 

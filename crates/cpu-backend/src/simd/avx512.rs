@@ -6,7 +6,7 @@ use half::f16;
 
 use super::{
     Isa, Kernel, LANES,
-    isa::{AHEAD, byte_mask},
+    isa::{AHEAD, E2M1, byte_mask},
 };
 
 /// Proof that AVX-512 F, BW, DQ, VL, FMA, F16C and BMI2 are there, and BF16 with `PAIRS`.
@@ -59,6 +59,18 @@ const fn pair_values<const BITS: usize>() -> [u16; 2 * LANES] {
     }
     table
 }
+
+/// The table that turns the low five bits of an index into the value of an e2m1 number with the low
+/// four of them, as bfloat16.
+const PAIR_E2M1: [u16; 2 * LANES] = {
+    let mut table = [0; 2 * LANES];
+    let mut i = 0;
+    while i < 2 * LANES {
+        table[i] = (E2M1[i & 15].to_bits() >> 16) as u16;
+        i += 1;
+    }
+    table
+};
 
 const fn repeated<const PER: usize>() -> [i32; LANES] {
     let mut lanes = [0; LANES];
@@ -141,6 +153,27 @@ impl<const PAIRS: bool> Isa for Avx512<PAIRS> {
         unsafe {
             let index = _mm512_srl_epi16(a, _mm_cvtsi32_si128((i * BITS) as i32));
             _mm512_permutexvar_epi16(index, _mm512_loadu_si512(values.as_ptr().cast()))
+        }
+    }
+
+    #[inline(always)]
+    fn e2m1(self, a: __m512i, i: usize) -> __m512 {
+        // SAFETY: as above. The permutation looks at the low four bits of an index only.
+        unsafe {
+            let index = _mm512_srl_epi32(a, _mm_cvtsi32_si128((4 * i) as i32));
+            _mm512_permutexvar_ps(index, _mm512_loadu_ps(const { &E2M1 }.as_ptr()))
+        }
+    }
+
+    #[inline(always)]
+    fn pair_e2m1(self, a: __m512i, i: usize) -> __m512i {
+        // SAFETY: as above. The permutation looks at the low five bits of an index only.
+        unsafe {
+            let index = _mm512_srl_epi16(a, _mm_cvtsi32_si128((4 * i) as i32));
+            _mm512_permutexvar_epi16(
+                index,
+                _mm512_loadu_si512(const { &PAIR_E2M1 }.as_ptr().cast()),
+            )
         }
     }
 

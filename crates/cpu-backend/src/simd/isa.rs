@@ -1,6 +1,7 @@
 //! The operations that kernels are written in.
 
 use half::f16;
+use mlx_vulkan_core::primitives::FpMode;
 
 use super::LANES;
 
@@ -55,6 +56,12 @@ pub(crate) trait Isa: Copy {
     fn pair_field<const BITS: usize>(self, _a: Self::W, _i: usize) -> Self::W {
         unreachable!("asked for only where PAIRS is true")
     }
+    /// Field `i` of four bits of every word, as the value of an e2m1 number.
+    fn e2m1(self, a: Self::W, i: usize) -> Self::F;
+    /// [`Isa::pair_field`] with the values of e2m1 numbers.
+    fn pair_e2m1(self, _a: Self::W, _i: usize) -> Self::W {
+        unreachable!("asked for only where PAIRS is true")
+    }
     /// Adds the products of pairs of bfloat16 to every lane. Products are exact, sums float32;
     /// numbers under 2^-126 count as zero.
     fn dot_pairs(self, _a: Self::W, _b: Self::W, _c: Self::F) -> Self::F {
@@ -75,3 +82,14 @@ pub(super) const AHEAD: usize = 4096;
 pub(crate) const fn byte_mask<const BITS: usize>() -> u64 {
     ((1u64 << BITS) - 1) * 0x0101_0101_0101_0101
 }
+
+/// Values of the e2m1 codes.
+pub(super) const E2M1: [f32; LANES] = {
+    let mut table = [0.0; LANES];
+    let mut code = 0;
+    while code < LANES {
+        table[code] = FpMode::Mxfp4.element(code as u8);
+        code += 1;
+    }
+    table
+};

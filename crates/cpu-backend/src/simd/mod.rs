@@ -8,7 +8,6 @@
 //! This folder is the only place of the crate with `unsafe`: for intrinsics and for the `gemm`
 //! crate's raw pointers.
 
-pub(crate) mod affine;
 #[cfg(target_arch = "x86_64")]
 mod avx2;
 #[cfg(target_arch = "x86_64")]
@@ -17,6 +16,7 @@ pub(crate) mod gemm;
 mod isa;
 mod lanes;
 mod portable;
+pub(crate) mod quantized;
 pub(crate) mod vector;
 
 use std::sync::OnceLock;

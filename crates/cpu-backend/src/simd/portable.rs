@@ -2,7 +2,7 @@
 
 use half::f16;
 
-use super::{Isa, LANES};
+use super::{Isa, LANES, isa::E2M1};
 
 /// No instruction beyond the target's own.
 #[derive(Clone, Copy)]
@@ -108,6 +108,10 @@ impl Isa for Portable {
     #[inline(always)]
     fn field<const BITS: usize>(self, a: [u32; LANES], i: usize) -> F {
         each(|l| (a[l] >> (i * BITS) & ((1 << BITS) - 1)) as f32)
+    }
+    #[inline(always)]
+    fn e2m1(self, a: [u32; LANES], i: usize) -> F {
+        each(|l| E2M1[(a[l] >> (4 * i) & 15) as usize])
     }
     #[inline(always)]
     fn repeat<const PER: usize>(self, x: &[f32; 8]) -> F {

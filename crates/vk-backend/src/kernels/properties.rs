@@ -149,6 +149,17 @@ proptest! {
                 expect_gemm(gemm, [rows, outputs, inner, batches], fragment, &caps)?;
             }
         }
+        match quantized::plan_floats(&p, &caps, &config) {
+            quantized::QuantizedPlan::Gemm(gemm) => {
+                prop_assert!(!matches!(gemm, Gemm::Matrix(..)));
+                expect_gemm(gemm, [rows, outputs, inner, batches], None, &caps)?;
+            }
+            quantized::QuantizedPlan::Dense(gemm) => {
+                prop_assert!(transpose && batches == 1 && matches!(gemm, Gemm::Matrix(..)));
+                expect_gemm(gemm, [rows, outputs, inner, batches], fragment, &caps)?;
+            }
+            few => prop_assert_eq!(few, quantized::plan(&p, &caps, &config)),
+        }
     }
 
     #[test]

@@ -179,7 +179,7 @@ fn dequantized(
         Operand { address, region: Region { address, bytes } }
     });
     let dense = ctx.scratch(count * dtype.size() as u64)?;
-    quantized::dequantize_into(ctx, affine, dtype, parts, count, dense)?;
+    quantized::dequantize_into(ctx, affine.into(), dtype, parts, count, dense)?;
     Ok(dense)
 }
 

@@ -49,7 +49,11 @@ fn family(primitive: &Primitive) -> Option<&'static str> {
         Primitive::Attention(_) => "sdpa",
         Primitive::Rope(_) => "rope",
         Primitive::ArgReduce(_) => "argreduce",
-        Primitive::Quantized(QuantizedOp::Quantize(_) | QuantizedOp::Dequantize(_)) => "quantize",
+        Primitive::Quantized(
+            QuantizedOp::Quantize(_)
+            | QuantizedOp::Dequantize(_)
+            | QuantizedOp::DequantizeFloats { .. },
+        ) => "quantize",
         Primitive::Indexing(IndexingOp::Take { .. } | IndexingOp::TakeAlongAxis { .. }) => "gather",
         Primitive::Binary(
             B::BitwiseAnd | B::BitwiseOr | B::BitwiseXor | B::LeftShift | B::RightShift,
@@ -62,13 +66,13 @@ fn family(primitive: &Primitive) -> Option<&'static str> {
 /// Rows and shape of the families whose uses are counted.
 fn shape(primitive: &Primitive, inputs: &[Array]) -> Option<(usize, String)> {
     match primitive {
-        Primitive::Quantized(QuantizedOp::QuantizedMatmul { affine, transpose }) => {
+        Primitive::Quantized(QuantizedOp::QuantizedMatmul { packing, transpose }) => {
             let (x, scales) = (&inputs[0], &inputs[2]);
             let groups = scales.dim(-1);
-            let (inner, width) = (x.dim(-1), affine.group_size);
+            let (inner, width) = (x.dim(-1), packing.group_size());
             let outputs = if *transpose { scales.dim(-2) } else { groups * width };
             let rows = x.size() / inner.max(1);
-            let (bits, dtype) = (affine.bits, x.dtype());
+            let (bits, dtype) = (packing.bits(), x.dtype());
             // The seed's "groups per column": what its kernels were specialized by.
             let text = format!("{outputs}x{inner} b{bits} g{width} gpc{groups} {dtype}");
             Some((rows, text))

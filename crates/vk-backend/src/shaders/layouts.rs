@@ -2423,6 +2423,8 @@ pub(crate) mod matvec_vecmat {
         pub(crate) bits: u32,
         /// `constant_id = 6`.
         pub(crate) group: u32,
+        /// `constant_id = 7`.
+        pub(crate) format: u32,
     }
     impl Default for Constants {
         fn default() -> Self {
@@ -2434,12 +2436,13 @@ pub(crate) mod matvec_vecmat {
                 across: 8,
                 bits: 4,
                 group: 64,
+                format: 0,
             }
         }
     }
     impl SpecConstants for Constants {
-        type Words = [u32; 7];
-        fn words(&self) -> [u32; 7] {
+        type Words = [u32; 8];
+        fn words(&self) -> [u32; 8] {
             [
                 self.workgroup,
                 self.dtype,
@@ -2448,6 +2451,7 @@ pub(crate) mod matvec_vecmat {
                 self.across,
                 self.bits,
                 self.group,
+                self.format,
             ]
         }
     }
@@ -2562,6 +2566,15 @@ pub(crate) mod norm {
     };
 }
 
+/// `shaders/include/packed.glsl`.
+pub(crate) mod packed {
+    use super::*;
+    pub(crate) const AFFINE: u32 = 0;
+    pub(crate) const MXFP4: u32 = 1;
+    pub(crate) const NVFP4: u32 = 2;
+    pub(crate) const MXFP8: u32 = 3;
+}
+
 /// `shaders/quantized/dequantize.comp`.
 pub(crate) mod quantized_dequantize {
     use super::*;
@@ -2581,16 +2594,18 @@ pub(crate) mod quantized_dequantize {
         pub(crate) group: u32,
         /// `constant_id = 4`.
         pub(crate) index: u32,
+        /// `constant_id = 5`.
+        pub(crate) format: u32,
     }
     impl Default for Constants {
         fn default() -> Self {
-            Constants { workgroup: 1, dtype: 11, bits: 4, group: 64, index: 3 }
+            Constants { workgroup: 1, dtype: 11, bits: 4, group: 64, index: 3, format: 0 }
         }
     }
     impl SpecConstants for Constants {
-        type Words = [u32; 5];
-        fn words(&self) -> [u32; 5] {
-            [self.workgroup, self.dtype, self.bits, self.group, self.index]
+        type Words = [u32; 6];
+        fn words(&self) -> [u32; 6] {
+            [self.workgroup, self.dtype, self.bits, self.group, self.index, self.format]
         }
     }
     /// `Push` of the shader.
@@ -2664,6 +2679,8 @@ pub(crate) mod quantized_qmm_lanes {
         pub(crate) bits: u32,
         /// `constant_id = 10`.
         pub(crate) group: u32,
+        /// `constant_id = 11`.
+        pub(crate) format: u32,
     }
     impl Default for Constants {
         fn default() -> Self {
@@ -2677,12 +2694,13 @@ pub(crate) mod quantized_qmm_lanes {
                 tn: 8,
                 bits: 4,
                 group: 64,
+                format: 0,
             }
         }
     }
     impl SpecConstants for Constants {
-        type Words = [u32; 11];
-        fn words(&self) -> [u32; 11] {
+        type Words = [u32; 12];
+        fn words(&self) -> [u32; 12] {
             [
                 self.workgroup,
                 self.dtype,
@@ -2695,6 +2713,7 @@ pub(crate) mod quantized_qmm_lanes {
                 0,
                 self.bits,
                 self.group,
+                self.format,
             ]
         }
     }
@@ -2822,6 +2841,8 @@ pub(crate) mod quantized_qmm_tile {
         pub(crate) bits: u32,
         /// `constant_id = 10`.
         pub(crate) group: u32,
+        /// `constant_id = 11`.
+        pub(crate) format: u32,
     }
     impl Default for Constants {
         fn default() -> Self {
@@ -2837,12 +2858,13 @@ pub(crate) mod quantized_qmm_tile {
                 tn: 4,
                 bits: 4,
                 group: 64,
+                format: 0,
             }
         }
     }
     impl SpecConstants for Constants {
-        type Words = [u32; 11];
-        fn words(&self) -> [u32; 11] {
+        type Words = [u32; 12];
+        fn words(&self) -> [u32; 12] {
             [
                 self.workgroup,
                 self.dtype,
@@ -2855,6 +2877,7 @@ pub(crate) mod quantized_qmm_tile {
                 self.tn,
                 self.bits,
                 self.group,
+                self.format,
             ]
         }
     }
@@ -2890,6 +2913,8 @@ pub(crate) mod quantized_qmv {
         pub(crate) outputs: u32,
         /// `constant_id = 7`.
         pub(crate) aligned: u32,
+        /// `constant_id = 8`.
+        pub(crate) format: u32,
     }
     impl Default for Constants {
         fn default() -> Self {
@@ -2902,12 +2927,13 @@ pub(crate) mod quantized_qmv {
                 rows: 1,
                 outputs: 1,
                 aligned: 0,
+                format: 0,
             }
         }
     }
     impl SpecConstants for Constants {
-        type Words = [u32; 8];
-        fn words(&self) -> [u32; 8] {
+        type Words = [u32; 9];
+        fn words(&self) -> [u32; 9] {
             [
                 self.workgroup,
                 self.dtype,
@@ -2917,6 +2943,7 @@ pub(crate) mod quantized_qmv {
                 self.rows,
                 self.outputs,
                 self.aligned,
+                self.format,
             ]
         }
     }

@@ -5,7 +5,7 @@ use crate::{
     buffer::Buffer,
     host::HostVec,
     ops,
-    primitives::{Affine, Attention, NormOp, Rope},
+    primitives::{Affine, Attention, FP4, FpMode, NormOp, Rope},
 };
 
 /// Slices at indices: a gather, whose axes are put in order.
@@ -89,4 +89,35 @@ pub(super) fn dequantize(affine: Affine, inputs: &[Array]) -> Result<Array> {
     shape.truncate(last);
     shape.push((scales.dim(-1) * affine.group_size) as isize);
     ops::astype(&ops::reshape(&scaled, &shape)?, dtype)
+}
+
+/// Undoes quantization to small floats: elements are looked up, and multiplied with their scales in float32.
+pub(super) fn dequantize_floats(mode: FpMode, inputs: &[Array], dtype: Dtype) -> Result<Array> {
+    let [words, scales] = inputs else { unreachable!("there are two inputs") };
+    let bytes = ops::view(words, Dtype::Uint8)?;
+    let elements = match mode {
+        FpMode::Mxfp8 => ops::from_fp8(&bytes, Dtype::Float32)?,
+        FpMode::Mxfp4 | FpMode::Nvfp4 => {
+            let low = ops::bitwise_and(&bytes, &Array::scalar(15u8)?)?;
+            let high = ops::right_shift(&bytes, &Array::scalar(4u8)?)?;
+            ops::take(&Array::from_slice(&FP4, &[16])?, &ops::stack(&[&low, &high], -1)?, 0)?
+        }
+    };
+    let factors = match mode {
+        FpMode::Nvfp4 => ops::from_fp8(scales, Dtype::Float32)?,
+        FpMode::Mxfp4 | FpMode::Mxfp8 => powers(scales)?,
+    };
+    let mut shape: Vec<isize> = scales.shape().iter().map(|&size| size as isize).collect();
+    shape.push(mode.group_size() as isize);
+    let elements = ops::reshape(&elements, &shape)?;
+    let product = ops::multiply(&elements, &ops::expand_dims(&factors, &[-1])?)?;
+    ops::astype(&ops::flatten(&product, -2, -1)?, dtype)
+}
+
+/// Powers of two with these exponents, biased by 127.
+fn powers(exponents: &Array) -> Result<Array> {
+    let exponents = ops::astype(exponents, Dtype::Uint32)?;
+    let bits = ops::left_shift(&exponents, &Array::scalar(23u32)?)?;
+    let least = ops::equal(&exponents, &Array::scalar(0u32)?)?;
+    ops::view(&ops::where_(&least, &Array::scalar(1u32 << 22)?, &bits)?, Dtype::Float32)
 }

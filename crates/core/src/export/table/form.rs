@@ -10,8 +10,8 @@ use crate::{
     export::Argument,
     primitives::{
         Arange, Attention, AttentionMask, BinaryOp, CopyOp, IndexingOp, Linalg, MatmulOp, NormOp,
-        PassOp, Primitive, QuantizedOp, Rope, Rule, ScatterOp, ShapeOp, SoftmaxOp, SortOp, Spec,
-        TernaryOp, To, UnaryOp,
+        Packing, PassOp, Primitive, QuantizedOp, Rope, Rule, ScatterOp, ShapeOp, SoftmaxOp, SortOp,
+        Spec, TernaryOp, To, UnaryOp,
     },
 };
 
@@ -319,24 +319,35 @@ fn stop(arange: &Arange) -> f64 {
 
 fn quantized<'a>(op: QuantizedOp, on_cpu: bool) -> Form<'a> {
     use Argument::Bool;
-    const AFFINE: Argument = Argument::Int(0);
-    let (QuantizedOp::Quantize(affine)
-    | QuantizedOp::Dequantize(affine)
-    | QuantizedOp::QuantizedMatmul { affine, .. }
-    | QuantizedOp::GatherQmm { affine, .. }) = op;
-    let (size, bits) = (Argument::int(affine.group_size), Argument::int(affine.bits));
+    let packing = match op {
+        QuantizedOp::Quantize(affine) | QuantizedOp::Dequantize(affine) => affine.into(),
+        QuantizedOp::DequantizeFloats { mode, .. } => mode.into(),
+        QuantizedOp::QuantizedMatmul { packing, .. } | QuantizedOp::GatherQmm { packing, .. } => {
+            packing
+        }
+    };
+    let mode = numbers::MODE.of(match packing {
+        Packing::Affine(_) => None,
+        Packing::Floats(mode) => Some(mode),
+    });
+    let (size, bits) = (Argument::int(packing.group_size()), Argument::int(packing.bits()));
     match op {
-        QuantizedOp::Quantize(_) => named!("Quantize", size, bits, AFFINE, Bool(false)),
-        QuantizedOp::Dequantize(_) if on_cpu => {
+        QuantizedOp::Quantize(_) => named!("Quantize", size, bits, mode, Bool(false)),
+        QuantizedOp::Dequantize(affine) if on_cpu => {
             composed(move |inputs| composed::dequantize(affine, inputs))
         }
-        QuantizedOp::Dequantize(_) => named!("Quantize", size, bits, AFFINE, Bool(true)),
+        QuantizedOp::DequantizeFloats { mode, dtype } if on_cpu => {
+            composed(move |inputs| composed::dequantize_floats(mode, inputs, dtype))
+        }
+        QuantizedOp::Dequantize(_) | QuantizedOp::DequantizeFloats { .. } => {
+            named!("Quantize", size, bits, mode, Bool(true))
+        }
         QuantizedOp::QuantizedMatmul { transpose, .. } => {
-            named!("QuantizedMatmul", size, bits, AFFINE, Bool(transpose))
+            named!("QuantizedMatmul", size, bits, mode, Bool(transpose))
         }
         QuantizedOp::GatherQmm { transpose, left_sorted, right_sorted, .. } => {
             let sorted = [Bool(left_sorted), Bool(right_sorted)];
-            let mut arguments = vec![size, bits, AFFINE, Bool(transpose)];
+            let mut arguments = vec![size, bits, mode, Bool(transpose)];
             arguments.extend(sorted);
             Form::Named("GatherQMM", arguments)
         }

@@ -8,7 +8,7 @@ use crate::{
     Array, Dtype, Error, Result, Shape,
     export::Argument::{self, Bool, Float, Int, Ints, Shape as List},
     fast::{self, Mask},
-    ops::{self, FpMode, Picks},
+    ops::{self, FpMode},
     primitives::{ScatterOp, ShapeOp},
     transforms,
 };
@@ -86,8 +86,8 @@ pub(super) fn function(name: &str, arguments: &[Argument], specs: Specs<'_>) -> 
                 )
             })
         }
-        (_, [Int(_), Int(_), Int(mode), flags @ ..]) => {
-            quantized(name, mode_of(*mode)?, flags, specs)?
+        ("Quantize", [Int(_), Int(_), Int(mode), flags @ ..]) => {
+            quantized(numbers::MODE.at(*mode)??, flags, specs)?
         }
         _ => return None,
     })
@@ -151,38 +151,15 @@ fn derivatives(inputs: &[Array], fun: impl Fn(&[Array]) -> Result<Array>) -> Res
     Ok(transforms::vjp(|x| Ok(vec![fun(x)?]), primals, cotangents)?.1)
 }
 
-fn mode_of(number: i64) -> Option<FpMode> {
-    match number {
-        1 => Some(FpMode::Mxfp4),
-        2 => Some(FpMode::Mxfp8),
-        3 => Some(FpMode::Nvfp4),
-        _ => None,
-    }
-}
-
-/// Products with small floats, and what makes them.
-fn quantized(name: &str, mode: FpMode, flags: &[Argument], specs: Specs<'_>) -> Option<Function> {
-    let count = specs.inputs.len();
+/// What small floats have to do with global scales, and what makes them.
+fn quantized(mode: FpMode, flags: &[Argument], specs: Specs<'_>) -> Option<Function> {
     let dtype: Dtype = specs.outputs.first()?.dtype;
-    Some(match (name, flags) {
-        ("Quantize", [Bool(false)]) if (1..=2).contains(&count) => boxed(move |x| {
+    Some(match (flags, specs.inputs.len()) {
+        ([Bool(false)], 1 | 2) => boxed(move |x| {
             let (words, scales) = ops::fp_quantize(&x[0], mode, x.get(1))?;
             Ok(vec![words, scales])
         }),
-        ("Quantize", [Bool(true)]) if (2..=3).contains(&count) => {
-            one(move |x| ops::fp_dequantize(&x[0], &x[1], mode, x.get(2), dtype))
-        }
-        ("QuantizedMatmul", [Bool(transpose)]) if count == 3 => {
-            let transpose = *transpose;
-            one(move |x| ops::fp_quantized_matmul(&x[0], &x[1], &x[2], transpose, mode))
-        }
-        ("GatherQMM", [Bool(transpose), Bool(left), Bool(right)]) if count == 5 => {
-            let (transpose, sorted) = (*transpose, *left || *right);
-            one(move |x| {
-                let picks = Picks { lhs: Some(&x[3]), rhs: Some(&x[4]), sorted };
-                ops::fp_gather_qmm(&x[0], &x[1], &x[2], picks, transpose, mode, None)
-            })
-        }
+        ([Bool(true)], 3) => one(move |x| ops::fp_dequantize(&x[0], &x[1], mode, x.get(2), dtype)),
         _ => return None,
     })
 }

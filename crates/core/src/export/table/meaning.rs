@@ -7,9 +7,9 @@ use crate::{
     graph,
     primitives::{
         Affine, Arange, ArgReduce, Attention, AttentionMask, Axes, BinaryOp, Convolution, CopyOp,
-        Exact, Fft, Hadamard, IndexingOp, Indices, Linalg, MatmulOp, NormOp, PassOp, Primitive,
-        QuantizedOp, RandomBits, Reduce, Rope, Rule, Scan, ShapeOp, SoftmaxOp, SortOp, Spec,
-        SpecRef, TernaryOp, To, UnaryOp,
+        Exact, Fft, Hadamard, IndexingOp, Indices, Linalg, MatmulOp, NormOp, Packing, PassOp,
+        Primitive, QuantizedOp, RandomBits, Reduce, Rope, Rule, Scan, ShapeOp, SoftmaxOp, SortOp,
+        Spec, SpecRef, TernaryOp, To, UnaryOp,
     },
 };
 
@@ -171,7 +171,7 @@ fn direct(name: &str, arguments: &[Argument], specs: Specs<'_>) -> Option<Primit
         _ => {
             return shape(name, arguments, specs)
                 .or_else(|| indexing(name, arguments, specs))
-                .or_else(|| quantized(name, arguments).map(Into::into));
+                .or_else(|| quantized(name, arguments, specs).map(Into::into));
         }
     })
 }
@@ -244,21 +244,30 @@ fn indexing(name: &str, arguments: &[Argument], specs: Specs<'_>) -> Option<Prim
     Some(op.into())
 }
 
-/// What is quantized by groups with a scale and a bias; small floats are functions.
-fn quantized(name: &str, arguments: &[Argument]) -> Option<QuantizedOp> {
+/// What is quantized by groups; making small floats, and their global scales, are functions.
+fn quantized(name: &str, arguments: &[Argument], specs: Specs<'_>) -> Option<QuantizedOp> {
     use Argument::{Bool, Int};
-    let [Int(size), Int(bits), Int(0), flags @ ..] = arguments else { return None };
-    let affine =
-        Affine { group_size: usize::try_from(*size).ok()?, bits: usize::try_from(*bits).ok()? };
-    Some(match (name, flags) {
-        ("Quantize", [Bool(false)]) => QuantizedOp::Quantize(affine),
-        ("Quantize", [Bool(true)]) => QuantizedOp::Dequantize(affine),
-        ("QuantizedMatmul", [Bool(transpose)]) => {
-            QuantizedOp::QuantizedMatmul { affine, transpose: *transpose }
+    let [Int(size), Int(bits), Int(mode), flags @ ..] = arguments else { return None };
+    let (group_size, bits) = (usize::try_from(*size).ok()?, usize::try_from(*bits).ok()?);
+    let packing = match numbers::MODE.at(*mode)? {
+        None => Packing::Affine(Affine { group_size, bits }),
+        Some(mode) => Packing::Floats(mode),
+    };
+    if [packing.group_size(), packing.bits()] != [group_size, bits] {
+        return None;
+    }
+    Some(match (name, flags, packing) {
+        ("Quantize", [Bool(false)], Packing::Affine(affine)) => QuantizedOp::Quantize(affine),
+        ("Quantize", [Bool(true)], Packing::Affine(affine)) => QuantizedOp::Dequantize(affine),
+        ("Quantize", [Bool(true)], Packing::Floats(mode)) if specs.inputs.len() == 2 => {
+            QuantizedOp::DequantizeFloats { mode, dtype: specs.outputs.first()?.dtype }
         }
-        ("GatherQMM", [Bool(transpose), Bool(left), Bool(right)]) => {
+        ("QuantizedMatmul", [Bool(transpose)], _) => {
+            QuantizedOp::QuantizedMatmul { packing, transpose: *transpose }
+        }
+        ("GatherQMM", [Bool(transpose), Bool(left), Bool(right)], _) => {
             let (left_sorted, right_sorted) = (*left, *right);
-            QuantizedOp::GatherQmm { affine, transpose: *transpose, left_sorted, right_sorted }
+            QuantizedOp::GatherQmm { packing, transpose: *transpose, left_sorted, right_sorted }
         }
         _ => return None,
     })
@@ -333,6 +342,7 @@ impl<'a> Specs<'a> {
         let of = |i: usize| self.input(i).map(|spec| spec.dtype);
         let dtype: Option<Dtype> = match primitive {
             Primitive::Arange(arange) => Some(arange.dtype),
+            Primitive::Quantized(QuantizedOp::DequantizeFloats { dtype, .. }) => Some(*dtype),
             Primitive::Ternary(_) | Primitive::Quantized(QuantizedOp::Dequantize(_)) => of(1),
             _ => of(0),
         };

@@ -129,7 +129,7 @@ impl<T: Copy + PartialEq> Numbers<T> {
 
 mod numbers {
     use super::Numbers;
-    use crate::primitives::{ArgReduceOp, BinaryOp, ReduceOp, ScanOp, ScatterOp, UnaryOp};
+    use crate::primitives::{ArgReduceOp, BinaryOp, FpMode, ReduceOp, ScanOp, ScatterOp, UnaryOp};
 
     pub(super) const ARG_REDUCE: Numbers<ArgReduceOp> =
         Numbers(&[ArgReduceOp::ArgMin, ArgReduceOp::ArgMax]);
@@ -142,6 +142,9 @@ mod numbers {
     ]);
     pub(super) const LOG: Numbers<UnaryOp> =
         Numbers(&[UnaryOp::Log2, UnaryOp::Log10, UnaryOp::Log]);
+    /// Of quantization; affine is none of small floats.
+    pub(super) const MODE: Numbers<Option<FpMode>> =
+        Numbers(&[None, Some(FpMode::Mxfp4), Some(FpMode::Mxfp8), Some(FpMode::Nvfp4)]);
     pub(super) const REDUCE: Numbers<ReduceOp> = Numbers(&[
         ReduceOp::All,
         ReduceOp::Any,

@@ -13,7 +13,7 @@ use crate::{
     Array, Dtype, Error, Result,
     graph::Inputs,
     ops,
-    primitives::{Affine, QuantizedOp},
+    primitives::{Affine, Packing, QuantizedOp},
     shape::num_elements,
 };
 
@@ -32,21 +32,24 @@ impl Rules for QuantizedOp {
                 };
                 wanted.iter().map(derivative).collect()
             }
-            Self::QuantizedMatmul { affine, transpose } => {
-                let turned = Self::QuantizedMatmul { affine, transpose: !transpose };
+            Self::DequantizeFloats { .. } => {
+                wanted.iter().map(|&i| ops::zeros_like(&node.inputs[i])).collect()
+            }
+            Self::QuantizedMatmul { packing, transpose } => {
+                let turned = Self::QuantizedMatmul { packing, transpose: !transpose };
                 let by_x = || ops::node(turned, with_first(node.inputs, cotangent));
                 let matrix = || by_matrix(node.inputs, cotangent, transpose);
-                product_vjp("QuantizedMatmul::vjp", affine, node, wanted, by_x, matrix)
+                product_vjp("QuantizedMatmul::vjp", packing, node, wanted, by_x, matrix)
             }
-            Self::GatherQmm { affine, transpose, left_sorted, right_sorted } => {
+            Self::GatherQmm { packing, transpose, left_sorted, right_sorted } => {
                 let [x, words, .., left, right] = node.inputs else {
-                    unreachable!("a gathered product has six inputs")
+                    unreachable!("a gathered product has five inputs at least")
                 };
                 let by_x = || {
                     let (transpose, left_sorted) = (!transpose, true);
-                    let turned = Self::GatherQmm { affine, transpose, left_sorted, right_sorted };
+                    let turned = Self::GatherQmm { packing, transpose, left_sorted, right_sorted };
                     let mut inputs = with_first(node.inputs, cotangent);
-                    inputs[4] = numbers(left.shape())?;
+                    inputs[1 + packing.parts()] = numbers(left.shape())?;
                     spread(&ops::node(turned, inputs)?, left, x.shape())
                 };
                 let matrix = || {
@@ -54,7 +57,7 @@ impl Rules for QuantizedOp {
                         ((left_sorted, right_sorted), &words.shape()[..words.ndim() - 2]);
                     turned_if(transpose, &by_right(x, cotangent, [left, right], sorted, batch)?)
                 };
-                product_vjp("GatherQMM::vjp", affine, node, wanted, by_x, matrix)
+                product_vjp("GatherQMM::vjp", packing, node, wanted, by_x, matrix)
             }
         }
     }
@@ -72,8 +75,12 @@ impl Rules for QuantizedOp {
                 }
                 one(ops::node(*self, [node.inputs[0].clone(), tangent(1)?, tangent(2)?])?)
             }
-            Self::QuantizedMatmul { .. } | Self::GatherQmm { .. } => {
-                let of_matrix = tangents[2].as_ref().or(tangents[3].as_ref());
+            Self::DequantizeFloats { .. } => no_tangents(node),
+            Self::QuantizedMatmul { packing, .. } | Self::GatherQmm { packing, .. } => {
+                let of_matrix = match packing {
+                    Packing::Affine(_) => tangents[2].as_ref().or(tangents[3].as_ref()),
+                    Packing::Floats(_) => None,
+                };
                 if tangents[0].as_ref().or(of_matrix).is_none() {
                     return no_tangents(node);
                 }
@@ -93,21 +100,22 @@ impl Rules for QuantizedOp {
 
     fn vmap(&self, inputs: &[Array], axes: &[Option<usize>]) -> Result<Mapped> {
         match *self {
-            Self::Quantize(_) | Self::Dequantize(_) => {
+            Self::Quantize(_) | Self::Dequantize(_) | Self::DequantizeFloats { .. } => {
                 let outputs = crate::graph::apply((*self).into(), all_to_front(inputs, axes)?)?;
                 Mapped::all(outputs.into_iter().collect(), 0)
             }
-            Self::QuantizedMatmul { .. } => self.mapped_product(inputs, axes),
-            Self::GatherQmm { affine, transpose, left_sorted, right_sorted } => {
+            Self::QuantizedMatmul { packing, .. } => self.mapped_product(packing, inputs, axes),
+            Self::GatherQmm { packing, transpose, left_sorted, right_sorted } => {
                 let size = mapping::size(inputs, axes);
                 let x = to_front(&inputs[0], axes[0])?;
-                let (matrices, of_matrices) = matrices_to_front(inputs, axes)?;
-                let left = mapped_picks((&inputs[4], axes[4]), (&x, axes[0]), size)?;
-                let right = mapped_picks((&inputs[5], axes[5]), (&matrices[0], of_matrices), size)?;
+                let (matrices, of_matrices) = matrices_to_front(packing, inputs, axes)?;
+                let pick = |i: usize| (&inputs[packing.parts() + i], axes[packing.parts() + i]);
+                let left = mapped_picks(pick(1), (&x, axes[0]), size)?;
+                let right = mapped_picks(pick(2), (&matrices[0], of_matrices), size)?;
                 // The matrices of each index of the mapped axis are behind those of the one before it.
                 let left_sorted = left_sorted && axes[0].is_some();
                 let right_sorted = right_sorted && of_matrices.is_some();
-                let gather = Self::GatherQmm { affine, transpose, left_sorted, right_sorted };
+                let gather = Self::GatherQmm { packing, transpose, left_sorted, right_sorted };
                 let inputs = std::iter::once(x).chain(matrices).chain([left, right]);
                 Mapped::one(ops::node(gather, inputs)?, 0)
             }
@@ -117,9 +125,14 @@ impl Rules for QuantizedOp {
 
 impl QuantizedOp {
     /// A product with one more axis.
-    fn mapped_product(&self, inputs: &[Array], axes: &[Option<usize>]) -> Result<Mapped> {
+    fn mapped_product(
+        &self,
+        packing: Packing,
+        inputs: &[Array],
+        axes: &[Option<usize>],
+    ) -> Result<Mapped> {
         let size = mapping::size(inputs, axes);
-        let (matrices, mapped) = matrices_to_front(inputs, axes)?;
+        let (matrices, mapped) = matrices_to_front(packing, inputs, axes)?;
         let x = to_front(&inputs[0], axes[0])?;
         let product =
             |x: Array, matrices: Inputs| ops::node(*self, std::iter::once(x).chain(matrices));
@@ -153,10 +166,15 @@ impl QuantizedOp {
     }
 }
 
-/// Words, scales and biases, the inputs behind the first one, with their mapped axes at the front; and which
+/// The parts of matrices, the inputs behind the first one, with their mapped axes at the front; and which
 /// axis that is, if any of them has one: then all have.
-fn matrices_to_front(inputs: &[Array], axes: &[Option<usize>]) -> Result<(Inputs, Option<usize>)> {
-    let (matrices, axes) = (&inputs[1..4], &axes[1..4]);
+fn matrices_to_front(
+    packing: Packing,
+    inputs: &[Array],
+    axes: &[Option<usize>],
+) -> Result<(Inputs, Option<usize>)> {
+    let parts = 1..1 + packing.parts();
+    let (matrices, axes) = (&inputs[parts.clone()], &axes[parts]);
     if axes.iter().all(Option::is_none) {
         return Ok((matrices.into(), None));
     }
@@ -169,21 +187,25 @@ fn with_first(inputs: &[Array], first: &Array) -> Inputs {
 }
 
 /// The derivatives of a product: by `x`, which is input 0, and through the one by its matrix by scales and
-/// biases. There is none by the words.
+/// biases. There is none by the words, nor by the scales of small floats.
 fn product_vjp(
     op: &'static str,
-    affine: Affine,
+    packing: Packing,
     node: &Applied<'_>,
     wanted: &[usize],
     by_x: impl Fn() -> Result<Array>,
     by_matrix: impl Fn() -> Result<Array>,
 ) -> Result<Inputs> {
-    let has_parameters = wanted.iter().any(|i| matches!(i, 2 | 3));
+    let has_parameters = wanted.iter().any(|i| matches!(i, 2 | 3)) && packing.affine().is_some();
     let matrix = has_parameters.then(by_matrix).transpose()?;
-    let derivative = |&i: &usize| match (i, &matrix) {
-        (0, _) => by_x(),
-        (1, _) => Err(Error::invalid(op, "no gradient wrt the quantized weights.")),
-        (2 | 3, Some(matrix)) => {
+    let derivative = |&i: &usize| match (i, packing, &matrix) {
+        (0, ..) => by_x(),
+        (1, ..) => Err(Error::invalid(op, "no gradient wrt the quantized weights.")),
+        (2, Packing::Floats(mode), _) => {
+            let message = format!("no gradient wrt scales with {} quantization.", mode.name());
+            Err(Error::invalid(op, message))
+        }
+        (2 | 3, Packing::Affine(affine), Some(matrix)) => {
             by_parameter(affine, &node.inputs[1], matrix, &node.inputs[i], i == 2)
         }
         _ => ops::zeros_like(&node.inputs[i]),

@@ -45,7 +45,7 @@ use mlx_vulkan_core::{
     backend::{Encoded, Output},
     fusion::{Fusion, Group},
     graph::Node,
-    primitives::{BinaryOp, MatmulOp, Primitive, QuantizedOp},
+    primitives::{BinaryOp, MatmulOp, Packing, Primitive, QuantizedOp},
     tape::Tape,
 };
 
@@ -67,7 +67,10 @@ pub(crate) fn plan(tape: &Tape) -> Vec<Group> {
     for place in 0..tape.len() {
         let node = tape.node(place);
         match &node.primitive {
-            &Primitive::Quantized(QuantizedOp::QuantizedMatmul { affine, transpose: false }) => {
+            &Primitive::Quantized(QuantizedOp::QuantizedMatmul {
+                packing: Packing::Affine(affine),
+                transpose: false,
+            }) => {
                 let found =
                     device(node).and_then(|d| quantized_attention::find(tape, place, affine, d));
                 groups.extend(found);

@@ -7,7 +7,7 @@ use mlx_vulkan_core::{
     backend::Output,
     fusion::Group,
     graph::Node,
-    primitives::{BinaryOp, MatmulOp, NormOp, Primitive, QuantizedOp, UnaryOp},
+    primitives::{BinaryOp, MatmulOp, NormOp, Packing, Primitive, QuantizedOp, UnaryOp},
     shape::is_row_contiguous,
     tape::Tape,
 };
@@ -193,9 +193,10 @@ fn describe(tape: &Tape, place: usize, device: &DeviceState) -> Option<Products>
         _ => None,
     };
     let (bits, group, way) = match &node.primitive {
-        Primitive::Quantized(QuantizedOp::QuantizedMatmul { affine, transpose: true })
-            if node.inputs[1].ndim() == 2 =>
-        {
+        Primitive::Quantized(QuantizedOp::QuantizedMatmul {
+            packing: Packing::Affine(affine),
+            transpose: true,
+        }) if node.inputs[1].ndim() == 2 => {
             let product = quantized::QuantizedProduct {
                 rows,
                 outputs,

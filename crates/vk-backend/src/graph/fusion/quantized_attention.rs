@@ -70,7 +70,8 @@ pub(super) fn find(
     let softmax = walk.pass((place, 0), |node| {
         matches!(node.primitive, Primitive::Softmax(SoftmaxOp::Softmax { .. }))
     })?;
-    let keys = Primitive::from(QuantizedOp::QuantizedMatmul { affine, transpose: true });
+    let keys =
+        Primitive::from(QuantizedOp::QuantizedMatmul { packing: affine.into(), transpose: true });
     let products = [walk.pass((softmax, 0), |node| node.primitive == keys)?, place];
     let sizes = walk.sizes(products).filter(|_| dtype.size() <= 4)?;
     let plan = planner::decode(&sizes, device.capabilities(), device.config)?;

@@ -195,8 +195,16 @@ pub(in crate::kernels) fn vec_mat(
     let (workgroup, across) = vec_mat_threads(ctx.capabilities(), columns);
     let at_once = (vectors as u32).next_power_of_two().min(8);
     let (dtype, vectors) = (dtype as u32, at_once);
-    let constants =
-        vec_mats::Constants { workgroup, dtype, flags, vectors, across, bits: 0, group: 0 };
+    let constants = vec_mats::Constants {
+        workgroup,
+        dtype,
+        flags,
+        vectors,
+        across,
+        bits: 0,
+        group: 0,
+        format: 0,
+    };
     let pipeline = ctx.pipeline(vec_mats::VECMAT, &constants)?;
     let caps = ctx.capabilities();
     let blocks = columns.div_ceil(4 * across as usize) as u64;

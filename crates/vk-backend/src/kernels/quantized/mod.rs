@@ -1,4 +1,4 @@
-//! Affine quantization: quantize, dequantize, and products with quantized matrices.
+//! Quantization: quantize, dequantize, and products with quantized matrices, affine or of small floats.
 
 pub(crate) mod planner;
 mod product;
@@ -6,12 +6,12 @@ mod product;
 use mlx_vulkan_core::{
     Array, Dtype, Result,
     backend::Output,
-    primitives::{Affine, QuantizedOp},
+    primitives::{Affine, FpMode, Packing, QuantizedOp},
 };
 
 use super::{
-    Ctx, Operand, Region, args, copy,
-    layouts::{quantized_dequantize as reads, quantized_quantize as writes},
+    Ctx, Operand, Region, copy,
+    layouts::{packed, quantized_dequantize as reads, quantized_quantize as writes},
 };
 
 pub(super) use product::MATRIX;
@@ -29,14 +29,37 @@ pub(super) fn eval(
 ) -> Result<()> {
     match op {
         QuantizedOp::Quantize(affine) => quantize(ctx, affine, &inputs[0], output, others),
-        QuantizedOp::Dequantize(affine) => dequantize(ctx, affine, args(inputs), output),
-        QuantizedOp::QuantizedMatmul { affine, transpose } => {
-            product::eval(ctx, affine, transpose, args(inputs), output)
+        QuantizedOp::Dequantize(affine) => dequantize(ctx, affine.into(), inputs, output),
+        QuantizedOp::DequantizeFloats { mode, .. } => dequantize(ctx, mode.into(), inputs, output),
+        QuantizedOp::QuantizedMatmul { packing, transpose } => {
+            product::eval(ctx, packing, transpose, inputs, output)
         }
-        QuantizedOp::GatherQmm { affine, transpose, .. } => {
-            product::gather(ctx, affine, transpose, args(inputs), output)
+        QuantizedOp::GatherQmm { packing, transpose, .. } => {
+            product::gather(ctx, packing, transpose, inputs, output)
         }
     }
+}
+
+/// The number of a format in shaders.
+fn format_of(packing: Packing) -> u32 {
+    match packing {
+        Packing::Affine(_) => packed::AFFINE,
+        Packing::Floats(FpMode::Mxfp4) => packed::MXFP4,
+        Packing::Floats(FpMode::Nvfp4) => packed::NVFP4,
+        Packing::Floats(FpMode::Mxfp8) => packed::MXFP8,
+    }
+}
+
+/// Words, scales and biases as operands; small floats have no biases, and nothing stands for them.
+fn operands(
+    parts: &[Array],
+    mut operand: impl FnMut(&Array) -> Result<Operand>,
+) -> Result<[Operand; 3]> {
+    let mut all = [Operand::default(); 3];
+    for (at, part) in all.iter_mut().zip(parts) {
+        *at = operand(part)?;
+    }
+    Ok(all)
 }
 
 /// Encodes `quantize`: words, scales and biases of every group.
@@ -81,23 +104,23 @@ fn quantize(
 /// When memory or the device fails.
 fn dequantize(
     ctx: &mut Ctx<'_>,
-    affine: Affine,
-    inputs: &[Array; 3],
+    packing: Packing,
+    parts: &[Array],
     output: &mut Output,
 ) -> Result<()> {
-    let [words, scales, biases] = inputs;
-    let at = [copy::dense(ctx, words)?, copy::dense(ctx, scales)?, copy::dense(ctx, biases)?];
+    let at = operands(parts, |part| copy::dense(ctx, part))?;
     let result = ctx.output(output)?;
-    dequantize_into(ctx, affine, scales.dtype(), at, output.size() as u64, result.region)
+    let count = output.size() as u64;
+    dequantize_into(ctx, packing, output.dtype, at, count, result.region)
 }
 
-/// Dequantizes `count` elements from dense words, scales and biases.
+/// Dequantizes `count` elements to `dtype` from dense words, scales and biases.
 ///
 /// # Errors
 /// When memory or the device fails.
 pub(super) fn dequantize_into(
     ctx: &mut Ctx<'_>,
-    affine: Affine,
+    packing: Packing,
     dtype: Dtype,
     at: [Operand; 3],
     count: u64,
@@ -107,7 +130,7 @@ pub(super) fn dequantize_into(
     let [words, scales, biases] = at.map(|a| a.address);
     let push = reads::Push { words, scales, biases, result: result.address, count };
     let group = ctx.capabilities().elementwise_workgroup();
-    let pipeline = ctx.pipeline(reads::DEQUANTIZE, &constants(group, dtype, affine))?;
+    let pipeline = ctx.pipeline(reads::DEQUANTIZE, &constants(group, dtype, packing))?;
     let reads = at.map(|a| a.region);
     ctx.run(&pipeline, &push, count, u64::from(group), &reads, &[result])
 }
@@ -147,7 +170,7 @@ pub(crate) fn dequantize_rows(
         row: row as u32,
     };
     let group = ctx.capabilities().elementwise_workgroup();
-    let constants = constants(group, matrix.dtype, matrix.affine);
+    let constants = constants(group, matrix.dtype, matrix.affine.into());
     let constants = reads::Constants { index: index as u32, ..constants };
     let pipeline = ctx.pipeline(reads::DEQUANTIZE_GATHER, &constants)?;
     let [words, scales, biases] = matrix.at.map(|a| a.region);
@@ -156,7 +179,8 @@ pub(crate) fn dequantize_rows(
 }
 
 /// Constants of a dense dequantization.
-fn constants(workgroup: u32, dtype: Dtype, affine: Affine) -> reads::Constants {
-    let (bits, group) = (affine.bits as u32, affine.group_size as u32);
-    reads::Constants { workgroup, dtype: dtype as u32, bits, group, index: 0 }
+fn constants(workgroup: u32, dtype: Dtype, packing: Packing) -> reads::Constants {
+    let (bits, group) = (packing.bits() as u32, packing.group_size() as u32);
+    let (dtype, format) = (dtype as u32, format_of(packing));
+    reads::Constants { workgroup, dtype, bits, group, index: 0, format }
 }

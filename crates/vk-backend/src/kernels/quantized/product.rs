@@ -1,6 +1,6 @@
 //! `x @ w` with quantized `w`.
 
-use mlx_vulkan_core::{Array, Dtype, Result, backend::Output, primitives::Affine, shape};
+use mlx_vulkan_core::{Array, Dtype, Result, backend::Output, primitives::Packing, shape};
 use smallvec::SmallVec;
 
 use crate::{
@@ -19,7 +19,10 @@ use crate::{
         },
         matvec::{self, Format, Fused, Weights, planner as few},
         operands::Picks,
-        quantized::planner::{self, QuantizedPlan, QuantizedProduct},
+        quantized::{
+            format_of,
+            planner::{self, QuantizedPlan, QuantizedProduct},
+        },
         strided::Walk,
         team::Team,
     },
@@ -32,9 +35,10 @@ struct Operands {
     x: Operand,
     words: Operand,
     scales: Operand,
+    /// Nothing where there are none.
     biases: Operand,
     result: Operand,
-    affine: Affine,
+    packing: Packing,
     dtype: Dtype,
     product: QuantizedProduct,
     /// From batch to batch, in rows of the matrices; 0 where one is for all.
@@ -44,10 +48,17 @@ struct Operands {
 }
 
 impl Operands {
+    /// Words, scales and biases.
+    fn parts(&self) -> [Operand; 3] {
+        [self.words, self.scales, self.biases]
+    }
+
     fn reads(&self) -> SmallVec<[Region; 6]> {
-        let w = [self.words.region, self.scales.region, self.biases.region];
         let lists = self.picks.iter().flat_map(|p| p.lists.map(|list| list.region));
-        std::iter::once(self.x.region).chain(w).chain(lists).collect()
+        std::iter::once(self.x.region)
+            .chain(self.parts().map(|part| part.region))
+            .chain(lists)
+            .collect()
     }
 }
 
@@ -57,16 +68,16 @@ impl Operands {
 /// When memory or the device fails, or an axis is over 2^31.
 pub(in crate::kernels) fn eval(
     ctx: &mut Ctx<'_>,
-    affine: Affine,
+    packing: Packing,
     transpose: bool,
-    inputs: &[Array; 4],
+    inputs: &[Array],
     output: &mut Output,
 ) -> Result<()> {
     let result = ctx.output(output)?;
     if output.size() == 0 {
         return Ok(());
     }
-    let o = operands(ctx, affine, transpose, inputs, output, result)?;
+    let o = operands(ctx, packing, transpose, inputs, output, result)?;
     run(ctx, &o, output)
 }
 
@@ -76,16 +87,19 @@ pub(in crate::kernels) fn eval(
 /// As [`eval`].
 pub(in crate::kernels) fn gather(
     ctx: &mut Ctx<'_>,
-    affine: Affine,
+    packing: Packing,
     transpose: bool,
-    [x, words, scales, biases, lhs, rhs]: &[Array; 6],
+    inputs: &[Array],
     output: &mut Output,
 ) -> Result<()> {
+    let [x, parts @ .., lhs, rhs] = inputs else {
+        unreachable!("a gathered product has five inputs at least")
+    };
     let result = ctx.output(output)?;
     if output.size() == 0 {
         return Ok(());
     }
-    let picks = Picks::new(ctx, [lhs, rhs], [x, words])?;
+    let picks = Picks::new(ctx, [lhs, rhs], [x, &parts[0]])?;
     let product = QuantizedProduct {
         rows: x.dim(-2),
         outputs: output.shape[output.shape.len() - 1],
@@ -94,13 +108,14 @@ pub(in crate::kernels) fn gather(
         transpose,
         fragment: None,
     };
+    let [words, scales, biases] = super::operands(parts, |part| copy::dense(ctx, part))?;
     let o = Operands {
         x: copy::dense(ctx, x)?,
-        words: copy::dense(ctx, words)?,
-        scales: copy::dense(ctx, scales)?,
-        biases: copy::dense(ctx, biases)?,
+        words,
+        scales,
+        biases,
         result,
-        affine,
+        packing,
         dtype: output.dtype,
         stride: rows_of(&product),
         product,
@@ -110,21 +125,28 @@ pub(in crate::kernels) fn gather(
 }
 
 fn run(ctx: &mut Ctx<'_>, o: &Operands, output: &Output) -> Result<()> {
-    let (p, affine) = (o.product, o.affine);
+    let (p, bits) = (o.product, o.packing.bits());
     if [p.rows, p.outputs, p.inner].iter().any(|&s| s >= 1 << 31) {
         return Err(ctx.unsupported_output(output, "an axis has 2^31 elements or more"));
     }
-    let plan = planner::plan(&p, ctx.capabilities(), ctx.config());
+    let plan = match o.packing {
+        Packing::Affine(_) => planner::plan(&p, ctx.capabilities(), ctx.config()),
+        Packing::Floats(_) => {
+            // A dense product on cooperative matrices wants whole vectors of x, and float16 has too few
+            // exponents for what the floats stand for.
+            let dense = o.dtype == Dtype::Bfloat16 && o.x.is_aligned(16);
+            let fragment = p.fragment.filter(|_| dense);
+            let p = QuantizedProduct { fragment, ..p };
+            planner::plan_floats(&p, ctx.capabilities(), ctx.config())
+        }
+    };
     stats::hit(ctx.config(), "qmm", || {
-        format!(
-            "{plan:?} {}x{}x{} b{} g{}",
-            p.rows, p.outputs, p.inner, affine.bits, affine.group_size
-        )
+        format!("{plan:?} {}x{}x{} b{bits} g{}", p.rows, p.outputs, p.inner, o.packing.group_size())
     });
     if let Some(gate) = planner::closed(&p, ctx.capabilities(), ctx.config()) {
         let rows = stats::row_bucket(p.rows);
         stats::reject(ctx.config(), "qmm", || {
-            format!("{gate} for rows {rows}, {}x{} b{}", p.outputs, p.inner, affine.bits)
+            format!("{gate} for rows {rows}, {}x{} b{bits}", p.outputs, p.inner)
         });
     }
     match plan {
@@ -149,13 +171,13 @@ fn run(ctx: &mut Ctx<'_>, o: &Operands, output: &Output) -> Result<()> {
 
 fn operands(
     ctx: &mut Ctx<'_>,
-    affine: Affine,
+    packing: Packing,
     transpose: bool,
-    inputs: &[Array; 4],
+    inputs: &[Array],
     output: &Output,
     result: Operand,
 ) -> Result<Operands> {
-    let [x, words, scales, biases] = inputs;
+    let (x, parts) = (&inputs[0], &inputs[1..]);
     let last = output.shape.len() - 1;
     let batches = output.shape[..last - 1].iter().product::<usize>();
     let mut product = QuantizedProduct {
@@ -170,19 +192,18 @@ fn operands(
     product.fragment = fragment(output.dtype, leading, ctx.capabilities(), ctx.config());
     // Batches that share a matrix see their rows as one: heads of queries over the heads of a quantized
     // cache, say. Copied are whole arrays, whose first matrix is all that there is if all batches share it.
-    let parts = [words, scales, biases];
     let (axes, in_place) = (stacked_axes(parts), stride_in_place(parts));
     let first = if axes == 0 || in_place.is_some() { axes } else { last - 1 };
     let shared = output.shape[first..last - 1].iter().product::<usize>();
     (product.rows, product.batches) = (product.rows * shared, batches / shared.max(1));
     let stride = if product.batches > 1 { in_place.unwrap_or(rows_of(&product)) } else { 0 };
-    let mut matrix = |array| match in_place {
+    let matrix = |array: &Array| match in_place {
         Some(_) => ctx.input(array),
         None => copy::dense(ctx, array),
     };
-    let (words, scales, biases) = (matrix(words)?, matrix(scales)?, matrix(biases)?);
+    let [words, scales, biases] = super::operands(parts, matrix)?;
     let (x, dtype) = (copy::dense(ctx, x)?, output.dtype);
-    Ok(Operands { x, words, scales, biases, result, affine, dtype, product, stride, picks: None })
+    Ok(Operands { x, words, scales, biases, result, packing, dtype, product, stride, picks: None })
 }
 
 /// Rows of one matrix.
@@ -191,7 +212,7 @@ fn rows_of(p: &QuantizedProduct) -> usize {
 }
 
 /// Batch axes before those along which a matrix is only repeated.
-fn stacked_axes(parts: [&Array; 3]) -> usize {
+fn stacked_axes(parts: &[Array]) -> usize {
     let batch = parts[0].ndim() - 2;
     let repeats =
         |a: &Array, axis: usize| a.shape()[axis] == 1 || a.evaluated().layout.strides[axis] == 0;
@@ -201,7 +222,7 @@ fn stacked_axes(parts: [&Array; 3]) -> usize {
 
 /// From one matrix to the next, in rows of them, if each is dense and the next ones are as many rows away in
 /// words, scales and biases, such as filled parts of caches.
-fn stride_in_place(parts: [&Array; 3]) -> Option<usize> {
+fn stride_in_place(parts: &[Array]) -> Option<usize> {
     let (batch, axes) = (parts[0].ndim() - 2, stacked_axes(parts));
     let mut strides = parts.iter().map(|a| {
         let (shape, strides) = (a.shape(), &a.evaluated().layout.strides);
@@ -218,10 +239,11 @@ fn stride_in_place(parts: [&Array; 3]) -> Option<usize> {
     strides.all(|other| other == Some(stride)).then_some(stride)
 }
 
-/// Whether the kernel that fusions are made of serves: one matrix, whole aligned chunks.
+/// Whether the kernel that fusions are made of serves: one affine matrix, whole aligned chunks.
 fn is_fusable(ctx: &Ctx<'_>, o: &Operands) -> bool {
     let p = &o.product;
-    p.batches == 1
+    o.packing.affine().is_some()
+        && p.batches == 1
         && o.picks.is_none()
         && o.stride == 0
         && o.x.is_aligned(16)
@@ -229,7 +251,7 @@ fn is_fusable(ctx: &Ctx<'_>, o: &Operands) -> bool {
         && few::serves(
             p.rows,
             p.inner,
-            o.affine.bits,
+            o.packing.bits(),
             o.dtype.size(),
             ctx.capabilities(),
             ctx.config(),
@@ -239,8 +261,8 @@ fn is_fusable(ctx: &Ctx<'_>, o: &Operands) -> bool {
 fn fused(o: &Operands) -> Fused {
     let format = Format {
         dtype: o.dtype as u32,
-        bits: o.affine.bits as u32,
-        group: o.affine.group_size as u32,
+        bits: o.packing.bits() as u32,
+        group: o.packing.group_size() as u32,
     };
     let matrix = Weights {
         words: o.words.address,
@@ -282,10 +304,11 @@ fn mat_vec(
         (true, true) => qmv::QMV_GATHER_SUBGROUP,
         (false, true) => qmv::QMV_GATHER_SHARED,
     };
-    let (bits, group) = (o.affine.bits as u32, o.affine.group_size as u32);
+    let (bits, group) = (o.packing.bits() as u32, o.packing.group_size() as u32);
     let (dtype, subgroup) = (o.dtype as u32, team.subgroup);
+    let format = format_of(o.packing);
     let constants =
-        qmv::Constants { workgroup, dtype, bits, group, subgroup, rows, outputs, aligned };
+        qmv::Constants { workgroup, dtype, bits, group, subgroup, rows, outputs, aligned, format };
     let pipeline = ctx.team_pipeline(kernel, &constants, team)?;
     let caps = ctx.capabilities();
     let blocks = p.outputs.div_ceil(outputs as usize) as u64;
@@ -347,10 +370,11 @@ fn vec_mat(ctx: &mut Ctx<'_>, o: &Operands, rows: u32) -> Result<()> {
     };
     let caps = ctx.capabilities();
     let (workgroup, across) = matvec::strided::vec_mat_threads(caps, p.outputs);
-    let (bits, group) = (o.affine.bits as u32, o.affine.group_size as u32);
+    let (bits, group) = (o.packing.bits() as u32, o.packing.group_size() as u32);
     let (dtype, vectors) = (o.dtype as u32, rows);
+    let (flags, format) = (0, format_of(o.packing));
     let constants =
-        matvec_vecmat::Constants { workgroup, dtype, flags: 0, vectors, across, bits, group };
+        matvec_vecmat::Constants { workgroup, dtype, flags, vectors, across, bits, group, format };
     let pipeline = ctx.pipeline(matvec_vecmat::QUANTIZED_VECMAT, &constants)?;
     let blocks = p.outputs.div_ceil(8 * across as usize) as u64;
     let groups = [
@@ -428,7 +452,7 @@ fn dense(ctx: &mut Ctx<'_>, o: &Operands, plan: Gemm) -> Result<()> {
     let p = &o.product;
     let count = (p.outputs * p.inner) as u64;
     let matrix = ctx.scratch(count * o.dtype.size() as u64)?;
-    super::dequantize_into(ctx, o.affine, o.dtype, [o.words, o.scales, o.biases], count, matrix)?;
+    super::dequantize_into(ctx, o.packing, o.dtype, o.parts(), count, matrix)?;
     let push = GemmPush {
         a: o.x.address,
         b: matrix.address,
@@ -456,12 +480,13 @@ fn dispatch(
 ) -> Result<()> {
     let caps = ctx.capabilities();
     let (dtype, gathers) = (o.dtype, usize::from(o.picks.is_some()));
-    let (bits, group) = (o.affine.bits as u32, o.affine.group_size as u32);
+    let format = format_of(o.packing);
+    let (bits, group) = (o.packing.bits() as u32, o.packing.group_size() as u32);
     let (pipeline, groups) = match plan {
         Gemm::Tile(tile, _) => {
             use quantized_qmm_tile::{QMM_TILE, QMM_TILE_GATHER};
             let constants = tile_constants!(
-                quantized_qmm_tile, tile, dtype, out, flags, bits: bits, group: group
+                quantized_qmm_tile, tile, dtype, out, flags, bits: bits, group: group, format: format
             );
             let pipeline = ctx.pipeline([QMM_TILE, QMM_TILE_GATHER][gathers], &constants)?;
             (pipeline, matmul::tile_grid(&tile, push, caps))
@@ -477,7 +502,8 @@ fn dispatch(
             use quantized_qmm_lanes::{QMM_LANES, QMM_LANES_GATHER};
             let size = caps.subgroup_size;
             let constants = lanes_constants!(
-                quantized_qmm_lanes, size, [tm, tn], dtype, out, flags, bits: bits, group: group
+                quantized_qmm_lanes, size, [tm, tn], dtype, out, flags, bits: bits, group: group,
+                format: format
             );
             let pipeline = ctx.pipeline([QMM_LANES, QMM_LANES_GATHER][gathers], &constants)?;
             (pipeline, matmul::lanes_grid(tm, tn, push, caps))

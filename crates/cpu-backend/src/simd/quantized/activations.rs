@@ -1,6 +1,6 @@
 //! Activations as products with quantized rows read them.
 
-use mlx_vulkan_core::primitives::Affine;
+use mlx_vulkan_core::primitives::Packing;
 
 use super::in_pairs;
 use crate::simd::{LANES, Lanes, Level};
@@ -15,24 +15,28 @@ pub(crate) struct Activations {
     /// The rows one after the other, as pairs of bfloat16; the parts of an element lie in
     /// neighbouring sixteens.
     pairs: Vec<[u32; LANES]>,
-    /// Floats of a row of sums, and the rows one after the other.
+    /// Floats of a row of sums, and the rows one after the other; nothing where there are no biases.
     groups: usize,
     sums: Vec<f32>,
 }
 
 impl Activations {
-    /// Prepares rows of `columns` elements, which are those of a `T`, for weights quantized like
-    /// `affine` and kernels that run at `level`.
-    pub(crate) fn new<T: Lanes>(x: &[f32], columns: usize, affine: Affine, level: Level) -> Self {
+    /// Prepares rows of `columns` elements, which are those of a `T`, for weights packed so and
+    /// kernels that run at `level`.
+    pub(crate) fn new<T: Lanes>(x: &[f32], columns: usize, packing: Packing, level: Level) -> Self {
         let rows = x.len() / columns;
-        let fields = matches!(affine.bits, 2 | 4);
+        let (bits, group_size) = (packing.bits(), packing.group_size());
+        let fields = matches!(bits, 2 | 4);
         let pairs = fields && level == Level::Avx512Bf16 && in_pairs::<T>();
         let chunks = match fields {
-            true => columns.next_multiple_of(LANES * 32 / affine.bits) / LANES,
+            true => columns.next_multiple_of(LANES * 32 / bits) / LANES,
             false => columns / LANES,
         };
         let chunks = if pairs { chunks / 2 * T::PARTS } else { chunks };
-        let groups = (columns / affine.group_size).next_multiple_of(LANES);
+        let groups = match packing {
+            Packing::Affine(_) => (columns / group_size).next_multiple_of(LANES),
+            Packing::Floats(_) => 0,
+        };
         let mut out = Activations {
             rows,
             chunks,
@@ -43,14 +47,14 @@ impl Activations {
         };
         for (i, x) in x.chunks_exact(columns).enumerate() {
             let range = i * chunks..(i + 1) * chunks;
-            match affine.bits {
+            match bits {
                 2 if pairs => by_pairs::<16, T>(x, &mut out.pairs[range]),
                 4 if pairs => by_pairs::<8, T>(x, &mut out.pairs[range]),
                 2 => by_fields::<16>(x, out.values[range].as_flattened_mut()),
                 4 => by_fields::<8>(x, out.values[range].as_flattened_mut()),
                 _ => out.values[range].as_flattened_mut().copy_from_slice(x),
             }
-            let sums = out.sums[i * groups..].iter_mut().zip(x.chunks_exact(affine.group_size));
+            let sums = out.sums[i * groups..].iter_mut().zip(x.chunks_exact(group_size));
             sums.for_each(|(sum, group)| *sum = lane_sum(group));
         }
         out

@@ -2,14 +2,23 @@
 
 #![expect(clippy::needless_range_loop, reason = "an index runs over several small arrays at once")]
 
-use super::{Activations, Quantized, Row, in_pairs, load_upto, sixteen_scales, unpack};
+use std::marker::PhantomData;
+
+use mlx_vulkan_core::primitives::FpMode;
+
+use super::{
+    Activations, AffineGroups, Bytes, E2m1, E4m3, Fields, FloatScales, Groups, Integers, Quantized,
+    Row, in_pairs, unpack,
+};
 use crate::simd::{Isa, Kernel, LANES, Lanes};
 
-/// `out[n * rows + m] = x[m] · w[n]` for the rows of `x` and `out.len() / rows` rows of `w`.
-pub(crate) struct Products<'a, T> {
+/// `out[n * rows + m] = x[m] · w[n]` for the rows of `x`, which are elements of `T`, and
+/// `out.len() / rows` rows of `w`.
+pub(crate) struct Products<'a, T, G> {
     pub(crate) x: &'a Activations,
-    pub(crate) w: Quantized<'a, T>,
+    pub(crate) w: Quantized<'a, G>,
     pub(crate) out: &'a mut [f32],
+    pub(crate) elements: PhantomData<T>,
 }
 
 /// Fills results four rows at a time, then two, then one: `$R` is bound to that number.
@@ -35,84 +44,99 @@ macro_rules! for_rows {
     }};
 }
 
-impl<T: Lanes> Kernel for Products<'_, T> {
+impl<T: Lanes> Kernel for Products<'_, T, AffineGroups<'_, T>> {
     type Output = ();
     const PAIRS: bool = in_pairs::<T>();
 
     #[inline(always)]
     fn run<I: Isa>(self, isa: I) {
-        match (self.w.affine.bits, self.w.affine.group_size) {
-            (2, 32) => self.by_fields::<I, 2, 2>(isa),
-            (2, 64) => self.by_fields::<I, 2, 4>(isa),
-            (2, _) => self.by_fields::<I, 2, 8>(isa),
-            (4, 32) => self.by_fields::<I, 4, 4>(isa),
-            (4, 64) => self.by_fields::<I, 4, 8>(isa),
-            (4, _) => self.by_fields::<I, 4, 16>(isa),
-            (_, 32) => self.by_bytes::<I, 32>(isa),
-            (_, 64) => self.by_bytes::<I, 64>(isa),
-            (_, _) => self.by_bytes::<I, 128>(isa),
+        match (self.w.packing.bits(), self.w.packing.group_size()) {
+            (2, 32) => self.by_fields::<I, Integers<2>, 2>(isa),
+            (2, 64) => self.by_fields::<I, Integers<2>, 4>(isa),
+            (2, _) => self.by_fields::<I, Integers<2>, 8>(isa),
+            (4, 32) => self.by_fields::<I, Integers<4>, 4>(isa),
+            (4, 64) => self.by_fields::<I, Integers<4>, 8>(isa),
+            (4, _) => self.by_fields::<I, Integers<4>, 16>(isa),
+            (_, 32) => self.by_bytes::<I, Integers<8>, 32>(isa),
+            (_, 64) => self.by_bytes::<I, Integers<8>, 64>(isa),
+            (_, _) => self.by_bytes::<I, Integers<8>, 128>(isa),
         }
     }
 }
 
-impl<T: Lanes> Products<'_, T> {
-    /// `BITS` are 2 or 4; `PER` words hold a group.
+impl<T: Lanes> Kernel for Products<'_, T, FloatScales<'_>> {
+    type Output = ();
+    const PAIRS: bool = in_pairs::<T>();
+
     #[inline(always)]
-    fn by_fields<I: Isa, const BITS: usize, const PER: usize>(self, isa: I) {
+    fn run<I: Isa>(self, isa: I) {
+        match self.w.groups.mode {
+            FpMode::Mxfp4 => self.by_fields::<I, E2m1, 4>(isa),
+            FpMode::Nvfp4 => self.by_fields::<I, E2m1, 2>(isa),
+            FpMode::Mxfp8 => self.by_bytes::<I, E4m3, 32>(isa),
+        }
+    }
+}
+
+impl<T: Lanes, G: Groups> Products<'_, T, G> {
+    /// `PER` words hold a group.
+    #[inline(always)]
+    fn by_fields<I: Isa, F: Fields, const PER: usize>(self, isa: I) {
         for (n, out) in self.out.chunks_exact_mut(self.x.rows()).enumerate() {
             let w = self.w.row(n);
-            for_rows!(out, at, R => fields_dot::<I, T, BITS, PER, R>(isa, self.x, at, w));
+            for_rows!(out, at, R => fields_dot::<I, T, F, G, PER, R>(isa, self.x, at, w));
         }
     }
 
     #[inline(always)]
-    fn by_bytes<I: Isa, const GROUP: usize>(self, isa: I) {
-        let mut unpacked = vec![0u8; if self.w.affine.bits == 8 { 0 } else { self.w.columns }];
+    fn by_bytes<I: Isa, B: Bytes, const GROUP: usize>(self, isa: I) {
+        let bits = self.w.packing.bits();
+        let mut unpacked = vec![0u8; if bits == 8 { 0 } else { self.w.columns }];
         for (n, out) in self.out.chunks_exact_mut(self.x.rows()).enumerate() {
             let w = self.w.row(n);
-            let bytes: &[u8] = match self.w.affine.bits {
+            let bytes: &[u8] = match bits {
                 8 => bytemuck::cast_slice(w.words),
                 bits => {
                     unpack(isa, bits, w.words, &mut unpacked);
                     &unpacked
                 }
             };
-            for_rows!(out, at, R => bytes_dot::<I, T, GROUP, R>(isa, self.x, at, bytes, w));
+            for_rows!(out, at, R => bytes_dot::<I, B, G, GROUP, R>(isa, self.x, at, bytes, w));
         }
     }
 }
 
 /// Products of rows `at` to `at + R` of `x` with a row of weights of 2 or 4 bits.
 #[inline(always)]
-fn fields_dot<I: Isa, T: Lanes, const BITS: usize, const PER: usize, const R: usize>(
+fn fields_dot<I: Isa, T: Lanes, F: Fields, G: Groups, const PER: usize, const R: usize>(
     isa: I,
     x: &Activations,
     at: usize,
-    w: Row<'_, T>,
+    w: Row<'_, G>,
 ) -> [f32; R] {
     let mut acc = [isa.splat(0.0); R];
     // The words of sixteen groups, sixteen at a time.
     for (s, words) in w.words.chunks(LANES * PER).enumerate() {
-        let scales = sixteen_scales(isa, w.scales, s * LANES);
+        let scales = w.groups.scales(isa, s * LANES);
         let (words, rest) = words.as_chunks::<LANES>();
         for (b, words) in words.iter().enumerate() {
             isa.prefetch(words);
-            let products = block::<I, T, BITS, R>(isa, x, at, s * PER + b, isa.words(words));
+            let products = block::<I, T, F, R>(isa, x, at, s * PER + b, isa.words(words));
             scale::<I, PER, R>(isa, &scales, b, products, &mut acc);
         }
         if !rest.is_empty() {
             let (b, words) = (words.len(), isa.words_upto(rest));
-            let products = block::<I, T, BITS, R>(isa, x, at, s * PER + b, words);
+            let products = block::<I, T, F, R>(isa, x, at, s * PER + b, words);
             scale::<I, PER, R>(isa, &scales, b, products, &mut acc);
         }
     }
-    add_biases(isa, x, at, w.biases, &mut acc);
+    w.groups.add_biases(isa, x, at, &mut acc);
     sums(isa, acc)
 }
 
 /// The products with the fields of sixteen words, block `b` of a row of weights, word by word.
 #[inline(always)]
-fn block<I: Isa, T: Lanes, const BITS: usize, const R: usize>(
+fn block<I: Isa, T: Lanes, F: Fields, const R: usize>(
     isa: I,
     x: &Activations,
     at: usize,
@@ -121,13 +145,13 @@ fn block<I: Isa, T: Lanes, const BITS: usize, const R: usize>(
 ) -> [I::F; R] {
     let mut products = [isa.splat(0.0); R];
     if I::PAIRS && in_pairs::<T>() {
-        let (pairs, sixteens) = (16 / BITS, 16 / BITS * T::PARTS);
+        let (pairs, sixteens) = (16 / F::BITS, 16 / F::BITS * T::PARTS);
         let mut values: [&[[u32; LANES]]; R] = [&[]; R];
         for r in 0..R {
             values[r] = &x.pairs(at + r)[b * sixteens..][..sixteens];
         }
         for i in 0..pairs {
-            let q = isa.pair_field::<BITS>(words, i);
+            let q = F::pair(isa, words, i);
             for r in 0..R {
                 for part in 0..T::PARTS {
                     let x = isa.words(&values[r][i * T::PARTS + part]);
@@ -136,13 +160,13 @@ fn block<I: Isa, T: Lanes, const BITS: usize, const R: usize>(
             }
         }
     } else {
-        let fields = 32 / BITS;
+        let fields = 32 / F::BITS;
         let mut values: [&[[f32; LANES]]; R] = [&[]; R];
         for r in 0..R {
             values[r] = &x.values(at + r)[b * fields..][..fields];
         }
         for i in 0..fields {
-            let q = isa.field::<BITS>(words, i);
+            let q = F::one(isa, words, i);
             for r in 0..R {
                 products[r] = isa.fma(q, isa.load(&values[r][i]), products[r]);
             }
@@ -170,17 +194,17 @@ fn scale<I: Isa, const PER: usize, const R: usize>(
 
 /// Products of rows `at` to `at + R` of `x` with a row of weights unpacked to bytes.
 #[inline(always)]
-fn bytes_dot<I: Isa, T: Lanes, const GROUP: usize, const R: usize>(
+fn bytes_dot<I: Isa, B: Bytes, G: Groups, const GROUP: usize, const R: usize>(
     isa: I,
     x: &Activations,
     at: usize,
     bytes: &[u8],
-    w: Row<'_, T>,
+    w: Row<'_, G>,
 ) -> [f32; R] {
     let mut acc = [isa.splat(0.0); R];
     let per = GROUP / LANES;
     for (s, bytes) in bytes.chunks(LANES * GROUP).enumerate() {
-        let scales = sixteen_scales(isa, w.scales, s * LANES);
+        let scales = w.groups.scales(isa, s * LANES);
         for (g, (bytes, &scale)) in bytes.as_chunks::<GROUP>().0.iter().zip(&scales).enumerate() {
             let bytes = bytes.as_chunks::<LANES>().0;
             let mut values: [&[[f32; LANES]]; R] = [&[]; R];
@@ -189,7 +213,7 @@ fn bytes_dot<I: Isa, T: Lanes, const GROUP: usize, const R: usize>(
             }
             let mut products = [isa.splat(0.0); R];
             for i in 0..per {
-                let q = isa.load_u8(&bytes[i]);
+                let q = B::load(isa, &bytes[i]);
                 for r in 0..R {
                     products[r] = isa.fma(q, isa.load(&values[r][i]), products[r]);
                 }
@@ -199,7 +223,7 @@ fn bytes_dot<I: Isa, T: Lanes, const GROUP: usize, const R: usize>(
             }
         }
     }
-    add_biases(isa, x, at, w.biases, &mut acc);
+    w.groups.add_biases(isa, x, at, &mut acc);
     sums(isa, acc)
 }
 
@@ -210,21 +234,4 @@ fn sums<I: Isa, const R: usize>(isa: I, acc: [I::F; R]) -> [f32; R] {
         out[r] = isa.sum(acc[r]);
     }
     out
-}
-
-/// Adds every group's bias times its sum of activations.
-#[inline(always)]
-fn add_biases<I: Isa, T: Lanes, const R: usize>(
-    isa: I,
-    x: &Activations,
-    at: usize,
-    biases: &[T],
-    acc: &mut [I::F; R],
-) {
-    for s in 0..biases.len().div_ceil(LANES) {
-        let biases = load_upto(isa, biases, s * LANES);
-        for r in 0..R {
-            acc[r] = isa.fma(isa.load(&x.sums(at + r)[s]), biases, acc[r]);
-        }
-    }
 }
