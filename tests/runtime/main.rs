@@ -7,6 +7,7 @@ mod evaluation;
 mod exiting;
 mod failing;
 mod knobs;
+mod pipelines;
 mod statistics;
 mod streams;
 mod threads;

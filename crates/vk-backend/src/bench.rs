@@ -47,7 +47,7 @@ pub fn encode(rounds: usize) -> Result<EncodeFigures> {
     let stream = new_stream(Device::GPU)?;
     let stream = streams::stream_of(stream.index)
         .ok_or_else(|| mlx_vulkan_core::Error::device("bench", "the backend was not installed"))?;
-    let pipeline = stream.device().pipelines.get(MOVE_BYTES, &ONE_WORD, 0)?;
+    let pipeline = stream.device().pipelines.get(MOVE_BYTES, &ONE_WORD, 0);
     stream.encode(|encoder| {
         let mut time = |f: &dyn Fn(&mut Encoder, &PipelineOf<Push>) -> Result<Duration>| {
             let mut times =
@@ -106,15 +106,16 @@ fn through_encoder(
 fn plain(encoder: &mut Encoder, pipeline: &PipelineOf<Push>, dependent: bool) -> Result<Duration> {
     let memory = encoder.scratch(256 * (BATCH as u64 + 1))?;
     let mut recorder = encoder.plain()?;
+    let pipeline = pipeline.any().made()?;
     let start = Instant::now();
-    recorder.bind(pipeline.any());
+    recorder.bind(pipeline);
     for i in 0..BATCH as u64 {
         let from = memory.address + if dependent { 256 * i } else { 0 };
         if dependent {
             recorder.barrier();
         }
         let push = push(from, memory.address + 256 * (i + 1));
-        recorder.push(pipeline.any(), bytemuck::bytes_of(&push));
+        recorder.push(pipeline, bytemuck::bytes_of(&push));
         recorder.dispatch([1, 1, 1]);
     }
     let time = start.elapsed();

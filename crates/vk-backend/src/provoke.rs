@@ -4,7 +4,9 @@ use mlx_vulkan_core::{Device, Error, Result, Stream, default_stream};
 
 use crate::{
     runtime::{
+        builders::Pipeline,
         encoder::{Dispatch, Region},
+        pipelines::PipelineOf,
         streams,
     },
     shaders::layouts::copy_move::{self, Constants, MOVE_BYTES, Push},
@@ -29,7 +31,7 @@ pub fn write_outside(bytes: u64, at: i64) -> Result<()> {
         return Err(Error::device(OP, "nothing guards that memory: set MLX_VK_DEBUG_GUARD=1"));
     }
     let constants = Constants { workgroup: 64, bytes: 4, mode: copy_move::DENSE };
-    let pipeline = stream.device().pipelines.get(MOVE_BYTES, &constants, 0)?;
+    let pipeline = stream.device().pipelines.get(MOVE_BYTES, &constants, 0);
     let (_, encoded) = stream.work(|encoder| {
         encoder.begin_op(OP, 1);
         let from = encoder.scratch(4)?;
@@ -43,6 +45,23 @@ pub fn write_outside(bytes: u64, at: i64) -> Result<()> {
             reads: &[from],
             writes: &[Region { address: memory.address, bytes }],
         })
+    })?;
+    encoded.finish()
+}
+
+/// Encodes, beside what is evaluated next on a stream, a kernel that the driver's compiler refuses, which is
+/// found when it is recorded.
+///
+/// # Errors
+/// When it is not a Vulkan stream, or the device fails.
+pub fn refuse_kernel(stream: Stream) -> Result<()> {
+    let refused = || Err(Error::device(OP, "the driver refused a kernel"));
+    // Nobody orders it: who needs it makes it.
+    let pipeline = PipelineOf::<Push>::new(Pipeline::new(OP, refused));
+    let (_, encoded) = streams::get(stream)?.work(|encoder| {
+        encoder.begin_op(OP, 1);
+        let (pipeline, push, groups) = (&pipeline, &Push::default(), [1, 1, 1]);
+        encoder.dispatch(&Dispatch { pipeline, push, groups, reads: &[], writes: &[] })
     })?;
     encoded.finish()
 }

@@ -19,12 +19,12 @@ pub(super) fn eval(ctx: &mut Ctx<'_>, range: Arange, output: &mut Output) -> Res
         Class::Int | Class::Uint | Class::Long | Class::Ulong => {
             let (start, step) = (start as i64, step as i64);
             let push = LongPush { destination: address, count, start, step };
-            let pipeline = ctx.pipeline(layouts::arange::ARANGE_LONG, &constants)?;
+            let pipeline = ctx.pipeline(layouts::arange::ARANGE_LONG, &constants);
             return ctx.run(&pipeline, &push, count, group.into(), &[], &writes);
         }
     };
     let (start, step) = (pair(start), pair(step));
-    let pipeline = ctx.pipeline(kernel, &constants)?;
+    let pipeline = ctx.pipeline(kernel, &constants);
     let push = Push { destination: address, count, start, step };
     ctx.run(&pipeline, &push, count, group.into(), &[], &writes)
 }

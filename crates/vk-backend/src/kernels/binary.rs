@@ -110,7 +110,7 @@ pub(super) fn eval(
         left_scalar: u32::from(pair == Pair::ScalarDense),
         right_scalar: u32::from(pair == Pair::DenseScalar),
     };
-    let pipeline = ctx.pipeline(kernel(a.dtype().into(), op), &constants)?;
+    let pipeline = ctx.pipeline(kernel(a.dtype().into(), op), &constants);
     let reads = [left.region, right.region];
     let groups = [ctx.capabilities().groups_1d(mode.items(count), group.into()), 1, 1];
     let writes = &[destination.region];

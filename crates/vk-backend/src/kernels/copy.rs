@@ -138,17 +138,15 @@ pub(crate) fn copy(
     let moves = |bytes, mode| moves::Constants { workgroup, bytes, mode };
     let converts = |mode| convert::Constants { workgroup, from, to, mode };
     let (pipeline, items) = match plan {
-        CopyPlan::Move { bytes, count } => {
-            (ctx.pipeline(MOVE, &moves(bytes, moves::DENSE))?, count)
-        }
+        CopyPlan::Move { bytes, count } => (ctx.pipeline(MOVE, &moves(bytes, moves::DENSE)), count),
         CopyPlan::MoveStrided { bytes } => {
-            (ctx.pipeline(MOVE, &moves(bytes, moves::STRIDED))?, count)
+            (ctx.pipeline(MOVE, &moves(bytes, moves::STRIDED)), count)
         }
-        CopyPlan::Fill { bytes } => (ctx.pipeline(MOVE, &moves(bytes, moves::FILL))?, count),
+        CopyPlan::Fill { bytes } => (ctx.pipeline(MOVE, &moves(bytes, moves::FILL)), count),
         CopyPlan::Transpose { .. } => unreachable!("encoded above"),
-        CopyPlan::Convert => (ctx.pipeline(loads, &converts(convert::DENSE))?, count),
-        CopyPlan::Convert4 => (ctx.pipeline(loads, &converts(convert::DENSE4))?, count.div_ceil(4)),
-        CopyPlan::ConvertStrided => (ctx.pipeline(loads, &converts(convert::STRIDED))?, count),
+        CopyPlan::Convert => (ctx.pipeline(loads, &converts(convert::DENSE)), count),
+        CopyPlan::Convert4 => (ctx.pipeline(loads, &converts(convert::DENSE4)), count.div_ceil(4)),
+        CopyPlan::ConvertStrided => (ctx.pipeline(loads, &converts(convert::STRIDED)), count),
     };
     ctx.run(&pipeline, &push, items, u64::from(group), &reads, &writes)
 }
@@ -180,7 +178,7 @@ fn move_tail(
     let (reads, writes) = ([part(&reads[0], tail.source)], [part(&writes[0], tail.destination)]);
     let bytes = size as u32;
     let constants = moves::Constants { workgroup: group, bytes, mode: moves::DENSE };
-    let pipeline = ctx.pipeline(MOVE, &constants)?;
+    let pipeline = ctx.pipeline(MOVE, &constants);
     ctx.run(&pipeline, &tail, tail.count, u64::from(group), &reads, &writes)
 }
 

@@ -79,42 +79,34 @@ impl<'a> Ctx<'a> {
         self.stream
     }
 
-    /// The pipeline of `kernel` with its specialization constants. Created once, then found in a table.
-    ///
-    /// # Errors
-    /// When the driver refuses it.
+    /// The pipeline of `kernel` with its specialization constants: promised once, then found in a table. That
+    /// the driver refuses it is an error of what is encoded with it.
     pub(crate) fn pipeline<C: SpecConstants, P>(
         &self,
         kernel: KernelOf<C, P>,
         constants: &C,
-    ) -> Result<PipelineOf<P>> {
+    ) -> PipelineOf<P> {
         self.device.pipelines.get(kernel, constants, 0)
     }
 
     /// The same with a required subgroup size (a power of two that the device has).
-    ///
-    /// # Errors
-    /// When the driver refuses it.
     pub(crate) fn pipeline_with_subgroup<C: SpecConstants, P>(
         &self,
         kernel: KernelOf<C, P>,
         constants: &C,
         size: u32,
-    ) -> Result<PipelineOf<P>> {
+    ) -> PipelineOf<P> {
         self.device.pipelines.get(kernel, constants, size)
     }
 
     /// A pipeline whose teams are subgroups of exactly the planned size: Intel's drivers choose another
     /// unless told.
-    ///
-    /// # Errors
-    /// When the driver refuses it.
     pub(crate) fn team_pipeline<C: SpecConstants, P>(
         &self,
         kernel: KernelOf<C, P>,
         constants: &C,
         team: Team,
-    ) -> Result<PipelineOf<P>> {
+    ) -> PipelineOf<P> {
         const INTEL: u32 = 0x8086;
         let told = team.subgroups && self.capabilities().vendor_id == INTEL;
         self.device.pipelines.get(kernel, constants, if told { team.subgroup } else { 0 })

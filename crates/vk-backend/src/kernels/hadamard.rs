@@ -104,7 +104,7 @@ fn power(
         size: size as u32,
         lines: lines as u32,
     };
-    let pipeline = ctx.pipeline(hadamard_power::HADAMARD_POWER, &constants)?;
+    let pipeline = ctx.pipeline(hadamard_power::HADAMARD_POWER, &constants);
     ctx.dispatch(&Dispatch {
         pipeline: &pipeline,
         push: &push,
@@ -136,7 +136,7 @@ fn factor(
         to_dtype: to.dtype as u32,
         order: transform.m as u32,
     };
-    let pipeline = ctx.pipeline(hadamard_factor::HADAMARD_FACTOR, &constants)?;
+    let pipeline = ctx.pipeline(hadamard_factor::HADAMARD_FACTOR, &constants);
     ctx.run(&pipeline, &push, push.count, u64::from(group), &[from.region], &[to.region])
 }
 

@@ -117,7 +117,7 @@ fn take(
     let group = ctx.capabilities().elementwise_workgroup();
     let (bytes, index) = (words.bytes as u32, indices.dtype() as u32);
     let constants = takes::Constants { workgroup: group, bytes, index };
-    let pipeline = ctx.pipeline(takes::TAKE, &constants)?;
+    let pipeline = ctx.pipeline(takes::TAKE, &constants);
     let reads = [source.at.region, picks.at.region];
     ctx.run(&pipeline, &push, count, u64::from(group), &reads, &[to.region])
 }
@@ -154,7 +154,7 @@ fn take_along_axis(
     let group = ctx.capabilities().elementwise_workgroup();
     let (bytes, index) = (a.dtype().size() as u32, indices.dtype() as u32);
     let constants = along::Constants { workgroup: group, bytes, index };
-    let pipeline = ctx.pipeline(along::TAKE_ALONG, &constants)?;
+    let pipeline = ctx.pipeline(along::TAKE_ALONG, &constants);
     let reads = [source.at.region, picks.at.region];
     ctx.run(&pipeline, &push, push.count, u64::from(group), &reads, &[to.region])
 }

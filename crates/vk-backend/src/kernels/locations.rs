@@ -62,7 +62,7 @@ impl<C: SpecConstants> LocationDispatch<'_, C> {
             ndim: locations.shape.len() as u32,
         };
         let group = ctx.capabilities().elementwise_workgroup();
-        let pipeline = ctx.pipeline(self.kernel, &self.constants)?;
+        let pipeline = ctx.pipeline(self.kernel, &self.constants);
         let mut reads: Vec<Region> = self.indices.iter().map(|i| i.at.region).collect();
         reads.push(self.source.region);
         if self.keeps {

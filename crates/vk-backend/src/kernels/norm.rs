@@ -89,7 +89,7 @@ fn normalize(
     let (dtype, flags, subgroup) =
         (output.dtype as u32, if vector { norm::VECTOR_FLAG } else { 0 }, team.subgroup);
     let constants = Constants { workgroup, dtype, flags, subgroup };
-    let pipeline = ctx.team_pipeline(kernels[usize::from(team.subgroups)], &constants, team)?;
+    let pipeline = ctx.team_pipeline(kernels[usize::from(team.subgroups)], &constants, team);
     let groups = [caps.groups_1d(push.rows, 1), 1, 1];
     let bias_region = at_bias.map_or(at_weight.region, |b| b.region);
     let reads = [from.region, at_weight.region, bias_region];

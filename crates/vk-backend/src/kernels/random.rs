@@ -18,7 +18,7 @@ pub(super) fn bits(ctx: &mut Ctx<'_>, key: &Array, output: &mut Output) -> Resul
     let key_stride = key.evaluated().layout.strides[0] as i64;
     let push = Push { key: source.address, destination: destination.address, bytes, key_stride };
     let group = ctx.capabilities().elementwise_workgroup();
-    let pipeline = ctx.pipeline(RANDOM_BITS, &Constants { workgroup: group })?;
+    let pipeline = ctx.pipeline(RANDOM_BITS, &Constants { workgroup: group });
     let hashes = bytes.div_ceil(4).div_ceil(2);
     ctx.run(&pipeline, &push, hashes, u64::from(group), &[source.region], &[destination.region])
 }

@@ -143,7 +143,7 @@ fn dispatch(
     let flags = bit(rope.traditional, TRADITIONAL_FLAG) | bit(rope.base.is_none(), DIVISORS_FLAG);
     let group = caps.elementwise_workgroup().min(128);
     let constants = Constants { workgroup: group, dtype: output.dtype as u32, flags, heads };
-    let pipeline = ctx.pipeline(ROPE, &constants)?;
+    let pipeline = ctx.pipeline(ROPE, &constants);
     let slots = u64::from(push.dims / 2 + push.features - push.dims);
     let items = u64::from(push.batches)
         * u64::from(push.heads.div_ceil(heads))

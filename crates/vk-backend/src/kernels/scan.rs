@@ -161,12 +161,12 @@ pub(super) fn scan_view(
     let writes = [to.region];
     let Some(team) = plan.team else {
         let constants = serial::Constants { workgroup, from, to: into, op };
-        let pipeline = ctx.pipeline(threads, &constants)?;
+        let pipeline = ctx.pipeline(threads, &constants);
         return ctx.run(&pipeline, &push, tasks, u64::from(plan.group), &reads, &writes);
     };
     let words = words(source, to, dtype, &rows, (stride, out_stride), length);
     let constants = block::Constants { workgroup, from, to: into, op, team, words };
-    let pipeline = ctx.pipeline(teams, &constants)?;
+    let pipeline = ctx.pipeline(teams, &constants);
     ctx.run(&pipeline, &push, tasks, u64::from(plan.group / team), &reads, &writes)
 }
 

@@ -115,11 +115,11 @@ pub(crate) fn encode(
                 quantized_qmm_matrix, tile, dtype, out, flags,
                 bits: bits as u32, group: group_size as u32
             );
-            matrix_pipeline(ctx, quantized::MATRIX, dtype, &constants)?
+            matrix_pipeline(ctx, quantized::MATRIX, dtype, &constants)
         }
         None => {
             let constants = matrix_constants!(matmul_matrix, tile, dtype, out, flags);
-            matrix_pipeline(ctx, MATRIX, dtype, &constants)?
+            matrix_pipeline(ctx, MATRIX, dtype, &constants)
         }
     };
     let (pipeline, push, groups) = (&pipeline, &push, matrix_grid(&tile, &push, caps));

@@ -149,10 +149,10 @@ fn softmax(ctx: &mut Ctx<'_>, a: &Array, output: &mut Output) -> Result<()> {
     let constants =
         softmax_rows::Constants { workgroup: group, from, team, items, quads, subgroup };
     let pipeline = match subgroup {
-        1 => ctx.pipeline(softmax_rows::SOFTMAX_ROWS_SHARED, &constants)?,
+        1 => ctx.pipeline(softmax_rows::SOFTMAX_ROWS_SHARED, &constants),
         size => {
             let kernel = softmax_rows::SOFTMAX_ROWS_SUBGROUP;
-            ctx.pipeline_with_subgroup(kernel, &constants, size)?
+            ctx.pipeline_with_subgroup(kernel, &constants, size)
         }
     };
     ctx.run(
@@ -176,7 +176,7 @@ fn long_rows(ctx: &mut Ctx<'_>, rows: &Rows, quads: bool, to: Operand) -> Result
         team: plan.team,
         quads: u32::from(quads),
     };
-    let pipeline = ctx.pipeline(softmax_scale::SOFTMAX_SCALE, &constants)?;
+    let pipeline = ctx.pipeline(softmax_scale::SOFTMAX_SCALE, &constants);
     let tasks = rows.count() * plan.splits;
     let reads = [rows.at.region, pairs];
     ctx.run(&pipeline, &push, tasks, plan.teams(), &reads, &[to.region])
@@ -208,7 +208,7 @@ fn fold_parts(ctx: &mut Ctx<'_>, rows: &Rows, plan: &ReducePlan) -> Result<Regio
     let nowhere = Operand { address: 0, region: Region::default() };
     let push = rows.push(nowhere, pairs.address, plan);
     let pipeline =
-        ctx.pipeline(softmax_fold::SOFTMAX_FOLD, &fold_constants(rows, plan, Stage::Parts))?;
+        ctx.pipeline(softmax_fold::SOFTMAX_FOLD, &fold_constants(rows, plan, Stage::Parts));
     ctx.run(&pipeline, &push, tasks, plan.teams(), &[rows.at.region], &[pairs])?;
     Ok(pairs)
 }
@@ -224,7 +224,7 @@ fn logsumexp(ctx: &mut Ctx<'_>, a: &Array, output: &mut Output) -> Result<()> {
     if plan.splits == 1 {
         let push = rows.push(to, 0, &plan);
         let pipeline =
-            ctx.pipeline(softmax_fold::SOFTMAX_FOLD, &fold_constants(&rows, &plan, Stage::Whole))?;
+            ctx.pipeline(softmax_fold::SOFTMAX_FOLD, &fold_constants(&rows, &plan, Stage::Whole));
         return ctx.run(
             &pipeline,
             &push,
@@ -238,7 +238,7 @@ fn logsumexp(ctx: &mut Ctx<'_>, a: &Array, output: &mut Output) -> Result<()> {
     let join = ReducePlan::new(ctx.capabilities(), rows.count(), plan.splits, 1, false);
     let push = rows.push(to, pairs.address, &plan);
     let pipeline =
-        ctx.pipeline(softmax_fold::SOFTMAX_FOLD, &fold_constants(&rows, &join, Stage::Join))?;
+        ctx.pipeline(softmax_fold::SOFTMAX_FOLD, &fold_constants(&rows, &join, Stage::Join));
     ctx.run(&pipeline, &push, rows.count(), join.teams(), &[pairs], &[to.region])
 }
 

@@ -1,13 +1,14 @@
 //! Steps: products of one row and attentions of one token, which are not encoded at once but wait until
 //! something else is, so that the layer above can make one dispatch of many.
 
-use std::any::Any;
+use std::{any::Any, sync::Arc};
 
 use mlx_vulkan_core::{Error, Result, Stream, buffer::BufferRef};
 use smallvec::SmallVec;
 
 use super::{attention::decode::Token, layouts, matvec::fused::Fused};
 use crate::runtime::{
+    builders::Pipeline,
     encoder::{Deferred, Encoder, Recent},
     hazards::Region,
 };
@@ -64,6 +65,12 @@ pub(crate) trait Runs: Send {
     /// Whether an attention can be a step.
     fn serves_attention(&self, token: &Token) -> bool;
 
+    /// The last of `steps` was put off: what runs of them will need is ordered.
+    fn expect(&mut self, steps: &[Step]);
+
+    /// A pipeline that runs of `steps` need and that is not made yet.
+    fn missing(&self, steps: &[Step]) -> Option<Arc<Pipeline>>;
+
     /// Encodes all of them, in their order.
     ///
     /// # Errors
@@ -107,6 +114,7 @@ impl Steps {
         let (held, recent) = (std::mem::take(&mut encoder.held), encoder.recent);
         let Some(steps) = Steps::of(encoder) else { return Ok(()) };
         steps.waiting.push(Step { held, recent, ..step });
+        steps.runs.expect(&steps.waiting);
         Ok(())
     }
 }
@@ -114,6 +122,10 @@ impl Steps {
 impl Deferred for Steps {
     fn is_empty(&self) -> bool {
         self.waiting.is_empty()
+    }
+
+    fn missing(&self) -> Option<Arc<Pipeline>> {
+        self.runs.missing(&self.waiting)
     }
 
     fn encode(&mut self, encoder: &mut Encoder) -> Result<()> {

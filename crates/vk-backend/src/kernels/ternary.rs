@@ -42,7 +42,7 @@ fn select(ctx: &mut Ctx<'_>, inputs: &[Array; 3], output: &mut Output) -> Result
     let group = ctx.capabilities().elementwise_workgroup();
     let size = output.dtype.size() as u32;
     let constants = Constants { workgroup: group, size, strided: u32::from(!dense) };
-    let pipeline = ctx.pipeline(SELECT, &constants)?;
+    let pipeline = ctx.pipeline(SELECT, &constants);
     let reads = [condition.region, left.region, right.region];
     ctx.run(&pipeline, &push, push.count, u64::from(group), &reads, &[destination.region])
 }

@@ -85,7 +85,7 @@ pub(super) fn transpose(
     let [group, wide, high] = rectangle(ctx.capabilities(), bytes, vectors);
     let share = if vectors == VECTORS { (4 / bytes).max(1) } else { 1 };
     let constants = Constants { workgroup: group, bytes, wide, high, vectors };
-    let pipeline = ctx.pipeline(TRANSPOSE_BYTES, &constants)?;
+    let pipeline = ctx.pipeline(TRANSPOSE_BYTES, &constants);
     let along_b = b.div_ceil(u64::from(high * share));
     let squares = rest.count() * a.div_ceil(u64::from(wide)) * along_b;
     ctx.run(&pipeline, &push, squares, 1, &[from.region], &[to.region])

@@ -75,7 +75,7 @@ pub(super) fn eval(ctx: &mut Ctx<'_>, op: UnaryOp, a: &Array, output: &mut Outpu
     let group = ctx.capabilities().elementwise_workgroup();
     let constants =
         Constants { workgroup: group, dtype: a.dtype() as u32, op: op as u32, mode: mode as u32 };
-    let pipeline = ctx.pipeline(kernel(a.dtype().into(), op), &constants)?;
+    let pipeline = ctx.pipeline(kernel(a.dtype().into(), op), &constants);
     let groups = [ctx.capabilities().groups_1d(mode.items(count), group.into()), 1, 1];
     let (reads, writes) = (&[source.region], &[destination.region]);
     ctx.dispatch(&Dispatch { pipeline: &pipeline, push: &push, groups, reads, writes })

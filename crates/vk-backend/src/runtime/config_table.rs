@@ -18,6 +18,8 @@ options! {
     debug_lose_device_at: Option<u64> = None, "MLX_VK_DEBUG_LOSE_DEVICE_AT",
         "the submission to a device, counted from 1, from which on it reports that it is lost (to test what \
          happens then)";
+    debug_refuse_kernel: Option<String> = None, "MLX_VK_DEBUG_REFUSE_KERNEL",
+        "the kernel that the driver's compiler refuses (to test what happens then)";
     debug_resident_groups: Option<u64> = None, "MLX_VK_DEBUG_RESIDENT_GROUPS",
         "workgroups that are taken to run at the same time without trying (to test what happens when they \
          do not)";

@@ -17,6 +17,7 @@ use parking_lot::MappedMutexGuard;
 use smallvec::SmallVec;
 
 use crate::runtime::{
+    builders::Pipeline,
     capabilities::Capabilities,
     commit::{BufferOffset, Call, Command, Ended, Handover, Item, Transfer, Wait, Work},
     device::DeviceState,
@@ -67,6 +68,9 @@ pub(crate) trait Deferred: Any + Send {
     /// Whether there is none.
     fn is_empty(&self) -> bool;
 
+    /// A pipeline that has to be made before it can be encoded, and is not yet.
+    fn missing(&self) -> Option<Arc<Pipeline>>;
+
     /// Encodes it.
     ///
     /// # Errors
@@ -78,10 +82,12 @@ pub(crate) trait Deferred: Any + Send {
 }
 
 /// Why an operation could not be encoded now: what has to be waited for before it is tried again.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug)]
 pub(crate) enum Blocked {
     /// Memory is out.
     Memory,
+    /// What was put off needs this pipeline first.
+    Pipeline(Arc<Pipeline>),
     /// Something is in use, or not there, until this tick.
     Until(Tick),
 }
@@ -124,6 +130,8 @@ pub(crate) struct Encoder {
     /// The operation writes to an input's memory.
     pub(crate) in_place: bool,
     pub(super) blocked: Option<Blocked>,
+    /// What is encoded may be tried again after a wait.
+    pub(super) may_wait: bool,
 }
 
 impl Encoder {
@@ -151,6 +159,7 @@ impl Encoder {
             done: Done::default(),
             in_place: false,
             blocked: None,
+            may_wait: false,
             op: "transfer",
             handover,
             device,
@@ -180,6 +189,13 @@ impl Encoder {
     /// Encodes what was put off.
     fn flush(&mut self) -> Result<()> {
         let Some(mut deferred) = self.deferred.take_if(|d| !d.is_empty()) else { return Ok(()) };
+        if self.may_wait
+            && let Some(missing) = deferred.missing()
+        {
+            self.deferred = Some(deferred);
+            self.blocked = Some(Blocked::Pipeline(missing));
+            return Err(Error::device("encode", "a pipeline has to be made first"));
+        }
         // Somebody else's operation may be half encoded.
         let (held, scratch, op) = (take(&mut self.held), take(&mut self.scratch), self.op);
         let done = take(&mut self.done);
@@ -229,7 +245,11 @@ impl Encoder {
     }
 
     /// The same for a dispatch that is described already, with a grid within the limits.
+    ///
+    /// # Errors
+    /// When the device fails, or is known to refuse the kernel.
     pub(crate) fn encode_work(&mut self, mut work: Work) -> Result<()> {
+        work.pipeline().check()?;
         self.flush()?;
         self.open()?;
         // What is written takes memory until it has run; what is read or overwritten is there anyway.
@@ -274,6 +294,7 @@ impl Encoder {
     /// An operation begins, or one kernel's share of `count` of them: its memory is named after it.
     pub(crate) fn begin_op(&mut self, op: &'static str, count: u64) {
         self.op = op;
+        self.timer.lacks.notice(self.tick().value);
         self.recent = Recent::default();
         (self.done, self.in_place, self.blocked) = (Done::default(), false, None);
         if self.operations == 0 && trace::is_on(self.device.config) {

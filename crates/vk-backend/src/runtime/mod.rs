@@ -1,6 +1,7 @@
 //! The runtime: devices and their memory, streams and their encoders, pipelines, and what is seen of them.
 //! It knows no kernel.
 
+pub(crate) mod builders;
 pub(crate) mod capabilities;
 pub(crate) mod commit;
 pub mod config;
@@ -8,6 +9,7 @@ pub(crate) mod device;
 pub(crate) mod disk_cache;
 pub(crate) mod encoder;
 pub(crate) mod hazards;
+pub(crate) mod lacks;
 pub(crate) mod machine;
 pub(crate) mod memory;
 pub(crate) mod observe;

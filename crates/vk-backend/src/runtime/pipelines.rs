@@ -1,12 +1,12 @@
-//! The pipelines of a device: each is created once, kept for the life of the device, and saved to
-//! disk through the driver's cache.
+//! The pipelines of a device: each is promised when it is first asked for, made once by a builder, kept for
+//! the life of the device, and saved to disk through the driver's cache.
 
 use std::{
     marker::PhantomData,
     ops::Deref,
     path::PathBuf,
     sync::{
-        Arc,
+        Arc, OnceLock,
         atomic::{AtomicBool, Ordering::Relaxed},
     },
 };
@@ -22,15 +22,14 @@ use vulkano::{
 
 use crate::{
     runtime::{
+        builders::{self, Pipeline, Urgency},
         config::Config,
         disk_cache,
         raw::{device::RawDevice, ending::InDriver, pipeline},
-        stats,
+        stats, trace,
     },
     shaders::{Kernel, KernelOf, SpecConstants},
 };
-
-pub(crate) use crate::runtime::raw::pipeline::Pipeline;
 
 /// How long no pipeline is made before the cache is saved.
 const QUIET: std::time::Duration = std::time::Duration::from_millis(500);
@@ -46,6 +45,11 @@ pub(crate) struct PipelineOf<P> {
 }
 
 impl<P> PipelineOf<P> {
+    /// A pipeline whose kernel takes `P`.
+    pub(crate) fn new(pipeline: Arc<Pipeline>) -> Self {
+        PipelineOf { pipeline, push: PhantomData }
+    }
+
     /// The pipeline, whatever it takes.
     pub(crate) fn any(&self) -> &Arc<Pipeline> {
         &self.pipeline
@@ -73,12 +77,21 @@ impl<P> Deref for PipelineOf<P> {
 
 /// The pipelines of one device.
 pub(crate) struct Pipelines {
+    maker: Arc<Maker>,
+    promised: RwLock<FxHashMap<Key, Arc<Pipeline>>>,
+}
+
+/// The module of a kernel, once somebody has parsed it.
+type Module = Arc<OnceLock<Result<Arc<ShaderModule>>>>;
+
+/// What builders need to make the pipelines of a device.
+struct Maker {
     device: Arc<RawDevice>,
     layout: Arc<PipelineLayout>,
     cache: Option<Arc<PipelineCache>>,
     saver: Arc<Saver>,
-    made: RwLock<FxHashMap<Key, Arc<Pipeline>>>,
-    modules: Mutex<FxHashMap<Kernel, Arc<ShaderModule>>>,
+    modules: Mutex<FxHashMap<Kernel, Module>>,
+    traced: bool,
 }
 
 /// Writes the driver's cache to disk: a moment after the last pipeline was made, and at the end.
@@ -127,73 +140,101 @@ impl Pipelines {
         let file = disk_cache::path(&device.device, config);
         let saved = file.as_deref().and_then(disk_cache::load).unwrap_or_default();
         let cache = pipeline::cache(&device.device, saved).ok();
-        Ok(Pipelines {
+        let (unsaved, scheduled) = (AtomicBool::new(false), AtomicBool::new(false));
+        let maker = Maker {
             layout: pipeline::layout(&device.device)?,
             device,
-            saver: Arc::new(Saver {
-                cache: cache.clone(),
-                file,
-                unsaved: AtomicBool::new(false),
-                scheduled: AtomicBool::new(false),
-            }),
+            saver: Arc::new(Saver { cache: cache.clone(), file, unsaved, scheduled }),
             cache,
-            made: RwLock::default(),
             modules: Mutex::default(),
-        })
+            traced: trace::is_on(config),
+        };
+        Ok(Pipelines { maker: Arc::new(maker), promised: RwLock::default() })
     }
 
     /// The pipeline of `kernel` with its specialization constants, and with a required subgroup size unless
-    /// that is 0.
-    ///
-    /// # Errors
-    /// When the driver refuses it.
+    /// that is 0. It may not be made yet; that the driver refuses it is found where it is needed.
     pub(crate) fn get<C: SpecConstants, P>(
         &self,
         kernel: KernelOf<C, P>,
         constants: &C,
         subgroup_size: u32,
-    ) -> Result<PipelineOf<P>> {
+    ) -> PipelineOf<P> {
         let words = constants.words();
-        let pipeline = self.find(kernel.kernel(), words.as_ref(), subgroup_size)?;
-        Ok(PipelineOf { pipeline, push: PhantomData })
+        PipelineOf::new(self.find(kernel.kernel(), words.as_ref(), subgroup_size, Urgency::Now))
+    }
+
+    /// The same for somebody who only expects to need it.
+    pub(crate) fn expect<C: SpecConstants, P>(
+        &self,
+        kernel: KernelOf<C, P>,
+        constants: &C,
+        subgroup_size: u32,
+    ) {
+        self.find(kernel.kernel(), constants.words().as_ref(), subgroup_size, Urgency::Later);
     }
 
     /// The same with `constants[i]` as specialization constant `i`.
-    fn find(&self, kernel: Kernel, constants: &[u32], subgroup_size: u32) -> Result<Arc<Pipeline>> {
+    fn find(
+        &self,
+        kernel: Kernel,
+        constants: &[u32],
+        subgroup_size: u32,
+        urgency: Urgency,
+    ) -> Arc<Pipeline> {
         let key = (kernel, subgroup_size, SmallVec::from_slice(constants));
-        if let Some(found) = self.made.read().get(&key) {
-            stats::PIPELINE_HITS.add(1);
-            return Ok(found.clone());
-        }
-        let _in_driver = InDriver::new();
-        let size = (subgroup_size != 0).then_some(subgroup_size);
-        let (layout, cache, name) = (&self.layout, self.cache.as_ref(), kernel.name());
-        let made = match kernel.committed() {
-            Some(words) => pipeline::create_raw(words, layout, cache, name, constants, size)?,
-            None => {
-                let module = self.module(kernel)?;
-                pipeline::create(&module, layout, cache, name, constants, size)?
-            }
-        };
-        stats::pipeline_created(name);
-        self.saver.schedule();
-        Ok(self.made.write().entry(key).or_insert_with(|| Arc::new(made)).clone())
+        let found = self.promised.read().get(&key).cloned();
+        stats::PIPELINE_HITS.add(u64::from(found.is_some()));
+        let pipeline = found.unwrap_or_else(|| self.promise(key));
+        builders::order(&pipeline, urgency);
+        pipeline
     }
 
-    fn module(&self, kernel: Kernel) -> Result<Arc<ShaderModule>> {
-        let mut modules = self.modules.lock();
-        if let Some(module) = modules.get(&kernel) {
-            return Ok(module.clone());
-        }
-        let module = kernel.load(&self.device.device)?;
-        modules.insert(kernel, module.clone());
-        Ok(module)
+    fn promise(&self, key: Key) -> Arc<Pipeline> {
+        let (maker, own) = (self.maker.clone(), key.clone());
+        let new = Pipeline::new(key.0.name(), move || maker.make(&own));
+        // Another thread may have promised the same one.
+        self.promised.write().entry(key).or_insert(new).clone()
     }
 
     /// Writes the driver's cache to disk now if pipelines were made since the last time.
     pub(crate) fn save(&self) {
-        if self.saver.scheduled.load(Relaxed) {
-            self.saver.save();
+        let saver = &self.maker.saver;
+        if saver.scheduled.load(Relaxed) {
+            saver.save();
         }
+    }
+}
+
+impl Maker {
+    /// # Errors
+    /// When the driver refuses it.
+    fn make(&self, key: &Key) -> Result<pipeline::Pipeline> {
+        let kernel = key.0;
+        let start = self.traced.then(trace::now);
+        let made = self.device.refusal(kernel.name()).and_then(|()| self.create(key));
+        if let Some(start) = start {
+            trace::built(kernel.name(), start);
+        }
+        if made.is_ok() {
+            stats::pipeline_created(kernel.name());
+            self.saver.schedule();
+        }
+        made
+    }
+
+    fn create(&self, (kernel, subgroup_size, constants): &Key) -> Result<pipeline::Pipeline> {
+        let size = (*subgroup_size != 0).then_some(*subgroup_size);
+        let (layout, cache, name) = (&self.layout, self.cache.as_ref(), kernel.name());
+        match kernel.committed() {
+            Some(words) => pipeline::create_raw(words, layout, cache, name, constants, size),
+            None => pipeline::create(&self.module(*kernel)?, layout, cache, name, constants, size),
+        }
+    }
+
+    /// The module of a kernel, which several pipelines may be made of at the same time.
+    fn module(&self, kernel: Kernel) -> Result<Arc<ShaderModule>> {
+        let module = self.modules.lock().entry(kernel).or_default().clone();
+        module.get_or_init(|| kernel.load(&self.device.device)).clone()
     }
 }

@@ -73,6 +73,7 @@ counters! {
     REPEATED, repeated: "failures of runs, after which there are none";
     PIPELINE_HITS, pipeline_hits: "pipeline cache hits";
     PIPELINE_CREATIONS, pipeline_creations: "pipelines created";
+    PIPELINE_WAITS, pipeline_waits: "waits for pipelines that were not made yet";
     DRIVER_ALLOCATIONS, driver_allocations: "driver allocations";
     BYTES_UPLOADED, bytes_uploaded: "bytes uploaded";
     BYTES_READ_BACK, bytes_read_back: "bytes read back";
@@ -184,7 +185,10 @@ pub fn report(config: &Config) -> String {
     if config.stats || config.algo_stats {
         let (hits, made) = (snapshot.pipeline_hits, snapshot.pipeline_creations);
         let share = 100.0 * hits as f64 / (hits + made).max(1) as f64;
-        text += &format!("mlx vulkan: pipelines: {hits} hits ({share:.1}%), {made} created\n");
+        let waits = snapshot.pipeline_waits;
+        text += &format!(
+            "mlx vulkan: pipelines: {hits} hits ({share:.1}%), {made} created, {waits} waits\n"
+        );
     }
     if config.algo_stats {
         for (kernel, count) in pipelines_created() {

@@ -73,7 +73,9 @@ impl VkStream {
         f: impl FnOnce(&mut Encoder) -> Result<T>,
     ) -> Result<(Option<T>, Encoded)> {
         let (result, blocked, overdue) = self.encode(|encoder| {
+            encoder.may_wait = true;
             let result = f(encoder);
+            encoder.may_wait = false;
             let blocked = if result.is_err() { encoder.undo_op() } else { None };
             let ended = encoder.end_op();
             (result.and_then(|done| ended.map(|()| done)), blocked, encoder.overdue())
@@ -88,6 +90,13 @@ impl VkStream {
             )),
             (Err(_), Some(Blocked::Until(tick))) => {
                 Ok((None, Encoded::Later(Box::new(move || tick.wait()))))
+            }
+            (Err(_), Some(Blocked::Pipeline(missing))) => {
+                let wait = move || {
+                    missing.wait();
+                    Ok(())
+                };
+                Ok((None, Encoded::Later(Box::new(wait))))
             }
             (Err(error), Some(Blocked::Memory)) => {
                 Ok((None, Encoded::NoMemory(Box::new(move || self.make_room()), Box::new(error))))
@@ -134,11 +143,11 @@ impl VkStream {
         self.encode(Encoder::commit)
     }
 
-    /// Looks at guards, where there are some, once `value` is reached.
+    /// Looks at guards, where there are some, of what has run.
     ///
     /// # Errors
-    /// What is found, or was, that concerns the results of that batch.
-    fn look_at_guards(&self, value: u64) -> Result<()> {
+    /// When the device fails.
+    fn look_at_guards(&self) -> Result<()> {
         if self.device().guards.is_none() {
             return Ok(());
         }
@@ -146,13 +155,18 @@ impl VkStream {
         self.handover.settle()?;
         self.handover.free();
         self.device().check_guards();
-        self.broken_guard(value).map_or(Ok(()), |broken| Err(broken.tell()))
+        Ok(())
     }
 
     /// What was found broken that concerns the results of a batch.
     fn broken_guard(&self, value: u64) -> Option<Arc<Failure>> {
         let tick = Tick { stream: self.timer.stream, value };
         self.device().guards.as_ref()?.failure(tick)
+    }
+
+    /// Why the results of a batch that has run are not what they should be.
+    fn flaw(&self, value: u64) -> Option<Arc<Failure>> {
+        self.timer.lacks.failure(value).or_else(|| self.broken_guard(value))
     }
 
     /// Hands over work up to `value` if it still is in the encoder.
@@ -214,16 +228,17 @@ impl Clock for VkStream {
         }
         self.handover.free();
         self.timer.failure(value).map_or(Ok(()), Err)?;
-        self.look_at_guards(value)?;
-        Ok(true)
+        self.look_at_guards()?;
+        self.flaw(value).map_or(Ok(true), |flaw| Err(flaw.tell()))
     }
 
     fn failure(&self, value: u64) -> Option<Error> {
-        self.timer.failure(value).or_else(|| self.broken_guard(value).map(|broken| broken.tell()))
+        self.timer.failure(value).or_else(|| self.flaw(value).map(|flaw| flaw.tell()))
     }
 
     fn untold(&self) -> Option<Error> {
-        self.device().guards.as_ref()?.untold(Some(self.timer.stream))
+        let guards = || self.device().guards.as_ref()?.untold(Some(self.timer.stream));
+        self.timer.lacks.untold().or_else(guards)
     }
 
     fn on_reach(&self, value: u64, then: Callback) {

@@ -15,6 +15,7 @@ use parking_lot::{Mutex, RwLock};
 
 use crate::runtime::{
     config::Config,
+    lacks::Lacks,
     raw::{device::RawDevice, error, timeline::Timeline},
     trace,
 };
@@ -81,6 +82,8 @@ pub(crate) struct Timer {
     signals: Mutex<VecDeque<u64>>,
     /// What went wrong after work was handed over, and the first value whose results are not there.
     fault: OnceCell<(u64, Error)>,
+    /// Batches that ran without some of their dispatches.
+    pub(crate) lacks: Lacks,
 }
 
 impl Timer {
@@ -103,6 +106,7 @@ impl Timer {
             reached: AtomicU64::new(0),
             signals: Mutex::default(),
             fault: OnceCell::new(),
+            lacks: Lacks::default(),
         }))
     }
 

@@ -3,7 +3,7 @@
 //!
 //! | process | track | slices |
 //! | --- | --- | --- |
-//! | CPU | thread | operations being encoded, with submissions inside them; waits |
+//! | CPU | thread | operations being encoded, with submissions inside them; waits; pipelines being made |
 //! | CPU | evaluations of stream | from the first operation to the hand-over |
 //! | GPU | stream | submissions, with their kernels inside them |
 //!
@@ -58,6 +58,8 @@ enum Kind {
     Wait(u64),
     /// From the first operation of an evaluation to its hand-over: its operations.
     Eval(u64),
+    /// A pipeline being made.
+    Build,
 }
 
 /// Where a slice of the host is drawn.
@@ -155,6 +157,11 @@ pub(crate) fn submitted(stream: u16, value: u64, dispatches: u64, barriers: u64,
 /// Notes a wait for a submission that was begun at `start`.
 pub(crate) fn waited(stream: u16, value: u64, start: u64) {
     push(Track::Thread(thread()), "wait", stream, Kind::Wait(value), start);
+}
+
+/// Notes a pipeline of `kernel` that this thread began to make at `start`.
+pub(crate) fn built(kernel: &'static str, start: u64) {
+    push(Track::Thread(thread()), kernel, 0, Kind::Build, start);
 }
 
 /// Notes an evaluation whose first operation was begun at `start`.

@@ -34,7 +34,17 @@ pub(crate) fn memory(buffer: &BufferRef) -> Result<&VkMemory> {
 
 impl Encoder {
     /// The device copy of `buffer` with its contents current for the work encoded next.
+    ///
+    /// # Errors
+    /// When memory or the device fails, or the batch of this stream that was to write the contents did.
     pub(crate) fn resident<'b>(&mut self, buffer: &'b BufferRef) -> Result<&'b VkMemory> {
+        let written = buffer.written();
+        // Of other streams core knows.
+        if written.stream == self.stream()
+            && let Some(failure) = self.timer().lacks.failure(written.value)
+        {
+            return Err(failure.tell());
+        }
         if buffer.current() == Current::Host {
             let device = self.device().clone();
             let _one_at_a_time = device.transfers.lock();

@@ -55,10 +55,12 @@ use crate::{
         steps::{Kind, Runs, Step, Steps},
     },
     runtime::{
+        builders::Pipeline,
         commit::{Call, Work, written},
         device::DeviceState,
         encoder::{Deferred, Encoder, Region},
         memory::allocation::Allocation,
+        pipelines::PipelineOf,
         raw::block::{Block, Usage},
         stats,
     },
@@ -80,11 +82,14 @@ const FIRST_TAG: u32 = LAST_TAG - 8;
 
 /// What a stream needs for runs.
 struct Interpreter {
+    device: Arc<DeviceState>,
     shape: Shape,
     /// Made by the first run.
     memory: Option<Memory>,
     /// Workgroups that run at once.
     groups: FxHashMap<Variant, u32>,
+    /// The pipeline of the first run was ordered.
+    is_expected: bool,
     /// Runs failed: there are none any more.
     closed: bool,
 }
@@ -100,10 +105,16 @@ struct Memory {
 }
 
 /// What a stream of the device puts off to make runs of; none where there are no runs.
-pub(crate) fn deferred(device: &DeviceState) -> Option<Box<dyn Deferred>> {
+pub(crate) fn deferred(device: &Arc<DeviceState>) -> Option<Box<dyn Deferred>> {
     let shape = planner::shape(device.capabilities(), device.config)?;
-    let groups = FxHashMap::default();
-    let runs = Interpreter { shape, memory: None, groups, closed: false };
+    let runs = Interpreter {
+        device: device.clone(),
+        shape,
+        memory: None,
+        groups: FxHashMap::default(),
+        is_expected: false,
+        closed: false,
+    };
     Some(Box::new(Steps::new(Box::new(runs))))
 }
 
@@ -119,8 +130,32 @@ impl Runs for Interpreter {
         !self.closed && token.attention.dtype != Dtype::Float32 as u32
     }
 
+    fn expect(&mut self, steps: &[Step]) {
+        // With an attention among them it is known for what the kernel is specialized.
+        let is_attention = |step: &Step| matches!(step.kind, Kind::Attention(_));
+        if self.is_expected || self.closed || !steps.last().is_some_and(is_attention) {
+            return;
+        }
+        if let Some(variant) = Variant::of(steps, &self.shape, &self.device) {
+            let constants = variant.constants(&self.shape);
+            self.device.pipelines.expect(variant.kernel(), &constants, self.shape.subgroup);
+            self.is_expected = true;
+        }
+    }
+
+    fn missing(&self, steps: &[Step]) -> Option<Arc<Pipeline>> {
+        if self.closed || steps.len() < self.fewest() {
+            return None;
+        }
+        let variant = Variant::of(steps, &self.shape, &self.device)?;
+        if self.groups.contains_key(&variant) {
+            return None;
+        }
+        Some(self.pipeline(variant).into_any()).filter(|pipeline| !pipeline.is_made())
+    }
+
     fn encode(&mut self, steps: &mut Vec<Step>, encoder: &mut Encoder) -> Result<()> {
-        let fewest = encoder.device().config.interpreter_min_steps.max(1) as usize;
+        let fewest = self.fewest();
         while !steps.is_empty() {
             let table = self.table(encoder, steps, fewest)?;
             let count = table.as_ref().map_or(0, Table::len);
@@ -141,6 +176,16 @@ impl Runs for Interpreter {
 }
 
 impl Interpreter {
+    /// Steps that make a run.
+    fn fewest(&self) -> usize {
+        self.device.config.interpreter_min_steps.max(1) as usize
+    }
+
+    fn pipeline(&self, variant: Variant) -> PipelineOf<Push> {
+        let (constants, subgroup) = (variant.constants(&self.shape), self.shape.subgroup);
+        self.device.pipelines.get(variant.kernel(), &constants, subgroup)
+    }
+
     /// Rows for as many of the first steps as make one run; none where there are fewer than `fewest`.
     fn table(
         &mut self,
@@ -188,8 +233,12 @@ impl Interpreter {
         if let Some(&groups) = self.groups.get(&variant) {
             return Ok(Some(groups));
         }
-        let constants = variant.constants(&self.shape);
-        let pipeline = device.pipelines.get(variant.kernel(), &constants, self.shape.subgroup)?;
+        let pipeline = self.pipeline(variant);
+        if let Err(error) = pipeline.any().made() {
+            tracing::warn!("[interpreter] {error}; going on without it");
+            self.closed = true;
+            return Ok(None);
+        }
         let groups = match device.config.debug_resident_groups {
             Some(groups) => groups as u32,
             None if device.capabilities().is_software() => 1,
@@ -207,12 +256,9 @@ impl Interpreter {
         steps: impl Iterator<Item = Step>,
         table: &Table,
     ) -> Result<()> {
+        let (pipeline, groups) = (self.pipeline(table.variant()), table.groups());
         let Some(memory) = &mut self.memory else { return Ok(()) };
-        let device = encoder.device().clone();
         let tag = memory.next_tag(encoder)?;
-        let (variant, groups) = (table.variant(), table.groups());
-        let constants = variant.constants(&self.shape);
-        let pipeline = device.pipelines.get(variant.kernel(), &constants, self.shape.subgroup)?;
         let mut push = Push {
             table: encoder.args(table.bytes())?,
             control: memory.arena.span().address(),

@@ -32,7 +32,7 @@ pub(super) fn groups(
     pipeline: &PipelineOf<Push>,
     wanted: u32,
 ) -> Result<u32> {
-    let raw = &device.raw;
+    let (raw, pipeline) = (&device.raw, pipeline.any().made()?);
     let failed = |error: VulkanError| raw.fail("interpreter", &error);
     let control = Block::new(raw, Usage::Device, 256).map_err(failed)?;
     let verdict = Block::new(raw, Usage::ReadBack, 256).map_err(failed)?;
@@ -53,8 +53,8 @@ pub(super) fn groups(
         recorder.begin().map_err(failed)?;
         recorder.fill((control.handle(), 0), 256, 0);
         recorder.barrier();
-        recorder.bind(pipeline.any());
-        recorder.push(pipeline.any(), bytes_of(&push));
+        recorder.bind(pipeline);
+        recorder.push(pipeline, bytes_of(&push));
         recorder.dispatch([groups, 1, 1]);
         recorder.end().map_err(failed)?;
         let signal = (timeline.handle(), value);

@@ -216,7 +216,7 @@ fn call(
         score_scale: attention.scale,
         more,
     };
-    let pipeline = ctx.pipeline_with_subgroup(kernel, &constants, subgroup)?;
+    let pipeline = ctx.pipeline_with_subgroup(kernel, &constants, subgroup);
     let groups = [splits, group / heads, attention.kv_heads];
     Ok(Call::new(pipeline, &push, groups))
 }

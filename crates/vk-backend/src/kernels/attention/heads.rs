@@ -84,7 +84,7 @@ pub(crate) fn encode(
     let eps = eps.map_or(0, f32::to_bits);
     let (dtype, width, subgroup) = (*dtype as u32, *width as u32, team.subgroup);
     let constants = Constants { workgroup, dtype, flags, width, subgroup, eps };
-    let pipeline = ctx.pipeline_with_subgroup(ATTENTION_HEADS, &constants, subgroup)?;
+    let pipeline = ctx.pipeline_with_subgroup(ATTENTION_HEADS, &constants, subgroup);
     // A software device finds angles once per token.
     let each = if caps.is_software() { push.heads } else { EACH };
     let blocks = push.heads.div_ceil(each * team.teams(workgroup));

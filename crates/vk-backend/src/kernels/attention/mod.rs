@@ -284,7 +284,7 @@ fn run(
     let group = ctx.capabilities().elementwise_workgroup().min(128);
     let (dtype, splits) = (a.dtype as u32, way.splits().next_multiple_of(16));
     let constants = combine::Constants { workgroup: group, dtype, splits };
-    let pipeline = ctx.pipeline(combine::ATTENTION_COMBINE, &constants)?;
+    let pipeline = ctx.pipeline(combine::ATTENTION_COMBINE, &constants);
     ctx.run(&pipeline, &push, rows, 1, &[parts, maxima], &[result.region])
 }
 
@@ -347,8 +347,8 @@ fn dispatch(
         scale: a.scale,
     };
     let (pipeline, items) = match way {
-        Way::Lanes(plan) => lanes_pipeline(ctx, a, plan)?,
-        Way::Matrix(plan) => prefill_pipeline(ctx, a, plan)?,
+        Way::Lanes(plan) => lanes_pipeline(ctx, a, plan),
+        Way::Matrix(plan) => prefill_pipeline(ctx, a, plan),
     };
     let groups = [ctx.capabilities().groups_1d(items * u64::from(way.splits()), 1), 1, 1];
     let reads = [a.q.at.region, a.k.at.region, a.v.at.region, a.mask_at.region];
@@ -363,11 +363,7 @@ fn dispatch(
 }
 
 /// The pipeline of `attention.comp`, and the workgroups of work without splits.
-fn lanes_pipeline(
-    ctx: &Ctx<'_>,
-    a: &Attention<'_>,
-    plan: &LanesPlan,
-) -> Result<(PipelineOf<Push>, u64)> {
+fn lanes_pipeline(ctx: &Ctx<'_>, a: &Attention<'_>, plan: &LanesPlan) -> (PipelineOf<Push>, u64) {
     let s = &a.sizes;
     let flags = bit(
         a.q.quads(s.key_width, a.dtype) && a.k.quads(s.key_width, a.dtype),
@@ -389,17 +385,13 @@ fn lanes_pipeline(
     };
     let kernel =
         if plan.team.subgroups { lanes::ATTENTION_SUBGROUP } else { lanes::ATTENTION_SHARED };
-    let pipeline = ctx.team_pipeline(kernel, &constants, plan.team)?;
+    let pipeline = ctx.team_pipeline(kernel, &constants, plan.team);
     let blocks = (s.heads / s.kv_heads * s.queries).div_ceil(plan.rows as usize);
-    Ok((pipeline, (s.batches * s.kv_heads * blocks) as u64))
+    (pipeline, (s.batches * s.kv_heads * blocks) as u64)
 }
 
 /// The same of `matrix.comp`.
-fn prefill_pipeline(
-    ctx: &Ctx<'_>,
-    a: &Attention<'_>,
-    plan: &Prefill,
-) -> Result<(PipelineOf<Push>, u64)> {
+fn prefill_pipeline(ctx: &Ctx<'_>, a: &Attention<'_>, plan: &Prefill) -> (PipelineOf<Push>, u64) {
     let kernels = [matrices::ATTENTION_MATRIX_FLOAT16, matrices::ATTENTION_MATRIX_BFLOAT16];
     // It weighs in registers where it finds that it may.
     let flags = matrices::REGISTERS_FLAG
@@ -420,7 +412,7 @@ fn prefill_pipeline(
         fn_: plan.fragment.n,
         fk: plan.fragment.k,
     };
-    Ok((matrix_pipeline(ctx, kernels, a.dtype, &constants)?, plan.count(&a.sizes)))
+    (matrix_pipeline(ctx, kernels, a.dtype, &constants), plan.count(&a.sizes))
 }
 
 fn bit(on: bool, flag: u32) -> u32 {

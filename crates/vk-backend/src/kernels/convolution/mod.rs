@@ -149,7 +149,7 @@ fn direct(ctx: &mut Ctx<'_>, o: &Operands, output: &Output, quads: bool) -> Resu
     let group = ctx.capabilities().elementwise_workgroup();
     let (dtype, quad) = (output.dtype as u32, u32::from(quads));
     let constants = direct_sums::Constants { workgroup: group, dtype, quad };
-    let pipeline = ctx.pipeline(direct_sums::CONVOLUTION_DIRECT, &constants)?;
+    let pipeline = ctx.pipeline(direct_sums::CONVOLUTION_DIRECT, &constants);
     let reads = [o.input.region, o.weight.region];
     ctx.run(&pipeline, &push, count, u64::from(group), &reads, &[o.result.region])
 }
@@ -174,7 +174,7 @@ fn tiles(ctx: &mut Ctx<'_>, o: &Operands, output: &Output, tile: Tile, quads: bo
     let flags = A_ALONG_K | B_ALONG_K | bit(quads, A_VECTOR) | bit(whole, B_VECTOR);
     let caps = ctx.capabilities();
     let constants = tile_constants!(convolution_tile, tile, output.dtype, output.dtype, flags);
-    let pipeline = ctx.pipeline(convolution_tile::CONVOLUTION_TILE, &constants)?;
+    let pipeline = ctx.pipeline(convolution_tile::CONVOLUTION_TILE, &constants);
     ctx.dispatch(&Dispatch {
         pipeline: &pipeline,
         push: &push,
@@ -259,6 +259,6 @@ fn unfold(
     };
     let group = ctx.capabilities().elementwise_workgroup();
     let constants = convolution_unfold::Constants { workgroup: group, bytes: bytes as u32 };
-    let pipeline = ctx.pipeline(convolution_unfold::CONVOLUTION_UNFOLD, &constants)?;
+    let pipeline = ctx.pipeline(convolution_unfold::CONVOLUTION_UNFOLD, &constants);
     ctx.run(&pipeline, &push, count, u64::from(group), &[o.input.region], &[matrix])
 }

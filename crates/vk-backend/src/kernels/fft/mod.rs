@@ -280,7 +280,7 @@ fn dispatch(
     let (size, radices) = (size as u32, radices(size as u32));
     let constants = fft_pass::Constants { workgroup: group, size, lines, flags, radices };
     let kernel = if twos { fft_pass::FFT_PASS_TWOS } else { fft_pass::FFT_PASS_MIXED };
-    let pipeline = ctx.pipeline(kernel, &constants)?;
+    let pipeline = ctx.pipeline(kernel, &constants);
     let groups = [caps.groups_1d(push.count, u64::from(lines)), 1, 1];
     ctx.dispatch(&Dispatch { pipeline: &pipeline, push, groups, reads, writes: &[writes] })
 }
@@ -302,7 +302,7 @@ fn bluestein(
     };
     let group = ctx.capabilities().elementwise_workgroup();
     let constants = fft_chirp::Constants { workgroup: group };
-    let pipeline = ctx.pipeline(fft_chirp::FFT_CHIRP, &constants)?;
+    let pipeline = ctx.pipeline(fft_chirp::FFT_CHIRP, &constants);
     ctx.run(&pipeline, &push, push.m, u64::from(group), &[], &[spectrum])?;
     let one = Transforms { n: m, batch: &[], inverse: false, scale: 1.0, part: Part::Whole };
     let side = Lines::dense(spectrum, &[], m);

@@ -48,7 +48,7 @@ pub(super) fn eval(
     let group = ctx.capabilities().elementwise_workgroup();
     let flags = if addend.is_some() { ADD_FLAG } else { 0 };
     let constants = Constants { workgroup: group, flags };
-    let pipeline = ctx.pipeline(MATMUL_COMPLEX, &constants)?;
+    let pipeline = ctx.pipeline(MATMUL_COMPLEX, &constants);
     let reads = [at_a.region, at_b.region, at_c.map_or(at_a.region, |c| c.region)];
     ctx.run(&pipeline, &push, walk.count(), u64::from(group), &reads, &[result.region])
 }

@@ -121,7 +121,7 @@ pub(crate) fn matrix_pipeline<C: SpecConstants, P>(
     kernels: [KernelOf<C, P>; 2],
     dtype: Dtype,
     constants: &C,
-) -> Result<PipelineOf<P>> {
+) -> PipelineOf<P> {
     let kernel = kernels[usize::from(dtype == Dtype::Bfloat16)];
     let team = Team { subgroups: true, subgroup: ctx.capabilities().subgroup_size };
     ctx.team_pipeline(kernel, constants, team)
@@ -238,11 +238,11 @@ fn dispatch(
                 Some(Lists::Segments { .. }) => matmul_tile::MATMUL_TILE_SEGMENTS,
             };
             let constants = tile_constants!(matmul_tile, tile, dtype, out, flags);
-            (ctx.pipeline(kernel, &constants)?, tile_grid(&tile, push, caps))
+            (ctx.pipeline(kernel, &constants), tile_grid(&tile, push, caps))
         }
         Gemm::Matrix(tile, _) => {
             let constants = matrix_constants!(matmul_matrix, tile, dtype, out, flags);
-            let pipeline = matrix_pipeline(ctx, MATRIX, dtype, &constants)?;
+            let pipeline = matrix_pipeline(ctx, MATRIX, dtype, &constants);
             (pipeline, matrix_grid(&tile, push, caps))
         }
         Gemm::Lanes { tm, tn } => {
@@ -252,7 +252,7 @@ fn dispatch(
             };
             let size = caps.subgroup_size;
             let constants = lanes_constants!(matmul_lanes, size, [tm, tn], dtype, out, flags);
-            (ctx.pipeline(kernel, &constants)?, lanes_grid(tm, tn, push, caps))
+            (ctx.pipeline(kernel, &constants), lanes_grid(tm, tn, push, caps))
         }
     };
     ctx.dispatch(&Dispatch { pipeline: &pipeline, push, groups, reads, writes: &[writes] })
@@ -380,6 +380,6 @@ fn run_sum(
     let flags = if push.c != 0 { split_sum::ADD_FLAG } else { 0 };
     let dtype = dtype as u32;
     let constants = split_sum::Constants { workgroup: group, dtype, flags };
-    let pipeline = ctx.pipeline(split_sum::MATMUL_SPLIT_SUM, &constants)?;
+    let pipeline = ctx.pipeline(split_sum::MATMUL_SPLIT_SUM, &constants);
     ctx.run(&pipeline, push, push.count, u64::from(group), reads, &[result.region])
 }

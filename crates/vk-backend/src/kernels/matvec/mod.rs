@@ -106,7 +106,7 @@ fn encode_matrix(ctx: &Ctx<'_>, fused: &Fused, plan: &MatrixPlan) -> Result<Call
         true => matrices::MATVEC_MATRIX_FLOAT16,
         false => matrices::MATVEC_MATRIX_BFLOAT16,
     };
-    let pipeline = ctx.pipeline_with_subgroup(kernel, &constants, planner::MATRIX_SUBGROUP)?;
+    let pipeline = ctx.pipeline_with_subgroup(kernel, &constants, planner::MATRIX_SUBGROUP);
     let groups = push.ends[2].div_ceil(plan.teams()).min(plan.most_groups);
     Ok(Call::new(pipeline, &push, [groups, 1, 1]))
 }
@@ -163,7 +163,7 @@ fn encode_lanes(ctx: &Ctx<'_>, fused: &Fused) -> Result<Call> {
         splits: plan.splits,
     };
     let kernel = if int8_rows { lanes::MATVEC_FUSED_DOTS } else { lanes::MATVEC_FUSED };
-    let pipeline = ctx.pipeline_with_subgroup(kernel, &constants, plan.subgroup)?;
+    let pipeline = ctx.pipeline_with_subgroup(kernel, &constants, plan.subgroup);
     let groups = [caps.groups_1d(push.ends[2].into(), plan.teams().into()), 1, 1];
     Ok(Call::new(pipeline, &push, groups))
 }

@@ -168,7 +168,7 @@ pub(in crate::kernels) fn mat_vec(
         subgroup: team.subgroup,
         outputs,
     };
-    let pipeline = ctx.team_pipeline(kernel, &constants, team)?;
+    let pipeline = ctx.team_pipeline(kernel, &constants, team);
     let blocks = rows.div_ceil(outputs as usize) as u64;
     let per_group = u64::from(team.teams(workgroup));
     let groups = grid(caps, blocks, per_group, push.vectors.div_ceil(at_once), push.batches);
@@ -205,7 +205,7 @@ pub(in crate::kernels) fn vec_mat(
         group: 0,
         format: 0,
     };
-    let pipeline = ctx.pipeline(vec_mats::VECMAT, &constants)?;
+    let pipeline = ctx.pipeline(vec_mats::VECMAT, &constants);
     let caps = ctx.capabilities();
     let blocks = columns.div_ceil(4 * across as usize) as u64;
     let groups = grid(caps, blocks, 1, push.vectors.div_ceil(at_once), push.batches);

@@ -93,7 +93,7 @@ fn quantize(
         bits: affine.bits as u32,
         group: affine.group_size as u32,
     };
-    let pipeline = ctx.pipeline(writes::QUANTIZE, &constants)?;
+    let pipeline = ctx.pipeline(writes::QUANTIZE, &constants);
     let writes = [words.region, scales.region, biases.region];
     ctx.run(&pipeline, &push, count, u64::from(group), &[from.region], &writes)
 }
@@ -130,7 +130,7 @@ pub(super) fn dequantize_into(
     let [words, scales, biases] = at.map(|a| a.address);
     let push = reads::Push { words, scales, biases, result: result.address, count };
     let group = ctx.capabilities().elementwise_workgroup();
-    let pipeline = ctx.pipeline(reads::DEQUANTIZE, &constants(group, dtype, packing))?;
+    let pipeline = ctx.pipeline(reads::DEQUANTIZE, &constants(group, dtype, packing));
     let reads = at.map(|a| a.region);
     ctx.run(&pipeline, &push, count, u64::from(group), &reads, &[result])
 }
@@ -172,7 +172,7 @@ pub(crate) fn dequantize_rows(
     let group = ctx.capabilities().elementwise_workgroup();
     let constants = constants(group, matrix.dtype, matrix.affine.into());
     let constants = reads::Constants { index: index as u32, ..constants };
-    let pipeline = ctx.pipeline(reads::DEQUANTIZE_GATHER, &constants)?;
+    let pipeline = ctx.pipeline(reads::DEQUANTIZE_GATHER, &constants);
     let [words, scales, biases] = matrix.at.map(|a| a.region);
     let reads = [words, scales, biases, indices.region];
     ctx.run(&pipeline, &push, push.count, u64::from(group), &reads, &[result])

@@ -309,7 +309,7 @@ fn mat_vec(
     let format = format_of(o.packing);
     let constants =
         qmv::Constants { workgroup, dtype, bits, group, subgroup, rows, outputs, aligned, format };
-    let pipeline = ctx.team_pipeline(kernel, &constants, team)?;
+    let pipeline = ctx.team_pipeline(kernel, &constants, team);
     let caps = ctx.capabilities();
     let blocks = p.outputs.div_ceil(outputs as usize) as u64;
     let groups = [
@@ -375,7 +375,7 @@ fn vec_mat(ctx: &mut Ctx<'_>, o: &Operands, rows: u32) -> Result<()> {
     let (flags, format) = (0, format_of(o.packing));
     let constants =
         matvec_vecmat::Constants { workgroup, dtype, flags, vectors, across, bits, group, format };
-    let pipeline = ctx.pipeline(matvec_vecmat::QUANTIZED_VECMAT, &constants)?;
+    let pipeline = ctx.pipeline(matvec_vecmat::QUANTIZED_VECMAT, &constants);
     let blocks = p.outputs.div_ceil(8 * across as usize) as u64;
     let groups = [
         caps.groups_1d(blocks, 1),
@@ -488,14 +488,14 @@ fn dispatch(
             let constants = tile_constants!(
                 quantized_qmm_tile, tile, dtype, out, flags, bits: bits, group: group, format: format
             );
-            let pipeline = ctx.pipeline([QMM_TILE, QMM_TILE_GATHER][gathers], &constants)?;
+            let pipeline = ctx.pipeline([QMM_TILE, QMM_TILE_GATHER][gathers], &constants);
             (pipeline, matmul::tile_grid(&tile, push, caps))
         }
         Gemm::Matrix(tile, _) => {
             let constants = matrix_constants!(
                 quantized_qmm_matrix, tile, dtype, out, flags, bits: bits, group: group
             );
-            let pipeline = matmul::matrix_pipeline(ctx, MATRIX, dtype, &constants)?;
+            let pipeline = matmul::matrix_pipeline(ctx, MATRIX, dtype, &constants);
             (pipeline, matmul::matrix_grid(&tile, push, caps))
         }
         Gemm::Lanes { tm, tn } => {
@@ -505,7 +505,7 @@ fn dispatch(
                 quantized_qmm_lanes, size, [tm, tn], dtype, out, flags, bits: bits, group: group,
                 format: format
             );
-            let pipeline = ctx.pipeline([QMM_LANES, QMM_LANES_GATHER][gathers], &constants)?;
+            let pipeline = ctx.pipeline([QMM_LANES, QMM_LANES_GATHER][gathers], &constants);
             (pipeline, matmul::lanes_grid(tm, tn, push, caps))
         }
     };

@@ -70,14 +70,14 @@ pub(crate) fn arg_reduce(
     };
     let tasks = rows.count() * plan.splits;
     if plan.splits == 1 {
-        let pipeline = ctx.pipeline(kernel, &constants(Stage::Whole, &plan))?;
+        let pipeline = ctx.pipeline(kernel, &constants(Stage::Whole, &plan));
         let (reads, writes) = ([source.at.region], [to.region]);
         return ctx.run(&pipeline, &push, tasks, plan.teams(), &reads, &writes);
     }
     let keys = ctx.scratch(tasks * size.max(4))?;
     let indices = ctx.scratch(tasks * 4)?;
     (push.keys, push.indices) = (keys.address, indices.address);
-    let pipeline = ctx.pipeline(kernel, &constants(Stage::Parts, &plan))?;
+    let pipeline = ctx.pipeline(kernel, &constants(Stage::Parts, &plan));
     let parts: [Region; 2] = [keys, indices];
     ctx.run(&pipeline, &push, tasks, plan.teams(), &[source.at.region], &parts)?;
 
@@ -86,7 +86,7 @@ pub(crate) fn arg_reduce(
         ..ReducePlan::new(ctx.capabilities(), rows.count(), plan.splits, 1, across)
     };
     let push = Push { length: plan.splits, splits: 1, chunk: 0, ..push };
-    let pipeline = ctx.pipeline(kernel, &constants(Stage::Join, &join))?;
+    let pipeline = ctx.pipeline(kernel, &constants(Stage::Join, &join));
     ctx.run(&pipeline, &push, rows.count(), join.teams(), &parts, &[to.region])
 }
 

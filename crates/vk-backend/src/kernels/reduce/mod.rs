@@ -182,7 +182,7 @@ pub(crate) fn launch(
         mode: mode as u32,
         across: u32::from(plan.across),
     };
-    let pipeline = ctx.pipeline(op.kernel(source.dtype), &constants)?;
+    let pipeline = ctx.pipeline(op.kernel(source.dtype), &constants);
     let write = Region { address: to.address, bytes: tasks * dtype.size() as u64 };
     ctx.run(&pipeline, &push, tasks, plan.teams(), &[source.at.region], &[write])
 }

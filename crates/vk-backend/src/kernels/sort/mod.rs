@@ -119,7 +119,7 @@ fn short_rows(ctx: &mut Ctx<'_>, input: &Rows<'_>, output: &mut Output) -> Resul
         capacity,
         indices: u32::from(input.indices),
     };
-    let pipeline = ctx.pipeline(kernel, &constants)?;
+    let pipeline = ctx.pipeline(kernel, &constants);
     let at_a_time = u64::from(capacity / row);
     ctx.run(&pipeline, &push, rows.count(), at_a_time, &[source.at.region], &[to.region])
 }

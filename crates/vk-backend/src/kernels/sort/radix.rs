@@ -197,7 +197,7 @@ impl Pass<'_> {
         use sort_count::{Constants, SORT_COUNT_NARROW, SORT_COUNT_WIDE};
         let kernel = if input.wide { SORT_COUNT_WIDE } else { SORT_COUNT_NARROW };
         let constants = Constants { workgroup: plan.mover.group, from: input.source.dtype as u32 };
-        let pipeline = ctx.pipeline(kernel, &constants)?;
+        let pipeline = ctx.pipeline(kernel, &constants);
         let (reads, writes) = ([self.from.elements], [counts.at.region]);
         ctx.run(&pipeline, &push, self.rows * plan.splits, 1, &reads, &writes)
     }
@@ -228,12 +228,12 @@ impl Pass<'_> {
         let pipeline = if subgroup == 0 {
             use shared::{SORT_SCATTER_SHARED_NARROW as NARROW, SORT_SCATTER_SHARED_WIDE as WIDE};
             let constants = shared::Constants { workgroup, from, items, indexed };
-            ctx.pipeline(if input.wide { WIDE } else { NARROW }, &constants)?
+            ctx.pipeline(if input.wide { WIDE } else { NARROW }, &constants)
         } else {
             use sort_scatter::{SORT_SCATTER_NARROW as NARROW, SORT_SCATTER_WIDE as WIDE};
             let constants = sort_scatter::Constants { workgroup, from, items, indexed, subgroup };
             let kernel = if input.wide { WIDE } else { NARROW };
-            ctx.pipeline_with_subgroup(kernel, &constants, subgroup)?
+            ctx.pipeline_with_subgroup(kernel, &constants, subgroup)
         };
         let reads = [self.from.elements, indices, offsets.at.region];
         let writes = [elements, self.into.indices];

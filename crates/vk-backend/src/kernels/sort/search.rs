@@ -38,7 +38,7 @@ pub(super) fn search(
     let kernel = if wide { SORT_SEARCH_WIDE } else { SORT_SEARCH_NARROW };
     let group = ctx.capabilities().elementwise_workgroup();
     let (from, right) = (row.dtype as u32, u32::from(right));
-    let pipeline = ctx.pipeline(kernel, &Constants { workgroup: group, from, right })?;
+    let pipeline = ctx.pipeline(kernel, &Constants { workgroup: group, from, right });
     let reads = [row.at.region, values.at.region];
     ctx.run(&pipeline, &push, push.count, u64::from(group), &reads, &[to.region])
 }

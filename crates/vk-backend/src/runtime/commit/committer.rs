@@ -26,6 +26,7 @@ use crate::runtime::{
     raw::{
         ending::{self, InDriver},
         error,
+        pipeline::Pipeline,
         recorder::Recorder,
     },
     stats::{self, Evaluation},
@@ -140,10 +141,20 @@ impl Committer {
         self.value > self.timer.handed.load(Relaxed)
     }
 
+    /// The pipeline of a dispatch of the batch `value`; none if there is none, or if there was none for an
+    /// earlier one: what that should have made may be what this one goes by.
+    fn pipeline<'w>(&self, work: &'w Work, value: u64) -> Option<&'w Pipeline> {
+        let lacks = &self.timer.lacks;
+        // Whoever gave the batch over has waited for it.
+        let made = work.pipeline().made();
+        made.map_err(|error| lacks.add(value, error)).ok().filter(|_| !lacks.concerns(value))
+    }
+
     /// Records a dispatch of the batch `value`, after a barrier if it touches memory that earlier ones
     /// changed, or if it has to be alone.
     fn record(&mut self, work: &Work, value: u64) {
-        let (pipeline, push, groups) = work.call();
+        let Some(pipeline) = self.pipeline(work, value) else { return };
+        let (push, groups) = work.call();
         let ([reads, writes], alone) = (work.regions(), work.alone);
         let hazard = match alone {
             true => self.hazards.access_all(),

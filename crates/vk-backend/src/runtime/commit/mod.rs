@@ -86,7 +86,8 @@ impl Handover {
         let idle = || self.defers || !self.timer.is_busy();
         let few = !self.threads || last && self.queue.lock().waiting().1 <= FEW && idle();
         // Nobody else may be taking over: the order is that of the queue. And a submission that waits for
-        // another stream's must come after it, for which the thread waits.
+        // another stream's must come after it, and one that needs a pipeline after that is made, for which
+        // the thread waits.
         if few
             && let Some(mut committer) = self.committer.try_lock()
             && committer.is_ready()
@@ -99,27 +100,33 @@ impl Handover {
         Ok(())
     }
 
-    /// Takes everything over on this thread.
+    /// Takes everything over on this thread, which waits for the pipelines that it needs.
     ///
     /// # Errors
     /// When the device fails.
     pub(crate) fn settle(&self) -> Result<()> {
-        let mut committer = self.committer.lock();
-        let _in_driver = InDriver::new();
-        self.take_over(&mut committer)?;
-        committer.reclaim();
-        Ok(())
+        loop {
+            {
+                let mut committer = self.committer.lock();
+                let _in_driver = InDriver::new();
+                self.take_over(&mut committer)?;
+                committer.reclaim();
+            }
+            let Some(missing) = self.queue.lock().missing() else { return Ok(()) };
+            missing.wait();
+        }
     }
 
     /// For benches: the recorder itself, without the hazard tracker.
     pub(crate) fn plain(&self) -> Result<MappedMutexGuard<'_, Recorder>> {
+        self.settle()?;
         let mut committer = self.committer.lock();
-        self.take_over(&mut committer)?;
         committer.open()?;
         MutexGuard::try_map(committer, Committer::recorder)
             .map_err(|_| Error::device("encode", "no command buffer"))
     }
 
+    /// Takes over what is there, up to what needs a pipeline that is not made.
     fn take_over(&self, committer: &mut Committer) -> Result<()> {
         let _in_driver = InDriver::new();
         let mut result = Ok(());
@@ -192,23 +199,28 @@ impl Handover {
         self.filled.notify_one();
     }
 
-    /// Takes over what is there and waits for more.
+    /// Takes over what is there and waits for more, or for a pipeline that it needs.
     fn serve(&self) {
-        let behind = {
+        let (behind, missing) = {
             let mut committer = self.committer.lock();
             let _in_driver = InDriver::new();
             // The error is the stream's now: everybody who waits for it is told.
             let taken = self.take_over(&mut committer);
+            let missing = self.queue.lock().missing();
             let next = self.timer.handed.load(Acquire) + 1;
+            // What is there goes to the device while a pipeline is made.
             if taken.is_ok()
-                && committer.is_wanted()
+                && (missing.is_some() || committer.is_wanted())
                 && let Err(error) = committer.submit()
             {
                 self.timer.fail(next, error);
             }
             self.queue.lock().give_back(&mut committer.done);
-            committer.is_behind()
+            (committer.is_behind(), missing)
         };
+        if let Some(missing) = missing {
+            return missing.wait();
+        }
         let mut queue = self.queue.lock();
         if queue.waiting().0 == 0 {
             if !behind && *self.thread.lock() == Thread::Leaves {

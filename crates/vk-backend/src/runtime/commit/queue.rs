@@ -10,6 +10,7 @@ use mlx_vulkan_core::clock::Tick;
 
 use super::work::{Work, Works};
 use crate::runtime::{
+    builders::Pipeline,
     device::Gate,
     hazards::Region,
     memory::allocation::Allocation,
@@ -115,12 +116,33 @@ pub(crate) struct Batch {
     /// Nothing is known to follow: it goes to the device at once.
     pub(crate) last: bool,
     pub(crate) ended: Option<Ended>,
+    /// A pipeline that it needs was not made when that was encoded.
+    is_cold: bool,
+}
+
+impl Item {
+    /// Its pipeline, if that is not made yet.
+    fn missing(&self) -> Option<&Arc<Pipeline>> {
+        match self {
+            Item::Work(work) => Some(work.pipeline()).filter(|pipeline| !pipeline.is_made()),
+            _ => None,
+        }
+    }
+}
+
+impl Batch {
+    /// A pipeline that it needs and that is not made yet.
+    pub(super) fn missing(&self) -> Option<&Arc<Pipeline>> {
+        if self.is_cold { self.items.iter().find_map(Item::missing) } else { None }
+    }
 }
 
 /// The batches between an encoder and its committer.
 #[derive(Default)]
 pub(crate) struct Queue {
     open: Vec<Item>,
+    /// A pipeline that the open batch needs was not made when that was encoded.
+    is_cold: bool,
     batches: VecDeque<Batch>,
     /// Emptied lists of items, to be filled again.
     spare: Vec<Vec<Item>>,
@@ -130,6 +152,7 @@ pub(crate) struct Queue {
 impl Queue {
     /// Appends to the open batch.
     pub(crate) fn push(&mut self, item: Item) {
+        self.is_cold |= item.missing().is_some();
         self.open.push(item);
     }
 
@@ -146,10 +169,16 @@ impl Queue {
         works
     }
 
-    /// Whether everything that the batches wait for is in a queue of a device.
+    /// Whether everything that the batches wait for is in a queue of a device, and their pipelines are made.
     pub(crate) fn is_ready(&self) -> bool {
         let mut items = self.batches.iter().flat_map(|batch| &batch.items);
-        items.all(|item| !matches!(item, Item::Wait(wait) if !wait.is_handed_over()))
+        self.batches.iter().all(|batch| batch.missing().is_none())
+            && items.all(|item| !matches!(item, Item::Wait(wait) if !wait.is_handed_over()))
+    }
+
+    /// A pipeline that the next batch needs and that is not made yet.
+    pub(crate) fn missing(&self) -> Option<Arc<Pipeline>> {
+        self.batches.front()?.missing().cloned()
     }
 
     /// The operation is encoded: its temporary memory is needed as long as its last dispatch.
@@ -166,7 +195,8 @@ impl Queue {
     pub(crate) fn close(&mut self, value: u64, last: bool, ended: Option<Ended>) {
         let next = self.spare.pop().unwrap_or_default();
         let items = std::mem::replace(&mut self.open, next);
-        self.batches.push_back(Batch { items, value, last, ended });
+        let is_cold = std::mem::take(&mut self.is_cold);
+        self.batches.push_back(Batch { items, value, last, ended, is_cold });
     }
 
     /// Takes recorded works back. The thread that encodes frees what they hold: reference counts and
@@ -180,9 +210,9 @@ impl Queue {
         std::mem::take(&mut self.done)
     }
 
-    /// The next batch.
+    /// The next batch, if its pipelines are made.
     pub(crate) fn take(&mut self) -> Option<Batch> {
-        self.batches.pop_front()
+        if self.missing().is_some() { None } else { self.batches.pop_front() }
     }
 
     /// Takes an emptied list back.

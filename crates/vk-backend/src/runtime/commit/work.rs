@@ -7,9 +7,7 @@ use mlx_vulkan_core::buffer::BufferRef;
 use smallvec::SmallVec;
 
 use crate::runtime::{
-    hazards::Region,
-    memory::allocation::Allocation,
-    pipelines::{Pipeline, PipelineOf},
+    builders::Pipeline, hazards::Region, memory::allocation::Allocation, pipelines::PipelineOf,
     raw::recorder::PUSH_BYTES,
 };
 
@@ -75,16 +73,21 @@ impl Work {
         self.call.pipeline.name()
     }
 
+    /// Its pipeline, which may not be made yet.
+    pub(crate) fn pipeline(&self) -> &Arc<Pipeline> {
+        &self.call.pipeline
+    }
+
     /// Bytes that it writes, but for those that it overwrites in place. Of a dispatch that
     /// is alone who encodes it knows.
     pub(crate) fn written(&self) -> u64 {
         if self.alone { 0 } else { written(&self.reads, &self.writes) }
     }
 
-    /// What is recorded: the pipeline, its push constants and the grid.
-    pub(super) fn call(&self) -> (&Arc<Pipeline>, &[u8], [u32; 3]) {
-        let Call { pipeline, push, push_bytes, groups } = &self.call;
-        (pipeline, &push[..usize::from(*push_bytes)], *groups)
+    /// What is recorded with its pipeline: push constants and grid.
+    pub(super) fn call(&self) -> (&[u8], [u32; 3]) {
+        let Call { push, push_bytes, groups, .. } = &self.call;
+        (&push[..usize::from(*push_bytes)], *groups)
     }
 
     /// Memory that it reads, and that it writes.

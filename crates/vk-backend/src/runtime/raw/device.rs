@@ -107,6 +107,15 @@ impl RawDevice {
         self.lost.get().map_or(Ok(()), |e| Err(e.clone()))
     }
 
+    /// The driver's refusal of a kernel, if that is asked for.
+    ///
+    /// # Errors
+    /// What the driver would say.
+    pub(crate) fn refusal(&self, kernel: &str) -> Result<()> {
+        let refused = self.faults.pipeline(kernel);
+        refused.map_or(Ok(()), |e| Err(Error::device("pipeline", format!("kernel {kernel}: {e}"))))
+    }
+
     /// Ends the device: work that others count on was not handed over.
     pub(crate) fn lose(&self, op: &'static str, error: &vulkano::VulkanError) -> Error {
         let core = error::device_error(op, error);

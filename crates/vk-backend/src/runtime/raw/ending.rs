@@ -23,8 +23,9 @@ use parking_lot::{
 
 /// How long the end of the process waits for the devices.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// How long it waits for threads that are in the driver: longer than any of them sleeps there.
-const LEAVE: Duration = Duration::from_secs(1);
+/// How long it waits for threads that are in the driver: longer than any of them sleeps there, and than the
+/// driver's compiler mostly takes for a pipeline.
+const LEAVE: Duration = Duration::from_secs(5);
 
 /// Shared by the threads that are in the driver; the ending thread takes it for good.
 static CALLS: RawRwLock = RawRwLock::INIT;

@@ -1,6 +1,6 @@
-//! Failures on demand: what a driver reports when memory is out or the device is lost, reported at
-//! the very calls where drivers report it. Off unless `MLX_VK_DEBUG_MEMORY_LIMIT_MB` or
-//! `MLX_VK_DEBUG_LOSE_DEVICE_AT` is set.
+//! Failures on demand: what a driver reports when memory is out, the device is lost or its compiler fails,
+//! reported at the very calls where drivers report it. Off unless `MLX_VK_DEBUG_MEMORY_LIMIT_MB`,
+//! `MLX_VK_DEBUG_LOSE_DEVICE_AT` or `MLX_VK_DEBUG_REFUSE_KERNEL` is set.
 
 use std::sync::{
     Arc,
@@ -22,6 +22,8 @@ pub(super) struct Faults {
     lost_at: Option<u64>,
     /// Submissions so far, if one is to fail.
     submissions: AtomicU64,
+    /// The kernel that the driver's compiler refuses.
+    refused: Option<String>,
 }
 
 /// A share of the driver's memory, given back when dropped.
@@ -38,6 +40,7 @@ impl Faults {
             held: AtomicU64::new(0),
             lost_at: config.debug_lose_device_at,
             submissions: AtomicU64::new(0),
+            refused: config.debug_refuse_kernel.clone(),
         })
     }
 
@@ -59,6 +62,12 @@ impl Faults {
         let at = self.lost_at?;
         let number = self.submissions.fetch_add(1, Relaxed) + 1;
         (number >= at).then_some(vk::Result::ERROR_DEVICE_LOST)
+    }
+
+    /// The result of compiling `kernel`, if it is not the driver that decides.
+    pub(super) fn pipeline(&self, kernel: &str) -> Option<vk::Result> {
+        let refused = self.refused.as_deref() == Some(kernel);
+        refused.then_some(vk::Result::ERROR_UNKNOWN)
     }
 }
 
@@ -91,5 +100,13 @@ mod tests {
         let lost = Some(vk::Result::ERROR_DEVICE_LOST);
         assert_eq!(results, [None, None, lost, lost]);
         assert_eq!(Faults::new(&Config::default()).submission(), None);
+    }
+
+    #[test]
+    fn one_kernel_is_refused() {
+        let refused = Some("select".to_owned());
+        let faults = Faults::new(&Config { debug_refuse_kernel: refused, ..Config::default() });
+        let results = ["select", "take"].map(|kernel| faults.pipeline(kernel));
+        assert_eq!(results, [Some(vk::Result::ERROR_UNKNOWN), None]);
     }
 }

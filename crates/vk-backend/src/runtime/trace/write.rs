@@ -149,6 +149,7 @@ fn device_track(device: usize, stream: u16) -> (usize, u32) {
 fn host(events: &mut Events<'_>, slice: &HostSlice, ran: &BTreeSet<u64>) -> io::Result<()> {
     let (track, stream) = ((HOST, tid(slice.track)), slice.stream);
     let (category, args) = match slice.kind {
+        Kind::Build => ("pipeline", String::new()),
         Kind::Encode => ("encode", format!(r#""stream":{stream}"#)),
         Kind::Eval(operations) => {
             ("eval", format!(r#""stream":{stream},"operations":{operations}"#))

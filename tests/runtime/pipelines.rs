@@ -1,0 +1,216 @@
+//! Pipelines are promised while an evaluation goes on: who waits for a driver's compiler, and what becomes of
+//! results whose kernel it refuses.
+
+use mlx::{
+    Array, Device, Dtype, Result, Stream, ops,
+    vulkan::{internals::provoke, stats},
+};
+use mlx_tests::{array, exit_in_child, in_child, init, values};
+
+/// No pipelines of earlier processes.
+const COLD: (&str, &str) = ("MLX_VK_PIPELINE_CACHE", "off");
+
+/// A function of one argument on the device, and what it is.
+type Function = (fn(&Array) -> Result<Array>, fn(f64) -> f64);
+
+/// Each takes a pipeline of its own.
+const FUNCTIONS: [Function; 12] = [
+    (|x| ops::exp(x), f64::exp),
+    (|x| ops::sin(x), f64::sin),
+    (|x| ops::cos(x), f64::cos),
+    (|x| ops::tanh(x), f64::tanh),
+    (|x| ops::log1p(x), f64::ln_1p),
+    (|x| ops::sqrt(x), f64::sqrt),
+    (|x| ops::negative(x), |x| -x),
+    (|x| ops::square(x), |x| x * x),
+    (|x| ops::add(x, 1.0f32), |x| x + 1.0),
+    (|x| ops::multiply(x, 3.0f32), |x| 3.0 * x),
+    (|x| ops::maximum(x, 0.5f32), |x| x.max(0.5)),
+    (|x| ops::sigmoid(x), |x| 1.0 / (1.0 + (-x).exp())),
+];
+
+const X: [f64; 5] = [0.0, 0.25, 0.5, 1.0, 2.0];
+
+/// All functions in one evaluation.
+fn evaluate_all() {
+    let x = array(&X, &[5], Dtype::Float32);
+    let all = FUNCTIONS.map(|(function, _)| function(&x).unwrap());
+    mlx::eval(&all.each_ref()).unwrap();
+    for (k, (result, (_, want))) in all.iter().zip(FUNCTIONS).enumerate() {
+        for (x, got) in X.iter().zip(values(result)) {
+            assert!((got - want(*x)).abs() < 1e-5, "function {k} of {x}: {got}");
+        }
+    }
+}
+
+fn on_gpu(test: impl FnOnce()) {
+    init();
+    mlx::with_device(Device::GPU, test).unwrap();
+}
+
+#[test]
+fn pipelines_of_one_evaluation_are_made_while_it_goes_on() {
+    let test = "pipelines::pipelines_of_one_evaluation_are_made_while_it_goes_on";
+    let run = || {
+        on_gpu(|| {
+            evaluate_all();
+            let made = stats::snapshot().pipeline_creations;
+            assert!(made >= FUNCTIONS.len() as u64, "{made} pipelines");
+            // Now nobody waits.
+            let before = stats::snapshot();
+            (0..5).for_each(|_| evaluate_all());
+            let seen = stats::snapshot().since(&before);
+            assert_eq!((seen.pipeline_waits, seen.pipeline_creations), (0, 0), "{seen:?}");
+            assert!(seen.pipeline_hits >= 5 * FUNCTIONS.len() as u64, "{seen:?}");
+        });
+        mlx::shutdown();
+    };
+    in_child(test, &[COLD], run);
+    in_child(test, &[COLD, ("MLX_VK_ENABLE_COMMIT_THREAD", "0")], run);
+    in_child(test, &[COLD, ("MLX_VK_MAX_OPS_PER_BUFFER", "2")], run);
+}
+
+#[test]
+fn threads_that_need_the_same_pipeline_share_it() {
+    let test = "pipelines::threads_that_need_the_same_pipeline_share_it";
+    in_child(test, &[COLD], || {
+        init();
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| on_gpu(evaluate_all));
+            }
+        });
+        let made = stats::snapshot().pipeline_creations;
+        on_gpu(evaluate_all);
+        assert_eq!(stats::snapshot().pipeline_creations, made);
+        let most = stats::pipelines_created().into_iter().max_by_key(|(_, count)| *count).unwrap();
+        assert!(made <= 2 * FUNCTIONS.len() as u64, "{made} pipelines, most of {most:?}");
+    });
+}
+
+/// Streams of the device, and of the CPU.
+fn streams() -> [Stream; 3] {
+    init();
+    [Device::GPU, Device::GPU, Device::CPU].map(|device| mlx::new_stream(device).unwrap())
+}
+
+fn add(stream: Stream, a: &Array) -> Array {
+    mlx::with_stream(stream, || ops::add(a, 1.0f32)).unwrap()
+}
+
+fn fill() -> Array {
+    array(&[1.0, 2.0], &[2], Dtype::Float32)
+}
+
+/// A result that fails, with what is computed from it, and what is beside it.
+struct Failing {
+    streams: [Stream; 3],
+    what: &'static str,
+    failed: Vec<Array>,
+    before: Array,
+}
+
+impl Failing {
+    fn new(streams: [Stream; 3], what: &'static str) -> Self {
+        let before = add(streams[0], &fill());
+        before.eval().unwrap();
+        Failing { streams, what, failed: Vec::new(), before }
+    }
+
+    /// This result fails, and so does what is computed from it while nobody knows.
+    fn push(&mut self, failed: Array) {
+        let behind = add(self.streams[0], &failed);
+        let elsewhere = [1, 2].map(|k| add(self.streams[k], &behind));
+        self.failed = vec![failed, behind];
+        self.failed.extend(elsewhere);
+        // Where it is known already, this tells.
+        let _ = mlx::async_eval(&self.failed.iter().collect::<Vec<_>>());
+    }
+
+    fn check(&self) {
+        let told = |a: &Array| {
+            let told = a.eval().unwrap_err().to_string();
+            assert!(told.contains(self.what), "{told}");
+        };
+        // Whoever asks, and however often.
+        self.failed.iter().chain(&self.failed).for_each(told);
+        for stream in self.streams {
+            assert_eq!(values(&add(stream, &fill())), [2.0, 3.0], "later on {stream}");
+            assert_eq!(values(&add(stream, &self.before)), [3.0, 4.0], "later on {stream}");
+            self.failed[..2].iter().for_each(|failed| told(&add(stream, failed)));
+            mlx::synchronize(stream).unwrap();
+        }
+        assert_eq!(values(&self.before), [2.0, 3.0]);
+    }
+}
+
+/// A kernel is refused when it is recorded: results beside it are not there.
+fn a_kernel_is_refused_when_it_is_recorded() {
+    let mut failing = Failing::new(streams(), "refused a kernel");
+    for _ in 0..3 {
+        provoke::refuse_kernel(failing.streams[0]).unwrap();
+        failing.push(add(failing.streams[0], &failing.before));
+        failing.check();
+    }
+    // Of what nobody was told, who synchronizes is.
+    let stream = failing.streams[0];
+    provoke::refuse_kernel(stream).unwrap();
+    let told = mlx::synchronize(stream).unwrap_err().to_string();
+    assert!(told.contains("refused a kernel"), "{told}");
+    assert_eq!(values(&add(stream, &fill())), [2.0, 3.0]);
+    mlx::synchronize(stream).unwrap();
+    mlx::shutdown();
+}
+
+/// A kernel that is known to be refused is an error of the operation alone.
+fn a_kernel_is_refused() {
+    let select = |stream, a: &Array| {
+        let select = || ops::where_(&ops::greater(a, 0.0f32)?, a, 5.0f32);
+        mlx::with_stream(stream, select).unwrap()
+    };
+    let mut failing = Failing::new(streams(), "kernel select");
+    for _ in 0..3 {
+        failing.push(select(failing.streams[0], &failing.before));
+        failing.check();
+        // On the CPU it runs.
+        assert_eq!(values(&select(failing.streams[2], &failing.before)), [2.0, 3.0]);
+    }
+    mlx::shutdown();
+}
+
+/// A copy of the host's, and no thread that records.
+const OTHERS: [(&str, &str); 2] =
+    [("MLX_VK_FORCE_DISCRETE", "1"), ("MLX_VK_ENABLE_COMMIT_THREAD", "0")];
+
+#[test]
+fn what_a_refused_kernel_should_have_computed_stays_failed() {
+    let test = "pipelines::what_a_refused_kernel_should_have_computed_stays_failed";
+    in_child(test, &[], a_kernel_is_refused_when_it_is_recorded);
+    for other in OTHERS {
+        in_child(test, &[other], a_kernel_is_refused_when_it_is_recorded);
+    }
+}
+
+#[test]
+fn a_refused_kernel_is_an_error_of_its_results() {
+    let test = "pipelines::a_refused_kernel_is_an_error_of_its_results";
+    let refused = ("MLX_VK_DEBUG_REFUSE_KERNEL", "select");
+    in_child(test, &[refused], a_kernel_is_refused);
+    for other in OTHERS {
+        in_child(test, &[refused, other], a_kernel_is_refused);
+    }
+}
+
+#[test]
+fn exit_while_pipelines_are_made_is_orderly() {
+    let test = "pipelines::exit_while_pipelines_are_made_is_orderly";
+    for _ in 0..5 {
+        exit_in_child(test, &[COLD], || {
+            on_gpu(|| {
+                let x = array(&X, &[5], Dtype::Float32);
+                let all = FUNCTIONS.map(|(function, _)| function(&x).unwrap());
+                mlx::async_eval(&all.each_ref()).unwrap();
+            });
+        });
+    }
+}
