@@ -48,6 +48,7 @@ fn creates_nothing(model: &Transformer, kv: Option<Quantization>) -> Result<u64>
     assert!(counted.dispatches > 0, "the model ran on Vulkan");
     assert_eq!(counted.driver_allocations, 0, "driver allocations");
     assert_eq!(counted.pipeline_creations, 0, "pipelines created");
+    assert_eq!(counted.pipeline_waits, 0, "waits for pipelines");
     Ok(counted.fused)
 }
 

@@ -134,6 +134,21 @@ fn workgroups_that_wait_in_vain() {
     });
 }
 
+/// Without the kernel of runs, steps are dispatches.
+#[test]
+fn a_driver_that_refuses_the_kernel() {
+    let lanes = ("MLX_VK_ENABLE_INTEGER_DOTS", "0");
+    let refused = ("MLX_VK_DEBUG_REFUSE_KERNEL", "interpreter");
+    mlx_tests::in_child(
+        "interpreter::a_driver_that_refuses_the_kernel",
+        &[ON, lanes, refused],
+        || {
+            let _turn = turn();
+            DECODER.check(0);
+        },
+    );
+}
+
 /// Several workgroups share the keys of a head, and a single one does the work of all.
 #[test]
 fn shares_of_keys() {

@@ -112,23 +112,20 @@ impl Pipeline {
     /// # Errors
     /// When the driver refuses it, now and ever after.
     pub(crate) fn made(&self) -> Result<&RawPipeline> {
-        self.build();
+        if !self.is_made() {
+            stats::PIPELINE_WAITS.add(1);
+            self.build();
+        }
         self.made.wait().as_ref().map_err(Clone::clone)
     }
 
     /// Waits until it is made, or cannot be: who uses it is told.
     pub(crate) fn wait(&self) {
-        if !self.is_made() {
-            stats::PIPELINE_WAITS.add(1);
-        }
         let _ = self.made();
     }
 
     /// Makes it, unless somebody has begun to.
     fn build(&self) {
-        if self.is_made() {
-            return;
-        }
         ending::stop_if_ending();
         let Some(make) = self.recipe.lock().take() else { return };
         let made = {

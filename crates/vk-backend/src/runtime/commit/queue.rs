@@ -3,6 +3,7 @@
 use std::{
     collections::VecDeque,
     sync::{Arc, atomic::Ordering::Acquire},
+    thread,
 };
 
 use ash::vk;
@@ -15,8 +16,11 @@ use crate::runtime::{
     hazards::Region,
     memory::allocation::Allocation,
     raw::{ending, timeline::Timeline},
-    timer::{self, Timer},
+    timer::{self, GLANCE, Timer},
 };
+
+/// Looks at another stream's hand-over before a committer sleeps between them.
+const MOST_YIELDS: usize = 1000;
 
 /// Buffer and offset of bytes, for transfers.
 pub(crate) type BufferOffset = (vk::Buffer, u64);
@@ -79,9 +83,12 @@ impl Wait {
     /// Waits until what it waits for is in a queue: two streams may share one, and what comes first
     /// in it must not wait for what comes later.
     pub(super) fn until_handed_over(&self) {
+        let mut looks = 0;
         while !self.is_handed_over() {
             ending::stop_if_ending();
-            std::thread::yield_now();
+            looks += 1;
+            // The other stream may wait for a pipeline, which takes a driver milliseconds or seconds.
+            if looks < MOST_YIELDS { thread::yield_now() } else { thread::sleep(GLANCE) }
         }
     }
 
