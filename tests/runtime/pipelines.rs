@@ -1,6 +1,8 @@
 //! Pipelines are promised while an evaluation goes on: who waits for a driver's compiler, and what becomes of
 //! results whose kernel it refuses.
 
+use std::sync::mpsc;
+
 use mlx::{
     Array, Device, Dtype, Result, Stream, ops,
     vulkan::{internals::provoke, stats},
@@ -148,13 +150,13 @@ impl Failing {
 fn a_kernel_is_refused_when_it_is_recorded() {
     let mut failing = Failing::new(streams(), "refused a kernel");
     for _ in 0..3 {
-        provoke::refuse_kernel(failing.streams[0]).unwrap();
+        provoke::refuse_kernel(failing.streams[0], || ()).unwrap();
         failing.push(add(failing.streams[0], &failing.before));
         failing.check();
     }
     // Of what nobody was told, who synchronizes is.
     let stream = failing.streams[0];
-    provoke::refuse_kernel(stream).unwrap();
+    provoke::refuse_kernel(stream, || ()).unwrap();
     let told = mlx::synchronize(stream).unwrap_err().to_string();
     assert!(told.contains("refused a kernel"), "{told}");
     assert_eq!(values(&add(stream, &fill())), [2.0, 3.0]);
@@ -198,6 +200,41 @@ fn a_refused_kernel_is_an_error_of_its_results() {
     in_child(test, &[refused], a_kernel_is_refused);
     for other in OTHERS {
         in_child(test, &[refused, other], a_kernel_is_refused);
+    }
+}
+
+/// While a driver compiles, whoever evaluates goes on, on the same stream and on others.
+fn a_pipeline_takes_long() {
+    let [late, others @ ..] = streams();
+    let (open, gate) = mpsc::channel::<()>();
+    // It ends once the other end is dropped.
+    provoke::refuse_kernel(late, move || gate.recv().unwrap_or_default()).unwrap();
+    let waiting: Vec<Array> = (0..3)
+        .map(|_| {
+            let result = add(late, &fill());
+            mlx::async_eval(&[&result]).unwrap();
+            for stream in others {
+                assert_eq!(values(&add(stream, &fill())), [2.0, 3.0], "on {stream}");
+            }
+            result
+        })
+        .collect();
+    drop(open);
+    // They were encoded before anybody knew.
+    for result in &waiting {
+        assert!(result.eval().unwrap_err().to_string().contains("refused a kernel"));
+    }
+    assert!(stats::snapshot().pipeline_waits > 0);
+    assert_eq!(values(&add(late, &fill())), [2.0, 3.0]);
+    mlx::shutdown();
+}
+
+#[test]
+fn nobody_else_waits_for_a_compiler() {
+    let test = "pipelines::nobody_else_waits_for_a_compiler";
+    in_child(test, &[], a_pipeline_takes_long);
+    for other in OTHERS {
+        in_child(test, &[other], a_pipeline_takes_long);
     }
 }
 

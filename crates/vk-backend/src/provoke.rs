@@ -49,13 +49,16 @@ pub fn write_outside(bytes: u64, at: i64) -> Result<()> {
     encoded.finish()
 }
 
-/// Encodes, beside what is evaluated next on a stream, a kernel that the driver's compiler refuses, which is
-/// found when it is recorded.
+/// Encodes, beside what is evaluated next on a stream, a kernel that the driver's compiler refuses after it has
+/// done `work`, which is found when it is recorded.
 ///
 /// # Errors
 /// When it is not a Vulkan stream, or the device fails.
-pub fn refuse_kernel(stream: Stream) -> Result<()> {
-    let refused = || Err(Error::device(OP, "the driver refused a kernel"));
+pub fn refuse_kernel(stream: Stream, work: impl FnOnce() + Send + 'static) -> Result<()> {
+    let refused = || {
+        work();
+        Err(Error::device(OP, "the driver refused a kernel"))
+    };
     // Nobody orders it: who needs it makes it.
     let pipeline = PipelineOf::<Push>::new(Pipeline::new(OP, refused));
     let (_, encoded) = streams::get(stream)?.work(|encoder| {
