@@ -30,6 +30,8 @@ const PAUSES: u32 = 64;
 const NAP: Duration = Duration::from_millis(500);
 /// How often a committer with recorded work looks whether the device is still busy.
 pub(crate) const GLANCE: Duration = Duration::from_micros(50);
+/// The same, for work that was not handed over for long: the committer may wait for a driver's compiler.
+const LONG_GLANCE: Duration = Duration::from_millis(1);
 
 /// The clocks of all streams so far. They live as long as the process.
 static TIMERS: RwLock<Vec<Arc<Timer>>> = RwLock::new(Vec::new());
@@ -235,17 +237,18 @@ impl Timer {
             if left.is_zero() {
                 return Ok(false);
             }
-            self.nap(value, NAP.min(left))?;
+            self.nap(value, start, NAP.min(left))?;
         }
         Ok(true)
     }
 
-    /// Sleeps until `value` is reached or something else that it waits for has happened.
-    fn nap(&self, value: u64, patience: Duration) -> Result<()> {
+    /// Sleeps until `value` is reached or something else that it waits for since `start` has happened.
+    fn nap(&self, value: u64, start: Instant, patience: Duration) -> Result<()> {
         let handed = self.handed.load(Acquire);
         if handed < value && self.now() >= handed {
-            // The committer is about to hand it over.
-            std::thread::sleep(GLANCE.min(patience));
+            // The committer is about to hand it over, or waits for a pipeline.
+            let glance = (start.elapsed() / 32).clamp(GLANCE, LONG_GLANCE);
+            std::thread::sleep(glance.min(patience));
             return Ok(());
         }
         let waited = self.timeline.wait(self.signal_of(value.min(handed)), patience);

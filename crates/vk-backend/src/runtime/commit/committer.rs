@@ -94,18 +94,23 @@ impl Committer {
         }
     }
 
-    /// Takes a batch over; hands everything over if it is the last one.
+    /// Takes a batch over.
     pub(super) fn commit(&mut self, batch: &mut Batch) -> Result<()> {
         let mut result = Ok(());
         for item in batch.items.drain(..) {
             result = result.and(self.take(item, batch.value));
         }
         self.value = batch.value;
+        result
+    }
+
+    /// A batch was taken over: hands everything over if it is the last one, or the device waits for it.
+    pub(super) fn committed(&mut self, batch: &Batch) -> Result<()> {
         let now = batch.last || self.dispatches >= MOST_RECORDED || self.is_wanted();
         if let Some(ended) = batch.ended {
             self.end(ended);
         }
-        if now { result.and(self.submit()) } else { result }
+        if now { self.submit() } else { Ok(()) }
     }
 
     fn take(&mut self, item: Item, value: u64) -> Result<()> {

@@ -112,8 +112,16 @@ impl Handover {
                 self.take_over(&mut committer)?;
                 committer.reclaim();
             }
-            let Some(missing) = self.queue.lock().missing() else { return Ok(()) };
-            missing.wait();
+            let (missing, left) = {
+                let queue = self.queue.lock();
+                (queue.missing(), queue.waiting().0)
+            };
+            match missing {
+                Some(missing) => missing.wait(),
+                None if left == 0 => return Ok(()),
+                // It was made just now.
+                None => {}
+            }
         }
     }
 
@@ -133,14 +141,18 @@ impl Handover {
         loop {
             let batch = self.queue.lock().take();
             let Some(mut batch) = batch else { return result };
-            let done = committer.commit(&mut batch);
+            let recorded = committer.commit(&mut batch);
+            {
+                // Before it runs: who sees that it has run finds the memory that it no longer needs.
+                let mut queue = self.queue.lock();
+                queue.recycle(std::mem::take(&mut batch.items));
+                queue.give_back(&mut committer.done);
+            }
+            let done = recorded.and(committer.committed(&batch));
             if let Err(error) = &done {
                 self.timer.fail(batch.value, error.clone());
             }
             result = result.and(done);
-            let mut queue = self.queue.lock();
-            queue.recycle(batch.items);
-            queue.give_back(&mut committer.done);
         }
     }
 
