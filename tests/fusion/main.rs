@@ -8,6 +8,7 @@ mod int8_rows;
 mod interpreter;
 mod lookup;
 mod products;
+mod programs;
 mod prompt;
 mod quantized_attention;
 mod random;

@@ -318,7 +318,13 @@ impl Array {
     /// Whether a result of `nbytes` on `stream` may take over this input's memory: only the node
     /// being evaluated still refers to it. Core calls backends with inputs that they alone hold.
     pub fn is_donatable(&self, nbytes: usize, stream: Stream) -> bool {
-        Arc::strong_count(&self.0) == 1
+        self.is_donatable_among(1, nbytes, stream)
+    }
+
+    /// [`Array::is_donatable`] where the nodes that are evaluated together refer to this input `references`
+    /// times.
+    pub fn is_donatable_among(&self, references: usize, nbytes: usize, stream: Stream) -> bool {
+        Arc::strong_count(&self.0) == references
             && self.data().is_some_and(|d| d.buffer.is_donatable(nbytes, stream))
     }
 

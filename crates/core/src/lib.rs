@@ -13,6 +13,7 @@
 pub mod array;
 pub mod backend;
 pub mod buffer;
+pub mod chains;
 pub mod clock;
 pub mod compile;
 pub mod dtype;

@@ -37,7 +37,10 @@ pub use tuning::tune;
 /// What tests and benches of the workspace reach into; nothing of it is promised to anybody.
 #[doc(hidden)]
 pub mod internals {
-    pub use crate::{backend::validation_errors, bench::encode, shaders::Kernel};
+    pub use crate::{
+        backend::validation_errors, bench::encode, runtime::builders::builders_are_idle,
+        shaders::Kernel,
+    };
 
     /// Faults that nothing but a test wants.
     pub mod provoke {

@@ -2,9 +2,10 @@
 //! device itself reaches: of a copy, or of the fastest product of matrices in the same run.
 //!
 //! `bench_ops [--device cpu|gpu] [--mib N] [--only FAMILY] [--plot [FILE.svg]] [--json]`: arrays of N MiB of
-//! float32; families are `memory`, `indexing`, `sorting`, `transforms`, `products`, `convolutions` and
-//! `mat-vecs`. `--json` prints one object instead of a table.
+//! float32; families are `memory`, `chains`, `indexing`, `sorting`, `transforms`, `products`, `convolutions`
+//! and `mat-vecs`. `--json` prints one object instead of a table.
 
+mod chains;
 mod measure;
 mod memory;
 mod plot;
@@ -17,6 +18,9 @@ use mlx::{Device, Result};
 
 fn run(bench: &mut Bench, mib: usize, only: Option<&str>) -> Result<()> {
     let wanted = |family: &str| only.is_none_or(|name| name == family);
+    if wanted("chains") {
+        chains::chains(bench, mib)?;
+    }
     // Products come before convolutions, which are held against them.
     if wanted("memory") {
         memory::bandwidth(bench, mib)?;

@@ -12,6 +12,8 @@ use mlx_vulkan_core::{
 };
 
 use super::{
+    layouts::program::{Constants, PROGRAM, Push},
+    program::{self, Form},
     steps::{Kind, Runs, Step, Steps},
     strided,
     team::Team,
@@ -23,6 +25,7 @@ use crate::{
         config::Config,
         device::DeviceState,
         encoder::{Dispatch, Encoder, Region},
+        linked::Wanted,
         pipelines::PipelineOf,
         streams, trace,
         transfer::INLINE,
@@ -112,6 +115,19 @@ impl<'a> Ctx<'a> {
         self.device.pipelines.get(kernel, constants, if told { team.subgroup } else { 0 })
     }
 
+    /// The pipeline of a program's module, once it was asked for often enough and is made; nobody waits for it.
+    pub(crate) fn program(&self, form: &Form) -> Option<PipelineOf<Push>> {
+        let workgroup = self.capabilities().elementwise_workgroup();
+        let wanted = Wanted {
+            library: PROGRAM,
+            constants: &Constants { workgroup, lanes: form.lanes as u32 },
+            key: &form.key(),
+            sightings: self.config().program_sightings,
+        };
+        let form = form.clone();
+        self.device.pipelines.linked(&wanted, move || program::link(&form))
+    }
+
     /// Where an input is on the device. Contents that only the host has are uploaded; very small
     /// ones travel as arguments.
     ///
@@ -169,11 +185,24 @@ impl<'a> Ctx<'a> {
     /// # Errors
     /// When the device fails.
     pub(crate) fn donate(&mut self, input: &Array, output: &mut Output) -> Result<Option<Operand>> {
+        self.donate_among(input, 1, output)
+    }
+
+    /// [`Ctx::donate`] where the nodes that are encoded together refer to the input `references` times.
+    ///
+    /// # Errors
+    /// When the device fails.
+    pub(crate) fn donate_among(
+        &mut self,
+        input: &Array,
+        references: usize,
+        output: &mut Output,
+    ) -> Result<Option<Operand>> {
         let Data { buffer, layout } = input.evaluated();
         let fits = layout.flags.row_contiguous
             && input.size() == output.size()
             && input.dtype().size() == output.dtype.size()
-            && input.is_donatable(output.nbytes(), self.stream);
+            && input.is_donatable_among(references, output.nbytes(), self.stream);
         // Without a device copy there is nothing to take over; a host copy would be stale, and is given
         // up if it only mirrors the device's.
         let there = buffer.current() != Current::Host && buffer.device().is_some();

@@ -51,6 +51,7 @@ pub(crate) mod matmul;
 pub(crate) mod matvec;
 mod norm;
 mod operands;
+pub(crate) mod program;
 #[cfg(test)]
 mod properties;
 pub(crate) mod quantized;

@@ -57,10 +57,6 @@ impl std::fmt::Debug for Pipeline {
 }
 
 /// Promises what `make` gives, and orders it.
-#[cfg_attr(
-    not(test),
-    expect(dead_code, reason = "modules that are linked at run time will use it")
-)]
 pub(crate) fn promise(
     name: &'static str,
     urgency: Urgency,
@@ -194,6 +190,12 @@ pub(crate) fn order(pipeline: &Arc<Pipeline>, urgency: Urgency) {
         // Who needs a pipeline makes it.
         ORDERS.lock().builders -= 1;
     }
+}
+
+/// Whether everything that was ordered is made.
+pub fn builders_are_idle() -> bool {
+    let orders = ORDERS.lock();
+    orders.now.is_empty() && orders.later.is_empty() && orders.idle == orders.builders
 }
 
 /// What a builder does.

@@ -81,6 +81,11 @@ options! {
     enable_fused_lookups: bool = true, "MLX_VK_ENABLE_FUSED_LOOKUPS",
         "rows of a quantized matrix picked and dequantized in one kernel";
 
+    enable_programs: bool = true, "MLX_VK_ENABLE_PROGRAMS",
+        "chains of elementwise operations as one kernel, linked while the program runs";
+    program_sightings: u64 = 16, "MLX_VK_PROGRAM_SIGHTINGS",
+        "how often a chain is seen before its kernel is linked; 0 links it at once, and who evaluates waits";
+
     // Kernel gates.
     enable_sdpa_decode: bool = true, "MLX_VK_ENABLE_SDPA_DECODE", "the attention kernel for one query token";
     enable_matvec: bool = true, "MLX_VK_ENABLE_MATVEC",

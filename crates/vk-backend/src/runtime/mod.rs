@@ -10,6 +10,7 @@ pub(crate) mod disk_cache;
 pub(crate) mod encoder;
 pub(crate) mod hazards;
 pub(crate) mod lacks;
+pub(crate) mod linked;
 pub(crate) mod machine;
 pub(crate) mod memory;
 pub(crate) mod observe;

@@ -25,7 +25,8 @@ use crate::{
         builders::{self, Pipeline, Urgency},
         config::Config,
         disk_cache,
-        raw::{device::RawDevice, ending::InDriver, pipeline},
+        linked::{Linked, Wanted},
+        raw::{device::RawDevice, ending::InDriver, module, pipeline},
         stats, trace,
     },
     shaders::{Kernel, KernelOf, SpecConstants},
@@ -79,13 +80,14 @@ impl<P> Deref for PipelineOf<P> {
 pub(crate) struct Pipelines {
     maker: Arc<Maker>,
     promised: RwLock<FxHashMap<Key, Arc<Pipeline>>>,
+    linked: Linked,
 }
 
 /// The module of a kernel, once somebody has parsed it.
 type Module = Arc<OnceLock<Result<Arc<ShaderModule>>>>;
 
 /// What builders need to make the pipelines of a device.
-struct Maker {
+pub(super) struct Maker {
     device: Arc<RawDevice>,
     layout: Arc<PipelineLayout>,
     cache: Option<Arc<PipelineCache>>,
@@ -149,7 +151,8 @@ impl Pipelines {
             modules: Mutex::default(),
             traced: trace::is_on(config),
         };
-        Ok(Pipelines { maker: Arc::new(maker), promised: RwLock::default() })
+        let (promised, linked) = (RwLock::default(), Linked::default());
+        Ok(Pipelines { maker: Arc::new(maker), promised, linked })
     }
 
     /// The pipeline of `kernel` with its specialization constants, and with a required subgroup size unless
@@ -197,6 +200,15 @@ impl Pipelines {
         self.promised.write().entry(key).or_insert(new).clone()
     }
 
+    /// The pipeline of a module that is linked while the program runs, if it is made; nobody waits for it.
+    pub(crate) fn linked<C: SpecConstants, P>(
+        &self,
+        wanted: &Wanted<'_, C, P>,
+        link: impl FnOnce() -> Vec<u32> + Send + 'static,
+    ) -> Option<PipelineOf<P>> {
+        self.linked.find(&self.maker, wanted, link)
+    }
+
     /// Writes the driver's cache to disk now if pipelines were made since the last time.
     pub(crate) fn save(&self) {
         let saver = &self.maker.saver;
@@ -210,14 +222,38 @@ impl Maker {
     /// # Errors
     /// When the driver refuses it.
     fn make(&self, key: &Key) -> Result<pipeline::Pipeline> {
-        let kernel = key.0;
+        self.counted(key.0.name(), || self.create(key))
+    }
+
+    /// The pipeline of a module that was linked from the library `name`.
+    ///
+    /// # Errors
+    /// When the driver refuses it.
+    pub(super) fn linked(
+        &self,
+        name: &'static str,
+        words: &[u32],
+        constants: &[u32],
+    ) -> Result<pipeline::Pipeline> {
+        self.counted(name, || {
+            let module = module::of_words(&self.device.device, words)?;
+            pipeline::create(&module, &self.layout, self.cache.as_ref(), name, constants, None)
+        })
+    }
+
+    /// What `create` gives for the kernel `name`, in the trace and the statistics.
+    fn counted(
+        &self,
+        name: &'static str,
+        create: impl FnOnce() -> Result<pipeline::Pipeline>,
+    ) -> Result<pipeline::Pipeline> {
         let start = self.traced.then(trace::now);
-        let made = self.device.refusal(kernel.name()).and_then(|()| self.create(key));
+        let made = self.device.refusal(name).and_then(|()| create());
         if let Some(start) = start {
-            trace::built(kernel.name(), start);
+            trace::built(name, start);
         }
         if made.is_ok() {
-            stats::pipeline_created(kernel.name());
+            stats::pipeline_created(name);
             self.saver.schedule();
         }
         made

@@ -69,6 +69,7 @@ counters! {
     BARRIERS, barriers: "barriers";
     SUBMITS, submits: "submissions";
     FUSED, fused: "operations that became part of another's kernel";
+    CHAINED, chained: "chains of elementwise operations in one kernel";
     INTERPRETED, interpreted: "kernels that became steps of a run";
     REPEATED, repeated: "failures of runs, after which there are none";
     PIPELINE_HITS, pipeline_hits: "pipeline cache hits";

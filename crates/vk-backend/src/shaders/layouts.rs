@@ -605,31 +605,6 @@ pub(crate) mod attention_matrix {
 /// `shaders/binary/binary.comp`.
 pub(crate) mod binary {
     use super::*;
-    pub(crate) const ADD: u32 = 0;
-    pub(crate) const ARCTAN2: u32 = 1;
-    pub(crate) const BITWISE_AND: u32 = 2;
-    pub(crate) const BITWISE_OR: u32 = 3;
-    pub(crate) const BITWISE_XOR: u32 = 4;
-    pub(crate) const DIVIDE: u32 = 5;
-    pub(crate) const EQUAL: u32 = 6;
-    pub(crate) const FLOOR_DIVIDE: u32 = 7;
-    pub(crate) const GREATER: u32 = 8;
-    pub(crate) const GREATER_EQUAL: u32 = 9;
-    pub(crate) const LEFT_SHIFT: u32 = 10;
-    pub(crate) const LESS: u32 = 11;
-    pub(crate) const LESS_EQUAL: u32 = 12;
-    pub(crate) const LOG_ADD_EXP: u32 = 13;
-    pub(crate) const LOGICAL_AND: u32 = 14;
-    pub(crate) const LOGICAL_OR: u32 = 15;
-    pub(crate) const MAXIMUM: u32 = 16;
-    pub(crate) const MINIMUM: u32 = 17;
-    pub(crate) const MULTIPLY: u32 = 18;
-    pub(crate) const NAN_EQUAL: u32 = 19;
-    pub(crate) const NOT_EQUAL: u32 = 20;
-    pub(crate) const POWER: u32 = 21;
-    pub(crate) const REMAINDER: u32 = 22;
-    pub(crate) const RIGHT_SHIFT: u32 = 23;
-    pub(crate) const SUBTRACT: u32 = 24;
     pub(crate) const BINARY_FLOAT: KernelOf<Constants, Push> = KernelOf::new(Kernel::binary_float);
     pub(crate) const BINARY_FLOAT_TRANSCENDENTAL: KernelOf<Constants, Push> =
         KernelOf::new(Kernel::binary_float_transcendental);
@@ -1233,6 +1208,76 @@ pub(crate) mod fft_side {
     pub(crate) const HALF_END: u32 = 2;
     pub(crate) const IN_SHIFT: u32 = 0;
     pub(crate) const OUT_SHIFT: u32 = 2;
+}
+
+/// `shaders/include/functions/binary.glsl`.
+pub(crate) mod functions_binary {
+    use super::*;
+    pub(crate) const ADD: u32 = 0;
+    pub(crate) const ARCTAN2: u32 = 1;
+    pub(crate) const BITWISE_AND: u32 = 2;
+    pub(crate) const BITWISE_OR: u32 = 3;
+    pub(crate) const BITWISE_XOR: u32 = 4;
+    pub(crate) const DIVIDE: u32 = 5;
+    pub(crate) const EQUAL: u32 = 6;
+    pub(crate) const FLOOR_DIVIDE: u32 = 7;
+    pub(crate) const GREATER: u32 = 8;
+    pub(crate) const GREATER_EQUAL: u32 = 9;
+    pub(crate) const LEFT_SHIFT: u32 = 10;
+    pub(crate) const LESS: u32 = 11;
+    pub(crate) const LESS_EQUAL: u32 = 12;
+    pub(crate) const LOG_ADD_EXP: u32 = 13;
+    pub(crate) const LOGICAL_AND: u32 = 14;
+    pub(crate) const LOGICAL_OR: u32 = 15;
+    pub(crate) const MAXIMUM: u32 = 16;
+    pub(crate) const MINIMUM: u32 = 17;
+    pub(crate) const MULTIPLY: u32 = 18;
+    pub(crate) const NAN_EQUAL: u32 = 19;
+    pub(crate) const NOT_EQUAL: u32 = 20;
+    pub(crate) const POWER: u32 = 21;
+    pub(crate) const REMAINDER: u32 = 22;
+    pub(crate) const RIGHT_SHIFT: u32 = 23;
+    pub(crate) const SUBTRACT: u32 = 24;
+}
+
+/// `shaders/include/functions/unary.glsl`.
+pub(crate) mod functions_unary {
+    use super::*;
+    pub(crate) const ABS: u32 = 0;
+    pub(crate) const ARCCOS: u32 = 1;
+    pub(crate) const ARCCOSH: u32 = 2;
+    pub(crate) const ARCSIN: u32 = 3;
+    pub(crate) const ARCSINH: u32 = 4;
+    pub(crate) const ARCTAN: u32 = 5;
+    pub(crate) const ARCTANH: u32 = 6;
+    pub(crate) const BITWISE_INVERT: u32 = 7;
+    pub(crate) const CEIL: u32 = 8;
+    pub(crate) const CONJUGATE: u32 = 9;
+    pub(crate) const COS: u32 = 10;
+    pub(crate) const COSH: u32 = 11;
+    pub(crate) const ERF: u32 = 12;
+    pub(crate) const ERFINV: u32 = 13;
+    pub(crate) const EXP: u32 = 14;
+    pub(crate) const EXPM1: u32 = 15;
+    pub(crate) const FLOOR: u32 = 16;
+    pub(crate) const IMAG: u32 = 17;
+    pub(crate) const LOG: u32 = 18;
+    pub(crate) const LOG10: u32 = 19;
+    pub(crate) const LOG1P: u32 = 20;
+    pub(crate) const LOG2: u32 = 21;
+    pub(crate) const LOGICAL_NOT: u32 = 22;
+    pub(crate) const NEGATIVE: u32 = 23;
+    pub(crate) const REAL: u32 = 24;
+    pub(crate) const ROUND: u32 = 25;
+    pub(crate) const RSQRT: u32 = 26;
+    pub(crate) const SIGMOID: u32 = 27;
+    pub(crate) const SIGN: u32 = 28;
+    pub(crate) const SIN: u32 = 29;
+    pub(crate) const SINH: u32 = 30;
+    pub(crate) const SQRT: u32 = 31;
+    pub(crate) const SQUARE: u32 = 32;
+    pub(crate) const TAN: u32 = 33;
+    pub(crate) const TANH: u32 = 34;
 }
 
 /// `shaders/include/gemm.glsl`.
@@ -2573,6 +2618,50 @@ pub(crate) mod packed {
     pub(crate) const MXFP4: u32 = 1;
     pub(crate) const NVFP4: u32 = 2;
     pub(crate) const MXFP8: u32 = 3;
+}
+
+/// `shaders/program/program.comp`.
+pub(crate) mod program {
+    use super::*;
+    pub(crate) const INLINE: u32 = 11;
+    pub(crate) const PROGRAM: KernelOf<Constants, Push> = KernelOf::new(Kernel::program);
+    /// Specialization constants; the defaults are the shader's.
+    #[derive(Debug, Clone, Copy, PartialEq)]
+    pub(crate) struct Constants {
+        /// `constant_id = 0`.
+        pub(crate) workgroup: u32,
+        /// `constant_id = 1`.
+        pub(crate) lanes: u32,
+    }
+    impl Default for Constants {
+        fn default() -> Self {
+            Constants { workgroup: 1, lanes: 4 }
+        }
+    }
+    impl SpecConstants for Constants {
+        type Words = [u32; 2];
+        fn words(&self) -> [u32; 2] {
+            [self.workgroup, self.lanes]
+        }
+    }
+    /// `Push` of the shader.
+    #[derive(Debug, Clone, Copy, Default, PartialEq, Pod, Zeroable)]
+    #[repr(C, packed(4))]
+    pub(crate) struct Push {
+        pub(crate) count: u64,
+        pub(crate) walk: u64,
+        pub(crate) further: u64,
+        pub(crate) operands: [u64; 11],
+        pub(crate) ndim: u32,
+    }
+    const _: () = {
+        assert!(offset_of!(Push, count) == 0);
+        assert!(offset_of!(Push, walk) == 8);
+        assert!(offset_of!(Push, further) == 16);
+        assert!(offset_of!(Push, operands) == 24);
+        assert!(offset_of!(Push, ndim) == 112);
+        assert!(size_of::<Push>() == 116);
+    };
 }
 
 /// `shaders/quantized/dequantize.comp`.
@@ -4004,41 +4093,6 @@ pub(crate) mod ternary_select {
 /// `shaders/unary/unary.comp`.
 pub(crate) mod unary {
     use super::*;
-    pub(crate) const ABS: u32 = 0;
-    pub(crate) const ARCCOS: u32 = 1;
-    pub(crate) const ARCCOSH: u32 = 2;
-    pub(crate) const ARCSIN: u32 = 3;
-    pub(crate) const ARCSINH: u32 = 4;
-    pub(crate) const ARCTAN: u32 = 5;
-    pub(crate) const ARCTANH: u32 = 6;
-    pub(crate) const BITWISE_INVERT: u32 = 7;
-    pub(crate) const CEIL: u32 = 8;
-    pub(crate) const CONJUGATE: u32 = 9;
-    pub(crate) const COS: u32 = 10;
-    pub(crate) const COSH: u32 = 11;
-    pub(crate) const ERF: u32 = 12;
-    pub(crate) const ERFINV: u32 = 13;
-    pub(crate) const EXP: u32 = 14;
-    pub(crate) const EXPM1: u32 = 15;
-    pub(crate) const FLOOR: u32 = 16;
-    pub(crate) const IMAG: u32 = 17;
-    pub(crate) const LOG: u32 = 18;
-    pub(crate) const LOG10: u32 = 19;
-    pub(crate) const LOG1P: u32 = 20;
-    pub(crate) const LOG2: u32 = 21;
-    pub(crate) const LOGICAL_NOT: u32 = 22;
-    pub(crate) const NEGATIVE: u32 = 23;
-    pub(crate) const REAL: u32 = 24;
-    pub(crate) const ROUND: u32 = 25;
-    pub(crate) const RSQRT: u32 = 26;
-    pub(crate) const SIGMOID: u32 = 27;
-    pub(crate) const SIGN: u32 = 28;
-    pub(crate) const SIN: u32 = 29;
-    pub(crate) const SINH: u32 = 30;
-    pub(crate) const SQRT: u32 = 31;
-    pub(crate) const SQUARE: u32 = 32;
-    pub(crate) const TAN: u32 = 33;
-    pub(crate) const TANH: u32 = 34;
     pub(crate) const UNARY_FLOAT_ALGEBRAIC: KernelOf<Constants, Push> =
         KernelOf::new(Kernel::unary_float_algebraic);
     pub(crate) const UNARY_FLOAT_EXPONENTIAL: KernelOf<Constants, Push> =
@@ -4163,6 +4217,7 @@ pub(super) const fn push_bytes(kernel: Kernel) -> usize {
         Kernel::rms_norm_shared => size_of::<norm::Push>(),
         Kernel::layer_norm_subgroup => size_of::<norm::Push>(),
         Kernel::layer_norm_shared => size_of::<norm::Push>(),
+        Kernel::program => size_of::<program::Push>(),
         Kernel::dequantize => size_of::<quantized_dequantize::Push>(),
         Kernel::dequantize_gather => size_of::<quantized_dequantize::GatherPush>(),
         Kernel::qmm_lanes => size_of::<quantized_qmm_lanes::Push>(),

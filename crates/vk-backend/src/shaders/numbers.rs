@@ -5,7 +5,7 @@ use mlx_vulkan_core::{
     primitives::{BinaryOp, ReduceOp, ScatterOp, UnaryOp},
 };
 
-use super::layouts::{binary, common, reduction, scatter_fold, unary};
+use super::layouts::{common, functions_binary, functions_unary, reduction, scatter_fold};
 
 /// Every variant of an enum has the number that a module of `layouts` has by its name.
 macro_rules! alike {
@@ -40,7 +40,7 @@ alike! { Dtype in common:
     Complex64 = COMPLEX64,
 }
 
-alike! { UnaryOp in unary:
+alike! { UnaryOp in functions_unary:
     Abs = ABS,
     Arccos = ARCCOS,
     Arccosh = ARCCOSH,
@@ -78,7 +78,7 @@ alike! { UnaryOp in unary:
     Tanh = TANH,
 }
 
-alike! { BinaryOp in binary:
+alike! { BinaryOp in functions_binary:
     Add = ADD,
     Arctan2 = ARCTAN2,
     BitwiseAnd = BITWISE_AND,

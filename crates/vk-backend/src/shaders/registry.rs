@@ -2,7 +2,7 @@
 //! `name => "family/file.comp" { DEFINE: "value", OTHER: "value" },`
 //!
 //! A line that ends in `} committed,` is of a kernel that goes to the driver as it is committed, past
-//! vulkano: cooperative matrices of bfloat16 are unknown to its parser and to the compiler of `shader!`. The
+//! vulkano, or whose words are needed themselves, as those of the library that programs are linked from: cooperative matrices of bfloat16 are unknown to its parser and to the compiler of `shader!`. The
 //! interpreter is one, too, for it goes through glslc's optimizer (`OPTIMIZE`), which `shader!` leaves off:
 //! otherwise it does not fit in registers (0.6B on an H200: 597 µs a run instead of 508).
 //!
@@ -46,6 +46,7 @@ kernels! {
     binary_complex_transcendental => "binary/binary.comp" { CLASS: "5", VARIANT: "1" },
     compare_complex => "binary/binary.comp" { CLASS: "5", VARIANT: "2" },
     select => "ternary/select.comp" { },
+    program => "program/program.comp" { } committed,
     arange_float => "arange/arange.comp" { CLASS: "0" },
     arange_long => "arange/arange.comp" { CLASS: "3" },
     arange_complex => "arange/arange.comp" { CLASS: "5" },

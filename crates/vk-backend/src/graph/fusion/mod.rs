@@ -10,7 +10,8 @@
 //! - the same over quantized caches, which mlx-lm writes as a product, a softmax and a product,
 //!   with the quantization of the new rows and all six writes (`quantized_attention.rs`);
 //! - norms, rotations and cache writes alone, for many tokens (`prompt.rs`);
-//! - rows picked from a quantized matrix and dequantized (`lookup.rs`).
+//! - rows picked from a quantized matrix and dequantized (`lookup.rs`);
+//! - elementwise operations that no other group claims (`programs.rs`).
 //!
 //! Products of many rows are one dispatch of the kernel of cooperative matrices with a list of
 //! matrices (`kernels/siblings.rs`), if more than a third of the device has work then; a
@@ -37,6 +38,7 @@ mod attention;
 mod heads;
 mod lookup;
 mod products;
+mod programs;
 mod prompt;
 mod quantized_attention;
 
@@ -96,7 +98,15 @@ pub(crate) fn plan(tape: &Tape) -> Vec<Group> {
         }
     }
     groups.extend(products.finish(tape));
+    groups.extend(chains(tape, &groups));
     groups
+}
+
+/// The chains of what no other group claims.
+fn chains(tape: &Tape, groups: &[Group]) -> Vec<Group> {
+    let mut claimed = vec![false; tape.len()];
+    groups.iter().flat_map(|group| &group.members).for_each(|&place| claimed[place] = true);
+    programs::find(tape, |place| claimed[place])
 }
 
 /// The device of a node's stream, if it is ours and makes groups.

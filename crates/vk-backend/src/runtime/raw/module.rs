@@ -16,9 +16,14 @@ use super::error;
     expect(dead_code, reason = "the macros bring loaders of their own")
 )]
 pub(crate) fn load(device: &Arc<Device>, name: &str, bytes: &[u8]) -> Result<Arc<ShaderModule>> {
-    let words = words(name, bytes)?;
-    // SAFETY: the words are compiler output that spirv-val accepted when they were committed.
-    unsafe { ShaderModule::new(device.clone(), ShaderModuleCreateInfo::new(&words)) }
+    of_words(device, &words(name, bytes)?)
+}
+
+/// The module of words that a compiler made, or the linker from such.
+pub(crate) fn of_words(device: &Arc<Device>, words: &[u32]) -> Result<Arc<ShaderModule>> {
+    // SAFETY: the words are compiler output that spirv-val accepted when they were committed, or copies of
+    // its functions with calls between them, which the validation layers check in tests.
+    unsafe { ShaderModule::new(device.clone(), ShaderModuleCreateInfo::new(words)) }
         .map_err(|e| error::validated_error("pipeline", &e))
 }
 

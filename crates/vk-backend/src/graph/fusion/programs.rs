@@ -1,0 +1,229 @@
+//! Chains of elementwise operations as one kernel (`kernels/program`), in code that was compiled and in code
+//! that was not. Until a chain's kernel is made its members are encoded one by one.
+
+use mlx_vulkan_core::{
+    Array, Dtype, Result, Shape, Strides,
+    backend::Output,
+    chains::{self, Chain},
+    fusion::Group,
+    shape::{self, Layout},
+    tape::Tape,
+};
+use smallvec::SmallVec;
+
+use super::{GroupKernel, Grouped, device};
+use crate::{
+    kernels::{
+        Ctx, Dispatch, Operand,
+        elementwise::{is_dense, is_one_element, layout_like, same_order},
+        layouts::program::{INLINE, Push},
+        program::{Form, Kind},
+        strided,
+    },
+    runtime::stats,
+};
+
+/// The groups of a tape's chains, but for places that `is_claimed`.
+pub(super) fn find(tape: &Tape, is_claimed: impl Fn(usize) -> bool) -> Vec<Group> {
+    let may = |place: usize| {
+        let node = tape.node(place);
+        !is_claimed(place)
+            && device(node).is_some_and(|device| device.config.enable_programs)
+            && tape.array(place).size() > 0
+            // The single operation says so.
+            && node.inputs.iter().all(|input| input.dtype() != Dtype::Float64)
+            && tape.array(place).dtype() != Dtype::Float64
+    };
+    chains::find(tape, may).into_iter().map(group).collect()
+}
+
+fn group(chain: Chain) -> Group {
+    Group {
+        members: chain.members.clone(),
+        kept: chain.kept.clone(),
+        fusion: Box::new(Grouped(chain)),
+    }
+}
+
+/// How a chain's operands lie.
+struct Plan {
+    form: Form,
+    /// Sizes and strides of the operands that are walked, packed.
+    walk: Option<(SmallVec<[u8; 256]>, u32)>,
+    /// The input whose order the outputs take, if not row-major.
+    leader: Option<usize>,
+}
+
+impl Plan {
+    fn new(chain: &Chain, inputs: &[&Array], at: &[Operand], shape: &[usize]) -> Plan {
+        let leader = (0..inputs.len()).find(|&i| is_dense(inputs[i]) && !is_one_element(inputs[i]));
+        let flat = inputs.iter().all(|input| {
+            let follows = leader.is_some_and(|leader| same_order(inputs[leader], input));
+            is_one_element(input) || is_dense(input) && follows
+        });
+        let kept = chain.program.outputs.iter().map(|step| chain.dtypes[inputs.len() + step]);
+        let outputs: SmallVec<[Dtype; 8]> = kept.collect();
+        let read = inputs.iter().map(|input| input.dtype());
+        let lanes = Form::lanes(read.chain(outputs.iter().copied()));
+        let (kinds, walk, lanes) = match flat {
+            true => flat_kinds(inputs, at, lanes),
+            false => walked_kinds(inputs, at, shape, lanes),
+        };
+        let (program, dtypes) = (chain.program.clone(), chain.dtypes.clone());
+        Plan {
+            form: Form { program, dtypes, kinds, lanes },
+            walk,
+            leader: leader.filter(|_| flat),
+        }
+    }
+}
+
+type Kinds = SmallVec<[Kind; 8]>;
+type Packed = Option<(SmallVec<[u8; 256]>, u32)>;
+
+/// Kinds of operands that are all dense in one order, or one element.
+fn flat_kinds(inputs: &[&Array], at: &[Operand], lanes: usize) -> (Kinds, Packed, usize) {
+    let kind = |input: &&Array| if is_one_element(input) { Kind::Scalar } else { Kind::Dense };
+    let kinds: Kinds = inputs.iter().map(kind).collect();
+    let fits = |lanes| {
+        let mut operands = kinds.iter().zip(at).zip(inputs);
+        operands.all(|((&kind, at), input)| {
+            kind == Kind::Scalar || at.is_aligned(Form::alignment(input.dtype(), lanes))
+        })
+    };
+    let lanes = if fits(lanes) { lanes } else { 1 };
+    (kinds, None, lanes)
+}
+
+/// Kinds of operands of any strides, and the walk over those that are not row-major.
+fn walked_kinds(
+    inputs: &[&Array],
+    at: &[Operand],
+    shape: &[usize],
+    lanes: usize,
+) -> (Kinds, Packed, usize) {
+    let is_row_major = |input: &&&Array| input.evaluated().layout.flags.row_contiguous;
+    let is_walked = |input: &&&Array| !is_one_element(input) && !is_row_major(input);
+    let strides = |input: &&&Array| input.evaluated().layout.strides.clone();
+    let walked: Vec<Strides> = inputs.iter().filter(is_walked).map(|i| strides(&i)).collect();
+    let borrowed: Vec<&[isize]> = walked.iter().map(Strides::as_slice).collect();
+    let mut merged: Vec<Strides> = vec![Strides::new(); walked.len()];
+    let sizes: Shape = shape::collapse_into(shape, &borrowed, &mut merged);
+    let last = sizes.last().copied().unwrap_or(1);
+    let kinds_of = |lanes: usize| -> Option<Kinds> {
+        let mut strides = merged.iter();
+        let kinds = inputs.iter().zip(at).map(|(input, at)| {
+            let aligned = at.is_aligned(Form::alignment(input.dtype(), lanes));
+            if is_one_element(input) {
+                return Some(Kind::Scalar);
+            }
+            if is_row_major(&input) {
+                return aligned.then_some(Kind::Dense);
+            }
+            let (&inner, outer) = strides.next()?.split_last()?;
+            let whole = outer.iter().all(|stride| stride.unsigned_abs().is_multiple_of(lanes));
+            Some(match inner {
+                0 => Kind::Repeat,
+                1 if aligned && whole => Kind::Row,
+                _ => Kind::Strided,
+            })
+        });
+        kinds.collect()
+    };
+    let wide = Some(lanes).filter(|&lanes| last.is_multiple_of(lanes));
+    let wide = wide.and_then(|lanes| Some((kinds_of(lanes)?, lanes)));
+    let (kinds, lanes) = wide
+        .unwrap_or_else(|| (kinds_of(1).expect("every operand is aligned to its elements"), 1));
+    let walk = (strided::pack(&sizes, &merged), sizes.len() as u32);
+    (kinds, Some(walk), lanes)
+}
+
+impl GroupKernel for Chain {
+    fn name(&self) -> usize {
+        *self.members.last().expect("a chain has members")
+    }
+
+    fn counted(&self) -> &[usize] {
+        &[]
+    }
+
+    fn replaces(&self) -> u64 {
+        self.members.len() as u64
+    }
+
+    fn describe(&self, tape: &Tape) -> String {
+        let names = self.program.steps.iter().map(|step| step.primitive.name());
+        let shape = tape.array(self.name()).shape();
+        format!("chain {} of {shape:?}", names.collect::<Vec<_>>().join(" "))
+    }
+
+    fn encode(&self, ctx: &mut Ctx<'_>, tape: &Tape, kept: &mut [Output]) -> Result<bool> {
+        let inputs: SmallVec<[&Array; 8]> =
+            self.inputs.iter().map(|&(place, nth, _)| &tape.node(place).inputs[nth]).collect();
+        let at: SmallVec<[Operand; 8]> =
+            inputs.iter().map(|input| ctx.input(input)).collect::<Result<_>>()?;
+        let plan = Plan::new(self, &inputs, &at, tape.array(self.name()).shape());
+        let Some(pipeline) = ctx.program(&plan.form) else { return Ok(false) };
+        let made = outputs(ctx, self, &inputs, &at, &plan, kept)?;
+        let (walk, ndim) = match &plan.walk {
+            Some((packed, ndim)) => (ctx.args(packed)?, *ndim),
+            None => (0, 0),
+        };
+        let operands: SmallVec<[u64; 16]> = at.iter().chain(&made).map(|o| o.address).collect();
+        let count = kept[0].size() as u64;
+        let (inline, further) = operands.split_at(operands.len().min(INLINE as usize));
+        let mut push = Push { count, walk, ndim, ..Push::default() };
+        let mut addresses = [0; INLINE as usize];
+        addresses[..inline.len()].copy_from_slice(inline);
+        push.operands = addresses;
+        if !further.is_empty() {
+            push.further = ctx.args(bytemuck::cast_slice(further))?;
+        }
+        let regions = |of: &[Operand]| of.iter().map(|o| o.region).collect::<SmallVec<[_; 8]>>();
+        let (reads, writes) = (regions(&at), regions(&made));
+        let group = u64::from(ctx.capabilities().elementwise_workgroup());
+        let items = count.div_ceil(plan.form.lanes as u64);
+        let groups = [ctx.capabilities().groups_1d(items, group), 1, 1];
+        stats::CHAINED.add(1);
+        ctx.dispatch(&Dispatch {
+            pipeline: &pipeline,
+            push: &push,
+            groups,
+            reads: &reads,
+            writes: &writes,
+        })?;
+        Ok(true)
+    }
+}
+
+/// Memory of the outputs: of inputs that nobody needs any more, or new.
+fn outputs(
+    ctx: &mut Ctx<'_>,
+    chain: &Chain,
+    inputs: &[&Array],
+    at: &[Operand],
+    plan: &Plan,
+    kept: &mut [Output],
+) -> Result<SmallVec<[Operand; 8]>> {
+    let mut taken: SmallVec<[bool; 8]> = SmallVec::from_elem(false, inputs.len());
+    kept.iter_mut()
+        .map(|output| {
+            // A thread has loaded all its elements of a dense operand before it stores any.
+            for (i, input) in inputs.iter().enumerate() {
+                let alignment = Form::alignment(output.dtype, plan.form.lanes);
+                if taken[i] || plan.form.kinds[i] != Kind::Dense || !at[i].is_aligned(alignment) {
+                    continue;
+                }
+                if let Some(operand) = ctx.donate_among(input, chain.inputs[i].2, output)? {
+                    taken[i] = true;
+                    return Ok(operand);
+                }
+            }
+            let layout = match plan.leader {
+                Some(leader) => layout_like(inputs[leader], output),
+                None => Layout::row_major(&output.shape),
+            };
+            ctx.output_like(output, layout)
+        })
+        .collect()
+}

@@ -1,0 +1,419 @@
+//! The functions that are written for a program: loads, the steps as calls of the library, stores.
+//!
+//! A value is an id for each element that a thread takes. Results of steps are kept as exact as they are
+//! computed, and rounded to their dtype when another step reads them, which gives the bits that a store and a
+//! load between two kernels would give.
+
+use mlx_vulkan_core::{
+    Dtype,
+    primitives::{BinaryOp, CopyOp, Primitive, ProgramStep, UnaryOp},
+};
+use rspirv::{
+    dr::{Block, Function, Instruction, Operand},
+    spirv::{FunctionControl, Op, Word},
+};
+use smallvec::SmallVec;
+
+use super::{
+    form::{Form, Kind},
+    library::{LIBRARY, Type},
+    link::Linker,
+};
+use crate::kernels::elementwise::Class;
+
+/// Ids of a value's elements.
+type Elements = SmallVec<[Word; 8]>;
+
+impl Class {
+    /// The type of an element.
+    fn element(self) -> Type {
+        match self {
+            Class::Float => Type::Float,
+            Class::Int => Type::Int,
+            Class::Uint => Type::Uint,
+            Class::Long => Type::Long,
+            Class::Ulong => Type::Ulong,
+            Class::Complex => Type::Vector(2),
+        }
+    }
+
+    /// The type of four elements, of narrow classes.
+    fn four(self) -> Option<Type> {
+        match self {
+            Class::Float => Some(Type::Vector(4)),
+            Class::Int => Some(Type::Ints),
+            Class::Uint => Some(Type::Uints),
+            Class::Long | Class::Ulong | Class::Complex => None,
+        }
+    }
+
+    /// How the compiler writes an element in the name of a function.
+    fn code(self) -> &'static str {
+        match self {
+            Class::Float => "f1;",
+            Class::Int => "i1;",
+            Class::Uint => "u1;",
+            Class::Long => "i641;",
+            Class::Ulong => "u641;",
+            Class::Complex => "vf2;",
+        }
+    }
+}
+
+/// Whether a register has more than elements of a dtype keep.
+fn is_narrow(dtype: Dtype) -> bool {
+    dtype.size() < 4
+}
+
+fn is_half(dtype: Dtype) -> bool {
+    matches!(dtype, Dtype::Float16 | Dtype::Bfloat16)
+}
+
+/// A value of the program.
+struct Value {
+    dtype: Dtype,
+    computed: Elements,
+    /// What is left of it in its dtype.
+    rounded: Option<Elements>,
+}
+
+/// A function that is being written.
+pub(super) struct Body<'a> {
+    form: &'a Form,
+    linker: &'a mut Linker,
+    lanes: usize,
+    instructions: Vec<Instruction>,
+    values: Vec<Value>,
+    /// The element that the function begins with.
+    at: Word,
+}
+
+/// Writes the function `id` for `lanes` elements; `like` is the library's that it stands for.
+pub(super) fn write(linker: &mut Linker, form: &Form, lanes: usize, id: Word, like: &str) {
+    let library = LIBRARY.function(LIBRARY.named(like));
+    let (parameter, label) = (linker.id(), linker.id());
+    let mut body =
+        Body { form, linker, lanes, instructions: Vec::new(), values: Vec::new(), at: parameter };
+    body.load();
+    form.program.steps.iter().for_each(|step| body.step(step));
+    body.store();
+    body.instructions.push(Instruction::new(Op::Return, None, None, Vec::new()));
+    let function_type = library.def.as_ref().map(|def| def.operands[1].clone());
+    let operands = vec![Operand::FunctionControl(FunctionControl::NONE)];
+    let operands = operands.into_iter().chain(function_type).collect();
+    let instruction = |op, of: Option<Type>, id| {
+        Instruction::new(op, of.map(|of| LIBRARY.type_id(of)), Some(id), Vec::new())
+    };
+    let instructions = body.instructions;
+    linker.add(Function {
+        def: Some(Instruction { operands, ..instruction(Op::Function, Some(Type::Void), id) }),
+        end: Some(Instruction::new(Op::FunctionEnd, None, None, Vec::new())),
+        parameters: vec![instruction(Op::FunctionParameter, Some(Type::Ulong), parameter)],
+        blocks: vec![Block { label: Some(instruction(Op::Label, None, label)), instructions }],
+    });
+}
+
+impl Body<'_> {
+    fn push(&mut self, op: Op, of: Type, operands: Vec<Operand>) -> Word {
+        let id = self.linker.id();
+        self.instructions.push(Instruction::new(
+            op,
+            Some(LIBRARY.type_id(of)),
+            Some(id),
+            operands,
+        ));
+        id
+    }
+
+    fn ids(&mut self, op: Op, of: Type, ids: &[Word]) -> Word {
+        self.push(op, of, ids.iter().map(|&id| Operand::IdRef(id)).collect())
+    }
+
+    /// Calls a function of the library, for one operation if it applies one.
+    fn call(&mut self, of: Type, name: &str, operation: Option<u32>, arguments: &[Word]) -> Word {
+        let function = self.linker.copy(name, operation);
+        let ids = std::iter::once(function).chain(arguments.iter().copied());
+        self.push(Op::FunctionCall, of, ids.map(Operand::IdRef).collect())
+    }
+
+    fn uint(&mut self, value: u32) -> Word {
+        self.linker.constant(Type::Uint, value.into())
+    }
+
+    fn dtype(&mut self, dtype: Dtype) -> Word {
+        self.uint(dtype as u32)
+    }
+
+    /// Elements of a composite.
+    fn extract(&mut self, of: Type, composite: Word, path: &[u32]) -> Word {
+        let path = path.iter().map(|&index| Operand::LiteralBit32(index));
+        let operands = std::iter::once(Operand::IdRef(composite)).chain(path).collect();
+        self.push(Op::CompositeExtract, of, operands)
+    }
+
+    /// An index that is `by` further.
+    fn further(&mut self, index: Word, by: usize) -> Word {
+        if by == 0 {
+            return index;
+        }
+        let by = self.linker.constant(Type::Long, by as u64);
+        self.ids(Op::IAdd, Type::Long, &[index, by])
+    }
+
+    fn address(&mut self, operand: usize) -> Word {
+        let number = self.uint(operand as u32);
+        self.call(Type::Ulong, "operand(u1;", None, &[number])
+    }
+
+    fn index(&mut self) -> Word {
+        self.ids(Op::Bitcast, Type::Long, &[self.at])
+    }
+
+    /// Loads the inputs.
+    fn load(&mut self) {
+        let mut walked = 0;
+        for (operand, &kind) in self.form.kinds.iter().enumerate() {
+            let dtype = self.form.dtypes[operand];
+            let base = self.address(operand);
+            let strides = self.uint(walked);
+            walked += u32::from(kind.is_walked());
+            let index = match kind {
+                Kind::Dense => self.index(),
+                Kind::Scalar => self.linker.constant(Type::Long, 0),
+                Kind::Row | Kind::Repeat | Kind::Strided => {
+                    self.call(Type::Long, "walked(u1;u641;", None, &[strides, self.at])
+                }
+            };
+            let computed = match kind {
+                Kind::Dense | Kind::Row => self.load_together(dtype, base, index),
+                Kind::Scalar | Kind::Repeat => {
+                    let one = self.load_one(dtype, base, index);
+                    SmallVec::from_elem(one, self.lanes)
+                }
+                Kind::Strided => self.load_strided(dtype, base, index, strides),
+            };
+            self.values.push(Value { dtype, rounded: Some(computed.clone()), computed });
+        }
+    }
+
+    fn load_one(&mut self, dtype: Dtype, base: Word, index: Word) -> Word {
+        let class = Class::from(dtype);
+        let (like, number) = (self.linker.null(class.element()), self.dtype(dtype));
+        let name = format!("load_one({}u1;u641;i641;", class.code());
+        self.call(class.element(), &name, None, &[like, number, base, index])
+    }
+
+    /// Neighbours from an index on.
+    fn load_together(&mut self, dtype: Dtype, base: Word, index: Word) -> Elements {
+        let class = Class::from(dtype);
+        let Some(four) = class.four().filter(|_| self.lanes > 1) else {
+            return (0..self.lanes)
+                .map(|lane| {
+                    let index = self.further(index, lane);
+                    self.load_one(dtype, base, index)
+                })
+                .collect();
+        };
+        let number = self.dtype(dtype);
+        let mut elements = Elements::new();
+        if self.lanes == 8 && is_half(dtype) {
+            let all =
+                self.call(Type::Matrix, "load_eight(u1;u641;i641;", None, &[number, base, index]);
+            for lane in 0..8 {
+                elements.push(self.extract(class.element(), all, &[lane / 4, lane % 4]));
+            }
+            return elements;
+        }
+        let (like, name) =
+            (self.linker.null(class.element()), format!("load_four({}u1;u641;i641;", class.code()));
+        for first in (0..self.lanes).step_by(4) {
+            let index = self.further(index, first);
+            let loaded = self.call(four, &name, None, &[like, number, base, index]);
+            for lane in 0..4 {
+                elements.push(self.extract(class.element(), loaded, &[lane]));
+            }
+        }
+        elements
+    }
+
+    /// Elements from an index on with the last stride of the walk between them.
+    fn load_strided(&mut self, dtype: Dtype, base: Word, index: Word, strides: Word) -> Elements {
+        let first = self.load_one(dtype, base, index);
+        let mut elements = Elements::from_slice(&[first]);
+        if self.lanes > 1 {
+            let stride = self.call(Type::Long, "stride(u1;", None, &[strides]);
+            let mut index = index;
+            for _ in 1..self.lanes {
+                index = self.ids(Op::IAdd, Type::Long, &[index, stride]);
+                elements.push(self.load_one(dtype, base, index));
+            }
+        }
+        elements
+    }
+
+    /// Each element of a value in its dtype.
+    fn rounded(&mut self, value: usize) -> Elements {
+        let Value { dtype, computed, rounded } = &self.values[value];
+        if let Some(rounded) = rounded {
+            return rounded.clone();
+        }
+        let (dtype, computed) = (*dtype, computed.clone());
+        let class = Class::from(dtype);
+        let number = self.dtype(dtype);
+        let name = format!("rounded(u1;{}", class.code());
+        let rounded: Elements = computed
+            .iter()
+            .map(|&element| self.call(class.element(), &name, None, &[number, element]))
+            .collect();
+        self.values[value].rounded = Some(rounded.clone());
+        rounded
+    }
+
+    /// Computes a step.
+    fn step(&mut self, step: &ProgramStep) {
+        let read: SmallVec<[Elements; 3]> =
+            step.inputs.iter().map(|&value| self.rounded(value)).collect();
+        let dtype = self.form.dtypes[self.values.len()];
+        // Of a selection the last inputs have the dtype, the first is its condition.
+        let last = *step.inputs.last().expect("elementwise steps read something");
+        let source = self.values[last].dtype;
+        let computed: Elements = (0..self.lanes)
+            .map(|lane| {
+                let arguments: SmallVec<[Word; 3]> = read.iter().map(|of| of[lane]).collect();
+                self.element(&step.primitive, source, dtype, &arguments)
+            })
+            .collect();
+        let rounded = (!is_narrow(dtype) || is_exact(&step.primitive, dtype)).then(|| computed.clone());
+        self.values.push(Value { dtype, computed, rounded });
+    }
+
+    /// Computes an element of a step from others of dtype `source`.
+    fn element(
+        &mut self,
+        primitive: &Primitive,
+        source: Dtype,
+        dtype: Dtype,
+        read: &[Word],
+    ) -> Word {
+        let from = Class::from(source);
+        let (code, of) = (from.code(), from.element());
+        match primitive {
+            &Primitive::Unary(op @ (UnaryOp::Abs | UnaryOp::Real | UnaryOp::Imag))
+                if from == Class::Complex =>
+            {
+                let number = self.uint(op as u32);
+                self.call(Type::Float, "unary_real(u1;vf2;", Some(op as u32), &[number, read[0]])
+            }
+            &Primitive::Unary(op) => {
+                let (number, of_dtype) = (self.uint(op as u32), self.dtype(source));
+                let arguments = [number, of_dtype, read[0]];
+                self.call(of, &format!("unary(u1;u1;{code}"), Some(op as u32), &arguments)
+            }
+            &Primitive::Binary(op) if op.is_predicate() => self.comparison(op, from, read),
+            &Primitive::Binary(op) => {
+                let (number, of_dtype) = (self.uint(op as u32), self.dtype(source));
+                let name = format!("binary(u1;u1;{code}{code}");
+                let arguments = [number, of_dtype, read[0], read[1]];
+                self.call(of, &name, Some(op as u32), &arguments)
+            }
+            Primitive::Ternary(_) => self.call(of, &format!("choose(u1;{code}{code}"), None, read),
+            Primitive::Copy(CopyOp::AsType { .. }) => self.converted(from, dtype, read[0]),
+            other => unreachable!("{} is no step of a chain", other.name()),
+        }
+    }
+
+    fn comparison(&mut self, op: BinaryOp, from: Class, read: &[Word]) -> Word {
+        let (number, code) = (self.uint(op as u32), from.code());
+        let name = format!("compare(u1;{code}{code}");
+        let is = self.call(Type::Bool, &name, Some(op as u32), &[number, read[0], read[1]]);
+        let (yes, no) = (self.uint(1), self.uint(0));
+        self.ids(Op::Select, Type::Uint, &[is, yes, no])
+    }
+
+    fn converted(&mut self, from: Class, dtype: Dtype, element: Word) -> Word {
+        let to = Class::from(dtype);
+        let name = match to {
+            Class::Float => "to_float",
+            Class::Int => "to_int",
+            Class::Uint if dtype == Dtype::Bool => "to_bool",
+            Class::Uint => "to_uint",
+            Class::Long => "to_long",
+            Class::Ulong => "to_ulong",
+            Class::Complex => "to_complex",
+        };
+        self.call(to.element(), &format!("{name}({}", from.code()), None, &[element])
+    }
+
+    /// Stores the outputs.
+    fn store(&mut self) {
+        for nth in 0..self.form.program.outputs.len() {
+            let base = self.address(self.form.kinds.len() + nth);
+            let Value { dtype, computed, rounded } = &self.values[self.form.output(nth)];
+            let (dtype, exact) = (*dtype, u32::from(rounded.is_some()));
+            let elements = rounded.as_ref().unwrap_or(computed).clone();
+            let index = self.index();
+            self.store_one_value(dtype, exact, &elements, base, index);
+        }
+    }
+
+    fn store_one_value(
+        &mut self,
+        dtype: Dtype,
+        exact: u32,
+        elements: &[Word],
+        base: Word,
+        index: Word,
+    ) {
+        let class = Class::from(dtype);
+        let (number, exact) = (self.dtype(dtype), self.uint(exact));
+        let Some(four) = class.four().filter(|_| self.lanes > 1) else {
+            let name = format!("store_one(u1;u641;i641;{}", class.code());
+            for (lane, &element) in elements.iter().enumerate() {
+                let index = self.further(index, lane);
+                self.call(Type::Void, &name, None, &[number, base, index, element]);
+            }
+            return;
+        };
+        let fours: SmallVec<[Word; 2]> = elements
+            .chunks_exact(4)
+            .map(|elements| self.ids(Op::CompositeConstruct, four, elements))
+            .collect();
+        if let (true, &[low, high]) = (is_half(dtype), &fours[..]) {
+            let name = "store_eight(u1;u1;u641;i641;vf4;vf4;";
+            self.call(Type::Void, name, None, &[number, exact, base, index, low, high]);
+            return;
+        }
+        for (nth, &elements) in fours.iter().enumerate() {
+            let index = self.further(index, 4 * nth);
+            let (name, arguments): (_, SmallVec<[Word; 5]>) = match class {
+                Class::Float => (
+                    "store_floats(u1;u1;u641;i641;vf4;",
+                    SmallVec::from_slice(&[number, exact, base, index, elements]),
+                ),
+                Class::Int => (
+                    "store_four(u1;u641;i641;vi4;",
+                    SmallVec::from_slice(&[number, base, index, elements]),
+                ),
+                _ => (
+                    "store_four(u1;u641;i641;vu4;",
+                    SmallVec::from_slice(&[number, base, index, elements]),
+                ),
+            };
+            self.call(Type::Void, name, None, &arguments);
+        }
+    }
+}
+
+/// Whether a step gives elements of its dtype whenever its inputs are some.
+fn is_exact(primitive: &Primitive, dtype: Dtype) -> bool {
+    use UnaryOp as U;
+    match primitive {
+        Primitive::Unary(U::LogicalNot) | Primitive::Ternary(_) => true,
+        Primitive::Unary(U::Abs | U::Ceil | U::Floor | U::Negative | U::Round | U::Sign) => {
+            dtype.is_floating()
+        }
+        Primitive::Binary(BinaryOp::Maximum | BinaryOp::Minimum) => true,
+        Primitive::Binary(op) => op.is_predicate(),
+        _ => false,
+    }
+}

@@ -1,0 +1,114 @@
+//! Programs: elementwise operations that one kernel does together, linked while a process runs.
+//!
+//! `shaders/program/program.comp` is a library of every elementwise function for every class of registers,
+//! made of the same GLSL as the kernels of single operations. A program's module is its entry point with a
+//! function of our own in the middle, which loads, calls and stores, and copies of what that calls. So what
+//! an operation means is written once, and results are those of the single kernels bit for bit: sums and
+//! products are `precise`, and each result is rounded to its dtype before another step reads it.
+//!
+//! Which elements a thread takes, and how, is part of the module ([`Form`]): dense operands are loaded four or
+//! eight elements at a time, others by a walk (`strided.rs`), whose last axis is what a thread follows.
+
+mod body;
+mod form;
+mod library;
+mod link;
+
+pub(crate) use form::{Form, Kind};
+
+use link::Linker;
+
+/// The words of the module of a program.
+pub(crate) fn link(form: &Form) -> Vec<u32> {
+    const WRITTEN: [&str; 2] = ["block(u641;", "single(u641;"];
+    let [block, single] = [Linker::replacement(0), Linker::replacement(1)];
+    let mut linker = Linker::new(&[(WRITTEN[0], block), (WRITTEN[1], single)]);
+    body::write(&mut linker, form, form.lanes, block, WRITTEN[0]);
+    body::write(&mut linker, form, 1, single, WRITTEN[1]);
+    linker.finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use mlx_vulkan_core::{
+        Dtype,
+        primitives::{BinaryOp, CopyOp, Primitive, Program, ProgramStep, TernaryOp, UnaryOp},
+    };
+    use rspirv::{dr, spirv::Op};
+    use smallvec::{SmallVec, smallvec};
+
+    use super::*;
+
+    /// A program of one step.
+    fn single(primitive: Primitive, inputs: &[Dtype], output: Dtype, lanes: usize) -> Form {
+        let step = ProgramStep { primitive, inputs: (0..inputs.len()).collect() };
+        let kinds = [Kind::Dense, Kind::Row, Kind::Strided];
+        Form {
+            program: Program { inputs: inputs.len(), steps: vec![step], outputs: vec![0] },
+            dtypes: inputs.iter().copied().chain([output]).collect(),
+            kinds: kinds[..inputs.len()].into(),
+            lanes,
+        }
+    }
+
+    /// Every id that a module names is one that it defines, and each is defined once.
+    fn check(form: &Form) {
+        let module = dr::load_words(link(form)).unwrap();
+        let defined: Vec<u32> = module.all_inst_iter().filter_map(|i| i.result_id).collect();
+        let distinct: rustc_hash::FxHashSet<u32> = defined.iter().copied().collect();
+        assert_eq!(defined.len(), distinct.len(), "{form:?}");
+        for instruction in module.all_inst_iter() {
+            let of = instruction.result_type;
+            let named = instruction.operands.iter().filter_map(dr::Operand::id_ref_any).chain(of);
+            for id in named {
+                assert!(distinct.contains(&id), "{form:?}: {instruction:?}");
+            }
+        }
+        let switches = |op| module.all_inst_iter().filter(|i| i.class.opcode == op).count();
+        assert_eq!(switches(Op::Switch), 0, "{form:?}: a case is chosen while linking");
+    }
+
+    const DTYPES: [Dtype; 6] = [
+        Dtype::Bfloat16,
+        Dtype::Int8,
+        Dtype::Bool,
+        Dtype::Int64,
+        Dtype::Uint64,
+        Dtype::Complex64,
+    ];
+
+    #[test]
+    fn modules_are_whole() {
+        for dtype in DTYPES {
+            for lanes in [1, 8] {
+                check(&single(UnaryOp::Square.into(), &[dtype], dtype, lanes));
+                check(&single(BinaryOp::Add.into(), &[dtype, dtype], dtype, lanes));
+                let equal = single(BinaryOp::Equal.into(), &[dtype, dtype], Dtype::Bool, lanes);
+                check(&equal);
+                let select = Primitive::Ternary(TernaryOp::Select);
+                check(&single(select, &[Dtype::Bool, dtype, dtype], dtype, lanes));
+                for to in DTYPES {
+                    let convert = Primitive::Copy(CopyOp::AsType { dtype: to });
+                    check(&single(convert, &[dtype], to, lanes));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn steps_share_what_they_call() {
+        let exp = |count: usize| {
+            let steps = (0..count)
+                .map(|i| ProgramStep { primitive: UnaryOp::Exp.into(), inputs: smallvec![i] });
+            let steps: Vec<ProgramStep> = steps.collect();
+            let form = Form {
+                program: Program { inputs: 1, steps, outputs: vec![count - 1] },
+                dtypes: SmallVec::from_elem(Dtype::Float32, count + 1),
+                kinds: smallvec![Kind::Dense],
+                lanes: 4,
+            };
+            dr::load_words(link(&form)).unwrap().functions.len()
+        };
+        assert_eq!(exp(1), exp(3));
+    }
+}

@@ -1,0 +1,297 @@
+//! Chains of elementwise operations: the same bits as one by one, and one kernel.
+
+use mlx::{Array, Device, Dtype, Result, ops, vulkan::stats};
+use mlx_tests::{complex_parts, filled, in_child, values};
+use rand::{RngExt, SeedableRng, rngs::Xoshiro256PlusPlus, seq::IndexedRandom};
+
+use super::{noise, turn};
+
+type Unary = fn(&Array) -> Result<Array>;
+type Binary = fn(&Array, &Array) -> Result<Array>;
+
+const ROUNDING: [Unary; 3] = [ops::ceil, ops::floor, ops::square];
+const REAL: [Unary; 14] = [
+    ops::arccosh,
+    ops::arctan,
+    ops::erf,
+    ops::erfinv,
+    ops::log10,
+    ops::log2,
+    ops::rsqrt,
+    ops::sigmoid,
+    ops::sqrt,
+    ops::arcsinh,
+    ops::expm1,
+    ops::log1p,
+    ops::arcsin,
+    ops::arctanh,
+];
+const INEXACT: [Unary; 9] = [
+    ops::cos,
+    ops::cosh,
+    ops::exp,
+    ops::log,
+    ops::sin,
+    ops::sinh,
+    ops::tan,
+    ops::tanh,
+    ops::arccos,
+];
+const NUMBERS: [Unary; 3] = [ops::negative, ops::sign, ops::abs];
+/// Operations of two arrays.
+macro_rules! two {
+    ($($op:ident),*) => {
+        [$(|a: &Array, b: &Array| ops::$op(a, b)),*]
+    };
+}
+
+const ARITHMETIC: [Binary; 5] = two![add, subtract, multiply, maximum, minimum];
+const FLOATING: [Binary; 5] = two![divide, power, logaddexp, arctan2, remainder];
+const INTEGERS: [Binary; 7] =
+    two![bitwise_and, bitwise_or, bitwise_xor, left_shift, right_shift, floor_divide, remainder];
+const COMPARISONS: [Binary; 8] =
+    two![equal, not_equal, greater, greater_equal, less, less_equal, logical_and, logical_or];
+const DTYPES: [Dtype; 13] = [
+    Dtype::Bool,
+    Dtype::Uint8,
+    Dtype::Uint16,
+    Dtype::Uint32,
+    Dtype::Uint64,
+    Dtype::Int8,
+    Dtype::Int16,
+    Dtype::Int32,
+    Dtype::Int64,
+    Dtype::Float16,
+    Dtype::Bfloat16,
+    Dtype::Float32,
+    Dtype::Complex64,
+];
+
+fn unary(dtype: Dtype) -> Vec<Unary> {
+    match dtype {
+        Dtype::Bool => vec![ops::logical_not],
+        Dtype::Complex64 => [&INEXACT[..8], &NUMBERS[..1], &[ops::conjugate, ops::square]].concat(),
+        _ if dtype.is_floating() => [&ROUNDING[..], &REAL, &INEXACT, &NUMBERS].concat(),
+        _ => [&NUMBERS[..], &[ops::bitwise_invert, ops::square]].concat(),
+    }
+}
+
+fn binary(dtype: Dtype) -> Vec<Binary> {
+    match dtype {
+        Dtype::Bool => [&ARITHMETIC[3..], &COMPARISONS[..]].concat(),
+        Dtype::Complex64 => [&ARITHMETIC[..], &COMPARISONS[..2], &FLOATING[..1]].concat(),
+        _ if dtype.is_floating() => [&ARITHMETIC[..], &FLOATING, &COMPARISONS].concat(),
+        _ => [&ARITHMETIC[..], &INTEGERS, &COMPARISONS].concat(),
+    }
+}
+
+/// An array of a layout of any kind; all have the shape 3, 5, 8.
+fn input(kind: usize, dtype: Dtype, seed: u64) -> Result<Array> {
+    let full = |shape: &[usize]| match dtype {
+        Dtype::Bool => filled(shape, dtype, |i| f64::from((i as u64 * 7 + seed) % 3 == 0)),
+        _ if dtype.is_inexact() => filled(shape, dtype, mlx_tests::noise(seed, -2.0, 2.0)),
+        _ => filled(shape, dtype, |i| ((i as u64 * 31 + seed) % 11) as f64),
+    };
+    match kind {
+        0 => Ok(full(&[3, 5, 8])),
+        1 => ops::broadcast_to(&full(&[]), &[3, 5, 8]),
+        2 => ops::broadcast_to(&full(&[8]), &[3, 5, 8]),
+        3 => ops::broadcast_to(&full(&[5, 1]), &[3, 5, 8]),
+        4 => ops::transpose(&full(&[8, 5, 3]), &[]),
+        5 => ops::slice(&full(&[3, 5, 16]), &[0, 0, 15], &[3, 5, -17], &[1, 1, -2]),
+        _ => ops::slice(&full(&[3, 6, 9]), &[0, 1, 1], &[3, 6, 9], &[1, 1, 1]),
+    }
+}
+
+/// Evaluates a result at once or not: what is evaluated one by one is in no chain.
+type Then<'a> = &'a dyn Fn(Array) -> Result<Array>;
+
+/// Operations over inputs of one dtype at first, drawn by `seed`. All results are read again or returned.
+fn program(seed: u64, dtype: Dtype, dense: bool, then: Then<'_>) -> Result<Vec<Array>> {
+    let mut rng = Xoshiro256PlusPlus::seed_from_u64(seed);
+    let mut all = Vec::new();
+    for i in 0..3 {
+        let kind = if dense { 0 } else { rng.random_range(0..7) };
+        all.push(then(input(kind, dtype, 100 * seed + i)?)?);
+    }
+    let mut results = Vec::new();
+    for step in 0..9 {
+        let pick = |rng: &mut Xoshiro256PlusPlus| all[rng.random_range(0..all.len())].clone();
+        let a = if step == 0 { all[0].clone() } else { all[all.len() - 1].clone() };
+        let other = pick(&mut rng);
+        let alike = if other.dtype() == a.dtype() { other } else { a.clone() };
+        let made = match rng.random_range(0..8) {
+            0..3 => unary(a.dtype()).choose(&mut rng).expect("some")(&a)?,
+            3..6 => binary(a.dtype()).choose(&mut rng).expect("some")(&a, &alike)?,
+            6 => ops::astype(&a, *DTYPES.choose(&mut rng).expect("some"))?,
+            _ => {
+                let condition = then(ops::astype(&pick(&mut rng), Dtype::Bool)?)?;
+                ops::where_(&condition, &a, &alike)?
+            }
+        };
+        let made = then(made)?;
+        if rng.random_range(0..4) == 0 {
+            results.push(made.clone());
+        }
+        all.push(made);
+    }
+    results.extend(all.pop());
+    Ok(results)
+}
+
+/// The elements as they are, but for what kind of NaN one is.
+fn bits(array: &Array) -> Vec<u64> {
+    let plain = |x: f64| if x.is_nan() { u64::MAX } else { x.to_bits() };
+    match array.dtype() {
+        Dtype::Complex64 => complex_parts(array).into_iter().flatten().map(plain).collect(),
+        Dtype::Int64 => array.to_vec::<i64>().unwrap().into_iter().map(|x| x as u64).collect(),
+        Dtype::Uint64 => array.to_vec::<u64>().unwrap(),
+        _ => values(array).into_iter().map(plain).collect(),
+    }
+}
+
+/// Runs a test in a process where kernels of chains are linked at once.
+fn at_once(test: &str, body: impl FnOnce()) {
+    in_child(&format!("programs::{test}"), &[("MLX_VK_PROGRAM_SIGHTINGS", "0")], || {
+        let _turn = turn();
+        mlx::with_device(Device::GPU, body).unwrap();
+    });
+}
+
+fn evaluated(arrays: Vec<Array>) -> Result<Vec<Array>> {
+    mlx::eval(&arrays.iter().collect::<Vec<_>>())?;
+    Ok(arrays)
+}
+
+/// Chains that the evaluation of `graph` has, and its results.
+fn chained(graph: impl FnOnce() -> Result<Vec<Array>>) -> (u64, Vec<Array>) {
+    let before = stats::snapshot();
+    let results = graph().and_then(evaluated).unwrap();
+    (stats::snapshot().since(&before).chained, results)
+}
+
+/// As many as fit the time that a software device takes to compile them.
+const SEEDS: u64 = 3;
+
+#[test]
+fn random_programs_keep_every_bit() {
+    at_once("random_programs_keep_every_bit", || {
+        let mut seen = 0;
+        for (dtype, seed) in DTYPES.into_iter().flat_map(|d| (0..SEEDS).map(move |s| (d, s))) {
+            let dense = seed % 2 == 0;
+            let one_by_one = |a: Array| a.eval().map(|()| a);
+            let (none, want) = chained(|| program(seed, dtype, dense, &one_by_one));
+            assert_eq!(none, 0);
+            let (some, got) = chained(|| program(seed, dtype, dense, &Ok));
+            seen += some;
+            for (got, want) in got.iter().zip(&want) {
+                assert_eq!((got.dtype(), got.shape()), (want.dtype(), want.shape()));
+                assert_eq!(bits(got), bits(want), "{dtype} {seed}");
+            }
+        }
+        assert!(seen > DTYPES.len() as u64, "{seen} chains");
+    });
+}
+
+/// Every function at every floating dtype, eight in a kernel.
+#[test]
+fn every_function_keeps_its_bits() {
+    at_once("every_function_keeps_its_bits", || {
+        for dtype in [Dtype::Float32, Dtype::Bfloat16, Dtype::Complex64] {
+            let (x, y) = (input(0, dtype, 1).unwrap(), input(0, dtype, 2).unwrap());
+            let one =
+                unary(dtype).into_iter().map(|f| Box::new(move |x: &Array, _: &Array| f(x)) as _);
+            let two = binary(dtype).into_iter().map(|f| Box::new(f) as _);
+            let all: Vec<Box<dyn Fn(&Array, &Array) -> Result<Array>>> = one.chain(two).collect();
+            for some in all.chunks(7) {
+                // All read this, which makes them one chain.
+                let first = ops::negative(&x).unwrap();
+                let (count, got) =
+                    chained(|| some.iter().map(|f| f(&first, &y)).collect::<Result<_>>());
+                assert_eq!(count, 1, "{dtype}");
+                for (f, got) in some.iter().zip(&got) {
+                    let want = f(&first, &y).unwrap();
+                    assert_eq!(bits(got), bits(&want), "{dtype}");
+                }
+            }
+        }
+    });
+}
+
+#[test]
+fn sizes_and_tails() {
+    at_once("sizes_and_tails", || {
+        for dtype in [Dtype::Float32, Dtype::Bfloat16, Dtype::Int8, Dtype::Int64] {
+            for count in [1, 3, 4, 5, 8, 15, 16, 1023, 4099] {
+                let x = noise(1, &[count], Dtype::Float32);
+                let x = ops::astype(
+                    &ops::multiply(&x, &Array::scalar(9.0f32).unwrap()).unwrap(),
+                    dtype,
+                );
+                let x = evaluated(vec![x.unwrap()]).unwrap().remove(0);
+                let graph = |then: Then<'_>| {
+                    let y = then(ops::add(&x, &x)?)?;
+                    Ok(vec![then(ops::negative(&y)?)?, y])
+                };
+                let want = graph(&|a| a.eval().map(|()| a)).unwrap();
+                let (count_of_chains, got) = chained(|| graph(&Ok));
+                assert_eq!(count_of_chains, 1);
+                for (got, want) in got.iter().zip(&want) {
+                    assert_eq!(bits(got), bits(want), "{dtype} {count}");
+                }
+            }
+        }
+    });
+}
+
+/// An update like Adam's takes over the memory of what it replaces, also where that is read twice.
+#[test]
+fn memory_is_taken_over() {
+    at_once("memory_is_taken_over", || {
+        const BYTES: usize = 4 << 20;
+        let full = |seed| noise(seed, &[BYTES / 4], Dtype::Float32);
+        let mut state = evaluated(vec![full(1), full(2)]).unwrap();
+        let gradient = evaluated(vec![ops::negative(&full(3)).unwrap()]).unwrap().remove(0);
+        let half = Array::scalar(0.5f32).unwrap();
+        let mut peak = 0;
+        for round in 0..3 {
+            mlx::memory::reset_peak_memory();
+            let active = mlx::memory::active_memory();
+            let (count, new) = chained(|| {
+                let (x, m) = (state.remove(0), state.remove(0));
+                let m = ops::add(&ops::multiply(&m, &half)?, &gradient)?;
+                let x = ops::subtract(&ops::multiply(&x, &x)?, &ops::square(&m)?)?;
+                Ok(vec![x, m])
+            });
+            state = new;
+            assert_eq!(count, 1);
+            if round > 0 {
+                peak = peak.max(mlx::memory::peak_memory().saturating_sub(active));
+            }
+        }
+        assert!(peak < BYTES, "{peak} bytes were allocated");
+    });
+}
+
+/// Nobody waits for a chain's kernel: the operations go on one by one until it is there.
+#[test]
+fn chains_are_linked_once_they_were_seen_often() {
+    let _turn = turn();
+    let x = noise(4, &[1000], Dtype::Float32);
+    let graph = || Ok(vec![ops::square(&ops::add(&ops::sigmoid(&x)?, &x)?)?]);
+    mlx::with_device(Device::GPU, || {
+        let sightings = mlx::vulkan::Config::get().program_sightings;
+        let (first, want) = chained(graph);
+        assert_eq!(first, 0);
+        for _ in 1..sightings {
+            assert_eq!(chained(graph).0, 0, "fewer than {sightings} times");
+        }
+        while !mlx::vulkan::internals::builders_are_idle() {
+            std::thread::yield_now();
+        }
+        let (count, got) = chained(graph);
+        assert_eq!(count, u64::from(super::fusing()));
+        assert_eq!(bits(&got[0]), bits(&want[0]));
+    })
+    .unwrap();
+}
