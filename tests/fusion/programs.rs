@@ -103,7 +103,7 @@ fn input(kind: usize, dtype: Dtype, seed: u64) -> Result<Array> {
     }
 }
 
-/// Evaluates a result at once or not: what is evaluated one by one is in no chain.
+/// What is done with a result at once.
 type Then<'a> = &'a dyn Fn(Array) -> Result<Array>;
 
 /// Operations over inputs of one dtype at first, drawn by `seed`. All results are read again or returned.
@@ -158,6 +158,17 @@ fn at_once(test: &str, body: impl FnOnce()) {
     });
 }
 
+/// Runs a test on the CPU, where chains are not linked.
+fn on_the_cpu(body: impl FnOnce()) {
+    let _turn = turn();
+    mlx::with_device(Device::CPU, body).unwrap();
+}
+
+/// What is evaluated before it is read is in no chain.
+fn alone(array: Array) -> Result<Array> {
+    array.eval().map(|()| array)
+}
+
 fn evaluated(arrays: Vec<Array>) -> Result<Vec<Array>> {
     mlx::eval(&arrays.iter().collect::<Vec<_>>())?;
     Ok(arrays)
@@ -173,23 +184,38 @@ fn chained(graph: impl FnOnce() -> Result<Vec<Array>>) -> (u64, Vec<Array>) {
 /// As many as fit the time that a software device takes to compile them.
 const SEEDS: u64 = 3;
 
+/// Compares programs of a dtype with what the same operations give one by one; how many chains they have on
+/// the GPU.
+fn keep_every_bit(dtype: Dtype, seeds: u64) -> u64 {
+    let mut seen = 0;
+    for seed in 0..seeds {
+        let dense = seed % 2 == 0;
+        let (none, want) = chained(|| program(seed, dtype, dense, &alone));
+        assert_eq!(none, 0);
+        let (some, got) = chained(|| program(seed, dtype, dense, &Ok));
+        seen += some;
+        for (got, want) in got.iter().zip(&want) {
+            assert_eq!((got.dtype(), got.shape()), (want.dtype(), want.shape()));
+            assert_eq!(bits(got), bits(want), "{dtype} {seed}");
+        }
+    }
+    seen
+}
+
 #[test]
 fn random_programs_keep_every_bit() {
     at_once("random_programs_keep_every_bit", || {
-        let mut seen = 0;
-        for (dtype, seed) in DTYPES.into_iter().flat_map(|d| (0..SEEDS).map(move |s| (d, s))) {
-            let dense = seed % 2 == 0;
-            let one_by_one = |a: Array| a.eval().map(|()| a);
-            let (none, want) = chained(|| program(seed, dtype, dense, &one_by_one));
-            assert_eq!(none, 0);
-            let (some, got) = chained(|| program(seed, dtype, dense, &Ok));
-            seen += some;
-            for (got, want) in got.iter().zip(&want) {
-                assert_eq!((got.dtype(), got.shape()), (want.dtype(), want.shape()));
-                assert_eq!(bits(got), bits(want), "{dtype} {seed}");
-            }
-        }
+        let seen: u64 = DTYPES.into_iter().map(|dtype| keep_every_bit(dtype, SEEDS)).sum();
         assert!(seen > DTYPES.len() as u64, "{seen} chains");
+    });
+}
+
+#[test]
+fn random_programs_keep_every_bit_on_the_cpu() {
+    on_the_cpu(|| {
+        for dtype in DTYPES.into_iter().chain([Dtype::Float64]) {
+            assert_eq!(keep_every_bit(dtype, 10 * SEEDS), 0, "chains of the GPU");
+        }
     });
 }
 
@@ -218,59 +244,76 @@ fn every_function_keeps_its_bits() {
     });
 }
 
-#[test]
-fn sizes_and_tails() {
-    at_once("sizes_and_tails", || {
-        for dtype in [Dtype::Float32, Dtype::Bfloat16, Dtype::Int8, Dtype::Int64] {
-            for count in [1, 3, 4, 5, 8, 15, 16, 1023, 4099] {
-                let x = noise(1, &[count], Dtype::Float32);
-                let x = ops::astype(
-                    &ops::multiply(&x, &Array::scalar(9.0f32).unwrap()).unwrap(),
-                    dtype,
-                );
-                let x = evaluated(vec![x.unwrap()]).unwrap().remove(0);
-                let graph = |then: Then<'_>| {
-                    let y = then(ops::add(&x, &x)?)?;
-                    Ok(vec![then(ops::negative(&y)?)?, y])
-                };
-                let want = graph(&|a| a.eval().map(|()| a)).unwrap();
-                let (count_of_chains, got) = chained(|| graph(&Ok));
-                assert_eq!(count_of_chains, 1);
-                for (got, want) in got.iter().zip(&want) {
-                    assert_eq!(bits(got), bits(want), "{dtype} {count}");
-                }
+/// A chain of two results for arrays of some sizes, which the GPU counts `chains` times.
+fn sizes(counts: &[usize], chains: u64) {
+    for dtype in [Dtype::Float32, Dtype::Bfloat16, Dtype::Int8, Dtype::Int64] {
+        for &count in counts {
+            let x = noise(1, &[count], Dtype::Float32);
+            let x =
+                ops::astype(&ops::multiply(&x, &Array::scalar(9.0f32).unwrap()).unwrap(), dtype);
+            let x = evaluated(vec![x.unwrap()]).unwrap().remove(0);
+            let graph = |then: Then<'_>| {
+                let y = then(ops::add(&x, &x)?)?;
+                Ok(vec![then(ops::negative(&y)?)?, y])
+            };
+            let want = graph(&alone).unwrap();
+            let (seen, got) = chained(|| graph(&Ok));
+            assert_eq!(seen, chains);
+            for (got, want) in got.iter().zip(&want) {
+                assert_eq!(bits(got), bits(want), "{dtype} {count}");
             }
         }
-    });
+    }
 }
 
-/// An update like Adam's takes over the memory of what it replaces, also where that is read twice.
+const SIZES: [usize; 9] = [1, 3, 4, 5, 8, 15, 16, 1023, 4099];
+
+#[test]
+fn sizes_and_tails() {
+    at_once("sizes_and_tails", || sizes(&SIZES, 1));
+}
+
+/// Also such as several cores share.
+#[test]
+fn sizes_and_tails_on_the_cpu() {
+    on_the_cpu(|| sizes(&[&SIZES[..], &[1 << 16, (1 << 17) + 1]].concat(), 0));
+}
+
+/// An update like Adam's takes over the memory of what it replaces, also where that is read twice, and what
+/// lies between its steps gets no memory.
+fn takes_memory_over(chains: u64) {
+    const BYTES: usize = 4 << 20;
+    let full = |seed| noise(seed, &[BYTES / 4], Dtype::Float32);
+    let mut state = evaluated(vec![full(1), full(2)]).unwrap();
+    let gradient = evaluated(vec![ops::negative(&full(3)).unwrap()]).unwrap().remove(0);
+    let half = Array::scalar(0.5f32).unwrap();
+    let mut peak = 0;
+    for round in 0..3 {
+        mlx::memory::reset_peak_memory();
+        let active = mlx::memory::active_memory();
+        let (count, new) = chained(|| {
+            let (x, m) = (state.remove(0), state.remove(0));
+            let m = ops::add(&ops::multiply(&m, &half)?, &gradient)?;
+            let x = ops::subtract(&ops::multiply(&x, &x)?, &ops::square(&m)?)?;
+            Ok(vec![x, m])
+        });
+        state = new;
+        assert_eq!(count, chains);
+        if round > 0 {
+            peak = peak.max(mlx::memory::peak_memory().saturating_sub(active));
+        }
+    }
+    assert!(peak < BYTES, "{peak} bytes were allocated");
+}
+
 #[test]
 fn memory_is_taken_over() {
-    at_once("memory_is_taken_over", || {
-        const BYTES: usize = 4 << 20;
-        let full = |seed| noise(seed, &[BYTES / 4], Dtype::Float32);
-        let mut state = evaluated(vec![full(1), full(2)]).unwrap();
-        let gradient = evaluated(vec![ops::negative(&full(3)).unwrap()]).unwrap().remove(0);
-        let half = Array::scalar(0.5f32).unwrap();
-        let mut peak = 0;
-        for round in 0..3 {
-            mlx::memory::reset_peak_memory();
-            let active = mlx::memory::active_memory();
-            let (count, new) = chained(|| {
-                let (x, m) = (state.remove(0), state.remove(0));
-                let m = ops::add(&ops::multiply(&m, &half)?, &gradient)?;
-                let x = ops::subtract(&ops::multiply(&x, &x)?, &ops::square(&m)?)?;
-                Ok(vec![x, m])
-            });
-            state = new;
-            assert_eq!(count, 1);
-            if round > 0 {
-                peak = peak.max(mlx::memory::peak_memory().saturating_sub(active));
-            }
-        }
-        assert!(peak < BYTES, "{peak} bytes were allocated");
-    });
+    at_once("memory_is_taken_over", || takes_memory_over(1));
+}
+
+#[test]
+fn memory_is_taken_over_on_the_cpu() {
+    on_the_cpu(|| takes_memory_over(0));
 }
 
 /// Nobody waits for a chain's kernel: the operations go on one by one until it is there.

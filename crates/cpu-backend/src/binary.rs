@@ -8,67 +8,66 @@ use num_complex::Complex64;
 
 use crate::{
     complex,
-    elementwise::{Kernel2, map2, map2_half, test2_half, zip2},
+    elementwise::{self, Kernel2, Loop, loop2, loop2_half, test2_half, zip2},
     encoder::Encoder,
     math::log_add_exp,
     number::{Integer, Number},
 };
 
-/// Encodes `out = op(a, b)`. Half precision is computed in float32 and rounded once.
+/// Encodes `out = op(a, b)`.
 pub(crate) fn encode(
     enc: &mut Encoder<'_>,
     op: BinaryOp,
     [a, b]: &[Array; 2],
     out: &mut Output,
 ) -> Result<()> {
-    if op.is_predicate() { test(enc, op, [a, b], out) } else { compute(enc, op, [a, b], out) }
+    let kernel = kernel(op, a.dtype()).ok_or_else(|| refuse(op, a))?;
+    elementwise::encode(enc, [a, b], out, kernel)
+}
+
+/// The loop of `op` on operands of a dtype. Half precision is computed in float32 and rounded once.
+pub(crate) fn kernel(op: BinaryOp, dtype: Dtype) -> Option<Loop> {
+    if op.is_predicate() { Some(test(op, dtype)) } else { compute(op, dtype) }
 }
 
 /// The functions whose result has the operands' dtype. Where two's complement makes no
 /// difference, signed integers run as unsigned ones.
-fn compute(
-    enc: &mut Encoder<'_>,
-    op: BinaryOp,
-    [a, b]: [&Array; 2],
-    out: &mut Output,
-) -> Result<()> {
-    let ab = [a, b];
-    let refused = || refuse(op, a);
-    match a.dtype() {
-        Dtype::Bool => map2(enc, ab, out, boolean(op).ok_or_else(refused)?),
-        Dtype::Uint8 => map2(enc, ab, out, integer::<u8>(op).ok_or_else(refused)?),
-        Dtype::Uint16 => map2(enc, ab, out, integer::<u16>(op).ok_or_else(refused)?),
-        Dtype::Uint32 => map2(enc, ab, out, integer::<u32>(op).ok_or_else(refused)?),
-        Dtype::Uint64 => map2(enc, ab, out, integer::<u64>(op).ok_or_else(refused)?),
-        Dtype::Int8 => map2(enc, ab, out, integer::<i8>(op).ok_or_else(refused)?),
-        Dtype::Int16 => map2(enc, ab, out, integer::<i16>(op).ok_or_else(refused)?),
-        Dtype::Int32 => map2(enc, ab, out, integer::<i32>(op).ok_or_else(refused)?),
-        Dtype::Int64 => map2(enc, ab, out, integer::<i64>(op).ok_or_else(refused)?),
-        Dtype::Float16 => map2_half::<f16>(enc, ab, out, float32(op).ok_or_else(refused)?),
-        Dtype::Bfloat16 => map2_half::<bf16>(enc, ab, out, float32(op).ok_or_else(refused)?),
-        Dtype::Float32 => map2(enc, ab, out, float32(op).ok_or_else(refused)?),
-        Dtype::Float64 => map2(enc, ab, out, float64(op).ok_or_else(refused)?),
-        Dtype::Complex64 => map2(enc, ab, out, complex(op).ok_or_else(refused)?),
-    }
+fn compute(op: BinaryOp, dtype: Dtype) -> Option<Loop> {
+    Some(match dtype {
+        Dtype::Bool => loop2(boolean(op)?),
+        Dtype::Uint8 => loop2(integer::<u8>(op)?),
+        Dtype::Uint16 => loop2(integer::<u16>(op)?),
+        Dtype::Uint32 => loop2(integer::<u32>(op)?),
+        Dtype::Uint64 => loop2(integer::<u64>(op)?),
+        Dtype::Int8 => loop2(integer::<i8>(op)?),
+        Dtype::Int16 => loop2(integer::<i16>(op)?),
+        Dtype::Int32 => loop2(integer::<i32>(op)?),
+        Dtype::Int64 => loop2(integer::<i64>(op)?),
+        Dtype::Float16 => loop2_half::<f16>(float32(op)?),
+        Dtype::Bfloat16 => loop2_half::<bf16>(float32(op)?),
+        Dtype::Float32 => loop2(float32(op)?),
+        Dtype::Float64 => loop2(float64(op)?),
+        Dtype::Complex64 => loop2(complex(op)?),
+    })
 }
 
 /// The functions whose result is bool.
-fn test(enc: &mut Encoder<'_>, op: BinaryOp, ab: [&Array; 2], out: &mut Output) -> Result<()> {
-    match ab[0].dtype() {
-        Dtype::Bool => map2(enc, ab, out, predicate::<Bool8>(op)),
-        Dtype::Uint8 => map2(enc, ab, out, predicate::<u8>(op)),
-        Dtype::Uint16 => map2(enc, ab, out, predicate::<u16>(op)),
-        Dtype::Uint32 => map2(enc, ab, out, predicate::<u32>(op)),
-        Dtype::Uint64 => map2(enc, ab, out, predicate::<u64>(op)),
-        Dtype::Int8 => map2(enc, ab, out, predicate::<i8>(op)),
-        Dtype::Int16 => map2(enc, ab, out, predicate::<i16>(op)),
-        Dtype::Int32 => map2(enc, ab, out, predicate::<i32>(op)),
-        Dtype::Int64 => map2(enc, ab, out, predicate::<i64>(op)),
-        Dtype::Float16 => test2_half::<f16>(enc, ab, out, predicate::<f32>(op)),
-        Dtype::Bfloat16 => test2_half::<bf16>(enc, ab, out, predicate::<f32>(op)),
-        Dtype::Float32 => map2(enc, ab, out, predicate::<f32>(op)),
-        Dtype::Float64 => map2(enc, ab, out, predicate::<f64>(op)),
-        Dtype::Complex64 => map2(enc, ab, out, predicate::<Complex>(op)),
+fn test(op: BinaryOp, dtype: Dtype) -> Loop {
+    match dtype {
+        Dtype::Bool => loop2(predicate::<Bool8>(op)),
+        Dtype::Uint8 => loop2(predicate::<u8>(op)),
+        Dtype::Uint16 => loop2(predicate::<u16>(op)),
+        Dtype::Uint32 => loop2(predicate::<u32>(op)),
+        Dtype::Uint64 => loop2(predicate::<u64>(op)),
+        Dtype::Int8 => loop2(predicate::<i8>(op)),
+        Dtype::Int16 => loop2(predicate::<i16>(op)),
+        Dtype::Int32 => loop2(predicate::<i32>(op)),
+        Dtype::Int64 => loop2(predicate::<i64>(op)),
+        Dtype::Float16 => test2_half::<f16>(predicate::<f32>(op)),
+        Dtype::Bfloat16 => test2_half::<bf16>(predicate::<f32>(op)),
+        Dtype::Float32 => loop2(predicate::<f32>(op)),
+        Dtype::Float64 => loop2(predicate::<f64>(op)),
+        Dtype::Complex64 => loop2(predicate::<Complex>(op)),
     }
 }
 

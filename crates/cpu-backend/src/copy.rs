@@ -6,7 +6,7 @@ use mlx_vulkan_core::{
 
 use crate::{
     cast::Cast,
-    elementwise::{Kernel1, Typed, dispatch_size, map1, zip1},
+    elementwise::{self, Kernel1, Loop, dispatch_size, loop1, zip1},
     encoder::{Encoder, In, Out},
     halves::Half,
     strided::Source,
@@ -31,19 +31,26 @@ pub(crate) fn encode(
 /// the dtypes agree.
 fn astype(enc: &mut Encoder<'_>, inputs: &[Array; 1], out: &mut Output) -> Result<()> {
     let [a] = inputs;
-    match (a.dtype(), out.dtype) {
-        (from, to) if from == to => contiguous(enc, inputs, out),
-        (Dtype::Float16, Dtype::Float32) => map1::<f16, f32>(enc, a, out, Half::widen),
-        (Dtype::Bfloat16, Dtype::Float32) => map1::<bf16, f32>(enc, a, out, Half::widen),
-        (Dtype::Float32, Dtype::Float16) => map1::<f32, f16>(enc, a, out, Half::narrow),
-        (Dtype::Float32, Dtype::Bfloat16) => map1::<f32, bf16>(enc, a, out, Half::narrow),
+    match a.dtype() == out.dtype {
+        true => contiguous(enc, inputs, out),
+        false => elementwise::encode(enc, [a], out, kernel(a.dtype(), out.dtype)),
+    }
+}
+
+/// The loop that converts a dtype to another, or to itself.
+pub(crate) fn kernel(from: Dtype, to: Dtype) -> Loop {
+    match (from, to) {
+        (Dtype::Float16, Dtype::Float32) => loop1::<f16, f32>(Half::widen),
+        (Dtype::Bfloat16, Dtype::Float32) => loop1::<bf16, f32>(Half::widen),
+        (Dtype::Float32, Dtype::Float16) => loop1::<f32, f16>(Half::narrow),
+        (Dtype::Float32, Dtype::Bfloat16) => loop1::<f32, bf16>(Half::narrow),
         (from, to) => dispatch_dtype!(from, T => dispatch_dtype!(to, U => {
-            map1(enc, a, out, conversion::<T, U>())
+            loop1(conversion::<T, U>())
         })),
     }
 }
 
-fn conversion<T: Typed + Cast<U>, U: Typed>() -> Kernel1<T, U> {
+fn conversion<T: Element + Cast<U>, U: Element>() -> Kernel1<T, U> {
     |a, out| zip1(a, out, |x: T| x.cast())
 }
 

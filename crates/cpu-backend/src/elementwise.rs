@@ -4,11 +4,10 @@
 //! that fit the first-level cache: straight from memory where operands are dense, gathered or
 //! repeated into a buffer where they are not. Large outputs are split over all cores.
 //!
-//! The driver knows elements only by their size ([`Typed::Word`]), so there are few copies of it.
+//! The driver knows elements only by their size, so there are few copies of it. A family finds the
+//! loop of an operation at some dtypes in its function `kernel`, for this driver and for chains.
 
-use mlx_vulkan_core::{
-    Array, Complex, Element, Result, backend::Output, bf16, dtype::Bool8, f16, shape::Layout,
-};
+use mlx_vulkan_core::{Array, Element, Result, backend::Output, dtype::Bool8, shape::Layout};
 use rayon::prelude::*;
 
 use crate::{
@@ -24,26 +23,6 @@ pub(crate) const PARALLEL: usize = 1 << 16;
 pub(crate) const CHUNK: usize = 1 << 14;
 /// Elements that a kernel sees at a time at most.
 pub(crate) const BLOCK: usize = 1 << 10;
-
-/// An element type, and the unsigned integer of its size.
-pub(crate) trait Typed: Element {
-    type Word: Element;
-}
-
-macro_rules! typed {
-    ($($word:ty: $($t:ty),*;)*) => {$($(
-        impl Typed for $t {
-            type Word = $word;
-        }
-    )*)*};
-}
-
-typed! {
-    u8: Bool8, u8, i8;
-    u16: u16, i16, f16, bf16;
-    u32: u32, i32, f32;
-    u64: u64, i64, f64, Complex;
-}
 
 /// Runs `$body` with `$t` bound to the unsigned integer of the dtype's size.
 macro_rules! dispatch_size {
@@ -74,8 +53,9 @@ pub(crate) use dispatch_size;
 pub(crate) type Kernel1<T, U = T> = fn(&[T], &mut [U]);
 /// A loop over two operands.
 pub(crate) type Kernel2<T, U = T> = fn(&[T], &[T], &mut [U]);
-/// A loop over operands that are known by their size.
-type Kernel<const N: usize, T, U> = Box<dyn Fn([&[T]; N], &mut [U]) + Send + Sync>;
+/// A loop over the bytes of operands and of a result, at most [`BLOCK`] elements: what a kernel is to the
+/// drivers, single operations and chains.
+pub(crate) type Loop = Box<dyn Fn(&[&[u8]], &mut [u8]) + Send + Sync>;
 
 /// `out = f(a)`.
 #[inline(always)]
@@ -122,6 +102,14 @@ pub(crate) fn for_chunks<U: Send>(out: &mut [U], f: impl Fn(usize, &mut [U]) + S
     spread(out, CHUNK, &|i, chunk| f(i * CHUNK, chunk));
 }
 
+/// [`for_chunks`] of the bytes of elements of `size` bytes, for who knows no more of them.
+fn for_parts(out: &mut [u8], size: usize, f: impl Fn(usize, &mut [u8]) + Sync) {
+    if out.len() < PARALLEL * size {
+        return f(0, out);
+    }
+    spread(out, CHUNK * size, &|i, chunk| f(i * CHUNK, chunk));
+}
+
 /// Calls `f` with each row of `len` elements of `out` (the last may be shorter) and its number, on
 /// all cores if `work` elements have to be touched in all and that is many.
 pub(crate) fn for_rows<U: Send>(
@@ -154,81 +142,52 @@ pub(crate) fn collect<T: Send>(n: usize, f: &(dyn Fn(usize) -> T + Sync)) -> Vec
     (0..n).into_par_iter().map(f).collect()
 }
 
-/// Encodes `out = kernel(a)`.
-pub(crate) fn map1<T: Typed, U: Typed>(
-    enc: &mut Encoder<'_>,
-    a: &Array,
-    output: &mut Output,
-    kernel: Kernel1<T, U>,
-) -> Result<()> {
-    let kernel: Kernel<1, T::Word, U::Word> = Box::new(move |[a], out| {
-        kernel(bytemuck::cast_slice(a), bytemuck::cast_slice_mut(out));
-    });
-    encode(enc, [a], output, kernel)
+/// The loop `out = kernel(a)`.
+pub(crate) fn loop1<T: Element, U: Element>(kernel: Kernel1<T, U>) -> Loop {
+    Box::new(move |operands, out| {
+        kernel(bytemuck::cast_slice(operands[0]), bytemuck::cast_slice_mut(out));
+    })
 }
 
-/// Encodes `out = kernel(a, b)`; both have the output's shape.
-pub(crate) fn map2<T: Typed, U: Typed>(
-    enc: &mut Encoder<'_>,
-    inputs: [&Array; 2],
-    output: &mut Output,
-    kernel: Kernel2<T, U>,
-) -> Result<()> {
-    let kernel: Kernel<2, T::Word, U::Word> = Box::new(move |[a, b], out| {
-        kernel(bytemuck::cast_slice(a), bytemuck::cast_slice(b), bytemuck::cast_slice_mut(out));
-    });
-    encode(enc, inputs, output, kernel)
+/// The loop `out = kernel(a, b)`.
+pub(crate) fn loop2<T: Element, U: Element>(kernel: Kernel2<T, U>) -> Loop {
+    Box::new(move |operands, out| {
+        let [a, b] = [0, 1].map(|i| bytemuck::cast_slice(operands[i]));
+        kernel(a, b, bytemuck::cast_slice_mut(out));
+    })
 }
 
-/// Encodes `out = kernel(a)` in float32 for a half precision type.
-pub(crate) fn map1_half<H: Half>(
-    enc: &mut Encoder<'_>,
-    a: &Array,
-    output: &mut Output,
-    kernel: Kernel1<f32>,
-) -> Result<()> {
-    let kernel: Kernel<1, u16, u16> = Box::new(move |[a], out| {
+/// The loop `out = kernel(a)` in float32 for a half precision type.
+pub(crate) fn loop1_half<H: Half>(kernel: Kernel1<f32>) -> Loop {
+    Box::new(move |operands, out| {
         let (mut wide, mut result) = ([0f32; BLOCK], [0f32; BLOCK]);
-        let wide = H::widened(bytemuck::cast_slice(a), &mut wide);
-        kernel(wide, &mut result[..out.len()]);
-        H::narrow(&result[..out.len()], bytemuck::cast_slice_mut(out));
-    });
-    encode(enc, [a], output, kernel)
+        let wide = H::widened(bytemuck::cast_slice(operands[0]), &mut wide);
+        kernel(wide, &mut result[..wide.len()]);
+        H::narrow(&result[..wide.len()], bytemuck::cast_slice_mut(out));
+    })
 }
 
-/// Encodes `out = kernel(a, b)` in float32 for a half precision type.
-pub(crate) fn map2_half<H: Half>(
-    enc: &mut Encoder<'_>,
-    inputs: [&Array; 2],
-    output: &mut Output,
-    kernel: Kernel2<f32>,
-) -> Result<()> {
-    let kernel: Kernel<2, u16, u16> = Box::new(move |[a, b], out| {
+/// The loop `out = kernel(a, b)` in float32 for a half precision type.
+pub(crate) fn loop2_half<H: Half>(kernel: Kernel2<f32>) -> Loop {
+    Box::new(move |operands, out| {
         let mut buffers = [[0f32; BLOCK]; 3];
         let [left, right, result] = &mut buffers;
-        let left = H::widened(bytemuck::cast_slice(a), left);
-        let right = H::widened(bytemuck::cast_slice(b), right);
-        kernel(left, right, &mut result[..out.len()]);
-        H::narrow(&result[..out.len()], bytemuck::cast_slice_mut(out));
-    });
-    encode(enc, inputs, output, kernel)
+        let left = H::widened(bytemuck::cast_slice(operands[0]), left);
+        let right = H::widened(bytemuck::cast_slice(operands[1]), right);
+        kernel(left, right, &mut result[..left.len()]);
+        H::narrow(&result[..left.len()], bytemuck::cast_slice_mut(out));
+    })
 }
 
-/// Encodes the predicate `out = kernel(a, b)` in float32 for a half precision type.
-pub(crate) fn test2_half<H: Half>(
-    enc: &mut Encoder<'_>,
-    inputs: [&Array; 2],
-    output: &mut Output,
-    kernel: Kernel2<f32, Bool8>,
-) -> Result<()> {
-    let kernel: Kernel<2, u16, u8> = Box::new(move |[a, b], out| {
+/// The loop of the predicate `out = kernel(a, b)` in float32 for a half precision type.
+pub(crate) fn test2_half<H: Half>(kernel: Kernel2<f32, Bool8>) -> Loop {
+    Box::new(move |operands, out| {
         let mut buffers = [[0f32; BLOCK]; 2];
         let [left, right] = &mut buffers;
-        let left = H::widened(bytemuck::cast_slice(a), left);
-        let right = H::widened(bytemuck::cast_slice(b), right);
+        let left = H::widened(bytemuck::cast_slice(operands[0]), left);
+        let right = H::widened(bytemuck::cast_slice(operands[1]), right);
         kernel(left, right, bytemuck::cast_slice_mut(out));
-    });
-    encode(enc, inputs, output, kernel)
+    })
 }
 
 /// Whether a flat walk over the data visits every element once.
@@ -239,7 +198,7 @@ pub(crate) fn is_dense(a: &Array) -> bool {
 
 /// The layout in which a flat walk meets the elements of all inputs in the same order, where
 /// inputs of one repeated element do not count; `None` if there is none.
-fn common_layout(inputs: &[&Array]) -> Option<Layout> {
+pub(crate) fn common_layout(inputs: &[&Array]) -> Option<Layout> {
     let layout = |a: &Array| a.evaluated().layout.clone();
     let mut spread = inputs.iter().filter(|a| layout(a).data_size != 1);
     let first = layout(spread.next().filter(|a| is_dense(a))?);
@@ -251,60 +210,55 @@ fn common_layout(inputs: &[&Array]) -> Option<Layout> {
     spread.all(|a| agrees(&a)).then(|| Layout { offset: 0, ..first.clone() })
 }
 
-/// Takes over an input whose elements lie in the order of the walk, or allocates.
-fn result(
+/// Takes over an input whose elements lie in the order of the walk, or allocates. What is evaluated at once
+/// refers to each input as often as the number with it says.
+pub(crate) fn result<'a>(
     enc: &Encoder<'_>,
-    inputs: &[&Array],
+    mut inputs: impl Iterator<Item = (&'a Array, usize)>,
     output: &mut Output,
-    common: Option<Layout>,
+    common: Option<&Layout>,
 ) -> Result<Out> {
-    for a in inputs.iter().filter(|a| is_dense(a)) {
-        if (common.is_some() || a.evaluated().layout.flags.row_contiguous)
-            && let Some(out) = enc.donate(output, a)
-        {
-            return Ok(out);
-        }
-    }
-    match common {
-        Some(layout) => enc.allocate_as(output, layout),
-        None => enc.allocate(output),
+    let donated = inputs.find_map(|(a, references)| {
+        let in_order = common.is_some() || a.evaluated().layout.flags.row_contiguous;
+        (is_dense(a) && in_order).then(|| enc.donate_among(output, a, references))?
+    });
+    match (donated, common) {
+        (Some(out), _) => Ok(out),
+        (None, Some(layout)) => enc.allocate_as(output, layout.clone()),
+        (None, None) => enc.allocate(output),
     }
 }
 
-fn encode<const N: usize, T: Element, U: Element>(
+/// Encodes `out = kernel(inputs)`; the inputs have elements of one size, and the output's shape.
+pub(crate) fn encode<const N: usize>(
     enc: &mut Encoder<'_>,
     inputs: [&Array; N],
     output: &mut Output,
-    kernel: Kernel<N, T, U>,
+    kernel: Loop,
 ) -> Result<()> {
     let common = common_layout(&inputs);
-    let flat = common.is_some();
-    let out = result(enc, &inputs, output, common)?;
-    let inputs = inputs.map(In::from);
-    enc.push(move || run(&inputs, flat, &out, &kernel))
+    let out = result(enc, inputs.into_iter().map(|a| (a, 1)), output, common.as_ref())?;
+    let (inputs, flat) = (inputs.map(In::from), common.is_some());
+    dispatch_size!(inputs[0].dtype, T => enc.push(move || run::<N, T>(&inputs, flat, &out, &kernel)))
 }
 
 /// Runs the kernel over all blocks. An input that the output took over cannot be locked: its
 /// elements are copied out of the output's block before the block is overwritten.
-fn run<const N: usize, T: Element, U: Element>(
-    inputs: &[In; N],
-    flat: bool,
-    out: &Out,
-    kernel: &Kernel<N, T, U>,
-) {
+fn run<const N: usize, T: Element>(inputs: &[In; N], flat: bool, out: &Out, kernel: &Loop) {
     let elements = inputs.each_ref().map(|a| (!out.aliases(a)).then(|| a.read::<T>()));
     let sources: [Option<Source<'_, T>>; N] =
         std::array::from_fn(|i| elements[i].as_ref().map(|e| source(e, &inputs[i], flat)));
-    for_chunks(&mut out.write::<U>(), |first, chunk| {
+    let size = out.dtype.size();
+    for_parts(&mut out.write_bytes(), size, |first, chunk| {
         let mut buffers = [[T::zeroed(); BLOCK]; N];
-        for (i, block) in chunk.chunks_mut(BLOCK).enumerate() {
-            let at = first + i * BLOCK;
+        for (i, block) in chunk.chunks_mut(BLOCK * size).enumerate() {
+            let (at, len) = (first + i * BLOCK, block.len() / size);
             let mut buffers = buffers.iter_mut();
             let operands = sources.each_ref().map(|source| {
-                let buffer = buffers.next().expect("one buffer per operand");
-                operand(source.as_ref(), at, block, buffer)
+                let buffer = &mut buffers.next().expect("one buffer per operand")[..len];
+                bytemuck::cast_slice(operand(source.as_ref(), at, block, buffer))
             });
-            kernel(operands, block);
+            kernel(&operands, block);
         }
     });
 }
@@ -316,17 +270,16 @@ fn source<'a, T: Element>(elements: &'a Elements<'_, T>, input: &In, flat: bool)
     }
 }
 
-/// The operand's elements for one block of the output.
-fn operand<'a, T: Element, U: Element>(
+/// The operand's elements for one block of the output, which `buffer` has room for.
+fn operand<'a, T: Element>(
     source: Option<&'a Source<'_, T>>,
     at: usize,
-    block: &[U],
-    buffer: &'a mut [T; BLOCK],
+    block: &[u8],
+    buffer: &'a mut [T],
 ) -> &'a [T] {
     match source {
-        Some(source) => source.block(at, block.len(), buffer),
+        Some(source) => source.block(at, buffer.len(), buffer),
         None => {
-            let buffer = &mut buffer[..block.len()];
             buffer.copy_from_slice(bytemuck::cast_slice(block));
             buffer
         }

@@ -80,6 +80,12 @@ impl In {
         }
     }
 
+    /// Locks the bytes for reading.
+    pub(crate) fn read_bytes(&self) -> Elements<'_, u8> {
+        let (bytes, first) = (self.buffer.read(), self.layout.offset);
+        Elements { bytes, first, element: std::marker::PhantomData }
+    }
+
     /// Elements of the input.
     pub(crate) fn size(&self) -> usize {
         mlx_vulkan_core::shape::num_elements(&self.shape)
@@ -122,6 +128,16 @@ impl Out {
         }
     }
 
+    /// Locks the bytes of the `data_size` elements for writing.
+    pub(crate) fn write_bytes(&self) -> ElementsMut<'_, u8> {
+        ElementsMut {
+            bytes: self.buffer.write(),
+            first: self.layout.offset,
+            len: self.layout.data_size * self.dtype.size(),
+            element: std::marker::PhantomData,
+        }
+    }
+
     /// Whether the output took over the memory of this input: a task must then work in place,
     /// because the two cannot be locked at once.
     pub(crate) fn aliases(&self, input: &In) -> bool {
@@ -150,11 +166,21 @@ impl Encoder<'_> {
     /// Lets the output take over an input's memory and layout where that is safe (see
     /// [`Array::is_donatable`]) and both have the same element size; else `None`.
     pub(crate) fn donate(&self, output: &mut Output, input: &Array) -> Option<Out> {
+        self.donate_among(output, input, 1)
+    }
+
+    /// [`Encoder::donate`] where what is evaluated at once refers to the input `references` times.
+    pub(crate) fn donate_among(
+        &self,
+        output: &mut Output,
+        input: &Array,
+        references: usize,
+    ) -> Option<Out> {
         let data = input.evaluated();
         let fits = input.dtype().size() == output.dtype.size()
             && input.shape() == output.shape.as_slice()
             && data.layout.flags.contiguous
-            && input.is_donatable(output.nbytes(), self.stream)
+            && input.is_donatable_among(references, output.nbytes(), self.stream)
             && data.buffer.is_host_writable();
         fits.then(|| self.bind(output, data.clone()))
     }

@@ -8,8 +8,10 @@ use mlx_vulkan_core::{
     buffer::{BufferRef, Current},
     clock::{Clock, Tick},
     foreign::Holding,
+    fusion::Group,
     primitives::Primitive,
     stream,
+    tape::Tape,
 };
 use parking_lot::Mutex;
 
@@ -22,27 +24,51 @@ use crate::{
 /// The CPU backend.
 #[derive(Default)]
 pub struct CpuBackend {
-    /// Streams by index; other backends' indices stay empty.
-    streams: Mutex<Vec<Option<CpuStream>>>,
+    streams: Arc<Streams>,
 }
+
+/// Streams by index; other backends' indices stay empty.
+#[derive(Default)]
+pub(crate) struct Streams(Mutex<Vec<Option<CpuStream>>>);
 
 /// Installs the CPU backend in core.
 pub fn install() {
     backend::install(Arc::new(CpuBackend::default()));
 }
 
-impl CpuBackend {
+impl Streams {
     /// Runs `f` with a stream's encoding side.
-    fn with_stream<R>(&self, stream: Stream, f: impl FnOnce(&mut CpuStream) -> R) -> R {
+    fn with<R>(&self, stream: Stream, f: impl FnOnce(&mut CpuStream) -> R) -> R {
         let _holding = Holding::new();
-        let mut streams = self.streams.lock();
+        let mut streams = self.0.lock();
         let stream = streams[stream.index as usize].as_mut();
         f(stream.expect("core creates streams before it uses them"))
     }
 
+    /// Encodes one operation, or several as one, with these inputs and outputs. Its inputs are in the host's
+    /// memory when its tasks run.
+    pub(crate) fn operation<'a>(
+        &self,
+        stream: Stream,
+        inputs: impl Iterator<Item = &'a Array> + Clone,
+        outputs: &mut [Output],
+        encode: impl FnOnce(&mut Encoder<'_>, &mut [Output]) -> Result<()>,
+    ) -> Result<()> {
+        self.with(stream, |tasks| {
+            tasks.operation(|tasks| {
+                Self::bring_to_host(tasks, inputs.clone())?;
+                encode(&mut Encoder { stream, tasks }, outputs)?;
+                Ok(Operands::new(stream, inputs, outputs))
+            })
+        })
+    }
+
     /// Makes the host copy of every input current before later tasks run. The copies are handed over at once:
     /// other streams of the device may wait for these tasks, and be before them in its queue.
-    fn bring_to_host(&self, tasks: &mut CpuStream, inputs: &[Array]) -> Result<()> {
+    fn bring_to_host<'a>(
+        tasks: &mut CpuStream,
+        inputs: impl Iterator<Item = &'a Array>,
+    ) -> Result<()> {
         for input in inputs {
             let buffer = &input.evaluated().buffer;
             if buffer.current() == Current::Device {
@@ -84,14 +110,14 @@ impl Backend for CpuBackend {
     fn new_stream(&self, stream: Stream) -> Result<Arc<dyn Clock>> {
         let cpu = CpuStream::new();
         let clock = cpu.clock.clone();
-        let mut streams = self.streams.lock();
+        let mut streams = self.streams.0.lock();
         streams.resize_with(stream.index as usize, || None);
         streams.push(Some(cpu));
         Ok(clock)
     }
 
     fn rest(&self, stream: Stream) -> Result<()> {
-        self.with_stream(stream, CpuStream::rest)
+        self.streams.with(stream, CpuStream::rest)
     }
 
     fn eval(
@@ -101,29 +127,29 @@ impl Backend for CpuBackend {
         inputs: &[Array],
         outputs: &mut [Output],
     ) -> Result<Encoded> {
-        self.with_stream(stream, |tasks| {
-            tasks.operation(|tasks| {
-                self.bring_to_host(tasks, inputs)?;
-                encode(&mut Encoder { stream, tasks }, primitive, inputs, outputs)?;
-                Ok(Operands::new(stream, inputs, outputs))
-            })
+        self.streams.operation(stream, inputs.iter(), outputs, |enc, outputs| {
+            encode(enc, primitive, inputs, outputs)
         })?;
         Ok(Encoded::Done)
     }
 
+    fn plan(&self, tape: &Tape) -> Vec<Group> {
+        chains::plan(tape, &self.streams)
+    }
+
     fn tick(&self, stream: Stream) -> Tick {
-        let value = self.with_stream(stream, |s| s.pending_value());
+        let value = self.streams.with(stream, |s| s.pending_value());
         Tick { stream: stream.index, value }
     }
 
     fn wait(&self, stream: Stream, tick: Tick) -> Result<()> {
         // What failed is told by what reads it.
-        self.with_stream(stream, |tasks| tasks.push(Box::new(move || tick.wait())));
+        self.streams.with(stream, |tasks| tasks.push(Box::new(move || tick.wait())));
         Ok(())
     }
 
     fn finalize(&self, stream: Stream) -> Result<()> {
-        self.with_stream(stream, |s| s.commit())
+        self.streams.with(stream, |s| s.commit())
     }
 
     fn to_host(&self, _buffer: &BufferRef) -> Result<Tick> {

@@ -1,12 +1,12 @@
 //! Half precision: blocks of it as float32 and back.
 
 use half::slice::HalfFloatSliceExt;
-use mlx_vulkan_core::{bf16, f16};
+use mlx_vulkan_core::{Element, bf16, f16};
 
-use crate::elementwise::{Typed, wide1};
+use crate::elementwise::wide1;
 
 /// A 16-bit floating point type. Values are computed in float32 and rounded once.
-pub(crate) trait Half: Typed<Word = u16> {
+pub(crate) trait Half: Element {
     /// Converts to float32.
     fn widen(source: &[Self], out: &mut [f32]);
     /// Rounds from float32, halves to even.

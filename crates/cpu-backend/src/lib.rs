@@ -22,6 +22,7 @@ mod arange;
 mod attention;
 mod binary;
 mod cast;
+mod chains;
 mod complex;
 mod convolution;
 mod copy;

@@ -2,12 +2,11 @@
 
 use std::marker::PhantomData;
 
-use mlx_vulkan_core::{Complex, bf16, f16};
+use mlx_vulkan_core::{Complex, Element, bf16, f16};
 use num_complex::Complex64;
 
 use crate::{
     complex,
-    elementwise::Typed,
     halves::{bf16_from_f64, f16_from_f64, widen_bf16, widen_f16},
     math,
     number::Number,
@@ -15,7 +14,7 @@ use crate::{
 };
 
 /// An associative and commutative operation on elements of type `T`.
-pub(crate) trait Monoid<T: Typed>: Send + Sync + 'static {
+pub(crate) trait Monoid<T: Element>: Send + Sync + 'static {
     /// What partial results are kept in.
     type Total: Copy + Send + Sync + 'static;
     /// The result for no elements.
@@ -42,7 +41,7 @@ pub(crate) struct LogAddExp;
 /// An element with the type that sums and products of it are kept in: float64 for floats, twice
 /// the precision for complex numbers, and the type itself for integers, which wrap around.
 /// Signed integers have none: their bits are those of the unsigned ones.
-pub(crate) trait Accumulate: Typed {
+pub(crate) trait Accumulate: Element {
     type Total: Copy + Send + Sync + 'static;
     const ZERO: Self::Total;
     const ONE: Self::Total;
@@ -228,13 +227,13 @@ log_add_exp! {
 
 /// The total of dense elements: 16 independent partial totals, which the compiler keeps in vector
 /// registers, for blocks of 4096 elements, so that rounding errors do not pile up.
-pub(crate) fn total<T: Typed, M: Monoid<T>>(values: &[T]) -> M::Total {
+pub(crate) fn total<T: Element, M: Monoid<T>>(values: &[T]) -> M::Total {
     simd::dispatch(Total::<T, M>(values, PhantomData))
 }
 
 struct Total<'a, T, M>(&'a [T], PhantomData<M>);
 
-impl<T: Typed, M: Monoid<T>> simd::Kernel for Total<'_, T, M> {
+impl<T: Element, M: Monoid<T>> simd::Kernel for Total<'_, T, M> {
     type Output = M::Total;
 
     #[inline(always)]
@@ -260,16 +259,16 @@ impl<T: Typed, M: Monoid<T>> simd::Kernel for Total<'_, T, M> {
 }
 
 /// Adds each element of a dense row to the total of its column.
-pub(crate) fn add_row<T: Typed, M: Monoid<T>>(totals: &mut [M::Total], row: &[T]) {
+pub(crate) fn add_row<T: Element, M: Monoid<T>>(totals: &mut [M::Total], row: &[T]) {
     simd::dispatch(AddRow::<T, M> { totals, row });
 }
 
-struct AddRow<'a, T: Typed, M: Monoid<T>> {
+struct AddRow<'a, T: Element, M: Monoid<T>> {
     totals: &'a mut [M::Total],
     row: &'a [T],
 }
 
-impl<T: Typed, M: Monoid<T>> simd::Kernel for AddRow<'_, T, M> {
+impl<T: Element, M: Monoid<T>> simd::Kernel for AddRow<'_, T, M> {
     type Output = ();
 
     #[inline(always)]

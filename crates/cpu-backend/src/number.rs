@@ -2,13 +2,11 @@
 
 use std::cmp::Ordering;
 
-use mlx_vulkan_core::{Complex, bf16, dtype::Bool8, f16};
-
-use crate::elementwise::Typed;
+use mlx_vulkan_core::{Complex, Element, bf16, dtype::Bool8, f16};
 
 /// An element that can be compared. Complex numbers compare by real, then by imaginary part, as
 /// in MLX.
-pub(crate) trait Number: Typed {
+pub(crate) trait Number: Element {
     /// Whether `self < other`; false if either is NaN.
     fn less(self, other: Self) -> bool;
 

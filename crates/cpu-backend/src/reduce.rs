@@ -1,7 +1,7 @@
 //! Reductions over axes, and indices of extremes.
 
 use mlx_vulkan_core::{
-    Array, Complex, Dtype, Result,
+    Array, Complex, Dtype, Element, Result,
     backend::Output,
     bf16, dispatch_dtype,
     dtype::Bool8,
@@ -11,7 +11,7 @@ use mlx_vulkan_core::{
 
 use crate::{
     along_axis::along_axis,
-    elementwise::{CHUNK, PARALLEL, Typed, collect, for_rows},
+    elementwise::{CHUNK, PARALLEL, collect, for_rows},
     encoder::{Encoder, In, Out},
     monoid::{Accumulate, Max, Min, Monoid, Prod, Sum, add_row, total},
     number::Number,
@@ -58,7 +58,7 @@ fn arithmetic<T: Accumulate>(
     }
 }
 
-fn push<T: Typed, M: Monoid<T>>(
+fn push<T: Element, M: Monoid<T>>(
     enc: &mut Encoder<'_>,
     axes: &[usize],
     a: &Array,
@@ -98,7 +98,7 @@ impl Plan {
     }
 }
 
-fn run<T: Typed, M: Monoid<T>>(plan: &Plan, input: &In, out: &Out) {
+fn run<T: Element, M: Monoid<T>>(plan: &Plan, input: &In, out: &Out) {
     let mut target = out.write::<T>();
     if plan.reduced.len() == 0 {
         return target.fill(M::finish(M::IDENTITY));
@@ -119,7 +119,7 @@ struct Part<'a, T> {
     walk: &'a Walk,
 }
 
-impl<T: Typed> Part<'_, T> {
+impl<T: Element> Part<'_, T> {
     fn moved(self, by: isize) -> Self {
         Part { first: self.first.wrapping_add_signed(by), ..self }
     }
@@ -153,7 +153,7 @@ impl<T: Typed> Part<'_, T> {
     }
 }
 
-fn run_total<T: Typed, M: Monoid<T>>(
+fn run_total<T: Element, M: Monoid<T>>(
     data: &[T],
     first: usize,
     stride: isize,
@@ -166,7 +166,7 @@ fn run_total<T: Typed, M: Monoid<T>>(
     (0..len).fold(M::IDENTITY, |sum, i| M::push(sum, element(i)))
 }
 
-fn add_strided<T: Typed, M: Monoid<T>>(
+fn add_strided<T: Element, M: Monoid<T>>(
     data: &[T],
     first: usize,
     stride: isize,
@@ -181,7 +181,7 @@ fn add_strided<T: Typed, M: Monoid<T>>(
 }
 
 /// Each output is the total of elements that lie close together.
-fn rows<T: Typed, M: Monoid<T>>(part: &Part<'_, T>, kept: &Walk, target: &mut [T]) {
+fn rows<T: Element, M: Monoid<T>>(part: &Part<'_, T>, kept: &Walk, target: &mut [T]) {
     let n = part.walk.len();
     if target.len() < 32 && n >= 4 * PARALLEL {
         let mut offsets = kept.offsets(0);
@@ -205,7 +205,7 @@ fn rows<T: Typed, M: Monoid<T>>(part: &Part<'_, T>, kept: &Walk, target: &mut [T
 
 /// Total of a large part on all cores. The pieces depend on its size only, so the result is the
 /// same on any machine.
-fn split_total<T: Typed, M: Monoid<T>>(part: &Part<'_, T>, n: usize) -> M::Total {
+fn split_total<T: Element, M: Monoid<T>>(part: &Part<'_, T>, n: usize) -> M::Total {
     let pieces: Vec<M::Total> = collect(n.div_ceil(PARALLEL), &|i| {
         part.total::<M>(i * PARALLEL, PARALLEL.min(n - i * PARALLEL))
     });
@@ -218,7 +218,7 @@ const TILE: usize = 2048;
 const ROWS: usize = 1024;
 
 /// Neighbouring outputs are made of neighbouring elements: whole rows are added up.
-fn columns<T: Typed, M: Monoid<T>>(part: &Part<'_, T>, kept: &Walk, target: &mut [T]) {
+fn columns<T: Element, M: Monoid<T>>(part: &Part<'_, T>, kept: &Walk, target: &mut [T]) {
     let n = part.walk.len();
     let work = target.len() * n;
     let (outer, inner, stride) = kept.clone().split_last();
@@ -233,7 +233,7 @@ fn columns<T: Typed, M: Monoid<T>>(part: &Part<'_, T>, kept: &Walk, target: &mut
 }
 
 /// Totals of `width` columns; many rows are split over the cores.
-fn tile_totals<T: Typed, M: Monoid<T>>(
+fn tile_totals<T: Element, M: Monoid<T>>(
     part: &Part<'_, T>,
     stride: isize,
     width: usize,

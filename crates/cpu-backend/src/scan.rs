@@ -1,7 +1,7 @@
 //! Cumulative reductions.
 
 use mlx_vulkan_core::{
-    Array, Complex, Dtype, Error, Result,
+    Array, Complex, Dtype, Element, Error, Result,
     backend::Output,
     bf16, f16,
     primitives::{Scan, ScanOp},
@@ -46,7 +46,7 @@ pub(crate) fn encode(
     }
 }
 
-fn push<T: crate::elementwise::Typed, M: Monoid<T>>(
+fn push<T: Element, M: Monoid<T>>(
     enc: &mut Encoder<'_>,
     scan: Scan,
     a: &Array,
@@ -57,7 +57,7 @@ fn push<T: crate::elementwise::Typed, M: Monoid<T>>(
     enc.push(move || run::<T, M>(scan, &input, &out))
 }
 
-fn run<T: crate::elementwise::Typed, M: Monoid<T>>(scan: Scan, input: &In, out: &Out) {
+fn run<T: Element, M: Monoid<T>>(scan: Scan, input: &In, out: &Out) {
     along_axis::<T, T>(scan.axis, input, out, |row, out| {
         let pairs = row.iter().zip(out);
         match scan.reverse {
@@ -67,7 +67,7 @@ fn run<T: crate::elementwise::Typed, M: Monoid<T>>(scan: Scan, input: &In, out: 
     });
 }
 
-fn fold<'a, T: crate::elementwise::Typed, M: Monoid<T>>(
+fn fold<'a, T: Element, M: Monoid<T>>(
     pairs: impl Iterator<Item = (&'a T, &'a mut T)>,
     inclusive: bool,
 ) {

@@ -7,7 +7,7 @@ use mlx_vulkan_core::{
 };
 
 use crate::{
-    elementwise::{Typed, dispatch_size, for_chunks},
+    elementwise::{dispatch_size, for_chunks},
     encoder::{Encoder, In, Out},
     indexing::{inside, resolve, slice_locations},
     monoid::{Max, Min, Monoid, Prod, Sum, dispatch_arithmetic},
@@ -86,7 +86,7 @@ fn push(enc: &mut Encoder<'_>, op: ScatterOp, task: Task) -> Result<()> {
     }
 }
 
-fn fold<T: Typed, M: Monoid<T>>(enc: &mut Encoder<'_>, task: Task) -> Result<()> {
+fn fold<T: Element, M: Monoid<T>>(enc: &mut Encoder<'_>, task: Task) -> Result<()> {
     enc.push(move || {
         task.run::<T>(|element, value| {
             *element = M::finish(M::push(M::push(M::IDENTITY, *element), value));

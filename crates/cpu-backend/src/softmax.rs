@@ -5,7 +5,7 @@ use mlx_vulkan_core::{
 };
 
 use crate::{
-    elementwise::{BLOCK, Typed, for_rows},
+    elementwise::{BLOCK, for_rows},
     encoder::{Encoder, In, Out},
     halves::Half,
     math::exp_f32,
@@ -34,7 +34,7 @@ impl Wide for f64 {
 }
 
 /// An element type, and the type that rows of it are computed in.
-trait Narrow: Typed {
+trait Narrow: Element {
     type Wide: Wide;
     /// Whether that is the element type itself.
     const IS_WIDE: bool = Self::DTYPE as u8 == Self::Wide::DTYPE as u8;

@@ -27,8 +27,12 @@ pub(crate) struct Operands {
 }
 
 impl Operands {
-    pub(crate) fn new(stream: Stream, inputs: &[Array], outputs: &[Output]) -> Arc<Self> {
-        let inputs = || inputs.iter().map(|input| &input.evaluated().buffer);
+    pub(crate) fn new<'a>(
+        stream: Stream,
+        inputs: impl Iterator<Item = &'a Array> + Clone,
+        outputs: &[Output],
+    ) -> Arc<Self> {
+        let inputs = || inputs.clone().map(|input| &input.evaluated().buffer);
         let ticks = inputs().map(|buffer| buffer.written());
         let is_there = |tick: &Tick| tick.reached() && tick.failure().is_none();
         let arrivals = ticks.filter(|tick| tick.stream != stream.index && !is_there(tick));

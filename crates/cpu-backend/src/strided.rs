@@ -45,10 +45,17 @@ impl Walk {
     }
 
     /// Offset of element `at` if it and the next `len - 1` are neighbours in memory.
-    fn neighbours(&self, at: usize, len: usize) -> Option<isize> {
+    pub(crate) fn neighbours(&self, at: usize, len: usize) -> Option<isize> {
         let inner = *self.shape.last()?;
         let fits = self.strides.last() == Some(&1) && at % inner.max(1) + len <= inner;
         fits.then(|| self.offsets(at).offset)
+    }
+
+    /// Copies the elements from number `at` on, where `data[first]` is the first of all.
+    pub(crate) fn read<T: Copy>(&self, data: &[T], first: usize, at: usize, out: &mut [T]) {
+        self.runs(at, out.len(), |range, offset, stride| {
+            read_run(data, first.wrapping_add_signed(offset), stride, &mut out[range]);
+        });
     }
 
     /// Cuts the elements `at..at + len` into runs along the last axis: calls `f` with each run's
@@ -240,13 +247,10 @@ impl<'a, T: Element> Source<'a, T> {
 
     /// Copies the elements from number `at` on.
     pub(crate) fn read(&self, at: usize, out: &mut [T]) {
-        let Some(walk) = &self.walk else {
-            return out.copy_from_slice(&self.data[self.first + at..][..out.len()]);
-        };
-        walk.runs(at, out.len(), |range, offset, stride| {
-            let first = self.first.wrapping_add_signed(offset);
-            read_run(self.data, first, stride, &mut out[range]);
-        });
+        match &self.walk {
+            Some(walk) => walk.read(self.data, self.first, at, out),
+            None => out.copy_from_slice(&self.data[self.first + at..][..out.len()]),
+        }
     }
 
     /// The `len` elements from number `at` on; in `buffer` if they are no neighbours.

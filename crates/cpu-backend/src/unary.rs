@@ -8,40 +8,42 @@ use num_complex::Complex64;
 
 use crate::{
     complex,
-    elementwise::{Kernel1, map1, map1_half, wide1, zip1},
+    elementwise::{self, Kernel1, Loop, loop1, loop1_half, wide1, zip1},
     encoder::Encoder,
     math::*,
     number::Integer,
 };
 
-/// Encodes `out = op(a)`. Half precision is computed in float32 and rounded once.
+/// Encodes `out = op(a)`.
 pub(crate) fn encode(
     enc: &mut Encoder<'_>,
     op: UnaryOp,
     [a]: &[Array; 1],
     out: &mut Output,
 ) -> Result<()> {
-    match a.dtype() {
-        Dtype::Bool => map1(enc, a, out, boolean(op).ok_or_else(|| refuse(op, a))?),
-        Dtype::Uint8 => integer::<u8>(enc, op, a, out),
-        Dtype::Uint16 => integer::<u16>(enc, op, a, out),
-        Dtype::Uint32 => integer::<u32>(enc, op, a, out),
-        Dtype::Uint64 => integer::<u64>(enc, op, a, out),
-        Dtype::Int8 => integer::<i8>(enc, op, a, out),
-        Dtype::Int16 => integer::<i16>(enc, op, a, out),
-        Dtype::Int32 => integer::<i32>(enc, op, a, out),
-        Dtype::Int64 => integer::<i64>(enc, op, a, out),
-        Dtype::Float16 => map1_half::<f16>(enc, a, out, float32(op).ok_or_else(|| refuse(op, a))?),
-        Dtype::Bfloat16 => {
-            map1_half::<bf16>(enc, a, out, float32(op).ok_or_else(|| refuse(op, a))?)
-        }
-        Dtype::Float32 => map1(enc, a, out, float32(op).ok_or_else(|| refuse(op, a))?),
-        Dtype::Float64 => map1(enc, a, out, float64(op).ok_or_else(|| refuse(op, a))?),
-        Dtype::Complex64 if out.dtype == Dtype::Float32 => {
-            map1(enc, a, out, complex_part(op).ok_or_else(|| refuse(op, a))?)
-        }
-        Dtype::Complex64 => map1(enc, a, out, complex(op).ok_or_else(|| refuse(op, a))?),
-    }
+    let kernel = kernel(op, a.dtype(), out.dtype).ok_or_else(|| refuse(op, a))?;
+    elementwise::encode(enc, [a], out, kernel)
+}
+
+/// The loop of `op` from a dtype to a dtype. Half precision is computed in float32 and rounded once.
+pub(crate) fn kernel(op: UnaryOp, from: Dtype, to: Dtype) -> Option<Loop> {
+    Some(match from {
+        Dtype::Bool => loop1(boolean(op)?),
+        Dtype::Uint8 => integer::<u8>(op)?,
+        Dtype::Uint16 => integer::<u16>(op)?,
+        Dtype::Uint32 => integer::<u32>(op)?,
+        Dtype::Uint64 => integer::<u64>(op)?,
+        Dtype::Int8 => integer::<i8>(op)?,
+        Dtype::Int16 => integer::<i16>(op)?,
+        Dtype::Int32 => integer::<i32>(op)?,
+        Dtype::Int64 => integer::<i64>(op)?,
+        Dtype::Float16 => loop1_half::<f16>(float32(op)?),
+        Dtype::Bfloat16 => loop1_half::<bf16>(float32(op)?),
+        Dtype::Float32 => loop1(float32(op)?),
+        Dtype::Float64 => loop1(float64(op)?),
+        Dtype::Complex64 if to == Dtype::Float32 => loop1(complex_part(op)?),
+        Dtype::Complex64 => loop1(complex(op)?),
+    })
 }
 
 fn refuse(op: UnaryOp, a: &Array) -> Error {
@@ -66,12 +68,7 @@ fn boolean(op: UnaryOp) -> Option<Kernel1<Bool8>> {
     })
 }
 
-fn integer<T: Integer>(
-    enc: &mut Encoder<'_>,
-    op: UnaryOp,
-    a: &Array,
-    out: &mut Output,
-) -> Result<()> {
+fn integer<T: Integer>(op: UnaryOp) -> Option<Loop> {
     use UnaryOp::*;
     let kernel: Kernel1<T> = match op {
         Abs => |a, out| zip1(a, out, Integer::magnitude),
@@ -79,14 +76,14 @@ fn integer<T: Integer>(
         Ceil | Conjugate | Floor | Real | Round => |a, out| out.copy_from_slice(a),
         Imag => |_, out| out.fill(T::zero()),
         LogicalNot => {
-            return map1::<T, Bool8>(enc, a, out, |a, out| zip1(a, out, |x| x.is_zero().into()));
+            return Some(loop1::<T, Bool8>(|a, out| zip1(a, out, |x| x.is_zero().into())));
         }
         Negative => |a, out| zip1(a, out, |x| Integer::wrapping_sub(T::zero(), x)),
         Sign => |a, out| zip1(a, out, Integer::sign),
         Square => |a, out| zip1(a, out, |x| Integer::wrapping_mul(x, x)),
-        _ => return Err(refuse(op, a)),
+        _ => return None,
     };
-    map1(enc, a, out, kernel)
+    Some(loop1(kernel))
 }
 
 /// The functions of a floating point type; a new one has to be named among them.
