@@ -2,8 +2,8 @@
 // Few vectors times a matrix (k, columns) that is dense along its columns: a thread owns four columns and a
 // split of k; the splits are added in shared memory. Constants: 1 dtype, 2 flags, 3 vectors at once,
 // 4 threads across columns (the rest of the workgroup splits k), 5 bits, 6 group size and 7 format
-// (packed.glsl) of a quantized matrix. VARIANT 1: quantized, an octet of columns a thread, c and extra are the
-// scales and biases.
+// (packed.glsl) of a quantized matrix. VARIANT 1: quantized, an octet of columns a thread, c and extra are
+// the scales and biases.
 #include "common.glsl"
 #include "floats.glsl"
 

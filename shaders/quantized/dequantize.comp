@@ -55,10 +55,11 @@ void store(uint64_t to, vec4 low, vec4 high, bool small) {
     }
 }
 
-// Whether what comes of a scale and a bias is small.
+// Whether what comes of a scale and a bias is small. An e4m3 number may be NaN, which would spread to its
+// neighbour.
 bool is_small(vec2 pair) {
     const float MOST = FORMAT == AFFINE ? float(FIELD) : 448.0;
-    return fma(abs(pair.x), MOST, abs(pair.y)) < 1e30;
+    return FORMAT != MXFP8 && fma(abs(pair.x), MOST, abs(pair.y)) < 1e30;
 }
 
 // Scale and bias of a group; a bias that leaves what it is added to where there is none.

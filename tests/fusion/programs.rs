@@ -8,6 +8,8 @@ use super::{noise, turn};
 
 type Unary = fn(&Array) -> Result<Array>;
 type Binary = fn(&Array, &Array) -> Result<Array>;
+/// Of two arrays, of which it may ignore the second.
+type Function = Box<dyn Fn(&Array, &Array) -> Result<Array>>;
 
 const ROUNDING: [Unary; 3] = [ops::ceil, ops::floor, ops::square];
 const REAL: [Unary; 14] = [
@@ -88,7 +90,7 @@ fn binary(dtype: Dtype) -> Vec<Binary> {
 /// An array of a layout of any kind; all have the shape 3, 5, 8.
 fn input(kind: usize, dtype: Dtype, seed: u64) -> Result<Array> {
     let full = |shape: &[usize]| match dtype {
-        Dtype::Bool => filled(shape, dtype, |i| f64::from((i as u64 * 7 + seed) % 3 == 0)),
+        Dtype::Bool => filled(shape, dtype, |i| f64::from((i as u64 * 7 + seed).is_multiple_of(3))),
         _ if dtype.is_inexact() => filled(shape, dtype, mlx_tests::noise(seed, -2.0, 2.0)),
         _ => filled(shape, dtype, |i| ((i as u64 * 31 + seed) % 11) as f64),
     };
@@ -228,7 +230,7 @@ fn every_function_keeps_its_bits() {
             let one =
                 unary(dtype).into_iter().map(|f| Box::new(move |x: &Array, _: &Array| f(x)) as _);
             let two = binary(dtype).into_iter().map(|f| Box::new(f) as _);
-            let all: Vec<Box<dyn Fn(&Array, &Array) -> Result<Array>>> = one.chain(two).collect();
+            let all: Vec<Function> = one.chain(two).collect();
             for some in all.chunks(7) {
                 // All read this, which makes them one chain.
                 let first = ops::negative(&x).unwrap();
@@ -249,8 +251,7 @@ fn sizes(counts: &[usize], chains: u64) {
     for dtype in [Dtype::Float32, Dtype::Bfloat16, Dtype::Int8, Dtype::Int64] {
         for &count in counts {
             let x = noise(1, &[count], Dtype::Float32);
-            let x =
-                ops::astype(&ops::multiply(&x, &Array::scalar(9.0f32).unwrap()).unwrap(), dtype);
+            let x = ops::astype(&ops::multiply(&x, Array::scalar(9.0f32).unwrap()).unwrap(), dtype);
             let x = evaluated(vec![x.unwrap()]).unwrap().remove(0);
             let graph = |then: Then<'_>| {
                 let y = then(ops::add(&x, &x)?)?;

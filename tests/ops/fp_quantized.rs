@@ -242,7 +242,7 @@ fn every_code_is_what_the_format_says() {
             let back = ops::fp_dequantize(&words, &ones, mode, None, dtype).unwrap();
             let element = |i: usize| match mode {
                 FpMode::Mxfp8 => e4m3(i as u32),
-                _ => e2m1(i as u32 / 2 >> (i % 2 * 4)),
+                _ => e2m1((i as u32 / 2) >> (i % 2 * 4)),
             };
             let what = format!("{mode:?} {dtype} on {device}");
             check_same(&format!("elements {what}"), &back, element);

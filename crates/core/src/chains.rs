@@ -145,7 +145,8 @@ fn chain(tape: &Tape, members: SmallVec<[usize; 16]>) -> Option<Chain> {
                 return Err(member);
             }
             let array = &node.inputs[nth];
-            let known = inputs.iter().position(|&(at, i, _)| tape.node(at).inputs[i].is_same(array));
+            let known =
+                inputs.iter().position(|&(at, i, _)| tape.node(at).inputs[i].is_same(array));
             let number = known.unwrap_or(inputs.len());
             match known {
                 Some(number) => inputs[number].2 += 1,
@@ -155,7 +156,8 @@ fn chain(tape: &Tape, members: SmallVec<[usize; 16]>) -> Option<Chain> {
         });
         reads.push(read.collect());
     }
-    let is_kept = |i: usize| !(tape.is_private(members[i]) && tape.uses(members[i]) == inner_uses[i]);
+    let is_kept =
+        |i: usize| !(tape.is_private(members[i]) && tape.uses(members[i]) == inner_uses[i]);
     let outputs: Vec<usize> = (0..members.len()).filter(|&i| is_kept(i)).collect();
     if inputs.len() > MOST_INPUTS || outputs.len() > MOST_OUTPUTS {
         return None;

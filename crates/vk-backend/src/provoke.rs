@@ -49,8 +49,8 @@ pub fn write_outside(bytes: u64, at: i64) -> Result<()> {
     encoded.finish()
 }
 
-/// Encodes, beside what is evaluated next on a stream, a kernel that the driver's compiler refuses once it has
-/// done `work`. That is found when the kernel is recorded.
+/// Encodes, beside what is evaluated next on a stream, a kernel that the driver's compiler refuses once it
+/// has done `work`. That is found when the kernel is recorded.
 ///
 /// # Errors
 /// When it is not a Vulkan stream, or the device fails.

@@ -115,7 +115,7 @@ impl<'a> Ctx<'a> {
         self.device.pipelines.get(kernel, constants, if told { team.subgroup } else { 0 })
     }
 
-    /// The pipeline of a program's module, once it was asked for often enough and is made; nobody waits for it.
+    /// The pipeline of a program's module, once it was asked for often enough and is made. Nobody waits.
     pub(crate) fn program(&self, form: &Form) -> Option<PipelineOf<Push>> {
         let workgroup = self.capabilities().elementwise_workgroup();
         let wanted = Wanted {

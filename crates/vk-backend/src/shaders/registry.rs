@@ -2,9 +2,10 @@
 //! `name => "family/file.comp" { DEFINE: "value", OTHER: "value" },`
 //!
 //! A line that ends in `} committed,` is of a kernel that goes to the driver as it is committed, past
-//! vulkano, or whose words are needed themselves, as those of the library that programs are linked from: cooperative matrices of bfloat16 are unknown to its parser and to the compiler of `shader!`. The
+//! vulkano: cooperative matrices of bfloat16 are unknown to its parser and to the compiler of `shader!`. The
 //! interpreter is one, too, for it goes through glslc's optimizer (`OPTIMIZE`), which `shader!` leaves off:
-//! otherwise it does not fit in registers (0.6B on an H200: 597 µs a run instead of 508).
+//! otherwise it does not fit in registers (0.6B on an H200: 597 µs a run instead of 508). So is the library
+//! that programs are linked from, whose words are needed themselves.
 //!
 //! The define names that a line may use stand in `declare.rs` (`define_shader!`).
 

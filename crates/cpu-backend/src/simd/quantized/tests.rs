@@ -148,7 +148,7 @@ fn check_floats<T: Lanes + Into<f64>>(narrow: fn(f32) -> T) {
             let columns = groups * packing.group_size();
             let per_row = packing.packed_words(columns);
             let byte = |i: usize| {
-                (i * 37 + i / 5 & 0xff) as u8 & if mode.bits() == 8 { 0xbf } else { 0xff }
+                ((i * 37 + i / 5) & 0xff) as u8 & if mode.bits() == 8 { 0xbf } else { 0xff }
             };
             let bytes: Vec<u8> = (0..ROWS * per_row * 4).map(byte).collect();
             let words: Vec<u32> = bytemuck::pod_collect_to_vec(&bytes);

@@ -70,11 +70,7 @@ impl Plan {
             false => walked_kinds(inputs, at, shape, lanes),
         };
         let (program, dtypes) = (chain.program.clone(), chain.dtypes.clone());
-        Plan {
-            form: Form { program, dtypes, kinds, lanes },
-            walk,
-            leader: leader.filter(|_| flat),
-        }
+        Plan { form: Form { program, dtypes, kinds, lanes }, walk, leader: leader.filter(|_| flat) }
     }
 }
 
@@ -132,8 +128,8 @@ fn walked_kinds(
     };
     let wide = Some(lanes).filter(|&lanes| last.is_multiple_of(lanes));
     let wide = wide.and_then(|lanes| Some((kinds_of(lanes)?, lanes)));
-    let (kinds, lanes) = wide
-        .unwrap_or_else(|| (kinds_of(1).expect("every operand is aligned to its elements"), 1));
+    let (kinds, lanes) =
+        wide.unwrap_or_else(|| (kinds_of(1).expect("every operand is aligned to its elements"), 1));
     let walk = (strided::pack(&sizes, &merged), sizes.len() as u32);
     (kinds, Some(walk), lanes)
 }

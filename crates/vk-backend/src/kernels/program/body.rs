@@ -116,12 +116,7 @@ pub(super) fn write(linker: &mut Linker, form: &Form, lanes: usize, id: Word, li
 impl Body<'_> {
     fn push(&mut self, op: Op, of: Type, operands: Vec<Operand>) -> Word {
         let id = self.linker.id();
-        self.instructions.push(Instruction::new(
-            op,
-            Some(LIBRARY.type_id(of)),
-            Some(id),
-            operands,
-        ));
+        self.instructions.push(Instruction::new(op, Some(LIBRARY.type_id(of)), Some(id), operands));
         id
     }
 
@@ -283,7 +278,8 @@ impl Body<'_> {
                 self.element(&step.primitive, source, dtype, &arguments)
             })
             .collect();
-        let rounded = (!is_narrow(dtype) || is_exact(&step.primitive, dtype)).then(|| computed.clone());
+        let rounded =
+            (!is_narrow(dtype) || is_exact(&step.primitive, dtype)).then(|| computed.clone());
         self.values.push(Value { dtype, computed, rounded });
     }
 

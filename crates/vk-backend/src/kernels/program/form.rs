@@ -68,10 +68,10 @@ impl Form {
         words.extend(outputs.iter().map(|&step| step as u32));
         for step in steps {
             // Conversions are told by the dtypes.
-            words.push(match &step.primitive {
-                &Primitive::Unary(op) => op as u32,
-                &Primitive::Binary(op) => 1 << 8 | op as u32,
-                &Primitive::Ternary(op) => 2 << 8 | op as u32,
+            words.push(match step.primitive {
+                Primitive::Unary(op) => op as u32,
+                Primitive::Binary(op) => 1 << 8 | op as u32,
+                Primitive::Ternary(op) => 2 << 8 | op as u32,
                 _ => 3 << 8,
             });
             // How many each reads follows from what it does.

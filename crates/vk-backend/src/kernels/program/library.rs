@@ -54,8 +54,11 @@ impl Library {
         let by_id = functions.iter().enumerate().map(|(i, f)| (id_of(f), i)).collect();
         let by_name = std::mem::take(&mut base.debug_names);
         let by_name = by_name.iter().filter_map(|name| named(name, &by_id)).collect();
-        let inner: FxHashSet<Word> =
-            functions.iter().flat_map(Function::all_inst_iter).filter_map(|i| i.result_id).collect();
+        let inner: FxHashSet<Word> = functions
+            .iter()
+            .flat_map(Function::all_inst_iter)
+            .filter_map(|i| i.result_id)
+            .collect();
         let mut annotations: FxHashMap<Word, Vec<Instruction>> = FxHashMap::default();
         base.annotations.retain(|annotation| {
             let target = annotation.operands[0].id_ref_any().filter(|id| inner.contains(id));

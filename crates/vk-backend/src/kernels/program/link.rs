@@ -29,13 +29,8 @@ impl Linker {
         let module = LIBRARY.base.clone();
         let next = module.header.as_ref().map_or(1, |header| header.bound) + replaced.len() as Word;
         let copies = replaced.iter().map(|&(name, id)| ((LIBRARY.named(name), None), id)).collect();
-        let mut linker = Linker {
-            module,
-            next,
-            copies,
-            open: Vec::new(),
-            constants: FxHashMap::default(),
-        };
+        let mut linker =
+            Linker { module, next, copies, open: Vec::new(), constants: FxHashMap::default() };
         let main = linker.copy("main", None);
         linker.module.entry_points[0].operands[1] = Operand::IdRef(main);
         linker.module.execution_modes.iter_mut().for_each(|mode| {

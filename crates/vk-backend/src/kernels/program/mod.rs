@@ -6,8 +6,8 @@
 //! an operation means is written once, and results are those of the single kernels bit for bit: sums and
 //! products are `precise`, and each result is rounded to its dtype before another step reads it.
 //!
-//! Which elements a thread takes, and how, is part of the module ([`Form`]): dense operands are loaded four or
-//! eight elements at a time, others by a walk (`strided.rs`), whose last axis is what a thread follows.
+//! Which elements a thread takes, and how, is part of the module ([`Form`]): dense operands are loaded four
+//! or eight elements at a time, others by a walk (`strided.rs`), whose last axis is what a thread follows.
 
 mod body;
 mod form;
@@ -68,14 +68,8 @@ mod tests {
         assert_eq!(switches(Op::Switch), 0, "{form:?}: a case is chosen while linking");
     }
 
-    const DTYPES: [Dtype; 6] = [
-        Dtype::Bfloat16,
-        Dtype::Int8,
-        Dtype::Bool,
-        Dtype::Int64,
-        Dtype::Uint64,
-        Dtype::Complex64,
-    ];
+    const DTYPES: [Dtype; 6] =
+        [Dtype::Bfloat16, Dtype::Int8, Dtype::Bool, Dtype::Int64, Dtype::Uint64, Dtype::Complex64];
 
     #[test]
     fn modules_are_whole() {
