@@ -20,9 +20,12 @@ use mlx_tests::{filled, values};
 
 static TURN: Mutex<()> = Mutex::new(());
 
+/// Waits until no other test counts. Chains are off: their kernels are there when a builder has made them.
 fn turn() -> MutexGuard<'static, ()> {
     mlx_tests::init();
-    TURN.lock().unwrap_or_else(PoisonError::into_inner)
+    let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    mlx::vulkan::internals::enable_chains(false);
+    turn
 }
 
 /// Random numbers in -1..1, the same for the same seed.

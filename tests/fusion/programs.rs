@@ -1,10 +1,25 @@
 //! Chains of elementwise operations: the same bits as one by one, and one kernel.
 
-use mlx::{Array, Device, Dtype, Result, ops, vulkan::stats};
+use std::sync::MutexGuard;
+
+use mlx::{
+    Array, Device, Dtype, Result, ops,
+    vulkan::{
+        internals::{builders_are_idle, enable_chains},
+        stats,
+    },
+};
 use mlx_tests::{complex_parts, filled, in_child, values};
 use rand::{RngExt, SeedableRng, rngs::Xoshiro256PlusPlus, seq::IndexedRandom};
 
-use super::{noise, turn};
+use super::noise;
+
+/// A turn with chains.
+fn turn() -> MutexGuard<'static, ()> {
+    let turn = super::turn();
+    enable_chains(true);
+    turn
+}
 
 type Unary = fn(&Array) -> Result<Array>;
 type Binary = fn(&Array, &Array) -> Result<Array>;
@@ -330,7 +345,7 @@ fn chains_are_linked_once_they_were_seen_often() {
         for _ in 1..sightings {
             assert_eq!(chained(graph).0, 0, "fewer than {sightings} times");
         }
-        while !mlx::vulkan::internals::builders_are_idle() {
+        while !builders_are_idle() {
             std::thread::yield_now();
         }
         let (count, got) = chained(graph);

@@ -38,8 +38,8 @@ pub use tuning::tune;
 #[doc(hidden)]
 pub mod internals {
     pub use crate::{
-        backend::validation_errors, bench::encode, runtime::builders::builders_are_idle,
-        shaders::Kernel,
+        backend::validation_errors, bench::encode, graph::fusion::programs::enable_chains,
+        runtime::builders::builders_are_idle, shaders::Kernel,
     };
 
     /// Faults that nothing but a test wants.

@@ -125,7 +125,7 @@ impl<'a> Ctx<'a> {
             sightings: self.config().program_sightings,
         };
         let form = form.clone();
-        self.device.pipelines.linked(&wanted, move || program::link(&form))
+        self.device.linked.find(&self.device.pipelines, &wanted, move || program::link(&form))
     }
 
     /// Where an input is on the device. Contents that only the host has are uploaded; very small

@@ -9,6 +9,7 @@ use vulkano::device::physical::PhysicalDevice;
 use crate::runtime::{
     capabilities::Capabilities,
     config::Config,
+    linked::Linked,
     memory::{
         allocation::{Allocation, MappedMemory, VkMemory},
         guards::Guards,
@@ -29,6 +30,7 @@ pub(crate) struct DeviceState {
     pub(crate) raw: Arc<RawDevice>,
     pub(crate) config: &'static Config,
     pub(crate) pipelines: Pipelines,
+    pub(crate) linked: Linked,
     arrays: Arc<Pool>,
     pub(crate) read_back: Arc<Pool>,
     /// Bytes around allocations that nobody may write; with `MLX_VK_DEBUG_GUARD`.
@@ -56,6 +58,7 @@ impl DeviceState {
             .then(|| trace::Clock::new(&raw.device, &raw.capabilities.name, period));
         Ok(Arc::new(DeviceState {
             pipelines: Pipelines::new(raw.clone(), config)?,
+            linked: Linked::default(),
             arrays: Pool::new(raw.clone(), usage, guards.clone()),
             read_back: Pool::new(raw.clone(), Usage::ReadBack, guards.clone()),
             guards,

@@ -8,15 +8,15 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use rustc_hash::FxHashMap;
 
-use super::{
+use crate::runtime::{
     builders::{Pipeline, Urgency, promise},
-    pipelines::{Maker, PipelineOf},
+    pipelines::{PipelineOf, Pipelines},
 };
 use crate::shaders::{KernelOf, SpecConstants};
 
 /// The linked pipelines of a device, by the words that say what each does.
 #[derive(Default)]
-pub(super) struct Linked {
+pub(crate) struct Linked {
     entries: Mutex<FxHashMap<Box<[u32]>, Entry>>,
 }
 
@@ -40,20 +40,20 @@ pub(crate) struct Wanted<'a, C, P> {
 
 impl Linked {
     /// The pipeline of a module, if it is made. `link` gives the module's words, on a thread of its own.
-    pub(super) fn find<C: SpecConstants, P>(
+    pub(crate) fn find<C: SpecConstants, P>(
         &self,
-        maker: &Arc<Maker>,
+        pipelines: &Pipelines,
         wanted: &Wanted<'_, C, P>,
         link: impl FnOnce() -> Vec<u32> + Send + 'static,
     ) -> Option<PipelineOf<P>> {
-        let pipeline = self.promised(maker, wanted, link)?;
+        let pipeline = self.promised(pipelines, wanted, link)?;
         let is_made = wanted.sightings == 0 || pipeline.is_made();
         (is_made && pipeline.made().is_ok()).then(|| PipelineOf::new(pipeline))
     }
 
     fn promised<C: SpecConstants, P>(
         &self,
-        maker: &Arc<Maker>,
+        pipelines: &Pipelines,
         wanted: &Wanted<'_, C, P>,
         link: impl FnOnce() -> Vec<u32> + Send + 'static,
     ) -> Option<Arc<Pipeline>> {
@@ -70,7 +70,7 @@ impl Linked {
             entries.entry(wanted.key.into()).or_insert(Entry::Seen(seen));
             return None;
         }
-        let (maker, name) = (maker.clone(), wanted.library.kernel().name());
+        let (maker, name) = (pipelines.maker(), wanted.library.kernel().name());
         let constants = wanted.constants.words().as_ref().to_vec();
         let make = move || maker.linked(name, &link(), &constants);
         let pipeline = promise(name, Urgency::Later, make);

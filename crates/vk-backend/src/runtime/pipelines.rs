@@ -25,7 +25,6 @@ use crate::{
         builders::{self, Pipeline, Urgency},
         config::Config,
         disk_cache,
-        linked::{Linked, Wanted},
         raw::{device::RawDevice, ending::InDriver, module, pipeline},
         stats, trace,
     },
@@ -80,7 +79,6 @@ impl<P> Deref for PipelineOf<P> {
 pub(crate) struct Pipelines {
     maker: Arc<Maker>,
     promised: RwLock<FxHashMap<Key, Arc<Pipeline>>>,
-    linked: Linked,
 }
 
 /// The module of a kernel, once somebody has parsed it.
@@ -151,8 +149,7 @@ impl Pipelines {
             modules: Mutex::default(),
             traced: trace::is_on(config),
         };
-        let (promised, linked) = (RwLock::default(), Linked::default());
-        Ok(Pipelines { maker: Arc::new(maker), promised, linked })
+        Ok(Pipelines { maker: Arc::new(maker), promised: RwLock::default() })
     }
 
     /// The pipeline of `kernel` with its specialization constants, and with a required subgroup size unless
@@ -200,13 +197,9 @@ impl Pipelines {
         self.promised.write().entry(key).or_insert(new).clone()
     }
 
-    /// The pipeline of a module that is linked while the program runs, if it is made; nobody waits for it.
-    pub(crate) fn linked<C: SpecConstants, P>(
-        &self,
-        wanted: &Wanted<'_, C, P>,
-        link: impl FnOnce() -> Vec<u32> + Send + 'static,
-    ) -> Option<PipelineOf<P>> {
-        self.linked.find(&self.maker, wanted, link)
+    /// Who makes pipelines of modules that are linked while the program runs.
+    pub(super) fn maker(&self) -> Arc<Maker> {
+        self.maker.clone()
     }
 
     /// Writes the driver's cache to disk now if pipelines were made since the last time.

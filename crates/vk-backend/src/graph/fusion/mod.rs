@@ -38,7 +38,7 @@ mod attention;
 mod heads;
 mod lookup;
 mod products;
-mod programs;
+pub(crate) mod programs;
 mod prompt;
 mod quantized_attention;
 

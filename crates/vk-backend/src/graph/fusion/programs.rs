@@ -1,6 +1,8 @@
 //! Chains of elementwise operations as one kernel (`kernels/program`), in code that was compiled and in code
 //! that was not. Until a chain's kernel is made its members are encoded one by one.
 
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
 use mlx_vulkan_core::{
     Array, Dtype, Result, Shape, Strides,
     backend::Output,
@@ -23,8 +25,20 @@ use crate::{
     runtime::stats,
 };
 
+/// Whether chains are looked for.
+static ENABLED: AtomicBool = AtomicBool::new(true);
+
+/// Turns chains on or off: what they do depends on when a builder has made a kernel, and counts of dispatches
+/// with it.
+pub fn enable_chains(on: bool) {
+    ENABLED.store(on, Relaxed);
+}
+
 /// The groups of a tape's chains, but for places that `is_claimed`.
 pub(super) fn find(tape: &Tape, is_claimed: impl Fn(usize) -> bool) -> Vec<Group> {
+    if !ENABLED.load(Relaxed) {
+        return Vec::new();
+    }
     let may = |place: usize| {
         let node = tape.node(place);
         !is_claimed(place)
