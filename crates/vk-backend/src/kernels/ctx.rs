@@ -206,7 +206,12 @@ impl<'a> Ctx<'a> {
         // Without a device copy there is nothing to take over; a host copy would be stale, and is given
         // up if it only mirrors the device's.
         let there = buffer.current() != Current::Host && buffer.device().is_some();
-        if !(fits && there && (buffer.is_shared() || buffer.remove_mirror())) {
+        if !(fits && there) {
+            return Ok(None);
+        }
+        // What a stream of the CPU is still to compute is read from the host copy when it is there.
+        let is_ours = || Ok(self.encoder.is_filled(buffer)? && buffer.remove_mirror());
+        if !(buffer.is_shared() || is_ours()?) {
             return Ok(None);
         }
         let (operand, open) = (self.input(input)?, self.encoder.open_tick());

@@ -164,6 +164,14 @@ impl Encoder {
         Ok(())
     }
 
+    /// Whether nothing is to be copied to the device copy any more: nobody needs the host copy for that.
+    ///
+    /// # Errors
+    /// When there is no device copy.
+    pub(crate) fn is_filled(&self, buffer: &BufferRef) -> Result<bool> {
+        Ok(memory(buffer)?.filled().reached())
+    }
+
     /// Copies a device-only buffer into memory that the host reads; returns when it has arrived.
     pub(crate) fn read_back(&mut self, buffer: &BufferRef) -> Result<Tick> {
         let device = self.device().clone();
