@@ -177,6 +177,45 @@ fn cases() -> Vec<Case> {
     ]
 }
 
+/// Sizes from which a device may make products of float32 on cooperative matrices of bfloat16; the oracle is
+/// the CPU in float64.
+#[test]
+fn large_convolutions_of_float32() {
+    let sames = Case {
+        low: vec![1, 1],
+        high: vec![1, 1],
+        ..Case::plain(&[4, 32, 32, 41], &[64, 3, 3, 41])
+    };
+    let strided = Case { stride: vec![2, 1], ..Case::plain(&[6, 40, 33, 64], &[40, 3, 5, 64]) };
+    let pointwise = Case::plain(&[5, 40, 41, 130], &[72, 1, 1, 130]);
+    on_each_device(|device| {
+        for case in [&sames, &strided, &pointwise] {
+            for layout in [Layout::Contiguous, Layout::Transposed] {
+                let make = |shape: &[usize], seed| {
+                    layout.view(shape, |s| filled(s, Dtype::Float32, noise(seed, -1.0, 1.0)))
+                };
+                let (input, weight) = (make(&case.input, 1), make(&case.weight, 2));
+                let convolve = |x: &Array, w: &Array| ops::conv_general(x, w, case.options());
+                let exact = |of: fn(&Array) -> mlx::Result<Array>| {
+                    let wide = |a: &Array| of(&ops::astype(a, Dtype::Float64)?);
+                    let result =
+                        mlx::with_device(Device::CPU, || convolve(&wide(&input)?, &wide(&weight)?));
+                    values(&result.unwrap().unwrap())
+                };
+                let terms = case.weight[1..].iter().product();
+                let want = exact(|a| Ok(a.clone())).into_iter().zip(exact(ops::abs));
+                let want = want.map(|(value, magnitude)| Approx {
+                    value,
+                    error: sum_error(terms, magnitude, Dtype::Float32),
+                });
+                let got = convolve(&input, &weight).unwrap();
+                let what = format!("{case:?} {layout:?} on {device}");
+                assert_approx(&what, &got, &want.collect::<Vec<_>>());
+            }
+        }
+    });
+}
+
 #[test]
 fn every_parameter_matches_the_definition() {
     on_each_device(|device| {

@@ -235,6 +235,52 @@ fn many_rows_of_halves() {
     });
 }
 
+/// Sizes from which a device may make products of float32 on cooperative matrices of bfloat16: tails on every
+/// side, views, batches of which one side repeats, and addends.
+#[test]
+fn large_products_of_float32() {
+    let view = |layout: Layout, shape: &[usize], seed| {
+        layout.view(shape, |s| filled(s, Dtype::Float32, noise(seed, -1.0, 1.0)))
+    };
+    on_each_device(|device| {
+        let (m, k, n) = (65, 1031, 1009);
+        for left in [Layout::Contiguous, Layout::Transposed] {
+            for right in [Layout::Contiguous, Layout::Transposed] {
+                let (a, b) = (view(left, &[m, k], 1), view(right, &[k, n], 2));
+                check(&format!("{left:?} {right:?} on {device}"), &a, &b);
+            }
+        }
+        let a = view(Layout::Transposed, &[2, 3, 130, 301], 3);
+        let b = view(Layout::Contiguous, &[3, 301, 300], 4);
+        check(&format!("repeated batches on {device}"), &a, &b);
+        let (a, b) = (view(Layout::Contiguous, &[k, k], 5), view(Layout::Contiguous, &[k, 72], 6));
+        let c = view(Layout::Transposed, &[k, 72], 7);
+        let got = ops::addmm(&c, &a, &b, 0.5, 2.0).unwrap();
+        let addend = Addend { c: Host::of(&c), alpha: 0.5, beta: 2.0 };
+        let want = product(&Host::of(&a), &Host::of(&b), Some(&addend), &[k, 72], Dtype::Float32);
+        assert_approx(&format!("added on {device}"), &got, &want);
+    });
+}
+
+/// The same with numbers at the end of what float32 has: these stay what they are, and no zero beside an
+/// infinity makes a NaN but where it is multiplied by it.
+#[test]
+fn large_products_of_extreme_float32() {
+    on_each_device(|device| {
+        let (m, k, n) = (128, 1024, 520);
+        let extremes = [f64::INFINITY, f64::NEG_INFINITY, f64::NAN, f64::from(f32::MAX), 1e-30];
+        let places = |i: usize| (i % k == 7).then_some(i / k).filter(|row| *row < extremes.len());
+        // Whole numbers are bfloat16 already: what is left of them is zero.
+        let small = |i: usize| (i % 5) as f64 - 2.0;
+        let a =
+            filled(&[m, k], Dtype::Float32, |i| places(i).map_or(small(i), |row| extremes[row]));
+        let b = filled(&[k, n], Dtype::Float32, |i| 0.25 + (i % 3) as f64 / 8.0);
+        check(&format!("on the left on {device}"), &a, &b);
+        let turned = ops::transpose(&b, &[]).unwrap();
+        check(&format!("on the right on {device}"), &turned, &ops::transpose(&a, &[]).unwrap());
+    });
+}
+
 /// Rows of a wider matrix, from an odd column on; what lies behind the end of the inner axis is NaN.
 #[test]
 fn nothing_outside_of_a_slice_reaches_the_sums() {

@@ -38,8 +38,8 @@ enum CopyPlan {
     Fill { bytes: u32 },
     /// `transpose.comp`.
     Transpose { bytes: u32, axes: Axes },
-    /// `move.comp` with strides.
-    MoveStrided { bytes: u32 },
+    /// `move.comp` with strides, on so many neighbours of the last axis at a time.
+    MoveStrided { bytes: u32, neighbours: u32 },
     /// `copy.comp` dense, four elements at a time.
     Convert4,
     /// `copy.comp` dense.
@@ -63,7 +63,10 @@ fn plan(walk: &Walk<2>, from: Dtype, to: Dtype, aligned: impl Fn(u64, u64) -> bo
             false if walk.is_scalar(0) && walk.is_dense(1) => CopyPlan::Fill { bytes },
             false => match Axes::of(walk) {
                 Some(axes) => CopyPlan::Transpose { bytes, axes },
-                None => CopyPlan::MoveStrided { bytes },
+                None => {
+                    let neighbours = neighbours(walk, bytes, &aligned);
+                    CopyPlan::MoveStrided { bytes: bytes * neighbours, neighbours }
+                }
             },
         };
     }
@@ -73,6 +76,33 @@ fn plan(walk: &Walk<2>, from: Dtype, to: Dtype, aligned: impl Fn(u64, u64) -> bo
         true => CopyPlan::Convert,
         false => CopyPlan::ConvertStrided,
     }
+}
+
+/// Elements of the last axis that lie on both sides as one word of at most 16 bytes, everywhere.
+fn neighbours(walk: &Walk<2>, bytes: u32, aligned: &impl Fn(u64, u64) -> bool) -> u32 {
+    let last = walk.shape.len() - 1;
+    let words = |&count: &u32| {
+        let (n, word) = (count as usize, u64::from(bytes * count));
+        let whole = |strides: &Strides| {
+            strides[last] == 1 && strides[..last].iter().all(|s| s % n as isize == 0)
+        };
+        word <= 16
+            && aligned(word, word)
+            && walk.shape[last].is_multiple_of(n)
+            && walk.strides.iter().all(whole)
+    };
+    [16, 8, 4, 2].into_iter().find(words).unwrap_or(1)
+}
+
+/// The walk over words of so many neighbours.
+fn by_words(walk: &Walk<2>, neighbours: u32) -> Walk<2> {
+    let (mut words, n) = (walk.clone(), neighbours as usize);
+    let last = words.shape.len() - 1;
+    words.shape[last] /= n;
+    for strides in &mut words.strides {
+        strides[..last].iter_mut().for_each(|stride| *stride /= n as isize);
+    }
+    words
 }
 
 /// The kernel that loads `from`.
@@ -116,8 +146,13 @@ pub(crate) fn copy(
         walk: 0,
         ndim: walk.ndim(),
     };
-    if matches!(plan, CopyPlan::MoveStrided { .. } | CopyPlan::ConvertStrided) {
-        push.walk = ctx.args(&walk.pack())?;
+    match plan {
+        CopyPlan::ConvertStrided => push.walk = ctx.args(&walk.pack())?,
+        CopyPlan::MoveStrided { neighbours, .. } => {
+            let words = by_words(&walk, neighbours);
+            (push.walk, push.count) = (ctx.args(&words.pack())?, words.count());
+        }
+        _ => {}
     }
     let (reads, writes, loads) = ([from.at.region], [to.at.region], kernel(from.dtype));
     if let CopyPlan::Move { bytes: 16, count: words } = plan {
@@ -139,8 +174,8 @@ pub(crate) fn copy(
     let converts = |mode| convert::Constants { workgroup, from, to, mode };
     let (pipeline, items) = match plan {
         CopyPlan::Move { bytes, count } => (ctx.pipeline(MOVE, &moves(bytes, moves::DENSE)), count),
-        CopyPlan::MoveStrided { bytes } => {
-            (ctx.pipeline(MOVE, &moves(bytes, moves::STRIDED)), count)
+        CopyPlan::MoveStrided { bytes, .. } => {
+            (ctx.pipeline(MOVE, &moves(bytes, moves::STRIDED)), push.count)
         }
         CopyPlan::Fill { bytes } => (ctx.pipeline(MOVE, &moves(bytes, moves::FILL)), count),
         CopyPlan::Transpose { .. } => unreachable!("encoded above"),
@@ -403,7 +438,13 @@ mod tests {
         assert!(matches!(plan(&transposed, f, f, all), CopyPlan::Transpose { bytes: 4, .. }));
         assert_eq!(plan(&transposed, f, Dtype::Bool, all), CopyPlan::ConvertStrided);
         let apart = Walk::new(&[8, 8], [&[16, 2], &[8, 1]]);
-        assert_eq!(plan(&apart, f, f, all), CopyPlan::MoveStrided { bytes: 4 });
+        let moves = |bytes, neighbours| CopyPlan::MoveStrided { bytes, neighbours };
+        assert_eq!(plan(&apart, f, f, all), moves(4, 1));
+        let rows = Walk::new(&[8, 6], [&[-10, 1], &[6, 1]]);
+        assert_eq!(plan(&rows, f, f, all), moves(8, 2));
+        assert_eq!(plan(&rows, f, f, |a, b| a.max(b) <= 4), moves(4, 1));
+        let words = by_words(&rows, 2);
+        assert_eq!((&words.shape[..], &words.strides[0][..]), (&[8, 3][..], &[-5, 1][..]));
         let scalar = Walk::new(&[8, 8], [&[0, 0], &[8, 1]]);
         assert_eq!(plan(&scalar, f, f, all), CopyPlan::Fill { bytes: 4 });
     }

@@ -1,4 +1,4 @@
-//! Gates and knobs: every `MLX_VK_*` environment variable, in one table, and those of the seed that
+//! Gates and knobs: every `MLX_VK_*` environment variable and upstream's, in one table, and those of the seed that
 //! change nothing, in another.
 //!
 //! The table is declared once by `options!`; from it come the typed [`Config`], the parser and
@@ -167,7 +167,7 @@ impl Config {
         let mut warnings = Vec::new();
         for (name, value) in variables {
             let (name, value) = (name.as_ref(), value.as_ref());
-            if !name.starts_with("MLX_VK_") {
+            if !name.starts_with("MLX_VK_") && !NAMES.contains(&name) {
                 continue;
             }
             if let Some((_, reason)) = NO_EFFECT.iter().find(|(known, _)| *known == name) {
@@ -260,6 +260,7 @@ mod tests {
         names.sort_unstable();
         names.dedup();
         assert_eq!(names.len(), rows.len());
-        assert!(names.iter().all(|n| n.starts_with("MLX_VK_")));
+        let of_upstream = ["MLX_ENABLE_TF32"];
+        assert!(names.iter().all(|n| n.starts_with("MLX_VK_") || of_upstream.contains(n)));
     }
 }

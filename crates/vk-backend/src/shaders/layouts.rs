@@ -2103,6 +2103,63 @@ pub(crate) mod matmul_split_sum {
     };
 }
 
+/// `shaders/matmul/threefold.comp`.
+pub(crate) mod matmul_threefold {
+    use super::*;
+    pub(crate) const ALONG_K_FLAG: u32 = 1;
+    pub(crate) const VECTOR_FLAG: u32 = 2;
+    pub(crate) const RIGHT_FLAG: u32 = 4;
+    pub(crate) const MATMUL_THREEFOLD: KernelOf<Constants, Push> =
+        KernelOf::new(Kernel::matmul_threefold);
+    /// Specialization constants; the defaults are the shader's.
+    #[derive(Debug, Clone, Copy, PartialEq)]
+    pub(crate) struct Constants {
+        /// `constant_id = 0`.
+        pub(crate) workgroup: u32,
+        /// `constant_id = 1`.
+        pub(crate) flags: u32,
+    }
+    impl Default for Constants {
+        fn default() -> Self {
+            Constants { workgroup: 1, flags: 0 }
+        }
+    }
+    impl SpecConstants for Constants {
+        type Words = [u32; 2];
+        fn words(&self) -> [u32; 2] {
+            [self.workgroup, self.flags]
+        }
+    }
+    /// `Push` of the shader.
+    #[derive(Debug, Clone, Copy, Default, PartialEq, Pod, Zeroable)]
+    #[repr(C, packed(4))]
+    pub(crate) struct Push {
+        pub(crate) source: u64,
+        pub(crate) destination: u64,
+        pub(crate) walk: u64,
+        pub(crate) leading: i64,
+        pub(crate) rows: u32,
+        pub(crate) width: u32,
+        pub(crate) all_rows: u32,
+        pub(crate) octets: u32,
+        pub(crate) count: u32,
+        pub(crate) ndim: u32,
+    }
+    const _: () = {
+        assert!(offset_of!(Push, source) == 0);
+        assert!(offset_of!(Push, destination) == 8);
+        assert!(offset_of!(Push, walk) == 16);
+        assert!(offset_of!(Push, leading) == 24);
+        assert!(offset_of!(Push, rows) == 32);
+        assert!(offset_of!(Push, width) == 36);
+        assert!(offset_of!(Push, all_rows) == 40);
+        assert!(offset_of!(Push, octets) == 44);
+        assert!(offset_of!(Push, count) == 48);
+        assert!(offset_of!(Push, ndim) == 52);
+        assert!(size_of::<Push>() == 56);
+    };
+}
+
 /// `shaders/matmul/tile.comp`.
 pub(crate) mod matmul_tile {
     use super::*;
@@ -4044,6 +4101,9 @@ pub(crate) mod sort_search {
 /// `shaders/ternary/select.comp`.
 pub(crate) mod ternary_select {
     use super::*;
+    pub(crate) const DENSE: u32 = 0;
+    pub(crate) const STRIDED: u32 = 1;
+    pub(crate) const STRIDED4: u32 = 2;
     pub(crate) const SELECT: KernelOf<Constants, Push> = KernelOf::new(Kernel::select);
     /// Specialization constants; the defaults are the shader's.
     #[derive(Debug, Clone, Copy, PartialEq)]
@@ -4053,17 +4113,17 @@ pub(crate) mod ternary_select {
         /// `constant_id = 1`.
         pub(crate) size: u32,
         /// `constant_id = 2`.
-        pub(crate) strided: u32,
+        pub(crate) mode: u32,
     }
     impl Default for Constants {
         fn default() -> Self {
-            Constants { workgroup: 1, size: 4, strided: 0 }
+            Constants { workgroup: 1, size: 4, mode: 0 }
         }
     }
     impl SpecConstants for Constants {
         type Words = [u32; 3];
         fn words(&self) -> [u32; 3] {
-            [self.workgroup, self.size, self.strided]
+            [self.workgroup, self.size, self.mode]
         }
     }
     /// `Push` of the shader.
@@ -4200,6 +4260,7 @@ pub(super) const fn push_bytes(kernel: Kernel) -> usize {
         Kernel::matmul_matrix_float16 => size_of::<matmul_matrix::Push>(),
         Kernel::matmul_matrix_bfloat16 => size_of::<matmul_matrix::Push>(),
         Kernel::matmul_split_sum => size_of::<matmul_split_sum::Push>(),
+        Kernel::matmul_threefold => size_of::<matmul_threefold::Push>(),
         Kernel::matmul_tile => size_of::<matmul_tile::Push>(),
         Kernel::matmul_tile_gather => size_of::<matmul_tile::Push>(),
         Kernel::matmul_tile_segments => size_of::<matmul_tile::Push>(),

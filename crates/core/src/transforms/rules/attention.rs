@@ -9,9 +9,12 @@ use crate::{
     primitives::{Attention, AttentionMask},
 };
 
+/// Scores up to which derivatives of halves keep them in float32.
+const FEW_SCORES: usize = 1 << 22;
+
 impl Rules for Attention {
     fn vjp(&self, node: &Applied<'_>, cotangents: &[Array], wanted: &[usize]) -> Result<Inputs> {
-        composed::vjp(node, cotangents, wanted, |inputs| self.composed(inputs))
+        self.derivatives(node, &cotangents[0], wanted)
     }
 
     fn jvp(&self, node: &Applied<'_>, tangents: &[Option<Array>]) -> Result<Outputs> {
@@ -53,40 +56,147 @@ impl Attention {
         Mapped::one(ops::unflatten(&output, 2, &sizes)?, 2)
     }
 
+    /// The derivatives by the `wanted` inputs: with the weights p = softmax(s) and what they change by, ds =
+    /// p (dp - rowsum(do o)), these are pᵀ do of the values, ds k of the queries and dsᵀ q of the keys.
+    ///
+    /// Scores of halves are kept in float32 where they are few. Where they are many, memory bounds all of
+    /// this; they are halves then, as upstream's are.
+    fn derivatives(
+        &self,
+        node: &Applied<'_>,
+        cotangent: &Array,
+        wanted: &[usize],
+    ) -> Result<Inputs> {
+        let rows = Rows::new(&node.inputs[0], &node.inputs[1]);
+        let dtype = node.inputs[0].dtype();
+        let wide = dtype.promote(Dtype::Float32);
+        let kept = if rows.scores() <= FEW_SCORES { wide } else { dtype };
+        let scale = f64::from(self.scale.0);
+        let as_kept = |i: usize| ops::astype(&node.inputs[i], kept);
+        let (k, v, cotangent) = (as_kept(1)?, as_kept(2)?, ops::astype(cotangent, kept)?);
+        let queries = rows.join(&ops::multiply(&as_kept(0)?, scale)?)?;
+        let scores = ops::matmul(&queries, &ops::swapaxes(&k, -1, -2)?)?;
+        let scores = self.masked(&rows.part(&scores)?, node.inputs)?;
+        let weights = rows.join(&ops::softmax(&scores, &[-1], true)?)?;
+        let upward = rows.join(&cotangent)?;
+        let changes = || {
+            let widened = |a: &Array| ops::astype(a, wide);
+            let weights = widened(&weights)?;
+            let changes = widened(&ops::matmul(&upward, &ops::swapaxes(&v, -1, -2)?)?)?;
+            // The sums of rows are the same, but the output was rounded.
+            let along = match kept == wide {
+                true => ops::multiply(&weights, &changes)?,
+                false => {
+                    let output = widened(&node.outputs[0])?;
+                    rows.join(&ops::multiply(&widened(&cotangent)?, &output)?)?
+                }
+            };
+            let changes = ops::subtract(&changes, &ops::sum(&along, &[-1], true)?)?;
+            let changes = ops::astype(&ops::multiply(&weights, &changes)?, kept)?;
+            rows.join(&self.visible_alone(&rows.part(&changes)?, node.inputs)?)
+        };
+        let changes = if wanted == [2] { None } else { Some(changes()?) };
+        let changes = || changes.as_ref().expect("it is made unless only values are asked for");
+        let derivative = |&i: &usize| {
+            let derivative = match i {
+                0 => rows.part(&ops::multiply(&ops::matmul(changes(), &k)?, scale)?)?,
+                1 => ops::matmul(&ops::swapaxes(changes(), -1, -2)?, &queries)?,
+                2 => ops::matmul(&ops::swapaxes(&weights, -1, -2)?, &upward)?,
+                _ if node.inputs[i].dtype() == Dtype::Bool => {
+                    return ops::zeros_like(&node.inputs[i]);
+                }
+                _ => rows.part(changes())?,
+            };
+            ops::astype(&derivative, dtype)
+        };
+        wanted.iter().map(derivative).collect()
+    }
+
+    /// What scores change by, where they count. Only rows that see no key have weights elsewhere.
+    fn visible_alone(&self, changes: &Array, inputs: &[Array]) -> Result<Array> {
+        let (rows, keys) = (changes.dim(2), changes.dim(3));
+        match self.mask {
+            AttentionMask::Causal if rows <= keys => Ok(changes.clone()),
+            AttentionMask::None => Ok(changes.clone()),
+            AttentionMask::Array if inputs[3].dtype() != Dtype::Bool => Ok(changes.clone()),
+            AttentionMask::Causal | AttentionMask::Array => {
+                let visible = self.visible(changes, inputs)?.expect("there is such a mask");
+                ops::where_(&visible, changes, 0.0)
+            }
+        }
+    }
+
     /// Attention as a composition, at least in float32.
     pub(crate) fn composed(&self, inputs: &[Array]) -> Result<Array> {
         let (q, k, v) = (&inputs[0], &inputs[1], &inputs[2]);
         let dtype = q.dtype();
         let wide = if dtype == Dtype::Float64 { dtype } else { Dtype::Float32 };
         let widened = |a: &Array| ops::astype(a, wide);
-        let sizes = |a: &Array| [0, 1, 2, 3].map(|axis| a.dim(axis) as isize);
-        let ([batch, heads, rows, width], [_, kv_heads, keys, _]) = (sizes(q), sizes(k));
-        // Query heads that share keys are rows of one product.
-        let shared = |a: &Array, last: isize| {
-            ops::reshape(a, &[batch, kv_heads, heads / kv_heads * rows, last])
-        };
-        let queries = shared(&ops::multiply(&widened(q)?, f64::from(self.scale.0))?, width)?;
+        let rows = Rows::new(q, k);
+        let queries = rows.join(&ops::multiply(&widened(q)?, f64::from(self.scale.0))?)?;
         let scores = ops::matmul(&queries, &ops::swapaxes(&widened(k)?, -1, -2)?)?;
-        let scores = self.masked(&ops::reshape(&scores, &[batch, heads, rows, keys])?, inputs)?;
-        let weights = shared(&ops::softmax(&scores, &[-1], true)?, keys)?;
-        let output = ops::matmul(&weights, &widened(v)?)?;
-        let output = ops::reshape(&output, &[batch, heads, rows, sizes(v)[3]])?;
+        let scores = self.masked(&rows.part(&scores)?, inputs)?;
+        let weights = rows.join(&ops::softmax(&scores, &[-1], true)?)?;
+        let output = rows.part(&ops::matmul(&weights, &widened(v)?)?)?;
         ops::astype(&output, dtype)
     }
 
     /// The scores with the mask: what it hides has the lowest score of the result's dtype.
     fn masked(&self, scores: &Array, inputs: &[Array]) -> Result<Array> {
-        let visible = match self.mask {
-            AttentionMask::None => return Ok(scores.clone()),
+        match self.visible(scores, inputs)? {
+            Some(visible) => ops::where_(&visible, scores, finfo(inputs[0].dtype())?.min),
+            None if self.mask == AttentionMask::Array => {
+                ops::add(scores, &ops::astype(&inputs[3], scores.dtype())?)
+            }
+            None => Ok(scores.clone()),
+        }
+    }
+
+    /// Which of the scores count, if the mask says that.
+    fn visible(&self, scores: &Array, inputs: &[Array]) -> Result<Option<Array>> {
+        match self.mask {
             AttentionMask::Causal => {
                 let (rows, keys) = (scores.dim(2), scores.dim(3));
-                ops::tri(rows, keys, keys as isize - rows as isize, Dtype::Bool)?
+                ops::tri(rows, keys, keys as isize - rows as isize, Dtype::Bool).map(Some)
             }
-            AttentionMask::Array if inputs[3].dtype() == Dtype::Bool => inputs[3].clone(),
-            AttentionMask::Array => {
-                return ops::add(scores, &ops::astype(&inputs[3], scores.dtype())?);
-            }
-        };
-        ops::where_(&visible, scores, finfo(inputs[0].dtype())?.min)
+            AttentionMask::Array if inputs[3].dtype() == Dtype::Bool => Ok(Some(inputs[3].clone())),
+            AttentionMask::None | AttentionMask::Array => Ok(None),
+        }
+    }
+}
+
+/// Rows of query heads that share keys, which are rows of one product.
+struct Rows {
+    batch: isize,
+    heads: isize,
+    kv_heads: isize,
+    /// Rows of one head.
+    count: isize,
+    keys: isize,
+}
+
+impl Rows {
+    fn new(queries: &Array, keys: &Array) -> Self {
+        let [batch, heads, count] = [0, 1, 2].map(|axis| queries.dim(axis) as isize);
+        let [kv_heads, keys] = [1, 2].map(|axis| keys.dim(axis) as isize);
+        Rows { batch, heads, kv_heads, count, keys }
+    }
+
+    /// How many scores there are.
+    fn scores(&self) -> usize {
+        [self.heads, self.count, self.keys]
+            .into_iter()
+            .fold(self.batch as usize, |all, size| all.saturating_mul(size as usize))
+    }
+
+    /// From (batch, heads, count, width) to (batch, kv heads, rows, width).
+    fn join(&self, a: &Array) -> Result<Array> {
+        let rows = self.heads / self.kv_heads * self.count;
+        ops::reshape(a, &[self.batch, self.kv_heads, rows, a.dim(-1) as isize])
+    }
+
+    /// Undoes [`Rows::join`].
+    fn part(&self, a: &Array) -> Result<Array> {
+        ops::reshape(a, &[self.batch, self.heads, self.count, a.dim(-1) as isize])
     }
 }

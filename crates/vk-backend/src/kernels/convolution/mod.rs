@@ -4,7 +4,10 @@
 pub(crate) mod planner;
 
 use mlx_vulkan_core::{
-    Array, Result, backend::Output, primitives::Convolution, shape::row_major_strides,
+    Array, Dtype, Result,
+    backend::Output,
+    primitives::Convolution,
+    shape::{is_row_contiguous, row_major_strides},
 };
 
 use super::{
@@ -15,10 +18,12 @@ use super::{
         convolution_unfold,
     },
     matmul::{
-        A_ALONG_K, A_VECTOR, B_ALONG_K, B_VECTOR, GemmPush, dense_matrix,
+        A_ALONG_K, A_VECTOR, B_ALONG_K, B_VECTOR, Dtypes, GemmPush, dense_matrix,
         planner::{Gemm, Tile},
+        threefold::{self, DTYPES, Source},
         tile_constants, tile_grid,
     },
+    operands::MatrixSide,
 };
 use planner::{ConvolutionPlan, ConvolutionSizes, plan};
 
@@ -27,6 +32,10 @@ struct Operands {
     input: Operand,
     weight: Operand,
     result: Operand,
+    /// What the kernels read, and the result.
+    dtypes: Dtypes,
+    /// The input is row-major.
+    dense: bool,
     geometry: Geometry,
     product: ConvolutionSizes,
 }
@@ -50,12 +59,15 @@ pub(super) fn eval(
     if [windows, depth].iter().any(|&n| n >= 1 << 31) {
         return Err(ctx.unsupported_output(output, "2^31 windows, or elements of one, or more"));
     }
-    let o = operands(ctx, convolution, [input, weight], output, result)?;
+    let mut o = operands(ctx, convolution, [input, weight], output, result)?;
+    if let Some(product) = threefold(ctx, &o.product, output.dtype) {
+        fold(ctx, &mut o, product, input)?;
+    }
     match plan(&o.product, ctx.capabilities()) {
         ConvolutionPlan::Depthwise => direct(ctx, &o, output, true),
         ConvolutionPlan::Direct => direct(ctx, &o, output, false),
         ConvolutionPlan::Tile(tile, quads) => tiles(ctx, &o, output, tile, quads),
-        ConvolutionPlan::Product(gemm, at_once) => products(ctx, &o, output, gemm, at_once),
+        ConvolutionPlan::Product(gemm, at_once) => products(ctx, &o, gemm, at_once),
     }
 }
 
@@ -102,6 +114,7 @@ fn operands(
     };
     let quad = 4 * output.dtype.size() as u64;
     let aligned = at.is_aligned(quad) && strides[..last].iter().all(|s| s % 4 == 0);
+    let dense = is_row_contiguous(input.shape(), &strides);
     let product = ConvolutionSizes {
         windows: output.size() / output.shape[last],
         taps: weight.shape()[1..last].iter().product(),
@@ -109,8 +122,7 @@ fn operands(
         channels,
         outputs,
         aligned,
-        pointwise: is_matrix(&geometry)
-            && mlx_vulkan_core::shape::is_row_contiguous(input.shape(), &strides),
+        pointwise: is_matrix(&geometry) && dense,
         size: output.dtype.size(),
         fragment: fragment(
             output.dtype,
@@ -120,7 +132,56 @@ fn operands(
         ),
     };
     let weight = copy::dense(ctx, weight)?;
-    Ok(Operands { input: at, weight, result, geometry, product })
+    let dtypes = output.dtype.into();
+    Ok(Operands { input: at, weight, result, dtypes, dense, geometry, product })
+}
+
+/// The sizes of a float32 convolution as one of bfloat16 with three times the channels, where cooperative
+/// matrices do that.
+fn threefold(ctx: &Ctx<'_>, p: &ConvolutionSizes, dtype: Dtype) -> Option<ConvolutionSizes> {
+    let channels = threefold::inner(p.channels);
+    let sizes = ConvolutionSizes { channels, size: DTYPES.operands.size(), aligned: true, ..*p };
+    let multiplications =
+        [p.windows, p.outputs, p.depth()].into_iter().fold(1, usize::saturating_mul);
+    let leading = [sizes.depth() as i64; 2];
+    let fragment = threefold::fragment_of(ctx, dtype, multiplications, leading)?;
+    let sizes = ConvolutionSizes { fragment: Some(fragment), ..sizes };
+    let plan = plan(&sizes, ctx.capabilities());
+    matches!(plan, ConvolutionPlan::Product(Gemm::Matrix(..), _)).then_some(sizes)
+}
+
+/// Makes the convolution one of bfloat16.
+fn fold(
+    ctx: &mut Ctx<'_>,
+    o: &mut Operands,
+    product: ConvolutionSizes,
+    input: &Array,
+) -> Result<()> {
+    let k = o.product.channels;
+    if !o.dense {
+        o.input = copy::dense(ctx, input)?;
+    }
+    let outer = input.size() / k;
+    let weights = o.product.outputs * o.product.taps;
+    let source = |at, outer| Source {
+        at,
+        leading: k as i64,
+        outer,
+        k,
+        along_k: true,
+        shape: &[],
+        strides: &[],
+    };
+    (o.input, _) = threefold::fold(ctx, &source(o.input, outer), MatrixSide::Left)?;
+    (o.weight, _) = threefold::fold(ctx, &source(o.weight, weights), MatrixSide::Right)?;
+    let g = &mut o.geometry;
+    g.channels = product.channels as u32;
+    let [_, y, z] = g.input.map(i64::from);
+    let channels = i64::from(g.channels);
+    g.strides = [y * z * channels, z * channels, channels];
+    g.batch_stride = i64::from(g.input[0]) * g.strides[0];
+    (o.product, o.dtypes) = (product, DTYPES);
+    Ok(())
 }
 
 /// Whether every element of the input is the window of one output.
@@ -186,14 +247,8 @@ fn tiles(ctx: &mut Ctx<'_>, o: &Operands, output: &Output, tile: Tile, quads: bo
 
 /// Windows as the rows of a matrix, some at a time, and their products with the weight. Neighbouring
 /// parts take turns in two pieces of memory, so that one is unfolded while the other is multiplied.
-fn products(
-    ctx: &mut Ctx<'_>,
-    o: &Operands,
-    output: &Output,
-    gemm: Gemm,
-    at_once: usize,
-) -> Result<()> {
-    let (p, dtype) = (o.product, output.dtype);
+fn products(ctx: &mut Ctx<'_>, o: &Operands, gemm: Gemm, at_once: usize) -> Result<()> {
+    let p = o.product;
     let row = (p.depth() * p.size) as u64;
     let parts = p.windows.div_ceil(at_once);
     let matrices = match p.pointwise {
@@ -211,7 +266,7 @@ fn products(
         if !p.pointwise {
             unfold(ctx, o, first, windows, matrix)?;
         }
-        let line = (p.outputs * p.size) as u64;
+        let line = (p.outputs * o.dtypes.result.size()) as u64;
         let address = o.result.address + first as u64 * line;
         let result = Operand { address, region: Region { address, bytes: windows as u64 * line } };
         let push = GemmPush {
@@ -227,7 +282,7 @@ fn products(
             splits: 1,
             ..GemmPush::default()
         };
-        dense_matrix(ctx, gemm, dtype, push, &[matrix, o.weight.region], result)?;
+        dense_matrix(ctx, gemm, o.dtypes, push, &[matrix, o.weight.region], result)?;
     }
     Ok(())
 }

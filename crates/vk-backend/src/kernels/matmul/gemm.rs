@@ -134,12 +134,27 @@ pub(crate) fn lanes_grid(tm: u32, tn: u32, push: &Push, caps: &Capabilities) -> 
     [caps.groups_1d(tiles, 1), 1, 1]
 }
 
+/// Dtypes of a product: what the kernel reads, and what the result and `c` are.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Dtypes {
+    /// Of both operands.
+    pub operands: Dtype,
+    /// Of the result.
+    pub result: Dtype,
+}
+
+impl From<Dtype> for Dtypes {
+    fn from(dtype: Dtype) -> Self {
+        Dtypes { operands: dtype, result: dtype }
+    }
+}
+
 /// Encodes the product.
 pub(super) fn eval(
     ctx: &mut Ctx<'_>,
     o: &Operands,
     plan: Gemm,
-    dtype: Dtype,
+    dtypes: Dtypes,
     result: Operand,
 ) -> Result<()> {
     let (ndim, walk) = o.walk(ctx, [0, 1, 2])?;
@@ -158,11 +173,13 @@ pub(super) fn eval(
         splits: 1,
         ..Push::default()
     };
+    // Kernels read c as they read the operands.
+    let apart = o.c.is_some() && dtypes.operands != dtypes.result;
     match plan {
-        Gemm::Tile(_, splits) | Gemm::Matrix(_, splits) if splits > 1 => {
-            split(ctx, o, plan, dtype, push, splits, result)
+        Gemm::Tile(_, splits) | Gemm::Matrix(_, splits) if splits > 1 || apart => {
+            split(ctx, o, plan, dtypes, push, splits, result)
         }
-        _ => whole(ctx, o, plan, dtype, push, result),
+        _ => whole(ctx, o, plan, dtypes, push, result),
     }
 }
 
@@ -195,10 +212,11 @@ fn whole(
     ctx: &mut Ctx<'_>,
     o: &Operands,
     plan: Gemm,
-    dtype: Dtype,
+    dtypes: Dtypes,
     mut push: Push,
     result: Operand,
 ) -> Result<()> {
+    let dtype = dtypes.operands;
     let mut flags = flags(o, plan, dtype);
     if let Some(c) = &o.c {
         let quads = [c.row, o.n as i64].iter().all(|s| s % 4 == 0) && o.batches() == 1;
@@ -207,7 +225,7 @@ fn whole(
         (push.c, push.c_row, push.c_column) = (c.at.address, c.row, c.column);
         (push.alpha, push.beta) = (c.alpha, c.beta);
     }
-    let how = How { plan, dtype, out: dtype, flags, lists: o.lists.as_ref() };
+    let how = How { plan, dtype, out: dtypes.result, flags, lists: o.lists.as_ref() };
     dispatch(ctx, how, &push, &o.reads(), result.region)
 }
 
@@ -262,7 +280,7 @@ fn dispatch(
 pub(crate) fn dense_matrix(
     ctx: &mut Ctx<'_>,
     plan: Gemm,
-    dtype: Dtype,
+    Dtypes { operands: dtype, result: out }: Dtypes,
     mut push: Push,
     reads: &[Region],
     result: Operand,
@@ -274,7 +292,7 @@ pub(crate) fn dense_matrix(
         if whole { flag } else { 0 }
     };
     let flags = A_ALONG_K | B_ALONG_K | vector(push.a, A_VECTOR) | vector(push.b, B_VECTOR);
-    let how = How { plan, dtype, out: dtype, flags, lists: None };
+    let how = How { plan, dtype, out, flags, lists: None };
     let splits = match plan {
         Gemm::Tile(_, splits) | Gemm::Matrix(_, splits) => splits,
         Gemm::Lanes { .. } => 1,
@@ -286,7 +304,7 @@ pub(crate) fn dense_matrix(
     let parts = ctx.scratch(count * u64::from(splits) * 4)?;
     (push.result, push.splits) = (parts.address, splits);
     dispatch(ctx, How { out: Dtype::Float32, ..how }, &push, reads, parts)?;
-    sum_parts(ctx, parts, splits, count, dtype, result)
+    sum_parts(ctx, parts, splits, count, out, result)
 }
 
 /// Parts of k side by side into scratch memory, then their sum.
@@ -294,7 +312,7 @@ fn split(
     ctx: &mut Ctx<'_>,
     o: &Operands,
     plan: Gemm,
-    dtype: Dtype,
+    Dtypes { operands: dtype, result: out }: Dtypes,
     push: Push,
     splits: u32,
     result: Operand,
@@ -306,7 +324,7 @@ fn split(
     let flags = flags(o, plan, dtype);
     let how = How { plan, dtype, out: Dtype::Float32, flags, lists: None };
     dispatch(ctx, how, &part, &reads, parts)?;
-    sum(ctx, o, dtype, parts, splits, result)
+    sum(ctx, o, out, parts, splits, result)
 }
 
 /// Adds the parts, with the epilogue of `addmm`.

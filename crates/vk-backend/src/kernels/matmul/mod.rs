@@ -6,6 +6,7 @@ mod complex;
 pub(super) mod gemm;
 pub(crate) mod matrix;
 pub(crate) mod planner;
+pub(crate) mod threefold;
 
 use mlx_vulkan_core::{Array, Dtype, Result, backend::Output, primitives::MatmulOp};
 
@@ -20,7 +21,7 @@ pub(super) use gemm::{
     A_ALONG_K, A_VECTOR, B_ALONG_K, B_VECTOR, lanes_constants, lanes_grid, matrix_constants,
     matrix_grid, matrix_pipeline, sum_parts, tile_constants, tile_grid,
 };
-pub(crate) use gemm::{Push as GemmPush, dense_matrix};
+pub(crate) use gemm::{Dtypes, Push as GemmPush, dense_matrix};
 pub(super) use planner::Tile;
 
 use planner::{MatmulPlan, MatmulSizes};
@@ -111,7 +112,7 @@ fn listed(ctx: &mut Ctx<'_>, [a, b]: [&Array; 2], lists: Lists, output: &mut Out
         }
         _ => {
             let plan = planner::listed(o.m, o.n, o.batches(), segments, caps);
-            gemm::eval(ctx, &o, plan, output.dtype, result)
+            gemm::eval(ctx, &o, plan, output.dtype.into(), result)
         }
     }
 }
@@ -143,6 +144,12 @@ fn run(ctx: &mut Ctx<'_>, o: &Operands, output: &Output, result: Operand) -> Res
         }
         MatmulPlan::MatVec(side) => strided::mat_vec(ctx, o, side, dtype, result),
         MatmulPlan::VecMat(side) => strided::vec_mat(ctx, o, side, dtype, result),
-        MatmulPlan::Gemm(plan) => gemm::eval(ctx, o, plan, dtype, result),
+        MatmulPlan::Gemm(plan) => match threefold::plan(ctx, o, dtype) {
+            Some(plan) => {
+                let o = threefold::operands(ctx, o)?;
+                gemm::eval(ctx, &o, plan, threefold::DTYPES, result)
+            }
+            None => gemm::eval(ctx, o, plan, dtype.into(), result),
+        },
     }
 }

@@ -466,7 +466,7 @@ fn dense(ctx: &mut Ctx<'_>, o: &Operands, plan: Gemm) -> Result<()> {
         splits: 1,
         ..GemmPush::default()
     };
-    matmul::dense_matrix(ctx, plan, o.dtype, push, &[o.x.region, matrix], o.result)
+    matmul::dense_matrix(ctx, plan, o.dtype.into(), push, &[o.x.region, matrix], o.result)
 }
 
 fn dispatch(
