@@ -81,6 +81,7 @@ fn reshaped(op: &ShapeOp, input: &Array, from: &Layout, out: &Output) -> Result<
         ShapeOp::Slice { start, strides, .. } => slice(input, from, start, strides, out),
         ShapeOp::NumberOfElements { .. }
         | ShapeOp::SliceUpdate { .. }
+        | ShapeOp::Pad { .. }
         | ShapeOp::Concatenate { .. } => return Ok(None),
     }))
 }

@@ -9,9 +9,9 @@ use crate::{
     Array, DeviceType, Dtype, Result,
     export::Argument,
     primitives::{
-        Arange, Attention, AttentionMask, BinaryOp, CopyOp, IndexingOp, Linalg, MatmulOp, NormOp,
-        Packing, PassOp, Primitive, QuantizedOp, Rope, Rule, ScatterOp, ShapeOp, SoftmaxOp, SortOp,
-        Spec, TernaryOp, To, UnaryOp,
+        Arange, Attention, AttentionMask, Axes, BinaryOp, CopyOp, IndexingOp, Linalg, MatmulOp,
+        NormOp, Packing, PassOp, Primitive, QuantizedOp, Rope, Rule, ScatterOp, ShapeOp, SoftmaxOp,
+        SortOp, Spec, TernaryOp, To, UnaryOp,
     },
 };
 
@@ -259,6 +259,10 @@ fn shape<'a>(op: &ShapeOp, step: Applied<'a>) -> Form<'a> {
             let [update, into] = [1, 0].map(|i| &step.inputs[i].shape);
             let [start, end, strides] = bounds(start, strides, update, into);
             named!("SliceUpdate", numbers::SCATTER.of(ScatterOp::Assign), start, end, strides)
+        }
+        ShapeOp::Pad { low, high } => {
+            let axes: Axes = (0..low.len()).collect();
+            named!("Pad", Argument::ints(&axes), Argument::shape(low), Argument::shape(high))
         }
         ShapeOp::Concatenate { axis } => named!("Concatenate", Argument::int(*axis)),
     }
