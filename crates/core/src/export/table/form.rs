@@ -133,6 +133,7 @@ pub(in crate::export) fn form<'a>(step: Applied<'a>) -> Form<'a> {
         }
         Primitive::Hadamard(hadamard) => named!("Hadamard", Float(hadamard.scale.0)),
         Primitive::Linalg(op) => linalg(*op),
+        Primitive::Load(_) => unreachable!("walks take arrays of files as they are"),
         Primitive::Compiled(program) => Form::Composed(Box::new(|inputs| {
             let mut outputs = vec![None; program.outputs.len()];
             program.expand(inputs, |primitive, inputs, output| {
