@@ -56,3 +56,33 @@ def test_what_is_no_file_says_so(tmp_path):
     broken.write_bytes(b"\xff" * 64)
     with pytest.raises(RuntimeError):
         mx.load(str(broken))
+
+
+def test_what_is_loaded_takes_memory_when_it_is_evaluated(tmp_path):
+    path, n = str(tmp_path / "a.npy"), 1 << 16
+    mx.save(path, mx.arange(n, dtype=mx.float32))
+    with mx.stream(mx.cpu):
+        before = mx.get_active_memory()
+        a = mx.load(path)
+        assert mx.get_active_memory() == before
+        mx.eval(a)
+        assert mx.get_active_memory() == before + a.nbytes
+        mx.reset_peak_memory()
+        del a
+        doubled = mx.load(path) * mx.array(2.0)
+        mx.eval(doubled)
+        assert mx.get_peak_memory() < before + 1.5 * doubled.nbytes
+        assert doubled[-1].item() == 2 * (n - 1)
+        # What was written over its mapping is not in the file.
+        assert mx.load(path)[-1].item() == n - 1
+
+
+def test_compiled_functions_keep_what_was_loaded(tmp_path):
+    path = str(tmp_path / "a.npy")
+    mx.save(path, mx.arange(4))
+    a = mx.load(path)
+    add = mx.compile(lambda x: x + a)
+    assert add(mx.ones(4, mx.int32)).tolist() == [1, 2, 3, 4]
+    assert add(a).tolist() == [0, 2, 4, 6]
+    mapped = mx.vmap(lambda x: x * a)(mx.ones((2, 4), mx.int32))
+    assert mapped.tolist() == [[0, 1, 2, 3]] * 2

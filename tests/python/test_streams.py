@@ -14,6 +14,11 @@ def test_devices_compare_with_their_kinds(device):
     assert "architecture" in mx.device_info()
 
 
+def test_a_device_says_how_much_memory_it_has(device):
+    info = mx.device_info(device)
+    assert 0 < info["max_recommended_working_set_size"] <= info["memory_size"]
+
+
 def test_a_context_chooses_where_operations_run():
     before = mx.default_device()
     with mx.stream(mx.cpu):

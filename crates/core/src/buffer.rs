@@ -30,8 +30,10 @@ use crate::{
 pub trait HostMemory: Send + Sync {
     /// The bytes.
     fn bytes(&self) -> &[u8];
-    /// The bytes for writing; `None` for read-only memory such as a mapped file.
+    /// The bytes for writing; `None` for read-only memory.
     fn bytes_mut(&mut self) -> Option<&mut [u8]>;
+    /// A device has a copy of the bytes from now on.
+    fn uploaded(&self) {}
 }
 
 /// A device's copy of a buffer. Dropping it gives the memory back to the device's pool.
@@ -66,6 +68,10 @@ impl HostMemory for Foreign {
 
     fn bytes_mut(&mut self) -> Option<&mut [u8]> {
         self.0.as_mut()?.bytes_mut()
+    }
+
+    fn uploaded(&self) {
+        self.0.iter().for_each(|memory| memory.uploaded());
     }
 }
 
@@ -223,6 +229,11 @@ impl Buffer {
 
     /// A buffer in host memory from the cache.
     pub(crate) fn from_vec(memory: HostVec) -> Self {
+        Self::from_own(memory)
+    }
+
+    /// A buffer in host memory that no code of a user's comes with.
+    pub(crate) fn from_own(memory: impl HostMemory + 'static) -> Self {
         let nbytes = memory.bytes().len();
         Self::new(nbytes, Some(Box::new(memory)), None, Current::Host, false)
     }
@@ -305,6 +316,10 @@ impl BufferRef {
     /// For backends: adds a device copy; its contents are not current until said so.
     /// Returns the device copy, which is another's if two threads added one at once.
     pub fn add_device(&self, memory: Box<dyn DeviceMemory>) -> &dyn DeviceMemory {
+        // Who writes the host copy has taken it over: it is no part of a file any more.
+        if let Some(host) = self.0.host.try_read().as_deref().and_then(Option::as_ref) {
+            host.uploaded();
+        }
         &**self.0.device.get_or_init(|| memory)
     }
 

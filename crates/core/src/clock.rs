@@ -3,13 +3,11 @@
 
 use std::{
     sync::{
-        Arc,
+        Arc, OnceLock,
         atomic::{AtomicU64, Ordering::*},
     },
     time::Duration,
 };
-
-use parking_lot::RwLock;
 
 use crate::{
     Error, Result, Stream,
@@ -67,19 +65,31 @@ pub struct Tick {
     pub value: u64,
 }
 
-static CLOCKS: RwLock<Vec<Arc<dyn Clock>>> = RwLock::new(Vec::new());
+/// Clocks with neighbouring indices.
+type Shelf = [OnceLock<Arc<dyn Clock>>; 256];
+
+/// The clocks of all indices. They stay where they are, so that looking at one takes no lock: whoever reads an
+/// array does.
+static CLOCKS: [OnceLock<Box<Shelf>>; 256] = [const { OnceLock::new() }; 256];
 
 /// Files the clock of an index, which stays when its stream is given back: another one goes on with it.
 /// Indices begin in their order.
 pub(crate) fn register(stream: Stream, clock: Arc<dyn Clock>) {
-    let mut clocks = CLOCKS.write();
-    debug_assert_eq!(clocks.len(), stream.index as usize);
-    clocks.push(clock);
+    let [shelf, place] = stream.index.to_be_bytes().map(usize::from);
+    let shelf = CLOCKS[shelf].get_or_init(|| Box::new(std::array::from_fn(|_| OnceLock::new())));
+    let is_new = shelf[place].set(clock).is_ok();
+    debug_assert!(is_new, "stream {} has a clock", stream.index);
 }
 
 /// The clock of a stream.
-pub fn clock(stream: u16) -> Arc<dyn Clock> {
-    CLOCKS.read()[stream as usize].clone()
+///
+/// # Panics
+/// When there never was a stream of this index.
+#[inline]
+pub fn clock(stream: u16) -> &'static Arc<dyn Clock> {
+    let [shelf, place] = stream.to_be_bytes().map(usize::from);
+    let clock = CLOCKS[shelf].get().and_then(|shelf| shelf[place].get());
+    clock.expect("every tick is of a stream")
 }
 
 impl Tick {
@@ -98,7 +108,7 @@ impl Tick {
 
     /// Whether the work up to this point has finished.
     pub fn reached(self) -> bool {
-        self.value == 0 || CLOCKS.read()[self.stream as usize].now() >= self.value
+        self.value == 0 || clock(self.stream).now() >= self.value
     }
 
     /// What keeps the stream from ever getting here. Does not block.
@@ -114,7 +124,7 @@ impl Tick {
         if self.value == 0 {
             return Ok(());
         }
-        interrupt::wait(&*clock(self.stream), self.value)
+        interrupt::wait(&**clock(self.stream), self.value)
     }
 }
 

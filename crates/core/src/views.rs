@@ -26,6 +26,11 @@ pub(crate) fn fill(
         }
         return Ok(true);
     }
+    if let (Primitive::Load(load), [output]) = (primitive, &mut *outputs) {
+        let layout = Layout::row_major(&output.shape);
+        output.data = Some(Data { buffer: load.part().buffer(output.dtype)?, layout });
+        return Ok(true);
+    }
     let [output] = outputs else { return Ok(false) };
     let Some(data) = view(primitive, inputs, output)? else { return Ok(false) };
     output.data = Some(data);
@@ -81,6 +86,7 @@ fn reshaped(op: &ShapeOp, input: &Array, from: &Layout, out: &Output) -> Result<
         ShapeOp::Slice { start, strides, .. } => slice(input, from, start, strides, out),
         ShapeOp::NumberOfElements { .. }
         | ShapeOp::SliceUpdate { .. }
+        | ShapeOp::Pad { .. }
         | ShapeOp::Concatenate { .. } => return Ok(None),
     }))
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use mlx_vulkan_core::{
     Array, DeviceType, Dtype, Error, Result, Stream,
-    backend::{self, Backend, DeviceInfo, Encoded, InfoValue, Output, Support},
+    backend::{self, Backend, DeviceInfo, Encoded, Output, Support},
     buffer::{BufferRef, Current},
     clock::{Clock, Tick},
     foreign::Holding,
@@ -95,12 +95,7 @@ impl Backend for CpuBackend {
     }
 
     fn device_info(&self, _index: u32) -> Result<DeviceInfo> {
-        let threads = rayon::current_num_threads() as u64;
-        Ok(DeviceInfo::from([
-            ("device_name", InfoValue::Text("CPU".into())),
-            ("architecture", InfoValue::Text(std::env::consts::ARCH.into())),
-            ("threads", InfoValue::Number(threads)),
-        ]))
+        Ok(machine::info())
     }
 
     fn support(&self, _primitive: &Primitive, _dtype: Dtype) -> Support {
@@ -168,6 +163,7 @@ fn encode(
     let [out, others @ ..] = outputs else { unreachable!("{} has an output", primitive.name()) };
     match primitive {
         P::Pass(_) => unreachable!("core passes arrays on"),
+        P::Load(_) => unreachable!("core makes arrays of files"),
         P::Compiled(_) => unreachable!("core expands programs"),
         P::Unary(op) => unary::encode(enc, *op, args(inputs), out),
         P::Binary(op) => binary::encode(enc, *op, args(inputs), out),

@@ -14,6 +14,7 @@
 mod clock;
 mod encoder;
 mod eval;
+mod machine;
 mod stream;
 mod workers;
 

@@ -26,6 +26,7 @@ pub(crate) fn encode(
         ShapeOp::SliceUpdate { start, strides } => {
             slice_update(enc, start, strides, args(inputs), output)
         }
+        ShapeOp::Pad { low, .. } => pad(enc, low, args(inputs), output),
         ShapeOp::Concatenate { axis } => concatenate(enc, *axis, inputs, output),
         ShapeOp::Transpose { .. }
         | ShapeOp::Broadcast(_)
@@ -61,6 +62,25 @@ fn slice_update(
             for_chunks(&mut out.write::<T>(), |first, chunk| source.read(first, chunk));
         }
         replace::<T>(&update, &out, first as usize, &strides);
+    }))
+}
+
+/// Encodes the first input with the second one's value around it.
+fn pad(
+    enc: &mut Encoder<'_>,
+    low: &[usize],
+    [a, value]: &[Array; 2],
+    output: &mut Output,
+) -> Result<()> {
+    let out = enc.allocate(output)?;
+    let strides = out.layout.strides.clone();
+    let first: isize = strides.iter().zip(low).map(|(&stride, &i)| stride * i as isize).sum();
+    let (a, value) = (In::from(a), In::from(value));
+    dispatch_size!(out.dtype, T => enc.push(move || {
+        let value = value.read::<T>();
+        let value = value.buffer()[value.first()];
+        for_chunks(&mut out.write::<T>(), |_, chunk| chunk.fill(value));
+        replace::<T>(&a, &out, first as usize, &strides);
     }))
 }
 

@@ -186,6 +186,19 @@ fn reductions_sorts_and_shapes() {
 }
 
 #[test]
+fn values_around_padded_arrays_are_the_same_for_every_index() {
+    on_each_device(|_| {
+        let a = random(&[2, 3, 4], 0);
+        let five = Array::scalar(5.0f32).unwrap();
+        let padded = |x: &Array, value: &Array| ops::pad(x, &[(1, 1)], "constant", value);
+        assert_loop(|x| padded(x, &five), &a, 1);
+        let values = random(&[2], 1);
+        let error = error(|value| padded(&a, value), &values, 0, 0);
+        assert_eq!(error, "[Pad::vmap] Vmap over padding value is not supported.");
+    });
+}
+
+#[test]
 fn parts_of_partitions_are_those_of_each_index() {
     on_each_device(|_| {
         let a = filled(&[2, 3, 4], Dtype::Float32, |i| (i * 7 % 24) as f64);

@@ -48,7 +48,7 @@ pub struct Gguf {
     pub tensors: Arrays,
 }
 
-/// Loads a GGUF file; see [`parse`]. Tensors that are not quantized view the mapped file; see
+/// Loads a GGUF file; see [`parse`]. Tensors that are not quantized map the file when they are evaluated; see
 /// [`FileBytes::open`].
 ///
 /// # Errors

@@ -1,19 +1,27 @@
-//! A file's bytes: mapped read-only, or copied into host memory.
+//! A file's bytes, mapped or copied into host memory, and the arrays that lie in them.
 
 use std::{
     fs::File,
+    hash::{Hash, Hasher},
     ops::Range,
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
 };
 
-use memmap2::Mmap;
+use memmap2::{Mmap, MmapMut, MmapOptions};
 
 use super::context::Context;
 use crate::{
-    Array, Dtype, Result, Shape,
+    Array, Device, Dtype, Result, Shape,
     buffer::{Buffer, HostMemory},
+    graph::Inputs,
     host::HostVec,
+    memory,
+    primitives::Load,
+    stream,
 };
 
 /// The contents of a file, shared by the arrays that view them. Cloning is cheap.
@@ -24,7 +32,14 @@ pub struct FileBytes {
 }
 
 enum Memory {
-    Mapped(Mmap),
+    Mapped {
+        /// Read-only, to look at what the file says of itself.
+        map: Mmap,
+        /// From which each array maps its own part.
+        file: File,
+        /// The operation that errors name.
+        op: &'static str,
+    },
     Copied(HostVec),
 }
 
@@ -55,8 +70,8 @@ impl FileBytes {
         // truncated by another process) end this process with a signal, not with undefined
         // behaviour of ours; `open` documents it.
         let mapped = unsafe { Mmap::map(&file) };
-        let mapped = mapped.map_err(|e| context.error("file", format_args!("mmap: {e}")))?;
-        Ok(Self::new(path.into(), Memory::Mapped(mapped)))
+        let map = mapped.map_err(|e| context.error("file", format_args!("mmap: {e}")))?;
+        Ok(Self::new(path.into(), Memory::Mapped { map, file, op }))
     }
 
     /// A copy of `bytes` that errors call `name`.
@@ -79,15 +94,13 @@ impl FileBytes {
     /// The contents.
     pub fn as_slice(&self) -> &[u8] {
         match &*self.memory {
-            Memory::Mapped(map) => map,
+            Memory::Mapped { map, .. } => map,
             Memory::Copied(vec) => vec.bytes(),
         }
     }
 
-    /// The row-major array in `range`, whose length is the shape's: a view of this memory in a
-    /// buffer of its own (so that a device gets what it needs of a file and no more), or a copy
-    /// when the bytes are not aligned for every dtype, as any of them may view them later, or not the
-    /// dtype's canonical values.
+    /// The row-major array in `range`, whose length is the shape's. It is lazy: what is evaluated takes
+    /// memory, what is not only keeps the file open.
     pub(crate) fn array(
         &self,
         context: Context<'_>,
@@ -96,19 +109,20 @@ impl FileBytes {
         shape: Shape,
         dtype: Dtype,
     ) -> Result<Array> {
-        let Some(bytes) = self.as_slice().get(range.clone()) else {
+        if self.as_slice().get(range.clone()).is_none() {
             let what = format!("bytes {range:?} are past the end {}", self.as_slice().len());
             return Err(context.error(field, what));
-        };
-        let aligned = bytes.as_ptr().addr().is_multiple_of(ALIGNMENT);
-        let buffer = if aligned && is_canonical(bytes, dtype) {
-            Buffer::from_host(View { file: self.clone(), range })
-        } else {
-            let mut copy = HostVec::from_bytes(bytes)?;
-            make_canonical(&mut copy, dtype);
-            Buffer::from_vec(copy)
-        };
-        Array::from_buffer(buffer, shape, dtype, 0)
+        }
+        let part = Part { file: self.clone(), range };
+        // As upstream's, it is an operation of the CPU, whatever the default device is.
+        match stream::default_stream(Device::CPU) {
+            Ok(stream) => {
+                let load = Load::new(part, shape.clone(), dtype);
+                Ok(Array::lazy(shape, dtype, load.into(), stream, Inputs::new()))
+            }
+            // No backend is there, which nothing here needs.
+            Err(_) => Array::from_buffer(part.buffer(dtype)?, shape, dtype, 0),
+        }
     }
 }
 
@@ -130,18 +144,120 @@ pub(super) fn make_canonical(memory: &mut HostVec, dtype: Dtype) {
     }
 }
 
-/// A part of a file as the memory of a buffer. `range` lies in the file.
-struct View {
+/// A part of a file, which lies in it; equal to the same part of the same opened file alone.
+#[derive(Debug, Clone)]
+pub(crate) struct Part {
     file: FileBytes,
     range: Range<usize>,
 }
 
-impl HostMemory for View {
+impl Part {
+    /// So many zeros, of no file.
+    pub(crate) fn zeros(nbytes: usize) -> Self {
+        let memory = HostVec::from_bytes(&vec![0; nbytes]).expect("a few bytes");
+        Part { file: FileBytes::new(PathBuf::new(), Memory::Copied(memory)), range: 0..nbytes }
+    }
+
+    /// Memory with the bytes, which are elements of `dtype`: a mapping of their own, so that it can be taken
+    /// over by a result without changing the file, and a device gets what it needs of it and no more. They
+    /// are copied when they are not aligned for every dtype, as any of them may view them later, or not the
+    /// dtype's canonical values.
+    ///
+    /// # Errors
+    /// When memory is out, or the file cannot be mapped.
+    pub(crate) fn buffer(&self, dtype: Dtype) -> Result<Buffer> {
+        let bytes = self.bytes();
+        let aligned = bytes.as_ptr().addr().is_multiple_of(ALIGNMENT);
+        if !aligned || !is_canonical(bytes, dtype) || bytes.is_empty() {
+            let mut copy = HostVec::from_bytes(bytes)?;
+            make_canonical(&mut copy, dtype);
+            return Ok(Buffer::from_vec(copy));
+        }
+        match &*self.file.memory {
+            Memory::Mapped { file, op, .. } => {
+                Private::map(Context::new(op, &self.file.name), file, &self.range)
+                    .map(Buffer::from_own)
+            }
+            Memory::Copied(_) => Ok(Buffer::from_own(self.clone())),
+        }
+    }
+
     fn bytes(&self) -> &[u8] {
         &self.file.as_slice()[self.range.clone()]
     }
 
+    fn identity(&self) -> (*const Memory, &Range<usize>) {
+        (Arc::as_ptr(&self.file.memory), &self.range)
+    }
+}
+
+impl PartialEq for Part {
+    fn eq(&self, other: &Self) -> bool {
+        self.identity() == other.identity()
+    }
+}
+
+impl Eq for Part {}
+
+impl Hash for Part {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.identity().hash(state);
+    }
+}
+
+/// A part of a copied file, which others view, too.
+impl HostMemory for Part {
+    fn bytes(&self) -> &[u8] {
+        self.bytes()
+    }
+
     fn bytes_mut(&mut self) -> Option<&mut [u8]> {
         None
+    }
+}
+
+/// A part of a file that is mapped for one array. What is written to it the file does not see.
+struct Private {
+    map: MmapMut,
+    /// Whether it counts as active memory: not where a device has a copy, because the system can have these
+    /// pages back then.
+    counted: AtomicBool,
+}
+
+impl Private {
+    fn map(context: Context<'_>, file: &File, range: &Range<usize>) -> Result<Self> {
+        let mut options = MmapOptions::new();
+        options.offset(range.start as u64).len(range.len());
+        // SAFETY: as in `FileBytes::open`, and nobody else has this mapping.
+        let map = unsafe { options.map_copy(file) };
+        let map = map.map_err(|e| context.error("file", format_args!("mmap: {e}")))?;
+        memory::note_allocated(map.len());
+        Ok(Private { map, counted: AtomicBool::new(true) })
+    }
+
+    fn uncount(&self) {
+        if self.counted.swap(false, Relaxed) {
+            memory::note_freed(self.map.len());
+        }
+    }
+}
+
+impl Drop for Private {
+    fn drop(&mut self) {
+        self.uncount();
+    }
+}
+
+impl HostMemory for Private {
+    fn bytes(&self) -> &[u8] {
+        &self.map
+    }
+
+    fn bytes_mut(&mut self) -> Option<&mut [u8]> {
+        Some(&mut self.map)
+    }
+
+    fn uploaded(&self) {
+        self.uncount();
     }
 }

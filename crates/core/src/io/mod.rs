@@ -4,8 +4,8 @@
 //! A file is material from a stranger. Every length, count and offset is checked before it is used
 //! (products with `checked_mul`, ends against the file's length), nothing is allocated that the
 //! file's own size does not justify, nesting is bounded, and every refusal is one line that names
-//! the file and the field. Tensors whose bytes lie aligned in the file become arrays over the
-//! mapping; the others are copied.
+//! the file and the field. Tensors become lazy arrays: evaluating one maps its bytes, or copies
+//! them where they do not lie aligned in the file.
 //!
 //! Each format has `load` (a path), `parse` (bytes that are already here: tests, fuzzing, file
 //! objects), `save` (a path) and `write` (any writer).
@@ -24,8 +24,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
-pub(crate) use self::atomic::write_file;
 use self::context::Context;
+pub(crate) use self::{atomic::write_file, mmap::Part};
 pub use self::{
     gguf::{Gguf, GgufArray, GgufValue, load_gguf, save_gguf},
     mmap::FileBytes,

@@ -17,7 +17,7 @@ use header::Header;
 const LOAD: &str = "load";
 const SAVE: &str = "save";
 
-/// Loads a `.npy` file. An array in C order views the mapped file; see [`FileBytes::open`]. As in MLX, that
+/// Loads a `.npy` file. An array in C order maps it when it is evaluated; see [`FileBytes::open`]. As in MLX, that
 /// elements are missing at the end of the file is an error of reading the array.
 ///
 /// # Errors

@@ -36,7 +36,8 @@ pub struct Safetensors {
     pub metadata: BTreeMap<String, String>,
 }
 
-/// Loads a safetensors file. The arrays view the mapped file; see [`FileBytes::open`].
+/// Loads a safetensors file. An array maps its part of the file when it is evaluated; see
+/// [`FileBytes::open`].
 ///
 /// # Errors
 /// When the file cannot be read or breaks a rule of the format.

@@ -1,8 +1,9 @@
 //! Padding.
 
 use crate::{
-    Array, Error, Result, Shape,
+    Array, Error, Result,
     ops::{self, Operand, astype, take},
+    primitives::ShapeOp,
 };
 
 /// `a` with elements before and behind each axis: `pad_width` has a pair for each axis, or one for
@@ -47,12 +48,14 @@ fn around(a: &Array, pad_width: &[(usize, usize)], value: &Array) -> Result<Arra
     if pad_width.iter().all(|&pad| pad == (0, 0)) {
         return Ok(a.clone());
     }
-    let padded = |(&d, &(low, high)): (&usize, &(usize, usize))| d + low + high;
-    let shape: Shape = a.shape().iter().zip(pad_width).map(padded).collect();
-    let filled = ops::full(&shape, &astype(value, a.dtype())?, a.dtype())?;
-    let start: Vec<isize> = pad_width.iter().map(|&(low, _)| low as isize).collect();
-    let stop: Vec<isize> = start.iter().zip(a.shape()).map(|(&s, &d)| s + d as isize).collect();
-    ops::slice_update(&filled, a, &start, &stop, &vec![1; a.ndim()])
+    // Of an array of values upstream takes the first one.
+    let value = match (value.ndim(), value.size()) {
+        (0, _) => value.clone(),
+        (_, 0) => return Err(Error::invalid("pad", "The padding value has no elements.")),
+        _ => take(&ops::flatten(value, 0, -1)?, &Array::scalar(0i32)?, 0)?,
+    };
+    let (low, high) = pad_width.iter().copied().unzip();
+    ops::node(ShapeOp::Pad { low, high }, [a.clone(), astype(&value, a.dtype())?])
 }
 
 /// Each axis by the indices that `source(i, n)` gives for position `i`, which is outside of `0..n`

@@ -22,6 +22,7 @@ mod fft;
 mod hadamard;
 mod indexing;
 mod linalg;
+mod load;
 mod matmul;
 mod norm;
 mod operators;
@@ -53,6 +54,7 @@ pub use fft::Fft;
 pub use hadamard::Hadamard;
 pub use indexing::{IndexingOp, ScatterOp};
 pub use linalg::Linalg;
+pub use load::Load;
 pub use matmul::MatmulOp;
 pub use norm::NormOp;
 pub use pass::{Custom, CustomRules, PassOp};
@@ -248,6 +250,8 @@ families! {
     Hadamard(Hadamard),
     /// Decomposition of the matrices of the last two axes.
     Linalg(Linalg),
+    /// Array of a file.
+    Load(Load),
     /// Several elementwise operations; core expands it before anything is evaluated.
     Compiled(Arc<Program>),
 }

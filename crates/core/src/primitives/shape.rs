@@ -102,6 +102,13 @@ pub enum ShapeOp {
         /// Steps, may be negative.
         strides: Indices,
     },
+    /// The first input in the middle of an array of one value, which the second one, a scalar, is.
+    Pad {
+        /// Elements before each axis.
+        low: Shape,
+        /// Elements behind each axis.
+        high: Shape,
+    },
     /// The inputs one after the other along an axis.
     Concatenate {
         /// The axis.
@@ -122,6 +129,7 @@ impl ShapeOp {
             | Self::ExpandDims { .. }
             | Self::Squeeze { .. }
             | Self::SliceUpdate { .. }
+            | Self::Pad { .. }
             | Self::Concatenate { .. } => false,
         }
     }
@@ -142,6 +150,7 @@ impl Family for ShapeOp {
             Self::AsStrided { .. } => "AsStrided",
             Self::Slice { .. } => "Slice",
             Self::SliceUpdate { .. } => "SliceUpdate",
+            Self::Pad { .. } => "Pad",
             Self::Concatenate { .. } => "Concatenate",
         }
     }
@@ -155,7 +164,10 @@ impl Family for ShapeOp {
             | Self::AsStrided { .. }
             | Self::Slice { .. }
             | Self::NumberOfElements { .. } => true,
-            Self::Reshape(_) | Self::SliceUpdate { .. } | Self::Concatenate { .. } => false,
+            Self::Reshape(_)
+            | Self::SliceUpdate { .. }
+            | Self::Pad { .. }
+            | Self::Concatenate { .. } => false,
         }
     }
 
@@ -190,6 +202,10 @@ impl Family for ShapeOp {
                 let fits =
                     update.dtype == a.dtype && lies_inside(a.shape, start, strides, update.shape);
                 fits.then(|| a.shape.into())?
+            }
+            (Self::Pad { low, high }, [value]) => {
+                let fits = value.dtype == a.dtype && value.shape.is_empty();
+                fits.then(|| padded(a.shape, low, high))??
             }
             (Self::Concatenate { axis }, rest) => {
                 let fits = rest.iter().all(|b| a.is_like_except(*axis, *b));
@@ -233,6 +249,10 @@ impl Family for ShapeOp {
                 let (start, strides) = (steps(&[1, 0]), steps(&[1, 2]));
                 let update = Input::new(&[2, 3], dtype);
                 (Self::SliceUpdate { start, strides }, vec![dense.clone(), update])
+            }
+            Member::Pad => {
+                let (low, high) = (shape(&[1, 0]), shape(&[2, 3]));
+                (Self::Pad { low, high }, vec![dense.clone(), Input::new(&[], dtype)])
             }
             Member::Concatenate => {
                 (Self::Concatenate { axis: 1 }, vec![dense.clone(), transposed.clone()])
@@ -323,6 +343,13 @@ fn expanded(shape: &[usize], axes: &[usize]) -> Option<Shape> {
 fn squeezed(shape: &[usize], axes: &[usize]) -> Option<Shape> {
     let kept = (0..shape.len()).filter(|x| !axes.contains(x)).map(|x| shape[x]);
     axes.iter().all(|&x| shape.get(x) == Some(&1)).then(|| kept.collect())
+}
+
+fn padded(shape: &[usize], low: &[usize], high: &[usize]) -> Option<Shape> {
+    let widths = low.iter().zip(high);
+    let size = |(&size, (&low, &high)): (&usize, _)| size.checked_add(low)?.checked_add(high);
+    let fits = [low.len(), high.len()] == [shape.len(); 2];
+    fits.then(|| shape.iter().zip(widths).map(size).collect())?
 }
 
 /// Whether every element of a strided view lies in a dense array of shape `from`.

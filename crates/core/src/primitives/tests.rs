@@ -143,6 +143,10 @@ fn variations() -> Vec<Vec<Primitive>> {
             start: steps(&start),
             strides: steps(&strides),
         })),
+        list(
+            [(&[0, 0], &[1, 2]), (&[1, 0], &[1, 2]), (&[0, 0], &[2, 1])]
+                .map(|(low, high)| ShapeOp::Pad { low: axes(low), high: axes(high) }),
+        ),
         list([0, 1].map(|axis| ShapeOp::Concatenate { axis })),
         list([Reduce { op: sum, axes: axes(&[0]) }, Reduce { op: sum, axes: one.clone() }]),
         list(ReduceOp::ALL.map(|op| Reduce { op, axes: one.clone() })),
@@ -273,7 +277,9 @@ fn every_primitive_with_parameters_is_varied() {
     for Example { primitive, .. } in Primitive::examples() {
         let is_varied = match &primitive {
             // Equal to itself alone, and what several others are.
-            Primitive::Pass(PassOp::Custom(_)) | Primitive::Compiled(_) => true,
+            Primitive::Pass(PassOp::Custom(_)) | Primitive::Load(_) | Primitive::Compiled(_) => {
+                true
+            }
             primitive => varied.contains(primitive.name()),
         };
         // Without parameters there are names alone.

@@ -10,6 +10,7 @@ use crate::{
     array::Inner,
     eval,
     graph::{Node, Turn},
+    primitives::Primitive,
 };
 
 /// A part of a graph: arrays by number, and the nodes between them.
@@ -99,7 +100,9 @@ impl Walk<'_> {
         if self.numbers.contains_key(&Arc::as_ptr(&array.0)) {
             return None;
         }
-        let Some(node) = array.node_in(self.turn).cloned() else {
+        // What lies in a file is there already, as a constant is.
+        let computed = |node: &&Arc<Node>| !matches!(node.primitive, Primitive::Load(_));
+        let Some(node) = array.node_in(self.turn).filter(computed).cloned() else {
             self.add(array.clone());
             return None;
         };

@@ -55,6 +55,12 @@ impl PyArray {
         self.array.lock().clone()
     }
 
+    /// What `look` sees in the array that it is now; it may not wait.
+    #[inline]
+    pub(crate) fn with<T>(&self, look: impl FnOnce(&Array) -> T) -> T {
+        look(&self.array.lock())
+    }
+
     /// Becomes another array, as in-place operations let it.
     pub(crate) fn replace(&self, array: Array) {
         let before = std::mem::replace(&mut *self.array.lock(), array);

@@ -13,19 +13,16 @@ use super::{Source, gather};
 use crate::{
     arguments::fits_32_bits,
     array::PyArray,
-    error::{OrRaise, read},
+    error::{OrRaise, released},
 };
 
 /// What a buffer that was handed out keeps alive.
 struct Exported {
     /// The memory.
-    _view: HostView,
-    shape: List,
-    strides: List,
+    view: HostView,
+    /// In bytes; numpy asks for a buffer at each conversion, so most need no allocation.
+    strides: SmallVec<[isize; 4]>,
 }
-
-/// Sizes or strides of a buffer; numpy asks for one at each conversion, so most need no allocation.
-type List = SmallVec<[isize; 4]>;
 
 /// The format of elements, in the struct module's characters and PEP 3118's.
 fn format(dtype: Dtype) -> &'static CStr {
@@ -85,7 +82,7 @@ impl PyArray {
         flags: c_int,
     ) -> PyResult<()> {
         // SAFETY: Python passes a buffer to fill in.
-        unsafe { get(slf.as_any(), &slf.get().array(), view, flags) }
+        unsafe { get(&slf, view, flags) }
     }
 
     // SAFETY: Python calls it once for each buffer that was filled in.
@@ -95,44 +92,48 @@ impl PyArray {
     }
 }
 
-/// Shows the elements of `array`, which is `object`, to whoever asked for `view`.
+/// Shows the elements of `object` to whoever asked for `view`.
 ///
 /// # Safety
 /// `view` is a buffer to fill in.
 unsafe fn get(
-    object: &Bound<'_, PyAny>,
-    array: &Array,
+    object: &Bound<'_, PyArray>,
     view: *mut ffi::Py_buffer,
     flags: c_int,
 ) -> PyResult<()> {
     // SAFETY: Python's protocol asks for no object in a buffer that is not given.
     unsafe { (*view).obj = std::ptr::null_mut() };
-    let shared = read(object.py(), array, || HostView::new(array).map(Shown))?.0;
-    let itemsize = array.dtype().size() as isize;
-    let exported = Box::new(Exported {
-        shape: shared.shape().iter().map(|&n| n as isize).collect(),
-        strides: shared.strides().iter().map(|&stride| stride * itemsize).collect(),
-        _view: shared,
-    });
+    let shared = match object.get().with(HostView::ready) {
+        Some(shared) => shared,
+        None => {
+            let array = object.get().array();
+            released(object.py(), || HostView::new(&array).map(Shown))?.0
+        }
+    };
+    let itemsize = shared.dtype().size() as isize;
+    let strides = shared.strides().iter().map(|&stride| stride * itemsize).collect();
+    let exported = Box::new(Exported { view: shared, strides });
+    let shape = exported.view.shape();
     // SAFETY: the buffer is the caller's to fill in; what it points to lives until `release`.
     unsafe {
-        (*view).buf = exported._view.as_ptr().cast();
-        (*view).len = array.nbytes() as isize;
+        (*view).buf = exported.view.as_ptr().cast();
+        (*view).len = shape.iter().product::<usize>() as isize * itemsize;
         (*view).itemsize = itemsize;
         (*view).readonly = 0;
-        (*view).ndim = array.ndim() as c_int;
+        (*view).ndim = shape.len() as c_int;
         (*view).format = match flags & ffi::PyBUF_FORMAT == ffi::PyBUF_FORMAT {
-            true => format(array.dtype()).as_ptr().cast_mut(),
+            true => format(exported.view.dtype()).as_ptr().cast_mut(),
             false => std::ptr::null_mut(),
         };
         let strided = flags & ffi::PyBUF_STRIDES == ffi::PyBUF_STRIDES;
+        // Sizes are the same bits with a sign.
         let lists =
-            |list: &[isize]| if strided { list.as_ptr().cast_mut() } else { std::ptr::null_mut() };
-        (*view).shape = lists(&exported.shape);
-        (*view).strides = lists(&exported.strides);
+            |list: *const isize| if strided { list.cast_mut() } else { std::ptr::null_mut() };
+        (*view).shape = lists(shape.as_ptr().cast());
+        (*view).strides = lists(exported.strides.as_ptr());
         (*view).suboffsets = std::ptr::null_mut();
         (*view).internal = Box::into_raw(exported).cast::<c_void>();
-        (*view).obj = object.clone().into_ptr();
+        (*view).obj = object.clone().into_any().into_ptr();
     }
     Ok(())
 }

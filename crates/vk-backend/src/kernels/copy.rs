@@ -281,6 +281,7 @@ pub(super) fn shape(
         ShapeOp::SliceUpdate { start, strides } => {
             slice_update(ctx, inputs, start, strides, output)
         }
+        ShapeOp::Pad { low, .. } => pad(ctx, inputs, low, output),
         ShapeOp::Concatenate { axis } => concatenate(ctx, inputs, *axis, output),
         ShapeOp::Transpose { .. }
         | ShapeOp::Broadcast(_)
@@ -332,18 +333,41 @@ fn slice_update(
 ) -> Result<()> {
     let (whole, update) = (&inputs[0], &inputs[1]);
     let to = updated(ctx, whole, output)?;
-    let from = ctx.input(update)?;
     let strides = shape::row_major_strides(whole.shape());
     let first: isize = start.iter().zip(&strides).map(|(&i, &s)| i * s).sum();
     let stepped: Strides = strides.iter().zip(steps).map(|(&s, &step)| s * step).collect();
-    let target = strided_part(to.address, update.shape(), &stepped, first, output.dtype);
-    let from = StridedOperand {
-        at: from,
-        dtype: update.dtype(),
-        strides: &update.evaluated().layout.strides,
-    };
-    let to = StridedOperand { at: target, dtype: output.dtype, strides: &stepped };
-    copy(ctx, update.shape(), from, to)
+    replace(ctx, to, first, &stepped, update)
+}
+
+/// The first input with the second one's value around it.
+fn pad(ctx: &mut Ctx<'_>, inputs: &[Array], low: &[usize], output: &mut Output) -> Result<()> {
+    let (a, value) = (&inputs[0], &inputs[1]);
+    let (at, to) = (ctx.input(value)?, ctx.output(output)?);
+    let strides = shape::row_major_strides(&output.shape);
+    let same: Strides = strides.iter().map(|_| 0).collect();
+    let from = StridedOperand { at, dtype: value.dtype(), strides: &same };
+    let into = StridedOperand { at: to, dtype: output.dtype, strides: &strides };
+    copy(ctx, &output.shape, from, into)?;
+    if a.size() == 0 {
+        return Ok(());
+    }
+    let first = low.iter().zip(&strides).map(|(&i, &s)| i as isize * s).sum();
+    replace(ctx, to, first, &strides, a)
+}
+
+/// Copies `update` to the elements of a dense array from the one at `first` on, `strides` apart.
+fn replace(
+    ctx: &mut Ctx<'_>,
+    whole: Operand,
+    first: isize,
+    strides: &[isize],
+    update: &Array,
+) -> Result<()> {
+    let at = ctx.input(update)?;
+    let dtype = update.dtype();
+    let target = strided_part(whole.address, update.shape(), strides, first, dtype);
+    let from = StridedOperand { at, dtype, strides: &update.evaluated().layout.strides };
+    copy(ctx, update.shape(), from, StridedOperand { at: target, dtype, strides })
 }
 
 /// The memory of an output that is `whole` but for a part that is written next: the input's own where

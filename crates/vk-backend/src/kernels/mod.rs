@@ -105,6 +105,7 @@ pub(crate) fn eval(
     let [output, others @ ..] = outputs else { return Ok(()) };
     match primitive {
         P::Pass(_) => unreachable!("core passes arrays on"),
+        P::Load(_) => unreachable!("core makes arrays of files"),
         P::Compiled(_) => unreachable!("core expands programs"),
         P::Unary(op) => unary::eval(ctx, *op, &inputs[0], output),
         P::Binary(op) => binary::eval(ctx, *op, &inputs[0], &inputs[1], output),

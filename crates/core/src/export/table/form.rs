@@ -9,9 +9,9 @@ use crate::{
     Array, DeviceType, Dtype, Result,
     export::Argument,
     primitives::{
-        Arange, Attention, AttentionMask, BinaryOp, CopyOp, IndexingOp, Linalg, MatmulOp, NormOp,
-        Packing, PassOp, Primitive, QuantizedOp, Rope, Rule, ScatterOp, ShapeOp, SoftmaxOp, SortOp,
-        Spec, TernaryOp, To, UnaryOp,
+        Arange, Attention, AttentionMask, Axes, BinaryOp, CopyOp, IndexingOp, Linalg, MatmulOp,
+        NormOp, Packing, PassOp, Primitive, QuantizedOp, Rope, Rule, ScatterOp, ShapeOp, SoftmaxOp,
+        SortOp, Spec, TernaryOp, To, UnaryOp,
     },
 };
 
@@ -133,6 +133,7 @@ pub(in crate::export) fn form<'a>(step: Applied<'a>) -> Form<'a> {
         }
         Primitive::Hadamard(hadamard) => named!("Hadamard", Float(hadamard.scale.0)),
         Primitive::Linalg(op) => linalg(*op),
+        Primitive::Load(_) => unreachable!("walks take arrays of files as they are"),
         Primitive::Compiled(program) => Form::Composed(Box::new(|inputs| {
             let mut outputs = vec![None; program.outputs.len()];
             program.expand(inputs, |primitive, inputs, output| {
@@ -259,6 +260,10 @@ fn shape<'a>(op: &ShapeOp, step: Applied<'a>) -> Form<'a> {
             let [update, into] = [1, 0].map(|i| &step.inputs[i].shape);
             let [start, end, strides] = bounds(start, strides, update, into);
             named!("SliceUpdate", numbers::SCATTER.of(ScatterOp::Assign), start, end, strides)
+        }
+        ShapeOp::Pad { low, high } => {
+            let axes: Axes = (0..low.len()).collect();
+            named!("Pad", Argument::ints(&axes), Argument::shape(low), Argument::shape(high))
         }
         ShapeOp::Concatenate { axis } => named!("Concatenate", Argument::int(*axis)),
     }

@@ -20,6 +20,7 @@ mod gathered;
 mod hadamard;
 mod indexing;
 mod linalg;
+mod load;
 mod mapping;
 mod matmul;
 mod norm;

@@ -8,10 +8,10 @@ use super::{
     no_derivatives, no_tangents, one, tangent_or_zeros, with_axis,
 };
 use crate::{
-    Array, Dtype, Result, Shape,
+    Array, Dtype, Error, Result, Shape,
     graph::Inputs,
     ops,
-    primitives::{Axes, Primitive, Rule, ShapeOp, SpecRef, To},
+    primitives::{Axes, Indices, Primitive, Rule, ShapeOp, SpecRef, To},
     shape::num_elements,
 };
 
@@ -59,6 +59,10 @@ impl Rules for ShapeOp {
                 };
                 wanted.iter().map(derivative).collect::<Result<_>>()?
             }
+            Self::Pad { low, .. } => {
+                let derivative = |&i: &usize| padded_vjp(a, cotangent, low, i == 0);
+                wanted.iter().map(derivative).collect::<Result<_>>()?
+            }
             Self::Concatenate { axis } => {
                 let end = |i: usize| node.inputs[..i].iter().map(|a| a.shape()[*axis]).sum();
                 let part = |&i: &usize| {
@@ -80,6 +84,7 @@ impl Rules for ShapeOp {
             | Self::Squeeze { .. }
             | Self::Slice { .. }
             | Self::SliceUpdate { .. }
+            | Self::Pad { .. }
             | Self::Concatenate { .. } => {
                 let all = (0..tangents.len()).map(|i| tangent_or_zeros(node, tangents, i));
                 one(ops::node(self.clone(), all.collect::<Result<Inputs>>()?)?)
@@ -101,6 +106,15 @@ impl Rules for ShapeOp {
             Self::Transpose { .. } | Self::Slice { .. } => {
                 let (input, axis) = mapping::only(inputs, axes);
                 Mapped::one(ops::node(self.with_axis(axis, input), [input.clone()])?, axis)
+            }
+            // Upstream maps no value either.
+            Self::Pad { .. } => {
+                let (Some(axis), None) = (axes[0], axes[1]) else {
+                    let message = "Vmap over padding value is not supported.";
+                    return Err(Error::invalid("Pad::vmap", message));
+                };
+                let padded = self.with_axis(axis, &inputs[0]);
+                Mapped::one(ops::node(padded, inputs.iter().cloned())?, axis)
             }
             Self::ExpandDims { .. } | Self::Squeeze { .. } => {
                 let (input, axis) = mapping::only(inputs, axes);
@@ -144,6 +158,10 @@ impl ShapeOp {
             Self::SliceUpdate { start, strides } => {
                 start.insert(axis, 0);
                 strides.insert(axis, 1);
+            }
+            Self::Pad { low, high } => {
+                low.insert(axis, 0);
+                high.insert(axis, 0);
             }
             Self::Concatenate { axis: along } => *along = behind(*along, axis),
             Self::Squeeze { axes } => *axes = shifted(axes),
@@ -229,6 +247,17 @@ pub(super) fn summed_to(a: &Array, shape: &[usize]) -> Result<Array> {
     let sum = ops::sum(a, &axes, true)?;
     let leading: Vec<isize> = (0..new as isize).collect();
     if leading.is_empty() { Ok(sum) } else { ops::squeeze(&sum, &leading) }
+}
+
+/// What of a padded array's cotangent belongs to the array, or to the value around it.
+fn padded_vjp(a: &Array, cotangent: &Array, low: &[usize], of_array: bool) -> Result<Array> {
+    let (start, strides): (Indices, Indices) = low.iter().map(|&low| (low as isize, 1)).unzip();
+    if of_array {
+        let sizes = Shape::from(a.shape());
+        return ops::node(ShapeOp::Slice { start, strides, sizes }, [cotangent.clone()]);
+    }
+    let around = ShapeOp::SliceUpdate { start, strides };
+    ops::sum(&ops::node(around, [cotangent.clone(), ops::zeros_like(a)?])?, &[], false)
 }
 
 /// Each element of a strided view adds to the element of the input that it is.
