@@ -1,5 +1,7 @@
 //! The key/value cache: grows by blocks and is written in place.
 
+use std::ops::Range;
+
 use mlx::{Array, Result, ops};
 
 use crate::config::Quantization;
@@ -7,19 +9,26 @@ use crate::config::Quantization;
 /// Tokens by which a layer's cache grows.
 const GROWTH: usize = 256;
 
+/// Tokens that a layer with a window keeps beside those that it needs, so that a few can be taken back.
+const SPARE: usize = 32;
+
 /// Keys and values of all layers for the tokens seen so far.
 #[derive(Clone, Default)]
 pub struct Cache {
     layers: Vec<Layer>,
 }
 
-/// Keys and values of one layer, (batch, kv heads, capacity, features); the first `len` tokens
-/// are filled.
+/// Keys and values of one layer, (batch, kv heads, capacity, features), for the tokens `first` to `len`.
 #[derive(Clone, Default)]
 pub(crate) struct Layer {
     keys: Rows,
     values: Rows,
+    /// Tokens seen so far.
     len: usize,
+    /// The token whose keys and values are the first ones; those before were forgotten.
+    first: usize,
+    /// Tokens that a token sees, itself included, if not all.
+    window: Option<usize>,
 }
 
 /// Keys or values, dense or quantized along their features.
@@ -51,6 +60,12 @@ impl Cache {
         Self { layers: vec![Layer::default(); layers] }
     }
 
+    /// An empty cache whose layers see as many tokens, or all. What no token will see any more is forgotten.
+    pub fn with_windows(windows: impl IntoIterator<Item = Option<usize>>) -> Self {
+        let layer = |window| Layer { window, ..Layer::default() };
+        Self { layers: windows.into_iter().map(layer).collect() }
+    }
+
     /// Tokens seen so far.
     pub fn len(&self) -> usize {
         self.layers.first().map_or(0, |layer| layer.len)
@@ -61,11 +76,15 @@ impl Cache {
         self.len() == 0
     }
 
-    /// Forgets all but the first `len` tokens.
-    pub fn truncate(&mut self, len: usize) {
+    /// Forgets all but the first `len` tokens; or all, if a layer with a window has forgotten what the next
+    /// token would see. Returns how many tokens are left.
+    pub fn truncate(&mut self, len: usize) -> usize {
+        let len = if self.layers.iter().all(|layer| layer.can_end_at(len)) { len } else { 0 };
         for layer in &mut self.layers {
             layer.len = layer.len.min(len);
+            layer.first = layer.first.min(layer.len);
         }
+        self.len()
     }
 
     /// Quantizes what is cached, and what will be. What is quantized already stays as it is.
@@ -91,13 +110,27 @@ impl Cache {
 }
 
 impl Layer {
-    /// Adds keys and values (batch, kv heads, tokens, features) and returns views of all so far.
+    /// Adds keys and values (batch, kv heads, tokens, features) and returns views of all that the new tokens
+    /// see, the new ones last.
     pub(crate) fn update(&mut self, keys: &Array, values: &Array) -> Result<(Filled, Filled)> {
-        let end = self.len + keys.dim(2);
-        let keys = self.keys.append(keys, self.len)?;
-        let values = self.values.append(values, self.len)?;
-        self.len = end;
+        let (new, filled) = (keys.dim(2), self.len - self.first);
+        let full = filled + new > self.keys.capacity();
+        let forgotten = match self.window {
+            Some(window) if full => filled.saturating_sub(window - 1 + SPARE),
+            _ => 0,
+        };
+        let seen = self.window.map_or(filled, |window| filled.min(window - 1));
+        let keys = self.keys.append(keys, forgotten..filled, seen)?;
+        let values = self.values.append(values, forgotten..filled, seen)?;
+        self.first += forgotten;
+        self.len += new;
         Ok((keys, values))
+    }
+
+    /// Whether everything is there that the token behind the first `len` sees.
+    fn can_end_at(&self, len: usize) -> bool {
+        let needed = self.window.map_or(0, |window| len.saturating_sub(window - 1));
+        len >= self.len || self.first <= needed
     }
 }
 
@@ -110,13 +143,19 @@ impl Rows {
         parts.iter().flatten()
     }
 
-    fn append(&mut self, new: &Array, at: usize) -> Result<Filled> {
+    /// Tokens that there is room for.
+    fn capacity(&self) -> usize {
+        self.arrays().next().map_or(0, |rows| rows.dim(2))
+    }
+
+    /// Adds `new` behind the rows `kept`, and returns a view of it and the `seen` rows before it.
+    fn append(&mut self, new: &Array, kept: Range<usize>, seen: usize) -> Result<Filled> {
+        let append = |slot: &mut Option<Array>, new: &Array| append(slot, new, &kept, seen);
         match self {
-            Rows::Dense(rows) => Ok(Filled::Dense(append(rows, new, at)?)),
+            Rows::Dense(rows) => Ok(Filled::Dense(append(rows, new)?)),
             Rows::Quantized([words, scales, biases], format) => {
                 let (w, s, b) = ops::quantize(new, format.group_size, format.bits)?;
-                let filled =
-                    [append(words, &w, at)?, append(scales, &s, at)?, append(biases, &b, at)?];
+                let filled = [append(words, &w)?, append(scales, &s)?, append(biases, &b)?];
                 Ok(Filled::Quantized(filled, *format))
             }
         }
@@ -137,27 +176,34 @@ impl Rows {
     }
 }
 
-/// Writes `new` at `at` into `slot`, growing it where needed, and returns a view up to its end.
+/// Writes `new` behind the rows `kept` of `slot`, growing it where needed, and returns a view of it and the
+/// `seen` rows before it. If rows before `kept` are to be forgotten, `new` must need more room than there is.
 ///
 /// The slot's array is consumed by the update, so that nothing else refers to its buffer when the
 /// update runs and it happens in place.
-fn append(slot: &mut Option<Array>, new: &Array, at: usize) -> Result<Array> {
-    let end = at + new.dim(2);
-    let buffer = grown(slot.take(), new, at)?;
+fn append(
+    slot: &mut Option<Array>,
+    new: &Array,
+    kept: &Range<usize>,
+    seen: usize,
+) -> Result<Array> {
+    let at = kept.len();
+    let end = (at + new.dim(2)) as isize;
+    let buffer = grown(slot.take(), new, kept)?;
     let start = [0, 0, at as isize, 0];
     let mut stop: [isize; 4] = std::array::from_fn(|axis| buffer.shape()[axis] as isize);
-    stop[2] = end as isize;
+    stop[2] = end;
     let updated = ops::slice_update(&buffer, new, &start, &stop, &[1; 4])?;
     drop(buffer);
-    let view = ops::slice_axis(&updated, 2, 0, end as isize)?;
+    let view = ops::slice_axis(&updated, 2, (at - seen) as isize, end)?;
     *slot = Some(updated);
     Ok(view)
 }
 
-/// The buffer with room for `new` after `at` tokens.
-fn grown(buffer: Option<Array>, new: &Array, at: usize) -> Result<Array> {
+/// The buffer with room for `new` behind the rows `kept`, which come first.
+fn grown(buffer: Option<Array>, new: &Array, kept: &Range<usize>) -> Result<Array> {
     let capacity = buffer.as_ref().map_or(0, |b| b.dim(2));
-    if let Some(buffer) = buffer.as_ref().filter(|_| at + new.dim(2) <= capacity) {
+    if let Some(buffer) = buffer.as_ref().filter(|_| kept.end + new.dim(2) <= capacity) {
         return Ok(buffer.clone());
     }
     let mut shape = [0, 1, 2, 3].map(|axis| new.dim(axis));
@@ -165,8 +211,11 @@ fn grown(buffer: Option<Array>, new: &Array, at: usize) -> Result<Array> {
     let room = ops::zeros(&shape, new.dtype())?;
     match buffer {
         None => Ok(room),
-        Some(old) if at == capacity => ops::concatenate(&[&old, &room], 2),
-        Some(old) => ops::concatenate(&[&ops::slice_axis(&old, 2, 0, at as isize)?, &room], 2),
+        Some(old) if *kept == (0..capacity) => ops::concatenate(&[&old, &room], 2),
+        Some(old) => {
+            let rows = ops::slice_axis(&old, 2, kept.start as isize, kept.end as isize)?;
+            ops::concatenate(&[&rows, &room], 2)
+        }
     }
 }
 
@@ -192,6 +241,57 @@ mod tests {
         layer.len = 300;
         layer.update(&tokens(500), &tokens(500)).unwrap();
         assert_eq!(capacity(&layer), 300 + 512);
+    }
+
+    /// Numbers 0, 1, … as keys of the tokens `range`.
+    fn numbered(range: Range<usize>) -> Array {
+        let rows: Vec<f32> = range.clone().map(|token| token as f32).collect();
+        Array::from_slice(&rows, &[1, 1, range.len(), 1]).unwrap()
+    }
+
+    /// A layer with a window shows what its tokens see, whatever the steps, and stays small.
+    #[test]
+    fn a_window_shows_the_last_tokens_and_forgets_the_others() {
+        mlx::init();
+        mlx::with_device(mlx::Device::CPU, || {
+            let window = 16;
+            let mut cache = Cache::with_windows([Some(window), None]);
+            let (mut len, mut largest) = (0, 0);
+            for step in [5, 1, 40, 1, 1, 300, 1, 7].into_iter().chain([1; 600]) {
+                let new = numbered(len..len + step);
+                let shown = cache.layers.iter_mut().map(|layer| {
+                    let (keys, values) = layer.update(&new, &new).unwrap();
+                    let (Filled::Dense(keys), Filled::Dense(values)) = (keys, values) else {
+                        panic!("quantized")
+                    };
+                    assert_eq!(keys.shape(), values.shape());
+                    keys.to_vec::<f32>().unwrap()
+                });
+                let shown: Vec<_> = shown.collect();
+                let from = |first: usize| numbered(first..len + step).to_vec::<f32>().unwrap();
+                assert_eq!(shown, [from(len.saturating_sub(window - 1)), from(0)]);
+                len += step;
+                if len > 400 {
+                    largest = largest.max(cache.layers[0].keys.capacity());
+                }
+            }
+            assert_eq!(cache.len(), len);
+            assert!(largest <= 15 + SPARE + 512, "{largest}");
+
+            // A few tokens can be taken back, and then others come.
+            assert_eq!(cache.truncate(len - SPARE), len - SPARE);
+            let (keys, _) = cache.layers[0].update(&numbered(0..1), &numbered(0..1)).unwrap();
+            let Filled::Dense(keys) = keys else { panic!("quantized") };
+            let (first, end) = (len - SPARE + 1 - window, len - SPARE);
+            let want = [numbered(first..end).to_vec::<f32>().unwrap(), vec![0.0]].concat();
+            assert_eq!(keys.to_vec::<f32>().unwrap(), want);
+            // Too many cannot: then nothing is left.
+            assert_eq!(cache.truncate(300), 0);
+            let (keys, _) = cache.layers[0].update(&numbered(0..3), &numbered(0..3)).unwrap();
+            let Filled::Dense(keys) = keys else { panic!("quantized") };
+            assert_eq!(keys.to_vec::<f32>().unwrap(), [0.0, 1.0, 2.0]);
+        })
+        .unwrap();
     }
 
     /// Quantized on the way, and what was there before: the same as if all had been quantized at once.
