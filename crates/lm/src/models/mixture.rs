@@ -112,3 +112,115 @@ impl Mixture {
         ops::reshape(&back, &shape)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use mlx::{Device, Dtype, random};
+
+    fn noise(seed: u64, shape: &[usize]) -> Array {
+        let key = random::key(seed).unwrap();
+        random::normal(shape, Dtype::Float32, 0.0, 0.3, Some(&key)).unwrap()
+    }
+
+    fn experts(seed: u64, shape: &[usize], biased: bool) -> Experts {
+        let bias = biased.then(|| noise(seed + 100, &shape[..2]));
+        Experts::new(Weight::dense(noise(seed, shape)).unwrap(), bias)
+    }
+
+    fn mixture(scores: Scores, biased: bool) -> Mixture {
+        Mixture {
+            router: Linear::new(Weight::dense(noise(1, &[5, 16])).unwrap(), None),
+            gate: experts(2, &[5, 24, 16], biased),
+            up: experts(3, &[5, 24, 16], biased),
+            down: experts(4, &[5, 16, 24], biased),
+            per_token: 2,
+            scores,
+            activation: Activation::Silu,
+        }
+    }
+
+    fn numbers(a: &Array) -> Vec<f32> {
+        a.to_vec().unwrap()
+    }
+
+    #[track_caller]
+    fn assert_close(got: &[f32], want: &[f32], what: &str) {
+        assert_eq!(got.len(), want.len(), "{what}");
+        let worst = got.iter().zip(want).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
+        assert!(worst < 1e-5, "{what}: differs by {worst}");
+    }
+
+    /// What every expert says of every token, (experts, tokens, hidden), by plain products.
+    fn of_all(mixture: &Mixture, x: &Array) -> Array {
+        let product = |x: &Array, experts: &Experts| {
+            let rows = experts.weight.matrices(Dtype::Float32).unwrap();
+            let y = ops::matmul(x, &ops::swapaxes(&rows, -1, -2).unwrap()).unwrap();
+            match &experts.bias {
+                Some(bias) => ops::add(&y, &ops::expand_dims(bias, &[1]).unwrap()).unwrap(),
+                None => y,
+            }
+        };
+        let (gate, up) = (product(x, &mixture.gate), product(x, &mixture.up));
+        product(&mixture.activation.apply(&gate, &up).unwrap(), &mixture.down)
+    }
+
+    /// The sum over the largest two scores of each token, in loops.
+    fn by_hand(mixture: &Mixture, x: &Array) -> Vec<f32> {
+        let said = numbers(&of_all(mixture, x));
+        let logits = numbers(&mixture.router.forward(x).unwrap());
+        let (tokens, hidden) = (x.dim(0), x.dim(1));
+        let mut out = vec![0.0; tokens * hidden];
+        for (token, logits) in logits.chunks(5).enumerate() {
+            let mut order: Vec<usize> = (0..5).collect();
+            order.sort_by(|a, b| logits[*b].total_cmp(&logits[*a]));
+            let picked = &order[..2];
+            let all: f32 = logits.iter().map(|x| x.exp()).sum();
+            let of_picked: f32 = picked.iter().map(|i| logits[*i].exp()).sum();
+            let total = match mixture.scores {
+                Scores::OfAll { normalized: false } => all,
+                _ => of_picked,
+            };
+            for expert in picked {
+                let share = logits[*expert].exp() / total;
+                let said = &said[(expert * tokens + token) * hidden..][..hidden];
+                for (out, said) in out[token * hidden..].iter_mut().zip(said) {
+                    *out += share * said;
+                }
+            }
+        }
+        out
+    }
+
+    /// In either order, and by hand: for few tokens, and for so many that they are sorted.
+    #[test]
+    fn experts_are_picked_and_weighed() {
+        mlx::init();
+        let scores = [
+            Scores::OfAll { normalized: true },
+            Scores::OfAll { normalized: false },
+            Scores::OfPicked,
+        ];
+        for device in [Device::CPU, mlx::default_device()] {
+            mlx::with_device(device, || {
+                for (scores, biased, tokens) in
+                    scores.iter().flat_map(|s| [(*s, true, 3), (*s, false, 40)])
+                {
+                    let what = format!("{scores:?} of {tokens} tokens on {device}");
+                    let mixture = mixture(scores, biased);
+                    let x = noise(9, &[tokens, 16]);
+                    let want = by_hand(&mixture, &x);
+                    let x = ops::reshape(&x, &[1, tokens as isize, 16]).unwrap();
+                    assert_close(&numbers(&mixture.forward(&x).unwrap()), &want, &what);
+                    let (picked, shares) = mixture.route(&x).unwrap();
+                    for sorted in [false, true] {
+                        let y = mixture.weighted(&x, &picked, &shares, sorted).unwrap();
+                        assert_eq!(y.shape(), x.shape());
+                        assert_close(&numbers(&y), &want, &format!("{what}, sorted {sorted}"));
+                    }
+                }
+            })
+            .unwrap();
+        }
+    }
+}
