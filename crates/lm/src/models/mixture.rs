@@ -157,7 +157,7 @@ mod tests {
             let rows = experts.weight.matrices(Dtype::Float32).unwrap();
             let y = ops::matmul(x, &ops::swapaxes(&rows, -1, -2).unwrap()).unwrap();
             match &experts.bias {
-                Some(bias) => ops::add(&y, &ops::expand_dims(bias, &[1]).unwrap()).unwrap(),
+                Some(bias) => ops::add(&y, ops::expand_dims(bias, &[1]).unwrap()).unwrap(),
                 None => y,
             }
         };

@@ -2,6 +2,7 @@
 
 #![allow(dead_code, reason = "each test program uses its part")]
 
+pub(crate) mod experts;
 pub(crate) mod hub;
 
 use std::path::Path;
