@@ -72,8 +72,7 @@ impl<'m> Chat<'m> {
         show: impl FnMut(&str) -> bool,
     ) -> Result<Generation> {
         let prompt = prompt_ids(self.loaded, &self.messages)?;
-        let common = common_prefix(&self.cached, &prompt);
-        self.cache.truncate(common);
+        let common = self.cache.truncate(common_prefix(&self.cached, &prompt));
         self.cached.truncate(common);
         let generation = generate(self.loaded, &mut self.cache, &prompt[common..], options, show);
         match &generation {
@@ -81,7 +80,8 @@ impl<'m> Chat<'m> {
                 // The token ahead may have put the ending token into the cache as well.
                 self.cached = [prompt.as_slice(), &generation.ids].concat();
                 self.cached.truncate(self.cache.len());
-                self.cache.truncate(self.cached.len());
+                let left = self.cache.truncate(self.cached.len());
+                self.cached.truncate(left);
             }
             Err(_) => {
                 self.cached.clear();

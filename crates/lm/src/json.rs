@@ -104,6 +104,22 @@ impl<'a> Fields<'a> {
         self.typed(field, "a string", serde_json::Value::as_str)
     }
 
+    /// A list of texts, if present.
+    pub(crate) fn texts(&self, field: &str) -> Result<Option<Vec<&'a str>>> {
+        self.typed(field, "a list of strings", |v| {
+            v.as_array()?.iter().map(serde_json::Value::as_str).collect()
+        })
+    }
+
+    /// A list of sizes or counts; empty if absent.
+    pub(crate) fn sizes(&self, field: &str) -> Result<Vec<usize>> {
+        let size = |v: &serde_json::Value| v.as_u64().and_then(|n| n.try_into().ok());
+        let sizes = self.typed(field, "a list of non-negative integers", |v| {
+            v.as_array()?.iter().map(size).collect()
+        })?;
+        Ok(sizes.unwrap_or_default())
+    }
+
     /// A token id or a list of them; empty if absent.
     pub(crate) fn tokens(&self, field: &str) -> Result<Vec<u32>> {
         let id = |v: &serde_json::Value| v.as_u64().and_then(|n| u32::try_from(n).ok());

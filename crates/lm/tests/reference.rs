@@ -49,15 +49,20 @@ fn logits_and_greedy_tokens_are_upstreams() {
     });
 }
 
+/// The same whether tokens come one by one or together: what is hidden by windows, and whether tokens are
+/// sorted by their experts, follows from how many there are.
 #[test]
 fn prefill_in_chunks_gives_the_same_logits() {
     on_every_device(|device| {
-        let case = case("qwen3 quantized");
-        let loaded = load_case(&case);
-        for chunk in [1, 7, 64, 89, 90] {
+        let names =
+            ["qwen3 quantized", "qwen3_moe", "qwen3_moe quantized", "gpt_oss", "gpt_oss mxfp4"];
+        for (case, chunk) in names.map(case).iter().flat_map(|c| [1, 7, 64, 89, 90].map(|n| (c, n)))
+        {
+            let loaded = load_case(case);
             let mut cache = loaded.model.new_cache();
             let logits = prefill(&loaded.model, &mut cache, &case.prompt, chunk).unwrap();
-            assert_close(&floats(&logits), &case.first, &format!("chunks of {chunk} on {device}"));
+            let what = format!("{} in chunks of {chunk} on {device}", case.name);
+            assert_close(&floats(&logits), &case.first, &what);
             assert_eq!(cache.len(), case.prompt.len());
         }
     });

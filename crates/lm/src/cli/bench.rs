@@ -3,7 +3,7 @@
 use mlx_vulkan_lm::{
     Error, Result,
     bench::{BenchOptions, BenchResult, bench},
-    config::{PRESETS, Quantization, preset},
+    config::{Family, PRESETS, Quantization, preset},
     load::random_model,
     models::Transformer,
 };
@@ -13,10 +13,10 @@ use super::{DeviceArg, DtypeArg, KvArgs, choose_device, print_line, quantization
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Shape of the model: qwen3-0.6b, qwen3-1.7b, qwen3-4b or qwen3-8b
+    /// Shape of the model: qwen3-0.6b, qwen3-1.7b, qwen3-4b, qwen3-8b, qwen3-30b-a3b or gpt-oss-20b
     #[arg(long, default_value = "qwen3-0.6b")]
     preset: String,
-    /// Bits per weight; 0 leaves the weights dense
+    /// Bits per weight; 0 leaves the weights dense. gpt-oss's experts are mxfp4 in any case
     #[arg(long, default_value_t = 4)]
     bits: usize,
     /// Weights that share a scale and a bias
@@ -90,7 +90,11 @@ impl Report<'_> {
         let of = |q: Quantization| format!("{}-bit g{}", q.bits, q.group_size);
         let weights = self.quantization.map_or(String::new(), |q| of(q) + " ");
         let cache = self.kv.map_or(String::new(), |kv| format!(", {} cache", of(kv)));
-        format!("{weights}{dtype}{cache}")
+        let experts = match self.model.config().family {
+            Family::GptOss => ", mxfp4 experts",
+            _ => "",
+        };
+        format!("{weights}{dtype}{experts}{cache}")
     }
 
     fn json(&self) -> serde_json::Value {

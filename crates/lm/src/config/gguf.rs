@@ -1,6 +1,8 @@
 //! The configuration inside a GGUF file's metadata.
 
-use super::{Family, ModelConfig, RopeConfig, RopeScaling};
+use super::{
+    ExpertsConfig, Family, ModelConfig, RopeConfig, RopeScaling, Scores, SlidingWindow, Yarn,
+};
 use crate::{Result, metadata::Metadata};
 
 pub(super) fn read(meta: &Metadata) -> Result<ModelConfig> {
@@ -15,12 +17,15 @@ pub(super) fn read(meta: &Metadata) -> Result<ModelConfig> {
         None => hidden_size / num_heads.max(1),
     };
     refuse_partial(meta, arch, head_dim)?;
+    let experts = experts(meta, arch, family)?;
     ModelConfig {
         path: meta.path.clone(),
         family,
         hidden_size,
         num_layers: meta.need_size(&key("block_count"))?,
-        intermediate_size: meta.need_size(&key("feed_forward_length"))?,
+        intermediate_size: feed_forward(meta, arch, experts.as_ref())?,
+        experts,
+        window: window(meta, arch, family)?,
         num_heads,
         num_kv_heads: meta.size(&key("attention.head_count_kv"))?.unwrap_or(num_heads),
         head_dim,
@@ -52,8 +57,50 @@ fn field(name: &'static str) -> &'static str {
         "max_context" => "context_length",
         "rms_norm_eps" => "attention.layer_norm_rms_epsilon",
         "rope_base" => "rope.freq_base",
+        "experts.count" => "expert_count",
+        "experts.per_token" => "expert_used_count",
+        "experts.width" => "expert_feed_forward_length",
+        "window" => "attention.sliding_window",
         same => same,
     }
+}
+
+/// The experts of the families that have some.
+fn experts(meta: &Metadata, arch: &str, family: Family) -> Result<Option<ExpertsConfig>> {
+    let scores = match family {
+        // Nothing in a file says otherwise: llama.cpp always divides by the sum.
+        Family::Qwen3Moe => Scores::OfAll { normalized: true },
+        Family::GptOss => Scores::OfPicked,
+        Family::Llama | Family::Qwen2 | Family::Qwen3 => return Ok(None),
+    };
+    let need = |name: &str| meta.need_size(&format!("{arch}.{name}"));
+    Ok(Some(ExpertsConfig {
+        count: need("expert_count")?,
+        per_token: need("expert_used_count")?,
+        width: need("expert_feed_forward_length")?,
+        scores,
+        step: 1,
+        dense_layers: Vec::new(),
+    }))
+}
+
+/// The width of the block that all tokens share; files of mixtures may leave it out, having none.
+fn feed_forward(meta: &Metadata, arch: &str, experts: Option<&ExpertsConfig>) -> Result<usize> {
+    let key = format!("{arch}.feed_forward_length");
+    match (meta.size(&key)?, experts) {
+        (Some(width), _) => Ok(width),
+        (None, Some(experts)) => Ok(experts.width),
+        (None, None) => meta.need_size(&key),
+    }
+}
+
+/// gpt-oss's window, which every second layer has, beginning with the first.
+fn window(meta: &Metadata, arch: &str, family: Family) -> Result<Option<SlidingWindow>> {
+    if family != Family::GptOss {
+        return Ok(None);
+    }
+    let tokens = meta.need_size(&format!("{arch}.attention.sliding_window"))?;
+    Ok(Some(SlidingWindow { tokens, layers: vec![true, false] }))
 }
 
 /// The tokenizer decides where there is one: `vocab_size` is missing in many files.
@@ -81,18 +128,42 @@ fn refuse_partial(meta: &Metadata, arch: &str, head_dim: usize) -> Result<()> {
 }
 
 fn rope_scaling(meta: &Metadata, arch: &str) -> Result<RopeScaling> {
-    let (kind, factor) =
-        (format!("{arch}.rope.scaling.type"), format!("{arch}.rope.scaling.factor"));
+    let key = |name: &str| format!("{arch}.rope.scaling.{name}");
+    let kind = key("type");
     match meta.text(&kind)? {
         None | Some("none") => Ok(RopeScaling::None),
-        Some("linear") => match meta.need_float(&factor)? {
-            f if f.is_finite() && f > 0.0 => Ok(RopeScaling::Linear(f as f32)),
-            f => Err(meta.error(&factor, format_args!("{f} must be above zero"))),
-        },
-        Some(other) => {
-            Err(meta
-                .error(&kind, format_args!("{other:?} is not supported; supported: none, linear")))
+        Some("linear") => Ok(RopeScaling::Linear(need_above_zero(meta, &key("factor"))?)),
+        Some("yarn") => {
+            let or = |name: &str, default| above_zero(meta, &key(name), Some(default));
+            Ok(RopeScaling::Yarn(Yarn {
+                factor: need_above_zero(meta, &key("factor"))?,
+                original_context: or("original_context_length", Yarn::DEFAULT.original_context)?,
+                beta_fast: or("yarn_beta_fast", Yarn::DEFAULT.beta_fast)?,
+                beta_slow: or("yarn_beta_slow", Yarn::DEFAULT.beta_slow)?,
+                ..Yarn::DEFAULT
+            }))
         }
+        Some(other) => Err(meta.error(
+            &kind,
+            format_args!("{other:?} is not supported; supported: none, linear, yarn"),
+        )),
+    }
+}
+
+fn need_above_zero(meta: &Metadata, key: &str) -> Result<f32> {
+    above_zero(meta, key, None)
+}
+
+/// A number above zero: the key's, or `default` if there is one.
+fn above_zero(meta: &Metadata, key: &str, default: Option<f32>) -> Result<f32> {
+    let number = match (meta.float(key)?, default) {
+        (Some(number), _) => number,
+        (None, Some(default)) => return Ok(default),
+        (None, None) => meta.need_float(key)?,
+    };
+    match number.is_finite() && number > 0.0 {
+        true => Ok(number as f32),
+        false => Err(meta.error(key, format_args!("{number} must be above zero"))),
     }
 }
 
@@ -148,6 +219,53 @@ mod tests {
             message("llama.attention.head_count_kv", Value::Int(0))
                 .starts_with("m.gguf: llama.attention.head_count_kv: 0")
         );
-        assert!(message("llama.rope.scaling.type", Value::Text("yarn".into())).contains("yarn"));
+        assert!(message("llama.rope.scaling.type", Value::Text("su".into())).contains("su"));
+    }
+
+    fn gpt_oss(change: Option<(&str, Value)>) -> Result<ModelConfig> {
+        let int = Value::Int;
+        let mut meta = Metadata::new(
+            Path::new("m.gguf"),
+            [
+                ("general.architecture", Value::Text("gpt-oss".into())),
+                ("gpt-oss.block_count", int(24)),
+                ("gpt-oss.context_length", int(131_072)),
+                ("gpt-oss.embedding_length", int(2880)),
+                ("gpt-oss.expert_count", int(32)),
+                ("gpt-oss.expert_used_count", int(4)),
+                ("gpt-oss.expert_feed_forward_length", int(2880)),
+                ("gpt-oss.attention.head_count", int(64)),
+                ("gpt-oss.attention.head_count_kv", int(8)),
+                ("gpt-oss.attention.key_length", int(64)),
+                ("gpt-oss.attention.sliding_window", int(128)),
+                ("gpt-oss.attention.layer_norm_rms_epsilon", Value::Float(1e-5)),
+                ("gpt-oss.rope.freq_base", Value::Float(150_000.0)),
+                ("gpt-oss.rope.scaling.type", Value::Text("yarn".into())),
+                ("gpt-oss.rope.scaling.factor", Value::Float(32.0)),
+                ("gpt-oss.rope.scaling.original_context_length", int(4096)),
+                ("gpt-oss.vocab_size", int(201_088)),
+            ]
+            .map(|(k, v)| (k.to_owned(), v))
+            .into(),
+        );
+        meta.values.extend(change.map(|(k, v)| (k.to_owned(), v)));
+        read(&meta)
+    }
+
+    #[test]
+    fn mixtures_of_experts() {
+        let c = gpt_oss(None).unwrap();
+        let experts = c.experts.as_ref().unwrap();
+        assert_eq!((experts.count, experts.per_token, experts.width), (32, 4, 2880));
+        assert_eq!((c.window_of(0), c.window_of(1), c.rope.traditional), (Some(128), None, false));
+        assert_eq!(c.rope.scaling, RopeScaling::Yarn(Yarn { factor: 32.0, ..Yarn::DEFAULT }));
+        let message = |key: &str, value| gpt_oss(Some((key, value))).unwrap_err().to_string();
+        let key = "gpt-oss.expert_used_count";
+        assert_eq!(
+            message(key, Value::Int(33)),
+            "m.gguf: gpt-oss.expert_used_count: 33 of 32 experts cannot be picked"
+        );
+        let key = "gpt-oss.rope.scaling.yarn_beta_fast";
+        assert!(message(key, Value::Float(0.0)).contains("yarn_beta_fast: 0 must be above zero"));
     }
 }

@@ -1,5 +1,6 @@
 //! What a model file says about its model: the same [`ModelConfig`] from `config.json` and GGUF.
 
+mod experts;
 mod gguf;
 mod hf;
 mod presets;
@@ -9,9 +10,10 @@ mod rope;
 use std::path::{Path, PathBuf};
 
 pub use self::{
+    experts::{ExpertsConfig, Scores, SlidingWindow},
     presets::{PRESETS, preset},
-    quantization::{Quantization, QuantizationConfig},
-    rope::{RopeConfig, RopeScaling},
+    quantization::{Format, Quantization, QuantizationConfig},
+    rope::{RopeConfig, RopeScaling, Yarn},
 };
 use crate::{Error, Result};
 
@@ -24,14 +26,23 @@ pub enum Family {
     Qwen2,
     /// Qwen 3: normalized queries and keys.
     Qwen3,
+    /// Qwen 3 with a mixture of experts.
+    Qwen3Moe,
+    /// gpt-oss: a mixture of experts, biases everywhere, attention with sinks, every second layer with a
+    /// window.
+    GptOss,
 }
 
 /// `model_type` of config.json and `general.architecture` of GGUF, with the family they mean.
-const ARCHITECTURES: [(&str, Family); 4] = [
+const ARCHITECTURES: [(&str, Family); 8] = [
     ("llama", Family::Llama),
     ("mistral", Family::Llama),
     ("qwen2", Family::Qwen2),
     ("qwen3", Family::Qwen3),
+    ("qwen3_moe", Family::Qwen3Moe),
+    ("qwen3moe", Family::Qwen3Moe),
+    ("gpt_oss", Family::GptOss),
+    ("gpt-oss", Family::GptOss),
 ];
 
 impl Family {
@@ -42,7 +53,12 @@ impl Family {
 
     /// Whether queries and keys are normalized per head.
     pub fn has_qk_norm(self) -> bool {
-        self == Family::Qwen3
+        matches!(self, Family::Qwen3 | Family::Qwen3Moe)
+    }
+
+    /// Whether every head has a sink, which takes its share of attention.
+    pub fn has_sinks(self) -> bool {
+        self == Family::GptOss
     }
 
     /// Whether activations leave float16's range.
@@ -70,6 +86,10 @@ pub struct ModelConfig {
     pub num_layers: usize,
     /// Width inside the feed-forward block.
     pub intermediate_size: usize,
+    /// Experts in place of one feed-forward block, if there are any.
+    pub experts: Option<ExpertsConfig>,
+    /// Layers that see only the last tokens, if there are any.
+    pub window: Option<SlidingWindow>,
     /// Number of query heads.
     pub num_heads: usize,
     /// Number of key and value heads.
@@ -96,7 +116,9 @@ impl ModelConfig {
     /// Checks what every value must satisfy, whatever the weights are. `field` maps the name of
     /// a value here to its name in the file.
     fn check(self, field: impl Fn(&'static str) -> String) -> Result<Self> {
+        let window = self.window.as_ref().map_or(1, |window| window.tokens);
         let sizes = [
+            ("window", window),
             ("hidden_size", self.hidden_size),
             ("num_layers", self.num_layers),
             ("intermediate_size", self.intermediate_size),
@@ -114,6 +136,9 @@ impl ModelConfig {
                     format_args!("{size} is no possible size"),
                 ));
             }
+        }
+        if let Some(Err((name, message))) = self.experts.as_ref().map(ExpertsConfig::check) {
+            return Err(Error::file(&self.path, field(name), message));
         }
         let wrong = |name, message: String| Err(Error::file(&self.path, field(name), message));
         let (heads, kv) = (self.num_heads, self.num_kv_heads);
@@ -153,11 +178,37 @@ impl ModelConfig {
         let queries = self.num_heads * self.head_dim;
         let values = self.num_kv_heads * self.head_dim;
         let attention = 2 * self.hidden_size * (queries + values);
-        let mlp = 3 * self.hidden_size * self.intermediate_size;
         let embeddings = if self.tied_embeddings == Some(true) { 1 } else { 2 };
-        self.num_layers * (attention + mlp + 2 * self.hidden_size)
+        let blocks: usize = (0..self.num_layers).map(|layer| self.feed_forward(layer)).sum();
+        self.num_layers * (attention + 2 * self.hidden_size)
+            + blocks
             + embeddings * self.vocab_size * self.hidden_size
             + self.hidden_size
+    }
+}
+
+impl ModelConfig {
+    /// Number of parameters of a layer's feed-forward block, without biases.
+    fn feed_forward(&self, layer: usize) -> usize {
+        match self.experts_of(layer) {
+            Some(experts) => experts.count * self.hidden_size * (3 * experts.width + 1),
+            None => 3 * self.hidden_size * self.intermediate_size,
+        }
+    }
+
+    /// What attention multiplies scores with.
+    pub fn attention_scale(&self) -> f32 {
+        self.rope.sharpening() * (self.head_dim as f32).sqrt().recip()
+    }
+
+    /// The experts of a layer, counted from zero, if it has some.
+    pub fn experts_of(&self, layer: usize) -> Option<&ExpertsConfig> {
+        self.experts.as_ref().filter(|experts| experts.are_in(layer))
+    }
+
+    /// Tokens that a layer, counted from zero, sees, if not all.
+    pub fn window_of(&self, layer: usize) -> Option<usize> {
+        self.window.as_ref().and_then(|window| window.of(layer))
     }
 }
 

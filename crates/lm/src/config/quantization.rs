@@ -2,6 +2,8 @@
 
 use std::collections::HashMap;
 
+use mlx::ops::FpMode;
+
 use crate::{Result, json::Fields};
 
 /// Affine quantization of one matrix.
@@ -20,19 +22,59 @@ impl Quantization {
     }
 }
 
+/// How a quantized matrix is stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Format {
+    /// Integers with a scale and a bias per group.
+    Affine(Quantization),
+    /// Small floats with a scale per group.
+    Floats(FpMode),
+}
+
+impl Format {
+    /// Columns that share a scale.
+    pub fn group_size(self) -> usize {
+        match self {
+            Self::Affine(affine) => affine.group_size,
+            Self::Floats(mode) => mode.group_size(),
+        }
+    }
+}
+
+impl From<Quantization> for Format {
+    fn from(affine: Quantization) -> Self {
+        Self::Affine(affine)
+    }
+}
+
+/// As messages say it.
+impl std::fmt::Display for Format {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Affine(q) => write!(f, "{} bits in groups of {}", q.bits, q.group_size),
+            Self::Floats(mode) => f.write_str(mode.name()),
+        }
+    }
+}
+
 /// Declared quantization: one for all matrices, and exceptions by name.
 #[derive(Debug, Clone, PartialEq)]
 pub struct QuantizationConfig {
     /// What most matrices use.
-    pub default: Quantization,
+    pub default: Format,
     /// Exceptions by module path, such as `model.layers.0.mlp.down_proj`; `None`: not quantized.
-    pub overrides: HashMap<String, Option<Quantization>>,
+    pub overrides: HashMap<String, Option<Format>>,
 }
 
 impl QuantizationConfig {
     /// The declared quantization of a module.
-    pub fn of(&self, module: &str) -> Option<Quantization> {
+    pub fn of(&self, module: &str) -> Option<Format> {
         self.overrides.get(module).copied().unwrap_or(Some(self.default))
+    }
+
+    /// One format for all matrices.
+    fn all(default: Format) -> Self {
+        Self { default, overrides: HashMap::new() }
     }
 
     /// Reads the block, if there is one.
@@ -47,10 +89,16 @@ impl QuantizationConfig {
                     block
                 }
                 Some(block) => {
-                    let method = block.text("quant_method")?.unwrap_or("unknown");
-                    let message =
-                        format!("{method} is not supported; supported: MLX's affine quantization");
-                    return Err(block.error("quant_method", message));
+                    return match block.text("quant_method")?.unwrap_or("unknown") {
+                        // What a file holds dense stays so: its list of modules says nothing more.
+                        "mxfp4" => Ok(Some(Self::all(Format::Floats(FpMode::Mxfp4)))),
+                        method => {
+                            let message = format!(
+                                "{method} is not supported; supported: MLX's own, and mxfp4"
+                            );
+                            Err(block.error("quant_method", message))
+                        }
+                    };
                 }
                 None => return Ok(None),
             },
@@ -69,13 +117,15 @@ impl QuantizationConfig {
     }
 }
 
-fn one(block: &Fields<'_>) -> Result<Quantization> {
-    if let Some(mode) = block.text("mode")?.filter(|mode| *mode != "affine") {
-        return Err(
-            block.error("mode", format_args!("{mode:?} is not supported; supported: affine"))
-        );
-    }
+fn one(block: &Fields<'_>) -> Result<Format> {
     let (group_size, bits) = (block.need_size("group_size")?, block.need_size("bits")?);
+    match block.text("mode")? {
+        None | Some("affine") => affine(block, group_size, bits).map(Format::Affine),
+        Some(name) => small_floats(block, name, group_size, bits).map(Format::Floats),
+    }
+}
+
+fn affine(block: &Fields<'_>, group_size: usize, bits: usize) -> Result<Quantization> {
     if !matches!(group_size, 32 | 64 | 128) {
         return Err(
             block.error("group_size", format_args!("{group_size} is not one of 32, 64, 128"))
@@ -85,4 +135,23 @@ fn one(block: &Fields<'_>) -> Result<Quantization> {
         return Err(block.error("bits", format_args!("{bits} is not one of 2, 3, 4, 5, 6, 8")));
     }
     Ok(Quantization { group_size, bits })
+}
+
+fn small_floats(block: &Fields<'_>, name: &str, group_size: usize, bits: usize) -> Result<FpMode> {
+    let modes = [FpMode::Mxfp4, FpMode::Nvfp4, FpMode::Mxfp8];
+    let mode = modes.into_iter().find(|mode| mode.name() == name).ok_or_else(|| {
+        let message = format!("{name:?} is not supported; supported: affine, mxfp4, nvfp4, mxfp8");
+        block.error("mode", message)
+    })?;
+    if block.get("global_scale").is_some_and(|scale| scale.as_bool() != Some(false)) {
+        return Err(block.error("global_scale", "is not supported"));
+    }
+    if (group_size, bits) != (mode.group_size(), mode.bits()) {
+        let (groups, own) = (mode.group_size(), mode.bits());
+        let message = format!(
+            "{name} has {own} bits in groups of {groups}, not {bits} in groups of {group_size}"
+        );
+        return Err(block.error("mode", message));
+    }
+    Ok(mode)
 }

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::{
     Error, Result,
-    config::{Family, ModelConfig, RopeConfig, RopeScaling},
+    config::{Family, ModelConfig, RopeConfig, RopeScaling, Scores},
     json,
     tokenizer::{Special, Tokenizer},
 };
@@ -29,8 +29,16 @@ fn model(config: &ModelConfig, special: Special, dtype: Dtype) -> Result<Value> 
         Family::Llama => ("llama", "LlamaForCausalLM"),
         Family::Qwen2 => ("qwen2", "Qwen2ForCausalLM"),
         Family::Qwen3 => ("qwen3", "Qwen3ForCausalLM"),
+        Family::Qwen3Moe => ("qwen3_moe", "Qwen3MoeForCausalLM"),
+        Family::GptOss => {
+            return Err(Error::file(
+                &config.path,
+                "general.architecture",
+                "gpt-oss is not exported: its folders hold mxfp4, and not dequantized weights",
+            ));
+        }
     };
-    Ok(json!({
+    let mut value = json!({
         "architectures": [class],
         "model_type": model_type,
         "hidden_act": "silu",
@@ -50,7 +58,16 @@ fn model(config: &ModelConfig, special: Special, dtype: Dtype) -> Result<Value> 
         "eos_token_id": special.eos,
         "pad_token_id": special.padding,
         "torch_dtype": dtype.name(),
-    }))
+    });
+    if let Some(experts) = &config.experts {
+        value["num_experts"] = experts.count.into();
+        value["num_experts_per_tok"] = experts.per_token.into();
+        value["moe_intermediate_size"] = experts.width.into();
+        value["norm_topk_prob"] = (experts.scores == Scores::OfAll { normalized: true }).into();
+        value["decoder_sparse_step"] = experts.step.into();
+        value["mlp_only_layers"] = experts.dense_layers.clone().into();
+    }
+    Ok(value)
 }
 
 /// All tokens that end a generation, that of a sequence first.
@@ -89,6 +106,13 @@ fn rope_scaling(config: &ModelConfig) -> Result<Value> {
             "low_freq_factor": shortest(*low),
             "high_freq_factor": shortest(*high),
             "original_max_position_embeddings": *original_context as u64,
+        }),
+        RopeScaling::Yarn(yarn) => json!({
+            "rope_type": "yarn",
+            "factor": shortest(yarn.factor),
+            "original_max_position_embeddings": yarn.original_context as u64,
+            "beta_fast": shortest(yarn.beta_fast),
+            "beta_slow": shortest(yarn.beta_slow),
         }),
         RopeScaling::None | RopeScaling::Factors(_) => Value::Null,
     })

@@ -7,7 +7,7 @@ use serde_json::json;
 
 use crate::{
     Result, json,
-    models::{Linear, Transformer},
+    models::{Experts, FeedForward, Linear, Transformer},
 };
 
 /// Writes `model.safetensors`, or several files of at most `limit` bytes with an index.
@@ -76,15 +76,41 @@ impl Tensors {
                 }
             }
             all.vector(&name("post_attention_layernorm"), &block.mlp_norm)?;
-            all.linear(&name("mlp.gate_proj"), &block.mlp.gate)?;
-            all.linear(&name("mlp.up_proj"), &block.mlp.up)?;
-            all.linear(&name("mlp.down_proj"), &block.mlp.down)?;
+            all.feed_forward(&name("mlp"), &block.mlp)?;
         }
         all.vector("model.norm", &model.norm)?;
         if let Some(head) = &model.embedding.head {
             all.linear("lm_head", head)?;
         }
         Ok(all)
+    }
+
+    fn feed_forward(&mut self, module: &str, block: &FeedForward) -> Result<()> {
+        let name = |part: &str| format!("{module}.{part}");
+        match block {
+            FeedForward::Dense(mlp) => {
+                self.linear(&name("gate_proj"), &mlp.gate)?;
+                self.linear(&name("up_proj"), &mlp.up)?;
+                self.linear(&name("down_proj"), &mlp.down)
+            }
+            FeedForward::Mixture(mixture) => {
+                self.linear(&name("gate"), &mixture.router)?;
+                self.experts(&name("experts"), "gate_proj", &mixture.gate)?;
+                self.experts(&name("experts"), "up_proj", &mixture.up)?;
+                self.experts(&name("experts"), "down_proj", &mixture.down)
+            }
+        }
+    }
+
+    /// A matrix of each expert.
+    fn experts(&mut self, module: &str, part: &str, experts: &Experts) -> Result<()> {
+        let stack = experts.weight().matrices(self.dtype)?;
+        for expert in 0..stack.dim(0) {
+            let at = expert as isize;
+            let matrix = ops::squeeze(&ops::slice_axis(&stack, 0, at, at + 1)?, &[0])?;
+            self.add(format!("{module}.{expert}.{part}.weight"), &matrix)?;
+        }
+        Ok(())
     }
 
     fn add(&mut self, name: String, array: &Array) -> Result<()> {

@@ -1,12 +1,12 @@
 //! Puts weights where the architecture wants them.
 
-use mlx::Tree;
+use mlx::{Array, Tree};
 
-use super::weights::Weights;
+use super::{experts::mixture, weights::Weights};
 use crate::{
     Result,
     config::ModelConfig,
-    models::{Attention, Block, Embedding, Mlp, Rope, Transformer},
+    models::{Attention, Block, Embedding, FeedForward, Mlp, Rope, Transformer},
 };
 
 /// The model of `config` with the tensors of `weights`.
@@ -30,19 +30,28 @@ pub(super) fn transformer(config: ModelConfig, mut weights: Weights) -> Result<T
 }
 
 fn block(config: &ModelConfig, w: &mut Weights, index: usize) -> Result<Block> {
-    let (hidden, inner) = (config.hidden_size, config.intermediate_size);
+    let hidden = config.hidden_size;
     let name = |module: &str| format!("model.layers.{index}.{module}");
-    let mlp = Mlp {
-        gate: w.linear(&name("mlp.gate_proj"), inner, hidden)?,
-        up: w.linear(&name("mlp.up_proj"), inner, hidden)?,
-        down: w.linear(&name("mlp.down_proj"), hidden, inner)?,
-    };
     Ok(Block {
         attention_norm: w.need(&name("input_layernorm"), "weight", &[hidden])?,
         attention: attention(config, w, &name("self_attn"))?,
         mlp_norm: w.need(&name("post_attention_layernorm"), "weight", &[hidden])?,
-        mlp,
+        mlp: feed_forward(config, w, index)?,
     })
+}
+
+fn feed_forward(config: &ModelConfig, w: &mut Weights, index: usize) -> Result<FeedForward> {
+    let (hidden, inner) = (config.hidden_size, config.intermediate_size);
+    let module = format!("model.layers.{index}.mlp");
+    if let Some(experts) = config.experts_of(index) {
+        return mixture(config, experts, w, &module).map(FeedForward::Mixture);
+    }
+    let mut linear = |part: &str, out, inner| w.linear(&format!("{module}.{part}"), out, inner);
+    Ok(FeedForward::Dense(Mlp {
+        gate: linear("gate_proj", inner, hidden)?,
+        up: linear("up_proj", inner, hidden)?,
+        down: linear("down_proj", hidden, inner)?,
+    }))
 }
 
 fn attention(config: &ModelConfig, w: &mut Weights, module: &str) -> Result<Attention> {
@@ -59,9 +68,24 @@ fn attention(config: &ModelConfig, w: &mut Weights, module: &str) -> Result<Atte
         o: w.linear(&format!("{module}.o_proj"), hidden, queries)?,
         q_norm: norm(w, "q_norm")?,
         k_norm: norm(w, "k_norm")?,
+        sinks: sinks(config, w, module)?,
         heads: config.num_heads,
         kv_heads: config.num_kv_heads,
         head_dim: dim,
         eps: config.rms_norm_eps,
+        scale: config.attention_scale(),
     })
+}
+
+/// A sink for each head, in the families that have them.
+fn sinks(config: &ModelConfig, w: &mut Weights, module: &str) -> Result<Option<Array>> {
+    let shape = [config.num_heads];
+    if !config.family.has_sinks() {
+        return Ok(None);
+    }
+    // GGUF has them as the weight of a module.
+    match w.optional(&format!("{module}.sinks"), "weight", &shape)? {
+        Some(sinks) => Ok(Some(sinks)),
+        None => w.need(module, "sinks", &shape).map(Some),
+    }
 }

@@ -10,7 +10,7 @@ use mlx::{
 use super::{LoadOptions, LoadedModel, assemble, template, weights::Weights};
 use crate::{
     Error, Result,
-    config::{self, ModelConfig, RopeScaling},
+    config::{self, Family, ModelConfig, RopeScaling},
     metadata::{Metadata, Value},
     models::Transformer,
     tokenizer::Tokenizer,
@@ -47,8 +47,9 @@ fn read(
     if let Some(factors) = tensors.remove("rope_freqs.weight") {
         config.rope.scaling = frequency_factors(path, &config, &factors)?;
     }
+    let family = config.family;
     let mut weights = Weights::new(rename, None);
-    weights.add(path, tensors)?;
+    weights.add(path, tensors.into_iter().map(|(name, array)| (as_usual(family, name), array)))?;
     if let Some(dtype) = dtype(&config, &weights) {
         weights.set_dtype(dtype);
     }
@@ -100,9 +101,22 @@ fn rename(module: &str) -> String {
         "mlp.gate_proj" => ".ffn_gate",
         "mlp.up_proj" => ".ffn_up",
         "mlp.down_proj" => ".ffn_down",
+        "self_attn.sinks" => ".attn_sinks",
+        "mlp.gate" | "mlp.router" => ".ffn_gate_inp",
+        "mlp.switch_mlp.gate_proj" | "mlp.experts.gate_proj" => ".ffn_gate_exps",
+        "mlp.switch_mlp.up_proj" | "mlp.experts.up_proj" => ".ffn_up_exps",
+        "mlp.switch_mlp.down_proj" | "mlp.experts.down_proj" => ".ffn_down_exps",
         _ => "",
     };
     format!("blk.{layer}{part}")
+}
+
+/// gpt-oss's name of the norm before a feed-forward block is its own.
+fn as_usual(family: Family, name: String) -> String {
+    match name.strip_suffix(".post_attention_norm.weight") {
+        Some(layer) if family == Family::GptOss => format!("{layer}.ffn_norm.weight"),
+        _ => name,
+    }
 }
 
 /// The metadata with numbers of all widths widened.
@@ -164,5 +178,9 @@ mod tests {
         assert_eq!(rename("lm_head"), "output");
         assert_eq!(rename("model.layers.11.self_attn.o_proj"), "blk.11.attn_output");
         assert_eq!(rename("model.layers.3"), "blk.3");
+        assert_eq!(rename("model.layers.3.mlp.switch_mlp.up_proj"), "blk.3.ffn_up_exps");
+        let norm = |family| as_usual(family, "blk.3.post_attention_norm.weight".into());
+        assert_eq!(norm(Family::GptOss), "blk.3.ffn_norm.weight");
+        assert_eq!(norm(Family::Llama), "blk.3.post_attention_norm.weight");
     }
 }

@@ -1,6 +1,7 @@
 //! From files to a model that can run.
 
 mod assemble;
+mod experts;
 pub(crate) mod gguf;
 mod random;
 mod safetensors;

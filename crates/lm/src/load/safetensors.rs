@@ -22,7 +22,9 @@ pub(super) fn read(folder: &Path, config: &ModelConfig, dtype: Option<Dtype>) ->
         let loaded = mlx::io::load_safetensors(&file)?;
         weights.add(&file, loaded.arrays)?;
     }
-    if let Some(dtype) = dtype.or_else(|| weights.stored_dtype("model.embed_tokens")) {
+    let stored =
+        || ["model.embed_tokens", "model.norm"].iter().find_map(|m| weights.stored_dtype(m));
+    if let Some(dtype) = dtype.or_else(stored) {
         weights.set_dtype(dtype);
     }
     Ok(weights)

@@ -5,12 +5,12 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use mlx::{Array, Dtype, ops};
+use mlx::{Array, Dtype, ops, ops::FpMode};
 
 use crate::{
     Error, Result,
-    config::{Quantization, QuantizationConfig},
-    models::Linear,
+    config::{Format, Quantization, QuantizationConfig},
+    models::{Experts, Linear, Weight},
 };
 
 /// Tensors by the names of their files, with what is needed to check them.
@@ -58,25 +58,27 @@ impl Weights {
         Ok(())
     }
 
-    /// Dtype of a module's stored floating point numbers.
+    /// Dtype of a module's stored floating point numbers. The scales of small floats are none.
     pub(super) fn stored_dtype(&self, module: &str) -> Option<Dtype> {
         let module = (self.rename)(module);
         let of = |part: &str| self.tensors.get(&format!("{module}.{part}")).map(|(a, _)| a.dtype());
-        of("scales").or_else(|| of("weight"))
+        of("scales").or_else(|| of("weight")).filter(|dtype| dtype.is_floating())
     }
 
     /// Whether any tensor of the module is there.
     pub(super) fn has(&self, module: &str) -> bool {
-        self.tensors.contains_key(&format!("{}.weight", (self.rename)(module)))
+        self.has_tensor(&format!("{}.weight", (self.rename)(module)))
+    }
+
+    /// Whether a tensor of this name is there.
+    pub(super) fn has_tensor(&self, name: &str) -> bool {
+        self.tensors.contains_key(name)
     }
 
     /// A floating point tensor of this shape that must be there.
     pub(super) fn need(&mut self, module: &str, part: &str, shape: &[usize]) -> Result<Array> {
-        let name = format!("{}.{part}", (self.rename)(module));
-        self.optional(module, part, shape)?.ok_or_else(|| {
-            let file = self.files.first().map_or(Path::new("weights"), PathBuf::as_path);
-            Error::file(file, name, "missing")
-        })
+        let found = self.optional(module, part, shape)?;
+        found.ok_or_else(|| self.missing(format!("{}.{part}", (self.rename)(module))))
     }
 
     /// A floating point tensor of this shape, if it is there.
@@ -87,19 +89,48 @@ impl Weights {
         shape: &[usize],
     ) -> Result<Option<Array>> {
         let name = format!("{}.{part}", (self.rename)(module));
-        let Some((array, file)) = self.tensors.remove(&name) else { return Ok(None) };
+        let found = self.take(&name, shape, Dtype::is_floating, "floating point numbers")?;
+        found.map(|array| self.cast(array)).transpose()
+    }
+
+    /// A tensor of bytes of this shape, by its whole name, that must be there.
+    pub(super) fn need_bytes(&mut self, name: &str, shape: &[usize]) -> Result<Array> {
+        let found = self.take(name, shape, |dtype| dtype == Dtype::Uint8, "bytes")?;
+        found.ok_or_else(|| self.missing(name.to_owned()))
+    }
+
+    /// A floating point tensor of this shape, by its whole name, that must be there.
+    pub(super) fn need_floats(&mut self, name: &str, shape: &[usize]) -> Result<Array> {
+        match self.take(name, shape, Dtype::is_floating, "floating point numbers")? {
+            Some(array) => self.cast(array),
+            None => Err(self.missing(name.to_owned())),
+        }
+    }
+
+    fn missing(&self, name: String) -> Error {
+        Error::file(self.file(), name, "missing")
+    }
+
+    /// A tensor, if it is there, with this shape and a dtype that is `wanted`.
+    fn take(
+        &mut self,
+        name: &str,
+        shape: &[usize],
+        fits: impl Fn(Dtype) -> bool,
+        wanted: &str,
+    ) -> Result<Option<Array>> {
+        let Some((array, file)) = self.tensors.remove(name) else { return Ok(None) };
         let file = &self.files[file];
         if array.shape() != shape {
             let got = array.shape();
             let message = format!("has shape {got:?} but the configuration asks for {shape:?}");
             return Err(Error::file(file, name, message));
         }
-        if !array.dtype().is_floating() {
-            let message =
-                format!("has dtype {} but floating point numbers are needed", array.dtype());
+        if !fits(array.dtype()) {
+            let message = format!("has dtype {} but {wanted} are needed", array.dtype());
             return Err(Error::file(file, name, message));
         }
-        self.cast(array).map(Some)
+        Ok(Some(array))
     }
 
     fn cast(&self, array: Array) -> Result<Array> {
@@ -112,9 +143,26 @@ impl Weights {
     /// A matrix (out, in), dense or quantized, with its bias if there is one.
     pub(super) fn linear(&mut self, module: &str, out: usize, inner: usize) -> Result<Linear> {
         let bias = self.optional(module, "bias", &[out])?;
+        Ok(Linear::new(self.weight(module, &[out, inner])?, bias))
+    }
+
+    /// A stack of matrices (experts, out, in), dense or quantized, with biases if there are some.
+    pub(super) fn experts(
+        &mut self,
+        module: &str,
+        experts: usize,
+        out: usize,
+        inner: usize,
+    ) -> Result<Experts> {
+        let bias = self.optional(module, "bias", &[experts, out])?;
+        Ok(Experts::new(self.weight(module, &[experts, out, inner])?, bias))
+    }
+
+    /// Matrices of this shape (…, out, in), dense or quantized.
+    fn weight(&mut self, module: &str, shape: &[usize]) -> Result<Weight> {
         let renamed = (self.rename)(module);
         let Some((scales, file)) = self.tensors.remove(&format!("{renamed}.scales")) else {
-            return Ok(Linear::dense(self.need(module, "weight", &[out, inner])?, bias)?);
+            return Ok(Weight::dense(self.need(module, "weight", shape)?)?);
         };
         let path = self.files[file].clone();
         let mut part = |part: &str| {
@@ -124,36 +172,61 @@ impl Weights {
                 None => Err(Error::file(&path, name, "missing beside the scales")),
             }
         };
-        let (words, biases) = (part("weight")?, part("biases")?);
-        let format = packing(&words, &scales, &biases, out, inner).ok_or_else(|| {
-            let (w, s) = (words.shape(), scales.shape());
-            let message = format!(
-                "words {w:?} and scales {s:?} are no quantized {out} × {inner} matrix, which the \
-                 configuration asks for"
-            );
-            Error::file(&path, format!("{renamed}.weight"), message)
-        })?;
-        self.check_declared(module, &path, &renamed, format)?;
-        let (scales, biases) = (self.cast(scales)?, self.cast(biases)?);
-        Ok(Linear::quantized(words, scales, biases, format, bias))
+        let words = part("weight")?;
+        // Scales of small floats are bytes, and have no biases beside them.
+        let biases = if scales.dtype().is_floating() { Some(part("biases")?) } else { None };
+        self.quantized(module, &path, Parts { words, scales, biases }, shape)
     }
 
-    fn check_declared(
+    /// The weight of a module that these parts make, checked: matrices of this shape (…, out, in).
+    pub(super) fn quantized(
         &self,
         module: &str,
         path: &Path,
-        name: &str,
-        found: Quantization,
-    ) -> Result<()> {
+        parts: Parts,
+        shape: &[usize],
+    ) -> Result<Weight> {
+        let name = (self.rename)(module);
+        let format = parts.format(shape).ok_or_else(|| {
+            let (w, s) = (parts.words.shape(), parts.scales.shape());
+            let what = shape.iter().map(usize::to_string).collect::<Vec<_>>().join(" × ");
+            let message = format!(
+                "words {w:?} and scales {s:?} are no quantized {what} matrix, which the configuration \
+                 asks for"
+            );
+            Error::file(path, format!("{name}.weight"), message)
+        })?;
+        self.check_declared(module, path, &name, format)?;
+        let Parts { words, scales, biases } = parts;
+        match (format, biases) {
+            (Format::Affine(format), Some(biases)) => {
+                let (scales, biases) = (self.cast(scales)?, self.cast(biases)?);
+                Ok(Weight::Affine { words, scales, biases, format })
+            }
+            (Format::Floats(mode), _) => {
+                // As upstream dequantizes where nobody says otherwise.
+                let dtype = self.dtype.unwrap_or(Dtype::Bfloat16);
+                Ok(Weight::Floats { words, scales, mode, dtype })
+            }
+            (Format::Affine(_), None) => unreachable!("an affine format was found by its biases"),
+        }
+    }
+
+    /// The file that messages name where no tensor tells it.
+    pub(super) fn file(&self) -> &Path {
+        self.files.first().map_or(Path::new("weights"), PathBuf::as_path)
+    }
+
+    /// Holds what config.json declares for a module against what was found.
+    fn check_declared(&self, module: &str, path: &Path, name: &str, found: Format) -> Result<()> {
         let Some((config, declared)) = &self.declared else { return Ok(()) };
         let declared = declared.as_ref().and_then(|d| d.of(module));
         if declared == Some(found) {
             return Ok(());
         }
-        let describe = |q: Quantization| format!("{} bits in groups of {}", q.bits, q.group_size);
-        let says = declared.map_or("no quantization".to_owned(), describe);
+        let says = declared.map_or("no quantization".to_owned(), |format| format.to_string());
         let file = path.file_name().unwrap_or_default().display();
-        let message = format!("declares {says} for {name}, but {file} holds {}", describe(found));
+        let message = format!("declares {says} for {name}, but {file} holds {found}");
         Err(Error::file(config, "quantization", message))
     }
 
@@ -173,28 +246,47 @@ impl Weights {
     }
 }
 
-/// Group size and bits, which follow from the shapes once the matrix is known.
-fn packing(
-    words: &Array,
-    scales: &Array,
-    biases: &Array,
-    out: usize,
-    inner: usize,
-) -> Option<Quantization> {
-    let ([rows, packed], [scale_rows, groups]) = (words.shape(), scales.shape()) else {
-        return None;
-    };
-    let fits = words.dtype() == Dtype::Uint32
-        && scales.dtype().is_floating()
-        && biases.dtype().is_floating()
-        && [*rows, *scale_rows] == [out, out]
-        && biases.shape() == scales.shape()
-        && *groups > 0
-        && inner.is_multiple_of(*groups)
-        && (packed * 32).is_multiple_of(inner);
-    if !fits {
-        return None;
+/// The tensors of quantized matrices.
+pub(super) struct Parts {
+    /// Packed words (…, out, words).
+    pub(super) words: Array,
+    /// Scales (…, out, groups).
+    pub(super) scales: Array,
+    /// Biases of the same shape, which small floats do not have.
+    pub(super) biases: Option<Array>,
+}
+
+impl Parts {
+    /// The format, which follows from the shapes once that of the matrices (…, out, in) is known.
+    fn format(&self, shape: &[usize]) -> Option<Format> {
+        let Self { words, scales, biases } = self;
+        let (rows, inner) = (&shape[..shape.len() - 1], shape[shape.len() - 1]);
+        let (packed, groups) = (*words.shape().last()?, *scales.shape().last()?);
+        let rows_of = |array: &Array| array.shape()[..array.ndim() - 1] == *rows;
+        let fits = words.dtype() == Dtype::Uint32
+            && rows_of(words)
+            && rows_of(scales)
+            && groups > 0
+            && inner.is_multiple_of(groups)
+            && packed.checked_mul(32)?.is_multiple_of(inner);
+        if !fits {
+            return None;
+        }
+        let (group_size, bits) = (inner / groups, packed * 32 / inner);
+        match biases {
+            Some(biases) => {
+                let format = Quantization { group_size, bits };
+                let fits = biases.shape() == scales.shape() && biases.dtype().is_floating();
+                (fits && format.is_supported()).then_some(Format::Affine(format))
+            }
+            None => {
+                let fits = |mode: &FpMode| {
+                    scales.dtype() == Dtype::Uint8
+                        && (mode.group_size(), mode.bits()) == (group_size, bits)
+                };
+                let modes = [FpMode::Mxfp4, FpMode::Nvfp4, FpMode::Mxfp8];
+                modes.into_iter().find(fits).map(Format::Floats)
+            }
+        }
     }
-    let format = Quantization { group_size: inner / groups, bits: packed * 32 / inner };
-    format.is_supported().then_some(format)
 }

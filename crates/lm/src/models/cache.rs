@@ -1,11 +1,15 @@
 //! The key/value cache: grows by blocks and is written in place.
 
-use mlx::{Array, Result, ops};
+mod rows;
 
+use mlx::{Array, Result};
+
+pub(crate) use self::rows::Filled;
+use self::rows::Rows;
 use crate::config::Quantization;
 
-/// Tokens by which a layer's cache grows.
-const GROWTH: usize = 256;
+/// Tokens that a layer with a window keeps beside those that it needs, so that a few can be taken back.
+const SPARE: usize = 32;
 
 /// Keys and values of all layers for the tokens seen so far.
 #[derive(Clone, Default)]
@@ -13,42 +17,29 @@ pub struct Cache {
     layers: Vec<Layer>,
 }
 
-/// Keys and values of one layer, (batch, kv heads, capacity, features); the first `len` tokens
-/// are filled.
+/// Keys and values of one layer, (batch, kv heads, capacity, features), for the tokens `first` to `len`.
 #[derive(Clone, Default)]
 pub(crate) struct Layer {
     keys: Rows,
     values: Rows,
+    /// Tokens seen so far.
     len: usize,
-}
-
-/// Keys or values, dense or quantized along their features.
-#[derive(Clone)]
-enum Rows {
-    Dense(Option<Array>),
-    /// Words, scales and biases.
-    Quantized([Option<Array>; 3], Quantization),
-}
-
-impl Default for Rows {
-    fn default() -> Self {
-        Rows::Dense(None)
-    }
-}
-
-/// A view of keys or values that are filled.
-#[derive(Clone)]
-pub(crate) enum Filled {
-    /// (batch, kv heads, tokens, features).
-    Dense(Array),
-    /// The same in words, scales and biases.
-    Quantized([Array; 3], Quantization),
+    /// The token whose keys and values are the first ones; those before were forgotten.
+    first: usize,
+    /// Tokens that a token sees, itself included, if not all.
+    window: Option<usize>,
 }
 
 impl Cache {
     /// An empty cache.
     pub fn new(layers: usize) -> Self {
         Self { layers: vec![Layer::default(); layers] }
+    }
+
+    /// An empty cache whose layers see as many tokens, or all. What no token will see any more is forgotten.
+    pub fn with_windows(windows: impl IntoIterator<Item = Option<usize>>) -> Self {
+        let layer = |window| Layer { window, ..Layer::default() };
+        Self { layers: windows.into_iter().map(layer).collect() }
     }
 
     /// Tokens seen so far.
@@ -61,11 +52,15 @@ impl Cache {
         self.len() == 0
     }
 
-    /// Forgets all but the first `len` tokens.
-    pub fn truncate(&mut self, len: usize) {
+    /// Forgets all but the first `len` tokens; or all, if a layer with a window has forgotten what the next
+    /// token would see. Returns how many tokens are left.
+    pub fn truncate(&mut self, len: usize) -> usize {
+        let len = if self.layers.iter().all(|layer| layer.can_end_at(len)) { len } else { 0 };
         for layer in &mut self.layers {
             layer.len = layer.len.min(len);
+            layer.first = layer.first.min(layer.len);
         }
+        self.len()
     }
 
     /// Quantizes what is cached, and what will be. What is quantized already stays as it is.
@@ -91,87 +86,36 @@ impl Cache {
 }
 
 impl Layer {
-    /// Adds keys and values (batch, kv heads, tokens, features) and returns views of all so far.
+    /// Adds keys and values (batch, kv heads, tokens, features) and returns views of all that the new tokens
+    /// see, the new ones last.
     pub(crate) fn update(&mut self, keys: &Array, values: &Array) -> Result<(Filled, Filled)> {
-        let end = self.len + keys.dim(2);
-        let keys = self.keys.append(keys, self.len)?;
-        let values = self.values.append(values, self.len)?;
-        self.len = end;
+        let (new, filled) = (keys.dim(2), self.len - self.first);
+        let full = filled + new > self.keys.capacity();
+        let forgotten = match self.window {
+            Some(window) if full => filled.saturating_sub(window - 1 + SPARE),
+            _ => 0,
+        };
+        let seen = self.window.map_or(filled, |window| filled.min(window - 1));
+        let keys = self.keys.append(keys, forgotten..filled, seen)?;
+        let values = self.values.append(values, forgotten..filled, seen)?;
+        self.first += forgotten;
+        self.len += new;
         Ok((keys, values))
     }
-}
 
-impl Rows {
-    fn arrays(&self) -> impl Iterator<Item = &Array> {
-        let parts = match self {
-            Rows::Dense(rows) => std::slice::from_ref(rows),
-            Rows::Quantized(parts, _) => parts,
-        };
-        parts.iter().flatten()
-    }
-
-    fn append(&mut self, new: &Array, at: usize) -> Result<Filled> {
-        match self {
-            Rows::Dense(rows) => Ok(Filled::Dense(append(rows, new, at)?)),
-            Rows::Quantized([words, scales, biases], format) => {
-                let (w, s, b) = ops::quantize(new, format.group_size, format.bits)?;
-                let filled =
-                    [append(words, &w, at)?, append(scales, &s, at)?, append(biases, &b, at)?];
-                Ok(Filled::Quantized(filled, *format))
-            }
-        }
-    }
-
-    fn quantize(&mut self, format: Quantization) -> Result<()> {
-        if let Rows::Dense(rows) = self {
-            let parts = match rows {
-                Some(rows) => {
-                    let (w, s, b) = ops::quantize(rows, format.group_size, format.bits)?;
-                    [Some(w), Some(s), Some(b)]
-                }
-                None => [None, None, None],
-            };
-            *self = Rows::Quantized(parts, format);
-        }
-        Ok(())
-    }
-}
-
-/// Writes `new` at `at` into `slot`, growing it where needed, and returns a view up to its end.
-///
-/// The slot's array is consumed by the update, so that nothing else refers to its buffer when the
-/// update runs and it happens in place.
-fn append(slot: &mut Option<Array>, new: &Array, at: usize) -> Result<Array> {
-    let end = at + new.dim(2);
-    let buffer = grown(slot.take(), new, at)?;
-    let start = [0, 0, at as isize, 0];
-    let mut stop: [isize; 4] = std::array::from_fn(|axis| buffer.shape()[axis] as isize);
-    stop[2] = end as isize;
-    let updated = ops::slice_update(&buffer, new, &start, &stop, &[1; 4])?;
-    drop(buffer);
-    let view = ops::slice_axis(&updated, 2, 0, end as isize)?;
-    *slot = Some(updated);
-    Ok(view)
-}
-
-/// The buffer with room for `new` after `at` tokens.
-fn grown(buffer: Option<Array>, new: &Array, at: usize) -> Result<Array> {
-    let capacity = buffer.as_ref().map_or(0, |b| b.dim(2));
-    if let Some(buffer) = buffer.as_ref().filter(|_| at + new.dim(2) <= capacity) {
-        return Ok(buffer.clone());
-    }
-    let mut shape = [0, 1, 2, 3].map(|axis| new.dim(axis));
-    shape[2] = new.dim(2).next_multiple_of(GROWTH);
-    let room = ops::zeros(&shape, new.dtype())?;
-    match buffer {
-        None => Ok(room),
-        Some(old) if at == capacity => ops::concatenate(&[&old, &room], 2),
-        Some(old) => ops::concatenate(&[&ops::slice_axis(&old, 2, 0, at as isize)?, &room], 2),
+    /// Whether everything is there that the token behind the first `len` sees.
+    fn can_end_at(&self, len: usize) -> bool {
+        let needed = self.window.map_or(0, |window| len.saturating_sub(window - 1));
+        len >= self.len || self.first <= needed
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::ops::Range;
+
+    use mlx::ops;
+
     use super::*;
 
     fn tokens(n: usize) -> Array {
@@ -192,6 +136,57 @@ mod tests {
         layer.len = 300;
         layer.update(&tokens(500), &tokens(500)).unwrap();
         assert_eq!(capacity(&layer), 300 + 512);
+    }
+
+    /// Numbers 0, 1, … as keys of the tokens `range`.
+    fn numbered(range: Range<usize>) -> Array {
+        let rows: Vec<f32> = range.clone().map(|token| token as f32).collect();
+        Array::from_slice(&rows, &[1, 1, range.len(), 1]).unwrap()
+    }
+
+    /// A layer with a window shows what its tokens see, whatever the steps, and stays small.
+    #[test]
+    fn a_window_shows_the_last_tokens_and_forgets_the_others() {
+        mlx::init();
+        mlx::with_device(mlx::Device::CPU, || {
+            let window = 16;
+            let mut cache = Cache::with_windows([Some(window), None]);
+            let (mut len, mut largest) = (0, 0);
+            for step in [5, 1, 40, 1, 1, 300, 1, 7].into_iter().chain([1; 600]) {
+                let new = numbered(len..len + step);
+                let shown = cache.layers.iter_mut().map(|layer| {
+                    let (keys, values) = layer.update(&new, &new).unwrap();
+                    let (Filled::Dense(keys), Filled::Dense(values)) = (keys, values) else {
+                        panic!("quantized")
+                    };
+                    assert_eq!(keys.shape(), values.shape());
+                    keys.to_vec::<f32>().unwrap()
+                });
+                let shown: Vec<_> = shown.collect();
+                let from = |first: usize| numbered(first..len + step).to_vec::<f32>().unwrap();
+                assert_eq!(shown, [from(len.saturating_sub(window - 1)), from(0)]);
+                len += step;
+                if len > 400 {
+                    largest = largest.max(cache.layers[0].keys.capacity());
+                }
+            }
+            assert_eq!(cache.len(), len);
+            assert!(largest <= 15 + SPARE + 512, "{largest}");
+
+            // A few tokens can be taken back, and then others come.
+            assert_eq!(cache.truncate(len - SPARE), len - SPARE);
+            let (keys, _) = cache.layers[0].update(&numbered(0..1), &numbered(0..1)).unwrap();
+            let Filled::Dense(keys) = keys else { panic!("quantized") };
+            let (first, end) = (len - SPARE + 1 - window, len - SPARE);
+            let want = [numbered(first..end).to_vec::<f32>().unwrap(), vec![0.0]].concat();
+            assert_eq!(keys.to_vec::<f32>().unwrap(), want);
+            // Too many cannot: then nothing is left.
+            assert_eq!(cache.truncate(300), 0);
+            let (keys, _) = cache.layers[0].update(&numbered(0..3), &numbered(0..3)).unwrap();
+            let Filled::Dense(keys) = keys else { panic!("quantized") };
+            assert_eq!(keys.to_vec::<f32>().unwrap(), [0.0, 1.0, 2.0]);
+        })
+        .unwrap();
     }
 
     /// Quantized on the way, and what was there before: the same as if all had been quantized at once.

@@ -1,10 +1,14 @@
-//! The decoder-only transformer that Llama and Qwen share.
+//! The decoder-only transformer that all families share.
 
-use mlx::{Array, Tree, fast, ops};
+use mlx::{Array, Tree, fast, fast::Mask, ops};
 
 use super::{
-    Cache, Linear, attention::Attention, cache::Layer as CacheLayer, embedding::Embedding,
-    mlp::Mlp, rope::Rope,
+    Cache, Linear,
+    attention::{Attention, window_mask},
+    cache::Layer as CacheLayer,
+    embedding::Embedding,
+    mlp::FeedForward,
+    rope::Rope,
 };
 use crate::{Result, config::ModelConfig};
 
@@ -26,7 +30,7 @@ pub(crate) struct Block {
     pub(crate) attention_norm: Array,
     pub(crate) attention: Attention,
     pub(crate) mlp_norm: Array,
-    pub(crate) mlp: Mlp,
+    pub(crate) mlp: FeedForward,
 }
 
 impl Block {
@@ -35,11 +39,12 @@ impl Block {
         x: &Array,
         rope: &Rope,
         offset: &Array,
+        mask: Mask<'_>,
         cache: &mut CacheLayer,
         eps: f32,
     ) -> Result<Array> {
         let normed = fast::rms_norm(x, Some(&self.attention_norm), eps)?;
-        let x = ops::add(x, &self.attention.forward(&normed, rope, offset, cache)?)?;
+        let x = ops::add(x, &self.attention.forward(&normed, rope, offset, mask, cache)?)?;
         let normed = fast::rms_norm(&x, Some(&self.mlp_norm), eps)?;
         Ok(ops::add(&x, &self.mlp.forward(&normed)?)?)
     }
@@ -53,7 +58,7 @@ impl Transformer {
 
     /// An empty cache for this model.
     pub fn new_cache(&self) -> Cache {
-        Cache::new(self.blocks.len())
+        Cache::with_windows((0..self.blocks.len()).map(|layer| self.config.window_of(layer)))
     }
 
     /// Logits (batch, tokens, vocabulary) of all `tokens` (batch, tokens), which follow those in
@@ -80,9 +85,18 @@ impl Transformer {
     /// Features (batch, tokens, hidden) after the last layer; fills the cache.
     fn hidden(&self, tokens: &Array, cache: &mut Cache) -> Result<Array> {
         let offset = Array::scalar(cache.len() as i32)?;
+        let (new, eps) = (tokens.dim(1), self.config.rms_norm_eps);
+        let window = self.config.window.as_ref();
+        let window = window.map(|w| window_mask(new, cache.len(), w.tokens)).transpose()?.flatten();
         let mut x = self.embedding.embed(tokens)?;
-        for (block, cache) in self.blocks.iter().zip(cache.layers_mut()) {
-            x = block.forward(&x, &self.rope, &offset, cache, self.config.rms_norm_eps)?;
+        for (layer, (block, cache)) in self.blocks.iter().zip(cache.layers_mut()).enumerate() {
+            // A single query sees everything that is shown; order matters between several.
+            let mask = match window.as_ref().filter(|_| self.config.window_of(layer).is_some()) {
+                Some(window) => Mask::Array(window),
+                None if new > 1 => Mask::Causal,
+                None => Mask::None,
+            };
+            x = block.forward(&x, &self.rope, &offset, mask, cache, eps)?;
         }
         Ok(x)
     }

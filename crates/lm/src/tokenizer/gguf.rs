@@ -26,15 +26,20 @@ const TEMPLATE: &str = "tokenizer.chat_template";
 const EOS: [&str; 3] =
     ["tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id", "tokenizer.ggml.eom_token_id"];
 /// Control tokens that end a turn in every model that has them, though files often name only one.
-const END_OF_TURN: [&str; 7] = [
+const END_OF_TURN: [&str; 9] = [
     "<|im_end|>",
     "<|eot_id|>",
     "<|eom_id|>",
-    "<|end|>",
+    MESSAGE_END,
     "<end_of_turn>",
     "<|endoftext|>",
     "<|end_of_text|>",
+    RETURN,
+    "<|call|>",
 ];
+/// Ends gpt-oss's turns, of which [`MESSAGE_END`] ends but a part.
+const RETURN: &str = "<|return|>";
+const MESSAGE_END: &str = "<|end|>";
 
 /// Kinds of tokens in `tokenizer.ggml.token_type`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -201,10 +206,10 @@ fn end_tokens(meta: &Metadata, tokens: &[String], kinds: &[Kind]) -> Result<BTre
     for key in EOS {
         ends.extend(token(meta, key, tokens.len())?);
     }
+    let in_parts = tokens.iter().any(|token| token == RETURN);
+    let is_end = |token: &str| END_OF_TURN.contains(&token) && !(in_parts && token == MESSAGE_END);
     let control = (0u32..).zip(tokens).zip(kinds).filter(|(_, kind)| **kind == Kind::Control);
-    ends.extend(
-        control.filter(|((_, t), _)| END_OF_TURN.contains(&t.as_str())).map(|((id, _), _)| id),
-    );
+    ends.extend(control.filter(|((_, t), _)| is_end(t)).map(|((id, _), _)| id));
     Ok(ends)
 }
 
@@ -255,6 +260,21 @@ mod tests {
         assert_eq!(t.decode(&ids), "ab ab11<t>你");
         assert!(t.is_eos(0) && !t.is_eos(1));
         assert_eq!(t.decode(&[99]), "");
+    }
+
+    /// gpt-oss's messages end before its turns do.
+    #[test]
+    fn a_message_is_no_turn_where_turns_have_an_end_of_their_own() {
+        let texts = ["<|end|>", "<|return|>", "<|call|>", "b", "a", "ab"].map(str::to_owned);
+        let mut meta = Metadata::new(Path::new("m.gguf"), Default::default());
+        meta.values.insert(TOKENS.to_owned(), Value::Texts(texts.to_vec()));
+        let kinds = [3, 3, 3, 1, 1, 1];
+        meta.values.insert(TYPES.to_owned(), Value::Ints(kinds.to_vec()));
+        meta.values.insert(MODEL.to_owned(), Value::Text("gpt2".into()));
+        meta.values.insert(PRE.to_owned(), Value::Text("gpt-4o".into()));
+        meta.values.insert(MERGES.to_owned(), Value::Texts(vec!["a b".into()]));
+        let t = Tokenizer::from_gguf(&meta).unwrap();
+        assert_eq!(t.eos_ids().collect::<Vec<_>>(), [1, 2]);
     }
 
     #[test]

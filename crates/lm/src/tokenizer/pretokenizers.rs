@@ -54,6 +54,18 @@ const TEKKEN: &str = concat!(
     r"\s+(?!\S)|",
     r"\s+",
 );
+/// o200k: gpt-4o's and gpt-oss's.
+const O200K: &str = concat!(
+    r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+",
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)?|",
+    r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*",
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)?|",
+    r"\p{N}{1,3}|",
+    r" ?[^\s\p{L}\p{N}]+[\r\n/]*|",
+    r"\s*[\r\n]+|",
+    r"\s+(?!\S)|",
+    r"\s+",
+);
 
 const PLAIN: Scheme = Scheme { splits: &[GPT2], nfc: false, ignore_merges: false, add_bos: false };
 
@@ -71,6 +83,7 @@ const SCHEMES: &[(&[&str], Scheme)] = &[
         &["qwen2", "deepseek-r1-qwen", "stablelm2", "megrez"],
         Scheme { splits: &[QWEN2], nfc: true, ..PLAIN },
     ),
+    (&["gpt-4o"], Scheme { splits: &[O200K], ignore_merges: true, ..PLAIN }),
     (&["tekken"], Scheme { splits: &[TEKKEN], ignore_merges: true, add_bos: true, ..PLAIN }),
 ];
 
@@ -130,5 +143,6 @@ mod tests {
     fn llama3_groups_three_digits_and_qwen_one() {
         assert_eq!(pieces("llama-bpe", "12345 DON'T"), ["123", "45", "ĠDON", "'T"]);
         assert_eq!(pieces("qwen2", "12 it's"), ["1", "2", "Ġit", "'s"]);
+        assert_eq!(pieces("gpt-4o", "1234 it's OneTwo"), ["123", "4", "Ġit's", "ĠOne", "Two"]);
     }
 }

@@ -11,7 +11,7 @@ import mlx.core as mx
 import mlx.nn as nn
 import numpy as np
 from mlx.utils import tree_flatten
-from mlx_lm.models import llama, qwen2, qwen3
+from mlx_lm.models import gpt_oss, llama, qwen2, qwen3, qwen3_moe
 from mlx_lm.models.cache import make_prompt_cache
 
 mx.set_default_device(mx.cpu)
@@ -24,6 +24,23 @@ LLAMA3 = dict(
     rope_type="llama3", factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0,
     original_max_position_embeddings=64,
 )
+QWEN3_MOE = dict(
+    model_type="qwen3_moe", head_dim=32, rope_theta=1e6, num_experts=8, num_experts_per_tok=2,
+    moe_intermediate_size=32, decoder_sparse_step=1, num_hidden_layers=3,
+)
+GPT_OSS = dict(
+    model_type="gpt_oss", head_dim=32, rope_theta=150000, num_hidden_layers=4, num_local_experts=8,
+    num_experts_per_tok=4, sliding_window=16, rms_norm_eps=1e-5,
+    rope_scaling=dict(rope_type="yarn", factor=32.0, original_max_position_embeddings=64),
+)
+AFFINE = {"group_size": 32, "bits": 4, "mode": "affine"}
+EIGHT = {"group_size": 64, "bits": 8}
+# What mlx_lm makes of a published gpt-oss: experts stay as they are, the rest is affine.
+MXFP4 = {
+    "group_size": 32, "bits": 4, "mode": "mxfp4", "model.embed_tokens": AFFINE, "lm_head": AFFINE,
+    **{f"model.layers.{i}.mlp.router": EIGHT for i in range(4)},
+    **{f"model.layers.{i}.self_attn.{p}_proj": AFFINE for i in range(4) for p in "qkvo"},
+}
 CASES = {
     "qwen3": (qwen3, dict(model_type="qwen3", head_dim=32, rope_theta=1e6, tie_word_embeddings=True), None),
     "qwen3 quantized": (
@@ -46,6 +63,18 @@ CASES = {
         ),
         None,
     ),
+    "qwen3_moe": (
+        qwen3_moe,
+        dict(QWEN3_MOE, mlp_only_layers=[1], norm_topk_prob=True, tie_word_embeddings=True),
+        None,
+    ),
+    "qwen3_moe quantized": (
+        qwen3_moe,
+        dict(QWEN3_MOE, mlp_only_layers=[], norm_topk_prob=False, tie_word_embeddings=False),
+        {"group_size": 32, "bits": 4, **{f"model.layers.{i}.mlp.gate": EIGHT for i in range(3)}},
+    ),
+    "gpt_oss": (gpt_oss, GPT_OSS, None),
+    "gpt_oss mxfp4": (gpt_oss, GPT_OSS, MXFP4),
     "qwen2": (qwen2, dict(model_type="qwen2", rope_theta=1e6, tie_word_embeddings=True), None),
 }
 
@@ -63,13 +92,13 @@ def unit(tensor, count):
 
 def weight(tensor, name, shape):
     centered = unit(tensor, int(np.prod(shape))).reshape(shape) - np.float32(0.5)
-    if len(shape) == 2:
-        return centered * np.float32(3.0 / np.sqrt(shape[1]))
+    if len(shape) >= 2:
+        return centered * np.float32(3.0 / np.sqrt(shape[-1]))
     return centered * np.float32(0.5) + np.float32(0.0 if name.endswith("bias") else 1.0)
 
 
 def quantize(model, block):
-    default = {k: block[k] for k in ("group_size", "bits")}
+    default = {k: block[k] for k in ("group_size", "bits", "mode") if k in block}
     nn.quantize(model, class_predicate=lambda p, m: hasattr(m, "to_quantized") and block.get(p, default))
 
 

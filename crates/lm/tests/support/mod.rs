@@ -2,11 +2,12 @@
 
 #![allow(dead_code, reason = "each test program uses its part")]
 
+pub(crate) mod experts;
 pub(crate) mod hub;
 
 use std::path::Path;
 
-use mlx::{Array, io::Arrays, ops};
+use mlx::{Array, io::Arrays, ops, ops::FpMode};
 use serde_json::{Value, json};
 
 /// One case of `data/reference.json`.
@@ -64,9 +65,15 @@ impl Case {
         for (index, (name, shape)) in names.into_iter().enumerate() {
             let array = Array::from_slice(&weight(index as u32, &name, &shape), &shape).unwrap();
             let module = name.strip_suffix(".weight").unwrap_or(&name).to_owned();
-            match self.quantization(&module).filter(|_| shape.len() == 2) {
+            let matrix = name.ends_with(".weight") && shape.len() >= 2;
+            match self.quantization(&module).filter(|_| matrix) {
                 None => drop(arrays.insert(name, array)),
-                Some((group_size, bits)) => {
+                Some((_, _, "mxfp4")) => {
+                    let (w, scales) = ops::fp_quantize(&array, FpMode::Mxfp4, None).unwrap();
+                    arrays.insert(name, w);
+                    arrays.insert(format!("{module}.scales"), scales);
+                }
+                Some((group_size, bits, _)) => {
                     let (w, scales, biases) = ops::quantize(&array, group_size, bits).unwrap();
                     arrays.insert(name, w);
                     arrays.insert(format!("{module}.scales"), scales);
@@ -77,11 +84,12 @@ impl Case {
         arrays
     }
 
-    fn quantization(&self, module: &str) -> Option<(usize, usize)> {
+    /// Group size, bits and mode of a module.
+    fn quantization(&self, module: &str) -> Option<(usize, usize, &str)> {
         let block = self.config.get("quantization")?;
         let own = block.get(module).unwrap_or(block);
         let number = |field: &str| own[field].as_u64().unwrap() as usize;
-        Some((number("group_size"), number("bits")))
+        Some((number("group_size"), number("bits"), own["mode"].as_str().unwrap_or("affine")))
     }
 
     /// Writes config, weights and a tokenizer into `folder`.
@@ -132,7 +140,7 @@ fn weight(tensor: u32, name: &str, shape: &[usize]) -> Vec<f32> {
     let count = shape.iter().product::<usize>() as u32;
     let centered = (0..count).map(|i| unit(tensor, i) - 0.5);
     match shape {
-        [_, inner] => {
+        [_, .., inner] => {
             let factor = (3.0 / (*inner as f64).sqrt()) as f32;
             centered.map(|x| x * factor).collect()
         }
