@@ -68,8 +68,8 @@ pub struct Tick {
 /// Clocks with neighbouring indices.
 type Shelf = [OnceLock<Arc<dyn Clock>>; 256];
 
-/// The clocks of all indices. They stay where they are, so that looking at one takes no lock: whoever reads an
-/// array does.
+/// The clocks of all indices. They stay where they are, so that looking at one, as whoever reads an array
+/// does, takes no lock.
 static CLOCKS: [OnceLock<Box<Shelf>>; 256] = [const { OnceLock::new() }; 256];
 
 /// Files the clock of an index, which stays when its stream is given back: another one goes on with it.

@@ -1,8 +1,8 @@
 //! Language models on [`mlx`]: loading, tokenization and text generation.
 //!
 //! Models of the Llama, Qwen3 and gpt-oss families run from GGUF files and from MLX or Hugging Face
-//! safetensors folders, mixtures of experts among them; see [`load`]. [`generate`] is the decode loop of `mlx_lm`: the next token
-//! is encoded before the last one is read.
+//! safetensors folders, mixtures of experts among them; see [`load`]. [`generate`] is the decode loop
+//! of `mlx_lm`: the next token is encoded before the last one is read.
 
 // What a program prints is its own; core's `notice` has the exceptions.
 #![warn(clippy::print_stdout, clippy::print_stderr)]

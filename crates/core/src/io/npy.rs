@@ -17,8 +17,8 @@ use header::Header;
 const LOAD: &str = "load";
 const SAVE: &str = "save";
 
-/// Loads a `.npy` file. An array in C order maps it when it is evaluated; see [`FileBytes::open`]. As in MLX, that
-/// elements are missing at the end of the file is an error of reading the array.
+/// Loads a `.npy` file. An array in C order maps it when it is evaluated; see [`FileBytes::open`]. As in MLX,
+/// that elements are missing at the end of the file is an error of reading the array.
 ///
 /// # Errors
 /// When the file cannot be read, its header is cut off, or it has a dtype that arrays do not have.

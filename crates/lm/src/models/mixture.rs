@@ -42,7 +42,8 @@ impl Experts {
         &self.weight
     }
 
-    /// Rows `x` (…, 1, in) through the picked experts: `picked` has the leading axes, or broadcasts with them.
+    /// Rows `x` (…, 1, in) through the experts that `picked` names for their leading axes, with which it
+    /// broadcasts.
     fn forward(&self, x: &Array, picked: &Array, sorted: bool) -> Result<Array> {
         let y = self.weight.gathered_product(x, picked, sorted)?;
         match &self.bias {

@@ -42,7 +42,7 @@ impl Mlp {
 pub(crate) enum Activation {
     /// `silu(gate) * up`.
     Silu,
-    /// `gate * sigmoid(1.702 gate) * (up + 1)`, with gate and up clamped to this limit and the gate from above
+    /// `gate * sigmoid(1.702 gate) * (up + 1)`, with gate and up clamped to this limit, the gate from above
     /// only (`swiglu_oai` of mlx_lm).
     Clamped { limit: f32 },
 }

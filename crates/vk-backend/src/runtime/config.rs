@@ -1,5 +1,5 @@
-//! Gates and knobs: every `MLX_VK_*` environment variable and upstream's, in one table, and those of the seed that
-//! change nothing, in another.
+//! Gates and knobs: every `MLX_VK_*` environment variable and upstream's, in one table, and those of the
+//! seed that change nothing, in another.
 //!
 //! The table is declared once by `options!`; from it come the typed [`Config`], the parser and
 //! the rows that `mlx-vulkan env` prints. Parsing is a pure function of `(name, value)` pairs.
