@@ -97,7 +97,7 @@ fn small_cases_and_refusals() {
         let value = mlx::Array::scalar(2.7f32).unwrap();
         let square = ops::pad(&ops::reshape(&a, &[1, 3]).unwrap(), &[(0, 1)], "constant", &value);
         assert_eq!(integers(&square.unwrap()), [0, 1, 2, 2, 2, 2, 2, 2], "{device}");
-        let several = ops::pad(&a, &[(1, 0)], "constant", &ops::add(&a, 4).unwrap()).unwrap();
+        let several = ops::pad(&a, &[(1, 0)], "constant", ops::add(&a, 4).unwrap()).unwrap();
         assert_eq!(integers(&several), [4, 0, 1, 2], "{device}");
         let empty = array(&[], &[0], Dtype::Float32);
         assert_eq!(values(&ops::pad(&empty, &[(1, 2)], "constant", 3).unwrap()), [3.0; 3]);
