@@ -178,6 +178,7 @@ fn experts_that_contradict_their_config() {
 
 #[test]
 fn a_gpt_oss_that_contradicts_itself() {
+    mlx::init();
     let floats = |shape: &[usize]| ops::zeros(shape, mlx::Dtype::Float32).unwrap();
     let with = |name: &'static str, array: Array| {
         message("gpt_oss mxfp4", with_form(interleaved, |w| drop(w.insert(name.into(), array))))
