@@ -7,13 +7,14 @@ layout(constant_id = 2) const uint OUT_DTYPE = 11; // float32 when k is split
 layout(constant_id = 3) const uint FLAGS = 0;
 // Flags. [host]
 const uint A_ALONG_K_FLAG = 1, B_ALONG_K_FLAG = 2, A_VECTOR_FLAG = 4, B_VECTOR_FLAG = 8, ADD_FLAG = 16,
-           C_VECTOR_FLAG = 32;
+           C_VECTOR_FLAG = 32, GROUPED_FLAG = 256;
 const bool A_ALONG_K = (FLAGS & A_ALONG_K_FLAG) != 0u; // else stride 1 along m
 const bool B_ALONG_K = (FLAGS & B_ALONG_K_FLAG) != 0u; // else stride 1 along n
 const bool A_VECTOR = (FLAGS & A_VECTOR_FLAG) != 0u;  // groups of four along the dense axis are aligned
 const bool B_VECTOR = (FLAGS & B_VECTOR_FLAG) != 0u;
 const bool ADD = (FLAGS & ADD_FLAG) != 0u;      // alpha (a b) + beta c
 const bool C_VECTOR = (FLAGS & C_VECTOR_FLAG) != 0u; // rows of c are aligned groups of four
+const bool GROUPED = (FLAGS & GROUPED_FLAG) != 0u; // groups.glsl
 
 layout(push_constant, scalar) uniform Push {
     uint64_t a, b, c, result;
@@ -25,8 +26,8 @@ layout(push_constant, scalar) uniform Push {
     uint ndim, splits;
 };
 
-// Where the matrices of a batch begin, and the columns of the result.
-struct Batch { uint64_t a, b, c, result; uint n; };
+// Where the matrices of a batch begin, the end of its rows, and the columns of the result.
+struct Batch { uint64_t a, b, c, result; uint m, n; };
 
 Batch batch_at(uint batch) {
     Batch at_;
@@ -40,9 +41,13 @@ Batch batch_at(uint batch) {
     at_.b = uint64_t(ib); // in elements: a quantized b is not addressed by them
     at_.c = ADD ? at(DTYPE, c, ic) : 0ul;
     at_.result = at(OUT_DTYPE, result, int64_t(uint64_t(batch) * uint64_t(m) * uint64_t(n)));
+    at_.m = m;
     at_.n = n;
     return at_;
 }
+
+#include "picks.glsl"
+#include "groups.glsl"
 
 // Four neighbours of a row of which the first `count` exist.
 vec4 finish(Batch at_, uint row, uint column, uint count, vec4 x) {
@@ -55,7 +60,7 @@ vec4 finish(Batch at_, uint row, uint column, uint count, vec4 x) {
 
 // Stores four neighbours of a row, as far as they exist.
 void store_quad(Batch at_, uint row, uint column, vec4 x) {
-    if (row >= m || column >= at_.n) return;
+    if (row >= at_.m || column >= at_.n) return;
     uint64_t i = uint64_t(row) * uint64_t(at_.n) + uint64_t(column);
     uint count = min(4u, at_.n - column);
     if (ADD) x = finish(at_, row, column, count, x);

@@ -5,7 +5,6 @@
 #include "gemm.glsl"
 #undef batch_at
 #undef split_range
-#include "picks.glsl"
 
 uvec2 segment;
 
@@ -24,6 +23,7 @@ Batch batch_at(uint batch) {
 #endif
     at_.c = 0ul;
     at_.result = at(OUT_DTYPE, result, int64_t(uint64_t(batch) * uint64_t(m) * uint64_t(n)));
+    at_.m = m;
     at_.n = n;
     return at_;
 }

@@ -121,9 +121,12 @@ uint a_row(uint i) { return gl_LocalInvocationID.x / A_WIDTH + i * (THREADS / A_
 uint a_column() { return gl_LocalInvocationID.x % A_WIDTH * 8u; }
 
 void a_begin(Batch at_, uint row0) {
-    base_a = same(at(DTYPE, at_.a, A_ALONG_K ? int64_t(row0) * lda : int64_t(row0)));
-    [[unroll]] for (uint i = 0u; i < A_EACH; ++i)
-        offset_a[i] = ((A_ALONG_K ? min(a_row(i), m - 1u - row0) : a_row(i)) * uint(lda) + a_column()) * 2u;
+    base_a = same(at(DTYPE, at_.a, GROUPED ? 0l : A_ALONG_K ? int64_t(row0) * lda : int64_t(row0)));
+    [[unroll]] for (uint i = 0u; i < A_EACH; ++i) {
+        uint row = A_ALONG_K ? min(a_row(i), at_.m - 1u - row0) : a_row(i);
+        if (GROUPED) row = uint(row_of_a(row0 + row));
+        offset_a[i] = (row * uint(lda) + a_column()) * 2u;
+    }
 }
 
 void a_fetch(uint set, uint row0, uint k0, uint k1, bool tail) {
@@ -287,8 +290,11 @@ void multiply_slices(uint row0, uint k0, uint k1, uint row, uint column) {
     multiply(row, column);
 }
 
-void tile(uint batch, uint split, uint row0, uint column0) {
+void tile(uint batch, uint split, uint row_tile, uint column0) {
+    uvec2 rows = tile_rows(row_tile, BM);
+    uint row0 = rows.x;
     Batch at_ = batch_at(batch);
+    if (GROUPED) at_ = group_at(rows);
     column0 = pick_matrices(at_, column0);
     if (OUT_DTYPE == FLOAT32)
         at_.result += uint64_t(split) * uint64_t(batches) * uint64_t(m) * uint64_t(n) * 4ul;
@@ -310,12 +316,12 @@ void tile(uint batch, uint split, uint row0, uint column0) {
 const uint BAND = 8;
 
 void main() {
-    uint rows = (m + BM - 1u) / BM, columns = (n + BN - 1u) / BN;
+    uint rows = row_tiles(BM), columns = (n + BN - 1u) / BN;
     uint64_t each = uint64_t(rows) * uint64_t(columns), all = each * uint64_t(batches) * uint64_t(splits);
     for (uint64_t t = uint64_t(gl_WorkGroupID.x); t < all; t += uint64_t(gl_NumWorkGroups.x)) {
         uint z = uint(t / each), i = uint(t - uint64_t(z) * each);
         uint band = i / (BAND * columns), high = min(BAND, rows - band * BAND),
              in_band = i - band * BAND * columns;
-        tile(z / splits, z % splits, (band * BAND + in_band % high) * BM, in_band / high * BN);
+        tile(z / splits, z % splits, band * BAND + in_band % high, in_band / high * BN);
     }
 }

@@ -31,9 +31,9 @@ void a_fetch(Batch at_, uint row0, uint k0, uint k1) {
         if (quad >= BM * BK / 4u) continue;
         if (A_ALONG_K) {
             uint row = row0 + quad / (BK / 4u), kk = k0 + quad % (BK / 4u) * 4u;
-            if (row < m)
-                next_a[i] = fetch4_tail(
-                    DTYPE, A_VECTOR, at(DTYPE, at_.a, int64_t(row) * lda + int64_t(kk)), int(k1) - int(kk));
+            if (row < at_.m)
+                next_a[i] = fetch4_tail(DTYPE, A_VECTOR,
+                    at(DTYPE, at_.a, row_of_a(row) * lda + int64_t(kk)), int(k1) - int(kk));
         } else {
             uint row = row0 + quad % (BM / 4u) * 4u, kk = k0 + quad / (BM / 4u);
             if (kk < k1)
@@ -72,8 +72,11 @@ void multiply(uint tx, uint ty) {
     }
 }
 
-void tile(uint batch, uint split, uint row0, uint column0) {
+void tile(uint batch, uint split, uint row_tile, uint column0) {
+    uvec2 rows = tile_rows(row_tile, BM);
+    uint row0 = rows.x;
     Batch at_ = batch_at(batch);
+    if (GROUPED) at_ = group_at(rows);
     if (OUT_DTYPE == FLOAT32)
         at_.result += uint64_t(split) * uint64_t(batches) * uint64_t(m) * uint64_t(n) * 4ul;
     uint tx = gl_LocalInvocationID.x % (BN / TN), ty = gl_LocalInvocationID.x / (BN / TN);
@@ -101,10 +104,10 @@ void tile(uint batch, uint split, uint row0, uint column0) {
 }
 
 void main() {
-    uint rows = (m + BM - 1u) / BM, columns = (n + BN - 1u) / BN;
+    uint rows = row_tiles(BM), columns = (n + BN - 1u) / BN;
     uint64_t each = uint64_t(rows) * uint64_t(columns), all = each * uint64_t(batches) * uint64_t(splits);
     for (uint64_t t = uint64_t(gl_WorkGroupID.x); t < all; t += uint64_t(gl_NumWorkGroups.x)) {
         uint z = uint(t / each), i = uint(t - uint64_t(z) * each);
-        tile(z / splits, z % splits, i / columns * BM, i % columns * BN);
+        tile(z / splits, z % splits, i / columns, i % columns * BN);
     }
 }

@@ -38,10 +38,11 @@ vec4 elements8_high(uvec2 p) {
     return vec4(element8(p, 4u), element8(p, 5u), element8(p, 6u), element8(p, 7u));
 }
 
-// The scale of a group of small floats, as their elements want it.
-float float_scale(uint64_t scales, int64_t group) {
-    uint code = uint(AT_U8(scales, group));
+// The scale of small floats that a code stands for, as their elements want it.
+float scale_of(uint code) {
     if (FORMAT == NVFP4) return 0.5 * e4m3(code);
     float power = uintBitsToFloat(max(code << 23, 1u << 22));
     return FORMAT == MXFP4 ? 0.5 * power : power;
 }
+
+float float_scale(uint64_t scales, int64_t group) { return scale_of(uint(AT_U8(scales, group))); }

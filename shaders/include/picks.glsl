@@ -1,11 +1,12 @@
 // Matrices that indices pick. Needs common.glsl.
 
 // Of the left and of the right matrices: lists of uint32 indices, strides from matrix to matrix, and how many
-// there are.
+// there are; and the tiles of groups.glsl.
 layout(buffer_reference, scalar, buffer_reference_align = 8) readonly buffer Picks {
     uint64_t lists[2];
     int64_t strides[2];
     uint64_t counts[2];
+    uint64_t tiles;
 };
 
 // Where picked matrix `side` (0: left, 1: right) of a batch begins, in the unit of its stride.

@@ -1,7 +1,7 @@
 #version 460
 // Many rows times a quantized matrix on cooperative matrices, with weights dequantized into shared memory and
 // rounded to the dtype as MLX's dequantize does; constants: gemm.glsl, gemm_matrix.glsl, and 13 bits,
-// 14 group size. HALF: 0 float16, 1 bfloat16. With B_ALONG_K the matrix is (n, k) and used transposed.
+// 14 group size, 15 format (packed.glsl; small floats in bfloat16 only, which holds them exactly). HALF: 0 float16, 1 bfloat16. With B_ALONG_K the matrix is (n, k) and used transposed.
 // B_VECTOR: the words are 16-byte aligned.
 #include "common.glsl"
 #include "floats.glsl"
@@ -10,10 +10,13 @@ layout(local_size_x_id = 0) in;
 #include "gemm_matrix.glsl"
 layout(constant_id = 13) const uint BITS = 4;
 layout(constant_id = 14) const uint GROUP = 64;
+layout(constant_id = 15) const uint FORMAT = 0;
 #include "quant.glsl"
+#include "packed.glsl"
 
 // Runs of 32 neighbours along the packed axis, which are BITS whole words and of one
 // group; kept packed until stored.
+const uint SCALE_BYTES = FORMAT == AFFINE ? 2u : 1u;
 const uint RUNS = BN * BK / 32u, B_EACH = (RUNS + THREADS - 1u) / THREADS, RUN_BYTES = BITS * 4u;
 uint next_words[2u * B_EACH * BITS];
 uint next_affine[2u * B_EACH];
@@ -25,7 +28,7 @@ uint b_column() { return gl_LocalInvocationID.x % (B_WIDTH / 4u) * 32u; }
 bool b_idle(uint i) { return RUNS % THREADS != 0u && gl_LocalInvocationID.x + i * THREADS >= RUNS; }
 
 Bases bases_of(Sibling s, uint64_t row, uint width) {
-    uint64_t affine = row * (uint64_t(width / GROUP) * 2ul);
+    uint64_t affine = row * (uint64_t(width / GROUP) * SCALE_BYTES);
     return Bases(same(s.b + row * (uint64_t(width / 32u) * RUN_BYTES)), same(s.scales + affine),
         same(s.biases + affine));
 }
@@ -39,14 +42,14 @@ void b_begin(Batch at_, uint column0) {
         // k and n are multiples of 32 here.
         uint along = B_ALONG_K ? b_column() : min(column0 + b_column(), n - 32u);
         offset_words[i] = down * (width / 32u * RUN_BYTES) + along / 32u * RUN_BYTES;
-        offset_affine[i] = (down * (width / GROUP) + along / GROUP) * 2u;
+        offset_affine[i] = (down * (width / GROUP) + along / GROUP) * SCALE_BYTES;
     }
 }
 
 void b_fetch(uint set, uint k0, uint k1, bool tail) {
     // A slice begins at a group, or lies in one.
     uint64_t words = (B_ALONG_K ? uint64_t(k0 / 32u) : uint64_t(k0) * uint64_t(n / 32u)) * RUN_BYTES;
-    uint64_t groups = (B_ALONG_K ? uint64_t(k0 / GROUP) : uint64_t(k0) * uint64_t(n / GROUP)) * 2ul;
+    uint64_t groups = (B_ALONG_K ? uint64_t(k0 / GROUP) : uint64_t(k0) * uint64_t(n / GROUP)) * SCALE_BYTES;
     [[unroll]] for (uint i = 0u; i < B_EACH; ++i) {
         if (b_idle(i)) continue;
         Bases base = base_own;
@@ -68,8 +71,13 @@ void b_fetch(uint set, uint k0, uint k1, bool tail) {
             [[unroll]] for (uint w = 0u; w < BITS; ++w)
                 next_words[(set * B_EACH + i) * BITS + w] = U32(run + w * 4u).v[0];
         }
-        next_affine[set * B_EACH + i] = uint(U16(base.scales + group).v[0])
-            | uint(U16(base.biases + group).v[0]) << 16;
+        // Scale and bias, or both halves' scales.
+        if (FORMAT == AFFINE)
+            next_affine[set * B_EACH + i] = uint(U16(base.scales + group).v[0])
+                | uint(U16(base.biases + group).v[0]) << 16;
+        else
+            next_affine[set * B_EACH + i] = uint(U8(base.scales + group).v[0])
+                | uint(U8(base.scales + group + (GROUP == 16u ? 1ul : 0ul)).v[0]) << 16;
     }
 }
 
@@ -80,6 +88,24 @@ uint half_bits(vec2 x) {
 #else
     return packHalf2x16(x);
 #endif
+}
+
+// Element `e` of a run of small floats, to be scaled.
+float small_float(uint slot, uint e) {
+    uint bit = e * BITS, code = next_words[slot * BITS + bit / 32u] >> (bit & 31u) & FIELD;
+    return FORMAT == MXFP8 ? e4m3(code) : e2m1_twice(code);
+}
+
+// Octet `v` of a run of small floats. They have less than eight significant bits, scaled, too.
+uvec4 octet_of_floats(uint slot, uint v) {
+    float scale = scale_of(next_affine[slot] >> (v / 2u * 16u) & 0xffu);
+    uvec4 octet;
+    [[unroll]] for (uint e = 0u; e < 4u; ++e) {
+        float low = small_float(slot, v * 8u + e * 2u) * scale;
+        float high = small_float(slot, v * 8u + e * 2u + 1u) * scale;
+        octet[e] = floatBitsToUint(low) >> 16 | floatBitsToUint(high) & 0xffff0000u;
+    }
+    return octet;
 }
 
 // Field `e` of a run plus 2^BITS, as a float: the field becomes the head of the mantissa.
@@ -105,7 +131,8 @@ void b_store(uint set) {
         vec2 scale = vec2(affine.x), bias = vec2(fma(-float(1u << BITS), affine.x, affine.y));
         [[unroll]] for (uint v = 0u; v < 4u; ++v) {
             uvec4 octet;
-            [[unroll]] for (uint e = 0u; e < 4u; ++e)
+            if (FORMAT != AFFINE) octet = octet_of_floats(set * B_EACH + i, v);
+            else [[unroll]] for (uint e = 0u; e < 4u; ++e)
                 octet[e] = half_bits(fma(vec2(field(set * B_EACH + i, v * 8u + e * 2u),
                                              field(set * B_EACH + i, v * 8u + e * 2u + 1u)),
                     scale, bias));

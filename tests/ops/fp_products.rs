@@ -6,7 +6,10 @@ use mlx_tests::{
 };
 use ops::{FpMode, Picks};
 
-use crate::fp_quantized::{MODES, Quantized, product};
+use crate::{
+    fp_quantized::{MODES, Quantized, product},
+    gathered::sorted_and_not,
+};
 
 fn floats(device: Device) -> impl Iterator<Item = Dtype> {
     dtypes_of(device).filter(|d| d.is_floating())
@@ -182,6 +185,40 @@ fn picked_products_of_every_kind() {
                     let twice = |a: &Approx| Approx { value: 2.0 * a.value, error: 2.0 * a.error };
                     let want: Vec<Approx> = want.iter().map(twice).collect();
                     assert_approx(&format!("twice {what}"), &got, &want);
+                }
+            }
+        }
+    });
+}
+
+/// Rows that pick a matrix each, by indices that ascend, or are said to.
+#[test]
+fn rows_pick_matrices_in_groups() {
+    on_each_device(|device| {
+        for (dtype, mode) in floats(device).flat_map(|d| MODES.map(|m| (d, m))) {
+            for groups in [2, 3] {
+                let sides = [37, groups * mode.group_size()];
+                let q = matrix(&[5, sides[0], sides[1]], mode, 6);
+                let size = sides[0] * sides[1];
+                for (transpose, rhs) in [true, false].into_iter().zip(sorted_and_not()) {
+                    let [outer, inner] = if transpose { sides } else { [sides[1], sides[0]] };
+                    let x = filled(&[rhs.len(), 1, inner], dtype, noise(8, -1.0, 1.0));
+                    let xv = values(&x);
+                    let row = |(i, &matrix): (usize, &f64)| {
+                        let part = &q.elements[matrix as usize * size..][..size];
+                        product(&xv[i * inner..][..inner], part, inner, outer, transpose, dtype)
+                    };
+                    let want: Vec<Approx> = rhs.iter().enumerate().flat_map(row).collect();
+                    let rhs = array(&rhs, &[rhs.len()], Dtype::Uint32);
+                    let picks = Picks { lhs: None, rhs: Some(&rhs), sorted: true };
+                    let (words, scales) = (&q.words, &q.scales);
+                    let got = ops::fp_gather_qmm(&x, words, scales, picks, transpose, mode, None)
+                        .unwrap();
+                    assert_approx(
+                        &format!("{mode:?} {dtype} {transpose} on {device}"),
+                        &got,
+                        &want,
+                    );
                 }
             }
         }

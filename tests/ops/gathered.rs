@@ -31,11 +31,12 @@ fn check_gather(
     what: &str,
     (a, b): (&Array, &Array),
     (lhs, rhs): (Option<&Array>, Option<&Array>),
+    sorted: bool,
     picks: &[(usize, usize)],
     shape: &[usize],
 ) {
     let got = keeping(what, &[a, b], || {
-        let got = ops::gather_mm(a, b, lhs, rhs, false).expect(what);
+        let got = ops::gather_mm(a, b, lhs, rhs, sorted).expect(what);
         got.eval().expect(what);
         got
     });
@@ -58,6 +59,55 @@ fn check_gather(
     assert_approx(what, &got, &want);
 }
 
+/// Indices that ascend, with a matrix that nobody picks, one that a single row picks, and some that several
+/// tiles of rows pick; and the same ones in no order.
+pub(crate) fn sorted_and_not() -> [Vec<f64>; 2] {
+    let counts = [70, 0, 1, 33, 140];
+    let sorted: Vec<f64> =
+        (0..).zip(counts).flat_map(|(matrix, count)| vec![f64::from(matrix); count]).collect();
+    let shuffled = (0..sorted.len()).map(|i| sorted[i * 101 % sorted.len()]).collect();
+    [sorted, shuffled]
+}
+
+/// Rows that pick a matrix each. Nobody checks whether indices ascend that are said to.
+#[test]
+fn rows_pick_matrices_in_groups() {
+    on_each_device(|device| {
+        for dtype in floats(device) {
+            for (k, n) in [(40, 33), (33, 130), (64, 16)] {
+                for layout in [Layout::Contiguous, Layout::Sliced, Layout::Reversed] {
+                    let make = |shape: &[usize], seed| {
+                        layout.view(shape, |s| filled(s, dtype, noise(seed, -1.0, 1.0)))
+                    };
+                    let a = make(&[244, 1, k], 1);
+                    let turned = ops::swapaxes(&make(&[5, n, k], 3), -1, -2).unwrap();
+                    for (b, rhs) in [make(&[5, k, n], 2), turned].iter().zip(sorted_and_not()) {
+                        let what = format!("{k}x{n} {dtype} {layout:?} on {device}");
+                        let picks: Vec<_> = (0..).zip(rhs.iter().map(|&i| i as usize)).collect();
+                        let rhs = array(&rhs, &[244], Dtype::Uint32);
+                        let picked = (None, Some(&rhs));
+                        check_gather(&what, (&a, b), picked, true, &picks, &[244]);
+                    }
+                }
+            }
+        }
+    });
+}
+
+/// More rows than threads look for groups.
+#[test]
+fn many_rows_pick_matrices_in_groups() {
+    on_each_device(|device| {
+        let (a, b) = (noise(1, -1.0, 1.0), noise(2, -1.0, 1.0));
+        let (a, b) =
+            (filled(&[5000, 1, 4], Dtype::Float32, a), filled(&[90, 4, 6], Dtype::Float32, b));
+        let picks: Vec<_> = (0..5000).map(|i| (i, i * i / 300_000)).collect();
+        let rhs: Vec<f64> = picks.iter().map(|p| p.1 as f64).collect();
+        let rhs = array(&rhs, &[5000], Dtype::Uint32);
+        check_gather(&format!("on {device}"), (&a, &b), (None, Some(&rhs)), true, &picks, &[5000]);
+    });
+}
+
 /// Few rows and many, both orders of the right matrices, and strided batches.
 #[test]
 fn picked_matrices_are_multiplied() {
@@ -76,7 +126,14 @@ fn picked_matrices_are_multiplied() {
                     for b in [&straight, &turned] {
                         let what = format!("{m}x{k}x{n} {dtype} {layout:?} on {device}");
                         let picks = [(5, 4), (0, 1), (3, 4), (3, 1)];
-                        check_gather(&what, (&a, b), (Some(&lhs), Some(&rhs)), &picks, &[2, 2]);
+                        check_gather(
+                            &what,
+                            (&a, b),
+                            (Some(&lhs), Some(&rhs)),
+                            false,
+                            &picks,
+                            &[2, 2],
+                        );
                     }
                 }
             }
@@ -92,10 +149,10 @@ fn missing_indices_take_each_matrix() {
         let what = format!("on {device}");
         let some = array(&[4.0, 0.0, 2.0], &[3], Dtype::Uint32);
         let picks = [(0, 4), (1, 0), (2, 2)];
-        check_gather(&what, (&a, &b), (None, Some(&some)), &picks, &[3]);
+        check_gather(&what, (&a, &b), (None, Some(&some)), false, &picks, &[3]);
         let some = array(&[1.0; 5], &[5], Dtype::Int64);
         let picks: Vec<_> = (0..5).map(|i| (1, i)).collect();
-        check_gather(&what, (&a, &b), (Some(&some), None), &picks, &[5]);
+        check_gather(&what, (&a, &b), (Some(&some), None), false, &picks, &[5]);
         // A single matrix on the left, sorted experts on the right, and broadcast rows.
         let one = make(&[2, 8], 3);
         let sorted = array(&[0.0, 0.0, 3.0, 4.0], &[4], Dtype::Uint32);
@@ -105,7 +162,7 @@ fn missing_indices_take_each_matrix() {
         let rows = ops::broadcast_to(&make(&[1, 8], 4), &[3, 1, 8]).unwrap();
         let some = array(&[2.0, 2.0, 1.0], &[3], Dtype::Uint32);
         let picks = [(0, 2), (1, 2), (2, 1)];
-        check_gather(&what, (&rows, &b), (None, Some(&some)), &picks, &[3]);
+        check_gather(&what, (&rows, &b), (None, Some(&some)), false, &picks, &[3]);
         let vector = ops::gather_mm(&make(&[8], 5), &b, None, Some(&some), false).unwrap();
         assert_eq!(vector.shape(), [3, 6]);
     });

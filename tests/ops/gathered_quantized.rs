@@ -7,7 +7,7 @@ use mlx_tests::{
 };
 use ops::Picks;
 
-use crate::quantized::Quantized;
+use crate::{gathered::sorted_and_not, quantized::Quantized};
 
 /// Matrices of the quantized operand.
 const MATRICES: usize = 5;
@@ -81,6 +81,32 @@ fn picked_products_of_every_kind() {
             }
             check(dtype, Layout::Sliced, (64, 4), 1, true);
             check(dtype, Layout::Reversed, (64, 4), 2, true);
+        }
+    });
+}
+
+/// As in prompts with experts: rows that pick a matrix each, by indices that ascend, or are said to.
+#[test]
+fn rows_pick_matrices_in_groups() {
+    on_each_device(|device| {
+        for dtype in dtypes_of(device).filter(|d| d.is_floating()) {
+            for (group, bits) in [(32, 2), (64, 4), (128, 3), (32, 8), (64, 6), (32, 5)] {
+                let sides = [37, 3 * group];
+                let w = filled(&[MATRICES, sides[0], sides[1]], dtype, noise(3, -1.0, 0.9));
+                let q = Quantized::new(&w, group, bits);
+                for (transpose, rhs) in [true, false].into_iter().zip(sorted_and_not()) {
+                    let inner = sides[usize::from(transpose)];
+                    let x = filled(&[rhs.len(), 1, inner], dtype, noise(8, -1.0, 1.0));
+                    let pairs: Vec<_> = (0..).zip(rhs.iter().map(|&i| i as usize)).collect();
+                    let rhs = array(&rhs, &[rhs.len()], Dtype::Uint32);
+                    let picks = Picks { lhs: None, rhs: Some(&rhs), sorted: true };
+                    let [w, s, b] = [&q.words, &q.scales, &q.biases];
+                    let got = ops::gather_qmm(&x, w, s, b, picks, transpose, group, bits).unwrap();
+                    let want = want(&Host::of(&x), &q, sides, &pairs, transpose, dtype);
+                    let what = format!("{bits} bits /{group} {dtype} {transpose} on {device}");
+                    assert_approx(&what, &got, &want);
+                }
+            }
         }
     });
 }

@@ -91,6 +91,8 @@ pub(crate) struct Picks {
     pub counts: [usize; 2],
     /// Length of the lists.
     pub batches: usize,
+    /// Tiles of rows that pick the same matrix on the right, if the product is made by those (`groups.rs`).
+    pub tiles: Option<Region>,
 }
 
 impl Picks {
@@ -106,6 +108,7 @@ impl Picks {
             strides: [0, 0],
             counts: sources.map(count),
             batches: lists[0].size(),
+            tiles: None,
         })
     }
 
@@ -115,7 +118,18 @@ impl Picks {
             lists: order.map(|i| self.lists[i].address),
             strides: order.map(|i| self.strides[i]),
             counts: order.map(|i| self.counts[i] as u64),
+            tiles: self.tiles.map_or(0, |tiles| tiles.address),
         }))
+    }
+
+    /// What kernels read of it.
+    pub(crate) fn reads(&self) -> impl Iterator<Item = Region> {
+        self.lists.map(|list| list.region).into_iter().chain(self.tiles)
+    }
+
+    /// Matrices on the right that tiles of rows have to themselves; none if the product is made row by row.
+    pub(crate) fn groups(&self) -> usize {
+        if self.tiles.is_some() { self.counts[1].min(self.batches) } else { 0 }
     }
 }
 
@@ -213,6 +227,7 @@ impl Operands {
     /// Products to make.
     pub(super) fn batches(&self) -> usize {
         match &self.lists {
+            Some(Lists::Picks(picks)) if picks.tiles.is_some() => 1,
             Some(Lists::Picks(picks)) => picks.batches,
             Some(Lists::Segments { batches, .. }) => *batches,
             None => self.batch.count() as usize,
@@ -224,7 +239,7 @@ impl Operands {
         let mut reads = smallvec![self.a.at.region, self.b.at.region];
         reads.extend(self.c.as_ref().map(|c| c.at.region));
         match &self.lists {
-            Some(Lists::Picks(picks)) => reads.extend(picks.lists.map(|l| l.region)),
+            Some(Lists::Picks(picks)) => reads.extend(picks.reads()),
             Some(Lists::Segments { ends, .. }) => reads.push(ends.region),
             None => {}
         }
@@ -252,7 +267,8 @@ impl Operands {
     /// Whether all batch strides of an operand are multiples of `elements`.
     pub(super) fn batches_aligned(&self, operand: usize, elements: isize) -> bool {
         if let Some(Lists::Picks(picks)) = &self.lists {
-            return picks.strides[operand] % elements as i64 == 0;
+            let rows = picks.tiles.is_some() && operand == 0;
+            return rows || picks.strides[operand] % elements as i64 == 0;
         }
         self.batch.strides[operand].iter().all(|s| s % elements == 0)
     }

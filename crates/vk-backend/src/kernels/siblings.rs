@@ -9,7 +9,7 @@ use crate::{
         Ctx, Dispatch, Operand, Region,
         layouts::{
             matmul_matrix::{self, Sibling},
-            quantized_qmm_matrix,
+            packed, quantized_qmm_matrix,
         },
         matmul::{
             gemm::{
@@ -113,7 +113,7 @@ pub(crate) fn encode(
         Some(Affine { bits, group_size }) => {
             let constants = matrix_constants!(
                 quantized_qmm_matrix, tile, dtype, out, flags,
-                bits: bits as u32, group: group_size as u32
+                bits: bits as u32, group: group_size as u32, format: packed::AFFINE
             );
             matrix_pipeline(ctx, quantized::MATRIX, dtype, &constants)
         }
@@ -122,7 +122,7 @@ pub(crate) fn encode(
             matrix_pipeline(ctx, MATRIX, dtype, &constants)
         }
     };
-    let (pipeline, push, groups) = (&pipeline, &push, matrix_grid(&tile, &push, caps));
+    let (pipeline, push, groups) = (&pipeline, &push, matrix_grid(&tile, &push, 0, caps));
     let here = parts.as_ref().map_or(writes, std::slice::from_ref);
     ctx.dispatch(&Dispatch { pipeline, push, groups, reads: &reads, writes: here })?;
     let (Some(parts), After::Residual(address)) = (parts, fused.after) else { return Ok(()) };

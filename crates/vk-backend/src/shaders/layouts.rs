@@ -835,6 +835,22 @@ pub(crate) mod convolution_tile {
         }
     }
     pub(crate) use super::convolution_direct::Geometry;
+    /// `Picks` of the shader.
+    #[derive(Debug, Clone, Copy, Default, PartialEq, Pod, Zeroable)]
+    #[repr(C, packed(4))]
+    pub(crate) struct Picks {
+        pub(crate) lists: [u64; 2],
+        pub(crate) strides: [i64; 2],
+        pub(crate) counts: [u64; 2],
+        pub(crate) tiles: u64,
+    }
+    const _: () = {
+        assert!(offset_of!(Picks, lists) == 0);
+        assert!(offset_of!(Picks, strides) == 16);
+        assert!(offset_of!(Picks, counts) == 32);
+        assert!(offset_of!(Picks, tiles) == 48);
+        assert!(size_of::<Picks>() == 56);
+    };
     /// `Push` of the shader.
     #[derive(Debug, Clone, Copy, Default, PartialEq, Pod, Zeroable)]
     #[repr(C, packed(4))]
@@ -1289,6 +1305,7 @@ pub(crate) mod gemm {
     pub(crate) const B_VECTOR_FLAG: u32 = 8;
     pub(crate) const ADD_FLAG: u32 = 16;
     pub(crate) const C_VECTOR_FLAG: u32 = 32;
+    pub(crate) const GROUPED_FLAG: u32 = 256;
 }
 
 /// `shaders/include/gemm_matrix.glsl`.
@@ -1871,6 +1888,46 @@ pub(crate) mod matmul_complex {
     };
 }
 
+/// `shaders/matmul/groups.comp`.
+pub(crate) mod matmul_groups {
+    use super::*;
+    pub(crate) const MATMUL_GROUPS: KernelOf<Constants, Push> =
+        KernelOf::new(Kernel::matmul_groups);
+    /// Specialization constants; the defaults are the shader's.
+    #[derive(Debug, Clone, Copy, PartialEq)]
+    pub(crate) struct Constants {
+        /// `constant_id = 0`.
+        pub(crate) workgroup: u32,
+    }
+    impl Default for Constants {
+        fn default() -> Self {
+            Constants { workgroup: 1 }
+        }
+    }
+    impl SpecConstants for Constants {
+        type Words = [u32; 1];
+        fn words(&self) -> [u32; 1] {
+            [self.workgroup]
+        }
+    }
+    /// `Push` of the shader.
+    #[derive(Debug, Clone, Copy, Default, PartialEq, Pod, Zeroable)]
+    #[repr(C, packed(4))]
+    pub(crate) struct Push {
+        pub(crate) picks: u64,
+        pub(crate) tiles: u64,
+        pub(crate) rows: u32,
+        pub(crate) height: u32,
+    }
+    const _: () = {
+        assert!(offset_of!(Push, picks) == 0);
+        assert!(offset_of!(Push, tiles) == 8);
+        assert!(offset_of!(Push, rows) == 16);
+        assert!(offset_of!(Push, height) == 20);
+        assert!(size_of::<Push>() == 24);
+    };
+}
+
 /// `shaders/matmul/lanes.comp`.
 pub(crate) mod matmul_lanes {
     use super::*;
@@ -1922,21 +1979,8 @@ pub(crate) mod matmul_lanes {
             ]
         }
     }
+    pub(crate) use super::convolution_tile::Picks;
     pub(crate) use super::convolution_tile::Push;
-    /// `Picks` of the shader.
-    #[derive(Debug, Clone, Copy, Default, PartialEq, Pod, Zeroable)]
-    #[repr(C, packed(4))]
-    pub(crate) struct Picks {
-        pub(crate) lists: [u64; 2],
-        pub(crate) strides: [i64; 2],
-        pub(crate) counts: [u64; 2],
-    }
-    const _: () = {
-        assert!(offset_of!(Picks, lists) == 0);
-        assert!(offset_of!(Picks, strides) == 16);
-        assert!(offset_of!(Picks, counts) == 32);
-        assert!(size_of::<Picks>() == 48);
-    };
 }
 
 /// `shaders/matmul/matrix.comp`.
@@ -2015,6 +2059,7 @@ pub(crate) mod matmul_matrix {
             ]
         }
     }
+    pub(crate) use super::convolution_tile::Picks;
     /// `Sibling` of the shader.
     #[derive(Debug, Clone, Copy, Default, PartialEq, Pod, Zeroable)]
     #[repr(C, packed(4))]
@@ -2221,8 +2266,8 @@ pub(crate) mod matmul_tile {
             ]
         }
     }
+    pub(crate) use super::convolution_tile::Picks;
     pub(crate) use super::convolution_tile::Push;
-    pub(crate) use super::matmul_lanes::Picks;
 }
 
 /// `shaders/include/matvec.glsl`.
@@ -2453,7 +2498,7 @@ pub(crate) mod matvec_strided {
             [self.workgroup, self.dtype, self.flags, self.vectors, self.subgroup, self.outputs]
         }
     }
-    pub(crate) use super::matmul_lanes::Picks;
+    pub(crate) use super::convolution_tile::Picks;
     /// `Push` of the shader.
     #[derive(Debug, Clone, Copy, Default, PartialEq, Pod, Zeroable)]
     #[repr(C, packed(4))]
@@ -2863,8 +2908,8 @@ pub(crate) mod quantized_qmm_lanes {
             ]
         }
     }
+    pub(crate) use super::convolution_tile::Picks;
     pub(crate) use super::convolution_tile::Push;
-    pub(crate) use super::matmul_lanes::Picks;
 }
 
 /// `shaders/quantized/qmm_matrix.comp`.
@@ -2907,6 +2952,8 @@ pub(crate) mod quantized_qmm_matrix {
         pub(crate) bits: u32,
         /// `constant_id = 14`.
         pub(crate) group: u32,
+        /// `constant_id = 15`.
+        pub(crate) format: u32,
     }
     impl Default for Constants {
         fn default() -> Self {
@@ -2926,12 +2973,13 @@ pub(crate) mod quantized_qmm_matrix {
                 subgroup: 32,
                 bits: 4,
                 group: 64,
+                format: 0,
             }
         }
     }
     impl SpecConstants for Constants {
-        type Words = [u32; 15];
-        fn words(&self) -> [u32; 15] {
+        type Words = [u32; 16];
+        fn words(&self) -> [u32; 16] {
             [
                 self.workgroup,
                 self.dtype,
@@ -2948,9 +2996,11 @@ pub(crate) mod quantized_qmm_matrix {
                 self.subgroup,
                 self.bits,
                 self.group,
+                self.format,
             ]
         }
     }
+    pub(crate) use super::convolution_tile::Picks;
     pub(crate) use super::convolution_tile::Push;
     pub(crate) use super::matmul_matrix::Sibling;
     pub(crate) use super::matmul_matrix::Siblings;
@@ -3027,8 +3077,8 @@ pub(crate) mod quantized_qmm_tile {
             ]
         }
     }
+    pub(crate) use super::convolution_tile::Picks;
     pub(crate) use super::convolution_tile::Push;
-    pub(crate) use super::matmul_lanes::Picks;
 }
 
 /// `shaders/quantized/qmv.comp`.
@@ -3123,7 +3173,7 @@ pub(crate) mod quantized_qmv {
         assert!(offset_of!(Push, stride) == 64);
         assert!(size_of::<Push>() == 68);
     };
-    pub(crate) use super::matmul_lanes::Picks;
+    pub(crate) use super::convolution_tile::Picks;
 }
 
 /// `shaders/quantized/quantize.comp`.
@@ -4255,6 +4305,7 @@ pub(super) const fn push_bytes(kernel: Kernel) -> usize {
         Kernel::interpreter_dots => size_of::<interpreter::Push>(),
         Kernel::interpreter_rows => size_of::<interpreter_rows::Push>(),
         Kernel::matmul_complex => size_of::<matmul_complex::Push>(),
+        Kernel::matmul_groups => size_of::<matmul_groups::Push>(),
         Kernel::matmul_lanes => size_of::<matmul_lanes::Push>(),
         Kernel::matmul_lanes_gather => size_of::<matmul_lanes::Push>(),
         Kernel::matmul_matrix_float16 => size_of::<matmul_matrix::Push>(),

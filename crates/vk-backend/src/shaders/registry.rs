@@ -89,6 +89,7 @@ kernels! {
     matvec_gather_shared => "matvec/strided.comp" { VARIANT: "0", GATHER: "1" },
     matmul_split_sum => "matmul/split_sum.comp" { },
     matmul_threefold => "matmul/threefold.comp" { },
+    matmul_groups => "matmul/groups.comp" { },
     matmul_complex => "matmul/complex.comp" { },
     matvec_subgroup => "matvec/strided.comp" { VARIANT: "1" },
     matvec_shared => "matvec/strided.comp" { VARIANT: "0" },

@@ -239,7 +239,7 @@ fn tiles(ctx: &mut Ctx<'_>, o: &Operands, output: &Output, tile: Tile, quads: bo
     ctx.dispatch(&Dispatch {
         pipeline: &pipeline,
         push: &push,
-        groups: tile_grid(&tile, &push, caps),
+        groups: tile_grid(&tile, &push, 0, caps),
         reads: &[o.input.region, o.weight.region],
         writes: &[o.result.region],
     })

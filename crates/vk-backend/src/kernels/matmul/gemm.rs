@@ -24,6 +24,7 @@ use crate::{
 pub(crate) use gemm::{
     A_ALONG_K_FLAG as A_ALONG_K, A_VECTOR_FLAG as A_VECTOR, ADD_FLAG as ADD,
     B_ALONG_K_FLAG as B_ALONG_K, B_VECTOR_FLAG as B_VECTOR, C_VECTOR_FLAG as C_VECTOR,
+    GROUPED_FLAG as GROUPED,
 };
 pub(crate) use gemm_matrix::{GATED_FLAG as GATED, SIBLINGS_FLAG as SIBLINGS};
 pub(crate) use matmul_tile::Push;
@@ -101,17 +102,23 @@ macro_rules! lanes_constants {
 
 pub(in crate::kernels) use {lanes_constants, matrix_constants, tile_constants};
 
-/// Workgroups of a tiled product; the kernel loops over what is more than the device's grid.
-pub(crate) fn tile_grid(tile: &Tile, push: &Push, caps: &Capabilities) -> [u32; 3] {
-    let tiles = tile.count(push.m as usize, push.n as usize, push.batches as usize)
-        * u64::from(push.splits);
+/// Workgroups of a tiled product; the kernel loops over what is more than the device's grid. Each of the
+/// `groups` of rows may have a tile that is not full.
+pub(crate) fn tile_grid(tile: &Tile, push: &Push, groups: usize, caps: &Capabilities) -> [u32; 3] {
+    let rows = push.m as usize + groups * tile.bm as usize;
+    let tiles = tile.count(rows, push.n as usize, push.batches as usize) * u64::from(push.splits);
     [caps.groups_1d(tiles, 1), 1, 1]
 }
 
-/// Workgroups of a product on cooperative matrices; what is more than the grid is looped over.
-pub(crate) fn matrix_grid(tile: &MatrixTile, push: &Push, caps: &Capabilities) -> [u32; 3] {
-    let tiles = tile.count(push.m as usize, push.n as usize, push.batches as usize)
-        * u64::from(push.splits);
+/// The same of a product on cooperative matrices.
+pub(crate) fn matrix_grid(
+    tile: &MatrixTile,
+    push: &Push,
+    groups: usize,
+    caps: &Capabilities,
+) -> [u32; 3] {
+    let rows = push.m as usize + groups * tile.bm as usize;
+    let tiles = tile.count(rows, push.n as usize, push.batches as usize) * u64::from(push.splits);
     [caps.groups_1d(tiles, 1), 1, 1]
 }
 
@@ -202,10 +209,19 @@ fn flags(o: &Operands, plan: Gemm, dtype: Dtype) -> u32 {
             && (!whole || row.is_multiple_of(width as usize))
     };
     let bit = |on: bool, flag: u32| if on { flag } else { 0 };
-    bit(o.a.along_k, A_ALONG_K)
+    bit(groups(o.lists.as_ref()) > 0, GROUPED)
+        | bit(o.a.along_k, A_ALONG_K)
         | bit(o.b.along_k, B_ALONG_K)
         | bit(vector(&o.a, 0), A_VECTOR)
         | bit(vector(&o.b, 1), B_VECTOR)
+}
+
+/// Groups of rows of a product that is made by them.
+fn groups(lists: Option<&Lists>) -> usize {
+    match lists {
+        Some(Lists::Picks(picks)) => picks.groups(),
+        _ => 0,
+    }
 }
 
 fn whole(
@@ -256,12 +272,12 @@ fn dispatch(
                 Some(Lists::Segments { .. }) => matmul_tile::MATMUL_TILE_SEGMENTS,
             };
             let constants = tile_constants!(matmul_tile, tile, dtype, out, flags);
-            (ctx.pipeline(kernel, &constants), tile_grid(&tile, push, caps))
+            (ctx.pipeline(kernel, &constants), tile_grid(&tile, push, groups(lists), caps))
         }
         Gemm::Matrix(tile, _) => {
             let constants = matrix_constants!(matmul_matrix, tile, dtype, out, flags);
             let pipeline = matrix_pipeline(ctx, MATRIX, dtype, &constants);
-            (pipeline, matrix_grid(&tile, push, caps))
+            (pipeline, matrix_grid(&tile, push, groups(lists), caps))
         }
         Gemm::Lanes { tm, tn } => {
             let kernel = match lists {

@@ -134,6 +134,32 @@ pub(crate) fn plan(
     Some((tile, wanted.min(deepest).clamp(1, 8) as u32))
 }
 
+/// The tile of rows that pick one of `matrices` each and lie sorted by it, where cooperative matrices pay.
+pub(crate) fn grouped(
+    rows: usize,
+    matrices: usize,
+    n: usize,
+    fragment: Fragment,
+    packed: bool,
+    caps: &Capabilities,
+) -> Option<MatrixTile> {
+    if n < LEAST {
+        return None;
+    }
+    let shapes: &[&Shape] = match packed {
+        true => &[&LARGE, &SMALL, &SHORT],
+        false => &[&WIDE, &LARGE, &SMALL, &SHORT],
+    };
+    let cost = |(tile, which): &(MatrixTile, usize)| {
+        // The last tile of a matrix is full by half, if it is not the only one.
+        let (height, columns) = (tile.bm as usize, n.div_ceil(tile.bn as usize));
+        let tiles = matrices.max(rows.div_ceil(height) + matrices / 2);
+        (tiles * columns) as u64 * u64::from(caps.tiles.numbers()[*which])
+    };
+    let known = shapes.iter().map(|s| (MatrixTile::new(s, fragment, caps.subgroup_size), s.1));
+    known.filter(|(tile, _)| tile.runs(caps)).min_by_key(cost).map(|(tile, _)| tile)
+}
+
 /// The tile that each of the [`TileCosts`] is measured with, if the device runs it.
 pub(crate) fn measured(fragment: Fragment, caps: &Capabilities) -> [Option<MatrixTile>; 4] {
     [&WIDE, &LARGE, &SMALL, &SHORT].map(|shape| {

@@ -4,6 +4,7 @@
 
 mod complex;
 pub(super) mod gemm;
+pub(super) mod groups;
 pub(crate) mod matrix;
 pub(crate) mod planner;
 pub(crate) mod threefold;
@@ -18,8 +19,8 @@ use super::{
 };
 use crate::runtime::capabilities::Fragment;
 pub(super) use gemm::{
-    A_ALONG_K, A_VECTOR, B_ALONG_K, B_VECTOR, lanes_constants, lanes_grid, matrix_constants,
-    matrix_grid, matrix_pipeline, sum_parts, tile_constants, tile_grid,
+    A_ALONG_K, A_VECTOR, B_ALONG_K, B_VECTOR, GROUPED, lanes_constants, lanes_grid,
+    matrix_constants, matrix_grid, matrix_pipeline, sum_parts, tile_constants, tile_grid,
 };
 pub(crate) use gemm::{Dtypes, Push as GemmPush, dense_matrix};
 pub(super) use planner::Tile;
@@ -42,7 +43,7 @@ pub(super) fn eval(
             let addend = Addend { c: &inputs[2], alpha: alpha.0, beta: beta.0 };
             multiply(ctx, &inputs[0], &inputs[1], Some(addend), output)
         }
-        MatmulOp::GatherMm { .. } => gather(ctx, args(inputs), output),
+        MatmulOp::GatherMm { right_sorted, .. } => gather(ctx, right_sorted, args(inputs), output),
         MatmulOp::SegmentedMm => segmented(ctx, args(inputs), output),
     }
 }
@@ -70,13 +71,18 @@ fn multiply(
     run(ctx, &operands, output, result)
 }
 
-/// Encodes `a[lhs[i]] @ b[rhs[i]]`.
+/// Encodes `a[lhs[i]] @ b[rhs[i]]`; where `rhs` is sorted, rows that pick the same matrix are neighbours.
 ///
 /// # Errors
 /// As [`eval`].
-fn gather(ctx: &mut Ctx<'_>, [a, b, lhs, rhs]: &[Array; 4], output: &mut Output) -> Result<()> {
-    let picks = Picks::new(ctx, [lhs, rhs], [a, b])?;
-    listed(ctx, [a, b], Lists::Picks(picks), output)
+fn gather(
+    ctx: &mut Ctx<'_>,
+    sorted: bool,
+    [a, b, lhs, rhs]: &[Array; 4],
+    output: &mut Output,
+) -> Result<()> {
+    let picks = Lists::Picks(Picks::new(ctx, [lhs, rhs], [a, b])?);
+    listed(ctx, [a, b], picks, sorted, output)
 }
 
 /// Encodes `a[:, start..end] @ b[start..end, :]` for pairs of `segments`.
@@ -85,7 +91,7 @@ fn gather(ctx: &mut Ctx<'_>, [a, b, lhs, rhs]: &[Array; 4], output: &mut Output)
 /// As [`eval`].
 fn segmented(ctx: &mut Ctx<'_>, [a, b, segments]: &[Array; 3], output: &mut Output) -> Result<()> {
     let ends = copy::dense(ctx, segments)?;
-    listed(ctx, [a, b], Lists::Segments { ends, batches: segments.size() / 2 }, output)
+    listed(ctx, [a, b], Lists::Segments { ends, batches: segments.size() / 2 }, false, output)
 }
 
 /// The kernels count rows, columns and the inner axis in 32 bits.
@@ -97,13 +103,23 @@ fn check_sizes(ctx: &Ctx<'_>, a: &Array, b: &Array, output: &Output) -> Result<(
     }
 }
 
-fn listed(ctx: &mut Ctx<'_>, [a, b]: [&Array; 2], lists: Lists, output: &mut Output) -> Result<()> {
+fn listed(
+    ctx: &mut Ctx<'_>,
+    [a, b]: [&Array; 2],
+    lists: Lists,
+    sorted: bool,
+    output: &mut Output,
+) -> Result<()> {
     let result = ctx.output(output)?;
     if output.size() == 0 {
         return Ok(());
     }
     check_sizes(ctx, a, b, output)?;
     let o = Operands::listed(ctx, a, b, lists)?;
+    if sorted && let Some(plan) = groups::plan(ctx, &o, output.dtype) {
+        let o = groups::operands(ctx, o, plan)?;
+        return gemm::eval(ctx, &o, plan, output.dtype.into(), result);
+    }
     let caps = ctx.capabilities();
     let segments = matches!(o.lists, Some(Lists::Segments { .. }));
     match planner::plan(&product(&o, None), caps) {

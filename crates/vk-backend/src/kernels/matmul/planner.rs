@@ -2,7 +2,7 @@
 
 use super::matrix::{self, MatrixTile};
 use crate::{
-    kernels::operands::MatrixSide,
+    kernels::operands::{MatrixSide, Picks},
     runtime::capabilities::{Capabilities, Fragment},
 };
 
@@ -84,6 +84,17 @@ pub(crate) enum Gemm {
     },
 }
 
+impl Gemm {
+    /// Rows of a tile.
+    pub(crate) const fn rows(&self) -> u32 {
+        match self {
+            Gemm::Tile(tile, _) => tile.bm,
+            Gemm::Matrix(tile, _) => tile.bm,
+            Gemm::Lanes { tm, .. } => *tm,
+        }
+    }
+}
+
 /// The variant of a dense product.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum MatmulPlan {
@@ -132,6 +143,23 @@ pub(crate) fn listed(
         Gemm::Tile(tile, _) => Gemm::Tile(tile, 1),
         other => other,
     }
+}
+
+/// Chooses the tiles of rows that pick a matrix each and lie sorted by it, if enough of them share one.
+pub(crate) fn grouped(
+    picks: &Picks,
+    n: usize,
+    fragment: Option<Fragment>,
+    packed: bool,
+    caps: &Capabilities,
+) -> Option<Gemm> {
+    let (rows, matrices) = (picks.batches, picks.counts[1]);
+    if rows < matrices.max(FEW) || rows >= 1 << 31 {
+        return None;
+    }
+    let matrix = fragment.and_then(|f| matrix::grouped(rows, matrices, n, f, packed, caps));
+    let tile = if rows > 32 * matrices { Tile::MEDIUM } else { Tile::SMALL };
+    Some(matrix.map_or(Gemm::Tile(tile, 1), |tile| Gemm::Matrix(tile, 1)))
 }
 
 /// Chooses the kernel of a product of many rows and columns, dense or with a `packed` matrix.

@@ -34,8 +34,8 @@ pub(super) fn eval(
         QuantizedOp::QuantizedMatmul { packing, transpose } => {
             product::eval(ctx, packing, transpose, inputs, output)
         }
-        QuantizedOp::GatherQmm { packing, transpose, .. } => {
-            product::gather(ctx, packing, transpose, inputs, output)
+        QuantizedOp::GatherQmm { packing, transpose, right_sorted, .. } => {
+            product::gather(ctx, packing, transpose, right_sorted, inputs, output)
         }
     }
 }

@@ -77,25 +77,6 @@ pub(crate) fn plan(p: &QuantizedProduct, caps: &Capabilities, config: &Config) -
     }
 }
 
-/// The same for small floats, which cooperative matrices multiply dequantized.
-pub(crate) fn plan_floats(
-    p: &QuantizedProduct,
-    caps: &Capabilities,
-    config: &Config,
-) -> QuantizedPlan {
-    let fragment = p.fragment.filter(|_| p.transpose && p.batches == 1);
-    let p = &QuantizedProduct { fragment, ..*p };
-    match plan(p, caps, config) {
-        QuantizedPlan::Gemm(Gemm::Matrix(..)) => {
-            match gemm(p.rows, p.outputs, p.inner, p.batches, p.fragment, false, caps) {
-                dense @ Gemm::Matrix(..) => QuantizedPlan::Dense(dense),
-                tiles => QuantizedPlan::Gemm(tiles),
-            }
-        }
-        other => other,
-    }
-}
-
 /// Rows up to which a product has a kernel for few of them.
 fn most_rows(p: &QuantizedProduct, caps: &Capabilities) -> usize {
     if p.transpose && !caps.is_software() { 16 } else { 8 }

@@ -12,9 +12,9 @@ use crate::{
             quantized_qmv as qmv,
         },
         matmul::{
-            self, A_ALONG_K, A_VECTOR, B_ALONG_K, B_VECTOR, GemmPush, lanes_constants,
-            matrix_constants,
-            planner::{Gemm, listed},
+            self, A_ALONG_K, A_VECTOR, B_ALONG_K, B_VECTOR, GROUPED, GemmPush, groups,
+            lanes_constants, matrix_constants,
+            planner::{self as gemm_planner, Gemm, listed},
             tile_constants,
         },
         matvec::{self, Format, Fused, Weights, planner as few},
@@ -26,7 +26,7 @@ use crate::{
         strided::Walk,
         team::Team,
     },
-    runtime::stats,
+    runtime::{capabilities::Fragment, stats},
     shaders::KernelOf,
 };
 
@@ -54,7 +54,7 @@ impl Operands {
     }
 
     fn reads(&self) -> SmallVec<[Region; 6]> {
-        let lists = self.picks.iter().flat_map(|p| p.lists.map(|list| list.region));
+        let lists = self.picks.iter().flat_map(Picks::reads);
         std::iter::once(self.x.region)
             .chain(self.parts().map(|part| part.region))
             .chain(lists)
@@ -81,7 +81,8 @@ pub(in crate::kernels) fn eval(
     run(ctx, &o, output)
 }
 
-/// Encodes the products of matrices that indices pick.
+/// Encodes the products of matrices that indices pick; where those on the right are sorted, rows that pick
+/// the same one are neighbours.
 ///
 /// # Errors
 /// As [`eval`].
@@ -89,6 +90,7 @@ pub(in crate::kernels) fn gather(
     ctx: &mut Ctx<'_>,
     packing: Packing,
     transpose: bool,
+    sorted: bool,
     inputs: &[Array],
     output: &mut Output,
 ) -> Result<()> {
@@ -121,7 +123,48 @@ pub(in crate::kernels) fn gather(
         product,
         picks: Some(picks),
     };
-    run(ctx, &o, output)
+    match sorted.then(|| plan_groups(ctx, &o)).flatten() {
+        Some(plan) => grouped(ctx, o, plan),
+        None => run(ctx, &o, output),
+    }
+}
+
+/// What cooperative matrices multiply of this format and dtype: they take 32 packed elements at a time, and
+/// float16 has too few exponents for what small floats stand for.
+fn fragment_of(
+    ctx: &Ctx<'_>,
+    packing: Packing,
+    dtype: Dtype,
+    p: &QuantizedProduct,
+) -> Option<Fragment> {
+    let packed = if p.transpose { p.inner } else { p.outputs };
+    let holds = packing.affine().is_some() || dtype == Dtype::Bfloat16;
+    let leading = [p.inner as i64, p.inner.max(p.outputs) as i64];
+    let fragment = fragment(dtype, leading, ctx.capabilities(), ctx.config());
+    fragment.filter(|_| holds && packed.is_multiple_of(32))
+}
+
+/// How rows that pick a matrix each are multiplied by groups, if that serves them.
+fn plan_groups(ctx: &Ctx<'_>, o: &Operands) -> Option<Gemm> {
+    let (p, picks) = (&o.product, o.picks.as_ref()?);
+    if p.rows != 1 || [p.outputs, p.inner].iter().any(|&s| s >= 1 << 31) {
+        return None;
+    }
+    let fragment = fragment_of(ctx, o.packing, o.dtype, p)
+        .filter(|_| groups::is_near(picks, p.inner * o.dtype.size()));
+    let plan = gemm_planner::grouped(picks, p.outputs, fragment, true, ctx.capabilities())?;
+    stats::hit(ctx.config(), "qmm", || {
+        format!("grouped {plan:?} {}x{}x{}", picks.batches, p.outputs, p.inner)
+    });
+    Some(plan)
+}
+
+/// Encodes the product of rows that pick a matrix each by tiles of rows that pick the same one.
+fn grouped(ctx: &mut Ctx<'_>, mut o: Operands, plan: Gemm) -> Result<()> {
+    let Some(picks) = &mut o.picks else { unreachable!("groups are made of picks") };
+    picks.tiles = Some(groups::tiles(ctx, picks, plan)?);
+    (o.product.rows, o.product.batches) = (picks.batches, 1);
+    tiles(ctx, &o, plan)
 }
 
 fn run(ctx: &mut Ctx<'_>, o: &Operands, output: &Output) -> Result<()> {
@@ -129,17 +172,7 @@ fn run(ctx: &mut Ctx<'_>, o: &Operands, output: &Output) -> Result<()> {
     if [p.rows, p.outputs, p.inner].iter().any(|&s| s >= 1 << 31) {
         return Err(ctx.unsupported_output(output, "an axis has 2^31 elements or more"));
     }
-    let plan = match o.packing {
-        Packing::Affine(_) => planner::plan(&p, ctx.capabilities(), ctx.config()),
-        Packing::Floats(_) => {
-            // A dense product on cooperative matrices wants whole vectors of x, and float16 has too few
-            // exponents for what the floats stand for.
-            let dense = o.dtype == Dtype::Bfloat16 && o.x.is_aligned(16);
-            let fragment = p.fragment.filter(|_| dense);
-            let p = QuantizedProduct { fragment, ..p };
-            planner::plan_floats(&p, ctx.capabilities(), ctx.config())
-        }
-    };
+    let plan = planner::plan(&p, ctx.capabilities(), ctx.config());
     stats::hit(ctx.config(), "qmm", || {
         format!("{plan:?} {}x{}x{} b{bits} g{}", p.rows, p.outputs, p.inner, o.packing.group_size())
     });
@@ -188,8 +221,7 @@ fn operands(
         transpose,
         fragment: None,
     };
-    let leading = [product.inner as i64, product.inner.max(product.outputs) as i64];
-    product.fragment = fragment(output.dtype, leading, ctx.capabilities(), ctx.config());
+    product.fragment = fragment_of(ctx, packing, output.dtype, &product);
     // Batches that share a matrix see their rows as one: heads of queries over the heads of a quantized
     // cache, say. Copied are whole arrays, whose first matrix is all that there is if all batches share it.
     let (axes, in_place) = (stacked_axes(parts), stride_in_place(parts));
@@ -333,10 +365,16 @@ fn picks(ctx: &mut Ctx<'_>, o: &Operands, strides: [usize; 2]) -> Result<Option<
     picks.pack(ctx, [0, 1]).map(Some)
 }
 
+/// Whether the product is made by groups of rows, whose picks count rows of `x`.
+fn is_grouped(o: &Operands) -> bool {
+    o.picks.as_ref().is_some_and(|picks| picks.tiles.is_some())
+}
+
 /// Batch strides of `x` in elements and of the matrix in its rows.
 fn walk(ctx: &mut Ctx<'_>, o: &Operands, order_matrix_first: bool) -> Result<(u32, u64)> {
     let p = &o.product;
-    if let Some(address) = picks(ctx, o, [p.rows * p.inner, o.stride])? {
+    let x = if is_grouped(o) { 1 } else { p.rows * p.inner };
+    if let Some(address) = picks(ctx, o, [x, o.stride])? {
         return Ok((0, address));
     }
     if p.batches == 1 {
@@ -426,6 +464,7 @@ fn tiles(ctx: &mut Ctx<'_>, o: &Operands, plan: Gemm) -> Result<()> {
     let words_vector = matrices && o.words.is_aligned(16);
     let bit = |on: bool, flag: u32| if on { flag } else { 0 };
     let flags = A_ALONG_K
+        | bit(is_grouped(o), GROUPED)
         | bit(p.transpose, B_ALONG_K)
         | bit(a_vector, A_VECTOR)
         | bit(words_vector, B_VECTOR);
@@ -480,6 +519,7 @@ fn dispatch(
 ) -> Result<()> {
     let caps = ctx.capabilities();
     let (dtype, gathers) = (o.dtype, usize::from(o.picks.is_some()));
+    let row_groups = o.picks.as_ref().map_or(0, Picks::groups);
     let format = format_of(o.packing);
     let (bits, group) = (o.packing.bits() as u32, o.packing.group_size() as u32);
     let (pipeline, groups) = match plan {
@@ -489,14 +529,15 @@ fn dispatch(
                 quantized_qmm_tile, tile, dtype, out, flags, bits: bits, group: group, format: format
             );
             let pipeline = ctx.pipeline([QMM_TILE, QMM_TILE_GATHER][gathers], &constants);
-            (pipeline, matmul::tile_grid(&tile, push, caps))
+            (pipeline, matmul::tile_grid(&tile, push, row_groups, caps))
         }
         Gemm::Matrix(tile, _) => {
             let constants = matrix_constants!(
-                quantized_qmm_matrix, tile, dtype, out, flags, bits: bits, group: group
+                quantized_qmm_matrix, tile, dtype, out, flags, bits: bits, group: group,
+                format: format
             );
             let pipeline = matmul::matrix_pipeline(ctx, MATRIX, dtype, &constants);
-            (pipeline, matmul::matrix_grid(&tile, push, caps))
+            (pipeline, matmul::matrix_grid(&tile, push, row_groups, caps))
         }
         Gemm::Lanes { tm, tn } => {
             use quantized_qmm_lanes::{QMM_LANES, QMM_LANES_GATHER};
