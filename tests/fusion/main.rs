@@ -7,6 +7,7 @@ mod decoder;
 mod int8_rows;
 mod interpreter;
 mod lookup;
+mod mixture;
 mod products;
 mod programs;
 mod prompt;

@@ -49,6 +49,7 @@ mod indexing;
 mod locations;
 pub(crate) mod matmul;
 pub(crate) mod matvec;
+pub(crate) mod mixture;
 mod norm;
 mod operands;
 pub(crate) mod program;

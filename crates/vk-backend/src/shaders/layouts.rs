@@ -2650,6 +2650,154 @@ pub(crate) mod matvec_vecmat {
     };
 }
 
+/// `shaders/mixture/experts.comp`.
+pub(crate) mod mixture_experts {
+    use super::*;
+    pub(crate) const MIXTURE_EXPERTS: KernelOf<Constants, Push> =
+        KernelOf::new(Kernel::mixture_experts);
+    /// Specialization constants; the defaults are the shader's.
+    #[derive(Debug, Clone, Copy, PartialEq)]
+    pub(crate) struct Constants {
+        /// `constant_id = 0`.
+        pub(crate) workgroup: u32,
+        /// `constant_id = 1`.
+        pub(crate) dtype: u32,
+        /// `constant_id = 2`.
+        pub(crate) bits: u32,
+        /// `constant_id = 3`.
+        pub(crate) group: u32,
+        /// `constant_id = 4`.
+        pub(crate) subgroup: u32,
+        /// `constant_id = 5`.
+        pub(crate) rows: u32,
+        /// `constant_id = 6`.
+        pub(crate) outputs: u32,
+        /// `constant_id = 7`.
+        pub(crate) aligned: u32,
+        /// `constant_id = 8`.
+        pub(crate) format: u32,
+        /// `constant_id = 9`.
+        pub(crate) gated: u32,
+    }
+    impl Default for Constants {
+        fn default() -> Self {
+            Constants {
+                workgroup: 1,
+                dtype: 11,
+                bits: 4,
+                group: 64,
+                subgroup: 32,
+                rows: 1,
+                outputs: 1,
+                aligned: 0,
+                format: 0,
+                gated: 0,
+            }
+        }
+    }
+    impl SpecConstants for Constants {
+        type Words = [u32; 10];
+        fn words(&self) -> [u32; 10] {
+            [
+                self.workgroup,
+                self.dtype,
+                self.bits,
+                self.group,
+                self.subgroup,
+                self.rows,
+                self.outputs,
+                self.aligned,
+                self.format,
+                self.gated,
+            ]
+        }
+    }
+    /// `Push` of the shader.
+    #[derive(Debug, Clone, Copy, Default, PartialEq, Pod, Zeroable)]
+    #[repr(C, packed(4))]
+    pub(crate) struct Push {
+        pub(crate) x: u64,
+        pub(crate) result: u64,
+        pub(crate) picks: u64,
+        pub(crate) shares: u64,
+        pub(crate) addend: u64,
+        pub(crate) words: [u64; 2],
+        pub(crate) scales: [u64; 2],
+        pub(crate) biases: [u64; 2],
+        pub(crate) tokens: u32,
+        pub(crate) per_token: u32,
+        pub(crate) outputs: u32,
+        pub(crate) inner: u32,
+        pub(crate) experts: u32,
+    }
+    const _: () = {
+        assert!(offset_of!(Push, x) == 0);
+        assert!(offset_of!(Push, result) == 8);
+        assert!(offset_of!(Push, picks) == 16);
+        assert!(offset_of!(Push, shares) == 24);
+        assert!(offset_of!(Push, addend) == 32);
+        assert!(offset_of!(Push, words) == 40);
+        assert!(offset_of!(Push, scales) == 56);
+        assert!(offset_of!(Push, biases) == 72);
+        assert!(offset_of!(Push, tokens) == 88);
+        assert!(offset_of!(Push, per_token) == 92);
+        assert!(offset_of!(Push, outputs) == 96);
+        assert!(offset_of!(Push, inner) == 100);
+        assert!(offset_of!(Push, experts) == 104);
+        assert!(size_of::<Push>() == 108);
+    };
+}
+
+/// `shaders/mixture/route.comp`.
+pub(crate) mod mixture_route {
+    use super::*;
+    pub(crate) const MIXTURE_ROUTE: KernelOf<Constants, Push> =
+        KernelOf::new(Kernel::mixture_route);
+    /// Specialization constants; the defaults are the shader's.
+    #[derive(Debug, Clone, Copy, PartialEq)]
+    pub(crate) struct Constants {
+        /// `constant_id = 0`.
+        pub(crate) workgroup: u32,
+        /// `constant_id = 1`.
+        pub(crate) dtype: u32,
+        /// `constant_id = 2`.
+        pub(crate) subgroup: u32,
+        /// `constant_id = 3`.
+        pub(crate) each: u32,
+    }
+    impl Default for Constants {
+        fn default() -> Self {
+            Constants { workgroup: 1, dtype: 11, subgroup: 32, each: 4 }
+        }
+    }
+    impl SpecConstants for Constants {
+        type Words = [u32; 4];
+        fn words(&self) -> [u32; 4] {
+            [self.workgroup, self.dtype, self.subgroup, self.each]
+        }
+    }
+    /// `Push` of the shader.
+    #[derive(Debug, Clone, Copy, Default, PartialEq, Pod, Zeroable)]
+    #[repr(C, packed(4))]
+    pub(crate) struct Push {
+        pub(crate) logits: u64,
+        pub(crate) picks: u64,
+        pub(crate) shares: u64,
+        pub(crate) tokens: u32,
+        pub(crate) experts: u32,
+        pub(crate) count: u32,
+    }
+    const _: () = {
+        assert!(offset_of!(Push, logits) == 0);
+        assert!(offset_of!(Push, picks) == 8);
+        assert!(offset_of!(Push, shares) == 16);
+        assert!(offset_of!(Push, tokens) == 24);
+        assert!(offset_of!(Push, experts) == 28);
+        assert!(offset_of!(Push, count) == 32);
+        assert!(size_of::<Push>() == 36);
+    };
+}
+
 /// `shaders/norm/norm.comp`.
 pub(crate) mod norm {
     use super::*;
@@ -4325,6 +4473,8 @@ pub(super) const fn push_bytes(kernel: Kernel) -> usize {
         Kernel::matvec_shared => size_of::<matvec_strided::Push>(),
         Kernel::quantized_vecmat => size_of::<matvec_vecmat::Push>(),
         Kernel::vecmat => size_of::<matvec_vecmat::Push>(),
+        Kernel::mixture_experts => size_of::<mixture_experts::Push>(),
+        Kernel::mixture_route => size_of::<mixture_route::Push>(),
         Kernel::rms_norm_subgroup => size_of::<norm::Push>(),
         Kernel::rms_norm_shared => size_of::<norm::Push>(),
         Kernel::layer_norm_subgroup => size_of::<norm::Push>(),

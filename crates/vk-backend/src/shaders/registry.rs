@@ -73,6 +73,8 @@ kernels! {
     qmv_gather_shared => "quantized/qmv.comp" { VARIANT: "0", GATHER: "1" },
     qmm_tile_gather => "quantized/qmm_tile.comp" { GATHER: "1" },
     qmm_lanes_gather => "quantized/qmm_lanes.comp" { GATHER: "1" },
+    mixture_route => "mixture/route.comp" { },
+    mixture_experts => "mixture/experts.comp" { VARIANT: "1" },
     quantize => "quantized/quantize.comp" { },
     dequantize => "quantized/dequantize.comp" { },
     dequantize_gather => "quantized/dequantize.comp" { GATHER: "1" },

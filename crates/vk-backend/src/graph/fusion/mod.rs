@@ -11,6 +11,8 @@
 //!   with the quantization of the new rows and all six writes (`quantized_attention.rs`);
 //! - norms, rotations and cache writes alone, for many tokens (`prompt.rs`);
 //! - rows picked from a quantized matrix and dequantized (`lookup.rs`);
+//! - what routes a token to experts, and the products of the experts that it picks, which are a
+//!   group up to the gate, and one with the weighted sum behind them (`mixture.rs`);
 //! - elementwise operations that no other group claims (`programs.rs`).
 //!
 //! Products of many rows are one dispatch of the kernel of cooperative matrices with a list of
@@ -37,6 +39,7 @@
 mod attention;
 mod heads;
 mod lookup;
+mod mixture;
 mod products;
 pub(crate) mod programs;
 mod prompt;
@@ -47,7 +50,7 @@ use mlx_vulkan_core::{
     backend::{Encoded, Output},
     fusion::{Fusion, Group},
     graph::Node,
-    primitives::{BinaryOp, MatmulOp, Packing, Primitive, QuantizedOp},
+    primitives::{BinaryOp, MatmulOp, Packing, Primitive, QuantizedOp, Reduce, ReduceOp},
     tape::Tape,
 };
 
@@ -66,6 +69,7 @@ pub(crate) fn plan(tape: &Tape) -> Vec<Group> {
     }
     let mut products = Builder::new(tape.len());
     let mut groups = Vec::with_capacity(tape.len() / 4);
+    let mut sums = Vec::new();
     for place in 0..tape.len() {
         let node = tape.node(place);
         match &node.primitive {
@@ -83,8 +87,20 @@ pub(crate) fn plan(tape: &Tape) -> Vec<Group> {
                     products.product(tape, place, device);
                 }
             }
-            Primitive::Binary(BinaryOp::Multiply) => products.gate(tape, place),
-            Primitive::Binary(BinaryOp::Add) => products.residual(tape, place),
+            Primitive::Binary(BinaryOp::Multiply) => {
+                products.gate(tape, place);
+                groups.extend(device(node).and_then(|d| mixture::find_gated(tape, place, d)));
+            }
+            Primitive::Binary(BinaryOp::Divide) | Primitive::Softmax(_) => {
+                groups.extend(device(node).and_then(|d| mixture::find_route(tape, place, d)));
+            }
+            Primitive::Reduce(Reduce { op: ReduceOp::Sum, .. }) => {
+                sums.extend(device(node).and_then(|d| mixture::find_summed(tape, place, d)));
+            }
+            Primitive::Binary(BinaryOp::Add) => {
+                products.residual(tape, place);
+                sums.extend(device(node).and_then(|d| mixture::find_summed(tape, place, d)));
+            }
             Primitive::Attention(_) => {
                 if let Some(device) = device(node) {
                     let token = attention::find(tape, place, device);
@@ -97,6 +113,9 @@ pub(crate) fn plan(tape: &Tape) -> Vec<Group> {
             _ => {}
         }
     }
+    // Of groups that share members the first one stays: a weighted sum with what is added to it comes before
+    // the sum alone.
+    groups.extend(sums.into_iter().rev());
     groups.extend(products.finish(tape));
     groups.extend(chains(tape, &groups));
     groups

@@ -28,7 +28,7 @@ use crate::{
 
 /// What happens to the results, by places on the tape.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Then {
+pub(super) enum Then {
     Store,
     /// The sum with its `other`-th input.
     Add {
@@ -153,7 +153,7 @@ impl Builder {
 }
 
 /// The gate and the other factor of a multiplication that ends a gated pair.
-fn gate(tape: &Tape, result: usize) -> Option<(usize, usize, Then)> {
+pub(super) fn gate(tape: &Tape, result: usize) -> Option<(usize, usize, Then)> {
     let node = tape.node(result);
     let is = |place: &usize, primitive| tape.node(*place).primitive == primitive;
     for (a, b) in [(0, 1), (1, 0)] {

@@ -41,7 +41,7 @@ pub(super) fn eval(
 }
 
 /// The number of a format in shaders.
-fn format_of(packing: Packing) -> u32 {
+pub(super) fn format_of(packing: Packing) -> u32 {
     match packing {
         Packing::Affine(_) => packed::AFFINE,
         Packing::Floats(FpMode::Mxfp4) => packed::MXFP4,

@@ -1,0 +1,419 @@
+//! Mixtures of experts, for a few tokens: what picks experts of a token, and the products of those that it
+//! picks, up to the gate and with the weighted sum behind them (`shaders/mixture`).
+
+use mlx_vulkan_core::{
+    Array, Dtype, Result,
+    backend::Output,
+    fusion::Group,
+    graph::Node,
+    primitives::{
+        BinaryOp, IndexingOp, Packing, Primitive, QuantizedOp, Reduce, ReduceOp, ShapeOp, SortOp,
+    },
+    tape::Tape,
+};
+use smallvec::{SmallVec, smallvec};
+
+use super::{
+    Grouped,
+    heads::{Cursor, input},
+    inner,
+    products::{Then, dense, gate},
+};
+use crate::{
+    kernels::{
+        Ctx, Operand,
+        mixture::{self, Experts, Route},
+        team::Team,
+    },
+    runtime::device::DeviceState,
+};
+
+/// Picks of all tokens up to which each is multiplied on its own; lm and mlx-lm sort more.
+const MOST_PICKS: usize = 64;
+
+/// What picks experts, by places on the tape.
+struct Routing {
+    /// The indices of the picked ones.
+    picks: usize,
+    /// Their shares.
+    shares: usize,
+    /// The node that reads the logits.
+    from: Cursor,
+    replaces: u64,
+}
+
+/// The group that ends with the shares of the picked experts at `shares`: softmax of all experts divided by
+/// what the picked ones have of it, or softmax of the picked ones, which are the same.
+pub(super) fn find_route(tape: &Tape, shares: usize, device: &DeviceState) -> Option<Group> {
+    let node = tape.node(shares);
+    let mut members: SmallVec<[usize; 16]> = smallvec![shares];
+    let of_all = matches!(node.primitive, Primitive::Binary(BinaryOp::Divide));
+    // The sum divides what it is made of.
+    let values = inner(tape, (shares, 0), if of_all { 2 } else { 1 }, node.stream)?;
+    if of_all {
+        let sum = inner(tape, views(tape, (shares, 1), &mut members), 1, node.stream)?;
+        let ours = tape.node(sum).inputs.first()?.is_same(&node.inputs[0]);
+        (ours && sums_axis(tape.node(sum), 1)).then(|| members.push(sum))?;
+    }
+    let taken = tape.node(values);
+    let last = tape.array(values).ndim().checked_sub(1)?;
+    let along = Primitive::Indexing(IndexingOp::TakeAlongAxis { axis: last });
+    let picks = tape.input(values, 1)?;
+    let order = inner(tape, (picks, 0), 1, node.stream)?;
+    let (experts, count) = (taken.inputs[0].dim(-1), tape.array(picks).dim(-1));
+    let from = experts.checked_sub(count)?;
+    let all = &taken.inputs[0];
+    let fits = taken.primitive == along
+        && is_end(tape.node(picks), last, from)
+        && tape.node(picks).stream == node.stream
+        && tape.node(order).primitive
+            == Primitive::Sort(SortOp::ArgPartition { kth: from, axis: last })
+        && tape.node(order).inputs[0].is_same(all)
+        && tape.array(shares).size() == tape.array(picks).size()
+        && device.config.enable_fused_mixtures
+        && mixture::routes(experts, count, device.capabilities())
+        && is_float(all.dtype())
+        && tape.array(shares).size() < 1 << 20;
+    members.extend([values, picks, order]);
+    let mut from = (values, 0);
+    if of_all {
+        let softmax = inner(tape, from, 2, node.stream)?;
+        matches!(tape.node(softmax).primitive, Primitive::Softmax(_))
+            .then(|| members.push(softmax))?;
+        from = (softmax, 0);
+    }
+    let replaces = members.len() as u64;
+    let fusion = Box::new(Grouped(Routing { picks, shares, from, replaces }));
+    fits.then(|| Group { members, kept: smallvec![picks, shares], fusion })
+}
+
+/// Whether a node gives the elements from `start` on along the last axis.
+fn is_end(node: &Node, last: usize, from: usize) -> bool {
+    let Primitive::Shape(ShapeOp::Slice { start, strides, .. }) = &node.primitive else {
+        return false;
+    };
+    let begins = start
+        .iter()
+        .enumerate()
+        .all(|(axis, &at)| at == if axis == last { from as isize } else { 0 });
+    begins && strides.iter().all(|&step| step == 1)
+}
+
+/// Whether a node sums along one axis, counted from 1 at the end.
+fn sums_axis(node: &Node, from_end: usize) -> bool {
+    let Primitive::Reduce(Reduce { op: ReduceOp::Sum, axes }) = &node.primitive else {
+        return false;
+    };
+    axes.len() == 1 && axes[0] + from_end == node.inputs[0].ndim()
+}
+
+/// Goes up through views that nobody else sees and collects them; where it ends.
+fn views(tape: &Tape, mut at: Cursor, members: &mut SmallVec<[usize; 16]>) -> Cursor {
+    let stream = tape.node(at.0).stream;
+    while let Some(place) = inner(tape, at, 1, stream) {
+        let Primitive::Shape(
+            ShapeOp::Broadcast(_)
+            | ShapeOp::Reshape(_)
+            | ShapeOp::ExpandDims { .. }
+            | ShapeOp::Squeeze { .. },
+        ) = tape.node(place).primitive
+        else {
+            break;
+        };
+        members.push(place);
+        at = (place, 0);
+    }
+    at
+}
+
+fn is_float(dtype: Dtype) -> bool {
+    dtype.is_floating() && dtype.size() <= 4
+}
+
+impl super::GroupKernel for Routing {
+    fn name(&self) -> usize {
+        self.shares
+    }
+
+    fn counted(&self) -> &[usize] {
+        &[]
+    }
+
+    fn replaces(&self) -> u64 {
+        self.replaces
+    }
+
+    fn describe(&self, tape: &Tape) -> String {
+        let logits = input(tape, self.from);
+        format!("route {:?} to {}", logits.shape(), tape.array(self.picks).dim(-1))
+    }
+
+    fn encode(&self, ctx: &mut Ctx<'_>, tape: &Tape, kept: &mut [Output]) -> Result<bool> {
+        let logits = input(tape, self.from);
+        let (experts, count) = (logits.dim(-1), tape.array(self.picks).dim(-1));
+        let Some(at) = dense(ctx, logits)? else { return Ok(false) };
+        let [picks, shares] = kept else { return Ok(false) };
+        let route = Route {
+            logits: at,
+            picks: ctx.output(picks)?,
+            shares: ctx.output(shares)?,
+            dtype: logits.dtype(),
+            tokens: logits.size() / experts,
+            experts,
+            count,
+        };
+        mixture::route(ctx, &route)?;
+        Ok(true)
+    }
+}
+
+/// Products with the matrices of picked experts, by places on the tape.
+struct Mixed {
+    /// Gate and up, or the only one.
+    products: SmallVec<[usize; 2]>,
+    /// Where the picks' shares are read, if what they weigh is summed.
+    shares: Option<Cursor>,
+    /// Where what is added to the sum is read.
+    addend: Option<Cursor>,
+    packing: Packing,
+    per_token: usize,
+    replaces: u64,
+}
+
+impl Mixed {
+    fn group(self, members: SmallVec<[usize; 16]>, result: usize) -> Group {
+        Group { members, kept: smallvec![result], fusion: Box::new(Grouped(self)) }
+    }
+}
+
+/// `silu(gate) * up` of picked experts, which ends at `result`.
+pub(super) fn find_gated(tape: &Tape, result: usize, device: &DeviceState) -> Option<Group> {
+    let (gate, up, Then::Gate { silu, sigmoid, .. }) = gate(tape, result)? else { return None };
+    let mut members: SmallVec<[usize; 16]> = smallvec![gate, up, silu, sigmoid, result];
+    let packing = gathered(tape, gate, device)?;
+    let (a, b) = (&tape.node(gate).inputs, &tape.node(up).inputs);
+    let (x, picks) = (&a[0], a.last()?);
+    let alike = gathered(tape, up, device)? == packing
+        && x.is_same(&b[0])
+        && picks.is_same(b.last()?)
+        && tape.array(gate).shape() == tape.array(up).shape();
+    let tokens = x.size() / x.dim(-1);
+    let per_token = picks.size() / tokens;
+    if !alike || per_token * tokens != picks.size() {
+        return None;
+    }
+    for product in [gate, up] {
+        numbered(tape, product, tokens, per_token, &mut members)?;
+    }
+    let replaces = members.len() as u64;
+    let products = smallvec![gate, up];
+    let mixed = Mixed { products, shares: None, addend: None, packing, per_token, replaces };
+    Some(mixed.group(members, result))
+}
+
+/// The weighted sum at `result` of what picked experts say, or the sum of that and something else.
+pub(super) fn find_summed(tape: &Tape, result: usize, device: &DeviceState) -> Option<Group> {
+    let node = tape.node(result);
+    if node.primitive != Primitive::Binary(BinaryOp::Add) {
+        return summed(tape, result, device).map(|(members, mixed)| mixed.group(members, result));
+    }
+    [(0, 1), (1, 0)].into_iter().find_map(|(sum, other)| {
+        let mut views_ = SmallVec::new();
+        let sum = inner(tape, views(tape, (result, sum), &mut views_), 1, node.stream)?;
+        let (mut members, mut mixed) = summed(tape, sum, device)?;
+        let addend = &node.inputs[other];
+        let alike = addend.shape() == tape.array(result).shape()
+            && addend.dtype() == tape.array(sum).dtype()
+            && addend.size() == tape.array(sum).size();
+        alike.then_some(())?;
+        members.extend(views_);
+        members.push(result);
+        (mixed.addend, mixed.replaces) = (Some((result, other)), members.len() as u64);
+        Some(mixed.group(members, result))
+    })
+}
+
+/// The members of the group that ends with the weighted sum at `result`.
+fn summed(
+    tape: &Tape,
+    result: usize,
+    device: &DeviceState,
+) -> Option<(SmallVec<[usize; 16]>, Mixed)> {
+    let node = tape.node(result);
+    let weighed = sums_axis(node, 2).then(|| inner(tape, (result, 0), 1, node.stream))??;
+    if tape.node(weighed).primitive != Primitive::Binary(BinaryOp::Multiply) {
+        return None;
+    }
+    [(0, 1), (1, 0)].into_iter().find_map(|(values, shares)| {
+        let mut members: SmallVec<[usize; 16]> = smallvec![result, weighed];
+        let product = inner(tape, views(tape, (weighed, values), &mut members), 1, node.stream)?;
+        let packing = gathered(tape, product, device)?;
+        members.push(product);
+        let shares = shares_of(tape, (weighed, shares), &mut members)?;
+        let inputs = &tape.node(product).inputs;
+        let (x, picks) = (&inputs[0], inputs.last()?);
+        let weights = input(tape, shares);
+        let [.., per_token, outputs] = tape.array(weighed).shape()[..] else { return None };
+        let said = picks.size() * outputs;
+        let fits = x.size() == picks.size() * x.dim(-1)
+            && weights.size() == picks.size()
+            && [product, weighed].iter().all(|&place| tape.array(place).size() == said)
+            && weights.dtype() == x.dtype();
+        fits.then_some(())?;
+        numbered(tape, product, picks.size(), 1, &mut members)?;
+        let (replaces, products) = (members.len() as u64, smallvec![product]);
+        let (shares, addend) = (Some(shares), None);
+        Some((members, Mixed { products, shares, addend, packing, per_token, replaces }))
+    })
+}
+
+/// Where shares are read that are repeated along the last axis: (…, per token) as (…, per token, 1).
+fn shares_of(tape: &Tape, at: Cursor, members: &mut SmallVec<[usize; 16]>) -> Option<Cursor> {
+    let stream = tape.node(at.0).stream;
+    let wide = inner(tape, at, 1, stream)?;
+    let Primitive::Shape(ShapeOp::Broadcast(_)) = tape.node(wide).primitive else { return None };
+    let (narrow, whole) = (tape.node(wide).inputs[0].shape(), tape.array(wide).shape());
+    let last = whole.len() - 1;
+    let column =
+        narrow.len() == whole.len() && narrow[last] == 1 && narrow[..last] == whole[..last];
+    members.push(wide);
+    column.then(|| views(tape, (wide, 0), members))
+}
+
+/// The packing of a product at `place` of single rows with matrices that they pick, if the kernel serves it.
+fn gathered(tape: &Tape, place: usize, device: &DeviceState) -> Option<Packing> {
+    let node = tape.node(place);
+    let Primitive::Quantized(QuantizedOp::GatherQmm { packing, transpose: true, .. }) =
+        node.primitive
+    else {
+        return None;
+    };
+    let (x, picks) = (&node.inputs[0], node.inputs.last()?);
+    let serves = device.config.enable_fused_mixtures
+        && Team::of(device.capabilities(), true).subgroups
+        && (1..=MOST_PICKS).contains(&picks.size())
+        && x.dim(-2) == 1
+        && x.size() > 0
+        && tape.array(place).size() > 0
+        && node.inputs[1].ndim() == 3
+        && is_float(tape.array(place).dtype())
+        && [x.dim(-1), tape.array(place).dim(-1)].iter().all(|&size| size < 1 << 28);
+    serves.then_some(packing)
+}
+
+/// Collects what numbers the rows of the product at `place`, which nobody else sees: nothing if these are not
+/// the rows of `tokens` one after another, each `per_token` times.
+fn numbered(
+    tape: &Tape,
+    place: usize,
+    tokens: usize,
+    per_token: usize,
+    members: &mut SmallVec<[usize; 16]>,
+) -> Option<()> {
+    let lists = tape.node(place).inputs.len() - 2;
+    let (mut at, mut private, mut repeated) = ((place, lists), true, 1);
+    loop {
+        let Some(here) = tape.input(at.0, at.1) else {
+            // Evaluated before: of a single row there is but one number.
+            return (tokens == 1).then_some(());
+        };
+        let node = tape.node(here);
+        private &= inner(tape, at, 1, tape.node(place).stream) == Some(here);
+        match &node.primitive {
+            Primitive::Shape(ShapeOp::Broadcast(_)) => {
+                let (narrow, wide) = (node.inputs[0].shape(), tape.array(here).shape());
+                let last = wide.len().checked_sub(1)?;
+                let along = narrow.len() == wide.len() && narrow[..last] == wide[..last];
+                (along && repeated == 1).then_some(())?;
+                repeated = wide[last] / narrow[last].max(1);
+                (repeated == 1 || narrow[last] == 1).then_some(())?;
+            }
+            Primitive::Shape(ShapeOp::Reshape(_)) => {}
+            Primitive::Arange(range) => {
+                let counts = range.start.0 == 0.0 && range.step.0 == 1.0 && range.size == tokens;
+                if private {
+                    members.push(here);
+                }
+                return (counts && repeated == per_token).then_some(());
+            }
+            _ => return None,
+        }
+        if private {
+            members.push(here);
+        }
+        at = (here, 0);
+    }
+}
+
+impl super::GroupKernel for Mixed {
+    fn name(&self) -> usize {
+        self.products[0]
+    }
+
+    fn counted(&self) -> &[usize] {
+        &self.products
+    }
+
+    fn replaces(&self) -> u64 {
+        self.replaces
+    }
+
+    fn describe(&self, tape: &Tape) -> String {
+        let [inner, outputs] =
+            [&tape.node(self.products[0]).inputs[0], tape.array(self.products[0])]
+                .map(|a| a.dim(-1));
+        let after = if self.shares.is_some() { "summed" } else { "gated" };
+        format!("experts {inner}x{outputs} b{} {after}", self.packing.bits())
+    }
+
+    fn encode(&self, ctx: &mut Ctx<'_>, tape: &Tape, kept: &mut [Output]) -> Result<bool> {
+        let first = &tape.node(self.products[0]).inputs;
+        let (x, words, picks) = (&first[0], &first[1], &first[first.len() - 1]);
+        let (Some(at), Some(picked)) = (dense(ctx, x)?, dense(ctx, picks)?) else {
+            return Ok(false);
+        };
+        let mut others = [None; 2];
+        for (at, cursor) in others.iter_mut().zip([self.shares, self.addend]) {
+            let Some(cursor) = cursor else { continue };
+            *at = dense(ctx, input(tape, cursor))?;
+            if at.is_none() {
+                return Ok(false);
+            }
+        }
+        let mut matrices = [[Operand::default(); 3]; 2];
+        for (i, matrix) in matrices.iter_mut().enumerate() {
+            let place = self.products[i.min(self.products.len() - 1)];
+            let inputs = &tape.node(place).inputs;
+            // Small floats have no biases.
+            let Some(parts) = parts(ctx, &inputs[1..inputs.len() - 2])? else { return Ok(false) };
+            *matrix = parts;
+        }
+        let experts = Experts {
+            x: at,
+            picks: picked,
+            shares: others[0],
+            addend: others[1],
+            matrices,
+            result: ctx.output(&mut kept[0])?,
+            packing: self.packing,
+            dtype: x.dtype(),
+            tokens: picks.size() / self.per_token,
+            per_token: self.per_token,
+            outputs: tape.array(self.products[0]).dim(-1),
+            inner: x.dim(-1),
+            experts: words.dim(0),
+        };
+        mixture::experts(ctx, &experts)?;
+        Ok(true)
+    }
+}
+
+/// The parts of a stack of matrices in place.
+fn parts(ctx: &mut Ctx<'_>, arrays: &[Array]) -> Result<Option<[Operand; 3]>> {
+    let mut parts = [Operand::default(); 3];
+    for (part, array) in parts.iter_mut().zip(arrays) {
+        let Some(at) = dense(ctx, array)? else { return Ok(None) };
+        *part = at;
+    }
+    Ok(Some(parts))
+}

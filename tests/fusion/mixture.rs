@@ -1,0 +1,225 @@
+//! Mixtures of experts for a few tokens: which experts these pick, and what the picked ones say.
+
+use mlx::{Array, Dtype, Result, ops};
+use ops::{FpMode, Picks};
+
+use super::{agrees, noise, turn};
+
+/// Experts, and those that a token picks.
+const EXPERTS: usize = 12;
+const PICKED: isize = 3;
+
+/// How shares are written.
+#[derive(Clone, Copy, PartialEq, Debug)]
+enum Shares {
+    /// Softmax of all experts, divided by the sum of the picked ones'.
+    OfAll,
+    /// Softmax of the picked ones.
+    OfPicked,
+}
+
+/// Indices of the experts with the largest logits, and their shares.
+fn route(logits: &Array, shares: Shares) -> Result<[Array; 2]> {
+    let all = match shares {
+        Shares::OfAll => ops::softmax(logits, &[-1], true)?,
+        Shares::OfPicked => logits.clone(),
+    };
+    let order = ops::argpartition(&all, -PICKED, -1)?;
+    let (last, count) = (all.ndim() as isize - 1, all.dim(-1) as isize);
+    let picks = ops::slice_axis(&order, last, count - PICKED, count)?;
+    let values = ops::take_along_axis(&all, &picks, -1)?;
+    let shares = match shares {
+        Shares::OfAll => ops::divide(&values, &ops::sum(&values, &[-1], true)?)?,
+        Shares::OfPicked => ops::softmax(&values, &[-1], true)?,
+    };
+    Ok([picks, shares])
+}
+
+/// The shares where they belong among all experts': the order of the picks is nobody's business.
+fn spread(logits: &Array, [picks, shares]: &[Array; 2]) -> Result<Vec<Array>> {
+    let zeros = ops::zeros_like(logits)?;
+    Ok(vec![ops::put_along_axis(&zeros, picks, shares, -1)?, ops::sort(picks, -1)?])
+}
+
+#[test]
+fn experts_are_picked_at_once() {
+    let _turn = turn();
+    for dtype in [Dtype::Float32, Dtype::Float16, Dtype::Bfloat16] {
+        for (shape, experts) in [(&[1, 1][..], 12), (&[2, 3], 128), (&[5], 4), (&[1, 1], 200)] {
+            let logits = noise(1, &[shape, &[experts]].concat(), Dtype::Float32);
+            // So far apart that rounding makes none of them equal.
+            let order = ops::argsort(&logits, -1).unwrap();
+            let logits = ops::multiply(ops::astype(&order, dtype).unwrap(), 0.0625f32).unwrap();
+            logits.eval().unwrap();
+            for (shares, fused) in [(Shares::OfAll, 6), (Shares::OfPicked, 3)] {
+                let graph = || spread(&logits, &route(&logits, shares)?);
+                agrees(&format!("{shares:?} of {experts} {dtype} {shape:?}"), fused, dtype, &graph);
+            }
+        }
+    }
+}
+
+/// Other ends of the order, shares of others, and more picks than a subgroup has lanes on any device.
+#[test]
+fn other_choices_are_left_alone() {
+    let _turn = turn();
+    let logits = noise(1, &[2, 300], Dtype::Float32);
+    let beginning = || {
+        let order = ops::argpartition(&logits, 2, -1)?;
+        let picks = ops::slice_axis(&order, 1, 0, 3)?;
+        let values = ops::take_along_axis(&logits, &picks, -1)?;
+        spread(&logits, &[picks, ops::softmax(&values, &[-1], true)?])
+    };
+    agrees("the least", 0, Dtype::Float32, &beginning);
+    let many = || {
+        let order = ops::argpartition(&logits, -200, -1)?;
+        let picks = ops::slice_axis(&order, 1, 100, 300)?;
+        let values = ops::take_along_axis(&logits, &picks, -1)?;
+        spread(&logits, &[picks, ops::softmax(&values, &[-1], true)?])
+    };
+    agrees("many", 0, Dtype::Float32, &many);
+}
+
+/// What the matrices of experts are packed as.
+#[derive(Clone, Copy, Debug)]
+enum Format {
+    Affine(usize, usize),
+    Floats(FpMode),
+}
+
+/// A stack of matrices (experts, outputs, inner).
+struct Stack {
+    parts: Vec<Array>,
+    format: Format,
+}
+
+impl Stack {
+    fn new(seed: u64, outputs: usize, inner: usize, format: Format, dtype: Dtype) -> Self {
+        let dense = noise(seed, &[EXPERTS, outputs, inner], dtype);
+        let parts = match format {
+            Format::Affine(bits, group) => {
+                let (w, s, b) = ops::quantize(&dense, group, bits).unwrap();
+                vec![w, s, b]
+            }
+            Format::Floats(mode) => {
+                let (w, s) = ops::fp_quantize(&dense, mode, None).unwrap();
+                vec![w, s]
+            }
+        };
+        mlx::eval(&parts.iter().collect::<Vec<_>>()).unwrap();
+        Stack { parts, format }
+    }
+
+    fn forward(&self, x: &Array, picks: &Array) -> Result<Array> {
+        let picks = Picks { lhs: None, rhs: Some(picks), sorted: false };
+        match (self.format, &self.parts[..]) {
+            (Format::Affine(bits, group), [w, s, b]) => {
+                ops::gather_qmm(x, w, s, b, picks, true, group, bits)
+            }
+            (Format::Floats(mode), [w, s]) => ops::fp_gather_qmm(x, w, s, picks, true, mode, None),
+            _ => unreachable!("affine matrices have biases, others none"),
+        }
+    }
+}
+
+/// The experts of a layer.
+struct Layer {
+    gate: Stack,
+    up: Stack,
+    down: Stack,
+}
+
+impl Layer {
+    fn new([hidden, width]: [usize; 2], format: Format, dtype: Dtype) -> Self {
+        Layer {
+            gate: Stack::new(2, width, hidden, format, dtype),
+            up: Stack::new(3, width, hidden, format, dtype),
+            down: Stack::new(4, hidden, width, format, dtype),
+        }
+    }
+
+    /// (tokens, hidden) through the picked experts, weighed.
+    fn forward(&self, x: &Array, picks: &Array, shares: &Array) -> Result<Array> {
+        let x = ops::expand_dims(x, &[-2, -3])?;
+        let (up, gate) = (self.up.forward(&x, picks)?, self.gate.forward(&x, picks)?);
+        let gated = ops::multiply(&ops::multiply(&gate, &ops::sigmoid(&gate)?)?, &up)?;
+        let said = ops::squeeze(&self.down.forward(&gated, picks)?, &[-2])?;
+        ops::sum(&ops::multiply(&said, &ops::expand_dims(shares, &[-1])?)?, &[-2], false)
+    }
+}
+
+/// Two kernels for one token and for several, in every format; sizes that are no whole blocks.
+#[test]
+fn picked_experts_are_two_kernels() {
+    let _turn = turn();
+    let formats = [(4, 64), (8, 32), (3, 64), (6, 32)].map(|(b, g)| Format::Affine(b, g));
+    let floats = [FpMode::Mxfp4, FpMode::Nvfp4, FpMode::Mxfp8].map(Format::Floats);
+    for (i, format) in formats.into_iter().chain(floats).enumerate() {
+        let dtype = [Dtype::Bfloat16, Dtype::Float32, Dtype::Float16][i % 3];
+        let layer = Layer::new([192, 320], format, dtype);
+        for tokens in [1, 4] {
+            let x = noise(7, &[tokens, 192], dtype);
+            let picks: Vec<f64> =
+                (0..tokens * 3).map(|i| ((i * 5 + i / 3) % EXPERTS) as f64).collect();
+            let picks = mlx_tests::array(&picks, &[tokens, 3], Dtype::Uint32);
+            let shares = ops::abs(&noise(8, &[tokens, 3], dtype)).unwrap();
+            mlx::eval(&[&x, &picks, &shares]).unwrap();
+            let graph = || Ok(vec![layer.forward(&x, &picks, &shares)?]);
+            agrees(&format!("{format:?} {dtype} {tokens} tokens"), 17, dtype, &graph);
+            let graph = || Ok(vec![ops::add(&x, &layer.forward(&x, &picks, &shares)?)?]);
+            agrees(&format!("{format:?} {dtype} {tokens} tokens and more"), 19, dtype, &graph);
+        }
+    }
+}
+
+/// A whole mixture, in which what routes is fused, too.
+#[test]
+fn mixtures_are_three_kernels() {
+    let _turn = turn();
+    let dtype = Dtype::Float32;
+    let layer = Layer::new([128, 64], Format::Affine(4, 64), dtype);
+    let (x, router) = (noise(5, &[2, 128], dtype), noise(6, &[EXPERTS, 128], dtype));
+    let graph = || {
+        let logits = ops::matmul(&x, &ops::transpose(&router, &[])?)?;
+        let [picks, shares] = route(&logits, Shares::OfAll)?;
+        Ok(vec![layer.forward(&x, &picks, &shares)?])
+    };
+    agrees("mixture", 23, dtype, &graph);
+}
+
+/// Who reads a result of the group's inside, sums of other axes, and rows in another order.
+#[test]
+fn other_products_are_left_alone() {
+    let _turn = turn();
+    let dtype = Dtype::Float32;
+    let layer = Layer::new([64, 64], Format::Affine(4, 64), dtype);
+    let x = noise(7, &[2, 64], dtype);
+    let picks = mlx_tests::array(&[3.0, 1.0, 0.0, 3.0], &[2, 2], Dtype::Uint32);
+    let shares = noise(8, &[2, 2], dtype);
+    let seen = || {
+        let x = ops::expand_dims(&x, &[-2, -3])?;
+        let (up, gate) = (layer.up.forward(&x, &picks)?, layer.gate.forward(&x, &picks)?);
+        let gated = ops::multiply(&ops::multiply(&gate, &ops::sigmoid(&gate)?)?, &up)?;
+        Ok(vec![gated, up])
+    };
+    agrees("up is seen", 0, dtype, &seen);
+    let across = || {
+        let x = ops::expand_dims(&x, &[-2, -3])?;
+        let said = ops::squeeze(&layer.down.forward(&x, &picks)?, &[-2])?;
+        let weighed = ops::multiply(&said, &ops::expand_dims(&shares, &[-1])?)?;
+        Ok(vec![ops::sum(&weighed, &[0], false)?, ops::sum(&weighed, &[-1], false)?])
+    };
+    agrees("other axes", 0, dtype, &across);
+    let (lhs, rows) = (ops::subtract(1u32, &picks).unwrap(), ops::expand_dims(&x, &[-2]).unwrap());
+    let turned = || {
+        let of = |stack: &Stack| {
+            let [w, s, b] = &stack.parts[..] else { unreachable!("affine") };
+            let lhs = ops::remainder(&lhs, 2u32)?;
+            let picks = Picks { lhs: Some(&lhs), rhs: Some(&picks), sorted: false };
+            ops::gather_qmm(&rows, w, s, b, picks, true, 64, 4)
+        };
+        let (up, gate) = (of(&layer.up)?, of(&layer.gate)?);
+        Ok(vec![ops::multiply(&ops::multiply(&gate, &ops::sigmoid(&gate)?)?, &up)?])
+    };
+    agrees("rows in another order", 0, dtype, &turned);
+}
