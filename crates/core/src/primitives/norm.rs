@@ -85,7 +85,7 @@ impl Family for NormOp {
         let eps = Exact(1e-5);
         let norm = vec![x.clone(), parameter.clone()];
         let layer = vec![x.clone(), parameter.clone(), parameter];
-        let along = |inputs: &[Input]| [inputs, &[x.clone()]].concat();
+        let along = |inputs: &[Input]| [inputs, std::slice::from_ref(&x)].concat();
         let example = |member| match member {
             Member::RmsNorm => vec![(Self::RmsNorm { eps }, norm.clone())],
             Member::LayerNorm => vec![(Self::LayerNorm { eps }, layer.clone())],
