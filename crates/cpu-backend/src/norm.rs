@@ -196,12 +196,6 @@ impl Derivatives {
         sums
     }
 
-    /// Zeros for each parameter that is asked for.
-    fn no_sums<T: Real>(&self, length: usize) -> [Vec<T::Wide>; 2] {
-        let of = |i| if i < self.by_parameters.len() { length } else { 0 };
-        [0, 1].map(|i| vec![T::Wide::from_f64(0.0); of(i)])
-    }
-
     /// The same for the rows from `first` on whose derivatives `out` takes.
     fn part<T: Real>(
         &self,
@@ -229,6 +223,12 @@ impl Derivatives {
             T::narrow_slice(&along, out);
         }
         sums
+    }
+
+    /// Zeros for each parameter that is asked for.
+    fn no_sums<T: Real>(&self, length: usize) -> [Vec<T::Wide>; 2] {
+        let of = |i| if i < self.by_parameters.len() { length } else { 0 };
+        [0, 1].map(|i| vec![T::Wide::from_f64(0.0); of(i)])
     }
 
     /// Makes of a weighted cotangent the derivative by its row, which was multiplied by `scale`.
