@@ -21,46 +21,26 @@ layout(push_constant, scalar) uniform Push {
     float eps;
 };
 
-vec4 load(uint64_t row, uint quad) {
-    uint64_t from = row + (uint64_t(quad * 4u) << float_shift(DTYPE));
-    return VECTOR ? fetch4(DTYPE, true, from) : fetch4_tail(DTYPE, false, from, int(width) - int(quad * 4u));
-}
-
-vec4 parameter(uint64_t base, uint stride, uint quad) {
-    return stride == 0u ? vec4(fetch(DTYPE, base)) : load(base, quad);
-}
-
-void store(uint64_t row, uint quad, vec4 y) {
-    if (VECTOR) { store_float4(DTYPE, row, uint64_t(quad), y); return; }
-    [[unroll]] for (uint e = 0u; e < 4u; ++e)
-        if (quad * 4u + e < width) store_float(DTYPE, row, int64_t(quad * 4u + e), y[e]);
-}
-
-// The part of a quad that lies in the row: sums of deviations must not count the rest.
-vec4 inside(uint quad, vec4 y) {
-    if (VECTOR) return y;
-    [[unroll]] for (uint e = 0u; e < 4u; ++e) if (quad * 4u + e >= width) y[e] = 0.0;
-    return y;
-}
+#include "norm_quads.glsl"
 
 void normalize(uint64_t row, uint64_t to) {
     uint quads = (width + 3u) / 4u, lane = gl_LocalInvocationID.x, lanes = gl_WorkGroupSize.x;
     float mean = 0.0, squares = 0.0;
 #if OP == 1
-    for (uint i = lane; i < quads; i += lanes) mean += quad_sum(load(row, i));
+    for (uint i = lane; i < quads; i += lanes) mean += quad_sum(load(DTYPE, row, i));
     mean = group_sum(mean) / float(width);
 #endif
     for (uint i = lane; i < quads; i += lanes) {
-        vec4 y = inside(i, load(row, i) - mean);
+        vec4 y = inside(i, load(DTYPE, row, i) - mean);
         squares = dot_add(y, y, squares);
     }
     float scale = norm_factor(group_sum(squares), width, eps);
     for (uint i = lane; i < quads; i += lanes) {
-        vec4 y = (load(row, i) - mean) * scale * parameter(weight, weight_stride, i);
+        vec4 y = (load(DTYPE, row, i) - mean) * scale * parameter(weight, weight_stride, i);
 #if OP == 1
         y += parameter(bias, bias_stride, i);
 #endif
-        store(to, i, y);
+        store(DTYPE, to, i, y);
     }
 }
 

@@ -1,11 +1,20 @@
 //! Derivatives and mapping of normalization.
 
-use mlx::{Array, Dtype, Result, fast, graph, primitives::NormOp, transforms::vjp};
+use mlx::{
+    Array, Device, Dtype, Result,
+    export::{Event, Exporter, export_function, import_function},
+    fast, graph,
+    io::Arrays,
+    primitives::{NormOp, Primitive},
+    transforms::vjp,
+};
 use mlx_tests::{array, filled, noise, on_each_device, values};
 
 use crate::{
     common::{check, random},
-    derivatives, mapping,
+    derivatives,
+    export::file,
+    mapping,
 };
 
 const EPS: f32 = 1e-5;
@@ -51,6 +60,66 @@ fn derivatives_of_halves_are_computed_in_single_precision() {
         let want = derivative(Dtype::Float32);
         for (got, want) in derivative(Dtype::Float16).iter().zip(want) {
             assert!((got - want).abs() < 1e-3 * want.abs() + 1e-6, "{got} instead of {want}");
+        }
+    });
+}
+
+/// What is not asked for is not summed.
+#[test]
+fn derivatives_by_parameters_are_made_for_who_asks() {
+    let of = |shape: &[usize], seed| filled(shape, Dtype::Float32, noise(seed, -1.0, 1.0));
+    let x = [of(&[2, 3, 4], 1), of(&[4], 2), of(&[4], 3)];
+    let (cotangent, eps) = (of(&[2, 3, 4], 4), EPS.into());
+    on_each_device(|_| {
+        let primitive = |wanted: &[usize]| {
+            let primals: Vec<Array> = wanted.iter().map(|&i| x[i].clone()).collect();
+            let norm = |given: &[Array]| {
+                let mut all = x.clone();
+                wanted.iter().zip(given).for_each(|(&i, given)| all[i] = given.clone());
+                Ok(vec![fast::layer_norm(&all[0], Some(&all[1]), Some(&all[2]), EPS)?])
+            };
+            let (_, derivatives) = vjp(norm, &primals, std::slice::from_ref(&cotangent)).unwrap();
+            derivatives[0].node().unwrap().primitive.clone()
+        };
+        let with = |parameters| Primitive::from(NormOp::LayerNormVjp { eps, parameters });
+        assert_eq!(primitive(&[0]), with(false));
+        assert_eq!(primitive(&[0, 1, 2]), with(true));
+        assert_eq!(primitive(&[2]), with(true));
+    });
+}
+
+/// By upstream's names where its kernels compute the same, and always to the same numbers.
+#[test]
+fn derivatives_are_written_and_read() {
+    on_each_device(|device| {
+        let (_folder, path) = file();
+        let none = Arrays::new();
+        for (scalars, parameters) in [(false, true), (true, true), (false, false)] {
+            let op = NormOp::LayerNormVjp { eps: EPS.into(), parameters };
+            let fun = |x: &[Array], _: &Arrays| Ok(graph::apply(op.into(), x.into())?.into_vec());
+            let parameter: &[usize] = if scalars { &[] } else { &[4] };
+            let shapes = [&[3, 4], parameter, parameter, &[3, 4]];
+            let of = |(shape, seed): (&[usize], u64)| {
+                filled(shape, Dtype::Float32, noise(seed, -1.0, 1.0))
+            };
+            let inputs: Vec<Array> = shapes.into_iter().zip(1..).map(of).collect();
+            let mut names = Vec::new();
+            let callback = |event: Event<'_>| {
+                if let Event::Primitive { name, .. } = event {
+                    names.push(name.to_owned());
+                }
+                Ok(())
+            };
+            Exporter::to_callback(callback, fun, false).export(&inputs, &none).unwrap();
+            let has_kernel = device != Device::CPU && parameters && !scalars;
+            assert_eq!(names == ["LayerNormVJP"], has_kernel, "{names:?} on {device}");
+            export_function(&path, fun, &inputs, &none, false).unwrap();
+            let got = import_function(&path).unwrap().call(&inputs, &none).unwrap();
+            let want = fun(&inputs, &none).unwrap();
+            assert_eq!(got.len(), want.len());
+            for (got, want) in got.iter().flat_map(values).zip(want.iter().flat_map(values)) {
+                assert!((got - want).abs() < 1e-5, "{got} instead of {want} on {device}");
+            }
         }
     });
 }

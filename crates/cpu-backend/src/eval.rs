@@ -181,7 +181,7 @@ fn encode(
         P::Matmul(op) => matmul::encode(enc, *op, inputs, out),
         P::Quantized(op) => quantized::encode(enc, *op, inputs, out, others),
         P::Convolution(convolution) => convolution::encode(enc, convolution, args(inputs), out),
-        P::Norm(op) => norm::encode(enc, *op, inputs, out),
+        P::Norm(op) => norm::encode(enc, *op, inputs, out, others),
         P::Rope(rope) => rope::encode(enc, *rope, inputs, out),
         P::Attention(attention) => attention::encode(enc, *attention, inputs, out),
         P::Fft(fft) => fft::encode(enc, fft, args(inputs), out),

@@ -223,6 +223,14 @@ fn variations() -> Vec<Vec<Primitive>> {
         ]),
         list([1e-5, 1e-6].map(|eps| NormOp::RmsNorm { eps: Exact(eps) })),
         list([1e-5, 1e-6].map(|eps| NormOp::LayerNorm { eps: Exact(eps) })),
+        list(
+            [(1e-5, true), (1e-6, true), (1e-5, false)]
+                .map(|(eps, parameters)| NormOp::RmsNormVjp { eps: Exact(eps), parameters }),
+        ),
+        list(
+            [(1e-5, true), (1e-6, true), (1e-5, false)]
+                .map(|(eps, parameters)| NormOp::LayerNormVjp { eps: Exact(eps), parameters }),
+        ),
         list([
             rope(8, false, Some(1e4), 1.0),
             rope(4, false, Some(1e4), 1.0),

@@ -124,7 +124,7 @@ pub(crate) fn eval(
         P::Matmul(op) => matmul::eval(ctx, *op, inputs, output),
         P::Quantized(op) => quantized::eval(ctx, *op, inputs, output, others),
         P::Convolution(convolution) => convolution::eval(ctx, convolution, args(inputs), output),
-        P::Norm(op) => norm::eval(ctx, *op, inputs, output),
+        P::Norm(op) => norm::eval(ctx, *op, inputs, output, others),
         P::Rope(rope) => rope::eval(ctx, rope, inputs, output),
         P::Attention(attention) => attention::eval(ctx, *attention, inputs, output),
         P::Fft(transform) => fft::eval(ctx, transform, &inputs[0], output),

@@ -8,6 +8,7 @@ use super::{
     fft::planner as fft,
     matmul::planner::{self as matmul, Gemm},
     matvec::planner as matvec,
+    norm::planner as norm,
     operands::MatrixSide,
     quantized::planner as quantized,
     reduce::planner as reduce,
@@ -250,6 +251,23 @@ proptest! {
         prop_assert!(plan.team.is_power_of_two() && plan.group.is_multiple_of(plan.team));
         prop_assert!(plan.splits * plan.chunk >= length, "a tail is left: {:?}", plan);
         prop_assert!(plan.splits == 1 || (plan.splits - 1) * plan.chunk < length, "{:?}", plan);
+    }
+
+    #[test]
+    fn derivatives_of_norms(
+        caps in device(),
+        (rows, width) in (size(24), size(30)),
+        (allowed, parameters) in any::<(bool, bool)>(),
+    ) {
+        let team = Team::of(&caps, allowed);
+        let plan = norm::plan(rows as u64, width as u32, parameters, team, &caps);
+        expect_group(&team, plan.workgroup, &caps)?;
+        prop_assert!((1..=caps.max_groups[0]).contains(&plan.groups));
+        let lanes = if plan.narrow { team.subgroup } else { plan.workgroup };
+        prop_assert!(plan.long != (plan.kept * lanes >= width.div_ceil(4) as u32), "{:?}", plan);
+        // A workgroup without rows would leave its sums of long ones unwritten.
+        prop_assert!(plan.kept > 0 && (!parameters || u64::from(plan.groups) <= rows as u64));
+        prop_assert!(!plan.narrow || (team.subgroups && !plan.long));
     }
 
     #[test]

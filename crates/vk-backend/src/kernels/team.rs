@@ -26,6 +26,11 @@ impl Team {
             (true, false) => 1,
             _ => wanted,
         };
+        self.whole(caps, wanted)
+    }
+
+    /// Whole subgroups of `wanted` threads, or as many as a workgroup may have.
+    pub(crate) fn whole(&self, caps: &Capabilities, wanted: u32) -> u32 {
         let most = caps.max_workgroup - caps.max_workgroup % self.subgroup;
         wanted.next_multiple_of(self.subgroup).min(most)
     }

@@ -2861,6 +2861,71 @@ pub(crate) mod norm {
     };
 }
 
+/// `shaders/norm/vjp.comp`.
+pub(crate) mod norm_vjp {
+    use super::*;
+    pub(crate) const VECTOR_FLAG: u32 = 1;
+    pub(crate) const CENTRED_FLAG: u32 = 2;
+    pub(crate) const PARAMETERS_FLAG: u32 = 4;
+    pub(crate) const NARROW_FLAG: u32 = 8;
+    pub(crate) const LONG_FLAG: u32 = 16;
+    pub(crate) const NORM_VJP_SUBGROUP: KernelOf<Constants, Push> =
+        KernelOf::new(Kernel::norm_vjp_subgroup);
+    pub(crate) const NORM_VJP_SHARED: KernelOf<Constants, Push> =
+        KernelOf::new(Kernel::norm_vjp_shared);
+    /// Specialization constants; the defaults are the shader's.
+    #[derive(Debug, Clone, Copy, PartialEq)]
+    pub(crate) struct Constants {
+        /// `constant_id = 0`.
+        pub(crate) workgroup: u32,
+        /// `constant_id = 1`.
+        pub(crate) dtype: u32,
+        /// `constant_id = 2`.
+        pub(crate) flags: u32,
+        /// `constant_id = 3`.
+        pub(crate) kept: u32,
+        /// `constant_id = 4`.
+        pub(crate) subgroup: u32,
+    }
+    impl Default for Constants {
+        fn default() -> Self {
+            Constants { workgroup: 1, dtype: 11, flags: 0, kept: 1, subgroup: 32 }
+        }
+    }
+    impl SpecConstants for Constants {
+        type Words = [u32; 5];
+        fn words(&self) -> [u32; 5] {
+            [self.workgroup, self.dtype, self.flags, self.kept, self.subgroup]
+        }
+    }
+    /// `Push` of the shader.
+    #[derive(Debug, Clone, Copy, Default, PartialEq, Pod, Zeroable)]
+    #[repr(C, packed(4))]
+    pub(crate) struct Push {
+        pub(crate) x: u64,
+        pub(crate) weight: u64,
+        pub(crate) cotangent: u64,
+        pub(crate) result: u64,
+        pub(crate) sums: u64,
+        pub(crate) rows: u64,
+        pub(crate) width: u32,
+        pub(crate) weight_stride: u32,
+        pub(crate) eps: f32,
+    }
+    const _: () = {
+        assert!(offset_of!(Push, x) == 0);
+        assert!(offset_of!(Push, weight) == 8);
+        assert!(offset_of!(Push, cotangent) == 16);
+        assert!(offset_of!(Push, result) == 24);
+        assert!(offset_of!(Push, sums) == 32);
+        assert!(offset_of!(Push, rows) == 40);
+        assert!(offset_of!(Push, width) == 48);
+        assert!(offset_of!(Push, weight_stride) == 52);
+        assert!(offset_of!(Push, eps) == 56);
+        assert!(size_of::<Push>() == 60);
+    };
+}
+
 /// `shaders/include/packed.glsl`.
 pub(crate) mod packed {
     use super::*;
@@ -4479,6 +4544,8 @@ pub(super) const fn push_bytes(kernel: Kernel) -> usize {
         Kernel::rms_norm_shared => size_of::<norm::Push>(),
         Kernel::layer_norm_subgroup => size_of::<norm::Push>(),
         Kernel::layer_norm_shared => size_of::<norm::Push>(),
+        Kernel::norm_vjp_subgroup => size_of::<norm_vjp::Push>(),
+        Kernel::norm_vjp_shared => size_of::<norm_vjp::Push>(),
         Kernel::program => size_of::<program::Push>(),
         Kernel::dequantize => size_of::<quantized_dequantize::Push>(),
         Kernel::dequantize_gather => size_of::<quantized_dequantize::GatherPush>(),

@@ -5,7 +5,7 @@ use crate::{
     buffer::Buffer,
     host::HostVec,
     ops,
-    primitives::{Affine, Attention, FP4, FpMode, NormOp, Rope},
+    primitives::{Affine, Attention, FP4, FpMode, Rope},
 };
 
 /// Slices at indices: a gather, whose axes are put in order.
@@ -32,24 +32,21 @@ pub(super) fn invert(inputs: &[Array]) -> Result<Array> {
     ops::bitwise_xor(a, &ones)
 }
 
-/// Normalization, in float32 at least.
-pub(super) fn norm(op: NormOp, inputs: &[Array]) -> Result<Array> {
+/// Normalization, in float32 at least. The mean is taken off where there is a bias.
+pub(super) fn norm(eps: f32, inputs: &[Array]) -> Result<Array> {
     let dtype = inputs[0].dtype();
-    let x = ops::astype(&inputs[0], dtype.promote(Dtype::Float32))?;
-    let (x, eps) = match op {
-        NormOp::RmsNorm { eps } => (x, eps),
-        NormOp::LayerNorm { eps } => {
-            let mean = ops::mean(&x, &[-1], true)?;
-            (ops::subtract(&x, &mean)?, eps)
-        }
+    let (x, bias) = (ops::astype(&inputs[0], dtype.promote(Dtype::Float32))?, inputs.get(2));
+    let x = match bias {
+        None => x,
+        Some(_) => ops::subtract(&x, &ops::mean(&x, &[-1], true)?)?,
     };
     let square = ops::mean(&ops::square(&x)?, &[-1], true)?;
-    let factor = ops::rsqrt(&ops::add(&square, f64::from(eps.0))?)?;
+    let factor = ops::rsqrt(&ops::add(&square, f64::from(eps))?)?;
     let unit = ops::astype(&ops::multiply(&x, &factor)?, dtype)?;
     let scaled = ops::multiply(&unit, &inputs[1])?;
-    match op {
-        NormOp::RmsNorm { .. } => Ok(scaled),
-        NormOp::LayerNorm { .. } => ops::add(&scaled, &inputs[2]),
+    match bias {
+        None => Ok(scaled),
+        Some(bias) => ops::add(&scaled, bias),
     }
 }
 

@@ -109,9 +109,7 @@ pub(in crate::export) fn form<'a>(step: Applied<'a>) -> Form<'a> {
             arguments.extend([Argument::int(c.groups), Bool(c.flip)]);
             Form::Named("Convolution", arguments)
         }
-        Primitive::Norm(op) if on_cpu => composed(|inputs| composed::norm(*op, inputs)),
-        Primitive::Norm(NormOp::RmsNorm { eps }) => named!("RMSNorm", Float(eps.0)),
-        Primitive::Norm(NormOp::LayerNorm { eps }) => named!("LayerNorm", Float(eps.0)),
+        Primitive::Norm(op) => norm(*op, step),
         Primitive::Rope(rope) if on_cpu => composed(|inputs| composed::rope(rope, inputs)),
         Primitive::Rope(Rope { dims, traditional, base, scale }) => {
             let base = Float(base.map_or(1.0, |base| base.0));
@@ -320,6 +318,30 @@ fn stop(arange: &Arange) -> f64 {
     let (start, step, size) = (arange.start.0, arange.step.0, arange.size as f64);
     let stop = start + size * step;
     if ((stop - start) / step).ceil() == size { stop } else { start + (size - 0.5) * step }
+}
+
+fn norm<'a>(op: NormOp, step: Applied<'a>) -> Form<'a> {
+    use Argument::Float;
+    let on_cpu = step.device == DeviceType::Cpu;
+    // Upstream's derivatives by scalars, which stand for no parameters there, are zeros.
+    let is_vector = |parameter: &Spec| !parameter.shape.is_empty();
+    let has_kernel = !on_cpu && step.inputs[1..].iter().all(is_vector);
+    match op {
+        NormOp::RmsNorm { eps } | NormOp::LayerNorm { eps } if on_cpu => {
+            composed(move |inputs| composed::norm(eps.0, inputs))
+        }
+        NormOp::RmsNorm { eps } => named!("RMSNorm", Float(eps.0)),
+        NormOp::LayerNorm { eps } => named!("LayerNorm", Float(eps.0)),
+        NormOp::RmsNormVjp { eps, parameters: true } if has_kernel => {
+            named!("RMSNormVJP", Float(eps.0))
+        }
+        NormOp::LayerNormVjp { eps, parameters: true } if has_kernel => {
+            named!("LayerNormVJP", Float(eps.0))
+        }
+        NormOp::RmsNormVjp { .. } | NormOp::LayerNormVjp { .. } => {
+            Form::Composed(Box::new(move |inputs| Ok(op.derivatives(inputs)?.into_vec())))
+        }
+    }
 }
 
 fn quantized<'a>(op: QuantizedOp, on_cpu: bool) -> Form<'a> {

@@ -1,6 +1,6 @@
 //! Softmax attention, by what it could be composed of.
 
-use super::{Applied, Mapped, Outputs, Rules, composed, mapping};
+use super::{Applied, Mapped, Outputs, Rules, composed, mapping, one};
 use crate::{
     Array, Dtype, Result,
     dtype::finfo,
@@ -18,7 +18,7 @@ impl Rules for Attention {
     }
 
     fn jvp(&self, node: &Applied<'_>, tangents: &[Option<Array>]) -> Result<Outputs> {
-        composed::jvp(node, tangents, |inputs| self.composed(inputs))
+        composed::jvp(node, tangents, |inputs| one(self.composed(inputs)?))
     }
 
     fn vmap(&self, inputs: &[Array], axes: &[Option<usize>]) -> Result<Mapped> {

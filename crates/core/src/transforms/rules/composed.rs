@@ -8,9 +8,9 @@ pub(super) fn vjp(
     node: &Applied<'_>,
     cotangents: &[Array],
     wanted: &[usize],
-    fun: impl Fn(&[Array]) -> Result<Array>,
+    fun: impl Fn(&[Array]) -> Result<Outputs>,
 ) -> Result<Inputs> {
-    let fun = |inputs: &[Array]| Ok(vec![fun(inputs)?]);
+    let fun = |inputs: &[Array]| Ok(fun(inputs)?.into_vec());
     let (_, derivatives) = transforms::vjp_of(fun, node.inputs, cotangents, wanted)?;
     Ok(derivatives.into())
 }
@@ -19,7 +19,7 @@ pub(super) fn vjp(
 pub(super) fn jvp(
     node: &Applied<'_>,
     tangents: &[Option<Array>],
-    fun: impl Fn(&[Array]) -> Result<Array>,
+    fun: impl Fn(&[Array]) -> Result<Outputs>,
 ) -> Result<Outputs> {
     let moving = tangents.iter().zip(node.inputs);
     let moving = moving.filter_map(|(t, input)| Some((input.clone(), t.clone()?)));
@@ -30,7 +30,7 @@ pub(super) fn jvp(
             Some(_) => moved.next().expect("there is one for each tangent").clone(),
             None => input.clone(),
         });
-        Ok(vec![fun(&inputs.collect::<Inputs>())?])
+        Ok(fun(&inputs.collect::<Inputs>())?.into_vec())
     };
     let (_, derivatives) = transforms::jvp(fun, &primals, &along)?;
     Ok(derivatives.into())
@@ -40,9 +40,9 @@ pub(super) fn jvp(
 pub(super) fn vmap(
     inputs: &[Array],
     axes: &[Option<usize>],
-    fun: impl Fn(&[Array]) -> Result<Array>,
+    fun: impl Fn(&[Array]) -> Result<Outputs>,
 ) -> Result<Mapped> {
-    let fun = |inputs: &[Array]| Ok(vec![fun(inputs)?]);
+    let fun = |inputs: &[Array]| Ok(fun(inputs)?.into_vec());
     let axes: Vec<_> = axes.iter().map(|axis| axis.map(|axis| axis as isize)).collect();
     let outputs = transforms::vmap(fun, inputs, &axes, |count| Ok(vec![Some(0); count]))?;
     Mapped::all(outputs.into(), 0)

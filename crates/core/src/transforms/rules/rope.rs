@@ -1,6 +1,6 @@
 //! Rotary position embedding: linear in what it rotates.
 
-use super::{Applied, Mapped, Outputs, Rules, composed, mapping, sum};
+use super::{Applied, Mapped, Outputs, Rules, composed, mapping, one, sum};
 use crate::{
     Array, Dtype, Result,
     graph::Inputs,
@@ -22,7 +22,7 @@ impl Rules for Rope {
             1 => ops::zeros_like(&node.inputs[1]),
             _ => {
                 let by_freqs =
-                    composed::vjp(node, cotangents, &[2], |inputs| self.composed(inputs));
+                    composed::vjp(node, cotangents, &[2], |inputs| one(self.composed(inputs)?));
                 Ok(by_freqs?.remove(0))
             }
         };
@@ -41,7 +41,8 @@ impl Rules for Rope {
                 1 => ops::zeros_like(&node.outputs[0]).map(Some),
                 _ => {
                     let along = [None, None, Some(tangent.clone())];
-                    let along_freqs = composed::jvp(node, &along, |inputs| self.composed(inputs));
+                    let along_freqs =
+                        composed::jvp(node, &along, |inputs| one(self.composed(inputs)?));
                     Ok(Some(along_freqs?.remove(0)))
                 }
             }
@@ -51,7 +52,7 @@ impl Rules for Rope {
 
     fn vmap(&self, inputs: &[Array], axes: &[Option<usize>]) -> Result<Mapped> {
         if axes.get(2).is_some_and(Option::is_some) {
-            return composed::vmap(inputs, axes, |inputs| self.composed(inputs));
+            return composed::vmap(inputs, axes, |inputs| one(self.composed(inputs)?));
         }
         let (x, offset) = (&inputs[0], &inputs[1]);
         let with = |x: Array, offset: Array| {

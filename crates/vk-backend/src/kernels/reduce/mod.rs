@@ -112,7 +112,10 @@ pub(super) fn reduce(
 }
 
 /// Reduces the axes of a view into row-major memory.
-fn fold(
+///
+/// # Errors
+/// When memory or the device fails.
+pub(crate) fn fold(
     ctx: &mut Ctx<'_>,
     op: Fold,
     source: &View,

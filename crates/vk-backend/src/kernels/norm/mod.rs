@@ -1,4 +1,7 @@
-//! RMS norm and layer norm over the last axis: a workgroup per row.
+//! RMS norm and layer norm over the last axis: a workgroup per row; and their derivatives.
+
+pub(crate) mod planner;
+mod vjp;
 
 use mlx_vulkan_core::{Array, Result, backend::Output, primitives::NormOp};
 
@@ -18,10 +21,21 @@ pub(super) fn eval(
     op: NormOp,
     inputs: &[Array],
     output: &mut Output,
+    others: &mut [Output],
 ) -> Result<()> {
     match op {
         NormOp::RmsNorm { eps } => rms_norm(ctx, eps.0, args(inputs), output),
         NormOp::LayerNorm { eps } => layer_norm(ctx, eps.0, args(inputs), output),
+        NormOp::RmsNormVjp { eps, .. } => {
+            let [x, weight, cotangent] = args(inputs);
+            let norm = vjp::Norm { eps: eps.0, centred: false, x, weight, cotangent };
+            vjp::differentiate(ctx, &norm, output, others)
+        }
+        NormOp::LayerNormVjp { eps, .. } => {
+            let [x, weight, _, cotangent] = args(inputs);
+            let norm = vjp::Norm { eps: eps.0, centred: true, x, weight, cotangent };
+            vjp::differentiate(ctx, &norm, output, others)
+        }
     }
 }
 
@@ -52,10 +66,7 @@ fn normalize(
     bias: Option<&Array>,
     output: &mut Output,
 ) -> Result<()> {
-    let width = x.dim(-1);
-    if width >= 1 << 31 {
-        return Err(ctx.unsupported(x, "a row has 2^31 elements or more"));
-    }
+    let width = row_width(ctx, x)?;
     let from = copy::dense(ctx, x)?;
     let at_weight = copy::dense(ctx, weight)?;
     let at_bias = bias.map(|b| copy::dense(ctx, b)).transpose()?;
@@ -64,14 +75,14 @@ fn normalize(
     if output.size() == 0 {
         return Ok(());
     }
-    let stride = |array: Option<&Array>| u32::from(array.is_some_and(|a| a.ndim() > 0));
+    let stride = |array: Option<&Array>| array.map_or(0, parameter_stride);
     let push = Push {
         x: from.address,
         weight: at_weight.address,
         bias: at_bias.map_or(0, |b| b.address),
         result: result.address,
-        rows: (output.size() / width) as u64,
-        width: width as u32,
+        rows: output.size() as u64 / u64::from(width),
+        width,
         weight_stride: stride(Some(weight)),
         bias_stride: stride(bias),
         eps,
@@ -84,8 +95,8 @@ fn normalize(
         && aligned(&at_weight, push.weight_stride)
         && at_bias.is_none_or(|b| aligned(&b, push.bias_stride));
     let caps = ctx.capabilities();
-    let team = Team::of(caps, bias.is_some() || ctx.config().enable_rmsnorm_native);
-    let workgroup = team.workgroup(caps, (width.div_ceil(4) as u32).clamp(32, 256));
+    let team = team(ctx, bias.is_some());
+    let workgroup = team.workgroup(caps, width.div_ceil(4).clamp(32, 256));
     let (dtype, flags, subgroup) =
         (output.dtype as u32, if vector { norm::VECTOR_FLAG } else { 0 }, team.subgroup);
     let constants = Constants { workgroup, dtype, flags, subgroup };
@@ -95,4 +106,23 @@ fn normalize(
     let reads = [from.region, at_weight.region, bias_region];
     let writes = &[result.region];
     ctx.dispatch(&Dispatch { pipeline: &pipeline, push: &push, groups, reads: &reads, writes })
+}
+
+/// How threads sum along rows.
+fn team(ctx: &Ctx<'_>, centred: bool) -> Team {
+    Team::of(ctx.capabilities(), centred || ctx.config().enable_rmsnorm_native)
+}
+
+/// Elements of a row, which kernels count with 32 bits.
+///
+/// # Errors
+/// When there are too many.
+fn row_width(ctx: &Ctx<'_>, x: &Array) -> Result<u32> {
+    let width = u32::try_from(x.dim(-1)).ok().filter(|&width| width < 1 << 31);
+    width.ok_or_else(|| ctx.unsupported(x, "a row has 2^31 elements or more"))
+}
+
+/// From one element of a parameter to the next: 0 of a scalar.
+fn parameter_stride(parameter: &Array) -> u32 {
+    u32::from(parameter.ndim() > 0)
 }
