@@ -1,7 +1,8 @@
 #version 460
 // Many rows times a quantized matrix on cooperative matrices, with weights dequantized into shared memory and
 // rounded to the dtype as MLX's dequantize does; constants: gemm.glsl, gemm_matrix.glsl, and 13 bits,
-// 14 group size, 15 format (packed.glsl; small floats in bfloat16 only, which holds them exactly). HALF: 0 float16, 1 bfloat16. With B_ALONG_K the matrix is (n, k) and used transposed.
+// 14 group size, 15 format (packed.glsl). FLOATS: weights are small floats, of which bfloat16 holds each
+// exactly; else affine. HALF: 0 float16, 1 bfloat16. With B_ALONG_K the matrix is (n, k) and used transposed.
 // B_VECTOR: the words are 16-byte aligned.
 #include "common.glsl"
 #include "floats.glsl"
@@ -16,7 +17,11 @@ layout(constant_id = 15) const uint FORMAT = 0;
 
 // Runs of 32 neighbours along the packed axis, which are BITS whole words and of one
 // group; kept packed until stored.
-const uint SCALE_BYTES = FORMAT == AFFINE ? 2u : 1u;
+#ifdef FLOATS
+const uint SCALE_BYTES = 1u;
+#else
+const uint SCALE_BYTES = 2u;
+#endif
 const uint RUNS = BN * BK / 32u, B_EACH = (RUNS + THREADS - 1u) / THREADS, RUN_BYTES = BITS * 4u;
 uint next_words[2u * B_EACH * BITS];
 uint next_affine[2u * B_EACH];
@@ -71,33 +76,25 @@ void b_fetch(uint set, uint k0, uint k1, bool tail) {
             [[unroll]] for (uint w = 0u; w < BITS; ++w)
                 next_words[(set * B_EACH + i) * BITS + w] = U32(run + w * 4u).v[0];
         }
-        // Scale and bias, or both halves' scales.
-        if (FORMAT == AFFINE)
-            next_affine[set * B_EACH + i] = uint(U16(base.scales + group).v[0])
-                | uint(U16(base.biases + group).v[0]) << 16;
-        else
-            next_affine[set * B_EACH + i] = uint(U8(base.scales + group).v[0])
-                | uint(U8(base.scales + group + (GROUP == 16u ? 1ul : 0ul)).v[0]) << 16;
+#ifdef FLOATS // both halves' scales
+        next_affine[set * B_EACH + i] = uint(U8(base.scales + group).v[0])
+            | uint(U8(base.scales + group + (GROUP == 16u ? 1ul : 0ul)).v[0]) << 16;
+#else
+        next_affine[set * B_EACH + i] = uint(U16(base.scales + group).v[0])
+            | uint(U16(base.biases + group).v[0]) << 16;
+#endif
     }
 }
 
-// Two halves of a word, rounded to nearest even.
-uint half_bits(vec2 x) {
-#if HALF == 1
-    return bfloat16_pair(x);
-#else
-    return packHalf2x16(x);
-#endif
-}
-
+#ifdef FLOATS
 // Element `e` of a run of small floats, to be scaled.
 float small_float(uint slot, uint e) {
     uint bit = e * BITS, code = next_words[slot * BITS + bit / 32u] >> (bit & 31u) & FIELD;
     return FORMAT == MXFP8 ? e4m3(code) : e2m1_twice(code);
 }
 
-// Octet `v` of a run of small floats. They have less than eight significant bits, scaled, too.
-uvec4 octet_of_floats(uint slot, uint v) {
+// Octet `v` of a run. Small floats have less than eight significant bits, scaled, too.
+uvec4 octet_of(uint slot, uint v) {
     float scale = scale_of(next_affine[slot] >> (v / 2u * 16u) & 0xffu);
     uvec4 octet;
     [[unroll]] for (uint e = 0u; e < 4u; ++e) {
@@ -106,6 +103,15 @@ uvec4 octet_of_floats(uint slot, uint v) {
         octet[e] = floatBitsToUint(low) >> 16 | floatBitsToUint(high) & 0xffff0000u;
     }
     return octet;
+}
+#else
+// Two halves of a word, rounded to nearest even.
+uint half_bits(vec2 x) {
+#if HALF == 1
+    return bfloat16_pair(x);
+#else
+    return packHalf2x16(x);
+#endif
 }
 
 // Field `e` of a run plus 2^BITS, as a float: the field becomes the head of the mantissa.
@@ -116,6 +122,7 @@ float field(uint slot, uint e) {
     else v = shift > TOP ? next_words[word] >> (shift - TOP) : next_words[word] << (TOP - shift);
     return uintBitsToFloat(v & (FIELD << TOP) | (127u + BITS) << 23);
 }
+#endif
 
 void b_mask(uint set, uint k0, uint k1) {
     [[unroll]] for (uint i = 0u; i < B_EACH; ++i)
@@ -126,16 +133,21 @@ void b_store(uint set) {
     uint to = A_SIZE + b_row(0u) * B_PITCH + b_column() / 8u;
     [[unroll]] for (uint i = 0u; i < B_EACH; ++i) {
         if (b_idle(i)) continue;
+#ifndef FLOATS
         vec2 affine = half_pair(DTYPE, next_affine[set * B_EACH + i]);
         // The float32 sum is exact but for the 2^-20th part of a step, far below the rounding to a half.
         vec2 scale = vec2(affine.x), bias = vec2(fma(-float(1u << BITS), affine.x, affine.y));
+#endif
         [[unroll]] for (uint v = 0u; v < 4u; ++v) {
+#ifdef FLOATS
+            uvec4 octet = octet_of(set * B_EACH + i, v);
+#else
             uvec4 octet;
-            if (FORMAT != AFFINE) octet = octet_of_floats(set * B_EACH + i, v);
-            else [[unroll]] for (uint e = 0u; e < 4u; ++e)
+            [[unroll]] for (uint e = 0u; e < 4u; ++e)
                 octet[e] = half_bits(fma(vec2(field(set * B_EACH + i, v * 8u + e * 2u),
                                              field(set * B_EACH + i, v * 8u + e * 2u + 1u)),
                     scale, bias));
+#endif
             slices[to + i * (THREADS / (B_WIDTH / 4u) * B_PITCH) + v] = octet;
         }
     }

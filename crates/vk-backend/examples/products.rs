@@ -54,6 +54,24 @@ fn quantized(
     time(&name, flops, bytes, || ops::quantized_matmul(&x, &q, &s, &b, true, group, bits))
 }
 
+/// Rows that pick one of `experts` matrices each, sorted by it; evenly, or all of them eight neighbours.
+fn grouped(rows: usize, [experts, used]: [usize; 2], outputs: usize, inner: usize) -> Result<()> {
+    let w = random(&[experts, outputs, inner], Dtype::Bfloat16)?;
+    let (q, s, b) = ops::quantize(&w, 64, 4)?;
+    let x = random(&[rows, 1, inner], Dtype::Bfloat16)?;
+    let mut picks: Vec<u32> = (0..rows).map(|i| (i * i * 7919 / 13 % used) as u32).collect();
+    picks.sort_unstable();
+    let picks = Array::from_slice(&picks, &[rows])?;
+    mlx_vulkan_core::eval(&[&q, &s, &b, &picks])?;
+    let picks = ops::Picks { lhs: None, rhs: Some(&picks), sorted: true };
+    let flops = 2.0 * (rows * outputs * inner) as f64;
+    let name = format!("experts {rows} x {inner} -> {outputs}, {used} of {experts}");
+    time(&name, flops, q.nbytes() as f64, || ops::gather_qmm(&x, &q, &s, &b, picks, true, 64, 4))?;
+    let name = format!("dense {name}");
+    let turned = ops::swapaxes(&w, -1, -2)?;
+    time(&name, flops, w.nbytes() as f64, || ops::gather_mm(&x, &turned, None, picks.rhs, true))
+}
+
 fn dense(m: usize, n: usize, k: usize, transposed: bool, dtype: Dtype) -> Result<()> {
     let a = random(&[m, k], dtype)?;
     let b = random(&if transposed { [n, k] } else { [k, n] }, dtype)?;
@@ -130,6 +148,11 @@ fn all() -> Result<()> {
     quantized(4, 4096, 4096, 64, 4, bf16)?;
     quantized(512, 4096, 4096, 64, 4, bf16)?;
     quantized(64, 4096, 4096, 64, 4, bf16)?;
+    for experts in [[128, 128], [128, 8]] {
+        grouped(4096, experts, 768, 2048)?;
+        grouped(4096, experts, 2048, 768)?;
+        grouped(16384, experts, 768, 2048)?;
+    }
     dense(1, 4096, 14336, true, bf16)?;
     dense(1, 4096, 14336, false, bf16)?;
     dense(4096, 4096, 4096, false, f32)?;

@@ -1,6 +1,6 @@
 //! Mixtures of experts: a router picks a few of many feed-forward blocks for each token.
 
-use mlx::{Array, Result, Tree, ops};
+use mlx::{Array, Dtype, Result, Tree, ops};
 
 use super::{Linear, mlp::Activation, weight::Weight};
 use crate::config::Scores;
@@ -104,14 +104,26 @@ impl Mixture {
     fn sorted(&self, x: &Array, picked: &Array) -> Result<Array> {
         let (hidden, per_token) = (x.dim(-1) as isize, picked.dim(-1));
         let flat = ops::reshape(picked, &[-1])?;
-        let order = ops::argsort(&flat, 0)?;
+        let order = self.order(&flat)?;
         let tokens = ops::floor_divide(&order, &Array::scalar(per_token as u32)?)?;
         let rows = ops::take(&ops::reshape(x, &[-1, 1, hidden])?, &tokens, 0)?;
         let y = self.products(&rows, &ops::take(&flat, &order, 0)?, true)?;
-        let back = ops::take(&y, &ops::argsort(&order, 0)?, 0)?;
+        let back = ops::take(&y, &inverse(&order)?, 0)?;
         let shape = [x.dim(0) as isize, x.dim(1) as isize, per_token as isize, hidden];
         ops::reshape(&back, &shape)
     }
+
+    /// The order in which picked experts ascend. What fits into a byte is sorted in fewer passes.
+    fn order(&self, picked: &Array) -> Result<Array> {
+        let narrow = if self.gate.weight.stacked() <= 256 { Dtype::Uint8 } else { picked.dtype() };
+        ops::argsort(&ops::astype(picked, narrow)?, 0)
+    }
+}
+
+/// Where each index stands in an order of all of them.
+fn inverse(order: &Array) -> Result<Array> {
+    let places = ops::arange(0.0, order.size() as f64, 1.0, order.dtype())?;
+    ops::put_along_axis(&ops::zeros_like(order)?, order, &places, 0)
 }
 
 #[cfg(test)]

@@ -99,6 +99,14 @@ impl Weight {
         }
     }
 
+    /// Matrices of the stack: the size of the first axis.
+    pub(super) fn stacked(&self) -> usize {
+        match self {
+            Self::Dense { rows, .. } => rows.dim(0),
+            Self::Affine { words, .. } | Self::Floats { words, .. } => words.dim(0),
+        }
+    }
+
     /// The rows of `ids`, as an embedding looks them up.
     pub(super) fn rows(&self, ids: &Array) -> Result<Array> {
         let pick = |a: &Array| ops::take(a, ids, 0);

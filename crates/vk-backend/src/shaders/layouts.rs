@@ -3132,6 +3132,8 @@ pub(crate) mod quantized_qmm_matrix {
         KernelOf::new(Kernel::qmm_matrix_float16);
     pub(crate) const QMM_MATRIX_BFLOAT16: KernelOf<Constants, Push> =
         KernelOf::new(Kernel::qmm_matrix_bfloat16);
+    pub(crate) const QMM_MATRIX_FLOATS: KernelOf<Constants, Push> =
+        KernelOf::new(Kernel::qmm_matrix_floats);
     /// Specialization constants; the defaults are the shader's.
     #[derive(Debug, Clone, Copy, PartialEq)]
     pub(crate) struct Constants {
@@ -4553,6 +4555,7 @@ pub(super) const fn push_bytes(kernel: Kernel) -> usize {
         Kernel::qmm_lanes_gather => size_of::<quantized_qmm_lanes::Push>(),
         Kernel::qmm_matrix_float16 => size_of::<quantized_qmm_matrix::Push>(),
         Kernel::qmm_matrix_bfloat16 => size_of::<quantized_qmm_matrix::Push>(),
+        Kernel::qmm_matrix_floats => size_of::<quantized_qmm_matrix::Push>(),
         Kernel::qmm_tile => size_of::<quantized_qmm_tile::Push>(),
         Kernel::qmm_tile_gather => size_of::<quantized_qmm_tile::Push>(),
         Kernel::qmv_subgroup => size_of::<quantized_qmv::Push>(),

@@ -83,6 +83,7 @@ kernels! {
     matmul_matrix_bfloat16 => "matmul/matrix.comp" { HALF: "1" } committed,
     qmm_matrix_float16 => "quantized/qmm_matrix.comp" { HALF: "0" } committed,
     qmm_matrix_bfloat16 => "quantized/qmm_matrix.comp" { HALF: "1" } committed,
+    qmm_matrix_floats => "quantized/qmm_matrix.comp" { HALF: "1", FLOATS: "1" } committed,
     matmul_lanes => "matmul/lanes.comp" { },
     matmul_tile_gather => "matmul/tile.comp" { GATHER: "1" },
     matmul_tile_segments => "matmul/tile.comp" { GATHER: "2" },

@@ -536,7 +536,9 @@ fn dispatch(
                 quantized_qmm_matrix, tile, dtype, out, flags, bits: bits, group: group,
                 format: format
             );
-            let pipeline = matmul::matrix_pipeline(ctx, MATRIX, dtype, &constants);
+            let floats = [quantized_qmm_matrix::QMM_MATRIX_FLOATS; 2];
+            let kernels = if o.packing.affine().is_some() { MATRIX } else { floats };
+            let pipeline = matmul::matrix_pipeline(ctx, kernels, dtype, &constants);
             (pipeline, matmul::matrix_grid(&tile, push, row_groups, caps))
         }
         Gemm::Lanes { tm, tn } => {
