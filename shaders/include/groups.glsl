@@ -1,6 +1,6 @@
-// Products of rows with a matrix for each row: rows of the result that follow one another are a group as long as
-// they pick the same matrix, and a tile has rows of one group only. `walk` is the address of the picks, of rows
-// of a (left) and of matrices of b (right). Needs gemm.glsl and picks.glsl.
+// Products of rows with a matrix for each row: rows of the result that follow one another are a group as
+// long as they pick the same matrix, and a tile has rows of one group only. `walk` is the address of the
+// picks, of rows of a (left) and of matrices of b (right). Needs gemm.glsl and picks.glsl.
 
 // Tiles of rows: each one's first row; behind the last one stands the number of rows.
 layout(buffer_reference, scalar, buffer_reference_align = 4) readonly buffer Tiles { uint count, firsts[]; };

@@ -1,7 +1,7 @@
 #version 460
 // Rows through the quantized matrices of the experts that they pick, used transposed. GATED: of each pick
-// silu(gate x) * (up x), where x is its token's row; else a token's picks, a row of x each, are weighed by their
-// shares and summed, and `addend` is added unless it is 0. Constants: qmv.glsl (ROWS is 1), and 9 gated.
+// silu(gate x) * (up x), where x is its token's row; else a token's picks, a row of x each, are weighed by
+// their shares and summed, and `addend` is added unless it is 0. Constants: qmv.glsl (ROWS is 1), 9 gated.
 #define MATRICES 2u
 #include "qmv.glsl"
 layout(constant_id = 9) const uint GATED = 0;

@@ -28,7 +28,8 @@ void route(uint token) {
     uint lane = gl_SubgroupInvocationID, keys[EACH];
     [[unroll]] for (uint i = 0u; i < EACH; ++i) {
         uint e = lane + i * SUBGROUP;
-        float x = fetch(DTYPE, at(DTYPE, logits, int64_t(token) * int64_t(experts) + int64_t(min(e, experts - 1u))));
+        int64_t from = int64_t(token) * int64_t(experts) + int64_t(min(e, experts - 1u));
+        float x = fetch(DTYPE, at(DTYPE, logits, from));
         keys[i] = e < experts ? key_of(x) : 0u;
     }
     uint pick = 0u;
