@@ -1,8 +1,9 @@
 // Sums of products of a few rows of x with rows of a quantized matrix; a team of threads makes OUTPUTS
 // outputs of ROWS rows at once. A lane takes 32 elements (BITS words) at a time: the sum of q x, and the sum
 // of x, are scaled once per 32. (8 at a time, coalesced, was 30 % slower on an H200.) Of small floats it
-// takes a group at a time. Constants: 1 dtype, 2 bits, 3 group size, 4 subgroup size, 5 rows, 6 outputs, 7 flags
-// (bit 0: x is aligned to 16 bytes, bit 1: the words are), 8 format (packed.glsl). VARIANT: see team.glsl.
+// takes a group at a time. Constants: 1 dtype, 2 bits, 3 group size, 4 subgroup size, 5 rows, 6 outputs,
+// 7 flags (bit 0: x is aligned to 16 bytes, bit 1: the words are), 8 format (packed.glsl). VARIANT: see
+// team.glsl.
 #include "common.glsl"
 #include "floats.glsl"
 
