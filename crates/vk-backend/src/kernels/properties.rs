@@ -3,13 +3,14 @@
 use proptest::prelude::*;
 
 use super::{
+    Operand,
     attention::{planner as attention, prefill},
     convolution::planner as convolution,
     fft::planner as fft,
     matmul::planner::{self as matmul, Gemm},
     matvec::planner as matvec,
     norm::planner as norm,
-    operands::MatrixSide,
+    operands::{MatrixSide, Picks},
     quantized::planner as quantized,
     reduce::planner as reduce,
     team::Team,
@@ -150,16 +151,23 @@ proptest! {
                 expect_gemm(gemm, [rows, outputs, inner, batches], fragment, &caps)?;
             }
         }
-        match quantized::plan_floats(&p, &caps, &config) {
-            quantized::QuantizedPlan::Gemm(gemm) => {
-                prop_assert!(!matches!(gemm, Gemm::Matrix(..)));
-                expect_gemm(gemm, [rows, outputs, inner, batches], None, &caps)?;
+    }
+
+    #[test]
+    fn products_of_grouped_rows(
+        caps in device(),
+        fragment in fragments(),
+        (rows, matrices, n) in (size(20), size(10), size(14)),
+        packed in any::<bool>(),
+    ) {
+        let lists = [Operand::default(); 2];
+        let picks = Picks { lists, strides: [1, 1], counts: [rows, matrices], batches: rows, tiles: None };
+        match matmul::grouped(&picks, n, fragment, packed, &caps) {
+            Some(gemm) => {
+                prop_assert!(rows >= matrices && !matches!(gemm, Gemm::Lanes { .. }));
+                expect_gemm(gemm, [rows, n, 1, 1], fragment, &caps)?;
             }
-            quantized::QuantizedPlan::Dense(gemm) => {
-                prop_assert!(transpose && batches == 1 && matches!(gemm, Gemm::Matrix(..)));
-                expect_gemm(gemm, [rows, outputs, inner, batches], fragment, &caps)?;
-            }
-            few => prop_assert_eq!(few, quantized::plan(&p, &caps, &config)),
+            None => prop_assert!(rows < matrices.max(matmul::FEW)),
         }
     }
 
