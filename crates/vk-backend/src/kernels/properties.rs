@@ -164,7 +164,8 @@ proptest! {
         let picks = Picks { lists, strides: [1, 1], counts: [rows, matrices], batches: rows, tiles: None };
         match matmul::grouped(&picks, n, fragment, packed, &caps) {
             Some(gemm) => {
-                prop_assert!(rows >= matrices && !matches!(gemm, Gemm::Lanes { .. }));
+                let lanes = matches!(gemm, Gemm::Lanes { .. });
+                prop_assert!(rows >= matrices && !lanes);
                 expect_gemm(gemm, [rows, n, 1, 1], fragment, &caps)?;
             }
             None => prop_assert!(rows < matrices.max(matmul::FEW)),
