@@ -78,6 +78,23 @@ fn other_choices_are_left_alone() {
         spread(&logits, &[picks, ops::softmax(&values, &[-1], true)?])
     };
     agrees("many", 0, Dtype::Float32, &many);
+    // As many picks as tokens, and sums that divide columns instead of rows.
+    let square = noise(2, &[3, 12], Dtype::Float32);
+    let columns = || {
+        let all = ops::softmax(&square, &[-1], true)?;
+        let picks = ops::slice_axis(&ops::argpartition(&all, -3, -1)?, 1, 9, 12)?;
+        let values = ops::take_along_axis(&all, &picks, -1)?;
+        let shares = ops::divide(&values, &ops::sum(&values, &[-1], false)?)?;
+        // In the order of the experts, which columns do not have.
+        Ok(vec![ops::sum(&ops::multiply(&shares, 0.0f32)?, &[], false)?, ops::sort(&picks, -1)?])
+    };
+    agrees("columns", 0, Dtype::Float32, &columns);
+    let logarithm = || {
+        let picks = ops::slice_axis(&ops::argpartition(&logits, -1, -1)?, 1, 299, 300)?;
+        let values = ops::take_along_axis(&logits, &picks, -1)?;
+        Ok(vec![ops::logsumexp(&values, &[-1], true)?])
+    };
+    agrees("logarithm", 0, Dtype::Float32, &logarithm);
 }
 
 /// What the matrices of experts are packed as.

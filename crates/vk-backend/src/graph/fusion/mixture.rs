@@ -7,7 +7,8 @@ use mlx_vulkan_core::{
     fusion::Group,
     graph::Node,
     primitives::{
-        BinaryOp, IndexingOp, Packing, Primitive, QuantizedOp, Reduce, ReduceOp, ShapeOp, SortOp,
+        BinaryOp, IndexingOp, Packing, Primitive, QuantizedOp, Reduce, ReduceOp, ShapeOp,
+        SoftmaxOp, SortOp,
     },
     tape::Tape,
 };
@@ -47,11 +48,15 @@ struct Routing {
 pub(super) fn find_route(tape: &Tape, shares: usize, device: &DeviceState) -> Option<Group> {
     let node = tape.node(shares);
     let mut members: SmallVec<[usize; 16]> = smallvec![shares];
-    let of_all = matches!(node.primitive, Primitive::Binary(BinaryOp::Divide));
+    let of_all = node.primitive == Primitive::Binary(BinaryOp::Divide);
+    if !of_all && !is_softmax(node) {
+        return None;
+    }
     // The sum divides what it is made of.
     let values = inner(tape, (shares, 0), if of_all { 2 } else { 1 }, node.stream)?;
     if of_all {
-        let sum = inner(tape, views(tape, (shares, 1), &mut members), 1, node.stream)?;
+        // Broadcast to the rows that it was summed from, not along others of the same number.
+        let sum = inner(tape, column_of(tape, (shares, 1), &mut members)?, 1, node.stream)?;
         let ours = tape.node(sum).inputs.first()?.is_same(&node.inputs[0]);
         (ours && sums_axis(tape.node(sum), 1)).then(|| members.push(sum))?;
     }
@@ -78,13 +83,16 @@ pub(super) fn find_route(tape: &Tape, shares: usize, device: &DeviceState) -> Op
     let mut from = (values, 0);
     if of_all {
         let softmax = inner(tape, from, 2, node.stream)?;
-        matches!(tape.node(softmax).primitive, Primitive::Softmax(_))
-            .then(|| members.push(softmax))?;
+        is_softmax(tape.node(softmax)).then(|| members.push(softmax))?;
         from = (softmax, 0);
     }
     let replaces = members.len() as u64;
     let fusion = Box::new(Grouped(Routing { picks, shares, from, replaces }));
     fits.then(|| Group { members, kept: smallvec![picks, shares], fusion })
+}
+
+fn is_softmax(node: &Node) -> bool {
+    matches!(node.primitive, Primitive::Softmax(SoftmaxOp::Softmax { .. }))
 }
 
 /// Whether a node gives the elements from `start` on along the last axis.
@@ -107,15 +115,12 @@ fn sums_axis(node: &Node, from_end: usize) -> bool {
     axes.len() == 1 && axes[0] + from_end == node.inputs[0].ndim()
 }
 
-/// Goes up through views that nobody else sees and collects them; where it ends.
+/// Goes up through other shapes of the same elements that nobody else sees and collects them; where it ends.
 fn views(tape: &Tape, mut at: Cursor, members: &mut SmallVec<[usize; 16]>) -> Cursor {
     let stream = tape.node(at.0).stream;
     while let Some(place) = inner(tape, at, 1, stream) {
         let Primitive::Shape(
-            ShapeOp::Broadcast(_)
-            | ShapeOp::Reshape(_)
-            | ShapeOp::ExpandDims { .. }
-            | ShapeOp::Squeeze { .. },
+            ShapeOp::Reshape(_) | ShapeOp::ExpandDims { .. } | ShapeOp::Squeeze { .. },
         ) = tape.node(place).primitive
         else {
             break;
@@ -249,7 +254,7 @@ fn summed(
         let product = inner(tape, views(tape, (weighed, values), &mut members), 1, node.stream)?;
         let packing = gathered(tape, product, device)?;
         members.push(product);
-        let shares = shares_of(tape, (weighed, shares), &mut members)?;
+        let shares = column_of(tape, (weighed, shares), &mut members)?;
         let inputs = &tape.node(product).inputs;
         let (x, picks) = (&inputs[0], inputs.last()?);
         let weights = input(tape, shares);
@@ -267,8 +272,8 @@ fn summed(
     })
 }
 
-/// Where shares are read that are repeated along the last axis: (…, per token) as (…, per token, 1).
-fn shares_of(tape: &Tape, at: Cursor, members: &mut SmallVec<[usize; 16]>) -> Option<Cursor> {
+/// Where numbers are read that are repeated along the last axis: (…) as (…, 1).
+fn column_of(tape: &Tape, at: Cursor, members: &mut SmallVec<[usize; 16]>) -> Option<Cursor> {
     let stream = tape.node(at.0).stream;
     let wide = inner(tape, at, 1, stream)?;
     let Primitive::Shape(ShapeOp::Broadcast(_)) = tape.node(wide).primitive else { return None };
