@@ -4,6 +4,8 @@
 // Constants: 1 dtype of logits and shares, 2 subgroup size, 3 logits of a lane (at most 32).
 #include "common.glsl"
 #include "floats.glsl"
+#define WIDTH 32
+#include "keys.glsl"
 #extension GL_KHR_shader_subgroup_basic : require
 #extension GL_KHR_shader_subgroup_arithmetic : require
 layout(local_size_x_id = 0) in;
@@ -16,12 +18,7 @@ layout(push_constant, scalar) uniform Push {
     uint tokens, experts, count;
 };
 
-// Floats as integers of the same order, above 0.
-uint key_of(float x) {
-    uint bits = floatBitsToUint(x);
-    return bits ^ ((bits >> 31) != 0u ? 0xffffffffu : 0x80000000u);
-}
-
+// The float of a key; none has the key 0.
 float of_key(uint key) { return uintBitsToFloat(key ^ ((key >> 31) != 0u ? 0x80000000u : 0xffffffffu)); }
 
 void route(uint token) {
@@ -30,7 +27,7 @@ void route(uint token) {
         uint e = lane + i * SUBGROUP;
         int64_t from = int64_t(token) * int64_t(experts) + int64_t(min(e, experts - 1u));
         float x = fetch(DTYPE, at(DTYPE, logits, from));
-        keys[i] = e < experts ? key_of(x) : 0u;
+        keys[i] = e < experts ? key_of(FLOAT32, floatBitsToUint(x)) : 0u;
     }
     uint pick = 0u;
     float mine = 0.0, largest = 0.0;
