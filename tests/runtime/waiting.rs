@@ -17,10 +17,10 @@ use mlx::{
 use mlx_tests::{DEVICES, array, in_child, init, values};
 
 /// Holds a CPU stream up until it is opened: its next operation waits for that.
-struct Gate {
+pub(super) struct Gate {
     open: Sender<()>,
     /// What the stream is held up by.
-    held: Array,
+    pub(super) held: Array,
 }
 
 /// Bytes that can be read once the gate is open.
@@ -43,7 +43,7 @@ impl HostMemory for Gated {
 
 impl Gate {
     /// Holds `stream` up. The size of the memory is asked for once before.
-    fn new(stream: Stream) -> Gate {
+    pub(super) fn new(stream: Stream) -> Gate {
         let (open, opened) = mpsc::channel();
         open.send(()).unwrap();
         let memory = Gated { bytes: 1.0f32.to_le_bytes(), opened: Mutex::new(opened) };
@@ -56,7 +56,7 @@ impl Gate {
         Gate { open, held }
     }
 
-    fn open(self) {
+    pub(super) fn open(self) {
         drop(self.open);
         assert_eq!(values(&self.held), [2.0]);
     }

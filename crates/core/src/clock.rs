@@ -10,9 +10,8 @@ use std::{
 };
 
 use crate::{
-    Error, Result, Stream,
-    foreign::{self, Job},
-    interrupt,
+    Error, Result, Stream, interrupt,
+    spare::{self, Job},
 };
 
 /// The counter of one stream, advanced by its backend when a batch of work has finished.
@@ -52,7 +51,7 @@ pub trait Clock: Send + Sync {
     /// Runs `then` once `value` is reached (or the stream has failed), on a thread where it may evaluate
     /// and wait.
     fn when_reached(&self, value: u64, then: Job) {
-        self.on_reach(value, Box::new(move || foreign::run(then)));
+        self.on_reach(value, Box::new(move || spare::run(then)));
     }
 }
 

@@ -21,6 +21,10 @@
 //! There is one turn, not a claim per node, because encoding a node takes less than half a microsecond:
 //! claims of a node and its inputs would be a good part of that, and would themselves have to be waited
 //! for.
+//!
+//! A long evaluation that nobody waits for can be [`detached`]: another thread goes on with it.
+
+pub(crate) mod detached;
 
 use std::{ops, sync::Arc};
 
@@ -52,6 +56,9 @@ const SMALL: usize = 4096;
 /// Nodes that are evaluated before others get the turn, if they want it.
 const SHARE: usize = 64;
 
+/// Places of a tape from which on encoding takes longer than having another thread do it.
+const LONG: usize = 128;
+
 static TURN: Lazy<Mutex<Turn>> = Lazy::new(|| Mutex::new(Turn::new()));
 
 /// Computes arrays and waits until their contents can be read.
@@ -60,7 +67,7 @@ static TURN: Lazy<Mutex<Turn>> = Lazy::new(|| Mutex::new(Turn::new()));
 /// What went wrong while computing them.
 pub fn eval<'a>(arrays: impl IntoIterator<Item = &'a &'a Array>) -> Result<()> {
     let arrays: Vec<&Array> = arrays.into_iter().copied().collect();
-    start(&arrays, true)?;
+    start(&arrays, Caller::Waits)?;
     arrays.iter().try_for_each(|a| a.evaluated().buffer.wait())
 }
 
@@ -69,21 +76,57 @@ pub fn eval<'a>(arrays: impl IntoIterator<Item = &'a &'a Array>) -> Result<()> {
 /// # Errors
 /// What went wrong while encoding.
 pub fn async_eval(arrays: &[&Array]) -> Result<()> {
-    start(arrays, false)
+    start(arrays, Caller::Encodes)
 }
 
-/// Encodes what arrays need, for somebody who waits for them, or who does not.
-fn start(arrays: &[&Array], waits: bool) -> Result<()> {
+/// The same, but large graphs are encoded by another thread while the caller goes on. That is worth it for who
+/// takes as long to build a graph as it takes to encode one, as Python does: the threads share what both
+/// touch, so each takes longer than it would alone.
+///
+/// # Errors
+/// When arrays are traced, or belong on streams of other threads; of graphs that are not large, also what
+/// went wrong while encoding. What goes wrong later is told to who reads the arrays.
+pub fn async_eval_detached(arrays: &[&Array]) -> Result<()> {
+    start(arrays, Caller::GoesOn)
+}
+
+/// What the caller of an evaluation does meanwhile.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Caller {
+    /// It encodes, and waits for the results.
+    Waits,
+    /// It encodes.
+    Encodes,
+    /// It goes on, while another thread encodes what is large.
+    GoesOn,
+}
+
+/// Encodes what arrays need.
+fn start(arrays: &[&Array], caller: Caller) -> Result<()> {
     if arrays.iter().all(|a| a.data().is_some()) {
         return Ok(());
     }
-    let mut evaluation = Evaluation::new(arrays, waits)?;
-    let result = evaluation.run();
-    let result = result.and_then(|()| arrays.iter().try_for_each(|a| bring_small_to_host(a)));
-    // What was encoded must run, also after an error.
-    let finalized = evaluation.touched.finalize();
-    let touched = evaluation.end();
-    result.and(finalized).and_then(|()| touched.wait_for_memory())
+    detached::settle_own()?;
+    let mut turn = turn();
+    let tape = Tape::new(arrays, caller == Caller::Waits, &mut turn)?;
+    if caller != Caller::GoesOn || tape.len() < LONG || trace::is_tracing() {
+        let mut evaluation = Evaluation::new(turn, tape, Touched::default());
+        let encoded = evaluation.encode_all(arrays);
+        let touched = evaluation.end(|| ());
+        return encoded.and_then(|()| touched.wait_for_memory());
+    }
+    let touched = Touched::of(&tape)?;
+    let arrays: Vec<Array> = arrays.iter().map(|&array| array.clone()).collect();
+    detached::go_on(turn, touched, move |turn, touched, end| {
+        let mut evaluation = Evaluation::new(turn, tape, touched);
+        let encoded = evaluation.encode_all(&arrays.iter().collect::<Vec<_>>());
+        // Whoever has the turn next may take over memory that nobody else refers to.
+        drop(arrays);
+        let touched = evaluation.end(|| drop(end));
+        // What could not be evaluated stays lazy: whoever reads it tries again, and is told.
+        let _ = encoded.and_then(|()| touched.wait_for_memory());
+    });
+    Ok(())
 }
 
 /// Encodes the copy of a small result to the host, if the device has memory of its own.
@@ -104,9 +147,18 @@ pub fn synchronize(stream: Stream) -> Result<()> {
         DeviceType::Cpu => stream,
     };
     let backend = backend::backend_for(stream.device)?;
+    detached::settle(|touched| touched == stream)?;
     backend.finalize(stream)?;
     backend.tick(stream).wait()?;
     outcome::untold(stream)
+}
+
+/// Waits until all that [`async_eval`] was given is encoded: for who ends the process or looks at its memory.
+///
+/// # Errors
+/// When this thread shall not wait any more.
+pub fn settle() -> Result<()> {
+    detached::settle(|_| true)
 }
 
 /// The turn to evaluate.
@@ -164,19 +216,27 @@ struct Evaluation {
 }
 
 impl Evaluation {
-    fn new(arrays: &[&Array], waits: bool) -> Result<Self> {
-        let mut turn = turn();
-        let tape = Tape::new(arrays, waits, &mut turn)?;
+    fn new(turn: TurnGuard, tape: Tape, touched: Touched) -> Self {
         // What a group leaves out has no data, which a transform may ask for.
         let planned = if trace::is_tracing() { Vec::new() } else { backend::plan(&tape) };
         let groups = Groups::new(planned, tape.len());
-        Ok(Evaluation { turn, tape, groups, touched: Touched::default(), steps: Vec::new() })
+        Evaluation { turn, tape, groups, touched, steps: Vec::new() }
     }
 
-    /// Gives the turn back for good.
-    fn end(self) -> Touched {
-        let Evaluation { turn, touched, .. } = self;
-        drop(turn);
+    /// Encodes the tape, of which `arrays` are the outputs.
+    fn encode_all(&mut self, arrays: &[&Array]) -> Result<()> {
+        let result = self.run();
+        let result = result.and_then(|()| arrays.iter().try_for_each(|a| bring_small_to_host(a)));
+        // What was encoded must run, also after an error.
+        result.and(self.touched.finalize())
+    }
+
+    /// Gives the turn back for good; calls `then` before what was put off runs.
+    fn end(self, then: impl FnOnce()) -> Touched {
+        let Evaluation { turn: TurnGuard { guard, holding }, touched, .. } = self;
+        drop(guard);
+        then();
+        drop(holding);
         touched
     }
 
@@ -426,6 +486,15 @@ struct Used {
 }
 
 impl Touched {
+    /// All streams that a tape has work for.
+    fn of(tape: &Tape) -> Result<Touched> {
+        let mut touched = Touched::default();
+        for place in 0..tape.len() {
+            touched.find(tape.node(place).stream)?;
+        }
+        Ok(touched)
+    }
+
     /// The stream that work of `asked` runs on, with its backend.
     fn find(&mut self, asked: Stream) -> Result<(Stream, &'static Arc<dyn Backend>)> {
         if let Some(used) = self.streams.iter().find(|used| used.asked == asked) {

@@ -93,16 +93,15 @@ fn position(offset: impl ops::Operand) -> Result<Array> {
     thread_local! {
         static LAST: RefCell<Option<(i32, Array)>> = const { RefCell::new(None) };
     }
-    let given = offset.to_array(Some(Dtype::Int32))?;
-    if offset.strong_dtype().is_some() || given.dtype() != Dtype::Int32 {
-        return Ok(given);
-    }
-    let value = given.item()?;
+    let Some(value) = offset.weak_int().and_then(|value| i32::try_from(value).ok()) else {
+        return offset.to_array(Some(Dtype::Int32));
+    };
     LAST.with_borrow_mut(|last| match last {
         Some((of, array)) if *of == value => Ok(array.clone()),
         _ => {
-            *last = Some((value, given.clone()));
-            Ok(given)
+            let array = Array::scalar(value)?;
+            *last = Some((value, array.clone()));
+            Ok(array)
         }
     })
 }

@@ -5,20 +5,9 @@
 //! that is [`Holding`] something puts it off until it holds nothing, and threads of the runtime hand it to
 //! threads that are there for nothing else.
 
-use std::{
-    cell::Cell,
-    marker::PhantomData,
-    mem::ManuallyDrop,
-    sync::mpsc::{self, Sender},
-    thread,
-};
+use std::{cell::Cell, marker::PhantomData, mem::ManuallyDrop};
 
-use parking_lot::Mutex;
-
-use crate::notice;
-
-/// Something to be run.
-pub type Job = Box<dyn FnOnce() + Send>;
+use crate::spare;
 
 thread_local! {
     static HOLDS: Cell<usize> = const { Cell::new(0) };
@@ -87,37 +76,8 @@ pub(crate) fn release(theirs: impl Send + 'static) {
         list.push(Box::new(theirs));
         PUT_OFF.set(list);
     } else if SERVES.get() {
-        run(Box::new(move || drop(theirs)));
+        spare::run(Box::new(move || drop(theirs)));
     } else {
         drop(theirs);
-    }
-}
-
-/// Runs `job` on a thread for which nobody waits. Each job has one to itself, so that one may wait for
-/// another.
-pub fn run(job: Job) {
-    /// Threads that have nothing to do.
-    static IDLE: Mutex<Vec<Sender<Job>>> = Mutex::new(Vec::new());
-    let idle = IDLE.lock().pop();
-    let job = match idle {
-        Some(thread) => match thread.send(job) {
-            Ok(()) => return,
-            Err(mpsc::SendError(job)) => job,
-        },
-        None => job,
-    };
-    let (sender, jobs) = mpsc::channel::<Job>();
-    let serve = move || {
-        let mut next = Some(job);
-        while let Some(job) = next {
-            // What panics has said so.
-            let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(job));
-            IDLE.lock().push(sender.clone());
-            next = jobs.recv().ok();
-        }
-    };
-    let started = thread::Builder::new().name("mlx-callback".into()).spawn(serve);
-    if let Err(error) = started {
-        notice::warn(format_args!("no thread for callbacks and destructors: {error}"));
     }
 }

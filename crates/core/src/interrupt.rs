@@ -38,9 +38,18 @@ pub fn interruptible<T>(check: Check, f: impl FnOnce() -> T) -> T {
 
 /// Blocks until `value` is reached or this thread shall not wait any more.
 pub(crate) fn wait(clock: &dyn Clock, value: u64) -> Result<()> {
-    let asked = if clock.now() >= value { None } else { ASKED.get() };
-    let Some(check) = asked.filter(|_| !foreign::is_holding()) else {
-        return clock.wait(value);
+    match clock.now() >= value {
+        true => clock.wait(value),
+        false => until(|patience| clock.wait_for(value, patience)),
+    }
+}
+
+/// Blocks until `is_reached`, which waits for at most the time that it is given, says so, or this thread
+/// shall not wait any more.
+pub(crate) fn until(mut is_reached: impl FnMut(Duration) -> Result<bool>) -> Result<()> {
+    let Some(check) = ASKED.get().filter(|_| !foreign::is_holding()) else {
+        while !is_reached(Duration::MAX)? {}
+        return Ok(());
     };
     loop {
         let last = LAST.get().unwrap_or_else(Instant::now);
@@ -49,7 +58,7 @@ pub(crate) fn wait(clock: &dyn Clock, value: u64) -> Result<()> {
             check()?;
         }
         LAST.set(Some(if asks { Instant::now() } else { last }));
-        if clock.wait_for(value, PATIENCE)? {
+        if is_reached(PATIENCE)? {
             return Ok(());
         }
     }

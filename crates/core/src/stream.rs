@@ -27,7 +27,7 @@ use std::{
 
 use parking_lot::RwLock;
 
-use crate::{Error, Result, backend, clock};
+use crate::{Error, Result, backend, clock, eval::detached};
 
 /// Kind of a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -277,6 +277,7 @@ pub fn clear_streams() {
 
 fn give_back(stream: Stream) {
     // What fails is told to who waits for it.
+    let _ = detached::settle(|touched| touched == stream);
     let _ = backend::backend_for(stream.device).and_then(|backend| backend.rest(stream));
     SLOTS.write().free.push(stream.index);
 }

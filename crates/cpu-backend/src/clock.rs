@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use mlx_vulkan_core::{Error, Result, clock::Clock, foreign::Job, outcome::Failure};
+use mlx_vulkan_core::{Error, Result, clock::Clock, outcome::Failure, spare::Job};
 use parking_lot::{Condvar, Mutex};
 
 /// Failures of which nobody was told that are remembered: whoever is told of one knows that the stream

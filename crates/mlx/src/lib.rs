@@ -72,5 +72,7 @@ pub fn init() {
 /// Waits for all streams, saves the pipeline cache and prints the statistics that were asked for.
 /// Programs call it once before they end.
 pub fn shutdown() {
+    // Who interrupts this wants the end.
+    let _ = settle();
     mlx_vulkan_vk::shutdown();
 }

@@ -179,6 +179,13 @@ impl ops::Operand for Operand {
             _ => None,
         }
     }
+
+    fn weak_int(&self) -> Option<i64> {
+        match self {
+            Operand::Int(value) => Some(*value),
+            _ => None,
+        }
+    }
 }
 
 /// An integer beside an array of dtype `other`; beside booleans it is an int32.

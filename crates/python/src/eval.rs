@@ -38,5 +38,5 @@ fn eval(py: Python<'_>, args: &Bound<'_, PyTuple>) -> PyResult<()> {
 #[pyo3(signature = (*args))]
 fn async_eval(py: Python<'_>, args: &Bound<'_, PyTuple>) -> PyResult<()> {
     let arrays = trees::arrays(args, false)?;
-    released(py, || mlx::async_eval(&arrays.iter().collect::<Vec<&Array>>()))
+    released(py, || mlx::async_eval_detached(&arrays.iter().collect::<Vec<&Array>>()))
 }

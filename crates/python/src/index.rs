@@ -22,10 +22,16 @@ pub(crate) type Indices = SmallVec<[Index; 4]>;
 /// # Errors
 /// When it has something that is no index.
 pub(crate) fn indices(object: &Bound<'_, PyAny>) -> PyResult<Indices> {
+    let mut indices = Indices::new();
     match object.cast::<PyTuple>() {
-        Ok(parts) => parts.iter().map(|part| index(&part, " yet")).collect(),
-        Err(_) => Ok(Indices::from_iter([index(object, ".")?])),
+        Ok(parts) => {
+            for part in parts.iter_borrowed() {
+                indices.push(index(&part, " yet")?);
+            }
+        }
+        Err(_) => indices.push(index(object, ".")?),
     }
+    Ok(indices)
 }
 
 fn index(object: &Bound<'_, PyAny>, end: &str) -> PyResult<Index> {

@@ -15,16 +15,21 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     Ok(())
 }
 
+/// What `look` sees of memory, or makes of it, once all that was to be evaluated has its own.
+fn settled<T: Send>(py: Python<'_>, look: impl FnOnce() -> T + Send) -> PyResult<T> {
+    released(py, || mlx::settle().map(|()| look()))
+}
+
 /// Bytes that living arrays hold.
 #[pyfunction]
-pub(crate) fn get_active_memory() -> usize {
-    memory::active_memory()
+pub(crate) fn get_active_memory(py: Python<'_>) -> PyResult<usize> {
+    settled(py, memory::active_memory)
 }
 
 /// The most bytes that were active since the start or :func:`reset_peak_memory`.
 #[pyfunction]
-pub(crate) fn get_peak_memory() -> usize {
-    memory::peak_memory()
+pub(crate) fn get_peak_memory(py: Python<'_>) -> PyResult<usize> {
+    settled(py, memory::peak_memory)
 }
 
 /// Bytes of the memory blocks that arrays lie in, each counted once: views share one, and a block may be
@@ -50,14 +55,14 @@ fn get_array_buffer_size(py: Python<'_>, args: &Bound<'_, PyTuple>) -> PyResult<
 
 /// Sets the peak to zero.
 #[pyfunction]
-pub(crate) fn reset_peak_memory() {
-    memory::reset_peak_memory();
+pub(crate) fn reset_peak_memory(py: Python<'_>) -> PyResult<()> {
+    settled(py, memory::reset_peak_memory)
 }
 
 /// Bytes that are kept for reuse.
 #[pyfunction]
-pub(crate) fn get_cache_memory() -> usize {
-    memory::cache_memory()
+pub(crate) fn get_cache_memory(py: Python<'_>) -> PyResult<usize> {
+    settled(py, memory::cache_memory)
 }
 
 /// The limit on active memory in bytes.
@@ -69,14 +74,14 @@ pub(crate) fn get_memory_limit() -> usize {
 /// Sets the limit on active memory, in bytes, and returns the one before. Evaluation waits for running work
 /// when it is exceeded.
 #[pyfunction]
-pub(crate) fn set_memory_limit(limit: usize) -> usize {
-    memory::set_memory_limit(limit)
+pub(crate) fn set_memory_limit(py: Python<'_>, limit: usize) -> PyResult<usize> {
+    settled(py, || memory::set_memory_limit(limit))
 }
 
 /// Sets how many bytes are kept for reuse, and returns the limit before. 0 keeps none.
 #[pyfunction]
-pub(crate) fn set_cache_limit(limit: usize) -> usize {
-    memory::set_cache_limit(limit)
+pub(crate) fn set_cache_limit(py: Python<'_>, limit: usize) -> PyResult<usize> {
+    settled(py, || memory::set_cache_limit(limit))
 }
 
 /// Takes a limit on wired memory and returns the one before, which is 0: only Metal has such memory.
@@ -88,6 +93,6 @@ pub(crate) fn set_wired_limit(limit: usize) -> usize {
 
 /// Frees what is kept for reuse.
 #[pyfunction]
-pub(crate) fn clear_cache() {
-    memory::clear_cache();
+pub(crate) fn clear_cache(py: Python<'_>) -> PyResult<()> {
+    settled(py, memory::clear_cache)
 }

@@ -60,7 +60,7 @@ impl Layout {
             _ => false,
         };
         let (mut first, mut gap, mut apart) = (None, false, false);
-        for entry in &entries {
+        for &entry in &entries {
             if joins(entry) {
                 apart |= gap;
                 first.get_or_insert(dims.len());
@@ -162,7 +162,8 @@ impl Layout {
 }
 
 /// The index with whole slices for the ellipsis and for the axes that it does not name.
-fn expand(a: &Array, index: &[Index]) -> Result<SmallVec<[Index; 4]>> {
+fn expand<'a>(a: &Array, index: &'a [Index]) -> Result<SmallVec<[&'a Index; 4]>> {
+    const WHOLE: Index = Index::Slice(super::Slice::ALL);
     let named = index.iter().filter(|i| !matches!(i, Index::NewAxis | Index::Ellipsis)).count();
     if named > a.ndim() {
         let message = match (a.ndim(), index) {
@@ -175,12 +176,12 @@ fn expand(a: &Array, index: &[Index]) -> Result<SmallVec<[Index; 4]>> {
     if ellipses > 1 {
         return Err(Error::invalid("index", "An index can only have a single ellipsis (...)"));
     }
-    let whole = || std::iter::repeat_n(Index::Slice(super::Slice::ALL), a.ndim() - named);
+    let whole = || std::iter::repeat_n(&WHOLE, a.ndim() - named);
     let mut entries = SmallVec::new();
     for part in index {
         match part {
             Index::Ellipsis => entries.extend(whole()),
-            part => entries.push(part.clone()),
+            part => entries.push(part),
         }
     }
     if ellipses == 0 {

@@ -161,6 +161,11 @@ pub trait Operand {
 
     /// The dtype, unless the argument is a weak scalar.
     fn strong_dtype(&self) -> Option<Dtype>;
+
+    /// The value of a weak integer.
+    fn weak_int(&self) -> Option<i64> {
+        None
+    }
 }
 
 impl Operand for Array {
@@ -181,10 +186,14 @@ impl<T: Operand + ?Sized> Operand for &T {
     fn strong_dtype(&self) -> Option<Dtype> {
         (**self).strong_dtype()
     }
+
+    fn weak_int(&self) -> Option<i64> {
+        (**self).weak_int()
+    }
 }
 
 macro_rules! weak_scalars {
-    ($($t:ty => $default:ident, $keeps:expr;)*) => {$(
+    ($($t:ty => $default:ident, $keeps:expr, $int:expr;)*) => {$(
         impl Operand for $t {
             fn to_array(&self, other: Option<Dtype>) -> Result<Array> {
                 let keeps: fn(Dtype) -> bool = $keeps;
@@ -195,15 +204,20 @@ macro_rules! weak_scalars {
             fn strong_dtype(&self) -> Option<Dtype> {
                 None
             }
+
+            fn weak_int(&self) -> Option<i64> {
+                let int: fn($t) -> Option<i64> = $int;
+                int(*self)
+            }
         }
     )*};
 }
 
 weak_scalars! {
-    f32 => Float32, Dtype::is_inexact;
-    f64 => Float32, Dtype::is_inexact;
-    i32 => Int32, |d| d != Dtype::Bool;
-    u32 => Int32, |d| d != Dtype::Bool;
+    f32 => Float32, Dtype::is_inexact, |_| None;
+    f64 => Float32, Dtype::is_inexact, |_| None;
+    i32 => Int32, |d| d != Dtype::Bool, |i| Some(i.into());
+    u32 => Int32, |d| d != Dtype::Bool, |i| Some(i.into());
 }
 
 impl Operand for bool {

@@ -9,9 +9,10 @@ use mlx_vulkan_core::{
     Error, Result,
     backend::Encoded,
     clock::{Clock, Tick},
-    foreign::{self, Holding, Job as Callback},
+    foreign::{self, Holding},
     memory,
     outcome::Failure,
+    spare::Job as Callback,
 };
 use parking_lot::Mutex;
 
