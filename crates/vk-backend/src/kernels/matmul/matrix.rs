@@ -32,8 +32,16 @@ pub(crate) struct MatrixTile {
     pub subgroup: u32,
 }
 
-/// Sizes of a tile, and which of the [`TileCosts`] is its.
-struct Shape([u32; 5], usize);
+/// Sizes of a tile, and which of the [`TileCosts`] is its, or that of a tile with more columns or rows.
+pub(crate) struct Shape([u32; 5], usize);
+
+/// What a tile takes before its first slice and after its last, in slices of 64.
+const AROUND: u64 = 4;
+
+/// What adding up parts takes, in the unit of [`TileCosts`], which was some 5.6 ns on an H200: a dispatch, and
+/// so many bytes that are written or read.
+const SUM: u64 = 500;
+const SUM_BYTES: u64 = 14_000;
 
 /// Parts of k up to which a dispatch of several products does without: more than a
 /// third of the device has work then.
@@ -42,11 +50,22 @@ pub(crate) const MOST_UNSPLIT: u32 = 2;
 // Measured on an H200, whose driver gives a multiprocessor about 64 KiB of shared memory: one slice in it at
 // a time and several workgroups or subgroups to hide its loads beat two slices; so do deep ones. What a
 // subgroup has of the result decides how often shared memory is read, which bounds the large ones.
-const WIDE: Shape = Shape([128, 192, 64, 64, 48], 0);
-const LARGE: Shape = Shape([128, 128, 64, 64, 32], 1);
-const SMALL: Shape = Shape([64, 64, 64, 32, 32], 2);
+pub(crate) const WIDE: Shape = Shape([128, 192, 64, 64, 48], 0);
+pub(crate) const LARGE: Shape = Shape([128, 128, 64, 64, 32], 1);
+pub(crate) const TALL: Shape = Shape([128, 64, 64, 64, 32], 1);
+pub(crate) const FLAT: Shape = Shape([64, 128, 64, 32, 64], 1);
+pub(crate) const SMALL: Shape = Shape([64, 64, 64, 32, 32], 2);
 const DEEP: Shape = Shape([64, 64, 128, 32, 32], 2);
 const SHORT: Shape = Shape([32, 64, 128, 16, 32], 3);
+
+impl Shape {
+    /// What a slice of the tile takes.
+    fn cost(&self, caps: &Capabilities) -> u64 {
+        let area = |shape: &Shape| u64::from(shape.0[0] * shape.0[1]);
+        let measured = [&WIDE, &LARGE, &SMALL, &SHORT][self.1];
+        u64::from(caps.tiles.numbers()[self.1]) * area(self) / area(measured)
+    }
+}
 
 impl MatrixTile {
     fn new(shape: &Shape, fragment: Fragment, subgroup: u32) -> Self {
@@ -132,6 +151,36 @@ pub(crate) fn plan(
     let wanted = multiprocessors / tile.count(m, n, batches).max(1);
     let deepest = k as u64 / (u64::from(tile.bk) * 4);
     Some((tile, wanted.min(deepest).clamp(1, 8) as u32))
+}
+
+/// The tile of `shapes` and the parts of k, at most so many, by which a product of [m, n, k] is made soonest: in
+/// rounds of tiles on all multiprocessors, and a sum of the parts.
+pub(crate) fn best(
+    shapes: &[&Shape],
+    [m, n, k]: [usize; 3],
+    most: u32,
+    fragment: Fragment,
+    caps: &Capabilities,
+) -> Option<(MatrixTile, u32)> {
+    if m < LEAST || n < LEAST {
+        return None;
+    }
+    let slices = (k as u64).div_ceil(64).max(1);
+    let multiprocessors = u64::from(caps.compute_units.max(1));
+    let time = |(tile, cost, parts): &(MatrixTile, u64, u32)| {
+        let parts = u64::from(*parts);
+        let rounds = (tile.count(m, n, 1) * parts).div_ceil(multiprocessors);
+        let bytes = (m * n) as u64 * 8 * parts;
+        let sum = if parts > 1 { SUM + bytes / SUM_BYTES } else { 0 };
+        rounds * (slices.div_ceil(parts) + AROUND) * cost + sum
+    };
+    let tiles = shapes.iter().filter_map(|shape| {
+        let tile = MatrixTile::new(shape, fragment, caps.subgroup_size);
+        tile.runs(caps).then(|| (tile, shape.cost(caps)))
+    });
+    let deepest = (slices / 4).clamp(1, u64::from(most)) as u32;
+    let plans = tiles.flat_map(|(tile, cost)| (1..=deepest).map(move |parts| (tile, cost, parts)));
+    plans.min_by_key(time).map(|(tile, _, parts)| (tile, parts))
 }
 
 /// The tile of rows that pick one of `matrices` each and lie sorted by it, where cooperative matrices pay.
