@@ -22,6 +22,12 @@ layout(push_constant, scalar) uniform Push {
 #include "gemm_matrix.glsl"
 #include "convolution_matrix.glsl"
 
+// Flag. [host]
+const uint REGULAR_FLAG = 512;
+// Windows that are loaded at once begin a line, or share one, and never two images: where the first is, is the
+// same for all threads.
+const bool REGULAR = (FLAGS & REGULAR_FLAG) != 0u;
+
 layout(buffer_reference, scalar, buffer_reference_align = 16) readonly buffer Taps {
     uint zeros[4];
     uint channels, columns; // of a tap; taps along x
@@ -34,7 +40,8 @@ const uint B_EACH = BK * BN / 8u / THREADS;
 uvec4 next_b[2u * B_EACH];
 
 // THREADS is a multiple of the octets of a row, so a thread's vectors are of one tap.
-uint b_row(uint i) { return gl_LocalInvocationID.x / B_WIDTH + i * (THREADS / B_WIDTH); }
+const uint AT_ONCE = THREADS / B_WIDTH;
+uint b_row(uint i) { return gl_LocalInvocationID.x / B_WIDTH + i * AT_ONCE; }
 uint b_column() { return gl_LocalInvocationID.x % B_WIDTH; }
 
 bool has_column;
@@ -50,11 +57,17 @@ void b_begin(Batch at_, uint column0) {
     first_window_x = int(x) * t.tap_x + t.first_x;
     offset_b = uint(first_window_y) * t.line + uint(first_window_x) * t.pixel
         + (column - tap * t.channels) * 2u;
+    if (REGULAR) {
+        uint own_y = b_row(0u) / line, own_x = b_row(0u) % line;
+        first_window_y += int(own_y * step_y);
+        first_window_x += int(own_x * step_x);
+        offset_b += own_y * window_y + own_x * window_x;
+    }
 }
 
 void b_fetch(uint set, uint k0, uint k1, bool tail) {
     [[unroll]] for (uint i = 0u; i < B_EACH; ++i) {
-        uint window = k0 + b_row(i);
+        uint window = k0 + (REGULAR ? i * AT_ONCE : b_row(i));
         uint of_image = quotient(window, by_image), rest = window - of_image * image;
         uint y = quotient(rest, by_line), x = rest - y * line;
         bool inside = has_column && window < k && uint(first_window_y + int(y * step_y)) < height
@@ -70,7 +83,7 @@ void b_mask(uint set, uint k0, uint k1) {}
 void b_store(uint set) {
     uint to = A_SIZE + b_row(0u) * B_PITCH + b_column();
     [[unroll]] for (uint i = 0u; i < B_EACH; ++i)
-        slices[to + i * (THREADS / B_WIDTH * B_PITCH)] = next_b[set * B_EACH + i];
+        slices[to + i * (AT_ONCE * B_PITCH)] = next_b[set * B_EACH + i];
 }
 
 void b_move() { [[unroll]] for (uint i = 0u; i < B_EACH; ++i) next_b[B_EACH + i] = next_b[i]; }

@@ -29,9 +29,10 @@ layout(push_constant, scalar) uniform Push {
 #include "gemm_matrix.glsl"
 #include "convolution_matrix.glsl"
 
-// Flag. [host]
-const uint CLASSES_FLAG = 512;
+// Flags. [host]
+const uint CLASSES_FLAG = 512, WHOLE_FLAG = 1024;
 const bool CLASSES = (FLAGS & CLASSES_FLAG) != 0u;
+const bool WHOLE = (FLAGS & WHOLE_FLAG) != 0u; // a slice has channels of one tap, which all threads share
 
 layout(buffer_reference, scalar, buffer_reference_align = 16) readonly buffer Windows {
     uint zeros[4];
@@ -60,7 +61,8 @@ void a_begin(Batch at_, uint row0) {
         uvec3 p = place(w, min(row0 + a_row(i), m - 1u));
         window_y[i] = int(p.y * w.step_y) + w.first_y;
         window_x[i] = int(p.x * w.step_x) + w.first_x;
-        offset_a[i] = p.z * w.image_stride + uint(window_y[i]) * line + uint(window_x[i]) * pixel;
+        offset_a[i] = p.z * w.image_stride + uint(window_y[i]) * line + uint(window_x[i]) * pixel
+            + (WHOLE ? a_column() * 2u : 0u);
     }
 }
 
@@ -70,11 +72,12 @@ struct Tap {
     int y, x;
     uint a, b; // bytes
 };
-Tap tap_at(uint kk) {
+Tap tap_at(uint k0) {
+    uint kk = WHOLE ? k0 : k0 + a_column();
     uint number = quotient(kk, by_channels), octet = (kk - number * channels) * 2u;
     uint y = quotient(number, by_columns), x = number - y * columns;
     Tap t;
-    t.there = kk < k;
+    t.there = WHOLE || kk < k;
     t.y = int(y) * tap_y;
     t.x = int(x) * tap_x;
     t.a = uint(t.y) * line + uint(t.x) * pixel + octet;
@@ -83,7 +86,7 @@ Tap tap_at(uint kk) {
 }
 
 void a_fetch(uint set, uint row0, uint k0, uint k1, bool tail) {
-    Tap t = tap_at(k0 + a_column());
+    Tap t = tap_at(k0);
     [[unroll]] for (uint i = 0u; i < A_EACH; ++i) {
         bool inside = t.there && uint(window_y[i] + t.y) < height && uint(window_x[i] + t.x) < width;
         next_a[set * A_EACH + i] = octet_or_zeros(inside, a + uint64_t(offset_a[i] + t.a));
@@ -99,11 +102,11 @@ uint b_row(uint i) { return gl_LocalInvocationID.x / B_WIDTH + i * (THREADS / B_
 
 void b_begin(Batch at_, uint column0) {
     [[unroll]] for (uint i = 0u; i < B_EACH; ++i)
-        offset_b[i] = min(column0 + b_row(i), n - 1u) * weight_row;
+        offset_b[i] = min(column0 + b_row(i), n - 1u) * weight_row + (WHOLE ? a_column() * 2u : 0u);
 }
 
 void b_fetch(uint set, uint k0, uint k1, bool tail) {
-    Tap t = tap_at(k0 + a_column());
+    Tap t = tap_at(k0);
     [[unroll]] for (uint i = 0u; i < B_EACH; ++i)
         next_b[set * B_EACH + i] = octet_or_zeros(t.there, b + uint64_t(offset_b[i] + t.b));
 }

@@ -250,7 +250,8 @@ fn every_layout_and_more_windows_than_a_tile() {
 /// and not, one output more than they begin with, and several tiles.
 fn wide_cases() -> Vec<Case> {
     let same = |input: &[usize], weight: &[usize]| {
-        let half: Vec<isize> = weight[1..weight.len() - 1].iter().map(|k| *k as isize / 2).collect();
+        let half: Vec<isize> =
+            weight[1..weight.len() - 1].iter().map(|k| *k as isize / 2).collect();
         Case { low: half.clone(), high: half, ..Case::plain(input, weight) }
     };
     vec![

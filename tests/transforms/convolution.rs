@@ -134,10 +134,22 @@ fn derivatives_of_many_windows() {
     let cases = [
         case(&[8, 16, 16, 64], &[72, 3, 3, 64], two(&[1, 1])),
         case(&[8, 17, 15, 40], &[64, 3, 3, 40], two(&[2, 1])),
-        case(&[8, 16, 16, 32], &[128, 1, 1, 32], ConvOptions { stride: &[2], ..ConvOptions::default() }),
+        case(
+            &[8, 16, 16, 32],
+            &[128, 1, 1, 32],
+            ConvOptions { stride: &[2], ..ConvOptions::default() },
+        ),
         case(&[16, 16, 16, 3], &[64, 3, 3, 3], two(&[1, 1])),
-        case(&[4, 12, 12, 48], &[24, 3, 2, 48], ConvOptions { kernel_dilation: &[2, 3], ..two(&[2, 2]) }),
-        case(&[8, 64, 24], &[40, 5, 24], ConvOptions { padding: (&[2], &[1]), ..ConvOptions::default() }),
+        case(
+            &[4, 12, 12, 48],
+            &[24, 3, 2, 48],
+            ConvOptions { kernel_dilation: &[2, 3], ..two(&[2, 2]) },
+        ),
+        case(
+            &[8, 64, 24],
+            &[40, 5, 24],
+            ConvOptions { padding: (&[2], &[1]), ..ConvOptions::default() },
+        ),
     ];
     on_each_device(|device| {
         for case in &cases {

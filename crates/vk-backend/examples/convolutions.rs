@@ -8,10 +8,13 @@ use mlx_vulkan_core::{
     transforms, with_device,
 };
 
-fn random(shape: &[usize], dtype: Dtype) -> Result<Array> {
-    let n = shape.iter().product::<usize>();
-    let data: Vec<f32> = (0..n).map(|i| ((i * 7919 % 1009) as f32 / 504.5) - 1.0).collect();
-    let array = ops::astype(&Array::from_slice(&data, shape)?, dtype)?;
+fn waves(shape: &[usize], dtype: Dtype) -> Result<Array> {
+    let count = shape.iter().product::<usize>() as f64;
+    let array = ops::sin(&ops::arange(0.0, count, 1.0, Dtype::Float32)?)?;
+    let array = ops::astype(
+        &ops::reshape(&array, &shape.iter().map(|&n| n as isize).collect::<Vec<_>>())?,
+        dtype,
+    )?;
     array.eval()?;
     Ok(array)
 }
@@ -24,7 +27,7 @@ fn time(name: &str, flops: f64, mut f: impl FnMut() -> Result<Array>) -> Result<
     f()?.eval()?;
     let (mut start, mut runs) = (Instant::now(), 0u32);
     // The first batches raise the clock.
-    while runs < 40 || start.elapsed().as_secs_f64() < 0.1 {
+    while runs < 40 || start.elapsed().as_secs_f64() < 0.05 {
         let batch = (0..20).map(|_| f()).collect::<Result<Vec<_>>>()?;
         mlx_vulkan_core::eval(&batch.iter().collect::<Vec<_>>())?;
         runs += 20;
@@ -42,9 +45,9 @@ fn convolution(
     [kernel, stride]: [usize; 2],
     dtype: Dtype,
 ) -> Result<()> {
-    let x = random(&[256, size, size, channels], dtype)?;
-    let w = random(&[outputs, kernel, kernel, channels], dtype)?;
-    let g = random(&[256, size / stride, size / stride, outputs], dtype)?;
+    let x = waves(&[256, size, size, channels], dtype)?;
+    let w = waves(&[outputs, kernel, kernel, channels], dtype)?;
+    let g = waves(&[256, size / stride, size / stride, outputs], dtype)?;
     let (stride, padding) = ([stride as isize], [(kernel / 2) as isize]);
     let options =
         ConvOptions { stride: &stride, padding: (&padding, &padding), ..ConvOptions::default() };

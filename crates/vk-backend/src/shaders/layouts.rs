@@ -947,6 +947,7 @@ pub(crate) mod convolution_unfold {
 /// `shaders/convolution/weight.comp`.
 pub(crate) mod convolution_weight {
     use super::*;
+    pub(crate) const REGULAR_FLAG: u32 = 512;
     pub(crate) const CONVOLUTION_WEIGHT_FLOAT16: KernelOf<Constants, Push> =
         KernelOf::new(Kernel::convolution_weight_float16);
     pub(crate) const CONVOLUTION_WEIGHT_BFLOAT16: KernelOf<Constants, Push> =
@@ -1103,6 +1104,7 @@ pub(crate) mod convolution_weight {
 pub(crate) mod convolution_windows {
     use super::*;
     pub(crate) const CLASSES_FLAG: u32 = 512;
+    pub(crate) const WHOLE_FLAG: u32 = 1024;
     pub(crate) const CONVOLUTION_WINDOWS_FLOAT16: KernelOf<Constants, Push> =
         KernelOf::new(Kernel::convolution_windows_float16);
     pub(crate) const CONVOLUTION_WINDOWS_BFLOAT16: KernelOf<Constants, Push> =
@@ -3836,16 +3838,36 @@ pub(crate) mod reduce {
         pub(crate) mode: u32,
         /// `constant_id = 6`.
         pub(crate) across: u32,
+        /// `constant_id = 7`.
+        pub(crate) columns: u32,
     }
     impl Default for Constants {
         fn default() -> Self {
-            Constants { workgroup: 1, from: 11, to: 11, op: 5, team: 64, mode: 0, across: 0 }
+            Constants {
+                workgroup: 1,
+                from: 11,
+                to: 11,
+                op: 5,
+                team: 64,
+                mode: 0,
+                across: 0,
+                columns: 1,
+            }
         }
     }
     impl SpecConstants for Constants {
-        type Words = [u32; 7];
-        fn words(&self) -> [u32; 7] {
-            [self.workgroup, self.from, self.to, self.op, self.team, self.mode, self.across]
+        type Words = [u32; 8];
+        fn words(&self) -> [u32; 8] {
+            [
+                self.workgroup,
+                self.from,
+                self.to,
+                self.op,
+                self.team,
+                self.mode,
+                self.across,
+                self.columns,
+            ]
         }
     }
     /// `Push` of the shader.

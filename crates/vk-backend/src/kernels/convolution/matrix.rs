@@ -160,7 +160,11 @@ pub(super) fn eval(
     let Some(elements) = Elements::of(ctx, output.dtype, multiplications) else { return Ok(false) };
     let (from, by) = (pixels(ctx, input)?, pixels(ctx, weight)?);
     let several = axes.map(|axis| axis.period()).into_iter().product::<usize>();
-    let sizes = [windows.div_ceil(several), weight.dim(0), elements.channels(weight.size() / weight.dim(0))];
+    let sizes = [
+        windows.div_ceil(several),
+        weight.dim(0),
+        elements.channels(weight.size() / weight.dim(0)),
+    ];
     let plan = planner::windows(sizes, several, elements.fragment, ctx.capabilities());
     let (true, Some((tile, splits))) = (elements.reach(&from) && elements.reach(&by), plan) else {
         return Ok(false);
@@ -171,7 +175,17 @@ pub(super) fn eval(
         false => (from.octets(ctx)?, by.octets(ctx)?),
     };
     let outputs = axes.map(|axis| axis.output);
-    let windows = Windows { elements, from, by, result, outputs, tile, splits, flip: c.flip, several: several > 1 };
+    let windows = Windows {
+        elements,
+        from,
+        by,
+        result,
+        outputs,
+        tile,
+        splits,
+        flip: c.flip,
+        several: several > 1,
+    };
     for y in axes[0].classes() {
         for x in axes[1].classes() {
             windows.class(ctx, [y, x])?;
@@ -204,7 +218,11 @@ impl Windows {
         let push = self.push(ctx, along, [m, n, k])?;
         let Dtypes { operands, result: out } = self.elements.dtypes;
         let (tile, splits) = (self.tile, self.splits);
-        let flags = A_ALONG_K | B_ALONG_K | if self.several { kernel::CLASSES_FLAG } else { 0 };
+        let bit = |on: bool, flag: u32| if on { flag } else { 0 };
+        let flags = A_ALONG_K
+            | B_ALONG_K
+            | bit(self.several, kernel::CLASSES_FLAG)
+            | bit(self.from.shape[3].is_multiple_of(tile.bk as usize), kernel::WHOLE_FLAG);
         let pipeline = |ctx: &Ctx<'_>, out| {
             let constants = matrix_constants!(kernel, tile, operands, out, flags);
             matrix_pipeline(ctx, KERNELS, operands, &constants)

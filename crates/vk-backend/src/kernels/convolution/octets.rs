@@ -47,7 +47,8 @@ impl Pixels {
     /// Whether the kernels take it as it is.
     fn serves(&self) -> bool {
         let [.., channels] = self.shape;
-        let span = |(&size, &stride): (&usize, &isize)| (size.max(1) - 1).saturating_mul(stride as usize);
+        let span =
+            |(&size, &stride): (&usize, &isize)| (size.max(1) - 1).saturating_mul(stride as usize);
         let (outer, last) = (&self.strides[..3], self.strides[3]);
         channels.is_multiple_of(OCTET)
             && last == 1

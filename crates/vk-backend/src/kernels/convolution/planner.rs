@@ -34,8 +34,9 @@ pub(crate) fn weight(
     fragment: Fragment,
     caps: &Capabilities,
 ) -> Option<(MatrixTile, u32)> {
-    let shapes = [&matrix::LARGE, &matrix::FLAT, &matrix::SMALL];
+    let shapes = [&matrix::BUSY, &matrix::LARGE, &matrix::FLAT];
     matrix::best(&shapes, size, MOST_PARTS, fragment, caps)
+        .or_else(|| matrix::best(&[&matrix::SMALL], size, MOST_PARTS, fragment, caps))
 }
 
 /// Parts of k of a product that is deep and small.

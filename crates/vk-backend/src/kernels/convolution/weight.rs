@@ -19,7 +19,7 @@ use crate::{
         Ctx, Operand,
         copy::{self, StridedOperand},
         layouts::convolution_weight as kernel,
-        matmul::{A_VECTOR, matrix_constants, matrix_pipeline},
+        matmul::{A_VECTOR, matrix::MatrixTile, matrix_constants, matrix_pipeline},
         operands::MatrixSide,
     },
     shaders::KernelOf,
@@ -74,8 +74,9 @@ pub(super) fn eval(
         }
     };
     let push = push(ctx, axes, &from, &by)?;
+    let flags = A_VECTOR | if is_regular(&by, &tile) { kernel::REGULAR_FLAG } else { 0 };
     let pipeline = |ctx: &Ctx<'_>, out| {
-        let constants = matrix_constants!(kernel, tile, operands, out, A_VECTOR);
+        let constants = matrix_constants!(kernel, tile, operands, out, flags);
         matrix_pipeline(ctx, KERNELS, operands, &constants)
     };
     let push = |result, splits| kernel::Push { result, splits, ..push };
@@ -106,14 +107,16 @@ fn output(ctx: &mut Ctx<'_>, output: &mut Output) -> Result<Operand> {
     ctx.output_like(output, layout)
 }
 
+/// Whether the windows that a workgroup loads at once begin a line or share one, and never two images.
+fn is_regular(windows: &Pixels, tile: &MatrixTile) -> bool {
+    let [_, y, x, _] = windows.shape;
+    let at_once = (tile.threads() / (tile.bn / 8)) as usize;
+    (y * x).is_multiple_of(at_once) && (x.is_multiple_of(at_once) || at_once.is_multiple_of(x))
+}
+
 /// The kernel's arguments, without the result. Outputs along the axes are the weight's taps, and taps are the
 /// derived convolution's windows.
-fn push(
-    ctx: &mut Ctx<'_>,
-    [y, x]: [Axis; 2],
-    from: &Pixels,
-    by: &Pixels,
-) -> Result<kernel::Push> {
+fn push(ctx: &mut Ctx<'_>, [y, x]: [Axis; 2], from: &Pixels, by: &Pixels) -> Result<kernel::Push> {
     let bytes = |stride: isize| (stride * SIZE as isize) as u32;
     let [image, line, pixel] = [0, 1, 2].map(|i| bytes(from.strides[i]));
     let taps = kernel::Taps {

@@ -32,11 +32,14 @@ pub(crate) struct MatrixTile {
     pub subgroup: u32,
 }
 
-/// Sizes of a tile, and which of the [`TileCosts`] is its, or that of a tile with more columns or rows.
-pub(crate) struct Shape([u32; 5], usize);
+/// Sizes of a tile, and what it takes: one of the [`TileCosts`], and so much of it in percent.
+pub(crate) struct Shape([u32; 5], usize, u64);
 
 /// What a tile takes before its first slice and after its last, in slices of 64.
 const AROUND: u64 = 4;
+
+/// Shared memory that an H200's driver gives a multiprocessor.
+const TOGETHER: u32 = 62 << 10;
 
 /// What adding up parts takes, in the unit of [`TileCosts`], which was some 5.6 ns on an H200: a dispatch, and
 /// so many bytes that are written or read.
@@ -50,20 +53,21 @@ pub(crate) const MOST_UNSPLIT: u32 = 2;
 // Measured on an H200, whose driver gives a multiprocessor about 64 KiB of shared memory: one slice in it at
 // a time and several workgroups or subgroups to hide its loads beat two slices; so do deep ones. What a
 // subgroup has of the result decides how often shared memory is read, which bounds the large ones.
-pub(crate) const WIDE: Shape = Shape([128, 192, 64, 64, 48], 0);
-pub(crate) const LARGE: Shape = Shape([128, 128, 64, 64, 32], 1);
-pub(crate) const TALL: Shape = Shape([128, 64, 64, 64, 32], 1);
-pub(crate) const FLAT: Shape = Shape([64, 128, 64, 32, 64], 1);
-pub(crate) const SMALL: Shape = Shape([64, 64, 64, 32, 32], 2);
-const DEEP: Shape = Shape([64, 64, 128, 32, 32], 2);
-const SHORT: Shape = Shape([32, 64, 128, 16, 32], 3);
+pub(crate) const WIDE: Shape = Shape([128, 192, 64, 64, 48], 0, 100);
+pub(crate) const LARGE: Shape = Shape([128, 128, 64, 64, 32], 1, 100);
+pub(crate) const SMALL: Shape = Shape([64, 64, 64, 32, 32], 2, 100);
+const DEEP: Shape = Shape([64, 64, 128, 32, 32], 2, 100);
+const SHORT: Shape = Shape([32, 64, 128, 16, 32], 3, 100);
+// Of convolutions, on an H100: for few columns, for few rows, and with more subgroups, which have the time to
+// find windows while others multiply.
+pub(crate) const TALL: Shape = Shape([256, 64, 64, 64, 32], 1, 110);
+pub(crate) const FLAT: Shape = Shape([64, 128, 64, 32, 64], 1, 60);
+pub(crate) const BUSY: Shape = Shape([128, 128, 64, 32, 32], 1, 110);
 
 impl Shape {
     /// What a slice of the tile takes.
     fn cost(&self, caps: &Capabilities) -> u64 {
-        let area = |shape: &Shape| u64::from(shape.0[0] * shape.0[1]);
-        let measured = [&WIDE, &LARGE, &SMALL, &SHORT][self.1];
-        u64::from(caps.tiles.numbers()[self.1]) * area(self) / area(measured)
+        u64::from(caps.tiles.numbers()[self.1]) * self.2 / 100
     }
 }
 
@@ -169,7 +173,9 @@ pub(crate) fn best(
     let multiprocessors = u64::from(caps.compute_units.max(1));
     let time = |(tile, cost, parts): &(MatrixTile, u64, u32)| {
         let parts = u64::from(*parts);
-        let rounds = (tile.count(m, n, 1) * parts).div_ceil(multiprocessors);
+        // Workgroups that are on a multiprocessor together take as long as one after the other.
+        let together = u64::from((TOGETHER / tile.shared()).max(1));
+        let rounds = (tile.count(m, n, 1) * parts).div_ceil(multiprocessors * together) * together;
         let bytes = (m * n) as u64 * 8 * parts;
         let sum = if parts > 1 { SUM + bytes / SUM_BYTES } else { 0 };
         rounds * (slices.div_ceil(parts) + AROUND) * cost + sum
@@ -255,6 +261,19 @@ mod tests {
     }
 
     #[test]
+    fn deep_products_of_few_tiles_have_many_parts() {
+        let caps = caps();
+        let best = |size: [usize; 3], most| {
+            let shapes = [&WIDE, &BUSY, &FLAT];
+            let (tile, parts) = best(&shapes, size, most, SQUARE, &caps).unwrap();
+            ([tile.bm, tile.bn], parts)
+        };
+        assert_eq!(best([64, 640, 262_144], 256), ([64, 128], 52));
+        assert_eq!(best([64, 640, 262_144], 1), ([64, 128], 1));
+        assert_eq!(best([4096, 4096, 4096], 256), ([128, 192], 1));
+    }
+
+    #[test]
     fn measured_costs_decide() {
         let plan = |tiles: TileCosts| {
             let caps = Capabilities { tiles, ..caps() };
@@ -278,7 +297,7 @@ mod tests {
         assert_eq!((tile.bm, tile.threads()), (64, 256));
         let none = Capabilities { shared_memory: 8 << 10, ..caps() };
         assert_eq!(plan(4096, 4096, 512, 1, SQUARE, false, &none), None);
-        for shape in [&WIDE, &LARGE, &SMALL, &DEEP, &SHORT] {
+        for shape in [&WIDE, &LARGE, &SMALL, &DEEP, &SHORT, &TALL, &FLAT, &BUSY] {
             assert!(MatrixTile::new(shape, SQUARE, 32).runs(&caps()));
         }
     }
