@@ -57,6 +57,7 @@ Batch batch_at(uint batch) {
 #include "picks.glsl"
 #include "groups.glsl"
 
+#ifdef OWN_PUSH
 // Stores four neighbours of a row of the result, as far as they are columns.
 void put_quad(Batch at_, uint row, uint column, vec4 x) {
     uint64_t i = uint64_t(row) * uint64_t(at_.n) + uint64_t(column);
@@ -64,8 +65,7 @@ void put_quad(Batch at_, uint row, uint column, vec4 x) {
     else [[unroll]] for (uint e = 0u; e < 4u; ++e)
         if (column + e < at_.n) store_float(OUT_DTYPE, at_.result, int64_t(i) + int64_t(e), x[e]);
 }
-
-#ifndef OWN_PUSH
+#else
 // Four neighbours of a row of which the first `count` exist.
 vec4 finish(Batch at_, uint row, uint column, uint count, vec4 x) {
     uint64_t from = at(DTYPE, at_.c, int64_t(row) * c_row + int64_t(column) * c_column);
@@ -78,8 +78,12 @@ vec4 finish(Batch at_, uint row, uint column, uint count, vec4 x) {
 // Stores four neighbours of a row, as far as they exist.
 void store_quad(Batch at_, uint row, uint column, vec4 x) {
     if (row >= at_.m || column >= at_.n) return;
-    if (ADD) x = finish(at_, row, column, min(4u, at_.n - column), x);
-    put_quad(at_, row, column, x);
+    uint64_t i = uint64_t(row) * uint64_t(at_.n) + uint64_t(column);
+    uint count = min(4u, at_.n - column);
+    if (ADD) x = finish(at_, row, column, count, x);
+    if ((at_.n & 3u) == 0u) store_float4(OUT_DTYPE, at_.result, i / 4ul, x);
+    else [[unroll]] for (uint e = 0u; e < 4u; ++e)
+        if (e < count) store_float(OUT_DTYPE, at_.result, int64_t(i) + int64_t(e), x[e]);
 }
 #endif
 

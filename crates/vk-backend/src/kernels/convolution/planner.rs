@@ -12,6 +12,9 @@ use crate::{
 /// device's cache.
 const UNFOLDED: usize = 32 << 20;
 
+/// Parts of k of a product that is deep and small.
+const MOST_PARTS: u32 = 256;
+
 /// Classes of outputs, each with a dispatch, up to which a spread input is not unfolded.
 const MOST_CLASSES: usize = 16;
 
@@ -38,9 +41,6 @@ pub(crate) fn weight(
     matrix::best(&shapes, size, MOST_PARTS, fragment, caps)
         .or_else(|| matrix::best(&[&matrix::SMALL], size, MOST_PARTS, fragment, caps))
 }
-
-/// Parts of k of a product that is deep and small.
-const MOST_PARTS: u32 = 256;
 
 /// Sizes of a convolution as products: of `windows` rows, per group of channels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -19,7 +19,7 @@ use crate::{
         Ctx, Operand,
         copy::{self, StridedOperand},
         layouts::convolution_weight as kernel,
-        matmul::{A_VECTOR, matrix::MatrixTile, matrix_constants, matrix_pipeline},
+        matmul::{A_VECTOR, Dtypes, matrix::MatrixTile, matrix_constants, matrix_pipeline},
         operands::MatrixSide,
     },
     shaders::KernelOf,
@@ -62,35 +62,53 @@ pub(super) fn eval(
         true => (from.stacked(ctx, MatrixSide::Right)?, by.stacked(ctx, MatrixSide::Left)?),
         false => (from.octets(ctx)?, by.rows(ctx)?),
     };
-    let operands = elements.dtypes.operands;
-    let taps = axes[0].output * axes[1].output;
-    let (channels, padded) = (columns / taps, from.shape[3]);
-    let to = match channels == padded {
-        true => result,
-        false => {
-            let bytes = outputs * taps * padded * elements.dtypes.result.size();
-            let region = ctx.scratch(bytes as u64)?;
-            Operand { address: region.address, region }
-        }
-    };
-    let push = push(ctx, axes, &from, &by)?;
-    let flags = A_VECTOR | if is_regular(&by, &tile) { kernel::REGULAR_FLAG } else { 0 };
-    let pipeline = |ctx: &Ctx<'_>, out| {
-        let constants = matrix_constants!(kernel, tile, operands, out, flags);
-        matrix_pipeline(ctx, KERNELS, operands, &constants)
-    };
-    let push = |result, splits| kernel::Push { result, splits, ..push };
-    let size = [outputs, taps * padded];
-    let product = Product { size, tile, splits, out: elements.dtypes.result };
-    product.encode(ctx, pipeline, push, [by.at.region, from.at.region], to)?;
-    if channels == padded {
-        return Ok(true);
-    }
-    let dtype = output.dtype;
-    let from = StridedOperand { at: to, dtype, strides: &[padded as isize, 1] };
-    let to = StridedOperand { at: result, dtype, strides: &[channels as isize, 1] };
-    copy::copy(ctx, &[outputs * taps, channels], from, to)?;
+    let channels = output.shape[0];
+    Derivative { elements, from, by, axes, tile, splits }.encode(ctx, channels, result)?;
     Ok(true)
+}
+
+/// A derivative by the weight of operands in whole octets, as a product.
+struct Derivative {
+    elements: Elements,
+    /// The input.
+    from: Pixels,
+    /// The cotangents.
+    by: Pixels,
+    axes: [Axis; 2],
+    tile: MatrixTile,
+    splits: u32,
+}
+
+impl Derivative {
+    /// Encodes it; of the input's `channels` there may be more by now.
+    fn encode(&self, ctx: &mut Ctx<'_>, channels: usize, result: Operand) -> Result<()> {
+        let Dtypes { operands, result: out } = self.elements.dtypes;
+        let (outputs, padded, tile) = (self.by.shape[3], self.from.shape[3], self.tile);
+        let taps = self.axes[0].output * self.axes[1].output;
+        let to = match channels == padded {
+            true => result,
+            false => {
+                let region = ctx.scratch((outputs * taps * padded * out.size()) as u64)?;
+                Operand { address: region.address, region }
+            }
+        };
+        let regular = is_regular(&self.by, &tile);
+        let flags = A_VECTOR | if regular { kernel::REGULAR_FLAG } else { 0 };
+        let pipeline = |ctx: &Ctx<'_>, out| {
+            let constants = matrix_constants!(kernel, tile, operands, out, flags);
+            matrix_pipeline(ctx, KERNELS, operands, &constants)
+        };
+        let push = push(ctx, self.axes, &self.from, &self.by)?;
+        let push = |result, splits| kernel::Push { result, splits, ..push };
+        let product = Product { size: [outputs, taps * padded], tile, splits: self.splits, out };
+        product.encode(ctx, pipeline, push, [self.by.at.region, self.from.at.region], to)?;
+        if channels == padded {
+            return Ok(());
+        }
+        let from = StridedOperand { at: to, dtype: out, strides: &[padded as isize, 1] };
+        let to = StridedOperand { at: result, dtype: out, strides: &[channels as isize, 1] };
+        copy::copy(ctx, &[outputs * taps, channels], from, to)
+    }
 }
 
 /// Allocates the output, (channels, y, x, outputs), in the order of a weight: (outputs, y, x, channels).
