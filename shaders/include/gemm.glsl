@@ -1,7 +1,8 @@
 // What the matrix product kernels share: arguments, batches, the epilogue. Needs common.glsl and floats.glsl.
 //
 // a is (m, k), b is (k, n); each has one axis with stride 1 and a distance `lda`, `ldb` along the other. The
-// result is (batches, m, n), dense. Constants 1 to 4 are the same in all of them.
+// result is (batches, m, n), dense. Constants 1 to 4 are the same in all of them. With OWN_PUSH the kernel
+// has arguments of its own and supplies batch_at and store_quad.
 layout(constant_id = 1) const uint DTYPE = 11;    // of a, b, c
 layout(constant_id = 2) const uint OUT_DTYPE = 11; // float32 when k is split
 layout(constant_id = 3) const uint FLAGS = 0;
@@ -16,6 +17,7 @@ const bool ADD = (FLAGS & ADD_FLAG) != 0u;      // alpha (a b) + beta c
 const bool C_VECTOR = (FLAGS & C_VECTOR_FLAG) != 0u; // rows of c are aligned groups of four
 const bool GROUPED = (FLAGS & GROUPED_FLAG) != 0u; // groups.glsl
 
+#ifndef OWN_PUSH
 layout(push_constant, scalar) uniform Push {
     uint64_t a, b, c, result;
     uint64_t walk;   // batch axes: sizes, strides of a, b, c, as in strided_offset
@@ -25,10 +27,15 @@ layout(push_constant, scalar) uniform Push {
     float alpha, beta;
     uint ndim, splits;
 };
+#endif
 
 // Where the matrices of a batch begin, the end of its rows, and the columns of the result.
 struct Batch { uint64_t a, b, c, result; uint m, n; };
 
+#ifdef OWN_PUSH
+Batch batch_at(uint batch);
+void store_quad(Batch at_, uint row, uint column, vec4 x);
+#else
 Batch batch_at(uint batch) {
     Batch at_;
     int64_t ia = 0l, ib = 0l, ic = 0l;
@@ -45,10 +52,20 @@ Batch batch_at(uint batch) {
     at_.n = n;
     return at_;
 }
+#endif
 
 #include "picks.glsl"
 #include "groups.glsl"
 
+#ifdef OWN_PUSH
+// Stores four neighbours of a row of the result, as far as they are columns.
+void put_quad(Batch at_, uint row, uint column, vec4 x) {
+    uint64_t i = uint64_t(row) * uint64_t(at_.n) + uint64_t(column);
+    if ((at_.n & 3u) == 0u) store_float4(OUT_DTYPE, at_.result, i / 4ul, x);
+    else [[unroll]] for (uint e = 0u; e < 4u; ++e)
+        if (column + e < at_.n) store_float(OUT_DTYPE, at_.result, int64_t(i) + int64_t(e), x[e]);
+}
+#else
 // Four neighbours of a row of which the first `count` exist.
 vec4 finish(Batch at_, uint row, uint column, uint count, vec4 x) {
     uint64_t from = at(DTYPE, at_.c, int64_t(row) * c_row + int64_t(column) * c_column);
@@ -68,6 +85,7 @@ void store_quad(Batch at_, uint row, uint column, vec4 x) {
     else [[unroll]] for (uint e = 0u; e < 4u; ++e)
         if (e < count) store_float(OUT_DTYPE, at_.result, int64_t(i) + int64_t(e), x[e]);
 }
+#endif
 
 // The part of k of a split, in multiples of `depth`.
 uvec2 split_range(uint split, uint depth) {

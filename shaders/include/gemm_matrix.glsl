@@ -8,7 +8,7 @@
 // contents, against bank conflicts.
 //
 // The kernel supplies b in the same way as a: b_begin, b_fetch into one of two sets of registers, b_store
-// from there into `slices`, behind a.
+// from there into `slices`, behind a. With OWN_A it supplies a, too.
 //
 // With SIBLINGS, b is a list of up to three matrices that lie along k, at `extra`, with a result each; `n`
 // counts the columns of them all, and a tile has columns of at most two. With GATED, half of a fragment's
@@ -120,6 +120,11 @@ uvec4 keep_halves(uvec4 x, int count) {
 uint a_row(uint i) { return gl_LocalInvocationID.x / A_WIDTH + i * (THREADS / A_WIDTH); }
 uint a_column() { return gl_LocalInvocationID.x % A_WIDTH * 8u; }
 
+#ifdef OWN_A
+void a_begin(Batch at_, uint row0);
+void a_fetch(uint set, uint row0, uint k0, uint k1, bool tail);
+void a_mask(uint set, uint k0, uint k1);
+#else
 void a_begin(Batch at_, uint row0) {
     base_a = same(at(DTYPE, at_.a, GROUPED ? 0l : A_ALONG_K ? int64_t(row0) * lda : int64_t(row0)));
     [[unroll]] for (uint i = 0u; i < A_EACH; ++i) {
@@ -149,6 +154,7 @@ void a_mask(uint set, uint k0, uint k1) {
         next_a[set * A_EACH + i] = keep_halves(next_a[set * A_EACH + i],
             A_ALONG_K ? int(k1) - int(k0 + a_column()) : k0 + a_row(i) < k1 ? 8 : 0);
 }
+#endif
 
 void a_store(uint set) {
     uint to = a_row(0u) * A_PITCH + a_column() / 8u;
@@ -185,6 +191,11 @@ void multiply(uint row, uint column) {
 
 // Sets the tile's matrices; returns its first column in the first one.
 uint pick_matrices(inout Batch at_, uint column0) {
+#ifdef OWN_PUSH
+    own = Sibling(b, 0ul, 0ul, at_.result, n, n);
+    border = BN;
+    return column0;
+#else
     own = Sibling(b, c, extra, at_.result, n, n);
     border = BN;
     if (!SIBLINGS) return column0;
@@ -202,6 +213,7 @@ uint pick_matrices(inout Batch at_, uint column0) {
     second = list.all[alone ? s : s + 1u];
     if (!alone) border = own.end - column0;
     return column0 - (own.end - own.n);
+#endif
 }
 
 // Four neighbours of the result, from the subgroup's slot in shared memory.

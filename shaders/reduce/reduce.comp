@@ -1,7 +1,8 @@
 #version 460
 // Reduces rows of elements: teams of threads share a row, or a part of one, and join
 // their results in shared memory.
-// Constants: 1 source dtype, 2 destination dtype, 3 operation, 4 team size, 5 mode, 6 across (see rows.glsl).
+// Constants: 1 source dtype, 2 destination dtype, 3 operation, 4 team size, 5 mode, 6 across (see rows.glsl),
+// 7 columns: neighbouring rows that a thread takes together, a word of 16 bytes at a time, and that count as one.
 #include "common.glsl"
 #include "elementwise.glsl"
 
@@ -12,6 +13,7 @@ layout(constant_id = 3) const uint OP = 5;
 layout(constant_id = 4) const uint TEAM = 64;
 layout(constant_id = 5) const uint MODE = 0;
 layout(constant_id = 6) const uint ACROSS = 0;
+layout(constant_id = 7) const uint COLUMNS = 1;
 
 // Elements of a row: neighbours in memory, one stride apart, or walked over several axes. [host]
 const uint CONTIGUOUS = 0, ONE_STRIDE = 1, WALK = 2;
@@ -28,9 +30,11 @@ layout(push_constant, scalar) uniform Push {
 #include "reduction.glsl"
 #include "rows.glsl"
 
-shared A parts[gl_WorkGroupSize.x];
+const uint WORKGROUP = gl_WorkGroupSize.x;
+shared A parts[WORKGROUP * COLUMNS];
 
-A acc[4];
+// Of a row four, else one of each column.
+A acc[COLUMNS > 4u ? COLUMNS : 4u];
 
 void take(uint64_t address, uint64_t i) {
     acc[0] = combine(acc[0], lift(load_element(FROM, address, int64_t(i))));
@@ -77,10 +81,30 @@ void fold_strided(int64_t base, uint64_t from, uint64_t to, uint lane) {
     for (; i < to; i += TEAM) acc[0] = combine(acc[0], lift(load_element(FROM, source, base + offset(i))));
 }
 
+void take_columns(uvec4 w) {
+    [[unroll]] for (uint j = 0u; j < COLUMNS; ++j) acc[j] = combine(acc[j], lift(unpack(w, j)));
+}
+
+void fold_columns(int64_t base, uint64_t from, uint64_t to, uint lane) {
+    uint64_t address = source + uint64_t(base) * dtype_size(FROM), size = dtype_size(FROM), i = from + lane;
+    for (; i + 3u * TEAM < to; i += 4u * TEAM) {
+        uvec4 w[4];
+        [[unroll]] for (uint k = 0u; k < 4u; ++k)
+            w[k] = V4(address + uint64_t(offset(i + k * TEAM)) * size).v[0];
+        [[unroll]] for (uint k = 0u; k < 4u; ++k) take_columns(w[k]);
+    }
+    for (; i < to; i += TEAM) take_columns(V4(address + uint64_t(offset(i)) * size).v[0]);
+}
+
+// The thread's part of a row, or of columns in `acc`.
 A fold(Task task, uint lane) {
-    [[unroll]] for (uint k = 0u; k < 4u; ++k) acc[k] = identity();
-    int64_t base = walk_offset(row_walk, row_ndim, 0u, task.row);
+    [[unroll]] for (uint k = 0u; k < acc.length(); ++k) acc[k] = identity();
+    int64_t base = walk_offset(row_walk, row_ndim, 0u, task.row * COLUMNS);
     uint64_t from = task.part * chunk, to = min(from + chunk, length);
+    if (COLUMNS > 1u) {
+        fold_columns(base, from, to, lane);
+        return acc[0];
+    }
     if (MODE == CONTIGUOUS)
         fold_contiguous(source + uint64_t(base + int64_t(from)) * dtype_size(FROM), to - from, lane);
     else fold_strided(base, from, to, lane);
@@ -92,21 +116,24 @@ void main() {
     uint64_t tasks = rows * splits;
     TASK_LOOP(first, tasks) {
         uint64_t task = first + team_of(thread);
-        A a = task < tasks ? fold(task_of(task, rows, splits), lane) : identity();
-        parts[thread] = a;
+        acc[0] = identity();
+        if (task < tasks) acc[0] = fold(task_of(task, rows, splits), lane);
+        [[unroll]] for (uint j = 0u; j < COLUMNS; ++j) parts[j * WORKGROUP + thread] = acc[j];
         // Eight at a time: fewer barriers.
         [[dont_unroll]] for (uint left = TEAM; left > 1u;) {
             uint all = left;
             left = max(left / 8u, 1u);
             barrier();
-            if (lane < left) {
-                a = parts[thread];
+            if (lane < left) [[unroll]] for (uint j = 0u; j < COLUMNS; ++j) {
+                uint own = j * WORKGROUP + thread;
+                A a = parts[own];
                 [[dont_unroll]] for (uint i = left; i < all; i += left)
-                    a = combine(a, parts[thread + i * LANE_STRIDE]);
-                parts[thread] = a;
+                    a = combine(a, parts[own + i * LANE_STRIDE]);
+                parts[own] = a;
             }
         }
-        if (lane == 0u && task < tasks) store_element(TO, destination, int64_t(task), lower(parts[thread]));
+        if (lane == 0u && task < tasks) [[unroll]] for (uint j = 0u; j < COLUMNS; ++j)
+            store_element(TO, destination, int64_t(task * COLUMNS + j), lower(parts[j * WORKGROUP + thread]));
         if (TEAM > 1u) barrier(); // the next round overwrites what the last addition reads
     }
 }

@@ -246,6 +246,57 @@ fn every_layout_and_more_windows_than_a_tile() {
     });
 }
 
+/// What cooperative matrices take: any stride, dilation and padding of one or two axes, channels in octets
+/// and not, one output more than they begin with, and several tiles.
+fn wide_cases() -> Vec<Case> {
+    let same = |input: &[usize], weight: &[usize]| {
+        let half: Vec<isize> =
+            weight[1..weight.len() - 1].iter().map(|k| *k as isize / 2).collect();
+        Case { low: half.clone(), high: half, ..Case::plain(input, weight) }
+    };
+    vec![
+        same(&[2, 6, 7, 16], &[24, 3, 3, 16]),
+        Case { stride: vec![2, 2], ..same(&[3, 7, 8, 8], &[17, 3, 3, 8]) },
+        Case { stride: vec![2, 2], ..Case::plain(&[2, 7, 8, 16], &[20, 1, 1, 16]) },
+        Case { flip: true, stride: vec![1, 2], ..same(&[2, 9, 6, 3], &[65, 3, 3, 3]) },
+        Case {
+            kernel_dilation: vec![3, 2],
+            low: vec![4, 1],
+            high: vec![2, 3],
+            ..Case::plain(&[1, 8, 9, 12], &[70, 3, 2, 12])
+        },
+        Case {
+            input_dilation: vec![2, 3],
+            low: vec![1, 2],
+            high: vec![2, 1],
+            flip: true,
+            ..Case::plain(&[2, 5, 4, 8], &[18, 3, 4, 8])
+        },
+        Case {
+            input_dilation: vec![4, 2],
+            stride: vec![2, 3],
+            kernel_dilation: vec![2, 1],
+            low: vec![3, 0],
+            ..Case::plain(&[1, 6, 7, 24], &[32, 4, 2, 24])
+        },
+        Case { input_dilation: vec![2], ..Case::plain(&[2, 12, 16], &[19, 1, 16]) },
+        Case { stride: vec![3], ..same(&[4, 40, 40], &[130, 5, 40]) },
+    ]
+}
+
+#[test]
+fn windows_for_cooperative_matrices() {
+    on_each_device(|device| {
+        for dtype in floats(device).filter(|dtype| dtype.size() == 2) {
+            for case in wide_cases() {
+                for layout in [Layout::Contiguous, Layout::Transposed, Layout::Sliced] {
+                    case.check(device, dtype, layout);
+                }
+            }
+        }
+    });
+}
+
 /// Windows as rows of a matrix take more memory than is given to them at once.
 #[test]
 fn windows_in_several_parts() {

@@ -329,6 +329,36 @@ fn long_rows_and_columns() {
     });
 }
 
+/// Rows beside each other that fill words of 16 bytes, which one thread takes together.
+#[test]
+fn columns_of_words() {
+    on_each_device(|device| {
+        for (shape, axes) in
+            [(&[300, 64][..], &[0][..]), (&[5, 70, 24], &[1]), (&[40, 50, 16], &[0, 1])]
+        {
+            for dtype in [Dtype::Float16, Dtype::Bfloat16, Dtype::Int16, Dtype::Uint32] {
+                for layout in [Layout::Contiguous, Layout::Sliced, Layout::Reversed] {
+                    let number = |i: usize| ((i * 37 + i / 11) % 31) as f64;
+                    let a = layout.view(shape, |s| filled(s, dtype, number));
+                    let axes: Vec<usize> = axes.to_vec();
+                    let (_, groups) = groups(shape, &axes);
+                    let x = values(&a);
+                    let of = |f: fn(f64, f64) -> f64| -> Vec<f64> {
+                        groups.iter().map(|of| of.iter().map(|&i| x[i]).fold(0.0, f)).collect()
+                    };
+                    let what = format!("{shape:?} {dtype} {layout:?} over {axes:?} on {device}");
+                    let axes: Vec<isize> = axes.iter().map(|&axis| axis as isize).collect();
+                    let got = values(&ops::max(&a, &axes, false).unwrap());
+                    assert_eq!(got, of(f64::max), "{what}");
+                    let near = |value: f64| Approx { value, error: value * epsilon(dtype) };
+                    let want: Vec<Approx> = of(|a, b| a + b).into_iter().map(near).collect();
+                    assert_approx(&what, &ops::sum(&a, &axes, false).unwrap(), &want);
+                }
+            }
+        }
+    });
+}
+
 /// A slice that starts off the grid of words is read in single elements up to it.
 #[test]
 fn rows_off_the_grid_of_words() {

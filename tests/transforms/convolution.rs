@@ -1,10 +1,10 @@
 //! Derivatives of convolutions with any parameters, and convolutions mapped over inputs and weights.
 
 use mlx::{
-    Array, Dtype, Result,
+    Array, Device, Dtype, Result,
     ops::{self, ConvOptions, ConvolveMode},
 };
-use mlx_tests::{filled, noise, on_each_device, values};
+use mlx_tests::{Approx, assert_approx, filled, noise, on_each_device, sum_error, values};
 
 use crate::{derivatives::check_function, mapping};
 
@@ -78,6 +78,38 @@ impl Case {
         vec![array(self.input, 2 * seed + 1), array(self.weight, 2 * seed + 2)]
     }
 
+    /// Compares both derivatives on a device with those in float64; the latter of absolute values bound what
+    /// roundings may add up to.
+    fn check_derivatives(&self, device: Device, dtype: Dtype) {
+        let inputs = self.inputs(dtype, 3);
+        let output = self.apply(&inputs).unwrap().swap_remove(0);
+        let cotangent = filled(output.shape(), dtype, noise(9, -1.0, 1.0));
+        let exact = |of: fn(&Array) -> Result<Array>| {
+            let wide = |a: &Array| of(&ops::astype(a, Dtype::Float64).unwrap()).unwrap();
+            let inputs: Vec<Array> = inputs.iter().map(wide).collect();
+            let fun = |x: &[Array]| self.apply(x);
+            let found = mlx::with_device(Device::CPU, || {
+                let (_, found) = mlx::transforms::vjp(fun, &inputs, &[wide(&cotangent)])?;
+                mlx::eval(&found.iter().collect::<Vec<_>>())?;
+                Ok::<_, mlx::Error>(found)
+            });
+            found.unwrap().unwrap()
+        };
+        let (want, most) = (exact(|a| Ok(a.clone())), exact(ops::abs));
+        let fun = |x: &[Array]| self.apply(x);
+        let (_, got) = mlx::transforms::vjp(fun, &inputs, &[cotangent]).unwrap();
+        let weight = &inputs[1];
+        let terms = [weight.size() / weight.dim(-1), output.size() / weight.dim(0)];
+        for (i, got) in got.iter().enumerate() {
+            let want = values(&want[i]).into_iter().zip(values(&most[i]));
+            let want: Vec<Approx> = want
+                .map(|(value, most)| Approx { value, error: sum_error(terms[i], most, dtype) })
+                .collect();
+            let what = format!("{:?} {:?} {dtype} by {i} on {device}", self.options, self.input);
+            assert_approx(&what, got, &want);
+        }
+    }
+
     fn apply(&self, inputs: &[Array]) -> Result<Vec<Array>> {
         Ok(vec![ops::conv_general(&inputs[0], &inputs[1], self.options)?])
     }
@@ -89,6 +121,43 @@ fn derivatives() {
         let inputs = case.inputs(Dtype::Float64, 0);
         check_function(&format!("{:?}", case.options), &inputs, |inputs| case.apply(inputs));
     }
+}
+
+/// Sizes that cooperative matrices take, on each device against float64.
+#[test]
+fn derivatives_of_many_windows() {
+    let two = |stride: &'static [isize]| ConvOptions {
+        stride,
+        padding: (&[1, 1], &[1, 1]),
+        ..ConvOptions::default()
+    };
+    let cases = [
+        case(&[8, 16, 16, 64], &[72, 3, 3, 64], two(&[1, 1])),
+        case(&[8, 17, 15, 40], &[64, 3, 3, 40], two(&[2, 1])),
+        case(
+            &[8, 16, 16, 32],
+            &[128, 1, 1, 32],
+            ConvOptions { stride: &[2], ..ConvOptions::default() },
+        ),
+        case(&[16, 16, 16, 3], &[64, 3, 3, 3], two(&[1, 1])),
+        case(
+            &[4, 12, 12, 48],
+            &[24, 3, 2, 48],
+            ConvOptions { kernel_dilation: &[2, 3], ..two(&[2, 2]) },
+        ),
+        case(
+            &[8, 64, 24],
+            &[40, 5, 24],
+            ConvOptions { padding: (&[2], &[1]), ..ConvOptions::default() },
+        ),
+    ];
+    on_each_device(|device| {
+        for case in &cases {
+            for dtype in [Dtype::Bfloat16, Dtype::Float16, Dtype::Float32] {
+                case.check_derivatives(device, dtype);
+            }
+        }
+    });
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Derivatives and mapping of softmax, of its logarithm and of what is built on them.
 
-use mlx::{Array, Dtype, fast, ops};
-use mlx_tests::{array, on_each_device};
+use mlx::{Array, Dtype, fast, ops, transforms::grad};
+use mlx_tests::{array, epsilon, filled, noise, on_each_device, values};
 
 use crate::{
     common::{along, check, random, row},
@@ -51,6 +51,56 @@ fn the_derivative_of_cross_entropy_is_what_is_off() {
             assert!((got - want).abs() < 1e-6, "{got} instead of {want}");
         }
     });
+}
+
+/// Rows of several dtypes, with a cotangent for each and logits that share a large number.
+#[test]
+fn derivatives_of_cross_entropy() {
+    const CLASSES: usize = 70;
+    let cotangents = [1.0, -2.0, 0.5];
+    let targets = [3i32, 0, 69];
+    on_each_device(|device| {
+        for dtype in [Dtype::Float16, Dtype::Bfloat16, Dtype::Float32] {
+            let logits = filled(&[3, CLASSES], dtype, |i| 200.0 + noise(1, -3.0, 3.0)(i));
+            let targets = Array::from_slice(&targets, &[3]).unwrap();
+            let cotangents = array(&cotangents, &[3], Dtype::Float32);
+            let got = along(&cotangents, &logits, |x| fast::cross_entropy(x, &targets));
+            let (x, targets, cotangents) = (values(&logits), values(&targets), values(&cotangents));
+            for (i, got) in got.into_iter().enumerate() {
+                let (row, class) = (i / CLASSES, i % CLASSES);
+                let hit = f64::from(class == targets[row] as usize);
+                let want = (share(&x[row * CLASSES..][..CLASSES], class) - hit) * cotangents[row];
+                let error = 1e-5 + want.abs() * epsilon(dtype);
+                assert!((got - want).abs() < error, "{i} of {dtype} on {device}: {got} not {want}");
+            }
+        }
+    });
+}
+
+/// The second derivative along a vector: of each share what it is more than the mean.
+#[test]
+fn second_derivatives_of_cross_entropy() {
+    on_each_device(|device| {
+        let (x, v) = ([0.5, -1.0, 2.0, 0.25], [1.0, -2.0, 0.5, 3.0]);
+        let targets = Array::from_slice(&[1i32], &[1]).unwrap();
+        let vector = array(&v, &[1, 4], Dtype::Float32);
+        let loss = |x: &Array| ops::sum(&fast::cross_entropy(x, &targets)?, &[], false);
+        let first = |x: &Array| ops::sum(&ops::multiply(&grad(loss, x)?, &vector)?, &[], false);
+        let got = values(&grad(first, &array(&x, &[1, 4], Dtype::Float32)).unwrap());
+        let shares: Vec<f64> = (0..4).map(|i| share(&x, i)).collect();
+        let mean: f64 = shares.iter().zip(v).map(|(p, v)| p * v).sum();
+        for i in 0..4 {
+            let want = shares[i] * (v[i] - mean);
+            assert!((got[i] - want).abs() < 1e-6, "{i} on {device}: {} not {want}", got[i]);
+        }
+    });
+}
+
+/// The share of an element in the sum of exponentials of all.
+fn share(x: &[f64], i: usize) -> f64 {
+    let largest = x.iter().copied().fold(f64::MIN, f64::max);
+    let total: f64 = x.iter().map(|x| (x - largest).exp()).sum();
+    (x[i] - largest).exp() / total
 }
 
 #[test]

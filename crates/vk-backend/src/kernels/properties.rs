@@ -324,6 +324,29 @@ proptest! {
     }
 
     #[test]
+    fn convolutions_on_cooperative_matrices(
+        caps in device(),
+        fragment in fragments(),
+        (windows, outputs, depth) in (size(20), size(11), size(13)),
+        classes in 1usize..20,
+    ) {
+        let Some(fragment) = fragment else { return Ok(()) };
+        if let Some((tile, splits)) = convolution::windows([windows, outputs, depth], classes, fragment, &caps) {
+            prop_assert!(splits == 1 || classes == 1);
+            let gemm = Gemm::Matrix(tile, splits);
+            expect_gemm(gemm, [windows, outputs, depth, 1], Some(fragment), &caps)?;
+            // Octets of k are as many in a row of either slice.
+            prop_assert!(tile.threads().is_multiple_of(tile.bk / 8));
+        }
+        if let Some((tile, splits)) = convolution::weight([outputs, depth, windows], fragment, &caps) {
+            let gemm = Gemm::Matrix(tile, splits);
+            expect_gemm(gemm, [outputs, depth, windows, 1], Some(fragment), &caps)?;
+            // A thread's vectors of windows are of one tap.
+            prop_assert!(tile.threads().is_multiple_of(tile.bn / 8));
+        }
+    }
+
+    #[test]
     fn grids(caps in device(), items in any::<u64>(), per_group in 0u64..2000) {
         let groups = caps.groups_1d(items, per_group);
         prop_assert!((1..=caps.max_groups[0]).contains(&groups));

@@ -211,6 +211,7 @@ fn carries(
         across,
         splits: plan.splits,
         chunk: plan.chunk,
+        columns: 1,
     };
     let (count, splits) = (rows.count() as usize, plan.splits as usize);
     let (shape, axis) = if across { ([splits, count], 0) } else { ([count, splits], 1) };

@@ -944,6 +944,333 @@ pub(crate) mod convolution_unfold {
     };
 }
 
+/// `shaders/convolution/weight.comp`.
+pub(crate) mod convolution_weight {
+    use super::*;
+    pub(crate) const REGULAR_FLAG: u32 = 512;
+    pub(crate) const CONVOLUTION_WEIGHT_FLOAT16: KernelOf<Constants, Push> =
+        KernelOf::new(Kernel::convolution_weight_float16);
+    pub(crate) const CONVOLUTION_WEIGHT_BFLOAT16: KernelOf<Constants, Push> =
+        KernelOf::new(Kernel::convolution_weight_bfloat16);
+    /// Specialization constants; the defaults are the shader's.
+    #[derive(Debug, Clone, Copy, PartialEq)]
+    pub(crate) struct Constants {
+        /// `constant_id = 0`.
+        pub(crate) workgroup: u32,
+        /// `constant_id = 1`.
+        pub(crate) dtype: u32,
+        /// `constant_id = 2`.
+        pub(crate) out_dtype: u32,
+        /// `constant_id = 3`.
+        pub(crate) flags: u32,
+        /// `constant_id = 4`.
+        pub(crate) bm: u32,
+        /// `constant_id = 5`.
+        pub(crate) bn: u32,
+        /// `constant_id = 6`.
+        pub(crate) bk: u32,
+        /// `constant_id = 7`.
+        pub(crate) wm: u32,
+        /// `constant_id = 8`.
+        pub(crate) wn: u32,
+        /// `constant_id = 9`.
+        pub(crate) fm: u32,
+        /// `constant_id = 10`.
+        pub(crate) fn_: u32,
+        /// `constant_id = 11`.
+        pub(crate) fk: u32,
+        /// `constant_id = 12`.
+        pub(crate) subgroup: u32,
+    }
+    impl Default for Constants {
+        fn default() -> Self {
+            Constants {
+                workgroup: 1,
+                dtype: 11,
+                out_dtype: 11,
+                flags: 0,
+                bm: 128,
+                bn: 128,
+                bk: 32,
+                wm: 64,
+                wn: 64,
+                fm: 16,
+                fn_: 16,
+                fk: 16,
+                subgroup: 32,
+            }
+        }
+    }
+    impl SpecConstants for Constants {
+        type Words = [u32; 13];
+        fn words(&self) -> [u32; 13] {
+            [
+                self.workgroup,
+                self.dtype,
+                self.out_dtype,
+                self.flags,
+                self.bm,
+                self.bn,
+                self.bk,
+                self.wm,
+                self.wn,
+                self.fm,
+                self.fn_,
+                self.fk,
+                self.subgroup,
+            ]
+        }
+    }
+    pub(crate) use super::convolution_tile::Picks;
+    /// `Taps` of the shader.
+    #[derive(Debug, Clone, Copy, Default, PartialEq, Pod, Zeroable)]
+    #[repr(C, packed(4))]
+    pub(crate) struct Taps {
+        pub(crate) zeros: [u32; 4],
+        pub(crate) channels: u32,
+        pub(crate) columns: u32,
+        pub(crate) tap_y: i32,
+        pub(crate) tap_x: i32,
+        pub(crate) first_y: i32,
+        pub(crate) first_x: i32,
+        pub(crate) line: u32,
+        pub(crate) pixel: u32,
+    }
+    const _: () = {
+        assert!(offset_of!(Taps, zeros) == 0);
+        assert!(offset_of!(Taps, channels) == 16);
+        assert!(offset_of!(Taps, columns) == 20);
+        assert!(offset_of!(Taps, tap_y) == 24);
+        assert!(offset_of!(Taps, tap_x) == 28);
+        assert!(offset_of!(Taps, first_y) == 32);
+        assert!(offset_of!(Taps, first_x) == 36);
+        assert!(offset_of!(Taps, line) == 40);
+        assert!(offset_of!(Taps, pixel) == 44);
+        assert!(size_of::<Taps>() == 48);
+    };
+    /// `Push` of the shader.
+    #[derive(Debug, Clone, Copy, Default, PartialEq, Pod, Zeroable)]
+    #[repr(C, packed(4))]
+    pub(crate) struct Push {
+        pub(crate) a: u64,
+        pub(crate) b: u64,
+        pub(crate) result: u64,
+        pub(crate) walk: u64,
+        pub(crate) lda: i64,
+        pub(crate) m: u32,
+        pub(crate) n: u32,
+        pub(crate) k: u32,
+        pub(crate) batches: u32,
+        pub(crate) splits: u32,
+        pub(crate) image: u32,
+        pub(crate) line: u32,
+        pub(crate) by_image: [u32; 2],
+        pub(crate) by_line: [u32; 2],
+        pub(crate) step_y: u32,
+        pub(crate) step_x: u32,
+        pub(crate) height: u32,
+        pub(crate) width: u32,
+        pub(crate) image_stride: u32,
+        pub(crate) window_y: u32,
+        pub(crate) window_x: u32,
+    }
+    const _: () = {
+        assert!(offset_of!(Push, a) == 0);
+        assert!(offset_of!(Push, b) == 8);
+        assert!(offset_of!(Push, result) == 16);
+        assert!(offset_of!(Push, walk) == 24);
+        assert!(offset_of!(Push, lda) == 32);
+        assert!(offset_of!(Push, m) == 40);
+        assert!(offset_of!(Push, n) == 44);
+        assert!(offset_of!(Push, k) == 48);
+        assert!(offset_of!(Push, batches) == 52);
+        assert!(offset_of!(Push, splits) == 56);
+        assert!(offset_of!(Push, image) == 60);
+        assert!(offset_of!(Push, line) == 64);
+        assert!(offset_of!(Push, by_image) == 68);
+        assert!(offset_of!(Push, by_line) == 76);
+        assert!(offset_of!(Push, step_y) == 84);
+        assert!(offset_of!(Push, step_x) == 88);
+        assert!(offset_of!(Push, height) == 92);
+        assert!(offset_of!(Push, width) == 96);
+        assert!(offset_of!(Push, image_stride) == 100);
+        assert!(offset_of!(Push, window_y) == 104);
+        assert!(offset_of!(Push, window_x) == 108);
+        assert!(size_of::<Push>() == 112);
+    };
+}
+
+/// `shaders/convolution/windows.comp`.
+pub(crate) mod convolution_windows {
+    use super::*;
+    pub(crate) const CLASSES_FLAG: u32 = 512;
+    pub(crate) const WHOLE_FLAG: u32 = 1024;
+    pub(crate) const CONVOLUTION_WINDOWS_FLOAT16: KernelOf<Constants, Push> =
+        KernelOf::new(Kernel::convolution_windows_float16);
+    pub(crate) const CONVOLUTION_WINDOWS_BFLOAT16: KernelOf<Constants, Push> =
+        KernelOf::new(Kernel::convolution_windows_bfloat16);
+    /// Specialization constants; the defaults are the shader's.
+    #[derive(Debug, Clone, Copy, PartialEq)]
+    pub(crate) struct Constants {
+        /// `constant_id = 0`.
+        pub(crate) workgroup: u32,
+        /// `constant_id = 1`.
+        pub(crate) dtype: u32,
+        /// `constant_id = 2`.
+        pub(crate) out_dtype: u32,
+        /// `constant_id = 3`.
+        pub(crate) flags: u32,
+        /// `constant_id = 4`.
+        pub(crate) bm: u32,
+        /// `constant_id = 5`.
+        pub(crate) bn: u32,
+        /// `constant_id = 6`.
+        pub(crate) bk: u32,
+        /// `constant_id = 7`.
+        pub(crate) wm: u32,
+        /// `constant_id = 8`.
+        pub(crate) wn: u32,
+        /// `constant_id = 9`.
+        pub(crate) fm: u32,
+        /// `constant_id = 10`.
+        pub(crate) fn_: u32,
+        /// `constant_id = 11`.
+        pub(crate) fk: u32,
+        /// `constant_id = 12`.
+        pub(crate) subgroup: u32,
+    }
+    impl Default for Constants {
+        fn default() -> Self {
+            Constants {
+                workgroup: 1,
+                dtype: 11,
+                out_dtype: 11,
+                flags: 0,
+                bm: 128,
+                bn: 128,
+                bk: 32,
+                wm: 64,
+                wn: 64,
+                fm: 16,
+                fn_: 16,
+                fk: 16,
+                subgroup: 32,
+            }
+        }
+    }
+    impl SpecConstants for Constants {
+        type Words = [u32; 13];
+        fn words(&self) -> [u32; 13] {
+            [
+                self.workgroup,
+                self.dtype,
+                self.out_dtype,
+                self.flags,
+                self.bm,
+                self.bn,
+                self.bk,
+                self.wm,
+                self.wn,
+                self.fm,
+                self.fn_,
+                self.fk,
+                self.subgroup,
+            ]
+        }
+    }
+    pub(crate) use super::convolution_tile::Picks;
+    /// `Windows` of the shader.
+    #[derive(Debug, Clone, Copy, Default, PartialEq, Pod, Zeroable)]
+    #[repr(C, packed(4))]
+    pub(crate) struct Windows {
+        pub(crate) zeros: [u32; 4],
+        pub(crate) image: u32,
+        pub(crate) line: u32,
+        pub(crate) by_image: [u32; 2],
+        pub(crate) by_line: [u32; 2],
+        pub(crate) first_y: i32,
+        pub(crate) first_x: i32,
+        pub(crate) step_y: u32,
+        pub(crate) step_x: u32,
+        pub(crate) image_stride: u32,
+        pub(crate) result_image: u32,
+        pub(crate) result_y: u32,
+        pub(crate) result_x: u32,
+        pub(crate) result_first: u32,
+    }
+    const _: () = {
+        assert!(offset_of!(Windows, zeros) == 0);
+        assert!(offset_of!(Windows, image) == 16);
+        assert!(offset_of!(Windows, line) == 20);
+        assert!(offset_of!(Windows, by_image) == 24);
+        assert!(offset_of!(Windows, by_line) == 32);
+        assert!(offset_of!(Windows, first_y) == 40);
+        assert!(offset_of!(Windows, first_x) == 44);
+        assert!(offset_of!(Windows, step_y) == 48);
+        assert!(offset_of!(Windows, step_x) == 52);
+        assert!(offset_of!(Windows, image_stride) == 56);
+        assert!(offset_of!(Windows, result_image) == 60);
+        assert!(offset_of!(Windows, result_y) == 64);
+        assert!(offset_of!(Windows, result_x) == 68);
+        assert!(offset_of!(Windows, result_first) == 72);
+        assert!(size_of::<Windows>() == 76);
+    };
+    /// `Push` of the shader.
+    #[derive(Debug, Clone, Copy, Default, PartialEq, Pod, Zeroable)]
+    #[repr(C, packed(4))]
+    pub(crate) struct Push {
+        pub(crate) a: u64,
+        pub(crate) b: u64,
+        pub(crate) result: u64,
+        pub(crate) walk: u64,
+        pub(crate) m: u32,
+        pub(crate) n: u32,
+        pub(crate) k: u32,
+        pub(crate) batches: u32,
+        pub(crate) splits: u32,
+        pub(crate) channels: u32,
+        pub(crate) columns: u32,
+        pub(crate) by_channels: [u32; 2],
+        pub(crate) by_columns: [u32; 2],
+        pub(crate) tap_y: i32,
+        pub(crate) tap_x: i32,
+        pub(crate) height: u32,
+        pub(crate) width: u32,
+        pub(crate) line: u32,
+        pub(crate) pixel: u32,
+        pub(crate) weight_first: u32,
+        pub(crate) weight_y: i32,
+        pub(crate) weight_x: i32,
+        pub(crate) weight_row: u32,
+    }
+    const _: () = {
+        assert!(offset_of!(Push, a) == 0);
+        assert!(offset_of!(Push, b) == 8);
+        assert!(offset_of!(Push, result) == 16);
+        assert!(offset_of!(Push, walk) == 24);
+        assert!(offset_of!(Push, m) == 32);
+        assert!(offset_of!(Push, n) == 36);
+        assert!(offset_of!(Push, k) == 40);
+        assert!(offset_of!(Push, batches) == 44);
+        assert!(offset_of!(Push, splits) == 48);
+        assert!(offset_of!(Push, channels) == 52);
+        assert!(offset_of!(Push, columns) == 56);
+        assert!(offset_of!(Push, by_channels) == 60);
+        assert!(offset_of!(Push, by_columns) == 68);
+        assert!(offset_of!(Push, tap_y) == 76);
+        assert!(offset_of!(Push, tap_x) == 80);
+        assert!(offset_of!(Push, height) == 84);
+        assert!(offset_of!(Push, width) == 88);
+        assert!(offset_of!(Push, line) == 92);
+        assert!(offset_of!(Push, pixel) == 96);
+        assert!(offset_of!(Push, weight_first) == 100);
+        assert!(offset_of!(Push, weight_y) == 104);
+        assert!(offset_of!(Push, weight_x) == 108);
+        assert!(offset_of!(Push, weight_row) == 112);
+        assert!(size_of::<Push>() == 116);
+    };
+}
+
 /// `shaders/copy/copy.comp`.
 pub(crate) mod copy {
     use super::*;
@@ -3511,16 +3838,36 @@ pub(crate) mod reduce {
         pub(crate) mode: u32,
         /// `constant_id = 6`.
         pub(crate) across: u32,
+        /// `constant_id = 7`.
+        pub(crate) columns: u32,
     }
     impl Default for Constants {
         fn default() -> Self {
-            Constants { workgroup: 1, from: 11, to: 11, op: 5, team: 64, mode: 0, across: 0 }
+            Constants {
+                workgroup: 1,
+                from: 11,
+                to: 11,
+                op: 5,
+                team: 64,
+                mode: 0,
+                across: 0,
+                columns: 1,
+            }
         }
     }
     impl SpecConstants for Constants {
-        type Words = [u32; 7];
-        fn words(&self) -> [u32; 7] {
-            [self.workgroup, self.from, self.to, self.op, self.team, self.mode, self.across]
+        type Words = [u32; 8];
+        fn words(&self) -> [u32; 8] {
+            [
+                self.workgroup,
+                self.from,
+                self.to,
+                self.op,
+                self.team,
+                self.mode,
+                self.across,
+                self.columns,
+            ]
         }
     }
     /// `Push` of the shader.
@@ -4500,6 +4847,10 @@ pub(super) const fn push_bytes(kernel: Kernel) -> usize {
         Kernel::convolution_direct => size_of::<convolution_direct::Push>(),
         Kernel::convolution_tile => size_of::<convolution_tile::Push>(),
         Kernel::convolution_unfold => size_of::<convolution_unfold::Push>(),
+        Kernel::convolution_weight_float16 => size_of::<convolution_weight::Push>(),
+        Kernel::convolution_weight_bfloat16 => size_of::<convolution_weight::Push>(),
+        Kernel::convolution_windows_float16 => size_of::<convolution_windows::Push>(),
+        Kernel::convolution_windows_bfloat16 => size_of::<convolution_windows::Push>(),
         Kernel::copy_float => size_of::<copy::Push>(),
         Kernel::copy_int => size_of::<copy::Push>(),
         Kernel::copy_uint => size_of::<copy::Push>(),

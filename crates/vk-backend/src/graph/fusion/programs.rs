@@ -79,20 +79,28 @@ impl Plan {
         let outputs: SmallVec<[Dtype; 8]> = kept.collect();
         let read = inputs.iter().map(|input| input.dtype());
         let lanes = Form::lanes(read.chain(outputs.iter().copied()));
-        let (kinds, walk, lanes) = match flat {
+        let (kinds, lanes, walked) = match flat {
             true => flat_kinds(inputs, at, lanes),
             false => walked_kinds(inputs, at, shape, lanes),
         };
         let (program, dtypes) = (chain.program.clone(), chain.dtypes.clone());
-        Plan { form: Form { program, dtypes, kinds, lanes }, walk, leader: leader.filter(|_| flat) }
+        let Walked { walk, walks } = walked;
+        let form = Form { program, dtypes, kinds, walks, lanes };
+        Plan { form, walk, leader: leader.filter(|_| flat) }
     }
 }
 
 type Kinds = SmallVec<[Kind; 8]>;
-type Packed = Option<(SmallVec<[u8; 256]>, u32)>;
+
+/// Sizes and different strides, packed, and which of them each operand has that is walked.
+#[derive(Default)]
+struct Walked {
+    walk: Option<(SmallVec<[u8; 256]>, u32)>,
+    walks: SmallVec<[usize; 8]>,
+}
 
 /// Kinds of operands that are all dense in one order, or one element.
-fn flat_kinds(inputs: &[&Array], at: &[Operand], lanes: usize) -> (Kinds, Packed, usize) {
+fn flat_kinds(inputs: &[&Array], at: &[Operand], lanes: usize) -> (Kinds, usize, Walked) {
     let kind = |input: &&Array| if is_one_element(input) { Kind::Scalar } else { Kind::Dense };
     let kinds: Kinds = inputs.iter().map(kind).collect();
     let fits = |lanes| {
@@ -102,7 +110,7 @@ fn flat_kinds(inputs: &[&Array], at: &[Operand], lanes: usize) -> (Kinds, Packed
         })
     };
     let lanes = if fits(lanes) { lanes } else { 1 };
-    (kinds, None, lanes)
+    (kinds, lanes, Walked::default())
 }
 
 /// Kinds of operands of any strides, and the walk over those that are not row-major.
@@ -111,7 +119,7 @@ fn walked_kinds(
     at: &[Operand],
     shape: &[usize],
     lanes: usize,
-) -> (Kinds, Packed, usize) {
+) -> (Kinds, usize, Walked) {
     let is_row_major = |input: &&&Array| input.evaluated().layout.flags.row_contiguous;
     let is_walked = |input: &&&Array| !is_one_element(input) && !is_row_major(input);
     let strides = |input: &&&Array| input.evaluated().layout.strides.clone();
@@ -144,8 +152,16 @@ fn walked_kinds(
     let wide = wide.and_then(|lanes| Some((kinds_of(lanes)?, lanes)));
     let (kinds, lanes) =
         wide.unwrap_or_else(|| (kinds_of(1).expect("every operand is aligned to its elements"), 1));
-    let walk = (strided::pack(&sizes, &merged), sizes.len() as u32);
-    (kinds, Some(walk), lanes)
+    let mut different: Vec<Strides> = Vec::new();
+    let which = |strides: &Strides| {
+        different.iter().position(|known| known == strides).unwrap_or_else(|| {
+            different.push(strides.clone());
+            different.len() - 1
+        })
+    };
+    let walks = merged.iter().map(which).collect();
+    let walk = (strided::pack(&sizes, &different), sizes.len() as u32);
+    (kinds, lanes, Walked { walk: Some(walk), walks })
 }
 
 impl GroupKernel for Chain {

@@ -1,7 +1,11 @@
-//! Convolutions: products of windows with the weight, which are unfolded or gathered by tiles, or sums
+//! Convolutions: products of windows with the weight, which are gathered by tiles or unfolded, or sums
 //! by one thread an output.
 
+pub(crate) mod classes;
+mod matrix;
+mod octets;
 pub(crate) mod planner;
+mod weight;
 
 use mlx_vulkan_core::{
     Array, Dtype, Result,
@@ -50,8 +54,8 @@ pub(super) fn eval(
     [input, weight]: &[Array; 2],
     output: &mut Output,
 ) -> Result<()> {
-    let result = ctx.output(output)?;
     if output.size() == 0 {
+        ctx.output(output)?;
         return Ok(());
     }
     let windows = output.size() / output.shape[output.shape.len() - 1];
@@ -59,6 +63,13 @@ pub(super) fn eval(
     if [windows, depth].iter().any(|&n| n >= 1 << 31) {
         return Err(ctx.unsupported_output(output, "2^31 windows, or elements of one, or more"));
     }
+    if !is_dense_matrix(convolution, input, weight)
+        && (weight::eval(ctx, convolution, [input, weight], output)?
+            || matrix::eval(ctx, convolution, [input, weight], output)?)
+    {
+        return Ok(());
+    }
+    let result = ctx.output(output)?;
     let mut o = operands(ctx, convolution, [input, weight], output, result)?;
     if let Some(product) = threefold(ctx, &o.product, output.dtype) {
         fold(ctx, &mut o, product, input)?;
@@ -182,6 +193,15 @@ fn fold(
     g.batch_stride = i64::from(g.input[0]) * g.strides[0];
     (o.product, o.dtypes) = (product, DTYPES);
     Ok(())
+}
+
+/// Whether the input lies as the matrix of its windows.
+fn is_dense_matrix(c: &Convolution, input: &Array, weight: &Array) -> bool {
+    let spatial = 1..input.ndim() - 1;
+    let lists = [&c.stride, &c.kernel_dilation, &c.input_dilation];
+    input.evaluated().layout.flags.row_contiguous
+        && weight.shape()[spatial].iter().chain(lists.into_iter().flatten()).all(|&x| x == 1)
+        && c.padding_low.iter().chain(&c.padding_high).all(|&zeros| zeros == 0)
 }
 
 /// Whether every element of the input is the window of one output.

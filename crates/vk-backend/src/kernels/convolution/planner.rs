@@ -1,13 +1,46 @@
 //! Convolutions: which kernel.
 
 use crate::{
-    kernels::matmul::planner::{Gemm, Tile, gemm, listed},
+    kernels::matmul::{
+        matrix::{self, MatrixTile},
+        planner::{Gemm, Tile, gemm, listed},
+    },
     runtime::capabilities::{Capabilities, Fragment},
 };
 
 /// Bytes of windows that are unfolded at a time: what a product then reads still lies in a large
 /// device's cache.
 const UNFOLDED: usize = 32 << 20;
+
+/// Parts of k of a product that is deep and small.
+const MOST_PARTS: u32 = 256;
+
+/// Classes of outputs, each with a dispatch, up to which a spread input is not unfolded.
+const MOST_CLASSES: usize = 16;
+
+/// The tile and parts of k of [windows, outputs, depth] on cooperative matrices, where windows are gathered;
+/// the windows are those of one of the `classes`, which are not split.
+pub(crate) fn windows(
+    size: [usize; 3],
+    classes: usize,
+    fragment: Fragment,
+    caps: &Capabilities,
+) -> Option<(MatrixTile, u32)> {
+    let most = if classes > 1 { 1 } else { MOST_PARTS };
+    let shapes = [&matrix::WIDE, &matrix::LARGE, &matrix::TALL, &matrix::SMALL];
+    if classes > MOST_CLASSES { None } else { matrix::best(&shapes, size, most, fragment, caps) }
+}
+
+/// The same of a derivative by the weight: of [outputs, taps and channels, windows].
+pub(crate) fn weight(
+    size: [usize; 3],
+    fragment: Fragment,
+    caps: &Capabilities,
+) -> Option<(MatrixTile, u32)> {
+    let shapes = [&matrix::BUSY, &matrix::LARGE, &matrix::FLAT];
+    matrix::best(&shapes, size, MOST_PARTS, fragment, caps)
+        .or_else(|| matrix::best(&[&matrix::SMALL], size, MOST_PARTS, fragment, caps))
+}
 
 /// Sizes of a convolution as products: of `windows` rows, per group of channels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

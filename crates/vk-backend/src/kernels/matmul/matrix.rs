@@ -32,8 +32,19 @@ pub(crate) struct MatrixTile {
     pub subgroup: u32,
 }
 
-/// Sizes of a tile, and which of the [`TileCosts`] is its.
-struct Shape([u32; 5], usize);
+/// Sizes of a tile, and what it takes: one of the [`TileCosts`], and so much of it in percent.
+pub(crate) struct Shape([u32; 5], usize, u64);
+
+/// What a tile takes before its first slice and after its last, in slices of 64.
+const AROUND: u64 = 4;
+
+/// Shared memory that an H200's driver gives a multiprocessor.
+const TOGETHER: u32 = 62 << 10;
+
+/// What adding up parts takes, in the unit of [`TileCosts`], which was some 5.6 ns on an H200: a dispatch, and
+/// so many bytes that are written or read.
+const SUM: u64 = 500;
+const SUM_BYTES: u64 = 14_000;
 
 /// Parts of k up to which a dispatch of several products does without: more than a
 /// third of the device has work then.
@@ -42,11 +53,23 @@ pub(crate) const MOST_UNSPLIT: u32 = 2;
 // Measured on an H200, whose driver gives a multiprocessor about 64 KiB of shared memory: one slice in it at
 // a time and several workgroups or subgroups to hide its loads beat two slices; so do deep ones. What a
 // subgroup has of the result decides how often shared memory is read, which bounds the large ones.
-const WIDE: Shape = Shape([128, 192, 64, 64, 48], 0);
-const LARGE: Shape = Shape([128, 128, 64, 64, 32], 1);
-const SMALL: Shape = Shape([64, 64, 64, 32, 32], 2);
-const DEEP: Shape = Shape([64, 64, 128, 32, 32], 2);
-const SHORT: Shape = Shape([32, 64, 128, 16, 32], 3);
+pub(crate) const WIDE: Shape = Shape([128, 192, 64, 64, 48], 0, 100);
+pub(crate) const LARGE: Shape = Shape([128, 128, 64, 64, 32], 1, 100);
+pub(crate) const SMALL: Shape = Shape([64, 64, 64, 32, 32], 2, 100);
+const DEEP: Shape = Shape([64, 64, 128, 32, 32], 2, 100);
+const SHORT: Shape = Shape([32, 64, 128, 16, 32], 3, 100);
+// Of convolutions, on an H100: for few columns, for few rows, and with more subgroups, which have the time to
+// find windows while others multiply.
+pub(crate) const TALL: Shape = Shape([256, 64, 64, 64, 32], 1, 110);
+pub(crate) const FLAT: Shape = Shape([64, 128, 64, 32, 64], 1, 60);
+pub(crate) const BUSY: Shape = Shape([128, 128, 64, 32, 32], 1, 110);
+
+impl Shape {
+    /// What a slice of the tile takes.
+    fn cost(&self, caps: &Capabilities) -> u64 {
+        u64::from(caps.tiles.numbers()[self.1]) * self.2 / 100
+    }
+}
 
 impl MatrixTile {
     fn new(shape: &Shape, fragment: Fragment, subgroup: u32) -> Self {
@@ -134,6 +157,38 @@ pub(crate) fn plan(
     Some((tile, wanted.min(deepest).clamp(1, 8) as u32))
 }
 
+/// The tile of `shapes` and the parts of k, at most so many, by which a product of [m, n, k] is made soonest: in
+/// rounds of tiles on all multiprocessors, and a sum of the parts.
+pub(crate) fn best(
+    shapes: &[&Shape],
+    [m, n, k]: [usize; 3],
+    most: u32,
+    fragment: Fragment,
+    caps: &Capabilities,
+) -> Option<(MatrixTile, u32)> {
+    if m < LEAST || n < LEAST {
+        return None;
+    }
+    let slices = (k as u64).div_ceil(64).max(1);
+    let multiprocessors = u64::from(caps.compute_units.max(1));
+    let time = |(tile, cost, parts): &(MatrixTile, u64, u32)| {
+        let parts = u64::from(*parts);
+        // Workgroups that are on a multiprocessor together take as long as one after the other.
+        let together = u64::from((TOGETHER / tile.shared()).max(1));
+        let rounds = (tile.count(m, n, 1) * parts).div_ceil(multiprocessors * together) * together;
+        let bytes = (m * n) as u64 * 8 * parts;
+        let sum = if parts > 1 { SUM + bytes / SUM_BYTES } else { 0 };
+        rounds * (slices.div_ceil(parts) + AROUND) * cost + sum
+    };
+    let tiles = shapes.iter().filter_map(|shape| {
+        let tile = MatrixTile::new(shape, fragment, caps.subgroup_size);
+        tile.runs(caps).then(|| (tile, shape.cost(caps)))
+    });
+    let deepest = (slices / 4).clamp(1, u64::from(most)) as u32;
+    let plans = tiles.flat_map(|(tile, cost)| (1..=deepest).map(move |parts| (tile, cost, parts)));
+    plans.min_by_key(time).map(|(tile, _, parts)| (tile, parts))
+}
+
 /// The tile of rows that pick one of `matrices` each and lie sorted by it, where cooperative matrices pay.
 pub(crate) fn grouped(
     rows: usize,
@@ -206,6 +261,19 @@ mod tests {
     }
 
     #[test]
+    fn deep_products_of_few_tiles_have_many_parts() {
+        let caps = caps();
+        let best = |size: [usize; 3], most| {
+            let shapes = [&WIDE, &BUSY, &FLAT];
+            let (tile, parts) = best(&shapes, size, most, SQUARE, &caps).unwrap();
+            ([tile.bm, tile.bn], parts)
+        };
+        assert_eq!(best([64, 640, 262_144], 256), ([64, 128], 52));
+        assert_eq!(best([64, 640, 262_144], 1), ([64, 128], 1));
+        assert_eq!(best([4096, 4096, 4096], 256), ([128, 192], 1));
+    }
+
+    #[test]
     fn measured_costs_decide() {
         let plan = |tiles: TileCosts| {
             let caps = Capabilities { tiles, ..caps() };
@@ -229,7 +297,7 @@ mod tests {
         assert_eq!((tile.bm, tile.threads()), (64, 256));
         let none = Capabilities { shared_memory: 8 << 10, ..caps() };
         assert_eq!(plan(4096, 4096, 512, 1, SQUARE, false, &none), None);
-        for shape in [&WIDE, &LARGE, &SMALL, &DEEP, &SHORT] {
+        for shape in [&WIDE, &LARGE, &SMALL, &DEEP, &SHORT, &TALL, &FLAT, &BUSY] {
             assert!(MatrixTile::new(shape, SQUARE, 32).runs(&caps()));
         }
     }

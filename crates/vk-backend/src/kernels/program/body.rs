@@ -166,17 +166,25 @@ impl Body<'_> {
 
     /// Loads the inputs.
     fn load(&mut self) {
-        let mut walked = 0;
+        let mut walks = self.form.walks.iter();
+        // Offsets by the strides of the walk: operands that share some share those.
+        let mut offsets: SmallVec<[Option<Word>; 8]> = SmallVec::new();
         for (operand, &kind) in self.form.kinds.iter().enumerate() {
             let dtype = self.form.dtypes[operand];
             let base = self.address(operand);
-            let strides = self.uint(walked);
-            walked += u32::from(kind.is_walked());
-            let index = match kind {
-                Kind::Dense => self.index(),
-                Kind::Scalar => self.linker.constant(Type::Long, 0),
-                Kind::Row | Kind::Repeat | Kind::Strided => {
-                    self.call(Type::Long, "walked(u1;u641;", None, &[strides, self.at])
+            let walk = if kind.is_walked() { walks.next().copied() } else { None };
+            let strides = self.uint(walk.unwrap_or_default() as u32);
+            let index = match walk {
+                None if kind == Kind::Dense => self.index(),
+                None => self.linker.constant(Type::Long, 0),
+                Some(walk) => {
+                    offsets.resize(offsets.len().max(walk + 1), None);
+                    let known = offsets[walk].take();
+                    let offset = known.unwrap_or_else(|| {
+                        self.call(Type::Long, "walked(u1;u641;", None, &[strides, self.at])
+                    });
+                    offsets[walk] = Some(offset);
+                    offset
                 }
             };
             let computed = match kind {

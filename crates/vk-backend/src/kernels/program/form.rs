@@ -37,6 +37,8 @@ pub(crate) struct Form {
     pub(crate) dtypes: SmallVec<[Dtype; 16]>,
     /// Of each input.
     pub(crate) kinds: SmallVec<[Kind; 8]>,
+    /// Which strides of the walk each input that is walked has, in their order: inputs may share some.
+    pub(crate) walks: SmallVec<[usize; 8]>,
     /// Elements that a thread takes at a time: 1, 4 or 8.
     pub(crate) lanes: usize,
 }
@@ -64,6 +66,7 @@ impl Form {
         let mut words: SmallVec<[u32; 64]> = SmallVec::new();
         words.extend([*inputs, steps.len(), outputs.len(), self.lanes].map(|count| count as u32));
         words.extend(self.kinds.iter().map(|&kind| kind as u32));
+        words.extend(self.walks.iter().map(|&strides| strides as u32));
         words.extend(self.dtypes.iter().map(|&dtype| dtype as u32));
         words.extend(outputs.iter().map(|&step| step as u32));
         for step in steps {

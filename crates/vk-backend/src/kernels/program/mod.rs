@@ -47,6 +47,7 @@ mod tests {
             program: Program { inputs: inputs.len(), steps: vec![step], outputs: vec![0] },
             dtypes: inputs.iter().copied().chain([output]).collect(),
             kinds: kinds[..inputs.len()].into(),
+            walks: (0..inputs.len().saturating_sub(1)).collect(),
             lanes,
         }
     }
@@ -90,6 +91,25 @@ mod tests {
     }
 
     #[test]
+    fn operands_share_their_walk() {
+        let sum = |walks: [usize; 2]| {
+            let step = ProgramStep { primitive: BinaryOp::Add.into(), inputs: smallvec![0, 1] };
+            let form = Form {
+                program: Program { inputs: 2, steps: vec![step], outputs: vec![0] },
+                dtypes: smallvec![Dtype::Float32; 3],
+                kinds: smallvec![Kind::Row, Kind::Repeat],
+                walks: walks.into_iter().collect(),
+                lanes: 4,
+            };
+            check(&form);
+            let module = dr::load_words(link(&form)).unwrap();
+            module.all_inst_iter().filter(|i| i.class.opcode == Op::FunctionCall).count()
+        };
+        // One fewer in each of `block` and `single`.
+        assert_eq!(sum([0, 0]) + 2, sum([0, 1]));
+    }
+
+    #[test]
     fn steps_share_what_they_call() {
         let exp = |count: usize| {
             let steps = (0..count)
@@ -99,6 +119,7 @@ mod tests {
                 program: Program { inputs: 1, steps, outputs: vec![count - 1] },
                 dtypes: SmallVec::from_elem(Dtype::Float32, count + 1),
                 kinds: smallvec![Kind::Dense],
+                walks: smallvec![],
                 lanes: 4,
             };
             dr::load_words(link(&form)).unwrap().functions.len()

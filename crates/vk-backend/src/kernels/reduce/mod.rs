@@ -133,7 +133,14 @@ pub(crate) fn fold(
     }
     let across = rows.lie_side_by_side();
     let word = if rows.mode() == Mode::Contiguous { 16 / source.dtype.size() as u64 } else { 1 };
-    let plan = ReducePlan::new(ctx.capabilities(), rows.count(), rows.length(), word, across);
+    let size = source.dtype.size();
+    let begin = source.at.address.wrapping_add_signed((rows.first * size as isize) as i64);
+    let columns = rows.columns(size, begin.is_multiple_of(16));
+    let count = rows.count() / columns;
+    let plan = ReducePlan {
+        columns,
+        ..ReducePlan::new(ctx.capabilities(), count, rows.length(), word, across)
+    };
     if plan.splits == 1 {
         return launch(ctx, op, source, &rows, &plan, (to, dtype));
     }
@@ -160,13 +167,14 @@ pub(crate) fn launch(
     plan: &ReducePlan,
     (to, dtype): (Operand, Dtype),
 ) -> Result<()> {
-    let tasks = rows.count() * plan.splits;
+    let count = rows.count() / plan.columns;
+    let tasks = count * plan.splits;
     let mode = rows.mode();
     let size = source.dtype.size() as i64;
     let push = Push {
         source: source.at.address.wrapping_add_signed(rows.first as i64 * size),
         destination: to.address,
-        rows: rows.count(),
+        rows: count,
         length: rows.length(),
         splits: plan.splits,
         chunk: plan.chunk,
@@ -184,8 +192,10 @@ pub(crate) fn launch(
         team: plan.team,
         mode: mode as u32,
         across: u32::from(plan.across),
+        columns: plan.columns as u32,
     };
     let pipeline = ctx.pipeline(op.kernel(source.dtype), &constants);
-    let write = Region { address: to.address, bytes: tasks * dtype.size() as u64 };
+    let bytes = tasks * plan.columns * dtype.size() as u64;
+    let write = Region { address: to.address, bytes };
     ctx.run(&pipeline, &push, tasks, plan.teams(), &[source.at.region], &[write])
 }

@@ -63,6 +63,20 @@ impl Rows {
         }
     }
 
+    /// Rows whose elements lie beside each other in one word of 16 bytes, wherever in a row: 1 if not all do.
+    pub(crate) fn columns(&self, size: usize, aligned: bool) -> u64 {
+        let word = (16 / size) as isize;
+        let whole = |&stride: &isize| stride % word == 0;
+        let (rows, row) = (&self.rows, &self.row);
+        let Some((&1, outer)) = rows.strides[0].split_last() else { return 1 };
+        let fits = aligned
+            && self.lie_side_by_side()
+            && matches!(size, 2 | 4)
+            && rows.shape.last().is_some_and(|&last| last as isize % word == 0)
+            && outer.iter().chain(&row.strides[0]).all(whole);
+        if fits { word as u64 } else { 1 }
+    }
+
     /// Whether neighbours in memory belong to different rows.
     pub(crate) fn lie_side_by_side(&self) -> bool {
         let last = |walk: &Walk<1>| walk.strides[0].last().map_or(0, |s| s.unsigned_abs());
@@ -95,7 +109,14 @@ pub(crate) struct ReducePlan {
     pub(crate) splits: u64,
     /// Elements of a part, but for the last.
     pub(crate) chunk: u64,
+    /// Neighbouring rows that a thread takes together and that count as one.
+    pub(crate) columns: u64,
 }
+
+/// Elements of a row, and of all rows, up to which one pass takes rows that lie side by side, such as parts of
+/// longer ones.
+const SHORT: u64 = 1056;
+const FEW: u64 = 1 << 17;
 
 impl ReducePlan {
     /// Rows (or parts of rows) that a workgroup works on at a time.
@@ -113,9 +134,12 @@ impl ReducePlan {
     ) -> ReducePlan {
         let group = group(caps);
         let wanted = wanted_groups(caps);
-        // Side by side, as many rows as a cache line has words; otherwise a row may have all.
+        // Side by side, as many rows as a cache line has words, but of short ones as many as a quarter has, so
+        // that they need no second pass; otherwise a row may have all.
+        let short = across && length <= SHORT && count * length <= FEW;
+        let beside = u64::from(group.min(if short { 8 } else { 32 }));
         let most = match across {
-            true => group / (count.next_power_of_two().min(u64::from(group.min(32))) as u32),
+            true => group / (count.next_power_of_two().min(beside) as u32),
             false => group,
         };
         // Four words of a row are loaded at a time.
@@ -133,9 +157,10 @@ impl ReducePlan {
         // more of them fill the device sooner (argmax of 151,936 elements on an H200).
         let splits_of =
             |words: u64| (wanted / groups).min(length / (u64::from(team) * word * words));
-        let splits = if splits_of(8) > 1 { splits_of(2) } else { 1 };
+        let splits = if splits_of(8) > 1 && !short { splits_of(2) } else { 1 };
         let chunk = length.div_ceil(splits).next_multiple_of(64);
-        ReducePlan { group, team, across, splits: length.div_ceil(chunk.max(1)).max(1), chunk }
+        let splits = length.div_ceil(chunk.max(1)).max(1);
+        ReducePlan { group, team, across, splits, chunk, columns: 1 }
     }
 }
 
@@ -169,6 +194,21 @@ mod tests {
         assert_eq!((reversed.mode(), reversed.first), (Mode::Contiguous, -9));
         let transposed = Rows::new(&[8, 4], &[1, 8], &[0, 1]);
         assert_eq!(transposed.mode(), Mode::Contiguous);
+    }
+
+    #[test]
+    fn columns_of_a_word_go_together() {
+        let columns = |shape: &[usize], strides: &[isize], axes: &[usize], size| {
+            Rows::new(shape, strides, axes).columns(size, true)
+        };
+        assert_eq!(columns(&[64, 16], &[16, 1], &[0], 2), 8);
+        assert_eq!(columns(&[64, 16], &[16, 1], &[0], 4), 4);
+        assert_eq!(columns(&[64, 16], &[16, 1], &[0], 8), 1);
+        assert_eq!(columns(&[64, 12], &[12, 1], &[0], 2), 1);
+        assert_eq!(columns(&[64, 16], &[20, 1], &[0], 2), 1);
+        assert_eq!(columns(&[4, 64, 16], &[1024, 16, 1], &[1], 2), 8);
+        assert_eq!(columns(&[4, 64, 16], &[1024, 16, 1], &[2], 2), 1);
+        assert_eq!(Rows::new(&[64, 16], &[16, 1], &[0]).columns(2, false), 1);
     }
 
     #[test]
