@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::{
     Operand,
-    attention::{planner as attention, prefill},
+    attention::{planner as attention, prefill, vjp::planner as attention_vjp},
     convolution::planner as convolution,
     fft::planner as fft,
     matmul::planner::{self as matmul, Gemm},
@@ -201,6 +201,17 @@ proptest! {
             prop_assert!((chunks / plan.splits).is_multiple_of(plan.depth));
             prop_assert_eq!(caps.subgroup_size, matvec::MATRIX_SUBGROUP);
         }
+    }
+
+    #[test]
+    fn derivatives_of_attentions(caps in device(), rows in size(20), width in 0usize..3000) {
+        let plan = attention_vjp::plan(&caps);
+        prop_assert!(plan.threads() <= caps.max_workgroup && plan.shared() <= caps.shared_memory);
+        prop_assert!(plan.blocks(rows) * plan.block as usize >= rows);
+        let columns = plan.columns(width);
+        prop_assert!(columns.is_power_of_two());
+        let features = (4 * columns * plan.block / 4) as usize;
+        prop_assert!(features <= 128 && plan.shares(width) * features >= width);
     }
 
     #[test]
