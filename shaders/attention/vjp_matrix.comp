@@ -33,9 +33,11 @@ layout(constant_id = 6) const uint WALKED = 32;
 layout(constant_id = 7) const uint KEY_WIDTH = 128;
 layout(constant_id = 8) const uint VALUE_WIDTH = 128;
 layout(constant_id = 9) const uint MASK = 0;
-// Flags: the next rows are asked for while these are multiplied. [host]
-const uint PREFETCH_FLAG = 1;
+// Flags: the next rows are asked for while these are multiplied; sums become operands in registers where the
+// elements of fragments lie as we know. [host]
+const uint PREFETCH_FLAG = 1, REGISTERS_FLAG = 2;
 const bool PREFETCH = (FLAGS & PREFETCH_FLAG) != 0u;
+const bool REGISTERS = (FLAGS & REGISTERS_FLAG) != 0u;
 
 #include "attention_derivatives.glsl"
 
@@ -58,10 +60,12 @@ const uint X_EACH = (WALKED * X_VECTORS + THREADS - 1u) / THREADS,
            Y_EACH = ALL ? (WALKED * Y_VECTORS + THREADS - 1u) / THREADS : 1u;
 const uint X_SIZE = WALKED * X_PITCH, Y_SIZE = ALL ? WALKED * Y_PITCH : 0u;
 const uint KEPT_SIZE = ROWS * (X_PITCH > Y_PITCH ? X_PITCH : Y_PITCH);
-// A subgroup's slot for two fragments of sums.
-const uint SLOT = 2u * FM * FN / 4u, SLOTS = BLOCKS * SLOT;
+// A fragment of sums; a subgroup's slot for those that become operands, where elements lie as we do not know;
+// at the end maxima and totals.
+const uint FRAGMENT = FM * FN / 4u, SLOT = PARTS * FRAGMENT, SLOTS = ALL ? BLOCKS * SLOT : 0u,
+           END_SIZE = BLOCKS * 2u * FRAGMENT;
 const uint LOOP_SIZE = X_SIZE + Y_SIZE + SLOTS, LARGER = LOOP_SIZE > KEPT_SIZE ? LOOP_SIZE : KEPT_SIZE,
-           SHARED = LARGER > 128u ? LARGER : 128u;
+           SHARED = LARGER > END_SIZE ? LARGER : END_SIZE;
 
 shared uvec4 tile[SHARED];
 // What is kept of queries: of all rows, or of those that are walked.
@@ -247,27 +251,37 @@ void weigh(uint walked0, bool masked, bool known) {
     }
 }
 
-// Sums as operands, through shared memory.
-LEFT as_left(SUMS x) {
-    LEFT y;
+// Sums become operands in shared memory, where a lane has a few pairs of them. Loops over fragments have no
+// barriers in them: that would put all fragments into memory.
+const uint PAIRS = (PARTS * FM * FN / 2u + SUBGROUP - 1u) / SUBGROUP;
+
+void pack_slot() {
+    uint packed[PAIRS];
     subgroup_sync();
-    coopMatStore(x, tile, slot(), FN / 4u, ROW_MAJOR);
-    subgroup_sync();
-    for (uint i = lane(); i < FM * FN / 2u; i += SUBGROUP) {
-        vec2 pair = uintBitsToFloat(uvec2(
-            tile[slot() + i / 2u][i % 2u * 2u], tile[slot() + i / 2u][i % 2u * 2u + 1u]));
-        tile[slot() + SLOT / 2u + i / 4u][i % 4u] = pack_halves(DTYPE, pair);
+    [[unroll]] for (uint i = 0u; i < PAIRS; ++i) {
+        uint pair = min(lane() + i * SUBGROUP, PARTS * FM * FN / 2u - 1u), from = slot() + pair / 2u;
+        packed[i] = pack_halves(DTYPE,
+            uintBitsToFloat(uvec2(tile[from][pair % 2u * 2u], tile[from][pair % 2u * 2u + 1u])));
     }
     subgroup_sync();
-    coopMatLoad(y, tile, slot() + SLOT / 2u, FK / 8u, ROW_MAJOR);
-    return y;
+    [[unroll]] for (uint i = 0u; i < PAIRS; ++i) {
+        uint pair = min(lane() + i * SUBGROUP, PARTS * FM * FN / 2u - 1u);
+        tile[slot() + pair / 4u][pair % 4u] = packed[i];
+    }
+    subgroup_sync();
 }
 
+#define SHARE_OPERANDS(sums, operands) \
+    subgroup_sync(); \
+    [[unroll]] for (uint f = 0u; f < PARTS; ++f) \
+        coopMatStore(sums[f], tile, slot() + f * FRAGMENT, FN / 4u, ROW_MAJOR); \
+    pack_slot(); \
+    [[unroll]] for (uint f = 0u; f < PARTS; ++f) \
+        coopMatLoad(operands[f], tile, slot() + f * FRAGMENT / 2u, FK / 8u, ROW_MAJOR);
+
 void share_operands() {
-    for (uint f = 0u; f < PARTS; ++f) {
-        if (BY_KEYS) weights[f] = as_left(scores[f]);
-        changes[f] = as_left(upward[f]);
-    }
+    SHARE_OPERANDS(upward, changes)
+    if (BY_KEYS) { SHARE_OPERANDS(scores, weights) }
 }
 
 void add_rows() {
@@ -328,30 +342,28 @@ void walk(uvec2 kv_head, uint walked0, uint walked1, bool known) {
     uint members = BY_KEYS ? heads / kv_heads : 1u;
     if (walked0 >= walked1) return;
     walk_head(kv_head);
-    uint at_ = walked0, last = members * ((walked1 - walked0 + WALKED - 1u) / WALKED);
-    fetch_tile(at_, walked1);
+    uint last = members * ((walked1 - walked0 + WALKED - 1u) / WALKED), next = walked0;
+    fetch_tile(next, walked1);
     store_tile();
     barrier();
     for (uint step = 1u; step <= last; ++step) {
-        uint now = at_;
+        uint now = next;
         uvec2 of = head;
         // The last tile once more, behind the last: a branch would let the compiler move the loads to where
         // they are used.
-        if (step < last) {
-            at_ += WALKED;
-            if (at_ >= walked1) {
-                at_ = walked0;
-                ++head.y;
-                walk_head(kv_head);
-            }
+        if (step < last) next += WALKED;
+        if (next >= walked1) {
+            next = walked0;
+            ++head.y;
+            walk_head(kv_head);
         }
-        uvec2 next = head;
-        if (PREFETCH) fetch_tile(at_, walked1);
+        uvec2 next_head = head;
+        if (PREFETCH) fetch_tile(next, walked1);
         head = of;
         use_tile(now, walked1, known);
-        head = next;
+        head = next_head;
         barrier();
-        if (!PREFETCH) fetch_tile(at_, walked1);
+        if (!PREFETCH) fetch_tile(next, walked1);
         store_tile();
         barrier();
     }
@@ -371,15 +383,15 @@ void store_sums(SUMS x, uint64_t to, int64_t stride, uint part, bool known) {
 // What of each row the other passes need.
 void store_rows() {
     barrier();
-    coopMatStore(tops, tile, block() * SLOT, FN / 4u, ROW_MAJOR);
-    coopMatStore(totals, tile, block() * SLOT + SLOT / 2u, FN / 4u, ROW_MAJOR);
+    coopMatStore(tops, tile, block() * 2u * FRAGMENT, FN / 4u, ROW_MAJOR);
+    coopMatStore(totals, tile, block() * 2u * FRAGMENT + FRAGMENT, FN / 4u, ROW_MAJOR);
     barrier();
     for (uint r = gl_LocalInvocationID.x; r < count; r += THREADS) {
-        uint from = r / FM * SLOT + r % FM * (FN / 4u);
+        uint from = r / FM * 2u * FRAGMENT + r % FM * (FN / 4u);
         float top = LOWEST, sum = 0.0, mean = 0.0;
         for (uint i = 0u; i < FN; ++i) top = max(top, uintBitsToFloat(tile[from + i / 4u][i % 4u]));
         for (uint i = 0u; i < FN; ++i)
-            sum += uintBitsToFloat(tile[from + SLOT / 2u + i / 4u][i % 4u])
+            sum += uintBitsToFloat(tile[from + FRAGMENT + i / 4u][i % 4u])
                 * exp2(uintBitsToFloat(tile[from + i / 4u][i % 4u]) - top);
         uint64_t a = head_at(cotangent, strides.cotangent, head, kept0 + r),
                  b = head_at(result, strides.result, head, kept0 + r);
@@ -434,7 +446,7 @@ void main() {
     if (MASK >= KEEP) mask_stride = strides.mask_key;
     x_stride = uint(BY_KEYS ? strides.q[2] : strides.k[2]) * 2u;
     y_stride = uint(BY_KEYS ? strides.cotangent[2] : strides.v[2]) * 2u;
-    if (elements_are_known()) {
+    if (REGISTERS && elements_are_known()) {
         all_work(true);
     } else {
         number_elements();

@@ -4,7 +4,10 @@ use proptest::prelude::*;
 
 use super::{
     Operand,
-    attention::{planner as attention, prefill, vjp::planner as attention_vjp},
+    attention::{
+        planner as attention, prefill,
+        vjp::{matrix as attention_vjp_matrix, planner as attention_vjp},
+    },
     convolution::planner as convolution,
     fft::planner as fft,
     matmul::planner::{self as matmul, Gemm},
@@ -212,6 +215,26 @@ proptest! {
         prop_assert!(columns.is_power_of_two());
         let features = (4 * columns * plan.block / 4) as usize;
         prop_assert!(features <= 128 && plan.shares(width) * features >= width);
+    }
+
+    #[test]
+    fn derivatives_of_attentions_on_matrices(
+        caps in device(),
+        fragment in fragments(),
+        (heads, queries, keys) in (size(4), size(11), size(11)),
+        (key_width, value_width) in (1usize..12, 1usize..12),
+        pass in 0u32..3,
+    ) {
+        let (key_width, value_width) = (16 * key_width, 16 * value_width);
+        let sizes = attention::Sizes {
+            batches: 1, heads, kv_heads: heads, queries, keys, key_width, value_width,
+        };
+        if let Some(plan) = attention_vjp_matrix::plan(&sizes, pass, fragment, &caps) {
+            prop_assert!(caps.subgroup_ops.ballot);
+            prop_assert_eq!(fragment, Some(Fragment { m: 16, n: 16, k: 16 }));
+            prop_assert!(plan.runs(&sizes, pass, &caps) && plan.walked.is_multiple_of(16));
+            prop_assert!(plan.threads() <= caps.max_workgroup && plan.walked <= plan.threads());
+        }
     }
 
     #[test]

@@ -733,6 +733,7 @@ pub(crate) mod attention_vjp {
 pub(crate) mod attention_vjp_matrix {
     use super::*;
     pub(crate) const PREFETCH_FLAG: u32 = 1;
+    pub(crate) const REGISTERS_FLAG: u32 = 2;
     pub(crate) const ATTENTION_VJP_MATRIX_FLOAT16: KernelOf<Constants, Push> =
         KernelOf::new(Kernel::attention_vjp_matrix_float16);
     pub(crate) const ATTENTION_VJP_MATRIX_BFLOAT16: KernelOf<Constants, Push> =

@@ -9,23 +9,22 @@ use crate::{
     primitives::{Attention, AttentionMask, AttentionVjp, Primitive},
 };
 
-/// Scores up to which composed derivatives of halves keep them in float32.
-const FEW_SCORES: usize = 1 << 22;
+/// Scores up to which derivatives of halves are computed in float32.
+const FEW_SCORES: usize = 1 << 20;
 
 impl Rules for Attention {
     fn vjp(&self, node: &Applied<'_>, cotangents: &[Array], wanted: &[usize]) -> Result<Inputs> {
         let derivatives = AttentionVjp { scale: self.scale, mask: self.mask };
-        let along = [&node.outputs[0], &cotangents[0]];
-        let inputs: Inputs = node.inputs.iter().chain(along).cloned().collect();
+        let inputs = self.along(node, &cotangents[0])?;
         let is_bool = |i: usize| node.inputs[i].dtype() == Dtype::Bool;
         // Changes of an additive mask are as many as scores.
-        if wanted.iter().any(|&i| i == 3 && !is_bool(i)) {
-            return derivatives.composed(&inputs, wanted);
-        }
-        let outputs = graph::apply(derivatives.into(), inputs)?;
-        let derivative = |&i: &usize| match i {
-            3 => ops::zeros_like(&node.inputs[i]),
-            _ => Ok(outputs[i].clone()),
+        let outputs = match wanted.iter().any(|&i| i == 3 && !is_bool(i)) {
+            true => derivatives.composed(&inputs, &[0, 1, 2, 3])?.into_vec(),
+            false => graph::apply(derivatives.into(), inputs)?.into_vec(),
+        };
+        let derivative = |&i: &usize| match outputs.get(i) {
+            Some(output) => ops::astype(output, node.inputs[i].dtype()),
+            None => ops::zeros_like(&node.inputs[i]),
         };
         wanted.iter().map(derivative).collect()
     }
@@ -74,6 +73,26 @@ fn of_batches(
 }
 
 impl Attention {
+    /// Inputs of the derivatives along a cotangent. Of few scores these are computed in float32, with an
+    /// output that was not rounded: from what comes from above its product with the output is taken off.
+    fn along(&self, node: &Applied<'_>, cotangent: &Array) -> Result<Inputs> {
+        let dtype = node.inputs[0].dtype();
+        let wide = dtype.promote(Dtype::Float32);
+        let is_few = Rows::new(&node.inputs[0], &node.inputs[1]).scores() <= FEW_SCORES;
+        if wide == dtype || !is_few {
+            let all = node.inputs.iter().chain([&node.outputs[0], cotangent]);
+            return Ok(all.cloned().collect());
+        }
+        let widened = |a: &Array| match a.dtype() {
+            Dtype::Bool => Ok(a.clone()),
+            _ => ops::astype(a, wide),
+        };
+        let mut all = node.inputs.iter().map(widened).collect::<Result<Inputs>>()?;
+        all.push(ops::node(*self, all.clone())?);
+        all.push(widened(cotangent)?);
+        Ok(all)
+    }
+
     /// Attention on the same keys and values for every index, whose queries become rows of one.
     fn of_rows(&self, inputs: &[Array], axes: &[Option<usize>]) -> Result<Mapped> {
         let count = mapping::size(inputs, axes);

@@ -1,6 +1,8 @@
 //! Derivatives of attention along a cotangent: a pass over the rows for their softmax, one for the derivatives
 //! by queries, one for those by keys and values. Each result is one workgroup's, so sums come in one order.
+//! Halves go to cooperative matrices where there are any.
 
+pub(crate) mod matrix;
 pub(crate) mod planner;
 
 use mlx_vulkan_core::{
@@ -9,13 +11,20 @@ use mlx_vulkan_core::{
 use smallvec::smallvec;
 
 use super::{Heads, bit, kind_of, planner::Sizes, sizes};
-use crate::kernels::{
-    Ctx, Dispatch, Operand, Region,
-    layouts::{
-        attention_derivatives as passes,
-        attention_vjp::{self as lanes, Constants, Push, Strides},
+use crate::{
+    kernels::{
+        Ctx, Dispatch, Operand, Region,
+        fragment::fragment,
+        layouts::{
+            attention_derivatives as passes,
+            attention_vjp::{self as lanes, Constants, Push, Strides},
+            attention_vjp_matrix as matrices,
+        },
+        matmul::matrix_pipeline,
     },
+    runtime::{capabilities::Fragment, pipelines::PipelineOf},
 };
+use matrix::Matrix;
 use planner::Plan;
 
 /// Memory of a query row's maximum, sum and mean.
@@ -76,9 +85,12 @@ pub(in crate::kernels) fn eval(
         by_v: output_like(ctx, &primals[2], by_v)?,
         rows: ctx.scratch((rows as u64 * ROW_BYTES).max(ROW_BYTES))?,
     };
-    let plan = planner::plan(ctx.capabilities());
+    let (lanes, fragment) = (planner::plan(ctx.capabilities()), vjp.fragment(ctx));
     for pass in [passes::ROWS_PASS, passes::QUERIES_PASS, passes::KEYS_PASS] {
-        vjp.run(ctx, plan, pass)?;
+        match matrix::plan(&vjp.sizes, pass, fragment, ctx.capabilities()) {
+            Some(plan) => vjp.run_matrix(ctx, plan, pass)?,
+            None => vjp.run(ctx, lanes, pass)?,
+        }
     }
     Ok(())
 }
@@ -100,19 +112,58 @@ fn output_like(ctx: &mut Ctx<'_>, input: &Array, output: &mut Output) -> Result<
 }
 
 impl Vjp<'_> {
+    /// What cooperative matrices multiply, where the device has them and all rows lie as they want it.
+    fn fragment(&self, ctx: &Ctx<'_>) -> Option<Fragment> {
+        let (caps, config) = (ctx.capabilities(), ctx.config());
+        let inputs = [&self.q, &self.k, &self.v, &self.result, &self.cotangent];
+        let outputs = [&self.by_q, &self.by_k, &self.by_v];
+        let strides =
+            |[a, b]: [&Heads; 2]| fragment(self.dtype, [a.strides[2], b.strides[2]], caps, config);
+        strides([&self.k, &self.v])?;
+        strides([&self.result, &self.cotangent])?;
+        let all = inputs.into_iter().chain(outputs);
+        all.clone().all(Heads::vectors).then(|| strides([&self.q, &self.by_q]))?
+    }
+
+    /// Rows that a pass goes over, and in how many heads.
+    fn kept(&self, pass: u32) -> [usize; 2] {
+        let s = &self.sizes;
+        match pass {
+            passes::KEYS_PASS => [s.keys, s.batches * s.kv_heads],
+            _ => [s.queries, s.batches * s.heads],
+        }
+    }
+
+    /// Encodes a pass on cooperative matrices.
+    fn run_matrix(&self, ctx: &mut Ctx<'_>, plan: Matrix, pass: u32) -> Result<()> {
+        let kernels =
+            [matrices::ATTENTION_VJP_MATRIX_FLOAT16, matrices::ATTENTION_VJP_MATRIX_BFLOAT16];
+        let constants = matrices::Constants {
+            workgroup: plan.threads(),
+            dtype: self.dtype as u32,
+            // It looks whether it may.
+            flags: matrices::REGISTERS_FLAG | bit(plan.prefetch, matrices::PREFETCH_FLAG),
+            pass,
+            blocks: plan.blocks,
+            subgroup: plan.subgroup,
+            walked: plan.walked,
+            key_width: self.sizes.key_width as u32,
+            value_width: self.sizes.value_width as u32,
+            mask: self.kind,
+        };
+        let pipeline = matrix_pipeline(ctx, kernels, self.dtype, &constants);
+        let [rows, heads] = self.kept(pass);
+        self.dispatch(ctx, &pipeline, pass, rows.div_ceil(plan.rows() as usize) * heads)
+    }
+
     /// Encodes a pass of the kernel that runs anywhere.
     fn run(&self, ctx: &mut Ctx<'_>, plan: Plan, pass: u32) -> Result<()> {
         let s = &self.sizes;
-        let (rows, heads, width) = match pass {
-            passes::ROWS_PASS => (s.queries, s.heads, 0),
-            passes::QUERIES_PASS => (s.queries, s.heads, s.key_width),
-            _ => (s.keys, s.kv_heads, s.key_width.max(s.value_width)),
+        let width = match pass {
+            passes::ROWS_PASS => 0,
+            passes::QUERIES_PASS => s.key_width,
+            _ => s.key_width.max(s.value_width),
         };
-        // Fewer than rows, which are counted by 31 bits; wide heads have a workgroup for each 128 features.
-        let groups = plan.blocks(rows) as u64 * (s.batches * heads * plan.shares(width)) as u64;
-        if groups == 0 {
-            return Ok(());
-        }
         let constants = Constants {
             workgroup: plan.threads(),
             dtype: self.dtype as u32,
@@ -123,15 +174,30 @@ impl Vjp<'_> {
             mask: self.kind,
         };
         let pipeline = ctx.pipeline(lanes::ATTENTION_VJP, &constants);
+        let [rows, heads] = self.kept(pass);
+        self.dispatch(ctx, &pipeline, pass, plan.blocks(rows) * heads * plan.shares(width))
+    }
+
+    /// Encodes a pass of so many workgroups of work: fewer than there are rows, but for very wide heads.
+    fn dispatch(
+        &self,
+        ctx: &mut Ctx<'_>,
+        pipeline: &PipelineOf<Push>,
+        pass: u32,
+        work: usize,
+    ) -> Result<()> {
+        if work == 0 {
+            return Ok(());
+        }
         let push = self.push(ctx)?;
-        let groups = [ctx.capabilities().groups_1d(groups, 1), 1, 1];
+        let groups = [ctx.capabilities().groups_1d(work as u64, 1), 1, 1];
         let writes: &[Region] = match pass {
             passes::ROWS_PASS => &[self.rows],
             passes::QUERIES_PASS => &[self.by_q.at.region],
             _ => &[self.by_k.at.region, self.by_v.at.region],
         };
         let reads = self.reads(pass == passes::ROWS_PASS);
-        ctx.dispatch(&Dispatch { pipeline: &pipeline, push: &push, groups, reads: &reads, writes })
+        ctx.dispatch(&Dispatch { pipeline, push: &push, groups, reads: &reads, writes })
     }
 
     /// What a pass reads; but for the first one that is the rows, too.
