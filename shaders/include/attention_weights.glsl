@@ -1,12 +1,10 @@
 // From scores to weights, for attention/matrix.comp: masks, running maxima,
 // exponentials. Scores are in powers of two.
 //
-// KHR says nothing of where a fragment's elements lie. Where they lie as in NVIDIA's mma.m16n8k16 (two of
-// them side by side; PTX ISA, "Matrix fragments for mma.m16n8k16"), which elements_are_known() finds out by
-// looking, a lane has two rows and four lanes a row, and weights become operands where they are. Elsewhere
-// scores pass through shared memory.
+// Where elements of fragments lie as attention_fragments.glsl knows, a lane has two rows and four lanes a
+// row, and weights become operands where they are. Elsewhere scores pass through shared memory.
 
-const float LOWEST = -3.402823466e38, LOG2E = 1.4426950408889634, SLACK = 6.0, RAISE = 9.0;
+const float SLACK = 6.0, RAISE = 9.0;
 
 // The rows of this lane when elements are known: last key, mask, maximum.
 ivec2 limits;
@@ -14,39 +12,13 @@ int64_t masks[2];
 int64_t mask_from, mask_stride; // of the first query
 vec2 tops;
 
-// How an element i of a lane stands in a known fragment: row and column.
-uint known_row(uint i) { return lane() / 4u + i / 4u * 8u; }
-uint known_column(uint i) { return lane() % 4u * 2u + i % 2u + i / 2u % 2u * 8u; }
+#include "attention_score.glsl"
+#include "attention_fragments.glsl"
 
 // What a half holds of a weight, cut off. By bits: a driver may take a conversion and back for nothing at
 // all.
 float upper(float x) {
     return uintBitsToFloat(floatBitsToUint(x) & (DTYPE == FLOAT16 ? 0xffffe000u : 0xffff0000u));
-}
-
-// Whether elements of both kinds of fragments lie where known_row and known_column
-// say; the same for the workgroup.
-bool elements_are_known() {
-    if (SUBGROUP != 32u || FM != 16u || FN != 16u || FK != 16u) return false;
-    for (uint i = gl_LocalInvocationID.x; i < 64u; i += THREADS) {
-        vec4 x = vec4(4u * i) + vec4(0.0, 1.0, 2.0, 3.0);
-        tile[i] = floatBitsToUint(x);
-        uint word = 64u * 4u + i * 2u; // of eight halves to a vector
-        tile[word / 4u][word % 4u] = cut_halves(DTYPE, x.xy);
-        tile[word / 4u][word % 4u + 1u] = cut_halves(DTYPE, x.zw);
-    }
-    barrier();
-    coopmat<float, gl_ScopeSubgroup, FM, FN, gl_MatrixUseAccumulator> x;
-    coopmat<half, gl_ScopeSubgroup, FM, FK, gl_MatrixUseA> y;
-    coopMatLoad(x, tile, 0u, 4u, gl_CooperativeMatrixLayoutRowMajor);
-    coopMatLoad(y, tile, 64u, 2u, gl_CooperativeMatrixLayoutRowMajor);
-    bool found = x.length() == 8 && y.length() == 8;
-    [[unroll]] for (uint i = 0u; i < 8u; ++i) {
-        float want = float(known_row(i) * 16u + known_column(i));
-        found = found && x[i] == want && float(y[i]) == want;
-    }
-    barrier();
-    return subgroupBallot(found) == subgroupBallot(true);
 }
 
 // Of row r of the workgroup the last key that it sees and its mask; rows past the end are the last again.
@@ -80,19 +52,6 @@ void rescale() {
     total = total * fix;
     [[unroll]] for (uint j = 0u; j < VALUES; ++j) sums[j] = sums[j] * fix;
     subgroup_sync();
-}
-
-// A masked score. Of a key that is hidden it is the lowest number, so that a row that sees nothing averages,
-// as in MLX; of one past the end, or one to which -inf is added, it is -inf.
-float masked_score(float x, uint key, uint key1, int limit, int64_t mask_row) {
-    if (key >= key1) return uintBitsToFloat(0xff800000u);
-    if (MASK == CAUSAL) return int(key) > limit ? LOWEST : x * (scale * LOG2E);
-    if (MASK < KEEP) return x * (scale * LOG2E);
-    int64_t from = mask_row + int64_t(key) * mask_stride;
-    if (MASK == KEEP) return uint(AT_U8(mask, from)) == 0u ? LOWEST : x * (scale * LOG2E);
-    float y = fma(x, scale, fetch(DTYPE, at(DTYPE, mask, from)));
-    // Numbers as low as the dtype has them must not become -inf.
-    return y * LOG2E < LOWEST && y >= LOWEST ? LOWEST : y * LOG2E;
 }
 
 // The maximum of a row is left as it is until it grows by much: weights reach 2^(SLACK + RAISE), which

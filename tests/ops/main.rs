@@ -3,6 +3,7 @@
 mod arange;
 mod arrange;
 mod attention;
+mod attention_vjp;
 mod binary;
 mod cast;
 mod composed;

@@ -99,6 +99,31 @@ fn derivatives_of_halves_are_computed_in_float32() {
     });
 }
 
+/// Of many scores halves are multiplied as they are: that is off by roundings of weights and of the output.
+#[test]
+fn derivatives_of_many_scores() {
+    on_each_device(|_| {
+        for (dtype, kind) in [(Dtype::Bfloat16, Kind::Causal), (Dtype::Float16, Kind::None)] {
+            let of = |heads, seed| random(&[1, heads, 520, 64], dtype, seed);
+            let halves = [of(4, 1), of(2, 2), of(2, 3)];
+            let cotangent = of(4, 4);
+            let derivatives = |x: &[Array], cotangent: &Array| {
+                vjp(|x| attention(kind, x), x, std::slice::from_ref(cotangent)).unwrap().1
+            };
+            let got = derivatives(&halves, &cotangent);
+            let wide = |a: &Array| ops::astype(a, Dtype::Float32).unwrap();
+            let want = derivatives(&halves.each_ref().map(wide), &wide(&cotangent));
+            for (got, want) in got.iter().zip(&want) {
+                assert_eq!(got.dtype(), dtype);
+                let (got, want) = (values(got), values(want));
+                let norm = |x: &mut dyn Iterator<Item = f64>| x.map(|x| x * x).sum::<f64>().sqrt();
+                let off = norm(&mut got.iter().zip(&want).map(|(got, want)| got - want));
+                assert!(off <= epsilon(dtype) * norm(&mut want.iter().copied()), "{dtype} {off}");
+            }
+        }
+    });
+}
+
 #[test]
 fn with_sinks() {
     for kind in KINDS {

@@ -9,6 +9,9 @@
 //! -∞ throughout is NaN.
 
 mod softmax;
+mod vjp;
+
+pub(crate) use vjp::encode as encode_vjp;
 
 use mlx_vulkan_core::{
     Array, Dtype, Result,
@@ -44,25 +47,46 @@ pub(crate) fn encode(
     inputs: &[Array],
     output: &mut Output,
 ) -> Result<()> {
-    let task = AttentionTask {
-        scale: scale.0,
-        causal: mask == AttentionMask::Causal,
-        q: In::from(&inputs[0]),
-        k: In::from(&inputs[1]),
-        v: In::from(&inputs[2]),
-        mask: (mask == AttentionMask::Array).then(|| In::from(&inputs[3])),
-        out: enc.allocate(output)?,
-    };
+    let operands = Operands::new(scale.0, mask, inputs);
+    let task = AttentionTask { operands, out: enc.allocate(output)? };
     dispatch_real!(output.dtype, T => enc.push(move || task.run::<T>()))
 }
 
-struct AttentionTask {
+/// What attends to what.
+struct Operands {
     scale: f32,
     causal: bool,
     q: In,
     k: In,
     v: In,
     mask: Option<In>,
+}
+
+impl Operands {
+    fn new(scale: f32, mask: AttentionMask, inputs: &[Array]) -> Self {
+        Operands {
+            scale,
+            causal: mask == AttentionMask::Causal,
+            q: In::from(&inputs[0]),
+            k: In::from(&inputs[1]),
+            v: In::from(&inputs[2]),
+            mask: (mask == AttentionMask::Array).then(|| In::from(&inputs[3])),
+        }
+    }
+
+    /// Locks the mask.
+    fn mask<T: Real>(&self) -> Mask<'_, T> {
+        match &self.mask {
+            None if self.causal => Mask::Causal,
+            None => Mask::None,
+            Some(mask) if mask.dtype == Dtype::Bool => Mask::Bool(mask.read()),
+            Some(mask) => Mask::Additive(mask.read()),
+        }
+    }
+}
+
+struct AttentionTask {
+    operands: Operands,
     out: Out,
 }
 
@@ -111,7 +135,7 @@ impl<'a, T: Real> Rows<'a, T> {
     /// Rows `from` to `from + count` as wide elements without holes.
     fn widen(&self, from: usize, count: usize, out: &mut Vec<T::Wide>) {
         out.resize(count * self.width, T::Wide::default());
-        for (i, out) in out.chunks_exact_mut(self.width).enumerate() {
+        for (i, out) in out.chunks_exact_mut(self.width.max(1)).enumerate() {
             widen_row(self.data, self.start(from + i), self.stride, out);
         }
     }
@@ -135,19 +159,15 @@ impl AttentionTask {
         if out.is_empty() {
             return;
         }
-        let (q, k, v) = (self.q.read::<T>(), self.k.read::<T>(), self.v.read::<T>());
-        let mask = match &self.mask {
-            None if self.causal => Mask::Causal,
-            None => Mask::None,
-            Some(mask) if mask.dtype == Dtype::Bool => Mask::Bool(mask.read()),
-            Some(mask) => Mask::Additive(mask.read()),
-        };
-        let heads = Heads { task: self, q: q.buffer(), k: k.buffer(), v: v.buffer(), mask: &mask };
-        let (heads_of, keys) = (self.k.shape[0] * self.k.shape[1], self.k.shape[2]);
+        let task = &self.operands;
+        let (q, k, v) = (task.q.read::<T>(), task.k.read::<T>(), task.v.read::<T>());
+        let mask = task.mask();
+        let heads = Heads { task, q: q.buffer(), k: k.buffer(), v: v.buffer(), mask: &mask };
+        let (heads_of, keys) = (task.k.shape[0] * task.k.shape[1], task.k.shape[2]);
         if keys == 0 {
             return out.fill(T::default());
         }
-        let rows = out.len() / heads_of / self.v.shape[3];
+        let rows = out.len() / heads_of / task.v.shape[3];
         let cores = rayon::current_num_threads();
         if rows <= FEW && keys >= SPLIT && heads_of < 4 * cores {
             let parts = (4 * cores).div_ceil(heads_of).min(keys / (SPLIT / 4));
@@ -160,7 +180,7 @@ impl AttentionTask {
 
 /// The locked inputs.
 struct Heads<'a, T> {
-    task: &'a AttentionTask,
+    task: &'a Operands,
     q: &'a [T],
     k: &'a [T],
     v: &'a [T],
@@ -234,15 +254,21 @@ impl<T: Real> Heads<'_, T> {
 
     /// The scaled queries of a tile as wide elements.
     fn queries(&self, tile: Tile) -> Vec<T::Wide> {
-        let (task, width) = (self.task, self.task.q.shape[3]);
-        let scale = T::Wide::from_f64(task.scale as f64);
+        let scale = T::Wide::from_f64(self.task.scale as f64);
+        let mut out = self.rows_of(&self.task.q, self.q, tile);
+        out.iter_mut().for_each(|x| *x = *x * scale);
+        out
+    }
+
+    /// A tile's rows of an array (batch, heads, n, …) as wide elements.
+    fn rows_of(&self, input: &In, data: &[T], tile: Tile) -> Vec<T::Wide> {
+        let width = input.shape[3];
         let mut out = vec![T::Wide::default(); tile.rows * width];
         for i in 0..tile.rows {
             let (head, position) = self.query_of(tile, i);
-            let rows = Rows::new(&task.q, self.q, tile.batch, head);
+            let rows = Rows::new(input, data, tile.batch, head);
             let row = &mut out[i * width..(i + 1) * width];
             widen_row(rows.data, rows.start(position), rows.stride, row);
-            row.iter_mut().for_each(|x| *x = *x * scale);
         }
         out
     }
@@ -276,28 +302,31 @@ impl<T: Real> Heads<'_, T> {
 
     /// Applies the mask to scores of keys `from` to `from + count`.
     fn mask(&self, tile: Tile, from: usize, count: usize, scores: &mut [T::Wide]) {
-        let rows = scores.chunks_exact_mut(count).enumerate();
+        let Mask::Additive(mask) = self.mask else {
+            return self.hide(tile, from, count, scores, T::lowest());
+        };
+        for (i, row) in scores.chunks_exact_mut(count).enumerate() {
+            self.each_masked(tile, i, from, row, mask, |score, m| *score = *score + m.widen());
+        }
+    }
+
+    /// Puts `value` in the places of the keys `from` to `from + count` that the mask hides.
+    fn hide(&self, tile: Tile, from: usize, count: usize, of: &mut [T::Wide], value: T::Wide) {
+        let rows = of.chunks_exact_mut(count).enumerate();
         match self.mask {
-            Mask::None => {}
+            Mask::None | Mask::Additive(_) => {}
             Mask::Causal => {
                 for (i, row) in rows {
                     let visible = self.causal_end(tile, i).saturating_sub(from).min(count);
-                    row[visible..].fill(T::lowest());
+                    row[visible..].fill(value);
                 }
             }
             Mask::Bool(mask) => {
                 for (i, row) in rows {
-                    self.each_masked(tile, i, from, row, mask, |score, keep| {
+                    self.each_masked(tile, i, from, row, mask, |x, keep| {
                         if keep.0 == 0 {
-                            *score = T::lowest();
+                            *x = value;
                         }
-                    });
-                }
-            }
-            Mask::Additive(mask) => {
-                for (i, row) in rows {
-                    self.each_masked(tile, i, from, row, mask, |score, m| {
-                        *score = *score + m.widen();
                     });
                 }
             }

@@ -4,7 +4,14 @@
 
 use std::time::Instant;
 
-use mlx_vulkan_core::{Array, Device, Dtype, Result, fast, fast::Mask, ops, with_device};
+use mlx_vulkan_core::{
+    Array, Device, Dtype, Result,
+    fast::{self, Mask},
+    graph, ops,
+    primitives::{AttentionMask, AttentionVjp},
+    transforms::vjp,
+    with_device,
+};
 
 fn random(shape: &[usize], dtype: Dtype) -> Result<Array> {
     let n = shape.iter().product::<usize>();
@@ -104,6 +111,37 @@ fn attention(
     })
 }
 
+/// The derivatives of causal attention along a cotangent, 2.5 times its operations; alone and behind it.
+fn differentiated(
+    [batch, heads, kv]: [usize; 3],
+    rows: usize,
+    width: usize,
+    dtype: Dtype,
+) -> Result<()> {
+    let of = |heads| random(&[batch, heads, rows, width], dtype);
+    let (inputs, along) = ([of(heads)?, of(kv)?, of(kv)?], of(heads)?);
+    let attend = |x: &[Array]| {
+        Ok(vec![fast::scaled_dot_product_attention(&x[0], &x[1], &x[2], 0.1, Mask::Causal)?])
+    };
+    let flops = (batch * heads * rows * rows * width) as f64;
+    let name = format!("sdpa {batch}x{heads}/{kv} {rows} d{width} {dtype}");
+    let output = attend(&inputs)?.remove(0);
+    output.eval()?;
+    time(&name, 2.0 * flops, 0.0, || Ok(attend(&inputs)?.remove(0)))?;
+    let op = AttentionVjp { scale: 0.1.into(), mask: AttentionMask::Causal };
+    let all: Vec<Array> = inputs.iter().chain([&output, &along]).cloned().collect();
+    time(&format!("vjp of {name}"), 5.0 * flops, 0.0, || {
+        Ok(graph::apply(op.into(), all.iter().cloned().collect())?.remove(0))
+    })?;
+    time(&format!("{name} and vjp"), 7.0 * flops, 0.0, || {
+        let (_, derivatives) = vjp(attend, &inputs, std::slice::from_ref(&along))?;
+        ops::add(
+            &derivatives[0],
+            ops::sum(&ops::add(&derivatives[1], &derivatives[2])?, &[], false)?,
+        )
+    })
+}
+
 fn small(dtype: Dtype) -> Result<()> {
     let x = random(&[1, 1024], dtype)?;
     let w = random(&[1024], dtype)?;
@@ -160,7 +198,12 @@ fn all() -> Result<()> {
     attention(16, 8, 1, 512, 128, bf16)?;
     attention(16, 8, 1, 8192, 128, bf16)?;
     attention(16, 8, 512, 512, 128, bf16)?;
-    attention(16, 8, 4096, 4096, 128, bf16)
+    attention(16, 8, 4096, 4096, 128, bf16)?;
+    for dtype in [bf16, f32] {
+        differentiated([8, 9, 3], 1024, 64, dtype)?;
+        differentiated([1, 16, 16], 4096, 128, dtype)?;
+    }
+    Ok(())
 }
 
 fn main() -> Result<()> {

@@ -38,36 +38,90 @@ impl Family for Attention {
     }
 
     fn output_specs(&self, inputs: &[SpecRef<'_>]) -> Option<Specs> {
-        let (q, k, v, mask) = match (inputs, self.mask) {
-            (&[q, k, v], AttentionMask::None | AttentionMask::Causal) => (q, k, v, None),
-            (&[q, k, v, mask], AttentionMask::Array) => (q, k, v, Some(mask)),
-            _ => return None,
-        };
-        let (&[batch, heads, n, d], &[_, kv_heads, m, kd], &[_, _, _, dv]) =
-            (q.shape, k.shape, v.shape)
-        else {
-            return None;
-        };
-        let fits = [k.dtype, v.dtype] == [q.dtype; 2]
-            && k.shape[0] == batch
-            && k.shape[..3] == v.shape[..3]
-            && d == kd
-            && heads.checked_rem(kv_heads) == Some(0)
-            && mask.is_none_or(|mask| {
-                mask.shape == [batch, heads, n, m] && [Dtype::Bool, q.dtype].contains(&mask.dtype)
-            });
-        fits.then(|| one([batch, heads, n, dv].as_slice(), q.dtype))?
+        attended(self.mask, inputs)
     }
 
     fn examples(dtype: Dtype) -> Vec<(Self, Vec<Input>)> {
-        let attention = |mask| Attention { scale: Exact(0.5), mask };
-        let operand = || Input::new(&[1, 2, 5, 8], dtype);
-        let mask = Input::new(&[1, 2, 5, 5], dtype);
-        let arrays = || vec![operand(), operand(), operand()];
-        vec![
-            (attention(AttentionMask::None), arrays()),
-            (attention(AttentionMask::Causal), arrays()),
-            (attention(AttentionMask::Array), arrays().into_iter().chain([mask]).collect()),
-        ]
+        let all = examples(dtype).into_iter();
+        all.map(|(mask, inputs)| (Attention { scale: Exact(0.5), mask }, inputs)).collect()
     }
+}
+
+/// The derivatives of [`Attention`] along a cotangent of its output, by queries, keys and values, which are
+/// the outputs. Inputs are those of the attention, its output and the cotangent.
+///
+/// With the weights `p = softmax(s)` and what scores change by, `ds = p (cotangent vᵀ - rowsum(cotangent *
+/// output))`, which is zero where a mask hides a key, these are `scale ds k`, `scale dsᵀ q` and
+/// `pᵀ cotangent` (Dao and others, FlashAttention, 2022, appendix B).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct AttentionVjp {
+    /// Factor of the scores.
+    pub scale: Exact<f32>,
+    /// What masks the scores.
+    pub mask: AttentionMask,
+}
+
+impl Family for AttentionVjp {
+    fn name(&self) -> &'static str {
+        "ScaledDotProductAttentionVJP"
+    }
+
+    fn is_view(&self) -> bool {
+        false
+    }
+
+    fn takes(&self, dtype: Dtype) -> bool {
+        dtype.is_floating()
+    }
+
+    fn output_specs(&self, inputs: &[SpecRef<'_>]) -> Option<Specs> {
+        let (primals, along) = inputs.split_at_checked(inputs.len().checked_sub(2)?)?;
+        let output = attended(self.mask, primals)?;
+        let fits = along.iter().all(|a| a.is_like(output[0].as_ref()));
+        fits.then(|| primals[..3].iter().map(|primal| primal.to_spec()).collect())
+    }
+
+    fn examples(dtype: Dtype) -> Vec<(Self, Vec<Input>)> {
+        let along = Input::new(&[1, 2, 5, 8], dtype);
+        let example = |(mask, mut inputs): (AttentionMask, Vec<Input>)| {
+            inputs.extend([along.clone(), along.clone()]);
+            (AttentionVjp { scale: Exact(0.5), mask }, inputs)
+        };
+        examples(dtype).into_iter().map(example).collect()
+    }
+}
+
+/// The output of attention on these inputs.
+fn attended(mask: AttentionMask, inputs: &[SpecRef<'_>]) -> Option<Specs> {
+    let (q, k, v, mask) = match (inputs, mask) {
+        (&[q, k, v], AttentionMask::None | AttentionMask::Causal) => (q, k, v, None),
+        (&[q, k, v, mask], AttentionMask::Array) => (q, k, v, Some(mask)),
+        _ => return None,
+    };
+    let (&[batch, heads, n, d], &[_, kv_heads, m, kd], &[_, _, _, dv]) =
+        (q.shape, k.shape, v.shape)
+    else {
+        return None;
+    };
+    let fits = [k.dtype, v.dtype] == [q.dtype; 2]
+        && k.shape[0] == batch
+        && k.shape[..3] == v.shape[..3]
+        && d == kd
+        && heads.checked_rem(kv_heads) == Some(0)
+        && mask.is_none_or(|mask| {
+            mask.shape == [batch, heads, n, m] && [Dtype::Bool, q.dtype].contains(&mask.dtype)
+        });
+    fits.then(|| one([batch, heads, n, dv].as_slice(), q.dtype))?
+}
+
+/// Inputs of attention under each mask.
+fn examples(dtype: Dtype) -> Vec<(AttentionMask, Vec<Input>)> {
+    let operand = || Input::new(&[1, 2, 5, 8], dtype);
+    let mask = Input::new(&[1, 2, 5, 5], dtype);
+    let arrays = || vec![operand(), operand(), operand()];
+    vec![
+        (AttentionMask::None, arrays()),
+        (AttentionMask::Causal, arrays()),
+        (AttentionMask::Array, arrays().into_iter().chain([mask]).collect()),
+    ]
 }

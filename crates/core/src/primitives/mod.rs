@@ -44,7 +44,7 @@ mod tests;
 mod unary;
 
 pub use arange::Arange;
-pub use attention::{Attention, AttentionMask};
+pub use attention::{Attention, AttentionMask, AttentionVjp};
 pub use binary::BinaryOp;
 pub use convolution::{Convolution, Spatial};
 pub use copy::CopyOp;
@@ -244,6 +244,8 @@ families! {
     Rope(Rope),
     /// Softmax attention.
     Attention(Attention),
+    /// Derivatives of softmax attention.
+    AttentionVjp(AttentionVjp),
     /// Fourier transform.
     Fft(Fft),
     /// Hadamard transform of the last axis.

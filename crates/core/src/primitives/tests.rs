@@ -246,6 +246,12 @@ fn variations() -> Vec<Vec<Primitive>> {
             Attention { scale: Exact(1.0), mask: AttentionMask::Array },
         ]),
         list([
+            AttentionVjp { scale: Exact(1.0), mask: AttentionMask::None },
+            AttentionVjp { scale: Exact(0.5), mask: AttentionMask::None },
+            AttentionVjp { scale: Exact(1.0), mask: AttentionMask::Causal },
+            AttentionVjp { scale: Exact(1.0), mask: AttentionMask::Array },
+        ]),
+        list([
             fft(&[0], false, None),
             fft(&[1], false, None),
             fft(&[0], true, None),

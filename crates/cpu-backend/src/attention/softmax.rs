@@ -30,6 +30,11 @@ impl<W: Wide> Running<W> {
         self.acc.chunks_exact_mut(self.width)
     }
 
+    /// Largest score of each row, as the shift of its exponentials, and their sum.
+    pub(super) fn maxima_and_sums(&self) -> impl Iterator<Item = (W, W)> {
+        self.max.iter().map(|&max| finite(max)).zip(self.sum.iter().copied())
+    }
+
     /// Turns each row's `count` new scores into weights and rescales the sums.
     pub(super) fn weigh(&mut self, scores: &mut [W], count: usize) {
         for (row, scores) in scores.chunks_exact_mut(count).enumerate() {

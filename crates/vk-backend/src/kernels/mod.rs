@@ -127,6 +127,7 @@ pub(crate) fn eval(
         P::Norm(op) => norm::eval(ctx, *op, inputs, output, others),
         P::Rope(rope) => rope::eval(ctx, rope, inputs, output),
         P::Attention(attention) => attention::eval(ctx, *attention, inputs, output),
+        P::AttentionVjp(op) => attention::vjp::eval(ctx, *op, inputs, output, others),
         P::Fft(transform) => fft::eval(ctx, transform, &inputs[0], output),
         P::Hadamard(transform) => hadamard::eval(ctx, *transform, &inputs[0], output),
         P::Linalg(_) => unreachable!("it is refused for every dtype"),

@@ -4,7 +4,10 @@ use proptest::prelude::*;
 
 use super::{
     Operand,
-    attention::{planner as attention, prefill},
+    attention::{
+        planner as attention, prefill,
+        vjp::{matrix as attention_vjp_matrix, planner as attention_vjp},
+    },
     convolution::planner as convolution,
     fft::planner as fft,
     matmul::planner::{self as matmul, Gemm},
@@ -200,6 +203,37 @@ proptest! {
             prop_assert!(chunks.is_multiple_of(plan.splits));
             prop_assert!((chunks / plan.splits).is_multiple_of(plan.depth));
             prop_assert_eq!(caps.subgroup_size, matvec::MATRIX_SUBGROUP);
+        }
+    }
+
+    #[test]
+    fn derivatives_of_attentions(caps in device(), rows in size(20), width in 0usize..3000) {
+        let plan = attention_vjp::plan(&caps);
+        prop_assert!(plan.threads() <= caps.max_workgroup && plan.shared() <= caps.shared_memory);
+        prop_assert!(plan.blocks(rows) * plan.block as usize >= rows);
+        let columns = plan.columns(width);
+        prop_assert!(columns.is_power_of_two());
+        let features = (4 * columns * plan.block / 4) as usize;
+        prop_assert!(features <= 128 && plan.shares(width) * features >= width);
+    }
+
+    #[test]
+    fn derivatives_of_attentions_on_matrices(
+        caps in device(),
+        fragment in fragments(),
+        (heads, queries, keys) in (size(4), size(11), size(11)),
+        (key_width, value_width) in (1usize..12, 1usize..12),
+        pass in 0u32..3,
+    ) {
+        let (key_width, value_width) = (16 * key_width, 16 * value_width);
+        let sizes = attention::Sizes {
+            batches: 1, heads, kv_heads: heads, queries, keys, key_width, value_width,
+        };
+        if let Some(plan) = attention_vjp_matrix::plan(&sizes, pass, fragment, &caps) {
+            prop_assert!(caps.subgroup_ops.ballot);
+            prop_assert_eq!(fragment, Some(Fragment { m: 16, n: 16, k: 16 }));
+            prop_assert!(plan.runs(&sizes, pass, &caps) && plan.walked.is_multiple_of(16));
+            prop_assert!(plan.threads() <= caps.max_workgroup && plan.walked <= plan.threads());
         }
     }
 

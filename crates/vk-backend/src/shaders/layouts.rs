@@ -421,6 +421,17 @@ pub(crate) mod attention_decode {
     };
 }
 
+/// `shaders/include/attention_derivatives.glsl`.
+pub(crate) mod attention_derivatives {
+    use super::*;
+    pub(crate) const ROWS_PASS: u32 = 0;
+    pub(crate) const QUERIES_PASS: u32 = 1;
+    pub(crate) const KEYS_PASS: u32 = 2;
+    pub(crate) const CAUSAL: u32 = 1;
+    pub(crate) const KEEP: u32 = 2;
+    pub(crate) const ADDITIVE: u32 = 3;
+}
+
 /// `shaders/attention/heads.comp`.
 pub(crate) mod attention_heads {
     use super::*;
@@ -600,6 +611,192 @@ pub(crate) mod attention_matrix {
     }
     pub(crate) use super::attention::Push;
     pub(crate) use super::attention::Strides;
+}
+
+/// `shaders/attention/vjp.comp`.
+pub(crate) mod attention_vjp {
+    use super::*;
+    pub(crate) const VECTOR_FLAG: u32 = 1;
+    pub(crate) const STEP: u32 = 16;
+    pub(crate) const ATTENTION_VJP: KernelOf<Constants, Push> =
+        KernelOf::new(Kernel::attention_vjp);
+    /// Specialization constants; the defaults are the shader's.
+    #[derive(Debug, Clone, Copy, PartialEq)]
+    pub(crate) struct Constants {
+        /// `constant_id = 0`.
+        pub(crate) workgroup: u32,
+        /// `constant_id = 1`.
+        pub(crate) dtype: u32,
+        /// `constant_id = 2`.
+        pub(crate) flags: u32,
+        /// `constant_id = 3`.
+        pub(crate) pass: u32,
+        /// `constant_id = 4`.
+        pub(crate) block: u32,
+        /// `constant_id = 5`.
+        pub(crate) columns: u32,
+        /// `constant_id = 6`.
+        pub(crate) mask: u32,
+    }
+    impl Default for Constants {
+        fn default() -> Self {
+            Constants { workgroup: 1, dtype: 11, flags: 0, pass: 0, block: 32, columns: 1, mask: 0 }
+        }
+    }
+    impl SpecConstants for Constants {
+        type Words = [u32; 7];
+        fn words(&self) -> [u32; 7] {
+            [self.workgroup, self.dtype, self.flags, self.pass, self.block, self.columns, self.mask]
+        }
+    }
+    /// `Strides` of the shader.
+    #[derive(Debug, Clone, Copy, Default, PartialEq, Pod, Zeroable)]
+    #[repr(C, packed(4))]
+    pub(crate) struct Strides {
+        pub(crate) q: [i64; 3],
+        pub(crate) k: [i64; 3],
+        pub(crate) v: [i64; 3],
+        pub(crate) result: [i64; 3],
+        pub(crate) cotangent: [i64; 3],
+        pub(crate) by_q: [i64; 3],
+        pub(crate) by_k: [i64; 3],
+        pub(crate) by_v: [i64; 3],
+        pub(crate) mask_batch: i64,
+        pub(crate) mask_head: i64,
+        pub(crate) mask_row: i64,
+        pub(crate) mask_key: i64,
+    }
+    const _: () = {
+        assert!(offset_of!(Strides, q) == 0);
+        assert!(offset_of!(Strides, k) == 24);
+        assert!(offset_of!(Strides, v) == 48);
+        assert!(offset_of!(Strides, result) == 72);
+        assert!(offset_of!(Strides, cotangent) == 96);
+        assert!(offset_of!(Strides, by_q) == 120);
+        assert!(offset_of!(Strides, by_k) == 144);
+        assert!(offset_of!(Strides, by_v) == 168);
+        assert!(offset_of!(Strides, mask_batch) == 192);
+        assert!(offset_of!(Strides, mask_head) == 200);
+        assert!(offset_of!(Strides, mask_row) == 208);
+        assert!(offset_of!(Strides, mask_key) == 216);
+        assert!(size_of::<Strides>() == 224);
+    };
+    /// `Push` of the shader.
+    #[derive(Debug, Clone, Copy, Default, PartialEq, Pod, Zeroable)]
+    #[repr(C, packed(4))]
+    pub(crate) struct Push {
+        pub(crate) q: u64,
+        pub(crate) k: u64,
+        pub(crate) v: u64,
+        pub(crate) mask: u64,
+        pub(crate) result: u64,
+        pub(crate) cotangent: u64,
+        pub(crate) by_q: u64,
+        pub(crate) by_k: u64,
+        pub(crate) by_v: u64,
+        pub(crate) rows: u64,
+        pub(crate) strides: u64,
+        pub(crate) batches: u32,
+        pub(crate) heads: u32,
+        pub(crate) kv_heads: u32,
+        pub(crate) queries: u32,
+        pub(crate) keys: u32,
+        pub(crate) key_width: u32,
+        pub(crate) value_width: u32,
+        pub(crate) scale: f32,
+    }
+    const _: () = {
+        assert!(offset_of!(Push, q) == 0);
+        assert!(offset_of!(Push, k) == 8);
+        assert!(offset_of!(Push, v) == 16);
+        assert!(offset_of!(Push, mask) == 24);
+        assert!(offset_of!(Push, result) == 32);
+        assert!(offset_of!(Push, cotangent) == 40);
+        assert!(offset_of!(Push, by_q) == 48);
+        assert!(offset_of!(Push, by_k) == 56);
+        assert!(offset_of!(Push, by_v) == 64);
+        assert!(offset_of!(Push, rows) == 72);
+        assert!(offset_of!(Push, strides) == 80);
+        assert!(offset_of!(Push, batches) == 88);
+        assert!(offset_of!(Push, heads) == 92);
+        assert!(offset_of!(Push, kv_heads) == 96);
+        assert!(offset_of!(Push, queries) == 100);
+        assert!(offset_of!(Push, keys) == 104);
+        assert!(offset_of!(Push, key_width) == 108);
+        assert!(offset_of!(Push, value_width) == 112);
+        assert!(offset_of!(Push, scale) == 116);
+        assert!(size_of::<Push>() == 120);
+    };
+}
+
+/// `shaders/attention/vjp_matrix.comp`.
+pub(crate) mod attention_vjp_matrix {
+    use super::*;
+    pub(crate) const PREFETCH_FLAG: u32 = 1;
+    pub(crate) const REGISTERS_FLAG: u32 = 2;
+    pub(crate) const ATTENTION_VJP_MATRIX_FLOAT16: KernelOf<Constants, Push> =
+        KernelOf::new(Kernel::attention_vjp_matrix_float16);
+    pub(crate) const ATTENTION_VJP_MATRIX_BFLOAT16: KernelOf<Constants, Push> =
+        KernelOf::new(Kernel::attention_vjp_matrix_bfloat16);
+    /// Specialization constants; the defaults are the shader's.
+    #[derive(Debug, Clone, Copy, PartialEq)]
+    pub(crate) struct Constants {
+        /// `constant_id = 0`.
+        pub(crate) workgroup: u32,
+        /// `constant_id = 1`.
+        pub(crate) dtype: u32,
+        /// `constant_id = 2`.
+        pub(crate) flags: u32,
+        /// `constant_id = 3`.
+        pub(crate) pass: u32,
+        /// `constant_id = 4`.
+        pub(crate) blocks: u32,
+        /// `constant_id = 5`.
+        pub(crate) subgroup: u32,
+        /// `constant_id = 6`.
+        pub(crate) walked: u32,
+        /// `constant_id = 7`.
+        pub(crate) key_width: u32,
+        /// `constant_id = 8`.
+        pub(crate) value_width: u32,
+        /// `constant_id = 9`.
+        pub(crate) mask: u32,
+    }
+    impl Default for Constants {
+        fn default() -> Self {
+            Constants {
+                workgroup: 1,
+                dtype: 9,
+                flags: 0,
+                pass: 0,
+                blocks: 4,
+                subgroup: 32,
+                walked: 32,
+                key_width: 128,
+                value_width: 128,
+                mask: 0,
+            }
+        }
+    }
+    impl SpecConstants for Constants {
+        type Words = [u32; 10];
+        fn words(&self) -> [u32; 10] {
+            [
+                self.workgroup,
+                self.dtype,
+                self.flags,
+                self.pass,
+                self.blocks,
+                self.subgroup,
+                self.walked,
+                self.key_width,
+                self.value_width,
+                self.mask,
+            ]
+        }
+    }
+    pub(crate) use super::attention_vjp::Push;
+    pub(crate) use super::attention_vjp::Strides;
 }
 
 /// `shaders/binary/binary.comp`.
@@ -4830,6 +5027,9 @@ pub(super) const fn push_bytes(kernel: Kernel) -> usize {
         Kernel::attention_heads => size_of::<attention_heads::Push>(),
         Kernel::attention_matrix_float16 => size_of::<attention_matrix::Push>(),
         Kernel::attention_matrix_bfloat16 => size_of::<attention_matrix::Push>(),
+        Kernel::attention_vjp => size_of::<attention_vjp::Push>(),
+        Kernel::attention_vjp_matrix_float16 => size_of::<attention_vjp_matrix::Push>(),
+        Kernel::attention_vjp_matrix_bfloat16 => size_of::<attention_vjp_matrix::Push>(),
         Kernel::binary_float => size_of::<binary::Push>(),
         Kernel::binary_float_transcendental => size_of::<binary::Push>(),
         Kernel::compare_float => size_of::<binary::Push>(),

@@ -124,6 +124,10 @@ pub(in crate::export) fn form<'a>(step: Applied<'a>) -> Form<'a> {
             let (sinks, logsumexp, fused) = (Bool(false), Bool(false), Bool(false));
             named!("ScaledDotProductAttention", Float(scale.0), causal, sinks, logsumexp, fused)
         }
+        // Upstream's takes the logarithms of sums that its attention gives besides, for which ours has no output.
+        Primitive::AttentionVjp(vjp) => {
+            Form::Composed(Box::new(|inputs| Ok(vjp.derivatives(inputs)?.into_vec())))
+        }
         Primitive::Fft(fft) => {
             let axes = Sizes(fft.axes.iter().map(|&axis| axis as u64).collect());
             let odd = fft.inverse && fft.real.is_some_and(|n| n % 2 == 1);

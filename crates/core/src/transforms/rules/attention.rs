@@ -4,17 +4,29 @@ use super::{Applied, Mapped, Outputs, Rules, composed, mapping, one};
 use crate::{
     Array, Dtype, Result,
     dtype::finfo,
-    graph::Inputs,
+    graph::{self, Inputs},
     ops,
-    primitives::{Attention, AttentionMask},
+    primitives::{Attention, AttentionMask, AttentionVjp, Primitive},
 };
 
-/// Scores up to which derivatives of halves keep them in float32.
-const FEW_SCORES: usize = 1 << 22;
+/// Scores up to which derivatives of halves are computed in float32.
+const FEW_SCORES: usize = 1 << 20;
 
 impl Rules for Attention {
     fn vjp(&self, node: &Applied<'_>, cotangents: &[Array], wanted: &[usize]) -> Result<Inputs> {
-        self.derivatives(node, &cotangents[0], wanted)
+        let derivatives = AttentionVjp { scale: self.scale, mask: self.mask };
+        let inputs = self.along(node, &cotangents[0])?;
+        let is_bool = |i: usize| node.inputs[i].dtype() == Dtype::Bool;
+        // Changes of an additive mask are as many as scores.
+        let outputs = match wanted.iter().any(|&i| i == 3 && !is_bool(i)) {
+            true => derivatives.composed(&inputs, &[0, 1, 2, 3])?.into_vec(),
+            false => graph::apply(derivatives.into(), inputs)?.into_vec(),
+        };
+        let derivative = |&i: &usize| match outputs.get(i) {
+            Some(output) => ops::astype(output, node.inputs[i].dtype()),
+            None => ops::zeros_like(&node.inputs[i]),
+        };
+        wanted.iter().map(derivative).collect()
     }
 
     fn jvp(&self, node: &Applied<'_>, tangents: &[Option<Array>]) -> Result<Outputs> {
@@ -26,17 +38,61 @@ impl Rules for Attention {
         match self.mask {
             AttentionMask::None | AttentionMask::Array if shares_keys => self.of_rows(inputs, axes),
             AttentionMask::None | AttentionMask::Causal | AttentionMask::Array => {
-                let aligned = mapping::all_to_front(inputs, axes)?;
-                let sizes = [aligned[0].dim(0) as isize, aligned[0].dim(1) as isize];
-                let batches = aligned.iter().map(|a| ops::flatten(a, 0, 1));
-                let output = ops::node(*self, batches.collect::<Result<Inputs>>()?)?;
-                Mapped::one(ops::unflatten(&output, 0, &sizes)?, 0)
+                of_batches(*self, inputs, axes)
             }
         }
     }
 }
 
+impl Rules for AttentionVjp {
+    fn vjp(&self, node: &Applied<'_>, cotangents: &[Array], wanted: &[usize]) -> Result<Inputs> {
+        composed::vjp(node, cotangents, wanted, |inputs| self.derivatives(inputs))
+    }
+
+    fn jvp(&self, node: &Applied<'_>, tangents: &[Option<Array>]) -> Result<Outputs> {
+        composed::jvp(node, tangents, |inputs| self.derivatives(inputs))
+    }
+
+    fn vmap(&self, inputs: &[Array], axes: &[Option<usize>]) -> Result<Mapped> {
+        of_batches(*self, inputs, axes)
+    }
+}
+
+/// A primitive on batches of heads for every index of the mapped axes: these are more batches.
+fn of_batches(
+    op: impl Into<Primitive>,
+    inputs: &[Array],
+    axes: &[Option<usize>],
+) -> Result<Mapped> {
+    let aligned = mapping::all_to_front(inputs, axes)?;
+    let sizes = [aligned[0].dim(0) as isize, aligned[0].dim(1) as isize];
+    let batches = aligned.iter().map(|a| ops::flatten(a, 0, 1));
+    let outputs = graph::apply(op.into(), batches.collect::<Result<Inputs>>()?)?;
+    let outputs = outputs.iter().map(|output| ops::unflatten(output, 0, &sizes));
+    Mapped::all(outputs.collect::<Result<_>>()?, 0)
+}
+
 impl Attention {
+    /// Inputs of the derivatives along a cotangent. Of few scores these are computed in float32, with an
+    /// output that was not rounded: from what comes from above its product with the output is taken off.
+    fn along(&self, node: &Applied<'_>, cotangent: &Array) -> Result<Inputs> {
+        let dtype = node.inputs[0].dtype();
+        let wide = dtype.promote(Dtype::Float32);
+        let is_few = Rows::new(&node.inputs[0], &node.inputs[1]).scores() <= FEW_SCORES;
+        if wide == dtype || !is_few {
+            let all = node.inputs.iter().chain([&node.outputs[0], cotangent]);
+            return Ok(all.cloned().collect());
+        }
+        let widened = |a: &Array| match a.dtype() {
+            Dtype::Bool => Ok(a.clone()),
+            _ => ops::astype(a, wide),
+        };
+        let mut all = node.inputs.iter().map(widened).collect::<Result<Inputs>>()?;
+        all.push(ops::node(*self, all.clone())?);
+        all.push(widened(cotangent)?);
+        Ok(all)
+    }
+
     /// Attention on the same keys and values for every index, whose queries become rows of one.
     fn of_rows(&self, inputs: &[Array], axes: &[Option<usize>]) -> Result<Mapped> {
         let count = mapping::size(inputs, axes);
@@ -56,76 +112,6 @@ impl Attention {
         Mapped::one(ops::unflatten(&output, 2, &sizes)?, 2)
     }
 
-    /// The derivatives by the `wanted` inputs: with the weights p = softmax(s) and what they change by, ds =
-    /// p (dp - rowsum(do o)), these are pᵀ do of the values, ds k of the queries and dsᵀ q of the keys.
-    ///
-    /// Scores of halves are kept in float32 where they are few. Where they are many, memory bounds all of
-    /// this; they are halves then, as upstream's are.
-    fn derivatives(
-        &self,
-        node: &Applied<'_>,
-        cotangent: &Array,
-        wanted: &[usize],
-    ) -> Result<Inputs> {
-        let rows = Rows::new(&node.inputs[0], &node.inputs[1]);
-        let dtype = node.inputs[0].dtype();
-        let wide = dtype.promote(Dtype::Float32);
-        let kept = if rows.scores() <= FEW_SCORES { wide } else { dtype };
-        let scale = f64::from(self.scale.0);
-        let as_kept = |i: usize| ops::astype(&node.inputs[i], kept);
-        let (k, v, cotangent) = (as_kept(1)?, as_kept(2)?, ops::astype(cotangent, kept)?);
-        let queries = rows.join(&ops::multiply(&as_kept(0)?, scale)?)?;
-        let scores = ops::matmul(&queries, &ops::swapaxes(&k, -1, -2)?)?;
-        let scores = self.masked(&rows.part(&scores)?, node.inputs)?;
-        let weights = rows.join(&ops::softmax(&scores, &[-1], true)?)?;
-        let upward = rows.join(&cotangent)?;
-        let changes = || {
-            let widened = |a: &Array| ops::astype(a, wide);
-            let weights = widened(&weights)?;
-            let changes = widened(&ops::matmul(&upward, &ops::swapaxes(&v, -1, -2)?)?)?;
-            // The sums of rows are the same, but the output was rounded.
-            let along = match kept == wide {
-                true => ops::multiply(&weights, &changes)?,
-                false => {
-                    let output = widened(&node.outputs[0])?;
-                    rows.join(&ops::multiply(&widened(&cotangent)?, &output)?)?
-                }
-            };
-            let changes = ops::subtract(&changes, &ops::sum(&along, &[-1], true)?)?;
-            let changes = ops::astype(&ops::multiply(&weights, &changes)?, kept)?;
-            rows.join(&self.visible_alone(&rows.part(&changes)?, node.inputs)?)
-        };
-        let changes = if wanted == [2] { None } else { Some(changes()?) };
-        let changes = || changes.as_ref().expect("it is made unless only values are asked for");
-        let derivative = |&i: &usize| {
-            let derivative = match i {
-                0 => rows.part(&ops::multiply(&ops::matmul(changes(), &k)?, scale)?)?,
-                1 => ops::matmul(&ops::swapaxes(changes(), -1, -2)?, &queries)?,
-                2 => ops::matmul(&ops::swapaxes(&weights, -1, -2)?, &upward)?,
-                _ if node.inputs[i].dtype() == Dtype::Bool => {
-                    return ops::zeros_like(&node.inputs[i]);
-                }
-                _ => rows.part(changes())?,
-            };
-            ops::astype(&derivative, dtype)
-        };
-        wanted.iter().map(derivative).collect()
-    }
-
-    /// What scores change by, where they count. Only rows that see no key have weights elsewhere.
-    fn visible_alone(&self, changes: &Array, inputs: &[Array]) -> Result<Array> {
-        let (rows, keys) = (changes.dim(2), changes.dim(3));
-        match self.mask {
-            AttentionMask::Causal if rows <= keys => Ok(changes.clone()),
-            AttentionMask::None => Ok(changes.clone()),
-            AttentionMask::Array if inputs[3].dtype() != Dtype::Bool => Ok(changes.clone()),
-            AttentionMask::Causal | AttentionMask::Array => {
-                let visible = self.visible(changes, inputs)?.expect("there is such a mask");
-                ops::where_(&visible, changes, 0.0)
-            }
-        }
-    }
-
     /// Attention as a composition, at least in float32.
     pub(crate) fn composed(&self, inputs: &[Array]) -> Result<Array> {
         let (q, k, v) = (&inputs[0], &inputs[1], &inputs[2]);
@@ -135,17 +121,65 @@ impl Attention {
         let rows = Rows::new(q, k);
         let queries = rows.join(&ops::multiply(&widened(q)?, f64::from(self.scale.0))?)?;
         let scores = ops::matmul(&queries, &ops::swapaxes(&widened(k)?, -1, -2)?)?;
-        let scores = self.masked(&rows.part(&scores)?, inputs)?;
+        let scores = self.mask.applied(&rows.part(&scores)?, inputs)?;
         let weights = rows.join(&ops::softmax(&scores, &[-1], true)?)?;
         let output = rows.part(&ops::matmul(&weights, &widened(v)?)?)?;
         ops::astype(&output, dtype)
     }
+}
 
-    /// The scores with the mask: what it hides has the lowest score of the result's dtype.
-    fn masked(&self, scores: &Array, inputs: &[Array]) -> Result<Array> {
+/// The derivatives.
+impl AttentionVjp {
+    /// What they are composed of; inputs and outputs are the primitive's.
+    pub(crate) fn derivatives(&self, inputs: &[Array]) -> Result<Outputs> {
+        Ok(self.composed(inputs, &[0, 1, 2])?.into_iter().collect())
+    }
+
+    /// Those by the `wanted` of the attention's inputs, which may be a mask that is no bool.
+    ///
+    /// Scores of halves are kept in float32 where they are few. Where they are many, memory bounds all of
+    /// this; they are halves then, as upstream's are.
+    fn composed(&self, inputs: &[Array], wanted: &[usize]) -> Result<Inputs> {
+        let [primals @ .., output, cotangent] = inputs else { unreachable!("both are there") };
+        let rows = Rows::new(&primals[0], &primals[1]);
+        let dtype = primals[0].dtype();
+        let wide = dtype.promote(Dtype::Float32);
+        let kept = if rows.scores() <= FEW_SCORES { wide } else { dtype };
+        let scale = f64::from(self.scale.0);
+        let as_kept = |a: &Array| ops::astype(a, kept);
+        let widened = |a: &Array| ops::astype(a, wide);
+        let (k, v) = (as_kept(&primals[1])?, as_kept(&primals[2])?);
+        let queries = rows.join(&ops::multiply(&as_kept(&primals[0])?, scale)?)?;
+        let scores = ops::matmul(&queries, &ops::swapaxes(&k, -1, -2)?)?;
+        let scores = self.mask.applied(&rows.part(&scores)?, primals)?;
+        let weights = rows.join(&ops::softmax(&scores, &[-1], true)?)?;
+        let upward = rows.join(&as_kept(cotangent)?)?;
+        let changes = widened(&ops::matmul(&upward, &ops::swapaxes(&v, -1, -2)?)?)?;
+        let along = ops::multiply(&widened(cotangent)?, &widened(output)?)?;
+        let mean = ops::sum(&rows.join(&along)?, &[-1], true)?;
+        let changes = ops::multiply(&widened(&weights)?, &ops::subtract(&changes, &mean)?)?;
+        let changes = rows.part(&ops::astype(&changes, kept)?)?;
+        let changes = rows.join(&self.mask.visible_alone(&changes, primals)?)?;
+        let derivative = |&i: &usize| {
+            let derivative = match i {
+                0 => rows.part(&ops::multiply(&ops::matmul(&changes, &k)?, scale)?)?,
+                1 => ops::matmul(&ops::swapaxes(&changes, -1, -2)?, &queries)?,
+                2 => ops::matmul(&ops::swapaxes(&weights, -1, -2)?, &upward)?,
+                _ => rows.part(&changes)?,
+            };
+            ops::astype(&derivative, dtype)
+        };
+        wanted.iter().map(derivative).collect()
+    }
+}
+
+impl AttentionMask {
+    /// The scores with the mask: what it hides has the lowest score of the result's dtype. `inputs` are the
+    /// attention's.
+    fn applied(self, scores: &Array, inputs: &[Array]) -> Result<Array> {
         match self.visible(scores, inputs)? {
             Some(visible) => ops::where_(&visible, scores, finfo(inputs[0].dtype())?.min),
-            None if self.mask == AttentionMask::Array => {
+            None if self == AttentionMask::Array => {
                 ops::add(scores, &ops::astype(&inputs[3], scores.dtype())?)
             }
             None => Ok(scores.clone()),
@@ -153,14 +187,28 @@ impl Attention {
     }
 
     /// Which of the scores count, if the mask says that.
-    fn visible(&self, scores: &Array, inputs: &[Array]) -> Result<Option<Array>> {
-        match self.mask {
+    fn visible(self, scores: &Array, inputs: &[Array]) -> Result<Option<Array>> {
+        match self {
             AttentionMask::Causal => {
                 let (rows, keys) = (scores.dim(2), scores.dim(3));
                 ops::tri(rows, keys, keys as isize - rows as isize, Dtype::Bool).map(Some)
             }
             AttentionMask::Array if inputs[3].dtype() == Dtype::Bool => Ok(Some(inputs[3].clone())),
             AttentionMask::None | AttentionMask::Array => Ok(None),
+        }
+    }
+
+    /// What scores change by, where they count. Only rows that see no key have weights elsewhere.
+    fn visible_alone(self, changes: &Array, inputs: &[Array]) -> Result<Array> {
+        let (rows, keys) = (changes.dim(2), changes.dim(3));
+        match self {
+            AttentionMask::Causal if rows <= keys => Ok(changes.clone()),
+            AttentionMask::None => Ok(changes.clone()),
+            AttentionMask::Array if inputs[3].dtype() != Dtype::Bool => Ok(changes.clone()),
+            AttentionMask::Causal | AttentionMask::Array => {
+                let visible = self.visible(changes, inputs)?.expect("there is such a mask");
+                ops::where_(&visible, changes, 0.0)
+            }
         }
     }
 }

@@ -4,6 +4,7 @@ pub(crate) mod decode;
 pub(crate) mod heads;
 pub(crate) mod planner;
 pub(crate) mod prefill;
+pub(crate) mod vjp;
 
 use mlx_vulkan_core::{
     Array, Dtype, Result, Strides,
@@ -18,7 +19,8 @@ use super::{
     fragment::fragment,
     layouts::{
         attention::{self as lanes, Push, Strides as StridesOf},
-        attention_combine as combine, attention_matrix as matrices,
+        attention_combine as combine, attention_derivatives as derivatives,
+        attention_matrix as matrices,
     },
     matmul::matrix_pipeline,
 };
@@ -26,11 +28,14 @@ use crate::runtime::{config::Config, pipelines::PipelineOf, stats};
 use planner::{LanesPlan, Sizes};
 use prefill::Prefill;
 
-/// Both kernels number masks alike.
+/// All kernels number masks alike.
 const _: () = assert!(
     lanes::CAUSAL == matrices::CAUSAL
         && lanes::KEEP == matrices::KEEP
         && lanes::ADDITIVE == matrices::ADDITIVE
+        && lanes::CAUSAL == derivatives::CAUSAL
+        && lanes::KEEP == derivatives::KEEP
+        && lanes::ADDITIVE == derivatives::ADDITIVE
 );
 
 /// An operand with the strides of its first three axes; the last one is dense.
@@ -140,12 +145,7 @@ pub(super) fn eval(
         v,
         sizes,
         scale,
-        kind: match mask {
-            AttentionMask::None => 0,
-            AttentionMask::Causal => lanes::CAUSAL,
-            AttentionMask::Array if inputs[3].dtype() == Dtype::Bool => lanes::KEEP,
-            AttentionMask::Array => lanes::ADDITIVE,
-        },
+        kind: kind_of(mask, inputs),
         dtype: output.dtype,
     };
     let way = matrix(ctx, &attention).map_or(Way::Lanes(plan), Way::Matrix);
@@ -154,6 +154,16 @@ pub(super) fn eval(
         tracing::info!("sdpa split-k: {} parts for {sizes:?}", way.splits());
     }
     run(ctx, &attention, &way, strides_of(output), result)
+}
+
+/// How kernels number a mask.
+fn kind_of(mask: AttentionMask, inputs: &[Array]) -> u32 {
+    match mask {
+        AttentionMask::None => 0,
+        AttentionMask::Causal => lanes::CAUSAL,
+        AttentionMask::Array if inputs[3].dtype() == Dtype::Bool => lanes::KEEP,
+        AttentionMask::Array => lanes::ADDITIVE,
+    }
 }
 
 /// Tells the statistics which gate kept an attention from the kernel made for its shape.
