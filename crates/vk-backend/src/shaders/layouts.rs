@@ -2457,6 +2457,82 @@ pub(crate) mod matvec_matrix {
     pub(crate) use super::matvec_fused::Push;
 }
 
+/// `shaders/matvec/rows.comp`.
+pub(crate) mod matvec_rows {
+    use super::*;
+    pub(crate) const MATVEC_ROWS_FLOAT16: KernelOf<Constants, Push> =
+        KernelOf::new(Kernel::matvec_rows_float16);
+    pub(crate) const MATVEC_ROWS_BFLOAT16: KernelOf<Constants, Push> =
+        KernelOf::new(Kernel::matvec_rows_bfloat16);
+    /// Specialization constants; the defaults are the shader's.
+    #[derive(Debug, Clone, Copy, PartialEq)]
+    pub(crate) struct Constants {
+        /// `constant_id = 0`.
+        pub(crate) workgroup: u32,
+        /// `constant_id = 1`.
+        pub(crate) group: u32,
+        /// `constant_id = 2`.
+        pub(crate) rows: u32,
+        /// `constant_id = 3`.
+        pub(crate) splits: u32,
+        /// `constant_id = 4`.
+        pub(crate) norm: bool,
+        /// `constant_id = 5`.
+        pub(crate) after: u32,
+        /// `constant_id = 6`.
+        pub(crate) inner: u32,
+        /// `constant_id = 7`.
+        pub(crate) eps: u32,
+        /// `constant_id = 8`.
+        pub(crate) depth: u32,
+        /// `constant_id = 9`.
+        pub(crate) fragments: u32,
+        /// `constant_id = 10`.
+        pub(crate) staged: bool,
+        /// `constant_id = 11`.
+        pub(crate) tiles: u32,
+    }
+    impl Default for Constants {
+        fn default() -> Self {
+            Constants {
+                workgroup: 1,
+                group: 64,
+                rows: 4,
+                splits: 8,
+                norm: false,
+                after: 0,
+                inner: 1024,
+                eps: 0,
+                depth: 1,
+                fragments: 1,
+                staged: false,
+                tiles: 1,
+            }
+        }
+    }
+    impl SpecConstants for Constants {
+        type Words = [u32; 12];
+        fn words(&self) -> [u32; 12] {
+            [
+                self.workgroup,
+                self.group,
+                self.rows,
+                self.splits,
+                self.norm as u32,
+                self.after,
+                self.inner,
+                self.eps,
+                self.depth,
+                self.fragments,
+                self.staged as u32,
+                self.tiles,
+            ]
+        }
+    }
+    pub(crate) use super::matvec_fused::Matrix;
+    pub(crate) use super::matvec_fused::Push;
+}
+
 /// `shaders/matvec/strided.comp`.
 pub(crate) mod matvec_strided {
     use super::*;
@@ -4534,6 +4610,8 @@ pub(super) const fn push_bytes(kernel: Kernel) -> usize {
         Kernel::matvec_fused_dots => size_of::<matvec_fused::Push>(),
         Kernel::matvec_matrix_float16 => size_of::<matvec_matrix::Push>(),
         Kernel::matvec_matrix_bfloat16 => size_of::<matvec_matrix::Push>(),
+        Kernel::matvec_rows_float16 => size_of::<matvec_rows::Push>(),
+        Kernel::matvec_rows_bfloat16 => size_of::<matvec_rows::Push>(),
         Kernel::matvec_gather_subgroup => size_of::<matvec_strided::Push>(),
         Kernel::matvec_gather_shared => size_of::<matvec_strided::Push>(),
         Kernel::matvec_subgroup => size_of::<matvec_strided::Push>(),

@@ -64,6 +64,8 @@ kernels! {
     matvec_fused_dots => "matvec/fused.comp" { DOTS: "1" },
     matvec_matrix_float16 => "matvec/matrix.comp" { HALF: "0" } committed,
     matvec_matrix_bfloat16 => "matvec/matrix.comp" { HALF: "1" } committed,
+    matvec_rows_float16 => "matvec/rows.comp" { HALF: "0" } committed,
+    matvec_rows_bfloat16 => "matvec/rows.comp" { HALF: "1" } committed,
     qmv_subgroup => "quantized/qmv.comp" { VARIANT: "1" },
     qmv_shared => "quantized/qmv.comp" { VARIANT: "0" },
     qmm_tile => "quantized/qmm_tile.comp" { },

@@ -13,17 +13,24 @@ use mlx_vulkan_core::{
 };
 use smallvec::{SmallVec, smallvec};
 
-use super::{Grouped, inner};
+use super::{Grouped, device, inner};
 use crate::{
     kernels::{
         Ctx, Operand, Region,
         fragment::fragment,
         matmul::planner as matmul,
-        matvec::{self, After, Format, Fused, MOST_MATRICES, Norm, Weights, planner},
+        matvec::{
+            self, After, Format, Fused, MOST_MATRICES, Norm, Weights,
+            planner::{self, MatvecSizes},
+        },
         quantized::planner as quantized,
         siblings,
     },
-    runtime::{capabilities::Fragment, config::Config, device::DeviceState},
+    runtime::{
+        capabilities::{Capabilities, Fragment},
+        config::Config,
+        device::DeviceState,
+    },
 };
 
 /// What happens to the results, by places on the tape.
@@ -48,6 +55,8 @@ pub(super) enum Then {
 enum Way {
     /// Mat-vecs.
     Few,
+    /// Several rows, with fragments of packed matrices.
+    Several,
     /// Tiles of cooperative matrices, of halves of this dtype.
     Many(Fragment, Dtype),
 }
@@ -192,6 +201,12 @@ fn describe(tape: &Tape, place: usize, device: &DeviceState) -> Option<Products>
         (matmul::Gemm::Matrix(..), Some(fragment)) => Some(Way::Many(fragment, dtype)),
         _ => None,
     };
+    let several = |bits: usize, group: usize| {
+        let format = Format { dtype: dtype as u32, bits: bits as u32, group: group as u32 };
+        let outputs = [outputs as u32, 0, 0];
+        let p = MatvecSizes { rows: u32::try_from(rows).ok()?, outputs, sets: 1 };
+        matvec::plan_rows(&p, inner as u32, format, caps, config).map(|_| Way::Several)
+    };
     let (bits, group, way) = match &node.primitive {
         Primitive::Quantized(QuantizedOp::QuantizedMatmul {
             packing: Packing::Affine(affine),
@@ -212,6 +227,7 @@ fn describe(tape: &Tape, place: usize, device: &DeviceState) -> Option<Products>
                 }
                 quantized::QuantizedPlan::VecMat { .. } => None,
             };
+            let way = several(affine.bits, affine.group_size).or(way);
             (affine.bits, affine.group_size, way)
         }
         Primitive::Matmul(MatmulOp::Matmul) if matmul::is_few(rows, outputs) => {
@@ -231,6 +247,7 @@ fn describe(tape: &Tape, place: usize, device: &DeviceState) -> Option<Products>
         && rows.max(outputs) < 1 << 28
         && match way {
             Way::Few => planner::serves(rows, inner, bits, dtype.size(), caps, config),
+            Way::Several => true,
             Way::Many(..) => config.enable_fused_tiles && inner.is_multiple_of(8),
         };
     let format = Format { dtype: dtype as u32, bits: bits as u32, group: group as u32 };
@@ -239,12 +256,31 @@ fn describe(tape: &Tape, place: usize, device: &DeviceState) -> Option<Products>
 }
 
 impl Products {
+    /// Sizes of all of them.
+    fn sizes(&self, tape: &Tape) -> MatvecSizes {
+        let mut outputs = [0; MOST_MATRICES];
+        for (outputs, &place) in outputs.iter_mut().zip(&self.places) {
+            *outputs = tape.array(place).dim(-1) as u32;
+        }
+        let sets = if matches!(self.then, Then::Gate { .. }) { 2 } else { 1 };
+        MatvecSizes { rows: self.rows as u32, outputs, sets }
+    }
+
+    /// Whether its kernel may take the norm of the rows.
+    fn takes_norm(&self, tape: &Tape, caps: &Capabilities) -> bool {
+        let (p, inner) = (self.sizes(tape), self.inner as u32);
+        match self.way {
+            Way::Few => true,
+            Way::Several => matvec::plan_rows(&p, inner, self.format, caps, self.config)
+                .is_some_and(|plan| plan.staged),
+            Way::Many(..) => false,
+        }
+    }
+
     /// The norm of the rows, if nobody else wants it.
     fn norm_before(&self, tape: &Tape) -> Option<usize> {
-        if self.way != Way::Few {
-            return None;
-        }
         let node = tape.node(self.places[0]);
+        device(node).filter(|device| self.takes_norm(tape, device.capabilities()))?;
         let norm = inner(tape, (self.places[0], 0), self.places.len(), node.stream)?;
         let Primitive::Norm(NormOp::RmsNorm { .. }) = tape.node(norm).primitive else {
             return None;
@@ -336,6 +372,8 @@ impl super::GroupKernel for Products {
         }
         let tiles = match self.way {
             Way::Few => None,
+            Way::Several if matvec::on_rows(ctx, &fused).is_none() => return Ok(false),
+            Way::Several => None,
             Way::Many(fragment, dtype) => {
                 let Some(plan) = siblings::plan(ctx, &fused, fragment) else { return Ok(false) };
                 Some((plan, dtype))

@@ -15,7 +15,8 @@ use crate::{
     runtime::{commit::Call, stats},
 };
 
-/// Attention of one query token without a mask.
+/// Attention of one query token of every sequence without a mask. Heads of all sequences are counted
+/// through: those of one lie behind those of another everywhere.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Attention {
     /// (heads, width), dense; not used where the kernel prepares the query itself.

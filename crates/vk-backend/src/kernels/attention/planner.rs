@@ -124,8 +124,9 @@ fn fits_decode(sizes: &Sizes, caps: &Capabilities) -> bool {
         && caps.subgroup_ops.shuffle
         && caps.subgroup_size.is_multiple_of(8);
     clusters
-        && sizes.batches == 1
         && sizes.queries == 1
+        // Heads of all batches are counted through.
+        && sizes.batches * sizes.kv_heads <= caps.max_groups[2] as usize
         && sizes.key_width == sizes.value_width
         && sizes.key_width.is_multiple_of(64)
         && sizes.key_width <= 256
@@ -192,7 +193,8 @@ pub(crate) fn decode(sizes: &Sizes, caps: &Capabilities, config: &Config) -> Opt
         None if caps.is_software() || sizes.keys <= SHARE => 1,
         // As many splits as fill the device, none of them shorter than what starting one costs.
         None => {
-            let fill = (2 * caps.compute_units as usize).div_ceil(sizes.kv_heads);
+            let heads = sizes.batches * sizes.kv_heads;
+            let fill = (2 * caps.compute_units as usize).div_ceil(heads);
             sizes.keys.div_ceil(SHARE).min(fill)
         }
     };
