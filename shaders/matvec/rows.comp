@@ -54,6 +54,7 @@ uvec4 words_of[DEPTH * HALVES];
 uint scales_of[PAIRS * HALVES], biases_of[PAIRS * HALVES], next_scales[PAIRS * HALVES],
     next_biases[PAIRS * HALVES];
 float total[FRAGS * WIDTHS * 8u]; // of this lane's elements of every accumulator
+uvec4 octets_of[PAIRED ? 8u : 4u]; // of a chunk of this lane's rows of x: one, or two that are 8 apart
 
 #define NORM_ROWS ROWS
 #include "row_norm.glsl"
@@ -210,6 +211,15 @@ vec2 affine_of(uint half_, uint d, uint g) {
     return vec2(scale, fma(-OFFSET, scale, biases[i % 2u]));
 }
 
+// Asks for this lane's octets of a group of the n-th rows.
+void ask_for_octets(uint n, uint chunk, uint g) {
+    uint row = n * FN + row_in_half(), first = chunk * (CHUNK / 8u) + g * (GROUP / 8u) + quarter() * WORDS;
+    [[unroll]] for (uint w = 0u; w < WORDS; ++w) {
+        octets_of[g * WORDS + w] = octet_at(row, first + w);
+        if (PAIRED) octets_of[4u + g * WORDS + w] = octet_at(row + 8u, first + w);
+    }
+}
+
 // Adds a group of a chunk of the matrices times all rows.
 void multiply_group(uint d, uint chunk, uint g) {
     // 16 elements of a row at a time, four of a lane.
@@ -226,15 +236,15 @@ void multiply_group(uint d, uint chunk, uint g) {
     }
     vec2 affine[HALVES];
     [[unroll]] for (uint i = 0u; i < HALVES; ++i) affine[i] = affine_of(i, d, g);
-    uint first = chunk * (CHUNK / 8u) + g * (GROUP / 8u) + quarter() * WORDS;
     [[unroll]] for (uint n = 0u; n < WIDTHS; ++n) {
         coopmat<float, gl_ScopeSubgroup, 16, FN, gl_MatrixUseAccumulator> sums[FRAGS], of_x;
         [[unroll]] for (uint t = 0u; t < FRAGS; ++t)
             sums[t] = coopmat<float, gl_ScopeSubgroup, 16, FN, gl_MatrixUseAccumulator>(0.0);
         of_x = coopmat<float, gl_ScopeSubgroup, 16, FN, gl_MatrixUseAccumulator>(0.0);
+        if (WIDTHS > 1u) ask_for_octets(n, chunk, g);
         [[unroll]] for (uint w = 0u; w < WORDS; ++w) {
-            uvec4 p = octet_at(n * FN + row_in_half(), first + w), q = uvec4(0u);
-            if (PAIRED) q = octet_at(n * FN + row_in_half() + 8u, first + w);
+            uvec4 p = octets_of[g * WORDS + w], q = uvec4(0u);
+            if (PAIRED) q = octets_of[4u + g * WORDS + w];
             [[unroll]] for (uint k = 0u; k < 2u; ++k) {
                 coopmat<half, gl_ScopeSubgroup, 16, FN, gl_MatrixUseB> b;
                 half2 pairs[4] = half2[4](
@@ -263,6 +273,7 @@ void multiply_group(uint d, uint chunk, uint g) {
 }
 
 void multiply(uint d, uint chunk) {
+    if (WIDTHS == 1u) [[unroll]] for (uint g = 0u; g < SPAN; ++g) ask_for_octets(0u, chunk, g);
     [[unroll]] for (uint g = 0u; g < SPAN; ++g) multiply_group(d, chunk, g);
 }
 

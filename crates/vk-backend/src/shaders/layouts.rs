@@ -290,10 +290,16 @@ pub(crate) mod attention_decode {
     pub(crate) const TRADITIONAL_FLAG: u32 = 4;
     pub(crate) const DIVISORS_FLAG: u32 = 8;
     pub(crate) const SPLIT_FLAG: u32 = 16;
+    pub(crate) const FRAGMENTS_FLAG: u32 = 32;
+    pub(crate) const MOST_SPLITS: u32 = 64;
     pub(crate) const ATTENTION_DECODE: KernelOf<Constants, Push> =
         KernelOf::new(Kernel::attention_decode);
     pub(crate) const ATTENTION_DECODE_QUANTIZED: KernelOf<Constants, Push> =
         KernelOf::new(Kernel::attention_decode_quantized);
+    pub(crate) const ATTENTION_DECODE_FLOAT16: KernelOf<Constants, Push> =
+        KernelOf::new(Kernel::attention_decode_float16);
+    pub(crate) const ATTENTION_DECODE_BFLOAT16: KernelOf<Constants, Push> =
+        KernelOf::new(Kernel::attention_decode_bfloat16);
     /// Specialization constants; the defaults are the shader's.
     #[derive(Debug, Clone, Copy, PartialEq)]
     pub(crate) struct Constants {
@@ -4556,6 +4562,8 @@ pub(super) const fn push_bytes(kernel: Kernel) -> usize {
         Kernel::attention_combine => size_of::<attention_combine::Push>(),
         Kernel::attention_decode => size_of::<attention_decode::Push>(),
         Kernel::attention_decode_quantized => size_of::<attention_decode::Push>(),
+        Kernel::attention_decode_float16 => size_of::<attention_decode::Push>(),
+        Kernel::attention_decode_bfloat16 => size_of::<attention_decode::Push>(),
         Kernel::attention_heads => size_of::<attention_heads::Push>(),
         Kernel::attention_matrix_float16 => size_of::<attention_matrix::Push>(),
         Kernel::attention_matrix_bfloat16 => size_of::<attention_matrix::Push>(),

@@ -112,6 +112,8 @@ kernels! {
     attention_matrix_bfloat16 => "attention/matrix.comp" { HALF: "1", OPTIMIZE: "1" } committed,
     attention_decode => "attention/decode.comp" { VARIANT: "0" },
     attention_decode_quantized => "attention/decode.comp" { VARIANT: "1" },
+    attention_decode_float16 => "attention/decode.comp" { VARIANT: "2", HALF: "0" } committed,
+    attention_decode_bfloat16 => "attention/decode.comp" { VARIANT: "2", HALF: "1" } committed,
     attention_heads => "attention/heads.comp" { },
     interpreter_rows => "interpreter/rows.comp" { },
     interpreter => "interpreter/interpreter.comp" { DOTS: "0", OPTIMIZE: "1" } committed,

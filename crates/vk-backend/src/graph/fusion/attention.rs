@@ -22,6 +22,7 @@ use crate::{
             decode::{self, Attention, Token},
             planner::{self, Decode, Sizes},
         },
+        fragment::fragment,
     },
     runtime::device::DeviceState,
 };
@@ -48,12 +49,12 @@ pub(super) fn find(tape: &Tape, place: usize, device: &DeviceState) -> Option<Gr
         return None;
     }
     let sizes = attention::sizes(&node.inputs);
-    let plan = planner::decode(&sizes, device.capabilities(), config)?;
-    let mut walk = Walk::new(tape, node.stream, node.inputs[0].dtype());
+    let (dtype, caps) = (node.inputs[0].dtype(), device.capabilities());
+    let plan = planner::decode(&sizes, fragment(dtype, [0; 2], caps, config), caps, config)?;
+    let mut walk = Walk::new(tape, node.stream, dtype);
     walk.members.push(place);
     let batches = sizes.batches;
     let query = walk.rotated((place, 0), [batches, sizes.heads, sizes.key_width])?;
-    let dtype = walk.dtype;
     let keys = walk.update((place, 1), [batches, sizes.keys], dtype)?;
     let values = walk.update((place, 2), [batches, sizes.keys], dtype)?;
     // The new rows of a cache are the second input of its update.

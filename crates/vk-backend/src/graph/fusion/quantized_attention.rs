@@ -74,7 +74,7 @@ pub(super) fn find(
         Primitive::from(QuantizedOp::QuantizedMatmul { packing: affine.into(), transpose: true });
     let products = [walk.pass((softmax, 0), |node| node.primitive == keys)?, place];
     let sizes = walk.sizes(products).filter(|_| dtype.size() <= 4)?;
-    let plan = planner::decode(&sizes, device.capabilities(), device.config)?;
+    let plan = planner::decode(&sizes, None, device.capabilities(), device.config)?;
     let (query, factor) = walk.scaled((products[0], 0));
     let token = walk.attempt(|walk| walk.token(products, query, affine, &sizes));
     let mut kept = smallvec![place];

@@ -128,7 +128,8 @@ pub(super) fn eval(
     if rows.saturating_mul(plan.splits as usize) >= 1 << 31 || sizes.keys >= 1 << 31 {
         return Err(ctx.unsupported(q, "more than 2^31 query rows or keys"));
     }
-    if let Some(plan) = planner::decode(&sizes, ctx.capabilities(), ctx.config())
+    let fragment = fragment(inputs[0].dtype(), [0; 2], ctx.capabilities(), ctx.config());
+    if let Some(plan) = planner::decode(&sizes, fragment, ctx.capabilities(), ctx.config())
         && let Some((token, reads)) = decode_token(ctx, scale, mask, &sizes, inputs, result)?
     {
         return decode::encode(ctx, &plan, &sizes, &token, None, &reads, &[result.region]);

@@ -10,10 +10,8 @@ pub(crate) const MOST_ROWS: u32 = 64;
 const MOST_STAGED: u32 = 16;
 /// Columns of a fragment, each a row of `x`.
 const COLUMNS: u32 = 16;
-/// Threads of a workgroup.
-const WORKGROUP: u32 = 256;
-/// Bytes of shared memory of a workgroup beside which a multiprocessor has room for a second one.
-const HALF: u32 = 30 << 10;
+/// Threads of a workgroup, of one fragment of columns and of several, whose sums take registers.
+const WORKGROUP: [u32; 2] = [512, 256];
 
 /// How `matvec/rows.comp` runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,12 +47,13 @@ impl RowsPlan {
 pub(crate) fn shared(
     p: &MatvecSizes,
     [inner, group]: [u32; 2],
+    workgroup: u32,
     tiles: u32,
     staged: bool,
 ) -> u32 {
-    let results = WORKGROUP / MATRIX_SUBGROUP * p.sets * tiles * p.rows.min(COLUMNS) * 16 * 4;
+    let results = workgroup / MATRIX_SUBGROUP * p.sets * tiles * p.rows.min(COLUMNS) * 16 * 4;
     let rows = p.rows * ((inner / 8 + 1) * 16 + inner / group * 4);
-    let squares = p.rows * WORKGROUP / MATRIX_SUBGROUP * 4;
+    let squares = p.rows * workgroup / MATRIX_SUBGROUP * 4;
     results + squares + 128 * 16 + 64 + if staged { rows } else { 0 }
 }
 
@@ -73,28 +72,38 @@ pub(crate) fn plan(
         && inner > 0
         && inner.is_multiple_of(CHUNK)
         && divides(MATRIX_BLOCK)
-        && caps.max_workgroup >= WORKGROUP;
+        && caps.max_workgroup >= WORKGROUP[1];
     if !fits {
+        return None;
+    }
+    let workgroup = env("WG").unwrap_or(WORKGROUP[usize::from(p.rows > COLUMNS)]).min(caps.max_workgroup);
+    if p.rows > env("MOST").unwrap_or(MOST_ROWS) {
         return None;
     }
     // Two fragments need the rows half as often, which counts where there are many.
     let tiles = if p.sets == 1 && p.rows > COLUMNS && divides(2 * MATRIX_BLOCK) { 2 } else { 1 };
-    let bytes = |staged| shared(p, [inner, group], tiles, staged);
-    let staged = p.rows <= MOST_STAGED && bytes(true) <= caps.shared_memory;
+    let bytes = |staged| shared(p, [inner, group], workgroup, tiles, staged);
+    let staged = env("STAGED") != Some(0) && p.rows <= MOST_STAGED && bytes(true) <= caps.shared_memory;
     if bytes(staged) > caps.shared_memory {
         return None;
     }
-    let alone = bytes(staged) > HALF || p.rows > 2 * COLUMNS;
-    let (resident, subgroups) = (if alone { 1 } else { 2 }, WORKGROUP / MATRIX_SUBGROUP);
+    let resident = env("RESIDENT").unwrap_or(1);
+    let subgroups = workgroup / MATRIX_SUBGROUP;
     let blocks = p.outputs.iter().sum::<u32>() / p.sets / MATRIX_BLOCK / tiles;
     let (chunks, places) = (inner / CHUNK, caps.compute_units * resident * subgroups);
     // Those with which the last subgroup is done first; the fewest of them, which are joined soonest.
     let rounds = |s: &u32| (blocks * s).div_ceil(places.max(1)) * (chunks / s);
-    let splits = [1, 2, 4, 8].into_iter().filter(|s| chunks.is_multiple_of(*s)).min_by_key(rounds)?;
-    let deep = if alone && p.sets * tiles == 1 { 4 } else { 2 };
+    let possible = |s: &u32| *s <= subgroups && chunks.is_multiple_of(*s);
+    let splits = [1, 2, 4, 8, 16].into_iter().filter(possible).min_by_key(rounds)?;
+    let deep = env("DEPTH").unwrap_or(2);
     let depth = [deep, 2, 1].into_iter().find(|&d| (chunks / splits).is_multiple_of(d))?;
     let most_groups = caps.compute_units * resident;
-    Some(RowsPlan { workgroup: WORKGROUP, splits, depth, staged, tiles, most_groups })
+    Some(RowsPlan { workgroup, splits, depth, staged, tiles, most_groups })
+}
+
+/// EXPERIMENT
+fn env(name: &str) -> Option<u32> {
+    std::env::var(format!("MLX_ROWS_{name}")).ok()?.parse().ok()
 }
 
 #[cfg(test)]
