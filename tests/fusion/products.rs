@@ -181,16 +181,12 @@ fn has_fragments(dtype: Dtype) -> bool {
     has_tiles(dtype) && square && mlx::vulkan::Config::get().enable_coopmat_matvec
 }
 
-/// Norm and siblings, norm and gated pair, residual of several rows.
+/// Siblings, a gated pair and a residual of several rows, behind a norm.
 fn several(rows: usize, inner: usize, outputs: [usize; 3], group: usize, dtype: Dtype) {
     let what = format!("{rows}x{inner}x{outputs:?} {dtype} groups of {group}");
-    let [has, few] = [has_fragments(dtype), rows <= 8];
-    // The norm goes with them where rows are few.
-    let norm = u64::from(few || has && rows <= 16);
-    let fused = |count: u64| match has || few {
-        true => count + norm,
-        false => 0,
-    };
+    // The norm goes with rows that are few, and the kernel of more does not take it.
+    let has = rows > 4 && has_fragments(dtype);
+    let fused = |count: u64| if has { count } else if rows <= 8 { count + 1 } else { 0 };
     let x = noise(70, &[rows, 1, inner], dtype);
     let weight = noise(71, &[inner], dtype);
     let make = |seed, outputs| Quantized::new(seed, outputs, inner, group, 4, dtype);
@@ -216,9 +212,7 @@ fn several(rows: usize, inner: usize, outputs: [usize; 3], group: usize, dtype: 
 #[test]
 pub(crate) fn several_rows() {
     let _turn = turn();
-    // Tiles have their own opinion of how many of so few results are worth a group.
-    let most = if has_fragments(Dtype::Bfloat16) || !has_tiles(Dtype::Bfloat16) { 64 } else { 16 };
-    for (i, rows) in [2, 3, 4, 7, 8, 9, 15, 16, 17, 31, 32, 33, 48, 50, 64].into_iter().enumerate().filter(|(_, rows)| *rows <= most) {
+    for (i, rows) in [2, 3, 4, 5, 7, 8, 9, 12, 15, 16].into_iter().enumerate() {
         let group = [64, 32, 128][i % 3];
         several(rows, 128 * (1 + i % 4), [96, 32, 48], group, HALVES[i % 2]);
     }
@@ -230,12 +224,12 @@ pub(crate) fn several_rows() {
 #[test]
 fn several_long_rows() {
     let _turn = turn();
-    for (rows, inner) in [(3, 12_288), (6, 4096), (40, 4480)] {
+    for (rows, inner) in [(3, 12_288), (6, 4096), (14, 4480)] {
         let dtype = Dtype::Bfloat16;
         let x = noise(80, &[rows, inner], dtype);
         let residual = noise(81, &[rows, 96], dtype);
         let matrix = Quantized::new(82, 96, inner, 64, 4, dtype);
-        let fused = u64::from(has_fragments(dtype) || rows > 16 && has_tiles(dtype));
+        let fused = u64::from(has_fragments(dtype));
         agrees(&format!("{rows} rows of {inner}"), fused, dtype, &|| {
             Ok(vec![ops::add(&residual, &matrix.forward(&x)?)?])
         });
@@ -274,8 +268,9 @@ fn many_rows_of_few_tiles() {
         let forward = |w: &Array| ops::matmul(&x, &ops::transpose(w, &[1, 0])?);
         Ok(vec![forward(&a)?, forward(&b)?])
     });
-    tiles(64, 4096, [64; 3], dtype, None, [0, 0, 1]);
-    tiles(70, 2048, [64; 3], dtype, Some((4, 64)), [0, 0, 1]);
+    for (format, inner) in [(None, 4096), (Some((4, 64)), 2048)] {
+        tiles(64, inner, [64, 64, 64], dtype, format, [0, 0, 1]);
+    }
 }
 
 /// What somebody still holds, or reads in another way, is stored as well.

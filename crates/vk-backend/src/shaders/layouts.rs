@@ -2482,21 +2482,11 @@ pub(crate) mod matvec_rows {
         /// `constant_id = 3`.
         pub(crate) splits: u32,
         /// `constant_id = 4`.
-        pub(crate) norm: bool,
-        /// `constant_id = 5`.
         pub(crate) after: u32,
-        /// `constant_id = 6`.
+        /// `constant_id = 5`.
         pub(crate) inner: u32,
-        /// `constant_id = 7`.
-        pub(crate) eps: u32,
-        /// `constant_id = 8`.
-        pub(crate) depth: u32,
-        /// `constant_id = 9`.
+        /// `constant_id = 6`.
         pub(crate) fragments: u32,
-        /// `constant_id = 10`.
-        pub(crate) staged: bool,
-        /// `constant_id = 11`.
-        pub(crate) tiles: u32,
     }
     impl Default for Constants {
         fn default() -> Self {
@@ -2505,33 +2495,23 @@ pub(crate) mod matvec_rows {
                 group: 64,
                 rows: 4,
                 splits: 8,
-                norm: false,
                 after: 0,
                 inner: 1024,
-                eps: 0,
-                depth: 1,
                 fragments: 1,
-                staged: false,
-                tiles: 1,
             }
         }
     }
     impl SpecConstants for Constants {
-        type Words = [u32; 12];
-        fn words(&self) -> [u32; 12] {
+        type Words = [u32; 7];
+        fn words(&self) -> [u32; 7] {
             [
                 self.workgroup,
                 self.group,
                 self.rows,
                 self.splits,
-                self.norm as u32,
                 self.after,
                 self.inner,
-                self.eps,
-                self.depth,
                 self.fragments,
-                self.staged as u32,
-                self.tiles,
             ]
         }
     }

@@ -13,7 +13,7 @@ use mlx_vulkan_core::{
 };
 use smallvec::{SmallVec, smallvec};
 
-use super::{Grouped, device, inner};
+use super::{Grouped, inner};
 use crate::{
     kernels::{
         Ctx, Operand, Region,
@@ -26,11 +26,7 @@ use crate::{
         quantized::planner as quantized,
         siblings,
     },
-    runtime::{
-        capabilities::{Capabilities, Fragment},
-        config::Config,
-        device::DeviceState,
-    },
+    runtime::{capabilities::Fragment, config::Config, device::DeviceState},
 };
 
 /// What happens to the results, by places on the tape.
@@ -256,31 +252,12 @@ fn describe(tape: &Tape, place: usize, device: &DeviceState) -> Option<Products>
 }
 
 impl Products {
-    /// Sizes of all of them.
-    fn sizes(&self, tape: &Tape) -> MatvecSizes {
-        let mut outputs = [0; MOST_MATRICES];
-        for (outputs, &place) in outputs.iter_mut().zip(&self.places) {
-            *outputs = tape.array(place).dim(-1) as u32;
-        }
-        let sets = if matches!(self.then, Then::Gate { .. }) { 2 } else { 1 };
-        MatvecSizes { rows: self.rows as u32, outputs, sets }
-    }
-
-    /// Whether its kernel may take the norm of the rows.
-    fn takes_norm(&self, tape: &Tape, caps: &Capabilities) -> bool {
-        let (p, inner) = (self.sizes(tape), self.inner as u32);
-        match self.way {
-            Way::Few => true,
-            Way::Several => matvec::plan_rows(&p, inner, self.format, caps, self.config)
-                .is_some_and(|plan| plan.staged),
-            Way::Many(..) => false,
-        }
-    }
-
     /// The norm of the rows, if nobody else wants it.
     fn norm_before(&self, tape: &Tape) -> Option<usize> {
+        if self.way != Way::Few {
+            return None;
+        }
         let node = tape.node(self.places[0]);
-        device(node).filter(|device| self.takes_norm(tape, device.capabilities()))?;
         let norm = inner(tape, (self.places[0], 0), self.places.len(), node.stream)?;
         let Primitive::Norm(NormOp::RmsNorm { .. }) = tape.node(norm).primitive else {
             return None;

@@ -4,14 +4,14 @@
 use super::planner::{CHUNK, MATRIX_BLOCK, MATRIX_SUBGROUP, MatvecSizes};
 use crate::runtime::capabilities::{Capabilities, Fragment};
 
-/// Rows up to which the kernel serves; more are tiles of a dense product.
-pub(crate) const MOST_ROWS: u32 = 64;
-/// Rows up to which they come to shared memory: a thread holds its part of all of them.
-const MOST_STAGED: u32 = 16;
-/// Columns of a fragment, each a row of `x`.
-const COLUMNS: u32 = 16;
-/// Threads of a workgroup, of one fragment of columns and of several, whose sums take registers.
-const WORKGROUP: [u32; 2] = [512, 256];
+/// Rows up to which the kernel serves: columns of a fragment. More are tiles.
+pub(crate) const MOST_ROWS: u32 = 16;
+/// Threads of a workgroup, and workgroups of a multiprocessor. Measured on an H100, 8B of 4 bits, µs a product
+/// of 4 and of 16 rows on average: 22.6 and 26.3; twice as many results a subgroup 29.0 and 38.1, two chunks
+/// prefetched instead of one 23.9 and 33.9, four 32.3 and 42.8, one workgroup of 512 23.4 and 36.5 (the latter
+/// three with two chunks): registers are short.
+const WORKGROUP: u32 = 256;
+const RESIDENT: u32 = 2;
 
 /// How `matvec/rows.comp` runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,12 +20,6 @@ pub(crate) struct RowsPlan {
     pub workgroup: u32,
     /// Subgroups that split the inner axis of a block.
     pub splits: u32,
-    /// Chunks that a subgroup prefetches at a time.
-    pub depth: u32,
-    /// The rows come to shared memory first, where their norm can be taken.
-    pub staged: bool,
-    /// Fragments of one matrix that a subgroup has.
-    pub tiles: u32,
     /// Workgroups that the device is filled with.
     pub most_groups: u32,
 }
@@ -36,25 +30,10 @@ impl RowsPlan {
         self.workgroup / MATRIX_SUBGROUP / self.splits
     }
 
-    /// Results of a block.
-    pub(crate) fn block(&self) -> u32 {
-        MATRIX_BLOCK * self.tiles
+    /// Bytes of shared memory of a workgroup: sums of every subgroup, and what finds out where elements lie.
+    pub(crate) fn shared(&self, p: &MatvecSizes) -> u32 {
+        self.workgroup / MATRIX_SUBGROUP * p.sets * p.rows * MATRIX_BLOCK * 4 + 2112
     }
-}
-
-/// Bytes of shared memory of a workgroup; without `staged`, of its results and what finds out where elements
-/// lie.
-pub(crate) fn shared(
-    p: &MatvecSizes,
-    [inner, group]: [u32; 2],
-    workgroup: u32,
-    tiles: u32,
-    staged: bool,
-) -> u32 {
-    let results = workgroup / MATRIX_SUBGROUP * p.sets * tiles * p.rows.min(COLUMNS) * 16 * 4;
-    let rows = p.rows * ((inner / 8 + 1) * 16 + inner / group * 4);
-    let squares = p.rows * workgroup / MATRIX_SUBGROUP * 4;
-    results + squares + 128 * 16 + 64 + if staged { rows } else { 0 }
 }
 
 /// Chooses how a product with `group` elements to a scale runs, where it can.
@@ -64,46 +43,26 @@ pub(crate) fn plan(
     fragment: Fragment,
     caps: &Capabilities,
 ) -> Option<RowsPlan> {
-    let divides = |n: u32| p.outputs.iter().all(|o| o.is_multiple_of(n));
     let fits = caps.subgroup_size == MATRIX_SUBGROUP
-        && (fragment.m, fragment.n, fragment.k) == (16, COLUMNS, 16)
+        && (fragment.m, fragment.n, fragment.k) == (16, MOST_ROWS, 16)
         && matches!(group, 32 | 64 | 128)
         && (2..=MOST_ROWS).contains(&p.rows)
         && inner > 0
         && inner.is_multiple_of(CHUNK)
-        && divides(MATRIX_BLOCK)
-        && caps.max_workgroup >= WORKGROUP[1];
+        && p.outputs.iter().all(|o| o.is_multiple_of(MATRIX_BLOCK))
+        && caps.max_workgroup >= WORKGROUP;
     if !fits {
         return None;
     }
-    let workgroup = env("WG").unwrap_or(WORKGROUP[usize::from(p.rows > COLUMNS)]).min(caps.max_workgroup);
-    if p.rows > env("MOST").unwrap_or(MOST_ROWS) {
-        return None;
-    }
-    // Two fragments need the rows half as often, which counts where there are many.
-    let tiles = if p.sets == 1 && p.rows > COLUMNS && divides(2 * MATRIX_BLOCK) { 2 } else { 1 };
-    let bytes = |staged| shared(p, [inner, group], workgroup, tiles, staged);
-    let staged = env("STAGED") != Some(0) && p.rows <= MOST_STAGED && bytes(true) <= caps.shared_memory;
-    if bytes(staged) > caps.shared_memory {
-        return None;
-    }
-    let resident = env("RESIDENT").unwrap_or(1);
-    let subgroups = workgroup / MATRIX_SUBGROUP;
-    let blocks = p.outputs.iter().sum::<u32>() / p.sets / MATRIX_BLOCK / tiles;
-    let (chunks, places) = (inner / CHUNK, caps.compute_units * resident * subgroups);
+    let (subgroups, most_groups) = (WORKGROUP / MATRIX_SUBGROUP, caps.compute_units * RESIDENT);
+    let blocks = p.outputs.iter().sum::<u32>() / p.sets / MATRIX_BLOCK;
+    let (chunks, places) = (inner / CHUNK, most_groups * subgroups);
     // Those with which the last subgroup is done first; the fewest of them, which are joined soonest.
     let rounds = |s: &u32| (blocks * s).div_ceil(places.max(1)) * (chunks / s);
     let possible = |s: &u32| *s <= subgroups && chunks.is_multiple_of(*s);
-    let splits = [1, 2, 4, 8, 16].into_iter().filter(possible).min_by_key(rounds)?;
-    let deep = env("DEPTH").unwrap_or(2);
-    let depth = [deep, 2, 1].into_iter().find(|&d| (chunks / splits).is_multiple_of(d))?;
-    let most_groups = caps.compute_units * resident;
-    Some(RowsPlan { workgroup, splits, depth, staged, tiles, most_groups })
-}
-
-/// EXPERIMENT
-fn env(name: &str) -> Option<u32> {
-    std::env::var(format!("MLX_ROWS_{name}")).ok()?.parse().ok()
+    let splits = [1, 2, 4, 8].into_iter().filter(possible).min_by_key(rounds)?;
+    let plan = RowsPlan { workgroup: WORKGROUP, splits, most_groups };
+    (plan.shared(p) <= caps.shared_memory).then_some(plan)
 }
 
 #[cfg(test)]
@@ -113,7 +72,8 @@ mod tests {
     const SQUARE: Fragment = Fragment { m: 16, n: 16, k: 16 };
 
     fn gpu() -> Capabilities {
-        let known = Capabilities { shared_memory: 48 << 10, max_workgroup: 1024, ..Capabilities::default() };
+        let shared_memory = 48 << 10;
+        let known = Capabilities { shared_memory, max_workgroup: 1024, ..Capabilities::default() };
         Capabilities { compute_units: 132, subgroup_size: 32, ..known }
     }
 
@@ -122,22 +82,20 @@ mod tests {
     }
 
     #[test]
-    fn few_short_rows_come_to_shared_memory() {
-        let staged = |rows, inner| of(rows, [4096, 0, 0], 1, inner).map(|plan| plan.staged);
-        assert_eq!([2, 4, 5, 16].map(|rows| staged(rows, 4096)), [true, true, false, false].map(Some));
-        assert_eq!([2, 16, 17].map(|rows| staged(rows, 1024)), [true, true, false].map(Some));
-        assert_eq!(staged(2, 12_288), Some(false));
-        assert_eq!([1, 65].map(|rows| staged(rows, 1024)), [None; 2]);
+    fn columns_of_a_fragment_are_served() {
+        let served = |rows| of(rows, [4096, 0, 0], 1, 4096).is_some();
+        assert_eq!([1, 2, 16, 17].map(served), [false, true, true, false]);
     }
 
     #[test]
     fn subgroups_share_rows_so_that_all_have_work() {
-        let splits = |rows, outputs, sets, inner| of(rows, outputs, sets, inner).unwrap().splits;
-        assert_eq!(splits(4, [4096, 0, 0], 1, 4096), 8, "two rounds of half the length");
-        assert_eq!(splits(4, [4096, 1024, 1024], 1, 4096), 8);
-        assert_eq!(splits(4, [4096, 0, 0], 1, 12_288), 8);
-        assert_eq!(of(4, [12_288, 12_288, 0], 2, 4096).map(|p| (p.tiles, p.depth)), Some((1, 2)));
-        assert_eq!(of(32, [4096, 0, 0], 1, 4096).map(|p| (p.tiles, p.block())), Some((2, 32)));
+        let splits = |outputs, sets, inner| of(4, outputs, sets, inner).unwrap().splits;
+        assert_eq!(splits([4096, 0, 0], 1, 4096), 8);
+        assert_eq!(splits([4096, 1024, 1024], 1, 4096), 4);
+        assert_eq!(splits([12_288, 12_288, 0], 2, 4096), 2);
+        assert_eq!(splits([151_936, 0, 0], 1, 4096), 1);
+        assert_eq!(splits([4096, 0, 0], 1, 128), 1, "no more than there are chunks");
+        assert_eq!(of(4, [4096, 0, 0], 1, 4096).map(|p| (p.teams(), p.most_groups)), Some((1, 264)));
     }
 
     #[test]
