@@ -3,8 +3,9 @@
 // attention_token.glsl (its shared memory, and `prepare`), fragments.glsl, and HEADS of at most 8.
 //
 // Scores are queries (heads as rows, of which eight are air) times keys. The two scores of a lane's row lie
-// where the right operand of the next product wants them: results are values (features as rows) times weights.
-// Loads are 16 bytes of a key or a value; which feature is which row or column of a fragment follows from them.
+// where the right operand of the next product wants them: results are values (features as rows) times
+// weights. Loads are 16 bytes of a key or a value; which feature is which row or column of a fragment follows
+// from them.
 
 const float LOG2E = 1.4426950408889634, SLACK = 6.0, RAISE = 9.0;
 const uint KEY_OCTETS = WIDTH / 32u, VALUE_OCTETS = WIDTH / 64u, BLOCKS = WIDTH / 16u, TALL = 16;
@@ -89,7 +90,8 @@ vec4 fragment_weights(vec4 x) {
         top = next;
         weight_sum *= fix;
         // Columns of results are heads.
-        float first = subgroupShuffle(fix, quarter() * 8u), second = subgroupShuffle(fix, quarter() * 8u + 4u);
+        float first = subgroupShuffle(fix, quarter() * 8u),
+              second = subgroupShuffle(fix, quarter() * 8u + 4u);
         [[unroll]] for (uint b = 0u; b < BLOCKS; ++b) {
             outs[b][0] *= first;
             outs[b][1] *= second;
@@ -102,7 +104,8 @@ vec4 fragment_weights(vec4 x) {
     return weights;
 }
 
-// What a half holds of a weight, cut off. By bits: a driver may take a conversion and back for nothing at all.
+// What a half holds of a weight, cut off. By bits: a driver may take a conversion and back for nothing at
+// all.
 float upper_half(float x) {
     return uintBitsToFloat(floatBitsToUint(x) & (DTYPE == FLOAT16 ? 0xffffe000u : 0xffff0000u));
 }
@@ -124,8 +127,8 @@ void add_fragments(vec4 weights) {
         [[unroll]] for (uint w = 0u; w < 4u; ++w) {
             uint p = value_words[o][w], q = value_words[VALUE_OCTETS + o][w],
                  r = value_words[2u * VALUE_OCTETS + o][w], s = value_words[3u * VALUE_OCTETS + o][w];
-            half2 pairs[4] = half2[4](
-                halves(low_pair(p, q)), halves(low_pair(r, s)), halves(high_pair(p, q)), halves(high_pair(r, s)));
+            half2 pairs[4] = half2[4](halves(low_pair(p, q)), halves(low_pair(r, s)),
+                halves(high_pair(p, q)), halves(high_pair(r, s)));
             coopmat<half, gl_ScopeSubgroup, 16, 16, gl_MatrixUseA> a;
             [[unroll]] for (uint i = 0u; i < 4u; ++i) {
                 a[2u * i] = pairs[i].x;

@@ -1,5 +1,5 @@
-// What kernels of matvec/ for matrices of 4 bits on cooperative matrices share: fields as halves. The matrix is
-// the left operand: a fragment has 16 of its rows.
+// What kernels of matvec/ for matrices of 4 bits on cooperative matrices share: fields as halves. The matrix
+// is the left operand: a fragment has 16 of its rows.
 //
 // Needs what fragments.glsl needs, and before it: GROUP, INNER;
 //   DEPTH: chunks that a subgroup prefetches.

@@ -2,15 +2,15 @@
 // Several rows times the transposes of one to three matrices of 4 bits that share them, on cooperative
 // matrices, with what comes after as in matvec/fused.comp. Weights are read once for all rows.
 //
-// The matrix is the left operand, rows of x are columns of the right one, which subgroups read where they are.
-// A subgroup takes CHUNK elements of 16 rows of one matrix, or of two, at a time, and the four lanes that share a row
-// a quarter of each group, so that a fragment's elements have one scale. Fields become halves where they lie in
-// a word, two at a time: 128 + q of bfloat16, 1024 + q of float16; what is too much is taken from the sums with
-// the bias. For that a fragment of ones sums up the rows of x. Sums of a group are the matrix units', those
-// over groups float32.
+// The matrix is the left operand, rows of x are columns of the right one, which subgroups read where they
+// are. A subgroup takes CHUNK elements of 16 rows of one matrix, or of two, at a time, and the four lanes
+// that share a row a quarter of each group, so that a fragment's elements have one scale. Fields become
+// halves where they lie in a word, two at a time: 128 + q of bfloat16, 1024 + q of float16; what is too much
+// is taken from the sums with the bias. For that a fragment of ones sums up the rows of x. Sums of a group
+// are the matrix units', those over groups float32.
 //
-// Constants: 1 group size, 2 rows, 3 subgroups that share the inner axis, 4 after, 5 inner size, 6 fragments may
-// be used. HALF: 0 float16, 1 bfloat16.
+// Constants: 1 group size, 2 rows, 3 subgroups that share the inner axis, 4 after, 5 inner size, 6 fragments
+// may be used. HALF: 0 float16, 1 bfloat16.
 #include "common.glsl"
 #include "floats.glsl"
 
@@ -36,8 +36,8 @@ const uint WORDS = GROUP / 32u;
 
 shared float partial[SUBGROUPS * SETS * ROWS * BLOCK]; // of a subgroup's results
 
-// As in matvec/matrix.comp, for each matrix this lane's row of the upper and of the lower half; a word is that
-// of a group and of the lane's words of it.
+// As in matvec/matrix.comp, for each matrix this lane's row of the upper and of the lower half; a word is
+// that of a group and of the lane's words of it.
 uvec4 words_of[HALVES];
 uint scales_of[PAIRS * HALVES], biases_of[PAIRS * HALVES], next_scales[PAIRS * HALVES],
     next_biases[PAIRS * HALVES];

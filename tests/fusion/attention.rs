@@ -43,8 +43,8 @@ pub(crate) fn all() {
 }
 
 impl Shape {
-    /// (batch, heads · features) as (batch, heads, 1, features), normalized if the model has norms and there is a
-    /// weight.
+    /// (batch, heads · features) as (batch, heads, 1, features), normalized if the model has norms and there
+    /// is a weight.
     pub(crate) fn heads_of(
         &self,
         flat: &Array,

@@ -186,7 +186,15 @@ fn several(rows: usize, inner: usize, outputs: [usize; 3], group: usize, dtype: 
     let what = format!("{rows}x{inner}x{outputs:?} {dtype} groups of {group}");
     // The norm goes with rows that are few, and the kernel of more does not take it.
     let has = rows > 4 && has_fragments(dtype);
-    let fused = |count: u64| if has { count } else if rows <= 8 { count + 1 } else { 0 };
+    let fused = |count: u64| {
+        if has {
+            count
+        } else if rows <= 8 {
+            count + 1
+        } else {
+            0
+        }
+    };
     let x = noise(70, &[rows, 1, inner], dtype);
     let weight = noise(71, &[inner], dtype);
     let make = |seed, outputs| Quantized::new(seed, outputs, inner, group, 4, dtype);

@@ -89,7 +89,8 @@ impl Cached {
         ops::dequantize(words, scales, biases, self.group, self.bits)
     }
 
-    /// `quantized_scaled_dot_product_attention` of mlx-lm, without a mask; `q` is (batch, heads, 1, features).
+    /// `quantized_scaled_dot_product_attention` of mlx-lm, without a mask; `q` is (batch, heads, 1,
+    /// features).
     fn attend(&self, q: &Array, keys: &Parts, values: &Parts, scale: Option<f32>) -> Result<Array> {
         let [batch, heads, kv_heads, width] =
             [self.batch, self.heads, self.kv_heads, self.width].map(|n| n as isize);

@@ -142,7 +142,8 @@ fn measure(
 
 /// What a test is called: what is usual goes without saying.
 fn name(kind: &str, count: usize, batch: usize, depth: usize) -> String {
-    let of = |mark: &str, n: usize, usual| if n == usual { String::new() } else { format!("{mark}{n}") };
+    let of =
+        |mark: &str, n: usize, usual| if n == usual { String::new() } else { format!("{mark}{n}") };
     format!("{kind}{count}{}{}", of(" x", batch, 1), of(" @ d", depth, 0))
 }
 

@@ -93,8 +93,7 @@ fn batches_and_depths_are_measured() {
         };
         let results = bench(&model, &options).unwrap();
         let names: Vec<(&str, usize)> = results.iter().map(|r| (&*r.test, r.tokens)).collect();
-        let want =
-            [("pp3 @ d5", 3), ("tg2 @ d5", 2), ("pp3 x2 @ d5", 6), ("tg2 x2 @ d5", 4)];
+        let want = [("pp3 @ d5", 3), ("tg2 @ d5", 2), ("pp3 x2 @ d5", 6), ("tg2 x2 @ d5", 4)];
         assert_eq!(names, want);
     });
 }

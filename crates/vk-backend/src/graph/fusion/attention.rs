@@ -1,5 +1,5 @@
-//! The attention of one token of every sequence over growing caches of one length, with the norms and rotations of the new query and
-//! key, and the cache's new rows.
+//! The attention of one token of every sequence over growing caches of one length, with the norms and
+//! rotations of the new query and key, and the cache's new rows.
 
 use mlx_vulkan_core::{
     Result,

@@ -355,9 +355,9 @@ fn common_strides(parts: &[Array], sharing: usize, affine: Affine) -> Option<[u3
     same.then_some(words)
 }
 
-/// Strides of heads, all leading axes counted through, and rows of an array (…, heads, rows, columns), or
-/// (…, heads, `sharing`, rows, columns) if that is more than one, in elements of which `per[0]` are `per[1]` of the array's. Where there is only
-/// one head or row, its stride is 0.
+/// Strides of heads, all leading axes counted through, and rows of an array (…, heads, rows, columns), or (…,
+/// heads, `sharing`, rows, columns) if that is more than one, in elements of which `per[0]` are `per[1]` of
+/// the array's. Where there is only one head or row, its stride is 0.
 fn strides_of(array: &Array, sharing: usize, per: [isize; 2]) -> Option<[u32; 2]> {
     let (shape, strides) = (array.shape(), &array.evaluated().layout.strides);
     let (row, column) = (shape.len() - 2, shape.len() - 1);
@@ -365,7 +365,8 @@ fn strides_of(array: &Array, sharing: usize, per: [isize; 2]) -> Option<[u32; 2]
     let heads: SmallVec<[usize; 4]> =
         (0..row - usize::from(shared)).filter(|&axis| shape[axis] > 1).collect();
     let head = heads.last().copied();
-    let one_by_one = |pair: &[usize]| strides[pair[0]] == shape[pair[1]] as isize * strides[pair[1]];
+    let one_by_one =
+        |pair: &[usize]| strides[pair[0]] == shape[pair[1]] as isize * strides[pair[1]];
     let fits = heads.windows(2).all(one_by_one)
         && (!shared || strides[row - 1] == 0)
         && (strides[column] == 1 || shape[column] == 1);

@@ -168,9 +168,7 @@ fn call(
     let group = attention.heads / attention.kv_heads;
     let shape = match fragments {
         true => planner::fragment_shape(group, caps),
-        false => {
-            planner::decode_shape(attention.width, [attention.kv_heads, group], splits, caps)
-        }
+        false => planner::decode_shape(attention.width, [attention.kv_heads, group], splits, caps),
     };
     let norms = fused.and_then(|f| f.norms);
     let angle = fused.map(|f| f.angle);

@@ -194,7 +194,8 @@ fn matrix(ctx: &Ctx<'_>, a: &Attention<'_>) -> Option<Prefill> {
     (s.batches * s.heads * s.queries * splits < 1 << 31).then_some(plan)
 }
 
-/// One query token of every batch without a mask, with aligned dense rows, as `decode.comp` takes it, and what it reads.
+/// One query token of every batch without a mask, with aligned dense rows, as `decode.comp` takes it, and
+/// what it reads.
 fn decode_token(
     ctx: &mut Ctx<'_>,
     scale: f32,

@@ -196,8 +196,8 @@ const HEADS: usize = 8;
 /// Threads of their workgroups: registers hold what is summed and what is on its way.
 const FRAGMENT_WORKGROUP: u32 = 128;
 
-/// Whether attention of one token over dense keys goes to cooperative matrices; `fragment` is what products of
-/// the dtype may use.
+/// Whether attention of one token over dense keys goes to cooperative matrices; `fragment` is what products
+/// of the dtype may use.
 fn takes_fragments(sizes: &Sizes, fragment: Option<Fragment>, caps: &Capabilities) -> bool {
     let sharing = sizes.heads / sizes.kv_heads.max(1);
     fragment == Some(Fragment { m: SIDE, n: SIDE, k: SIDE })
@@ -336,8 +336,9 @@ mod tests {
             key_width: width,
             value_width: width,
         };
-        let splits =
-            |keys, width| super::decode(&sizes(keys, width), None, &caps, &config).map(|d| d.splits);
+        let splits = |keys, width| {
+            super::decode(&sizes(keys, width), None, &caps, &config).map(|d| d.splits)
+        };
         assert_eq!(
             [128, 256, 257, 8192].map(|k| splits(k, 128)),
             [Some(1), Some(1), Some(2), Some(32)]
@@ -361,7 +362,12 @@ mod tests {
     #[test]
     fn long_caches_go_to_cooperative_matrices() {
         let shared_memory = 48 << 10;
-        let caps = Capabilities { compute_units: 132, subgroup_size: 32, shared_memory, ..Capabilities::default() };
+        let caps = Capabilities {
+            compute_units: 132,
+            subgroup_size: 32,
+            shared_memory,
+            ..Capabilities::default()
+        };
         let of = |sizes: &Sizes, n| {
             super::decode(sizes, Some(Fragment { m: 16, n, k: 16 }), &caps, &Config::default())
         };

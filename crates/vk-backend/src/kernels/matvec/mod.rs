@@ -98,7 +98,8 @@ fn is_aligned(fused: &Fused) -> bool {
 }
 
 /// Rows up to which mat-vecs that keep them in shared memory, and take their norm there, are as fast (H100,
-/// 0.6B of 4 bits, four rows: 1.20 ms of the GPU's time a token, and 1.15 with nearly twice as many dispatches).
+/// 0.6B of 4 bits, four rows: 1.20 ms of the GPU's time a token, and 1.15 with nearly twice as many
+/// dispatches).
 const FEW: u32 = 4;
 
 /// The plan of several rows on cooperative matrices, for operands that are aligned.

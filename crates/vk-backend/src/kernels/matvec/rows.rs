@@ -1,15 +1,15 @@
-//! Products of several rows with matrices of 4 bits on cooperative matrices (`matvec/rows.comp`): whether, and
-//! with how many workgroups.
+//! Products of several rows with matrices of 4 bits on cooperative matrices (`matvec/rows.comp`): whether,
+//! and with how many workgroups.
 
 use super::planner::{CHUNK, MATRIX_BLOCK, MATRIX_SUBGROUP, MatvecSizes};
 use crate::runtime::capabilities::{Capabilities, Fragment};
 
 /// Rows up to which the kernel serves: columns of a fragment. More are tiles.
 pub(crate) const MOST_ROWS: u32 = 16;
-/// Threads of a workgroup, and workgroups of a multiprocessor. Measured on an H100, 8B of 4 bits, µs a product
-/// of 4 and of 16 rows on average: 22.6 and 26.3; twice as many results a subgroup 29.0 and 38.1, two chunks
-/// prefetched instead of one 23.9 and 33.9, four 32.3 and 42.8, one workgroup of 512 23.4 and 36.5 (the latter
-/// three with two chunks): registers are short.
+/// Threads of a workgroup, and workgroups of a multiprocessor. Measured on an H100, 8B of 4 bits, µs a
+/// product of 4 and of 16 rows on average: 22.6 and 26.3; twice as many results a subgroup 29.0 and 38.1, two
+/// chunks prefetched instead of one 23.9 and 33.9, four 32.3 and 42.8, one workgroup of 512 23.4 and 36.5
+/// (the latter three with two chunks): registers are short.
 const WORKGROUP: u32 = 256;
 const RESIDENT: u32 = 2;
 
@@ -92,10 +92,13 @@ mod tests {
         let splits = |outputs, sets, inner| of(4, outputs, sets, inner).unwrap().splits;
         assert_eq!(splits([4096, 0, 0], 1, 4096), 8);
         assert_eq!(splits([4096, 1024, 1024], 1, 4096), 4);
-        assert_eq!(splits([12_288, 12_288, 0], 2, 4096), 2);
-        assert_eq!(splits([151_936, 0, 0], 1, 4096), 1);
+        assert_eq!(splits([12_288, 12_288, 0], 2, 4096), 8, "three rounds of an eighth");
+        assert_eq!(splits([151_936, 0, 0], 1, 4096), 2);
         assert_eq!(splits([4096, 0, 0], 1, 128), 1, "no more than there are chunks");
-        assert_eq!(of(4, [4096, 0, 0], 1, 4096).map(|p| (p.teams(), p.most_groups)), Some((1, 264)));
+        assert_eq!(
+            of(4, [4096, 0, 0], 1, 4096).map(|p| (p.teams(), p.most_groups)),
+            Some((1, 264))
+        );
     }
 
     #[test]
