@@ -4,7 +4,8 @@
 // With FUSED, queries and the new key come straight from their projections: they are normalized (NORM),
 // rotated, and the new key and value are written to the cache, as its last row.
 // VARIANT 1 is for quantized caches: their rows are words, scales and biases, and what
-// is written is quantized before.
+// is written is quantized before. VARIANT 2 has cooperative matrices multiply all heads that share keys with
+// them: for caches that are long, in all.
 // Constants: 1 dtype, 2 features (a multiple of 64), 3 subgroup size, 4 query heads of a workgroup,
 // 5 query heads per key/value head, 6 flags, 7 the bits of eps, 8 the bits of the position's scale; of a
 // quantized cache 9 bits, 10 group size.
@@ -30,7 +31,8 @@ layout(constant_id = 9) const uint BITS = 8;
 layout(constant_id = 10) const uint GROUP = 64;
 #endif
 // Flags. [host]
-const uint FUSED_FLAG = 1, NORM_FLAG = 2, TRADITIONAL_FLAG = 4, DIVISORS_FLAG = 8, SPLIT_FLAG = 16;
+const uint FUSED_FLAG = 1, NORM_FLAG = 2, TRADITIONAL_FLAG = 4, DIVISORS_FLAG = 8, SPLIT_FLAG = 16,
+           FRAGMENTS_FLAG = 32; // may be used, once it is seen where elements lie
 const bool FUSED = (FLAGS & FUSED_FLAG) != 0u, NORM = (FLAGS & NORM_FLAG) != 0u;
 const bool TRADITIONAL = (FLAGS & TRADITIONAL_FLAG) != 0u;
 const bool DIVISORS = (FLAGS & DIVISORS_FLAG) != 0u, SPLIT = (FLAGS & SPLIT_FLAG) != 0u;
@@ -48,15 +50,25 @@ layout(push_constant, scalar) uniform Push {
 };
 
 const uint SUBGROUPS = gl_WorkGroupSize.x / SUBGROUP;
+// Most splits of the keys. [host]
+const uint MOST_SPLITS = 64;
 #define splits gl_NumWorkGroups.x
 #define position_scale uintBitsToFloat(POSITION_SCALE)
 #if VARIANT == 1
 #define QUANTIZED_CACHE
 float scale;
+#elif VARIANT == 2
+#define scale 1.0 // queries are rounded before they are multiplied
 #else
 #define scale score_scale
 #endif
 #include "attention_token.glsl"
+#if VARIANT == 2
+const uint FN = 16;
+#define KNOWN_COLUMNS FN
+#include "fragments.glsl"
+#include "attention_token_fragments.glsl"
+#endif
 #if VARIANT == 1
 #include "quant.glsl"
 #include "affine.glsl"
@@ -64,6 +76,7 @@ float scale;
 #endif
 
 shared uint finished;
+shared float split_weights[HEADS * MOST_SPLITS], split_sum[HEADS]; // of the splits' results
 
 uint bits_at(uint64_t from, uint i) { return fetch_bits(DTYPE, at(DTYPE, from, int64_t(i))); }
 
@@ -100,6 +113,22 @@ void join_subgroups(uint kv_head, uint block, uint split) {
     }
 }
 
+// What the results of a head's splits are multiplied with, and the sum of all weights; by a subgroup.
+void weigh_splits(uint kv_head, uint block, uint h) {
+    float most = LOWEST, sum = 0.0;
+    for (uint s = gl_SubgroupInvocationID; s < splits; s += SUBGROUP)
+        most = max(most, F4C(part_of(kv_head, block, s, h)).v[0].x);
+    most = subgroupMax(most);
+    for (uint s = gl_SubgroupInvocationID; s < splits; s += SUBGROUP) {
+        vec2 state = F4C(part_of(kv_head, block, s, h)).v[0].xy;
+        float weight = exp(state.x - most);
+        split_weights[h * MOST_SPLITS + s] = weight;
+        sum = fma(state.y, weight, sum);
+    }
+    sum = subgroupAdd(sum);
+    if (gl_SubgroupInvocationID == 0u) split_sum[h] = sum;
+}
+
 // The workgroup that finishes last joins the splits of its heads.
 void join_splits(uint kv_head, uint block) {
     uint thread = gl_SubgroupID * SUBGROUP + gl_SubgroupInvocationID;
@@ -114,19 +143,20 @@ void join_splits(uint kv_head, uint block) {
     barrier();
     if (finished == 0u) return;
     memoryBarrierBuffer();
+    for (uint h = gl_SubgroupID; h < HEADS; h += SUBGROUPS) weigh_splits(kv_head, block, h);
+    barrier();
     for (uint i = thread; i < HEADS * WIDTH / 4u; i += gl_WorkGroupSize.x) {
         uint h = i / (WIDTH / 4u), quad = i % (WIDTH / 4u);
-        float top = LOWEST, sum = 0.0;
         vec4 y = vec4(0.0);
-        for (uint s = 0u; s < splits; ++s) {
-            uint64_t part = part_of(kv_head, block, s, h);
-            vec2 state = F4C(part).v[0].xy;
-            vec4 more = F4C(part).v[1u + quad];
-            float next = max(top, state.x), fix = exp(top - next), add = exp(state.x - next);
-            y = y * fix + more * add;
-            sum = sum * fix + state.y * add;
-            top = next;
+        // Several are on their way at a time.
+        for (uint s = 0u; s < splits; s += 4u) {
+            vec4 more[4];
+            [[unroll]] for (uint e = 0u; e < 4u; ++e)
+                more[e] = F4C(part_of(kv_head, block, min(s + e, splits - 1u), h)).v[1u + quad];
+            [[unroll]] for (uint e = 0u; e < 4u; ++e)
+                if (s + e < splits) y = fma(more[e], vec4(split_weights[h * MOST_SPLITS + s + e]), y);
         }
+        float sum = split_sum[h];
         uint64_t to = (uint64_t(kv_head) * uint64_t(SHARING) + uint64_t(block * HEADS + h))
                 * uint64_t(WIDTH / 4u)
             + uint64_t(quad);
@@ -153,6 +183,9 @@ void main() {
         for (uint i = thread; i < HEADS * WIDTH; i += gl_WorkGroupSize.x)
             queries[i] = fetch(DTYPE, at(DTYPE, first_q, int64_t(i))) * scale;
     }
+#if VARIANT == 2
+    write_numbers();
+#endif
     barrier();
 #if VARIANT == 1
     if (newest_here) quantize_newest(kv_head, block == 0u);
@@ -166,15 +199,35 @@ void main() {
             newest[WIDTH + i]);
     }
 #endif
+#if VARIANT == 2
+    bool known = (FLAGS & FRAGMENTS_FLAG) != 0u && elements_are_known();
+    uint old = count;
+    memoryBarrierBuffer();
+    barrier(); // the new row is read where it was written
+#else
     take_queries();
-    uint old = FUSED ? count - 1u : count, each = (old + splits - 1u) / splits;
+    uint old = FUSED ? count - 1u : count;
+#endif
+    uint each = (old + splits - 1u) / splits;
     uint first = min(old, split * each), last = min(old, first + each);
+#if VARIANT == 2
+    if (known) {
+        begin_fragments();
+        take_fragments(kv_head, first, last);
+        join_fragments();
+    } else {
+        take_keys_plainly(kv_head, first, last);
+    }
+#else
     take_keys(kv_head, first, last, false);
+#endif
 #if VARIANT == 1
     if (FUSED) barrier(); // subgroups have changed parts of the new row
 #endif
+#if VARIANT != 2
     if (newest_here) take_newest();
     join_clusters();
+#endif
     barrier();
     join_subgroups(kv_head, block, split);
     if (SPLIT) join_splits(kv_head, block);

@@ -9,33 +9,11 @@
 // right operand as a chunk has groups, zero outside of that group. Sums of groups then stay apart, and get
 // their scale and bias as float32.
 //
-// KHR says nothing of where a fragment's elements lie. Every workgroup looks whether they lie as in NVIDIA's
-// mma.m16n8k16 (PTX ISA, "Matrix fragments for mma.m16n8k16"); otherwise it multiplies without fragments.
-//
 // Constants: 1 group size, 2 rows, 3 subgroups that share the inner axis, 4 norm, 5 after, 6 inner size,
 // 7 the bits of eps, 8 columns of a fragment, 9 chunks that a subgroup prefetches, 10 fragments may
 // be used. HALF: 0 float16, 1 bfloat16.
 #include "common.glsl"
 #include "floats.glsl"
-#extension GL_KHR_cooperative_matrix : require
-#extension GL_KHR_memory_scope_semantics : require
-#extension GL_KHR_shader_subgroup_arithmetic : require
-#extension GL_KHR_shader_subgroup_ballot : require
-#extension GL_KHR_shader_subgroup_shuffle : require
-#if HALF == 1
-#extension GL_EXT_bfloat16 : require
-#define half bfloat16_t
-#define half2 bf16vec2
-half2 halves(uint w) { return uintBitsToBFloat16EXT(unpack16(w)); }
-const uint DTYPE = BFLOAT16, OFFSET_BITS = 0x43004300u;
-const float OFFSET = 128.0;
-#else
-#define half float16_t
-#define half2 f16vec2
-half2 halves(uint w) { return unpackFloat2x16(w); }
-const uint DTYPE = FLOAT16, OFFSET_BITS = 0x64006400u;
-const float OFFSET = 1024.0;
-#endif
 
 layout(local_size_x_id = 0) in;
 layout(constant_id = 1) const uint GROUP = 64;
@@ -51,9 +29,10 @@ layout(constant_id = 10) const uint FRAGMENTS = 1;
 
 #include "matvec.glsl"
 
-const uint SUBGROUP = 32, BLOCK = 16, CHUNK = 128, CHUNKS = INNER / CHUNK, OCTETS = INNER / 8u,
-           GROUPS = INNER / GROUP;
-const uint SPAN = CHUNK / GROUP; // groups of a chunk
+#define KNOWN_COLUMNS 8u
+#include "matvec_fragments.glsl"
+
+const uint BLOCK = 16;
 const uint SETS = GATED ? 2u : 1u, SUBGROUPS = gl_WorkGroupSize.x / SUBGROUP, TEAMS = SUBGROUPS / SPLITS;
 // For each matrix, this lane's row of the fragment's upper and of its lower half.
 const uint HALVES = 2u * SETS;
@@ -64,16 +43,11 @@ const uint EACH = (OCTETS + gl_WorkGroupSize.x - 1u) / gl_WorkGroupSize.x, ZEROS
 shared uvec4 staged[ZEROS + 1u];
 shared float staged_sums[ROWS * GROUPS]; // of the elements of every group
 shared float partial[2u * SUBGROUPS * SETS * ROWS * BLOCK]; // in turns
-// To see where elements lie: 16 x 16 halves, 16 x FN halves and floats.
-shared uvec4 numbers[32u + 2u * FN + 4u * FN];
-shared uint staged_offset;
-uint offset_; // a register that no compiler knows: `(v & mask) | offset_` is one instruction then
 
 // What is prefetched or here of DEPTH chunks; as soon as one has been used, its slot is for the one DEPTH
 // further on.
 uvec4 words_of[DEPTH * HALVES];
 // Scales and biases of the DEPTH chunks in hand, and of the next ones: pairs in words.
-const uint PAIRS = DEPTH * SPAN > 1u ? DEPTH * SPAN / 2u : 1u;
 uint scales_of[PAIRS * HALVES], biases_of[PAIRS * HALVES], next_scales[PAIRS * HALVES],
     next_biases[PAIRS * HALVES];
 vec2 total[HALVES]; // of this lane's two columns
@@ -81,51 +55,8 @@ vec2 total[HALVES]; // of this lane's two columns
 #define NORM_ROWS 1
 #include "row_norm.glsl"
 
-uint lane() { return gl_SubgroupInvocationID; }
 uint split() { return gl_SubgroupID % SPLITS; }
 uint first_chunk() { return split() * DEPTH; }
-uint row_in_half() { return lane() / 4u; }
-uint quarter() { return lane() % 4u; }
-uint thread() { return gl_SubgroupID * SUBGROUP + lane(); }
-
-// ---- where elements lie ----
-
-// Element i of `columns` a row, at most 256 elements: its number.
-void write_numbers() {
-    for (uint i = thread(); i < 128u; i += gl_WorkGroupSize.x)
-        numbers[i / 4u][i % 4u] = cut_halves(DTYPE, vec2(2u * i, 2u * i + 1u));
-    for (uint i = thread(); i < 8u * FN; i += gl_WorkGroupSize.x) {
-        numbers[32u + i / 4u][i % 4u] = cut_halves(DTYPE, vec2(2u * i, 2u * i + 1u));
-        numbers[32u + 2u * FN + i / 2u][i * 2u % 4u] = floatBitsToUint(float(2u * i));
-        numbers[32u + 2u * FN + i / 2u][i * 2u % 4u + 1u] = floatBitsToUint(float(2u * i + 1u));
-    }
-}
-
-// Of this lane's element i along 16: its index on the axis that lanes of one row share, and on the other.
-uint shared_axis(uint i) { return quarter() * 2u + i % 2u + i / 2u % 2u * 8u; }
-uint own_axis(uint i) { return row_in_half() + i / 4u * 8u; }
-
-// An accumulator's element for a half of the rows and one of this lane's two columns.
-uint sum_at(uint half_, uint j) { return (FN == 16u ? 4u : 2u) * half_ + j; }
-
-bool elements_are_known() {
-    coopmat<half, gl_ScopeSubgroup, 16, 16, gl_MatrixUseA> a;
-    coopmat<half, gl_ScopeSubgroup, 16, FN, gl_MatrixUseB> b;
-    coopmat<float, gl_ScopeSubgroup, 16, FN, gl_MatrixUseAccumulator> c;
-    coopMatLoad(a, numbers, 0u, 2u, gl_CooperativeMatrixLayoutRowMajor);
-    coopMatLoad(b, numbers, 32u, FN / 8u, gl_CooperativeMatrixLayoutRowMajor);
-    coopMatLoad(c, numbers, 32u + 2u * FN, FN / 4u, gl_CooperativeMatrixLayoutRowMajor);
-    bool found = a.length() == 8 && b.length() == FN / 2u && c.length() == FN / 2u;
-    [[unroll]] for (uint i = 0u; i < 8u; ++i)
-        found = found && float(a[i]) == float(own_axis(i) * 16u + shared_axis(i));
-    [[unroll]] for (uint i = 0u; i < 4u; ++i) {
-        found = found && float(b[i]) == float(shared_axis(i) * FN + own_axis(i));
-        found = found
-            && c[sum_at(i / 2u, i % 2u)]
-                == float((row_in_half() + i / 2u * 8u) * FN + quarter() * 2u + i % 2u);
-    }
-    return subgroupBallot(found) == subgroupBallot(true);
-}
 
 // ---- the rows ----
 
@@ -223,26 +154,6 @@ void ask_for_words(Addresses from, uint d) {
                 V4(from.words[s] + uint64_t(h * 8u * (INNER / 2u) + d * (CHUNK / 2u))).v[0];
 }
 
-// One number of a chunk of several groups, or all pairs, with as few loads as they lie side by side.
-void load_pairs(uint64_t at_, out uint pairs[PAIRS]) {
-    if (DEPTH * SPAN == 1u) {
-        pairs[0] = uint(U16(at_).v[0]);
-    } else if (PAIRS % 4u == 0u) {
-        [[unroll]] for (uint i = 0u; i < PAIRS; i += 4u) {
-            uvec4 p = V4(at_).v[i / 4u];
-            [[unroll]] for (uint e = 0u; e < 4u; ++e) pairs[i + e] = p[e];
-        }
-    } else if (PAIRS % 2u == 0u) {
-        [[unroll]] for (uint i = 0u; i < PAIRS; i += 2u) {
-            uvec2 p = V2(at_).v[i / 2u];
-            pairs[i] = p.x;
-            pairs[i + 1u] = p.y;
-        }
-    } else {
-        [[unroll]] for (uint i = 0u; i < PAIRS; ++i) pairs[i] = U32(at_).v[i];
-    }
-}
-
 // Asks for scales and biases of DEPTH chunks.
 void ask_for_scales(Addresses from) {
     [[unroll]] for (uint s = 0u; s < SETS; ++s) {
@@ -270,8 +181,6 @@ uvec2 affine_of(uint half_, uint d) {
     if (SPAN == 1u) pair = ((pair >> (d % 2u * 16u)) & 0xffffu) * 0x10001u;
     return pair;
 }
-
-half2 fields(uint v) { return halves((v & 0x000f000fu) | offset_); }
 
 // The sums of the chunk's groups that this lane has.
 vec2 group_sums(uint chunk) {

@@ -15,6 +15,8 @@ pub(crate) struct Shape {
     pub(crate) dtype: Dtype,
     /// Rows of the caches behind the new one.
     pub(crate) room: usize,
+    /// Sequences.
+    pub(crate) batch: usize,
 }
 
 pub(crate) const SHAPE: Shape = Shape {
@@ -25,6 +27,7 @@ pub(crate) const SHAPE: Shape = Shape {
     traditional: false,
     dtype: Dtype::Bfloat16,
     room: 6,
+    batch: 1,
 };
 
 /// Filled rows of caches, around all that workgroups and their shares take at a time.
@@ -35,18 +38,20 @@ pub(crate) fn all() {
     every_kind_of_head();
     a_plain_query_over_keys();
     caches_that_are_held();
+    tokens_of_several_sequences();
+    caches_that_are_long();
 }
 
 impl Shape {
-    /// (1, heads · features) as (1, heads, 1, features), normalized if the model has norms and there is a
-    /// weight.
+    /// (batch, heads · features) as (batch, heads, 1, features), normalized if the model has norms and there
+    /// is a weight.
     pub(crate) fn heads_of(
         &self,
         flat: &Array,
         heads: usize,
         norm: Option<&Array>,
     ) -> Result<Array> {
-        let x = ops::reshape(flat, &[1, 1, heads as isize, self.width as isize])?;
+        let x = ops::reshape(flat, &[self.batch as isize, 1, heads as isize, self.width as isize])?;
         let x = match norm.filter(|_| self.norm) {
             Some(weight) => fast::rms_norm(&x, Some(weight), 1e-6)?,
             None => x,
@@ -67,8 +72,8 @@ impl Shape {
     /// before that are results, too, if they are `held`.
     fn step(&self, past: usize, held: bool) -> impl Fn() -> Result<Vec<Array>> {
         let (shape, width) = (*self, self.width);
-        let cached = [1, shape.kv_heads, past + 1 + shape.room, width];
-        let flat = |seed, heads: usize| noise(seed, &[1, heads * width], shape.dtype);
+        let cached = [shape.batch, shape.kv_heads, past + 1 + shape.room, width];
+        let flat = |seed, heads: usize| noise(seed, &[shape.batch, heads * width], shape.dtype);
         let (q, k, v) = (flat(1, shape.heads), flat(2, shape.kv_heads), flat(3, shape.kv_heads));
         let norms = [4, 5].map(|seed| noise(seed, &[width], shape.dtype));
         let caches = [6, 7].map(|seed| noise(seed, &cached, shape.dtype));
@@ -81,7 +86,8 @@ impl Shape {
             let (q, k) = (shape.rotate(&q, &offset)?, shape.rotate(&k, &offset)?);
             let v = shape.heads_of(&v?, shape.kv_heads, None)?;
             let write = |cache: &Array, row: &Array| {
-                let stop = [1, shape.kv_heads as isize, past as isize + 1, width as isize];
+                let end = [shape.batch, shape.kv_heads, past + 1, width];
+                let stop = end.map(|n| n as isize);
                 ops::slice_update(cache, row, &[0, 0, past as isize, 0], &stop, &[1; 4])
             };
             let copies = [ops::multiply(&caches[0], 1.0f32)?, ops::multiply(&caches[1], 1.0f32)?];
@@ -128,6 +134,41 @@ fn every_kind_of_head() {
             }
         }
     }
+}
+
+#[test]
+pub(crate) fn tokens_of_several_sequences() {
+    let _turn = turn();
+    for (batch, past) in [(2, 1), (3, 7), (5, 64), (2, 300), (3, 700)] {
+        for (heads, kv_heads) in [(4, 2), (3, 1), (2, 2)] {
+            Shape { batch, heads, kv_heads, ..SHAPE }.check(past);
+        }
+    }
+}
+
+/// Keys that go to cooperative matrices where the device has them: heads of every sharing.
+#[test]
+pub(crate) fn caches_that_are_long() {
+    let _turn = turn();
+    let shapes = [
+        (1, 4, 2, 64, 4095),
+        (1, 8, 1, 128, 8300),
+        (1, 6, 2, 128, 4500),
+        (1, 3, 3, 128, 2733),
+        (3, 4, 2, 64, 1500),
+        (16, 8, 4, 128, 130),
+    ];
+    for (i, (batch, heads, kv_heads, width, past)) in shapes.into_iter().enumerate() {
+        for dtype in [Dtype::Bfloat16, Dtype::Float16] {
+            let norm = i % 2 == 0;
+            Shape { batch, heads, kv_heads, width, norm, dtype, ..SHAPE }.check(past);
+        }
+    }
+    let q = noise(8, &[2, 4, 1, 128], Dtype::Bfloat16);
+    let [k, v] = [9, 10].map(|seed| noise(seed, &[2, 2, 2100, 128], Dtype::Bfloat16));
+    agrees("queries as they are", 0, Dtype::Bfloat16, &|| {
+        Ok(vec![fast::scaled_dot_product_attention(&q, &k, &v, 0.5, Mask::None)?])
+    });
 }
 
 /// Caches that somebody still looks at are not written in place.

@@ -15,6 +15,8 @@ pub(crate) fn all() {
     dense();
     fragments();
     many_rows();
+    several_rows();
+    several_long_rows();
     values_that_are_needed_are_kept();
     groups_that_come_apart();
 }
@@ -166,6 +168,80 @@ fn tiles(
     agrees(&format!("{what}, residual"), tiles(fused[2]), dtype, &|| {
         Ok(vec![ops::add(&residual, &v.forward(&x)?)?])
     });
+}
+
+/// Whether products of several rows with matrices of 4 bits have a kernel of their own in this process.
+fn has_fragments(dtype: Dtype) -> bool {
+    let caps = mlx::vulkan::capabilities(0).unwrap();
+    let fragment = match dtype {
+        Dtype::Float16 => caps.fragments.float16,
+        _ => caps.fragments.bfloat16,
+    };
+    let square = fragment.is_some_and(|f| (f.m, f.n, f.k) == (16, 16, 16));
+    has_tiles(dtype) && square && mlx::vulkan::Config::get().enable_coopmat_matvec
+}
+
+/// Siblings, a gated pair and a residual of several rows, behind a norm.
+fn several(rows: usize, inner: usize, outputs: [usize; 3], group: usize, dtype: Dtype) {
+    let what = format!("{rows}x{inner}x{outputs:?} {dtype} groups of {group}");
+    // The norm goes with rows that are few, and the kernel of more does not take it.
+    let has = rows > 4 && has_fragments(dtype);
+    let fused = |count: u64| {
+        if has {
+            count
+        } else if rows <= 8 {
+            count + 1
+        } else {
+            0
+        }
+    };
+    let x = noise(70, &[rows, 1, inner], dtype);
+    let weight = noise(71, &[inner], dtype);
+    let make = |seed, outputs| Quantized::new(seed, outputs, inner, group, 4, dtype);
+    let [q, k, v] = [(72, 0), (73, 1), (74, 2)].map(|(seed, i)| make(seed, outputs[i]));
+    let normed = || fast::rms_norm(&x, Some(&weight), 1e-5);
+    agrees(&format!("{what}, siblings"), fused(2), dtype, &|| {
+        let y = normed()?;
+        Ok(vec![q.forward(&y)?, k.forward(&y)?, v.forward(&y)?])
+    });
+    let other = make(75, outputs[1]);
+    agrees(&format!("{what}, gated"), fused(4), dtype, &|| {
+        let y = normed()?;
+        Ok(vec![gated(rows.is_multiple_of(2), &k.forward(&y)?, &other.forward(&y)?)?])
+    });
+    let residual = noise(76, &[rows, 1, outputs[2]], dtype);
+    agrees(&format!("{what}, residual"), fused(1).min(1), dtype, &|| {
+        Ok(vec![ops::add(&residual, &v.forward(&x)?)?])
+    });
+    agrees(&format!("{what}, alone"), 0, dtype, &|| Ok(vec![q.forward(&x)?]));
+}
+
+/// The rows of sequences that are decoded together.
+#[test]
+pub(crate) fn several_rows() {
+    let _turn = turn();
+    for (i, rows) in [2, 3, 4, 5, 7, 8, 9, 12, 15, 16].into_iter().enumerate() {
+        let group = [64, 32, 128][i % 3];
+        several(rows, 128 * (1 + i % 4), [96, 32, 48], group, HALVES[i % 2]);
+    }
+    several(4, 1024, [272, 16, 64], 64, Dtype::Bfloat16);
+    several(16, 1024, [64, 64, 128], 64, Dtype::Float16);
+}
+
+/// Rows that are too long for a workgroup to keep.
+#[test]
+fn several_long_rows() {
+    let _turn = turn();
+    for (rows, inner) in [(3, 12_288), (6, 4096), (14, 4480)] {
+        let dtype = Dtype::Bfloat16;
+        let x = noise(80, &[rows, inner], dtype);
+        let residual = noise(81, &[rows, 96], dtype);
+        let matrix = Quantized::new(82, 96, inner, 64, 4, dtype);
+        let fused = u64::from(has_fragments(dtype));
+        agrees(&format!("{rows} rows of {inner}"), fused, dtype, &|| {
+            Ok(vec![ops::add(&residual, &matrix.forward(&x)?)?])
+        });
+    }
 }
 
 /// Three products, a gated pair, a residual.

@@ -70,8 +70,8 @@ enum Twist {
 
 impl Cached {
     fn inputs(&self, past: usize) -> Inputs {
-        let flat = |seed, heads: usize| noise(seed, &[1, heads * self.width], self.dtype);
-        let cached = [1, self.kv_heads, past + 1 + self.room, self.width];
+        let flat = |seed, heads: usize| noise(seed, &[self.batch, heads * self.width], self.dtype);
+        let cached = [self.batch, self.kv_heads, past + 1 + self.room, self.width];
         let cache = |seed| on_the_host(|| self.quantize(&noise(seed, &cached, self.dtype)));
         Inputs {
             flat: [flat(1, self.heads), flat(2, self.kv_heads), flat(3, self.kv_heads)],
@@ -89,10 +89,11 @@ impl Cached {
         ops::dequantize(words, scales, biases, self.group, self.bits)
     }
 
-    /// `quantized_scaled_dot_product_attention` of mlx-lm, without a mask; `q` is (1, heads, 1, features).
+    /// `quantized_scaled_dot_product_attention` of mlx-lm, without a mask; `q` is (batch, heads, 1,
+    /// features).
     fn attend(&self, q: &Array, keys: &Parts, values: &Parts, scale: Option<f32>) -> Result<Array> {
-        let (heads, kv_heads, width) =
-            (self.heads as isize, self.kv_heads as isize, self.width as isize);
+        let [batch, heads, kv_heads, width] =
+            [self.batch, self.heads, self.kv_heads, self.width].map(|n| n as isize);
         let repeats = heads / kv_heads;
         let mut q = match scale {
             None => q.clone(),
@@ -100,7 +101,7 @@ impl Cached {
             Some(scale) => ops::multiply(scale, q.clone())?,
         };
         if repeats > 1 {
-            q = ops::reshape(&q, &[1, kv_heads, repeats, 1, width])?;
+            q = ops::reshape(&q, &[batch, kv_heads, repeats, 1, width])?;
         }
         let product = |x: &Array, parts: &Parts, transpose| {
             let expanded = |i: usize| match repeats {
@@ -111,7 +112,7 @@ impl Cached {
             ops::quantized_matmul(x, &words, &scales, &biases, transpose, self.group, self.bits)
         };
         let weights = ops::softmax(&product(&q, keys, true)?, &[-1], true)?;
-        ops::reshape(&product(&weights, values, false)?, &[1, heads, 1, width])
+        ops::reshape(&product(&weights, values, false)?, &[batch, heads, 1, width])
     }
 
     /// The step that a decoder takes: cache rows `..past` are filled, this token's is added. Results are the
@@ -236,7 +237,7 @@ fn copies([words, scales, biases]: &Parts) -> Result<Parts> {
 fn write(caches: &Parts, rows: &Parts, past: usize) -> Result<Parts> {
     let one = |i: usize| {
         let (cache, at) = (&caches[i], past as isize);
-        let stop = [1, cache.dim(1) as isize, at + 1, cache.dim(3) as isize];
+        let stop = [cache.dim(0) as isize, cache.dim(1) as isize, at + 1, cache.dim(3) as isize];
         ops::slice_update(cache, &rows[i], &[0, 0, at, 0], &stop, &[1; 4])
     };
     Ok([one(0)?, one(1)?, one(2)?])
@@ -246,6 +247,15 @@ fn write(caches: &Parts, rows: &Parts, past: usize) -> Result<Parts> {
 fn seen(caches: &Parts, count: usize) -> Result<Parts> {
     let first = |i: usize| ops::slice_axis(&caches[i], 2, 0, count as isize);
     Ok([first(0)?, first(1)?, first(2)?])
+}
+
+#[test]
+fn tokens_of_several_sequences() {
+    let _turn = turn();
+    for (batch, heads, kv_heads, past) in [(2, 4, 2, 7), (3, 3, 1, 64), (2, 2, 2, 300)] {
+        let shape = Shape { batch, heads, kv_heads, ..SHAPE };
+        Cached { shape, bits: 8, ..CACHED }.check(past);
+    }
 }
 
 #[test]

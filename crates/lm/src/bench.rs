@@ -4,15 +4,23 @@ use std::time::{Duration, Instant};
 
 use mlx::{Array, ops};
 
-use crate::{Result, config::Quantization, generate::prefill, models::Transformer};
+use crate::{
+    Result,
+    config::Quantization,
+    models::{Cache, Transformer},
+};
 
 /// What to measure.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct BenchOptions {
     /// Tokens of the prompt test; 0 leaves it out.
     pub prompt: usize,
     /// Tokens of the generation test; 0 leaves it out.
     pub generate: usize,
+    /// Numbers of sequences that are processed together, each with its own tokens; the tests run for each.
+    pub batches: Vec<usize>,
+    /// Tokens of every sequence that are cached before a test begins.
+    pub depth: usize,
     /// Measured runs of each test, after those that warm up.
     pub repetitions: usize,
     /// Format of the generation test's cache; none leaves it dense.
@@ -32,10 +40,10 @@ pub struct HostTime {
 }
 
 impl HostTime {
-    /// Microseconds a token, in the order of the fields.
-    pub fn micros(&self, tokens: usize) -> [f64; 3] {
+    /// Microseconds a step, in the order of the fields.
+    pub fn micros(&self, steps: usize) -> [f64; 3] {
         [self.graphs, self.evaluation, self.waiting]
-            .map(|time| time.as_secs_f64() * 1e6 / tokens.max(1) as f64)
+            .map(|time| time.as_secs_f64() * 1e6 / steps.max(1) as f64)
     }
 
     fn add(&mut self, other: HostTime) {
@@ -48,10 +56,12 @@ impl HostTime {
 /// Figures of one test.
 #[derive(Debug, Clone, PartialEq)]
 pub struct BenchResult {
-    /// `pp512`, `tg128`.
+    /// `pp512`, `tg128`, `tg128 x4` of four sequences, `tg128 @ d4096` behind as many tokens.
     pub test: String,
-    /// Tokens of each run.
+    /// Tokens of each run, of all sequences.
     pub tokens: usize,
+    /// Sequences that were processed together.
+    pub batch: usize,
     /// Tokens per second of each run.
     pub runs: Vec<f64>,
     /// What the host did in all of them, in a generation test.
@@ -59,9 +69,10 @@ pub struct BenchResult {
 }
 
 impl BenchResult {
-    /// Microseconds a token that the host spent on graphs, on evaluating them, and waiting.
+    /// Microseconds a step, which is a token of every sequence, that the host spent on graphs, on evaluating
+    /// them, and waiting.
     pub fn host_micros(&self) -> Option<[f64; 3]> {
-        self.host.map(|host| host.micros(self.tokens * self.runs.len()))
+        self.host.map(|host| host.micros(self.tokens / self.batch.max(1) * self.runs.len()))
     }
 
     /// Mean tokens per second.
@@ -83,14 +94,17 @@ impl BenchResult {
 /// When an array operation fails.
 pub fn bench(model: &Transformer, options: &BenchOptions) -> Result<Vec<BenchResult>> {
     let mut results = Vec::new();
-    let (prompt, count) = (options.prompt, options.generate);
-    if prompt > 0 {
-        let run = || process_prompt(model, prompt);
-        results.push(repeat(format!("pp{prompt}"), prompt, options.repetitions, run)?);
-    }
-    if count > 0 {
-        let run = || generate(model, count, options.kv);
-        results.push(repeat(format!("tg{count}"), count, options.repetitions, run)?);
+    for &batch in &options.batches {
+        if options.prompt > 0 {
+            let mut sequences = Sequences::new(model, batch, options.depth, None)?;
+            let run = || sequences.process(options.prompt);
+            results.push(measure("pp", options.prompt, batch, options, run)?);
+        }
+        if options.generate > 0 {
+            let mut sequences = Sequences::new(model, batch, options.depth, options.kv)?;
+            let run = || sequences.generate(options.generate);
+            results.push(measure("tg", options.generate, batch, options, run)?);
+        }
     }
     Ok(results)
 }
@@ -99,12 +113,13 @@ pub fn bench(model: &Transformer, options: &BenchOptions) -> Result<Vec<BenchRes
 /// of a second to reach its clock.
 const WARM_UP: Duration = Duration::from_millis(500);
 
-/// Runs until the device is warm, then `repetitions` measured runs of `tokens` tokens.
-fn repeat(
-    test: String,
-    tokens: usize,
-    repetitions: usize,
-    run: impl Fn() -> Result<Option<HostTime>>,
+/// Runs until the device is warm, then measures runs of `count` tokens of each sequence.
+fn measure(
+    kind: &str,
+    count: usize,
+    batch: usize,
+    options: &BenchOptions,
+    mut run: impl FnMut() -> Result<Option<HostTime>>,
 ) -> Result<BenchResult> {
     // The first run may compile pipelines while the device idles, so it warms nothing.
     run()?;
@@ -112,8 +127,9 @@ fn repeat(
     while begin.elapsed() < WARM_UP {
         run()?;
     }
-    let (mut runs, mut host) = (Vec::with_capacity(repetitions), None);
-    for _ in 0..repetitions {
+    let (mut runs, mut host) = (Vec::with_capacity(options.repetitions), None);
+    let tokens = batch * count;
+    for _ in 0..options.repetitions {
         let start = Instant::now();
         let spent = run()?;
         runs.push(tokens as f64 / start.elapsed().as_secs_f64());
@@ -121,47 +137,115 @@ fn repeat(
             host.get_or_insert_with(HostTime::default).add(spent);
         }
     }
-    Ok(BenchResult { test, tokens, runs, host })
+    Ok(BenchResult { test: name(kind, count, batch, options.depth), tokens, batch, runs, host })
 }
 
-/// A prompt into an empty cache, up to the logits of its last token.
-fn process_prompt(model: &Transformer, tokens: usize) -> Result<Option<HostTime>> {
-    let ids = arbitrary_ids(tokens, model.config().vocab_size);
-    let logits = prefill(model, &mut model.new_cache(), &ids, 2048)?;
-    mlx::eval(&[&logits])?;
-    Ok(None)
+/// What a test is called: what is usual goes without saying.
+fn name(kind: &str, count: usize, batch: usize, depth: usize) -> String {
+    let of =
+        |mark: &str, n: usize, usual| if n == usual { String::new() } else { format!("{mark}{n}") };
+    format!("{kind}{count}{}{}", of(" x", batch, 1), of(" @ d", depth, 0))
 }
 
-/// Tokens one by one from an empty cache, each continuing from the one before.
-fn generate(
-    model: &Transformer,
-    tokens: usize,
+/// Tokens of all sequences of a batch that are processed at once.
+const CHUNK: usize = 2048;
+
+/// Sequences of one length that are processed together, behind tokens that are cached once.
+struct Sequences<'a> {
+    model: &'a Transformer,
+    batch: usize,
+    depth: usize,
     kv: Option<Quantization>,
-) -> Result<Option<HostTime>> {
-    let mut cache = model.new_cache();
-    kv.map_or(Ok(()), |format| cache.quantize(format))?;
-    let mut token = Array::from_slice(&[1u32], &[1, 1])?;
-    let (mut last, mut host) = (None, HostTime::default());
-    for _ in 0..tokens {
-        let start = Instant::now();
-        let logits = model.forward_last(&token, &mut cache)?;
-        let next = ops::argmax(&logits, Some(-1), true)?;
-        let built = Instant::now();
-        mlx::async_eval(&[&next])?;
-        let evaluated = Instant::now();
-        // As in generation: read the token before, while this one is computed.
-        if let Some(before) = last.replace(next.clone()) {
-            Array::item::<u32>(&before)?;
-        }
-        host.add(HostTime {
-            graphs: built - start,
-            evaluation: evaluated - built,
-            waiting: evaluated.elapsed(),
-        });
-        token = next;
+    cache: Cache,
+}
+
+impl<'a> Sequences<'a> {
+    fn new(
+        model: &'a Transformer,
+        batch: usize,
+        depth: usize,
+        kv: Option<Quantization>,
+    ) -> Result<Self> {
+        let mut sequences = Sequences { model, batch, depth, kv, cache: model.new_cache() };
+        sequences.fill()?;
+        Ok(sequences)
     }
-    mlx::eval(&[&token])?;
-    Ok(Some(host))
+
+    /// Starts over with `depth` tokens; they are quantized when all are there, which is not what is measured.
+    fn fill(&mut self) -> Result<()> {
+        self.cache = self.model.new_cache();
+        if self.depth > 0 {
+            self.prefill(self.depth)?;
+        }
+        self.kv.map_or(Ok(()), |format| self.cache.quantize(format))?;
+        Ok(mlx::eval(&self.cache.state())?)
+    }
+
+    /// Forgets what the last run added.
+    fn rewind(&mut self) -> Result<()> {
+        if self.depth > 0 && self.cache.truncate(self.depth) == self.depth {
+            return Ok(());
+        }
+        self.fill()
+    }
+
+    /// Logits (batch, vocabulary) after so many arbitrary tokens.
+    fn prefill(&mut self, tokens: usize) -> Result<Array> {
+        let (ids, chunk) = (self.arbitrary(tokens)?, (CHUNK / self.batch).max(1));
+        let mut from = 0;
+        loop {
+            let until = tokens.min(from + chunk);
+            let part = ops::slice_axis(&ids, 1, from as isize, until as isize)?;
+            let logits = self.model.forward_last(&part, &mut self.cache)?;
+            if until == tokens {
+                mlx::eval(&[&logits])?;
+                return Ok(logits);
+            }
+            mlx::eval(&self.cache.state())?;
+            mlx::memory::clear_cache();
+            from = until;
+        }
+    }
+
+    /// Ids (batch, tokens), other ones for each sequence.
+    fn arbitrary(&self, tokens: usize) -> Result<Array> {
+        let ids = arbitrary_ids(self.batch * tokens, self.model.config().vocab_size);
+        Ok(Array::from_slice(&ids, &[self.batch, tokens])?)
+    }
+
+    /// A prompt, up to the logits of its last tokens.
+    fn process(&mut self, tokens: usize) -> Result<Option<HostTime>> {
+        self.rewind()?;
+        self.prefill(tokens)?;
+        Ok(None)
+    }
+
+    /// Tokens one by one, each continuing from the one before.
+    fn generate(&mut self, tokens: usize) -> Result<Option<HostTime>> {
+        self.rewind()?;
+        let mut token = self.arbitrary(1)?;
+        let (mut last, mut host) = (None, HostTime::default());
+        for _ in 0..tokens {
+            let start = Instant::now();
+            let logits = self.model.forward_last(&token, &mut self.cache)?;
+            let next = ops::argmax(&logits, Some(-1), true)?;
+            let built = Instant::now();
+            mlx::async_eval(&[&next])?;
+            let evaluated = Instant::now();
+            // As in generation: read the tokens before, while these are computed.
+            if let Some(before) = last.replace(next.clone()) {
+                Array::to_vec::<u32>(&before)?;
+            }
+            host.add(HostTime {
+                graphs: built - start,
+                evaluation: evaluated - built,
+                waiting: evaluated.elapsed(),
+            });
+            token = next;
+        }
+        mlx::eval(&[&token])?;
+        Ok(Some(host))
+    }
 }
 
 /// Ids without a pattern (a linear congruential generator), the same in every run.
@@ -180,7 +264,7 @@ mod tests {
 
     #[test]
     fn mean_and_deviation() {
-        let of = |runs| BenchResult { test: "tg1".into(), tokens: 1, runs, host: None };
+        let of = |runs| BenchResult { test: "tg1".into(), tokens: 1, batch: 1, runs, host: None };
         let result = of(vec![1.0, 3.0]);
         assert_eq!(result.mean(), 2.0);
         assert!((result.deviation() - 2f64.sqrt()).abs() < 1e-12);
@@ -189,6 +273,15 @@ mod tests {
         let host = HostTime { graphs: millis(4), evaluation: millis(6), waiting: millis(0) };
         let timed = BenchResult { tokens: 10, host: Some(host), ..of(vec![1.0, 2.0]) };
         assert_eq!(timed.host_micros(), Some([200.0, 300.0, 0.0]));
+        let together = BenchResult { tokens: 20, batch: 2, ..timed };
+        assert_eq!(together.host_micros(), Some([200.0, 300.0, 0.0]), "a step is of both");
+    }
+
+    #[test]
+    fn a_name_says_what_is_unusual() {
+        assert_eq!(name("pp", 512, 1, 0), "pp512");
+        assert_eq!(name("tg", 128, 4, 0), "tg128 x4");
+        assert_eq!(name("tg", 64, 2, 32_768), "tg64 x2 @ d32768");
     }
 
     #[test]

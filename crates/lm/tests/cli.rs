@@ -243,4 +243,8 @@ fn arguments_outside_of_their_range() {
     let message =
         place.refusal(&["bench", "--device=cpu", "--kv-bits=4", "--kv-group-size=48"], b"");
     assert!(message.starts_with("kv-bits: 4 bits in groups of 48"), "{message}");
+    let message = place.refusal(&["bench", "--device=cpu", "--batch=1,0"], b"");
+    assert!(message.starts_with("batch: "), "{message}");
+    let message = place.refusal(&["bench", "--device=cpu", "-d", "40900"], b"");
+    assert!(message.starts_with("depth: 41412 tokens do not fit"), "{message}");
 }

@@ -31,6 +31,12 @@ pub(crate) struct Args {
     /// Tokens of the generation test; 0 leaves it out
     #[arg(short = 'n', long, default_value_t = 128)]
     n_gen: usize,
+    /// Sequences that are processed together; the tests run for each number, and count the tokens of all
+    #[arg(long, value_delimiter = ',', default_value = "1")]
+    batch: Vec<usize>,
+    /// Tokens of every sequence that are cached before a test begins
+    #[arg(short = 'd', long, default_value_t = 0)]
+    depth: usize,
     #[command(flatten)]
     kv: KvArgs,
     /// Measured runs of each test
@@ -51,6 +57,14 @@ pub(crate) fn run(args: Args) -> Result<()> {
     })?;
     let quantization = quantization("bits", args.bits, args.group_size)?;
     let kv = args.kv.format()?;
+    let most = args.depth + args.n_prompt.max(args.n_gen);
+    if most > config.max_context {
+        let text = format!("{most} tokens do not fit into the context of {}", config.max_context);
+        return Err(Error::argument("depth", text));
+    }
+    if args.batch.contains(&0) {
+        return Err(Error::argument("batch", "a test needs a sequence".to_owned()));
+    }
     let device = choose_device(args.device)?;
     eprintln!("Device: {device}");
     let model = random_model(config, quantization, args.dtype.dtype(), 0)?;
@@ -58,6 +72,8 @@ pub(crate) fn run(args: Args) -> Result<()> {
     let options = BenchOptions {
         prompt: args.n_prompt,
         generate: args.n_gen,
+        batches: args.batch.clone(),
+        depth: args.depth,
         repetitions: args.repetitions.max(1),
         kv,
     };
@@ -101,6 +117,7 @@ impl Report<'_> {
         let result = |r: &BenchResult| {
             json!({
                 "test": r.test,
+                "batch": r.batch,
                 "tps": r.mean(),
                 "stddev": r.deviation(),
                 "runs": r.runs,
@@ -115,6 +132,7 @@ impl Report<'_> {
             "group_size": self.args.group_size,
             "kv_bits": self.kv.map_or(0, |kv| kv.bits),
             "kv_group_size": self.kv.map(|kv| kv.group_size),
+            "depth": self.args.depth,
             "dtype": self.args.dtype.dtype().name(),
             "parameters": self.model.config().num_parameters(),
             "bytes": self.model.nbytes(),
@@ -142,7 +160,7 @@ impl Report<'_> {
             self.results.iter().filter_map(|r| Some((r, r.host_micros()?)))
         {
             lines.push(format!(
-                "{}, the host's time a token: {graphs:.0} µs for graphs, {evaluation:.0} µs to evaluate \
+                "{}, the host's time a step: {graphs:.0} µs for graphs, {evaluation:.0} µs to evaluate \
                  them, {waiting:.0} µs waiting",
                 r.test
             ));

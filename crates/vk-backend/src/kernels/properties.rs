@@ -11,7 +11,7 @@ use super::{
     convolution::planner as convolution,
     fft::planner as fft,
     matmul::planner::{self as matmul, Gemm},
-    matvec::planner as matvec,
+    matvec::{planner as matvec, rows},
     norm::planner as norm,
     operands::{MatrixSide, Picks},
     quantized::planner as quantized,
@@ -238,6 +238,29 @@ proptest! {
     }
 
     #[test]
+    fn products_of_several_rows(
+        caps in device(),
+        fragment in fragments(),
+        rows in 1u32..20,
+        outputs in prop::array::uniform3(0u32..1200),
+        sets in 1u32..3,
+        inner in (1u32..140).prop_map(|n| 128 * n),
+        group in prop_oneof![Just(32u32), Just(64), Just(128)],
+    ) {
+        let first = outputs[0] + 1;
+        let outputs = if sets == 2 { [first, first, 0] } else { [first, outputs[1], outputs[2]] };
+        let p = matvec::MatvecSizes { rows, outputs: outputs.map(|o| 16 * o), sets };
+        let plan = fragment.and_then(|fragment| rows::plan(&p, [inner, group], fragment, &caps));
+        if let Some(plan) = plan {
+            prop_assert!(plan.workgroup <= caps.max_workgroup && plan.teams() >= 1);
+            prop_assert_eq!(plan.teams() * plan.splits * caps.subgroup_size, plan.workgroup);
+            prop_assert!((inner / 128).is_multiple_of(plan.splits));
+            prop_assert!(p.outputs.iter().all(|o| o.is_multiple_of(matvec::MATRIX_BLOCK)));
+            prop_assert!(plan.shared(&p) <= caps.shared_memory);
+        }
+    }
+
+    #[test]
     fn attentions(
         caps in device(),
         fragment in fragments(),
@@ -262,11 +285,16 @@ proptest! {
             prop_assert!(plan.rows.is_power_of_two() && plan.workgroup.is_multiple_of(plan.parts));
             prop_assert!((1..=keys as u32).contains(&plan.splits));
         }
-        if let Some(plan) = attention::decode(&sizes, &caps, &config) {
+        if let Some(plan) = attention::decode(&sizes, fragment, &caps, &config) {
             prop_assert!(caps.subgroup_ops.arithmetic && caps.subgroup_ops.shuffle);
-            prop_assert!(batches == 1 && queries == 1 && plan.splits >= 1);
-            let groups = [kv_heads as u32, group as u32];
-            let shape = attention::decode_shape(key_width as u32, groups, plan.splits, &caps);
+            prop_assert!(queries == 1 && (1..=attention::MOST_SPLITS).contains(&plan.splits));
+            let groups = [(batches * kv_heads) as u32, group as u32];
+            prop_assert!(groups[0] <= caps.max_groups[2]);
+            let shape = match plan.fragments {
+                true => attention::fragment_shape(group as u32, &caps),
+                false => attention::decode_shape(key_width as u32, groups, plan.splits, &caps),
+            };
+            prop_assert!(!plan.fragments || caps.subgroup_ops.ballot && group <= 8);
             prop_assert!(shape.workgroup <= caps.max_workgroup);
             prop_assert!(shape.workgroup.is_multiple_of(shape.subgroup));
             prop_assert!(group.is_multiple_of(shape.heads as usize));

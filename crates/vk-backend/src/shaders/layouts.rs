@@ -290,10 +290,16 @@ pub(crate) mod attention_decode {
     pub(crate) const TRADITIONAL_FLAG: u32 = 4;
     pub(crate) const DIVISORS_FLAG: u32 = 8;
     pub(crate) const SPLIT_FLAG: u32 = 16;
+    pub(crate) const FRAGMENTS_FLAG: u32 = 32;
+    pub(crate) const MOST_SPLITS: u32 = 64;
     pub(crate) const ATTENTION_DECODE: KernelOf<Constants, Push> =
         KernelOf::new(Kernel::attention_decode);
     pub(crate) const ATTENTION_DECODE_QUANTIZED: KernelOf<Constants, Push> =
         KernelOf::new(Kernel::attention_decode_quantized);
+    pub(crate) const ATTENTION_DECODE_FLOAT16: KernelOf<Constants, Push> =
+        KernelOf::new(Kernel::attention_decode_float16);
+    pub(crate) const ATTENTION_DECODE_BFLOAT16: KernelOf<Constants, Push> =
+        KernelOf::new(Kernel::attention_decode_bfloat16);
     /// Specialization constants; the defaults are the shader's.
     #[derive(Debug, Clone, Copy, PartialEq)]
     pub(crate) struct Constants {
@@ -2981,6 +2987,62 @@ pub(crate) mod matvec_matrix {
     pub(crate) use super::matvec_fused::Push;
 }
 
+/// `shaders/matvec/rows.comp`.
+pub(crate) mod matvec_rows {
+    use super::*;
+    pub(crate) const MATVEC_ROWS_FLOAT16: KernelOf<Constants, Push> =
+        KernelOf::new(Kernel::matvec_rows_float16);
+    pub(crate) const MATVEC_ROWS_BFLOAT16: KernelOf<Constants, Push> =
+        KernelOf::new(Kernel::matvec_rows_bfloat16);
+    /// Specialization constants; the defaults are the shader's.
+    #[derive(Debug, Clone, Copy, PartialEq)]
+    pub(crate) struct Constants {
+        /// `constant_id = 0`.
+        pub(crate) workgroup: u32,
+        /// `constant_id = 1`.
+        pub(crate) group: u32,
+        /// `constant_id = 2`.
+        pub(crate) rows: u32,
+        /// `constant_id = 3`.
+        pub(crate) splits: u32,
+        /// `constant_id = 4`.
+        pub(crate) after: u32,
+        /// `constant_id = 5`.
+        pub(crate) inner: u32,
+        /// `constant_id = 6`.
+        pub(crate) fragments: u32,
+    }
+    impl Default for Constants {
+        fn default() -> Self {
+            Constants {
+                workgroup: 1,
+                group: 64,
+                rows: 4,
+                splits: 8,
+                after: 0,
+                inner: 1024,
+                fragments: 1,
+            }
+        }
+    }
+    impl SpecConstants for Constants {
+        type Words = [u32; 7];
+        fn words(&self) -> [u32; 7] {
+            [
+                self.workgroup,
+                self.group,
+                self.rows,
+                self.splits,
+                self.after,
+                self.inner,
+                self.fragments,
+            ]
+        }
+    }
+    pub(crate) use super::matvec_fused::Matrix;
+    pub(crate) use super::matvec_fused::Push;
+}
+
 /// `shaders/matvec/strided.comp`.
 pub(crate) mod matvec_strided {
     use super::*;
@@ -5024,6 +5086,8 @@ pub(super) const fn push_bytes(kernel: Kernel) -> usize {
         Kernel::attention_combine => size_of::<attention_combine::Push>(),
         Kernel::attention_decode => size_of::<attention_decode::Push>(),
         Kernel::attention_decode_quantized => size_of::<attention_decode::Push>(),
+        Kernel::attention_decode_float16 => size_of::<attention_decode::Push>(),
+        Kernel::attention_decode_bfloat16 => size_of::<attention_decode::Push>(),
         Kernel::attention_heads => size_of::<attention_heads::Push>(),
         Kernel::attention_matrix_float16 => size_of::<attention_matrix::Push>(),
         Kernel::attention_matrix_bfloat16 => size_of::<attention_matrix::Push>(),
@@ -5085,6 +5149,8 @@ pub(super) const fn push_bytes(kernel: Kernel) -> usize {
         Kernel::matvec_fused_dots => size_of::<matvec_fused::Push>(),
         Kernel::matvec_matrix_float16 => size_of::<matvec_matrix::Push>(),
         Kernel::matvec_matrix_bfloat16 => size_of::<matvec_matrix::Push>(),
+        Kernel::matvec_rows_float16 => size_of::<matvec_rows::Push>(),
+        Kernel::matvec_rows_bfloat16 => size_of::<matvec_rows::Push>(),
         Kernel::matvec_gather_subgroup => size_of::<matvec_strided::Push>(),
         Kernel::matvec_gather_shared => size_of::<matvec_strided::Push>(),
         Kernel::matvec_subgroup => size_of::<matvec_strided::Push>(),

@@ -1,5 +1,5 @@
-//! The attention of one token over a growing cache, with the norms and rotations of the new query and
-//! key, and the cache's new rows.
+//! The attention of one token of every sequence over growing caches of one length, with the norms and
+//! rotations of the new query and key, and the cache's new rows.
 
 use mlx_vulkan_core::{
     Result,
@@ -22,6 +22,7 @@ use crate::{
             decode::{self, Attention, Token},
             planner::{self, Decode, Sizes},
         },
+        fragment::fragment,
     },
     runtime::device::DeviceState,
 };
@@ -48,15 +49,16 @@ pub(super) fn find(tape: &Tape, place: usize, device: &DeviceState) -> Option<Gr
         return None;
     }
     let sizes = attention::sizes(&node.inputs);
-    let plan = planner::decode(&sizes, device.capabilities(), config)?;
-    let mut walk = Walk::new(tape, node.stream, node.inputs[0].dtype());
+    let (dtype, caps) = (node.inputs[0].dtype(), device.capabilities());
+    let plan = planner::decode(&sizes, fragment(dtype, [0; 2], caps, config), caps, config)?;
+    let mut walk = Walk::new(tape, node.stream, dtype);
     walk.members.push(place);
-    let query = walk.rotated((place, 0), sizes.heads, sizes.key_width)?;
-    let dtype = walk.dtype;
-    let keys = walk.update((place, 1), sizes.keys, dtype)?;
-    let values = walk.update((place, 2), sizes.keys, dtype)?;
+    let batches = sizes.batches;
+    let query = walk.rotated((place, 0), [batches, sizes.heads, sizes.key_width])?;
+    let keys = walk.update((place, 1), [batches, sizes.keys], dtype)?;
+    let values = walk.update((place, 2), [batches, sizes.keys], dtype)?;
     // The new rows of a cache are the second input of its update.
-    let key = walk.rotated((keys, 1), sizes.kv_heads, sizes.key_width)?;
+    let key = walk.rotated((keys, 1), [batches, sizes.kv_heads, sizes.key_width])?;
     let value = walk.stripped((values, 1));
     let token = walk.together(query, key, value).filter(|_| keys != values)?;
     let members = walk.members;
@@ -80,8 +82,12 @@ impl super::GroupKernel for Found {
     }
 
     fn describe(&self, _: &Tape) -> String {
-        let Sizes { heads, kv_heads, key_width, .. } = self.sizes;
-        format!("{}attention {heads}:{kv_heads}x{key_width}", self.token.name())
+        let Sizes { batches, heads, kv_heads, key_width, .. } = self.sizes;
+        let name = self.token.name();
+        match batches {
+            1 => format!("{name}attention {heads}:{kv_heads}x{key_width}"),
+            _ => format!("{name}attention {batches}x{heads}:{kv_heads}x{key_width}"),
+        }
     }
 
     fn encode(&self, ctx: &mut Ctx<'_>, tape: &Tape, kept: &mut [Output]) -> Result<bool> {
@@ -99,8 +105,8 @@ impl super::GroupKernel for Found {
             keys: keys.address,
             values: values.address,
             result: to.address,
-            heads: s.heads as u32,
-            kv_heads: s.kv_heads as u32,
+            heads: (s.batches * s.heads) as u32,
+            kv_heads: (s.batches * s.kv_heads) as u32,
             count: s.keys as u32,
             width: s.key_width as u32,
             strides: cache_strides(tape, self.updates, s.key_width),

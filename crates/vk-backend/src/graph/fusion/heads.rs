@@ -100,21 +100,30 @@ impl<'a> Walk<'a> {
         Heads { rope, norm, from }
     }
 
-    /// The rotated rows of `heads` heads of one token.
-    pub(super) fn rotated(&mut self, at: Cursor, heads: usize, width: usize) -> Option<Heads> {
+    /// The rotated rows of the heads of one token of every batch.
+    pub(super) fn rotated(
+        &mut self,
+        at: Cursor,
+        [batches, heads, width]: [usize; 3],
+    ) -> Option<Heads> {
         let at = self.stripped(at);
         let rope = self.pass(at, |node| {
             let x = &node.inputs[0];
             rotates(node, width)
-                && (x.dim(0), x.dim(-2), x.dim(-1)) == (1, 1, width)
-                && x.size() == heads * width
+                && (x.dim(0), x.dim(-2), x.dim(-1)) == (batches, 1, width)
+                && x.size() == batches * heads * width
         })?;
         Some(self.normalized(rope, width))
     }
 
-    /// The update of a cache (1, heads, rows, features) of `dtype` at its `count`-th and last filled row,
-    /// behind the view of what is filled unless all is.
-    pub(super) fn update(&mut self, at: Cursor, count: usize, dtype: Dtype) -> Option<usize> {
+    /// The update of a cache (batches, heads, rows, features) of `dtype` at its `count`-th and last filled
+    /// row, behind the view of what is filled unless all is.
+    pub(super) fn update(
+        &mut self,
+        at: Cursor,
+        [batches, count]: [usize; 2],
+        dtype: Dtype,
+    ) -> Option<usize> {
         let view = self.pass(at, is_head_of_rows);
         let updated = view.map_or(at, |view| (view, 0));
         let (filled, place) = (self.array(at), self.place(updated)?);
@@ -125,8 +134,8 @@ impl<'a> Walk<'a> {
         let (cache, rows) = (&node.inputs[0], &node.inputs[1]);
         (filled.ndim() == 4 && cache.ndim() == 4).then_some(())?;
         let (heads, width) = (filled.dim(1), filled.dim(3));
-        let whole = cache.shape() == [1, heads, cache.dim(2), width]
-            && rows.shape() == [1, heads, 1, width]
+        let whole = cache.shape() == [batches, heads, cache.dim(2), width]
+            && rows.shape() == [batches, heads, 1, width]
             && start[..] == [0, 0, count as isize - 1, 0]
             && strides.iter().all(|&s| s == 1)
             && [cache, rows].iter().all(|a| a.dtype() == dtype)

@@ -19,7 +19,10 @@ use crate::{
         Ctx, Operand, Region,
         fragment::fragment,
         matmul::planner as matmul,
-        matvec::{self, After, Format, Fused, MOST_MATRICES, Norm, Weights, planner},
+        matvec::{
+            self, After, Format, Fused, MOST_MATRICES, Norm, Weights,
+            planner::{self, MatvecSizes},
+        },
         quantized::planner as quantized,
         siblings,
     },
@@ -48,6 +51,8 @@ pub(super) enum Then {
 enum Way {
     /// Mat-vecs.
     Few,
+    /// Several rows, with fragments of packed matrices.
+    Several,
     /// Tiles of cooperative matrices, of halves of this dtype.
     Many(Fragment, Dtype),
 }
@@ -192,6 +197,12 @@ fn describe(tape: &Tape, place: usize, device: &DeviceState) -> Option<Products>
         (matmul::Gemm::Matrix(..), Some(fragment)) => Some(Way::Many(fragment, dtype)),
         _ => None,
     };
+    let several = |bits: usize, group: usize| {
+        let format = Format { dtype: dtype as u32, bits: bits as u32, group: group as u32 };
+        let outputs = [outputs as u32, 0, 0];
+        let p = MatvecSizes { rows: u32::try_from(rows).ok()?, outputs, sets: 1 };
+        matvec::plan_rows(&p, inner as u32, format, caps, config).map(|_| Way::Several)
+    };
     let (bits, group, way) = match &node.primitive {
         Primitive::Quantized(QuantizedOp::QuantizedMatmul {
             packing: Packing::Affine(affine),
@@ -212,6 +223,7 @@ fn describe(tape: &Tape, place: usize, device: &DeviceState) -> Option<Products>
                 }
                 quantized::QuantizedPlan::VecMat { .. } => None,
             };
+            let way = several(affine.bits, affine.group_size).or(way);
             (affine.bits, affine.group_size, way)
         }
         Primitive::Matmul(MatmulOp::Matmul) if matmul::is_few(rows, outputs) => {
@@ -231,6 +243,7 @@ fn describe(tape: &Tape, place: usize, device: &DeviceState) -> Option<Products>
         && rows.max(outputs) < 1 << 28
         && match way {
             Way::Few => planner::serves(rows, inner, bits, dtype.size(), caps, config),
+            Way::Several => true,
             Way::Many(..) => config.enable_fused_tiles && inner.is_multiple_of(8),
         };
     let format = Format { dtype: dtype as u32, bits: bits as u32, group: group as u32 };
@@ -336,6 +349,8 @@ impl super::GroupKernel for Products {
         }
         let tiles = match self.way {
             Way::Few => None,
+            Way::Several if matvec::on_rows(ctx, &fused).is_none() => return Ok(false),
+            Way::Several => None,
             Way::Many(fragment, dtype) => {
                 let Some(plan) = siblings::plan(ctx, &fused, fragment) else { return Ok(false) };
                 Some((plan, dtype))

@@ -74,7 +74,7 @@ pub(super) fn find(
         Primitive::from(QuantizedOp::QuantizedMatmul { packing: affine.into(), transpose: true });
     let products = [walk.pass((softmax, 0), |node| node.primitive == keys)?, place];
     let sizes = walk.sizes(products).filter(|_| dtype.size() <= 4)?;
-    let plan = planner::decode(&sizes, device.capabilities(), device.config)?;
+    let plan = planner::decode(&sizes, None, device.capabilities(), device.config)?;
     let (query, factor) = walk.scaled((products[0], 0));
     let token = walk.attempt(|walk| walk.token(products, query, affine, &sizes));
     let mut kept = smallvec![place];
@@ -85,7 +85,8 @@ pub(super) fn find(
 }
 
 impl Walk<'_> {
-    /// Sizes of the attention, if one query meets keys and values of the same number and sharing.
+    /// Sizes of the attention, if one query meets keys and values of the same number and sharing. Heads of
+    /// all batches are counted through.
     fn sizes(&self, [first, second]: [usize; 2]) -> Option<Sizes> {
         let [query, keys, values] = [(first, 0), (first, 1), (second, 1)].map(|at| self.array(at));
         // A matrix without heads would be everybody's.
@@ -145,9 +146,11 @@ impl Walk<'_> {
         affine: Affine,
         sizes: &Sizes,
     ) -> Option<CachedToken> {
-        let query = self.rotated(query, sizes.heads, sizes.key_width)?;
+        let batches = self.array(query).dim(0);
+        let of = |heads| [batches, heads / batches, sizes.key_width];
+        let query = self.rotated(query, of(sizes.heads))?;
         let ([a, b, c], rows) = self.side(first, affine, sizes)?;
-        let key = self.rotated((rows, 0), sizes.kv_heads, sizes.key_width)?;
+        let key = self.rotated((rows, 0), of(sizes.kv_heads))?;
         let ([d, e, f], rows) = self.side(second, affine, sizes)?;
         let value = self.stripped((rows, 0));
         let heads = self.together(query, key, value)?;
@@ -184,9 +187,12 @@ impl Walk<'_> {
         }
         let at = self.stripped(at);
         let filled = self.array(at);
-        let fits = filled.ndim() == 4 && filled.shape()[..3] == [1, sizes.kv_heads, sizes.keys];
+        let fits = filled.ndim() == 4
+            && filled.dim(0) * filled.dim(1) == sizes.kv_heads
+            && filled.dim(2) == sizes.keys;
         let dtype = if part == 0 { Dtype::Uint32 } else { self.dtype };
-        self.update(at, sizes.keys, dtype).filter(|_| fits)
+        fits.then_some(())?;
+        self.update(at, [filled.dim(0), sizes.keys], dtype)
     }
 }
 
@@ -349,16 +355,19 @@ fn common_strides(parts: &[Array], sharing: usize, affine: Affine) -> Option<[u3
     same.then_some(words)
 }
 
-/// Strides of heads and rows of an array (…, heads, rows, columns), or (…, heads, `sharing`, rows, columns)
-/// if that is more than one, in elements of which `per[0]` are `per[1]` of the array's. Where there is only
-/// one head or row, its stride is 0.
+/// Strides of heads, all leading axes counted through, and rows of an array (…, heads, rows, columns), or (…,
+/// heads, `sharing`, rows, columns) if that is more than one, in elements of which `per[0]` are `per[1]` of
+/// the array's. Where there is only one head or row, its stride is 0.
 fn strides_of(array: &Array, sharing: usize, per: [isize; 2]) -> Option<[u32; 2]> {
     let (shape, strides) = (array.shape(), &array.evaluated().layout.strides);
     let (row, column) = (shape.len() - 2, shape.len() - 1);
     let shared = sharing > 1;
-    let mut heads = (0..row - usize::from(shared)).filter(|&axis| shape[axis] > 1);
-    let head = heads.next();
-    let fits = heads.next().is_none()
+    let heads: SmallVec<[usize; 4]> =
+        (0..row - usize::from(shared)).filter(|&axis| shape[axis] > 1).collect();
+    let head = heads.last().copied();
+    let one_by_one =
+        |pair: &[usize]| strides[pair[0]] == shape[pair[1]] as isize * strides[pair[1]];
+    let fits = heads.windows(2).all(one_by_one)
         && (!shared || strides[row - 1] == 0)
         && (strides[column] == 1 || shape[column] == 1);
     let stride = |axis: Option<usize>| {

@@ -127,7 +127,8 @@ impl Runs for Interpreter {
     }
 
     fn serves_attention(&self, token: &Token) -> bool {
-        !self.closed && token.attention.dtype != Dtype::Float32 as u32
+        let one = token.sizes.batches == 1;
+        !self.closed && one && token.attention.dtype != Dtype::Float32 as u32
     }
 
     fn expect(&mut self, steps: &[Step]) {

@@ -1,7 +1,7 @@
 //! Attention of one query token (`attention/decode.comp`), with the norms, rotations and cache writes that
 //! come before it, over keys and values that are dense or quantized.
 
-use mlx_vulkan_core::{Result, primitives::Affine};
+use mlx_vulkan_core::{Dtype, Result, primitives::Affine};
 use smallvec::SmallVec;
 
 use crate::{
@@ -9,13 +9,15 @@ use crate::{
         Ctx, Region,
         attention::planner::{self, Decode, DecodeShape, Sizes},
         layouts::attention_decode::{
-            self as shader, ATTENTION_DECODE, ATTENTION_DECODE_QUANTIZED, Constants, More, Push,
+            self as shader, ATTENTION_DECODE, ATTENTION_DECODE_BFLOAT16, ATTENTION_DECODE_FLOAT16,
+            ATTENTION_DECODE_QUANTIZED, Constants, More, Push,
         },
     },
     runtime::{commit::Call, stats},
 };
 
-/// Attention of one query token without a mask.
+/// Attention of one query token of every sequence without a mask. Heads of all sequences are counted
+/// through: those of one lie behind those of another everywhere.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Attention {
     /// (heads, width), dense; not used where the kernel prepares the query itself.
@@ -148,7 +150,7 @@ pub(crate) fn encode(
         }
         None => 0,
     };
-    let call = call(ctx, plan.splits, for_splits, more, attention, fused)?;
+    let call = call(ctx, *plan, for_splits, more, attention, fused)?;
     ctx.encode(call, reads, &writes)
 }
 
@@ -156,7 +158,7 @@ pub(crate) fn encode(
 /// `more` where the rest of a quantized cache is.
 fn call(
     ctx: &Ctx<'_>,
-    splits: u32,
+    Decode { splits, fragments }: Decode,
     [parts, counters]: [u64; 2],
     more: u64,
     attention: &Attention,
@@ -164,7 +166,10 @@ fn call(
 ) -> Result<Call> {
     let caps = ctx.capabilities();
     let group = attention.heads / attention.kv_heads;
-    let plan = planner::decode_shape(attention.width, [attention.kv_heads, group], splits, caps);
+    let shape = match fragments {
+        true => planner::fragment_shape(group, caps),
+        false => planner::decode_shape(attention.width, [attention.kv_heads, group], splits, caps),
+    };
     let norms = fused.and_then(|f| f.norms);
     let angle = fused.map(|f| f.angle);
     let bit = |on: bool, flag: u32| if on { flag } else { 0 };
@@ -172,8 +177,9 @@ fn call(
         | bit(norms.is_some(), shader::NORM_FLAG)
         | bit(angle.is_some_and(|a| a.traditional), shader::TRADITIONAL_FLAG)
         | bit(angle.is_some_and(|a| a.divisors), shader::DIVISORS_FLAG)
-        | bit(splits > 1, shader::SPLIT_FLAG);
-    let DecodeShape { subgroup, workgroup, heads } = plan;
+        | bit(splits > 1, shader::SPLIT_FLAG)
+        | bit(ctx.config().enable_known_fragments, shader::FRAGMENTS_FLAG);
+    let DecodeShape { subgroup, workgroup, heads } = shape;
     let mut constants = Constants {
         workgroup,
         dtype: attention.dtype,
@@ -188,7 +194,9 @@ fn call(
         group: 0,
     };
     let kernel = match attention.quantized {
-        None => ATTENTION_DECODE,
+        None if !fragments => ATTENTION_DECODE,
+        None if attention.dtype == Dtype::Float16 as u32 => ATTENTION_DECODE_FLOAT16,
+        None => ATTENTION_DECODE_BFLOAT16,
         Some(Quantized { affine, .. }) => {
             (constants.bits, constants.group) = (affine.bits as u32, affine.group_size as u32);
             ATTENTION_DECODE_QUANTIZED

@@ -62,6 +62,16 @@ impl Heads {
             && self.at.is_aligned(4 * dtype.size() as u64)
     }
 
+    /// From head to head if the heads of all batches, so many each, are that far apart.
+    fn counted_through(&self, [batches, heads]: [usize; 2]) -> Option<i64> {
+        let [batch, head, _] = self.strides;
+        match (batches, heads) {
+            (..=1, _) => Some(head),
+            (_, 1) => Some(batch),
+            _ => (batch == heads as i64 * head).then_some(head),
+        }
+    }
+
     /// Whether rows lie on octets of elements of two bytes.
     fn vectors(&self) -> bool {
         self.strides.iter().all(|s| s % 8 == 0) && self.at.is_aligned(16)
@@ -123,7 +133,8 @@ pub(super) fn eval(
     if rows.saturating_mul(plan.splits as usize) >= 1 << 31 || sizes.keys >= 1 << 31 {
         return Err(ctx.unsupported(q, "more than 2^31 query rows or keys"));
     }
-    if let Some(plan) = planner::decode(&sizes, ctx.capabilities(), ctx.config())
+    let fragment = fragment(inputs[0].dtype(), [0; 2], ctx.capabilities(), ctx.config());
+    if let Some(plan) = planner::decode(&sizes, fragment, ctx.capabilities(), ctx.config())
         && let Some((token, reads)) = decode_token(ctx, scale, mask, &sizes, inputs, result)?
     {
         return decode::encode(ctx, &plan, &sizes, &token, None, &reads, &[result.region]);
@@ -193,7 +204,8 @@ fn matrix(ctx: &Ctx<'_>, a: &Attention<'_>) -> Option<Prefill> {
     (s.batches * s.heads * s.queries * splits < 1 << 31).then_some(plan)
 }
 
-/// One query token without a mask, with aligned dense rows, as `decode.comp` takes it, and what it reads.
+/// One query token of every batch without a mask, with aligned dense rows, as `decode.comp` takes it, and
+/// what it reads.
 fn decode_token(
     ctx: &mut Ctx<'_>,
     scale: f32,
@@ -208,8 +220,11 @@ fn decode_token(
     let [q, k, v] = [&inputs[0], &inputs[1], &inputs[2]];
     let (q, k, v) = (Heads::new(ctx, q)?, Heads::new(ctx, k)?, Heads::new(ctx, v)?);
     let width = sizes.key_width;
-    let between = [k.strides[1], k.strides[2], v.strides[1], v.strides[2]];
-    let fits = q.strides[1] == width as i64
+    let of_keys = [sizes.batches, sizes.kv_heads];
+    let heads = [k.counted_through(of_keys), v.counted_through(of_keys)];
+    let [Some(key_head), Some(value_head)] = heads else { return Ok(None) };
+    let between = [key_head, k.strides[2], value_head, v.strides[2]];
+    let fits = q.counted_through([sizes.batches, sizes.heads]) == Some(width as i64)
         && between.iter().all(|s| s % 8 == 0 && (0..1 << 32).contains(s))
         && [&q, &k, &v].iter().all(|h| h.at.is_aligned(16))
         && sizes.keys > 0;
@@ -218,8 +233,8 @@ fn decode_token(
         keys: k.at.address,
         values: v.at.address,
         result: result.address,
-        heads: sizes.heads as u32,
-        kv_heads: sizes.kv_heads as u32,
+        heads: (sizes.batches * sizes.heads) as u32,
+        kv_heads: (sizes.batches * sizes.kv_heads) as u32,
         count: sizes.keys as u32,
         width: width as u32,
         strides: between.map(|s| s as u32),

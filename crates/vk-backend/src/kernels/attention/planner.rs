@@ -1,8 +1,12 @@
 //! Attention: rows and keys of a workgroup, and parts of the keys.
 
+pub(crate) use crate::kernels::layouts::attention_decode::MOST_SPLITS;
 use crate::{
     kernels::team::Team,
-    runtime::{capabilities::Capabilities, config::Config},
+    runtime::{
+        capabilities::{Capabilities, Fragment},
+        config::Config,
+    },
 };
 
 /// Sizes of an attention.
@@ -124,8 +128,9 @@ fn fits_decode(sizes: &Sizes, caps: &Capabilities) -> bool {
         && caps.subgroup_ops.shuffle
         && caps.subgroup_size.is_multiple_of(8);
     clusters
-        && sizes.batches == 1
         && sizes.queries == 1
+        // Heads of all batches are counted through.
+        && sizes.batches * sizes.kv_heads <= caps.max_groups[2] as usize
         && sizes.key_width == sizes.value_width
         && sizes.key_width.is_multiple_of(64)
         && sizes.key_width <= 256
@@ -165,6 +170,8 @@ pub(super) fn first_closed(gates: &[(bool, &'static str)]) -> Option<&'static st
 pub(crate) struct Decode {
     /// Shares of the keys, each a workgroup's.
     pub splits: u32,
+    /// Cooperative matrices multiply all heads that share keys with them.
+    pub fragments: bool,
 }
 
 /// Threads and heads of a workgroup of `decode.comp`.
@@ -181,22 +188,65 @@ pub(crate) struct DecodeShape {
 /// Keys of a split that one workgroup takes without help.
 const SHARE: usize = 256;
 
-/// Chooses the variant; `None` where `attention.comp` has to serve.
-pub(crate) fn decode(sizes: &Sizes, caps: &Capabilities, config: &Config) -> Option<Decode> {
+/// Keys of all heads from which cooperative matrices are faster.
+const MANY_KEYS: usize = 8192;
+/// Columns and rows of their fragments, and heads of a fragment.
+const SIDE: u32 = 16;
+const HEADS: usize = 8;
+/// Threads of their workgroups: registers hold what is summed and what is on its way.
+const FRAGMENT_WORKGROUP: u32 = 128;
+
+/// Whether attention of one token over dense keys goes to cooperative matrices; `fragment` is what products
+/// of the dtype may use.
+fn takes_fragments(sizes: &Sizes, fragment: Option<Fragment>, caps: &Capabilities) -> bool {
+    let sharing = sizes.heads / sizes.kv_heads.max(1);
+    fragment == Some(Fragment { m: SIDE, n: SIDE, k: SIDE })
+        && caps.subgroup_size == 32
+        && caps.subgroup_ops.ballot
+        && caps.max_workgroup >= FRAGMENT_WORKGROUP
+        && matches!(sizes.key_width, 64 | 128)
+        && sharing <= HEADS
+        && sizes.batches * sizes.kv_heads * sizes.keys >= MANY_KEYS
+        && fragment_words(sizes.key_width as u32, sharing as u32) * 4 <= caps.shared_memory
+}
+
+/// Words of shared memory of their workgroups: sums of every subgroup, queries, the new key and its value,
+/// shares of splits, and what finds out where elements lie.
+fn fragment_words(width: u32, heads: u32) -> u32 {
+    let subgroups = FRAGMENT_WORKGROUP / 32;
+    heads * (subgroups * (width + 2) + width + MOST_SPLITS + 1) + 2 * width + 512 + 16
+}
+
+/// Chooses the variant; `None` where `attention.comp` has to serve. `fragment` is what products of the dtype
+/// may use, if keys and values are dense.
+pub(crate) fn decode(
+    sizes: &Sizes,
+    fragment: Option<Fragment>,
+    caps: &Capabilities,
+    config: &Config,
+) -> Option<Decode> {
     if !fits_decode(sizes, caps) || closed_decode(sizes, caps, config).is_some() {
         return None;
     }
-    let most = config.sdpa_splitk_max_parts.map_or(64, |m| m as usize);
+    let fragments = takes_fragments(sizes, fragment, caps);
+    let most = config.sdpa_splitk_max_parts.map_or(MOST_SPLITS as usize, |m| m as usize);
     let splits = match config.sdpa_split_k {
         Some(fixed) => fixed as usize,
         None if caps.is_software() || sizes.keys <= SHARE => 1,
         // As many splits as fill the device, none of them shorter than what starting one costs.
         None => {
-            let fill = (2 * caps.compute_units as usize).div_ceil(sizes.kv_heads);
+            let heads = sizes.batches * sizes.kv_heads;
+            let fill = (2 * caps.compute_units as usize).div_ceil(heads);
             sizes.keys.div_ceil(SHARE).min(fill)
         }
     };
-    Some(Decode { splits: splits.clamp(1, most) as u32 })
+    let splits = splits.clamp(1, most.clamp(1, MOST_SPLITS as usize)) as u32;
+    Some(Decode { splits, fragments })
+}
+
+/// The shape where cooperative matrices take `group` heads that share keys.
+pub(crate) fn fragment_shape(group: u32, caps: &Capabilities) -> DecodeShape {
+    DecodeShape { subgroup: caps.subgroup_size, workgroup: FRAGMENT_WORKGROUP, heads: group }
 }
 
 /// Threads and heads of a workgroup for `groups` times `group` heads of `width`
@@ -221,7 +271,7 @@ pub(crate) fn decode_shape(
     // Shared memory holds the sums of every subgroup.
     let fits = |threads: u32| {
         let subgroups = threads / subgroup;
-        let words = heads * width + 2 * width + heads * subgroups * (2 + width);
+        let words = heads * (width + MOST_SPLITS + 1) + 2 * width + heads * subgroups * (2 + width);
         words * 4 + 64 <= caps.shared_memory
     };
     let wanted = if caps.is_software() { subgroup } else { 256 };
@@ -286,8 +336,9 @@ mod tests {
             key_width: width,
             value_width: width,
         };
-        let splits =
-            |keys, width| super::decode(&sizes(keys, width), &caps, &config).map(|d| d.splits);
+        let splits = |keys, width| {
+            super::decode(&sizes(keys, width), None, &caps, &config).map(|d| d.splits)
+        };
         assert_eq!(
             [128, 256, 257, 8192].map(|k| splits(k, 128)),
             [Some(1), Some(1), Some(2), Some(32)]
@@ -295,17 +346,37 @@ mod tests {
         assert_eq!(splits(131_072, 128), Some(33), "as many as fill the device");
         assert_eq!(splits(128, 80), None);
         let off = Config { enable_sdpa_decode: false, ..Config::default() };
-        assert_eq!(super::decode(&sizes(128, 128), &caps, &off), None);
+        assert_eq!(super::decode(&sizes(128, 128), None, &caps, &off), None);
         let limited = Config { sdpa_max_k_len_decode: 64, ..Config::default() };
-        assert_eq!(super::decode(&sizes(65, 128), &caps, &limited), None);
-        assert!(super::decode(&sizes(64, 128), &caps, &limited).is_some());
+        assert_eq!(super::decode(&sizes(65, 128), None, &caps, &limited), None);
+        assert!(super::decode(&sizes(64, 128), None, &caps, &limited).is_some());
         let narrow = Config { enable_sdpa_decode_d128: false, ..Config::default() };
-        assert_eq!(super::decode(&sizes(64, 128), &caps, &narrow), None);
-        assert!(super::decode(&sizes(64, 64), &caps, &narrow).is_some());
+        assert_eq!(super::decode(&sizes(64, 128), None, &caps, &narrow), None);
+        assert!(super::decode(&sizes(64, 64), None, &caps, &narrow).is_some());
         let reason = |config| closed_decode(&sizes(65, 128), &caps, &config);
         assert_eq!(reason(limited), Some("more keys than MLX_VK_SDPA_MAX_K_LEN_DECODE"));
         assert_eq!(reason(narrow), Some("MLX_VK_ENABLE_SDPA_DECODE_D128=0"));
         assert_eq!(reason(Config::default()), None);
+    }
+
+    #[test]
+    fn long_caches_go_to_cooperative_matrices() {
+        let shared_memory = 48 << 10;
+        let caps = Capabilities {
+            compute_units: 132,
+            subgroup_size: 32,
+            shared_memory,
+            ..Capabilities::default()
+        };
+        let of = |sizes: &Sizes, n| {
+            super::decode(sizes, Some(Fragment { m: 16, n, k: 16 }), &caps, &Config::default())
+        };
+        let fragments = |sizes: &Sizes| of(sizes, 16).unwrap().fragments;
+        assert!(!fragments(&decode(1023)) && fragments(&decode(1024)));
+        assert!(fragments(&Sizes { batches: 8, ..decode(128) }), "keys of all sequences");
+        assert!(!fragments(&Sizes { key_width: 192, value_width: 192, ..decode(4096) }));
+        assert!(!fragments(&Sizes { heads: 128, ..decode(4096) }), "sixteen heads for a key");
+        assert!(!of(&decode(4096), 8).unwrap().fragments);
     }
 
     #[test]

@@ -144,8 +144,8 @@ pub(crate) const MATRIX_BITS: u32 = 4;
 pub(crate) const MATRIX_BLOCK: u32 = 16;
 /// Threads of a subgroup there.
 pub(crate) const MATRIX_SUBGROUP: u32 = 32;
-/// Elements of a matrix row that a subgroup takes at a time.
-const CHUNK: u32 = 128;
+/// Elements of a matrix row that a subgroup takes at a time, on cooperative matrices.
+pub(crate) const CHUNK: u32 = 128;
 
 /// How `matvec/matrix.comp` runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -182,6 +182,10 @@ fn run(ctx: &mut Ctx<'_>, o: &Operands, output: &Output) -> Result<()> {
             format!("{gate} for rows {rows}, {}x{} b{bits}", p.outputs, p.inner)
         });
     }
+    let several = is_describable(o).then(|| fused(o));
+    if let Some(several) = several.filter(|fused| matvec::on_rows(ctx, fused).is_some()) {
+        return matvec::encode(ctx, &several, &o.reads(), &[o.result.region]);
+    }
     match plan {
         QuantizedPlan::MatVec { team, .. } if team.subgroups && is_fusable(ctx, o) => {
             matvec::encode(ctx, &fused(o), &o.reads(), &[o.result.region])
@@ -271,15 +275,21 @@ fn stride_in_place(parts: &[Array]) -> Option<usize> {
     strides.all(|other| other == Some(stride)).then_some(stride)
 }
 
-/// Whether the kernel that fusions are made of serves: one affine matrix, whole aligned chunks.
-fn is_fusable(ctx: &Ctx<'_>, o: &Operands) -> bool {
-    let p = &o.product;
+/// Whether it is a product that fusions know: with one affine matrix, aligned.
+fn is_describable(o: &Operands) -> bool {
     o.packing.affine().is_some()
-        && p.batches == 1
+        && o.product.transpose
+        && o.product.batches == 1
         && o.picks.is_none()
         && o.stride == 0
         && o.x.is_aligned(16)
         && o.words.is_aligned(16)
+}
+
+/// Whether the kernel that fusions are made of serves: whole chunks.
+fn is_fusable(ctx: &Ctx<'_>, o: &Operands) -> bool {
+    let p = &o.product;
+    is_describable(o)
         && few::serves(
             p.rows,
             p.inner,

@@ -1,0 +1,44 @@
+// What kernels of matvec/ for matrices of 4 bits on cooperative matrices share: fields as halves. The matrix
+// is the left operand: a fragment has 16 of its rows.
+//
+// Needs what fragments.glsl needs, and before it: GROUP, INNER;
+//   DEPTH: chunks that a subgroup prefetches.
+#if HALF == 1
+const uint DTYPE = BFLOAT16, OFFSET_BITS = 0x43004300u;
+const float OFFSET = 128.0;
+#else
+const uint DTYPE = FLOAT16, OFFSET_BITS = 0x64006400u;
+const float OFFSET = 1024.0;
+#endif
+// Elements of a matrix row that a subgroup takes at a time, and their groups.
+const uint SUBGROUP = 32, CHUNK = 128, CHUNKS = INNER / CHUNK, SPAN = CHUNK / GROUP, GROUPS = INNER / GROUP;
+const uint OCTETS = INNER / 8u;
+// Pairs in words of the scales of DEPTH chunks.
+const uint PAIRS = DEPTH * SPAN > 1u ? DEPTH * SPAN / 2u : 1u;
+
+#include "fragments.glsl"
+
+shared uint staged_offset;
+uint offset_; // a register that no compiler knows: `(v & mask) | offset_` is one instruction then
+
+half2 fields(uint v) { return halves((v & 0x000f000fu) | offset_); }
+
+// One number of a chunk of several groups, or all pairs, with as few loads as they lie side by side.
+void load_pairs(uint64_t at_, out uint pairs[PAIRS]) {
+    if (DEPTH * SPAN == 1u) {
+        pairs[0] = uint(U16(at_).v[0]);
+    } else if (PAIRS % 4u == 0u) {
+        [[unroll]] for (uint i = 0u; i < PAIRS; i += 4u) {
+            uvec4 p = V4(at_).v[i / 4u];
+            [[unroll]] for (uint e = 0u; e < 4u; ++e) pairs[i + e] = p[e];
+        }
+    } else if (PAIRS % 2u == 0u) {
+        [[unroll]] for (uint i = 0u; i < PAIRS; i += 2u) {
+            uvec2 p = V2(at_).v[i / 2u];
+            pairs[i] = p.x;
+            pairs[i + 1u] = p.y;
+        }
+    } else {
+        [[unroll]] for (uint i = 0u; i < PAIRS; ++i) pairs[i] = U32(at_).v[i];
+    }
+}
