@@ -1,7 +1,7 @@
 #version 460
 // The derivative of a convolution by its weight as a product on cooperative matrices: a has the cotangents,
-// (windows, outputs), and lies across k, b the windows of the input, which are gathered while they are loaded.
-// k counts windows; columns of the result are taps along y and x and the channels of each, in octets.
+// (windows, outputs), and lies across k, b the windows of the input, which are gathered while they are
+// loaded. k counts windows; columns of the result are taps along y and x and the channels of each, in octets.
 // Constants: gemm.glsl and gemm_matrix.glsl. HALF: 0 float16, 1 bfloat16.
 #include "common.glsl"
 #include "floats.glsl"
@@ -24,8 +24,8 @@ layout(push_constant, scalar) uniform Push {
 
 // Flag. [host]
 const uint REGULAR_FLAG = 512;
-// Windows that are loaded at once begin a line, or share one, and never two images: where the first is, is the
-// same for all threads.
+// Windows that are loaded at once begin a line, or share one, and never two images: where the first is, is
+// the same for all threads.
 const bool REGULAR = (FLAGS & REGULAR_FLAG) != 0u;
 
 layout(buffer_reference, scalar, buffer_reference_align = 16) readonly buffer Taps {

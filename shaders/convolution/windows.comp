@@ -1,8 +1,8 @@
 #version 460
-// Convolution as a product on cooperative matrices: the rows of a are windows of the input, which are gathered
-// while they are loaded, those of b are the outputs' weights. k counts the channels of a tap, then taps along
-// x, then along y. Constants: gemm.glsl and gemm_matrix.glsl; both operands lie along k, in octets of
-// channels. HALF: 0 float16, 1 bfloat16.
+// Convolution as a product on cooperative matrices: the rows of a are windows of the input, which are
+// gathered while they are loaded, those of b are the outputs' weights. k counts the channels of a tap, then
+// taps along x, then along y. Constants: gemm.glsl and gemm_matrix.glsl; both operands lie along k, in octets
+// of channels. HALF: 0 float16, 1 bfloat16.
 //
 // Where the input is spread by a dilation, a dispatch makes the outputs that meet the same taps with
 // elements instead of zeros: a grid of every so many outputs (CLASSES).

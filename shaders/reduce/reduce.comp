@@ -2,7 +2,8 @@
 // Reduces rows of elements: teams of threads share a row, or a part of one, and join
 // their results in shared memory.
 // Constants: 1 source dtype, 2 destination dtype, 3 operation, 4 team size, 5 mode, 6 across (see rows.glsl),
-// 7 columns: neighbouring rows that a thread takes together, a word of 16 bytes at a time, and that count as one.
+// 7 columns: neighbouring rows that a thread takes together, a word of 16 bytes at a time, and that count as
+// one.
 #include "common.glsl"
 #include "elementwise.glsl"
 

@@ -1,4 +1,5 @@
-//! Times the convolutions of ResNet-18 on 256 images of 32 x 32, and their derivatives: `convolutions [filter]`.
+//! Times the convolutions of ResNet-18 on 256 images of 32 x 32, and their derivatives: `convolutions
+//! [filter]`.
 
 use std::time::Instant;
 

@@ -37,8 +37,8 @@ pub fn cross_entropy(logits: &Array, targets: &Array) -> Result<Array> {
     ops::astype(&loss, Dtype::Float32)
 }
 
-/// Of logits and targets the loss, and the logarithm of the sum of exponentials of what the logits are less than
-/// the largest; both in float32, or wider.
+/// Of logits and targets the loss, and the logarithm of the sum of exponentials of what the logits are less
+/// than the largest; both in float32, or wider.
 ///
 /// The derivative is written down, because what follows from the operations makes four arrays of the logits'
 /// size on the way, in float32: the probabilities less one at each target. They are as exact with the sum's

@@ -393,7 +393,8 @@ proptest! {
         classes in 1usize..20,
     ) {
         let Some(fragment) = fragment else { return Ok(()) };
-        if let Some((tile, splits)) = convolution::windows([windows, outputs, depth], classes, fragment, &caps) {
+        let sizes = [windows, outputs, depth];
+        if let Some((tile, splits)) = convolution::windows(sizes, classes, fragment, &caps) {
             prop_assert!(splits == 1 || classes == 1);
             let gemm = Gemm::Matrix(tile, splits);
             expect_gemm(gemm, [windows, outputs, depth, 1], Some(fragment), &caps)?;

@@ -33,7 +33,8 @@ pub(crate) struct Class {
     pub first_tap: usize,
     /// Their distance.
     pub taps_apart: usize,
-    /// The element of the input that the first output meets with the first tap; less than zero in the padding.
+    /// The element of the input that the first output meets with the first tap; less than zero in the
+    /// padding.
     pub element: i64,
     /// Elements of the input from output to output.
     pub step: usize,

@@ -110,8 +110,8 @@ pub(super) struct Product {
 }
 
 impl Product {
-    /// Encodes it with what the kernel is for a dtype of its result, and its arguments for the result's address
-    /// and parts of k.
+    /// Encodes it with what the kernel is for a dtype of its result, and its arguments for the result's
+    /// address and parts of k.
     ///
     /// # Errors
     /// When memory or the device fails.

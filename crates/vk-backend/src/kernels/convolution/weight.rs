@@ -1,8 +1,8 @@
 //! Derivatives of convolutions by their weights on cooperative matrices.
 //!
-//! Such a derivative is a convolution of the input with the cotangents whose batches are channels and the other
-//! way round (`core/src/transforms/rules/convolution.rs`): views that say so by their strides. It is the
-//! product of the cotangents with the windows that the derived convolution had.
+//! Such a derivative is a convolution of the input with the cotangents whose batches are channels and the
+//! other way round (`core/src/transforms/rules/convolution.rs`): views that say so by their strides. It is
+//! the product of the cotangents with the windows that the derived convolution had.
 
 use mlx_vulkan_core::{
     Array, Result, Strides, backend::Output, primitives::Convolution, shape::Layout,

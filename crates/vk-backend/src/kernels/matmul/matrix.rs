@@ -41,8 +41,8 @@ const AROUND: u64 = 4;
 /// Shared memory that an H200's driver gives a multiprocessor.
 const TOGETHER: u32 = 62 << 10;
 
-/// What adding up parts takes, in the unit of [`TileCosts`], which was some 5.6 ns on an H200: a dispatch, and
-/// so many bytes that are written or read.
+/// What adding up parts takes, in the unit of [`TileCosts`], which was some 5.6 ns on an H200: a dispatch,
+/// and so many bytes that are written or read.
 const SUM: u64 = 500;
 const SUM_BYTES: u64 = 14_000;
 
@@ -157,8 +157,8 @@ pub(crate) fn plan(
     Some((tile, wanted.min(deepest).clamp(1, 8) as u32))
 }
 
-/// The tile of `shapes` and the parts of k, at most so many, by which a product of [m, n, k] is made soonest: in
-/// rounds of tiles on all multiprocessors, and a sum of the parts.
+/// The tile of `shapes` and the parts of k, at most so many, by which a product of [m, n, k] is made soonest:
+/// in rounds of tiles on all multiprocessors, and a sum of the parts.
 pub(crate) fn best(
     shapes: &[&Shape],
     [m, n, k]: [usize; 3],

@@ -113,8 +113,8 @@ pub(crate) struct ReducePlan {
     pub(crate) columns: u64,
 }
 
-/// Elements of a row, and of all rows, up to which one pass takes rows that lie side by side, such as parts of
-/// longer ones.
+/// Elements of a row, and of all rows, up to which one pass takes rows that lie side by side, such as parts
+/// of longer ones.
 const SHORT: u64 = 1056;
 const FEW: u64 = 1 << 17;
 
@@ -134,8 +134,8 @@ impl ReducePlan {
     ) -> ReducePlan {
         let group = group(caps);
         let wanted = wanted_groups(caps);
-        // Side by side, as many rows as a cache line has words, but of short ones as many as a quarter has, so
-        // that they need no second pass; otherwise a row may have all.
+        // Side by side, as many rows as a cache line has words, but of short ones as many as a quarter has,
+        // so that they need no second pass; otherwise a row may have all.
         let short = across && length <= SHORT && count * length <= FEW;
         let beside = u64::from(group.min(if short { 8 } else { 32 }));
         let most = match across {
