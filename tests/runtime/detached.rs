@@ -78,7 +78,10 @@ fn streams_of_others_are_refused_at_once() {
         let stream = mlx::new_stream(device).unwrap();
         let result = much(&ones(), stream);
         let refused = thread::scope(|scope| {
-            scope.spawn(|| mlx::async_eval_detached(&[&result]).unwrap_err().to_string()).join().unwrap()
+            scope
+                .spawn(|| mlx::async_eval_detached(&[&result]).unwrap_err().to_string())
+                .join()
+                .unwrap()
         });
         assert!(refused.contains("There is no Stream"), "{refused}");
         assert_eq!(values(&result), [301.0; 100], "{device}");

@@ -120,6 +120,9 @@ options! {
          less error than TF32; upstream's name";
     enable_coopmat_matvec: bool = true, "MLX_VK_ENABLE_COOPMAT_MATVEC",
         "products of few 16-bit rows with matrices of 4 bits on cooperative matrices";
+    enable_coopmat_windows: bool = false, "MLX_VK_ENABLE_COOPMAT_WINDOWS",
+        "convolutions on cooperative matrices that gather windows while they load; off until a GPU's results \
+         were compared with the definition";
     enable_known_fragments: bool = true, "MLX_VK_ENABLE_KNOWN_FRAGMENTS",
         "there, fragments are filled in registers where their elements are found to lie as expected";
     enable_tuned_tiles: bool = true, "MLX_VK_ENABLE_TUNED_TILES",

@@ -63,7 +63,8 @@ pub(super) fn eval(
     if [windows, depth].iter().any(|&n| n >= 1 << 31) {
         return Err(ctx.unsupported_output(output, "2^31 windows, or elements of one, or more"));
     }
-    if !is_dense_matrix(convolution, input, weight)
+    if ctx.config().enable_coopmat_windows
+        && !is_dense_matrix(convolution, input, weight)
         && (weight::eval(ctx, convolution, [input, weight], output)?
             || matrix::eval(ctx, convolution, [input, weight], output)?)
     {
