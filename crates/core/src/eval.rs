@@ -79,8 +79,8 @@ pub fn async_eval(arrays: &[&Array]) -> Result<()> {
     start(arrays, Caller::Encodes)
 }
 
-/// The same, but large graphs are encoded by another thread while the caller goes on. That is worth it for who
-/// takes as long to build a graph as it takes to encode one, as Python does: the threads share what both
+/// The same, but large graphs are encoded by another thread while the caller goes on. That is worth it for
+/// who takes as long to build a graph as it takes to encode one, as Python does: the threads share what both
 /// touch, so each takes longer than it would alone.
 ///
 /// # Errors

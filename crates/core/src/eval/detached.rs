@@ -2,9 +2,9 @@
 //!
 //! From Python it takes about as long to build the graph of a model's step as to encode the one before. So
 //! who does not wait for an evaluation hands it to another thread once its tape is made, and builds on. The
-//! turn goes along: nobody ever gets between the two threads. What concerns the caller (traced arrays, streams of other
-//! threads) was looked at before. The evaluations of one thread still come one after the other: the next one
-//! begins when the last one is encoded.
+//! turn goes along: nobody ever gets between the two threads. What concerns the caller (traced arrays,
+//! streams of other threads) was looked at before. The evaluations of one thread still come one after the
+//! other: the next one begins when the last one is encoded.
 
 use std::{cell::RefCell, sync::Arc};
 

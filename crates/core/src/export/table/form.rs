@@ -124,7 +124,7 @@ pub(in crate::export) fn form<'a>(step: Applied<'a>) -> Form<'a> {
             let (sinks, logsumexp, fused) = (Bool(false), Bool(false), Bool(false));
             named!("ScaledDotProductAttention", Float(scale.0), causal, sinks, logsumexp, fused)
         }
-        // Upstream's takes the logarithms of sums that its attention gives besides, for which ours has no output.
+        // Upstream's takes the logarithms of sums that its attention gives besides; ours has no such output.
         Primitive::AttentionVjp(vjp) => {
             Form::Composed(Box::new(|inputs| Ok(vjp.derivatives(inputs)?.into_vec())))
         }

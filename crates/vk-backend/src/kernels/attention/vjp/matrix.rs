@@ -25,7 +25,8 @@ pub(crate) struct Matrix {
     pub(crate) prefetch: bool,
 }
 
-/// Chooses for a pass; `None` where `vjp.comp` has to serve. `fragment` is what products of the dtype may use.
+/// Chooses for a pass; `None` where `vjp.comp` has to serve. `fragment` is what products of the dtype may
+/// use.
 pub(crate) fn plan(
     sizes: &Sizes,
     pass: u32,

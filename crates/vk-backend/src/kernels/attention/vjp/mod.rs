@@ -1,6 +1,6 @@
-//! Derivatives of attention along a cotangent: a pass over the rows for their softmax, one for the derivatives
-//! by queries, one for those by keys and values. Each result is one workgroup's, so sums come in one order.
-//! Halves go to cooperative matrices where there are any.
+//! Derivatives of attention along a cotangent: a pass over the rows for their softmax, one for the
+//! derivatives by queries, one for those by keys and values. Each result is one workgroup's, so sums come in
+//! one order. Halves go to cooperative matrices where there are any.
 
 pub(crate) mod matrix;
 pub(crate) mod planner;
