@@ -22,7 +22,8 @@
 //! claims of a node and its inputs would be a good part of that, and would themselves have to be waited
 //! for.
 //!
-//! A long evaluation that nobody waits for can be [`detached`]: another thread goes on with it.
+//! A long evaluation that nobody waits for can be detached (`eval/detached.rs`): another thread goes on with
+//! it.
 
 pub(crate) mod detached;
 
