@@ -85,11 +85,11 @@ impl Case {
         let output = self.apply(&inputs).unwrap().swap_remove(0);
         let cotangent = filled(output.shape(), dtype, noise(9, -1.0, 1.0));
         let exact = |of: fn(&Array) -> Result<Array>| {
-            let wide = |a: &Array| of(&ops::astype(a, Dtype::Float64).unwrap()).unwrap();
-            let inputs: Vec<Array> = inputs.iter().map(wide).collect();
-            let fun = |x: &[Array]| self.apply(x);
             let found = mlx::with_device(Device::CPU, || {
-                let (_, found) = mlx::transforms::vjp(fun, &inputs, &[wide(&cotangent)])?;
+                let wide = |a: &Array| of(&ops::astype(a, Dtype::Float64)?);
+                let inputs = inputs.iter().map(wide).collect::<Result<Vec<_>>>()?;
+                let fun = |x: &[Array]| self.apply(x);
+                let (_, found) = mlx::transforms::vjp(fun, &inputs, &[wide(&cotangent)?])?;
                 mlx::eval(&found.iter().collect::<Vec<_>>())?;
                 Ok::<_, mlx::Error>(found)
             });
