@@ -154,7 +154,8 @@ pub fn synchronize(stream: Stream) -> Result<()> {
     outcome::untold(stream)
 }
 
-/// Waits until all that [`async_eval`] was given is encoded: for who ends the process or looks at its memory.
+/// Waits until all that [`async_eval_detached`] was given is encoded: for who ends the process or looks at
+/// its memory.
 ///
 /// # Errors
 /// When this thread shall not wait any more.
