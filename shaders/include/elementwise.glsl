@@ -1,9 +1,5 @@
-// What elementwise kernels share: the register type T of a CLASS, its loads and
-// stores, and the modes of a walk.
+// What elementwise kernels share: the register type T of a CLASS, its loads and stores.
 #include "class.glsl"
-
-// Dense by elements; dense by four elements; strided. [host]
-const uint DENSE = 0, DENSE4 = 1, STRIDED = 2;
 
 T load_element(uint dtype, uint64_t base, int64_t i) { return LOAD(dtype, base, i); }
 void store_element(uint dtype, uint64_t base, int64_t i, T x) { STORE(dtype, base, i, x); }

@@ -144,6 +144,47 @@ fn rows_columns_and_scalars_broadcast() {
     });
 }
 
+/// Operands whose last axis is walked by fours: broadcast in the middle, turned around, backwards, and parts of
+/// rows that begin at a multiple of four or elsewhere.
+#[test]
+fn fours_of_the_last_axis() {
+    const SHAPE: [usize; 3] = [6, 5, 8];
+    on_each_device(|device| {
+        for dtype in [Dtype::Float32, Dtype::Bfloat16, Dtype::Int16, Dtype::Uint8] {
+            let of = |shape: &[usize], seed| filled(shape, dtype, noise(seed, 1.0, 90.0));
+            let part = |first: isize| {
+                ops::slice(&of(&[6, 5, 16], 3), &[0, 0, first], &[6, 5, first + 8], &[1, 1, 1])
+            };
+            let backwards = ops::slice(&of(&SHAPE, 4), &[-1, 0, 0], &[-7, 5, 8], &[-1, 1, 1]);
+            let operands = [
+                of(&[6, 1, 8], 1),
+                of(&[5, 1], 2),
+                ops::transpose(&of(&[5, 6, 8], 5), &[1, 0, 2]).unwrap(),
+                part(4).unwrap(),
+                part(3).unwrap(),
+                backwards.unwrap(),
+                of(&SHAPE, 6),
+            ];
+            for (i, a) in operands.iter().enumerate() {
+                for (j, b) in operands.iter().enumerate().filter(|&(j, _)| i.max(j) > 1) {
+                    let (x, y) = (Host::of(a), Host::of(b));
+                    let want: Vec<f64> = indices(&SHAPE).map(|at| x.at(&at).max(y.at(&at))).collect();
+                    let got = ops::maximum(a, b).unwrap();
+                    assert_ulps(&format!("{i} and {j}, {dtype} on {device}"), &got, &want, 0.0);
+                    let less: Vec<f64> =
+                        indices(&SHAPE).map(|at| f64::from(x.at(&at) < y.at(&at))).collect();
+                    assert_eq!(values(&ops::less(a, b).unwrap()), less, "{i} < {j}, {dtype} on {device}");
+                }
+                if dtype.is_floating() {
+                    let whole = ops::broadcast_to(a, &SHAPE).unwrap();
+                    let want: Vec<f64> = values(&whole).iter().map(|x| -x).collect();
+                    assert_eq!(values(&ops::negative(&whole).unwrap()), want, "-{i}, {dtype} on {device}");
+                }
+            }
+        }
+    });
+}
+
 #[test]
 fn integer_arithmetic_is_exact() {
     let functions = functions! {

@@ -1,8 +1,12 @@
 //! What the elementwise families share: the kernel class of a dtype, and how operands are walked.
 
-use mlx_vulkan_core::{Array, Dtype, backend::Output, shape::Layout};
+use mlx_vulkan_core::{Array, Dtype, Result, backend::Output, shape::Layout};
 
-use super::{Operand, layouts::elementwise};
+use super::{
+    Ctx, Operand,
+    layouts::operands,
+    strided::{self, Walk},
+};
 
 /// Register type of a kernel: the `CLASS` define of its source, in that order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,32 +38,102 @@ impl From<Dtype> for Class {
     }
 }
 
-/// How a kernel walks its operands: the `MODE` constant of `elementwise.glsl`.
+/// How an operand lies beside an output: the constants of `operands.glsl`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u32)]
-pub(crate) enum Mode {
-    /// Element by element in memory order.
-    Dense = elementwise::DENSE,
-    /// Four elements at a time in memory order.
-    Dense4 = elementwise::DENSE4,
+pub(crate) enum Lies {
+    /// As the output does.
+    InOrder = operands::IN_ORDER,
+    /// It is one element.
+    One = operands::ONE,
     /// By shape and strides; the output is row-major.
-    Strided = elementwise::STRIDED,
+    Walked = operands::WALKED,
 }
 
-impl Mode {
-    /// The widest dense mode that the alignment of the operands allows.
-    pub(crate) fn dense(dtypes: &[(Operand, Dtype)]) -> Mode {
-        let wide = dtypes.iter().all(|(at, dtype)| {
-            let size = dtype.size() as u64;
-            size <= 4 && *dtype != Dtype::Complex64 && at.is_aligned(4 * size)
+/// How operands of one shape lie beside each other, and beside the output.
+pub(crate) struct Operands<const N: usize> {
+    pub(crate) lie: [Lies; N],
+    /// The walk over all of them, if one is walked.
+    walk: Option<Walk<N>>,
+    /// The operand whose order the output takes, if not row-major.
+    leader: Option<usize>,
+}
+
+impl<const N: usize> Operands<N> {
+    pub(crate) fn new(arrays: [&Array; N]) -> Self {
+        let dense = || (0..N).filter(|&k| is_dense(arrays[k]));
+        let leader = dense().find(|&k| !is_one_element(arrays[k])).or_else(|| dense().next());
+        let flat = leader.and_then(|leader| {
+            let follows = |a: &Array| is_dense(a) && same_order(arrays[leader], a);
+            let lies = |a: &Array| if follows(a) { Lies::InOrder } else { Lies::One };
+            let all = arrays.iter().all(|a| follows(a) || is_one_element(a));
+            all.then(|| arrays.map(lies))
         });
-        if wide { Mode::Dense4 } else { Mode::Dense }
+        if let Some(lie) = flat {
+            return Operands { lie, walk: None, leader };
+        }
+        let walk = strided::walk(arrays);
+        let lies = |k: usize| match () {
+            () if walk.is_scalar(k) => Lies::One,
+            () if walk.is_dense(k) => Lies::InOrder,
+            () => Lies::Walked,
+        };
+        Operands { lie: std::array::from_fn(lies), walk: Some(walk), leader: None }
     }
 
-    /// Rounds of the grid for `count` elements.
-    pub(crate) fn items(self, count: u64) -> u64 {
-        if self == Mode::Dense4 { count.div_ceil(4) } else { count }
+    /// Memory for the output: of an operand that lies in its order and that nobody needs any more, because
+    /// kernels read each element before they write it, or new.
+    ///
+    /// # Errors
+    /// When memory or the device fails.
+    pub(crate) fn destination(
+        &self,
+        ctx: &mut Ctx<'_>,
+        arrays: [&Array; N],
+        output: &mut Output,
+    ) -> Result<Operand> {
+        for (a, lies) in arrays.iter().zip(self.lie) {
+            if lies == Lies::InOrder
+                && let Some(taken) = ctx.donate(a, output)?
+            {
+                return Ok(taken);
+            }
+        }
+        match self.leader {
+            Some(leader) => ctx.output_like(output, layout_like(arrays[leader], output)),
+            None => ctx.output(output),
+        }
     }
+
+    /// Elements that a thread takes at a time: four, where dtypes and alignment allow it.
+    pub(crate) fn lanes(&self, at: [(Operand, Dtype); N], destination: (Operand, Dtype)) -> u32 {
+        let is_narrow =
+            |&(_, dtype): &(Operand, Dtype)| dtype.size() <= 4 && dtype != Dtype::Complex64;
+        let is_aligned = |(at, dtype): (Operand, Dtype)| at.is_aligned(4 * dtype.size() as u64);
+        let quads = match &self.walk {
+            Some(walk) => walk.has_quads(at.map(|(at, dtype)| (at, dtype.size()))),
+            None => at.iter().zip(self.lie).all(|(&at, lies)| lies == Lies::One || is_aligned(at)),
+        };
+        let wide = at.iter().all(is_narrow) && is_narrow(&destination) && is_aligned(destination);
+        if wide && quads { 4 } else { 1 }
+    }
+
+    /// Address and number of axes of the walk, if there is one.
+    ///
+    /// # Errors
+    /// When memory or the device fails.
+    pub(crate) fn walk(&self, ctx: &mut Ctx<'_>) -> Result<(u64, u32)> {
+        match &self.walk {
+            Some(walk) => Ok((ctx.args(&walk.pack())?, walk.ndim())),
+            None => Ok((0, 0)),
+        }
+    }
+}
+
+/// Workgroups for `count` elements of which a thread takes `lanes` at a time.
+pub(crate) fn groups(ctx: &Ctx<'_>, count: u64, lanes: u32) -> [u32; 3] {
+    let caps = ctx.capabilities();
+    [caps.groups_1d(count.div_ceil(lanes.into()), caps.elementwise_workgroup().into()), 1, 1]
 }
 
 /// Whether a flat walk over the memory visits every element once.

@@ -6,7 +6,10 @@ use mlx_vulkan_core::{
 };
 use smallvec::SmallVec;
 
-use super::layouts::common::{WALK_SIZES, WALK_STRIDES};
+use super::{
+    Operand,
+    layouts::common::{WALK_SIZES, WALK_STRIDES},
+};
 
 /// A walk over `N` operands of one shape: few axes, for `strided_offset` in `common.glsl`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -42,6 +45,21 @@ impl<const N: usize> Walk<N> {
     /// Whether operand `k` is one element everywhere.
     pub(crate) fn is_scalar(&self, k: usize) -> bool {
         self.shape.iter().zip(&self.strides[k]).all(|(&d, &s)| d == 1 || s == 0)
+    }
+
+    /// Whether the last axis is made of groups of four, each of which is one element of memory or an aligned
+    /// vector. `operands` are where they are and their bytes of an element.
+    pub(crate) fn has_quads(&self, operands: [(Operand, usize); N]) -> bool {
+        let last = self.shape.len() - 1;
+        let vectors = |(strides, (at, size)): (&Strides, (Operand, usize))| match strides[last] {
+            0 => true,
+            1 => {
+                let whole = strides[..last].iter().all(|stride| stride % 4 == 0);
+                at.is_aligned(4 * size as u64) && whole
+            }
+            _ => false,
+        };
+        self.shape[last].is_multiple_of(4) && self.strides.iter().zip(operands).all(vectors)
     }
 
     /// The bytes that `strided_offset` reads; see [`pack`].

@@ -1,11 +1,11 @@
 //! Selection between two arrays.
 
-use mlx_vulkan_core::{Array, Result, Strides, backend::Output, primitives::TernaryOp};
+use mlx_vulkan_core::{Array, Result, backend::Output, primitives::TernaryOp};
 
 use super::{
-    Ctx, Operand,
+    Ctx,
     layouts::ternary_select::{Constants, DENSE, Push, SELECT, STRIDED, STRIDED4},
-    strided::{self, Walk},
+    strided,
 };
 
 /// Encodes the primitives of this family.
@@ -33,7 +33,7 @@ fn select(ctx: &mut Ctx<'_>, inputs: &[Array; 3], output: &mut Output) -> Result
     let at = [condition, left, right];
     let mode = match inputs.iter().all(|a| a.evaluated().layout.flags.row_contiguous) {
         true => DENSE,
-        false if size <= 4 && has_quads(&walk, at, [1, size, size]) => STRIDED4,
+        false if size <= 4 && walk.has_quads([(condition, 1), (left, size), (right, size)]) => STRIDED4,
         false => STRIDED,
     };
     let count = output.size() as u64;
@@ -56,17 +56,4 @@ fn select(ctx: &mut Ctx<'_>, inputs: &[Array; 3], output: &mut Output) -> Result
         &at.map(|a| a.region),
         &[destination.region],
     )
-}
-
-/// Whether the last axis is made of groups of four, each of which is one element of memory or an aligned
-/// vector. `sizes` are the operands' bytes of an element.
-fn has_quads(walk: &Walk<3>, at: [Operand; 3], sizes: [usize; 3]) -> bool {
-    let last = walk.shape.len() - 1;
-    let vectors = |(strides, (at, size)): (&Strides, (Operand, usize))| match strides[last] {
-        0 => true,
-        1 => at.is_aligned(4 * size as u64) && strides[..last].iter().all(|stride| stride % 4 == 0),
-        _ => false,
-    };
-    walk.shape[last].is_multiple_of(4)
-        && walk.strides.iter().zip(at.into_iter().zip(sizes)).all(vectors)
 }

@@ -4,8 +4,8 @@ use mlx_vulkan_core::{Array, Result, backend::Output, primitives::UnaryOp};
 
 use super::{
     Ctx, Dispatch,
-    elementwise::{Class, Mode, is_dense, layout_like},
-    layouts, strided,
+    elementwise::{self, Class, Operands},
+    layouts,
 };
 use crate::shaders::KernelOf;
 use layouts::unary::{Constants, Push};
@@ -50,33 +50,21 @@ fn kernel(class: Class, op: UnaryOp) -> KernelOf<Constants, Push> {
 /// Encodes `out = op(a)`.
 pub(super) fn eval(ctx: &mut Ctx<'_>, op: UnaryOp, a: &Array, output: &mut Output) -> Result<()> {
     let source = ctx.input(a)?;
-    let dense = is_dense(a);
-    let destination = match ctx.donate(a, output)? {
-        Some(taken) => taken,
-        None if dense => ctx.output_like(output, layout_like(a, output))?,
-        None => ctx.output(output)?,
-    };
-    let mode = match dense {
-        true if a.dtype() == output.dtype => {
-            Mode::dense(&[(source, a.dtype()), (destination, output.dtype)])
-        }
-        true => Mode::Dense,
-        false => Mode::Strided,
-    };
+    let operands = Operands::new([a]);
+    let destination = operands.destination(ctx, [a], output)?;
+    let lanes = operands.lanes([(source, a.dtype())], (destination, output.dtype));
     let count = a.size() as u64;
-    let (walk, ndim) = match mode {
-        Mode::Strided => {
-            let walk = strided::walk([a]);
-            (ctx.args(&walk.pack())?, walk.ndim())
-        }
-        Mode::Dense | Mode::Dense4 => (0, 0),
-    };
+    let (walk, ndim) = operands.walk(ctx)?;
     let push = Push { source: source.address, destination: destination.address, count, walk, ndim };
-    let group = ctx.capabilities().elementwise_workgroup();
-    let constants =
-        Constants { workgroup: group, dtype: a.dtype() as u32, op: op as u32, mode: mode as u32 };
+    let constants = Constants {
+        workgroup: ctx.capabilities().elementwise_workgroup(),
+        dtype: a.dtype() as u32,
+        op: op as u32,
+        lanes,
+        source: operands.lie[0] as u32,
+    };
     let pipeline = ctx.pipeline(kernel(a.dtype().into(), op), &constants);
-    let groups = [ctx.capabilities().groups_1d(mode.items(count), group.into()), 1, 1];
+    let groups = elementwise::groups(ctx, count, lanes);
     let (reads, writes) = (&[source.region], &[destination.region]);
     ctx.dispatch(&Dispatch { pipeline: &pipeline, push: &push, groups, reads, writes })
 }

@@ -838,21 +838,21 @@ pub(crate) mod binary {
         /// `constant_id = 2`.
         pub(crate) op: u32,
         /// `constant_id = 3`.
-        pub(crate) mode: u32,
+        pub(crate) lanes: u32,
         /// `constant_id = 4`.
-        pub(crate) left_scalar: u32,
+        pub(crate) left: u32,
         /// `constant_id = 5`.
-        pub(crate) right_scalar: u32,
+        pub(crate) right: u32,
     }
     impl Default for Constants {
         fn default() -> Self {
-            Constants { workgroup: 1, dtype: 11, op: 0, mode: 0, left_scalar: 0, right_scalar: 0 }
+            Constants { workgroup: 1, dtype: 11, op: 0, lanes: 1, left: 0, right: 0 }
         }
     }
     impl SpecConstants for Constants {
         type Words = [u32; 6];
         fn words(&self) -> [u32; 6] {
-            [self.workgroup, self.dtype, self.op, self.mode, self.left_scalar, self.right_scalar]
+            [self.workgroup, self.dtype, self.op, self.lanes, self.left, self.right]
         }
     }
     /// `Push` of the shader.
@@ -1616,14 +1616,6 @@ pub(crate) mod copy_transpose {
         assert!(offset_of!(Push, ndim) == 64);
         assert!(size_of::<Push>() == 68);
     };
-}
-
-/// `shaders/include/elementwise.glsl`.
-pub(crate) mod elementwise {
-    use super::*;
-    pub(crate) const DENSE: u32 = 0;
-    pub(crate) const DENSE4: u32 = 1;
-    pub(crate) const STRIDED: u32 = 2;
 }
 
 /// `shaders/fft/chirp.comp`.
@@ -3512,6 +3504,14 @@ pub(crate) mod norm_vjp {
     };
 }
 
+/// `shaders/include/operands.glsl`.
+pub(crate) mod operands {
+    use super::*;
+    pub(crate) const IN_ORDER: u32 = 0;
+    pub(crate) const ONE: u32 = 1;
+    pub(crate) const WALKED: u32 = 2;
+}
+
 /// `shaders/include/packed.glsl`.
 pub(crate) mod packed {
     use super::*;
@@ -5058,17 +5058,19 @@ pub(crate) mod unary {
         /// `constant_id = 2`.
         pub(crate) op: u32,
         /// `constant_id = 3`.
-        pub(crate) mode: u32,
+        pub(crate) lanes: u32,
+        /// `constant_id = 4`.
+        pub(crate) source: u32,
     }
     impl Default for Constants {
         fn default() -> Self {
-            Constants { workgroup: 1, dtype: 11, op: 0, mode: 0 }
+            Constants { workgroup: 1, dtype: 11, op: 0, lanes: 1, source: 0 }
         }
     }
     impl SpecConstants for Constants {
-        type Words = [u32; 4];
-        fn words(&self) -> [u32; 4] {
-            [self.workgroup, self.dtype, self.op, self.mode]
+        type Words = [u32; 5];
+        fn words(&self) -> [u32; 5] {
+            [self.workgroup, self.dtype, self.op, self.lanes, self.source]
         }
     }
     pub(crate) use super::copy::Push;
