@@ -332,14 +332,13 @@ fn memory_is_taken_over_on_the_cpu() {
     on_the_cpu(|| takes_memory_over(0));
 }
 
-/// Nobody waits for a chain's kernel: the operations go on one by one until it is there.
-#[test]
-fn chains_are_linked_once_they_were_seen_often() {
+/// Expects a chain of so many elements to be linked once it was seen `sightings` times. Nobody waits for its
+/// kernel: the operations go on one by one until it is there.
+fn is_linked_after(sightings: u64, elements: usize, last: fn(&Array) -> Result<Array>) {
     let _turn = turn();
-    let x = noise(4, &[1000], Dtype::Float32);
-    let graph = || Ok(vec![ops::square(&ops::add(&ops::sigmoid(&x)?, &x)?)?]);
+    let x = noise(4, &[elements], Dtype::Float32);
+    let graph = || Ok(vec![last(&ops::add(&ops::sigmoid(&x)?, &x)?)?]);
     mlx::with_device(Device::GPU, || {
-        let sightings = mlx::vulkan::Config::get().program_sightings;
         let (first, want) = chained(graph);
         assert_eq!(first, 0);
         for _ in 1..sightings {
@@ -353,4 +352,15 @@ fn chains_are_linked_once_they_were_seen_often() {
         assert_eq!(bits(&got[0]), bits(&want[0]));
     })
     .unwrap();
+}
+
+#[test]
+fn chains_are_linked_once_they_were_seen_often() {
+    is_linked_after(mlx::vulkan::Config::get().program_sightings, 1000, ops::square);
+}
+
+#[test]
+fn chains_of_many_elements_are_linked_sooner() {
+    let sightings = mlx::vulkan::Config::get().program_sightings;
+    is_linked_after(sightings.div_ceil(5), 1 << 20, ops::negative);
 }

@@ -33,6 +33,9 @@ use crate::{
     shaders::{KernelOf, SpecConstants},
 };
 
+/// Elements up to which a chain's operations one by one cost little more than their dispatches.
+const LIGHT: u64 = 1 << 18;
+
 /// An array as kernels see it.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Operand {
@@ -115,14 +118,16 @@ impl<'a> Ctx<'a> {
         self.device.pipelines.get(kernel, constants, if told { team.subgroup } else { 0 })
     }
 
-    /// The pipeline of a program's module, once it was asked for often enough and is made. Nobody waits.
-    pub(crate) fn program(&self, form: &Form) -> Option<PipelineOf<Push>> {
+    /// The pipeline of a program's module, once it was asked for often enough and is made. Nobody waits. What
+    /// has many elements is asked for less often, because every time without it costs more.
+    pub(crate) fn program(&self, form: &Form, elements: u64) -> Option<PipelineOf<Push>> {
         let workgroup = self.capabilities().elementwise_workgroup();
         let wanted = Wanted {
             library: PROGRAM,
             constants: &Constants { workgroup, lanes: form.lanes as u32 },
             key: &form.key(),
             sightings: self.config().program_sightings,
+            weight: 1 + elements / LIGHT,
         };
         let form = form.clone();
         self.device.linked.find(&self.device.pipelines, &wanted, move || program::link(&form))

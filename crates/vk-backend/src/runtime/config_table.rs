@@ -86,7 +86,8 @@ options! {
     enable_programs: bool = true, "MLX_VK_ENABLE_PROGRAMS",
         "chains of elementwise operations as one kernel, linked while the program runs";
     program_sightings: u64 = 16, "MLX_VK_PROGRAM_SIGHTINGS",
-        "how often a chain is seen before its kernel is linked; 0 links it at once, and who evaluates waits";
+        "how often a chain of few elements is seen before its kernel is linked; 0 links each at once, and who \
+         evaluates waits";
 
     // Kernel gates.
     enable_sdpa_decode: bool = true, "MLX_VK_ENABLE_SDPA_DECODE", "the attention kernel for one query token";
@@ -120,9 +121,8 @@ options! {
          less error than TF32; upstream's name";
     enable_coopmat_matvec: bool = true, "MLX_VK_ENABLE_COOPMAT_MATVEC",
         "products of few 16-bit rows with matrices of 4 bits on cooperative matrices";
-    enable_coopmat_windows: bool = false, "MLX_VK_ENABLE_COOPMAT_WINDOWS",
-        "convolutions on cooperative matrices that gather windows while they load; off until a GPU's results \
-         were compared with the definition";
+    enable_coopmat_windows: bool = true, "MLX_VK_ENABLE_COOPMAT_WINDOWS",
+        "convolutions on cooperative matrices that gather windows while they load";
     enable_known_fragments: bool = true, "MLX_VK_ENABLE_KNOWN_FRAGMENTS",
         "there, fragments are filled in registers where their elements are found to lie as expected";
     enable_tuned_tiles: bool = true, "MLX_VK_ENABLE_TUNED_TILES",

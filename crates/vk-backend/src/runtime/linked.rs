@@ -22,7 +22,7 @@ pub(crate) struct Linked {
 
 /// What is known of a module.
 enum Entry {
-    /// It was asked for this often.
+    /// It was asked for this often, by weight.
     Seen(u64),
     Promised(Arc<Pipeline>),
 }
@@ -36,6 +36,8 @@ pub(crate) struct Wanted<'a, C, P> {
     pub(crate) key: &'a [u32],
     /// How often it is asked for before it is linked; with 0 who asks makes it and waits.
     pub(crate) sightings: u64,
+    /// How many times this one counts.
+    pub(crate) weight: u64,
 }
 
 impl Linked {
@@ -61,10 +63,10 @@ impl Linked {
         let seen = match entries.get_mut(wanted.key) {
             Some(Entry::Promised(pipeline)) => return Some(pipeline.clone()),
             Some(Entry::Seen(times)) => {
-                *times += 1;
+                *times += wanted.weight;
                 *times
             }
-            None => 1,
+            None => wanted.weight,
         };
         if seen < wanted.sightings {
             entries.entry(wanted.key.into()).or_insert(Entry::Seen(seen));

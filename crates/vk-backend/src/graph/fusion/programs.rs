@@ -189,14 +189,14 @@ impl GroupKernel for Chain {
         let at: SmallVec<[Operand; 8]> =
             inputs.iter().map(|input| ctx.input(input)).collect::<Result<_>>()?;
         let plan = Plan::new(self, &inputs, &at, tape.array(self.name()).shape());
-        let Some(pipeline) = ctx.program(&plan.form) else { return Ok(false) };
+        let count = kept[0].size() as u64;
+        let Some(pipeline) = ctx.program(&plan.form, count) else { return Ok(false) };
         let made = outputs(ctx, self, &inputs, &at, &plan, kept)?;
         let (walk, ndim) = match &plan.walk {
             Some((packed, ndim)) => (ctx.args(packed)?, *ndim),
             None => (0, 0),
         };
         let operands: SmallVec<[u64; 16]> = at.iter().chain(&made).map(|o| o.address).collect();
-        let count = kept[0].size() as u64;
         let (inline, further) = operands.split_at(operands.len().min(INLINE as usize));
         let mut push = Push { count, walk, ndim, ..Push::default() };
         let mut addresses = [0; INLINE as usize];
