@@ -181,7 +181,7 @@ fn mat_vecs_do_without_fragments() {
     let test = "mat_vecs_do_without_fragments";
     for gate in ["KNOWN_FRAGMENTS", "COOPMAT_MATVEC"] {
         let gate = format!("MLX_VK_ENABLE_{gate}");
-        if mlx_tests::in_child(test, &[(&gate, "0")], products::all).is_none() {
+        if mlx_tests::in_child(test, &[(&gate, "0")], products::mat_vecs).is_none() {
             return;
         }
     }

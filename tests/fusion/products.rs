@@ -8,17 +8,22 @@ const HALVES: [Dtype; 2] = [Dtype::Bfloat16, Dtype::Float16];
 const DTYPES: [Dtype; 3] = [Dtype::Bfloat16, Dtype::Float16, Dtype::Float32];
 
 pub(crate) fn all() {
+    mat_vecs();
+    many_rows();
+    values_that_are_needed_are_kept();
+    groups_that_come_apart();
+}
+
+/// Those of few rows.
+pub(crate) fn mat_vecs() {
     siblings_and_norms();
     gates();
     residuals();
     every_format();
     dense();
     fragments();
-    many_rows();
     several_rows();
     several_long_rows();
-    values_that_are_needed_are_kept();
-    groups_that_come_apart();
 }
 
 /// Three products of a normalized row are one kernel: norm and two products disappear in the first.
