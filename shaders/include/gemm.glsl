@@ -57,7 +57,6 @@ Batch batch_at(uint batch) {
 #include "picks.glsl"
 #include "groups.glsl"
 
-#ifdef OWN_PUSH
 // Stores four neighbours of a row of the result, as far as they are columns.
 void put_quad(Batch at_, uint row, uint column, vec4 x) {
     uint64_t i = uint64_t(row) * uint64_t(at_.n) + uint64_t(column);
@@ -65,25 +64,31 @@ void put_quad(Batch at_, uint row, uint column, vec4 x) {
     else [[unroll]] for (uint e = 0u; e < 4u; ++e)
         if (column + e < at_.n) store_float(OUT_DTYPE, at_.result, int64_t(i) + int64_t(e), x[e]);
 }
+
+#ifdef OWN_PUSH
+vec4 addend(Batch at_, uint row, uint column) { return vec4(0.0); }
+void store_sum(Batch at_, uint row, uint column, vec4 x, vec4 added) { store_quad(at_, row, column, x); }
 #else
-// Four neighbours of a row of which the first `count` exist.
-vec4 finish(Batch at_, uint row, uint column, uint count, vec4 x) {
-    uint64_t from = at(DTYPE, at_.c, int64_t(row) * c_row + int64_t(column) * c_column);
-    if (C_VECTOR) return alpha * x + beta * fetch4(DTYPE, true, from);
+// What is added to four neighbours of a row. In the place of what does not exist it is the nearest that does:
+// a load that no branch decides about can be ahead of others.
+vec4 addend(Batch at_, uint row, uint column) {
+    if (!ADD) return vec4(0.0);
+    uint first = min(column, (at_.n - 1u) / 4u * 4u), last = at_.n - 1u - first;
+    uint64_t from = at(DTYPE, at_.c, int64_t(min(row, at_.m - 1u)) * c_row + int64_t(first) * c_column);
+    if (C_VECTOR) return beta * fetch4(DTYPE, true, from);
+    vec4 x;
     [[unroll]] for (uint e = 0u; e < 4u; ++e)
-        if (e < count) x[e] = alpha * x[e] + beta * fetch(DTYPE, at(DTYPE, from, int64_t(e) * c_column));
-    return x;
+        x[e] = fetch(DTYPE, at(DTYPE, from, int64_t(min(e, last)) * c_column));
+    return beta * x;
 }
 
-// Stores four neighbours of a row, as far as they exist.
+// Stores four neighbours of a row and what is added to them, as far as they exist.
+void store_sum(Batch at_, uint row, uint column, vec4 x, vec4 added) {
+    if (row < at_.m && column < at_.n) put_quad(at_, row, column, ADD ? alpha * x + added : x);
+}
+
 void store_quad(Batch at_, uint row, uint column, vec4 x) {
-    if (row >= at_.m || column >= at_.n) return;
-    uint64_t i = uint64_t(row) * uint64_t(at_.n) + uint64_t(column);
-    uint count = min(4u, at_.n - column);
-    if (ADD) x = finish(at_, row, column, count, x);
-    if ((at_.n & 3u) == 0u) store_float4(OUT_DTYPE, at_.result, i / 4ul, x);
-    else [[unroll]] for (uint e = 0u; e < 4u; ++e)
-        if (e < count) store_float(OUT_DTYPE, at_.result, int64_t(i) + int64_t(e), x[e]);
+    store_sum(at_, row, column, x, addend(at_, row, column));
 }
 #endif
 

@@ -229,24 +229,30 @@ vec4 result_quad(uint mine, uint row, uint quad) {
 // is where its part of the tile begins. A call in here that the driver does not inline would
 // keep the sums in memory all along.
 void store(Batch at_, uint row0, uint column0, uint column) {
-    const uint QUADS = GATED ? WN / 8u : WN / 4u;
+    const uint QUADS = GATED ? WN / 8u : WN / 4u, EACH = (FM * QUADS + SUBGROUP - 1u) / SUBGROUP;
     uint mine = gl_SubgroupID * OUT_SIZE;
     [[unroll]] for (uint i = 0u; i < WM / FM; ++i) {
+        // All at once, because no load goes before a store.
+        vec4 added[EACH];
+        [[unroll]] for (uint e = 0u; e < EACH; ++e) {
+            uint q = e * SUBGROUP + gl_SubgroupInvocationID;
+            added[e] = addend(at_, row0 + i * FM + q / QUADS, column0 + column + q % QUADS * 4u);
+        }
         [[unroll]] for (uint j = 0u; j < WN / FN; ++j)
             coopMatStore(sums[i * (WN / FN) + j], slices, mine + j * FN / 4u, OUT_PITCH,
                 gl_CooperativeMatrixLayoutRowMajor);
         controlBarrier(
             gl_ScopeSubgroup, gl_ScopeSubgroup, gl_StorageSemanticsShared, gl_SemanticsAcquireRelease);
-        [[unroll]] for (uint q = 0u; q < FM * QUADS; q += SUBGROUP) {
-            uint at_quad = q + gl_SubgroupInvocationID, row = at_quad / QUADS, quad = at_quad % QUADS;
-            if (FM * QUADS % SUBGROUP != 0u && at_quad >= FM * QUADS) continue;
+        [[unroll]] for (uint e = 0u; e < EACH; ++e) {
+            uint q = e * SUBGROUP + gl_SubgroupInvocationID, row = q / QUADS, quad = q % QUADS;
+            if (FM * QUADS % SUBGROUP != 0u && q >= FM * QUADS) continue;
             uint in_tile = column + quad * 4u;
             bool second_ = SIBLINGS && !GATED && in_tile >= border;
             Batch to = at_;
             if (second_) to.result = second.result;
             if (second_) to.n = second.n;
-            store_quad(to, row0 + i * FM + row, second_ ? in_tile - border : column0 + in_tile,
-                result_quad(mine, row, quad));
+            store_sum(to, row0 + i * FM + row, second_ ? in_tile - border : column0 + in_tile,
+                result_quad(mine, row, quad), added[e]);
         }
         controlBarrier(
             gl_ScopeSubgroup, gl_ScopeSubgroup, gl_StorageSemanticsShared, gl_SemanticsAcquireRelease);
