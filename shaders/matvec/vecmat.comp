@@ -40,6 +40,14 @@ const uint SPLITS = gl_WorkGroupSize.x / ACROSS;
 shared vec4 parts[gl_WorkGroupSize.x];
 vec4 sums[VECTORS * WIDTH / 4u];
 
+#if VARIANT == 1
+// Elements as MLX's dequantize stores them, and as tiles have them.
+vec4 stored(vec4 x) {
+    if (DTYPE == FLOAT32) return x;
+    return vec4(half_pair(DTYPE, pack_halves(DTYPE, x.xy)), half_pair(DTYPE, pack_halves(DTYPE, x.zw)));
+}
+#endif
+
 // Columns of row kk; zero past the end.
 void load_row(uint kk, uint64_t base, uint column, out vec4 row[WIDTH / 4u]) {
     [[unroll]] for (uint w = 0u; w < WIDTH / 4u; ++w) row[w] = vec4(0.0);
@@ -50,8 +58,8 @@ void load_row(uint kk, uint64_t base, uint column, out vec4 row[WIDTH / 4u]) {
     int64_t group = int64_t(index * uint64_t(columns / GROUP) + uint64_t(column / GROUP));
     if (FORMAT == AFFINE) {
         float scale = fetch(DTYPE, at(DTYPE, c, group)), bias = fetch(DTYPE, at(DTYPE, extra, group));
-        row[0] = fma(fields8_low(p), vec4(scale), vec4(bias));
-        row[1] = fma(fields8_high(p), vec4(scale), vec4(bias));
+        row[0] = stored(fma(fields8_low(p), vec4(scale), vec4(bias)));
+        row[1] = stored(fma(fields8_high(p), vec4(scale), vec4(bias)));
     } else {
         float scale = float_scale(c, group);
         row[0] = elements8_low(p) * scale;

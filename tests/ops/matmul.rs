@@ -235,6 +235,23 @@ fn many_rows_of_halves() {
     });
 }
 
+/// A large matrix times a few columns, as low-rank adaptation has it.
+#[test]
+fn a_large_matrix_times_few_columns() {
+    mlx_tests::init();
+    mlx::with_device(Device::GPU, || {
+        for (dtype, layout) in
+            [(Dtype::Bfloat16, Layout::Contiguous), (Dtype::Float16, Layout::Transposed)]
+        {
+            let view = |shape: &[usize], seed| {
+                layout.view(shape, |s| filled(s, dtype, noise(seed, -1.0, 1.0)))
+            };
+            check(&format!("{dtype} {layout:?}"), &view(&[2050, 2056], 1), &view(&[2056, 8], 2));
+        }
+    })
+    .unwrap();
+}
+
 /// Sizes from which a device may make products of float32 on cooperative matrices of bfloat16: tails on every
 /// side, views, batches of which one side repeats, and addends.
 #[test]

@@ -236,6 +236,25 @@ fn products_of_every_kind() {
     });
 }
 
+/// A matrix that is not transposed is for few rows what it is for many: the one that `dequantize` gives.
+#[test]
+fn few_rows_take_rounded_elements() {
+    mlx_tests::init();
+    mlx::with_device(Device::GPU, || {
+        for dtype in [Dtype::Float16, Dtype::Bfloat16] {
+            for (rows, inner) in [(1, 128), (3, 256), (8, 64)] {
+                let q = Quantized::new(&filled(&[inner, 128], dtype, noise(1, -1.0, 0.9)), 32, 4);
+                let x = filled(&[rows, inner], dtype, noise(8, -1.0, 1.0));
+                let [words, scales, biases] = q.inputs();
+                let got = ops::quantized_matmul(&x, words, scales, biases, false, 32, 4).unwrap();
+                let [_, whole] = product(&values(&x), inner, &q, 128, false, dtype);
+                assert_approx(&format!("{rows} rows of {inner}, {dtype}"), &got, &whole);
+            }
+        }
+    })
+    .unwrap();
+}
+
 /// Numbers of rows between which kernels change, from one to many.
 #[test]
 fn products_of_any_number_of_rows() {
