@@ -1,5 +1,5 @@
-// How operands of an elementwise kernel lie beside its output, which lies in order. Needs elementwise.glsl, the
-// constant DTYPE, and `walk` and `ndim` of the push constants.
+// How operands of an elementwise kernel lie beside its output, which lies in order. Needs elementwise.glsl,
+// the constant DTYPE, and `walk` and `ndim` of the push constants.
 
 // How an operand lies: as the output does; one element; by a walk. [host]
 const uint IN_ORDER = 0, ONE = 1, WALKED = 2;

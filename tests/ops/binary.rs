@@ -144,8 +144,8 @@ fn rows_columns_and_scalars_broadcast() {
     });
 }
 
-/// Operands whose last axis is walked by fours: broadcast in the middle, turned around, backwards, and parts of
-/// rows that begin at a multiple of four or elsewhere.
+/// Operands whose last axis is walked by fours: broadcast in the middle, turned around, backwards, and parts
+/// of rows that begin at a multiple of four or elsewhere.
 #[test]
 fn fours_of_the_last_axis() {
     const SHAPE: [usize; 3] = [6, 5, 8];
@@ -168,17 +168,26 @@ fn fours_of_the_last_axis() {
             for (i, a) in operands.iter().enumerate() {
                 for (j, b) in operands.iter().enumerate().filter(|&(j, _)| i.max(j) > 1) {
                     let (x, y) = (Host::of(a), Host::of(b));
-                    let want: Vec<f64> = indices(&SHAPE).map(|at| x.at(&at).max(y.at(&at))).collect();
+                    let want: Vec<f64> =
+                        indices(&SHAPE).map(|at| x.at(&at).max(y.at(&at))).collect();
                     let got = ops::maximum(a, b).unwrap();
                     assert_ulps(&format!("{i} and {j}, {dtype} on {device}"), &got, &want, 0.0);
                     let less: Vec<f64> =
                         indices(&SHAPE).map(|at| f64::from(x.at(&at) < y.at(&at))).collect();
-                    assert_eq!(values(&ops::less(a, b).unwrap()), less, "{i} < {j}, {dtype} on {device}");
+                    assert_eq!(
+                        values(&ops::less(a, b).unwrap()),
+                        less,
+                        "{i} < {j}, {dtype} on {device}"
+                    );
                 }
                 if dtype.is_floating() {
                     let whole = ops::broadcast_to(a, &SHAPE).unwrap();
                     let want: Vec<f64> = values(&whole).iter().map(|x| -x).collect();
-                    assert_eq!(values(&ops::negative(&whole).unwrap()), want, "-{i}, {dtype} on {device}");
+                    assert_eq!(
+                        values(&ops::negative(&whole).unwrap()),
+                        want,
+                        "-{i}, {dtype} on {device}"
+                    );
                 }
             }
         }

@@ -44,8 +44,8 @@ pub(super) fn eval(
     let (left, right) = (ctx.input(a)?, ctx.input(b)?);
     let operands = Operands::new([a, b]);
     let destination = operands.destination(ctx, [a, b], output)?;
-    let lanes = operands
-        .lanes([(left, a.dtype()), (right, b.dtype())], (destination, output.dtype));
+    let lanes =
+        operands.lanes([(left, a.dtype()), (right, b.dtype())], (destination, output.dtype));
     let count = output.size() as u64;
     let (walk, ndim) = operands.walk(ctx)?;
     let push = Push {

@@ -33,7 +33,9 @@ fn select(ctx: &mut Ctx<'_>, inputs: &[Array; 3], output: &mut Output) -> Result
     let at = [condition, left, right];
     let mode = match inputs.iter().all(|a| a.evaluated().layout.flags.row_contiguous) {
         true => DENSE,
-        false if size <= 4 && walk.has_quads([(condition, 1), (left, size), (right, size)]) => STRIDED4,
+        false if size <= 4 && walk.has_quads([(condition, 1), (left, size), (right, size)]) => {
+            STRIDED4
+        }
         false => STRIDED,
     };
     let count = output.size() as u64;

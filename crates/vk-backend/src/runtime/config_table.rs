@@ -86,7 +86,7 @@ options! {
     enable_programs: bool = true, "MLX_VK_ENABLE_PROGRAMS",
         "chains of elementwise operations as one kernel, linked while the program runs";
     program_sightings: u64 = 16, "MLX_VK_PROGRAM_SIGHTINGS",
-        "how often a chain of few elements is seen before its kernel is linked; 0 links each at once, and who \
+        "how often a chain of few elements is seen before its kernel is linked; 0 links it at once, and who \
          evaluates waits";
 
     // Kernel gates.
