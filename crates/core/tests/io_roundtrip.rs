@@ -274,6 +274,30 @@ fn quantized_gguf_becomes_the_affine_form_without_loss() {
     }
 }
 
+#[test]
+fn small_floats_of_gguf_keep_their_codes_and_exponents() {
+    let (rows, columns) = (3, 96);
+    let mut random = SmallRng::seed_from_u64(4);
+    let codes: Vec<u8> = (0..rows * columns).map(|_| random.random_range(0..16)).collect();
+    let exponents: Vec<u8> = (0..rows * columns / 32).map(|_| random.random()).collect();
+    let mut data = Vec::new();
+    for (exponent, codes) in exponents.iter().zip(codes.chunks(32)) {
+        data.push(*exponent);
+        data.extend((0..16).map(|j| codes[j] | codes[j + 16] << 4));
+    }
+    let file =
+        GgufFile::default().entry("x.weight", &[columns as u64, rows as u64], 39, 0).data(data);
+    let tensors = parse("gguf", &file.bytes()).unwrap();
+    let words = tensors["x.weight"].to_vec::<u32>().unwrap();
+    let unpacked: Vec<u8> =
+        words.iter().flat_map(|w| (0..8).map(move |i| (w >> (4 * i) & 15) as u8)).collect();
+    assert_eq!(unpacked, codes);
+    assert_eq!(tensors["x.weight"].shape(), [rows, columns / 8]);
+    assert_eq!(tensors["x.scales"].shape(), [rows, columns / 32]);
+    assert_eq!(tensors["x.scales"].to_vec::<u8>().unwrap(), exponents);
+    assert_eq!(tensors.len(), 2, "small floats have no biases");
+}
+
 /// A writer on a disk with `room` bytes left.
 struct FullDisk {
     room: usize,

@@ -19,7 +19,7 @@ use mlx_vulkan_lm::{
 use serde_json::{Value, json};
 use support::{
     Case, case,
-    experts::{interleaved, one_by_one},
+    experts::{ggml_blocks, interleaved, one_by_one},
     on_every_device,
 };
 
@@ -71,28 +71,34 @@ fn experts_of_gpt_oss_are_taken_apart() {
     });
 }
 
-/// With what the makers' config.json says: mxfp4 experts, and nothing else quantized.
+/// The weights of a case with mxfp4 experts, and nothing else quantized.
+fn dense_but_experts(case: &Case) -> Arrays {
+    let mut dense = Arrays::new();
+    let weights = case.weights();
+    for (name, array) in &weights {
+        let module = name.strip_suffix(".weight").unwrap_or(name);
+        match weights.get(&format!("{module}.biases")) {
+            Some(biases) if name.ends_with(".weight") => {
+                let scales = &weights[&format!("{module}.scales")];
+                let (group, bits) = if module.ends_with("router") { (64, 8) } else { (32, 4) };
+                let array = ops::dequantize(array, scales, biases, group, bits).unwrap();
+                dense.insert(name.clone(), array);
+            }
+            Some(_) => {}
+            None if name.ends_with(".scales") && !name.contains("experts") => {}
+            None if name.ends_with(".biases") => {}
+            None => drop(dense.insert(name.clone(), array.clone())),
+        }
+    }
+    dense
+}
+
+/// With what the makers' config.json says.
 #[test]
 fn a_published_gpt_oss_says_mxfp4_and_keeps_the_rest_dense() {
     on_every_device(|device| {
         let case = case("gpt_oss mxfp4");
-        let mut dense = Arrays::new();
-        let weights = case.weights();
-        for (name, array) in &weights {
-            let module = name.strip_suffix(".weight").unwrap_or(name);
-            match weights.get(&format!("{module}.biases")) {
-                Some(biases) if name.ends_with(".weight") => {
-                    let scales = &weights[&format!("{module}.scales")];
-                    let (group, bits) = if module.ends_with("router") { (64, 8) } else { (32, 4) };
-                    let array = ops::dequantize(array, scales, biases, group, bits).unwrap();
-                    dense.insert(name.clone(), array);
-                }
-                Some(_) => {}
-                None if name.ends_with(".scales") && !name.contains("experts") => {}
-                None if name.ends_with(".biases") => {}
-                None => drop(dense.insert(name.clone(), array.clone())),
-            }
-        }
+        let dense = dense_but_experts(&case);
         let mut config = case.config.clone();
         config.as_object_mut().unwrap().remove("quantization");
         config["quantization_config"] =
@@ -121,7 +127,7 @@ fn gguf_name(name: &str) -> String {
 }
 
 /// The tensors as llama.cpp's converter stores them.
-fn gguf_tensors(case: &Case, norm: &str) -> Arrays {
+fn gguf_tensors(weights: Arrays, norm: &str) -> Arrays {
     let rename = |name: String| {
         let mut name = gguf_name(&name).replace("post_attention_layernorm", norm);
         for module in ["mlp.switch_mlp.", "mlp.experts."] {
@@ -131,7 +137,7 @@ fn gguf_tensors(case: &Case, norm: &str) -> Arrays {
         }
         name.replace("mlp.", "ffn_").replace("_proj", "")
     };
-    case.weights().into_iter().map(|(name, array)| (rename(name), array)).collect()
+    weights.into_iter().map(|(name, array)| (rename(name), array)).collect()
 }
 
 fn gguf_metadata(
@@ -188,7 +194,7 @@ fn qwen3_moe_gguf(file: &Path) -> Case {
         ("expert_feed_forward_length", GgufValue::Uint32(32)),
     ];
     let metadata = gguf_metadata(&case, "qwen3moe", &more);
-    mlx::io::save_gguf(file, &gguf_tensors(&case, "ffn_norm"), &metadata).unwrap();
+    mlx::io::save_gguf(file, &gguf_tensors(case.weights(), "ffn_norm"), &metadata).unwrap();
     case
 }
 
@@ -207,26 +213,70 @@ fn gguf_files_of_qwen_are_the_same_and_can_be_exported() {
     });
 }
 
+/// The metadata of a `gpt_oss` case.
+fn gpt_oss_metadata(case: &Case) -> BTreeMap<String, GgufValue> {
+    let more = [
+        ("expert_count", GgufValue::Uint32(8)),
+        ("expert_feed_forward_length", GgufValue::Uint32(96)),
+        ("attention.sliding_window", GgufValue::Uint32(16)),
+        ("rope.scaling.type", GgufValue::String("yarn".to_owned())),
+        ("rope.scaling.factor", GgufValue::Float32(32.0)),
+        ("rope.scaling.original_context_length", GgufValue::Uint32(64)),
+    ];
+    gguf_metadata(case, "gpt-oss", &more)
+}
+
 #[test]
 fn gguf_files_of_gpt_oss_are_the_same() {
     on_every_device(|device| {
         let place = tempfile::tempdir().unwrap();
         let (file, case) = (place.path().join("m.gguf"), case("gpt_oss"));
-        let more = [
-            ("expert_count", GgufValue::Uint32(8)),
-            ("expert_feed_forward_length", GgufValue::Uint32(96)),
-            ("attention.sliding_window", GgufValue::Uint32(16)),
-            ("rope.scaling.type", GgufValue::String("yarn".to_owned())),
-            ("rope.scaling.factor", GgufValue::Float32(32.0)),
-            ("rope.scaling.original_context_length", GgufValue::Uint32(64)),
-        ];
-        let metadata = gguf_metadata(&case, "gpt-oss", &more);
-        let tensors = gguf_tensors(&case, "post_attention_norm");
-        mlx::io::save_gguf(&file, &tensors, &metadata).unwrap();
+        let tensors = gguf_tensors(case.weights(), "post_attention_norm");
+        mlx::io::save_gguf(&file, &tensors, &gpt_oss_metadata(&case)).unwrap();
         let got = logits(&open(&file), &case.prompt, 2048);
         assert_close(&got, &case.first, 2e-3, &format!("on {device}"));
         let refused = export_hf(&file, &place.path().join("out"), None).unwrap_err().to_string();
         assert!(refused.contains("gpt-oss is not exported"), "{refused}");
+    });
+}
+
+/// Makes the tensor `name` of a GGUF file, whose bytes were written as one axis of int8, one of mxfp4 with
+/// this shape. Its entry grows by 16 bytes.
+fn declare_mxfp4(file: &mut Vec<u8>, name: &str, shape: [usize; 3]) {
+    const MXFP4: u32 = 39;
+    let key = [&(name.len() as u64).to_le_bytes(), name.as_bytes()].concat();
+    let at = file.windows(key.len()).position(|window| window == key).expect("it is there");
+    // Number of axes, one axis, and the type.
+    let dims = at + key.len()..at + key.len() + 4 + 8 + 4;
+    let axes = shape.iter().rev().flat_map(|&d| (d as u64).to_le_bytes());
+    let entry: Vec<u8> =
+        3u32.to_le_bytes().into_iter().chain(axes).chain(MXFP4.to_le_bytes()).collect();
+    file.splice(dims, entry);
+}
+
+/// As it is published for llama.cpp: experts in mxfp4, the rest dense.
+#[test]
+fn gguf_files_of_gpt_oss_have_mxfp4_experts() {
+    on_every_device(|device| {
+        let place = tempfile::tempdir().unwrap();
+        let (file, case) = (place.path().join("m.gguf"), case("gpt_oss mxfp4"));
+        let mut tensors = gguf_tensors(dense_but_experts(&case), "post_attention_norm");
+        let mut shapes = Vec::new();
+        let scales = tensors.extract_if(.., |name, _| name.ends_with("_exps.scales"));
+        for (name, scales) in scales.collect::<Vec<_>>() {
+            let name = name.replace(".scales", ".weight");
+            let words = &tensors[&name];
+            shapes.push((name.clone(), [words.dim(0), words.dim(1), words.dim(2) * 8]));
+            let blocks = ggml_blocks(words, &scales);
+            tensors.insert(name, blocks);
+        }
+        mlx::io::save_gguf(&file, &tensors, &gpt_oss_metadata(&case)).unwrap();
+        let mut bytes = std::fs::read(&file).unwrap();
+        assert!((16 * shapes.len()).is_multiple_of(32), "the data behind stays aligned");
+        shapes.iter().for_each(|(name, shape)| declare_mxfp4(&mut bytes, name, *shape));
+        std::fs::write(&file, &bytes).unwrap();
+        let got = logits(&open(&file), &case.prompt, 2048);
+        assert_close(&got, &case.first, 2e-3, &format!("on {device}"));
     });
 }
 

@@ -2,8 +2,8 @@
 //!
 //! Format: <https://github.com/ggml-org/ggml/blob/master/docs/gguf.md>. A file has typed metadata, a
 //! directory of tensors and their aligned data. Shapes are stored with the fastest axis first and
-//! come out reversed, as MLX has them. Quantized tensors come out in MLX's affine form, with
-//! groups of 32 and without loss: see [`parse`].
+//! come out reversed, as MLX has them. Quantized tensors come out in MLX's affine form or as small
+//! floats, with groups of 32 and without loss: see [`parse`].
 
 mod directory;
 mod metadata;
@@ -44,7 +44,7 @@ const ALIGNMENT: &str = "general.alignment";
 pub struct Gguf {
     /// The metadata by key.
     pub metadata: Metadata,
-    /// The tensors by name; a quantized one is three arrays.
+    /// The tensors by name; a quantized one is two or three arrays.
     pub tensors: Arrays,
 }
 
@@ -71,6 +71,9 @@ pub fn load_gguf(path: impl AsRef<Path>) -> Result<Gguf> {
 ///
 /// −8 d and −128 d are exact in float16 unless they overflow, which is refused: no real weight is so
 /// large.
+///
+/// One of type MXFP4 becomes MLX's mode of this name: `x.weight` (uint32, the floats packed in the same way)
+/// and `x.scales` (uint8, the exponents as stored), without biases.
 ///
 /// # Errors
 /// When the bytes break a rule of the format, or a tensor's type is not supported.
@@ -130,7 +133,7 @@ fn read_head(context: Context<'_>, reader: &mut Reader<'_>) -> Result<(Metadata,
     Ok((metadata, entries))
 }
 
-/// Adds the three arrays of a quantized tensor.
+/// Adds the arrays of a quantized tensor.
 fn insert_repacked(
     context: Context<'_>,
     tensors: &mut Arrays,
@@ -140,7 +143,10 @@ fn insert_repacked(
     let stem = entry.name.strip_suffix(".weight").unwrap_or(&entry.name).to_owned();
     insert(context, tensors, entry.name, arrays.weights)?;
     insert(context, tensors, format!("{stem}.scales"), arrays.scales)?;
-    insert(context, tensors, format!("{stem}.biases"), arrays.biases)
+    match arrays.biases {
+        Some(biases) => insert(context, tensors, format!("{stem}.biases"), biases),
+        None => Ok(()),
+    }
 }
 
 fn insert(context: Context<'_>, tensors: &mut Arrays, name: String, array: Array) -> Result<()> {

@@ -165,6 +165,7 @@ fn gguf_with_blocks() -> Vec<u8> {
     data[..12].copy_from_slice(bytemuck::cast_slice(&[1f32, 2.0, 3.0]));
     data.extend(block(&scale, 16));
     data.extend(block(&[scale, scale].concat(), 16));
+    data.extend(block(&[127], 16));
     data.extend(block(&scale, 32));
     let strings = [8u32.to_le_bytes().to_vec(), 2u64.to_le_bytes().to_vec()].concat();
     let strings = [strings, gguf_string("<s>"), gguf_string("é")].concat();
@@ -175,7 +176,8 @@ fn gguf_with_blocks() -> Vec<u8> {
         .entry("norm", &[3], 0, 0)
         .entry("q40.weight", &[32, 1], 2, 128)
         .entry("q41.weight", &[32, 1], 3, 192)
-        .entry("q80.weight", &[32, 1], 8, 256)
+        .entry("mxfp4.weight", &[32, 1], 39, 256)
+        .entry("q80.weight", &[32, 1], 8, 320)
         .data(data)
         .bytes()
 }

@@ -24,6 +24,20 @@ pub(crate) fn one_by_one(weights: Arrays) -> Arrays {
     out
 }
 
+/// As ggml stores mxfp4, a byte an element: behind each block's exponent 16 bytes, of which byte j has code j
+/// below code j + 16.
+pub(crate) fn ggml_blocks(words: &Array, exponents: &Array) -> Array {
+    let (words, exponents): (Vec<u32>, Vec<u8>) =
+        (words.to_vec().unwrap(), exponents.to_vec().unwrap());
+    let block = |(words, exponent): (&[u32], &u8)| {
+        let code = |i: usize| (words[i / 8] >> (i % 8 * 4) & 15) as u8;
+        let bytes = (0..16).map(|j| code(j) | code(j + 16) << 4);
+        std::iter::once(*exponent).chain(bytes).map(|byte| byte as i8).collect::<Vec<_>>()
+    };
+    let blocks: Vec<i8> = words.chunks(4).zip(&exponents).flat_map(block).collect();
+    Array::from_slice(&blocks, &[blocks.len()]).unwrap()
+}
+
 /// As OpenAI publishes them: rows of gate and up take turns, words are 16 bytes a block.
 pub(crate) fn interleaved(weights: Arrays) -> Arrays {
     let mut out = Arrays::new();

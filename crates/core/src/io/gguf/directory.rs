@@ -33,6 +33,8 @@ pub(super) enum Kind {
     Q4_1,
     /// Blocks of a float16 scale and 32 codes of 8 bits.
     Q8_0,
+    /// Blocks of an exponent and 32 floats of 4 bits.
+    Mxfp4,
 }
 
 impl Kind {
@@ -49,6 +51,7 @@ impl Kind {
             27 => Kind::Plain(Dtype::Int64),
             28 => Kind::Plain(Dtype::Float64),
             30 => Kind::Plain(Dtype::Bfloat16),
+            39 => Kind::Mxfp4,
             _ => return None,
         })
     }
@@ -65,7 +68,13 @@ impl Kind {
             Kind::Q4_0 => 2 + 16,
             Kind::Q4_1 => 4 + 16,
             Kind::Q8_0 => 2 + 32,
+            Kind::Mxfp4 => 1 + 16,
         }
+    }
+
+    /// Dtype of the scale of a block of a quantized type; the block begins with it.
+    pub(super) fn scale(self) -> Dtype {
+        if self == Kind::Mxfp4 { Dtype::Uint8 } else { Dtype::Float16 }
     }
 
     /// Bits of a code of a quantized type in MLX's form.
@@ -88,7 +97,6 @@ fn type_name(id: u32) -> &'static str {
         15 => "Q8_K",
         16..=23 | 29 => "IQ",
         34 | 35 => "TQ",
-        39 => "MXFP4",
         _ => "unknown",
     }
 }

@@ -1,4 +1,4 @@
-//! ggml's blocks to MLX's affine form, on all cores.
+//! ggml's blocks to MLX's forms, on all cores.
 
 use std::{ops::ControlFlow, sync::Mutex, thread};
 
@@ -19,14 +19,15 @@ const JOB: usize = 1 << 15;
 pub(super) struct Repacked {
     pub(super) weights: Array,
     pub(super) scales: Array,
-    pub(super) biases: Array,
+    /// None of small floats.
+    pub(super) biases: Option<Array>,
 }
 
 /// The memory of a [`Repacked`].
 struct Memory {
     weights: HostVec,
     scales: HostVec,
-    biases: HostVec,
+    biases: Option<HostVec>,
 }
 
 /// Blocks to repack and where to.
@@ -55,8 +56,8 @@ fn allocate(entry: &Entry) -> Result<Memory> {
     // No larger than the file's form of the same tensor, whose size was checked.
     Ok(Memory {
         weights: HostVec::new(blocks * entry.kind.bits() * BLOCK / 8)?,
-        scales: HostVec::new(blocks * 2)?,
-        biases: HostVec::new(blocks * 2)?,
+        scales: HostVec::new(blocks * entry.kind.scale().size())?,
+        biases: (entry.kind != Kind::Mxfp4).then(|| HostVec::new(blocks * 2)).transpose()?,
     })
 }
 
@@ -65,14 +66,17 @@ fn split<'a>(bytes: &'a [u8], entry: &'a Entry, memory: &'a mut Memory) -> Vec<J
     let blocks = bytes.get(entry.range.clone()).unwrap_or_default();
     let weights = memory.weights.bytes_mut().unwrap_or_default();
     let scales = memory.scales.bytes_mut().unwrap_or_default();
-    let biases = memory.biases.bytes_mut().unwrap_or_default();
+    let biases = memory.biases.as_mut().and_then(HostMemory::bytes_mut).unwrap_or_default();
+    let mut biases = biases.chunks_mut(JOB * 2);
     let parts = blocks
         .chunks(JOB * entry.kind.block_bytes())
         .zip(weights.chunks_mut(JOB * entry.kind.bits() * BLOCK / 8))
-        .zip(scales.chunks_mut(JOB * 2).zip(biases.chunks_mut(JOB * 2)));
-    parts
-        .map(|((blocks, weights), (scales, biases))| Job { entry, blocks, weights, scales, biases })
-        .collect()
+        .zip(scales.chunks_mut(JOB * entry.kind.scale().size()));
+    let job = |((blocks, weights), scales)| {
+        let biases = biases.next().unwrap_or_default();
+        Job { entry, blocks, weights, scales, biases }
+    };
+    parts.map(job).collect()
 }
 
 /// Runs the jobs on all cores; the error has the tensor's name.
@@ -107,38 +111,58 @@ fn run(jobs: Vec<Job<'_>>) -> Result<(), (String, String)> {
 impl Job<'_> {
     fn run(self) -> Result<(), String> {
         let kind = self.entry.kind;
-        let (scales, _) = self.scales.as_chunks_mut::<2>();
-        let (biases, _) = self.biases.as_chunks_mut::<2>();
+        let scale_bytes = kind.scale().size();
+        let mut biases = self.biases.as_chunks_mut::<2>().0.iter_mut();
         let blocks = self.blocks.chunks_exact(kind.block_bytes());
         let weights = self.weights.chunks_exact_mut(kind.bits() * BLOCK / 8);
-        for (((block, weights), scale), bias) in blocks.zip(weights).zip(scales).zip(biases) {
-            *scale = [block[0], block[1]];
-            match kind {
-                Kind::Q4_0 => {
-                    *bias = scaled(*scale, -8.0)?;
-                    unpack_nibbles(&block[2..], weights);
-                }
-                Kind::Q4_1 => {
-                    *bias = [block[2], block[3]];
-                    unpack_nibbles(&block[4..], weights);
-                }
-                Kind::Q8_0 => {
-                    *bias = scaled(*scale, -128.0)?;
-                    for (code, q) in weights.iter_mut().zip(&block[2..]) {
-                        // As i8 + 128 → u8.
-                        *code = q ^ 0x80;
-                    }
-                }
-                Kind::Plain(_) => return Err("is not quantized".into()),
+        let scales = self.scales.chunks_exact_mut(scale_bytes);
+        for ((block, weights), scale) in blocks.zip(weights).zip(scales) {
+            let (own, codes) = block.split_at(scale_bytes);
+            scale.copy_from_slice(own);
+            let bias = unpack(kind, own, codes, weights)?;
+            if let (Some(bias), Some(place)) = (bias, biases.next()) {
+                *place = bias;
             }
         }
         Ok(())
     }
 }
 
+/// Unpacks what follows a block's scale; the bias, if the type has one.
+fn unpack(
+    kind: Kind,
+    scale: &[u8],
+    codes: &[u8],
+    weights: &mut [u8],
+) -> Result<Option<[u8; 2]>, String> {
+    Ok(match kind {
+        Kind::Q4_0 => {
+            unpack_nibbles(codes, weights);
+            Some(scaled(scale, -8.0)?)
+        }
+        Kind::Q4_1 => {
+            unpack_nibbles(&codes[2..], weights);
+            Some([codes[0], codes[1]])
+        }
+        Kind::Q8_0 => {
+            for (code, q) in weights.iter_mut().zip(codes) {
+                // As i8 + 128 → u8.
+                *code = q ^ 0x80;
+            }
+            Some(scaled(scale, -128.0)?)
+        }
+        // ggml takes floats for twice and scales for half of what they are.
+        Kind::Mxfp4 => {
+            unpack_nibbles(codes, weights);
+            None
+        }
+        Kind::Plain(_) => return Err("is not quantized".into()),
+    })
+}
+
 /// `factor · scale`, which is exact for powers of two unless it overflows.
-fn scaled(scale: [u8; 2], factor: f32) -> Result<[u8; 2], String> {
-    let scale = f16::from_le_bytes(scale);
+fn scaled(scale: &[u8], factor: f32) -> Result<[u8; 2], String> {
+    let scale = f16::from_le_bytes([scale[0], scale[1]]);
     let bias = f16::from_f32(factor * scale.to_f32());
     if bias.is_finite() {
         Ok(bias.to_le_bytes())
@@ -178,10 +202,11 @@ fn arrays(entry: &Entry, memory: Memory) -> Result<Repacked> {
     let groups = with_last(columns / BLOCK);
     let words = with_last(columns / BLOCK * entry.kind.bits());
     let of = |memory, shape, dtype| Array::from_buffer(Buffer::from_vec(memory), shape, dtype, 0);
+    let biases = memory.biases.map(|memory| of(memory, groups.clone(), Dtype::Float16));
     Ok(Repacked {
         weights: of(memory.weights, words, Dtype::Uint32)?,
-        scales: of(memory.scales, groups.clone(), Dtype::Float16)?,
-        biases: of(memory.biases, groups, Dtype::Float16)?,
+        biases: biases.transpose()?,
+        scales: of(memory.scales, groups, entry.kind.scale())?,
     })
 }
 
@@ -204,7 +229,7 @@ mod tests {
     fn biases_are_exact_or_refused() {
         for bits in 0..=u16::MAX {
             let scale = f16::from_bits(bits);
-            match scaled(scale.to_le_bytes(), -8.0) {
+            match scaled(&scale.to_le_bytes(), -8.0) {
                 Ok(bias) => assert_eq!(f16::from_le_bytes(bias).to_f64(), -8.0 * scale.to_f64()),
                 Err(_) => assert!(!scale.is_finite() || scale.to_f64().abs() * 8.0 > 65504.0),
             }
