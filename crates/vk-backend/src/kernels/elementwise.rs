@@ -61,16 +61,9 @@ pub(crate) struct Operands<const N: usize> {
 
 impl<const N: usize> Operands<N> {
     pub(crate) fn new(arrays: [&Array; N]) -> Self {
-        let dense = || (0..N).filter(|&k| is_dense(arrays[k]));
-        let leader = dense().find(|&k| !is_one_element(arrays[k])).or_else(|| dense().next());
-        let flat = leader.and_then(|leader| {
-            let follows = |a: &Array| is_dense(a) && same_order(arrays[leader], a);
-            let lies = |a: &Array| if follows(a) { Lies::InOrder } else { Lies::One };
-            let all = arrays.iter().all(|a| follows(a) || is_one_element(a));
-            all.then(|| arrays.map(lies))
-        });
-        if let Some(lie) = flat {
-            return Operands { lie, walk: None, leader };
+        if let Order::Common(leader) = Order::of(&arrays) {
+            let lies = |a: &Array| if is_dense(a) { Lies::InOrder } else { Lies::One };
+            return Operands { lie: arrays.map(lies), walk: None, leader };
         }
         let walk = strided::walk(arrays);
         let lies = |k: usize| match () {
@@ -142,13 +135,34 @@ pub(crate) fn is_dense(a: &Array) -> bool {
     layout.flags.contiguous && layout.data_size == a.size()
 }
 
+/// The order of arrays of one shape beside each other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Order {
+    /// All are dense in the order of this one, or one element; none if all are one element.
+    Common(Option<usize>),
+    /// They have to be walked.
+    None,
+}
+
+impl Order {
+    pub(crate) fn of(arrays: &[&Array]) -> Order {
+        let leads = |a: &Array| is_dense(a) && !is_one_element(a);
+        let leader = arrays.iter().position(|a| leads(a));
+        let follows = |a: &Array| {
+            is_one_element(a)
+                || is_dense(a) && leader.is_some_and(|leader| same_order(arrays[leader], a))
+        };
+        if arrays.iter().all(|a| follows(a)) { Order::Common(leader) } else { Order::None }
+    }
+}
+
 /// Whether all elements are one element of memory.
 pub(crate) fn is_one_element(a: &Array) -> bool {
     a.evaluated().layout.data_size == 1 || a.evaluated().layout.strides.iter().all(|&s| s == 0)
 }
 
 /// Whether two dense arrays of one shape lie in the same order.
-pub(crate) fn same_order(a: &Array, b: &Array) -> bool {
+fn same_order(a: &Array, b: &Array) -> bool {
     let (a, b) = (&a.evaluated().layout, &b.evaluated().layout);
     a.strides == b.strides || (a.flags.row_contiguous && b.flags.row_contiguous)
 }

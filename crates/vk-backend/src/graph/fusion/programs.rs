@@ -17,7 +17,7 @@ use super::{GroupKernel, Grouped, device};
 use crate::{
     kernels::{
         Ctx, Dispatch, Operand,
-        elementwise::{is_dense, is_one_element, layout_like, same_order},
+        elementwise::{Order, is_one_element, layout_like},
         layouts::program::{INLINE, Push},
         program::{Form, Kind},
         strided,
@@ -70,23 +70,19 @@ struct Plan {
 
 impl Plan {
     fn new(chain: &Chain, inputs: &[&Array], at: &[Operand], shape: &[usize]) -> Plan {
-        let leader = (0..inputs.len()).find(|&i| is_dense(inputs[i]) && !is_one_element(inputs[i]));
-        let flat = inputs.iter().all(|input| {
-            let follows = leader.is_some_and(|leader| same_order(inputs[leader], input));
-            is_one_element(input) || is_dense(input) && follows
-        });
+        let order = Order::of(inputs);
         let kept = chain.program.outputs.iter().map(|step| chain.dtypes[inputs.len() + step]);
         let outputs: SmallVec<[Dtype; 8]> = kept.collect();
         let read = inputs.iter().map(|input| input.dtype());
         let lanes = Form::lanes(read.chain(outputs.iter().copied()));
-        let (kinds, lanes, walked) = match flat {
-            true => flat_kinds(inputs, at, lanes),
-            false => walked_kinds(inputs, at, shape, lanes),
+        let ((kinds, lanes, walked), leader) = match order {
+            Order::Common(leader) => (flat_kinds(inputs, at, lanes), leader),
+            Order::None => (walked_kinds(inputs, at, shape, lanes), None),
         };
         let (program, dtypes) = (chain.program.clone(), chain.dtypes.clone());
         let Walked { walk, walks } = walked;
         let form = Form { program, dtypes, kinds, walks, lanes };
-        Plan { form, walk, leader: leader.filter(|_| flat) }
+        Plan { form, walk, leader }
     }
 }
 

@@ -10,8 +10,8 @@ use crate::{
 pub(crate) const FEW: usize = 8;
 
 /// Elements, and inner size, from which on a matrix times a few columns goes to tiles.
-const LARGE: usize = 1 << 22;
-const SHALLOW: usize = 64;
+const NARROW_ELEMENTS: usize = 1 << 22;
+const NARROW_INNER: usize = 64;
 
 /// Sizes of a product and how its operands lie.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -135,7 +135,8 @@ pub(crate) fn plan(p: &MatmulSizes, caps: &Capabilities) -> MatmulPlan {
 /// wide words. As mat-vecs the products of low-rank adaptation take 147 µs where the matrix is read in 5 (8B,
 /// 2048 x 4096 x 8, H200).
 fn narrow(p: &MatmulSizes, caps: &Capabilities) -> Option<Gemm> {
-    let is_large = p.n == FEW && p.k >= SHALLOW && p.m.saturating_mul(p.k) >= LARGE;
+    let elements = p.m.saturating_mul(p.k);
+    let is_large = p.n == FEW && p.k >= NARROW_INNER && elements >= NARROW_ELEMENTS;
     let fragment = p.fragment.filter(|_| is_large)?;
     let plan = matrix::plan(p.m, matrix::LEAST, p.k, p.batches, fragment, false, caps);
     plan.map(|(tile, splits)| Gemm::Matrix(tile, splits))

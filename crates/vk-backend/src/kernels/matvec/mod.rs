@@ -39,10 +39,13 @@ use super::{
         matvec_matrix as matrices, matvec_rows as several,
     },
 };
-use crate::runtime::{
-    capabilities::{Capabilities, Fragment},
-    commit::Call,
-    config::Config,
+use crate::{
+    runtime::{
+        capabilities::{Capabilities, Fragment},
+        commit::Call,
+        config::Config,
+    },
+    shaders::{KernelOf, SpecConstants},
 };
 pub(crate) use fused::{After, Format, Fused, MOST_MATRICES, Norm, Weights};
 use planner::{MatrixPlan, MatvecSizes};
@@ -79,9 +82,9 @@ pub(crate) fn dispatch(
     } else if let Some(plan) = on_matrices(ctx, fused) {
         encode_matrix(ctx, fused, &plan)
     } else {
-        encode_lanes(ctx, fused)
+        encode_lanes(ctx, fused)?
     };
-    ctx.encode(call?, reads, writes)
+    ctx.encode(call, reads, writes)
 }
 
 /// What cooperative matrices multiply with matrices of this format, where they may.
@@ -131,7 +134,7 @@ fn on_matrices(ctx: &Ctx<'_>, fused: &Fused) -> Option<MatrixPlan> {
     is_aligned(fused).then_some(plan)
 }
 
-fn encode_rows(ctx: &Ctx<'_>, fused: &Fused, plan: &RowsPlan) -> Result<Call> {
+fn encode_rows(ctx: &Ctx<'_>, fused: &Fused, plan: &RowsPlan) -> Call {
     let (push, after) = push_of(fused, planner::MATRIX_BLOCK);
     let constants = several::Constants {
         workgroup: plan.workgroup,
@@ -142,16 +145,12 @@ fn encode_rows(ctx: &Ctx<'_>, fused: &Fused, plan: &RowsPlan) -> Result<Call> {
         inner: fused.inner,
         fragments: u32::from(ctx.config().enable_known_fragments),
     };
-    let kernel = match fused.format.dtype == Dtype::Float16 as u32 {
-        true => several::MATVEC_ROWS_FLOAT16,
-        false => several::MATVEC_ROWS_BFLOAT16,
-    };
-    let pipeline = ctx.pipeline_with_subgroup(kernel, &constants, planner::MATRIX_SUBGROUP);
+    let kernels = [several::MATVEC_ROWS_FLOAT16, several::MATVEC_ROWS_BFLOAT16];
     let groups = push.ends[2].div_ceil(plan.teams()).min(plan.most_groups);
-    Ok(Call::new(pipeline, &push, [groups, 1, 1]))
+    on_halves(ctx, fused, kernels, &constants, &push, groups)
 }
 
-fn encode_matrix(ctx: &Ctx<'_>, fused: &Fused, plan: &MatrixPlan) -> Result<Call> {
+fn encode_matrix(ctx: &Ctx<'_>, fused: &Fused, plan: &MatrixPlan) -> Call {
     let (push, after) = push_of(fused, planner::MATRIX_BLOCK);
     let constants = matrices::Constants {
         workgroup: plan.workgroup,
@@ -166,13 +165,23 @@ fn encode_matrix(ctx: &Ctx<'_>, fused: &Fused, plan: &MatrixPlan) -> Result<Call
         depth: plan.depth,
         fragments: u32::from(ctx.config().enable_known_fragments),
     };
-    let kernel = match fused.format.dtype == Dtype::Float16 as u32 {
-        true => matrices::MATVEC_MATRIX_FLOAT16,
-        false => matrices::MATVEC_MATRIX_BFLOAT16,
-    };
-    let pipeline = ctx.pipeline_with_subgroup(kernel, &constants, planner::MATRIX_SUBGROUP);
+    let kernels = [matrices::MATVEC_MATRIX_FLOAT16, matrices::MATVEC_MATRIX_BFLOAT16];
     let groups = push.ends[2].div_ceil(plan.teams()).min(plan.most_groups);
-    Ok(Call::new(pipeline, &push, [groups, 1, 1]))
+    on_halves(ctx, fused, kernels, &constants, &push, groups)
+}
+
+/// The call of the kernel for float16, or of the one for bfloat16, on cooperative matrices.
+fn on_halves<C: SpecConstants>(
+    ctx: &Ctx<'_>,
+    fused: &Fused,
+    [float16, bfloat16]: [KernelOf<C, Push>; 2],
+    constants: &C,
+    push: &Push,
+    groups: u32,
+) -> Call {
+    let kernel = if fused.format.dtype == Dtype::Float16 as u32 { float16 } else { bfloat16 };
+    let pipeline = ctx.pipeline_with_subgroup(kernel, constants, planner::MATRIX_SUBGROUP);
+    Call::new(pipeline, push, [groups, 1, 1])
 }
 
 /// The push constants for blocks of `block` results, and the number of what comes after.
