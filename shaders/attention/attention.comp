@@ -46,6 +46,7 @@ layout(buffer_reference, scalar, buffer_reference_align = 8) buffer Strides {
 layout(push_constant, scalar) uniform Push {
     uint64_t q, k, v, mask, result, maxima; // maxima: with SPLIT, (maximum, sum) of every row of every split
     Strides strides;
+    uint64_t sinks;                          // of the heads, or 0; with SPLIT they are the combining kernel's
     uint batches, heads, kv_heads, queries, keys, key_width, value_width, splits;
     float scale;
 };
@@ -211,6 +212,8 @@ void finish(uint batch, uint kv_head, uint split, uint first, uint count) {
     uint lane = gl_LocalInvocationID.x, tile_split = lane / ACROSS, column = lane % ACROSS;
     for (uint r = 0u; r < count; ++r) {
         uvec2 hq = head_query(kv_head, first + r);
+        float sum = row_sum[r];
+        if (!SPLIT && sinks != 0ul) sum += exp(fetch(DTYPE, at(DTYPE, sinks, int64_t(hq.x))) - row_max[r]);
         [[unroll]] for (uint c = 0u; c < COLUMNS; ++c) {
             vec4 y = sums[c];
             [[unroll]] for (uint i = 1u; i < ROWS; ++i) if (r == i) y = sums[i * COLUMNS + c];
@@ -222,7 +225,7 @@ void finish(uint batch, uint kv_head, uint split, uint first, uint count) {
                 SYNC();
             }
             uint quad = column + c * ACROSS;
-            if (tile_split == 0u && quad < VALUE_QUADS) store_quad(batch, split, hq, quad, y, row_sum[r]);
+            if (tile_split == 0u && quad < VALUE_QUADS) store_quad(batch, split, hq, quad, y, sum);
         }
         if (SPLIT && lane == 0u) {
             uint64_t row = (uint64_t(batch) * uint64_t(heads) + uint64_t(hq.x)) * uint64_t(queries)

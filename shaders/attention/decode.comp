@@ -32,10 +32,19 @@ layout(constant_id = 10) const uint GROUP = 64;
 #endif
 // Flags. [host]
 const uint FUSED_FLAG = 1, NORM_FLAG = 2, TRADITIONAL_FLAG = 4, DIVISORS_FLAG = 8, SPLIT_FLAG = 16,
-           FRAGMENTS_FLAG = 32; // may be used, once it is seen where elements lie
+           FRAGMENTS_FLAG = 32, // may be used, once it is seen where elements lie
+           SINKS_FLAG = 64;
 const bool FUSED = (FLAGS & FUSED_FLAG) != 0u, NORM = (FLAGS & NORM_FLAG) != 0u;
 const bool TRADITIONAL = (FLAGS & TRADITIONAL_FLAG) != 0u;
 const bool DIVISORS = (FLAGS & DIVISORS_FLAG) != 0u, SPLIT = (FLAGS & SPLIT_FLAG) != 0u;
+const bool SINKS = (FLAGS & SINKS_FLAG) != 0u; // heads have scores that take their share and add no value
+
+// What `more` points to: where the rest of a quantized cache is, another factor of its scores or 0, and the
+// sinks of so many heads, which those of all sequences share.
+layout(buffer_reference, scalar, buffer_reference_align = 8) readonly buffer More {
+    uint64_t key_scales, key_biases, value_scales, value_biases, factor, sinks;
+    uint sinks_count;
+};
 
 layout(push_constant, scalar) uniform Push {
     uint64_t q, new_key, new_value, q_weight, k_weight, frequencies, offset;
@@ -46,7 +55,7 @@ layout(push_constant, scalar) uniform Push {
     uint key_head, key_row, value_head, value_row;
     uint count;                              // keys, the new one included
     float score_scale;                       // of a quantized cache without the factor that is in memory
-    uint64_t more;                           // of a quantized cache: see attention_quantized.glsl
+    More more;                               // of quantized caches, and with SINKS
 };
 
 const uint SUBGROUPS = gl_WorkGroupSize.x / SUBGROUP;
@@ -90,6 +99,12 @@ void take_pairs(uint64_t from, inout uvec2 bits[PAIRS], out vec2 y[PAIRS]) {
         y[i] = vec2(of_bits(DTYPE, bits[i].x), of_bits(DTYPE, bits[i].y));
 }
 
+// The sink of one of the workgroup's heads.
+float sink_of(uint kv_head, uint block, uint h) {
+    uint head = (kv_head * SHARING + block * HEADS + h) % more.sinks_count;
+    return fetch(DTYPE, at(DTYPE, more.sinks, int64_t(head)));
+}
+
 uint64_t part_of(uint kv_head, uint block, uint split, uint h) {
     uint64_t row = (uint64_t(kv_head) * uint64_t(SHARING) + uint64_t(block * HEADS + h)) * uint64_t(splits)
         + uint64_t(split);
@@ -107,6 +122,7 @@ void join_subgroups(uint kv_head, uint block, uint split) {
             F4C(part).v[1u + feature_ / 4u][feature_ % 4u] = y;
             if (feature_ == 0u) F4C(part).v[0] = vec4(top, sum, 0.0, 0.0);
         } else {
+            if (SINKS) sum += exp(sink_of(kv_head, block, h) - top);
             store_float(DTYPE, result,
                 int64_t(kv_head * SHARING + block * HEADS + h) * int64_t(WIDTH) + int64_t(feature_), y / sum);
         }
@@ -118,6 +134,7 @@ void weigh_splits(uint kv_head, uint block, uint h) {
     float most = LOWEST, sum = 0.0;
     for (uint s = gl_SubgroupInvocationID; s < splits; s += SUBGROUP)
         most = max(most, F4C(part_of(kv_head, block, s, h)).v[0].x);
+    if (SINKS) most = max(most, sink_of(kv_head, block, h));
     most = subgroupMax(most);
     for (uint s = gl_SubgroupInvocationID; s < splits; s += SUBGROUP) {
         vec2 state = F4C(part_of(kv_head, block, s, h)).v[0].xy;
@@ -126,6 +143,7 @@ void weigh_splits(uint kv_head, uint block, uint h) {
         sum = fma(state.y, weight, sum);
     }
     sum = subgroupAdd(sum);
+    if (SINKS) sum += exp(sink_of(kv_head, block, h) - most);
     if (gl_SubgroupInvocationID == 0u) split_sum[h] = sum;
 }
 

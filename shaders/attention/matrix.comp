@@ -57,6 +57,7 @@ layout(buffer_reference, scalar, buffer_reference_align = 8) buffer Strides {
 layout(push_constant, scalar) uniform Push {
     uint64_t q, k, v, mask, result, maxima; // maxima: with SPLIT, (maximum, sum) of every row of every split
     Strides strides;
+    uint64_t sinks;                          // of the heads, or 0; with SPLIT they are the combining kernel's
     uint batches, heads, kv_heads, queries, keys, key_width, value_width, splits;
     float scale;
 };
@@ -97,6 +98,7 @@ coopmat<half, gl_ScopeSubgroup, FM, FK, gl_MatrixUseA> high[PART / FK], low[PART
 // (the planner keeps that small), and the last key that the first query sees.
 uint first_query, count, q_stride, k_stride, v_stride, out_stride;
 uint64_t q_from, k_from, v_from, out_from;
+float sink; // of the head, in powers of two
 int first_limit;
 
 uint block() { return gl_SubgroupID % BLOCKS; }
@@ -254,6 +256,7 @@ void attend(uint batch, uint head, uint split, bool known) {
         out_from = at(DTYPE, result,
             int64_t(batch) * strides.out_batch + int64_t(head) * strides.out_head
                 + int64_t(first_query) * strides.out_row);
+    if (sinks != 0ul) sink = fetch(DTYPE, at(DTYPE, sinks, int64_t(head))) * LOG2E;
     begin_rows(batch, head);
     walk_keys(key0, key1, known);
     finish(row0, known);

@@ -71,9 +71,19 @@ void store_maxima(uint slot, uint64_t row0) {
     for (uint r = lane(); r < FM; r += SUBGROUP) {
         if (block() * FM + r < count)
             AT_F2(maxima, row0 + uint64_t(block() * FM + r)) = vec2(
-                joined_top(r) / LOG2E, uintBitsToFloat(tile[slot + r * OUT_PITCH].x));
+                (joined_top(r) - RAISE) / LOG2E, uintBitsToFloat(tile[slot + r * OUT_PITCH].x));
     }
     subgroup_sync();
+}
+
+// Adds the share of the head's sink to the totals.
+void add_sink() {
+    coopmat<float, gl_ScopeSubgroup, FM, FN, gl_MatrixUseAccumulator> x;
+    for (uint r = lane(); r < FM; r += SUBGROUP)
+        row_fix[gl_SubgroupID * FM + r] = exp2(sink - (joined_top(r) - RAISE));
+    subgroup_sync();
+    coopMatLoad(x, row_fix, gl_SubgroupID * FM, 0u, gl_CooperativeMatrixLayoutColumnMajor);
+    total = total + x;
 }
 
 void finish(uint64_t row0, bool known) {
@@ -81,6 +91,7 @@ void finish(uint64_t row0, bool known) {
     barrier();
     if (TILE_SPLITS > 1u) join();
     if (!SPLIT) {
+        if (sinks != 0ul) add_sink();
         total = coopmat<float, gl_ScopeSubgroup, FM, FN, gl_MatrixUseAccumulator>(1.0) / total;
         [[unroll]] for (uint j = 0u; j < VALUES; ++j) sums[j] = sums[j] * total;
     }

@@ -1,23 +1,17 @@
 // Rows of a quantized cache for attention of one token: an octet of words, scales and biases at a time,
 // and the new row, which is quantized as MLX does it before it is used. Needs attention_token.glsl,
 // quant.glsl, affine.glsl, and before it:
-//   BITS, GROUP (a divisor of WIDTH); more, count.
-
-// What `more` points to: addresses, the last of another factor of the scores, if there is one.
-layout(buffer_reference, scalar, buffer_reference_align = 8) readonly buffer More {
-    uint64_t key_scales, key_biases, value_scales, value_biases, factor;
-};
+//   BITS, GROUP (a divisor of WIDTH); more (addresses of scales and biases), count.
 
 uint64_t key_scales, key_biases, value_scales, value_biases;
 
 // Reads that, but for the factor, which is the result.
 float take_more() {
-    More at_ = More(more);
-    key_scales = at_.key_scales;
-    key_biases = at_.key_biases;
-    value_scales = at_.value_scales;
-    value_biases = at_.value_biases;
-    uint64_t from = at_.factor;
+    key_scales = more.key_scales;
+    key_biases = more.key_biases;
+    value_scales = more.value_scales;
+    value_biases = more.value_biases;
+    uint64_t from = more.factor;
     return from == 0ul ? 1.0 : fetch(DTYPE, from);
 }
 

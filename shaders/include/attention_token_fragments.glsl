@@ -161,7 +161,7 @@ void join_fragments() {
     float sum = weight_sum + subgroupShuffleXor(weight_sum, 1u);
     sum += subgroupShuffleXor(sum, 2u);
     if (row_in_half() < HEADS && quarter() == 0u)
-        states[row_in_half() * SUBGROUPS + gl_SubgroupID] = vec2(top / LOG2E, sum);
+        states[row_in_half() * SUBGROUPS + gl_SubgroupID] = vec2((top - RAISE) / LOG2E, sum);
     [[unroll]] for (uint o = 0u; o < VALUE_OCTETS; ++o) {
         [[unroll]] for (uint c = 0u; c < 2u; ++c) {
             uint head = quarter() * 2u + c;

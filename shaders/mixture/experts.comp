@@ -1,16 +1,20 @@
 #version 460
-// Rows through the quantized matrices of the experts that they pick, used transposed. GATED: of each pick
-// silu(gate x) * (up x), where x is its token's row; else a token's picks, a row of x each, are weighed by
-// their shares and summed, and `addend` is added unless it is 0. Constants: qmv.glsl (ROWS is 1), 9 gated.
+// Rows through the quantized matrices of the experts that they pick, used transposed, with the experts'
+// biases. STORE: of each pick gate x and up x, where x is its token's row; GATE: silu(gate x) * (up x);
+// SUM: a token's picks, a row of x each, are weighed by their shares and summed. Constants: qmv.glsl (ROWS is
+// 1), 9 after.
 #define MATRICES 2u
 #include "qmv.glsl"
-layout(constant_id = 9) const uint GATED = 0;
+layout(constant_id = 9) const uint AFTER = 0;
+// What happens to the products. [host]
+const uint STORE = 0, GATE = 1, SUM = 2;
 
 layout(push_constant, scalar) uniform Push {
     uint64_t x, result;
     uint64_t picks, shares; // of each token: uint32, and of x's dtype
-    uint64_t addend;         // of the result's shape
+    uint64_t other;          // STORE: where up's products go; SUM: what is added to the result, or 0
     uint64_t words[2], scales[2], biases[2]; // of gate and up, or of one matrix
+    uint64_t added[2];                       // biases of their products (experts, outputs), or 0
     uint tokens, per_token, outputs, inner, experts;
 };
 
@@ -21,7 +25,22 @@ uint64_t expert(uint pick) { return uint64_t(min(AT_U32(picks, pick), experts - 
 
 uint64_t x_at(uint row) { return x + (uint64_t(row) * uint64_t(inner) << float_shift(DTYPE)); }
 
-void gated(uint pick, uint first, uint tail) {
+// What is added to a product of matrix m.
+float bias_of(uint m, uint pick, uint i) {
+    if (added[m] == 0ul) return 0.0;
+    return fetch(DTYPE, at(DTYPE, added[m], int64_t(expert(pick) + uint64_t(i))));
+}
+
+// What is added to the sum of a token's picks.
+float bias_of_sum(uint token, uint i) {
+    float sum = 0.0;
+    if (added[0] == 0ul) return sum;
+    for (uint pick = token * per_token; pick < (token + 1u) * per_token; ++pick)
+        sum = fma(fetch(DTYPE, at(DTYPE, shares, int64_t(pick))), bias_of(0u, pick, i), sum);
+    return sum;
+}
+
+void paired(uint pick, uint first, uint tail) {
     uint64_t row = expert(pick) + uint64_t(first), from = x_at(pick / per_token);
     for (uint part = TEAM_LANE; part < row_parts(inner); part += TEAM_SIZE) {
         add_part(matrix(0u), part, from, 0u, row, tail, 1.0, 0u);
@@ -42,20 +61,23 @@ void summed(uint token, uint first, uint tail) {
 void outputs_of(uint row, uint block) {
     uint first = block * OUTPUTS, tail = min(OUTPUTS, outputs - first) - 1u;
     [[unroll]] for (uint i = 0u; i < 2u * OUTPUTS; ++i) total[i] = 0.0;
-    if (GATED != 0u) gated(row, first, tail);
-    else summed(row, first, tail);
+    if (AFTER == SUM) summed(row, first, tail);
+    else paired(row, first, tail);
     [[unroll]] for (uint r = 0u; r < OUTPUTS; ++r) {
-        float sum = team_sum(total[r]);
-        if (GATED != 0u) sum = sum / (1.0 + exp(-sum)) * team_sum(total[OUTPUTS + r]);
+        float sum = team_sum(total[r]), second = AFTER == SUM ? 0.0 : team_sum(total[OUTPUTS + r]);
         if (TEAM_LANE != r % TEAM_SIZE || r > tail) continue;
+        sum += AFTER == SUM ? bias_of_sum(row, first + r) : bias_of(0u, row, first + r);
+        if (AFTER != SUM) second += bias_of(1u, row, first + r);
         int64_t to = int64_t(uint64_t(row) * uint64_t(outputs) + uint64_t(first + r));
-        if (addend != 0ul) sum += fetch(DTYPE, at(DTYPE, addend, to));
+        if (AFTER == GATE) sum = sum / (1.0 + exp(-sum)) * second;
+        if (AFTER == STORE) store_float(DTYPE, other, to, second);
+        if (AFTER == SUM && other != 0ul) sum += fetch(DTYPE, at(DTYPE, other, to));
         store_float(DTYPE, result, to, sum);
     }
 }
 
 void main() {
-    uint blocks = (outputs + OUTPUTS - 1u) / OUTPUTS, rows = GATED != 0u ? tokens * per_token : tokens;
+    uint blocks = (outputs + OUTPUTS - 1u) / OUTPUTS, rows = AFTER == SUM ? tokens : tokens * per_token;
     for (uint row = gl_WorkGroupID.y; row < rows; row += gl_NumWorkGroups.y)
         for (uint block = TEAM_ID; block < blocks; block += TEAM_COUNT) outputs_of(row, block);
 }

@@ -17,6 +17,10 @@ pub(crate) struct Shape {
     pub(crate) room: usize,
     /// Sequences.
     pub(crate) batch: usize,
+    /// Whether heads have sinks.
+    pub(crate) sinks: bool,
+    /// The first rows of the caches, which are not seen any more.
+    pub(crate) forgotten: usize,
 }
 
 pub(crate) const SHAPE: Shape = Shape {
@@ -28,6 +32,8 @@ pub(crate) const SHAPE: Shape = Shape {
     dtype: Dtype::Bfloat16,
     room: 6,
     batch: 1,
+    sinks: false,
+    forgotten: 0,
 };
 
 /// Filled rows of caches, around all that workgroups and their shares take at a time.
@@ -40,6 +46,7 @@ pub(crate) fn all() {
     caches_that_are_held();
     tokens_of_several_sequences();
     caches_that_are_long();
+    sinks_and_windows();
 }
 
 impl Shape {
@@ -77,6 +84,7 @@ impl Shape {
         let (q, k, v) = (flat(1, shape.heads), flat(2, shape.kv_heads), flat(3, shape.kv_heads));
         let norms = [4, 5].map(|seed| noise(seed, &[width], shape.dtype));
         let caches = [6, 7].map(|seed| noise(seed, &cached, shape.dtype));
+        let sinks = noise(8, &[shape.heads], shape.dtype);
         move || {
             // Computed on the device and owned by nobody: what a fused kernel may swallow.
             let [q, k, v] = [&q, &k, &v].map(|a| ops::multiply(a, 1.5f32));
@@ -94,14 +102,20 @@ impl Shape {
             let (keys, values) = (write(&copies[0], &k)?, write(&copies[1], &v)?);
             let held = if held { copies.to_vec() } else { Vec::new() };
             drop(copies);
-            let seen = |cache: &Array| ops::slice_axis(cache, 2, 0, past as isize + 1);
-            let out = fast::scaled_dot_product_attention(
-                &q,
-                &seen(&keys)?,
-                &seen(&values)?,
-                shape.scale(),
-                Mask::None,
-            )?;
+            let first = shape.forgotten as isize;
+            let seen = |cache: &Array| ops::slice_axis(cache, 2, first, past as isize + 1);
+            let (k, v, scale) = (seen(&keys)?, seen(&values)?, shape.scale());
+            let out = match shape.sinks {
+                false => fast::scaled_dot_product_attention(&q, &k, &v, scale, Mask::None)?,
+                true => fast::scaled_dot_product_attention_with_sinks(
+                    &q,
+                    &k,
+                    &v,
+                    scale,
+                    Mask::None,
+                    &sinks,
+                )?,
+            };
             Ok([vec![out, keys, values], held].concat())
         }
     }
@@ -142,6 +156,22 @@ pub(crate) fn tokens_of_several_sequences() {
     for (batch, past) in [(2, 1), (3, 7), (5, 64), (2, 300), (3, 700)] {
         for (heads, kv_heads) in [(4, 2), (3, 1), (2, 2)] {
             Shape { batch, heads, kv_heads, ..SHAPE }.check(past);
+        }
+    }
+}
+
+/// What gpt-oss decodes with: sinks, and layers whose first rows were forgotten.
+#[test]
+pub(crate) fn sinks_and_windows() {
+    let _turn = turn();
+    let plain = Shape { heads: 8, norm: false, ..SHAPE };
+    for (past, forgotten) in [(5, 0), (40, 13), (300, 173), (700, 0), (4400, 200)] {
+        for dtype in [Dtype::Bfloat16, Dtype::Float32] {
+            for batch in [1, 2] {
+                let shape = Shape { batch, forgotten, dtype, ..plain };
+                shape.check(past);
+                Shape { sinks: true, ..shape }.check(past);
+            }
         }
     }
 }

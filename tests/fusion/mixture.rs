@@ -108,6 +108,8 @@ enum Format {
 struct Stack {
     parts: Vec<Array>,
     format: Format,
+    /// (experts, outputs).
+    bias: Option<Array>,
 }
 
 impl Stack {
@@ -124,10 +126,27 @@ impl Stack {
             }
         };
         mlx::eval(&parts.iter().collect::<Vec<_>>()).unwrap();
-        Stack { parts, format }
+        Stack { parts, format, bias: None }
+    }
+
+    fn biased(mut self, seed: u64, dtype: Dtype) -> Self {
+        let bias = noise(seed, &[EXPERTS, self.parts[0].dim(1)], dtype);
+        bias.eval().unwrap();
+        self.bias = Some(bias);
+        self
     }
 
     fn forward(&self, x: &Array, picks: &Array) -> Result<Array> {
+        let product = self.product(x, picks)?;
+        match &self.bias {
+            Some(bias) => {
+                ops::add(&product, &ops::expand_dims(&ops::take(bias, picks, 0)?, &[-2])?)
+            }
+            None => Ok(product),
+        }
+    }
+
+    fn product(&self, x: &Array, picks: &Array) -> Result<Array> {
         let picks = Picks { lhs: None, rhs: Some(picks), sorted: false };
         match (self.format, &self.parts[..]) {
             (Format::Affine(bits, group), [w, s, b]) => {
@@ -187,6 +206,60 @@ fn picked_experts_are_two_kernels() {
             agrees(&format!("{format:?} {dtype} {tokens} tokens and more"), 19, dtype, &graph);
         }
     }
+}
+
+/// Experts with biases: what is made of gate and up is nobody's business, and their weighted sum is a kernel
+/// with the bias in it.
+#[test]
+fn biased_experts_are_two_kernels() {
+    let _turn = turn();
+    let formats = [Format::Floats(FpMode::Mxfp4), Format::Affine(4, 32), Format::Affine(8, 64)];
+    for (format, dtype) in
+        formats.into_iter().zip([Dtype::Bfloat16, Dtype::Float32, Dtype::Float16])
+    {
+        let plain = Layer::new([192, 320], format, dtype);
+        let layer = Layer {
+            gate: plain.gate.biased(12, dtype),
+            up: plain.up.biased(13, dtype),
+            down: plain.down.biased(14, dtype),
+        };
+        for tokens in [1, 4] {
+            let x = noise(7, &[tokens, 192], dtype);
+            let picks: Vec<f64> =
+                (0..tokens * 3).map(|i| ((i * 7 + i / 3) % EXPERTS) as f64).collect();
+            let picks = mlx_tests::array(&picks, &[tokens, 3], Dtype::Uint32);
+            let shares = ops::abs(&noise(8, &[tokens, 3], dtype)).unwrap();
+            mlx::eval(&[&x, &picks, &shares]).unwrap();
+            let what = format!("{format:?} {dtype} {tokens} tokens");
+            let graph = || Ok(vec![ops::add(&x, &layer.forward(&x, &picks, &shares)?)?]);
+            agrees(&format!("{what}, silu"), 28, dtype, &graph);
+            let rows = ops::expand_dims(&x, &[-2, -3]).unwrap();
+            let pair = || {
+                let (up, gate) =
+                    (layer.up.forward(&rows, &picks)?, layer.gate.forward(&rows, &picks)?);
+                Ok(vec![ops::sigmoid(&gate)?, up])
+            };
+            agrees(&format!("{what}, stored"), 13, dtype, &pair);
+        }
+    }
+}
+
+/// Biases of other experts than the products', and such of the rows instead.
+#[test]
+fn other_biases_are_left_alone() {
+    let _turn = turn();
+    let dtype = Dtype::Float32;
+    let layer = Layer::new([64, 64], Format::Affine(4, 64), dtype);
+    let rows = noise(7, &[2, 1, 1, 64], dtype);
+    let [picks, others] = [[3.0, 1.0, 0.0, 3.0], [3.0, 1.0, 1.0, 3.0]]
+        .map(|picks| mlx_tests::array(&picks, &[2, 2], Dtype::Uint32));
+    let (table, row) = (noise(9, &[EXPERTS, 64], dtype), noise(10, &[64], dtype));
+    let graph = || {
+        let bias = ops::expand_dims(&ops::take(&table, &others, 0)?, &[-2])?;
+        let up = ops::add(&layer.up.forward(&rows, &picks)?, &bias)?;
+        Ok(vec![up, ops::add(&layer.gate.forward(&rows, &picks)?, &row)?])
+    };
+    agrees("other biases", 0, dtype, &graph);
 }
 
 /// A whole mixture, in which what routes is fused, too.

@@ -32,7 +32,12 @@ impl Hidden {
 /// A score is a sum of `d` products, of which the mask takes the rounding once more; the weights
 /// have twice its error, and that of the exponent as in softmax; the result is a sum over the
 /// keys in which each weight has that error.
-fn attention(q: &Array, k: &Array, v: &Array, scale: f32, hidden: &Hidden) -> Vec<Approx> {
+fn attention(
+    [q, k, v]: [&Array; 3],
+    scale: f32,
+    hidden: &Hidden,
+    sinks: Option<&Array>,
+) -> Vec<Approx> {
     let [batches, heads, queries, width] = [0, 1, 2, 3].map(|x| q.dim(x));
     let (kv_heads, keys, value_width) = (k.dim(1), k.dim(2), v.dim(3));
     let (qs, ks, vs) = (values(q), values(k), values(v));
@@ -72,9 +77,10 @@ fn attention(q: &Array, k: &Array, v: &Array, scale: f32, hidden: &Hidden) -> Ve
             if seen { sum + added } else { lowest }
         };
         let scores: Vec<f64> = (0..keys).map(&mut score).collect();
-        let top = scores.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        let sink = sinks.map_or(f64::NEG_INFINITY, |sinks| values(sinks)[h]);
+        let top = scores.iter().copied().fold(sink, f64::max);
         let weights: Vec<f64> = scores.iter().map(|s| (s - top).exp()).collect();
-        let sum: f64 = weights.iter().sum();
+        let sum: f64 = weights.iter().sum::<f64>() + (sink - top).exp();
         // The rounding of an exponent: distance · exp(-distance) is at most 1/e of the largest.
         let spread = scores.iter().zip(&weights).fold(0f64, |m, (s, w)| match *w > 0.0 {
             true => m.max((top - s) * w.sqrt()),
@@ -99,7 +105,7 @@ fn check(context: &str, [q, k, v]: [&Array; 3], scale: f32, hidden: &Hidden) {
     });
     let shape = [q.dim(0), q.dim(1), q.dim(2), v.dim(3)];
     assert_eq!((got.shape(), got.dtype()), (&shape[..], q.dtype()), "{context}");
-    assert_approx(context, &got, &attention(q, k, v, scale, hidden));
+    assert_approx(context, &got, &attention([q, k, v], scale, hidden, None));
 }
 
 /// Random queries, keys and values.
@@ -179,6 +185,52 @@ fn heads_share_keys_under_every_mask() {
                             format!("{b}x{heads}/{kv_heads}x{n} {dtype}, mask {i} on {device}");
                         check(&what, x.each_ref(), 0.3, hidden);
                     }
+                }
+            }
+        }
+    });
+}
+
+/// Scores without values take their share in every kernel, be they far below or above all others: of one
+/// token and of many, of few keys and of so many that they are split, under every mask.
+#[test]
+fn sinks_of_every_kernel() {
+    let cases = [
+        ([2, 4, 2], [1, 40, 64]),
+        ([1, 8, 1], [1, 1500, 128]),
+        ([1, 4, 2], [1, 5000, 64]),
+        ([1, 4, 2], [3, 900, 32]),
+        ([2, 4, 2], [20, 33, 64]),
+        ([1, 2, 1], [17, 600, 80]),
+        ([1, 4, 2], [130, 300, 128]),
+    ];
+    on_each_device(|device| {
+        for (i, (heads, [n, keys, d])) in cases.into_iter().enumerate() {
+            for (j, dtype) in floats(device).enumerate() {
+                if dtype == [Dtype::Float16, Dtype::Bfloat16][i % 2] {
+                    continue;
+                }
+                let [q, k, v] = &inputs(dtype, heads, [n, keys, d]);
+                let hidden = match (2 * i + j) % 4 {
+                    0 => Hidden::Nothing,
+                    1 => Hidden::Later,
+                    2 => bools(&[n, keys]),
+                    _ => numbers(&[n, keys], dtype),
+                };
+                let far = [0.5, -60.0, 7.0, 60.0, 0.0, 3.0, f64::NEG_INFINITY, 1.0];
+                let sinks = array(&far[..heads[1]], &[heads[1]], dtype);
+                for (name, hidden) in [("none", Hidden::Nothing), ("mask", hidden)] {
+                    let what = format!("{heads:?} {n}x{keys} of {d}, {name} {dtype} on {device}");
+                    let got = fast::scaled_dot_product_attention_with_sinks(
+                        q,
+                        k,
+                        v,
+                        0.2,
+                        hidden.mask(),
+                        &sinks,
+                    );
+                    let want = attention([q, k, v], 0.2, &hidden, Some(&sinks));
+                    assert_approx(&what, &got.expect(&what), &want);
                 }
             }
         }

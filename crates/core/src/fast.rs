@@ -2,11 +2,9 @@
 
 mod delta;
 mod loss;
-mod sinks;
 
 pub use delta::gated_delta_update;
 pub use loss::cross_entropy;
-pub use sinks::scaled_dot_product_attention_with_sinks;
 
 use std::cell::RefCell;
 
@@ -188,6 +186,34 @@ pub fn scaled_dot_product_attention(
     scale: f32,
     mask: Mask<'_>,
 ) -> Result<Array> {
+    attention(q, k, v, scale, mask, None)
+}
+
+/// [`scaled_dot_product_attention`] with a sink per query head: `sinks` (heads), scores that take their share
+/// of the softmax, hidden by no mask, and add no value.
+///
+/// # Errors
+/// As [`scaled_dot_product_attention`], or when `sinks` has another shape, or a dtype that does not promote
+/// to that of the others.
+pub fn scaled_dot_product_attention_with_sinks(
+    q: &Array,
+    k: &Array,
+    v: &Array,
+    scale: f32,
+    mask: Mask<'_>,
+    sinks: &Array,
+) -> Result<Array> {
+    attention(q, k, v, scale, mask, Some(sinks))
+}
+
+fn attention(
+    q: &Array,
+    k: &Array,
+    v: &Array,
+    scale: f32,
+    mask: Mask<'_>,
+    sinks: Option<&Array>,
+) -> Result<Array> {
     let op = "scaled_dot_product_attention";
     check_attention(op, q, k, v)?;
     let dtype = floating(op, &[q, k, v])?;
@@ -200,13 +226,16 @@ pub fn scaled_dot_product_attention(
             AttentionMask::Array
         }
     };
+    if let Some(sinks) = sinks {
+        inputs.push(attention_sinks(op, sinks, q.dim(1), dtype)?);
+    }
     let mut shape = Shape::from_slice(q.shape());
     shape[3] = v.dim(3);
     if k.dim(2) == 0 {
         // A sum over no keys.
         return ops::zeros(&shape, dtype);
     }
-    let attention = Attention { scale: scale.into(), mask: kind };
+    let attention = Attention { scale: scale.into(), mask: kind, sinks: sinks.is_some() };
     graph::apply_checked(attention.into(), inputs, Spec { shape, dtype })
 }
 
@@ -227,6 +256,20 @@ fn check_attention(op: &'static str, q: &Array, k: &Array, v: &Array) -> Result<
         ));
     }
     Ok(())
+}
+
+/// Sinks of so many heads in the result's dtype.
+fn attention_sinks(op: &'static str, sinks: &Array, heads: usize, dtype: Dtype) -> Result<Array> {
+    if sinks.shape() != [heads] {
+        let message = format!("Received invalid shape for sinks {:?}.", sinks.shape());
+        return Err(Error::invalid(op, message));
+    }
+    if dtype.promote(sinks.dtype()) != dtype {
+        let message =
+            format!("Type of sinks must promote to output type {dtype} but is {}.", sinks.dtype());
+        return Err(Error::invalid(op, message));
+    }
+    astype(sinks, dtype)
 }
 
 /// Broadcasts the mask to the scores' shape; additive masks take the result's dtype.

@@ -43,12 +43,14 @@ const PARALLEL: usize = 1 << 15;
 /// Encodes attention of queries (batch, heads, n, d) on keys and values (batch, kv heads, m, …).
 pub(crate) fn encode(
     enc: &mut Encoder<'_>,
-    Attention { scale, mask }: Attention,
+    attention: Attention,
     inputs: &[Array],
     output: &mut Output,
 ) -> Result<()> {
-    let operands = Operands::new(scale.0, mask, inputs);
-    let task = AttentionTask { operands, out: enc.allocate(output)? };
+    let (attended, sinks) = attention.split(inputs);
+    let operands = Operands::new(attention.scale.0, attention.mask, attended);
+    let sinks = sinks.map(In::from);
+    let task = AttentionTask { operands, sinks, out: enc.allocate(output)? };
     dispatch_real!(output.dtype, T => enc.push(move || task.run::<T>()))
 }
 
@@ -87,6 +89,7 @@ impl Operands {
 
 struct AttentionTask {
     operands: Operands,
+    sinks: Option<In>,
     out: Out,
 }
 
@@ -162,7 +165,8 @@ impl AttentionTask {
         let task = &self.operands;
         let (q, k, v) = (task.q.read::<T>(), task.k.read::<T>(), task.v.read::<T>());
         let mask = task.mask();
-        let heads = Heads { task, q: q.buffer(), k: k.buffer(), v: v.buffer(), mask: &mask };
+        let (q, k, v) = (q.buffer(), k.buffer(), v.buffer());
+        let heads = Heads { task, q, k, v, mask: &mask, sinks: self.sinks::<T>() };
         let (heads_of, keys) = (task.k.shape[0] * task.k.shape[1], task.k.shape[2]);
         if keys == 0 {
             return out.fill(T::default());
@@ -178,13 +182,26 @@ impl AttentionTask {
     }
 }
 
+impl AttentionTask {
+    /// The sinks of all heads, if there are any.
+    fn sinks<T: Real>(&self) -> Vec<T::Wide> {
+        let Some(sinks) = &self.sinks else { return Vec::new() };
+        let mut out = vec![T::Wide::default(); sinks.size()];
+        let elements = sinks.read::<T>();
+        widen_row(elements.buffer(), elements.first(), sinks.layout.strides[0], &mut out);
+        out
+    }
+}
+
 /// The locked inputs.
-struct Heads<'a, T> {
+struct Heads<'a, T: Real> {
     task: &'a Operands,
     q: &'a [T],
     k: &'a [T],
     v: &'a [T],
     mask: &'a Mask<'a, T>,
+    /// Of every head, or of none.
+    sinks: Vec<T::Wide>,
 }
 
 impl<T: Real> Heads<'_, T> {
@@ -238,6 +255,7 @@ impl<T: Real> Heads<'_, T> {
         let values = Rows::new(&task.v, self.v, tile.batch, tile.kv_head);
         let queries = self.queries(tile);
         let mut running = Running::new(tile.rows, values.width);
+        self.add_sinks(tile, &mut running);
         let mut scratch = Vec::new();
         let mut scores = Vec::new();
         let end = self.visible_end(tile);
@@ -250,6 +268,16 @@ impl<T: Real> Heads<'_, T> {
             accumulate(&mut running, &scores, values, from, count, &mut scratch);
         }
         running
+    }
+
+    /// The sinks of a tile's rows, for the tile that has the first keys.
+    fn add_sinks(&self, tile: Tile, running: &mut Running<T::Wide>) {
+        if tile.from > 0 || self.sinks.is_empty() {
+            return;
+        }
+        for row in 0..tile.rows {
+            running.add_sink(row, self.sinks[self.query_of(tile, row).0]);
+        }
     }
 
     /// The scaled queries of a tile as wide elements.

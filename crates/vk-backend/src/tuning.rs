@@ -134,7 +134,15 @@ impl TunedProduct {
                     ..GemmPush::default()
                 };
                 let plan = Gemm::Matrix(self.tile, 1);
-                dense_matrix(ctx, plan, self.dtype.into(), push, &[a.region, b.region], result)
+                dense_matrix(
+                    ctx,
+                    plan,
+                    self.dtype.into(),
+                    push,
+                    None,
+                    &[a.region, b.region],
+                    result,
+                )
             })?;
             encoded.finish()?;
         }

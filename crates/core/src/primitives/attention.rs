@@ -15,13 +15,28 @@ pub enum AttentionMask {
 }
 
 /// Softmax attention: inputs queries (batch, heads, n, d), keys (batch, kv heads, m, d), values
-/// (batch, kv heads, m, dv), and the mask (batch, heads, n, m) if it is an array.
+/// (batch, kv heads, m, dv), the mask (batch, heads, n, m) if it is an array, and sinks (heads) if there are
+/// any.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Attention {
     /// Factor of the scores.
     pub scale: Exact<f32>,
     /// What masks the scores.
     pub mask: AttentionMask,
+    /// Whether the last input is a score for each head that takes its share of the softmax and adds no value,
+    /// whatever the mask hides (Xiao and others, Efficient Streaming Language Models with Attention Sinks,
+    /// 2023).
+    pub sinks: bool,
+}
+
+impl Attention {
+    /// Queries, keys, values and the mask, and what of the inputs are sinks.
+    pub fn split<'a, T>(&self, inputs: &'a [T]) -> (&'a [T], Option<&'a T>) {
+        match inputs.split_last() {
+            Some((sinks, others)) if self.sinks => (others, Some(sinks)),
+            _ => (inputs, None),
+        }
+    }
 }
 
 impl Family for Attention {
@@ -38,12 +53,20 @@ impl Family for Attention {
     }
 
     fn output_specs(&self, inputs: &[SpecRef<'_>]) -> Option<Specs> {
-        attended(self.mask, inputs)
+        let (attended, sinks) = self.split(inputs);
+        let output = self::attended(self.mask, attended)?;
+        let q = inputs[0];
+        sinks.is_none_or(|s| s.shape == [q.shape[1]] && s.dtype == q.dtype).then_some(output)
     }
 
     fn examples(dtype: Dtype) -> Vec<(Self, Vec<Input>)> {
-        let all = examples(dtype).into_iter();
-        all.map(|(mask, inputs)| (Attention { scale: Exact(0.5), mask }, inputs)).collect()
+        let of = |mask, sinks| Attention { scale: Exact(0.5), mask, sinks };
+        let plain = examples(dtype).into_iter().map(|(mask, inputs)| (of(mask, false), inputs));
+        let with_sinks = examples(dtype).into_iter().map(|(mask, mut inputs)| {
+            inputs.push(Input::new(&[2], dtype));
+            (of(mask, true), inputs)
+        });
+        plain.chain(with_sinks).collect()
     }
 }
 

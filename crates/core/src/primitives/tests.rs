@@ -240,10 +240,11 @@ fn variations() -> Vec<Vec<Primitive>> {
             rope(8, false, Some(1e4), 0.5),
         ]),
         list([
-            Attention { scale: Exact(1.0), mask: AttentionMask::None },
-            Attention { scale: Exact(0.5), mask: AttentionMask::None },
-            Attention { scale: Exact(1.0), mask: AttentionMask::Causal },
-            Attention { scale: Exact(1.0), mask: AttentionMask::Array },
+            Attention { scale: Exact(1.0), mask: AttentionMask::None, sinks: false },
+            Attention { scale: Exact(0.5), mask: AttentionMask::None, sinks: false },
+            Attention { scale: Exact(1.0), mask: AttentionMask::Causal, sinks: false },
+            Attention { scale: Exact(1.0), mask: AttentionMask::Array, sinks: false },
+            Attention { scale: Exact(1.0), mask: AttentionMask::Array, sinks: true },
         ]),
         list([
             AttentionVjp { scale: Exact(1.0), mask: AttentionMask::None },

@@ -35,6 +35,12 @@ impl<W: Wide> Running<W> {
         self.max.iter().map(|&max| finite(max)).zip(self.sum.iter().copied())
     }
 
+    /// Adds a score that no value belongs to.
+    pub(super) fn add_sink(&mut self, row: usize, score: W) {
+        self.rescale(row, score);
+        self.sum[row] = self.sum[row] + (score - finite(self.max[row])).exp();
+    }
+
     /// Turns each row's `count` new scores into weights and rescales the sums.
     pub(super) fn weigh(&mut self, scores: &mut [W], count: usize) {
         for (row, scores) in scores.chunks_exact_mut(count).enumerate() {

@@ -88,7 +88,14 @@ impl VjpTask {
         let mask = task.mask();
         let vjp = Vjp {
             task: self,
-            heads: Heads { task, q: q.buffer(), k: k.buffer(), v: v.buffer(), mask: &mask },
+            heads: Heads {
+                task,
+                q: q.buffer(),
+                k: k.buffer(),
+                v: v.buffer(),
+                mask: &mask,
+                sinks: Vec::new(),
+            },
             output: output.buffer(),
             cotangent: cotangent.buffer(),
         };
@@ -98,7 +105,7 @@ impl VjpTask {
 }
 
 /// The locked inputs.
-struct Vjp<'a, T> {
+struct Vjp<'a, T: Real> {
     task: &'a VjpTask,
     heads: Heads<'a, T>,
     output: &'a [T],

@@ -2,6 +2,8 @@
 
 use mlx_vulkan_core::{Dtype, Result, primitives::Packing};
 
+use smallvec::{SmallVec, smallvec};
+
 use crate::{
     kernels::{
         Ctx, Dispatch, Operand, Region,
@@ -65,16 +67,15 @@ pub(crate) fn route(ctx: &mut Ctx<'_>, r: &Route) -> Result<()> {
 /// Products of rows with the matrices of the experts that they pick.
 #[derive(Debug, Clone)]
 pub(crate) struct Experts {
-    /// Rows of `inner` elements: of each token if [`Experts::gated`], else of each pick.
+    /// Rows of `inner` elements: of each pick if these are summed, else of each token.
     pub x: Operand,
     /// (tokens, per token), uint32, dense.
     pub picks: Operand,
-    /// Of each pick, if what its experts say is summed.
-    pub shares: Option<Operand>,
-    /// Added to the sum, of its shape.
-    pub addend: Option<Operand>,
+    pub after: After,
     /// Words, scales and biases of (experts, outputs, inner): of gate and up, or of one matrix twice.
     pub matrices: [[Operand; 3]; 2],
+    /// What is added to their products, (experts, outputs).
+    pub biases: [Option<Operand>; 2],
     pub result: Operand,
     pub packing: Packing,
     pub dtype: Dtype,
@@ -85,16 +86,26 @@ pub(crate) struct Experts {
     pub experts: usize,
 }
 
-impl Experts {
-    /// Whether it makes `silu(gate x) * (up x)` of each pick.
-    fn gated(&self) -> bool {
-        self.shares.is_none()
-    }
+/// What happens to the products.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum After {
+    /// They are stored, those of the second matrix at `second`.
+    Store { second: Operand },
+    /// `silu(first) * second`.
+    Gate,
+    /// Those of a token's picks are weighed by `shares` and summed, with `addend`, of the sum's shape.
+    Sum { shares: Operand, addend: Option<Operand> },
+}
 
+impl Experts {
     fn reads(&self) -> Vec<Region> {
-        let parts = self.matrices.iter().flatten().map(|part| part.region);
-        let others = self.shares.iter().chain(&self.addend).map(|at| at.region);
-        [self.x.region, self.picks.region].into_iter().chain(parts).chain(others).collect()
+        let parts = self.matrices.iter().flatten();
+        let others = match &self.after {
+            After::Sum { shares, addend } => [Some(shares), addend.as_ref()],
+            After::Store { .. } | After::Gate => [None; 2],
+        };
+        let others = others.into_iter().flatten().chain(self.biases.iter().flatten());
+        [self.x, self.picks].iter().chain(parts).chain(others).map(|at| at.region).collect()
     }
 }
 
@@ -122,25 +133,39 @@ pub(crate) fn experts(ctx: &mut Ctx<'_>, e: &Experts) -> Result<()> {
         outputs: outputs_at_once(caps),
         aligned: u32::from(e.x.is_aligned(16)) | (u32::from(words) << 1),
         format: format_of(e.packing),
-        gated: u32::from(e.gated()),
+        after: match e.after {
+            After::Store { .. } => mixture_experts::STORE,
+            After::Gate => mixture_experts::GATE,
+            After::Sum { .. } => mixture_experts::SUM,
+        },
     };
+    let (shares, other) = match e.after {
+        After::Store { second } => (None, Some(second)),
+        After::Gate => (None, None),
+        After::Sum { shares, addend } => (Some(shares), addend),
+    };
+    let address = |at: Option<Operand>| at.map_or(0, |at| at.address);
     let part = |i: usize| e.matrices.map(|matrix| matrix[i].address);
     let push = mixture_experts::Push {
         x: e.x.address,
         result: e.result.address,
         picks: e.picks.address,
-        shares: e.shares.map_or(0, |shares| shares.address),
-        addend: e.addend.map_or(0, |addend| addend.address),
+        shares: address(shares),
+        other: address(other),
         words: part(0),
         scales: part(1),
         biases: part(2),
+        added: e.biases.map(address),
         tokens: e.tokens as u32,
         per_token: e.per_token as u32,
         outputs: e.outputs as u32,
         inner: e.inner as u32,
         experts: e.experts as u32,
     };
-    let rows = if e.gated() { e.tokens * e.per_token } else { e.tokens } as u32;
+    let rows = match e.after {
+        After::Sum { .. } => e.tokens as u32,
+        After::Store { .. } | After::Gate => (e.tokens * e.per_token) as u32,
+    };
     let blocks = push.outputs.div_ceil(constants.outputs);
     let groups = [
         caps.groups_1d(u64::from(blocks), u64::from(team.teams(workgroup))),
@@ -148,11 +173,15 @@ pub(crate) fn experts(ctx: &mut Ctx<'_>, e: &Experts) -> Result<()> {
         1,
     ];
     let pipeline = ctx.team_pipeline(mixture_experts::MIXTURE_EXPERTS, &constants, team);
+    let writes: SmallVec<[Region; 2]> = match e.after {
+        After::Store { second } => smallvec![e.result.region, second.region],
+        After::Gate | After::Sum { .. } => smallvec![e.result.region],
+    };
     ctx.dispatch(&Dispatch {
         pipeline: &pipeline,
         push: &push,
         groups,
         reads: &e.reads(),
-        writes: &[e.result.region],
+        writes: &writes,
     })
 }

@@ -193,6 +193,7 @@ pub(crate) mod attention {
         pub(crate) result: u64,
         pub(crate) maxima: u64,
         pub(crate) strides: u64,
+        pub(crate) sinks: u64,
         pub(crate) batches: u32,
         pub(crate) heads: u32,
         pub(crate) kv_heads: u32,
@@ -211,16 +212,17 @@ pub(crate) mod attention {
         assert!(offset_of!(Push, result) == 32);
         assert!(offset_of!(Push, maxima) == 40);
         assert!(offset_of!(Push, strides) == 48);
-        assert!(offset_of!(Push, batches) == 56);
-        assert!(offset_of!(Push, heads) == 60);
-        assert!(offset_of!(Push, kv_heads) == 64);
-        assert!(offset_of!(Push, queries) == 68);
-        assert!(offset_of!(Push, keys) == 72);
-        assert!(offset_of!(Push, key_width) == 76);
-        assert!(offset_of!(Push, value_width) == 80);
-        assert!(offset_of!(Push, splits) == 84);
-        assert!(offset_of!(Push, scale) == 88);
-        assert!(size_of::<Push>() == 92);
+        assert!(offset_of!(Push, sinks) == 56);
+        assert!(offset_of!(Push, batches) == 64);
+        assert!(offset_of!(Push, heads) == 68);
+        assert!(offset_of!(Push, kv_heads) == 72);
+        assert!(offset_of!(Push, queries) == 76);
+        assert!(offset_of!(Push, keys) == 80);
+        assert!(offset_of!(Push, key_width) == 84);
+        assert!(offset_of!(Push, value_width) == 88);
+        assert!(offset_of!(Push, splits) == 92);
+        assert!(offset_of!(Push, scale) == 96);
+        assert!(size_of::<Push>() == 100);
     };
 }
 
@@ -257,6 +259,7 @@ pub(crate) mod attention_combine {
         pub(crate) parts: u64,
         pub(crate) maxima: u64,
         pub(crate) result: u64,
+        pub(crate) sinks: u64,
         pub(crate) out_batch: i64,
         pub(crate) out_head: i64,
         pub(crate) out_row: i64,
@@ -270,15 +273,16 @@ pub(crate) mod attention_combine {
         assert!(offset_of!(Push, parts) == 0);
         assert!(offset_of!(Push, maxima) == 8);
         assert!(offset_of!(Push, result) == 16);
-        assert!(offset_of!(Push, out_batch) == 24);
-        assert!(offset_of!(Push, out_head) == 32);
-        assert!(offset_of!(Push, out_row) == 40);
-        assert!(offset_of!(Push, batches) == 48);
-        assert!(offset_of!(Push, heads) == 52);
-        assert!(offset_of!(Push, queries) == 56);
-        assert!(offset_of!(Push, value_width) == 60);
-        assert!(offset_of!(Push, splits) == 64);
-        assert!(size_of::<Push>() == 68);
+        assert!(offset_of!(Push, sinks) == 24);
+        assert!(offset_of!(Push, out_batch) == 32);
+        assert!(offset_of!(Push, out_head) == 40);
+        assert!(offset_of!(Push, out_row) == 48);
+        assert!(offset_of!(Push, batches) == 56);
+        assert!(offset_of!(Push, heads) == 60);
+        assert!(offset_of!(Push, queries) == 64);
+        assert!(offset_of!(Push, value_width) == 68);
+        assert!(offset_of!(Push, splits) == 72);
+        assert!(size_of::<Push>() == 76);
     };
 }
 
@@ -291,6 +295,7 @@ pub(crate) mod attention_decode {
     pub(crate) const DIVISORS_FLAG: u32 = 8;
     pub(crate) const SPLIT_FLAG: u32 = 16;
     pub(crate) const FRAGMENTS_FLAG: u32 = 32;
+    pub(crate) const SINKS_FLAG: u32 = 64;
     pub(crate) const MOST_SPLITS: u32 = 64;
     pub(crate) const ATTENTION_DECODE: KernelOf<Constants, Push> =
         KernelOf::new(Kernel::attention_decode);
@@ -361,6 +366,28 @@ pub(crate) mod attention_decode {
             ]
         }
     }
+    /// `More` of the shader.
+    #[derive(Debug, Clone, Copy, Default, PartialEq, Pod, Zeroable)]
+    #[repr(C, packed(4))]
+    pub(crate) struct More {
+        pub(crate) key_scales: u64,
+        pub(crate) key_biases: u64,
+        pub(crate) value_scales: u64,
+        pub(crate) value_biases: u64,
+        pub(crate) factor: u64,
+        pub(crate) sinks: u64,
+        pub(crate) sinks_count: u32,
+    }
+    const _: () = {
+        assert!(offset_of!(More, key_scales) == 0);
+        assert!(offset_of!(More, key_biases) == 8);
+        assert!(offset_of!(More, value_scales) == 16);
+        assert!(offset_of!(More, value_biases) == 24);
+        assert!(offset_of!(More, factor) == 32);
+        assert!(offset_of!(More, sinks) == 40);
+        assert!(offset_of!(More, sinks_count) == 48);
+        assert!(size_of::<More>() == 52);
+    };
     /// `Push` of the shader.
     #[derive(Debug, Clone, Copy, Default, PartialEq, Pod, Zeroable)]
     #[repr(C, packed(4))]
@@ -406,24 +433,6 @@ pub(crate) mod attention_decode {
         assert!(offset_of!(Push, score_scale) == 116);
         assert!(offset_of!(Push, more) == 120);
         assert!(size_of::<Push>() == 128);
-    };
-    /// `More` of the shader.
-    #[derive(Debug, Clone, Copy, Default, PartialEq, Pod, Zeroable)]
-    #[repr(C, packed(4))]
-    pub(crate) struct More {
-        pub(crate) key_scales: u64,
-        pub(crate) key_biases: u64,
-        pub(crate) value_scales: u64,
-        pub(crate) value_biases: u64,
-        pub(crate) factor: u64,
-    }
-    const _: () = {
-        assert!(offset_of!(More, key_scales) == 0);
-        assert!(offset_of!(More, key_biases) == 8);
-        assert!(offset_of!(More, value_scales) == 16);
-        assert!(offset_of!(More, value_biases) == 24);
-        assert!(offset_of!(More, factor) == 32);
-        assert!(size_of::<More>() == 40);
     };
 }
 
@@ -3231,6 +3240,9 @@ pub(crate) mod matvec_vecmat {
 /// `shaders/mixture/experts.comp`.
 pub(crate) mod mixture_experts {
     use super::*;
+    pub(crate) const STORE: u32 = 0;
+    pub(crate) const GATE: u32 = 1;
+    pub(crate) const SUM: u32 = 2;
     pub(crate) const MIXTURE_EXPERTS: KernelOf<Constants, Push> =
         KernelOf::new(Kernel::mixture_experts);
     /// Specialization constants; the defaults are the shader's.
@@ -3255,7 +3267,7 @@ pub(crate) mod mixture_experts {
         /// `constant_id = 8`.
         pub(crate) format: u32,
         /// `constant_id = 9`.
-        pub(crate) gated: u32,
+        pub(crate) after: u32,
     }
     impl Default for Constants {
         fn default() -> Self {
@@ -3269,7 +3281,7 @@ pub(crate) mod mixture_experts {
                 outputs: 1,
                 aligned: 0,
                 format: 0,
-                gated: 0,
+                after: 0,
             }
         }
     }
@@ -3286,7 +3298,7 @@ pub(crate) mod mixture_experts {
                 self.outputs,
                 self.aligned,
                 self.format,
-                self.gated,
+                self.after,
             ]
         }
     }
@@ -3298,10 +3310,11 @@ pub(crate) mod mixture_experts {
         pub(crate) result: u64,
         pub(crate) picks: u64,
         pub(crate) shares: u64,
-        pub(crate) addend: u64,
+        pub(crate) other: u64,
         pub(crate) words: [u64; 2],
         pub(crate) scales: [u64; 2],
         pub(crate) biases: [u64; 2],
+        pub(crate) added: [u64; 2],
         pub(crate) tokens: u32,
         pub(crate) per_token: u32,
         pub(crate) outputs: u32,
@@ -3313,16 +3326,17 @@ pub(crate) mod mixture_experts {
         assert!(offset_of!(Push, result) == 8);
         assert!(offset_of!(Push, picks) == 16);
         assert!(offset_of!(Push, shares) == 24);
-        assert!(offset_of!(Push, addend) == 32);
+        assert!(offset_of!(Push, other) == 32);
         assert!(offset_of!(Push, words) == 40);
         assert!(offset_of!(Push, scales) == 56);
         assert!(offset_of!(Push, biases) == 72);
-        assert!(offset_of!(Push, tokens) == 88);
-        assert!(offset_of!(Push, per_token) == 92);
-        assert!(offset_of!(Push, outputs) == 96);
-        assert!(offset_of!(Push, inner) == 100);
-        assert!(offset_of!(Push, experts) == 104);
-        assert!(size_of::<Push>() == 108);
+        assert!(offset_of!(Push, added) == 88);
+        assert!(offset_of!(Push, tokens) == 104);
+        assert!(offset_of!(Push, per_token) == 108);
+        assert!(offset_of!(Push, outputs) == 112);
+        assert!(offset_of!(Push, inner) == 116);
+        assert!(offset_of!(Push, experts) == 120);
+        assert!(size_of::<Push>() == 124);
     };
 }
 

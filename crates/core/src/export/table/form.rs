@@ -119,9 +119,9 @@ pub(in crate::export) fn form<'a>(step: Applied<'a>) -> Form<'a> {
         Primitive::Attention(attention) if on_cpu || !has_kernel(step.inputs) => {
             composed(|inputs| composed::attention(attention, inputs))
         }
-        Primitive::Attention(Attention { scale, mask }) => {
+        Primitive::Attention(Attention { scale, mask, sinks }) => {
             let causal = Bool(*mask == AttentionMask::Causal);
-            let (sinks, logsumexp, fused) = (Bool(false), Bool(false), Bool(false));
+            let (sinks, logsumexp, fused) = (Bool(*sinks), Bool(false), Bool(false));
             named!("ScaledDotProductAttention", Float(scale.0), causal, sinks, logsumexp, fused)
         }
         // Upstream's takes the logarithms of sums that its attention gives besides; ours has no such output.

@@ -7,7 +7,7 @@ use super::{
 use crate::{
     Array, Dtype, Error, Result, Shape,
     export::Argument::{self, Bool, Float, Int, Ints, Shape as List},
-    fast::{self, Mask},
+    fast,
     ops::{self, FpMode},
     primitives::{ScatterOp, ShapeOp},
     transforms,
@@ -68,22 +68,6 @@ pub(super) fn function(name: &str, arguments: &[Argument], specs: Specs<'_>) -> 
             let eps = *eps;
             boxed(move |x| {
                 derivatives(x, |x| fast::layer_norm(&x[0], weight(&x[1]), weight(&x[2]), eps))
-            })
-        }
-        ("ScaledDotProductAttention", [Float(scale), Bool(causal), Bool(true), Bool(false), _])
-            if (4..=5).contains(&count) =>
-        {
-            let (scale, causal) = (*scale, *causal);
-            one(move |x| {
-                let mask = match x {
-                    [_, _, _, mask, _] => Mask::Array(mask),
-                    _ if causal => Mask::Causal,
-                    _ => Mask::None,
-                };
-                let sinks = &x[x.len() - 1];
-                fast::scaled_dot_product_attention_with_sinks(
-                    &x[0], &x[1], &x[2], scale, mask, sinks,
-                )
             })
         }
         ("Quantize", [Int(_), Int(_), Int(mode), flags @ ..]) => {

@@ -126,14 +126,14 @@ fn direct(name: &str, arguments: &[Argument], specs: Specs<'_>) -> Option<Primit
         }
         (
             "ScaledDotProductAttention",
-            [Float(scale), Bool(causal), Bool(false), Bool(false), Bool(_)],
+            [Float(scale), Bool(causal), Bool(sinks), Bool(false), Bool(_)],
         ) => {
-            let mask = match specs.inputs.len() {
+            let mask = match specs.inputs.len().checked_sub(usize::from(*sinks))? {
                 3 if *causal => AttentionMask::Causal,
                 3 => AttentionMask::None,
                 _ => AttentionMask::Array,
             };
-            Attention { scale: Exact(*scale), mask }.into()
+            Attention { scale: Exact(*scale), mask, sinks: *sinks }.into()
         }
         ("FFT", [Argument::Sizes(axes), Bool(inverse), Bool(real), odd @ ..]) => {
             let axes: Axes =

@@ -14,6 +14,9 @@ const FEW_SCORES: usize = 1 << 20;
 
 impl Rules for Attention {
     fn vjp(&self, node: &Applied<'_>, cotangents: &[Array], wanted: &[usize]) -> Result<Inputs> {
+        if self.sinks {
+            return composed::vjp(node, cotangents, wanted, |inputs| one(self.keyed(inputs)?));
+        }
         let derivatives = AttentionVjp { scale: self.scale, mask: self.mask };
         let inputs = self.along(node, &cotangents[0])?;
         let is_bool = |i: usize| node.inputs[i].dtype() == Dtype::Bool;
@@ -34,11 +37,15 @@ impl Rules for Attention {
     }
 
     fn vmap(&self, inputs: &[Array], axes: &[Option<usize>]) -> Result<Mapped> {
+        if self.split(axes).1.is_some_and(Option::is_some) {
+            return composed::vmap(inputs, axes, |inputs| one(self.keyed(inputs)?));
+        }
         let shares_keys = axes[1..3].iter().all(Option::is_none);
         match self.mask {
             AttentionMask::None | AttentionMask::Array if shares_keys => self.of_rows(inputs, axes),
             AttentionMask::None | AttentionMask::Causal | AttentionMask::Array => {
-                of_batches(*self, inputs, axes)
+                let (of_batch, sinks) = self.split(inputs);
+                of_batches(*self, of_batch, &axes[..of_batch.len()], sinks)
             }
         }
     }
@@ -54,19 +61,22 @@ impl Rules for AttentionVjp {
     }
 
     fn vmap(&self, inputs: &[Array], axes: &[Option<usize>]) -> Result<Mapped> {
-        of_batches(*self, inputs, axes)
+        of_batches(*self, inputs, axes, None)
     }
 }
 
-/// A primitive on batches of heads for every index of the mapped axes: these are more batches.
+/// A primitive on batches of heads for every index of the mapped axes: these are more batches. The last input
+/// is one that all of them `share`, if there is such.
 fn of_batches(
     op: impl Into<Primitive>,
     inputs: &[Array],
     axes: &[Option<usize>],
+    shared: Option<&Array>,
 ) -> Result<Mapped> {
     let aligned = mapping::all_to_front(inputs, axes)?;
     let sizes = [aligned[0].dim(0) as isize, aligned[0].dim(1) as isize];
     let batches = aligned.iter().map(|a| ops::flatten(a, 0, 1));
+    let batches = batches.chain(shared.cloned().map(Ok));
     let outputs = graph::apply(op.into(), batches.collect::<Result<Inputs>>()?)?;
     let outputs = outputs.iter().map(|output| ops::unflatten(output, 0, &sizes));
     Mapped::all(outputs.collect::<Result<_>>()?, 0)
@@ -104,7 +114,7 @@ impl Attention {
             ops::flatten(&aligned?, 2, 3)
         };
         let mut all: Inputs = inputs.into();
-        for i in (0..inputs.len()).filter(|i| !(1..3).contains(i)) {
+        for i in (0..self.split(inputs).0.len()).filter(|i| !(1..3).contains(i)) {
             all[i] = rows((&inputs[i], &axes[i]))?;
         }
         let sizes = [count as isize, (all[0].dim(2) / count.max(1)) as isize];
@@ -112,8 +122,38 @@ impl Attention {
         Mapped::one(ops::unflatten(&output, 2, &sizes)?, 2)
     }
 
+    /// The same without sinks: a sink is a key of zeros with a value of zeros, whose score is its element of
+    /// a mask that is added.
+    fn without_sinks(&self, inputs: &[Array]) -> Result<(Attention, Inputs)> {
+        let (attended, Some(sinks)) = self.split(inputs) else {
+            return Ok((*self, inputs.into()));
+        };
+        let with_zero = |a: &Array| {
+            let zero = ops::zeros(&[a.dim(0), a.dim(1), 1, a.dim(3)], a.dtype())?;
+            ops::concatenate(&[a, &zero], 2)
+        };
+        let (q, k, v) = (&attended[0], with_zero(&attended[1])?, with_zero(&attended[2])?);
+        let [batches, heads, rows] = [0, 1, 2].map(|axis| q.dim(axis));
+        let seen = self.mask.additive([batches, heads, rows, attended[1].dim(2)], attended)?;
+        let sinks = ops::reshape(sinks, &[1, -1, 1, 1])?;
+        let sinks = ops::broadcast_to(&sinks, &[batches, heads, rows, 1])?;
+        let mask = ops::concatenate(&[&seen, &sinks], 3)?;
+        let attention = Attention { mask: AttentionMask::Array, sinks: false, ..*self };
+        Ok((attention, [q.clone(), k, v, mask].into()))
+    }
+
+    /// Attention whose sinks are keys.
+    fn keyed(&self, inputs: &[Array]) -> Result<Array> {
+        let (attention, inputs) = self.without_sinks(inputs)?;
+        ops::node(attention, inputs)
+    }
+
     /// Attention as a composition, at least in float32.
     pub(crate) fn composed(&self, inputs: &[Array]) -> Result<Array> {
+        if self.sinks {
+            let (attention, inputs) = self.without_sinks(inputs)?;
+            return attention.composed(&inputs);
+        }
         let (q, k, v) = (&inputs[0], &inputs[1], &inputs[2]);
         let dtype = q.dtype();
         let wide = if dtype == Dtype::Float64 { dtype } else { Dtype::Float32 };
@@ -186,13 +226,27 @@ impl AttentionMask {
         }
     }
 
+    /// The mask as numbers that are added to scores of this shape. What is hidden has no share then, also
+    /// where nothing is seen.
+    fn additive(self, scores: [usize; 4], inputs: &[Array]) -> Result<Array> {
+        let dtype = inputs[0].dtype();
+        let seen = match self {
+            AttentionMask::None => return ops::zeros(&scores, dtype),
+            AttentionMask::Array if inputs[3].dtype() != Dtype::Bool => {
+                return Ok(inputs[3].clone());
+            }
+            AttentionMask::Array => inputs[3].clone(),
+            AttentionMask::Causal => causal(scores[2], scores[3])?,
+        };
+        let hidden = Array::scalar_of(f64::NEG_INFINITY, dtype)?;
+        let added = ops::where_(&seen, &Array::scalar_of(0.0, dtype)?, &hidden)?;
+        ops::broadcast_to(&added, &scores)
+    }
+
     /// Which of the scores count, if the mask says that.
     fn visible(self, scores: &Array, inputs: &[Array]) -> Result<Option<Array>> {
         match self {
-            AttentionMask::Causal => {
-                let (rows, keys) = (scores.dim(2), scores.dim(3));
-                ops::tri(rows, keys, keys as isize - rows as isize, Dtype::Bool).map(Some)
-            }
+            AttentionMask::Causal => causal(scores.dim(2), scores.dim(3)).map(Some),
             AttentionMask::Array if inputs[3].dtype() == Dtype::Bool => Ok(Some(inputs[3].clone())),
             AttentionMask::None | AttentionMask::Array => Ok(None),
         }
@@ -211,6 +265,11 @@ impl AttentionMask {
             }
         }
     }
+}
+
+/// Which keys the last `rows` tokens see: those up to their own.
+fn causal(rows: usize, keys: usize) -> Result<Array> {
+    ops::tri(rows, keys, keys as isize - rows as isize, Dtype::Bool)
 }
 
 /// Rows of query heads that share keys, which are rows of one product.

@@ -12,14 +12,15 @@ use smallvec::smallvec;
 
 use super::{
     Grouped,
-    heads::{TokenHeads, Walk, cache_strides, caches_in_place},
+    heads::{Cursor, TokenHeads, Walk, cache_strides, caches_in_place, input},
+    products::dense,
 };
 use crate::{
     kernels::{
-        Ctx,
+        Ctx, Operand,
         attention::{
             self,
-            decode::{self, Attention, Token},
+            decode::{self, Attention, Sinks, Token},
             planner::{self, Decode, Sizes},
         },
         fragment::fragment,
@@ -32,18 +33,20 @@ struct Found {
     attention: usize,
     /// The updates of the caches of keys and values.
     updates: [usize; 2],
+    /// The first rows that are seen of them.
+    first: [usize; 2],
     token: TokenHeads,
     scale: f32,
     sizes: Sizes,
     plan: Decode,
+    sinks: Option<Cursor>,
 }
 
 /// The group that ends with the attention at `place`.
 pub(super) fn find(tape: &Tape, place: usize, device: &DeviceState) -> Option<Group> {
     let node = tape.node(place);
-    let Primitive::Attention(primitives::Attention { scale, mask }) = node.primitive else {
-        return None;
-    };
+    let Primitive::Attention(attention) = node.primitive else { return None };
+    let primitives::Attention { scale, mask, .. } = attention;
     let config = device.config;
     if mask == AttentionMask::Array || !config.enable_fused_attention {
         return None;
@@ -58,13 +61,16 @@ pub(super) fn find(tape: &Tape, place: usize, device: &DeviceState) -> Option<Gr
     let keys = walk.update((place, 1), [batches, sizes.keys], dtype)?;
     let values = walk.update((place, 2), [batches, sizes.keys], dtype)?;
     // The new rows of a cache are the second input of its update.
-    let key = walk.rotated((keys, 1), [batches, sizes.kv_heads, sizes.key_width])?;
-    let value = walk.stripped((values, 1));
-    let token = walk.together(query, key, value).filter(|_| keys != values)?;
+    let key = walk.rotated((keys.place, 1), [batches, sizes.kv_heads, sizes.key_width])?;
+    let value = walk.stripped((values.place, 1));
+    let token = walk.together(query, key, value).filter(|_| keys.place != values.place)?;
     let members = walk.members;
-    let updates = [keys, values];
-    let found = Found { attention: place, updates, token, scale: scale.0, sizes, plan };
-    let kept = smallvec![place, keys, values];
+    let (updates, first) = ([keys.place, values.place], [keys.first, values.first]);
+    // They are the last input.
+    let sinks = attention.sinks.then(|| (place, node.inputs.len() - 1));
+    let found =
+        Found { attention: place, updates, token, first, scale: scale.0, sizes, plan, sinks };
+    let kept = smallvec![place, updates[0], updates[1]];
     Some(Group { members, kept, fusion: Box::new(Grouped(found)) })
 }
 
@@ -99,11 +105,21 @@ impl super::GroupKernel for Found {
             return Ok(false);
         };
         let to = attention::output(ctx, result)?;
+        let sinks = match self.sinks.map(|at| dense(ctx, input(tape, at))).transpose()? {
+            Some(Some(at)) => {
+                reads.push(at.region);
+                Some(Sinks { at: at.address, count: self.sizes.heads as u32 })
+            }
+            Some(None) => return Ok(false),
+            None => None,
+        };
         let s = &self.sizes;
+        let row = (s.key_width * tape.array(self.attention).dtype().size()) as u64;
+        let from = |cache: Operand, first: usize| cache.address + first as u64 * row;
         let attention = Attention {
             q: 0,
-            keys: keys.address,
-            values: values.address,
+            keys: from(keys, self.first[0]),
+            values: from(values, self.first[1]),
             result: to.address,
             heads: (s.batches * s.heads) as u32,
             kv_heads: (s.batches * s.kv_heads) as u32,
@@ -113,6 +129,7 @@ impl super::GroupKernel for Found {
             scale: self.scale,
             dtype: tape.array(self.attention).dtype() as u32,
             quantized: None,
+            sinks,
         };
         reads.extend([keys.region, values.region]);
         let writes = [to.region, keys.region, values.region];

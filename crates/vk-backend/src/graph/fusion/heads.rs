@@ -39,6 +39,13 @@ pub(super) struct TokenHeads {
     value: Cursor,
 }
 
+/// A cache with a new last row.
+pub(super) struct Update {
+    pub(super) place: usize,
+    /// The first row that is seen: of a layer with a window, later ones than the cache's first.
+    pub(super) first: usize,
+}
+
 /// Follows inputs up the tape and collects what it passes.
 pub(super) struct Walk<'a> {
     pub(super) tape: &'a Tape,
@@ -116,15 +123,16 @@ impl<'a> Walk<'a> {
         Some(self.normalized(rope, width))
     }
 
-    /// The update of a cache (batches, heads, rows, features) of `dtype` at its `count`-th and last filled
-    /// row, behind the view of what is filled unless all is.
+    /// The update of a cache (batches, heads, rows, features) of `dtype` at its last filled row, which is the
+    /// `count`-th of those that are seen, behind the view of these unless all are.
     pub(super) fn update(
         &mut self,
         at: Cursor,
         [batches, count]: [usize; 2],
         dtype: Dtype,
-    ) -> Option<usize> {
-        let view = self.pass(at, is_head_of_rows);
+    ) -> Option<Update> {
+        let view = self.pass(at, |node| first_row(node).is_some());
+        let first = view.map_or(Some(0), |view| first_row(self.tape.node(view)))?;
         let updated = view.map_or(at, |view| (view, 0));
         let (filled, place) = (self.array(at), self.place(updated)?);
         let node = self.tape.node(place);
@@ -136,12 +144,12 @@ impl<'a> Walk<'a> {
         let (heads, width) = (filled.dim(1), filled.dim(3));
         let whole = cache.shape() == [batches, heads, cache.dim(2), width]
             && rows.shape() == [batches, heads, 1, width]
-            && start[..] == [0, 0, count as isize - 1, 0]
+            && start[..] == [0, 0, (first + count) as isize - 1, 0]
             && strides.iter().all(|&s| s == 1)
             && [cache, rows].iter().all(|a| a.dtype() == dtype)
             && node.stream == self.stream;
         whole.then(|| self.members.push(place))?;
-        Some(place)
+        Some(Update { place, first })
     }
 
     /// Query, key and value of one token, if one rotation and one kind of norm serve both of the former.
@@ -263,6 +271,15 @@ pub(super) fn is_head_of_rows(node: &Node) -> bool {
         }
         _ => false,
     }
+}
+
+/// The first row of heads of which a node is a view, without others between them.
+fn first_row(node: &Node) -> Option<usize> {
+    let Primitive::Shape(ShapeOp::Slice { start, strides, .. }) = &node.primitive else {
+        return None;
+    };
+    let &[0, 0, first, 0] = &start[..] else { return None };
+    strides.iter().all(|&s| s == 1).then_some(usize::try_from(first).ok()?)
 }
 
 /// Whether a node is a view with the elements in the same order.

@@ -176,51 +176,146 @@ impl super::GroupKernel for Routing {
 struct Mixed {
     /// Gate and up, or the only one.
     products: SmallVec<[usize; 2]>,
-    /// Where the picks' shares are read, if what they weigh is summed.
-    shares: Option<Cursor>,
-    /// Where what is added to the sum is read.
-    addend: Option<Cursor>,
+    /// Where the experts' biases are read, (experts, outputs).
+    biases: SmallVec<[Option<Cursor>; 2]>,
+    after: After,
     packing: Packing,
     per_token: usize,
     replaces: u64,
 }
 
+/// What happens to the results.
+#[derive(Clone, Copy, PartialEq)]
+enum After {
+    /// Those of gate and up are stored.
+    Store,
+    /// `silu(gate) * up`.
+    Gate,
+    /// They are weighed by the shares that are read at the first cursor, and summed with what is read at the
+    /// second.
+    Sum(Cursor, Option<Cursor>),
+}
+
 impl Mixed {
-    fn group(self, members: SmallVec<[usize; 16]>, result: usize) -> Group {
-        Group { members, kept: smallvec![result], fusion: Box::new(Grouped(self)) }
+    fn group(self, members: SmallVec<[usize; 16]>, kept: SmallVec<[usize; 3]>) -> Group {
+        Group { members, kept, fusion: Box::new(Grouped(self)) }
     }
 }
 
-/// `silu(gate) * up` of picked experts, which ends at `result`.
-pub(super) fn find_gated(tape: &Tape, result: usize, device: &DeviceState) -> Option<Group> {
-    let (gate, up, Then::Gate { silu, sigmoid, .. }) = gate(tape, result)? else { return None };
-    let mut members: SmallVec<[usize; 16]> = smallvec![gate, up, silu, sigmoid, result];
-    let packing = gathered(tape, gate, device)?;
-    let (a, b) = (&tape.node(gate).inputs, &tape.node(up).inputs);
+/// A product with the experts' biases added, if they have any.
+struct Said {
+    product: usize,
+    bias: Option<Cursor>,
+    packing: Packing,
+}
+
+/// What picked experts say at `end`, and collects its members but what numbers rows.
+fn said(
+    tape: &Tape,
+    end: usize,
+    device: &DeviceState,
+    members: &mut SmallVec<[usize; 16]>,
+) -> Option<Said> {
+    members.push(end);
+    if let Some(packing) = gathered(tape, end, device) {
+        return Some(Said { product: end, bias: None, packing });
+    }
+    let node = tape.node(end);
+    if node.primitive != Primitive::Binary(BinaryOp::Add) {
+        return None;
+    }
+    let product = |input| inner(tape, (end, input), 1, node.stream);
+    let (product, packing, other) = [(0, 1), (1, 0)].into_iter().find_map(|(input, other)| {
+        let product = product(input)?;
+        Some((product, gathered(tape, product, device)?, other))
+    })?;
+    members.push(product);
+    let bias = bias(tape, (end, other), product, members)?;
+    let alike = tape.array(end).shape() == tape.array(product).shape();
+    alike.then_some(Said { product, bias: Some(bias), packing })
+}
+
+/// Where the experts' biases are read that are picked as a product's matrices are, and added at `at`.
+fn bias(
+    tape: &Tape,
+    at: Cursor,
+    product: usize,
+    members: &mut SmallVec<[usize; 16]>,
+) -> Option<Cursor> {
+    let (at, node) = (views(tape, at, members), tape.node(product));
+    let taken = inner(tape, at, 1, node.stream)?;
+    let [table, picks] = &tape.node(taken).inputs[..] else { return None };
+    let fits = tape.node(taken).primitive == Primitive::Indexing(IndexingOp::Take { axis: 0 })
+        && picks.is_same(node.inputs.last()?)
+        && table.shape() == [node.inputs[1].dim(0), tape.array(product).dim(-1)]
+        && table.dtype() == tape.array(product).dtype();
+    members.push(taken);
+    fits.then_some((taken, 0))
+}
+
+/// The products that end at `gate` and `up`, if these are of the same rows and picks.
+fn pair(
+    tape: &Tape,
+    [gate, up]: [usize; 2],
+    after: After,
+    device: &DeviceState,
+) -> Option<(SmallVec<[usize; 16]>, Mixed)> {
+    let mut members = SmallVec::new();
+    let (gate, up) =
+        (said(tape, gate, device, &mut members)?, said(tape, up, device, &mut members)?);
+    let (a, b) = (&tape.node(gate.product).inputs, &tape.node(up.product).inputs);
     let (x, picks) = (&a[0], a.last()?);
-    let alike = gathered(tape, up, device)? == packing
+    let alike = gate.packing == up.packing
         && x.is_same(&b[0])
         && picks.is_same(b.last()?)
-        && tape.array(gate).shape() == tape.array(up).shape();
+        && tape.array(gate.product).shape() == tape.array(up.product).shape();
     let tokens = x.size() / x.dim(-1);
     let per_token = picks.size() / tokens;
     if !alike || per_token * tokens != picks.size() {
         return None;
     }
-    for product in [gate, up] {
-        numbered(tape, product, tokens, per_token, &mut members)?;
+    for said in [&gate, &up] {
+        numbered(tape, said.product, tokens, per_token, &mut members)?;
     }
     let replaces = members.len() as u64;
-    let products = smallvec![gate, up];
-    let mixed = Mixed { products, shares: None, addend: None, packing, per_token, replaces };
-    Some(mixed.group(members, result))
+    let (products, biases) = (smallvec![gate.product, up.product], smallvec![gate.bias, up.bias]);
+    let packing = gate.packing;
+    Some((members, Mixed { products, biases, after, packing, per_token, replaces }))
+}
+
+/// `silu(gate) * up` of picked experts, which ends at `result`.
+pub(super) fn find_gated(tape: &Tape, result: usize, device: &DeviceState) -> Option<Group> {
+    let (gate, up, Then::Gate { silu, sigmoid, .. }) = gate(tape, result)? else { return None };
+    let (mut members, mut mixed) = pair(tape, [gate, up], After::Gate, device)?;
+    members.extend([silu, sigmoid, result]);
+    mixed.replaces = members.len() as u64;
+    Some(mixed.group(members, smallvec![result]))
+}
+
+/// Finds gates and ups with biases, whatever is made of them, in the order of the tape.
+#[derive(Default)]
+pub(super) struct Pairs {
+    /// The last sum that may be one of the two.
+    open: Option<usize>,
+}
+
+impl Pairs {
+    /// The group that ends with the sum at `end` and the one before it.
+    pub(super) fn find(&mut self, tape: &Tape, end: usize, device: &DeviceState) -> Option<Group> {
+        said(tape, end, device, &mut SmallVec::new())?;
+        let before = self.open.replace(end)?;
+        let (members, mixed) = pair(tape, [before, end], After::Store, device)?;
+        self.open = None;
+        Some(mixed.group(members, smallvec![before, end]))
+    }
 }
 
 /// The weighted sum at `result` of what picked experts say, or the sum of that and something else.
 pub(super) fn find_summed(tape: &Tape, result: usize, device: &DeviceState) -> Option<Group> {
     let node = tape.node(result);
     if node.primitive != Primitive::Binary(BinaryOp::Add) {
-        return summed(tape, result, device).map(|(members, mixed)| mixed.group(members, result));
+        let found = summed(tape, result, device);
+        return found.map(|(members, mixed)| mixed.group(members, smallvec![result]));
     }
     [(0, 1), (1, 0)].into_iter().find_map(|(sum, other)| {
         let mut views_ = SmallVec::new();
@@ -233,8 +328,11 @@ pub(super) fn find_summed(tape: &Tape, result: usize, device: &DeviceState) -> O
         alike.then_some(())?;
         members.extend(views_);
         members.push(result);
-        (mixed.addend, mixed.replaces) = (Some((result, other)), members.len() as u64);
-        Some(mixed.group(members, result))
+        if let After::Sum(_, more) = &mut mixed.after {
+            *more = Some((result, other));
+        }
+        mixed.replaces = members.len() as u64;
+        Some(mixed.group(members, smallvec![result]))
     })
 }
 
@@ -251,9 +349,8 @@ fn summed(
     }
     [(0, 1), (1, 0)].into_iter().find_map(|(values, shares)| {
         let mut members: SmallVec<[usize; 16]> = smallvec![result, weighed];
-        let product = inner(tape, views(tape, (weighed, values), &mut members), 1, node.stream)?;
-        let packing = gathered(tape, product, device)?;
-        members.push(product);
+        let end = inner(tape, views(tape, (weighed, values), &mut members), 1, node.stream)?;
+        let Said { product, bias, packing } = said(tape, end, device, &mut members)?;
         let shares = column_of(tape, (weighed, shares), &mut members)?;
         let inputs = &tape.node(product).inputs;
         let (x, picks) = (&inputs[0], inputs.last()?);
@@ -267,8 +364,8 @@ fn summed(
         fits.then_some(())?;
         numbered(tape, product, picks.size(), 1, &mut members)?;
         let (replaces, products) = (members.len() as u64, smallvec![product]);
-        let (shares, addend) = (Some(shares), None);
-        Some((members, Mixed { products, shares, addend, packing, per_token, replaces }))
+        let (after, biases) = (After::Sum(shares, None), smallvec![bias]);
+        Some((members, Mixed { products, biases, after, packing, per_token, replaces }))
     })
 }
 
@@ -367,8 +464,13 @@ impl super::GroupKernel for Mixed {
         let [inner, outputs] =
             [&tape.node(self.products[0]).inputs[0], tape.array(self.products[0])]
                 .map(|a| a.dim(-1));
-        let after = if self.shares.is_some() { "summed" } else { "gated" };
-        format!("experts {inner}x{outputs} b{} {after}", self.packing.bits())
+        let after = match self.after {
+            After::Store => "stored",
+            After::Gate => "gated",
+            After::Sum(..) => "summed",
+        };
+        let biased = if self.biases[0].is_some() { "biased " } else { "" };
+        format!("experts {inner}x{outputs} b{} {biased}{after}", self.packing.bits())
     }
 
     fn encode(&self, ctx: &mut Ctx<'_>, tape: &Tape, kept: &mut [Output]) -> Result<bool> {
@@ -377,14 +479,20 @@ impl super::GroupKernel for Mixed {
         let (Some(at), Some(picked)) = (dense(ctx, x)?, dense(ctx, picks)?) else {
             return Ok(false);
         };
-        let mut others = [None; 2];
-        for (at, cursor) in others.iter_mut().zip([self.shares, self.addend]) {
+        let (shares, addend) = match self.after {
+            After::Sum(shares, addend) => (Some(shares), addend),
+            After::Store | After::Gate => (None, None),
+        };
+        let last = self.biases[self.biases.len() - 1];
+        let mut others = [None; 4];
+        for (at, cursor) in others.iter_mut().zip([shares, addend, self.biases[0], last]) {
             let Some(cursor) = cursor else { continue };
             *at = dense(ctx, input(tape, cursor))?;
             if at.is_none() {
                 return Ok(false);
             }
         }
+        let [shares, addend, biases @ ..] = others;
         let mut matrices = [[Operand::default(); 3]; 2];
         for (i, matrix) in matrices.iter_mut().enumerate() {
             let place = self.products[i.min(self.products.len() - 1)];
@@ -393,13 +501,19 @@ impl super::GroupKernel for Mixed {
             let Some(parts) = parts(ctx, &inputs[1..inputs.len() - 2])? else { return Ok(false) };
             *matrix = parts;
         }
+        let result = ctx.output(&mut kept[0])?;
+        let after = match (self.after, shares) {
+            (After::Sum(..), Some(shares)) => mixture::After::Sum { shares, addend },
+            (After::Store, _) => mixture::After::Store { second: ctx.output(&mut kept[1])? },
+            _ => mixture::After::Gate,
+        };
         let experts = Experts {
             x: at,
             picks: picked,
-            shares: others[0],
-            addend: others[1],
+            after,
             matrices,
-            result: ctx.output(&mut kept[0])?,
+            biases,
+            result,
             packing: self.packing,
             dtype: x.dtype(),
             tokens: picks.size() / self.per_token,

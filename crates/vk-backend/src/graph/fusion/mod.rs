@@ -12,7 +12,8 @@
 //! - norms, rotations and cache writes alone, for many tokens (`prompt.rs`);
 //! - rows picked from a quantized matrix and dequantized (`lookup.rs`);
 //! - what routes a token to experts, and the products of the experts that it picks, which are a
-//!   group up to the gate, and one with the weighted sum behind them (`mixture.rs`);
+//!   group up to the gate, or with their biases alone, and one with the weighted sum behind them
+//!   (`mixture.rs`);
 //! - elementwise operations that no other group claims (`programs.rs`).
 //!
 //! Products of many rows are one dispatch of the kernel of cooperative matrices with a list of
@@ -69,7 +70,7 @@ pub(crate) fn plan(tape: &Tape) -> Vec<Group> {
     }
     let mut products = Builder::new(tape.len());
     let mut groups = Vec::with_capacity(tape.len() / 4);
-    let mut sums = Vec::new();
+    let (mut sums, mut pairs, mut biased) = (Vec::new(), Vec::new(), mixture::Pairs::default());
     for place in 0..tape.len() {
         let node = tape.node(place);
         match &node.primitive {
@@ -100,6 +101,7 @@ pub(crate) fn plan(tape: &Tape) -> Vec<Group> {
             Primitive::Binary(BinaryOp::Add) => {
                 products.residual(tape, place);
                 sums.extend(device(node).and_then(|d| mixture::find_summed(tape, place, d)));
+                pairs.extend(device(node).and_then(|d| biased.find(tape, place, d)));
             }
             Primitive::Attention(_) => {
                 if let Some(device) = device(node) {
@@ -116,6 +118,7 @@ pub(crate) fn plan(tape: &Tape) -> Vec<Group> {
     // Of groups that share members the first one stays: a weighted sum with what is added to it comes before
     // the sum alone.
     groups.extend(sums.into_iter().rev());
+    groups.extend(pairs);
     groups.extend(products.finish(tape));
     groups.extend(chains(tape, &groups));
     groups

@@ -192,7 +192,8 @@ impl Walk<'_> {
             && filled.dim(2) == sizes.keys;
         let dtype = if part == 0 { Dtype::Uint32 } else { self.dtype };
         fits.then_some(())?;
-        self.update(at, [filled.dim(0), sizes.keys], dtype)
+        let update = self.update(at, [filled.dim(0), sizes.keys], dtype)?;
+        (update.first == 0).then_some(update.place)
     }
 }
 
@@ -326,6 +327,7 @@ impl Found {
                 parts: [key_scales, key_biases, scales, biases],
                 factor: factor.map_or(0, |factor| factor.address),
             }),
+            sinks: None,
         }
     }
 }

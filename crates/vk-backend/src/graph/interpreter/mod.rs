@@ -127,8 +127,8 @@ impl Runs for Interpreter {
     }
 
     fn serves_attention(&self, token: &Token) -> bool {
-        let one = token.sizes.batches == 1;
-        !self.closed && one && token.attention.dtype != Dtype::Float32 as u32
+        let plain = token.sizes.batches == 1 && token.attention.sinks.is_none();
+        !self.closed && plain && token.attention.dtype != Dtype::Float32 as u32
     }
 
     fn expect(&mut self, steps: &[Step]) {

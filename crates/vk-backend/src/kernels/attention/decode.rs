@@ -38,6 +38,14 @@ pub(crate) struct Attention {
     pub(crate) scale: f32,
     pub(crate) dtype: u32,
     pub(crate) quantized: Option<Quantized>,
+    pub(crate) sinks: Option<Sinks>,
+}
+
+/// Scores of heads, which those of all sequences share, that take their share and add no value.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Sinks {
+    pub(crate) at: u64,
+    pub(crate) count: u32,
 }
 
 /// What makes keys and values quantized ones, both of one format.
@@ -142,20 +150,35 @@ pub(crate) fn encode(
         for_splits = [parts.address, counters.address];
         writes.extend([parts, counters]);
     }
-    let more = match attention.quantized {
-        Some(Quantized { parts, factor, .. }) => {
-            let [key_scales, key_biases, value_scales, value_biases] = parts;
-            let more = More { key_scales, key_biases, value_scales, value_biases, factor };
-            ctx.args(bytemuck::bytes_of(&more))?
-        }
+    let more = match more(attention) {
+        Some(more) => ctx.args(bytemuck::bytes_of(&more))?,
         None => 0,
     };
     let call = call(ctx, *plan, for_splits, more, attention, fused)?;
     ctx.encode(call, reads, &writes)
 }
 
+/// The rest of a quantized cache, and sinks.
+fn more(attention: &Attention) -> Option<More> {
+    let Attention { quantized, sinks, .. } = attention;
+    if quantized.is_none() && sinks.is_none() {
+        return None;
+    }
+    let [key_scales, key_biases, value_scales, value_biases] =
+        quantized.map_or([0; 4], |q| q.parts);
+    Some(More {
+        key_scales,
+        key_biases,
+        value_scales,
+        value_biases,
+        factor: quantized.map_or(0, |q| q.factor),
+        sinks: sinks.map_or(0, |sinks| sinks.at),
+        sinks_count: sinks.map_or(1, |sinks| sinks.count),
+    })
+}
+
 /// The dispatch; `parts` is scratch memory for splits of the keys, `counters` zeroed words for finished ones,
-/// `more` where the rest of a quantized cache is.
+/// `more` where the rest of a quantized cache and sinks are.
 fn call(
     ctx: &Ctx<'_>,
     Decode { splits, fragments }: Decode,
@@ -178,6 +201,7 @@ fn call(
         | bit(angle.is_some_and(|a| a.traditional), shader::TRADITIONAL_FLAG)
         | bit(angle.is_some_and(|a| a.divisors), shader::DIVISORS_FLAG)
         | bit(splits > 1, shader::SPLIT_FLAG)
+        | bit(attention.sinks.is_some(), shader::SINKS_FLAG)
         | bit(ctx.config().enable_known_fragments, shader::FRAGMENTS_FLAG);
     let DecodeShape { subgroup, workgroup, heads } = shape;
     let mut constants = Constants {

@@ -12,7 +12,7 @@ use mlx_vulkan_core::{
     primitives::{self, AttentionMask},
     shape::{self, Layout},
 };
-use smallvec::smallvec;
+use smallvec::{SmallVec, smallvec};
 
 use super::{
     Ctx, Dispatch, Operand, Region, copy,
@@ -107,6 +107,8 @@ struct Attention<'a> {
     scale: f32,
     kind: u32,
     dtype: Dtype,
+    /// Of the heads, dense, if there are any.
+    sinks: Operand,
 }
 
 /// Encodes attention.
@@ -115,11 +117,13 @@ struct Attention<'a> {
 /// When memory or the device fails, or a head is too wide for the device.
 pub(super) fn eval(
     ctx: &mut Ctx<'_>,
-    primitives::Attention { scale, mask }: primitives::Attention,
+    attention: primitives::Attention,
     inputs: &[Array],
     output: &mut Output,
 ) -> Result<()> {
-    let scale = scale.0;
+    let (scale, mask) = (attention.scale.0, attention.mask);
+    let (inputs, sinks) = attention.split(inputs);
+    let sinks = sinks.map(|sinks| copy::dense(ctx, sinks)).transpose()?;
     let (q, k, v) = (&inputs[0], &inputs[1], &inputs[2]);
     let sizes = sizes(inputs);
     let result = self::output(ctx, output)?;
@@ -137,6 +141,11 @@ pub(super) fn eval(
     if let Some(plan) = planner::decode(&sizes, fragment, ctx.capabilities(), ctx.config())
         && let Some((token, reads)) = decode_token(ctx, scale, mask, &sizes, inputs, result)?
     {
+        let count = sizes.heads as u32;
+        let sinks = sinks.map(|at| (decode::Sinks { at: at.address, count }, at.region));
+        let token = decode::Attention { sinks: sinks.map(|(sinks, _)| sinks), ..token };
+        let mut reads: SmallVec<[Region; 4]> = reads.as_slice().into();
+        reads.extend(sinks.map(|(_, region)| region));
         return decode::encode(ctx, &plan, &sizes, &token, None, &reads, &[result.region]);
     }
     if mask != AttentionMask::Array {
@@ -158,6 +167,7 @@ pub(super) fn eval(
         scale,
         kind: kind_of(mask, inputs),
         dtype: output.dtype,
+        sinks: sinks.unwrap_or_default(),
     };
     let way = matrix(ctx, &attention).map_or(Way::Lanes(plan), Way::Matrix);
     stats::hit(ctx.config(), "sdpa", || format!("{way:?} {sizes:?} {mask:?}"));
@@ -241,6 +251,7 @@ fn decode_token(
         scale,
         dtype: inputs[0].dtype() as u32,
         quantized: None,
+        sinks: None,
     };
     Ok(fits.then_some((token, [q.at.region, k.at.region, v.at.region])))
 }
@@ -297,6 +308,7 @@ fn run(
         parts: parts.address,
         maxima: maxima.address,
         result: result.address,
+        sinks: a.sinks.address,
         out_batch: out[0],
         out_head: out[1],
         out_row: out[2],
@@ -310,7 +322,7 @@ fn run(
     let (dtype, splits) = (a.dtype as u32, way.splits().next_multiple_of(16));
     let constants = combine::Constants { workgroup: group, dtype, splits };
     let pipeline = ctx.pipeline(combine::ATTENTION_COMBINE, &constants);
-    ctx.run(&pipeline, &push, rows, 1, &[parts, maxima], &[result.region])
+    ctx.run(&pipeline, &push, rows, 1, &[parts, maxima, a.sinks.region], &[result.region])
 }
 
 /// Strides of q, k, v, mask and result.
@@ -361,6 +373,7 @@ fn dispatch(
         result: address,
         maxima: maxima.address,
         strides: ctx.args(bytemuck::bytes_of(&strides(a, out)))?,
+        sinks: a.sinks.address,
         batches: s.batches as u32,
         heads: s.heads as u32,
         kv_heads: s.kv_heads as u32,
@@ -376,7 +389,8 @@ fn dispatch(
         Way::Matrix(plan) => prefill_pipeline(ctx, a, plan),
     };
     let groups = [ctx.capabilities().groups_1d(items * u64::from(way.splits()), 1), 1, 1];
-    let reads = [a.q.at.region, a.k.at.region, a.v.at.region, a.mask_at.region];
+    let others = [a.mask_at.region, a.sinks.region];
+    let reads = [a.q.at.region, a.k.at.region, a.v.at.region, others[0], others[1]];
     let writes = [result, maxima];
     ctx.dispatch(&Dispatch {
         pipeline: &pipeline,

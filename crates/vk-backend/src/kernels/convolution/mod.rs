@@ -303,7 +303,7 @@ fn products(ctx: &mut Ctx<'_>, o: &Operands, gemm: Gemm, at_once: usize) -> Resu
             splits: 1,
             ..GemmPush::default()
         };
-        dense_matrix(ctx, gemm, o.dtypes, push, &[matrix, o.weight.region], result)?;
+        dense_matrix(ctx, gemm, o.dtypes, push, None, &[matrix, o.weight.region], result)?;
     }
     Ok(())
 }

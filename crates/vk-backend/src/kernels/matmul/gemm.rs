@@ -292,12 +292,14 @@ fn dispatch(
     ctx.dispatch(&Dispatch { pipeline: &pipeline, push, groups, reads, writes: &[writes] })
 }
 
-/// Encodes a product of dense (m, k) and (n, k) matrices, the second one transposed, as `push` says.
+/// Encodes a product of dense (m, k) and (n, k) matrices, the second one transposed, as `push` says; with
+/// `lists` of rows that pick a matrix each.
 pub(crate) fn dense_matrix(
     ctx: &mut Ctx<'_>,
     plan: Gemm,
     Dtypes { operands: dtype, result: out }: Dtypes,
     mut push: Push,
+    lists: Option<&Lists>,
     reads: &[Region],
     result: Operand,
 ) -> Result<()> {
@@ -307,8 +309,10 @@ pub(crate) fn dense_matrix(
         let whole = at.is_multiple_of(bytes) && u64::from(push.k).is_multiple_of(width);
         if whole { flag } else { 0 }
     };
-    let flags = A_ALONG_K | B_ALONG_K | vector(push.a, A_VECTOR) | vector(push.b, B_VECTOR);
-    let how = How { plan, dtype, out, flags, lists: None };
+    let grouped = if groups(lists) > 0 { GROUPED } else { 0 };
+    let vectors = vector(push.a, A_VECTOR) | vector(push.b, B_VECTOR);
+    let flags = A_ALONG_K | B_ALONG_K | vectors | grouped;
+    let how = How { plan, dtype, out, flags, lists };
     let splits = match plan {
         Gemm::Tile(_, splits) | Gemm::Matrix(_, splits) => splits,
         Gemm::Lanes { .. } => 1,

@@ -18,7 +18,7 @@ use crate::{
             tile_constants,
         },
         matvec::{self, Format, Fused, Weights, planner as few},
-        operands::Picks,
+        operands::{Lists, Picks},
         quantized::{
             format_of,
             planner::{self, QuantizedPlan, QuantizedProduct},
@@ -145,26 +145,86 @@ fn fragment_of(
 }
 
 /// How rows that pick a matrix each are multiplied by groups, if that serves them.
-fn plan_groups(ctx: &Ctx<'_>, o: &Operands) -> Option<Gemm> {
+fn plan_groups(ctx: &Ctx<'_>, o: &Operands) -> Option<Grouped> {
     let (p, picks) = (&o.product, o.picks.as_ref()?);
     if p.rows != 1 || [p.outputs, p.inner].iter().any(|&s| s >= 1 << 31) {
         return None;
     }
     let fragment = fragment_of(ctx, o.packing, o.dtype, p)
         .filter(|_| groups::is_near(picks, p.inner * o.dtype.size()));
-    let plan = gemm_planner::grouped(picks, p.outputs, fragment, true, ctx.capabilities())?;
+    let plan =
+        |packed| gemm_planner::grouped(picks, p.outputs, fragment, packed, ctx.capabilities());
+    let dense = dequantizes_stack(ctx, o, picks).then(|| plan(false)).flatten();
+    let dense = dense.filter(|dense| matches!(dense, Gemm::Matrix(..)));
+    let packed = dense.is_none();
+    let gemm = dense.or_else(|| plan(true))?;
     stats::hit(ctx.config(), "qmm", || {
-        format!("grouped {plan:?} {}x{}x{}", picks.batches, p.outputs, p.inner)
+        let way = if packed { "packed" } else { "dequantized" };
+        format!("grouped {way} {gemm:?} {}x{}x{}", picks.batches, p.outputs, p.inner)
     });
-    Some(plan)
+    Some(Grouped { gemm, packed })
+}
+
+/// How rows that pick a matrix each are multiplied by groups.
+struct Grouped {
+    gemm: Gemm,
+    /// Tiles unpack weights for themselves.
+    packed: bool,
+}
+
+/// Rows of a matrix on average from which a stack of small floats is dequantized into memory before its
+/// product, and the share of the device's memory that this may take.
+const STACK_ROWS: usize = 32;
+const STACK_SHARE: u64 = 32;
+
+/// Whether all matrices are dequantized once instead of by every tile of rows.
+fn dequantizes_stack(ctx: &Ctx<'_>, o: &Operands, picks: &Picks) -> bool {
+    let (p, matrices) = (&o.product, picks.counts[1]);
+    let bytes = [matrices, p.outputs, p.inner, o.dtype.size()]
+        .iter()
+        .fold(1u64, |bytes, &size| bytes.saturating_mul(size as u64));
+    o.packing.affine().is_none()
+        && p.transpose
+        && p.inner.is_multiple_of(8)
+        && o.x.is_aligned(16)
+        && picks.batches >= STACK_ROWS * matrices
+        && bytes <= ctx.capabilities().device_memory / STACK_SHARE
 }
 
 /// Encodes the product of rows that pick a matrix each by tiles of rows that pick the same one.
-fn grouped(ctx: &mut Ctx<'_>, mut o: Operands, plan: Gemm) -> Result<()> {
+fn grouped(ctx: &mut Ctx<'_>, mut o: Operands, Grouped { gemm, packed }: Grouped) -> Result<()> {
     let Some(picks) = &mut o.picks else { unreachable!("groups are made of picks") };
-    picks.tiles = Some(groups::tiles(ctx, picks, plan)?);
+    picks.tiles = Some(groups::tiles(ctx, picks, gemm)?);
     (o.product.rows, o.product.batches) = (picks.batches, 1);
-    tiles(ctx, &o, plan)
+    if packed { tiles(ctx, &o, gemm) } else { grouped_dense(ctx, &o, gemm) }
+}
+
+/// All matrices dequantized into scratch memory, then a dense product of groups.
+fn grouped_dense(ctx: &mut Ctx<'_>, o: &Operands, plan: Gemm) -> Result<()> {
+    let (p, picks) = (&o.product, o.picks.as_ref().expect("groups are made of picks"));
+    let matrix = (p.outputs * p.inner) as i64;
+    let count = picks.counts[1] as u64 * matrix as u64;
+    let dense = ctx.scratch(count * o.dtype.size() as u64)?;
+    super::dequantize_into(ctx, o.packing, o.dtype, o.parts(), count, dense)?;
+    let picks = Picks { strides: [1, matrix], ..picks.clone() };
+    let push = GemmPush {
+        a: o.x.address,
+        b: dense.address,
+        result: o.result.address,
+        walk: picks.pack(ctx, [0, 1])?,
+        lda: p.inner as i64,
+        ldb: p.inner as i64,
+        m: p.rows as u32,
+        n: p.outputs as u32,
+        k: p.inner as u32,
+        batches: 1,
+        splits: 1,
+        ..GemmPush::default()
+    };
+    let reads: SmallVec<[Region; 5]> =
+        [o.x.region, dense].into_iter().chain(picks.reads()).collect();
+    let lists = Lists::Picks(picks);
+    matmul::dense_matrix(ctx, plan, o.dtype.into(), push, Some(&lists), &reads, o.result)
 }
 
 fn run(ctx: &mut Ctx<'_>, o: &Operands, output: &Output) -> Result<()> {
@@ -515,7 +575,8 @@ fn dense(ctx: &mut Ctx<'_>, o: &Operands, plan: Gemm) -> Result<()> {
         splits: 1,
         ..GemmPush::default()
     };
-    matmul::dense_matrix(ctx, plan, o.dtype.into(), push, &[o.x.region, matrix], o.result)
+    let reads = [o.x.region, matrix];
+    matmul::dense_matrix(ctx, plan, o.dtype.into(), push, None, &reads, o.result)
 }
 
 fn dispatch(
