@@ -7,12 +7,12 @@ const uint AFFINE = 0, MXFP4 = 1, NVFP4 = 2, MXFP8 = 3;
 // Bytes of a row of so many elements.
 uint64_t row_bytes(uint width) { return uint64_t(width / 8u) * BITS; }
 
-// Four times the value of an e2m1 number. Its size's bits become the end of an exponent and the head of a
-// mantissa: from 1.0 on that is the size, under it 0.5 and 0.75 are what 0.0 and 0.5 look like, of which twice
-// the number less 1.0 makes these. The smaller of both is right for all.
-float e2m1_fourfold(uint code) {
-    float size = uintBitsToFloat(0x40000000u | (code & 7u) << 22);
-    size = min(size, fma(size, 2.0, -4.0));
+// Twice the value of an e2m1 number. Its size's bits become the end of an exponent and the head of a
+// mantissa: from 1.0 on that is the size. Those of 0.0 and 0.5 are 0.5 and 0.75 then, of which twice the
+// number less 1.0 makes what they are. The smaller of both is right for all.
+float e2m1_twice(uint code) {
+    float size = uintBitsToFloat(0x3f800000u + ((code & 7u) << 22));
+    size = min(size, fma(size, 2.0, -2.0));
     return uintBitsToFloat(floatBitsToUint(size) ^ ((code & 8u) << 28));
 }
 
@@ -26,12 +26,11 @@ float e4m3(uint code) {
     return uintBitsToFloat(floatBitsToUint(value) ^ ((code & 0x80u) << 24));
 }
 
-// Field `e` of an octet as a number; that of an e2m1 number is four times its value, which its scale makes up
-// for.
+// Field `e` of an octet as a number; that of an e2m1 number is twice its value, which its scale makes up for.
 float element8(uvec2 p, uint e) {
     uint field = field8(p, e);
     if (FORMAT == AFFINE) return exact_float(field);
-    return FORMAT == MXFP8 ? e4m3(field) : e2m1_fourfold(field);
+    return FORMAT == MXFP8 ? e4m3(field) : e2m1_twice(field);
 }
 
 vec4 elements8_low(uvec2 p) {
@@ -44,9 +43,9 @@ vec4 elements8_high(uvec2 p) {
 
 // The scale of small floats that a code stands for, as their elements want it.
 float scale_of(uint code) {
-    if (FORMAT == NVFP4) return 0.25 * e4m3(code);
+    if (FORMAT == NVFP4) return 0.5 * e4m3(code);
     float power = uintBitsToFloat(max(code << 23, 1u << 22));
-    return FORMAT == MXFP4 ? 0.25 * power : power;
+    return FORMAT == MXFP4 ? 0.5 * power : power;
 }
 
 float float_scale(uint64_t scales, int64_t group) { return scale_of(uint(AT_U8(scales, group))); }

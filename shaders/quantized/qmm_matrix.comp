@@ -90,7 +90,7 @@ void b_fetch(uint set, uint k0, uint k1, bool tail) {
 // Element `e` of a run of small floats, to be scaled.
 float small_float(uint slot, uint e) {
     uint bit = e * BITS, code = next_words[slot * BITS + bit / 32u] >> (bit & 31u) & FIELD;
-    return FORMAT == MXFP8 ? e4m3(code) : e2m1_fourfold(code);
+    return FORMAT == MXFP8 ? e4m3(code) : e2m1_twice(code);
 }
 
 // Octet `v` of a run. Small floats have less than eight significant bits, scaled, too.
