@@ -196,35 +196,7 @@ fn grouped(ctx: &mut Ctx<'_>, mut o: Operands, Grouped { gemm, packed }: Grouped
     let Some(picks) = &mut o.picks else { unreachable!("groups are made of picks") };
     picks.tiles = Some(groups::tiles(ctx, picks, gemm)?);
     (o.product.rows, o.product.batches) = (picks.batches, 1);
-    if packed { tiles(ctx, &o, gemm) } else { grouped_dense(ctx, &o, gemm) }
-}
-
-/// All matrices dequantized into scratch memory, then a dense product of groups.
-fn grouped_dense(ctx: &mut Ctx<'_>, o: &Operands, plan: Gemm) -> Result<()> {
-    let (p, picks) = (&o.product, o.picks.as_ref().expect("groups are made of picks"));
-    let matrix = (p.outputs * p.inner) as i64;
-    let count = picks.counts[1] as u64 * matrix as u64;
-    let dense = ctx.scratch(count * o.dtype.size() as u64)?;
-    super::dequantize_into(ctx, o.packing, o.dtype, o.parts(), count, dense)?;
-    let picks = Picks { strides: [1, matrix], ..picks.clone() };
-    let push = GemmPush {
-        a: o.x.address,
-        b: dense.address,
-        result: o.result.address,
-        walk: picks.pack(ctx, [0, 1])?,
-        lda: p.inner as i64,
-        ldb: p.inner as i64,
-        m: p.rows as u32,
-        n: p.outputs as u32,
-        k: p.inner as u32,
-        batches: 1,
-        splits: 1,
-        ..GemmPush::default()
-    };
-    let reads: SmallVec<[Region; 5]> =
-        [o.x.region, dense].into_iter().chain(picks.reads()).collect();
-    let lists = Lists::Picks(picks);
-    matmul::dense_matrix(ctx, plan, o.dtype.into(), push, Some(&lists), &reads, o.result)
+    if packed { tiles(ctx, &o, gemm) } else { dense(ctx, &o, gemm) }
 }
 
 fn run(ctx: &mut Ctx<'_>, o: &Operands, output: &Output) -> Result<()> {
@@ -556,16 +528,18 @@ fn tiles(ctx: &mut Ctx<'_>, o: &Operands, plan: Gemm) -> Result<()> {
 pub(in crate::kernels) const MATRIX: [KernelOf<quantized_qmm_matrix::Constants, GemmPush>; 2] =
     [quantized_qmm_matrix::QMM_MATRIX_FLOAT16, quantized_qmm_matrix::QMM_MATRIX_BFLOAT16];
 
-/// The matrix dequantized into scratch memory, then a dense product.
+/// The matrix, or all that rows pick, dequantized into scratch memory, then a dense product.
 fn dense(ctx: &mut Ctx<'_>, o: &Operands, plan: Gemm) -> Result<()> {
     let p = &o.product;
-    let count = (p.outputs * p.inner) as u64;
+    let matrices = o.picks.as_ref().map_or(1, |picks| picks.counts[1]);
+    let count = (matrices * p.outputs * p.inner) as u64;
     let matrix = ctx.scratch(count * o.dtype.size() as u64)?;
     super::dequantize_into(ctx, o.packing, o.dtype, o.parts(), count, matrix)?;
     let push = GemmPush {
         a: o.x.address,
         b: matrix.address,
         result: o.result.address,
+        walk: picks(ctx, o, [1, p.outputs * p.inner])?.unwrap_or(0),
         lda: p.inner as i64,
         ldb: p.inner as i64,
         m: p.rows as u32,
@@ -575,8 +549,10 @@ fn dense(ctx: &mut Ctx<'_>, o: &Operands, plan: Gemm) -> Result<()> {
         splits: 1,
         ..GemmPush::default()
     };
-    let reads = [o.x.region, matrix];
-    matmul::dense_matrix(ctx, plan, o.dtype.into(), push, None, &reads, o.result)
+    let mut reads: SmallVec<[Region; 5]> = SmallVec::from_slice(&[o.x.region, matrix]);
+    reads.extend(o.picks.iter().flat_map(Picks::reads));
+    let lists = o.picks.clone().map(Lists::Picks);
+    matmul::dense_matrix(ctx, plan, o.dtype.into(), push, lists.as_ref(), &reads, o.result)
 }
 
 fn dispatch(
