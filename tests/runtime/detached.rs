@@ -89,6 +89,31 @@ fn streams_of_others_are_refused_at_once() {
 }
 
 #[test]
+fn streams_of_the_caller_are_used_however_deep() {
+    on_each_device(|device| {
+        let deep = much(&ones(), mlx::new_stream(device).unwrap());
+        let result = much(&deep, mlx::default_stream(device).unwrap());
+        mlx::async_eval_detached(&[&result]).unwrap();
+        assert_eq!(values(&result), [601.0; 100], "{device}");
+    });
+}
+
+#[test]
+fn deep_streams_of_others_are_refused_to_who_reads() {
+    on_each_device(|device| {
+        let deep = much(&ones(), mlx::new_stream(device).unwrap());
+        let elsewhere = || {
+            let result = much(&deep, mlx::default_stream(device).unwrap());
+            mlx::async_eval_detached(&[&result]).unwrap();
+            (result.eval().unwrap_err().to_string(), result)
+        };
+        let (refused, result) = thread::scope(|scope| scope.spawn(elsewhere).join().unwrap());
+        assert!(refused.contains("There is no Stream"), "{refused}");
+        assert_eq!(values(&result), [601.0; 100], "{device}");
+    });
+}
+
+#[test]
 fn who_reads_is_told_what_went_wrong() {
     on_each_device(|device| {
         let stream = mlx::default_stream(device).unwrap();

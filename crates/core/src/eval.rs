@@ -45,7 +45,7 @@ use crate::{
     outcome::{self, Doubts},
     shape::Layout,
     stream::{self, DeviceType},
-    tape::{Entry, Tape},
+    tape::{Entry, Graph, Tape},
     transforms::trace,
     views,
 };
@@ -57,7 +57,7 @@ const SMALL: usize = 4096;
 /// Nodes that are evaluated before others get the turn, if they want it.
 const SHARE: usize = 64;
 
-/// Places of a tape from which on encoding takes longer than having another thread do it.
+/// Nodes of a graph from which on encoding takes longer than having another thread do it.
 const LONG: usize = 128;
 
 static TURN: Lazy<Mutex<Turn>> = Lazy::new(|| Mutex::new(Turn::new()));
@@ -109,22 +109,36 @@ fn start(arrays: &[&Array], caller: Caller) -> Result<()> {
     }
     detached::settle_own()?;
     let mut turn = turn();
-    let tape = Tape::new(arrays, caller == Caller::Waits, &mut turn)?;
-    if caller != Caller::GoesOn || tape.len() < LONG || trace::is_tracing() {
-        let mut evaluation = Evaluation::new(turn, tape, Touched::default());
-        let encoded = evaluation.encode_all(arrays);
-        let touched = evaluation.end(|| ());
-        return encoded.and_then(|()| touched.wait_for_memory());
+    let mut graph = Graph::new(arrays, caller == Caller::Waits, &mut turn)?;
+    let may_detach = caller == Caller::GoesOn && !trace::is_tracing();
+    if may_detach && !graph.find(LONG, &mut turn)? {
+        return detach(turn, graph, arrays);
     }
-    let touched = Touched::of(&tape)?;
+    let tape = graph.into_tape(arrays, &mut turn)?;
+    let mut evaluation = Evaluation::new(turn, tape, Touched::default());
+    let encoded = evaluation.encode_all(arrays);
+    let touched = evaluation.end(|| ());
+    encoded.and_then(|()| touched.wait_for_memory())
+}
+
+/// Lets another thread find the rest of a graph and encode it.
+fn detach(turn: TurnGuard, graph: Graph, arrays: &[&Array]) -> Result<()> {
+    // Streams that the caller may not use are refused as far as they are known.
+    Touched::of(graph.streams())?;
     let arrays: Vec<Array> = arrays.iter().map(|&array| array.clone()).collect();
-    detached::go_on(turn, touched, move |turn, touched, end| {
+    detached::go_on(turn, move |mut turn, end| {
+        let outputs: Vec<&Array> = arrays.iter().collect();
+        // What could not be evaluated stays lazy: whoever reads it tries again, and is told.
+        let Ok(tape) = graph.into_tape(&outputs, &mut turn) else { return };
+        let Ok(touched) = Touched::of((0..tape.len()).map(|place| tape.node(place).stream)) else {
+            return;
+        };
+        end.encodes_on(touched.streams());
         let mut evaluation = Evaluation::new(turn, tape, touched);
-        let encoded = evaluation.encode_all(&arrays.iter().collect::<Vec<_>>());
+        let encoded = evaluation.encode_all(&outputs);
         // Whoever has the turn next may take over memory that nobody else refers to.
         drop(arrays);
         let touched = evaluation.end(|| drop(end));
-        // What could not be evaluated stays lazy: whoever reads it tries again, and is told.
         let _ = encoded.and_then(|()| touched.wait_for_memory());
     });
     Ok(())
@@ -488,13 +502,17 @@ struct Used {
 }
 
 impl Touched {
-    /// All streams that a tape has work for.
-    fn of(tape: &Tape) -> Result<Touched> {
+    /// The streams that work for `asked` runs on.
+    fn of(asked: impl Iterator<Item = Stream>) -> Result<Touched> {
         let mut touched = Touched::default();
-        for place in 0..tape.len() {
-            touched.find(tape.node(place).stream)?;
+        for stream in asked {
+            touched.find(stream)?;
         }
         Ok(touched)
+    }
+
+    fn streams(&self) -> impl Iterator<Item = Stream> {
+        self.streams.iter().map(|used| used.stream)
     }
 
     /// The stream that work of `asked` runs on, with its backend.

@@ -268,6 +268,40 @@ fn make(device: Device, users: Users) -> Result<Stream> {
     Ok(stream)
 }
 
+/// The streams of a thread, for another one that evaluates for it.
+pub(crate) struct Lent {
+    made: Vec<Stream>,
+    defaults: Vec<Stream>,
+}
+
+/// Lends the streams of this thread, which are given back when that evaluation has ended.
+pub(crate) fn lend() -> Lent {
+    OWN.with_borrow(|own| Lent { made: own.made.clone(), defaults: own.defaults.clone() })
+}
+
+impl Lent {
+    /// Runs `f` as if this thread had made them. What it makes besides stays this thread's.
+    pub(crate) fn with<T>(self, f: impl FnOnce() -> T) -> T {
+        struct Restore {
+            own: Own,
+            lent: usize,
+        }
+        impl Drop for Restore {
+            fn drop(&mut self) {
+                let mut lent = OWN.replace(std::mem::replace(&mut self.own, Own::NONE));
+                let made = lent.made.split_off(self.lent);
+                lent.made.clear();
+                OWN.with_borrow_mut(|own| own.made.extend(made));
+            }
+        }
+        let Lent { made, defaults } = self;
+        let lent = made.len();
+        let _restore =
+            Restore { own: OWN.replace(Own { made, defaults, locals: Vec::new() }), lent };
+        f()
+    }
+}
+
 /// Gives the streams back that this thread has made, its default streams among them: what is encoded on them
 /// still runs, and then what they hold is free for others. Arrays keep their contents. Evaluating work that
 /// was to run on one of these streams is an error from now on, but for default streams.

@@ -5,7 +5,7 @@ use std::sync::{Arc, atomic::Ordering::Relaxed};
 use once_cell::sync::Lazy;
 
 use crate::{
-    Array, Error, Result,
+    Array, Error, Result, Stream,
     graph::{Node, Sibling, Turn},
     primitives::Primitive,
     program,
@@ -42,18 +42,6 @@ pub struct Tape {
 }
 
 impl Tape {
-    /// MLX's breadth-first order with a width limit, from the outputs backwards.
-    ///
-    /// # Errors
-    /// When an array has neither data nor a node, or is traced although nobody waits for the evaluation.
-    pub(crate) fn new(outputs: &[&Array], waits: bool, turn: &mut Turn) -> Result<Tape> {
-        let refuses_tracers = !waits && trace::is_tracing();
-        let mut graph = Graph { refuses_tracers, ..Graph::default() };
-        let roots = graph.find(outputs, turn)?;
-        let order = graph.order(outputs, &roots);
-        Ok(graph.tape(order))
-    }
-
     /// Number of places.
     pub fn len(&self) -> usize {
         self.entries.len()
@@ -144,12 +132,16 @@ impl Tape {
     }
 }
 
-/// The lazy nodes behind some outputs, numbered as they are found.
+/// The lazy nodes behind some outputs, numbered as they are found: a tape in the making.
 #[derive(Default)]
-struct Graph {
+pub(crate) struct Graph {
     /// Arrays that are traced may not be evaluated.
     refuses_tracers: bool,
+    /// Numbers of the outputs.
+    roots: Vec<u32>,
     nodes: Vec<Found>,
+    /// The first node whose inputs were not looked at.
+    next: usize,
     /// What is known of each node besides.
     counts: Vec<Counts>,
     /// Numbers of the inputs of each node, one node's after another's.
@@ -174,23 +166,53 @@ struct Counts {
 }
 
 impl Graph {
-    /// Finds all nodes and counts their parents. Outputs of one node share its count. Returns the numbers
-    /// of the outputs.
-    fn find(&mut self, outputs: &[&Array], turn: &mut Turn) -> Result<Vec<u32>> {
-        let mut roots = Vec::with_capacity(outputs.len());
+    /// The nodes of the outputs alone.
+    ///
+    /// # Errors
+    /// When an output has neither data nor a node, or is traced although nobody waits for the evaluation.
+    pub(crate) fn new(outputs: &[&Array], waits: bool, turn: &mut Turn) -> Result<Graph> {
+        let refuses_tracers = !waits && trace::is_tracing();
+        let mut graph = Graph { refuses_tracers, ..Graph::default() };
         for output in outputs {
-            roots.push(self.number(output, 0, turn)?);
+            let root = graph.number(output, 0, turn)?;
+            graph.roots.push(root);
         }
-        let mut next = 0;
-        while let Some(Found { node, first }) = self.nodes.get(next) {
+        Ok(graph)
+    }
+
+    /// Goes on to the inputs of what was found, and counts parents, until there are `enough` nodes. Outputs
+    /// of one node share its count. Whether that were all.
+    ///
+    /// # Errors
+    /// As of [`Graph::new`], for any array behind the outputs.
+    pub(crate) fn find(&mut self, enough: usize, turn: &mut Turn) -> Result<bool> {
+        while self.nodes.len() < enough
+            && let Some(Found { node, first }) = self.nodes.get(self.next)
+        {
             let (node, first) = (node.clone(), *first);
             for (i, input) in node.inputs.iter().enumerate() {
                 let number = self.number(input, 1, turn)?;
                 self.inputs[first as usize + i] = number;
             }
-            next += 1;
+            self.next += 1;
         }
-        Ok(roots)
+        Ok(self.next == self.nodes.len())
+    }
+
+    /// The streams of the nodes that were found.
+    pub(crate) fn streams(&self) -> impl Iterator<Item = Stream> + '_ {
+        self.nodes.iter().map(|found| found.node.stream)
+    }
+
+    /// Finds what is left and puts it into MLX's breadth-first order with a width limit, from the outputs
+    /// backwards.
+    ///
+    /// # Errors
+    /// As of [`Graph::find`].
+    pub(crate) fn into_tape(mut self, outputs: &[&Array], turn: &mut Turn) -> Result<Tape> {
+        self.find(usize::MAX, turn)?;
+        let order = self.order(outputs);
+        Ok(self.tape(order))
     }
 
     /// The number of the node of `array`, which one more parent reads `uses` times. A program becomes the
@@ -232,12 +254,12 @@ impl Graph {
     }
 
     /// The nodes from the end of the tape on, each with the output that stands for it.
-    fn order(&mut self, outputs: &[&Array], roots: &[u32]) -> Vec<(u32, Array)> {
-        let Graph { nodes, counts, inputs, .. } = self;
+    fn order(&mut self, outputs: &[&Array]) -> Vec<(u32, Array)> {
+        let Graph { roots, nodes, counts, inputs, .. } = self;
         let mut placed = Vec::with_capacity(nodes.len());
         let mut next = 0;
         let mut deferred: Vec<(u32, usize)> = Vec::new();
-        for (output, &number) in outputs.iter().zip(roots) {
+        for (output, &number) in outputs.iter().zip(&*roots) {
             place(counts, number, output, &mut placed);
         }
         while next < placed.len() || !deferred.is_empty() {
@@ -334,9 +356,15 @@ mod tests {
         Array::lazy(Shape::from_slice(&[1, 1]), Dtype::Float32, primitive, STREAM, inputs.into())
     }
 
+    fn tape(result: &Array) -> Tape {
+        let mut turn = turn();
+        let graph = Graph::new(&[result], true, &mut turn).unwrap();
+        graph.into_tape(&[result], &mut turn).unwrap()
+    }
+
     /// Uses and privacy of the node that the only other one on the tape reads.
     fn seen(result: &Array) -> (usize, bool) {
-        let tape = Tape::new(&[result], true, &mut turn()).unwrap();
+        let tape = tape(result);
         assert_eq!(tape.len(), 2, "one stands for all");
         (tape.uses(0), tape.is_private(0))
     }
@@ -345,7 +373,7 @@ mod tests {
     fn outputs_of_a_node_are_told_apart() {
         let parts = outputs();
         let result = reader(&parts);
-        let tape = Tape::new(&[&result], true, &mut turn()).unwrap();
+        let tape = tape(&result);
         let numbers = [0, 1, 2].map(|i| (tape.input(1, i), tape.output(1, i)));
         assert_eq!(numbers, [0, 1, 2].map(|i| (Some(0), Some(i))));
         assert_eq!(tape.input(0, 0), None, "the rows are evaluated");
