@@ -2,6 +2,7 @@
 
 use std::{
     collections::BTreeMap,
+    ops::Range,
     sync::{Arc, Once},
 };
 
@@ -159,9 +160,9 @@ pub trait Backend: Send + Sync {
         outputs: &mut [Output],
     ) -> Result<Encoded>;
 
-    /// Groups of the tape's nodes that this backend evaluates at once; of those that share
-    /// a node, the first one is taken.
-    fn plan(&self, _tape: &Tape) -> Vec<Group> {
+    /// Groups that this backend evaluates at once, of nodes at `places` of the tape; what stands before them
+    /// is evaluated. Of groups that share a node, the first one is taken.
+    fn plan(&self, _tape: &Tape, _places: Range<usize>) -> Vec<Group> {
         Vec::new()
     }
 
@@ -224,10 +225,11 @@ pub fn backend_for(device: Device) -> Result<&'static Arc<dyn Backend>> {
     }
 }
 
-/// What the installed backends evaluate at once.
-pub(crate) fn plan(tape: &Tape) -> Vec<Group> {
-    let mut groups = GPU.get().map(|backend| backend.plan(tape)).unwrap_or_default();
-    groups.extend(CPU.get().into_iter().flat_map(|backend| backend.plan(tape)));
+/// What the installed backends evaluate at once of the nodes at `places`.
+pub(crate) fn plan(tape: &Tape, places: Range<usize>) -> Vec<Group> {
+    let of = |backend: &Arc<dyn Backend>| backend.plan(tape, places.clone());
+    let mut groups = GPU.get().map(of).unwrap_or_default();
+    groups.extend(CPU.get().map(of).unwrap_or_default());
     groups
 }
 

@@ -7,6 +7,8 @@
 //! A chain may wait for its last member, so nothing that it reads may depend on what it makes. A node joins
 //! the chain of an input if its other inputs do not, which is looked for a few nodes back.
 
+use std::ops::Range;
+
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
@@ -40,10 +42,11 @@ pub struct Chain {
     pub dtypes: SmallVec<[Dtype; 16]>,
 }
 
-/// The chains of at least two operations among the places that `may` be in one, each place in one at most.
-pub fn find(tape: &Tape, may: impl Fn(usize) -> bool) -> Vec<Chain> {
+/// The chains of at least two operations among those of `places` that `may` be in one, each place in one at
+/// most.
+pub fn find(tape: &Tape, places: Range<usize>, may: impl Fn(usize) -> bool) -> Vec<Chain> {
     let mut finder = Finder { tape, of: FxHashMap::default(), chains: Vec::new() };
-    for place in 0..tape.len() {
+    for place in places {
         if is_elementwise(&tape.node(place).primitive) && may(place) {
             finder.add(place);
         }

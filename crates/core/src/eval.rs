@@ -57,6 +57,13 @@ const SMALL: usize = 4096;
 /// Nodes that are evaluated before others get the turn, if they want it.
 const SHARE: usize = 64;
 
+/// Places of a tape that are planned at once. Those of a longer one, as of a training step, are planned while
+/// devices do what stands before them, in parts that grow: an edge between two costs groups that lie across.
+const PLANNED: usize = 4096;
+
+/// Places of the first part of such a tape.
+const PLANNED_FIRST: usize = 1024;
+
 /// Nodes of a graph from which on encoding takes longer than having another thread do it.
 const LONG: usize = 128;
 
@@ -226,6 +233,8 @@ struct Evaluation {
     turn: TurnGuard,
     tape: Tape,
     groups: Groups,
+    /// Places before this one are planned.
+    planned: usize,
     touched: Touched,
     /// The way from a place of the tape to what it needs, instead of recursion.
     steps: Vec<Step>,
@@ -233,10 +242,19 @@ struct Evaluation {
 
 impl Evaluation {
     fn new(turn: TurnGuard, tape: Tape, touched: Touched) -> Self {
+        let groups = Groups::new(tape.len());
+        Evaluation { turn, tape, groups, planned: 0, touched, steps: Vec::new() }
+    }
+
+    /// Plans the places behind those that are planned.
+    fn plan(&mut self) {
+        let (from, places) = (self.planned, self.tape.len());
+        self.planned =
+            if places <= PLANNED { places } else { places.min(PLANNED_FIRST + 2 * from) };
         // What a group leaves out has no data, which a transform may ask for.
-        let planned = if trace::is_tracing() { Vec::new() } else { backend::plan(&tape) };
-        let groups = Groups::new(planned, tape.len());
-        Evaluation { turn, tape, groups, touched, steps: Vec::new() }
+        if !trace::is_tracing() {
+            self.groups.add(backend::plan(&self.tape, from..self.planned));
+        }
     }
 
     /// Encodes the tape, of which `arrays` are the outputs.
@@ -260,6 +278,9 @@ impl Evaluation {
         for place in 0..self.tape.len() {
             if place % SHARE == SHARE - 1 {
                 MutexGuard::bump(&mut self.turn.guard);
+            }
+            if place == self.planned {
+                self.plan();
             }
             if !self.groups.sees_to(place) {
                 self.demand(place)?;

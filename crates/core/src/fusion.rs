@@ -37,8 +37,9 @@ pub struct Group {
 /// Who evaluates which place of a tape.
 pub(crate) struct Groups {
     claims: Vec<Claim>,
-    /// What each place is to groups. Empty when there are none.
+    /// What each place is to groups. Empty while there are none.
     of: Vec<Part>,
+    places: usize,
 }
 
 /// A group that stays.
@@ -60,10 +61,18 @@ enum Part {
 }
 
 impl Groups {
-    /// Of groups that share a member, the first one stays.
-    pub(crate) fn new(groups: Vec<Group>, places: usize) -> Groups {
-        let mut of = vec![Part::None; if groups.is_empty() { 0 } else { places }];
-        let mut claims: Vec<Claim> = Vec::with_capacity(groups.len());
+    /// None yet, of a tape of so many places.
+    pub(crate) fn new(places: usize) -> Groups {
+        Groups { claims: Vec::new(), of: Vec::new(), places }
+    }
+
+    /// Adds groups. Of those that share a member, the first one stays.
+    pub(crate) fn add(&mut self, groups: Vec<Group>) {
+        let Groups { claims, of, places } = self;
+        if !groups.is_empty() {
+            of.resize(*places, Part::None);
+        }
+        claims.reserve(groups.len());
         for group in groups {
             if !group.members.iter().all(|&place| matches!(of[place], Part::None)) {
                 continue;
@@ -76,7 +85,6 @@ impl Groups {
             group.kept.iter().for_each(|&place| of[place] = Part::Kept(number));
             claims.push(Claim { group, last, begun: false });
         }
-        Groups { claims, of }
     }
 
     /// Whether nothing is to be done when the evaluation comes to `place`: it waits for later members of
@@ -150,7 +158,8 @@ mod tests {
                 kept: members.last().copied().into_iter().collect(),
                 fusion: Box::new(Nothing),
             });
-            let mut got = Groups::new(made.collect(), PLACES);
+            let mut got = Groups::new(PLACES);
+            got.add(made.collect());
             // Evaluation goes by demand: places come in any order.
             for place in order {
                 let group = claimed.iter_mut().find(|(members, _)| members.contains(&place));

@@ -7,7 +7,7 @@
 mod blocks;
 mod recipe;
 
-use std::sync::Arc;
+use std::{ops::Range, sync::Arc};
 
 use mlx_vulkan_core::{
     Array, DeviceType, Result, Stream,
@@ -27,7 +27,7 @@ use blocks::Blocks;
 use recipe::{Lies, Recipe};
 
 /// The groups of a tape's chains.
-pub(crate) fn plan(tape: &Tape, streams: &Arc<Streams>) -> Vec<Group> {
+pub(crate) fn plan(tape: &Tape, places: Range<usize>, streams: &Arc<Streams>) -> Vec<Group> {
     let may = |place: usize| {
         tape.node(place).stream.device.kind == DeviceType::Cpu && tape.array(place).size() > 0
     };
@@ -36,7 +36,7 @@ pub(crate) fn plan(tape: &Tape, streams: &Arc<Streams>) -> Vec<Group> {
         kept: chain.kept.clone(),
         fusion: Box::new(Grouped { chain, streams: streams.clone() }),
     };
-    chains::find(tape, may).into_iter().map(group).collect()
+    chains::find(tape, places, may).into_iter().map(group).collect()
 }
 
 /// A chain as core evaluates it.

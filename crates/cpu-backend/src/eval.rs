@@ -1,6 +1,6 @@
 //! The backend: streams, and the match that hands each primitive to its family.
 
-use std::sync::Arc;
+use std::{ops::Range, sync::Arc};
 
 use mlx_vulkan_core::{
     Array, DeviceType, Dtype, Error, Result, Stream,
@@ -128,8 +128,8 @@ impl Backend for CpuBackend {
         Ok(Encoded::Done)
     }
 
-    fn plan(&self, tape: &Tape) -> Vec<Group> {
-        chains::plan(tape, &self.streams)
+    fn plan(&self, tape: &Tape, places: Range<usize>) -> Vec<Group> {
+        chains::plan(tape, places, &self.streams)
     }
 
     fn tick(&self, stream: Stream) -> Tick {

@@ -1,6 +1,9 @@
 //! The backend that core calls: devices, streams and the hand-over of work.
 
-use std::sync::{Arc, atomic::Ordering::Relaxed};
+use std::{
+    ops::Range,
+    sync::{Arc, atomic::Ordering::Relaxed},
+};
 
 use mlx_vulkan_core::{
     Array, Dtype, Error, Result, Stream,
@@ -113,8 +116,8 @@ impl Backend for VulkanBackend {
         Ok(encoded)
     }
 
-    fn plan(&self, tape: &Tape) -> Vec<Group> {
-        fusion::plan(tape)
+    fn plan(&self, tape: &Tape, places: Range<usize>) -> Vec<Group> {
+        fusion::plan(tape, places)
     }
 
     fn tick(&self, at: Stream) -> Tick {

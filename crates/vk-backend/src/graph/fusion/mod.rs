@@ -46,6 +46,8 @@ pub(crate) mod programs;
 mod prompt;
 mod quantized_attention;
 
+use std::ops::Range;
+
 use mlx_vulkan_core::{
     Result, Stream,
     backend::{Encoded, Output},
@@ -63,15 +65,15 @@ use crate::{
 use heads::Cursor;
 use products::Builder;
 
-/// The groups of a tape.
-pub(crate) fn plan(tape: &Tape) -> Vec<Group> {
-    if tape.len() < 2 {
+/// The groups of some places of a tape.
+pub(crate) fn plan(tape: &Tape, places: Range<usize>) -> Vec<Group> {
+    if places.len() < 2 {
         return Vec::new();
     }
-    let mut products = Builder::new(tape.len());
-    let mut groups = Vec::with_capacity(tape.len() / 4);
+    let mut products = Builder::new(places.len());
+    let mut groups = Vec::with_capacity(places.len() / 4);
     let (mut sums, mut pairs, mut biased) = (Vec::new(), Vec::new(), mixture::Pairs::default());
-    for place in 0..tape.len() {
+    for place in places.clone() {
         let node = tape.node(place);
         match &node.primitive {
             &Primitive::Quantized(QuantizedOp::QuantizedMatmul {
@@ -120,15 +122,17 @@ pub(crate) fn plan(tape: &Tape) -> Vec<Group> {
     groups.extend(sums.into_iter().rev());
     groups.extend(pairs);
     groups.extend(products.finish(tape));
-    groups.extend(chains(tape, &groups));
+    groups.extend(chains(tape, places, &groups));
     groups
 }
 
 /// The chains of what no other group claims.
-fn chains(tape: &Tape, groups: &[Group]) -> Vec<Group> {
-    let mut claimed = vec![false; tape.len()];
-    groups.iter().flat_map(|group| &group.members).for_each(|&place| claimed[place] = true);
-    programs::find(tape, |place| claimed[place])
+fn chains(tape: &Tape, places: Range<usize>, groups: &[Group]) -> Vec<Group> {
+    let (first, mut claimed) = (places.start, vec![false; places.len()]);
+    for &place in groups.iter().flat_map(|group| &group.members) {
+        claimed[place - first] = true;
+    }
+    programs::find(tape, places, |place| claimed[place - first])
 }
 
 /// The device of a node's stream, if it is ours and makes groups.

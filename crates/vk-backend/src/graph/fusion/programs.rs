@@ -1,7 +1,10 @@
 //! Chains of elementwise operations as one kernel (`kernels/program`), in code that was compiled and in code
 //! that was not. Until a chain's kernel is made its members are encoded one by one.
 
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::{
+    ops::Range,
+    sync::atomic::{AtomicBool, Ordering::Relaxed},
+};
 
 use mlx_vulkan_core::{
     Array, Dtype, Result, Shape, Strides,
@@ -34,8 +37,12 @@ pub fn enable_chains(on: bool) {
     ENABLED.store(on, Relaxed);
 }
 
-/// The groups of a tape's chains, but for places that `is_claimed`.
-pub(super) fn find(tape: &Tape, is_claimed: impl Fn(usize) -> bool) -> Vec<Group> {
+/// The groups of the chains of `places`, but for those that are claimed.
+pub(super) fn find(
+    tape: &Tape,
+    places: Range<usize>,
+    is_claimed: impl Fn(usize) -> bool,
+) -> Vec<Group> {
     if !ENABLED.load(Relaxed) {
         return Vec::new();
     }
@@ -48,7 +55,7 @@ pub(super) fn find(tape: &Tape, is_claimed: impl Fn(usize) -> bool) -> Vec<Group
             && node.inputs.iter().all(|input| input.dtype() != Dtype::Float64)
             && tape.array(place).dtype() != Dtype::Float64
     };
-    chains::find(tape, may).into_iter().map(group).collect()
+    chains::find(tape, places, may).into_iter().map(group).collect()
 }
 
 fn group(chain: Chain) -> Group {
