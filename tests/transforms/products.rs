@@ -1,7 +1,7 @@
 //! Derivatives and mapping of matrix products, and of what is built on them.
 
-use mlx::{Array, Dtype, Result, ops};
-use mlx_tests::{filled, noise};
+use mlx::{Array, Dtype, Result, ops, transforms::grad};
+use mlx_tests::{array, filled, noise, on_each_device, values};
 
 use crate::{derivatives, mapping};
 
@@ -44,6 +44,17 @@ fn products_of_matrices_and_vectors() {
         check("a row of c", [&[5], &[3, 4], &[4, 5]], addmm);
         check("a scalar c", [&[], &[3, 4], &[4]], addmm);
     }
+}
+
+#[test]
+fn the_derivative_by_a_matrix_for_all_batches_is_rounded_once() {
+    on_each_device(|device| {
+        let x = array(&[256.0, 1.0, 256.0, 1.0, 256.0, 1.0], &[3, 2, 1], Dtype::Bfloat16);
+        let loss = |w: &Array| ops::sum(&ops::matmul(&x, w)?, &[], false);
+        let by_matrix = grad(loss, &array(&[1.0], &[1, 1], Dtype::Bfloat16)).unwrap();
+        // Each batch alone is 257, which would be 256.
+        assert_eq!(values(&by_matrix), [772.0], "{device}");
+    });
 }
 
 #[test]

@@ -57,11 +57,11 @@ const SMALL: usize = 4096;
 /// Nodes that are evaluated before others get the turn, if they want it.
 const SHARE: usize = 64;
 
-/// Places of a tape that are planned at once. Those of a longer one, as of a training step, are planned while
-/// devices do what stands before them, in parts that grow: an edge between two costs groups that lie across.
+/// Places of a tape that are planned at once. Of a longer one, as of a training step, the first are, and the
+/// others while devices do what these ask for; groups that would lie across are lost.
 const PLANNED: usize = 4096;
 
-/// Places of the first part of such a tape.
+/// The first places of such a tape.
 const PLANNED_FIRST: usize = 1024;
 
 /// Nodes of a graph from which on encoding takes longer than having another thread do it.
@@ -249,8 +249,7 @@ impl Evaluation {
     /// Plans the places behind those that are planned.
     fn plan(&mut self) {
         let (from, places) = (self.planned, self.tape.len());
-        self.planned =
-            if places <= PLANNED { places } else { places.min(PLANNED_FIRST + 2 * from) };
+        self.planned = if places <= PLANNED || from > 0 { places } else { PLANNED_FIRST };
         // What a group leaves out has no data, which a transform may ask for.
         if !trace::is_tracing() {
             self.groups.add(backend::plan(&self.tape, from..self.planned));

@@ -11,7 +11,7 @@ use crate::{
     Array, Dtype, Error, Result, Shape,
     graph::Inputs,
     ops,
-    primitives::{Axes, Indices, Primitive, Rule, ShapeOp, SpecRef, To},
+    primitives::{Axes, Indices, MatmulOp, Primitive, Rule, ShapeOp, SpecRef, To},
     shape::num_elements,
 };
 
@@ -244,9 +244,28 @@ pub(super) fn summed_to(a: &Array, shape: &[usize]) -> Result<Array> {
     if axes.is_empty() {
         return Ok(a.clone());
     }
+    if let Some(product) = summed_products(a, shape)? {
+        return Ok(product);
+    }
     let sum = ops::sum(a, &axes, true)?;
     let leading: Vec<isize> = (0..new as isize).collect();
     if leading.is_empty() { Ok(sum) } else { ops::squeeze(&sum, &leading) }
+}
+
+/// The sum of products, of which each has the shape of the sum, as one product: the derivative by a matrix that
+/// batches of rows share. It is rounded once then, and no product of a batch takes memory.
+fn summed_products(a: &Array, shape: &[usize]) -> Result<Option<Array>> {
+    if shape.len() != 2 || !a.shape().ends_with(shape) {
+        return Ok(None);
+    }
+    let Some(node) = a.node() else { return Ok(None) };
+    let (Primitive::Matmul(MatmulOp::Matmul), [left, right]) = (&node.primitive, &node.inputs[..])
+    else {
+        return Ok(None);
+    };
+    let left = ops::flatten(&ops::swapaxes(left, -1, -2)?, 0, -2)?;
+    let right = ops::flatten(right, 0, -2)?;
+    ops::matmul(&ops::swapaxes(&left, 0, 1)?, &right).map(Some)
 }
 
 /// What of a padded array's cotangent belongs to the array, or to the value around it.

@@ -136,9 +136,18 @@ pub(crate) fn plan(
         tile.runs(caps).then_some(tile)
     };
     let multiprocessors = u64::from(caps.compute_units.max(1));
-    let rounds = |tile: &MatrixTile| tile.count(m, n, batches).div_ceil(multiprocessors);
-    let cost = |(tile, which): &(MatrixTile, usize)| {
-        rounds(tile) * u64::from(caps.tiles.numbers()[*which])
+    let count = |tile: &MatrixTile| tile.count(m, n, batches).max(1);
+    let slices = (k as u64).div_ceil(64).max(1);
+    // As many as fill a round, if they stay deep.
+    let parts = |tile: &MatrixTile| {
+        let deepest = k as u64 / (u64::from(tile.bk) * 4);
+        (multiprocessors / count(tile)).min(deepest).clamp(1, 8)
+    };
+    let time = |(tile, which): &(MatrixTile, usize)| {
+        let parts = parts(tile);
+        let rounds = (count(tile) * parts).div_ceil(multiprocessors);
+        let cost = u64::from(caps.tiles.numbers()[*which]);
+        rounds * (slices.div_ceil(parts) + AROUND) * cost + sum_of_parts(m * n * batches, parts)
     };
     let shapes: &[&Shape] = match m {
         ..=32 => &[&SHORT, &SMALL],
@@ -147,14 +156,17 @@ pub(crate) fn plan(
         _ => &[&WIDE, &LARGE, &SMALL],
     };
     let known = shapes.iter().filter_map(|s| Some((make(s)?, s.1)));
-    let (mut tile, _) = known.min_by_key(cost)?;
+    let (mut tile, _) = known.min_by_key(time)?;
     // Few tiles wait for memory: deeper slices have more of it in flight.
-    if [tile.bm, tile.bk] == [64, 64] && rounds(&tile) == 1 {
+    if [tile.bm, tile.bk] == [64, 64] && count(&tile) <= multiprocessors {
         tile = make(&DEEP).unwrap_or(tile);
     }
-    let wanted = multiprocessors / tile.count(m, n, batches).max(1);
-    let deepest = k as u64 / (u64::from(tile.bk) * 4);
-    Some((tile, wanted.min(deepest).clamp(1, 8) as u32))
+    Some((tile, parts(&tile) as u32))
+}
+
+/// What adding up parts of a result of so many elements takes, in the unit of [`TileCosts`].
+fn sum_of_parts(elements: usize, parts: u64) -> u64 {
+    if parts > 1 { SUM + elements as u64 * 8 * parts / SUM_BYTES } else { 0 }
 }
 
 /// The tile of `shapes` and the parts of k, at most so many, by which a product of [m, n, k] is made soonest:
@@ -176,9 +188,7 @@ pub(crate) fn best(
         // Workgroups that are on a multiprocessor together take as long as one after the other.
         let together = u64::from((TOGETHER / tile.shared()).max(1));
         let rounds = (tile.count(m, n, 1) * parts).div_ceil(multiprocessors * together) * together;
-        let bytes = (m * n) as u64 * 8 * parts;
-        let sum = if parts > 1 { SUM + bytes / SUM_BYTES } else { 0 };
-        rounds * (slices.div_ceil(parts) + AROUND) * cost + sum
+        rounds * (slices.div_ceil(parts) + AROUND) * cost + sum_of_parts(m * n, parts)
     };
     let tiles = shapes.iter().filter_map(|shape| {
         let tile = MatrixTile::new(shape, fragment, caps.subgroup_size);
@@ -258,6 +268,16 @@ mod tests {
         assert_eq!(plan(32, 1024, 4096), Some(([32, 64, 128], 8)));
         assert_eq!(plan(16, 4096, 4096), None);
         assert_eq!(plan(4096, 8, 4096), None);
+    }
+
+    #[test]
+    fn derivatives_by_weights_have_large_tiles_in_parts() {
+        let caps = caps();
+        let plan =
+            |m, n| plan(m, n, 8192, 1, SQUARE, false, &caps).map(|(t, s)| ([t.bm, t.bn, t.bk], s));
+        assert_eq!(plan(576, 1536), Some(([128, 192, 64], 3)));
+        assert_eq!(plan(576, 576), Some(([128, 192, 64], 8)));
+        assert_eq!(plan(576, 192), Some(([64, 64, 128], 4)));
     }
 
     #[test]
