@@ -252,8 +252,8 @@ pub(super) fn summed_to(a: &Array, shape: &[usize]) -> Result<Array> {
     if leading.is_empty() { Ok(sum) } else { ops::squeeze(&sum, &leading) }
 }
 
-/// The sum of products, of which each has the shape of the sum, as one product: the derivative by a matrix that
-/// batches of rows share. It is rounded once then, and no product of a batch takes memory.
+/// The sum of products, of which each has the shape of the sum, as one product: the derivative by a matrix
+/// that batches of rows share. It is rounded once then, and no product of a batch takes memory.
 fn summed_products(a: &Array, shape: &[usize]) -> Result<Option<Array>> {
     if shape.len() != 2 || !a.shape().ends_with(shape) {
         return Ok(None);
