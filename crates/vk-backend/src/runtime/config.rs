@@ -210,11 +210,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn defaults_are_the_seeds() {
+    fn defaults_are_what_was_measured() {
         let config = Config::default();
         assert_eq!(
             (config.max_ops_per_buffer, config.max_mb_per_buffer, config.max_inflight_sequences),
-            (100, 50, 8)
+            (100, 50, 16)
         );
         assert!(config.enable_qmm_native && !config.enable_qmm_native_m1_reduce_subgroup_x2);
         assert_eq!(config.sdpa_splitk_target_chunk_decode, 32);
