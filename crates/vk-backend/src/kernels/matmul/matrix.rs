@@ -143,11 +143,11 @@ pub(crate) fn plan(
         let deepest = k as u64 / (u64::from(tile.bk) * 4);
         (multiprocessors / count(tile)).min(deepest).clamp(1, 8)
     };
-    let time = |(tile, which): &(MatrixTile, usize)| {
+    let elements = m * n * batches;
+    let time = |(tile, cost): &(MatrixTile, u64)| {
         let parts = parts(tile);
         let rounds = (count(tile) * parts).div_ceil(multiprocessors);
-        let cost = u64::from(caps.tiles.numbers()[*which]);
-        rounds * (slices.div_ceil(parts) + AROUND) * cost + sum_of_parts(m * n * batches, parts)
+        time(rounds, slices, parts, *cost, elements)
     };
     let shapes: &[&Shape] = match m {
         ..=32 => &[&SHORT, &SMALL],
@@ -155,7 +155,7 @@ pub(crate) fn plan(
         _ if packed => &[&LARGE, &SMALL],
         _ => &[&WIDE, &LARGE, &SMALL],
     };
-    let known = shapes.iter().filter_map(|s| Some((make(s)?, s.1)));
+    let known = shapes.iter().filter_map(|shape| Some((make(shape)?, shape.cost(caps))));
     let (mut tile, _) = known.min_by_key(time)?;
     // Few tiles wait for memory: deeper slices have more of it in flight.
     if [tile.bm, tile.bk] == [64, 64] && count(&tile) <= multiprocessors {
@@ -164,9 +164,11 @@ pub(crate) fn plan(
     Some((tile, parts(&tile) as u32))
 }
 
-/// What adding up parts of a result of so many elements takes, in the unit of [`TileCosts`].
-fn sum_of_parts(elements: usize, parts: u64) -> u64 {
-    if parts > 1 { SUM + elements as u64 * 8 * parts / SUM_BYTES } else { 0 }
+/// What rounds of tiles take whose slices are in so many parts of k, and the sum of parts of a result of so
+/// many elements, in the unit of [`TileCosts`]; `cost` is a slice's.
+fn time(rounds: u64, slices: u64, parts: u64, cost: u64, elements: usize) -> u64 {
+    let sum = if parts > 1 { SUM + elements as u64 * 8 * parts / SUM_BYTES } else { 0 };
+    rounds * (slices.div_ceil(parts) + AROUND) * cost + sum
 }
 
 /// The tile of `shapes` and the parts of k, at most so many, by which a product of [m, n, k] is made soonest:
@@ -188,7 +190,7 @@ pub(crate) fn best(
         // Workgroups that are on a multiprocessor together take as long as one after the other.
         let together = u64::from((TOGETHER / tile.shared()).max(1));
         let rounds = (tile.count(m, n, 1) * parts).div_ceil(multiprocessors * together) * together;
-        rounds * (slices.div_ceil(parts) + AROUND) * cost + sum_of_parts(m * n, parts)
+        time(rounds, slices, parts, *cost, m * n)
     };
     let tiles = shapes.iter().filter_map(|shape| {
         let tile = MatrixTile::new(shape, fragment, caps.subgroup_size);
