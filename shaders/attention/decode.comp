@@ -33,17 +33,24 @@ layout(constant_id = 10) const uint GROUP = 64;
 // Flags. [host]
 const uint FUSED_FLAG = 1, NORM_FLAG = 2, TRADITIONAL_FLAG = 4, DIVISORS_FLAG = 8, SPLIT_FLAG = 16,
            FRAGMENTS_FLAG = 32, // may be used, once it is seen where elements lie
-           SINKS_FLAG = 64;
+           SINKS_FLAG = 64, KEEP_FLAG = 128, ADDITIVE_FLAG = 256, POSITIONS_FLAG = 512;
 const bool FUSED = (FLAGS & FUSED_FLAG) != 0u, NORM = (FLAGS & NORM_FLAG) != 0u;
 const bool TRADITIONAL = (FLAGS & TRADITIONAL_FLAG) != 0u;
 const bool DIVISORS = (FLAGS & DIVISORS_FLAG) != 0u, SPLIT = (FLAGS & SPLIT_FLAG) != 0u;
 const bool SINKS = (FLAGS & SINKS_FLAG) != 0u; // heads have scores that take their share and add no value
+// A mask says which keys are seen, or is added to their scores.
+const bool KEEP = (FLAGS & KEEP_FLAG) != 0u, ADDITIVE = (FLAGS & ADDITIVE_FLAG) != 0u;
+const bool MASKED = KEEP || ADDITIVE;
+const bool POSITIONS = (FLAGS & POSITIONS_FLAG) != 0u; // every sequence has its own
 
 // What `more` points to: where the rest of a quantized cache is, another factor of its scores or 0, and the
-// sinks of so many heads, which those of all sequences share.
+// sinks of so many heads, which those of all sequences share; a mask with its strides, and how many key/value
+// heads a sequence has.
 layout(buffer_reference, scalar, buffer_reference_align = 8) readonly buffer More {
     uint64_t key_scales, key_biases, value_scales, value_biases, factor, sinks;
-    uint sinks_count;
+    uint64_t mask;
+    int64_t mask_sequence, mask_head, mask_key;
+    uint sinks_count, sequence_heads;
 };
 
 layout(push_constant, scalar) uniform Push {
@@ -55,7 +62,7 @@ layout(push_constant, scalar) uniform Push {
     uint key_head, key_row, value_head, value_row;
     uint count;                              // keys, the new one included
     float score_scale;                       // of a quantized cache without the factor that is in memory
-    More more;                               // of quantized caches, and with SINKS
+    More more;                               // of quantized caches, and with SINKS, MASKED or POSITIONS
 };
 
 const uint SUBGROUPS = gl_WorkGroupSize.x / SUBGROUP;
@@ -71,6 +78,8 @@ float scale;
 #else
 #define scale score_scale
 #endif
+#define sequence (POSITIONS ? gl_WorkGroupID.z / more.sequence_heads : 0u)
+float masked(uint kv_head, uint h, uint j, float s);
 #include "attention_token.glsl"
 #if VARIANT == 2
 const uint FN = 16;
@@ -97,6 +106,17 @@ void ask_pairs(uint64_t from, out uvec2 bits[PAIRS]) {
 void take_pairs(uint64_t from, inout uvec2 bits[PAIRS], out vec2 y[PAIRS]) {
     [[unroll]] for (uint i = 0u; i < PAIRS; ++i)
         y[i] = vec2(of_bits(DTYPE, bits[i].x), of_bits(DTYPE, bits[i].y));
+}
+
+// What the mask leaves of the score of key j for one of the workgroup's heads. Of a hidden key it is the
+// lowest number, so that a head that sees nothing averages, as in MLX.
+float masked(uint kv_head, uint h, uint j, float s) {
+    if (!MASKED) return s;
+    uint head = kv_head % more.sequence_heads * SHARING + gl_WorkGroupID.y * HEADS + h;
+    int64_t from = int64_t(kv_head / more.sequence_heads) * more.mask_sequence
+        + int64_t(head) * more.mask_head + int64_t(j) * more.mask_key;
+    if (ADDITIVE) return s + fetch(DTYPE, at(DTYPE, more.mask, from));
+    return uint(AT_U8(more.mask, from)) == 0u ? LOWEST : s;
 }
 
 // The sink of one of the workgroup's heads.
@@ -243,7 +263,7 @@ void main() {
     if (FUSED) barrier(); // subgroups have changed parts of the new row
 #endif
 #if VARIANT != 2
-    if (newest_here) take_newest();
+    if (newest_here) take_newest(kv_head, count - 1u);
     join_clusters();
 #endif
     barrier();

@@ -3,6 +3,8 @@
 // floats.glsl, math.glsl, rotation.glsl, subgroup arithmetic and shuffles, and before it: DTYPE, WIDTH,
 // SUBGROUP, SUBGROUPS, HEADS, NORM, TRADITIONAL, DIVISORS, EPS;
 //   offset, frequencies, scale, position_scale; keys, values, key_head, key_row, value_head, value_row;
+//   `sequence`, which position is the workgroup's, and `masked(kv_head, h, j, s)`, what a mask leaves of a
+//   score;
 //   QUANTIZED_CACHE defined where attention_quantized.glsl comes after it.
 
 const uint CLUSTER = 8, LANE_WIDTH = WIDTH / CLUSTER, OCTETS = LANE_WIDTH / 8u, QUADS = LANE_WIDTH / 4u;
@@ -40,7 +42,7 @@ void prepare(uint64_t from, uint64_t weight, bool key, uint to) {
     vec2 y[PAIRS], weights[PAIRS], turns[PAIRS];
     uvec2 bits[PAIRS];
     ask_pairs(from, bits);
-    vec2 position = m_two_prod(float(I32(offset).v[0]), position_scale);
+    vec2 position = m_two_prod(float(I32(offset).v[sequence]), position_scale);
     [[unroll]] for (uint i = 0u; i < PAIRS; ++i) {
         uint pair = pair_of_lane(i);
         if (NORM)
@@ -94,12 +96,13 @@ float cluster_sum(float x) {
     return x;
 }
 
-void weigh(bool real) {
+// Takes key j, which is in hand, if it is real.
+void weigh(uint kv_head, uint j, bool real) {
     [[unroll]] for (uint h = 0u; h < HEADS; ++h) {
         float s = 0.0;
         [[unroll]] for (uint i = 0u; i < QUADS; ++i) s = dot_add(own_q[h * QUADS + i], key[i], s);
         s = cluster_sum(s);
-        s = real ? s : LOWEST;
+        s = real ? masked(kv_head, h, j, s) : LOWEST;
         float top = max(best[h], s), fix = exp(best[h] - top), weight = real ? exp(s - top) : 0.0;
         best[h] = top;
         total_weight[h] = fma(total_weight[h], fix, weight);
@@ -128,17 +131,18 @@ void take_keys(uint kv_head, uint first, uint last, bool asked) {
     // All lanes of a subgroup take part in the sums, so all go round equally often.
     for (uint j0 = first; j0 < last; j0 += CLUSTERS) {
         if (!asked || j0 != first) ask_keys(kv_head, j0, last);
-        weigh(key_of(j0) < last);
+        weigh(kv_head, key_of(j0), key_of(j0) < last);
     }
 }
 
-void take_newest() {
+// Takes the new key, which is the one in row j.
+void take_newest(uint kv_head, uint j) {
     [[unroll]] for (uint i = 0u; i < QUADS; ++i)
         [[unroll]] for (uint e = 0u; e < 4u; ++e) {
             key[i][e] = newest[feature(i * 4u + e)];
             value[i][e] = newest[WIDTH + feature(i * 4u + e)];
         }
-    weigh(key_of(0u) == 0u);
+    weigh(kv_head, j, key_of(0u) == 0u);
 }
 
 // Joins the clusters of every subgroup, for the first of them to leave in shared memory. That each of two

@@ -1,6 +1,7 @@
 // Attention of one query token over many keys on cooperative matrices, in place of what attention_token.glsl
 // does with them: a subgroup takes 16 keys at a time, for all heads that share them. Needs
-// attention_token.glsl (its shared memory, and `prepare`), fragments.glsl, and HEADS of at most 8.
+// attention_token.glsl (its shared memory, `prepare` and `masked`), MASKED, which says whether there is a
+// mask, fragments.glsl, and HEADS of at most 8.
 //
 // Scores are queries (heads as rows, of which eight are air) times keys. The two scores of a lane's row lie
 // where the right operand of the next product wants them: results are values (features as rows) times
@@ -51,8 +52,11 @@ void ask_fragment_values(uint kv_head, uint key0, uint last) {
     }
 }
 
+// A score in powers of two. Numbers as low as floats are must not become -inf.
+float in_powers_of_two(float s) { return s * LOG2E < LOWEST && s >= LOWEST ? LOWEST : s * LOG2E; }
+
 // Scores of the lane's head and its four keys, in powers of two; -inf from key `last` on.
-vec4 fragment_scores(uint key0, uint last) {
+vec4 fragment_scores(uint kv_head, uint key0, uint last) {
     coopmat<float, gl_ScopeSubgroup, 16, FN, gl_MatrixUseAccumulator> s =
         coopmat<float, gl_ScopeSubgroup, 16, FN, gl_MatrixUseAccumulator>(0.0);
     [[unroll]] for (uint j = 0u; j < KEY_OCTETS; ++j) {
@@ -74,8 +78,13 @@ vec4 fragment_scores(uint key0, uint last) {
         }
     }
     vec4 x;
-    [[unroll]] for (uint i = 0u; i < 4u; ++i)
-        x[i] = key0 + slot_of(i) < last ? s[i] * (score_scale * LOG2E) : uintBitsToFloat(0xff800000u);
+    uint h = min(row_in_half(), HEADS - 1u);
+    [[unroll]] for (uint i = 0u; i < 4u; ++i) {
+        uint j = key0 + slot_of(i);
+        float score = s[i] * (score_scale * LOG2E);
+        if (MASKED) score = in_powers_of_two(masked(kv_head, h, min(j, last - 1u), s[i] * score_scale));
+        x[i] = j < last ? score : uintBitsToFloat(0xff800000u);
+    }
     return x;
 }
 
@@ -148,7 +157,7 @@ void take_fragments(uint kv_head, uint first, uint last) {
         ask_fragment_values(kv_head, key0, last);
     }
     for (; key0 < last; key0 += SUBGROUPS * TALL) {
-        vec4 x = fragment_scores(key0, last);
+        vec4 x = fragment_scores(kv_head, key0, last);
         ask_fragment_keys(kv_head, key0 + SUBGROUPS * TALL, last);
         vec4 weights = fragment_weights(x);
         add_fragments(weights);
@@ -195,7 +204,7 @@ void take_keys_plainly(uint kv_head, uint first, uint last) {
                 if (real) s = dot_add(x, fetch4(DTYPE, true, key_at + uint64_t(quad * 8u)), s);
                 v[i] = fetch4(DTYPE, true, value_at + uint64_t(quad * 8u));
             }
-            s = subgroupAdd(s) * score_scale;
+            s = masked(kv_head, h, j, subgroupAdd(s) * score_scale);
             float next = max(most, s), fix = exp(most - next), w = exp(s - next);
             most = next;
             sum = fma(sum, fix, w);

@@ -405,11 +405,13 @@ void product(uvec4 next_row) {
 
 // ---- attention ----
 const uint HEADS = 1; // of a workgroup at a time
-uint64_t q, new_key, new_value, q_weight, k_weight, frequencies, offset, keys, values;
+uint64_t q, new_key, new_value, q_weight, k_weight, frequencies, offset, keys, values, mask;
 uint key_head, key_row, value_head, value_row;
 float scale, position_scale;
 uint norm_eps;
 #define EPS norm_eps
+#define sequence 0u
+#define masked(kv_head, h, j, s) (mask != 0ul && uint(U8(mask).v[j]) == 0u ? LOWEST : (s))
 #include "attention_token.glsl"
 
 uvec2 pair_at(uint64_t from, uint i) {
@@ -473,7 +475,7 @@ void attend(uint head, uint split, uint splits, uint count) {
     barrier();
     take_queries();
     take_keys(kv_head, from, last, true);
-    if (newest_here) take_newest();
+    if (newest_here) take_newest(kv_head, last);
     join_clusters();
     barrier();
     uint64_t part = part_of(first_address(quad(PARTS_AND_OFFSET)), head, splits, split);
@@ -527,6 +529,7 @@ void attention(uvec4 next_row) {
     keys = first_address(d);
     values = second_address(d);
     offset = second_address(quad(PARTS_AND_OFFSET));
+    mask = first_address(quad(MASK));
     key_head = strides.x;
     key_row = strides.y;
     value_head = strides.z;

@@ -1,8 +1,21 @@
 //! One token's attention over a growing cache, with everything between the projections and it.
 
-use mlx::{Array, Device, Dtype, Result, fast, fast::Mask, ops};
+use mlx::{Array, Device, Dtype, Result, dtype::Bool8, fast, fast::Mask, ops};
 
 use super::{agrees, fusing, noise, run, turn};
+
+/// Which keys the sequences of a batch see.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Seen {
+    /// All, without a mask.
+    All,
+    /// Each those behind its padding, which the mask hides; positions begin there.
+    Ragged,
+    /// The same, by numbers that are added to scores, others for each head.
+    Weighed,
+    /// None.
+    Nothing,
+}
 
 /// A model's attention.
 #[derive(Clone, Copy, Debug)]
@@ -21,6 +34,7 @@ pub(crate) struct Shape {
     pub(crate) sinks: bool,
     /// The first rows of the caches, which are not seen any more.
     pub(crate) forgotten: usize,
+    pub(crate) seen: Seen,
 }
 
 pub(crate) const SHAPE: Shape = Shape {
@@ -34,6 +48,7 @@ pub(crate) const SHAPE: Shape = Shape {
     batch: 1,
     sinks: false,
     forgotten: 0,
+    seen: Seen::All,
 };
 
 /// Filled rows of caches, around all that workgroups and their shares take at a time.
@@ -47,6 +62,7 @@ pub(crate) fn all() {
     tokens_of_several_sequences();
     caches_that_are_long();
     sinks_and_windows();
+    sequences_of_different_lengths();
 }
 
 impl Shape {
@@ -75,6 +91,38 @@ impl Shape {
         2.0 / (self.width as f32).sqrt()
     }
 
+    /// Rows in front of each sequence that are none of its own.
+    fn padding(&self, past: usize) -> Vec<usize> {
+        (0..self.batch).map(|i| if i == 0 { 0 } else { (i * 37 + past / 2) % (past + 1) }).collect()
+    }
+
+    /// The position of the new token: one for all sequences, or one for each.
+    fn position(&self, past: usize) -> Result<Array> {
+        if self.seen == Seen::All {
+            return Array::scalar(past as i32);
+        }
+        let positions = self.padding(past).into_iter().map(|padding| (past - padding) as i32);
+        Array::from_slice(&positions.collect::<Vec<_>>(), &[self.batch])
+    }
+
+    /// The mask over `past` rows and the new one.
+    fn mask(&self, past: usize) -> Result<Option<Array>> {
+        let keys = past + 1;
+        let padding = self.padding(past);
+        let is_seen = |i: usize| self.seen != Seen::Nothing && i % keys >= padding[i / keys];
+        let bools: Vec<Bool8> = (0..self.batch * keys).map(|i| is_seen(i).into()).collect();
+        let bools = Array::from_slice(&bools, &[self.batch, 1, 1, keys])?;
+        match self.seen {
+            Seen::All => Ok(None),
+            Seen::Ragged | Seen::Nothing => Ok(Some(bools)),
+            Seen::Weighed => {
+                let numbers = noise(9, &[1, self.heads, 1, keys], self.dtype);
+                let hidden = ops::astype(&Array::scalar(f32::NEG_INFINITY)?, self.dtype)?;
+                ops::where_(&bools, &numbers, &hidden).map(Some)
+            }
+        }
+    }
+
     /// The step that a decoder takes: cache rows `..past` are filled, this token's is added. The caches
     /// before that are results, too, if they are `held`.
     fn step(&self, past: usize, held: bool) -> impl Fn() -> Result<Vec<Array>> {
@@ -88,7 +136,7 @@ impl Shape {
         move || {
             // Computed on the device and owned by nobody: what a fused kernel may swallow.
             let [q, k, v] = [&q, &k, &v].map(|a| ops::multiply(a, 1.5f32));
-            let offset = Array::scalar(past as i32)?;
+            let offset = shape.position(past)?;
             let q = shape.heads_of(&q?, shape.heads, Some(&norms[0]))?;
             let k = shape.heads_of(&k?, shape.kv_heads, Some(&norms[1]))?;
             let (q, k) = (shape.rotate(&q, &offset)?, shape.rotate(&k, &offset)?);
@@ -105,16 +153,13 @@ impl Shape {
             let first = shape.forgotten as isize;
             let seen = |cache: &Array| ops::slice_axis(cache, 2, first, past as isize + 1);
             let (k, v, scale) = (seen(&keys)?, seen(&values)?, shape.scale());
+            let mask = shape.mask(past)?;
+            let mask = mask.as_ref().map_or(Mask::None, Mask::Array);
             let out = match shape.sinks {
-                false => fast::scaled_dot_product_attention(&q, &k, &v, scale, Mask::None)?,
-                true => fast::scaled_dot_product_attention_with_sinks(
-                    &q,
-                    &k,
-                    &v,
-                    scale,
-                    Mask::None,
-                    &sinks,
-                )?,
+                false => fast::scaled_dot_product_attention(&q, &k, &v, scale, mask)?,
+                true => {
+                    fast::scaled_dot_product_attention_with_sinks(&q, &k, &v, scale, mask, &sinks)?
+                }
             };
             Ok([vec![out, keys, values], held].concat())
         }
@@ -158,6 +203,26 @@ pub(crate) fn tokens_of_several_sequences() {
             Shape { batch, heads, kv_heads, ..SHAPE }.check(past);
         }
     }
+}
+
+/// What servers decode: caches that begin with padding, and positions that differ.
+#[test]
+pub(crate) fn sequences_of_different_lengths() {
+    let _turn = turn();
+    for (batch, past) in [(2, 1), (3, 40), (5, 64), (2, 300), (3, 1500)] {
+        for seen in [Seen::Ragged, Seen::Weighed] {
+            for dtype in [Dtype::Bfloat16, Dtype::Float16, Dtype::Float32] {
+                let shape = Shape { batch, seen, dtype, ..SHAPE };
+                shape.check(past);
+                Shape { heads: 6, norm: false, sinks: true, width: 128, ..shape }.check(past);
+            }
+        }
+    }
+    for past in [12, 2900] {
+        Shape { batch: 2, seen: Seen::Nothing, ..SHAPE }.check(past);
+        Shape { seen: Seen::Weighed, ..SHAPE }.check(past);
+    }
+    Shape { batch: 16, kv_heads: 4, heads: 8, width: 128, seen: Seen::Ragged, ..SHAPE }.check(130);
 }
 
 /// What gpt-oss decodes with: sinks, and layers whose first rows were forgotten.

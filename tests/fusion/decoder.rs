@@ -19,6 +19,9 @@ pub(super) struct Decoder {
     pub(super) dtype: Dtype,
     /// Rows of the caches that are filled.
     pub(super) past: usize,
+    /// Rows of them that a mask hides, as where sequences of a batch differ in length: positions begin behind
+    /// them, and each layer counts them on by itself.
+    pub(super) padding: Option<usize>,
     /// How the gate and the other half of a layer's middle become one.
     pub(super) swiglu: fn(&Array, &Array) -> Result<Array>,
 }
@@ -32,6 +35,7 @@ pub(super) const DECODER: Decoder = Decoder {
     format: Some((4, 64)),
     dtype: Dtype::Bfloat16,
     past: 9,
+    padding: None,
     swiglu,
 };
 
@@ -69,25 +73,57 @@ impl Decoder {
         Layer { matrices, norms, caches }
     }
 
-    fn head(&self, flat: &Array, heads: usize, norm: Option<&Array>) -> Result<Array> {
+    /// The position of the token, if the layer counts it.
+    fn counted(&self) -> Result<Option<Array>> {
+        let Some(padding) = self.padding else { return Ok(None) };
+        let before = Array::from_slice(&[self.past as i32 - padding as i32 - 1], &[1])?;
+        ops::add(&before, 1).map(Some)
+    }
+
+    /// Which keys are seen.
+    fn mask(&self) -> Result<Option<Array>> {
+        let Some(padding) = self.padding else { return Ok(None) };
+        let keys = ops::arange(0.0, self.past as f64 + 1.0, 1.0, Dtype::Int32)?;
+        let seen = ops::greater_equal(&keys, padding as i32)?;
+        ops::reshape(&seen, &[1, 1, 1, -1]).map(Some)
+    }
+
+    fn head(
+        &self,
+        flat: &Array,
+        heads: usize,
+        norm: Option<&Array>,
+        counted: Option<&Array>,
+    ) -> Result<Array> {
         let x = ops::reshape(flat, &[1, heads as isize, 1, self.heads[2] as isize])?;
         let x = match norm {
             Some(weight) => fast::rms_norm(&x, Some(weight), 1e-6)?,
             None => x,
         };
         // A number for each, as models in Python have it: it is one position all the same.
-        fast::rope(&x, self.heads[2], false, Some(1e4), 1.0, self.past as i32, None)
+        let (width, base) = (self.heads[2], Some(1e4));
+        match counted {
+            Some(position) => fast::rope(&x, width, false, base, 1.0, position, None),
+            None => fast::rope(&x, width, false, base, 1.0, self.past as i32, None),
+        }
     }
 
     /// A layer after the row `x`, with its new caches, which are written in place.
-    fn forward(&self, x: &Array, layer: &Layer, caches: [Array; 2]) -> Result<[Array; 3]> {
+    fn forward(
+        &self,
+        x: &Array,
+        layer: &Layer,
+        caches: [Array; 2],
+        mask: Option<&Array>,
+    ) -> Result<[Array; 3]> {
         let [heads, kv_heads, width] = self.heads;
         let [q, k, v, out, gate, up, down] = &layer.matrices;
         let [before, between, q_norm, k_norm] = &layer.norms;
         let normal = fast::rms_norm(x, Some(before), 1e-6)?;
         let norm = |weight| self.norm.then_some(weight);
-        let query = self.head(&q.forward(&normal)?, heads, norm(q_norm))?;
-        let key = self.head(&k.forward(&normal)?, kv_heads, norm(k_norm))?;
+        let counted = self.counted()?;
+        let query = self.head(&q.forward(&normal)?, heads, norm(q_norm), counted.as_ref())?;
+        let key = self.head(&k.forward(&normal)?, kv_heads, norm(k_norm), counted.as_ref())?;
         let value = ops::reshape(&v.forward(&normal)?, &[1, kv_heads as isize, 1, width as isize])?;
         let write = |cache: &Array, row: &Array| {
             let stop = [1, kv_heads as isize, self.past as isize + 1, width as isize];
@@ -102,7 +138,7 @@ impl Decoder {
             &seen(&keys)?,
             &seen(&values)?,
             scale,
-            Mask::None,
+            mask.map_or(Mask::None, Mask::Array),
         )?;
         let attended = ops::reshape(&attended, &[1, (heads * width) as isize])?;
         let x = ops::add(x, out.forward(&attended)?)?;
@@ -117,13 +153,13 @@ impl Decoder {
         move || {
             let mut x = ops::multiply(&x, 1.5f32)?;
             mlx::eval(&[&x])?;
-            let mut results = Vec::new();
+            let (mask, mut results) = (this.mask()?, Vec::new());
             for layer in &layers {
                 // Owned by nobody else, and there before the layers are evaluated.
                 let [keys, values] = &layer.caches;
                 let caches = [ops::multiply(keys, 1.0f32)?, ops::multiply(values, 1.0f32)?];
                 mlx::eval(&[&caches[0], &caches[1]])?;
-                let [next, keys, values] = this.forward(&x, layer, caches)?;
+                let [next, keys, values] = this.forward(&x, layer, caches, mask.as_ref())?;
                 results.extend([keys, values]);
                 x = next;
             }

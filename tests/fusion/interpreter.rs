@@ -99,6 +99,10 @@ fn layers_become_runs() {
         for past in [0, 1, 63, 64, 65, 300] {
             Decoder { past, layers: 1, ..DECODER }.check(STEPS);
         }
+        // A batch of one, as servers have it.
+        for (past, padding) in [(9, 0), (65, 7), (300, 120)] {
+            Decoder { past, padding: Some(padding), ..DECODER }.check(all);
+        }
         // Not of 16 bits, and too long a row: dispatches.
         Decoder { dtype: Dtype::Float32, ..DECODER }.check(0);
         Decoder { layers: 1, inner: 12_352, ..DECODER }.check(4);

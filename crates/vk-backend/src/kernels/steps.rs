@@ -124,6 +124,15 @@ impl Deferred for Steps {
         self.waiting.is_empty()
     }
 
+    fn touches(&self, reads: &[Region], writes: &[Region]) -> bool {
+        let meet = |a: &[Region], b: &[Region]| a.iter().any(|a| b.iter().any(|b| a.overlaps(*b)));
+        let touched = |step: &Step| {
+            meet(&step.writes, reads) || meet(&step.writes, writes) || meet(&step.reads, writes)
+        };
+        // What depends on a step mostly depends on the last one.
+        self.waiting.iter().rev().any(touched)
+    }
+
     fn missing(&self) -> Option<Arc<Pipeline>> {
         self.runs.missing(&self.waiting)
     }

@@ -63,10 +63,14 @@ pub(crate) struct Recent {
     pub(crate) overwritten: bool,
 }
 
-/// Work that a layer above has put off, to encode it together. Everything else is encoded after it.
+/// Work that a layer above has put off, to encode it together. Everything else is encoded after it, but for
+/// dispatches that touch nothing of it, which go first.
 pub(crate) trait Deferred: Any + Send {
     /// Whether there is none.
     fn is_empty(&self) -> bool;
+
+    /// Whether it writes memory of `reads` or `writes`, or reads some of `writes`.
+    fn touches(&self, reads: &[Region], writes: &[Region]) -> bool;
 
     /// A pipeline that has to be made before it can be encoded, and is not yet.
     fn missing(&self) -> Option<Arc<Pipeline>>;
@@ -250,7 +254,9 @@ impl Encoder {
     /// When the device fails, or is known to refuse the kernel.
     pub(crate) fn encode_work(&mut self, mut work: Work) -> Result<()> {
         work.pipeline().check()?;
-        self.flush()?;
+        if !self.goes_first(&work) {
+            self.flush()?;
+        }
         self.open()?;
         // What is written takes memory until it has run; what is read or overwritten is there anyway.
         self.bytes += work.written();
@@ -261,6 +267,15 @@ impl Encoder {
         self.done.first.get_or_insert(queue.len());
         queue.push(Item::Work(Box::new(work)));
         Ok(())
+    }
+
+    /// Whether a dispatch may be encoded before what was put off.
+    fn goes_first(&self, work: &Work) -> bool {
+        let Recent { written, overwritten } = self.recent;
+        // New memory is none that somebody holds.
+        let is_apart = written == 0 && !overwritten;
+        let [reads, writes] = work.regions();
+        is_apart || self.deferred.as_ref().is_some_and(|deferred| !deferred.touches(reads, writes))
     }
 
     /// Counts a kernel of the operation, if statistics ask for them.

@@ -296,6 +296,9 @@ pub(crate) mod attention_decode {
     pub(crate) const SPLIT_FLAG: u32 = 16;
     pub(crate) const FRAGMENTS_FLAG: u32 = 32;
     pub(crate) const SINKS_FLAG: u32 = 64;
+    pub(crate) const KEEP_FLAG: u32 = 128;
+    pub(crate) const ADDITIVE_FLAG: u32 = 256;
+    pub(crate) const POSITIONS_FLAG: u32 = 512;
     pub(crate) const MOST_SPLITS: u32 = 64;
     pub(crate) const ATTENTION_DECODE: KernelOf<Constants, Push> =
         KernelOf::new(Kernel::attention_decode);
@@ -376,7 +379,12 @@ pub(crate) mod attention_decode {
         pub(crate) value_biases: u64,
         pub(crate) factor: u64,
         pub(crate) sinks: u64,
+        pub(crate) mask: u64,
+        pub(crate) mask_sequence: i64,
+        pub(crate) mask_head: i64,
+        pub(crate) mask_key: i64,
         pub(crate) sinks_count: u32,
+        pub(crate) sequence_heads: u32,
     }
     const _: () = {
         assert!(offset_of!(More, key_scales) == 0);
@@ -385,8 +393,13 @@ pub(crate) mod attention_decode {
         assert!(offset_of!(More, value_biases) == 24);
         assert!(offset_of!(More, factor) == 32);
         assert!(offset_of!(More, sinks) == 40);
-        assert!(offset_of!(More, sinks_count) == 48);
-        assert!(size_of::<More>() == 52);
+        assert!(offset_of!(More, mask) == 48);
+        assert!(offset_of!(More, mask_sequence) == 56);
+        assert!(offset_of!(More, mask_head) == 64);
+        assert!(offset_of!(More, mask_key) == 72);
+        assert!(offset_of!(More, sinks_count) == 80);
+        assert!(offset_of!(More, sequence_heads) == 84);
+        assert!(size_of::<More>() == 88);
     };
     /// `Push` of the shader.
     #[derive(Debug, Clone, Copy, Default, PartialEq, Pod, Zeroable)]
@@ -2266,7 +2279,8 @@ pub(crate) mod interpreter_rows {
         pub(crate) key_row: u32,
         pub(crate) value_head: u32,
         pub(crate) value_row: u32,
-        pub(crate) rest: [u32; 12],
+        pub(crate) mask: u64,
+        pub(crate) rest: [u32; 10],
     }
     const _: () = {
         assert!(offset_of!(AttentionRow, kind) == 0);
@@ -2293,7 +2307,8 @@ pub(crate) mod interpreter_rows {
         assert!(offset_of!(AttentionRow, key_row) == 132);
         assert!(offset_of!(AttentionRow, value_head) == 136);
         assert!(offset_of!(AttentionRow, value_row) == 140);
-        assert!(offset_of!(AttentionRow, rest) == 144);
+        assert!(offset_of!(AttentionRow, mask) == 144);
+        assert!(offset_of!(AttentionRow, rest) == 152);
         assert!(size_of::<AttentionRow>() == 192);
     };
     /// `RowMatrix` of the shader.
@@ -4369,6 +4384,7 @@ pub(crate) mod run_rows {
     pub(crate) const RESULT_AND_MARKED: u32 = 6;
     pub(crate) const PARTS_AND_OFFSET: u32 = 7;
     pub(crate) const STRIDES: u32 = 8;
+    pub(crate) const MASK: u32 = 9;
 }
 
 /// `shaders/scan/block.comp`.

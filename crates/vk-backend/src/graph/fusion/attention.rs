@@ -39,6 +39,7 @@ struct Found {
     scale: f32,
     sizes: Sizes,
     plan: Decode,
+    mask: AttentionMask,
     sinks: Option<Cursor>,
 }
 
@@ -48,7 +49,7 @@ pub(super) fn find(tape: &Tape, place: usize, device: &DeviceState) -> Option<Gr
     let Primitive::Attention(attention) = node.primitive else { return None };
     let primitives::Attention { scale, mask, .. } = attention;
     let config = device.config;
-    if mask == AttentionMask::Array || !config.enable_fused_attention {
+    if !config.enable_fused_attention {
         return None;
     }
     let sizes = attention::sizes(&node.inputs);
@@ -68,8 +69,8 @@ pub(super) fn find(tape: &Tape, place: usize, device: &DeviceState) -> Option<Gr
     let (updates, first) = ([keys.place, values.place], [keys.first, values.first]);
     // They are the last input.
     let sinks = attention.sinks.then(|| (place, node.inputs.len() - 1));
-    let found =
-        Found { attention: place, updates, token, first, scale: scale.0, sizes, plan, sinks };
+    let scale = scale.0;
+    let found = Found { attention: place, updates, token, first, scale, sizes, plan, mask, sinks };
     let kept = smallvec![place, updates[0], updates[1]];
     Some(Group { members, kept, fusion: Box::new(Grouped(found)) })
 }
@@ -113,6 +114,8 @@ impl super::GroupKernel for Found {
             Some(None) => return Ok(false),
             None => None,
         };
+        let mask = attention::token_mask(ctx, self.mask, &tape.node(self.attention).inputs)?;
+        reads.extend(mask.map(|(_, region)| region));
         let s = &self.sizes;
         let row = (s.key_width * tape.array(self.attention).dtype().size()) as u64;
         let from = |cache: Operand, first: usize| cache.address + first as u64 * row;
@@ -130,6 +133,7 @@ impl super::GroupKernel for Found {
             dtype: tape.array(self.attention).dtype() as u32,
             quantized: None,
             sinks,
+            mask: mask.map(|(mask, _)| mask),
         };
         reads.extend([keys.region, values.region]);
         let writes = [to.region, keys.region, values.region];

@@ -154,8 +154,9 @@ impl<'a> Walk<'a> {
 
     /// Query, key and value of one token, if one rotation and one kind of norm serve both of the former.
     pub(super) fn together(&self, query: Heads, key: Heads, value: Cursor) -> Option<TokenHeads> {
-        let one = self.tape.node(query.rope).inputs[1].size() == 1;
-        (one && self.agree(&query, &key)).then_some(TokenHeads { query, key, value })
+        let node = self.tape.node(query.rope);
+        let positions = [1, node.inputs[0].dim(0)].contains(&node.inputs[1].size());
+        (positions && self.agree(&query, &key)).then_some(TokenHeads { query, key, value })
     }
 
     /// Whether queries and keys are rotated by the same angles and normalized in the same way.
@@ -296,7 +297,7 @@ fn keeps_order(node: &Node) -> bool {
     }
 }
 
-/// The angles of a rotation with one position for all batches, if its frequencies lie as kernels read them.
+/// The angles of a rotation, if its positions and frequencies lie as kernels read them.
 pub(super) fn angle(
     ctx: &mut Ctx<'_>,
     node: &Node,
@@ -305,11 +306,17 @@ pub(super) fn angle(
     let Primitive::Rope(rope @ Rope { traditional, scale, .. }) = &node.primitive else {
         return Ok(None);
     };
-    let offset = ctx.input(&node.inputs[1])?;
+    let of_sequences = node.inputs[1].size() > 1;
+    let offset = match of_sequences {
+        true => dense(ctx, &node.inputs[1])?,
+        false => Some(ctx.input(&node.inputs[1])?),
+    };
+    let Some(offset) = offset else { return Ok(None) };
     let (frequencies, stride) = rope::frequencies(ctx, rope, node.inputs.get(2))?;
     reads.extend([offset.region, frequencies.region]);
     Ok((stride == 1).then_some(Angle {
         offset: offset.address,
+        of_sequences,
         frequencies: frequencies.address,
         divisors: rope.base.is_none(),
         traditional: *traditional,

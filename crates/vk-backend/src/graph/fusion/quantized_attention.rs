@@ -328,6 +328,7 @@ impl Found {
                 factor: factor.map_or(0, |factor| factor.address),
             }),
             sinks: None,
+            mask: None,
         }
     }
 }

@@ -49,7 +49,7 @@ use rustc_hash::FxHashMap;
 use crate::{
     kernels::{
         Ctx,
-        attention::decode::{self, Token},
+        attention::decode::{self, Mask, Token},
         layouts,
         matvec::{self, Format, Fused},
         steps::{Kind, Runs, Step, Steps},
@@ -127,8 +127,11 @@ impl Runs for Interpreter {
     }
 
     fn serves_attention(&self, token: &Token) -> bool {
-        let plain = token.sizes.batches == 1 && token.attention.sinks.is_none();
-        !self.closed && plain && token.attention.dtype != Dtype::Float32 as u32
+        let Token { sizes, attention, .. } = token;
+        let is_row = |mask: Mask| !mask.additive && mask.strides[1..] == [0, 1];
+        let plain =
+            sizes.batches == 1 && attention.sinks.is_none() && attention.mask.is_none_or(is_row);
+        !self.closed && plain && attention.dtype != Dtype::Float32 as u32
     }
 
     fn expect(&mut self, steps: &[Step]) {

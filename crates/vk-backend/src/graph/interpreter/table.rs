@@ -51,6 +51,7 @@ const _: () = {
     assert!(offset_of!(AttentionRow, new_value) == quad(VALUE_AND_Q_WEIGHT));
     assert!(offset_of!(AttentionRow, k_weight) == quad(K_WEIGHT_AND_FREQUENCIES));
     assert!(offset_of!(AttentionRow, keys) == quad(CACHES));
+    assert!(offset_of!(AttentionRow, mask) == quad(MASK));
     assert!(offset_of!(AttentionRow, result) == quad(RESULT_AND_MARKED));
     assert!(offset_of!(AttentionRow, parts) == quad(PARTS_AND_OFFSET));
     assert!(offset_of!(AttentionRow, key_head) == quad(STRIDES));
@@ -386,7 +387,8 @@ impl Table {
             key_row,
             value_head,
             value_row,
-            rest: [0; 12],
+            mask: attention.mask.map_or(0, |mask| mask.at),
+            rest: [0; 10],
         };
         let made = SmallVec::from_iter([Made { region: step.writes[0], marked }]);
         Some((bytemuck::cast(row), made))

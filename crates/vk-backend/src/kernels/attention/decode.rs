@@ -16,8 +16,8 @@ use crate::{
     runtime::{commit::Call, stats},
 };
 
-/// Attention of one query token of every sequence without a mask. Heads of all sequences are counted
-/// through: those of one lie behind those of another everywhere.
+/// Attention of one query token of every sequence. Heads of all sequences are counted through: those of one
+/// lie behind those of another everywhere.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Attention {
     /// (heads, width), dense; not used where the kernel prepares the query itself.
@@ -39,6 +39,16 @@ pub(crate) struct Attention {
     pub(crate) dtype: u32,
     pub(crate) quantized: Option<Quantized>,
     pub(crate) sinks: Option<Sinks>,
+    pub(crate) mask: Option<Mask>,
+}
+
+/// Which keys heads see: bools, or numbers of the dtype that are added to scores.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Mask {
+    pub(crate) at: u64,
+    /// From sequence to sequence, head to head and key to key, in elements.
+    pub(crate) strides: [i64; 3],
+    pub(crate) additive: bool,
 }
 
 /// Scores of heads, which those of all sequences share, that take their share and add no value.
@@ -61,8 +71,10 @@ pub(crate) struct Quantized {
 /// What angle a feature is rotated by.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Angle {
-    /// The position, an int32.
+    /// The position, an int32, or those of all sequences.
     pub(crate) offset: u64,
+    /// Whether every sequence has its own.
+    pub(crate) of_sequences: bool,
     /// Pairs of float32, or divisors.
     pub(crate) frequencies: u64,
     pub(crate) divisors: bool,
@@ -150,7 +162,8 @@ pub(crate) fn encode(
         for_splits = [parts.address, counters.address];
         writes.extend([parts, counters]);
     }
-    let more = match more(attention) {
+    let positions = fused.is_some_and(|f| f.angle.of_sequences);
+    let more = match more(attention, positions, sizes.kv_heads) {
         Some(more) => ctx.args(bytemuck::bytes_of(&more))?,
         None => 0,
     };
@@ -158,12 +171,13 @@ pub(crate) fn encode(
     ctx.encode(call, reads, &writes)
 }
 
-/// The rest of a quantized cache, and sinks.
-fn more(attention: &Attention) -> Option<More> {
-    let Attention { quantized, sinks, .. } = attention;
-    if quantized.is_none() && sinks.is_none() {
+/// The rest of a quantized cache, sinks, a mask and how many heads share `positions` of sequences.
+fn more(attention: &Attention, positions: bool, sequence_heads: usize) -> Option<More> {
+    let Attention { quantized, sinks, mask, .. } = attention;
+    if quantized.is_none() && sinks.is_none() && mask.is_none() && !positions {
         return None;
     }
+    let [mask_sequence, mask_head, mask_key] = mask.map_or([0; 3], |mask| mask.strides);
     let [key_scales, key_biases, value_scales, value_biases] =
         quantized.map_or([0; 4], |q| q.parts);
     Some(More {
@@ -173,12 +187,17 @@ fn more(attention: &Attention) -> Option<More> {
         value_biases,
         factor: quantized.map_or(0, |q| q.factor),
         sinks: sinks.map_or(0, |sinks| sinks.at),
+        mask: mask.map_or(0, |mask| mask.at),
+        mask_sequence,
+        mask_head,
+        mask_key,
+        sequence_heads: sequence_heads as u32,
         sinks_count: sinks.map_or(1, |sinks| sinks.count),
     })
 }
 
 /// The dispatch; `parts` is scratch memory for splits of the keys, `counters` zeroed words for finished ones,
-/// `more` where the rest of a quantized cache and sinks are.
+/// `more` where the rest of a quantized cache, sinks and a mask are.
 fn call(
     ctx: &Ctx<'_>,
     Decode { splits, fragments }: Decode,
@@ -202,6 +221,9 @@ fn call(
         | bit(angle.is_some_and(|a| a.divisors), shader::DIVISORS_FLAG)
         | bit(splits > 1, shader::SPLIT_FLAG)
         | bit(attention.sinks.is_some(), shader::SINKS_FLAG)
+        | bit(attention.mask.is_some_and(|m| !m.additive), shader::KEEP_FLAG)
+        | bit(attention.mask.is_some_and(|m| m.additive), shader::ADDITIVE_FLAG)
+        | bit(angle.is_some_and(|a| a.of_sequences), shader::POSITIONS_FLAG)
         | bit(ctx.config().enable_known_fragments, shader::FRAGMENTS_FLAG);
     let DecodeShape { subgroup, workgroup, heads } = shape;
     let mut constants = Constants {

@@ -139,22 +139,15 @@ pub(super) fn eval(
     }
     let fragment = fragment(inputs[0].dtype(), [0; 2], ctx.capabilities(), ctx.config());
     if let Some(plan) = planner::decode(&sizes, fragment, ctx.capabilities(), ctx.config())
-        && let Some((token, reads)) = decode_token(ctx, scale, mask, &sizes, inputs, result)?
+        && let Some((token, mut reads)) = decode_token(ctx, scale, mask, &sizes, inputs, result)?
     {
         let count = sizes.heads as u32;
         let sinks = sinks.map(|at| (decode::Sinks { at: at.address, count }, at.region));
         let token = decode::Attention { sinks: sinks.map(|(sinks, _)| sinks), ..token };
-        let mut reads: SmallVec<[Region; 4]> = reads.as_slice().into();
         reads.extend(sinks.map(|(_, region)| region));
         return decode::encode(ctx, &plan, &sizes, &token, None, &reads, &[result.region]);
     }
-    if mask != AttentionMask::Array {
-        report(
-            ctx.config(),
-            &sizes,
-            planner::closed_decode(&sizes, ctx.capabilities(), ctx.config()),
-        );
-    }
+    report(ctx.config(), &sizes, planner::closed_decode(&sizes, ctx.capabilities(), ctx.config()));
     let mask_array = (mask == AttentionMask::Array).then(|| &inputs[3]);
     let (q, k, v) = (Heads::new(ctx, q)?, Heads::new(ctx, k)?, Heads::new(ctx, v)?);
     let attention = Attention {
@@ -214,8 +207,28 @@ fn matrix(ctx: &Ctx<'_>, a: &Attention<'_>) -> Option<Prefill> {
     (s.batches * s.heads * s.queries * splits < 1 << 31).then_some(plan)
 }
 
-/// One query token of every batch without a mask, with aligned dense rows, as `decode.comp` takes it, and
-/// what it reads.
+/// The mask of one query token of every batch, if it is an array, and what is read of it.
+///
+/// # Errors
+/// When memory or the device fails.
+pub(crate) fn token_mask(
+    ctx: &mut Ctx<'_>,
+    mask: AttentionMask,
+    inputs: &[Array],
+) -> Result<Option<(decode::Mask, Region)>> {
+    if mask != AttentionMask::Array {
+        return Ok(None);
+    }
+    let (operand, strides) = (ctx.input(&inputs[3])?, &inputs[3].evaluated().layout.strides);
+    let mask = decode::Mask {
+        at: operand.address,
+        strides: [0, 1, 3].map(|axis| strides[axis] as i64),
+        additive: kind_of(mask, inputs) == lanes::ADDITIVE,
+    };
+    Ok(Some((mask, operand.region)))
+}
+
+/// One query token of every batch, with aligned dense rows, as `decode.comp` takes it, and what it reads.
 fn decode_token(
     ctx: &mut Ctx<'_>,
     scale: f32,
@@ -223,10 +236,7 @@ fn decode_token(
     sizes: &Sizes,
     inputs: &[Array],
     result: Operand,
-) -> Result<Option<(decode::Attention, [Region; 3])>> {
-    if mask == AttentionMask::Array {
-        return Ok(None);
-    }
+) -> Result<Option<(decode::Attention, SmallVec<[Region; 5]>)>> {
     let [q, k, v] = [&inputs[0], &inputs[1], &inputs[2]];
     let (q, k, v) = (Heads::new(ctx, q)?, Heads::new(ctx, k)?, Heads::new(ctx, v)?);
     let width = sizes.key_width;
@@ -238,6 +248,9 @@ fn decode_token(
         && between.iter().all(|s| s % 8 == 0 && (0..1 << 32).contains(s))
         && [&q, &k, &v].iter().all(|h| h.at.is_aligned(16))
         && sizes.keys > 0;
+    let mask = token_mask(ctx, mask, inputs)?;
+    let mut reads = SmallVec::from_slice(&[q.at.region, k.at.region, v.at.region]);
+    reads.extend(mask.map(|(_, region)| region));
     let token = decode::Attention {
         q: q.at.address,
         keys: k.at.address,
@@ -252,8 +265,9 @@ fn decode_token(
         dtype: inputs[0].dtype() as u32,
         quantized: None,
         sinks: None,
+        mask: mask.map(|(mask, _)| mask),
     };
-    Ok(fits.then_some((token, [q.at.region, k.at.region, v.at.region])))
+    Ok(fits.then_some((token, reads)))
 }
 
 /// Sizes of the attention of queries, keys and values.

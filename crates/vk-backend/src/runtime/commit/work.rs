@@ -91,7 +91,7 @@ impl Work {
     }
 
     /// Memory that it reads, and that it writes.
-    pub(super) fn regions(&self) -> [&[Region]; 2] {
+    pub(crate) fn regions(&self) -> [&[Region]; 2] {
         [&self.reads, &self.writes]
     }
 }
