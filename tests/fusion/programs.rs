@@ -295,6 +295,81 @@ fn sizes_and_tails_on_the_cpu() {
     on_the_cpu(|| sizes(&[&SIZES[..], &[1 << 16, (1 << 17) + 1]].concat(), 0));
 }
 
+/// A parameter, its momentum and its gradient, of every size and, in the last of them, in another order.
+fn parameters(dtype: Dtype) -> Result<Vec<[Array; 3]>> {
+    let full = |seed, shape: &[usize]| ops::negative(&noise(seed, shape, dtype));
+    let mut all = Vec::new();
+    for (seed, count) in (0..).step_by(3).zip(SIZES) {
+        all.push([full(seed, &[count])?, full(seed + 1, &[count])?, full(seed + 2, &[count])?]);
+    }
+    let turned = ops::transpose(&full(92, &[5, 8])?, &[])?;
+    all.push([full(90, &[8, 5])?, full(91, &[8, 5])?, turned]);
+    for arrays in &all {
+        mlx::eval(&arrays.iter().collect::<Vec<_>>())?;
+    }
+    Ok(all)
+}
+
+/// What momentum makes of parameters.
+fn updated(parameters: &[[Array; 3]], then: Then<'_>) -> Result<Vec<Array>> {
+    let dtype = parameters[0][0].dtype();
+    let [kept, rate] = [0.75f32, 0.125].map(|x| ops::astype(&Array::scalar(x)?, dtype));
+    let (kept, rate) = (then(kept?)?, then(rate?)?);
+    let mut all = Vec::new();
+    for [x, m, gradient] in parameters {
+        let m = then(ops::add(&then(ops::multiply(m, &kept)?)?, gradient)?)?;
+        all.push(then(ops::subtract(x, &then(ops::multiply(&m, &rate)?)?)?)?);
+        all.push(m);
+    }
+    Ok(all)
+}
+
+/// Updates of all parameters are a dispatch for those that lie alike: here one, one for the first, which is a
+/// number, and one for the last.
+#[test]
+fn updates_of_many_arrays() {
+    at_once("updates_of_many_arrays", || {
+        for dtype in [Dtype::Float32, Dtype::Bfloat16] {
+            let parameters = parameters(dtype).unwrap();
+            let want = updated(&parameters, &alone).unwrap();
+            let before = stats::snapshot();
+            let got = updated(&parameters, &Ok).and_then(evaluated).unwrap();
+            let counted = stats::snapshot().since(&before);
+            // Two numbers are converted before them.
+            let converted = if dtype == Dtype::Float32 { 0 } else { 2 };
+            assert_eq!(counted.chained, parameters.len() as u64);
+            assert_eq!(counted.dispatches, 3 + converted, "{dtype}");
+            for (got, want) in got.iter().zip(&want) {
+                assert_eq!(bits(got), bits(want), "{dtype} {:?}", got.shape());
+            }
+        }
+    });
+}
+
+/// What somebody else reads does not wait for others of its kind.
+#[test]
+fn updates_that_are_needed() {
+    at_once("updates_that_are_needed", || {
+        let parameters = parameters(Dtype::Float32).unwrap();
+        // Each parameter's gradient is made of the one before it.
+        let graph = |then: Then<'_>| {
+            let (mut all, mut before) = (Vec::new(), Array::scalar(1.0f32)?);
+            for [x, m, gradient] in &parameters {
+                let gradient = then(ops::multiply(gradient, &before)?)?;
+                let new = updated(&[[x.clone(), m.clone(), gradient]], then)?;
+                before = then(ops::sum(&new[0], &[], false)?)?;
+                all.extend(new);
+            }
+            Ok(all)
+        };
+        let want = graph(&alone).unwrap();
+        let got = graph(&Ok).and_then(evaluated).unwrap();
+        for (got, want) in got.iter().zip(&want) {
+            assert_eq!(bits(got), bits(want), "{:?}", got.shape());
+        }
+    });
+}
+
 /// An update like Adam's takes over the memory of what it replaces, also where that is read twice, and what
 /// lies between its steps gets no memory.
 fn takes_memory_over(chains: u64) {

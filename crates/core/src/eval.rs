@@ -307,7 +307,7 @@ impl Evaluation {
             drop(self.tape.take(place));
         } else if let Some(group) = self.groups.begin(place) {
             self.steps.push(Step::Group(group));
-        } else if let Some(input) = self.tape.missing(place, &[]) {
+        } else if let Some(input) = self.tape.missing(place, |_| false) {
             // It waits for a group; the others come before this one on the tape.
             self.steps.push(Step::Place(input));
         } else {
@@ -322,7 +322,8 @@ impl Evaluation {
     fn go_on_with_group(&mut self, number: usize) -> Result<()> {
         let members = &self.groups.get(number).members;
         let to_do = members.iter().filter(|&&member| !self.tape.is_done(member));
-        let missing = to_do.filter_map(|&member| self.tape.missing(member, members)).next();
+        let is_member = |place: usize| self.groups.has(number, place);
+        let missing = to_do.filter_map(|&member| self.tape.missing(member, is_member)).next();
         if let Some(input) = missing {
             self.steps.push(Step::Place(input));
             return Ok(());

@@ -108,6 +108,14 @@ impl Groups {
         (!std::mem::replace(&mut claim.begun, true)).then_some(group as usize)
     }
 
+    /// Whether `place` is a member of the group of this number.
+    pub(crate) fn has(&self, number: usize, place: usize) -> bool {
+        let of = self.of.get(place);
+        of.is_some_and(
+            |part| matches!(*part, Part::Inner(g) | Part::Kept(g) if g as usize == number),
+        )
+    }
+
     /// The group of this number.
     pub(crate) fn get(&self, number: usize) -> &Group {
         &self.claims[number].group

@@ -84,14 +84,14 @@ impl Tape {
         }
     }
 
-    /// The first input of the node at `place` that is to be evaluated before it, but for those at places
-    /// `except`.
-    pub(crate) fn missing(&self, place: usize, except: &[usize]) -> Option<usize> {
+    /// The first input of the node at `place` that is to be evaluated before it, but for those at places that
+    /// `is_known` knows.
+    pub(crate) fn missing(&self, place: usize, is_known: impl Fn(usize) -> bool) -> Option<usize> {
         let Entry { node, first, .. } = self.entry(place);
         let inputs = &self.inputs[*first as usize..][..node.inputs.len()];
         let lazy = |&input: &u32| input != EVALUATED && !self.is_done(input as usize);
         let mut lazy = inputs.iter().copied().filter(lazy).map(|input| input as usize);
-        lazy.find(|input| !except.contains(input))
+        lazy.find(|&input| !is_known(input))
     }
 
     /// How often nodes of this tape read the array at `place`, or any output of a node with several.

@@ -120,12 +120,19 @@ impl<'a> Ctx<'a> {
 
     /// The pipeline of a program's module, once it was asked for often enough and is made. Nobody waits. What
     /// has many elements is asked for less often, because every time without it costs more.
-    pub(crate) fn program(&self, form: &Form, elements: u64) -> Option<PipelineOf<Push>> {
+    pub(crate) fn program(
+        &self,
+        form: &Form,
+        elements: u64,
+        listed: bool,
+    ) -> Option<PipelineOf<Push>> {
         let workgroup = self.capabilities().elementwise_workgroup();
+        let mut key = form.key();
+        key.push(listed.into());
         let wanted = Wanted {
             library: PROGRAM,
-            constants: &Constants { workgroup, lanes: form.lanes as u32 },
-            key: &form.key(),
+            constants: &Constants { workgroup, lanes: form.lanes as u32, listed },
+            key: &key,
             sightings: self.config().program_sightings,
             weight: 1 + elements / LIGHT,
         };

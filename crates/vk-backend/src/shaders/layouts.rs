@@ -3562,16 +3562,18 @@ pub(crate) mod program {
         pub(crate) workgroup: u32,
         /// `constant_id = 1`.
         pub(crate) lanes: u32,
+        /// `constant_id = 2`.
+        pub(crate) listed: bool,
     }
     impl Default for Constants {
         fn default() -> Self {
-            Constants { workgroup: 1, lanes: 4 }
+            Constants { workgroup: 1, lanes: 4, listed: false }
         }
     }
     impl SpecConstants for Constants {
-        type Words = [u32; 2];
-        fn words(&self) -> [u32; 2] {
-            [self.workgroup, self.lanes]
+        type Words = [u32; 3];
+        fn words(&self) -> [u32; 3] {
+            [self.workgroup, self.lanes, self.listed as u32]
         }
     }
     /// `Push` of the shader.

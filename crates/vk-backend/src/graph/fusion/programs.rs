@@ -16,16 +16,18 @@ use mlx_vulkan_core::{
 };
 use smallvec::SmallVec;
 
+mod lists;
+
 use super::{GroupKernel, Grouped, device};
 use crate::{
     kernels::{
-        Ctx, Dispatch, Operand,
+        Ctx, Dispatch, Operand, Region,
         elementwise::{Order, is_one_element, layout_like},
         layouts::program::{INLINE, Push},
         program::{Form, Kind},
         strided,
     },
-    runtime::stats,
+    runtime::{pipelines::PipelineOf, stats},
 };
 
 /// Whether chains are looked for.
@@ -55,7 +57,7 @@ pub(super) fn find(
             && node.inputs.iter().all(|input| input.dtype() != Dtype::Float64)
             && tape.array(place).dtype() != Dtype::Float64
     };
-    chains::find(tape, places, may).into_iter().map(group).collect()
+    lists::groups(tape, chains::find(tape, places, may))
 }
 
 fn group(chain: Chain) -> Group {
@@ -187,42 +189,83 @@ impl GroupKernel for Chain {
     }
 
     fn encode(&self, ctx: &mut Ctx<'_>, tape: &Tape, kept: &mut [Output]) -> Result<bool> {
-        let inputs: SmallVec<[&Array; 8]> =
-            self.inputs.iter().map(|&(place, nth, _)| &tape.node(place).inputs[nth]).collect();
-        let at: SmallVec<[Operand; 8]> =
-            inputs.iter().map(|input| ctx.input(input)).collect::<Result<_>>()?;
-        let plan = Plan::new(self, &inputs, &at, tape.array(self.name()).shape());
-        let count = kept[0].size() as u64;
-        let Some(pipeline) = ctx.program(&plan.form, count) else { return Ok(false) };
-        let made = outputs(ctx, self, &inputs, &at, &plan, kept)?;
-        let (walk, ndim) = match &plan.walk {
-            Some((packed, ndim)) => (ctx.args(packed)?, *ndim),
-            None => (0, 0),
-        };
-        let operands: SmallVec<[u64; 16]> = at.iter().chain(&made).map(|o| o.address).collect();
-        let (inline, further) = operands.split_at(operands.len().min(INLINE as usize));
-        let mut push = Push { count, walk, ndim, ..Push::default() };
-        let mut addresses = [0; INLINE as usize];
-        addresses[..inline.len()].copy_from_slice(inline);
-        push.operands = addresses;
-        if !further.is_empty() {
-            push.further = ctx.args(bytemuck::cast_slice(further))?;
-        }
-        let regions = |of: &[Operand]| of.iter().map(|o| o.region).collect::<SmallVec<[_; 8]>>();
-        let (reads, writes) = (regions(&at), regions(&made));
-        let group = u64::from(ctx.capabilities().elementwise_workgroup());
-        let items = count.div_ceil(plan.form.lanes as u64);
-        let groups = [ctx.capabilities().groups_1d(items, group), 1, 1];
-        stats::CHAINED.add(1);
-        ctx.dispatch(&Dispatch {
-            pipeline: &pipeline,
-            push: &push,
-            groups,
-            reads: &reads,
-            writes: &writes,
-        })?;
+        let mut bound = Bound::new(ctx, self, tape)?;
+        let (form, elements) = (&bound.plan.form, bound.elements);
+        let Some(pipeline) = ctx.program(form, elements, false) else { return Ok(false) };
+        bound.make(ctx, kept)?;
+        one(ctx, &pipeline, &bound)?;
         Ok(true)
     }
+}
+
+/// A chain with where its operands are.
+struct Bound<'a> {
+    chain: &'a Chain,
+    inputs: SmallVec<[&'a Array; 8]>,
+    /// Inputs, then outputs once they have memory.
+    at: SmallVec<[Operand; 16]>,
+    plan: Plan,
+    /// Of each output.
+    elements: u64,
+}
+
+impl<'a> Bound<'a> {
+    fn new(ctx: &mut Ctx<'_>, chain: &'a Chain, tape: &'a Tape) -> Result<Bound<'a>> {
+        let inputs: SmallVec<[&Array; 8]> =
+            chain.inputs.iter().map(|&(place, nth, _)| &tape.node(place).inputs[nth]).collect();
+        let at: SmallVec<[Operand; 16]> =
+            inputs.iter().map(|input| ctx.input(input)).collect::<Result<_>>()?;
+        let result = tape.array(chain.name());
+        let plan = Plan::new(chain, &inputs, &at, result.shape());
+        Ok(Bound { chain, inputs, at, plan, elements: result.size() as u64 })
+    }
+
+    /// Gives the outputs memory.
+    fn make(&mut self, ctx: &mut Ctx<'_>, kept: &mut [Output]) -> Result<()> {
+        let made = outputs(ctx, self.chain, &self.inputs, &self.at, &self.plan, kept)?;
+        self.at.extend(made);
+        Ok(())
+    }
+
+    fn addresses(&self) -> impl Iterator<Item = u64> {
+        self.at.iter().map(|operand| operand.address)
+    }
+
+    /// What it reads, and what it writes.
+    fn regions(&self) -> (impl Iterator<Item = Region>, impl Iterator<Item = Region>) {
+        let (reads, writes) = self.at.split_at(self.inputs.len());
+        (reads.iter().map(|o| o.region), writes.iter().map(|o| o.region))
+    }
+
+    /// Workgroups of threads that take elements so many times, where the device may have that many.
+    fn workgroups(&self, ctx: &Ctx<'_>, times: u64) -> u32 {
+        let group = u64::from(ctx.capabilities().elementwise_workgroup());
+        let items = self.elements.div_ceil(self.plan.form.lanes as u64);
+        ctx.capabilities().groups_1d(items, group * times)
+    }
+}
+
+/// Encodes the kernel of one chain.
+fn one(ctx: &mut Ctx<'_>, pipeline: &PipelineOf<Push>, bound: &Bound<'_>) -> Result<()> {
+    let (walk, ndim) = match &bound.plan.walk {
+        Some((packed, ndim)) => (ctx.args(packed)?, *ndim),
+        None => (0, 0),
+    };
+    let operands: SmallVec<[u64; 16]> = bound.addresses().collect();
+    let (inline, further) = operands.split_at(operands.len().min(INLINE as usize));
+    let mut push = Push { count: bound.elements, walk, ndim, ..Push::default() };
+    let mut addresses = [0; INLINE as usize];
+    addresses[..inline.len()].copy_from_slice(inline);
+    push.operands = addresses;
+    if !further.is_empty() {
+        push.further = ctx.args(bytemuck::cast_slice(further))?;
+    }
+    let (reads, writes) = bound.regions();
+    let (reads, writes): (SmallVec<[_; 16]>, SmallVec<[_; 8]>) =
+        (reads.collect(), writes.collect());
+    let groups = [bound.workgroups(ctx, 1), 1, 1];
+    stats::CHAINED.add(1);
+    ctx.dispatch(&Dispatch { pipeline, push: &push, groups, reads: &reads, writes: &writes })
 }
 
 /// Memory of the outputs: of inputs that nobody needs any more, or new.
