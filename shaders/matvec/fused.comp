@@ -2,7 +2,7 @@
 // A few rows times the transposes of one to three matrices that share their input, quantized or not, with
 // what comes before and after: out[i][o] = f(sum over j of g(x[i])[j] * w[o][j]).
 //   before: nothing, or RMS norm;
-//   after:  nothing, a residual added, or silu(first matrix's result) * (second's).
+//   after:  biases added, and then a residual, or silu(first matrix's result) * (second's).
 // A workgroup keeps the rows in shared memory. A team (a subgroup, or several that share the inner axis)
 // makes OUTPUTS results of every row at once; a lane takes CHUNK elements at a time and asks for the next
 // ones before it multiplies. All sums are float32.
@@ -154,16 +154,41 @@ void join() {
     barrier();
 }
 
+// Of the matrices of a team, where their results go, and the bits of the biases of those that a lane stores.
+const uint STORED = (OUTPUTS * ROWS + SUBGROUP - 1u) / SUBGROUP;
+Target targets[SETS];
+uint bias[SETS * STORED];
+
+void ask_for_targets(uint block) {
+    uint set = set_of(min(block, ends[2] - 1u));
+    [[unroll]] for (uint s = 0u; s < SETS; ++s) targets[s] = target_of(set + s);
+}
+
+void ask_for_biases(uint block) {
+    block = min(block, ends[2] - 1u);
+    uint first = (block - start_of(set_of(block))) * OUTPUTS;
+    [[unroll]] for (uint i = 0u; i < STORED; ++i) {
+        uint stored = min(i * SUBGROUP + gl_SubgroupInvocationID, OUTPUTS * ROWS - 1u);
+        [[unroll]] for (uint s = 0u; s < SETS; ++s)
+            bias[s * STORED + i] = ask_bias(DTYPE, targets[s], first + stored / ROWS);
+    }
+}
+
 // Stores results first.. of the set of matrices that starts with `set`, of `outputs` each.
 void finish(uint set, uint first, uint outputs) {
     [[unroll]] for (uint i = 0u; i < ROWS; ++i) {
         [[unroll]] for (uint r = 0u; r < OUTPUTS; ++r) {
-            float y = total[r * ROWS + i];
-            if (GATED) y = silu(y) * total[(OUTPUTS + r) * ROWS + i];
-            if (gl_SubgroupInvocationID != (r * ROWS + i) % SUBGROUP) continue;
+            uint stored = r * ROWS + i;
+            float y = total[stored], gated = 0.0;
+            if (GATED) gated = total[OUTPUTS * ROWS + stored];
+            if (BIASED) y = biased(DTYPE, targets[0], y, bias[stored / SUBGROUP]);
+            if (BIASED && GATED)
+                gated = biased(DTYPE, targets[SETS - 1u], gated, bias[STORED + stored / SUBGROUP]);
+            if (GATED) y = silu(y) * gated;
+            if (gl_SubgroupInvocationID != stored % SUBGROUP) continue;
             int64_t to = int64_t(uint64_t(i) * uint64_t(outputs) + uint64_t(first + r));
             if (RESIDUAL) y += fetch(DTYPE, at(DTYPE, matrices[1].words, to));
-            store_float(DTYPE, matrices[set].result, to, y);
+            store_float(DTYPE, BIASED ? targets[0].result : matrices[set].result, to, y);
         }
     }
 }
@@ -177,13 +202,16 @@ void ask_for(uint block) {
 void main() {
     uint base = gl_WorkGroupID.x * TEAMS, team = gl_SubgroupID / SPLITS, stride = gl_NumWorkGroups.x * TEAMS;
     ask_for(base + team);
+    if (BIASED) ask_for_targets(base + team);
     stage();
     for (; base < ends[2]; base += stride) {
         uint block = base + team, set = set_of(block), start = start_of(set);
+        if (BIASED) ask_for_biases(block);
         if (block < ends[2]) sum_up(set, (block - start) * OUTPUTS);
         ask_for(block + stride);
         join();
         if (block < ends[2] && gl_SubgroupID % SPLITS == 0u)
             finish(set, (block - start) * OUTPUTS, (ends[set] - start) * OUTPUTS);
+        if (BIASED) ask_for_targets(block + stride);
     }
 }

@@ -323,27 +323,7 @@ float joined(uint turn, uint team, uint set, uint row, uint i) {
     return y;
 }
 
-// A thread's results of the workgroup's blocks from `base` on.
-const uint RESULTS = TEAMS * ROWS * BLOCK,
-           RESULTS_EACH = (RESULTS + gl_WorkGroupSize.x - 1u) / gl_WorkGroupSize.x;
-float residual[RESULTS_EACH];
-
-uint result_of(uint e) { return e * gl_WorkGroupSize.x + thread(); }
-uint block_of(uint base, uint i) { return base + i / (ROWS * BLOCK); }
-bool is_result(uint base, uint i) { return i < RESULTS && block_of(base, i) < ends[2]; }
-
-// Where result i is among those of its matrix.
-int64_t result_at(uint base, uint i) {
-    uint block = block_of(base, i), row = i / BLOCK % ROWS, set = set_of(block), start = start_of(set);
-    return int64_t(uint64_t(row) * uint64_t((ends[set] - start) * BLOCK)
-        + uint64_t((block - start) * BLOCK + i % BLOCK));
-}
-
-void ask_for_residuals(uint base) {
-    [[unroll]] for (uint e = 0u; e < RESULTS_EACH; ++e)
-        if (is_result(base, result_of(e)))
-            residual[e] = fetch(DTYPE, at(DTYPE, matrices[1].words, result_at(base, result_of(e))));
-}
+#include "matvec_results.glsl"
 
 // Joins the splits and stores the results of the workgroup's blocks.
 void finish(uint base, uint turn) {
@@ -352,10 +332,9 @@ void finish(uint base, uint turn) {
         uint i = result_of(e);
         if (!is_result(base, i)) continue;
         uint team = i / (ROWS * BLOCK), row = i / BLOCK % ROWS;
-        float y = joined(turn, team, 0u, row, i % BLOCK);
-        if (GATED) y = silu(y) * joined(turn, team, 1u, row, i % BLOCK);
-        if (RESIDUAL) y += residual[e];
-        store_float(DTYPE, matrices[set_of(block_of(base, i))].result, result_at(base, i), y);
+        float y = joined(turn, team, 0u, row, i % BLOCK), gated = 0.0;
+        if (GATED) gated = joined(turn, team, 1u, row, i % BLOCK);
+        finish_result(base, e, y, gated);
     }
 }
 
@@ -369,7 +348,7 @@ void main() {
     }
     bool known = stage();
     for (; base < ends[2]; base += stride, block += stride, turn ^= 1u) {
-        if (RESIDUAL) ask_for_residuals(base);
+        if (RESIDUAL || BIASED) ask_for_addends(base);
         if (block < ends[2]) {
             if (known) {
                 sum_up(block, block + stride);

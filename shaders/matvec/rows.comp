@@ -227,26 +227,7 @@ void sum_up_plainly(uint block) {
     }
 }
 
-// A thread's results of the workgroup's blocks.
-const uint RESULTS = TEAMS * ROWS * BLOCK, RESULTS_EACH = (RESULTS + THREADS - 1u) / THREADS;
-float residual[RESULTS_EACH];
-
-uint result_of(uint e) { return e * THREADS + thread(); }
-uint block_of(uint base, uint i) { return base + i / (ROWS * BLOCK); }
-bool is_result(uint base, uint i) { return i < RESULTS && block_of(base, i) < ends[2]; }
-
-// Where result i is among those of its matrix.
-int64_t result_at(uint base, uint i) {
-    uint block = block_of(base, i), set = set_of(block), start = start_of(set);
-    return int64_t(uint64_t(i / BLOCK % ROWS) * uint64_t((ends[set] - start) * BLOCK)
-        + uint64_t((block - start) * BLOCK + i % BLOCK));
-}
-
-void ask_for_residuals(uint base) {
-    [[unroll]] for (uint e = 0u; e < RESULTS_EACH; ++e)
-        if (is_result(base, result_of(e)))
-            residual[e] = fetch(DTYPE, at(DTYPE, matrices[1].words, result_at(base, result_of(e))));
-}
+#include "matvec_results.glsl"
 
 float joined(uint team, uint set, uint row, uint i) {
     float y = 0.0;
@@ -260,10 +241,9 @@ void finish(uint base) {
         uint i = result_of(e);
         if (!is_result(base, i)) continue;
         uint team = i / (ROWS * BLOCK), row = i / BLOCK % ROWS;
-        float y = joined(team, 0u, row, i % BLOCK);
-        if (GATED) y = silu(y) * joined(team, 1u, row, i % BLOCK);
-        if (RESIDUAL) y += residual[e];
-        store_float(DTYPE, matrices[set_of(block_of(base, i))].result, result_at(base, i), y);
+        float y = joined(team, 0u, row, i % BLOCK), gated = 0.0;
+        if (GATED) gated = joined(team, 1u, row, i % BLOCK);
+        finish_result(base, e, y, gated);
     }
 }
 
@@ -281,7 +261,7 @@ void main() {
     offset_ = staged_offset;
     bool known = FRAGMENTS == 1u && elements_are_known();
     for (; base < ends[2]; base += stride, block += stride) {
-        if (RESIDUAL) ask_for_residuals(base);
+        if (RESIDUAL || BIASED) ask_for_addends(base);
         if (block < ends[2]) {
             if (known) {
                 sum_up(block, block + stride);

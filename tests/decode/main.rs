@@ -12,9 +12,9 @@ use mlx_vulkan_lm::{
 const WARM: usize = 12;
 const COUNTED: usize = 50;
 
-/// A small model of the Qwen3 family.
-fn model() -> Transformer {
-    let mut config = preset("qwen3-0.6b").expect("a preset");
+/// A small model of the family of a preset.
+fn model(name: &str) -> Transformer {
+    let mut config = preset(name).expect("a preset");
     (config.num_layers, config.hidden_size, config.intermediate_size) = (3, 256, 512);
     (config.num_heads, config.num_kv_heads, config.head_dim) = (4, 2, 64);
     config.vocab_size = 1024;
@@ -56,12 +56,15 @@ fn creates_nothing(model: &Transformer, kv: Option<Quantization>) -> Result<u64>
 fn a_decode_step_creates_nothing() {
     mlx_tests::init();
     mlx::with_device(Device::GPU, || -> Result<()> {
-        let model = model();
+        let model = model("qwen3-0.6b");
         let dense = creates_nothing(&model, None)?;
         let quantized = creates_nothing(&model, Some(Quantization { group_size: 64, bits: 8 }))?;
         // Attention of a layer is one operation either way: of a dense cache's 7, and of a quantized one's
         // 16.
-        assert_eq!(quantized - dense, 9 * (model.config().num_layers * COUNTED) as u64);
+        let layers = (model.config().num_layers * COUNTED) as u64;
+        assert_eq!(quantized - dense, 9 * layers);
+        // Three biases instead of two norms of heads.
+        assert_eq!(creates_nothing(&self::model("qwen2.5-0.5b"), None)? - dense, layers);
         Ok(())
     })
     .unwrap()

@@ -14,6 +14,8 @@ pub(super) struct Decoder {
     pub(super) layers: usize,
     /// Whether queries and keys are normalized.
     pub(super) norm: bool,
+    /// How many matrices have biases, of queries, keys, values, output, gate, the other half, and down.
+    pub(super) biases: usize,
     /// Bits and group size; none for matrices that are not quantized.
     pub(super) format: Option<(usize, usize)>,
     pub(super) dtype: Dtype,
@@ -32,6 +34,7 @@ pub(super) const DECODER: Decoder = Decoder {
     inner: 192,
     layers: 2,
     norm: true,
+    biases: 0,
     format: Some((4, 64)),
     dtype: Dtype::Bfloat16,
     past: 9,
@@ -44,8 +47,19 @@ pub(super) fn swiglu(gate: &Array, up: &Array) -> Result<Array> {
     ops::multiply(&ops::multiply(gate, ops::sigmoid(gate)?)?, up)
 }
 
+/// A matrix with a bias, or without one.
+struct Product(Linear, Option<Array>);
+
+impl Product {
+    fn forward(&self, x: &Array) -> Result<Array> {
+        let Product(matrix, bias) = self;
+        let y = matrix.forward(x)?;
+        bias.as_ref().map_or(Ok(y.clone()), |bias| ops::add(&y, bias))
+    }
+}
+
 struct Layer {
-    matrices: [Linear; 7],
+    matrices: [Product; 7],
     norms: [Array; 4],
     caches: [Array; 2],
 }
@@ -65,8 +79,11 @@ impl Decoder {
         ];
         let mut seeds = (100 * seed..).step_by(1);
         let mut next = || seeds.next().unwrap();
-        let matrices =
-            shapes.map(|(outputs, inner)| Linear::new(next(), outputs, inner, self.format, dtype));
+        let mut seeds_of_biases = 100_000 + 100 * seed..100_000 + 100 * seed + self.biases as u64;
+        let matrices = shapes.map(|(outputs, inner)| {
+            let bias = seeds_of_biases.next().map(|seed| noise(seed, &[outputs], dtype));
+            Product(Linear::new(next(), outputs, inner, self.format, dtype), bias)
+        });
         let norms = [hidden, hidden, width, width].map(|n| noise(next(), &[n], dtype));
         let cached = [1, kv_heads, self.past + 3, width];
         let caches = [next(), next()].map(|seed| noise(seed, &cached, dtype));

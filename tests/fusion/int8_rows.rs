@@ -4,7 +4,7 @@
 use mlx::{Array, Device, Dtype, ops, vulkan::stats};
 use mlx_tests::{array, values};
 
-use super::{Quantized, agrees, interpreter, noise, turn};
+use super::{Quantized, agrees, biases, interpreter, noise, turn};
 
 const INT8_ROWS: (&str, &str) = ("MLX_VK_ENABLE_INTEGER_DOTS", "1");
 const DISPATCHES: (&str, &str) = ("MLX_VK_ENABLE_INTERPRETER", "0");
@@ -31,6 +31,15 @@ fn products_of_every_group_and_number_of_rows() {
                 });
             }
         }
+        was_used("matvec_fused_dots");
+    });
+}
+
+#[test]
+fn products_with_biases() {
+    let settings = [INT8_ROWS, DISPATCHES, LANES];
+    mlx_tests::in_child("int8_rows::products_with_biases", &settings, || {
+        biases::residuals();
         was_used("matvec_fused_dots");
     });
 }

@@ -2,6 +2,7 @@
 //! fused. A process of its own, because the counters belong to the process; the tests take turns.
 
 mod attention;
+mod biases;
 mod compiled;
 mod decoder;
 mod int8_rows;
@@ -168,6 +169,7 @@ fn with_every_gate_off_the_results_are_the_same() {
     let variables = gates.each_ref().map(|gate| (gate.as_str(), "0"));
     mlx_tests::in_child("with_every_gate_off_the_results_are_the_same", &variables, || {
         products::all();
+        biases::all();
         attention::all();
         quantized_attention::all();
         prompt::all();
@@ -179,9 +181,13 @@ fn with_every_gate_off_the_results_are_the_same() {
 #[test]
 fn mat_vecs_do_without_fragments() {
     let test = "mat_vecs_do_without_fragments";
+    let mat_vecs = || {
+        products::mat_vecs();
+        biases::mat_vecs();
+    };
     for gate in ["KNOWN_FRAGMENTS", "COOPMAT_MATVEC"] {
         let gate = format!("MLX_VK_ENABLE_{gate}");
-        if mlx_tests::in_child(test, &[(&gate, "0")], products::mat_vecs).is_none() {
+        if mlx_tests::in_child(test, &[(&gate, "0")], mat_vecs).is_none() {
             return;
         }
     }
@@ -194,6 +200,8 @@ fn subgroups_share_the_rows_of_mat_vecs() {
         products::gates();
         products::residuals();
         products::dense();
+        biases::residuals();
+        biases::gates();
     });
 }
 

@@ -4,8 +4,8 @@ use mlx::{Array, Dtype, Result, fast, ops};
 
 use super::{Linear, Quantized, agrees, noise, turn};
 
-const HALVES: [Dtype; 2] = [Dtype::Bfloat16, Dtype::Float16];
-const DTYPES: [Dtype; 3] = [Dtype::Bfloat16, Dtype::Float16, Dtype::Float32];
+pub(crate) const HALVES: [Dtype; 2] = [Dtype::Bfloat16, Dtype::Float16];
+pub(crate) const DTYPES: [Dtype; 3] = [Dtype::Bfloat16, Dtype::Float16, Dtype::Float32];
 
 pub(crate) fn all() {
     mat_vecs();
@@ -44,7 +44,7 @@ fn siblings_and_norms() {
     }
 }
 
-fn gated(up_first: bool, gate: &Array, up: &Array) -> Result<Array> {
+pub(crate) fn gated(up_first: bool, gate: &Array, up: &Array) -> Result<Array> {
     let silu = ops::multiply(gate, &ops::sigmoid(gate)?)?;
     if up_first { ops::multiply(up, &silu) } else { ops::multiply(&silu, up) }
 }
@@ -137,7 +137,7 @@ fn fragments() {
 }
 
 /// Whether products of many rows go to cooperative matrices in this process.
-fn has_tiles(dtype: Dtype) -> bool {
+pub(crate) fn has_tiles(dtype: Dtype) -> bool {
     let caps = mlx::vulkan::capabilities(0).unwrap();
     let fragments = match dtype {
         Dtype::Float16 => caps.fragments.float16,
@@ -176,7 +176,7 @@ fn tiles(
 }
 
 /// Whether products of several rows with matrices of 4 bits have a kernel of their own in this process.
-fn has_fragments(dtype: Dtype) -> bool {
+pub(crate) fn has_fragments(dtype: Dtype) -> bool {
     let caps = mlx::vulkan::capabilities(0).unwrap();
     let fragment = match dtype {
         Dtype::Float16 => caps.fragments.float16,

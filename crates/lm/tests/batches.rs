@@ -63,7 +63,7 @@ fn agree(name: &str, dtype: Dtype, kv: Option<Quantization>, batch: usize, toler
 #[test]
 fn logits_of_a_batch_are_those_of_its_sequences() {
     on_every_device(|_| {
-        for name in ["qwen3-tiny", "qwen3-moe-tiny"] {
+        for name in ["qwen3-tiny", "qwen2.5-tiny", "qwen3-moe-tiny"] {
             agree(name, Dtype::Float32, None, 3, 1e-3);
         }
         agree("qwen3-tiny", Dtype::Bfloat16, None, 5, 0.1);

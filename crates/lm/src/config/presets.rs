@@ -7,13 +7,16 @@ use super::{
 };
 
 /// Names that [`preset`] knows.
-pub const PRESETS: [&str; 9] = [
+pub const PRESETS: [&str; 12] = [
+    "qwen2.5-0.5b",
+    "qwen2.5-7b",
     "qwen3-0.6b",
     "qwen3-1.7b",
     "qwen3-4b",
     "qwen3-8b",
     "qwen3-30b-a3b",
     "gpt-oss-20b",
+    "qwen2.5-tiny",
     "qwen3-tiny",
     "qwen3-moe-tiny",
     "gpt-oss-tiny",
@@ -26,8 +29,35 @@ pub fn preset(name: &str) -> Option<ModelConfig> {
     if let Some(size) = name.strip_prefix("gpt-oss-") {
         return gpt_oss(size);
     }
+    if let Some(size) = name.strip_prefix("qwen2.5-") {
+        return qwen2(size);
+    }
     let size = name.strip_prefix("qwen3-").unwrap_or(name);
     qwen3(size).or_else(|| qwen3_moe(size))
+}
+
+fn qwen2(size: &str) -> Option<ModelConfig> {
+    let (hidden_size, intermediate_size, num_layers, heads, vocab_size) = match size {
+        "0.5b" => (896, 4864, 24, [14, 2, 64], 151_936),
+        "7b" => (3584, 18_944, 28, [28, 4, 128], 152_064),
+        "tiny" => (128, 256, 28, [8, 2, 64], 1024),
+        _ => return None,
+    };
+    let [num_heads, num_kv_heads, head_dim] = heads;
+    Some(ModelConfig {
+        path: PathBuf::from(format!("preset qwen2.5-{size}")),
+        family: Family::Qwen2,
+        hidden_size,
+        num_layers,
+        intermediate_size,
+        num_heads,
+        num_kv_heads,
+        head_dim,
+        vocab_size,
+        max_context: 32_768,
+        tied_embeddings: Some(size != "7b"),
+        ..qwen3("0.6b")?
+    })
 }
 
 fn qwen3(size: &str) -> Option<ModelConfig> {
@@ -130,7 +160,10 @@ mod tests {
 
     #[test]
     fn parameters_are_those_of_the_models() {
-        let billions = [0.596, 1.72, 4.02, 8.19, 30.53, 20.91, 0.0176, 0.003286, 0.002496];
+        let billions = [
+            0.494, 7.615, 0.596, 1.72, 4.02, 8.19, 30.53, 20.91, 0.007478, 0.0176, 0.003286,
+            0.002496,
+        ];
         for (name, want) in PRESETS.into_iter().zip(billions) {
             let got = preset(name).unwrap().num_parameters() as f64 / 1e9;
             assert!((got / want - 1.0).abs() < 0.01, "{name}: {got}");

@@ -41,7 +41,7 @@ struct Source {
     key: Array,
     format: Option<Format>,
     dtype: Dtype,
-    /// Whether the layers' products have biases.
+    /// Whether all products of the layers have biases.
     biased: bool,
 }
 
@@ -67,13 +67,24 @@ impl Source {
 
     /// A product of the layers.
     fn linear(&mut self, out: usize, inner: usize) -> Result<Linear> {
-        let weight = self.weight(&[out, inner], self.format)?;
-        Ok(Linear::new(weight, self.bias(&[out])?))
+        self.product(out, inner, self.biased)
+    }
+
+    /// The product that makes queries, keys or values.
+    fn projection(&mut self, out: usize, config: &ModelConfig) -> Result<Linear> {
+        let biased = self.biased || config.family == Family::Qwen2;
+        self.product(out, config.hidden_size, biased)
     }
 
     /// A product without a bias.
     fn plain(&mut self, out: usize, inner: usize) -> Result<Linear> {
-        Ok(Linear::new(self.weight(&[out, inner], self.format)?, None))
+        self.product(out, inner, false)
+    }
+
+    fn product(&mut self, out: usize, inner: usize, biased: bool) -> Result<Linear> {
+        let weight = self.weight(&[out, inner], self.format)?;
+        let bias = if biased { Some(self.uniform(0.0, 0.1, &[out])?) } else { None };
+        Ok(Linear::new(weight, bias))
     }
 
     fn bias(&mut self, shape: &[usize]) -> Result<Option<Array>> {
@@ -177,9 +188,9 @@ impl Source {
         let normed = config.family.has_qk_norm();
         let sinks = config.family.has_sinks();
         Ok(Attention {
-            q: self.linear(queries, hidden)?,
-            k: self.linear(values, hidden)?,
-            v: self.linear(values, hidden)?,
+            q: self.projection(queries, config)?,
+            k: self.projection(values, config)?,
+            v: self.projection(values, config)?,
             o: self.linear(hidden, queries)?,
             q_norm: if normed { Some(self.norm(dim)?) } else { None },
             k_norm: if normed { Some(self.norm(dim)?) } else { None },

@@ -81,7 +81,7 @@ pub(crate) fn encode(
     let list: SmallVec<[Sibling; 3]> = order
         .iter()
         .map(|&i| {
-            let Weights { words, scales, biases, result, outputs } = matrices[i];
+            let Weights { words, scales, biases, result, outputs, .. } = matrices[i];
             let result = parts.map_or(result, |parts| parts.address);
             n += outputs;
             Sibling { b: words, scales, biases, result, n: outputs, end: n }

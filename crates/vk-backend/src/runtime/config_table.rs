@@ -72,6 +72,8 @@ options! {
     enable_fused_gate: bool = true, "MLX_VK_ENABLE_FUSED_GATE", "silu(gate) * up at the end of both products";
     enable_fused_residual: bool = true, "MLX_VK_ENABLE_FUSED_RESIDUAL",
         "a sum at the end of the product before it";
+    enable_fused_bias: bool = true, "MLX_VK_ENABLE_FUSED_BIAS",
+        "biases at the end of the products before them";
     enable_fused_tiles: bool = true, "MLX_VK_ENABLE_FUSED_TILES",
         "the same for products of many rows on cooperative matrices, but for norms";
     enable_fused_attention: bool = true, "MLX_VK_ENABLE_FUSED_ATTENTION",

@@ -2819,9 +2819,9 @@ pub(crate) mod matmul_tile {
 /// `shaders/include/matvec.glsl`.
 pub(crate) mod matvec {
     use super::*;
-    pub(crate) const AFTER_NOTHING: u32 = 0;
     pub(crate) const AFTER_RESIDUAL: u32 = 1;
     pub(crate) const AFTER_GATE: u32 = 2;
+    pub(crate) const AFTER_BIASES: u32 = 4;
 }
 
 /// `shaders/matvec/fused.comp`.
@@ -2895,6 +2895,32 @@ pub(crate) mod matvec_fused {
             ]
         }
     }
+    /// `Target` of the shader.
+    #[derive(Debug, Clone, Copy, Default, PartialEq, Pod, Zeroable)]
+    #[repr(C, packed(4))]
+    pub(crate) struct Target {
+        pub(crate) result: u64,
+        pub(crate) bias: u64,
+        pub(crate) at_once: u32,
+        pub(crate) unused: u32,
+    }
+    const _: () = {
+        assert!(offset_of!(Target, result) == 0);
+        assert!(offset_of!(Target, bias) == 8);
+        assert!(offset_of!(Target, at_once) == 16);
+        assert!(offset_of!(Target, unused) == 20);
+        assert!(size_of::<Target>() == 24);
+    };
+    /// `Targets` of the shader.
+    #[derive(Debug, Clone, Copy, Default, PartialEq, Pod, Zeroable)]
+    #[repr(C, packed(4))]
+    pub(crate) struct Targets {
+        pub(crate) all: [Target; 3],
+    }
+    const _: () = {
+        assert!(offset_of!(Targets, all) == 0);
+        assert!(size_of::<Targets>() == 72);
+    };
     /// `Matrix` of the shader.
     #[derive(Debug, Clone, Copy, Default, PartialEq, Pod, Zeroable)]
     #[repr(C, packed(4))]
@@ -3001,6 +3027,8 @@ pub(crate) mod matvec_matrix {
     }
     pub(crate) use super::matvec_fused::Matrix;
     pub(crate) use super::matvec_fused::Push;
+    pub(crate) use super::matvec_fused::Target;
+    pub(crate) use super::matvec_fused::Targets;
 }
 
 /// `shaders/matvec/rows.comp`.
@@ -3057,6 +3085,8 @@ pub(crate) mod matvec_rows {
     }
     pub(crate) use super::matvec_fused::Matrix;
     pub(crate) use super::matvec_fused::Push;
+    pub(crate) use super::matvec_fused::Target;
+    pub(crate) use super::matvec_fused::Targets;
 }
 
 /// `shaders/matvec/strided.comp`.

@@ -4,7 +4,7 @@
 //! # Kinds
 //!
 //! - products of the same rows, with the gate or residual after them and, where the rows are few,
-//!   the norm before them (`products.rs`);
+//!   the norm before them (`products.rs`) and their biases (`bias.rs`);
 //! - the attention of one token, with norms, rotations and cache writes (`attention.rs`); over keys
 //!   and values that are quantized already it is a group without what comes before it;
 //! - the same over quantized caches, which mlx-lm writes as a product, a softmax and a product,
@@ -38,6 +38,7 @@
 //! Gates: `MLX_VK_ENABLE_FUSION` and `MLX_VK_ENABLE_FUSED_*`.
 
 mod attention;
+mod bias;
 mod heads;
 mod lookup;
 mod mixture;
@@ -48,6 +49,10 @@ mod quantized_attention;
 
 use std::ops::Range;
 
+use crate::{
+    kernels::{Ctx, encode_operation},
+    runtime::{device::DeviceState, observe, stats, streams::stream_of},
+};
 use mlx_vulkan_core::{
     Result, Stream,
     backend::{Encoded, Output},
@@ -55,11 +60,6 @@ use mlx_vulkan_core::{
     graph::Node,
     primitives::{BinaryOp, MatmulOp, Packing, Primitive, QuantizedOp, Reduce, ReduceOp},
     tape::Tape,
-};
-
-use crate::{
-    kernels::{Ctx, encode_operation},
-    runtime::{device::DeviceState, observe, stats, streams::stream_of},
 };
 
 use heads::Cursor;
@@ -85,7 +85,7 @@ pub(crate) fn plan(tape: &Tape, places: Range<usize>) -> Vec<Group> {
                 groups.extend(found);
             }
             Primitive::Quantized(QuantizedOp::QuantizedMatmul { .. })
-            | Primitive::Matmul(MatmulOp::Matmul) => {
+            | Primitive::Matmul(MatmulOp::Matmul | MatmulOp::AddMm { .. }) => {
                 if let Some(device) = device(node) {
                     products.product(tape, place, device);
                 }
@@ -101,7 +101,9 @@ pub(crate) fn plan(tape: &Tape, places: Range<usize>) -> Vec<Group> {
                 sums.extend(device(node).and_then(|d| mixture::find_summed(tape, place, d)));
             }
             Primitive::Binary(BinaryOp::Add) => {
-                products.residual(tape, place);
+                if !products.bias(tape, place) {
+                    products.residual(tape, place);
+                }
                 sums.extend(device(node).and_then(|d| mixture::find_summed(tape, place, d)));
                 pairs.extend(device(node).and_then(|d| biased.find(tape, place, d)));
             }

@@ -1,5 +1,5 @@
 //! Products of the same rows with different matrices, with a gate or a residual after them and, where the
-//! rows are few, the norm of the rows before them.
+//! rows are few, their biases and the norm of the rows before them.
 
 use mlx_vulkan_core::{
     Array, Dtype, Result,
@@ -13,7 +13,7 @@ use mlx_vulkan_core::{
 };
 use smallvec::{SmallVec, smallvec};
 
-use super::{Grouped, inner};
+use super::{Grouped, bias::Biased, inner};
 use crate::{
     kernels::{
         Ctx, Operand, Region,
@@ -61,6 +61,8 @@ enum Way {
 #[derive(Debug, Clone)]
 struct Products {
     places: SmallVec<[usize; 3]>,
+    /// Of each of them, if it has one.
+    biases: SmallVec<[Option<Biased>; 3]>,
     way: Way,
     rows: usize,
     inner: usize,
@@ -99,14 +101,17 @@ impl Builder {
                 && first.inputs[0].is_same(&node.inputs[0])
         });
         match sibling {
-            Some(products) => products.places.push(place),
+            Some(products) => {
+                products.places.extend(new.places);
+                products.biases.extend(new.biases);
+            }
             None => self.found.push(new),
         }
     }
 
-    /// The products with the one at `place` that have nothing after them yet.
-    fn of(&mut self, place: usize) -> Option<&mut Products> {
-        self.recent().find(|p| p.then == Then::Store && p.places.contains(&place))
+    /// The products with the one of which the result is at `end` that have nothing after them yet.
+    fn of(&mut self, end: usize) -> Option<&mut Products> {
+        self.recent().find(|p| p.then == Then::Store && p.with(end).is_some())
     }
 
     /// The last products, newest first.
@@ -121,14 +126,34 @@ impl Builder {
         }
         let Some((gate, up, then)) = gate(tape, result) else { return };
         let fits = |p: &&mut Products| {
-            p.config.enable_fused_gate && p.places.len() == 2 && p.places.contains(&up)
+            p.config.enable_fused_gate && p.places.len() == 2 && p.with(up).is_some()
         };
         if tape.array(gate).shape() == tape.array(up).shape()
             && let Some(products) = self.of(gate).filter(fits)
         {
-            products.places = smallvec![gate, up];
+            if products.with(gate) == Some(1) {
+                products.places.swap(0, 1);
+                products.biases.swap(0, 1);
+            }
             products.then = then;
         }
+    }
+
+    /// The sum of a product and a bias. Whether it is one, though products of many rows do not take it.
+    pub(super) fn bias(&mut self, tape: &Tape, sum: usize) -> bool {
+        if self.found.is_empty() {
+            return false;
+        }
+        for (input, other) in [(0, 1), (1, 0)] {
+            let Some(product) = inner(tape, (sum, input), 1, tape.node(sum).stream) else {
+                continue;
+            };
+            let Some(products) = self.of(product) else { continue };
+            let Some(bias) = Biased::of_sum(tape, sum, other) else { continue };
+            products.take(product, bias);
+            return true;
+        }
+        false
     }
 
     /// The sum of a product, if it is the only one of its rows, and something else.
@@ -203,6 +228,7 @@ fn describe(tape: &Tape, place: usize, device: &DeviceState) -> Option<Products>
         let p = MatvecSizes { rows: u32::try_from(rows).ok()?, outputs, sets: 1 };
         matvec::plan_rows(&p, inner as u32, format, caps, config).map(|_| Way::Several)
     };
+    let mut bias = None;
     let (bits, group, way) = match &node.primitive {
         Primitive::Quantized(QuantizedOp::QuantizedMatmul {
             packing: Packing::Affine(affine),
@@ -229,6 +255,10 @@ fn describe(tape: &Tape, place: usize, device: &DeviceState) -> Option<Products>
         Primitive::Matmul(MatmulOp::Matmul) if matmul::is_few(rows, outputs) => {
             (8 * dtype.size(), 1, Some(Way::Few))
         }
+        Primitive::Matmul(MatmulOp::AddMm { .. }) if matmul::is_few(rows, outputs) => {
+            bias = Some(Biased::of_addmm(tape, place).filter(|_| config.enable_fused_bias)?);
+            (8 * dtype.size(), 1, Some(Way::Few))
+        }
         Primitive::Matmul(MatmulOp::Matmul) => (
             8 * dtype.size(),
             1,
@@ -247,11 +277,37 @@ fn describe(tape: &Tape, place: usize, device: &DeviceState) -> Option<Products>
             Way::Many(..) => config.enable_fused_tiles && inner.is_multiple_of(8),
         };
     let format = Format { dtype: dtype as u32, bits: bits as u32, group: group as u32 };
-    let (places, then) = (smallvec![place], Then::Store);
-    serves.then_some(Products { places, way, rows, inner, format, norm: None, then, config })
+    let (places, biases) = (smallvec![place], smallvec![bias]);
+    let (norm, then) = (None, Then::Store);
+    serves.then_some(Products { places, biases, way, rows, inner, format, norm, then, config })
 }
 
 impl Products {
+    /// The results, of which each is a product's or its sum with a bias.
+    fn ends(&self) -> impl Iterator<Item = usize> {
+        let both = self.places.iter().zip(&self.biases);
+        both.map(|(&place, bias)| bias.as_ref().map_or(place, |bias| bias.sum))
+    }
+
+    /// The number of the product of which the result is at `end`.
+    fn with(&self, end: usize) -> Option<usize> {
+        self.ends().position(|other| other == end)
+    }
+
+    /// Adds a bias to the product of which the result is at `end`, if its kernel takes one more.
+    fn take(&mut self, end: usize, bias: Biased) {
+        let takes = self.config.enable_fused_bias && !matches!(self.way, Way::Many(..));
+        let free = self.with(end).filter(|&i| takes && self.biases[i].is_none());
+        if let Some(i) = free {
+            self.biases[i] = Some(bias);
+        }
+    }
+
+    /// The biases that there are.
+    fn added(&self) -> impl Iterator<Item = &Biased> {
+        self.biases.iter().flatten()
+    }
+
     /// The norm of the rows, if nobody else wants it.
     fn norm_before(&self, tape: &Tape) -> Option<usize> {
         if self.way != Way::Few {
@@ -270,9 +326,10 @@ impl Products {
 
     fn group(self) -> Option<Group> {
         let mut members: SmallVec<[usize; 16]> = self.places.iter().copied().collect();
+        members.extend(self.added().flat_map(Biased::members));
         members.extend(self.norm);
         let kept = match self.then {
-            Then::Store => self.places.clone(),
+            Then::Store => self.ends().collect(),
             Then::Add { sum, .. } => {
                 members.push(sum);
                 smallvec![sum]
@@ -301,19 +358,24 @@ impl super::GroupKernel for Products {
             Then::Add { .. } => 1,
             Then::Gate { .. } => 3,
         };
-        (self.places.len() + usize::from(self.norm.is_some()) + after) as u64
+        let added: u64 = self.added().map(Biased::replaces).sum();
+        self.places.len() as u64 + u64::from(self.norm.is_some()) + added + after
     }
 
     fn describe(&self, tape: &Tape) -> String {
         let outputs = self.places.iter().map(|&place| tape.array(place).dim(-1));
         let outputs: SmallVec<[usize; 3]> = outputs.collect();
         let norm = if self.norm.is_some() { "norm " } else { "" };
+        let biased = if self.added().next().is_some() { " + bias" } else { "" };
         let after = match self.then {
             Then::Store => "",
             Then::Add { .. } => " + residual",
             Then::Gate { .. } => " gated",
         };
-        format!("{norm}{}x{}x{outputs:?} b{}{after}", self.rows, self.inner, self.format.bits)
+        format!(
+            "{norm}{}x{}x{outputs:?} b{}{biased}{after}",
+            self.rows, self.inner, self.format.bits
+        )
     }
 
     fn encode(&self, ctx: &mut Ctx<'_>, tape: &Tape, kept: &mut [Output]) -> Result<bool> {
@@ -329,11 +391,17 @@ impl super::GroupKernel for Products {
             reads.push(weight.region);
             fused.norm = Some(Norm { weight: weight.address, eps: eps.0 });
         }
-        for &place in &self.places {
+        for (&place, bias) in self.places.iter().zip(&self.biases) {
             let outputs = tape.array(place).dim(-1) as u32;
-            let Some(matrix) = matrix(ctx, tape.node(place), outputs, &mut reads)? else {
+            let Some(mut matrix) = matrix(ctx, tape.node(place), outputs, &mut reads)? else {
                 return Ok(false);
             };
+            if let Some(biased) = bias {
+                matrix.bias = biased.operand(ctx, tape, &mut reads)?;
+                if matrix.bias.is_none() {
+                    return Ok(false);
+                }
+            }
             fused.push(matrix);
         }
         match self.then {
@@ -386,12 +454,14 @@ fn matrix(
     outputs: u32,
     reads: &mut SmallVec<[Region; 12]>,
 ) -> Result<Option<Weights>> {
+    let plain = matches!(node.primitive, Primitive::Matmul(_));
     let mut parts = [0; 3];
-    for (part, array) in parts.iter_mut().zip(&node.inputs[1..]) {
+    let count = if plain { 1 } else { parts.len() };
+    for (part, array) in parts.iter_mut().zip(&node.inputs[1..]).take(count) {
         let Data { layout, .. } = array.evaluated();
-        let in_place = match node.primitive {
-            Primitive::Matmul(MatmulOp::Matmul) => transposed(array.shape(), &layout.strides),
-            _ => layout.flags.row_contiguous,
+        let in_place = match plain {
+            true => transposed(array.shape(), &layout.strides),
+            false => layout.flags.row_contiguous,
         };
         if !in_place {
             return Ok(None);
@@ -401,7 +471,7 @@ fn matrix(
         *part = at.address;
     }
     let [words, scales, biases] = parts;
-    let matrix = Weights { words, scales, biases, result: 0, outputs };
+    let matrix = Weights { words, scales, biases, outputs, ..Weights::default() };
     Ok(words.is_multiple_of(16).then_some(matrix))
 }
 

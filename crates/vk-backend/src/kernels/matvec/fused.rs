@@ -12,6 +12,16 @@ pub(crate) struct Weights {
     /// (rows, outputs).
     pub(crate) result: u64,
     pub(crate) outputs: u32,
+    /// What is added to each row of the result, before anything else.
+    pub(crate) bias: Option<Bias>,
+}
+
+/// A bias (outputs), in the dtype of the result.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Bias {
+    pub(crate) at: u64,
+    /// The product is not rounded before.
+    pub(crate) at_once: bool,
 }
 
 /// How the elements of a matrix are stored.
@@ -88,6 +98,11 @@ impl Fused {
     /// Those that there are.
     pub(crate) fn matrices(&self) -> &[Weights] {
         &self.matrices[..self.count]
+    }
+
+    /// Whether any of them has a bias.
+    pub(crate) fn is_biased(&self) -> bool {
+        self.matrices().iter().any(|matrix| matrix.bias.is_some())
     }
 
     /// Says where the `i`-th result goes.

@@ -2,6 +2,14 @@
 //! row with matrices of 4 bits `matvec/matrix.comp`, several `matvec/rows.comp`). Products of many rows
 //! are described in the same way.
 //!
+//! # Biases
+//!
+//! Push constants have no room for three biases. Where there is one, the kernels find their addresses beside
+//! those of the results in the argument ring, which they ask before the rows are there; what comes after a
+//! product is a specialization constant, so kernels without biases are what they would be anyway. A sum is
+//! rounded as that of an operation of its own, and the product before it, unless both are one operation
+//! (`addmm`).
+//!
 //! # Int8 rows
 //!
 //! A product of few rows with a quantized matrix is bound by instructions before it is bound by
@@ -34,8 +42,8 @@ use super::{
     Ctx, Region,
     fragment::fragment,
     layouts::{
-        matvec::{AFTER_GATE, AFTER_NOTHING, AFTER_RESIDUAL},
-        matvec_fused::{self as lanes, Push},
+        matvec::{AFTER_BIASES, AFTER_GATE, AFTER_RESIDUAL},
+        matvec_fused::{self as lanes, Push, Target},
         matvec_matrix as matrices, matvec_rows as several,
     },
 };
@@ -47,7 +55,7 @@ use crate::{
     },
     shaders::{KernelOf, SpecConstants},
 };
-pub(crate) use fused::{After, Format, Fused, MOST_MATRICES, Norm, Weights};
+pub(crate) use fused::{After, Bias, Format, Fused, MOST_MATRICES, Norm, Weights};
 use planner::{MatrixPlan, MatvecSizes};
 use rows::RowsPlan;
 
@@ -78,9 +86,9 @@ pub(crate) fn dispatch(
     writes: &[Region],
 ) -> Result<()> {
     let call = if let Some(plan) = on_rows(ctx, fused) {
-        encode_rows(ctx, fused, &plan)
+        encode_rows(ctx, fused, &plan)?
     } else if let Some(plan) = on_matrices(ctx, fused) {
-        encode_matrix(ctx, fused, &plan)
+        encode_matrix(ctx, fused, &plan)?
     } else {
         encode_lanes(ctx, fused)?
     };
@@ -134,8 +142,8 @@ fn on_matrices(ctx: &Ctx<'_>, fused: &Fused) -> Option<MatrixPlan> {
     is_aligned(fused).then_some(plan)
 }
 
-fn encode_rows(ctx: &Ctx<'_>, fused: &Fused, plan: &RowsPlan) -> Call {
-    let (push, after) = push_of(fused, planner::MATRIX_BLOCK);
+fn encode_rows(ctx: &mut Ctx<'_>, fused: &Fused, plan: &RowsPlan) -> Result<Call> {
+    let (push, after) = push_of(ctx, fused, planner::MATRIX_BLOCK)?;
     let constants = several::Constants {
         workgroup: plan.workgroup,
         group: fused.format.group,
@@ -147,11 +155,11 @@ fn encode_rows(ctx: &Ctx<'_>, fused: &Fused, plan: &RowsPlan) -> Call {
     };
     let kernels = [several::MATVEC_ROWS_FLOAT16, several::MATVEC_ROWS_BFLOAT16];
     let groups = push.ends[2].div_ceil(plan.teams()).min(plan.most_groups);
-    on_halves(ctx, fused, kernels, &constants, &push, groups)
+    Ok(on_halves(ctx, fused, kernels, &constants, &push, groups))
 }
 
-fn encode_matrix(ctx: &Ctx<'_>, fused: &Fused, plan: &MatrixPlan) -> Call {
-    let (push, after) = push_of(fused, planner::MATRIX_BLOCK);
+fn encode_matrix(ctx: &mut Ctx<'_>, fused: &Fused, plan: &MatrixPlan) -> Result<Call> {
+    let (push, after) = push_of(ctx, fused, planner::MATRIX_BLOCK)?;
     let constants = matrices::Constants {
         workgroup: plan.workgroup,
         group: fused.format.group,
@@ -167,7 +175,7 @@ fn encode_matrix(ctx: &Ctx<'_>, fused: &Fused, plan: &MatrixPlan) -> Call {
     };
     let kernels = [matrices::MATVEC_MATRIX_FLOAT16, matrices::MATVEC_MATRIX_BFLOAT16];
     let groups = push.ends[2].div_ceil(plan.teams()).min(plan.most_groups);
-    on_halves(ctx, fused, kernels, &constants, &push, groups)
+    Ok(on_halves(ctx, fused, kernels, &constants, &push, groups))
 }
 
 /// The call of the kernel for float16, or of the one for bfloat16, on cooperative matrices.
@@ -184,8 +192,11 @@ fn on_halves<C: SpecConstants>(
     Call::new(pipeline, push, [groups, 1, 1])
 }
 
-/// The push constants for blocks of `block` results, and the number of what comes after.
-fn push_of(fused: &Fused, block: u32) -> (Push, u32) {
+/// The push constants for blocks of `block` results, and the bits of what comes after.
+///
+/// # Errors
+/// When memory is out.
+fn push_of(ctx: &mut Ctx<'_>, fused: &Fused, block: u32) -> Result<(Push, u32)> {
     let mut ends = [0; MOST_MATRICES];
     let mut blocks = 0;
     for (end, matrix) in ends.iter_mut().zip(&fused.matrices) {
@@ -198,8 +209,8 @@ fn push_of(fused: &Fused, block: u32) -> (Push, u32) {
         biases: m.biases,
         result: m.result,
     });
-    let after = match fused.after {
-        After::Nothing => AFTER_NOTHING,
+    let mut after = match fused.after {
+        After::Nothing => 0,
         After::Residual(address) => {
             matrices[1].words = address;
             AFTER_RESIDUAL
@@ -210,17 +221,31 @@ fn push_of(fused: &Fused, block: u32) -> (Push, u32) {
             AFTER_GATE
         }
     };
+    if fused.is_biased() {
+        matrices[0].result = ctx.args(bytemuck::cast_slice(&fused.matrices.map(target)))?;
+        after |= AFTER_BIASES;
+    }
     let weight = fused.norm.map_or(0, |n| n.weight);
-    (Push { x: fused.x, weight, matrices, ends, one: 1f32.to_bits() }, after)
+    Ok((Push { x: fused.x, weight, matrices, ends, one: 1f32.to_bits() }, after))
 }
 
-fn encode_lanes(ctx: &Ctx<'_>, fused: &Fused) -> Result<Call> {
+/// Where a matrix's results go, and what is added to them.
+fn target(Weights { result, bias, .. }: Weights) -> Target {
+    Target {
+        result,
+        bias: bias.map_or(0, |bias| bias.at),
+        at_once: bias.is_some_and(|bias| bias.at_once).into(),
+        unused: 0,
+    }
+}
+
+fn encode_lanes(ctx: &mut Ctx<'_>, fused: &Fused) -> Result<Call> {
     let caps = ctx.capabilities();
     let asked = ctx.config().matvec_split_k;
     let Format { dtype, bits, group } = fused.format;
     let int8_rows = planner::takes_int8_rows(bits, dtype, caps, ctx.config());
     let plan = planner::plan(&fused.product(), fused.inner, bits, asked, caps);
-    let (push, after) = push_of(fused, plan.outputs);
+    let (push, after) = push_of(ctx, fused, plan.outputs)?;
     let constants = lanes::Constants {
         workgroup: plan.workgroup,
         dtype,

@@ -344,6 +344,7 @@ fn fused(o: &Operands) -> Fused {
         biases: o.biases.address,
         result: o.result.address,
         outputs: o.product.outputs as u32,
+        bias: None,
     };
     Fused::of(o.x.address, o.product.rows, o.product.inner, format, matrix)
 }
