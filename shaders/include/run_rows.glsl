@@ -4,9 +4,12 @@
 
 // What a row is. [host]
 const uint ATTENTION = 1, NORMALIZED = 2, RESIDUAL = 4, GATED = 8, FLAGGED = 16, FLAGGED_RESIDUAL = 32,
-           SPLITS_SHIFT = 8;
+           SPLITS_SHIFT = 16;
+// Bits of the first matrix, the next ones' are beside them: it has a bias; the bias is added to the product
+// that is not rounded before. [host]
+const uint BIASED = 64, AT_ONCE = 512;
 // Words of four bytes in a row. [host]
-const uint ROW_WORDS = 48;
+const uint ROW_WORDS = 56;
 const uint ROW_QUADS = ROW_WORDS / 4u;
 
 // Addresses of words, scales, biases and results of a matrix, as if block 0 were its first.
@@ -25,10 +28,13 @@ struct ProductRow {
     uint strides[2]; // bytes from block to block, of words and of scales
     uint64_t second[3]; // from a block's first half to its second one: of words, scales, biases
     uint chunks, rounds; // chunks of a row, and of those a lane's
+    uint64_t added[3];   // biases of the matrices, as if block 0 were the first of each; or 0
+    uint rest[2];
 };
 
 // The quads of a product. [host]
-const uint HEAD = 0, SOURCE = 1, TARGET = 2, MATRIX = 3, ENDS_AND_STRIDES = 9, SECOND = 10, COUNTS = 11;
+const uint HEAD = 0, SOURCE = 1, TARGET = 2, MATRIX = 3, ENDS_AND_STRIDES = 9, SECOND = 10, COUNTS = 11,
+           ADDED = 12;
 
 struct AttentionRow {
     uint kind, count, splits; // keys, and splits of them
@@ -39,7 +45,7 @@ struct AttentionRow {
     uint64_t parts, offset;
     uint key_head, key_row, value_head, value_row; // strides in elements
     uint64_t mask; // bools that say which keys all heads see, or 0
-    uint rest[10];
+    uint rest[18];
 };
 
 // The quads of an attention. [host]

@@ -8,9 +8,10 @@
 // has waited too long leaves a word for the others, who stop as well, and for a dispatch of one workgroup
 // behind this one, which then does everything again under another tag. One workgroup never waits for others.
 // Constants: 1 dtype, 2 bits (16: not quantized), 3 group size, 4 subgroup size, 5 features of a head,
-// 6 query heads per key/value head, 7 flags of attention, 8 chunks of twice the length.
+// 6 query heads per key/value head, 7 flags, 8 chunks of twice the length.
 #include "common.glsl"
 #include "floats.glsl"
+#include "bias.glsl"
 #include "math.glsl"
 #include "rotation.glsl"
 #extension GL_KHR_shader_subgroup_basic : require
@@ -29,10 +30,10 @@ layout(constant_id = 5) const uint WIDTH = 128;
 layout(constant_id = 6) const uint SHARING = 2;
 layout(constant_id = 7) const uint FLAGS = 0;
 layout(constant_id = 8) const bool WIDE = false;
-// Flags. [host]
-const uint NORM_FLAG = 1, TRADITIONAL_FLAG = 2, DIVISORS_FLAG = 4;
+// Flags: three of attentions, and whether products have biases. [host]
+const uint NORM_FLAG = 1, TRADITIONAL_FLAG = 2, DIVISORS_FLAG = 4, BIASES_FLAG = 8;
 const bool NORM = (FLAGS & NORM_FLAG) != 0u, TRADITIONAL = (FLAGS & TRADITIONAL_FLAG) != 0u;
-const bool DIVISORS = (FLAGS & DIVISORS_FLAG) != 0u;
+const bool DIVISORS = (FLAGS & DIVISORS_FLAG) != 0u, BIASES = (FLAGS & BIASES_FLAG) != 0u;
 
 layout(push_constant, scalar) uniform Push {
     uint64_t table, control; // the rows; words that the workgroups share (see their numbers below)
@@ -106,11 +107,12 @@ uint team_lanes() { return SUBGROUP << splits_log; }
 uint first_block() { return (gl_SubgroupID >> splits_log) * gl_NumWorkGroups.x + gl_WorkGroupID.x; }
 uint block_stride() { return (SUBGROUPS >> splits_log) * gl_NumWorkGroups.x; }
 
-// The quads of a block's matrix.
-uint matrix_of(uint block) {
+// The number of a block's matrix, and its quads.
+uint number_of(uint block) {
     uvec2 ends = quad(ENDS_AND_STRIDES).xy;
-    return MATRIX + (block >= ends.x ? 2u : 0u) + (block >= ends.y ? 2u : 0u);
+    return (block >= ends.x ? 1u : 0u) + (block >= ends.y ? 1u : 0u);
 }
+uint matrix_of(uint block) { return MATRIX + 2u * number_of(block); }
 
 // ---- what is asked for next ----
 // The compiler waits at the end of a branch for what was asked for in it, so everything that decides is asked
@@ -212,6 +214,33 @@ uint ask_residual(uint64_t from, uint i) {
     return flagged ? Tagged(at_).v[0] : uint(U16(at_).v[0]);
 }
 
+// Which of a team's results a lane gets in the end: a quarter of the lanes has the same.
+uint result_of_lane() { return gl_SubgroupInvocationID / (SUBGROUP / RESULTS); }
+
+// The number of the matrix of which this lane has a result of the block, and the result's among its own.
+uint added_of(uint block, out uint i) {
+    bool gated = (kind & GATED) != 0u;
+    uint result = result_of_lane();
+    i = gated ? HALF * block + result % HALF : RESULTS * block + result;
+    return gated ? result / HALF : number_of(block);
+}
+
+// Asks for the bias of this lane's result of a block; of another one behind the last.
+uint ask_bias(uint block) {
+    uint i, m = added_of(min(block, blocks - 1u), i);
+    uvec4 pair = quad(ADDED + m / 2u);
+    uint64_t from = m % 2u == 0u ? first_address(pair) : second_address(pair);
+    bool real = (kind & (BIASED << m)) != 0u;
+    return uint(U16(real ? from + uint64_t(i << 1) : table).v[0]);
+}
+
+// This lane's result of a block with its bias, if there is one.
+float biased(uint block, float y, uint bias) {
+    uint i, m = added_of(block, i);
+    float sum = with_bias(DTYPE, y, bias, (kind & (AT_ONCE << m)) != 0u);
+    return (kind & (BIASED << m)) != 0u ? sum : y;
+}
+
 // ---- the row ----
 
 vec4 unpack(uvec2 p) { return vec4(half_pair(DTYPE, p.x), half_pair(DTYPE, p.y)); }
@@ -295,9 +324,6 @@ void stage(uvec4 next_row, float eps, uvec4 asked[QUADS_], uvec2 weights[QUADS_]
 
 // ---- the results ----
 
-// Which of a team's results a lane gets in the end: a quarter of the lanes has the same.
-uint result_of_lane() { return gl_SubgroupInvocationID / (SUBGROUP / RESULTS); }
-
 // The sum over a team of this lane's result, in its first subgroup.
 float team_result(uint parity) {
     bool upper = gl_SubgroupInvocationID >= SUBGROUP / 2u,
@@ -327,9 +353,10 @@ float residual(uint64_t from, uint i, uint early) {
 }
 
 // Stores a block's results, of which this lane has one, for who waits for them and in their array.
-void finish(uvec4 target, uint block, float y, uint early) {
+void finish(uvec4 target, uint block, float y, uint early, uint bias) {
     bool gated = (kind & GATED) != 0u;
     uint result = result_of_lane();
+    if (BIASES) y = biased(block, y, bias);
     if (gated) y = y / (1.0 + exp(-y)) * subgroupShuffleXor(y, SUBGROUP / 2u);
     if (gl_SubgroupInvocationID % (SUBGROUP / RESULTS) != 0u || gated && result >= HALF) return;
     uint i = (gated ? HALF : RESULTS) * block + result;
@@ -383,7 +410,8 @@ void product(uvec4 next_row) {
             words_of[(SLOTS - 1u) * RESULTS * WORDS + i] = 0u;
         if (rounds > 1u) ask(1u);
     }
-    uint early = ask_residual(first_address(target), RESULTS * block + result_of_lane());
+    uint early = ask_residual(first_address(target), RESULTS * block + result_of_lane()), bias = 0u;
+    if (BIASES) bias = ask_bias(block);
     ask_weights(second_address(source), weights);
     ask_row(first_address(source), asked);
     stage(next_row, uintBitsToFloat(head.z), asked, weights);
@@ -395,10 +423,12 @@ void product(uvec4 next_row) {
         if (SLOTS == 1u) add_block(block, base + block_stride() < blocks);
         else add_block_by_pairs(block, base + block_stride() < blocks);
         float y = team_result(parity);
-        if (first && block < blocks) finish(target, block, y, early);
+        if (first && block < blocks) finish(target, block, y, early, bias);
         block += block_stride();
-        if (base + block_stride() < blocks)
+        if (base + block_stride() < blocks) {
             early = ask_residual(first_address(target), RESULTS * block + result_of_lane());
+            if (BIASES) bias = ask_bias(block);
+        }
         parity ^= 1u;
     }
 }

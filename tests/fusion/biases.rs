@@ -208,6 +208,60 @@ fn long_rows_and_many_results() {
     }
 }
 
+/// 257 and 1, added by `addmm` and by an addition. 257 is no number of bfloat16.
+pub(super) fn rounded_once_and_twice() -> impl Fn() -> Result<Vec<Array>> {
+    let dtype = Dtype::Bfloat16;
+    let ones = |shape: &[usize]| ops::ones(shape, dtype).unwrap();
+    let (x, bias) = (ones(&[1, 264]), ones(&[8]));
+    let rest = ops::zeros(&[8, 7], dtype).unwrap();
+    let w = alone(ops::concatenate(&[&ones(&[8, 257]), &rest], 1).unwrap()).unwrap();
+    move || {
+        let w = ops::transpose(&w, &[1, 0])?;
+        let twice = ops::add(&ops::matmul(&x, &w)?, &bias)?;
+        Ok(vec![ops::addmm(&bias, &x, &w, 1.0, 1.0)?, twice])
+    }
+}
+
+/// Products one after another: one alone, three of its result, one of theirs with a residual.
+pub(super) struct Steps {
+    x: Array,
+    first: Biased,
+    three: [Biased; 3],
+    last: Biased,
+}
+
+impl Steps {
+    pub(super) fn new(format: Format, dtype: Dtype) -> Self {
+        let product = |seed, sizes| Biased::new(seed, sizes, format, dtype);
+        let three = [product(83, [96, 128]), product(84, [64, 128]), product(85, [40, 128])];
+        let [q, k, v] = three;
+        let three = [q, Biased { bias: None, ..k }, v];
+        let (first, last) = (product(82, [128, 128]), product(86, [128, 64]));
+        Steps { x: noise(81, &[1, 128], dtype), first, three, last }
+    }
+
+    /// In one evaluation.
+    pub(super) fn together(&self) -> Result<Vec<Array>> {
+        let first = self.first.forward(&self.x)?;
+        let [q, k, v] = &self.three;
+        let (q, k, v) = (q.forward(&first)?, k.forward(&first)?, v.forward(&first)?);
+        let sum = ops::add(&first, &self.last.forward(&k)?)?;
+        Ok(vec![first, q, k, v, sum])
+    }
+
+    /// Operation by operation, but for the products of the same row.
+    pub(super) fn alone(&self) -> Result<Vec<Array>> {
+        let first = alone(self.first.add(alone(self.first.matrix.forward(&self.x)?)?)?)?;
+        let [q, k, v] = self.three.each_ref().map(|product| product.matrix.forward(&first));
+        let plain = [q?, k?, v?];
+        mlx::eval(&plain.each_ref())?;
+        let sums = self.three.iter().zip(plain).map(|(product, y)| alone(product.add(y)?));
+        let sums = sums.collect::<Result<Vec<_>>>()?;
+        let sum = alone(self.last.add(alone(self.last.matrix.forward(&sums[1])?)?)?)?;
+        Ok([vec![first.clone()], sums, vec![ops::add(&first, &sum)?]].concat())
+    }
+}
+
 /// `addmm` rounds once what a product and an addition round twice.
 #[test]
 pub(crate) fn sums_of_one_operation() {
@@ -228,6 +282,10 @@ pub(crate) fn sums_of_one_operation() {
             let both = ops::add(&ops::matmul(&x, &ops::transpose(&a, &[1, 0])?)?, &bias)?;
             Ok(vec![forward(&x, &a, &bias)?, plain, ops::abs(&both)?])
         });
+        let apart = ops::reshape(&x, &[rows as isize, 1, 136]).unwrap();
+        agrees(&format!("{rows} rows apart"), 1, dtype, &|| {
+            Ok(vec![forward(&apart, &a, &bias)?, forward(&apart, &b, &bias)?])
+        });
         agrees(&format!("{rows} rows, residual"), 1, dtype, &|| {
             Ok(vec![ops::add(&residual, &forward(&x, &a, &bias)?)?])
         });
@@ -235,20 +293,7 @@ pub(crate) fn sums_of_one_operation() {
             Ok(vec![ops::addmm(&bias, &x, &ops::transpose(&a, &[1, 0])?, 2.0, 1.0)?])
         });
     }
-    // 257 is no number of bfloat16.
-    let (x, one) = (ops::ones(&[1, 264], dtype).unwrap(), ops::ones(&[8], dtype).unwrap());
-    let w = ops::concatenate(
-        &[&ops::ones(&[8, 257], dtype).unwrap(), &ops::zeros(&[8, 7], dtype).unwrap()],
-        1,
-    );
-    let w = alone(w.unwrap()).unwrap();
-    let w = Linear::Dense(w);
-    let Linear::Dense(matrix) = &w else { unreachable!("it is dense") };
-    let both = || -> Result<Vec<Array>> {
-        let twice = ops::add(&w.forward(&x)?, &one)?;
-        Ok(vec![forward(&x, matrix, &one)?, twice])
-    };
-    let (got, fused) = run(Device::GPU, &both);
+    let (got, fused) = run(Device::GPU, &rounded_once_and_twice());
     assert_eq!(got, [vec![258.0; 8], vec![256.0; 8]]);
     assert_eq!(fused, if fusing() { 2 } else { 0 });
 }

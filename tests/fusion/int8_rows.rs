@@ -59,8 +59,9 @@ fn steps_of_runs() {
             // And not with these.
             (2048, (4, 32), Dtype::Bfloat16),
         ] {
-            interpreter::decoder(hidden, format, dtype);
+            interpreter::decoder(hidden, format, dtype, 0);
         }
+        interpreter::decoder(128, (8, 64), Dtype::Bfloat16, 7);
         was_used("interpreter_dots");
     });
 }

@@ -8,7 +8,7 @@ use mlx::{
 use mlx_tests::values;
 
 use super::{
-    Quantized,
+    Quantized, biases,
     decoder::{DECODER, Decoder},
     noise, turn,
 };
@@ -68,9 +68,9 @@ fn agrees(what: &str, dtype: Dtype, steps: u64, graph: &dyn Fn() -> Result<Vec<A
 
 pub(super) const ON: (&str, &str) = ("MLX_VK_ENABLE_INTERPRETER", "1");
 
-/// Layers of a width, with matrices of a format in bits and group size.
-pub(super) fn decoder(hidden: usize, format: (usize, usize), dtype: Dtype) {
-    let decoder = Decoder { hidden, inner: 256, format: Some(format), dtype, ..DECODER };
+/// Layers of a width, with matrices of a format in bits and group size, of which the first have biases.
+pub(super) fn decoder(hidden: usize, format: (usize, usize), dtype: Dtype, biases: usize) {
+    let decoder = Decoder { hidden, inner: 256, format: Some(format), dtype, biases, ..DECODER };
     decoder.check(STEPS * DECODER.layers as u64);
 }
 
@@ -106,6 +106,51 @@ fn layers_become_runs() {
         // Not of 16 bits, and too long a row: dispatches.
         Decoder { dtype: Dtype::Float32, ..DECODER }.check(0);
         Decoder { layers: 1, inner: 12_352, ..DECODER }.check(4);
+    });
+}
+
+/// Layers of Qwen 2, and with biases of output and of all products: no step more than without.
+#[test]
+fn layers_with_biases_become_runs() {
+    mlx_tests::in_child("interpreter::layers_with_biases_become_runs", &[ON], || {
+        let _turn = turn();
+        let plain = Decoder { norm: false, ..DECODER };
+        let dispatches = |d: Decoder| counted(Device::GPU, &d.graph()).1.dispatches;
+        let all = STEPS * DECODER.layers as u64;
+        for biases in [3, 4, 7] {
+            Decoder { biases, ..plain }.check(all);
+            assert_eq!(dispatches(Decoder { biases, ..plain }), dispatches(plain));
+        }
+        for (format, dtype) in [
+            (Some((8, 64)), Dtype::Float16),
+            (Some((3, 32)), Dtype::Bfloat16),
+            (None, Dtype::Float16),
+        ] {
+            Decoder { biases: 3, format, dtype, ..plain }.check(all);
+        }
+    });
+}
+
+/// Three steps, with and without biases, whose sums with biases, and then with a residual, have the bits of
+/// operations one by one.
+#[test]
+fn biases_are_added_as_by_operations_of_their_own() {
+    let few = ("MLX_VK_INTERPRETER_MIN_STEPS", "1");
+    let test = "interpreter::biases_are_added_as_by_operations_of_their_own";
+    mlx_tests::in_child(test, &[ON, few], || {
+        let _turn = turn();
+        for dtype in [Dtype::Bfloat16, Dtype::Float16] {
+            for format in [Some((4, 64)), Some((8, 32)), None] {
+                let steps = biases::Steps::new(format, dtype);
+                let (together, alone) = (|| steps.together(), || steps.alone());
+                let (got, count) = run(Device::GPU, &together);
+                let (want, _) = run(Device::GPU, &alone);
+                assert_eq!((got, count), (want, 3), "{format:?} {dtype}");
+            }
+        }
+        let (got, count) = run(Device::GPU, &biases::rounded_once_and_twice());
+        assert_eq!(got, [vec![258.0; 8], vec![256.0; 8]]);
+        assert_eq!(count, 1);
     });
 }
 

@@ -2144,6 +2144,7 @@ pub(crate) mod interpreter {
     pub(crate) const NORM_FLAG: u32 = 1;
     pub(crate) const TRADITIONAL_FLAG: u32 = 2;
     pub(crate) const DIVISORS_FLAG: u32 = 4;
+    pub(crate) const BIASES_FLAG: u32 = 8;
     pub(crate) const RUN: u32 = 0;
     pub(crate) const REPEAT: u32 = 1;
     pub(crate) const TRIAL: u32 = 2;
@@ -2280,7 +2281,7 @@ pub(crate) mod interpreter_rows {
         pub(crate) value_head: u32,
         pub(crate) value_row: u32,
         pub(crate) mask: u64,
-        pub(crate) rest: [u32; 10],
+        pub(crate) rest: [u32; 18],
     }
     const _: () = {
         assert!(offset_of!(AttentionRow, kind) == 0);
@@ -2309,7 +2310,7 @@ pub(crate) mod interpreter_rows {
         assert!(offset_of!(AttentionRow, value_row) == 140);
         assert!(offset_of!(AttentionRow, mask) == 144);
         assert!(offset_of!(AttentionRow, rest) == 152);
-        assert!(size_of::<AttentionRow>() == 192);
+        assert!(size_of::<AttentionRow>() == 224);
     };
     /// `RowMatrix` of the shader.
     #[derive(Debug, Clone, Copy, Default, PartialEq, Pod, Zeroable)]
@@ -2345,6 +2346,8 @@ pub(crate) mod interpreter_rows {
         pub(crate) second: [u64; 3],
         pub(crate) chunks: u32,
         pub(crate) rounds: u32,
+        pub(crate) added: [u64; 3],
+        pub(crate) rest: [u32; 2],
     }
     const _: () = {
         assert!(offset_of!(ProductRow, kind) == 0);
@@ -2361,7 +2364,9 @@ pub(crate) mod interpreter_rows {
         assert!(offset_of!(ProductRow, second) == 160);
         assert!(offset_of!(ProductRow, chunks) == 184);
         assert!(offset_of!(ProductRow, rounds) == 188);
-        assert!(size_of::<ProductRow>() == 192);
+        assert!(offset_of!(ProductRow, added) == 192);
+        assert!(offset_of!(ProductRow, rest) == 216);
+        assert!(size_of::<ProductRow>() == 224);
     };
     /// `Push` of the shader.
     #[derive(Debug, Clone, Copy, Default, PartialEq, Pod, Zeroable)]
@@ -4398,8 +4403,10 @@ pub(crate) mod run_rows {
     pub(crate) const GATED: u32 = 8;
     pub(crate) const FLAGGED: u32 = 16;
     pub(crate) const FLAGGED_RESIDUAL: u32 = 32;
-    pub(crate) const SPLITS_SHIFT: u32 = 8;
-    pub(crate) const ROW_WORDS: u32 = 48;
+    pub(crate) const SPLITS_SHIFT: u32 = 16;
+    pub(crate) const BIASED: u32 = 64;
+    pub(crate) const AT_ONCE: u32 = 512;
+    pub(crate) const ROW_WORDS: u32 = 56;
     pub(crate) const HEAD: u32 = 0;
     pub(crate) const SOURCE: u32 = 1;
     pub(crate) const TARGET: u32 = 2;
@@ -4407,6 +4414,7 @@ pub(crate) mod run_rows {
     pub(crate) const ENDS_AND_STRIDES: u32 = 9;
     pub(crate) const SECOND: u32 = 10;
     pub(crate) const COUNTS: u32 = 11;
+    pub(crate) const ADDED: u32 = 12;
     pub(crate) const COUNT_AND_SCALE: u32 = 0;
     pub(crate) const EPS_AND_HEADS: u32 = 1;
     pub(crate) const Q_AND_KEY: u32 = 2;

@@ -49,10 +49,6 @@ mod quantized_attention;
 
 use std::ops::Range;
 
-use crate::{
-    kernels::{Ctx, encode_operation},
-    runtime::{device::DeviceState, observe, stats, streams::stream_of},
-};
 use mlx_vulkan_core::{
     Result, Stream,
     backend::{Encoded, Output},
@@ -60,6 +56,11 @@ use mlx_vulkan_core::{
     graph::Node,
     primitives::{BinaryOp, MatmulOp, Packing, Primitive, QuantizedOp, Reduce, ReduceOp},
     tape::Tape,
+};
+
+use crate::{
+    kernels::{Ctx, encode_operation},
+    runtime::{device::DeviceState, observe, stats, streams::stream_of},
 };
 
 use heads::Cursor;

@@ -123,7 +123,6 @@ impl Runs for Interpreter {
         let Format { dtype, bits, .. } = product.format;
         !self.closed
             && dtype != Dtype::Float32 as u32
-            && !product.is_biased()
             && planner::serves_product(&product.product(), product.inner, bits, &self.shape)
     }
 

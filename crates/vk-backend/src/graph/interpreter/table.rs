@@ -11,8 +11,8 @@ use crate::{
         attention::decode::{Attention, Token},
         layouts::{
             interpreter::{
-                Constants, DIVISORS_FLAG, INTERPRETER, INTERPRETER_DOTS, NORM_FLAG, Push,
-                TRADITIONAL_FLAG,
+                BIASES_FLAG, Constants, DIVISORS_FLAG, INTERPRETER, INTERPRETER_DOTS, NORM_FLAG,
+                Push, TRADITIONAL_FLAG,
             },
             interpreter_rows::{AttentionRow, ProductRow, RowMatrix},
             run_rows::*,
@@ -43,6 +43,7 @@ const _: () = {
     assert!(offset_of!(ProductRow, strides) == quad(ENDS_AND_STRIDES) + 8);
     assert!(offset_of!(ProductRow, second) == quad(SECOND));
     assert!(offset_of!(ProductRow, chunks) == quad(COUNTS) + 8);
+    assert!(offset_of!(ProductRow, added) == quad(ADDED));
     assert!(offset_of!(AttentionRow, kind) == quad(COUNT_AND_SCALE));
     assert!(offset_of!(AttentionRow, scale) == quad(COUNT_AND_SCALE) + 12);
     assert!(offset_of!(AttentionRow, eps) == quad(EPS_AND_HEADS));
@@ -65,9 +66,10 @@ pub(super) struct Variant {
     width: u32,
     sharing: u32,
     flags: u32,
-    /// Of products: rows are int8 rows, and lanes take chunks of twice the length.
+    /// Of products: rows are int8 rows, lanes take chunks of twice the length, and some have biases.
     int8_rows: bool,
     wide: bool,
+    biased: bool,
 }
 
 impl Variant {
@@ -80,7 +82,11 @@ impl Variant {
         let format @ Format { dtype, bits, group } = product.format;
         let int8_rows = matvec::takes_int8_rows(bits, dtype, device.capabilities(), device.config);
         let wide = int8_rows && matvec::is_wide(bits, group, product.inner, shape.subgroup);
-        let alone = Variant { format, width: 64, sharing: 1, flags: 0, int8_rows, wide };
+        let biased = steps.iter().any(|step| match &step.kind {
+            Kind::Product(fused) => fused.is_biased(),
+            Kind::Attention(_) => false,
+        });
+        let alone = Variant { format, width: 64, sharing: 1, flags: 0, int8_rows, wide, biased };
         let token = steps.iter().find_map(|step| match &step.kind {
             Kind::Attention(token) => Some(token),
             Kind::Product(_) => None,
@@ -110,7 +116,8 @@ impl Variant {
     /// Specialization constants.
     pub(super) fn constants(&self, shape: &Shape) -> Constants {
         let Format { dtype, bits, group } = self.format;
-        let Variant { width, sharing, flags, wide, .. } = *self;
+        let Variant { width, sharing, wide, .. } = *self;
+        let flags = self.flags | if self.biased { BIASES_FLAG } else { 0 };
         let (workgroup, subgroup) = (shape.workgroup, shape.subgroup);
         Constants { workgroup, dtype, bits, group, subgroup, width, sharing, flags, wide }
     }
@@ -165,6 +172,20 @@ impl BlockLayout {
         };
         let ends = if gated { [blocks; 2] } else { [ends[0], ends[1]] };
         BlockLayout { blocks, results, matrices, ends, strides, second }
+    }
+
+    /// The biases of the matrices, as if block 0 were the first of each, and the bits of a row that say which
+    /// there are.
+    fn added(&self, fused: &Fused) -> ([u64; MOST_MATRICES], u32) {
+        let (mut added, mut kind) = ([0; MOST_MATRICES], 0);
+        for (i, matrix) in fused.matrices.iter().enumerate() {
+            let Some(bias) = matrix.bias else { continue };
+            // Where one gates the other, a block has results of both.
+            let before = if i == 0 || fused.after == After::Gate { 0 } else { self.ends[i - 1] };
+            added[i] = bias.at.wrapping_sub(u64::from(before) * u64::from(2 * self.results));
+            kind |= BIASED << i | if bias.at_once { AT_ONCE << i } else { 0 };
+        }
+        (added, kind)
     }
 }
 
@@ -270,7 +291,7 @@ impl Table {
     }
 
     fn product(&mut self, fused: &Fused, step: &Step) -> Option<([u8; ROW], SmallVec<[Made; 3]>)> {
-        if fused.format != self.variant.format {
+        if fused.format != self.variant.format || fused.is_biased() && !self.variant.biased {
             return None;
         }
         let mut known: SmallVec<[u64; 2]> = SmallVec::new();
@@ -308,7 +329,8 @@ impl Table {
         let norm = fused.norm.inspect(|_| kind |= NORMALIZED);
         let chunks = fused.inner / self.variant.chunk();
         let splits = planner::splits_log(blocks, chunks, self.groups, &self.shape);
-        kind |= splits << SPLITS_SHIFT;
+        let (added, biased) = layout.added(fused);
+        kind |= splits << SPLITS_SHIFT | biased;
         let values = blocks * layout.results;
         let marked = match values <= planner::MOST_MARKED {
             true => self.room(values.into())?,
@@ -329,6 +351,8 @@ impl Table {
             second: layout.second,
             chunks,
             rounds: chunks.div_ceil(self.shape.subgroup << splits),
+            added,
+            rest: [0; 2],
         };
         let mut first = marked;
         let made = step.writes.iter().map(|&region| {
@@ -388,7 +412,7 @@ impl Table {
             value_head,
             value_row,
             mask: attention.mask.map_or(0, |mask| mask.at),
-            rest: [0; 10],
+            rest: [0; 18],
         };
         let made = SmallVec::from_iter([Made { region: step.writes[0], marked }]);
         Some((bytemuck::cast(row), made))
