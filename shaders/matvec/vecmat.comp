@@ -41,11 +41,7 @@ shared vec4 parts[gl_WorkGroupSize.x];
 vec4 sums[VECTORS * WIDTH / 4u];
 
 #if VARIANT == 1
-// Elements as MLX's dequantize stores them, and as tiles have them.
-vec4 stored(vec4 x) {
-    if (DTYPE == FLOAT32) return x;
-    return vec4(half_pair(DTYPE, pack_halves(DTYPE, x.xy)), half_pair(DTYPE, pack_halves(DTYPE, x.zw)));
-}
+#include "dequantized.glsl"
 #endif
 
 // Columns of row kk; zero past the end.
@@ -56,15 +52,7 @@ void load_row(uint kk, uint64_t base, uint column, out vec4 row[WIDTH / 4u]) {
     uint64_t index = base + uint64_t(kk);
     uvec2 p = packed8(matrix + index * row_bytes(columns), column);
     int64_t group = int64_t(index * uint64_t(columns / GROUP) + uint64_t(column / GROUP));
-    if (FORMAT == AFFINE) {
-        float scale = fetch(DTYPE, at(DTYPE, c, group)), bias = fetch(DTYPE, at(DTYPE, extra, group));
-        row[0] = stored(fma(fields8_low(p), vec4(scale), vec4(bias)));
-        row[1] = stored(fma(fields8_high(p), vec4(scale), vec4(bias)));
-    } else {
-        float scale = float_scale(c, group);
-        row[0] = elements8_low(p) * scale;
-        row[1] = elements8_high(p) * scale;
-    }
+    dequantized8(p, pair_of(group), row[0], row[1]);
 #else
     row[0] = fetch4_tail(DTYPE, M_VECTOR, at(DTYPE, base, int64_t(kk) * row_stride + int64_t(column)),
         int(columns) - int(column));

@@ -16,19 +16,12 @@ layout(constant_id = 10) const uint GROUP = 64;
 layout(constant_id = 11) const uint FORMAT = 0;
 #include "quant.glsl"
 #include "packed.glsl"
-
-// Scale and bias of a group; zero where there is none.
-vec2 pair_of(int64_t group) {
-    if (FORMAT != AFFINE) return vec2(float_scale(c, group), 0.0);
-    return vec2(fetch(DTYPE, at(DTYPE, c, group)), fetch(DTYPE, at(DTYPE, extra, group)));
-}
+#include "dequantized.glsl"
 
 // The octet from `i` on of row `row` of a matrix with `width` columns.
 void dequantized(uint64_t row, uint width, uint i, out vec4 low, out vec4 high) {
     uvec2 p = packed8(b + row * row_bytes(width), i);
-    vec2 pair = pair_of(int64_t(row * uint64_t(width / GROUP) + uint64_t(i / GROUP)));
-    low = fma(elements8_low(p), vec4(pair.x), vec4(pair.y));
-    high = fma(elements8_high(p), vec4(pair.x), vec4(pair.y));
+    dequantized8(p, pair_of(int64_t(row * uint64_t(width / GROUP) + uint64_t(i / GROUP))), low, high);
 }
 
 void b_load(Batch at_, uint column, uint k0, uint k1, bool whole) {

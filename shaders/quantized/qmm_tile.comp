@@ -16,12 +16,7 @@ layout(constant_id = 10) const uint GROUP = 64;
 layout(constant_id = 11) const uint FORMAT = 0;
 #include "quant.glsl"
 #include "packed.glsl"
-
-// Scale and bias of a group; zero where there is none.
-vec2 pair_of(int64_t group) {
-    if (FORMAT != AFFINE) return vec2(float_scale(c, group), 0.0);
-    return vec2(fetch(DTYPE, at(DTYPE, c, group)), fetch(DTYPE, at(DTYPE, extra, group)));
-}
+#include "dequantized.glsl"
 
 // An octet along the packed axis at a time, kept packed until they are stored.
 const uint B_OCTETS = (BN * BK / 8u + THREADS - 1u) / THREADS;
@@ -54,8 +49,8 @@ void b_store() {
     [[unroll]] for (uint i = 0u; i < B_OCTETS; ++i) {
         uint octet = gl_LocalInvocationID.x + i * THREADS;
         if (octet >= BN * BK / 8u) continue;
-        vec4 low = fma(elements8_low(next_fields[i]), vec4(next_affine[i].x), vec4(next_affine[i].y));
-        vec4 high = fma(elements8_high(next_fields[i]), vec4(next_affine[i].x), vec4(next_affine[i].y));
+        vec4 low, high;
+        dequantized8(next_fields[i], next_affine[i], low, high);
         if (B_ALONG_K) {
             uint column = octet / (BK / 8u), kk = octet % (BK / 8u) * 8u;
             [[unroll]] for (uint e = 0u; e < 4u; ++e) {

@@ -1,6 +1,6 @@
 //! Products of picked matrices with picked quantized matrices.
 
-use mlx::{Array, Dtype, ops};
+use mlx::{Array, Device, Dtype, ops};
 use mlx_tests::{
     Approx, Host, Layout, array, assert_approx, assert_approx_either, dtypes_of, filled, indices,
     keeping, noise, on_each_device, rounded, sum_error, values,
@@ -52,6 +52,7 @@ fn want_of(
 }
 
 fn check(
+    device: Device,
     dtype: Dtype,
     layout: Layout,
     (group, bits): (usize, usize),
@@ -77,7 +78,17 @@ fn check(
     });
     assert_eq!((got.shape(), got.dtype()), (&[2, 2, rows, outer][..], dtype), "{what}");
     let pairs = [(3, 4), (0, 2), (1, 4), (1, 2)];
-    assert_approx(&what, &got, &want(&Host::of(&x), &q, sides, &pairs, transpose, dtype));
+    let whole = want_of(&Host::of(&x), |i| whole(&q, i, dtype), sides, &pairs, transpose, dtype);
+    let exact = want(&Host::of(&x), &q, sides, &pairs, transpose, dtype);
+    // On GPUs all but few rows of a transposed matrix's product take weights as `dequantize` gives them.
+    let rounds = device == Device::GPU && (!transpose || rows > 16);
+    assert_approx_either(&what, &got, [&whole, if rounds { &whole } else { &exact }]);
+}
+
+/// An element as `dequantize` gives it.
+fn whole(q: &Quantized, i: usize, dtype: Dtype) -> (f64, f64) {
+    let (w, terms) = q.element(i);
+    (rounded(w, dtype), terms)
 }
 
 #[test]
@@ -87,12 +98,12 @@ fn picked_products_of_every_kind() {
             for (group, bits) in [(32, 2), (64, 4), (128, 3), (32, 8), (64, 6), (32, 5)] {
                 for rows in [1, 3, 9, 33] {
                     for transpose in [true, false] {
-                        check(dtype, Layout::Contiguous, (group, bits), rows, transpose);
+                        check(device, dtype, Layout::Contiguous, (group, bits), rows, transpose);
                     }
                 }
             }
-            check(dtype, Layout::Sliced, (64, 4), 1, true);
-            check(dtype, Layout::Reversed, (64, 4), 2, true);
+            check(device, dtype, Layout::Sliced, (64, 4), 1, true);
+            check(device, dtype, Layout::Reversed, (64, 4), 2, true);
         }
     });
 }
@@ -115,15 +126,16 @@ fn rows_pick_matrices_in_groups() {
                     let [w, s, b] = [&q.words, &q.scales, &q.biases];
                     let got = ops::gather_qmm(&x, w, s, b, picks, transpose, group, bits).unwrap();
                     // Matrix units take weights as `dequantize` gives them.
-                    let whole = |i: usize| {
-                        let (w, terms) = q.element(i);
-                        (rounded(w, dtype), terms)
-                    };
-                    let x = Host::of(&x);
+                    let (x, whole) = (Host::of(&x), |i: usize| whole(&q, i, dtype));
                     let exact = want(&x, &q, sides, &pairs, transpose, dtype);
                     let whole = want_of(&x, whole, sides, &pairs, transpose, dtype);
                     let what = format!("{bits} bits /{group} {dtype} {transpose} on {device}");
-                    assert_approx_either(&what, &got, [&exact, &whole]);
+                    let rounds = device == Device::GPU && !transpose;
+                    assert_approx_either(
+                        &what,
+                        &got,
+                        [&whole, if rounds { &whole } else { &exact }],
+                    );
                 }
             }
         }

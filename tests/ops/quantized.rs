@@ -255,6 +255,53 @@ fn few_rows_take_rounded_elements() {
     .unwrap();
 }
 
+/// So is every matrix for many rows, on matrix units and without them.
+#[test]
+fn many_rows_take_rounded_elements() {
+    mlx_tests::init();
+    mlx::with_device(Device::GPU, || {
+        for dtype in [Dtype::Float16, Dtype::Bfloat16] {
+            for (bits, transpose) in BITS.into_iter().flat_map(|b| [(b, true), (b, false)]) {
+                let (inner, outer) = (160, 192);
+                let sides = if transpose { [outer, inner] } else { [inner, outer] };
+                let q = Quantized::new(&filled(&sides, dtype, noise(6, -1.0, 0.9)), 32, bits);
+                let x = filled(&[33, inner], dtype, noise(8, -1.0, 1.0));
+                let [words, scales, biases] = q.inputs();
+                let got = ops::quantized_matmul(&x, words, scales, biases, transpose, 32, bits);
+                let [_, whole] = product(&values(&x), inner, &q, outer, transpose, dtype);
+                assert_approx(&format!("{bits} bits, {dtype}, {transpose}"), &got.unwrap(), &whole);
+            }
+        }
+    })
+    .unwrap();
+}
+
+/// Elements from the smallest that a dtype has to infinity, each times three.
+#[test]
+fn elements_of_every_size_are_those_of_dequantize() {
+    mlx_tests::init();
+    mlx::with_device(Device::GPU, || {
+        for (dtype, powers) in [(Dtype::Float16, -28..17), (Dtype::Bfloat16, -112..96)] {
+            let count = powers.len();
+            let times = |factor: f64| {
+                filled(&[count, 1, 1], dtype, |i| factor * 2f64.powi(powers.start + i as i32))
+            };
+            let words = filled(&[count, 1, 4], Dtype::Uint32, |_| f64::from(0x7531_fcb9u32));
+            let (scales, biases) = (times(0.123), times(-0.537));
+            let elements = values(&ops::dequantize(&words, &scales, &biases, 32, 4).unwrap());
+            let want: Vec<f64> = elements.iter().map(|w| rounded(3.0 * w, dtype)).collect();
+            for rows in [4, 40] {
+                let x = filled(&[count, rows, 1], dtype, |_| 3.0);
+                let got = ops::quantized_matmul(&x, &words, &scales, &biases, false, 32, 4);
+                for (got, want) in values(&got.unwrap()).chunks(rows * 32).zip(want.chunks(32)) {
+                    assert!(got.chunks(32).all(|row| row == want), "{rows} rows of {dtype}");
+                }
+            }
+        }
+    })
+    .unwrap();
+}
+
 /// Numbers of rows between which kernels change, from one to many.
 #[test]
 fn products_of_any_number_of_rows() {
