@@ -3,6 +3,7 @@
 mod dispatches;
 mod exhausted;
 mod guard;
+mod loaded;
 mod pool;
 mod retried;
 

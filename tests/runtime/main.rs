@@ -8,6 +8,7 @@ mod evaluation;
 mod exiting;
 mod failing;
 mod knobs;
+mod loaded;
 mod pipelines;
 mod statistics;
 mod streams;

@@ -32,8 +32,9 @@ pub trait HostMemory: Send + Sync {
     fn bytes(&self) -> &[u8];
     /// The bytes for writing; `None` for read-only memory.
     fn bytes_mut(&mut self) -> Option<&mut [u8]>;
-    /// A device has a copy of the bytes from now on.
-    fn uploaded(&self) {}
+    /// From now on the bytes count as active memory, or do not: for memory that the system can have back
+    /// while a device has a copy.
+    fn count(&self, _active: bool) {}
 }
 
 /// A device's copy of a buffer. Dropping it gives the memory back to the device's pool.
@@ -70,8 +71,8 @@ impl HostMemory for Foreign {
         self.0.as_mut()?.bytes_mut()
     }
 
-    fn uploaded(&self) {
-        self.0.iter().for_each(|memory| memory.uploaded());
+    fn count(&self, active: bool) {
+        self.0.iter().for_each(|memory| memory.count(active));
     }
 }
 
@@ -91,8 +92,9 @@ struct Inner {
     /// Host and device address the same memory: there is nothing to copy, ever.
     shared: bool,
     current: AtomicU8,
-    /// The host copy was made to read the device copy back: it may go at any time.
-    mirrored: AtomicBool,
+    /// The host copy may go at any time while the device's is current: it was made to read that back, or is
+    /// a part of a file.
+    spare: AtomicBool,
     written: AtomicTick,
     reads: Reads,
     /// Only where something went wrong, or may.
@@ -212,7 +214,7 @@ impl Buffer {
             device: device.map_or_else(OnceLock::new, OnceLock::from),
             shared,
             current: AtomicU8::new(current as u8),
-            mirrored: AtomicBool::new(false),
+            spare: AtomicBool::new(false),
             written: AtomicTick::default(),
             outcome: OnceLock::new(),
             reads: Reads::default(),
@@ -236,6 +238,13 @@ impl Buffer {
     pub(crate) fn from_own(memory: impl HostMemory + 'static) -> Self {
         let nbytes = memory.bytes().len();
         Self::new(nbytes, Some(Box::new(memory)), None, Current::Host, false)
+    }
+
+    /// A buffer in host memory that has a part of a file, which is not needed once a device has a copy.
+    pub(crate) fn from_file(memory: impl HostMemory + 'static) -> Self {
+        let buffer = Self::from_own(memory);
+        buffer.0.0.spare.store(true, Relaxed);
+        buffer
     }
 
     /// A buffer in device memory that the host cannot reach.
@@ -316,11 +325,16 @@ impl BufferRef {
     /// For backends: adds a device copy; its contents are not current until said so.
     /// Returns the device copy, which is another's if two threads added one at once.
     pub fn add_device(&self, memory: Box<dyn DeviceMemory>) -> &dyn DeviceMemory {
+        &**self.0.device.get_or_init(|| memory)
+    }
+
+    /// For backends: whether the host copy counts as active memory, if it is one that the system can have
+    /// back: not from the moment on at which memory for a device's copy is asked for.
+    pub fn count_host(&self, active: bool) {
         // Who writes the host copy has taken it over: it is no part of a file any more.
         if let Some(host) = self.0.host.try_read().as_deref().and_then(Option::as_ref) {
-            host.uploaded();
+            host.count(active);
         }
-        &**self.0.device.get_or_init(|| memory)
     }
 
     /// Whether host and device address the same memory.
@@ -339,15 +353,21 @@ impl BufferRef {
         if host.is_none() {
             self.0.writable.store(memory.bytes_mut().is_some(), Release);
             *host = Some(Box::new(memory));
-            self.0.mirrored.store(true, Release);
+            self.0.spare.store(true, Release);
         }
     }
 
-    /// For backends: gives up a host copy that [`BufferRef::add_host`] made, so that the device copy
-    /// may change; whether there is no host copy now. It stays while somebody reads it.
-    pub fn remove_mirror(&self) -> bool {
+    /// Whether the host copy is not needed beside the device's: [`BufferRef::add_host`] made it, or it is a
+    /// part of a file.
+    pub fn is_spare(&self) -> bool {
+        self.0.spare.load(Acquire)
+    }
+
+    /// For backends: gives up a host copy that is not needed beside the device's current one, so that the
+    /// device copy may change; whether there is no host copy now. It stays while somebody reads it.
+    pub fn remove_spare(&self) -> bool {
         let Some(mut host) = self.0.host.try_write() else { return false };
-        if self.0.mirrored.swap(false, AcqRel) {
+        if self.0.spare.swap(false, AcqRel) {
             *host = None;
             self.0.writable.store(false, Release);
         }
@@ -360,7 +380,7 @@ impl BufferRef {
     pub fn pin(&self) -> Option<*mut u8> {
         let mut host = self.0.host.write();
         let first = host.as_mut()?.bytes_mut()?.as_mut_ptr();
-        self.0.mirrored.store(false, Release);
+        self.0.spare.store(false, Release);
         Some(first)
     }
 

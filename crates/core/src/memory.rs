@@ -1,7 +1,8 @@
 //! Memory accounting and MLX's memory functions.
 //!
-//! Every allocation of either backend is counted here. Caches (free blocks kept for reuse) are
-//! registered, so that limits and [`clear_cache`] reach all of them.
+//! Every allocation of either backend is counted here, but host copies that are not needed beside a
+//! device's: what that was read back to, and parts of files. (Upstream's devices share the host's memory.)
+//! Caches (free blocks kept for reuse) are registered, so that limits and [`clear_cache`] reach all of them.
 
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 

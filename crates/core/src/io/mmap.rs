@@ -171,14 +171,14 @@ impl Part {
         if !aligned || !is_canonical(bytes, dtype) || bytes.is_empty() {
             let mut copy = HostVec::from_bytes(bytes)?;
             make_canonical(&mut copy, dtype);
-            return Ok(Buffer::from_vec(copy));
+            return Ok(Buffer::from_file(copy));
         }
         match &*self.file.memory {
             Memory::Mapped { file, op, .. } => {
                 Private::map(Context::new(op, &self.file.name), file, &self.range)
-                    .map(Buffer::from_own)
+                    .map(Buffer::from_file)
             }
-            Memory::Copied(_) => Ok(Buffer::from_own(self.clone())),
+            Memory::Copied(_) => Ok(Buffer::from_file(self.clone())),
         }
     }
 
@@ -231,20 +231,15 @@ impl Private {
         // SAFETY: as in `FileBytes::open`, and nobody else has this mapping.
         let map = unsafe { options.map_copy(file) };
         let map = map.map_err(|e| context.error("file", format_args!("mmap: {e}")))?;
-        memory::note_allocated(map.len());
-        Ok(Private { map, counted: AtomicBool::new(true) })
-    }
-
-    fn uncount(&self) {
-        if self.counted.swap(false, Relaxed) {
-            memory::note_freed(self.map.len());
-        }
+        let mapped = Private { map, counted: AtomicBool::new(false) };
+        mapped.count(true);
+        Ok(mapped)
     }
 }
 
 impl Drop for Private {
     fn drop(&mut self) {
-        self.uncount();
+        self.count(false);
     }
 }
 
@@ -257,7 +252,10 @@ impl HostMemory for Private {
         Some(&mut self.map)
     }
 
-    fn uploaded(&self) {
-        self.uncount();
+    fn count(&self, active: bool) {
+        if self.counted.swap(active, Relaxed) != active {
+            let note = if active { memory::note_allocated } else { memory::note_freed };
+            note(self.map.len());
+        }
     }
 }

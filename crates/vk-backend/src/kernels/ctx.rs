@@ -28,7 +28,7 @@ use crate::{
         linked::Wanted,
         pipelines::PipelineOf,
         streams, trace,
-        transfer::INLINE,
+        transfer::{INLINE, memory},
     },
     shaders::{KernelOf, SpecConstants},
 };
@@ -215,14 +215,22 @@ impl<'a> Ctx<'a> {
             && input.size() == output.size()
             && input.dtype().size() == output.dtype.size()
             && input.is_donatable_among(references, output.nbytes(), self.stream);
+        // What a file holds gets a device copy to be taken over.
+        if fits
+            && buffer.current() == Current::Host
+            && buffer.is_spare()
+            && buffer.nbytes() > INLINE
+        {
+            self.input(input)?;
+        }
         // Without a device copy there is nothing to take over; a host copy would be stale, and is given
-        // up if it only mirrors the device's.
+        // up if nobody needs it beside the device's.
         let there = buffer.current() != Current::Host && buffer.device().is_some();
         if !(fits && there) {
             return Ok(None);
         }
         // What a stream of the CPU is still to compute is read from the host copy when it is there.
-        let is_ours = || Ok(self.encoder.is_filled(buffer)? && buffer.remove_mirror());
+        let is_ours = || Ok(!memory(buffer)?.awaits_host() && buffer.remove_spare());
         if !(buffer.is_shared() || is_ours()?) {
             return Ok(None);
         }

@@ -85,8 +85,10 @@ impl Encoder {
         let shared = self.capabilities().unified;
         if buffer.device().is_none() {
             let user = if shared { User::Host } else { User::Stream(self.stream()) };
-            let allocation = self.allocate_for(nbytes as u64, user)?;
-            self.arm(&allocation)?;
+            buffer.count_host(false);
+            let made = self.allocate_for(nbytes as u64, user);
+            let armed = made.and_then(|made| self.arm(&made).map(|()| made));
+            let allocation = armed.inspect_err(|_| buffer.count_host(true))?;
             buffer.add_device(Box::new(VkMemory::new(allocation)));
         }
         let written = buffer.written();
@@ -152,24 +154,18 @@ impl Encoder {
             self.copy(slot.buffer, read, &span, 0)?;
         }
         memory.set_filled(self.open_tick());
+        let waiting = memory.await_host();
         let buffer = buffer.clone();
         let fill = move || {
             match slot {
                 Some(slot) => slot.write(&buffer.read()),
                 None => span.block.write(span.offset, &buffer.read()),
             }
+            drop(waiting);
             drop(gate);
         };
         clock::clock(written.stream).on_reach(written.value, Box::new(fill));
         Ok(())
-    }
-
-    /// Whether nothing is to be copied to the device copy any more: nobody needs the host copy for that.
-    ///
-    /// # Errors
-    /// When there is no device copy.
-    pub(crate) fn is_filled(&self, buffer: &BufferRef) -> Result<bool> {
-        Ok(memory(buffer)?.filled().reached())
     }
 
     /// Copies a device-only buffer into memory that the host reads; returns when it has arrived.

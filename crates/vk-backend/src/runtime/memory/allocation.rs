@@ -102,6 +102,8 @@ pub(crate) struct VkMemory {
     /// Chunks of an upload that has begun, and the last write of what it copies.
     staged: AtomicUsize,
     staged_of: AtomicTick,
+    /// Held by uploads that are still to read the host copy.
+    awaited: Arc<()>,
 }
 
 impl VkMemory {
@@ -112,6 +114,7 @@ impl VkMemory {
             filled: AtomicTick::default(),
             staged: AtomicUsize::new(0),
             staged_of: AtomicTick::default(),
+            awaited: Arc::default(),
         }
     }
 
@@ -135,6 +138,16 @@ impl VkMemory {
     pub(crate) fn set_staged(&self, chunks: usize, contents: Tick) {
         self.staged.store(chunks, Relaxed);
         self.staged_of.store(contents);
+    }
+
+    /// Notes that an upload will read the host copy, until what is returned is dropped.
+    pub(crate) fn await_host(&self) -> Arc<()> {
+        self.awaited.clone()
+    }
+
+    /// Whether an upload is still to read the host copy.
+    pub(crate) fn awaits_host(&self) -> bool {
+        Arc::strong_count(&self.awaited) > 1
     }
 
     /// Notes that an upload arrives at `tick`.

@@ -107,11 +107,18 @@ impl Pool {
             }
             Err(error) => return Err(self.device.fail("malloc", &error)),
         };
-        memory::note_allocated(span.bytes as usize);
+        self.note(span.bytes, memory::note_allocated);
         Ok(Arc::new(match &self.guards {
             None => Allocation::new(self.clone(), span),
             Some(guards) => Allocation::guarded(self.clone(), guards.guard(span, bytes)),
         }))
+    }
+
+    /// Tells core what is in use: arrays, but no copies of them for the host to read.
+    fn note(&self, bytes: u64, what: fn(usize)) {
+        if self.usage != Usage::ReadBack {
+            what(bytes as usize);
+        }
     }
 
     fn out_of_memory(&self, bytes: u64, error: &VulkanError) -> Error {
@@ -175,13 +182,13 @@ impl Pool {
 
     /// Takes a span back. Called when the last owner drops it.
     pub(super) fn give(&self, span: Span, ticks: Ticks) {
-        memory::note_freed(span.bytes as usize);
+        self.note(span.bytes, memory::note_freed);
         self.shelve(span, ticks);
     }
 
     /// Takes guarded memory back: it is looked at before it is used again.
     pub(super) fn retire(self: &Arc<Self>, guard: Arc<Guard>, ticks: Ticks) {
-        memory::note_freed(guard.region().bytes as usize);
+        self.note(guard.region().bytes, memory::note_freed);
         if let Some(guards) = &self.guards {
             guards.retire(guard, self.clone(), ticks);
         }
