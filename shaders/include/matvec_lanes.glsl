@@ -4,16 +4,23 @@
 //   DOTS: 1 where bytes are multiplied four at a time, which needs SPIR-V intrinsics;
 //   SLOTS: chunks of the matrix that are held at a time, each with RESULTS rows' words, scales and biases;
 //   PITCH, CHUNKS: octets and chunks from one row in shared memory to the next;
-//   MOST_OCTETS, MOST_CHUNKS: of all rows.
+//   MOST_OCTETS, MOST_CHUNKS: of all rows;
+//   FLOATS: defined where the matrices are of small floats, which needs packed.glsl.
 
 const bool DENSE = BITS >= 16u;
 const uint CHUNK = DENSE ? 8u : WIDE ? 64u : 32u; // elements of a lane at a time
 const uint WORDS = CHUNK * BITS / 32u; // words of a chunk
 const uint QUADS_PER_OCTET = DTYPE == FLOAT32 ? 2u : 1u;
+// Whether nobody asks for sums of the rows' elements: there are no biases that they would be multiplied with.
+#ifdef FLOATS
+#define NO_SUMS true
+#else
+#define NO_SUMS DENSE
+#endif
 
 shared uvec4 staged[MOST_OCTETS * QUADS_PER_OCTET];   // the rows
 // Of every chunk's even and odd elements; with int8 rows the unit, and the sum.
-shared vec2 staged_sums[DENSE ? 1u : MOST_CHUNKS];
+shared vec2 staged_sums[NO_SUMS ? 1u : MOST_CHUNKS];
 // Int8 rows: of a chunk, every element in units of its largest one's 1/32256, as two signed bytes, of which
 // four are multiplied with four fields by one instruction, exactly. That is as good as float16 holds the
 // largest element.
@@ -25,7 +32,11 @@ const bool INT8_ROWS = false;
 #endif
 // 4-bit fields are read where they stand in a mantissa, without a conversion; a few bits of the sum are lost
 // on the way, which the 16-bit dtypes do not see.
+#ifdef FLOATS
+const bool IN_PLACE = false;
+#else
 const bool IN_PLACE = BITS == 4u && DTYPE != FLOAT32 && !INT8_ROWS;
+#endif
 
 // The bits of 1.0 by way of shared memory: a register that no compiler knows. With it `(v & mask) | one` is
 // one instruction, with a constant it is two on NVIDIA, and these decide how fast weights can be read.
@@ -33,7 +44,7 @@ shared uint staged_one;
 uint one_;
 
 uint words_of[SLOTS * RESULTS * WORDS];
-uvec2 affine_of[SLOTS * RESULTS]; // bits of scale and bias
+uvec2 affine_of[SLOTS * RESULTS]; // bits of scale and bias; of small floats the codes of scales
 float total[RESULTS * ROWS];
 
 // Where an octet lies: lanes that read the same part of neighbouring chunks find it in different banks.
@@ -71,7 +82,7 @@ void keep(uint row, uint octet, inout vec4 low, inout vec4 high) {
 // Stores the sums of a chunk's even and odd elements, of which `lanes` neighbours have a part each, and this
 // one part `i` if it is `real`. Lanes beyond the row come here as well: shuffles in a branch take registers.
 void keep_sums(uint row, uint i, uint lanes, bool real, vec2 sum) {
-    if (DENSE) return;
+    if (NO_SUMS) return;
     [[unroll]] for (uint s = 1u; s < lanes; s *= 2u) sum += subgroupShuffleXor(sum, s);
     if (real && i % lanes == 0u) staged_sums[row * CHUNKS + i / lanes] = sum;
 }
@@ -200,6 +211,54 @@ void add_int8(uint slot, uint chunk) {
     }
 }
 
+#ifdef FLOATS
+
+// ---- small floats ----
+
+const uint GROUPS = CHUNK / GROUP; // of a chunk
+
+// The codes of the scales of a chunk's groups, of which there are one or two.
+uvec2 scale_codes(uint64_t address) {
+    return uvec2(uint(U8(address).v[0]), GROUPS > 1u ? uint(U8(address).v[1]) : 0u);
+}
+
+// The octet of elements e.. of a chunk of row o, the slots' rows counted through.
+void floats(uint o, uint e, out vec4 low, out vec4 high) {
+    uint word = o * WORDS + e * BITS / 32u;
+    uvec2 p = uvec2(words_of[word], BITS == 8u ? words_of[word + 1u] : 0u);
+    low = elements8_low(p);
+    high = elements8_high(p);
+}
+
+// Adds the products of a slot with chunk `chunk` of the rows. Elements cost more to unpack than rows to load.
+void add_chunk(uint slot, uint chunk) {
+    [[unroll]] for (uint g = 0u; g < GROUPS; ++g) {
+        vec2 parts[RESULTS * ROWS];
+        [[unroll]] for (uint i = 0u; i < RESULTS * ROWS; ++i) parts[i] = vec2(0.0);
+        [[unroll]] for (uint e = g * GROUP; e < (g + 1u) * GROUP; e += 8u) {
+            vec4 low[ROWS], high[ROWS];
+            [[unroll]] for (uint i = 0u; i < ROWS; ++i)
+                load_staged(i, (chunk * CHUNK + e) / 8u, low[i], high[i]);
+            [[unroll]] for (uint o = 0u; o < RESULTS; ++o) {
+                vec4 q, p;
+                floats(slot * RESULTS + o, e, q, p);
+                [[unroll]] for (uint i = 0u; i < ROWS; ++i) {
+                    vec2 t = parts[o * ROWS + i];
+                    parts[o * ROWS + i] = vec2(dot_add(q, low[i], t.x), dot_add(p, high[i], t.y));
+                }
+            }
+        }
+        [[unroll]] for (uint o = 0u; o < RESULTS; ++o) {
+            float scale = scale_of(affine_of[slot * RESULTS + o][g]);
+            [[unroll]] for (uint i = 0u; i < ROWS; ++i) {
+                vec2 t = parts[o * ROWS + i];
+                total[o * ROWS + i] = fma(scale, t.x + t.y, total[o * ROWS + i]);
+            }
+        }
+    }
+}
+#else
+
 // Adds the products of a slot with chunk `chunk` of the rows.
 void add_chunk(uint slot, uint chunk) {
     if (INT8_ROWS) { add_int8(slot, chunk); return; }
@@ -237,3 +296,4 @@ void add_chunk(uint slot, uint chunk) {
         }
     }
 }
+#endif

@@ -1,6 +1,7 @@
 #version 460
 // A few rows times the transposes of one to three matrices that share their input, quantized or not, with
-// what comes before and after: out[i][o] = f(sum over j of g(x[i])[j] * w[o][j]).
+// what comes before and after: out[i][o] = f(sum over j of g(x[i])[j] * w[o][j]). FLOATS: the matrices are of
+// small floats; else affine or dense.
 //   before: nothing, or RMS norm;
 //   after:  biases added, and then a residual, or silu(first matrix's result) * (second's).
 // A workgroup keeps the rows in shared memory. A team (a subgroup, or several that share the inner axis)
@@ -26,6 +27,11 @@ layout(constant_id = 11) const uint SPLITS = 1;
 const bool WIDE = false; // 437 to 410 tokens/s where it is true (8B of 4 bits by dispatches on an H200)
 
 #include "quant.glsl"
+#ifdef FLOATS
+// No two formats agree in both.
+#define FORMAT (BITS == 8u ? MXFP8 : GROUP == 16u ? NVFP4 : MXFP4)
+#include "packed.glsl"
+#endif
 #define VARIANT 1
 #include "team.glsl"
 #extension GL_KHR_shader_subgroup_shuffle : require
@@ -113,15 +119,23 @@ void stage() {
 void load_weights(uint set, uint first, uint chunk) {
     [[unroll]] for (uint s = 0u; s < SETS; ++s) {
         uint64_t words = matrices[set + s].words + uint64_t(first * CHUNKS + chunk) * (WORDS * 4u);
+#ifdef FLOATS
+        uint64_t scales = matrices[set + s].scales + uint64_t(first * (INNER / GROUP) + chunk * GROUPS);
+#else
         uint64_t group = uint64_t(first * (INNER / GROUP) + chunk * CHUNK / GROUP) << float_shift(DTYPE);
         uint64_t scales = matrices[set + s].scales + group, biases = matrices[set + s].biases + group;
+#endif
         [[unroll]] for (uint r = 0u; r < OUTPUTS; ++r) {
             uint o = s * OUTPUTS + r;
             load_words(words + uint64_t(r * CHUNKS * WORDS * 4u), (RESULTS + o) * WORDS);
+#ifdef FLOATS
+            affine_of[RESULTS + o] = scale_codes(scales + uint64_t(r * (INNER / GROUP)));
+#else
             if (DENSE) continue;
             uint64_t stride = uint64_t((r * (INNER / GROUP)) << float_shift(DTYPE));
             affine_of[RESULTS + o] =
                 uvec2(fetch_bits(DTYPE, scales + stride), fetch_bits(DTYPE, biases + stride));
+#endif
         }
     }
 }

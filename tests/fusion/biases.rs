@@ -52,16 +52,16 @@ impl Biased {
 }
 
 /// An array evaluated before anything is made of it.
-fn alone(a: Array) -> Result<Array> {
+pub(crate) fn alone(a: Array) -> Result<Array> {
     mlx::eval(&[&a])?;
     Ok(a)
 }
 
-type Graph<'a> = &'a dyn Fn() -> Result<Vec<Array>>;
+pub(crate) type Graph<'a> = &'a dyn Fn() -> Result<Vec<Array>>;
 
 /// A graph of which `fused` operations become part of others gives what the CPU's gives, and the bits of
 /// `single`, which is evaluated step by step.
-fn same(what: &str, fused: u64, dtype: Dtype, graph: Graph<'_>, single: Graph<'_>) {
+pub(crate) fn same(what: &str, fused: u64, dtype: Dtype, graph: Graph<'_>, single: Graph<'_>) {
     agrees(what, fused, dtype, graph);
     let ((got, _), (want, _)) = (run(Device::GPU, graph), run(Device::GPU, single));
     assert_eq!(got, want, "{what}: bits");

@@ -6,11 +6,11 @@ use mlx_tests::{array, values};
 
 use super::{Quantized, agrees, biases, interpreter, noise, turn};
 
-const INT8_ROWS: (&str, &str) = ("MLX_VK_ENABLE_INTEGER_DOTS", "1");
+pub(super) const INT8_ROWS: (&str, &str) = ("MLX_VK_ENABLE_INTEGER_DOTS", "1");
 const DISPATCHES: (&str, &str) = ("MLX_VK_ENABLE_INTERPRETER", "0");
 const LANES: (&str, &str) = ("MLX_VK_ENABLE_COOPMAT_MATVEC", "0");
 
-fn was_used(kernel: &str) {
+pub(super) fn was_used(kernel: &str) {
     let created = stats::pipelines_created();
     assert!(created.contains_key(kernel), "{kernel} is not among {created:?}");
 }

@@ -14,10 +14,11 @@ mod programs;
 mod prompt;
 mod quantized_attention;
 mod random;
+mod small_floats;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use mlx::{Array, Device, Dtype, Result, ops, vulkan::stats};
+use mlx::{Array, Device, Dtype, Result, ops, ops::FpMode, vulkan::stats};
 use mlx_tests::{filled, values};
 
 static TURN: Mutex<()> = Mutex::new(());
@@ -125,6 +126,7 @@ impl Quantized {
 enum Linear {
     Dense(Array),
     Quantized(Quantized),
+    Floats { words: Array, scales: Array, mode: FpMode },
 }
 
 impl Linear {
@@ -146,10 +148,22 @@ impl Linear {
         }
     }
 
+    /// Of small floats.
+    fn floats(seed: u64, outputs: usize, inner: usize, mode: FpMode, dtype: Dtype) -> Self {
+        let dense = ops::multiply(noise(seed, &[outputs, inner], dtype), 0.1f32).unwrap();
+        let parts = mlx::with_device(Device::CPU, || ops::fp_quantize(&dense, mode, None)).unwrap();
+        let (words, scales) = parts.unwrap();
+        mlx::eval(&[&words, &scales]).unwrap();
+        Linear::Floats { words, scales, mode }
+    }
+
     fn forward(&self, x: &Array) -> Result<Array> {
         match self {
             Linear::Dense(matrix) => ops::matmul(x, &ops::transpose(matrix, &[1, 0])?),
             Linear::Quantized(matrix) => matrix.forward(x),
+            Linear::Floats { words, scales, mode } => {
+                ops::fp_quantized_matmul(x, words, scales, true, *mode)
+            }
         }
     }
 }
@@ -169,6 +183,7 @@ fn with_every_gate_off_the_results_are_the_same() {
     let variables = gates.each_ref().map(|gate| (gate.as_str(), "0"));
     mlx_tests::in_child("with_every_gate_off_the_results_are_the_same", &variables, || {
         products::all();
+        small_floats::all();
         biases::all();
         attention::all();
         quantized_attention::all();
@@ -200,6 +215,9 @@ fn subgroups_share_the_rows_of_mat_vecs() {
         products::gates();
         products::residuals();
         products::dense();
+        small_floats::gates();
+        small_floats::residuals();
+        small_floats::biases();
         biases::residuals();
         biases::gates();
     });

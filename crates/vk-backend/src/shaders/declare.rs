@@ -178,6 +178,9 @@ macro_rules! define_shader {
     ($path:literal [$($done:tt)*] DOTS: $v:literal, $($rest:tt)*) => {
         define_shader!($path [$($done)* ("DOTS", $v),] $($rest)*);
     };
+    ($path:literal [$($done:tt)*] FLOATS: $v:literal, $($rest:tt)*) => {
+        define_shader!($path [$($done)* ("FLOATS", $v),] $($rest)*);
+    };
     ($path:literal [$($done:tt)*] GATHER: $v:literal, $($rest:tt)*) => {
         define_shader!($path [$($done)* ("GATHER", $v),] $($rest)*);
     };

@@ -2835,6 +2835,8 @@ pub(crate) mod matvec_fused {
     pub(crate) const MATVEC_FUSED: KernelOf<Constants, Push> = KernelOf::new(Kernel::matvec_fused);
     pub(crate) const MATVEC_FUSED_DOTS: KernelOf<Constants, Push> =
         KernelOf::new(Kernel::matvec_fused_dots);
+    pub(crate) const MATVEC_FUSED_FLOATS: KernelOf<Constants, Push> =
+        KernelOf::new(Kernel::matvec_fused_floats);
     /// Specialization constants; the defaults are the shader's.
     #[derive(Debug, Clone, Copy, PartialEq)]
     pub(crate) struct Constants {
@@ -5219,6 +5221,7 @@ pub(super) const fn push_bytes(kernel: Kernel) -> usize {
         Kernel::matmul_tile_segments => size_of::<matmul_tile::Push>(),
         Kernel::matvec_fused => size_of::<matvec_fused::Push>(),
         Kernel::matvec_fused_dots => size_of::<matvec_fused::Push>(),
+        Kernel::matvec_fused_floats => size_of::<matvec_fused::Push>(),
         Kernel::matvec_matrix_float16 => size_of::<matvec_matrix::Push>(),
         Kernel::matvec_matrix_bfloat16 => size_of::<matvec_matrix::Push>(),
         Kernel::matvec_rows_float16 => size_of::<matvec_rows::Push>(),

@@ -66,6 +66,7 @@ kernels! {
     hadamard_factor => "hadamard/factor.comp" { },
     matvec_fused => "matvec/fused.comp" { DOTS: "0" },
     matvec_fused_dots => "matvec/fused.comp" { DOTS: "1" },
+    matvec_fused_floats => "matvec/fused.comp" { DOTS: "0", FLOATS: "1" },
     matvec_matrix_float16 => "matvec/matrix.comp" { HALF: "0" } committed,
     matvec_matrix_bfloat16 => "matvec/matrix.comp" { HALF: "1" } committed,
     matvec_rows_float16 => "matvec/rows.comp" { HALF: "0" } committed,

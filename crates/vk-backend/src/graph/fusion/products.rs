@@ -7,7 +7,7 @@ use mlx_vulkan_core::{
     backend::Output,
     fusion::Group,
     graph::Node,
-    primitives::{BinaryOp, MatmulOp, NormOp, Packing, Primitive, QuantizedOp, UnaryOp},
+    primitives::{BinaryOp, MatmulOp, NormOp, Primitive, QuantizedOp, UnaryOp},
     shape::is_row_contiguous,
     tape::Tape,
 };
@@ -222,18 +222,17 @@ fn describe(tape: &Tape, place: usize, device: &DeviceState) -> Option<Products>
         (matmul::Gemm::Matrix(..), Some(fragment)) => Some(Way::Many(fragment, dtype)),
         _ => None,
     };
-    let several = |bits: usize, group: usize| {
-        let format = Format { dtype: dtype as u32, bits: bits as u32, group: group as u32 };
+    let several = |format: Format| {
         let outputs = [outputs as u32, 0, 0];
         let p = MatvecSizes { rows: u32::try_from(rows).ok()?, outputs, sets: 1 };
         matvec::plan_rows(&p, inner as u32, format, caps, config).map(|_| Way::Several)
     };
     let mut bias = None;
-    let (bits, group, way) = match &node.primitive {
-        Primitive::Quantized(QuantizedOp::QuantizedMatmul {
-            packing: Packing::Affine(affine),
-            transpose: true,
-        }) if node.inputs[1].ndim() == 2 => {
+    let (format, way) = match &node.primitive {
+        Primitive::Quantized(QuantizedOp::QuantizedMatmul { packing, transpose: true })
+            if node.inputs[1].ndim() == 2 =>
+        {
+            let format = Format::packed(dtype, *packing);
             let product = quantized::QuantizedProduct {
                 rows,
                 outputs,
@@ -245,23 +244,22 @@ fn describe(tape: &Tape, place: usize, device: &DeviceState) -> Option<Products>
             let way = match quantized::plan(&product, caps, config) {
                 quantized::QuantizedPlan::MatVec { team, .. } => team.subgroups.then_some(Way::Few),
                 quantized::QuantizedPlan::Gemm(gemm) | quantized::QuantizedPlan::Dense(gemm) => {
-                    many(gemm)
+                    // Tiles of siblings are of affine matrices alone.
+                    many(gemm).filter(|_| !format.floats)
                 }
                 quantized::QuantizedPlan::VecMat { .. } => None,
             };
-            let way = several(affine.bits, affine.group_size).or(way);
-            (affine.bits, affine.group_size, way)
+            (format, several(format).or(way))
         }
         Primitive::Matmul(MatmulOp::Matmul) if matmul::is_few(rows, outputs) => {
-            (8 * dtype.size(), 1, Some(Way::Few))
+            (Format::dense(dtype), Some(Way::Few))
         }
         Primitive::Matmul(MatmulOp::AddMm { .. }) if matmul::is_few(rows, outputs) => {
             bias = Some(Biased::of_addmm(tape, place).filter(|_| config.enable_fused_bias)?);
-            (8 * dtype.size(), 1, Some(Way::Few))
+            (Format::dense(dtype), Some(Way::Few))
         }
         Primitive::Matmul(MatmulOp::Matmul) => (
-            8 * dtype.size(),
-            1,
+            Format::dense(dtype),
             many(matmul::gemm(rows, outputs, inner, 1, fragment, false, caps)),
         ),
         _ => return None,
@@ -272,11 +270,12 @@ fn describe(tape: &Tape, place: usize, device: &DeviceState) -> Option<Products>
         && dtype.size() <= 4
         && rows.max(outputs) < 1 << 28
         && match way {
-            Way::Few => planner::serves(rows, inner, bits, dtype.size(), caps, config),
+            Way::Few => {
+                planner::serves(rows, inner, format.bits as usize, dtype.size(), caps, config)
+            }
             Way::Several => true,
             Way::Many(..) => config.enable_fused_tiles && inner.is_multiple_of(8),
         };
-    let format = Format { dtype: dtype as u32, bits: bits as u32, group: group as u32 };
     let (places, biases) = (smallvec![place], smallvec![bias]);
     let (norm, then) = (None, Then::Store);
     serves.then_some(Products { places, biases, way, rows, inner, format, norm, then, config })

@@ -79,7 +79,7 @@ impl Variant {
             Kind::Product(fused) => Some(fused),
             Kind::Attention(_) => None,
         })?;
-        let format @ Format { dtype, bits, group } = product.format;
+        let format @ Format { dtype, bits, group, .. } = product.format;
         let int8_rows = matvec::takes_int8_rows(bits, dtype, device.capabilities(), device.config);
         let wide = int8_rows && matvec::is_wide(bits, group, product.inner, shape.subgroup);
         let biased = steps.iter().any(|step| match &step.kind {
@@ -115,7 +115,7 @@ impl Variant {
 
     /// Specialization constants.
     pub(super) fn constants(&self, shape: &Shape) -> Constants {
-        let Format { dtype, bits, group } = self.format;
+        let Format { dtype, bits, group, .. } = self.format;
         let Variant { width, sharing, wide, .. } = *self;
         let flags = self.flags | if self.biased { BIASES_FLAG } else { 0 };
         let (workgroup, subgroup) = (shape.workgroup, shape.subgroup);

@@ -1,5 +1,7 @@
 //! A product of few rows with matrices that share them, as data.
 
+use mlx_vulkan_core::{Dtype, primitives::Packing};
+
 use super::planner::MatvecSizes;
 
 /// The weights of one of the products, a dense matrix (outputs, inner), and where its result goes.
@@ -27,12 +29,28 @@ pub(crate) struct Bias {
 /// How the elements of a matrix are stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Format {
-    /// Of `x`, of the result, and of the matrix or its scales.
+    /// Of `x`, of the result, and of the matrix or its affine scales.
     pub(crate) dtype: u32,
     /// Bits per element; 16 or 32 when not quantized.
     pub(crate) bits: u32,
     /// Elements that share a scale; 1 when not quantized.
     pub(crate) group: u32,
+    /// Elements are small floats, of which bits and group size tell the format.
+    pub(crate) floats: bool,
+}
+
+impl Format {
+    /// That of a matrix that is not quantized.
+    pub(crate) fn dense(dtype: Dtype) -> Self {
+        let bits = 8 * dtype.size() as u32;
+        Format { dtype: dtype as u32, bits, group: 1, floats: false }
+    }
+
+    /// That of a quantized matrix, for products in `dtype`.
+    pub(crate) fn packed(dtype: Dtype, packing: Packing) -> Self {
+        let (bits, group) = (packing.bits() as u32, packing.group_size() as u32);
+        Format { dtype: dtype as u32, bits, group, floats: packing.affine().is_none() }
+    }
 }
 
 /// RMS norm of the rows, with a weight per column.

@@ -30,6 +30,12 @@
 //!
 //! The kernels are modules of their own (`matvec_fused_dots`, `interpreter_dots`), because devices
 //! without the feature cannot load them.
+//!
+//! # Small floats
+//!
+//! They have a module of their own, too (`matvec_fused_floats`), so that affine kernels have no code of
+//! theirs. There are no biases of groups, so no sums of rows; elements are unpacked once for all rows, and
+//! a chunk of nvfp4 has two scales. Cooperative matrices and runs do not know them.
 
 pub(crate) mod fused;
 pub(crate) mod planner;
@@ -99,7 +105,8 @@ pub(crate) fn dispatch(
 fn fragment_of(format: Format, caps: &Capabilities, config: &Config) -> Option<Fragment> {
     let mut halves = [Dtype::Float16, Dtype::Bfloat16].into_iter();
     let dtype = halves.find(|&d| d as u32 == format.dtype)?;
-    let possible = config.enable_coopmat_matvec && format.bits == planner::MATRIX_BITS;
+    let possible =
+        config.enable_coopmat_matvec && format.bits == planner::MATRIX_BITS && !format.floats;
     possible.then(|| fragment(dtype, [0; 2], caps, config))?
 }
 
@@ -242,7 +249,7 @@ fn target(Weights { result, bias, .. }: Weights) -> Target {
 fn encode_lanes(ctx: &mut Ctx<'_>, fused: &Fused) -> Result<Call> {
     let caps = ctx.capabilities();
     let asked = ctx.config().matvec_split_k;
-    let Format { dtype, bits, group } = fused.format;
+    let Format { dtype, bits, group, floats } = fused.format;
     let int8_rows = planner::takes_int8_rows(bits, dtype, caps, ctx.config());
     let plan = planner::plan(&fused.product(), fused.inner, bits, asked, caps);
     let (push, after) = push_of(ctx, fused, plan.outputs)?;
@@ -260,8 +267,36 @@ fn encode_lanes(ctx: &mut Ctx<'_>, fused: &Fused) -> Result<Call> {
         eps: fused.norm.map_or(0, |n| n.eps.to_bits()),
         splits: plan.splits,
     };
-    let kernel = if int8_rows { lanes::MATVEC_FUSED_DOTS } else { lanes::MATVEC_FUSED };
+    let kernel = match (floats, int8_rows) {
+        (true, _) => lanes::MATVEC_FUSED_FLOATS,
+        (false, true) => lanes::MATVEC_FUSED_DOTS,
+        (false, false) => lanes::MATVEC_FUSED,
+    };
     let pipeline = ctx.pipeline_with_subgroup(kernel, &constants, plan.subgroup);
     let groups = [caps.groups_1d(push.ends[2].into(), plan.teams().into()), 1, 1];
     Ok(Call::new(pipeline, &push, groups))
+}
+
+#[cfg(test)]
+mod tests {
+    use mlx_vulkan_core::primitives::{Affine, FpMode, Packing};
+
+    use super::*;
+    use crate::runtime::capabilities::Fragments;
+
+    #[test]
+    fn cooperative_matrices_multiply_affine_ones_alone() {
+        let square = Some(Fragment { m: 16, n: 16, k: 16 });
+        let fragments = Fragments { float16: square, bfloat16: square };
+        let (config, caps) =
+            (Config::default(), Capabilities { fragments, ..Capabilities::default() });
+        let of = |packing: Packing| {
+            fragment_of(Format::packed(Dtype::Bfloat16, packing), &caps, &config)
+        };
+        assert_eq!(of(Affine { group_size: 32, bits: 4 }.into()), square);
+        for mode in [FpMode::Mxfp4, FpMode::Nvfp4, FpMode::Mxfp8] {
+            assert_eq!(of(mode.into()), None, "{mode:?}");
+        }
+        assert_eq!(fragment_of(Format::dense(Dtype::Bfloat16), &caps, &config), None);
+    }
 }

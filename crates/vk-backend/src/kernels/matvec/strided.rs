@@ -98,14 +98,13 @@ pub(in crate::kernels) fn fused(
         && dense(&o.a, o.m)
         && dense(&o.b, o.n)
         && few::serves(o.m, o.k, bits, dtype.size(), ctx.capabilities(), ctx.config());
-    let format = Format { dtype: dtype as u32, bits: bits as u32, group: 1 };
     let matrix = fused::Weights {
         words: o.b.at.address,
         result: result.address,
         outputs: o.n as u32,
         ..fused::Weights::default()
     };
-    fits.then(|| Fused::of(o.a.at.address, o.m, o.k, format, matrix))
+    fits.then(|| Fused::of(o.a.at.address, o.m, o.k, Format::dense(dtype), matrix))
 }
 
 /// The push block of one of the kernels: what both have in the same words, and the rest.

@@ -307,10 +307,9 @@ fn stride_in_place(parts: &[Array]) -> Option<usize> {
     strides.all(|other| other == Some(stride)).then_some(stride)
 }
 
-/// Whether it is a product that fusions know: with one affine matrix, aligned.
+/// Whether it is a product that fusions know: with one matrix, aligned.
 fn is_describable(o: &Operands) -> bool {
-    o.packing.affine().is_some()
-        && o.product.transpose
+    o.product.transpose
         && o.product.batches == 1
         && o.picks.is_none()
         && o.stride == 0
@@ -333,11 +332,7 @@ fn is_fusable(ctx: &Ctx<'_>, o: &Operands) -> bool {
 }
 
 fn fused(o: &Operands) -> Fused {
-    let format = Format {
-        dtype: o.dtype as u32,
-        bits: o.packing.bits() as u32,
-        group: o.packing.group_size() as u32,
-    };
+    let format = Format::packed(o.dtype, o.packing);
     let matrix = Weights {
         words: o.words.address,
         scales: o.scales.address,
