@@ -1,9 +1,9 @@
 //! What a decode step may create: nothing. A process of its own, because the counters belong to
 //! the process.
 
-use mlx::{Array, Device, Dtype, Result, ops, vulkan::stats};
+use mlx::{Array, Device, Dtype, Result, ops, ops::FpMode, vulkan::stats};
 use mlx_vulkan_lm::{
-    config::{Quantization, preset},
+    config::{Format, Quantization, preset},
     load::random_model,
     models::{Cache, Transformer},
 };
@@ -12,14 +12,15 @@ use mlx_vulkan_lm::{
 const WARM: usize = 12;
 const COUNTED: usize = 50;
 
+const AFFINE: Format = Format::Affine(Quantization { group_size: 64, bits: 4 });
+
 /// A small model of the family of a preset.
-fn model(name: &str) -> Transformer {
+fn model(name: &str, format: Format) -> Transformer {
     let mut config = preset(name).expect("a preset");
     (config.num_layers, config.hidden_size, config.intermediate_size) = (3, 256, 512);
     (config.num_heads, config.num_kv_heads, config.head_dim) = (4, 2, 64);
     config.vocab_size = 1024;
-    let quantization = Some(Quantization { group_size: 64, bits: 4 });
-    random_model(config, quantization, Dtype::Bfloat16, 3).unwrap()
+    random_model(config, Some(format), Dtype::Bfloat16, 3).unwrap()
 }
 
 /// Decodes as generation does: a step is encoded before the token of the last one is read.
@@ -56,7 +57,7 @@ fn creates_nothing(model: &Transformer, kv: Option<Quantization>) -> Result<u64>
 fn a_decode_step_creates_nothing() {
     mlx_tests::init();
     mlx::with_device(Device::GPU, || -> Result<()> {
-        let model = model("qwen3-0.6b");
+        let model = model("qwen3-0.6b", AFFINE);
         let dense = creates_nothing(&model, None)?;
         let quantized = creates_nothing(&model, Some(Quantization { group_size: 64, bits: 8 }))?;
         // Attention of a layer is one operation either way: of a dense cache's 7, and of a quantized one's
@@ -64,7 +65,13 @@ fn a_decode_step_creates_nothing() {
         let layers = (model.config().num_layers * COUNTED) as u64;
         assert_eq!(quantized - dense, 9 * layers);
         // Three biases instead of two norms of heads.
-        assert_eq!(creates_nothing(&self::model("qwen2.5-0.5b"), None)? - dense, layers);
+        assert_eq!(creates_nothing(&self::model("qwen2.5-0.5b", AFFINE), None)? - dense, layers);
+        // All that affine models have but the token's row of the embedding, which is three operations less.
+        for mode in [FpMode::Mxfp4, FpMode::Nvfp4, FpMode::Mxfp8] {
+            let floats = self::model("qwen3-0.6b", Format::Floats(mode));
+            let fused = creates_nothing(&floats, None)?;
+            assert_eq!(dense - fused, 3 * COUNTED as u64, "{mode:?}");
+        }
         Ok(())
     })
     .unwrap()

@@ -21,7 +21,7 @@ fn config() -> ModelConfig {
 
 /// Made anew each time, with the same weights.
 fn model() -> Transformer {
-    let quantization = Some(Quantization { group_size: 32, bits: 4 });
+    let quantization = Some(Quantization { group_size: 32, bits: 4 }.into());
     random_model(config(), quantization, Dtype::Float32, 5).unwrap()
 }
 

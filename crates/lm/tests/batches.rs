@@ -43,7 +43,7 @@ fn steps(model: &Transformer, sequences: &[usize], kv: Option<Quantization>) -> 
 
 #[track_caller]
 fn agree(name: &str, dtype: Dtype, kv: Option<Quantization>, batch: usize, tolerance: f32) {
-    let model = random_model(preset(name).unwrap(), Some(FORMAT), dtype, 5).unwrap();
+    let model = random_model(preset(name).unwrap(), Some(FORMAT.into()), dtype, 5).unwrap();
     let sequences: Vec<usize> = (0..batch).collect();
     let together = steps(&model, &sequences, kv);
     for &sequence in &sequences {

@@ -7,10 +7,10 @@ use std::{collections::BTreeMap, path::Path};
 use mlx::{
     Dtype,
     io::{Arrays, GgufArray, GgufValue},
-    ops,
+    ops::{self, FpMode},
 };
 use mlx_vulkan_lm::{
-    config::{Quantization, preset},
+    config::{Format, Quantization, preset},
     export::export_hf,
     generate::prefill,
     load::{LoadOptions, load, random_model},
@@ -307,16 +307,23 @@ fn long_prompts_in_pieces_are_long_prompts() {
 #[test]
 fn random_models_are_as_large_as_their_formats_say() {
     on_every_device(|device| {
-        for (name, bits) in [("qwen3-moe-tiny", 4), ("qwen3-moe-tiny", 0), ("gpt-oss-tiny", 4)] {
+        let affine = Some(Format::Affine(Quantization { group_size: 64, bits: 4 }));
+        let [mx, nv] = [FpMode::Mxfp4, FpMode::Nvfp4].map(|mode| Some(Format::Floats(mode)));
+        for (name, format) in [
+            ("qwen3-moe-tiny", affine),
+            ("qwen3-moe-tiny", None),
+            ("qwen3-moe-tiny", nv),
+            ("gpt-oss-tiny", affine),
+            ("qwen3-tiny", mx),
+        ] {
             let config = preset(name).unwrap();
-            let format = (bits != 0).then_some(Quantization { group_size: 64, bits });
             let model = random_model(config.clone(), format, Dtype::Float32, 3).unwrap();
             let parameters = config.num_parameters();
             // Norms of queries and keys are not counted.
             let dense = 4 * (parameters + config.num_layers * 2 * config.head_dim);
             let bytes = model.nbytes();
-            // Scales and biases, of float32 here, are a quarter of the words.
-            let expected = if bits == 0 { dense..dense + 1 } else { dense / 8..dense / 4 };
+            // Scales and biases, of float32 here, are a quarter of the words; those of small floats less.
+            let expected = if format.is_none() { dense..dense + 1 } else { dense / 8..dense / 4 };
             assert!(expected.contains(&bytes), "{name}: {bytes} of {dense}");
             let prompt: Vec<u32> = (0..150u32).map(|i| 7 * i % 1024).collect();
             let want = logits(&model, &prompt, 2048);

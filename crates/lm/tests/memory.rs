@@ -21,7 +21,7 @@ fn of_experts(name: &str) -> ModelConfig {
 fn random_experts_need_a_stack_more_than_the_model() {
     on_every_device(|device| {
         for name in ["qwen3-moe-tiny", "gpt-oss-tiny"] {
-            let format = Some(Quantization { group_size: 64, bits: 4 });
+            let format = Some(Quantization { group_size: 64, bits: 4 }.into());
             let before = mlx::memory::active_memory();
             mlx::memory::reset_peak_memory();
             let model = random_model(of_experts(name), format, Dtype::Bfloat16, 3).unwrap();

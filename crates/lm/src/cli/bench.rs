@@ -1,9 +1,10 @@
 //! `mlx-vulkan bench`.
 
+use mlx::ops::FpMode;
 use mlx_vulkan_lm::{
     Error, Result,
     bench::{BenchOptions, BenchResult, bench},
-    config::{Family, PRESETS, Quantization, preset},
+    config::{Family, Format, PRESETS, Quantization, preset},
     load::random_model,
     models::Transformer,
 };
@@ -22,6 +23,9 @@ pub(crate) struct Args {
     /// Weights that share a scale and a bias
     #[arg(long, default_value_t = 64)]
     group_size: usize,
+    /// Quantize to small floats instead, in bits and groups of their own: mxfp4, nvfp4 or mxfp8
+    #[arg(long, conflicts_with_all = ["bits", "group_size"])]
+    mode: Option<FpMode>,
     /// Type to compute in
     #[arg(long, default_value = "bfloat16")]
     dtype: DtypeArg,
@@ -55,7 +59,10 @@ pub(crate) fn run(args: Args) -> Result<()> {
         let known = PRESETS.join(", ");
         Error::argument("preset", format!("unknown preset {:?}; known: {known}", args.preset))
     })?;
-    let quantization = quantization("bits", args.bits, args.group_size)?;
+    let format = match args.mode {
+        Some(mode) => Some(Format::Floats(mode)),
+        None => quantization("bits", args.bits, args.group_size)?.map(Format::Affine),
+    };
     let kv = args.kv.format()?;
     let most = args.depth + args.n_prompt.max(args.n_gen);
     if most > config.max_context {
@@ -67,7 +74,7 @@ pub(crate) fn run(args: Args) -> Result<()> {
     }
     let device = choose_device(args.device)?;
     eprintln!("Device: {device}");
-    let model = random_model(config, quantization, args.dtype.dtype(), 0)?;
+    let model = random_model(config, format, args.dtype.dtype(), 0)?;
     mlx::memory::reset_peak_memory();
     let options = BenchOptions {
         prompt: args.n_prompt,
@@ -78,7 +85,7 @@ pub(crate) fn run(args: Args) -> Result<()> {
         kv,
     };
     let results = bench(&model, &options)?;
-    let report = Report { args: &args, model: &model, device, quantization, kv, results };
+    let report = Report { args: &args, model: &model, device, format, kv, results };
     match args.json {
         true => print_line(&report.json().to_string()),
         false => print_line(&report.table()),
@@ -95,16 +102,21 @@ struct Report<'a> {
     args: &'a Args,
     model: &'a Transformer,
     device: String,
-    quantization: Option<Quantization>,
+    format: Option<Format>,
     kv: Option<Quantization>,
     results: Vec<BenchResult>,
 }
 
 impl Report<'_> {
-    fn format(&self) -> String {
+    /// What weights, rows and caches are made of.
+    fn types(&self) -> String {
         let dtype = self.args.dtype.dtype();
         let of = |q: Quantization| format!("{}-bit g{}", q.bits, q.group_size);
-        let weights = self.quantization.map_or(String::new(), |q| of(q) + " ");
+        let weights = match self.format {
+            Some(Format::Affine(affine)) => of(affine) + " ",
+            Some(Format::Floats(mode)) => format!("{} ", mode.name()),
+            None => String::new(),
+        };
         let cache = self.kv.map_or(String::new(), |kv| format!(", {} cache", of(kv)));
         let experts = match self.model.config().family {
             Family::GptOss => ", mxfp4 experts",
@@ -127,9 +139,9 @@ impl Report<'_> {
         json!({
             "command": command(std::env::args()),
             "preset": self.args.preset,
-            "format": self.format(),
-            "bits": self.args.bits,
-            "group_size": self.args.group_size,
+            "format": self.types(),
+            "bits": self.format.map_or(0, Format::bits),
+            "group_size": self.format.map_or(self.args.group_size, Format::group_size),
             "kv_bits": self.kv.map_or(0, |kv| kv.bits),
             "kv_group_size": self.kv.map(|kv| kv.group_size),
             "depth": self.args.depth,
@@ -151,7 +163,7 @@ impl Report<'_> {
             "| --- | --- | ---: | ---: | ---: | ---: |".to_owned(),
         ];
         lines.extend(self.results.iter().map(|r| {
-            let (preset, format) = (&self.args.preset, self.format());
+            let (preset, format) = (&self.args.preset, self.types());
             let (mean, deviation) = (r.mean(), r.deviation());
             let model = format!("{preset} | {format} | {gib:.2} GiB | {billions:.2} B");
             format!("| {model} | {} | {mean:.2} ± {deviation:.2} |", r.test)

@@ -39,6 +39,14 @@ impl Format {
             Self::Floats(mode) => mode.group_size(),
         }
     }
+
+    /// Bits per weight.
+    pub fn bits(self) -> usize {
+        match self {
+            Self::Affine(affine) => affine.bits,
+            Self::Floats(mode) => mode.bits(),
+        }
+    }
 }
 
 impl From<Quantization> for Format {

@@ -13,18 +13,17 @@ use crate::{
 };
 
 /// A model of this shape with random weights: quantized, or dense in `dtype` without
-/// `quantization`. Routers are quantized to 8 bits and gpt-oss's experts to mxfp4 in any case, as mlx_lm has
+/// `format`. Routers are quantized to 8 bits and gpt-oss's experts to mxfp4 in any case, as mlx_lm has
 /// them. Activations stay in range, so that no number is infinite.
 ///
 /// # Errors
 /// When memory is out or the device fails.
 pub fn random_model(
     config: ModelConfig,
-    quantization: Option<Quantization>,
+    format: Option<Format>,
     dtype: Dtype,
     seed: u64,
 ) -> Result<Transformer> {
-    let format = quantization.map(Format::Affine);
     let biased = config.family == Family::GptOss;
     let mut source = Source { key: random::key(seed)?, format, dtype, biased };
     let (vocab, hidden) = (config.vocab_size, config.hidden_size);
