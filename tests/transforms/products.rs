@@ -57,6 +57,28 @@ fn the_derivative_by_a_matrix_for_all_batches_is_rounded_once() {
     });
 }
 
+/// A layer's matrix is (outputs, inputs), and so is its derivative in memory: what updates the matrix reads
+/// both in order.
+#[test]
+fn the_derivative_by_a_transposed_matrix_lies_as_the_matrix_does() {
+    on_each_device(|device| {
+        let w = random(&[5, 7], Dtype::Float32, 3);
+        for shape in [&[6, 7][..], &[2, 3, 7]] {
+            let x = random(shape, Dtype::Float32, 4);
+            let layer =
+                |w: &Array| ops::sum(&ops::matmul(&x, &ops::transpose(w, &[])?)?, &[], false);
+            let derivative = grad(layer, &w).unwrap();
+            let flat = ops::reshape(&x, &[6, 7]).unwrap();
+            let sums = ops::sum(&flat, &[0], false).unwrap();
+            let want = ops::broadcast_to(&sums, &[5, 7]).unwrap();
+            for (got, want) in values(&derivative).into_iter().zip(values(&want)) {
+                assert!((got - want).abs() < 1e-5, "{device} {shape:?}: {got} and {want}");
+            }
+            assert!(derivative.evaluated().layout.flags.row_contiguous, "{device} {shape:?}");
+        }
+    });
+}
+
 #[test]
 fn contractions() {
     check("einsum", [&[2, 3, 4], &[2, 4, 5]], |[a, b]| ops::einsum("bij,bjk->bki", &[a, b]));

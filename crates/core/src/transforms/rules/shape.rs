@@ -23,8 +23,11 @@ impl Rules for ShapeOp {
             Self::Reshape(_) => smallvec![reshaped(cotangent, a.shape())?],
             Self::Transpose { axes } => {
                 let inverse = (0..axes.len()).map(|x| axes.iter().position(|&y| y == x));
-                let axes = inverse.map(|x| x.expect("it is a permutation")).collect();
-                smallvec![ops::node(Self::Transpose { axes }, [cotangent.clone()])?]
+                let axes: Axes = inverse.map(|x| x.expect("it is a permutation")).collect();
+                smallvec![match turned_product(cotangent, &axes)? {
+                    Some(product) => product,
+                    None => ops::node(Self::Transpose { axes }, [cotangent.clone()])?,
+                }]
             }
             // The others only say how far.
             Self::Broadcast(_) => {
@@ -266,6 +269,19 @@ fn summed_products(a: &Array, shape: &[usize]) -> Result<Option<Array>> {
     let left = ops::flatten(&ops::swapaxes(left, -1, -2)?, 0, -2)?;
     let right = ops::flatten(right, 0, -2)?;
     ops::matmul(&ops::swapaxes(&left, 0, 1)?, &right).map(Some)
+}
+
+/// The transpose of a product as the product of the transposes: the derivative by a matrix that rows are
+/// multiplied by the transpose of. It lies as the matrix does then, so what updates that reads it in order.
+fn turned_product(a: &Array, axes: &[usize]) -> Result<Option<Array>> {
+    let Some(node) = a.node().filter(|_| axes == [1, 0]) else { return Ok(None) };
+    match (&node.primitive, &node.inputs[..]) {
+        (Primitive::Matmul(MatmulOp::Matmul), [left, right]) => {
+            let [left, right] = [left, right].map(|factor| ops::swapaxes(factor, 0, 1));
+            ops::matmul(&right?, &left?).map(Some)
+        }
+        _ => Ok(None),
+    }
 }
 
 /// What of a padded array's cotangent belongs to the array, or to the value around it.
