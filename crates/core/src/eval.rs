@@ -63,6 +63,9 @@ const PLANNED: usize = 4096;
 
 /// The first places of such a tape.
 const PLANNED_FIRST: usize = 1024;
+/// The last ones of these, at which nobody waits because much is in flight: devices work on that while the
+/// others are planned, which takes milliseconds.
+const AHEAD: usize = 512;
 
 /// Nodes of a graph from which on encoding takes longer than having another thread do it.
 const LONG: usize = 128;
@@ -235,6 +238,8 @@ struct Evaluation {
     groups: Groups,
     /// Places before this one are planned.
     planned: usize,
+    /// Planning the others comes soon.
+    ahead: bool,
     touched: Touched,
     /// The way from a place of the tape to what it needs, instead of recursion.
     steps: Vec<Step>,
@@ -243,7 +248,7 @@ struct Evaluation {
 impl Evaluation {
     fn new(turn: TurnGuard, tape: Tape, touched: Touched) -> Self {
         let groups = Groups::new(tape.len());
-        Evaluation { turn, tape, groups, planned: 0, touched, steps: Vec::new() }
+        Evaluation { turn, tape, groups, planned: 0, ahead: false, touched, steps: Vec::new() }
     }
 
     /// Plans the places behind those that are planned.
@@ -281,6 +286,7 @@ impl Evaluation {
             if place == self.planned {
                 self.plan();
             }
+            self.ahead = self.planned < self.tape.len() && place + AHEAD >= self.planned;
             if !self.groups.sees_to(place) {
                 self.demand(place)?;
             }
@@ -426,6 +432,7 @@ impl Evaluation {
     fn go_on_after(&mut self, encoded: Encoded, stream: Stream, last_try: &mut bool) -> Result<()> {
         let pause = match encoded {
             Encoded::Done => return Ok(()),
+            Encoded::Full(_) if self.ahead => return Ok(()),
             Encoded::Full(pause) | Encoded::Later(pause) => pause,
             Encoded::NoMemory(_, error) if *last_try => return Err(*error),
             Encoded::NoMemory(pause, _) => {

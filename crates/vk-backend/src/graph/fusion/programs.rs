@@ -70,7 +70,10 @@ fn group(chain: Chain) -> Group {
 
 /// How a chain's operands lie.
 struct Plan {
-    form: Form,
+    /// Of each input, as in a [`Form`], as are the next two.
+    kinds: Kinds,
+    walks: SmallVec<[usize; 8]>,
+    lanes: usize,
     /// Sizes and strides of the operands that are walked, packed.
     walk: Option<(SmallVec<[u8; 256]>, u32)>,
     /// The input whose order the outputs take, if not row-major.
@@ -88,10 +91,8 @@ impl Plan {
             Order::Common(leader) => (flat_kinds(inputs, at, lanes), leader),
             Order::None => (walked_kinds(inputs, at, shape, lanes), None),
         };
-        let (program, dtypes) = (chain.program.clone(), chain.dtypes.clone());
         let Walked { walk, walks } = walked;
-        let form = Form { program, dtypes, kinds, walks, lanes };
-        Plan { form, walk, leader }
+        Plan { kinds, walks, lanes, walk, leader }
     }
 }
 
@@ -190,8 +191,8 @@ impl GroupKernel for Chain {
 
     fn encode(&self, ctx: &mut Ctx<'_>, tape: &Tape, kept: &mut [Output]) -> Result<bool> {
         let mut bound = Bound::new(ctx, self, tape)?;
-        let (form, elements) = (&bound.plan.form, bound.elements);
-        let Some(pipeline) = ctx.program(form, elements, false) else { return Ok(false) };
+        let (form, elements) = (bound.form(), bound.elements);
+        let Some(pipeline) = ctx.program(&form, elements, false) else { return Ok(false) };
         bound.make(ctx, kept)?;
         one(ctx, &pipeline, &bound)?;
         Ok(true)
@@ -220,6 +221,14 @@ impl<'a> Bound<'a> {
         Ok(Bound { chain, inputs, at, plan, elements: result.size() as u64 })
     }
 
+    /// What its kernel is.
+    fn form(&self) -> Form {
+        let Chain { program, dtypes, .. } = self.chain;
+        let Plan { kinds, walks, lanes, .. } = &self.plan;
+        let (kinds, walks) = (kinds.clone(), walks.clone());
+        Form { program: program.clone(), dtypes: dtypes.clone(), kinds, walks, lanes: *lanes }
+    }
+
     /// Gives the outputs memory.
     fn make(&mut self, ctx: &mut Ctx<'_>, kept: &mut [Output]) -> Result<()> {
         let made = outputs(ctx, self.chain, &self.inputs, &self.at, &self.plan, kept)?;
@@ -240,7 +249,7 @@ impl<'a> Bound<'a> {
     /// Workgroups of threads that take elements so many times, where the device may have that many.
     fn workgroups(&self, ctx: &Ctx<'_>, times: u64) -> u32 {
         let group = u64::from(ctx.capabilities().elementwise_workgroup());
-        let items = self.elements.div_ceil(self.plan.form.lanes as u64);
+        let items = self.elements.div_ceil(self.plan.lanes as u64);
         ctx.capabilities().groups_1d(items, group * times)
     }
 }
@@ -282,8 +291,8 @@ fn outputs(
         .map(|output| {
             // A thread has loaded all its elements of a dense operand before it stores any.
             for (i, input) in inputs.iter().enumerate() {
-                let alignment = Form::alignment(output.dtype, plan.form.lanes);
-                if taken[i] || plan.form.kinds[i] != Kind::Dense || !at[i].is_aligned(alignment) {
+                let alignment = Form::alignment(output.dtype, plan.lanes);
+                if taken[i] || plan.kinds[i] != Kind::Dense || !at[i].is_aligned(alignment) {
                     continue;
                 }
                 if let Some(operand) = ctx.donate_among(input, chain.inputs[i].2, output)? {

@@ -9,7 +9,7 @@ use mlx_vulkan_core::{
 };
 use rustc_hash::FxHashMap;
 
-use super::{Bound, Form, GroupKernel, Grouped, Region, group, one};
+use super::{Bound, GroupKernel, Grouped, Kind, Plan, Region, group, one};
 use crate::{
     kernels::{Ctx, Dispatch, layouts::program::Push},
     runtime::{pipelines::PipelineOf, stats},
@@ -141,9 +141,10 @@ struct Part {
 /// The parts of a list.
 fn parts(bound: &[Bound<'_>]) -> Vec<Part> {
     let mut parts: Vec<Part> = Vec::new();
-    let mut of: FxHashMap<&Form, usize> = FxHashMap::default();
+    let mut of: FxHashMap<(&[Kind], &[usize], usize), usize> = FxHashMap::default();
     for (number, bound) in bound.iter().enumerate() {
-        let part = *of.entry(&bound.plan.form).or_insert(parts.len());
+        let Plan { kinds, walks, lanes, .. } = &bound.plan;
+        let part = *of.entry((kinds, walks, *lanes)).or_insert(parts.len());
         if part == parts.len() {
             parts.push(Part { chains: Vec::new(), listed: false });
         }
@@ -157,7 +158,7 @@ fn parts(bound: &[Bound<'_>]) -> Vec<Part> {
 impl Part {
     fn pipeline(&self, ctx: &Ctx<'_>, bound: &[Bound<'_>]) -> Option<PipelineOf<Push>> {
         let elements = self.chains.iter().map(|&number| bound[number].elements).sum();
-        ctx.program(&bound[self.chains[0]].plan.form, elements, self.listed)
+        ctx.program(&bound[self.chains[0]].form(), elements, self.listed)
     }
 
     fn encode(
