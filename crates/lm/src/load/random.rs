@@ -82,12 +82,11 @@ impl Source {
 
     fn product(&mut self, out: usize, inner: usize, biased: bool) -> Result<Linear> {
         let weight = self.weight(&[out, inner], self.format)?;
-        let bias = if biased { Some(self.uniform(0.0, 0.1, &[out])?) } else { None };
-        Ok(Linear::new(weight, bias))
+        Ok(Linear::new(weight, self.bias(biased, &[out])?))
     }
 
-    fn bias(&mut self, shape: &[usize]) -> Result<Option<Array>> {
-        if self.biased { self.uniform(0.0, 0.1, shape).map(Some) } else { Ok(None) }
+    fn bias(&mut self, biased: bool, shape: &[usize]) -> Result<Option<Array>> {
+        if biased { self.uniform(0.0, 0.1, shape).map(Some) } else { Ok(None) }
     }
 
     /// Weights (…, out, in) with a variance of about `1 / in`. Evaluated at once, so that no more than one
@@ -165,10 +164,11 @@ impl Source {
         let gpt_oss = config.family == Family::GptOss;
         let eight = self.format.map(|_| Format::Affine(Quantization { group_size: 64, bits: 8 }));
         let format = if gpt_oss { Some(Format::Floats(FpMode::Mxfp4)) } else { self.format };
-        let router = Linear::new(self.weight(&[count, hidden], eight)?, self.bias(&[count])?);
+        let router =
+            Linear::new(self.weight(&[count, hidden], eight)?, self.bias(self.biased, &[count])?);
         let mut stack = |out, inner| -> Result<Experts> {
             let weight = self.weight(&[count, out, inner], format)?;
-            Ok(Experts::new(weight, self.bias(&[count, out])?))
+            Ok(Experts::new(weight, self.bias(self.biased, &[count, out])?))
         };
         Ok(Mixture {
             router,

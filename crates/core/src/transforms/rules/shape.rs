@@ -261,26 +261,26 @@ fn summed_products(a: &Array, shape: &[usize]) -> Result<Option<Array>> {
     if shape.len() != 2 || !a.shape().ends_with(shape) {
         return Ok(None);
     }
-    let Some(node) = a.node() else { return Ok(None) };
-    let (Primitive::Matmul(MatmulOp::Matmul), [left, right]) = (&node.primitive, &node.inputs[..])
-    else {
-        return Ok(None);
-    };
-    let left = ops::flatten(&ops::swapaxes(left, -1, -2)?, 0, -2)?;
-    let right = ops::flatten(right, 0, -2)?;
+    let Some([left, right]) = factors(a) else { return Ok(None) };
+    let left = ops::flatten(&ops::swapaxes(&left, -1, -2)?, 0, -2)?;
+    let right = ops::flatten(&right, 0, -2)?;
     ops::matmul(&ops::swapaxes(&left, 0, 1)?, &right).map(Some)
 }
 
 /// The transpose of a product as the product of the transposes: the derivative by a matrix that rows are
 /// multiplied by the transpose of. It lies as the matrix does then, so what updates that reads it in order.
 fn turned_product(a: &Array, axes: &[usize]) -> Result<Option<Array>> {
-    let Some(node) = a.node().filter(|_| axes == [1, 0]) else { return Ok(None) };
+    let Some(factors) = factors(a).filter(|_| axes == [1, 0]) else { return Ok(None) };
+    let [left, right] = factors.map(|factor| ops::swapaxes(&factor, 0, 1));
+    ops::matmul(&right?, &left?).map(Some)
+}
+
+/// The factors of a product that is not evaluated yet.
+fn factors(a: &Array) -> Option<[Array; 2]> {
+    let node = a.node()?;
     match (&node.primitive, &node.inputs[..]) {
-        (Primitive::Matmul(MatmulOp::Matmul), [left, right]) => {
-            let [left, right] = [left, right].map(|factor| ops::swapaxes(factor, 0, 1));
-            ops::matmul(&right?, &left?).map(Some)
-        }
-        _ => Ok(None),
+        (Primitive::Matmul(MatmulOp::Matmul), [left, right]) => Some([left.clone(), right.clone()]),
+        _ => None,
     }
 }
 

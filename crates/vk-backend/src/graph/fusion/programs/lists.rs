@@ -132,11 +132,7 @@ impl GroupKernel for List {
 }
 
 /// Chains of a list whose operands lie alike, by their numbers.
-struct Part {
-    chains: Vec<usize>,
-    /// One dispatch can do all of them.
-    listed: bool,
-}
+struct Part(Vec<usize>);
 
 /// The parts of a list.
 fn parts(bound: &[Bound<'_>]) -> Vec<Part> {
@@ -146,19 +142,22 @@ fn parts(bound: &[Bound<'_>]) -> Vec<Part> {
         let Plan { kinds, walks, lanes, .. } = &bound.plan;
         let part = *of.entry((kinds, walks, *lanes)).or_insert(parts.len());
         if part == parts.len() {
-            parts.push(Part { chains: Vec::new(), listed: false });
+            parts.push(Part(Vec::new()));
         }
-        parts[part].chains.push(number);
-        // Walks have sizes of their own.
-        parts[part].listed = parts[part].chains.len() > 1 && bound.plan.walk.is_none();
+        parts[part].0.push(number);
     }
     parts
 }
 
 impl Part {
+    /// Whether one dispatch does all of them: walks have sizes of their own.
+    fn is_listed(&self, bound: &[Bound<'_>]) -> bool {
+        self.0.len() > 1 && bound[self.0[0]].plan.walk.is_none()
+    }
+
     fn pipeline(&self, ctx: &Ctx<'_>, bound: &[Bound<'_>]) -> Option<PipelineOf<Push>> {
-        let elements = self.chains.iter().map(|&number| bound[number].elements).sum();
-        ctx.program(&bound[self.chains[0]].form(), elements, self.listed)
+        let elements = self.0.iter().map(|&number| bound[number].elements).sum();
+        ctx.program(&bound[self.0[0]].form(), elements, self.is_listed(bound))
     }
 
     fn encode(
@@ -167,21 +166,19 @@ impl Part {
         pipeline: &PipelineOf<Push>,
         bound: &[Bound<'_>],
     ) -> Result<()> {
-        let mut chains = self.chains.iter().map(|&number| &bound[number]).peekable();
-        if !self.listed {
+        let mut chains = self.0.iter().map(|&number| &bound[number]);
+        if !self.is_listed(bound) {
             return chains.try_for_each(|bound| one(ctx, pipeline, bound));
         }
-        let most = ctx.capabilities().max_groups[0];
-        while chains.peek().is_some() {
-            let mut rows = Rows::default();
-            while let Some(bound) =
-                chains.next_if(|bound| rows.groups <= most - bound.workgroups(ctx, TIMES))
-            {
-                rows.add(bound, bound.workgroups(ctx, TIMES));
+        let (most, mut rows) = (ctx.capabilities().max_groups[0], Rows::default());
+        for bound in chains {
+            let workgroups = bound.workgroups(ctx, TIMES);
+            if rows.groups > most - workgroups {
+                std::mem::take(&mut rows).encode(ctx, pipeline)?;
             }
-            rows.encode(ctx, pipeline)?;
+            rows.add(bound, workgroups);
         }
-        Ok(())
+        rows.encode(ctx, pipeline)
     }
 }
 
