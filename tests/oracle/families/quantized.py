@@ -76,11 +76,9 @@ def product(draw):
     if draw.chance(0.04):
         inner += 1
     x = draw.array([*batch, draw.one_of([1, 1, 2, 7, 17]), inner], scales.dtype, special=0)
-    # Upstream's CPU adds products of halves in half precision; this library adds in float32.
-    weights = dense(w, scales, biases, shape, transpose)
-    reference = lambda x, *_, **__: np.matmul(x, weights)
-    magnitudes = np.abs(weights) + float(mx.max(mx.abs(biases.base.astype(mx.float32))).item())
-    error = lambda x, *_, **__: 4 * x.shape[-1] * EPSILON * np.matmul(np.abs(x), magnitudes)
+    weights = opened(w, scales, "affine", transpose, biases, **shape)
+    largest = float(mx.max(mx.abs(biases.base.astype(mx.float32))).item())
+    reference, error = against(weights, x.dtype, largest)
     return Call(
         "quantized_matmul",
         x,
@@ -93,12 +91,6 @@ def product(draw):
         reference=reference,
         error=error,
     )
-
-
-def dense(w, scales, biases, shape, transpose):
-    wide = [x.base.astype(mx.float32) for x in [scales, biases]]
-    out = np.array(mx.dequantize(w.base, *wide, **shape)).astype(np.float64)
-    return np.swapaxes(out, -1, -2) if transpose else out
 
 
 def mode_of(draw):
@@ -197,12 +189,17 @@ def opened(w, scales, mode, transpose, biases=None, **shape):
     return np.swapaxes(out, -1, -2) if transpose else out
 
 
-def against(weights, dtype):
+def against(weights, dtype, largest=0.0, pick=(Ellipsis, Ellipsis)):
     """What a product with these weights is, and what it may be off: upstream's CPU adds halves in half
-    precision, this library in float32. Either may round the weights to the dtype of the product first."""
+    precision, this library in float32. Either may round the weights to the dtype of the product first, and
+    what they are sums of, of which `largest` is the largest bias. `pick` says which matrices of both sides
+    are multiplied."""
     step = {"float16": 2.0**-11, "bfloat16": 2.0**-8}.get(dtype, 0.0)
-    reference = lambda x, *_, **__: np.matmul(x, weights)
-    error = lambda x, *_, **__: (4 * x.shape[-1] * EPSILON + step) * np.matmul(np.abs(x), np.abs(weights))
+    left, right = pick
+    magnitudes = np.abs(weights) + largest
+    reference = lambda x, *_, **__: np.matmul(x[left], weights[right])
+    bound = lambda x: np.matmul(np.abs(x[left]), magnitudes[right])
+    error = lambda x, *_, **__: (4 * x.shape[-1] * EPSILON + step) * bound(x)
     return reference, error
 
 
@@ -222,12 +219,8 @@ def gathered(draw):
         [matrices, draw.one_of([1, 2, 7]), weights.shape[-2] + draw.chance(0.04)], dtype, special=0
     )
     picked, named = picks(draw, matrices, count)
-    reference = lambda x, *_, **__: np.matmul(x[picked[0]], weights[picked[1]])
-    # As many elements are added of each row, whichever it is.
-    bound = lambda x, *_, **__: np.matmul(np.abs(x[picked[0]]), scale + np.abs(weights[picked[1]]))
-    scale = float(np.max(np.abs(weights), initial=0)) if mode == "affine" else 0.0
-    step = {"float16": 2.0**-11, "bfloat16": 2.0**-8}.get(dtype, 0.0) if mode != "affine" else 0.0
-    error = lambda x, *_, **__: (4 * x.shape[-1] * EPSILON + step) * bound(x)
+    largest = float(np.max(np.abs(weights), initial=0)) if mode == "affine" else 0.0
+    reference, error = against(weights, dtype, largest, picked)
     return Call(
         "gather_qmm",
         x,
