@@ -11,8 +11,8 @@ use crate::{
     simd::gemm::{MatMut, MatRef, gemm},
 };
 
-/// Elements of a matrix of windows that one core fills at a time.
-const WINDOWS: usize = 1 << 16;
+/// Elements of a matrix of windows that one core fills at a time: a part of its second cache.
+const WINDOWS: usize = 1 << 14;
 
 /// Encodes the convolution of the input with the weight.
 pub(crate) fn encode(
@@ -62,11 +62,59 @@ impl Axis {
         let there = spread % self.input_dilation == 0 && index < self.input;
         there.then_some(index as isize * self.input_stride)
     }
+
+    /// Elements of the input from one tap to the next, where these are all as far apart.
+    fn tap_stride(&self) -> Option<isize> {
+        (self.input_dilation == 1).then_some(self.kernel_dilation as isize * self.input_stride)
+    }
+
+    /// Where all elements of all windows lie; those of a window are neighbours.
+    fn offsets(&self) -> Vec<Option<isize>> {
+        let taps = |window| (0..self.kernel).map(move |tap| self.at(window, tap));
+        (0..self.output).flat_map(taps).collect()
+    }
+
+    /// The elements of every window as runs of at most `longest` taps.
+    fn runs(&self, longest: usize) -> Vec<Vec<Run>> {
+        let window = |taps: &[Option<isize>]| {
+            let mut runs: Vec<Run> = Vec::new();
+            for (tap, offset) in taps.iter().enumerate() {
+                let Some(offset) = *offset else { continue };
+                match runs.last_mut() {
+                    Some(run) if run.end() == tap && run.taps < longest => run.taps += 1,
+                    _ => runs.push(Run { tap, taps: 1, offset }),
+                }
+            }
+            runs
+        };
+        self.offsets().chunks(self.kernel.max(1)).map(window).collect()
+    }
+}
+
+/// Neighbouring taps of a window, none of which is one of the zeros.
+struct Run {
+    /// The first one.
+    tap: usize,
+    taps: usize,
+    /// Where the first one lies in the input.
+    offset: isize,
+}
+
+impl Run {
+    /// The tap behind it.
+    fn end(&self) -> usize {
+        self.tap + self.taps
+    }
 }
 
 /// The windows of a convolution, over three axes.
 struct Windows {
     axes: [Axis; 3],
+    /// [`Axis::offsets`] of the first two.
+    offsets: [Vec<Option<isize>>; 2],
+    /// [`Axis::runs`] of the last one, whose elements are `step` apart, with all channels of a tap.
+    runs: Vec<Vec<Run>>,
+    step: isize,
     groups: usize,
     /// Channels of a group.
     channels: usize,
@@ -93,14 +141,23 @@ impl Windows {
                 input_stride: input.layout.strides[i + 1],
             };
         }
+        let channels = weight.shape[spatial + 1];
+        let channel_stride = input.layout.strides[spatial + 1];
+        let last = axes[2];
+        // Taps follow one another as channels do; a single channel leaves them as they are.
+        let even = last.tap_stride();
+        let even = even.filter(|&s| channels == 1 || s == channels as isize * channel_stride);
         Windows {
             axes,
+            offsets: [axes[0].offsets(), axes[1].offsets()],
+            runs: last.runs(if even.is_some() { last.kernel } else { 1 }),
+            step: even.filter(|_| channels == 1).unwrap_or(channel_stride),
             groups: c.groups,
-            channels: weight.shape[spatial + 1],
+            channels,
             outputs: weight.shape[0] / c.groups,
             flip: c.flip,
             batch_stride: input.layout.strides[0],
-            channel_stride: input.layout.strides[spatial + 1],
+            channel_stride,
         }
     }
 
@@ -109,18 +166,23 @@ impl Windows {
         self.axes.iter().map(|a| a.kernel).product()
     }
 
-    /// First elements, in the input, of the taps of a window; row-major.
-    fn tap_offsets(&self, window: usize) -> impl Iterator<Item = Option<isize>> {
+    /// Hands every run of a window over: its first tap, by rows, their number, and where it lies in the input.
+    fn each_run(&self, window: usize, mut f: impl FnMut(usize, usize, isize)) {
         let [a, b, c] = self.axes;
         let (window, z) = (window / c.output, window % c.output);
         let (window, y) = (window / b.output, window % b.output);
         let (batch, x) = (window / a.output, window % a.output);
         let start = batch as isize * self.batch_stride;
-        (0..self.taps()).map(move |tap| {
-            let (rest, k) = (tap / c.kernel, tap % c.kernel);
-            let (i, j) = (rest / b.kernel, rest % b.kernel);
-            Some(start + a.at(x, i)? + b.at(y, j)? + c.at(z, k)?)
-        })
+        let xs = &self.offsets[0][x * a.kernel..][..a.kernel];
+        let ys = &self.offsets[1][y * b.kernel..][..b.kernel];
+        for (i, x) in xs.iter().enumerate() {
+            for (j, y) in ys.iter().enumerate() {
+                let (Some(x), Some(y)) = (x, y) else { continue };
+                let row = (i * b.kernel + j) * c.kernel;
+                let runs = self.runs[z].iter();
+                runs.for_each(|run| f(row + run.tap, run.taps, start + x + y + run.offset));
+            }
+        }
     }
 
     fn run<T: Real>(&self, input: &In, weight: &In, out: &Out) {
@@ -180,12 +242,11 @@ impl Windows {
         let skip = (group * self.channels) as isize * self.channel_stride;
         if depth > 0 {
             for (i, window) in windows.chunks_exact_mut(depth).enumerate() {
-                let taps = window.chunks_exact_mut(self.channels);
-                for (tap, offset) in taps.zip(self.tap_offsets(first + i)) {
-                    let Some(offset) = offset else { continue };
+                self.each_run(first + i, |tap, taps, offset| {
                     let at = input.first().wrapping_add_signed(offset + skip);
-                    widen_row(input.buffer(), at, self.channel_stride, tap);
-                }
+                    let run = &mut window[tap * self.channels..][..taps * self.channels];
+                    widen_row(input.buffer(), at, self.step, run);
+                });
             }
         }
         let weight = &weight[group * self.outputs * depth..][..self.outputs * depth];
@@ -215,15 +276,16 @@ impl Windows {
         let mut channels = sums.clone();
         for (i, out) in out.chunks_exact_mut(self.groups).enumerate() {
             sums.fill(T::Wide::default());
-            for (weights, offset) in
-                by_taps.chunks_exact(self.groups).zip(self.tap_offsets(first + i))
-            {
-                let Some(offset) = offset else { continue };
-                let at = input.first().wrapping_add_signed(offset);
-                widen_row(input.buffer(), at, self.channel_stride, &mut channels);
-                let terms = channels.iter().zip(weights);
-                sums.iter_mut().zip(terms).for_each(|(sum, (&x, &w))| *sum = *sum + x * w);
-            }
+            self.each_run(first + i, |tap, taps, offset| {
+                let weights = by_taps[tap * self.groups..].chunks_exact(self.groups).take(taps);
+                for (j, weights) in weights.enumerate() {
+                    let at = offset + j as isize * self.step;
+                    let at = input.first().wrapping_add_signed(at);
+                    widen_row(input.buffer(), at, self.channel_stride, &mut channels);
+                    let terms = channels.iter().zip(weights);
+                    sums.iter_mut().zip(terms).for_each(|(sum, (&x, &w))| *sum = *sum + x * w);
+                }
+            });
             T::narrow_slice(&sums, out);
         }
     }
