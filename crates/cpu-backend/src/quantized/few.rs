@@ -44,7 +44,7 @@ where
 }
 
 /// `out[m, n] = products[n, m]`, rounded.
-pub(super) fn untranspose<T: Real>(products: &[T::Wide], rows: usize, out: &mut [T]) {
+fn untranspose<T: Real>(products: &[T::Wide], rows: usize, out: &mut [T]) {
     let columns = out.len() / rows;
     out.par_chunks_mut(columns)
         .enumerate()

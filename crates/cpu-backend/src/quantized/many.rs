@@ -2,12 +2,9 @@
 
 use rayon::prelude::*;
 
-use super::{
-    few::untranspose,
-    weights::{Compute, Matrix},
-};
+use super::weights::{Compute, Matrix};
 use crate::{
-    float::Wide,
+    float::{Real, Wide},
     simd::gemm::{MatMut, MatRef, gemm},
 };
 
@@ -35,13 +32,13 @@ pub(super) fn transposed<T: Compute>(x: &[T::Wide], rows: usize, w: &Matrix<'_, 
                 let scratch = &mut scratch[..outputs * w.columns];
                 T::dequantize(&tile, scratch);
                 multiply(
-                    MatMut::dense_columns(products, rows, outputs),
+                    MatMut::dense(products, rows, outputs),
                     MatRef::dense(x, rows, w.columns),
                     MatRef::dense(scratch, outputs, w.columns).t(),
                 );
             },
         );
-        untranspose(&products, rows, out);
+        from_tiles(&products, rows, OUTPUTS, out);
     }
 }
 
@@ -63,13 +60,20 @@ pub(super) fn plain<T: Compute>(x: &[T::Wide], rows: usize, w: &Matrix<'_, T>, o
             );
         }
     });
-    for (i, products) in products.chunks(COLUMNS * rows).enumerate() {
-        let columns = products.len() / rows;
-        for (row, products) in products.chunks(columns).enumerate() {
-            let first = row * w.columns + i * COLUMNS;
-            T::narrow_slice(products, &mut out[first..first + columns]);
-        }
-    }
+    from_tiles(&products, rows, COLUMNS, out);
+}
+
+/// Rounds a matrix of tiles of `width` columns, which lie one after the other, all row-major.
+fn from_tiles<T: Real>(tiles: &[T::Wide], rows: usize, width: usize, out: &mut [T]) {
+    let columns = out.len() / rows;
+    out.par_chunks_mut(columns)
+        .enumerate()
+        .with_min_len((1 << 14) / columns.min(1 << 14))
+        .for_each(|(row, out)| {
+            for (tile, out) in tiles.chunks(width * rows).zip(out.chunks_mut(width)) {
+                T::narrow_slice(&tile[row * out.len()..][..out.len()], out);
+            }
+        });
 }
 
 /// `out += a @ b` on one core.

@@ -60,32 +60,21 @@ impl<'a, T> MatRef<'a, T> {
     }
 }
 
-/// A matrix to write, with rows `row_stride` and columns `col_stride` elements apart; one of them
-/// is 1 and the other at least the length of the runs.
+/// A row-major matrix without holes, to write.
 pub(crate) struct MatMut<'a, T> {
     pub(crate) data: &'a mut [T],
     pub(crate) rows: usize,
     pub(crate) cols: usize,
-    pub(crate) row_stride: usize,
-    pub(crate) col_stride: usize,
 }
 
 impl<'a, T> MatMut<'a, T> {
-    /// A row-major matrix without holes.
+    /// One that begins with the slice.
     pub(crate) fn dense(data: &'a mut [T], rows: usize, cols: usize) -> Self {
-        Self { data, rows, cols, row_stride: cols, col_stride: 1 }
+        Self { data, rows, cols }
     }
 
-    /// A column-major matrix without holes.
-    pub(crate) fn dense_columns(data: &'a mut [T], rows: usize, cols: usize) -> Self {
-        Self { data, rows, cols, row_stride: 1, col_stride: rows }
-    }
-
-    fn is_valid(&self) -> bool {
-        let last = (self.rows - 1) * self.row_stride + (self.cols - 1) * self.col_stride;
-        let apart = (self.col_stride == 1 && self.row_stride >= self.cols)
-            || (self.row_stride == 1 && self.col_stride >= self.rows);
-        apart && last < self.data.len()
+    fn elements(&mut self) -> Option<&mut [T]> {
+        self.data.get_mut(..self.rows * self.cols)
     }
 }
 
@@ -95,7 +84,7 @@ impl<'a, T> MatMut<'a, T> {
 /// # Panics
 /// When the shapes do not fit or a matrix reaches past its slice.
 pub(crate) fn gemm<T: Gemm>(
-    out: MatMut<'_, T>,
+    mut out: MatMut<'_, T>,
     keep: T,
     a: MatRef<'_, T>,
     b: MatRef<'_, T>,
@@ -107,7 +96,7 @@ pub(crate) fn gemm<T: Gemm>(
     if m == 0 || n == 0 {
         return;
     }
-    assert!(out.is_valid(), "the result lies in its slice");
+    let out = out.elements().expect("the result lies in its slice");
     if k == 0 {
         return scale(out, keep);
     }
@@ -121,9 +110,9 @@ pub(crate) fn gemm<T: Gemm>(
             m,
             n,
             k,
-            out.data.as_mut_ptr(),
-            out.col_stride as isize,
-            out.row_stride as isize,
+            out.as_mut_ptr(),
+            1,
+            n as isize,
             !keep.is_zero(),
             a.data.as_ptr().add(a.first),
             a.col_stride,
@@ -142,11 +131,6 @@ pub(crate) fn gemm<T: Gemm>(
 }
 
 /// An empty sum leaves `keep * out`.
-fn scale<T: Gemm>(out: MatMut<'_, T>, keep: T) {
-    for i in 0..out.rows {
-        for j in 0..out.cols {
-            let x = &mut out.data[i * out.row_stride + j * out.col_stride];
-            *x = if keep.is_zero() { T::zero() } else { *x * keep };
-        }
-    }
+fn scale<T: Gemm>(out: &mut [T], keep: T) {
+    out.iter_mut().for_each(|x| *x = if keep.is_zero() { T::zero() } else { *x * keep });
 }
