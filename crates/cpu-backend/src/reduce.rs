@@ -273,12 +273,21 @@ pub(crate) fn arg_reduce(
 }
 
 fn find<T: Number>(axis: usize, input: &In, out: &Out, better: impl Fn(T, T) -> bool + Sync) {
+    /// Elements that are looked at together: in most parts of a long row there is no better one.
+    const PART: usize = 64;
+    let goes_before = |a: T, b: T| better(a, b) | (a.not_a_number() & !b.not_a_number());
     along_axis::<T, u32>(axis, input, out, |row, out| {
         let mut best = 0;
-        for (i, &value) in row.iter().enumerate() {
-            let unknown = value.not_a_number() && !row[best].not_a_number();
-            if better(value, row[best]) || unknown {
-                best = i;
+        for (part, values) in row.chunks(PART).enumerate() {
+            let so_far = row[best];
+            // Without an early end, which would keep the compiler from comparing several at once.
+            if !values.iter().fold(false, |found, &x| found | goes_before(x, so_far)) {
+                continue;
+            }
+            for (i, &value) in values.iter().enumerate() {
+                if goes_before(value, row[best]) {
+                    best = part * PART + i;
+                }
             }
         }
         out[0] = best as u32;
