@@ -48,6 +48,7 @@ const fn repeated<const PER: usize>() -> [i32; LANES] {
 impl Isa for Avx2 {
     type F = F;
     type W = W;
+    const BYTES: bool = true;
 
     halves! {
         splat(x: f32) -> F = |_i| _mm256_set1_ps(x);
@@ -71,6 +72,45 @@ impl Isa for Avx2 {
             _mm256_add_epi32(_mm256_cvtps_epi32(n[i]), _mm256_set1_epi32(127)),
         ));
         as_floats(a: W) -> F = |i| _mm256_castsi256_ps(a[i]);
+        add_words(a: W, b: W) -> W = |i| _mm256_add_epi32(a[i], b[i]);
+        to_floats(a: W) -> F = |i| _mm256_cvtepi32_ps(a[i]);
+    }
+
+    #[inline(always)]
+    fn nibbles(self, a: W) -> [W; 2] {
+        // SAFETY: `self` proves that the instructions are there; no memory.
+        unsafe {
+            let low = _mm256_set1_epi8(15);
+            let odd = [_mm256_srli_epi16::<4>(a[0]), _mm256_srli_epi16::<4>(a[1])];
+            let even = [_mm256_and_si256(a[0], low), _mm256_and_si256(a[1], low)];
+            [even, [_mm256_and_si256(odd[0], low), _mm256_and_si256(odd[1], low)]]
+        }
+    }
+
+    #[inline(always)]
+    fn dot_nibbles<const TIMES: i16>(self, a: [W; 2], b: [W; 2]) -> W {
+        let mut out = a[0];
+        for (half, out) in out.iter_mut().enumerate() {
+            // SAFETY: as above. Sums of four products are at most 4 * 15 * 128 and fit 16 bits.
+            unsafe {
+                let even = _mm256_maddubs_epi16(a[0][half], b[0][half]);
+                let odd = _mm256_maddubs_epi16(a[1][half], b[1][half]);
+                let fours = _mm256_add_epi16(even, odd);
+                *out = _mm256_madd_epi16(fours, _mm256_set1_epi16(TIMES));
+            }
+        }
+        out
+    }
+
+    #[inline(always)]
+    fn to_integers(self, a: F) -> [i32; LANES] {
+        let mut out = [0; LANES];
+        // SAFETY: as above; `out` has room for both halves.
+        unsafe {
+            _mm256_storeu_si256(out.as_mut_ptr().cast(), _mm256_cvtps_epi32(a[0]));
+            _mm256_storeu_si256(out.as_mut_ptr().add(8).cast(), _mm256_cvtps_epi32(a[1]));
+        }
+        out
     }
 
     #[inline(always)]
@@ -176,6 +216,10 @@ impl Isa for Avx2 {
     #[inline(always)]
     fn repeat<const PER: usize>(self, x: &[f32; 8]) -> F {
         let lanes = const { &repeated::<PER>() };
+        if PER >= 8 {
+            // A half gets one number: cheaper than a permutation.
+            return [self.splat(x[0])[0], self.splat(x[8 / PER])[0]];
+        }
         // SAFETY: as above; `x` has the eight floats and `lanes` the sixteen indices read.
         unsafe {
             let x = _mm256_loadu_ps(x.as_ptr());

@@ -15,6 +15,9 @@ pub(crate) trait Isa: Copy {
     type W: Copy;
     /// Whether there are products of bfloat16 pairs: [`Isa::pair_field`] and [`Isa::dot_pairs`].
     const PAIRS: bool = false;
+    /// Whether products of bytes are much faster than those of floats: [`Isa::nibbles`] and
+    /// [`Isa::dot_nibbles`].
+    const BYTES: bool = false;
 
     fn splat(self, x: f32) -> Self::F;
     fn load(self, x: &[f32; LANES]) -> Self::F;
@@ -66,6 +69,27 @@ pub(crate) trait Isa: Copy {
     /// numbers under 2^-126 count as zero.
     fn dot_pairs(self, _a: Self::W, _b: Self::W, _c: Self::F) -> Self::F {
         unreachable!("asked for only where PAIRS is true")
+    }
+    /// The even and the odd fields of four bits of every word, each as a byte.
+    fn nibbles(self, _a: Self::W) -> [Self::W; 2] {
+        unreachable!("asked for only where BYTES is true")
+    }
+    /// Products of the bytes of `a`, which are less than 16, with the signed ones of `b`: for every word the
+    /// sum of its eight, `TIMES` as much.
+    fn dot_nibbles<const TIMES: i16>(self, _a: [Self::W; 2], _b: [Self::W; 2]) -> Self::W {
+        unreachable!("asked for only where BYTES is true")
+    }
+    /// Sums of words.
+    fn add_words(self, _a: Self::W, _b: Self::W) -> Self::W {
+        unreachable!("asked for only where BYTES is true")
+    }
+    /// Signed words as floats.
+    fn to_floats(self, _a: Self::W) -> Self::F {
+        unreachable!("asked for only where BYTES is true")
+    }
+    /// The nearest integers, less than 2^31, as signed words.
+    fn to_integers(self, _a: Self::F) -> [i32; LANES] {
+        unreachable!("asked for only where BYTES is true")
     }
     /// Lane `l` gets `x[l / PER]`.
     fn repeat<const PER: usize>(self, x: &[f32; 8]) -> Self::F;

@@ -9,6 +9,8 @@ pub(crate) trait Lanes: Copy + Default + Send + Sync + 'static {
     /// As many bfloat16 add up to any finite element exactly: its upper 16 bits as float32, then
     /// those of what is left.
     const PARTS: usize;
+    /// Signed bytes that an element is split into.
+    const BYTES: usize;
 
     /// Loads sixteen elements.
     fn load<I: Isa>(isa: I, x: &[Self; LANES]) -> I::F;
@@ -18,6 +20,7 @@ pub(crate) trait Lanes: Copy + Default + Send + Sync + 'static {
 
 impl Lanes for f32 {
     const PARTS: usize = 3;
+    const BYTES: usize = 3;
 
     #[inline(always)]
     fn load<I: Isa>(isa: I, x: &[f32; LANES]) -> I::F {
@@ -31,6 +34,7 @@ impl Lanes for f32 {
 
 impl Lanes for f16 {
     const PARTS: usize = 2;
+    const BYTES: usize = 2;
 
     #[inline(always)]
     fn load<I: Isa>(isa: I, x: &[f16; LANES]) -> I::F {
@@ -44,6 +48,7 @@ impl Lanes for f16 {
 
 impl Lanes for bf16 {
     const PARTS: usize = 1;
+    const BYTES: usize = 2;
 
     #[inline(always)]
     fn load<I: Isa>(isa: I, x: &[bf16; LANES]) -> I::F {

@@ -2,7 +2,7 @@
 
 use mlx_vulkan_core::primitives::Packing;
 
-use super::in_pairs;
+use super::{in_pairs, int8_rows::Int8Rows};
 use crate::simd::{LANES, Lanes, Level};
 
 /// Activations in the order in which kernels want them, with the sums of their groups.
@@ -10,7 +10,7 @@ pub(crate) struct Activations {
     rows: usize,
     /// Sixteens of a row in `values` or `pairs`.
     chunks: usize,
-    /// The rows one after the other, as float32, unless they are in `pairs`.
+    /// The rows one after the other, as float32, unless they are in `pairs` or `int8`.
     values: Vec<[f32; LANES]>,
     /// The rows one after the other, as pairs of bfloat16; the parts of an element lie in
     /// neighbouring sixteens.
@@ -18,6 +18,7 @@ pub(crate) struct Activations {
     /// Floats of a row of sums, and the rows one after the other; nothing where there are no biases.
     groups: usize,
     sums: Vec<f32>,
+    int8: Option<Int8Rows>,
 }
 
 impl Activations {
@@ -28,6 +29,8 @@ impl Activations {
         let (bits, group_size) = (packing.bits(), packing.group_size());
         let fields = matches!(bits, 2 | 4);
         let pairs = fields && level == Level::Avx512Bf16 && in_pairs::<T>();
+        let bytes = level == Level::Avx2 && bits == 4 && matches!(packing, Packing::Affine(_));
+        let int8 = bytes.then(|| Int8Rows::new::<T>(x, columns, group_size, level)).flatten();
         let chunks = match fields {
             true => columns.next_multiple_of(LANES * 32 / bits) / LANES,
             false => columns / LANES,
@@ -40,14 +43,16 @@ impl Activations {
         let mut out = Activations {
             rows,
             chunks,
-            values: vec![[0.0; LANES]; if pairs { 0 } else { rows * chunks }],
+            values: vec![[0.0; LANES]; if pairs || int8.is_some() { 0 } else { rows * chunks }],
             pairs: vec![[0; LANES]; if pairs { rows * chunks } else { 0 }],
             groups,
             sums: vec![0.0; rows * groups],
+            int8,
         };
         for (i, x) in x.chunks_exact(columns).enumerate() {
             let range = i * chunks..(i + 1) * chunks;
             match bits {
+                _ if out.int8.is_some() => {}
                 2 if pairs => by_pairs::<16, T>(x, &mut out.pairs[range]),
                 4 if pairs => by_pairs::<8, T>(x, &mut out.pairs[range]),
                 2 => by_fields::<16>(x, out.values[range].as_flattened_mut()),
@@ -63,6 +68,14 @@ impl Activations {
     /// Number of rows.
     pub(crate) fn rows(&self) -> usize {
         self.rows
+    }
+
+    /// The rows split into bytes, where [`Isa::BYTES`] is true and they can be.
+    ///
+    /// [`Isa::BYTES`]: crate::simd::Isa::BYTES
+    #[inline(always)]
+    pub(super) fn int8(&self) -> Option<&Int8Rows> {
+        self.int8.as_ref()
     }
 
     #[inline(always)]

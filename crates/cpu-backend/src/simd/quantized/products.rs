@@ -8,7 +8,7 @@ use mlx_vulkan_core::primitives::FpMode;
 
 use super::{
     Activations, AffineGroups, Bytes, E2m1, E4m3, Fields, FloatScales, Groups, Integers, Quantized,
-    Row, in_pairs, unpack,
+    Row, in_pairs, int8_rows, unpack,
 };
 use crate::simd::{Isa, Kernel, LANES, Lanes};
 
@@ -50,6 +50,15 @@ impl<T: Lanes> Kernel for Products<'_, T, AffineGroups<'_, T>> {
 
     #[inline(always)]
     fn run<I: Isa>(self, isa: I) {
+        if I::BYTES
+            && let Some(rows) = self.x.int8()
+        {
+            return match self.w.packing.group_size() {
+                32 => self.by_int8_rows::<I, 4>(isa, rows),
+                64 => self.by_int8_rows::<I, 8>(isa, rows),
+                _ => self.by_int8_rows::<I, 16>(isa, rows),
+            };
+        }
         match (self.w.packing.bits(), self.w.packing.group_size()) {
             (2, 32) => self.by_fields::<I, Integers<2>, 2>(isa),
             (2, 64) => self.by_fields::<I, Integers<2>, 4>(isa),
@@ -79,6 +88,22 @@ impl<T: Lanes> Kernel for Products<'_, T, FloatScales<'_>> {
 }
 
 impl<T: Lanes, G: Groups> Products<'_, T, G> {
+    /// `PER` words of fields of four bits hold a group.
+    #[inline(always)]
+    fn by_int8_rows<I: Isa, const PER: usize>(self, isa: I, rows: &int8_rows::Int8Rows) {
+        for (n, out) in self.out.chunks_exact_mut(self.x.rows()).enumerate() {
+            let w = self.w.row(n);
+            match T::BYTES {
+                2 => {
+                    for_rows!(out, at, R => int8_rows::dot::<I, G, 2, PER, R>(isa, self.x, rows, at, w))
+                }
+                _ => {
+                    for_rows!(out, at, R => int8_rows::dot::<I, G, 3, PER, R>(isa, self.x, rows, at, w))
+                }
+            }
+        }
+    }
+
     /// `PER` words hold a group.
     #[inline(always)]
     fn by_fields<I: Isa, F: Fields, const PER: usize>(self, isa: I) {

@@ -13,6 +13,8 @@ struct Example<T> {
     words: Vec<u32>,
     scales: Vec<T>,
     biases: Vec<T>,
+    /// What is multiplied by the scales, times these.
+    scaled: Vec<f64>,
     values: Vec<f64>,
 }
 
@@ -34,6 +36,7 @@ fn example<T: Lanes + Into<f64>>(
         words: vec![0; rows * words_per_row],
         scales: vec![narrow(f32::NAN); rows * stride],
         biases: vec![narrow(f32::NAN); rows * stride],
+        scaled: Vec::new(),
         values: Vec::new(),
     };
     for row in 0..rows {
@@ -49,6 +52,7 @@ fn example<T: Lanes + Into<f64>>(
             e.scales[group] = narrow(0.01 + 0.001 * (c / group_size) as f32);
             e.biases[group] = narrow(-0.1 + 0.01 * row as f32);
             let (scale, bias): (f64, f64) = (e.scales[group].into(), e.biases[group].into());
+            e.scaled.push(q as f64 * scale);
             e.values.push(q as f64 * scale + bias);
         }
     }
@@ -105,7 +109,11 @@ fn check<T: Lanes>(affine: Affine, columns: usize, e: &Example<T>, x: &[f32], le
     let out = products::<T>(w.packing, columns, x, level, |x, out| {
         dispatch_at(level, Products { x, w, out, elements: PhantomData::<T> });
     });
-    check_products(&format!("{level:?} {affine:?} {columns}"), columns, &e.values, x, &out);
+    let what = format!("{level:?} {affine:?} {columns}");
+    check_products(&what, columns, &e.values, x, &out, |x, n| {
+        let w = &e.scaled[n * columns..(n + 1) * columns];
+        int8_error::<T>(affine, level, x, w)
+    });
     let mut out = vec![f32::NAN; ROWS * columns];
     dispatch_at(level, Dequantize { w, out: &mut out });
     for (got, want) in out.iter().zip(&e.values) {
@@ -127,15 +135,37 @@ fn products<T: Lanes>(
     out
 }
 
-/// Exact products: only sums round, to float32.
-fn check_products(what: &str, columns: usize, values: &[f64], x: &[f32], out: &[f32]) {
+/// What products of `x` with `w` lose where activations are split into bytes: half a unit of each.
+fn int8_error<T: Lanes>(affine: Affine, level: Level, x: &[f32], w: &[f64]) -> f64 {
+    if level != Level::Avx2 || affine.bits != 4 {
+        return 0.0;
+    }
+    let units = (127usize << (8 * (T::BYTES - 1))) as f64;
+    let groups = x.chunks(affine.group_size).zip(w.chunks(affine.group_size));
+    let errors = groups.map(|(x, w)| {
+        let largest = x.iter().fold(0.0f32, |a, x| a.max(x.abs()));
+        f64::from(largest) / units / 2.0 * w.iter().map(|w| w.abs()).sum::<f64>()
+    });
+    errors.sum()
+}
+
+/// Exact products but for the `error` of some activations with a row of weights: only sums round, to float32.
+fn check_products(
+    what: &str,
+    columns: usize,
+    values: &[f64],
+    x: &[f32],
+    out: &[f32],
+    error: impl Fn(&[f32], usize) -> f64,
+) {
     let rows = out.len() / ROWS;
     for (i, &got) in out.iter().enumerate() {
         let (n, m) = (i / rows, i % rows);
         let pairs = x[m * columns..].iter().zip(&values[n * columns..(n + 1) * columns]);
         let terms = pairs.map(|(x, w)| *x as f64 * w);
         let (want, size) = terms.fold((0.0, 0.0), |(s, a), t| (s + t, a + t.abs()));
-        let near = (f64::from(got) - want).abs() <= 1e-6 * size + 1e-6;
+        let lost = error(&x[m * columns..(m + 1) * columns], n);
+        let near = (f64::from(got) - want).abs() <= 1e-6 * size + 1e-6 + lost;
         assert!(near, "{what}: {got} {want}");
     }
 }
@@ -172,7 +202,7 @@ fn check_floats<T: Lanes + Into<f64>>(narrow: fn(f32) -> T) {
                 let out = products::<T>(packing, columns, &x, level, |x, out| {
                     dispatch_at(level, Products { x, w, out, elements: PhantomData::<T> });
                 });
-                check_products(&what, columns, &values, &x, &out);
+                check_products(&what, columns, &values, &x, &out, |_, _| 0.0);
                 let mut out = vec![f32::NAN; ROWS * columns];
                 dispatch_at(level, Dequantize { w, out: &mut out });
                 let got: Vec<f64> = out.into_iter().map(f64::from).collect();
@@ -226,6 +256,21 @@ fn check_same(got: &[f32], want: impl Fn(usize) -> f32) {
             got.to_bits() == want.to_bits() || got.is_nan() && want.is_nan(),
             "{i}: {got}, not {want}"
         );
+    }
+}
+
+#[test]
+fn rows_without_a_unit_are_not_split() {
+    for level in levels().filter(|level| *level == Level::Avx2) {
+        let is_split = |x: f32| {
+            let mut row = [0.25f32; 64];
+            row[32..].fill(0.0);
+            row[33] = x;
+            int8_rows::Int8Rows::new::<f16>(&row, 64, 32, level).is_some()
+        };
+        assert_eq!([0.0, -0.0, 1.0, -65504.0, 6e-8].map(is_split), [true; 5]);
+        let others = [f32::INFINITY, f32::NEG_INFINITY, f32::NAN, 1e-40];
+        assert_eq!(others.map(is_split), [false; 4]);
     }
 }
 
