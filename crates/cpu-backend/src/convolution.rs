@@ -1,6 +1,8 @@
 //! Convolutions: windows of the input as rows of a matrix, times the weight; channels that do not
 //! mix are summed directly. Halves are summed in float32.
 
+use std::ops::Range;
+
 use mlx_vulkan_core::{Array, Result, backend::Output, primitives::Convolution};
 
 use crate::{
@@ -63,58 +65,27 @@ impl Axis {
         there.then_some(index as isize * self.input_stride)
     }
 
+    /// The taps of a window that lie in the input; with a dilated input also those between its elements.
+    fn present(&self, window: usize) -> Range<usize> {
+        let start = window * self.stride;
+        let first = self.padding.saturating_sub(start).div_ceil(self.kernel_dilation);
+        let end = (self.padding + self.input * self.input_dilation).saturating_sub(start);
+        let end = end.div_ceil(self.kernel_dilation).min(self.kernel);
+        first.min(end)..end
+    }
+
     /// Elements of the input from one tap to the next, where these are all as far apart.
     fn tap_stride(&self) -> Option<isize> {
         (self.input_dilation == 1).then_some(self.kernel_dilation as isize * self.input_stride)
-    }
-
-    /// Where all elements of all windows lie; those of a window are neighbours.
-    fn offsets(&self) -> Vec<Option<isize>> {
-        let taps = |window| (0..self.kernel).map(move |tap| self.at(window, tap));
-        (0..self.output).flat_map(taps).collect()
-    }
-
-    /// The elements of every window as runs of at most `longest` taps.
-    fn runs(&self, longest: usize) -> Vec<Vec<Run>> {
-        let window = |taps: &[Option<isize>]| {
-            let mut runs: Vec<Run> = Vec::new();
-            for (tap, offset) in taps.iter().enumerate() {
-                let Some(offset) = *offset else { continue };
-                match runs.last_mut() {
-                    Some(run) if run.end() == tap && run.taps < longest => run.taps += 1,
-                    _ => runs.push(Run { tap, taps: 1, offset }),
-                }
-            }
-            runs
-        };
-        self.offsets().chunks(self.kernel.max(1)).map(window).collect()
-    }
-}
-
-/// Neighbouring taps of a window, none of which is one of the zeros.
-struct Run {
-    /// The first one.
-    tap: usize,
-    taps: usize,
-    /// Where the first one lies in the input.
-    offset: isize,
-}
-
-impl Run {
-    /// The tap behind it.
-    fn end(&self) -> usize {
-        self.tap + self.taps
     }
 }
 
 /// The windows of a convolution, over three axes.
 struct Windows {
     axes: [Axis; 3],
-    /// [`Axis::offsets`] of the first two.
-    offsets: [Vec<Option<isize>>; 2],
-    /// [`Axis::runs`] of the last one, whose elements are `step` apart, with all channels of a tap.
-    runs: Vec<Vec<Run>>,
-    step: isize,
+    /// From one element to the next of all taps along the last axis, each with all channels, if that is the
+    /// same everywhere.
+    run_stride: Option<isize>,
     groups: usize,
     /// Channels of a group.
     channels: usize,
@@ -143,15 +114,15 @@ impl Windows {
         }
         let channels = weight.shape[spatial + 1];
         let channel_stride = input.layout.strides[spatial + 1];
-        let last = axes[2];
         // Taps follow one another as channels do; a single channel leaves them as they are.
-        let even = last.tap_stride();
-        let even = even.filter(|&s| channels == 1 || s == channels as isize * channel_stride);
+        let taps = axes[2].tap_stride();
+        let run_stride = match channels {
+            1 => taps,
+            _ => taps.filter(|&s| s == channels as isize * channel_stride).map(|_| channel_stride),
+        };
         Windows {
             axes,
-            offsets: [axes[0].offsets(), axes[1].offsets()],
-            runs: last.runs(if even.is_some() { last.kernel } else { 1 }),
-            step: even.filter(|_| channels == 1).unwrap_or(channel_stride),
+            run_stride,
             groups: c.groups,
             channels,
             outputs: weight.shape[0] / c.groups,
@@ -166,21 +137,24 @@ impl Windows {
         self.axes.iter().map(|a| a.kernel).product()
     }
 
-    /// Hands every run of a window over: its first tap, by rows, their number, and where it lies in the input.
+    /// Hands the elements of a window over by runs of taps whose elements, with all channels, are evenly
+    /// spaced: the first tap, row by row, how many there are, and where the first one lies in the input.
     fn each_run(&self, window: usize, mut f: impl FnMut(usize, usize, isize)) {
         let [a, b, c] = self.axes;
         let (window, z) = (window / c.output, window % c.output);
         let (window, y) = (window / b.output, window % b.output);
         let (batch, x) = (window / a.output, window % a.output);
         let start = batch as isize * self.batch_stride;
-        let xs = &self.offsets[0][x * a.kernel..][..a.kernel];
-        let ys = &self.offsets[1][y * b.kernel..][..b.kernel];
-        for (i, x) in xs.iter().enumerate() {
-            for (j, y) in ys.iter().enumerate() {
-                let (Some(x), Some(y)) = (x, y) else { continue };
-                let row = (i * b.kernel + j) * c.kernel;
-                let runs = self.runs[z].iter();
-                runs.for_each(|run| f(row + run.tap, run.taps, start + x + y + run.offset));
+        let taps = c.present(z);
+        let longest = if self.run_stride.is_some() { taps.len().max(1) } else { 1 };
+        for i in a.present(x) {
+            let Some(x) = a.at(x, i) else { continue };
+            for j in b.present(y) {
+                let Some(y) = b.at(y, j) else { continue };
+                for k in taps.clone().step_by(longest) {
+                    let Some(z) = c.at(z, k) else { continue };
+                    f((i * b.kernel + j) * c.kernel + k, longest, start + x + y + z);
+                }
             }
         }
     }
@@ -240,12 +214,13 @@ impl Windows {
         let (rows, depth) = (out.len() / all, self.taps() * self.channels);
         let mut windows = vec![T::Wide::default(); rows * depth];
         let skip = (group * self.channels) as isize * self.channel_stride;
+        let stride = self.run_stride.unwrap_or(self.channel_stride);
         if depth > 0 {
             for (i, window) in windows.chunks_exact_mut(depth).enumerate() {
                 self.each_run(first + i, |tap, taps, offset| {
                     let at = input.first().wrapping_add_signed(offset + skip);
                     let run = &mut window[tap * self.channels..][..taps * self.channels];
-                    widen_row(input.buffer(), at, self.step, run);
+                    widen_row(input.buffer(), at, stride, run);
                 });
             }
         }
@@ -279,7 +254,7 @@ impl Windows {
             self.each_run(first + i, |tap, taps, offset| {
                 let weights = by_taps[tap * self.groups..].chunks_exact(self.groups).take(taps);
                 for (j, weights) in weights.enumerate() {
-                    let at = offset + j as isize * self.step;
+                    let at = offset + j as isize * self.run_stride.unwrap_or_default();
                     let at = input.first().wrapping_add_signed(at);
                     widen_row(input.buffer(), at, self.channel_stride, &mut channels);
                     let terms = channels.iter().zip(weights);

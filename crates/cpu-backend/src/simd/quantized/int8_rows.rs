@@ -2,9 +2,9 @@
 //! products of bytes.
 //!
 //! The elements of a group are integers times a unit of the group's own. Two bytes say a half and three a
-//! float32, so that an element is off by at most half a unit: 2^-16 and 2^-24 of the largest one of its group.
-//! Where bfloat16 have no products of their own, a machine multiplies four bytes while it multiplies one
-//! float32.
+//! float32, so that an element is off by at most half a unit: 2^-16 and 2^-24 of the largest one of its
+//! group. Where bfloat16 have no products of their own, a machine multiplies four bytes while it multiplies
+//! one float32.
 
 use super::{Activations, Groups, Row};
 use crate::simd::{Isa, Kernel, LANES, Lanes, Level, dispatch_at};
@@ -135,7 +135,7 @@ fn place(mut numbers: [i32; FIELDS], word: usize, bytes: usize, digits: &mut [[u
     }
 }
 
-/// Products of rows `at` to `at + R` of `x` with a row of weights of 4 bits, `PER` words of which hold a group.
+/// Products of rows `at` to `at + R` of `x` with a row of 4-bit weights, of which `PER` words hold a group.
 #[inline(always)]
 pub(super) fn dot<I: Isa, G: Groups, const BYTES: usize, const PER: usize, const R: usize>(
     isa: I,
