@@ -6,7 +6,7 @@
 //! group. Where bfloat16 have no products of their own, a machine multiplies four bytes while it multiplies
 //! one float32.
 
-use super::{Activations, Groups, Row};
+use super::{Activations, Groups, Row, products::sums};
 use crate::simd::{Isa, Kernel, LANES, Lanes, Level, dispatch_at};
 
 /// Fields of a word.
@@ -175,11 +175,7 @@ pub(super) fn dot<I: Isa, G: Groups, const BYTES: usize, const PER: usize, const
         }
     }
     w.groups.add_biases(isa, x, at, &mut acc);
-    let mut out = [0.0; R];
-    for (out, acc) in out.iter_mut().zip(acc) {
-        *out = isa.sum(acc);
-    }
-    out
+    sums(isa, acc)
 }
 
 /// The products with one digit of each element, which counts `TIMES`.

@@ -253,7 +253,7 @@ fn bytes_dot<I: Isa, B: Bytes, G: Groups, const GROUP: usize, const R: usize>(
 }
 
 #[inline(always)]
-fn sums<I: Isa, const R: usize>(isa: I, acc: [I::F; R]) -> [f32; R] {
+pub(super) fn sums<I: Isa, const R: usize>(isa: I, acc: [I::F; R]) -> [f32; R] {
     let mut out = [0.0; R];
     for r in 0..R {
         out[r] = isa.sum(acc[r]);
