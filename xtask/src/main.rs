@@ -39,6 +39,9 @@ enum Task {
     Generate(generate::Args),
     /// Run the whole test suite, as on unified memory, as on a discrete GPU, and under the validation layers
     Test(test::Args),
+    /// Run a test binary for cargo, as the suite does
+    #[command(hide = true)]
+    RunTest(test::binary::Args),
     /// Compare random calls with upstream MLX, on the CPU and on Vulkan
     Oracle(oracle::Args),
     /// Build the Python package, try it, and install it into an environment of its own
@@ -79,6 +82,7 @@ fn run(task: Task) -> Result<()> {
     match task {
         Task::Generate(args) => generate::main(&args),
         Task::Test(args) => test::main(&args),
+        Task::RunTest(args) => test::binary::main(&args),
         Task::Oracle(args) => oracle::main(&args),
         Task::Python(args) => python::main(&args),
         Task::Shaders(args) => shaders::main(&args),

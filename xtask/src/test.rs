@@ -1,5 +1,6 @@
 //! `cargo xtask test`: the whole suite, in several legs.
 
+pub(crate) mod binary;
 mod counts;
 
 use crate::error::{Context, Error, Result};
@@ -135,26 +136,27 @@ struct Outcome {
 
 fn run(leg: &Leg, args: &Args, model: &Path) -> Result<Outcome> {
     eprintln!("==> test leg {}", leg.name);
-    let mut command = command(leg, args, model);
+    let mut command = command(leg, args, model)?;
     process::announce(&command);
     let start = Instant::now();
     let (succeeded, counts) = run_counting(&mut command)?;
     Ok(Outcome { leg: leg.name, counts, succeeded, time: start.elapsed() })
 }
 
-fn command(leg: &Leg, args: &Args, model: &Path) -> Command {
+fn command(leg: &Leg, args: &Args, model: &Path) -> Result<Command> {
     let (selection, output) = match args.ops {
         true => (OPERATION_TESTS, OPERATION_OUTPUT),
         false => (leg.selection, &[][..]),
     };
     // A leg tells all that fails in it, not only the first test binary that does.
     let mut command = process::cargo(["test", "--no-fail-fast"]);
+    command.args(binary::through_xtask()?);
     let (of_cargo, of_tests) = args.split();
     command.args(selection).args(of_cargo).arg("--").args(output).args(of_tests).args(leg.left_out);
     command.envs(DEFAULTS.into_iter().filter(|(name, _)| env::var_os(name).is_none()));
     command.envs(COMMON).envs(leg.environment.iter().copied());
     command.env("MLX_TEST_MODEL", model);
-    command
+    Ok(command)
 }
 
 /// Passes the output on line by line and adds up the counts in it.

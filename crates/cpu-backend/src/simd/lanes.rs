@@ -9,7 +9,8 @@ pub(crate) trait Lanes: Copy + Default + Send + Sync + 'static {
     /// As many bfloat16 add up to any finite element exactly: its upper 16 bits as float32, then
     /// those of what is left.
     const PARTS: usize;
-    /// Signed bytes that an element is split into.
+    /// Signed bytes that an element is split into: off by 2^-16 or 2^-24 of the largest one, it is still more
+    /// exact than its dtype.
     const BYTES: usize;
 
     /// Loads sixteen elements.
@@ -34,7 +35,7 @@ impl Lanes for f32 {
 
 impl Lanes for f16 {
     const PARTS: usize = 2;
-    const BYTES: usize = 2;
+    const BYTES: usize = 3;
 
     #[inline(always)]
     fn load<I: Isa>(isa: I, x: &[f16; LANES]) -> I::F {

@@ -27,6 +27,9 @@ options! {
         "enable the Khronos validation layer with synchronization validation";
     pipeline_cache: Option<String> = None, "MLX_VK_PIPELINE_CACHE",
         "folder of the pipeline cache (default ~/.cache/mlx-vulkan); `off` keeps none";
+    enable_software_unroll: bool = true, "MLX_VK_ENABLE_SOFTWARE_UNROLL",
+        "write loops out on software devices, too, where kernels ask for it; without, a kernel compiles in a \
+         fraction of the time and runs several times slower";
     max_ops_per_buffer: u64 = 100, "MLX_VK_MAX_OPS_PER_BUFFER",
         "dispatches and transfers per batch before it is handed over";
     max_mb_per_buffer: u64 = 50, "MLX_VK_MAX_MB_PER_BUFFER",

@@ -91,6 +91,8 @@ pub(super) struct Maker {
     cache: Option<Arc<PipelineCache>>,
     saver: Arc<Saver>,
     modules: Mutex<FxHashMap<Kernel, Module>>,
+    /// Whether loops are written out.
+    unroll: bool,
     traced: bool,
 }
 
@@ -141,12 +143,14 @@ impl Pipelines {
         let saved = file.as_deref().and_then(disk_cache::load).unwrap_or_default();
         let cache = pipeline::cache(&device.device, saved).ok();
         let (unsaved, scheduled) = (AtomicBool::new(false), AtomicBool::new(false));
+        let unroll = config.enable_software_unroll || !device.capabilities.is_software();
         let maker = Maker {
             layout: pipeline::layout(&device.device)?,
             device,
             saver: Arc::new(Saver { cache: cache.clone(), file, unsaved, scheduled }),
             cache,
             modules: Mutex::default(),
+            unroll,
             traced: trace::is_on(config),
         };
         Ok(Pipelines { maker: Arc::new(maker), promised: RwLock::default() })
@@ -229,7 +233,7 @@ impl Maker {
         constants: &[u32],
     ) -> Result<pipeline::Pipeline> {
         self.counted(name, || {
-            let module = module::of_words(&self.device.device, words)?;
+            let module = module::of_words(&self.device.device, words, self.unroll)?;
             pipeline::create(&module, &self.layout, self.cache.as_ref(), name, constants, None)
         })
     }
@@ -264,6 +268,6 @@ impl Maker {
     /// The module of a kernel, which several pipelines may be made of at the same time.
     fn module(&self, kernel: Kernel) -> Result<Arc<ShaderModule>> {
         let module = self.modules.lock().entry(kernel).or_default().clone();
-        module.get_or_init(|| kernel.load(&self.device.device)).clone()
+        module.get_or_init(|| kernel.load(&self.device.device, self.unroll)).clone()
     }
 }

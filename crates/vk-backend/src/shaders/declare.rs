@@ -61,8 +61,9 @@ macro_rules! kernels {
             pub(crate) fn load(
                 self,
                 device: &std::sync::Arc<vulkano::device::Device>,
+                unroll: bool,
             ) -> mlx_vulkan_core::Result<std::sync::Arc<vulkano::shader::ShaderModule>> {
-                crate::runtime::raw::module::load(device, self.name(), self.spirv())
+                crate::runtime::raw::module::load(device, self.name(), self.spirv(), unroll)
             }
         }
 
@@ -74,6 +75,8 @@ macro_rules! kernels {
             pub(crate) fn load(
                 self,
                 device: &std::sync::Arc<vulkano::device::Device>,
+                // The macros' modules are as they were compiled.
+                _unroll: bool,
             ) -> mlx_vulkan_core::Result<std::sync::Arc<vulkano::shader::ShaderModule>> {
                 let module = match self { $(Kernel::$name => load_shader!($name device $($committed)?),)* };
                 module.map_err(|e| crate::runtime::raw::error::validated_error("pipeline", &e))

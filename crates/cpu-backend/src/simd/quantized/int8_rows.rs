@@ -1,10 +1,10 @@
 //! Int8 rows: activations that are split into signed bytes, whose products with fields of four bits are
 //! products of bytes.
 //!
-//! The elements of a group are integers times a unit of the group's own. Two bytes say a half and three a
-//! float32, so that an element is off by at most half a unit: 2^-16 and 2^-24 of the largest one of its
-//! group. Where bfloat16 have no products of their own, a machine multiplies four bytes while it multiplies
-//! one float32.
+//! The elements of a group are integers times a unit of the group's own. Two bytes say a bfloat16, three a
+//! float16 or a float32, so that an element is off by at most half a unit: 2^-16 and 2^-24 of the largest one
+//! of its group. Two bytes for float16 would show in its results. Where bfloat16 have no products of their
+//! own, a machine multiplies four bytes while it multiplies one float32.
 
 use super::{Activations, Groups, Row, products::sums};
 use crate::simd::{Isa, Kernel, LANES, Lanes, Level, dispatch_at};

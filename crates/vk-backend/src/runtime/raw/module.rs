@@ -1,8 +1,9 @@
 //! Shader modules from committed SPIR-V.
 
-use std::sync::Arc;
+use std::{borrow::Cow, sync::Arc};
 
 use mlx_vulkan_core::{Error, Result};
+use rspirv::spirv::{LoopControl, Op};
 use vulkano::{
     device::Device,
     shader::{ShaderModule, ShaderModuleCreateInfo},
@@ -10,20 +11,38 @@ use vulkano::{
 
 use super::error;
 
-/// The module of a kernel's committed words.
+/// Words of a module before its first instruction.
+const HEADER: usize = 5;
+
+/// The module of a kernel's committed words, as [`of_words`] makes it.
 #[cfg_attr(
     feature = "shader-macros",
     expect(dead_code, reason = "the macros bring loaders of their own")
 )]
-pub(crate) fn load(device: &Arc<Device>, name: &str, bytes: &[u8]) -> Result<Arc<ShaderModule>> {
-    of_words(device, &words(name, bytes)?)
+pub(crate) fn load(
+    device: &Arc<Device>,
+    name: &str,
+    bytes: &[u8],
+    unroll: bool,
+) -> Result<Arc<ShaderModule>> {
+    of_words(device, &words(name, bytes)?, unroll)
 }
 
-/// The module of words that a compiler made, or the linker from such.
-pub(crate) fn of_words(device: &Arc<Device>, words: &[u32]) -> Result<Arc<ShaderModule>> {
+/// The module of words that a compiler made, or the linker from such. Its loops are written out where it asks
+/// for that, if `unroll`; otherwise the driver is asked to keep them.
+pub(crate) fn of_words(
+    device: &Arc<Device>,
+    words: &[u32],
+    unroll: bool,
+) -> Result<Arc<ShaderModule>> {
+    let mut words = Cow::Borrowed(words);
+    if !unroll {
+        keep_loops(words.to_mut());
+    }
     // SAFETY: the words are compiler output that spirv-val accepted when they were committed, or copies of
-    // its functions with calls between them, which the validation layers check in tests.
-    unsafe { ShaderModule::new(device.clone(), ShaderModuleCreateInfo::new(words)) }
+    // its functions with calls between them, which the validation layers check in tests. What loops ask for
+    // is a hint.
+    unsafe { ShaderModule::new(device.clone(), ShaderModuleCreateInfo::new(&words)) }
         .map_err(|e| error::validated_error("pipeline", &e))
 }
 
@@ -35,4 +54,57 @@ pub(crate) fn words(name: &str, bytes: &[u8]) -> Result<Vec<u32>> {
         return Err(Error::device("pipeline", format!("kernel {name}: not SPIR-V")));
     }
     Ok(words)
+}
+
+/// Asks for loops as they are where a module asks for them written out.
+fn keep_loops(words: &mut [u32]) {
+    let mut at = HEADER;
+    while let Some(&first) = words.get(at) {
+        let (length, op) = ((first >> 16) as usize, first & 0xffff);
+        if op == Op::LoopMerge as u32
+            && let Some(control) = words.get_mut(at + 3)
+            && *control & LoopControl::UNROLL.bits() != 0
+        {
+            *control ^= (LoopControl::UNROLL | LoopControl::DONT_UNROLL).bits();
+        }
+        at += length.max(1);
+    }
+}
+
+#[cfg(all(test, not(feature = "shader-macros")))]
+mod tests {
+    use rspirv::{binary::Assemble, dr};
+
+    use super::*;
+    use crate::shaders::Kernel;
+
+    /// What each loop of a module asks for, and the module without that.
+    fn controls(words: &[u32]) -> (Vec<LoopControl>, Vec<u32>) {
+        let mut module = dr::load_words(words).expect("a module");
+        let mut controls = Vec::new();
+        for instruction in module.all_inst_iter_mut() {
+            if instruction.class.opcode == Op::LoopMerge
+                && let dr::Operand::LoopControl(control) = &mut instruction.operands[2]
+            {
+                controls.push(std::mem::replace(control, LoopControl::NONE));
+            }
+        }
+        (controls, module.assemble())
+    }
+
+    #[test]
+    fn loops_are_kept_and_nothing_else_changes() {
+        let kernel = Kernel::attention_subgroup;
+        let asked = words(kernel.name(), kernel.spirv()).unwrap();
+        let mut kept = asked.clone();
+        keep_loops(&mut kept);
+        let ((before, others), (after, same)) = (controls(&asked), controls(&kept));
+        assert_eq!(others, same);
+        assert!(before.contains(&LoopControl::UNROLL));
+        let swapped = |c: &LoopControl| match *c {
+            LoopControl::UNROLL => LoopControl::DONT_UNROLL,
+            other => other,
+        };
+        assert_eq!(after, before.iter().map(swapped).collect::<Vec<_>>());
+    }
 }

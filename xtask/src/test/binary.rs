@@ -1,0 +1,65 @@
+//! One test binary: cargo runs each through `cargo xtask run-test`, which knows what is best for it.
+
+use crate::error::{Context, Error, Result};
+use std::env;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Binaries whose time is that of the software device's compiler: they make thousands of kernels, and run most
+/// of them on a few elements.
+const COMPILING: [&str; 3] = ["ops", "transforms", "fusion"];
+
+/// What makes lavapipe compile sooner, at the price of slower kernels, unless the caller has set it: loops stay
+/// loops, and LLVM optimizes nothing. GPUs are not affected.
+const SOONER: [(&str, &str); 2] =
+    [("MLX_VK_ENABLE_SOFTWARE_UNROLL", "0"), ("GALLIVM_PERF", "nopt")];
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    program: PathBuf,
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+    of_program: Vec<OsString>,
+}
+
+/// `cargo xtask run-test PROGRAM [ARGUMENT…]`.
+pub(crate) fn main(args: &Args) -> Result<()> {
+    let mut command = Command::new(&args.program);
+    command.args(&args.of_program);
+    if COMPILING.contains(&target(&args.program)) {
+        command.envs(SOONER.into_iter().filter(|(name, _)| env::var_os(name).is_none()));
+    }
+    let status = command.status().context(|| format!("cannot run {}", args.program.display()))?;
+    match status.code() {
+        Some(0) => Ok(()),
+        // The binary has said what failed.
+        Some(_) => Err(Error::reported()),
+        None => Err(Error::new(format!("{} ended with {status}", args.program.display()))),
+    }
+}
+
+/// Arguments of cargo that make it run test binaries so.
+pub(crate) fn through_xtask() -> Result<[String; 2]> {
+    let xtask = env::current_exe().context(|| "cannot find xtask itself".to_owned())?;
+    // TOML's literal strings have no escapes, as paths of Windows want it.
+    let runner = format!("['{}', 'run-test']", xtask.display());
+    Ok(["--config".to_owned(), format!("target.'cfg(all())'.runner = {runner}")])
+}
+
+/// The test target that a binary is of: its file's name without the hash that cargo puts behind it.
+fn target(program: &Path) -> &str {
+    let stem = program.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
+    stem.rsplit_once('-').map_or(stem, |(target, _)| target)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn binaries_are_known_without_their_hashes() {
+        assert_eq!(target(Path::new("target/debug/deps/ops-09f4a0eee8076a3a")), "ops");
+        assert_eq!(target(Path::new("mlx_vulkan-0f")), "mlx_vulkan");
+        assert_eq!(target(Path::new("/tmp/rustdoctest/rust_out")), "rust_out");
+    }
+}
