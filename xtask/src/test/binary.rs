@@ -6,12 +6,12 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Binaries whose time is that of the software device's compiler: they make thousands of kernels, and run most
-/// of them on a few elements.
+/// Binaries whose time is that of the software device's compiler: they make thousands of kernels, and run
+/// most of them on a few elements.
 const COMPILING: [&str; 3] = ["ops", "transforms", "fusion"];
 
-/// What makes lavapipe compile sooner, at the price of slower kernels, unless the caller has set it: loops stay
-/// loops, and LLVM optimizes nothing. GPUs are not affected.
+/// What makes lavapipe compile sooner, at the price of slower kernels, unless the caller has set it: loops
+/// stay loops, and LLVM optimizes nothing. GPUs are not affected.
 const SOONER: [(&str, &str); 2] =
     [("MLX_VK_ENABLE_SOFTWARE_UNROLL", "0"), ("GALLIVM_PERF", "nopt")];
 
