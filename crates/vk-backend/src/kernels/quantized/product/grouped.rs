@@ -1,0 +1,80 @@
+//! Products of single rows that pick a matrix each: rows that pick the same one are multiplied together.
+
+use mlx_vulkan_core::Result;
+
+use super::{
+    operands::{Operands, fragment_of},
+    tiles,
+};
+use crate::{
+    kernels::{
+        Ctx,
+        matmul::{
+            groups,
+            planner::{self, Gemm},
+        },
+        operands::Picks,
+    },
+    runtime::stats,
+};
+
+/// How rows that pick a matrix each are multiplied by groups.
+pub(super) struct Grouped {
+    gemm: Gemm,
+    /// Tiles unpack weights for themselves.
+    packed: bool,
+}
+
+impl Grouped {
+    /// How rows that pick a matrix each are multiplied by groups, if that serves them.
+    pub(super) fn plan(ctx: &Ctx<'_>, o: &Operands) -> Option<Self> {
+        let (p, picks) = (&o.product, o.picks.as_ref()?);
+        if p.rows != 1 || [p.outputs, p.inner].iter().any(|&s| s >= 1 << 31) {
+            return None;
+        }
+        let fragment = fragment_of(ctx, o.packing, o.dtype, p)
+            .filter(|_| groups::is_near(picks, p.inner * o.dtype.size()));
+        let plan =
+            |packed| planner::grouped(picks, p.outputs, fragment, packed, ctx.capabilities());
+        let dense = dequantizes_stack(ctx, o, picks).then(|| plan(false)).flatten();
+        let dense = dense.filter(|dense| matches!(dense, Gemm::Matrix(..)));
+        let packed = dense.is_none();
+        let gemm = dense.or_else(|| plan(true))?;
+        stats::hit(ctx.config(), "qmm", || {
+            let way = if packed { "packed" } else { "dequantized" };
+            format!("grouped {way} {gemm:?} {}x{}x{}", picks.batches, p.outputs, p.inner)
+        });
+        Some(Grouped { gemm, packed })
+    }
+
+    /// Encodes the product of rows that pick a matrix each by tiles of rows that pick the same one.
+    ///
+    /// # Errors
+    /// As of [`tiles`].
+    pub(super) fn encode(self, ctx: &mut Ctx<'_>, mut o: Operands) -> Result<()> {
+        let Grouped { gemm, packed } = self;
+        let Some(picks) = &mut o.picks else { unreachable!("groups are made of picks") };
+        picks.tiles = Some(groups::tiles(ctx, picks, gemm)?);
+        (o.product.rows, o.product.batches) = (picks.batches, 1);
+        if packed { tiles::packed(ctx, &o, gemm) } else { tiles::dequantized(ctx, &o, gemm) }
+    }
+}
+
+/// Rows of a matrix on average from which a stack of small floats is dequantized into memory before its
+/// product, and the share of the device's memory that this may take.
+const STACK_ROWS: usize = 32;
+const STACK_SHARE: u64 = 32;
+
+/// Whether all matrices are dequantized once instead of by every tile of rows.
+fn dequantizes_stack(ctx: &Ctx<'_>, o: &Operands, picks: &Picks) -> bool {
+    let (p, matrices) = (&o.product, picks.counts[1]);
+    let bytes = [matrices, p.outputs, p.inner, o.dtype.size()]
+        .iter()
+        .fold(1u64, |bytes, &size| bytes.saturating_mul(size as u64));
+    o.packing.affine().is_none()
+        && p.transpose
+        && p.inner.is_multiple_of(8)
+        && o.x.is_aligned(16)
+        && picks.batches >= STACK_ROWS * matrices
+        && bytes <= ctx.capabilities().device_memory / STACK_SHARE
+}

@@ -1,0 +1,104 @@
+//! `x @ w` with quantized `w`: which kernel serves a product, and what encodes it.
+
+mod grouped;
+mod operands;
+mod rows;
+mod tiles;
+
+use mlx_vulkan_core::{Array, Result, backend::Output, primitives::Packing};
+
+use crate::{
+    kernels::{
+        Ctx,
+        matmul::planner::listed,
+        matvec,
+        quantized::planner::{self, QuantizedPlan},
+    },
+    runtime::stats,
+};
+use grouped::Grouped;
+use operands::Operands;
+
+pub(in crate::kernels) use tiles::MATRIX;
+
+/// Encodes the product.
+///
+/// # Errors
+/// When memory or the device fails, or an axis is over 2^31.
+pub(in crate::kernels) fn eval(
+    ctx: &mut Ctx<'_>,
+    packing: Packing,
+    transpose: bool,
+    inputs: &[Array],
+    output: &mut Output,
+) -> Result<()> {
+    let result = ctx.output(output)?;
+    if output.size() == 0 {
+        return Ok(());
+    }
+    let o = Operands::new(ctx, packing, transpose, inputs, output, result)?;
+    run(ctx, &o, output)
+}
+
+/// Encodes the products of matrices that indices pick; where those on the right are sorted, rows that pick
+/// the same one are neighbours.
+///
+/// # Errors
+/// As [`eval`].
+pub(in crate::kernels) fn gather(
+    ctx: &mut Ctx<'_>,
+    packing: Packing,
+    transpose: bool,
+    sorted: bool,
+    inputs: &[Array],
+    output: &mut Output,
+) -> Result<()> {
+    let result = ctx.output(output)?;
+    if output.size() == 0 {
+        return Ok(());
+    }
+    let o = Operands::gathered(ctx, packing, transpose, inputs, output, result)?;
+    match sorted.then(|| Grouped::plan(ctx, &o)).flatten() {
+        Some(plan) => plan.encode(ctx, o),
+        None => run(ctx, &o, output),
+    }
+}
+
+fn run(ctx: &mut Ctx<'_>, o: &Operands, output: &Output) -> Result<()> {
+    let (p, bits) = (o.product, o.packing.bits());
+    if [p.rows, p.outputs, p.inner].iter().any(|&s| s >= 1 << 31) {
+        return Err(ctx.unsupported_output(output, "an axis has 2^31 elements or more"));
+    }
+    let plan = planner::plan(&p, ctx.capabilities(), ctx.config());
+    stats::hit(ctx.config(), "qmm", || {
+        format!("{plan:?} {}x{}x{} b{bits} g{}", p.rows, p.outputs, p.inner, o.packing.group_size())
+    });
+    if let Some(gate) = planner::closed(&p, ctx.capabilities(), ctx.config()) {
+        let rows = stats::row_bucket(p.rows);
+        stats::reject(ctx.config(), "qmm", || {
+            format!("{gate} for rows {rows}, {}x{} b{bits}", p.outputs, p.inner)
+        });
+    }
+    let several = rows::is_describable(o).then(|| rows::fused(o));
+    if let Some(several) = several.filter(|fused| matvec::on_rows(ctx, fused).is_some()) {
+        return matvec::encode(ctx, &several, &o.reads(), &[o.result.region]);
+    }
+    match plan {
+        QuantizedPlan::MatVec { team, .. } if team.subgroups && rows::is_fusable(ctx, o) => {
+            matvec::encode(ctx, &rows::fused(o), &o.reads(), &[o.result.region])
+        }
+        QuantizedPlan::MatVec { team, workgroup, rows, outputs } => {
+            rows::mat_vec(ctx, o, team, workgroup, rows, outputs)
+        }
+        QuantizedPlan::VecMat { rows } if o.picks.is_none() => rows::vec_mat(ctx, o, rows),
+        QuantizedPlan::VecMat { .. } => {
+            tiles::packed(ctx, o, listed(p.rows, p.outputs, p.batches, false, ctx.capabilities()))
+        }
+        QuantizedPlan::Gemm(_) if o.picks.is_some() => {
+            tiles::packed(ctx, o, listed(p.rows, p.outputs, p.batches, false, ctx.capabilities()))
+        }
+        QuantizedPlan::Gemm(gemm) => tiles::packed(ctx, o, gemm),
+        QuantizedPlan::Dense(gemm) if o.x.is_aligned(16) => tiles::dequantized(ctx, o, gemm),
+        QuantizedPlan::Dense(gemm) => tiles::packed(ctx, o, gemm),
+    }
+}
