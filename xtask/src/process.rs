@@ -25,6 +25,11 @@ pub(crate) fn cargo<S: AsRef<OsStr>>(args: impl IntoIterator<Item = S>) -> Comma
     command
 }
 
+/// Sets variables of a command that the caller has not set.
+pub(crate) fn default_envs(command: &mut Command, variables: &[(&str, &str)]) {
+    command.envs(variables.iter().copied().filter(|(name, _)| env::var_os(name).is_none()));
+}
+
 /// A command as one would type it.
 pub(crate) fn shown(command: &Command) -> String {
     let program = PathBuf::from(command.get_program());

@@ -8,7 +8,6 @@ use crate::model;
 use crate::process;
 use crate::setup::{self, component::Purpose};
 use counts::Counts;
-use std::env;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -153,7 +152,7 @@ fn command(leg: &Leg, args: &Args, model: &Path) -> Result<Command> {
     command.args(binary::through_xtask()?);
     let (of_cargo, of_tests) = args.split();
     command.args(selection).args(of_cargo).arg("--").args(output).args(of_tests).args(leg.left_out);
-    command.envs(DEFAULTS.into_iter().filter(|(name, _)| env::var_os(name).is_none()));
+    process::default_envs(&mut command, &DEFAULTS);
     command.envs(COMMON).envs(leg.environment.iter().copied());
     command.env("MLX_TEST_MODEL", model);
     Ok(command)

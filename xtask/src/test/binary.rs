@@ -1,6 +1,7 @@
 //! One test binary: cargo runs each through `cargo xtask run-test`, which knows what is best for it.
 
 use crate::error::{Context, Error, Result};
+use crate::process;
 use std::env;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -27,7 +28,7 @@ pub(crate) fn main(args: &Args) -> Result<()> {
     let mut command = Command::new(&args.program);
     command.args(&args.of_program);
     if COMPILING.contains(&target(&args.program)) {
-        command.envs(SOONER.into_iter().filter(|(name, _)| env::var_os(name).is_none()));
+        process::default_envs(&mut command, &SOONER);
     }
     let status = command.status().context(|| format!("cannot run {}", args.program.display()))?;
     match status.code() {

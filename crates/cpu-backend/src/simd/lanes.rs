@@ -9,8 +9,8 @@ pub(crate) trait Lanes: Copy + Default + Send + Sync + 'static {
     /// As many bfloat16 add up to any finite element exactly: its upper 16 bits as float32, then
     /// those of what is left.
     const PARTS: usize;
-    /// Signed bytes that an element is split into: off by 2^-16 or 2^-24 of the largest one, it is still more
-    /// exact than its dtype.
+    /// Signed bytes that an element is split into: with two it is off by 2^-16 of the largest one of its
+    /// group, with three by 2^-24.
     const BYTES: usize;
 
     /// Loads sixteen elements.
