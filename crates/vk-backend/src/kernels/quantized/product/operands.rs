@@ -47,14 +47,7 @@ impl Operands {
         let (x, parts) = (&inputs[0], &inputs[1..]);
         let last = output.shape.len() - 1;
         let batches = output.shape[..last - 1].iter().product::<usize>();
-        let mut product = QuantizedProduct {
-            rows: x.dim(-2),
-            outputs: output.shape[last],
-            inner: x.dim(-1),
-            batches,
-            transpose,
-            fragment: None,
-        };
+        let mut product = sizes(x, output, batches, transpose);
         product.fragment = fragment_of(ctx, packing, output.dtype, &product);
         // Batches that share a matrix see their rows as one: heads of queries over the heads of a quantized
         // cache, say. Copied are whole arrays, whose first matrix is all that there is if all batches share
@@ -100,14 +93,7 @@ impl Operands {
             unreachable!("a gathered product has five inputs at least")
         };
         let picks = Picks::new(ctx, [lhs, rhs], [x, &parts[0]])?;
-        let product = QuantizedProduct {
-            rows: x.dim(-2),
-            outputs: output.shape[output.shape.len() - 1],
-            inner: x.dim(-1),
-            batches: picks.batches,
-            transpose,
-            fragment: None,
-        };
+        let product = sizes(x, output, picks.batches, transpose);
         let [words, scales, biases] = quantized::operands(parts, |part| copy::dense(ctx, part))?;
         Ok(Operands {
             x: copy::dense(ctx, x)?,
@@ -167,6 +153,18 @@ impl Operands {
         let (first, second) = if order_matrix_first { (matrix, x) } else { (x, matrix) };
         let walk = Walk::new(&[p.batches], [&[first], &[second], &[0]]);
         Ok((walk.ndim(), ctx.args(&walk.pack())?))
+    }
+}
+
+/// Sizes of a product with `x`, so far without cooperative matrices.
+fn sizes(x: &Array, output: &Output, batches: usize, transpose: bool) -> QuantizedProduct {
+    QuantizedProduct {
+        rows: x.dim(-2),
+        outputs: output.shape[output.shape.len() - 1],
+        inner: x.dim(-1),
+        batches,
+        transpose,
+        fragment: None,
     }
 }
 

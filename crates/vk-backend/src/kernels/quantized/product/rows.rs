@@ -3,12 +3,15 @@
 use mlx_vulkan_core::Result;
 
 use super::operands::Operands;
-use crate::kernels::{
-    Ctx, Dispatch,
-    layouts::{matvec_vecmat, quantized_qmv as qmv},
-    matvec::{self, Format, Fused, Weights, planner},
-    quantized::format_of,
-    team::Team,
+use crate::{
+    kernels::{
+        Ctx, Dispatch,
+        layouts::{matvec_vecmat, quantized_qmv as qmv},
+        matvec::{self, Format, Fused, Weights, planner},
+        quantized::format_of,
+        team::Team,
+    },
+    runtime::pipelines::PipelineOf,
 };
 
 /// Whether it is a product that fusions know: with one matrix, aligned.
@@ -89,20 +92,9 @@ pub(super) fn mat_vec(
     let constants =
         qmv::Constants { workgroup, dtype, bits, group, subgroup, rows, outputs, aligned, format };
     let pipeline = ctx.team_pipeline(kernel, &constants, team);
-    let caps = ctx.capabilities();
     let blocks = p.outputs.div_ceil(outputs as usize) as u64;
-    let groups = [
-        caps.groups_1d(blocks, u64::from(team.teams(workgroup))),
-        push.rows.div_ceil(rows).min(caps.max_groups[1]),
-        push.batches.min(caps.max_groups[2]),
-    ];
-    ctx.dispatch(&Dispatch {
-        pipeline: &pipeline,
-        push: &push,
-        groups,
-        reads: &o.reads(),
-        writes: &[o.result.region],
-    })
+    let across = ctx.capabilities().groups_1d(blocks, u64::from(team.teams(workgroup)));
+    dispatch(ctx, o, &pipeline, &push, [across, rows])
 }
 
 /// Rows of the matrix one after the other, for its columns; the matrix is not transposed.
@@ -128,8 +120,7 @@ pub(super) fn vec_mat(ctx: &mut Ctx<'_>, o: &Operands, rows: u32) -> Result<()> 
         ndim,
         ..matvec_vecmat::Push::default()
     };
-    let caps = ctx.capabilities();
-    let (workgroup, across) = matvec::strided::vec_mat_threads(caps, p.outputs);
+    let (workgroup, across) = matvec::strided::vec_mat_threads(ctx.capabilities(), p.outputs);
     let (bits, group) = (o.packing.bits() as u32, o.packing.group_size() as u32);
     let (dtype, vectors) = (o.dtype as u32, rows);
     let (flags, format) = (0, format_of(o.packing));
@@ -137,15 +128,24 @@ pub(super) fn vec_mat(ctx: &mut Ctx<'_>, o: &Operands, rows: u32) -> Result<()> 
         matvec_vecmat::Constants { workgroup, dtype, flags, vectors, across, bits, group, format };
     let pipeline = ctx.pipeline(matvec_vecmat::QUANTIZED_VECMAT, &constants);
     let blocks = p.outputs.div_ceil(8 * across as usize) as u64;
-    let groups = [
-        caps.groups_1d(blocks, 1),
-        push.vectors.div_ceil(rows).min(caps.max_groups[1]),
-        push.batches.min(caps.max_groups[2]),
-    ];
+    let across = ctx.capabilities().groups_1d(blocks, 1);
+    dispatch(ctx, o, &pipeline, &push, [across, rows])
+}
+
+/// Encodes so many workgroups across the outputs for as many rows at a time.
+fn dispatch<P: bytemuck::Pod>(
+    ctx: &mut Ctx<'_>,
+    o: &Operands,
+    pipeline: &PipelineOf<P>,
+    push: &P,
+    [across, rows]: [u32; 2],
+) -> Result<()> {
+    let (p, most) = (&o.product, ctx.capabilities().max_groups);
+    let down = (p.rows as u32).div_ceil(rows).min(most[1]);
     ctx.dispatch(&Dispatch {
-        pipeline: &pipeline,
-        push: &push,
-        groups,
+        pipeline,
+        push,
+        groups: [across, down, (p.batches as u32).min(most[2])],
         reads: &o.reads(),
         writes: &[o.result.region],
     })
