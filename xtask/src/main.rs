@@ -37,7 +37,7 @@ struct Args {
 enum Task {
     /// Fetch SmolLM2 and generate text with it, on Vulkan unless told otherwise
     Generate(generate::Args),
-    /// Run the whole test suite, as on unified memory, as on a discrete GPU, and under the validation layers
+    /// Run the whole test suite, as on unified memory, and as on a discrete GPU under the validation layers
     Test(test::Args),
     /// Run a test binary for cargo, as the suite does
     #[command(hide = true)]
@@ -118,7 +118,7 @@ mod tests {
         assert!(parse(&["tset"]).unwrap_err().contains("tset"));
         assert!(parse(&["shaders", "--chekc"]).unwrap_err().contains("--check"));
         assert!(parse(&["oracle", "--seeds", "many"]).unwrap_err().contains("many"));
-        assert!(parse(&["test", "--leg", "nightly"]).unwrap_err().contains("validation"));
+        assert!(parse(&["test", "--leg", "nightly"]).unwrap_err().contains("discrete"));
         assert!(parse(&["setup", "shader"]).unwrap_err().contains("shader-macros"));
         assert!(parse(&["bench", "speed"]).unwrap_err().contains("dispatch"));
     }

@@ -373,6 +373,11 @@ impl Encoder {
 
     fn transfer(&mut self, transfer: Transfer) -> Result<()> {
         self.flush()?;
+        self.transfer_first(transfer)
+    }
+
+    /// Encodes a transfer before what was put off, which must not touch the same memory.
+    fn transfer_first(&mut self, transfer: Transfer) -> Result<()> {
         self.open()?;
         self.ops += 1;
         self.bytes += transfer.write.bytes;

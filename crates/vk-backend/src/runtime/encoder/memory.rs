@@ -76,7 +76,8 @@ impl Encoder {
         allocation.touch(self.open_tick());
         guard.buffer_offsets().into_iter().try_for_each(|to| {
             let command = Command::Copy { from: guards.source(), to, bytes: GUARD };
-            self.transfer(Transfer { command, read: None, write: guard.region() })
+            // What was put off holds its memory, so none of it is new, and it stays whole.
+            self.transfer_first(Transfer { command, read: None, write: guard.region() })
         })
     }
 }
