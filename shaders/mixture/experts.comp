@@ -48,10 +48,11 @@ void paired(uint pick, uint first, uint tail) {
     }
 }
 
+// All of the workgroup works on the same outputs: a token has few of them.
 void summed(uint token, uint first, uint tail) {
-    uint parts = row_parts(inner);
+    uint parts = row_parts(inner), lane = gl_SubgroupID * SUBGROUP + gl_SubgroupInvocationID;
     // Picks' parts one after another, so that short rows leave no lane idle.
-    for (uint i = TEAM_LANE; i < parts * per_token; i += TEAM_SIZE) {
+    for (uint i = lane; i < parts * per_token; i += gl_WorkGroupSize.x) {
         uint pick = token * per_token + i / parts;
         float share = fetch(DTYPE, at(DTYPE, shares, int64_t(pick)));
         add_part(matrix(0u), i % parts, x_at(pick), 0u, expert(pick) + uint64_t(first), tail, share, 0u);
@@ -64,8 +65,9 @@ void outputs_of(uint row, uint block) {
     if (AFTER == SUM) summed(row, first, tail);
     else paired(row, first, tail);
     [[unroll]] for (uint r = 0u; r < OUTPUTS; ++r) {
-        float sum = team_sum(total[r]), second = AFTER == SUM ? 0.0 : team_sum(total[OUTPUTS + r]);
-        if (TEAM_LANE != r % TEAM_SIZE || r > tail) continue;
+        float sum = AFTER == SUM ? group_sum(total[r]) : team_sum(total[r]), second = 0.0;
+        if (AFTER != SUM) second = team_sum(total[OUTPUTS + r]);
+        if (TEAM_LANE != r % TEAM_SIZE || r > tail || AFTER == SUM && gl_SubgroupID != 0u) continue;
         sum += AFTER == SUM ? bias_of_sum(row, first + r) : bias_of(0u, row, first + r);
         if (AFTER != SUM) second += bias_of(1u, row, first + r);
         int64_t to = int64_t(uint64_t(row) * uint64_t(outputs) + uint64_t(first + r));
@@ -78,6 +80,7 @@ void outputs_of(uint row, uint block) {
 
 void main() {
     uint blocks = (outputs + OUTPUTS - 1u) / OUTPUTS, rows = AFTER == SUM ? tokens : tokens * per_token;
+    uint first = AFTER == SUM ? gl_WorkGroupID.x : TEAM_ID, step = AFTER == SUM ? gl_NumWorkGroups.x : TEAM_COUNT;
     for (uint row = gl_WorkGroupID.y; row < rows; row += gl_NumWorkGroups.y)
-        for (uint block = TEAM_ID; block < blocks; block += TEAM_COUNT) outputs_of(row, block);
+        for (uint block = first; block < blocks; block += step) outputs_of(row, block);
 }

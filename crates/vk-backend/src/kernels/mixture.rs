@@ -162,13 +162,14 @@ pub(crate) fn experts(ctx: &mut Ctx<'_>, e: &Experts) -> Result<()> {
         inner: e.inner as u32,
         experts: e.experts as u32,
     };
-    let rows = match e.after {
-        After::Sum { .. } => e.tokens as u32,
-        After::Store { .. } | After::Gate => (e.tokens * e.per_token) as u32,
+    let (rows, teams) = match e.after {
+        After::Sum { .. } => (e.tokens, 1),
+        After::Store { .. } | After::Gate => (e.tokens * e.per_token, team.teams(workgroup)),
     };
+    let rows = rows as u32;
     let blocks = push.outputs.div_ceil(constants.outputs);
     let groups = [
-        caps.groups_1d(u64::from(blocks), u64::from(team.teams(workgroup))),
+        caps.groups_1d(u64::from(blocks), u64::from(teams)),
         rows.min(caps.max_groups[1]),
         1,
     ];
