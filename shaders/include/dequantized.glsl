@@ -33,6 +33,7 @@ vec4 dequantized4(vec4 q, vec2 pair) {
 
 // What the fields of an octet stand for.
 void dequantized8(uvec2 p, vec2 pair, out vec4 low, out vec4 high) {
-    low = dequantized4(elements8_low(p), pair);
-    high = dequantized4(elements8_high(p), pair);
+    elements8(p, low, high);
+    low = dequantized4(low, pair);
+    high = dequantized4(high, pair);
 }

@@ -5,7 +5,12 @@
 //   SLOTS: chunks of the matrix that are held at a time, each with RESULTS rows' words, scales and biases;
 //   PITCH, CHUNKS: octets and chunks from one row in shared memory to the next;
 //   MOST_OCTETS, MOST_CHUNKS: of all rows;
-//   FLOATS: defined where the matrices are of small floats, which needs packed.glsl.
+//   FLOATS: defined where the matrices are of small floats.
+#ifdef FLOATS
+// No two formats agree in both.
+#define FORMAT (BITS == 8u ? MXFP8 : GROUP == 16u ? NVFP4 : MXFP4)
+#include "packed.glsl"
+#endif
 
 const bool DENSE = BITS >= 16u;
 const uint CHUNK = DENSE ? 8u : WIDE ? 64u : 32u; // elements of a lane at a time
@@ -14,8 +19,10 @@ const uint QUADS_PER_OCTET = DTYPE == FLOAT32 ? 2u : 1u;
 // Whether nobody asks for sums of the rows' elements: there are no biases that they would be multiplied with.
 #ifdef FLOATS
 #define NO_SUMS true
+const uint SCALE_BYTES = 1u;
 #else
 #define NO_SUMS DENSE
+const uint SCALE_BYTES = DTYPE == FLOAT32 ? 4u : 2u;
 #endif
 
 shared uvec4 staged[MOST_OCTETS * QUADS_PER_OCTET];   // the rows
@@ -25,8 +32,7 @@ shared vec2 staged_sums[NO_SUMS ? 1u : MOST_CHUNKS];
 // four are multiplied with four fields by one instruction, exactly. That is as good as float16 holds the
 // largest element.
 #if DOTS == 1
-const uint NO_BYTES = BITS & ~12u; // zero for 4 and 8
-const bool INT8_ROWS = NO_BYTES == 0u && DTYPE != FLOAT32;
+const bool INT8_ROWS = BITS < 16u && DTYPE != FLOAT32;
 #else
 const bool INT8_ROWS = false;
 #endif
@@ -178,10 +184,70 @@ uvec2 split_units(uint even, uint odd) {
 // Those of four elements in the order of the fields that they are multiplied with.
 uvec2 split_quad(vec4 x, float per) { return split_units(units(x.xz, per), units(x.yw, per)); }
 
-// Fields of an octet, as signed bytes: the even and the odd ones, or 128 less than fields of 8 bits.
-uvec2 bytes_of(uint word) {
+// Fields of 2 and 3 bits become bytes by slices. A quarter of UNIT elements takes QUARTER bytes, 1 or 3, so that
+// byte i of the first quarter and those of the others lie in different bytes of their words: a slice has all
+// four where they are. One rotation then brings a field of each quarter to the end of a byte; quarters 1 and 3
+// are exchanged if QUARTER is 3. Rows are staged in the same order. (5 and 6 bits go so, too, but are slower.)
+const bool SLICED = INT8_ROWS && BITS < 4u;
+const uint QUARTER = BITS % 2u == 1u ? BITS : BITS / 2u, FIELDS = QUARTER * 8u / BITS, UNIT = 4u * FIELDS;
+
+// The bits of a where the mask has ones, those of b elsewhere, as the one instruction that it is.
+uint choose(uint mask, uint a, uint b) { return ((a ^ b) & mask) ^ b; }
+uvec2 choose(uint mask, uvec2 a, uvec2 b) { return ((a ^ b) & mask) ^ b; }
+
+uint rotated_right(uint v, uint bits) { return v >> (bits & 31u) | v << (32u - bits & 31u); }
+
+// Byte i of each quarter of the elements that begin with a word.
+uint slice(uint word, uint i) {
+    uint v = words_of[word + i / 4u];
+    [[unroll]] for (uint byte = i + QUARTER; byte < 4u * QUARTER; byte += QUARTER)
+        v = choose(0xffu << byte % 4u * 8u, words_of[word + byte / 4u], v);
+    return v;
+}
+
+// Field `e` of each quarter as a byte. It may reach into the next slice.
+uint sliced_field(uint word, uint e) {
+    uint bit = e * BITS, left = 8u - bit % 8u, v = slice(word, bit / 8u);
+    if (BITS > left) {
+        uint here = ((1u << left) - 1u) * 0x01010101u;
+        v = choose(rotated_right(here, 32u - bit % 32u), v, slice(word, bit / 8u + 1u));
+    }
+    return rotated_right(v, bit) & FIELD * 0x01010101u;
+}
+
+// The same bytes of two words with one another, and the same halves: what transposes bytes in two steps.
+uvec2 joined_bytes(uvec2 v, uvec2 other, bool second) {
+    return second ? choose(0x00ff00ffu, other >> 8, v) : choose(0x00ff00ffu, v, other << 8);
+}
+uvec2 joined_halves(uvec2 v, uvec2 other, bool second) {
+    return second ? choose(0xffffu, other >> 16, v) : choose(0xffffu, v, other << 16);
+}
+
+// Of transposed bytes, those of quarters 1 and 3 where fields have theirs.
+uvec2 as_sliced(uvec2 v) {
+    return QUARTER % 4u == 3u ? choose(0x00ff00ffu, v, v >> 16 | v << 16) : v;
+}
+
+// The four fields of a chunk of row o that begin with element e, as bytes in their order: two pairs, and then
+// the fields of each, move apart.
+uint four_bytes(uint o, uint e) {
+    const uint PAIR = (1u << (2u * BITS & 31u)) - 1u;
+    uint bit = e * BITS, word = o * WORDS + bit / 32u, shift = bit & 31u;
+    uint v = words_of[word] >> shift;
+    if (shift + 4u * BITS > 32u) v |= words_of[word + 1u] << (32u - shift);
+    v = (v & PAIR) | (v << (16u - 2u * BITS) & PAIR << 16);
+    return (v & FIELD * 0x00010001u) | (v << (8u - BITS) & FIELD * 0x01000100u);
+}
+
+// Fields of the octet from element e of a chunk of row o on, as signed bytes: the even and the odd ones of 4
+// bits, 128 less than those of 8, two fields of each quarter in slices, and others in their order.
+uvec2 bytes_of(uint o, uint e) {
+    uint word = o * WORDS + e * BITS / 32u;
+    if (BITS == 4u) return uvec2(words_of[word], words_of[word] >> 4) & 0x0f0f0f0fu;
     if (BITS == 8u) return uvec2(words_of[word], words_of[word + 1u]) ^ 0x80808080u;
-    return uvec2(words_of[word], words_of[word] >> 4) & 0x0f0f0f0fu;
+    if (!SLICED) return uvec2(four_bytes(o, e), four_bytes(o, e + 4u));
+    uint first = e % UNIT / 8u * (8u / FIELDS), unit = o * WORDS + e / UNIT * (UNIT * BITS / 32u);
+    return uvec2(sliced_field(unit, first), sliced_field(unit, first + (FIELDS == 8u ? 4u : 1u)));
 }
 
 // Adds the products of a slot with chunk `chunk` of the rows, in int8.
@@ -192,7 +258,7 @@ void add_int8(uint slot, uint chunk) {
         [[unroll]] for (uint i = 0u; i < ROWS; ++i) {
             uvec4 d = staged[offset_of(i, (chunk * CHUNK + e) / 8u)];
             [[unroll]] for (uint o = 0u; o < RESULTS; ++o) {
-                uvec2 q = bytes_of((slot * RESULTS + o) * WORDS + e * BITS / 32u);
+                uvec2 q = bytes_of(slot * RESULTS + o, e);
                 parts[o * ROWS + i] += ivec2(dot_bytes(q.x, d.x), dot_bytes(q.x, d.y));
                 parts[o * ROWS + i] += ivec2(dot_bytes(q.y, d.z), dot_bytes(q.y, d.w));
             }
@@ -222,26 +288,28 @@ uvec2 scale_codes(uint64_t address) {
     return uvec2(uint(U8(address).v[0]), GROUPS > 1u ? uint(U8(address).v[1]) : 0u);
 }
 
-// The octet of elements e.. of a chunk of row o, the slots' rows counted through.
-void floats(uint o, uint e, out vec4 low, out vec4 high) {
+// The octet of elements e.. of a chunk of row o, the slots' rows counted through, in units.
+void floats(uint o, uint e, out vec4 low, out vec4 high, inout uint not_numbers) {
     uint word = o * WORDS + e * BITS / 32u;
     uvec2 p = uvec2(words_of[word], BITS == 8u ? words_of[word + 1u] : 0u);
-    low = elements8_low(p);
-    high = elements8_high(p);
+    units8(p, low, high);
+    not_numbers |= not_numbers_of(p);
 }
 
 // Adds the products of a slot with chunk `chunk` of the rows. Elements cost more to unpack than rows to load.
 void add_chunk(uint slot, uint chunk) {
     [[unroll]] for (uint g = 0u; g < GROUPS; ++g) {
         vec2 parts[RESULTS * ROWS];
+        uint not_numbers[RESULTS];
         [[unroll]] for (uint i = 0u; i < RESULTS * ROWS; ++i) parts[i] = vec2(0.0);
+        [[unroll]] for (uint o = 0u; o < RESULTS; ++o) not_numbers[o] = 0u;
         [[unroll]] for (uint e = g * GROUP; e < (g + 1u) * GROUP; e += 8u) {
             vec4 low[ROWS], high[ROWS];
             [[unroll]] for (uint i = 0u; i < ROWS; ++i)
                 load_staged(i, (chunk * CHUNK + e) / 8u, low[i], high[i]);
             [[unroll]] for (uint o = 0u; o < RESULTS; ++o) {
                 vec4 q, p;
-                floats(slot * RESULTS + o, e, q, p);
+                floats(slot * RESULTS + o, e, q, p, not_numbers[o]);
                 [[unroll]] for (uint i = 0u; i < ROWS; ++i) {
                     vec2 t = parts[o * ROWS + i];
                     parts[o * ROWS + i] = vec2(dot_add(q, low[i], t.x), dot_add(p, high[i], t.y));
@@ -249,10 +317,10 @@ void add_chunk(uint slot, uint chunk) {
             }
         }
         [[unroll]] for (uint o = 0u; o < RESULTS; ++o) {
-            float scale = scale_of(affine_of[slot * RESULTS + o][g]);
+            float scale = scale_of_sum(affine_of[slot * RESULTS + o][g], not_numbers[o]);
             [[unroll]] for (uint i = 0u; i < ROWS; ++i) {
                 vec2 t = parts[o * ROWS + i];
-                total[o * ROWS + i] = fma(scale, t.x + t.y, total[o * ROWS + i]);
+                total[o * ROWS + i] = fma(scale, (t.x + t.y) * ELEMENT_UNIT, total[o * ROWS + i]);
             }
         }
     }

@@ -7,45 +7,64 @@ const uint AFFINE = 0, MXFP4 = 1, NVFP4 = 2, MXFP8 = 3;
 // Bytes of a row of so many elements.
 uint64_t row_bytes(uint width) { return uint64_t(width / 8u) * BITS; }
 
-// Twice the value of an e2m1 number. Its size's bits become the end of an exponent and the head of a
-// mantissa: from 1.0 on that is the size. Those of 0.0 and 0.5 are 0.5 and 0.75 then, of which twice the
-// number less 1.0 makes what they are. The smaller of both is right for all.
-float e2m1_twice(uint code) {
-    float size = uintBitsToFloat(0x3f800000u + ((code & 7u) << 22));
-    size = min(size, fma(size, 2.0, -2.0));
-    return uintBitsToFloat(floatBitsToUint(size) ^ ((code & 8u) << 28));
+// Small floats are read as halves, two of a word at a time: their exponents and mantissas become the ends of a
+// half's exponent and the heads of its mantissa. What stands there is the number in units of a power of two,
+// subnormal numbers included.
+const float ELEMENT_UNIT = FORMAT == AFFINE ? 1.0 : FORMAT == MXFP8 ? 256.0 : 16384.0;
+
+// The e2m1 numbers that end with bits 15 and 31 of a word, in units.
+vec2 e2m1_pair(uint w) { return unpackHalf2x16((w & 0x80008000u) | ((w >> 3) & 0x0e000e00u)); }
+
+// The e4m3 numbers there, in units. The largest code, which is not a number, becomes the next one.
+vec2 e4m3_pair(uint w) { return unpackHalf2x16((w & 0x80008000u) | ((w >> 1) & 0x3f803f80u)); }
+const float NO_E4M3 = 1.875; // that next one, in units
+
+// The elements of an octet in units, for who multiplies sums with scale_of_sum and these.
+void units8(uvec2 p, out vec4 low, out vec4 high) {
+    if (FORMAT == AFFINE) {
+        low = fields8_low(p);
+        high = fields8_high(p);
+    } else if (FORMAT == MXFP8) {
+        vec2 a = e4m3_pair(p.x << 8), b = e4m3_pair(p.x), c = e4m3_pair(p.y << 8), d = e4m3_pair(p.y);
+        low = vec4(a.x, b.x, a.y, b.y);
+        high = vec4(c.x, d.x, c.y, d.y);
+    } else {
+        vec2 a = e2m1_pair(p.x << 12), b = e2m1_pair(p.x << 8), c = e2m1_pair(p.x << 4), d = e2m1_pair(p.x);
+        low = vec4(a.x, b.x, c.x, d.x);
+        high = vec4(a.y, b.y, c.y, d.y);
+    }
 }
 
-// The value of an e4m3 number. Sizes under 2^-6 are twice what their bits are above those of 2^-7, so that no
-// subnormal is met, which devices may take for zero.
-float e4m3(uint code) {
-    uint size = code & 0x7fu;
-    float value = uintBitsToFloat(0x3c000000u + (size << 20));
-    value = size < 8u ? 2.0 * (value - 0.0078125) : value;
-    value = size == 0x7fu ? uintBitsToFloat(0x7fc00000u) : value;
-    return uintBitsToFloat(floatBitsToUint(value) ^ ((code & 0x80u) << 24));
+#define NOT_A_NUMBER uintBitsToFloat(0x7fc00000u)
+
+// The elements of an octet.
+void elements8(uvec2 p, out vec4 low, out vec4 high) {
+    units8(p, low, high);
+    if (FORMAT == MXFP8) {
+        low = mix(low, vec4(NOT_A_NUMBER), equal(abs(low), vec4(NO_E4M3)));
+        high = mix(high, vec4(NOT_A_NUMBER), equal(abs(high), vec4(NO_E4M3)));
+    }
+    low *= ELEMENT_UNIT;
+    high *= ELEMENT_UNIT;
 }
 
-// Field `e` of an octet as a number; that of an e2m1 number is twice its value, which its scale makes up for.
-float element8(uvec2 p, uint e) {
-    uint field = field8(p, e);
-    if (FORMAT == AFFINE) return exact_float(field);
-    return FORMAT == MXFP8 ? e4m3(field) : e2m1_twice(field);
+// Has the highest bits of bytes that are no numbers, and bits that say nothing. Many can be joined.
+uint not_numbers_of(uvec2 p) {
+    if (FORMAT != MXFP8) return 0u;
+    uvec2 next = (p & 0x7f7f7f7fu) + 0x01010101u;
+    return next.x | next.y;
 }
 
-vec4 elements8_low(uvec2 p) {
-    return vec4(element8(p, 0u), element8(p, 1u), element8(p, 2u), element8(p, 3u));
-}
-
-vec4 elements8_high(uvec2 p) {
-    return vec4(element8(p, 4u), element8(p, 5u), element8(p, 6u), element8(p, 7u));
-}
-
-// The scale of small floats that a code stands for, as their elements want it.
+// The scale of small floats that a code stands for.
 float scale_of(uint code) {
-    if (FORMAT == NVFP4) return 0.5 * e4m3(code);
-    float power = uintBitsToFloat(max(code << 23, 1u << 22));
-    return FORMAT == MXFP4 ? 0.5 * power : power;
+    if (FORMAT != NVFP4) return uintBitsToFloat(max(code << 23, 1u << 22));
+    float scale = e4m3_pair(code << 8).x;
+    return abs(scale) == NO_E4M3 ? NOT_A_NUMBER : 256.0 * scale;
+}
+
+// The scale of a sum of units8, not a number if one of these was none.
+float scale_of_sum(uint code, uint not_numbers) {
+    return (not_numbers & 0x80808080u) != 0u ? NOT_A_NUMBER : scale_of(code);
 }
 
 float float_scale(uint64_t scales, int64_t group) { return scale_of(uint(AT_U8(scales, group))); }

@@ -132,31 +132,38 @@ void add_chunk(Matrix w, uint chunk, uint64_t x_row, uint last_row, uint64_t fir
 const uint FLOAT_WORDS = GROUP * BITS / 32u;
 
 void load_floats(uint64_t address, uint to) {
-    [[unroll]] for (uint i = 0u; i < FLOAT_WORDS; i += 2u) {
-        uvec2 p;
-        if ((ALIGNED & 2u) != 0u) p = V2(address).v[i / 2u];
-        else p = uvec2(U32(address).v[i], U32(address).v[i + 1u]);
-        packed_words[to + i] = p.x;
-        packed_words[to + i + 1u] = p.y;
+    if ((ALIGNED & 2u) == 0u) {
+        [[unroll]] for (uint i = 0u; i < FLOAT_WORDS; ++i) packed_words[to + i] = U32(address).v[i];
+    } else if (FLOAT_WORDS % 4u == 0u) {
+        [[unroll]] for (uint i = 0u; i < FLOAT_WORDS; i += 4u) {
+            uvec4 p = V4(address).v[i / 4u];
+            [[unroll]] for (uint e = 0u; e < 4u; ++e) packed_words[to + i + e] = p[e];
+        }
+    } else {
+        uvec2 p = V2(address).v[0];
+        packed_words[to] = p.x;
+        packed_words[to + 1u] = p.y;
     }
 }
 
-// The octet of elements e.. of a group of output r.
-void floats(uint r, uint e, out vec4 low, out vec4 high) {
+// The octet of elements e.. of a group of output r, in units.
+void floats(uint r, uint e, out vec4 low, out vec4 high, inout uint not_numbers) {
     uint word = r * BITS + e * BITS / 32u;
     uvec2 p = uvec2(packed_words[word], BITS == 8u ? packed_words[word + 1u] : 0u);
-    low = elements8_low(p);
-    high = elements8_high(p);
+    units8(p, low, high);
+    not_numbers |= not_numbers_of(p);
 }
 
 // Adds the products of a group of small floats.
 void add_group(Matrix w, uint group, uint64_t x_row, uint last_row, uint64_t first, uint tail, float weight,
     uint to) {
-    float scale[OUTPUTS], part[OUTPUTS * ROWS];
+    uint code[OUTPUTS], not_numbers[OUTPUTS];
+    float part[OUTPUTS * ROWS];
     [[unroll]] for (uint r = 0u; r < OUTPUTS; ++r) {
         uint64_t row = first + uint64_t(min(r, tail));
         load_floats(w.words + row * row_bytes(w.inner) + uint64_t(group) * (FLOAT_WORDS * 4u), r * BITS);
-        scale[r] = weight * float_scale(w.scales, int64_t(row * uint64_t(w.inner / GROUP) + uint64_t(group)));
+        code[r] = uint(AT_U8(w.scales, int64_t(row * uint64_t(w.inner / GROUP) + uint64_t(group))));
+        not_numbers[r] = 0u;
     }
     [[unroll]] for (uint i = 0u; i < OUTPUTS * ROWS; ++i) part[i] = 0.0;
     uint64_t x_bytes = uint64_t(w.inner) << float_shift(DTYPE);
@@ -169,14 +176,17 @@ void add_group(Matrix w, uint group, uint64_t x_row, uint last_row, uint64_t fir
                 high[i]);
         [[unroll]] for (uint r = 0u; r < OUTPUTS; ++r) {
             vec4 q, p;
-            floats(r, e, q, p);
+            floats(r, e, q, p, not_numbers[r]);
             [[unroll]] for (uint i = 0u; i < ROWS; ++i)
                 part[r * ROWS + i] = dot_add(p, high[i], dot_add(q, low[i], part[r * ROWS + i]));
         }
     }
-    [[unroll]] for (uint r = 0u; r < OUTPUTS; ++r)
+    [[unroll]] for (uint r = 0u; r < OUTPUTS; ++r) {
+        float scale = weight * scale_of_sum(code[r], not_numbers[r]);
         [[unroll]] for (uint i = 0u; i < ROWS; ++i)
-            total[to + r * ROWS + i] = fma(scale[r], part[r * ROWS + i], total[to + r * ROWS + i]);
+            total[to + r * ROWS + i] =
+                fma(scale, part[r * ROWS + i] * ELEMENT_UNIT, total[to + r * ROWS + i]);
+    }
 }
 
 // The parts of a row that lanes take, and the products of one of them, times `weight`, which are added to the

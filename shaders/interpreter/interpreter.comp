@@ -7,6 +7,7 @@
 // That takes workgroups that run at the same time, which Vulkan does not promise: waiting is bounded, and who
 // has waited too long leaves a word for the others, who stop as well, and for a dispatch of one workgroup
 // behind this one, which then does everything again under another tag. One workgroup never waits for others.
+// FLOATS: the matrices are of small floats; else affine or dense.
 // Constants: 1 dtype, 2 bits (16: not quantized), 3 group size, 4 subgroup size, 5 features of a head,
 // 6 query heads per key/value head, 7 flags, 8 chunks of twice the length.
 #include "common.glsl"
@@ -129,7 +130,7 @@ void aim(uint block) {
     uvec2 strides = quad(ENDS_AND_STRIDES).zw;
     asked_words = first_address(at_) + uint64_t(real * strides.x + chunk * (WORDS * 4u));
     if (DENSE) return;
-    uint64_t affine = uint64_t(real * strides.y + chunk * CHUNK / GROUP * 2u);
+    uint64_t affine = uint64_t(real * strides.y + chunk * CHUNK / GROUP * SCALE_BYTES);
     asked_scales = second_address(at_) + affine;
     asked_biases = first_address(quad(m + 1u)) + affine;
 }
@@ -141,16 +142,20 @@ void ask(uint slot) {
     uint lanes = slot == 1u && asked_chunk + team_lanes() < chunks ? team_lanes() : 0u;
     uint64_t words = asked_words + uint64_t(lanes * (WORDS * 4u));
     uint64_t second_biases = first_address(quad(COUNTS));
-    uint bytes = inner / CHUNK * (WORDS * 4u), affine_bytes = inner / GROUP * 2u;
+    uint bytes = inner / CHUNK * (WORDS * 4u), affine_bytes = inner / GROUP * SCALE_BYTES;
     [[unroll]] for (uint r = 0u; r < RESULTS; ++r) {
         bool upper = r >= HALF;
         load_words(words + uint64_t(r % HALF * bytes) + (upper ? first_address(second) : 0ul),
             (slot * RESULTS + r) * WORDS);
         if (DENSE) continue;
-        uint64_t affine = uint64_t(r % HALF * affine_bytes);
-        affine_of[r] =
-            uvec2(fetch_bits(DTYPE, asked_scales + affine + (upper ? second_address(second) : 0ul)),
-                fetch_bits(DTYPE, asked_biases + affine + (upper ? second_biases : 0ul)));
+        uint64_t affine = uint64_t(r % HALF * affine_bytes),
+                 scale = asked_scales + affine + (upper ? second_address(second) : 0ul);
+#ifdef FLOATS
+        affine_of[r] = scale_codes(scale);
+#else
+        uint64_t bias = asked_biases + affine + (upper ? second_biases : 0ul);
+        affine_of[r] = uvec2(fetch_bits(DTYPE, scale), fetch_bits(DTYPE, bias));
+#endif
     }
 }
 
@@ -159,8 +164,8 @@ void advance() {
     asked_chunk += SLOTS * team_lanes();
     uint lanes = asked_chunk < chunks ? SLOTS * team_lanes() : 0u;
     asked_words += uint64_t(lanes * (WORDS * 4u));
-    asked_scales += uint64_t(lanes * CHUNK / GROUP * 2u);
-    asked_biases += uint64_t(lanes * CHUNK / GROUP * 2u);
+    asked_scales += uint64_t(lanes * CHUNK / GROUP * SCALE_BYTES);
+    asked_biases += uint64_t(lanes * CHUNK / GROUP * SCALE_BYTES);
 }
 
 // Whether a subgroup has none of the threads' i-th quads of the row.
@@ -263,6 +268,14 @@ void keep_quad(uint i, uvec2 bits) {
     keep_sums(0u, i, 8u, real, x.xy + x.zw);
 }
 
+// Exchanges the bytes of a quad with neighbours', so that quarters of elements stand beside each other as
+// slices have their fields.
+uvec2 sliced_quads(uint i, uvec2 d) {
+    const uint LANE = FIELDS / 4u; // quads of a quarter
+    d = joined_bytes(d, subgroupShuffleXor(d, LANE), (i & LANE) != 0u);
+    return as_sliced(joined_halves(d, subgroupShuffleXor(d, 2u * LANE), (i & 2u * LANE) != 0u));
+}
+
 // Stores quad i in int8, and of its chunk the unit and the sum.
 void keep_int8(uint i, vec4 x) {
     bool real = i < inner / 4u, odd = (i & 1u) != 0u;
@@ -281,8 +294,9 @@ void keep_int8(uint i, vec4 x) {
         first = units(x.xz, per);
         second = units(x.yw, per);
     }
-    if (!real) return;
     uvec2 d = split_units(first, second);
+    if (SLICED) d = sliced_quads(i, d);
+    if (!real) return;
     uint to = offset_of(0u, i / 2u);
     if (odd) staged[to].zw = d;
     else staged[to].xy = d;

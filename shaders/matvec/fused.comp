@@ -27,11 +27,6 @@ layout(constant_id = 11) const uint SPLITS = 1;
 const bool WIDE = false; // 437 to 410 tokens/s where it is true (8B of 4 bits by dispatches on an H200)
 
 #include "quant.glsl"
-#ifdef FLOATS
-// No two formats agree in both.
-#define FORMAT (BITS == 8u ? MXFP8 : GROUP == 16u ? NVFP4 : MXFP4)
-#include "packed.glsl"
-#endif
 #define VARIANT 1
 #include "team.glsl"
 #extension GL_KHR_shader_subgroup_shuffle : require
@@ -74,16 +69,37 @@ float factor_of(uint row, uint thread) {
     return row_norm_factor(row, squares, INNER, uintBitsToFloat(EPS));
 }
 
+// Exchanges the bytes of both quads of an octet with neighbours', so that quarters of elements stand beside
+// each other as slices have their fields.
+void slice_octets(uint octet, inout uvec2 d, inout uvec2 e) {
+    uint lane = 1u;
+    uvec2 other = e, other_e = d;
+    bool second = false, second_e = true;
+    if (FIELDS == 8u) { // else both are quarters
+        other = subgroupShuffleXor(d, lane);
+        other_e = subgroupShuffleXor(e, lane);
+        second = second_e = (octet & lane) != 0u;
+        lane = 2u;
+    }
+    d = joined_bytes(d, other, second);
+    e = joined_bytes(e, other_e, second_e);
+    second = (octet & lane) != 0u;
+    d = as_sliced(joined_halves(d, subgroupShuffleXor(d, lane), second));
+    e = as_sliced(joined_halves(e, subgroupShuffleXor(e, lane), second));
+}
+
 // Stores an octet of a row in int8, and of its chunk, of which neighbours have a part each, the unit and
 // the sum.
 void keep_int8(uint row, uint octet, bool real, vec4 low, vec4 high) {
     float most = largest(max(abs(low), abs(high))), sum = quad_sum(low + high);
     join_chunk(CHUNK / 8u, most, sum);
-    if (!real) return;
     // Fields of 4 bits become bytes of the even and of the odd elements.
     vec4 first = BITS == 4u ? vec4(low.xz, high.xz) : low, second = BITS == 4u ? vec4(low.yw, high.yw) : high;
     float per = per_unit(most);
-    staged[offset_of(row, octet)] = uvec4(split_quad(first, per), split_quad(second, per));
+    uvec2 d = split_quad(first, per), e = split_quad(second, per);
+    if (SLICED) slice_octets(octet, d, e);
+    if (!real) return;
+    staged[offset_of(row, octet)] = uvec4(d, e);
     keep_unit(row, octet, CHUNK / 8u, most, sum);
 }
 

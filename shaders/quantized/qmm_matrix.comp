@@ -87,22 +87,14 @@ void b_fetch(uint set, uint k0, uint k1, bool tail) {
 }
 
 #ifdef FLOATS
-// Element `e` of a run of small floats, to be scaled.
-float small_float(uint slot, uint e) {
-    uint bit = e * BITS, code = next_words[slot * BITS + bit / 32u] >> (bit & 31u) & FIELD;
-    return FORMAT == MXFP8 ? e4m3(code) : e2m1_twice(code);
-}
-
 // Octet `v` of a run. Small floats have less than eight significant bits, scaled, too.
 uvec4 octet_of(uint slot, uint v) {
+    uint word = slot * BITS + v * BITS / 4u;
+    vec4 low, high;
+    elements8(uvec2(next_words[word], BITS == 8u ? next_words[word + 1u] : 0u), low, high);
     float scale = scale_of(next_affine[slot] >> (v / 2u * 16u) & 0xffu);
-    uvec4 octet;
-    [[unroll]] for (uint e = 0u; e < 4u; ++e) {
-        float low = small_float(slot, v * 8u + e * 2u) * scale;
-        float high = small_float(slot, v * 8u + e * 2u + 1u) * scale;
-        octet[e] = floatBitsToUint(low) >> 16 | floatBitsToUint(high) & 0xffff0000u;
-    }
-    return octet;
+    uvec4 a = floatBitsToUint(low * scale), b = floatBitsToUint(high * scale);
+    return uvec4(a.xz, b.xz) >> 16 | uvec4(a.yw, b.yw) & 0xffff0000u;
 }
 #else
 // Two halves of a word, rounded to nearest even.

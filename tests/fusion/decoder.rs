@@ -1,6 +1,6 @@
 //! A small decoder.
 
-use mlx::{Array, Dtype, Result, fast, fast::Mask, ops};
+use mlx::{Array, Dtype, Result, fast, fast::Mask, ops, ops::FpMode};
 
 use super::{Linear, noise};
 
@@ -18,6 +18,8 @@ pub(super) struct Decoder {
     pub(super) biases: usize,
     /// Bits and group size; none for matrices that are not quantized.
     pub(super) format: Option<(usize, usize)>,
+    /// Small floats instead.
+    pub(super) floats: Option<FpMode>,
     pub(super) dtype: Dtype,
     /// Rows of the caches that are filled.
     pub(super) past: usize,
@@ -36,6 +38,7 @@ pub(super) const DECODER: Decoder = Decoder {
     norm: true,
     biases: 0,
     format: Some((4, 64)),
+    floats: None,
     dtype: Dtype::Bfloat16,
     past: 9,
     padding: None,
@@ -82,7 +85,11 @@ impl Decoder {
         let mut seeds_of_biases = 100_000 + 100 * seed..100_000 + 100 * seed + self.biases as u64;
         let matrices = shapes.map(|(outputs, inner)| {
             let bias = seeds_of_biases.next().map(|seed| noise(seed, &[outputs], dtype));
-            Product(Linear::new(next(), outputs, inner, self.format, dtype), bias)
+            let matrix = match self.floats {
+                Some(mode) => Linear::floats(next(), outputs, inner, mode, dtype),
+                None => Linear::new(next(), outputs, inner, self.format, dtype),
+            };
+            Product(matrix, bias)
         });
         let norms = [hidden, hidden, width, width].map(|n| noise(next(), &[n], dtype));
         let cached = [1, kv_heads, self.past + 3, width];

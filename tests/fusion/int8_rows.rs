@@ -1,4 +1,4 @@
-//! Int8 rows: products of 4- and 8-bit matrices as sums of products of bytes, where the device is
+//! Int8 rows: products of quantized matrices as sums of products of bytes, where the device is
 //! told to take them (`MLX_VK_ENABLE_INTEGER_DOTS`), in dispatches and in runs.
 
 use mlx::{Array, Device, Dtype, ops, vulkan::stats};
@@ -20,9 +20,18 @@ fn products_of_every_group_and_number_of_rows() {
     let test = "int8_rows::products_of_every_group_and_number_of_rows";
     mlx_tests::in_child(test, &[INT8_ROWS, DISPATCHES, LANES], || {
         let _turn = turn();
-        for (bits, group, rows) in
-            [(4, 32, 1), (4, 64, 3), (4, 128, 8), (8, 32, 5), (8, 64, 1), (8, 128, 2)]
-        {
+        for (bits, group, rows) in [
+            (2, 64, 1),
+            (3, 32, 2),
+            (4, 32, 1),
+            (4, 64, 3),
+            (4, 128, 8),
+            (5, 128, 1),
+            (6, 64, 1),
+            (8, 32, 5),
+            (8, 64, 1),
+            (8, 128, 2),
+        ] {
             for dtype in [Dtype::Float16, Dtype::Bfloat16] {
                 let x = noise(1, &[rows, 640], dtype);
                 let [a, b] = [2, 3].map(|seed| Quantized::new(seed, 48, 640, group, bits, dtype));
@@ -53,6 +62,8 @@ fn steps_of_runs() {
             (192, (4, 64), Dtype::Bfloat16),
             (128, (8, 32), Dtype::Bfloat16),
             (128, (8, 64), Dtype::Float16),
+            (128, (3, 64), Dtype::Bfloat16),
+            (128, (6, 32), Dtype::Float16),
             // Lanes take chunks of twice the length.
             (2048, (4, 64), Dtype::Float16),
             (2176, (4, 128), Dtype::Bfloat16),
@@ -92,7 +103,7 @@ fn large_elements_cost_others_no_more_than_their_unit() {
     mlx_tests::in_child(test, &[INT8_ROWS, DISPATCHES, LANES], || {
         let _turn = turn();
         let (inner, dtype) = (256, Dtype::Float16);
-        for bits in [4, 8] {
+        for bits in [2, 3, 4, 5, 6, 8] {
             let matrix = Quantized::new(5, 64, inner, 64, bits, dtype);
             let [words, scales, biases] = &matrix.parts;
             // float16 rounds what it dequantizes to: the exact elements are made of float32 scales.

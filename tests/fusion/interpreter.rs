@@ -3,6 +3,7 @@
 
 use mlx::{
     Array, Device, Dtype, Result, fast, ops,
+    ops::FpMode,
     vulkan::stats::{self, Snapshot},
 };
 use mlx_tests::values;
@@ -71,6 +72,12 @@ pub(super) const ON: (&str, &str) = ("MLX_VK_ENABLE_INTERPRETER", "1");
 /// Layers of a width, with matrices of a format in bits and group size, of which the first have biases.
 pub(super) fn decoder(hidden: usize, format: (usize, usize), dtype: Dtype, biases: usize) {
     let decoder = Decoder { hidden, inner: 256, format: Some(format), dtype, biases, ..DECODER };
+    decoder.check(STEPS * DECODER.layers as u64);
+}
+
+/// Layers with matrices of small floats, of which the first have biases.
+pub(super) fn decoder_of_floats(mode: FpMode, dtype: Dtype, biases: usize) {
+    let decoder = Decoder { floats: Some(mode), dtype, biases, ..DECODER };
     decoder.check(STEPS * DECODER.layers as u64);
 }
 

@@ -1,6 +1,6 @@
 //! Products with matrices of small floats in groups: norms, siblings, gates, residuals and biases.
 
-use mlx::{Array, Device, Dtype, Result, fast, ops, ops::FpMode};
+use mlx::{Array, Device, Dtype, Result, fast, ops, ops::FpMode, vulkan::stats::Snapshot};
 
 use super::{
     Linear, agrees, assert_close,
@@ -171,10 +171,23 @@ fn what_stays_single() {
     }
 }
 
-/// Runs do not know them: their products are dispatches between steps, also where these have int8 rows.
+/// Layers in every format are runs, with biases and without.
 #[test]
-fn runs_leave_them_to_dispatches() {
-    let test = "small_floats::runs_leave_them_to_dispatches";
+fn layers_become_runs() {
+    let test = "small_floats::layers_become_runs";
+    mlx_tests::in_child(test, &[interpreter::ON, INT8_ROWS], || {
+        let _turn = turn();
+        interpreter::decoder_of_floats(FpMode::Mxfp4, Dtype::Bfloat16, 0);
+        interpreter::decoder_of_floats(FpMode::Nvfp4, Dtype::Float16, 0);
+        interpreter::decoder_of_floats(FpMode::Mxfp8, Dtype::Bfloat16, 3);
+        was_used("interpreter_floats");
+    });
+}
+
+/// A run has matrices of one format, also where another one has the same bits and groups.
+#[test]
+fn formats_end_runs() {
+    let test = "small_floats::formats_end_runs";
     let few = ("MLX_VK_INTERPRETER_MIN_STEPS", "1");
     mlx_tests::in_child(test, &[interpreter::ON, few, INT8_ROWS], || {
         let _turn = turn();
@@ -190,11 +203,13 @@ fn runs_leave_them_to_dispatches() {
             };
             let (want, _) = counted(Device::CPU, &graph);
             let (got, snapshot) = counted(Device::GPU, &graph);
-            assert_eq!((snapshot.interpreted, snapshot.fused), (2, 1), "{mode:?}");
+            let Snapshot { interpreted, fused, dispatches, .. } = snapshot;
+            assert_eq!((interpreted, fused), (3, 1), "{mode:?}");
+            // Three runs, each of which has a guard where several workgroups take part.
+            assert!(dispatches == 3 || dispatches == 6, "{mode:?}: {dispatches}");
             for (i, (want, got)) in want.iter().zip(&got).enumerate() {
                 assert_close(&format!("{mode:?}: result {i}"), dtype, want, got);
             }
         }
-        was_used("matvec_fused_floats");
     });
 }

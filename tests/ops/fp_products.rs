@@ -123,6 +123,28 @@ fn batches_share_or_have_their_matrices() {
     });
 }
 
+/// A code of e4m3 that is no number makes the results of its own row none, wherever in a word it stands.
+#[test]
+fn what_is_no_number_stays_in_its_row() {
+    on_each_device(|device| {
+        let mode = FpMode::Mxfp8;
+        let q = matrix(&[12, 64], mode, 6);
+        let mut words = q.words.to_vec::<u32>().unwrap();
+        for (row, byte) in [(1, 0), (4, 21), (9, 62), (10, 63)] {
+            words[row * 16 + byte / 4] |= 0x7f << (byte % 4 * 8);
+        }
+        let words = Array::from_slice(&words, &[12, 16]).unwrap();
+        for rows in [1, 9, 33] {
+            let x = filled(&[rows, 64], Dtype::Float32, noise(7, -1.0, 1.0));
+            let got = ops::fp_quantized_matmul(&x, &words, &q.scales, true, mode).unwrap();
+            for (i, y) in values(&got).into_iter().enumerate() {
+                let none = [1, 4, 9, 10].contains(&(i % 12));
+                assert_eq!(y.is_nan(), none, "{rows} rows: {i} is {y} on {device}");
+            }
+        }
+    });
+}
+
 /// Parts that lie otherwise than `fp_quantize` left them.
 #[test]
 fn words_and_scales_by_columns() {

@@ -2151,6 +2151,8 @@ pub(crate) mod interpreter {
     pub(crate) const INTERPRETER: KernelOf<Constants, Push> = KernelOf::new(Kernel::interpreter);
     pub(crate) const INTERPRETER_DOTS: KernelOf<Constants, Push> =
         KernelOf::new(Kernel::interpreter_dots);
+    pub(crate) const INTERPRETER_FLOATS: KernelOf<Constants, Push> =
+        KernelOf::new(Kernel::interpreter_floats);
     /// Specialization constants; the defaults are the shader's.
     #[derive(Debug, Clone, Copy, PartialEq)]
     pub(crate) struct Constants {
@@ -5207,6 +5209,7 @@ pub(super) const fn push_bytes(kernel: Kernel) -> usize {
         Kernel::take => size_of::<indexing_take::Push>(),
         Kernel::interpreter => size_of::<interpreter::Push>(),
         Kernel::interpreter_dots => size_of::<interpreter::Push>(),
+        Kernel::interpreter_floats => size_of::<interpreter::Push>(),
         Kernel::interpreter_rows => size_of::<interpreter_rows::Push>(),
         Kernel::matmul_complex => size_of::<matmul_complex::Push>(),
         Kernel::matmul_groups => size_of::<matmul_groups::Push>(),

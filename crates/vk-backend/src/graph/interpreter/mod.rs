@@ -120,8 +120,8 @@ pub(crate) fn deferred(device: &Arc<DeviceState>) -> Option<Box<dyn Deferred>> {
 
 impl Runs for Interpreter {
     fn serves_product(&self, product: &Fused) -> bool {
-        let Format { dtype, bits, floats, .. } = product.format;
-        !(self.closed || floats)
+        let Format { dtype, bits, .. } = product.format;
+        !self.closed
             && dtype != Dtype::Float32 as u32
             && planner::serves_product(&product.product(), product.inner, bits, &self.shape)
     }

@@ -11,7 +11,7 @@ use crate::{
         attention::decode::{Attention, Token},
         layouts::{
             interpreter::{
-                BIASES_FLAG, Constants, DIVISORS_FLAG, INTERPRETER, INTERPRETER_DOTS, NORM_FLAG,
+                BIASES_FLAG, Constants, DIVISORS_FLAG, INTERPRETER, INTERPRETER_DOTS, INTERPRETER_FLOATS, NORM_FLAG,
                 Push, TRADITIONAL_FLAG,
             },
             interpreter_rows::{AttentionRow, ProductRow, RowMatrix},
@@ -79,9 +79,10 @@ impl Variant {
             Kind::Product(fused) => Some(fused),
             Kind::Attention(_) => None,
         })?;
-        let format @ Format { dtype, bits, group, .. } = product.format;
-        let int8_rows = matvec::takes_int8_rows(bits, dtype, device.capabilities(), device.config);
-        let wide = int8_rows && matvec::is_wide(bits, group, product.inner, shape.subgroup);
+        let format = product.format;
+        let int8_rows = matvec::takes_int8_rows(format, device.capabilities(), device.config);
+        let wide = int8_rows
+            && matvec::is_wide(format.bits, format.group, product.inner, shape.subgroup);
         let biased = steps.iter().any(|step| match &step.kind {
             Kind::Product(fused) => fused.is_biased(),
             Kind::Attention(_) => false,
@@ -105,7 +106,11 @@ impl Variant {
 
     /// The kernel that walks such steps.
     pub(super) fn kernel(&self) -> KernelOf<Constants, Push> {
-        if self.int8_rows { INTERPRETER_DOTS } else { INTERPRETER }
+        match (self.format.floats, self.int8_rows) {
+            (true, _) => INTERPRETER_FLOATS,
+            (false, true) => INTERPRETER_DOTS,
+            (false, false) => INTERPRETER,
+        }
     }
 
     /// Elements of a row that a lane takes at a time.
@@ -137,8 +142,13 @@ struct BlockLayout {
 
 impl BlockLayout {
     fn of(fused: &Fused) -> Self {
-        let Format { bits, group, .. } = fused.format;
-        let row = [fused.inner * bits / 8, if bits < 16 { fused.inner / group * 2 } else { 0 }];
+        let Format { bits, group, floats, .. } = fused.format;
+        let scale_bytes = match bits {
+            16.. => 0,
+            _ if floats => 1,
+            _ => 2,
+        };
+        let row = [fused.inner * bits / 8, fused.inner / group * scale_bytes];
         let gated = fused.after == After::Gate;
         let half = planner::RESULTS / 2;
         let results = if gated { half } else { planner::RESULTS };

@@ -20,22 +20,25 @@
 //! - The unit is 1/32256 of the largest element of a chunk: 32 or 64 elements, never more than
 //!   share a scale.
 //! - Fields of 4 bits become bytes by one shift and two masks for eight of them. Fields of 8 bits
-//!   become signed bytes by flipping a bit, for which 128 times the scale makes up.
+//!   become signed bytes by flipping a bit, for which 128 times the scale makes up. Fields of 2 and
+//!   3 bits become bytes by slices (`matvec_lanes.glsl`), for which rows are staged in another order,
+//!   those of 5 and 6 by moving them apart.
 //! - The sum of a chunk's products is exact. Scale, unit, bias and the sums over chunks are
 //!   float32.
 //! - An element loses at most half a unit: as much as float16 loses of the chunk's largest element,
 //!   and far less than bfloat16 does.
 //! - Elements that are not finite give results that are not finite.
-//! - Rows of float32, and fields of other widths, are multiplied in float32.
+//! - Rows of float32 are multiplied in float32.
 //!
 //! The kernels are modules of their own (`matvec_fused_dots`, `interpreter_dots`), because devices
 //! without the feature cannot load them.
 //!
 //! # Small floats
 //!
-//! They have a module of their own, too (`matvec_fused_floats`), so that affine kernels have no code of
-//! theirs. There are no biases of groups, so no sums of rows; elements are unpacked once for all rows, and
-//! a chunk of nvfp4 has two scales. Cooperative matrices and runs do not know them.
+//! They have modules of their own, too (`matvec_fused_floats`, `interpreter_floats`), so that affine kernels
+//! have no code of theirs. There are no biases of groups, so no sums of rows; elements are unpacked once for
+//! all rows, and a chunk of nvfp4 has two scales. Elements are read as halves, two of a word at a time: their
+//! bits are the end of a half's exponent and the head of its mantissa. Cooperative matrices do not know them.
 
 pub(crate) mod fused;
 pub(crate) mod planner;
@@ -250,7 +253,7 @@ fn encode_lanes(ctx: &mut Ctx<'_>, fused: &Fused) -> Result<Call> {
     let caps = ctx.capabilities();
     let asked = ctx.config().matvec_split_k;
     let Format { dtype, bits, group, floats } = fused.format;
-    let int8_rows = planner::takes_int8_rows(bits, dtype, caps, ctx.config());
+    let int8_rows = planner::takes_int8_rows(fused.format, caps, ctx.config());
     let plan = planner::plan(&fused.product(), fused.inner, bits, asked, caps);
     let (push, after) = push_of(ctx, fused, plan.outputs)?;
     let constants = lanes::Constants {
