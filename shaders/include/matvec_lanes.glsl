@@ -184,10 +184,11 @@ uvec2 split_units(uint even, uint odd) {
 // Those of four elements in the order of the fields that they are multiplied with.
 uvec2 split_quad(vec4 x, float per) { return split_units(units(x.xz, per), units(x.yw, per)); }
 
-// Fields of 2 and 3 bits become bytes by slices. A quarter of UNIT elements takes QUARTER bytes, 1 or 3, so that
-// byte i of the first quarter and those of the others lie in different bytes of their words: a slice has all
-// four where they are. One rotation then brings a field of each quarter to the end of a byte; quarters 1 and 3
-// are exchanged if QUARTER is 3. Rows are staged in the same order. (5 and 6 bits go so, too, but are slower.)
+// Fields of 2 and 3 bits become bytes by slices. A quarter of UNIT elements takes QUARTER bytes, 1 or 3, so
+// that byte i of the first quarter and those of the others lie in different bytes of their words: a slice has
+// all four where they are. One rotation then brings a field of each quarter to the end of a byte; quarters 1
+// and 3 are exchanged if QUARTER is 3. Rows are staged in the same order. (5 and 6 bits could go so, too, but
+// are slower.)
 const bool SLICED = INT8_ROWS && BITS < 4u;
 const uint QUARTER = BITS % 2u == 1u ? BITS : BITS / 2u, FIELDS = QUARTER * 8u / BITS, UNIT = 4u * FIELDS;
 

@@ -7,9 +7,9 @@ const uint AFFINE = 0, MXFP4 = 1, NVFP4 = 2, MXFP8 = 3;
 // Bytes of a row of so many elements.
 uint64_t row_bytes(uint width) { return uint64_t(width / 8u) * BITS; }
 
-// Small floats are read as halves, two of a word at a time: their exponents and mantissas become the ends of a
-// half's exponent and the heads of its mantissa. What stands there is the number in units of a power of two,
-// subnormal numbers included.
+// Small floats are read as halves, two of a word at a time: their exponents and mantissas become the ends of
+// halves' exponents and the heads of their mantissas. What stands there is the number in units of a power of
+// two, subnormal numbers included.
 const float ELEMENT_UNIT = FORMAT == AFFINE ? 1.0 : FORMAT == MXFP8 ? 256.0 : 16384.0;
 
 // The e2m1 numbers that end with bits 15 and 31 of a word, in units.

@@ -80,7 +80,8 @@ void outputs_of(uint row, uint block) {
 
 void main() {
     uint blocks = (outputs + OUTPUTS - 1u) / OUTPUTS, rows = AFTER == SUM ? tokens : tokens * per_token;
-    uint first = AFTER == SUM ? gl_WorkGroupID.x : TEAM_ID, step = AFTER == SUM ? gl_NumWorkGroups.x : TEAM_COUNT;
+    uint first = AFTER == SUM ? gl_WorkGroupID.x : TEAM_ID,
+         step = AFTER == SUM ? gl_NumWorkGroups.x : TEAM_COUNT;
     for (uint row = gl_WorkGroupID.y; row < rows; row += gl_NumWorkGroups.y)
         for (uint block = first; block < blocks; block += step) outputs_of(row, block);
 }

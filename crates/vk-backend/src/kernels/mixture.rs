@@ -168,11 +168,8 @@ pub(crate) fn experts(ctx: &mut Ctx<'_>, e: &Experts) -> Result<()> {
     };
     let rows = rows as u32;
     let blocks = push.outputs.div_ceil(constants.outputs);
-    let groups = [
-        caps.groups_1d(u64::from(blocks), u64::from(teams)),
-        rows.min(caps.max_groups[1]),
-        1,
-    ];
+    let groups =
+        [caps.groups_1d(u64::from(blocks), u64::from(teams)), rows.min(caps.max_groups[1]), 1];
     let pipeline = ctx.team_pipeline(mixture_experts::MIXTURE_EXPERTS, &constants, team);
     let writes: SmallVec<[Region; 2]> = match e.after {
         After::Store { second } => smallvec![e.result.region, second.region],

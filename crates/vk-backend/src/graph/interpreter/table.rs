@@ -11,8 +11,8 @@ use crate::{
         attention::decode::{Attention, Token},
         layouts::{
             interpreter::{
-                BIASES_FLAG, Constants, DIVISORS_FLAG, INTERPRETER, INTERPRETER_DOTS, INTERPRETER_FLOATS, NORM_FLAG,
-                Push, TRADITIONAL_FLAG,
+                BIASES_FLAG, Constants, DIVISORS_FLAG, INTERPRETER, INTERPRETER_DOTS,
+                INTERPRETER_FLOATS, NORM_FLAG, Push, TRADITIONAL_FLAG,
             },
             interpreter_rows::{AttentionRow, ProductRow, RowMatrix},
             run_rows::*,
@@ -81,8 +81,8 @@ impl Variant {
         })?;
         let format = product.format;
         let int8_rows = matvec::takes_int8_rows(format, device.capabilities(), device.config);
-        let wide = int8_rows
-            && matvec::is_wide(format.bits, format.group, product.inner, shape.subgroup);
+        let wide =
+            int8_rows && matvec::is_wide(format.bits, format.group, product.inner, shape.subgroup);
         let biased = steps.iter().any(|step| match &step.kind {
             Kind::Product(fused) => fused.is_biased(),
             Kind::Attention(_) => false,
