@@ -256,6 +256,8 @@ void main() {
     } else {
         take_keys_plainly(kv_head, first, last);
     }
+#elif VARIANT == 1
+    take_quantized_keys(kv_head, first, last);
 #else
     take_keys(kv_head, first, last, false);
 #endif

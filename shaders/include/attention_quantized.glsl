@@ -1,6 +1,6 @@
-// Rows of a quantized cache for attention of one token: an octet of words, scales and biases at a time,
-// and the new row, which is quantized as MLX does it before it is used. Needs attention_token.glsl,
-// quant.glsl, affine.glsl, and before it:
+// Rows of a quantized cache for attention of one token, and the new row, which is quantized as MLX does it
+// before it is used. Fields are multiplied as they are; scales and biases are multiplied with what an octet
+// gives. Needs attention_token.glsl, quant.glsl, affine.glsl, and before it:
 //   BITS, GROUP (a divisor of WIDTH); more (addresses of scales and biases), count.
 
 uint64_t key_scales, key_biases, value_scales, value_biases;
@@ -21,17 +21,6 @@ uint64_t word_at(uint64_t words, uint64_t e) { return words + (e >> 3) * uint64_
 // Element e's group.
 int64_t group_of(uint64_t e) { return int64_t(e / uint64_t(GROUP)); }
 
-// Features first..first + 8 of the row that begins at element `row`.
-void load_octet(
-    uint64_t words, uint64_t scales, uint64_t biases, uint64_t row, uint first, out vec4 low, out vec4 high) {
-    uvec2 fields = packed8(word_at(words, row), first);
-    int64_t group = group_of(row + uint64_t(first));
-    vec4 s = vec4(fetch(DTYPE, at(DTYPE, scales, group))),
-         bias = vec4(fetch(DTYPE, at(DTYPE, biases, group)));
-    low = fma(s, fields8_low(fields), bias);
-    high = fma(s, fields8_high(fields), bias);
-}
-
 uint64_t key_element(uint kv_head, uint64_t j) {
     return uint64_t(kv_head) * uint64_t(key_head) + j * uint64_t(key_row);
 }
@@ -39,12 +28,103 @@ uint64_t value_element(uint kv_head, uint64_t j) {
     return uint64_t(kv_head) * uint64_t(value_head) + j * uint64_t(value_row);
 }
 
-void load_quantized(uint kv_head, uint64_t j) {
-    uint64_t key_at = key_element(kv_head, j), value_at = value_element(kv_head, j);
+// What a lane asked for of a key and its value: fields of its octets, and bits of their scales and biases.
+uvec2 key_fields[OCTETS], key_affine[OCTETS], value_fields[OCTETS], value_affine[OCTETS];
+// Of every head: sums of an octet of the query, and of weighed biases of an octet's values.
+float query_sums[HEADS * OCTETS], bias_sums[HEADS * OCTETS];
+
+uvec2 affine_bits(uint64_t scales, uint64_t biases, uint64_t e) {
+    int64_t group = group_of(e);
+    return uvec2(fetch_bits(DTYPE, at(DTYPE, scales, group)), fetch_bits(DTYPE, at(DTYPE, biases, group)));
+}
+
+// The key of this cluster in the round that starts with j0, or the last one.
+uint64_t quantized_key(uint j0, uint last) { return uint64_t(min(key_of(j0), max(last, 1u) - 1u)); }
+
+void ask_quantized_key(uint kv_head, uint j0, uint last) {
+    uint64_t from = key_element(kv_head, quantized_key(j0, last));
     [[unroll]] for (uint i = 0u; i < OCTETS; ++i) {
         uint first = feature(i * 8u);
-        load_octet(keys, key_scales, key_biases, key_at, first, key[2u * i], key[2u * i + 1u]);
-        load_octet(values, value_scales, value_biases, value_at, first, value[2u * i], value[2u * i + 1u]);
+        key_fields[i] = packed8(word_at(keys, from), first);
+        key_affine[i] = affine_bits(key_scales, key_biases, from + uint64_t(first));
+    }
+}
+
+void ask_quantized_value(uint kv_head, uint j0, uint last) {
+    uint64_t from = value_element(kv_head, quantized_key(j0, last));
+    [[unroll]] for (uint i = 0u; i < OCTETS; ++i) {
+        uint first = feature(i * 8u);
+        value_fields[i] = packed8(word_at(values, from), first);
+        value_affine[i] = affine_bits(value_scales, value_biases, from + uint64_t(first));
+    }
+}
+
+vec2 affine_at(uvec2 bits) { return vec2(of_bits(DTYPE, bits.x), of_bits(DTYPE, bits.y)); }
+
+// The heads' scores of the key in hand.
+void score_fields(out float scores[HEADS]) {
+    [[unroll]] for (uint h = 0u; h < HEADS; ++h) scores[h] = 0.0;
+    [[unroll]] for (uint i = 0u; i < OCTETS; ++i) {
+        vec4 low = fields8_low(key_fields[i]), high = fields8_high(key_fields[i]);
+        vec2 affine = affine_at(key_affine[i]);
+        [[unroll]] for (uint h = 0u; h < HEADS; ++h) {
+            float product = dot_add(own_q[h * QUADS + 2u * i], low, 0.0);
+            product = dot_add(own_q[h * QUADS + 2u * i + 1u], high, product);
+            scores[h] = fma(affine.x, product, fma(affine.y, query_sums[h * OCTETS + i], scores[h]));
+        }
+    }
+    [[unroll]] for (uint h = 0u; h < HEADS; ++h) scores[h] = cluster_sum(scores[h]);
+}
+
+// Makes what a head has fit a new maximum.
+void raise(uint h, float top) {
+    float fix = exp(best[h] - top);
+    best[h] = top;
+    total_weight[h] *= fix;
+    [[unroll]] for (uint i = 0u; i < QUADS; ++i) sums[h * QUADS + i] *= fix;
+    [[unroll]] for (uint i = 0u; i < OCTETS; ++i) bias_sums[h * OCTETS + i] *= fix;
+}
+
+// Takes the value in hand, of key j, by the key's scores.
+void weigh_fields(uint kv_head, uint j, bool real, float scores[HEADS]) {
+    float weights[HEADS];
+    [[unroll]] for (uint h = 0u; h < HEADS; ++h) {
+        float s = real ? masked(kv_head, h, j, scores[h]) : LOWEST;
+        if (s > best[h]) raise(h, s);
+        weights[h] = real ? exp(s - best[h]) : 0.0;
+        total_weight[h] += weights[h];
+    }
+    [[unroll]] for (uint i = 0u; i < OCTETS; ++i) {
+        vec4 low = fields8_low(value_fields[i]),
+             high = fields8_high(value_fields[i]);
+        vec2 affine = affine_at(value_affine[i]);
+        [[unroll]] for (uint h = 0u; h < HEADS; ++h) {
+            vec4 weight = vec4(weights[h] * affine.x);
+            sums[h * QUADS + 2u * i] = fma(low, weight, sums[h * QUADS + 2u * i]);
+            sums[h * QUADS + 2u * i + 1u] = fma(high, weight, sums[h * QUADS + 2u * i + 1u]);
+            bias_sums[h * OCTETS + i] = fma(weights[h], affine.y, bias_sums[h * OCTETS + i]);
+        }
+    }
+}
+
+// The keys first..last. As soon as a key or a value was used, the one of the next round is asked for.
+void take_quantized_keys(uint kv_head, uint first, uint last) {
+    [[unroll]] for (uint i = 0u; i < HEADS * OCTETS; ++i) {
+        query_sums[i] = quad_sum(own_q[2u * i]) + quad_sum(own_q[2u * i + 1u]);
+        bias_sums[i] = 0.0;
+    }
+    ask_quantized_key(kv_head, first, last);
+    ask_quantized_value(kv_head, first, last);
+    for (uint j0 = first; j0 < last; j0 += CLUSTERS) {
+        float scores[HEADS];
+        score_fields(scores);
+        ask_quantized_key(kv_head, j0 + CLUSTERS, last);
+        weigh_fields(kv_head, key_of(j0), key_of(j0) < last, scores);
+        ask_quantized_value(kv_head, j0 + CLUSTERS, last);
+    }
+    [[unroll]] for (uint i = 0u; i < HEADS * OCTETS; ++i) {
+        sums[2u * i] += vec4(bias_sums[i]);
+        sums[2u * i + 1u] += vec4(bias_sums[i]);
     }
 }
 

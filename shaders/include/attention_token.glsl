@@ -72,10 +72,7 @@ void prepare(uint64_t from, uint64_t weight, bool key, uint to) {
     }
 }
 
-#ifdef QUANTIZED_CACHE
-// Brings a lane's slices of the key in row j of the cache, and of its value, to `key` and `value`.
-void load_quantized(uint kv_head, uint64_t j);
-#else
+#ifndef QUANTIZED_CACHE
 void load_lane(uint64_t key_at, uint64_t value_at) {
     uint lane = gl_SubgroupInvocationID % CLUSTER;
     [[unroll]] for (uint i = 0u; i < OCTETS; ++i) // neighbouring lanes read neighbouring 16 bytes
@@ -114,16 +111,13 @@ void weigh(uint kv_head, uint j, bool real) {
 // Which of the keys from j0 on a lane's cluster takes.
 uint key_of(uint j0) { return j0 + gl_SubgroupID * (SUBGROUP / CLUSTER) + gl_SubgroupInvocationID / CLUSTER; }
 
+#ifndef QUANTIZED_CACHE
 // Asks for key and value of this cluster in the round that starts with key j0; there
 // is at least a row for one key.
 void ask_keys(uint kv_head, uint j0, uint last) {
     int64_t j = int64_t(min(key_of(j0), max(last, 1u) - 1u));
-#ifdef QUANTIZED_CACHE
-    load_quantized(kv_head, uint64_t(j));
-#else
     load_lane(at(DTYPE, keys, int64_t(kv_head) * int64_t(key_head) + j * int64_t(key_row)),
               at(DTYPE, values, int64_t(kv_head) * int64_t(value_head) + j * int64_t(value_row)));
-#endif
 }
 
 // The keys first..last, the first round of which may be asked for already.
@@ -134,6 +128,7 @@ void take_keys(uint kv_head, uint first, uint last, bool asked) {
         weigh(kv_head, key_of(j0), key_of(j0) < last);
     }
 }
+#endif
 
 // Takes the new key, which is the one in row j.
 void take_newest(uint kv_head, uint j) {

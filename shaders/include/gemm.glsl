@@ -26,6 +26,7 @@ layout(push_constant, scalar) uniform Push {
     uint m, n, k, batches;
     float alpha, beta;
     uint ndim, splits;
+    uint64_t parts, counters; // scratch memory and zeroed words for who joins splits by itself
 };
 #endif
 

@@ -4,11 +4,9 @@
 // Needs what fragments.glsl needs, and before it: GROUP, INNER;
 //   DEPTH: chunks that a subgroup prefetches.
 #if HALF == 1
-const uint DTYPE = BFLOAT16, OFFSET_BITS = 0x43004300u;
-const float OFFSET = 128.0;
+const uint DTYPE = BFLOAT16;
 #else
-const uint DTYPE = FLOAT16, OFFSET_BITS = 0x64006400u;
-const float OFFSET = 1024.0;
+const uint DTYPE = FLOAT16;
 #endif
 // Elements of a matrix row that a subgroup takes at a time, and their groups.
 const uint SUBGROUP = 32, CHUNK = 128, CHUNKS = INNER / CHUNK, SPAN = CHUNK / GROUP, GROUPS = INNER / GROUP;
@@ -17,11 +15,7 @@ const uint OCTETS = INNER / 8u;
 const uint PAIRS = DEPTH * SPAN > 1u ? DEPTH * SPAN / 2u : 1u;
 
 #include "fragments.glsl"
-
-shared uint staged_offset;
-uint offset_; // a register that no compiler knows: `(v & mask) | offset_` is one instruction then
-
-half2 fields(uint v) { return halves((v & 0x000f000fu) | offset_); }
+#include "fields.glsl"
 
 // One number of a chunk of several groups, or all pairs, with as few loads as they lie side by side.
 void load_pairs(uint64_t at_, out uint pairs[PAIRS]) {

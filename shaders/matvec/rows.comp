@@ -47,12 +47,6 @@ uint split() { return gl_SubgroupID % SPLITS; }
 
 // ---- the rows ----
 
-// An octet as it lies in memory, in the order of pairs.
-uvec4 paired(uvec4 p) {
-    return uvec4((p.x & 0xffffu) | (p.z << 16), (p.x >> 16) | (p.z & 0xffff0000u),
-        (p.y & 0xffffu) | (p.w << 16), (p.y >> 16) | (p.w & 0xffff0000u));
-}
-
 // Octet i of a row, in the order of pairs.
 uvec4 octet_at(uint row, uint i) { return paired(V4(x).v[min(row, ROWS - 1u) * OCTETS + i]); }
 

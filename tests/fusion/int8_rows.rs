@@ -67,6 +67,8 @@ fn steps_of_runs() {
             // Lanes take chunks of twice the length.
             (2048, (4, 64), Dtype::Float16),
             (2176, (4, 128), Dtype::Bfloat16),
+            (2048, (3, 64), Dtype::Float16),
+            (2048, (6, 64), Dtype::Bfloat16),
             // And not with these.
             (2048, (4, 32), Dtype::Bfloat16),
         ] {

@@ -270,7 +270,8 @@ fn many_rows() {
     }
 }
 
-/// So few tiles that k is split: by themselves, but for a residual, which the sum of the parts adds.
+/// So few tiles that k is split: by themselves, but for a residual, which the sum of the parts adds. The
+/// kernel of 4 bits adds the parts up by itself.
 #[test]
 fn many_rows_of_few_tiles() {
     let _turn = turn();
@@ -281,8 +282,10 @@ fn many_rows_of_few_tiles() {
         let forward = |w: &Array| ops::matmul(&x, &ops::transpose(w, &[1, 0])?);
         Ok(vec![forward(&a)?, forward(&b)?])
     });
-    for (format, inner) in [(None, 4096), (Some((4, 64)), 2048)] {
-        tiles(64, inner, [64, 64, 64], dtype, format, [0, 0, 1]);
+    tiles(64, 4096, [64, 64, 64], dtype, None, [0, 0, 1]);
+    tiles(64, 2048, [64, 64, 64], dtype, Some((8, 64)), [0, 0, 1]);
+    for (rows, group) in [(64, 64), (20, 32), (150, 128)] {
+        tiles(rows, 2048, [64, 328, 40], dtype, Some((4, group)), ALL);
     }
 }
 

@@ -255,7 +255,8 @@ fn few_rows_take_rounded_elements() {
     .unwrap();
 }
 
-/// So is every matrix for many rows, on matrix units and without them.
+/// So is every matrix for many rows, on matrix units and without them, but those of 4 bits that lie along
+/// whole slices, whose fields are multiplied as they are.
 #[test]
 fn many_rows_take_rounded_elements() {
     mlx_tests::init();
@@ -348,6 +349,12 @@ fn many_rows_of_halves() {
             check(130, [192, 256], 64, 4, false);
             check(400, [96, 128], 64, 4, true);
             check(17, [33, 2048], 64, 4, true);
+            // Tiles that several workgroups share, and that end within tiles of others.
+            for (rows, sides, group) in
+                [(40, [300, 1024], 64), (100, [200, 576], 32), (65, [130, 640], 128)]
+            {
+                check(rows, sides, group, 4, true);
+            }
         }
     });
 }

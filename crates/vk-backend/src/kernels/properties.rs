@@ -1,5 +1,6 @@
 //! What every plan keeps, whatever the sizes and the device: a device's limits, and work for everything.
 
+use mlx_vulkan_core::primitives::Affine;
 use proptest::prelude::*;
 
 use super::{
@@ -10,7 +11,10 @@ use super::{
     },
     convolution::planner as convolution,
     fft::planner as fft,
-    matmul::planner::{self as matmul, Gemm},
+    matmul::{
+        matrix::Right,
+        planner::{self as matmul, Gemm},
+    },
     matvec::{planner as matvec, rows},
     norm::planner as norm,
     operands::{MatrixSide, Picks},
@@ -52,6 +56,12 @@ fn fragments() -> impl Strategy<Value = Option<Fragment>> {
         Just(Some(Fragment { m: 16, n: 8, k: 16 })),
         Just(Some(Fragment { m: 8, n: 8, k: 16 })),
     ]
+}
+
+/// Bits and elements to a scale.
+fn packings() -> impl Strategy<Value = (usize, usize)> {
+    let bits = prop::sample::select(vec![2usize, 3, 4, 4, 4, 5, 6, 8]);
+    (bits, prop::sample::select(vec![32usize, 64, 128]))
 }
 
 /// Sizes from one on, of every magnitude.
@@ -137,9 +147,17 @@ proptest! {
         (rows, outputs, inner) in (size(10), size(16), (1usize..400).prop_map(|n| 32 * n)),
         batches in size(4),
         transpose in any::<bool>(),
+        (bits, group_size) in packings(),
     ) {
         let config = Config::default();
-        let p = quantized::QuantizedProduct { rows, outputs, inner, batches, transpose, fragment };
+        let packing = Affine { group_size, bits }.into();
+        let right = quantized::right_of(packing, transpose, [rows, inner], fragment, &caps);
+        if let Right::Fields(group) = right {
+            prop_assert!(transpose && bits == 4 && inner.is_multiple_of(group as usize));
+        }
+        let p = quantized::QuantizedProduct {
+            rows, outputs, inner, batches, transpose, fragment, right,
+        };
         match quantized::plan(&p, &caps, &config) {
             quantized::QuantizedPlan::MatVec { team, workgroup, rows: at_once, outputs } => {
                 expect_group(&team, workgroup, &caps)?;
@@ -161,11 +179,13 @@ proptest! {
         caps in device(),
         fragment in fragments(),
         (rows, matrices, n) in (size(20), size(10), size(14)),
-        packed in any::<bool>(),
+        right in prop::sample::select(vec![
+            Right::Dense, Right::Packed, Right::Fields(32), Right::Fields(64), Right::Fields(128),
+        ]),
     ) {
         let lists = [Operand::default(); 2];
         let picks = Picks { lists, strides: [1, 1], counts: [rows, matrices], batches: rows, tiles: None };
-        match matmul::grouped(&picks, n, fragment, packed, &caps) {
+        match matmul::grouped(&picks, n, fragment, right, &caps) {
             Some(gemm) => {
                 let lanes = matches!(gemm, Gemm::Lanes { .. });
                 prop_assert!(rows >= matrices && !lanes);

@@ -16,19 +16,19 @@ use crate::{
                 A_ALONG_K, A_VECTOR, ADD, B_ALONG_K, B_VECTOR, C_VECTOR, GATED, MATRIX, Push,
                 SIBLINGS, matrix_constants, matrix_grid, matrix_pipeline, sum_parts_and,
             },
-            matrix::{self, MatrixTile},
+            matrix::{self, MatrixTile, Right},
         },
         matvec::{After, Format, Fused, Weights},
-        quantized,
+        quantized::{self, Fields},
     },
-    runtime::capabilities::Fragment,
+    runtime::capabilities::{Capabilities, Fragment},
 };
 
 /// How such products are done.
 #[derive(Debug, Clone)]
 pub(crate) struct SiblingsPlan {
     tile: MatrixTile,
-    /// Parts of k, of a single matrix with a residual.
+    /// Parts of k: of fields, or of a single matrix with a residual.
     splits: u32,
     /// Of the matrices in the kernel's list.
     order: SmallVec<[usize; 3]>,
@@ -38,11 +38,12 @@ pub(crate) struct SiblingsPlan {
 pub(crate) fn plan(ctx: &Ctx<'_>, fused: &Fused, fragment: Fragment) -> Option<SiblingsPlan> {
     let outputs = fused.matrices().iter().map(|m| m.outputs as usize).sum();
     let (rows, inner) = (fused.rows as usize, fused.inner as usize);
-    let packed = fused.format.group > 1 && !dequantizes(fused);
     let caps = ctx.capabilities();
-    let (tile, splits) = matrix::plan(rows, outputs, inner, 1, fragment, packed, caps)?;
+    let right = right_of(fused, fragment, caps);
+    let (tile, splits) = matrix::plan(rows, outputs, inner, 1, fragment, right, caps)?;
     let splits = match fused.after {
         After::Residual(_) => splits,
+        _ if tile.fields => splits,
         _ if splits > matrix::MOST_UNSPLIT => return None,
         _ => 1,
     };
@@ -65,6 +66,8 @@ pub(crate) fn encode(
     let count = u64::from(fused.rows) * u64::from(fused.matrices()[0].outputs);
     let parts = match splits {
         1 => None,
+        // Their kernel adds the parts up.
+        _ if tile.fields => None,
         splits => Some(ctx.scratch(count * u64::from(splits) * 4)?),
     };
     let mut matrices: SmallVec<[Weights; 3]> = fused.matrices().into();
@@ -108,6 +111,10 @@ pub(crate) fn encode(
         (push.c, push.c_row, push.c_column) = (address, outputs.into(), 1);
     }
     let caps = ctx.capabilities();
+    if let Some(affine) = packed.filter(|_| tile.fields) {
+        let fields = Fields { tile, dtype, flags, packing: affine.into(), row_groups: 0 };
+        return quantized::encode_fields(ctx, fields, &push, &reads, writes);
+    }
     let out = if parts.is_some() { Dtype::Float32 } else { dtype };
     let pipeline = match packed {
         Some(Affine { bits, group_size }) => {
@@ -154,6 +161,30 @@ fn order(fused: &Fused, tile: MatrixTile) -> Option<SmallVec<[usize; 3]>> {
 
 fn affine(format: Format) -> Affine {
     Affine { group_size: format.group as usize, bits: format.bits as usize }
+}
+
+/// How tiles see the matrices.
+fn right_of(fused: &Fused, fragment: Fragment, caps: &Capabilities) -> Right {
+    if fused.format.group <= 1 || dequantizes(fused) {
+        return Right::Dense;
+    }
+    let packing = affine(fused.format).into();
+    match quantized::planner::right_of(
+        packing,
+        true,
+        [fused.rows as usize, fused.inner as usize],
+        Some(fragment),
+        caps,
+    ) {
+        fields @ Right::Fields(_) if are_aligned(fused) => fields,
+        _ => Right::Packed,
+    }
+}
+
+/// Whether rows of x and words of the matrices can be read 16 bytes at a time.
+fn are_aligned(fused: &Fused) -> bool {
+    let aligned = |address: u64| address.is_multiple_of(16);
+    aligned(fused.x) && fused.matrices().iter().all(|m| aligned(m.words))
 }
 
 /// Whether the matrices are dequantized into memory once instead of by every tile of rows.

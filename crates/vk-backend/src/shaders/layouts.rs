@@ -1098,6 +1098,8 @@ pub(crate) mod convolution_tile {
         pub(crate) beta: f32,
         pub(crate) ndim: u32,
         pub(crate) splits: u32,
+        pub(crate) parts: u64,
+        pub(crate) counters: u64,
     }
     const _: () = {
         assert!(offset_of!(Push, a) == 0);
@@ -1118,7 +1120,9 @@ pub(crate) mod convolution_tile {
         assert!(offset_of!(Push, beta) == 100);
         assert!(offset_of!(Push, ndim) == 104);
         assert!(offset_of!(Push, splits) == 108);
-        assert!(size_of::<Push>() == 112);
+        assert!(offset_of!(Push, parts) == 112);
+        assert!(offset_of!(Push, counters) == 120);
+        assert!(size_of::<Push>() == 128);
     };
 }
 
@@ -1850,13 +1854,6 @@ pub(crate) mod gemm {
     pub(crate) const ADD_FLAG: u32 = 16;
     pub(crate) const C_VECTOR_FLAG: u32 = 32;
     pub(crate) const GROUPED_FLAG: u32 = 256;
-}
-
-/// `shaders/include/gemm_matrix.glsl`.
-pub(crate) mod gemm_matrix {
-    use super::*;
-    pub(crate) const SIBLINGS_FLAG: u32 = 64;
-    pub(crate) const GATED_FLAG: u32 = 128;
 }
 
 /// `shaders/hadamard/factor.comp`.
@@ -2823,6 +2820,13 @@ pub(crate) mod matmul_tile {
     pub(crate) use super::convolution_tile::Push;
 }
 
+/// `shaders/include/matrix_tile.glsl`.
+pub(crate) mod matrix_tile {
+    use super::*;
+    pub(crate) const SIBLINGS_FLAG: u32 = 64;
+    pub(crate) const GATED_FLAG: u32 = 128;
+}
+
 /// `shaders/include/matvec.glsl`.
 pub(crate) mod matvec {
     use super::*;
@@ -3710,6 +3714,98 @@ pub(crate) mod quantized_dequantize {
         assert!(offset_of!(GatherPush, row) == 56);
         assert!(size_of::<GatherPush>() == 60);
     };
+}
+
+/// `shaders/quantized/qmm_fields.comp`.
+pub(crate) mod quantized_qmm_fields {
+    use super::*;
+    pub(crate) const QMM_FIELDS_FLOAT16: KernelOf<Constants, Push> =
+        KernelOf::new(Kernel::qmm_fields_float16);
+    pub(crate) const QMM_FIELDS_BFLOAT16: KernelOf<Constants, Push> =
+        KernelOf::new(Kernel::qmm_fields_bfloat16);
+    pub(crate) const QMM_FIELDS_MXFP4: KernelOf<Constants, Push> =
+        KernelOf::new(Kernel::qmm_fields_mxfp4);
+    /// Specialization constants; the defaults are the shader's.
+    #[derive(Debug, Clone, Copy, PartialEq)]
+    pub(crate) struct Constants {
+        /// `constant_id = 0`.
+        pub(crate) workgroup: u32,
+        /// `constant_id = 1`.
+        pub(crate) dtype: u32,
+        /// `constant_id = 2`.
+        pub(crate) out_dtype: u32,
+        /// `constant_id = 3`.
+        pub(crate) flags: u32,
+        /// `constant_id = 4`.
+        pub(crate) bm: u32,
+        /// `constant_id = 5`.
+        pub(crate) bn: u32,
+        /// `constant_id = 6`.
+        pub(crate) bk: u32,
+        /// `constant_id = 7`.
+        pub(crate) wm: u32,
+        /// `constant_id = 8`.
+        pub(crate) wn: u32,
+        /// `constant_id = 9`.
+        pub(crate) fm: u32,
+        /// `constant_id = 10`.
+        pub(crate) fn_: u32,
+        /// `constant_id = 11`.
+        pub(crate) fk: u32,
+        /// `constant_id = 12`.
+        pub(crate) subgroup: u32,
+        /// `constant_id = 13`.
+        pub(crate) group: u32,
+        /// `constant_id = 14`.
+        pub(crate) fragments: u32,
+    }
+    impl Default for Constants {
+        fn default() -> Self {
+            Constants {
+                workgroup: 1,
+                dtype: 11,
+                out_dtype: 11,
+                flags: 0,
+                bm: 128,
+                bn: 128,
+                bk: 32,
+                wm: 64,
+                wn: 64,
+                fm: 16,
+                fn_: 16,
+                fk: 16,
+                subgroup: 32,
+                group: 64,
+                fragments: 1,
+            }
+        }
+    }
+    impl SpecConstants for Constants {
+        type Words = [u32; 15];
+        fn words(&self) -> [u32; 15] {
+            [
+                self.workgroup,
+                self.dtype,
+                self.out_dtype,
+                self.flags,
+                self.bm,
+                self.bn,
+                self.bk,
+                self.wm,
+                self.wn,
+                self.fm,
+                self.fn_,
+                self.fk,
+                self.subgroup,
+                self.group,
+                self.fragments,
+            ]
+        }
+    }
+    pub(crate) use super::convolution_tile::Picks;
+    pub(crate) use super::convolution_tile::Push;
+    pub(crate) use super::matmul_matrix::Sibling;
+    pub(crate) use super::matmul_matrix::Siblings;
 }
 
 /// `shaders/quantized/qmm_lanes.comp`.
@@ -5246,6 +5342,9 @@ pub(super) const fn push_bytes(kernel: Kernel) -> usize {
         Kernel::program => size_of::<program::Push>(),
         Kernel::dequantize => size_of::<quantized_dequantize::Push>(),
         Kernel::dequantize_gather => size_of::<quantized_dequantize::GatherPush>(),
+        Kernel::qmm_fields_float16 => size_of::<quantized_qmm_fields::Push>(),
+        Kernel::qmm_fields_bfloat16 => size_of::<quantized_qmm_fields::Push>(),
+        Kernel::qmm_fields_mxfp4 => size_of::<quantized_qmm_fields::Push>(),
         Kernel::qmm_lanes => size_of::<quantized_qmm_lanes::Push>(),
         Kernel::qmm_lanes_gather => size_of::<quantized_qmm_lanes::Push>(),
         Kernel::qmm_matrix_float16 => size_of::<quantized_qmm_matrix::Push>(),

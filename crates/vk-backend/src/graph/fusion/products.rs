@@ -18,7 +18,7 @@ use crate::{
     kernels::{
         Ctx, Operand, Region,
         fragment::fragment,
-        matmul::planner as matmul,
+        matmul::{matrix::Right, planner as matmul},
         matvec::{
             self, After, Format, Fused, MOST_MATRICES, Norm, Weights,
             planner::{self, MatvecSizes},
@@ -240,6 +240,7 @@ fn describe(tape: &Tape, place: usize, device: &DeviceState) -> Option<Products>
                 batches: 1,
                 transpose: true,
                 fragment,
+                right: quantized::right_of(*packing, true, [rows, inner], fragment, caps),
             };
             let way = match quantized::plan(&product, caps, config) {
                 quantized::QuantizedPlan::MatVec { team, .. } => team.subgroups.then_some(Way::Few),
@@ -260,7 +261,7 @@ fn describe(tape: &Tape, place: usize, device: &DeviceState) -> Option<Products>
         }
         Primitive::Matmul(MatmulOp::Matmul) => (
             Format::dense(dtype),
-            many(matmul::gemm(rows, outputs, inner, 1, fragment, false, caps)),
+            many(matmul::gemm(rows, outputs, inner, 1, fragment, Right::Dense, caps)),
         ),
         _ => return None,
     };

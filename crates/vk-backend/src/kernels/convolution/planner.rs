@@ -2,7 +2,7 @@
 
 use crate::{
     kernels::matmul::{
-        matrix::{self, MatrixTile},
+        matrix::{self, MatrixTile, Right},
         planner::{Gemm, Tile, gemm, listed},
     },
     runtime::capabilities::{Capabilities, Fragment},
@@ -115,7 +115,7 @@ fn product(p: &ConvolutionSizes, caps: &Capabilities) -> Option<ConvolutionPlan>
         true => p.windows,
         false => (UNFOLDED / (p.depth() * p.size)).next_multiple_of(128).min(p.windows),
     };
-    let gemm = gemm(at_once, p.outputs, p.depth(), 1, p.fragment, false, caps);
+    let gemm = gemm(at_once, p.outputs, p.depth(), 1, p.fragment, Right::Dense, caps);
     let pays = p.pointwise || !matches!(gemm, Gemm::Tile(..));
     pays.then_some(ConvolutionPlan::Product(gemm, at_once))
 }

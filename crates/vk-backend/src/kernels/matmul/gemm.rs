@@ -7,8 +7,8 @@ use crate::{
     kernels::{
         Capabilities, Ctx, Dispatch, Operand, Region,
         layouts::{
-            gemm, gemm_matrix, matmul_lanes, matmul_matrix, matmul_split_sum as split_sum,
-            matmul_tile,
+            gemm, matmul_lanes, matmul_matrix, matmul_split_sum as split_sum, matmul_tile,
+            matrix_tile,
         },
         matmul::{
             matrix::MatrixTile,
@@ -26,8 +26,8 @@ pub(crate) use gemm::{
     B_ALONG_K_FLAG as B_ALONG_K, B_VECTOR_FLAG as B_VECTOR, C_VECTOR_FLAG as C_VECTOR,
     GROUPED_FLAG as GROUPED,
 };
-pub(crate) use gemm_matrix::{GATED_FLAG as GATED, SIBLINGS_FLAG as SIBLINGS};
 pub(crate) use matmul_tile::Push;
+pub(crate) use matrix_tile::{GATED_FLAG as GATED, SIBLINGS_FLAG as SIBLINGS};
 
 /// Parts to be added up without anything else.
 fn sum_push(parts: Region, result: Operand, count: u64, splits: u32) -> split_sum::Push {

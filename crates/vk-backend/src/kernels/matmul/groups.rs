@@ -4,7 +4,10 @@
 
 use mlx_vulkan_core::{Dtype, Result};
 
-use super::planner::{self, Gemm};
+use super::{
+    matrix::Right,
+    planner::{self, Gemm},
+};
 use crate::kernels::{
     Ctx, Region,
     fragment::fragment,
@@ -24,7 +27,7 @@ pub(super) fn plan(ctx: &Ctx<'_>, o: &Operands, dtype: Dtype) -> Option<Gemm> {
     }
     let fragment = fragment(dtype, [row, o.b.leading()], ctx.capabilities(), ctx.config())
         .filter(|_| is_near(picks, row as usize * dtype.size()));
-    planner::grouped(picks, o.n, fragment, false, ctx.capabilities())
+    planner::grouped(picks, o.n, fragment, Right::Dense, ctx.capabilities())
 }
 
 /// Whether the kernel of cooperative matrices reaches all rows, of so many bytes, from the first one.

@@ -1,6 +1,6 @@
 //! Dense matrix products: which kernel, which tile, how many parts of k.
 
-use super::matrix::{self, MatrixTile};
+use super::matrix::{self, MatrixTile, Right};
 use crate::{
     kernels::operands::{MatrixSide, Picks},
     runtime::capabilities::{Capabilities, Fragment},
@@ -128,7 +128,7 @@ pub(crate) fn plan(p: &MatmulSizes, caps: &Capabilities) -> MatmulPlan {
     if p.n <= FEW && p.a_along_m {
         return MatmulPlan::VecMat(MatrixSide::Left);
     }
-    MatmulPlan::Gemm(gemm(p.m, p.n, p.k, p.batches, p.fragment, false, caps))
+    MatmulPlan::Gemm(gemm(p.m, p.n, p.k, p.batches, p.fragment, Right::Dense, caps))
 }
 
 /// The tiles of a large matrix times so few columns that tiles are mostly air: they read the matrix once, in
@@ -138,7 +138,7 @@ fn narrow(p: &MatmulSizes, caps: &Capabilities) -> Option<Gemm> {
     let elements = p.m.saturating_mul(p.k);
     let is_large = p.n == FEW && p.k >= NARROW_INNER && elements >= NARROW_ELEMENTS;
     let fragment = p.fragment.filter(|_| is_large)?;
-    let plan = matrix::plan(p.m, matrix::LEAST, p.k, p.batches, fragment, false, caps);
+    let plan = matrix::plan(p.m, matrix::LEAST, p.k, p.batches, fragment, Right::Dense, caps);
     plan.map(|(tile, splits)| Gemm::Matrix(tile, splits))
 }
 
@@ -156,7 +156,7 @@ pub(crate) fn listed(
     segments: bool,
     caps: &Capabilities,
 ) -> Gemm {
-    match gemm(m, n, 1, batches, None, false, caps) {
+    match gemm(m, n, 1, batches, None, Right::Dense, caps) {
         Gemm::Lanes { .. } if segments => Gemm::Tile(Tile::SMALL, 1),
         Gemm::Tile(tile, _) => Gemm::Tile(tile, 1),
         other => other,
@@ -168,29 +168,29 @@ pub(crate) fn grouped(
     picks: &Picks,
     n: usize,
     fragment: Option<Fragment>,
-    packed: bool,
+    right: Right,
     caps: &Capabilities,
 ) -> Option<Gemm> {
     let (rows, matrices) = (picks.batches, picks.counts[1]);
     if rows < matrices.max(FEW) || rows >= 1 << 31 {
         return None;
     }
-    let matrix = fragment.and_then(|f| matrix::grouped(rows, matrices, n, f, packed, caps));
+    let matrix = fragment.and_then(|f| matrix::grouped(rows, matrices, n, f, right, caps));
     let tile = if rows > 32 * matrices { Tile::MEDIUM } else { Tile::SMALL };
     Some(matrix.map_or(Gemm::Tile(tile, 1), |tile| Gemm::Matrix(tile, 1)))
 }
 
-/// Chooses the kernel of a product of many rows and columns, dense or with a `packed` matrix.
+/// Chooses the kernel of a product of many rows and columns.
 pub(crate) fn gemm(
     m: usize,
     n: usize,
     k: usize,
     batches: usize,
     fragment: Option<Fragment>,
-    packed: bool,
+    right: Right,
     caps: &Capabilities,
 ) -> Gemm {
-    let plan = fragment.and_then(|f| matrix::plan(m, n, k, batches, f, packed, caps));
+    let plan = fragment.and_then(|f| matrix::plan(m, n, k, batches, f, right, caps));
     if let Some((tile, splits)) = plan {
         return Gemm::Matrix(tile, splits);
     }
@@ -270,12 +270,15 @@ mod tests {
     #[test]
     fn small_grids_split_k_and_large_ones_do_not() {
         let caps = Capabilities::default();
-        assert_eq!(gemm(4096, 4096, 4096, 1, None, false, &caps), Gemm::Tile(Tile::LARGE, 1));
-        assert_eq!(gemm(64, 256, 4096, 1, None, false, &caps), Gemm::Tile(Tile::MEDIUM, 8));
-        assert_eq!(gemm(16, 64, 64, 1, None, false, &caps), Gemm::Tile(Tile::SMALL, 1));
+        assert_eq!(
+            gemm(4096, 4096, 4096, 1, None, Right::Dense, &caps),
+            Gemm::Tile(Tile::LARGE, 1)
+        );
+        assert_eq!(gemm(64, 256, 4096, 1, None, Right::Dense, &caps), Gemm::Tile(Tile::MEDIUM, 8));
+        assert_eq!(gemm(16, 64, 64, 1, None, Right::Dense, &caps), Gemm::Tile(Tile::SMALL, 1));
         let cpu = Capabilities { kind: DeviceKind::Software, subgroup_size: 8, ..caps };
-        assert_eq!(gemm(64, 64, 64, 1, None, false, &cpu), Gemm::Lanes { tm: 8, tn: 8 });
+        assert_eq!(gemm(64, 64, 64, 1, None, Right::Dense, &cpu), Gemm::Lanes { tm: 8, tn: 8 });
         let narrow = Capabilities { subgroup_size: 4, ..cpu };
-        assert!(matches!(gemm(64, 64, 64, 1, None, false, &narrow), Gemm::Tile(..)));
+        assert!(matches!(gemm(64, 64, 64, 1, None, Right::Dense, &narrow), Gemm::Tile(..)));
     }
 }

@@ -5,6 +5,7 @@ use mlx_vulkan_core::{Dtype, Result, Strides, shape};
 
 use super::{
     gemm::Dtypes,
+    matrix::Right,
     planner::{self, Gemm},
 };
 use crate::{
@@ -61,8 +62,15 @@ pub(super) fn plan(ctx: &Ctx<'_>, o: &Operands, dtype: Dtype) -> Option<Gemm> {
     });
     let multiplications = [o.m, o.n, o.k, o.batches()].into_iter().fold(1, usize::saturating_mul);
     let fragment = fragment_of(ctx, dtype, multiplications, leading.map(|l| l as i64))?;
-    let plan =
-        planner::gemm(o.m, o.n, inner(o.k), o.batches(), Some(fragment), false, ctx.capabilities());
+    let plan = planner::gemm(
+        o.m,
+        o.n,
+        inner(o.k),
+        o.batches(),
+        Some(fragment),
+        Right::Dense,
+        ctx.capabilities(),
+    );
     matches!(plan, Gemm::Matrix(..)).then_some(plan)
 }
 

@@ -14,7 +14,7 @@ use super::{
     layouts::{packed, quantized_dequantize as reads, quantized_quantize as writes},
 };
 
-pub(super) use product::MATRIX;
+pub(super) use product::{Fields, MATRIX, encode_fields};
 
 /// Encodes the primitives of this family.
 ///

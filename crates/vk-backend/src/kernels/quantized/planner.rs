@@ -1,9 +1,11 @@
 //! Quantized products: mat-vec for few rows, tiles for many.
 
+use mlx_vulkan_core::primitives::{Affine, FpMode, Packing};
+
 use crate::{
     kernels::{
         matmul::{
-            matrix,
+            matrix::{self, Right},
             planner::{Gemm, gemm},
         },
         team::Team,
@@ -29,6 +31,8 @@ pub(crate) struct QuantizedProduct {
     pub transpose: bool,
     /// What cooperative matrices multiply of this dtype, if they may.
     pub fragment: Option<Fragment>,
+    /// The matrix, as tiles see it.
+    pub right: Right,
 }
 
 /// The variant of a quantized product.
@@ -56,18 +60,37 @@ pub(crate) enum QuantizedPlan {
     Dense(Gemm),
 }
 
+/// How tiles see a matrix of this packing: of 4 bits (affine, or mxfp4 with bfloat16, to which `fragment` is
+/// limited then) they multiply fields as they are, where it lies along whole slices and few of the `rows` are
+/// its own on average.
+pub(crate) fn right_of(
+    packing: Packing,
+    transpose: bool,
+    [rows, inner]: [usize; 2],
+    fragment: Option<Fragment>,
+    caps: &Capabilities,
+) -> Right {
+    let four_bits =
+        matches!(packing, Packing::Affine(Affine { bits: 4, .. }) | Packing::Floats(FpMode::Mxfp4));
+    let square = fragment.is_some_and(|f| (f.m, f.n, f.k) == (16, 16, 16));
+    let group = packing.group_size() as u32;
+    let whole = inner.is_multiple_of(matrix::slice_of_fields(group) as usize);
+    let serves = four_bits && transpose && square && whole && caps.subgroup_size == 32;
+    if serves && matrix::takes_fields(rows) { Right::Fields(group) } else { Right::Packed }
+}
+
 /// Chooses the kernel.
 pub(crate) fn plan(p: &QuantizedProduct, caps: &Capabilities, config: &Config) -> QuantizedPlan {
     if p.rows > most_rows(p, caps) || closed(p, caps, config).is_some() {
-        let gemm = |packed| gemm(p.rows, p.outputs, p.inner, p.batches, p.fragment, packed, caps);
+        let gemm = |right| gemm(p.rows, p.outputs, p.inner, p.batches, p.fragment, right, caps);
         let whole = p.transpose && p.batches == 1;
         if whole
             && matrix::dequantizes(p.rows, p.outputs, p.inner)
-            && let dense @ Gemm::Matrix(..) = gemm(false)
+            && let dense @ Gemm::Matrix(..) = gemm(Right::Dense)
         {
             return QuantizedPlan::Dense(dense);
         }
-        return QuantizedPlan::Gemm(gemm(true));
+        return QuantizedPlan::Gemm(gemm(p.right));
     }
     let rows = (p.rows as u32).min(8).next_power_of_two();
     if p.transpose {
@@ -148,6 +171,7 @@ mod tests {
             batches: 1,
             transpose: true,
             fragment: None,
+            right: Right::Packed,
         }
     }
 

@@ -11,6 +11,7 @@ use crate::{
         Ctx,
         matmul::{
             groups,
+            matrix::Right,
             planner::{self, Gemm},
         },
         operands::Picks,
@@ -21,8 +22,8 @@ use crate::{
 /// How rows that pick a matrix each are multiplied by groups.
 pub(super) struct Grouped {
     gemm: Gemm,
-    /// Tiles unpack weights for themselves.
-    packed: bool,
+    /// How tiles see the matrices.
+    right: Right,
 }
 
 impl Grouped {
@@ -34,17 +35,17 @@ impl Grouped {
         }
         let fragment = fragment_of(ctx, o.packing, o.dtype, p)
             .filter(|_| groups::is_near(picks, p.inner * o.dtype.size()));
-        let plan =
-            |packed| planner::grouped(picks, p.outputs, fragment, packed, ctx.capabilities());
-        let dense = dequantizes_stack(ctx, o, picks).then(|| plan(false)).flatten();
+        let plan = |right| planner::grouped(picks, p.outputs, fragment, right, ctx.capabilities());
+        let right = o.right(ctx, picks.batches / picks.counts[1].max(1), fragment);
+        let dequantizes = right == Right::Packed && dequantizes_stack(ctx, o, picks);
+        let dense = dequantizes.then(|| plan(Right::Dense)).flatten();
         let dense = dense.filter(|dense| matches!(dense, Gemm::Matrix(..)));
-        let packed = dense.is_none();
-        let gemm = dense.or_else(|| plan(true))?;
+        let right = if dense.is_some() { Right::Dense } else { right };
+        let gemm = dense.or_else(|| plan(right))?;
         stats::hit(ctx.config(), "qmm", || {
-            let way = if packed { "packed" } else { "dequantized" };
-            format!("grouped {way} {gemm:?} {}x{}x{}", picks.batches, p.outputs, p.inner)
+            format!("grouped {right:?} {gemm:?} {}x{}x{}", picks.batches, p.outputs, p.inner)
         });
-        Some(Grouped { gemm, packed })
+        Some(Grouped { gemm, right })
     }
 
     /// Encodes the product of rows that pick a matrix each by tiles of rows that pick the same one.
@@ -52,11 +53,14 @@ impl Grouped {
     /// # Errors
     /// As of [`tiles`].
     pub(super) fn encode(self, ctx: &mut Ctx<'_>, mut o: Operands) -> Result<()> {
-        let Grouped { gemm, packed } = self;
+        let Grouped { gemm, right } = self;
         let Some(picks) = &mut o.picks else { unreachable!("groups are made of picks") };
         picks.tiles = Some(groups::tiles(ctx, picks, gemm)?);
         (o.product.rows, o.product.batches) = (picks.batches, 1);
-        if packed { tiles::packed(ctx, &o, gemm) } else { tiles::dequantized(ctx, &o, gemm) }
+        match right {
+            Right::Dense => tiles::dequantized(ctx, &o, gemm),
+            Right::Packed | Right::Fields(_) => tiles::packed(ctx, &o, gemm),
+        }
     }
 }
 

@@ -1,5 +1,6 @@
 //! `x @ w` with quantized `w`: which kernel serves a product, and what encodes it.
 
+mod fields;
 mod grouped;
 mod operands;
 mod rows;
@@ -19,6 +20,7 @@ use crate::{
 use grouped::Grouped;
 use operands::Operands;
 
+pub(in crate::kernels) use fields::{Fields, encode as encode_fields};
 pub(in crate::kernels) use tiles::MATRIX;
 
 /// Encodes the product.

@@ -7,6 +7,7 @@ use crate::{
     kernels::{
         Ctx, Operand, Region, copy,
         fragment::fragment,
+        matmul::matrix::Right,
         operands::Picks,
         quantized::{self, planner::QuantizedProduct},
         strided::Walk,
@@ -63,18 +64,11 @@ impl Operands {
         };
         let [words, scales, biases] = quantized::operands(parts, matrix)?;
         let (x, dtype) = (copy::dense(ctx, x)?, output.dtype);
-        Ok(Operands {
-            x,
-            words,
-            scales,
-            biases,
-            result,
-            packing,
-            dtype,
-            product,
-            stride,
-            picks: None,
-        })
+        let picks = None;
+        let mut o =
+            Operands { x, words, scales, biases, result, packing, dtype, product, stride, picks };
+        o.product.right = o.right(ctx, product.rows, product.fragment);
+        Ok(o)
     }
 
     /// Operands of the products of matrices that indices, the last two inputs, pick.
@@ -107,6 +101,22 @@ impl Operands {
             product,
             picks: Some(picks),
         })
+    }
+
+    /// How tiles see the matrices, of which each has so many rows on average.
+    pub(super) fn right(&self, ctx: &Ctx<'_>, rows: usize, fragment: Option<Fragment>) -> Right {
+        let p = &self.product;
+        let aligned = self.x.is_aligned(16) && self.words.is_aligned(16);
+        match quantized::planner::right_of(
+            self.packing,
+            p.transpose,
+            [rows, p.inner],
+            fragment,
+            ctx.capabilities(),
+        ) {
+            fields @ Right::Fields(_) if aligned => fields,
+            _ => Right::Packed,
+        }
     }
 
     /// Words, scales and biases.
@@ -165,6 +175,7 @@ fn sizes(x: &Array, output: &Output, batches: usize, transpose: bool) -> Quantiz
         batches,
         transpose,
         fragment: None,
+        right: Right::Packed,
     }
 }
 

@@ -3,7 +3,10 @@
 use mlx_vulkan_core::{Dtype, Result};
 use smallvec::SmallVec;
 
-use super::operands::Operands;
+use super::{
+    fields::{self, Fields},
+    operands::Operands,
+};
 use crate::{
     kernels::{
         Ctx, Dispatch, Region,
@@ -65,6 +68,14 @@ pub(super) fn packed(ctx: &mut Ctx<'_>, o: &Operands, plan: Gemm) -> Result<()> 
         | bit(p.transpose, B_ALONG_K)
         | bit(a_vector, A_VECTOR)
         | bit(words_vector, B_VECTOR);
+    if let Gemm::Matrix(tile, splits) = plan
+        && tile.fields
+    {
+        push.splits = splits;
+        let row_groups = o.picks.as_ref().map_or(0, Picks::groups);
+        let fields = Fields { tile, dtype: o.dtype, flags, packing: o.packing, row_groups };
+        return fields::encode(ctx, fields, &push, &o.reads(), &[o.result.region]);
+    }
     let splits = match plan {
         Gemm::Tile(_, splits) | Gemm::Matrix(_, splits) => splits,
         Gemm::Lanes { .. } => 1,

@@ -1,0 +1,21 @@
+// Fields of 4 bits as halves where they lie in a word, two at a time: 128 + q of bfloat16, 1024 + q of
+// float16. What is too much is taken from sums of products. Needs fragments.glsl.
+#if HALF == 1
+const uint OFFSET_BITS = 0x43004300u;
+const float OFFSET = 128.0;
+#else
+const uint OFFSET_BITS = 0x64006400u;
+const float OFFSET = 1024.0;
+#endif
+
+shared uint staged_offset;
+uint offset_; // a register that no compiler knows: `(v & mask) | offset_` is one instruction then
+
+half2 fields(uint v) { return halves((v & 0x000f000fu) | offset_); }
+
+// An octet of halves as it lies in memory, in the order in which a word's fields are pairs: 0, 4, 1, 5 and so
+// on.
+uvec4 paired(uvec4 p) {
+    return uvec4((p.x & 0xffffu) | (p.z << 16), (p.x >> 16) | (p.z & 0xffff0000u),
+        (p.y & 0xffffu) | (p.w << 16), (p.y >> 16) | (p.w & 0xffff0000u));
+}

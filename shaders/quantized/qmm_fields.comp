@@ -1,0 +1,408 @@
+#version 460
+// Many rows times matrices of 4 bits on cooperative matrices that multiply fields as they are: what a group
+// gives is scaled instead of each of its elements, which is more exact than MLX's dequantize, and a fraction
+// of the instructions. FLOATS: fields are e2m1 numbers (mxfp4), else integers.
+//
+// The matrix is the left operand, rows of x are columns of the right one. A subgroup makes WM rows of the
+// result for WN rows of the matrix, whose words it reads where they are; the four lanes that share a row have
+// a quarter of each group. Slices of x lie in shared memory, two of them, in the order in which fields are
+// pairs, beside the sums of their groups, which biases are multiplied with. While a slice is multiplied, the
+// words of the next one are on their way.
+//
+// Constants: gemm.glsl, matrix_tile.glsl, and 13 group size, which divides BK, 14 fragments may be used.
+// HALF: 0 float16, 1 bfloat16. k is a multiple of BK, x, words and scales are aligned, the matrix lies along
+// k.
+#include "common.glsl"
+#include "floats.glsl"
+layout(local_size_x_id = 0) in;
+#include "gemm.glsl"
+#include "matrix_tile.glsl"
+layout(constant_id = 13) const uint GROUP = 64;
+layout(constant_id = 14) const uint FRAGMENTS = 1;
+#define KNOWN_COLUMNS FN
+#include "fragments.glsl"
+#include "fields.glsl"
+#ifdef FLOATS
+const uint BITS = 4;
+#include "quant.glsl"
+const uint FORMAT = 1; // MXFP4
+#include "packed.glsl"
+
+// An e2m1 number is a bfloat16 one with its bits from the seventh on, and 2^-126 of its value, subnormal
+// numbers included. So that products are none, x is multiplied with 2^64, and results with what is left:
+// exact for elements and products from 2^-64 to 2^64.
+const float X_FACTOR = 18446744073709551616.0, SUM_FACTOR = 4611686018427387904.0; // 2^64, 2^62
+#endif
+
+// Octets of a row of a slice, and from row to row; a slice.
+const uint WIDTH = BK / 8u, PITCH = WIDTH + 1u, SLICE = BM * PITCH;
+const uint SHARED = 2u * SLICE > OUT_ALL ? 2u * SLICE : OUT_ALL;
+shared uvec4 slices[SHARED];
+
+#include "matrix_result.glsl"
+
+shared uint finished;
+
+// Groups of a slice, a lane's words of a group, fragments along k of one.
+const uint SPAN = BK / GROUP, WORDS = GROUP / 32u, STEPS = GROUP / FK;
+// Fragments of a subgroup's rows and columns; rows of matrices of a lane, two of each of the latter.
+const uint XF = WM / FM, WF = WN / FN, LINES = 2u * WF;
+const uint EACH = BM * WIDTH / THREADS;
+
+shared vec2 row_sums[SPAN * BM]; // of a slice's groups, for pairs of rows; two slices
+
+float total[XF * WF * 8u]; // of this lane's elements of every accumulator, as in elements_are_known
+bool known;
+
+// What a tile is made of, for those who do without fragments.
+struct Plain { uint row0, column0, k0, k1, row, column; } plain;
+Batch batch_of_tile;
+
+void begin_sums() {
+    [[unroll]] for (uint i = 0u; i < XF * WF * 8u; ++i) total[i] = 0.0;
+    plain = Plain(0u, 0u, 0u, 0u, 0u, 0u);
+}
+
+// ---- x ----
+
+uvec4 asked_x[EACH];
+uint offset_x[EACH];
+uint64_t base_x;
+
+uint x_row(uint i) { return gl_LocalInvocationID.x / WIDTH + i * (THREADS / WIDTH); }
+uint x_octet() { return gl_LocalInvocationID.x % WIDTH; }
+
+// Where x has row i of the tile, from base_x on; rows that do not exist are the last one.
+uint x_source(Batch at_, uint row0, uint i) {
+    uint row = min(i, at_.m - 1u - row0);
+    return GROUPED ? uint(row_of_a(row0 + row)) : row;
+}
+
+void begin_x(Batch at_, uint row0) {
+    base_x = same(at(DTYPE, at_.a, GROUPED ? 0l : int64_t(row0) * lda));
+    [[unroll]] for (uint i = 0u; i < EACH; ++i)
+        offset_x[i] = x_source(at_, row0, x_row(i)) * uint(lda) * 2u + x_octet() * 16u;
+}
+
+void ask_for_x(uint k0) {
+    [[unroll]] for (uint i = 0u; i < EACH; ++i)
+        asked_x[i] = V4(base_x + uint64_t(k0) * 2ul + uint64_t(offset_x[i])).v[0];
+}
+
+// Stores octet i of what was asked for as one of slice 0 or 1, with the sums of its groups.
+void keep_octet(uint slice, uint i) {
+    uvec4 p = asked_x[i];
+    uint to = slice * SLICE + x_row(i) * PITCH + x_octet();
+#ifdef FLOATS
+    [[unroll]] for (uint e = 0u; e < 4u; ++e) p[e] = cut_halves(DTYPE, half_pair(DTYPE, p[e]) * X_FACTOR);
+    slices[to] = paired(p);
+#else
+    slices[to] = paired(p);
+    vec2 sums = (half_pair(DTYPE, p.x) + half_pair(DTYPE, p.y))
+        + (half_pair(DTYPE, p.z) + half_pair(DTYPE, p.w));
+    float sum = sums.x + sums.y;
+    sum += subgroupShuffleXor(sum, 1u);
+    sum += subgroupShuffleXor(sum, 2u);
+    if (GROUP >= 64u) sum += subgroupShuffleXor(sum, 4u);
+    if (GROUP >= 128u) sum += subgroupShuffleXor(sum, 8u);
+    uint at_ = (slice * SPAN + x_octet() / (GROUP / 8u)) * BM + x_row(i);
+    if (x_octet() % (GROUP / 8u) == 0u) row_sums[at_ / 2u][at_ % 2u] = sum;
+#endif
+}
+
+void keep_x(uint slice) {
+#define KEEP(i) keep_octet(slice, i)
+    WRITTEN_OUT(EACH, KEEP)
+}
+
+// ---- the matrices ----
+
+struct Bases { uint64_t words, scales, biases; } base_own, base_second;
+uint source[LINES]; // rows of their matrices, from the tile's first one on
+uint words_of[LINES * SPAN * WORDS], next_words[LINES * SPAN * WORDS];
+uint scales_of[LINES * SPAN], biases_of[LINES * SPAN], next_scales[LINES * SPAN], next_biases[LINES * SPAN];
+
+// Line i of this lane, of the subgroup's at `column` of the tile.
+uint line_at(uint column, uint i) { return column + i / 2u * FN + i % 2u * 8u + row_in_half(); }
+
+#ifdef FLOATS
+const uint SCALE_BYTES = 1u;
+#else
+const uint SCALE_BYTES = 2u;
+#endif
+
+Bases bases_of(Sibling s, uint64_t row) {
+    uint64_t affine = row * uint64_t(k / GROUP * SCALE_BYTES);
+    return Bases(same(s.b + row * uint64_t(k / 2u)), same(s.scales + affine), same(s.biases + affine));
+}
+
+void begin_matrices(Batch at_, uint column0, uint column) {
+    base_own = bases_of(own, at_.b + uint64_t(column0));
+    if (SIBLINGS) base_second = bases_of(second, uint64_t(b_first(true, column0)));
+    [[unroll]] for (uint i = 0u; i < LINES; ++i) source[i] = b_source(line_at(column, i), column0);
+}
+
+Bases bases_at(uint line) {
+    Bases base = base_own;
+    if (b_second(line)) base = base_second;
+    return base;
+}
+
+// Asks for this lane's words of the slice from k0 on, and for its scales and biases.
+void ask_for_words(uint k0, uint column) {
+    [[unroll]] for (uint i = 0u; i < LINES; ++i) {
+        Bases base = bases_at(line_at(column, i));
+        uint64_t words = base.words + uint64_t(k0 / 2u)
+            + uint64_t(source[i] * (k / 2u) + quarter() * WORDS * 4u);
+        uint64_t group = uint64_t((k0 / GROUP + source[i] * (k / GROUP)) * SCALE_BYTES);
+        [[unroll]] for (uint g = 0u; g < SPAN; ++g) {
+            uint64_t from = words + uint64_t(g * (GROUP / 2u));
+            uint to = (i * SPAN + g) * WORDS;
+            if (WORDS == 4u) {
+                uvec4 p = V4(from).v[0];
+                [[unroll]] for (uint w = 0u; w < WORDS; ++w) next_words[to + w] = p[w];
+            } else if (WORDS == 2u) {
+                uvec2 p = V2(from).v[0];
+                [[unroll]] for (uint w = 0u; w < WORDS; ++w) next_words[to + w] = p[w];
+            } else {
+                next_words[to] = U32(from).v[0];
+            }
+#ifdef FLOATS
+            next_scales[i * SPAN + g] = uint(U8(base.scales + group + uint64_t(g)).v[0]);
+#else
+            next_scales[i * SPAN + g] = uint(U16(base.scales + group + uint64_t(g * 2u)).v[0]);
+            next_biases[i * SPAN + g] = uint(U16(base.biases + group + uint64_t(g * 2u)).v[0]);
+#endif
+        }
+    }
+}
+
+void take_words() {
+    [[unroll]] for (uint i = 0u; i < LINES * SPAN * WORDS; ++i) words_of[i] = next_words[i];
+    [[unroll]] for (uint i = 0u; i < LINES * SPAN; ++i) {
+        scales_of[i] = next_scales[i];
+#ifndef FLOATS
+        biases_of[i] = next_biases[i];
+#endif
+    }
+}
+
+// ---- products ----
+
+// Fields e and e + 4 of a word, as a fragment has them.
+half2 pair_of(uint word, uint e) {
+#ifdef FLOATS
+    uint number = e < 2u ? word << (6u - 4u * e) : word >> (4u * e - 6u);
+    return halves(((word << (12u - 4u * e)) & 0x80008000u) | (number & 0x01c001c0u));
+#else
+    return fields(word >> (4u * e));
+#endif
+}
+
+// What a line's group is multiplied with, and added to it for each of x.
+vec2 line_affine(uint i) {
+#ifdef FLOATS
+    return vec2(scale_of(scales_of[i]), 0.0);
+#else
+    float scale = of_bits(DTYPE, scales_of[i]);
+    return vec2(scale, fma(-OFFSET, scale, of_bits(DTYPE, biases_of[i])));
+#endif
+}
+
+// Adds a group of slice 0 or 1; the subgroup's rows of x begin at `row` of the tile.
+void multiply_group(uint slice, uint g, uint row) {
+    coopmat<half, gl_ScopeSubgroup, 16, 16, gl_MatrixUseA> fields_of[WF * STEPS];
+    vec2 affine[LINES];
+    [[unroll]] for (uint t = 0u; t < WF; ++t) [[unroll]] for (uint s = 0u; s < STEPS; ++s) {
+        [[unroll]] for (uint i = 0u; i < 4u; ++i) {
+            uint word = words_of[((2u * t + i / 2u) * SPAN + g) * WORDS + s / 2u];
+            half2 pair = pair_of(word, 2u * (s % 2u) + i % 2u);
+            fields_of[t * STEPS + s][2u * i] = pair.x;
+            fields_of[t * STEPS + s][2u * i + 1u] = pair.y;
+        }
+    }
+    [[unroll]] for (uint i = 0u; i < LINES; ++i) affine[i] = line_affine(i * SPAN + g);
+    uint from = slice * SLICE + (row + row_in_half()) * PITCH + g * (GROUP / 8u) + quarter() * WORDS;
+    uint sums = ((slice * SPAN + g) * BM + row) / 2u + quarter();
+    [[unroll]] for (uint x = 0u; x < XF; ++x) {
+        coopmat<half, gl_ScopeSubgroup, 16, 16, gl_MatrixUseB> columns[STEPS];
+        [[unroll]] for (uint w = 0u; w < WORDS; ++w) {
+            uvec4 octets[2] = { slices[from + x * FM * PITCH + w], slices[from + (x * FM + 8u) * PITCH + w] };
+            [[unroll]] for (uint i = 0u; i < 8u; ++i) {
+                half2 pair = halves(octets[i / 2u % 2u][i / 4u * 2u + i % 2u]);
+                columns[2u * w + i / 4u][i % 4u * 2u] = pair.x;
+                columns[2u * w + i / 4u][i % 4u * 2u + 1u] = pair.y;
+            }
+        }
+#ifndef FLOATS
+        vec4 of_x = vec4(row_sums[sums + x * FM / 2u], row_sums[sums + x * FM / 2u + 4u]);
+#endif
+        [[unroll]] for (uint t = 0u; t < WF; ++t) {
+            coopmat<float, gl_ScopeSubgroup, 16, 16, gl_MatrixUseAccumulator> sum;
+            sum = coopmat<float, gl_ScopeSubgroup, 16, 16, gl_MatrixUseAccumulator>(0.0);
+            [[unroll]] for (uint s = 0u; s < STEPS; ++s)
+                sum = coopMatMulAdd(fields_of[t * STEPS + s], columns[s], sum);
+            [[unroll]] for (uint e = 0u; e < 8u; ++e) {
+                uint to = (x * WF + t) * 8u + e;
+                vec2 line = affine[2u * t + e / 4u];
+#ifndef FLOATS
+                total[to] = fma(line.y, of_x[e % 4u], total[to]);
+#endif
+                total[to] = fma(line.x, sum[e], total[to]);
+            }
+        }
+    }
+}
+
+void multiply_fragments(uint k0, uint k1, uint row, uint column) {
+    uint last = k1 - BK, slice = 0u;
+    ask_for_words(k0, column);
+    ask_for_x(k0);
+    keep_x(0u);
+    barrier();
+    for (; k0 < k1; k0 += BK) {
+        take_words();
+        ask_for_words(min(k0 + BK, last), column);
+        [[unroll]] for (uint g = 0u; g < SPAN; ++g) multiply_group(slice, g, row);
+        slice = 1u - slice;
+        ask_for_x(min(k0 + BK, last));
+        keep_x(slice);
+        barrier();
+    }
+}
+
+// ---- the sums ----
+
+void multiply_slices(Batch at_, uint row0, uint column0, uint k0, uint k1, uint row, uint column) {
+    begin_x(at_, row0);
+    begin_matrices(at_, column0, column);
+    if (known) {
+        multiply_fragments(k0, k1, row, column);
+    } else {
+        plain = Plain(row0, column0, k0, k1, row, column);
+        batch_of_tile = at_;
+    }
+}
+
+// Row i of the tile times a row of the matrices, by words.
+float dot_plainly(uint i, uint line) {
+    uint source_ = b_source(line, plain.column0);
+    uint64_t from = base_x + uint64_t(x_source(batch_of_tile, plain.row0, i) * uint(lda)) * 2ul;
+    Bases base = bases_at(line);
+    float sum = 0.0;
+    for (uint w = plain.k0 / 8u; w < plain.k1 / 8u; ++w) {
+        uint v = AT_U32(base.words, source_ * (k / 8u) + w);
+        uvec4 p = V4(from).v[w];
+        uint64_t group = uint64_t((source_ * (k / GROUP) + w / (GROUP / 8u)) * SCALE_BYTES);
+#ifdef FLOATS
+        vec4 low, high;
+        elements8(uvec2(v, 0u), low, high);
+        float product = dot_add(vec4(half_pair(DTYPE, p.x), half_pair(DTYPE, p.y)), low, 0.0);
+        product = dot_add(vec4(half_pair(DTYPE, p.z), half_pair(DTYPE, p.w)), high, product);
+        sum = fma(scale_of(uint(U8(base.scales + group).v[0])), product, sum);
+#else
+        float product = 0.0, of_x = 0.0;
+        [[unroll]] for (uint e = 0u; e < 4u; ++e) {
+            vec2 y = half_pair(DTYPE, p[e]), q = vec2((v >> (8u * e)) & 15u, (v >> (8u * e + 4u)) & 15u);
+            product += dot(q, y);
+            of_x += y.x + y.y;
+        }
+        sum = fma(fetch(DTYPE, base.scales + group), product,
+            fma(fetch(DTYPE, base.biases + group), of_x, sum));
+#endif
+    }
+    return sum;
+}
+
+void keep_sum(uint mine, uint row, uint line, float sum) {
+    slices[mine + row * OUT_PITCH + line / 4u][line % 4u] = floatBitsToUint(sum);
+}
+
+void keep_sums(uint i, uint mine) {
+    [[unroll]] for (uint e = 0u; e < WF * 8u; ++e) {
+        float sum = total[i * WF * 8u + e];
+#ifdef FLOATS
+        sum *= SUM_FACTOR;
+#endif
+        keep_sum(mine, shared_axis(e % 4u), line_at(0u, e / 4u), sum);
+    }
+}
+
+void store_plainly(Batch at_, uint row0, uint column0, uint column) {
+    uint mine = gl_SubgroupID * OUT_SIZE;
+    [[dont_unroll]] for (uint i = 0u; i < WM; i += FM) {
+        vec4 added[EACH_QUADS];
+        ask_addends(at_, row0 + i, column0 + column, added);
+        for (uint e = lane(); e < FM * WN; e += SUBGROUP)
+            keep_sum(mine, e / WN, e % WN, dot_plainly(plain.row + i + e / WN, plain.column + e % WN));
+        subgroup_barrier();
+        store_rows(at_, row0 + i, column0, column, mine, added);
+        subgroup_barrier();
+    }
+}
+
+void finish_tile(Batch at_, uint row0, uint column0, uint column) {
+    if (known) store_parts(at_, row0, column0, column);
+    else store_plainly(at_, row0, column0, column);
+}
+
+// ---- splits of a tile ----
+
+// Where a split of a tile has its sums.
+uint64_t part_at(uint64_t number, uint split) {
+    return parts + (number * uint64_t(splits) + uint64_t(split)) * uint64_t(THREADS * XF * WF * 8u * 4u);
+}
+
+void keep_part(uint64_t to) {
+    [[unroll]] for (uint i = 0u; i < XF * WF * 2u; ++i)
+        F4C(to).v[i * THREADS + thread()] =
+            vec4(total[4u * i], total[4u * i + 1u], total[4u * i + 2u], total[4u * i + 3u]);
+}
+
+void add_part(uint64_t from) {
+    [[unroll]] for (uint i = 0u; i < XF * WF * 2u; ++i) {
+        vec4 part = F4C(from).v[i * THREADS + thread()];
+        [[unroll]] for (uint e = 0u; e < 4u; ++e) total[4u * i + e] += part[e];
+    }
+}
+
+// Keeps a split's sums. Who is the last of a tile's workgroups goes on with the sums of all.
+bool join_splits(uint64_t number, uint split) {
+    keep_part(part_at(number, split));
+    memoryBarrierBuffer();
+    barrier();
+    if (thread() == 0u) {
+        uint64_t counter = counters + number * 4ul;
+        finished = atomicAdd(U32(counter).v[0], 1u) + 1u == splits ? 1u : 0u;
+        if (finished == 1u) U32(counter).v[0] = 0u;
+    }
+    barrier();
+    if (finished == 0u) return false;
+    memoryBarrierBuffer();
+    begin_sums();
+    for (uint s = 0u; s < splits; ++s) add_part(part_at(number, s));
+    return true;
+}
+
+void make_tile(uint batch, uint split, uint row_tile, uint column0, uint64_t number) {
+    Place place = place_of(batch, row_tile, column0);
+    uvec2 range = split_range(split, BK);
+    // Without fragments nothing is summed up here: the first split's workgroup makes all.
+    if (!known) range = uvec2(0u, split == 0u ? k : 0u);
+    begin_sums();
+    multiply_tile(place, range.x, range.y);
+    bool stores = split == 0u;
+    if (known && splits > 1u) stores = join_splits(number, split);
+    barrier();
+    if (stores) store_tile(place);
+    barrier();
+}
+
+void main() {
+    write_numbers();
+    if (thread() == 0u) staged_offset = k == 0u ? 0u : OFFSET_BITS;
+    barrier();
+    offset_ = staged_offset;
+    known = FRAGMENTS == 1u && elements_are_known();
+    make_tiles();
+}
