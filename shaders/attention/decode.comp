@@ -33,7 +33,8 @@ layout(constant_id = 10) const uint GROUP = 64;
 // Flags. [host]
 const uint FUSED_FLAG = 1, NORM_FLAG = 2, TRADITIONAL_FLAG = 4, DIVISORS_FLAG = 8, SPLIT_FLAG = 16,
            FRAGMENTS_FLAG = 32, // may be used, once it is seen where elements lie
-           SINKS_FLAG = 64, KEEP_FLAG = 128, ADDITIVE_FLAG = 256, POSITIONS_FLAG = 512;
+           SINKS_FLAG = 64, KEEP_FLAG = 128, ADDITIVE_FLAG = 256, POSITIONS_FLAG = 512,
+           MANY_ROUNDS_FLAG = 1024;
 const bool FUSED = (FLAGS & FUSED_FLAG) != 0u, NORM = (FLAGS & NORM_FLAG) != 0u;
 const bool TRADITIONAL = (FLAGS & TRADITIONAL_FLAG) != 0u;
 const bool DIVISORS = (FLAGS & DIVISORS_FLAG) != 0u, SPLIT = (FLAGS & SPLIT_FLAG) != 0u;
@@ -42,6 +43,7 @@ const bool SINKS = (FLAGS & SINKS_FLAG) != 0u; // heads have scores that take th
 const bool KEEP = (FLAGS & KEEP_FLAG) != 0u, ADDITIVE = (FLAGS & ADDITIVE_FLAG) != 0u;
 const bool MASKED = KEEP || ADDITIVE;
 const bool POSITIONS = (FLAGS & POSITIONS_FLAG) != 0u; // every sequence has its own
+const bool MANY_ROUNDS = (FLAGS & MANY_ROUNDS_FLAG) != 0u; // of keys, in a split
 
 // What `more` points to: where the rest of a quantized cache is, another factor of its scores or 0, and the
 // sinks of so many heads, which those of all sequences share; a mask with its strides, and how many key/value

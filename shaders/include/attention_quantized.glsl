@@ -1,7 +1,8 @@
 // Rows of a quantized cache for attention of one token, and the new row, which is quantized as MLX does it
 // before it is used. Fields are multiplied as they are; scales and biases are multiplied with what an octet
 // gives. Needs attention_token.glsl, quant.glsl, affine.glsl, and before it:
-//   BITS, GROUP (a divisor of WIDTH); more (addresses of scales and biases), count.
+//   BITS, GROUP (a divisor of WIDTH); more (addresses of scales and biases), count;
+//   MANY_ROUNDS: two keys are asked for ahead, which takes registers and pays only in long splits.
 
 uint64_t key_scales, key_biases, value_scales, value_biases;
 
@@ -28,8 +29,11 @@ uint64_t value_element(uint kv_head, uint64_t j) {
     return uint64_t(kv_head) * uint64_t(value_head) + j * uint64_t(value_row);
 }
 
-// What a lane asked for of a key and its value: fields of its octets, and bits of their scales and biases.
-uvec2 key_fields[OCTETS], key_affine[OCTETS], value_fields[OCTETS], value_affine[OCTETS];
+// What a lane asked for of one or two keys and their values: fields of its octets, and bits of their scales
+// and biases.
+const uint SETS = MANY_ROUNDS ? 2u : 1u;
+uvec2 key_fields[SETS * OCTETS], key_affine[SETS * OCTETS];
+uvec2 value_fields[SETS * OCTETS], value_affine[SETS * OCTETS];
 // Of every head: sums of an octet of the query, and of weighed biases of an octet's values.
 float query_sums[HEADS * OCTETS], bias_sums[HEADS * OCTETS];
 
@@ -41,32 +45,33 @@ uvec2 affine_bits(uint64_t scales, uint64_t biases, uint64_t e) {
 // The key of this cluster in the round that starts with j0, or the last one.
 uint64_t quantized_key(uint j0, uint last) { return uint64_t(min(key_of(j0), max(last, 1u) - 1u)); }
 
-void ask_quantized_key(uint kv_head, uint j0, uint last) {
+void ask_quantized_key(uint set, uint kv_head, uint j0, uint last) {
     uint64_t from = key_element(kv_head, quantized_key(j0, last));
     [[unroll]] for (uint i = 0u; i < OCTETS; ++i) {
         uint first = feature(i * 8u);
-        key_fields[i] = packed8(word_at(keys, from), first);
-        key_affine[i] = affine_bits(key_scales, key_biases, from + uint64_t(first));
+        key_fields[set * OCTETS + i] = packed8(word_at(keys, from), first);
+        key_affine[set * OCTETS + i] = affine_bits(key_scales, key_biases, from + uint64_t(first));
     }
 }
 
-void ask_quantized_value(uint kv_head, uint j0, uint last) {
+void ask_quantized_value(uint set, uint kv_head, uint j0, uint last) {
     uint64_t from = value_element(kv_head, quantized_key(j0, last));
     [[unroll]] for (uint i = 0u; i < OCTETS; ++i) {
         uint first = feature(i * 8u);
-        value_fields[i] = packed8(word_at(values, from), first);
-        value_affine[i] = affine_bits(value_scales, value_biases, from + uint64_t(first));
+        value_fields[set * OCTETS + i] = packed8(word_at(values, from), first);
+        value_affine[set * OCTETS + i] = affine_bits(value_scales, value_biases, from + uint64_t(first));
     }
 }
 
 vec2 affine_at(uvec2 bits) { return vec2(of_bits(DTYPE, bits.x), of_bits(DTYPE, bits.y)); }
 
 // The heads' scores of the key in hand.
-void score_fields(out float scores[HEADS]) {
+void score_fields(uint set, out float scores[HEADS]) {
     [[unroll]] for (uint h = 0u; h < HEADS; ++h) scores[h] = 0.0;
     [[unroll]] for (uint i = 0u; i < OCTETS; ++i) {
-        vec4 low = fields8_low(key_fields[i]), high = fields8_high(key_fields[i]);
-        vec2 affine = affine_at(key_affine[i]);
+        vec4 low = fields8_low(key_fields[set * OCTETS + i]),
+             high = fields8_high(key_fields[set * OCTETS + i]);
+        vec2 affine = affine_at(key_affine[set * OCTETS + i]);
         [[unroll]] for (uint h = 0u; h < HEADS; ++h) {
             float product = dot_add(own_q[h * QUADS + 2u * i], low, 0.0);
             product = dot_add(own_q[h * QUADS + 2u * i + 1u], high, product);
@@ -86,7 +91,7 @@ void raise(uint h, float top) {
 }
 
 // Takes the value in hand, of key j, by the key's scores.
-void weigh_fields(uint kv_head, uint j, bool real, float scores[HEADS]) {
+void weigh_fields(uint set, uint kv_head, uint j, bool real, float scores[HEADS]) {
     float weights[HEADS];
     [[unroll]] for (uint h = 0u; h < HEADS; ++h) {
         float s = real ? masked(kv_head, h, j, scores[h]) : LOWEST;
@@ -95,9 +100,9 @@ void weigh_fields(uint kv_head, uint j, bool real, float scores[HEADS]) {
         total_weight[h] += weights[h];
     }
     [[unroll]] for (uint i = 0u; i < OCTETS; ++i) {
-        vec4 low = fields8_low(value_fields[i]),
-             high = fields8_high(value_fields[i]);
-        vec2 affine = affine_at(value_affine[i]);
+        vec4 low = fields8_low(value_fields[set * OCTETS + i]),
+             high = fields8_high(value_fields[set * OCTETS + i]);
+        vec2 affine = affine_at(value_affine[set * OCTETS + i]);
         [[unroll]] for (uint h = 0u; h < HEADS; ++h) {
             vec4 weight = vec4(weights[h] * affine.x);
             sums[h * QUADS + 2u * i] = fma(low, weight, sums[h * QUADS + 2u * i]);
@@ -107,20 +112,28 @@ void weigh_fields(uint kv_head, uint j, bool real, float scores[HEADS]) {
     }
 }
 
-// The keys first..last. As soon as a key or a value was used, the one of the next round is asked for.
+// A round; as soon as its key or its value was used, the one that comes in its place is asked for.
+void quantized_round(uint set, uint kv_head, uint j0, uint last) {
+    float scores[HEADS];
+    score_fields(set, scores);
+    ask_quantized_key(set, kv_head, j0 + SETS * CLUSTERS, last);
+    weigh_fields(set, kv_head, key_of(j0), key_of(j0) < last, scores);
+    ask_quantized_value(set, kv_head, j0 + SETS * CLUSTERS, last);
+}
+
+// The keys first..last.
 void take_quantized_keys(uint kv_head, uint first, uint last) {
     [[unroll]] for (uint i = 0u; i < HEADS * OCTETS; ++i) {
         query_sums[i] = quad_sum(own_q[2u * i]) + quad_sum(own_q[2u * i + 1u]);
         bias_sums[i] = 0.0;
     }
-    ask_quantized_key(kv_head, first, last);
-    ask_quantized_value(kv_head, first, last);
-    for (uint j0 = first; j0 < last; j0 += CLUSTERS) {
-        float scores[HEADS];
-        score_fields(scores);
-        ask_quantized_key(kv_head, j0 + CLUSTERS, last);
-        weigh_fields(kv_head, key_of(j0), key_of(j0) < last, scores);
-        ask_quantized_value(kv_head, j0 + CLUSTERS, last);
+    [[unroll]] for (uint set = 0u; set < SETS; ++set) {
+        ask_quantized_key(set, kv_head, first + set * CLUSTERS, last);
+        ask_quantized_value(set, kv_head, first + set * CLUSTERS, last);
+    }
+    for (uint j0 = first; j0 < last; j0 += SETS * CLUSTERS) {
+        quantized_round(0u, kv_head, j0, last);
+        if (MANY_ROUNDS) quantized_round(1u, kv_head, j0 + CLUSTERS, last);
     }
     [[unroll]] for (uint i = 0u; i < HEADS * OCTETS; ++i) {
         sums[2u * i] += vec4(bias_sums[i]);

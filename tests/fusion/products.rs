@@ -284,8 +284,8 @@ fn many_rows_of_few_tiles() {
     });
     tiles(64, 4096, [64, 64, 64], dtype, None, [0, 0, 1]);
     tiles(64, 2048, [64, 64, 64], dtype, Some((8, 64)), [0, 0, 1]);
-    for (rows, group) in [(64, 64), (20, 32), (150, 128)] {
-        tiles(rows, 2048, [64, 328, 40], dtype, Some((4, group)), ALL);
+    for (rows, inner, group) in [(64, 2560, 64), (20, 2048, 32), (150, 2560, 128)] {
+        tiles(rows, inner, [64, 328, 40], dtype, Some((4, group)), ALL);
     }
 }
 

@@ -271,6 +271,19 @@ pub(crate) fn a_token_over_caches_of_every_length() {
     full.check_twisted(0, Twist::None, PRODUCTS);
 }
 
+/// So many keys for a workgroup that two of them are asked for ahead.
+#[test]
+fn long_splits() {
+    let one_split = ("MLX_VK_SDPA_SPLIT_K", "1");
+    mlx_tests::in_child("quantized_attention::long_splits", &[one_split], || {
+        let _turn = turn();
+        for (past, bits) in [(511, 8), (600, 4), (777, 8)] {
+            let shape = Shape { room: 9, ..SHAPE };
+            Cached { shape, bits, ..CACHED }.check(past);
+        }
+    });
+}
+
 #[test]
 fn every_kind_of_head() {
     let _turn = turn();

@@ -349,10 +349,15 @@ fn many_rows_of_halves() {
             check(130, [192, 256], 64, 4, false);
             check(400, [96, 128], 64, 4, true);
             check(17, [33, 2048], 64, 4, true);
-            // Tiles that several workgroups share, and that end within tiles of others.
-            for (rows, sides, group) in
-                [(40, [300, 1024], 64), (100, [200, 576], 32), (65, [130, 640], 128)]
-            {
+            // Tiles of few and of more rows, whose inner axis is long enough for several workgroups.
+            for (rows, sides, group) in [
+                (20, [300, 1024], 64),
+                (32, [200, 576], 32),
+                (17, [130, 640], 128),
+                (40, [300, 2560], 64),
+                (100, [200, 2624], 32),
+                (65, [130, 2688], 128),
+            ] {
                 check(rows, sides, group, 4, true);
             }
         }

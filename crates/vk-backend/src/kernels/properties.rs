@@ -151,7 +151,7 @@ proptest! {
     ) {
         let config = Config::default();
         let packing = Affine { group_size, bits }.into();
-        let right = quantized::right_of(packing, transpose, [rows, inner], fragment, &caps);
+        let right = quantized::right_of(packing, transpose, inner, fragment, &caps);
         if let Right::Fields(group) = right {
             prop_assert!(transpose && bits == 4 && inner.is_multiple_of(group as usize));
         }

@@ -168,17 +168,11 @@ fn right_of(fused: &Fused, fragment: Fragment, caps: &Capabilities) -> Right {
     if fused.format.group <= 1 || dequantizes(fused) {
         return Right::Dense;
     }
-    let packing = affine(fused.format).into();
-    match quantized::planner::right_of(
-        packing,
-        true,
-        [fused.rows as usize, fused.inner as usize],
-        Some(fragment),
-        caps,
-    ) {
-        fields @ Right::Fields(_) if are_aligned(fused) => fields,
-        _ => Right::Packed,
-    }
+    let outputs = fused.matrices().iter().map(|m| m.outputs as usize).sum();
+    let (packing, inner) = (affine(fused.format).into(), fused.inner as usize);
+    let pays = matrix::takes_fields([fused.rows as usize, outputs, inner]);
+    quantized::planner::right_of(packing, true, inner, Some(fragment), caps)
+        .fields_if(pays && are_aligned(fused))
 }
 
 /// Whether rows of x and words of the matrices can be read 16 bytes at a time.

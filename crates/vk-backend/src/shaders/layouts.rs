@@ -299,6 +299,7 @@ pub(crate) mod attention_decode {
     pub(crate) const KEEP_FLAG: u32 = 128;
     pub(crate) const ADDITIVE_FLAG: u32 = 256;
     pub(crate) const POSITIONS_FLAG: u32 = 512;
+    pub(crate) const MANY_ROUNDS_FLAG: u32 = 1024;
     pub(crate) const MOST_SPLITS: u32 = 64;
     pub(crate) const ATTENTION_DECODE: KernelOf<Constants, Push> =
         KernelOf::new(Kernel::attention_decode);

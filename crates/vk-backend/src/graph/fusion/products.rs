@@ -18,7 +18,10 @@ use crate::{
     kernels::{
         Ctx, Operand, Region,
         fragment::fragment,
-        matmul::{matrix::Right, planner as matmul},
+        matmul::{
+            matrix::{Right, takes_fields},
+            planner as matmul,
+        },
         matvec::{
             self, After, Format, Fused, MOST_MATRICES, Norm, Weights,
             planner::{self, MatvecSizes},
@@ -240,7 +243,8 @@ fn describe(tape: &Tape, place: usize, device: &DeviceState) -> Option<Products>
                 batches: 1,
                 transpose: true,
                 fragment,
-                right: quantized::right_of(*packing, true, [rows, inner], fragment, caps),
+                right: quantized::right_of(*packing, true, inner, fragment, caps)
+                    .fields_if(takes_fields([rows, outputs, inner])),
             };
             let way = match quantized::plan(&product, caps, config) {
                 quantized::QuantizedPlan::MatVec { team, .. } => team.subgroups.then_some(Way::Few),

@@ -214,6 +214,8 @@ fn call(
     };
     let norms = fused.and_then(|f| f.norms);
     let angle = fused.map(|f| f.angle);
+    let many_rounds =
+        attention.quantized.is_some() && attention.count / splits >= planner::MANY_ROUNDS;
     let bit = |on: bool, flag: u32| if on { flag } else { 0 };
     let flags = bit(fused.is_some(), shader::FUSED_FLAG)
         | bit(norms.is_some(), shader::NORM_FLAG)
@@ -224,6 +226,7 @@ fn call(
         | bit(attention.mask.is_some_and(|m| !m.additive), shader::KEEP_FLAG)
         | bit(attention.mask.is_some_and(|m| m.additive), shader::ADDITIVE_FLAG)
         | bit(angle.is_some_and(|a| a.of_sequences), shader::POSITIONS_FLAG)
+        | bit(many_rounds, shader::MANY_ROUNDS_FLAG)
         | bit(ctx.config().enable_known_fragments, shader::FRAGMENTS_FLAG);
     let DecodeShape { subgroup, workgroup, heads } = shape;
     let mut constants = Constants {

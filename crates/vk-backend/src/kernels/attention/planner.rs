@@ -185,6 +185,10 @@ pub(crate) struct DecodeShape {
     pub heads: u32,
 }
 
+/// Keys of a split from which on two keys of a quantized cache are asked for ahead. Measured on an H100, 8B:
+/// 256 keys a split (4,096 in all) 286 tokens/s with two and 300 with one, 993 (32,768) 194 and 184.
+pub(crate) const MANY_ROUNDS: u32 = 512;
+
 /// Keys of a split that one workgroup takes without help.
 const SHARE: usize = 256;
 

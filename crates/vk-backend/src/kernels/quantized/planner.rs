@@ -61,12 +61,11 @@ pub(crate) enum QuantizedPlan {
 }
 
 /// How tiles see a matrix of this packing: of 4 bits (affine, or mxfp4 with bfloat16, to which `fragment` is
-/// limited then) they multiply fields as they are, where it lies along whole slices and few of the `rows` are
-/// its own on average.
+/// limited then) they can multiply fields as they are, where it lies along whole slices.
 pub(crate) fn right_of(
     packing: Packing,
     transpose: bool,
-    [rows, inner]: [usize; 2],
+    inner: usize,
     fragment: Option<Fragment>,
     caps: &Capabilities,
 ) -> Right {
@@ -76,7 +75,7 @@ pub(crate) fn right_of(
     let group = packing.group_size() as u32;
     let whole = inner.is_multiple_of(matrix::slice_of_fields(group) as usize);
     let serves = four_bits && transpose && square && whole && caps.subgroup_size == 32;
-    if serves && matrix::takes_fields(rows) { Right::Fields(group) } else { Right::Packed }
+    if serves { Right::Fields(group) } else { Right::Packed }
 }
 
 /// Chooses the kernel.

@@ -11,7 +11,7 @@ use crate::{
         Ctx,
         matmul::{
             groups,
-            matrix::Right,
+            matrix::{self, Right},
             planner::{self, Gemm},
         },
         operands::Picks,
@@ -36,7 +36,8 @@ impl Grouped {
         let fragment = fragment_of(ctx, o.packing, o.dtype, p)
             .filter(|_| groups::is_near(picks, p.inner * o.dtype.size()));
         let plan = |right| planner::grouped(picks, p.outputs, fragment, right, ctx.capabilities());
-        let right = o.right(ctx, picks.batches / picks.counts[1].max(1), fragment);
+        let pays = matrix::groups_take_fields(picks.batches, picks.counts[1]);
+        let right = o.right(ctx, fragment, pays);
         let dequantizes = right == Right::Packed && dequantizes_stack(ctx, o, picks);
         let dense = dequantizes.then(|| plan(Right::Dense)).flatten();
         let dense = dense.filter(|dense| matches!(dense, Gemm::Matrix(..)));

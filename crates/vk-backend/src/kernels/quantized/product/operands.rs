@@ -7,9 +7,12 @@ use crate::{
     kernels::{
         Ctx, Operand, Region, copy,
         fragment::fragment,
-        matmul::matrix::Right,
+        matmul::matrix::{self, Right},
         operands::Picks,
-        quantized::{self, planner::QuantizedProduct},
+        quantized::{
+            self,
+            planner::{self, QuantizedProduct},
+        },
         strided::Walk,
     },
     runtime::capabilities::Fragment,
@@ -67,7 +70,8 @@ impl Operands {
         let picks = None;
         let mut o =
             Operands { x, words, scales, biases, result, packing, dtype, product, stride, picks };
-        o.product.right = o.right(ctx, product.rows, product.fragment);
+        let pays = matrix::takes_fields([product.rows, product.outputs, product.inner]);
+        o.product.right = o.right(ctx, product.fragment, pays);
         Ok(o)
     }
 
@@ -103,20 +107,12 @@ impl Operands {
         })
     }
 
-    /// How tiles see the matrices, of which each has so many rows on average.
-    pub(super) fn right(&self, ctx: &Ctx<'_>, rows: usize, fragment: Option<Fragment>) -> Right {
-        let p = &self.product;
+    /// How tiles see the matrices, if multiplying fields as they are `pays`.
+    pub(super) fn right(&self, ctx: &Ctx<'_>, fragment: Option<Fragment>, pays: bool) -> Right {
+        let (p, caps) = (&self.product, ctx.capabilities());
         let aligned = self.x.is_aligned(16) && self.words.is_aligned(16);
-        match quantized::planner::right_of(
-            self.packing,
-            p.transpose,
-            [rows, p.inner],
-            fragment,
-            ctx.capabilities(),
-        ) {
-            fields @ Right::Fields(_) if aligned => fields,
-            _ => Right::Packed,
-        }
+        planner::right_of(self.packing, p.transpose, p.inner, fragment, caps)
+            .fields_if(pays && aligned)
     }
 
     /// Words, scales and biases.
