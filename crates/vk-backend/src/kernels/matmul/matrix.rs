@@ -75,7 +75,8 @@ const SUM_BYTES: u64 = 14_000;
 const FIELDS_MOST: usize = 192;
 
 /// Outputs and inner size from which on they are with more than 32 rows. Measured on an H100, 64 sequences:
-/// 0.6B (1,024 and more of both) 20,605 tokens/s without and 17,897 with, 4B (2,560 and more) 6,704 and 7,912.
+/// 0.6B (1,024 and more of both) 20,605 tokens/s without and 17,897 with, 4B (2,560 and more) 6,704 and
+/// 7,912.
 const FIELDS_SIDES: [usize; 2] = [2048, 2560];
 
 /// Subgroups of a multiprocessor as registers allow, where they have more than 32 rows of a product of
