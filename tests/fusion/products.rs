@@ -271,7 +271,7 @@ fn many_rows() {
 }
 
 /// So few tiles that k is split: by themselves, but for a residual, which the sum of the parts adds. The
-/// kernel of 4 bits adds the parts up by itself.
+/// kernel of 4 bits adds the parts up by itself, of more than 32 rows where there are many outputs.
 #[test]
 fn many_rows_of_few_tiles() {
     let _turn = turn();
@@ -284,8 +284,9 @@ fn many_rows_of_few_tiles() {
     });
     tiles(64, 4096, [64, 64, 64], dtype, None, [0, 0, 1]);
     tiles(64, 2048, [64, 64, 64], dtype, Some((8, 64)), [0, 0, 1]);
-    for (rows, inner, group) in [(64, 2560, 64), (20, 2048, 32), (150, 2560, 128)] {
-        tiles(rows, inner, [64, 328, 40], dtype, Some((4, group)), ALL);
+    tiles(20, 2048, [64, 328, 40], dtype, Some((4, 32)), ALL);
+    for (rows, group) in [(64, 64), (150, 128)] {
+        tiles(rows, 2560, [2048, 328, 40], dtype, Some((4, group)), [2, 0, 1]);
     }
 }
 
