@@ -29,38 +29,32 @@ uint64_t value_element(uint kv_head, uint64_t j) {
     return uint64_t(kv_head) * uint64_t(value_head) + j * uint64_t(value_row);
 }
 
-// What a lane asked for of one or two keys and their values: fields of its octets, and bits of their scales
-// and biases.
-const uint SETS = MANY_ROUNDS ? 2u : 1u;
-uvec2 key_fields[SETS * OCTETS], key_affine[SETS * OCTETS];
-uvec2 value_fields[SETS * OCTETS], value_affine[SETS * OCTETS];
+// What a lane asked for of one or two keys and then of their values: fields of its octets, and bits of their
+// scales and biases.
+const uint SETS = MANY_ROUNDS ? 2u : 1u, VALUE = SETS * OCTETS;
+uvec2 asked_fields[2u * SETS * OCTETS], asked_affine[2u * SETS * OCTETS];
 // Of every head: sums of an octet of the query, and of weighed biases of an octet's values.
 float query_sums[HEADS * OCTETS], bias_sums[HEADS * OCTETS];
 
-uvec2 affine_bits(uint64_t scales, uint64_t biases, uint64_t e) {
-    int64_t group = group_of(e);
-    return uvec2(fetch_bits(DTYPE, at(DTYPE, scales, group)), fetch_bits(DTYPE, at(DTYPE, biases, group)));
-}
-
-// The key of this cluster in the round that starts with j0, or the last one.
-uint64_t quantized_key(uint j0, uint last) { return uint64_t(min(key_of(j0), max(last, 1u) - 1u)); }
-
-void ask_quantized_key(uint set, uint kv_head, uint j0, uint last) {
-    uint64_t from = key_element(kv_head, quantized_key(j0, last));
+// Asks for a lane's octets of the row that begins at element `row`.
+void ask_octets(uint to, uint64_t words, uint64_t scales, uint64_t biases, uint64_t row) {
     [[unroll]] for (uint i = 0u; i < OCTETS; ++i) {
         uint first = feature(i * 8u);
-        key_fields[set * OCTETS + i] = packed8(word_at(keys, from), first);
-        key_affine[set * OCTETS + i] = affine_bits(key_scales, key_biases, from + uint64_t(first));
+        int64_t group = group_of(row + uint64_t(first));
+        asked_fields[to + i] = packed8(word_at(words, row), first);
+        asked_affine[to + i] = uvec2(
+            fetch_bits(DTYPE, at(DTYPE, scales, group)), fetch_bits(DTYPE, at(DTYPE, biases, group)));
     }
+}
+
+void ask_quantized_key(uint set, uint kv_head, uint j0, uint last) {
+    uint64_t row = key_element(kv_head, uint64_t(asked_key(j0, last)));
+    ask_octets(set * OCTETS, keys, key_scales, key_biases, row);
 }
 
 void ask_quantized_value(uint set, uint kv_head, uint j0, uint last) {
-    uint64_t from = value_element(kv_head, quantized_key(j0, last));
-    [[unroll]] for (uint i = 0u; i < OCTETS; ++i) {
-        uint first = feature(i * 8u);
-        value_fields[set * OCTETS + i] = packed8(word_at(values, from), first);
-        value_affine[set * OCTETS + i] = affine_bits(value_scales, value_biases, from + uint64_t(first));
-    }
+    uint64_t row = value_element(kv_head, uint64_t(asked_key(j0, last)));
+    ask_octets(VALUE + set * OCTETS, values, value_scales, value_biases, row);
 }
 
 vec2 affine_at(uvec2 bits) { return vec2(of_bits(DTYPE, bits.x), of_bits(DTYPE, bits.y)); }
@@ -69,9 +63,9 @@ vec2 affine_at(uvec2 bits) { return vec2(of_bits(DTYPE, bits.x), of_bits(DTYPE, 
 void score_fields(uint set, out float scores[HEADS]) {
     [[unroll]] for (uint h = 0u; h < HEADS; ++h) scores[h] = 0.0;
     [[unroll]] for (uint i = 0u; i < OCTETS; ++i) {
-        vec4 low = fields8_low(key_fields[set * OCTETS + i]),
-             high = fields8_high(key_fields[set * OCTETS + i]);
-        vec2 affine = affine_at(key_affine[set * OCTETS + i]);
+        vec4 low = fields8_low(asked_fields[set * OCTETS + i]),
+             high = fields8_high(asked_fields[set * OCTETS + i]);
+        vec2 affine = affine_at(asked_affine[set * OCTETS + i]);
         [[unroll]] for (uint h = 0u; h < HEADS; ++h) {
             float product = dot_add(own_q[h * QUADS + 2u * i], low, 0.0);
             product = dot_add(own_q[h * QUADS + 2u * i + 1u], high, product);
@@ -100,9 +94,9 @@ void weigh_fields(uint set, uint kv_head, uint j, bool real, float scores[HEADS]
         total_weight[h] += weights[h];
     }
     [[unroll]] for (uint i = 0u; i < OCTETS; ++i) {
-        vec4 low = fields8_low(value_fields[set * OCTETS + i]),
-             high = fields8_high(value_fields[set * OCTETS + i]);
-        vec2 affine = affine_at(value_affine[set * OCTETS + i]);
+        vec4 low = fields8_low(asked_fields[VALUE + set * OCTETS + i]),
+             high = fields8_high(asked_fields[VALUE + set * OCTETS + i]);
+        vec2 affine = affine_at(asked_affine[VALUE + set * OCTETS + i]);
         [[unroll]] for (uint h = 0u; h < HEADS; ++h) {
             vec4 weight = vec4(weights[h] * affine.x);
             sums[h * QUADS + 2u * i] = fma(low, weight, sums[h * QUADS + 2u * i]);

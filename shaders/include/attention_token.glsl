@@ -111,11 +111,13 @@ void weigh(uint kv_head, uint j, bool real) {
 // Which of the keys from j0 on a lane's cluster takes.
 uint key_of(uint j0) { return j0 + gl_SubgroupID * (SUBGROUP / CLUSTER) + gl_SubgroupInvocationID / CLUSTER; }
 
+// The same, or the last key there is; there is at least a row for one.
+uint asked_key(uint j0, uint last) { return min(key_of(j0), max(last, 1u) - 1u); }
+
 #ifndef QUANTIZED_CACHE
-// Asks for key and value of this cluster in the round that starts with key j0; there
-// is at least a row for one key.
+// Asks for key and value of this cluster in the round that starts with key j0.
 void ask_keys(uint kv_head, uint j0, uint last) {
-    int64_t j = int64_t(min(key_of(j0), max(last, 1u) - 1u));
+    int64_t j = int64_t(asked_key(j0, last));
     load_lane(at(DTYPE, keys, int64_t(kv_head) * int64_t(key_head) + j * int64_t(key_row)),
               at(DTYPE, values, int64_t(kv_head) * int64_t(value_head) + j * int64_t(value_row)));
 }

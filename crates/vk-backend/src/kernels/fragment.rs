@@ -7,6 +7,10 @@ use crate::runtime::{
     config::Config,
 };
 
+/// Bytes of shared memory of a kernel that finds out where elements of fragments of 16 columns lie
+/// (`fragments.glsl`), with what else it keeps there once.
+pub(crate) const NUMBERS: u32 = 128 * 16 + 64;
+
 /// The fragments for a dtype where products may use them. `leading` are the distances of rows: the
 /// kernel's offsets within a tile have 32 bits.
 pub(crate) fn fragment(

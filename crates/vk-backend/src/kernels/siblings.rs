@@ -39,7 +39,7 @@ pub(crate) fn plan(ctx: &Ctx<'_>, fused: &Fused, fragment: Fragment) -> Option<S
     let outputs = fused.matrices().iter().map(|m| m.outputs as usize).sum();
     let (rows, inner) = (fused.rows as usize, fused.inner as usize);
     let caps = ctx.capabilities();
-    let right = right_of(fused, fragment, caps);
+    let right = right_of(fused, [rows, outputs, inner], fragment, caps);
     let (tile, splits) = matrix::plan(rows, outputs, inner, 1, fragment, right, caps)?;
     let splits = match fused.after {
         After::Residual(_) => splits,
@@ -163,22 +163,15 @@ fn affine(format: Format) -> Affine {
     Affine { group_size: format.group as usize, bits: format.bits as usize }
 }
 
-/// How tiles see the matrices.
-fn right_of(fused: &Fused, fragment: Fragment, caps: &Capabilities) -> Right {
+/// How tiles see the matrices of a product of [rows, outputs, inner].
+fn right_of(fused: &Fused, sizes: [usize; 3], fragment: Fragment, caps: &Capabilities) -> Right {
     if fused.format.group <= 1 || dequantizes(fused) {
         return Right::Dense;
     }
-    let outputs = fused.matrices().iter().map(|m| m.outputs as usize).sum();
-    let (packing, inner) = (affine(fused.format).into(), fused.inner as usize);
-    let pays = matrix::takes_fields([fused.rows as usize, outputs, inner]);
-    quantized::planner::right_of(packing, true, inner, Some(fragment), caps)
-        .fields_if(pays && are_aligned(fused))
-}
-
-/// Whether rows of x and words of the matrices can be read 16 bytes at a time.
-fn are_aligned(fused: &Fused) -> bool {
-    let aligned = |address: u64| address.is_multiple_of(16);
-    aligned(fused.x) && fused.matrices().iter().all(|m| aligned(m.words))
+    let vectors = A_VECTOR | B_VECTOR;
+    let aligned = flags(fused, fused.matrices(), true) & vectors == vectors;
+    quantized::planner::right_of(affine(fused.format).into(), true, sizes[2], Some(fragment), caps)
+        .fields_if(matrix::takes_fields(sizes) && aligned)
 }
 
 /// Whether the matrices are dequantized into memory once instead of by every tile of rows.

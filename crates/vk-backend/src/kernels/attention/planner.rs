@@ -2,7 +2,7 @@
 
 pub(crate) use crate::kernels::layouts::attention_decode::MOST_SPLITS;
 use crate::{
-    kernels::team::Team,
+    kernels::{fragment::NUMBERS, team::Team},
     runtime::{
         capabilities::{Capabilities, Fragment},
         config::Config,
@@ -218,7 +218,7 @@ fn takes_fragments(sizes: &Sizes, fragment: Option<Fragment>, caps: &Capabilitie
 /// shares of splits, and what finds out where elements lie.
 fn fragment_words(width: u32, heads: u32) -> u32 {
     let subgroups = FRAGMENT_WORKGROUP / 32;
-    heads * (subgroups * (width + 2) + width + MOST_SPLITS + 1) + 2 * width + 512 + 16
+    heads * (subgroups * (width + 2) + width + MOST_SPLITS + 1) + 2 * width + NUMBERS / 4
 }
 
 /// Chooses the variant; `None` where `attention.comp` has to serve. `fragment` is what products of the dtype

@@ -1,6 +1,9 @@
 //! Products of many rows on cooperative matrices: which tile, how many parts of k.
 
-use crate::runtime::capabilities::{Capabilities, Fragment};
+use crate::{
+    kernels::fragment::NUMBERS,
+    runtime::capabilities::{Capabilities, Fragment},
+};
 
 /// Rows and columns from which a product goes to cooperative matrices; below, a tile is mostly air.
 pub(crate) const LEAST: usize = 17;
@@ -82,9 +85,6 @@ const FIELDS_SIDES: [usize; 2] = [2048, 2560];
 /// Subgroups of a multiprocessor as registers allow, where they have more than 32 rows of a product of
 /// fields, and where not.
 const RESIDENT: [u32; 2] = [8, 12];
-
-/// Shared memory of `fragments.glsl`, in bytes.
-const NUMBERS: u32 = 128 * 16 + 4;
 
 /// Parts of k up to which a dispatch of several products does without: more than a
 /// third of the device has work then.

@@ -2,7 +2,10 @@
 //! and with how many workgroups.
 
 use super::planner::{CHUNK, MATRIX_BLOCK, MATRIX_SUBGROUP, MatvecSizes};
-use crate::runtime::capabilities::{Capabilities, Fragment};
+use crate::{
+    kernels::fragment::NUMBERS,
+    runtime::capabilities::{Capabilities, Fragment},
+};
 
 /// Rows up to which the kernel serves: columns of a fragment. More are tiles.
 pub(crate) const MOST_ROWS: u32 = 16;
@@ -32,7 +35,7 @@ impl RowsPlan {
 
     /// Bytes of shared memory of a workgroup: sums of every subgroup, and what finds out where elements lie.
     pub(crate) fn shared(&self, p: &MatvecSizes) -> u32 {
-        self.workgroup / MATRIX_SUBGROUP * p.sets * p.rows * MATRIX_BLOCK * 4 + 2112
+        self.workgroup / MATRIX_SUBGROUP * p.sets * p.rows * MATRIX_BLOCK * 4 + NUMBERS
     }
 }
 
