@@ -10,13 +10,7 @@
 #define K uint
 #endif
 
-// The key of a float of which `sign` is the sign bit and `inf` the bits of infinity.
-uint float_key(uint raw, uint sign, uint inf) {
-    uint magnitude = raw & (sign - 1u);
-    if (magnitude > inf) return sign | (sign - 1u);
-    if (magnitude == 0u) return sign;
-    return (raw & sign) != 0u ? (sign - 1u) - magnitude : sign | magnitude;
-}
+#include "float_key.glsl"
 
 bool has_nan(uint dtype) {
     return dtype == FLOAT32 || dtype == FLOAT16 || dtype == BFLOAT16 || dtype == COMPLEX64;

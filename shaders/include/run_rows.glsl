@@ -1,6 +1,7 @@
-// The rows of the interpreter's table: a product or an attention each, of one size. The host has the same
-// structs from the module of interpreter/rows.comp; the kernel takes a row as words of 16 bytes, by their
-// numbers, which the host compares with the offsets of the fields.
+// The rows of the interpreter's table, of one size: a product, also with the matrices of picked experts, the
+// router that these are picked by, or an attention. The host has the same structs from the module of
+// interpreter/rows.comp; the kernel takes a row as words of 16 bytes, by their numbers, which the host
+// compares with the offsets of the fields.
 
 // What a row is. [host]
 const uint ATTENTION = 1, NORMALIZED = 2, RESIDUAL = 4, GATED = 8, FLAGGED = 16, FLAGGED_RESIDUAL = 32,
@@ -8,6 +9,9 @@ const uint ATTENTION = 1, NORMALIZED = 2, RESIDUAL = 4, GATED = 8, FLAGGED = 16,
 // Bits of the first matrix, the next ones' are beside them: it has a bias; the bias is added to the product
 // that is not rounded before. [host]
 const uint BIASED = 64, AT_ONCE = 512;
+// A router; a product with an expert's matrix for each pick; one whose x has a part for each pick, which is
+// weighed by the pick's share. [host]
+const uint ROUTER = 4096, PICKED = 8192, WEIGHED = 16384;
 // Words of four bytes in a row. [host]
 const uint ROW_WORDS = 56;
 const uint ROW_QUADS = ROW_WORDS / 4u;
@@ -35,6 +39,45 @@ struct ProductRow {
 // The quads of a product. [host]
 const uint HEAD = 0, SOURCE = 1, TARGET = 2, MATRIX = 3, ENDS_AND_STRIDES = 9, SECOND = 10, COUNTS = 11,
            ADDED = 12;
+
+struct RouterRow {
+    uint kind, inner; // inner: elements of a row
+    float eps;
+    uint experts;
+    uint64_t x, weight; // weight: of the norm
+    uint64_t words, scales, biases; // of a matrix (experts, inner)
+    uint64_t marked;                // the logits with tags
+    uint bits, group_log;           // of the matrix; 16: not quantized
+    uint64_t rest[19];
+};
+
+// The other quads of a router. [host]
+const uint ROUTER_MATRIX = 2, ROUTER_BIASES = 3, ROUTER_FORMAT = 4;
+
+// A product with matrices of experts.
+struct PickedRow {
+    uint kind, inner;
+    float eps;
+    uint blocks;
+    uint64_t x, weight;
+    uint64_t residual, marked;
+    RowMatrix matrix; // of expert 0
+    uint64_t expert_words, expert_scales; // bytes from expert to expert
+    uint64_t logits;                      // with tags
+    uint experts, count;                  // count: of picks
+    uint each;                            // blocks of an expert, or chunks of a row of one
+    float per_each;                       // 1 / each
+    uint quads;                           // of a pick's part of x
+    float per_quads;
+    uint unused[4];
+    uint ends[2], strides[2];
+    uint64_t second[3];
+    uint chunks, rounds;
+    uint rest[8];
+};
+
+// The other quads of such a product. [host]
+const uint EXPERT_STRIDES = 5, PICKS = 6, PARTS = 7;
 
 struct AttentionRow {
     uint kind, count, splits; // keys, and splits of them

@@ -1,6 +1,6 @@
 #version 460
-// A run of steps in one dispatch: products of one row with matrices, and attentions of one token, each with
-// what comes before and after it, from a table. All workgroups take part in every step and stay until the
+// A run of steps in one dispatch: products of one row with matrices, also those of experts that a router picks,
+// and attentions of one token, each with what comes before and after it, from a table. All workgroups take part in every step and stay until the
 // last one. Nothing parts the steps but the data: what a step makes for a later one is stored as words of a
 // value's 16 bits and the run's tag, and who needs it reads until all words carry that tag. Meanwhile the
 // weights of its own work are prefetched.
@@ -100,6 +100,7 @@ shared float split_sums[2u * RESULTS * SUBGROUPS]; // of a team's results, for e
 
 // Elements and chunks of a row; blocks of results; subgroups of a team.
 uint inner, chunks, blocks, splits_log;
+uint row_words, row_affine; // bytes of a matrix's row
 uint rounds;                            // chunks of a row for a lane
 
 uint team_lane() { return (gl_SubgroupID & ((1u << splits_log) - 1u)) * SUBGROUP + gl_SubgroupInvocationID; }
@@ -115,6 +116,8 @@ uint number_of(uint block) {
 }
 uint matrix_of(uint block) { return MATRIX + 2u * number_of(block); }
 
+void pick_matrix(inout uint block, inout uint chunk, out uint64_t words, out uint64_t affine);
+
 // ---- what is asked for next ----
 // The compiler waits at the end of a branch for what was asked for in it, so everything that decides is asked
 // for without one: where there is nothing, that is something else.
@@ -122,18 +125,23 @@ uint matrix_of(uint block) { return MATRIX + 2u * number_of(block); }
 uint asked_chunk;
 uint64_t asked_words, asked_scales, asked_biases; // of a block's first row
 
-// Begins with this lane's first chunk of a block; behind the last one, of that.
-void aim(uint block) {
-    asked_chunk = team_lane();
+// Goes to a chunk of a block; behind the last one, to that.
+void point(uint block, uint chunk_) {
+    asked_chunk = chunk_;
     uint real = min(block, blocks - 1u), chunk = min(asked_chunk, chunks - 1u), m = matrix_of(real);
     uvec4 at_ = quad(m);
     uvec2 strides = quad(ENDS_AND_STRIDES).zw;
-    asked_words = first_address(at_) + uint64_t(real * strides.x + chunk * (WORDS * 4u));
+    uint64_t expert_words = 0ul, expert_affine = 0ul;
+    if ((kind & (PICKED | WEIGHED)) != 0u) pick_matrix(real, chunk, expert_words, expert_affine);
+    asked_words = first_address(at_) + expert_words + uint64_t(real * strides.x + chunk * (WORDS * 4u));
     if (DENSE) return;
-    uint64_t affine = uint64_t(real * strides.y + chunk * CHUNK / GROUP * SCALE_BYTES);
+    uint64_t affine = expert_affine + uint64_t(real * strides.y + chunk * CHUNK / GROUP * SCALE_BYTES);
     asked_scales = second_address(at_) + affine;
     asked_biases = first_address(quad(m + 1u)) + affine;
 }
+
+// Begins with this lane's first chunk of a block.
+void aim(uint block) { point(block, team_lane()); }
 
 // Asks for a chunk of all rows of the block: the lane's next one, or the one after it, for which that is
 // asked for where there is none.
@@ -142,13 +150,12 @@ void ask(uint slot) {
     uint lanes = slot == 1u && asked_chunk + team_lanes() < chunks ? team_lanes() : 0u;
     uint64_t words = asked_words + uint64_t(lanes * (WORDS * 4u));
     uint64_t second_biases = first_address(quad(COUNTS));
-    uint bytes = inner / CHUNK * (WORDS * 4u), affine_bytes = inner / GROUP * SCALE_BYTES;
     [[unroll]] for (uint r = 0u; r < RESULTS; ++r) {
         bool upper = r >= HALF;
-        load_words(words + uint64_t(r % HALF * bytes) + (upper ? first_address(second) : 0ul),
+        load_words(words + uint64_t(r % HALF * row_words) + (upper ? first_address(second) : 0ul),
             (slot * RESULTS + r) * WORDS);
         if (DENSE) continue;
-        uint64_t affine = uint64_t(r % HALF * affine_bytes),
+        uint64_t affine = uint64_t(r % HALF * row_affine),
                  scale = asked_scales + affine + (upper ? second_address(second) : 0ul);
 #ifdef FLOATS
         affine_of[r] = scale_codes(scale);
@@ -160,7 +167,9 @@ void ask(uint slot) {
 }
 
 // Goes on to the lane's next chunks of the block, if there are any.
-void advance() {
+void advance(uint block) {
+    // The next ones may be another expert's.
+    if ((kind & WEIGHED) != 0u) { point(block, asked_chunk + SLOTS * team_lanes()); return; }
     asked_chunk += SLOTS * team_lanes();
     uint lanes = asked_chunk < chunks ? SLOTS * team_lanes() : 0u;
     asked_words += uint64_t(lanes * (WORDS * 4u));
@@ -256,6 +265,8 @@ uvec2 pack(vec4 x) {
     return uvec2(pack_halves(DTYPE, x.xy), pack_halves(DTYPE, x.zw));
 }
 
+#include "run_mixture.glsl"
+
 // Stores quad i of the row, and its part of the sums of its chunk.
 void keep_quad(uint i, uvec2 bits) {
     bool real = i < inner / 4u;
@@ -317,7 +328,7 @@ float factor_of(uvec2 own[QUADS_], float eps) {
 // Brings the row to shared memory, normalized, with the sums of every chunk; and the next step's row of the
 // table.
 void stage(uvec4 next_row, float eps, uvec4 asked[QUADS_], uvec2 weights[QUADS_]) {
-    bool norm = (kind & NORMALIZED) != 0u;
+    bool norm = (kind & NORMALIZED) != 0u, weighed = (kind & WEIGHED) != 0u;
     uvec2 own[QUADS_];
     take_row(first_address(quad(SOURCE)), asked, own);
     float factor = 1.0;
@@ -328,10 +339,12 @@ void stage(uvec4 next_row, float eps, uvec4 asked[QUADS_], uvec2 weights[QUADS_]
         if (is_without(i)) break;
         vec4 x = unpack(own[i]);
         if (norm) x *= factor * unpack(weights[i]);
+        if (weighed) x *= share_of(thread() + i * gl_WorkGroupSize.x);
         if (INT8_ROWS) { keep_int8(thread() + i * gl_WorkGroupSize.x, x); continue; }
-        if (norm) own[i] = pack(x);
+        if (norm || weighed) own[i] = pack(x);
         keep_quad(thread() + i * gl_WorkGroupSize.x, own[i]);
     }
+    if ((kind & PICKED) != 0u) take_logits();
     if (lost) stopped = 1u;
     barrier();
 }
@@ -377,7 +390,8 @@ void finish(uvec4 target, uint block, float y, uint early, uint bias) {
     if ((kind & RESIDUAL) != 0u) y += residual(first_address(target), i, early);
     uint bits = bits_of(y);
     if (second_address(target) != 0ul) Tagged(second_address(target)).v[i] = tagged(bits);
-    U16(second_address(quad(matrix_of(block) + 1u))).v[i] = uint16_t(bits);
+    uint64_t result_at = second_address(quad(matrix_of(block) + 1u));
+    if (result_at != 0ul) U16(result_at).v[i] = uint16_t(bits);
 }
 
 // Adds up a block's chunks, of which the first is asked for; then the next block's
@@ -385,7 +399,7 @@ void finish(uvec4 target, uint block, float y, uint early, uint bias) {
 void add_block(uint block, bool more) {
     for (uint left = rounds; left > 0u; --left) {
         if (block < blocks && asked_chunk < chunks) add_chunk(0u, asked_chunk);
-        if (left > 1u) advance();
+        if (left > 1u) advance(block);
         else if (more) aim(block + block_stride());
         else break;
         ask(0u);
@@ -397,7 +411,7 @@ void add_block_by_pairs(uint block, bool more) {
     for (uint left = (rounds + 1u) / 2u; left > 0u; --left) {
         uint chunk = asked_chunk;
         if (block < blocks && chunk < chunks) add_chunk(0u, chunk);
-        if (left > 1u) advance();
+        if (left > 1u) advance(block);
         else aim(block + block_stride());
         if (left > 1u || more) ask(0u);
         if (rounds == 1u) continue;
@@ -414,10 +428,15 @@ void product(uvec4 next_row) {
     chunks = quad(COUNTS).z;
     rounds = quad(COUNTS).w;
     splits_log = kind >> SPLITS_SHIFT;
+    uvec2 strides = quad(ENDS_AND_STRIDES).zw / ((kind & GATED) != 0u ? HALF : RESULTS);
+    row_words = strides.x;
+    row_affine = strides.y;
     uint block = first_block(), parity = 0u;
+    bool picks = (kind & PICKED) != 0u;
     uvec4 asked[QUADS_];
     uvec2 weights[QUADS_];
-    aim(block);
+    // Before there are picks all ask for the same, because a branch would wait for what is asked for in it.
+    aim(picks ? 0u : block);
     ask(0u);
     if (SLOTS == 2u) {
         [[unroll]] for (uint i = 0u; i < RESULTS * WORDS; ++i)
@@ -430,6 +449,11 @@ void product(uvec4 next_row) {
     ask_row(first_address(source), asked);
     stage(next_row, uintBitsToFloat(head.z), asked, weights);
     if (stopped != 0u) return;
+    if (picks) {
+        pick_experts();
+        aim(block);
+        ask(0u);
+    }
     bool first = (gl_SubgroupID & ((1u << splits_log) - 1u)) == 0u;
     // All teams go round equally often: those of several subgroups meet.
     for (uint base = 0u; base < blocks; base += block_stride()) {
@@ -623,6 +647,7 @@ void main() {
         kind = quad(HEAD).x;
         uvec4 after_next = table_quad(s + 2u);
         if ((kind & ATTENTION) != 0u) attention(next_row);
+        else if ((kind & ROUTER) != 0u) route(next_row);
         else product(next_row);
         next_row = after_next;
     }

@@ -11,6 +11,7 @@ use mlx_tests::values;
 use super::{
     Quantized, biases,
     decoder::{DECODER, Decoder},
+    mixture::Block,
     noise, turn,
 };
 
@@ -203,6 +204,30 @@ fn a_driver_that_refuses_the_kernel() {
             DECODER.check(0);
         },
     );
+}
+
+/// Between other products, mixtures of experts are three steps each, with routers of other formats.
+#[test]
+fn mixtures_become_steps() {
+    let few = ("MLX_VK_INTERPRETER_MIN_STEPS", "2");
+    mlx_tests::in_child("interpreter::mixtures_become_steps", &[ON, few], || {
+        let _turn = turn();
+        let formats = [
+            (Dtype::Bfloat16, (4, 64), [Some((8, 64)), Some((4, 32))], [128, 192]),
+            (Dtype::Float16, (8, 32), [None, Some((8, 64))], [320, 96]),
+        ];
+        for (dtype, format, routers, sizes @ [hidden, _]) in formats {
+            let [first, second] = routers.map(|router| Block::new(sizes, format, router, dtype));
+            let (x, (bits, group)) = (noise(1, &[1, hidden], dtype), format);
+            let [a, b] = [2, 3].map(|i| Quantized::new(i, hidden, hidden, group, bits, dtype));
+            let graph = || {
+                let row = a.forward(&ops::multiply(&x, 1.5f32)?)?;
+                let row = second.forward(&first.forward(&row)?)?;
+                Ok(vec![b.forward(&row)?, row])
+            };
+            agrees(&format!("{format:?} {routers:?} {dtype} {sizes:?}"), dtype, 8, &graph);
+        }
+    });
 }
 
 /// Several workgroups share the keys of a head, and a single one does the work of all.

@@ -150,7 +150,9 @@ pub(crate) struct Graph {
 
 /// A node of the graph.
 struct Found {
-    node: Arc<Node>,
+    /// Taken while its inputs are looked at, and when it is put on the tape: counting references takes
+    /// longer.
+    node: Option<Arc<Node>>,
     /// Where the numbers of its inputs begin.
     first: u32,
 }
@@ -187,13 +189,13 @@ impl Graph {
     /// As of [`Graph::new`], for any array behind the outputs.
     pub(crate) fn find(&mut self, enough: usize, turn: &mut Turn) -> Result<bool> {
         while self.nodes.len() < enough
-            && let Some(Found { node, first }) = self.nodes.get(self.next)
+            && let Some(Found { node, first }) = self.nodes.get_mut(self.next)
         {
-            let (node, first) = (node.clone(), *first);
-            for (i, input) in node.inputs.iter().enumerate() {
-                let number = self.number(input, 1, turn)?;
-                self.inputs[first as usize + i] = number;
+            let (node, first) = (node.take(), *first as usize);
+            for (i, input) in node.iter().flat_map(|node| &node.inputs).enumerate() {
+                self.inputs[first + i] = self.number(input, 1, turn)?;
             }
+            self.nodes[self.next].node = node;
             self.next += 1;
         }
         Ok(self.next == self.nodes.len())
@@ -201,7 +203,7 @@ impl Graph {
 
     /// The streams of the nodes that were found.
     pub(crate) fn streams(&self) -> impl Iterator<Item = Stream> + '_ {
-        self.nodes.iter().map(|found| found.node.stream)
+        self.nodes.iter().filter_map(|found| Some(found.node.as_ref()?.stream))
     }
 
     /// Finds what is left and puts it into MLX's breadth-first order with a width limit, from the outputs
@@ -232,7 +234,7 @@ impl Graph {
         // The number may be of another tape, so what has it here must be this very node.
         let number = node.number.load(Relaxed);
         match self.nodes.get(number as usize) {
-            Some(found) if Arc::ptr_eq(&found.node, node) => {
+            Some(Found { node: Some(found), .. }) if Arc::ptr_eq(found, node) => {
                 let counts = &mut self.counts[number as usize];
                 counts.parents += 1;
                 counts.uses += uses;
@@ -248,7 +250,7 @@ impl Graph {
         node.number.store(number, Relaxed);
         let first = self.inputs.len() as u32;
         self.inputs.resize(self.inputs.len() + node.inputs.len(), EVALUATED);
-        self.nodes.push(Found { node, first });
+        self.nodes.push(Found { node: Some(node), first });
         self.counts.push(Counts { uses, parents: 1, from_end: 0 });
         number
     }
@@ -269,7 +271,8 @@ impl Graph {
             };
             next = (next + 1).min(placed.len());
             let Found { node, first } = &nodes[of as usize];
-            for (i, input) in node.inputs.iter().enumerate().skip(from) {
+            let inputs_of = node.as_ref().map_or(&[][..], |node| &node.inputs);
+            for (i, input) in inputs_of.iter().enumerate().skip(from) {
                 let number = inputs[*first as usize + i];
                 if number == EVALUATED {
                     continue;
@@ -285,11 +288,12 @@ impl Graph {
     }
 
     fn tape(self, order: Vec<(u32, Array)>) -> Tape {
-        let Graph { nodes, counts, inputs: numbers, .. } = self;
+        let Graph { mut nodes, counts, inputs: numbers, .. } = self;
         let places = order.len() as u32;
         let mut inputs = Vec::with_capacity(numbers.len());
         let entries = order.into_iter().rev().map(|(number, array)| {
-            let Found { node, first } = &nodes[number as usize];
+            let Found { node, first } = &mut nodes[number as usize];
+            let node = node.take()?;
             let own = &numbers[*first as usize..][..node.inputs.len()];
             let first = inputs.len() as u32;
             inputs.extend(own.iter().map(|&input| match counts.get(input as usize) {
@@ -297,7 +301,7 @@ impl Graph {
                 None => EVALUATED,
             }));
             let uses = counts[number as usize].uses;
-            Some(Entry { array, node: node.clone(), first, uses })
+            Some(Entry { array, node, first, uses })
         });
         Tape { entries: entries.collect(), inputs }
     }

@@ -1,10 +1,13 @@
 //! Products of matrices that indices pick: mixtures of experts.
 
+use std::{cell::RefCell, collections::VecDeque};
+
 use crate::{
     Array, Dtype, Error, Result,
     ops::{self, astype, broadcast_arrays, matmul},
     primitives::MatmulOp,
     shape::num_elements,
+    transforms::trace::is_tracing,
 };
 
 /// The dtype of a product that takes real floating point numbers only.
@@ -59,8 +62,14 @@ pub(crate) fn as_matrices(
     Ok((left, right, vectors))
 }
 
-/// Indices as uint32; without any, each matrix of `x` once.
-fn indices_or_default(op: &'static str, indices: Option<&Array>, x: &Array) -> Result<Array> {
+/// Indices as uint32; without any, each matrix of `x` once, in the shape of the other operand's indices if
+/// there is only one.
+fn indices_or_default(
+    op: &'static str,
+    indices: Option<&Array>,
+    x: &Array,
+    others: Option<&Array>,
+) -> Result<Array> {
     if x.ndim() < 2 {
         let message = format!(
             "Input must have at least two dimensions but got input with shape {:?}.",
@@ -76,9 +85,46 @@ fn indices_or_default(op: &'static str, indices: Option<&Array>, x: &Array) -> R
             }
         };
     }
-    let batch: Vec<isize> = x.shape()[..x.ndim() - 2].iter().map(|&d| d as isize).collect();
-    let total = num_elements(&x.shape()[..x.ndim() - 2]);
-    ops::reshape(&ops::arange(0.0, total as f64, 1.0, Dtype::Uint32)?, &batch)
+    let batch = &x.shape()[..x.ndim() - 2];
+    let alone = |others: &&Array| num_elements(batch) == 1 && others.ndim() >= batch.len();
+    match others.filter(alone) {
+        Some(others) => numbers_of(1, others.shape()),
+        None => numbers_of(num_elements(batch), batch),
+    }
+}
+
+/// Numbers of a shape up to which they are kept: models ask for the same few of them with every token.
+const FEW: usize = 64;
+/// Shapes of which numbers are kept.
+const KEPT: usize = 16;
+
+thread_local! {
+    /// The last ones, each with how many numbers there are.
+    static NUMBERS: RefCell<VecDeque<(usize, Array)>> = const { RefCell::new(VecDeque::new()) };
+}
+
+/// The numbers from 0 on, or zeros if there is only one, of a shape.
+fn numbers_of(total: usize, shape: &[usize]) -> Result<Array> {
+    // What is traced may become a function of other sizes.
+    if is_tracing() || num_elements(shape) > FEW {
+        let axes = |shape: &[usize]| shape.iter().map(|&d| d as isize).collect::<Vec<_>>();
+        let numbers = ops::arange(0.0, total as f64, 1.0, Dtype::Uint32)?;
+        return match num_elements(shape) == total {
+            true => ops::reshape(&numbers, &axes(shape)),
+            false => ops::broadcast_to(&numbers, shape),
+        };
+    }
+    let is_same = |(count, kept): &&(usize, Array)| *count == total && kept.shape() == shape;
+    if let Some((_, kept)) = NUMBERS.with_borrow(|all| all.iter().find(is_same).cloned()) {
+        return Ok(kept);
+    }
+    let numbers: Vec<u32> = (0..num_elements(shape)).map(|i| (i % total) as u32).collect();
+    let numbers = Array::from_slice(&numbers, shape)?;
+    NUMBERS.with_borrow_mut(|all| {
+        all.truncate(KEPT - 1);
+        all.push_front((total, numbers.clone()));
+    });
+    Ok(numbers)
 }
 
 /// Indices of the matrices of both operands, of one shape.
@@ -91,8 +137,9 @@ pub(crate) fn picks(
     (a, lhs): (&Array, Option<&Array>),
     (b, rhs): (&Array, Option<&Array>),
 ) -> Result<(Array, Array)> {
-    let lhs = indices_or_default(op, lhs, a)?;
-    let rhs = indices_or_default(op, rhs, b)?;
+    let [lhs, rhs] = [(lhs, a, rhs), (rhs, b, lhs)]
+        .map(|(indices, of, others)| indices_or_default(op, indices, of, others));
+    let (lhs, rhs) = (lhs?, rhs?);
     let both = broadcast_arrays(&[&lhs, &rhs])?;
     let without = |x: &Array| num_elements(&x.shape()[..x.ndim() - 2]) == 0;
     if both[0].size() > 0 && (without(a) || without(b)) {

@@ -70,8 +70,9 @@ impl Mixture {
     fn route(&self, x: &Array) -> Result<(Array, Array)> {
         let logits = self.router.forward(x)?;
         let all = match self.scores {
-            Scores::OfAll { .. } => ops::softmax(&logits, &[-1], true)?,
-            Scores::OfPicked => logits,
+            Scores::OfAll { normalized: false } => ops::softmax(&logits, &[-1], true)?,
+            // The picked ones' part of all is a softmax over them.
+            Scores::OfAll { normalized: true } | Scores::OfPicked => logits,
         };
         let (axis, count) = (all.ndim() as isize - 1, all.dim(-1) as isize);
         let order = ops::argpartition(&all, -(self.per_token as isize), -1)?;
@@ -79,10 +80,9 @@ impl Mixture {
         let values = ops::take_along_axis(&all, &picked, -1)?;
         let shares = match self.scores {
             Scores::OfAll { normalized: false } => values,
-            Scores::OfAll { normalized: true } => {
-                ops::divide(&values, &ops::sum(&values, &[-1], true)?)?
+            Scores::OfAll { normalized: true } | Scores::OfPicked => {
+                ops::softmax(&values, &[-1], true)?
             }
-            Scores::OfPicked => ops::softmax(&values, &[-1], true)?,
         };
         Ok((picked, shares))
     }

@@ -1,12 +1,14 @@
-//! Steps: products of one row and attentions of one token, which are not encoded at once but wait until
-//! something else is, so that the layer above can make one dispatch of many.
+//! Steps: products of one row, mixtures of experts and attentions of one token, which are not encoded at once
+//! but wait until something else is, so that the layer above can make one dispatch of many.
 
 use std::{any::Any, sync::Arc};
 
 use mlx_vulkan_core::{Error, Result, Stream, buffer::BufferRef};
 use smallvec::SmallVec;
 
-use super::{attention::decode::Token, layouts, matvec::fused::Fused};
+use super::{
+    attention::decode::Token, layouts, matvec::fused::Fused, mixture::token::TokenMixture,
+};
 use crate::runtime::{
     builders::Pipeline,
     encoder::{Deferred, Encoder, Recent},
@@ -18,6 +20,7 @@ use crate::runtime::{
 pub(crate) enum Kind {
     Product(Fused),
     Attention(Token),
+    Mixture(Box<TokenMixture>),
 }
 
 impl From<Fused> for Kind {
@@ -29,6 +32,12 @@ impl From<Fused> for Kind {
 impl From<Token> for Kind {
     fn from(token: Token) -> Self {
         Kind::Attention(token)
+    }
+}
+
+impl From<Box<TokenMixture>> for Kind {
+    fn from(mixture: Box<TokenMixture>) -> Self {
+        Kind::Mixture(mixture)
     }
 }
 
@@ -64,6 +73,9 @@ pub(crate) trait Runs: Send {
 
     /// Whether an attention can be a step.
     fn serves_attention(&self, token: &Token) -> bool;
+
+    /// Whether a token's mixture can be a step.
+    fn serves_mixture(&self, mixture: &TokenMixture) -> bool;
 
     /// The last of `steps` was put off: what runs of them will need is ordered.
     fn expect(&mut self, steps: &[Step]);

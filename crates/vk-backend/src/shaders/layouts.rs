@@ -2328,6 +2328,64 @@ pub(crate) mod interpreter_rows {
         assert!(offset_of!(RowMatrix, result) == 24);
         assert!(size_of::<RowMatrix>() == 32);
     };
+    /// `PickedRow` of the shader.
+    #[derive(Debug, Clone, Copy, Default, PartialEq, Pod, Zeroable)]
+    #[repr(C, packed(4))]
+    pub(crate) struct PickedRow {
+        pub(crate) kind: u32,
+        pub(crate) inner: u32,
+        pub(crate) eps: f32,
+        pub(crate) blocks: u32,
+        pub(crate) x: u64,
+        pub(crate) weight: u64,
+        pub(crate) residual: u64,
+        pub(crate) marked: u64,
+        pub(crate) matrix: RowMatrix,
+        pub(crate) expert_words: u64,
+        pub(crate) expert_scales: u64,
+        pub(crate) logits: u64,
+        pub(crate) experts: u32,
+        pub(crate) count: u32,
+        pub(crate) each: u32,
+        pub(crate) per_each: f32,
+        pub(crate) quads: u32,
+        pub(crate) per_quads: f32,
+        pub(crate) unused: [u32; 4],
+        pub(crate) ends: [u32; 2],
+        pub(crate) strides: [u32; 2],
+        pub(crate) second: [u64; 3],
+        pub(crate) chunks: u32,
+        pub(crate) rounds: u32,
+        pub(crate) rest: [u32; 8],
+    }
+    const _: () = {
+        assert!(offset_of!(PickedRow, kind) == 0);
+        assert!(offset_of!(PickedRow, inner) == 4);
+        assert!(offset_of!(PickedRow, eps) == 8);
+        assert!(offset_of!(PickedRow, blocks) == 12);
+        assert!(offset_of!(PickedRow, x) == 16);
+        assert!(offset_of!(PickedRow, weight) == 24);
+        assert!(offset_of!(PickedRow, residual) == 32);
+        assert!(offset_of!(PickedRow, marked) == 40);
+        assert!(offset_of!(PickedRow, matrix) == 48);
+        assert!(offset_of!(PickedRow, expert_words) == 80);
+        assert!(offset_of!(PickedRow, expert_scales) == 88);
+        assert!(offset_of!(PickedRow, logits) == 96);
+        assert!(offset_of!(PickedRow, experts) == 104);
+        assert!(offset_of!(PickedRow, count) == 108);
+        assert!(offset_of!(PickedRow, each) == 112);
+        assert!(offset_of!(PickedRow, per_each) == 116);
+        assert!(offset_of!(PickedRow, quads) == 120);
+        assert!(offset_of!(PickedRow, per_quads) == 124);
+        assert!(offset_of!(PickedRow, unused) == 128);
+        assert!(offset_of!(PickedRow, ends) == 144);
+        assert!(offset_of!(PickedRow, strides) == 152);
+        assert!(offset_of!(PickedRow, second) == 160);
+        assert!(offset_of!(PickedRow, chunks) == 184);
+        assert!(offset_of!(PickedRow, rounds) == 188);
+        assert!(offset_of!(PickedRow, rest) == 192);
+        assert!(size_of::<PickedRow>() == 224);
+    };
     /// `ProductRow` of the shader.
     #[derive(Debug, Clone, Copy, Default, PartialEq, Pod, Zeroable)]
     #[repr(C, packed(4))]
@@ -2367,6 +2425,40 @@ pub(crate) mod interpreter_rows {
         assert!(offset_of!(ProductRow, added) == 192);
         assert!(offset_of!(ProductRow, rest) == 216);
         assert!(size_of::<ProductRow>() == 224);
+    };
+    /// `RouterRow` of the shader.
+    #[derive(Debug, Clone, Copy, Default, PartialEq, Pod, Zeroable)]
+    #[repr(C, packed(4))]
+    pub(crate) struct RouterRow {
+        pub(crate) kind: u32,
+        pub(crate) inner: u32,
+        pub(crate) eps: f32,
+        pub(crate) experts: u32,
+        pub(crate) x: u64,
+        pub(crate) weight: u64,
+        pub(crate) words: u64,
+        pub(crate) scales: u64,
+        pub(crate) biases: u64,
+        pub(crate) marked: u64,
+        pub(crate) bits: u32,
+        pub(crate) group_log: u32,
+        pub(crate) rest: [u64; 19],
+    }
+    const _: () = {
+        assert!(offset_of!(RouterRow, kind) == 0);
+        assert!(offset_of!(RouterRow, inner) == 4);
+        assert!(offset_of!(RouterRow, eps) == 8);
+        assert!(offset_of!(RouterRow, experts) == 12);
+        assert!(offset_of!(RouterRow, x) == 16);
+        assert!(offset_of!(RouterRow, weight) == 24);
+        assert!(offset_of!(RouterRow, words) == 32);
+        assert!(offset_of!(RouterRow, scales) == 40);
+        assert!(offset_of!(RouterRow, biases) == 48);
+        assert!(offset_of!(RouterRow, marked) == 56);
+        assert!(offset_of!(RouterRow, bits) == 64);
+        assert!(offset_of!(RouterRow, group_log) == 68);
+        assert!(offset_of!(RouterRow, rest) == 72);
+        assert!(size_of::<RouterRow>() == 224);
     };
     /// `Push` of the shader.
     #[derive(Debug, Clone, Copy, Default, PartialEq, Pod, Zeroable)]
@@ -3449,6 +3541,80 @@ pub(crate) mod mixture_route {
     };
 }
 
+/// `shaders/mixture/router.comp`.
+pub(crate) mod mixture_router {
+    use super::*;
+    pub(crate) const MIXTURE_ROUTER: KernelOf<Constants, Push> =
+        KernelOf::new(Kernel::mixture_router);
+    /// Specialization constants; the defaults are the shader's.
+    #[derive(Debug, Clone, Copy, PartialEq)]
+    pub(crate) struct Constants {
+        /// `constant_id = 0`.
+        pub(crate) workgroup: u32,
+        /// `constant_id = 1`.
+        pub(crate) dtype: u32,
+        /// `constant_id = 2`.
+        pub(crate) subgroup: u32,
+        /// `constant_id = 3`.
+        pub(crate) each: u32,
+        /// `constant_id = 4`.
+        pub(crate) bits: u32,
+        /// `constant_id = 5`.
+        pub(crate) group_log: u32,
+    }
+    impl Default for Constants {
+        fn default() -> Self {
+            Constants { workgroup: 1, dtype: 10, subgroup: 32, each: 4, bits: 8, group_log: 6 }
+        }
+    }
+    impl SpecConstants for Constants {
+        type Words = [u32; 6];
+        fn words(&self) -> [u32; 6] {
+            [self.workgroup, self.dtype, self.subgroup, self.each, self.bits, self.group_log]
+        }
+    }
+    /// `Push` of the shader.
+    #[derive(Debug, Clone, Copy, Default, PartialEq, Pod, Zeroable)]
+    #[repr(C, packed(4))]
+    pub(crate) struct Push {
+        pub(crate) x: u64,
+        pub(crate) weight: u64,
+        pub(crate) normal: u64,
+        pub(crate) words: u64,
+        pub(crate) scales: u64,
+        pub(crate) biases: u64,
+        pub(crate) bias: u64,
+        pub(crate) logits: u64,
+        pub(crate) picks: u64,
+        pub(crate) shares: u64,
+        pub(crate) counters: u64,
+        pub(crate) inner: u32,
+        pub(crate) experts: u32,
+        pub(crate) count: u32,
+        pub(crate) at_once: u32,
+        pub(crate) eps: f32,
+    }
+    const _: () = {
+        assert!(offset_of!(Push, x) == 0);
+        assert!(offset_of!(Push, weight) == 8);
+        assert!(offset_of!(Push, normal) == 16);
+        assert!(offset_of!(Push, words) == 24);
+        assert!(offset_of!(Push, scales) == 32);
+        assert!(offset_of!(Push, biases) == 40);
+        assert!(offset_of!(Push, bias) == 48);
+        assert!(offset_of!(Push, logits) == 56);
+        assert!(offset_of!(Push, picks) == 64);
+        assert!(offset_of!(Push, shares) == 72);
+        assert!(offset_of!(Push, counters) == 80);
+        assert!(offset_of!(Push, inner) == 88);
+        assert!(offset_of!(Push, experts) == 92);
+        assert!(offset_of!(Push, count) == 96);
+        assert!(offset_of!(Push, at_once) == 100);
+        assert!(offset_of!(Push, eps) == 104);
+        assert!(size_of::<Push>() == 108);
+    };
+}
+
 /// `shaders/norm/norm.comp`.
 pub(crate) mod norm {
     use super::*;
@@ -4495,6 +4661,13 @@ pub(crate) mod rope {
     };
 }
 
+/// `shaders/include/run_mixture.glsl`.
+pub(crate) mod run_mixture {
+    use super::*;
+    pub(crate) const MOST_PICKS: u32 = 16;
+    pub(crate) const MOST_EXPERTS: u32 = 256;
+}
+
 /// `shaders/include/run_rows.glsl`.
 pub(crate) mod run_rows {
     use super::*;
@@ -4507,6 +4680,9 @@ pub(crate) mod run_rows {
     pub(crate) const SPLITS_SHIFT: u32 = 16;
     pub(crate) const BIASED: u32 = 64;
     pub(crate) const AT_ONCE: u32 = 512;
+    pub(crate) const ROUTER: u32 = 4096;
+    pub(crate) const PICKED: u32 = 8192;
+    pub(crate) const WEIGHED: u32 = 16384;
     pub(crate) const ROW_WORDS: u32 = 56;
     pub(crate) const HEAD: u32 = 0;
     pub(crate) const SOURCE: u32 = 1;
@@ -4516,6 +4692,12 @@ pub(crate) mod run_rows {
     pub(crate) const SECOND: u32 = 10;
     pub(crate) const COUNTS: u32 = 11;
     pub(crate) const ADDED: u32 = 12;
+    pub(crate) const ROUTER_MATRIX: u32 = 2;
+    pub(crate) const ROUTER_BIASES: u32 = 3;
+    pub(crate) const ROUTER_FORMAT: u32 = 4;
+    pub(crate) const EXPERT_STRIDES: u32 = 5;
+    pub(crate) const PICKS: u32 = 6;
+    pub(crate) const PARTS: u32 = 7;
     pub(crate) const COUNT_AND_SCALE: u32 = 0;
     pub(crate) const EPS_AND_HEADS: u32 = 1;
     pub(crate) const Q_AND_KEY: u32 = 2;
@@ -5334,6 +5516,7 @@ pub(super) const fn push_bytes(kernel: Kernel) -> usize {
         Kernel::vecmat => size_of::<matvec_vecmat::Push>(),
         Kernel::mixture_experts => size_of::<mixture_experts::Push>(),
         Kernel::mixture_route => size_of::<mixture_route::Push>(),
+        Kernel::mixture_router => size_of::<mixture_router::Push>(),
         Kernel::rms_norm_subgroup => size_of::<norm::Push>(),
         Kernel::rms_norm_shared => size_of::<norm::Push>(),
         Kernel::layer_norm_subgroup => size_of::<norm::Push>(),

@@ -81,6 +81,7 @@ kernels! {
     qmm_tile_gather => "quantized/qmm_tile.comp" { GATHER: "1" },
     qmm_lanes_gather => "quantized/qmm_lanes.comp" { GATHER: "1" },
     mixture_route => "mixture/route.comp" { },
+    mixture_router => "mixture/router.comp" { },
     mixture_experts => "mixture/experts.comp" { VARIANT: "1" },
     quantize => "quantized/quantize.comp" { },
     dequantize => "quantized/dequantize.comp" { },

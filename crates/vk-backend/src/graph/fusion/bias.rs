@@ -65,14 +65,14 @@ impl Biased {
         &self,
         ctx: &mut Ctx<'_>,
         tape: &Tape,
-        reads: &mut SmallVec<[Region; 12]>,
+        reads: &mut impl Extend<Region>,
     ) -> Result<Option<Bias>> {
         let array = input(tape, self.from);
         if !array.evaluated().layout.flags.row_contiguous {
             return Ok(None);
         }
         let at = ctx.input(array)?;
-        reads.push(at.region);
+        reads.extend([at.region]);
         Ok(Some(Bias { at: at.address, at_once: self.at_once }))
     }
 }

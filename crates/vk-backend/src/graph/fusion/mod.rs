@@ -12,8 +12,8 @@
 //! - norms, rotations and cache writes alone, for many tokens (`prompt.rs`);
 //! - rows picked from a quantized matrix and dequantized (`lookup.rs`);
 //! - what routes a token to experts, and the products of the experts that it picks, which are a
-//!   group up to the gate, or with their biases alone, and one with the weighted sum behind them
-//!   (`mixture.rs`);
+//!   group up to the gate, or with their biases alone, and one with the weighted sum behind them;
+//!   of one token all of that with the norm before it (`mixture`);
 //! - elementwise operations that no other group claims (`programs.rs`).
 //!
 //! Products of many rows are one dispatch of the kernel of cooperative matrices with a list of
@@ -73,7 +73,7 @@ pub(crate) fn plan(tape: &Tape, places: Range<usize>) -> Vec<Group> {
     }
     let mut products = Builder::new(places.len());
     let mut groups = Vec::with_capacity(places.len() / 4);
-    let (mut sums, mut pairs, mut biased) = (Vec::new(), Vec::new(), mixture::Pairs::default());
+    let mut mixtures = mixture::Builder::default();
     for place in places.clone() {
         let node = tape.node(place);
         match &node.primitive {
@@ -93,20 +93,27 @@ pub(crate) fn plan(tape: &Tape, places: Range<usize>) -> Vec<Group> {
             }
             Primitive::Binary(BinaryOp::Multiply) => {
                 products.gate(tape, place);
-                groups.extend(device(node).and_then(|d| mixture::find_gated(tape, place, d)));
+                if let Some(device) = device(node) {
+                    mixtures.gate(tape, place, device);
+                }
             }
             Primitive::Binary(BinaryOp::Divide) | Primitive::Softmax(_) => {
-                groups.extend(device(node).and_then(|d| mixture::find_route(tape, place, d)));
+                if let Some(device) = device(node) {
+                    mixtures.route(tape, place, device);
+                }
             }
             Primitive::Reduce(Reduce { op: ReduceOp::Sum, .. }) => {
-                sums.extend(device(node).and_then(|d| mixture::find_summed(tape, place, d)));
+                if let Some(device) = device(node) {
+                    mixtures.sum(tape, place, device);
+                }
             }
             Primitive::Binary(BinaryOp::Add) => {
                 if !products.bias(tape, place) {
                     products.residual(tape, place);
                 }
-                sums.extend(device(node).and_then(|d| mixture::find_summed(tape, place, d)));
-                pairs.extend(device(node).and_then(|d| biased.find(tape, place, d)));
+                if let Some(device) = device(node) {
+                    mixtures.add(tape, place, device);
+                }
             }
             Primitive::Attention(_) => {
                 if let Some(device) = device(node) {
@@ -120,10 +127,7 @@ pub(crate) fn plan(tape: &Tape, places: Range<usize>) -> Vec<Group> {
             _ => {}
         }
     }
-    // Of groups that share members the first one stays: a weighted sum with what is added to it comes before
-    // the sum alone.
-    groups.extend(sums.into_iter().rev());
-    groups.extend(pairs);
+    mixtures.finish(tape, &mut groups);
     groups.extend(products.finish(tape));
     groups.extend(chains(tape, places, &groups));
     groups

@@ -13,7 +13,7 @@ use mlx_vulkan_core::{
 };
 use smallvec::{SmallVec, smallvec};
 
-use super::{Grouped, bias::Biased, inner};
+use super::{Grouped, bias::Biased, device, inner};
 use crate::{
     kernels::{
         Ctx, Operand, Region,
@@ -286,6 +286,12 @@ fn describe(tape: &Tape, place: usize, device: &DeviceState) -> Option<Products>
     serves.then_some(Products { places, biases, way, rows, inner, format, norm, then, config })
 }
 
+/// How the matrix of the product at `place` is stored, if mat-vecs serve it.
+pub(super) fn few_rows(tape: &Tape, place: usize) -> Option<Format> {
+    let product = describe(tape, place, device(tape.node(place))?)?;
+    (product.way == Way::Few).then_some(product.format)
+}
+
 impl Products {
     /// The results, of which each is a product's or its sum with a bias.
     fn ends(&self) -> impl Iterator<Item = usize> {
@@ -452,11 +458,11 @@ pub(super) fn dense(ctx: &mut Ctx<'_>, array: &Array) -> Result<Option<Operand>>
 }
 
 /// The matrix of a product, if it lies in one piece with dense rows.
-fn matrix(
+pub(super) fn matrix(
     ctx: &mut Ctx<'_>,
     node: &Node,
     outputs: u32,
-    reads: &mut SmallVec<[Region; 12]>,
+    reads: &mut impl Extend<Region>,
 ) -> Result<Option<Weights>> {
     let plain = matches!(node.primitive, Primitive::Matmul(_));
     let mut parts = [0; 3];
@@ -471,7 +477,7 @@ fn matrix(
             return Ok(None);
         }
         let at = ctx.input(array)?;
-        reads.push(at.region);
+        reads.extend([at.region]);
         *part = at.address;
     }
     let [words, scales, biases] = parts;

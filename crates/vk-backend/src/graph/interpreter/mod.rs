@@ -1,8 +1,9 @@
 //! Runs: many steps of a decode loop in one dispatch.
 //!
 //! A decode step is a chain of dependent kernels, and each link costs microseconds before it does
-//! anything. Two kinds of steps are therefore not encoded at once but wait: products of one row of
-//! 16-bit floats, and attentions of one token over dense caches, each with what is fused with it.
+//! anything. Some steps are therefore not encoded at once but wait: products of one row of 16-bit
+//! floats, attentions of one token over dense caches, and one token's mixtures of experts, each with
+//! what is fused with it.
 //! When something else is encoded, or the work is handed over, the waiting steps become rows of a
 //! table (`table.rs`), and one dispatch of a persistent kernel walks it (`shaders/interpreter`). As
 //! many workgroups as run at the same time stay for the whole run, and each takes part in every
@@ -14,6 +15,9 @@
 //! of value and 16 bits of tag, the run's number. Whoever needs it reads until all words carry the
 //! tag, while the weights of its own part are being loaded. So one trip through the L2 cache is
 //! barrier, flag and read in one.
+//!
+//! A mixture is three rows of the table: the router's logits; the picked experts' gate and up, for
+//! which every workgroup finds the picks on its own; and their weighted sum.
 //!
 //! A step joins a run only if what it reads of the run's own results is there in that form.
 //! Anything else begins the next run, behind a barrier.
@@ -52,6 +56,7 @@ use crate::{
         attention::decode::{self, Mask, Token},
         layouts,
         matvec::{self, Format, Fused},
+        mixture::token::{self, TokenMixture},
         steps::{Kind, Runs, Step, Steps},
     },
     runtime::{
@@ -134,6 +139,10 @@ impl Runs for Interpreter {
         !self.closed && plain && attention.dtype != Dtype::Float32 as u32
     }
 
+    fn serves_mixture(&self, mixture: &TokenMixture) -> bool {
+        !self.closed && planner::serves_mixture(mixture, &self.shape)
+    }
+
     fn expect(&mut self, steps: &[Step]) {
         // With an attention among them it is known for what the kernel is specialized.
         let is_attention = |step: &Step| matches!(step.kind, Kind::Attention(_));
@@ -162,7 +171,7 @@ impl Runs for Interpreter {
         let fewest = self.fewest();
         while !steps.is_empty() {
             let table = self.table(encoder, steps, fewest)?;
-            let count = table.as_ref().map_or(0, Table::len);
+            let count = table.as_ref().map_or(0, |table| table.steps);
             match table {
                 Some(table) if count >= fewest => {
                     self.interpret(encoder, steps.drain(..count), &table)?;
@@ -274,7 +283,7 @@ impl Interpreter {
             one: 1f32.to_bits(),
         };
         stats::INTERPRETED.add(table.len() as u64);
-        encoder.held.reserve(6 * table.len());
+        encoder.held.reserve(6 * table.steps);
         for step in steps {
             encoder.bytes += written(&step.reads, &step.writes);
             encoder.held.extend(step.held);
@@ -343,6 +352,7 @@ fn dispatch_one(encoder: &mut Encoder, step: &Step) -> Result<()> {
     match kind {
         Kind::Product(fused) => matvec::dispatch(&mut ctx, fused, reads, writes),
         Kind::Attention(token) => decode::dispatch_token(&mut ctx, token, reads, writes),
+        Kind::Mixture(mixture) => token::dispatch(&mut ctx, mixture),
     }?;
     encoder.keep_scratch();
     Ok(())

@@ -2,7 +2,12 @@
 //! over the workgroups that stay for all of them.
 
 use crate::{
-    kernels::{attention::planner::Sizes, matvec::planner::MatvecSizes},
+    kernels::{
+        attention::planner::Sizes,
+        layouts::run_mixture::{MOST_EXPERTS, MOST_PICKS},
+        matvec::planner::MatvecSizes,
+        mixture::token::TokenMixture,
+    },
     runtime::{
         capabilities::{Capabilities, DeviceKind},
         config::Config,
@@ -69,6 +74,18 @@ pub(crate) fn serves_product(p: &MatvecSizes, inner: u32, bits: u32, shape: &Sha
     p.rows == 1 && bits <= 16 && fits && whole
 }
 
+/// Whether a mixture can be a step.
+pub(crate) fn serves_mixture(m: &TokenMixture, shape: &Shape) -> bool {
+    m.count <= MOST_PICKS as usize
+        && m.experts <= MOST_EXPERTS as usize
+        && m.width.is_multiple_of(8)
+        && m.count * m.width <= shape.longest() as usize
+        // Behind the row are the experts' keys, as long as two elements each.
+        && m.inner + 2 * MOST_EXPERTS as usize <= shape.longest() as usize
+        // Offsets within an expert's matrix are 32 bits.
+        && m.inner * m.width < 1 << 28
+}
+
 /// Subgroups that share a row, as a power of two, for `blocks` of rows of `chunks` chunks on `groups`
 /// workgroups: those with which the last subgroup is done first.
 pub(crate) fn splits_log(blocks: u32, chunks: u32, groups: u32, shape: &Shape) -> u32 {
@@ -96,7 +113,15 @@ pub(crate) fn shares(sizes: &Sizes, groups: u32, shape: &Shape, config: &Config)
 
 #[cfg(test)]
 mod tests {
+    use mlx_vulkan_core::{Dtype, primitives::Affine};
+    use smallvec::SmallVec;
+
     use super::*;
+    use crate::kernels::{
+        Operand,
+        matvec::{Format, Weights},
+        mixture::Router,
+    };
 
     fn gpu() -> Capabilities {
         let known = Capabilities {
@@ -144,6 +169,37 @@ mod tests {
         assert!(!serves(&p(1023, 2), 1024, 4));
         assert!(!serves(&MatvecSizes { rows: 2, ..p(1024, 1) }, 1024, 4));
         assert!(!serves(&p(1024, 1), 1024, 32));
+    }
+
+    #[test]
+    fn mixtures_whose_picks_and_rows_fit_are_served() {
+        let at = Operand::default();
+        let packing = Affine { group_size: 64, bits: 4 }.into();
+        let format = Format::packed(Dtype::Bfloat16, packing);
+        let router = Router { matrix: Weights::default(), format, reads: SmallVec::new() };
+        let mixture = |[inner, width, experts, count]: [usize; 4]| TokenMixture {
+            x: at,
+            norm: at,
+            eps: 1e-6,
+            router: router.clone(),
+            gate: [at; 3],
+            up: [at; 3],
+            down: [at; 3],
+            residual: None,
+            result: at,
+            packing,
+            dtype: Dtype::Bfloat16,
+            inner,
+            width,
+            experts,
+            count,
+        };
+        let serves = |sizes| serves_mixture(&mixture(sizes), &SHAPE);
+        assert!(serves([2048, 768, 128, 8]), "Qwen3-30B-A3B");
+        assert!(serves([4096, 768, 256, 16]), "as many as there may be");
+        assert!(!serves([2048, 512, 257, 8]) && !serves([2048, 512, 128, 17]), "too many");
+        assert!(!serves([2048, 1540, 128, 8]) && !serves([2048, 764, 128, 8]), "rows");
+        assert!(!serves([11_808, 768, 128, 8]) && serves([11_776, 768, 128, 8]), "too long a row");
     }
 
     #[test]

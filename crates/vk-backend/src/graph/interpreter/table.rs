@@ -3,6 +3,7 @@
 
 use std::mem::offset_of;
 
+use bytemuck::NoUninit;
 use smallvec::SmallVec;
 
 use crate::{
@@ -14,10 +15,11 @@ use crate::{
                 BIASES_FLAG, Constants, DIVISORS_FLAG, INTERPRETER, INTERPRETER_DOTS,
                 INTERPRETER_FLOATS, NORM_FLAG, Push, TRADITIONAL_FLAG,
             },
-            interpreter_rows::{AttentionRow, ProductRow, RowMatrix},
+            interpreter_rows::{AttentionRow, PickedRow, ProductRow, RouterRow, RowMatrix},
             run_rows::*,
         },
         matvec::{After, Format, Fused, MOST_MATRICES, planner as matvec},
+        mixture::token::TokenMixture,
         steps::{Kind, Step},
     },
     runtime::{config::Config, device::DeviceState, hazards::Region},
@@ -47,6 +49,20 @@ const _: () = {
     assert!(offset_of!(AttentionRow, kind) == quad(COUNT_AND_SCALE));
     assert!(offset_of!(AttentionRow, scale) == quad(COUNT_AND_SCALE) + 12);
     assert!(offset_of!(AttentionRow, eps) == quad(EPS_AND_HEADS));
+    assert!(size_of::<RouterRow>() == ROW && size_of::<PickedRow>() == ROW);
+    assert!(offset_of!(RouterRow, kind) == quad(HEAD) && offset_of!(PickedRow, kind) == quad(HEAD));
+    assert!(offset_of!(RouterRow, x) == quad(SOURCE) && offset_of!(PickedRow, x) == quad(SOURCE));
+    assert!(offset_of!(RouterRow, words) == quad(ROUTER_MATRIX));
+    assert!(offset_of!(RouterRow, biases) == quad(ROUTER_BIASES));
+    assert!(offset_of!(RouterRow, bits) == quad(ROUTER_FORMAT));
+    assert!(offset_of!(PickedRow, residual) == quad(TARGET));
+    assert!(offset_of!(PickedRow, matrix) == quad(MATRIX));
+    assert!(offset_of!(PickedRow, expert_words) == quad(EXPERT_STRIDES));
+    assert!(offset_of!(PickedRow, logits) == quad(PICKS));
+    assert!(offset_of!(PickedRow, each) == quad(PARTS));
+    assert!(offset_of!(PickedRow, ends) == quad(ENDS_AND_STRIDES));
+    assert!(offset_of!(PickedRow, second) == quad(SECOND));
+    assert!(offset_of!(PickedRow, chunks) == quad(COUNTS) + 8);
     assert!(offset_of!(AttentionRow, heads) == quad(EPS_AND_HEADS) + 8);
     assert!(offset_of!(AttentionRow, q) == quad(Q_AND_KEY));
     assert!(offset_of!(AttentionRow, new_value) == quad(VALUE_AND_Q_WEIGHT));
@@ -77,7 +93,7 @@ impl Variant {
     pub(super) fn of(steps: &[Step], shape: &Shape, device: &DeviceState) -> Option<Self> {
         let product = steps.iter().find_map(|step| match &step.kind {
             Kind::Product(fused) => Some(fused),
-            Kind::Attention(_) => None,
+            Kind::Attention(_) | Kind::Mixture(_) => None,
         })?;
         let format = product.format;
         let int8_rows = matvec::takes_int8_rows(format, device.capabilities(), device.config);
@@ -85,12 +101,12 @@ impl Variant {
             int8_rows && matvec::is_wide(format.bits, format.group, product.inner, shape.subgroup);
         let biased = steps.iter().any(|step| match &step.kind {
             Kind::Product(fused) => fused.is_biased(),
-            Kind::Attention(_) => false,
+            Kind::Attention(_) | Kind::Mixture(_) => false,
         });
         let alone = Variant { format, width: 64, sharing: 1, flags: 0, int8_rows, wide, biased };
         let token = steps.iter().find_map(|step| match &step.kind {
             Kind::Attention(token) => Some(token),
-            Kind::Product(_) => None,
+            Kind::Product(_) | Kind::Mixture(_) => None,
         });
         Some(token.map_or(alone, |token| alone.with(token)))
     }
@@ -142,13 +158,7 @@ struct BlockLayout {
 
 impl BlockLayout {
     fn of(fused: &Fused) -> Self {
-        let Format { bits, group, floats, .. } = fused.format;
-        let scale_bytes = match bits {
-            16.. => 0,
-            _ if floats => 1,
-            _ => 2,
-        };
-        let row = [fused.inner * bits / 8, fused.inner / group * scale_bytes];
+        let row = fused.format.row_bytes(fused.inner);
         let gated = fused.after == After::Gate;
         let half = planner::RESULTS / 2;
         let results = if gated { half } else { planner::RESULTS };
@@ -218,6 +228,8 @@ pub(super) struct Table {
     shape: Shape,
     groups: u32,
     rows: Vec<u8>,
+    /// Steps that the rows are of.
+    pub(super) steps: usize,
     made: Vec<Made>,
     /// What steps so far write.
     pub(super) writes: SmallVec<[Region; 3]>,
@@ -234,6 +246,7 @@ impl Table {
             shape,
             groups,
             rows: Vec::with_capacity(STEPS * ROW),
+            steps: 0,
             made: Vec::with_capacity(2 * STEPS),
             writes: SmallVec::with_capacity(2 * STEPS),
             next: room.address,
@@ -260,18 +273,19 @@ impl Table {
         self.rows.len() / ROW
     }
 
-    /// Adds a step, if it belongs to the same run: there is a row for it, and it touches what steps before it
+    /// Adds a step, if it belongs to the same run: there are rows for it, and it touches what steps before it
     /// made only where they leave it with tags.
     pub(super) fn push(&mut self, step: &Step, config: &Config) -> bool {
-        let row = match &step.kind {
+        let added = match &step.kind {
             Kind::Product(fused) => self.product(fused, step),
             Kind::Attention(token) => self.attention(token, step, config),
+            Kind::Mixture(mixture) => self.mixture(mixture, step),
         };
-        let Some((row, marked)) = row else { return false };
-        self.rows.extend_from_slice(&row);
-        self.made.extend(marked);
-        self.writes.extend_from_slice(&step.writes);
-        true
+        if added.is_some() {
+            self.steps += 1;
+            self.writes.extend_from_slice(&step.writes);
+        }
+        added.is_some()
     }
 
     /// Whether `step` reads what earlier steps wrote, but for the operands at `known`, which come with tags.
@@ -300,25 +314,30 @@ impl Table {
         Some(at)
     }
 
-    fn product(&mut self, fused: &Fused, step: &Step) -> Option<([u8; ROW], SmallVec<[Made; 3]>)> {
+    /// An operand's address, of its values with tags if an earlier step left them: then it is known, and
+    /// `kind` has the flag.
+    fn operand(
+        &self,
+        address: u64,
+        flag: u32,
+        (kind, known): (&mut u32, &mut SmallVec<[u64; 2]>),
+    ) -> u64 {
+        let Some(marked) = self.find(address) else { return address };
+        *kind |= flag;
+        known.push(address);
+        marked
+    }
+
+    fn product(&mut self, fused: &Fused, step: &Step) -> Option<()> {
         if fused.format != self.variant.format || fused.is_biased() && !self.variant.biased {
             return None;
         }
-        let mut known: SmallVec<[u64; 2]> = SmallVec::new();
-        let mut flag = |address: u64, flag: u32, kind: &mut u32| match self.find(address) {
-            Some(marked) => {
-                *kind |= flag;
-                known.push(address);
-                marked
-            }
-            None => address,
-        };
-        let mut kind = 0;
-        let x = flag(fused.x, FLAGGED, &mut kind);
+        let (mut kind, mut known) = (0, SmallVec::new());
+        let x = self.operand(fused.x, FLAGGED, (&mut kind, &mut known));
         let residual = match fused.after {
             After::Residual(address) => {
                 kind |= RESIDUAL;
-                flag(address, FLAGGED_RESIDUAL, &mut kind)
+                self.operand(address, FLAGGED_RESIDUAL, (&mut kind, &mut known))
             }
             _ => 0,
         };
@@ -364,21 +383,100 @@ impl Table {
             added,
             rest: [0; 2],
         };
+        self.add(row);
         let mut first = marked;
-        let made = step.writes.iter().map(|&region| {
-            let made = Made { region, marked: first };
+        for &region in &step.writes {
+            self.made.push(Made { region, marked: first });
             first += if marked == 0 { 0 } else { region.bytes / 2 * MARKED };
-            made
-        });
-        Some((bytemuck::cast(row), made.collect()))
+        }
+        Some(())
     }
 
-    fn attention(
-        &mut self,
-        token: &Token,
-        step: &Step,
-        config: &Config,
-    ) -> Option<([u8; ROW], SmallVec<[Made; 3]>)> {
+    fn add(&mut self, row: impl NoUninit) {
+        self.rows.extend_from_slice(bytemuck::bytes_of(&row));
+    }
+
+    fn mixture(&mut self, m: &TokenMixture, step: &Step) -> Option<()> {
+        let (format, chunk) = (self.variant.format, self.variant.chunk() as usize);
+        let whole = m.inner.is_multiple_of(chunk) && m.width.is_multiple_of(chunk);
+        if m.format() != format || !whole {
+            return None;
+        }
+        let (mut kind, mut known) = (NORMALIZED, SmallVec::new());
+        let x = self.operand(m.x.address, FLAGGED, (&mut kind, &mut known));
+        let mut sum = WEIGHED | FLAGGED;
+        let residual = m.residual.map_or(0, |at| {
+            sum |= RESIDUAL;
+            self.operand(at.address, FLAGGED_RESIDUAL, (&mut sum, &mut known))
+        });
+        if !x.is_multiple_of(16) || self.collides(step, &known) {
+            return None;
+        }
+        let [logits, gated, marked] =
+            [m.experts, m.count * m.width, m.inner].map(|values| self.room(values as u64));
+        let (logits, gated, marked) = (logits?, gated?, marked?);
+        let weight = m.norm.address;
+        self.add(router_row(m, kind | ROUTER, x, logits));
+        let pair = Picked { m, logits, x, weight, residual: 0, marked: gated, result: 0 };
+        self.add(self.picked_row(&pair, kind | PICKED | GATED));
+        let result = m.result.address;
+        let of_picks = Picked { m, logits, x: gated, weight: 0, residual, marked, result };
+        self.add(self.picked_row(&of_picks, sum));
+        self.made.push(Made { region: m.result.region, marked });
+        Some(())
+    }
+
+    /// The row of a product with the matrices of picked experts: gate and up, or down.
+    fn picked_row(&self, p: &Picked<'_>, kind: u32) -> PickedRow {
+        let (m, gated, chunk) = (p.m, kind & GATED != 0, self.variant.chunk());
+        let (count, width, hidden) = (m.count as u32, m.width as u32, m.inner as u32);
+        // Elements of a matrix's row, and rows of one; how many of a row are beside one another in the step.
+        let (inner, outputs, beside) =
+            if gated { (hidden, width, 1) } else { (width, hidden, count) };
+        let row = self.variant.format.row_bytes(inner);
+        let results = if gated { planner::RESULTS / 2 } else { planner::RESULTS };
+        let blocks = outputs / results * if gated { count } else { 1 };
+        let chunks = inner * beside / chunk;
+        let each = if gated { outputs / results } else { inner / chunk };
+        let quads = width / 4;
+        let first = if gated { &m.gate } else { &m.down };
+        let [words, scales, biases] = first.map(|part| part.address);
+        let second = match gated {
+            true => [0, 1, 2].map(|i| m.up[i].address.wrapping_sub(m.gate[i].address)),
+            false => [row[0], row[1], row[1]].map(|bytes| u64::from(results / 2 * bytes)),
+        };
+        let splits = planner::splits_log(blocks, chunks, self.groups, &self.shape);
+        let [expert_words, expert_scales] = row.map(|bytes| u64::from(outputs) * u64::from(bytes));
+        PickedRow {
+            kind: kind | splits << SPLITS_SHIFT,
+            inner: inner * beside,
+            eps: m.eps,
+            blocks,
+            x: p.x,
+            weight: p.weight,
+            residual: p.residual,
+            marked: p.marked,
+            matrix: RowMatrix { words, scales, biases, result: p.result },
+            expert_words,
+            expert_scales,
+            logits: p.logits,
+            experts: m.experts as u32,
+            count,
+            each,
+            per_each: 1.0 / each as f32,
+            quads,
+            per_quads: 1.0 / quads as f32,
+            unused: [0; 4],
+            ends: [blocks; 2],
+            strides: row.map(|bytes| bytes * results),
+            second,
+            chunks,
+            rounds: chunks.div_ceil(self.shape.subgroup << splits),
+            rest: [0; 8],
+        }
+    }
+
+    fn attention(&mut self, token: &Token, step: &Step, config: &Config) -> Option<()> {
         let Token { attention, projections, sizes, .. } = token;
         if self.variant.with(token) != self.variant {
             return None;
@@ -387,7 +485,7 @@ impl Table {
         let sources = [projections.q, projections.key, projections.value];
         let [q, new_key, new_value] = sources.map(|at| self.find(at));
         // An earlier step may read a cache that is written here.
-        if self.collides(step, &sources) || step.recent.overwritten && self.len() > 0 {
+        if self.collides(step, &sources) || step.recent.overwritten && self.steps > 0 {
             return None;
         }
         let Attention { heads, width, .. } = *attention;
@@ -424,7 +522,41 @@ impl Table {
             mask: attention.mask.map_or(0, |mask| mask.at),
             rest: [0; 18],
         };
-        let made = SmallVec::from_iter([Made { region: step.writes[0], marked }]);
-        Some((bytemuck::cast(row), made))
+        self.add(row);
+        self.made.push(Made { region: step.writes[0], marked });
+        Some(())
+    }
+}
+
+/// A product with the matrices of picked experts: where its x, the norm's weight, what is added, and its
+/// results are.
+struct Picked<'a> {
+    m: &'a TokenMixture,
+    logits: u64,
+    x: u64,
+    weight: u64,
+    residual: u64,
+    marked: u64,
+    result: u64,
+}
+
+/// The row of a mixture's router, whose logits go to `marked`.
+fn router_row(m: &TokenMixture, kind: u32, x: u64, marked: u64) -> RouterRow {
+    let (matrix, format) = (&m.router.matrix, m.router.format);
+    RouterRow {
+        kind,
+        inner: m.inner as u32,
+        eps: m.eps,
+        experts: m.experts as u32,
+        x,
+        weight: m.norm.address,
+        words: matrix.words,
+        // What is not quantized has none: something that can be read.
+        scales: if format.bits < 16 { matrix.scales } else { matrix.words },
+        biases: if format.bits < 16 { matrix.biases } else { matrix.words },
+        marked,
+        bits: format.bits,
+        group_log: format.group.ilog2(),
+        rest: [0; 19],
     }
 }

@@ -51,6 +51,16 @@ impl Format {
         let (bits, group) = (packing.bits() as u32, packing.group_size() as u32);
         Format { dtype: dtype as u32, bits, group, floats: packing.affine().is_none() }
     }
+
+    /// Bytes of a row of so many elements, for products of 16-bit floats: of words, and of scales.
+    pub(crate) fn row_bytes(&self, inner: u32) -> [u32; 2] {
+        let scale_bytes = match self.bits {
+            16.. => 0,
+            _ if self.floats => 1,
+            _ => 2,
+        };
+        [inner * self.bits / 8, inner / self.group * scale_bytes]
+    }
 }
 
 /// RMS norm of the rows, with a weight per column.

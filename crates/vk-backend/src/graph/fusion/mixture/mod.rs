@@ -1,9 +1,19 @@
 //! Mixtures of experts, for a few tokens: what picks experts of a token, and the products of those that it
-//! picks, up to the gate and with the weighted sum behind them (`shaders/mixture`).
+//! picks, up to the gate and with the weighted sum behind them (`shaders/mixture`). Of one token all of that
+//! is a group, with the norm and the router before it (`token.rs`), and of a few these two and what picks
+//! (`choice.rs`).
+
+mod builder;
+mod choice;
+mod token;
+
+pub(super) use builder::Builder;
 
 use mlx_vulkan_core::{
     Array, Dtype, Result,
+    array::Data,
     backend::Output,
+    buffer::Current,
     fusion::Group,
     graph::Node,
     primitives::{
@@ -15,7 +25,7 @@ use mlx_vulkan_core::{
 use smallvec::{SmallVec, smallvec};
 
 use super::{
-    Grouped,
+    GroupKernel, Grouped,
     heads::{Cursor, input},
     inner,
     products::{Then, dense, gate},
@@ -29,6 +39,9 @@ use crate::{
     runtime::device::DeviceState,
 };
 
+/// The nodes of a group.
+type Members = SmallVec<[usize; 16]>;
+
 /// Picks of all tokens up to which each is multiplied on its own; lm and mlx-lm sort more.
 const MOST_PICKS: usize = 64;
 
@@ -38,16 +51,17 @@ struct Routing {
     picks: usize,
     /// Their shares.
     shares: usize,
-    /// The node that reads the logits.
+    /// The node that reads the logits, and how many do.
     from: Cursor,
+    readers: usize,
     replaces: u64,
 }
 
-/// The group that ends with the shares of the picked experts at `shares`: softmax of all experts divided by
+/// What ends with the shares of the picked experts at `shares`: softmax of all experts divided by
 /// what the picked ones have of it, or softmax of the picked ones, which are the same.
-pub(super) fn find_route(tape: &Tape, shares: usize, device: &DeviceState) -> Option<Group> {
+fn routing(tape: &Tape, shares: usize, device: &DeviceState) -> Option<(Members, Routing)> {
     let node = tape.node(shares);
-    let mut members: SmallVec<[usize; 16]> = smallvec![shares];
+    let mut members: Members = smallvec![shares];
     let of_all = node.primitive == Primitive::Binary(BinaryOp::Divide);
     if !of_all && !is_softmax(node) {
         return None;
@@ -80,15 +94,15 @@ pub(super) fn find_route(tape: &Tape, shares: usize, device: &DeviceState) -> Op
         && is_float(all.dtype())
         && tape.array(shares).size() < 1 << 20;
     members.extend([values, picks, order]);
-    let mut from = (values, 0);
+    // The values are taken from all, of which the order is, too.
+    let (mut from, mut readers) = ((values, 0), 2);
     if of_all {
         let softmax = inner(tape, from, 2, node.stream)?;
         is_softmax(tape.node(softmax)).then(|| members.push(softmax))?;
-        from = (softmax, 0);
+        (from, readers) = ((softmax, 0), 1);
     }
     let replaces = members.len() as u64;
-    let fusion = Box::new(Grouped(Routing { picks, shares, from, replaces }));
-    fits.then(|| Group { members, kept: smallvec![picks, shares], fusion })
+    fits.then_some((members, Routing { picks, shares, from, readers, replaces }))
 }
 
 fn is_softmax(node: &Node) -> bool {
@@ -116,26 +130,26 @@ fn sums_axis(node: &Node, from_end: usize) -> bool {
 }
 
 /// Goes up through other shapes of the same elements that nobody else sees and collects them; where it ends.
-fn views(tape: &Tape, mut at: Cursor, members: &mut SmallVec<[usize; 16]>) -> Cursor {
+fn views(tape: &Tape, mut at: Cursor, members: &mut Members) -> Cursor {
     let stream = tape.node(at.0).stream;
-    while let Some(place) = inner(tape, at, 1, stream) {
-        let Primitive::Shape(
-            ShapeOp::Reshape(_) | ShapeOp::ExpandDims { .. } | ShapeOp::Squeeze { .. },
-        ) = tape.node(place).primitive
-        else {
-            break;
-        };
+    while let Some(place) = inner(tape, at, 1, stream).filter(|&at| is_view(tape.node(at))) {
         members.push(place);
         at = (place, 0);
     }
     at
 }
 
+/// Whether a node gives the same elements another shape.
+fn is_view(node: &Node) -> bool {
+    let Primitive::Shape(op) = &node.primitive else { return false };
+    matches!(op, ShapeOp::Reshape(_) | ShapeOp::ExpandDims { .. } | ShapeOp::Squeeze { .. })
+}
+
 fn is_float(dtype: Dtype) -> bool {
     dtype.is_floating() && dtype.size() <= 4
 }
 
-impl super::GroupKernel for Routing {
+impl GroupKernel for Routing {
     fn name(&self) -> usize {
         self.shares
     }
@@ -197,7 +211,7 @@ enum After {
 }
 
 impl Mixed {
-    fn group(self, members: SmallVec<[usize; 16]>, kept: SmallVec<[usize; 3]>) -> Group {
+    fn group(self, members: Members, kept: SmallVec<[usize; 3]>) -> Group {
         Group { members, kept, fusion: Box::new(Grouped(self)) }
     }
 }
@@ -210,12 +224,7 @@ struct Said {
 }
 
 /// What picked experts say at `end`, and collects its members but what numbers rows.
-fn said(
-    tape: &Tape,
-    end: usize,
-    device: &DeviceState,
-    members: &mut SmallVec<[usize; 16]>,
-) -> Option<Said> {
+fn said(tape: &Tape, end: usize, device: &DeviceState, members: &mut Members) -> Option<Said> {
     members.push(end);
     if let Some(packing) = gathered(tape, end, device) {
         return Some(Said { product: end, bias: None, packing });
@@ -236,12 +245,7 @@ fn said(
 }
 
 /// Where the experts' biases are read that are picked as a product's matrices are, and added at `at`.
-fn bias(
-    tape: &Tape,
-    at: Cursor,
-    product: usize,
-    members: &mut SmallVec<[usize; 16]>,
-) -> Option<Cursor> {
+fn bias(tape: &Tape, at: Cursor, product: usize, members: &mut Members) -> Option<Cursor> {
     let (at, node) = (views(tape, at, members), tape.node(product));
     let taken = inner(tape, at, 1, node.stream)?;
     let [table, picks] = &tape.node(taken).inputs[..] else { return None };
@@ -259,7 +263,7 @@ fn pair(
     [gate, up]: [usize; 2],
     after: After,
     device: &DeviceState,
-) -> Option<(SmallVec<[usize; 16]>, Mixed)> {
+) -> Option<(Members, Mixed)> {
     let mut members = SmallVec::new();
     let (gate, up) =
         (said(tape, gate, device, &mut members)?, said(tape, up, device, &mut members)?);
@@ -284,71 +288,23 @@ fn pair(
 }
 
 /// `silu(gate) * up` of picked experts, which ends at `result`.
-pub(super) fn find_gated(tape: &Tape, result: usize, device: &DeviceState) -> Option<Group> {
+fn gated(tape: &Tape, result: usize, device: &DeviceState) -> Option<(Members, Mixed)> {
     let (gate, up, Then::Gate { silu, sigmoid, .. }) = gate(tape, result)? else { return None };
     let (mut members, mut mixed) = pair(tape, [gate, up], After::Gate, device)?;
     members.extend([silu, sigmoid, result]);
     mixed.replaces = members.len() as u64;
-    Some(mixed.group(members, smallvec![result]))
+    Some((members, mixed))
 }
 
-/// Finds gates and ups with biases, whatever is made of them, in the order of the tape.
-#[derive(Default)]
-pub(super) struct Pairs {
-    /// The last sum that may be one of the two.
-    open: Option<usize>,
-}
-
-impl Pairs {
-    /// The group that ends with the sum at `end` and the one before it.
-    pub(super) fn find(&mut self, tape: &Tape, end: usize, device: &DeviceState) -> Option<Group> {
-        said(tape, end, device, &mut SmallVec::new())?;
-        let before = self.open.replace(end)?;
-        let (members, mixed) = pair(tape, [before, end], After::Store, device)?;
-        self.open = None;
-        Some(mixed.group(members, smallvec![before, end]))
-    }
-}
-
-/// The weighted sum at `result` of what picked experts say, or the sum of that and something else.
-pub(super) fn find_summed(tape: &Tape, result: usize, device: &DeviceState) -> Option<Group> {
-    let node = tape.node(result);
-    if node.primitive != Primitive::Binary(BinaryOp::Add) {
-        let found = summed(tape, result, device);
-        return found.map(|(members, mixed)| mixed.group(members, smallvec![result]));
-    }
-    [(0, 1), (1, 0)].into_iter().find_map(|(sum, other)| {
-        let mut views_ = SmallVec::new();
-        let sum = inner(tape, views(tape, (result, sum), &mut views_), 1, node.stream)?;
-        let (mut members, mut mixed) = summed(tape, sum, device)?;
-        let addend = &node.inputs[other];
-        let alike = addend.shape() == tape.array(result).shape()
-            && addend.dtype() == tape.array(sum).dtype()
-            && addend.size() == tape.array(sum).size();
-        alike.then_some(())?;
-        members.extend(views_);
-        members.push(result);
-        if let After::Sum(_, more) = &mut mixed.after {
-            *more = Some((result, other));
-        }
-        mixed.replaces = members.len() as u64;
-        Some(mixed.group(members, smallvec![result]))
-    })
-}
-
-/// The members of the group that ends with the weighted sum at `result`.
-fn summed(
-    tape: &Tape,
-    result: usize,
-    device: &DeviceState,
-) -> Option<(SmallVec<[usize; 16]>, Mixed)> {
+/// The weighted sum at `result` of what picked experts say.
+fn summed(tape: &Tape, result: usize, device: &DeviceState) -> Option<(Members, Mixed)> {
     let node = tape.node(result);
     let weighed = sums_axis(node, 2).then(|| inner(tape, (result, 0), 1, node.stream))??;
     if tape.node(weighed).primitive != Primitive::Binary(BinaryOp::Multiply) {
         return None;
     }
     [(0, 1), (1, 0)].into_iter().find_map(|(values, shares)| {
-        let mut members: SmallVec<[usize; 16]> = smallvec![result, weighed];
+        let mut members: Members = smallvec![result, weighed];
         let end = inner(tape, views(tape, (weighed, values), &mut members), 1, node.stream)?;
         let Said { product, bias, packing } = said(tape, end, device, &mut members)?;
         let shares = column_of(tape, (weighed, shares), &mut members)?;
@@ -370,7 +326,7 @@ fn summed(
 }
 
 /// Where numbers are read that are repeated along the last axis: (…) as (…, 1).
-fn column_of(tape: &Tape, at: Cursor, members: &mut SmallVec<[usize; 16]>) -> Option<Cursor> {
+fn column_of(tape: &Tape, at: Cursor, members: &mut Members) -> Option<Cursor> {
     let stream = tape.node(at.0).stream;
     let wide = inner(tape, at, 1, stream)?;
     let Primitive::Shape(ShapeOp::Broadcast(_)) = tape.node(wide).primitive else { return None };
@@ -410,14 +366,16 @@ fn numbered(
     place: usize,
     tokens: usize,
     per_token: usize,
-    members: &mut SmallVec<[usize; 16]>,
+    members: &mut Members,
 ) -> Option<()> {
     let lists = tape.node(place).inputs.len() - 2;
     let (mut at, mut private, mut repeated) = ((place, lists), true, 1);
     loop {
         let Some(here) = tape.input(at.0, at.1) else {
             // Evaluated before: of a single row there is but one number.
-            return (tokens == 1).then_some(());
+            let each = [1, per_token].contains(&repeated).then(|| per_token / repeated);
+            let counts = |each| counts(input(tape, at), each);
+            return (tokens == 1 || each.is_some_and(counts)).then_some(());
         };
         let node = tape.node(here);
         private &= inner(tape, at, 1, tape.node(place).stream) == Some(here);
@@ -447,7 +405,22 @@ fn numbered(
     }
 }
 
-impl super::GroupKernel for Mixed {
+/// Whether an array that the host has counts rows from 0 on, each so often.
+fn counts(numbers: &Array, per_row: usize) -> bool {
+    let Some(Data { buffer, layout }) = numbers.data() else { return false };
+    let there = layout.flags.row_contiguous
+        && layout.offset == 0
+        && numbers.dtype() == Dtype::Uint32
+        && buffer.current() != Current::Device
+        && buffer.written().reached();
+    there && {
+        let bytes = buffer.read();
+        let numbers = bytes.chunks_exact(4).take(numbers.size()).enumerate();
+        numbers.into_iter().all(|(i, number)| number == ((i / per_row) as u32).to_ne_bytes())
+    }
+}
+
+impl GroupKernel for Mixed {
     fn name(&self) -> usize {
         self.products[0]
     }

@@ -1,4 +1,7 @@
-//! Mixtures of experts for a few tokens: the experts that each picks, and products with their matrices.
+//! Mixtures of experts for a few tokens: the experts that each picks, and products with their matrices; and
+//! all of that for one token.
+
+pub(crate) mod token;
 
 use mlx_vulkan_core::{Dtype, Result, primitives::Packing};
 
@@ -7,7 +10,8 @@ use smallvec::{SmallVec, smallvec};
 use crate::{
     kernels::{
         Ctx, Dispatch, Operand, Region,
-        layouts::{mixture_experts, mixture_route},
+        layouts::{mixture_experts, mixture_route, mixture_router},
+        matvec::{Format, Weights},
         quantized::format_of,
         team::Team,
     },
@@ -62,6 +66,115 @@ pub(crate) fn route(ctx: &mut Ctx<'_>, r: &Route) -> Result<()> {
     let pipeline = ctx.team_pipeline(mixture_route::MIXTURE_ROUTE, &constants, team);
     let writes = [r.picks.region, r.shares.region];
     ctx.run(&pipeline, &push, r.tokens as u64, 1, &[r.logits.region], &writes)
+}
+
+/// Which experts tokens pick, from the rows before the norm on.
+#[derive(Debug, Clone)]
+pub(crate) struct Choice {
+    /// (tokens, inner) of 16-bit floats, dense.
+    pub x: Operand,
+    /// The weight of RMS norm, (inner).
+    pub norm: Operand,
+    pub eps: f32,
+    pub router: Router,
+    /// The normalized rows.
+    pub normal: Operand,
+    /// (tokens, count), uint32.
+    pub picks: Operand,
+    /// (tokens, count).
+    pub shares: Operand,
+    pub dtype: Dtype,
+    pub tokens: usize,
+    pub inner: usize,
+    pub experts: usize,
+    pub count: usize,
+}
+
+/// The matrix (experts, inner) of the logits, with its bias (experts).
+#[derive(Debug, Clone)]
+pub(crate) struct Router {
+    pub matrix: Weights,
+    pub format: Format,
+    pub reads: SmallVec<[Region; 4]>,
+}
+
+/// Bits of a router's elements that kernels read.
+const ROUTER_BITS: [u32; 3] = [4, 8, 16];
+/// Tokens up to which each reads the router's matrix by itself.
+const MOST_TOKENS: usize = 4;
+
+/// Whether [`choose`] serves rows of `inner` elements of `dtype`, of so many tokens, and a router of this
+/// format.
+pub(crate) fn chooses(
+    dtype: Dtype,
+    [tokens, inner, experts]: [usize; 3],
+    format: Format,
+    caps: &Capabilities,
+) -> bool {
+    let (row, matrix) = (inner.is_multiple_of(8), inner.checked_mul(experts));
+    tokens <= MOST_TOKENS
+        && dtype.is_floating()
+        && dtype.size() == 2
+        && ROUTER_BITS.contains(&format.bits)
+        && !format.floats
+        && row
+        && matrix.is_some_and(|elements| elements < 1 << 28)
+        && experts <= caps.max_groups[0] as usize
+}
+
+/// Encodes the choice of experts, with the norm and the router before it.
+///
+/// # Errors
+/// When memory or the device fails.
+pub(crate) fn choose(ctx: &mut Ctx<'_>, c: &Choice) -> Result<()> {
+    let caps = ctx.capabilities();
+    let team = Team::of(caps, true);
+    let subgroup = team.subgroup;
+    let (matrix, format) = (&c.router.matrix, c.router.format);
+    let constants = mixture_router::Constants {
+        workgroup: team.workgroup(caps, 256),
+        dtype: c.dtype as u32,
+        subgroup,
+        each: (c.experts as u32).div_ceil(subgroup),
+        bits: format.bits,
+        group_log: format.group.ilog2(),
+    };
+    let logits = scratch(ctx, c.dtype.size() * c.tokens * c.experts)?;
+    let counters = ctx.counters(c.tokens as u64)?;
+    let affine = |part: u64| if format.bits < 16 { part } else { matrix.words };
+    let push = mixture_router::Push {
+        x: c.x.address,
+        weight: c.norm.address,
+        normal: c.normal.address,
+        words: matrix.words,
+        scales: affine(matrix.scales),
+        biases: affine(matrix.biases),
+        bias: matrix.bias.map_or(0, |bias| bias.at),
+        logits: logits.address,
+        picks: c.picks.address,
+        shares: c.shares.address,
+        counters: counters.address,
+        inner: c.inner as u32,
+        experts: c.experts as u32,
+        count: c.count as u32,
+        at_once: matrix.bias.is_some_and(|bias| bias.at_once).into(),
+        eps: c.eps,
+    };
+    let pipeline = ctx.team_pipeline(mixture_router::MIXTURE_ROUTER, &constants, team);
+    let mut reads = c.router.reads.clone();
+    reads.extend([c.x.region, c.norm.region]);
+    ctx.dispatch(&Dispatch {
+        pipeline: &pipeline,
+        push: &push,
+        groups: [push.experts, c.tokens as u32, 1],
+        reads: &reads,
+        writes: &[c.normal.region, logits.region, c.picks.region, c.shares.region, counters],
+    })
+}
+
+fn scratch(ctx: &mut Ctx<'_>, bytes: usize) -> Result<Operand> {
+    let region = ctx.scratch(bytes as u64)?;
+    Ok(Operand { address: region.address, region })
 }
 
 /// Products of rows with the matrices of the experts that they pick.

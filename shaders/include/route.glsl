@@ -1,0 +1,38 @@
+// The experts of a token: those of its `count` largest logits, and their shares, which are softmax over those
+// alone. A subgroup takes a token, a lane every SUBGROUP-th logit and, in the end, one of the picks. Needs
+// common.glsl, floats.glsl, keys.glsl with WIDTH 32, subgroup arithmetic, the constants DTYPE, SUBGROUP and
+// EACH, logits of a lane (at most 32), and the push constants logits, picks, shares, experts and count.
+
+// The float of a key; none has the key 0.
+float of_key(uint key) { return uintBitsToFloat(key ^ ((key >> 31) != 0u ? 0x80000000u : 0xffffffffu)); }
+
+void route(uint token) {
+    uint lane = gl_SubgroupInvocationID, keys[EACH];
+    [[unroll]] for (uint i = 0u; i < EACH; ++i) {
+        uint e = lane + i * SUBGROUP;
+        int64_t from = int64_t(token) * int64_t(experts) + int64_t(min(e, experts - 1u));
+        float x = fetch(DTYPE, at(DTYPE, logits, from));
+        keys[i] = e < experts ? key_of(FLOAT32, floatBitsToUint(x)) : 0u;
+    }
+    uint pick = 0u;
+    float mine = 0.0, largest = 0.0;
+    for (uint c = 0u; c < count; ++c) {
+        uint best = 0u;
+        [[unroll]] for (uint i = 0u; i < EACH; ++i) best = max(best, keys[i]);
+        best = subgroupMax(best);
+        uint at_ = 0xffffffffu;
+        [[unroll]] for (uint i = 0u; i < EACH; ++i)
+            if (keys[i] == best) at_ = min(at_, lane + i * SUBGROUP);
+        at_ = subgroupMin(at_);
+        [[unroll]] for (uint i = 0u; i < EACH; ++i)
+            if (lane + i * SUBGROUP == at_) keys[i] = 0u;
+        if (c == 0u) largest = of_key(best);
+        if (lane == c) { pick = at_; mine = of_key(best); }
+    }
+    float part = lane < count ? exp(mine - largest) : 0.0;
+    float all = subgroupAdd(part);
+    if (lane >= count) return;
+    uint64_t to = uint64_t(token) * uint64_t(count) + uint64_t(lane);
+    AT_U32(picks, to) = pick;
+    store_float(DTYPE, shares, int64_t(to), part / all);
+}
