@@ -1,4 +1,5 @@
-// Unsigned numbers whose order is that of floats. NaN is the largest, all ones; zeros of both signs are one key.
+// Unsigned numbers whose order is that of floats. NaN is the largest, all ones; zeros of both signs are one
+// key.
 
 // The key of a float of which `sign` is the sign bit and `inf` the bits of infinity.
 uint float_key(uint raw, uint sign, uint inf) {

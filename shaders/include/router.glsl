@@ -1,5 +1,5 @@
-// Products of a row of 16-bit floats with rows of a router's matrix, which has a format of its own: affine with
-// 4 or 8 bits, or (16 bits) not quantized. Needs common.glsl, floats.glsl and the constant DTYPE.
+// Products of a row of 16-bit floats with rows of a router's matrix, which has a format of its own: affine
+// with 4 or 8 bits, or (16 bits) not quantized. Needs common.glsl, floats.glsl and the constant DTYPE.
 
 // Words, scale and bias of the quad that begins with `element`.
 uvec4 router_part(

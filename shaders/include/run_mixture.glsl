@@ -63,7 +63,8 @@ void route(uvec4 next_row) {
             uint at_ = thread() + i * gl_WorkGroupSize.x;
             if (at_ >= inner / 4u) break;
             vec4 x = unpack(own[i]);
-            sums += vec2(router_product(x * unpack(weights[i]), parts[i], 4u * at_, bits), dot_add(x, x, 0.0));
+            sums += vec2(
+                router_product(x * unpack(weights[i]), parts[i], 4u * at_, bits), dot_add(x, x, 0.0));
         }
         sums = router_sum(sums, parity);
         float logit = sums.x * norm_factor(sums.y, inner, uintBitsToFloat(head.z));
@@ -92,11 +93,13 @@ void take_logits() {
 // How many keys are larger.
 uint rank_of(uint key, uint experts) {
     uvec4 larger = uvec4(0u);
-    for (uint i = 0u; i < (experts + 3u) / 4u; ++i) larger += uvec4(greaterThan(staged[KEYS + i], uvec4(key)));
+    for (uint i = 0u; i < (experts + 3u) / 4u; ++i)
+        larger += uvec4(greaterThan(staged[KEYS + i], uvec4(key)));
     return larger.x + larger.y + (larger.z + larger.w);
 }
 
-// Finds the picks among the keys, and their shares: softmax over them alone. Those are there for a later step.
+// Finds the picks among the keys, and their shares: softmax over them alone. Shares are there for a later
+// step.
 void pick_experts() {
     uvec4 picks = quad(PICKS);
     for (uint e = thread(); e < picks.z; e += gl_WorkGroupSize.x) {

@@ -1,9 +1,9 @@
 #version 460
-// A run of steps in one dispatch: products of one row with matrices, also those of experts that a router picks,
-// and attentions of one token, each with what comes before and after it, from a table. All workgroups take part in every step and stay until the
-// last one. Nothing parts the steps but the data: what a step makes for a later one is stored as words of a
-// value's 16 bits and the run's tag, and who needs it reads until all words carry that tag. Meanwhile the
-// weights of its own work are prefetched.
+// A run of steps in one dispatch: products of one row with matrices, also those of experts that a router
+// picks, and attentions of one token, each with what comes before and after it, from a table. All
+// workgroups take part in every step and stay until the last one. Nothing parts the steps but the data:
+// what a step makes for a later one is stored as words of a value's 16 bits and the run's tag, and who
+// needs it reads until all words carry that tag. Meanwhile the weights of its own work are prefetched.
 // That takes workgroups that run at the same time, which Vulkan does not promise: waiting is bounded, and who
 // has waited too long leaves a word for the others, who stop as well, and for a dispatch of one workgroup
 // behind this one, which then does everything again under another tag. One workgroup never waits for others.
@@ -31,10 +31,11 @@ layout(constant_id = 5) const uint WIDTH = 128;
 layout(constant_id = 6) const uint SHARING = 2;
 layout(constant_id = 7) const uint FLAGS = 0;
 layout(constant_id = 8) const bool WIDE = false;
-// Flags: three of attentions, and whether products have biases. [host]
-const uint NORM_FLAG = 1, TRADITIONAL_FLAG = 2, DIVISORS_FLAG = 4, BIASES_FLAG = 8;
+// Flags: three of attentions, and whether there are biases of products, and mixtures of experts. [host]
+const uint NORM_FLAG = 1, TRADITIONAL_FLAG = 2, DIVISORS_FLAG = 4, BIASES_FLAG = 8, MIXTURES_FLAG = 16;
 const bool NORM = (FLAGS & NORM_FLAG) != 0u, TRADITIONAL = (FLAGS & TRADITIONAL_FLAG) != 0u;
 const bool DIVISORS = (FLAGS & DIVISORS_FLAG) != 0u, BIASES = (FLAGS & BIASES_FLAG) != 0u;
+const bool MIXTURES = (FLAGS & MIXTURES_FLAG) != 0u;
 
 layout(push_constant, scalar) uniform Push {
     uint64_t table, control; // the rows; words that the workgroups share (see their numbers below)
@@ -54,6 +55,8 @@ shared uvec4 rows[2u * ROW_QUADS]; // this step's and the next one's
 uint row;                          // where this step's begins, in quads
 uint kind;
 uvec4 quad(uint i) { return rows[row + i]; }
+// Whether the row is of a mixture, and one of these kinds.
+bool is_mixed(uint kinds) { return MIXTURES && (kind & kinds) != 0u; }
 uint64_t first_address(uvec4 q) { return packUint2x32(q.xy); }
 uint64_t second_address(uvec4 q) { return packUint2x32(q.zw); }
 
@@ -132,7 +135,7 @@ void point(uint block, uint chunk_) {
     uvec4 at_ = quad(m);
     uvec2 strides = quad(ENDS_AND_STRIDES).zw;
     uint64_t expert_words = 0ul, expert_affine = 0ul;
-    if ((kind & (PICKED | WEIGHED)) != 0u) pick_matrix(real, chunk, expert_words, expert_affine);
+    if (is_mixed(PICKED | WEIGHED)) pick_matrix(real, chunk, expert_words, expert_affine);
     asked_words = first_address(at_) + expert_words + uint64_t(real * strides.x + chunk * (WORDS * 4u));
     if (DENSE) return;
     uint64_t affine = expert_affine + uint64_t(real * strides.y + chunk * CHUNK / GROUP * SCALE_BYTES);
@@ -169,7 +172,7 @@ void ask(uint slot) {
 // Goes on to the lane's next chunks of the block, if there are any.
 void advance(uint block) {
     // The next ones may be another expert's.
-    if ((kind & WEIGHED) != 0u) { point(block, asked_chunk + SLOTS * team_lanes()); return; }
+    if (is_mixed(WEIGHED)) { point(block, asked_chunk + SLOTS * team_lanes()); return; }
     asked_chunk += SLOTS * team_lanes();
     uint lanes = asked_chunk < chunks ? SLOTS * team_lanes() : 0u;
     asked_words += uint64_t(lanes * (WORDS * 4u));
@@ -328,7 +331,7 @@ float factor_of(uvec2 own[QUADS_], float eps) {
 // Brings the row to shared memory, normalized, with the sums of every chunk; and the next step's row of the
 // table.
 void stage(uvec4 next_row, float eps, uvec4 asked[QUADS_], uvec2 weights[QUADS_]) {
-    bool norm = (kind & NORMALIZED) != 0u, weighed = (kind & WEIGHED) != 0u;
+    bool norm = (kind & NORMALIZED) != 0u, weighed = is_mixed(WEIGHED);
     uvec2 own[QUADS_];
     take_row(first_address(quad(SOURCE)), asked, own);
     float factor = 1.0;
@@ -344,7 +347,7 @@ void stage(uvec4 next_row, float eps, uvec4 asked[QUADS_], uvec2 weights[QUADS_]
         if (norm || weighed) own[i] = pack(x);
         keep_quad(thread() + i * gl_WorkGroupSize.x, own[i]);
     }
-    if ((kind & PICKED) != 0u) take_logits();
+    if (is_mixed(PICKED)) take_logits();
     if (lost) stopped = 1u;
     barrier();
 }
@@ -390,8 +393,8 @@ void finish(uvec4 target, uint block, float y, uint early, uint bias) {
     if ((kind & RESIDUAL) != 0u) y += residual(first_address(target), i, early);
     uint bits = bits_of(y);
     if (second_address(target) != 0ul) Tagged(second_address(target)).v[i] = tagged(bits);
-    uint64_t result_at = second_address(quad(matrix_of(block) + 1u));
-    if (result_at != 0ul) U16(result_at).v[i] = uint16_t(bits);
+    // What picked experts say is in no array.
+    if (!is_mixed(PICKED)) U16(second_address(quad(matrix_of(block) + 1u))).v[i] = uint16_t(bits);
 }
 
 // Adds up a block's chunks, of which the first is asked for; then the next block's
@@ -432,7 +435,7 @@ void product(uvec4 next_row) {
     row_words = strides.x;
     row_affine = strides.y;
     uint block = first_block(), parity = 0u;
-    bool picks = (kind & PICKED) != 0u;
+    bool picks = is_mixed(PICKED);
     uvec4 asked[QUADS_];
     uvec2 weights[QUADS_];
     // Before there are picks all ask for the same, because a branch would wait for what is asked for in it.
@@ -647,7 +650,7 @@ void main() {
         kind = quad(HEAD).x;
         uvec4 after_next = table_quad(s + 2u);
         if ((kind & ATTENTION) != 0u) attention(next_row);
-        else if ((kind & ROUTER) != 0u) route(next_row);
+        else if (is_mixed(ROUTER)) route(next_row);
         else product(next_row);
         next_row = after_next;
     }

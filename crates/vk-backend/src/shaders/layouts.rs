@@ -2143,6 +2143,7 @@ pub(crate) mod interpreter {
     pub(crate) const TRADITIONAL_FLAG: u32 = 2;
     pub(crate) const DIVISORS_FLAG: u32 = 4;
     pub(crate) const BIASES_FLAG: u32 = 8;
+    pub(crate) const MIXTURES_FLAG: u32 = 16;
     pub(crate) const RUN: u32 = 0;
     pub(crate) const REPEAT: u32 = 1;
     pub(crate) const TRIAL: u32 = 2;

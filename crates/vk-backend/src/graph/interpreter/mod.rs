@@ -144,9 +144,13 @@ impl Runs for Interpreter {
     }
 
     fn expect(&mut self, steps: &[Step]) {
-        // With an attention among them it is known for what the kernel is specialized.
-        let is_attention = |step: &Step| matches!(step.kind, Kind::Attention(_));
-        if self.is_expected || self.closed || !steps.last().is_some_and(is_attention) {
+        if self.is_expected || self.closed {
+            return;
+        }
+        // With a whole layer among them it is known for what the kernel is specialized.
+        let is_attention = |step: &&Step| matches!(step.kind, Kind::Attention(_));
+        let begins = steps.last().filter(is_attention).is_some();
+        if !begins || steps.iter().filter(is_attention).count() < 2 {
             return;
         }
         if let Some(variant) = Variant::of(steps, &self.shape, &self.device) {

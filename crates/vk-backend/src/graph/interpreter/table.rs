@@ -13,7 +13,7 @@ use crate::{
         layouts::{
             interpreter::{
                 BIASES_FLAG, Constants, DIVISORS_FLAG, INTERPRETER, INTERPRETER_DOTS,
-                INTERPRETER_FLOATS, NORM_FLAG, Push, TRADITIONAL_FLAG,
+                INTERPRETER_FLOATS, MIXTURES_FLAG, NORM_FLAG, Push, TRADITIONAL_FLAG,
             },
             interpreter_rows::{AttentionRow, PickedRow, ProductRow, RouterRow, RowMatrix},
             run_rows::*,
@@ -86,6 +86,8 @@ pub(super) struct Variant {
     int8_rows: bool,
     wide: bool,
     biased: bool,
+    /// There are mixtures.
+    mixed: bool,
 }
 
 impl Variant {
@@ -103,7 +105,9 @@ impl Variant {
             Kind::Product(fused) => fused.is_biased(),
             Kind::Attention(_) | Kind::Mixture(_) => false,
         });
-        let alone = Variant { format, width: 64, sharing: 1, flags: 0, int8_rows, wide, biased };
+        let mixed = steps.iter().any(|step| matches!(step.kind, Kind::Mixture(_)));
+        let (width, sharing, flags) = (64, 1, 0);
+        let alone = Variant { format, width, sharing, flags, int8_rows, wide, biased, mixed };
         let token = steps.iter().find_map(|step| match &step.kind {
             Kind::Attention(token) => Some(token),
             Kind::Product(_) | Kind::Mixture(_) => None,
@@ -138,7 +142,8 @@ impl Variant {
     pub(super) fn constants(&self, shape: &Shape) -> Constants {
         let Format { dtype, bits, group, .. } = self.format;
         let Variant { width, sharing, wide, .. } = *self;
-        let flags = self.flags | if self.biased { BIASES_FLAG } else { 0 };
+        let of = |has: bool, flag: u32| if has { flag } else { 0 };
+        let flags = self.flags | of(self.biased, BIASES_FLAG) | of(self.mixed, MIXTURES_FLAG);
         let (workgroup, subgroup) = (shape.workgroup, shape.subgroup);
         Constants { workgroup, dtype, bits, group, subgroup, width, sharing, flags, wide }
     }
@@ -399,7 +404,7 @@ impl Table {
     fn mixture(&mut self, m: &TokenMixture, step: &Step) -> Option<()> {
         let (format, chunk) = (self.variant.format, self.variant.chunk() as usize);
         let whole = m.inner.is_multiple_of(chunk) && m.width.is_multiple_of(chunk);
-        if m.format() != format || !whole {
+        if m.format() != format || !whole || !self.variant.mixed {
             return None;
         }
         let (mut kind, mut known) = (NORMALIZED, SmallVec::new());
