@@ -206,7 +206,7 @@ fn a_driver_that_refuses_the_kernel() {
     );
 }
 
-/// Between other products, mixtures of experts are three steps each, with routers of other formats.
+/// Between other products, mixtures of experts are three rows each, with routers of other formats.
 #[test]
 fn mixtures_become_steps() {
     let few = ("MLX_VK_INTERPRETER_MIN_STEPS", "2");

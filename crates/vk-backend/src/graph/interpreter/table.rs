@@ -547,7 +547,7 @@ struct Picked<'a> {
 
 /// The row of a mixture's router, whose logits go to `marked`.
 fn router_row(m: &TokenMixture, kind: u32, x: u64, marked: u64) -> RouterRow {
-    let (matrix, format) = (&m.router.matrix, m.router.format);
+    let (format, [scales, biases]) = (m.router.format, m.router.affine());
     RouterRow {
         kind,
         inner: m.inner as u32,
@@ -555,10 +555,9 @@ fn router_row(m: &TokenMixture, kind: u32, x: u64, marked: u64) -> RouterRow {
         experts: m.experts as u32,
         x,
         weight: m.norm.address,
-        words: matrix.words,
-        // What is not quantized has none: something that can be read.
-        scales: if format.bits < 16 { matrix.scales } else { matrix.words },
-        biases: if format.bits < 16 { matrix.biases } else { matrix.words },
+        words: m.router.matrix.words,
+        scales,
+        biases,
         marked,
         bits: format.bits,
         group_log: format.group.ilog2(),

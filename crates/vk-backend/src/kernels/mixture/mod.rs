@@ -98,6 +98,14 @@ pub(crate) struct Router {
     pub reads: SmallVec<[Region; 4]>,
 }
 
+impl Router {
+    /// Where scales and biases are. What is not quantized has none: something that can be read.
+    pub(crate) fn affine(&self) -> [u64; 2] {
+        let Weights { words, scales, biases, .. } = self.matrix;
+        if self.format.bits < 16 { [scales, biases] } else { [words; 2] }
+    }
+}
+
 /// Bits of a router's elements that kernels read.
 const ROUTER_BITS: [u32; 3] = [4, 8, 16];
 /// Tokens up to which each reads the router's matrix by itself.
@@ -141,14 +149,14 @@ pub(crate) fn choose(ctx: &mut Ctx<'_>, c: &Choice) -> Result<()> {
     };
     let logits = scratch(ctx, c.dtype.size() * c.tokens * c.experts)?;
     let counters = ctx.counters(c.tokens as u64)?;
-    let affine = |part: u64| if format.bits < 16 { part } else { matrix.words };
+    let [scales, biases] = c.router.affine();
     let push = mixture_router::Push {
         x: c.x.address,
         weight: c.norm.address,
         normal: c.normal.address,
         words: matrix.words,
-        scales: affine(matrix.scales),
-        biases: affine(matrix.biases),
+        scales,
+        biases,
         bias: matrix.bias.map_or(0, |bias| bias.at),
         logits: logits.address,
         picks: c.picks.address,

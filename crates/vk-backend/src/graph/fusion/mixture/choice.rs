@@ -28,6 +28,7 @@ use crate::{
 /// The router before a choice, by places on the tape.
 pub(super) struct Source {
     pub(super) norm: usize,
+    pub(super) eps: f32,
     pub(super) router: usize,
     /// How the router's matrix is stored.
     pub(super) format: Format,
@@ -48,11 +49,11 @@ pub(super) fn source(tape: &Tape, routing: &Routing) -> Option<Source> {
         (router, bias) = (product, Some(found));
     }
     let norm = tape.input(router, 0)?;
+    let Primitive::Norm(NormOp::RmsNorm { eps }) = tape.node(norm).primitive else { return None };
     let [x, weight] = &tape.node(norm).inputs[..] else { return None };
     let (experts, dtype, width) = (tape.array(logits).dim(-1), x.dtype(), x.dim(-1));
     let alike = [weight, tape.array(norm), tape.array(router), tape.array(logits)];
-    let fits = matches!(tape.node(norm).primitive, Primitive::Norm(NormOp::RmsNorm { .. }))
-        && tape.node(norm).stream == stream
+    let fits = tape.node(norm).stream == stream
         && weight.ndim() == 1
         && width > 0
         && alike.iter().all(|array| array.dtype() == dtype);
@@ -61,7 +62,7 @@ pub(super) fn source(tape: &Tape, routing: &Routing) -> Option<Source> {
     mixture::chooses(dtype, [x.size() / width, width, experts], format, caps).then_some(())?;
     let mut members: Members = smallvec![norm, router];
     members.extend(bias.iter().flat_map(Biased::members));
-    Some(Source { norm, router, format, bias, members })
+    Some(Source { norm, eps: eps.0, router, format, bias, members })
 }
 
 impl Source {
@@ -83,14 +84,6 @@ impl Source {
     pub(super) fn rows<'a>(&self, tape: &'a Tape) -> (&'a Array, &'a Array) {
         let inputs = &tape.node(self.norm).inputs;
         (&inputs[0], &inputs[1])
-    }
-
-    /// The norm's epsilon.
-    pub(super) fn eps(&self, tape: &Tape) -> f32 {
-        match tape.node(self.norm).primitive {
-            Primitive::Norm(NormOp::RmsNorm { eps }) => eps.0,
-            _ => 0.0,
-        }
     }
 }
 
@@ -142,7 +135,7 @@ impl GroupKernel for Chosen {
         let choice = Choice {
             x,
             norm,
-            eps: self.source.eps(tape),
+            eps: self.source.eps,
             router,
             normal: ctx.output(normal)?,
             picks: ctx.output(picks)?,

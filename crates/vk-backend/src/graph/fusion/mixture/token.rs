@@ -123,7 +123,7 @@ impl GroupKernel for Token {
         let mixture = TokenMixture {
             x,
             norm,
-            eps: self.source.eps(tape),
+            eps: self.source.eps,
             router,
             gate,
             up,
