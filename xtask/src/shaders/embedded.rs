@@ -17,10 +17,18 @@ const EXAMPLE: &str = "kernels";
 /// The variable that the `shader!` invocations take their sources' folder from.
 const ROOT_VARIABLE: &str = "MLX_VK_SHADER_ROOT";
 
-/// The program is never run, so nothing in it or in the macro is worth optimizing:
-/// this halves the time to build it.
-const UNOPTIMIZED: [&str; 4] =
-    ["--config", "profile.dev.package.\"*\".opt-level=0", "--config", "profile.dev.opt-level=0"];
+/// The program is never run, so nothing of the backend is worth optimizing. What it depends on is built as for
+/// the tests: with the features that the whole workspace asks for, so that it is there or serves them later.
+const BUILD: [&str; 8] = [
+    "--config",
+    "profile.dev.package.mlx-vulkan-vk.opt-level=0",
+    "build",
+    "--workspace",
+    "--features",
+    "mlx-vulkan-vk/shader-macros",
+    "--example",
+    EXAMPLE,
+];
 
 /// The first word of every SPIR-V module, as it lies in memory on the little-endian machines this runs on.
 const MAGIC: [u8; 4] = 0x0723_0203_u32.to_le_bytes();
@@ -39,7 +47,8 @@ pub(crate) fn check(modules: &[Module]) -> Result<()> {
     match absent.is_empty() {
         true => Ok(()),
         false => Err(Error::new(format!(
-            "`shader!` compiles {} of {} kernels to other SPIR-V than is committed: {}",
+            "`shader!` compiles {} of {} kernels to other SPIR-V than is committed (run `cargo xtask shaders`): \
+             {}",
             absent.len(),
             modules.len(),
             absent.join(", ")
@@ -48,15 +57,14 @@ pub(crate) fn check(modules: &[Module]) -> Result<()> {
 }
 
 fn build() -> Result<PathBuf> {
-    let target = paths::target().join("shader-macros");
-    let mut cargo = process::cargo(UNOPTIMIZED);
-    cargo.args(["build", "--package", "mlx-vulkan-vk", "--features", "shader-macros"]);
-    cargo.args(["--example", EXAMPLE, "--target-dir"]).arg(&target);
+    let mut cargo = process::cargo(BUILD);
     cargo
         .env(shaderc::VARIABLE, shaderc::folder()?)
         .env(ROOT_VARIABLE, paths::root().join("shaders"));
     process::run(&mut cargo)?;
-    Ok(target.join("debug/examples").join(format!("{EXAMPLE}{}", std::env::consts::EXE_SUFFIX)))
+    Ok(paths::target()
+        .join("debug/examples")
+        .join(format!("{EXAMPLE}{}", std::env::consts::EXE_SUFFIX)))
 }
 
 /// The names of the modules that do not occur in `program`.

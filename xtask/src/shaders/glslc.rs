@@ -100,8 +100,7 @@ impl Glslc {
     }
 
     fn compile_into(&self, kernel: &Kernel, file: &Path) -> Result<Vec<u8>> {
-        let tool = |name: &str| if kernel.committed { newer(name) } else { Command::new(name) };
-        let mut glslc = tool("glslc");
+        let mut glslc = tool(kernel, "glslc");
         glslc.args(OPTIONS).arg("-I").arg(self.include_folder());
         glslc.args(kernel.defines.iter().map(|(name, value)| format!("-D{name}={value}")));
         let compiled = quietly(glslc.arg(self.source(kernel)).arg("-o").arg(file));
@@ -111,9 +110,9 @@ impl Glslc {
         }
         // glslc's own `-O` would strip the names that layouts are made of.
         if kernel.defines.iter().any(|(name, _)| name == OPTIMIZE) {
-            quietly(tool("spirv-opt").args(OPTIMIZER).arg(file).arg("-o").arg(file))?;
+            quietly(tool(kernel, "spirv-opt").args(OPTIMIZER).arg(file).arg("-o").arg(file))?;
         }
-        quietly(tool("spirv-val").args(VALIDATION).arg(file))?;
+        validate(kernel, file)?;
         fs::read(file).context(|| format!("cannot read {}", file.display()))
     }
 
@@ -124,6 +123,19 @@ impl Glslc {
     fn include_folder(&self) -> PathBuf {
         self.shaders.join("include")
     }
+}
+
+/// Validates a kernel's module.
+///
+/// # Errors
+/// With what the validator says.
+pub(crate) fn validate(kernel: &Kernel, file: &Path) -> Result<()> {
+    quietly(tool(kernel, "spirv-val").args(VALIDATION).arg(file))
+}
+
+/// A tool for a kernel: committed ones may want a newer one.
+fn tool(kernel: &Kernel, name: &str) -> Command {
+    if kernel.committed { newer(name) } else { Command::new(name) }
 }
 
 /// A tool for committed kernels: from the folder that the environment names, else from `PATH`.
