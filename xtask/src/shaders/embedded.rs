@@ -17,8 +17,8 @@ const EXAMPLE: &str = "kernels";
 /// The variable that the `shader!` invocations take their sources' folder from.
 const ROOT_VARIABLE: &str = "MLX_VK_SHADER_ROOT";
 
-/// The program is never run, so nothing of the backend is worth optimizing. What it depends on is built as for
-/// the tests: with the features that the whole workspace asks for, so that it is there or serves them later.
+/// The program is never run, so nothing of the backend is worth optimizing. What it depends on is built as
+/// for the tests: with the features that the whole workspace asks for, so that they need not build it again.
 const BUILD: [&str; 8] = [
     "--config",
     "profile.dev.package.mlx-vulkan-vk.opt-level=0",
@@ -47,8 +47,8 @@ pub(crate) fn check(modules: &[Module]) -> Result<()> {
     match absent.is_empty() {
         true => Ok(()),
         false => Err(Error::new(format!(
-            "`shader!` compiles {} of {} kernels to other SPIR-V than is committed (run `cargo xtask shaders`): \
-             {}",
+            "`shader!` compiles {} of {} kernels to other SPIR-V than is committed (run `cargo xtask \
+             shaders`): {}",
             absent.len(),
             modules.len(),
             absent.join(", ")
