@@ -7,6 +7,7 @@ use crate::error::{Context, Error, Result};
 use crate::model;
 use crate::process;
 use crate::setup::{self, component::Purpose};
+use binary::Share;
 use counts::Counts;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -77,7 +78,7 @@ const COMMON: [(&str, &str); 1] = [
 /// dispatches of unit tests twenty times as fast, and the tests themselves keep the cores busy.
 const DEFAULTS: [(&str, &str); 1] = [("LP_NUM_THREADS", "0")];
 
-#[derive(Debug, Default, clap::Args)]
+#[derive(Debug, Clone, Default, clap::Args)]
 pub(crate) struct Args {
     /// Only the tests of operations
     #[arg(long)]
@@ -102,7 +103,15 @@ impl Args {
             None => (&self.of_cargo, &self.of_tests),
         }
     }
+
+    /// Whether cargo is asked for a part of the tests, which runs alone.
+    fn is_narrowed(&self) -> bool {
+        self.ops || !self.of_cargo.is_empty()
+    }
 }
+
+/// What a cargo is given to leave the documentation's tests to the other.
+const BINARIES: [&str; 1] = ["--tests"];
 
 /// `cargo xtask test [--ops] [--leg NAME] [ARGUMENT…] [-- ARGUMENT…]`.
 pub(crate) fn main(args: &Args) -> Result<()> {
@@ -124,11 +133,32 @@ struct Outcome {
 
 fn run(leg: &Leg, args: &Args, model: &Path) -> Result<Outcome> {
     eprintln!("==> test leg {}", leg.name);
-    let mut command = command(leg, args, model)?;
-    process::announce(&command);
     let start = Instant::now();
-    let (succeeded, counts) = run_counting(&mut command)?;
+    let (succeeded, counts) = match args.is_narrowed() {
+        true => run_counting(&mut command(leg, args, model)?)?,
+        false => run_shares(leg, args, model)?,
+    };
     Ok(Outcome { leg: leg.name, counts, succeeded, time: start.elapsed() })
+}
+
+/// Runs binaries that keep one core busy beside the others. What one cargo builds the other finds.
+fn run_shares(leg: &Leg, args: &Args, model: &Path) -> Result<(bool, Counts)> {
+    let mut others = command(leg, args, model)?;
+    others.envs([Share::Others.variable()]);
+    let mut serial = command(
+        leg,
+        &Args { of_cargo: BINARIES.map(str::to_owned).into(), ..args.clone() },
+        model,
+    )?;
+    serial.envs([Share::Serial.variable()]);
+    let (others, serial) = std::thread::scope(|scope| {
+        let serial = scope.spawn(|| run_counting(&mut serial));
+        let others = run_counting(&mut others);
+        (others, serial.join().unwrap_or_else(|_| Err(Error::new("a run's thread panicked"))))
+    });
+    let ((others, mut counts), (serial, more)) = (others?, serial?);
+    counts.add(more);
+    Ok((others && serial, counts))
 }
 
 fn command(leg: &Leg, args: &Args, model: &Path) -> Result<Command> {
@@ -149,6 +179,7 @@ fn command(leg: &Leg, args: &Args, model: &Path) -> Result<Command> {
 
 /// Passes the output on line by line and adds up the counts in it.
 fn run_counting(command: &mut Command) -> Result<(bool, Counts)> {
+    process::announce(command);
     let cannot = || "cannot run cargo test".to_owned();
     let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().context(cannot)?;
     let mut counts = Counts::default();

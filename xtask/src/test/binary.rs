@@ -16,6 +16,39 @@ const COMPILING: [&str; 3] = ["ops", "transforms", "fusion"];
 const SOONER: [(&str, &str); 2] =
     [("MLX_VK_ENABLE_SOFTWARE_UNROLL", "0"), ("GALLIVM_PERF", "nopt")];
 
+/// Binaries that keep one core busy: their tests take turns, or are few and long. They run beside the others.
+const SERIAL: [&str; 5] = ["decode", "fusion", "graphs", "memory", "models"];
+
+/// The variable that says which [`Share`] of the binaries runs; without it all do.
+const SHARE: &str = "MLX_TEST_SHARE";
+
+/// Which of the binaries one of two runs beside each other has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Share {
+    /// Those of [`SERIAL`].
+    Serial,
+    /// All others, whatever they are.
+    Others,
+}
+
+impl Share {
+    /// What to set in the environment of a run.
+    pub(super) fn variable(self) -> (&'static str, &'static str) {
+        (SHARE, self.name())
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Share::Serial => "serial",
+            Share::Others => "others",
+        }
+    }
+
+    fn of(target: &str) -> Self {
+        if SERIAL.contains(&target) { Share::Serial } else { Share::Others }
+    }
+}
+
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     program: PathBuf,
@@ -25,6 +58,10 @@ pub(crate) struct Args {
 
 /// `cargo xtask run-test PROGRAM [ARGUMENT…]`.
 pub(crate) fn main(args: &Args) -> Result<()> {
+    let share = Share::of(target(&args.program)).name();
+    if env::var(SHARE).is_ok_and(|running| running != share) {
+        return Ok(());
+    }
     let mut command = Command::new(&args.program);
     command.args(&args.of_program);
     if COMPILING.contains(&target(&args.program)) {
@@ -56,6 +93,13 @@ fn target(program: &Path) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn each_binary_is_of_one_share() {
+        assert_eq!(Share::of("fusion"), Share::Serial);
+        assert_eq!(Share::of("rust_out"), Share::Others);
+        assert_ne!(Share::Serial.name(), Share::Others.name());
+    }
 
     #[test]
     fn binaries_are_known_without_their_hashes() {
