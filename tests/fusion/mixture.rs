@@ -189,7 +189,8 @@ fn repeated(tokens: usize) -> u64 {
     if tokens == 1 { 0 } else { 2 }
 }
 
-/// Two kernels for one token and for several, in every format; sizes that are no whole blocks.
+/// Two kernels for one token, for a few and for as many as have more than 64 picks, in every format; sizes that
+/// are no whole blocks.
 #[test]
 fn picked_experts_are_two_kernels() {
     let _turn = turn();
@@ -198,7 +199,7 @@ fn picked_experts_are_two_kernels() {
     for (i, format) in formats.into_iter().chain(floats).enumerate() {
         let dtype = [Dtype::Bfloat16, Dtype::Float32, Dtype::Float16][i % 3];
         let layer = Layer::new([192, 320], format, dtype);
-        for tokens in [1, 4] {
+        for tokens in [1, 4, 26] {
             let x = noise(7, &[tokens, 192], dtype);
             let picks: Vec<f64> =
                 (0..tokens * 3).map(|i| ((i * 5 + i / 3) % EXPERTS) as f64).collect();

@@ -94,7 +94,7 @@ fn indices_or_default(
 }
 
 /// Numbers of a shape up to which they are kept: models ask for the same few of them with every token.
-const FEW: usize = 64;
+const FEW: usize = 128;
 /// Shapes of which numbers are kept.
 const KEPT: usize = 16;
 

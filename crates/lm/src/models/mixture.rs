@@ -1,14 +1,16 @@
 //! Mixtures of experts: a router picks a few of many feed-forward blocks for each token.
 
+use std::ops::RangeInclusive;
+
 use mlx::{Array, Dtype, Result, Tree, ops};
 
 use super::{Linear, mlp::Activation, weight::Weight};
 use crate::config::Scores;
 
-/// Picks from which on tokens are sorted by their experts, so that an expert's weights are read once for all
-/// of its tokens. `SwitchGLU` of mlx_lm does so from 64 on, which a GPU multiplies sooner one by one: what
-/// sorts is a score of small operations.
-const SORTED_FROM: usize = 65;
+/// Picks that a GPU multiplies sooner one by one than sorted by their experts, so that an expert's weights are
+/// read once for all of its tokens: as many as there are experts, which few of them share then, within these
+/// bounds. What sorts is a score of small operations. `SwitchGLU` of mlx_lm sorts from 64 on.
+const ONE_BY_ONE: RangeInclusive<usize> = 64..=128;
 
 /// The experts' blocks, and the router that picks `per_token` of them and weighs what they say.
 #[derive(Clone, Tree)]
@@ -58,7 +60,9 @@ impl Mixture {
     /// (batch, tokens, hidden) to the same shape.
     pub(crate) fn forward(&self, x: &Array) -> Result<Array> {
         let (picked, scores) = self.route(x)?;
-        self.weighted(x, &picked, &scores, picked.size() >= SORTED_FROM)
+        let experts = self.gate.weight.stacked();
+        let one_by_one = experts.clamp(*ONE_BY_ONE.start(), *ONE_BY_ONE.end());
+        self.weighted(x, &picked, &scores, picked.size() > one_by_one)
     }
 
     /// What the picked experts say of `x`, weighed and summed.

@@ -43,7 +43,7 @@ use crate::{
 type Members = SmallVec<[usize; 16]>;
 
 /// Picks of all tokens up to which each is multiplied on its own; lm and mlx-lm sort more.
-const MOST_PICKS: usize = 64;
+const MOST_PICKS: usize = 128;
 
 /// What picks experts, by places on the tape.
 struct Routing {
