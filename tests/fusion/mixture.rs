@@ -189,8 +189,8 @@ fn repeated(tokens: usize) -> u64 {
     if tokens == 1 { 0 } else { 2 }
 }
 
-/// Two kernels for one token, for a few and for as many as have more than 64 picks, in every format; sizes that
-/// are no whole blocks.
+/// Two kernels for one token, for a few and for as many as have more than 64 picks, in every format; sizes
+/// that are no whole blocks.
 #[test]
 fn picked_experts_are_two_kernels() {
     let _turn = turn();

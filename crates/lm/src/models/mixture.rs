@@ -7,9 +7,9 @@ use mlx::{Array, Dtype, Result, Tree, ops};
 use super::{Linear, mlp::Activation, weight::Weight};
 use crate::config::Scores;
 
-/// Picks that a GPU multiplies sooner one by one than sorted by their experts, so that an expert's weights are
-/// read once for all of its tokens: as many as there are experts, which few of them share then, within these
-/// bounds. What sorts is a score of small operations. `SwitchGLU` of mlx_lm sorts from 64 on.
+/// Bounds of how many picks a GPU multiplies sooner one by one than sorted by their experts, where an
+/// expert's weights are read once for all of its tokens: as many as there are experts, few of which have
+/// several then. What sorts is a score of small operations. `SwitchGLU` of mlx_lm sorts from 64 on.
 const ONE_BY_ONE: RangeInclusive<usize> = 64..=128;
 
 /// The experts' blocks, and the router that picks `per_token` of them and weighs what they say.
