@@ -20,6 +20,8 @@ pub(crate) enum Purpose {
     ShaderMacros,
     /// Running the tests under the validation layers
     Validation,
+    /// Running the tests sooner where there is no GPU
+    Test,
 }
 
 /// One thing that must be installed.
@@ -55,7 +57,7 @@ impl Component {
 pub(crate) const MESA_DRIVERS: &str = "mesa-vulkan-drivers";
 
 /// Everything that any task needs.
-pub(crate) const COMPONENTS: [Component; 10] = [
+pub(crate) const COMPONENTS: [Component; 11] = [
     Component {
         name: "Vulkan loader",
         purpose: Purpose::Run,
@@ -156,7 +158,20 @@ pub(crate) const COMPONENTS: [Component; 10] = [
         macos: &["vulkan-validationlayers"],
         windows: &["KhronosGroup.VulkanSDK"],
     },
+    Component {
+        name: "jemalloc, with which lavapipe's compiler takes less time",
+        purpose: Purpose::Test,
+        present: || !probe::wants_allocator() || probe::library(ALLOCATOR).is_some(),
+        debian: &["libjemalloc2"],
+        fedora: &["jemalloc"],
+        arch: &["jemalloc"],
+        macos: &["jemalloc"],
+        windows: &["jemalloc"],
+    },
 ];
+
+/// The allocator's file.
+pub(crate) const ALLOCATOR: &str = "libjemalloc.so.2";
 
 fn has_loader() -> bool {
     let names: &[&str] = match std::env::consts::OS {

@@ -45,6 +45,11 @@ pub(crate) fn has_hardware_vulkan() -> bool {
     }
 }
 
+/// Whether tests run on lavapipe, on a system where another allocator can be put before the C library's.
+pub(crate) fn wants_allocator() -> bool {
+    env::consts::OS == "linux" && !has_hardware_vulkan()
+}
+
 /// A GPU whose Vulkan driver is missing, and how to get it; another driver would run, but not on that GPU.
 pub(crate) fn idle_gpu() -> Option<&'static str> {
     let nvidia = Path::new("/dev/nvidiactl").exists() && !has_nvidia();

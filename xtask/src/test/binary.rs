@@ -2,6 +2,7 @@
 
 use crate::error::{Context, Error, Result};
 use crate::process;
+use crate::setup::{component::ALLOCATOR, probe};
 use std::env;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -49,6 +50,16 @@ impl Share {
     }
 }
 
+/// The variable that names libraries which the dynamic linker takes before all others.
+const PRELOADED: &str = "LD_PRELOAD";
+
+/// An allocator with which lavapipe's compiler takes a fifth less time than with the C library's, unless the
+/// caller has set one.
+fn allocator() -> Option<PathBuf> {
+    let wanted = probe::wants_allocator() && env::var_os(PRELOADED).is_none();
+    wanted.then(|| probe::library(ALLOCATOR)).flatten()
+}
+
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     program: PathBuf,
@@ -66,6 +77,9 @@ pub(crate) fn main(args: &Args) -> Result<()> {
     command.args(&args.of_program);
     if COMPILING.contains(&target(&args.program)) {
         process::default_envs(&mut command, &SOONER);
+        if let Some(allocator) = allocator() {
+            command.env(PRELOADED, allocator);
+        }
     }
     let status = command.status().context(|| format!("cannot run {}", args.program.display()))?;
     match status.code() {
