@@ -115,7 +115,7 @@ const BINARIES: [&str; 1] = ["--tests"];
 
 /// `cargo xtask test [--ops] [--leg NAME] [ARGUMENT…] [-- ARGUMENT…]`.
 pub(crate) fn main(args: &Args) -> Result<()> {
-    setup::ensure(&[Purpose::Run, Purpose::Validation, Purpose::Test])?;
+    setup::ensure(&[Purpose::Run, Purpose::Validation])?;
     let model = model::fetch(&mlx_fetch::SMOLLM2)?;
     model::fetch(&mlx_fetch::DIGITS)?;
     let legs = LEGS.iter().filter(|leg| args.leg.as_ref().is_none_or(|name| name == leg.name));

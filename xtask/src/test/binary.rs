@@ -53,8 +53,8 @@ impl Share {
 /// The variable that names libraries which the dynamic linker takes before all others.
 const PRELOADED: &str = "LD_PRELOAD";
 
-/// An allocator with which lavapipe's compiler takes a fifth less time than with the C library's, unless the
-/// caller has set one.
+/// An allocator with which lavapipe's compiler takes a fifth less time than with the C library's, where it is
+/// installed and the caller has set none.
 fn allocator() -> Option<PathBuf> {
     let wanted = probe::wants_allocator() && env::var_os(PRELOADED).is_none();
     wanted.then(|| probe::library(ALLOCATOR)).flatten()
