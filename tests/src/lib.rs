@@ -44,12 +44,16 @@ pub fn init() {
 pub const DEVICES: [Device; 2] = [Device::CPU, Device::GPU];
 
 /// Runs `test` on both devices; with `MLX_TEST_DEVICE=gpu` on Vulkan alone, for runs of the suite that differ
-/// from others in what they set for Vulkan.
+/// from others in what they set for Vulkan, and with `cpu` on the CPU alone, for those that leave Vulkan to
+/// others.
 pub fn on_each_device(mut test: impl FnMut(Device)) {
     init();
-    let gpu_only = std::env::var_os("MLX_TEST_DEVICE").is_some_and(|name| name == "gpu");
-    for device in &DEVICES[usize::from(gpu_only)..] {
-        let device = *device;
+    let devices = match std::env::var("MLX_TEST_DEVICE").as_deref() {
+        Ok("gpu") => &DEVICES[1..],
+        Ok("cpu") => &DEVICES[..1],
+        _ => &DEVICES[..],
+    };
+    for &device in devices {
         mlx::with_device(device, || test(device)).expect("both devices are usable");
     }
     expect_valid();

@@ -4,7 +4,7 @@ use crate::error::{Context, Error, Result};
 use crate::paths;
 use std::env;
 use std::ffi::OsStr;
-use std::io;
+use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::{Command, ExitStatus, Output, Stdio};
 
@@ -53,6 +53,18 @@ pub(crate) fn hand_over(command: &mut Command) -> Result<()> {
     announce(command);
     let status = command.status().context(|| format!("cannot start `{}`", shown(command)))?;
     if status.success() { Ok(()) } else { Err(Error::reported()) }
+}
+
+/// Runs a program beside others: what it prints is passed on when it has ended, so that it stays together.
+pub(crate) fn run_beside(command: &mut Command) -> Result<ExitStatus> {
+    let output = output(command)?;
+    // The lock of standard output keeps both together.
+    let mut out = io::stdout().lock();
+    let written = out.write_all(&output.stdout).and_then(|()| out.flush());
+    written
+        .and_then(|()| io::stderr().write_all(&output.stderr))
+        .context(|| format!("cannot pass on what `{}` printed", shown(command)))?;
+    Ok(output.status)
 }
 
 /// Prints what is about to run, as cargo's own steps look.

@@ -3,7 +3,7 @@
 mod suite;
 mod wheel;
 
-use crate::error::{Context, Result};
+use crate::error::{Context, Error, Result};
 use crate::generate;
 use crate::paths;
 use crate::process;
@@ -14,6 +14,7 @@ use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::thread;
 
 /// What the package's tests need. Upstream's binding is there too: `MLX_VULKAN_UPSTREAM=1` loads it.
 const VENV: Venv = Venv {
@@ -72,14 +73,21 @@ pub(crate) fn main(args: &Args) -> Result<()> {
     Ok(())
 }
 
-/// What CI runs: the package's tests on both devices, on Vulkan under the validation layers.
+/// What CI runs: the package's tests on both devices at the same time, on Vulkan under the validation layers.
 pub(crate) fn ci() -> Result<()> {
     setup::ensure(&[Purpose::Run, Purpose::Oracle, Purpose::Validation])?;
     let python = VENV.python()?;
     install(&python, Profile::Dev)?;
     let quiet = ["-q".to_owned()];
-    test(&python, "cpu", &quiet, &[])?;
-    test(&python, "gpu", &quiet, test::VALIDATION)
+    thread::scope(|scope| {
+        let on_vulkan = scope.spawn(|| {
+            let mut pytest = own_tests(&python, "gpu", &quiet, test::VALIDATION);
+            let status = process::run_beside(&mut pytest)?;
+            process::check(&pytest, status)
+        });
+        let on_cpu = test(&python, "cpu", &quiet, &[]);
+        on_vulkan.join().unwrap_or_else(|_| Err(Error::new("a run's thread panicked"))).and(on_cpu)
+    })
 }
 
 /// What calls cost, ours beside upstream's binding.
@@ -139,10 +147,19 @@ fn test(
     arguments: &[String],
     environment: &[(&str, &str)],
 ) -> Result<()> {
+    process::hand_over(&mut own_tests(python, device, arguments, environment))
+}
+
+fn own_tests(
+    python: &Path,
+    device: &str,
+    arguments: &[String],
+    environment: &[(&str, &str)],
+) -> Command {
     let mut pytest = pytest(python, device);
     pytest.envs(environment.iter().copied());
     pytest.current_dir(paths::root()).arg("tests/python").args(arguments);
-    process::hand_over(&mut pytest)
+    pytest
 }
 
 /// pytest on a device, which may be a software one.

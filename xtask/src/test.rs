@@ -2,6 +2,7 @@
 
 pub(crate) mod binary;
 mod counts;
+mod parts;
 
 use crate::error::{Context, Error, Result};
 use crate::model;
@@ -19,6 +20,8 @@ struct Leg {
     name: &'static str,
     /// What `cargo test` is given to choose the tests.
     selection: &'static [&'static str],
+    /// Whether it tries the kernels where Vulkan is a software device and all legs run.
+    kernels: bool,
     /// What the test binaries are given to leave out.
     left_out: &'static [&'static str],
     /// What is set in the environment beside [`COMMON`].
@@ -41,14 +44,22 @@ const OPERATION_TESTS: &[&str] = &["--package", "mlx-tests", "--test", "ops"];
 const OPERATION_OUTPUT: &[&str] = &["--show-output"];
 
 const LEGS: [Leg; 2] = [
-    // Everything on memory that CPU and GPU share, with the documentation's examples.
-    Leg { name: "unified", selection: &["--workspace"], left_out: &[], environment: &[] },
+    // Everything on memory that CPU and GPU share, with the documentation's examples. What lavapipe compiles
+    // for the kernels' own tests takes most of the time of all legs, so one of them has these.
+    Leg {
+        name: "unified",
+        selection: &["--workspace"],
+        kernels: false,
+        left_out: &[],
+        environment: &[],
+    },
     // Core validation is the layer's default; synchronization must be asked for. Neither follows addresses:
     // guards around every allocation show what writes outside of its output. On a discrete device the layers
     // see more, uploads and read-backs, than on a unified one.
     Leg {
         name: "discrete",
         selection: VULKAN_TESTS,
+        kernels: true,
         left_out: CPU_TESTS,
         environment: &[DISCRETE, VALIDATION],
     },
@@ -141,10 +152,13 @@ fn run(leg: &Leg, args: &Args, model: &Path) -> Result<Outcome> {
     Ok(Outcome { leg: leg.name, counts, succeeded, time: start.elapsed() })
 }
 
-/// Runs binaries that keep one core busy beside the others. What one cargo builds the other finds.
+/// Runs binaries of few and long tests beside the others. What one cargo builds the other finds.
 fn run_shares(leg: &Leg, args: &Args, model: &Path) -> Result<(bool, Counts)> {
     let mut others = command(leg, args, model)?;
     others.envs([Share::Others.variable()]);
+    if !leg.kernels && args.leg.is_none() {
+        others.envs([binary::leave_kernels()]);
+    }
     let mut serial = command(
         leg,
         &Args { of_cargo: BINARIES.map(str::to_owned).into(), ..args.clone() },

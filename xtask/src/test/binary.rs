@@ -1,24 +1,31 @@
 //! One test binary: cargo runs each through `cargo xtask run-test`, which knows what is best for it.
 
+use super::parts;
 use crate::error::{Context, Error, Result};
 use crate::process;
 use crate::setup::{component::ALLOCATOR, probe};
 use std::env;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, ExitStatus};
 
-/// Binaries whose time is that of the software device's compiler: they make thousands of kernels, and run
-/// most of them on a few elements.
-const COMPILING: [&str; 3] = ["ops", "transforms", "fusion"];
+/// Binaries that try the kernels themselves. On a software device, one leg does so.
+const OF_KERNELS: [&str; 3] = ["fusion", "ops", "transforms"];
+
+/// The one of them that has no tests of the CPU.
+const ON_VULKAN_ALONE: &str = "fusion";
+
+/// Other binaries whose time is that of the software device's compiler, as it is for those of kernels: they
+/// make thousands of kernels, and run most of them on a few elements.
+const COMPILING: [&str; 3] = ["batches", "experts", "reference"];
 
 /// What makes lavapipe compile sooner, at the price of slower kernels, unless the caller has set it: loops
 /// stay loops, and LLVM optimizes nothing. GPUs are not affected.
 const SOONER: [(&str, &str); 2] =
     [("MLX_VK_ENABLE_SOFTWARE_UNROLL", "0"), ("GALLIVM_PERF", "nopt")];
 
-/// Binaries that keep one core busy: their tests take turns, or are few and long. They run beside the others.
-const SERIAL: [&str; 5] = ["decode", "fusion", "graphs", "memory", "models"];
+/// Binaries of few and long tests. They run beside the others.
+const SERIAL: [&str; 5] = ["decode", "graphs", "memory", "models", "runtime"];
 
 /// The variable that says which [`Share`] of the binaries runs; without it all do.
 const SHARE: &str = "MLX_TEST_SHARE";
@@ -50,6 +57,14 @@ impl Share {
     }
 }
 
+/// The variable that says that another leg tries the kernels on a software device.
+const KERNELS_ELSEWHERE: &str = "MLX_TEST_KERNELS_ELSEWHERE";
+
+/// What to set in the environment of a leg that leaves the kernels to another one.
+pub(super) fn leave_kernels() -> (&'static str, &'static str) {
+    (KERNELS_ELSEWHERE, "1")
+}
+
 /// The variable that names libraries which the dynamic linker takes before all others.
 const PRELOADED: &str = "LD_PRELOAD";
 
@@ -69,24 +84,51 @@ pub(crate) struct Args {
 
 /// `cargo xtask run-test PROGRAM [ARGUMENT…]`.
 pub(crate) fn main(args: &Args) -> Result<()> {
-    let share = Share::of(target(&args.program)).name();
-    if env::var(SHARE).is_ok_and(|running| running != share) {
+    let target = target(&args.program);
+    if env::var(SHARE).is_ok_and(|running| running != Share::of(target).name()) {
         return Ok(());
     }
-    let mut command = Command::new(&args.program);
-    command.args(&args.of_program);
-    if COMPILING.contains(&target(&args.program)) {
-        process::default_envs(&mut command, &SOONER);
-        if let Some(allocator) = allocator() {
-            command.env(PRELOADED, allocator);
-        }
+    let in_software = !probe::has_hardware_vulkan();
+    let of_kernels = OF_KERNELS.contains(&target);
+    let elsewhere = of_kernels && in_software && env::var_os(KERNELS_ELSEWHERE).is_some();
+    if elsewhere && target == ON_VULKAN_ALONE {
+        println!("{target}: another leg has it");
+        return Ok(());
     }
-    let status = command.status().context(|| format!("cannot run {}", args.program.display()))?;
+    let command = || {
+        let mut command = Command::new(&args.program);
+        command.args(&args.of_program);
+        if of_kernels || COMPILING.contains(&target) {
+            compile_soon(&mut command);
+        }
+        if elsewhere {
+            command.env("MLX_TEST_DEVICE", "cpu");
+        }
+        command
+    };
+    // A process compiles with one thread, the one that runs its kernels.
+    if of_kernels && in_software && parts::apply_to(&args.of_program) {
+        return parts::run(&command);
+    }
+    let status = command().status().context(|| format!("cannot run {}", args.program.display()))?;
+    outcome(&args.program, status)
+}
+
+/// Sets what makes lavapipe compile sooner.
+fn compile_soon(command: &mut Command) {
+    process::default_envs(command, &SOONER);
+    if let Some(allocator) = allocator() {
+        command.env(PRELOADED, allocator);
+    }
+}
+
+/// What the end of a test process says.
+pub(super) fn outcome(program: &Path, status: ExitStatus) -> Result<()> {
     match status.code() {
         Some(0) => Ok(()),
         // The binary has said what failed.
         Some(_) => Err(Error::reported()),
-        None => Err(Error::new(format!("{} ended with {status}", args.program.display()))),
+        None => Err(Error::new(format!("{} ended with {status}", program.display()))),
     }
 }
 
@@ -110,7 +152,7 @@ mod tests {
 
     #[test]
     fn each_binary_is_of_one_share() {
-        assert_eq!(Share::of("fusion"), Share::Serial);
+        assert_eq!(Share::of("models"), Share::Serial);
         assert_eq!(Share::of("rust_out"), Share::Others);
         assert_ne!(Share::Serial.name(), Share::Others.name());
     }
