@@ -24,9 +24,9 @@ fn modulo(a: f64, b: f64) -> f64 {
     if r != 0.0 && (r < 0.0) != (b < 0.0) { r + b } else { r }
 }
 
-/// The layouts of both operands: all that broadcast together in the dtypes of 32 bits, and a few in the others,
-/// whose kernels differ from those in how they load and store one element. (A kernel costs lavapipe a tenth of
-/// a second.)
+/// The layouts of both operands: all that broadcast together in the dtypes of 32 bits, and a few in the
+/// others, whose kernels differ from those in how they load and store one element. (A kernel costs lavapipe a
+/// tenth of a second.)
 fn layouts_for(dtype: Dtype) -> Vec<(Layout, Layout)> {
     if !matches!(dtype, Dtype::Float32 | Dtype::Int32) {
         return vec![

@@ -17,7 +17,7 @@ const ON_VULKAN_ALONE: &str = "fusion";
 
 /// Other binaries whose time is that of the software device's compiler, as it is for those of kernels: they
 /// make thousands of kernels, and run most of them on a few elements.
-const COMPILING: [&str; 3] = ["batches", "experts", "reference"];
+const COMPILING: [&str; 5] = ["batches", "decode", "experts", "graphs", "reference"];
 
 /// What makes lavapipe compile sooner, at the price of slower kernels, unless the caller has set it: loops
 /// stay loops, and LLVM optimizes nothing. GPUs are not affected.

@@ -48,8 +48,8 @@ fn run_part(mut command: Command, tests: &[String]) -> Result<()> {
     outcome(Path::new(command.get_program()), status)
 }
 
-/// The tests of each module by their names, from what the test harness lists, the largest module first; a test
-/// outside of modules is alone.
+/// The tests of each module by their names, from what the test harness lists, the largest module first; a
+/// test outside of modules is alone.
 fn parts(listed: &str) -> VecDeque<Vec<String>> {
     let mut modules = BTreeMap::<&str, Vec<String>>::new();
     for test in listed.lines().filter_map(|line| line.strip_suffix(": test")) {
@@ -67,7 +67,8 @@ mod tests {
 
     #[test]
     fn modules_are_parts_and_the_largest_comes_first() {
-        let listed = "alone: test\nfft::a: test\nunary::a: test\nunary::b::c: test\n\n4 tests, 0 benchmarks\n";
+        let listed =
+            "alone: test\nfft::a: test\nunary::a: test\nunary::b::c: test\n\n4 tests, 0 benchmarks";
         assert_eq!(
             parts(listed),
             [

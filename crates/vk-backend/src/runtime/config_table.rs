@@ -30,6 +30,9 @@ options! {
     enable_software_unroll: bool = true, "MLX_VK_ENABLE_SOFTWARE_UNROLL",
         "write loops out on software devices, too, where kernels ask for it; without, a kernel compiles in a \
          fraction of the time and runs several times slower";
+    enable_specialization: Option<bool> = None, "MLX_VK_ENABLE_SPECIALIZATION",
+        "put constants into kernels, and take out what they rule out, before the driver gets them: its \
+         compiler has less to read (default: for software devices)";
     max_ops_per_buffer: u64 = 100, "MLX_VK_MAX_OPS_PER_BUFFER",
         "dispatches and transfers per batch before it is handed over";
     max_mb_per_buffer: u64 = 50, "MLX_VK_MAX_MB_PER_BUFFER",

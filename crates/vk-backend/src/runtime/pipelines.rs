@@ -28,7 +28,7 @@ use crate::{
         raw::{device::RawDevice, ending::InDriver, module, pipeline},
         stats, trace,
     },
-    shaders::{Kernel, KernelOf, SpecConstants},
+    shaders::{Kernel, KernelOf, SpecConstants, specialize::specialized},
 };
 
 /// How long no pipeline is made before the cache is saved.
@@ -93,6 +93,8 @@ pub(super) struct Maker {
     modules: Mutex<FxHashMap<Kernel, Module>>,
     /// Whether loops are written out.
     unroll: bool,
+    /// Whether the driver gets kernels with their constants in them.
+    specialize: bool,
     traced: bool,
 }
 
@@ -143,7 +145,9 @@ impl Pipelines {
         let saved = file.as_deref().and_then(disk_cache::load).unwrap_or_default();
         let cache = pipeline::cache(&device.device, saved).ok();
         let (unsaved, scheduled) = (AtomicBool::new(false), AtomicBool::new(false));
-        let unroll = config.enable_software_unroll || !device.capabilities.is_software();
+        let is_software = device.capabilities.is_software();
+        let unroll = config.enable_software_unroll || !is_software;
+        let specialize = config.enable_specialization.unwrap_or(is_software);
         let maker = Maker {
             layout: pipeline::layout(&device.device)?,
             device,
@@ -151,6 +155,7 @@ impl Pipelines {
             cache,
             modules: Mutex::default(),
             unroll,
+            specialize,
             traced: trace::is_on(config),
         };
         Ok(Pipelines { maker: Arc::new(maker), promised: RwLock::default() })
@@ -233,6 +238,16 @@ impl Maker {
         constants: &[u32],
     ) -> Result<pipeline::Pipeline> {
         self.counted(name, || {
+            if let Some(words) = self.specialized(words, constants) {
+                return pipeline::create_raw(
+                    &words,
+                    &self.layout,
+                    self.cache.as_ref(),
+                    name,
+                    &[],
+                    None,
+                );
+            }
             let module = module::of_words(&self.device.device, words, self.unroll)?;
             pipeline::create(&module, &self.layout, self.cache.as_ref(), name, constants, None)
         })
@@ -259,10 +274,28 @@ impl Maker {
     fn create(&self, (kernel, subgroup_size, constants): &Key) -> Result<pipeline::Pipeline> {
         let size = (*subgroup_size != 0).then_some(*subgroup_size);
         let (layout, cache, name) = (&self.layout, self.cache.as_ref(), kernel.name());
+        if self.specialize
+            && let Some(bytes) = kernel.readable()
+            && let Some(words) = self.specialized(&module::words(name, bytes)?, constants)
+        {
+            return pipeline::create_raw(&words, layout, cache, name, &[], size);
+        }
         match kernel.committed() {
-            Some(words) => pipeline::create_raw(words, layout, cache, name, constants, size),
+            Some(bytes) => {
+                let words = module::words(name, bytes)?;
+                pipeline::create_raw(&words, layout, cache, name, constants, size)
+            }
             None => pipeline::create(&self.module(*kernel)?, layout, cache, name, constants, size),
         }
+    }
+
+    /// The words with their constants in them, if the driver gets them so.
+    fn specialized(&self, words: &[u32], constants: &[u32]) -> Option<Vec<u32>> {
+        let mut words = if self.specialize { specialized(words, constants)? } else { return None };
+        if !self.unroll {
+            module::keep_loops(&mut words);
+        }
+        Some(words)
     }
 
     /// The module of a kernel, which several pipelines may be made of at the same time.

@@ -29,6 +29,14 @@ macro_rules! kernels {
                 match self { $(Kernel::$name => committed!($name $($committed)?),)* }
             }
 
+            /// The SPIR-V that there is to read: with `shader-macros` only that of `committed`.
+            pub(crate) const fn readable(self) -> Option<&'static [u8]> {
+                #[cfg(feature = "shader-macros")]
+                return self.committed();
+                #[cfg(not(feature = "shader-macros"))]
+                return Some(self.spirv());
+            }
+
             /// Path of the source below `shaders/`.
             pub const fn source(self) -> &'static str {
                 match self { $(Kernel::$name => $path,)* }

@@ -1,5 +1,6 @@
 //! The kernels: their list (`registry.rs`), what its macro makes of it ([`Kernel`]), and what each
-//! takes from the host (`layouts.rs`, which `cargo xtask shaders` writes).
+//! takes from the host (`layouts.rs`, which `cargo xtask shaders` writes), and what is left of one with its
+//! constants (`specialize`).
 
 #[macro_use]
 mod declare;
@@ -11,6 +12,7 @@ mod declare;
 pub(crate) mod layouts;
 mod numbers;
 mod registry;
+pub(crate) mod specialize;
 mod typed;
 
 pub use registry::Kernel;

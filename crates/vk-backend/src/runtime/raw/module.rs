@@ -57,7 +57,7 @@ pub(crate) fn words(name: &str, bytes: &[u8]) -> Result<Vec<u32>> {
 }
 
 /// Asks for loops as they are where a module asks for them written out.
-fn keep_loops(words: &mut [u32]) {
+pub(crate) fn keep_loops(words: &mut [u32]) {
     let mut at = HEADER;
     while let Some(&first) = words.get(at) {
         let (length, op) = ((first >> 16) as usize, first & 0xffff);

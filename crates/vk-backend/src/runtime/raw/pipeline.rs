@@ -31,7 +31,7 @@ enum Object {
     Raw(RawPipeline),
 }
 
-/// A pipeline of a module that vulkano's SPIR-V parser does not know; destroyed with this.
+/// A pipeline that was made without vulkano's SPIR-V parser; destroyed with this.
 struct RawPipeline {
     device: Arc<Device>,
     handle: vk::Pipeline,
@@ -121,9 +121,9 @@ pub(crate) fn create(
     Ok(Pipeline { object: Object::Vulkano(pipeline), layout: layout.clone(), name })
 }
 
-/// The same from the words of a kernel that vulkano cannot parse.
+/// The same from words that vulkano need not parse, or cannot.
 pub(crate) fn create_raw(
-    words: &[u8],
+    words: &[u32],
     layout: &Arc<PipelineLayout>,
     cache: Option<&Arc<PipelineCache>>,
     name: &'static str,
@@ -134,11 +134,11 @@ pub(crate) fn create_raw(
         |e: vk::Result| Error::device("pipeline", format!("kernel {name} {constants:?}: {e}"));
     let device = vulkano::device::DeviceOwned::device(&**layout).clone();
     let fns = &device.fns().v1_0;
-    let words = super::module::words(name, words)?;
-    let info = vk::ShaderModuleCreateInfo::default().code(&words);
+    let info = vk::ShaderModuleCreateInfo::default().code(words);
     let mut module = vk::ShaderModule::null();
-    // SAFETY: the words are compiler output that spirv-val accepted when they were committed, and
-    // the planner asks only for kernels whose features the device has.
+    // SAFETY: the words are compiler output that spirv-val accepted when they were committed, or what
+    // specialization leaves of it, which the validation layers check in tests; the planner asks only for
+    // kernels whose features the device has.
     let made = unsafe {
         (fns.create_shader_module)(device.handle(), &info, std::ptr::null(), &raw mut module)
     };
