@@ -9,6 +9,7 @@ use crate::generate;
 use crate::paths;
 use crate::process;
 use crate::setup::{self, component::Purpose};
+use crate::test::binary::compile_soon;
 use crate::venv::{self, Venv};
 use std::env;
 use std::fs;
@@ -103,5 +104,6 @@ fn runner(options: &Args, folder: &Path) -> Command {
     if env::var_os("LP_NUM_THREADS").is_none() {
         command.env("LP_NUM_THREADS", "0");
     }
+    compile_soon(&mut command);
     command
 }

@@ -115,7 +115,7 @@ pub(crate) fn main(args: &Args) -> Result<()> {
 }
 
 /// Sets what makes lavapipe compile sooner.
-fn compile_soon(command: &mut Command) {
+pub(crate) fn compile_soon(command: &mut Command) {
     process::default_envs(command, &SOONER);
     if let Some(allocator) = allocator() {
         command.env(PRELOADED, allocator);

@@ -1,19 +1,19 @@
 //! Constants are followed through a module: into functions, through their variables, and along the branches
 //! that they choose (sparse conditional constant propagation, after Wegman and Zadeck, across functions).
 //!
-//! A parameter is known if all calls that are reached agree on it. Variables count where they hold one value
-//! all the time and only loads, stores and calls that load use them, as the compiler makes them for
-//! arguments.
+//! A parameter is known if all calls that are reached agree on it, a variable if it holds one value all the
+//! time and [`pointers`] can tell.
 
 use rspirv::{
     dr::{Function, Instruction, Module, Operand},
-    spirv::{Op, StorageClass, Word},
+    spirv::{Op, Word},
 };
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::{
     constants::Known,
     fold::{Value, fold},
+    pointers,
     prune::Reached,
 };
 
@@ -55,7 +55,7 @@ impl<'a> Flow<'a> {
         let globals = module.types_global_values.iter().filter_map(|i| i.result_id);
         let mut flow = Flow {
             known,
-            followed: followed(module, known),
+            followed: pointers::followed(module, known),
             globals: globals.collect(),
             functions,
             values: FxHashMap::default(),
@@ -265,57 +265,4 @@ fn joined(entry: std::collections::hash_map::Entry<'_, Word, Value>, value: Valu
     let here = entry.or_insert(Value::Unseen);
     let before = std::mem::replace(here, here.or(value));
     before != *here
-}
-
-/// Pointers to scalars that nothing but loads, stores and calls use, of which the latter load.
-fn followed(module: &Module, known: &Known) -> FxHashSet<Word> {
-    let scalars: FxHashSet<Word> = module
-        .types_global_values
-        .iter()
-        .filter(|i| i.class.opcode == Op::TypePointer && is_local(&i.operands[0]))
-        .filter(|i| i.operands[1].id_ref_any().is_some_and(|to| known.types.contains(&to)))
-        .filter_map(|i| i.result_id)
-        .collect();
-    let is_scalar = |i: &&Instruction| i.result_type.is_some_and(|t| scalars.contains(&t));
-    let parameters = module.functions.iter().flat_map(|f| &f.parameters);
-    let mut followed: FxHashSet<Word> =
-        parameters.filter(is_scalar).filter_map(|i| i.result_id).collect();
-    // Parameters that are only loaded, before the variables that are given for them.
-    for instruction in module.functions.iter().flat_map(Function::all_inst_iter) {
-        let loads = usize::from(instruction.class.opcode == Op::Load);
-        for used in instruction.operands[loads..].iter().filter_map(Operand::id_ref_any) {
-            followed.remove(&used);
-        }
-    }
-    let loaded = followed.clone();
-    let all = || module.functions.iter().flat_map(Function::all_inst_iter);
-    let variables =
-        all().filter(|i| i.class.opcode == Op::Variable && i.operands.len() == 1).filter(is_scalar);
-    followed.extend(variables.filter_map(|i| i.result_id));
-    let callees: FxHashMap<Word, &Function> =
-        module.functions.iter().filter_map(|f| Some((f.def_id()?, f))).collect();
-    for instruction in all() {
-        let operands = instruction.operands.iter().map(Operand::id_ref_any);
-        let is_harmless = |place: usize| match instruction.class.opcode {
-            Op::Load | Op::Store => place == 0,
-            Op::FunctionCall => {
-                let callee = instruction.operands[0].id_ref_any().and_then(|id| callees.get(&id));
-                let parameter = callee.and_then(|f| f.parameters.get(place.checked_sub(1)?));
-                parameter.and_then(|p| p.result_id).is_some_and(|id| loaded.contains(&id))
-            }
-            _ => false,
-        };
-        for (place, used) in operands.enumerate() {
-            if let Some(used) = used
-                && !is_harmless(place)
-            {
-                followed.remove(&used);
-            }
-        }
-    }
-    followed
-}
-
-fn is_local(class: &Operand) -> bool {
-    *class == Operand::StorageClass(StorageClass::Function)
 }

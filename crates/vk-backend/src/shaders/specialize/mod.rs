@@ -9,6 +9,7 @@
 mod constants;
 mod flow;
 mod fold;
+mod pointers;
 mod prune;
 
 use rspirv::{binary::Assemble, dr};
