@@ -9,7 +9,7 @@ use crate::generate;
 use crate::paths;
 use crate::process;
 use crate::setup::{self, component::Purpose};
-use crate::test::binary::compile_soon;
+use crate::test::{self, binary::compile_soon};
 use crate::venv::{self, Venv};
 use std::env;
 use std::fs;
@@ -101,9 +101,7 @@ fn runner(options: &Args, folder: &Path) -> Command {
     let mut command = Command::new(paths::target().join("debug/examples").join(file));
     command.arg(folder).args(["--vulkan-every", &options.vulkan_every.to_string()]);
     generate::allow_software(&mut command);
-    if env::var_os("LP_NUM_THREADS").is_none() {
-        command.env("LP_NUM_THREADS", "0");
-    }
+    process::default_envs(&mut command, &test::DEFAULTS);
     compile_soon(&mut command);
     command
 }

@@ -7,6 +7,7 @@ use std::ffi::OsStr;
 use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::{Command, ExitStatus, Output, Stdio};
+use std::thread::ScopedJoinHandle;
 
 /// The cargo that runs this task, at the root of the workspace.
 ///
@@ -65,6 +66,11 @@ pub(crate) fn run_beside(command: &mut Command) -> Result<ExitStatus> {
         .and_then(|()| io::stderr().write_all(&output.stderr))
         .context(|| format!("cannot pass on what `{}` printed", shown(command)))?;
     Ok(output.status)
+}
+
+/// What a thread of a scope came to.
+pub(crate) fn joined<T>(thread: ScopedJoinHandle<'_, Result<T>>) -> Result<T> {
+    thread.join().unwrap_or_else(|_| Err(Error::new("a run's thread panicked")))
 }
 
 /// Prints what is about to run, as cargo's own steps look.

@@ -3,7 +3,7 @@
 mod suite;
 mod wheel;
 
-use crate::error::{Context, Error, Result};
+use crate::error::{Context, Result};
 use crate::generate;
 use crate::paths;
 use crate::process;
@@ -86,7 +86,7 @@ pub(crate) fn ci() -> Result<()> {
             process::check(&pytest, status)
         });
         let on_cpu = test(&python, "cpu", &quiet, &[]);
-        on_vulkan.join().unwrap_or_else(|_| Err(Error::new("a run's thread panicked"))).and(on_cpu)
+        process::joined(on_vulkan).and(on_cpu)
     })
 }
 
@@ -169,8 +169,6 @@ fn pytest(python: &Path, device: &str) -> Command {
     pytest.args(["-B", "-m", "pytest", "-p", "no:cacheprovider"]);
     pytest.env("DEVICE", device);
     generate::allow_software(&mut pytest);
-    if env::var_os("LP_NUM_THREADS").is_none() {
-        pytest.env("LP_NUM_THREADS", "0");
-    }
+    process::default_envs(&mut pytest, &test::DEFAULTS);
     pytest
 }

@@ -87,7 +87,7 @@ const COMMON: [(&str, &str); 1] = [
 
 /// What every leg runs with unless the caller has set it: lavapipe without worker threads runs the tiny
 /// dispatches of unit tests twenty times as fast, and the tests themselves keep the cores busy.
-const DEFAULTS: [(&str, &str); 1] = [("LP_NUM_THREADS", "0")];
+pub(crate) const DEFAULTS: [(&str, &str); 1] = [("LP_NUM_THREADS", "0")];
 
 #[derive(Debug, Clone, Default, clap::Args)]
 pub(crate) struct Args {
@@ -168,7 +168,7 @@ fn run_shares(leg: &Leg, args: &Args, model: &Path) -> Result<(bool, Counts)> {
     let (others, serial) = std::thread::scope(|scope| {
         let serial = scope.spawn(|| run_counting(&mut serial));
         let others = run_counting(&mut others);
-        (others, serial.join().unwrap_or_else(|_| Err(Error::new("a run's thread panicked"))))
+        (others, process::joined(serial))
     });
     let ((others, mut counts), (serial, more)) = (others?, serial?);
     counts.add(more);

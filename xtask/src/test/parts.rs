@@ -1,7 +1,7 @@
 //! A test binary in several processes at a time, a module of its tests in each.
 
 use super::binary::outcome;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::process;
 use std::collections::{BTreeMap, VecDeque};
 use std::ffi::OsString;
@@ -34,9 +34,7 @@ pub(super) fn run(command: &(dyn Fn() -> Command + Sync)) -> Result<()> {
     let workers = thread::available_parallelism().map_or(1, usize::from);
     thread::scope(|scope| {
         let running: Vec<_> = (0..workers).map(|_| scope.spawn(worker)).collect();
-        running.into_iter().try_for_each(|worker| {
-            worker.join().unwrap_or_else(|_| Err(Error::new("a run's thread panicked")))
-        })
+        running.into_iter().try_for_each(process::joined)
     })
 }
 

@@ -238,18 +238,12 @@ impl Maker {
         constants: &[u32],
     ) -> Result<pipeline::Pipeline> {
         self.counted(name, || {
+            let (layout, cache) = (&self.layout, self.cache.as_ref());
             if let Some(words) = self.specialized(words, constants) {
-                return pipeline::create_raw(
-                    &words,
-                    &self.layout,
-                    self.cache.as_ref(),
-                    name,
-                    &[],
-                    None,
-                );
+                return pipeline::create_raw(&words, layout, cache, name, constants, None);
             }
             let module = module::of_words(&self.device.device, words, self.unroll)?;
-            pipeline::create(&module, &self.layout, self.cache.as_ref(), name, constants, None)
+            pipeline::create(&module, layout, cache, name, constants, None)
         })
     }
 
@@ -278,7 +272,7 @@ impl Maker {
             && let Some(bytes) = kernel.readable()
             && let Some(words) = self.specialized(&module::words(name, bytes)?, constants)
         {
-            return pipeline::create_raw(&words, layout, cache, name, &[], size);
+            return pipeline::create_raw(&words, layout, cache, name, constants, size);
         }
         match kernel.committed() {
             Some(bytes) => {

@@ -6,7 +6,7 @@ use rspirv::{
 };
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::fold::{Value, fold};
+use super::fold::{Value, fold_operands};
 
 /// What a module's constants say.
 #[derive(Default)]
@@ -85,11 +85,15 @@ impl Known {
         Some(())
     }
 
+    /// Whether the result is a number of 32 bits or a bool.
+    pub(super) fn makes_scalar(&self, instruction: &Instruction) -> bool {
+        instruction.result_type.is_some_and(|id| self.types.contains(&id))
+    }
+
     /// The value of an operation on constants.
     fn computed(&self, instruction: &Instruction) -> Value {
-        let is_tracked = instruction.result_type.is_some_and(|id| self.types.contains(&id));
         match &*instruction.operands {
-            _ if !is_tracked => Value::Varies,
+            _ if !self.makes_scalar(instruction) => Value::Varies,
             [
                 Operand::LiteralSpecConstantOpInteger(Op::CompositeExtract),
                 Operand::IdRef(whole),
@@ -99,11 +103,7 @@ impl Known {
                 part.map_or(Value::Varies, |part| self.value(*part))
             }
             [Operand::LiteralSpecConstantOpInteger(op), operands @ ..] => {
-                let values = operands.iter().map(|operand| match operand {
-                    Operand::IdRef(id) => self.value(*id),
-                    _ => Value::Varies,
-                });
-                fold(*op, &values.collect::<Vec<_>>())
+                fold_operands(*op, operands, |id| self.value(id))
             }
             _ => Value::Varies,
         }
@@ -115,7 +115,6 @@ impl Known {
     }
 
     fn note(&mut self, instruction: &Instruction, id: Word) {
-        let is_tracked = instruction.result_type.is_some_and(|id| self.types.contains(&id));
         match (instruction.class.opcode, &*instruction.operands) {
             (Op::TypeBool, _) => {
                 self.types.insert(id);
@@ -124,7 +123,7 @@ impl Known {
             (Op::TypeInt, [Operand::LiteralBit32(32), ..]) => drop(self.types.insert(id)),
             (Op::ConstantTrue, _) => drop(self.scalars.insert(id, 1)),
             (Op::ConstantFalse, _) => drop(self.scalars.insert(id, 0)),
-            (Op::Constant, [Operand::LiteralBit32(bits)]) if is_tracked => {
+            (Op::Constant, [Operand::LiteralBit32(bits)]) if self.makes_scalar(instruction) => {
                 self.scalars.insert(id, *bits);
             }
             (Op::ConstantComposite, parts) => {

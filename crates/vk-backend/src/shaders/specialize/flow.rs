@@ -12,7 +12,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::{
     constants::Known,
-    fold::{Value, fold},
+    fold::{Value, fold_operands},
     pointers,
     prune::Reached,
 };
@@ -142,17 +142,10 @@ impl<'a> Flow<'a> {
                 });
                 ways.fold(Value::Unseen, Value::or)
             }
-            op => {
-                let values = operands.iter().map(|operand| match operand {
-                    Operand::IdRef(id) => self.value(*id),
-                    _ => Value::Varies,
-                });
-                fold(op, &values.collect::<Vec<_>>())
-            }
+            op => fold_operands(op, operands, |id| self.value(id)),
         };
         let Some(id) = instruction.result_id else { return Some(()) };
-        let is_tracked = instruction.result_type.is_some_and(|t| self.known.types.contains(&t));
-        let value = if is_tracked { value } else { Value::Varies };
+        let value = if self.known.makes_scalar(instruction) { value } else { Value::Varies };
         self.changed |= joined(self.values.entry(id), value);
         Some(())
     }

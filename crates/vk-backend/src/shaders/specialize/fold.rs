@@ -1,6 +1,9 @@
 //! What is known of a value, and what operations make of that.
 
-use rspirv::spirv::Op;
+use rspirv::{
+    dr::Operand,
+    spirv::{Op, Word},
+};
 
 /// What is known of a number of 32 bits or a bool, whatever way the kernel goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,8 +27,16 @@ impl Value {
     }
 }
 
-/// The result of an operation on scalars.
-pub(super) fn fold(op: Op, operands: &[Value]) -> Value {
+/// The result of an operation on scalars, of which `value` says what is known.
+pub(super) fn fold_operands(op: Op, operands: &[Operand], value: impl Fn(Word) -> Value) -> Value {
+    let values = operands.iter().map(|operand| match operand {
+        Operand::IdRef(id) => value(*id),
+        _ => Value::Varies,
+    });
+    fold(op, &values.collect::<Vec<_>>())
+}
+
+fn fold(op: Op, operands: &[Value]) -> Value {
     match (op, operands) {
         (Op::LogicalAnd, [Value::Is(0), _] | [_, Value::Is(0)]) => Value::Is(0),
         (Op::LogicalOr, [Value::Is(1), _] | [_, Value::Is(1)]) => Value::Is(1),
