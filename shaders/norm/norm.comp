@@ -23,25 +23,40 @@ layout(push_constant, scalar) uniform Push {
 
 #include "norm_quads.glsl"
 
+void store_quad(uint64_t to, uint i, vec4 y, vec4 factors) {
+    y *= factors;
+#if OP == 1
+    y += parameter(bias, bias_stride, i);
+#endif
+    store(DTYPE, to, i, y);
+}
+
 void normalize(uint64_t row, uint64_t to) {
     uint quads = (width + 3u) / 4u, lane = gl_LocalInvocationID.x, lanes = gl_WorkGroupSize.x;
-    float mean = 0.0, squares = 0.0;
+    float mean = 0.0;
+    // A thread's first quad stays in registers, with the weights that it will need.
+    bool some = lane < quads;
+    vec4 own = vec4(0.0), factors = vec4(0.0);
+    if (some) {
+        own = load(DTYPE, row, lane);
+        factors = parameter(weight, weight_stride, lane);
+    }
 #if OP == 1
-    for (uint i = lane; i < quads; i += lanes) mean += quad_sum(load(DTYPE, row, i));
+    mean = quad_sum(own);
+    for (uint i = lane + lanes; i < quads; i += lanes) mean += quad_sum(load(DTYPE, row, i));
     mean = group_sum(mean) / float(width);
 #endif
-    for (uint i = lane; i < quads; i += lanes) {
-        vec4 y = inside(i, load(DTYPE, row, i) - mean);
+    own -= mean;
+    vec4 y = some ? inside(lane, own) : vec4(0.0);
+    float squares = dot_add(y, y, 0.0);
+    for (uint i = lane + lanes; i < quads; i += lanes) {
+        y = inside(i, load(DTYPE, row, i) - mean);
         squares = dot_add(y, y, squares);
     }
     float scale = norm_factor(group_sum(squares), width, eps);
-    for (uint i = lane; i < quads; i += lanes) {
-        vec4 y = (load(DTYPE, row, i) - mean) * scale * parameter(weight, weight_stride, i);
-#if OP == 1
-        y += parameter(bias, bias_stride, i);
-#endif
-        store(DTYPE, to, i, y);
-    }
+    if (some) store_quad(to, lane, own * scale, factors);
+    for (uint i = lane + lanes; i < quads; i += lanes)
+        store_quad(to, i, (load(DTYPE, row, i) - mean) * scale, parameter(weight, weight_stride, i));
 }
 
 void main() {

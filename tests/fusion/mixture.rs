@@ -216,6 +216,33 @@ fn picked_experts_are_two_kernels() {
     }
 }
 
+/// Matrices that cooperative ones take: few picks of an expert, many of them, and more than a tile has, with
+/// experts that nobody picks.
+#[test]
+fn picks_of_an_expert_are_multiplied_together() {
+    let _turn = turn();
+    for (i, (group, hidden)) in [(64, 256), (32, 384), (128, 256)].into_iter().enumerate() {
+        let dtype = [Dtype::Bfloat16, Dtype::Float16][i % 2];
+        let layer = Layer::new([hidden, 128], Format::Affine(4, group), dtype);
+        let even = |i: usize| (i * 5 + i / 3) % EXPERTS;
+        let skewed = |i: usize| if i.is_multiple_of(7) { EXPERTS - 1 } else { i % 3 };
+        let picks: [(usize, &dyn Fn(usize) -> usize); 4] =
+            [(7, &even), (16, &skewed), (28, &even), (32, &skewed)];
+        for (tokens, expert) in picks {
+            let x = noise(7, &[tokens, hidden], dtype);
+            let picks: Vec<f64> = (0..tokens * 3).map(|i| expert(i) as f64).collect();
+            let picks = mlx_tests::array(&picks, &[tokens, 3], Dtype::Uint32);
+            let shares = ops::abs(&noise(8, &[tokens, 3], dtype)).unwrap();
+            mlx::eval(&[&x, &picks, &shares]).unwrap();
+            let graph = || Ok(vec![layer.forward(&x, &picks, &shares)?]);
+            let what = format!("{tokens} tokens, groups of {group}, {dtype}");
+            agrees(&what, 9 + repeated(tokens), dtype, &graph);
+            let graph = || Ok(vec![ops::add(&x, &layer.forward(&x, &picks, &shares)?)?]);
+            agrees(&format!("{what} and more"), 11 + repeated(tokens), dtype, &graph);
+        }
+    }
+}
+
 /// Experts with biases: what is made of gate and up is nobody's business, and their weighted sum is a kernel
 /// with the bias in it.
 #[test]

@@ -165,6 +165,7 @@ fn describe(c: &Capabilities) -> DeviceInfo {
         ("kind", text(kind)),
         ("software", InfoValue::Number(u64::from(c.is_software()))),
         ("unified_memory", InfoValue::Number(u64::from(c.unified))),
+        ("matrix_units", InfoValue::Number(u64::from(c.fragments.bfloat16.is_some()))),
         ("subgroup_size", InfoValue::Number(u64::from(c.subgroup_size))),
     ])
 }

@@ -37,7 +37,8 @@ pub(super) fn mixture(
     };
     let activation = if gpt_oss { CLAMPED } else { Activation::Silu };
     let (per_token, scores) = (experts.per_token, experts.scores);
-    Ok(Mixture { router, gate, up, down, per_token, scores, activation })
+    let unsorted = gate.most_unsorted();
+    Ok(Mixture { router, gate, up, down, per_token, scores, activation, unsorted })
 }
 
 /// Gate, up and down as mlx_lm saves them: (experts, out, in).

@@ -170,9 +170,11 @@ impl Source {
             let weight = self.weight(&[count, out, inner], format)?;
             Ok(Experts::new(weight, self.bias(self.biased, &[count, out])?))
         };
+        let gate = stack(width, hidden)?;
         Ok(Mixture {
             router,
-            gate: stack(width, hidden)?,
+            unsorted: gate.most_unsorted(),
+            gate,
             up: stack(width, hidden)?,
             down: stack(hidden, width)?,
             per_token: experts.per_token,

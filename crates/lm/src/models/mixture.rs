@@ -2,7 +2,11 @@
 
 use std::ops::RangeInclusive;
 
-use mlx::{Array, Dtype, Result, Tree, ops};
+use mlx::{
+    Array, Dtype, Result, Tree,
+    backend::{InfoValue, backend_for},
+    default_device, ops,
+};
 
 use super::{Linear, mlp::Activation, weight::Weight};
 use crate::config::Scores;
@@ -11,6 +15,9 @@ use crate::config::Scores;
 /// expert's weights are read once for all of its tokens: as many as there are experts, few of which have
 /// several then. What sorts is a score of small operations. `SwitchGLU` of mlx_lm sorts from 64 on.
 const ONE_BY_ONE: RangeInclusive<usize> = 64..=128;
+/// Picks of an expert, and of all, up to which matrix units multiply all of an expert's together in whatever
+/// order they are, where its matrices have 4 bits.
+const TOGETHER: [usize; 2] = [8, 1024];
 
 /// The experts' blocks, and the router that picks `per_token` of them and weighs what they say.
 #[derive(Clone, Tree)]
@@ -25,6 +32,9 @@ pub(crate) struct Mixture {
     pub(crate) scores: Scores,
     #[tree(skip)]
     pub(crate) activation: Activation,
+    /// Picks up to which nothing is sorted.
+    #[tree(skip)]
+    pub(crate) unsorted: usize,
 }
 
 /// One product of all experts: weights (experts, out, in) and biases (experts, out).
@@ -38,6 +48,15 @@ impl Experts {
     /// Weights (experts, out, in), and biases (experts, out).
     pub(crate) fn new(weight: Weight, bias: Option<Array>) -> Self {
         Self { weight, bias }
+    }
+
+    /// Picks up to which the default device multiplies sooner if they are not sorted.
+    pub(crate) fn most_unsorted(&self) -> usize {
+        let experts = self.weight.stacked();
+        let together = self.bias.is_none() && self.weight.has_four_bits() && has_matrix_units();
+        let [each, all] = TOGETHER;
+        let most = if together { (experts * each).min(all) } else { 0 };
+        most.max(experts.clamp(*ONE_BY_ONE.start(), *ONE_BY_ONE.end()))
     }
 
     /// The weights of all experts.
@@ -60,9 +79,7 @@ impl Mixture {
     /// (batch, tokens, hidden) to the same shape.
     pub(crate) fn forward(&self, x: &Array) -> Result<Array> {
         let (picked, scores) = self.route(x)?;
-        let experts = self.gate.weight.stacked();
-        let one_by_one = experts.clamp(*ONE_BY_ONE.start(), *ONE_BY_ONE.end());
-        self.weighted(x, &picked, &scores, picked.size() > one_by_one)
+        self.weighted(x, &picked, &scores, picked.size() > self.unsorted)
     }
 
     /// What the picked experts say of `x`, weighed and summed.
@@ -125,6 +142,13 @@ impl Mixture {
     }
 }
 
+/// Whether products of the default device go to matrix units.
+fn has_matrix_units() -> bool {
+    let device = default_device();
+    let info = backend_for(device).and_then(|backend| backend.device_info(device.index));
+    info.is_ok_and(|info| info.get("matrix_units") == Some(&InfoValue::Number(1)))
+}
+
 /// Where each index stands in an order of all of them.
 fn inverse(order: &Array) -> Result<Array> {
     let places = ops::arange(0.0, order.size() as f64, 1.0, order.dtype())?;
@@ -147,9 +171,11 @@ mod tests {
     }
 
     fn mixture(scores: Scores, biased: bool) -> Mixture {
+        let gate = experts(2, &[5, 24, 16], biased);
         Mixture {
             router: Linear::new(Weight::dense(noise(1, &[5, 16])).unwrap(), None),
-            gate: experts(2, &[5, 24, 16], biased),
+            unsorted: gate.most_unsorted(),
+            gate,
             up: experts(3, &[5, 24, 16], biased),
             down: experts(4, &[5, 16, 24], biased),
             per_token: 2,
@@ -219,7 +245,7 @@ mod tests {
             Scores::OfAll { normalized: false },
             Scores::OfPicked,
         ];
-        for device in [Device::CPU, mlx::default_device()] {
+        for device in [Device::CPU, default_device()] {
             mlx::with_device(device, || {
                 for (scores, biased, tokens) in
                     scores.iter().flat_map(|s| [(*s, true, 3), (*s, false, 40)])

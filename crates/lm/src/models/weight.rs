@@ -62,6 +62,11 @@ impl Weight {
         Ok(Self::Dense { rows, transposed })
     }
 
+    /// Whether they are packed with 4 bits, a scale and a bias.
+    pub(super) fn has_four_bits(&self) -> bool {
+        matches!(self, Self::Affine { format, .. } if format.bits == 4)
+    }
+
     /// `x @ wᵀ` with one matrix: (…, in) to (…, out).
     pub(super) fn product(&self, x: &Array) -> Result<Array> {
         match self {

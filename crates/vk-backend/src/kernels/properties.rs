@@ -1,6 +1,6 @@
 //! What every plan keeps, whatever the sizes and the device: a device's limits, and work for everything.
 
-use mlx_vulkan_core::primitives::Affine;
+use mlx_vulkan_core::{Dtype, primitives::Affine};
 use proptest::prelude::*;
 
 use super::{
@@ -18,12 +18,12 @@ use super::{
     matvec::{planner as matvec, rows},
     norm::planner as norm,
     operands::{MatrixSide, Picks},
-    quantized::planner as quantized,
+    quantized::{gather_rows, planner as quantized},
     reduce::planner as reduce,
     team::Team,
 };
 use crate::runtime::{
-    capabilities::{Capabilities, DeviceKind, Fragment, Quirks, SubgroupOps},
+    capabilities::{Capabilities, DeviceKind, Fragment, Fragments, Quirks, SubgroupOps},
     cases,
     config::Config,
 };
@@ -277,6 +277,31 @@ proptest! {
             prop_assert!((inner / 128).is_multiple_of(plan.splits));
             prop_assert!(p.outputs.iter().all(|o| o.is_multiple_of(matvec::MATRIX_BLOCK)));
             prop_assert!(plan.shared(&p) <= caps.shared_memory);
+        }
+    }
+
+    #[test]
+    fn rows_that_pick_matrices(
+        caps in device(),
+        fragment in fragments(),
+        (picks, experts) in (1usize..1100, 1usize..300),
+        (outputs, inner) in ((1usize..200).prop_map(|n| 16 * n), (1usize..60).prop_map(|n| 128 * n)),
+        group_size in prop_oneof![Just(32usize), Just(64), Just(128)],
+        gated in any::<bool>(),
+    ) {
+        let fragments = Fragments { float16: fragment, bfloat16: fragment };
+        let caps = Capabilities { fragments, ..caps };
+        let packing = Affine { group_size, bits: 4 }.into();
+        let dtype = Dtype::Bfloat16;
+        let sizes = gather_rows::Sizes { dtype, packing, picks, experts, outputs, inner, gated };
+        if let Some(plan) = gather_rows::plan(&sizes, &caps, &Config::default()) {
+            let teams = plan.workgroup / caps.subgroup_size / plan.splits;
+            prop_assert!(plan.workgroup <= caps.max_workgroup && teams >= 1 && plan.groups >= 1);
+            prop_assert_eq!(teams * plan.splits * caps.subgroup_size, plan.workgroup);
+            prop_assert!((inner as u32 / 128).is_multiple_of(plan.splits));
+            prop_assert!(picks as u32 <= plan.most_picks && plan.most_picks <= 1024);
+            prop_assert!(plan.shared(&sizes) <= caps.shared_memory);
+            prop_assert!(picks <= gather_rows::most_picks(&sizes, &caps, &Config::default()));
         }
     }
 

@@ -3616,6 +3616,53 @@ pub(crate) mod mixture_router {
     };
 }
 
+/// `shaders/mixture/sum.comp`.
+pub(crate) mod mixture_sum {
+    use super::*;
+    pub(crate) const MIXTURE_SUM: KernelOf<Constants, Push> = KernelOf::new(Kernel::mixture_sum);
+    /// Specialization constants; the defaults are the shader's.
+    #[derive(Debug, Clone, Copy, PartialEq)]
+    pub(crate) struct Constants {
+        /// `constant_id = 0`.
+        pub(crate) workgroup: u32,
+        /// `constant_id = 1`.
+        pub(crate) dtype: u32,
+    }
+    impl Default for Constants {
+        fn default() -> Self {
+            Constants { workgroup: 1, dtype: 11 }
+        }
+    }
+    impl SpecConstants for Constants {
+        type Words = [u32; 2];
+        fn words(&self) -> [u32; 2] {
+            [self.workgroup, self.dtype]
+        }
+    }
+    /// `Push` of the shader.
+    #[derive(Debug, Clone, Copy, Default, PartialEq, Pod, Zeroable)]
+    #[repr(C, packed(4))]
+    pub(crate) struct Push {
+        pub(crate) said: u64,
+        pub(crate) result: u64,
+        pub(crate) shares: u64,
+        pub(crate) other: u64,
+        pub(crate) tokens: u32,
+        pub(crate) per_token: u32,
+        pub(crate) outputs: u32,
+    }
+    const _: () = {
+        assert!(offset_of!(Push, said) == 0);
+        assert!(offset_of!(Push, result) == 8);
+        assert!(offset_of!(Push, shares) == 16);
+        assert!(offset_of!(Push, other) == 24);
+        assert!(offset_of!(Push, tokens) == 32);
+        assert!(offset_of!(Push, per_token) == 36);
+        assert!(offset_of!(Push, outputs) == 40);
+        assert!(size_of::<Push>() == 44);
+    };
+}
+
 /// `shaders/norm/norm.comp`.
 pub(crate) mod norm {
     use super::*;
@@ -3881,6 +3928,101 @@ pub(crate) mod quantized_dequantize {
         assert!(offset_of!(GatherPush, size) == 48);
         assert!(offset_of!(GatherPush, row) == 56);
         assert!(size_of::<GatherPush>() == 60);
+    };
+}
+
+/// `shaders/quantized/gather_rows.comp`.
+pub(crate) mod quantized_gather_rows {
+    use super::*;
+    pub(crate) const ROUNDED: u32 = 0;
+    pub(crate) const GATE: u32 = 1;
+    pub(crate) const SUMMED: u32 = 2;
+    pub(crate) const QMM_GATHER_ROWS_FLOAT16: KernelOf<Constants, Push> =
+        KernelOf::new(Kernel::qmm_gather_rows_float16);
+    pub(crate) const QMM_GATHER_ROWS_BFLOAT16: KernelOf<Constants, Push> =
+        KernelOf::new(Kernel::qmm_gather_rows_bfloat16);
+    /// Specialization constants; the defaults are the shader's.
+    #[derive(Debug, Clone, Copy, PartialEq)]
+    pub(crate) struct Constants {
+        /// `constant_id = 0`.
+        pub(crate) workgroup: u32,
+        /// `constant_id = 1`.
+        pub(crate) group: u32,
+        /// `constant_id = 2`.
+        pub(crate) columns: u32,
+        /// `constant_id = 3`.
+        pub(crate) splits: u32,
+        /// `constant_id = 4`.
+        pub(crate) after: u32,
+        /// `constant_id = 5`.
+        pub(crate) inner: u32,
+        /// `constant_id = 6`.
+        pub(crate) fragments: u32,
+        /// `constant_id = 7`.
+        pub(crate) experts: u32,
+        /// `constant_id = 8`.
+        pub(crate) most_picks: u32,
+    }
+    impl Default for Constants {
+        fn default() -> Self {
+            Constants {
+                workgroup: 1,
+                group: 64,
+                columns: 8,
+                splits: 4,
+                after: 0,
+                inner: 1024,
+                fragments: 1,
+                experts: 128,
+                most_picks: 128,
+            }
+        }
+    }
+    impl SpecConstants for Constants {
+        type Words = [u32; 9];
+        fn words(&self) -> [u32; 9] {
+            [
+                self.workgroup,
+                self.group,
+                self.columns,
+                self.splits,
+                self.after,
+                self.inner,
+                self.fragments,
+                self.experts,
+                self.most_picks,
+            ]
+        }
+    }
+    /// `Push` of the shader.
+    #[derive(Debug, Clone, Copy, Default, PartialEq, Pod, Zeroable)]
+    #[repr(C, packed(4))]
+    pub(crate) struct Push {
+        pub(crate) x: u64,
+        pub(crate) result: u64,
+        pub(crate) picks: u64,
+        pub(crate) rows: u64,
+        pub(crate) words: [u64; 2],
+        pub(crate) scales: [u64; 2],
+        pub(crate) biases: [u64; 2],
+        pub(crate) count: u32,
+        pub(crate) per_row: u32,
+        pub(crate) row_count: u32,
+        pub(crate) outputs: u32,
+    }
+    const _: () = {
+        assert!(offset_of!(Push, x) == 0);
+        assert!(offset_of!(Push, result) == 8);
+        assert!(offset_of!(Push, picks) == 16);
+        assert!(offset_of!(Push, rows) == 24);
+        assert!(offset_of!(Push, words) == 32);
+        assert!(offset_of!(Push, scales) == 48);
+        assert!(offset_of!(Push, biases) == 64);
+        assert!(offset_of!(Push, count) == 80);
+        assert!(offset_of!(Push, per_row) == 84);
+        assert!(offset_of!(Push, row_count) == 88);
+        assert!(offset_of!(Push, outputs) == 92);
+        assert!(size_of::<Push>() == 96);
     };
 }
 
@@ -5518,6 +5660,7 @@ pub(super) const fn push_bytes(kernel: Kernel) -> usize {
         Kernel::mixture_experts => size_of::<mixture_experts::Push>(),
         Kernel::mixture_route => size_of::<mixture_route::Push>(),
         Kernel::mixture_router => size_of::<mixture_router::Push>(),
+        Kernel::mixture_sum => size_of::<mixture_sum::Push>(),
         Kernel::rms_norm_subgroup => size_of::<norm::Push>(),
         Kernel::rms_norm_shared => size_of::<norm::Push>(),
         Kernel::layer_norm_subgroup => size_of::<norm::Push>(),
@@ -5527,6 +5670,8 @@ pub(super) const fn push_bytes(kernel: Kernel) -> usize {
         Kernel::program => size_of::<program::Push>(),
         Kernel::dequantize => size_of::<quantized_dequantize::Push>(),
         Kernel::dequantize_gather => size_of::<quantized_dequantize::GatherPush>(),
+        Kernel::qmm_gather_rows_float16 => size_of::<quantized_gather_rows::Push>(),
+        Kernel::qmm_gather_rows_bfloat16 => size_of::<quantized_gather_rows::Push>(),
         Kernel::qmm_fields_float16 => size_of::<quantized_qmm_fields::Push>(),
         Kernel::qmm_fields_bfloat16 => size_of::<quantized_qmm_fields::Push>(),
         Kernel::qmm_fields_mxfp4 => size_of::<quantized_qmm_fields::Push>(),

@@ -286,6 +286,18 @@ fn describe(tape: &Tape, place: usize, device: &DeviceState) -> Option<Products>
     serves.then_some(Products { places, biases, way, rows, inner, format, norm, then, config })
 }
 
+/// How the packed matrix of the product at `place` is stored, if rows of it are outputs.
+pub(super) fn packed(tape: &Tape, place: usize) -> Option<Format> {
+    let node = tape.node(place);
+    let Primitive::Quantized(QuantizedOp::QuantizedMatmul { packing, transpose: true }) =
+        node.primitive
+    else {
+        return None;
+    };
+    let single = node.inputs[1].ndim() == 2;
+    single.then(|| Format::packed(tape.array(place).dtype(), packing))
+}
+
 /// How the matrix of the product at `place` is stored, if mat-vecs serve it.
 pub(super) fn few_rows(tape: &Tape, place: usize) -> Option<Format> {
     let product = describe(tape, place, device(tape.node(place))?)?;

@@ -1,6 +1,7 @@
 //! Mixtures of experts for a few tokens: the experts that each picks, and products with their matrices; and
 //! all of that for one token.
 
+mod rows;
 pub(crate) mod token;
 
 use mlx_vulkan_core::{Dtype, Result, primitives::Packing};
@@ -109,7 +110,7 @@ impl Router {
 /// Bits of a router's elements that kernels read.
 const ROUTER_BITS: [u32; 3] = [4, 8, 16];
 /// Tokens up to which each reads the router's matrix by itself.
-const MOST_TOKENS: usize = 4;
+const MOST_TOKENS: usize = 64;
 
 /// Whether [`choose`] serves rows of `inner` elements of `dtype`, of so many tokens, and a router of this
 /// format.
@@ -240,6 +241,11 @@ fn outputs_at_once(caps: &Capabilities) -> u32 {
 /// # Errors
 /// When memory or the device fails.
 pub(crate) fn experts(ctx: &mut Ctx<'_>, e: &Experts) -> Result<()> {
+    if rows::experts(ctx, e)? { Ok(()) } else { one_by_one(ctx, e) }
+}
+
+/// The same by a kernel that reads an expert's weights for each pick.
+fn one_by_one(ctx: &mut Ctx<'_>, e: &Experts) -> Result<()> {
     let caps = ctx.capabilities();
     let team = Team::of(caps, true);
     let workgroup = team.workgroup(caps, 128);

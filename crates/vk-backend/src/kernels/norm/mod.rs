@@ -10,6 +10,7 @@ use super::{
     layouts::norm::{self, Constants, Push},
 };
 use crate::kernels::team::Team;
+use crate::runtime::capabilities::Capabilities;
 use crate::shaders::KernelOf;
 
 /// Encodes the primitives of this family.
@@ -96,7 +97,8 @@ fn normalize(
         && at_bias.is_none_or(|b| aligned(&b, push.bias_stride));
     let caps = ctx.capabilities();
     let team = team(ctx, bias.is_some());
-    let workgroup = team.workgroup(caps, width.div_ceil(4).clamp(32, 256));
+    let workgroup =
+        team.workgroup(caps, width.div_ceil(4).clamp(32, most_threads(push.rows, caps)));
     let (dtype, flags, subgroup) =
         (output.dtype as u32, if vector { norm::VECTOR_FLAG } else { 0 }, team.subgroup);
     let constants = Constants { workgroup, dtype, flags, subgroup };
@@ -106,6 +108,11 @@ fn normalize(
     let reads = [from.region, at_weight.region, bias_region];
     let writes = &[result.region];
     ctx.dispatch(&Dispatch { pipeline: &pipeline, push: &push, groups, reads: &reads, writes })
+}
+
+/// Threads of a row at most: of rows that are too few to fill the device, a quad each.
+fn most_threads(rows: u64, caps: &Capabilities) -> u32 {
+    if rows < u64::from(caps.compute_units) { 1024 } else { 256 }
 }
 
 /// How threads sum along rows.

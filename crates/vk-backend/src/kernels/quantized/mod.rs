@@ -1,5 +1,6 @@
 //! Quantization: quantize, dequantize, and products with quantized matrices, affine or of small floats.
 
+pub(crate) mod gather_rows;
 pub(crate) mod planner;
 mod product;
 

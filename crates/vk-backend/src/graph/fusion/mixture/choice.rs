@@ -16,7 +16,7 @@ use crate::{
         GroupKernel, Grouped,
         bias::Biased,
         device, inner,
-        products::{dense, few_rows, matrix},
+        products::{dense, few_rows, matrix, packed},
     },
     kernels::{
         Ctx,
@@ -57,7 +57,7 @@ pub(super) fn source(tape: &Tape, routing: &Routing) -> Option<Source> {
         && weight.ndim() == 1
         && width > 0
         && alike.iter().all(|array| array.dtype() == dtype);
-    let format = fits.then(|| few_rows(tape, router))??;
+    let format = fits.then(|| packed(tape, router).or_else(|| few_rows(tape, router)))??;
     let caps = device(tape.node(router))?.capabilities();
     mixture::chooses(dtype, [x.size() / width, width, experts], format, caps).then_some(())?;
     let mut members: Members = smallvec![norm, router];

@@ -34,6 +34,7 @@ use crate::{
     kernels::{
         Ctx, Operand,
         mixture::{self, Experts, Route},
+        quantized::gather_rows,
         team::Team,
     },
     runtime::device::DeviceState,
@@ -42,7 +43,8 @@ use crate::{
 /// The nodes of a group.
 type Members = SmallVec<[usize; 16]>;
 
-/// Picks of all tokens up to which each is multiplied on its own; lm and mlx-lm sort more.
+/// Picks of all tokens up to which each may be multiplied on its own; lm and mlx-lm sort more, but for
+/// devices that multiply all of an expert's together.
 const MOST_PICKS: usize = 128;
 
 /// What picks experts, by places on the tape.
@@ -346,14 +348,26 @@ fn gathered(tape: &Tape, place: usize, device: &DeviceState) -> Option<Packing> 
     else {
         return None;
     };
-    let (x, picks) = (&node.inputs[0], node.inputs.last()?);
+    let (x, matrices, picks) = (&node.inputs[0], &node.inputs[1], node.inputs.last()?);
+    if matrices.ndim() != 3 {
+        return None;
+    }
+    let sizes = gather_rows::Sizes {
+        dtype: x.dtype(),
+        packing,
+        picks: picks.size(),
+        experts: matrices.dim(0),
+        outputs: tape.array(place).dim(-1),
+        inner: x.dim(-1),
+        gated: true,
+    };
+    let most = gather_rows::most_picks(&sizes, device.capabilities(), device.config);
     let serves = device.config.enable_fused_mixtures
         && Team::of(device.capabilities(), true).subgroups
-        && (1..=MOST_PICKS).contains(&picks.size())
+        && (1..=MOST_PICKS.max(most)).contains(&picks.size())
         && x.dim(-2) == 1
         && x.size() > 0
         && tape.array(place).size() > 0
-        && node.inputs[1].ndim() == 3
         && is_float(tape.array(place).dtype())
         && [x.dim(-1), tape.array(place).dim(-1)].iter().all(|&size| size < 1 << 28);
     serves.then_some(packing)

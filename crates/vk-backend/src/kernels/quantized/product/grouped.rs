@@ -9,12 +9,14 @@ use super::{
 use crate::{
     kernels::{
         Ctx,
+        layouts::quantized_gather_rows::ROUNDED,
         matmul::{
             groups,
             matrix::{self, Right},
             planner::{self, Gemm},
         },
         operands::Picks,
+        quantized::gather_rows::{self, OfX, Rows, RowsPlan, Sizes},
     },
     runtime::stats,
 };
@@ -82,4 +84,28 @@ fn dequantizes_stack(ctx: &Ctx<'_>, o: &Operands, picks: &Picks) -> bool {
         && o.x.is_aligned(16)
         && picks.batches >= STACK_ROWS * matrices
         && bytes <= ctx.capabilities().device_memory / STACK_SHARE
+}
+
+/// The product of single rows by a kernel that reads each matrix once for all rows that pick it, in whatever
+/// order these are, if it serves.
+pub(super) fn by_experts(ctx: &Ctx<'_>, o: &Operands) -> Option<(Rows, RowsPlan)> {
+    let (p, picks) = (&o.product, o.picks.as_ref()?);
+    if p.rows != 1 || !p.transpose {
+        return None;
+    }
+    let sizes = Sizes {
+        dtype: o.dtype,
+        packing: o.packing,
+        picks: picks.batches,
+        experts: picks.counts[1],
+        outputs: p.outputs,
+        inner: p.inner,
+        gated: false,
+    };
+    let plan = gather_rows::plan(&sizes, ctx.capabilities(), ctx.config())?;
+    let [of_x, list] = picks.lists;
+    let (of_x, matrices) = (OfX::Listed(of_x, picks.counts[0]), [o.parts(); 2]);
+    let rows =
+        Rows { sizes, x: o.x, of_x, picks: list, matrices, result: o.result, after: ROUNDED };
+    rows.is_aligned().then_some((rows, plan))
 }

@@ -13,7 +13,10 @@ use crate::{
         Ctx,
         matmul::planner::listed,
         matvec,
-        quantized::planner::{self, QuantizedPlan},
+        quantized::{
+            gather_rows,
+            planner::{self, QuantizedPlan},
+        },
     },
     runtime::stats,
 };
@@ -60,6 +63,9 @@ pub(in crate::kernels) fn gather(
         return Ok(());
     }
     let o = Operands::gathered(ctx, packing, transpose, inputs, output, result)?;
+    if let Some((rows, plan)) = grouped::by_experts(ctx, &o) {
+        return gather_rows::encode(ctx, &rows, &plan);
+    }
     match sorted.then(|| Grouped::plan(ctx, &o)).flatten() {
         Some(plan) => plan.encode(ctx, o),
         None => run(ctx, &o, output),

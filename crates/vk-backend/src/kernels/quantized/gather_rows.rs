@@ -1,0 +1,263 @@
+//! Rows that pick matrices of 4 bits, such as those of experts, on cooperative matrices
+//! (`quantized/gather_rows.comp`): a matrix is read once for all rows that pick it, in whatever order these
+//! are.
+
+use mlx_vulkan_core::{Dtype, Result, primitives::Packing};
+use smallvec::SmallVec;
+
+use crate::{
+    kernels::{
+        Ctx, Dispatch, Operand, Region,
+        fragment::{NUMBERS, fragment},
+        layouts::quantized_gather_rows::{self as kernel, Constants, Push},
+        matvec::planner::{CHUNK, MATRIX_BITS, MATRIX_BLOCK, MATRIX_SUBGROUP},
+    },
+    runtime::{
+        capabilities::{Capabilities, Fragment},
+        config::Config,
+    },
+};
+
+/// What the kernel's 16-bit numbers of picks hold, and its lists in shared memory.
+const MOST_PICKS: usize = 1024;
+/// Eighths of the experts that are as many picks as reading an expert's weights once pays for, instead of for
+/// each pick, and picks that it takes at least. Measured on an H200 with 128 experts, tokens/s of 30B-A3B: 32
+/// picks 830 one by one and 797, 64 1,185 and 1,222, 128 1,461 and 1,793.
+const LEAST_EIGHTHS: usize = 3;
+const LEAST_PICKS: usize = 16;
+/// Experts whose picks a workgroup counts in shared memory.
+const MOST_EXPERTS: usize = 1024;
+/// Picks of an expert on average from which tiles of [`WIDE`] columns are taken, and those from which
+/// products of many rows serve.
+const FEW_EACH: usize = 4;
+const MOST_EACH: usize = 8;
+/// Columns of a tile: rows that pick the same expert.
+const NARROW: u32 = 8;
+const WIDE: u32 = 16;
+/// Threads that a multiprocessor is filled with: registers are short, as in `matvec/rows.comp`.
+const RESIDENT: u32 = 512;
+
+/// Products whose rows pick matrices.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Sizes {
+    pub dtype: Dtype,
+    pub packing: Packing,
+    pub picks: usize,
+    pub experts: usize,
+    pub outputs: usize,
+    pub inner: usize,
+    /// Whether gate and up are multiplied together.
+    pub gated: bool,
+}
+
+/// How `quantized/gather_rows.comp` runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct RowsPlan {
+    /// Threads of a workgroup.
+    pub workgroup: u32,
+    /// Rows of a tile.
+    pub columns: u32,
+    /// Subgroups that split the inner axis of a block.
+    pub splits: u32,
+    /// Workgroups.
+    pub groups: u32,
+    /// Picks that its lists have room for.
+    pub most_picks: u32,
+}
+
+impl RowsPlan {
+    /// Bytes of shared memory of a workgroup: sums of every subgroup, what finds out where elements lie, and
+    /// lists of picks (16 bits), of tiles and of experts.
+    pub(crate) fn shared(&self, sizes: &Sizes) -> u32 {
+        let sets = if sizes.gated { 2 } else { 1 };
+        let sums = self.workgroup / MATRIX_SUBGROUP * sets * self.columns * MATRIX_BLOCK * 4;
+        sums + NUMBERS + self.most_picks * 6 + sizes.experts as u32 * 8 + 128
+    }
+}
+
+/// Picks up to which one kernel multiplies all of an expert's, where it serves the matrices.
+pub(crate) fn most_picks(sizes: &Sizes, caps: &Capabilities, config: &Config) -> usize {
+    let most = (sizes.experts * MOST_EACH).min(MOST_PICKS);
+    plan(&Sizes { picks: most, ..*sizes }, caps, config).map_or(0, |_| most)
+}
+
+/// Chooses how products run, if the kernel serves them.
+pub(crate) fn plan(sizes: &Sizes, caps: &Capabilities, config: &Config) -> Option<RowsPlan> {
+    const SQUARE: Fragment = Fragment { m: 16, n: 16, k: 16 };
+    let Sizes { picks, experts, outputs, inner, .. } = *sizes;
+    let Packing::Affine(affine) = sizes.packing else { return None };
+    let fragment = fragment(sizes.dtype, [0; 2], caps, config)?;
+    let fits = config.enable_coopmat_matvec
+        && affine.bits == MATRIX_BITS as usize
+        && matches!(affine.group_size, 32 | 64 | 128)
+        && fragment == SQUARE
+        && caps.subgroup_size == MATRIX_SUBGROUP
+        && caps.subgroup_ops.arithmetic
+        && (1..=MOST_EXPERTS).contains(&experts)
+        && picks * 8 >= experts * LEAST_EIGHTHS
+        && (LEAST_PICKS..=MOST_PICKS.min(experts * MOST_EACH)).contains(&picks)
+        && inner > 0
+        && inner.is_multiple_of(CHUNK as usize)
+        && outputs > 0
+        && outputs.is_multiple_of(MATRIX_BLOCK as usize)
+        && [inner, outputs].iter().all(|&size| size < 1 << 24);
+    if !fits {
+        return None;
+    }
+    let columns = if picks > experts * FEW_EACH { WIDE } else { NARROW };
+    // Sums of two matrices and many columns leave shared memory for half as many subgroups.
+    let workgroup = if columns == WIDE && sizes.gated { 128 } else { 256 };
+    let (subgroups, most_groups) =
+        (workgroup / MATRIX_SUBGROUP, caps.compute_units * (RESIDENT / workgroup));
+    let chunks = inner as u32 / CHUNK;
+    let blocks = used(picks, experts) * (outputs as u64 / u64::from(MATRIX_BLOCK));
+    let places = u64::from(most_groups * subgroups).max(1);
+    // The end of a block takes about as long as a chunk.
+    let cost = |s: &u32| (blocks * u64::from(*s)).div_ceil(places) * u64::from(chunks / s + 1);
+    let possible = |s: &u32| *s <= subgroups && chunks.is_multiple_of(*s);
+    let splits = [1, 2, 4, 8].into_iter().filter(possible).min_by_key(cost)?;
+    let groups = blocks.div_ceil(u64::from(subgroups / splits)).min(u64::from(most_groups)) as u32;
+    let most_picks = picks.next_power_of_two().max(64) as u32;
+    let plan = RowsPlan { workgroup, columns, splits, groups: groups.max(1), most_picks };
+    (plan.shared(sizes) <= caps.shared_memory && workgroup <= caps.max_workgroup).then_some(plan)
+}
+
+/// Experts that somebody picks, if all are as likely.
+fn used(picks: usize, experts: usize) -> u64 {
+    let none = (1.0 - 1.0 / experts as f64).powi(picks as i32);
+    (experts as f64 * (1.0 - none)).ceil() as u64
+}
+
+/// Which row of x a pick is of.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum OfX {
+    /// Each row is for so many picks.
+    Each(usize),
+    /// A list says it, uint32, dense; there are so many rows.
+    Listed(Operand, usize),
+}
+
+/// Products of rows that pick matrices.
+pub(crate) struct Rows {
+    pub sizes: Sizes,
+    /// Rows of `inner` elements.
+    pub x: Operand,
+    pub of_x: OfX,
+    /// The picks, uint32, dense.
+    pub picks: Operand,
+    /// Words, scales and biases: of gate and up, or of one matrix twice.
+    pub matrices: [[Operand; 3]; 2],
+    /// A row of `outputs` elements for each pick.
+    pub result: Operand,
+    /// What happens to the products, of `quantized/gather_rows.comp`.
+    pub after: u32,
+}
+
+impl Rows {
+    /// Whether operands lie as the kernel loads them.
+    pub(crate) fn is_aligned(&self) -> bool {
+        self.matrices.iter().flatten().chain([&self.x]).all(|at| at.is_aligned(16))
+    }
+}
+
+/// Encodes the products.
+///
+/// # Errors
+/// When memory or the device fails.
+pub(crate) fn encode(ctx: &mut Ctx<'_>, r: &Rows, plan: &RowsPlan) -> Result<()> {
+    let sizes = &r.sizes;
+    let constants = Constants {
+        workgroup: plan.workgroup,
+        group: sizes.packing.group_size() as u32,
+        columns: plan.columns,
+        splits: plan.splits,
+        after: r.after,
+        inner: sizes.inner as u32,
+        fragments: u32::from(ctx.config().enable_known_fragments),
+        experts: sizes.experts as u32,
+        most_picks: plan.most_picks,
+    };
+    let part = |i: usize| r.matrices.map(|matrix| matrix[i].address);
+    let (rows, per_row, row_count) = match r.of_x {
+        OfX::Each(picks) => (None, picks, 0),
+        OfX::Listed(list, rows) => (Some(list), 0, rows),
+    };
+    let push = Push {
+        x: r.x.address,
+        result: r.result.address,
+        picks: r.picks.address,
+        rows: rows.map_or(0, |list| list.address),
+        words: part(0),
+        scales: part(1),
+        biases: part(2),
+        count: sizes.picks as u32,
+        per_row: per_row as u32,
+        row_count: row_count as u32,
+        outputs: sizes.outputs as u32,
+    };
+    let of_dtype = match sizes.dtype {
+        Dtype::Float16 => kernel::QMM_GATHER_ROWS_FLOAT16,
+        _ => kernel::QMM_GATHER_ROWS_BFLOAT16,
+    };
+    let pipeline = ctx.pipeline_with_subgroup(of_dtype, &constants, MATRIX_SUBGROUP);
+    let mut reads: SmallVec<[Region; 8]> =
+        r.matrices.iter().flatten().map(|at| at.region).collect();
+    reads.extend([r.x.region, r.picks.region]);
+    reads.extend(rows.map(|list| list.region));
+    ctx.dispatch(&Dispatch {
+        pipeline: &pipeline,
+        push: &push,
+        groups: [plan.groups, 1, 1],
+        reads: &reads,
+        writes: &[r.result.region],
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use mlx_vulkan_core::primitives::{Affine, FpMode};
+
+    use super::*;
+    use crate::runtime::capabilities::{Fragments, SubgroupOps};
+
+    fn gpu() -> Capabilities {
+        let square = Some(Fragment { m: 16, n: 16, k: 16 });
+        let fragments = Fragments { float16: square, bfloat16: square };
+        let known =
+            Capabilities { shared_memory: 48 << 10, max_workgroup: 1024, ..Default::default() };
+        let subgroup_ops = SubgroupOps { arithmetic: true, ..Default::default() };
+        Capabilities { fragments, subgroup_ops, compute_units: 132, subgroup_size: 32, ..known }
+    }
+
+    /// Gate and up of Qwen3-30B-A3B.
+    fn sizes(picks: usize) -> Sizes {
+        let packing = Affine { group_size: 64, bits: 4 }.into();
+        let (experts, outputs, inner) = (128, 768, 2048);
+        Sizes { dtype: Dtype::Bfloat16, packing, picks, experts, outputs, inner, gated: true }
+    }
+
+    fn of(sizes: &Sizes) -> Option<RowsPlan> {
+        plan(sizes, &gpu(), &Config::default())
+    }
+
+    #[test]
+    fn tiles_are_as_wide_as_many_rows_pick_a_matrix() {
+        let columns = |picks| of(&sizes(picks)).map(|plan| plan.columns);
+        let got = [32, 48, 512, 513, 1024, 1025].map(columns);
+        assert_eq!(got, [None, Some(8), Some(8), Some(16), Some(16), None]);
+        assert_eq!(most_picks(&sizes(0), &gpu(), &Config::default()), 1024);
+    }
+
+    #[test]
+    fn other_formats_sizes_and_devices_are_left_to_others() {
+        let good = sizes(128);
+        let small = Sizes { packing: FpMode::Mxfp4.into(), ..good };
+        let wide = Sizes { packing: Affine { group_size: 64, bits: 8 }.into(), ..good };
+        let odd = Sizes { inner: 2048 + 64, ..good };
+        let single = Sizes { dtype: Dtype::Float32, ..good };
+        assert_eq!([small, wide, odd, single].map(|sizes| of(&sizes)), [None; 4]);
+        let plain = Capabilities { fragments: Fragments::default(), ..gpu() };
+        assert_eq!(plan(&good, &plain, &Config::default()), None);
+        assert_eq!(most_picks(&good, &plain, &Config::default()), 0);
+    }
+}
