@@ -21,7 +21,7 @@ void main() {
         vec4 sum = vec4(0.0);
         for (uint pick = token * per_token; pick < (token + 1u) * per_token; ++pick) {
             float share = fetch(DTYPE, at(DTYPE, shares, int64_t(pick)));
-            sum += share * F4C(said).v[pick * quads + i % quads];
+            sum += share * F4(said).v[pick * quads + i % quads];
         }
         if (other != 0ul) sum += fetch4(DTYPE, true, at(DTYPE, other, int64_t(i) * 4l));
         store_float4(DTYPE, result, uint64_t(i), sum);

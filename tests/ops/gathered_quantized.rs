@@ -108,6 +108,39 @@ fn picked_products_of_every_kind() {
     });
 }
 
+/// As of batches with experts: many rows, in any order, of a list that names some twice, pick a few matrices
+/// or many, of sides that kernels take in whole blocks.
+#[test]
+fn many_rows_pick_matrices_in_any_order() {
+    on_each_device(|device| {
+        for (dtype, group, matrices, count) in [
+            (Dtype::Bfloat16, 64, 300, 600),
+            (Dtype::Float16, 32, 140, 1000),
+            (Dtype::Bfloat16, 128, 6, 40),
+        ] {
+            let (sides, rows) = ([32, 256], count / 2 + 3);
+            let w = filled(&[matrices, sides[0], sides[1]], dtype, noise(3, -1.0, 0.9));
+            let q = Quantized::new(&w, group, 4);
+            let x = filled(&[rows, 1, sides[1]], dtype, noise(8, -1.0, 1.0));
+            // A third of all pick the last matrix.
+            let pick =
+                |i: usize| if i.is_multiple_of(3) { matrices - 1 } else { i * 37 % matrices };
+            let pairs: Vec<_> = (0..count).map(|i| (i * 7 % rows, pick(i))).collect();
+            let list = |side: fn(&(usize, usize)) -> usize| {
+                let numbers: Vec<_> = pairs.iter().map(|pair| side(pair) as f64).collect();
+                array(&numbers, &[count], Dtype::Uint32)
+            };
+            let (lhs, rhs) = (list(|pair| pair.0), list(|pair| pair.1));
+            let picks = Picks { lhs: Some(&lhs), rhs: Some(&rhs), sorted: false };
+            let [w, s, b] = [&q.words, &q.scales, &q.biases];
+            let got = ops::gather_qmm(&x, w, s, b, picks, true, group, 4).unwrap();
+            let exact = want(&Host::of(&x), &q, sides, &pairs, true, dtype);
+            let what = format!("{count} picks of {matrices}, groups of {group}, on {device}");
+            assert_approx(&what, &got, &exact);
+        }
+    });
+}
+
 /// As in prompts with experts: rows that pick a matrix each, by indices that ascend, or are said to.
 #[test]
 fn rows_pick_matrices_in_groups() {

@@ -19,7 +19,7 @@ use mlx_vulkan_core::{
 
 use crate::{
     graph::{fusion, interpreter},
-    kernels::{self, encode_operation},
+    kernels::{self, encode_operation, quantized::gather_rows},
     runtime::{
         capabilities::{Capabilities, DeviceKind},
         config::Config,
@@ -153,6 +153,9 @@ fn describe(c: &Capabilities) -> DeviceInfo {
         DeviceKind::Software => "software",
         DeviceKind::Other => "other",
     };
+    // Picks of matrices of 4 bits, and of one of them on average, that need not be sorted (lm asks).
+    let together = gather_rows::runs_on(Dtype::Bfloat16, c, Config::get());
+    let unsorted = |most: usize| if together { most as u64 } else { 0 };
     DeviceInfo::from([
         ("device_name", text(&c.name)),
         ("architecture", text(&format!("{:04x}:{:04x}", c.vendor_id, c.device_id))),
@@ -165,7 +168,8 @@ fn describe(c: &Capabilities) -> DeviceInfo {
         ("kind", text(kind)),
         ("software", InfoValue::Number(u64::from(c.is_software()))),
         ("unified_memory", InfoValue::Number(u64::from(c.unified))),
-        ("matrix_units", InfoValue::Number(u64::from(c.fragments.bfloat16.is_some()))),
+        ("unsorted_picks", InfoValue::Number(unsorted(gather_rows::MOST_PICKS))),
+        ("unsorted_picks_each", InfoValue::Number(unsorted(gather_rows::MOST_EACH))),
         ("subgroup_size", InfoValue::Number(u64::from(c.subgroup_size))),
     ])
 }

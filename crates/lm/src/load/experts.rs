@@ -23,7 +23,7 @@ pub(super) fn mixture(
     let gpt_oss = config.family == Family::GptOss;
     let router = if gpt_oss { "router" } else { "gate" };
     let router = w.linear(&format!("{module}.{router}"), count, hidden)?;
-    let [gate, up, down] = if gpt_oss {
+    let stacks = if gpt_oss {
         let module = format!("{module}.experts");
         match w.has_tensor(&format!("{module}.gate_up_proj_blocks")) {
             true => interleaved(w, &module, count, hidden, width)?,
@@ -36,9 +36,7 @@ pub(super) fn mixture(
         }
     };
     let activation = if gpt_oss { CLAMPED } else { Activation::Silu };
-    let (per_token, scores) = (experts.per_token, experts.scores);
-    let unsorted = gate.most_unsorted();
-    Ok(Mixture { router, gate, up, down, per_token, scores, activation, unsorted })
+    Ok(Mixture::new(router, stacks, experts.per_token, experts.scores, activation))
 }
 
 /// Gate, up and down as mlx_lm saves them: (experts, out, in).

@@ -170,17 +170,9 @@ impl Source {
             let weight = self.weight(&[count, out, inner], format)?;
             Ok(Experts::new(weight, self.bias(self.biased, &[count, out])?))
         };
-        let gate = stack(width, hidden)?;
-        Ok(Mixture {
-            router,
-            unsorted: gate.most_unsorted(),
-            gate,
-            up: stack(width, hidden)?,
-            down: stack(hidden, width)?,
-            per_token: experts.per_token,
-            scores: experts.scores,
-            activation: if gpt_oss { CLAMPED } else { Activation::Silu },
-        })
+        let stacks = [stack(width, hidden)?, stack(width, hidden)?, stack(hidden, width)?];
+        let activation = if gpt_oss { CLAMPED } else { Activation::Silu };
+        Ok(Mixture::new(router, stacks, experts.per_token, experts.scores, activation))
     }
 
     fn attention(&mut self, config: &ModelConfig) -> Result<Attention> {

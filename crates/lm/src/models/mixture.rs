@@ -15,10 +15,6 @@ use crate::config::Scores;
 /// expert's weights are read once for all of its tokens: as many as there are experts, few of which have
 /// several then. What sorts is a score of small operations. `SwitchGLU` of mlx_lm sorts from 64 on.
 const ONE_BY_ONE: RangeInclusive<usize> = 64..=128;
-/// Picks of an expert, and of all, up to which matrix units multiply all of an expert's together in whatever
-/// order they are, where its matrices have 4 bits.
-const TOGETHER: [usize; 2] = [8, 1024];
-
 /// The experts' blocks, and the router that picks `per_token` of them and weighs what they say.
 #[derive(Clone, Tree)]
 pub(crate) struct Mixture {
@@ -34,7 +30,7 @@ pub(crate) struct Mixture {
     pub(crate) activation: Activation,
     /// Picks up to which nothing is sorted.
     #[tree(skip)]
-    pub(crate) unsorted: usize,
+    most_unsorted: usize,
 }
 
 /// One product of all experts: weights (experts, out, in) and biases (experts, out).
@@ -50,13 +46,11 @@ impl Experts {
         Self { weight, bias }
     }
 
-    /// Picks up to which the default device multiplies sooner if they are not sorted.
-    pub(crate) fn most_unsorted(&self) -> usize {
-        let experts = self.weight.stacked();
-        let together = self.bias.is_none() && self.weight.has_four_bits() && has_matrix_units();
-        let [each, all] = TOGETHER;
-        let most = if together { (experts * each).min(all) } else { 0 };
-        most.max(experts.clamp(*ONE_BY_ONE.start(), *ONE_BY_ONE.end()))
+    /// Whether kernels that need no order take the matrices, where a device has such.
+    fn fits_any_order(&self) -> bool {
+        let fits = |[out, inner]: [usize; 2]| out.is_multiple_of(16) && inner.is_multiple_of(128);
+        let halves = self.weight.dtype().size() == 2;
+        self.bias.is_none() && halves && self.weight.four_bit_sides().is_some_and(fits)
     }
 
     /// The weights of all experts.
@@ -76,10 +70,25 @@ impl Experts {
 }
 
 impl Mixture {
+    /// The experts' blocks `[gate, up, down]`, of which the router picks `per_token`.
+    pub(crate) fn new(
+        router: Linear,
+        [gate, up, down]: [Experts; 3],
+        per_token: usize,
+        scores: Scores,
+        activation: Activation,
+    ) -> Self {
+        let experts = gate.weight.stacked();
+        let any_order = [&gate, &up, &down].into_iter().all(Experts::fits_any_order);
+        let most = if any_order { unsorted_picks(experts) } else { 0 };
+        let most_unsorted = most.max(experts.clamp(*ONE_BY_ONE.start(), *ONE_BY_ONE.end()));
+        Mixture { router, gate, up, down, per_token, scores, activation, most_unsorted }
+    }
+
     /// (batch, tokens, hidden) to the same shape.
     pub(crate) fn forward(&self, x: &Array) -> Result<Array> {
         let (picked, scores) = self.route(x)?;
-        self.weighted(x, &picked, &scores, picked.size() > self.unsorted)
+        self.weighted(x, &picked, &scores, picked.size() > self.most_unsorted)
     }
 
     /// What the picked experts say of `x`, weighed and summed.
@@ -142,11 +151,16 @@ impl Mixture {
     }
 }
 
-/// Whether products of the default device go to matrix units.
-fn has_matrix_units() -> bool {
+/// Picks up to which the default device multiplies all of an expert's together, in whatever order they are.
+fn unsorted_picks(experts: usize) -> usize {
     let device = default_device();
     let info = backend_for(device).and_then(|backend| backend.device_info(device.index));
-    info.is_ok_and(|info| info.get("matrix_units") == Some(&InfoValue::Number(1)))
+    let number = |key| match info.as_ref().ok()?.get(key) {
+        Some(InfoValue::Number(number)) => Some(*number as usize),
+        _ => None,
+    };
+    let most = number("unsorted_picks").zip(number("unsorted_picks_each"));
+    most.map_or(0, |(all, each)| all.min(experts.saturating_mul(each)))
 }
 
 /// Where each index stands in an order of all of them.
@@ -171,17 +185,10 @@ mod tests {
     }
 
     fn mixture(scores: Scores, biased: bool) -> Mixture {
-        let gate = experts(2, &[5, 24, 16], biased);
-        Mixture {
-            router: Linear::new(Weight::dense(noise(1, &[5, 16])).unwrap(), None),
-            unsorted: gate.most_unsorted(),
-            gate,
-            up: experts(3, &[5, 24, 16], biased),
-            down: experts(4, &[5, 16, 24], biased),
-            per_token: 2,
-            scores,
-            activation: Activation::Silu,
-        }
+        let experts = [(2, [5, 24, 16]), (3, [5, 24, 16]), (4, [5, 16, 24])]
+            .map(|(seed, shape)| experts(seed, &shape, biased));
+        let router = Linear::new(Weight::dense(noise(1, &[5, 16])).unwrap(), None);
+        Mixture::new(router, experts, 2, scores, Activation::Silu)
     }
 
     fn numbers(a: &Array) -> Vec<f32> {

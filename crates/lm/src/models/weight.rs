@@ -62,9 +62,14 @@ impl Weight {
         Ok(Self::Dense { rows, transposed })
     }
 
-    /// Whether they are packed with 4 bits, a scale and a bias.
-    pub(super) fn has_four_bits(&self) -> bool {
-        matches!(self, Self::Affine { format, .. } if format.bits == 4)
+    /// The last two axes (out, in) of matrices that are packed with 4 bits, a scale and a bias.
+    pub(super) fn four_bit_sides(&self) -> Option<[usize; 2]> {
+        match self {
+            Self::Affine { words, format, .. } if format.bits == 4 => {
+                Some([words.dim(-2), words.dim(-1) * 8])
+            }
+            _ => None,
+        }
     }
 
     /// `x @ wᵀ` with one matrix: (…, in) to (…, out).

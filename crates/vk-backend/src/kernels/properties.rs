@@ -301,7 +301,7 @@ proptest! {
             prop_assert!((inner as u32 / 128).is_multiple_of(plan.splits));
             prop_assert!(picks as u32 <= plan.most_picks && plan.most_picks <= 1024);
             prop_assert!(plan.shared(&sizes) <= caps.shared_memory);
-            prop_assert!(picks <= gather_rows::most_picks(&sizes, &caps, &Config::default()));
+            prop_assert!(gather_rows::runs_on(dtype, &caps, &Config::default()));
         }
     }
 

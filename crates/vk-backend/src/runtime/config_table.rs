@@ -89,7 +89,7 @@ options! {
     enable_fused_lookups: bool = true, "MLX_VK_ENABLE_FUSED_LOOKUPS",
         "rows of a quantized matrix picked and dequantized in one kernel";
     enable_fused_mixtures: bool = true, "MLX_VK_ENABLE_FUSED_MIXTURES",
-        "what routes tokens to experts in one kernel, and the products of the picked experts in two";
+        "what routes tokens to experts in one kernel, and what the picked experts say in two or three";
 
     enable_programs: bool = true, "MLX_VK_ENABLE_PROGRAMS",
         "chains of elementwise operations as one kernel, linked while the program runs";

@@ -9,10 +9,10 @@ use crate::{
 
 /// Rows up to which the kernel serves: columns of a fragment. More are tiles.
 pub(crate) const MOST_ROWS: u32 = 16;
-/// Threads of a workgroup, and workgroups of a multiprocessor. Measured on an H100, 8B of 4 bits, µs a
-/// product of 4 and of 16 rows on average: 22.6 and 26.3; twice as many results a subgroup 29.0 and 38.1, two
-/// chunks prefetched instead of one 23.9 and 33.9, four 32.3 and 42.8, one workgroup of 512 23.4 and 36.5
-/// (the latter three with two chunks): registers are short.
+/// Threads of a workgroup, and workgroups of a multiprocessor. Measured on an H100 before the kernel asked
+/// for the next chunk first, 8B of 4 bits, µs a product of 4 and of 16 rows on average: 22.6 and 26.3; twice
+/// as many results a subgroup 29.0 and 38.1, two chunks prefetched instead of one 23.9 and 33.9, four 32.3
+/// and 42.8, one workgroup of 512 23.4 and 36.5 (the latter three with two chunks): registers are short.
 const WORKGROUP: u32 = 256;
 const RESIDENT: u32 = 2;
 
@@ -52,6 +52,8 @@ pub(crate) fn plan(
         && (2..=MOST_ROWS).contains(&p.rows)
         && inner > 0
         && inner.is_multiple_of(CHUNK)
+        // The kernel counts bytes of its rows with 32 bits.
+        && inner < 1 << 24
         && p.outputs.iter().all(|o| o.is_multiple_of(MATRIX_BLOCK))
         && caps.max_workgroup >= WORKGROUP;
     if !fits {

@@ -1,5 +1,5 @@
-//! Mixtures of experts for a few tokens: the experts that each picks, and products with their matrices; and
-//! all of that for one token.
+//! Mixtures of experts, but for those of long prompts: the experts that each token picks, and products with
+//! their matrices; and all of that for one token.
 
 mod rows;
 pub(crate) mod token;

@@ -8,7 +8,7 @@ use crate::kernels::{
     Ctx, Operand,
     layouts::{
         mixture_sum,
-        quantized_gather_rows::{GATE, SUMMED},
+        quantized_gather_rows::{GATE, ROUNDED, SUMMED},
     },
     quantized::gather_rows::{self, OfX, Rows, Sizes},
 };
@@ -18,34 +18,36 @@ use crate::kernels::{
 /// # Errors
 /// When memory or the device fails.
 pub(super) fn experts(ctx: &mut Ctx<'_>, e: &Experts) -> Result<bool> {
-    let after = match e.after {
-        After::Gate => GATE,
-        After::Sum { .. } => SUMMED,
-        After::Store { .. } => return Ok(false),
+    let (after, per_row) = match e.after {
+        After::Gate => (GATE, e.per_token),
+        After::Store { .. } => (ROUNDED, e.per_token),
+        After::Sum { .. } => (SUMMED, 1),
     };
     let picks = e.tokens * e.per_token;
     let gated = after == GATE;
     let Experts { dtype, packing, experts, outputs, inner, .. } = *e;
     let sizes = Sizes { dtype, packing, picks, experts, outputs, inner, gated };
-    if e.biases.iter().any(Option::is_some) {
-        return Ok(false);
-    }
-    let Some(plan) = gather_rows::plan(&sizes, ctx.capabilities(), ctx.config()) else {
+    let plan = gather_rows::plan(&sizes, ctx.capabilities(), ctx.config());
+    // Operands of groups are aligned.
+    let Some(plan) = plan.filter(|_| e.biases.iter().all(Option::is_none)) else {
         return Ok(false);
     };
-    let of_x = OfX::Each(if gated { e.per_token } else { 1 });
     let Experts { x, picks: list, matrices, result, .. } = *e;
+    let of_x = OfX::Each(per_row);
     let mut rows = Rows { sizes, x, of_x, picks: list, matrices, result, after };
-    if !rows.is_aligned() {
-        return Ok(false);
+    match e.after {
+        After::Gate => gather_rows::encode(ctx, &rows, &plan)?,
+        After::Store { second } => {
+            gather_rows::encode(ctx, &rows, &plan)?;
+            (rows.matrices, rows.result) = ([matrices[1]; 2], second);
+            gather_rows::encode(ctx, &rows, &plan)?;
+        }
+        After::Sum { shares, addend } => {
+            rows.result = scratch(ctx, picks * outputs * 4)?;
+            gather_rows::encode(ctx, &rows, &plan)?;
+            sum(ctx, e, rows.result, shares, addend)?;
+        }
     }
-    let After::Sum { shares, addend } = e.after else {
-        gather_rows::encode(ctx, &rows, &plan)?;
-        return Ok(true);
-    };
-    rows.result = scratch(ctx, picks * outputs * 4)?;
-    gather_rows::encode(ctx, &rows, &plan)?;
-    sum(ctx, e, rows.result, shares, addend)?;
     Ok(true)
 }
 

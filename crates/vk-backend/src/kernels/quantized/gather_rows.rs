@@ -19,23 +19,25 @@ use crate::{
 };
 
 /// What the kernel's 16-bit numbers of picks hold, and its lists in shared memory.
-const MOST_PICKS: usize = 1024;
+pub(crate) const MOST_PICKS: usize = 1024;
 /// Eighths of the experts that are as many picks as reading an expert's weights once pays for, instead of for
-/// each pick, and picks that it takes at least. Measured on an H200 with 128 experts, tokens/s of 30B-A3B: 32
-/// picks 830 one by one and 797, 64 1,185 and 1,222, 128 1,461 and 1,793.
+/// each pick. Measured on an H200 with 128 experts, tokens/s of 30B-A3B: 32 picks 830 one by one and 797, 64
+/// 1,185 and 1,222, 128 1,461 and 1,793.
 const LEAST_EIGHTHS: usize = 3;
+/// Picks that it takes besides, with however few experts; not measured.
 const LEAST_PICKS: usize = 16;
 /// Experts whose picks a workgroup counts in shared memory.
 const MOST_EXPERTS: usize = 1024;
-/// Picks of an expert on average from which tiles of [`WIDE`] columns are taken, and those from which
-/// products of many rows serve.
+/// Picks of an expert on average up to which tiles are [`NARROW`]: few experts have more than a tile then.
 const FEW_EACH: usize = 4;
-const MOST_EACH: usize = 8;
+/// Picks of an expert on average up to which the kernel serves. With 8 (H200, 128 sequences of 30B-A3B) it
+/// gives 5,381 tokens/s, and products of many rows 4,646; more were not measured.
+pub(crate) const MOST_EACH: usize = 8;
 /// Columns of a tile: rows that pick the same expert.
 const NARROW: u32 = 8;
 const WIDE: u32 = 16;
 /// Threads that a multiprocessor is filled with: registers are short, as in `matvec/rows.comp`.
-const RESIDENT: u32 = 512;
+const RESIDENT_THREADS: u32 = 512;
 
 /// Products whose rows pick matrices.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,7 +54,7 @@ pub(crate) struct Sizes {
 
 /// How `quantized/gather_rows.comp` runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct RowsPlan {
+pub(crate) struct GatherPlan {
     /// Threads of a workgroup.
     pub workgroup: u32,
     /// Rows of a tile.
@@ -65,7 +67,7 @@ pub(crate) struct RowsPlan {
     pub most_picks: u32,
 }
 
-impl RowsPlan {
+impl GatherPlan {
     /// Bytes of shared memory of a workgroup: sums of every subgroup, what finds out where elements lie, and
     /// lists of picks (16 bits), of tiles and of experts.
     pub(crate) fn shared(&self, sizes: &Sizes) -> u32 {
@@ -75,24 +77,22 @@ impl RowsPlan {
     }
 }
 
-/// Picks up to which one kernel multiplies all of an expert's, where it serves the matrices.
-pub(crate) fn most_picks(sizes: &Sizes, caps: &Capabilities, config: &Config) -> usize {
-    let most = (sizes.experts * MOST_EACH).min(MOST_PICKS);
-    plan(&Sizes { picks: most, ..*sizes }, caps, config).map_or(0, |_| most)
+/// Whether a device runs the kernel for a dtype.
+pub(crate) fn runs_on(dtype: Dtype, caps: &Capabilities, config: &Config) -> bool {
+    const SQUARE: Fragment = Fragment { m: 16, n: 16, k: 16 };
+    config.enable_coopmat_matvec
+        && fragment(dtype, [0; 2], caps, config) == Some(SQUARE)
+        && caps.subgroup_size == MATRIX_SUBGROUP
+        && caps.subgroup_ops.arithmetic
 }
 
 /// Chooses how products run, if the kernel serves them.
-pub(crate) fn plan(sizes: &Sizes, caps: &Capabilities, config: &Config) -> Option<RowsPlan> {
-    const SQUARE: Fragment = Fragment { m: 16, n: 16, k: 16 };
+pub(crate) fn plan(sizes: &Sizes, caps: &Capabilities, config: &Config) -> Option<GatherPlan> {
     let Sizes { picks, experts, outputs, inner, .. } = *sizes;
     let Packing::Affine(affine) = sizes.packing else { return None };
-    let fragment = fragment(sizes.dtype, [0; 2], caps, config)?;
-    let fits = config.enable_coopmat_matvec
+    let fits = runs_on(sizes.dtype, caps, config)
         && affine.bits == MATRIX_BITS as usize
         && matches!(affine.group_size, 32 | 64 | 128)
-        && fragment == SQUARE
-        && caps.subgroup_size == MATRIX_SUBGROUP
-        && caps.subgroup_ops.arithmetic
         && (1..=MOST_EXPERTS).contains(&experts)
         && picks * 8 >= experts * LEAST_EIGHTHS
         && (LEAST_PICKS..=MOST_PICKS.min(experts * MOST_EACH)).contains(&picks)
@@ -108,7 +108,7 @@ pub(crate) fn plan(sizes: &Sizes, caps: &Capabilities, config: &Config) -> Optio
     // Sums of two matrices and many columns leave shared memory for half as many subgroups.
     let workgroup = if columns == WIDE && sizes.gated { 128 } else { 256 };
     let (subgroups, most_groups) =
-        (workgroup / MATRIX_SUBGROUP, caps.compute_units * (RESIDENT / workgroup));
+        (workgroup / MATRIX_SUBGROUP, caps.compute_units * (RESIDENT_THREADS / workgroup));
     let chunks = inner as u32 / CHUNK;
     let blocks = used(picks, experts) * (outputs as u64 / u64::from(MATRIX_BLOCK));
     let places = u64::from(most_groups * subgroups).max(1);
@@ -117,8 +117,9 @@ pub(crate) fn plan(sizes: &Sizes, caps: &Capabilities, config: &Config) -> Optio
     let possible = |s: &u32| *s <= subgroups && chunks.is_multiple_of(*s);
     let splits = [1, 2, 4, 8].into_iter().filter(possible).min_by_key(cost)?;
     let groups = blocks.div_ceil(u64::from(subgroups / splits)).min(u64::from(most_groups)) as u32;
-    let most_picks = picks.next_power_of_two().max(64) as u32;
-    let plan = RowsPlan { workgroup, columns, splits, groups: groups.max(1), most_picks };
+    // Two sizes, so that growing batches make few pipelines.
+    let most_picks = if picks <= 128 { 128 } else { MOST_PICKS as u32 };
+    let plan = GatherPlan { workgroup, columns, splits, groups: groups.max(1), most_picks };
     (plan.shared(sizes) <= caps.shared_memory && workgroup <= caps.max_workgroup).then_some(plan)
 }
 
@@ -164,7 +165,7 @@ impl Rows {
 ///
 /// # Errors
 /// When memory or the device fails.
-pub(crate) fn encode(ctx: &mut Ctx<'_>, r: &Rows, plan: &RowsPlan) -> Result<()> {
+pub(crate) fn encode(ctx: &mut Ctx<'_>, r: &Rows, plan: &GatherPlan) -> Result<()> {
     let sizes = &r.sizes;
     let constants = Constants {
         workgroup: plan.workgroup,
@@ -236,7 +237,7 @@ mod tests {
         Sizes { dtype: Dtype::Bfloat16, packing, picks, experts, outputs, inner, gated: true }
     }
 
-    fn of(sizes: &Sizes) -> Option<RowsPlan> {
+    fn of(sizes: &Sizes) -> Option<GatherPlan> {
         plan(sizes, &gpu(), &Config::default())
     }
 
@@ -245,7 +246,6 @@ mod tests {
         let columns = |picks| of(&sizes(picks)).map(|plan| plan.columns);
         let got = [32, 48, 512, 513, 1024, 1025].map(columns);
         assert_eq!(got, [None, Some(8), Some(8), Some(16), Some(16), None]);
-        assert_eq!(most_picks(&sizes(0), &gpu(), &Config::default()), 1024);
     }
 
     #[test]
@@ -258,6 +258,6 @@ mod tests {
         assert_eq!([small, wide, odd, single].map(|sizes| of(&sizes)), [None; 4]);
         let plain = Capabilities { fragments: Fragments::default(), ..gpu() };
         assert_eq!(plan(&good, &plain, &Config::default()), None);
-        assert_eq!(most_picks(&good, &plain, &Config::default()), 0);
+        assert!(!runs_on(Dtype::Bfloat16, &plain, &Config::default()));
     }
 }

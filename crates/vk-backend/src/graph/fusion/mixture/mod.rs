@@ -1,7 +1,7 @@
-//! Mixtures of experts, for a few tokens: what picks experts of a token, and the products of those that it
-//! picks, up to the gate and with the weighted sum behind them (`shaders/mixture`). Of one token all of that
-//! is a group, with the norm and the router before it (`token.rs`), and of a few these two and what picks
-//! (`choice.rs`).
+//! Mixtures of experts, but for those of long prompts: what picks experts of a token, and the products of
+//! those that it picks, up to the gate and with the weighted sum behind them (`shaders/mixture`). Of one
+//! token all of that is a group, with the norm and the router before it (`token.rs`), and of a few these two
+//! and what picks (`choice.rs`).
 
 mod builder;
 mod choice;
@@ -43,8 +43,8 @@ use crate::{
 /// The nodes of a group.
 type Members = SmallVec<[usize; 16]>;
 
-/// Picks of all tokens up to which each may be multiplied on its own; lm and mlx-lm sort more, but for
-/// devices that multiply all of an expert's together.
+/// Picks of all tokens up to which each may be multiplied on its own, where no kernel multiplies all of an
+/// expert's together.
 const MOST_PICKS: usize = 128;
 
 /// What picks experts, by places on the tape.
@@ -228,7 +228,7 @@ struct Said {
 /// What picked experts say at `end`, and collects its members but what numbers rows.
 fn said(tape: &Tape, end: usize, device: &DeviceState, members: &mut Members) -> Option<Said> {
     members.push(end);
-    if let Some(packing) = gathered(tape, end, device) {
+    if let Some(packing) = gathered(tape, end, false, device) {
         return Some(Said { product: end, bias: None, packing });
     }
     let node = tape.node(end);
@@ -238,7 +238,7 @@ fn said(tape: &Tape, end: usize, device: &DeviceState, members: &mut Members) ->
     let product = |input| inner(tape, (end, input), 1, node.stream);
     let (product, packing, other) = [(0, 1), (1, 0)].into_iter().find_map(|(input, other)| {
         let product = product(input)?;
-        Some((product, gathered(tape, product, device)?, other))
+        Some((product, gathered(tape, product, true, device)?, other))
     })?;
     members.push(product);
     let bias = bias(tape, (end, other), product, members)?;
@@ -341,7 +341,7 @@ fn column_of(tape: &Tape, at: Cursor, members: &mut Members) -> Option<Cursor> {
 }
 
 /// The packing of a product at `place` of single rows with matrices that they pick, if the kernel serves it.
-fn gathered(tape: &Tape, place: usize, device: &DeviceState) -> Option<Packing> {
+fn gathered(tape: &Tape, place: usize, biased: bool, device: &DeviceState) -> Option<Packing> {
     let node = tape.node(place);
     let Primitive::Quantized(QuantizedOp::GatherQmm { packing, transpose: true, .. }) =
         node.primitive
@@ -359,12 +359,15 @@ fn gathered(tape: &Tape, place: usize, device: &DeviceState) -> Option<Packing> 
         experts: matrices.dim(0),
         outputs: tape.array(place).dim(-1),
         inner: x.dim(-1),
+        // What serves two matrices at once serves one.
         gated: true,
     };
-    let most = gather_rows::most_picks(&sizes, device.capabilities(), device.config);
+    let together =
+        || !biased && gather_rows::plan(&sizes, device.capabilities(), device.config).is_some();
+    let few = (1..=MOST_PICKS).contains(&picks.size());
     let serves = device.config.enable_fused_mixtures
         && Team::of(device.capabilities(), true).subgroups
-        && (1..=MOST_PICKS.max(most)).contains(&picks.size())
+        && (few || together())
         && x.dim(-2) == 1
         && x.size() > 0
         && tape.array(place).size() > 0

@@ -16,7 +16,7 @@ use crate::{
             planner::{self, Gemm},
         },
         operands::Picks,
-        quantized::gather_rows::{self, OfX, Rows, RowsPlan, Sizes},
+        quantized::gather_rows::{self, GatherPlan, OfX, Rows, Sizes},
     },
     runtime::stats,
 };
@@ -88,7 +88,7 @@ fn dequantizes_stack(ctx: &Ctx<'_>, o: &Operands, picks: &Picks) -> bool {
 
 /// The product of single rows by a kernel that reads each matrix once for all rows that pick it, in whatever
 /// order these are, if it serves.
-pub(super) fn by_experts(ctx: &Ctx<'_>, o: &Operands) -> Option<(Rows, RowsPlan)> {
+pub(super) fn by_experts(ctx: &Ctx<'_>, o: &Operands) -> Option<(Rows, GatherPlan)> {
     let (p, picks) = (&o.product, o.picks.as_ref()?);
     if p.rows != 1 || !p.transpose {
         return None;

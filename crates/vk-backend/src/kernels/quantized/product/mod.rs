@@ -14,7 +14,7 @@ use crate::{
         matmul::planner::listed,
         matvec,
         quantized::{
-            gather_rows,
+            gather_rows::{self, Sizes},
             planner::{self, QuantizedPlan},
         },
     },
@@ -64,6 +64,10 @@ pub(in crate::kernels) fn gather(
     }
     let o = Operands::gathered(ctx, packing, transpose, inputs, output, result)?;
     if let Some((rows, plan)) = grouped::by_experts(ctx, &o) {
+        stats::hit(ctx.config(), "qmm", || {
+            let Sizes { picks, outputs, inner, .. } = rows.sizes;
+            format!("picked {plan:?} {picks}x{outputs}x{inner}")
+        });
         return gather_rows::encode(ctx, &rows, &plan);
     }
     match sorted.then(|| Grouped::plan(ctx, &o)).flatten() {
