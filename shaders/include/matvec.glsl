@@ -45,4 +45,4 @@ float biased(uint dtype, Target to, float y, uint bias) {
     return to.bias == 0ul ? y : with_bias(dtype, y, bias, to.at_once != 0u);
 }
 
-float silu(float g) { return g / (1.0 + exp(-g)); }
+#include "silu.glsl"

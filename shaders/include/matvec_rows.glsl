@@ -191,7 +191,7 @@ void begin(uint block) {
 }
 
 // Sums of a block that was begun; the `next` one is begun, if it comes before `end`. (With a bool instead of
-// the latter NVIDIA's code is a tenth slower with 16 rows.)
+// the latter an H200 gives 8 % fewer tokens with 16 rows.)
 void sum_up(uint next, uint end) {
     [[unroll]] for (uint i = 0u; i < SETS * 8u; ++i) total[i] = 0.0;
     begin_rows();

@@ -143,7 +143,7 @@ uint64_t row_at(uint column) {
     return x + uint64_t(row) * (OCTETS * 16u);
 }
 
-float silu(float g) { return g / (1.0 + exp(-g)); }
+#include "silu.glsl"
 
 // Joins the splits and stores the results of the workgroup's blocks from `base` on.
 void finish(uint base, uint all) {

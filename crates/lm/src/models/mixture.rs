@@ -15,6 +15,7 @@ use crate::config::Scores;
 /// expert's weights are read once for all of its tokens: as many as there are experts, few of which have
 /// several then. What sorts is a score of small operations. `SwitchGLU` of mlx_lm sorts from 64 on.
 const ONE_BY_ONE: RangeInclusive<usize> = 64..=128;
+
 /// The experts' blocks, and the router that picks `per_token` of them and weighs what they say.
 #[derive(Clone, Tree)]
 pub(crate) struct Mixture {
