@@ -117,6 +117,34 @@ fn layers_become_runs() {
     });
 }
 
+/// Who waits for many layers, or comes back for them, has the device begin while they are encoded. Who encodes
+/// the next ones meanwhile does not, as each submission costs: the device has the last ones to do.
+#[test]
+fn runs_that_somebody_waits_for_begin_early() {
+    mlx_tests::in_child("interpreter::runs_that_somebody_waits_for_begin_early", &[ON], || {
+        let _turn = turn();
+        let decoder = Decoder { layers: 8, ..DECODER };
+        let graph = decoder.graph();
+        let counted = |evaluate: fn(&[&Array]) -> Result<()>| {
+            let results = graph().unwrap();
+            let before = stats::snapshot();
+            evaluate(&results.iter().collect::<Vec<_>>()).unwrap();
+            results.iter().for_each(|result| mlx::eval(&[result]).unwrap());
+            let counted = stats::snapshot().since(&before);
+            assert_eq!(counted.interpreted, STEPS * decoder.layers as u64);
+            (counted.submits, counted.dispatches)
+        };
+        let counted = |evaluate| mlx::with_device(Device::GPU, || counted(evaluate)).unwrap();
+        // The first time the device fetches what only the host has.
+        run(Device::GPU, &graph);
+        let whole = counted(mlx::async_eval);
+        for evaluate in [|arrays: &[&Array]| mlx::eval(arrays), mlx::async_eval_detached] {
+            let early = counted(evaluate);
+            assert!(early.0 > whole.0 && early.1 > whole.1, "{early:?} and {whole:?}");
+        }
+    });
+}
+
 /// Layers of Qwen 2, and with biases of output and of all products: no step more than without.
 #[test]
 fn layers_with_biases_become_runs() {

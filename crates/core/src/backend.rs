@@ -182,6 +182,14 @@ pub trait Backend: Send + Sync {
     /// When the device fails.
     fn finalize(&self, stream: Stream) -> Result<()>;
 
+    /// The same where the device has nothing else to do: somebody waits for an evaluation that goes on.
+    ///
+    /// # Errors
+    /// When the device fails.
+    fn offer(&self, _stream: Stream) -> Result<()> {
+        Ok(())
+    }
+
     /// Encodes a copy of a buffer's device contents to its host copy; see [`BufferRef::to_host`].
     /// The backend adds the host copy where there is none, notes the copy as the buffer's last
     /// write, says that both copies are current, and hands the work over.

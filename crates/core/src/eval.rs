@@ -57,6 +57,10 @@ const SMALL: usize = 4096;
 /// Nodes that are evaluated before others get the turn, if they want it.
 const SHARE: usize = 64;
 
+/// Places after which devices that have nothing to do get what is encoded of an evaluation that somebody waits
+/// for. A decode step is some 800, and each time costs the host as much as to encode 20.
+const OFFERED: usize = 192;
+
 /// Places of a tape that are planned at once. Of a longer one, as of a training step, the first are, and the
 /// others while devices do what these ask for; groups that would lie across are lost.
 const PLANNED: usize = 4096;
@@ -125,7 +129,8 @@ fn start(arrays: &[&Array], caller: Caller) -> Result<()> {
         return detach(turn, graph, arrays);
     }
     let tape = graph.into_tape(arrays, &mut turn)?;
-    let mut evaluation = Evaluation::new(turn, tape, Touched::default());
+    let is_awaited = caller == Caller::Waits;
+    let mut evaluation = Evaluation::new(turn, tape, Touched::default(), is_awaited);
     let encoded = evaluation.encode_all(arrays);
     let touched = evaluation.end(|| ());
     encoded.and_then(|()| touched.wait_for_memory())
@@ -144,7 +149,8 @@ fn detach(turn: TurnGuard, graph: Graph, arrays: &[&Array]) -> Result<()> {
             return;
         };
         end.encodes_on(touched.streams());
-        let mut evaluation = Evaluation::new(turn, tape, touched);
+        // Who goes on mostly comes back for the results before all of it has run.
+        let mut evaluation = Evaluation::new(turn, tape, touched, true);
         let encoded = evaluation.encode_all(&outputs);
         // Whoever has the turn next may take over memory that nobody else refers to.
         drop(arrays);
@@ -240,15 +246,17 @@ struct Evaluation {
     planned: usize,
     /// Planning the others comes soon.
     ahead: bool,
+    /// Somebody will have nothing to do until it has run: devices begin before all is encoded.
+    is_awaited: bool,
     touched: Touched,
     /// The way from a place of the tape to what it needs, instead of recursion.
     steps: Vec<Step>,
 }
 
 impl Evaluation {
-    fn new(turn: TurnGuard, tape: Tape, touched: Touched) -> Self {
-        let groups = Groups::new(tape.len());
-        Evaluation { turn, tape, groups, planned: 0, ahead: false, touched, steps: Vec::new() }
+    fn new(turn: TurnGuard, tape: Tape, touched: Touched, is_awaited: bool) -> Self {
+        let (groups, steps) = (Groups::new(tape.len()), Vec::new());
+        Evaluation { turn, tape, groups, planned: 0, ahead: false, is_awaited, touched, steps }
     }
 
     /// Plans the places behind those that are planned.
@@ -282,6 +290,9 @@ impl Evaluation {
         for place in 0..self.tape.len() {
             if place % SHARE == SHARE - 1 {
                 MutexGuard::bump(&mut self.turn.guard);
+            }
+            if self.is_awaited && place % OFFERED == OFFERED - 1 {
+                self.touched.offer()?;
             }
             if place == self.planned {
                 self.plan();
@@ -558,6 +569,11 @@ impl Touched {
     fn finalize(&self) -> Result<()> {
         let all = self.streams.iter().map(|used| used.backend.finalize(used.stream));
         all.fold(Ok(()), Result::and)
+    }
+
+    /// Hands over what is encoded for devices that have nothing to do.
+    fn offer(&self) -> Result<()> {
+        self.streams.iter().try_for_each(|used| used.backend.offer(used.stream))
     }
 
     /// Hands over what is encoded on other streams than the one that is waited for: somebody else may wait

@@ -135,6 +135,10 @@ impl Backend for VulkanBackend {
         stream.device().raw.check()
     }
 
+    fn offer(&self, at: Stream) -> Result<()> {
+        streams::get(at)?.encode(Encoder::offer)
+    }
+
     fn to_host(&self, buffer: &BufferRef) -> Result<Tick> {
         let writer = stream_of(buffer.written().stream).or_else(|| streams::all().first().copied());
         let writer =

@@ -470,6 +470,17 @@ impl Encoder {
         self.close(true, None)
     }
 
+    /// The same if the device has nothing to do, and nothing has to be waited for to encode what was put off.
+    ///
+    /// # Errors
+    /// When the device fails.
+    pub(crate) fn offer(&mut self) -> Result<()> {
+        let is_idle =
+            || self.submitted() == self.timer.handed.load(Acquire) && !self.timer.is_busy();
+        let is_ready = || self.deferred.as_ref().is_none_or(|d| d.missing().is_none());
+        if self.is_open() && is_idle() && is_ready() { self.commit() } else { Ok(()) }
+    }
+
     /// Closes the batch; with the `last` one everything is handed over, also what was held back for
     /// what might follow.
     fn close(&mut self, last: bool, ended: Option<Ended>) -> Result<()> {
