@@ -285,8 +285,9 @@ fn many_rows_of_few_tiles() {
     tiles(64, 4096, [64, 64, 64], dtype, None, [0, 0, 1]);
     tiles(64, 2048, [64, 64, 64], dtype, Some((8, 64)), [0, 0, 1]);
     tiles(20, 2048, [64, 328, 40], dtype, Some((4, 32)), ALL);
+    tiles(50, 1088, [640, 512, 520], dtype, Some((4, 64)), ALL);
     for (rows, group) in [(64, 64), (150, 128)] {
-        tiles(rows, 2560, [2048, 328, 40], dtype, Some((4, group)), [2, 0, 1]);
+        tiles(rows, 2560, [2048, 328, 40], dtype, Some((4, group)), ALL);
     }
 }
 

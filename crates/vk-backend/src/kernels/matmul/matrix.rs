@@ -77,10 +77,15 @@ const SUM_BYTES: u64 = 14_000;
 /// tiles that dequantize.
 const FIELDS_MOST: usize = 192;
 
-/// Outputs and inner size from which on they are with more than 32 rows. Measured on an H100, 64 sequences:
-/// 0.6B (1,024 and more of both) 20,605 tokens/s without and 17,897 with, 4B (2,560 and more) 6,704 and
-/// 7,912.
-const FIELDS_SIDES: [usize; 2] = [2048, 2560];
+/// Outputs and inner size from which on they are with more than 32 rows: the smallest that were measured, keys
+/// of 30B-A3B and rows of 0.6B.
+const FIELDS_SIDES: [usize; 2] = [512, 1024];
+
+/// Elements of a matrix up to which the smaller tile of fields is always ahead, and rows up to which it may be
+/// for larger ones. Measured on an H200 with 128 rows: it gains 7 % at 0.6B (6 million elements and less), and
+/// loses 7 % where it is for 4B's output alone (10 million).
+const FIELDS_SMALL: usize = 8 << 20;
+const FIELDS_EITHER: usize = 96;
 
 /// Subgroups of a multiprocessor as registers allow, where they have more than 32 rows of a product of
 /// fields, and where not.
@@ -104,8 +109,9 @@ pub(crate) const TALL: Shape = Shape([256, 64, 64, 64, 32], 1, 110);
 pub(crate) const FLAT: Shape = Shape([64, 128, 64, 32, 64], 1, 60);
 pub(crate) const BUSY: Shape = Shape([128, 128, 64, 32, 32], 1, 110);
 // Of fields. With half of the columns the second one makes 5,783 tokens/s of 64 sequences (8B, H200) instead
-// of 6,043.
-const FIELDS_SHORT: Shape = Shape([32, 128, 64, 32, 32], 3, 100);
+// of 6,043. Three of the first one lie on a multiprocessor, and take together a twentieth more than one of the
+// second, which has four thirds of their results.
+const FIELDS_SHORT: Shape = Shape([32, 128, 64, 32, 32], 2, 70);
 const FIELDS: Shape = Shape([64, 256, 64, 64, 32], 2, 200);
 
 impl Shape {
@@ -211,11 +217,18 @@ pub(crate) fn plan(
     let elements = m * n * batches;
     let time = |(tile, cost): &(MatrixTile, u64)| {
         let parts = parts(tile);
-        let rounds = (count(tile) * parts).div_ceil(multiprocessors);
-        time(rounds, slices, parts, *cost, elements)
+        let tiles = count(tile) * parts;
+        // Where several lie on a multiprocessor, each goes on as far as the others leave it.
+        let rounds = match tile.resident() {
+            1 => tiles.div_ceil(multiprocessors) * cost,
+            _ => tiles.max(multiprocessors) * cost / multiprocessors,
+        };
+        time(1, slices, parts, rounds, elements)
     };
     let shapes: &[&Shape] = match (m, right) {
         (..=32, Right::Fields(_)) => &[&FIELDS_SHORT],
+        (_, Right::Fields(_)) if n * k <= FIELDS_SMALL => &[&FIELDS_SHORT],
+        (..=FIELDS_EITHER, Right::Fields(_)) => &[&FIELDS, &FIELDS_SHORT],
         (_, Right::Fields(_)) => &[&FIELDS],
         (..=32, _) => &[&SHORT, &SMALL],
         // Runs of packed fields do not divide the widest evenly.
@@ -395,6 +408,29 @@ mod tests {
         // Five smaller ones would leave half of their multiprocessors idle.
         assert_eq!(best([64, 640, 262_144], 1), ([128, 128], 1));
         assert_eq!(best([4096, 4096, 4096], 256), ([128, 192], 1));
+    }
+
+    #[test]
+    fn fields_have_the_tile_that_fills_the_device() {
+        let caps = caps();
+        let plan = |size: [usize; 3]| {
+            assert!(takes_fields(size));
+            let [m, n, k] = size;
+            plan(m, n, k, 1, SQUARE, Right::Fields(64), &caps).map(|(tile, parts)| (tile.bm, parts))
+        };
+        // Qwen3-8B: gate and up, output.
+        assert_eq!(plan([64, 24_576, 4096]), Some((64, 1)));
+        assert_eq!(plan([96, 24_576, 4096]), Some((32, 1)));
+        assert_eq!(plan([128, 24_576, 4096]), Some((64, 1)));
+        assert_eq!(plan([64, 4096, 4096]), Some((64, 8)));
+        // Qwen3-4B: gate and up, output; Qwen3-30B-A3B: queries, keys and values.
+        assert_eq!(plan([64, 19_456, 2560]), Some((32, 1)));
+        assert_eq!(plan([192, 19_456, 2560]), Some((64, 1)));
+        assert_eq!(plan([64, 2560, 4096]), Some((32, 8)));
+        assert_eq!(plan([64, 5120, 2048]), Some((32, 4)));
+        // Qwen3-0.6B: gate and up.
+        assert_eq!(plan([128, 6144, 1024]), Some((32, 2)));
+        assert!(!takes_fields([64, 256, 4096]) && takes_fields([32, 256, 256]));
     }
 
     #[test]
