@@ -117,8 +117,8 @@ fn layers_become_runs() {
     });
 }
 
-/// Who waits for many layers, or comes back for them, has the device begin while they are encoded. Who encodes
-/// the next ones meanwhile does not, as each submission costs: the device has the last ones to do.
+/// Who waits for many layers, or comes back for them, has the device begin while they are encoded. Who
+/// encodes the next ones meanwhile does not, as each submission costs: the device has the last ones to do.
 #[test]
 fn runs_that_somebody_waits_for_begin_early() {
     mlx_tests::in_child("interpreter::runs_that_somebody_waits_for_begin_early", &[ON], || {

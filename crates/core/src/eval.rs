@@ -57,8 +57,8 @@ const SMALL: usize = 4096;
 /// Nodes that are evaluated before others get the turn, if they want it.
 const SHARE: usize = 64;
 
-/// Places after which devices that have nothing to do get what is encoded of an evaluation that somebody waits
-/// for. A decode step is some 800, and each time costs the host as much as to encode 20.
+/// Places after which devices that have nothing to do get what is encoded of an evaluation that somebody
+/// waits for. A decode step is some 800, and each submission costs the host and the device time.
 const OFFERED: usize = 192;
 
 /// Places of a tape that are planned at once. Of a longer one, as of a training step, the first are, and the

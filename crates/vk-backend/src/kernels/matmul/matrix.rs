@@ -77,13 +77,13 @@ const SUM_BYTES: u64 = 14_000;
 /// tiles that dequantize.
 const FIELDS_MOST: usize = 192;
 
-/// Outputs and inner size from which on they are with more than 32 rows: the smallest that were measured, keys
-/// of 30B-A3B and rows of 0.6B.
+/// Outputs and inner size from which on they are with more than 32 rows: the smallest that were measured,
+/// keys of 30B-A3B and rows of 0.6B.
 const FIELDS_SIDES: [usize; 2] = [512, 1024];
 
-/// Elements of a matrix up to which the smaller tile of fields is always ahead, and rows up to which it may be
-/// for larger ones. Measured on an H200 with 128 rows: it gains 7 % at 0.6B (6 million elements and less), and
-/// loses 7 % where it is for 4B's output alone (10 million).
+/// Elements of a matrix up to which the smaller tile of fields is always ahead, and rows up to which it may
+/// be for larger ones. Measured on an H200 with 128 rows: it gains 7 % at 0.6B (6 million elements and less),
+/// and loses 7 % where it is for 4B's output alone (10 million).
 const FIELDS_SMALL: usize = 8 << 20;
 const FIELDS_EITHER: usize = 96;
 
@@ -109,8 +109,8 @@ pub(crate) const TALL: Shape = Shape([256, 64, 64, 64, 32], 1, 110);
 pub(crate) const FLAT: Shape = Shape([64, 128, 64, 32, 64], 1, 60);
 pub(crate) const BUSY: Shape = Shape([128, 128, 64, 32, 32], 1, 110);
 // Of fields. With half of the columns the second one makes 5,783 tokens/s of 64 sequences (8B, H200) instead
-// of 6,043. Three of the first one lie on a multiprocessor, and take together a twentieth more than one of the
-// second, which has four thirds of their results.
+// of 6,043. Three of the first one lie on a multiprocessor; that they take together a twentieth more than one
+// of the second, which has four thirds of their results, fits what steps of whole models took.
 const FIELDS_SHORT: Shape = Shape([32, 128, 64, 32, 32], 2, 70);
 const FIELDS: Shape = Shape([64, 256, 64, 64, 32], 2, 200);
 
