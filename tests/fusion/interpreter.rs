@@ -123,24 +123,25 @@ fn layers_become_runs() {
 fn runs_that_somebody_waits_for_begin_early() {
     mlx_tests::in_child("interpreter::runs_that_somebody_waits_for_begin_early", &[ON], || {
         let _turn = turn();
-        let decoder = Decoder { layers: 8, ..DECODER };
-        let graph = decoder.graph();
-        let counted = |evaluate: fn(&[&Array]) -> Result<()>| {
-            let results = graph().unwrap();
-            let before = stats::snapshot();
-            evaluate(&results.iter().collect::<Vec<_>>()).unwrap();
-            results.iter().for_each(|result| mlx::eval(&[result]).unwrap());
-            let counted = stats::snapshot().since(&before);
-            assert_eq!(counted.interpreted, STEPS * decoder.layers as u64);
-            (counted.submits, counted.dispatches)
-        };
-        let counted = |evaluate| mlx::with_device(Device::GPU, || counted(evaluate)).unwrap();
-        // The first time the device fetches what only the host has.
-        run(Device::GPU, &graph);
-        let whole = counted(mlx::async_eval);
-        for evaluate in [|arrays: &[&Array]| mlx::eval(arrays), mlx::async_eval_detached] {
-            let early = counted(evaluate);
-            assert!(early.0 > whole.0 && early.1 > whole.1, "{early:?} and {whole:?}");
+        for (layers, norm) in [(16, true), (17, true), (18, true), (19, false), (20, false)] {
+            let decoder = Decoder { layers, norm, ..DECODER };
+            let graph = decoder.graph();
+            let counted = |evaluate: fn(&[&Array]) -> Result<()>| {
+                let results = graph().unwrap();
+                let before = stats::snapshot();
+                evaluate(&results.iter().collect::<Vec<_>>()).unwrap();
+                results.iter().for_each(|result| mlx::eval(&[result]).unwrap());
+                let counted = stats::snapshot().since(&before);
+                assert_eq!(counted.interpreted, STEPS * layers as u64, "{decoder:?}");
+                (counted.submits, counted.dispatches)
+            };
+            let counted = |evaluate| mlx::with_device(Device::GPU, || counted(evaluate)).unwrap();
+            // The first time the device fetches what only the host has.
+            run(Device::GPU, &graph);
+            let (submits, dispatches) = counted(mlx::async_eval);
+            for evaluate in [|arrays: &[&Array]| mlx::eval(arrays), mlx::async_eval_detached] {
+                assert_eq!(counted(evaluate), (submits + 1, dispatches + 1), "{decoder:?}");
+            }
         }
     });
 }

@@ -286,6 +286,8 @@ fn many_rows_of_few_tiles() {
     tiles(64, 2048, [64, 64, 64], dtype, Some((8, 64)), [0, 0, 1]);
     tiles(20, 2048, [64, 328, 40], dtype, Some((4, 32)), ALL);
     tiles(50, 1088, [640, 512, 520], dtype, Some((4, 64)), ALL);
+    // More than eight million elements and 96 rows: large tiles of fields.
+    tiles(100, 1152, [7424, 520, 512], dtype, Some((4, 128)), ALL);
     for (rows, group) in [(64, 64), (150, 128)] {
         tiles(rows, 2560, [2048, 328, 40], dtype, Some((4, group)), ALL);
     }

@@ -182,12 +182,13 @@ pub trait Backend: Send + Sync {
     /// When the device fails.
     fn finalize(&self, stream: Stream) -> Result<()>;
 
-    /// The same where the device has nothing else to do: somebody waits for an evaluation that goes on.
+    /// The same where nothing of the stream is under way and what is encoded can end here as well as later:
+    /// somebody waits for an evaluation that goes on. Whether it was handed over.
     ///
     /// # Errors
     /// When the device fails.
-    fn offer(&self, _stream: Stream) -> Result<()> {
-        Ok(())
+    fn offer(&self, _stream: Stream) -> Result<bool> {
+        Ok(false)
     }
 
     /// Encodes a copy of a buffer's device contents to its host copy; see [`BufferRef::to_host`].

@@ -16,7 +16,8 @@
 //!   whoever got hold of one meanwhile can evaluate it: a group overwrites nothing but caches, and their
 //!   updates write the same rows again.
 //! - What an evaluation encoded on other streams than the one it waits for is handed over first, because
-//!   others may wait for it. Streams of a device hand over by themselves what somebody waits for.
+//!   others may wait for it. Streams of a device hand over by themselves what somebody waits for, and a
+//!   stream that has nothing under way is offered what is encoded so far.
 //!
 //! There is one turn, not a claim per node, because encoding a node takes less than half a microsecond:
 //! claims of a node and its inputs would be a good part of that, and would themselves have to be waited
@@ -57,8 +58,9 @@ const SMALL: usize = 4096;
 /// Nodes that are evaluated before others get the turn, if they want it.
 const SHARE: usize = 64;
 
-/// Places after which devices that have nothing to do get what is encoded of an evaluation that somebody
-/// waits for. A decode step is some 800, and each submission costs the host and the device time.
+/// Places between those at which streams that have nothing under way get what is encoded of an evaluation
+/// that somebody waits for, and from the last such place to the end. A decode step is some 800, and each
+/// submission costs the host and the device time.
 const OFFERED: usize = 192;
 
 /// Places of a tape that are planned at once. Of a longer one, as of a training step, the first are, and the
@@ -248,6 +250,8 @@ struct Evaluation {
     ahead: bool,
     /// Somebody will have nothing to do until it has run: devices begin before all is encoded.
     is_awaited: bool,
+    /// Where something was last handed over for that.
+    offered: usize,
     touched: Touched,
     /// The way from a place of the tape to what it needs, instead of recursion.
     steps: Vec<Step>,
@@ -256,7 +260,8 @@ struct Evaluation {
 impl Evaluation {
     fn new(turn: TurnGuard, tape: Tape, touched: Touched, is_awaited: bool) -> Self {
         let (groups, steps) = (Groups::new(tape.len()), Vec::new());
-        Evaluation { turn, tape, groups, planned: 0, ahead: false, is_awaited, touched, steps }
+        let (planned, offered, ahead) = (0, 0, false);
+        Evaluation { turn, tape, groups, planned, ahead, is_awaited, offered, touched, steps }
     }
 
     /// Plans the places behind those that are planned.
@@ -290,9 +295,6 @@ impl Evaluation {
         for place in 0..self.tape.len() {
             if place % SHARE == SHARE - 1 {
                 MutexGuard::bump(&mut self.turn.guard);
-            }
-            if self.is_awaited && place % OFFERED == OFFERED - 1 {
-                self.touched.offer()?;
             }
             if place == self.planned {
                 self.plan();
@@ -406,9 +408,22 @@ impl Evaluation {
             let done = encoded.is_encoded();
             self.go_on_after(encoded, stream, &mut last_try)?;
             if done {
+                self.offer(number)?;
                 return Ok(true);
             }
         }
+    }
+
+    /// Hands over what is encoded up to a group, if that is due and its stream has nothing under way.
+    fn offer(&mut self, number: usize) -> Result<()> {
+        let place = self.groups.get(number).kept[0];
+        let is_due = self.is_awaited
+            && place >= self.offered + OFFERED
+            && place + OFFERED <= self.tape.len();
+        if is_due && self.touched.offer()? {
+            self.offered = place;
+        }
+        Ok(())
     }
 
     /// Encodes a group and gives what is kept of it its data.
@@ -571,9 +586,10 @@ impl Touched {
         all.fold(Ok(()), Result::and)
     }
 
-    /// Hands over what is encoded for devices that have nothing to do.
-    fn offer(&self) -> Result<()> {
-        self.streams.iter().try_for_each(|used| used.backend.offer(used.stream))
+    /// Hands over what is encoded for streams that have nothing under way; whether one took it.
+    fn offer(&self) -> Result<bool> {
+        let mut streams = self.streams.iter();
+        streams.try_fold(false, |taken, used| Ok(used.backend.offer(used.stream)? || taken))
     }
 
     /// Hands over what is encoded on other streams than the one that is waited for: somebody else may wait

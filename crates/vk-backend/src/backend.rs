@@ -135,7 +135,7 @@ impl Backend for VulkanBackend {
         stream.device().raw.check()
     }
 
-    fn offer(&self, at: Stream) -> Result<()> {
+    fn offer(&self, at: Stream) -> Result<bool> {
         streams::get(at)?.encode(Encoder::offer)
     }
 

@@ -83,6 +83,9 @@ pub(crate) trait Runs: Send {
     /// A pipeline that runs of `steps` need and that is not made yet.
     fn missing(&self, steps: &[Step]) -> Option<Arc<Pipeline>>;
 
+    /// Whether runs may end behind `steps`: as many as make one, and no later one has to be in the same.
+    fn may_end(&self, steps: &[Step]) -> bool;
+
     /// Encodes all of them, in their order.
     ///
     /// # Errors
@@ -147,6 +150,10 @@ impl Deferred for Steps {
 
     fn missing(&self) -> Option<Arc<Pipeline>> {
         self.runs.missing(&self.waiting)
+    }
+
+    fn may_end(&self) -> bool {
+        self.waiting.is_empty() || self.runs.may_end(&self.waiting)
     }
 
     fn encode(&mut self, encoder: &mut Encoder) -> Result<()> {

@@ -75,6 +75,9 @@ pub(crate) trait Deferred: Any + Send {
     /// A pipeline that has to be made before it can be encoded, and is not yet.
     fn missing(&self) -> Option<Arc<Pipeline>>;
 
+    /// Whether it can be encoded without what comes next, as well as with it, and without waiting.
+    fn may_end(&self) -> bool;
+
     /// Encodes it.
     ///
     /// # Errors
@@ -470,15 +473,24 @@ impl Encoder {
         self.close(true, None)
     }
 
-    /// The same if the device has nothing to do, and nothing has to be waited for to encode what was put off.
+    /// The same if nothing of the stream is under way, and what was put off can end here; whether it did.
+    /// Where memory is out, the next operation asks again, and can wait.
     ///
     /// # Errors
     /// When the device fails.
-    pub(crate) fn offer(&mut self) -> Result<()> {
-        let is_idle =
-            || self.submitted() == self.timer.handed.load(Acquire) && !self.timer.is_busy();
-        let is_ready = || self.deferred.as_ref().is_none_or(|d| d.missing().is_none());
-        if self.is_open() && is_idle() && is_ready() { self.commit() } else { Ok(()) }
+    pub(crate) fn offer(&mut self) -> Result<bool> {
+        let may_end = self.deferred.as_ref().is_none_or(|deferred| deferred.may_end());
+        let handed = || self.submitted() == self.timer.handed.load(Acquire);
+        if !may_end || !self.is_open() || !handed() || self.timer.is_busy() {
+            return Ok(false);
+        }
+        match self.commit() {
+            Err(Error::OutOfMemory { .. }) => {
+                self.blocked = None;
+                Ok(false)
+            }
+            result => result.map(|()| true),
+        }
     }
 
     /// Closes the batch; with the `last` one everything is handed over, also what was held back for

@@ -171,6 +171,13 @@ impl Runs for Interpreter {
         Some(self.pipeline(variant).into_any()).filter(|pipeline| !pipeline.is_made())
     }
 
+    fn may_end(&self, steps: &[Step]) -> bool {
+        // An attention has to be in the run that makes its queries, keys and values, and runs without one
+        // are another pipeline.
+        let attention = steps.last().is_some_and(|step| matches!(step.kind, Kind::Attention(_)));
+        attention && steps.len() >= self.fewest() && self.missing(steps).is_none()
+    }
+
     fn encode(&mut self, steps: &mut Vec<Step>, encoder: &mut Encoder) -> Result<()> {
         let fewest = self.fewest();
         while !steps.is_empty() {
@@ -178,7 +185,7 @@ impl Runs for Interpreter {
             let count = table.as_ref().map_or(0, |table| table.steps);
             match table {
                 Some(table) if count >= fewest => {
-                    self.interpret(encoder, steps.drain(..count), &table)?;
+                    self.interpret(encoder, steps, &table)?;
                 }
                 // The step behind them did not fit: it begins the next run.
                 _ => dispatch(encoder, steps, count.max(1))?,
@@ -266,11 +273,11 @@ impl Interpreter {
         Ok(Some(groups))
     }
 
-    /// Encodes a run.
+    /// Encodes a run of the first steps, which stay where memory for it is out.
     fn interpret(
         &mut self,
         encoder: &mut Encoder,
-        steps: impl Iterator<Item = Step>,
+        steps: &mut Vec<Step>,
         table: &Table,
     ) -> Result<()> {
         let (pipeline, groups) = (self.pipeline(table.variant()), table.groups());
@@ -288,7 +295,7 @@ impl Interpreter {
         };
         stats::INTERPRETED.add(table.len() as u64);
         encoder.held.reserve(6 * table.steps);
-        for step in steps {
+        for step in steps.drain(..table.steps) {
             encoder.bytes += written(&step.reads, &step.writes);
             encoder.held.extend(step.held);
         }

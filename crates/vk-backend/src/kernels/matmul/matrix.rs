@@ -77,8 +77,8 @@ const SUM_BYTES: u64 = 14_000;
 /// tiles that dequantize.
 const FIELDS_MOST: usize = 192;
 
-/// Outputs and inner size from which on they are with more than 32 rows: the smallest that were measured,
-/// keys of 30B-A3B and rows of 0.6B.
+/// Outputs and inner size from which on they are with more than 32 rows: the smallest of the models that
+/// were measured, keys of 30B-A3B (in one product with queries and values) and rows of 0.6B.
 const FIELDS_SIDES: [usize; 2] = [512, 1024];
 
 /// Elements of a matrix up to which the smaller tile of fields is always ahead, and rows up to which it may
@@ -219,15 +219,17 @@ pub(crate) fn plan(
         let parts = parts(tile);
         let tiles = count(tile) * parts;
         // Where several lie on a multiprocessor, each goes on as far as the others leave it.
-        let rounds = match tile.resident() {
-            1 => tiles.div_ceil(multiprocessors) * cost,
-            _ => tiles.max(multiprocessors) * cost / multiprocessors,
+        let (rounds, cost) = match tile.resident() {
+            1 => (tiles.div_ceil(multiprocessors), *cost),
+            _ => (1, tiles.max(multiprocessors) * cost / multiprocessors),
         };
-        time(1, slices, parts, rounds, elements)
+        time(rounds, slices, parts, cost, elements)
     };
     let shapes: &[&Shape] = match (m, right) {
         (..=32, Right::Fields(_)) => &[&FIELDS_SHORT],
-        (_, Right::Fields(_)) if n * k <= FIELDS_SMALL => &[&FIELDS_SHORT],
+        (_, Right::Fields(_)) if n * k * batches <= FIELDS_SMALL || make(&FIELDS).is_none() => {
+            &[&FIELDS_SHORT]
+        }
         (..=FIELDS_EITHER, Right::Fields(_)) => &[&FIELDS, &FIELDS_SHORT],
         (_, Right::Fields(_)) => &[&FIELDS],
         (..=32, _) => &[&SHORT, &SMALL],
@@ -431,6 +433,11 @@ mod tests {
         // Qwen3-0.6B: gate and up.
         assert_eq!(plan([128, 6144, 1024]), Some((32, 2)));
         assert!(!takes_fields([64, 256, 4096]) && takes_fields([32, 256, 256]));
+        // Too little shared memory for the large tile.
+        let small = Capabilities { shared_memory: 32 << 10, ..caps };
+        let (tile, _) =
+            super::plan(128, 24_576, 4096, 1, SQUARE, Right::Fields(128), &small).unwrap();
+        assert_eq!(tile.bm, 32);
     }
 
     #[test]
@@ -459,6 +466,11 @@ mod tests {
         assert_eq!(plan(4096, 4096, 512, 1, SQUARE, Right::Dense, &none), None);
         for shape in [&WIDE, &LARGE, &SMALL, &DEEP, &SHORT, &TALL, &FLAT, &BUSY] {
             assert!(MatrixTile::new(shape, SQUARE, 32).runs(&caps()));
+        }
+        for (shape, group) in
+            [(&FIELDS, 64), (&FIELDS, 128), (&FIELDS_SHORT, 32), (&FIELDS_SHORT, 128)]
+        {
+            assert!(MatrixTile::of_fields(shape, group, SQUARE, 32).runs(&caps()));
         }
     }
 }
