@@ -5,7 +5,7 @@
 // rotated, and the new key and value are written to the cache, as its last row.
 // VARIANT 1 is for quantized caches: their rows are words, scales and biases, and what
 // is written is quantized before. VARIANT 2 has cooperative matrices multiply all heads that share keys with
-// them: for caches that are long, in all.
+// them: for caches that are long, in all. VARIANT 3 is that for quantized caches.
 // Constants: 1 dtype, 2 features (a multiple of 64), 3 subgroup size, 4 query heads of a workgroup,
 // 5 query heads per key/value head, 6 flags, 7 the bits of eps, 8 the bits of the position's scale; of a
 // quantized cache 9 bits, 10 group size.
@@ -26,7 +26,8 @@ layout(constant_id = 5) const uint SHARING = 2;
 layout(constant_id = 6) const uint FLAGS = 0;
 layout(constant_id = 7) const uint EPS = 0;
 layout(constant_id = 8) const uint POSITION_SCALE = 0x3f800000;
-#if VARIANT == 1
+#if VARIANT == 1 || VARIANT == 3
+#define QUANTIZED_CACHE
 layout(constant_id = 9) const uint BITS = 8;
 layout(constant_id = 10) const uint GROUP = 64;
 #endif
@@ -43,6 +44,12 @@ const bool SINKS = (FLAGS & SINKS_FLAG) != 0u; // heads have scores that take th
 const bool KEEP = (FLAGS & KEEP_FLAG) != 0u, ADDITIVE = (FLAGS & ADDITIVE_FLAG) != 0u;
 const bool MASKED = KEEP || ADDITIVE;
 const bool POSITIONS = (FLAGS & POSITIONS_FLAG) != 0u; // every sequence has its own
+// Who quantizes the new key and its value, which is as long as many keys, takes no others.
+#ifdef QUANTIZED_CACHE
+const bool APART = FUSED && SPLIT;
+#else
+const bool APART = false;
+#endif
 const bool MANY_ROUNDS = (FLAGS & MANY_ROUNDS_FLAG) != 0u; // of keys, in a split
 
 // What `more` points to: where the rest of a quantized cache is, another factor of its scores or 0, and the
@@ -73,26 +80,33 @@ const uint MOST_SPLITS = 64;
 #define splits gl_NumWorkGroups.x
 #define position_scale uintBitsToFloat(POSITION_SCALE)
 #if VARIANT == 1
-#define QUANTIZED_CACHE
 float scale;
-#elif VARIANT == 2
-#define scale 1.0 // queries are rounded before they are multiplied
+#elif VARIANT >= 2
+const float scale = 1.0; // queries are rounded before they are multiplied
 #else
 #define scale score_scale
 #endif
 #define sequence (POSITIONS ? gl_WorkGroupID.z / more.sequence_heads : 0u)
 float masked(uint kv_head, uint h, uint j, float s);
 #include "attention_token.glsl"
-#if VARIANT == 2
-const uint FN = 16;
-#define KNOWN_COLUMNS FN
-#include "fragments.glsl"
-#include "attention_token_fragments.glsl"
-#endif
-#if VARIANT == 1
+#ifdef QUANTIZED_CACHE
 #include "quant.glsl"
 #include "affine.glsl"
 #include "attention_quantized.glsl"
+#endif
+#if VARIANT >= 2
+const uint FN = 16;
+#define KNOWN_COLUMNS FN
+#if VARIANT == 3
+#define FRAGMENT_DTYPE FLOAT16
+#endif
+#include "fragments.glsl"
+#include "attention_token_fragments.glsl"
+#ifdef QUANTIZED_CACHE
+#include "attention_quantized_fragments.glsl"
+#else
+#include "attention_dense_fragments.glsl"
+#endif
 #endif
 
 shared uint finished;
@@ -223,11 +237,15 @@ void main() {
         for (uint i = thread; i < HEADS * WIDTH; i += gl_WorkGroupSize.x)
             queries[i] = fetch(DTYPE, at(DTYPE, first_q, int64_t(i))) * scale;
     }
-#if VARIANT == 2
+#if VARIANT >= 2
+    begin_cache(kv_head);
     write_numbers();
 #endif
+#if VARIANT == 3
+    if (thread == 0u) staged_offset = count == 0u ? 0u : OFFSET_BITS;
+#endif
     barrier();
-#if VARIANT == 1
+#ifdef QUANTIZED_CACHE
     if (newest_here) quantize_newest(kv_head, block == 0u);
 #else
     if (newest_here && block == 0u) for (uint i = thread; i < WIDTH; i += gl_WorkGroupSize.x) {
@@ -239,18 +257,26 @@ void main() {
             newest[WIDTH + i]);
     }
 #endif
-#if VARIANT == 2
+#if VARIANT == 3
+    offset_ = staged_offset;
+#endif
+#if VARIANT >= 2
     bool known = (FLAGS & FRAGMENTS_FLAG) != 0u && elements_are_known();
-    uint old = count;
     memoryBarrierBuffer();
     barrier(); // the new row is read where it was written
 #else
     take_queries();
-    uint old = FUSED ? count - 1u : count;
 #endif
-    uint each = (old + splits - 1u) / splits;
+    uint old = FUSED && (VARIANT < 2 || APART) ? count - 1u : count, shares = APART ? splits - 1u : splits;
+    uint each = (old + shares - 1u) / shares;
     uint first = min(old, split * each), last = min(old, first + each);
-#if VARIANT == 2
+#if VARIANT == 3
+    if (APART && newest_here) {
+        first = old;
+        last = count;
+    }
+#endif
+#if VARIANT >= 2
     if (known) {
         begin_fragments();
         take_fragments(kv_head, first, last);
@@ -266,7 +292,7 @@ void main() {
 #if VARIANT == 1
     if (FUSED) barrier(); // subgroups have changed parts of the new row
 #endif
-#if VARIANT != 2
+#if VARIANT < 2
     if (newest_here) take_newest(kv_head, count - 1u);
     join_clusters();
 #endif

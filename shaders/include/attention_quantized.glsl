@@ -142,29 +142,35 @@ void store_packed8(uint64_t to, uint64_t fields) {
     else for (uint i = 0u; i < BITS; ++i) U8(to).v[i] = uint8_t(fields >> (8u * i));
 }
 
+shared uint newest_fields[2u * WIDTH];
+
 // Quantizes elements from..from + GROUP of the new rows in shared memory, by a subgroup, and leaves
-// there what they stand for. With `store`, they become element `to` and those behind it. Its loops stay
-// loops: exact divisions are long.
+// there what they stand for. With `store`, they become element `to` and those behind it. Its loop stays
+// a loop: exact divisions are long.
 void quantize_group(uint from, uint64_t words, uint64_t scales, uint64_t biases, uint64_t to, bool store) {
-    uint begin = gl_SubgroupInvocationID * 8u;
+    uint lane = gl_SubgroupInvocationID;
     float low = uintBitsToFloat(0x7f800000u), high = -low;
-    for (uint i = begin; i < GROUP; i += SUBGROUP * 8u)
-        [[unroll]] for (uint e = 0u; e < 8u; ++e) {
-            low = min(low, newest[from + i + e]);
-            high = max(high, newest[from + i + e]);
-        }
+    for (uint i = lane; i < GROUP; i += SUBGROUP) {
+        low = min(low, newest[from + i]);
+        high = max(high, newest[from + i]);
+    }
     vec2 affine = affine_of(subgroupMin(low), subgroupMax(high)),
          kept = vec2(rounded(affine.x), rounded(affine.y));
-    for (uint i = begin; i < GROUP; i += SUBGROUP * 8u) {
-        uint64_t fields = 0ul;
-        [[dont_unroll]] for (uint e = 0u; e < 8u; ++e) {
-            uint field = field_of(newest[from + i + e], affine);
-            fields |= uint64_t(field) << (e * BITS);
-            newest[from + i + e] = fma(kept.x, exact_float(field), kept.y);
-        }
-        if (store) store_packed8(word_at(words, to + uint64_t(i)), fields);
+    [[dont_unroll]] for (uint i = lane; i < GROUP; i += SUBGROUP) {
+        uint field = field_of(newest[from + i], affine);
+        newest_fields[from + i] = field;
+        newest[from + i] = fma(kept.x, exact_float(field), kept.y);
     }
-    if (!store || begin != 0u) return;
+    if (!store) return;
+    subgroupMemoryBarrierShared();
+    subgroupBarrier();
+    for (uint i = lane * 8u; i < GROUP; i += SUBGROUP * 8u) {
+        uint64_t fields = 0ul;
+        [[unroll]] for (uint e = 0u; e < 8u; ++e)
+            fields |= uint64_t(newest_fields[from + i + e]) << (e * BITS);
+        store_packed8(word_at(words, to + uint64_t(i)), fields);
+    }
+    if (lane != 0u) return;
     store_float(DTYPE, scales, group_of(to), affine.x);
     store_float(DTYPE, biases, group_of(to), affine.y);
 }

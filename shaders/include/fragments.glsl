@@ -4,6 +4,7 @@
 // "Matrix fragments for mma.m16n8k16"); otherwise it does without fragments.
 //
 // Needs common.glsl, floats.glsl, and before it: HALF (0 float16, 1 bfloat16), SUBGROUP (32);
+//   DTYPE, if it is that of HALF, or FRAGMENT_DTYPE;
 //   FN, KNOWN_COLUMNS: columns of a fragment, and how many of them hold something.
 #extension GL_KHR_cooperative_matrix : require
 #extension GL_KHR_memory_scope_semantics : require
@@ -21,6 +22,10 @@ half2 halves(uint w) { return uintBitsToBFloat16EXT(unpack16(w)); }
 half2 halves(uint w) { return unpackFloat2x16(w); }
 #endif
 
+#ifndef FRAGMENT_DTYPE
+#define FRAGMENT_DTYPE DTYPE
+#endif
+
 // To see where elements lie: 16 x 16 halves, 16 x FN halves and floats.
 shared uvec4 numbers[32u + 2u * FN + 4u * FN];
 
@@ -32,9 +37,9 @@ uint thread() { return gl_SubgroupID * SUBGROUP + lane(); }
 // Element i of `columns` a row, at most 256 elements: its number.
 void write_numbers() {
     for (uint i = thread(); i < 128u; i += gl_WorkGroupSize.x)
-        numbers[i / 4u][i % 4u] = cut_halves(DTYPE, vec2(2u * i, 2u * i + 1u));
+        numbers[i / 4u][i % 4u] = cut_halves(FRAGMENT_DTYPE, vec2(2u * i, 2u * i + 1u));
     for (uint i = thread(); i < 8u * FN; i += gl_WorkGroupSize.x) {
-        numbers[32u + i / 4u][i % 4u] = cut_halves(DTYPE, vec2(2u * i, 2u * i + 1u));
+        numbers[32u + i / 4u][i % 4u] = cut_halves(FRAGMENT_DTYPE, vec2(2u * i, 2u * i + 1u));
         numbers[32u + 2u * FN + i / 2u][i * 2u % 4u] = floatBitsToUint(float(2u * i));
         numbers[32u + 2u * FN + i / 2u][i * 2u % 4u + 1u] = floatBitsToUint(float(2u * i + 1u));
     }

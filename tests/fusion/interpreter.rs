@@ -121,10 +121,12 @@ fn layers_become_runs() {
 /// encodes the next ones meanwhile does not, as each submission costs: the device has the last ones to do.
 #[test]
 fn runs_that_somebody_waits_for_begin_early() {
-    // Guards are transfers, which end a batch of that many layers.
+    // Guards are transfers, which end a batch of that many layers. A run of one workgroup is one dispatch;
+    // others have a second one behind them.
     let plain = ("MLX_VK_DEBUG_GUARD", "0");
+    let one = ("MLX_VK_DEBUG_RESIDENT_GROUPS", "1");
     let test = "interpreter::runs_that_somebody_waits_for_begin_early";
-    mlx_tests::in_child(test, &[ON, plain], || {
+    mlx_tests::in_child(test, &[ON, plain, one], || {
         let _turn = turn();
         for (layers, norm) in [(16, true), (17, true), (18, true), (19, false), (20, false)] {
             let decoder = Decoder { layers, norm, ..DECODER };

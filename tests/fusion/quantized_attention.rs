@@ -284,6 +284,27 @@ fn long_splits() {
     });
 }
 
+/// So many keys that cooperative matrices take them, where there are such: heads that share keys, rounds that
+/// are whole and not, and several sequences. With groups of 32 they do not.
+#[test]
+fn caches_that_are_long() {
+    let _turn = turn();
+    let (half, brain) = (Dtype::Float16, Dtype::Bfloat16);
+    let cases = [
+        (1, [10, 10], 64, 8, 64, brain, 4102),
+        (1, [32, 8], 128, 8, 64, brain, 5131),
+        (1, [24, 8], 128, 4, 64, half, 5119),
+        (1, [64, 8], 64, 4, 64, brain, 5137),
+        (1, [16, 8], 128, 8, 32, half, 5130),
+        (3, [6, 3], 128, 8, 64, half, 4601),
+    ];
+    for (batch, [heads, kv_heads], width, bits, group, dtype, past) in cases {
+        let norm = bits == 8;
+        let shape = Shape { batch, heads, kv_heads, width, norm, dtype, room: 5, ..SHAPE };
+        Cached { shape, bits, group }.check(past);
+    }
+}
+
 #[test]
 fn every_kind_of_head() {
     let _turn = turn();

@@ -309,6 +309,8 @@ pub(crate) mod attention_decode {
         KernelOf::new(Kernel::attention_decode_float16);
     pub(crate) const ATTENTION_DECODE_BFLOAT16: KernelOf<Constants, Push> =
         KernelOf::new(Kernel::attention_decode_bfloat16);
+    pub(crate) const ATTENTION_DECODE_FIELDS: KernelOf<Constants, Push> =
+        KernelOf::new(Kernel::attention_decode_fields);
     /// Specialization constants; the defaults are the shader's.
     #[derive(Debug, Clone, Copy, PartialEq)]
     pub(crate) struct Constants {
@@ -5586,6 +5588,7 @@ pub(super) const fn push_bytes(kernel: Kernel) -> usize {
         Kernel::attention_decode_quantized => size_of::<attention_decode::Push>(),
         Kernel::attention_decode_float16 => size_of::<attention_decode::Push>(),
         Kernel::attention_decode_bfloat16 => size_of::<attention_decode::Push>(),
+        Kernel::attention_decode_fields => size_of::<attention_decode::Push>(),
         Kernel::attention_heads => size_of::<attention_heads::Push>(),
         Kernel::attention_matrix_float16 => size_of::<attention_matrix::Push>(),
         Kernel::attention_matrix_bfloat16 => size_of::<attention_matrix::Push>(),

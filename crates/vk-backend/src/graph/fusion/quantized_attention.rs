@@ -74,9 +74,12 @@ pub(super) fn find(
         Primitive::from(QuantizedOp::QuantizedMatmul { packing: affine.into(), transpose: true });
     let products = [walk.pass((softmax, 0), |node| node.primitive == keys)?, place];
     let sizes = walk.sizes(products).filter(|_| dtype.size() <= 4)?;
-    let plan = planner::decode(&sizes, None, device.capabilities(), device.config)?;
+    let (caps, config) = (device.capabilities(), device.config);
+    let fragment = planner::fields_fragment(&sizes, dtype, affine, caps, config);
+    let plan = planner::decode(&sizes, fragment, caps, config)?;
     let (query, factor) = walk.scaled((products[0], 0));
     let token = walk.attempt(|walk| walk.token(products, query, affine, &sizes));
+    let plan = if token.is_some() { plan.with_new_row(&sizes, caps) } else { plan };
     let mut kept = smallvec![place];
     kept.extend(token.iter().flat_map(|token| token.updates));
     let members = walk.members;
@@ -263,8 +266,9 @@ impl super::GroupKernel for Found {
         let parts = cache.parts.map(|part| part.region);
         reads.extend(parts);
         writes.extend(parts.into_iter().take(updated.len()));
-        let (plan, sizes) = (&self.plan, &self.sizes);
-        decode::encode(ctx, plan, sizes, &attention, projections.as_ref(), &reads, &writes)?;
+        let fragments = self.plan.fragments && attention.is_aligned();
+        let (plan, sizes) = (Decode { fragments, ..self.plan }, &self.sizes);
+        decode::encode(ctx, &plan, sizes, &attention, projections.as_ref(), &reads, &writes)?;
         Ok(true)
     }
 }

@@ -9,8 +9,8 @@ use crate::{
         Ctx, Region,
         attention::planner::{self, Decode, DecodeShape, Sizes},
         layouts::attention_decode::{
-            self as shader, ATTENTION_DECODE, ATTENTION_DECODE_BFLOAT16, ATTENTION_DECODE_FLOAT16,
-            ATTENTION_DECODE_QUANTIZED, Constants, More, Push,
+            self as shader, ATTENTION_DECODE, ATTENTION_DECODE_BFLOAT16, ATTENTION_DECODE_FIELDS,
+            ATTENTION_DECODE_FLOAT16, ATTENTION_DECODE_QUANTIZED, Constants, More, Push,
         },
     },
     runtime::{commit::Call, stats},
@@ -66,6 +66,21 @@ pub(crate) struct Quantized {
     pub(crate) parts: [u64; 4],
     /// A float of the dtype that scores are multiplied with beside the scale; 0 for none.
     pub(crate) factor: u64,
+}
+
+impl Attention {
+    /// Whether cooperative matrices can take a quantized cache where it lies: rows are whole, begin where the
+    /// longest loads may, and are counted in 32 bits.
+    pub(crate) fn is_aligned(&self) -> bool {
+        let parts = self.quantized.map_or([0; 4], |q| q.parts);
+        let rows = self.strides.iter().all(|stride| stride.is_multiple_of(self.width));
+        let words = [self.keys, self.values].iter().all(|at| at.is_multiple_of(16));
+        let near = |stride: u32| u64::from(stride) * u64::from(self.count) < 1 << 31;
+        rows && words
+            && parts.iter().all(|at| at.is_multiple_of(4))
+            && near(self.strides[1])
+            && near(self.strides[3])
+    }
 }
 
 /// What angle a feature is rotated by.
@@ -214,8 +229,8 @@ fn call(
     };
     let norms = fused.and_then(|f| f.norms);
     let angle = fused.map(|f| f.angle);
-    let many_rounds =
-        attention.quantized.is_some() && attention.count / splits >= planner::MANY_ROUNDS;
+    let many_rounds = attention.quantized.is_some_and(|q| planner::asks_far(q.affine, fragments))
+        && attention.count / splits >= planner::MANY_ROUNDS;
     let bit = |on: bool, flag: u32| if on { flag } else { 0 };
     let flags = bit(fused.is_some(), shader::FUSED_FLAG)
         | bit(norms.is_some(), shader::NORM_FLAG)
@@ -248,7 +263,7 @@ fn call(
         None => ATTENTION_DECODE_BFLOAT16,
         Some(Quantized { affine, .. }) => {
             (constants.bits, constants.group) = (affine.bits as u32, affine.group_size as u32);
-            ATTENTION_DECODE_QUANTIZED
+            if fragments { ATTENTION_DECODE_FIELDS } else { ATTENTION_DECODE_QUANTIZED }
         }
     };
     let [key_head, key_row, value_head, value_row] = attention.strides;

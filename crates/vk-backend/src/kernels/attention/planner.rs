@@ -1,8 +1,13 @@
 //! Attention: rows and keys of a workgroup, and parts of the keys.
 
 pub(crate) use crate::kernels::layouts::attention_decode::MOST_SPLITS;
+use mlx_vulkan_core::{Dtype, primitives::Affine};
+
 use crate::{
-    kernels::{fragment::NUMBERS, team::Team},
+    kernels::{
+        fragment::{NUMBERS, fragment},
+        team::Team,
+    },
     runtime::{
         capabilities::{Capabilities, Fragment},
         config::Config,
@@ -189,8 +194,38 @@ pub(crate) struct DecodeShape {
 /// 256 keys a split (4,096 in all) 286 tokens/s with two and 300 with one, 993 (32,768) 194 and 184.
 pub(crate) const MANY_ROUNDS: u32 = 512;
 
+/// Whether that gains: with cooperative matrices over 32,768 keys of 8B 303.6 tokens/s instead of 285.1 with
+/// 8 bits, 277.6 instead of 307.5 with 4 (H200).
+pub(crate) fn asks_far(affine: Affine, fragments: bool) -> bool {
+    !fragments || affine.bits == 8
+}
+
 /// Keys of a split that one workgroup takes without help.
 const SHARE: usize = 256;
+
+/// Fields and groups of a quantized cache that cooperative matrices take.
+const FIELD_BITS: [usize; 2] = [4, 8];
+const FIELD_GROUP: usize = 64;
+
+/// Keys of all heads from which cooperative matrices are faster there. Measured on an H200 with
+/// timestamps, 8B of 8 bits (8 key/value heads that 4 share), µs over 2,000, 4,000 and 8,000 keys: 19.7, 25.1
+/// and 39.8 without, 25.5, 26.2 and 28.4 with.
+const MANY_FIELDS: usize = 40_960;
+
+/// What products with a quantized cache may use: its fields are float16 in any case.
+pub(crate) fn fields_fragment(
+    sizes: &Sizes,
+    dtype: Dtype,
+    affine: Affine,
+    caps: &Capabilities,
+    config: &Config,
+) -> Option<Fragment> {
+    let fits = FIELD_BITS.contains(&affine.bits)
+        && affine.group_size == FIELD_GROUP
+        && sizes.batches * sizes.kv_heads * sizes.keys >= MANY_FIELDS;
+    let halves = matches!(dtype, Dtype::Float16 | Dtype::Bfloat16);
+    fragment(Dtype::Float16, [0; 2], caps, config).filter(|_| fits && halves)
+}
 
 /// Keys of all heads from which cooperative matrices are faster.
 const MANY_KEYS: usize = 8192;
@@ -200,8 +235,8 @@ const HEADS: usize = 8;
 /// Threads of their workgroups: registers hold what is summed and what is on its way.
 const FRAGMENT_WORKGROUP: u32 = 128;
 
-/// Whether attention of one token over dense keys goes to cooperative matrices; `fragment` is what products
-/// of the dtype may use.
+/// Whether attention of one token goes to cooperative matrices; `fragment` is what products with keys and
+/// values may use.
 fn takes_fragments(sizes: &Sizes, fragment: Option<Fragment>, caps: &Capabilities) -> bool {
     let sharing = sizes.heads / sizes.kv_heads.max(1);
     fragment == Some(Fragment { m: SIDE, n: SIDE, k: SIDE })
@@ -214,15 +249,15 @@ fn takes_fragments(sizes: &Sizes, fragment: Option<Fragment>, caps: &Capabilitie
         && fragment_words(sizes.key_width as u32, sharing as u32) * 4 <= caps.shared_memory
 }
 
-/// Words of shared memory of their workgroups: sums of every subgroup, queries, the new key and its value,
-/// shares of splits, and what finds out where elements lie.
+/// Words of shared memory of their workgroups: sums of every subgroup, queries, the new key and its value
+/// with their fields, shares of splits, and what finds out where elements lie.
 fn fragment_words(width: u32, heads: u32) -> u32 {
     let subgroups = FRAGMENT_WORKGROUP / 32;
-    heads * (subgroups * (width + 2) + width + MOST_SPLITS + 1) + 2 * width + NUMBERS / 4
+    heads * (subgroups * (width + 2) + width + MOST_SPLITS + 1) + 4 * width + NUMBERS / 4
 }
 
-/// Chooses the variant; `None` where `attention.comp` has to serve. `fragment` is what products of the dtype
-/// may use, if keys and values are dense.
+/// Chooses the variant; `None` where `attention.comp` has to serve. `fragment` is what products with keys and
+/// values may use.
 pub(crate) fn decode(
     sizes: &Sizes,
     fragment: Option<Fragment>,
@@ -238,14 +273,24 @@ pub(crate) fn decode(
         Some(fixed) => fixed as usize,
         None if caps.is_software() || sizes.keys <= SHARE => 1,
         // As many splits as fill the device, none of them shorter than what starting one costs.
-        None => {
-            let heads = sizes.batches * sizes.kv_heads;
-            let fill = (2 * caps.compute_units as usize).div_ceil(heads);
-            sizes.keys.div_ceil(SHARE).min(fill)
-        }
+        None => sizes.keys.div_ceil(SHARE).min(filling(sizes, caps)),
     };
     let splits = splits.clamp(1, most.clamp(1, MOST_SPLITS as usize)) as u32;
     Some(Decode { splits, fragments })
+}
+
+/// Splits that fill the device.
+fn filling(sizes: &Sizes, caps: &Capabilities) -> usize {
+    (2 * caps.compute_units as usize).div_ceil(sizes.batches * sizes.kv_heads)
+}
+
+impl Decode {
+    /// The same where one of several splits has the new row alone, because it quantizes it.
+    pub(crate) fn with_new_row(self, sizes: &Sizes, caps: &Capabilities) -> Decode {
+        let has_room = (self.splits as usize) < filling(sizes, caps).min(MOST_SPLITS as usize);
+        let splits = self.splits + u32::from(self.splits > 1 && has_room);
+        Decode { splits, ..self }
+    }
 }
 
 /// The shape where cooperative matrices take `group` heads that share keys.
@@ -275,7 +320,7 @@ pub(crate) fn decode_shape(
     // Shared memory holds the sums of every subgroup.
     let fits = |threads: u32| {
         let subgroups = threads / subgroup;
-        let words = heads * (width + MOST_SPLITS + 1) + 2 * width + heads * subgroups * (2 + width);
+        let words = heads * (width + MOST_SPLITS + 1) + 4 * width + heads * subgroups * (2 + width);
         words * 4 + 64 <= caps.shared_memory
     };
     let wanted = if caps.is_software() { subgroup } else { 256 };
@@ -289,7 +334,7 @@ pub(crate) fn decode_shape(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::runtime::capabilities::DeviceKind;
+    use crate::runtime::capabilities::{DeviceKind, Fragments};
 
     fn decode(keys: usize) -> Sizes {
         Sizes {
@@ -381,6 +426,31 @@ mod tests {
         assert!(!fragments(&Sizes { key_width: 192, value_width: 192, ..decode(4096) }));
         assert!(!fragments(&Sizes { heads: 128, ..decode(4096) }), "sixteen heads for a key");
         assert!(!of(&decode(4096), 8).unwrap().fragments);
+    }
+
+    #[test]
+    fn long_caches_of_whole_fields_go_there_too() {
+        let side = Fragment { m: 16, n: 16, k: 16 };
+        let fragments = Fragments { float16: Some(side), bfloat16: None };
+        let caps = Capabilities { fragments, ..Capabilities::default() };
+        let of = |keys, dtype, bits, group_size| {
+            let affine = Affine { group_size, bits };
+            fields_fragment(&decode(keys), dtype, affine, &caps, &Config::default()).is_some()
+        };
+        let brain = Dtype::Bfloat16;
+        assert_eq!([5119, 5120].map(|keys| of(keys, brain, 8, 64)), [false, true]);
+        assert_eq!([4, 6, 8].map(|bits| of(8192, Dtype::Float16, bits, 64)), [true, false, true]);
+        assert!(!of(8192, brain, 8, 32) && !of(8192, Dtype::Float32, 8, 64));
+    }
+
+    #[test]
+    fn a_new_row_has_a_split_of_its_own_where_there_is_room() {
+        let caps = Capabilities { compute_units: 132, ..Capabilities::default() };
+        let splits = |splits| {
+            let plan = Decode { splits, fragments: false };
+            plan.with_new_row(&decode(8192), &caps).splits
+        };
+        assert_eq!([1, 2, 32, 33].map(splits), [1, 3, 33, 33]);
     }
 
     #[test]
