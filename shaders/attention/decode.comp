@@ -44,7 +44,7 @@ const bool SINKS = (FLAGS & SINKS_FLAG) != 0u; // heads have scores that take th
 const bool KEEP = (FLAGS & KEEP_FLAG) != 0u, ADDITIVE = (FLAGS & ADDITIVE_FLAG) != 0u;
 const bool MASKED = KEEP || ADDITIVE;
 const bool POSITIONS = (FLAGS & POSITIONS_FLAG) != 0u; // every sequence has its own
-// Who quantizes the new key and its value, which is as long as many keys, takes no others.
+// The split that quantizes the new key and its value takes no other keys: that is as long as many keys.
 #ifdef QUANTIZED_CACHE
 const bool APART = FUSED && SPLIT;
 #else

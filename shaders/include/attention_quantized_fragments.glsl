@@ -1,5 +1,5 @@
-// Keys and values of attention_token_fragments.glsl that are fields of 4 or 8 bits, in groups of 64 features,
-// whose rows lie in whole words of 16 bytes (8 of 4 bits) with scales of a row in one word.
+// Keys and values of attention_token_fragments.glsl that are fields of 4 or 8 bits, in groups of 64 features.
+// Words begin at multiples of 16 bytes, rows behind whole rows, and scales of a row lie in one word.
 //
 // Fields become float16 where they lie in a word, 1024 + q, whatever the dtype: it has the bits for them. A
 // group has sums of its own, which its key's scale is multiplied with; of values it has weights of its own

@@ -17,7 +17,8 @@ coopmat<float, gl_ScopeSubgroup, 16, FN, gl_MatrixUseAccumulator> outs[BLOCKS];
 float top, weight_sum; // of the lane's head; the maximum in powers of two
 float score_factor;    // of products of queries and keys
 
-// What weights are raised by, in powers of two, so that small ones keep their bits as halves.
+// What weights are raised by, in powers of two, so that small ones keep their bits as halves. No weight is
+// more than SLACK above that, which float16 still has.
 #ifdef QUANTIZED_CACHE
 const float RAISE = 8.0;
 #else

@@ -4,7 +4,7 @@
 // "Matrix fragments for mma.m16n8k16"); otherwise it does without fragments.
 //
 // Needs common.glsl, floats.glsl, and before it: HALF (0 float16, 1 bfloat16), SUBGROUP (32);
-//   DTYPE, if it is that of HALF, or FRAGMENT_DTYPE;
+//   FRAGMENT_DTYPE, the dtype of HALF; DTYPE if it is not defined;
 //   FN, KNOWN_COLUMNS: columns of a fragment, and how many of them hold something.
 #extension GL_KHR_cooperative_matrix : require
 #extension GL_KHR_memory_scope_semantics : require

@@ -66,6 +66,8 @@ enum Twist {
     Swapped,
     /// Keys are not rotated.
     Unrotated,
+    /// Every sequence has a position of its own.
+    Positions,
 }
 
 impl Cached {
@@ -123,7 +125,10 @@ impl Cached {
             // Computed on the device and owned by nobody: what a fused kernel may swallow.
             let [q, k, v] = inputs.flat.each_ref().map(|a| ops::multiply(a, 1.5f32));
             let q = shape.heads_of(&q?, shape.heads, Some(&inputs.norms[0]))?;
-            let offset = Array::scalar(past as i32)?;
+            let offset = match twist {
+                Twist::Positions => shape.positions(past),
+                _ => Array::scalar(past as i32)?,
+            };
             let q = shape.rotate(&q, &offset)?;
             let k = shape.heads_of(&k?, shape.kv_heads, Some(&inputs.norms[1]))?;
             let k = if twist == Twist::Unrotated { k } else { shape.rotate(&k, &offset)? };
@@ -145,6 +150,12 @@ impl Cached {
             let out = shape.attend(&q, &keys, &values, Some(shape.scale()))?;
             Ok([vec![out], updated.concat(), held].concat())
         }
+    }
+
+    /// Those of sequences that begin one after the other.
+    fn positions(&self, past: usize) -> Array {
+        let positions: Vec<f64> = (0..self.batch).map(|i| (past - i) as f64).collect();
+        array(&positions, &[self.batch], Dtype::Int32)
     }
 
     /// Attention in float32 over the caches in `results`, of the same query.
@@ -189,7 +200,11 @@ impl Cached {
         assert_eq!(count, if fusing() { fused } else { 0 }, "{what}: fused operations");
         assert_eq!(got[4..], want[4..], "{what}: values, and caches that are held");
         self.assert_same_keys(past, &what, &want[1..4], &got[1..4]);
-        assert_close(&what, self.dtype, &self.expected(past, &got), &got[0]);
+        let expected = match twist {
+            Twist::Positions => want[0].clone(),
+            _ => self.expected(past, &got),
+        };
+        assert_close(&what, self.dtype, &expected, &got[0]);
     }
 
     /// The same keys but for the new ones, which may be rounded otherwise before they are quantized: scales
@@ -256,6 +271,9 @@ fn tokens_of_several_sequences() {
         let shape = Shape { batch, heads, kv_heads, ..SHAPE };
         Cached { shape, bits: 8, ..CACHED }.check(past);
     }
+    let shape = Shape { batch: 3, dtype: Dtype::Float32, ..SHAPE };
+    let apart = Cached { shape, bits: 8, ..CACHED };
+    apart.check_twisted(31, Twist::Positions, apart.fused());
 }
 
 #[test]
@@ -284,8 +302,8 @@ fn long_splits() {
     });
 }
 
-/// So many keys that cooperative matrices take them, where there are such: heads that share keys, rounds that
-/// are whole and not, and several sequences. With groups of 32 they do not.
+/// So many keys that cooperative matrices take them, where there are such: heads that share keys, keys that
+/// are whole rounds and not, and several sequences. With groups of 32 they do not.
 #[test]
 fn caches_that_are_long() {
     let _turn = turn();
@@ -302,6 +320,23 @@ fn caches_that_are_long() {
         let norm = bits == 8;
         let shape = Shape { batch, heads, kv_heads, width, norm, dtype, room: 5, ..SHAPE };
         Cached { shape, bits, group }.check(past);
+    }
+}
+
+/// The same with more keys for a workgroup, so that two rounds of them are on their way, and no room for more
+/// rows.
+#[test]
+fn long_splits_of_long_caches() {
+    for splits in ["6", "9"] {
+        let test = "quantized_attention::long_splits_of_long_caches";
+        mlx_tests::in_child(test, &[("MLX_VK_SDPA_SPLIT_K", splits)], || {
+            let _turn = turn();
+            for (bits, room, past) in [(8, 0, 5131), (4, 3, 5119)] {
+                let (width, dtype) = (128, Dtype::Bfloat16);
+                let shape = Shape { batch: 1, heads: 16, kv_heads: 8, width, dtype, room, ..SHAPE };
+                Cached { shape, bits, group: 64 }.check(past);
+            }
+        });
     }
 }
 
@@ -353,12 +388,17 @@ fn quantizations_of_their_own() {
 #[test]
 fn keys_and_values_as_they_are() {
     let _turn = turn();
-    for (count, heads, kv_heads, width) in
-        [(1, 6, 3, 64), (9, 2, 2, 128), (257, 4, 1, 64), (1000, 6, 3, 192)]
-    {
+    let sizes = [
+        (1, 6, 3, 64, 32),
+        (9, 2, 2, 128, 32),
+        (257, 4, 1, 64, 32),
+        (1000, 6, 3, 192, 32),
+        (5200, 16, 8, 128, 64),
+    ];
+    for (count, heads, kv_heads, width, group) in sizes {
         for dtype in [Dtype::Float16, Dtype::Float32] {
             let shape = Shape { heads, kv_heads, width, dtype, ..SHAPE };
-            let shape = Cached { shape, bits: 8, group: 32 };
+            let shape = Cached { shape, bits: 8, group };
             let q = noise(8, &[1, heads, 1, width], dtype);
             let side = |seed| {
                 let full = noise(seed, &[1, kv_heads, count + 3, width], dtype);

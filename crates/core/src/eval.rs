@@ -27,12 +27,14 @@
 //! it.
 
 pub(crate) mod detached;
+mod touched;
 
-use std::{ops, sync::Arc};
+use std::ops;
 
 use once_cell::sync::Lazy;
 use parking_lot::{Mutex, MutexGuard};
 use smallvec::SmallVec;
+use touched::Touched;
 
 use crate::{
     Array, Result, Shape, Stream,
@@ -42,7 +44,6 @@ use crate::{
     foreign::Holding,
     fusion::Groups,
     graph::{Node, Turn},
-    memory,
     outcome::{self, Doubts},
     shape::Layout,
     stream::{self, DeviceType},
@@ -540,73 +541,4 @@ fn await_inputs<'a>(
         }
     }
     Ok(doubts)
-}
-
-/// The streams that an evaluation has encoded on.
-#[derive(Default)]
-struct Touched {
-    streams: SmallVec<[Used; 2]>,
-}
-
-/// A stream that work is for, with the one that it runs on.
-struct Used {
-    asked: Stream,
-    stream: Stream,
-    backend: &'static Arc<dyn Backend>,
-}
-
-impl Touched {
-    /// The streams that work for `asked` runs on.
-    fn of(asked: impl Iterator<Item = Stream>) -> Result<Touched> {
-        let mut touched = Touched::default();
-        for stream in asked {
-            touched.find(stream)?;
-        }
-        Ok(touched)
-    }
-
-    fn streams(&self) -> impl Iterator<Item = Stream> {
-        self.streams.iter().map(|used| used.stream)
-    }
-
-    /// The stream that work of `asked` runs on, with its backend.
-    fn find(&mut self, asked: Stream) -> Result<(Stream, &'static Arc<dyn Backend>)> {
-        if let Some(used) = self.streams.iter().find(|used| used.asked == asked) {
-            return Ok((used.stream, used.backend));
-        }
-        let stream = stream::usable(asked)?;
-        let backend = backend::backend_for(stream.device)?;
-        self.streams.push(Used { asked, stream, backend });
-        Ok((stream, backend))
-    }
-
-    /// Hands all encoded work over.
-    fn finalize(&self) -> Result<()> {
-        let all = self.streams.iter().map(|used| used.backend.finalize(used.stream));
-        all.fold(Ok(()), Result::and)
-    }
-
-    /// Hands over what is encoded for streams that have nothing under way; whether one took it.
-    fn offer(&self) -> Result<bool> {
-        let mut streams = self.streams.iter();
-        streams.try_fold(false, |taken, used| Ok(used.backend.offer(used.stream)? || taken))
-    }
-
-    /// Hands over what is encoded on other streams than the one that is waited for: somebody else may wait
-    /// for it.
-    fn hand_over_but(&self, asked: Stream) -> Result<()> {
-        let mut others = self.streams.iter().filter(|used| used.asked != asked);
-        others.try_for_each(|used| used.backend.finalize(used.stream))
-    }
-
-    /// Waits until the work has run while more memory is active than should be.
-    fn wait_for_memory(&self) -> Result<()> {
-        let mut streams = self.streams.iter();
-        streams.try_for_each(|Used { stream, backend, .. }| {
-            if memory::active_memory() <= memory::memory_limit() {
-                return Ok(());
-            }
-            backend.tick(*stream).wait()
-        })
-    }
 }

@@ -49,6 +49,8 @@ struct Found {
 /// A token whose key and value the group adds to caches.
 struct CachedToken {
     heads: TokenHeads,
+    /// Sequences that the token is of.
+    batches: usize,
     /// Updates of the parts of the keys, then of the values.
     updates: [usize; 2 * PARTS],
 }
@@ -76,10 +78,10 @@ pub(super) fn find(
     let sizes = walk.sizes(products).filter(|_| dtype.size() <= 4)?;
     let (caps, config) = (device.capabilities(), device.config);
     let fragment = planner::fields_fragment(&sizes, dtype, affine, caps, config);
-    let plan = planner::decode(&sizes, fragment, caps, config)?;
+    let plan = planner::decode(&sizes, fragment, caps, config)?.with_fields(&sizes, config);
     let (query, factor) = walk.scaled((products[0], 0));
     let token = walk.attempt(|walk| walk.token(products, query, affine, &sizes));
-    let plan = if token.is_some() { plan.with_new_row(&sizes, caps) } else { plan };
+    let plan = if token.is_some() { plan.with_new_row(&sizes, caps, config) } else { plan };
     let mut kept = smallvec![place];
     kept.extend(token.iter().flat_map(|token| token.updates));
     let members = walk.members;
@@ -157,7 +159,7 @@ impl Walk<'_> {
         let ([d, e, f], rows) = self.side(second, affine, sizes)?;
         let value = self.stripped((rows, 0));
         let heads = self.together(query, key, value)?;
-        Some(CachedToken { heads, updates: [a, b, c, d, e, f] })
+        Some(CachedToken { heads, batches, updates: [a, b, c, d, e, f] })
     }
 
     /// The updates of the words, scales and biases of a product, and the quantization of their new rows.
@@ -266,14 +268,29 @@ impl super::GroupKernel for Found {
         let parts = cache.parts.map(|part| part.region);
         reads.extend(parts);
         writes.extend(parts.into_iter().take(updated.len()));
-        let fragments = self.plan.fragments && attention.is_aligned();
-        let (plan, sizes) = (Decode { fragments, ..self.plan }, &self.sizes);
-        decode::encode(ctx, &plan, sizes, &attention, projections.as_ref(), &reads, &writes)?;
+        let fragments = self.plan.fragments && attention.fits_fields();
+        let plan = Decode { fragments, ..self.plan };
+        decode::encode(
+            ctx,
+            &plan,
+            &self.of_sequence(),
+            &attention,
+            projections.as_ref(),
+            &reads,
+            &writes,
+        )?;
         Ok(true)
     }
 }
 
 impl Found {
+    /// The sizes by sequences, whose positions may differ.
+    fn of_sequence(&self) -> Sizes {
+        let batches = self.token.as_ref().map_or(1, |token| token.batches);
+        let Sizes { heads, kv_heads, .. } = self.sizes;
+        Sizes { batches, heads: heads / batches, kv_heads: kv_heads / batches, ..self.sizes }
+    }
+
     /// Where the cache lies, if the kernel can read it there, and write its new rows if it has to.
     fn cache(
         &self,

@@ -69,14 +69,13 @@ pub(crate) struct Quantized {
 }
 
 impl Attention {
-    /// Whether cooperative matrices can take a quantized cache where it lies: rows are whole, begin where the
-    /// longest loads may, and are counted in 32 bits.
-    pub(crate) fn is_aligned(&self) -> bool {
-        let parts = self.quantized.map_or([0; 4], |q| q.parts);
-        let rows = self.strides.iter().all(|stride| stride.is_multiple_of(self.width));
-        let words = [self.keys, self.values].iter().all(|at| at.is_multiple_of(16));
+    /// Whether cooperative matrices can take its quantized cache where it lies: rows are whole, begin where
+    /// the longest loads may, and are counted in 32 bits.
+    pub(crate) fn fits_fields(&self) -> bool {
+        let Some(Quantized { parts, .. }) = self.quantized else { return false };
         let near = |stride: u32| u64::from(stride) * u64::from(self.count) < 1 << 31;
-        rows && words
+        self.strides.iter().all(|stride| stride.is_multiple_of(self.width))
+            && [self.keys, self.values].iter().all(|at| at.is_multiple_of(16))
             && parts.iter().all(|at| at.is_multiple_of(4))
             && near(self.strides[1])
             && near(self.strides[3])
@@ -229,8 +228,11 @@ fn call(
     };
     let norms = fused.and_then(|f| f.norms);
     let angle = fused.map(|f| f.angle);
-    let many_rounds = attention.quantized.is_some_and(|q| planner::asks_far(q.affine, fragments))
-        && attention.count / splits >= planner::MANY_ROUNDS;
+    let quantized = attention.quantized;
+    // With several, one has the new row alone.
+    let shares = splits - u32::from(quantized.is_some() && fused.is_some() && splits > 1);
+    let many_rounds = quantized.is_some_and(|q| planner::asks_far(q.affine, fragments))
+        && attention.count / shares >= planner::MANY_ROUNDS;
     let bit = |on: bool, flag: u32| if on { flag } else { 0 };
     let flags = bit(fused.is_some(), shader::FUSED_FLAG)
         | bit(norms.is_some(), shader::NORM_FLAG)
@@ -291,4 +293,42 @@ fn call(
     let pipeline = ctx.pipeline_with_subgroup(kernel, &constants, subgroup);
     let groups = [splits, group / heads, attention.kv_heads];
     Ok(Call::new(pipeline, &push, groups))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_that_are_whole_fit_fields() {
+        let affine = Affine { group_size: 64, bits: 8 };
+        let quantized = Some(Quantized { affine, parts: [4, 8, 12, 16], factor: 0 });
+        let whole = Attention {
+            q: 0,
+            keys: 32,
+            values: 16,
+            result: 0,
+            heads: 8,
+            kv_heads: 2,
+            count: 1 << 20,
+            width: 128,
+            strides: [1 << 30, 128, 0, 128],
+            scale: 1.0,
+            dtype: Dtype::Float16 as u32,
+            quantized,
+            sinks: None,
+            mask: None,
+        };
+        assert!(whole.fits_fields());
+        let odd_parts = Some(Quantized { affine, parts: [4, 8, 12, 18], factor: 0 });
+        for torn in [
+            Attention { keys: 40, ..whole },
+            Attention { strides: [1 << 30, 128, 0, 64], ..whole },
+            Attention { strides: [1 << 30, 2048, 0, 128], ..whole },
+            Attention { quantized: odd_parts, ..whole },
+            Attention { quantized: None, ..whole },
+        ] {
+            assert!(!torn.fits_fields(), "{torn:?}");
+        }
+    }
 }

@@ -212,6 +212,14 @@ const FIELD_GROUP: usize = 64;
 /// and 39.8 without, 25.5, 26.2 and 28.4 with.
 const MANY_FIELDS: usize = 40_960;
 
+/// Keys of a split, of which each of four subgroups has a part, up to which sums keep the bits that they
+/// need: a field is 1,024 too much until its subgroup has ended. Reckoned with sums that are cut off, for
+/// values around zero of 4 bits: 256 keys of a subgroup are 0.08 % off, 1,024 are 0.8 %.
+const FIELD_KEYS: usize = 2048;
+
+/// Splits of which one more or less is much.
+const FEW_SPLITS: u32 = 8;
+
 /// What products with a quantized cache may use: its fields are float16 in any case.
 pub(crate) fn fields_fragment(
     sizes: &Sizes,
@@ -268,15 +276,22 @@ pub(crate) fn decode(
         return None;
     }
     let fragments = takes_fragments(sizes, fragment, caps);
-    let most = config.sdpa_splitk_max_parts.map_or(MOST_SPLITS as usize, |m| m as usize);
     let splits = match config.sdpa_split_k {
         Some(fixed) => fixed as usize,
         None if caps.is_software() || sizes.keys <= SHARE => 1,
         // As many splits as fill the device, none of them shorter than what starting one costs.
         None => sizes.keys.div_ceil(SHARE).min(filling(sizes, caps)),
     };
-    let splits = splits.clamp(1, most.clamp(1, MOST_SPLITS as usize)) as u32;
+    let splits = splits.clamp(1, most_splits(config)) as u32;
     Some(Decode { splits, fragments })
+}
+
+/// Splits that there may be.
+fn most_splits(config: &Config) -> usize {
+    config
+        .sdpa_splitk_max_parts
+        .map_or(MOST_SPLITS as usize, |m| m as usize)
+        .clamp(1, MOST_SPLITS as usize)
 }
 
 /// Splits that fill the device.
@@ -285,11 +300,28 @@ fn filling(sizes: &Sizes, caps: &Capabilities) -> usize {
 }
 
 impl Decode {
-    /// The same where one of several splits has the new row alone, because it quantizes it.
-    pub(crate) fn with_new_row(self, sizes: &Sizes, caps: &Capabilities) -> Decode {
-        let has_room = (self.splits as usize) < filling(sizes, caps).min(MOST_SPLITS as usize);
-        let splits = self.splits + u32::from(self.splits > 1 && has_room);
-        Decode { splits, ..self }
+    /// The same over a quantized cache that gets a new row. With several splits the last one has that alone,
+    /// for it is quantized first; so there is one more, unless they fill the device and one is little of them.
+    pub(crate) fn with_new_row(
+        self,
+        sizes: &Sizes,
+        caps: &Capabilities,
+        config: &Config,
+    ) -> Decode {
+        let most = most_splits(config) as u32;
+        let filling = filling(sizes, caps) as u32;
+        let more = self.splits > 1 && (self.splits < filling || self.splits < FEW_SPLITS);
+        let free = config.sdpa_split_k.is_none();
+        Decode { splits: (self.splits + u32::from(more && free)).min(most), ..self }
+    }
+
+    /// The same with splits short enough for the sums of fragments over fields, or without these.
+    pub(crate) fn with_fields(self, sizes: &Sizes, config: &Config) -> Decode {
+        let least = sizes.keys.div_ceil(FIELD_KEYS) as u32;
+        let splits =
+            if config.sdpa_split_k.is_none() { self.splits.max(least) } else { self.splits };
+        let fragments = self.fragments && (least..=most_splits(config) as u32).contains(&splits);
+        Decode { splits: if fragments { splits } else { self.splits }, fragments }
     }
 }
 
@@ -446,11 +478,32 @@ mod tests {
     #[test]
     fn a_new_row_has_a_split_of_its_own_where_there_is_room() {
         let caps = Capabilities { compute_units: 132, ..Capabilities::default() };
-        let splits = |splits| {
+        let with = |splits, config: &Config| {
             let plan = Decode { splits, fragments: false };
-            plan.with_new_row(&decode(8192), &caps).splits
+            plan.with_new_row(&decode(8192), &caps, config).splits
         };
-        assert_eq!([1, 2, 32, 33].map(splits), [1, 3, 33, 33]);
+        let free = Config::default();
+        assert_eq!([1, 2, 32, 33, 64].map(|splits| with(splits, &free)), [1, 3, 33, 33, 64]);
+        let fixed = Config { sdpa_split_k: Some(3), ..Config::default() };
+        let few = Config { sdpa_splitk_max_parts: Some(3), ..Config::default() };
+        assert_eq!([with(3, &fixed), with(2, &few), with(3, &few)], [3, 3, 3]);
+        let many = Sizes { batches: 20, ..decode(8192) };
+        let plan = Decode { splits: 2, fragments: false };
+        assert_eq!(plan.with_new_row(&many, &caps, &free).splits, 3, "two of them share the keys");
+    }
+
+    #[test]
+    fn splits_over_fields_are_short() {
+        let with = |splits, keys, config: &Config| {
+            let plan = Decode { splits, fragments: true }.with_fields(&decode(keys), config);
+            (plan.splits, plan.fragments)
+        };
+        let free = Config::default();
+        assert_eq!(with(33, 32_768, &free), (33, true));
+        assert_eq!(with(2, 32_768, &free), (16, true), "many sequences");
+        assert_eq!([131_072, 131_073].map(|keys| with(33, keys, &free)), [(64, true), (33, false)]);
+        let fixed = Config { sdpa_split_k: Some(2), ..Config::default() };
+        assert_eq!([with(2, 4096, &fixed), with(2, 4097, &fixed)], [(2, true), (2, false)]);
     }
 
     #[test]
