@@ -301,7 +301,8 @@ fn filling(sizes: &Sizes, caps: &Capabilities) -> usize {
 
 impl Decode {
     /// The same over a quantized cache that gets a new row. With several splits the last one has that alone,
-    /// for it is quantized first; so there is one more, unless they fill the device and one is little of them.
+    /// for it is quantized first; so there is one more, unless they fill the device and one is little of
+    /// them.
     pub(crate) fn with_new_row(
         self,
         sizes: &Sizes,
