@@ -44,12 +44,9 @@ const bool SINKS = (FLAGS & SINKS_FLAG) != 0u; // heads have scores that take th
 const bool KEEP = (FLAGS & KEEP_FLAG) != 0u, ADDITIVE = (FLAGS & ADDITIVE_FLAG) != 0u;
 const bool MASKED = KEEP || ADDITIVE;
 const bool POSITIONS = (FLAGS & POSITIONS_FLAG) != 0u; // every sequence has its own
+const bool QUANTIZED = VARIANT == 1 || VARIANT == 3;
 // The split that quantizes the new key and its value takes no other keys: that is as long as many keys.
-#ifdef QUANTIZED_CACHE
-const bool APART = FUSED && SPLIT;
-#else
-const bool APART = false;
-#endif
+const bool APART = QUANTIZED && FUSED && SPLIT;
 const bool MANY_ROUNDS = (FLAGS & MANY_ROUNDS_FLAG) != 0u; // of keys, in a split
 
 // What `more` points to: where the rest of a quantized cache is, another factor of its scores or 0, and the
@@ -90,9 +87,21 @@ const float scale = 1.0; // queries are rounded before they are multiplied
 float masked(uint kv_head, uint h, uint j, float s);
 #include "attention_token.glsl"
 #ifdef QUANTIZED_CACHE
+#define CACHE_BITS BITS
+#define CACHE_GROUP GROUP
 #include "quant.glsl"
 #include "affine.glsl"
 #include "attention_quantized.glsl"
+
+// Reads that, but for the factor, which is the result.
+float take_more() {
+    key_scales = more.key_scales;
+    key_biases = more.key_biases;
+    value_scales = more.value_scales;
+    value_biases = more.value_biases;
+    uint64_t from = more.factor;
+    return from == 0ul ? 1.0 : fetch(DTYPE, from);
+}
 #endif
 #if VARIANT >= 2
 const uint FN = 16;
@@ -218,18 +227,39 @@ void join_splits(uint kv_head, uint block) {
     }
 }
 
+// The keys of a split, in rows first..last. Where cooperative matrices take them, the new row is one of them.
+void find_keys(uint split, bool newest_here, out uint first, out uint last) {
+    uint old = FUSED && (VARIANT < 2 || APART) ? count - 1u : count, shares = APART ? splits - 1u : splits;
+    uint each = (old + shares - 1u) / shares;
+    first = min(old, split * each);
+    last = min(old, first + each);
+    if (VARIANT == 3 && APART && newest_here) {
+        first = old;
+        last = count;
+    }
+}
+
 void main() {
-    uint split = gl_WorkGroupID.x, block = gl_WorkGroupID.y, kv_head = gl_WorkGroupID.z;
+    uint split = gl_WorkGroupID.x, block = gl_WorkGroupID.y, kv_head = gl_WorkGroupID.z, first, last;
     uint thread = gl_SubgroupID * SUBGROUP + gl_SubgroupInvocationID;
     uint64_t first_q = at(DTYPE, q, int64_t(kv_head * SHARING + block * HEADS) * int64_t(WIDTH));
     bool newest_here = FUSED && split == splits - 1u;
+    find_keys(split, newest_here, first, last);
+    // The first keys are on their way while queries are prepared.
 #if VARIANT == 1
     scale = score_scale * take_more();
+    ask_quantized_keys(kv_head, first, last);
+#elif VARIANT >= 2
+    begin_cache(kv_head);
+    ask_fragments(kv_head, first, FUSED ? min(last, count - 1u) : last);
 #endif
     if (FUSED) {
-        for (uint h = gl_SubgroupID; h < HEADS + 1u; h += SUBGROUPS) {
-            if (h < HEADS) prepare(at(DTYPE, first_q, int64_t(h * WIDTH)), q_weight, false, h * WIDTH);
-            else if (newest_here) prepare(at(DTYPE, new_key, int64_t(kv_head * WIDTH)), k_weight, true, 0u);
+        for (uint i = 0u; i < HEADS + 1u; i += SUBGROUPS) {
+            uint h = i + gl_SubgroupID;
+            bool key = h == HEADS;
+            if (h > HEADS || key && !newest_here) continue;
+            prepare(key ? at(DTYPE, new_key, int64_t(kv_head * WIDTH)) : at(DTYPE, first_q, int64_t(h * WIDTH)),
+                key ? k_weight : q_weight, key, key ? 0u : h * WIDTH);
         }
         if (newest_here) for (uint i = thread; i < WIDTH; i += gl_WorkGroupSize.x)
             newest[WIDTH + i] = fetch(DTYPE, at(DTYPE, new_value, int64_t(kv_head * WIDTH + i)));
@@ -238,7 +268,6 @@ void main() {
             queries[i] = fetch(DTYPE, at(DTYPE, first_q, int64_t(i))) * scale;
     }
 #if VARIANT >= 2
-    begin_cache(kv_head);
     write_numbers();
 #endif
 #if VARIANT == 3
@@ -246,7 +275,7 @@ void main() {
 #endif
     barrier();
 #ifdef QUANTIZED_CACHE
-    if (newest_here) quantize_newest(kv_head, block == 0u);
+    if (newest_here) quantize_newest(kv_head, count - 1u, block == 0u);
 #else
     if (newest_here && block == 0u) for (uint i = thread; i < WIDTH; i += gl_WorkGroupSize.x) {
         int64_t row = int64_t(count - 1u);
@@ -262,21 +291,11 @@ void main() {
 #endif
 #if VARIANT >= 2
     bool known = (FLAGS & FRAGMENTS_FLAG) != 0u && elements_are_known();
-    memoryBarrierBuffer();
-    barrier(); // the new row is read where it was written
-#else
-    take_queries();
-#endif
-    uint old = FUSED && (VARIANT < 2 || APART) ? count - 1u : count, shares = APART ? splits - 1u : splits;
-    uint each = (old + shares - 1u) / shares;
-    uint first = min(old, split * each), last = min(old, first + each);
-#if VARIANT == 3
-    if (APART && newest_here) {
-        first = old;
-        last = count;
+    if (newest_here) { // the new row is read where it was written
+        memoryBarrierBuffer();
+        barrier();
+        ask_fragments(kv_head, first, last);
     }
-#endif
-#if VARIANT >= 2
     if (known) {
         begin_fragments();
         take_fragments(kv_head, first, last);
@@ -284,15 +303,14 @@ void main() {
     } else {
         take_keys_plainly(kv_head, first, last);
     }
-#elif VARIANT == 1
+#else
+    take_queries();
+#if VARIANT == 1
     take_quantized_keys(kv_head, first, last);
+    if (FUSED) barrier(); // subgroups have changed parts of the new row
 #else
     take_keys(kv_head, first, last, false);
 #endif
-#if VARIANT == 1
-    if (FUSED) barrier(); // subgroups have changed parts of the new row
-#endif
-#if VARIANT < 2
     if (newest_here) take_newest(kv_head, count - 1u);
     join_clusters();
 #endif

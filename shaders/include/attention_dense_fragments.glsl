@@ -23,7 +23,7 @@ void begin_fragments() {
 
 void ask_fragment_keys(uint set, uint kv_head, uint key0, uint last) {
     [[unroll]] for (uint c = 0u; c < 2u; ++c) {
-        int64_t j = int64_t(min(key0 + row_in_half() + 8u * c, last - 1u));
+        int64_t j = int64_t(min(key0 + row_in_half() + 8u * c, max(last, 1u) - 1u));
         uint64_t from = at(DTYPE, keys, int64_t(kv_head) * int64_t(key_head) + j * int64_t(key_row));
         [[unroll]] for (uint o = 0u; o < KEY_OCTETS; ++o)
             key_words[set * ROUND_KEYS + c * KEY_OCTETS + o] = V4(from).v[4u * o + quarter()];
@@ -32,7 +32,7 @@ void ask_fragment_keys(uint set, uint kv_head, uint key0, uint last) {
 
 void ask_fragment_values(uint set, uint kv_head, uint key0, uint last) {
     [[unroll]] for (uint i = 0u; i < 4u; ++i) {
-        int64_t j = int64_t(min(key0 + slot_of(i), last - 1u));
+        int64_t j = int64_t(min(key0 + slot_of(i), max(last, 1u) - 1u));
         uint64_t from = at(DTYPE, values, int64_t(kv_head) * int64_t(value_head) + j * int64_t(value_row));
         [[unroll]] for (uint o = 0u; o < VALUE_OCTETS; ++o)
             value_words[set * ROUND_VALUES + i * VALUE_OCTETS + o] = V4(from).v[8u * o + row_in_half()];

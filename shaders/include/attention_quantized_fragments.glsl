@@ -6,9 +6,9 @@
 // instead. What is too much is taken from the sums with the biases, so halves are rounded by their bits: a
 // driver may take a conversion and back for nothing at all.
 
-const uint GROUPS = WIDTH / GROUP, KEY_WORDS = BITS / 2u, VALUE_WORDS = BITS / 4u;
-const uint PAIRS_EACH = 16u / BITS; // pairs of fields of a word
-const uint FIELD_MASK = BITS == 8u ? 0x00ff00ffu : 0x000f000fu;
+const uint GROUPS = WIDTH / CACHE_GROUP, KEY_WORDS = CACHE_BITS / 2u, VALUE_WORDS = CACHE_BITS / 4u;
+const uint PAIRS_EACH = 16u / CACHE_BITS; // pairs of fields of a word
+const uint FIELD_MASK = CACHE_BITS == 8u ? 0x00ff00ffu : 0x000f000fu;
 const uint OFFSET_BITS = 0x64006400u;
 const float OFFSET = 1024.0, LOWEST_SCALE = -24.0;
 
@@ -16,7 +16,7 @@ shared uint staged_offset;
 uint offset_; // 1024 as two halves, which no compiler knows: `(v & mask) | offset_` is one instruction then
 
 // The i-th pair of fields of a word, half of it apart.
-half2 field_pair(uint word, uint i) { return halves(((word >> (BITS * i)) & FIELD_MASK) | offset_); }
+half2 field_pair(uint word, uint i) { return halves(((word >> (CACHE_BITS * i)) & FIELD_MASK) | offset_); }
 
 float nearest_half(float x) {
     return uintBitsToFloat((floatBitsToUint(x) + 0x1000u) & 0xffffe000u);
@@ -34,7 +34,7 @@ float value_sums[GROUPS]; // what is added to all features of a group
 
 // Scales or biases of a row.
 uint row_affine(uint64_t from, uint j, uint row) {
-    uint64_t at_ = from + uint64_t(j * (row / GROUP * 2u));
+    uint64_t at_ = from + uint64_t(j * (row / CACHE_GROUP * 2u));
     return GROUPS == 2u ? U32(at_).v[0] : uint(U16(at_).v[0]);
 }
 
@@ -57,7 +57,7 @@ void begin_queries() {
     uint from = min(row_in_half(), HEADS - 1u) * WIDTH + quarter() * 16u;
     float most = 0.0;
     [[unroll]] for (uint g = 0u; g < GROUPS; ++g)
-        [[unroll]] for (uint f = 0u; f < 16u; ++f) most = max(most, abs(queries[from + g * GROUP + f]));
+        [[unroll]] for (uint f = 0u; f < 16u; ++f) most = max(most, abs(queries[from + g * CACHE_GROUP + f]));
     most = max(most, subgroupShuffleXor(most, 1u));
     most = max(most, subgroupShuffleXor(most, 2u));
     uint unit = clamp(floatBitsToUint(most) & 0x7f800000u, 1u << 23, 253u << 23);
@@ -66,7 +66,7 @@ void begin_queries() {
     [[unroll]] for (uint g = 0u; g < GROUPS; ++g) {
         fragment_query_sums[g] = 0.0;
         [[unroll]] for (uint p = 0u; p < 8u; ++p) {
-            uint f = from + g * GROUP + p / PAIRS_EACH * (2u * PAIRS_EACH) + p % PAIRS_EACH;
+            uint f = from + g * CACHE_GROUP + p / PAIRS_EACH * (2u * PAIRS_EACH) + p % PAIRS_EACH;
             vec2 q = vec2(nearest_half(queries[f] * per_unit),
                 nearest_half(queries[f + PAIRS_EACH] * per_unit));
             query_pairs[g * 8u + p] = pack_halves(FLOAT16, q);
@@ -88,12 +88,12 @@ void begin_fragments() {
 
 void ask_fragment_keys(uint set, uint kv_head, uint key0, uint last) {
     [[unroll]] for (uint c = 0u; c < 2u; ++c) {
-        uint j = min(key0 + row_in_half() + 8u * c, last - 1u);
-        uint64_t from = keys_from + uint64_t(j * (key_row / 8u * BITS) + quarter() * (2u * BITS));
+        uint j = min(key0 + row_in_half() + 8u * c, max(last, 1u) - 1u);
+        uint64_t from = keys_from + uint64_t(j * (key_row / 8u * CACHE_BITS) + quarter() * (2u * CACHE_BITS));
         [[unroll]] for (uint g = 0u; g < GROUPS; ++g) {
             uint to = set * ROUND_KEYS + (c * GROUPS + g) * KEY_WORDS;
-            uint64_t at_ = from + uint64_t(g * (GROUP / 8u * BITS));
-            if (BITS == 8u) {
+            uint64_t at_ = from + uint64_t(g * (CACHE_GROUP / 8u * CACHE_BITS));
+            if (CACHE_BITS == 8u) {
                 uvec4 w = V4(at_).v[0];
                 [[unroll]] for (uint i = 0u; i < KEY_WORDS; ++i) key_words[to + i] = w[i];
             } else {
@@ -103,7 +103,7 @@ void ask_fragment_keys(uint set, uint kv_head, uint key0, uint last) {
         }
     }
     [[unroll]] for (uint i = 0u; i < 4u; ++i) {
-        uint j = min(key0 + slot_of(i), last - 1u);
+        uint j = min(key0 + slot_of(i), max(last, 1u) - 1u);
         [[unroll]] for (uint k = 0u; k < 2u; ++k)
             asked_keys[set * 8u + 4u * k + i] = row_affine(key_affine[k], j, key_row);
     }
@@ -111,12 +111,12 @@ void ask_fragment_keys(uint set, uint kv_head, uint key0, uint last) {
 
 void ask_fragment_values(uint set, uint kv_head, uint key0, uint last) {
     [[unroll]] for (uint i = 0u; i < 4u; ++i) {
-        uint j = min(key0 + slot_of(i), last - 1u);
-        uint64_t from = values_from + uint64_t(j * (value_row / 8u * BITS) + row_in_half() * BITS);
+        uint j = min(key0 + slot_of(i), max(last, 1u) - 1u);
+        uint64_t from = values_from + uint64_t(j * (value_row / 8u * CACHE_BITS) + row_in_half() * CACHE_BITS);
         [[unroll]] for (uint g = 0u; g < GROUPS; ++g) {
             uint to = set * ROUND_VALUES + (i * GROUPS + g) * VALUE_WORDS;
-            uint64_t at_ = from + uint64_t(g * (GROUP / 8u * BITS));
-            if (BITS == 8u) {
+            uint64_t at_ = from + uint64_t(g * (CACHE_GROUP / 8u * CACHE_BITS));
+            if (CACHE_BITS == 8u) {
                 uvec2 w = V2(at_).v[0];
                 [[unroll]] for (uint n = 0u; n < VALUE_WORDS; ++n) value_words[to + n] = w[n];
             } else {
@@ -236,8 +236,8 @@ void end_fragments() {
 vec4 field_quad(uint64_t words, uint64_t scales, uint64_t biases, uint64_t row, uint quad) {
     int64_t group = group_of(row + uint64_t(quad * 4u));
     float scale_ = fetch(DTYPE, at(DTYPE, scales, group)), bias = fetch(DTYPE, at(DTYPE, biases, group));
-    uvec2 octet = packed8(word_at(words, row), quad * 4u & ~7u);
-    vec4 fields = (quad & 1u) == 0u ? fields8_low(octet) : fields8_high(octet);
+    uvec2 octet = packed8(CACHE_BITS, word_at(words, row), quad * 4u & ~7u);
+    vec4 fields = (quad & 1u) == 0u ? fields4(CACHE_BITS, octet, 0u) : fields4(CACHE_BITS, octet, 4u);
     return fma(vec4(scale_), fields, vec4(bias));
 }
 

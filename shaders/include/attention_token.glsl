@@ -1,11 +1,11 @@
 // Attention of one query token, as workgroups do it: clusters of eight lanes take a key each, with their own
 // running maximum and sum, so nothing waits inside the loop; they are joined at the end. Needs common.glsl,
 // floats.glsl, math.glsl, rotation.glsl, subgroup arithmetic and shuffles, and before it: DTYPE, WIDTH,
-// SUBGROUP, SUBGROUPS, HEADS, NORM, TRADITIONAL, DIVISORS, EPS;
+// SUBGROUP, SUBGROUPS, HEADS, NORM, TRADITIONAL, DIVISORS, EPS; QUANTIZED, whether keys and values are;
 //   offset, frequencies, scale, position_scale; keys, values, key_head, key_row, value_head, value_row;
 //   `sequence`, which position is the workgroup's, and `masked(kv_head, h, j, s)`, what a mask leaves of a
-//   score;
-//   QUANTIZED_CACHE defined where attention_quantized.glsl comes after it.
+//   score.
+// Quantized keys and values need attention_quantized.glsl behind it.
 
 const uint CLUSTER = 8, LANE_WIDTH = WIDTH / CLUSTER, OCTETS = LANE_WIDTH / 8u, QUADS = LANE_WIDTH / 4u;
 const uint CLUSTERS = gl_WorkGroupSize.x / CLUSTER;
@@ -72,7 +72,6 @@ void prepare(uint64_t from, uint64_t weight, bool key, uint to) {
     }
 }
 
-#ifndef QUANTIZED_CACHE
 void load_lane(uint64_t key_at, uint64_t value_at) {
     uint lane = gl_SubgroupInvocationID % CLUSTER;
     [[unroll]] for (uint i = 0u; i < OCTETS; ++i) // neighbouring lanes read neighbouring 16 bytes
@@ -82,10 +81,13 @@ void load_lane(uint64_t key_at, uint64_t value_at) {
         fetch8(DTYPE, true, value_at + to, value[2u * i], value[2u * i + 1u]);
     }
 }
-#endif
 
-// The feature of element e of a lane's slice.
-uint feature(uint e) { return e / 8u * CLUSTER * 8u + gl_SubgroupInvocationID % CLUSTER * 8u + e % 8u; }
+// The feature of element e of a lane's slice: neighbours where these are of one group, else octets, of which
+// those of neighbouring lanes lie beside each other.
+uint feature(uint e) {
+    uint lane = gl_SubgroupInvocationID % CLUSTER;
+    return QUANTIZED ? lane * LANE_WIDTH + e : e / 8u * CLUSTER * 8u + lane * 8u + e % 8u;
+}
 
 // Sum over a cluster. By shuffles: they take a fraction of the time of a clustered operation on NVIDIA.
 float cluster_sum(float x) {
@@ -114,7 +116,6 @@ uint key_of(uint j0) { return j0 + gl_SubgroupID * (SUBGROUP / CLUSTER) + gl_Sub
 // The same, or the last key there is; there is at least a row for one.
 uint asked_key(uint j0, uint last) { return min(key_of(j0), max(last, 1u) - 1u); }
 
-#ifndef QUANTIZED_CACHE
 // Asks for key and value of this cluster in the round that starts with key j0.
 void ask_keys(uint kv_head, uint j0, uint last) {
     int64_t j = int64_t(asked_key(j0, last));
@@ -130,7 +131,6 @@ void take_keys(uint kv_head, uint first, uint last, bool asked) {
         weigh(kv_head, key_of(j0), key_of(j0) < last);
     }
 }
-#endif
 
 // Takes the new key, which is the one in row j.
 void take_newest(uint kv_head, uint j) {

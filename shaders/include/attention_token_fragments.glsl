@@ -11,6 +11,7 @@
 
 const float LOG2E = 1.4426950408889634, SLACK = 6.0;
 const uint VALUE_OCTETS = WIDTH / 64u, BLOCKS = WIDTH / 16u, TALL = 16;
+const uint STRIDE = SUBGROUPS * TALL; // keys of a round of the workgroup
 const uint ROUNDS = MANY_ROUNDS ? 2u : 1u; // whose keys and values are on their way
 
 coopmat<float, gl_ScopeSubgroup, 16, FN, gl_MatrixUseAccumulator> outs[BLOCKS];
@@ -90,7 +91,7 @@ void add_fragments(uint set, vec4 weights);
 
 // A round. As soon as keys or values are used, those that come in their place are asked for.
 void fragment_round(uint set, uint kv_head, uint key0, uint last) {
-    uint next = key0 + ROUNDS * SUBGROUPS * TALL;
+    uint next = key0 + ROUNDS * STRIDE;
     vec4 x = fragment_scores(set, kv_head, key0, last);
     ask_fragment_keys(set, kv_head, next, last);
     vec4 weights = fragment_weights(set, x);
@@ -98,18 +99,21 @@ void fragment_round(uint set, uint kv_head, uint key0, uint last) {
     ask_fragment_values(set, kv_head, next, last);
 }
 
-// The keys first..last.
-void take_fragments(uint kv_head, uint first, uint last) {
-    const uint stride = SUBGROUPS * TALL;
+// Asks for the subgroup's first rounds of the keys first..last.
+void ask_fragments(uint kv_head, uint first, uint last) {
     uint key0 = first + gl_SubgroupID * TALL;
-    if (key0 < last) [[unroll]] for (uint set = 0u; set < ROUNDS; ++set) {
-        ask_fragment_keys(set, kv_head, key0 + set * stride, last);
-        ask_fragment_values(set, kv_head, key0 + set * stride, last);
+    [[unroll]] for (uint set = 0u; set < ROUNDS; ++set) {
+        ask_fragment_keys(set, kv_head, key0 + set * STRIDE, last);
+        ask_fragment_values(set, kv_head, key0 + set * STRIDE, last);
     }
-    for (; key0 < last; key0 += ROUNDS * stride) {
+}
+
+// The keys first..last, the first rounds of which are asked for.
+void take_fragments(uint kv_head, uint first, uint last) {
+    for (uint key0 = first + gl_SubgroupID * TALL; key0 < last; key0 += ROUNDS * STRIDE) {
         fragment_round(0u, kv_head, key0, last);
         // Behind the last key this one weighs nothing.
-        if (MANY_ROUNDS) fragment_round(ROUNDS - 1u, kv_head, key0 + stride, last);
+        if (MANY_ROUNDS) fragment_round(ROUNDS - 1u, kv_head, key0 + STRIDE, last);
     }
 }
 

@@ -88,10 +88,12 @@ struct AttentionRow {
     uint64_t parts, offset;
     uint key_head, key_row, value_head, value_row; // strides in elements
     uint64_t mask; // bools that say which keys all heads see, or 0
-    uint rest[18];
+    // Of quantized caches: another factor of scores, or 0; scales and biases.
+    uint64_t factor, key_scales, key_biases, value_scales, value_biases;
+    uint rest[8];
 };
 
 // The quads of an attention. [host]
 const uint COUNT_AND_SCALE = 0, EPS_AND_HEADS = 1, Q_AND_KEY = 2, VALUE_AND_Q_WEIGHT = 3,
            K_WEIGHT_AND_FREQUENCIES = 4, CACHES = 5, RESULT_AND_MARKED = 6, PARTS_AND_OFFSET = 7, STRIDES = 8,
-           MASK = 9;
+           MASK_AND_FACTOR = 9, KEY_AFFINE = 10, VALUE_AFFINE = 11;

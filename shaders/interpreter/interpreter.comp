@@ -9,7 +9,8 @@
 // behind this one, which then does everything again under another tag. One workgroup never waits for others.
 // FLOATS: the matrices are of small floats; else affine or dense.
 // Constants: 1 dtype, 2 bits (16: not quantized), 3 group size, 4 subgroup size, 5 features of a head,
-// 6 query heads per key/value head, 7 flags, 8 chunks of twice the length.
+// 6 query heads per key/value head, 7 flags, 8 chunks of twice the length; of caches 9 bits (16: not
+// quantized), 10 group size.
 #include "common.glsl"
 #include "floats.glsl"
 #include "bias.glsl"
@@ -31,6 +32,8 @@ layout(constant_id = 5) const uint WIDTH = 128;
 layout(constant_id = 6) const uint SHARING = 2;
 layout(constant_id = 7) const uint FLAGS = 0;
 layout(constant_id = 8) const bool WIDE = false;
+layout(constant_id = 9) const uint CACHE_BITS = 16;
+layout(constant_id = 10) const uint CACHE_GROUP = 64;
 // Flags: three of attentions, and whether there are biases of products, and mixtures of experts. [host]
 const uint NORM_FLAG = 1, TRADITIONAL_FLAG = 2, DIVISORS_FLAG = 4, BIASES_FLAG = 8, MIXTURES_FLAG = 16;
 const bool NORM = (FLAGS & NORM_FLAG) != 0u, TRADITIONAL = (FLAGS & TRADITIONAL_FLAG) != 0u;
@@ -483,7 +486,10 @@ uint norm_eps;
 #define EPS norm_eps
 #define sequence 0u
 #define masked(kv_head, h, j, s) (mask != 0ul && uint(U8(mask).v[j]) == 0u ? LOWEST : (s))
+const bool QUANTIZED = CACHE_BITS < 16u, MANY_ROUNDS = false;
 #include "attention_token.glsl"
+#include "affine.glsl"
+#include "attention_quantized.glsl"
 
 uvec2 pair_at(uint64_t from, uint i) {
     return uvec2(Tagged(from).v[first_of(pair_of_lane(i))], Tagged(from).v[second_of(pair_of_lane(i))]);
@@ -536,16 +542,24 @@ void attend(uint head, uint split, uint splits, uint count) {
     uint kv_head = head / SHARING;
     uint old = count - 1u, each = (old + splits - 1u) / splits, from = min(old, split * each),
          last = min(old, from + each);
-    ask_keys(kv_head, from, last);
+    if (QUANTIZED) ask_quantized_keys(kv_head, from, last);
+    else ask_keys(kv_head, from, last);
     bool newest_here = split == splits - 1u;
-    if (gl_SubgroupID == 0u) prepare(q + uint64_t(head * WIDTH) * 4ul, q_weight, false, 0u);
-    if (newest_here && gl_SubgroupID == min(1u, SUBGROUPS - 1u))
-        prepare(new_key + uint64_t(kv_head * WIDTH) * 4ul, k_weight, true, 0u);
+    for (uint i = 0u; i < 2u; i += SUBGROUPS) {
+        bool key = i + gl_SubgroupID == 1u;
+        if (i + gl_SubgroupID > 1u || key && !newest_here) continue;
+        prepare(key ? new_key + uint64_t(kv_head * WIDTH) * 4ul : q + uint64_t(head * WIDTH) * 4ul,
+            key ? k_weight : q_weight, key, 0u);
+    }
     if (newest_here) for (uint i = gl_WorkGroupSize.x - 1u - thread(); i < WIDTH; i += gl_WorkGroupSize.x)
         newest[WIDTH + i] = take(new_value, kv_head * WIDTH + i);
     barrier();
+    bool writes = newest_here && head % SHARING == 0u;
+    if (QUANTIZED && newest_here) quantize_newest(kv_head, count - 1u, writes);
     take_queries();
-    take_keys(kv_head, from, last, true);
+    if (QUANTIZED) take_quantized_keys(kv_head, from, last);
+    else take_keys(kv_head, from, last, true);
+    if (QUANTIZED && newest_here) barrier(); // subgroups have changed parts of the new row
     if (newest_here) take_newest(kv_head, last);
     join_clusters();
     barrier();
@@ -559,7 +573,7 @@ void attend(uint head, uint split, uint splits, uint count) {
             mark(part, 1u, sum);
         }
     }
-    if (newest_here && head % SHARING == 0u) for (uint i = thread(); i < WIDTH; i += gl_WorkGroupSize.x) {
+    if (!QUANTIZED && writes) for (uint i = thread(); i < WIDTH; i += gl_WorkGroupSize.x) {
         int64_t to = int64_t(count - 1u);
         store_float(DTYPE, keys, int64_t(kv_head) * int64_t(key_head) + to * int64_t(key_row) + int64_t(i),
             newest[i]);
@@ -600,7 +614,15 @@ void attention(uvec4 next_row) {
     keys = first_address(d);
     values = second_address(d);
     offset = second_address(quad(PARTS_AND_OFFSET));
-    mask = first_address(quad(MASK));
+    mask = first_address(quad(MASK_AND_FACTOR));
+    if (QUANTIZED) {
+        uint64_t factor = second_address(quad(MASK_AND_FACTOR));
+        if (factor != 0ul) scale *= fetch(DTYPE, factor);
+        key_scales = first_address(quad(KEY_AFFINE));
+        key_biases = second_address(quad(KEY_AFFINE));
+        value_scales = first_address(quad(VALUE_AFFINE));
+        value_biases = second_address(quad(VALUE_AFFINE));
+    }
     key_head = strides.x;
     key_row = strides.y;
     value_head = strides.z;

@@ -26,13 +26,13 @@ void quantize_group(uint64_t group) {
         low = min(low, x);
         high = max(high, x);
     }
-    vec2 affine = affine_of(low, high);
+    vec2 affine = scale_and_bias(BITS, low, high);
     store_float(DTYPE, scales, int64_t(group), affine.x);
     store_float(DTYPE, biases, int64_t(group), affine.y);
     uint64_t to = words + group * uint64_t(GROUP / 32u * BITS * 4u);
     uint held = 0u, word = 0u, next = 0u; // bits held of the word that is being filled
     for (uint i = 0u; i < GROUP; ++i) {
-        uint q = field_of(element(base, i), affine);
+        uint q = field_of(BITS, element(base, i), affine);
         word |= q << held;
         held += BITS;
         if (held >= 32u) {

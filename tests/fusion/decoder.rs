@@ -2,7 +2,12 @@
 
 use mlx::{Array, Dtype, Result, fast, fast::Mask, ops, ops::FpMode};
 
-use super::{Linear, noise};
+use super::{
+    Linear,
+    attention::{SHAPE, Shape},
+    noise,
+    quantized_attention::Cached,
+};
 
 /// A decoder of a few layers.
 #[derive(Clone, Copy, Debug)]
@@ -26,6 +31,8 @@ pub(super) struct Decoder {
     /// Rows of them that a mask hides, as where sequences of a batch differ in length: positions begin behind
     /// them, and each layer counts them on by itself.
     pub(super) padding: Option<usize>,
+    /// Bits and group size of caches; none for caches that are not quantized.
+    pub(super) cache: Option<(usize, usize)>,
     /// How the gate and the other half of a layer's middle become one.
     pub(super) swiglu: fn(&Array, &Array) -> Result<Array>,
 }
@@ -42,6 +49,7 @@ pub(super) const DECODER: Decoder = Decoder {
     dtype: Dtype::Bfloat16,
     past: 9,
     padding: None,
+    cache: None,
     swiglu,
 };
 
@@ -61,10 +69,13 @@ impl Product {
     }
 }
 
+/// The array of a cache, or the words, scales and biases of one that is quantized.
+type Cache = Vec<Array>;
+
 struct Layer {
     matrices: [Product; 7],
     norms: [Array; 4],
-    caches: [Array; 2],
+    caches: [Cache; 2],
 }
 
 impl Decoder {
@@ -93,8 +104,35 @@ impl Decoder {
         });
         let norms = [hidden, hidden, width, width].map(|n| noise(next(), &[n], dtype));
         let cached = [1, kv_heads, self.past + 3, width];
-        let caches = [next(), next()].map(|seed| noise(seed, &cached, dtype));
+        let caches = [next(), next()].map(|seed| self.rows(&noise(seed, &cached, dtype)).unwrap());
         Layer { matrices, norms, caches }
+    }
+
+    /// Rows as caches have them.
+    fn rows(&self, dense: &Array) -> Result<Cache> {
+        let Some((bits, group)) = self.cache else { return Ok(vec![dense.clone()]) };
+        let (words, scales, biases) = ops::quantize(dense, group, bits)?;
+        Ok(vec![words, scales, biases])
+    }
+
+    fn attend(
+        &self,
+        query: &Array,
+        [keys, values]: [&Cache; 2],
+        mask: Option<&Array>,
+    ) -> Result<Array> {
+        let [heads, kv_heads, width] = self.heads;
+        let count = self.past as isize + 1;
+        let seen = |part: &Array| ops::slice_axis(part, 2, 0, count);
+        let scale = 1.0 / (width as f32).sqrt();
+        let Some((bits, group)) = self.cache else {
+            let mask = mask.map_or(Mask::None, Mask::Array);
+            let (keys, values) = (seen(&keys[0])?, seen(&values[0])?);
+            return fast::scaled_dot_product_attention(query, &keys, &values, scale, mask);
+        };
+        let shape = Shape { heads, kv_heads, width, dtype: self.dtype, ..SHAPE };
+        let parts = |cache: &Cache| Ok([seen(&cache[0])?, seen(&cache[1])?, seen(&cache[2])?]);
+        Cached { shape, bits, group }.attend(query, &parts(keys)?, &parts(values)?, Some(scale))
     }
 
     /// The position of the token, if the layer counts it.
@@ -137,9 +175,9 @@ impl Decoder {
         &self,
         x: &Array,
         layer: &Layer,
-        caches: [Array; 2],
+        caches: [Cache; 2],
         mask: Option<&Array>,
-    ) -> Result<[Array; 3]> {
+    ) -> Result<(Array, [Cache; 2])> {
         let [heads, kv_heads, width] = self.heads;
         let [q, k, v, out, gate, up, down] = &layer.matrices;
         let [before, between, q_norm, k_norm] = &layer.norms;
@@ -149,26 +187,38 @@ impl Decoder {
         let query = self.head(&q.forward(&normal)?, heads, norm(q_norm), counted.as_ref())?;
         let key = self.head(&k.forward(&normal)?, kv_heads, norm(k_norm), counted.as_ref())?;
         let value = ops::reshape(&v.forward(&normal)?, &[1, kv_heads as isize, 1, width as isize])?;
-        let write = |cache: &Array, row: &Array| {
-            let stop = [1, kv_heads as isize, self.past as isize + 1, width as isize];
-            ops::slice_update(cache, row, &[0, 0, self.past as isize, 0], &stop, &[1; 4])
+        let write = |cache: &Cache, row: &Array| -> Result<Cache> {
+            let past = self.past as isize;
+            let part = |(part, row): (&Array, Array)| {
+                let stop = [1, kv_heads as isize, past + 1, part.dim(3) as isize];
+                ops::slice_update(part, &row, &[0, 0, past, 0], &stop, &[1; 4])
+            };
+            cache.iter().zip(self.rows(row)?).map(part).collect()
         };
         let (keys, values) = (write(&caches[0], &key)?, write(&caches[1], &value)?);
-        drop(caches);
-        let seen = |cache: &Array| ops::slice_axis(cache, 2, 0, self.past as isize + 1);
-        let scale = 1.0 / (width as f32).sqrt();
-        let attended = fast::scaled_dot_product_attention(
-            &query,
-            &seen(&keys)?,
-            &seen(&values)?,
-            scale,
-            mask.map_or(Mask::None, Mask::Array),
-        )?;
+        drop((caches, key, value));
+        let attended = self.attend(&query, [&keys, &values], mask)?;
         let attended = ops::reshape(&attended, &[1, (heads * width) as isize])?;
         let x = ops::add(x, out.forward(&attended)?)?;
         let normal = fast::rms_norm(&x, Some(between), 1e-6)?;
         let gated = (self.swiglu)(&gate.forward(&normal)?, &up.forward(&normal)?)?;
-        Ok([ops::add(&x, down.forward(&gated)?)?, keys, values])
+        Ok((ops::add(&x, down.forward(&gated)?)?, [keys, values]))
+    }
+
+    /// What results of the graph are compared by: keys and values of quantized caches where new rows that are
+    /// a step apart are within what rounding takes.
+    pub(super) fn compared(&self, mut results: Vec<Vec<f64>>) -> Vec<Vec<f64>> {
+        let Some((bits, group)) = self.cache else { return results };
+        let last = results.pop();
+        let dequantized = |parts: &[Vec<f64>]| {
+            let fields = parts[0].iter().flat_map(|&word| (word as u32).to_le_bytes());
+            let value =
+                |(i, q): (usize, u8)| f64::from(q) * parts[1][i / group] + parts[2][i / group];
+            fields.enumerate().map(value).collect()
+        };
+        let fine = bits == 8 && self.dtype == Dtype::Bfloat16;
+        let caches = if fine { &results[..] } else { &[] };
+        caches.chunks(3).map(dequantized).chain(last).collect()
     }
 
     pub(super) fn graph(&self) -> impl Fn() -> Result<Vec<Array>> {
@@ -180,15 +230,25 @@ impl Decoder {
             let (mask, mut results) = (this.mask()?, Vec::new());
             for layer in &layers {
                 // Owned by nobody else, and there before the layers are evaluated.
-                let [keys, values] = &layer.caches;
-                let caches = [ops::multiply(keys, 1.0f32)?, ops::multiply(values, 1.0f32)?];
-                mlx::eval(&[&caches[0], &caches[1]])?;
-                let [next, keys, values] = this.forward(&x, layer, caches, mask.as_ref())?;
-                results.extend([keys, values]);
+                let caches = layer.caches.each_ref().map(copied);
+                let [keys, values] = caches;
+                let (next, caches) = this.forward(&x, layer, [keys?, values?], mask.as_ref())?;
+                results.extend(caches.concat());
                 x = next;
             }
             results.push(x);
             Ok(results)
         }
     }
+}
+
+/// A cache that nobody else has, evaluated.
+fn copied(cache: &Cache) -> Result<Cache> {
+    let same = |part: &Array| match part.dtype() {
+        Dtype::Uint32 => ops::multiply(part, 1i32),
+        _ => ops::multiply(part, 1.0f32),
+    };
+    let copies = cache.iter().map(same).collect::<Result<Cache>>()?;
+    mlx::eval(&copies.iter().collect::<Vec<_>>())?;
+    Ok(copies)
 }

@@ -23,7 +23,10 @@ impl Decoder {
     /// GPU.
     fn check(&self, steps: u64) {
         let graph = self.graph();
-        agrees(&format!("{self:?}"), self.dtype, steps, &graph);
+        let (want, _) = run(Device::CPU, &graph);
+        let (got, count) = run(Device::GPU, &graph);
+        assert_eq!(count, steps, "{self:?}: steps");
+        assert_close(&format!("{self:?}"), self.dtype, &self.compared(want), &self.compared(got));
     }
 }
 
@@ -58,8 +61,13 @@ fn agrees(what: &str, dtype: Dtype, steps: u64, graph: &dyn Fn() -> Result<Vec<A
     let (want, _) = run(Device::CPU, graph);
     let (got, count) = run(Device::GPU, graph);
     assert_eq!(count, steps, "{what}: steps");
+    assert_close(what, dtype, &want, &got);
+}
+
+/// The same results, to within what rounding to the dtype takes of the largest number.
+fn assert_close(what: &str, dtype: Dtype, want: &[Vec<f64>], got: &[Vec<f64>]) {
     let epsilon = if dtype == Dtype::Float16 { 4e-3 } else { 3e-2 };
-    for (i, (want, got)) in want.iter().zip(&got).enumerate() {
+    for (i, (want, got)) in want.iter().zip(got).enumerate() {
         let most = want.iter().fold(1e-3, |m: f64, x| m.max(x.abs()));
         for (k, (w, g)) in want.iter().zip(got).enumerate() {
             let close = (w - g).abs() <= epsilon * most;
@@ -114,6 +122,31 @@ fn layers_become_runs() {
         // Not of 16 bits, and too long a row: dispatches.
         Decoder { dtype: Dtype::Float32, ..DECODER }.check(0);
         Decoder { layers: 1, inner: 12_352, ..DECODER }.check(4);
+    });
+}
+
+/// Attention over quantized caches is a step, too: short and long ones, of every length of heads and group, by
+/// one workgroup and by several.
+#[test]
+fn layers_with_quantized_caches_become_runs() {
+    mlx_tests::in_child("interpreter::layers_with_quantized_caches_become_runs", &[ON], || {
+        let _turn = turn();
+        let all = STEPS * DECODER.layers as u64;
+        let (half, brain) = (Dtype::Float16, Dtype::Bfloat16);
+        for (dtype, cache) in [(half, (8, 64)), (brain, (8, 32)), (brain, (4, 64)), (half, (3, 32))]
+        {
+            for past in [0, 9, 300] {
+                Decoder { dtype, past, cache: Some(cache), ..DECODER }.check(all);
+            }
+        }
+        let cached = Decoder { cache: Some((8, 64)), ..DECODER };
+        for heads in [[6, 2, 64], [2, 2, 128], [4, 2, 192], [2, 1, 256]] {
+            Decoder { heads, norm: false, ..cached }.check(all);
+        }
+        // Matrices of another format than the caches, or of none.
+        Decoder { format: None, ..cached }.check(all);
+        Decoder { floats: Some(FpMode::Mxfp4), ..cached }.check(all);
+        Decoder { cache: Some((8, 128)), heads: [4, 2, 128], ..DECODER }.check(all);
     });
 }
 
@@ -276,6 +309,7 @@ fn shares_of_keys() {
         let _turn = turn();
         for past in [0, 1, 2, 90] {
             Decoder { past, layers: 1, ..DECODER }.check(STEPS);
+            Decoder { past, layers: 1, cache: Some((8, 64)), ..DECODER }.check(STEPS);
         }
     });
 }

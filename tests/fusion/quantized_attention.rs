@@ -12,10 +12,10 @@ use super::{
 
 /// A model's attention and the format of its cache.
 #[derive(Clone, Copy, Debug)]
-struct Cached {
-    shape: Shape,
-    bits: usize,
-    group: usize,
+pub(super) struct Cached {
+    pub(super) shape: Shape,
+    pub(super) bits: usize,
+    pub(super) group: usize,
 }
 
 const CACHED: Cached = Cached { shape: SHAPE, bits: 4, group: 64 };
@@ -31,7 +31,7 @@ impl std::ops::Deref for Cached {
 const DTYPES: [Dtype; 3] = [Dtype::Bfloat16, Dtype::Float16, Dtype::Float32];
 
 /// Words, scales and biases.
-type Parts = [Array; 3];
+pub(super) type Parts = [Array; 3];
 
 /// Operations of the products, softmax and scale that become part of one.
 const PRODUCTS: u64 = 3;
@@ -93,7 +93,13 @@ impl Cached {
 
     /// `quantized_scaled_dot_product_attention` of mlx-lm, without a mask; `q` is (batch, heads, 1,
     /// features).
-    fn attend(&self, q: &Array, keys: &Parts, values: &Parts, scale: Option<f32>) -> Result<Array> {
+    pub(super) fn attend(
+        &self,
+        q: &Array,
+        keys: &Parts,
+        values: &Parts,
+        scale: Option<f32>,
+    ) -> Result<Array> {
         let [batch, heads, kv_heads, width] =
             [self.batch, self.heads, self.kv_heads, self.width].map(|n| n as isize);
         let repeats = heads / kv_heads;

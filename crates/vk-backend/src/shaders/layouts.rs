@@ -2175,6 +2175,10 @@ pub(crate) mod interpreter {
         pub(crate) flags: u32,
         /// `constant_id = 8`.
         pub(crate) wide: bool,
+        /// `constant_id = 9`.
+        pub(crate) cache_bits: u32,
+        /// `constant_id = 10`.
+        pub(crate) cache_group: u32,
     }
     impl Default for Constants {
         fn default() -> Self {
@@ -2188,12 +2192,14 @@ pub(crate) mod interpreter {
                 sharing: 2,
                 flags: 0,
                 wide: false,
+                cache_bits: 16,
+                cache_group: 64,
             }
         }
     }
     impl SpecConstants for Constants {
-        type Words = [u32; 9];
-        fn words(&self) -> [u32; 9] {
+        type Words = [u32; 11];
+        fn words(&self) -> [u32; 11] {
             [
                 self.workgroup,
                 self.dtype,
@@ -2204,6 +2210,8 @@ pub(crate) mod interpreter {
                 self.sharing,
                 self.flags,
                 self.wide as u32,
+                self.cache_bits,
+                self.cache_group,
             ]
         }
     }
@@ -2284,7 +2292,12 @@ pub(crate) mod interpreter_rows {
         pub(crate) value_head: u32,
         pub(crate) value_row: u32,
         pub(crate) mask: u64,
-        pub(crate) rest: [u32; 18],
+        pub(crate) factor: u64,
+        pub(crate) key_scales: u64,
+        pub(crate) key_biases: u64,
+        pub(crate) value_scales: u64,
+        pub(crate) value_biases: u64,
+        pub(crate) rest: [u32; 8],
     }
     const _: () = {
         assert!(offset_of!(AttentionRow, kind) == 0);
@@ -2312,7 +2325,12 @@ pub(crate) mod interpreter_rows {
         assert!(offset_of!(AttentionRow, value_head) == 136);
         assert!(offset_of!(AttentionRow, value_row) == 140);
         assert!(offset_of!(AttentionRow, mask) == 144);
-        assert!(offset_of!(AttentionRow, rest) == 152);
+        assert!(offset_of!(AttentionRow, factor) == 152);
+        assert!(offset_of!(AttentionRow, key_scales) == 160);
+        assert!(offset_of!(AttentionRow, key_biases) == 168);
+        assert!(offset_of!(AttentionRow, value_scales) == 176);
+        assert!(offset_of!(AttentionRow, value_biases) == 184);
+        assert!(offset_of!(AttentionRow, rest) == 192);
         assert!(size_of::<AttentionRow>() == 224);
     };
     /// `RowMatrix` of the shader.
@@ -4852,7 +4870,9 @@ pub(crate) mod run_rows {
     pub(crate) const RESULT_AND_MARKED: u32 = 6;
     pub(crate) const PARTS_AND_OFFSET: u32 = 7;
     pub(crate) const STRIDES: u32 = 8;
-    pub(crate) const MASK: u32 = 9;
+    pub(crate) const MASK_AND_FACTOR: u32 = 9;
+    pub(crate) const KEY_AFFINE: u32 = 10;
+    pub(crate) const VALUE_AFFINE: u32 = 11;
 }
 
 /// `shaders/scan/block.comp`.

@@ -22,7 +22,7 @@ use crate::{
     kernels::{
         Ctx, Operand, Region,
         attention::{
-            decode::{self, Attention, Quantized},
+            decode::{self, Attention, Quantized, Token},
             planner::{self, Decode, Sizes},
         },
     },
@@ -269,16 +269,14 @@ impl super::GroupKernel for Found {
         reads.extend(parts);
         writes.extend(parts.into_iter().take(updated.len()));
         let fragments = self.plan.fragments && attention.fits_fields();
-        let plan = Decode { fragments, ..self.plan };
-        decode::encode(
-            ctx,
-            &plan,
-            &self.of_sequence(),
-            &attention,
-            projections.as_ref(),
-            &reads,
-            &writes,
-        )?;
+        let (plan, sizes) = (Decode { fragments, ..self.plan }, self.of_sequence());
+        match projections {
+            Some(projections) => {
+                let token = Token { plan, sizes, attention, projections };
+                decode::encode_token(ctx, &token, &reads, &writes)?;
+            }
+            None => decode::encode(ctx, &plan, &sizes, &attention, None, &reads, &writes)?,
+        }
         Ok(true)
     }
 }
@@ -315,6 +313,10 @@ impl Found {
             strides[2 * side..][..2].copy_from_slice(&found);
             for (part, array) in parts[PARTS * side..].iter_mut().zip(arrays) {
                 *part = ctx.input(array)?;
+            }
+            // Words are read 16 bytes at a time.
+            if !parts[PARTS * side].is_aligned(16) {
+                return Ok(None);
             }
         }
         Ok(Some(Cache { parts, strides }))

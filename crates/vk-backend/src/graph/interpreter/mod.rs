@@ -2,8 +2,8 @@
 //!
 //! A decode step is a chain of dependent kernels, and each link costs microseconds before it does
 //! anything. Some steps are therefore not encoded at once but wait: products of one row of 16-bit
-//! floats, attentions of one token over dense caches, and one token's mixtures of experts, each with
-//! what is fused with it.
+//! floats, attentions of one token, and one token's mixtures of experts, each with what is fused with
+//! it.
 //! When something else is encoded, or the work is handed over, the waiting steps become rows of a
 //! table (`table.rs`), and one dispatch of a persistent kernel walks it (`shaders/interpreter`). As
 //! many workgroups as run at the same time stay for the whole run, and each takes part in every

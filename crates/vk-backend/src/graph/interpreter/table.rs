@@ -9,7 +9,7 @@ use smallvec::SmallVec;
 use crate::{
     graph::interpreter::planner::{self, Shape},
     kernels::{
-        attention::decode::{Attention, Token},
+        attention::decode::{Attention, Quantized, Token},
         layouts::{
             interpreter::{
                 BIASES_FLAG, Constants, DIVISORS_FLAG, INTERPRETER, INTERPRETER_DOTS,
@@ -68,20 +68,26 @@ const _: () = {
     assert!(offset_of!(AttentionRow, new_value) == quad(VALUE_AND_Q_WEIGHT));
     assert!(offset_of!(AttentionRow, k_weight) == quad(K_WEIGHT_AND_FREQUENCIES));
     assert!(offset_of!(AttentionRow, keys) == quad(CACHES));
-    assert!(offset_of!(AttentionRow, mask) == quad(MASK));
+    assert!(offset_of!(AttentionRow, mask) == quad(MASK_AND_FACTOR));
+    assert!(offset_of!(AttentionRow, key_scales) == quad(KEY_AFFINE));
+    assert!(offset_of!(AttentionRow, value_scales) == quad(VALUE_AFFINE));
     assert!(offset_of!(AttentionRow, result) == quad(RESULT_AND_MARKED));
     assert!(offset_of!(AttentionRow, parts) == quad(PARTS_AND_OFFSET));
     assert!(offset_of!(AttentionRow, key_head) == quad(STRIDES));
 };
 
+/// Bits and group size where caches are not quantized.
+const DENSE_CACHE: [u32; 2] = [16, 64];
+
 /// What the kernel is specialized for: steps of one run agree in it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct Variant {
     format: Format,
-    /// Of attentions: features and heads that share keys, and flags.
+    /// Of attentions: features and heads that share keys, flags, and bits and group size of caches.
     width: u32,
     sharing: u32,
     flags: u32,
+    cache: [u32; 2],
     /// Of products: rows are int8 rows, lanes take chunks of twice the length, and some have biases.
     int8_rows: bool,
     wide: bool,
@@ -106,8 +112,8 @@ impl Variant {
             Kind::Attention(_) | Kind::Mixture(_) => false,
         });
         let mixed = steps.iter().any(|step| matches!(step.kind, Kind::Mixture(_)));
-        let (width, sharing, flags) = (64, 1, 0);
-        let alone = Variant { format, width, sharing, flags, int8_rows, wide, biased, mixed };
+        let (width, sharing, flags, cache) = (64, 1, 0, DENSE_CACHE);
+        let alone = Variant { format, width, sharing, flags, cache, int8_rows, wide, biased, mixed };
         let token = steps.iter().find_map(|step| match &step.kind {
             Kind::Attention(token) => Some(token),
             Kind::Product(_) | Kind::Mixture(_) => None,
@@ -121,7 +127,10 @@ impl Variant {
             | bit(projections.angle.traditional, TRADITIONAL_FLAG)
             | bit(projections.angle.divisors, DIVISORS_FLAG);
         let sharing = attention.heads / attention.kv_heads;
-        Variant { width: attention.width, sharing, flags, ..self }
+        let cache = attention.quantized.map_or(DENSE_CACHE, |Quantized { affine, .. }| {
+            [affine.bits as u32, affine.group_size as u32]
+        });
+        Variant { width: attention.width, sharing, flags, cache, ..self }
     }
 
     /// The kernel that walks such steps.
@@ -145,7 +154,20 @@ impl Variant {
         let of = |has: bool, flag: u32| if has { flag } else { 0 };
         let flags = self.flags | of(self.biased, BIASES_FLAG) | of(self.mixed, MIXTURES_FLAG);
         let (workgroup, subgroup) = (shape.workgroup, shape.subgroup);
-        Constants { workgroup, dtype, bits, group, subgroup, width, sharing, flags, wide }
+        let [cache_bits, cache_group] = self.cache;
+        Constants {
+            workgroup,
+            dtype,
+            bits,
+            group,
+            subgroup,
+            width,
+            sharing,
+            flags,
+            wide,
+            cache_bits,
+            cache_group,
+        }
     }
 }
 
@@ -499,6 +521,8 @@ impl Table {
         let (marked, parts) = (self.room(u64::from(heads * width))?, self.room(parts)?);
         let norms = projections.norms;
         let [key_head, key_row, value_head, value_row] = attention.strides;
+        let quantized = attention.quantized.map_or(([0; 4], 0), |q| (q.parts, q.factor));
+        let ([key_scales, key_biases, value_scales, value_biases], factor) = quantized;
         let row = AttentionRow {
             kind: ATTENTION,
             count: attention.count,
@@ -525,7 +549,12 @@ impl Table {
             value_head,
             value_row,
             mask: attention.mask.map_or(0, |mask| mask.at),
-            rest: [0; 18],
+            factor,
+            key_scales,
+            key_biases,
+            value_scales,
+            value_biases,
+            rest: [0; 8],
         };
         self.add(row);
         self.made.push(Made { region: step.writes[0], marked });

@@ -207,10 +207,10 @@ const SHARE: usize = 256;
 const FIELD_BITS: [usize; 2] = [4, 8];
 const FIELD_GROUP: usize = 64;
 
-/// Keys of all heads from which cooperative matrices are faster there. Measured on an H200 with
-/// timestamps, 8B of 8 bits (8 key/value heads that 4 share), µs over 2,000, 4,000 and 8,000 keys: 19.7, 25.1
-/// and 39.8 without, 25.5, 26.2 and 28.4 with.
-const MANY_FIELDS: usize = 40_960;
+/// Keys of all query heads from which cooperative matrices are faster there. Measured on an H200 with
+/// timestamps, caches of 8 bits of 8 key/value heads, µs without and with: 32 heads over 1,000 keys 14.2, over
+/// 2,000 17.0 and 17.3; 16 heads over 2,000 14.3 and 16.3, over 4,000 17.1 and 17.8.
+const MANY_FIELDS: usize = 65_536;
 
 /// Keys of a split, of which each of four subgroups has a part, up to which sums keep the bits that they
 /// need: a field is 1,024 too much until its subgroup has ended. Reckoned with sums that are cut off, for
@@ -230,7 +230,7 @@ pub(crate) fn fields_fragment(
 ) -> Option<Fragment> {
     let fits = FIELD_BITS.contains(&affine.bits)
         && affine.group_size == FIELD_GROUP
-        && sizes.batches * sizes.kv_heads * sizes.keys >= MANY_FIELDS;
+        && sizes.batches * sizes.heads * sizes.keys >= MANY_FIELDS;
     let halves = matches!(dtype, Dtype::Float16 | Dtype::Bfloat16);
     fragment(Dtype::Float16, [0; 2], caps, config).filter(|_| fits && halves)
 }
