@@ -132,7 +132,8 @@ impl Decoder {
         };
         let shape = Shape { heads, kv_heads, width, dtype: self.dtype, ..SHAPE };
         let parts = |cache: &Cache| Ok([seen(&cache[0])?, seen(&cache[1])?, seen(&cache[2])?]);
-        Cached { shape, bits, group }.attend(query, &parts(keys)?, &parts(values)?, Some(scale))
+        let (keys, values) = (parts(keys)?, parts(values)?);
+        Cached { shape, bits, group }.attend(query, [&keys, &values], Some(scale), true)
     }
 
     /// The position of the token, if the layer counts it.

@@ -68,6 +68,8 @@ enum Twist {
     Unrotated,
     /// Every sequence has a position of its own.
     Positions,
+    /// Heads that share keys are rows of one matrix.
+    Rows,
 }
 
 impl Cached {
@@ -92,13 +94,13 @@ impl Cached {
     }
 
     /// `quantized_scaled_dot_product_attention` of mlx-lm, without a mask; `q` is (batch, heads, 1,
-    /// features).
+    /// features). With `rows` heads that share keys are rows of one matrix, as models of ours have it.
     pub(super) fn attend(
         &self,
         q: &Array,
-        keys: &Parts,
-        values: &Parts,
+        [keys, values]: [&Parts; 2],
         scale: Option<f32>,
+        rows: bool,
     ) -> Result<Array> {
         let [batch, heads, kv_heads, width] =
             [self.batch, self.heads, self.kv_heads, self.width].map(|n| n as isize);
@@ -108,13 +110,16 @@ impl Cached {
             Some(scale) if repeats > 1 => ops::multiply(q, scale)?,
             Some(scale) => ops::multiply(scale, q.clone())?,
         };
-        if repeats > 1 {
+        let expands = repeats > 1 && !rows;
+        if rows {
+            q = ops::reshape(&q, &[batch, kv_heads, repeats, width])?;
+        } else if expands {
             q = ops::reshape(&q, &[batch, kv_heads, repeats, 1, width])?;
         }
         let product = |x: &Array, parts: &Parts, transpose| {
-            let expanded = |i: usize| match repeats {
-                1 => Ok(parts[i].clone()),
-                _ => ops::expand_dims(&parts[i], &[-3]),
+            let expanded = |i: usize| match expands {
+                false => Ok(parts[i].clone()),
+                true => ops::expand_dims(&parts[i], &[-3]),
             };
             let (words, scales, biases) = (expanded(0)?, expanded(1)?, expanded(2)?);
             ops::quantized_matmul(x, &words, &scales, &biases, transpose, self.group, self.bits)
@@ -153,7 +158,8 @@ impl Cached {
             let updated = [write(&copies[0], &rows[0], past)?, write(&copies[1], &rows[1], past)?];
             drop((copies, rows));
             let [keys, values] = [seen(&updated[0], past + 1)?, seen(&updated[1], past + 1)?];
-            let out = shape.attend(&q, &keys, &values, Some(shape.scale()))?;
+            let (scale, rows) = (Some(shape.scale()), twist == Twist::Rows);
+            let out = shape.attend(&q, [&keys, &values], scale, rows)?;
             Ok([vec![out], updated.concat(), held].concat())
         }
     }
@@ -280,6 +286,19 @@ fn tokens_of_several_sequences() {
     let shape = Shape { batch: 3, dtype: Dtype::Float32, ..SHAPE };
     let apart = Cached { shape, bits: 8, ..CACHED };
     apart.check_twisted(31, Twist::Positions, apart.fused());
+}
+
+/// Of one sequence and of several, with and without heads that share keys.
+#[test]
+fn heads_that_are_rows_of_one_matrix() {
+    let _turn = turn();
+    for (batch, heads, kv_heads, past) in
+        [(1, 4, 2, 9), (1, 6, 1, 300), (2, 4, 2, 31), (1, 2, 2, 64)]
+    {
+        let shape = Shape { batch, heads, kv_heads, ..SHAPE };
+        let cached = Cached { shape, bits: 8, ..CACHED };
+        cached.check_twisted(past, Twist::Rows, cached.fused());
+    }
 }
 
 #[test]
@@ -418,7 +437,7 @@ fn keys_and_values_as_they_are() {
                 let [q] = on_the_host(|| Ok([ops::multiply(&q, before)?]));
                 agrees(&what, fused, dtype, &|| {
                     let [keys, values] = [seen(&keys, count)?, seen(&values, count)?];
-                    Ok(vec![shape.attend(&q, &keys, &values, scale)?])
+                    Ok(vec![shape.attend(&q, [&keys, &values], scale, false)?])
                 });
             }
         }

@@ -102,7 +102,8 @@ pub(super) fn window_mask(tokens: usize, before: usize, window: usize) -> Result
 
 /// Attention of queries (batch, heads, tokens, features) over quantized keys and values (batch,
 /// kv heads, …), as `quantized_scaled_dot_product_attention` of mlx_lm does it: heads that share keys
-/// are rows of the same products. A mask is of booleans, (tokens, keys).
+/// are rows of the same products; of one token they are rows of one matrix, which needs no views of keys and
+/// values. A mask is of booleans, (tokens, keys).
 fn quantized_attention(
     q: &Array,
     keys: &[Array; 3],
@@ -114,10 +115,17 @@ fn quantized_attention(
 ) -> Result<Array> {
     let [batch, heads, tokens, width] = [0, 1, 2, 3].map(|axis| q.dim(axis) as isize);
     let kv_heads = keys[0].dim(1) as isize;
-    let grouped = [batch, kv_heads, heads / kv_heads, tokens, width];
-    let q = ops::reshape(&ops::multiply(q, scale)?, &grouped)?;
+    let sharing = heads / kv_heads;
+    let alone = tokens == 1 && sinks.is_none();
+    let grouped: &[isize] = match alone {
+        true => &[batch, kv_heads, sharing, width],
+        false => &[batch, kv_heads, sharing, tokens, width],
+    };
+    // The last token sees all keys.
+    let mask = if alone && matches!(mask, Mask::Causal) { Mask::None } else { mask };
+    let q = ops::reshape(&ops::multiply(q, scale)?, grouped)?;
     let product = |x: &Array, parts: &[Array; 3], transpose| {
-        let expand = |a: &Array| ops::expand_dims(a, &[2]);
+        let expand = |a: &Array| if alone { Ok(a.clone()) } else { ops::expand_dims(a, &[2]) };
         let [words, scales, biases] = [expand(&parts[0])?, expand(&parts[1])?, expand(&parts[2])?];
         let Quantization { group_size, bits } = format;
         ops::quantized_matmul(x, &words, &scales, &biases, transpose, group_size, bits)

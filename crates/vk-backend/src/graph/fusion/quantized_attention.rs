@@ -43,6 +43,8 @@ struct Found {
     token: Option<CachedToken>,
     affine: Affine,
     sizes: Sizes,
+    /// Neighbouring heads that views give the same rows of keys and values.
+    shared: usize,
     plan: Decode,
 }
 
@@ -75,41 +77,45 @@ pub(super) fn find(
     let keys =
         Primitive::from(QuantizedOp::QuantizedMatmul { packing: affine.into(), transpose: true });
     let products = [walk.pass((softmax, 0), |node| node.primitive == keys)?, place];
-    let sizes = walk.sizes(products).filter(|_| dtype.size() <= 4)?;
+    let (sizes, shared) = walk.sizes(products).filter(|_| dtype.size() <= 4)?;
     let (caps, config) = (device.capabilities(), device.config);
     let fragment = planner::fields_fragment(&sizes, dtype, affine, caps, config);
     let plan = planner::decode(&sizes, fragment, caps, config)?.with_fields(&sizes, config);
     let (query, factor) = walk.scaled((products[0], 0));
-    let token = walk.attempt(|walk| walk.token(products, query, affine, &sizes));
+    let token = walk.attempt(|walk| walk.token(products, query, affine, (&sizes, shared)));
+    // Rows that are no heads of one token may be many.
+    (token.is_some() || walk.array((products[0], 0)).dim(-2) == 1).then_some(())?;
     let plan = if token.is_some() { plan.with_new_row(&sizes, caps, config) } else { plan };
     let mut kept = smallvec![place];
     kept.extend(token.iter().flat_map(|token| token.updates));
     let members = walk.members;
-    let found = Found { products, query, factor, token, affine, sizes, plan };
+    let found = Found { products, query, factor, token, affine, sizes, shared, plan };
     Some(Group { members, kept, fusion: Box::new(Grouped(found)) })
 }
 
 impl Walk<'_> {
-    /// Sizes of the attention, if one query meets keys and values of the same number and sharing. Heads of
-    /// all batches are counted through.
-    fn sizes(&self, [first, second]: [usize; 2]) -> Option<Sizes> {
+    /// Sizes of the attention, if one query meets keys and values of the same number and sharing; and how many
+    /// heads views give the same rows. Heads of all batches are counted through, and heads that share keys may
+    /// be rows of one matrix.
+    fn sizes(&self, [first, second]: [usize; 2]) -> Option<(Sizes, usize)> {
         let [query, keys, values] = [(first, 0), (first, 1), (second, 1)].map(|at| self.array(at));
         // A matrix without heads would be everybody's.
         let batched = [query, keys, values].iter().all(|a| a.ndim() > 2);
-        let one = batched && query.dim(-2) == 1 && query.size() > 0 && keys.dim(-2) > 0;
-        one.then_some(())?;
-        let sharing = self.sharing((first, 1));
+        let (rows, shared) = (query.dim(-2), self.sharing((first, 1)));
+        let one = rows == 1 || shared == 1;
+        (batched && one && query.size() > 0 && keys.dim(-2) > 0).then_some(())?;
         let (width, value_width) = (query.dim(-1), self.tape.array(second).dim(-1));
         let heads = query.size() / width;
-        (sharing == self.sharing((second, 1))).then_some(Sizes {
+        let sizes = Sizes {
             batches: 1,
             heads,
-            kv_heads: heads / sharing,
+            kv_heads: heads / (rows * shared),
             queries: 1,
             keys: keys.dim(-2),
             key_width: width,
             value_width,
-        })
+        };
+        (shared == self.sharing((second, 1))).then_some((sizes, shared))
     }
 
     /// How many neighbouring heads a view gives the same rows.
@@ -149,14 +155,14 @@ impl Walk<'_> {
         [first, second]: [usize; 2],
         query: Cursor,
         affine: Affine,
-        sizes: &Sizes,
+        (sizes, shared): (&Sizes, usize),
     ) -> Option<CachedToken> {
         let batches = self.array(query).dim(0);
         let of = |heads| [batches, heads / batches, sizes.key_width];
         let query = self.rotated(query, of(sizes.heads))?;
-        let ([a, b, c], rows) = self.side(first, affine, sizes)?;
+        let ([a, b, c], rows) = self.side(first, affine, (sizes, shared))?;
         let key = self.rotated((rows, 0), of(sizes.kv_heads))?;
-        let ([d, e, f], rows) = self.side(second, affine, sizes)?;
+        let ([d, e, f], rows) = self.side(second, affine, (sizes, shared))?;
         let value = self.stripped((rows, 0));
         let heads = self.together(query, key, value)?;
         Some(CachedToken { heads, batches, updates: [a, b, c, d, e, f] })
@@ -167,7 +173,7 @@ impl Walk<'_> {
         &mut self,
         product: usize,
         affine: Affine,
-        sizes: &Sizes,
+        sizes: (&Sizes, usize),
     ) -> Option<([usize; PARTS], usize)> {
         let mut updates = [0; PARTS];
         let mut quantization = None;
@@ -186,8 +192,13 @@ impl Walk<'_> {
     }
 
     /// The update of one part of a side.
-    fn part(&mut self, mut at: Cursor, part: usize, sizes: &Sizes) -> Option<usize> {
-        if sizes.heads != sizes.kv_heads {
+    fn part(
+        &mut self,
+        mut at: Cursor,
+        part: usize,
+        (sizes, shared): (&Sizes, usize),
+    ) -> Option<usize> {
+        if shared > 1 {
             at = (self.pass(at, is_broadcast)?, 0);
         }
         let at = self.stripped(at);
@@ -304,12 +315,13 @@ impl Found {
 
     /// A cache that is only read.
     fn read(&self, ctx: &mut Ctx<'_>, tape: &Tape) -> Result<Option<Cache>> {
-        let sharing = self.sizes.heads / self.sizes.kv_heads;
         let mut strides = [0; 4];
         let mut parts = [Operand::default(); 2 * PARTS];
         for (side, &product) in self.products.iter().enumerate() {
             let arrays = &tape.node(product).inputs[1..];
-            let Some(found) = common_strides(arrays, sharing, self.affine) else { return Ok(None) };
+            let Some(found) = common_strides(arrays, self.shared, self.affine) else {
+                return Ok(None);
+            };
             strides[2 * side..][..2].copy_from_slice(&found);
             for (part, array) in parts[PARTS * side..].iter_mut().zip(arrays) {
                 *part = ctx.input(array)?;

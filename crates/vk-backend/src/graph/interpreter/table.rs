@@ -113,7 +113,8 @@ impl Variant {
         });
         let mixed = steps.iter().any(|step| matches!(step.kind, Kind::Mixture(_)));
         let (width, sharing, flags, cache) = (64, 1, 0, DENSE_CACHE);
-        let alone = Variant { format, width, sharing, flags, cache, int8_rows, wide, biased, mixed };
+        let alone =
+            Variant { format, width, sharing, flags, cache, int8_rows, wide, biased, mixed };
         let token = steps.iter().find_map(|step| match &step.kind {
             Kind::Attention(token) => Some(token),
             Kind::Product(_) | Kind::Mixture(_) => None,
