@@ -18,6 +18,7 @@ uint offset_; // 1024 as two halves, which no compiler knows: `(v & mask) | offs
 // The i-th pair of fields of a word, half of it apart.
 half2 field_pair(uint word, uint i) { return halves(((word >> (CACHE_BITS * i)) & FIELD_MASK) | offset_); }
 
+// Of a number: what is none may become zero.
 float nearest_half(float x) {
     return uintBitsToFloat((floatBitsToUint(x) + 0x1000u) & 0xffffe000u);
 }
@@ -67,8 +68,8 @@ void begin_queries() {
         fragment_query_sums[g] = 0.0;
         [[unroll]] for (uint p = 0u; p < 8u; ++p) {
             uint f = from + g * CACHE_GROUP + p / PAIRS_EACH * (2u * PAIRS_EACH) + p % PAIRS_EACH;
-            vec2 q = vec2(nearest_half(queries[f] * per_unit),
-                nearest_half(queries[f + PAIRS_EACH] * per_unit));
+            vec2 x = vec2(queries[f], queries[f + PAIRS_EACH]) * per_unit;
+            vec2 q = vec2(m_isnan(x.x) ? x.x : nearest_half(x.x), m_isnan(x.y) ? x.y : nearest_half(x.y));
             query_pairs[g * 8u + p] = pack_halves(FLOAT16, q);
             fragment_query_sums[g] += q.x + q.y;
         }

@@ -70,6 +70,8 @@ enum Twist {
     Positions,
     /// Heads that share keys are rows of one matrix.
     Rows,
+    /// The first feature of the first head's query is no number.
+    NoNumber,
 }
 
 impl Cached {
@@ -134,7 +136,12 @@ impl Cached {
         let (shape, inputs) = (*self, self.inputs(past));
         move || {
             // Computed on the device and owned by nobody: what a fused kernel may swallow.
-            let [q, k, v] = inputs.flat.each_ref().map(|a| ops::multiply(a, 1.5f32));
+            let [mut q, k, v] = inputs.flat.each_ref().map(|a| ops::multiply(a, 1.5f32));
+            if twist == Twist::NoNumber {
+                let size = shape.heads * shape.width;
+                let factors = [vec![f64::NAN], vec![1.0; size - 1]].concat();
+                q = ops::multiply(&q?, &array(&factors, &[1, size], shape.dtype));
+            }
             let q = shape.heads_of(&q?, shape.heads, Some(&inputs.norms[0]))?;
             let offset = match twist {
                 Twist::Positions => shape.positions(past),
@@ -334,7 +341,7 @@ fn caches_that_are_long() {
     let _turn = turn();
     let (half, brain) = (Dtype::Float16, Dtype::Bfloat16);
     let cases = [
-        (1, [10, 10], 64, 8, 64, brain, 4102),
+        (1, [10, 10], 64, 8, 64, brain, 6566),
         (1, [32, 8], 128, 8, 64, brain, 5131),
         (1, [24, 8], 128, 4, 64, half, 5119),
         (1, [64, 8], 64, 4, 64, brain, 5137),
@@ -350,18 +357,39 @@ fn caches_that_are_long() {
 
 /// The same with more keys for a workgroup, so that two rounds of them are on their way, and no room for more
 /// rows.
+fn in_splits(test: &str, splits: &str) {
+    mlx_tests::in_child(test, &[("MLX_VK_SDPA_SPLIT_K", splits)], || {
+        let _turn = turn();
+        for (bits, room, past) in [(8, 0, 5131), (4, 3, 5119)] {
+            let (width, dtype) = (128, Dtype::Bfloat16);
+            let shape = Shape { batch: 1, heads: 16, kv_heads: 8, width, dtype, room, ..SHAPE };
+            Cached { shape, bits, group: 64 }.check(past);
+        }
+    });
+}
+
 #[test]
-fn long_splits_of_long_caches() {
-    for splits in ["6", "9"] {
-        let test = "quantized_attention::long_splits_of_long_caches";
-        mlx_tests::in_child(test, &[("MLX_VK_SDPA_SPLIT_K", splits)], || {
-            let _turn = turn();
-            for (bits, room, past) in [(8, 0, 5131), (4, 3, 5119)] {
-                let (width, dtype) = (128, Dtype::Bfloat16);
-                let shape = Shape { batch: 1, heads: 16, kv_heads: 8, width, dtype, room, ..SHAPE };
-                Cached { shape, bits, group: 64 }.check(past);
-            }
-        });
+fn six_splits_of_long_caches() {
+    in_splits("quantized_attention::six_splits_of_long_caches", "6");
+}
+
+#[test]
+fn nine_splits_of_long_caches() {
+    in_splits("quantized_attention::nine_splits_of_long_caches", "9");
+}
+
+/// What is no number stays none in all of its head, and in no other, over short caches and long ones.
+#[test]
+fn queries_that_are_no_numbers() {
+    let _turn = turn();
+    for (heads, kv_heads, past) in [(4, 2, 40), (32, 8, 2200)] {
+        let (width, dtype) = (128, Dtype::Float16);
+        let shape = Shape { heads, kv_heads, width, dtype, ..SHAPE };
+        let cached = Cached { shape, bits: 8, ..CACHED };
+        let (got, _) = run(Device::GPU, &cached.step(past, Twist::NoNumber));
+        let (hurt, others) = got[0].split_at(width);
+        assert!(hurt.iter().all(|x| x.is_nan()), "{heads} heads after {past}: {hurt:?}");
+        assert!(others.iter().all(|x| x.is_finite()), "{heads} heads after {past}: {others:?}");
     }
 }
 
