@@ -119,7 +119,6 @@ const uint FN = 16;
 #endif
 
 shared uint finished;
-shared float split_weights[HEADS * MOST_SPLITS], split_sum[HEADS]; // of the splits' results
 
 uint bits_at(uint64_t from, uint i) { return fetch_bits(DTYPE, at(DTYPE, from, int64_t(i))); }
 
@@ -174,22 +173,46 @@ void join_subgroups(uint kv_head, uint block, uint split) {
     }
 }
 
-// What the results of a head's splits are multiplied with, and the sum of all weights; by a subgroup.
-void weigh_splits(uint kv_head, uint block, uint h) {
-    float most = LOWEST, sum = 0.0;
-    for (uint s = gl_SubgroupInvocationID; s < splits; s += SUBGROUP)
-        most = max(most, F4C(part_of(kv_head, block, s, h)).v[0].x);
-    if (SINKS) most = max(most, sink_of(kv_head, block, h));
+// Joins the splits of a head, by a subgroup: a lane has quads of the result, and the maximum and the sum of
+// some splits. Sums of the first splits are on their way while these are compared.
+void join_head(uint kv_head, uint block, uint h) {
+    const uint rounds = (MOST_SPLITS + SUBGROUP - 1u) / SUBGROUP, each = (WIDTH / 4u + SUBGROUP - 1u) / SUBGROUP;
+    const uint AHEAD = 8;
+    uint lane = gl_SubgroupInvocationID;
+    vec2 split_states[rounds];
+    vec4 asked[AHEAD * each], y[each];
+    [[unroll]] for (uint r = 0u; r < rounds; ++r)
+        split_states[r] = F4C(part_of(kv_head, block, min(lane + r * SUBGROUP, splits - 1u), h)).v[0].xy;
+    [[unroll]] for (uint e = 0u; e < AHEAD; ++e)
+        [[unroll]] for (uint i = 0u; i < each; ++i)
+            asked[e * each + i] = F4C(part_of(kv_head, block, min(e, splits - 1u), h))
+                .v[1u + min(lane + i * SUBGROUP, WIDTH / 4u - 1u)];
+    [[unroll]] for (uint i = 0u; i < each; ++i) y[i] = vec4(0.0);
+    float most = SINKS ? sink_of(kv_head, block, h) : LOWEST, sum = 0.0, weights[rounds];
+    [[unroll]] for (uint r = 0u; r < rounds; ++r) most = max(most, split_states[r].x);
     most = subgroupMax(most);
-    for (uint s = gl_SubgroupInvocationID; s < splits; s += SUBGROUP) {
-        vec2 state = F4C(part_of(kv_head, block, s, h)).v[0].xy;
-        float weight = exp(state.x - most);
-        split_weights[h * MOST_SPLITS + s] = weight;
-        sum = fma(state.y, weight, sum);
+    [[unroll]] for (uint r = 0u; r < rounds; ++r) {
+        weights[r] = lane + r * SUBGROUP < splits ? exp(split_states[r].x - most) : 0.0;
+        sum = fma(split_states[r].y, weights[r], sum);
     }
     sum = subgroupAdd(sum);
     if (SINKS) sum += exp(sink_of(kv_head, block, h) - most);
-    if (gl_SubgroupInvocationID == 0u) split_sum[h] = sum;
+    [[unroll]] for (uint r = 0u; r < rounds; ++r) {
+        for (uint s = r * SUBGROUP; s < min(splits, (r + 1u) * SUBGROUP); s += AHEAD) {
+            [[unroll]] for (uint e = 0u; e < AHEAD; ++e) {
+                float weight = subgroupShuffle(weights[r], (s + e) % SUBGROUP);
+                [[unroll]] for (uint i = 0u; i < each; ++i) {
+                    y[i] = fma(asked[e * each + i], vec4(weight), y[i]);
+                    asked[e * each + i] = F4C(part_of(kv_head, block, min(s + AHEAD + e, splits - 1u), h))
+                        .v[1u + min(lane + i * SUBGROUP, WIDTH / 4u - 1u)];
+                }
+            }
+        }
+    }
+    uint64_t to = (uint64_t(kv_head) * uint64_t(SHARING) + uint64_t(block * HEADS + h)) * uint64_t(WIDTH / 4u);
+    [[unroll]] for (uint i = 0u; i < each; ++i)
+        if (lane + i * SUBGROUP < WIDTH / 4u)
+            store_float4(DTYPE, result, to + uint64_t(lane + i * SUBGROUP), y[i] / sum);
 }
 
 // The workgroup that finishes last joins the splits of its heads.
@@ -206,25 +229,8 @@ void join_splits(uint kv_head, uint block) {
     barrier();
     if (finished == 0u) return;
     memoryBarrierBuffer();
-    for (uint h = gl_SubgroupID; h < HEADS; h += SUBGROUPS) weigh_splits(kv_head, block, h);
-    barrier();
-    for (uint i = thread; i < HEADS * WIDTH / 4u; i += gl_WorkGroupSize.x) {
-        uint h = i / (WIDTH / 4u), quad = i % (WIDTH / 4u);
-        vec4 y = vec4(0.0);
-        // Several are on their way at a time.
-        for (uint s = 0u; s < splits; s += 4u) {
-            vec4 more[4];
-            [[unroll]] for (uint e = 0u; e < 4u; ++e)
-                more[e] = F4C(part_of(kv_head, block, min(s + e, splits - 1u), h)).v[1u + quad];
-            [[unroll]] for (uint e = 0u; e < 4u; ++e)
-                if (s + e < splits) y = fma(more[e], vec4(split_weights[h * MOST_SPLITS + s + e]), y);
-        }
-        float sum = split_sum[h];
-        uint64_t to = (uint64_t(kv_head) * uint64_t(SHARING) + uint64_t(block * HEADS + h))
-                * uint64_t(WIDTH / 4u)
-            + uint64_t(quad);
-        store_float4(DTYPE, result, to, y / sum);
-    }
+    for (uint first = 0u; first < HEADS; first += SUBGROUPS)
+        if (first + gl_SubgroupID < HEADS) join_head(kv_head, block, first + gl_SubgroupID);
 }
 
 // The keys of a split, in rows first..last. Where cooperative matrices take them, the new row is one of them.
