@@ -112,6 +112,7 @@ const uint FN = 16;
 #include "fragments.glsl"
 #include "attention_token_fragments.glsl"
 #ifdef QUANTIZED_CACHE
+#include "fields.glsl"
 #include "attention_quantized_fragments.glsl"
 #else
 #include "attention_dense_fragments.glsl"
@@ -176,7 +177,8 @@ void join_subgroups(uint kv_head, uint block, uint split) {
 // Joins the splits of a head, by a subgroup: a lane has quads of the result, and the maximum and the sum of
 // some splits. Sums of the first splits are on their way while these are compared.
 void join_head(uint kv_head, uint block, uint h) {
-    const uint rounds = (MOST_SPLITS + SUBGROUP - 1u) / SUBGROUP, each = (WIDTH / 4u + SUBGROUP - 1u) / SUBGROUP;
+    const uint quads = WIDTH / 4u, each = (quads + SUBGROUP - 1u) / SUBGROUP;
+    const uint rounds = (MOST_SPLITS + SUBGROUP - 1u) / SUBGROUP;
     const uint AHEAD = 8;
     uint lane = gl_SubgroupInvocationID;
     vec2 split_states[rounds];
@@ -186,7 +188,7 @@ void join_head(uint kv_head, uint block, uint h) {
     [[unroll]] for (uint e = 0u; e < AHEAD; ++e)
         [[unroll]] for (uint i = 0u; i < each; ++i)
             asked[e * each + i] = F4C(part_of(kv_head, block, min(e, splits - 1u), h))
-                .v[1u + min(lane + i * SUBGROUP, WIDTH / 4u - 1u)];
+                .v[1u + min(lane + i * SUBGROUP, quads - 1u)];
     [[unroll]] for (uint i = 0u; i < each; ++i) y[i] = vec4(0.0);
     float most = SINKS ? sink_of(kv_head, block, h) : LOWEST, sum = 0.0, weights[rounds];
     [[unroll]] for (uint r = 0u; r < rounds; ++r) most = max(most, split_states[r].x);
@@ -204,15 +206,15 @@ void join_head(uint kv_head, uint block, uint h) {
                 [[unroll]] for (uint i = 0u; i < each; ++i) {
                     y[i] = fma(asked[e * each + i], vec4(weight), y[i]);
                     asked[e * each + i] = F4C(part_of(kv_head, block, min(s + AHEAD + e, splits - 1u), h))
-                        .v[1u + min(lane + i * SUBGROUP, WIDTH / 4u - 1u)];
+                        .v[1u + min(lane + i * SUBGROUP, quads - 1u)];
                 }
             }
         }
     }
-    uint64_t to = (uint64_t(kv_head) * uint64_t(SHARING) + uint64_t(block * HEADS + h)) * uint64_t(WIDTH / 4u);
+    uint64_t head = uint64_t(kv_head) * uint64_t(SHARING) + uint64_t(block * HEADS + h);
     [[unroll]] for (uint i = 0u; i < each; ++i)
-        if (lane + i * SUBGROUP < WIDTH / 4u)
-            store_float4(DTYPE, result, to + uint64_t(lane + i * SUBGROUP), y[i] / sum);
+        if (lane + i * SUBGROUP < quads)
+            store_float4(DTYPE, result, head * uint64_t(quads) + uint64_t(lane + i * SUBGROUP), y[i] / sum);
 }
 
 // The workgroup that finishes last joins the splits of its heads.
@@ -239,10 +241,7 @@ void find_keys(uint split, bool newest_here, out uint first, out uint last) {
     uint each = (old + shares - 1u) / shares;
     first = min(old, split * each);
     last = min(old, first + each);
-    if (VARIANT == 3 && APART && newest_here) {
-        first = old;
-        last = count;
-    }
+    if (VARIANT == 3 && APART && newest_here) last = count;
 }
 
 void main() {
@@ -264,8 +263,9 @@ void main() {
             uint h = i + gl_SubgroupID;
             bool key = h == HEADS;
             if (h > HEADS || key && !newest_here) continue;
-            prepare(key ? at(DTYPE, new_key, int64_t(kv_head * WIDTH)) : at(DTYPE, first_q, int64_t(h * WIDTH)),
-                key ? k_weight : q_weight, key, key ? 0u : h * WIDTH);
+            uint64_t from = key ? at(DTYPE, new_key, int64_t(kv_head * WIDTH))
+                                : at(DTYPE, first_q, int64_t(h * WIDTH));
+            prepare(from, key ? k_weight : q_weight, key, h * WIDTH);
         }
         if (newest_here) for (uint i = thread; i < WIDTH; i += gl_WorkGroupSize.x)
             newest[WIDTH + i] = fetch(DTYPE, at(DTYPE, new_value, int64_t(kv_head * WIDTH + i)));

@@ -7,11 +7,7 @@ uvec4 query_words[KEY_OCTETS]; // of the lane's head
 const uint ROUND_KEYS = 2u * KEY_OCTETS, ROUND_VALUES = 4u * VALUE_OCTETS;
 uvec4 key_words[ROUNDS * ROUND_KEYS], value_words[ROUNDS * ROUND_VALUES];
 
-void begin_fragments() {
-    top = LOWEST;
-    weight_sum = 0.0;
-    [[unroll]] for (uint b = 0u; b < BLOCKS; ++b)
-        outs[b] = coopmat<float, gl_ScopeSubgroup, 16, FN, gl_MatrixUseAccumulator>(0.0);
+void begin_queries() {
     [[unroll]] for (uint j = 0u; j < KEY_OCTETS; ++j) {
         uint from = min(row_in_half(), HEADS - 1u) * WIDTH + (4u * j + quarter()) * 8u;
         [[unroll]] for (uint w = 0u; w < 4u; ++w) {

@@ -1,6 +1,7 @@
 // Rows of a quantized cache for attention of one token, and the new row, which is quantized as MLX does it
 // before it is used. Fields are multiplied as they are; scales and biases are multiplied with what a lane's
-// part of a row gives, which lies in one group. Needs attention_token.glsl, quant.glsl, affine.glsl, and before it:
+// part of a row gives, which lies in one group. Needs attention_token.glsl, quant.glsl, affine.glsl, and
+// before it:
 //   CACHE_BITS, CACHE_GROUP (a divisor of WIDTH);
 //   MANY_ROUNDS: two keys are asked for ahead, which takes registers and pays only in long splits.
 
@@ -23,15 +24,15 @@ uint64_t value_element(uint kv_head, uint64_t j) {
 // lane's neighbours lie in one group.
 const uint LANE_GROUPS = CACHE_GROUP % LANE_WIDTH == 0u ? 1u : OCTETS, GROUP_OCTETS = OCTETS / LANE_GROUPS;
 
-// What a lane asked for of one or two keys and then of their values: its octets' fields, and the bits of scale
-// and bias of its parts.
+// What a lane asked for of one or two keys and then of their values: its octets' fields, and the bits of
+// scale and bias of its parts.
 const uint SETS = MANY_ROUNDS ? 2u : 1u, VALUE = SETS * OCTETS, VALUE_GROUPS = SETS * LANE_GROUPS;
 uvec2 asked_fields[2u * SETS * OCTETS], asked_affine[2u * SETS * LANE_GROUPS];
 // Of every head: sums of a part of the query, and of weighed biases of a part of values.
 float query_sums[HEADS * LANE_GROUPS], bias_sums[HEADS * LANE_GROUPS];
 
-// Asks for the fields of a lane's octets of the row that begins at `words`, a multiple of 16 bytes, or of four
-// where no more than that is read at a time.
+// Asks for the fields of a lane's octets of the row that begins at `words`: at a multiple of 16 bytes where
+// fields have 4 or 8 bits, else of four.
 void ask_fields(uint to, uint64_t words) {
     const bool paired = OCTETS % 2u == 0u;
     [[unroll]] for (uint i = 0u; i < OCTETS; i += paired ? 2u : 1u) {
@@ -156,7 +157,8 @@ void ask_quantized_keys(uint kv_head, uint first, uint last) {
 void take_quantized_keys(uint kv_head, uint first, uint last) {
     [[unroll]] for (uint s = 0u; s < HEADS * LANE_GROUPS; ++s) {
         query_sums[s] = bias_sums[s] = 0.0;
-        [[unroll]] for (uint i = 0u; i < 2u * GROUP_OCTETS; ++i) query_sums[s] += quad_sum(own_q[s * 2u * GROUP_OCTETS + i]);
+        [[unroll]] for (uint i = 0u; i < 2u * GROUP_OCTETS; ++i)
+            query_sums[s] += quad_sum(own_q[s * 2u * GROUP_OCTETS + i]);
     }
     for (uint j0 = first; j0 < last; j0 += SETS * CLUSTERS) {
         quantized_round(0u, kv_head, j0, last);

@@ -1,19 +1,15 @@
 // Keys and values of attention_token_fragments.glsl that are fields of 4 or 8 bits, in groups of 64 features.
 // Words begin at multiples of 16 bytes, rows behind whole rows, and scales of a row lie in one word.
 //
-// Fields become float16 where they lie in a word, 1024 + q, whatever the dtype: it has the bits for them. A
-// group has sums of its own, which its key's scale is multiplied with; of values it has weights of its own
+// Fields become float16 where they lie in a word (fields.glsl), whatever the dtype: it has the bits for them.
+// A group has sums of its own, which its key's scale is multiplied with; of values it has weights of its own
 // instead. What is too much is taken from the sums with the biases, so halves are rounded by their bits: a
 // driver may take a conversion and back for nothing at all.
 
 const uint GROUPS = WIDTH / CACHE_GROUP, KEY_WORDS = CACHE_BITS / 2u, VALUE_WORDS = CACHE_BITS / 4u;
 const uint PAIRS_EACH = 16u / CACHE_BITS; // pairs of fields of a word
 const uint FIELD_MASK = CACHE_BITS == 8u ? 0x00ff00ffu : 0x000f000fu;
-const uint OFFSET_BITS = 0x64006400u;
-const float OFFSET = 1024.0, LOWEST_SCALE = -24.0;
-
-shared uint staged_offset;
-uint offset_; // 1024 as two halves, which no compiler knows: `(v & mask) | offset_` is one instruction then
+const float LOWEST_SCALE = -24.0;
 
 // The i-th pair of fields of a word, half of it apart.
 half2 field_pair(uint word, uint i) { return halves(((word >> (CACHE_BITS * i)) & FIELD_MASK) | offset_); }
@@ -65,7 +61,7 @@ void begin_queries() {
     float per_unit = row_in_half() < HEADS ? uintBitsToFloat((254u << 23) - unit) : 0.0;
     score_factor *= uintBitsToFloat(unit);
     [[unroll]] for (uint g = 0u; g < GROUPS; ++g) {
-        fragment_query_sums[g] = 0.0;
+        value_sums[g] = fragment_query_sums[g] = 0.0;
         [[unroll]] for (uint p = 0u; p < 8u; ++p) {
             uint f = from + g * CACHE_GROUP + p / PAIRS_EACH * (2u * PAIRS_EACH) + p % PAIRS_EACH;
             vec2 x = vec2(queries[f], queries[f + PAIRS_EACH]) * per_unit;
@@ -76,15 +72,6 @@ void begin_queries() {
         fragment_query_sums[g] += subgroupShuffleXor(fragment_query_sums[g], 1u);
         fragment_query_sums[g] += subgroupShuffleXor(fragment_query_sums[g], 2u);
     }
-}
-
-void begin_fragments() {
-    top = LOWEST;
-    weight_sum = 0.0;
-    [[unroll]] for (uint b = 0u; b < BLOCKS; ++b)
-        outs[b] = coopmat<float, gl_ScopeSubgroup, 16, FN, gl_MatrixUseAccumulator>(0.0);
-    [[unroll]] for (uint g = 0u; g < GROUPS; ++g) value_sums[g] = 0.0;
-    begin_queries();
 }
 
 void ask_fragment_keys(uint set, uint kv_head, uint key0, uint last) {
@@ -113,7 +100,8 @@ void ask_fragment_keys(uint set, uint kv_head, uint key0, uint last) {
 void ask_fragment_values(uint set, uint kv_head, uint key0, uint last) {
     [[unroll]] for (uint i = 0u; i < 4u; ++i) {
         uint j = min(key0 + slot_of(i), max(last, 1u) - 1u);
-        uint64_t from = values_from + uint64_t(j * (value_row / 8u * CACHE_BITS) + row_in_half() * CACHE_BITS);
+        uint64_t from = values_from
+            + uint64_t(j * (value_row / 8u * CACHE_BITS) + row_in_half() * CACHE_BITS);
         [[unroll]] for (uint g = 0u; g < GROUPS; ++g) {
             uint to = set * ROUND_VALUES + (i * GROUPS + g) * VALUE_WORDS;
             uint64_t at_ = from + uint64_t(g * (CACHE_GROUP / 8u * CACHE_BITS));

@@ -72,8 +72,8 @@ uint high_pair(uint a, uint b) { return (a >> 16) | (b & 0xffff0000u); }
 // Finds what the workgroup reads, and the factor of its scores.
 void begin_cache(uint kv_head);
 
-// Begins with no keys and the queries in shared memory.
-void begin_fragments();
+// Takes the queries from shared memory.
+void begin_queries();
 
 // Asks for the keys of a round that begins with key0, and for their values; `set` is the round's place among
 // those on their way.
@@ -97,6 +97,15 @@ void fragment_round(uint set, uint kv_head, uint key0, uint last) {
     vec4 weights = fragment_weights(set, x);
     add_fragments(set, weights);
     ask_fragment_values(set, kv_head, next, last);
+}
+
+// Begins with no keys and the queries in shared memory.
+void begin_fragments() {
+    top = LOWEST;
+    weight_sum = 0.0;
+    [[unroll]] for (uint b = 0u; b < BLOCKS; ++b)
+        outs[b] = coopmat<float, gl_ScopeSubgroup, 16, FN, gl_MatrixUseAccumulator>(0.0);
+    begin_queries();
 }
 
 // Asks for the subgroup's first rounds of the keys first..last.

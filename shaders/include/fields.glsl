@@ -1,5 +1,5 @@
-// Fields of 4 bits as halves where they lie in a word, two at a time: 128 + q of bfloat16, 1024 + q of
-// float16. What is too much is taken from sums of products. Needs fragments.glsl.
+// Fields as halves where they lie in a word, two at a time: 128 + q of bfloat16, which has bits for those of
+// 4, 1024 + q of float16. What is too much is taken from sums of products. Needs fragments.glsl.
 #if HALF == 1
 const uint OFFSET_BITS = 0x43004300u;
 const float OFFSET = 128.0;
@@ -11,6 +11,7 @@ const float OFFSET = 1024.0;
 shared uint staged_offset;
 uint offset_; // a register that no compiler knows: `(v & mask) | offset_` is one instruction then
 
+// Those of 4 bits that end a word's halves.
 half2 fields(uint v) { return halves((v & 0x000f000fu) | offset_); }
 
 // An octet of halves as it lies in memory, in the order in which a word's fields are pairs: 0, 4, 1, 5 and so

@@ -1,6 +1,6 @@
 // Affine-quantized matrices: rows of BITS-bit fields, packed from the lowest bit up; 32 elements take BITS
-// words. Needs common.glsl, floats.glsl and specialization constants BITS and GROUP. Where there are fields of
-// another length, too, functions take it.
+// words. Needs common.glsl, floats.glsl and specialization constants BITS and GROUP. Functions take the bits
+// where there are fields of another length, too.
 
 const uint FIELD = (1u << BITS) - 1u;
 

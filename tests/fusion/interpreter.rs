@@ -125,8 +125,7 @@ fn layers_become_runs() {
     });
 }
 
-/// Attention over quantized caches is a step, too: short and long ones, of every length of heads and group, by
-/// one workgroup and by several.
+/// Attention over quantized caches is a step, too: short and long ones, of every length of heads and group.
 #[test]
 fn layers_with_quantized_caches_become_runs() {
     mlx_tests::in_child("interpreter::layers_with_quantized_caches_become_runs", &[ON], || {

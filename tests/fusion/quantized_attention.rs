@@ -140,7 +140,7 @@ impl Cached {
             if twist == Twist::NoNumber {
                 let size = shape.heads * shape.width;
                 let factors = [vec![f64::NAN], vec![1.0; size - 1]].concat();
-                q = ops::multiply(&q?, &array(&factors, &[1, size], shape.dtype));
+                q = ops::multiply(&q?, array(&factors, &[1, size], shape.dtype));
             }
             let q = shape.heads_of(&q?, shape.heads, Some(&inputs.norms[0]))?;
             let offset = match twist {

@@ -94,9 +94,9 @@ pub(super) fn find(
 }
 
 impl Walk<'_> {
-    /// Sizes of the attention, if one query meets keys and values of the same number and sharing; and how many
-    /// heads views give the same rows. Heads of all batches are counted through, and heads that share keys may
-    /// be rows of one matrix.
+    /// Sizes of the attention, if one query meets keys and values of the same number and sharing; and how
+    /// many heads views give the same rows. Heads of all batches are counted through, and heads that share
+    /// keys may be rows of one matrix.
     fn sizes(&self, [first, second]: [usize; 2]) -> Option<(Sizes, usize)> {
         let [query, keys, values] = [(first, 0), (first, 1), (second, 1)].map(|at| self.array(at));
         // A matrix without heads would be everybody's.

@@ -208,8 +208,8 @@ const FIELD_BITS: [usize; 2] = [4, 8];
 const FIELD_GROUP: usize = 64;
 
 /// Keys of all query heads from which cooperative matrices are faster there. Measured on an H200 with
-/// timestamps, caches of 8 bits of 8 key/value heads, µs without and with: 32 heads over 1,000 keys 14.2, over
-/// 2,000 17.0 and 17.3; 16 heads over 2,000 14.3 and 16.3, over 4,000 17.1 and 17.8.
+/// timestamps, caches of 8 bits of 8 key/value heads, µs without and with: 32 heads over 2,000 keys 17.0 and
+/// 17.3; 16 heads over 2,000 14.3 and 16.3, over 4,000 17.1 and 17.8.
 const MANY_FIELDS: usize = 65_536;
 
 /// Keys of a split, of which each of four subgroups has a part, up to which sums keep the bits that they
