@@ -35,7 +35,8 @@ layout(constant_id = 10) const uint GROUP = 64;
 const uint FUSED_FLAG = 1, NORM_FLAG = 2, TRADITIONAL_FLAG = 4, DIVISORS_FLAG = 8, SPLIT_FLAG = 16,
            FRAGMENTS_FLAG = 32, // may be used, once it is seen where elements lie
            SINKS_FLAG = 64, KEEP_FLAG = 128, ADDITIVE_FLAG = 256, POSITIONS_FLAG = 512,
-           MANY_ROUNDS_FLAG = 1024;
+           MANY_ROUNDS_FLAG = 1024,
+           MARKED_FLAG = 2048; // results of splits go to a run, too, with its tag
 const bool FUSED = (FLAGS & FUSED_FLAG) != 0u, NORM = (FLAGS & NORM_FLAG) != 0u;
 const bool TRADITIONAL = (FLAGS & TRADITIONAL_FLAG) != 0u;
 const bool DIVISORS = (FLAGS & DIVISORS_FLAG) != 0u, SPLIT = (FLAGS & SPLIT_FLAG) != 0u;
@@ -48,16 +49,20 @@ const bool QUANTIZED = VARIANT == 1 || VARIANT == 3;
 // The split that quantizes the new key and its value takes no other keys: that is as long as many keys.
 const bool APART = QUANTIZED && FUSED && SPLIT;
 const bool MANY_ROUNDS = (FLAGS & MANY_ROUNDS_FLAG) != 0u; // of keys, in a split
+const bool MARKED = (FLAGS & MARKED_FLAG) != 0u;
 
 // What `more` points to: where the rest of a quantized cache is, another factor of its scores or 0, and the
 // sinks of so many heads, which those of all sequences share; a mask with its strides, and how many key/value
-// heads a sequence has.
+// heads a sequence has; where a run reads results as words with its tag.
 layout(buffer_reference, scalar, buffer_reference_align = 8) readonly buffer More {
     uint64_t key_scales, key_biases, value_scales, value_biases, factor, sinks;
     uint64_t mask;
     int64_t mask_sequence, mask_head, mask_key;
+    uint64_t marked;
     uint sinks_count, sequence_heads;
+    uint tag, unused;
 };
+layout(buffer_reference, scalar, buffer_reference_align = 16) coherent volatile buffer Tagged4 { uvec4 v; };
 
 layout(push_constant, scalar) uniform Push {
     uint64_t q, new_key, new_value, q_weight, k_weight, frequencies, offset;
@@ -93,7 +98,7 @@ float masked(uint kv_head, uint h, uint j, float s);
 #include "affine.glsl"
 #include "attention_quantized.glsl"
 
-// Reads that, but for the factor, which is the result.
+// Reads where the rest of a quantized cache is, and the factor, which is the result.
 float take_more() {
     key_scales = more.key_scales;
     key_biases = more.key_biases;
@@ -204,7 +209,7 @@ void join_head(uint kv_head, uint block, uint h) {
             [[unroll]] for (uint e = 0u; e < AHEAD; ++e) {
                 float weight = subgroupShuffle(weights[r], (s + e) % SUBGROUP);
                 [[unroll]] for (uint i = 0u; i < each; ++i) {
-                    y[i] = fma(asked[e * each + i], vec4(weight), y[i]);
+                    if (s + e < splits) y[i] = fma(asked[e * each + i], vec4(weight), y[i]);
                     asked[e * each + i] = F4C(part_of(kv_head, block, min(s + AHEAD + e, splits - 1u), h))
                         .v[1u + min(lane + i * SUBGROUP, quads - 1u)];
                 }
@@ -212,9 +217,16 @@ void join_head(uint kv_head, uint block, uint h) {
         }
     }
     uint64_t head = uint64_t(kv_head) * uint64_t(SHARING) + uint64_t(block * HEADS + h);
-    [[unroll]] for (uint i = 0u; i < each; ++i)
-        if (lane + i * SUBGROUP < quads)
-            store_float4(DTYPE, result, head * uint64_t(quads) + uint64_t(lane + i * SUBGROUP), y[i] / sum);
+    [[unroll]] for (uint i = 0u; i < each; ++i) {
+        if (lane + i * SUBGROUP >= quads) continue;
+        uint64_t to = head * uint64_t(quads) + uint64_t(lane + i * SUBGROUP);
+        vec4 x = y[i] / sum;
+        store_float4(DTYPE, result, to, x);
+        if (!MARKED) continue;
+        uint first = pack_halves(DTYPE, x.xy), second = pack_halves(DTYPE, x.zw);
+        Tagged4(more.marked + to * 16ul).v =
+            uvec4(first & 0xffffu, first >> 16, second & 0xffffu, second >> 16) | (more.tag << 16);
+    }
 }
 
 // The workgroup that finishes last joins the splits of its heads.
@@ -235,21 +247,25 @@ void join_splits(uint kv_head, uint block) {
         if (first + gl_SubgroupID < HEADS) join_head(kv_head, block, first + gl_SubgroupID);
 }
 
-// The keys of a split, in rows first..last. Where cooperative matrices take them, the new row is one of them.
-void find_keys(uint split, bool newest_here, out uint first, out uint last) {
-    uint old = FUSED && (VARIANT < 2 || APART) ? count - 1u : count, shares = APART ? splits - 1u : splits;
+// The keys of a split, in rows first..last, and whether the new row is the split's to write. Where cooperative
+// matrices take keys, it is one of them.
+bool find_keys(uint split, out uint first, out uint last) {
+    uint old = FUSED && (VARIANT < 2 || APART) ? count - 1u : count;
+    uint shares = APART ? splits - 1u : splits;
     uint each = (old + shares - 1u) / shares;
     first = min(old, split * each);
     last = min(old, first + each);
-    if (VARIANT == 3 && APART && newest_here) last = count;
+    bool ends = split == splits - 1u;
+    if (VARIANT == 2) return FUSED && first < last && last == count;
+    if (VARIANT == 3 && APART && ends) last = count;
+    return FUSED && ends;
 }
 
 void main() {
     uint split = gl_WorkGroupID.x, block = gl_WorkGroupID.y, kv_head = gl_WorkGroupID.z, first, last;
     uint thread = gl_SubgroupID * SUBGROUP + gl_SubgroupInvocationID;
     uint64_t first_q = at(DTYPE, q, int64_t(kv_head * SHARING + block * HEADS) * int64_t(WIDTH));
-    bool newest_here = FUSED && split == splits - 1u;
-    find_keys(split, newest_here, first, last);
+    bool newest_here = find_keys(split, first, last);
     // The first keys are on their way while queries are prepared.
 #if VARIANT == 1
     scale = score_scale * take_more();

@@ -182,6 +182,9 @@ uint64_t octet_of_lanes(uint field) {
     return packUint2x32(octet);
 }
 
+// Loops around exchanges between lanes have bounds that a compiler knows to be the same for all lanes: on
+// NVIDIA an exchange takes many times as long where it does not.
+
 // Quantizes elements from..from + CACHE_GROUP of the new rows in shared memory, by a subgroup, and leaves
 // there what they stand for. With `store`, they become element `to` and those behind it. Its loop stays a
 // loop: exact divisions are long.
@@ -207,9 +210,6 @@ void quantize_group(uint from, uint64_t words, uint64_t scales, uint64_t biases,
     store_float(DTYPE, scales, group_of(to), affine.x);
     store_float(DTYPE, biases, group_of(to), affine.y);
 }
-
-// Loops around exchanges between lanes have bounds that a compiler knows to be the same for all lanes: on
-// NVIDIA an exchange takes many times as long where it does not.
 
 // Quantizes the new key and its value, which become row `row`, a group a subgroup, and with `store` writes
 // them to the cache.

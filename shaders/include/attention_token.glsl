@@ -82,8 +82,8 @@ void load_lane(uint64_t key_at, uint64_t value_at) {
     }
 }
 
-// The feature of element e of a lane's slice: neighbours where these are of one group, else octets, of which
-// those of neighbouring lanes lie beside each other.
+// The feature of element e of a lane's slice: of quantized keys neighbours, which mostly lie in one group, of
+// others octets that lie beside those of neighbouring lanes.
 uint feature(uint e) {
     uint lane = gl_SubgroupInvocationID % CLUSTER;
     return QUANTIZED ? lane * LANE_WIDTH + e : e / 8u * CLUSTER * 8u + lane * 8u + e % 8u;

@@ -1,5 +1,5 @@
-// Fields as halves where they lie in a word, two at a time: 128 + q of bfloat16, which has bits for those of
-// 4, 1024 + q of float16. What is too much is taken from sums of products. Needs fragments.glsl.
+// Fields as halves where they lie in a word, two at a time: 1024 + q of float16, 128 + q of bfloat16, whose
+// mantissa holds no field of 8 bits. What is too much is taken from sums of products. Needs fragments.glsl.
 #if HALF == 1
 const uint OFFSET_BITS = 0x43004300u;
 const float OFFSET = 128.0;

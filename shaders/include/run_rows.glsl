@@ -12,6 +12,8 @@ const uint BIASED = 64, AT_ONCE = 512;
 // A router; a product with an expert's matrix for each pick; one whose x has a part for each pick, which is
 // weighed by the pick's share. [host]
 const uint ROUTER = 4096, PICKED = 8192, WEIGHED = 16384;
+// A product whose x a dispatch before the run leaves with the run's tag. [host]
+const uint LED = 32768;
 // Words of four bytes in a row. [host]
 const uint ROW_WORDS = 56;
 const uint ROW_QUADS = ROW_WORDS / 4u;

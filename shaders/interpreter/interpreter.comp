@@ -7,6 +7,7 @@
 // That takes workgroups that run at the same time, which Vulkan does not promise: waiting is bounded, and who
 // has waited too long leaves a word for the others, who stop as well, and for a dispatch of one workgroup
 // behind this one, which then does everything again under another tag. One workgroup never waits for others.
+// A run may begin before the dispatch before it has ended, which leaves results with the run's tag (LED).
 // FLOATS: the matrices are of small floats; else affine or dense.
 // Constants: 1 dtype, 2 bits (16: not quantized), 3 group size, 4 subgroup size, 5 features of a head,
 // 6 query heads per key/value head, 7 flags, 8 chunks of twice the length; of caches 9 bits (16: not
@@ -74,7 +75,7 @@ shared uint stopped;
 uint tagged(uint bits) { return (tag << 16) | bits; }
 bool stale(uint w) { return (w >> 16) != tag; }
 bool stale(uvec2 w) { return stale(w.x) || stale(w.y); }
-bool stale(uvec4 w) { return stale(w.xy) || stale(w.zw); }
+bool stale(uvec4 w, uint tag_) { return any(notEqual(w >> 16, uvec4(tag_))); }
 uint pair_of(uvec2 w) { return (w.x & 0xffffu) | (w.y << 16); }
 
 // Whether to stop waiting, after `spins` times.
@@ -207,10 +208,11 @@ void ask_row(uint64_t x, out uvec4 w[QUADS_]) {
 void take_row(uint64_t x, uvec4 w[QUADS_], out uvec2 own[QUADS_]) {
     [[unroll]] for (uint i = 0u; i < QUADS_; ++i) own[i] = (thread() & 1u) != 0u ? w[i].zw : w[i].xy;
     if ((kind & FLAGGED) == 0u) return;
-    uint spins = 0u;
+    // What a dispatch has left keeps the run's tag while the run is repeated with the next one.
+    uint spins = 0u, tag_ = (kind & LED) != 0u ? tag & ~1u : tag;
     [[unroll]] for (uint i = 0u; i < QUADS_; ++i) {
         if (is_without(i)) break; // who brings nothing waits at the barrier
-        while (stale(w[i]) && !gives_up(spins))
+        while (stale(w[i], tag_) && !gives_up(spins))
             w[i] = Tagged4(quad_at(x, thread() + i * gl_WorkGroupSize.x)).v[0];
         own[i] = uvec2(pair_of(w[i].xy), pair_of(w[i].zw));
     }

@@ -130,6 +130,7 @@ impl Decoder {
             let (keys, values) = (seen(&keys[0])?, seen(&values[0])?);
             return fast::scaled_dot_product_attention(query, &keys, &values, scale, mask);
         };
+        assert!(mask.is_none(), "masks of quantized caches are not tried here");
         let shape = Shape { heads, kv_heads, width, dtype: self.dtype, ..SHAPE };
         let parts = |cache: &Cache| Ok([seen(&cache[0])?, seen(&cache[1])?, seen(&cache[2])?]);
         let (keys, values) = (parts(keys)?, parts(values)?);
@@ -206,8 +207,8 @@ impl Decoder {
         Ok((ops::add(&x, down.forward(&gated)?)?, [keys, values]))
     }
 
-    /// What results of the graph are compared by: keys and values of quantized caches where new rows that are
-    /// a step apart are within what rounding takes.
+    /// What results of the graph are compared by. A new row of a quantized cache may be a step apart: where
+    /// that is less than rounding takes, what it stands for is compared, else scales and biases.
     pub(super) fn compared(&self, mut results: Vec<Vec<f64>>) -> Vec<Vec<f64>> {
         let Some((bits, group)) = self.cache else { return results };
         let last = results.pop();
@@ -218,8 +219,10 @@ impl Decoder {
             fields.enumerate().map(value).collect()
         };
         let fine = bits == 8 && self.dtype == Dtype::Bfloat16;
-        let caches = if fine { &results[..] } else { &[] };
-        caches.chunks(3).map(dequantized).chain(last).collect()
+        let compared = |parts: &[Vec<f64>]| {
+            if fine { vec![dequantized(parts)] } else { parts[1..].to_vec() }
+        };
+        results.chunks(3).flat_map(compared).chain(last).collect()
     }
 
     pub(super) fn graph(&self) -> impl Fn() -> Result<Vec<Array>> {

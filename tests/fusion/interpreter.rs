@@ -78,6 +78,12 @@ fn assert_close(what: &str, dtype: Dtype, want: &[Vec<f64>], got: &[Vec<f64>]) {
 
 pub(super) const ON: (&str, &str) = ("MLX_VK_ENABLE_INTERPRETER", "1");
 
+/// More workgroups than run at the same time.
+const MANY: (&str, &str) = ("MLX_VK_DEBUG_RESIDENT_GROUPS", "4096");
+
+/// Each of 1,024 workgroups has queries, keys or values to make.
+const BUSY: Decoder = Decoder { heads: [32, 16, 64], ..DECODER };
+
 /// Layers of a width, with matrices of a format in bits and group size, of which the first have biases.
 pub(super) fn decoder(hidden: usize, format: (usize, usize), dtype: Dtype, biases: usize) {
     let decoder = Decoder { hidden, inner: 256, format: Some(format), dtype, biases, ..DECODER };
@@ -236,24 +242,25 @@ fn biases_are_added_as_by_operations_of_their_own() {
 /// what comes later by dispatches.
 #[test]
 fn workgroups_that_wait_in_vain() {
-    let many = ("MLX_VK_DEBUG_RESIDENT_GROUPS", "4096");
-    mlx_tests::in_child("interpreter::workgroups_that_wait_in_vain", &[ON, many], || {
+    in_vain("interpreter::workgroups_that_wait_in_vain", None);
+}
+
+#[test]
+fn workgroups_with_quantized_caches_that_wait_in_vain() {
+    let test = "interpreter::workgroups_with_quantized_caches_that_wait_in_vain";
+    in_vain(test, Some((8, 64)));
+}
+
+fn in_vain(test: &str, cache: Option<(usize, usize)>) {
+    mlx_tests::in_child(test, &[ON, MANY], || {
         let _turn = turn();
-        // Each of 1,024 workgroups has queries, keys or values to make.
-        let decoder = Decoder { heads: [32, 16, 64], ..DECODER };
+        let decoder = Decoder { cache, ..BUSY };
         let graph = decoder.graph();
-        let (want, _) = run(Device::CPU, &graph);
+        let want = decoder.compared(once(Device::CPU, &graph));
         // The first time the device may fetch, between the steps, what only the host has.
         for _ in 0..2 {
-            let results = mlx::with_device(Device::GPU, || {
-                let results = graph().unwrap();
-                mlx::eval(&results.iter().collect::<Vec<_>>()).unwrap();
-                results.iter().map(values).collect::<Vec<_>>()
-            });
-            for (want, got) in want.iter().zip(&results.unwrap()) {
-                let most = want.iter().fold(1e-3, |m: f64, x| m.max(x.abs()));
-                assert!(want.iter().zip(got).all(|(w, g)| (w - g).abs() <= 3e-2 * most));
-            }
+            let got = decoder.compared(once(Device::GPU, &graph));
+            assert_close(&format!("{decoder:?}"), decoder.dtype, &want, &got);
         }
         assert!(stats::snapshot().interpreted > 0);
         decoder.check(0);
@@ -311,6 +318,55 @@ fn shares_of_keys() {
             Decoder { past, layers: 1, cache: Some((8, 64)), ..DECODER }.check(STEPS);
         }
     });
+}
+
+/// Attentions of more keys than runs take are dispatches, which the runs behind them begin beside, also where
+/// these have to be repeated.
+fn long_attentions(test: &str, groups: &[(&str, &str)]) {
+    let is_repeated = !groups.is_empty();
+    let few = ("MLX_VK_INTERPRETER_MIN_STEPS", "1");
+    let (rounds, shares) = (("MLX_VK_INTERPRETER_MAX_ROUNDS", "1"), ("MLX_VK_SDPA_SPLIT_K", "3"));
+    let environment = [&[ON, few, rounds, shares], groups].concat();
+    mlx_tests::in_child(test, &environment, || {
+        let _turn = turn();
+        for (cache, dtype) in [(None, Dtype::Float16), (Some((8, 64)), Dtype::Bfloat16)] {
+            // Each of 4,096 workgroups has some of the middle's results to make.
+            let decoder = Decoder { past: 300, inner: 8192, cache, dtype, ..DECODER };
+            let (graph, what) = (decoder.graph(), format!("{decoder:?}"));
+            let want = decoder.compared(once(Device::CPU, &graph));
+            let before = stats::snapshot();
+            // The first time the device may fetch, between the steps, what only the host has.
+            for _ in 0..2 {
+                let got = decoder.compared(once(Device::GPU, &graph));
+                assert_close(&what, dtype, &want, &got);
+            }
+            // All but the attentions, until runs are given up.
+            let steps = (STEPS - 1) * decoder.layers as u64;
+            let counted = stats::snapshot().since(&before).interpreted;
+            assert!(counted >= steps || before.repeated > 0, "{what}: {counted} steps");
+        }
+        assert_eq!(stats::snapshot().repeated > 0, is_repeated);
+    });
+}
+
+/// What a graph evaluates to on a device.
+fn once(device: Device, graph: &dyn Fn() -> Result<Vec<Array>>) -> Vec<Vec<f64>> {
+    let results = mlx::with_device(device, || {
+        let results = graph()?;
+        mlx::eval(&results.iter().collect::<Vec<_>>())?;
+        Ok::<_, mlx::Error>(results.iter().map(values).collect())
+    });
+    results.unwrap().unwrap()
+}
+
+#[test]
+fn runs_beside_long_attentions() {
+    long_attentions("interpreter::runs_beside_long_attentions", &[]);
+}
+
+#[test]
+fn runs_that_are_repeated_beside_long_attentions() {
+    long_attentions("interpreter::runs_that_are_repeated_beside_long_attentions", &[MANY]);
 }
 
 /// What a step needs in another form than the one before it leaves it in begins a new run.

@@ -212,6 +212,7 @@ mod tests {
                 let sinks = noise(4, &[6]);
                 for sinks in [None, Some(&sinks)] {
                     check(device, 1, Mask::None, sinks);
+                    check(device, 1, Mask::Causal, sinks);
                     check(device, 5, Mask::Causal, sinks);
                     check(device, 5, Mask::Array(&window), sinks);
                 }

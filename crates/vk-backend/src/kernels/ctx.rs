@@ -300,6 +300,19 @@ impl<'a> Ctx<'a> {
         self.encoder.encode_work(Work::new(call, reads, writes))
     }
 
+    /// The same for a dispatch that [`Work::beside`] follows.
+    ///
+    /// # Errors
+    /// When the device fails, or is known to refuse the kernel.
+    pub(crate) fn encode_leading(
+        &mut self,
+        call: Call,
+        reads: &[Region],
+        writes: &[Region],
+    ) -> Result<()> {
+        self.encoder.encode_work(Work::new(call, reads, writes).leading())
+    }
+
     /// Who makes runs of the stream's steps, if it has any.
     pub(crate) fn runs(&mut self) -> Option<&dyn Runs> {
         Steps::of(self.encoder).map(|steps| steps.runs())

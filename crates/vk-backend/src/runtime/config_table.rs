@@ -152,6 +152,8 @@ options! {
     // Interpreter and mat-vec knobs.
     interpreter_min_steps: u64 = 4, "MLX_VK_INTERPRETER_MIN_STEPS",
         "steps from which a run is done in one dispatch";
+    interpreter_max_rounds: Option<u64> = None, "MLX_VK_INTERPRETER_MAX_ROUNDS",
+        "keys that lanes take one after the other in a run; with more, attention is a dispatch";
     matvec_split_k: Option<u64> = None, "MLX_VK_MATVEC_SPLIT_K",
         "subgroups that share a row of a product of few rows, a power of two up to 8";
 

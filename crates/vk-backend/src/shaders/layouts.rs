@@ -300,6 +300,7 @@ pub(crate) mod attention_decode {
     pub(crate) const ADDITIVE_FLAG: u32 = 256;
     pub(crate) const POSITIONS_FLAG: u32 = 512;
     pub(crate) const MANY_ROUNDS_FLAG: u32 = 1024;
+    pub(crate) const MARKED_FLAG: u32 = 2048;
     pub(crate) const MOST_SPLITS: u32 = 64;
     pub(crate) const ATTENTION_DECODE: KernelOf<Constants, Push> =
         KernelOf::new(Kernel::attention_decode);
@@ -386,8 +387,11 @@ pub(crate) mod attention_decode {
         pub(crate) mask_sequence: i64,
         pub(crate) mask_head: i64,
         pub(crate) mask_key: i64,
+        pub(crate) marked: u64,
         pub(crate) sinks_count: u32,
         pub(crate) sequence_heads: u32,
+        pub(crate) tag: u32,
+        pub(crate) unused: u32,
     }
     const _: () = {
         assert!(offset_of!(More, key_scales) == 0);
@@ -400,9 +404,22 @@ pub(crate) mod attention_decode {
         assert!(offset_of!(More, mask_sequence) == 56);
         assert!(offset_of!(More, mask_head) == 64);
         assert!(offset_of!(More, mask_key) == 72);
-        assert!(offset_of!(More, sinks_count) == 80);
-        assert!(offset_of!(More, sequence_heads) == 84);
-        assert!(size_of::<More>() == 88);
+        assert!(offset_of!(More, marked) == 80);
+        assert!(offset_of!(More, sinks_count) == 88);
+        assert!(offset_of!(More, sequence_heads) == 92);
+        assert!(offset_of!(More, tag) == 96);
+        assert!(offset_of!(More, unused) == 100);
+        assert!(size_of::<More>() == 104);
+    };
+    /// `Tagged4` of the shader.
+    #[derive(Debug, Clone, Copy, Default, PartialEq, Pod, Zeroable)]
+    #[repr(C, packed(4))]
+    pub(crate) struct Tagged4 {
+        pub(crate) v: [u32; 4],
+    }
+    const _: () = {
+        assert!(offset_of!(Tagged4, v) == 0);
+        assert!(size_of::<Tagged4>() == 16);
     };
     /// `Push` of the shader.
     #[derive(Debug, Clone, Copy, Default, PartialEq, Pod, Zeroable)]
@@ -4846,6 +4863,7 @@ pub(crate) mod run_rows {
     pub(crate) const ROUTER: u32 = 4096;
     pub(crate) const PICKED: u32 = 8192;
     pub(crate) const WEIGHED: u32 = 16384;
+    pub(crate) const LED: u32 = 32768;
     pub(crate) const ROW_WORDS: u32 = 56;
     pub(crate) const HEAD: u32 = 0;
     pub(crate) const SOURCE: u32 = 1;

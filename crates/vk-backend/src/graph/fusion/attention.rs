@@ -134,6 +134,7 @@ impl super::GroupKernel for Found {
             quantized: None,
             sinks,
             mask: mask.map(|(mask, _)| mask),
+            marked: None,
         };
         reads.extend([keys.region, values.region]);
         let writes = [to.region, keys.region, values.region];

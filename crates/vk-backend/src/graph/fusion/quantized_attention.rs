@@ -83,7 +83,7 @@ pub(super) fn find(
     let plan = planner::decode(&sizes, fragment, caps, config)?.with_fields(&sizes, config);
     let (query, factor) = walk.scaled((products[0], 0));
     let token = walk.attempt(|walk| walk.token(products, query, affine, (&sizes, shared)));
-    // Rows that are no heads of one token may be many.
+    // Other rows are queries, of which products for many rows take care.
     (token.is_some() || walk.array((products[0], 0)).dim(-2) == 1).then_some(())?;
     let plan = if token.is_some() { plan.with_new_row(&sizes, caps, config) } else { plan };
     let mut kept = smallvec![place];
@@ -326,8 +326,9 @@ impl Found {
             for (part, array) in parts[PARTS * side..].iter_mut().zip(arrays) {
                 *part = ctx.input(array)?;
             }
-            // Words are read 16 bytes at a time.
-            if !parts[PARTS * side].is_aligned(16) {
+            // Words of 4 and 8 bits are read up to 16 bytes at a time.
+            let aligned = if [4, 8].contains(&self.affine.bits) { 16 } else { 4 };
+            if !parts[PARTS * side].is_aligned(aligned) {
                 return Ok(None);
             }
         }
@@ -364,6 +365,7 @@ impl Found {
             }),
             sinks: None,
             mask: None,
+            marked: None,
         }
     }
 }

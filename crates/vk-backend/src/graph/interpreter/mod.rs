@@ -20,7 +20,8 @@
 //! which every workgroup finds the picks on its own; and their weighted sum.
 //!
 //! A step joins a run only if what it reads of the run's own results is there in that form.
-//! Anything else begins the next run, behind a barrier.
+//! Anything else begins the next run, behind a barrier. An attention of many keys is a dispatch, but
+//! leaves its results in that form, too: the run behind it begins while it ends.
 //!
 //! # Memory
 //!
@@ -30,8 +31,8 @@
 //! # When workgroups do not run at the same time
 //!
 //! Vulkan does not promise that they do. How many do is tried once per pipeline (`residency.rs`),
-//! and every wait is bounded: a workgroup that gives up leaves a word. Behind each run stands a
-//! dispatch of a single workgroup, which waits for nobody. If it finds that word, it does all steps
+//! and every wait is bounded: a workgroup that gives up leaves a word. Behind each run that waits
+//! stands a dispatch of a single workgroup, which waits for nobody. If it finds that word, it does all steps
 //! again; otherwise it does nothing. The host finds the verdict later, says so once, and goes on
 //! with ordinary dispatches.
 //!
@@ -53,7 +54,7 @@ use rustc_hash::FxHashMap;
 use crate::{
     kernels::{
         Ctx,
-        attention::decode::{self, Mask, Token},
+        attention::decode::{self, Marked, Mask, Token},
         layouts,
         matvec::{self, Format, Fused},
         mixture::token::{self, TokenMixture},
@@ -181,11 +182,14 @@ impl Runs for Interpreter {
     fn encode(&mut self, steps: &mut Vec<Step>, encoder: &mut Encoder) -> Result<()> {
         let fewest = self.fewest();
         while !steps.is_empty() {
+            if self.lead(encoder, steps, fewest)? {
+                continue;
+            }
             let table = self.table(encoder, steps, fewest)?;
             let count = table.as_ref().map_or(0, |table| table.steps);
             match table {
                 Some(table) if count >= fewest => {
-                    self.interpret(encoder, steps, &table)?;
+                    self.interpret(encoder, steps, &table, None)?;
                 }
                 // The step behind them did not fit: it begins the next run.
                 _ => dispatch(encoder, steps, count.max(1))?,
@@ -217,6 +221,19 @@ impl Interpreter {
         steps: &[Step],
         fewest: usize,
     ) -> Result<Option<Table>> {
+        let Some(mut table) = self.empty_table(encoder, steps, fewest)? else { return Ok(None) };
+        let config = self.device.config;
+        let _ = steps.iter().take_while(|step| table.push(step, config)).count();
+        Ok(Some(table))
+    }
+
+    /// A table for a run of `steps`, without rows; none where there are fewer than `fewest`.
+    fn empty_table(
+        &mut self,
+        encoder: &mut Encoder,
+        steps: &[Step],
+        fewest: usize,
+    ) -> Result<Option<Table>> {
         if self.closed || steps.len() < fewest {
             return Ok(None);
         }
@@ -225,14 +242,44 @@ impl Interpreter {
         if !device.occupy(encoder.timer()) {
             return Ok(None);
         }
-        let config = device.config;
         let Some(groups) = self.groups_of(encoder, variant)? else { return Ok(None) };
         let Some(memory) = &self.memory else { return Ok(None) };
         let address = memory.arena.span().address() + CONTROL;
         let room = Region { address, bytes: ROOM };
-        let mut table = Table::new(variant, self.shape, groups, room);
-        let _ = steps.iter().take_while(|step| table.push(step, config)).count();
-        Ok(Some(table))
+        Ok(Some(Table::new(variant, self.shape, groups, room)))
+    }
+
+    /// Encodes a first step that no run takes, an attention of many keys, and the run of those behind it,
+    /// which begins beside it; whether they were encoded.
+    fn lead(
+        &mut self,
+        encoder: &mut Encoder,
+        steps: &mut Vec<Step>,
+        fewest: usize,
+    ) -> Result<bool> {
+        let Some((Step { kind: Kind::Attention(first), writes, .. }, rest)) = steps.split_first()
+        else {
+            return Ok(false);
+        };
+        let result = writes[0].address;
+        let reads = |step: &Step| matches!(&step.kind, Kind::Product(p) if p.x == result);
+        if first.plan.splits < 2 || !rest.first().is_some_and(reads) {
+            return Ok(false);
+        }
+        let Some(mut table) = self.empty_table(encoder, rest, fewest)? else { return Ok(false) };
+        let Some(region) = table.follow(writes) else { return Ok(false) };
+        let config = self.device.config;
+        let count = rest.iter().take_while(|step| table.push(step, config)).count();
+        let Some(memory) = self.memory.as_mut().filter(|_| count >= fewest) else {
+            return Ok(false);
+        };
+        let tag = memory.next_tag(encoder)?;
+        let mut first = *first;
+        first.attention.marked = Some(Marked { region, tag });
+        steps[0].kind = first.into();
+        dispatch(encoder, steps, 1)?;
+        self.interpret(encoder, steps, &table, Some(tag))?;
+        Ok(true)
     }
 
     /// Workgroups that run at once; none when runs have failed.
@@ -273,16 +320,21 @@ impl Interpreter {
         Ok(Some(groups))
     }
 
-    /// Encodes a run of the first steps, which stay where memory for it is out.
+    /// Encodes a run of the first steps, which stay where memory for it is out; with a tag, beside the
+    /// dispatch before, which leaves results with that.
     fn interpret(
         &mut self,
         encoder: &mut Encoder,
         steps: &mut Vec<Step>,
         table: &Table,
+        beside: Option<u32>,
     ) -> Result<()> {
         let (pipeline, groups) = (self.pipeline(table.variant()), table.groups());
         let Some(memory) = &mut self.memory else { return Ok(()) };
-        let tag = memory.next_tag(encoder)?;
+        let tag = match beside {
+            Some(tag) => tag,
+            None => memory.next_tag(encoder)?,
+        };
         let mut push = Push {
             table: encoder.args(table.bytes())?,
             control: memory.arena.span().address(),
@@ -299,14 +351,15 @@ impl Interpreter {
             encoder.bytes += written(&step.reads, &step.writes);
             encoder.held.extend(step.held);
         }
-        let mut encode = |push: &Push, groups| {
+        let work = |push: &Push, groups| {
             let call = Call::new(pipeline.clone(), push, [groups, 1, 1]);
-            encoder.encode_work(Work::alone(call, &table.writes))
+            Work::alone(call, &table.writes)
         };
-        encode(&push, groups)?;
-        if groups > 1 {
+        let run = work(&push, groups);
+        encoder.encode_work(if beside.is_some() { run.beside() } else { run })?;
+        if groups > 1 || beside.is_some() {
             (push.mode, push.tag) = (REPEAT, tag + 1);
-            encode(&push, 1)?;
+            encoder.encode_work(work(&push, 1))?;
         }
         Ok(())
     }

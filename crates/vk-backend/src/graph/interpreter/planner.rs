@@ -108,7 +108,12 @@ pub(crate) fn shares(sizes: &Sizes, groups: u32, shape: &Shape, config: &Config)
         Some(fixed) => (fixed as u32).clamp(1, 16),
         None => keys.div_ceil(ROUNDS * clusters).clamp(1, most),
     };
-    (groups == 1 || keys.div_ceil(shares * clusters) <= MOST_ROUNDS).then_some(shares)
+    let rounds = keys.div_ceil(shares * clusters);
+    let fits = match config.interpreter_max_rounds {
+        Some(most) => u64::from(rounds) <= most,
+        None => groups == 1 || rounds <= MOST_ROUNDS,
+    };
+    fits.then_some(shares)
 }
 
 #[cfg(test)]

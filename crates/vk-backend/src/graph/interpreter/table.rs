@@ -259,6 +259,8 @@ pub(super) struct Table {
     /// Steps that the rows are of.
     pub(super) steps: usize,
     made: Vec<Made>,
+    /// Where a dispatch before the run leaves results with tags.
+    led: Option<u64>,
     /// What steps so far write.
     pub(super) writes: SmallVec<[Region; 3]>,
     /// Where the next results with tags go, and where there is no more room.
@@ -276,10 +278,23 @@ impl Table {
             rows: Vec::with_capacity(STEPS * ROW),
             steps: 0,
             made: Vec::with_capacity(2 * STEPS),
+            led: None,
             writes: SmallVec::with_capacity(2 * STEPS),
             next: room.address,
             end: room.end(),
         }
+    }
+
+    /// Takes the first of `writes`, 16-bit values that a dispatch before the run makes, for a result of the
+    /// run's own. The dispatch leaves it with tags in the region that is returned; none where there is no more
+    /// room.
+    pub(super) fn follow(&mut self, writes: &[Region]) -> Option<Region> {
+        let values = writes[0].bytes / 2;
+        let marked = self.room(values)?;
+        self.made.push(Made { region: writes[0], marked });
+        self.led = Some(marked);
+        self.writes.extend_from_slice(writes);
+        Some(Region { address: marked, bytes: values * MARKED })
     }
 
     /// The rows' bytes.
@@ -362,6 +377,7 @@ impl Table {
         }
         let (mut kind, mut known) = (0, SmallVec::new());
         let x = self.operand(fused.x, FLAGGED, (&mut kind, &mut known));
+        kind |= if self.led == Some(x) { LED } else { 0 };
         let residual = match fused.after {
             After::Residual(address) => {
                 kind |= RESIDUAL;

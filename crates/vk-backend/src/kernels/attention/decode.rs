@@ -40,6 +40,15 @@ pub(crate) struct Attention {
     pub(crate) quantized: Option<Quantized>,
     pub(crate) sinks: Option<Sinks>,
     pub(crate) mask: Option<Mask>,
+    pub(crate) marked: Option<Marked>,
+}
+
+/// Where results of an attention in splits go once more: as words of a value's 16 bits and a run's tag, so
+/// that the run may begin before the attention has ended.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Marked {
+    pub(crate) region: Region,
+    pub(crate) tag: u32,
 }
 
 /// Which keys heads see: bools, or numbers of the dtype that are added to scores.
@@ -182,13 +191,21 @@ pub(crate) fn encode(
         None => 0,
     };
     let call = call(ctx, *plan, for_splits, more, attention, fused)?;
-    ctx.encode(call, reads, &writes)
+    match attention.marked {
+        Some(marked) => {
+            writes.push(marked.region);
+            ctx.encode_leading(call, reads, &writes)
+        }
+        None => ctx.encode(call, reads, &writes),
+    }
 }
 
-/// The rest of a quantized cache, sinks, a mask and how many heads share `positions` of sequences.
+/// The rest of a quantized cache, sinks, a mask, how many heads share `positions` of sequences, and where
+/// results go with a tag.
 fn more(attention: &Attention, positions: bool, sequence_heads: usize) -> Option<More> {
-    let Attention { quantized, sinks, mask, .. } = attention;
-    if quantized.is_none() && sinks.is_none() && mask.is_none() && !positions {
+    let Attention { quantized, sinks, mask, marked, .. } = attention;
+    let plain = quantized.is_none() && sinks.is_none() && mask.is_none();
+    if plain && marked.is_none() && !positions {
         return None;
     }
     let [mask_sequence, mask_head, mask_key] = mask.map_or([0; 3], |mask| mask.strides);
@@ -205,6 +222,9 @@ fn more(attention: &Attention, positions: bool, sequence_heads: usize) -> Option
         mask_sequence,
         mask_head,
         mask_key,
+        marked: marked.map_or(0, |marked| marked.region.address),
+        tag: marked.map_or(0, |marked| marked.tag),
+        unused: 0,
         sequence_heads: sequence_heads as u32,
         sinks_count: sinks.map_or(1, |sinks| sinks.count),
     })
@@ -244,6 +264,7 @@ fn call(
         | bit(attention.mask.is_some_and(|m| m.additive), shader::ADDITIVE_FLAG)
         | bit(angle.is_some_and(|a| a.of_sequences), shader::POSITIONS_FLAG)
         | bit(many_rounds, shader::MANY_ROUNDS_FLAG)
+        | bit(attention.marked.is_some(), shader::MARKED_FLAG)
         | bit(ctx.config().enable_known_fragments, shader::FRAGMENTS_FLAG);
     let DecodeShape { subgroup, workgroup, heads } = shape;
     let mut constants = Constants {
@@ -318,6 +339,7 @@ mod tests {
             quantized,
             sinks: None,
             mask: None,
+            marked: None,
         };
         assert!(whole.fits_fields());
         let odd_parts = Some(Quantized { affine, parts: [4, 8, 12, 18], factor: 0 });

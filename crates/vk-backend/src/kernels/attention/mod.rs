@@ -266,6 +266,7 @@ fn decode_token(
         quantized: None,
         sinks: None,
         mask: mask.map(|(mask, _)| mask),
+        marked: None,
     };
     Ok(fits.then_some((token, reads)))
 }

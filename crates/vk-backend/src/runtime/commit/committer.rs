@@ -59,6 +59,8 @@ pub(super) struct Committer {
     in_flight: VecDeque<(u64, Slot)>,
     hazards: Hazards,
     bound: vk::Pipeline,
+    /// The last that was recorded leads, and nothing before it is under way beside it.
+    led: bool,
     waits: Vec<Wait>,
     /// The clock's value once everything that was taken over has run.
     value: u64,
@@ -85,6 +87,7 @@ impl Committer {
             in_flight: VecDeque::new(),
             hazards: Hazards::new(),
             bound: vk::Pipeline::null(),
+            led: false,
             waits: Vec::new(),
             value: 0,
             dispatches: 0,
@@ -170,6 +173,8 @@ impl Committer {
             true => self.hazards.access_all(),
             false => self.hazards.access(reads, writes),
         };
+        let hazard = hazard && !(self.led && work.beside);
+        self.led = work.leads && hazard;
         let Some(slot) = &mut self.current else { return };
         let recorder = &mut slot.recorder;
         if let Some(guards) = &self.device.guards {
@@ -202,6 +207,7 @@ impl Committer {
         self.open()?;
         let reads = transfer.read.as_slice();
         let hazard = self.hazards.access(reads, std::slice::from_ref(&transfer.write));
+        self.led = false;
         let Some(slot) = &mut self.current else { return Ok(()) };
         if hazard || self.device.config.serialize {
             slot.recorder.barrier();
@@ -236,6 +242,7 @@ impl Committer {
         }
         self.hazards.clear();
         self.bound = vk::Pipeline::null();
+        self.led = false;
         self.current = Some(slot);
         Ok(())
     }

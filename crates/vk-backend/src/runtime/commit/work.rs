@@ -21,6 +21,9 @@ pub(crate) struct Work {
     pub(crate) scratch: Vec<Arc<Allocation>>,
     /// It comes after everything before it, and before everything after it.
     pub(super) alone: bool,
+    /// What is recorded right behind it may begin before it has ended, if that is `beside`.
+    pub(super) leads: bool,
+    pub(super) beside: bool,
 }
 
 /// Works in a list. They go from thread to thread and from list to list by their addresses.
@@ -60,7 +63,20 @@ impl Work {
             held: SmallVec::new(),
             scratch: Vec::new(),
             alone: false,
+            leads: false,
+            beside: false,
         }
+    }
+
+    /// A dispatch that the one right behind it waits for by itself, if that is [`Work::beside`].
+    pub(crate) fn leading(self) -> Self {
+        Work { leads: true, ..self }
+    }
+
+    /// A dispatch that needs no barrier behind the one before, if that is [`Work::leading`]: it writes
+    /// nothing before it has seen all results of that in memory, and reads nothing else that it writes.
+    pub(crate) fn beside(self) -> Self {
+        Work { beside: true, ..self }
     }
 
     /// A dispatch between two barriers: what it reads need not be named.
