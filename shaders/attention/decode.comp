@@ -247,8 +247,8 @@ void join_splits(uint kv_head, uint block) {
         if (first + gl_SubgroupID < HEADS) join_head(kv_head, block, first + gl_SubgroupID);
 }
 
-// The keys of a split, in rows first..last, and whether the new row is the split's to write. Where cooperative
-// matrices take keys, it is one of them.
+// The keys of a split, in rows first..last, and whether the new row is the split's to write. Where
+// cooperative matrices take keys, it is one of them.
 bool find_keys(uint split, out uint first, out uint last) {
     uint old = FUSED && (VARIANT < 2 || APART) ? count - 1u : count;
     uint shares = APART ? splits - 1u : splits;

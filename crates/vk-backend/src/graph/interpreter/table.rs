@@ -286,8 +286,8 @@ impl Table {
     }
 
     /// Takes the first of `writes`, 16-bit values that a dispatch before the run makes, for a result of the
-    /// run's own. The dispatch leaves it with tags in the region that is returned; none where there is no more
-    /// room.
+    /// run's own. The dispatch leaves it with tags in the region that is returned; none where there is no
+    /// room any more.
     pub(super) fn follow(&mut self, writes: &[Region]) -> Option<Region> {
         let values = writes[0].bytes / 2;
         let marked = self.room(values)?;
