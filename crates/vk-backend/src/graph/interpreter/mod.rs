@@ -5,9 +5,9 @@
 //! floats, attentions of one token, and one token's mixtures of experts, each with what is fused with
 //! it.
 //! When something else is encoded, or the work is handed over, the waiting steps become rows of a
-//! table (`table.rs`), and one dispatch of a persistent kernel walks it (`shaders/interpreter`). As
-//! many workgroups as run at the same time stay for the whole run, and each takes part in every
-//! step.
+//! table (`table.rs`), and one dispatch of a persistent kernel, specialized for what they agree in
+//! (`variant.rs`), walks it (`shaders/interpreter`). As many workgroups as run at the same time stay
+//! for the whole run, and each takes part in every step.
 //!
 //! # Passing values on
 //!
@@ -45,6 +45,7 @@
 pub(crate) mod planner;
 mod residency;
 mod table;
+mod variant;
 
 use std::sync::Arc;
 
@@ -74,7 +75,8 @@ use crate::{
 
 use layouts::interpreter::{Push, REPEAT, RUN};
 use planner::Shape;
-use table::{Table, Variant};
+use table::Table;
+use variant::Variant;
 
 /// Times that a word is read before its maker is given up: some milliseconds.
 const PATIENCE: u32 = 4096;

@@ -7,23 +7,21 @@ use bytemuck::NoUninit;
 use smallvec::SmallVec;
 
 use crate::{
-    graph::interpreter::planner::{self, Shape},
+    graph::interpreter::{
+        planner::{self, Shape},
+        variant::Variant,
+    },
     kernels::{
-        attention::decode::{Attention, Quantized, Token},
+        attention::decode::{Attention, Token},
         layouts::{
-            interpreter::{
-                BIASES_FLAG, Constants, DIVISORS_FLAG, INTERPRETER, INTERPRETER_DOTS,
-                INTERPRETER_FLOATS, MIXTURES_FLAG, NORM_FLAG, Push, TRADITIONAL_FLAG,
-            },
             interpreter_rows::{AttentionRow, PickedRow, ProductRow, RouterRow, RowMatrix},
             run_rows::*,
         },
-        matvec::{After, Format, Fused, MOST_MATRICES, planner as matvec},
+        matvec::{After, Fused, MOST_MATRICES},
         mixture::token::TokenMixture,
         steps::{Kind, Step},
     },
-    runtime::{config::Config, device::DeviceState, hazards::Region},
-    shaders::KernelOf,
+    runtime::{config::Config, hazards::Region},
 };
 
 /// Bytes of a row.
@@ -75,102 +73,6 @@ const _: () = {
     assert!(offset_of!(AttentionRow, parts) == quad(PARTS_AND_OFFSET));
     assert!(offset_of!(AttentionRow, key_head) == quad(STRIDES));
 };
-
-/// Bits and group size where caches are not quantized.
-const DENSE_CACHE: [u32; 2] = [16, 64];
-
-/// What the kernel is specialized for: steps of one run agree in it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) struct Variant {
-    format: Format,
-    /// Of attentions: features and heads that share keys, flags, and bits and group size of caches.
-    width: u32,
-    sharing: u32,
-    flags: u32,
-    cache: [u32; 2],
-    /// Of products: rows are int8 rows, lanes take chunks of twice the length, and some have biases.
-    int8_rows: bool,
-    wide: bool,
-    biased: bool,
-    /// There are mixtures.
-    mixed: bool,
-}
-
-impl Variant {
-    /// What the first product and the first attention of `steps` need; none without a product.
-    pub(super) fn of(steps: &[Step], shape: &Shape, device: &DeviceState) -> Option<Self> {
-        let product = steps.iter().find_map(|step| match &step.kind {
-            Kind::Product(fused) => Some(fused),
-            Kind::Attention(_) | Kind::Mixture(_) => None,
-        })?;
-        let format = product.format;
-        let int8_rows = matvec::takes_int8_rows(format, device.capabilities(), device.config);
-        let wide =
-            int8_rows && matvec::is_wide(format.bits, format.group, product.inner, shape.subgroup);
-        let biased = steps.iter().any(|step| match &step.kind {
-            Kind::Product(fused) => fused.is_biased(),
-            Kind::Attention(_) | Kind::Mixture(_) => false,
-        });
-        let mixed = steps.iter().any(|step| matches!(step.kind, Kind::Mixture(_)));
-        let (width, sharing, flags, cache) = (64, 1, 0, DENSE_CACHE);
-        let alone =
-            Variant { format, width, sharing, flags, cache, int8_rows, wide, biased, mixed };
-        let token = steps.iter().find_map(|step| match &step.kind {
-            Kind::Attention(token) => Some(token),
-            Kind::Product(_) | Kind::Mixture(_) => None,
-        });
-        Some(token.map_or(alone, |token| alone.with(token)))
-    }
-
-    fn with(self, Token { attention, projections, .. }: &Token) -> Self {
-        let bit = |on: bool, flag: u32| if on { flag } else { 0 };
-        let flags = bit(projections.norms.is_some(), NORM_FLAG)
-            | bit(projections.angle.traditional, TRADITIONAL_FLAG)
-            | bit(projections.angle.divisors, DIVISORS_FLAG);
-        let sharing = attention.heads / attention.kv_heads;
-        let cache = attention.quantized.map_or(DENSE_CACHE, |Quantized { affine, .. }| {
-            [affine.bits as u32, affine.group_size as u32]
-        });
-        Variant { width: attention.width, sharing, flags, cache, ..self }
-    }
-
-    /// The kernel that walks such steps.
-    pub(super) fn kernel(&self) -> KernelOf<Constants, Push> {
-        match (self.format.floats, self.int8_rows) {
-            (true, _) => INTERPRETER_FLOATS,
-            (false, true) => INTERPRETER_DOTS,
-            (false, false) => INTERPRETER,
-        }
-    }
-
-    /// Elements of a row that a lane takes at a time.
-    fn chunk(&self) -> u32 {
-        matvec::chunk(self.format.bits as usize, self.wide) as u32
-    }
-
-    /// Specialization constants.
-    pub(super) fn constants(&self, shape: &Shape) -> Constants {
-        let Format { dtype, bits, group, .. } = self.format;
-        let Variant { width, sharing, wide, .. } = *self;
-        let of = |has: bool, flag: u32| if has { flag } else { 0 };
-        let flags = self.flags | of(self.biased, BIASES_FLAG) | of(self.mixed, MIXTURES_FLAG);
-        let (workgroup, subgroup) = (shape.workgroup, shape.subgroup);
-        let [cache_bits, cache_group] = self.cache;
-        Constants {
-            workgroup,
-            dtype,
-            bits,
-            group,
-            subgroup,
-            width,
-            sharing,
-            flags,
-            wide,
-            cache_bits,
-            cache_group,
-        }
-    }
-}
 
 /// Where the rows of a product are that a team takes at a time, a block: neighbours of one matrix, or half of
 /// them of the gate and half of what it gates.
