@@ -6,7 +6,7 @@ use super::{
     Linear,
     attention::{SHAPE, Shape},
     noise,
-    quantized_attention::Cached,
+    quantized_attention::{self, Cached},
 };
 
 /// A decoder of a few layers.
@@ -190,11 +190,8 @@ impl Decoder {
         let key = self.head(&k.forward(&normal)?, kv_heads, norm(k_norm), counted.as_ref())?;
         let value = ops::reshape(&v.forward(&normal)?, &[1, kv_heads as isize, 1, width as isize])?;
         let write = |cache: &Cache, row: &Array| -> Result<Cache> {
-            let past = self.past as isize;
-            let part = |(part, row): (&Array, Array)| {
-                let stop = [1, kv_heads as isize, past + 1, part.dim(3) as isize];
-                ops::slice_update(part, &row, &[0, 0, past, 0], &stop, &[1; 4])
-            };
+            let part =
+                |(part, row): (&Array, Array)| quantized_attention::written(part, &row, self.past);
             cache.iter().zip(self.rows(row)?).map(part).collect()
         };
         let (keys, values) = (write(&caches[0], &key)?, write(&caches[1], &value)?);
@@ -248,11 +245,7 @@ impl Decoder {
 
 /// A cache that nobody else has, evaluated.
 fn copied(cache: &Cache) -> Result<Cache> {
-    let same = |part: &Array| match part.dtype() {
-        Dtype::Uint32 => ops::multiply(part, 1i32),
-        _ => ops::multiply(part, 1.0f32),
-    };
-    let copies = cache.iter().map(same).collect::<Result<Cache>>()?;
+    let copies = cache.iter().map(quantized_attention::copied).collect::<Result<Cache>>()?;
     mlx::eval(&copies.iter().collect::<Vec<_>>())?;
     Ok(copies)
 }

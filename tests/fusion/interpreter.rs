@@ -22,11 +22,9 @@ impl Decoder {
     /// Evaluates the graph on both devices; `steps` of its kernels are done in runs the second time on the
     /// GPU.
     fn check(&self, steps: u64) {
-        let graph = self.graph();
-        let (want, _) = run(Device::CPU, &graph);
-        let (got, count) = run(Device::GPU, &graph);
-        assert_eq!(count, steps, "{self:?}: steps");
-        assert_close(&format!("{self:?}"), self.dtype, &self.compared(want), &self.compared(got));
+        let what = format!("{self:?}");
+        let [want, got] = on_both(&what, steps, &self.graph()).map(|found| self.compared(found));
+        assert_close(&what, self.dtype, &want, &got);
     }
 }
 
@@ -41,26 +39,34 @@ pub(super) fn counted(
     device: Device,
     graph: &dyn Fn() -> Result<Vec<Array>>,
 ) -> (Vec<Vec<f64>>, Snapshot) {
-    let evaluate = || {
-        let results = graph().unwrap();
-        mlx::eval(&results.iter().collect::<Vec<_>>()).unwrap();
-        results
-    };
     mlx::with_device(device, || {
         // The first time the device fetches what only the host has.
-        evaluate();
+        evaluated(graph);
         let before = stats::snapshot();
-        let results = evaluate();
+        let results = evaluated(graph);
         let counted = stats::snapshot().since(&before);
         (results.iter().map(values).collect(), counted)
     })
     .unwrap()
 }
 
-fn agrees(what: &str, dtype: Dtype, steps: u64, graph: &dyn Fn() -> Result<Vec<Array>>) {
+/// Results of a graph, all in one evaluation.
+fn evaluated(graph: &dyn Fn() -> Result<Vec<Array>>) -> Vec<Array> {
+    let results = graph().unwrap();
+    mlx::eval(&results.iter().collect::<Vec<_>>()).unwrap();
+    results
+}
+
+/// What a graph evaluates to on the CPU and on the GPU, which does `steps` of its kernels in runs.
+fn on_both(what: &str, steps: u64, graph: &dyn Fn() -> Result<Vec<Array>>) -> [Vec<Vec<f64>>; 2] {
     let (want, _) = run(Device::CPU, graph);
     let (got, count) = run(Device::GPU, graph);
     assert_eq!(count, steps, "{what}: steps");
+    [want, got]
+}
+
+fn agrees(what: &str, dtype: Dtype, steps: u64, graph: &dyn Fn() -> Result<Vec<Array>>) {
+    let [want, got] = on_both(what, steps, graph);
     assert_close(what, dtype, &want, &got);
 }
 
@@ -352,12 +358,7 @@ fn long_attentions(test: &str, groups: &[(&str, &str)]) {
 
 /// What a graph evaluates to on a device.
 fn once(device: Device, graph: &dyn Fn() -> Result<Vec<Array>>) -> Vec<Vec<f64>> {
-    let results = mlx::with_device(device, || {
-        let results = graph()?;
-        mlx::eval(&results.iter().collect::<Vec<_>>())?;
-        Ok::<_, mlx::Error>(results.iter().map(values).collect())
-    });
-    results.unwrap().unwrap()
+    mlx::with_device(device, || evaluated(graph).iter().map(values).collect()).unwrap()
 }
 
 #[test]

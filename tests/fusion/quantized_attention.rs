@@ -263,18 +263,28 @@ fn on_the_host<const N: usize>(make: impl FnOnce() -> Result<[Array; N]>) -> [Ar
 
 /// Copies on the device that computes.
 fn copies([words, scales, biases]: &Parts) -> Result<Parts> {
-    let same = |a: &Array| ops::multiply(a, 1.0f32);
-    Ok([ops::multiply(words, 1i32)?, same(scales)?, same(biases)?])
+    Ok([copied(words)?, copied(scales)?, copied(biases)?])
+}
+
+/// A copy of one part, or of a cache that is not quantized.
+pub(super) fn copied(part: &Array) -> Result<Array> {
+    match part.dtype() {
+        Dtype::Uint32 => ops::multiply(part, 1i32),
+        _ => ops::multiply(part, 1.0f32),
+    }
 }
 
 /// Caches with a row after `past`.
 fn write(caches: &Parts, rows: &Parts, past: usize) -> Result<Parts> {
-    let one = |i: usize| {
-        let (cache, at) = (&caches[i], past as isize);
-        let stop = [cache.dim(0) as isize, cache.dim(1) as isize, at + 1, cache.dim(3) as isize];
-        ops::slice_update(cache, &rows[i], &[0, 0, at, 0], &stop, &[1; 4])
-    };
+    let one = |i: usize| written(&caches[i], &rows[i], past);
     Ok([one(0)?, one(1)?, one(2)?])
+}
+
+/// One part, or a cache that is not quantized, with a row after `past`.
+pub(super) fn written(part: &Array, row: &Array, past: usize) -> Result<Array> {
+    let at = past as isize;
+    let stop = [part.dim(0) as isize, part.dim(1) as isize, at + 1, part.dim(3) as isize];
+    ops::slice_update(part, row, &[0, 0, at, 0], &stop, &[1; 4])
 }
 
 /// The first `count` rows.
