@@ -9,11 +9,10 @@
 
 use std::ops::Range;
 
-use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
 use crate::{
-    Dtype,
+    Array, Dtype,
     primitives::{Primitive, Program, ProgramStep},
     tape::Tape,
 };
@@ -43,16 +42,19 @@ pub struct Chain {
 }
 
 /// The chains of at least two operations among those of `places` that `may` be in one, each place in one at
-/// most.
+/// most, in the order of their last members.
 pub fn find(tape: &Tape, places: Range<usize>, may: impl Fn(usize) -> bool) -> Vec<Chain> {
-    let mut finder = Finder { tape, of: FxHashMap::default(), chains: Vec::new() };
+    let of = vec![NONE; places.len()];
+    let mut finder = Finder { tape, first: places.start, of, chains: Vec::new() };
     for place in places {
         if is_elementwise(&tape.node(place).primitive) && may(place) {
             finder.add(place);
         }
     }
-    let long = finder.chains.into_iter().filter(|members| members.len() > 1);
-    long.filter_map(|members| chain(tape, members)).collect()
+    let Finder { mut chains, .. } = finder;
+    chains.retain(|members| members.len() > 1);
+    chains.sort_unstable_by_key(|members| members.last().copied());
+    chains.into_iter().filter_map(|members| chain(tape, members)).collect()
 }
 
 /// Whether a primitive can be a step of a chain.
@@ -60,28 +62,41 @@ fn is_elementwise(primitive: &Primitive) -> bool {
     Program::takes(primitive) && !Program::is_broadcast(primitive)
 }
 
+/// Instead of the chain of a place that is in none.
+const NONE: u32 = u32::MAX;
+
 /// Chains while they grow.
 struct Finder<'a> {
     tape: &'a Tape,
-    /// The chain of a place.
-    of: FxHashMap<usize, usize>,
+    /// The first place that may be in a chain.
+    first: usize,
+    /// The chain of each place from there on.
+    of: Vec<u32>,
     /// Places of each chain, ascending; empty once it became part of another.
     chains: Vec<SmallVec<[usize; 16]>>,
 }
 
 impl Finder<'_> {
+    /// The chain of a place.
+    fn of(&self, place: usize) -> Option<usize> {
+        let &number = self.of.get(place.checked_sub(self.first)?)?;
+        (number != NONE).then_some(number as usize)
+    }
+
     /// Puts a place into the chain of one of its inputs, or into a new one.
     fn add(&mut self, place: usize) {
-        let number = self.chains.len();
+        let (new, tape) = (self.chains.len(), self.tape);
         self.chains.push(SmallVec::from_slice(&[place]));
-        self.of.insert(place, number);
-        for nth in 0..self.tape.node(place).inputs.len() {
-            let own = self.of[&place];
-            let input = self.tape.input(place, nth);
-            let Some(&other) = input.and_then(|input| self.of.get(&input)) else { continue };
+        self.of[place - self.first] = new as u32;
+        let mut own = new;
+        for input in tape.inputs(place) {
+            let Some(other) = self.of(input) else { continue };
             if other != own && self.fit(other, own) {
-                self.join(other, own);
+                own = self.join(other, own);
             }
+        }
+        if own != new {
+            self.chains.truncate(new);
         }
     }
 
@@ -98,19 +113,20 @@ impl Finder<'_> {
     /// Whether something outside of both chains that the chain `a` reads depends on the chain `b`. Yes if
     /// that is far away.
     fn depends(&self, a: usize, b: usize) -> bool {
-        let first = self.chains[b][0];
-        let inputs = |place: usize| {
-            let count = self.tape.node(place).inputs.len();
-            (0..count).filter_map(move |nth| self.tape.input(place, nth))
-        };
-        let is_in = |place: &usize, chain: usize| self.of.get(place) == Some(&chain);
-        let outside = |&input: &usize| input > first && !is_in(&input, a) && !is_in(&input, b);
+        let (first, chain) = (self.chains[b][0], &self.chains[a]);
+        if chain.last().is_none_or(|&last| last < first) {
+            return false;
+        }
+        let is_in = |place: usize, chain: usize| self.of(place) == Some(chain);
+        let outside = |&input: &usize| input > first && !is_in(input, a) && !is_in(input, b);
         let mut open: SmallVec<[usize; LOOKED_AT]> = SmallVec::new();
-        open.extend(self.chains[a].iter().flat_map(|&place| inputs(place)).filter(outside));
+        for &place in chain.iter().filter(|&&place| place > first) {
+            self.tape.inputs(place).filter(outside).for_each(|input| open.push(input));
+        }
         let mut next = 0;
         while let Some(&place) = open.get(next) {
-            for input in inputs(place).filter(|&input| input >= first) {
-                if is_in(&input, b) {
+            for input in self.tape.inputs(place).filter(|&input| input >= first) {
+                if is_in(input, b) {
                     return true;
                 }
                 if !open.contains(&input) {
@@ -125,39 +141,53 @@ impl Finder<'_> {
         false
     }
 
-    fn join(&mut self, from: usize, to: usize) {
+    /// Makes two chains one: which of them.
+    fn join(&mut self, a: usize, b: usize) -> usize {
+        let is_less = self.chains[a].len() < self.chains[b].len();
+        let (from, to) = if is_less { (a, b) } else { (b, a) };
         let members = std::mem::take(&mut self.chains[from]);
-        self.of.extend(members.iter().map(|&place| (place, to)));
-        self.chains[to].extend(members);
-        self.chains[to].sort_unstable();
+        members.iter().for_each(|&place| self.of[place - self.first] = to as u32);
+        let into = &mut self.chains[to];
+        into.extend_from_slice(&members);
+        if !into.is_sorted() {
+            into.sort_unstable();
+        }
+        to
     }
+}
+
+/// What a step of a chain reads, by its number.
+#[derive(Clone, Copy)]
+enum Read {
+    Input(usize),
+    Member(usize),
 }
 
 /// The chain of these members, if it is not too large.
 fn chain(tape: &Tape, members: SmallVec<[usize; 16]>) -> Option<Chain> {
     let mut inputs: SmallVec<[(usize, usize, usize); 8]> = SmallVec::new();
-    // For each member what it reads: an input's number, or a member's.
-    let mut reads: Vec<SmallVec<[Result<usize, usize>; 3]>> = Vec::with_capacity(members.len());
+    let mut arrays: SmallVec<[&Array; 8]> = SmallVec::new();
+    // What all members read, one after the other.
+    let mut reads: SmallVec<[Read; 32]> = SmallVec::new();
     let mut inner_uses: SmallVec<[usize; 16]> = SmallVec::from_elem(0, members.len());
     for &place in &members {
-        let node = tape.node(place);
-        let read = (0..node.inputs.len()).map(|nth| {
+        for (nth, array) in tape.node(place).inputs.iter().enumerate() {
             let producer = tape.input(place, nth);
             if let Some(member) = producer.and_then(|p| members.binary_search(&p).ok()) {
                 inner_uses[member] += 1;
-                return Err(member);
+                reads.push(Read::Member(member));
+                continue;
             }
-            let array = &node.inputs[nth];
-            let known =
-                inputs.iter().position(|&(at, i, _)| tape.node(at).inputs[i].is_same(array));
-            let number = known.unwrap_or(inputs.len());
+            let known = arrays.iter().position(|known| known.is_same(array));
+            reads.push(Read::Input(known.unwrap_or(inputs.len())));
             match known {
                 Some(number) => inputs[number].2 += 1,
-                None => inputs.push((place, nth, 1)),
+                None => {
+                    inputs.push((place, nth, 1));
+                    arrays.push(array);
+                }
             }
-            Ok(number)
-        });
-        reads.push(read.collect());
+        }
     }
     let is_kept =
         |i: usize| !(tape.is_private(members[i]) && tape.uses(members[i]) == inner_uses[i]);
@@ -165,17 +195,22 @@ fn chain(tape: &Tape, members: SmallVec<[usize; 16]>) -> Option<Chain> {
     if inputs.len() > MOST_INPUTS || outputs.len() > MOST_OUTPUTS {
         return None;
     }
-    let value = |read: &Result<usize, usize>| read.unwrap_or_else(|member| inputs.len() + member);
-    let steps = members.iter().zip(&reads).map(|(&place, read)| ProgramStep {
-        primitive: tape.node(place).primitive.clone(),
-        inputs: read.iter().map(value).collect(),
+    let mut values = reads.iter().map(|&read| match read {
+        Read::Input(number) => number,
+        Read::Member(member) => inputs.len() + member,
     });
-    let of_inputs = inputs.iter().map(|&(place, nth, _)| tape.node(place).inputs[nth].dtype());
+    let steps = members.iter().map(|&place| {
+        let node = tape.node(place);
+        let inputs = values.by_ref().take(node.inputs.len()).collect();
+        ProgramStep { primitive: node.primitive.clone(), inputs }
+    });
+    let steps = steps.collect();
+    let of_inputs = arrays.iter().map(|array| array.dtype());
     let of_members = members.iter().map(|&place| tape.array(place).dtype());
     Some(Chain {
         kept: outputs.iter().map(|&i| members[i]).collect(),
         dtypes: of_inputs.chain(of_members).collect(),
-        program: Program { inputs: inputs.len(), steps: steps.collect(), outputs },
+        program: Program { inputs: inputs.len(), steps, outputs },
         members,
         inputs,
     })

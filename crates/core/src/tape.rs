@@ -74,6 +74,14 @@ impl Tape {
         (input != EVALUATED && !self.is_done(input as usize)).then_some(input as usize)
     }
 
+    /// The places of the inputs of the node at `place` that are still lazy, as often as it reads them.
+    pub fn inputs(&self, place: usize) -> impl Iterator<Item = usize> + '_ {
+        let Entry { node, first, .. } = self.entry(place);
+        let inputs = &self.inputs[*first as usize..][..node.inputs.len()];
+        let lazy = |&input: &u32| input != EVALUATED && !self.is_done(input as usize);
+        inputs.iter().copied().filter(lazy).map(|input| input as usize)
+    }
+
     /// Which output of its node the `nth` input of the node at `place` is, counted from 0, if it is still
     /// lazy.
     pub fn output(&self, place: usize, nth: usize) -> Option<usize> {
@@ -87,11 +95,7 @@ impl Tape {
     /// The first input of the node at `place` that is to be evaluated before it, but for those at places that
     /// `is_known` knows.
     pub(crate) fn missing(&self, place: usize, is_known: impl Fn(usize) -> bool) -> Option<usize> {
-        let Entry { node, first, .. } = self.entry(place);
-        let inputs = &self.inputs[*first as usize..][..node.inputs.len()];
-        let lazy = |&input: &u32| input != EVALUATED && !self.is_done(input as usize);
-        let mut lazy = inputs.iter().copied().filter(lazy).map(|input| input as usize);
-        lazy.find(|&input| !is_known(input))
+        self.inputs(place).find(|&input| !is_known(input))
     }
 
     /// How often nodes of this tape read the array at `place`, or any output of a node with several.

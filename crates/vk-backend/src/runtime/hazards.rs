@@ -5,7 +5,7 @@
 //! write after read) needs a barrier; the barrier is global, so it forgets everything before it.
 
 /// A range of device memory.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub(crate) struct Region {
     /// Address of the first byte.
     pub address: u64,

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use bytemuck::Pod;
 use mlx_vulkan_core::buffer::BufferRef;
+use rustc_hash::FxHashSet;
 use smallvec::SmallVec;
 
 use crate::runtime::{
@@ -50,7 +51,15 @@ impl Call {
 
 /// Bytes of `writes` that are not in `reads` as well.
 pub(crate) fn written(reads: &[Region], writes: &[Region]) -> u64 {
-    writes.iter().filter(|w| !reads.contains(w)).map(|w| w.bytes).sum()
+    let fresh = |is_read: &dyn Fn(&Region) -> bool| {
+        writes.iter().filter(|w| !is_read(w)).map(|w| w.bytes).sum()
+    };
+    // A dispatch for many arrays has thousands of regions.
+    if reads.len().min(writes.len()) > 8 {
+        let reads: FxHashSet<&Region> = reads.iter().collect();
+        return fresh(&|w| reads.contains(w));
+    }
+    fresh(&|w| reads.contains(w))
 }
 
 impl Work {
