@@ -5,7 +5,8 @@
 //   SLOTS: chunks of the matrix that are held at a time, each with RESULTS rows' words, scales and biases;
 //   PITCH, CHUNKS: octets and chunks from one row in shared memory to the next;
 //   MOST_OCTETS, MOST_CHUNKS: of all rows;
-//   FLOATS: defined where the matrices are of small floats.
+//   FLOATS: defined where the matrices are of small floats;
+//   HALF_ROWS: defined where these are multiplied with halves, two at a time.
 #ifdef FLOATS
 // No two formats agree in both.
 #define FORMAT (BITS == 8u ? MXFP8 : GROUP == 16u ? NVFP4 : MXFP4)
@@ -18,7 +19,11 @@ const uint WORDS = CHUNK * BITS / 32u; // words of a chunk
 const uint QUADS_PER_OCTET = DTYPE == FLOAT32 ? 2u : 1u;
 // Whether nobody asks for sums of the rows' elements: there are no biases that they would be multiplied with.
 #ifdef FLOATS
+#ifdef HALF_ROWS
+#define NO_SUMS false
+#else
 #define NO_SUMS true
+#endif
 const uint SCALE_BYTES = 1u;
 #else
 #define NO_SUMS DENSE
@@ -26,7 +31,7 @@ const uint SCALE_BYTES = DTYPE == FLOAT32 ? 4u : 2u;
 #endif
 
 shared uvec4 staged[MOST_OCTETS * QUADS_PER_OCTET];   // the rows
-// Of every chunk's even and odd elements; with int8 rows the unit, and the sum.
+// Of every chunk's even and odd elements; with int8 rows the unit, and the sum; with half rows the unit.
 shared vec2 staged_sums[NO_SUMS ? 1u : MOST_CHUNKS];
 // Int8 rows: of a chunk, every element in units of its largest one's 1/32256, as two signed bytes, of which
 // four are multiplied with four fields by one instruction, exactly. That is as good as float16 holds the
@@ -289,13 +294,74 @@ uvec2 scale_codes(uint64_t address) {
     return uvec2(uint(U8(address).v[0]), GROUPS > 1u ? uint(U8(address).v[1]) : 0u);
 }
 
-// The octet of elements e.. of a chunk of row o, the slots' rows counted through, in units.
-void floats(uint o, uint e, out vec4 low, out vec4 high, inout uint not_numbers) {
+// The words of elements e.. of a chunk of row o, the slots' rows counted through.
+uvec2 octet_of(uint o, uint e) {
     uint word = o * WORDS + e * BITS / 32u;
-    uvec2 p = uvec2(words_of[word], BITS == 8u ? words_of[word + 1u] : 0u);
+    return uvec2(words_of[word], BITS == 8u ? words_of[word + 1u] : 0u);
+}
+
+// The octet of elements e.. of a chunk of row o in units.
+void floats(uint o, uint e, out vec4 low, out vec4 high, inout uint not_numbers) {
+    uvec2 p = octet_of(o, e);
     units8(p, low, high);
     not_numbers |= not_numbers_of(p);
 }
+
+#ifdef HALF_ROWS
+
+// Half rows: of a chunk, every element in units of a power of two, as a half, beside the one that is multiplied
+// by the same instruction. A bfloat16 is exact in these units if it is more than the 2^26th of the largest.
+
+// The unit of a chunk whose largest element is `most`: none of its elements has 2^12 of it.
+float half_unit(float most) {
+    uint exponent = max(floatBitsToUint(most) & 0x7f800000u, 12u << 23);
+    return uintBitsToFloat(exponent - (11u << 23));
+}
+float per_half_unit(float unit) { return uintBitsToFloat((254u << 23) - floatBitsToUint(unit)); }
+
+// Elements of which each half of a word adds up every other product. Products of four bits and bfloat16 are
+// exact; eight of 8 bits stay finite.
+const uint SPAN = FORMAT == MXFP4 && DTYPE == BFLOAT16 ? 32u : 16u;
+
+// Adds an octet's products.
+void add_octet(uvec2 p, uvec4 x, inout f16vec2 sum) {
+    f16vec2 q[4];
+    pairs8(p, q);
+    [[unroll]] for (uint i = 0u; i < 4u; ++i) sum = fma(q[i], unpackFloat2x16(x[i]), sum);
+}
+
+// Adds the products of a slot with chunk `chunk` of the rows.
+void add_chunk(uint slot, uint chunk) {
+    float parts[GROUPS * RESULTS * ROWS];
+    uint not_numbers[RESULTS];
+    [[unroll]] for (uint i = 0u; i < GROUPS * RESULTS * ROWS; ++i) parts[i] = 0.0;
+    [[unroll]] for (uint o = 0u; o < RESULTS; ++o) not_numbers[o] = 0u;
+    [[unroll]] for (uint e = 0u; e < CHUNK; e += SPAN) {
+        [[unroll]] for (uint i = 0u; i < ROWS; ++i) {
+            uvec4 x[SPAN / 8u];
+            [[unroll]] for (uint j = 0u; j < SPAN / 8u; ++j)
+                x[j] = staged[offset_of(i, (chunk * CHUNK + e) / 8u + j)];
+            [[unroll]] for (uint o = 0u; o < RESULTS; ++o) {
+                f16vec2 sum = f16vec2(0.0hf);
+                [[unroll]] for (uint j = 0u; j < SPAN / 8u; ++j) {
+                    uvec2 p = octet_of(slot * RESULTS + o, e + j * 8u);
+                    if (i == 0u) not_numbers[o] |= not_numbers_of(p);
+                    add_octet(p, x[j], sum);
+                }
+                parts[(e / GROUP * RESULTS + o) * ROWS + i] += float(sum.x) + float(sum.y);
+            }
+        }
+    }
+    [[unroll]] for (uint i = 0u; i < ROWS; ++i) {
+        float unit = staged_sums[i * CHUNKS + chunk].x;
+        [[unroll]] for (uint o = 0u; o < RESULTS; ++o) {
+            vec2 scales = scales_of_sums(affine_of[slot * RESULTS + o], not_numbers[o]) * unit;
+            [[unroll]] for (uint g = 0u; g < GROUPS; ++g)
+                total[o * ROWS + i] = fma(scales[g], parts[(g * RESULTS + o) * ROWS + i], total[o * ROWS + i]);
+        }
+    }
+}
+#else
 
 // Adds the products of a slot with chunk `chunk` of the rows. Elements cost more to unpack than rows to load.
 void add_chunk(uint slot, uint chunk) {
@@ -326,6 +392,7 @@ void add_chunk(uint slot, uint chunk) {
         }
     }
 }
+#endif
 #else
 
 // Adds the products of a slot with chunk `chunk` of the rows.

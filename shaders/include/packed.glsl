@@ -12,11 +12,13 @@ uint64_t row_bytes(uint width) { return uint64_t(width / 8u) * BITS; }
 // two, subnormal numbers included.
 const float ELEMENT_UNIT = FORMAT == AFFINE ? 1.0 : FORMAT == MXFP8 ? 256.0 : 16384.0;
 
-// The e2m1 numbers that end with bits 15 and 31 of a word, in units.
-vec2 e2m1_pair(uint w) { return unpackHalf2x16((w & 0x80008000u) | ((w >> 3) & 0x0e000e00u)); }
+// The bits of the e2m1 numbers that end with bits 15 and 31 of a word, as halves in units.
+uint e2m1_bits(uint w) { return (w & 0x80008000u) | ((w >> 3) & 0x0e000e00u); }
+vec2 e2m1_pair(uint w) { return unpackHalf2x16(e2m1_bits(w)); }
 
-// The e4m3 numbers there, in units. The largest code, which is not a number, becomes the next one.
-vec2 e4m3_pair(uint w) { return unpackHalf2x16((w & 0x80008000u) | ((w >> 1) & 0x3f803f80u)); }
+// Those of the e4m3 numbers there. The largest code, which is not a number, becomes the next one.
+uint e4m3_bits(uint w) { return (w & 0x80008000u) | ((w >> 1) & 0x3f803f80u); }
+vec2 e4m3_pair(uint w) { return unpackHalf2x16(e4m3_bits(w)); }
 const float NO_E4M3 = 1.875; // that next one, in units
 
 // The elements of an octet in units, for who multiplies sums with scale_of_sum and these.
@@ -68,3 +70,25 @@ float scale_of_sum(uint code, uint not_numbers) {
 }
 
 float float_scale(uint64_t scales, int64_t group) { return scale_of(uint(AT_U8(scales, group))); }
+
+#ifdef HALF_ROWS
+// Small floats that are multiplied as halves, which takes subnormal ones.
+#extension GL_EXT_spirv_intrinsics : require
+spirv_execution_mode(extensions = ["SPV_KHR_float_controls"], capabilities = [4464], 4459, 16); // DenormPreserve
+
+// The elements of an octet in units, as pairs: of 4 bits 0 and 4, 1 and 5, and so on; of 8 bits 0 and 2, 1 and 3, and
+// so on with the other four.
+void pairs8(uvec2 p, out f16vec2 pairs[4]) {
+    [[unroll]] for (uint i = 0u; i < 4u; ++i)
+        pairs[i] = unpackFloat2x16(FORMAT == MXFP8 ? e4m3_bits(p[i / 2u] << (8u - i % 2u * 8u))
+                                                   : e2m1_bits(p.x << (12u - i * 4u)));
+}
+
+// Scales of sums of these, over this number.
+const float SCALE_UNIT = FORMAT == MXFP8 ? 256.0 : FORMAT == NVFP4 ? 256.0 * 16384.0 : 16384.0;
+vec2 scales_of_sums(uvec2 codes, uint not_numbers) {
+    if (FORMAT != NVFP4) return vec2(scale_of_sum(codes.x, not_numbers), 0.0);
+    vec2 scales = e4m3_pair((codes.x | codes.y << 16) << 8);
+    return mix(scales, vec2(NOT_A_NUMBER), equal(abs(scales), vec2(NO_E4M3)));
+}
+#endif

@@ -8,7 +8,7 @@
 // has waited too long leaves a word for the others, who stop as well, and for a dispatch of one workgroup
 // behind this one, which then does everything again under another tag. One workgroup never waits for others.
 // A run may begin before the dispatch before it has ended, which leaves results with the run's tag (LED).
-// FLOATS: the matrices are of small floats; else affine or dense.
+// FLOATS: the matrices are of small floats, HALF_ROWS: and rows are half rows; else affine or dense.
 // Constants: 1 dtype, 2 bits (16: not quantized), 3 group size, 4 subgroup size, 5 features of a head,
 // 6 query heads per key/value head, 7 flags, 8 chunks of twice the length; of caches 9 bits (16: not
 // quantized), 10 group size.
@@ -22,6 +22,9 @@
 #extension GL_KHR_shader_subgroup_shuffle : require
 #if DOTS == 1
 #extension GL_EXT_spirv_intrinsics : require
+#endif
+#ifdef HALF_ROWS
+#define FLOATS
 #endif
 
 layout(local_size_x_id = 0) in;
@@ -322,6 +325,32 @@ void keep_int8(uint i, vec4 x) {
     keep_unit(0u, i, CHUNK / 4u, most, sum);
 }
 
+#ifdef HALF_ROWS
+// Stores quad i as halves, and of its chunk the unit.
+void keep_halves(uint i, vec4 x) {
+    bool real = i < inner / 4u, odd = (i & 1u) != 0u;
+    float most = real ? largest(abs(x)) : 0.0;
+    [[unroll]] for (uint s = 1u; s < CHUNK / 4u; s *= 2u) most = max(most, subgroupShuffleXor(most, s));
+    float unit = half_unit(most);
+    x *= per_half_unit(unit);
+    uvec2 d;
+    if (BITS == 4u) {
+        // Who has the first half of an octet pairs its first two elements, the neighbour the others.
+        uint own = packHalf2x16(odd ? x.zw : x.xy),
+             other = subgroupShuffleXor(packHalf2x16(odd ? x.xy : x.zw), 1u);
+        uint early = odd ? other : own, late = odd ? own : other;
+        d = uvec2((early & 0xffffu) | (late << 16), (early >> 16) | (late & 0xffff0000u));
+    } else {
+        d = uvec2(packHalf2x16(x.xz), packHalf2x16(x.yw));
+    }
+    if (!real) return;
+    uint to = offset_of(0u, i / 2u);
+    if (odd) staged[to].zw = d;
+    else staged[to].xy = d;
+    if (i % (CHUNK / 4u) == 0u) staged_sums[i / (CHUNK / 4u)] = vec2(unit * SCALE_UNIT, 0.0);
+}
+#endif
+
 // What the norm multiplies the row with.
 float factor_of(uvec2 own[QUADS_], float eps) {
     float squares = 0.0;
@@ -349,6 +378,10 @@ void stage(uvec4 next_row, float eps, uvec4 asked[QUADS_], uvec2 weights[QUADS_]
         if (norm) x *= factor * unpack(weights[i]);
         if (weighed) x *= share_of(thread() + i * gl_WorkGroupSize.x);
         if (INT8_ROWS) { keep_int8(thread() + i * gl_WorkGroupSize.x, x); continue; }
+#ifdef HALF_ROWS
+        keep_halves(thread() + i * gl_WorkGroupSize.x, x);
+        continue;
+#endif
         if (norm || weighed) own[i] = pack(x);
         keep_quad(thread() + i * gl_WorkGroupSize.x, own[i]);
     }

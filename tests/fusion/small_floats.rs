@@ -1,6 +1,7 @@
 //! Products with matrices of small floats in groups: norms, siblings, gates, residuals and biases.
 
 use mlx::{Array, Device, Dtype, Result, fast, ops, ops::FpMode, vulkan::stats::Snapshot};
+use mlx_tests::filled;
 
 use super::{
     Linear, agrees, assert_close,
@@ -175,12 +176,69 @@ fn what_stays_single() {
 #[test]
 fn layers_become_runs() {
     let test = "small_floats::layers_become_runs";
-    mlx_tests::in_child(test, &[interpreter::ON, INT8_ROWS], || {
+    mlx_tests::in_child(
+        test,
+        &[interpreter::ON, INT8_ROWS, ("MLX_VK_ENABLE_HALF_ROWS", "0")],
+        || {
+            decoders();
+            was_used("interpreter_floats");
+        },
+    );
+}
+
+/// The same with half rows, where the device keeps subnormal halves.
+#[test]
+fn layers_become_runs_of_half_rows() {
+    let test = "small_floats::layers_become_runs_of_half_rows";
+    mlx_tests::in_child(test, &[interpreter::ON], || {
+        decoders();
+        was_used(runs_by());
+    });
+}
+
+fn decoders() {
+    let _turn = turn();
+    interpreter::decoder_of_floats(FpMode::Mxfp4, Dtype::Bfloat16, 0);
+    interpreter::decoder_of_floats(FpMode::Nvfp4, Dtype::Float16, 0);
+    interpreter::decoder_of_floats(FpMode::Mxfp8, Dtype::Bfloat16, 3);
+}
+
+/// The kernel of runs of small floats.
+fn runs_by() -> &'static str {
+    let halves = mlx::vulkan::capabilities(0).unwrap().float16_denormals;
+    if halves { "interpreter_halves" } else { "interpreter_floats" }
+}
+
+/// A row times a power of two gives the results times that, to the bit: half rows have such units, and no
+/// element is lost or infinite in them.
+#[test]
+fn rows_of_any_size_are_multiplied() {
+    let test = "small_floats::rows_of_any_size_are_multiplied";
+    let few = ("MLX_VK_INTERPRETER_MIN_STEPS", "1");
+    mlx_tests::in_child(test, &[interpreter::ON, few], || {
         let _turn = turn();
-        interpreter::decoder_of_floats(FpMode::Mxfp4, Dtype::Bfloat16, 0);
-        interpreter::decoder_of_floats(FpMode::Nvfp4, Dtype::Float16, 0);
-        interpreter::decoder_of_floats(FpMode::Mxfp8, Dtype::Bfloat16, 3);
-        was_used("interpreter_floats");
+        for mode in MODES {
+            let floats = Linear::floats(70, 96, 160, mode, Dtype::Bfloat16);
+            // Chunks of 32 elements are of different sizes themselves.
+            let element = |i: usize| (i * 7 % 23) as f64 * 0.125 - 1.25;
+            let x = |power| {
+                filled(&[1, 160], Dtype::Bfloat16, move |i| {
+                    element(i) * f64::powi(2.0, i as i32 / 32 * 3 - 6 + power)
+                })
+            };
+            let product = |power| {
+                let x = x(power);
+                let (got, snapshot) = counted(Device::GPU, &|| Ok(vec![floats.forward(&x)?]));
+                assert_eq!(snapshot.interpreted, 1, "{mode:?}");
+                got[0].clone()
+            };
+            let want = product(0);
+            for power in [-80, -20, 20, 80] {
+                let scaled: Vec<f64> = want.iter().map(|y| y * f64::powi(2.0, power)).collect();
+                assert_eq!(product(power), scaled, "{mode:?} times 2^{power}");
+            }
+        }
+        was_used(runs_by());
     });
 }
 

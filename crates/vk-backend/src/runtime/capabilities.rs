@@ -76,6 +76,8 @@ pub struct Capabilities {
     pub subgroup_ops: SubgroupOps,
     /// Arithmetic on 16-bit floats.
     pub float16: bool,
+    /// It can keep subnormal ones, whatever is chosen for other floats.
+    pub float16_denormals: bool,
     /// 64-bit atomics in buffers.
     pub int64_atomics: bool,
     /// Atomic additions of float32 in buffers.
@@ -126,6 +128,7 @@ impl Default for Capabilities {
             subgroup_size: 32,
             subgroup_ops: SubgroupOps { arithmetic: true, ballot: true, shuffle: true },
             float16: true,
+            float16_denormals: false,
             int64_atomics: false,
             float_atomics: false,
             memory_model: true,

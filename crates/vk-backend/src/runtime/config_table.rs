@@ -104,6 +104,8 @@ options! {
     enable_integer_dots: Option<bool> = None, "MLX_VK_ENABLE_INTEGER_DOTS",
         "multiply 4- and 8-bit fields four at a time with int8 rows (unset: where the device does \
          that in one instruction)";
+    enable_half_rows: bool = true, "MLX_VK_ENABLE_HALF_ROWS",
+        "multiply small floats in runs two at a time, as halves, where the device keeps subnormal ones";
     enable_sort_votes: bool = true, "MLX_VK_ENABLE_SORT_VOTES",
         "radix sort ranks elements by votes of subgroups instead of shared memory alone";
     enable_qmm_native: bool = true, "MLX_VK_ENABLE_QMM_NATIVE",

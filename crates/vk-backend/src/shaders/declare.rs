@@ -192,6 +192,9 @@ macro_rules! define_shader {
     ($path:literal [$($done:tt)*] FLOATS: $v:literal, $($rest:tt)*) => {
         define_shader!($path [$($done)* ("FLOATS", $v),] $($rest)*);
     };
+    ($path:literal [$($done:tt)*] HALF_ROWS: $v:literal, $($rest:tt)*) => {
+        define_shader!($path [$($done)* ("HALF_ROWS", $v),] $($rest)*);
+    };
     ($path:literal [$($done:tt)*] GATHER: $v:literal, $($rest:tt)*) => {
         define_shader!($path [$($done)* ("GATHER", $v),] $($rest)*);
     };

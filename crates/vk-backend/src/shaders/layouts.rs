@@ -2171,6 +2171,8 @@ pub(crate) mod interpreter {
         KernelOf::new(Kernel::interpreter_dots);
     pub(crate) const INTERPRETER_FLOATS: KernelOf<Constants, Push> =
         KernelOf::new(Kernel::interpreter_floats);
+    pub(crate) const INTERPRETER_HALVES: KernelOf<Constants, Push> =
+        KernelOf::new(Kernel::interpreter_halves);
     /// Specialization constants; the defaults are the shader's.
     #[derive(Debug, Clone, Copy, PartialEq)]
     pub(crate) struct Constants {
@@ -5673,6 +5675,7 @@ pub(super) const fn push_bytes(kernel: Kernel) -> usize {
         Kernel::interpreter => size_of::<interpreter::Push>(),
         Kernel::interpreter_dots => size_of::<interpreter::Push>(),
         Kernel::interpreter_floats => size_of::<interpreter::Push>(),
+        Kernel::interpreter_halves => size_of::<interpreter::Push>(),
         Kernel::interpreter_rows => size_of::<interpreter_rows::Push>(),
         Kernel::matmul_complex => size_of::<matmul_complex::Push>(),
         Kernel::matmul_groups => size_of::<matmul_groups::Push>(),

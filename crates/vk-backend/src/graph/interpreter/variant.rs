@@ -6,7 +6,8 @@ use crate::{
         attention::decode::{Quantized, Token},
         layouts::interpreter::{
             BIASES_FLAG, Constants, DIVISORS_FLAG, INTERPRETER, INTERPRETER_DOTS,
-            INTERPRETER_FLOATS, MIXTURES_FLAG, NORM_FLAG, Push, TRADITIONAL_FLAG,
+            INTERPRETER_FLOATS, INTERPRETER_HALVES, MIXTURES_FLAG, NORM_FLAG, Push,
+            TRADITIONAL_FLAG,
         },
         matvec::{Format, planner as matvec},
         steps::{Kind, Step},
@@ -27,8 +28,9 @@ pub(super) struct Variant {
     sharing: u32,
     flags: u32,
     cache: [u32; 2],
-    /// Of products: rows are int8 rows, lanes take chunks of twice the length, and some have biases.
+    /// Of products: rows are int8 rows, or half rows, lanes take chunks of twice the length, and some have biases.
     int8_rows: bool,
+    half_rows: bool,
     wide: bool,
     pub(super) biased: bool,
     /// There are mixtures.
@@ -43,7 +45,9 @@ impl Variant {
             Kind::Attention(_) | Kind::Mixture(_) => None,
         })?;
         let format = product.format;
-        let int8_rows = matvec::takes_int8_rows(format, device.capabilities(), device.config);
+        let (caps, config) = (device.capabilities(), device.config);
+        let int8_rows = matvec::takes_int8_rows(format, caps, config);
+        let half_rows = matvec::takes_half_rows(format, caps, config);
         let wide =
             int8_rows && matvec::is_wide(format.bits, format.group, product.inner, shape.subgroup);
         let biased = steps.iter().any(|step| match &step.kind {
@@ -52,8 +56,18 @@ impl Variant {
         });
         let mixed = steps.iter().any(|step| matches!(step.kind, Kind::Mixture(_)));
         let (width, sharing, flags, cache) = (64, 1, 0, DENSE_CACHE);
-        let alone =
-            Variant { format, width, sharing, flags, cache, int8_rows, wide, biased, mixed };
+        let alone = Variant {
+            format,
+            width,
+            sharing,
+            flags,
+            cache,
+            int8_rows,
+            half_rows,
+            wide,
+            biased,
+            mixed,
+        };
         let token = steps.iter().find_map(|step| match &step.kind {
             Kind::Attention(token) => Some(token),
             Kind::Product(_) | Kind::Mixture(_) => None,
@@ -76,10 +90,11 @@ impl Variant {
 
     /// The kernel that walks such steps.
     pub(super) fn kernel(&self) -> KernelOf<Constants, Push> {
-        match (self.format.floats, self.int8_rows) {
-            (true, _) => INTERPRETER_FLOATS,
-            (false, true) => INTERPRETER_DOTS,
-            (false, false) => INTERPRETER,
+        match (self.format.floats, self.int8_rows, self.half_rows) {
+            (true, _, true) => INTERPRETER_HALVES,
+            (true, _, false) => INTERPRETER_FLOATS,
+            (false, true, _) => INTERPRETER_DOTS,
+            (false, false, _) => INTERPRETER,
         }
     }
 

@@ -8,7 +8,7 @@ use vulkano::{
     device::{
         Device, DeviceCreateInfo, DeviceExtensions, DeviceFeatures, Queue, QueueCreateInfo,
         QueueFlags,
-        physical::{PhysicalDevice, SubgroupFeatures},
+        physical::{PhysicalDevice, ShaderFloatControlsIndependence, SubgroupFeatures},
     },
     memory::{MemoryHeapFlags, MemoryPropertyFlags},
 };
@@ -223,6 +223,9 @@ fn capabilities(
             shuffle: ops.intersects(SubgroupFeatures::SHUFFLE),
         },
         float16: f.shader_float16,
+        float16_denormals: f.shader_float16
+            && p.shader_denorm_preserve_float16 == Some(true)
+            && p.denorm_behavior_independence == Some(ShaderFloatControlsIndependence::All),
         int64_atomics: f.shader_buffer_int64_atomics,
         float_atomics: f.shader_buffer_float32_atomic_add,
         memory_model: f.vulkan_memory_model,
