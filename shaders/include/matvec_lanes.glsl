@@ -309,8 +309,8 @@ void floats(uint o, uint e, out vec4 low, out vec4 high, inout uint not_numbers)
 
 #ifdef HALF_ROWS
 
-// Half rows: of a chunk, every element in units of a power of two, as a half, beside the one that is multiplied
-// by the same instruction. A bfloat16 is exact in these units if it is more than the 2^26th of the largest.
+// Half rows: of a chunk, every element in units of a power of two, as a half, beside the one that the same
+// instruction multiplies. A bfloat16 is exact in these units if it is more than the 2^26th of the largest.
 
 // The unit of a chunk whose largest element is `most`: none of its elements has 2^12 of it.
 float half_unit(float most) {
@@ -356,8 +356,10 @@ void add_chunk(uint slot, uint chunk) {
         float unit = staged_sums[i * CHUNKS + chunk].x;
         [[unroll]] for (uint o = 0u; o < RESULTS; ++o) {
             vec2 scales = scales_of_sums(affine_of[slot * RESULTS + o], not_numbers[o]) * unit;
-            [[unroll]] for (uint g = 0u; g < GROUPS; ++g)
-                total[o * ROWS + i] = fma(scales[g], parts[(g * RESULTS + o) * ROWS + i], total[o * ROWS + i]);
+            [[unroll]] for (uint g = 0u; g < GROUPS; ++g) {
+                float part = parts[(g * RESULTS + o) * ROWS + i];
+                total[o * ROWS + i] = fma(scales[g], part, total[o * ROWS + i]);
+            }
         }
     }
 }

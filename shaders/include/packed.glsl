@@ -74,10 +74,11 @@ float float_scale(uint64_t scales, int64_t group) { return scale_of(uint(AT_U8(s
 #ifdef HALF_ROWS
 // Small floats that are multiplied as halves, which takes subnormal ones.
 #extension GL_EXT_spirv_intrinsics : require
-spirv_execution_mode(extensions = ["SPV_KHR_float_controls"], capabilities = [4464], 4459, 16); // DenormPreserve
+// DenormPreserve of 16-bit floats.
+spirv_execution_mode(extensions = ["SPV_KHR_float_controls"], capabilities = [4464], 4459, 16);
 
-// The elements of an octet in units, as pairs: of 4 bits 0 and 4, 1 and 5, and so on; of 8 bits 0 and 2, 1 and 3, and
-// so on with the other four.
+// The elements of an octet in units, as pairs: of 4 bits 0 and 4, 1 and 5, and so on; of 8 bits 0 and 2, 1
+// and 3, and so on with the other four.
 void pairs8(uvec2 p, out f16vec2 pairs[4]) {
     [[unroll]] for (uint i = 0u; i < 4u; ++i)
         pairs[i] = unpackFloat2x16(FORMAT == MXFP8 ? e4m3_bits(p[i / 2u] << (8u - i % 2u * 8u))

@@ -12,6 +12,10 @@
 // Constants: 1 dtype, 2 bits (16: not quantized), 3 group size, 4 subgroup size, 5 features of a head,
 // 6 query heads per key/value head, 7 flags, 8 chunks of twice the length; of caches 9 bits (16: not
 // quantized), 10 group size.
+#ifdef HALF_ROWS
+#define FLOATS
+#define DOTS 0
+#endif
 #include "common.glsl"
 #include "floats.glsl"
 #include "bias.glsl"
@@ -22,9 +26,6 @@
 #extension GL_KHR_shader_subgroup_shuffle : require
 #if DOTS == 1
 #extension GL_EXT_spirv_intrinsics : require
-#endif
-#ifdef HALF_ROWS
-#define FLOATS
 #endif
 
 layout(local_size_x_id = 0) in;

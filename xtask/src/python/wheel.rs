@@ -3,6 +3,7 @@
 use crate::error::{Context, Error, Result};
 use crate::paths;
 use crate::process;
+use crate::python::profile::Profile;
 use crate::venv;
 use std::env;
 use std::ffi::OsString;
@@ -14,9 +15,11 @@ use std::process::Command;
 /// The oldest C library that the wheel runs with, on Linux. zig links for it, whatever this machine has.
 const PLATFORM: &str = "manylinux_2_28";
 
-/// Builds the wheel and installs it.
+/// Builds the wheel by a profile, and installs it.
 pub(super) fn install(python: &Path) -> Result<()> {
-    let wheel = build(python)?;
+    let profile = Profile::new()?;
+    profile.take(python)?;
+    let wheel = build(python, &profile)?;
     let mut pip = venv::pip(python);
     process::run(pip.args(["install", "--force-reinstall", "--no-deps"]).arg(&wheel))?;
     println!("{}", paths::shown(&wheel));
@@ -24,7 +27,7 @@ pub(super) fn install(python: &Path) -> Result<()> {
 }
 
 /// Builds the wheel and returns where it lies.
-fn build(python: &Path) -> Result<PathBuf> {
+fn build(python: &Path, profile: &Profile) -> Result<PathBuf> {
     let folder = paths::target().join("wheels");
     let mut maturin = Command::new(python);
     // maturin asks the first Python on the path for zig.
@@ -35,6 +38,7 @@ fn build(python: &Path) -> Result<PathBuf> {
         process::run(venv::pip(python).args(["install", "ziglang"]))?;
         maturin.args(["--zig", "--compatibility", PLATFORM]);
     }
+    profile.tell(&mut maturin);
     process::run(&mut maturin)?;
     newest(&folder)
 }

@@ -132,7 +132,7 @@ kernels! {
     interpreter => "interpreter/interpreter.comp" { DOTS: "0", OPTIMIZE: "1" } committed,
     interpreter_dots => "interpreter/interpreter.comp" { DOTS: "1", OPTIMIZE: "1" } committed,
     interpreter_floats => "interpreter/interpreter.comp" { DOTS: "0", FLOATS: "1", OPTIMIZE: "1" } committed,
-    interpreter_halves => "interpreter/interpreter.comp" { DOTS: "0", HALF_ROWS: "1", OPTIMIZE: "1" } committed,
+    interpreter_halves => "interpreter/interpreter.comp" { HALF_ROWS: "1", OPTIMIZE: "1" } committed,
     attention_combine => "attention/combine.comp" { },
     attention_vjp => "attention/vjp.comp" { },
     attention_vjp_matrix_float16 => "attention/vjp_matrix.comp" { HALF: "0", OPTIMIZE: "1" } committed,

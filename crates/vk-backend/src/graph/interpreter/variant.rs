@@ -28,7 +28,8 @@ pub(super) struct Variant {
     sharing: u32,
     flags: u32,
     cache: [u32; 2],
-    /// Of products: rows are int8 rows, or half rows, lanes take chunks of twice the length, and some have biases.
+    /// Of products: rows are int8 rows, or half rows; lanes take chunks of twice the length, and some have
+    /// biases.
     int8_rows: bool,
     half_rows: bool,
     wide: bool,

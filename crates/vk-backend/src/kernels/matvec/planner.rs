@@ -77,8 +77,7 @@ pub(crate) fn takes_int8_rows(format: Format, caps: &Capabilities, config: &Conf
     wanted && caps.integer_dot_product && fields
 }
 
-/// Whether rows become half rows in runs for matrices of a format, so that small floats are multiplied two at a
-/// time.
+/// Whether rows become half rows in runs for matrices of a format: small floats are multiplied two at a time.
 pub(crate) fn takes_half_rows(format: Format, caps: &Capabilities, config: &Config) -> bool {
     config.enable_half_rows && caps.float16_denormals && format.floats
 }

@@ -1,0 +1,87 @@
+//! What the compiler is told of how the extension runs, before it builds the wheel.
+//!
+//! Building a model's graph is hundreds of short calls, whose time lies in branches and calls rather than in
+//! loops: the compiler arranges these by a profile of programs.
+
+use crate::error::{Context, Error, Result};
+use crate::generate;
+use crate::paths;
+use crate::process;
+use crate::test;
+use std::env;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// A profile in the making.
+pub(super) struct Profile {
+    /// The toolchain's programs, in a folder that is named after the target.
+    programs: PathBuf,
+    folder: PathBuf,
+}
+
+impl Profile {
+    /// None yet.
+    ///
+    /// # Errors
+    /// When the toolchain has no program to merge profiles.
+    pub(super) fn new() -> Result<Profile> {
+        let mut rustc = Command::new(env::var_os("RUSTC").unwrap_or_else(|| "rustc".into()));
+        let libraries = process::capture(rustc.args(["--print", "target-libdir"]))?;
+        let libraries = String::from_utf8_lossy(&libraries);
+        let programs = Path::new(libraries.trim()).with_file_name("bin");
+        let profile = Profile { programs, folder: paths::target().join("profile") };
+        let merge = profile.merge();
+        if !merge.is_file() {
+            let message = "is missing: run `rustup component add llvm-tools`";
+            return Err(Error::new(format!("{} {message}", paths::shown(&merge))));
+        }
+        Ok(profile)
+    }
+
+    fn merge(&self) -> PathBuf {
+        self.programs.join(format!("llvm-profdata{}", env::consts::EXE_SUFFIX))
+    }
+
+    fn merged(&self) -> PathBuf {
+        self.folder.with_extension("profdata")
+    }
+
+    /// Builds an extension that counts what it does, runs programs on it, and merges what it has counted.
+    /// Options are those that maturin builds the wheel with, as names of functions follow from them; zig's
+    /// linker does not take what counting asks of it.
+    ///
+    /// # Errors
+    /// When the programs fail.
+    pub(super) fn take(&self, python: &Path) -> Result<()> {
+        let target = self.programs.parent().and_then(Path::file_name).unwrap_or_default();
+        let mut cargo = process::cargo(["rustc", "--release", "--lib"]);
+        cargo.args(["--package", "mlx-vulkan-python", "--target"]).arg(target);
+        cargo.args(["--", "-C", "strip=symbols"]);
+        tell(&mut cargo, &format!("-Cprofile-generate={}", self.folder.display()));
+        process::run(&mut cargo)?;
+        super::put(python, &paths::target().join(target).join("release"))?;
+        let _ = fs::remove_dir_all(&self.folder);
+        fs::create_dir_all(&self.folder)
+            .context(|| format!("cannot make {}", self.folder.display()))?;
+        let mut programs = Command::new(python);
+        programs.args(["-B", "tests/python/workload.py"]).current_dir(paths::root());
+        generate::allow_software(&mut programs);
+        process::default_envs(&mut programs, &test::DEFAULTS);
+        programs.env("LLVM_PROFILE_FILE", self.folder.join("%m_%p.profraw"));
+        process::run(&mut programs)?;
+        let mut merge = Command::new(self.merge());
+        process::run(merge.arg("merge").arg("--output").arg(self.merged()).arg(&self.folder))
+    }
+
+    /// Has a command's compiler build by the profile.
+    pub(super) fn tell(&self, command: &mut Command) {
+        tell(command, &format!("-Cprofile-use={}", self.merged().display()));
+    }
+}
+
+/// Has a command's compiler take one more flag.
+fn tell(command: &mut Command, flag: &str) {
+    let others = env::var("RUSTFLAGS").unwrap_or_default();
+    command.env("RUSTFLAGS", format!("{others} {flag}").trim());
+}
