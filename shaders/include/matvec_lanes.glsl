@@ -18,6 +18,7 @@ const uint CHUNK = DENSE ? 8u : WIDE ? 64u : 32u; // elements of a lane at a tim
 const uint WORDS = CHUNK * BITS / 32u; // words of a chunk
 const uint QUADS_PER_OCTET = DTYPE == FLOAT32 ? 2u : 1u;
 // Whether nobody asks for sums of the rows' elements: there are no biases that they would be multiplied with.
+// Half rows have their chunks' units there.
 #ifdef FLOATS
 #ifdef HALF_ROWS
 #define NO_SUMS false
@@ -310,17 +311,19 @@ void floats(uint o, uint e, out vec4 low, out vec4 high, inout uint not_numbers)
 #ifdef HALF_ROWS
 
 // Half rows: of a chunk, every element in units of a power of two, as a half, beside the one that the same
-// instruction multiplies. A bfloat16 is exact in these units if it is more than the 2^26th of the largest.
+// instruction multiplies. What is more than the 2^25th of the largest element has all bits of a half.
 
-// The unit of a chunk whose largest element is `most`: none of its elements has 2^12 of it.
+// The unit of a chunk whose largest element is `most`: none has twice 2^MOST_UNITS of it. With the unit of
+// small floats that is a factor which no finite element makes infinite.
+const uint MOST_UNITS = FORMAT == MXFP8 ? 11u : 14u;
 float half_unit(float most) {
-    uint exponent = max(floatBitsToUint(most) & 0x7f800000u, 12u << 23);
-    return uintBitsToFloat(exponent - (11u << 23));
+    uint exponent = max(floatBitsToUint(most) & 0x7f800000u, (MOST_UNITS + 1u) << 23);
+    return uintBitsToFloat(exponent - (MOST_UNITS << 23));
 }
 float per_half_unit(float unit) { return uintBitsToFloat((254u << 23) - floatBitsToUint(unit)); }
 
-// Elements of which each half of a word adds up every other product. Products of four bits and bfloat16 are
-// exact; eight of 8 bits stay finite.
+// Elements of which each half of a word adds up every other product: eight of 8 bits stay finite, sixteen of
+// four bits with bfloat16 lose less than the result's rounding.
 const uint SPAN = FORMAT == MXFP4 && DTYPE == BFLOAT16 ? 32u : 16u;
 
 // Adds an octet's products.

@@ -73,7 +73,6 @@ float float_scale(uint64_t scales, int64_t group) { return scale_of(uint(AT_U8(s
 
 #ifdef HALF_ROWS
 // Small floats that are multiplied as halves, which takes subnormal ones.
-#extension GL_EXT_spirv_intrinsics : require
 // DenormPreserve of 16-bit floats.
 spirv_execution_mode(extensions = ["SPV_KHR_float_controls"], capabilities = [4464], 4459, 16);
 
@@ -85,11 +84,10 @@ void pairs8(uvec2 p, out f16vec2 pairs[4]) {
                                                    : e2m1_bits(p.x << (12u - i * 4u)));
 }
 
-// Scales of sums of these, over this number.
-const float SCALE_UNIT = FORMAT == MXFP8 ? 256.0 : FORMAT == NVFP4 ? 256.0 * 16384.0 : 16384.0;
+// Scales of sums of these.
 vec2 scales_of_sums(uvec2 codes, uint not_numbers) {
     if (FORMAT != NVFP4) return vec2(scale_of_sum(codes.x, not_numbers), 0.0);
     vec2 scales = e4m3_pair((codes.x | codes.y << 16) << 8);
-    return mix(scales, vec2(NOT_A_NUMBER), equal(abs(scales), vec2(NO_E4M3)));
+    return 256.0 * mix(scales, vec2(NOT_A_NUMBER), equal(abs(scales), vec2(NO_E4M3)));
 }
 #endif

@@ -24,7 +24,7 @@
 #extension GL_KHR_shader_subgroup_basic : require
 #extension GL_KHR_shader_subgroup_arithmetic : require
 #extension GL_KHR_shader_subgroup_shuffle : require
-#if DOTS == 1
+#if DOTS == 1 || defined(HALF_ROWS)
 #extension GL_EXT_spirv_intrinsics : require
 #endif
 
@@ -348,7 +348,7 @@ void keep_halves(uint i, vec4 x) {
     uint to = offset_of(0u, i / 2u);
     if (odd) staged[to].zw = d;
     else staged[to].xy = d;
-    if (i % (CHUNK / 4u) == 0u) staged_sums[i / (CHUNK / 4u)] = vec2(unit * SCALE_UNIT, 0.0);
+    if (i % (CHUNK / 4u) == 0u) staged_sums[i / (CHUNK / 4u)] = vec2(unit * ELEMENT_UNIT, 0.0);
 }
 #endif
 
@@ -381,10 +381,10 @@ void stage(uvec4 next_row, float eps, uvec4 asked[QUADS_], uvec2 weights[QUADS_]
         if (INT8_ROWS) { keep_int8(thread() + i * gl_WorkGroupSize.x, x); continue; }
 #ifdef HALF_ROWS
         keep_halves(thread() + i * gl_WorkGroupSize.x, x);
-        continue;
-#endif
+#else
         if (norm || weighed) own[i] = pack(x);
         keep_quad(thread() + i * gl_WorkGroupSize.x, own[i]);
+#endif
     }
     if (is_mixed(PICKED)) take_logits();
     if (lost) stopped = 1u;

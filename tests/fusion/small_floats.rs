@@ -209,33 +209,35 @@ fn runs_by() -> &'static str {
     if halves { "interpreter_halves" } else { "interpreter_floats" }
 }
 
-/// A row times a power of two gives the results times that, to the bit: half rows have such units, and no
-/// element is lost or infinite in them.
+/// Rows whose chunks of 32 elements are of different sizes, one of them zeros, and long ones: as the CPU has
+/// it. Times a power of two they give the results times that, to the bit: half rows have such units.
 #[test]
 fn rows_of_any_size_are_multiplied() {
     let test = "small_floats::rows_of_any_size_are_multiplied";
     let few = ("MLX_VK_INTERPRETER_MIN_STEPS", "1");
     mlx_tests::in_child(test, &[interpreter::ON, few], || {
         let _turn = turn();
-        for mode in MODES {
-            let floats = Linear::floats(70, 96, 160, mode, Dtype::Bfloat16);
-            // Chunks of 32 elements are of different sizes themselves.
-            let element = |i: usize| (i * 7 % 23) as f64 * 0.125 - 1.25;
+        for (mode, inner) in MODES.into_iter().flat_map(|mode| [(mode, 160), (mode, 2176)]) {
+            let floats = Linear::floats(70, 96, inner, mode, Dtype::Bfloat16);
+            let element = mlx_tests::noise(71, -1.0, 1.0);
             let x = |power| {
-                filled(&[1, 160], Dtype::Bfloat16, move |i| {
-                    element(i) * f64::powi(2.0, i as i32 / 32 * 3 - 6 + power)
+                filled(&[1, inner], Dtype::Bfloat16, |i| {
+                    let size = (i / 32 % 5) as i32;
+                    if size == 3 { 0.0 } else { element(i) * f64::powi(2.0, size * 3 - 6 + power) }
                 })
             };
-            let product = |power| {
+            let product = |device, power| {
                 let x = x(power);
-                let (got, snapshot) = counted(Device::GPU, &|| Ok(vec![floats.forward(&x)?]));
-                assert_eq!(snapshot.interpreted, 1, "{mode:?}");
+                let (got, snapshot) = counted(device, &|| Ok(vec![floats.forward(&x)?]));
+                assert_eq!(snapshot.interpreted, u64::from(device == Device::GPU), "{mode:?}");
                 got[0].clone()
             };
-            let want = product(0);
+            let got = product(Device::GPU, 0);
+            let what = format!("{mode:?} of {inner}");
+            assert_close(&what, Dtype::Bfloat16, &product(Device::CPU, 0), &got);
             for power in [-80, -20, 20, 80] {
-                let scaled: Vec<f64> = want.iter().map(|y| y * f64::powi(2.0, power)).collect();
-                assert_eq!(product(power), scaled, "{mode:?} times 2^{power}");
+                let scaled: Vec<f64> = got.iter().map(|y| y * f64::powi(2.0, power)).collect();
+                assert_eq!(product(Device::GPU, power), scaled, "{what} times 2^{power}");
             }
         }
         was_used(runs_by());

@@ -12,7 +12,7 @@ import mlx.nn as nn
 import mlx.optimizers as optim
 
 WIDTH, HEADS, KEY_HEADS, HEAD, INNER, LAYERS, WORDS = 256, 4, 2, 64, 512, 28, 1024
-TOKENS, STEPS, CALLS = 150, 20, 2000
+TOKENS, STEPS, CALLS = 300, 20, 2000
 
 
 class Cache:
@@ -24,15 +24,15 @@ class Cache:
     def update(self, keys, values):
         start, self.offset = self.offset, self.offset + keys.shape[2]
         if self.keys is None or self.offset > self.keys.shape[2]:
-            room = mx.zeros((*keys.shape[:2], 256, keys.shape[3]), keys.dtype)
-            more = (room, room) if self.keys is None else tuple(
-                mx.concatenate([kept[..., :start, :], room], axis=2)
-                for kept in (self.keys, self.values)
-            )
-            self.keys, self.values = more
+            self.keys, self.values = self.grown(self.keys, keys), self.grown(self.values, values)
         self.keys[..., start : self.offset, :] = keys
         self.values[..., start : self.offset, :] = values
         return self.keys[..., : self.offset, :], self.values[..., : self.offset, :]
+
+    def grown(self, kept, more):
+        """What is kept, in an array of its own with room for more."""
+        room = mx.zeros((*more.shape[:2], 256, more.shape[3]), more.dtype)
+        return room if kept is None else mx.concatenate([kept, room], axis=2)
 
 
 @functools.partial(mx.compile, shapeless=True)
@@ -146,7 +146,6 @@ def call():
 
 
 if __name__ == "__main__":
-    for _ in range(2):
-        generate()
-        train()
+    generate()
+    train()
     call()

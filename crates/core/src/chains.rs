@@ -147,11 +147,8 @@ impl Finder<'_> {
         let (from, to) = if is_less { (a, b) } else { (b, a) };
         let members = std::mem::take(&mut self.chains[from]);
         members.iter().for_each(|&place| self.of[place - self.first] = to as u32);
-        let into = &mut self.chains[to];
-        into.extend_from_slice(&members);
-        if !into.is_sorted() {
-            into.sort_unstable();
-        }
+        self.chains[to].extend_from_slice(&members);
+        self.chains[to].sort_unstable();
         to
     }
 }

@@ -3,7 +3,7 @@
 use crate::error::{Context, Error, Result};
 use crate::paths;
 use crate::process;
-use crate::python::profile::Profile;
+use crate::python::profile::Counts;
 use crate::venv;
 use std::env;
 use std::ffi::OsString;
@@ -17,9 +17,9 @@ const PLATFORM: &str = "manylinux_2_28";
 
 /// Builds the wheel by a profile, and installs it.
 pub(super) fn install(python: &Path) -> Result<()> {
-    let profile = Profile::new()?;
-    profile.take(python)?;
-    let wheel = build(python, &profile)?;
+    let counts = Counts::new()?;
+    counts.take(python)?;
+    let wheel = build(python, &counts)?;
     let mut pip = venv::pip(python);
     process::run(pip.args(["install", "--force-reinstall", "--no-deps"]).arg(&wheel))?;
     println!("{}", paths::shown(&wheel));
@@ -27,7 +27,7 @@ pub(super) fn install(python: &Path) -> Result<()> {
 }
 
 /// Builds the wheel and returns where it lies.
-fn build(python: &Path, profile: &Profile) -> Result<PathBuf> {
+fn build(python: &Path, counts: &Counts) -> Result<PathBuf> {
     let folder = paths::target().join("wheels");
     let mut maturin = Command::new(python);
     // maturin asks the first Python on the path for zig.
@@ -38,7 +38,7 @@ fn build(python: &Path, profile: &Profile) -> Result<PathBuf> {
         process::run(venv::pip(python).args(["install", "ziglang"]))?;
         maturin.args(["--zig", "--compatibility", PLATFORM]);
     }
-    profile.tell(&mut maturin);
+    counts.tell(&mut maturin);
     process::run(&mut maturin)?;
     newest(&folder)
 }

@@ -46,11 +46,11 @@
 //! as such, two by one instruction, where the device promises to keep subnormal halves (`interpreter_halves`;
 //! gate `MLX_VK_ENABLE_HALF_ROWS`).
 //!
-//! - The unit of a row's chunk of 32 elements is a power of two, of which none of them has 4,096. So bfloat16
-//!   is exact in it, but for what is less than the 2^26th of the largest element.
-//! - Products of e2m1 and bfloat16 are exact. A half adds up eight products, of mxfp4 and bfloat16 sixteen;
-//!   the rest is float32. What is lost is about the 2^12th of such a sum.
-//! - Elements of x from 2^125 on are infinite.
+//! - The unit of a row's chunk of 32 elements is a power of two, of which the largest of them has some 2^11
+//!   or 2^14. What is more than the 2^25th of that one has all bits of a half.
+//! - A half adds up eight products, of mxfp4 and bfloat16 sixteen; the rest is float32. What is lost is about
+//!   the 2^12th of such a sum.
+//! - Elements that are not finite give results that are not finite.
 
 pub(crate) mod fused;
 pub(crate) mod planner;

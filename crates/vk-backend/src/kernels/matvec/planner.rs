@@ -311,6 +311,20 @@ mod tests {
     }
 
     #[test]
+    fn small_floats_are_halves_where_these_may_be_subnormal() {
+        let able = Capabilities { float16_denormals: true, ..gpu() };
+        let config = Config::default();
+        let floats = Format::packed(Dtype::Bfloat16, FpMode::Nvfp4.into());
+        let fields = Format::packed(Dtype::Bfloat16, Affine { group_size: 64, bits: 4 }.into());
+        assert!(
+            takes_half_rows(floats, &able, &config) && !takes_half_rows(fields, &able, &config)
+        );
+        assert!(!takes_half_rows(floats, &gpu(), &config));
+        let closed = Config { enable_half_rows: false, ..config };
+        assert!(!takes_half_rows(floats, &able, &closed));
+    }
+
+    #[test]
     fn bytes_are_multiplied_where_the_device_does_it_at_once() {
         let able = Capabilities { integer_dot_product: true, ..gpu() };
         let fast = Capabilities { integer_dot_product_accelerated: true, ..able.clone() };

@@ -49,13 +49,16 @@ impl Call {
     }
 }
 
+/// Regions that are compared with one another sooner than they are hashed.
+const FEW: usize = 8;
+
 /// Bytes of `writes` that are not in `reads` as well.
 pub(crate) fn written(reads: &[Region], writes: &[Region]) -> u64 {
     let fresh = |is_read: &dyn Fn(&Region) -> bool| {
         writes.iter().filter(|w| !is_read(w)).map(|w| w.bytes).sum()
     };
-    // A dispatch for many arrays has thousands of regions.
-    if reads.len().min(writes.len()) > 8 {
+    // A dispatch for many arrays has thousands of regions, any other a few.
+    if reads.len().min(writes.len()) > FEW {
         let reads: FxHashSet<&Region> = reads.iter().collect();
         return fresh(&|w| reads.contains(w));
     }
