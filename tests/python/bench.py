@@ -106,5 +106,4 @@ def main(arguments):
         print(f"{name:<28}{time:>8.2f}{upstream[name]:>10.2f}{'' if time <= upstream[name] else '  slower'}")
 
 
-if __name__ == "__main__":
-    main(sys.argv[1:])
+main(sys.argv[1:])

@@ -1,6 +1,5 @@
 //! `cargo xtask python`: the package that serves as `mlx.core`, its tests, and upstream's own suite on it.
 
-mod profile;
 mod suite;
 mod wheel;
 
@@ -119,11 +118,6 @@ fn install(python: &Path, profile: Profile) -> Result<()> {
         }
     };
     process::run(&mut process::cargo(arguments))?;
-    put(python, &paths::target().join(built))
-}
-
-/// Puts the extension that was built into a folder where a wheel would.
-fn put(python: &Path, built: &Path) -> Result<()> {
     let package = venv::site_packages(python)?.join("mlx/core");
     fs::create_dir_all(&package).context(|| format!("cannot make {}", package.display()))?;
     let copy = |from: PathBuf, to: &str| {
@@ -133,7 +127,7 @@ fn put(python: &Path, built: &Path) -> Result<()> {
         fs::copy(&from, &to).context(|| format!("cannot copy {}", from.display())).map(drop)
     };
     let (library, extension) = library();
-    copy(built.join(library), extension)?;
+    copy(paths::target().join(built).join(library), extension)?;
     copy(paths::root().join("crates/python/python/mlx/core/__init__.py"), "__init__.py")
 }
 

@@ -3,7 +3,6 @@
 use crate::error::{Context, Error, Result};
 use crate::paths;
 use crate::process;
-use crate::python::profile::Counts;
 use crate::venv;
 use std::env;
 use std::ffi::OsString;
@@ -15,11 +14,9 @@ use std::process::Command;
 /// The oldest C library that the wheel runs with, on Linux. zig links for it, whatever this machine has.
 const PLATFORM: &str = "manylinux_2_28";
 
-/// Builds the wheel by a profile, and installs it.
+/// Builds the wheel and installs it.
 pub(super) fn install(python: &Path) -> Result<()> {
-    let counts = Counts::new()?;
-    counts.take(python)?;
-    let wheel = build(python, &counts)?;
+    let wheel = build(python)?;
     let mut pip = venv::pip(python);
     process::run(pip.args(["install", "--force-reinstall", "--no-deps"]).arg(&wheel))?;
     println!("{}", paths::shown(&wheel));
@@ -27,7 +24,7 @@ pub(super) fn install(python: &Path) -> Result<()> {
 }
 
 /// Builds the wheel and returns where it lies.
-fn build(python: &Path, counts: &Counts) -> Result<PathBuf> {
+fn build(python: &Path) -> Result<PathBuf> {
     let folder = paths::target().join("wheels");
     let mut maturin = Command::new(python);
     // maturin asks the first Python on the path for zig.
@@ -38,7 +35,6 @@ fn build(python: &Path, counts: &Counts) -> Result<PathBuf> {
         process::run(venv::pip(python).args(["install", "ziglang"]))?;
         maturin.args(["--zig", "--compatibility", PLATFORM]);
     }
-    counts.tell(&mut maturin);
     process::run(&mut maturin)?;
     newest(&folder)
 }
