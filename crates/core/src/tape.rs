@@ -70,16 +70,19 @@ impl Tape {
 
     /// The place of the `nth` input of the node at `place`, if that input is still lazy.
     pub fn input(&self, place: usize, nth: usize) -> Option<usize> {
-        let input = self.inputs[self.entry(place).first as usize + nth];
-        (input != EVALUATED && !self.is_done(input as usize)).then_some(input as usize)
+        self.lazy(self.inputs[self.entry(place).first as usize + nth])
     }
 
     /// The places of the inputs of the node at `place` that are still lazy, as often as it reads them.
     pub fn inputs(&self, place: usize) -> impl Iterator<Item = usize> + '_ {
         let Entry { node, first, .. } = self.entry(place);
         let inputs = &self.inputs[*first as usize..][..node.inputs.len()];
-        let lazy = |&input: &u32| input != EVALUATED && !self.is_done(input as usize);
-        inputs.iter().copied().filter(lazy).map(|input| input as usize)
+        inputs.iter().filter_map(|&input| self.lazy(input))
+    }
+
+    /// The place of an input, if that is still lazy.
+    fn lazy(&self, input: u32) -> Option<usize> {
+        (input != EVALUATED && !self.is_done(input as usize)).then_some(input as usize)
     }
 
     /// Which output of its node the `nth` input of the node at `place` is, counted from 0, if it is still
