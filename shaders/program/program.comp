@@ -1,33 +1,50 @@
 #version 460
 // Programs: several elementwise operations in one kernel. This is a library: the host links a program's own
 // `block` and `single` in place of those below, from the functions that they mention
-// (crates/vk-backend/src/kernels/program). Constants: 1 elements that a thread takes at a time, 2 whether a
-// dispatch runs the program for many arrays, a workgroup for one of them.
+// (crates/vk-backend/src/kernels/program). Constants: 1 elements that a thread takes at a time, 2 mode, and
+// of reductions 3 operation, 4 team size, 5 across (see rows.glsl), 6 how many values are reduced, 7 the
+// destinations' dtype.
 #include "common.glsl"
 #include "math.glsl"
 
 layout(local_size_x_id = 0) in;
 layout(constant_id = 1) const uint LANES = 4;
-layout(constant_id = 2) const bool LISTED = false;
+layout(constant_id = 2) const uint MODE = 0;
+layout(constant_id = 3) const uint OP = 5;
+layout(constant_id = 4) const uint TEAM = 64;
+layout(constant_id = 5) const uint ACROSS = 0;
+layout(constant_id = 6) const uint REDUCED = 1;
+layout(constant_id = 7) const uint TO = 11;
 
+// What a dispatch does [host]: the program for one array; for many arrays, a workgroup for one of them; or
+// for one array of which some values are reduced and not stored.
+const uint ONE = 0, LISTED = 1, REDUCING = 2;
 // Addresses that are in the push constants; those of further operands are in memory. [host]
 const uint INLINE = 11;
 
 // `walk` is what `strided_offset` takes: the sizes and, one after the other, the strides of operands.
-// With LISTED, `ndim` rows of `count` words are at `further`: the number of elements, then the operands'
+// LISTED: `ndim` rows of `count` words are at `further`: the number of elements, then the operands'
 // addresses; and `walk` has the first workgroup of each row and, behind them, the number of workgroups.
+// REDUCING: at `further` is a Reduction; the destinations are the last `REDUCED` operands, of `count`.
 layout(push_constant, scalar) uniform Push {
     uint64_t count, walk, further;
     uint64_t operands[INLINE];
     uint ndim;
 };
 
-uint64_t row; // with LISTED the workgroup's
-shared uint number_of_row;
+// How an array is reduced: its row-major elements are `rows / columns` times `steps` times `columns` blocks
+// of LANES, of which those along `steps` are reduced. Without ACROSS there is one column, whose lanes are
+// reduced, too. A row may have parts of `chunk` blocks.
+layout(buffer_reference, scalar, buffer_reference_align = 8) readonly buffer Reduction {
+    uint64_t rows, columns, steps, splits, chunk, further;
+};
+
+uint64_t row; // of LISTED: the workgroup's
 
 uint64_t operand(const uint k) {
-    if (LISTED) return U64(row).v[1u + k];
-    return k < INLINE ? operands[k] : U64(further).v[k - INLINE];
+    if (MODE == LISTED) return U64(row).v[1u + k];
+    if (k < INLINE) return operands[k];
+    return U64(MODE == REDUCING ? Reduction(further).further : further).v[k - INLINE];
 }
 
 // The offset of element `at` in the operand that has the `k`-th strides of the walk.
@@ -90,6 +107,41 @@ int64_t stride(const uint k) { return I64(walk).v[ndim * (WALK_STRIDES + k) + nd
 #include "functions/convert.glsl"
 #include "functions/program.glsl"
 
+// What is reduced are floats, whatever dtype they are rounded to.
+const uint FROM = FLOAT32;
+#include "rows.glsl"
+#include "reduction.glsl"
+
+const uint WORKGROUP = gl_WorkGroupSize.x;
+shared A parts[MODE == REDUCING ? WORKGROUP * (ACROSS == 1 ? LANES : 1) : 1];
+#define JOINED (ACROSS == 1 ? LANES : 1)
+#include "team_join.glsl"
+
+// Of each value that is reduced, LANES results.
+A acc[MODE == REDUCING ? REDUCED * LANES : 1];
+
+// Of a block that is done again, the lane whose element is.
+uint lane_again = 0u;
+
+// Takes elements of a value that is reduced, whose results are `k` and those behind it.
+void take_four(const uint k, const vec4 x) {
+    [[unroll]] for (uint j = 0u; j < 4u; ++j) acc[k + j] = combine(acc[k + j], lift(x[j]));
+}
+void take_one(const uint k, const float x) {
+    [[unroll]] for (uint j = 0u; j < LANES; ++j)
+        if (j == lane_again) acc[k + j] = combine(acc[k + j], lift(x));
+}
+
+// The element `at`.
+void single(const uint64_t at) { mention(0.0, uint(at), at, int64_t(at)); }
+
+// A block, one element after the other: a program is exact for those.
+void again(const uint64_t at) {
+    [[dont_unroll]] for (lane_again = 0u; lane_again < LANES; ++lane_again)
+        single(at + uint64_t(lane_again));
+    lane_again = 0u;
+}
+
 // The `LANES` elements from element `at` on.
 void block(const uint64_t at) {
     int64_t i = walked(0u, at) + stride(1u);
@@ -100,27 +152,68 @@ void block(const uint64_t at) {
     mention(0l, uint(at), base, i);
     mention(0ul, uint(at), base, i);
     mention(vec2(0.0), uint(at), base, i);
+    take_four(uint(at), vec4(i));
+    take_one(uint(at), float(i));
+    again(at);
 }
 
-// The element `at`.
-void single(const uint64_t at) { block(at); }
-
-void main() {
-    uint64_t elements = count, thread = uint64_t(gl_GlobalInvocationID.x), threads = GRID_THREADS;
-    if (LISTED) {
-        uint group = gl_WorkGroupID.x;
-        for (uint i = gl_LocalInvocationIndex; i < ndim; i += gl_WorkGroupSize.x)
-            if (U32(walk).v[i] <= group && group < U32(walk).v[i + 1u]) number_of_row = i;
-        barrier();
-        uint first = U32(walk).v[number_of_row], end = U32(walk).v[number_of_row + 1u];
-        row = further + uint64_t(number_of_row) * count * 8ul;
-        elements = U64(row).v[0];
-        thread = uint64_t((group - first) * gl_WorkGroupSize.x + gl_LocalInvocationIndex);
-        threads = uint64_t((end - first) * gl_WorkGroupSize.x);
-    }
+// Every one of so many elements, by thread `thread` of `threads`.
+void each(uint64_t elements, uint64_t thread, uint64_t threads) {
     uint64_t blocks = elements / uint64_t(LANES);
     for (uint64_t i = thread; i < blocks; i += threads) block(i * uint64_t(LANES));
     // Behind the last whole block are fewer elements than the first workgroup has threads.
     uint64_t last = blocks * uint64_t(LANES) + thread;
     if (last < elements) single(last);
+}
+
+shared uint number_of_row;
+
+// The arrays of a list.
+void listed() {
+    uint group = gl_WorkGroupID.x;
+    for (uint i = gl_LocalInvocationIndex; i < ndim; i += gl_WorkGroupSize.x)
+        if (U32(walk).v[i] <= group && group < U32(walk).v[i + 1u]) number_of_row = i;
+    barrier();
+    uint first = U32(walk).v[number_of_row], end = U32(walk).v[number_of_row + 1u];
+    row = further + uint64_t(number_of_row) * count * 8ul;
+    each(U64(row).v[0], uint64_t((group - first) * gl_WorkGroupSize.x + gl_LocalInvocationIndex),
+        uint64_t((end - first) * gl_WorkGroupSize.x));
+}
+
+// The thread's part of a row, in `acc`.
+void fold(const Reduction of, const Task task, const uint lane) {
+    uint64_t outer = task.row / of.columns, column = task.row - outer * of.columns;
+    uint64_t from = task.part * of.chunk, to = min(from + of.chunk, of.steps);
+    for (uint64_t i = from + lane; i < to; i += TEAM)
+        block(((outer * of.steps + i) * of.columns + column) * uint64_t(LANES));
+}
+
+// Reduces rows, whose results are stored beside each other.
+void reduce() {
+    Reduction of = Reduction(further);
+    uint thread = gl_LocalInvocationIndex, lane = lane_of(thread);
+    uint64_t rows = of.rows, splits = of.splits, tasks = rows * splits;
+    TASK_LOOP(first, tasks) {
+        uint64_t task = first + team_of(thread);
+        [[unroll]] for (uint j = 0u; j < REDUCED * LANES; ++j) acc[j] = identity();
+        if (task < tasks) fold(of, task_of(task, rows, splits), lane);
+        [[unroll]] for (uint k = 0u; k < REDUCED; ++k) {
+            if (ACROSS == 0) [[unroll]] for (uint left = LANES / 2u; left > 0u; left /= 2u)
+                [[unroll]] for (uint j = 0u; j < left; ++j)
+                    acc[k * LANES + j] = combine(acc[k * LANES + j], acc[k * LANES + left + j]);
+            [[unroll]] for (uint j = 0u; j < JOINED; ++j)
+                parts[j * WORKGROUP + thread] = acc[k * LANES + j];
+            join_parts(thread, lane);
+            if (lane == 0u && task < tasks) [[unroll]] for (uint j = 0u; j < JOINED; ++j)
+                STORE(TO, operand(uint(count) - REDUCED + k), int64_t(task * JOINED + j),
+                    lower(parts[j * WORKGROUP + thread]));
+            barrier(); // the next value overwrites what the last join reads
+        }
+    }
+}
+
+void main() {
+    if (MODE == ONE) each(count, uint64_t(gl_GlobalInvocationID.x), GRID_THREADS);
+    else if (MODE == LISTED) listed();
+    else reduce();
 }

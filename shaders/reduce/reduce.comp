@@ -33,6 +33,8 @@ layout(push_constant, scalar) uniform Push {
 
 const uint WORKGROUP = gl_WorkGroupSize.x;
 shared A parts[WORKGROUP * COLUMNS];
+#define JOINED COLUMNS
+#include "team_join.glsl"
 
 // Of a row four, else one of each column.
 A acc[COLUMNS > 4u ? COLUMNS : 4u];
@@ -120,19 +122,7 @@ void main() {
         acc[0] = identity();
         if (task < tasks) acc[0] = fold(task_of(task, rows, splits), lane);
         [[unroll]] for (uint j = 0u; j < COLUMNS; ++j) parts[j * WORKGROUP + thread] = acc[j];
-        // Eight at a time: fewer barriers.
-        [[dont_unroll]] for (uint left = TEAM; left > 1u;) {
-            uint all = left;
-            left = max(left / 8u, 1u);
-            barrier();
-            if (lane < left) [[unroll]] for (uint j = 0u; j < COLUMNS; ++j) {
-                uint own = j * WORKGROUP + thread;
-                A a = parts[own];
-                [[dont_unroll]] for (uint i = left; i < all; i += left)
-                    a = combine(a, parts[own + i * LANE_STRIDE]);
-                parts[own] = a;
-            }
-        }
+        join_parts(thread, lane);
         if (lane == 0u && task < tasks) [[unroll]] for (uint j = 0u; j < COLUMNS; ++j)
             store_element(TO, destination, int64_t(task * COLUMNS + j), lower(parts[j * WORKGROUP + thread]));
         if (TEAM > 1u) barrier(); // the next round overwrites what the last addition reads

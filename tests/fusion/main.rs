@@ -14,6 +14,7 @@ mod programs;
 mod prompt;
 mod quantized_attention;
 mod random;
+mod reductions;
 mod small_floats;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};

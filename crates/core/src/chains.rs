@@ -41,9 +41,14 @@ pub struct Chain {
     pub dtypes: SmallVec<[Dtype; 16]>,
 }
 
-/// The chains of at least two operations among those of `places` that `may` be in one, each place in one at
-/// most, in the order of their last members.
-pub fn find(tape: &Tape, places: Range<usize>, may: impl Fn(usize) -> bool) -> Vec<Chain> {
+/// The chains of at least two operations, or of one that may be `alone`, among those of `places` that `may` be
+/// in one, each place in one at most, in the order of their last members.
+pub fn find(
+    tape: &Tape,
+    places: Range<usize>,
+    may: impl Fn(usize) -> bool,
+    alone: impl Fn(usize) -> bool,
+) -> Vec<Chain> {
     let of = vec![NONE; places.len()];
     let mut finder = Finder { tape, first: places.start, of, chains: Vec::new() };
     for place in places {
@@ -52,7 +57,7 @@ pub fn find(tape: &Tape, places: Range<usize>, may: impl Fn(usize) -> bool) -> V
         }
     }
     let Finder { mut chains, .. } = finder;
-    chains.retain(|members| members.len() > 1);
+    chains.retain(|members| members.len() > 1 || members.first().is_some_and(|&one| alone(one)));
     chains.sort_unstable_by_key(|members| members.last().copied());
     chains.into_iter().filter_map(|members| chain(tape, members)).collect()
 }

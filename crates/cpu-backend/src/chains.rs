@@ -36,7 +36,7 @@ pub(crate) fn plan(tape: &Tape, places: Range<usize>, streams: &Arc<Streams>) ->
         kept: chain.kept.clone(),
         fusion: Box::new(Grouped { chain, streams: streams.clone() }),
     };
-    chains::find(tape, places, may).into_iter().map(group).collect()
+    chains::find(tape, places, may, |_| false).into_iter().map(group).collect()
 }
 
 /// A chain as core evaluates it.

@@ -124,14 +124,13 @@ impl<'a> Ctx<'a> {
         &self,
         form: &Form,
         elements: u64,
-        listed: bool,
+        constants: &Constants,
     ) -> Option<PipelineOf<Push>> {
-        let workgroup = self.capabilities().elementwise_workgroup();
         let mut key = form.key();
-        key.push(listed.into());
+        key.extend(constants.words());
         let wanted = Wanted {
             library: PROGRAM,
-            constants: &Constants { workgroup, lanes: form.lanes as u32, listed },
+            constants,
             key: &key,
             sightings: self.config().program_sightings,
             weight: 1 + elements / LIGHT,
@@ -188,6 +187,25 @@ impl<'a> Ctx<'a> {
         let buffer = self.device.buffer(allocation, nbytes);
         self.encoder.hold(&buffer);
         output.data = Some(Data { buffer, layout });
+        Ok(Operand { address, region: Region { address, bytes: nbytes as u64 } })
+    }
+
+    /// Allocates outputs of one shape and dtype beside each other, row-major; where the first one is.
+    ///
+    /// # Errors
+    /// When memory is out.
+    pub(crate) fn outputs_together(&mut self, outputs: &mut [Output]) -> Result<Operand> {
+        let nbytes = outputs.iter().map(Output::nbytes).sum();
+        let allocation = self.encoder.allocate(nbytes as u64)?;
+        let address = allocation.span().address();
+        let buffer = self.device.buffer(allocation, nbytes);
+        self.encoder.hold(&buffer);
+        let mut offset = 0;
+        for output in outputs {
+            let layout = Layout { offset, ..Layout::row_major(&output.shape) };
+            offset += output.nbytes();
+            output.data = Some(Data { buffer: buffer.clone(), layout });
+        }
         Ok(Operand { address, region: Region { address, bytes: nbytes as u64 } })
     }
 

@@ -3850,6 +3850,9 @@ pub(crate) mod packed {
 /// `shaders/program/program.comp`.
 pub(crate) mod program {
     use super::*;
+    pub(crate) const ONE: u32 = 0;
+    pub(crate) const LISTED: u32 = 1;
+    pub(crate) const REDUCING: u32 = 2;
     pub(crate) const INLINE: u32 = 11;
     pub(crate) const PROGRAM: KernelOf<Constants, Push> = KernelOf::new(Kernel::program);
     /// Specialization constants; the defaults are the shader's.
@@ -3860,19 +3863,67 @@ pub(crate) mod program {
         /// `constant_id = 1`.
         pub(crate) lanes: u32,
         /// `constant_id = 2`.
-        pub(crate) listed: bool,
+        pub(crate) mode: u32,
+        /// `constant_id = 3`.
+        pub(crate) op: u32,
+        /// `constant_id = 4`.
+        pub(crate) team: u32,
+        /// `constant_id = 5`.
+        pub(crate) across: u32,
+        /// `constant_id = 6`.
+        pub(crate) reduced: u32,
+        /// `constant_id = 7`.
+        pub(crate) to: u32,
     }
     impl Default for Constants {
         fn default() -> Self {
-            Constants { workgroup: 1, lanes: 4, listed: false }
+            Constants {
+                workgroup: 1,
+                lanes: 4,
+                mode: 0,
+                op: 5,
+                team: 64,
+                across: 0,
+                reduced: 1,
+                to: 11,
+            }
         }
     }
     impl SpecConstants for Constants {
-        type Words = [u32; 3];
-        fn words(&self) -> [u32; 3] {
-            [self.workgroup, self.lanes, self.listed as u32]
+        type Words = [u32; 8];
+        fn words(&self) -> [u32; 8] {
+            [
+                self.workgroup,
+                self.lanes,
+                self.mode,
+                self.op,
+                self.team,
+                self.across,
+                self.reduced,
+                self.to,
+            ]
         }
     }
+    /// `Reduction` of the shader.
+    #[derive(Debug, Clone, Copy, Default, PartialEq, Pod, Zeroable)]
+    #[repr(C, packed(4))]
+    pub(crate) struct Reduction {
+        pub(crate) rows: u64,
+        pub(crate) columns: u64,
+        pub(crate) steps: u64,
+        pub(crate) splits: u64,
+        pub(crate) chunk: u64,
+        pub(crate) further: u64,
+    }
+    const _: () = {
+        assert!(offset_of!(Reduction, rows) == 0);
+        assert!(offset_of!(Reduction, columns) == 8);
+        assert!(offset_of!(Reduction, steps) == 16);
+        assert!(offset_of!(Reduction, splits) == 24);
+        assert!(offset_of!(Reduction, chunk) == 32);
+        assert!(offset_of!(Reduction, further) == 40);
+        assert!(size_of::<Reduction>() == 48);
+    };
     /// `Push` of the shader.
     #[derive(Debug, Clone, Copy, Default, PartialEq, Pod, Zeroable)]
     #[repr(C, packed(4))]

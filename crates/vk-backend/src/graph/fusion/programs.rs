@@ -17,13 +17,14 @@ use mlx_vulkan_core::{
 use smallvec::SmallVec;
 
 mod lists;
+mod reductions;
 
 use super::{GroupKernel, Grouped, device};
 use crate::{
     kernels::{
         Ctx, Dispatch, Operand, Region,
         elementwise::{Order, is_one_element, layout_like},
-        layouts::program::{INLINE, Push},
+        layouts::program::{Constants, INLINE, ONE, Push},
         program::{Form, Kind},
         strided,
     },
@@ -57,7 +58,12 @@ pub(super) fn find(
             && node.inputs.iter().all(|input| input.dtype() != Dtype::Float64)
             && tape.array(place).dtype() != Dtype::Float64
     };
-    lists::groups(tape, chains::find(tape, places, may))
+    let reductions = reductions::find(tape, places.clone(), &may);
+    let chains = chains::find(tape, places, may, |place| reductions.read(place));
+    let (reduced, others) = reductions.split(tape, chains);
+    let mut groups = lists::groups(tape, others);
+    groups.extend(reduced);
+    groups
 }
 
 fn group(chain: Chain) -> Group {
@@ -81,12 +87,25 @@ struct Plan {
 }
 
 impl Plan {
-    fn new(chain: &Chain, inputs: &[&Array], at: &[Operand], shape: &[usize]) -> Plan {
-        let order = Order::of(inputs);
+    /// For elements in any order, or in row-major order and in runs of which each thread's are a part.
+    fn new(
+        chain: &Chain,
+        inputs: &[&Array],
+        at: &[Operand],
+        shape: &[usize],
+        run: Option<usize>,
+    ) -> Plan {
+        let order = match run {
+            None => Order::of(inputs),
+            Some(_) if inputs.iter().all(is_flat) => Order::Common(None),
+            Some(_) => Order::None,
+        };
         let kept = chain.program.outputs.iter().map(|step| chain.dtypes[inputs.len() + step]);
         let outputs: SmallVec<[Dtype; 8]> = kept.collect();
         let read = inputs.iter().map(|input| input.dtype());
-        let lanes = Form::lanes(read.chain(outputs.iter().copied()));
+        let most = Form::lanes(read.chain(outputs.iter().copied()));
+        let fits = |lanes: &usize| run.is_none_or(|run| run.is_multiple_of(*lanes));
+        let lanes = [most, 4].into_iter().find(fits).unwrap_or(1);
         let ((kinds, lanes, walked), leader) = match order {
             Order::Common(leader) => (flat_kinds(inputs, at, lanes), leader),
             Order::None => (walked_kinds(inputs, at, shape, lanes), None),
@@ -94,6 +113,11 @@ impl Plan {
         let Walked { walk, walks } = walked;
         Plan { kinds, walks, lanes, walk, leader }
     }
+}
+
+/// Whether an input is row-major or one element.
+fn is_flat(input: &&Array) -> bool {
+    is_one_element(input) || input.evaluated().layout.flags.row_contiguous
 }
 
 type Kinds = SmallVec<[Kind; 8]>;
@@ -190,9 +214,8 @@ impl GroupKernel for Chain {
     }
 
     fn encode(&self, ctx: &mut Ctx<'_>, tape: &Tape, kept: &mut [Output]) -> Result<bool> {
-        let mut bound = Bound::new(ctx, self, tape)?;
-        let (form, elements) = (bound.form(), bound.elements);
-        let Some(pipeline) = ctx.program(&form, elements, false) else { return Ok(false) };
+        let mut bound = Bound::new(ctx, self, tape, None)?;
+        let Some(pipeline) = bound.pipeline(ctx, bound.elements, ONE) else { return Ok(false) };
         bound.make(ctx, kept)?;
         one(ctx, &pipeline, &bound)?;
         Ok(true)
@@ -211,13 +234,19 @@ struct Bound<'a> {
 }
 
 impl<'a> Bound<'a> {
-    fn new(ctx: &mut Ctx<'_>, chain: &'a Chain, tape: &'a Tape) -> Result<Bound<'a>> {
+    /// Of elements in the order of [`Plan::new`].
+    fn new(
+        ctx: &mut Ctx<'_>,
+        chain: &'a Chain,
+        tape: &'a Tape,
+        run: Option<usize>,
+    ) -> Result<Bound<'a>> {
         let inputs: SmallVec<[&Array; 8]> =
             chain.inputs.iter().map(|&(place, nth, _)| &tape.node(place).inputs[nth]).collect();
         let at: SmallVec<[Operand; 16]> =
             inputs.iter().map(|input| ctx.input(input)).collect::<Result<_>>()?;
         let result = tape.array(chain.name());
-        let plan = Plan::new(chain, &inputs, &at, result.shape());
+        let plan = Plan::new(chain, &inputs, &at, result.shape(), run);
         Ok(Bound { chain, inputs, at, plan, elements: result.size() as u64 })
     }
 
@@ -226,7 +255,49 @@ impl<'a> Bound<'a> {
         let Chain { program, dtypes, .. } = self.chain;
         let Plan { kinds, walks, lanes, .. } = &self.plan;
         let (kinds, walks) = (kinds.clone(), walks.clone());
-        Form { program: program.clone(), dtypes: dtypes.clone(), kinds, walks, lanes: *lanes }
+        let (program, dtypes) = (program.clone(), dtypes.clone());
+        Form { program, dtypes, kinds, walks, lanes: *lanes, reduced: 0 }
+    }
+
+    /// Its kernel for so many elements, if it is made, without reductions.
+    fn pipeline(&self, ctx: &Ctx<'_>, elements: u64, mode: u32) -> Option<PipelineOf<Push>> {
+        let workgroup = ctx.capabilities().elementwise_workgroup();
+        let lanes = self.plan.lanes as u32;
+        let constants = Constants { workgroup, lanes, mode, ..Constants::default() };
+        ctx.program(&self.form(), elements, &constants)
+    }
+
+    /// Where its operands are and how they lie. Operands that the words have no room for are `further`.
+    fn push(&self, ctx: &mut Ctx<'_>) -> Result<Push> {
+        let (walk, ndim) = match &self.plan.walk {
+            Some((packed, ndim)) => (ctx.args(packed)?, *ndim),
+            None => (0, 0),
+        };
+        let operands: SmallVec<[u64; 16]> = self.addresses().collect();
+        let (inline, further) = operands.split_at(operands.len().min(INLINE as usize));
+        let mut addresses = [0; INLINE as usize];
+        addresses[..inline.len()].copy_from_slice(inline);
+        let further = match further {
+            [] => 0,
+            _ => ctx.args(bytemuck::cast_slice(further))?,
+        };
+        Ok(Push { count: self.elements, walk, further, operands: addresses, ndim })
+    }
+
+    /// Encodes a dispatch of its kernel.
+    fn dispatch(
+        &self,
+        ctx: &mut Ctx<'_>,
+        pipeline: &PipelineOf<Push>,
+        push: &Push,
+        workgroups: u32,
+    ) -> Result<()> {
+        let (reads, writes) = self.regions();
+        let (reads, writes): (SmallVec<[_; 16]>, SmallVec<[_; 8]>) =
+            (reads.collect(), writes.collect());
+        let groups = [workgroups, 1, 1];
+        stats::CHAINED.add(1);
+        ctx.dispatch(&Dispatch { pipeline, push, groups, reads: &reads, writes: &writes })
     }
 
     /// Gives the outputs memory.
@@ -256,25 +327,8 @@ impl<'a> Bound<'a> {
 
 /// Encodes the kernel of one chain.
 fn one(ctx: &mut Ctx<'_>, pipeline: &PipelineOf<Push>, bound: &Bound<'_>) -> Result<()> {
-    let (walk, ndim) = match &bound.plan.walk {
-        Some((packed, ndim)) => (ctx.args(packed)?, *ndim),
-        None => (0, 0),
-    };
-    let operands: SmallVec<[u64; 16]> = bound.addresses().collect();
-    let (inline, further) = operands.split_at(operands.len().min(INLINE as usize));
-    let mut push = Push { count: bound.elements, walk, ndim, ..Push::default() };
-    let mut addresses = [0; INLINE as usize];
-    addresses[..inline.len()].copy_from_slice(inline);
-    push.operands = addresses;
-    if !further.is_empty() {
-        push.further = ctx.args(bytemuck::cast_slice(further))?;
-    }
-    let (reads, writes) = bound.regions();
-    let (reads, writes): (SmallVec<[_; 16]>, SmallVec<[_; 8]>) =
-        (reads.collect(), writes.collect());
-    let groups = [bound.workgroups(ctx, 1), 1, 1];
-    stats::CHAINED.add(1);
-    ctx.dispatch(&Dispatch { pipeline, push: &push, groups, reads: &reads, writes: &writes })
+    let push = bound.push(ctx)?;
+    bound.dispatch(ctx, pipeline, &push, bound.workgroups(ctx, 1))
 }
 
 /// Memory of the outputs: of inputs that nobody needs any more, or new.

@@ -3,6 +3,10 @@
 //! A value is an id for each element that a thread takes. Results of steps are kept as exact as they are
 //! computed, and rounded to their dtype when another step reads them, which gives the bits that a store and a
 //! load between two kernels would give.
+//!
+//! Rounding to bfloat16 takes more instructions than most operations, and so does what is rare. Where threads
+//! take several elements, they round by floats and look, before they store, whether that went well; if not,
+//! the elements are done again one by one, exactly.
 
 use mlx_vulkan_core::{
     Dtype,
@@ -10,7 +14,7 @@ use mlx_vulkan_core::{
 };
 use rspirv::{
     dr::{Block, Function, Instruction, Operand},
-    spirv::{FunctionControl, Op, Word},
+    spirv::{FunctionControl, Op, SelectionControl, Word},
 };
 use smallvec::SmallVec;
 
@@ -82,6 +86,11 @@ pub(super) struct Body<'a> {
     form: &'a Form,
     linker: &'a mut Linker,
     lanes: usize,
+    /// Whether functions take what is rare for doubtful.
+    near: bool,
+    blocks: Vec<Block>,
+    /// Of the block that is not in `blocks` yet.
+    label: Word,
     instructions: Vec<Instruction>,
     values: Vec<Value>,
     /// The element that the function begins with.
@@ -90,26 +99,36 @@ pub(super) struct Body<'a> {
 
 /// Writes the function `id` for `lanes` elements; `like` is the library's that it stands for.
 pub(super) fn write(linker: &mut Linker, form: &Form, lanes: usize, id: Word, like: &str) {
+    let near = lanes > 1 && form.rounds();
     let library = LIBRARY.function(LIBRARY.named(like));
-    let (parameter, label) = (linker.id(), linker.id());
-    let mut body =
-        Body { form, linker, lanes, instructions: Vec::new(), values: Vec::new(), at: parameter };
+    let (at, label) = (linker.id(), linker.id());
+    let (blocks, instructions, values) = (Vec::new(), Vec::new(), Vec::new());
+    let mut body = Body { form, linker, lanes, near, blocks, label, instructions, values, at };
     body.load();
+    body.trust();
     form.program.steps.iter().for_each(|step| body.step(step));
+    let end = body.check();
     body.store();
-    body.instructions.push(Instruction::new(Op::Return, None, None, Vec::new()));
+    body.take();
+    if let Some(end) = end {
+        body.branch(end);
+        body.begin(end);
+    }
+    body.effect(Op::Return, Vec::new());
+    // The next one is never written.
+    body.begin(0);
+    let blocks = body.blocks;
     let function_type = library.def.as_ref().map(|def| def.operands[1].clone());
     let operands = vec![Operand::FunctionControl(FunctionControl::NONE)];
     let operands = operands.into_iter().chain(function_type).collect();
     let instruction = |op, of: Option<Type>, id| {
         Instruction::new(op, of.map(|of| LIBRARY.type_id(of)), Some(id), Vec::new())
     };
-    let instructions = body.instructions;
     linker.add(Function {
         def: Some(Instruction { operands, ..instruction(Op::Function, Some(Type::Void), id) }),
         end: Some(Instruction::new(Op::FunctionEnd, None, None, Vec::new())),
-        parameters: vec![instruction(Op::FunctionParameter, Some(Type::Ulong), parameter)],
-        blocks: vec![Block { label: Some(instruction(Op::Label, None, label)), instructions }],
+        parameters: vec![instruction(Op::FunctionParameter, Some(Type::Ulong), at)],
+        blocks,
     });
 }
 
@@ -118,6 +137,69 @@ impl Body<'_> {
         let id = self.linker.id();
         self.instructions.push(Instruction::new(op, Some(LIBRARY.type_id(of)), Some(id), operands));
         id
+    }
+
+    /// An instruction without a result.
+    fn effect(&mut self, op: Op, operands: Vec<Operand>) {
+        self.instructions.push(Instruction::new(op, None, None, operands));
+    }
+
+    fn branch(&mut self, to: Word) {
+        self.effect(Op::Branch, vec![Operand::IdRef(to)]);
+    }
+
+    /// Ends the block, whose last instruction says what is next, and begins another.
+    fn begin(&mut self, label: Word) {
+        let ended = std::mem::replace(&mut self.label, label);
+        let ended = Instruction::new(Op::Label, None, Some(ended), Vec::new());
+        let instructions = std::mem::take(&mut self.instructions);
+        self.blocks.push(Block { label: Some(ended), instructions });
+    }
+
+    /// Nothing is doubtful yet.
+    fn trust(&mut self) {
+        if self.near {
+            self.call(Type::Void, "trust(", None, &[]);
+        }
+    }
+
+    /// Looks for NaN among floats that may come of numbers too large to be rounded.
+    fn doubt(&mut self, elements: &[Word]) {
+        for four in elements.chunks_exact(4) {
+            let four = self.ids(Op::CompositeConstruct, Type::Vector(4), four);
+            self.call(Type::Void, "doubt(vf4;", None, &[four]);
+        }
+    }
+
+    /// The same among elements of a value, if they are floats that were computed.
+    fn doubt_value(&mut self, value: usize) {
+        let is_float = Class::from(self.values[value].dtype) == Class::Float;
+        if is_float && value >= self.form.program.inputs {
+            let elements = self.rounded(value);
+            self.doubt(&elements);
+        }
+    }
+
+    /// Looks for doubt in all results, and has what is doubtful done again. The label behind what is done
+    /// else.
+    fn check(&mut self) -> Option<Word> {
+        if !self.near {
+            return None;
+        }
+        for nth in 0..self.form.program.outputs.len() {
+            self.doubt_value(self.form.output(nth));
+        }
+        let is = self.call(Type::Bool, "is_doubtful(", None, &[]);
+        let [again, sure, end] = [self.linker.id(), self.linker.id(), self.linker.id()];
+        let none = Operand::SelectionControl(SelectionControl::NONE);
+        self.effect(Op::SelectionMerge, vec![Operand::IdRef(end), none]);
+        let targets = [is, again, sure].map(Operand::IdRef).to_vec();
+        self.effect(Op::BranchConditional, targets);
+        self.begin(again);
+        self.call(Type::Void, "again(u641;", None, &[self.at]);
+        self.branch(end);
+        self.begin(sure);
+        Some(end)
     }
 
     fn ids(&mut self, op: Op, of: Type, ids: &[Word]) -> Word {
@@ -263,12 +345,27 @@ impl Body<'_> {
         let (dtype, computed) = (*dtype, computed.clone());
         let class = Class::from(dtype);
         let number = self.dtype(dtype);
-        let name = format!("rounded(u1;{}", class.code());
-        let rounded: Elements = computed
-            .iter()
-            .map(|&element| self.call(class.element(), &name, None, &[number, element]))
-            .collect();
+        let rounded = if self.near && dtype == Dtype::Bfloat16 {
+            self.rounded_near(&computed)
+        } else {
+            let name = format!("rounded(u1;{}", class.code());
+            let one = |&element| self.call(class.element(), &name, None, &[number, element]);
+            computed.iter().map(one).collect()
+        };
         self.values[value].rounded = Some(rounded.clone());
+        rounded
+    }
+
+    /// Floats in bfloat16, if they are not too large for that.
+    fn rounded_near(&mut self, computed: &[Word]) -> Elements {
+        let mut rounded = Elements::new();
+        for four in computed.chunks_exact(4) {
+            let four = self.ids(Op::CompositeConstruct, Type::Vector(4), four);
+            let four = self.call(Type::Vector(4), "rounded_near(vf4;", None, &[four]);
+            for lane in 0..4 {
+                rounded.push(self.extract(Type::Float, four, &[lane]));
+            }
+        }
         rounded
     }
 
@@ -277,6 +374,9 @@ impl Body<'_> {
         let read: SmallVec<[Elements; 3]> =
             step.inputs.iter().map(|&value| self.rounded(value)).collect();
         let dtype = self.form.dtypes[self.values.len()];
+        if self.near && !passes_nan(&step.primitive, dtype) {
+            step.inputs.iter().for_each(|&value| self.doubt_value(value));
+        }
         // Of a selection the last inputs have the dtype, the first is its condition.
         let last = *step.inputs.last().expect("elementwise steps read something");
         let source = self.values[last].dtype;
@@ -301,7 +401,18 @@ impl Body<'_> {
     ) -> Word {
         let from = Class::from(source);
         let (code, of) = (from.code(), from.element());
+        let near = self.near && source == Dtype::Bfloat16;
         match primitive {
+            &Primitive::Unary(op) if near && has_near(op) => {
+                let arguments = [self.uint(op as u32), read[0]];
+                self.call(of, "unary_near(u1;f1;", Some(op as u32), &arguments)
+            }
+            &Primitive::Binary(
+                op @ (BinaryOp::Divide | BinaryOp::Maximum | BinaryOp::Minimum),
+            ) if near => {
+                let arguments = [self.uint(op as u32), read[0], read[1]];
+                self.call(of, "binary_near(u1;f1;f1;", Some(op as u32), &arguments)
+            }
             &Primitive::Unary(op @ (UnaryOp::Abs | UnaryOp::Real | UnaryOp::Imag))
                 if from == Class::Complex =>
             {
@@ -348,15 +459,33 @@ impl Body<'_> {
         self.call(to.element(), &format!("{name}({}", from.code()), None, &[element])
     }
 
-    /// Stores the outputs.
+    /// Stores the outputs, but for those that are reduced.
     fn store(&mut self) {
-        for nth in 0..self.form.program.outputs.len() {
+        for nth in 0..self.form.stored() {
             let base = self.address(self.form.kinds.len() + nth);
             let Value { dtype, computed, rounded } = &self.values[self.form.output(nth)];
             let (dtype, exact) = (*dtype, u32::from(rounded.is_some()));
             let elements = rounded.as_ref().unwrap_or(computed).clone();
             let index = self.index();
             self.store_one_value(dtype, exact, &elements, base, index);
+        }
+    }
+
+    /// Gives the reduction what is reduced.
+    fn take(&mut self) {
+        for nth in 0..self.form.reduced {
+            let elements = self.rounded(self.form.output(self.form.stored() + nth));
+            let first = (nth * self.form.lanes) as u32;
+            let [one] = elements[..] else {
+                for (at, four) in (first..).step_by(4).zip(elements.chunks_exact(4)) {
+                    let four = self.ids(Op::CompositeConstruct, Type::Vector(4), four);
+                    let at = self.uint(at);
+                    self.call(Type::Void, "take_four(u1;vf4;", None, &[at, four]);
+                }
+                continue;
+            };
+            let at = self.uint(first);
+            self.call(Type::Void, "take_one(u1;f1;", None, &[at, one]);
         }
     }
 
@@ -405,6 +534,25 @@ impl Body<'_> {
             };
             self.call(Type::Void, name, None, &arguments);
         }
+    }
+}
+
+/// Whether the library has a function of its own for what is rounded by floats.
+fn has_near(op: UnaryOp) -> bool {
+    matches!(op, UnaryOp::Erf | UnaryOp::Exp | UnaryOp::Sigmoid | UnaryOp::Sqrt)
+}
+
+/// Whether a step gives NaN of NaN.
+fn passes_nan(primitive: &Primitive, dtype: Dtype) -> bool {
+    use BinaryOp as B;
+    use UnaryOp as U;
+    match primitive {
+        Primitive::Unary(op) => *op != U::LogicalNot,
+        Primitive::Binary(op) => {
+            matches!(op, B::Add | B::Subtract | B::Multiply | B::Divide | B::Maximum | B::Minimum)
+        }
+        Primitive::Copy(_) => dtype.is_floating(),
+        _ => false,
     }
 }
 

@@ -41,6 +41,8 @@ pub(crate) struct Form {
     pub(crate) walks: SmallVec<[usize; 8]>,
     /// Elements that a thread takes at a time: 1, 4 or 8.
     pub(crate) lanes: usize,
+    /// How many of the outputs, the last ones, are reduced and not stored. They are floats.
+    pub(crate) reduced: usize,
 }
 
 impl Form {
@@ -64,7 +66,8 @@ impl Form {
     pub(crate) fn key(&self) -> SmallVec<[u32; 64]> {
         let Program { inputs, steps, outputs } = &self.program;
         let mut words: SmallVec<[u32; 64]> = SmallVec::new();
-        words.extend([*inputs, steps.len(), outputs.len(), self.lanes].map(|count| count as u32));
+        let counts = [*inputs, steps.len(), outputs.len(), self.lanes, self.reduced];
+        words.extend(counts.map(|count| count as u32));
         words.extend(self.kinds.iter().map(|&kind| kind as u32));
         words.extend(self.walks.iter().map(|&strides| strides as u32));
         words.extend(self.dtypes.iter().map(|&dtype| dtype as u32));
@@ -81,6 +84,16 @@ impl Form {
             words.extend(step.inputs.iter().map(|&value| value as u32));
         }
         words
+    }
+
+    /// Whether results are rounded to bfloat16.
+    pub(super) fn rounds(&self) -> bool {
+        self.dtypes[self.program.inputs..].contains(&Dtype::Bfloat16)
+    }
+
+    /// How many of the outputs are stored.
+    pub(super) fn stored(&self) -> usize {
+        self.program.outputs.len() - self.reduced
     }
 
     /// The value of an output.

@@ -49,6 +49,7 @@ mod tests {
             kinds: kinds[..inputs.len()].into(),
             walks: (0..inputs.len().saturating_sub(1)).collect(),
             lanes,
+            reduced: 0,
         }
     }
 
@@ -91,6 +92,30 @@ mod tests {
     }
 
     #[test]
+    fn what_is_reduced_is_not_stored() {
+        for lanes in [1, 4, 8] {
+            let program = Program {
+                inputs: 1,
+                steps: vec![
+                    ProgramStep { primitive: UnaryOp::Exp.into(), inputs: smallvec![0] },
+                    ProgramStep { primitive: BinaryOp::Add.into(), inputs: smallvec![0, 1] },
+                ],
+                outputs: vec![0, 1],
+            };
+            let form = Form {
+                program,
+                dtypes: smallvec![Dtype::Bfloat16; 3],
+                kinds: smallvec![Kind::Dense],
+                walks: smallvec![],
+                lanes,
+                reduced: 1,
+            };
+            check(&form);
+            assert_ne!(link(&form), link(&Form { reduced: 0, ..form.clone() }));
+        }
+    }
+
+    #[test]
     fn operands_share_their_walk() {
         let sum = |walks: [usize; 2]| {
             let step = ProgramStep { primitive: BinaryOp::Add.into(), inputs: smallvec![0, 1] };
@@ -100,6 +125,7 @@ mod tests {
                 kinds: smallvec![Kind::Row, Kind::Repeat],
                 walks: walks.into_iter().collect(),
                 lanes: 4,
+                reduced: 0,
             };
             check(&form);
             let module = dr::load_words(link(&form)).unwrap();
@@ -121,6 +147,7 @@ mod tests {
                 kinds: smallvec![Kind::Dense],
                 walks: smallvec![],
                 lanes: 4,
+                reduced: 0,
             };
             dr::load_words(link(&form)).unwrap().functions.len()
         };

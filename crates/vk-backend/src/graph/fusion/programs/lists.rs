@@ -9,9 +9,9 @@ use mlx_vulkan_core::{
 };
 use rustc_hash::FxHashMap;
 
-use super::{Bound, GroupKernel, Grouped, Kind, Plan, Region, group, one};
+use super::{Bound, GroupKernel, Grouped, Kind, ONE, Plan, Region, group, one};
 use crate::{
-    kernels::{Ctx, Dispatch, layouts::program::Push},
+    kernels::{Ctx, Dispatch, layouts::program::{LISTED, Push}},
     runtime::{pipelines::PipelineOf, stats},
 };
 
@@ -111,7 +111,7 @@ impl GroupKernel for List {
 
     fn encode(&self, ctx: &mut Ctx<'_>, tape: &Tape, mut kept: &mut [Output]) -> Result<bool> {
         let List(chains) = self;
-        let bound = chains.iter().map(|chain| Bound::new(ctx, chain, tape));
+        let bound = chains.iter().map(|chain| Bound::new(ctx, chain, tape, None));
         let mut bound: Vec<Bound<'_>> = bound.collect::<Result<_>>()?;
         let parts = parts(&bound);
         let pipelines: Vec<Option<PipelineOf<Push>>> =
@@ -157,7 +157,8 @@ impl Part {
 
     fn pipeline(&self, ctx: &Ctx<'_>, bound: &[Bound<'_>]) -> Option<PipelineOf<Push>> {
         let elements = self.0.iter().map(|&number| bound[number].elements).sum();
-        ctx.program(&bound[self.0[0]].form(), elements, self.is_listed(bound))
+        let mode = if self.is_listed(bound) { LISTED } else { ONE };
+        bound[self.0[0]].pipeline(ctx, elements, mode)
     }
 
     fn encode(

@@ -1,0 +1,166 @@
+//! Chains that end with reductions: what one by one gives, and one kernel.
+
+use mlx::{Array, Dtype, Result, ops};
+use mlx_tests::{filled, values};
+
+use super::programs::{Then, alone, at_once, bits, chained, evaluated};
+
+type Reduction = fn(&Array, &[isize], bool) -> Result<Array>;
+
+/// Small whole numbers: sums of them are exact in any order, and so are their dtypes' roundings.
+fn whole(seed: u64, shape: &[usize], dtype: Dtype) -> Array {
+    let number = move |i: usize| ((i as u64 * 7 + seed * 3) % 5) as f64 - 2.0;
+    evaluated(vec![filled(shape, dtype, number)]).unwrap().remove(0)
+}
+
+/// Expects a graph to give the same as one chain as one by one.
+fn same(what: &str, graph: impl Fn(Then<'_>) -> Result<Vec<Array>>) {
+    let want = graph(&alone).unwrap();
+    let (chains, got) = chained(|| graph(&Ok));
+    assert_eq!(chains, 1, "{what}: chains");
+    for (nth, (got, want)) in got.iter().zip(&want).enumerate() {
+        assert_eq!((got.dtype(), got.shape()), (want.dtype(), want.shape()), "{what}");
+        assert_eq!(bits(got), bits(want), "{what}: result {nth}");
+    }
+}
+
+const DTYPES: [Dtype; 3] = [Dtype::Float32, Dtype::Float16, Dtype::Bfloat16];
+
+/// Shapes with axes: whole arrays, rows, columns and what lies between, of sizes that blocks fit into or not.
+const SHAPES: [(&[usize], &[isize]); 9] = [
+    (&[64], &[]),
+    (&[3, 5, 7], &[]),
+    (&[6, 40], &[1]),
+    (&[5, 13], &[-1]),
+    (&[33, 24], &[0]),
+    (&[19, 3], &[0]),
+    (&[2, 9, 16], &[0, 1]),
+    (&[3, 10, 8], &[1]),
+    (&[2, 1, 12, 1, 4], &[2, 4]),
+];
+
+#[test]
+fn axes_of_all_kinds() {
+    at_once("reductions::axes_of_all_kinds", || {
+        for (number, (shape, axes)) in SHAPES.into_iter().enumerate() {
+            let dtype = DTYPES[number % 3];
+            let (x, y) = (whole(1, shape, dtype), whole(2, shape, dtype));
+            same(&format!("{dtype} {shape:?} over {axes:?}"), |then| {
+                let product = then(ops::multiply(&x, &y)?)?;
+                Ok(vec![ops::sum(&then(ops::add(&product, &x)?)?, axes, false)?])
+            });
+        }
+    });
+}
+
+/// Extremes are exact of any numbers, and NaN wins.
+#[test]
+fn operations_of_all_kinds() {
+    at_once("reductions::operations_of_all_kinds", || {
+        let all: [Reduction; 4] = [ops::max, ops::min, ops::prod, ops::sum];
+        for (reduce, dtype) in all.into_iter().zip(DTYPES.into_iter().cycle()) {
+            for axes in [0, 1] {
+                let x = whole(3, &[16, 8], dtype);
+                same(dtype.name(), |then| Ok(vec![reduce(&then(ops::abs(&x)?)?, &[axes], true)?]));
+            }
+        }
+        let x = whole(4, &[4, 8], Dtype::Float32);
+        let (chains, got) =
+            chained(|| Ok(vec![ops::max(&ops::divide(&x, &ops::abs(&x)?)?, &[1], false)?]));
+        assert_eq!(chains, 1);
+        assert!(values(&got[0]).iter().all(|x| x.is_nan()), "zero by zero is in each row");
+    });
+}
+
+/// A single operation before a reduction is a chain, too; without one there is none.
+#[test]
+fn one_operation_is_enough() {
+    at_once("reductions::one_operation_is_enough", || {
+        let x = whole(5, &[12, 16], Dtype::Float32);
+        same("a square", |then| Ok(vec![ops::sum(&then(ops::square(&x)?)?, &[0], false)?]));
+        let (chains, _) = chained(|| Ok(vec![ops::sum(&x, &[0], false)?]));
+        assert_eq!(chains, 0);
+    });
+}
+
+/// Several values are reduced in one pass; what others need of them is stored, too.
+#[test]
+fn several_at_once() {
+    at_once("reductions::several_at_once", || {
+        for (dtype, shape) in [(Dtype::Float32, [96, 12]), (Dtype::Bfloat16, [24, 40])] {
+            let (x, g) = (whole(6, &shape, dtype), whole(7, &shape, dtype));
+            same(&format!("{dtype} {shape:?}"), |then| {
+                let masked = then(ops::maximum(&x, &g)?)?;
+                let product = then(ops::multiply(&masked, &x)?)?;
+                let square = then(ops::square(&product)?)?;
+                let sum = |of: &Array| ops::sum(of, &[0], true);
+                Ok(vec![sum(&masked)?, sum(&product)?, sum(&square)?, masked])
+            });
+        }
+    });
+}
+
+/// Rows, columns and numbers for the whole array, and arrays that are transposed or cut out of others.
+#[test]
+fn layouts_of_all_kinds() {
+    at_once("reductions::layouts_of_all_kinds", || {
+        let dtype = Dtype::Float32;
+        let x = whole(8, &[16, 24], dtype);
+        let turned = ops::transpose(&whole(9, &[24, 16], dtype), &[]).unwrap();
+        let cut = ops::slice(&whole(10, &[17, 30], dtype), &[1, 3], &[17, 27], &[1, 1]).unwrap();
+        let row = ops::broadcast_to(&whole(11, &[24], dtype), &[16, 24]).unwrap();
+        let column = ops::broadcast_to(&whole(12, &[16, 1], dtype), &[16, 24]).unwrap();
+        let number = ops::broadcast_to(&whole(13, &[], dtype), &[16, 24]).unwrap();
+        evaluated(vec![turned.clone(), cut.clone(), row.clone(), column.clone()]).unwrap();
+        for (nth, other) in [&turned, &cut, &row, &column, &number].into_iter().enumerate() {
+            for axes in [&[0isize][..], &[1], &[]] {
+                same(&format!("layout {nth} over {axes:?}"), |then| {
+                    let sum = then(ops::add(&x, other)?)?;
+                    Ok(vec![ops::sum(&then(ops::multiply(&sum, other)?)?, axes, false)?])
+                });
+            }
+        }
+    });
+}
+
+/// Long rows and columns are split, and their parts reduced again.
+#[test]
+fn long_ones_in_parts() {
+    at_once("reductions::long_ones_in_parts", || {
+        for (dtype, shape, axes) in [
+            (Dtype::Float32, &[(1 << 17) + 40][..], &[0][..]),
+            (Dtype::Bfloat16, &[1 << 14, 16], &[0]),
+            (Dtype::Float16, &[2, 1 << 16], &[1]),
+            (Dtype::Float32, &[1 << 13, 3], &[0]),
+        ] {
+            let x = whole(14, shape, dtype);
+            // Sums stay small enough for halves.
+            let centred = ops::subtract(&x, &ops::roll(&x, &[5], &[0]).unwrap()).unwrap();
+            let centred = evaluated(vec![centred]).unwrap().remove(0);
+            same(&format!("{dtype} {shape:?}"), |then| {
+                Ok(vec![ops::sum(&then(ops::negative(&centred)?)?, axes, false)?])
+            });
+        }
+    });
+}
+
+/// What a reduction gives may be needed by operations that read what was reduced, as in a variance.
+#[test]
+fn what_follows_reads_the_chain() {
+    at_once("reductions::what_follows_reads_the_chain", || {
+        let x = whole(15, &[32, 8], Dtype::Float32);
+        let mean = whole(16, &[1, 8], Dtype::Float32);
+        let graph = |then: Then<'_>| {
+            let centred = then(ops::subtract(&x, &mean)?)?;
+            let sum = then(ops::sum(&then(ops::square(&centred)?)?, &[0], true)?)?;
+            let scaled = then(ops::multiply(&centred, &sum)?)?;
+            Ok(vec![then(ops::add(&scaled, &mean)?)?, sum])
+        };
+        let want = graph(&alone).unwrap();
+        let (chains, got) = chained(|| graph(&Ok));
+        assert_eq!(chains, 2);
+        for (got, want) in got.iter().zip(&want) {
+            assert_eq!(bits(got), bits(want));
+        }
+    });
+}
