@@ -325,6 +325,27 @@ fn sizes_and_tails_on_the_cpu() {
     on_the_cpu(|| sizes(&[&SIZES[..], &[1 << 16, (1 << 17) + 1]].concat(), 0));
 }
 
+/// A chain with more results than a kernel stores is several.
+#[test]
+fn many_results() {
+    at_once("programs::many_results", || {
+        let x = noise(5, &[64], Dtype::Float32);
+        let graph = |then: Then<'_>| {
+            let mut all = vec![then(ops::square(&x)?)?];
+            for nth in 0..20 {
+                all.push(then(ops::add(&all[nth], &x)?)?);
+            }
+            Ok(all)
+        };
+        let want = graph(&alone).unwrap();
+        let (count, got) = chained(|| graph(&Ok));
+        assert!((3..8).contains(&count), "{count} chains");
+        for (got, want) in got.iter().zip(&want) {
+            assert_eq!(bits(got), bits(want));
+        }
+    });
+}
+
 /// A parameter, its momentum and its gradient, of every size and, in the last of them, in another order.
 fn parameters(dtype: Dtype) -> Result<Vec<[Array; 3]>> {
     let full = |seed, shape: &[usize]| ops::negative(&noise(seed, shape, dtype));

@@ -164,3 +164,54 @@ fn what_follows_reads_the_chain() {
         }
     });
 }
+
+/// What is cheap to compute is computed by each kernel that reads it, and gets no memory.
+#[test]
+fn what_is_cheap_is_done_again() {
+    at_once("reductions::what_is_cheap_is_done_again", || {
+        const SHAPE: [usize; 2] = [1 << 12, 128];
+        let dtype = Dtype::Float32;
+        let bytes = SHAPE.iter().product::<usize>() * dtype.size();
+        let (x, mean) = (whole(17, &SHAPE, dtype), whole(18, &[1, 128], dtype));
+        let graph = |then: Then<'_>| {
+            let centred = then(ops::subtract(&x, &mean)?)?;
+            let scaled = then(ops::multiply(&centred, &mean)?)?;
+            let sum = then(ops::sum(&then(ops::square(&scaled)?)?, &[0], true)?)?;
+            let factor = then(ops::add(&sum, &mean)?)?;
+            Ok(vec![then(ops::multiply(&scaled, &factor)?)?, sum])
+        };
+        let want = graph(&alone).unwrap();
+        let active = mlx::memory::active_memory();
+        mlx::memory::reset_peak_memory();
+        let (chains, got) = chained(|| graph(&Ok));
+        assert_eq!(chains, 2);
+        let peak = mlx::memory::peak_memory() - active;
+        assert!(peak < bytes + bytes / 2, "{peak} bytes for a result of {bytes}");
+        for (got, want) in got.iter().zip(&want) {
+            assert_eq!(bits(got), bits(want));
+        }
+    });
+}
+
+/// What others hold, or what takes two arrays to compute, is stored.
+#[test]
+fn what_is_needed_is_stored() {
+    at_once("reductions::what_is_needed_is_stored", || {
+        let dtype = Dtype::Float32;
+        let [x, y] = [19, 20].map(|seed| whole(seed, &[1 << 10, 128], dtype));
+        let graph = |then: Then<'_>| {
+            let held = then(ops::negative(&x)?)?;
+            let both = then(ops::add(&x, &y)?)?;
+            let sums = [&held, &both].map(|of| ops::sum(&then(ops::square(of)?)?, &[0], true));
+            let [first, second] = sums;
+            let (first, second) = (then(first?)?, then(second?)?);
+            let results = [ops::multiply(&held, &first)?, ops::multiply(&both, &second)?];
+            Ok([&results[..], &[held, first, second]].concat())
+        };
+        let want = graph(&alone).unwrap();
+        let (_, got) = chained(|| graph(&Ok));
+        for (got, want) in got.iter().zip(&want) {
+            assert_eq!(bits(got), bits(want));
+        }
+    });
+}

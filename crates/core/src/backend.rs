@@ -14,6 +14,7 @@ use crate::{
     buffer::BufferRef,
     clock::{Clock, Tick},
     fusion::Group,
+    graph::Node,
     notice,
     primitives::Primitive,
     stream::{Device, DeviceType, Stream},
@@ -166,6 +167,12 @@ pub trait Backend: Send + Sync {
         Vec::new()
     }
 
+    /// Whether kernels that read the result of an elementwise operation should rather compute it again from
+    /// what it reads. Always no for other operations.
+    fn recomputes(&self, _node: &Node, _result: &Array) -> bool {
+        false
+    }
+
     /// The tick that will be reached when everything encoded on `stream` so far has run.
     fn tick(&self, stream: Stream) -> Tick;
 
@@ -240,6 +247,15 @@ pub(crate) fn plan(tape: &Tape, places: Range<usize>) -> Vec<Group> {
     let mut groups = GPU.get().map(of).unwrap_or_default();
     groups.extend(CPU.get().map(of).unwrap_or_default());
     groups
+}
+
+/// Whether the node's backend computes its result again where it is read.
+pub(crate) fn recomputes(node: &Node, result: &Array) -> bool {
+    let backend = match node.stream.device.kind {
+        DeviceType::Cpu => &CPU,
+        DeviceType::Gpu => &GPU,
+    };
+    backend.get().is_some_and(|backend| backend.recomputes(node, result))
 }
 
 /// The GPU backend.

@@ -35,7 +35,8 @@ pub struct Chain {
     /// The program's inputs, each by a member that reads it (its place, and which of its inputs it is), and
     /// how often members read it.
     pub inputs: SmallVec<[(usize, usize, usize); 8]>,
-    /// What they compute, without broadcasts: all values have one shape.
+    /// What they compute, without broadcasts: all values have one shape. Members that compute the same are
+    /// one step.
     pub program: Program,
     /// Dtypes of the program's values: inputs, then steps.
     pub dtypes: SmallVec<[Dtype; 16]>,
@@ -56,10 +57,33 @@ pub fn find(
             finder.add(place);
         }
     }
-    let Finder { mut chains, .. } = finder;
-    chains.retain(|members| members.len() > 1 || members.first().is_some_and(|&one| alone(one)));
-    chains.sort_unstable_by_key(|members| members.last().copied());
-    chains.into_iter().filter_map(|members| chain(tape, members)).collect()
+    let Finder { chains: found, .. } = finder;
+    let mut chains = Vec::with_capacity(found.len());
+    found.iter().for_each(|members| add_chains(tape, members, &alone, &mut chains));
+    chains.sort_unstable_by_key(Chain::name);
+    chains
+}
+
+/// Adds the chain of members, in parts if it is too large: the later ones read what the earlier ones make.
+fn add_chains(
+    tape: &Tape,
+    members: &[usize],
+    alone: &impl Fn(usize) -> bool,
+    chains: &mut Vec<Chain>,
+) {
+    match members {
+        [] => {}
+        &[one] if !alone(one) => {}
+        _ => match chain(tape, members) {
+            Some(chain) => chains.push(chain),
+            None if members.len() == 1 => {}
+            None => {
+                let (earlier, later) = members.split_at(members.len() / 2);
+                add_chains(tape, earlier, alone, chains);
+                add_chains(tape, later, alone, chains);
+            }
+        },
+    }
 }
 
 /// Whether a primitive can be a step of a chain.
@@ -158,26 +182,43 @@ impl Finder<'_> {
     }
 }
 
+impl Chain {
+    /// The place that stands for it, its last member's.
+    pub fn name(&self) -> usize {
+        *self.members.last().expect("a chain has members")
+    }
+
+    /// How often members read the member at a place.
+    pub fn reads(&self, tape: &Tape, place: usize) -> usize {
+        let read = self.members.iter().flat_map(|&member| tape.inputs(member));
+        read.filter(|&read| read == place).count()
+    }
+}
+
 /// What a step of a chain reads, by its number.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 enum Read {
     Input(usize),
-    Member(usize),
+    Step(usize),
 }
 
 /// The chain of these members, if it is not too large.
-fn chain(tape: &Tape, members: SmallVec<[usize; 16]>) -> Option<Chain> {
+fn chain(tape: &Tape, members: &[usize]) -> Option<Chain> {
     let mut inputs: SmallVec<[(usize, usize, usize); 8]> = SmallVec::new();
     let mut arrays: SmallVec<[&Array; 8]> = SmallVec::new();
-    // What all members read, one after the other.
+    // What all steps read, one after the other.
     let mut reads: SmallVec<[Read; 32]> = SmallVec::new();
+    let mut steps: SmallVec<[Step; 16]> = SmallVec::new();
+    // Of each member, its step and how often others read it.
+    let mut step_of: SmallVec<[usize; 16]> = SmallVec::new();
     let mut inner_uses: SmallVec<[usize; 16]> = SmallVec::from_elem(0, members.len());
-    for &place in &members {
+    for &place in members {
+        let first = reads.len();
         for (nth, array) in tape.node(place).inputs.iter().enumerate() {
             let producer = tape.input(place, nth);
             if let Some(member) = producer.and_then(|p| members.binary_search(&p).ok()) {
                 inner_uses[member] += 1;
-                reads.push(Read::Member(member));
+                reads.push(Read::Step(step_of[member]));
                 continue;
             }
             let known = arrays.iter().position(|known| known.is_same(array));
@@ -190,30 +231,46 @@ fn chain(tape: &Tape, members: SmallVec<[usize; 16]>) -> Option<Chain> {
                 }
             }
         }
+        let same = steps.iter().position(|step| {
+            reads[step.reads.clone()] == reads[first..]
+                && tape.node(step.place).primitive == tape.node(place).primitive
+        });
+        step_of.push(same.unwrap_or(steps.len()));
+        match same {
+            Some(_) => reads.truncate(first),
+            None => steps.push(Step { place, reads: first..reads.len() }),
+        }
     }
     let is_kept =
         |i: usize| !(tape.is_private(members[i]) && tape.uses(members[i]) == inner_uses[i]);
-    let outputs: Vec<usize> = (0..members.len()).filter(|&i| is_kept(i)).collect();
+    let kept: SmallVec<[usize; 3]> = (0..members.len()).filter(|&i| is_kept(i)).collect();
+    let outputs: Vec<usize> = kept.iter().map(|&i| step_of[i]).collect();
     if inputs.len() > MOST_INPUTS || outputs.len() > MOST_OUTPUTS {
         return None;
     }
-    let mut values = reads.iter().map(|&read| match read {
+    let value = |read: &Read| match *read {
         Read::Input(number) => number,
-        Read::Member(member) => inputs.len() + member,
+        Read::Step(step) => inputs.len() + step,
+    };
+    let of_steps = steps.iter().map(|step| tape.array(step.place).dtype());
+    let dtypes = arrays.iter().map(|array| array.dtype()).chain(of_steps).collect();
+    let steps = steps.iter().map(|Step { place, reads: own }| ProgramStep {
+        primitive: tape.node(*place).primitive.clone(),
+        inputs: reads[own.clone()].iter().map(value).collect(),
     });
-    let steps = members.iter().map(|&place| {
-        let node = tape.node(place);
-        let inputs = values.by_ref().take(node.inputs.len()).collect();
-        ProgramStep { primitive: node.primitive.clone(), inputs }
-    });
-    let steps = steps.collect();
-    let of_inputs = arrays.iter().map(|array| array.dtype());
-    let of_members = members.iter().map(|&place| tape.array(place).dtype());
     Some(Chain {
-        kept: outputs.iter().map(|&i| members[i]).collect(),
-        dtypes: of_inputs.chain(of_members).collect(),
-        program: Program { inputs: inputs.len(), steps, outputs },
-        members,
+        kept: kept.iter().map(|&i| members[i]).collect(),
+        dtypes,
+        program: Program { inputs: inputs.len(), steps: steps.collect(), outputs },
+        members: members.into(),
         inputs,
     })
+}
+
+/// A step of a chain in the making.
+struct Step {
+    /// The first member that computes it.
+    place: usize,
+    /// Where what it reads is.
+    reads: Range<usize>,
 }

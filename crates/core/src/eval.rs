@@ -131,7 +131,7 @@ fn start(arrays: &[&Array], caller: Caller) -> Result<()> {
     if may_detach && !graph.find(LONG, &mut turn)? {
         return detach(turn, graph, arrays);
     }
-    let tape = graph.into_tape(arrays, &mut turn)?;
+    let tape = graph.into_tape(arrays, backend::recomputes, &mut turn)?;
     let is_awaited = caller == Caller::Waits;
     let mut evaluation = Evaluation::new(turn, tape, Touched::default(), is_awaited);
     let encoded = evaluation.encode_all(arrays);
@@ -147,7 +147,7 @@ fn detach(turn: TurnGuard, graph: Graph, arrays: &[&Array]) -> Result<()> {
     detached::go_on(turn, move |mut turn, end| {
         let outputs: Vec<&Array> = arrays.iter().collect();
         // What could not be evaluated stays lazy: whoever reads it tries again, and is told.
-        let Ok(tape) = graph.into_tape(&outputs, &mut turn) else { return };
+        let Ok(tape) = graph.into_tape(&outputs, backend::recomputes, &mut turn) else { return };
         let Ok(touched) = Touched::of((0..tape.len()).map(|place| tape.node(place).stream)) else {
             return;
         };

@@ -12,6 +12,8 @@ use crate::{
     transforms::trace,
 };
 
+mod recompute;
+
 /// Nodes that may be open at once before the order turns from breadth first to depth first.
 static MAX_WIDTH: Lazy<usize> = Lazy::new(|| {
     std::env::var("MLX_BFS_MAX_WIDTH").ok().and_then(|v| v.parse().ok()).unwrap_or(20)
@@ -214,12 +216,18 @@ impl Graph {
     }
 
     /// Finds what is left and puts it into MLX's breadth-first order with a width limit, from the outputs
-    /// backwards.
+    /// backwards. What `is_cheap` may be computed again by each of its readers.
     ///
     /// # Errors
     /// As of [`Graph::find`].
-    pub(crate) fn into_tape(mut self, outputs: &[&Array], turn: &mut Turn) -> Result<Tape> {
+    pub(crate) fn into_tape(
+        mut self,
+        outputs: &[&Array],
+        is_cheap: impl Fn(&Node, &Array) -> bool,
+        turn: &mut Turn,
+    ) -> Result<Tape> {
         self.find(usize::MAX, turn)?;
+        self.recompute(outputs, is_cheap, turn);
         let order = self.order(outputs);
         Ok(self.tape(order))
     }
@@ -370,7 +378,7 @@ mod tests {
     fn tape(result: &Array) -> Tape {
         let mut turn = turn();
         let graph = Graph::new(&[result], true, &mut turn).unwrap();
-        graph.into_tape(&[result], &mut turn).unwrap()
+        graph.into_tape(&[result], |_, _| false, &mut turn).unwrap()
     }
 
     /// Uses and privacy of the node that the only other one on the tape reads.
@@ -410,5 +418,50 @@ mod tests {
         assert_eq!(seen(&result), (2, false));
         drop(elsewhere);
         assert_eq!(seen(&result), (2, true));
+    }
+
+    /// An elementwise operation of large arrays.
+    fn elementwise(op: BinaryOp, inputs: [&Array; 2]) -> Array {
+        let inputs = inputs.into_iter().cloned().collect();
+        Array::lazy(Shape::from_slice(&[64]), Dtype::Float32, op.into(), STREAM, inputs)
+    }
+
+    /// Places of the tape of a graph whose sums and products may be computed again.
+    fn places(outputs: &[&Array]) -> usize {
+        let mut turn = turn();
+        let graph = Graph::new(outputs, true, &mut turn).unwrap();
+        let is_cheap = |node: &Node, _: &Array| {
+            matches!(node.primitive, Primitive::Binary(BinaryOp::Add | BinaryOp::Multiply))
+        };
+        let tape = graph.into_tape(outputs, is_cheap, &mut turn).unwrap();
+        for place in 0..tape.len() {
+            let read = (0..tape.len()).flat_map(|reader| tape.inputs(reader));
+            assert_eq!(read.filter(|&read| read == place).count(), tape.uses(place), "{place}");
+        }
+        tape.len()
+    }
+
+    #[test]
+    fn what_is_cheap_has_a_node_for_each_reader() {
+        let x = Array::from_slice(&[1.0f32; 64], &[64]).unwrap();
+        let other = Array::from_slice(&[2.0f32; 64], &[64]).unwrap();
+        let graph = |source: &Array, held: &mut Vec<Array>| {
+            let sum = elementwise(BinaryOp::Add, [source, &x]);
+            let product = elementwise(BinaryOp::Multiply, [&sum, &sum]);
+            let first = elementwise(BinaryOp::Divide, [&product, &x]);
+            let last = elementwise(BinaryOp::Divide, [&product, &first]);
+            held.extend([sum, product]);
+            last
+        };
+        let mut held = Vec::new();
+        let last = graph(&x, &mut held);
+        assert_eq!(places(&[&last]), 4, "two are held");
+        held.clear();
+        let last = graph(&x, &mut held);
+        held.clear();
+        assert_eq!(places(&[&last]), 6, "a sum and a product for each quotient");
+        let last = graph(&other, &mut held);
+        held.clear();
+        assert_eq!(places(&[&last]), 4, "of two arrays it is no less to read");
     }
 }

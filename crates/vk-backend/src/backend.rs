@@ -11,6 +11,7 @@ use mlx_vulkan_core::{
     buffer::BufferRef,
     clock::{Clock, Tick},
     fusion::Group,
+    graph::Node,
     notice,
     primitives::Primitive,
     stream::DeviceType,
@@ -118,6 +119,10 @@ impl Backend for VulkanBackend {
 
     fn plan(&self, tape: &Tape, places: Range<usize>) -> Vec<Group> {
         fusion::plan(tape, places)
+    }
+
+    fn recomputes(&self, node: &Node, result: &Array) -> bool {
+        fusion::programs::recomputes(node, result)
     }
 
     fn tick(&self, at: Stream) -> Tick {

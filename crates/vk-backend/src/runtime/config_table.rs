@@ -95,6 +95,8 @@ options! {
         "chains of elementwise operations as one kernel, linked while the program runs";
     enable_program_reductions: bool = true, "MLX_VK_ENABLE_PROGRAM_REDUCTIONS",
         "reductions at the end of these kernels";
+    enable_recomputing: bool = true, "MLX_VK_ENABLE_RECOMPUTING",
+        "compute what is cheap in each of these kernels that reads it, and do not store it";
     program_sightings: u64 = 16, "MLX_VK_PROGRAM_SIGHTINGS",
         "how often a chain of few elements is seen before its kernel is linked; 0 links it at once, and who \
          evaluates waits";

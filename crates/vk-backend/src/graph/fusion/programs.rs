@@ -11,6 +11,8 @@ use mlx_vulkan_core::{
     backend::Output,
     chains::{self, Chain},
     fusion::Group,
+    graph::Node,
+    primitives::{BinaryOp, CopyOp, Primitive, UnaryOp},
     shape::{self, Layout},
     tape::Tape,
 };
@@ -64,6 +66,43 @@ pub(super) fn find(
     let mut groups = lists::groups(tape, others);
     groups.extend(reduced);
     groups
+}
+
+/// Elements from which on arrays are rather computed again than stored.
+const MANY: usize = 1 << 16;
+
+/// Whether the result of an operation is worth to be computed again by each chain that reads it.
+pub(crate) fn recomputes(node: &Node, result: &Array) -> bool {
+    let is_cheap = match &node.primitive {
+        Primitive::Unary(op) => is_cheap_unary(*op, result.dtype()),
+        Primitive::Binary(op) => !matches!(
+            op,
+            BinaryOp::Arctan2
+                | BinaryOp::FloorDivide
+                | BinaryOp::LogAddExp
+                | BinaryOp::Power
+                | BinaryOp::Remainder
+        ),
+        Primitive::Ternary(_) | Primitive::Copy(CopyOp::AsType { .. }) => true,
+        _ => false,
+    };
+    is_cheap
+        && result.size() >= MANY
+        && ENABLED.load(Relaxed)
+        && device(node).is_some_and(|device| {
+            device.config.enable_programs && device.config.enable_recomputing
+        })
+}
+
+/// Whether a function takes less time than to store and load its result: with 16 bits more of them do.
+fn is_cheap_unary(op: UnaryOp, dtype: Dtype) -> bool {
+    use UnaryOp as U;
+    match op {
+        U::Erf | U::Exp | U::Rsqrt | U::Sigmoid | U::Sqrt | U::Tanh => dtype.size() == 2,
+        U::Abs | U::Ceil | U::Floor | U::Negative | U::Round | U::Sign | U::Square => true,
+        U::BitwiseInvert | U::LogicalNot => true,
+        _ => false,
+    }
 }
 
 fn group(chain: Chain) -> Group {
@@ -196,7 +235,7 @@ fn walked_kinds(
 
 impl GroupKernel for Chain {
     fn name(&self) -> usize {
-        *self.members.last().expect("a chain has members")
+        Chain::name(self)
     }
 
     fn counted(&self) -> &[usize] {

@@ -84,11 +84,7 @@ fn numbers(tape: &Tape, chains: &[Chain]) -> Vec<Option<usize>> {
 
 /// Whether nothing on the tape but the chain itself reads what is kept of it.
 fn can_wait(tape: &Tape, chain: &Chain) -> bool {
-    let Program { inputs, steps, outputs } = &chain.program;
-    outputs.iter().zip(&chain.kept).all(|(step, &place)| {
-        let read = steps.iter().flat_map(|step| &step.inputs);
-        read.filter(|&&value| value == inputs + step).count() == tape.uses(place)
-    })
+    chain.kept.iter().all(|&place| chain.reads(tape, place) == tape.uses(place))
 }
 
 impl GroupKernel for List {

@@ -96,9 +96,7 @@ impl Reductions {
             if let Some(reduction) = reduction {
                 reduced.add(step, reduction);
             }
-            let read = program.steps.iter().flat_map(|step| &step.inputs);
-            let inner = read.filter(|&&value| value == program.inputs + step).count();
-            let uses = inner + usize::from(reduction.is_some());
+            let uses = chain.reads(tape, place) + usize::from(reduction.is_some());
             if !(tape.is_private(place) && tape.uses(place) == uses) {
                 stored.add(step, place);
             }
