@@ -325,6 +325,32 @@ fn sizes_and_tails_on_the_cpu() {
     on_the_cpu(|| sizes(&[&SIZES[..], &[1 << 16, (1 << 17) + 1]].concat(), 0));
 }
 
+/// What computes the same is computed once, and each result of it is stored.
+fn equal_results(chains: u64) {
+    let (x, y) = (noise(6, &[40], Dtype::Float32), noise(7, &[40], Dtype::Float32));
+    let graph = |then: Then<'_>| {
+        let sums = [then(ops::add(&x, &y)?)?, then(ops::add(&x, &y)?)?];
+        let product = then(ops::multiply(&sums[0], &then(ops::add(&x, &y)?)?)?)?;
+        Ok([&sums[..], &[product]].concat())
+    };
+    let want = graph(&alone).unwrap();
+    let (count, got) = chained(|| graph(&Ok));
+    assert_eq!(count, chains);
+    for (got, want) in got.iter().zip(&want) {
+        assert_eq!(bits(got), bits(want));
+    }
+}
+
+#[test]
+fn equal_results_are_stored() {
+    at_once("programs::equal_results_are_stored", || equal_results(1));
+}
+
+#[test]
+fn equal_results_are_stored_on_the_cpu() {
+    on_the_cpu(|| equal_results(0));
+}
+
 /// A chain with more results than a kernel stores is several.
 #[test]
 fn many_results() {

@@ -135,7 +135,7 @@ fn long_ones_in_parts() {
         ] {
             let x = whole(14, shape, dtype);
             // Sums stay small enough for halves.
-            let centred = ops::subtract(&x, &ops::roll(&x, &[5], &[0]).unwrap()).unwrap();
+            let centred = ops::subtract(&x, ops::roll(&x, &[5], &[0]).unwrap()).unwrap();
             let centred = evaluated(vec![centred]).unwrap().remove(0);
             same(&format!("{dtype} {shape:?}"), |then| {
                 Ok(vec![ops::sum(&then(ops::negative(&centred)?)?, axes, false)?])

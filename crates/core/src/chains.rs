@@ -42,8 +42,8 @@ pub struct Chain {
     pub dtypes: SmallVec<[Dtype; 16]>,
 }
 
-/// The chains of at least two operations, or of one that may be `alone`, among those of `places` that `may` be
-/// in one, each place in one at most, in the order of their last members.
+/// The chains of at least two operations, or of one that may be `alone`, among those of `places` that `may`
+/// be in one, each place in one at most, in the order of their last members.
 pub fn find(
     tape: &Tape,
     places: Range<usize>,
@@ -195,57 +195,23 @@ impl Chain {
     }
 }
 
-/// What a step of a chain reads, by its number.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Read {
-    Input(usize),
-    Step(usize),
-}
-
 /// The chain of these members, if it is not too large.
 fn chain(tape: &Tape, members: &[usize]) -> Option<Chain> {
-    let mut inputs: SmallVec<[(usize, usize, usize); 8]> = SmallVec::new();
-    let mut arrays: SmallVec<[&Array; 8]> = SmallVec::new();
-    // What all steps read, one after the other.
-    let mut reads: SmallVec<[Read; 32]> = SmallVec::new();
-    let mut steps: SmallVec<[Step; 16]> = SmallVec::new();
-    // Of each member, its step and how often others read it.
-    let mut step_of: SmallVec<[usize; 16]> = SmallVec::new();
-    let mut inner_uses: SmallVec<[usize; 16]> = SmallVec::from_elem(0, members.len());
-    for &place in members {
-        let first = reads.len();
-        for (nth, array) in tape.node(place).inputs.iter().enumerate() {
-            let producer = tape.input(place, nth);
-            if let Some(member) = producer.and_then(|p| members.binary_search(&p).ok()) {
-                inner_uses[member] += 1;
-                reads.push(Read::Step(step_of[member]));
-                continue;
-            }
-            let known = arrays.iter().position(|known| known.is_same(array));
-            reads.push(Read::Input(known.unwrap_or(inputs.len())));
-            match known {
-                Some(number) => inputs[number].2 += 1,
-                None => {
-                    inputs.push((place, nth, 1));
-                    arrays.push(array);
-                }
-            }
-        }
-        let same = steps.iter().position(|step| {
-            reads[step.reads.clone()] == reads[first..]
-                && tape.node(step.place).primitive == tape.node(place).primitive
-        });
-        step_of.push(same.unwrap_or(steps.len()));
-        match same {
-            Some(_) => reads.truncate(first),
-            None => steps.push(Step { place, reads: first..reads.len() }),
-        }
+    let kept = kept(tape, members);
+    if kept.len() > MOST_OUTPUTS {
+        return None;
     }
-    let is_kept =
-        |i: usize| !(tape.is_private(members[i]) && tape.uses(members[i]) == inner_uses[i]);
-    let kept: SmallVec<[usize; 3]> = (0..members.len()).filter(|&i| is_kept(i)).collect();
-    let outputs: Vec<usize> = kept.iter().map(|&i| step_of[i]).collect();
-    if inputs.len() > MOST_INPUTS || outputs.len() > MOST_OUTPUTS {
+    let mut maker = Maker {
+        tape,
+        inputs: SmallVec::new(),
+        arrays: SmallVec::new(),
+        reads: SmallVec::new(),
+        steps: SmallVec::new(),
+        step_of: SmallVec::new(),
+    };
+    members.iter().for_each(|&place| maker.add(members, place, kept.contains(&place)));
+    let Maker { inputs, arrays, reads, steps, step_of, .. } = maker;
+    if inputs.len() > MOST_INPUTS {
         return None;
     }
     let value = |read: &Read| match *read {
@@ -254,17 +220,35 @@ fn chain(tape: &Tape, members: &[usize]) -> Option<Chain> {
     };
     let of_steps = steps.iter().map(|step| tape.array(step.place).dtype());
     let dtypes = arrays.iter().map(|array| array.dtype()).chain(of_steps).collect();
-    let steps = steps.iter().map(|Step { place, reads: own }| ProgramStep {
-        primitive: tape.node(*place).primitive.clone(),
-        inputs: reads[own.clone()].iter().map(value).collect(),
+    let of_kept = members.iter().zip(step_of).filter(|(place, _)| kept.contains(place));
+    let outputs = of_kept.map(|(_, step)| step).collect();
+    let steps = steps.iter().map(|step| ProgramStep {
+        primitive: tape.node(step.place).primitive.clone(),
+        inputs: reads[step.reads.clone()].iter().map(value).collect(),
     });
-    Some(Chain {
-        kept: kept.iter().map(|&i| members[i]).collect(),
-        dtypes,
-        program: Program { inputs: inputs.len(), steps: steps.collect(), outputs },
-        members: members.into(),
-        inputs,
-    })
+    let program = Program { inputs: inputs.len(), steps: steps.collect(), outputs };
+    Some(Chain { members: members.into(), kept, inputs, program, dtypes })
+}
+
+/// Those of the members that others read or may see.
+fn kept(tape: &Tape, members: &[usize]) -> SmallVec<[usize; 3]> {
+    let mut inner_uses: SmallVec<[usize; 16]> = SmallVec::from_elem(0, members.len());
+    for input in members.iter().flat_map(|&place| tape.inputs(place)) {
+        if let Ok(member) = members.binary_search(&input) {
+            inner_uses[member] += 1;
+        }
+    }
+    let uses = members.iter().zip(inner_uses);
+    let kept =
+        uses.filter(|&(&place, inner)| !(tape.is_private(place) && tape.uses(place) == inner));
+    kept.map(|(&place, _)| place).collect()
+}
+
+/// What a step of a chain reads, by its number.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Read {
+    Input(usize),
+    Step(usize),
 }
 
 /// A step of a chain in the making.
@@ -273,4 +257,65 @@ struct Step {
     place: usize,
     /// Where what it reads is.
     reads: Range<usize>,
+    is_output: bool,
+}
+
+/// A chain in the making.
+struct Maker<'a> {
+    tape: &'a Tape,
+    /// As of [`Chain`], and the arrays that they are.
+    inputs: SmallVec<[(usize, usize, usize); 8]>,
+    arrays: SmallVec<[&'a Array; 8]>,
+    /// What all steps read, one after the other.
+    reads: SmallVec<[Read; 32]>,
+    steps: SmallVec<[Step; 16]>,
+    /// The step of each member that was added.
+    step_of: SmallVec<[usize; 16]>,
+}
+
+impl<'a> Maker<'a> {
+    /// Adds a member, which is a step of its own unless another one computes the same. Nobody stores a step
+    /// twice.
+    fn add(&mut self, members: &[usize], place: usize, is_kept: bool) {
+        let (tape, first) = (self.tape, self.reads.len());
+        for (nth, array) in tape.node(place).inputs.iter().enumerate() {
+            let member = tape.input(place, nth).and_then(|p| members.binary_search(&p).ok());
+            let read = match member {
+                Some(member) => Read::Step(self.step_of[member]),
+                None => Read::Input(self.input(array, place, nth)),
+            };
+            self.reads.push(read);
+        }
+        let is_same = |step: &Step| {
+            self.reads[step.reads.clone()] == self.reads[first..]
+                && !(is_kept && step.is_output)
+                && tape.node(step.place).primitive == tape.node(place).primitive
+        };
+        let same = self.steps.iter().position(is_same);
+        self.step_of.push(same.unwrap_or(self.steps.len()));
+        match same {
+            Some(step) => {
+                self.reads.truncate(first);
+                self.steps[step].is_output |= is_kept;
+            }
+            None => {
+                let reads = first..self.reads.len();
+                self.steps.push(Step { place, reads, is_output: is_kept });
+            }
+        }
+    }
+
+    /// The number of an input, which the member at a place reads as its `nth`.
+    fn input(&mut self, array: &'a Array, place: usize, nth: usize) -> usize {
+        let known = self.arrays.iter().position(|known| known.is_same(array));
+        let number = known.unwrap_or(self.arrays.len());
+        match known {
+            Some(number) => self.inputs[number].2 += 1,
+            None => {
+                self.inputs.push((place, nth, 1));
+                self.arrays.push(array);
+            }
+        }
+        number
+    }
 }

@@ -64,9 +64,8 @@ impl Graph {
         turn: &mut Turn,
     ) {
         let mut known = self.look(outputs, is_cheap);
-        let again: Vec<usize> = (0..known.len())
-            .filter(|&number| self.is_worth_it(&known, number))
-            .collect();
+        let again: Vec<usize> =
+            (0..known.len()).filter(|&number| self.is_worth_it(&known, number)).collect();
         for number in again {
             let mut readers = known[number].readers.clone();
             readers.sort_unstable();
@@ -134,7 +133,8 @@ impl Graph {
 
     /// Whether all readers of a node shall compute it themselves.
     fn is_worth_it(&self, known: &[Known], number: usize) -> bool {
-        let Known { array: Some(array), is_cheap: true, is_stored: false, readers } = &known[number]
+        let Known { array: Some(array), is_cheap: true, is_stored: false, readers } =
+            &known[number]
         else {
             return false;
         };

@@ -60,7 +60,7 @@ pub(super) fn find(
             && node.inputs.iter().all(|input| input.dtype() != Dtype::Float64)
             && tape.array(place).dtype() != Dtype::Float64
     };
-    let reductions = reductions::find(tape, places.clone(), &may);
+    let reductions = reductions::find(tape, places.clone(), may);
     let chains = chains::find(tape, places, may, |place| reductions.read(place));
     let (reduced, others) = reductions.split(tape, chains);
     let mut groups = lists::groups(tape, others);
@@ -89,9 +89,8 @@ pub(crate) fn recomputes(node: &Node, result: &Array) -> bool {
     is_cheap
         && result.size() >= MANY
         && ENABLED.load(Relaxed)
-        && device(node).is_some_and(|device| {
-            device.config.enable_programs && device.config.enable_recomputing
-        })
+        && device(node)
+            .is_some_and(|device| device.config.enable_programs && device.config.enable_recomputing)
 }
 
 /// Whether a function takes less time than to store and load its result: with 16 bits more of them do.

@@ -407,9 +407,9 @@ impl Body<'_> {
                 let arguments = [self.uint(op as u32), read[0]];
                 self.call(of, "unary_near(u1;f1;", Some(op as u32), &arguments)
             }
-            &Primitive::Binary(
-                op @ (BinaryOp::Divide | BinaryOp::Maximum | BinaryOp::Minimum),
-            ) if near => {
+            &Primitive::Binary(op @ (BinaryOp::Divide | BinaryOp::Maximum | BinaryOp::Minimum))
+                if near =>
+            {
                 let arguments = [self.uint(op as u32), read[0], read[1]];
                 self.call(of, "binary_near(u1;f1;f1;", Some(op as u32), &arguments)
             }

@@ -11,7 +11,10 @@ use rustc_hash::FxHashMap;
 
 use super::{Bound, GroupKernel, Grouped, Kind, ONE, Plan, Region, group, one};
 use crate::{
-    kernels::{Ctx, Dispatch, layouts::program::{LISTED, Push}},
+    kernels::{
+        Ctx, Dispatch,
+        layouts::program::{LISTED, Push},
+    },
     runtime::{pipelines::PipelineOf, stats},
 };
 
