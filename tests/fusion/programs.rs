@@ -325,6 +325,48 @@ fn sizes_and_tails_on_the_cpu() {
     on_the_cpu(|| sizes(&[&SIZES[..], &[1 << 16, (1 << 17) + 1]].concat(), 0));
 }
 
+/// Rare numbers by themselves, a block of each: no other one has the block done again.
+#[test]
+fn rare_numbers_by_themselves() {
+    const NUMBERS: [f64; 14] = [
+        -1.0,
+        -3e-3,
+        0.0,
+        -0.0,
+        1.1754943508222875e-38,
+        1.1938e-38,
+        1e-40,
+        -1e-40,
+        88.0,
+        -90.0,
+        3e38,
+        -3.3895e38,
+        f64::INFINITY,
+        f64::NEG_INFINITY,
+    ];
+    const FUNCTIONS: [Unary; 7] =
+        [ops::sqrt, ops::tanh, ops::exp, ops::sigmoid, ops::erf, ops::square, ops::abs];
+    at_once("programs::rare_numbers_by_themselves", || {
+        let full = |dtype| filled(&[8 * NUMBERS.len()], dtype, |i| NUMBERS[i / 8]);
+        let (x, exact) = (full(Dtype::Bfloat16), full(Dtype::Float32));
+        let one = evaluated(vec![filled(&[8 * NUMBERS.len()], Dtype::Bfloat16, |_| 1.0)]);
+        let one = one.unwrap().remove(0);
+        evaluated(vec![x.clone(), exact.clone()]).unwrap();
+        let same = |what: &str, graph: &dyn Fn(Then<'_>) -> Result<Array>| {
+            let want = graph(&alone).unwrap();
+            let (count, got) = chained(|| Ok(vec![graph(&Ok)?]));
+            assert_eq!(count, 1, "{what}");
+            assert_eq!(bits(&got[0]), bits(&want), "{what}");
+        };
+        for (number, function) in FUNCTIONS.into_iter().enumerate() {
+            same(&format!("function {number}"), &|then| ops::negative(&then(function(&x)?)?));
+        }
+        same("a sum", &|then| ops::subtract(&then(ops::add(&x, &one)?)?, &one));
+        same("a quotient", &|then| ops::negative(&then(ops::divide(&one, &x)?)?));
+        same("a conversion", &|then| ops::negative(&then(ops::astype(&exact, Dtype::Bfloat16)?)?));
+    });
+}
+
 /// What computes the same is computed once, and each result of it is stored.
 fn equal_results(chains: u64) {
     let (x, y) = (noise(6, &[40], Dtype::Float32), noise(7, &[40], Dtype::Float32));

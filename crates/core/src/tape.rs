@@ -227,7 +227,10 @@ impl Graph {
         turn: &mut Turn,
     ) -> Result<Tape> {
         self.find(usize::MAX, turn)?;
-        self.recompute(outputs, is_cheap, turn);
+        // No groups are planned meanwhile.
+        if !trace::is_tracing() {
+            self.recompute(outputs, is_cheap, turn);
+        }
         let order = self.order(outputs);
         Ok(self.tape(order))
     }

@@ -43,12 +43,25 @@ float rounded(const uint dtype, const float x) {
 bool doubtful;
 
 // Rounded to bfloat16, to nearest even, by floats, which take a fifth of the time that bits take (Veltkamp's
-// split). From 2^111 on, infinity included, it is NaN, which `doubt` has to see in what comes of it. Devices
-// that keep denormals keep more bits of them than bfloat16 has.
+// split). What is larger than 2^111, infinity included, may become NaN, which `doubt` has to see in what
+// comes of it. It is for results of arithmetic: denormals, which devices flush there, are flushed here.
 vec4 rounded_near(const vec4 x) {
     precise vec4 far = x * 65537.0;
     precise vec4 rest = far - x;
     precise vec4 near = far - rest;
+    return near;
+}
+
+// The same for sums, among which masks make large numbers: those stay what they are if they are of bfloat16.
+vec4 rounded_sum(const vec4 x) {
+    vec4 near = rounded_near(x);
+    bvec4 large = not(lessThan(abs(x), vec4(2e33)));
+    if (any(large)) {
+        bvec4 more = notEqual(floatBitsToUint(x) & 0xffffu, uvec4(0u));
+        doubtful = doubtful || (large.x && more.x) || (large.y && more.y) || (large.z && more.z)
+            || (large.w && more.w);
+        near = mix(near, x, large);
+    }
     return near;
 }
 
@@ -58,19 +71,23 @@ bool is_doubtful() { return doubtful; }
 
 // Functions whose results are rounded so: what is rare is doubtful, and not behind a branch.
 float unary_near(const uint op, const float x) {
+    uint bits = floatBitsToUint(x);
     switch (op) {
     case ERF:
         doubtful = doubtful || isnan(x);
         return m_erf_near(x);
-    case EXP:
-        doubtful = doubtful || !(abs(x) <= 87.0);
-        return m_exp_near(x);
+    case EXP: // results may be denormal
+        doubtful = doubtful || (x < -87.0 && x > -104.0);
+        return m_exp_16(x);
     case SIGMOID:
-        doubtful = doubtful || !(abs(x) <= 87.0);
-        return m_sigmoid_near(x);
-    default: // the square root; of negative numbers it is NaN
-        doubtful = doubtful || floatBitsToUint(x) - 1u < 0x007fffffu;
-        return x * inversesqrt(max(x, 1.2e-38));
+        doubtful = doubtful || (x < -87.0 && x > -104.0);
+        return m_sigmoid_16(x);
+    case TANH: // denormals stay what they are
+        doubtful = doubtful || (bits << 1) - 1u < 0x00ffffffu;
+        return m_tanh_16(x);
+    default: // the square root, of zero and of numbers that m_sqrt_16 takes
+        doubtful = doubtful || (bits - 0x00800000u >= 0x7F000000u && (bits << 1) != 0u);
+        return x * inversesqrt(max(x, uintBitsToFloat(0x00800000u)));
     }
 }
 float binary_near(const uint op, const float a, const float b) {
@@ -164,7 +181,7 @@ void mention(const T tag, const uint k, const uint64_t base, const int64_t at) {
     mat2x4 all = load_eight(k, base, at);
     store_eight(k, k, base, at, all[0], all[1]);
     trust();
-    store_floats(k, k, base, at, rounded_near(all[0] * binary_near(k, x, unary_near(k, x))));
+    store_floats(k, k, base, at, rounded_near(rounded_sum(all[1]) * binary_near(k, x, unary_near(k, x))));
     doubt(all[0]);
     AT_U32(base, at) = uint(is_doubtful());
 #elif CLASS == 5

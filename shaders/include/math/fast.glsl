@@ -24,8 +24,6 @@ bool m_is_far(float x) { return m_abs_bits(x) > 0x42AE0000u; }
 // exp where that is near: the device's own, whose errors Vulkan bounds (2^-16 at 2^126; 2^-22 is usual).
 float m_exp_near(float x) { return exp2(x * M_LOG2E_H); }
 
-float m_sigmoid_near(float x) { return 1.0 / (1.0 + m_exp_near(-x)); }
-
 // exp: 2^-15.
 float m_exp_16(float x) {
   if (m_is_far(x)) { return m_exp_far(x); }
@@ -35,7 +33,7 @@ float m_exp_16(float x) {
 // 1 / (1 + exp(-x)): 2^-15.
 float m_sigmoid_16(float x) {
   if (m_is_far(x)) { return x > 0.0 ? 1.0 : m_exp_far(x); }
-  return m_sigmoid_near(x);
+  return 1.0 / (1.0 + m_exp_near(-x));
 }
 
 // tanh: 2^-15, by an odd rational function.

@@ -15,7 +15,7 @@ use super::{EVALUATED, Found, Graph};
 use crate::{
     Array,
     graph::{Node, Turn},
-    primitives::{Primitive, Program},
+    primitives::{Primitive, Program, Reduce, ReduceOp},
 };
 
 /// Operations that are done again for one reader, at most.
@@ -93,7 +93,8 @@ impl Graph {
                 let number = self.inputs[*first as usize + i];
                 let Some(of) = known.get_mut(number as usize) else { continue };
                 self.meet(of, number, input, &is_cheap);
-                of.is_stored |= !may;
+                let made_by = self.nodes[number as usize].node.as_ref();
+                of.is_stored |= !may || made_by.is_none_or(|by| by.stream != node.stream);
                 if of.is_cheap {
                     of.readers.push((reader, i));
                 }
@@ -139,31 +140,38 @@ impl Graph {
             return false;
         };
         let several = readers.iter().any(|reader| reader.0 != readers[0].0);
-        let cost = several.then(|| self.cost(known, number)).flatten();
+        let cost = several.then(|| self.cost(known, number, MOST_STEPS)).flatten();
         cost.is_some_and(|cost| cost.source.is_none_or(|(_, size)| size <= array.dtype().size()))
     }
 
-    /// What it takes to compute a cheap node again from what is stored.
-    fn cost(&self, known: &[Known], number: usize) -> Option<Cost> {
+    /// What it takes to compute a cheap node again from what is stored, in so many steps at most.
+    fn cost(&self, known: &[Known], number: usize, most: usize) -> Option<Cost> {
+        let left = most.checked_sub(1)?;
         let Found { node, first } = &self.nodes[number];
         let (node, array) = (node.as_ref()?, known[number].array.as_ref()?);
         let mut all = Cost { steps: 1, source: None };
         for (i, input) in node.inputs.iter().enumerate() {
             let number = self.inputs[*first as usize + i];
             if input.size() == array.size() && !self.repeats(number, input) {
-                all = all.with(self.cost_of_input(known, number, input)?)?;
+                all = all.with(self.cost_of_input(known, number, input, left)?)?;
             }
         }
         Some(all)
     }
 
-    fn cost_of_input(&self, known: &[Known], number: u32, input: &Array) -> Option<Cost> {
+    fn cost_of_input(
+        &self,
+        known: &[Known],
+        number: u32,
+        input: &Array,
+        left: usize,
+    ) -> Option<Cost> {
         let source = Some((Arc::as_ptr(&input.0).cast(), input.dtype().size()));
         let stored = Cost { steps: 0, source };
         match known.get(number as usize) {
             None => Some(stored),
             Some(Known { is_stored: true, .. }) => Some(stored),
-            Some(Known { is_cheap: true, .. }) => self.cost(known, number as usize),
+            Some(Known { is_cheap: true, .. }) => self.cost(known, number as usize, left),
             // What nobody else reads may be in the kernel of its only reader.
             Some(_) => (self.counts[number as usize].uses > 1).then_some(stored),
         }
@@ -245,8 +253,13 @@ impl Graph {
     }
 }
 
-/// Whether a node may compute itself what it reads: a step of a chain, or a reduction behind one.
+/// Whether a node may compute itself what it reads: a step of a chain, or a reduction of floats behind one.
 fn may_read(node: &Node) -> bool {
-    let is_step = Program::takes(&node.primitive) && !Program::is_broadcast(&node.primitive);
-    is_step || matches!(node.primitive, Primitive::Reduce(_))
+    match &node.primitive {
+        Primitive::Reduce(Reduce { op, .. }) => {
+            matches!(op, ReduceOp::Sum | ReduceOp::Prod | ReduceOp::Max | ReduceOp::Min)
+                && node.inputs[0].dtype().is_floating()
+        }
+        step => Program::takes(step) && !Program::is_broadcast(step),
+    }
 }

@@ -381,7 +381,7 @@ fn outputs(
     let mut taken: SmallVec<[bool; 8]> = SmallVec::from_elem(false, inputs.len());
     kept.iter_mut()
         .map(|output| {
-            // A thread has loaded all its elements of a dense operand before it stores any.
+            // A thread has loaded an element of a dense operand before it stores that element.
             for (i, input) in inputs.iter().enumerate() {
                 let alignment = Form::alignment(output.dtype, plan.lanes);
                 if taken[i] || plan.kinds[i] != Kind::Dense || !at[i].is_aligned(alignment) {

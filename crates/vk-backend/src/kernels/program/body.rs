@@ -73,9 +73,35 @@ fn is_half(dtype: Dtype) -> bool {
     matches!(dtype, Dtype::Float16 | Dtype::Bfloat16)
 }
 
+/// How a value is rounded to bfloat16 where threads take several elements.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Rounding {
+    /// By bits: all that may be denormal without arithmetic.
+    Exact,
+    Near,
+    /// Near, but for large numbers.
+    Sum,
+}
+
+impl Rounding {
+    /// That of what a step gives.
+    fn of(primitive: &Primitive) -> Rounding {
+        use BinaryOp as B;
+        use UnaryOp as U;
+        match primitive {
+            Primitive::Binary(B::Add | B::Subtract) => Rounding::Sum,
+            Primitive::Binary(B::Multiply | B::Divide) => Rounding::Near,
+            Primitive::Unary(U::Erf | U::Exp | U::Rsqrt | U::Sigmoid | U::Square) => Rounding::Near,
+            Primitive::Unary(U::Sqrt | U::Tanh) => Rounding::Near,
+            _ => Rounding::Exact,
+        }
+    }
+}
+
 /// A value of the program.
 struct Value {
     dtype: Dtype,
+    rounding: Rounding,
     computed: Elements,
     /// What is left of it in its dtype.
     rounded: Option<Elements>,
@@ -277,7 +303,8 @@ impl Body<'_> {
                 }
                 Kind::Strided => self.load_strided(dtype, base, index, strides),
             };
-            self.values.push(Value { dtype, rounded: Some(computed.clone()), computed });
+            let (rounding, rounded) = (Rounding::Exact, Some(computed.clone()));
+            self.values.push(Value { dtype, rounding, computed, rounded });
         }
     }
 
@@ -338,15 +365,16 @@ impl Body<'_> {
 
     /// Each element of a value in its dtype.
     fn rounded(&mut self, value: usize) -> Elements {
-        let Value { dtype, computed, rounded } = &self.values[value];
+        let Value { dtype, rounding, computed, rounded } = &self.values[value];
         if let Some(rounded) = rounded {
             return rounded.clone();
         }
-        let (dtype, computed) = (*dtype, computed.clone());
+        let (dtype, rounding, computed) = (*dtype, *rounding, computed.clone());
         let class = Class::from(dtype);
         let number = self.dtype(dtype);
-        let rounded = if self.near && dtype == Dtype::Bfloat16 {
-            self.rounded_near(&computed)
+        let is_near = self.near && dtype == Dtype::Bfloat16 && rounding != Rounding::Exact;
+        let rounded = if is_near {
+            self.rounded_near(&computed, rounding)
         } else {
             let name = format!("rounded(u1;{}", class.code());
             let one = |&element| self.call(class.element(), &name, None, &[number, element]);
@@ -357,11 +385,12 @@ impl Body<'_> {
     }
 
     /// Floats in bfloat16, if they are not too large for that.
-    fn rounded_near(&mut self, computed: &[Word]) -> Elements {
+    fn rounded_near(&mut self, computed: &[Word], rounding: Rounding) -> Elements {
+        let name = if rounding == Rounding::Sum { "rounded_sum(vf4;" } else { "rounded_near(vf4;" };
         let mut rounded = Elements::new();
         for four in computed.chunks_exact(4) {
             let four = self.ids(Op::CompositeConstruct, Type::Vector(4), four);
-            let four = self.call(Type::Vector(4), "rounded_near(vf4;", None, &[four]);
+            let four = self.call(Type::Vector(4), name, None, &[four]);
             for lane in 0..4 {
                 rounded.push(self.extract(Type::Float, four, &[lane]));
             }
@@ -388,7 +417,8 @@ impl Body<'_> {
             .collect();
         let rounded =
             (!is_narrow(dtype) || is_exact(&step.primitive, dtype)).then(|| computed.clone());
-        self.values.push(Value { dtype, computed, rounded });
+        let rounding = Rounding::of(&step.primitive);
+        self.values.push(Value { dtype, rounding, computed, rounded });
     }
 
     /// Computes an element of a step from others of dtype `source`.
@@ -463,7 +493,7 @@ impl Body<'_> {
     fn store(&mut self) {
         for nth in 0..self.form.stored() {
             let base = self.address(self.form.kinds.len() + nth);
-            let Value { dtype, computed, rounded } = &self.values[self.form.output(nth)];
+            let Value { dtype, computed, rounded, .. } = &self.values[self.form.output(nth)];
             let (dtype, exact) = (*dtype, u32::from(rounded.is_some()));
             let elements = rounded.as_ref().unwrap_or(computed).clone();
             let index = self.index();
@@ -539,7 +569,8 @@ impl Body<'_> {
 
 /// Whether the library has a function of its own for what is rounded by floats.
 fn has_near(op: UnaryOp) -> bool {
-    matches!(op, UnaryOp::Erf | UnaryOp::Exp | UnaryOp::Sigmoid | UnaryOp::Sqrt)
+    use UnaryOp as U;
+    matches!(op, U::Erf | U::Exp | U::Sigmoid | U::Sqrt | U::Tanh)
 }
 
 /// Whether a step gives NaN of NaN.
