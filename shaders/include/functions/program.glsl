@@ -78,13 +78,13 @@ float unary_near(const uint op, const float x) {
         return m_erf_near(x);
     case EXP: // results may be denormal
         doubtful = doubtful || (x < -87.0 && x > -104.0);
-        return m_exp_16(x);
+        return m_exp_bfloat16(x);
     case SIGMOID:
         doubtful = doubtful || (x < -87.0 && x > -104.0);
-        return m_sigmoid_16(x);
+        return m_sigmoid_bfloat16(x);
     case TANH: // denormals stay what they are
         doubtful = doubtful || (bits << 1) - 1u < 0x00ffffffu;
-        return m_tanh_16(x);
+        return m_tanh_bfloat16(x);
     default: // the square root, of zero and of numbers that m_sqrt_16 takes
         doubtful = doubtful || (bits - 0x00800000u >= 0x7F000000u && (bits << 1) != 0u);
         return x * inversesqrt(max(x, uintBitsToFloat(0x00800000u)));

@@ -24,6 +24,9 @@ const uint ABS = 0, ARCCOS = 1, ARCCOSH = 2, ARCSIN = 3, ARCSINH = 4, ARCTAN = 5
 #define HAS(variant) 1
 #endif
 
+// A function in the precision that a dtype of the class needs.
+#define BY_DTYPE(f, x) (dtype == FLOAT32 ? f(x) : dtype == FLOAT16 ? f##_16(x) : f##_bfloat16(x))
+
 T unary(const uint op, const uint dtype, const T x) {
 #if CLASS == 0
     switch (op) {
@@ -40,11 +43,11 @@ T unary(const uint op, const uint dtype, const T x) {
 #endif
 #if HAS(1)
     case COSH: return m_cosh(x);
-    case EXP: return dtype == FLOAT32 ? m_exp(x) : m_exp_16(x);
+    case EXP: return BY_DTYPE(m_exp, x);
     case EXPM1: return m_expm1(x);
-    case SIGMOID: return dtype == FLOAT32 ? m_sigmoid(x) : m_sigmoid_16(x);
+    case SIGMOID: return BY_DTYPE(m_sigmoid, x);
     case SINH: return m_sinh(x);
-    case TANH: return dtype == FLOAT32 ? m_tanh(x) : m_tanh_16(x);
+    case TANH: return BY_DTYPE(m_tanh, x);
 #endif
 #if HAS(2)
     case ARCCOSH: return m_acosh(x);
@@ -64,7 +67,7 @@ T unary(const uint op, const uint dtype, const T x) {
     case ARCCOS: return m_acos(x);
     case ARCSIN: return m_asin(x);
     case ARCTAN: return m_atan(x);
-    case ERF: return dtype == FLOAT32 ? m_erf(x) : m_erf_16(x);
+    case ERF: return BY_DTYPE(m_erf, x);
     case ERFINV: return m_erfinv(x);
 #endif
     }
