@@ -63,6 +63,9 @@ impl Graph {
         is_cheap: impl Fn(&Node, &Array) -> bool,
         turn: &mut Turn,
     ) {
+        if !self.may_recompute(&is_cheap) {
+            return;
+        }
         let mut known = self.look(outputs, is_cheap);
         let again: Vec<usize> =
             (0..known.len()).filter(|&number| self.is_worth_it(&known, number)).collect();
@@ -75,6 +78,18 @@ impl Graph {
                 self.read_again(&mut known, number, same, turn);
             }
         }
+    }
+
+    /// Whether any cheap node is read more than once. Most graphs, such as a token's, have none.
+    fn may_recompute(&self, is_cheap: impl Fn(&Node, &Array) -> bool) -> bool {
+        self.nodes.iter().any(|Found { node, first }| {
+            let inputs = node.iter().flat_map(|node| &node.inputs);
+            inputs.zip(&self.inputs[*first as usize..]).any(|(array, &number)| {
+                let several = self.counts.get(number as usize).is_some_and(|of| of.uses > 1);
+                let node = several.then(|| self.nodes[number as usize].node.as_ref()).flatten();
+                node.is_some_and(|node| is_cheap(node, array))
+            })
+        })
     }
 
     /// Looks at all nodes.
