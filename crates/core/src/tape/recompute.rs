@@ -120,11 +120,9 @@ impl Graph {
             // One reference is that of `known`.
             let private = Arc::strong_count(&array.0) == counts.uses as usize + 1;
             known[number].is_stored |= !private;
-            let alike = |&(reader, _): &(u32, usize)| {
-                let reader = &known[reader as usize].array;
-                reader.is_some()
-            };
-            known[number].is_stored |= !known[number].readers.iter().all(alike);
+            let mut readers = known[number].readers.iter();
+            let unknown = readers.any(|&(reader, _)| known[reader as usize].array.is_none());
+            known[number].is_stored |= unknown;
         }
         known
     }
@@ -219,12 +217,10 @@ impl Graph {
             let first = self.nodes[reader].first as usize;
             self.inputs[first + input] = copy;
         }
-        for (of, more) in [(copy as usize, true), (number, false)] {
-            let counts = &mut self.counts[of];
-            for count in [&mut counts.uses, &mut counts.parents] {
-                *count = if more { *count + edges } else { *count - edges };
-            }
-        }
+        self.counts[copy as usize].uses += edges;
+        self.counts[copy as usize].parents += edges;
+        self.counts[number].uses -= edges;
+        self.counts[number].parents -= edges;
         let node = Arc::new(Node::new(primitive, stream, inputs));
         node.number.store(reader as u32, Relaxed);
         if let Some(array) = &known[reader].array {
@@ -256,8 +252,7 @@ impl Graph {
                 counts.parents += 1;
             }
         }
-        let own = Node::new(node.primitive.clone(), node.stream, inputs);
-        let own = Arc::new(own);
+        let own = Arc::new(Node::new(node.primitive.clone(), node.stream, inputs));
         let copy = self.add(own.clone(), 0);
         self.counts[copy as usize].parents = 0;
         let first = self.nodes[copy as usize].first as usize;

@@ -10,16 +10,15 @@ use super::{
 use crate::shaders::KernelOf;
 use layouts::binary::{Constants, Push};
 
+/// Whether an operation takes many times the instructions of a product.
+pub(crate) fn is_transcendental(op: BinaryOp) -> bool {
+    use BinaryOp as B;
+    matches!(op, B::Arctan2 | B::FloorDivide | B::LogAddExp | B::Power | B::Remainder)
+}
+
 fn kernel(class: Class, op: BinaryOp) -> KernelOf<Constants, Push> {
     use layouts::binary::*;
-    let transcendental = matches!(
-        op,
-        BinaryOp::Arctan2
-            | BinaryOp::FloorDivide
-            | BinaryOp::LogAddExp
-            | BinaryOp::Power
-            | BinaryOp::Remainder
-    );
+    let transcendental = is_transcendental(op);
     let (arithmetic, compare) = match class {
         Class::Float if transcendental => (BINARY_FLOAT_TRANSCENDENTAL, COMPARE_FLOAT),
         Class::Float => (BINARY_FLOAT, COMPARE_FLOAT),

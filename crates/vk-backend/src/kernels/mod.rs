@@ -37,7 +37,7 @@
 
 mod arange;
 pub(crate) mod attention;
-mod binary;
+pub(crate) mod binary;
 pub(crate) mod convolution;
 pub(crate) mod copy;
 mod ctx;

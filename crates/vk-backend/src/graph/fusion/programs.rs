@@ -12,7 +12,7 @@ use mlx_vulkan_core::{
     chains::{self, Chain},
     fusion::Group,
     graph::Node,
-    primitives::{BinaryOp, CopyOp, Primitive, UnaryOp},
+    primitives::{CopyOp, Primitive, UnaryOp},
     shape::{self, Layout},
     tape::Tape,
 };
@@ -25,6 +25,7 @@ use super::{GroupKernel, Grouped, device};
 use crate::{
     kernels::{
         Ctx, Dispatch, Operand, Region,
+        binary::is_transcendental,
         elementwise::{Order, is_one_element, layout_like},
         layouts::program::{Constants, INLINE, ONE, Push},
         program::{Form, Kind},
@@ -75,14 +76,7 @@ const MANY: usize = 1 << 16;
 pub(crate) fn recomputes(node: &Node, result: &Array) -> bool {
     let is_cheap = match &node.primitive {
         Primitive::Unary(op) => is_cheap_unary(*op, result.dtype()),
-        Primitive::Binary(op) => !matches!(
-            op,
-            BinaryOp::Arctan2
-                | BinaryOp::FloorDivide
-                | BinaryOp::LogAddExp
-                | BinaryOp::Power
-                | BinaryOp::Remainder
-        ),
+        Primitive::Binary(op) => !is_transcendental(*op),
         Primitive::Ternary(_) | Primitive::Copy(CopyOp::AsType { .. }) => true,
         _ => false,
     };
