@@ -47,6 +47,7 @@ layout(push_constant, scalar) uniform Push {
     uint64_t q, k, v, mask, result, maxima; // maxima: with SPLIT, (maximum, sum) of every row of every split
     Strides strides;
     uint64_t sinks;                          // of the heads, or 0; with SPLIT they are the combining kernel's
+    uint64_t factors; // matrix.comp: of float32 queries, keys and values
     uint batches, heads, kv_heads, queries, keys, key_width, value_width, splits;
     float scale;
 };

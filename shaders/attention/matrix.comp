@@ -12,8 +12,9 @@
 // total is made of the same two.
 //
 // Constants: 1 dtype, 2 flags, 3 blocks, 4 subgroup size, 5 keys, 6 splits of a tile, 7 features of a key,
-// 8 of a value (multiples of 16), 9 mask kind, 10 to 12 fragment. HALF: 0 float16, 1 bfloat16. Rows of q, k
-// and v lie on multiples of 16 bytes.
+// 8 of a value (multiples of 16), 9 mask kind, 10 to 12 fragment, 13 dtype of mask, sinks and result. HALF: 0
+// float16, 1 bfloat16. Rows of q, k and v lie on multiples of 16 bytes. Float32 ones are float16 that was
+// scaled (matmul/scaled_whole.comp).
 #include "common.glsl"
 #include "floats.glsl"
 #extension GL_KHR_cooperative_matrix : require
@@ -40,12 +41,15 @@ layout(constant_id = 9) const uint MASK = 0;
 layout(constant_id = 10) const uint FM = 16;
 layout(constant_id = 11) const uint FN = 16;
 layout(constant_id = 12) const uint FK = 16;
+layout(constant_id = 13) const uint OUT_DTYPE = 9;
 // Flags. [host]
 const uint Q_SHARED_FLAG = 1, REGISTERS_FLAG = 2, SPLIT_FLAG = 4;
 const bool Q_SHARED = (FLAGS & Q_SHARED_FLAG) != 0u;  // queries stay in shared memory instead of registers
 // Weigh in registers where the elements of fragments lie as we know.
 const bool REGISTERS = (FLAGS & REGISTERS_FLAG) != 0u;
 const bool SPLIT = (FLAGS & SPLIT_FLAG) != 0u;     // store sums and maxima for the combining kernel
+const bool SCALED = OUT_DTYPE == FLOAT32;
+const bool FLOATS = SPLIT || SCALED; // results are float32
 // Kinds of masks; 0 is none. [host]
 const uint CAUSAL = 1, KEEP = 2, ADDITIVE = 3;
 
@@ -58,6 +62,7 @@ layout(push_constant, scalar) uniform Push {
     uint64_t q, k, v, mask, result, maxima; // maxima: with SPLIT, (maximum, sum) of every row of every split
     Strides strides;
     uint64_t sinks;                          // of the heads, or 0; with SPLIT they are the combining kernel's
+    uint64_t factors; // matrix.comp: of float32 queries, keys and values
     uint batches, heads, kv_heads, queries, keys, key_width, value_width, splits;
     float scale;
 };
@@ -99,6 +104,7 @@ coopmat<half, gl_ScopeSubgroup, FM, FK, gl_MatrixUseA> high[PART / FK], low[PART
 uint first_query, count, q_stride, k_stride, v_stride, out_stride;
 uint64_t q_from, k_from, v_from, out_from;
 float sink; // of the head, in powers of two
+vec3 factor; // what products of queries, keys and values have to be multiplied by
 int first_limit;
 
 uint block() { return gl_SubgroupID % BLOCKS; }
@@ -189,6 +195,10 @@ void multiply_keys() {
             scores[f] = coopMatMulAdd(query[Q_SHARED ? 0u : kk], y, scores[f]);
         }
     }
+    if (SCALED) {
+        [[unroll]] for (uint f = 0u; f < PARTS; ++f)
+            scores[f] = scores[f] * min(factor.x, factor.y) * max(factor.x, factor.y);
+    }
 }
 
 void add_values() {
@@ -253,10 +263,10 @@ void attend(uint batch, uint head, uint split, bool known) {
     row0 = row0 * uint64_t(queries) + uint64_t(first_query);
     if (SPLIT) out_from = result + row0 * uint64_t(VALUE_WIDTH * 4u);
     else
-        out_from = at(DTYPE, result,
+        out_from = at(OUT_DTYPE, result,
             int64_t(batch) * strides.out_batch + int64_t(head) * strides.out_head
                 + int64_t(first_query) * strides.out_row);
-    if (sinks != 0ul) sink = fetch(DTYPE, at(DTYPE, sinks, int64_t(head))) * LOG2E;
+    if (sinks != 0ul) sink = fetch(OUT_DTYPE, at(OUT_DTYPE, sinks, int64_t(head))) * LOG2E;
     begin_rows(batch, head);
     walk_keys(key0, key1, known);
     finish(row0, known);
@@ -280,7 +290,8 @@ void main() {
     q_stride = uint(strides.q_row) * 2u;
     k_stride = uint(strides.k_row) * 2u;
     v_stride = uint(strides.v_row) * 2u;
-    out_stride = SPLIT ? VALUE_WIDTH * 4u : uint(strides.out_row) * 2u;
+    out_stride = SPLIT ? VALUE_WIDTH * 4u : uint(strides.out_row) << float_shift(OUT_DTYPE);
+    if (SCALED) factor = vec3(AT_F32(factors, 0u), AT_F32(factors, 1u), AT_F32(factors, 2u));
     if (REGISTERS && elements_are_known()) all_work(true);
     else all_work(false);
 }

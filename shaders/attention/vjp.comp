@@ -15,6 +15,7 @@
 
 layout(local_size_x_id = 0) in;
 layout(constant_id = 1) const uint DTYPE = 11;
+const uint OUT_DTYPE = DTYPE;
 layout(constant_id = 2) const uint FLAGS = 0;
 layout(constant_id = 3) const uint PASS = 0;
 layout(constant_id = 4) const uint BLOCK = 32;

@@ -10,7 +10,9 @@
 // Weights and changes of scores are rounded to halves once.
 //
 // Constants: 1 dtype, 2 flags, 3 pass, 4 blocks, 5 subgroup size, 6 rows at a time, 7 features of a key, 8 of
-// a value (multiples of 16), 9 mask kind. HALF: 0 float16, 1 bfloat16. Rows lie on multiples of 16 bytes.
+// a value (multiples of 16), 9 mask kind, 10 dtype of mask, result and derivatives. HALF: 0 float16, 1
+// bfloat16. Rows lie on multiples of 16 bytes. Float32 queries, keys, values and cotangents are float16 that
+// was scaled (matmul/scaled_whole.comp).
 #include "common.glsl"
 #include "floats.glsl"
 #extension GL_KHR_cooperative_matrix : require
@@ -33,11 +35,17 @@ layout(constant_id = 6) const uint WALKED = 32;
 layout(constant_id = 7) const uint KEY_WIDTH = 128;
 layout(constant_id = 8) const uint VALUE_WIDTH = 128;
 layout(constant_id = 9) const uint MASK = 0;
+layout(constant_id = 10) const uint OUT_DTYPE = 9;
 // Flags: the next rows are asked for while these are multiplied; sums become operands in registers where the
 // elements of fragments lie as we know. [host]
 const uint PREFETCH_FLAG = 1, REGISTERS_FLAG = 2;
 const bool PREFETCH = (FLAGS & PREFETCH_FLAG) != 0u;
 const bool REGISTERS = (FLAGS & REGISTERS_FLAG) != 0u;
+
+const bool SCALED = OUT_DTYPE == FLOAT32;
+// Products of scaled values and cotangents are below 2^38, and so is what scores change by, which becomes a
+// half.
+const float CHANGE_SCALE = 1.0 / 8388608.0; // 2^-23
 
 #include "attention_derivatives.glsl"
 
@@ -81,6 +89,7 @@ vec4 next_row;
 uvec2 head;
 uint kept0, count, x_stride, y_stride;
 uint64_t x_from, y_from;
+vec4 factor; // what products of queries, keys, values and cotangents have to be multiplied by
 
 uint block() { return gl_SubgroupID; }
 uint lane() { return gl_SubgroupInvocationID; }
@@ -128,13 +137,17 @@ uvec4 fetch_vector(uint64_t from, uint stride, uvec2 x, uint size) {
     return V4(from + uint64_t(min(x.x, size - 1u)) * uint64_t(stride) + uint64_t(x.y * 16u)).v[0];
 }
 
-uint64_t head_at(uint64_t base, int64_t strides_[3], uvec2 which, uint row) {
-    return at(DTYPE, base,
+uint64_t head_row_at(uint dtype, uint64_t base, int64_t strides_[3], uvec2 which, uint row) {
+    return at(dtype, base,
         int64_t(which.x) * strides_[0] + int64_t(which.y) * strides_[1] + int64_t(row) * strides_[2]);
 }
 
+uint64_t head_at(uint64_t base, int64_t strides_[3], uvec2 which, uint row) {
+    return head_row_at(DTYPE, base, strides_, which, row);
+}
+
 uint64_t store_at(uint64_t base, int64_t strides_[3], uvec2 which) {
-    return head_at(base, strides_, which, kept0 + block() * FM);
+    return head_row_at(OUT_DTYPE, base, strides_, which, kept0 + block() * FM);
 }
 
 #define KEEP_ROWS(kept, parts, from, stride, vectors, pitch) \
@@ -206,6 +219,10 @@ void multiply_rows() {
             scores[f] = coopMatMulAdd(kept_x[kk], z, scores[f]);
         }
     }
+    if (SCALED) {
+        [[unroll]] for (uint f = 0u; f < PARTS; ++f)
+            scores[f] = scores[f] * min(factor.x, factor.y) * max(factor.x, factor.y);
+    }
     if (!ALL) return;
     [[unroll]] for (uint f = 0u; f < PARTS; ++f) upward[f] = SUMS(0.0);
     [[unroll]] for (uint kk = 0u; kk < Y_PARTS; ++kk) {
@@ -213,6 +230,9 @@ void multiply_rows() {
             coopMatLoad(z, tile, X_SIZE + f * FN * Y_PITCH + kk * FK / 8u, Y_PITCH, COLUMN_MAJOR);
             upward[f] = coopMatMulAdd(kept_y[kk], z, upward[f]);
         }
+    }
+    if (SCALED) {
+        [[unroll]] for (uint f = 0u; f < PARTS; ++f) upward[f] = upward[f] * CHANGE_SCALE;
     }
 }
 
@@ -373,10 +393,13 @@ void store_sums(SUMS x, uint64_t to, int64_t stride, uint part, bool known) {
     [[unroll]] for (uint i = 0u; i < x.length(); ++i) {
         uint row = row_in(i, known), column = part * FN + column_in(i, known);
         if (block() * FM + row >= count) continue;
-        if (!known) store_float(DTYPE, to, int64_t(row) * stride + int64_t(column), x[i]);
-        else if (i % 2u == 0u)
-            U32(at(DTYPE, to, int64_t(row) * stride + int64_t(column))).v[0] =
-                pack_halves(DTYPE, vec2(x[i], x[i + 1u]));
+        uint64_t address = at(OUT_DTYPE, to, int64_t(row) * stride + int64_t(column));
+        if (!known) store_float(OUT_DTYPE, address, 0l, x[i]);
+        else if (i % 2u == 0u) {
+            vec2 pair = vec2(x[i], x[i + 1u]);
+            if (SCALED) F2(address).v[0] = pair;
+            else U32(address).v[0] = pack_halves(DTYPE, pair);
+        }
     }
 }
 
@@ -394,13 +417,15 @@ void store_rows() {
             sum += uintBitsToFloat(tile[from + FRAGMENT + i / 4u][i % 4u])
                 * exp2(uintBitsToFloat(tile[from + i / 4u][i % 4u]) - top);
         uint64_t a = head_at(cotangent, strides.cotangent, head, kept0 + r),
-                 b = head_at(result, strides.result, head, kept0 + r);
+                 b = head_row_at(OUT_DTYPE, result, strides.result, head, kept0 + r);
         [[unroll]] for (uint i = 0u; i < VALUE_WIDTH / 8u; ++i) {
             vec4 x[2], y[2];
-            fetch8(DTYPE, true, a + uint64_t(i * 16u), x[0], x[1]);
-            fetch8(DTYPE, true, b + uint64_t(i * 16u), y[0], y[1]);
+            fetch8(DTYPE, true, at(DTYPE, a, int64_t(i * 8u)), x[0], x[1]);
+            fetch8(OUT_DTYPE, true, at(OUT_DTYPE, b, int64_t(i * 8u)), y[0], y[1]);
             mean = dot_add(x[1], y[1], dot_add(x[0], y[0], mean));
         }
+        // As changes of scores are: by what cotangents and values were multiplied.
+        if (SCALED) mean = mean * CHANGE_SCALE / factor.z;
         F4(row_at(head, kept0 + r)).v[0] = kept_row(top, sum, mean);
     }
 }
@@ -408,10 +433,19 @@ void store_rows() {
 void store_results(uvec2 kv_head, bool known) {
     uint64_t to_x = BY_KEYS ? store_at(by_k, strides.by_k, kv_head) : store_at(by_q, strides.by_q, head);
     int64_t x_apart = BY_KEYS ? strides.by_k[2] : strides.by_q[2];
-    [[unroll]] for (uint j = 0u; j < X_SUMS; ++j) store_sums(of_x[j] * scale, to_x, x_apart, j, known);
+    [[unroll]] for (uint j = 0u; j < X_SUMS; ++j) {
+        of_x[j] = of_x[j] * scale;
+        // One after the other, those that are small as a rule first: a product of factors may be no float.
+        if (SCALED)
+            of_x[j] = of_x[j] * (BY_KEYS ? factor.x : factor.y) * factor.z * factor.w * (1.0 / CHANGE_SCALE);
+        store_sums(of_x[j], to_x, x_apart, j, known);
+    }
     if (!BY_KEYS) return;
     uint64_t to_y = store_at(by_v, strides.by_v, kv_head);
-    [[unroll]] for (uint j = 0u; j < Y_SUMS; ++j) store_sums(of_y[j], to_y, strides.by_v[2], j, known);
+    [[unroll]] for (uint j = 0u; j < Y_SUMS; ++j) {
+        if (SCALED) of_y[j] = of_y[j] * factor.w;
+        store_sums(of_y[j], to_y, strides.by_v[2], j, known);
+    }
 }
 
 void differentiate(uvec2 kept_head, uint row0, bool known) {
@@ -444,6 +478,8 @@ void all_work(bool known) {
 
 void main() {
     if (MASK >= KEEP) mask_stride = strides.mask_key;
+    if (SCALED)
+        factor = vec4(AT_F32(factors, 0u), AT_F32(factors, 1u), AT_F32(factors, 2u), AT_F32(factors, 3u));
     x_stride = uint(BY_KEYS ? strides.q[2] : strides.k[2]) * 2u;
     y_stride = uint(BY_KEYS ? strides.cotangent[2] : strides.v[2]) * 2u;
     if (REGISTERS && elements_are_known()) {

@@ -10,6 +10,7 @@ layout(local_size_x_id = 0) in;
 layout(push_constant, scalar) uniform Push {
     uint64_t a, b, result; // cotangents, input, result
     uint64_t walk;         // Taps
+    uint64_t factors;      // of float32 operands (scaled_whole.comp)
     int64_t lda;
     uint m, n, k, batches, splits;
     uint image, line;        // windows of an image and along x
@@ -19,6 +20,9 @@ layout(push_constant, scalar) uniform Push {
     uint image_stride, window_y, window_x; // of the input: from image to image, window to window, in bytes
 };
 #include "gemm.glsl"
+#if HALF == 0
+#define FACTORS factors
+#endif
 #include "gemm_matrix.glsl"
 #include "convolution_matrix.glsl"
 

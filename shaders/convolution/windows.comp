@@ -14,6 +14,7 @@ layout(local_size_x_id = 0) in;
 layout(push_constant, scalar) uniform Push {
     uint64_t a, b, result; // input, weight, result
     uint64_t walk;         // Windows
+    uint64_t factors;      // of float32 operands (scaled_whole.comp)
     uint m, n, k, batches, splits;
     uint channels, columns;        // of a tap; taps along x
     uint by_channels[2], by_columns[2]; // for quotient
@@ -26,6 +27,9 @@ layout(push_constant, scalar) uniform Push {
     uint weight_row;
 };
 #include "gemm.glsl"
+#if HALF == 0
+#define FACTORS factors
+#endif
 #include "gemm_matrix.glsl"
 #include "convolution_matrix.glsl"
 

@@ -1,5 +1,5 @@
 // What the kernels share that differentiate attention (attention/vjp.comp tells of them). Before it come
-// DTYPE and MASK.
+// OUT_DTYPE, of the mask, and MASK.
 
 // Passes. [host]
 const uint ROWS_PASS = 0, QUERIES_PASS = 1, KEYS_PASS = 2;
@@ -17,6 +17,7 @@ layout(push_constant, scalar) uniform Push {
     // then what scores become exponents by, if none is hidden.
     uint64_t q, k, v, mask, result, cotangent, by_q, by_k, by_v, rows;
     Strides strides;
+    uint64_t factors; // vjp_matrix.comp: of float32 queries, keys, values and cotangents
     uint batches, heads, kv_heads, queries, keys, key_width, value_width;
     float scale;
 };

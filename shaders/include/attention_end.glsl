@@ -40,13 +40,18 @@ void join() {
 }
 
 void store_vector(uint64_t to, vec4 a, vec4 b) {
-    if (SPLIT) {
+    if (FLOATS) {
         F4(to).v[0] = a;
         F4(to).v[1] = b;
     } else {
         V4(to).v[0] = uvec4(pack_halves(DTYPE, a.xy), pack_halves(DTYPE, a.zw), pack_halves(DTYPE, b.xy),
             pack_halves(DTYPE, b.zw));
     }
+}
+
+vec4 result_quad(uint from) {
+    vec4 x = uintBitsToFloat(tile[from]);
+    return SCALED ? x * factor.z : x;
 }
 
 // Results of the subgroup go to memory through shared memory from `slot` on.
@@ -58,8 +63,8 @@ void store_results(uint slot) {
         uint r = i / V_VECTORS, vector = i % V_VECTORS, row = block() * FM + r,
              from = slot + r * OUT_PITCH + vector * 2u;
         if (row < count)
-            store_vector(out_from + uint64_t(row * out_stride + vector * (SPLIT ? 32u : 16u)),
-                uintBitsToFloat(tile[from]), uintBitsToFloat(tile[from + 1u]));
+            store_vector(out_from + uint64_t(row * out_stride + vector * (FLOATS ? 32u : 16u)),
+                result_quad(from), result_quad(from + 1u));
     }
     subgroup_sync();
 }

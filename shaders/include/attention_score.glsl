@@ -1,5 +1,5 @@
-// Scores under masks, in powers of two, for kernels of attention. Before it comes what it reads: DTYPE, MASK,
-// `mask` with its `mask_stride` from key to key, and `scale`.
+// Scores under masks, in powers of two, for kernels of attention. Before it comes what it reads: OUT_DTYPE,
+// MASK, `mask` with its `mask_stride` from key to key, and `scale`.
 
 const float LOWEST = -3.402823466e38, LOG2E = 1.4426950408889634;
 
@@ -11,7 +11,7 @@ float masked_score(float x, uint key, uint key1, int limit, int64_t mask_row) {
     if (MASK < KEEP) return x * (scale * LOG2E);
     int64_t from = mask_row + int64_t(key) * mask_stride;
     if (MASK == KEEP) return uint(AT_U8(mask, from)) == 0u ? LOWEST : x * (scale * LOG2E);
-    float y = fma(x, scale, fetch(DTYPE, at(DTYPE, mask, from)));
+    float y = fma(x, scale, fetch(OUT_DTYPE, at(OUT_DTYPE, mask, from)));
     // Numbers as low as the dtype has them must not become -inf.
     return y * LOG2E < LOWEST && y >= LOWEST ? LOWEST : y * LOG2E;
 }

@@ -8,7 +8,7 @@ layout(constant_id = 2) const uint OUT_DTYPE = 11; // float32 when k is split
 layout(constant_id = 3) const uint FLAGS = 0;
 // Flags. [host]
 const uint A_ALONG_K_FLAG = 1, B_ALONG_K_FLAG = 2, A_VECTOR_FLAG = 4, B_VECTOR_FLAG = 8, ADD_FLAG = 16,
-           C_VECTOR_FLAG = 32, GROUPED_FLAG = 256;
+           C_VECTOR_FLAG = 32, GROUPED_FLAG = 256, SCALED_FLAG = 2048;
 const bool A_ALONG_K = (FLAGS & A_ALONG_K_FLAG) != 0u; // else stride 1 along m
 const bool B_ALONG_K = (FLAGS & B_ALONG_K_FLAG) != 0u; // else stride 1 along n
 const bool A_VECTOR = (FLAGS & A_VECTOR_FLAG) != 0u;  // groups of four along the dense axis are aligned
@@ -16,6 +16,7 @@ const bool B_VECTOR = (FLAGS & B_VECTOR_FLAG) != 0u;
 const bool ADD = (FLAGS & ADD_FLAG) != 0u;      // alpha (a b) + beta c
 const bool C_VECTOR = (FLAGS & C_VECTOR_FLAG) != 0u; // rows of c are aligned groups of four
 const bool GROUPED = (FLAGS & GROUPED_FLAG) != 0u; // groups.glsl
+const bool SCALED = (FLAGS & SCALED_FLAG) != 0u; // operands were float32 (scaled.glsl)
 
 #ifndef OWN_PUSH
 layout(push_constant, scalar) uniform Push {
@@ -67,9 +68,37 @@ void put_quad(Batch at_, uint row, uint column, vec4 x) {
 }
 
 #ifdef OWN_PUSH
+const bool SCALED_LINES = false;
+float row_factor(Batch at_, uint row) { return 1.0; }
+vec4 column_factors(Batch at_, uint column) { return vec4(1.0); }
 vec4 addend(Batch at_, uint row, uint column) { return vec4(0.0); }
 void store_sum(Batch at_, uint row, uint column, vec4 x, vec4 added) { store_quad(at_, row, column, x); }
 #else
+// Rows of a and columns of b have factors, which lie behind the elements (matmul/scaled.comp).
+const bool SCALED_LINES = SCALED;
+
+// Where the factor of a row of a, or of a column of b, is.
+uint64_t factor_at(bool along_k, uint64_t matrix, int64_t leading, uint line) {
+    return at(DTYPE, matrix, along_k ? int64_t(line) * leading + int64_t(k)
+                                     : int64_t(k) * leading + int64_t(line) * 2l);
+}
+
+// The factors of four neighbours of a row: of the row, and of the columns. In the place of what does not
+// exist they are those of the nearest that does.
+float row_factor(Batch at_, uint row) {
+    return F32(factor_at(A_ALONG_K, at_.a, lda, min(row, at_.m - 1u))).v[0];
+}
+
+vec4 column_factors(Batch at_, uint column) {
+    uint64_t matrix = at(DTYPE, b, int64_t(at_.b));
+    uint first = min(column, (at_.n - 1u) / 4u * 4u), last = at_.n - 1u - first;
+    if (!B_ALONG_K) return F4(factor_at(false, matrix, ldb, first)).v[0];
+    vec4 x;
+    [[unroll]] for (uint e = 0u; e < 4u; ++e)
+        x[e] = F32(factor_at(true, matrix, ldb, first + min(e, last))).v[0];
+    return x;
+}
+
 // What is added to four neighbours of a row. In the place of what does not exist it is the nearest that does:
 // a load that no branch decides about can be ahead of others.
 vec4 addend(Batch at_, uint row, uint column) {

@@ -7,7 +7,8 @@
 // contents, against bank conflicts.
 //
 // The kernel supplies b in the same way as a: b_begin, b_fetch into one of two sets of registers, b_store
-// from there into `slices`, behind a. With OWN_A it supplies a, too.
+// from there into `slices`, behind a. With OWN_A it supplies a, too. FACTORS is where two factors are that
+// all sums are multiplied by where operands were float32, if these have one each.
 #include "matrix_tile.glsl"
 
 // Octets of halves: rows of a slice and their distance, for both ways to lie.
@@ -121,6 +122,16 @@ void keep_sums(uint i, uint mine) {
             gl_CooperativeMatrixLayoutRowMajor);
 }
 
+// The smaller factor first: their product, or that with the larger one, may be no float.
+void scale_sums() {
+#ifdef FACTORS
+    if (!SCALED) return;
+    vec2 factors = F2(FACTORS).v[0];
+    float less = min(factors.x, factors.y), more = max(factors.x, factors.y);
+    [[unroll]] for (uint i = 0u; i < (WM / FM) * (WN / FN); ++i) sums[i] = sums[i] * less * more;
+#endif
+}
+
 void multiply(uint row, uint column) {
     [[unroll]] for (uint kk = 0u; kk < BK; kk += FK) {
         coopmat<half, gl_ScopeSubgroup, FM, FK, gl_MatrixUseA> x[WM / FM];
@@ -204,6 +215,7 @@ void make_tile(uint batch, uint split, uint row_tile, uint column0, uint64_t num
     uvec2 range = split_range(split, BK);
     begin_sums();
     multiply_tile(place, range.x, range.y);
+    scale_sums();
     barrier();
     store_tile(place);
     barrier();

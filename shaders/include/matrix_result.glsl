@@ -80,6 +80,19 @@ void ask_addends(Batch at_, uint row0, uint column0, out vec4 added[EACH_QUADS])
     }
 }
 
+// What these quads are multiplied by.
+float of_rows[EACH_QUADS];
+vec4 of_columns[EACH_QUADS];
+
+void ask_factors(Batch at_, uint row0, uint column0) {
+    if (!SCALED_LINES) return;
+    [[unroll]] for (uint e = 0u; e < EACH_QUADS; ++e) {
+        uint q = e * SUBGROUP + gl_SubgroupInvocationID;
+        of_rows[e] = row_factor(at_, row0 + q / QUADS);
+        of_columns[e] = column_factors(at_, column0 + q % QUADS * 4u);
+    }
+}
+
 void subgroup_barrier() {
     controlBarrier(gl_ScopeSubgroup, gl_ScopeSubgroup, gl_StorageSemanticsShared, gl_SemanticsAcquireRelease);
 }
@@ -94,8 +107,13 @@ void store_rows(Batch at_, uint row0, uint column0, uint column, uint mine, vec4
         Batch to = at_;
         if (second_) to.result = second.result;
         if (second_) to.n = second.n;
-        store_sum(to, row0 + row, second_ ? in_tile - border : column0 + in_tile,
-            result_quad(mine, row, quad), added[e]);
+        vec4 x = result_quad(mine, row, quad);
+        // The smaller factor first: their product, or that with the larger one, may be no float.
+        if (SCALED_LINES) {
+            vec4 rows = vec4(of_rows[e]);
+            x = x * min(rows, of_columns[e]) * max(rows, of_columns[e]);
+        }
+        store_sum(to, row0 + row, second_ ? in_tile - border : column0 + in_tile, x, added[e]);
     }
 }
 
@@ -106,6 +124,7 @@ void store_part(Batch at_, uint row0, uint column0, uint column, uint i) {
     // All at once, because no load goes before a store.
     vec4 added[EACH_QUADS];
     ask_addends(at_, row0 + i * FM, column0 + column, added);
+    ask_factors(at_, row0 + i * FM, column0 + column);
     keep_sums(i, mine);
     subgroup_barrier();
     store_rows(at_, row0 + i * FM, column0, column, mine, added);

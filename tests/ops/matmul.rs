@@ -3,7 +3,7 @@
 use mlx::{Array, Device, Dtype, ops};
 use mlx_tests::{
     Approx, Host, Layout, array, assert_approx, complex_noise, complex_parts, dtypes_of, filled,
-    indices, keeping, noise, on_each_device, sum_error, values,
+    in_child, indices, keeping, noise, on_each_device, sum_error, tf32_error, values,
 };
 
 /// `alpha * a @ b + beta * c`: what is added, and the factors.
@@ -252,7 +252,26 @@ fn a_large_matrix_times_few_columns() {
     .unwrap();
 }
 
-/// Sizes from which a device may make products of float32 on cooperative matrices of bfloat16: tails on every
+/// Checks a product whose factors may be rounded.
+fn check_rounded(context: &str, a: &Array, b: &Array) {
+    let got = ops::matmul(a, b).expect(context);
+    let [left, right] = [a, b].map(Host::of);
+    let terms = a.dim(-1);
+    assert_approx(
+        context,
+        &got,
+        &widened(terms, product(&left, &right, None, got.shape(), got.dtype())),
+    );
+}
+
+/// With errors of so many products whose factors are rounded, too.
+fn widened(terms: usize, mut want: Vec<Approx>) -> Vec<Approx> {
+    let magnitude = |error| error / sum_error(terms, 1.0, Dtype::Float32);
+    want.iter_mut().for_each(|approx| approx.error += tf32_error(magnitude(approx.error)));
+    want
+}
+
+/// Sizes from which a device may make products of float32 on cooperative matrices of float16: tails on every
 /// side, views, batches of which one side repeats, and addends.
 #[test]
 fn large_products_of_float32() {
@@ -264,18 +283,18 @@ fn large_products_of_float32() {
         for left in [Layout::Contiguous, Layout::Transposed] {
             for right in [Layout::Contiguous, Layout::Transposed] {
                 let (a, b) = (view(left, &[m, k], 1), view(right, &[k, n], 2));
-                check(&format!("{left:?} {right:?} on {device}"), &a, &b);
+                check_rounded(&format!("{left:?} {right:?} on {device}"), &a, &b);
             }
         }
         let a = view(Layout::Transposed, &[2, 3, 130, 301], 3);
         let b = view(Layout::Contiguous, &[3, 301, 300], 4);
-        check(&format!("repeated batches on {device}"), &a, &b);
+        check_rounded(&format!("repeated batches on {device}"), &a, &b);
         let (a, b) = (view(Layout::Contiguous, &[k, k], 5), view(Layout::Contiguous, &[k, 72], 6));
         let c = view(Layout::Transposed, &[k, 72], 7);
         let got = ops::addmm(&c, &a, &b, 0.5, 2.0).unwrap();
         let addend = Addend { c: Host::of(&c), alpha: 0.5, beta: 2.0 };
         let want = product(&Host::of(&a), &Host::of(&b), Some(&addend), &[k, 72], Dtype::Float32);
-        assert_approx(&format!("added on {device}"), &got, &want);
+        assert_approx(&format!("added on {device}"), &got, &widened(k + 4, want));
     });
 }
 
@@ -287,14 +306,75 @@ fn large_products_of_extreme_float32() {
         let (m, k, n) = (128, 1024, 520);
         let extremes = [f64::INFINITY, f64::NEG_INFINITY, f64::NAN, f64::from(f32::MAX), 1e-30];
         let places = |i: usize| (i % k == 7).then_some(i / k).filter(|row| *row < extremes.len());
-        // Whole numbers are bfloat16 already: what is left of them is zero.
         let small = |i: usize| (i % 5) as f64 - 2.0;
         let a =
             filled(&[m, k], Dtype::Float32, |i| places(i).map_or(small(i), |row| extremes[row]));
         let b = filled(&[k, n], Dtype::Float32, |i| 0.25 + (i % 3) as f64 / 8.0);
-        check(&format!("on the left on {device}"), &a, &b);
+        check_rounded(&format!("on the left on {device}"), &a, &b);
         let turned = ops::transpose(&b, &[]).unwrap();
-        check(&format!("on the right on {device}"), &turned, &ops::transpose(&a, &[]).unwrap());
+        check_rounded(
+            &format!("on the right on {device}"),
+            &turned,
+            &ops::transpose(&a, &[]).unwrap(),
+        );
+    });
+}
+
+/// Products whose rows and columns have magnitudes of their own are off by no more than TF32's, row by row
+/// and column by column.
+#[test]
+fn large_products_of_float32_are_as_exact_as_tf32() {
+    let (m, k, n) = (72, 1100, 1000);
+    // The first rows are the largest, by factors of up to 2^60 in all.
+    let line = |i: usize, of: usize| 2f64.powi(30 - (60 * i / of) as i32);
+    let of_a = |i: usize| noise(1, -1.0, 1.0)(i) * line(i / k, m);
+    let of_b = |i: usize| noise(2, -1.0, 1.0)(i) * line(i % n, n);
+    on_each_device(|device| {
+        let of = [filled(&[m, k], Dtype::Float32, of_a), filled(&[k, n], Dtype::Float32, of_b)];
+        let turned = |a: &Array| {
+            let columns = ops::contiguous(&ops::transpose(a, &[]).unwrap(), false).unwrap();
+            ops::transpose(&columns, &[]).unwrap()
+        };
+        for (what, [a, b]) in [("by rows", of.clone()), ("by columns", of.each_ref().map(turned))] {
+            let (left, right) = (Host::of(&a), Host::of(&b));
+            let exact = product(&left, &right, None, &[m, n], Dtype::Float32);
+            let rounded = |host: &Host| Host { values: eleven_bits(&host.values), ..host.clone() };
+            let tf32 = product(&rounded(&left), &rounded(&right), None, &[m, n], Dtype::Float32);
+            let got = values(&ops::matmul(&a, &b).unwrap());
+            let scale: Vec<f64> = exact.iter().map(|approx| approx.error).collect();
+            let off = |values: &mut dyn Iterator<Item = f64>| {
+                let square = |((x, approx), scale): ((f64, &Approx), &f64)| {
+                    ((x - approx.value) / scale).powi(2)
+                };
+                values.zip(&exact).zip(&scale).map(square).sum::<f64>().sqrt()
+            };
+            let (ours, of_tf32) =
+                (off(&mut got.into_iter()), off(&mut tf32.iter().map(|approx| approx.value)));
+            assert!(ours <= 1.01 * of_tf32, "{what} on {device}: {ours}, TF32 {of_tf32}");
+        }
+    });
+}
+
+/// Numbers as TF32 has them, rounded to nearest.
+fn eleven_bits(values: &[f64]) -> Vec<f64> {
+    let round = |x: f64| {
+        let unit = 2f64.powi(x.abs().log2().floor() as i32 - 10);
+        if x == 0.0 { x } else { (x / unit).round_ties_even() * unit }
+    };
+    values.iter().copied().map(round).collect()
+}
+
+/// With `MLX_ENABLE_TF32=0` products of float32 are exact.
+#[test]
+fn large_products_of_exact_float32() {
+    let test = "matmul::large_products_of_exact_float32";
+    in_child(test, &[("MLX_ENABLE_TF32", "0")], || {
+        on_each_device(|device| {
+            let random =
+                |shape: &[usize], seed| filled(shape, Dtype::Float32, noise(seed, -1.0, 1.0));
+            let (a, b) = (random(&[65, 1031], 1), random(&[1031, 1009], 2));
+            check(&format!("on {device}"), &a, &b);
+        });
     });
 }
 

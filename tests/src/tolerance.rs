@@ -109,6 +109,12 @@ pub fn sum_epsilon(dtype: Dtype) -> f64 {
     }
 }
 
+/// What rounding the factors of products to eleven bits may add to their sum, as TF32 does: devices may
+/// multiply float32 so. `magnitude` is the sum of the absolute products.
+pub fn tf32_error(magnitude: f64) -> f64 {
+    ((1.0 + epsilon(Dtype::Float16)).powi(2) - 1.0) * magnitude
+}
+
 /// What rounding may add to a sum of `terms` numbers, in whatever order: each addition rounds
 /// once (Higham, Accuracy and Stability of Numerical Algorithms, 4.2). `magnitude` is the sum of
 /// the absolute terms.

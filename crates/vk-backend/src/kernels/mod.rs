@@ -59,6 +59,7 @@ pub(crate) mod quantized;
 mod random;
 pub(crate) mod reduce;
 pub(crate) mod rope;
+mod scaled;
 mod scan;
 mod scatter;
 pub(crate) mod siblings;

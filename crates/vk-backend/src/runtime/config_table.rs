@@ -131,8 +131,8 @@ options! {
     enable_coopmat: bool = true, "MLX_VK_ENABLE_COOPMAT",
         "products of many 16-bit rows, and attention of many queries, on cooperative matrices";
     enable_tf32: bool = true, "MLX_ENABLE_TF32",
-        "products and convolutions of many float32 rows as three of bfloat16 on cooperative matrices, with \
-         less error than TF32; upstream's name";
+        "products, convolutions and attention of many float32 rows on cooperative matrices, as exact as \
+         TF32; upstream's name";
     enable_coopmat_matvec: bool = true, "MLX_VK_ENABLE_COOPMAT_MATVEC",
         "products of few 16-bit rows with matrices of 4 bits on cooperative matrices";
     enable_coopmat_windows: bool = true, "MLX_VK_ENABLE_COOPMAT_WINDOWS",

@@ -2,23 +2,21 @@
 //! the life of the device, and saved to disk through the driver's cache.
 
 use std::{
+    borrow::Cow,
     marker::PhantomData,
     ops::Deref,
     path::PathBuf,
     sync::{
-        Arc, OnceLock,
+        Arc,
         atomic::{AtomicBool, Ordering::Relaxed},
     },
 };
 
 use mlx_vulkan_core::Result;
-use parking_lot::{Mutex, RwLock};
+use parking_lot::RwLock;
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
-use vulkano::{
-    pipeline::{PipelineLayout, cache::PipelineCache},
-    shader::ShaderModule,
-};
+use vulkano::pipeline::{PipelineLayout, cache::PipelineCache};
 
 use crate::{
     runtime::{
@@ -82,7 +80,8 @@ pub(crate) struct Pipelines {
 }
 
 /// The module of a kernel, once somebody has parsed it.
-type Module = Arc<OnceLock<Result<Arc<ShaderModule>>>>;
+#[cfg(feature = "shader-macros")]
+type Module = Arc<std::sync::OnceLock<Result<Arc<vulkano::shader::ShaderModule>>>>;
 
 /// What builders need to make the pipelines of a device.
 pub(super) struct Maker {
@@ -90,7 +89,8 @@ pub(super) struct Maker {
     layout: Arc<PipelineLayout>,
     cache: Option<Arc<PipelineCache>>,
     saver: Arc<Saver>,
-    modules: Mutex<FxHashMap<Kernel, Module>>,
+    #[cfg(feature = "shader-macros")]
+    modules: parking_lot::Mutex<FxHashMap<Kernel, Module>>,
     /// Whether loops are written out.
     unroll: bool,
     /// Whether the driver gets kernels with their constants in them.
@@ -153,7 +153,8 @@ impl Pipelines {
             device,
             saver: Arc::new(Saver { cache: cache.clone(), file, unsaved, scheduled }),
             cache,
-            modules: Mutex::default(),
+            #[cfg(feature = "shader-macros")]
+            modules: Default::default(),
             unroll,
             specialize,
             traced: trace::is_on(config),
@@ -237,14 +238,7 @@ impl Maker {
         words: &[u32],
         constants: &[u32],
     ) -> Result<pipeline::Pipeline> {
-        self.counted(name, || {
-            let (layout, cache) = (&self.layout, self.cache.as_ref());
-            if let Some(words) = self.specialized(words, constants) {
-                return pipeline::create_raw(&words, layout, cache, name, constants, None);
-            }
-            let module = module::of_words(&self.device.device, words, self.unroll)?;
-            pipeline::create(&module, layout, cache, name, constants, None)
-        })
+        self.counted(name, || self.of_words(name, words, constants, None))
     }
 
     /// What `create` gives for the kernel `name`, in the trace and the statistics.
@@ -267,34 +261,44 @@ impl Maker {
 
     fn create(&self, (kernel, subgroup_size, constants): &Key) -> Result<pipeline::Pipeline> {
         let size = (*subgroup_size != 0).then_some(*subgroup_size);
-        let (layout, cache, name) = (&self.layout, self.cache.as_ref(), kernel.name());
-        if self.specialize
-            && let Some(bytes) = kernel.readable()
-            && let Some(words) = self.specialized(&module::words(name, bytes)?, constants)
-        {
-            return pipeline::create_raw(&words, layout, cache, name, constants, size);
+        #[cfg(feature = "shader-macros")]
+        if kernel.committed().is_none() {
+            let (layout, cache, name) = (&self.layout, self.cache.as_ref(), kernel.name());
+            return crate::runtime::raw::shader::create(
+                &self.module(*kernel)?,
+                layout,
+                cache,
+                name,
+                constants,
+                size,
+            );
         }
-        match kernel.committed() {
-            Some(bytes) => {
-                let words = module::words(name, bytes)?;
-                pipeline::create_raw(&words, layout, cache, name, constants, size)
-            }
-            None => pipeline::create(&self.module(*kernel)?, layout, cache, name, constants, size),
-        }
+        let bytes = kernel.readable().unwrap_or_default();
+        self.of_words(kernel.name(), &module::words(kernel.name(), bytes)?, constants, size)
     }
 
-    /// The words with their constants in them, if the driver gets them so.
-    fn specialized(&self, words: &[u32], constants: &[u32]) -> Option<Vec<u32>> {
-        let mut words = if self.specialize { specialized(words, constants)? } else { return None };
+    /// The pipeline of a module's words. Not by vulkano, which hands the driver constants in another order in
+    /// each process, so that a driver that caches by them (NVIDIA's) never finds what the last one saved.
+    fn of_words(
+        &self,
+        name: &'static str,
+        words: &[u32],
+        constants: &[u32],
+        subgroup_size: Option<u32>,
+    ) -> Result<pipeline::Pipeline> {
+        let of_constants = self.specialize.then(|| specialized(words, constants)).flatten();
+        let mut words = of_constants.map_or(Cow::Borrowed(words), Cow::Owned);
         if !self.unroll {
-            module::keep_loops(&mut words);
+            module::keep_loops(words.to_mut());
         }
-        Some(words)
+        let (layout, cache) = (&self.layout, self.cache.as_ref());
+        pipeline::create(&words, layout, cache, name, constants, subgroup_size)
     }
 
     /// The module of a kernel, which several pipelines may be made of at the same time.
+    #[cfg(feature = "shader-macros")]
     fn module(&self, kernel: Kernel) -> Result<Arc<ShaderModule>> {
         let module = self.modules.lock().entry(kernel).or_default().clone();
-        module.get_or_init(|| kernel.load(&self.device.device, self.unroll)).clone()
+        module.get_or_init(|| kernel.load(&self.device.device)).clone()
     }
 }

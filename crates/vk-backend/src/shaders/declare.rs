@@ -65,14 +65,6 @@ macro_rules! kernels {
                     )),)*
                 }
             }
-
-            pub(crate) fn load(
-                self,
-                device: &std::sync::Arc<vulkano::device::Device>,
-                unroll: bool,
-            ) -> mlx_vulkan_core::Result<std::sync::Arc<vulkano::shader::ShaderModule>> {
-                crate::runtime::raw::module::load(device, self.name(), self.spirv(), unroll)
-            }
         }
 
         $(#[cfg(feature = "shader-macros")]
@@ -83,8 +75,6 @@ macro_rules! kernels {
             pub(crate) fn load(
                 self,
                 device: &std::sync::Arc<vulkano::device::Device>,
-                // The macros' modules are as they were compiled.
-                _unroll: bool,
             ) -> mlx_vulkan_core::Result<std::sync::Arc<vulkano::shader::ShaderModule>> {
                 let module = match self { $(Kernel::$name => load_shader!($name device $($committed)?),)* };
                 module.map_err(|e| crate::runtime::raw::error::validated_error("pipeline", &e))

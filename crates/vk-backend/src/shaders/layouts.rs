@@ -194,6 +194,7 @@ pub(crate) mod attention {
         pub(crate) maxima: u64,
         pub(crate) strides: u64,
         pub(crate) sinks: u64,
+        pub(crate) factors: u64,
         pub(crate) batches: u32,
         pub(crate) heads: u32,
         pub(crate) kv_heads: u32,
@@ -213,16 +214,17 @@ pub(crate) mod attention {
         assert!(offset_of!(Push, maxima) == 40);
         assert!(offset_of!(Push, strides) == 48);
         assert!(offset_of!(Push, sinks) == 56);
-        assert!(offset_of!(Push, batches) == 64);
-        assert!(offset_of!(Push, heads) == 68);
-        assert!(offset_of!(Push, kv_heads) == 72);
-        assert!(offset_of!(Push, queries) == 76);
-        assert!(offset_of!(Push, keys) == 80);
-        assert!(offset_of!(Push, key_width) == 84);
-        assert!(offset_of!(Push, value_width) == 88);
-        assert!(offset_of!(Push, splits) == 92);
-        assert!(offset_of!(Push, scale) == 96);
-        assert!(size_of::<Push>() == 100);
+        assert!(offset_of!(Push, factors) == 64);
+        assert!(offset_of!(Push, batches) == 72);
+        assert!(offset_of!(Push, heads) == 76);
+        assert!(offset_of!(Push, kv_heads) == 80);
+        assert!(offset_of!(Push, queries) == 84);
+        assert!(offset_of!(Push, keys) == 88);
+        assert!(offset_of!(Push, key_width) == 92);
+        assert!(offset_of!(Push, value_width) == 96);
+        assert!(offset_of!(Push, splits) == 100);
+        assert!(offset_of!(Push, scale) == 104);
+        assert!(size_of::<Push>() == 108);
     };
 }
 
@@ -617,6 +619,8 @@ pub(crate) mod attention_matrix {
         pub(crate) fn_: u32,
         /// `constant_id = 12`.
         pub(crate) fk: u32,
+        /// `constant_id = 13`.
+        pub(crate) out_dtype: u32,
     }
     impl Default for Constants {
         fn default() -> Self {
@@ -634,12 +638,13 @@ pub(crate) mod attention_matrix {
                 fm: 16,
                 fn_: 16,
                 fk: 16,
+                out_dtype: 9,
             }
         }
     }
     impl SpecConstants for Constants {
-        type Words = [u32; 13];
-        fn words(&self) -> [u32; 13] {
+        type Words = [u32; 14];
+        fn words(&self) -> [u32; 14] {
             [
                 self.workgroup,
                 self.dtype,
@@ -654,6 +659,7 @@ pub(crate) mod attention_matrix {
                 self.fm,
                 self.fn_,
                 self.fk,
+                self.out_dtype,
             ]
         }
     }
@@ -744,6 +750,7 @@ pub(crate) mod attention_vjp {
         pub(crate) by_v: u64,
         pub(crate) rows: u64,
         pub(crate) strides: u64,
+        pub(crate) factors: u64,
         pub(crate) batches: u32,
         pub(crate) heads: u32,
         pub(crate) kv_heads: u32,
@@ -765,15 +772,16 @@ pub(crate) mod attention_vjp {
         assert!(offset_of!(Push, by_v) == 64);
         assert!(offset_of!(Push, rows) == 72);
         assert!(offset_of!(Push, strides) == 80);
-        assert!(offset_of!(Push, batches) == 88);
-        assert!(offset_of!(Push, heads) == 92);
-        assert!(offset_of!(Push, kv_heads) == 96);
-        assert!(offset_of!(Push, queries) == 100);
-        assert!(offset_of!(Push, keys) == 104);
-        assert!(offset_of!(Push, key_width) == 108);
-        assert!(offset_of!(Push, value_width) == 112);
-        assert!(offset_of!(Push, scale) == 116);
-        assert!(size_of::<Push>() == 120);
+        assert!(offset_of!(Push, factors) == 88);
+        assert!(offset_of!(Push, batches) == 96);
+        assert!(offset_of!(Push, heads) == 100);
+        assert!(offset_of!(Push, kv_heads) == 104);
+        assert!(offset_of!(Push, queries) == 108);
+        assert!(offset_of!(Push, keys) == 112);
+        assert!(offset_of!(Push, key_width) == 116);
+        assert!(offset_of!(Push, value_width) == 120);
+        assert!(offset_of!(Push, scale) == 124);
+        assert!(size_of::<Push>() == 128);
     };
 }
 
@@ -809,6 +817,8 @@ pub(crate) mod attention_vjp_matrix {
         pub(crate) value_width: u32,
         /// `constant_id = 9`.
         pub(crate) mask: u32,
+        /// `constant_id = 10`.
+        pub(crate) out_dtype: u32,
     }
     impl Default for Constants {
         fn default() -> Self {
@@ -823,12 +833,13 @@ pub(crate) mod attention_vjp_matrix {
                 key_width: 128,
                 value_width: 128,
                 mask: 0,
+                out_dtype: 9,
             }
         }
     }
     impl SpecConstants for Constants {
-        type Words = [u32; 10];
-        fn words(&self) -> [u32; 10] {
+        type Words = [u32; 11];
+        fn words(&self) -> [u32; 11] {
             [
                 self.workgroup,
                 self.dtype,
@@ -840,6 +851,7 @@ pub(crate) mod attention_vjp_matrix {
                 self.key_width,
                 self.value_width,
                 self.mask,
+                self.out_dtype,
             ]
         }
     }
@@ -1305,6 +1317,7 @@ pub(crate) mod convolution_weight {
         pub(crate) b: u64,
         pub(crate) result: u64,
         pub(crate) walk: u64,
+        pub(crate) factors: u64,
         pub(crate) lda: i64,
         pub(crate) m: u32,
         pub(crate) n: u32,
@@ -1328,24 +1341,25 @@ pub(crate) mod convolution_weight {
         assert!(offset_of!(Push, b) == 8);
         assert!(offset_of!(Push, result) == 16);
         assert!(offset_of!(Push, walk) == 24);
-        assert!(offset_of!(Push, lda) == 32);
-        assert!(offset_of!(Push, m) == 40);
-        assert!(offset_of!(Push, n) == 44);
-        assert!(offset_of!(Push, k) == 48);
-        assert!(offset_of!(Push, batches) == 52);
-        assert!(offset_of!(Push, splits) == 56);
-        assert!(offset_of!(Push, image) == 60);
-        assert!(offset_of!(Push, line) == 64);
-        assert!(offset_of!(Push, by_image) == 68);
-        assert!(offset_of!(Push, by_line) == 76);
-        assert!(offset_of!(Push, step_y) == 84);
-        assert!(offset_of!(Push, step_x) == 88);
-        assert!(offset_of!(Push, height) == 92);
-        assert!(offset_of!(Push, width) == 96);
-        assert!(offset_of!(Push, image_stride) == 100);
-        assert!(offset_of!(Push, window_y) == 104);
-        assert!(offset_of!(Push, window_x) == 108);
-        assert!(size_of::<Push>() == 112);
+        assert!(offset_of!(Push, factors) == 32);
+        assert!(offset_of!(Push, lda) == 40);
+        assert!(offset_of!(Push, m) == 48);
+        assert!(offset_of!(Push, n) == 52);
+        assert!(offset_of!(Push, k) == 56);
+        assert!(offset_of!(Push, batches) == 60);
+        assert!(offset_of!(Push, splits) == 64);
+        assert!(offset_of!(Push, image) == 68);
+        assert!(offset_of!(Push, line) == 72);
+        assert!(offset_of!(Push, by_image) == 76);
+        assert!(offset_of!(Push, by_line) == 84);
+        assert!(offset_of!(Push, step_y) == 92);
+        assert!(offset_of!(Push, step_x) == 96);
+        assert!(offset_of!(Push, height) == 100);
+        assert!(offset_of!(Push, width) == 104);
+        assert!(offset_of!(Push, image_stride) == 108);
+        assert!(offset_of!(Push, window_y) == 112);
+        assert!(offset_of!(Push, window_x) == 116);
+        assert!(size_of::<Push>() == 120);
     };
 }
 
@@ -1472,6 +1486,7 @@ pub(crate) mod convolution_windows {
         pub(crate) b: u64,
         pub(crate) result: u64,
         pub(crate) walk: u64,
+        pub(crate) factors: u64,
         pub(crate) m: u32,
         pub(crate) n: u32,
         pub(crate) k: u32,
@@ -1497,26 +1512,27 @@ pub(crate) mod convolution_windows {
         assert!(offset_of!(Push, b) == 8);
         assert!(offset_of!(Push, result) == 16);
         assert!(offset_of!(Push, walk) == 24);
-        assert!(offset_of!(Push, m) == 32);
-        assert!(offset_of!(Push, n) == 36);
-        assert!(offset_of!(Push, k) == 40);
-        assert!(offset_of!(Push, batches) == 44);
-        assert!(offset_of!(Push, splits) == 48);
-        assert!(offset_of!(Push, channels) == 52);
-        assert!(offset_of!(Push, columns) == 56);
-        assert!(offset_of!(Push, by_channels) == 60);
-        assert!(offset_of!(Push, by_columns) == 68);
-        assert!(offset_of!(Push, tap_y) == 76);
-        assert!(offset_of!(Push, tap_x) == 80);
-        assert!(offset_of!(Push, height) == 84);
-        assert!(offset_of!(Push, width) == 88);
-        assert!(offset_of!(Push, line) == 92);
-        assert!(offset_of!(Push, pixel) == 96);
-        assert!(offset_of!(Push, weight_first) == 100);
-        assert!(offset_of!(Push, weight_y) == 104);
-        assert!(offset_of!(Push, weight_x) == 108);
-        assert!(offset_of!(Push, weight_row) == 112);
-        assert!(size_of::<Push>() == 116);
+        assert!(offset_of!(Push, factors) == 32);
+        assert!(offset_of!(Push, m) == 40);
+        assert!(offset_of!(Push, n) == 44);
+        assert!(offset_of!(Push, k) == 48);
+        assert!(offset_of!(Push, batches) == 52);
+        assert!(offset_of!(Push, splits) == 56);
+        assert!(offset_of!(Push, channels) == 60);
+        assert!(offset_of!(Push, columns) == 64);
+        assert!(offset_of!(Push, by_channels) == 68);
+        assert!(offset_of!(Push, by_columns) == 76);
+        assert!(offset_of!(Push, tap_y) == 84);
+        assert!(offset_of!(Push, tap_x) == 88);
+        assert!(offset_of!(Push, height) == 92);
+        assert!(offset_of!(Push, width) == 96);
+        assert!(offset_of!(Push, line) == 100);
+        assert!(offset_of!(Push, pixel) == 104);
+        assert!(offset_of!(Push, weight_first) == 108);
+        assert!(offset_of!(Push, weight_y) == 112);
+        assert!(offset_of!(Push, weight_x) == 116);
+        assert!(offset_of!(Push, weight_row) == 120);
+        assert!(size_of::<Push>() == 124);
     };
 }
 
@@ -1874,6 +1890,7 @@ pub(crate) mod gemm {
     pub(crate) const ADD_FLAG: u32 = 16;
     pub(crate) const C_VECTOR_FLAG: u32 = 32;
     pub(crate) const GROUPED_FLAG: u32 = 256;
+    pub(crate) const SCALED_FLAG: u32 = 2048;
 }
 
 /// `shaders/hadamard/factor.comp`.
@@ -2776,6 +2793,129 @@ pub(crate) mod matmul_matrix {
     pub(crate) use super::convolution_tile::Push;
 }
 
+/// `shaders/matmul/scaled.comp`.
+pub(crate) mod matmul_scaled {
+    use super::*;
+    pub(crate) const ALONG_K_FLAG: u32 = 1;
+    pub(crate) const VECTOR_FLAG: u32 = 2;
+    pub(crate) const MEASURE_FLAG: u32 = 4;
+    pub(crate) const COLUMNS: u32 = 8;
+    pub(crate) const ROWS: u32 = 8;
+    pub(crate) const MATMUL_SCALED: KernelOf<Constants, Push> =
+        KernelOf::new(Kernel::matmul_scaled);
+    /// Specialization constants; the defaults are the shader's.
+    #[derive(Debug, Clone, Copy, PartialEq)]
+    pub(crate) struct Constants {
+        /// `constant_id = 0`.
+        pub(crate) workgroup: u32,
+        /// `constant_id = 1`.
+        pub(crate) flags: u32,
+    }
+    impl Default for Constants {
+        fn default() -> Self {
+            Constants { workgroup: 1, flags: 0 }
+        }
+    }
+    impl SpecConstants for Constants {
+        type Words = [u32; 2];
+        fn words(&self) -> [u32; 2] {
+            [self.workgroup, self.flags]
+        }
+    }
+    /// `Push` of the shader.
+    #[derive(Debug, Clone, Copy, Default, PartialEq, Pod, Zeroable)]
+    #[repr(C, packed(4))]
+    pub(crate) struct Push {
+        pub(crate) source: u64,
+        pub(crate) destination: u64,
+        pub(crate) peaks: u64,
+        pub(crate) walk: u64,
+        pub(crate) leading: i64,
+        pub(crate) rows: u32,
+        pub(crate) width: u32,
+        pub(crate) octets: u32,
+        pub(crate) count: u32,
+        pub(crate) ndim: u32,
+        pub(crate) chunks: u32,
+        pub(crate) chunk: u32,
+    }
+    const _: () = {
+        assert!(offset_of!(Push, source) == 0);
+        assert!(offset_of!(Push, destination) == 8);
+        assert!(offset_of!(Push, peaks) == 16);
+        assert!(offset_of!(Push, walk) == 24);
+        assert!(offset_of!(Push, leading) == 32);
+        assert!(offset_of!(Push, rows) == 40);
+        assert!(offset_of!(Push, width) == 44);
+        assert!(offset_of!(Push, octets) == 48);
+        assert!(offset_of!(Push, count) == 52);
+        assert!(offset_of!(Push, ndim) == 56);
+        assert!(offset_of!(Push, chunks) == 60);
+        assert!(offset_of!(Push, chunk) == 64);
+        assert!(size_of::<Push>() == 68);
+    };
+}
+
+/// `shaders/matmul/scaled_whole.comp`.
+pub(crate) mod matmul_scaled_whole {
+    use super::*;
+    pub(crate) const MEASURE_FLAG: u32 = 1;
+    pub(crate) const VECTOR_FLAG: u32 = 2;
+    pub(crate) const MATMUL_SCALED_WHOLE: KernelOf<Constants, Push> =
+        KernelOf::new(Kernel::matmul_scaled_whole);
+    /// Specialization constants; the defaults are the shader's.
+    #[derive(Debug, Clone, Copy, PartialEq)]
+    pub(crate) struct Constants {
+        /// `constant_id = 0`.
+        pub(crate) workgroup: u32,
+        /// `constant_id = 1`.
+        pub(crate) flags: u32,
+    }
+    impl Default for Constants {
+        fn default() -> Self {
+            Constants { workgroup: 1, flags: 0 }
+        }
+    }
+    impl SpecConstants for Constants {
+        type Words = [u32; 2];
+        fn words(&self) -> [u32; 2] {
+            [self.workgroup, self.flags]
+        }
+    }
+    /// `Push` of the shader.
+    #[derive(Debug, Clone, Copy, Default, PartialEq, Pod, Zeroable)]
+    #[repr(C, packed(4))]
+    pub(crate) struct Push {
+        pub(crate) source: u64,
+        pub(crate) destination: u64,
+        pub(crate) peaks: u64,
+        pub(crate) factor: u64,
+        pub(crate) walk: u64,
+        pub(crate) leading: i64,
+        pub(crate) rows: u32,
+        pub(crate) width: u32,
+        pub(crate) octets: u32,
+        pub(crate) count: u32,
+        pub(crate) ndim: u32,
+        pub(crate) groups: u32,
+    }
+    const _: () = {
+        assert!(offset_of!(Push, source) == 0);
+        assert!(offset_of!(Push, destination) == 8);
+        assert!(offset_of!(Push, peaks) == 16);
+        assert!(offset_of!(Push, factor) == 24);
+        assert!(offset_of!(Push, walk) == 32);
+        assert!(offset_of!(Push, leading) == 40);
+        assert!(offset_of!(Push, rows) == 48);
+        assert!(offset_of!(Push, width) == 52);
+        assert!(offset_of!(Push, octets) == 56);
+        assert!(offset_of!(Push, count) == 60);
+        assert!(offset_of!(Push, ndim) == 64);
+        assert!(offset_of!(Push, groups) == 68);
+        assert!(size_of::<Push>() == 72);
+    };
+}
+
 /// `shaders/matmul/split_sum.comp`.
 pub(crate) mod matmul_split_sum {
     use super::*;
@@ -2827,63 +2967,6 @@ pub(crate) mod matmul_split_sum {
         assert!(offset_of!(Push, beta) == 44);
         assert!(offset_of!(Push, ndim) == 48);
         assert!(offset_of!(Push, splits) == 52);
-        assert!(size_of::<Push>() == 56);
-    };
-}
-
-/// `shaders/matmul/threefold.comp`.
-pub(crate) mod matmul_threefold {
-    use super::*;
-    pub(crate) const ALONG_K_FLAG: u32 = 1;
-    pub(crate) const VECTOR_FLAG: u32 = 2;
-    pub(crate) const RIGHT_FLAG: u32 = 4;
-    pub(crate) const MATMUL_THREEFOLD: KernelOf<Constants, Push> =
-        KernelOf::new(Kernel::matmul_threefold);
-    /// Specialization constants; the defaults are the shader's.
-    #[derive(Debug, Clone, Copy, PartialEq)]
-    pub(crate) struct Constants {
-        /// `constant_id = 0`.
-        pub(crate) workgroup: u32,
-        /// `constant_id = 1`.
-        pub(crate) flags: u32,
-    }
-    impl Default for Constants {
-        fn default() -> Self {
-            Constants { workgroup: 1, flags: 0 }
-        }
-    }
-    impl SpecConstants for Constants {
-        type Words = [u32; 2];
-        fn words(&self) -> [u32; 2] {
-            [self.workgroup, self.flags]
-        }
-    }
-    /// `Push` of the shader.
-    #[derive(Debug, Clone, Copy, Default, PartialEq, Pod, Zeroable)]
-    #[repr(C, packed(4))]
-    pub(crate) struct Push {
-        pub(crate) source: u64,
-        pub(crate) destination: u64,
-        pub(crate) walk: u64,
-        pub(crate) leading: i64,
-        pub(crate) rows: u32,
-        pub(crate) width: u32,
-        pub(crate) all_rows: u32,
-        pub(crate) octets: u32,
-        pub(crate) count: u32,
-        pub(crate) ndim: u32,
-    }
-    const _: () = {
-        assert!(offset_of!(Push, source) == 0);
-        assert!(offset_of!(Push, destination) == 8);
-        assert!(offset_of!(Push, walk) == 16);
-        assert!(offset_of!(Push, leading) == 24);
-        assert!(offset_of!(Push, rows) == 32);
-        assert!(offset_of!(Push, width) == 36);
-        assert!(offset_of!(Push, all_rows) == 40);
-        assert!(offset_of!(Push, octets) == 44);
-        assert!(offset_of!(Push, count) == 48);
-        assert!(offset_of!(Push, ndim) == 52);
         assert!(size_of::<Push>() == 56);
     };
 }
@@ -5734,8 +5817,9 @@ pub(super) const fn push_bytes(kernel: Kernel) -> usize {
         Kernel::matmul_lanes_gather => size_of::<matmul_lanes::Push>(),
         Kernel::matmul_matrix_float16 => size_of::<matmul_matrix::Push>(),
         Kernel::matmul_matrix_bfloat16 => size_of::<matmul_matrix::Push>(),
+        Kernel::matmul_scaled => size_of::<matmul_scaled::Push>(),
+        Kernel::matmul_scaled_whole => size_of::<matmul_scaled_whole::Push>(),
         Kernel::matmul_split_sum => size_of::<matmul_split_sum::Push>(),
-        Kernel::matmul_threefold => size_of::<matmul_threefold::Push>(),
         Kernel::matmul_tile => size_of::<matmul_tile::Push>(),
         Kernel::matmul_tile_gather => size_of::<matmul_tile::Push>(),
         Kernel::matmul_tile_segments => size_of::<matmul_tile::Push>(),

@@ -6,6 +6,8 @@ pub(crate) mod planner;
 pub(crate) mod prefill;
 pub(crate) mod vjp;
 
+use std::array;
+
 use mlx_vulkan_core::{
     Array, Dtype, Result, Strides,
     backend::Output,
@@ -22,7 +24,11 @@ use super::{
         attention_combine as combine, attention_derivatives as derivatives,
         attention_matrix as matrices,
     },
-    matmul::matrix_pipeline,
+    matmul::{Dtypes, matrix_pipeline},
+    scaled::{
+        self, Source,
+        whole::{self, Scaled},
+    },
 };
 use crate::runtime::{config::Config, pipelines::PipelineOf, stats};
 use planner::{LanesPlan, Sizes};
@@ -39,6 +45,7 @@ const _: () = assert!(
 );
 
 /// An operand with the strides of its first three axes; the last one is dense.
+#[derive(Clone, Copy)]
 struct Heads {
     at: Operand,
     strides: [i64; 3],
@@ -70,6 +77,21 @@ impl Heads {
             (_, 1) => Some(batch),
             _ => (batch == heads as i64 * head).then_some(head),
         }
+    }
+
+    /// Its `rows` of `width` elements in each of so many batches and heads, to be scaled.
+    fn rows<'a>(&self, heads: &'a [usize; 2], rows: usize, width: usize) -> Source<'a> {
+        let [batch, head, leading] = self.strides;
+        let strides = smallvec![batch as isize, head as isize];
+        Source { at: self.at, leading, rows, width, shape: heads, strides }
+    }
+
+    /// What was scaled, with rows of so many elements that follow one another without a gap.
+    fn scaled<const N: usize>(scaled: &Scaled<N>, widths: [usize; N]) -> [Heads; N] {
+        array::from_fn(|i| {
+            let [batch, head] = [0, 1].map(|axis| scaled.strides[i][axis] as i64);
+            Heads { at: scaled.at[i], strides: [batch, head, widths[i] as i64] }
+        })
     }
 
     /// Whether rows lie on octets of elements of two bytes.
@@ -106,9 +128,12 @@ struct Attention<'a> {
     sizes: Sizes,
     scale: f32,
     kind: u32,
-    dtype: Dtype,
+    /// Of queries, keys and values, and of everything else.
+    dtypes: Dtypes,
     /// Of the heads, dense, if there are any.
     sinks: Operand,
+    /// Of float32 queries, keys and values that were scaled (`scaled/whole.rs`), else none.
+    factors: Region,
 }
 
 /// Encodes attention.
@@ -150,7 +175,7 @@ pub(super) fn eval(
     report(ctx.config(), &sizes, planner::closed_decode(&sizes, ctx.capabilities(), ctx.config()));
     let mask_array = (mask == AttentionMask::Array).then(|| &inputs[3]);
     let (q, k, v) = (Heads::new(ctx, q)?, Heads::new(ctx, k)?, Heads::new(ctx, v)?);
-    let attention = Attention {
+    let mut attention = Attention {
         mask_at: mask_array.map_or(Ok(q.at), |m| ctx.input(m))?,
         mask: mask_array,
         q,
@@ -159,10 +184,17 @@ pub(super) fn eval(
         sizes,
         scale,
         kind: kind_of(mask, inputs),
-        dtype: output.dtype,
+        dtypes: output.dtype.into(),
         sinks: sinks.unwrap_or_default(),
+        factors: Region::default(),
     };
-    let way = matrix(ctx, &attention).map_or(Way::Lanes(plan), Way::Matrix);
+    let way = match scaled(ctx, &attention) {
+        Some(plan) => {
+            attention.scale(ctx)?;
+            Way::Matrix(plan)
+        }
+        None => matrix(ctx, &attention).map_or(Way::Lanes(plan), Way::Matrix),
+    };
     stats::hit(ctx.config(), "sdpa", || format!("{way:?} {sizes:?} {mask:?}"));
     if ctx.config().debug_sdpa_splitk {
         tracing::info!("sdpa split-k: {} parts for {sizes:?}", way.splits());
@@ -196,15 +228,47 @@ fn matrix(ctx: &Ctx<'_>, a: &Attention<'_>) -> Option<Prefill> {
     let (caps, config) = (ctx.capabilities(), ctx.config());
     // The kernel's offsets among queries and keys have 32 bits.
     let rows = (a.sizes.heads * a.sizes.value_width) as i64;
-    let fragment = fragment(a.dtype, [a.k.strides[2], a.v.strides[2]], caps, config)
-        .and(fragment(a.dtype, [a.q.strides[2], rows], caps, config))?;
+    let dtype = a.dtypes.operands;
+    let fragment = fragment(dtype, [a.k.strides[2], a.v.strides[2]], caps, config)
+        .and(fragment(dtype, [a.q.strides[2], rows], caps, config))?;
     let aligned = [&a.q, &a.k, &a.v].iter().all(|h| h.vectors());
     if aligned {
         report(config, &a.sizes, prefill::closed(&a.sizes, caps, config));
     }
     let plan = prefill::plan(&a.sizes, aligned.then_some(fragment), caps, config)?;
-    let (s, splits) = (&a.sizes, plan.splits as usize);
-    (s.batches * s.heads * s.queries * splits < 1 << 31).then_some(plan)
+    counts(&a.sizes, &plan).then_some(plan)
+}
+
+/// Whether rows of all parts of the keys are counted in 32 bits.
+fn counts(s: &Sizes, plan: &Prefill) -> bool {
+    s.batches * s.heads * s.queries * (plan.splits as usize) < 1 << 31
+}
+
+/// The same for float32 whose products may be made of scaled float16.
+fn scaled(ctx: &Ctx<'_>, a: &Attention<'_>) -> Option<Prefill> {
+    let s = &a.sizes;
+    let leading = [(s.heads * s.value_width) as i64, 0];
+    let fragment = scaled::fragment_of(ctx, a.dtypes.operands, s.multiplications(), leading)?;
+    let plan = prefill::plan(s, Some(fragment), ctx.capabilities(), ctx.config())?;
+    counts(s, &plan).then_some(plan)
+}
+
+impl Attention<'_> {
+    /// Makes its queries, keys and values float16.
+    fn scale(&mut self, ctx: &mut Ctx<'_>) -> Result<()> {
+        let s = &self.sizes;
+        let (queries, keys) = ([s.batches, s.heads], [s.batches, s.kv_heads]);
+        let of = [
+            self.q.rows(&queries, s.queries, s.key_width),
+            self.k.rows(&keys, s.keys, s.key_width),
+            self.v.rows(&keys, s.keys, s.value_width),
+        ];
+        let scaled = whole::convert(ctx, of)?;
+        let widths = [s.key_width, s.key_width, s.value_width];
+        ([self.q, self.k, self.v], self.factors) = (Heads::scaled(&scaled, widths), scaled.factors);
+        self.dtypes.operands = scaled::DTYPES.operands;
+        Ok(())
+    }
 }
 
 /// The mask of one query token of every batch, if it is an array, and what is read of it.
@@ -334,7 +398,7 @@ fn run(
         splits: way.splits(),
     };
     let group = ctx.capabilities().elementwise_workgroup().min(128);
-    let (dtype, splits) = (a.dtype as u32, way.splits().next_multiple_of(16));
+    let (dtype, splits) = (a.dtypes.result as u32, way.splits().next_multiple_of(16));
     let constants = combine::Constants { workgroup: group, dtype, splits };
     let pipeline = ctx.pipeline(combine::ATTENTION_COMBINE, &constants);
     ctx.run(&pipeline, &push, rows, 1, &[parts, maxima, a.sinks.region], &[result.region])
@@ -389,6 +453,7 @@ fn dispatch(
         maxima: maxima.address,
         strides: ctx.args(bytemuck::bytes_of(&strides(a, out)))?,
         sinks: a.sinks.address,
+        factors: a.factors.address,
         batches: s.batches as u32,
         heads: s.heads as u32,
         kv_heads: s.kv_heads as u32,
@@ -404,8 +469,8 @@ fn dispatch(
         Way::Matrix(plan) => prefill_pipeline(ctx, a, plan),
     };
     let groups = [ctx.capabilities().groups_1d(items * u64::from(way.splits()), 1), 1, 1];
-    let others = [a.mask_at.region, a.sinks.region];
-    let reads = [a.q.at.region, a.k.at.region, a.v.at.region, others[0], others[1]];
+    let [q, k, v] = [&a.q, &a.k, &a.v].map(|heads| heads.at.region);
+    let reads = [q, k, v, a.mask_at.region, a.sinks.region, a.factors];
     let writes = [result, maxima];
     ctx.dispatch(&Dispatch {
         pipeline: &pipeline,
@@ -418,16 +483,15 @@ fn dispatch(
 
 /// The pipeline of `attention.comp`, and the workgroups of work without splits.
 fn lanes_pipeline(ctx: &Ctx<'_>, a: &Attention<'_>, plan: &LanesPlan) -> (PipelineOf<Push>, u64) {
-    let s = &a.sizes;
-    let flags = bit(
-        a.q.quads(s.key_width, a.dtype) && a.k.quads(s.key_width, a.dtype),
-        lanes::K_VECTOR_FLAG,
-    ) | bit(a.v.quads(s.value_width, a.dtype), lanes::V_VECTOR_FLAG)
-        | bit(plan.splits > 1, lanes::SPLIT_FLAG);
+    let (s, dtype) = (&a.sizes, a.dtypes.operands);
+    let flags =
+        bit(a.q.quads(s.key_width, dtype) && a.k.quads(s.key_width, dtype), lanes::K_VECTOR_FLAG)
+            | bit(a.v.quads(s.value_width, dtype), lanes::V_VECTOR_FLAG)
+            | bit(plan.splits > 1, lanes::SPLIT_FLAG);
     let quads = |width: usize| width.div_ceil(4).max(1) as u32;
     let constants = lanes::Constants {
         workgroup: plan.workgroup,
-        dtype: a.dtype as u32,
+        dtype: dtype as u32,
         flags,
         rows: plan.rows,
         subgroup: plan.team.subgroup,
@@ -447,13 +511,14 @@ fn lanes_pipeline(ctx: &Ctx<'_>, a: &Attention<'_>, plan: &LanesPlan) -> (Pipeli
 /// The same of `matrix.comp`.
 fn prefill_pipeline(ctx: &Ctx<'_>, a: &Attention<'_>, plan: &Prefill) -> (PipelineOf<Push>, u64) {
     let kernels = [matrices::ATTENTION_MATRIX_FLOAT16, matrices::ATTENTION_MATRIX_BFLOAT16];
+    let Dtypes { operands, result } = a.dtypes;
     // It weighs in registers where it finds that it may.
     let flags = matrices::REGISTERS_FLAG
         | bit(plan.queries_shared, matrices::Q_SHARED_FLAG)
         | bit(plan.splits > 1, matrices::SPLIT_FLAG);
     let constants = matrices::Constants {
         workgroup: plan.threads(),
-        dtype: a.dtype as u32,
+        dtype: operands as u32,
         flags,
         blocks: plan.blocks,
         subgroup: plan.subgroup,
@@ -465,8 +530,9 @@ fn prefill_pipeline(ctx: &Ctx<'_>, a: &Attention<'_>, plan: &Prefill) -> (Pipeli
         fm: plan.fragment.m,
         fn_: plan.fragment.n,
         fk: plan.fragment.k,
+        out_dtype: result as u32,
     };
-    (matrix_pipeline(ctx, kernels, a.dtype, &constants), plan.count(&a.sizes))
+    (matrix_pipeline(ctx, kernels, operands, &constants), plan.count(&a.sizes))
 }
 
 fn bit(on: bool, flag: u32) -> u32 {

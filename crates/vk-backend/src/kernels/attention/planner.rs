@@ -33,6 +33,14 @@ pub(crate) struct Sizes {
     pub value_width: usize,
 }
 
+impl Sizes {
+    /// Multiplications of queries with keys and of weights with values.
+    pub(crate) fn multiplications(&self) -> usize {
+        let factors = [self.heads, self.queries, self.keys, self.key_width + self.value_width];
+        factors.into_iter().fold(self.batches, usize::saturating_mul)
+    }
+}
+
 /// How attention runs (`attention.comp`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct LanesPlan {

@@ -4,7 +4,7 @@ use mlx_vulkan_core::{Array, Dtype, Result, backend::Output, primitives::Convolu
 
 use super::{
     classes::{Axis, Class},
-    octets::Pixels,
+    octets::{self, Pixels},
     planner,
 };
 use crate::{
@@ -13,10 +13,10 @@ use crate::{
         fragment::fragment,
         layouts::convolution_windows as kernel,
         matmul::{
-            A_ALONG_K, B_ALONG_K, Dtypes, matrix::MatrixTile, matrix_constants, matrix_pipeline,
-            sum_parts, threefold,
+            A_ALONG_K, B_ALONG_K, Dtypes, SCALED, matrix::MatrixTile, matrix_constants,
+            matrix_pipeline, sum_parts,
         },
-        operands::MatrixSide,
+        scaled,
     },
     runtime::{capabilities::Fragment, pipelines::PipelineOf},
     shaders::KernelOf,
@@ -29,32 +29,22 @@ const KERNELS: [KernelOf<kernel::Constants, kernel::Push>; 2] =
 /// Bytes of an element that cooperative matrices multiply.
 pub(super) const SIZE: usize = 2;
 
-/// What cooperative matrices multiply, and whether that are parts of float32.
+/// What cooperative matrices multiply, and whether that is made of float32.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Elements {
     pub dtypes: Dtypes,
     pub fragment: Fragment,
-    pub threefold: bool,
+    pub scaled: bool,
 }
 
 impl Elements {
     /// What they multiply for products of so many multiplications, if they may.
     pub(super) fn of(ctx: &Ctx<'_>, dtype: Dtype, multiplications: usize) -> Option<Elements> {
         if let Some(fragment) = fragment(dtype, [0; 2], ctx.capabilities(), ctx.config()) {
-            return Some(Elements { dtypes: dtype.into(), fragment, threefold: false });
+            return Some(Elements { dtypes: dtype.into(), fragment, scaled: false });
         }
-        let fragment = threefold::fragment_of(ctx, dtype, multiplications, [0; 2])?;
-        Some(Elements { dtypes: threefold::DTYPES, fragment, threefold: true })
-    }
-
-    /// Elements that are multiplied for so many.
-    pub(super) fn channels(&self, elements: usize) -> usize {
-        if self.threefold { 3 * elements } else { elements }
-    }
-
-    /// Whether the kernels reach all of an operand.
-    pub(super) fn reach(&self, pixels: &Pixels) -> bool {
-        pixels.is_near(self.threefold)
+        let fragment = scaled::fragment_of(ctx, dtype, multiplications, [0; 2])?;
+        Some(Elements { dtypes: scaled::DTYPES, fragment, scaled: true })
     }
 }
 
@@ -120,7 +110,7 @@ impl Product {
         ctx: &mut Ctx<'_>,
         pipeline: impl Fn(&Ctx<'_>, Dtype) -> PipelineOf<P>,
         push: impl Fn(u64, u32) -> P,
-        reads: [Region; 2],
+        reads: &[Region],
         result: Operand,
     ) -> Result<()> {
         let Product { size: [m, n], tile, splits, out } = *self;
@@ -135,7 +125,7 @@ impl Product {
             pipeline: &pipeline(ctx, stored),
             push: &push(at, splits),
             groups: [ctx.capabilities().groups_1d(tiles, 1), 1, 1],
-            reads: &reads,
+            reads,
             writes: &[to],
         })?;
         if parts { sum_parts(ctx, to, splits, count, out, result) } else { Ok(()) }
@@ -160,25 +150,22 @@ pub(super) fn eval(
     let Some(elements) = Elements::of(ctx, output.dtype, multiplications) else { return Ok(false) };
     let (from, by) = (pixels(ctx, input)?, pixels(ctx, weight)?);
     let several = axes.map(|axis| axis.period()).into_iter().product::<usize>();
-    let sizes = [
-        windows.div_ceil(several),
-        weight.dim(0),
-        elements.channels(weight.size() / weight.dim(0)),
-    ];
+    let sizes = [windows.div_ceil(several), weight.dim(0), weight.size() / weight.dim(0)];
     let plan = planner::windows(sizes, several, elements.fragment, ctx.capabilities());
-    let (true, Some((tile, splits))) = (elements.reach(&from) && elements.reach(&by), plan) else {
+    let (true, Some((tile, splits))) = (from.is_near() && by.is_near(), plan) else {
         return Ok(false);
     };
     let result = ctx.output(output)?;
-    let (from, by) = match elements.threefold {
-        true => (from.threefold(ctx, MatrixSide::Left)?, by.threefold(ctx, MatrixSide::Right)?),
-        false => (from.octets(ctx)?, by.octets(ctx)?),
+    let (from, by, factors) = match elements.scaled {
+        true => octets::scaled(ctx, [&from, &by])?,
+        false => (from.octets(ctx)?, by.octets(ctx)?, Region::default()),
     };
     let outputs = axes.map(|axis| axis.output);
     let windows = Windows {
         elements,
         from,
         by,
+        factors,
         result,
         outputs,
         tile,
@@ -199,6 +186,8 @@ struct Windows {
     elements: Elements,
     from: Pixels,
     by: Pixels,
+    /// Of float32 operands, else none.
+    factors: Region,
     result: Operand,
     /// Along y and x.
     outputs: [usize; 2],
@@ -221,6 +210,7 @@ impl Windows {
         let bit = |on: bool, flag: u32| if on { flag } else { 0 };
         let flags = A_ALONG_K
             | B_ALONG_K
+            | bit(self.elements.scaled, SCALED)
             | bit(self.several, kernel::CLASSES_FLAG)
             | bit(self.from.shape[3].is_multiple_of(tile.bk as usize), kernel::WHOLE_FLAG);
         let pipeline = |ctx: &Ctx<'_>, out| {
@@ -228,9 +218,9 @@ impl Windows {
             matrix_pipeline(ctx, KERNELS, operands, &constants)
         };
         let push = |result, splits| kernel::Push { result, splits, ..push };
-        let reads = [self.from.at.region, self.by.at.region];
+        let reads = [self.from.at.region, self.by.at.region, self.factors];
         let product = Product { size: [m, n], tile, splits, out };
-        product.encode(ctx, pipeline, push, reads, self.result)
+        product.encode(ctx, pipeline, push, &reads, self.result)
     }
 
     fn push(
@@ -255,6 +245,7 @@ impl Windows {
             b: self.by.at.address,
             result: self.result.address,
             walk,
+            factors: self.factors.address,
             m: m as u32,
             n: n as u32,
             k: k as u32,

@@ -24,11 +24,11 @@ use super::{
     matmul::{
         A_ALONG_K, A_VECTOR, B_ALONG_K, B_VECTOR, Dtypes, GemmPush, dense_matrix,
         planner::{Gemm, Tile},
-        threefold::{self, DTYPES, Source},
         tile_constants, tile_grid,
     },
-    operands::MatrixSide,
+    scaled::{self, Source, lines},
 };
+use crate::runtime::capabilities::Fragment;
 use planner::{ConvolutionPlan, ConvolutionSizes, plan};
 
 /// A convolution of an input whose channels are neighbours with a dense weight.
@@ -38,8 +38,6 @@ struct Operands {
     result: Operand,
     /// What the kernels read, and the result.
     dtypes: Dtypes,
-    /// The input is row-major.
-    dense: bool,
     geometry: Geometry,
     product: ConvolutionSizes,
 }
@@ -72,8 +70,8 @@ pub(super) fn eval(
     }
     let result = ctx.output(output)?;
     let mut o = operands(ctx, convolution, [input, weight], output, result)?;
-    if let Some(product) = threefold(ctx, &o.product, output.dtype) {
-        fold(ctx, &mut o, product, input)?;
+    if let Some(fragment) = scaled_fragment(ctx, &o.product, output.dtype) {
+        (o.product.fragment, o.dtypes) = (Some(fragment), scaled::DTYPES);
     }
     match plan(&o.product, ctx.capabilities()) {
         ConvolutionPlan::Depthwise => direct(ctx, &o, output, true),
@@ -145,55 +143,18 @@ fn operands(
     };
     let weight = copy::dense(ctx, weight)?;
     let dtypes = output.dtype.into();
-    Ok(Operands { input: at, weight, result, dtypes, dense, geometry, product })
+    Ok(Operands { input: at, weight, result, dtypes, geometry, product })
 }
 
-/// The sizes of a float32 convolution as one of bfloat16 with three times the channels, where cooperative
-/// matrices do that.
-fn threefold(ctx: &Ctx<'_>, p: &ConvolutionSizes, dtype: Dtype) -> Option<ConvolutionSizes> {
-    let channels = threefold::inner(p.channels);
-    let sizes = ConvolutionSizes { channels, size: DTYPES.operands.size(), aligned: true, ..*p };
+/// What cooperative matrices multiply for a float32 convolution, if they do.
+fn scaled_fragment(ctx: &Ctx<'_>, p: &ConvolutionSizes, dtype: Dtype) -> Option<Fragment> {
     let multiplications =
         [p.windows, p.outputs, p.depth()].into_iter().fold(1, usize::saturating_mul);
-    let leading = [sizes.depth() as i64; 2];
-    let fragment = threefold::fragment_of(ctx, dtype, multiplications, leading)?;
-    let sizes = ConvolutionSizes { fragment: Some(fragment), ..sizes };
+    let leading = [lines::leading(true, p.depth()) as i64; 2];
+    let fragment = scaled::fragment_of(ctx, dtype, multiplications, leading);
+    let sizes = ConvolutionSizes { fragment, ..*p };
     let plan = plan(&sizes, ctx.capabilities());
-    matches!(plan, ConvolutionPlan::Product(Gemm::Matrix(..), _)).then_some(sizes)
-}
-
-/// Makes the convolution one of bfloat16.
-fn fold(
-    ctx: &mut Ctx<'_>,
-    o: &mut Operands,
-    product: ConvolutionSizes,
-    input: &Array,
-) -> Result<()> {
-    let k = o.product.channels;
-    if !o.dense {
-        o.input = copy::dense(ctx, input)?;
-    }
-    let outer = input.size() / k;
-    let weights = o.product.outputs * o.product.taps;
-    let source = |at, outer| Source {
-        at,
-        leading: k as i64,
-        outer,
-        k,
-        along_k: true,
-        shape: &[],
-        strides: &[],
-    };
-    (o.input, _) = threefold::fold(ctx, &source(o.input, outer), MatrixSide::Left)?;
-    (o.weight, _) = threefold::fold(ctx, &source(o.weight, weights), MatrixSide::Right)?;
-    let g = &mut o.geometry;
-    g.channels = product.channels as u32;
-    let [_, y, z] = g.input.map(i64::from);
-    let channels = i64::from(g.channels);
-    g.strides = [y * z * channels, z * channels, channels];
-    g.batch_stride = i64::from(g.input[0]) * g.strides[0];
-    (o.product, o.dtypes) = (product, DTYPES);
-    Ok(())
+    fragment.filter(|_| matches!(plan, ConvolutionPlan::Product(Gemm::Matrix(..), _)))
 }
 
 /// Whether the input lies as the matrix of its windows.
@@ -303,9 +264,33 @@ fn products(ctx: &mut Ctx<'_>, o: &Operands, gemm: Gemm, at_once: usize) -> Resu
             splits: 1,
             ..GemmPush::default()
         };
-        dense_matrix(ctx, gemm, o.dtypes, push, None, &[matrix, o.weight.region], result)?;
+        if o.dtypes.operands == o.dtypes.result {
+            dense_matrix(ctx, gemm, o.dtypes, push, None, &[matrix, o.weight.region], result)?;
+        } else {
+            scaled_product(ctx, gemm, o, push, matrix, result)?;
+        }
     }
     Ok(())
+}
+
+/// A product of windows whose elements are scaled, and of the weight.
+fn scaled_product(
+    ctx: &mut Ctx<'_>,
+    gemm: Gemm,
+    o: &Operands,
+    push: GemmPush,
+    matrix: Region,
+    result: Operand,
+) -> Result<()> {
+    let depth = o.product.depth();
+    let windows = Operand { address: matrix.address, region: matrix };
+    let sources = [(windows, push.m as usize), (o.weight, o.product.outputs)]
+        .map(|(at, rows)| Source::dense(at, rows, depth));
+    let [a, b] = lines::dense(ctx, [&sources[0], &sources[1]])?;
+    let leading = lines::leading(true, depth) as i64;
+    let k = lines::inner(depth) as u32;
+    let push = GemmPush { a: a.address, b: b.address, lda: leading, ldb: leading, k, ..push };
+    dense_matrix(ctx, gemm, o.dtypes, push, None, &[a.region, b.region], result)
 }
 
 /// Copies `windows` windows from the `first` one on.

@@ -7,10 +7,12 @@ use mlx_vulkan_core::{
 };
 
 use crate::kernels::{
-    Ctx, Operand,
+    Ctx, Operand, Region,
     copy::{self, StridedOperand},
-    matmul::threefold::{self, Source},
-    operands::MatrixSide,
+    scaled::{
+        self, Source,
+        whole::{self, Scaled},
+    },
 };
 
 /// Elements of an octet.
@@ -29,11 +31,10 @@ pub(super) struct Pixels {
 }
 
 impl Pixels {
-    /// Whether the elements fit into what kernels reach, also as three parts each.
-    pub(super) fn is_near(&self, threefold: bool) -> bool {
+    /// Whether the elements fit into what kernels reach.
+    pub(super) fn is_near(&self) -> bool {
         let [n, y, x, c] = self.shape;
-        let channels = if threefold { threefold::inner(c) } else { c.next_multiple_of(OCTET) };
-        [n, y, x, channels].into_iter().fold(2, usize::saturating_mul) < REACH
+        [n, y, x, c.next_multiple_of(OCTET)].into_iter().fold(2, usize::saturating_mul) < REACH
     }
 
     fn elements(&self) -> usize {
@@ -78,11 +79,11 @@ impl Pixels {
         Ok(Pixels { at, dtype: self.dtype, shape, strides: [a, b, c, d] })
     }
 
-    /// Dense elements in whole octets.
-    fn dense(&self, ctx: &mut Ctx<'_>, channels: usize) -> Result<Pixels> {
-        match self.is_dense() && channels == self.shape[3] {
+    /// The same elements without gaps.
+    fn dense(&self, ctx: &mut Ctx<'_>) -> Result<Pixels> {
+        match self.is_dense() {
             true => Ok(self.clone()),
-            false => self.copied(ctx, channels),
+            false => self.copied(ctx, self.shape[3]),
         }
     }
 
@@ -115,47 +116,30 @@ impl Pixels {
         }
     }
 
-    /// Float32 channels as three times as many of bfloat16, side by side (`threefold.comp`).
-    ///
-    /// # Errors
-    /// When memory or the device fails.
-    pub(super) fn threefold(&self, ctx: &mut Ctx<'_>, side: MatrixSide) -> Result<Pixels> {
-        let dense = self.dense(ctx, self.shape[3])?;
-        let [n, y, x, c] = self.shape;
-        let source = dense.source(true);
-        let (at, _) = threefold::fold(ctx, &source, side)?;
-        Ok(bfloat16([n, y, x, threefold::inner(c)], at))
-    }
-
-    /// Float32 batches as three times as many of bfloat16, one behind the other; there are whole octets of
-    /// pixels.
-    ///
-    /// # Errors
-    /// As [`Pixels::threefold`].
-    pub(super) fn stacked(&self, ctx: &mut Ctx<'_>, side: MatrixSide) -> Result<Pixels> {
-        let dense = self.dense(ctx, self.shape[3])?;
-        let [n, y, x, c] = self.shape;
-        let source = dense.source(false);
-        let (at, _) = threefold::fold(ctx, &source, side)?;
-        Ok(bfloat16([3 * n, y, x, c.next_multiple_of(OCTET)], at))
-    }
-
-    /// Whether parts of [`Pixels::stacked`] follow one another without a gap.
-    pub(super) fn stacks(&self) -> bool {
-        (self.elements() / self.shape[3].max(1)).is_multiple_of(OCTET)
-    }
-
-    fn source(&self, along_k: bool) -> Source<'static> {
-        let (channels, pixels) = (self.shape[3], self.elements() / self.shape[3].max(1));
-        let (outer, k) = if along_k { (pixels, channels) } else { (channels, pixels) };
-        let leading = channels as i64;
-        Source { at: self.at, leading, outer, k, along_k, shape: &[], strides: &[] }
+    /// Dense rows of channels, one for each pixel.
+    fn source(&self) -> Source<'static> {
+        let width = self.shape[3];
+        let rows = self.elements() / width.max(1);
+        Source::dense(self.at, rows, width)
     }
 }
 
-/// Dense elements of bfloat16.
-fn bfloat16(shape: [usize; 4], at: Operand) -> Pixels {
+/// Both operands of a convolution in float32 as whole octets of float16, and the factors of the result
+/// (`scaled/whole.rs`).
+///
+/// # Errors
+/// When memory or the device fails.
+pub(super) fn scaled(ctx: &mut Ctx<'_>, pixels: [&Pixels; 2]) -> Result<(Pixels, Pixels, Region)> {
+    let [from, by] = pixels;
+    let dense = [from.dense(ctx)?, by.dense(ctx)?];
+    let Scaled { at, factors, .. } = whole::convert(ctx, [dense[0].source(), dense[1].source()])?;
+    Ok((halves(from.shape, at[0]), halves(by.shape, at[1]), factors))
+}
+
+/// Dense elements of float16 in whole octets.
+fn halves([n, y, x, channels]: [usize; 4], at: Operand) -> Pixels {
+    let shape = [n, y, x, channels.next_multiple_of(OCTET)];
     let strides = row_major_strides(&shape);
     let strides = [0, 1, 2, 3].map(|i| strides[i]);
-    Pixels { at, dtype: threefold::DTYPES.operands, shape, strides }
+    Pixels { at, dtype: scaled::DTYPES.operands, shape, strides }
 }

@@ -11,16 +11,15 @@ use mlx_vulkan_core::{
 use super::{
     classes::Axis,
     matrix::{Elements, Product, SIZE, axes, pixels, quotient},
-    octets::Pixels,
+    octets::{self, Pixels},
     planner,
 };
 use crate::{
     kernels::{
-        Ctx, Operand,
+        Ctx, Operand, Region,
         copy::{self, StridedOperand},
         layouts::convolution_weight as kernel,
-        matmul::{A_VECTOR, Dtypes, matrix::MatrixTile, matrix_constants, matrix_pipeline},
-        operands::MatrixSide,
+        matmul::{A_VECTOR, Dtypes, SCALED, matrix::MatrixTile, matrix_constants, matrix_pipeline},
     },
     shaders::KernelOf,
 };
@@ -52,18 +51,17 @@ pub(super) fn eval(
     let (from, by) = (pixels(ctx, input)?.turned(), pixels(ctx, cotangents)?.turned());
     let (outputs, windows) = (by.shape[3], by.shape[..3].iter().product::<usize>());
     let columns = output.size() / outputs;
-    let whole = !elements.threefold || (from.stacks() && by.stacks());
-    let serves = whole && outputs % 8 == 0 && elements.reach(&from) && elements.reach(&by);
-    let sizes = [outputs, columns, elements.channels(windows)];
+    let serves = outputs % 8 == 0 && from.is_near() && by.is_near();
+    let sizes = [outputs, columns, windows];
     let plan = planner::weight(sizes, elements.fragment, ctx.capabilities());
     let (true, Some((tile, splits))) = (serves, plan) else { return Ok(false) };
     let result = self::output(ctx, output)?;
-    let (from, by) = match elements.threefold {
-        true => (from.stacked(ctx, MatrixSide::Right)?, by.stacked(ctx, MatrixSide::Left)?),
-        false => (from.octets(ctx)?, by.rows(ctx)?),
+    let (from, by, factors) = match elements.scaled {
+        true => octets::scaled(ctx, [&from, &by])?,
+        false => (from.octets(ctx)?, by.rows(ctx)?, Region::default()),
     };
     let channels = output.shape[0];
-    Derivative { elements, from, by, axes, tile, splits }.encode(ctx, channels, result)?;
+    Derivative { elements, from, by, factors, axes, tile, splits }.encode(ctx, channels, result)?;
     Ok(true)
 }
 
@@ -74,6 +72,8 @@ struct Derivative {
     from: Pixels,
     /// The cotangents.
     by: Pixels,
+    /// Of float32 operands, else none.
+    factors: Region,
     axes: [Axis; 2],
     tile: MatrixTile,
     splits: u32,
@@ -93,15 +93,19 @@ impl Derivative {
             }
         };
         let regular = is_regular(&self.by, &tile);
-        let flags = A_VECTOR | if regular { kernel::REGULAR_FLAG } else { 0 };
+        let bit = |on: bool, flag: u32| if on { flag } else { 0 };
+        let flags =
+            A_VECTOR | bit(self.elements.scaled, SCALED) | bit(regular, kernel::REGULAR_FLAG);
         let pipeline = |ctx: &Ctx<'_>, out| {
             let constants = matrix_constants!(kernel, tile, operands, out, flags);
             matrix_pipeline(ctx, KERNELS, operands, &constants)
         };
         let push = push(ctx, self.axes, &self.from, &self.by)?;
-        let push = |result, splits| kernel::Push { result, splits, ..push };
+        let factors = self.factors.address;
+        let push = |result, splits| kernel::Push { result, splits, factors, ..push };
         let product = Product { size: [outputs, taps * padded], tile, splits: self.splits, out };
-        product.encode(ctx, pipeline, push, [self.by.at.region, self.from.at.region], to)?;
+        let reads = [self.by.at.region, self.from.at.region, self.factors];
+        product.encode(ctx, pipeline, push, &reads, to)?;
         if channels == padded {
             return Ok(());
         }

@@ -24,7 +24,7 @@ use crate::{
 pub(crate) use gemm::{
     A_ALONG_K_FLAG as A_ALONG_K, A_VECTOR_FLAG as A_VECTOR, ADD_FLAG as ADD,
     B_ALONG_K_FLAG as B_ALONG_K, B_VECTOR_FLAG as B_VECTOR, C_VECTOR_FLAG as C_VECTOR,
-    GROUPED_FLAG as GROUPED,
+    GROUPED_FLAG as GROUPED, SCALED_FLAG as SCALED,
 };
 pub(crate) use matmul_tile::Push;
 pub(crate) use matrix_tile::{GATED_FLAG as GATED, SIBLINGS_FLAG as SIBLINGS};
@@ -150,6 +150,13 @@ pub(crate) struct Dtypes {
     pub result: Dtype,
 }
 
+impl Dtypes {
+    /// Whether operands were float32, and lines of them have factors (`scaled/lines.rs`).
+    fn scaled(self) -> u32 {
+        if self.operands == self.result { 0 } else { SCALED }
+    }
+}
+
 impl From<Dtype> for Dtypes {
     fn from(dtype: Dtype) -> Self {
         Dtypes { operands: dtype, result: dtype }
@@ -233,7 +240,7 @@ fn whole(
     result: Operand,
 ) -> Result<()> {
     let dtype = dtypes.operands;
-    let mut flags = flags(o, plan, dtype);
+    let mut flags = flags(o, plan, dtype) | dtypes.scaled();
     if let Some(c) = &o.c {
         let quads = [c.row, o.n as i64].iter().all(|s| s % 4 == 0) && o.batches() == 1;
         let vector = quads && c.column == 1 && c.at.is_aligned(4 * dtype.size() as u64);
@@ -297,12 +304,13 @@ fn dispatch(
 pub(crate) fn dense_matrix(
     ctx: &mut Ctx<'_>,
     plan: Gemm,
-    Dtypes { operands: dtype, result: out }: Dtypes,
+    dtypes: Dtypes,
     mut push: Push,
     lists: Option<&Lists>,
     reads: &[Region],
     result: Operand,
 ) -> Result<()> {
+    let Dtypes { operands: dtype, result: out } = dtypes;
     let width = if matches!(plan, Gemm::Matrix(..)) { 8 } else { 4 };
     let bytes = width * dtype.size() as u64;
     let vector = |at: u64, flag: u32| {
@@ -311,7 +319,7 @@ pub(crate) fn dense_matrix(
     };
     let grouped = if groups(lists) > 0 { GROUPED } else { 0 };
     let vectors = vector(push.a, A_VECTOR) | vector(push.b, B_VECTOR);
-    let flags = A_ALONG_K | B_ALONG_K | vectors | grouped;
+    let flags = A_ALONG_K | B_ALONG_K | vectors | grouped | dtypes.scaled();
     let how = How { plan, dtype, out, flags, lists };
     let splits = match plan {
         Gemm::Tile(_, splits) | Gemm::Matrix(_, splits) => splits,
@@ -332,16 +340,17 @@ fn split(
     ctx: &mut Ctx<'_>,
     o: &Operands,
     plan: Gemm,
-    Dtypes { operands: dtype, result: out }: Dtypes,
+    dtypes: Dtypes,
     push: Push,
     splits: u32,
     result: Operand,
 ) -> Result<()> {
+    let Dtypes { operands: dtype, result: out } = dtypes;
     let count = (o.batches() * o.m * o.n) as u64;
     let parts = ctx.scratch(count * u64::from(splits) * 4)?;
     let part = Push { result: parts.address, splits, ..push };
     let reads = [o.a.at.region, o.b.at.region];
-    let flags = flags(o, plan, dtype);
+    let flags = flags(o, plan, dtype) | dtypes.scaled();
     let how = How { plan, dtype, out: Dtype::Float32, flags, lists: None };
     dispatch(ctx, how, &part, &reads, parts)?;
     sum(ctx, o, out, parts, splits, result)

@@ -7,7 +7,6 @@ pub(super) mod gemm;
 pub(super) mod groups;
 pub(crate) mod matrix;
 pub(crate) mod planner;
-pub(crate) mod threefold;
 
 use mlx_vulkan_core::{Array, Dtype, Result, backend::Output, primitives::MatmulOp};
 
@@ -16,10 +15,11 @@ use super::{
     fragment::fragment,
     matvec::{self, strided},
     operands::{Addend, Lists, MatrixSide, Operands, Picks},
+    scaled::{self, lines},
 };
 use crate::runtime::capabilities::Fragment;
 pub(super) use gemm::{
-    A_ALONG_K, A_VECTOR, B_ALONG_K, B_VECTOR, GROUPED, lanes_constants, lanes_grid,
+    A_ALONG_K, A_VECTOR, B_ALONG_K, B_VECTOR, GROUPED, SCALED, lanes_constants, lanes_grid,
     matrix_constants, matrix_grid, matrix_pipeline, sum_parts, tile_constants, tile_grid,
 };
 pub(crate) use gemm::{Dtypes, Push as GemmPush, dense_matrix};
@@ -160,10 +160,10 @@ fn run(ctx: &mut Ctx<'_>, o: &Operands, output: &Output, result: Operand) -> Res
         }
         MatmulPlan::MatVec(side) => strided::mat_vec(ctx, o, side, dtype, result),
         MatmulPlan::VecMat(side) => strided::vec_mat(ctx, o, side, dtype, result),
-        MatmulPlan::Gemm(plan) => match threefold::plan(ctx, o, dtype) {
+        MatmulPlan::Gemm(plan) => match lines::plan(ctx, o, dtype) {
             Some(plan) => {
-                let o = threefold::operands(ctx, o)?;
-                gemm::eval(ctx, &o, plan, threefold::DTYPES, result)
+                let o = lines::operands(ctx, o)?;
+                gemm::eval(ctx, &o, plan, scaled::DTYPES, result)
             }
             None => gemm::eval(ctx, o, plan, dtype.into(), result),
         },

@@ -20,4 +20,6 @@ pub(crate) mod module;
 pub(crate) mod pipeline;
 pub(crate) mod queries;
 pub(crate) mod recorder;
+#[cfg(feature = "shader-macros")]
+pub(crate) mod shader;
 pub(crate) mod timeline;

@@ -1,50 +1,10 @@
-//! Shader modules from committed SPIR-V.
-
-use std::{borrow::Cow, sync::Arc};
+//! The words of shader modules.
 
 use mlx_vulkan_core::{Error, Result};
 use rspirv::spirv::{LoopControl, Op};
-use vulkano::{
-    device::Device,
-    shader::{ShaderModule, ShaderModuleCreateInfo},
-};
-
-use super::error;
 
 /// Words of a module before its first instruction.
 const HEADER: usize = 5;
-
-/// The module of a kernel's committed words, as [`of_words`] makes it.
-#[cfg_attr(
-    feature = "shader-macros",
-    expect(dead_code, reason = "the macros bring loaders of their own")
-)]
-pub(crate) fn load(
-    device: &Arc<Device>,
-    name: &str,
-    bytes: &[u8],
-    unroll: bool,
-) -> Result<Arc<ShaderModule>> {
-    of_words(device, &words(name, bytes)?, unroll)
-}
-
-/// The module of words that a compiler made, or the linker from such. Its loops are written out where it asks
-/// for that, if `unroll`; otherwise the driver is asked to keep them.
-pub(crate) fn of_words(
-    device: &Arc<Device>,
-    words: &[u32],
-    unroll: bool,
-) -> Result<Arc<ShaderModule>> {
-    let mut words = Cow::Borrowed(words);
-    if !unroll {
-        keep_loops(words.to_mut());
-    }
-    // SAFETY: the words are compiler output that spirv-val accepted when they were committed, or copies of
-    // its functions with calls between them, which the validation layers check in tests. What loops ask for
-    // is a hint.
-    unsafe { ShaderModule::new(device.clone(), ShaderModuleCreateInfo::new(&words)) }
-        .map_err(|e| error::validated_error("pipeline", &e))
-}
 
 /// A module's bytes as words.
 pub(crate) fn words(name: &str, bytes: &[u8]) -> Result<Vec<u32>> {

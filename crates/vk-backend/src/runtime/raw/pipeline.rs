@@ -1,6 +1,6 @@
 //! Compute pipelines, their one layout, and the driver's cache.
 
-use std::sync::Arc;
+use std::{any::Any, sync::Arc};
 
 use ash::vk;
 use mlx_vulkan_core::{Error, Result};
@@ -8,27 +8,22 @@ use vulkano::{
     VulkanObject,
     device::Device,
     pipeline::{
-        ComputePipeline, PipelineLayout, PipelineShaderStageCreateInfo,
+        PipelineLayout,
         cache::{PipelineCache, PipelineCacheCreateInfo},
-        compute::ComputePipelineCreateInfo,
         layout::{PipelineLayoutCreateInfo, PushConstantRange},
     },
-    shader::{ShaderModule, ShaderStages, SpecializationConstant},
+    shader::ShaderStages,
 };
 
 use super::{error, recorder::PUSH_BYTES};
 
 /// A compiled kernel with its specialization.
 pub(crate) struct Pipeline {
-    object: Object,
+    handle: vk::Pipeline,
+    /// Destroys it.
+    _owner: Arc<dyn Any + Send + Sync>,
     layout: Arc<PipelineLayout>,
     name: &'static str,
-}
-
-/// Who made the pipeline.
-enum Object {
-    Vulkano(Arc<ComputePipeline>),
-    Raw(RawPipeline),
 }
 
 /// A pipeline that was made without vulkano's SPIR-V parser; destroyed with this.
@@ -46,16 +41,22 @@ impl Drop for RawPipeline {
 }
 
 impl Pipeline {
+    pub(super) fn new(
+        handle: vk::Pipeline,
+        owner: Arc<dyn Any + Send + Sync>,
+        layout: &Arc<PipelineLayout>,
+        name: &'static str,
+    ) -> Self {
+        Pipeline { handle, _owner: owner, layout: layout.clone(), name }
+    }
+
     /// The kernel's name, for profiles.
     pub(crate) fn name(&self) -> &'static str {
         self.name
     }
 
     pub(crate) fn handle(&self) -> vk::Pipeline {
-        match &self.object {
-            Object::Vulkano(pipeline) => pipeline.handle(),
-            Object::Raw(pipeline) => pipeline.handle,
-        }
+        self.handle
     }
 
     pub(crate) fn layout(&self) -> vk::PipelineLayout {
@@ -91,38 +92,11 @@ pub(crate) fn cache(device: &Arc<Device>, initial_data: Vec<u8>) -> Result<Arc<P
         .map_err(|e| error::validated_error("pipeline", &e))
 }
 
-/// Compiles a kernel. `constants[i]` are the bits of specialization constant `i`.
+/// Compiles the words of a kernel. `constants[i]` are the bits of specialization constant `i`.
+///
+/// # Errors
+/// When the driver refuses it.
 pub(crate) fn create(
-    module: &Arc<ShaderModule>,
-    layout: &Arc<PipelineLayout>,
-    cache: Option<&Arc<PipelineCache>>,
-    name: &'static str,
-    constants: &[u32],
-    subgroup_size: Option<u32>,
-) -> Result<Pipeline> {
-    let failed =
-        |what: String| Error::device("pipeline", format!("kernel {name} {constants:?}: {what}"));
-    let known = module.specialization_constants();
-    let values = (0u32..)
-        .zip(constants)
-        .filter_map(|(id, &bits)| Some((id, typed(known.get(&id)?, bits))))
-        .map(|(id, value)| {
-            Ok((id, value.ok_or_else(|| failed(format!("constant {id} is not 32 bits wide")))?))
-        })
-        .collect::<Result<_>>()?;
-    let module = module.specialize(values).map_err(|e| failed(e.to_string()))?;
-    let entry = module.entry_point("main").ok_or_else(|| failed("no entry point".into()))?;
-    let mut stage = PipelineShaderStageCreateInfo::new(entry);
-    stage.required_subgroup_size = subgroup_size;
-    let info = ComputePipelineCreateInfo::stage_layout(stage, layout.clone());
-    let device = vulkano::device::DeviceOwned::device(&**layout).clone();
-    let pipeline =
-        ComputePipeline::new(device, cache.cloned(), info).map_err(|e| failed(e.to_string()))?;
-    Ok(Pipeline { object: Object::Vulkano(pipeline), layout: layout.clone(), name })
-}
-
-/// The same from words that vulkano need not parse, or cannot.
-pub(crate) fn create_raw(
     words: &[u32],
     layout: &Arc<PipelineLayout>,
     cache: Option<&Arc<PipelineCache>>,
@@ -178,17 +152,6 @@ pub(crate) fn create_raw(
     // SAFETY: ours, and no pipeline needs its module once it is made.
     unsafe { (fns.destroy_shader_module)(device.handle(), module, std::ptr::null()) };
     made.result().map_err(failed)?;
-    let object = Object::Raw(RawPipeline { device: device.clone(), handle });
-    Ok(Pipeline { object, layout: layout.clone(), name })
-}
-
-fn typed(default: &SpecializationConstant, bits: u32) -> Option<SpecializationConstant> {
-    use SpecializationConstant as S;
-    Some(match default {
-        S::Bool(_) => S::Bool(bits != 0),
-        S::U32(_) => S::U32(bits),
-        S::I32(_) => S::I32(bits as i32),
-        S::F32(_) => S::F32(f32::from_bits(bits)),
-        _ => return None,
-    })
+    let owner = Arc::new(RawPipeline { device: device.clone(), handle });
+    Ok(Pipeline::new(handle, owner, layout, name))
 }

@@ -5,9 +5,7 @@
 pub(crate) mod matrix;
 pub(crate) mod planner;
 
-use mlx_vulkan_core::{
-    Array, Dtype, Result, backend::Output, primitives::AttentionVjp, shape::Layout,
-};
+use mlx_vulkan_core::{Array, Result, backend::Output, primitives::AttentionVjp, shape::Layout};
 use smallvec::smallvec;
 
 use super::{Heads, bit, kind_of, planner::Sizes, sizes};
@@ -20,7 +18,8 @@ use crate::{
             attention_vjp::{self as lanes, Constants, Push, Strides},
             attention_vjp_matrix as matrices,
         },
-        matmul::matrix_pipeline,
+        matmul::{Dtypes, matrix_pipeline},
+        scaled::{self, whole},
     },
     runtime::{capabilities::Fragment, pipelines::PipelineOf},
 };
@@ -35,7 +34,8 @@ struct Vjp<'a> {
     sizes: Sizes,
     scale: f32,
     kind: u32,
-    dtype: Dtype,
+    /// Of queries, keys, values and the cotangent, and of everything else.
+    dtypes: Dtypes,
     q: Heads,
     k: Heads,
     v: Heads,
@@ -47,6 +47,8 @@ struct Vjp<'a> {
     by_v: Heads,
     /// Of each query row what [`ROW_BYTES`] says.
     rows: Region,
+    /// Of float32 queries, keys, values and cotangents that were scaled (`scaled/whole.rs`), else none.
+    factors: Region,
 }
 
 /// Encodes the derivatives by queries, keys and values. Inputs are the attention's, its output and the
@@ -63,17 +65,17 @@ pub(in crate::kernels) fn eval(
 ) -> Result<()> {
     let [primals @ .., result, cotangent] = inputs else { unreachable!("core checks the number") };
     let [by_k, by_v] = others else { unreachable!("there are three outputs") };
-    let (sizes, dtype) = (sizes(primals), by_q.dtype);
+    let sizes = sizes(primals);
     let rows = sizes.batches.saturating_mul(sizes.heads).saturating_mul(sizes.queries);
     if rows >= 1 << 31 || sizes.keys >= 1 << 31 {
         return Err(ctx.unsupported(&primals[0], "more than 2^31 query rows or keys"));
     }
     let mask = primals.get(3).map(|mask| Ok((mask, ctx.input(mask)?))).transpose()?;
-    let vjp = Vjp {
+    let mut vjp = Vjp {
         sizes,
         scale: op.scale.0,
         kind: kind_of(op.mask, primals),
-        dtype,
+        dtypes: by_q.dtype.into(),
         q: Heads::new(ctx, &primals[0])?,
         k: Heads::new(ctx, &primals[1])?,
         v: Heads::new(ctx, &primals[2])?,
@@ -84,7 +86,11 @@ pub(in crate::kernels) fn eval(
         by_k: output_like(ctx, &primals[1], by_k)?,
         by_v: output_like(ctx, &primals[2], by_v)?,
         rows: ctx.scratch((rows as u64 * ROW_BYTES).max(ROW_BYTES))?,
+        factors: Region::default(),
     };
+    if vjp.scales(ctx) {
+        vjp.scale(ctx)?;
+    }
     let (lanes, fragment) = (planner::plan(ctx.capabilities()), vjp.fragment(ctx));
     for pass in [passes::ROWS_PASS, passes::QUERIES_PASS, passes::KEYS_PASS] {
         match matrix::plan(&vjp.sizes, pass, fragment, ctx.capabilities()) {
@@ -112,13 +118,43 @@ fn output_like(ctx: &mut Ctx<'_>, input: &Array, output: &mut Output) -> Result<
 }
 
 impl Vjp<'_> {
+    /// Whether float32 products are made of scaled float16, in all passes.
+    fn scales(&self, ctx: &Ctx<'_>) -> bool {
+        let s = &self.sizes;
+        let leading = [self.result.strides[2], self.by_q.strides[2]];
+        let dtype = self.dtypes.operands;
+        let fragment = scaled::fragment_of(ctx, dtype, s.multiplications(), leading);
+        let plans = |pass| matrix::plan(s, pass, fragment, ctx.capabilities()).is_some();
+        [&self.result, &self.by_q, &self.by_k, &self.by_v].into_iter().all(Heads::vectors)
+            && [passes::ROWS_PASS, passes::QUERIES_PASS, passes::KEYS_PASS].into_iter().all(plans)
+    }
+
+    /// Makes queries, keys, values and the cotangent float16.
+    fn scale(&mut self, ctx: &mut Ctx<'_>) -> Result<()> {
+        let s = &self.sizes;
+        let (queries, keys) = ([s.batches, s.heads], [s.batches, s.kv_heads]);
+        let of = [
+            self.q.rows(&queries, s.queries, s.key_width),
+            self.k.rows(&keys, s.keys, s.key_width),
+            self.v.rows(&keys, s.keys, s.value_width),
+            self.cotangent.rows(&queries, s.queries, s.value_width),
+        ];
+        let scaled = whole::convert(ctx, of)?;
+        let widths = [s.key_width, s.key_width, s.value_width, s.value_width];
+        [self.q, self.k, self.v, self.cotangent] = Heads::scaled(&scaled, widths);
+        self.factors = scaled.factors;
+        self.dtypes.operands = scaled::DTYPES.operands;
+        Ok(())
+    }
+
     /// What cooperative matrices multiply, where the device has them and all rows lie as they want it.
     fn fragment(&self, ctx: &Ctx<'_>) -> Option<Fragment> {
         let (caps, config) = (ctx.capabilities(), ctx.config());
         let inputs = [&self.q, &self.k, &self.v, &self.result, &self.cotangent];
         let outputs = [&self.by_q, &self.by_k, &self.by_v];
-        let strides =
-            |[a, b]: [&Heads; 2]| fragment(self.dtype, [a.strides[2], b.strides[2]], caps, config);
+        let strides = |[a, b]: [&Heads; 2]| {
+            fragment(self.dtypes.operands, [a.strides[2], b.strides[2]], caps, config)
+        };
         strides([&self.k, &self.v])?;
         strides([&self.result, &self.cotangent])?;
         let all = inputs.into_iter().chain(outputs);
@@ -138,9 +174,10 @@ impl Vjp<'_> {
     fn run_matrix(&self, ctx: &mut Ctx<'_>, plan: Matrix, pass: u32) -> Result<()> {
         let kernels =
             [matrices::ATTENTION_VJP_MATRIX_FLOAT16, matrices::ATTENTION_VJP_MATRIX_BFLOAT16];
+        let Dtypes { operands, result } = self.dtypes;
         let constants = matrices::Constants {
             workgroup: plan.threads(),
-            dtype: self.dtype as u32,
+            dtype: operands as u32,
             // It looks whether it may.
             flags: matrices::REGISTERS_FLAG | bit(plan.prefetch, matrices::PREFETCH_FLAG),
             pass,
@@ -150,8 +187,9 @@ impl Vjp<'_> {
             key_width: self.sizes.key_width as u32,
             value_width: self.sizes.value_width as u32,
             mask: self.kind,
+            out_dtype: result as u32,
         };
-        let pipeline = matrix_pipeline(ctx, kernels, self.dtype, &constants);
+        let pipeline = matrix_pipeline(ctx, kernels, operands, &constants);
         let [rows, heads] = self.kept(pass);
         self.dispatch(ctx, &pipeline, pass, rows.div_ceil(plan.rows() as usize) * heads)
     }
@@ -166,7 +204,7 @@ impl Vjp<'_> {
         };
         let constants = Constants {
             workgroup: plan.threads(),
-            dtype: self.dtype as u32,
+            dtype: self.dtypes.operands as u32,
             flags: bit(self.is_vector(), lanes::VECTOR_FLAG),
             pass,
             block: plan.block,
@@ -201,19 +239,20 @@ impl Vjp<'_> {
     }
 
     /// What a pass reads; but for the first one that is the rows, too.
-    fn reads(&self, first: bool) -> [Region; 7] {
+    fn reads(&self, first: bool) -> [Region; 8] {
         let mask = self.mask.map_or(Region::default(), |(_, at)| at.region);
         let rows = if first { Region::default() } else { self.rows };
         let [q, k, v] = [&self.q, &self.k, &self.v].map(|h| h.at.region);
-        [q, k, v, mask, self.result.at.region, self.cotangent.at.region, rows]
+        [q, k, v, mask, self.result.at.region, self.cotangent.at.region, rows, self.factors]
     }
 
     /// Whether all rows are aligned quads.
     fn is_vector(&self) -> bool {
+        let dtype = self.dtypes.operands;
         let of_keys = [&self.q, &self.k, &self.by_q, &self.by_k];
         let of_values = [&self.v, &self.result, &self.cotangent, &self.by_v];
-        of_keys.iter().all(|h| h.quads(self.sizes.key_width, self.dtype))
-            && of_values.iter().all(|h| h.quads(self.sizes.value_width, self.dtype))
+        of_keys.iter().all(|h| h.quads(self.sizes.key_width, dtype))
+            && of_values.iter().all(|h| h.quads(self.sizes.value_width, dtype))
     }
 
     fn push(&self, ctx: &mut Ctx<'_>) -> Result<Push> {
@@ -230,6 +269,7 @@ impl Vjp<'_> {
             by_v: self.by_v.at.address,
             rows: self.rows.address,
             strides: ctx.args(bytemuck::bytes_of(&self.strides()))?,
+            factors: self.factors.address,
             batches: s.batches as u32,
             heads: s.heads as u32,
             kv_heads: s.kv_heads as u32,
