@@ -1,5 +1,6 @@
 //! `cargo xtask python`: the package that serves as `mlx.core`, its tests, and upstream's own suite on it.
 
+mod profile;
 mod suite;
 mod wheel;
 
@@ -37,6 +38,9 @@ pub(crate) struct Args {
     /// Build the wheel that users install, with optimizations, and install that
     #[arg(long)]
     wheel: bool,
+    /// Build it twice, the second time by a profile of programs that run on the first one
+    #[arg(long, requires = "wheel")]
+    profiled: bool,
     /// Run upstream's tests, which lie in this folder (python/tests of its repository)
     #[arg(long, value_name = "DIR")]
     upstream_tests: Option<PathBuf>,
@@ -54,12 +58,12 @@ pub(crate) struct Args {
 /// Devices to run tests on.
 const DEVICES: [&str; 2] = ["cpu", "gpu"];
 
-/// `cargo xtask python [--wheel] [--upstream-tests DIR] [--device NAME] [--validation] [-- ARGUMENT…]`.
+/// `cargo xtask python [--wheel [--profiled]] [--upstream-tests DIR] [--device NAME] [--validation] [-- ARGUMENT…]`.
 pub(crate) fn main(args: &Args) -> Result<()> {
     setup::ensure(&[Purpose::Run, Purpose::Oracle])?;
     let python = VENV.python()?;
     match args.wheel {
-        true => wheel::install(&python)?,
+        true => wheel::install(&python, args.profiled)?,
         false => install(&python, Profile::Dev)?,
     }
     if let Some(tests) = &args.upstream_tests {

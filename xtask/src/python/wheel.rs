@@ -3,6 +3,7 @@
 use crate::error::{Context, Error, Result};
 use crate::paths;
 use crate::process;
+use crate::python::profile::Counts;
 use crate::venv;
 use std::env;
 use std::ffi::OsString;
@@ -14,29 +15,62 @@ use std::process::Command;
 /// The oldest C library that the wheel runs with, on Linux. zig links for it, whatever this machine has.
 const PLATFORM: &str = "manylinux_2_28";
 
-/// Builds the wheel and installs it.
-pub(super) fn install(python: &Path) -> Result<()> {
-    let wheel = build(python)?;
-    let mut pip = venv::pip(python);
-    process::run(pip.args(["install", "--force-reinstall", "--no-deps"]).arg(&wheel))?;
+/// Builds the wheel, by a profile if it shall be `profiled`, and installs it.
+pub(super) fn install(python: &Path, profiled: bool) -> Result<()> {
+    let folder = paths::target().join("wheels");
+    let wheel = match profiled {
+        true => {
+            let counts = Counts::new()?;
+            let apart = paths::target().join("counting");
+            let counting = |maturin: &mut Command| counts.count(maturin);
+            put(python, &build(python, &apart, Linked::Here, counting)?)?;
+            counts.take(python)?;
+            build(python, &folder, Linked::Anywhere, |maturin| counts.tell(maturin))?
+        }
+        false => build(python, &folder, Linked::Anywhere, |_| ())?,
+    };
+    put(python, &wheel)?;
     println!("{}", paths::shown(&wheel));
     Ok(())
 }
 
-/// Builds the wheel and returns where it lies.
-fn build(python: &Path) -> Result<PathBuf> {
-    let folder = paths::target().join("wheels");
+/// Installs a wheel in the place of the one before.
+fn put(python: &Path, wheel: &Path) -> Result<()> {
+    let mut pip = venv::pip(python);
+    process::run(pip.args(["install", "--force-reinstall", "--no-deps"]).arg(wheel))
+}
+
+/// Where an extension is to run.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Linked {
+    /// With the C library of this machine.
+    Here,
+    /// With that of [`PLATFORM`], too.
+    Anywhere,
+}
+
+/// Builds a wheel and returns where it lies. `flag` has the last word on the command.
+fn build(
+    python: &Path,
+    folder: &Path,
+    linked: Linked,
+    flag: impl FnOnce(&mut Command),
+) -> Result<PathBuf> {
     let mut maturin = Command::new(python);
     // maturin asks the first Python on the path for zig.
     maturin.env("PATH", path_before(python.parent().unwrap_or(Path::new(".")))?);
     maturin.args(["-m", "maturin", "build", "--release", "--manifest-path"]);
-    maturin.arg(paths::root().join("crates/python/Cargo.toml")).arg("--out").arg(&folder);
+    maturin.arg(paths::root().join("crates/python/Cargo.toml")).arg("--out").arg(folder);
     if env::consts::OS == "linux" {
         process::run(venv::pip(python).args(["install", "ziglang"]))?;
         maturin.args(["--zig", "--compatibility", PLATFORM]);
+        if linked == Linked::Here {
+            maturin.args(["--auditwheel", "skip"]);
+        }
     }
+    flag(&mut maturin);
     process::run(&mut maturin)?;
-    newest(&folder)
+    newest(folder)
 }
 
 /// The path of programs, with a folder before all others.
