@@ -115,12 +115,15 @@ void measure_columns(uint chunk_) {
 }
 
 void join_peaks() {
+    const uint EACH = COLUMNS * 8u;
     clear_peaks();
-    for (uint i = lane(); i < chunks * COLUMNS * 8u; i += gl_WorkGroupSize.x) {
-        uint column = i % (COLUMNS * 8u);
-        if (column0 * 8u + column < octets * 8u)
-            atomicMax(peak[column],
-                AT_U32(peaks, peaks_at(i / (COLUMNS * 8u)) + uint64_t(column0 * 8u + column)));
+    for (uint i = lane(); i < max(EACH, gl_WorkGroupSize.x / EACH * EACH); i += gl_WorkGroupSize.x) {
+        uint column = column0 * 8u + i % EACH, own = 0u;
+        // Loads that nothing stands between are on their way together.
+        if (column < octets * 8u)
+            for (uint c = i / EACH; c < chunks; c += max(gl_WorkGroupSize.x / EACH, 1u))
+                own = max(own, AT_U32(peaks, peaks_at(c) + uint64_t(column)));
+        atomicMax(peak[i % EACH], own);
     }
     barrier();
 }

@@ -1,7 +1,7 @@
 """What the wheel's compiler counts: programs as people run them, on the device that there is.
 
-Run by `cargo xtask python --wheel --profiled`. A decode loop written as mlx-lm writes it, training steps, and single
-calls; sizes are small, because what is counted is what the host does.
+Run by `cargo xtask python --wheel --profiled`. A decode loop written as mlx-lm writes it, training steps,
+and single calls; sizes are small, because what is counted is what the host does.
 """
 
 import functools

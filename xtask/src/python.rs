@@ -58,7 +58,8 @@ pub(crate) struct Args {
 /// Devices to run tests on.
 const DEVICES: [&str; 2] = ["cpu", "gpu"];
 
-/// `cargo xtask python [--wheel [--profiled]] [--upstream-tests DIR] [--device NAME] [--validation] [-- ARGUMENT…]`.
+/// `cargo xtask python [--wheel [--profiled]] [--upstream-tests DIR] [--device NAME] [--validation]
+/// [-- ARGUMENT…]`.
 pub(crate) fn main(args: &Args) -> Result<()> {
     setup::ensure(&[Purpose::Run, Purpose::Oracle])?;
     let python = VENV.python()?;

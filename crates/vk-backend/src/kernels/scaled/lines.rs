@@ -18,7 +18,7 @@ use crate::kernels::{
 const MOST: usize = 1 << 30;
 
 /// Workgroups across k that a matrix is parted for: some for each multiprocessor of the largest devices.
-const PARTS: usize = 512;
+const PARTS: usize = 264;
 
 /// Rows of a chunk, at least: every workgroup that converts reads what those of all chunks found.
 const SHORTEST: usize = 64;
@@ -198,7 +198,7 @@ mod tests {
             assert!(chunks * chunk >= rows && (chunks - 1) * chunk < rows, "{columns} {rows}");
             assert!(chunk.is_multiple_of(kernel::ROWS as usize));
         }
-        assert_eq!(chunks(9, 8192), (57, 144));
+        assert_eq!(chunks(9, 8192), (30, 280));
         assert_eq!(chunks(600, 576), (1, 576));
     }
 }

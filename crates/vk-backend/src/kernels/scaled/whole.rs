@@ -12,6 +12,9 @@ use crate::kernels::{Ctx, Dispatch, Operand, Region, layouts::matmul_scaled_whol
 /// them found.
 const MOST_PEAKS: u32 = 512;
 
+/// Octets that a thread converts: each workgroup reads all peaks before.
+const OCTETS: u64 = 4;
+
 /// New operands.
 pub(crate) struct Scaled<const N: usize> {
     pub at: [Operand; N],
@@ -99,7 +102,8 @@ impl Conversion {
     /// Writes the new operand and its factor.
     fn convert(&self, ctx: &mut Ctx<'_>) -> Result<()> {
         let caps = ctx.capabilities();
-        let groups = caps.groups_1d(self.push.count.into(), caps.elementwise_workgroup().into());
+        let each = u64::from(caps.elementwise_workgroup()) * OCTETS;
+        let groups = caps.groups_1d(self.push.count.into(), each);
         let (reads, writes) = ([self.source, self.peaks], [self.destination, self.factor]);
         self.run(ctx, self.flags, groups, &reads, &writes)
     }
