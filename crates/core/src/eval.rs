@@ -66,10 +66,10 @@ const OFFERED: usize = 192;
 
 /// Places of a tape that are planned at once. Of a longer one, as of a training step, the first are, and the
 /// others while devices do what these ask for; groups that would lie across are lost.
-const PLANNED: usize = 4096;
+const PLANNED: usize = 2560;
 
 /// The first places of such a tape.
-const PLANNED_FIRST: usize = 1024;
+const PLANNED_FIRST: usize = 512;
 /// The last ones of these, at which nobody waits because much is in flight: devices work on that while the
 /// others are planned, which takes milliseconds.
 const AHEAD: usize = 512;
