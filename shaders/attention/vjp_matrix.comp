@@ -44,8 +44,8 @@ const bool REGISTERS = (FLAGS & REGISTERS_FLAG) != 0u;
 
 const bool SCALED = OUT_DTYPE == FLOAT32;
 // Products of scaled values and cotangents are below 2^38, and so is what scores change by, which becomes a
-// half.
-const float CHANGE_SCALE = 1.0 / 8388608.0; // 2^-23
+// half. Weights of many keys would be subnormal.
+const float CHANGE_SCALE = 1.0 / 8388608.0, WEIGHT_SCALE = SCALED ? 16384.0 : 1.0; // 2^-23, 2^14
 
 #include "attention_derivatives.glsl"
 
@@ -261,10 +261,10 @@ void weigh(uint walked0, bool masked, bool known) {
                 y.y = y.x * (upward[f][i] - row.z);
             }
             if (known) {
-                if (BY_KEYS) weights[f][i] = rounded(y.x);
+                if (BY_KEYS) weights[f][i] = rounded(y.x * WEIGHT_SCALE);
                 changes[f][i] = rounded(y.y);
             } else {
-                scores[f][i] = y.x;
+                scores[f][i] = y.x * WEIGHT_SCALE;
                 upward[f][i] = y.y;
             }
         }
@@ -422,10 +422,14 @@ void store_rows() {
             vec4 x[2], y[2];
             fetch8(DTYPE, true, at(DTYPE, a, int64_t(i * 8u)), x[0], x[1]);
             fetch8(OUT_DTYPE, true, at(OUT_DTYPE, b, int64_t(i * 8u)), y[0], y[1]);
+            if (SCALED) {
+                // As values are.
+                y[0] = y[0] / factor.z;
+                y[1] = y[1] / factor.z;
+            }
             mean = dot_add(x[1], y[1], dot_add(x[0], y[0], mean));
         }
-        // As changes of scores are: by what cotangents and values were multiplied.
-        if (SCALED) mean = mean * CHANGE_SCALE / factor.z;
+        if (SCALED) mean = mean * CHANGE_SCALE;
         F4(row_at(head, kept0 + r)).v[0] = kept_row(top, sum, mean);
     }
 }
@@ -435,15 +439,19 @@ void store_results(uvec2 kv_head, bool known) {
     int64_t x_apart = BY_KEYS ? strides.by_k[2] : strides.by_q[2];
     [[unroll]] for (uint j = 0u; j < X_SUMS; ++j) {
         of_x[j] = of_x[j] * scale;
-        // One after the other, those that are small as a rule first: a product of factors may be no float.
-        if (SCALED)
-            of_x[j] = of_x[j] * (BY_KEYS ? factor.x : factor.y) * factor.z * factor.w * (1.0 / CHANGE_SCALE);
+        if (SCALED) {
+            // The smallest factor, the largest, then the other one: a product of two may be no float.
+            vec3 f = vec3(BY_KEYS ? factor.x : factor.y, factor.z, factor.w);
+            float least = min(min(f.x, f.y), f.z), most = max(max(f.x, f.y), f.z);
+            float other = max(min(f.x, f.y), min(max(f.x, f.y), f.z));
+            of_x[j] = of_x[j] * (1.0 / CHANGE_SCALE) * least * most * other;
+        }
         store_sums(of_x[j], to_x, x_apart, j, known);
     }
     if (!BY_KEYS) return;
     uint64_t to_y = store_at(by_v, strides.by_v, kv_head);
     [[unroll]] for (uint j = 0u; j < Y_SUMS; ++j) {
-        if (SCALED) of_y[j] = of_y[j] * factor.w;
+        if (SCALED) of_y[j] = of_y[j] * (factor.w / WEIGHT_SCALE);
         store_sums(of_y[j], to_y, strides.by_v[2], j, known);
     }
 }

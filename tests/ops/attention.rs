@@ -2,7 +2,7 @@
 
 use mlx::{Array, Device, Dtype, fast, fast::Mask, ops};
 use mlx_tests::{
-    Approx, Host, Layout, array, assert_approx, dtypes_of, filled, hashed, keeping, noise,
+    Approx, Host, Layout, array, assert_approx, dtypes_of, epsilon, filled, hashed, keeping, noise,
     on_each_device, scattered, sum_epsilon, values,
 };
 use serde_json::Value;
@@ -238,6 +238,39 @@ fn sinks_of_every_kernel() {
 }
 
 /// Keys enough for several blocks, and for being split between workgroups.
+/// Float32 whose products a device may round to eleven bits: many keys, which it may share among workgroups,
+/// heads that were split off features, keys that are hidden, and sinks.
+#[test]
+fn many_keys_in_float32() {
+    let (queries, keys, width) = (40, 4200, 64);
+    let shown = filled(&[queries, keys], Dtype::Bool, |i| f64::from(i % 3 != 0));
+    let sinks = array(&[0.5, -1.0, 8.0, 0.0], &[4], Dtype::Float32);
+    on_each_device(|device| {
+        let split = |rows: usize, heads: usize, seed| {
+            let shape = [1, rows, heads, width];
+            let features = filled(&shape, Dtype::Float32, noise(seed, -1.0, 1.0));
+            ops::swapaxes(&features, 1, 2).unwrap()
+        };
+        let inputs = [split(queries, 4, 1), split(keys, 2, 2), split(keys, 2, 3)];
+        let attend = |[q, k, v]: [&Array; 3], sinks: &Array| {
+            let mask = Mask::Array(&shown);
+            values(
+                &fast::scaled_dot_product_attention_with_sinks(q, k, v, 0.3, mask, sinks).unwrap(),
+            )
+        };
+        let got = attend(inputs.each_ref(), &sinks);
+        let want = mlx::with_device(Device::CPU, || {
+            let wide = |a: &Array| ops::astype(a, Dtype::Float64).unwrap();
+            attend(inputs.each_ref().map(wide).each_ref(), &wide(&sinks))
+        });
+        let square = |x: &mut dyn Iterator<Item = f64>| x.map(|x| x * x).sum::<f64>();
+        let want = want.unwrap();
+        let off = square(&mut got.iter().zip(&want).map(|(got, want)| got - want));
+        let off = (off / square(&mut want.iter().copied())).sqrt();
+        assert!(off <= 2.0 * epsilon(Dtype::Float16), "{off} on {device}");
+    });
+}
+
 #[test]
 fn long_caches() {
     on_each_device(|device| {

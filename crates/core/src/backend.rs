@@ -168,8 +168,9 @@ pub trait Backend: Send + Sync {
     }
 
     /// Whether kernels that read the result of an elementwise operation should rather compute it again from
-    /// what it reads. Always no for other operations.
-    fn recomputes(&self, _node: &Node, _result: &Array) -> bool {
+    /// what it reads. Always no for other operations. `reduced` says that elementwise operations lead from it
+    /// to a reduction.
+    fn recomputes(&self, _node: &Node, _result: &Array, _reduced: bool) -> bool {
         false
     }
 
@@ -250,12 +251,12 @@ pub(crate) fn plan(tape: &Tape, places: Range<usize>) -> Vec<Group> {
 }
 
 /// Whether the node's backend computes its result again where it is read.
-pub(crate) fn recomputes(node: &Node, result: &Array) -> bool {
+pub(crate) fn recomputes(node: &Node, result: &Array, reduced: bool) -> bool {
     let backend = match node.stream.device.kind {
         DeviceType::Cpu => &CPU,
         DeviceType::Gpu => &GPU,
     };
-    backend.get().is_some_and(|backend| backend.recomputes(node, result))
+    backend.get().is_some_and(|backend| backend.recomputes(node, result, reduced))
 }
 
 /// The GPU backend.

@@ -24,7 +24,10 @@ pub(super) fn install(python: &Path, profiled: bool) -> Result<()> {
             let apart = paths::target().join("counting");
             let counting = |maturin: &mut Command| counts.count(maturin);
             put(python, &build(python, &apart, Linked::Here, counting)?)?;
-            counts.take(python)?;
+            let counted = counts.take(python);
+            // Nobody else shall count.
+            process::run(venv::pip(python).args(["uninstall", "--yes", "mlx-vulkan"]))?;
+            counted?;
             build(python, &folder, Linked::Anywhere, |maturin| counts.tell(maturin))?
         }
         false => build(python, &folder, Linked::Anywhere, |_| ())?,

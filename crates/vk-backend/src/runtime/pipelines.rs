@@ -12,7 +12,7 @@ use std::{
     },
 };
 
-use mlx_vulkan_core::Result;
+use mlx_vulkan_core::{Error, Result};
 use parking_lot::RwLock;
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
@@ -286,6 +286,10 @@ impl Maker {
         constants: &[u32],
         subgroup_size: Option<u32>,
     ) -> Result<pipeline::Pipeline> {
+        if let Some(lacked) = module::lacks(words, self.device.device.enabled_features()) {
+            let message = format!("kernel {name}: the device has no {lacked:?}");
+            return Err(Error::device("pipeline", message));
+        }
         let of_constants = self.specialize.then(|| specialized(words, constants)).flatten();
         let mut words = of_constants.map_or(Cow::Borrowed(words), Cow::Owned);
         if !self.unroll {
@@ -297,7 +301,7 @@ impl Maker {
 
     /// The module of a kernel, which several pipelines may be made of at the same time.
     #[cfg(feature = "shader-macros")]
-    fn module(&self, kernel: Kernel) -> Result<Arc<ShaderModule>> {
+    fn module(&self, kernel: Kernel) -> Result<Arc<vulkano::shader::ShaderModule>> {
         let module = self.modules.lock().entry(kernel).or_default().clone();
         module.get_or_init(|| kernel.load(&self.device.device)).clone()
     }

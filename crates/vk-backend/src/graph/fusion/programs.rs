@@ -73,7 +73,10 @@ pub(super) fn find(
 const MANY: usize = 1 << 16;
 
 /// Whether the result of an operation is worth to be computed again by each chain that reads it.
-pub(crate) fn recomputes(node: &Node, result: &Array) -> bool {
+///
+/// Not halves that are `reduced`: a chain of ResNet's uncompiled step in bfloat16, which computes again and
+/// ends with sums, makes NVIDIA's compiler crash (580.159, H200).
+pub(crate) fn recomputes(node: &Node, result: &Array, reduced: bool) -> bool {
     let is_cheap = match &node.primitive {
         Primitive::Unary(op) => is_cheap_unary(*op, result.dtype()),
         Primitive::Binary(op) => !is_transcendental(*op),
@@ -81,6 +84,7 @@ pub(crate) fn recomputes(node: &Node, result: &Array) -> bool {
         _ => false,
     };
     is_cheap
+        && !(reduced && result.dtype().size() == 2)
         && result.size() >= MANY
         && ENABLED.load(Relaxed)
         && device(node)

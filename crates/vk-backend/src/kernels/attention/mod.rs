@@ -248,7 +248,8 @@ fn counts(s: &Sizes, plan: &Prefill) -> bool {
 fn scaled(ctx: &Ctx<'_>, a: &Attention<'_>) -> Option<Prefill> {
     let s = &a.sizes;
     let leading = [(s.heads * s.value_width) as i64, 0];
-    let fragment = scaled::fragment_of(ctx, a.dtypes.operands, s.multiplications(), leading)?;
+    let fragment = scaled::fragment_of(ctx, a.dtypes.operands, s.multiplications(), leading)
+        .filter(|_| s.elements() <= scaled::MOST)?;
     let plan = prefill::plan(s, Some(fragment), ctx.capabilities(), ctx.config())?;
     counts(s, &plan).then_some(plan)
 }

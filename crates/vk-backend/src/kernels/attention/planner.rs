@@ -34,6 +34,13 @@ pub(crate) struct Sizes {
 }
 
 impl Sizes {
+    /// Elements of the largest of queries, keys and values.
+    pub(crate) fn elements(&self) -> usize {
+        let rows = (self.heads * self.queries).max(self.kv_heads * self.keys);
+        let width = self.key_width.max(self.value_width);
+        [rows, width].into_iter().fold(self.batches, usize::saturating_mul)
+    }
+
     /// Multiplications of queries with keys and of weights with values.
     pub(crate) fn multiplications(&self) -> usize {
         let factors = [self.heads, self.queries, self.keys, self.key_width + self.value_width];

@@ -26,7 +26,7 @@ use super::{
         planner::{Gemm, Tile},
         tile_constants, tile_grid,
     },
-    scaled::{self, Source, lines},
+    scaled::{self, lines},
 };
 use crate::runtime::capabilities::Fragment;
 use planner::{ConvolutionPlan, ConvolutionSizes, plan};
@@ -241,6 +241,8 @@ fn products(ctx: &mut Ctx<'_>, o: &Operands, gemm: Gemm, at_once: usize) -> Resu
             [first, second]
         }
     };
+    let is_scaled = o.dtypes.operands != o.dtypes.result;
+    let scaled = is_scaled.then(|| ScaledRows::new(ctx, o, at_once)).transpose()?;
     for part in 0..parts {
         let first = part * at_once;
         let windows = at_once.min(p.windows - first);
@@ -264,33 +266,60 @@ fn products(ctx: &mut Ctx<'_>, o: &Operands, gemm: Gemm, at_once: usize) -> Resu
             splits: 1,
             ..GemmPush::default()
         };
-        if o.dtypes.operands == o.dtypes.result {
-            dense_matrix(ctx, gemm, o.dtypes, push, None, &[matrix, o.weight.region], result)?;
-        } else {
-            scaled_product(ctx, gemm, o, push, matrix, result)?;
+        match &scaled {
+            Some(scaled) => {
+                scaled.multiply(ctx, (gemm, o.dtypes), push, (part, matrix), result)?;
+            }
+            None => {
+                let reads = [matrix, o.weight.region];
+                dense_matrix(ctx, gemm, o.dtypes, push, None, &reads, result)?;
+            }
         }
     }
     Ok(())
 }
 
-/// A product of windows whose elements are scaled, and of the weight.
-fn scaled_product(
-    ctx: &mut Ctx<'_>,
-    gemm: Gemm,
-    o: &Operands,
-    push: GemmPush,
-    matrix: Region,
-    result: Operand,
-) -> Result<()> {
-    let depth = o.product.depth();
-    let windows = Operand { address: matrix.address, region: matrix };
-    let sources = [(windows, push.m as usize), (o.weight, o.product.outputs)]
-        .map(|(at, rows)| Source::dense(at, rows, depth));
-    let [a, b] = lines::dense(ctx, [&sources[0], &sources[1]])?;
-    let leading = lines::leading(true, depth) as i64;
-    let k = lines::inner(depth) as u32;
-    let push = GemmPush { a: a.address, b: b.address, lda: leading, ldb: leading, k, ..push };
-    dense_matrix(ctx, gemm, o.dtypes, push, None, &[a.region, b.region], result)
+/// Operands of products whose elements are scaled.
+struct ScaledRows {
+    weight: Operand,
+    /// Memory for windows, which neighbouring parts use in turns.
+    windows: [Region; 2],
+}
+
+impl ScaledRows {
+    /// Encodes the weight, and takes memory for so many windows.
+    fn new(ctx: &mut Ctx<'_>, o: &Operands, at_once: usize) -> Result<Self> {
+        let (outputs, depth) = (o.product.outputs, o.product.depth());
+        let memory = lines::rows_memory(ctx, outputs, depth)?;
+        let weight = lines::rows(ctx, o.weight, [outputs, depth], memory)?;
+        let windows =
+            [lines::rows_memory(ctx, at_once, depth)?, lines::rows_memory(ctx, at_once, depth)?];
+        Ok(ScaledRows { weight, windows })
+    }
+
+    /// The product of a part's windows and the weight.
+    fn multiply(
+        &self,
+        ctx: &mut Ctx<'_>,
+        (gemm, dtypes): (Gemm, Dtypes),
+        push: GemmPush,
+        (part, matrix): (usize, Region),
+        result: Operand,
+    ) -> Result<()> {
+        let (windows, depth) = (push.m as usize, push.k as usize);
+        let at = Operand { address: matrix.address, region: matrix };
+        let a = lines::rows(ctx, at, [windows, depth], self.windows[part % 2])?;
+        let leading = lines::leading(true, depth) as i64;
+        let push = GemmPush {
+            a: a.address,
+            b: self.weight.address,
+            lda: leading,
+            ldb: leading,
+            k: lines::inner(depth) as u32,
+            ..push
+        };
+        dense_matrix(ctx, gemm, dtypes, push, None, &[a.region, self.weight.region], result)
+    }
 }
 
 /// Copies `windows` windows from the `first` one on.

@@ -151,8 +151,9 @@ pub(crate) struct Dtypes {
 }
 
 impl Dtypes {
-    /// Whether operands were float32, and lines of them have factors (`scaled/lines.rs`).
-    fn scaled(self) -> u32 {
+    /// The flag of operands that were float32, whose lines have factors (`scaled/lines.rs`): the only ones
+    /// with another dtype than the result.
+    fn scaled_flag(self) -> u32 {
         if self.operands == self.result { 0 } else { SCALED }
     }
 }
@@ -187,7 +188,7 @@ pub(super) fn eval(
         splits: 1,
         ..Push::default()
     };
-    // Kernels read c as they read the operands.
+    // Kernels read c as they read the operands, so those of float32 that was scaled add it behind.
     let apart = o.c.is_some() && dtypes.operands != dtypes.result;
     match plan {
         Gemm::Tile(_, splits) | Gemm::Matrix(_, splits) if splits > 1 || apart => {
@@ -240,7 +241,7 @@ fn whole(
     result: Operand,
 ) -> Result<()> {
     let dtype = dtypes.operands;
-    let mut flags = flags(o, plan, dtype) | dtypes.scaled();
+    let mut flags = flags(o, plan, dtype) | dtypes.scaled_flag();
     if let Some(c) = &o.c {
         let quads = [c.row, o.n as i64].iter().all(|s| s % 4 == 0) && o.batches() == 1;
         let vector = quads && c.column == 1 && c.at.is_aligned(4 * dtype.size() as u64);
@@ -319,7 +320,7 @@ pub(crate) fn dense_matrix(
     };
     let grouped = if groups(lists) > 0 { GROUPED } else { 0 };
     let vectors = vector(push.a, A_VECTOR) | vector(push.b, B_VECTOR);
-    let flags = A_ALONG_K | B_ALONG_K | vectors | grouped | dtypes.scaled();
+    let flags = A_ALONG_K | B_ALONG_K | vectors | grouped | dtypes.scaled_flag();
     let how = How { plan, dtype, out, flags, lists };
     let splits = match plan {
         Gemm::Tile(_, splits) | Gemm::Matrix(_, splits) => splits,
@@ -350,7 +351,7 @@ fn split(
     let parts = ctx.scratch(count * u64::from(splits) * 4)?;
     let part = Push { result: parts.address, splits, ..push };
     let reads = [o.a.at.region, o.b.at.region];
-    let flags = flags(o, plan, dtype) | dtypes.scaled();
+    let flags = flags(o, plan, dtype) | dtypes.scaled_flag();
     let how = How { plan, dtype, out: Dtype::Float32, flags, lists: None };
     dispatch(ctx, how, &part, &reads, parts)?;
     sum(ctx, o, out, parts, splits, result)

@@ -3,7 +3,7 @@
 
 use mlx_vulkan_core::{Dtype, Result, Strides};
 
-use super::{DTYPES, OCTET, Source, fragment_of};
+use super::{DTYPES, MOST, OCTET, Source, fragment_of};
 use crate::kernels::{
     Ctx, Dispatch, Operand, Region,
     layouts::matmul_scaled as kernel,
@@ -14,8 +14,9 @@ use crate::kernels::{
     operands::{Operands, StridedMatrix},
 };
 
-/// Elements of the largest operand: two bytes of each lie in scratch memory.
-const MOST: usize = 1 << 30;
+/// Rows, columns and elements of a sum from which a product gains: fewer take no longer than to convert what
+/// they are made of.
+const LEAST: usize = 64;
 
 /// Workgroups across k that a matrix is parted for: some for each multiprocessor of the largest devices.
 const PARTS: usize = 264;
@@ -36,7 +37,7 @@ pub(crate) fn leading(along_k: bool, width: usize) -> usize {
 /// How a product runs, if it is made this way.
 pub(crate) fn plan(ctx: &Ctx<'_>, o: &Operands, dtype: Dtype) -> Option<Gemm> {
     let elements = [o.m.max(o.n), o.k, o.batches()].into_iter().fold(1, usize::saturating_mul);
-    if o.lists.is_some() || elements > MOST {
+    if o.lists.is_some() || elements > MOST || o.m.min(o.n).min(o.k) < LEAST {
         return None;
     }
     let apart = [(&o.a, o.m), (&o.b, o.n)].map(|(matrix, outer)| {
@@ -67,15 +68,27 @@ pub(crate) fn operands(ctx: &mut Ctx<'_>, o: &Operands) -> Result<Operands> {
     Ok(Operands { k: inner(o.k), a: a.matrix(), b: b.matrix(), batch, ..o.clone() })
 }
 
-/// Encodes a dense (rows, k) and a dense (columns, k) matrix; returns where the new ones are.
+/// Memory for a matrix whose rows are dense along k.
 ///
 /// # Errors
-/// When memory or the device fails.
-pub(crate) fn dense(ctx: &mut Ctx<'_>, sources: [&Source<'_>; 2]) -> Result<[Operand; 2]> {
-    let [a, b] = sources;
-    let (a, b) = (Conversion::new(ctx, a, true)?, Conversion::new(ctx, b, true)?);
-    encode(ctx, &[&a, &b])?;
-    Ok([a.matrix().at, b.matrix().at])
+/// When memory is out.
+pub(crate) fn rows_memory(ctx: &mut Ctx<'_>, rows: usize, k: usize) -> Result<Region> {
+    ctx.scratch((rows * leading(true, k) * DTYPES.operands.size()) as u64)
+}
+
+/// Encodes such a matrix from a dense one; `to` is of [`rows_memory`].
+///
+/// # Errors
+/// When the device fails.
+pub(crate) fn rows(
+    ctx: &mut Ctx<'_>,
+    at: Operand,
+    [rows, k]: [usize; 2],
+    to: Region,
+) -> Result<Operand> {
+    let conversion = Conversion::into(ctx, &Source::dense(at, rows, k), true, to)?;
+    conversion.convert(ctx)?;
+    Ok(conversion.matrix().at)
 }
 
 /// Encodes conversions, of which none waits for another.
@@ -99,16 +112,23 @@ struct Conversion {
 impl Conversion {
     /// Takes the memory for it.
     fn new(ctx: &mut Ctx<'_>, source: &Source<'_>, along_k: bool) -> Result<Self> {
+        let elements = elements(source, along_k);
+        let count = source.without_repeats(elements).0.count() as usize;
+        let destination = ctx.scratch((count * elements * DTYPES.operands.size()) as u64)?;
+        Conversion::into(ctx, source, along_k, destination)
+    }
+
+    /// The same with memory that there is.
+    fn into(
+        ctx: &mut Ctx<'_>,
+        source: &Source<'_>,
+        along_k: bool,
+        destination: Region,
+    ) -> Result<Self> {
         let octets = source.octets();
         let all_rows = source.rows.next_multiple_of(kernel::ROWS as usize);
-        let elements = match along_k {
-            true => source.rows * leading(true, source.width),
-            // Two rows of halves have the float32 factors of all columns.
-            false => (all_rows + 2) * leading(false, source.width),
-        };
-        let (walk, strides) = source.without_repeats(elements);
+        let (walk, strides) = source.without_repeats(elements(source, along_k));
         let count = walk.count() as usize;
-        let destination = ctx.scratch((count * elements * DTYPES.operands.size()) as u64)?;
         let (chunks, chunk) = chunks(count * octets.div_ceil(kernel::COLUMNS as usize), all_rows);
         let peaks = match along_k {
             true => Region::default(),
@@ -176,6 +196,17 @@ impl Conversion {
         let constants = kernel::Constants { workgroup, flags: self.flags | flag };
         let pipeline = ctx.pipeline(kernel::MATMUL_SCALED, &constants);
         ctx.dispatch(&Dispatch { pipeline: &pipeline, push: p, groups, reads, writes })
+    }
+}
+
+/// Elements of a new matrix.
+fn elements(source: &Source<'_>, along_k: bool) -> usize {
+    match along_k {
+        true => source.rows * leading(true, source.width),
+        // Two rows of halves have the float32 factors of all columns.
+        false => {
+            (source.rows.next_multiple_of(kernel::ROWS as usize) + 2) * leading(false, source.width)
+        }
     }
 }
 

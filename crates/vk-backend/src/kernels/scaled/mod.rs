@@ -20,6 +20,9 @@ pub(crate) const DTYPES: Dtypes = Dtypes { operands: Dtype::Float16, result: Dty
 /// TFLOP/s, a product of float16 200 to 300; the dispatches before it take some 10 µs.
 const LEAST: usize = 1 << 26;
 
+/// Elements of the largest operand: a bit more than two bytes of each lie in scratch memory.
+pub(crate) const MOST: usize = 1 << 30;
+
 /// Elements of an octet, which rows of the new matrices are made of.
 const OCTET: usize = 8;
 

@@ -1,10 +1,26 @@
 //! The words of shader modules.
 
 use mlx_vulkan_core::{Error, Result};
-use rspirv::spirv::{LoopControl, Op};
+use rspirv::spirv::{Capability, LoopControl, Op};
+use vulkano::device::DeviceFeatures;
 
 /// Words of a module before its first instruction.
 const HEADER: usize = 5;
+
+/// A capability that a module declares and the device lacks, of those that usable devices may lack.
+pub(crate) fn lacks(words: &[u32], features: &DeviceFeatures) -> Option<Capability> {
+    let has = |capability: &Capability| match capability {
+        Capability::Int8 => features.shader_int8,
+        Capability::Int16 => features.shader_int16,
+        Capability::Float16 => features.shader_float16,
+        Capability::Int64Atomics => features.shader_buffer_int64_atomics,
+        _ => true,
+    };
+    // They come first.
+    let declared = words.get(HEADER..).unwrap_or_default().chunks_exact(2);
+    let declared = declared.take_while(|i| i[0] == 2 << 16 | Op::Capability as u32);
+    declared.filter_map(|i| Capability::from_u32(i[1])).find(|capability| !has(capability))
+}
 
 /// A module's bytes as words.
 pub(crate) fn words(name: &str, bytes: &[u8]) -> Result<Vec<u32>> {
@@ -37,6 +53,17 @@ mod tests {
 
     use super::*;
     use crate::shaders::Kernel;
+
+    #[test]
+    fn a_device_is_asked_for_what_a_module_needs() {
+        let of = |kernel: Kernel| words(kernel.name(), kernel.spirv()).unwrap();
+        let none = DeviceFeatures::empty();
+        let some = DeviceFeatures { shader_int8: true, shader_int16: true, ..none };
+        let modules = [of(Kernel::arange_long), of(Kernel::scatter_fold_wide)];
+        assert!(modules.iter().all(|module| lacks(module, &none).is_some()));
+        assert_eq!(lacks(&modules[0], &some), None);
+        assert_eq!(lacks(&modules[1], &some), Some(Capability::Int64Atomics));
+    }
 
     /// What each loop of a module asks for, and the module without that.
     fn controls(words: &[u32]) -> (Vec<LoopControl>, Vec<u32>) {

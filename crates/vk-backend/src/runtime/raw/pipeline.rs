@@ -110,9 +110,9 @@ pub(crate) fn create(
     let fns = &device.fns().v1_0;
     let info = vk::ShaderModuleCreateInfo::default().code(words);
     let mut module = vk::ShaderModule::null();
-    // SAFETY: the words are compiler output that spirv-val accepted when they were committed, or what
-    // specialization leaves of it, which the validation layers check in tests; the planner asks only for
-    // kernels whose features the device has.
+    // SAFETY: the words are compiler output that spirv-val accepted when they were committed, or what linking
+    // and specialization make of it, which the validation layers check in tests; whoever has them knows that
+    // the device has what they declare (`module::lacks`), and planners know it of cooperative matrices.
     let made = unsafe {
         (fns.create_shader_module)(device.handle(), &info, std::ptr::null(), &raw mut module)
     };

@@ -1,6 +1,6 @@
 //! Derivatives of attention along a cotangent: a pass over the rows for their softmax, one for the
 //! derivatives by queries, one for those by keys and values. Each result is one workgroup's, so sums come in
-//! one order. Halves go to cooperative matrices where there are any.
+//! one order. Halves, and float32 as scaled halves, go to cooperative matrices where there are any.
 
 pub(crate) mod matrix;
 pub(crate) mod planner;
@@ -123,7 +123,8 @@ impl Vjp<'_> {
         let s = &self.sizes;
         let leading = [self.result.strides[2], self.by_q.strides[2]];
         let dtype = self.dtypes.operands;
-        let fragment = scaled::fragment_of(ctx, dtype, s.multiplications(), leading);
+        let fragment = scaled::fragment_of(ctx, dtype, s.multiplications(), leading)
+            .filter(|_| s.elements() <= scaled::MOST);
         let plans = |pass| matrix::plan(s, pass, fragment, ctx.capabilities()).is_some();
         [&self.result, &self.by_q, &self.by_k, &self.by_v].into_iter().all(Heads::vectors)
             && [passes::ROWS_PASS, passes::QUERIES_PASS, passes::KEYS_PASS].into_iter().all(plans)
