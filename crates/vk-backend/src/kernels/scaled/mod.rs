@@ -1,9 +1,10 @@
 //! Float32 as float16 with scales, for products on cooperative matrices (`scaled.glsl`): as exact as TF32, in
-//! which upstream's CUDA backend multiplies by default.
+//! which upstream's CUDA backend multiplies by default, beside the norms of what is multiplied. What is far
+//! smaller than the largest that shares its scale is less exact, or zero, where TF32 has all of its bits.
 //!
-//! Dense products have a scale for each row of the left operand and each column of the right one ([`lines`]),
-//! so what a row loses is small beside that row. Convolutions and attention, whose elements are added up with
-//! those of many rows, have one for each operand ([`whole`]).
+//! Dense products have a scale for each row of the left operand and each column of the right one ([`lines`]).
+//! Convolutions and attention, whose elements are added up with those of many rows, have one for each operand
+//! ([`whole`]).
 
 pub(crate) mod lines;
 pub(crate) mod whole;
