@@ -1,9 +1,24 @@
 //! The operands of a product as matrices with strides.
 
-use mlx_vulkan_core::{Array, Result, Shape, Strides, shape};
+use mlx_vulkan_core::{Array, Dtype, Result, Shape, Strides, shape};
 use smallvec::{SmallVec, smallvec};
 
 use super::{Ctx, Operand, Region, copy, layouts::matvec_strided, strided::Walk};
+
+/// Dtypes of a product: what the kernel reads, and what the result and `c` are.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Dtypes {
+    /// Of both operands.
+    pub operands: Dtype,
+    /// Of the result.
+    pub result: Dtype,
+}
+
+impl From<Dtype> for Dtypes {
+    fn from(dtype: Dtype) -> Self {
+        Dtypes { operands: dtype, result: dtype }
+    }
+}
 
 /// Which operand of a mat-vec is the matrix.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -24,7 +24,8 @@ use super::{
         attention_combine as combine, attention_derivatives as derivatives,
         attention_matrix as matrices,
     },
-    matmul::{Dtypes, matrix_pipeline},
+    matmul::matrix_pipeline,
+    operands::Dtypes,
     scaled::{
         self, Source,
         whole::{self, Scaled},

@@ -13,9 +13,10 @@ use crate::{
         fragment::fragment,
         layouts::convolution_windows as kernel,
         matmul::{
-            A_ALONG_K, B_ALONG_K, Dtypes, SCALED, matrix::MatrixTile, matrix_constants,
-            matrix_pipeline, sum_parts,
+            A_ALONG_K, B_ALONG_K, SCALED, matrix::MatrixTile, matrix_constants, matrix_pipeline,
+            sum_parts,
         },
+        operands::Dtypes,
         scaled,
     },
     runtime::{capabilities::Fragment, pipelines::PipelineOf},

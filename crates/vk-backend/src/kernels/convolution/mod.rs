@@ -22,11 +22,12 @@ use super::{
         convolution_unfold,
     },
     matmul::{
-        A_ALONG_K, A_VECTOR, B_ALONG_K, B_VECTOR, Dtypes, GemmPush, dense_matrix,
+        A_ALONG_K, A_VECTOR, B_ALONG_K, B_VECTOR, GemmPush, dense_matrix, lines,
         planner::{Gemm, Tile},
         tile_constants, tile_grid,
     },
-    scaled::{self, lines},
+    operands::Dtypes,
+    scaled,
 };
 use crate::runtime::capabilities::Fragment;
 use planner::{ConvolutionPlan, ConvolutionSizes, plan};

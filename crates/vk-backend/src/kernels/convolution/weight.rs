@@ -19,7 +19,8 @@ use crate::{
         Ctx, Operand, Region,
         copy::{self, StridedOperand},
         layouts::convolution_weight as kernel,
-        matmul::{A_VECTOR, Dtypes, SCALED, matrix::MatrixTile, matrix_constants, matrix_pipeline},
+        matmul::{A_VECTOR, SCALED, matrix::MatrixTile, matrix_constants, matrix_pipeline},
+        operands::Dtypes,
     },
     shaders::KernelOf,
 };

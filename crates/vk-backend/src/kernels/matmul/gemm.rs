@@ -2,7 +2,7 @@
 
 use mlx_vulkan_core::{Dtype, Result};
 
-use crate::kernels::operands::{Lists, Operands, StridedMatrix};
+use crate::kernels::operands::{Dtypes, Lists, Operands, StridedMatrix};
 use crate::{
     kernels::{
         Capabilities, Ctx, Dispatch, Operand, Region,
@@ -141,27 +141,10 @@ pub(crate) fn lanes_grid(tm: u32, tn: u32, push: &Push, caps: &Capabilities) -> 
     [caps.groups_1d(tiles, 1), 1, 1]
 }
 
-/// Dtypes of a product: what the kernel reads, and what the result and `c` are.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Dtypes {
-    /// Of both operands.
-    pub operands: Dtype,
-    /// Of the result.
-    pub result: Dtype,
-}
-
-impl Dtypes {
-    /// The flag of operands that were float32, whose lines have factors (`scaled/lines.rs`): the only ones
-    /// with another dtype than the result.
-    fn scaled_flag(self) -> u32 {
-        if self.operands == self.result { 0 } else { SCALED }
-    }
-}
-
-impl From<Dtype> for Dtypes {
-    fn from(dtype: Dtype) -> Self {
-        Dtypes { operands: dtype, result: dtype }
-    }
+/// The flag of operands that were float32, whose lines have factors (`lines.rs`): the only ones with another
+/// dtype than the result.
+fn scaled_flag(dtypes: Dtypes) -> u32 {
+    if dtypes.operands == dtypes.result { 0 } else { SCALED }
 }
 
 /// Encodes the product.
@@ -241,7 +224,7 @@ fn whole(
     result: Operand,
 ) -> Result<()> {
     let dtype = dtypes.operands;
-    let mut flags = flags(o, plan, dtype) | dtypes.scaled_flag();
+    let mut flags = flags(o, plan, dtype) | scaled_flag(dtypes);
     if let Some(c) = &o.c {
         let quads = [c.row, o.n as i64].iter().all(|s| s % 4 == 0) && o.batches() == 1;
         let vector = quads && c.column == 1 && c.at.is_aligned(4 * dtype.size() as u64);
@@ -320,7 +303,7 @@ pub(crate) fn dense_matrix(
     };
     let grouped = if groups(lists) > 0 { GROUPED } else { 0 };
     let vectors = vector(push.a, A_VECTOR) | vector(push.b, B_VECTOR);
-    let flags = A_ALONG_K | B_ALONG_K | vectors | grouped | dtypes.scaled_flag();
+    let flags = A_ALONG_K | B_ALONG_K | vectors | grouped | scaled_flag(dtypes);
     let how = How { plan, dtype, out, flags, lists };
     let splits = match plan {
         Gemm::Tile(_, splits) | Gemm::Matrix(_, splits) => splits,
@@ -351,7 +334,7 @@ fn split(
     let parts = ctx.scratch(count * u64::from(splits) * 4)?;
     let part = Push { result: parts.address, splits, ..push };
     let reads = [o.a.at.region, o.b.at.region];
-    let flags = flags(o, plan, dtype) | dtypes.scaled_flag();
+    let flags = flags(o, plan, dtype) | scaled_flag(dtypes);
     let how = How { plan, dtype, out: Dtype::Float32, flags, lists: None };
     dispatch(ctx, how, &part, &reads, parts)?;
     sum(ctx, o, out, parts, splits, result)

@@ -5,6 +5,7 @@
 mod complex;
 pub(super) mod gemm;
 pub(super) mod groups;
+pub(crate) mod lines;
 pub(crate) mod matrix;
 pub(crate) mod planner;
 
@@ -15,14 +16,14 @@ use super::{
     fragment::fragment,
     matvec::{self, strided},
     operands::{Addend, Lists, MatrixSide, Operands, Picks},
-    scaled::{self, lines},
+    scaled,
 };
 use crate::runtime::capabilities::Fragment;
 pub(super) use gemm::{
     A_ALONG_K, A_VECTOR, B_ALONG_K, B_VECTOR, GROUPED, SCALED, lanes_constants, lanes_grid,
     matrix_constants, matrix_grid, matrix_pipeline, sum_parts, tile_constants, tile_grid,
 };
-pub(crate) use gemm::{Dtypes, Push as GemmPush, dense_matrix};
+pub(crate) use gemm::{Push as GemmPush, dense_matrix};
 pub(super) use planner::Tile;
 
 use planner::{MatmulPlan, MatmulSizes};

@@ -2,16 +2,15 @@
 //! which upstream's CUDA backend multiplies by default, beside the norms of what is multiplied. What is far
 //! smaller than the largest that shares its scale is less exact, or zero, where TF32 has all of its bits.
 //!
-//! Dense products have a scale for each row of the left operand and each column of the right one ([`lines`]).
-//! Convolutions and attention, whose elements are added up with those of many rows, have one for each operand
-//! ([`whole`]).
+//! Dense products have a scale for each row of the left operand and each column of the right one
+//! (`matmul/lines.rs`). Convolutions and attention, whose elements are added up with those of many rows, have
+//! one for each operand ([`whole`]).
 
-pub(crate) mod lines;
 pub(crate) mod whole;
 
 use mlx_vulkan_core::{Dtype, Strides, shape};
 
-use super::{Ctx, Operand, fragment::fragment, matmul::Dtypes, strided::Walk};
+use super::{Ctx, Operand, fragment::fragment, operands::Dtypes, strided::Walk};
 use crate::runtime::capabilities::Fragment;
 
 /// What the kernels read and write.
@@ -25,7 +24,7 @@ const LEAST: usize = 1 << 26;
 pub(crate) const MOST: usize = 1 << 30;
 
 /// Elements of an octet, which rows of the new matrices are made of.
-const OCTET: usize = 8;
+pub(crate) const OCTET: usize = 8;
 
 /// What cooperative matrices multiply for products in `dtype`, if these are float32 and may be made this way.
 pub(crate) fn fragment_of(
@@ -61,13 +60,13 @@ impl Source<'_> {
     }
 
     /// Octets of a row of the new matrices.
-    fn octets(&self) -> usize {
+    pub(crate) fn octets(&self) -> usize {
         self.width.div_ceil(OCTET)
     }
 
     /// The axes along which matrices differ, and the strides that all axes have in the new operand, whose
     /// matrices have so many elements.
-    fn without_repeats(&self, elements: usize) -> (Walk<1>, Strides) {
+    pub(crate) fn without_repeats(&self, elements: usize) -> (Walk<1>, Strides) {
         let differs = |&(_, &stride): &(usize, &isize)| stride != 0;
         let axes = || self.shape.iter().copied().zip(&self.strides);
         let (shape, own): (Vec<usize>, Vec<isize>) = axes().filter(differs).unzip();
@@ -79,7 +78,7 @@ impl Source<'_> {
     }
 
     /// Whether whole octets of the matrices of `walk` are aligned.
-    fn is_vector(&self, walk: &Walk<1>) -> bool {
+    pub(crate) fn is_vector(&self, walk: &Walk<1>) -> bool {
         self.at.is_aligned(16)
             && self.leading % 4 == 0
             && walk.strides[0].iter().all(|stride| stride % 4 == 0)

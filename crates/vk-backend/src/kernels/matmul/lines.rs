@@ -1,17 +1,17 @@
 //! Operands of dense products, with a scale for each row of the left one and each column of the right one
-//! (`matmul/scaled.comp`).
+//! (`scaled.comp`).
 
 use mlx_vulkan_core::{Dtype, Result, Strides};
 
-use super::{DTYPES, MOST, OCTET, Source, fragment_of};
+use super::{
+    matrix::Right,
+    planner::{self, Gemm},
+};
 use crate::kernels::{
     Ctx, Dispatch, Operand, Region,
     layouts::matmul_scaled as kernel,
-    matmul::{
-        matrix::Right,
-        planner::{self, Gemm},
-    },
     operands::{Operands, StridedMatrix},
+    scaled::{DTYPES, MOST, OCTET, Source, fragment_of},
 };
 
 /// Rows, columns and elements of a sum from which a product gains: fewer take no longer than to convert what
