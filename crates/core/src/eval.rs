@@ -68,11 +68,9 @@ const OFFERED: usize = 192;
 /// others while devices do what these ask for; groups that would lie across are lost.
 const PLANNED: usize = 2560;
 
-/// The first places of such a tape.
+/// The first places of such a tape. Nobody waits there because much is in flight: devices work on that while
+/// the others are planned, which takes milliseconds.
 const PLANNED_FIRST: usize = 512;
-/// The last ones of these, at which nobody waits because much is in flight: devices work on that while the
-/// others are planned, which takes milliseconds.
-const AHEAD: usize = 512;
 
 /// Nodes of a graph from which on encoding takes longer than having another thread do it.
 const LONG: usize = 128;
@@ -300,7 +298,7 @@ impl Evaluation {
             if place == self.planned {
                 self.plan();
             }
-            self.ahead = self.planned < self.tape.len() && place + AHEAD >= self.planned;
+            self.ahead = self.planned < self.tape.len();
             if !self.groups.sees_to(place) {
                 self.demand(place)?;
             }

@@ -255,17 +255,24 @@ fn scaled(ctx: &Ctx<'_>, a: &Attention<'_>) -> Option<Prefill> {
     counts(s, &plan).then_some(plan)
 }
 
+/// Rows of queries, keys and values to be scaled.
+fn rows<'a>(
+    [q, k, v]: [&Heads; 3],
+    s: &Sizes,
+    [queries, keys]: &'a [[usize; 2]; 2],
+) -> [Source<'a>; 3] {
+    [
+        q.rows(queries, s.queries, s.key_width),
+        k.rows(keys, s.keys, s.key_width),
+        v.rows(keys, s.keys, s.value_width),
+    ]
+}
+
 impl Attention<'_> {
     /// Makes its queries, keys and values float16.
     fn scale(&mut self, ctx: &mut Ctx<'_>) -> Result<()> {
         let s = &self.sizes;
-        let (queries, keys) = ([s.batches, s.heads], [s.batches, s.kv_heads]);
-        let of = [
-            self.q.rows(&queries, s.queries, s.key_width),
-            self.k.rows(&keys, s.keys, s.key_width),
-            self.v.rows(&keys, s.keys, s.value_width),
-        ];
-        let scaled = whole::convert(ctx, of)?;
+        let scaled = whole::convert(ctx, rows([&self.q, &self.k, &self.v], s, &s.of_rows()))?;
         let widths = [s.key_width, s.key_width, s.value_width];
         ([self.q, self.k, self.v], self.factors) = (Heads::scaled(&scaled, widths), scaled.factors);
         self.dtypes.operands = scaled::DTYPES.operands;

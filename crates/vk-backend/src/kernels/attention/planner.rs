@@ -34,6 +34,11 @@ pub(crate) struct Sizes {
 }
 
 impl Sizes {
+    /// Batches and heads of queries, and of keys.
+    pub(crate) fn of_rows(&self) -> [[usize; 2]; 2] {
+        [[self.batches, self.heads], [self.batches, self.kv_heads]]
+    }
+
     /// Elements of the largest of queries, keys and values.
     pub(crate) fn elements(&self) -> usize {
         let rows = (self.heads * self.queries).max(self.kv_heads * self.keys);

@@ -134,7 +134,7 @@ impl Conversion {
             true => Region::default(),
             false => ctx.scratch((count * chunks * octets * OCTET * 4) as u64)?,
         };
-        let (ndim, at) = if count == 1 { (0, 0) } else { (walk.ndim(), ctx.args(&walk.pack())?) };
+        let (ndim, at) = Source::axes(ctx, &walk)?;
         let push = kernel::Push {
             source: source.at.address,
             destination: destination.address,

@@ -8,7 +8,7 @@
 
 pub(crate) mod whole;
 
-use mlx_vulkan_core::{Dtype, Strides, shape};
+use mlx_vulkan_core::{Dtype, Result, Strides, shape};
 
 use super::{Ctx, Operand, fragment::fragment, operands::Dtypes, strided::Walk};
 use crate::runtime::capabilities::Fragment;
@@ -75,6 +75,17 @@ impl Source<'_> {
             if differs(&axis) { dense.next().unwrap_or(0) * elements as isize } else { 0 }
         });
         (Walk::new(&shape, [&own]), strides.collect())
+    }
+
+    /// The number of axes of matrices and where the kernel finds them; none of a single matrix.
+    ///
+    /// # Errors
+    /// When memory is out.
+    pub(crate) fn axes(ctx: &mut Ctx<'_>, walk: &Walk<1>) -> Result<(u32, u64)> {
+        match walk.count() {
+            1 => Ok((0, 0)),
+            _ => Ok((walk.ndim(), ctx.args(&walk.pack())?)),
+        }
     }
 
     /// Whether whole octets of the matrices of `walk` are aligned.

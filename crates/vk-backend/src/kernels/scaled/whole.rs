@@ -66,14 +66,12 @@ impl Conversion {
     fn new(ctx: &mut Ctx<'_>, source: &Source<'_>, factor: Region) -> Result<Self> {
         let octets = source.octets();
         let (walk, strides) = source.without_repeats(source.rows * octets * OCTET);
-        let matrices = walk.count() as usize;
-        let count = matrices * source.rows * octets;
+        let count = walk.count() as usize * source.rows * octets;
         let destination = ctx.scratch((count * OCTET * DTYPES.operands.size()) as u64)?;
         let workgroup = ctx.capabilities().elementwise_workgroup();
         let groups = (count as u32).div_ceil(workgroup).clamp(1, MOST_PEAKS);
         let peaks = ctx.scratch(u64::from(groups) * 4)?;
-        let (ndim, at) =
-            if matrices == 1 { (0, 0) } else { (walk.ndim(), ctx.args(&walk.pack())?) };
+        let (ndim, at) = Source::axes(ctx, &walk)?;
         let push = kernel::Push {
             source: source.at.address,
             destination: destination.address,

@@ -134,14 +134,10 @@ impl Vjp<'_> {
     /// Makes queries, keys, values and the cotangent float16.
     fn scale(&mut self, ctx: &mut Ctx<'_>) -> Result<()> {
         let s = &self.sizes;
-        let (queries, keys) = ([s.batches, s.heads], [s.batches, s.kv_heads]);
-        let of = [
-            self.q.rows(&queries, s.queries, s.key_width),
-            self.k.rows(&keys, s.keys, s.key_width),
-            self.v.rows(&keys, s.keys, s.value_width),
-            self.cotangent.rows(&queries, s.queries, s.value_width),
-        ];
-        let scaled = whole::convert(ctx, of)?;
+        let axes = s.of_rows();
+        let [q, k, v] = super::rows([&self.q, &self.k, &self.v], s, &axes);
+        let cotangent = self.cotangent.rows(&axes[0], s.queries, s.value_width);
+        let scaled = whole::convert(ctx, [q, k, v, cotangent])?;
         let widths = [s.key_width, s.key_width, s.value_width, s.value_width];
         [self.q, self.k, self.v, self.cotangent] = Heads::scaled(&scaled, widths);
         self.factors = scaled.factors;
