@@ -120,27 +120,18 @@ shared A parts[MODE == REDUCING ? WORKGROUP * (ACROSS == 1 ? LANES : 1) : 1];
 // Of each value that is reduced, LANES results.
 A acc[MODE == REDUCING ? REDUCED * LANES : 1];
 
-// Of a block that is done again, the lane whose element is.
-uint lane_again = 0u;
-
 // Takes elements of a value that is reduced, whose results are `k` and those behind it.
 void take_four(const uint k, const vec4 x) {
     [[unroll]] for (uint j = 0u; j < 4u; ++j) acc[k + j] = combine(acc[k + j], lift(x[j]));
 }
-void take_one(const uint k, const float x) {
+// The same of the element at one lane.
+void take_one(const uint k, const uint lane, const float x) {
     [[unroll]] for (uint j = 0u; j < LANES; ++j)
-        if (j == lane_again) acc[k + j] = combine(acc[k + j], lift(x));
+        if (j == lane) acc[k + j] = combine(acc[k + j], lift(x));
 }
 
 // The element `at`.
 void single(const uint64_t at) { mention(0.0, uint(at), at, int64_t(at)); }
-
-// A block, one element after the other: a program is exact for those.
-void again(const uint64_t at) {
-    [[dont_unroll]] for (lane_again = 0u; lane_again < LANES; ++lane_again)
-        single(at + uint64_t(lane_again));
-    lane_again = 0u;
-}
 
 // The `LANES` elements from element `at` on.
 void block(const uint64_t at) {
@@ -153,8 +144,7 @@ void block(const uint64_t at) {
     mention(0ul, uint(at), base, i);
     mention(vec2(0.0), uint(at), base, i);
     take_four(uint(at), vec4(i));
-    take_one(uint(at), float(i));
-    again(at);
+    take_one(uint(at), uint(i), float(i));
 }
 
 // Every one of so many elements, by thread `thread` of `threads`.

@@ -168,9 +168,8 @@ pub trait Backend: Send + Sync {
     }
 
     /// Whether kernels that read the result of an elementwise operation should rather compute it again from
-    /// what it reads. Always no for other operations. `reduced` says that elementwise operations lead from it
-    /// to a reduction.
-    fn recomputes(&self, _node: &Node, _result: &Array, _reduced: bool) -> bool {
+    /// what it reads. Always no for other operations.
+    fn recomputes(&self, _node: &Node, _result: &Array) -> bool {
         false
     }
 
@@ -251,12 +250,12 @@ pub(crate) fn plan(tape: &Tape, places: Range<usize>) -> Vec<Group> {
 }
 
 /// Whether the node's backend computes its result again where it is read.
-pub(crate) fn recomputes(node: &Node, result: &Array, reduced: bool) -> bool {
+pub(crate) fn recomputes(node: &Node, result: &Array) -> bool {
     let backend = match node.stream.device.kind {
         DeviceType::Cpu => &CPU,
         DeviceType::Gpu => &GPU,
     };
-    backend.get().is_some_and(|backend| backend.recomputes(node, result, reduced))
+    backend.get().is_some_and(|backend| backend.recomputes(node, result))
 }
 
 /// The GPU backend.

@@ -223,7 +223,7 @@ impl Graph {
     pub(crate) fn into_tape(
         mut self,
         outputs: &[&Array],
-        is_cheap: impl Fn(&Node, &Array, bool) -> bool,
+        is_cheap: impl Fn(&Node, &Array) -> bool,
         turn: &mut Turn,
     ) -> Result<Tape> {
         self.find(usize::MAX, turn)?;
@@ -381,7 +381,7 @@ mod tests {
     fn tape(result: &Array) -> Tape {
         let mut turn = turn();
         let graph = Graph::new(&[result], true, &mut turn).unwrap();
-        graph.into_tape(&[result], |_, _, _| false, &mut turn).unwrap()
+        graph.into_tape(&[result], |_, _| false, &mut turn).unwrap()
     }
 
     /// Uses and privacy of the node that the only other one on the tape reads.
@@ -433,7 +433,7 @@ mod tests {
     fn places(outputs: &[&Array]) -> usize {
         let mut turn = turn();
         let graph = Graph::new(outputs, true, &mut turn).unwrap();
-        let is_cheap = |node: &Node, _: &Array, _: bool| {
+        let is_cheap = |node: &Node, _: &Array| {
             matches!(node.primitive, Primitive::Binary(BinaryOp::Add | BinaryOp::Multiply))
         };
         let tape = graph.into_tape(outputs, is_cheap, &mut turn).unwrap();

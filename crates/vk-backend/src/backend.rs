@@ -121,8 +121,8 @@ impl Backend for VulkanBackend {
         fusion::plan(tape, places)
     }
 
-    fn recomputes(&self, node: &Node, result: &Array, reduced: bool) -> bool {
-        fusion::programs::recomputes(node, result, reduced)
+    fn recomputes(&self, node: &Node, result: &Array) -> bool {
+        fusion::programs::recomputes(node, result)
     }
 
     fn tick(&self, at: Stream) -> Tick {

@@ -7,10 +7,7 @@
 //! Each reader but the first gets nodes of its own, before the tape is made. Readers that end up in one chain
 //! share them again ([`crate::chains`]).
 
-use std::{
-    mem,
-    sync::{Arc, atomic::Ordering::Relaxed},
-};
+use std::sync::{Arc, atomic::Ordering::Relaxed};
 
 use smallvec::SmallVec;
 
@@ -59,11 +56,11 @@ impl Cost {
 
 impl Graph {
     /// Gives readers of cheap operations nodes of their own. `is_cheap` says of an array and its node whether
-    /// computing it again costs less than to load it, told whether it is reduced.
+    /// computing it again costs less than to load it.
     pub(super) fn recompute(
         &mut self,
         outputs: &[&Array],
-        is_cheap: impl Fn(&Node, &Array, bool) -> bool,
+        is_cheap: impl Fn(&Node, &Array) -> bool,
         turn: &mut Turn,
     ) {
         if !self.may_recompute(&is_cheap) {
@@ -84,33 +81,25 @@ impl Graph {
     }
 
     /// Whether any cheap node is read more than once. Most graphs, such as a token's, have none.
-    fn may_recompute(&self, is_cheap: impl Fn(&Node, &Array, bool) -> bool) -> bool {
+    fn may_recompute(&self, is_cheap: impl Fn(&Node, &Array) -> bool) -> bool {
         self.nodes.iter().any(|Found { node, first }| {
             let inputs = node.iter().flat_map(|node| &node.inputs);
             inputs.zip(&self.inputs[*first as usize..]).any(|(array, &number)| {
                 let several = self.counts.get(number as usize).is_some_and(|of| of.uses > 1);
                 let node = several.then(|| self.nodes[number as usize].node.as_ref()).flatten();
-                node.is_some_and(|node| is_cheap(node, array, false))
+                node.is_some_and(|node| is_cheap(node, array))
             })
         })
     }
 
     /// Looks at all nodes.
-    fn look(
-        &self,
-        outputs: &[&Array],
-        is_cheap: impl Fn(&Node, &Array, bool) -> bool,
-    ) -> Vec<Known> {
-        let reduced = self.reduced();
-        let is_cheap = |number: u32, node: &Node, array: &Array| {
-            is_cheap(node, array, reduced[number as usize])
-        };
+    fn look(&self, outputs: &[&Array], is_cheap: impl Fn(&Node, &Array) -> bool) -> Vec<Known> {
         let mut known: Vec<Known> = Vec::new();
         known.resize_with(self.nodes.len(), Known::default);
         let roots = self.roots.iter().zip(outputs);
         for (&root, &output) in roots.filter(|&(&root, _)| root != EVALUATED) {
             known[root as usize].is_stored = true;
-            self.meet(&mut known[root as usize], root, output, is_cheap);
+            self.meet(&mut known[root as usize], root, output, &is_cheap);
         }
         for (reader, Found { node, first }) in (0..).zip(&self.nodes) {
             let Some(node) = node else { continue };
@@ -118,7 +107,7 @@ impl Graph {
             for (i, input) in node.inputs.iter().enumerate() {
                 let number = self.inputs[*first as usize + i];
                 let Some(of) = known.get_mut(number as usize) else { continue };
-                self.meet(of, number, input, is_cheap);
+                self.meet(of, number, input, &is_cheap);
                 let made_by = self.nodes[number as usize].node.as_ref();
                 of.is_stored |= !may || made_by.is_none_or(|by| by.stream != node.stream);
                 if of.is_cheap {
@@ -138,40 +127,20 @@ impl Graph {
         known
     }
 
-    /// Of each node whether steps of chains lead from it to a reduction.
-    fn reduced(&self) -> Vec<bool> {
-        let mut reduced = vec![false; self.nodes.len()];
-        // Most readers are met before what they read, so few rounds find all.
-        let mut finds = true;
-        while mem::take(&mut finds) {
-            for (reader, Found { node, first }) in self.nodes.iter().enumerate() {
-                let Some(node) = node.as_ref().filter(|node| may_read(node)) else { continue };
-                if !reduced[reader] && !matches!(node.primitive, Primitive::Reduce(_)) {
-                    continue;
-                }
-                for &number in &self.inputs[*first as usize..][..node.inputs.len()] {
-                    let known = reduced.get_mut(number as usize).map(|of| mem::replace(of, true));
-                    finds |= known == Some(false);
-                }
-            }
-        }
-        reduced
-    }
-
     /// Takes note of what a node makes, where it matters.
     fn meet(
         &self,
         of: &mut Known,
         number: u32,
         array: &Array,
-        is_cheap: impl Fn(u32, &Node, &Array) -> bool,
+        is_cheap: impl Fn(&Node, &Array) -> bool,
     ) {
         if of.array.is_some() {
             return;
         }
         let Some(node) = &self.nodes[number as usize].node else { return };
         if may_read(node) && !array.is_tracer() {
-            of.is_cheap = is_cheap(number, node, array);
+            of.is_cheap = is_cheap(node, array);
             of.array = Some(array.clone());
         }
     }

@@ -73,10 +73,7 @@ pub(super) fn find(
 const MANY: usize = 1 << 16;
 
 /// Whether the result of an operation is worth to be computed again by each chain that reads it.
-///
-/// Not halves that are `reduced`: a chain of ResNet's uncompiled step in bfloat16, which computes again and
-/// ends with sums, makes NVIDIA's compiler crash (580.159, H200).
-pub(crate) fn recomputes(node: &Node, result: &Array, reduced: bool) -> bool {
+pub(crate) fn recomputes(node: &Node, result: &Array) -> bool {
     let is_cheap = match &node.primitive {
         Primitive::Unary(op) => is_cheap_unary(*op, result.dtype()),
         Primitive::Binary(op) => !is_transcendental(*op),
@@ -84,7 +81,6 @@ pub(crate) fn recomputes(node: &Node, result: &Array, reduced: bool) -> bool {
         _ => false,
     };
     is_cheap
-        && !(reduced && result.dtype().size() == 2)
         && result.size() >= MANY
         && ENABLED.load(Relaxed)
         && device(node)

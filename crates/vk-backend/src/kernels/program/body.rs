@@ -8,13 +8,15 @@
 //! take several elements, they round by floats and look, before they store, whether that went well; if not,
 //! the elements are done again one by one, exactly.
 
+use std::mem;
+
 use mlx_vulkan_core::{
     Dtype,
     primitives::{BinaryOp, CopyOp, Primitive, ProgramStep, UnaryOp},
 };
 use rspirv::{
     dr::{Block, Function, Instruction, Operand},
-    spirv::{FunctionControl, Op, SelectionControl, Word},
+    spirv::{FunctionControl, LoopControl, Op, SelectionControl, Word},
 };
 use smallvec::SmallVec;
 
@@ -119,27 +121,21 @@ pub(super) struct Body<'a> {
     label: Word,
     instructions: Vec<Instruction>,
     values: Vec<Value>,
-    /// The element that the function begins with.
+    /// The element that is begun with.
     at: Word,
+    /// Its lane, among those that threads take.
+    lane: Word,
 }
 
 /// Writes the function `id` for `lanes` elements; `like` is the library's that it stands for.
 pub(super) fn write(linker: &mut Linker, form: &Form, lanes: usize, id: Word, like: &str) {
     let near = lanes > 1 && form.rounds();
     let library = LIBRARY.function(LIBRARY.named(like));
-    let (at, label) = (linker.id(), linker.id());
+    let (at, label, lane) = (linker.id(), linker.id(), linker.constant(Type::Uint, 0));
     let (blocks, instructions, values) = (Vec::new(), Vec::new(), Vec::new());
-    let mut body = Body { form, linker, lanes, near, blocks, label, instructions, values, at };
-    body.load();
-    body.trust();
-    form.program.steps.iter().for_each(|step| body.step(step));
-    let end = body.check();
-    body.store();
-    body.take();
-    if let Some(end) = end {
-        body.branch(end);
-        body.begin(end);
-    }
+    let mut body =
+        Body { form, linker, lanes, near, blocks, label, instructions, values, at, lane };
+    body.elements();
     body.effect(Op::Return, Vec::new());
     // The next one is never written.
     body.begin(0);
@@ -161,8 +157,13 @@ pub(super) fn write(linker: &mut Linker, form: &Form, lanes: usize, id: Word, li
 impl Body<'_> {
     fn push(&mut self, op: Op, of: Type, operands: Vec<Operand>) -> Word {
         let id = self.linker.id();
-        self.instructions.push(Instruction::new(op, Some(LIBRARY.type_id(of)), Some(id), operands));
+        self.push_as(id, op, of, operands);
         id
+    }
+
+    /// The same with an id that is known already.
+    fn push_as(&mut self, id: Word, op: Op, of: Type, operands: Vec<Operand>) {
+        self.instructions.push(Instruction::new(op, Some(LIBRARY.type_id(of)), Some(id), operands));
     }
 
     /// An instruction without a result.
@@ -176,9 +177,9 @@ impl Body<'_> {
 
     /// Ends the block, whose last instruction says what is next, and begins another.
     fn begin(&mut self, label: Word) {
-        let ended = std::mem::replace(&mut self.label, label);
+        let ended = mem::replace(&mut self.label, label);
         let ended = Instruction::new(Op::Label, None, Some(ended), Vec::new());
-        let instructions = std::mem::take(&mut self.instructions);
+        let instructions = mem::take(&mut self.instructions);
         self.blocks.push(Block { label: Some(ended), instructions });
     }
 
@@ -206,8 +207,22 @@ impl Body<'_> {
         }
     }
 
-    /// Looks for doubt in all results, and has what is doubtful done again. The label behind what is done
-    /// else.
+    /// What is done with the elements.
+    fn elements(&mut self) {
+        self.load();
+        self.trust();
+        let form = self.form;
+        form.program.steps.iter().for_each(|step| self.step(step));
+        let end = self.check();
+        self.store();
+        self.take();
+        if let Some(end) = end {
+            self.branch(end);
+            self.begin(end);
+        }
+    }
+
+    /// Looks for doubt in all results, and does again what is doubtful. The label behind what is done else.
     fn check(&mut self) -> Option<Word> {
         if !self.near {
             return None;
@@ -222,10 +237,46 @@ impl Body<'_> {
         let targets = [is, again, sure].map(Operand::IdRef).to_vec();
         self.effect(Op::BranchConditional, targets);
         self.begin(again);
-        self.call(Type::Void, "again(u641;", None, &[self.at]);
+        self.one_by_one();
         self.branch(end);
         self.begin(sure);
         Some(end)
+    }
+
+    /// A loop that takes the elements one after the other, exactly.
+    ///
+    /// It stands here and calls no function for an element: where NVIDIA's compiler (driver 580.159) has such a
+    /// function to inline, it crashes on some chains that end with sums.
+    fn one_by_one(&mut self) {
+        let [head, one, next, end] = [(); 4].map(|()| self.linker.id());
+        let [lane, following] = [(); 2].map(|()| self.linker.id());
+        let (before, zero, step) = (self.label, self.uint(0), self.uint(1));
+        self.branch(head);
+        self.begin(head);
+        let from = [zero, before, following, next].map(Operand::IdRef).to_vec();
+        self.push_as(lane, Op::Phi, Type::Uint, from);
+        let lanes = self.uint(self.lanes as u32);
+        let goes_on = self.ids(Op::ULessThan, Type::Bool, &[lane, lanes]);
+        let control = Operand::LoopControl(LoopControl::DONT_UNROLL);
+        self.effect(Op::LoopMerge, vec![Operand::IdRef(end), Operand::IdRef(next), control]);
+        self.effect(Op::BranchConditional, [goes_on, one, end].map(Operand::IdRef).to_vec());
+        self.begin(one);
+        self.one_element(lane);
+        self.branch(next);
+        self.begin(next);
+        self.push_as(following, Op::IAdd, Type::Uint, [lane, step].map(Operand::IdRef).to_vec());
+        self.branch(head);
+        self.begin(end);
+    }
+
+    /// What is done with one of the elements, exactly.
+    fn one_element(&mut self, lane: Word) {
+        let distance = self.ids(Op::UConvert, Type::Ulong, &[lane]);
+        let at = self.ids(Op::IAdd, Type::Ulong, &[self.at, distance]);
+        let all = (self.lanes, self.near, self.at, self.lane, mem::take(&mut self.values));
+        (self.lanes, self.near, self.at, self.lane) = (1, false, at, lane);
+        self.elements();
+        (self.lanes, self.near, self.at, self.lane, self.values) = all;
     }
 
     fn ids(&mut self, op: Op, of: Type, ids: &[Word]) -> Word {
@@ -515,7 +566,7 @@ impl Body<'_> {
                 continue;
             };
             let at = self.uint(first);
-            self.call(Type::Void, "take_one(u1;f1;", None, &[at, one]);
+            self.call(Type::Void, "take_one(u1;u1;f1;", None, &[at, self.lane, one]);
         }
     }
 
