@@ -245,8 +245,8 @@ impl Body<'_> {
 
     /// A loop that takes the elements one after the other, exactly.
     ///
-    /// It stands here and calls no function for an element: where NVIDIA's compiler (driver 580.159) has such a
-    /// function to inline, it crashes on some chains that end with sums.
+    /// It calls no function for an element: where NVIDIA's compiler (driver 580.159) has such a one to
+    /// inline, it crashes on some chains that end with sums.
     fn one_by_one(&mut self) {
         let [head, one, next, end] = [(); 4].map(|()| self.linker.id());
         let [lane, following] = [(); 2].map(|()| self.linker.id());
