@@ -24,6 +24,7 @@ use super::{
     form::{Form, Kind},
     library::{LIBRARY, Type},
     link::Linker,
+    rounding::{Rounding, has_near, is_exact, is_half, is_narrow, passes_nan},
 };
 use crate::kernels::elementwise::Class;
 
@@ -62,40 +63,6 @@ impl Class {
             Class::Long => "i641;",
             Class::Ulong => "u641;",
             Class::Complex => "vf2;",
-        }
-    }
-}
-
-/// Whether a register has more than elements of a dtype keep.
-fn is_narrow(dtype: Dtype) -> bool {
-    dtype.size() < 4
-}
-
-fn is_half(dtype: Dtype) -> bool {
-    matches!(dtype, Dtype::Float16 | Dtype::Bfloat16)
-}
-
-/// How a value is rounded to bfloat16 where threads take several elements.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Rounding {
-    /// By bits: all that may be denormal without arithmetic.
-    Exact,
-    Near,
-    /// Near, but for large numbers.
-    Sum,
-}
-
-impl Rounding {
-    /// That of what a step gives.
-    fn of(primitive: &Primitive) -> Rounding {
-        use BinaryOp as B;
-        use UnaryOp as U;
-        match primitive {
-            Primitive::Binary(B::Add | B::Subtract) => Rounding::Sum,
-            Primitive::Binary(B::Multiply | B::Divide) => Rounding::Near,
-            Primitive::Unary(U::Erf | U::Exp | U::Rsqrt | U::Sigmoid | U::Square) => Rounding::Near,
-            Primitive::Unary(U::Sqrt | U::Tanh) => Rounding::Near,
-            _ => Rounding::Exact,
         }
     }
 }
@@ -615,39 +582,5 @@ impl Body<'_> {
             };
             self.call(Type::Void, name, None, &arguments);
         }
-    }
-}
-
-/// Whether the library has a function of its own for what is rounded by floats.
-fn has_near(op: UnaryOp) -> bool {
-    use UnaryOp as U;
-    matches!(op, U::Erf | U::Exp | U::Sigmoid | U::Sqrt | U::Tanh)
-}
-
-/// Whether a step gives NaN of NaN.
-fn passes_nan(primitive: &Primitive, dtype: Dtype) -> bool {
-    use BinaryOp as B;
-    use UnaryOp as U;
-    match primitive {
-        Primitive::Unary(op) => *op != U::LogicalNot,
-        Primitive::Binary(op) => {
-            matches!(op, B::Add | B::Subtract | B::Multiply | B::Divide | B::Maximum | B::Minimum)
-        }
-        Primitive::Copy(_) => dtype.is_floating(),
-        _ => false,
-    }
-}
-
-/// Whether a step gives elements of its dtype whenever its inputs are some.
-fn is_exact(primitive: &Primitive, dtype: Dtype) -> bool {
-    use UnaryOp as U;
-    match primitive {
-        Primitive::Unary(U::LogicalNot) | Primitive::Ternary(_) => true,
-        Primitive::Unary(U::Abs | U::Ceil | U::Floor | U::Negative | U::Round | U::Sign) => {
-            dtype.is_floating()
-        }
-        Primitive::Binary(BinaryOp::Maximum | BinaryOp::Minimum) => true,
-        Primitive::Binary(op) => op.is_predicate(),
-        _ => false,
     }
 }

@@ -13,6 +13,7 @@ mod body;
 mod form;
 mod library;
 mod link;
+mod rounding;
 
 pub(crate) use form::{Form, Kind};
 
