@@ -72,6 +72,37 @@ fn operations_of_all_kinds() {
     });
 }
 
+/// A block in which one number is rare is done again, for what is reduced of it and what is stored.
+#[test]
+fn rare_numbers_in_single_lanes() {
+    const RARE: [f64; 5] = [f64::INFINITY, f64::NEG_INFINITY, f64::NAN, 3.3895e38, 1e-40];
+    const ROW: usize = 24;
+    at_once("reductions::rare_numbers_in_single_lanes", || {
+        let number = |i: usize| {
+            let (row, column) = (i / ROW, i % ROW);
+            let rare = 8 * (row % 3) + [0, 3, 7][row / 3 % 3];
+            if column == rare { RARE[row % 5] } else { (i % 5) as f64 - 2.0 }
+        };
+        let fill = |number: &dyn Fn(usize) -> f64| {
+            evaluated(vec![filled(&[45, ROW], Dtype::Bfloat16, number)]).unwrap().remove(0)
+        };
+        let (x, one) = (fill(&number), fill(&|_| 1.0));
+        for axis in [0, 1] {
+            same(&format!("over {axis}"), |then| {
+                let product = then(ops::multiply(&x, &one)?)?;
+                let size = then(ops::abs(&product)?)?;
+                let extremes = [&product, &size].map(|of| ops::max(of, &[axis], false));
+                let [largest, longest] = extremes;
+                Ok(vec![largest?, longest?, ops::negative(&product)?])
+            });
+            same(&format!("a sum over {axis}"), |then| {
+                let size = then(ops::abs(&then(ops::multiply(&x, &one)?)?)?)?;
+                Ok(vec![ops::sum(&size, &[axis], false)?])
+            });
+        }
+    });
+}
+
 /// A single operation before a reduction is a chain, too; without one there is none.
 #[test]
 fn one_operation_is_enough() {
@@ -169,28 +200,31 @@ fn what_follows_reads_the_chain() {
 #[test]
 fn what_is_cheap_is_done_again() {
     at_once("reductions::what_is_cheap_is_done_again", || {
-        const SHAPE: [usize; 2] = [1 << 12, 128];
-        let dtype = Dtype::Float32;
-        let bytes = SHAPE.iter().product::<usize>() * dtype.size();
-        let (x, mean) = (whole(17, &SHAPE, dtype), whole(18, &[1, 128], dtype));
-        let graph = |then: Then<'_>| {
-            let centred = then(ops::subtract(&x, &mean)?)?;
-            let scaled = then(ops::multiply(&centred, &mean)?)?;
-            let sum = then(ops::sum(&then(ops::square(&scaled)?)?, &[0], true)?)?;
-            let factor = then(ops::add(&sum, &mean)?)?;
-            Ok(vec![then(ops::multiply(&scaled, &factor)?)?, sum])
-        };
-        let want = graph(&alone).unwrap();
-        let active = mlx::memory::active_memory();
-        mlx::memory::reset_peak_memory();
-        let (chains, got) = chained(|| graph(&Ok));
-        assert_eq!(chains, 2);
-        let peak = mlx::memory::peak_memory() - active;
-        assert!(peak < bytes + bytes / 2, "{peak} bytes for a result of {bytes}");
-        for (got, want) in got.iter().zip(&want) {
-            assert_eq!(bits(got), bits(want));
-        }
+        [Dtype::Float32, Dtype::Bfloat16].into_iter().for_each(done_again);
     });
+}
+
+fn done_again(dtype: Dtype) {
+    const SHAPE: [usize; 2] = [1 << 12, 128];
+    let bytes = SHAPE.iter().product::<usize>() * dtype.size();
+    let (x, mean) = (whole(17, &SHAPE, dtype), whole(18, &[1, 128], dtype));
+    let graph = |then: Then<'_>| {
+        let centred = then(ops::subtract(&x, &mean)?)?;
+        let scaled = then(ops::multiply(&centred, &mean)?)?;
+        let sum = then(ops::sum(&then(ops::square(&scaled)?)?, &[0], true)?)?;
+        let factor = then(ops::add(&sum, &mean)?)?;
+        Ok(vec![then(ops::multiply(&scaled, &factor)?)?, sum])
+    };
+    let want = graph(&alone).unwrap();
+    let active = mlx::memory::active_memory();
+    mlx::memory::reset_peak_memory();
+    let (chains, got) = chained(|| graph(&Ok));
+    assert_eq!(chains, 2);
+    let peak = mlx::memory::peak_memory() - active;
+    assert!(peak < bytes + bytes / 2, "{peak} bytes for a result of {bytes}");
+    for (got, want) in got.iter().zip(&want) {
+        assert_eq!(bits(got), bits(want));
+    }
 }
 
 /// What others hold, or what takes two arrays to compute, is stored.

@@ -3,7 +3,10 @@
 
 use std::{
     hint,
-    sync::mpsc::{self, Receiver, Sender, TryRecvError},
+    sync::{
+        atomic::{AtomicBool, Ordering::Relaxed},
+        mpsc::{self, Receiver, Sender},
+    },
     thread,
     time::{Duration, Instant},
 };
@@ -16,8 +19,8 @@ use crate::notice;
 /// Something to be run.
 pub type Job = Box<dyn FnOnce() + Send>;
 
-/// How long a thread looks for another job before it sleeps. A decode loop has one every millisecond, and to
-/// wake a core of a virtual machine takes who has the job 100 µs, and the job as long to begin.
+/// How long a thread looks for another job before it sleeps. A decode loop has one every millisecond. Waking
+/// a virtual machine's core costs who sends the job about 100 µs, and the job begins as much later.
 const LOOKS: Duration = Duration::from_millis(1);
 
 /// Pauses between two looks.
@@ -26,6 +29,9 @@ const PAUSES: usize = 16;
 /// Whether threads look at all: on few cores, others need the one that a thread would look with.
 static MAY_LOOK: Lazy<bool> =
     Lazy::new(|| thread::available_parallelism().is_ok_and(|cores| cores.get() >= 4));
+
+/// Whether a thread looks. One does at a time: evaluations follow each other.
+static LOOKING: AtomicBool = AtomicBool::new(false);
 
 /// Runs `job` on a thread that it has to itself, so that it may wait for other jobs.
 pub(crate) fn run(job: Job) {
@@ -57,12 +63,24 @@ pub(crate) fn run(job: Job) {
 
 /// The next job of a thread.
 fn wait(jobs: &Receiver<Job>) -> Option<Job> {
-    let start = Instant::now();
-    while *MAY_LOOK && start.elapsed() < LOOKS {
-        match jobs.try_recv() {
-            Err(TryRecvError::Empty) => (0..PAUSES).for_each(|_| hint::spin_loop()),
-            got => return got.ok(),
+    if *MAY_LOOK && !LOOKING.swap(true, Relaxed) {
+        let found = look(jobs);
+        LOOKING.store(false, Relaxed);
+        if found.is_some() {
+            return found;
         }
     }
     jobs.recv().ok()
+}
+
+/// The same, if a job comes soon.
+fn look(jobs: &Receiver<Job>) -> Option<Job> {
+    let start = Instant::now();
+    while start.elapsed() < LOOKS {
+        if let Ok(job) = jobs.try_recv() {
+            return Some(job);
+        }
+        (0..PAUSES).for_each(|_| hint::spin_loop());
+    }
+    None
 }

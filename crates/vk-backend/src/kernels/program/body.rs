@@ -88,7 +88,7 @@ pub(super) struct Body<'a> {
     label: Word,
     instructions: Vec<Instruction>,
     values: Vec<Value>,
-    /// The element that is begun with.
+    /// The first element.
     at: Word,
     /// Its lane, among those that threads take.
     lane: Word,
@@ -189,7 +189,8 @@ impl Body<'_> {
         }
     }
 
-    /// Looks for doubt in all results, and does again what is doubtful. The label behind what is done else.
+    /// Looks for doubt in all results, and does again what is doubtful. Gives the label behind what is done
+    /// otherwise.
     fn check(&mut self) -> Option<Word> {
         if !self.near {
             return None;
@@ -212,8 +213,8 @@ impl Body<'_> {
 
     /// A loop that takes the elements one after the other, exactly.
     ///
-    /// It calls no function for an element: where NVIDIA's compiler (driver 580.159) has such a one to
-    /// inline, it crashes on some chains that end with sums.
+    /// It calls no function for an element: NVIDIA's compiler (driver 580.159) crashes on a chain that ends
+    /// with a sum where it inlines one here (docs/experiments/chains.md).
     fn one_by_one(&mut self) {
         let [head, one, next, end] = [(); 4].map(|()| self.linker.id());
         let [lane, following] = [(); 2].map(|()| self.linker.id());

@@ -39,6 +39,7 @@ mod tests {
     use smallvec::{SmallVec, smallvec};
 
     use super::*;
+    use crate::shaders::specialize::tests::check_whole;
 
     /// A program of one step.
     fn single(primitive: Primitive, inputs: &[Dtype], output: Dtype, lanes: usize) -> Form {
@@ -54,19 +55,13 @@ mod tests {
         }
     }
 
-    /// Every id that a module names is one that it defines, and each is defined once.
+    /// Expects a module to be whole, and each id to be defined once.
     fn check(form: &Form) {
         let module = dr::load_words(link(form)).unwrap();
+        check_whole(&module, &format!("{form:?}"));
         let defined: Vec<u32> = module.all_inst_iter().filter_map(|i| i.result_id).collect();
         let distinct: rustc_hash::FxHashSet<u32> = defined.iter().copied().collect();
         assert_eq!(defined.len(), distinct.len(), "{form:?}");
-        for instruction in module.all_inst_iter() {
-            let of = instruction.result_type;
-            let named = instruction.operands.iter().filter_map(dr::Operand::id_ref_any).chain(of);
-            for id in named {
-                assert!(distinct.contains(&id), "{form:?}: {instruction:?}");
-            }
-        }
         let switches = |op| module.all_inst_iter().filter(|i| i.class.opcode == op).count();
         assert_eq!(switches(Op::Switch), 0, "{form:?}: a case is chosen while linking");
     }

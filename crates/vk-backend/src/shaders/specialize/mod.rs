@@ -25,7 +25,7 @@ pub(crate) fn specialized(words: &[u32], constants: &[u32]) -> Option<Vec<u32>> 
 }
 
 #[cfg(all(test, not(feature = "shader-macros")))]
-mod tests {
+pub(crate) mod tests {
     use rspirv::{
         dr::{Module, Operand},
         spirv::Op,
@@ -71,8 +71,7 @@ mod tests {
         assert_eq!(division(&[]), division(&[64, 11, 0]));
     }
 
-    /// What is left of each kernel is whole: all that is named is there, each block ends once, and where
-    /// something depends on the way there, exactly the blocks are named that go there.
+    /// What is left of each kernel is whole.
     #[test]
     fn every_kernel_stays_whole() {
         for &kernel in Kernel::ALL {
@@ -80,22 +79,26 @@ mod tests {
                 let (all, some) = both(kernel, constants);
                 let name = kernel.name();
                 assert!(some.functions.len() <= all.functions.len(), "{name}");
-                let defined: FxHashSet<_> =
-                    some.all_inst_iter().filter_map(|i| i.result_id).collect();
-                for instruction in some.all_inst_iter() {
-                    for operand in &instruction.operands {
-                        if let Operand::IdRef(id) = operand {
-                            assert!(defined.contains(id), "{name} {constants:?}: {instruction:?}");
-                        }
-                    }
-                }
-                let blocks = || some.functions.iter().flat_map(|f| &f.blocks);
-                for block in blocks() {
-                    let ends = block.instructions.iter().filter(|i| ends_blocks(i.class.opcode));
-                    assert_eq!(ends.count(), 1, "{name} {constants:?}: {:?}", block.label);
-                    check_phis(block, blocks());
-                }
+                check_whole(&some, &format!("{name} {constants:?}"));
             }
+        }
+    }
+
+    /// Expects all that is named to be there, each block to end once, and where something depends on the way
+    /// there, exactly the blocks to be named that go there.
+    pub(crate) fn check_whole(module: &Module, what: &str) {
+        let defined: FxHashSet<_> = module.all_inst_iter().filter_map(|i| i.result_id).collect();
+        for instruction in module.all_inst_iter() {
+            let named = instruction.operands.iter().filter_map(Operand::id_ref_any);
+            for id in named.chain(instruction.result_type) {
+                assert!(defined.contains(&id), "{what}: {instruction:?}");
+            }
+        }
+        let blocks = || module.functions.iter().flat_map(|f| &f.blocks);
+        for block in blocks() {
+            let ends = block.instructions.iter().filter(|i| ends_blocks(i.class.opcode));
+            assert_eq!(ends.count(), 1, "{what}: {:?}", block.label);
+            check_phis(block, blocks());
         }
     }
 
