@@ -189,12 +189,12 @@ pub trait Backend: Send + Sync {
     /// When the device fails.
     fn finalize(&self, stream: Stream) -> Result<()>;
 
-    /// The same where nothing of the stream is under way and what is encoded can end here as well as later:
-    /// somebody waits for an evaluation that goes on. Whether it was handed over.
+    /// The same where at most `under_way` submissions of the stream are, and what is encoded can end here as
+    /// well as later: somebody waits for an evaluation that goes on. Whether it was handed over.
     ///
     /// # Errors
     /// When the device fails.
-    fn offer(&self, _stream: Stream) -> Result<bool> {
+    fn offer(&self, _stream: Stream, _under_way: usize) -> Result<bool> {
         Ok(false)
     }
 

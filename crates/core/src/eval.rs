@@ -17,7 +17,7 @@
 //!   updates write the same rows again.
 //! - What an evaluation encoded on other streams than the one it waits for is handed over first, because
 //!   others may wait for it. Streams of a device hand over by themselves what somebody waits for, and a
-//!   stream that has nothing under way is offered what is encoded so far.
+//!   stream that has little under way is offered what is encoded so far.
 //!
 //! There is one turn, not a claim per node, because encoding a node takes less than half a microsecond:
 //! claims of a node and its inputs would be a good part of that, and would themselves have to be waited
@@ -59,9 +59,9 @@ const SMALL: usize = 4096;
 /// Nodes that are evaluated before others get the turn, if they want it.
 const SHARE: usize = 64;
 
-/// Places between those at which streams that have nothing under way get what is encoded of an evaluation
-/// that somebody waits for, and from the last such place to the end. A decode step is some 800, and each
-/// submission costs the host and the device time.
+/// Places between those at which streams that have little under way get what is encoded of an evaluation that
+/// somebody waits for, and from the last such place to the end. A decode step is some 800, and each submission
+/// costs the host and the device time.
 const OFFERED: usize = 192;
 
 /// Places of a tape that are planned at once. Of a longer one, as of a training step, the first are, and the
@@ -413,13 +413,14 @@ impl Evaluation {
         }
     }
 
-    /// Hands over what is encoded up to a group, if that is due and its stream has nothing under way.
+    /// Hands over what is encoded up to a group, if that is due and its stream has little under way.
     fn offer(&mut self, number: usize) -> Result<()> {
         let place = self.groups.get(number).kept[0];
         let is_due = self.is_awaited
             && place >= self.offered + OFFERED
             && place + OFFERED <= self.tape.len();
-        if is_due && self.touched.offer()? {
+        // A device that took something before is ahead of the host: it gets more while it does that.
+        if is_due && self.touched.offer(usize::from(self.offered > 0))? {
             self.offered = place;
         }
         Ok(())

@@ -140,8 +140,8 @@ impl Backend for VulkanBackend {
         stream.device().raw.check()
     }
 
-    fn offer(&self, at: Stream) -> Result<bool> {
-        streams::get(at)?.encode(Encoder::offer)
+    fn offer(&self, at: Stream, under_way: usize) -> Result<bool> {
+        streams::get(at)?.encode(|encoder| encoder.offer(under_way))
     }
 
     fn to_host(&self, buffer: &BufferRef) -> Result<Tick> {

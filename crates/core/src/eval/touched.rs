@@ -54,10 +54,12 @@ impl Touched {
         all.fold(Ok(()), Result::and)
     }
 
-    /// Hands over what is encoded for streams that have nothing under way; whether one took it.
-    pub(super) fn offer(&self) -> Result<bool> {
+    /// Hands over what is encoded for streams that have at most so many submissions under way; whether one
+    /// took it.
+    pub(super) fn offer(&self, under_way: usize) -> Result<bool> {
         let mut streams = self.streams.iter();
-        streams.try_fold(false, |taken, used| Ok(used.backend.offer(used.stream)? || taken))
+        streams
+            .try_fold(false, |taken, used| Ok(used.backend.offer(used.stream, under_way)? || taken))
     }
 
     /// Hands over what is encoded on other streams than the one that is waited for: somebody else may wait

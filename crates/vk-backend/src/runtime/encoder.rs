@@ -473,15 +473,15 @@ impl Encoder {
         self.close(true, None)
     }
 
-    /// The same if nothing of the stream is under way, and what was put off can end here; whether it did.
-    /// Where memory is out, the next operation asks again, and can wait.
+    /// The same if at most `under_way` submissions of the stream are, and what was put off can end here; whether
+    /// it did. Where memory is out, the next operation asks again, and can wait.
     ///
     /// # Errors
     /// When the device fails.
-    pub(crate) fn offer(&mut self) -> Result<bool> {
+    pub(crate) fn offer(&mut self, under_way: usize) -> Result<bool> {
         let may_end = self.deferred.as_ref().is_none_or(|deferred| deferred.may_end());
         let handed = || self.submitted() == self.timer.handed.load(Acquire);
-        if !may_end || !self.is_open() || !handed() || self.timer.is_busy() {
+        if !may_end || !self.is_open() || !handed() || self.timer.under_way() > under_way {
             return Ok(false);
         }
         match self.commit() {

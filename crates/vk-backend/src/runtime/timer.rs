@@ -142,6 +142,12 @@ impl Timer {
         !self.has_reached(self.handed.load(Acquire))
     }
 
+    /// How many submissions the device has.
+    pub(crate) fn under_way(&self) -> usize {
+        let now = self.now();
+        self.signals.lock().iter().filter(|signal| **signal > now).count()
+    }
+
     /// Whether everything handed over has finished.
     fn is_idle(&self) -> bool {
         self.now() >= self.submitted.load(Acquire)

@@ -39,7 +39,7 @@ mod tests {
     use smallvec::{SmallVec, smallvec};
 
     use super::*;
-    use crate::shaders::specialize::tests::check_whole;
+    use crate::shaders::specialize::whole::check_whole;
 
     /// A program of one step.
     fn single(primitive: Primitive, inputs: &[Dtype], output: Dtype, lanes: usize) -> Form {
