@@ -1,6 +1,6 @@
 //! Chains that end with reductions: what one by one gives, and one kernel.
 
-use mlx::{Array, Dtype, Result, ops};
+use mlx::{Array, Dtype, Result, fast, ops, transforms::value_and_grad};
 use mlx_tests::{filled, values};
 
 use super::programs::{Then, alone, at_once, bits, chained, evaluated};
@@ -244,6 +244,34 @@ fn what_is_needed_is_stored() {
         };
         let want = graph(&alone).unwrap();
         let (_, got) = chained(|| graph(&Ok));
+        for (got, want) in got.iter().zip(&want) {
+            assert_eq!(bits(got), bits(want));
+        }
+    });
+}
+
+/// Of cross entropy and its derivative only what is by logits has their size, and it takes over their memory.
+#[test]
+fn the_derivative_of_cross_entropy_takes_the_memory_of_logits() {
+    const ROWS: usize = 256;
+    const CLASSES: usize = 4096;
+    at_once("reductions::the_derivative_of_cross_entropy_takes_the_memory_of_logits", || {
+        let x = whole(21, &[ROWS, 16], Dtype::Bfloat16);
+        let weight = whole(22, &[16, CLASSES], Dtype::Bfloat16);
+        let targets: Vec<i32> = (0..ROWS as i32).map(|row| row * 13 % CLASSES as i32).collect();
+        let targets = Array::from_slice(&targets, &[ROWS]).unwrap();
+        let loss = |x: &Array| {
+            let each = fast::cross_entropy(&ops::matmul(x, &weight)?, &targets)?;
+            ops::mean(&each, &[], false)
+        };
+        let graph = || value_and_grad(loss, &x).map(|(loss, by_x)| vec![loss, by_x]);
+        // Inputs come to the device the first time.
+        let want = evaluated(graph().unwrap()).unwrap();
+        let active = mlx::memory::active_memory();
+        mlx::memory::reset_peak_memory();
+        let (_, got) = chained(graph);
+        let (peak, bytes) = (mlx::memory::peak_memory() - active, ROWS * CLASSES * 2);
+        assert!(peak < bytes + bytes / 4, "{peak} bytes for logits of {bytes}");
         for (got, want) in got.iter().zip(&want) {
             assert_eq!(bits(got), bits(want));
         }

@@ -33,38 +33,46 @@ pub fn cross_entropy(logits: &Array, targets: &Array) -> Result<Array> {
             logits.shape()
         ));
     }
-    let [loss, _] = of_targets().call(&[logits.clone(), targets.clone()])?;
+    let [loss, ..] = of_targets().call(&[logits.clone(), targets.clone()])?;
     ops::astype(&loss, Dtype::Float32)
 }
 
-/// Of logits and targets the loss, and the logarithm of the sum of exponentials of what the logits are less
-/// than the largest; both in float32, or wider.
+/// Of logits and targets the loss, and per row, with the last axis: the logarithm of the sum of exponentials
+/// of what the logits are less than the largest (in float32, or wider, as the loss), the largest, and the one
+/// at the target.
 ///
 /// The derivative is written down, because what follows from the operations makes four arrays of the logits'
 /// size on the way, in float32: the probabilities less one at each target. They are as exact with the sum's
-/// logarithm as they are with the sum.
-fn of_targets() -> CustomFunction<[Array; 2], [Array; 2]> {
+/// logarithm as they are with the sum. Of what the logits are less than the largest nothing reads single
+/// elements, so that it is only added up; and nothing but the derivative reads logits after it, so that it
+/// may take over their memory.
+fn of_targets() -> CustomFunction<[Array; 2], [Array; 4]> {
     custom_function(|[logits, targets]: &[Array; 2]| {
         let largest = largest(logits)?;
-        let shifted = less(logits, &largest)?;
-        let score = ops::take_along_axis(&shifted, &ops::expand_dims(targets, &[-1])?, -1)?;
-        let total = ops::logsumexp(&shifted, &[-1], false)?;
-        Ok([ops::subtract(&total, &ops::squeeze(&score, &[-1])?)?, total])
+        let hit = ops::take_along_axis(logits, &column(targets)?, -1)?;
+        let total = ops::sum(&ops::exp(&less(logits, &largest)?)?, &[-1], true)?;
+        let total = ops::log(&total)?;
+        let loss = ops::subtract(&total, &less(&hit, &largest)?)?;
+        Ok([ops::squeeze(&loss, &[-1])?, total, largest, hit])
     })
-    .vjp(|[logits, targets], [by_loss, by_total], [_, total]| {
-        let column = |a: &Array| ops::expand_dims(a, &[-1]);
-        let (by_loss, total, at) = (column(by_loss)?, column(total)?, column(targets)?);
-        let by_each = ops::add(&by_loss, &column(by_total)?)?;
-        let largest = largest(logits)?;
+    .vjp(|[logits, targets], [by_loss, by_total, _, by_hit], [_, total, largest, hit]| {
+        let by_loss = column(by_loss)?;
+        let by_each = ops::add(&by_loss, by_total)?;
         let share = |logits: &Array| {
-            let part = ops::exp(&ops::subtract(&less(logits, &largest)?, &total)?)?;
+            let part = ops::exp(&ops::subtract(&less(logits, largest)?, total)?)?;
             ops::multiply(&part, &by_each)
         };
-        let hit = ops::subtract(&share(&ops::take_along_axis(logits, &at, -1)?)?, &by_loss)?;
-        let hit = ops::astype(&hit, logits.dtype())?;
+        let own = ops::subtract(&ops::add(&share(hit)?, by_hit)?, &by_loss)?;
+        let own = ops::astype(&own, logits.dtype())?;
         let others = ops::astype(&share(logits)?, logits.dtype())?;
-        Ok([ops::put_along_axis(&others, &at, &hit, -1)?, ops::zeros_like(targets)?])
+        let by_logits = ops::put_along_axis(&others, &column(targets)?, &own, -1)?;
+        Ok([by_logits, ops::zeros_like(targets)?])
     })
+}
+
+/// With a last axis of one element.
+fn column(a: &Array) -> Result<Array> {
+    ops::expand_dims(a, &[-1])
 }
 
 /// What rows are shifted by: the loss depends on differences alone, which would drown in what large logits
