@@ -1,6 +1,7 @@
 """Gradients, mapping and compiling, as Python sees them: trees, state, exceptions, the garbage collector."""
 
 import gc
+import time
 import weakref
 from functools import partial
 
@@ -95,3 +96,66 @@ def test_cycles_are_collected():
     del model
     gc.collect()
     assert gone() is None
+
+
+def sum_of_squares(weights):
+    return sum((w * w).sum() for w in weights)
+
+
+def is_begun(gradient, weights):
+    """Whether gradients have memory when the function that makes their graph returns, and the gradients."""
+    before = mx.get_active_memory()
+    gradients = gradient(weights)
+    return mx.get_active_memory() - before >= sum(w.nbytes for w in weights), gradients
+
+
+def test_gradients_that_are_evaluated_are_begun_early():
+    weights = [mx.full((64, 256), float(i)) for i in range(64)]
+    mx.eval(weights)
+    gradient, begun = mx.grad(sum_of_squares), []
+    for _ in range(6):
+        early, gradients = is_begun(gradient, weights)
+        begun.append(early)
+        time.sleep(0.001)
+        mx.eval(gradients)
+        assert [g[3, 5].item() for g in gradients] == [2.0 * i for i in range(64)]
+        del gradients
+    assert begun == [False] * 3 + [True] * 3
+    # Traced ones are not.
+    compiled = mx.compile(gradient)
+    mx.eval(compiled(weights))
+    assert not is_begun(compiled, weights)[0]
+    assert mx.vmap(mx.grad(lambda x: gradient([x])[0]))(mx.ones(3)).tolist() == [2.0] * 3
+
+
+def test_gradients_that_nobody_evaluates_are_not_begun():
+    weights = [mx.ones((64, 256)) for _ in range(64)]
+    mx.eval(weights)
+    seldom, never = mx.grad(sum_of_squares), mx.grad(sum_of_squares)
+    for call in range(20):
+        begun, gradients = is_begun(seldom, weights)
+        assert not begun
+        # One of them, or all of them now and then.
+        time.sleep(0.001)
+        mx.eval(gradients if call % 3 else gradients[:1])
+        del gradients
+        assert not is_begun(never, weights)[0]
+
+
+def test_training_steps_do_the_same_where_gradients_are_begun(in_child):
+    program = """
+        import mlx.nn as nn, mlx.optimizers as optim
+
+        mx.random.seed(5)
+        model = nn.Sequential(*[layer for _ in range(8) for layer in (nn.Linear(24, 24), nn.ReLU())])
+        x, y = mx.random.normal((32, 24)), mx.random.normal((32, 24))
+        step = nn.value_and_grad(model, lambda m: ((m(x) - y) ** 2).mean())
+        optimizer = optim.AdamW(1e-2)
+        for _ in range(12):
+            loss, gradients = step(model)
+            optimizer.update(model, gradients)
+            del gradients
+            mx.eval(loss, model.parameters(), optimizer.state)
+        print(loss.item(), [bytes(layer.weight).hex() for layer in model.layers[::2]])
+    """
+    assert in_child(program) == in_child(program, MLX_DISABLE_EARLY_GRADIENTS="1")

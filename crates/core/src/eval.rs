@@ -24,13 +24,15 @@
 //! for.
 //!
 //! A long evaluation that nobody waits for can be detached (`eval/detached.rs`): another thread goes on with
-//! it.
+//! it. Gradients may be, before somebody asks for them (`eval/early.rs`).
 
 pub(crate) mod detached;
+mod early;
 mod touched;
 
 use std::ops;
 
+pub use early::Early;
 use once_cell::sync::Lazy;
 use parking_lot::{Mutex, MutexGuard};
 use smallvec::SmallVec;
@@ -129,6 +131,11 @@ fn start(arrays: &[&Array], caller: Caller) -> Result<()> {
     if may_detach && !graph.find(LONG, &mut turn)? {
         return detach(turn, graph, arrays);
     }
+    early::watching(|| encode_here(turn, graph, arrays, caller))
+}
+
+/// Encodes the rest of a graph on this thread.
+fn encode_here(mut turn: TurnGuard, graph: Graph, arrays: &[&Array], caller: Caller) -> Result<()> {
     let tape = graph.into_tape(arrays, backend::recomputes, &mut turn)?;
     let is_awaited = caller == Caller::Waits;
     let mut evaluation = Evaluation::new(turn, tape, Touched::default(), is_awaited);

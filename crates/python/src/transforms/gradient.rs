@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use mlx::{Array, transforms};
+use mlx::{Array, Early, transforms};
 use pyo3::{
     exceptions::PyValueError,
     prelude::*,
@@ -13,7 +13,7 @@ use super::class_of;
 use crate::{
     arguments::Axes,
     array::PyArray,
-    error::{OrRaise, to_core},
+    error::{OrRaise, released, to_core},
     function::{Call, Held, PyFunction},
     functions, trees,
 };
@@ -97,6 +97,8 @@ struct Gradient {
     /// The positional arguments, in order.
     positions: Vec<usize>,
     names: BTreeSet<String>,
+    /// Derivatives that are begun before somebody evaluates them.
+    early: Early,
 }
 
 /// The arrays of a call.
@@ -120,7 +122,8 @@ impl Gradient {
             None => Vec::new(),
         };
         numbers.sort_unstable();
-        let mut gradient = Gradient { with_value, positions: Vec::new(), names };
+        let early = Early::default();
+        let mut gradient = Gradient { with_value, positions: Vec::new(), names, early };
         if numbers.is_empty() && gradient.names.is_empty() {
             return Err(gradient.error("Gradient wrt no argument requested"));
         }
@@ -313,6 +316,7 @@ impl Call for Gradient {
         let (values, derivatives) =
             transforms::value_and_grad_of(fun, &inputs, &given.wanted).or_raise()?;
         let gradient = given.gradient(py, &derivatives)?;
+        released(py, || self.early.take(&derivatives))?;
         match returned.filter(|_| self.with_value) {
             Some(returned) => {
                 let value = trees::with_arrays(&returned, &values)?;
