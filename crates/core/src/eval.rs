@@ -67,7 +67,8 @@ const SHARE: usize = 64;
 const OFFERED: usize = 192;
 
 /// Places of a tape that are planned at once. Of a longer one, as of a training step, the first are, and the
-/// others while devices do what these ask for; groups that would lie across are lost.
+/// others while devices do what these ask for; groups that would lie across are lost. Where devices have
+/// nothing else to do, tapes are long from twice the first places on.
 const PLANNED: usize = 2560;
 
 /// The first places of such a tape. Nobody waits there because much is in flight: devices work on that while
@@ -108,6 +109,11 @@ pub fn async_eval_detached(arrays: &[&Array]) -> Result<()> {
     start(arrays, Caller::GoesOn)
 }
 
+/// The same for gradients, by who builds something of them before evaluating it.
+fn begin(gradients: &[&Array]) -> Result<()> {
+    start(gradients, Caller::Begins)
+}
+
 /// What the caller of an evaluation does meanwhile.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Caller {
@@ -117,6 +123,9 @@ enum Caller {
     Encodes,
     /// It goes on, while another thread encodes what is large.
     GoesOn,
+    /// The same, and waits for more that it builds of it: so devices shall begin soon, and nobody waits because
+    /// much is in flight.
+    Begins,
 }
 
 /// Encodes what arrays need.
@@ -127,9 +136,9 @@ fn start(arrays: &[&Array], caller: Caller) -> Result<()> {
     detached::settle_own()?;
     let mut turn = turn();
     let mut graph = Graph::new(arrays, caller == Caller::Waits, &mut turn)?;
-    let may_detach = caller == Caller::GoesOn && !trace::is_tracing();
+    let may_detach = matches!(caller, Caller::GoesOn | Caller::Begins) && !trace::is_tracing();
     if may_detach && !graph.find(LONG, &mut turn)? {
-        return detach(turn, graph, arrays);
+        return detach(turn, graph, arrays, caller);
     }
     early::watching(|| encode_here(turn, graph, arrays, caller))
 }
@@ -145,7 +154,7 @@ fn encode_here(mut turn: TurnGuard, graph: Graph, arrays: &[&Array], caller: Cal
 }
 
 /// Lets another thread find the rest of a graph and encode it.
-fn detach(turn: TurnGuard, graph: Graph, arrays: &[&Array]) -> Result<()> {
+fn detach(turn: TurnGuard, graph: Graph, arrays: &[&Array], caller: Caller) -> Result<()> {
     // Streams that the caller may not use are refused as far as they are known.
     Touched::of(graph.streams())?;
     let arrays: Vec<Array> = arrays.iter().map(|&array| array.clone()).collect();
@@ -159,6 +168,7 @@ fn detach(turn: TurnGuard, graph: Graph, arrays: &[&Array]) -> Result<()> {
         end.encodes_on(touched.streams());
         // Who goes on mostly comes back for the results before all of it has run.
         let mut evaluation = Evaluation::new(turn, tape, touched, true);
+        evaluation.has_followers = caller == Caller::Begins;
         let encoded = evaluation.encode_all(&outputs);
         // Whoever has the turn next may take over memory that nobody else refers to.
         drop(arrays);
@@ -252,7 +262,9 @@ struct Evaluation {
     groups: Groups,
     /// Places before this one are planned.
     planned: usize,
-    /// Planning the others comes soon.
+    /// More is built meanwhile that somebody will wait for.
+    has_followers: bool,
+    /// Planning the others comes soon, or followers do.
     ahead: bool,
     /// Somebody will have nothing to do until it has run: devices begin before all is encoded.
     is_awaited: bool,
@@ -266,14 +278,26 @@ struct Evaluation {
 impl Evaluation {
     fn new(turn: TurnGuard, tape: Tape, touched: Touched, is_awaited: bool) -> Self {
         let (groups, steps) = (Groups::new(tape.len()), Vec::new());
-        let (planned, offered, ahead) = (0, 0, false);
-        Evaluation { turn, tape, groups, planned, ahead, is_awaited, offered, touched, steps }
+        let (planned, has_followers, offered, ahead) = (0, false, 0, false);
+        Evaluation {
+            turn,
+            tape,
+            groups,
+            planned,
+            has_followers,
+            ahead,
+            is_awaited,
+            offered,
+            touched,
+            steps,
+        }
     }
 
     /// Plans the places behind those that are planned.
     fn plan(&mut self) {
         let (from, places) = (self.planned, self.tape.len());
-        self.planned = if places <= PLANNED || from > 0 { places } else { PLANNED_FIRST };
+        let at_once = if self.has_followers { 2 * PLANNED_FIRST } else { PLANNED };
+        self.planned = if places <= at_once || from > 0 { places } else { PLANNED_FIRST };
         // What a group leaves out has no data, which a transform may ask for.
         if !trace::is_tracing() {
             self.groups.add(backend::plan(&self.tape, from..self.planned));
@@ -305,7 +329,7 @@ impl Evaluation {
             if place == self.planned {
                 self.plan();
             }
-            self.ahead = self.planned < self.tape.len();
+            self.ahead = self.has_followers || self.planned < self.tape.len();
             if !self.groups.sees_to(place) {
                 self.demand(place)?;
             }

@@ -18,7 +18,7 @@ use std::{
 use once_cell::sync::Lazy;
 use parking_lot::Mutex;
 
-use super::{async_eval_detached, detached};
+use super::{begin, detached};
 use crate::{Array, Result, array::Inner, transforms::trace};
 
 /// Times that all results were evaluated, one after the other, until they are begun early.
@@ -97,7 +97,7 @@ impl Early {
             Next::Begin => {
                 detached::settle_own()?;
                 // What cannot be evaluated stays lazy.
-                let _ = async_eval_detached(&lazy().collect::<Vec<_>>());
+                let _ = begin(&lazy().collect::<Vec<_>>());
             }
             Next::Watch => WATCHED.set(Some(Watch {
                 results: lazy().map(|result| Arc::downgrade(&result.0)).collect(),
