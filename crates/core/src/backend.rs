@@ -189,8 +189,8 @@ pub trait Backend: Send + Sync {
     /// When the device fails.
     fn finalize(&self, stream: Stream) -> Result<()>;
 
-    /// The same where at most `under_way` submissions of the stream are, and what is encoded can end here as
-    /// well as later: somebody waits for an evaluation that goes on. Whether it was handed over.
+    /// The same where the device has at most `under_way` submissions of the stream, and what is encoded can
+    /// end here as well as later: somebody waits for an evaluation that goes on. Whether it was handed over.
     ///
     /// # Errors
     /// When the device fails.

@@ -61,14 +61,14 @@ const SMALL: usize = 4096;
 /// Nodes that are evaluated before others get the turn, if they want it.
 const SHARE: usize = 64;
 
-/// Places between those at which streams that have little under way get what is encoded of an evaluation that
-/// somebody waits for, and from the last such place to the end. A decode step is some 800, and each submission
-/// costs the host and the device time.
+/// Places between those at which streams that have little under way get what is encoded of an evaluation
+/// that somebody waits for, and from the last such place to the end. A decode step is some 800, and each
+/// submission costs the host and the device time.
 const OFFERED: usize = 192;
 
 /// Places of a tape that are planned at once. Of a longer one, as of a training step, the first are, and the
-/// others while devices do what these ask for; groups that would lie across are lost. Where devices have
-/// nothing else to do, tapes are long from twice the first places on.
+/// others while devices do what these ask for; groups that would lie across are lost. Gradients that are
+/// begun early are many from twice the first places on.
 const PLANNED: usize = 2560;
 
 /// The first places of such a tape. Nobody waits there because much is in flight: devices work on that while
@@ -123,8 +123,7 @@ enum Caller {
     Encodes,
     /// It goes on, while another thread encodes what is large.
     GoesOn,
-    /// The same, and waits for more that it builds of it: so devices shall begin soon, and nobody waits because
-    /// much is in flight.
+    /// It builds more of the results, and waits for that then. Small graphs are left as they are.
     Begins,
 }
 
@@ -138,7 +137,12 @@ fn start(arrays: &[&Array], caller: Caller) -> Result<()> {
     let mut graph = Graph::new(arrays, caller == Caller::Waits, &mut turn)?;
     let may_detach = matches!(caller, Caller::GoesOn | Caller::Begins) && !trace::is_tracing();
     if may_detach && !graph.find(LONG, &mut turn)? {
+        early::note(caller == Caller::Begins);
         return detach(turn, graph, arrays, caller);
+    }
+    if caller == Caller::Begins {
+        // Encoding it here would take as long as the caller would gain.
+        return Ok(());
     }
     early::watching(|| encode_here(turn, graph, arrays, caller))
 }
@@ -147,7 +151,10 @@ fn start(arrays: &[&Array], caller: Caller) -> Result<()> {
 fn encode_here(mut turn: TurnGuard, graph: Graph, arrays: &[&Array], caller: Caller) -> Result<()> {
     let tape = graph.into_tape(arrays, backend::recomputes, &mut turn)?;
     let is_awaited = caller == Caller::Waits;
+    // Devices have gradients to do: what follows these is encoded meanwhile.
+    let runs_ahead = tape.len() >= LONG && early::note(false);
     let mut evaluation = Evaluation::new(turn, tape, Touched::default(), is_awaited);
+    evaluation.runs_ahead = runs_ahead;
     let encoded = evaluation.encode_all(arrays);
     let touched = evaluation.end(|| ());
     encoded.and_then(|()| touched.wait_for_memory())
@@ -168,7 +175,10 @@ fn detach(turn: TurnGuard, graph: Graph, arrays: &[&Array], caller: Caller) -> R
         end.encodes_on(touched.streams());
         // Who goes on mostly comes back for the results before all of it has run.
         let mut evaluation = Evaluation::new(turn, tape, touched, true);
-        evaluation.has_followers = caller == Caller::Begins;
+        if caller == Caller::Begins {
+            evaluation.at_once = 2 * PLANNED_FIRST;
+            evaluation.runs_ahead = true;
+        }
         let encoded = evaluation.encode_all(&outputs);
         // Whoever has the turn next may take over memory that nobody else refers to.
         drop(arrays);
@@ -262,9 +272,11 @@ struct Evaluation {
     groups: Groups,
     /// Places before this one are planned.
     planned: usize,
-    /// More is built meanwhile that somebody will wait for.
-    has_followers: bool,
-    /// Planning the others comes soon, or followers do.
+    /// The most places that are planned together.
+    at_once: usize,
+    /// Nobody waits because much is in flight.
+    runs_ahead: bool,
+    /// The same, or planning the others comes soon.
     ahead: bool,
     /// Somebody will have nothing to do until it has run: devices begin before all is encoded.
     is_awaited: bool,
@@ -278,13 +290,15 @@ struct Evaluation {
 impl Evaluation {
     fn new(turn: TurnGuard, tape: Tape, touched: Touched, is_awaited: bool) -> Self {
         let (groups, steps) = (Groups::new(tape.len()), Vec::new());
-        let (planned, has_followers, offered, ahead) = (0, false, 0, false);
+        let (planned, at_once, offered) = (0, PLANNED, 0);
+        let (runs_ahead, ahead) = (false, false);
         Evaluation {
             turn,
             tape,
             groups,
             planned,
-            has_followers,
+            at_once,
+            runs_ahead,
             ahead,
             is_awaited,
             offered,
@@ -296,8 +310,7 @@ impl Evaluation {
     /// Plans the places behind those that are planned.
     fn plan(&mut self) {
         let (from, places) = (self.planned, self.tape.len());
-        let at_once = if self.has_followers { 2 * PLANNED_FIRST } else { PLANNED };
-        self.planned = if places <= at_once || from > 0 { places } else { PLANNED_FIRST };
+        self.planned = if places <= self.at_once || from > 0 { places } else { PLANNED_FIRST };
         // What a group leaves out has no data, which a transform may ask for.
         if !trace::is_tracing() {
             self.groups.add(backend::plan(&self.tape, from..self.planned));
@@ -329,7 +342,7 @@ impl Evaluation {
             if place == self.planned {
                 self.plan();
             }
-            self.ahead = self.has_followers || self.planned < self.tape.len();
+            self.ahead = self.runs_ahead || self.planned < self.tape.len();
             if !self.groups.sees_to(place) {
                 self.demand(place)?;
             }
@@ -450,7 +463,7 @@ impl Evaluation {
         let is_due = self.is_awaited
             && place >= self.offered + OFFERED
             && place + OFFERED <= self.tape.len();
-        // A device that took something before is ahead of the host: it gets more while it does that.
+        // Where something was taken before, devices are ahead of the host: they get more while they do that.
         if is_due && self.touched.offer(usize::from(self.offered > 0))? {
             self.offered = place;
         }

@@ -102,6 +102,12 @@ pub(super) fn settle_own() -> Result<()> {
     Ok(())
 }
 
+/// Whether what this thread handed over is encoded.
+pub(super) fn is_settled() -> bool {
+    let has_ended = |state: &Arc<State>| matches!(*state.progress.lock(), Progress::Ended);
+    LAST.with_borrow(|last| last.as_ref().is_none_or(has_ended))
+}
+
 /// Waits until all that was handed over for streams that are `meant` is encoded. Not for who has the turn.
 ///
 /// # Errors

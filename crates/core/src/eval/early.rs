@@ -1,15 +1,16 @@
-//! Results that devices begin before somebody asks for them.
+//! Gradients that devices begin before somebody asks for them.
 //!
 //! A training step that nobody compiled takes a gradient, builds the graph of an optimizer's update, and
-//! evaluates both. Python takes milliseconds for the update, in which a device would wait. Who took gradients
-//! of a function, built on, and then evaluated all of them will do so the next time: from the third time on
-//! they are evaluated as soon as their graph is there, by another thread. They are the same; nobody waits.
+//! evaluates both. Python takes milliseconds for the update, in which a device would wait. Gradients of a
+//! function that were evaluated as a whole in three calls, each by [`crate::eval()`] and after something was
+//! built of them, are handed to another thread from the fourth call on, as soon as their graph is there. They
+//! are the same, and who took them goes on at once.
 //!
 //! An array whose graph is fused with what reads it might have had no memory of its own. So this is for
 //! functions whose results are worth it: derivatives by a model's parameters, which are stored anyway.
 
 use std::{
-    cell::RefCell,
+    cell::{Cell, RefCell},
     env,
     sync::{Arc, Weak},
     time::{Duration, Instant},
@@ -19,18 +20,24 @@ use once_cell::sync::Lazy;
 use parking_lot::Mutex;
 
 use super::{begin, detached};
-use crate::{Array, Result, array::Inner, transforms::trace};
+use crate::{
+    Array,
+    array::Inner,
+    stream::{self, DeviceType},
+    transforms::trace,
+};
 
-/// Times that all results were evaluated, one after the other, until they are begun early.
+/// Calls one after the other whose results were all evaluated, until they are begun.
 const SEEN: u32 = 3;
 
-/// Times one after the other that they were not, from which on nobody looks any more.
+/// Calls one after the other of which only some were, or at once, from which on nobody looks any more.
 const MISSED: u32 = 16;
 
-/// Of so many times one is looked at again.
+/// Of so many calls one is looked at again.
 const AGAIN: u32 = 64;
 
-/// What has to lie between results and their evaluation: another thread takes a part of that to begin.
+/// What has to lie between results and the encoding of what needs them: another thread takes a part of that
+/// to begin.
 const BUILDS: Duration = Duration::from_micros(200);
 
 static IS_ON: Lazy<bool> = Lazy::new(|| env::var_os("MLX_DISABLE_EARLY_GRADIENTS").is_none());
@@ -38,6 +45,8 @@ static IS_ON: Lazy<bool> = Lazy::new(|| env::var_os("MLX_DISABLE_EARLY_GRADIENTS
 thread_local! {
     /// The results of this thread that were looked at last, until they are evaluated.
     static WATCHED: RefCell<Option<Watch>> = const { RefCell::new(None) };
+    /// Whether the last long evaluation of this thread is one of results that were begun.
+    static BEGUN: Cell<bool> = const { Cell::new(false) };
 }
 
 /// What became of the results of one function, which is called again and again.
@@ -78,36 +87,44 @@ impl Counts {
 }
 
 impl Early {
-    /// Takes the lazy results of a call, whose caller goes on with them: they are begun if those of the calls
-    /// before were evaluated later. Arrays that a transform traces are left alone.
-    ///
-    /// # Errors
-    /// When this thread shall not wait any more for what it asked for before. What goes wrong with the results
-    /// is told to who reads them.
-    pub fn take(&self, results: &[Array]) -> Result<()> {
-        if trace::is_tracing() || !*IS_ON {
-            return Ok(());
+    /// Looks at the lazy results of a call, whose caller goes on with them. Whether they shall be begun,
+    /// because those of the calls before were evaluated later. Arrays that a transform traces are left alone,
+    /// and a CPU's, and what comes while this thread's last evaluation is still being encoded.
+    pub fn see(&self, results: &[Array]) -> bool {
+        if trace::is_tracing() || !*IS_ON || !is_on_gpu() || !detached::is_settled() {
+            return false;
         }
-        if let Some(watch) = WATCHED.take() {
-            watch.counts.lock().count(false);
-        }
-        let lazy = || results.iter().filter(|result| result.data().is_none());
         let next = self.0.lock().next();
-        match next {
-            Next::Begin => {
-                detached::settle_own()?;
-                // What cannot be evaluated stays lazy.
-                let _ = begin(&lazy().collect::<Vec<_>>());
-            }
-            Next::Watch => WATCHED.set(Some(Watch {
-                results: lazy().map(|result| Arc::downgrade(&result.0)).collect(),
-                since: Instant::now(),
-                counts: self.0.clone(),
-            })),
-            Next::Nothing => {}
-        }
-        Ok(())
+        let watch = || Watch {
+            results: lazy(results).map(|result| Arc::downgrade(&result.0)).collect(),
+            since: Instant::now(),
+            counts: self.0.clone(),
+        };
+        // Of results that come before others were evaluated nothing is known.
+        WATCHED.set((next == Next::Watch).then(watch));
+        next == Next::Begin
     }
+
+    /// Begins such results, if their graph is large. What goes wrong with them is told to who reads them.
+    pub fn begin(results: &[Array]) {
+        // What cannot be evaluated stays lazy.
+        let _ = begin(&lazy(results).collect::<Vec<_>>());
+    }
+}
+
+fn lazy(results: &[Array]) -> impl Iterator<Item = &Array> {
+    results.iter().filter(|result| result.data().is_none())
+}
+
+/// Whether this thread works on a GPU. A CPU has the interpreter to run meanwhile, and what is encoded for it
+/// takes memory.
+fn is_on_gpu() -> bool {
+    stream::current_stream().is_ok_and(|stream| stream.device.kind == DeviceType::Gpu)
+}
+
+/// Notes whether a long evaluation is one of results that are begun. Whether the one before was.
+pub(super) fn note(begins: bool) -> bool {
+    BEGUN.replace(begins)
 }
 
 /// Results of which it is to be seen whether somebody evaluates them.

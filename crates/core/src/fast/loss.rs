@@ -37,9 +37,9 @@ pub fn cross_entropy(logits: &Array, targets: &Array) -> Result<Array> {
     ops::astype(&loss, Dtype::Float32)
 }
 
-/// Of logits and targets the loss, and per row, with the last axis: the logarithm of the sum of exponentials
-/// of what the logits are less than the largest (in float32, or wider, as the loss), the largest, and the one
-/// at the target.
+/// Of logits and targets the loss, and, with a last axis of one element: the logarithm of the sum of
+/// exponentials of what the logits are less than the largest, the largest, and the one at the target. The
+/// former two are in float32, or wider.
 ///
 /// The derivative is written down, because what follows from the operations makes four arrays of the logits'
 /// size on the way, in float32: the probabilities less one at each target. They are as exact with the sum's
@@ -51,15 +51,15 @@ fn of_targets() -> CustomFunction<[Array; 2], [Array; 4]> {
         let largest = largest(logits)?;
         let hit = ops::take_along_axis(logits, &column(targets)?, -1)?;
         let total = ops::sum(&ops::exp(&less(logits, &largest)?)?, &[-1], true)?;
-        let total = ops::log(&total)?;
-        let loss = ops::subtract(&total, &less(&hit, &largest)?)?;
-        Ok([ops::squeeze(&loss, &[-1])?, total, largest, hit])
+        let log_total = ops::log(&total)?;
+        let loss = ops::subtract(&log_total, &less(&hit, &largest)?)?;
+        Ok([ops::squeeze(&loss, &[-1])?, log_total, largest, hit])
     })
-    .vjp(|[logits, targets], [by_loss, by_total, _, by_hit], [_, total, largest, hit]| {
+    .vjp(|[logits, targets], [by_loss, by_total, _, by_hit], [_, log_total, largest, hit]| {
         let by_loss = column(by_loss)?;
         let by_each = ops::add(&by_loss, by_total)?;
         let share = |logits: &Array| {
-            let part = ops::exp(&ops::subtract(&less(logits, largest)?, total)?)?;
+            let part = ops::exp(&ops::subtract(&less(logits, largest)?, log_total)?)?;
             ops::multiply(&part, &by_each)
         };
         let own = ops::subtract(&ops::add(&share(hit)?, by_hit)?, &by_loss)?;

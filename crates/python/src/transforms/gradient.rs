@@ -316,8 +316,16 @@ impl Call for Gradient {
         let (values, derivatives) =
             transforms::value_and_grad_of(fun, &inputs, &given.wanted).or_raise()?;
         let gradient = given.gradient(py, &derivatives)?;
-        released(py, || self.early.take(&derivatives))?;
-        match returned.filter(|_| self.with_value) {
+        let returned = returned.filter(|_| self.with_value);
+        // Nobody reads a value that is not returned.
+        let values = if returned.is_some() { values } else { Vec::new() };
+        if self.early.see(&derivatives) {
+            released(py, || {
+                Early::begin(&derivatives);
+                Ok(())
+            })?;
+        }
+        match returned {
             Some(returned) => {
                 let value = trees::with_arrays(&returned, &values)?;
                 Ok(PyTuple::new(py, [value, gradient])?.into_any())

@@ -37,7 +37,7 @@ options! {
         "dispatches and transfers per batch before it is handed over";
     max_mb_per_buffer: u64 = 50, "MLX_VK_MAX_MB_PER_BUFFER",
         "megabytes written per batch before it is handed over";
-    max_inflight_sequences: u64 = 64, "MLX_VK_MAX_INFLIGHT_SEQUENCES",
+    max_inflight_sequences: u64 = 16, "MLX_VK_MAX_INFLIGHT_SEQUENCES",
         "submissions of a stream in flight before encoding waits for the oldest";
 
     // Statistics, profiles, debugging.

@@ -473,8 +473,8 @@ impl Encoder {
         self.close(true, None)
     }
 
-    /// The same if at most `under_way` submissions of the stream are, and what was put off can end here; whether
-    /// it did. Where memory is out, the next operation asks again, and can wait.
+    /// The same if the device has at most `under_way` submissions of the stream, and what was put off can end
+    /// here; whether it did. Where memory is out, the next operation asks again, and can wait.
     ///
     /// # Errors
     /// When the device fails.

@@ -28,12 +28,10 @@ pub(crate) fn specialized(words: &[u32], constants: &[u32]) -> Option<Vec<u32>> 
 
 #[cfg(all(test, not(feature = "shader-macros")))]
 mod tests {
+    use rspirv::{dr::Module, spirv::Op};
+
     use super::{whole::check_whole, *};
     use crate::{runtime::raw::module::words, shaders::Kernel};
-    use rspirv::{
-        dr::{Module, Operand},
-        spirv::Op,
-    };
 
     fn both(kernel: Kernel, constants: &[u32]) -> (Module, Module) {
         let words = words(kernel.name(), kernel.spirv()).unwrap();
