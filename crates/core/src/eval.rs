@@ -46,6 +46,7 @@ use crate::{
     foreign::Holding,
     fusion::Groups,
     graph::{Node, Turn},
+    memory,
     outcome::{self, Doubts},
     shape::Layout,
     stream::{self, DeviceType},
@@ -274,10 +275,8 @@ struct Evaluation {
     planned: usize,
     /// The most places that are planned together.
     at_once: usize,
-    /// Nobody waits because much is in flight.
+    /// More work comes soon: nobody waits because much is in flight, while there is room for it.
     runs_ahead: bool,
-    /// The same, or planning the others comes soon.
-    ahead: bool,
     /// Somebody will have nothing to do until it has run: devices begin before all is encoded.
     is_awaited: bool,
     /// Where something was last handed over for that.
@@ -291,7 +290,7 @@ impl Evaluation {
     fn new(turn: TurnGuard, tape: Tape, touched: Touched, is_awaited: bool) -> Self {
         let (groups, steps) = (Groups::new(tape.len()), Vec::new());
         let (planned, at_once, offered) = (0, PLANNED, 0);
-        let (runs_ahead, ahead) = (false, false);
+        let runs_ahead = false;
         Evaluation {
             turn,
             tape,
@@ -299,7 +298,6 @@ impl Evaluation {
             planned,
             at_once,
             runs_ahead,
-            ahead,
             is_awaited,
             offered,
             touched,
@@ -342,7 +340,6 @@ impl Evaluation {
             if place == self.planned {
                 self.plan();
             }
-            self.ahead = self.runs_ahead || self.planned < self.tape.len();
             if !self.groups.sees_to(place) {
                 self.demand(place)?;
             }
@@ -502,7 +499,9 @@ impl Evaluation {
     fn go_on_after(&mut self, encoded: Encoded, stream: Stream, last_try: &mut bool) -> Result<()> {
         let pause = match encoded {
             Encoded::Done => return Ok(()),
-            Encoded::Full(_) if self.ahead => return Ok(()),
+            // Planning the other places takes a while.
+            Encoded::Full(_) if self.planned < self.tape.len() => return Ok(()),
+            Encoded::Full(_) if self.runs_ahead && has_room() => return Ok(()),
             Encoded::Full(pause) | Encoded::Later(pause) => pause,
             Encoded::NoMemory(_, error) if *last_try => return Err(*error),
             Encoded::NoMemory(pause, _) => {
@@ -513,6 +512,12 @@ impl Evaluation {
         self.touched.hand_over_but(stream)?;
         self.turn.without(pause)
     }
+}
+
+/// Whether so little memory is active that what is encoded ahead of devices, which keeps its own until it is
+/// recorded, does not make more of it than there was.
+fn has_room() -> bool {
+    memory::active_memory() < memory::peak_memory() / 8 * 7
 }
 
 /// What a backend is asked to fill.
