@@ -3,7 +3,7 @@
 // `block` and `single` in place of those below, from the functions that they mention
 // (crates/vk-backend/src/kernels/program). Constants: 1 elements that a thread takes at a time, 2 mode, and
 // of reductions 3 operation, 4 team size, 5 across (see rows.glsl), 6 how many values are reduced, 7 the
-// destinations' dtype.
+// results' dtype.
 #include "common.glsl"
 #include "math.glsl"
 
@@ -34,10 +34,13 @@ layout(push_constant, scalar) uniform Push {
 
 // How an array is reduced: its row-major elements are `rows / columns` times `steps` times `columns` blocks
 // of LANES, of which those along `steps` are reduced. Without ACROSS there is one column, whose lanes are
-// reduced, too. A row may have parts of `chunk` blocks.
+// reduced, too. A row may have `splits` parts of `chunk` blocks: their results are at `parts`, and whichever
+// workgroup ends last with the same rows, counted at `counters`, joins them.
 layout(buffer_reference, scalar, buffer_reference_align = 8) readonly buffer Reduction {
-    uint64_t rows, columns, steps, splits, chunk, further;
+    uint64_t rows, columns, steps, splits, chunk, further, parts, counters;
 };
+// What other workgroups made of parts of rows.
+layout(buffer_reference, scalar, buffer_reference_align = 4) coherent buffer Part { uint v; };
 
 uint64_t row; // of LISTED: the workgroup's
 
@@ -61,6 +64,11 @@ int64_t walked(const uint k, const uint64_t at) {
     }
     return offset + int64_t(left) * I64(walk).v[strides];
 }
+
+uint64_t column; // of REDUCING: the first element of the thread's blocks among those that are reduced alike
+
+// Where an operand has the element at a lane of the column.
+int64_t column_offset(const uint lane) { return int64_t(column + uint64_t(lane)); }
 
 // The distance of neighbours along the last axis.
 int64_t stride(const uint k) { return I64(walk).v[ndim * (WALK_STRIDES + k) + ndim - 1u]; }
@@ -135,7 +143,7 @@ void single(const uint64_t at) { mention(0.0, uint(at), at, int64_t(at)); }
 
 // The `LANES` elements from element `at` on.
 void block(const uint64_t at) {
-    int64_t i = walked(0u, at) + stride(1u);
+    int64_t i = walked(0u, at) + stride(1u) + column_offset(uint(at));
     uint64_t base = operand(uint(at));
     mention(0.0, uint(at), base, i);
     mention(0, uint(at), base, i);
@@ -172,33 +180,107 @@ void listed() {
 
 // The thread's part of a row, in `acc`.
 void fold(const Reduction of, const Task task, const uint lane) {
-    uint64_t outer = task.row / of.columns, column = task.row - outer * of.columns;
-    uint64_t from = task.part * of.chunk, to = min(from + of.chunk, of.steps);
-    for (uint64_t i = from + lane; i < to; i += TEAM)
-        block(((outer * of.steps + i) * of.columns + column) * uint64_t(LANES));
+    uint64_t outer = task.row / of.columns, from = task.part * of.chunk + lane;
+    uint64_t to = min((task.part + 1ul) * of.chunk, of.steps), step = of.columns * uint64_t(LANES);
+    column = (task.row - outer * of.columns) * uint64_t(LANES);
+    uint64_t at = (outer * of.steps + from) * step + column;
+    for (uint64_t i = from; i < to; i += TEAM) {
+        block(at);
+        at += TEAM * step;
+    }
 }
 
-// Reduces rows, whose results are stored beside each other.
+// Results of a part of a row: those of value `k`.
+uint64_t part_at(const Reduction of, const uint64_t row, const uint64_t part, const uint k) {
+    return of.parts + ((uint64_t(k) * of.splits + part) * of.rows + row) * uint64_t(4 * JOINED);
+}
+
+// Joins what the team has of a value, and stores it: the results, or those of a part.
+void store(const Reduction of, const Task task, const uint lane, const uint k) {
+    uint thread = gl_LocalInvocationIndex;
+    if (ACROSS == 0) [[unroll]] for (uint left = LANES / 2u; left > 0u; left /= 2u)
+        [[unroll]] for (uint j = 0u; j < left; ++j)
+            acc[k * LANES + j] = combine(acc[k * LANES + j], acc[k * LANES + left + j]);
+    [[unroll]] for (uint j = 0u; j < JOINED; ++j) parts[j * WORKGROUP + thread] = acc[k * LANES + j];
+    join_parts(thread, lane);
+    if (lane == 0u && task.row < of.rows) [[unroll]] for (uint j = 0u; j < JOINED; ++j) {
+        A result = parts[j * WORKGROUP + thread];
+        if (of.splits > 1ul) Part(part_at(of, task.row, task.part, k) + uint64_t(4u * j)).v = result;
+        else STORE(TO, operand(uint(count) - REDUCED + k), int64_t(task.row * JOINED + j), lower(result));
+    }
+    barrier(); // the next value overwrites what the last join reads
+}
+
+shared bool is_last;
+
+// Whether the workgroup's part is the last one of its rows that is stored; `number` is theirs.
+bool ends(const Reduction of, const uint64_t number) {
+    memoryBarrierBuffer();
+    barrier();
+    if (gl_LocalInvocationIndex == 0u) {
+        uint64_t counter = of.counters + number * 4ul;
+        is_last = uint64_t(atomicAdd(U32(counter).v[0], 1u)) + 1ul == of.splits;
+        if (is_last) U32(counter).v[0] = 0u;
+    }
+    barrier();
+    bool last = is_last;
+    memoryBarrierBuffer();
+    return last;
+}
+
+// What a thread has of the parts of one result: every `shares`-th from `share` on, eight on their way at a time.
+A fold_parts(const Reduction of, const uint64_t at, const uint share, const uint shares) {
+    uint64_t distance = of.rows * uint64_t(4 * JOINED);
+    A sum = identity();
+    for (uint64_t part = share; part < of.splits; part += 8u * shares) {
+        A several[8];
+        [[unroll]] for (uint i = 0u; i < 8u; ++i)
+            several[i] = Part(at + min(part + i * shares, of.splits - 1ul) * distance).v;
+        [[unroll]] for (uint i = 0u; i < 8u; ++i)
+            sum = combine(sum, part + i * shares < of.splits ? several[i] : identity());
+    }
+    return sum;
+}
+
+// Joins the parts of a workgroup's rows, which begin at `first`: threads share its results.
+void join_all(const Reduction of, const uint64_t first) {
+    const uint OF_VALUE = TEAMS * JOINED, RESULTS = REDUCED * OF_VALUE;
+    const uint AT_ONCE = min(RESULTS, WORKGROUP), SHARES = WORKGROUP / AT_ONCE;
+    uint thread = gl_LocalInvocationIndex, share = thread / AT_ONCE;
+    for (uint base = 0u; base < RESULTS; base += AT_ONCE) {
+        uint result = base + thread % AT_ONCE, k = result / OF_VALUE, within = result % OF_VALUE;
+        bool is_one = result < RESULTS && share < SHARES && first + uint64_t(within / JOINED) < of.rows;
+        if (is_one) parts[thread] = fold_parts(of, part_at(of, first, 0ul, k) + within * 4ul, share, SHARES);
+        [[dont_unroll]] for (uint left = SHARES; left > 1u;) {
+            uint all = left;
+            left = (left + 7u) / 8u;
+            barrier();
+            if (is_one && share < left) {
+                A a = parts[thread];
+                [[dont_unroll]] for (uint i = share + left; i < all; i += left)
+                    a = combine(a, parts[thread + (i - share) * AT_ONCE]);
+                parts[thread] = a;
+            }
+        }
+        if (is_one && share == 0u)
+            STORE(TO, operand(uint(count) - REDUCED + k), int64_t(first * JOINED + within), lower(parts[thread]));
+        barrier(); // the next results overwrite what the last join reads
+    }
+}
+
+// Reduces rows, whose results are stored beside each other. All teams of a workgroup have the same part of
+// their rows, or are behind the last row.
 void reduce() {
     Reduction of = Reduction(further);
     uint thread = gl_LocalInvocationIndex, lane = lane_of(thread);
-    uint64_t rows = of.rows, splits = of.splits, tasks = rows * splits;
-    TASK_LOOP(first, tasks) {
-        uint64_t task = first + team_of(thread);
+    uint64_t rows = (of.rows + uint64_t(TEAMS) - 1ul) / uint64_t(TEAMS) * uint64_t(TEAMS);
+    TASK_LOOP(first, rows * of.splits) {
+        uint64_t part = first / rows, row = first - part * rows;
+        Task task = Task(row + uint64_t(team_of(thread)), part);
         [[unroll]] for (uint j = 0u; j < REDUCED * LANES; ++j) acc[j] = identity();
-        if (task < tasks) fold(of, task_of(task, rows, splits), lane);
-        [[unroll]] for (uint k = 0u; k < REDUCED; ++k) {
-            if (ACROSS == 0) [[unroll]] for (uint left = LANES / 2u; left > 0u; left /= 2u)
-                [[unroll]] for (uint j = 0u; j < left; ++j)
-                    acc[k * LANES + j] = combine(acc[k * LANES + j], acc[k * LANES + left + j]);
-            [[unroll]] for (uint j = 0u; j < JOINED; ++j)
-                parts[j * WORKGROUP + thread] = acc[k * LANES + j];
-            join_parts(thread, lane);
-            if (lane == 0u && task < tasks) [[unroll]] for (uint j = 0u; j < JOINED; ++j)
-                STORE(TO, operand(uint(count) - REDUCED + k), int64_t(task * JOINED + j),
-                    lower(parts[j * WORKGROUP + thread]));
-            barrier(); // the next value overwrites what the last join reads
-        }
+        if (task.row < of.rows) fold(of, task, lane);
+        [[unroll]] for (uint k = 0u; k < REDUCED; ++k) store(of, task, lane, k);
+        if (of.splits > 1ul && ends(of, row / uint64_t(TEAMS))) join_all(of, row);
     }
 }
 

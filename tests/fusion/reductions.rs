@@ -175,6 +175,38 @@ fn long_ones_in_parts() {
     });
 }
 
+/// An operand that is the same for all rows stays in a thread's column, also where a lane's number is rare; of
+/// columns that do not fill a workgroup, and of several values in parts.
+#[test]
+fn operands_of_columns() {
+    at_once("reductions::operands_of_columns", || {
+        for (dtype, rows, columns) in [
+            (Dtype::Bfloat16, 1 << 10, 40),
+            (Dtype::Float32, 1 << 10, 12),
+            (Dtype::Bfloat16, 5, 24),
+            (Dtype::Float16, 1 << 10, 5),
+        ] {
+            let x =
+                evaluated(vec![ops::abs(&whole(17, &[rows, columns], dtype)).unwrap()]).unwrap();
+            for (name, reduce, rare) in
+                [("sums", ops::sum as Reduction, 3.0), ("extremes", ops::max, f64::INFINITY)]
+            {
+                let number = move |i: usize| if i % 11 == 3 { rare } else { (i % 3) as f64 - 1.0 };
+                let row = evaluated(vec![filled(&[columns], dtype, number)]).unwrap();
+                same(&format!("{name} of {dtype}, {rows} x {columns}"), |then| {
+                    let sum = then(ops::add(&x[0], &row[0])?)?;
+                    let larger = then(ops::maximum(&sum, &row[0])?)?;
+                    let negative = then(ops::negative(&larger)?)?;
+                    [&sum, &larger, &negative]
+                        .map(|of| reduce(of, &[0], false))
+                        .into_iter()
+                        .collect()
+                });
+            }
+        }
+    });
+}
+
 /// What a reduction gives may be needed by operations that read what was reduced, as in a variance.
 #[test]
 fn what_follows_reads_the_chain() {

@@ -72,7 +72,6 @@ impl Isa for Avx2 {
             _mm256_add_epi32(_mm256_cvtps_epi32(n[i]), _mm256_set1_epi32(127)),
         ));
         as_floats(a: W) -> F = |i| _mm256_castsi256_ps(a[i]);
-        add_words(a: W, b: W) -> W = |i| _mm256_add_epi32(a[i], b[i]);
         to_floats(a: W) -> F = |i| _mm256_cvtepi32_ps(a[i]);
     }
 
@@ -88,15 +87,15 @@ impl Isa for Avx2 {
     }
 
     #[inline(always)]
-    fn dot_nibbles<const TIMES: i16>(self, a: [W; 2], b: [W; 2]) -> W {
-        let mut out = a[0];
+    fn dot_nibbles<const TIMES: i16>(self, a: [W; 2], b: [W; 2], c: W) -> W {
+        let mut out = c;
         for (half, out) in out.iter_mut().enumerate() {
             // SAFETY: as above. Sums of four products are at most 4 * 15 * 128 and fit 16 bits.
             unsafe {
                 let even = _mm256_maddubs_epi16(a[0][half], b[0][half]);
                 let odd = _mm256_maddubs_epi16(a[1][half], b[1][half]);
                 let fours = _mm256_add_epi16(even, odd);
-                *out = _mm256_madd_epi16(fours, _mm256_set1_epi16(TIMES));
+                *out = _mm256_add_epi32(_mm256_madd_epi16(fours, _mm256_set1_epi16(TIMES)), *out);
             }
         }
         out

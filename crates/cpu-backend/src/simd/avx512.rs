@@ -1,6 +1,10 @@
 //! AVX-512: one register holds all lanes.
 
-use std::arch::x86_64::*;
+use std::{
+    arch::x86_64::*,
+    hint,
+    time::{Duration, Instant},
+};
 
 use half::f16;
 
@@ -23,6 +27,42 @@ pub(super) fn run<K: Kernel>(kernel: K) -> K::Output {
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512bf16,avx2,fma,f16c,bmi2")]
 pub(super) fn run_pairs<K: Kernel>(kernel: K) -> K::Output {
     kernel.run(Avx512::<true>(()))
+}
+
+/// Products of pairs that one core is timed at: a few microseconds.
+const TIMED: usize = 1 << 12;
+
+/// Whether a product of pairs of bfloat16 takes no longer than eight products of float32: a machine may have the
+/// instruction and take some seventy cycles for it (docs/experiments/cpu.md).
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512bf16,avx2,fma,f16c,bmi2")]
+pub(super) fn has_quick_pairs() -> bool {
+    let isa = Avx512::<true>(());
+    let [pairs, floats] = [0x3f80_3f80, 1.0f32.to_bits()].map(|x| hint::black_box([x; LANES]));
+    let (pairs, floats) = (isa.words(&pairs), isa.as_floats(isa.words(&floats)));
+    // Best of some, because others may have the core meanwhile.
+    let mut best = [Duration::MAX; 2];
+    for _ in 0..5 {
+        let times = [
+            timed(|sum| isa.dot_pairs(pairs, pairs, sum), isa),
+            timed(|sum| isa.fma(floats, floats, sum), isa),
+        ];
+        best.iter_mut().zip(times).for_each(|(best, time)| *best = time.min(*best));
+    }
+    best[0] < 8 * best[1]
+}
+
+/// How long eight independent sums take.
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512bf16,avx2,fma,f16c,bmi2")]
+fn timed(step: impl Fn(__m512) -> __m512, isa: Avx512<true>) -> Duration {
+    let mut sums = [isa.splat(0.0); 8];
+    let start = Instant::now();
+    for _ in 0..TIMED / sums.len() {
+        for sum in &mut sums {
+            *sum = step(*sum);
+        }
+    }
+    hint::black_box(sums);
+    start.elapsed()
 }
 
 /// Intrinsics that only compute.
@@ -86,6 +126,7 @@ impl<const PAIRS: bool> Isa for Avx512<PAIRS> {
     type F = __m512;
     type W = __m512i;
     const PAIRS: bool = PAIRS;
+    const BYTES: bool = true;
 
     intrinsics! {
         splat(x: f32) -> __m512 = _mm512_set1_ps(x);
@@ -113,6 +154,40 @@ impl<const PAIRS: bool> Isa for Avx512<PAIRS> {
         ));
         sum(a: __m512) -> f32 = _mm512_reduce_add_ps(a);
         as_floats(a: __m512i) -> __m512 = _mm512_castsi512_ps(a);
+        to_floats(a: __m512i) -> __m512 = _mm512_cvtepi32_ps(a);
+    }
+
+    #[inline(always)]
+    fn nibbles(self, a: __m512i) -> [__m512i; 2] {
+        // SAFETY: `self` proves that the instructions are there; no memory.
+        unsafe {
+            let low = _mm512_set1_epi8(15);
+            let odd = _mm512_and_si512(_mm512_srli_epi16::<4>(a), low);
+            [_mm512_and_si512(a, low), odd]
+        }
+    }
+
+    #[inline(always)]
+    fn dot_nibbles<const TIMES: i16>(
+        self,
+        a: [__m512i; 2],
+        b: [__m512i; 2],
+        c: __m512i,
+    ) -> __m512i {
+        // SAFETY: as above. Sums of four products are at most 4 * 15 * 128 and fit 16 bits.
+        unsafe {
+            let even = _mm512_maddubs_epi16(a[0], b[0]);
+            let fours = _mm512_add_epi16(even, _mm512_maddubs_epi16(a[1], b[1]));
+            _mm512_add_epi32(_mm512_madd_epi16(fours, _mm512_set1_epi16(TIMES)), c)
+        }
+    }
+
+    #[inline(always)]
+    fn to_integers(self, a: __m512) -> [i32; LANES] {
+        let mut out = [0; LANES];
+        // SAFETY: as above; `out` has room for all lanes.
+        unsafe { _mm512_storeu_si512(out.as_mut_ptr().cast(), _mm512_cvtps_epi32(a)) };
+        out
     }
 
     #[inline(always)]

@@ -74,13 +74,14 @@ pub(crate) trait Isa: Copy {
     fn nibbles(self, _a: Self::W) -> [Self::W; 2] {
         unreachable!("asked for only where BYTES is true")
     }
-    /// Products of the bytes of `a`, which are less than 16, with the signed ones of `b`: for every word the
-    /// sum of its eight, `TIMES` as much.
-    fn dot_nibbles<const TIMES: i16>(self, _a: [Self::W; 2], _b: [Self::W; 2]) -> Self::W {
-        unreachable!("asked for only where BYTES is true")
-    }
-    /// Sums of words.
-    fn add_words(self, _a: Self::W, _b: Self::W) -> Self::W {
+    /// Products of the bytes of `a`, which are less than 16, with the signed ones of `b`: adds to every word
+    /// of `c` the sum of its eight, `TIMES` as much.
+    fn dot_nibbles<const TIMES: i16>(
+        self,
+        _a: [Self::W; 2],
+        _b: [Self::W; 2],
+        _c: Self::W,
+    ) -> Self::W {
         unreachable!("asked for only where BYTES is true")
     }
     /// Signed words as floats.

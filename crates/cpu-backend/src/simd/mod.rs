@@ -36,7 +36,7 @@ pub(crate) enum Level {
     Avx2,
     /// AVX-512 F, BW, DQ and VL besides.
     Avx512,
-    /// AVX-512 BF16 besides.
+    /// AVX-512 BF16 besides, where it is quick.
     Avx512Bf16,
 }
 
@@ -53,7 +53,10 @@ impl Level {
                 && is_x86_feature_detected!("avx512bw")
                 && is_x86_feature_detected!("avx512dq")
                 && is_x86_feature_detected!("avx512vl");
-            match (avx2, avx512, is_x86_feature_detected!("avx512bf16")) {
+            // SAFETY: the features were detected.
+            let has_quick_pairs = || unsafe { avx512::has_quick_pairs() };
+            let pairs = avx2 && avx512 && is_x86_feature_detected!("avx512bf16");
+            match (avx2, avx512, pairs && has_quick_pairs()) {
                 (true, true, true) => return Level::Avx512Bf16,
                 (true, true, false) => return Level::Avx512,
                 (true, false, _) => return Level::Avx2,

@@ -8,8 +8,8 @@
 //! Words of 2 and 4 bits are used as they lie: field `i` of sixteen words at a time, against
 //! activations that were put in that order before. Where the machine multiplies pairs of bfloat16,
 //! that is field `i` of both halves of the words; a float16 activation is the sum of two bfloat16,
-//! so that its products stay exact. Where the machine is much faster with bytes than with floats, words of
-//! 4 bits meet activations split into bytes (`int8_rows`). Other widths are unpacked to bytes first.
+//! so that its products stay exact. Where it does not, or not quickly, words of 4 bits meet activations split
+//! into bytes (`int8_rows`). Other widths are unpacked to bytes first.
 
 mod activations;
 mod elements;
@@ -21,7 +21,7 @@ mod tests;
 
 use mlx_vulkan_core::primitives::{FpMode, Packing};
 
-use super::{Isa, Kernel, LANES, Lanes};
+use super::{Isa, Kernel, LANES, Lanes, Level};
 pub(crate) use activations::Activations;
 use elements::{Bytes, E2m1, E4m3, Fields, Integers, unpack};
 use groups::Groups;
@@ -32,6 +32,16 @@ pub(crate) use products::Products;
 /// of a float32 that was no faster than single products.
 const fn in_pairs<T: Lanes>() -> bool {
     T::PARTS <= 2
+}
+
+/// Whether those with fields of four bits multiply bytes at a level. With AVX-512 the three bytes of a float32
+/// were no faster than floats.
+fn in_bytes<T: Lanes>(level: Level) -> bool {
+    match level {
+        Level::Avx2 => true,
+        Level::Avx512 => in_pairs::<T>(),
+        Level::Portable | Level::Avx512Bf16 => false,
+    }
 }
 
 /// Rows of quantized weights.

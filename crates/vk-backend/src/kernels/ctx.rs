@@ -190,25 +190,6 @@ impl<'a> Ctx<'a> {
         Ok(Operand { address, region: Region { address, bytes: nbytes as u64 } })
     }
 
-    /// Allocates outputs of one shape and dtype beside each other, row-major; where the first one is.
-    ///
-    /// # Errors
-    /// When memory is out.
-    pub(crate) fn outputs_together(&mut self, outputs: &mut [Output]) -> Result<Operand> {
-        let nbytes = outputs.iter().map(Output::nbytes).sum();
-        let allocation = self.encoder.allocate(nbytes as u64)?;
-        let address = allocation.span().address();
-        let buffer = self.device.buffer(allocation, nbytes);
-        self.encoder.hold(&buffer);
-        let mut offset = 0;
-        for output in outputs {
-            let layout = Layout { offset, ..Layout::row_major(&output.shape) };
-            offset += output.nbytes();
-            output.data = Some(Data { buffer: buffer.clone(), layout });
-        }
-        Ok(Operand { address, region: Region { address, bytes: nbytes as u64 } })
-    }
-
     /// Gives an input's memory to the output if MLX would: nobody else refers to it, it is dense
     /// and row-major, and its elements have the output's size. The kernel then writes in place.
     ///

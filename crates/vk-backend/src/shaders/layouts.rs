@@ -3987,6 +3987,16 @@ pub(crate) mod program {
             ]
         }
     }
+    /// `Part` of the shader.
+    #[derive(Debug, Clone, Copy, Default, PartialEq, Pod, Zeroable)]
+    #[repr(C, packed(4))]
+    pub(crate) struct Part {
+        pub(crate) v: u32,
+    }
+    const _: () = {
+        assert!(offset_of!(Part, v) == 0);
+        assert!(size_of::<Part>() == 4);
+    };
     /// `Reduction` of the shader.
     #[derive(Debug, Clone, Copy, Default, PartialEq, Pod, Zeroable)]
     #[repr(C, packed(4))]
@@ -3997,6 +4007,8 @@ pub(crate) mod program {
         pub(crate) splits: u64,
         pub(crate) chunk: u64,
         pub(crate) further: u64,
+        pub(crate) parts: u64,
+        pub(crate) counters: u64,
     }
     const _: () = {
         assert!(offset_of!(Reduction, rows) == 0);
@@ -4005,7 +4017,9 @@ pub(crate) mod program {
         assert!(offset_of!(Reduction, splits) == 24);
         assert!(offset_of!(Reduction, chunk) == 32);
         assert!(offset_of!(Reduction, further) == 40);
-        assert!(size_of::<Reduction>() == 48);
+        assert!(offset_of!(Reduction, parts) == 48);
+        assert!(offset_of!(Reduction, counters) == 56);
+        assert!(size_of::<Reduction>() == 64);
     };
     /// `Push` of the shader.
     #[derive(Debug, Clone, Copy, Default, PartialEq, Pod, Zeroable)]

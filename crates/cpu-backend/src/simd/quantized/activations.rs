@@ -2,7 +2,7 @@
 
 use mlx_vulkan_core::primitives::Packing;
 
-use super::{in_pairs, int8_rows::Int8Rows};
+use super::{in_bytes, in_pairs, int8_rows::Int8Rows};
 use crate::simd::{LANES, Lanes, Level};
 
 /// Activations in the order in which kernels want them, with the sums of their groups.
@@ -29,7 +29,7 @@ impl Activations {
         let (bits, group_size) = (packing.bits(), packing.group_size());
         let fields = matches!(bits, 2 | 4);
         let pairs = fields && level == Level::Avx512Bf16 && in_pairs::<T>();
-        let bytes = level == Level::Avx2 && bits == 4 && matches!(packing, Packing::Affine(_));
+        let bytes = bits == 4 && matches!(packing, Packing::Affine(_)) && in_bytes::<T>(level);
         let int8 = bytes.then(|| Int8Rows::new::<T>(x, columns, group_size, level)).flatten();
         let chunks = match fields {
             true => columns.next_multiple_of(LANES * 32 / bits) / LANES,

@@ -3,7 +3,7 @@
 //!
 //! The elements of a group are integers times a unit of the group's own. Two bytes say a bfloat16, three a
 //! float16 or a float32, so that an element is off by at most half a unit: 2^-16 and 2^-24 of the largest one
-//! of its group. Two bytes for float16 would show in its results. Where bfloat16 have no products of their
+//! of its group. Two bytes for float16 would show in its results. Where bfloat16 have no quick products of their
 //! own, a machine multiplies four bytes while it multiplies one float32.
 
 use super::{Activations, Groups, Row, products::sums};
@@ -145,6 +145,7 @@ pub(super) fn dot<I: Isa, G: Groups, const BYTES: usize, const PER: usize, const
     w: Row<'_, G>,
 ) -> [f32; R] {
     let mut acc = [isa.splat(0.0); R];
+    let zeros = isa.words(&[0; LANES]);
     for (s, words) in w.words.chunks(LANES * PER).enumerate() {
         let scales = w.groups.scales(isa, s * LANES);
         let scales = isa.load(scales.first_chunk().expect("there are sixteen and more"));
@@ -164,10 +165,10 @@ pub(super) fn dot<I: Isa, G: Groups, const BYTES: usize, const PER: usize, const
             let q = isa.nibbles(words);
             for (r, units) in units.iter().enumerate() {
                 let digits = rows.block::<BYTES>(at + r, s * PER + b);
-                let upper = digit::<I, 256>(isa, q, &digits[0]);
-                let mut sum = isa.add_words(upper, digit::<I, 1>(isa, q, &digits[1]));
+                let upper = digit::<I, 256>(isa, q, &digits[0], zeros);
+                let mut sum = digit::<I, 1>(isa, q, &digits[1], upper);
                 for digits in &digits[2..] {
-                    sum = isa.add_words(isa.shl::<8>(sum), digit::<I, 1>(isa, q, digits));
+                    sum = digit::<I, 1>(isa, q, digits, isa.shl::<8>(sum));
                 }
                 let units = units[b * LANES / PER..].first_chunk().expect("there are eight more");
                 acc[r] = isa.fma(isa.to_floats(sum), isa.repeat::<PER>(units), acc[r]);
@@ -178,8 +179,13 @@ pub(super) fn dot<I: Isa, G: Groups, const BYTES: usize, const PER: usize, const
     sums(isa, acc)
 }
 
-/// The products with one digit of each element, which counts `TIMES`.
+/// Adds the products with one digit of each element, which counts `TIMES`.
 #[inline(always)]
-fn digit<I: Isa, const TIMES: i16>(isa: I, q: [I::W; 2], [even, odd]: &[[u32; LANES]; 2]) -> I::W {
-    isa.dot_nibbles::<TIMES>(q, [isa.words(even), isa.words(odd)])
+fn digit<I: Isa, const TIMES: i16>(
+    isa: I,
+    q: [I::W; 2],
+    [even, odd]: &[[u32; LANES]; 2],
+    sum: I::W,
+) -> I::W {
+    isa.dot_nibbles::<TIMES>(q, [isa.words(even), isa.words(odd)], sum)
 }

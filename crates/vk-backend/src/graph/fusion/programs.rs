@@ -118,14 +118,31 @@ struct Plan {
     leader: Option<usize>,
 }
 
+/// Neighbours of which each thread's are a part, where a chain is reduced.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Run {
+    /// So many of one row.
+    Row(usize),
+    /// One of each of so many rows: threads stay in their column.
+    Columns(usize),
+}
+
+impl Run {
+    fn length(self) -> usize {
+        match self {
+            Run::Row(length) | Run::Columns(length) => length,
+        }
+    }
+}
+
 impl Plan {
-    /// For elements in any order, or in row-major order and in runs of which each thread's are a part.
+    /// For elements in any order, or in row-major order and in runs.
     fn new(
         chain: &Chain,
         inputs: &[&Array],
         at: &[Operand],
         shape: &[usize],
-        run: Option<usize>,
+        run: Option<Run>,
     ) -> Plan {
         let order = match run {
             None => Order::of(inputs),
@@ -136,11 +153,11 @@ impl Plan {
         let outputs: SmallVec<[Dtype; 8]> = kept.collect();
         let read = inputs.iter().map(|input| input.dtype());
         let most = Form::lanes(read.chain(outputs.iter().copied()));
-        let fits = |lanes: &usize| run.is_none_or(|run| run.is_multiple_of(*lanes));
+        let fits = |lanes: &usize| run.is_none_or(|run| run.length().is_multiple_of(*lanes));
         let lanes = [most, 4].into_iter().find(fits).unwrap_or(1);
         let ((kinds, lanes, walked), leader) = match order {
             Order::Common(leader) => (flat_kinds(inputs, at, lanes), leader),
-            Order::None => (walked_kinds(inputs, at, shape, lanes), None),
+            Order::None => (walked_kinds(inputs, at, shape, lanes, run), None),
         };
         let Walked { walk, walks } = walked;
         Plan { kinds, walks, lanes, walk, leader }
@@ -181,6 +198,7 @@ fn walked_kinds(
     at: &[Operand],
     shape: &[usize],
     lanes: usize,
+    run: Option<Run>,
 ) -> (Kinds, usize, Walked) {
     let is_row_major = |input: &&&Array| input.evaluated().layout.flags.row_contiguous;
     let is_walked = |input: &&&Array| !is_one_element(input) && !is_row_major(input);
@@ -202,8 +220,10 @@ fn walked_kinds(
             }
             let (&inner, outer) = strides.next()?.split_last()?;
             let whole = outer.iter().all(|stride| stride.unsigned_abs().is_multiple_of(lanes));
+            let is_column = outer.iter().all(|&stride| stride == 0);
             Some(match inner {
                 0 => Kind::Repeat,
+                1 if aligned && is_column && run == Some(Run::Columns(last)) => Kind::Column,
                 1 if aligned && whole => Kind::Row,
                 _ => Kind::Strided,
             })
@@ -215,15 +235,18 @@ fn walked_kinds(
     let (kinds, lanes) =
         wide.unwrap_or_else(|| (kinds_of(1).expect("every operand is aligned to its elements"), 1));
     let mut different: Vec<Strides> = Vec::new();
-    let which = |strides: &Strides| {
+    let mut which = |strides: &Strides| {
         different.iter().position(|known| known == strides).unwrap_or_else(|| {
             different.push(strides.clone());
             different.len() - 1
         })
     };
-    let walks = merged.iter().map(which).collect();
-    let walk = (strided::pack(&sizes, &different), sizes.len() as u32);
-    (kinds, lanes, Walked { walk: Some(walk), walks })
+    let others = kinds.iter().filter(|kind| !matches!(kind, Kind::Scalar | Kind::Dense));
+    let walked = merged.iter().zip(others).filter(|(_, kind)| kind.is_walked());
+    let walks = walked.map(|(strides, _)| which(strides)).collect();
+    let walk =
+        (!different.is_empty()).then(|| (strided::pack(&sizes, &different), sizes.len() as u32));
+    (kinds, lanes, Walked { walk, walks })
 }
 
 impl GroupKernel for Chain {
@@ -271,7 +294,7 @@ impl<'a> Bound<'a> {
         ctx: &mut Ctx<'_>,
         chain: &'a Chain,
         tape: &'a Tape,
-        run: Option<usize>,
+        run: Option<Run>,
     ) -> Result<Bound<'a>> {
         let inputs: SmallVec<[&Array; 8]> =
             chain.inputs.iter().map(|&(place, nth, _)| &tape.node(place).inputs[nth]).collect();
@@ -316,17 +339,18 @@ impl<'a> Bound<'a> {
         Ok(Push { count: self.elements, walk, further, operands: addresses, ndim })
     }
 
-    /// Encodes a dispatch of its kernel.
+    /// Encodes a dispatch of its kernel, which also writes to `scratch`.
     fn dispatch(
         &self,
         ctx: &mut Ctx<'_>,
         pipeline: &PipelineOf<Push>,
         push: &Push,
         workgroups: u32,
+        scratch: &[Region],
     ) -> Result<()> {
         let (reads, writes) = self.regions();
         let (reads, writes): (SmallVec<[_; 16]>, SmallVec<[_; 8]>) =
-            (reads.collect(), writes.collect());
+            (reads.collect(), writes.chain(scratch.iter().copied()).collect());
         let groups = [workgroups, 1, 1];
         stats::CHAINED.add(1);
         ctx.dispatch(&Dispatch { pipeline, push, groups, reads: &reads, writes: &writes })
@@ -360,7 +384,7 @@ impl<'a> Bound<'a> {
 /// Encodes the kernel of one chain.
 fn one(ctx: &mut Ctx<'_>, pipeline: &PipelineOf<Push>, bound: &Bound<'_>) -> Result<()> {
     let push = bound.push(ctx)?;
-    bound.dispatch(ctx, pipeline, &push, bound.workgroups(ctx, 1))
+    bound.dispatch(ctx, pipeline, &push, bound.workgroups(ctx, 1), &[])
 }
 
 /// Memory of the outputs: of inputs that nobody needs any more, or new.

@@ -303,6 +303,9 @@ impl Body<'_> {
             let strides = self.uint(walk.unwrap_or_default() as u32);
             let index = match walk {
                 None if kind == Kind::Dense => self.index(),
+                None if kind == Kind::Column => {
+                    self.call(Type::Long, "column_offset(u1;", None, &[self.lane])
+                }
                 None => self.linker.constant(Type::Long, 0),
                 Some(walk) => {
                     offsets.resize(offsets.len().max(walk + 1), None);
@@ -315,7 +318,7 @@ impl Body<'_> {
                 }
             };
             let computed = match kind {
-                Kind::Dense | Kind::Row => self.load_together(dtype, base, index),
+                Kind::Dense | Kind::Row | Kind::Column => self.load_together(dtype, base, index),
                 Kind::Scalar | Kind::Repeat => {
                     let one = self.load_one(dtype, base, index);
                     SmallVec::from_elem(one, self.lanes)

@@ -15,6 +15,8 @@ pub(crate) enum Kind {
     Scalar,
     /// Walked, with the elements that a thread takes one after the other.
     Row,
+    /// The same for all elements that a thread reduces: those beside each other from the column's first on.
+    Column,
     /// Walked, with one element for all that a thread takes.
     Repeat,
     /// Walked, with any distance between the elements that a thread takes.

@@ -164,6 +164,41 @@ impl ReducePlan {
     }
 }
 
+impl ReducePlan {
+    /// Chooses for `count` rows of `length` words of so many elements, which lie side by side and whose parts
+    /// are joined by whichever workgroup ends last.
+    pub(crate) fn of_words(
+        caps: &Capabilities,
+        count: u64,
+        length: u64,
+        elements: usize,
+    ) -> ReducePlan {
+        let group = group(caps);
+        // As many rows side by side as a cache line has words.
+        let beside = if elements > 1 { 8 } else { 32 };
+        let most = group / count.next_power_of_two().min(beside) as u32;
+        let lanes = length.div_ceil(MANY).max(1).next_power_of_two();
+        let mut team = lanes.min(u64::from(most)) as u32;
+        let wanted = wanted_groups(caps);
+        while team < most
+            && count * u64::from(team) < wanted * u64::from(group)
+            && u64::from(team) < length
+        {
+            team *= 2;
+        }
+        // Workgroups that are at work at once: each that comes later has to begin and to end.
+        let at_once = if caps.quirks.few_workgroups { wanted } else { wanted * 3 / 8 };
+        let groups = count.div_ceil(u64::from(group / team)).max(1);
+        let splits = (at_once / groups).min(length / (u64::from(team) * MANY)).max(1);
+        let chunk = length.div_ceil(splits).next_multiple_of(u64::from(team));
+        let splits = length.div_ceil(chunk.max(1)).max(1);
+        ReducePlan { group, team, across: true, splits, chunk, columns: 1 }
+    }
+}
+
+/// Words that a thread joins at least, before rows have parts.
+const MANY: u64 = 8;
+
 /// Threads of a workgroup for kernels over rows.
 pub(crate) fn group(caps: &Capabilities) -> u32 {
     let wanted = if caps.quirks.few_workgroups { 64 } else { 256 };
@@ -227,6 +262,21 @@ mod tests {
         assert!(few.team == 64 && few.splits > 500);
         let nothing = ReducePlan::new(&gpu, 5, 0, 4, false);
         assert_eq!((nothing.team, nothing.splits), (1, 1));
+    }
+
+    #[test]
+    fn words_side_by_side_are_a_cache_line() {
+        let gpu = Capabilities { compute_units: 132, ..Capabilities::default() };
+        let plan = |count, length| {
+            let plan = ReducePlan::of_words(&gpu, count, length, 8);
+            assert!(plan.splits * plan.chunk >= length && (plan.splits - 1) * plan.chunk < length);
+            (plan.team, plan.splits)
+        };
+        assert_eq!(plan(8, 1 << 18), (32, 390));
+        assert_eq!(plan(64, 1 << 12), (32, 16));
+        assert_eq!(plan(1, 1 << 20), (256, 373));
+        assert_eq!(plan(1 << 20, 24), (4, 1));
+        assert_eq!(plan(3, 2), (2, 1));
     }
 
     #[test]

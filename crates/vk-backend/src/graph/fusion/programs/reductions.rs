@@ -17,14 +17,14 @@ use mlx_vulkan_core::{
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
-use super::{Bound, GroupKernel, Grouped};
+use super::{Bound, GroupKernel, Grouped, Run};
 use crate::{
     graph::fusion::device,
     kernels::{
-        Capabilities, Ctx, Operand, Region,
+        Capabilities, Ctx, Region,
         layouts::program::{Constants, Push, REDUCING, Reduction},
         program::Form,
-        reduce::{Fold, View, fold, planner::ReducePlan},
+        reduce::planner::ReducePlan,
     },
     runtime::pipelines::PipelineOf,
 };
@@ -157,8 +157,8 @@ impl Extents {
     }
 
     /// Neighbours in memory that are reduced, or that are not.
-    fn run(self) -> usize {
-        if self.inner == 1 { self.length } else { self.inner }
+    fn run(self) -> Run {
+        if self.inner == 1 { Run::Row(self.length) } else { Run::Columns(self.inner) }
     }
 
     /// How threads share blocks of `lanes` elements.
@@ -166,12 +166,12 @@ impl Extents {
         let Extents { outer, length, inner } = self;
         match inner {
             1 => ReducePlan::new(caps, outer as u64, length as u64, lanes as u64, false),
-            _ => ReducePlan::new(caps, (outer * inner / lanes) as u64, length as u64, 1, true),
+            _ => ReducePlan::of_words(caps, (outer * inner / lanes) as u64, length as u64, lanes),
         }
     }
 
     /// What the kernel has to know for a plan.
-    fn reduction(self, plan: &ReducePlan, lanes: usize, further: u64) -> Reduction {
+    fn reduction(self, plan: &ReducePlan, lanes: usize) -> Reduction {
         let Extents { outer, length, inner } = self;
         let ReducePlan { splits, chunk, .. } = *plan;
         let lanes = lanes as u64;
@@ -180,7 +180,8 @@ impl Extents {
             _ => ((outer * inner) as u64 / lanes, inner as u64 / lanes, 1),
         };
         let (steps, chunk) = (length as u64 / block, chunk / block);
-        Reduction { rows, columns, steps, splits, chunk, further }
+        let (further, parts, counters) = (0, 0, 0);
+        Reduction { rows, columns, steps, splits, chunk, further, parts, counters }
     }
 }
 
@@ -227,23 +228,23 @@ impl Reduced {
         plan: &ReducePlan,
     ) -> Result<()> {
         let push = bound.push(ctx)?;
-        let reduction = self.extents.reduction(plan, bound.plan.lanes, push.further);
+        let reduction = self.extents.reduction(plan, bound.plan.lanes);
+        // Teams of a workgroup that are behind the last row have nothing to do.
+        let numbers = reduction.rows.div_ceil(plan.teams());
+        let joined = if plan.across { bound.plan.lanes as u64 } else { 1 };
+        let mut scratch: SmallVec<[Region; 2]> = SmallVec::new();
+        if plan.splits > 1 {
+            let results = self.reductions.len() as u64 * plan.splits * reduction.rows * joined;
+            scratch.push(ctx.scratch(results * Dtype::Float32.size() as u64)?);
+            scratch.push(ctx.counters(numbers)?);
+        }
+        let address = |of: usize| scratch.get(of).map_or(0, |region| region.address);
+        let (parts, counters) = (address(0), address(1));
+        let reduction = Reduction { further: push.further, parts, counters, ..reduction };
         let count = bound.at.len() as u64;
         let push = Push { count, further: ctx.args(bytemuck::bytes_of(&reduction))?, ..push };
-        let tasks = reduction.rows * plan.splits;
-        let workgroups = ctx.capabilities().groups_1d(tasks, plan.teams());
-        bound.dispatch(ctx, pipeline, &push, workgroups)
-    }
-
-    /// Memory of what the parts of rows give, of all values, and the axis of the parts.
-    fn parts(&self, ctx: &mut Ctx<'_>, plan: &ReducePlan) -> Result<(View, usize)> {
-        let (values, splits) = (self.reductions.len(), plan.splits as usize);
-        let Extents { outer, inner, .. } = self.extents;
-        let (shape, axis) = match plan.across {
-            true => ([values, splits, outer * inner], 1),
-            false => ([values, outer, splits], 2),
-        };
-        Ok((View::scratch(ctx, Dtype::Float32, shape.as_slice().into())?, axis))
+        let workgroups = ctx.capabilities().groups_1d(numbers * plan.splits, 1);
+        bound.dispatch(ctx, pipeline, &push, workgroups, &scratch)
     }
 }
 
@@ -269,8 +270,7 @@ impl GroupKernel for Reduced {
         let mut bound = Bound::new(ctx, &self.chain, tape, Some(self.extents.run()))?;
         let lanes = bound.plan.lanes;
         let plan = self.extents.plan(ctx.capabilities(), lanes);
-        let dtype = tape.array(self.name()).dtype();
-        let to = if plan.splits == 1 { dtype } else { Dtype::Float32 };
+        let to = tape.array(self.name()).dtype();
         let form = Form { reduced: self.reductions.len(), ..bound.form() };
         let constants = self.constants(&plan, lanes, to);
         let Some(pipeline) = ctx.program(&form, bound.elements, &constants) else {
@@ -278,21 +278,10 @@ impl GroupKernel for Reduced {
         };
         let (stored, reduced) = kept.split_at_mut(self.chain.kept.len());
         bound.make(ctx, stored)?;
-        if plan.splits == 1 {
-            for output in reduced {
-                bound.at.push(ctx.output(output)?);
-            }
-            self.dispatch(ctx, &pipeline, &bound, &plan)?;
-            return Ok(true);
-        }
-        let results = ctx.outputs_together(reduced)?;
-        let (parts, axis) = self.parts(ctx, &plan)?;
-        let size = parts.at.region.bytes / self.reductions.len() as u64;
-        for address in (parts.at.address..).step_by(size as usize).take(self.reductions.len()) {
-            bound.at.push(Operand { address, region: Region { address, bytes: size } });
+        for output in reduced {
+            bound.at.push(ctx.output(output)?);
         }
         self.dispatch(ctx, &pipeline, &bound, &plan)?;
-        fold(ctx, Fold::Op(self.op), &parts, &[axis], results, dtype)?;
         Ok(true)
     }
 }
@@ -326,7 +315,7 @@ mod tests {
         ] {
             let plan = extents.plan(&caps, lanes);
             let Reduction { rows, columns, steps, splits, chunk, .. } =
-                extents.reduction(&plan, lanes, 0);
+                extents.reduction(&plan, lanes);
             let elements = extents.outer * extents.length * extents.inner;
             assert_eq!((rows * steps) as usize * lanes, elements, "{extents:?}");
             assert!(rows.is_multiple_of(columns) && (splits - 1) * chunk < steps, "{extents:?}");
