@@ -21,8 +21,8 @@ struct Task {
     uint64_t row, part;
 };
 
-// Tasks are numbered parts first, or rows first where rows lie side by side, so that neighbours stay
-// neighbours.
+// Where kernels number tasks so: parts first, or rows first where rows lie side by side, so that neighbours
+// stay neighbours.
 Task task_of(uint64_t task, uint64_t rows, uint64_t splits) {
     if (splits == 1ul) return Task(task, 0ul);
     if (ACROSS == 1) return Task(task % rows, task / rows);

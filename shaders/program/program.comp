@@ -228,7 +228,8 @@ bool ends(const Reduction of, const uint64_t number) {
     return last;
 }
 
-// What a thread has of the parts of one result: every `shares`-th from `share` on, eight on their way at a time.
+// What a thread has of the parts of one result: every `shares`-th from `share` on, of which eight are on their
+// way at a time.
 A fold_parts(const Reduction of, const uint64_t at, const uint share, const uint shares) {
     uint64_t distance = of.rows * uint64_t(4 * JOINED);
     A sum = identity();
@@ -263,7 +264,8 @@ void join_all(const Reduction of, const uint64_t first) {
             }
         }
         if (is_one && share == 0u)
-            STORE(TO, operand(uint(count) - REDUCED + k), int64_t(first * JOINED + within), lower(parts[thread]));
+            STORE(TO, operand(uint(count) - REDUCED + k), int64_t(first * JOINED + within),
+                lower(parts[thread]));
         barrier(); // the next results overwrite what the last join reads
     }
 }

@@ -154,7 +154,7 @@ fn layouts_of_all_kinds() {
     });
 }
 
-/// Long rows and columns are split, and their parts reduced again.
+/// Long rows and columns have parts, which are joined.
 #[test]
 fn long_ones_in_parts() {
     at_once("reductions::long_ones_in_parts", || {
@@ -175,34 +175,50 @@ fn long_ones_in_parts() {
     });
 }
 
-/// An operand that is the same for all rows stays in a thread's column, also where a lane's number is rare; of
-/// columns that do not fill a workgroup, and of several values in parts.
+/// An operand that is the same for all rows stays in a thread's column, also where a lane's number is rare;
+/// of columns that do not fill a workgroup, and of several values in parts.
 #[test]
 fn operands_of_columns() {
     at_once("reductions::operands_of_columns", || {
-        for (dtype, rows, columns) in [
-            (Dtype::Bfloat16, 1 << 10, 40),
-            (Dtype::Float32, 1 << 10, 12),
-            (Dtype::Bfloat16, 5, 24),
-            (Dtype::Float16, 1 << 10, 5),
+        for (dtype, shape) in [
+            (Dtype::Bfloat16, [1, 1 << 10, 40]),
+            (Dtype::Bfloat16, [3, 1 << 8, 24]),
+            (Dtype::Float32, [1, 1 << 10, 12]),
+            (Dtype::Bfloat16, [1, 5, 24]),
+            (Dtype::Float16, [1, 1 << 10, 5]),
         ] {
-            let x =
-                evaluated(vec![ops::abs(&whole(17, &[rows, columns], dtype)).unwrap()]).unwrap();
+            let x = evaluated(vec![ops::abs(&whole(17, &shape, dtype)).unwrap()]).unwrap();
             for (name, reduce, rare) in
                 [("sums", ops::sum as Reduction, 3.0), ("extremes", ops::max, f64::INFINITY)]
             {
                 let number = move |i: usize| if i % 11 == 3 { rare } else { (i % 3) as f64 - 1.0 };
-                let row = evaluated(vec![filled(&[columns], dtype, number)]).unwrap();
-                same(&format!("{name} of {dtype}, {rows} x {columns}"), |then| {
+                let row = evaluated(vec![filled(&shape[2..], dtype, number)]).unwrap();
+                same(&format!("{name} of {dtype} {shape:?}"), |then| {
                     let sum = then(ops::add(&x[0], &row[0])?)?;
                     let larger = then(ops::maximum(&sum, &row[0])?)?;
                     let negative = then(ops::negative(&larger)?)?;
-                    [&sum, &larger, &negative]
-                        .map(|of| reduce(of, &[0], false))
-                        .into_iter()
-                        .collect()
+                    let doubled = then(ops::add(&larger, &larger)?)?;
+                    let all = [&sum, &larger, &negative, &doubled];
+                    all.map(|of| reduce(of, &[1], false)).into_iter().collect()
                 });
             }
+        }
+    });
+}
+
+/// Parts of several values of a row; and what counts parts counts anew each time.
+#[test]
+fn several_rows_in_parts() {
+    at_once("reductions::several_rows_in_parts", || {
+        let x = whole(18, &[2, 1 << 14], Dtype::Float32);
+        for time in 0..3 {
+            same(&format!("time {time}"), |then| {
+                let square = then(ops::square(&x)?)?;
+                let negative = then(ops::negative(&square)?)?;
+                let more = then(ops::add(&square, &x)?)?;
+                let all = [&square, &negative, &more];
+                all.map(|of| ops::sum(of, &[1], false)).into_iter().collect()
+            });
         }
     });
 }

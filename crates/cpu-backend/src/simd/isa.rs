@@ -15,8 +15,7 @@ pub(crate) trait Isa: Copy {
     type W: Copy;
     /// Whether there are products of bfloat16 pairs: [`Isa::pair_field`] and [`Isa::dot_pairs`].
     const PAIRS: bool = false;
-    /// Whether products of bytes are much faster than those of floats: [`Isa::nibbles`] and
-    /// [`Isa::dot_nibbles`].
+    /// Whether there are products of bytes: [`Isa::nibbles`] and [`Isa::dot_nibbles`].
     const BYTES: bool = false;
 
     fn splat(self, x: f32) -> Self::F;

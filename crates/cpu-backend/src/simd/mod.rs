@@ -36,12 +36,12 @@ pub(crate) enum Level {
     Avx2,
     /// AVX-512 F, BW, DQ and VL besides.
     Avx512,
-    /// AVX-512 BF16 besides, where it is quick.
+    /// AVX-512 BF16 besides; in use where it is quick.
     Avx512Bf16,
 }
 
 impl Level {
-    /// The best one of this machine.
+    /// The highest one whose instructions the machine has.
     fn detect() -> Level {
         #[cfg(target_arch = "x86_64")]
         {
@@ -53,10 +53,7 @@ impl Level {
                 && is_x86_feature_detected!("avx512bw")
                 && is_x86_feature_detected!("avx512dq")
                 && is_x86_feature_detected!("avx512vl");
-            // SAFETY: the features were detected.
-            let has_quick_pairs = || unsafe { avx512::has_quick_pairs() };
-            let pairs = avx2 && avx512 && is_x86_feature_detected!("avx512bf16");
-            match (avx2, avx512, pairs && has_quick_pairs()) {
+            match (avx2, avx512, is_x86_feature_detected!("avx512bf16")) {
                 (true, true, true) => return Level::Avx512Bf16,
                 (true, true, false) => return Level::Avx512,
                 (true, false, _) => return Level::Avx2,
@@ -65,20 +62,38 @@ impl Level {
         }
         Level::Portable
     }
+
+    /// The machine's.
+    fn machine() -> Level {
+        static MACHINE: OnceLock<Level> = OnceLock::new();
+        *MACHINE.get_or_init(Level::detect)
+    }
+
+    /// The best one that a machine has, which is not the highest if products of pairs are slow.
+    fn best() -> Level {
+        let highest = Level::machine();
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: the machine has the instructions of that level.
+        if highest == Level::Avx512Bf16 && !unsafe { avx512::has_quick_pairs() } {
+            return Level::Avx512;
+        }
+        highest
+    }
 }
 
 /// The level in use: the machine's best, or the one that `MLX_CPU_SIMD` (`portable`, `avx2`,
-/// `avx512`, `avx512bf16`) limits it to.
+/// `avx512`, `avx512bf16`) names, if the machine has it.
 pub(crate) fn level() -> Level {
     static LEVEL: OnceLock<Level> = OnceLock::new();
     *LEVEL.get_or_init(|| {
-        let limit = match std::env::var("MLX_CPU_SIMD").as_deref() {
+        let named = match std::env::var("MLX_CPU_SIMD").as_deref() {
             Ok("portable") => Level::Portable,
             Ok("avx2") => Level::Avx2,
             Ok("avx512") => Level::Avx512,
-            _ => Level::Avx512Bf16,
+            Ok("avx512bf16") => Level::Avx512Bf16,
+            _ => Level::best(),
         };
-        Level::detect().min(limit)
+        named.min(Level::machine())
     })
 }
 
@@ -106,9 +121,9 @@ pub(crate) fn dispatch<K: Kernel>(kernel: K) -> K::Output {
 #[inline]
 pub(crate) fn dispatch_at<K: Kernel>(at: Level, kernel: K) -> K::Output {
     #[cfg(target_arch = "x86_64")]
-    match at.min(level()) {
+    match at.min(Level::machine()) {
         Level::Avx512Bf16 if K::PAIRS => {
-            // SAFETY: `level` is at most what was detected.
+            // SAFETY: the level is at most what was detected.
             return unsafe { avx512::run_pairs(kernel) };
         }
         // SAFETY: as above.
@@ -124,5 +139,5 @@ pub(crate) fn dispatch_at<K: Kernel>(at: Level, kernel: K) -> K::Output {
 #[cfg(test)]
 pub(crate) fn levels() -> impl Iterator<Item = Level> {
     let all = [Level::Portable, Level::Avx2, Level::Avx512, Level::Avx512Bf16];
-    all.into_iter().filter(|l| *l <= level())
+    all.into_iter().filter(|l| *l <= Level::machine())
 }

@@ -34,8 +34,8 @@ const fn in_pairs<T: Lanes>() -> bool {
     T::PARTS <= 2
 }
 
-/// Whether those with fields of four bits multiply bytes at a level. With AVX-512 the three bytes of a float32
-/// were no faster than floats.
+/// Whether those with fields of four bits multiply bytes at a level. With AVX-512 the three bytes of a
+/// float32 were no faster than floats.
 fn in_bytes<T: Lanes>(level: Level) -> bool {
     match level {
         Level::Avx2 => true,

@@ -107,7 +107,7 @@ pub(crate) struct ReducePlan {
     pub(crate) across: bool,
     /// Parts of a row.
     pub(crate) splits: u64,
-    /// Elements of a part, but for the last.
+    /// Elements of a part, or words, but for the last.
     pub(crate) chunk: u64,
     /// Neighbouring rows that a thread takes together and that count as one.
     pub(crate) columns: u64,
@@ -117,6 +117,9 @@ pub(crate) struct ReducePlan {
 /// of longer ones.
 const SHORT: u64 = 1056;
 const FEW: u64 = 1 << 17;
+
+/// Words side by side that a thread takes at least, before rows have parts that their own kernel joins.
+const WORDS: u64 = 8;
 
 impl ReducePlan {
     /// Rows (or parts of rows) that a workgroup works on at a time.
@@ -162,9 +165,7 @@ impl ReducePlan {
         let splits = length.div_ceil(chunk.max(1)).max(1);
         ReducePlan { group, team, across, splits, chunk, columns: 1 }
     }
-}
 
-impl ReducePlan {
     /// Chooses for `count` rows of `length` words of so many elements, which lie side by side and whose parts
     /// are joined by whichever workgroup ends last.
     pub(crate) fn of_words(
@@ -176,8 +177,8 @@ impl ReducePlan {
         let group = group(caps);
         // As many rows side by side as a cache line has words.
         let beside = if elements > 1 { 8 } else { 32 };
-        let most = group / count.next_power_of_two().min(beside) as u32;
-        let lanes = length.div_ceil(MANY).max(1).next_power_of_two();
+        let most = group / count.next_power_of_two().min(beside).min(u64::from(group)) as u32;
+        let lanes = length.div_ceil(WORDS).max(1).next_power_of_two();
         let mut team = lanes.min(u64::from(most)) as u32;
         let wanted = wanted_groups(caps);
         while team < most
@@ -189,15 +190,12 @@ impl ReducePlan {
         // Workgroups that are at work at once: each that comes later has to begin and to end.
         let at_once = if caps.quirks.few_workgroups { wanted } else { wanted * 3 / 8 };
         let groups = count.div_ceil(u64::from(group / team)).max(1);
-        let splits = (at_once / groups).min(length / (u64::from(team) * MANY)).max(1);
+        let splits = (at_once / groups).min(length / (u64::from(team) * WORDS)).max(1);
         let chunk = length.div_ceil(splits).next_multiple_of(u64::from(team));
         let splits = length.div_ceil(chunk.max(1)).max(1);
         ReducePlan { group, team, across: true, splits, chunk, columns: 1 }
     }
 }
-
-/// Words that a thread joins at least, before rows have parts.
-const MANY: u64 = 8;
 
 /// Threads of a workgroup for kernels over rows.
 pub(crate) fn group(caps: &Capabilities) -> u32 {
@@ -272,7 +270,7 @@ mod tests {
             assert!(plan.splits * plan.chunk >= length && (plan.splits - 1) * plan.chunk < length);
             (plan.team, plan.splits)
         };
-        assert_eq!(plan(8, 1 << 18), (32, 390));
+        assert_eq!(plan(8, 1 << 18), (32, 391));
         assert_eq!(plan(64, 1 << 12), (32, 16));
         assert_eq!(plan(1, 1 << 20), (256, 373));
         assert_eq!(plan(1 << 20, 24), (4, 1));
