@@ -228,7 +228,7 @@ bool ends(const Reduction of, const uint64_t number) {
     return last;
 }
 
-// What a thread has of the parts of one result: every `shares`-th from `share` on, of which eight are on their
+// What a thread has of the parts of one result: every `shares`-th from `share` on. Eight of them are on their
 // way at a time.
 A fold_parts(const Reduction of, const uint64_t at, const uint share, const uint shares) {
     uint64_t distance = of.rows * uint64_t(4 * JOINED);

@@ -51,8 +51,8 @@ pub(super) fn has_quick_pairs() -> bool {
     best[0] <= 8 * best[1]
 }
 
-/// How long eight independent sums take. The step is a closure of a function with these instructions, which has
-/// them, too.
+/// How long eight independent sums take. The step is a closure of a function with these instructions, so it
+/// has them, too.
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512bf16,avx2,fma,f16c,bmi2")]
 fn timed(step: impl Fn(__m512) -> __m512, isa: Avx512<true>) -> Duration {
     let mut sums = hint::black_box([isa.splat(0.0); 8]);
