@@ -1,13 +1,15 @@
 #version 460
 // Rows through the matrices of 4 bits of the experts that they pick, on cooperative matrices: an expert's
 // weights are read once for all rows that pick it (matvec_rows.glsl). GATE: silu(gate x) * (up x) of each
-// pick; else a pick's product with one matrix, rounded or, if it is to be SUMMED, as float32.
+// pick; STORE: both of them; else a pick's product with one matrix, rounded or, if it is to be SUMMED, as
+// float32. Experts may have biases.
 //
 // Every workgroup puts the picks in the order of their experts by itself: those of an expert are tiles of up
 // to COLUMNS. Its teams then take blocks of 16 outputs of a tile.
 //
 // Constants: 1 group size, 2 columns (8 or 16), 3 subgroups that share the inner axis, 4 after, 5 inner size,
-// 6 fragments may be used, 7 experts, 8 picks at most. HALF: 0 float16, 1 bfloat16.
+// 6 fragments may be used, 7 experts, 8 picks at most, 9 rows are scaled (scaled_rows.glsl). HALF: 0 float16,
+// 1 bfloat16. FLOATS: matrices are mxfp4.
 #include "common.glsl"
 #include "floats.glsl"
 
@@ -20,22 +22,24 @@ layout(constant_id = 5) const uint INNER = 1024;
 layout(constant_id = 6) const uint FRAGMENTS = 1;
 layout(constant_id = 7) const uint EXPERTS = 128;
 layout(constant_id = 8) const uint MOST_PICKS = 128;
+layout(constant_id = 9) const uint ROWS_SCALED = 0;
+const bool SCALED = ROWS_SCALED == 1u;
 
 layout(push_constant, scalar) uniform Push {
     uint64_t x, result;
     uint64_t picks; // an expert for each, uint32
     uint64_t rows;  // the row of x of each pick, uint32; 0: each row is for per_row picks
     uint64_t words[2], scales[2], biases[2]; // of gate and up, or of one matrix
+    uint64_t added[2]; // biases of their products (experts, outputs), or 0
+    uint64_t other;    // STORE: where up's products go
     uint count, per_row, row_count, outputs; // of picks, picks of a row, rows of x
 };
 
 // What happens to the products. [host]
-const uint ROUNDED = 0, GATE = 1, SUMMED = 2;
-const bool GATED = AFTER == GATE;
+const uint ROUNDED = 0, GATE = 1, SUMMED = 2, STORE = 3;
 
-const uint SETS = GATED ? 2u : 1u;
+const uint SETS = AFTER == GATE || AFTER == STORE ? 2u : 1u;
 #include "matvec_rows.glsl"
-
 
 const uint EACH = (EXPERTS + THREADS - 1u) / THREADS; // experts of a thread
 
@@ -128,8 +132,8 @@ Addresses matrices_of(uint block) {
     Addresses of_block;
     [[unroll]] for (uint s = 0u; s < SETS; ++s) {
         of_block.words[s] = words[s] + row * (INNER / 2u);
-        of_block.scales[s] = scales[s] + row * (GROUPS * 2u);
-        of_block.biases[s] = biases[s] + row * (GROUPS * 2u);
+        of_block.scales[s] = scales[s] + row * (GROUPS * SCALE_BYTES);
+        of_block.biases[s] = biases[s] + row * (GROUPS * SCALE_BYTES);
     }
     return of_block;
 }
@@ -145,14 +149,26 @@ uint64_t row_at(uint column) {
 
 #include "silu.glsl"
 
+// Result i of a block's column, of one of the matrices, with the expert's bias.
+float result_of(uint block, uint team, uint set, uint column, uint i) {
+    float y = joined(team, set, column, i);
+    if (added[set] == 0ul) return y;
+    uint64_t row = uint64_t(tile_of(block) & 0xffffu) * uint64_t(outputs) + uint64_t(first_output(block));
+    return y + fetch(DTYPE, at(DTYPE, added[set], int64_t(row + uint64_t(i))));
+}
+
 // Joins the splits and stores the results of the workgroup's blocks from `base` on.
 void finish(uint base, uint all) {
     for (uint i = thread(); i < TEAMS * COLUMNS * BLOCK; i += THREADS) {
         uint team = i / (COLUMNS * BLOCK), column = i / BLOCK % COLUMNS, block = base + team, pick;
         if (block >= all || !pick_of(block, column, pick)) continue;
-        float y = joined(team, 0u, column, i % BLOCK);
+        float y = result_of(block, team, 0u, column, i % BLOCK);
         int64_t to = int64_t(uint64_t(pick) * uint64_t(outputs) + uint64_t(first_output(block) + i % BLOCK));
-        if (GATED) y = silu(y) * joined(team, 1u, column, i % BLOCK);
+        if (SETS == 2u) {
+            float second = result_of(block, team, 1u, column, i % BLOCK);
+            if (AFTER == GATE) y = silu(y) * second;
+            else store_float(DTYPE, other, to, second);
+        }
         store_float(AFTER == SUMMED ? FLOAT32 : DTYPE, result, to, y);
     }
 }

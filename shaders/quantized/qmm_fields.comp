@@ -27,11 +27,6 @@ const uint BITS = 4;
 #include "quant.glsl"
 const uint FORMAT = 1; // MXFP4
 #include "packed.glsl"
-
-// An e2m1 number is a bfloat16 one with its bits from the seventh on, and 2^-126 of its value, subnormal
-// numbers included. So that products are none, x is multiplied with 2^64, and results with what is left:
-// exact for elements and products from 2^-64 to 2^64.
-const float X_FACTOR = 18446744073709551616.0, SUM_FACTOR = 4611686018427387904.0; // 2^64, 2^62
 #endif
 
 // Octets of a row of a slice, and from row to row; a slice.
@@ -94,8 +89,7 @@ void keep_octet(uint slice, uint i) {
     uvec4 p = asked_x[i];
     uint to = slice * SLICE + x_row(i) * PITCH + x_octet();
 #ifdef FLOATS
-    [[unroll]] for (uint e = 0u; e < 4u; ++e) p[e] = cut_halves(DTYPE, half_pair(DTYPE, p[e]) * X_FACTOR);
-    slices[to] = paired(p);
+    slices[to] = paired(scaled_x(p));
 #else
     slices[to] = paired(p);
     vec2 sums = (half_pair(DTYPE, p.x) + half_pair(DTYPE, p.y))
@@ -189,16 +183,6 @@ void take_words() {
 
 // ---- products ----
 
-// Fields e and e + 4 of a word, as a fragment has them.
-half2 pair_of(uint word, uint e) {
-#ifdef FLOATS
-    uint number = e < 2u ? word << (6u - 4u * e) : word >> (4u * e - 6u);
-    return halves(((word << (12u - 4u * e)) & 0x80008000u) | (number & 0x01c001c0u));
-#else
-    return fields(word >> (4u * e));
-#endif
-}
-
 // What a line's group is multiplied with, and added to it for each of x.
 vec2 line_affine(uint i) {
 #ifdef FLOATS
@@ -216,7 +200,7 @@ void multiply_group(uint slice, uint g, uint row) {
     [[unroll]] for (uint t = 0u; t < WF; ++t) [[unroll]] for (uint s = 0u; s < STEPS; ++s) {
         [[unroll]] for (uint i = 0u; i < 4u; ++i) {
             uint word = words_of[((2u * t + i / 2u) * SPAN + g) * WORDS + s / 2u];
-            half2 pair = pair_of(word, 2u * (s % 2u) + i % 2u);
+            half2 pair = pair_of_word(word, 2u * (s % 2u) + i % 2u);
             fields_of[t * STEPS + s][2u * i] = pair.x;
             fields_of[t * STEPS + s][2u * i + 1u] = pair.y;
         }

@@ -174,6 +174,14 @@ impl Layer {
         }
     }
 
+    fn biased(self, dtype: Dtype) -> Self {
+        Layer {
+            gate: self.gate.biased(12, dtype),
+            up: self.up.biased(13, dtype),
+            down: self.down.biased(14, dtype),
+        }
+    }
+
     /// (tokens, hidden) through the picked experts, weighed.
     fn forward(&self, x: &Array, picks: &Array, shares: &Array) -> Result<Array> {
         let x = ops::expand_dims(x, &[-2, -3])?;
@@ -221,7 +229,8 @@ fn picked_experts_are_two_kernels() {
 #[test]
 fn picks_of_an_expert_are_multiplied_together() {
     let _turn = turn();
-    for (i, (group, hidden)) in [(64, 256), (32, 384), (128, 256)].into_iter().enumerate() {
+    let sizes = [(64, 256), (32, 384), (128, 256), (64, 192), (32, 224)];
+    for (i, (group, hidden)) in sizes.into_iter().enumerate() {
         let dtype = [Dtype::Bfloat16, Dtype::Float16][i % 2];
         let layer = Layer::new([hidden, 128], Format::Affine(4, group), dtype);
         let even = |i: usize| (i * 5 + i / 3) % EXPERTS;
@@ -243,6 +252,38 @@ fn picks_of_an_expert_are_multiplied_together() {
     }
 }
 
+/// Small floats that cooperative matrices take, with and without biases: rows of whole chunks of 128 elements,
+/// and such that end within one, whose scales begin at any byte.
+#[test]
+fn picks_of_small_floats_are_multiplied_together() {
+    let _turn = turn();
+    let (format, dtype) = (Format::Floats(FpMode::Mxfp4), Dtype::Bfloat16);
+    for sides in [[256, 128], [160, 192], [288, 448]] {
+        let plain = Layer::new(sides, format, dtype);
+        let layers = [(plain, 9), (Layer::new(sides, format, dtype).biased(dtype), 18)];
+        for ((layer, members), tokens) in layers.iter().flat_map(|l| [(l, 7), (l, 28), (l, 32)]) {
+            let x = noise(7, &[tokens, sides[0]], dtype);
+            let skewed = |i: usize| if i.is_multiple_of(7) { EXPERTS - 1 } else { i % 3 };
+            let even = |i: usize| (i * 5 + i / 3) % EXPERTS;
+            let expert = |i| if tokens == 32 { skewed(i) } else { even(i) };
+            let picks: Vec<f64> = (0..tokens * 3).map(|i| expert(i) as f64).collect();
+            let picks = mlx_tests::array(&picks, &[tokens, 3], Dtype::Uint32);
+            let shares = ops::abs(&noise(8, &[tokens, 3], dtype)).unwrap();
+            mlx::eval(&[&x, &picks, &shares]).unwrap();
+            let what = format!("{tokens} tokens, {sides:?}, {members} operations");
+            let graph = || Ok(vec![layer.forward(&x, &picks, &shares)?]);
+            agrees(&what, members + repeated(tokens), dtype, &graph);
+            let rows = ops::expand_dims(&x, &[-2, -3]).unwrap();
+            let pair = || {
+                let up = layer.up.forward(&rows, &picks)?;
+                Ok(vec![ops::sigmoid(&layer.gate.forward(&rows, &picks)?)?, up])
+            };
+            let stored = if layer.up.bias.is_some() { 7 + repeated(tokens) } else { 0 };
+            agrees(&format!("{what}, stored"), stored, dtype, &pair);
+        }
+    }
+}
+
 /// Experts with biases: what is made of gate and up is nobody's business, and their weighted sum is a kernel
 /// with the bias in it.
 #[test]
@@ -252,12 +293,7 @@ fn biased_experts_are_two_kernels() {
     for (format, dtype) in
         formats.into_iter().zip([Dtype::Bfloat16, Dtype::Float32, Dtype::Float16])
     {
-        let plain = Layer::new([192, 320], format, dtype);
-        let layer = Layer {
-            gate: plain.gate.biased(12, dtype),
-            up: plain.up.biased(13, dtype),
-            down: plain.down.biased(14, dtype),
-        };
+        let layer = Layer::new([192, 320], format, dtype).biased(dtype);
         for tokens in [1, 4] {
             let x = noise(7, &[tokens, 192], dtype);
             let picks: Vec<f64> =

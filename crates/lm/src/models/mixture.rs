@@ -47,13 +47,6 @@ impl Experts {
         Self { weight, bias }
     }
 
-    /// Whether kernels that need no order take the matrices, where a device has such.
-    fn fits_any_order(&self) -> bool {
-        let fits = |[out, inner]: [usize; 2]| out.is_multiple_of(16) && inner.is_multiple_of(128);
-        let halves = self.weight.dtype().size() == 2;
-        self.bias.is_none() && halves && self.weight.four_bit_sides().is_some_and(fits)
-    }
-
     /// The weights of all experts.
     pub(crate) fn weight(&self) -> &Weight {
         &self.weight
@@ -80,7 +73,7 @@ impl Mixture {
         activation: Activation,
     ) -> Self {
         let experts = gate.weight.stacked();
-        let any_order = [&gate, &up, &down].into_iter().all(Experts::fits_any_order);
+        let any_order = [&gate, &up, &down].iter().all(|experts| experts.weight.fits_any_order());
         let most = if any_order { unsorted_picks(experts) } else { 0 };
         let most_unsorted = most.max(experts.clamp(*ONE_BY_ONE.start(), *ONE_BY_ONE.end()));
         Mixture { router, gate, up, down, per_token, scores, activation, most_unsorted }

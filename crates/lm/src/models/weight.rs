@@ -62,14 +62,15 @@ impl Weight {
         Ok(Self::Dense { rows, transposed })
     }
 
-    /// The last two axes (out, in) of matrices that are packed with 4 bits, a scale and a bias.
-    pub(super) fn four_bit_sides(&self) -> Option<[usize; 2]> {
-        match self {
-            Self::Affine { words, format, .. } if format.bits == 4 => {
-                Some([words.dim(-2), words.dim(-1) * 8])
-            }
-            _ => None,
-        }
+    /// Whether rows in any order pick matrices of this format and these sizes from a stack, on a device that
+    /// serves such: those of 4 bits, with scales and biases or as mxfp4.
+    pub(super) fn fits_any_order(&self) -> bool {
+        let words = match self {
+            Self::Affine { words, format, .. } if format.bits == 4 => words,
+            Self::Floats { words, mode: FpMode::Mxfp4, .. } => words,
+            _ => return false,
+        };
+        self.dtype().size() == 2 && words.dim(-2).is_multiple_of(16)
     }
 
     /// `x @ wᵀ` with one matrix: (…, in) to (…, out).

@@ -1,6 +1,9 @@
 //! What every plan keeps, whatever the sizes and the device: a device's limits, and work for everything.
 
-use mlx_vulkan_core::{Dtype, primitives::Affine};
+use mlx_vulkan_core::{
+    Dtype,
+    primitives::{Affine, FpMode, Packing},
+};
 use proptest::prelude::*;
 
 use super::{
@@ -264,7 +267,7 @@ proptest! {
         rows in 1u32..20,
         outputs in prop::array::uniform3(0u32..1200),
         sets in 1u32..3,
-        inner in (1u32..140).prop_map(|n| 128 * n),
+        inner in (1u32..560).prop_map(|n| 32 * n),
         group in prop_oneof![Just(32u32), Just(64), Just(128)],
     ) {
         let first = outputs[0] + 1;
@@ -274,7 +277,7 @@ proptest! {
         if let Some(plan) = plan {
             prop_assert!(plan.workgroup <= caps.max_workgroup && plan.teams() >= 1);
             prop_assert_eq!(plan.teams() * plan.splits * caps.subgroup_size, plan.workgroup);
-            prop_assert!((inner / 128).is_multiple_of(plan.splits));
+            prop_assert!(inner.is_multiple_of(group) && plan.splits <= inner.div_ceil(128));
             prop_assert!(p.outputs.iter().all(|o| o.is_multiple_of(matvec::MATRIX_BLOCK)));
             prop_assert!(plan.shared(&p) <= caps.shared_memory);
         }
@@ -285,20 +288,24 @@ proptest! {
         caps in device(),
         fragment in fragments(),
         (picks, experts) in (1usize..1100, 1usize..300),
-        (outputs, inner) in ((1usize..200).prop_map(|n| 16 * n), (1usize..60).prop_map(|n| 128 * n)),
-        group_size in prop_oneof![Just(32usize), Just(64), Just(128)],
-        gated in any::<bool>(),
+        (outputs, inner) in ((1usize..200).prop_map(|n| 16 * n), (1usize..240).prop_map(|n| 32 * n)),
+        packing in prop_oneof![
+            prop_oneof![Just(32usize), Just(64), Just(128)]
+                .prop_map(|group_size| Packing::from(Affine { group_size, bits: 4 })),
+            Just(FpMode::Mxfp4.into()),
+        ],
+        paired in any::<bool>(),
     ) {
         let fragments = Fragments { float16: fragment, bfloat16: fragment };
         let caps = Capabilities { fragments, ..caps };
-        let packing = Affine { group_size, bits: 4 }.into();
         let dtype = Dtype::Bfloat16;
-        let sizes = gather_rows::Sizes { dtype, packing, picks, experts, outputs, inner, gated };
+        let sizes = gather_rows::Sizes { dtype, packing, picks, experts, outputs, inner, paired };
         if let Some(plan) = gather_rows::plan(&sizes, &caps, &Config::default()) {
             let teams = plan.workgroup / caps.subgroup_size / plan.splits;
             prop_assert!(plan.workgroup <= caps.max_workgroup && teams >= 1 && plan.groups >= 1);
             prop_assert_eq!(teams * plan.splits * caps.subgroup_size, plan.workgroup);
-            prop_assert!((inner as u32 / 128).is_multiple_of(plan.splits));
+            prop_assert!(inner.is_multiple_of(packing.group_size()));
+            prop_assert!(plan.splits <= (inner as u32).div_ceil(128));
             prop_assert!(picks as u32 <= plan.most_picks && plan.most_picks <= 1024);
             prop_assert!(plan.shared(&sizes) <= caps.shared_memory);
             prop_assert!(gather_rows::runs_on(dtype, &caps, &Config::default()));

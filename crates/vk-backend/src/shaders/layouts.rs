@@ -4124,10 +4124,13 @@ pub(crate) mod quantized_gather_rows {
     pub(crate) const ROUNDED: u32 = 0;
     pub(crate) const GATE: u32 = 1;
     pub(crate) const SUMMED: u32 = 2;
+    pub(crate) const STORE: u32 = 3;
     pub(crate) const QMM_GATHER_ROWS_FLOAT16: KernelOf<Constants, Push> =
         KernelOf::new(Kernel::qmm_gather_rows_float16);
     pub(crate) const QMM_GATHER_ROWS_BFLOAT16: KernelOf<Constants, Push> =
         KernelOf::new(Kernel::qmm_gather_rows_bfloat16);
+    pub(crate) const QMM_GATHER_ROWS_MXFP4: KernelOf<Constants, Push> =
+        KernelOf::new(Kernel::qmm_gather_rows_mxfp4);
     /// Specialization constants; the defaults are the shader's.
     #[derive(Debug, Clone, Copy, PartialEq)]
     pub(crate) struct Constants {
@@ -4149,6 +4152,8 @@ pub(crate) mod quantized_gather_rows {
         pub(crate) experts: u32,
         /// `constant_id = 8`.
         pub(crate) most_picks: u32,
+        /// `constant_id = 9`.
+        pub(crate) rows_scaled: u32,
     }
     impl Default for Constants {
         fn default() -> Self {
@@ -4162,12 +4167,13 @@ pub(crate) mod quantized_gather_rows {
                 fragments: 1,
                 experts: 128,
                 most_picks: 128,
+                rows_scaled: 0,
             }
         }
     }
     impl SpecConstants for Constants {
-        type Words = [u32; 9];
-        fn words(&self) -> [u32; 9] {
+        type Words = [u32; 10];
+        fn words(&self) -> [u32; 10] {
             [
                 self.workgroup,
                 self.group,
@@ -4178,6 +4184,7 @@ pub(crate) mod quantized_gather_rows {
                 self.fragments,
                 self.experts,
                 self.most_picks,
+                self.rows_scaled,
             ]
         }
     }
@@ -4192,6 +4199,8 @@ pub(crate) mod quantized_gather_rows {
         pub(crate) words: [u64; 2],
         pub(crate) scales: [u64; 2],
         pub(crate) biases: [u64; 2],
+        pub(crate) added: [u64; 2],
+        pub(crate) other: u64,
         pub(crate) count: u32,
         pub(crate) per_row: u32,
         pub(crate) row_count: u32,
@@ -4205,11 +4214,13 @@ pub(crate) mod quantized_gather_rows {
         assert!(offset_of!(Push, words) == 32);
         assert!(offset_of!(Push, scales) == 48);
         assert!(offset_of!(Push, biases) == 64);
-        assert!(offset_of!(Push, count) == 80);
-        assert!(offset_of!(Push, per_row) == 84);
-        assert!(offset_of!(Push, row_count) == 88);
-        assert!(offset_of!(Push, outputs) == 92);
-        assert!(size_of::<Push>() == 96);
+        assert!(offset_of!(Push, added) == 80);
+        assert!(offset_of!(Push, other) == 96);
+        assert!(offset_of!(Push, count) == 104);
+        assert!(offset_of!(Push, per_row) == 108);
+        assert!(offset_of!(Push, row_count) == 112);
+        assert!(offset_of!(Push, outputs) == 116);
+        assert!(size_of::<Push>() == 120);
     };
 }
 
@@ -4684,6 +4695,43 @@ pub(crate) mod quantized_quantize {
         assert!(offset_of!(Push, biases) == 24);
         assert!(offset_of!(Push, count) == 32);
         assert!(size_of::<Push>() == 40);
+    };
+}
+
+/// `shaders/quantized/scale_rows.comp`.
+pub(crate) mod quantized_scale_rows {
+    use super::*;
+    pub(crate) const SCALE_ROWS: KernelOf<Constants, Push> = KernelOf::new(Kernel::scale_rows);
+    /// Specialization constants; the defaults are the shader's.
+    #[derive(Debug, Clone, Copy, PartialEq)]
+    pub(crate) struct Constants {
+        /// `constant_id = 0`.
+        pub(crate) workgroup: u32,
+    }
+    impl Default for Constants {
+        fn default() -> Self {
+            Constants { workgroup: 1 }
+        }
+    }
+    impl SpecConstants for Constants {
+        type Words = [u32; 1];
+        fn words(&self) -> [u32; 1] {
+            [self.workgroup]
+        }
+    }
+    /// `Push` of the shader.
+    #[derive(Debug, Clone, Copy, Default, PartialEq, Pod, Zeroable)]
+    #[repr(C, packed(4))]
+    pub(crate) struct Push {
+        pub(crate) x: u64,
+        pub(crate) result: u64,
+        pub(crate) octets: u32,
+    }
+    const _: () = {
+        assert!(offset_of!(Push, x) == 0);
+        assert!(offset_of!(Push, result) == 8);
+        assert!(offset_of!(Push, octets) == 16);
+        assert!(size_of::<Push>() == 20);
     };
 }
 
@@ -5865,6 +5913,7 @@ pub(super) const fn push_bytes(kernel: Kernel) -> usize {
         Kernel::dequantize_gather => size_of::<quantized_dequantize::GatherPush>(),
         Kernel::qmm_gather_rows_float16 => size_of::<quantized_gather_rows::Push>(),
         Kernel::qmm_gather_rows_bfloat16 => size_of::<quantized_gather_rows::Push>(),
+        Kernel::qmm_gather_rows_mxfp4 => size_of::<quantized_gather_rows::Push>(),
         Kernel::qmm_fields_float16 => size_of::<quantized_qmm_fields::Push>(),
         Kernel::qmm_fields_bfloat16 => size_of::<quantized_qmm_fields::Push>(),
         Kernel::qmm_fields_mxfp4 => size_of::<quantized_qmm_fields::Push>(),
@@ -5880,6 +5929,7 @@ pub(super) const fn push_bytes(kernel: Kernel) -> usize {
         Kernel::qmv_gather_subgroup => size_of::<quantized_qmv::Push>(),
         Kernel::qmv_gather_shared => size_of::<quantized_qmv::Push>(),
         Kernel::quantize => size_of::<quantized_quantize::Push>(),
+        Kernel::scale_rows => size_of::<quantized_scale_rows::Push>(),
         Kernel::random_bits => size_of::<random_bits::Push>(),
         Kernel::reduce_float => size_of::<reduce::Push>(),
         Kernel::reduce_float_logaddexp => size_of::<reduce::Push>(),

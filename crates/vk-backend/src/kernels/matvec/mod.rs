@@ -130,10 +130,12 @@ fn is_aligned(fused: &Fused) -> bool {
     fused.x.is_multiple_of(16) && fused.matrices().iter().all(aligned)
 }
 
-/// Rows up to which mat-vecs that keep them in shared memory, and take their norm there, are as fast (H100,
-/// 0.6B of 4 bits, four rows: 1.20 ms of the GPU's time a token, and 1.15 with nearly twice as many
-/// dispatches).
-const FEW: u32 = 4;
+/// Rows, and elements of one, up to which mat-vecs that keep them in shared memory, and take their norm there,
+/// are faster. Measured on an H200, tokens/s with two, three and four sequences by those and by fragments: 0.6B
+/// (rows of 1,024) 2,068, 2,698, 3,144 and 1,811, 2,739, 3,641; 30B-A3B (2,048) two 601 and 592, four 820 and
+/// 921; 4B (2,560) 710, 938, 1,034 and 751, 1,129, 1,492.
+const FEW: u32 = 2;
+const SHORT: u32 = 2048;
 
 /// The plan of several rows on cooperative matrices, for operands that are aligned.
 pub(crate) fn plan_rows(
@@ -145,7 +147,8 @@ pub(crate) fn plan_rows(
 ) -> Option<RowsPlan> {
     let fragment = fragment_of(format, caps, config)?;
     let [rows, length, bits] = [p.rows, inner, format.bits].map(|n| n as usize);
-    let kept = p.rows <= FEW && planner::serves(rows, length, bits, 2, caps, config);
+    let short = p.rows <= FEW && inner <= SHORT;
+    let kept = short && planner::serves(rows, length, bits, 2, caps, config);
     if kept { None } else { rows::plan(p, [inner, format.group], fragment, caps) }
 }
 

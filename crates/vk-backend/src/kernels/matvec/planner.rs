@@ -177,8 +177,8 @@ impl MatrixPlan {
     }
 }
 
-/// Inner size from which fragments are faster, for one row and for several.
-const LONG: [u32; 2] = [8192, 4096];
+/// Inner size from which fragments are faster for one row. Several long rows are [`rows`](super::rows)'.
+const LONG: u32 = 8192;
 /// Number of results from which fragments are faster, and from which they are for gated pairs of one row.
 const MANY: u32 = 1 << 16;
 const MANY_GATED: u32 = 3072;
@@ -188,8 +188,7 @@ const MANY_GATED: u32 = 3072;
 /// 64, beside `fused.comp`: 12288 -> 4096 15.9 µs (28.9), 4096 -> 2 x 12288 gated 23.5 (29.0),
 /// 1024 -> 2 x 3072 gated 7.2 (7.7), 1024 -> 151936 39 (56.5), 4096 -> 151936 108 (133); slower:
 /// 4096 -> 6144 14.9 (12.9), -> 4096 12.8 (10.2). In chains of themselves those two are faster (9.9 and
-/// 7.9, beside 11.0 and 8.2): a model's kernels take turns. Two rows: 4096 -> 6144 and back 27.7
-/// (35.9), 1024 -> 1024 and back 11.9 (11.0).
+/// 7.9, beside 11.0 and 8.2): a model's kernels take turns.
 pub(crate) fn plan_matrix(
     p: &MatvecSizes,
     inner: u32,
@@ -206,7 +205,7 @@ pub(crate) fn plan_matrix(
     let total = p.outputs.iter().sum::<u32>() / p.sets;
     let many = total >= MANY;
     let gated = p.rows == 1 && p.sets > 1 && total >= MANY_GATED;
-    let long = inner >= LONG[usize::from(p.rows > 1)];
+    let long = p.rows == 1 && inner >= LONG;
     let pays = many || gated || long;
     if !(fits && columns_fit && pays) {
         return None;
@@ -296,8 +295,10 @@ mod tests {
         assert_eq!((small.workgroup, small.splits, small.depth), (128, 4, 2));
         assert_eq!(of(product([4096, 1024, 1024], 1), 4096), None);
         let rows = |rows| MatvecSizes { rows, ..product([4096, 0, 0], 1) };
-        assert!(of(rows(2), 4096).is_some());
-        assert_eq!(of(rows(5), 4096), None, "ten columns");
+        assert_eq!(of(rows(2), 12_288), None);
+        let many = |rows| MatvecSizes { rows, ..product([151_936, 0, 0], 1) };
+        assert!(of(many(2), 1024).is_some());
+        assert_eq!(of(many(5), 1024), None, "ten columns");
         assert_eq!(of(product([4100, 0, 0], 1), 12_288), None);
         assert_eq!(of(product([4096, 0, 0], 1), 12_320), None);
     }

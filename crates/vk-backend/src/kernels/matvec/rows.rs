@@ -51,7 +51,7 @@ pub(crate) fn plan(
         && matches!(group, 32 | 64 | 128)
         && (2..=MOST_ROWS).contains(&p.rows)
         && inner > 0
-        && inner.is_multiple_of(CHUNK)
+        && inner.is_multiple_of(group)
         // The kernel counts bytes of its rows with 32 bits.
         && inner < 1 << 24
         && p.outputs.iter().all(|o| o.is_multiple_of(MATRIX_BLOCK))
@@ -61,10 +61,10 @@ pub(crate) fn plan(
     }
     let (subgroups, most_groups) = (WORKGROUP / MATRIX_SUBGROUP, caps.compute_units * RESIDENT);
     let blocks = p.outputs.iter().sum::<u32>() / p.sets / MATRIX_BLOCK;
-    let (chunks, places) = (inner / CHUNK, most_groups * subgroups);
+    let (chunks, places) = (inner.div_ceil(CHUNK), most_groups * subgroups);
     // Those with which the last subgroup is done first; the fewest of them, which are joined soonest.
-    let rounds = |s: &u32| (blocks * s).div_ceil(places.max(1)) * (chunks / s);
-    let possible = |s: &u32| *s <= subgroups && chunks.is_multiple_of(*s);
+    let rounds = |s: &u32| (blocks * s).div_ceil(places.max(1)) * chunks.div_ceil(*s);
+    let possible = |s: &u32| *s <= subgroups.min(chunks);
     let splits = [1, 2, 4, 8].into_iter().filter(possible).min_by_key(rounds)?;
     let plan = RowsPlan { workgroup: WORKGROUP, splits, most_groups };
     (plan.shared(p) <= caps.shared_memory).then_some(plan)
@@ -110,6 +110,7 @@ mod tests {
     fn sizes_that_are_no_whole_blocks_are_left_to_others() {
         assert_eq!(of(4, [4100, 0, 0], 1, 4096), None);
         assert_eq!(of(4, [4096, 0, 0], 1, 4128), None);
+        assert!(of(4, [4096, 0, 0], 1, 4160).is_some(), "whole groups");
         let narrow = Fragment { n: 8, ..SQUARE };
         let p = MatvecSizes { rows: 4, outputs: [64, 0, 0], sets: 1 };
         assert_eq!(plan(&p, [128, 64], narrow, &gpu()), None);

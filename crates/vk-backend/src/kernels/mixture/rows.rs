@@ -8,7 +8,7 @@ use crate::kernels::{
     Ctx, Operand,
     layouts::{
         mixture_sum,
-        quantized_gather_rows::{GATE, ROUNDED, SUMMED},
+        quantized_gather_rows::{GATE, STORE, SUMMED},
     },
     quantized::gather_rows::{self, OfX, Rows, Sizes},
 };
@@ -18,35 +18,26 @@ use crate::kernels::{
 /// # Errors
 /// When memory or the device fails.
 pub(super) fn experts(ctx: &mut Ctx<'_>, e: &Experts) -> Result<bool> {
-    let (after, per_row) = match e.after {
-        After::Gate => (GATE, e.per_token),
-        After::Store { .. } => (ROUNDED, e.per_token),
-        After::Sum { .. } => (SUMMED, 1),
+    let (after, per_row, second) = match e.after {
+        After::Gate => (GATE, e.per_token, None),
+        After::Store { second } => (STORE, e.per_token, Some(second)),
+        After::Sum { .. } => (SUMMED, 1, None),
     };
     let picks = e.tokens * e.per_token;
-    let gated = after == GATE;
     let Experts { dtype, packing, experts, outputs, inner, .. } = *e;
-    let sizes = Sizes { dtype, packing, picks, experts, outputs, inner, gated };
+    let sizes = Sizes { dtype, packing, picks, experts, outputs, inner, paired: after != SUMMED };
     let plan = gather_rows::plan(&sizes, ctx.capabilities(), ctx.config());
     // Operands of groups are aligned.
-    let Some(plan) = plan.filter(|_| e.biases.iter().all(Option::is_none)) else {
-        return Ok(false);
-    };
-    let Experts { x, picks: list, matrices, result, .. } = *e;
+    let Some(plan) = plan else { return Ok(false) };
+    let Experts { x, picks: list, matrices, biases, mut result, .. } = *e;
+    if after == SUMMED {
+        result = scratch(ctx, picks * outputs * 4)?;
+    }
     let of_x = OfX::Each(per_row);
-    let mut rows = Rows { sizes, x, of_x, picks: list, matrices, result, after };
-    match e.after {
-        After::Gate => gather_rows::encode(ctx, &rows, &plan)?,
-        After::Store { second } => {
-            gather_rows::encode(ctx, &rows, &plan)?;
-            (rows.matrices, rows.result) = ([matrices[1]; 2], second);
-            gather_rows::encode(ctx, &rows, &plan)?;
-        }
-        After::Sum { shares, addend } => {
-            rows.result = scratch(ctx, picks * outputs * 4)?;
-            gather_rows::encode(ctx, &rows, &plan)?;
-            sum(ctx, e, rows.result, shares, addend)?;
-        }
+    let rows = Rows { sizes, x, of_x, picks: list, matrices, biases, result, second, after };
+    gather_rows::encode(ctx, &rows, &plan)?;
+    if let After::Sum { shares, addend } = e.after {
+        sum(ctx, e, result, shares, addend)?;
     }
     Ok(true)
 }

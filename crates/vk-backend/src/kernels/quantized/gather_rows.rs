@@ -2,14 +2,20 @@
 //! (`quantized/gather_rows.comp`): a matrix is read once for all rows that pick it, in whatever order these
 //! are.
 
-use mlx_vulkan_core::{Dtype, Result, primitives::Packing};
+use mlx_vulkan_core::{
+    Dtype, Result,
+    primitives::{Affine, FpMode, Packing},
+};
 use smallvec::SmallVec;
 
 use crate::{
     kernels::{
         Ctx, Dispatch, Operand, Region,
         fragment::{NUMBERS, fragment},
-        layouts::quantized_gather_rows::{self as kernel, Constants, Push},
+        layouts::{
+            quantized_gather_rows::{self as kernel, Constants, Push},
+            quantized_scale_rows as scale,
+        },
         matvec::planner::{CHUNK, MATRIX_BITS, MATRIX_BLOCK, MATRIX_SUBGROUP},
     },
     runtime::{
@@ -20,10 +26,6 @@ use crate::{
 
 /// What the kernel's 16-bit numbers of picks hold, and its lists in shared memory.
 pub(crate) const MOST_PICKS: usize = 1024;
-/// Eighths of the experts that are as many picks as reading an expert's weights once pays for, instead of for
-/// each pick. Measured on an H200 with 128 experts, tokens/s of 30B-A3B: 32 picks 830 one by one and 797, 64
-/// 1,185 and 1,222, 128 1,461 and 1,793.
-const LEAST_EIGHTHS: usize = 3;
 /// Picks that it takes besides, with however few experts; not measured.
 const LEAST_PICKS: usize = 16;
 /// Experts whose picks a workgroup counts in shared memory.
@@ -49,7 +51,7 @@ pub(crate) struct Sizes {
     pub outputs: usize,
     pub inner: usize,
     /// Whether gate and up are multiplied together.
-    pub gated: bool,
+    pub paired: bool,
 }
 
 /// How `quantized/gather_rows.comp` runs.
@@ -71,7 +73,7 @@ impl GatherPlan {
     /// Bytes of shared memory of a workgroup: sums of every subgroup, what finds out where elements lie, and
     /// lists of picks (16 bits), of tiles and of experts.
     pub(crate) fn shared(&self, sizes: &Sizes) -> u32 {
-        let sets = if sizes.gated { 2 } else { 1 };
+        let sets = if sizes.paired { 2 } else { 1 };
         let sums = self.workgroup / MATRIX_SUBGROUP * sets * self.columns * MATRIX_BLOCK * 4;
         sums + NUMBERS + self.most_picks * 6 + sizes.experts as u32 * 8 + 128
     }
@@ -86,18 +88,34 @@ pub(crate) fn runs_on(dtype: Dtype, caps: &Capabilities, config: &Config) -> boo
         && caps.subgroup_ops.arithmetic
 }
 
+/// Whether the kernel knows a format, with rows of a dtype.
+fn knows(packing: Packing, dtype: Dtype) -> bool {
+    match packing {
+        Packing::Affine(Affine { group_size, bits }) => {
+            bits == MATRIX_BITS as usize && matches!(group_size, 32 | 64 | 128)
+        }
+        Packing::Floats(mode) => mode == FpMode::Mxfp4 && dtype == Dtype::Bfloat16,
+    }
+}
+
+/// Eighths of the experts that are as many picks as reading an expert's weights once pays for, instead of for
+/// each pick. Measured on an H200, tokens/s one by one and together: 30B-A3B (128 experts of affine 4 bits) 32
+/// picks 830 and 797, 64 1,185 and 1,222, 128 1,461 and 1,793; gpt-oss (32 of mxfp4) 16 picks 901 and 758, 32
+/// 950 and 967, 64 1,066 and 1,378.
+fn least_eighths(packing: Packing) -> usize {
+    if packing.affine().is_some() { 3 } else { 8 }
+}
+
 /// Chooses how products run, if the kernel serves them.
 pub(crate) fn plan(sizes: &Sizes, caps: &Capabilities, config: &Config) -> Option<GatherPlan> {
     let Sizes { picks, experts, outputs, inner, .. } = *sizes;
-    let Packing::Affine(affine) = sizes.packing else { return None };
     let fits = runs_on(sizes.dtype, caps, config)
-        && affine.bits == MATRIX_BITS as usize
-        && matches!(affine.group_size, 32 | 64 | 128)
+        && knows(sizes.packing, sizes.dtype)
         && (1..=MOST_EXPERTS).contains(&experts)
-        && picks * 8 >= experts * LEAST_EIGHTHS
+        && picks * 8 >= experts * least_eighths(sizes.packing)
         && (LEAST_PICKS..=MOST_PICKS.min(experts * MOST_EACH)).contains(&picks)
         && inner > 0
-        && inner.is_multiple_of(CHUNK as usize)
+        && inner.is_multiple_of(sizes.packing.group_size())
         && outputs > 0
         && outputs.is_multiple_of(MATRIX_BLOCK as usize)
         && [inner, outputs].iter().all(|&size| size < 1 << 24);
@@ -106,15 +124,16 @@ pub(crate) fn plan(sizes: &Sizes, caps: &Capabilities, config: &Config) -> Optio
     }
     let columns = if picks > experts * FEW_EACH { WIDE } else { NARROW };
     // Sums of two matrices and many columns leave shared memory for half as many subgroups.
-    let workgroup = if columns == WIDE && sizes.gated { 128 } else { 256 };
+    let workgroup = if columns == WIDE && sizes.paired { 128 } else { 256 };
     let (subgroups, most_groups) =
         (workgroup / MATRIX_SUBGROUP, caps.compute_units * (RESIDENT_THREADS / workgroup));
-    let chunks = inner as u32 / CHUNK;
+    let chunks = (inner as u32).div_ceil(CHUNK);
     let blocks = used(picks, experts) * (outputs as u64 / u64::from(MATRIX_BLOCK));
     let places = u64::from(most_groups * subgroups).max(1);
     // The end of a block takes about as long as a chunk.
-    let cost = |s: &u32| (blocks * u64::from(*s)).div_ceil(places) * u64::from(chunks / s + 1);
-    let possible = |s: &u32| *s <= subgroups && chunks.is_multiple_of(*s);
+    let cost =
+        |s: &u32| (blocks * u64::from(*s)).div_ceil(places) * u64::from(chunks.div_ceil(*s) + 1);
+    let possible = |s: &u32| *s <= subgroups.min(chunks);
     let splits = [1, 2, 4, 8].into_iter().filter(possible).min_by_key(cost)?;
     let groups = blocks.div_ceil(u64::from(subgroups / splits)).min(u64::from(most_groups)) as u32;
     // Few sizes, so that growing batches make few pipelines. Builds whose lists were for 1,024 picks from 129
@@ -149,8 +168,12 @@ pub(crate) struct Rows {
     pub picks: Operand,
     /// Words, scales and biases: of gate and up, or of one matrix twice.
     pub matrices: [[Operand; 3]; 2],
+    /// What is added to their products, (experts, outputs).
+    pub biases: [Option<Operand>; 2],
     /// A row of `outputs` elements for each pick.
     pub result: Operand,
+    /// The like of the second matrix, if both are stored.
+    pub second: Option<Operand>,
     /// What happens to the products, of `quantized/gather_rows.comp`.
     pub after: u32,
 }
@@ -162,12 +185,30 @@ impl Rows {
     }
 }
 
+/// Encodes the multiplication of all rows with what products with mxfp4 want; where they are then.
+fn scaled(ctx: &mut Ctx<'_>, r: &Rows) -> Result<Operand> {
+    let rows = match r.of_x {
+        OfX::Each(picks) => r.sizes.picks / picks,
+        OfX::Listed(_, rows) => rows,
+    };
+    let octets = (rows * r.sizes.inner / 8) as u32;
+    let region = ctx.scratch(u64::from(octets) * 16)?;
+    let push = scale::Push { x: r.x.address, result: region.address, octets };
+    let workgroup = 128;
+    let pipeline = ctx.pipeline(scale::SCALE_ROWS, &scale::Constants { workgroup });
+    ctx.run(&pipeline, &push, u64::from(octets), u64::from(workgroup), &[r.x.region], &[region])?;
+    Ok(Operand { address: region.address, region })
+}
+
 /// Encodes the products.
 ///
 /// # Errors
 /// When memory or the device fails.
 pub(crate) fn encode(ctx: &mut Ctx<'_>, r: &Rows, plan: &GatherPlan) -> Result<()> {
     let sizes = &r.sizes;
+    // Tiles of many rows take as long for that as for their products, and all outputs do it again.
+    let scales = plan.columns == WIDE && sizes.packing.affine().is_none();
+    let x = if scales { scaled(ctx, r)? } else { r.x };
     let constants = Constants {
         workgroup: plan.workgroup,
         group: sizes.packing.group_size() as u32,
@@ -178,6 +219,7 @@ pub(crate) fn encode(ctx: &mut Ctx<'_>, r: &Rows, plan: &GatherPlan) -> Result<(
         fragments: u32::from(ctx.config().enable_known_fragments),
         experts: sizes.experts as u32,
         most_picks: plan.most_picks,
+        rows_scaled: u32::from(scales),
     };
     let part = |i: usize| r.matrices.map(|matrix| matrix[i].address);
     let (rows, per_row, row_count) = match r.of_x {
@@ -185,40 +227,44 @@ pub(crate) fn encode(ctx: &mut Ctx<'_>, r: &Rows, plan: &GatherPlan) -> Result<(
         OfX::Listed(list, rows) => (Some(list), 0, rows),
     };
     let push = Push {
-        x: r.x.address,
+        x: x.address,
         result: r.result.address,
         picks: r.picks.address,
         rows: rows.map_or(0, |list| list.address),
         words: part(0),
         scales: part(1),
         biases: part(2),
+        added: r.biases.map(|bias| bias.map_or(0, |at| at.address)),
+        other: r.second.map_or(0, |at| at.address),
         count: sizes.picks as u32,
         per_row: per_row as u32,
         row_count: row_count as u32,
         outputs: sizes.outputs as u32,
     };
-    let of_dtype = match sizes.dtype {
-        Dtype::Float16 => kernel::QMM_GATHER_ROWS_FLOAT16,
-        _ => kernel::QMM_GATHER_ROWS_BFLOAT16,
+    let of_format = match (sizes.packing, sizes.dtype) {
+        (Packing::Floats(_), _) => kernel::QMM_GATHER_ROWS_MXFP4,
+        (Packing::Affine(_), Dtype::Float16) => kernel::QMM_GATHER_ROWS_FLOAT16,
+        (Packing::Affine(_), _) => kernel::QMM_GATHER_ROWS_BFLOAT16,
     };
-    let pipeline = ctx.pipeline_with_subgroup(of_dtype, &constants, MATRIX_SUBGROUP);
-    let mut reads: SmallVec<[Region; 8]> =
+    let pipeline = ctx.pipeline_with_subgroup(of_format, &constants, MATRIX_SUBGROUP);
+    let mut reads: SmallVec<[Region; 12]> =
         r.matrices.iter().flatten().map(|at| at.region).collect();
-    reads.extend([r.x.region, r.picks.region]);
-    reads.extend(rows.map(|list| list.region));
+    reads.extend([x.region, r.picks.region]);
+    let others = r.biases.iter().flatten().chain(rows.as_ref());
+    reads.extend(others.map(|at| at.region));
+    let writes: SmallVec<[Region; 2]> =
+        [r.result].into_iter().chain(r.second).map(|at| at.region).collect();
     ctx.dispatch(&Dispatch {
         pipeline: &pipeline,
         push: &push,
         groups: [plan.groups, 1, 1],
         reads: &reads,
-        writes: &[r.result.region],
+        writes: &writes,
     })
 }
 
 #[cfg(test)]
 mod tests {
-    use mlx_vulkan_core::primitives::{Affine, FpMode};
-
     use super::*;
     use crate::runtime::capabilities::{Fragments, SubgroupOps};
 
@@ -235,7 +281,7 @@ mod tests {
     fn sizes(picks: usize) -> Sizes {
         let packing = Affine { group_size: 64, bits: 4 }.into();
         let (experts, outputs, inner) = (128, 768, 2048);
-        Sizes { dtype: Dtype::Bfloat16, packing, picks, experts, outputs, inner, gated: true }
+        Sizes { dtype: Dtype::Bfloat16, packing, picks, experts, outputs, inner, paired: true }
     }
 
     fn of(sizes: &Sizes) -> Option<GatherPlan> {
@@ -250,11 +296,19 @@ mod tests {
     }
 
     #[test]
+    fn small_floats_may_end_within_a_chunk() {
+        let (packing, inner, outputs) = (FpMode::Mxfp4.into(), 2880, 2880);
+        let gpt_oss = Sizes { packing, inner, outputs, experts: 32, ..sizes(64) };
+        assert!(of(&gpt_oss).is_some());
+        assert_eq!(of(&Sizes { dtype: Dtype::Float16, ..gpt_oss }), None);
+    }
+
+    #[test]
     fn other_formats_sizes_and_devices_are_left_to_others() {
         let good = sizes(128);
-        let small = Sizes { packing: FpMode::Mxfp4.into(), ..good };
+        let small = Sizes { packing: FpMode::Nvfp4.into(), ..good };
         let wide = Sizes { packing: Affine { group_size: 64, bits: 8 }.into(), ..good };
-        let odd = Sizes { inner: 2048 + 64, ..good };
+        let odd = Sizes { inner: 2048 + 32, ..good };
         let single = Sizes { dtype: Dtype::Float32, ..good };
         assert_eq!([small, wide, odd, single].map(|sizes| of(&sizes)), [None; 4]);
         let plain = Capabilities { fragments: Fragments::default(), ..gpu() };

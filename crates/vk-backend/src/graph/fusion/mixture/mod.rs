@@ -228,7 +228,7 @@ struct Said {
 /// What picked experts say at `end`, and collects its members but what numbers rows.
 fn said(tape: &Tape, end: usize, device: &DeviceState, members: &mut Members) -> Option<Said> {
     members.push(end);
-    if let Some(packing) = gathered(tape, end, false, device) {
+    if let Some(packing) = gathered(tape, end, device) {
         return Some(Said { product: end, bias: None, packing });
     }
     let node = tape.node(end);
@@ -238,7 +238,7 @@ fn said(tape: &Tape, end: usize, device: &DeviceState, members: &mut Members) ->
     let product = |input| inner(tape, (end, input), 1, node.stream);
     let (product, packing, other) = [(0, 1), (1, 0)].into_iter().find_map(|(input, other)| {
         let product = product(input)?;
-        Some((product, gathered(tape, product, true, device)?, other))
+        Some((product, gathered(tape, product, device)?, other))
     })?;
     members.push(product);
     let bias = bias(tape, (end, other), product, members)?;
@@ -341,7 +341,7 @@ fn column_of(tape: &Tape, at: Cursor, members: &mut Members) -> Option<Cursor> {
 }
 
 /// The packing of a product at `place` of single rows with matrices that they pick, if the kernel serves it.
-fn gathered(tape: &Tape, place: usize, biased: bool, device: &DeviceState) -> Option<Packing> {
+fn gathered(tape: &Tape, place: usize, device: &DeviceState) -> Option<Packing> {
     let node = tape.node(place);
     let Primitive::Quantized(QuantizedOp::GatherQmm { packing, transpose: true, .. }) =
         node.primitive
@@ -360,10 +360,9 @@ fn gathered(tape: &Tape, place: usize, biased: bool, device: &DeviceState) -> Op
         outputs: tape.array(place).dim(-1),
         inner: x.dim(-1),
         // What serves two matrices at once serves one.
-        gated: true,
+        paired: true,
     };
-    let together =
-        || !biased && gather_rows::plan(&sizes, device.capabilities(), device.config).is_some();
+    let together = || gather_rows::plan(&sizes, device.capabilities(), device.config).is_some();
     let few = (1..=MOST_PICKS).contains(&picks.size());
     let serves = device.config.enable_fused_mixtures
         && Team::of(device.capabilities(), true).subgroups

@@ -100,12 +100,14 @@ pub(super) fn by_experts(ctx: &Ctx<'_>, o: &Operands) -> Option<(Rows, GatherPla
         experts: picks.counts[1],
         outputs: p.outputs,
         inner: p.inner,
-        gated: false,
+        paired: false,
     };
     let plan = gather_rows::plan(&sizes, ctx.capabilities(), ctx.config())?;
     let [of_x, list] = picks.lists;
     let (of_x, matrices) = (OfX::Listed(of_x, picks.counts[0]), [o.parts(); 2]);
+    let (biases, result, second) = ([None; 2], o.result, None);
+    let x = o.x;
     let rows =
-        Rows { sizes, x: o.x, of_x, picks: list, matrices, result: o.result, after: ROUNDED };
+        Rows { sizes, x, of_x, picks: list, matrices, biases, result, second, after: ROUNDED };
     rows.is_aligned().then_some((rows, plan))
 }
