@@ -1,6 +1,6 @@
 // How a subgroup multiplies 16 rows of one matrix of 4 bits, or of two, with several rows of x on cooperative
-// matrices, weights read once for all of them. FLOATS: matrices are small floats (mxfp4). Rows may end within a
-// chunk.
+// matrices, weights read once for all of them. FLOATS: matrices are small floats (mxfp4). Rows may end
+// within a chunk.
 //
 // The matrix is the left operand, rows of x are columns of the right one, which subgroups read where they
 // are. A subgroup takes CHUNK elements at a time, and asks for the next ones before it multiplies. The four
