@@ -1,5 +1,5 @@
-// What kernels of matvec/ for matrices of 4 bits on cooperative matrices share: fields as halves. The matrix
-// is the left operand: a fragment has 16 of its rows. FLOATS: fields are e2m1 numbers (mxfp4).
+// What kernels of matvec/ on cooperative matrices share: fields as halves. The matrix is the left operand: a
+// fragment has 16 of its rows. MATRIX_BITS: of an element, 4 if it is not defined.
 //
 // Needs what fragments.glsl needs, and before it: GROUP, INNER;
 //   DEPTH: chunks that a subgroup prefetches.
@@ -8,22 +8,19 @@ const uint DTYPE = BFLOAT16;
 #else
 const uint DTYPE = FLOAT16;
 #endif
-// Elements of a matrix row that a subgroup takes at a time, and their groups.
-const uint SUBGROUP = 32, CHUNK = 128, SPAN = CHUNK / GROUP, GROUPS = INNER / GROUP;
-const uint CHUNKS = (GROUPS + SPAN - 1u) / SPAN;
+#ifndef MATRIX_BITS
+#define MATRIX_BITS 4
+#endif
+// Elements of a matrix row that a subgroup takes at a time, 64 bytes; those of them that share a scale, and
+// how often that is.
+const uint SUBGROUP = 32, CHUNK = 512u / MATRIX_BITS, PART = GROUP < CHUNK ? GROUP : CHUNK, SPAN = CHUNK / PART;
+const uint CHUNKS = (INNER + CHUNK - 1u) / CHUNK, GROUPS = INNER / GROUP;
 const uint OCTETS = INNER / 8u;
 // Pairs in words of the scales of DEPTH chunks.
 const uint PAIRS = DEPTH * SPAN > 1u ? DEPTH * SPAN / 2u : 1u;
 
 #include "fragments.glsl"
 #include "fields.glsl"
-#ifdef FLOATS
-const uint BITS = 4;
-#include "quant.glsl"
-const uint FORMAT = 1; // MXFP4
-#include "packed.glsl"
-#endif
-
 // One number of a chunk of several groups, or all pairs, with as few loads as they lie side by side.
 void load_pairs(uint64_t at_, out uint pairs[PAIRS]) {
     if (DEPTH * SPAN == 1u) {

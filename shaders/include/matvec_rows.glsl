@@ -1,15 +1,16 @@
-// How a subgroup multiplies 16 rows of one matrix of 4 bits, or of two, with several rows of x on cooperative
-// matrices, weights read once for all of them. FLOATS: matrices are small floats (mxfp4). Rows may end
-// within a chunk.
+// How a subgroup multiplies 16 rows of one matrix, or of two, with several rows of x on cooperative matrices,
+// weights read once for all of them. MATRIX_BITS: 4, 8, or 16 for matrices of x's dtype. FLOATS: those of 4 bits
+// are small floats (mxfp4). Rows may end within a chunk.
 //
 // The matrix is the left operand, rows of x are columns of the right one, which subgroups read where they
 // are. A subgroup takes CHUNK elements at a time, and asks for the next ones before it multiplies. The four
-// lanes that share a row have a quarter of each group, so that a fragment's elements have one scale. Fields
-// become halves where they lie in a word, two at a time: 128 + q of bfloat16, 1024 + q of float16; what is
-// too much is taken from the sums with the bias. For that a fragment of ones sums up the rows of x. Sums of a
-// group are the matrix units', those over groups float32.
+// lanes that share a row have a quarter of each part that has one scale, so that a fragment's elements have
+// one. Fields become halves where they lie in a word, two at a time: 128 + q of bfloat16, 1024 + q of float16,
+// bytes as two fields; what is too much is taken from the sums with the bias. For that a fragment of ones sums
+// up the rows of x. Sums of a part are the matrix units', those over parts float32.
 //
-// Needs common.glsl, floats.glsl, HALF (0 float16, 1 bfloat16), and before it: GROUP, INNER, SPLITS;
+// Needs common.glsl, floats.glsl, HALF (0 float16, 1 bfloat16), and before it: GROUP (CHUNK where there are
+// none), INNER, SPLITS;
 //   SETS: matrices, 1 or 2;
 //   COLUMNS: rows of x, at most 16;
 //   SCALED (FLOATS): rows of x are multiplied as scaled_rows.glsl says;
@@ -19,18 +20,33 @@ const bool PAIRED = COLUMNS > 8u; // whether a fragment has two octets of column
 const uint FN = 16; // columns of a fragment; drivers leave out those that are none
 #define KNOWN_COLUMNS FN
 #include "matvec_fragments.glsl"
+#if MATRIX_BITS < 16
+const uint BITS = MATRIX_BITS;
+#include "quant.glsl"
+#ifdef FLOATS
+const uint FORMAT = 1; // MXFP4
+#else
+const uint FORMAT = 0; // AFFINE
+#define HAS_BIASES
+#endif
+#include "packed.glsl"
+#endif
 
 const uint HALVES = 2u * SETS, BLOCK = 16;
 const uint THREADS = gl_WorkGroupSize.x, SUBGROUPS = THREADS / SUBGROUP, TEAMS = SUBGROUPS / SPLITS;
-// Words of a group that a lane has of a row.
-const uint WORDS = GROUP / 32u;
-// Groups of the last chunk, if it is no whole one; bytes of a group's scale.
-const uint TAIL = GROUPS % SPAN;
+// Of a part, a lane's words of a row and octets of x, and how often 16 elements are multiplied.
+const uint WORDS = PART * MATRIX_BITS / 128u, PART_OCTETS = PART / 32u, STEPS = PART / 16u;
+// Parts of the last chunk, if it is no whole one.
+const uint TAIL = INNER % CHUNK / PART;
+// Bytes of a row of a matrix, and of a group's scale.
+const uint ROW_BYTES = INNER * MATRIX_BITS / 8u;
 #ifdef FLOATS
 const uint SCALE_BYTES = 1;
 #else
 const uint SCALE_BYTES = 2;
 #endif
+// Fields that an element is made of.
+const uint FIELDS_EACH = MATRIX_BITS == 8 ? 2u : 1u;
 
 shared float partial[SUBGROUPS * SETS * COLUMNS * BLOCK]; // of a subgroup's results
 
@@ -57,7 +73,7 @@ uint64_t row_at(uint column);
 uint64_t x_upper, x_lower; // where this lane's part of its columns begins, of the chunk in hand
 
 void begin_rows() {
-    uint64_t first = uint64_t(split() * (CHUNK * 2u) + quarter() * WORDS * 16u);
+    uint64_t first = uint64_t(split() * (CHUNK * 2u) + quarter() * PART_OCTETS * 16u);
     x_upper = row_at(row_in_half()) + first;
     x_lower = PAIRED ? row_at(row_in_half() + 8u) + first : x_upper;
 }
@@ -67,13 +83,19 @@ void step_rows() {
     x_lower += uint64_t(SPLITS * CHUNK * 2u);
 }
 
-// Octet w of a group of a column, in the order of pairs.
+// Octet w of part g of a column, in the order of pairs.
 uvec4 octet_of(uint64_t column, uint g, uint w) {
-    uvec4 octet = V4(column + uint64_t((g * (GROUP / 8u) + w) * 16u)).v[0];
+    uvec4 octet = V4(column + uint64_t((g * (PART / 8u) + w) * 16u)).v[0];
+#if MATRIX_BITS == 16
+    return octet;
+#elif MATRIX_BITS == 8
+    return paired_by_bytes(octet);
+#else
 #ifdef FLOATS
     if (!SCALED) octet = scaled_x(octet);
 #endif
     return paired(octet);
+#endif
 }
 
 // ---- the matrices ----
@@ -81,13 +103,16 @@ uvec4 octet_of(uint64_t column, uint g, uint w) {
 Addresses ahead;   // this lane's part of the chunk that is asked for next
 uint chunk_ahead; // and its number
 
-uint groups_of(uint chunk) { return TAIL == 0u || chunk + 1u < CHUNKS ? SPAN : TAIL; }
+uint parts_of(uint chunk) { return TAIL == 0u || chunk + 1u < CHUNKS ? SPAN : TAIL; }
+
+// The group where a chunk begins.
+uint group_at(uint chunk) { return GROUP > CHUNK ? chunk / (GROUP / CHUNK) : chunk * SPAN; }
 
 // Where this lane's part of a block begins, from a chunk on.
 Addresses addresses_of(uint block, uint chunk) {
     Addresses own = matrices_of(block);
-    uint64_t words = uint64_t(row_in_half() * (INNER / 2u) + chunk * (CHUNK / 2u) + quarter() * WORDS * 4u);
-    uint64_t group = uint64_t((row_in_half() * GROUPS + chunk * SPAN) * SCALE_BYTES);
+    uint64_t words = uint64_t(row_in_half() * ROW_BYTES + chunk * 64u + quarter() * WORDS * 4u);
+    uint64_t group = uint64_t((row_in_half() * GROUPS + group_at(chunk)) * SCALE_BYTES);
     [[unroll]] for (uint s = 0u; s < SETS; ++s) {
         own.words[s] += words;
         own.scales[s] += group;
@@ -97,11 +122,13 @@ Addresses addresses_of(uint block, uint chunk) {
 }
 
 void step() {
+    uint groups = SPLITS * SPAN;
+    if (GROUP > CHUNK) groups = group_at(chunk_ahead + SPLITS) - group_at(chunk_ahead);
     chunk_ahead += SPLITS;
     [[unroll]] for (uint s = 0u; s < SETS; ++s) {
-        ahead.words[s] += uint64_t(SPLITS * CHUNK / 2u);
-        ahead.scales[s] += uint64_t(SPLITS * SPAN * SCALE_BYTES);
-        ahead.biases[s] += uint64_t(SPLITS * SPAN * SCALE_BYTES);
+        ahead.words[s] += uint64_t(SPLITS * 64u);
+        ahead.scales[s] += uint64_t(groups * SCALE_BYTES);
+        ahead.biases[s] += uint64_t(groups * SCALE_BYTES);
     }
 }
 
@@ -110,59 +137,61 @@ uint part_at(uint subgroup, uint set, uint column) {
     return ((subgroup * SETS + set) * COLUMNS + column) * BLOCK;
 }
 
-// Of a chunk of a row, this lane's words of all groups, of which there are so many.
-uvec4 load_quarter(uint64_t at_, uint groups) {
+// Of a chunk of a row, this lane's words of all parts, of which there are so many.
+uvec4 load_quarter(uint64_t at_, uint parts) {
     uvec4 p = uvec4(0u);
     if (WORDS == 4u) return V4(at_).v[0];
     if (WORDS == 2u) {
         uvec2 first = V2(at_).v[0], second = uvec2(0u);
-        if (TAIL == 0u || groups == SPAN) second = V2(at_ + 32ul).v[0];
+        if (TAIL == 0u || parts == SPAN) second = V2(at_ + 32ul).v[0];
         return uvec4(first, second);
     }
     [[unroll]] for (uint g = 0u; g < 4u; ++g)
-        if (TAIL == 0u || g < groups) p[g] = U32(at_ + uint64_t(g * 16u)).v[0];
+        if (TAIL == 0u || g < parts) p[g] = U32(at_ + uint64_t(g * 16u)).v[0];
     return p;
 }
 
 #ifdef FLOATS
-// The scales of so many groups of a chunk, a byte each.
-uint load_codes(uint64_t at_, uint groups) {
+// The scales of so many parts of a chunk, a byte each.
+uint load_codes(uint64_t at_, uint parts) {
     if (GROUPS % 4u == 0u) return U32(at_).v[0];
     uint codes = 0u;
     if (GROUPS % 2u == 0u) {
         [[unroll]] for (uint g = 0u; g < SPAN; g += 2u)
-            if (g < groups) codes |= uint(U16(at_ + uint64_t(g)).v[0]) << (8u * g);
+            if (g < parts) codes |= uint(U16(at_ + uint64_t(g)).v[0]) << (8u * g);
     } else {
         [[unroll]] for (uint g = 0u; g < SPAN; ++g)
-            if (g < groups) codes |= uint(U8(at_ + uint64_t(g)).v[0]) << (8u * g);
+            if (g < parts) codes |= uint(U8(at_ + uint64_t(g)).v[0]) << (8u * g);
     }
     return codes;
 }
-#else
-// The scales or biases of so many groups of a chunk, in pairs.
-void load_numbers(uint64_t at_, uint groups, out uint pairs[PAIRS]) {
+#endif
+#ifdef HAS_BIASES
+// The scales or biases of so many parts of a chunk, in pairs.
+void load_numbers(uint64_t at_, uint parts, out uint pairs[PAIRS]) {
     if (TAIL == 0u) {
         load_pairs(at_, pairs);
         return;
     }
     [[unroll]] for (uint p = 0u; p < PAIRS; ++p) pairs[p] = 0u;
     [[unroll]] for (uint g = 0u; g < SPAN; ++g)
-        if (g < groups) pairs[g / 2u] |= uint(U16(at_ + uint64_t(g * 2u)).v[0]) << (g % 2u * 16u);
+        if (g < parts) pairs[g / 2u] |= uint(U16(at_ + uint64_t(g * 2u)).v[0]) << (g % 2u * 16u);
 }
 #endif
 
 // Asks for the words, scales and biases of the chunk ahead.
 void ask() {
-    uint groups = groups_of(chunk_ahead);
+    uint parts = parts_of(chunk_ahead);
     [[unroll]] for (uint i = 0u; i < HALVES; ++i) {
         uint second = i % 2u * 8u;
-        next_words[i] = load_quarter(ahead.words[i / 2u] + uint64_t(second * (INNER / 2u)), groups);
+        next_words[i] = load_quarter(ahead.words[i / 2u] + uint64_t(second * ROW_BYTES), parts);
 #ifdef FLOATS
-        next_scales[i * PAIRS] = load_codes(ahead.scales[i / 2u] + uint64_t(second * GROUPS), groups);
-#else
+        next_scales[i * PAIRS] = load_codes(ahead.scales[i / 2u] + uint64_t(second * GROUPS), parts);
+#endif
+#ifdef HAS_BIASES
         uint scales[PAIRS], biases[PAIRS];
-        load_numbers(ahead.scales[i / 2u] + uint64_t(second * GROUPS * 2u), groups, scales);
-        load_numbers(ahead.biases[i / 2u] + uint64_t(second * GROUPS * 2u), groups, biases);
+        load_numbers(ahead.scales[i / 2u] + uint64_t(second * GROUPS * 2u), parts, scales);
+        load_numbers(ahead.biases[i / 2u] + uint64_t(second * GROUPS * 2u), parts, biases);
         [[unroll]] for (uint p = 0u; p < PAIRS; ++p) {
             next_scales[i * PAIRS + p] = scales[p];
             next_biases[i * PAIRS + p] = biases[p];
@@ -179,71 +208,86 @@ void take() {
     }
 }
 
-// Of a half's scales and biases in hand, those of group g; the bias with what halves are too large.
+// Of a half's scales and biases in hand, those of part g; the bias with what halves are too large.
 vec2 affine_of(uint half_, uint g) {
 #ifdef FLOATS
     return vec2(scale_of((scales_of[half_ * PAIRS] >> (8u * g)) & 0xffu), 0.0);
+#elif MATRIX_BITS == 16
+    return vec2(1.0, 0.0);
 #else
     vec2 scales = half_pair(DTYPE, scales_of[half_ * PAIRS + g / 2u]),
          biases = half_pair(DTYPE, biases_of[half_ * PAIRS + g / 2u]);
     float scale = scales[g % 2u];
-    return vec2(scale, fma(-OFFSET, scale, biases[g % 2u]));
+    return vec2(scale, fma(MATRIX_BITS == 8 ? -17.0 * OFFSET : -OFFSET, scale, biases[g % 2u]));
 #endif
 }
 
-// Adds a group of the chunk in hand, of the matrices times all rows.
-void multiply_group(uint g) {
-    coopmat<float, gl_ScopeSubgroup, 16, FN, gl_MatrixUseAccumulator> sums[SETS];
-    [[unroll]] for (uint t = 0u; t < SETS; ++t)
+// Pair j of step k of part g of a lane's words: field f of the elements where these are two.
+half2 pair_at(uvec4 words, uint g, uint k, uint j, uint f) {
+#if MATRIX_BITS == 16
+    return halves(words[g * WORDS + 2u * k + j]);
+#elif MATRIX_BITS == 8
+    return fields(words[g * WORDS + k] >> (8u * j + 4u * f));
+#else
+    return pair_of_word(words[g * WORDS + k / 2u], 2u * (k % 2u) + j);
+#endif
+}
+
+// Adds a part of the chunk in hand, of the matrices times all rows.
+void multiply_part(uint g) {
+    coopmat<float, gl_ScopeSubgroup, 16, FN, gl_MatrixUseAccumulator> sums[SETS * FIELDS_EACH];
+    [[unroll]] for (uint t = 0u; t < SETS * FIELDS_EACH; ++t)
         sums[t] = coopmat<float, gl_ScopeSubgroup, 16, FN, gl_MatrixUseAccumulator>(0.0);
-#ifndef FLOATS
+#ifdef HAS_BIASES
     coopmat<float, gl_ScopeSubgroup, 16, FN, gl_MatrixUseAccumulator> of_x;
     of_x = coopmat<float, gl_ScopeSubgroup, 16, FN, gl_MatrixUseAccumulator>(0.0);
 #endif
-    uvec4 octets[2u * WORDS]; // of rows that are eight apart
-    [[unroll]] for (uint w = 0u; w < WORDS; ++w) {
+    uvec4 octets[2u * PART_OCTETS]; // of rows that are eight apart
+    [[unroll]] for (uint w = 0u; w < PART_OCTETS; ++w) {
         octets[2u * w] = octet_of(x_upper, g, w);
         octets[2u * w + 1u] = PAIRED ? octet_of(x_lower, g, w) : uvec4(0u);
     }
     // 16 elements of a row at a time, four of a lane.
-    [[unroll]] for (uint k = 0u; k < 2u * WORDS; ++k) {
+    [[unroll]] for (uint k = 0u; k < STEPS; ++k) {
         coopmat<half, gl_ScopeSubgroup, 16, FN, gl_MatrixUseB> b;
         [[unroll]] for (uint i = 0u; i < 4u; ++i) {
             half2 pair = halves(octets[k / 2u * 2u + i / 2u][k % 2u * 2u + i % 2u]);
             b[2u * i] = pair.x;
             b[2u * i + 1u] = pair.y;
         }
-        [[unroll]] for (uint t = 0u; t < SETS; ++t) {
+        [[unroll]] for (uint t = 0u; t < SETS * FIELDS_EACH; ++t) {
             coopmat<half, gl_ScopeSubgroup, 16, 16, gl_MatrixUseA> a;
             [[unroll]] for (uint i = 0u; i < 4u; ++i) {
-                uint word = words_of[2u * t + i / 2u][g * WORDS + k / 2u];
-                half2 pair = pair_of_word(word, 2u * (k % 2u) + i % 2u);
+                uvec4 words = words_of[t / FIELDS_EACH * 2u + i / 2u];
+                half2 pair = pair_at(words, g, k, i % 2u, t % FIELDS_EACH);
                 a[2u * i] = pair.x;
                 a[2u * i + 1u] = pair.y;
             }
             sums[t] = coopMatMulAdd(a, b, sums[t]);
         }
-#ifndef FLOATS
+#ifdef HAS_BIASES
         of_x = coopMatMulAdd(coopmat<half, gl_ScopeSubgroup, 16, 16, gl_MatrixUseA>(half(1.0)), b, of_x);
 #endif
     }
     [[unroll]] for (uint i = 0u; i < HALVES; ++i) {
         vec2 affine = affine_of(i, g);
         [[unroll]] for (uint j = 0u; j < (PAIRED ? 4u : 2u); ++j) {
-            uint to = i / 2u * 8u + i % 2u * 4u + j;
-#ifndef FLOATS
+            uint to = i / 2u * 8u + i % 2u * 4u + j, t = i / 2u * FIELDS_EACH, e = sum_at(i % 2u, j);
+            float sum = sums[t][e];
+            if (FIELDS_EACH == 2u) sum = fma(16.0, sums[t + FIELDS_EACH - 1u][e], sum);
+#ifdef HAS_BIASES
             total[to] = fma(affine.y, of_x[j], total[to]);
 #endif
-            total[to] = fma(affine.x, sums[i / 2u][sum_at(i % 2u, j)], total[to]);
+            total[to] = fma(affine.x, sum, total[to]);
         }
     }
 }
 
-// Asks for the chunk ahead, and adds the one before it, of so many groups.
-void add_chunk(uint groups) {
+// Asks for the chunk ahead, and adds the one before it, of so many parts.
+void add_chunk(uint parts) {
     take();
     ask();
-    [[unroll]] for (uint g = 0u; g < SPAN; ++g) if (TAIL == 0u || g < groups) multiply_group(g);
+    [[unroll]] for (uint g = 0u; g < SPAN; ++g) if (TAIL == 0u || g < parts) multiply_part(g);
     step_rows();
 }
 
@@ -268,9 +312,9 @@ void sum_up(uint next, uint end) {
         step();
         add_chunk(SPAN);
     }
-    uint groups = groups_of(chunk_ahead);
+    uint parts = parts_of(chunk_ahead);
     if (next < end) look_at(next);
-    add_chunk(groups);
+    add_chunk(parts);
 }
 
 // The sums, where others see them.
@@ -287,7 +331,20 @@ void keep_totals() {
     }
 }
 
-// The same without fragments: lanes walk the words of a matrix row.
+// Octet w of row `row` of a matrix.
+void elements_of(uint64_t words, uint row, uint w, out vec4 low, out vec4 high) {
+#if MATRIX_BITS == 16
+    uvec4 p = V4(words).v[row * OCTETS + w];
+    low = vec4(half_pair(DTYPE, p.x), half_pair(DTYPE, p.y));
+    high = vec4(half_pair(DTYPE, p.z), half_pair(DTYPE, p.w));
+#elif MATRIX_BITS == 8
+    elements8(V2(words).v[row * OCTETS + w], low, high);
+#else
+    elements8(uvec2(AT_U32(words, row * OCTETS + w), 0u), low, high);
+#endif
+}
+
+// The same without fragments: lanes walk the octets of a matrix row.
 void sum_up_plainly(uint block) {
     Addresses of_block = matrices_of(block);
     [[unroll]] for (uint s = 0u; s < SETS; ++s) for (uint i = 0u; i < COLUMNS * BLOCK; ++i) {
@@ -295,26 +352,21 @@ void sum_up_plainly(uint block) {
         uint64_t row = row_at(column);
         float sum = 0.0;
         for (uint w = split() * SUBGROUP + lane(); w < OCTETS; w += SPLITS * SUBGROUP) {
-            uint v = AT_U32(of_block.words[s], o * OCTETS + w);
-            uint64_t group = uint64_t((o * GROUPS + w / (GROUP / 8u)) * SCALE_BYTES);
             uvec4 p = V4(row).v[w];
+            vec4 low, high, x_low = vec4(half_pair(DTYPE, p.x), half_pair(DTYPE, p.y)),
+                            x_high = vec4(half_pair(DTYPE, p.z), half_pair(DTYPE, p.w));
+            elements_of(of_block.words[s], o, w, low, high);
+            float product = dot_add(x_high, high, dot_add(x_low, low, 0.0)), scale = 1.0;
+            uint64_t group = uint64_t((o * GROUPS + w / (GROUP / 8u)) * SCALE_BYTES);
 #ifdef FLOATS
-            vec4 low, high;
-            elements8(uvec2(v, 0u), low, high);
-            float product = dot_add(vec4(half_pair(DTYPE, p.x), half_pair(DTYPE, p.y)), low, 0.0);
-            product = dot_add(vec4(half_pair(DTYPE, p.z), half_pair(DTYPE, p.w)), high, product);
-            sum = fma(scale_of(uint(U8(of_block.scales[s] + group).v[0])), product, sum);
-#else
-            p = paired(p);
-            float product = 0.0, of_x = 0.0;
-            [[unroll]] for (uint e = 0u; e < 4u; ++e) {
-                vec2 y = half_pair(DTYPE, p[e]), q = vec2((v >> (4u * e)) & 15u, (v >> (4u * e + 16u)) & 15u);
-                product += dot(q, y);
-                of_x += y.x + y.y;
-            }
-            sum = fma(fetch(DTYPE, of_block.scales[s] + group), product,
-                fma(fetch(DTYPE, of_block.biases[s] + group), of_x, sum));
+            scale = scale_of(uint(U8(of_block.scales[s] + group).v[0]));
 #endif
+#ifdef HAS_BIASES
+            scale = fetch(DTYPE, of_block.scales[s] + group);
+            float of_x = dot(x_low, vec4(1.0)) + dot(x_high, vec4(1.0));
+            sum = fma(fetch(DTYPE, of_block.biases[s] + group), of_x, sum);
+#endif
+            sum = fma(scale, product, sum);
         }
         sum = subgroupAdd(sum);
         if (lane() == 0u) partial[part_at(gl_SubgroupID, s, column) + o] = sum;

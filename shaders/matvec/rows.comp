@@ -1,9 +1,10 @@
 #version 460
-// Several rows times the transposes of one to three matrices of 4 bits that share them, on cooperative
-// matrices (matvec_rows.glsl), with what comes after as in matvec/fused.comp.
+// Several rows times the transposes of one to three matrices that share them, on cooperative matrices
+// (matvec_rows.glsl), with what comes after as in matvec/fused.comp.
 //
 // Constants: 1 group size, 2 rows, 3 subgroups that share the inner axis, 4 after, 5 inner size, 6 fragments
-// may be used. HALF: 0 float16, 1 bfloat16.
+// may be used. HALF: 0 float16, 1 bfloat16. MATRIX_BITS: 4, 8, or 16 for matrices that are not quantized.
+// FLOATS: those of 4 bits are mxfp4.
 #include "common.glsl"
 #include "floats.glsl"
 
@@ -16,6 +17,7 @@ layout(constant_id = 5) const uint INNER = 1024;
 layout(constant_id = 6) const uint FRAGMENTS = 1;
 #include "matvec.glsl"
 const uint SETS = GATED ? 2u : 1u, COLUMNS = ROWS;
+const bool SCALED = false;
 #include "matvec_rows.glsl"
 
 Addresses matrices_of(uint block) {
@@ -23,9 +25,9 @@ Addresses matrices_of(uint block) {
     uint64_t row = uint64_t((block - start_of(set)) * BLOCK);
     Addresses of_block;
     [[unroll]] for (uint s = 0u; s < SETS; ++s) {
-        of_block.words[s] = matrices[set + s].words + row * (INNER / 2u);
-        of_block.scales[s] = matrices[set + s].scales + row * (GROUPS * 2u);
-        of_block.biases[s] = matrices[set + s].biases + row * (GROUPS * 2u);
+        of_block.words[s] = matrices[set + s].words + row * ROW_BYTES;
+        of_block.scales[s] = matrices[set + s].scales + row * (GROUPS * SCALE_BYTES);
+        of_block.biases[s] = matrices[set + s].biases + row * (GROUPS * SCALE_BYTES);
     }
     return of_block;
 }

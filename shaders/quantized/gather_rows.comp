@@ -131,7 +131,7 @@ Addresses matrices_of(uint block) {
     uint64_t row = uint64_t(tile_of(block) & 0xffffu) * uint64_t(outputs) + uint64_t(first_output(block));
     Addresses of_block;
     [[unroll]] for (uint s = 0u; s < SETS; ++s) {
-        of_block.words[s] = words[s] + row * (INNER / 2u);
+        of_block.words[s] = words[s] + row * ROW_BYTES;
         of_block.scales[s] = scales[s] + row * (GROUPS * SCALE_BYTES);
         of_block.biases[s] = biases[s] + row * (GROUPS * SCALE_BYTES);
     }

@@ -9,6 +9,7 @@ use super::{Quantized, agrees, biases, interpreter, noise, turn};
 pub(super) const INT8_ROWS: (&str, &str) = ("MLX_VK_ENABLE_INTEGER_DOTS", "1");
 const DISPATCHES: (&str, &str) = ("MLX_VK_ENABLE_INTERPRETER", "0");
 const LANES: (&str, &str) = ("MLX_VK_ENABLE_COOPMAT_MATVEC", "0");
+const NO_TILES: (&str, &str) = ("MLX_VK_ENABLE_COOPMAT", "0");
 
 pub(super) fn was_used(kernel: &str) {
     let created = stats::pipelines_created();
@@ -18,7 +19,7 @@ pub(super) fn was_used(kernel: &str) {
 #[test]
 fn products_of_every_group_and_number_of_rows() {
     let test = "int8_rows::products_of_every_group_and_number_of_rows";
-    mlx_tests::in_child(test, &[INT8_ROWS, DISPATCHES, LANES], || {
+    mlx_tests::in_child(test, &[INT8_ROWS, DISPATCHES, LANES, NO_TILES], || {
         let _turn = turn();
         for (bits, group, rows) in [
             (2, 64, 1),
@@ -46,7 +47,7 @@ fn products_of_every_group_and_number_of_rows() {
 
 #[test]
 fn products_with_biases() {
-    let settings = [INT8_ROWS, DISPATCHES, LANES];
+    let settings = [INT8_ROWS, DISPATCHES, LANES, NO_TILES];
     mlx_tests::in_child("int8_rows::products_with_biases", &settings, || {
         biases::residuals();
         was_used("matvec_fused_dots");

@@ -1,6 +1,7 @@
 //! Products with norms, siblings, gates and residuals.
 
 use mlx::{Array, Dtype, Result, fast, ops};
+use ops::FpMode;
 
 use super::{Linear, Quantized, agrees, noise, turn};
 
@@ -27,12 +28,12 @@ pub(crate) fn mat_vecs() {
 }
 
 /// Three products of normalized rows are one kernel: norm and two products disappear in the first. Their
-/// outputs are no whole fragments.
+/// outputs are no whole fragments, so that few rows are mat-vecs on any device.
 #[test]
 fn siblings_and_norms() {
     let _turn = turn();
     for dtype in DTYPES {
-        for rows in [1, 2, 5, 8] {
+        for rows in [1, 2, 3, few_rows(8, Some((3, 64)), dtype)] {
             let x = noise(1, &[rows, 192], dtype);
             let weight = noise(2, &[192], dtype);
             let [q, k, v] =
@@ -178,20 +179,53 @@ fn tiles(
     });
 }
 
-/// Whether products of several rows with matrices of 4 bits have a kernel of their own in this process.
+/// Whether products of several rows have a kernel of their own in this process.
 pub(crate) fn has_fragments(dtype: Dtype) -> bool {
     let caps = mlx::vulkan::capabilities(0).unwrap();
     let fragment = match dtype {
         Dtype::Float16 => caps.fragments.float16,
-        _ => caps.fragments.bfloat16,
+        Dtype::Bfloat16 => caps.fragments.bfloat16,
+        _ => None,
     };
     let square = fragment.is_some_and(|f| (f.m, f.n, f.k) == (16, 16, 16));
     has_tiles(dtype) && square && mlx::vulkan::Config::get().enable_coopmat_matvec
 }
 
+/// Whether so many rows go there, which takes no norm: those of matrices of 4 or 8 bits, or not quantized.
+pub(crate) fn takes_several(rows: usize, format: Option<(usize, usize)>, dtype: Dtype) -> bool {
+    let known = format.is_none_or(|(bits, _)| matches!(bits, 4 | 8));
+    rows > 2 && known && has_fragments(dtype)
+}
+
+/// At most `most` rows that are no tiles, which matrices of other formats are from five rows on.
+pub(crate) fn few_rows(most: usize, format: Option<(usize, usize)>, dtype: Dtype) -> usize {
+    let tiles = has_tiles(dtype) && format.is_some() && !takes_several(most, format, dtype);
+    if tiles { most.min(4) } else { most }
+}
+
+/// What rows are multiplied with.
+#[derive(Clone, Copy, Debug)]
+enum Stored {
+    /// Bits and elements of a group.
+    Affine(usize, usize),
+    Mxfp4,
+    Dense,
+}
+
+impl Stored {
+    fn make(self, seed: u64, outputs: usize, inner: usize, dtype: Dtype) -> Linear {
+        let format = match self {
+            Stored::Mxfp4 => return Linear::floats(seed, outputs, inner, FpMode::Mxfp4, dtype),
+            Stored::Affine(bits, group) => Some((bits, group)),
+            Stored::Dense => None,
+        };
+        Linear::new(seed, outputs, inner, format, dtype)
+    }
+}
+
 /// Siblings, a gated pair and a residual of several rows, behind a norm.
-fn several(rows: usize, inner: usize, outputs: [usize; 3], group: usize, dtype: Dtype) {
-    let what = format!("{rows}x{inner}x{outputs:?} {dtype} groups of {group}");
+fn several(rows: usize, inner: usize, outputs: [usize; 3], stored: Stored, dtype: Dtype) {
+    let what = format!("{rows}x{inner}x{outputs:?} {dtype} {stored:?}");
     // The norm goes with rows that are few, and the kernel of more does not take it.
     let has = rows > 2 && has_fragments(dtype);
     let fused = |count: u64| {
@@ -205,7 +239,7 @@ fn several(rows: usize, inner: usize, outputs: [usize; 3], group: usize, dtype: 
     };
     let x = noise(70, &[rows, 1, inner], dtype);
     let weight = noise(71, &[inner], dtype);
-    let make = |seed, outputs| Quantized::new(seed, outputs, inner, group, 4, dtype);
+    let make = |seed, outputs| stored.make(seed, outputs, inner, dtype);
     let [q, k, v] = [(72, 0), (73, 1), (74, 2)].map(|(seed, i)| make(seed, outputs[i]));
     let normed = || fast::rms_norm(&x, Some(&weight), 1e-5);
     agrees(&format!("{what}, siblings"), fused(2), dtype, &|| {
@@ -230,15 +264,33 @@ pub(crate) fn several_rows() {
     let _turn = turn();
     for (i, rows) in [2, 3, 4, 5, 7, 8, 9, 12, 15, 16].into_iter().enumerate() {
         let group = [64, 32, 128][i % 3];
-        several(rows, 128 * (1 + i % 4), [96, 32, 48], group, HALVES[i % 2]);
+        several(rows, 128 * (1 + i % 4), [96, 32, 48], Stored::Affine(4, group), HALVES[i % 2]);
     }
-    several(4, 1024, [272, 16, 64], 64, Dtype::Bfloat16);
-    several(16, 1024, [64, 64, 128], 64, Dtype::Float16);
+    several(4, 1024, [272, 16, 64], Stored::Affine(4, 64), Dtype::Bfloat16);
+    several(16, 1024, [64, 64, 128], Stored::Affine(4, 64), Dtype::Float16);
     // Rows that end within the 128 elements that a subgroup takes at a time.
     for (i, (rows, inner, group)) in
         [(5, 192, 64), (12, 160, 32), (16, 224, 32), (7, 96, 32)].into_iter().enumerate()
     {
-        several(rows, inner, [96, 32, 48], group, HALVES[i % 2]);
+        several(rows, inner, [96, 32, 48], Stored::Affine(4, group), HALVES[i % 2]);
+    }
+}
+
+/// The same of bytes, of small floats and of what is not quantized: groups of which a subgroup takes several
+/// at a time, or a part, and rows that end within what it takes.
+#[test]
+fn several_rows_of_other_formats() {
+    let _turn = turn();
+    let bytes = [(8, 64, 320), (3, 32, 160), (16, 128, 384), (9, 64, 1024)];
+    for (i, (rows, group, inner)) in bytes.into_iter().enumerate() {
+        several(rows, inner, [96, 32, 48], Stored::Affine(8, group), HALVES[i % 2]);
+        several(rows, inner, [96, 32, 48], Stored::Affine(8, group), HALVES[(i + 1) % 2]);
+    }
+    for (rows, inner) in [(3, 256), (8, 160), (9, 192), (16, 288)] {
+        several(rows, inner, [96, 32, 48], Stored::Mxfp4, Dtype::Bfloat16);
+    }
+    for (i, (rows, inner)) in [(4, 256), (8, 160), (11, 96), (16, 512)].into_iter().enumerate() {
+        several(rows, inner, [96, 32, 48], Stored::Dense, HALVES[i % 2]);
     }
 }
 

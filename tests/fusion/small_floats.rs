@@ -9,7 +9,7 @@ use super::{
     int8_rows::{INT8_ROWS, was_used},
     interpreter::{self, counted},
     noise,
-    products::{DTYPES, gated},
+    products::{self, DTYPES, gated},
     turn,
 };
 
@@ -27,6 +27,12 @@ pub(crate) fn all() {
 /// The format of which bits and group size are also those of an affine one that is often used.
 const LIKE_AFFINE: (usize, usize) = (4, 32);
 
+/// Whether so many rows go to the kernel of several rows on cooperative matrices, which takes no norm.
+fn takes_several(rows: usize, mode: FpMode, dtype: Dtype) -> bool {
+    let fits = mode == FpMode::Mxfp4 && dtype == Dtype::Bfloat16 && rows <= 16;
+    fits && products::takes_several(rows, Some((4, 32)), dtype)
+}
+
 /// Every format with rows of every count and dtype.
 fn every(rows: &[usize], check: impl Fn(usize, FpMode, Dtype)) {
     for (i, &rows) in rows.iter().enumerate() {
@@ -42,14 +48,18 @@ fn every(rows: &[usize], check: impl Fn(usize, FpMode, Dtype)) {
 fn siblings_and_norms() {
     let _turn = turn();
     every(&[1, 2, 3, 4, 5, 8], |rows, mode, dtype| {
-        let (inner, outputs) =
-            if rows.is_multiple_of(2) { (192, [96, 32, 40]) } else { (416, [33, 64, 7]) };
+        let several = takes_several(rows, mode, dtype);
+        let (inner, outputs) = match (several, rows.is_multiple_of(2)) {
+            (true, _) => (416, [96, 32, 48]),
+            (false, true) => (192, [96, 32, 40]),
+            (false, false) => (416, [33, 64, 7]),
+        };
         let x = noise(1, &[rows, 1, inner], dtype);
         let weight = noise(2, &[inner], dtype);
         let products = outputs.map(|n| Linear::floats(n as u64, n, inner, mode, dtype));
         let what = format!("{mode:?} {dtype} {rows}x{inner}x{outputs:?}");
         let all = |x: &Array| products.iter().map(|p| p.forward(x)).collect();
-        agrees(&format!("{what}, normalized"), 3, dtype, &|| {
+        agrees(&format!("{what}, normalized"), 2 + u64::from(!several), dtype, &|| {
             all(&fast::rms_norm(&x, Some(&weight), 1e-5)?)
         });
         agrees(&what, 2, dtype, &|| all(&x));
@@ -64,7 +74,8 @@ pub(crate) fn gates() {
         let weight = noise(7, &[256], dtype);
         let [gate, up] = [8, 9].map(|seed| Linear::floats(seed, 160, 256, mode, dtype));
         for up_first in [false, true] {
-            agrees(&format!("{mode:?} {dtype} {rows} rows, {up_first}"), 5, dtype, &|| {
+            let fused = 4 + u64::from(!takes_several(rows, mode, dtype));
+            agrees(&format!("{mode:?} {dtype} {rows} rows, {up_first}"), fused, dtype, &|| {
                 let y = fast::rms_norm(&x, Some(&weight), 1e-6)?;
                 Ok(vec![gated(up_first, &gate.forward(&y)?, &up.forward(&y)?)?])
             });
@@ -106,15 +117,16 @@ pub(crate) fn biases() {
             let y = alone(ops::add(&alone(q.forward(&x)?)?, &b)?)?;
             Ok(vec![ops::add(&residual, &y)?])
         });
-        agrees(&format!("{what}, gated"), 7, dtype, &|| {
+        let fused = 6 + u64::from(!takes_several(rows, mode, dtype));
+        agrees(&format!("{what}, gated"), fused, dtype, &|| {
             let [gate, up] = biased(&fast::rms_norm(&x, Some(&weight), 1e-6)?)?;
             Ok(vec![gated(rows == 2, &gate, &up)?])
         });
     });
 }
 
-/// Sizes of which affine products go to cooperative matrices where the device has them, as these do not; rows
-/// that are too long for a workgroup to keep are in no group.
+/// Sizes of which affine products go to cooperative matrices where the device has them; rows that are too long
+/// for a workgroup to keep are in no group.
 #[test]
 fn long_rows_and_many_results() {
     let _turn = turn();
@@ -129,7 +141,8 @@ fn long_rows_and_many_results() {
             agrees(&format!("{what}, residual"), fused, dtype, &|| {
                 Ok(vec![ops::add(&residual, &a.forward(&x)?)?])
             });
-            agrees(&format!("{what}, gated"), 5 * fused, dtype, &|| {
+            let norm = u64::from(!takes_several(rows, mode, dtype));
+            agrees(&format!("{what}, gated"), (4 + norm) * fused, dtype, &|| {
                 let y = fast::rms_norm(&x, Some(&weight), 1e-6)?;
                 Ok(vec![gated(true, &a.forward(&y)?, &b.forward(&y)?)?])
             });
@@ -162,11 +175,13 @@ fn what_stays_single() {
     let odd = Linear::floats(55, 64, 176, FpMode::Nvfp4, dtype);
     agrees("11 groups", 0, dtype, &|| Ok(vec![ops::add(&residual, &odd.forward(&x)?)?]));
     for (i, mode) in MODES.into_iter().enumerate() {
+        // The first of them have a kernel where the device has cooperative matrices.
         let rows = [9, 17, 300][i];
         let x = noise(56, &[rows, 256], dtype);
         let residual = noise(57, &[rows, 64], dtype);
         let [a, b] = [58, 59].map(|seed| Linear::floats(seed, 64, 256, mode, dtype));
-        agrees(&format!("{mode:?}, {rows} rows"), 0, dtype, &|| {
+        let fused = u64::from(takes_several(rows, mode, dtype));
+        agrees(&format!("{mode:?}, {rows} rows"), fused, dtype, &|| {
             Ok(vec![ops::add(&residual, &a.forward(&x)?)?, b.forward(&x)?])
         });
     }

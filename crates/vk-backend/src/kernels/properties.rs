@@ -18,7 +18,7 @@ use super::{
         matrix::Right,
         planner::{self as matmul, Gemm},
     },
-    matvec::{planner as matvec, rows},
+    matvec::{Format, planner as matvec, rows},
     norm::planner as norm,
     operands::{MatrixSide, Picks},
     quantized::{gather_rows, planner as quantized},
@@ -159,7 +159,7 @@ proptest! {
             prop_assert!(transpose && bits == 4 && inner.is_multiple_of(group as usize));
         }
         let p = quantized::QuantizedProduct {
-            rows, outputs, inner, batches, transpose, fragment, right,
+            rows, outputs, inner, batches, transpose, packing, fragment, right,
         };
         match quantized::plan(&p, &caps, &config) {
             quantized::QuantizedPlan::MatVec { team, workgroup, rows: at_once, outputs } => {
@@ -268,16 +268,23 @@ proptest! {
         outputs in prop::array::uniform3(0u32..1200),
         sets in 1u32..3,
         inner in (1u32..560).prop_map(|n| 32 * n),
-        group in prop_oneof![Just(32u32), Just(64), Just(128)],
+        format in prop_oneof![
+            (prop_oneof![Just(32usize), Just(64), Just(128)], prop_oneof![Just(4usize), Just(8)])
+                .prop_map(|(group_size, bits)| Packing::from(Affine { group_size, bits }))
+                .prop_map(|packing| Format::packed(Dtype::Bfloat16, packing)),
+            Just(Format::packed(Dtype::Bfloat16, FpMode::Mxfp4.into())),
+            Just(Format::dense(Dtype::Float16)),
+        ],
     ) {
         let first = outputs[0] + 1;
         let outputs = if sets == 2 { [first, first, 0] } else { [first, outputs[1], outputs[2]] };
         let p = matvec::MatvecSizes { rows, outputs: outputs.map(|o| 16 * o), sets };
-        let plan = fragment.and_then(|fragment| rows::plan(&p, [inner, group], fragment, &caps));
+        let plan = fragment.and_then(|fragment| rows::plan(&p, inner, format, fragment, &caps));
         if let Some(plan) = plan {
             prop_assert!(plan.workgroup <= caps.max_workgroup && plan.teams() >= 1);
             prop_assert_eq!(plan.teams() * plan.splits * caps.subgroup_size, plan.workgroup);
-            prop_assert!(inner.is_multiple_of(group) && plan.splits <= inner.div_ceil(128));
+            prop_assert!(inner.is_multiple_of(format.group));
+            prop_assert!(plan.splits <= (inner * format.bits).div_ceil(512));
             prop_assert!(p.outputs.iter().all(|o| o.is_multiple_of(matvec::MATRIX_BLOCK)));
             prop_assert!(plan.shared(&p) <= caps.shared_memory);
         }

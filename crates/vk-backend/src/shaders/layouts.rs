@@ -3267,6 +3267,16 @@ pub(crate) mod matvec_rows {
         KernelOf::new(Kernel::matvec_rows_float16);
     pub(crate) const MATVEC_ROWS_BFLOAT16: KernelOf<Constants, Push> =
         KernelOf::new(Kernel::matvec_rows_bfloat16);
+    pub(crate) const MATVEC_ROWS_BYTES_FLOAT16: KernelOf<Constants, Push> =
+        KernelOf::new(Kernel::matvec_rows_bytes_float16);
+    pub(crate) const MATVEC_ROWS_BYTES_BFLOAT16: KernelOf<Constants, Push> =
+        KernelOf::new(Kernel::matvec_rows_bytes_bfloat16);
+    pub(crate) const MATVEC_ROWS_DENSE_FLOAT16: KernelOf<Constants, Push> =
+        KernelOf::new(Kernel::matvec_rows_dense_float16);
+    pub(crate) const MATVEC_ROWS_DENSE_BFLOAT16: KernelOf<Constants, Push> =
+        KernelOf::new(Kernel::matvec_rows_dense_bfloat16);
+    pub(crate) const MATVEC_ROWS_MXFP4: KernelOf<Constants, Push> =
+        KernelOf::new(Kernel::matvec_rows_mxfp4);
     /// Specialization constants; the defaults are the shader's.
     #[derive(Debug, Clone, Copy, PartialEq)]
     pub(crate) struct Constants {
@@ -5892,6 +5902,11 @@ pub(super) const fn push_bytes(kernel: Kernel) -> usize {
         Kernel::matvec_matrix_bfloat16 => size_of::<matvec_matrix::Push>(),
         Kernel::matvec_rows_float16 => size_of::<matvec_rows::Push>(),
         Kernel::matvec_rows_bfloat16 => size_of::<matvec_rows::Push>(),
+        Kernel::matvec_rows_bytes_float16 => size_of::<matvec_rows::Push>(),
+        Kernel::matvec_rows_bytes_bfloat16 => size_of::<matvec_rows::Push>(),
+        Kernel::matvec_rows_dense_float16 => size_of::<matvec_rows::Push>(),
+        Kernel::matvec_rows_dense_bfloat16 => size_of::<matvec_rows::Push>(),
+        Kernel::matvec_rows_mxfp4 => size_of::<matvec_rows::Push>(),
         Kernel::matvec_gather_subgroup => size_of::<matvec_strided::Push>(),
         Kernel::matvec_gather_shared => size_of::<matvec_strided::Push>(),
         Kernel::matvec_subgroup => size_of::<matvec_strided::Push>(),

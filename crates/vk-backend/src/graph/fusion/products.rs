@@ -236,12 +236,14 @@ fn describe(tape: &Tape, place: usize, device: &DeviceState) -> Option<Products>
             if node.inputs[1].ndim() == 2 =>
         {
             let format = Format::packed(dtype, *packing);
+            let fragment = fragment.filter(|_| quantized::holds(*packing, dtype));
             let product = quantized::QuantizedProduct {
                 rows,
                 outputs,
                 inner,
                 batches: 1,
                 transpose: true,
+                packing: *packing,
                 fragment,
                 right: quantized::right_of(*packing, true, inner, fragment, caps)
                     .fields_if(takes_fields([rows, outputs, inner])),
@@ -256,17 +258,23 @@ fn describe(tape: &Tape, place: usize, device: &DeviceState) -> Option<Products>
             };
             (format, several(format).or(way))
         }
-        Primitive::Matmul(MatmulOp::Matmul) if matmul::is_few(rows, outputs) => {
-            (Format::dense(dtype), Some(Way::Few))
+        Primitive::Matmul(op) => {
+            let format = Format::dense(dtype);
+            let few = matmul::is_few(rows, outputs).then_some(Way::Few);
+            let few = several(format).or(few);
+            let way = match op {
+                MatmulOp::Matmul => few.or_else(|| {
+                    many(matmul::gemm(rows, outputs, inner, 1, fragment, Right::Dense, caps))
+                }),
+                MatmulOp::AddMm { .. } if few.is_some() => {
+                    bias =
+                        Some(Biased::of_addmm(tape, place).filter(|_| config.enable_fused_bias)?);
+                    few
+                }
+                _ => return None,
+            };
+            (format, way)
         }
-        Primitive::Matmul(MatmulOp::AddMm { .. }) if matmul::is_few(rows, outputs) => {
-            bias = Some(Biased::of_addmm(tape, place).filter(|_| config.enable_fused_bias)?);
-            (Format::dense(dtype), Some(Way::Few))
-        }
-        Primitive::Matmul(MatmulOp::Matmul) => (
-            Format::dense(dtype),
-            many(matmul::gemm(rows, outputs, inner, 1, fragment, Right::Dense, caps)),
-        ),
         _ => return None,
     };
     let way = way?;

@@ -7,6 +7,9 @@ use crate::{
 
 /// Rows and columns from which a product goes to cooperative matrices; below, a tile is mostly air.
 pub(crate) const LEAST: usize = 17;
+/// Rows from which products with quantized matrices are, which mat-vecs need as long for as tiles for 32
+/// (`quantized/planner.rs`).
+const LEAST_QUANTIZED: usize = 5;
 
 /// Rows from which a quantized matrix is dequantized once into memory instead of by every tile of
 /// rows. Measured on an H200 at 512 rows of 4096 x 4096 only: 111 µs in all (before dequantizing got
@@ -201,7 +204,8 @@ pub(crate) fn plan(
     right: Right,
     caps: &Capabilities,
 ) -> Option<(MatrixTile, u32)> {
-    if m < LEAST || n < LEAST {
+    let least = if right == Right::Dense { LEAST } else { LEAST_QUANTIZED };
+    if m < least || n < LEAST {
         return None;
     }
     let make = |shape: &Shape| made(shape, right, fragment, caps);

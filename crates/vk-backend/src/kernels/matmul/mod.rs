@@ -15,7 +15,7 @@ use super::{
     Ctx, Operand, args, copy,
     fragment::fragment,
     matvec::{self, strided},
-    operands::{Addend, Lists, MatrixSide, Operands, Picks},
+    operands::{Addend, Lists, Operands, Picks},
     scaled,
 };
 use crate::runtime::capabilities::Fragment;
@@ -153,12 +153,12 @@ fn run(ctx: &mut Ctx<'_>, o: &Operands, output: &Output, result: Operand) -> Res
     let dtype = output.dtype;
     let leading = [o.a.leading(), o.b.leading()];
     let product = product(o, fragment(dtype, leading, ctx.capabilities(), ctx.config()));
+    if product.b_along_k
+        && let Some(fused) = strided::fused(ctx, o, dtype, result, planner::is_few(o.m, o.n))
+    {
+        return matvec::encode(ctx, &fused, &[o.a.at.region, o.b.at.region], &[result.region]);
+    }
     match planner::plan(&product, ctx.capabilities()) {
-        MatmulPlan::MatVec(MatrixSide::Right)
-            if let Some(fused) = strided::fused(ctx, o, dtype, result) =>
-        {
-            matvec::encode(ctx, &fused, &[o.a.at.region, o.b.at.region], &[result.region])
-        }
         MatmulPlan::MatVec(side) => strided::mat_vec(ctx, o, side, dtype, result),
         MatmulPlan::VecMat(side) => strided::vec_mat(ctx, o, side, dtype, result),
         MatmulPlan::Gemm(plan) => match lines::plan(ctx, o, dtype) {

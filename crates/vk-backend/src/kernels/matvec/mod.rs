@@ -116,13 +116,11 @@ pub(crate) fn dispatch(
     ctx.encode(call, reads, writes)
 }
 
-/// What cooperative matrices multiply with matrices of this format, where they may.
-fn fragment_of(format: Format, caps: &Capabilities, config: &Config) -> Option<Fragment> {
+/// What cooperative matrices multiply of a dtype, where they may.
+fn fragment_of(dtype: u32, caps: &Capabilities, config: &Config) -> Option<Fragment> {
     let mut halves = [Dtype::Float16, Dtype::Bfloat16].into_iter();
-    let dtype = halves.find(|&d| d as u32 == format.dtype)?;
-    let possible =
-        config.enable_coopmat_matvec && format.bits == planner::MATRIX_BITS && !format.floats;
-    possible.then(|| fragment(dtype, [0; 2], caps, config))?
+    let dtype = halves.find(|&d| d as u32 == dtype)?;
+    config.enable_coopmat_matvec.then(|| fragment(dtype, [0; 2], caps, config))?
 }
 
 fn is_aligned(fused: &Fused) -> bool {
@@ -130,10 +128,10 @@ fn is_aligned(fused: &Fused) -> bool {
     fused.x.is_multiple_of(16) && fused.matrices().iter().all(aligned)
 }
 
-/// Rows, and elements of one, up to which mat-vecs that keep them in shared memory, and take their norm there,
-/// are faster. Measured on an H200, tokens/s with two, three and four sequences by those and by fragments: 0.6B
-/// (rows of 1,024) 2,068, 2,698, 3,144 and 1,811, 2,739, 3,641; 30B-A3B (2,048) two 601 and 592, four 820 and
-/// 921; 4B (2,560) 710, 938, 1,034 and 751, 1,129, 1,492.
+/// Rows, and elements of one of quantized matrices, up to which mat-vecs that keep them in shared memory, and
+/// take their norm there, are faster. Measured on an H200, tokens/s with two, three and four sequences by those
+/// and by fragments: 0.6B (rows of 1,024) 2,068, 2,698, 3,144 and 1,811, 2,739, 3,641; 30B-A3B (2,048) two 601
+/// and 592, four 820 and 921; 4B (2,560) 710, 938, 1,034 and 751, 1,129, 1,492, not quantized two 518 and 475.
 const FEW: u32 = 2;
 const SHORT: u32 = 2048;
 
@@ -145,11 +143,11 @@ pub(crate) fn plan_rows(
     caps: &Capabilities,
     config: &Config,
 ) -> Option<RowsPlan> {
-    let fragment = fragment_of(format, caps, config)?;
+    let fragment = fragment_of(format.dtype, caps, config)?;
     let [rows, length, bits] = [p.rows, inner, format.bits].map(|n| n as usize);
-    let short = p.rows <= FEW && inner <= SHORT;
+    let short = p.rows <= FEW && (inner <= SHORT || format.bits >= 16);
     let kept = short && planner::serves(rows, length, bits, 2, caps, config);
-    if kept { None } else { rows::plan(p, [inner, format.group], fragment, caps) }
+    if kept { None } else { rows::plan(p, inner, format, fragment, caps) }
 }
 
 /// The plan of several rows on cooperative matrices, where the product can go there.
@@ -161,8 +159,9 @@ pub(crate) fn on_rows(ctx: &Ctx<'_>, fused: &Fused) -> Option<RowsPlan> {
 
 /// The plan of one row on cooperative matrices, where the product can go there.
 fn on_matrices(ctx: &Ctx<'_>, fused: &Fused) -> Option<MatrixPlan> {
-    let fragment = fragment_of(fused.format, ctx.capabilities(), ctx.config())?;
-    let (p, Format { group, .. }) = (fused.product(), fused.format);
+    let (p, Format { dtype, bits, group, floats }) = (fused.product(), fused.format);
+    let fragment = fragment_of(dtype, ctx.capabilities(), ctx.config())
+        .filter(|_| bits == planner::MATRIX_BITS && !floats)?;
     let plan = planner::plan_matrix(&p, fused.inner, group, fragment, ctx.capabilities())?;
     is_aligned(fused).then_some(plan)
 }
@@ -171,16 +170,15 @@ fn encode_rows(ctx: &mut Ctx<'_>, fused: &Fused, plan: &RowsPlan) -> Result<Call
     let (push, after) = push_of(ctx, fused, planner::MATRIX_BLOCK)?;
     let constants = several::Constants {
         workgroup: plan.workgroup,
-        group: fused.format.group,
+        group: rows::group(fused.format),
         rows: fused.rows,
         splits: plan.splits,
         after,
         inner: fused.inner,
         fragments: u32::from(ctx.config().enable_known_fragments),
     };
-    let kernels = [several::MATVEC_ROWS_FLOAT16, several::MATVEC_ROWS_BFLOAT16];
     let groups = push.ends[2].div_ceil(plan.teams()).min(plan.most_groups);
-    Ok(on_halves(ctx, fused, kernels, &constants, &push, groups))
+    Ok(on_halves(ctx, fused, rows::kernels(fused.format), &constants, &push, groups))
 }
 
 fn encode_matrix(ctx: &mut Ctx<'_>, fused: &Fused, plan: &MatrixPlan) -> Result<Call> {
@@ -297,24 +295,21 @@ fn encode_lanes(ctx: &mut Ctx<'_>, fused: &Fused) -> Result<Call> {
 
 #[cfg(test)]
 mod tests {
-    use mlx_vulkan_core::primitives::{Affine, FpMode, Packing};
-
     use super::*;
     use crate::runtime::capabilities::Fragments;
 
     #[test]
-    fn cooperative_matrices_multiply_affine_ones_alone() {
+    fn cooperative_matrices_multiply_halves() {
         let square = Some(Fragment { m: 16, n: 16, k: 16 });
         let fragments = Fragments { float16: square, bfloat16: square };
         let (config, caps) =
             (Config::default(), Capabilities { fragments, ..Capabilities::default() });
-        let of = |packing: Packing| {
-            fragment_of(Format::packed(Dtype::Bfloat16, packing), &caps, &config)
-        };
-        assert_eq!(of(Affine { group_size: 32, bits: 4 }.into()), square);
-        for mode in [FpMode::Mxfp4, FpMode::Nvfp4, FpMode::Mxfp8] {
-            assert_eq!(of(mode.into()), None, "{mode:?}");
-        }
-        assert_eq!(fragment_of(Format::dense(Dtype::Bfloat16), &caps, &config), None);
+        let of = |dtype: Dtype| fragment_of(dtype as u32, &caps, &config);
+        assert_eq!(
+            [Dtype::Float16, Dtype::Bfloat16, Dtype::Float32].map(of),
+            [square, square, None]
+        );
+        let closed = Config { enable_coopmat_matvec: false, ..config };
+        assert_eq!(fragment_of(Dtype::Float16 as u32, &caps, &closed), None);
     }
 }

@@ -1,10 +1,22 @@
-//! Products of several rows with matrices of 4 bits on cooperative matrices (`matvec/rows.comp`): whether,
-//! and with how many workgroups.
+//! Products of several rows on cooperative matrices (`matvec/rows.comp`): whether, by which kernel, and with
+//! how many workgroups.
 
-use super::planner::{CHUNK, MATRIX_BLOCK, MATRIX_SUBGROUP, MatvecSizes};
+use mlx_vulkan_core::Dtype;
+
+use super::{
+    Format,
+    planner::{MATRIX_BLOCK, MATRIX_SUBGROUP, MatvecSizes},
+};
 use crate::{
-    kernels::fragment::NUMBERS,
+    kernels::{
+        fragment::NUMBERS,
+        layouts::{
+            matvec_fused::Push,
+            matvec_rows::{self as kernel, Constants},
+        },
+    },
     runtime::capabilities::{Capabilities, Fragment},
+    shaders::KernelOf,
 };
 
 /// Rows up to which the kernel serves: columns of a fragment. More are tiles.
@@ -15,6 +27,33 @@ pub(crate) const MOST_ROWS: u32 = 16;
 /// and 42.8, one workgroup of 512 23.4 and 36.5 (the latter three with two chunks): registers are short.
 const WORKGROUP: u32 = 256;
 const RESIDENT: u32 = 2;
+/// Bits of a matrix row that a subgroup takes at a time.
+const CHUNK_BITS: u32 = 512;
+
+/// The kernels for matrices of a format, in products of float16 and of bfloat16.
+pub(super) fn kernels(format: Format) -> [KernelOf<Constants, Push>; 2] {
+    match format.bits {
+        4 if format.floats => [kernel::MATVEC_ROWS_MXFP4; 2],
+        4 => [kernel::MATVEC_ROWS_FLOAT16, kernel::MATVEC_ROWS_BFLOAT16],
+        8 => [kernel::MATVEC_ROWS_BYTES_FLOAT16, kernel::MATVEC_ROWS_BYTES_BFLOAT16],
+        _ => [kernel::MATVEC_ROWS_DENSE_FLOAT16, kernel::MATVEC_ROWS_DENSE_BFLOAT16],
+    }
+}
+
+/// Elements of a matrix of 16-bit floats, or of a quantized one, that share a scale, as the kernel counts them.
+pub(super) fn group(format: Format) -> u32 {
+    if format.bits == 16 { CHUNK_BITS / 16 } else { format.group }
+}
+
+/// Whether there is a kernel for a format.
+fn knows(format: Format) -> bool {
+    match (format.bits, format.floats) {
+        (4 | 8, false) => matches!(format.group, 32 | 64 | 128),
+        // mxfp4, whose elements bfloat16 has the exponents for.
+        (4, true) => format.group == 32 && format.dtype == Dtype::Bfloat16 as u32,
+        (bits, _) => bits == 16,
+    }
+}
 
 /// How `matvec/rows.comp` runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,19 +78,20 @@ impl RowsPlan {
     }
 }
 
-/// Chooses how a product with `group` elements to a scale runs, where it can.
+/// Chooses how a product with matrices of a format runs, where it can.
 pub(crate) fn plan(
     p: &MatvecSizes,
-    [inner, group]: [u32; 2],
+    inner: u32,
+    format: Format,
     fragment: Fragment,
     caps: &Capabilities,
 ) -> Option<RowsPlan> {
     let fits = caps.subgroup_size == MATRIX_SUBGROUP
         && (fragment.m, fragment.n, fragment.k) == (16, MOST_ROWS, 16)
-        && matches!(group, 32 | 64 | 128)
+        && knows(format)
         && (2..=MOST_ROWS).contains(&p.rows)
         && inner > 0
-        && inner.is_multiple_of(group)
+        && inner.is_multiple_of(group(format))
         // The kernel counts bytes of its rows with 32 bits.
         && inner < 1 << 24
         && p.outputs.iter().all(|o| o.is_multiple_of(MATRIX_BLOCK))
@@ -61,7 +101,7 @@ pub(crate) fn plan(
     }
     let (subgroups, most_groups) = (WORKGROUP / MATRIX_SUBGROUP, caps.compute_units * RESIDENT);
     let blocks = p.outputs.iter().sum::<u32>() / p.sets / MATRIX_BLOCK;
-    let (chunks, places) = (inner.div_ceil(CHUNK), most_groups * subgroups);
+    let (chunks, places) = ((inner * format.bits).div_ceil(CHUNK_BITS), most_groups * subgroups);
     // Those with which the last subgroup is done first; the fewest of them, which are joined soonest.
     let rounds = |s: &u32| (blocks * s).div_ceil(places.max(1)) * chunks.div_ceil(*s);
     let possible = |s: &u32| *s <= subgroups.min(chunks);
@@ -72,6 +112,8 @@ pub(crate) fn plan(
 
 #[cfg(test)]
 mod tests {
+    use mlx_vulkan_core::primitives::{Affine, FpMode, Packing};
+
     use super::*;
 
     const SQUARE: Fragment = Fragment { m: 16, n: 16, k: 16 };
@@ -83,7 +125,29 @@ mod tests {
     }
 
     fn of(rows: u32, outputs: [u32; 3], sets: u32, inner: u32) -> Option<RowsPlan> {
-        plan(&MatvecSizes { rows, outputs, sets }, [inner, 64], SQUARE, &gpu())
+        plan(&MatvecSizes { rows, outputs, sets }, inner, affine(64, 4), SQUARE, &gpu())
+    }
+
+    fn packed(packing: impl Into<Packing>) -> Format {
+        Format::packed(Dtype::Bfloat16, packing.into())
+    }
+
+    fn affine(group_size: usize, bits: usize) -> Format {
+        packed(Affine { group_size, bits })
+    }
+
+    #[test]
+    fn formats_that_lie_in_halves_of_words_are_served() {
+        let p = MatvecSizes { rows: 4, outputs: [4096, 0, 0], sets: 1 };
+        let splits = |format| plan(&p, 1024, format, SQUARE, &gpu()).map(|plan| plan.splits);
+        assert_eq!(splits(affine(64, 8)), Some(8));
+        assert_eq!(splits(Format::dense(Dtype::Float16)), Some(8));
+        assert_eq!(splits(packed(FpMode::Mxfp4)), Some(8));
+        let others = [affine(64, 3), affine(64, 6), Format::dense(Dtype::Float32)];
+        let floats = [packed(FpMode::Nvfp4), packed(FpMode::Mxfp8)];
+        assert!(others.into_iter().chain(floats).all(|format| splits(format).is_none()));
+        let float16 = Format::packed(Dtype::Float16, FpMode::Mxfp4.into());
+        assert_eq!(splits(float16), None);
     }
 
     #[test]
@@ -113,7 +177,7 @@ mod tests {
         assert!(of(4, [4096, 0, 0], 1, 4160).is_some(), "whole groups");
         let narrow = Fragment { n: 8, ..SQUARE };
         let p = MatvecSizes { rows: 4, outputs: [64, 0, 0], sets: 1 };
-        assert_eq!(plan(&p, [128, 64], narrow, &gpu()), None);
-        assert!(plan(&p, [128, 32], SQUARE, &gpu()).is_some());
+        assert_eq!(plan(&p, 128, affine(64, 4), narrow, &gpu()), None);
+        assert!(plan(&p, 128, affine(32, 4), SQUARE, &gpu()).is_some());
     }
 }

@@ -80,13 +80,14 @@ fn grid(caps: &Capabilities, blocks: u64, per_group: u64, vectors: u32, batches:
     [caps.groups_1d(blocks, per_group), vectors.min(y), batches.min(z)]
 }
 
-/// The product as one that can be fused, if its kernel serves it: one matrix of dense rows times
-/// dense vectors.
+/// The product as one that can be fused, if a kernel of such serves it: one matrix of dense rows times
+/// dense vectors, which may be so few that each is a vector of its own.
 pub(in crate::kernels) fn fused(
     ctx: &Ctx<'_>,
     o: &Operands,
     dtype: Dtype,
     result: Operand,
+    is_few: bool,
 ) -> Option<Fused> {
     let bits = 8 * dtype.size();
     let dense = |m: &StridedMatrix, rows: usize| {
@@ -97,14 +98,20 @@ pub(in crate::kernels) fn fused(
         && o.batches() == 1
         && dense(&o.a, o.m)
         && dense(&o.b, o.n)
-        && few::serves(o.m, o.k, bits, dtype.size(), ctx.capabilities(), ctx.config());
+        && [o.m, o.n, o.k].iter().all(|&size| size < 1 << 28);
+    if !fits {
+        return None;
+    }
     let matrix = fused::Weights {
         words: o.b.at.address,
         result: result.address,
         outputs: o.n as u32,
         ..fused::Weights::default()
     };
-    fits.then(|| Fused::of(o.a.at.address, o.m, o.k, Format::dense(dtype), matrix))
+    let fused = Fused::of(o.a.at.address, o.m, o.k, Format::dense(dtype), matrix);
+    let serves = super::on_rows(ctx, &fused).is_some()
+        || is_few && few::serves(o.m, o.k, bits, dtype.size(), ctx.capabilities(), ctx.config());
+    serves.then_some(fused)
 }
 
 /// The push block of one of the kernels: what both have in the same words, and the rest.

@@ -1,6 +1,9 @@
 //! Quantized products: mat-vec for few rows, tiles for many.
 
-use mlx_vulkan_core::primitives::{Affine, FpMode, Packing};
+use mlx_vulkan_core::{
+    Dtype,
+    primitives::{Affine, FpMode, Packing},
+};
 
 use crate::{
     kernels::{
@@ -29,6 +32,8 @@ pub(crate) struct QuantizedProduct {
     pub batches: usize,
     /// The matrix is (outputs, inner).
     pub transpose: bool,
+    /// How the matrix is packed.
+    pub packing: Packing,
     /// What cooperative matrices multiply of this dtype, if they may.
     pub fragment: Option<Fragment>,
     /// The matrix, as tiles see it.
@@ -58,6 +63,12 @@ pub(crate) enum QuantizedPlan {
     Gemm(Gemm),
     /// Tiles of a dense product with the matrix dequantized into scratch memory.
     Dense(Gemm),
+}
+
+/// Whether cooperative matrices of a dtype take what a matrix of this packing is made of: float16 has too few
+/// exponents for small floats.
+pub(crate) fn holds(packing: Packing, dtype: Dtype) -> bool {
+    packing.affine().is_some() || dtype == Dtype::Bfloat16
 }
 
 /// How tiles see a matrix of this packing: of 4 bits (affine, or mxfp4 with bfloat16, to which `fragment` is
@@ -99,9 +110,21 @@ pub(crate) fn plan(p: &QuantizedProduct, caps: &Capabilities, config: &Config) -
     }
 }
 
-/// Rows up to which a product has a kernel for few of them.
+/// Rows up to which a product has a kernel for few of them. Tiles of fragments take as long for five rows as for
+/// 32, and mat-vecs of more than four rows as long as for eight. Measured on an H200, 4B, ms a step of four, of
+/// eight and of 16 rows by mat-vecs, and of 32 by tiles: 2 bits 4.6, 10.7, 20.1 and 7.5, 3 bits 4.7, 10.6, 19.6
+/// and 8.3, 5 bits 4.9, 10.6, 20.0 and 9.2, 6 bits 5.0, 10.7, 19.7 and 9.5, 8 bits 4.9, 10.8, 20.5 and 8.9; mxfp4
+/// 5.1, 10.9, 19.8 and 6.2, nvfp4 5.6, 7.3, 12.7 and 16.4, mxfp8 6.0, 11.3, 20.4 and 17.4.
 fn most_rows(p: &QuantizedProduct, caps: &Capabilities) -> usize {
-    if p.transpose && !caps.is_software() { 16 } else { 8 }
+    if !p.transpose || caps.is_software() {
+        return 8;
+    }
+    match p.packing {
+        _ if p.fragment.is_none() => 16,
+        Packing::Affine(_) | Packing::Floats(FpMode::Mxfp4) => 4,
+        Packing::Floats(FpMode::Mxfp8) => 8,
+        Packing::Floats(FpMode::Nvfp4) => 16,
+    }
 }
 
 /// The gate that keeps a product of few rows from its kernel, if one does.
@@ -169,9 +192,24 @@ mod tests {
             inner: 1024,
             batches: 1,
             transpose: true,
+            packing: Affine { group_size: 64, bits: 8 }.into(),
             fragment: None,
             right: Right::Packed,
         }
+    }
+
+    #[test]
+    fn tiles_of_fragments_begin_where_mat_vecs_take_longer() {
+        let fragment = Some(Fragment { m: 16, n: 16, k: 16 });
+        let caps = Capabilities { subgroup_size: 32, compute_units: 132, ..Default::default() };
+        let few = |packing: Packing, rows| {
+            let p = QuantizedProduct { fragment, packing, ..product(rows) };
+            !matches!(plan(&p, &caps, &Config::default()), QuantizedPlan::Gemm(_))
+        };
+        let affine = || Affine { group_size: 64, bits: 6 }.into();
+        assert!(few(affine(), 4) && !few(affine(), 5));
+        assert!(few(FpMode::Mxfp8.into(), 8) && !few(FpMode::Mxfp8.into(), 9));
+        assert!(few(FpMode::Nvfp4.into(), 16) && !few(FpMode::Nvfp4.into(), 17));
     }
 
     #[test]

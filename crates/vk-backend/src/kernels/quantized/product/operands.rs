@@ -51,7 +51,7 @@ impl Operands {
         let (x, parts) = (&inputs[0], &inputs[1..]);
         let last = output.shape.len() - 1;
         let batches = output.shape[..last - 1].iter().product::<usize>();
-        let mut product = sizes(x, output, batches, transpose);
+        let mut product = sizes(x, output, batches, packing, transpose);
         product.fragment = fragment_of(ctx, packing, output.dtype, &product);
         // Batches that share a matrix see their rows as one: heads of queries over the heads of a quantized
         // cache, say. Copied are whole arrays, whose first matrix is all that there is if all batches share
@@ -91,7 +91,7 @@ impl Operands {
             unreachable!("a gathered product has five inputs at least")
         };
         let picks = Picks::new(ctx, [lhs, rhs], [x, &parts[0]])?;
-        let product = sizes(x, output, picks.batches, transpose);
+        let product = sizes(x, output, picks.batches, packing, transpose);
         let [words, scales, biases] = quantized::operands(parts, |part| copy::dense(ctx, part))?;
         Ok(Operands {
             x: copy::dense(ctx, x)?,
@@ -163,20 +163,26 @@ impl Operands {
 }
 
 /// Sizes of a product with `x`, so far without cooperative matrices.
-fn sizes(x: &Array, output: &Output, batches: usize, transpose: bool) -> QuantizedProduct {
+fn sizes(
+    x: &Array,
+    output: &Output,
+    batches: usize,
+    packing: Packing,
+    transpose: bool,
+) -> QuantizedProduct {
     QuantizedProduct {
         rows: x.dim(-2),
         outputs: output.shape[output.shape.len() - 1],
         inner: x.dim(-1),
         batches,
         transpose,
+        packing,
         fragment: None,
         right: Right::Packed,
     }
 }
 
-/// What cooperative matrices multiply of this format and dtype: they take 32 packed elements at a time, and
-/// float16 has too few exponents for what small floats stand for.
+/// What cooperative matrices multiply of this format and dtype: they take 32 packed elements at a time.
 pub(super) fn fragment_of(
     ctx: &Ctx<'_>,
     packing: Packing,
@@ -184,7 +190,7 @@ pub(super) fn fragment_of(
     p: &QuantizedProduct,
 ) -> Option<Fragment> {
     let packed = if p.transpose { p.inner } else { p.outputs };
-    let holds = packing.affine().is_some() || dtype == Dtype::Bfloat16;
+    let holds = planner::holds(packing, dtype);
     let leading = [p.inner as i64, p.inner.max(p.outputs) as i64];
     let fragment = fragment(dtype, leading, ctx.capabilities(), ctx.config());
     fragment.filter(|_| holds && packed.is_multiple_of(32))
