@@ -1,13 +1,13 @@
-// How a subgroup multiplies 16 rows of one matrix, or of two, with several rows of x on cooperative matrices,
-// weights read once for all of them. MATRIX_BITS: 4, 8, or 16 for matrices of x's dtype. FLOATS: those of 4 bits
-// are small floats (mxfp4). Rows may end within a chunk.
+// How a subgroup multiplies 16 rows of one matrix, or of two, with several rows of x on cooperative
+// matrices, weights read once for all of them. MATRIX_BITS: 4, 8, or 16 for matrices of x's dtype. FLOATS:
+// those of 4 bits are small floats (mxfp4). Rows may end within a chunk.
 //
 // The matrix is the left operand, rows of x are columns of the right one, which subgroups read where they
 // are. A subgroup takes CHUNK elements at a time, and asks for the next ones before it multiplies. The four
 // lanes that share a row have a quarter of each part that has one scale, so that a fragment's elements have
-// one. Fields become halves where they lie in a word, two at a time: 128 + q of bfloat16, 1024 + q of float16,
-// bytes as two fields; what is too much is taken from the sums with the bias. For that a fragment of ones sums
-// up the rows of x. Sums of a part are the matrix units', those over parts float32.
+// one. Fields become halves where they lie in a word, two at a time: 128 + q of bfloat16, 1024 + q of
+// float16, bytes as two fields; what is too much is taken from the sums with the bias. For that a fragment
+// of ones sums up the rows of x. Sums of a part are the matrix units', those over parts float32.
 //
 // Needs common.glsl, floats.glsl, HALF (0 float16, 1 bfloat16), and before it: GROUP (CHUNK where there are
 // none), INNER, SPLITS;

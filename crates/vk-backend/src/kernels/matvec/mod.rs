@@ -38,7 +38,8 @@
 //! They have modules of their own, too (`matvec_fused_floats`, `interpreter_floats`), so that affine kernels
 //! have no code of theirs. There are no biases of groups, so no sums of rows; elements are unpacked once for
 //! all rows, and a chunk of nvfp4 has two scales. Elements are read as halves, two of a word at a time: their
-//! bits are the end of a half's exponent and the head of its mantissa. Cooperative matrices do not know them.
+//! bits are the end of a half's exponent and the head of its mantissa. Cooperative matrices know mxfp4 alone,
+//! in several rows of bfloat16.
 //!
 //! # Half rows
 //!

@@ -1,4 +1,4 @@
-//! Rows that pick matrices of 4 bits, such as those of experts, on cooperative matrices
+//! Rows that pick matrices of 4 bits, affine or mxfp4, such as those of experts, on cooperative matrices
 //! (`quantized/gather_rows.comp`): a matrix is read once for all rows that pick it, in whatever order these
 //! are.
 
