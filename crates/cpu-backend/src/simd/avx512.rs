@@ -1,10 +1,6 @@
 //! AVX-512: one register holds all lanes.
 
-use std::{
-    arch::x86_64::*,
-    hint,
-    time::{Duration, Instant},
-};
+use std::arch::x86_64::*;
 
 use half::f16;
 
@@ -27,43 +23,6 @@ pub(super) fn run<K: Kernel>(kernel: K) -> K::Output {
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512bf16,avx2,fma,f16c,bmi2")]
 pub(super) fn run_pairs<K: Kernel>(kernel: K) -> K::Output {
     kernel.run(Avx512::<true>(()))
-}
-
-/// Products that a core is timed at: a few microseconds where they are quick.
-const TIMED: usize = 1 << 11;
-
-/// Whether a product of pairs of bfloat16 takes no longer than eight products of float32: a machine may have
-/// the instruction and take some seventy cycles for it (docs/experiments/cpu.md).
-#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512bf16,avx2,fma,f16c,bmi2")]
-pub(super) fn has_quick_pairs() -> bool {
-    let isa = Avx512::<true>(());
-    let [pairs, floats] = [0x3f80_3f80, 1.0f32.to_bits()].map(|x| hint::black_box([x; LANES]));
-    let (pairs, floats) = (isa.words(&pairs), isa.as_floats(isa.words(&floats)));
-    // Best of some, because others may have the core meanwhile.
-    let mut best = [Duration::MAX; 2];
-    for _ in 0..5 {
-        let times = [
-            timed(|sum| isa.dot_pairs(pairs, pairs, sum), isa),
-            timed(|sum| isa.fma(floats, floats, sum), isa),
-        ];
-        best.iter_mut().zip(times).for_each(|(best, time)| *best = time.min(*best));
-    }
-    best[0] <= 8 * best[1]
-}
-
-/// How long eight independent sums take. The step is a closure of a function with these instructions, so it
-/// has them, too.
-#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512bf16,avx2,fma,f16c,bmi2")]
-fn timed(step: impl Fn(__m512) -> __m512, isa: Avx512<true>) -> Duration {
-    let mut sums = hint::black_box([isa.splat(0.0); 8]);
-    let start = Instant::now();
-    for _ in 0..TIMED / sums.len() {
-        for sum in &mut sums {
-            *sum = step(*sum);
-        }
-    }
-    hint::black_box(sums);
-    start.elapsed()
 }
 
 /// Intrinsics that only compute.
@@ -257,9 +216,10 @@ impl<const PAIRS: bool> Isa for Avx512<PAIRS> {
     fn dot_pairs(self, a: __m512i, b: __m512i, c: __m512) -> __m512 {
         assert!(PAIRS, "asked for only where PAIRS is true");
         // SAFETY: `self` with `PAIRS` proves that the instruction is there; both types are 64
-        // bytes of which any are valid.
+        // bytes of which any are valid. No `map` does both: its closure would be called, by way of memory.
         unsafe {
-            let [a, b] = [a, b].map(|x| std::mem::transmute::<__m512i, __m512bh>(x));
+            let a = std::mem::transmute::<__m512i, __m512bh>(a);
+            let b = std::mem::transmute::<__m512i, __m512bh>(b);
             _mm512_dpbf16_ps(c, a, b)
         }
     }

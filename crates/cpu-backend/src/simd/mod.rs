@@ -36,7 +36,7 @@ pub(crate) enum Level {
     Avx2,
     /// AVX-512 F, BW, DQ and VL besides.
     Avx512,
-    /// AVX-512 BF16 besides; in use where it is quick.
+    /// AVX-512 BF16 besides.
     Avx512Bf16,
 }
 
@@ -63,37 +63,25 @@ impl Level {
         Level::Portable
     }
 
-    /// The machine's.
+    /// The machine's, which is the best one for it.
     fn machine() -> Level {
         static MACHINE: OnceLock<Level> = OnceLock::new();
         *MACHINE.get_or_init(Level::detect)
     }
-
-    /// The best one that a machine has, which is not the highest if products of pairs are slow.
-    fn best() -> Level {
-        let highest = Level::machine();
-        #[cfg(target_arch = "x86_64")]
-        // SAFETY: the machine has the instructions of that level.
-        if highest == Level::Avx512Bf16 && !unsafe { avx512::has_quick_pairs() } {
-            return Level::Avx512;
-        }
-        highest
-    }
 }
 
-/// The level in use: the machine's best, or the one that `MLX_CPU_SIMD` (`portable`, `avx2`,
-/// `avx512`, `avx512bf16`) names, if the machine has it.
+/// The level in use: the machine's, or what `MLX_CPU_SIMD` (`portable`, `avx2`, `avx512`,
+/// `avx512bf16`) limits it to.
 pub(crate) fn level() -> Level {
     static LEVEL: OnceLock<Level> = OnceLock::new();
     *LEVEL.get_or_init(|| {
-        let named = match std::env::var("MLX_CPU_SIMD").as_deref() {
+        let most = match std::env::var("MLX_CPU_SIMD").as_deref() {
             Ok("portable") => Level::Portable,
             Ok("avx2") => Level::Avx2,
             Ok("avx512") => Level::Avx512,
-            Ok("avx512bf16") => Level::Avx512Bf16,
-            _ => Level::best(),
+            _ => Level::Avx512Bf16,
         };
-        named.min(Level::machine())
+        most.min(Level::machine())
     })
 }
 

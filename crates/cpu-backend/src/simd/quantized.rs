@@ -8,8 +8,8 @@
 //! Words of 2 and 4 bits are used as they lie: field `i` of sixteen words at a time, against
 //! activations that were put in that order before. Where the machine multiplies pairs of bfloat16,
 //! that is field `i` of both halves of the words; a float16 activation is the sum of two bfloat16,
-//! so that its products stay exact. Where it does not, or not quickly, words of 4 bits meet activations split
-//! into bytes (`int8_rows`). Other widths are unpacked to bytes first.
+//! so that its products stay exact. Where it does not, words of 4 bits meet activations split into bytes
+//! (`int8_rows`). Other widths are unpacked to bytes first.
 
 mod activations;
 mod elements;

@@ -3,8 +3,8 @@
 //!
 //! The elements of a group are integers times a unit of the group's own. Two bytes say a bfloat16, three a
 //! float16 or a float32, so that an element is off by at most half a unit: 2^-16 and 2^-24 of the largest one
-//! of its group. Two bytes for float16 would show in its results. Where bfloat16 have no quick products of
-//! their own, a machine multiplies four bytes while it multiplies one float32.
+//! of its group. Two bytes for float16 would show in its results. Where bfloat16 have no products of their
+//! own, a machine multiplies four bytes while it multiplies one float32.
 
 use super::{Activations, Groups, Row, products::sums};
 use crate::simd::{Isa, Kernel, LANES, Lanes, Level, dispatch_at};
