@@ -29,8 +29,8 @@ half2 pair_of_word(uint word, uint e) {
 #endif
 }
 
-// An octet of halves as it lies in memory, in the order in which a word's bytes are pairs: 0, 2, 1, 3, and the
-// same with the other four.
+// An octet of halves as it lies in memory, in the order in which a word's bytes are pairs: 0, 2, 1, 3, and
+// the same with the other four.
 uvec4 paired_by_bytes(uvec4 p) {
     return uvec4((p.x & 0xffffu) | (p.y << 16), (p.x >> 16) | (p.y & 0xffff0000u),
         (p.z & 0xffffu) | (p.w << 16), (p.z >> 16) | (p.w & 0xffff0000u));

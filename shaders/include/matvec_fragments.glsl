@@ -13,7 +13,8 @@ const uint DTYPE = FLOAT16;
 #endif
 // Elements of a matrix row that a subgroup takes at a time, 64 bytes; those of them that share a scale, and
 // how often that is.
-const uint SUBGROUP = 32, CHUNK = 512u / MATRIX_BITS, PART = GROUP < CHUNK ? GROUP : CHUNK, SPAN = CHUNK / PART;
+const uint SUBGROUP = 32, CHUNK = 512u / MATRIX_BITS;
+const uint PART = GROUP < CHUNK ? GROUP : CHUNK, SPAN = CHUNK / PART;
 const uint CHUNKS = (INNER + CHUNK - 1u) / CHUNK, GROUPS = INNER / GROUP;
 const uint OCTETS = INNER / 8u;
 // Pairs in words of the scales of DEPTH chunks.

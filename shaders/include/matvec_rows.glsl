@@ -51,7 +51,7 @@ const uint FIELDS_EACH = MATRIX_BITS == 8 ? 2u : 1u;
 shared float partial[SUBGROUPS * SETS * COLUMNS * BLOCK]; // of a subgroup's results
 
 // As in matvec/matrix.comp, for each matrix this lane's row of the upper and of the lower half; a word is
-// that of a group and of the lane's words of it. Scales of small floats are bytes.
+// that of a part and of the lane's words of it. Scales of small floats are bytes.
 uvec4 words_of[HALVES], next_words[HALVES];
 uint scales_of[PAIRS * HALVES], biases_of[PAIRS * HALVES], next_scales[PAIRS * HALVES],
     next_biases[PAIRS * HALVES];
@@ -106,7 +106,7 @@ uint chunk_ahead; // and its number
 uint parts_of(uint chunk) { return TAIL == 0u || chunk + 1u < CHUNKS ? SPAN : TAIL; }
 
 // The group where a chunk begins.
-uint group_at(uint chunk) { return GROUP > CHUNK ? chunk / (GROUP / CHUNK) : chunk * SPAN; }
+uint group_at(uint chunk) { return chunk * CHUNK / GROUP; }
 
 // Where this lane's part of a block begins, from a chunk on.
 Addresses addresses_of(uint block, uint chunk) {
@@ -368,6 +368,9 @@ void sum_up_plainly(uint block) {
 #endif
             sum = fma(scale, product, sum);
         }
+#ifdef FLOATS
+        if (SCALED) sum *= 1.0 / X_FACTOR;
+#endif
         sum = subgroupAdd(sum);
         if (lane() == 0u) partial[part_at(gl_SubgroupID, s, column) + o] = sum;
     }

@@ -193,15 +193,19 @@ fn with_every_gate_off_the_results_are_the_same() {
     });
 }
 
-/// Where elements of fragments lie otherwise than expected, and where mat-vecs may not use them.
+/// Where elements of fragments lie otherwise than expected, and where nothing may use them.
 #[test]
 fn mat_vecs_do_without_fragments() {
     let test = "mat_vecs_do_without_fragments";
     let mat_vecs = || {
         products::mat_vecs();
         biases::mat_vecs();
+        if products::has_fragments(Dtype::Bfloat16) {
+            mixture::picks_of_an_expert_are_multiplied_together();
+            mixture::picks_of_small_floats_are_multiplied_together();
+        }
     };
-    for gate in ["KNOWN_FRAGMENTS", "COOPMAT_MATVEC"] {
+    for gate in ["KNOWN_FRAGMENTS", "COOPMAT"] {
         let gate = format!("MLX_VK_ENABLE_{gate}");
         if mlx_tests::in_child(test, &[(&gate, "0")], mat_vecs).is_none() {
             return;

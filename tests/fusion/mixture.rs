@@ -227,7 +227,7 @@ fn picked_experts_are_two_kernels() {
 /// Matrices that cooperative ones take: few picks of an expert, many of them, and more than a tile has, with
 /// experts that nobody picks.
 #[test]
-fn picks_of_an_expert_are_multiplied_together() {
+pub(super) fn picks_of_an_expert_are_multiplied_together() {
     let _turn = turn();
     let sizes = [(64, 256), (32, 384), (128, 256), (64, 192), (32, 224)];
     for (i, (group, hidden)) in sizes.into_iter().enumerate() {
@@ -252,10 +252,10 @@ fn picks_of_an_expert_are_multiplied_together() {
     }
 }
 
-/// Small floats that cooperative matrices take, with and without biases: rows of whole chunks of 128 elements,
-/// and such that end within one, whose scales begin at any byte.
+/// Small floats that cooperative matrices take, with and without biases: rows of whole chunks of 128
+/// elements, and such that end within one, whose scales begin at any byte.
 #[test]
-fn picks_of_small_floats_are_multiplied_together() {
+pub(super) fn picks_of_small_floats_are_multiplied_together() {
     let _turn = turn();
     let (format, dtype) = (Format::Floats(FpMode::Mxfp4), Dtype::Bfloat16);
     for sides in [[256, 128], [160, 192], [288, 448]] {

@@ -24,6 +24,7 @@ pub(crate) fn mat_vecs() {
     dense();
     fragments();
     several_rows();
+    several_rows_of_other_formats();
     several_long_rows();
 }
 
@@ -279,9 +280,9 @@ pub(crate) fn several_rows() {
 /// The same of bytes, of small floats and of what is not quantized: groups of which a subgroup takes several
 /// at a time, or a part, and rows that end within what it takes.
 #[test]
-fn several_rows_of_other_formats() {
+pub(crate) fn several_rows_of_other_formats() {
     let _turn = turn();
-    let bytes = [(8, 64, 320), (3, 32, 160), (16, 128, 384), (9, 64, 1024)];
+    let bytes = [(8, 64, 320), (3, 32, 160), (16, 128, 384), (6, 128, 640), (9, 64, 1024)];
     for (i, (rows, group, inner)) in bytes.into_iter().enumerate() {
         several(rows, inner, [96, 32, 48], Stored::Affine(8, group), HALVES[i % 2]);
         several(rows, inner, [96, 32, 48], Stored::Affine(8, group), HALVES[(i + 1) % 2]);

@@ -125,8 +125,8 @@ pub(crate) fn biases() {
     });
 }
 
-/// Sizes of which affine products go to cooperative matrices where the device has them; rows that are too long
-/// for a workgroup to keep are in no group.
+/// Sizes of which affine products go to cooperative matrices where the device has them; rows that are too
+/// long for a workgroup to keep are in no group.
 #[test]
 fn long_rows_and_many_results() {
     let _turn = turn();

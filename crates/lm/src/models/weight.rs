@@ -67,7 +67,7 @@ impl Weight {
     pub(super) fn fits_any_order(&self) -> bool {
         let words = match self {
             Self::Affine { words, format, .. } if format.bits == 4 => words,
-            Self::Floats { words, mode: FpMode::Mxfp4, .. } => words,
+            Self::Floats { words, mode: FpMode::Mxfp4, dtype: Dtype::Bfloat16, .. } => words,
             _ => return false,
         };
         self.dtype().size() == 2 && words.dim(-2).is_multiple_of(16)

@@ -267,7 +267,7 @@ proptest! {
         rows in 1u32..20,
         outputs in prop::array::uniform3(0u32..1200),
         sets in 1u32..3,
-        inner in (1u32..560).prop_map(|n| 32 * n),
+        inner in (1u32..2240).prop_map(|n| 8 * n),
         format in prop_oneof![
             (prop_oneof![Just(32usize), Just(64), Just(128)], prop_oneof![Just(4usize), Just(8)])
                 .prop_map(|(group_size, bits)| Packing::from(Affine { group_size, bits }))
@@ -283,7 +283,7 @@ proptest! {
         if let Some(plan) = plan {
             prop_assert!(plan.workgroup <= caps.max_workgroup && plan.teams() >= 1);
             prop_assert_eq!(plan.teams() * plan.splits * caps.subgroup_size, plan.workgroup);
-            prop_assert!(inner.is_multiple_of(format.group));
+            prop_assert!(inner.is_multiple_of(rows::group(format)));
             prop_assert!(plan.splits <= (inner * format.bits).div_ceil(512));
             prop_assert!(p.outputs.iter().all(|o| o.is_multiple_of(matvec::MATRIX_BLOCK)));
             prop_assert!(plan.shared(&p) <= caps.shared_memory);

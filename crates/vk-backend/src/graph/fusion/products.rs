@@ -54,7 +54,7 @@ pub(super) enum Then {
 enum Way {
     /// Mat-vecs.
     Few,
-    /// Several rows, with fragments of packed matrices.
+    /// Several rows, with fragments.
     Several,
     /// Tiles of cooperative matrices, of halves of this dtype.
     Many(Fragment, Dtype),
@@ -281,7 +281,7 @@ fn describe(tape: &Tape, place: usize, device: &DeviceState) -> Option<Products>
     let serves = rows * outputs == out.size()
         && dtype.is_floating()
         && dtype.size() <= 4
-        && rows.max(outputs) < 1 << 28
+        && rows.max(outputs).max(inner) < 1 << 28
         && match way {
             Way::Few => {
                 planner::serves(rows, inner, format.bits as usize, dtype.size(), caps, config)
@@ -306,10 +306,10 @@ pub(super) fn packed(tape: &Tape, place: usize) -> Option<Format> {
     single.then(|| Format::packed(tape.array(place).dtype(), packing))
 }
 
-/// How the matrix of the product at `place` is stored, if mat-vecs serve it.
+/// How the matrix of the product at `place` is stored, if kernels of few rows serve it.
 pub(super) fn few_rows(tape: &Tape, place: usize) -> Option<Format> {
     let product = describe(tape, place, device(tape.node(place))?)?;
-    (product.way == Way::Few).then_some(product.format)
+    matches!(product.way, Way::Few | Way::Several).then_some(product.format)
 }
 
 impl Products {

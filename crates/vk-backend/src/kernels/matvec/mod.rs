@@ -130,9 +130,10 @@ fn is_aligned(fused: &Fused) -> bool {
 }
 
 /// Rows, and elements of one of quantized matrices, up to which mat-vecs that keep them in shared memory, and
-/// take their norm there, are faster. Measured on an H200, tokens/s with two, three and four sequences by those
-/// and by fragments: 0.6B (rows of 1,024) 2,068, 2,698, 3,144 and 1,811, 2,739, 3,641; 30B-A3B (2,048) two 601
-/// and 592, four 820 and 921; 4B (2,560) 710, 938, 1,034 and 751, 1,129, 1,492, not quantized two 518 and 475.
+/// take their norm there, are faster. Measured on an H200, tokens/s with two, three and four sequences by
+/// those and by fragments: 0.6B (rows of 1,024) 2,068, 2,698, 3,144 and 1,811, 2,739, 3,641; 30B-A3B (2,048)
+/// two 601 and 592, four 814 and 921; 4B (2,560) 710, 938, 1,034 and 751, 1,129, 1,492, not quantized two 518
+/// and 475.
 const FEW: u32 = 2;
 const SHORT: u32 = 2048;
 

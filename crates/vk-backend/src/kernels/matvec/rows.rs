@@ -40,8 +40,8 @@ pub(super) fn kernels(format: Format) -> [KernelOf<Constants, Push>; 2] {
     }
 }
 
-/// Elements of a matrix of 16-bit floats, or of a quantized one, that share a scale, as the kernel counts them.
-pub(super) fn group(format: Format) -> u32 {
+/// Elements of a matrix that share a scale, as the kernel counts them: those of 16-bit floats do as well.
+pub(crate) fn group(format: Format) -> u32 {
     if format.bits == 16 { CHUNK_BITS / 16 } else { format.group }
 }
 

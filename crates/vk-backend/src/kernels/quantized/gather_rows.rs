@@ -26,8 +26,10 @@ use crate::{
 
 /// What the kernel's 16-bit numbers of picks hold, and its lists in shared memory.
 pub(crate) const MOST_PICKS: usize = 1024;
-/// Picks that it takes besides, with however few experts; not measured.
+/// Picks that it takes at least, with however few experts; not measured.
 const LEAST_PICKS: usize = 16;
+/// Picks up to which each may be multiplied on its own, where this kernel does not serve.
+pub(crate) const MOST_SINGLE: usize = 128;
 /// Experts whose picks a workgroup counts in shared memory.
 const MOST_EXPERTS: usize = 1024;
 /// Picks of an expert on average up to which tiles are [`NARROW`]: few experts have more than a tile then.
@@ -98,12 +100,12 @@ fn knows(packing: Packing, dtype: Dtype) -> bool {
     }
 }
 
-/// Eighths of the experts that are as many picks as reading an expert's weights once pays for, instead of for
-/// each pick. Measured on an H200, tokens/s one by one and together: 30B-A3B (128 experts of affine 4 bits) 32
-/// picks 830 and 797, 64 1,185 and 1,222, 128 1,461 and 1,793; gpt-oss (32 of mxfp4) 16 picks 901 and 758, 32
-/// 950 and 967, 64 1,066 and 1,378.
-fn least_eighths(packing: Packing) -> usize {
-    if packing.affine().is_some() { 3 } else { 8 }
+/// The picks from which reading an expert's weights once pays, instead of for each pick. Measured on an H200,
+/// tokens/s one by one and together: 30B-A3B (128 experts of affine 4 bits) 32 picks 830 and 797, 64 1,185 and
+/// 1,222, 128 1,461 and 1,793; gpt-oss (32 of mxfp4) 16 picks 901 and 758, 32 950 and 967, 64 1,066 and 1,378.
+fn least(packing: Packing, experts: usize) -> usize {
+    let eighths = if packing.affine().is_some() { 3 } else { 8 };
+    (experts * eighths).div_ceil(8).clamp(LEAST_PICKS, MOST_SINGLE + 1)
 }
 
 /// Chooses how products run, if the kernel serves them.
@@ -112,8 +114,7 @@ pub(crate) fn plan(sizes: &Sizes, caps: &Capabilities, config: &Config) -> Optio
     let fits = runs_on(sizes.dtype, caps, config)
         && knows(sizes.packing, sizes.dtype)
         && (1..=MOST_EXPERTS).contains(&experts)
-        && picks * 8 >= experts * least_eighths(sizes.packing)
-        && (LEAST_PICKS..=MOST_PICKS.min(experts * MOST_EACH)).contains(&picks)
+        && (least(sizes.packing, experts)..=MOST_PICKS.min(experts * MOST_EACH)).contains(&picks)
         && inner > 0
         && inner.is_multiple_of(sizes.packing.group_size())
         && outputs > 0

@@ -110,17 +110,18 @@ pub(crate) fn plan(p: &QuantizedProduct, caps: &Capabilities, config: &Config) -
     }
 }
 
-/// Rows up to which a product has a kernel for few of them. Tiles of fragments take as long for five rows as for
-/// 32, and mat-vecs of more than four rows as long as for eight. Measured on an H200, 4B, ms a step of four, of
-/// eight and of 16 rows by mat-vecs, and of 32 by tiles: 2 bits 4.6, 10.7, 20.1 and 7.5, 3 bits 4.7, 10.6, 19.6
-/// and 8.3, 5 bits 4.9, 10.6, 20.0 and 9.2, 6 bits 5.0, 10.7, 19.7 and 9.5, 8 bits 4.9, 10.8, 20.5 and 8.9; mxfp4
-/// 5.1, 10.9, 19.8 and 6.2, nvfp4 5.6, 7.3, 12.7 and 16.4, mxfp8 6.0, 11.3, 20.4 and 17.4.
+/// Rows up to which a product has a kernel for few of them. Tiles of fragments take as long for five rows as
+/// for 32, and mat-vecs of more than four rows as long as for eight. Measured on an H200, 4B, ms a step of
+/// four, of eight and of 16 rows by mat-vecs, and of 32 by tiles: 2 bits 4.6, 10.7, 20.1 and 7.5, 3 bits 4.7,
+/// 10.6, 19.6 and 8.3, 5 bits 4.9, 10.6, 20.0 and 9.2, 6 bits 5.0, 10.7, 19.7 and 9.5, 8 bits 4.9, 10.8, 20.5
+/// and 8.9; mxfp4 5.1, 10.9, 19.8 and 6.2, nvfp4 5.6, 7.3, 12.7 and 16.4, mxfp8 6.0, 11.3, 20.4 and 17.4.
+/// Several matrices were not measured.
 fn most_rows(p: &QuantizedProduct, caps: &Capabilities) -> usize {
     if !p.transpose || caps.is_software() {
         return 8;
     }
     match p.packing {
-        _ if p.fragment.is_none() => 16,
+        _ if p.fragment.is_none() || p.batches > 1 => 16,
         Packing::Affine(_) | Packing::Floats(FpMode::Mxfp4) => 4,
         Packing::Floats(FpMode::Mxfp8) => 8,
         Packing::Floats(FpMode::Nvfp4) => 16,

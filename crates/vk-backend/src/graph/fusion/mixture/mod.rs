@@ -43,10 +43,6 @@ use crate::{
 /// The nodes of a group.
 type Members = SmallVec<[usize; 16]>;
 
-/// Picks of all tokens up to which each may be multiplied on its own, where no kernel multiplies all of an
-/// expert's together.
-const MOST_PICKS: usize = 128;
-
 /// What picks experts, by places on the tape.
 struct Routing {
     /// The indices of the picked ones.
@@ -363,7 +359,7 @@ fn gathered(tape: &Tape, place: usize, device: &DeviceState) -> Option<Packing> 
         paired: true,
     };
     let together = || gather_rows::plan(&sizes, device.capabilities(), device.config).is_some();
-    let few = (1..=MOST_PICKS).contains(&picks.size());
+    let few = (1..=gather_rows::MOST_SINGLE).contains(&picks.size());
     let serves = device.config.enable_fused_mixtures
         && Team::of(device.capabilities(), true).subgroups
         && (few || together())
