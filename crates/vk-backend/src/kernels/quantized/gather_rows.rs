@@ -101,8 +101,9 @@ fn knows(packing: Packing, dtype: Dtype) -> bool {
 }
 
 /// The picks from which reading an expert's weights once pays, instead of for each pick. Measured on an H200,
-/// tokens/s one by one and together: 30B-A3B (128 experts of affine 4 bits) 32 picks 830 and 797, 64 1,185 and
-/// 1,222, 128 1,461 and 1,793; gpt-oss (32 of mxfp4) 16 picks 901 and 758, 32 950 and 967, 64 1,066 and 1,378.
+/// tokens/s one by one and together: 30B-A3B (128 experts of affine 4 bits) 32 picks 830 and 797, 64 1,185
+/// and 1,222, 128 1,461 and 1,793; gpt-oss (32 of mxfp4) 16 picks 901 and 758, 32 950 and 967, 64 1,066 and
+/// 1,378.
 fn least(packing: Packing, experts: usize) -> usize {
     let eighths = if packing.affine().is_some() { 3 } else { 8 };
     (experts * eighths).div_ceil(8).clamp(LEAST_PICKS, MOST_SINGLE + 1)
