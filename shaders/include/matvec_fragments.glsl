@@ -22,6 +22,7 @@ const uint PAIRS = DEPTH * SPAN > 1u ? DEPTH * SPAN / 2u : 1u;
 
 #include "fragments.glsl"
 #include "fields.glsl"
+
 // One number of a chunk of several groups, or all pairs, with as few loads as they lie side by side.
 void load_pairs(uint64_t at_, out uint pairs[PAIRS]) {
     if (DEPTH * SPAN == 1u) {

@@ -192,6 +192,27 @@ impl Layer {
     }
 }
 
+/// The expert of a pick, as picks of all tokens are counted.
+type Expert = fn(usize) -> usize;
+
+/// Experts by turns, and such that one is picked often and others never.
+fn even(i: usize) -> usize {
+    (i * 5 + i / 3) % EXPERTS
+}
+fn skewed(i: usize) -> usize {
+    if i.is_multiple_of(7) { EXPERTS - 1 } else { i % 3 }
+}
+
+/// Rows of so many tokens, the three experts that each picks, and their shares.
+fn tokens_of([tokens, hidden]: [usize; 2], dtype: Dtype, expert: Expert) -> [Array; 3] {
+    let x = noise(7, &[tokens, hidden], dtype);
+    let picks: Vec<f64> = (0..tokens * 3).map(|i| expert(i) as f64).collect();
+    let picks = mlx_tests::array(&picks, &[tokens, 3], Dtype::Uint32);
+    let shares = ops::abs(&noise(8, &[tokens, 3], dtype)).unwrap();
+    mlx::eval(&[&x, &picks, &shares]).unwrap();
+    [x, picks, shares]
+}
+
 /// Operations that repeat the numbers of rows, for gate and up: those of a single row are constants.
 fn repeated(tokens: usize) -> u64 {
     if tokens == 1 { 0 } else { 2 }
@@ -208,12 +229,7 @@ fn picked_experts_are_two_kernels() {
         let dtype = [Dtype::Bfloat16, Dtype::Float32, Dtype::Float16][i % 3];
         let layer = Layer::new([192, 320], format, dtype);
         for tokens in [1, 4, 26] {
-            let x = noise(7, &[tokens, 192], dtype);
-            let picks: Vec<f64> =
-                (0..tokens * 3).map(|i| ((i * 5 + i / 3) % EXPERTS) as f64).collect();
-            let picks = mlx_tests::array(&picks, &[tokens, 3], Dtype::Uint32);
-            let shares = ops::abs(&noise(8, &[tokens, 3], dtype)).unwrap();
-            mlx::eval(&[&x, &picks, &shares]).unwrap();
+            let [x, picks, shares] = tokens_of([tokens, 192], dtype, even);
             let repeated = repeated(tokens);
             let graph = || Ok(vec![layer.forward(&x, &picks, &shares)?]);
             agrees(&format!("{format:?} {dtype} {tokens} tokens"), 9 + repeated, dtype, &graph);
@@ -233,16 +249,9 @@ pub(super) fn picks_of_an_expert_are_multiplied_together() {
     for (i, (group, hidden)) in sizes.into_iter().enumerate() {
         let dtype = [Dtype::Bfloat16, Dtype::Float16][i % 2];
         let layer = Layer::new([hidden, 128], Format::Affine(4, group), dtype);
-        let even = |i: usize| (i * 5 + i / 3) % EXPERTS;
-        let skewed = |i: usize| if i.is_multiple_of(7) { EXPERTS - 1 } else { i % 3 };
-        let picks: [(usize, &dyn Fn(usize) -> usize); 4] =
-            [(7, &even), (16, &skewed), (28, &even), (32, &skewed)];
+        let picks: [(usize, Expert); 4] = [(7, even), (16, skewed), (28, even), (32, skewed)];
         for (tokens, expert) in picks {
-            let x = noise(7, &[tokens, hidden], dtype);
-            let picks: Vec<f64> = (0..tokens * 3).map(|i| expert(i) as f64).collect();
-            let picks = mlx_tests::array(&picks, &[tokens, 3], Dtype::Uint32);
-            let shares = ops::abs(&noise(8, &[tokens, 3], dtype)).unwrap();
-            mlx::eval(&[&x, &picks, &shares]).unwrap();
+            let [x, picks, shares] = tokens_of([tokens, hidden], dtype, expert);
             let graph = || Ok(vec![layer.forward(&x, &picks, &shares)?]);
             let what = format!("{tokens} tokens, groups of {group}, {dtype}");
             agrees(&what, 9 + repeated(tokens), dtype, &graph);
@@ -262,14 +271,8 @@ pub(super) fn picks_of_small_floats_are_multiplied_together() {
         let plain = Layer::new(sides, format, dtype);
         let layers = [(plain, 9), (Layer::new(sides, format, dtype).biased(dtype), 18)];
         for ((layer, members), tokens) in layers.iter().flat_map(|l| [(l, 7), (l, 28), (l, 32)]) {
-            let x = noise(7, &[tokens, sides[0]], dtype);
-            let skewed = |i: usize| if i.is_multiple_of(7) { EXPERTS - 1 } else { i % 3 };
-            let even = |i: usize| (i * 5 + i / 3) % EXPERTS;
-            let expert = |i| if tokens == 32 { skewed(i) } else { even(i) };
-            let picks: Vec<f64> = (0..tokens * 3).map(|i| expert(i) as f64).collect();
-            let picks = mlx_tests::array(&picks, &[tokens, 3], Dtype::Uint32);
-            let shares = ops::abs(&noise(8, &[tokens, 3], dtype)).unwrap();
-            mlx::eval(&[&x, &picks, &shares]).unwrap();
+            let expert: Expert = if tokens == 32 { skewed } else { even };
+            let [x, picks, shares] = tokens_of([tokens, sides[0]], dtype, expert);
             let what = format!("{tokens} tokens, {sides:?}, {members} operations");
             let graph = || Ok(vec![layer.forward(&x, &picks, &shares)?]);
             agrees(&what, members + repeated(tokens), dtype, &graph);
@@ -295,12 +298,7 @@ fn biased_experts_are_two_kernels() {
     {
         let layer = Layer::new([192, 320], format, dtype).biased(dtype);
         for tokens in [1, 4] {
-            let x = noise(7, &[tokens, 192], dtype);
-            let picks: Vec<f64> =
-                (0..tokens * 3).map(|i| ((i * 7 + i / 3) % EXPERTS) as f64).collect();
-            let picks = mlx_tests::array(&picks, &[tokens, 3], Dtype::Uint32);
-            let shares = ops::abs(&noise(8, &[tokens, 3], dtype)).unwrap();
-            mlx::eval(&[&x, &picks, &shares]).unwrap();
+            let [x, picks, shares] = tokens_of([tokens, 192], dtype, |i| (i * 7 + i / 3) % EXPERTS);
             let (what, repeated) =
                 (format!("{format:?} {dtype} {tokens} tokens"), repeated(tokens));
             let graph = || Ok(vec![ops::add(&x, &layer.forward(&x, &picks, &shares)?)?]);

@@ -152,8 +152,10 @@ pub(crate) const MATRIX_BITS: u32 = 4;
 pub(crate) const MATRIX_BLOCK: u32 = 16;
 /// Threads of a subgroup there.
 pub(crate) const MATRIX_SUBGROUP: u32 = 32;
-/// Elements of a matrix row that a subgroup takes at a time, on cooperative matrices.
-pub(crate) const CHUNK: u32 = 128;
+/// Bits of a matrix row that a subgroup takes at a time, on cooperative matrices.
+pub(crate) const CHUNK_BITS: u32 = 512;
+/// Elements of [`MATRIX_BITS`] that these are.
+pub(crate) const CHUNK: u32 = CHUNK_BITS / MATRIX_BITS;
 
 /// How `matvec/matrix.comp` runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

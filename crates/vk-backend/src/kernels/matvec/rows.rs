@@ -5,7 +5,7 @@ use mlx_vulkan_core::Dtype;
 
 use super::{
     Format,
-    planner::{MATRIX_BLOCK, MATRIX_SUBGROUP, MatvecSizes},
+    planner::{CHUNK_BITS, MATRIX_BLOCK, MATRIX_SUBGROUP, MatvecSizes},
 };
 use crate::{
     kernels::{
@@ -27,8 +27,6 @@ pub(crate) const MOST_ROWS: u32 = 16;
 /// and 42.8, one workgroup of 512 23.4 and 36.5 (the latter three with two chunks): registers are short.
 const WORKGROUP: u32 = 256;
 const RESIDENT: u32 = 2;
-/// Bits of a matrix row that a subgroup takes at a time.
-const CHUNK_BITS: u32 = 512;
 
 /// The kernels for matrices of a format, in products of float16 and of bfloat16.
 pub(super) fn kernels(format: Format) -> [KernelOf<Constants, Push>; 2] {
