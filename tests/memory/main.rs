@@ -3,6 +3,7 @@
 mod dispatches;
 mod exhausted;
 mod guard;
+mod invariants;
 mod loaded;
 mod pool;
 mod retried;

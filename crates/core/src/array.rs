@@ -280,6 +280,12 @@ impl Array {
         let _ = self.0.data.set(data);
     }
 
+    /// The array is what `data` holds: it is evaluated, and its node goes.
+    pub(crate) fn adopt(&self, data: Data, turn: &mut Turn) {
+        drop(self.take_node(turn));
+        let _ = self.0.data.set(data);
+    }
+
     /// Lets another node compute the same.
     pub(crate) fn replace_node(&self, node: Arc<Node>, turn: &mut Turn) {
         drop(self.0.node.rw(turn).replace(node));

@@ -87,7 +87,7 @@ fn add_chains(
 }
 
 /// Whether a primitive can be a step of a chain.
-fn is_elementwise(primitive: &Primitive) -> bool {
+pub(crate) fn is_elementwise(primitive: &Primitive) -> bool {
     Program::takes(primitive) && !Program::is_broadcast(primitive)
 }
 
