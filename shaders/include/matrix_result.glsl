@@ -1,6 +1,7 @@
 // The tiles of a product on cooperative matrices: which ones a workgroup makes, of which matrices, and how
 // sums get to the result. Needs matrix_tile.glsl, and before it:
 //   slices: shared memory of OUT_ALL uvec4 at least, for what a workgroup multiplies and then for its sums.
+#include "gate.glsl"
 // The kernel supplies:
 void begin_sums();
 // Adds the products of k0..k1 to the sums of a tile with this first row, and column of its first matrix; the
@@ -65,8 +66,7 @@ vec4 result_quad(uint mine, uint row, uint quad) {
     uint at_ = mine + row * OUT_PITCH;
     if (!GATED) return uintBitsToFloat(slices[at_ + quad]);
     at_ += quad / (TURN / 4u) * (TURN / 2u) + quad % (TURN / 4u);
-    vec4 g = uintBitsToFloat(slices[at_]);
-    return g / (1.0 + exp(-g)) * uintBitsToFloat(slices[at_ + TURN / 4u]);
+    return gate(uintBitsToFloat(slices[at_]), GELU) * uintBitsToFloat(slices[at_ + TURN / 4u]);
 }
 
 // Four neighbours of a result's row, and how many of them a lane has of FM rows.

@@ -3,7 +3,7 @@
 //
 // With SIBLINGS, b is a list of up to three matrices that lie along k, at `extra`, with a result each; `n`
 // counts the columns of them all, and a tile has columns of at most two. With GATED, half of a fragment's
-// columns are the first one's and half the second one's, and the result is silu(first) * second.
+// columns are the first one's and half the second one's, and the result is gate(first) * second.
 //
 // Needs gemm.glsl, and before it: HALF (0 float16, 1 bfloat16).
 #extension GL_KHR_cooperative_matrix : require
@@ -26,8 +26,9 @@ layout(constant_id = 11) const uint FK = 16;
 layout(constant_id = 12) const uint SUBGROUP = 32;
 
 // Flags. [host]
-const uint SIBLINGS_FLAG = 64, GATED_FLAG = 128;
+const uint SIBLINGS_FLAG = 64, GATED_FLAG = 128, GELU_FLAG = 512;
 const bool SIBLINGS = (FLAGS & SIBLINGS_FLAG) != 0u, GATED = (FLAGS & GATED_FLAG) != 0u;
+const bool GELU = (FLAGS & GELU_FLAG) != 0u; // the gate; else silu
 
 struct Sibling {
     uint64_t b, scales, biases, result; // scales and biases of a quantized one

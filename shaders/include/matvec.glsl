@@ -3,10 +3,10 @@
 #include "bias.glsl"
 
 // What is done with the results, in this order: biases are added, a residual is added or the first matrix's
-// gate is applied to the second one's. [host]
-const uint AFTER_RESIDUAL = 1, AFTER_GATE = 2, AFTER_BIASES = 4;
+// gate, silu or gelu, is applied to the second one's. [host]
+const uint AFTER_RESIDUAL = 1, AFTER_GATE = 2, AFTER_BIASES = 4, AFTER_GELU = 8;
 const bool RESIDUAL = (AFTER & AFTER_RESIDUAL) != 0u, GATED = (AFTER & AFTER_GATE) != 0u;
-const bool BIASED = (AFTER & AFTER_BIASES) != 0u;
+const bool BIASED = (AFTER & AFTER_BIASES) != 0u, GELU = (AFTER & AFTER_GELU) != 0u;
 
 struct Matrix { uint64_t words, scales, biases, result; };
 
@@ -15,7 +15,14 @@ struct Target {
     uint64_t result, bias;
     uint at_once, unused; // at_once: the product is not rounded before
 };
-layout(buffer_reference, scalar, buffer_reference_align = 8) buffer Targets { Target all[3]; };
+// Before the product: the sum of a residual and the normalized row, times a weight, takes the row's place. It
+// is stored as well, unless `result` is 0.
+struct RowSum {
+    uint64_t weight, residual, result;
+    float eps;
+    uint unused;
+};
+layout(buffer_reference, scalar, buffer_reference_align = 8) buffer Targets { Target all[3]; RowSum sum; };
 
 layout(push_constant, scalar) uniform Push {
     uint64_t x, weight; // weight: of the norm
@@ -45,4 +52,4 @@ float biased(uint dtype, Target to, float y, uint bias) {
     return to.bias == 0ul ? y : with_bias(dtype, y, bias, to.at_once != 0u);
 }
 
-#include "silu.glsl"
+#include "gate.glsl"

@@ -39,7 +39,7 @@ void finish_result(uint base, uint e, float y, float gated) {
     Target to = target_of(set);
     if (BIASED) y = biased(DTYPE, to, y, bias[e * SETS]);
     if (BIASED && GATED) gated = biased(DTYPE, target_of(set + 1u), gated, bias[e * SETS + SETS - 1u]);
-    if (GATED) y = silu(y) * gated;
+    if (GATED) y = gate(y, GELU) * gated;
     if (RESIDUAL) y += residual[e];
     store_float(DTYPE, to.result, result_at(base, i), y);
 }

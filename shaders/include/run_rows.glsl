@@ -5,7 +5,7 @@
 
 // What a row is. [host]
 const uint ATTENTION = 1, NORMALIZED = 2, RESIDUAL = 4, GATED = 8, FLAGGED = 16, FLAGGED_RESIDUAL = 32,
-           SPLITS_SHIFT = 16;
+           SPLITS_SHIFT = 24;
 // Bits of the first matrix, the next ones' are beside them: it has a bias; the bias is added to the product
 // that is not rounded before. [host]
 const uint BIASED = 64, AT_ONCE = 512;
@@ -14,8 +14,11 @@ const uint BIASED = 64, AT_ONCE = 512;
 const uint ROUTER = 4096, PICKED = 8192, WEIGHED = 16384;
 // A product whose x a dispatch before the run leaves with the run's tag. [host]
 const uint LED = 32768;
+// A product whose gate is gelu instead of silu; whose x is normalized, times a weight, and added to a residual
+// before anything else, which has tags if FLAGGED_ADDEND. [host]
+const uint GELU = 65536, SUMMED = 131072, FLAGGED_ADDEND = 262144;
 // Words of four bytes in a row. [host]
-const uint ROW_WORDS = 56;
+const uint ROW_WORDS = 64;
 const uint ROW_QUADS = ROW_WORDS / 4u;
 
 // Addresses of words, scales, biases and results of a matrix, as if block 0 were its first.
@@ -35,12 +38,15 @@ struct ProductRow {
     uint64_t second[3]; // from a block's first half to its second one: of words, scales, biases
     uint chunks, rounds; // chunks of a row, and of those a lane's
     uint64_t added[3];   // biases of the matrices, as if block 0 were the first of each; or 0
-    uint rest[2];
+    // Of x that is summed: the norm's weight, the residual, and where the sum goes, with tags and without.
+    uint64_t sum_weight, sum_residual, sum_marked, sum_result;
+    float sum_eps;
+    uint unused;
 };
 
 // The quads of a product. [host]
 const uint HEAD = 0, SOURCE = 1, TARGET = 2, MATRIX = 3, ENDS_AND_STRIDES = 9, SECOND = 10, COUNTS = 11,
-           ADDED = 12;
+           ADDED = 12, SUM_WEIGHT = 13, SUM_RESIDUAL = 14, SUM_RESULT = 15;
 
 struct RouterRow {
     uint kind, inner; // inner: elements of a row
@@ -50,7 +56,7 @@ struct RouterRow {
     uint64_t words, scales, biases; // of a matrix (experts, inner)
     uint64_t marked;                // the logits with tags
     uint bits, group_log;           // of the matrix; 16: not quantized
-    uint64_t rest[19];
+    uint64_t rest[23];
 };
 
 // The other quads of a router. [host]
@@ -75,7 +81,7 @@ struct PickedRow {
     uint ends[2], strides[2];
     uint64_t second[3];
     uint chunks, rounds;
-    uint rest[8];
+    uint rest[16];
 };
 
 // The other quads of such a product. [host]
@@ -92,7 +98,7 @@ struct AttentionRow {
     uint64_t mask; // bools that say which keys all heads see, or 0
     // Of quantized caches: another factor of scores, or 0; scales and biases.
     uint64_t factor, key_scales, key_biases, value_scales, value_biases;
-    uint rest[8];
+    uint rest[16];
 };
 
 // The quads of an attention. [host]

@@ -21,6 +21,7 @@
 #include "bias.glsl"
 #include "math.glsl"
 #include "rotation.glsl"
+#include "gate.glsl"
 #extension GL_KHR_shader_subgroup_basic : require
 #extension GL_KHR_shader_subgroup_arithmetic : require
 #extension GL_KHR_shader_subgroup_shuffle : require
@@ -39,11 +40,13 @@ layout(constant_id = 7) const uint FLAGS = 0;
 layout(constant_id = 8) const bool WIDE = false;
 layout(constant_id = 9) const uint CACHE_BITS = 16;
 layout(constant_id = 10) const uint CACHE_GROUP = 64;
-// Flags: three of attentions, and whether there are biases of products, and mixtures of experts. [host]
-const uint NORM_FLAG = 1, TRADITIONAL_FLAG = 2, DIVISORS_FLAG = 4, BIASES_FLAG = 8, MIXTURES_FLAG = 16;
+// Flags: three of attentions, and whether there are biases of products, mixtures of experts, and products
+// whose x is summed. [host]
+const uint NORM_FLAG = 1, TRADITIONAL_FLAG = 2, DIVISORS_FLAG = 4, BIASES_FLAG = 8, MIXTURES_FLAG = 16,
+           SUMS_FLAG = 32;
 const bool NORM = (FLAGS & NORM_FLAG) != 0u, TRADITIONAL = (FLAGS & TRADITIONAL_FLAG) != 0u;
 const bool DIVISORS = (FLAGS & DIVISORS_FLAG) != 0u, BIASES = (FLAGS & BIASES_FLAG) != 0u;
-const bool MIXTURES = (FLAGS & MIXTURES_FLAG) != 0u;
+const bool MIXTURES = (FLAGS & MIXTURES_FLAG) != 0u, SUMS = (FLAGS & SUMS_FLAG) != 0u;
 
 layout(push_constant, scalar) uniform Push {
     uint64_t table, control; // the rows; words that the workgroups share (see their numbers below)
@@ -104,7 +107,7 @@ const uint PITCH = 0u, CHUNKS = 0u;
 const uint MOST_OCTETS = QUADS_ / 2u * gl_WorkGroupSize.x, MOST_CHUNKS = MOST_OCTETS / 4u;
 #include "quant.glsl"
 #include "matvec_lanes.glsl"
-#define NORM_ROWS 1
+#define NORM_ROWS (SUMS ? 2u : 1u)
 #include "row_norm.glsl"
 
 shared float split_sums[2u * RESULTS * SUBGROUPS]; // of a team's results, for every other block
@@ -352,15 +355,39 @@ void keep_halves(uint i, vec4 x) {
 }
 #endif
 
-// What the norm multiplies the row with.
-float factor_of(uvec2 own[QUADS_], float eps) {
+// What the norm multiplies the row with, or the one that makes it (1).
+float factor_of(uint number, uvec2 own[QUADS_], float eps) {
     float squares = 0.0;
     [[unroll]] for (uint i = 0u; i < QUADS_; ++i) {
         if (i * gl_WorkGroupSize.x >= inner / 4u) break;
         vec4 x = unpack(own[i]);
         if (thread() + i * gl_WorkGroupSize.x < inner / 4u) squares = dot_add(x, x, squares);
     }
-    return row_norm_factor(0u, squares, inner, eps);
+    return row_norm_factor(number, squares, inner, eps);
+}
+
+// Makes a residual and the normalized row their sum, which workgroups store by turns.
+void sum_row(inout uvec2 own[QUADS_]) {
+    uint64_t weight = second_address(quad(SUM_WEIGHT)), residual = first_address(quad(SUM_RESIDUAL)),
+             marked = second_address(quad(SUM_RESIDUAL)), result = first_address(quad(SUM_RESULT));
+    bool flagged = (kind & FLAGGED_ADDEND) != 0u;
+    float factor = factor_of(1u, own, uintBitsToFloat(quad(SUM_RESULT).z));
+    uint spins = 0u;
+    [[unroll]] for (uint i = 0u; i < QUADS_; ++i) {
+        if (is_without(i)) break;
+        uint q = thread() + i * gl_WorkGroupSize.x, real = min(q, inner / 4u - 1u);
+        uvec2 addend = V2(flagged ? table : residual).v[flagged ? 0u : real];
+        if (flagged) {
+            uvec4 w = Tagged4(residual).v[real];
+            while (stale(w, tag) && !gives_up(spins)) w = Tagged4(residual).v[real];
+            addend = uvec2(pair_of(w.xy), pair_of(w.zw));
+        }
+        own[i] = pack(unpack(addend) + unpack(pack(unpack(own[i]) * (factor * unpack(V2(weight).v[real])))));
+        if (q != real || q % gl_NumWorkGroups.x != gl_WorkGroupID.x) continue;
+        uvec4 words = uvec4(own[i].x & 0xffffu, own[i].x >> 16, own[i].y & 0xffffu, own[i].y >> 16);
+        if (marked != 0ul) Tagged4(marked).v[q] = (tag << 16) | words;
+        if (result != 0ul) V2(result).v[q] = own[i];
+    }
 }
 
 // Brings the row to shared memory, normalized, with the sums of every chunk; and the next step's row of the
@@ -370,7 +397,8 @@ void stage(uvec4 next_row, float eps, uvec4 asked[QUADS_], uvec2 weights[QUADS_]
     uvec2 own[QUADS_];
     take_row(first_address(quad(SOURCE)), asked, own);
     float factor = 1.0;
-    if (norm) factor = factor_of(own, eps);
+    if (SUMS && (kind & SUMMED) != 0u) sum_row(own);
+    if (norm) factor = factor_of(0u, own, eps);
     if (!norm || SUBGROUPS == 1u) barrier(); // all have finished the step before; for the norm, they have met
     if (thread() < ROW_QUADS) rows[(row ^ ROW_QUADS) + thread()] = next_row;
     [[unroll]] for (uint i = 0u; i < QUADS_; ++i) {
@@ -426,7 +454,7 @@ void finish(uvec4 target, uint block, float y, uint early, uint bias) {
     bool gated = (kind & GATED) != 0u;
     uint result = result_of_lane();
     if (BIASES) y = biased(block, y, bias);
-    if (gated) y = y / (1.0 + exp(-y)) * subgroupShuffleXor(y, SUBGROUP / 2u);
+    if (gated) y = gate(y, (kind & GELU) != 0u) * subgroupShuffleXor(y, SUBGROUP / 2u);
     if (gl_SubgroupInvocationID % (SUBGROUP / RESULTS) != 0u || gated && result >= HALF) return;
     uint i = (gated ? HALF : RESULTS) * block + result;
     if ((kind & RESIDUAL) != 0u) y += residual(first_address(target), i, early);

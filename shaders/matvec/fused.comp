@@ -2,13 +2,13 @@
 // A few rows times the transposes of one to three matrices that share their input, quantized or not, with
 // what comes before and after: out[i][o] = f(sum over j of g(x[i])[j] * w[o][j]). FLOATS: the matrices are of
 // small floats; else affine or dense.
-//   before: nothing, or RMS norm;
-//   after:  biases added, and then a residual, or silu(first matrix's result) * (second's).
+//   before: nothing, or RMS norm; before that the rows may be normalized and added to residuals (SUMMED);
+//   after:  biases added, and then a residual, or gate(first matrix's result) * (second's).
 // A workgroup keeps the rows in shared memory. A team (a subgroup, or several that share the inner axis)
 // makes OUTPUTS results of every row at once; a lane takes CHUNK elements at a time and asks for the next
 // ones before it multiplies. All sums are float32.
 // Constants: 1 dtype, 2 bits (16 or 32: not quantized), 3 group size, 4 subgroup size, 5 rows, 6 outputs,
-// 7 norm, 8 after, 9 inner size, 10 the bits of eps, 11 subgroups of a team.
+// 7 norm, 8 after, 9 inner size, 10 the bits of eps, 11 subgroups of a team, 12 summed.
 #include "common.glsl"
 #include "floats.glsl"
 
@@ -24,6 +24,7 @@ layout(constant_id = 8) const uint AFTER = 0;
 layout(constant_id = 9) const uint INNER = 1024;
 layout(constant_id = 10) const uint EPS = 0;
 layout(constant_id = 11) const uint SPLITS = 1;
+layout(constant_id = 12) const bool SUMMED = false;
 const bool WIDE = false; // 437 to 410 tokens/s where it is true (8B of 4 bits by dispatches on an H200)
 
 #include "quant.glsl"
@@ -47,7 +48,7 @@ const uint SLOTS = 2; // the second is prefetched
 #define MOST_OCTETS (ROWS * PITCH)
 #define MOST_CHUNKS (ROWS * CHUNKS)
 #include "matvec_lanes.glsl"
-#define NORM_ROWS ROWS
+#define NORM_ROWS (SUMMED ? 2u * ROWS : ROWS)
 #include "row_norm.glsl"
 
 shared float split_sums[SPLITS > 1u ? SUBGROUPS * RESULTS * ROWS : 1u]; // of a team's results
@@ -58,15 +59,43 @@ void load_row(uint64_t base, uint octet, out vec4 low, out vec4 high) {
     fetch8(DTYPE, true, base + (uint64_t(octet * 8u) << float_shift(DTYPE)), low, high);
 }
 
-// What RMS norm multiplies a row with.
-float factor_of(uint row, uint thread) {
+uint64_t row_at(uint64_t base, uint row) { return base + (uint64_t(row * INNER) << float_shift(DTYPE)); }
+
+RowSum row_sum; // if SUMMED
+
+vec4 as_stored4(vec4 v) {
+    return vec4(as_stored(DTYPE, v.x), as_stored(DTYPE, v.y), as_stored(DTYPE, v.z), as_stored(DTYPE, v.w));
+}
+
+// An octet of a row, or of the sum with its residual, for which the row is multiplied with `factor`.
+void load_x(uint row, uint octet, float factor, out vec4 low, out vec4 high) {
+    load_row(row_at(x, row), octet, low, high);
+    if (!SUMMED) return;
+    vec4 w_low, w_high, r_low, r_high;
+    load_row(row_sum.weight, octet, w_low, w_high);
+    load_row(row_at(row_sum.residual, row), octet, r_low, r_high);
+    low = as_stored4(r_low + as_stored4(low * (factor * w_low)));
+    high = as_stored4(r_high + as_stored4(high * (factor * w_high)));
+}
+
+// What RMS norm multiplies a row with, for the sum, or, if `again`, behind it.
+float factor_of(uint row, uint thread, bool again, float sum_factor) {
     float squares = 0.0;
     for (uint octet = thread; octet < OCTETS; octet += gl_WorkGroupSize.x) {
         vec4 low, high;
-        load_row(x + (uint64_t(row * INNER) << float_shift(DTYPE)), octet, low, high);
+        if (again) load_x(row, octet, sum_factor, low, high);
+        else load_row(row_at(x, row), octet, low, high);
         squares = dot_add(high, high, dot_add(low, low, squares));
     }
-    return row_norm_factor(row, squares, INNER, uintBitsToFloat(EPS));
+    float eps = again ? uintBitsToFloat(EPS) : row_sum.eps;
+    return row_norm_factor(SUMMED && again ? ROWS + row : row, squares, INNER, eps);
+}
+
+// Stores an octet of a sum; workgroups take turns.
+void keep_row_sum(uint row, uint octet, vec4 low, vec4 high) {
+    if (row_sum.result == 0ul || octet % gl_NumWorkGroups.x != gl_WorkGroupID.x) return;
+    [[unroll]] for (uint i = 0u; i < 8u; ++i)
+        store_float(DTYPE, row_sum.result, int64_t(row * INNER + octet * 8u + i), i < 4u ? low[i] : high[i - 4u]);
 }
 
 // Exchanges the bytes of both quads of an octet with neighbours', so that quarters of elements stand beside
@@ -107,14 +136,17 @@ void keep_int8(uint row, uint octet, bool real, vec4 low, vec4 high) {
 void stage() {
     uint thread = gl_SubgroupID * SUBGROUP + gl_SubgroupInvocationID;
     if (thread == 0u) staged_one = IN_PLACE ? one : one + 0x0b800000u; // 1.0 or 2^23
+    if (SUMMED) row_sum = Targets(matrices[0].result).sum;
     [[dont_unroll]] for (uint row = 0u; row < ROWS; ++row) {
-        float factor = NORM ? factor_of(row, thread) : 1.0;
+        float sum_factor = SUMMED ? factor_of(row, thread, false, 0.0) : 1.0;
+        float factor = NORM ? factor_of(row, thread, true, sum_factor) : 1.0;
         // All lanes go round equally often: they exchange sums.
         for (uint first = 0u; first < OCTETS; first += gl_WorkGroupSize.x) {
             uint octet = first + thread;
             vec4 low = vec4(0.0), high = vec4(0.0);
             if (octet < OCTETS) {
-                load_row(x + (uint64_t(row * INNER) << float_shift(DTYPE)), octet, low, high);
+                load_x(row, octet, sum_factor, low, high);
+                if (SUMMED) keep_row_sum(row, octet, low, high);
                 if (NORM) {
                     vec4 w_low, w_high;
                     load_row(weight, octet, w_low, w_high);
@@ -214,7 +246,7 @@ void finish(uint set, uint first, uint outputs) {
             if (BIASED) y = biased(DTYPE, targets[0], y, bias[stored / SUBGROUP]);
             if (BIASED && GATED)
                 gated = biased(DTYPE, targets[SETS - 1u], gated, bias[STORED + stored / SUBGROUP]);
-            if (GATED) y = silu(y) * gated;
+            if (GATED) y = gate(y, GELU) * gated;
             if (gl_SubgroupInvocationID != stored % SUBGROUP) continue;
             int64_t to = int64_t(uint64_t(i) * uint64_t(outputs) + uint64_t(first + r));
             if (RESIDUAL) y += fetch(DTYPE, at(DTYPE, matrices[1].words, to));

@@ -147,7 +147,7 @@ uint64_t row_at(uint column) {
     return x + uint64_t(row) * (OCTETS * 16u);
 }
 
-#include "silu.glsl"
+#include "gate.glsl"
 
 // Result i of a block's column, of one of the matrices, with the expert's bias.
 float result_of(uint block, uint team, uint set, uint column, uint i) {
@@ -166,7 +166,7 @@ void finish(uint base, uint all) {
         int64_t to = int64_t(uint64_t(pick) * uint64_t(outputs) + uint64_t(first_output(block) + i % BLOCK));
         if (SETS == 2u) {
             float second = result_of(block, team, 1u, column, i % BLOCK);
-            if (AFTER == GATE) y = silu(y) * second;
+            if (AFTER == GATE) y = gate(y, false) * second;
             else store_float(DTYPE, other, to, second);
         }
         store_float(AFTER == SUMMED ? FLOAT32 : DTYPE, result, to, y);

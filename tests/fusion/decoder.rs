@@ -19,6 +19,10 @@ pub(super) struct Decoder {
     pub(super) layers: usize,
     /// Whether queries and keys are normalized.
     pub(super) norm: bool,
+    /// Whether a layer's rows are normalized before its products, and what its halves say before that is
+    /// added to the rows.
+    pub(super) before: bool,
+    pub(super) behind: bool,
     /// How many matrices have biases, of queries, keys, values, output, gate, the other half, and down.
     pub(super) biases: usize,
     /// Bits and group size; none for matrices that are not quantized.
@@ -43,6 +47,8 @@ pub(super) const DECODER: Decoder = Decoder {
     inner: 192,
     layers: 2,
     norm: true,
+    before: true,
+    behind: false,
     biases: 0,
     format: Some((4, 64)),
     floats: None,
@@ -56,6 +62,14 @@ pub(super) const DECODER: Decoder = Decoder {
 /// The gate's sigmoid times itself, times the other half.
 pub(super) fn swiglu(gate: &Array, up: &Array) -> Result<Array> {
     ops::multiply(&ops::multiply(gate, ops::sigmoid(gate)?)?, up)
+}
+
+/// `gelu_approx` of the gate, as mlx.nn writes it, times the other half.
+pub(super) fn geglu(gate: &Array, up: &Array) -> Result<Array> {
+    let cube = ops::multiply(ops::power(gate, 3.0f32)?, 0.044715f32)?;
+    let inner = ops::multiply(ops::add(gate, cube)?, (2.0 / std::f32::consts::PI).sqrt())?;
+    let half = ops::multiply(gate, 0.5f32)?;
+    ops::multiply(&ops::multiply(&half, ops::add(ops::tanh(&inner)?, 1.0f32)?)?, up)
 }
 
 /// A matrix with a bias, or without one.
@@ -74,7 +88,7 @@ type Cache = Vec<Array>;
 
 struct Layer {
     matrices: [Product; 7],
-    norms: [Array; 4],
+    norms: [Array; 6],
     caches: [Cache; 2],
 }
 
@@ -102,7 +116,8 @@ impl Decoder {
             };
             Product(matrix, bias)
         });
-        let norms = [hidden, hidden, width, width].map(|n| noise(next(), &[n], dtype));
+        let norms =
+            [hidden, hidden, width, width, hidden, hidden].map(|n| noise(next(), &[n], dtype));
         let cached = [1, kv_heads, self.past + 3, width];
         let caches = [next(), next()].map(|seed| self.rows(&noise(seed, &cached, dtype)).unwrap());
         Layer { matrices, norms, caches }
@@ -182,8 +197,12 @@ impl Decoder {
     ) -> Result<(Array, [Cache; 2])> {
         let [heads, kv_heads, width] = self.heads;
         let [q, k, v, out, gate, up, down] = &layer.matrices;
-        let [before, between, q_norm, k_norm] = &layer.norms;
-        let normal = fast::rms_norm(x, Some(before), 1e-6)?;
+        let [before, between, q_norm, k_norm, attended_norm, middle_norm] = &layer.norms;
+        let normalized = |x: Array, weight, applies| match applies {
+            true => fast::rms_norm(&x, Some(weight), 1e-6),
+            false => Ok(x),
+        };
+        let normal = normalized(x.clone(), before, self.before)?;
         let norm = |weight| self.norm.then_some(weight);
         let counted = self.counted()?;
         let query = self.head(&q.forward(&normal)?, heads, norm(q_norm), counted.as_ref())?;
@@ -198,10 +217,12 @@ impl Decoder {
         drop((caches, key, value));
         let attended = self.attend(&query, [&keys, &values], mask)?;
         let attended = ops::reshape(&attended, &[1, (heads * width) as isize])?;
-        let x = ops::add(x, out.forward(&attended)?)?;
-        let normal = fast::rms_norm(&x, Some(between), 1e-6)?;
+        let said = normalized(out.forward(&attended)?, attended_norm, self.behind)?;
+        let x = ops::add(x, said)?;
+        let normal = normalized(x.clone(), between, self.before)?;
         let gated = (self.swiglu)(&gate.forward(&normal)?, &up.forward(&normal)?)?;
-        Ok((ops::add(&x, down.forward(&gated)?)?, [keys, values]))
+        let said = normalized(down.forward(&gated)?, middle_norm, self.behind)?;
+        Ok((ops::add(&x, said)?, [keys, values]))
     }
 
     /// What results of the graph are compared by. A new row of a quantized cache may be a step apart: where

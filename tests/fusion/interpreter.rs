@@ -10,7 +10,7 @@ use mlx_tests::values;
 
 use super::{
     Quantized, biases,
-    decoder::{DECODER, Decoder},
+    decoder::{DECODER, Decoder, geglu},
     mixture::Block,
     noise, turn,
 };
@@ -131,6 +131,14 @@ fn layers_become_runs() {
         for (past, padding) in [(9, 0), (65, 7), (300, 120)] {
             Decoder { past, padding: Some(padding), ..DECODER }.check(all);
         }
+        // A Gemma, and an OLMo: what attention and the middle say is normalized, and a sum only then.
+        for (dtype, format) in formats {
+            let hidden = if format == Some((8, 128)) { 256 } else { 128 };
+            let sums = Decoder { hidden, inner: 256, format, dtype, behind: true, ..DECODER };
+            Decoder { swiglu: geglu, layers: 3, ..sums }.check(STEPS * 3);
+            Decoder { before: false, ..sums }.check(all);
+        }
+        Decoder { behind: true, hidden: 1152, inner: 2304, ..DECODER }.check(all);
         // Not of 16 bits, and too long a row: dispatches.
         Decoder { dtype: Dtype::Float32, ..DECODER }.check(0);
         Decoder { layers: 1, inner: 12_352, ..DECODER }.check(4);

@@ -3,7 +3,7 @@
 use mlx::{Array, Dtype, Result, fast, ops};
 use ops::FpMode;
 
-use super::{Linear, Quantized, agrees, noise, turn};
+use super::{Linear, Quantized, agrees, decoder::geglu, noise, turn};
 
 pub(crate) const HALVES: [Dtype; 2] = [Dtype::Bfloat16, Dtype::Float16];
 pub(crate) const DTYPES: [Dtype; 3] = [Dtype::Bfloat16, Dtype::Float16, Dtype::Float32];
@@ -19,6 +19,7 @@ pub(crate) fn all() {
 pub(crate) fn mat_vecs() {
     siblings_and_norms();
     gates();
+    sums_of_norms();
     residuals();
     every_format();
     dense();
@@ -63,6 +64,63 @@ pub(crate) fn gates() {
             agrees(&format!("gate {dtype} {up_first}"), 5, dtype, &|| {
                 let y = fast::rms_norm(&x, Some(&weight), 1e-6)?;
                 Ok(vec![gated(up_first, &g.forward(&y)?, &u.forward(&y)?)?])
+            });
+            agrees(&format!("gelu {dtype}"), 11, dtype, &|| {
+                let y = fast::rms_norm(&x, Some(&weight), 1e-6)?;
+                Ok(vec![geglu(&g.forward(&y)?, &u.forward(&y)?)?])
+            });
+        }
+    }
+}
+
+/// What almost is gelu stays what it is.
+#[test]
+fn other_gates() {
+    let _turn = turn();
+    let dtype = Dtype::Float32;
+    let x = noise(6, &[1, 256], dtype);
+    let [g, u] = [8, 9].map(|s| Quantized::new(s, 160, 256, 32, 4, dtype));
+    for (power, half, one) in [(2.0, 0.5, 1.0), (3.0, 0.6, 1.0), (3.0, 0.5, 2.0)] {
+        agrees(&format!("{power}, {half}, {one}"), 1, dtype, &|| {
+            let (gate, up) = (g.forward(&x)?, u.forward(&x)?);
+            let cube = ops::multiply(ops::power(&gate, power as f32)?, 0.044715f32)?;
+            let inner = ops::multiply(ops::add(&gate, cube)?, 0.797_884_6f32)?;
+            let scaled = ops::multiply(&gate, half as f32)?;
+            let tanh = ops::add(ops::tanh(&inner)?, one as f32)?;
+            Ok(vec![ops::multiply(&ops::multiply(&scaled, tanh)?, &up)?])
+        });
+    }
+}
+
+/// Rows that are a residual's sum with what a norm makes, with a norm behind that or without one; the sum is
+/// read elsewhere or not.
+#[test]
+pub(crate) fn sums_of_norms() {
+    let _turn = turn();
+    for dtype in DTYPES {
+        for rows in [1, 2] {
+            let (x, y) = (noise(80, &[rows, 192], dtype), noise(81, &[rows, 192], dtype));
+            let [behind, before] = [82, 83].map(|seed| noise(seed, &[192], dtype));
+            let [q, k, v] = [(84, 100), (85, 36), (86, 40)]
+                .map(|(s, n)| Quantized::new(s, n, 192, 64, 4, dtype));
+            let sum = |first: bool| {
+                let norm = fast::rms_norm(&y, Some(&behind), 1e-5)?;
+                if first { ops::add(&norm, &x) } else { ops::add(&x, &norm) }
+            };
+            agrees(&format!("sum, norm, qkv {dtype} {rows}"), 5, dtype, &|| {
+                let sum = sum(false)?;
+                let z = fast::rms_norm(&sum, Some(&before), 1e-5)?;
+                Ok(vec![q.forward(&z)?, k.forward(&z)?, v.forward(&z)?, sum])
+            });
+            agrees(&format!("sum, qkv {dtype} {rows}"), 4, dtype, &|| {
+                let sum = sum(true)?;
+                Ok(vec![q.forward(&sum)?, k.forward(&sum)?, v.forward(&sum)?])
+            });
+            // Four products are two groups, of which one makes the sum.
+            agrees(&format!("sum, four {dtype} {rows}"), 4, dtype, &|| {
+                let sum = sum(true)?;
+                let all = [&q, &k, &v, &q].map(|matrix| matrix.forward(&sum));
+                all.into_iter().chain([Ok(sum)]).collect()
             });
         }
     }
@@ -173,6 +231,10 @@ fn tiles(
     let other = make(54, outputs[1]);
     agrees(&format!("{what}, gated"), tiles(fused[1]), dtype, &|| {
         Ok(vec![gated(rows.is_multiple_of(2), &k.forward(&x)?, &other.forward(&x)?)?])
+    });
+    let gelu = if fused[1] > 0 { fused[1] + 6 } else { 0 };
+    agrees(&format!("{what}, gelu"), tiles(gelu), dtype, &|| {
+        Ok(vec![geglu(&k.forward(&x)?, &other.forward(&x)?)?])
     });
     let residual = noise(55, &[1, rows, outputs[2]], dtype);
     agrees(&format!("{what}, residual"), tiles(fused[2]), dtype, &|| {

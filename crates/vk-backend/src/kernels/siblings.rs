@@ -13,12 +13,12 @@ use crate::{
         },
         matmul::{
             gemm::{
-                A_ALONG_K, A_VECTOR, ADD, B_ALONG_K, B_VECTOR, C_VECTOR, GATED, MATRIX, Push,
+                A_ALONG_K, A_VECTOR, ADD, B_ALONG_K, B_VECTOR, C_VECTOR, GATED, GELU, MATRIX, Push,
                 SIBLINGS, matrix_constants, matrix_grid, matrix_pipeline, sum_parts_and,
             },
             matrix::{self, MatrixTile, Right},
         },
-        matvec::{After, Format, Fused, Weights},
+        matvec::{After, Format, Fused, Gate, Weights},
         quantized::{self, Fields},
     },
     runtime::capabilities::{Capabilities, Fragment},
@@ -143,7 +143,7 @@ pub(crate) fn encode(
 fn order(fused: &Fused, tile: MatrixTile) -> Option<SmallVec<[usize; 3]>> {
     let outputs = |i: usize| fused.matrices()[i].outputs;
     let mut order: SmallVec<[usize; 3]> = (0..fused.matrices().len()).collect();
-    if fused.after == After::Gate {
+    if fused.after.is_gate() {
         return Some(order);
     }
     if let [_, _, _] = order[..] {
@@ -213,5 +213,6 @@ fn flags(fused: &Fused, matrices: &[Weights], packed: bool) -> u32 {
         | SIBLINGS
         | bit(vectors(fused.x), A_VECTOR)
         | bit(b_vector, B_VECTOR)
-        | bit(fused.after == After::Gate, GATED)
+        | bit(fused.after.is_gate(), GATED)
+        | bit(fused.after == After::Gate(Gate::Gelu), GELU)
 }

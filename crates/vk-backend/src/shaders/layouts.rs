@@ -2180,6 +2180,7 @@ pub(crate) mod interpreter {
     pub(crate) const DIVISORS_FLAG: u32 = 4;
     pub(crate) const BIASES_FLAG: u32 = 8;
     pub(crate) const MIXTURES_FLAG: u32 = 16;
+    pub(crate) const SUMS_FLAG: u32 = 32;
     pub(crate) const RUN: u32 = 0;
     pub(crate) const REPEAT: u32 = 1;
     pub(crate) const TRIAL: u32 = 2;
@@ -2333,7 +2334,7 @@ pub(crate) mod interpreter_rows {
         pub(crate) key_biases: u64,
         pub(crate) value_scales: u64,
         pub(crate) value_biases: u64,
-        pub(crate) rest: [u32; 8],
+        pub(crate) rest: [u32; 16],
     }
     const _: () = {
         assert!(offset_of!(AttentionRow, kind) == 0);
@@ -2367,7 +2368,7 @@ pub(crate) mod interpreter_rows {
         assert!(offset_of!(AttentionRow, value_scales) == 176);
         assert!(offset_of!(AttentionRow, value_biases) == 184);
         assert!(offset_of!(AttentionRow, rest) == 192);
-        assert!(size_of::<AttentionRow>() == 224);
+        assert!(size_of::<AttentionRow>() == 256);
     };
     /// `RowMatrix` of the shader.
     #[derive(Debug, Clone, Copy, Default, PartialEq, Pod, Zeroable)]
@@ -2413,7 +2414,7 @@ pub(crate) mod interpreter_rows {
         pub(crate) second: [u64; 3],
         pub(crate) chunks: u32,
         pub(crate) rounds: u32,
-        pub(crate) rest: [u32; 8],
+        pub(crate) rest: [u32; 16],
     }
     const _: () = {
         assert!(offset_of!(PickedRow, kind) == 0);
@@ -2441,7 +2442,7 @@ pub(crate) mod interpreter_rows {
         assert!(offset_of!(PickedRow, chunks) == 184);
         assert!(offset_of!(PickedRow, rounds) == 188);
         assert!(offset_of!(PickedRow, rest) == 192);
-        assert!(size_of::<PickedRow>() == 224);
+        assert!(size_of::<PickedRow>() == 256);
     };
     /// `ProductRow` of the shader.
     #[derive(Debug, Clone, Copy, Default, PartialEq, Pod, Zeroable)]
@@ -2462,7 +2463,12 @@ pub(crate) mod interpreter_rows {
         pub(crate) chunks: u32,
         pub(crate) rounds: u32,
         pub(crate) added: [u64; 3],
-        pub(crate) rest: [u32; 2],
+        pub(crate) sum_weight: u64,
+        pub(crate) sum_residual: u64,
+        pub(crate) sum_marked: u64,
+        pub(crate) sum_result: u64,
+        pub(crate) sum_eps: f32,
+        pub(crate) unused: u32,
     }
     const _: () = {
         assert!(offset_of!(ProductRow, kind) == 0);
@@ -2480,8 +2486,13 @@ pub(crate) mod interpreter_rows {
         assert!(offset_of!(ProductRow, chunks) == 184);
         assert!(offset_of!(ProductRow, rounds) == 188);
         assert!(offset_of!(ProductRow, added) == 192);
-        assert!(offset_of!(ProductRow, rest) == 216);
-        assert!(size_of::<ProductRow>() == 224);
+        assert!(offset_of!(ProductRow, sum_weight) == 216);
+        assert!(offset_of!(ProductRow, sum_residual) == 224);
+        assert!(offset_of!(ProductRow, sum_marked) == 232);
+        assert!(offset_of!(ProductRow, sum_result) == 240);
+        assert!(offset_of!(ProductRow, sum_eps) == 248);
+        assert!(offset_of!(ProductRow, unused) == 252);
+        assert!(size_of::<ProductRow>() == 256);
     };
     /// `RouterRow` of the shader.
     #[derive(Debug, Clone, Copy, Default, PartialEq, Pod, Zeroable)]
@@ -2499,7 +2510,7 @@ pub(crate) mod interpreter_rows {
         pub(crate) marked: u64,
         pub(crate) bits: u32,
         pub(crate) group_log: u32,
-        pub(crate) rest: [u64; 19],
+        pub(crate) rest: [u64; 23],
     }
     const _: () = {
         assert!(offset_of!(RouterRow, kind) == 0);
@@ -2515,7 +2526,7 @@ pub(crate) mod interpreter_rows {
         assert!(offset_of!(RouterRow, bits) == 64);
         assert!(offset_of!(RouterRow, group_log) == 68);
         assert!(offset_of!(RouterRow, rest) == 72);
-        assert!(size_of::<RouterRow>() == 224);
+        assert!(size_of::<RouterRow>() == 256);
     };
     /// `Push` of the shader.
     #[derive(Debug, Clone, Copy, Default, PartialEq, Pod, Zeroable)]
@@ -3041,6 +3052,7 @@ pub(crate) mod matrix_tile {
     use super::*;
     pub(crate) const SIBLINGS_FLAG: u32 = 64;
     pub(crate) const GATED_FLAG: u32 = 128;
+    pub(crate) const GELU_FLAG: u32 = 512;
 }
 
 /// `shaders/include/matvec.glsl`.
@@ -3049,6 +3061,7 @@ pub(crate) mod matvec {
     pub(crate) const AFTER_RESIDUAL: u32 = 1;
     pub(crate) const AFTER_GATE: u32 = 2;
     pub(crate) const AFTER_BIASES: u32 = 4;
+    pub(crate) const AFTER_GELU: u32 = 8;
 }
 
 /// `shaders/matvec/fused.comp`.
@@ -3086,6 +3099,8 @@ pub(crate) mod matvec_fused {
         pub(crate) eps: u32,
         /// `constant_id = 11`.
         pub(crate) splits: u32,
+        /// `constant_id = 12`.
+        pub(crate) summed: bool,
     }
     impl Default for Constants {
         fn default() -> Self {
@@ -3102,12 +3117,13 @@ pub(crate) mod matvec_fused {
                 inner: 1024,
                 eps: 0,
                 splits: 1,
+                summed: false,
             }
         }
     }
     impl SpecConstants for Constants {
-        type Words = [u32; 12];
-        fn words(&self) -> [u32; 12] {
+        type Words = [u32; 13];
+        fn words(&self) -> [u32; 13] {
             [
                 self.workgroup,
                 self.dtype,
@@ -3121,9 +3137,28 @@ pub(crate) mod matvec_fused {
                 self.inner,
                 self.eps,
                 self.splits,
+                self.summed as u32,
             ]
         }
     }
+    /// `RowSum` of the shader.
+    #[derive(Debug, Clone, Copy, Default, PartialEq, Pod, Zeroable)]
+    #[repr(C, packed(4))]
+    pub(crate) struct RowSum {
+        pub(crate) weight: u64,
+        pub(crate) residual: u64,
+        pub(crate) result: u64,
+        pub(crate) eps: f32,
+        pub(crate) unused: u32,
+    }
+    const _: () = {
+        assert!(offset_of!(RowSum, weight) == 0);
+        assert!(offset_of!(RowSum, residual) == 8);
+        assert!(offset_of!(RowSum, result) == 16);
+        assert!(offset_of!(RowSum, eps) == 24);
+        assert!(offset_of!(RowSum, unused) == 28);
+        assert!(size_of::<RowSum>() == 32);
+    };
     /// `Target` of the shader.
     #[derive(Debug, Clone, Copy, Default, PartialEq, Pod, Zeroable)]
     #[repr(C, packed(4))]
@@ -3145,10 +3180,12 @@ pub(crate) mod matvec_fused {
     #[repr(C, packed(4))]
     pub(crate) struct Targets {
         pub(crate) all: [Target; 3],
+        pub(crate) sum: RowSum,
     }
     const _: () = {
         assert!(offset_of!(Targets, all) == 0);
-        assert!(size_of::<Targets>() == 72);
+        assert!(offset_of!(Targets, sum) == 72);
+        assert!(size_of::<Targets>() == 104);
     };
     /// `Matrix` of the shader.
     #[derive(Debug, Clone, Copy, Default, PartialEq, Pod, Zeroable)]
@@ -3256,6 +3293,7 @@ pub(crate) mod matvec_matrix {
     }
     pub(crate) use super::matvec_fused::Matrix;
     pub(crate) use super::matvec_fused::Push;
+    pub(crate) use super::matvec_fused::RowSum;
     pub(crate) use super::matvec_fused::Target;
     pub(crate) use super::matvec_fused::Targets;
 }
@@ -3324,6 +3362,7 @@ pub(crate) mod matvec_rows {
     }
     pub(crate) use super::matvec_fused::Matrix;
     pub(crate) use super::matvec_fused::Push;
+    pub(crate) use super::matvec_fused::RowSum;
     pub(crate) use super::matvec_fused::Target;
     pub(crate) use super::matvec_fused::Targets;
 }
@@ -5065,14 +5104,17 @@ pub(crate) mod run_rows {
     pub(crate) const GATED: u32 = 8;
     pub(crate) const FLAGGED: u32 = 16;
     pub(crate) const FLAGGED_RESIDUAL: u32 = 32;
-    pub(crate) const SPLITS_SHIFT: u32 = 16;
+    pub(crate) const SPLITS_SHIFT: u32 = 24;
     pub(crate) const BIASED: u32 = 64;
     pub(crate) const AT_ONCE: u32 = 512;
     pub(crate) const ROUTER: u32 = 4096;
     pub(crate) const PICKED: u32 = 8192;
     pub(crate) const WEIGHED: u32 = 16384;
     pub(crate) const LED: u32 = 32768;
-    pub(crate) const ROW_WORDS: u32 = 56;
+    pub(crate) const GELU: u32 = 65536;
+    pub(crate) const SUMMED: u32 = 131072;
+    pub(crate) const FLAGGED_ADDEND: u32 = 262144;
+    pub(crate) const ROW_WORDS: u32 = 64;
     pub(crate) const HEAD: u32 = 0;
     pub(crate) const SOURCE: u32 = 1;
     pub(crate) const TARGET: u32 = 2;
@@ -5081,6 +5123,9 @@ pub(crate) mod run_rows {
     pub(crate) const SECOND: u32 = 10;
     pub(crate) const COUNTS: u32 = 11;
     pub(crate) const ADDED: u32 = 12;
+    pub(crate) const SUM_WEIGHT: u32 = 13;
+    pub(crate) const SUM_RESIDUAL: u32 = 14;
+    pub(crate) const SUM_RESULT: u32 = 15;
     pub(crate) const ROUTER_MATRIX: u32 = 2;
     pub(crate) const ROUTER_BIASES: u32 = 3;
     pub(crate) const ROUTER_FORMAT: u32 = 4;

@@ -39,6 +39,7 @@
 
 mod attention;
 mod bias;
+mod gate;
 mod heads;
 mod lookup;
 mod mixture;

@@ -7,13 +7,19 @@ use mlx_vulkan_core::{
     backend::Output,
     fusion::Group,
     graph::Node,
-    primitives::{BinaryOp, MatmulOp, NormOp, Primitive, QuantizedOp, UnaryOp},
+    primitives::{BinaryOp, MatmulOp, NormOp, Primitive, QuantizedOp},
     shape::is_row_contiguous,
     tape::Tape,
 };
 use smallvec::{SmallVec, smallvec};
 
-use super::{Grouped, bias::Biased, device, inner};
+use super::{
+    Grouped,
+    bias::Biased,
+    device,
+    gate::{self, Gated},
+    inner,
+};
 use crate::{
     kernels::{
         Ctx, Operand, Region,
@@ -23,7 +29,7 @@ use crate::{
             planner as matmul,
         },
         matvec::{
-            self, After, Format, Fused, MOST_MATRICES, Norm, Weights,
+            self, After, Format, Fused, MOST_MATRICES, Norm, RowSum, Weights,
             planner::{self, MatvecSizes},
         },
         quantized::planner as quantized,
@@ -33,20 +39,16 @@ use crate::{
 };
 
 /// What happens to the results, by places on the tape.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Then {
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Then {
     Store,
     /// The sum with its `other`-th input.
     Add {
         sum: usize,
         other: usize,
     },
-    /// `silu(gate) * up`: the last multiplication, and those before it.
-    Gate {
-        result: usize,
-        silu: usize,
-        sigmoid: usize,
-    },
+    /// One gates the other.
+    Gate(Gated),
 }
 
 /// The kernels of a product.
@@ -60,6 +62,17 @@ enum Way {
     Many(Fragment, Dtype),
 }
 
+/// Rows that are a residual's sum with what a norm makes, by places on the tape.
+#[derive(Debug, Clone, Copy)]
+struct Summed {
+    sum: usize,
+    norm: usize,
+    /// Which input of the sum is the residual.
+    residual: usize,
+    /// Others read it, too.
+    is_kept: bool,
+}
+
 /// Products of the same rows.
 #[derive(Debug, Clone)]
 struct Products {
@@ -70,6 +83,7 @@ struct Products {
     rows: usize,
     inner: usize,
     format: Format,
+    sum: Option<Summed>,
     norm: Option<usize>,
     then: Then,
     config: &'static Config,
@@ -122,12 +136,12 @@ impl Builder {
         self.found.iter_mut().rev().take(OPEN)
     }
 
-    /// `silu(gate) * up`, written as `gate * sigmoid(gate) * up` in any order.
+    /// `silu(gate) * up`, or with gelu, that ends at `result`.
     pub(super) fn gate(&mut self, tape: &Tape, result: usize) {
         if self.found.is_empty() {
             return;
         }
-        let Some((gate, up, then)) = gate(tape, result) else { return };
+        let Some((gate, up, gated)) = gate::find(tape, result) else { return };
         let fits = |p: &&mut Products| {
             p.config.enable_fused_gate && p.places.len() == 2 && p.with(up).is_some()
         };
@@ -138,7 +152,7 @@ impl Builder {
                 products.places.swap(0, 1);
                 products.biases.swap(0, 1);
             }
-            products.then = then;
+            products.then = Then::Gate(gated);
         }
     }
 
@@ -178,36 +192,15 @@ impl Builder {
 
     /// The groups, with the norms before them.
     pub(super) fn finish(self, tape: &Tape) -> impl Iterator<Item = Group> {
-        self.found.into_iter().filter_map(|mut products| {
+        let mut sums: SmallVec<[usize; 16]> = SmallVec::new();
+        self.found.into_iter().filter_map(move |mut products| {
             products.norm = products.norm_before(tape);
+            // Several groups may read the same sum, but one makes it.
+            products.sum = products.sum_before(tape).filter(|found| !sums.contains(&found.sum));
+            sums.extend(products.sum.iter().map(|found| found.sum));
             products.group()
         })
     }
-}
-
-/// The gate and the other factor of a multiplication that ends a gated pair.
-pub(super) fn gate(tape: &Tape, result: usize) -> Option<(usize, usize, Then)> {
-    let node = tape.node(result);
-    let is = |place: &usize, primitive| tape.node(*place).primitive == primitive;
-    for (a, b) in [(0, 1), (1, 0)] {
-        let silu = inner(tape, (result, a), 1, node.stream)
-            .filter(|silu| is(silu, Primitive::Binary(BinaryOp::Multiply)));
-        let up = inner(tape, (result, b), 1, node.stream);
-        let (Some(silu), Some(up)) = (silu, up) else { continue };
-        let factors = &tape.node(silu).inputs;
-        for (s, g) in [(0, 1), (1, 0)] {
-            let sigmoid = inner(tape, (silu, s), 1, node.stream)
-                .filter(|sigmoid| is(sigmoid, Primitive::Unary(UnaryOp::Sigmoid)));
-            // The gate itself is read twice.
-            let gate = inner(tape, (silu, g), 2, node.stream);
-            if let (Some(sigmoid), Some(gate)) = (sigmoid, gate)
-                && tape.node(sigmoid).inputs[0].is_same(&factors[g])
-            {
-                return Some((gate, up, Then::Gate { result, silu, sigmoid }));
-            }
-        }
-    }
-    None
 }
 
 /// The product at `place`, if a fused kernel serves it.
@@ -290,8 +283,8 @@ fn describe(tape: &Tape, place: usize, device: &DeviceState) -> Option<Products>
             Way::Many(..) => config.enable_fused_tiles && inner.is_multiple_of(8),
         };
     let (places, biases) = (smallvec![place], smallvec![bias]);
-    let (norm, then) = (None, Then::Store);
-    serves.then_some(Products { places, biases, way, rows, inner, format, norm, then, config })
+    let (sum, norm, then) = (None, None, Then::Store);
+    serves.then_some(Products { places, biases, way, rows, inner, format, sum, norm, then, config })
 }
 
 /// How the packed matrix of the product at `place` is stored, if rows of it are outputs.
@@ -354,21 +347,54 @@ impl Products {
         fits.then_some(norm)
     }
 
+    /// The sum that the rows are, if it is one of a residual and of what a norm makes of an array alike.
+    fn sum_before(&self, tape: &Tape) -> Option<Summed> {
+        if self.way != Way::Few {
+            return None;
+        }
+        let (from, uses) = match self.norm {
+            Some(norm) => (norm, 1),
+            None => (self.places[0], self.places.len()),
+        };
+        let (sum, stream) = (tape.input(from, 0)?, tape.node(from).stream);
+        let node = tape.node(sum);
+        let is_sum = node.primitive == Primitive::Binary(BinaryOp::Add) && node.stream == stream;
+        let size = self.rows * self.inner;
+        let fits = |a: &Array| (a.dtype() as u32, a.size()) == (self.format.dtype, size);
+        if !is_sum || !self.config.enable_fused_norm || !fits(tape.array(sum)) {
+            return None;
+        }
+        let is_kept = tape.uses(sum) > uses || !tape.is_private(sum);
+        [(0, 1), (1, 0)].into_iter().find_map(|(normed, residual)| {
+            let norm = inner(tape, (sum, normed), 1, stream)?;
+            let Primitive::Norm(NormOp::RmsNorm { .. }) = tape.node(norm).primitive else {
+                return None;
+            };
+            let [x, weight] = &tape.node(norm).inputs[..] else { return None };
+            let (residual_fits, is_row) = (fits(&node.inputs[residual]), weight.ndim() == 1);
+            let same = weight.dtype() as u32 == self.format.dtype && x.dim(-1) == self.inner;
+            let serves = fits(x) && residual_fits && is_row && same;
+            serves.then_some(Summed { sum, norm, residual, is_kept })
+        })
+    }
+
     fn group(self) -> Option<Group> {
         let mut members: SmallVec<[usize; 16]> = self.places.iter().copied().collect();
         members.extend(self.added().flat_map(Biased::members));
         members.extend(self.norm);
-        let kept = match self.then {
+        members.extend(self.sum.iter().flat_map(|found| [found.norm, found.sum]));
+        let mut kept: SmallVec<[usize; 3]> = match &self.then {
             Then::Store => self.ends().collect(),
-            Then::Add { sum, .. } => {
+            &Then::Add { sum, .. } => {
                 members.push(sum);
                 smallvec![sum]
             }
-            Then::Gate { result, silu, sigmoid } => {
-                members.extend([result, silu, sigmoid]);
-                smallvec![result]
+            Then::Gate(gated) => {
+                members.extend(gated.members());
+                smallvec![gated.result]
             }
         };
+        kept.extend(self.sum.filter(|found| found.is_kept).map(|found| found.sum));
         (members.len() > 1).then(|| Group { members, kept, fusion: Box::new(Grouped(self)) })
     }
 }
@@ -383,27 +409,29 @@ impl super::GroupKernel for Products {
     }
 
     fn replaces(&self) -> u64 {
-        let after = match self.then {
+        let after = match &self.then {
             Then::Store => 0,
             Then::Add { .. } => 1,
-            Then::Gate { .. } => 3,
+            Then::Gate(gated) => gated.replaces(),
         };
         let added: u64 = self.added().map(Biased::replaces).sum();
-        self.places.len() as u64 + u64::from(self.norm.is_some()) + added + after
+        let before = u64::from(self.norm.is_some()) + if self.sum.is_some() { 2 } else { 0 };
+        self.places.len() as u64 + before + added + after
     }
 
     fn describe(&self, tape: &Tape) -> String {
         let outputs = self.places.iter().map(|&place| tape.array(place).dim(-1));
         let outputs: SmallVec<[usize; 3]> = outputs.collect();
         let norm = if self.norm.is_some() { "norm " } else { "" };
+        let sum = if self.sum.is_some() { "norm + residual " } else { "" };
         let biased = if self.added().next().is_some() { " + bias" } else { "" };
-        let after = match self.then {
+        let after = match &self.then {
             Then::Store => "",
             Then::Add { .. } => " + residual",
-            Then::Gate { .. } => " gated",
+            Then::Gate(_) => " gated",
         };
         format!(
-            "{norm}{}x{}x{outputs:?} b{}{biased}{after}",
+            "{sum}{norm}{}x{}x{outputs:?} b{}{biased}{after}",
             self.rows, self.inner, self.format.bits
         )
     }
@@ -411,15 +439,21 @@ impl super::GroupKernel for Products {
     fn encode(&self, ctx: &mut Ctx<'_>, tape: &Tape, kept: &mut [Output]) -> Result<bool> {
         let first = tape.node(self.places[0]);
         let norm = self.norm.map(|place| tape.node(place));
-        let rows = norm.map_or(&first.inputs[0], |norm| &norm.inputs[0]);
+        let sum = self.sum.map(|found| tape.node(found.norm));
+        let rows = &sum.or(norm).unwrap_or(first).inputs[0];
         let Some(x) = dense(ctx, rows)? else { return Ok(false) };
         let mut reads: SmallVec<[Region; 12]> = smallvec![x.region];
         let mut fused = Fused::new(x.address, self.rows as u32, self.inner as u32, self.format);
         if let Some(node) = norm {
-            let Some(weight) = dense(ctx, &node.inputs[1])? else { return Ok(false) };
-            let Primitive::Norm(NormOp::RmsNorm { eps }) = node.primitive else { return Ok(false) };
-            reads.push(weight.region);
-            fused.norm = Some(Norm { weight: weight.address, eps: eps.0 });
+            let Some(norm) = norm_of(ctx, node, &mut reads)? else { return Ok(false) };
+            fused.norm = Some(norm);
+        }
+        if let (Some(found), Some(node)) = (self.sum, sum) {
+            let Some(norm) = norm_of(ctx, node, &mut reads)? else { return Ok(false) };
+            let residual = &tape.node(found.sum).inputs[found.residual];
+            let Some(residual) = dense(ctx, residual)? else { return Ok(false) };
+            reads.push(residual.region);
+            fused.sum = Some(RowSum { norm, residual: residual.address, result: 0 });
         }
         for (&place, bias) in self.places.iter().zip(&self.biases) {
             let outputs = tape.array(place).dim(-1) as u32;
@@ -434,16 +468,16 @@ impl super::GroupKernel for Products {
             }
             fused.push(matrix);
         }
-        match self.then {
+        match &self.then {
             Then::Store => {}
-            Then::Add { sum, other } => {
+            &Then::Add { sum, other } => {
                 let Some(residual) = dense(ctx, &tape.node(sum).inputs[other])? else {
                     return Ok(false);
                 };
                 reads.push(residual.region);
                 fused.after = After::Residual(residual.address);
             }
-            Then::Gate { .. } => fused.after = After::Gate,
+            Then::Gate(gated) => fused.after = After::Gate(gated.gate),
         }
         let tiles = match self.way {
             Way::Few => None,
@@ -455,9 +489,14 @@ impl super::GroupKernel for Products {
             }
         };
         let mut writes: SmallVec<[Region; 3]> = SmallVec::new();
+        let sums = self.sum.filter(|found| found.is_kept).map_or(0, |_| 1);
+        let results = kept.len() - sums;
         for (i, output) in kept.iter_mut().enumerate() {
             let result = ctx.output(output)?;
-            fused.stored_at(i, result.address);
+            match &mut fused.sum {
+                Some(sum) if i == results => sum.result = result.address,
+                _ => fused.stored_at(i, result.address),
+            }
             writes.push(result.region);
         }
         match tiles {
@@ -466,6 +505,18 @@ impl super::GroupKernel for Products {
         }
         Ok(true)
     }
+}
+
+/// The norm at a node, if its weight lies as kernels read it.
+fn norm_of(
+    ctx: &mut Ctx<'_>,
+    node: &Node,
+    reads: &mut impl Extend<Region>,
+) -> Result<Option<Norm>> {
+    let Primitive::Norm(NormOp::RmsNorm { eps }) = node.primitive else { return Ok(None) };
+    let Some(weight) = dense(ctx, &node.inputs[1])? else { return Ok(None) };
+    reads.extend([weight.region]);
+    Ok(Some(Norm { weight: weight.address, eps: eps.0 }))
 }
 
 /// An array in place, if it is dense and begins where 16 bytes can be read at once.

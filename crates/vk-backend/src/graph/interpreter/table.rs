@@ -17,7 +17,7 @@ use crate::{
             interpreter_rows::{AttentionRow, PickedRow, ProductRow, RouterRow, RowMatrix},
             run_rows::*,
         },
-        matvec::{After, Fused, MOST_MATRICES},
+        matvec::{After, Fused, Gate, MOST_MATRICES, RowSum},
         mixture::token::TokenMixture,
         steps::{Kind, Step},
     },
@@ -44,6 +44,9 @@ const _: () = {
     assert!(offset_of!(ProductRow, second) == quad(SECOND));
     assert!(offset_of!(ProductRow, chunks) == quad(COUNTS) + 8);
     assert!(offset_of!(ProductRow, added) == quad(ADDED));
+    assert!(offset_of!(ProductRow, sum_weight) == quad(SUM_WEIGHT) + 8);
+    assert!(offset_of!(ProductRow, sum_residual) == quad(SUM_RESIDUAL));
+    assert!(offset_of!(ProductRow, sum_result) == quad(SUM_RESULT));
     assert!(offset_of!(AttentionRow, kind) == quad(COUNT_AND_SCALE));
     assert!(offset_of!(AttentionRow, scale) == quad(COUNT_AND_SCALE) + 12);
     assert!(offset_of!(AttentionRow, eps) == quad(EPS_AND_HEADS));
@@ -89,7 +92,7 @@ struct BlockLayout {
 impl BlockLayout {
     fn of(fused: &Fused) -> Self {
         let row = fused.format.row_bytes(fused.inner);
-        let gated = fused.after == After::Gate;
+        let gated = fused.after.is_gate();
         let half = planner::RESULTS / 2;
         let results = if gated { half } else { planner::RESULTS };
         let strides = row.map(|bytes| bytes * results);
@@ -131,7 +134,7 @@ impl BlockLayout {
         for (i, matrix) in fused.matrices.iter().enumerate() {
             let Some(bias) = matrix.bias else { continue };
             // Where one gates the other, a block has results of both.
-            let before = if i == 0 || fused.after == After::Gate { 0 } else { self.ends[i - 1] };
+            let before = if i == 0 || fused.after.is_gate() { 0 } else { self.ends[i - 1] };
             added[i] = bias.at.wrapping_sub(u64::from(before) * u64::from(2 * self.results));
             kind |= BIASED << i | if bias.at_once { AT_ONCE << i } else { 0 };
         }
@@ -274,7 +277,9 @@ impl Table {
     }
 
     fn product(&mut self, fused: &Fused, step: &Step) -> Option<()> {
-        if fused.format != self.variant.format || fused.is_biased() && !self.variant.biased {
+        let Variant { format, biased, summed, .. } = self.variant;
+        let knows = (biased || !fused.is_biased()) && (summed || fused.sum.is_none());
+        if fused.format != format || !knows {
             return None;
         }
         let (mut kind, mut known) = (0, SmallVec::new());
@@ -287,8 +292,16 @@ impl Table {
             }
             _ => 0,
         };
+        let sum = fused.sum.map(|sum| {
+            kind |= SUMMED;
+            RowSum {
+                residual: self.operand(sum.residual, FLAGGED_ADDEND, (&mut kind, &mut known)),
+                ..sum
+            }
+        });
         // Rows are read 16 bytes at a time.
-        let aligned = x.is_multiple_of(16) && residual.is_multiple_of(4);
+        let at = sum.map_or(0, |sum| sum.residual | sum.norm.weight | sum.result);
+        let aligned = (x | at).is_multiple_of(16) && residual.is_multiple_of(4);
         if !aligned || self.collides(step, &known) {
             return None;
         }
@@ -298,9 +311,11 @@ impl Table {
             return None;
         }
         let blocks = layout.blocks;
-        if fused.after == After::Gate {
-            kind |= GATED;
-        }
+        kind |= match fused.after {
+            After::Gate(Gate::Silu) => GATED,
+            After::Gate(Gate::Gelu) => GATED | GELU,
+            _ => 0,
+        };
         let norm = fused.norm.inspect(|_| kind |= NORMALIZED);
         let chunks = fused.inner / self.variant.chunk();
         let splits = planner::splits_log(blocks, chunks, self.groups, &self.shape);
@@ -309,6 +324,10 @@ impl Table {
         let values = blocks * layout.results;
         let marked = match values <= planner::MOST_MARKED {
             true => self.room(values.into())?,
+            false => 0,
+        };
+        let sum_marked = match sum.is_some_and(|sum| sum.result != 0) {
+            true => self.room(fused.inner.into())?,
             false => 0,
         };
         let row = ProductRow {
@@ -327,14 +346,21 @@ impl Table {
             chunks,
             rounds: chunks.div_ceil(self.shape.subgroup << splits),
             added,
-            rest: [0; 2],
+            sum_weight: sum.map_or(0, |sum| sum.norm.weight),
+            sum_residual: sum.map_or(0, |sum| sum.residual),
+            sum_marked,
+            sum_result: sum.map_or(0, |sum| sum.result),
+            sum_eps: sum.map_or(0.0, |sum| sum.norm.eps),
+            unused: 0,
         };
         self.add(row);
+        let (results, sum) = step.writes.split_at(step.writes.len() - usize::from(sum_marked != 0));
         let mut first = marked;
-        for &region in &step.writes {
+        for &region in results {
             self.made.push(Made { region, marked: first });
             first += if marked == 0 { 0 } else { region.bytes / 2 * MARKED };
         }
+        self.made.extend(sum.iter().map(|&region| Made { region, marked: sum_marked }));
         Some(())
     }
 
@@ -418,7 +444,7 @@ impl Table {
             second,
             chunks,
             rounds: chunks.div_ceil(self.shape.subgroup << splits),
-            rest: [0; 8],
+            rest: [0; 16],
         }
     }
 
@@ -473,7 +499,7 @@ impl Table {
             key_biases,
             value_scales,
             value_biases,
-            rest: [0; 8],
+            rest: [0; 16],
         };
         self.add(row);
         self.made.push(Made { region: step.writes[0], marked });
@@ -509,6 +535,6 @@ fn router_row(m: &TokenMixture, kind: u32, x: u64, marked: u64) -> RouterRow {
         marked,
         bits: format.bits,
         group_log: format.group.ilog2(),
-        rest: [0; 19],
+        rest: [0; 23],
     }
 }

@@ -6,10 +6,10 @@ use crate::{
         attention::decode::{Quantized, Token},
         layouts::interpreter::{
             BIASES_FLAG, Constants, DIVISORS_FLAG, INTERPRETER, INTERPRETER_DOTS,
-            INTERPRETER_FLOATS, INTERPRETER_HALVES, MIXTURES_FLAG, NORM_FLAG, Push,
+            INTERPRETER_FLOATS, INTERPRETER_HALVES, MIXTURES_FLAG, NORM_FLAG, Push, SUMS_FLAG,
             TRADITIONAL_FLAG,
         },
-        matvec::{Format, planner as matvec},
+        matvec::{Format, Fused, planner as matvec},
         steps::{Kind, Step},
     },
     runtime::device::DeviceState,
@@ -36,6 +36,8 @@ pub(super) struct Variant {
     pub(super) biased: bool,
     /// There are mixtures.
     pub(super) mixed: bool,
+    /// There are products whose row is a sum.
+    pub(super) summed: bool,
 }
 
 impl Variant {
@@ -51,10 +53,10 @@ impl Variant {
         let half_rows = matvec::takes_half_rows(format, caps, config);
         let wide =
             int8_rows && matvec::is_wide(format.bits, format.group, product.inner, shape.subgroup);
-        let biased = steps.iter().any(|step| match &step.kind {
-            Kind::Product(fused) => fused.is_biased(),
-            Kind::Attention(_) | Kind::Mixture(_) => false,
-        });
+        let any = |has: fn(&Fused) -> bool| {
+            steps.iter().any(|step| matches!(&step.kind, Kind::Product(fused) if has(fused)))
+        };
+        let (biased, summed) = (any(Fused::is_biased), any(|fused| fused.sum.is_some()));
         let mixed = steps.iter().any(|step| matches!(step.kind, Kind::Mixture(_)));
         let (width, sharing, flags, cache) = (64, 1, 0, DENSE_CACHE);
         let alone = Variant {
@@ -68,6 +70,7 @@ impl Variant {
             wide,
             biased,
             mixed,
+            summed,
         };
         let token = steps.iter().find_map(|step| match &step.kind {
             Kind::Attention(token) => Some(token),
@@ -109,7 +112,10 @@ impl Variant {
         let Format { dtype, bits, group, .. } = self.format;
         let Variant { width, sharing, wide, .. } = *self;
         let of = |has: bool, flag: u32| if has { flag } else { 0 };
-        let flags = self.flags | of(self.biased, BIASES_FLAG) | of(self.mixed, MIXTURES_FLAG);
+        let flags = self.flags
+            | of(self.biased, BIASES_FLAG)
+            | of(self.mixed, MIXTURES_FLAG)
+            | of(self.summed, SUMS_FLAG);
         let (workgroup, subgroup) = (shape.workgroup, shape.subgroup);
         let [cache_bits, cache_group] = self.cache;
         Constants {

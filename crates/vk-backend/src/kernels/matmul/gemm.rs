@@ -27,7 +27,7 @@ pub(crate) use gemm::{
     GROUPED_FLAG as GROUPED, SCALED_FLAG as SCALED,
 };
 pub(crate) use matmul_tile::Push;
-pub(crate) use matrix_tile::{GATED_FLAG as GATED, SIBLINGS_FLAG as SIBLINGS};
+pub(crate) use matrix_tile::{GATED_FLAG as GATED, GELU_FLAG as GELU, SIBLINGS_FLAG as SIBLINGS};
 
 /// Parts to be added up without anything else.
 fn sum_push(parts: Region, result: Operand, count: u64, splits: u32) -> split_sum::Push {

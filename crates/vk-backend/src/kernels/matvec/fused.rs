@@ -70,6 +70,16 @@ pub(crate) struct Norm {
     pub(crate) eps: f32,
 }
 
+/// Before anything else, the rows are normalized, multiplied with a weight per column and added to residuals.
+/// This sum takes their place.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct RowSum {
+    pub(crate) norm: Norm,
+    pub(crate) residual: u64,
+    /// Where it goes, too; or 0.
+    pub(crate) result: u64,
+}
+
 /// What happens to the results.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum After {
@@ -77,8 +87,23 @@ pub(crate) enum After {
     Nothing,
     /// What stands at this address is added.
     Residual(u64),
-    /// Two matrices: `silu(first) * second`, stored as the first one's result.
-    Gate,
+    /// Two matrices: `gate(first) * second`, stored as the first one's result.
+    Gate(Gate),
+}
+
+/// How one result gates another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Gate {
+    Silu,
+    /// By tanh.
+    Gelu,
+}
+
+impl After {
+    /// Whether one matrix's results gate another's.
+    pub(crate) fn is_gate(self) -> bool {
+        matches!(self, After::Gate(_))
+    }
 }
 
 /// Most matrices of a dispatch.
@@ -87,7 +112,7 @@ pub(crate) const MOST_MATRICES: usize = 3;
 /// `x @ matrixᵀ` of rows and up to [`MOST_MATRICES`] matrices, with what comes before and after.
 #[derive(Debug, Clone)]
 pub(crate) struct Fused {
-    /// The rows; with a norm, its input.
+    /// The rows; with a sum or a norm, the input of that.
     pub(crate) x: u64,
     pub(crate) rows: u32,
     pub(crate) inner: u32,
@@ -95,6 +120,7 @@ pub(crate) struct Fused {
     /// The first `count` are used.
     pub(crate) matrices: [Weights; MOST_MATRICES],
     count: usize,
+    pub(crate) sum: Option<RowSum>,
     pub(crate) norm: Option<Norm>,
     pub(crate) after: After,
 }
@@ -102,9 +128,9 @@ pub(crate) struct Fused {
 impl Fused {
     /// A product without matrices yet.
     pub(crate) fn new(x: u64, rows: u32, inner: u32, format: Format) -> Self {
-        let (norm, after) = (None, After::Nothing);
+        let (sum, norm, after) = (None, None, After::Nothing);
         let matrices = [Weights::default(); MOST_MATRICES];
-        Fused { x, rows, inner, format, matrices, count: 0, norm, after }
+        Fused { x, rows, inner, format, matrices, count: 0, sum, norm, after }
     }
 
     /// A product with one matrix.
@@ -140,7 +166,7 @@ impl Fused {
 
     /// Its sizes, for planners.
     pub(crate) fn product(&self) -> MatvecSizes {
-        let sets = if self.after == After::Gate { 2 } else { 1 };
+        let sets = if self.after.is_gate() { 2 } else { 1 };
         let outputs = self.matrices.map(|m| m.outputs);
         MatvecSizes { rows: self.rows, outputs, sets }
     }

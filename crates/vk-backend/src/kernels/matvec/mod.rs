@@ -64,8 +64,8 @@ use super::{
     Ctx, Region,
     fragment::fragment,
     layouts::{
-        matvec::{AFTER_BIASES, AFTER_GATE, AFTER_RESIDUAL},
-        matvec_fused::{self as lanes, Push, Target},
+        matvec::{AFTER_BIASES, AFTER_GATE, AFTER_GELU, AFTER_RESIDUAL},
+        matvec_fused::{self as lanes, Push, Target, Targets},
         matvec_matrix as matrices, matvec_rows as several,
     },
 };
@@ -77,7 +77,7 @@ use crate::{
     },
     shaders::{KernelOf, SpecConstants},
 };
-pub(crate) use fused::{After, Bias, Format, Fused, MOST_MATRICES, Norm, Weights};
+pub(crate) use fused::{After, Bias, Format, Fused, Gate, MOST_MATRICES, Norm, RowSum, Weights};
 use planner::{MatrixPlan, MatvecSizes};
 use rows::RowsPlan;
 
@@ -156,14 +156,14 @@ pub(crate) fn plan_rows(
 pub(crate) fn on_rows(ctx: &Ctx<'_>, fused: &Fused) -> Option<RowsPlan> {
     let (p, caps) = (fused.product(), ctx.capabilities());
     let plan = plan_rows(&p, fused.inner, fused.format, caps, ctx.config())?;
-    (is_aligned(fused) && fused.norm.is_none()).then_some(plan)
+    (is_aligned(fused) && fused.norm.is_none() && fused.sum.is_none()).then_some(plan)
 }
 
 /// The plan of one row on cooperative matrices, where the product can go there.
 fn on_matrices(ctx: &Ctx<'_>, fused: &Fused) -> Option<MatrixPlan> {
     let (p, Format { dtype, bits, group, floats }) = (fused.product(), fused.format);
     let fragment = fragment_of(dtype, ctx.capabilities(), ctx.config())
-        .filter(|_| bits == planner::MATRIX_BITS && !floats)?;
+        .filter(|_| bits == planner::MATRIX_BITS && !floats && fused.sum.is_none())?;
     let plan = planner::plan_matrix(&p, fused.inner, group, fragment, ctx.capabilities())?;
     is_aligned(fused).then_some(plan)
 }
@@ -240,14 +240,18 @@ fn push_of(ctx: &mut Ctx<'_>, fused: &Fused, block: u32) -> Result<(Push, u32)> 
             matrices[1].words = address;
             AFTER_RESIDUAL
         }
-        After::Gate => {
+        After::Gate(gate) => {
             // A team makes results of both.
             ends = [ends[0]; MOST_MATRICES];
-            AFTER_GATE
+            match gate {
+                Gate::Silu => AFTER_GATE,
+                Gate::Gelu => AFTER_GATE | AFTER_GELU,
+            }
         }
     };
-    if fused.is_biased() {
-        matrices[0].result = ctx.args(bytemuck::cast_slice(&fused.matrices.map(target)))?;
+    if fused.is_biased() || fused.sum.is_some() {
+        let targets = Targets { all: fused.matrices.map(target), sum: row_sum(fused) };
+        matrices[0].result = ctx.args(bytemuck::bytes_of(&targets))?;
         after |= AFTER_BIASES;
     }
     let weight = fused.norm.map_or(0, |n| n.weight);
@@ -262,6 +266,17 @@ fn target(Weights { result, bias, .. }: Weights) -> Target {
         at_once: bias.is_some_and(|bias| bias.at_once).into(),
         unused: 0,
     }
+}
+
+/// What is done with the rows first.
+fn row_sum(fused: &Fused) -> lanes::RowSum {
+    fused.sum.map_or(lanes::RowSum::default(), |sum| lanes::RowSum {
+        weight: sum.norm.weight,
+        residual: sum.residual,
+        result: sum.result,
+        eps: sum.norm.eps,
+        unused: 0,
+    })
 }
 
 fn encode_lanes(ctx: &mut Ctx<'_>, fused: &Fused) -> Result<Call> {
@@ -284,6 +299,7 @@ fn encode_lanes(ctx: &mut Ctx<'_>, fused: &Fused) -> Result<Call> {
         inner: fused.inner,
         eps: fused.norm.map_or(0, |n| n.eps.to_bits()),
         splits: plan.splits,
+        summed: fused.sum.is_some(),
     };
     let kernel = match (floats, int8_rows) {
         (true, _) => lanes::MATVEC_FUSED_FLOATS,

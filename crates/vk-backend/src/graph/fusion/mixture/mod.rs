@@ -25,14 +25,15 @@ use mlx_vulkan_core::{
 use smallvec::{SmallVec, smallvec};
 
 use super::{
-    GroupKernel, Grouped,
+    GroupKernel, Grouped, gate,
     heads::{Cursor, input},
     inner,
-    products::{Then, dense, gate},
+    products::dense,
 };
 use crate::{
     kernels::{
         Ctx, Operand,
+        matvec::Gate,
         mixture::{self, Experts, Route},
         quantized::gather_rows,
         team::Team,
@@ -287,9 +288,9 @@ fn pair(
 
 /// `silu(gate) * up` of picked experts, which ends at `result`.
 fn gated(tape: &Tape, result: usize, device: &DeviceState) -> Option<(Members, Mixed)> {
-    let (gate, up, Then::Gate { silu, sigmoid, .. }) = gate(tape, result)? else { return None };
+    let (gate, up, gated) = gate::find(tape, result).filter(|found| found.2.gate == Gate::Silu)?;
     let (mut members, mut mixed) = pair(tape, [gate, up], After::Gate, device)?;
-    members.extend([silu, sigmoid, result]);
+    members.extend(gated.members());
     mixed.replaces = members.len() as u64;
     Some((members, mixed))
 }
