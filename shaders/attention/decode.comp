@@ -8,7 +8,7 @@
 // them: for caches that are long, in all. VARIANT 3 is that for quantized caches.
 // Constants: 1 dtype, 2 features (a multiple of 64), 3 subgroup size, 4 query heads of a workgroup,
 // 5 query heads per key/value head, 6 flags, 7 the bits of eps, 8 the bits of the position's scale; of a
-// quantized cache 9 bits, 10 group size.
+// quantized cache 9 bits, 10 group size; 11 features that are rotated.
 #include "common.glsl"
 #include "floats.glsl"
 #include "math.glsl"
@@ -31,6 +31,7 @@ layout(constant_id = 8) const uint POSITION_SCALE = 0x3f800000;
 layout(constant_id = 9) const uint BITS = 8;
 layout(constant_id = 10) const uint GROUP = 64;
 #endif
+layout(constant_id = 11) const uint ROTATED = 128;
 // Flags. [host]
 const uint FUSED_FLAG = 1, NORM_FLAG = 2, TRADITIONAL_FLAG = 4, DIVISORS_FLAG = 8, SPLIT_FLAG = 16,
            FRAGMENTS_FLAG = 32, // may be used, once it is seen where elements lie

@@ -2,6 +2,7 @@
 // running maximum and sum, so nothing waits inside the loop; they are joined at the end. Needs common.glsl,
 // floats.glsl, math.glsl, rotation.glsl, subgroup arithmetic and shuffles, and before it: DTYPE, WIDTH,
 // SUBGROUP, SUBGROUPS, HEADS, NORM, TRADITIONAL, DIVISORS, EPS; QUANTIZED, whether keys and values are;
+//   ROTATED, how many of the features are rotated;
 //   offset, frequencies, scale, position_scale; keys, values, key_head, key_row, value_head, value_row;
 //   `sequence`, which position is the workgroup's, and `masked(kv_head, h, j, s)`, what a mask leaves of a
 //   score.
@@ -16,10 +17,12 @@ shared float newest[2u * WIDTH];             // the new key, then its value
 shared vec2 states[HEADS * SUBGROUPS];       // maximum and sum of a subgroup's keys
 shared vec4 gathered[HEADS * SUBGROUPS * WIDTH / 4u];
 
-// The features that are rotated together.
+// The features that are rotated together, and behind those neighbours that are not.
 const uint PAIRS = WIDTH / 2u / SUBGROUP + (WIDTH / 2u % SUBGROUP == 0u ? 0u : 1u); // of a lane
-uint first_of(uint pair) { return TRADITIONAL ? 2u * pair : pair; }
-uint second_of(uint pair) { return TRADITIONAL ? 2u * pair + 1u : pair + WIDTH / 2u; }
+bool is_rotated(uint pair) { return ROTATED == WIDTH || pair < ROTATED / 2u; }
+bool is_apart(uint pair) { return !TRADITIONAL && is_rotated(pair); }
+uint first_of(uint pair) { return is_apart(pair) ? pair : 2u * pair; }
+uint second_of(uint pair) { return is_apart(pair) ? pair + ROTATED / 2u : 2u * pair + 1u; }
 
 // The pair of a lane in round i; behind the last one, that one.
 uint pair_of_lane(uint i) { return min(gl_SubgroupInvocationID + i * SUBGROUP, WIDTH / 2u - 1u); }
@@ -48,8 +51,10 @@ void prepare(uint64_t from, uint64_t weight, bool key, uint to) {
         if (NORM)
             weights[i] = vec2(fetch(DTYPE, at(DTYPE, weight, int64_t(first_of(pair)))),
                 fetch(DTYPE, at(DTYPE, weight, int64_t(second_of(pair)))));
-        turns[i] = DTYPE == FLOAT32 ? rotation(position, pair, frequencies, 1l, DIVISORS)
-                                    : rotation_fast(position, pair, frequencies, DIVISORS);
+        uint turned = min(pair, ROTATED / 2u - 1u);
+        turns[i] = DTYPE == FLOAT32 ? rotation(position, turned, frequencies, 1l, DIVISORS)
+                                    : rotation_fast(position, turned, frequencies, DIVISORS);
+        if (!is_rotated(pair)) turns[i] = vec2(0.0, 1.0);
     }
     take_pairs(from, bits, y);
     float squares = 0.0;

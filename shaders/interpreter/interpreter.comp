@@ -11,7 +11,7 @@
 // FLOATS: the matrices are of small floats, HALF_ROWS: and rows are half rows; else affine or dense.
 // Constants: 1 dtype, 2 bits (16: not quantized), 3 group size, 4 subgroup size, 5 features of a head,
 // 6 query heads per key/value head, 7 flags, 8 chunks of twice the length; of caches 9 bits (16: not
-// quantized), 10 group size.
+// quantized), 10 group size; 11 features of a head that are rotated.
 #ifdef HALF_ROWS
 #define FLOATS
 #define DOTS 0
@@ -40,6 +40,7 @@ layout(constant_id = 7) const uint FLAGS = 0;
 layout(constant_id = 8) const bool WIDE = false;
 layout(constant_id = 9) const uint CACHE_BITS = 16;
 layout(constant_id = 10) const uint CACHE_GROUP = 64;
+layout(constant_id = 11) const uint ROTATED = 128;
 // Flags: three of attentions, and whether there are biases of products, mixtures of experts, and products
 // whose x is summed. [host]
 const uint NORM_FLAG = 1, TRADITIONAL_FLAG = 2, DIVISORS_FLAG = 4, BIASES_FLAG = 8, MIXTURES_FLAG = 16,

@@ -23,6 +23,8 @@ pub(super) struct Decoder {
     /// added to the rows.
     pub(super) before: bool,
     pub(super) behind: bool,
+    /// Features of a head that are rotated; none for all.
+    pub(super) rotated: Option<usize>,
     /// How many matrices have biases, of queries, keys, values, output, gate, the other half, and down.
     pub(super) biases: usize,
     /// Bits and group size; none for matrices that are not quantized.
@@ -49,6 +51,7 @@ pub(super) const DECODER: Decoder = Decoder {
     norm: true,
     before: true,
     behind: false,
+    rotated: None,
     biases: 0,
     format: Some((4, 64)),
     floats: None,
@@ -180,7 +183,7 @@ impl Decoder {
             None => x,
         };
         // A number for each, as models in Python have it: it is one position all the same.
-        let (width, base) = (self.heads[2], Some(1e4));
+        let (width, base) = (self.rotated.unwrap_or(self.heads[2]), Some(1e4));
         match counted {
             Some(position) => fast::rope(&x, width, false, base, 1.0, position, None),
             None => fast::rope(&x, width, false, base, 1.0, self.past as i32, None),

@@ -139,6 +139,10 @@ fn layers_become_runs() {
             Decoder { before: false, ..sums }.check(all);
         }
         Decoder { behind: true, hidden: 1152, inner: 2304, ..DECODER }.check(all);
+        // Heads of which the first features are rotated.
+        for (rotated, heads) in [(32, [4, 2, 64]), (96, [4, 2, 128]), (64, [2, 1, 256])] {
+            Decoder { rotated: Some(rotated), heads, ..DECODER }.check(all);
+        }
         // Not of 16 bits, and too long a row: dispatches.
         Decoder { dtype: Dtype::Float32, ..DECODER }.check(0);
         Decoder { layers: 1, inner: 12_352, ..DECODER }.check(4);

@@ -19,6 +19,7 @@ pub(crate) fn all() {
 pub(crate) fn mat_vecs() {
     siblings_and_norms();
     gates();
+    gates_of_halves();
     sums_of_norms();
     residuals();
     every_format();
@@ -69,6 +70,39 @@ pub(crate) fn gates() {
                 let y = fast::rms_norm(&x, Some(&weight), 1e-6)?;
                 Ok(vec![geglu(&g.forward(&y)?, &u.forward(&y)?)?])
             });
+        }
+    }
+}
+
+/// Gate and other half are halves of one product's rows.
+#[test]
+pub(crate) fn gates_of_halves() {
+    let _turn = turn();
+    for dtype in DTYPES {
+        for format in [Some((4, 32)), Some((8, 64)), None] {
+            for rows in [1, 2, 20] {
+                let tiles = rows > 16;
+                let x = noise(6, &[rows, 256], dtype);
+                let both = Linear::new(8, 320, 256, format, dtype);
+                let fused = if tiles && !has_tiles(dtype) { [0; 2] } else { [3, 9] };
+                let halves = || {
+                    let y = both.forward(&x)?;
+                    Ok([ops::slice_axis(&y, 1, 0, 160)?, ops::slice_axis(&y, 1, 160, 320)?])
+                };
+                agrees(&format!("halves {dtype} {format:?} {rows}"), fused[0], dtype, &|| {
+                    let [gate, up] = halves()?;
+                    Ok(vec![gated(false, &gate, &up)?])
+                });
+                agrees(&format!("gelu {dtype} {format:?} {rows}"), fused[1], dtype, &|| {
+                    let [gate, up] = halves()?;
+                    Ok(vec![geglu(&gate, &up)?])
+                });
+                // The other way round it is none.
+                agrees(&format!("turned {dtype} {format:?} {rows}"), 0, dtype, &|| {
+                    let [up, gate] = halves()?;
+                    Ok(vec![gated(false, &gate, &up)?])
+                });
+            }
         }
     }
 }

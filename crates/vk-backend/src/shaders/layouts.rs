@@ -339,6 +339,8 @@ pub(crate) mod attention_decode {
         pub(crate) bits: u32,
         /// `constant_id = 10`.
         pub(crate) group: u32,
+        /// `constant_id = 11`.
+        pub(crate) rotated: u32,
     }
     impl Default for Constants {
         fn default() -> Self {
@@ -354,12 +356,13 @@ pub(crate) mod attention_decode {
                 position_scale: 1065353216,
                 bits: 8,
                 group: 64,
+                rotated: 128,
             }
         }
     }
     impl SpecConstants for Constants {
-        type Words = [u32; 11];
-        fn words(&self) -> [u32; 11] {
+        type Words = [u32; 12];
+        fn words(&self) -> [u32; 12] {
             [
                 self.workgroup,
                 self.dtype,
@@ -372,6 +375,7 @@ pub(crate) mod attention_decode {
                 self.position_scale,
                 self.bits,
                 self.group,
+                self.rotated,
             ]
         }
     }
@@ -2216,6 +2220,8 @@ pub(crate) mod interpreter {
         pub(crate) cache_bits: u32,
         /// `constant_id = 10`.
         pub(crate) cache_group: u32,
+        /// `constant_id = 11`.
+        pub(crate) rotated: u32,
     }
     impl Default for Constants {
         fn default() -> Self {
@@ -2231,12 +2237,13 @@ pub(crate) mod interpreter {
                 wide: false,
                 cache_bits: 16,
                 cache_group: 64,
+                rotated: 128,
             }
         }
     }
     impl SpecConstants for Constants {
-        type Words = [u32; 11];
-        fn words(&self) -> [u32; 11] {
+        type Words = [u32; 12];
+        fn words(&self) -> [u32; 12] {
             [
                 self.workgroup,
                 self.dtype,
@@ -2249,6 +2256,7 @@ pub(crate) mod interpreter {
                 self.wide as u32,
                 self.cache_bits,
                 self.cache_group,
+                self.rotated,
             ]
         }
     }

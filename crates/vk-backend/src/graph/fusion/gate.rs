@@ -49,6 +49,33 @@ pub(super) fn find(tape: &Tape, result: usize) -> Option<(usize, usize, Gated)> 
     })
 }
 
+impl Gated {
+    /// The node of which gate and other factor are the halves of each row, if they are; the group has the
+    /// views then, too.
+    pub(super) fn take_halves(&mut self, tape: &Tape, gate: usize, up: usize) -> Option<usize> {
+        let (product, stream) =
+            (inner(tape, (gate, 0), 2, tape.node(gate).stream)?, tape.node(up).stream);
+        let whole = tape.array(product);
+        let n = whole.dim(-1) / 2;
+        let is_half = |view: usize, first: usize| {
+            let node = tape.node(view);
+            let Primitive::Shape(ShapeOp::Slice { start, strides, .. }) = &node.primitive else {
+                return false;
+            };
+            let [others @ .., last] = &start[..] else { return false };
+            let rows = tape.array(view).size() / n.max(1);
+            node.stream == stream
+                && node.inputs[0].is_same(whole)
+                && *last == first as isize
+                && others.iter().all(|&s| s == 0)
+                && strides.iter().all(|&s| s == 1)
+                && (tape.array(view).dim(-1), 2 * rows * n) == (n, whole.size())
+        };
+        (is_half(gate, 0) && is_half(up, n)).then(|| self.between.extend([gate, up]))?;
+        Some(product)
+    }
+}
+
 /// Follows inputs up the tape and collects what it passes.
 #[derive(Clone)]
 struct Walk<'a> {

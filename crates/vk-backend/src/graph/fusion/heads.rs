@@ -116,7 +116,7 @@ impl<'a> Walk<'a> {
         let at = self.stripped(at);
         let rope = self.pass(at, |node| {
             let x = &node.inputs[0];
-            rotates(node, width)
+            is_rope(node)
                 && (x.dim(0), x.dim(-2), x.dim(-1)) == (batches, 1, width)
                 && x.size() == batches * heads * width
         })?;
@@ -259,6 +259,11 @@ pub(super) fn cache_strides(tape: &Tape, updates: [usize; 2], width: usize) -> [
     [keys, width, values, width].map(|stride| stride as u32)
 }
 
+/// Whether a node rotates features of heads, all of them or the first ones.
+fn is_rope(node: &Node) -> bool {
+    matches!(node.primitive, Primitive::Rope(_))
+}
+
 /// Whether a node rotates heads of `width` features, all of them.
 pub(super) fn rotates(node: &Node, width: usize) -> bool {
     matches!(&node.primitive, Primitive::Rope(rope) if rope.dims == width)
@@ -320,6 +325,7 @@ pub(super) fn angle(
         frequencies: frequencies.address,
         divisors: rope.base.is_none(),
         traditional: *traditional,
+        features: rope.dims as u32,
         scale: scale.0,
     }))
 }

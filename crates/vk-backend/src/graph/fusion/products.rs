@@ -141,7 +141,16 @@ impl Builder {
         if self.found.is_empty() {
             return;
         }
-        let Some((gate, up, gated)) = gate::find(tape, result) else { return };
+        let Some((gate, up, mut gated)) = gate::find(tape, result) else { return };
+        let has_halves = |p: &&mut Products| {
+            p.config.enable_fused_gate && p.places.len() == 1 && p.biases[0].is_none()
+        };
+        if let Some(product) = gated.take_halves(tape, gate, up) {
+            if let Some(products) = self.of(product).filter(has_halves) {
+                products.then = Then::Gate(gated);
+            }
+            return;
+        }
         let fits = |p: &&mut Products| {
             p.config.enable_fused_gate && p.places.len() == 2 && p.with(up).is_some()
         };
@@ -466,7 +475,12 @@ impl super::GroupKernel for Products {
                     return Ok(false);
                 }
             }
-            fused.push(matrix);
+            match &self.then {
+                Then::Gate(_) if self.places.len() == 1 => {
+                    halves(matrix, tape.node(place)).into_iter().for_each(|half| fused.push(half));
+                }
+                _ => fused.push(matrix),
+            }
         }
         match &self.then {
             Then::Store => {}
@@ -554,6 +568,24 @@ pub(super) fn matrix(
     let [words, scales, biases] = parts;
     let matrix = Weights { words, scales, biases, outputs, ..Weights::default() };
     Ok(words.is_multiple_of(16).then_some(matrix))
+}
+
+/// The matrices of the first and of the second half of a product's outputs.
+fn halves(whole: Weights, node: &Node) -> [Weights; 2] {
+    let outputs = whole.outputs / 2;
+    let bytes = |part: usize| match node.primitive {
+        Primitive::Matmul(_) => node.inputs[0].dim(-1) * node.inputs[0].dtype().size(),
+        _ => node.inputs.get(part).map_or(0, |part| part.nbytes() / part.dim(-2)),
+    };
+    let [words, scales, biases] = [1, 2, 3].map(|part| u64::from(outputs) * bytes(part) as u64);
+    let first = Weights { outputs, ..whole };
+    let second = Weights {
+        words: first.words + words,
+        scales: first.scales + scales,
+        biases: first.biases + biases,
+        ..first
+    };
+    [first, second]
 }
 
 /// Whether an array is one matrix, repeated or not, whose columns are dense rows.

@@ -23,9 +23,11 @@ const DENSE_CACHE: [u32; 2] = [16, 64];
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct Variant {
     pub(super) format: Format,
-    /// Of attentions: features and heads that share keys, flags, and bits and group size of caches.
+    /// Of attentions: features, heads that share keys, features that are rotated, flags, and bits and group
+    /// size of caches.
     width: u32,
     sharing: u32,
+    rotated: u32,
     flags: u32,
     cache: [u32; 2],
     /// Of products: rows are int8 rows, or half rows; lanes take chunks of twice the length, and some have
@@ -58,11 +60,12 @@ impl Variant {
         };
         let (biased, summed) = (any(Fused::is_biased), any(|fused| fused.sum.is_some()));
         let mixed = steps.iter().any(|step| matches!(step.kind, Kind::Mixture(_)));
-        let (width, sharing, flags, cache) = (64, 1, 0, DENSE_CACHE);
+        let (width, sharing, rotated, flags, cache) = (64, 1, 64, 0, DENSE_CACHE);
         let alone = Variant {
             format,
             width,
             sharing,
+            rotated,
             flags,
             cache,
             int8_rows,
@@ -89,7 +92,8 @@ impl Variant {
         let cache = attention.quantized.map_or(DENSE_CACHE, |Quantized { affine, .. }| {
             [affine.bits as u32, affine.group_size as u32]
         });
-        Variant { width: attention.width, sharing, flags, cache, ..self }
+        let (width, rotated) = (attention.width, projections.angle.features);
+        Variant { width, sharing, rotated, flags, cache, ..self }
     }
 
     /// The kernel that walks such steps.
@@ -110,7 +114,7 @@ impl Variant {
     /// Specialization constants.
     pub(super) fn constants(&self, shape: &Shape) -> Constants {
         let Format { dtype, bits, group, .. } = self.format;
-        let Variant { width, sharing, wide, .. } = *self;
+        let Variant { width, sharing, rotated, wide, .. } = *self;
         let of = |has: bool, flag: u32| if has { flag } else { 0 };
         let flags = self.flags
             | of(self.biased, BIASES_FLAG)
@@ -130,6 +134,7 @@ impl Variant {
             wide,
             cache_bits,
             cache_group,
+            rotated,
         }
     }
 }

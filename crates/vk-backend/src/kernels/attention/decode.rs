@@ -102,6 +102,8 @@ pub(crate) struct Angle {
     pub(crate) frequencies: u64,
     pub(crate) divisors: bool,
     pub(crate) traditional: bool,
+    /// Features of a head that are rotated, the first ones.
+    pub(crate) features: u32,
     pub(crate) scale: f32,
 }
 
@@ -279,6 +281,7 @@ fn call(
         position_scale: angle.map_or(1.0, |a| a.scale).to_bits(),
         bits: 0,
         group: 0,
+        rotated: angle.map_or(attention.width, |a| a.features),
     };
     let kernel = match attention.quantized {
         None if !fragments => ATTENTION_DECODE,
