@@ -5,31 +5,30 @@ use std::sync::LazyLock;
 use mlx::{Array, Device, Result, compile::Compiled, vulkan::stats::Snapshot};
 
 use super::{
-    decoder::{DECODER, Decoder, swiglu},
+    decoder::{DECODER, Decoder, geglu, swiglu},
     fusing,
     interpreter::counted,
     turn,
 };
 
-fn compiled(shapeless: bool) -> Compiled {
-    Compiled::new(|x| Ok(vec![swiglu(&x[0], &x[1])?]), shapeless)
+type Gate = fn(&Array, &Array) -> Result<Array>;
+
+/// A gate's function, traced once for all layers: of these sizes, or of any, as mlx-lm's models have it.
+macro_rules! compiled {
+    ($function:ident, shapeless: $shapeless:literal) => {
+        |gate: &Array, up: &Array| -> Result<Array> {
+            static COMPILED: LazyLock<Compiled> =
+                LazyLock::new(|| Compiled::new(|x| Ok(vec![$function(&x[0], &x[1])?]), $shapeless));
+            Ok(COMPILED.call(&[gate.clone(), up.clone()])?.remove(0))
+        }
+    };
 }
 
-fn call(swiglu: &Compiled, gate: &Array, up: &Array) -> Result<Array> {
-    Ok(swiglu.call(&[gate.clone(), up.clone()])?.remove(0))
-}
-
-/// Traced once for all layers.
-fn of_these_sizes(gate: &Array, up: &Array) -> Result<Array> {
-    static SWIGLU: LazyLock<Compiled> = LazyLock::new(|| compiled(false));
-    call(&SWIGLU, gate, up)
-}
-
-/// As mlx-lm's models have it.
-fn of_any_sizes(gate: &Array, up: &Array) -> Result<Array> {
-    static SWIGLU: LazyLock<Compiled> = LazyLock::new(|| compiled(true));
-    call(&SWIGLU, gate, up)
-}
+/// Each gate with its compiled forms.
+const GATES: [(Gate, [Gate; 2]); 2] = [
+    (swiglu, [compiled!(swiglu, shapeless: false), compiled!(swiglu, shapeless: true)]),
+    (geglu, [compiled!(geglu, shapeless: false), compiled!(geglu, shapeless: true)]),
+];
 
 #[test]
 fn groups_see_through_compiled_functions() {
@@ -38,16 +37,18 @@ fn groups_see_through_compiled_functions() {
         let variables = [("MLX_VK_ENABLE_INTERPRETER", interpreter)];
         let inside = mlx_tests::in_child(test, &variables, || {
             let _turn = turn();
-            let (want, plain) = counted(Device::GPU, &DECODER.graph());
-            assert!(plain.fused > 0 || !fusing());
-            for swiglu in [of_these_sizes, of_any_sizes] {
-                let (got, with) = counted(Device::GPU, &Decoder { swiglu, ..DECODER }.graph());
-                assert_eq!(got, want);
-                let counts = |counted: Snapshot| {
-                    let Snapshot { dispatches, fused, interpreted, .. } = counted;
-                    (dispatches, fused, interpreted)
-                };
-                assert_eq!(counts(with), counts(plain));
+            let counts = |counted: Snapshot| {
+                let Snapshot { dispatches, fused, interpreted, .. } = counted;
+                (dispatches, fused, interpreted)
+            };
+            for (gate, compiled) in GATES {
+                let of = |swiglu| counted(Device::GPU, &Decoder { swiglu, ..DECODER }.graph());
+                let (want, plain) = of(gate);
+                assert!(plain.fused > 0 || !fusing());
+                for (got, with) in compiled.map(of) {
+                    assert_eq!(got, want);
+                    assert_eq!(counts(with), counts(plain));
+                }
             }
         });
         if inside.is_none() {

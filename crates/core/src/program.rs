@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use smallvec::SmallVec;
+use smallvec::{SmallVec, smallvec};
 
 use crate::{
-    Array, Result,
-    graph::{Node, Turn},
-    primitives::{Primitive, Spec},
+    Array, Result, Shape,
+    graph::{Inputs, Node, Turn},
+    primitives::{Primitive, Rule, ShapeOp, Spec},
 };
 
 /// Makes a node for each operation of the program that computes `array`. Its outputs stay the arrays that
@@ -29,11 +29,22 @@ pub(crate) fn expand(array: &Array, turn: &mut Turn) -> Result<()> {
                 if primitive.repeats_nothing(&inputs, std::slice::from_ref(&spec)) {
                     return Ok(inputs[0].clone());
                 }
-                let Spec { shape, dtype } = spec;
-                Ok(Array::lazy(shape, dtype, primitive.clone(), node.stream, inputs))
+                let (primitive, inputs) = settled(primitive, inputs, &spec.shape);
+                Ok(Array::lazy(spec.shape, spec.dtype, primitive, node.stream, inputs))
             }
         }
     })
+}
+
+/// An operation whose output has this shape, without inputs that only said so: they would be read by one more.
+fn settled(primitive: &Primitive, inputs: Inputs, shape: &Shape) -> (Primitive, Inputs) {
+    match (primitive, &inputs[..]) {
+        (Primitive::Shape(ShapeOp::Broadcast(_)), [repeated, _, ..]) => {
+            let exact = ShapeOp::Broadcast(Rule::Exact(shape.clone()));
+            (exact.into(), smallvec![repeated.clone()])
+        }
+        _ => (primitive.clone(), inputs),
+    }
 }
 
 /// Shape and dtype of what an operation with one output gives.
