@@ -185,12 +185,16 @@ const LONG: u32 = 8192;
 const MANY: u32 = 1 << 16;
 const MANY_GATED: u32 = 3072;
 
+/// Subgroups for each multiprocessor that share long rows, at least.
+const FEWEST_SUBGROUPS: u32 = 8;
+
 /// Chooses how a product with `group` elements to a scale runs on cooperative matrices, where it can
 /// and where that is faster. Measured on an H200 in the steps of models, one row of 4 bits in groups of
 /// 64, beside `fused.comp`: 12288 -> 4096 15.9 µs (28.9), 4096 -> 2 x 12288 gated 23.5 (29.0),
 /// 1024 -> 2 x 3072 gated 7.2 (7.7), 1024 -> 151936 39 (56.5), 4096 -> 151936 108 (133); slower:
 /// 4096 -> 6144 14.9 (12.9), -> 4096 12.8 (10.2). In chains of themselves those two are faster (9.9 and
-/// 7.9, beside 11.0 and 8.2): a model's kernels take turns.
+/// 7.9, beside 11.0 and 8.2): a model's kernels take turns. A long axis whose chunks no team can share leaves
+/// the device without work: 13,696 -> 4096, of 107 chunks, took some 65 µs.
 pub(crate) fn plan_matrix(
     p: &MatvecSizes,
     inner: u32,
@@ -226,6 +230,9 @@ pub(crate) fn plan_matrix(
     // As much of a row as possible for each subgroup, as long as there are enough of them.
     let enough = |s: &u32| s * blocks >= wanted * caps.compute_units;
     let splits = possible.take_while(enough).last().unwrap_or(most);
+    if long && splits * blocks < FEWEST_SUBGROUPS * caps.compute_units {
+        return None;
+    }
     let depth = [deep, 2, 1].into_iter().find(|&d| (chunks / splits).is_multiple_of(d))?;
     let most_groups = groups * caps.compute_units;
     Some(MatrixPlan { workgroup, splits, depth, columns: fragment.n, most_groups })
@@ -303,6 +310,9 @@ mod tests {
         assert_eq!(of(many(5), 1024), None, "ten columns");
         assert_eq!(of(product([4100, 0, 0], 1), 12_288), None);
         assert_eq!(of(product([4096, 0, 0], 1), 12_320), None);
+        assert!(of(product([4096, 0, 0], 1), 14_336).is_some());
+        assert_eq!(of(product([4096, 0, 0], 1), 13_696), None, "107 chunks");
+        assert_eq!(of(product([4096, 0, 0], 1), 11_008), None, "twice 43 chunks");
     }
 
     #[test]
