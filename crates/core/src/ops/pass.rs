@@ -7,7 +7,8 @@ use crate::{Array, Error, Result, graph, ops, primitives::PassOp};
 /// # Errors
 /// When there is no stream to run on.
 pub fn stop_gradient(a: &Array) -> Result<Array> {
-    ops::node(PassOp::StopGradient, [a.clone()])
+    // Nothing is derived from what no transform traces: it is its own value.
+    if a.is_tracer() { ops::node(PassOp::StopGradient, [a.clone()]) } else { Ok(a.clone()) }
 }
 
 /// The `inputs`, which are computed only once all `dependencies` are as well.

@@ -18,7 +18,7 @@ use mlx_vulkan_core::{
     graph::Node,
     primitives::{
         BinaryOp, IndexingOp, Packing, Primitive, QuantizedOp, Reduce, ReduceOp, ShapeOp,
-        SoftmaxOp, SortOp,
+        SoftmaxOp, SortOp, UnaryOp,
     },
     tape::Tape,
 };
@@ -79,14 +79,24 @@ fn routing(tape: &Tape, shares: usize, device: &DeviceState) -> Option<(Members,
     let picks = tape.input(values, 1)?;
     let order = inner(tape, (picks, 0), 1, node.stream)?;
     let (experts, count) = (taken.inputs[0].dim(-1), tape.array(picks).dim(-1));
-    let from = experts.checked_sub(count)?;
-    let all = &taken.inputs[0];
+    let (largest, all) = (experts.checked_sub(count)?, &taken.inputs[0]);
+    // The last ones in the order of all, or the first ones in that of their negatives.
+    let mut sorted = (order, 0);
+    let negated = inner(tape, sorted, 1, node.stream)
+        .filter(|&at| tape.node(at).primitive == Primitive::Unary(UnaryOp::Negative));
+    if let Some(negative) = negated {
+        members.push(negative);
+        sorted = (negative, 0);
+    }
+    let (from, kth) = match negated {
+        Some(_) => (0, count.checked_sub(1)?),
+        None => (largest, largest),
+    };
     let fits = taken.primitive == along
-        && is_end(tape.node(picks), last, from)
+        && is_part(tape.node(picks), last, from)
         && tape.node(picks).stream == node.stream
-        && tape.node(order).primitive
-            == Primitive::Sort(SortOp::ArgPartition { kth: from, axis: last })
-        && tape.node(order).inputs[0].is_same(all)
+        && tape.node(order).primitive == Primitive::Sort(SortOp::ArgPartition { kth, axis: last })
+        && input(tape, sorted).is_same(all)
         && tape.array(shares).size() == tape.array(picks).size()
         && device.config.enable_fused_mixtures
         && mixture::routes(experts, count, device.capabilities())
@@ -108,8 +118,8 @@ fn is_softmax(node: &Node) -> bool {
     matches!(node.primitive, Primitive::Softmax(SoftmaxOp::Softmax { .. }))
 }
 
-/// Whether a node gives the elements from `start` on along the last axis.
-fn is_end(node: &Node, last: usize, from: usize) -> bool {
+/// Whether a node gives elements from the `from`-th on along the last axis, and all others.
+fn is_part(node: &Node, last: usize, from: usize) -> bool {
     let Primitive::Shape(ShapeOp::Slice { start, strides, .. }) = &node.primitive else {
         return false;
     };
