@@ -6,7 +6,7 @@ use crate::{
         Index,
         layout::{Dim, Layout, Neighbours, Part},
     },
-    ops::{expand_dims, gather, squeeze, transpose},
+    ops::{expand_dims, gather, squeeze, take, transpose},
 };
 
 impl Array {
@@ -49,6 +49,9 @@ fn gathered(cut: &Array, layout: &Layout) -> Result<Array> {
             axes.push(axis as isize);
             sizes[axis] = 1;
         }
+    }
+    if let ([array], [axis], true) = (&arrays[..], &axes[..], ints(layout).is_empty()) {
+        return take(cut, array, *axis);
     }
     let picked = gather(cut, &arrays, &axes, &sizes)?;
     let joint = layout.arrays.len();
