@@ -26,7 +26,7 @@ layout(constant_id = 11) const uint FK = 16;
 layout(constant_id = 12) const uint SUBGROUP = 32;
 
 // Flags. [host]
-const uint SIBLINGS_FLAG = 64, GATED_FLAG = 128, GELU_FLAG = 512;
+const uint SIBLINGS_FLAG = 64, GATED_FLAG = 128, GELU_FLAG = 4096;
 const bool SIBLINGS = (FLAGS & SIBLINGS_FLAG) != 0u, GATED = (FLAGS & GATED_FLAG) != 0u;
 const bool GELU = (FLAGS & GELU_FLAG) != 0u; // the gate; else silu
 

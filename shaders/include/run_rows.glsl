@@ -14,8 +14,8 @@ const uint BIASED = 64, AT_ONCE = 512;
 const uint ROUTER = 4096, PICKED = 8192, WEIGHED = 16384;
 // A product whose x a dispatch before the run leaves with the run's tag. [host]
 const uint LED = 32768;
-// A product whose gate is gelu instead of silu; whose x is normalized, times a weight, and added to a residual
-// before anything else, which has tags if FLAGGED_ADDEND. [host]
+// A product whose gate is gelu instead of silu; whose x is normalized, times a weight, and added to a
+// residual before anything else, which has tags if FLAGGED_ADDEND. [host]
 const uint GELU = 65536, SUMMED = 131072, FLAGGED_ADDEND = 262144;
 // Words of four bytes in a row. [host]
 const uint ROW_WORDS = 64;

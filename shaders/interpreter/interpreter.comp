@@ -383,7 +383,8 @@ void sum_row(inout uvec2 own[QUADS_]) {
             while (stale(w, tag) && !gives_up(spins)) w = Tagged4(residual).v[real];
             addend = uvec2(pair_of(w.xy), pair_of(w.zw));
         }
-        own[i] = pack(unpack(addend) + unpack(pack(unpack(own[i]) * (factor * unpack(V2(weight).v[real])))));
+        vec4 x = unpack(pack(unpack(own[i]) * (factor * unpack(V2(weight).v[real])))) + unpack(addend);
+        own[i] = uvec2(pack_halves(DTYPE, x.xy), pack_halves(DTYPE, x.zw)); // also what is not finite
         if (q != real || q % gl_NumWorkGroups.x != gl_WorkGroupID.x) continue;
         uvec4 words = uvec4(own[i].x & 0xffffu, own[i].x >> 16, own[i].y & 0xffffu, own[i].y >> 16);
         if (marked != 0ul) Tagged4(marked).v[q] = (tag << 16) | words;

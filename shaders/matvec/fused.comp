@@ -94,8 +94,10 @@ float factor_of(uint row, uint thread, bool again, float sum_factor) {
 // Stores an octet of a sum; workgroups take turns.
 void keep_row_sum(uint row, uint octet, vec4 low, vec4 high) {
     if (row_sum.result == 0ul || octet % gl_NumWorkGroups.x != gl_WorkGroupID.x) return;
-    [[unroll]] for (uint i = 0u; i < 8u; ++i)
-        store_float(DTYPE, row_sum.result, int64_t(row * INNER + octet * 8u + i), i < 4u ? low[i] : high[i - 4u]);
+    [[unroll]] for (uint i = 0u; i < 8u; ++i) {
+        float y = i < 4u ? low[i] : high[i - 4u];
+        store_float(DTYPE, row_sum.result, int64_t(row * INNER + octet * 8u + i), y);
+    }
 }
 
 // Exchanges the bytes of both quads of an octet with neighbours', so that quarters of elements stand beside

@@ -114,13 +114,15 @@ fn other_gates() {
     let dtype = Dtype::Float32;
     let x = noise(6, &[1, 256], dtype);
     let [g, u] = [8, 9].map(|s| Quantized::new(s, 160, 256, 32, 4, dtype));
-    for (power, half, one) in [(2.0, 0.5, 1.0), (3.0, 0.6, 1.0), (3.0, 0.5, 2.0)] {
-        agrees(&format!("{power}, {half}, {one}"), 1, dtype, &|| {
+    let gelu = [3.0, 0.5, 1.0, 0.797_884_6];
+    for (i, near) in [2.0, 0.501, 1.001, 0.8].into_iter().enumerate() {
+        let [power, half, one, root] = std::array::from_fn(|k| if k == i { near } else { gelu[k] });
+        agrees(&format!("{power}, {half}, {one}, {root}"), 1, dtype, &|| {
             let (gate, up) = (g.forward(&x)?, u.forward(&x)?);
-            let cube = ops::multiply(ops::power(&gate, power as f32)?, 0.044715f32)?;
-            let inner = ops::multiply(ops::add(&gate, cube)?, 0.797_884_6f32)?;
-            let scaled = ops::multiply(&gate, half as f32)?;
-            let tanh = ops::add(ops::tanh(&inner)?, one as f32)?;
+            let cube = ops::multiply(ops::power(&gate, power)?, 0.044715f32)?;
+            let inner = ops::multiply(ops::add(&gate, cube)?, root)?;
+            let scaled = ops::multiply(&gate, half)?;
+            let tanh = ops::add(ops::tanh(&inner)?, one)?;
             Ok(vec![ops::multiply(&ops::multiply(&scaled, tanh)?, &up)?])
         });
     }
@@ -149,6 +151,19 @@ pub(crate) fn sums_of_norms() {
             agrees(&format!("sum, qkv {dtype} {rows}"), 4, dtype, &|| {
                 let sum = sum(true)?;
                 Ok(vec![q.forward(&sum)?, k.forward(&sum)?, v.forward(&sum)?])
+            });
+            // What is added behind a product may need the sum: it is made before.
+            let square = Quantized::new(87, 192, 192, 64, 4, dtype);
+            agrees(&format!("sum, residual {dtype} {rows}"), 2, dtype, &|| {
+                let sum = sum(false)?;
+                let z = fast::rms_norm(&sum, Some(&before), 1e-5)?;
+                Ok(vec![ops::add(&sum, square.forward(&z)?)?])
+            });
+            agrees(&format!("sum of a product's sum {dtype} {rows}"), 4, dtype, &|| {
+                let norm = fast::rms_norm(&y, Some(&behind), 1e-5)?;
+                let sum = ops::add(square.forward(&x)?, norm)?;
+                let z = fast::rms_norm(&sum, Some(&before), 1e-5)?;
+                Ok(vec![q.forward(&z)?, k.forward(&z)?, v.forward(&z)?])
             });
             // Four products are two groups, of which one makes the sum.
             agrees(&format!("sum, four {dtype} {rows}"), 4, dtype, &|| {

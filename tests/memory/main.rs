@@ -2,8 +2,8 @@
 
 mod dispatches;
 mod exhausted;
+mod folding;
 mod guard;
-mod invariants;
 mod loaded;
 mod pool;
 mod retried;

@@ -97,6 +97,8 @@ struct Inner {
     spare: AtomicBool,
     written: AtomicTick,
     reads: Reads,
+    /// Somebody outside may write to the host copy, now or later.
+    shown: AtomicBool,
     /// Only where something went wrong, or may.
     outcome: OnceLock<Arc<Outcome>>,
 }
@@ -215,6 +217,7 @@ impl Buffer {
             shared,
             current: AtomicU8::new(current as u8),
             spare: AtomicBool::new(false),
+            shown: AtomicBool::new(false),
             written: AtomicTick::default(),
             outcome: OnceLock::new(),
             reads: Reads::default(),
@@ -226,7 +229,9 @@ impl Buffer {
     pub fn from_host(memory: impl HostMemory + 'static) -> Self {
         let nbytes = memory.bytes().len();
         let memory = Foreign(Some(Box::new(memory)));
-        Self::new(nbytes, Some(Box::new(memory)), None, Current::Host, false)
+        let buffer = Self::new(nbytes, Some(Box::new(memory)), None, Current::Host, false);
+        buffer.0.0.shown.store(true, Release);
+        buffer
     }
 
     /// A buffer in host memory from the cache.
@@ -381,7 +386,13 @@ impl BufferRef {
         let mut host = self.0.host.write();
         let first = host.as_mut()?.bytes_mut()?.as_mut_ptr();
         self.0.spare.store(false, Release);
+        self.0.shown.store(true, Release);
         Some(first)
+    }
+
+    /// Whether somebody outside may write to the host copy, or could: it was pinned, or is a user's memory.
+    pub(crate) fn is_shown(&self) -> bool {
+        self.0.shown.load(Acquire)
     }
 
     /// The host copy's bytes. The caller has waited for [`BufferRef::written`]. A task may read one

@@ -8,6 +8,8 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use parking_lot::RwLock;
 
+use crate::tape::folding;
+
 static ACTIVE: AtomicUsize = AtomicUsize::new(0);
 static PEAK: AtomicUsize = AtomicUsize::new(0);
 static CACHED: AtomicUsize = AtomicUsize::new(0);
@@ -82,7 +84,7 @@ pub fn cache_limit() -> usize {
     CACHE_LIMIT.load(Relaxed)
 }
 
-/// Frees every cached block.
+/// Frees every cached block, and results that are kept because every evaluation would compute them anew.
 pub fn clear_cache() {
     trim(Extent::To(0));
 }
@@ -93,6 +95,8 @@ pub fn make_room() {
 }
 
 fn trim(extent: Extent) {
+    // What this frees goes to the caches.
+    folding::clear();
     for cache in CACHES.read().iter() {
         cache(extent);
     }

@@ -36,7 +36,7 @@ pub(crate) fn expand(array: &Array, turn: &mut Turn) -> Result<()> {
     })
 }
 
-/// An operation whose output has this shape, without inputs that only said so: they would be read by one more.
+/// An operation whose output has this shape, without inputs that only said so: one more would read them.
 fn settled(primitive: &Primitive, inputs: Inputs, shape: &Shape) -> (Primitive, Inputs) {
     match (primitive, &inputs[..]) {
         (Primitive::Shape(ShapeOp::Broadcast(_)), [repeated, _, ..]) => {

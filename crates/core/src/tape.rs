@@ -12,7 +12,7 @@ use crate::{
     transforms::trace,
 };
 
-mod invariants;
+pub(crate) mod folding;
 mod recompute;
 
 /// Nodes that may be open at once before the order turns from breadth first to depth first.
@@ -183,6 +183,7 @@ impl Graph {
     /// # Errors
     /// When an output has neither data nor a node, or is traced although nobody waits for the evaluation.
     pub(crate) fn new(outputs: &[&Array], waits: bool, turn: &mut Turn) -> Result<Graph> {
+        folding::begin();
         let refuses_tracers = !waits && trace::is_tracing();
         let mut graph = Graph { refuses_tracers, ..Graph::default() };
         for output in outputs {
@@ -193,20 +194,19 @@ impl Graph {
     }
 
     /// Goes on to the inputs of what was found, and counts parents, until there are `enough` nodes. Outputs
-    /// of one node share its count. What is known already gets its data ([`invariants`]). Whether that were
-    /// all.
+    /// of one node share its count. What is known already gets its data ([`folding`]). Whether that were all.
     ///
     /// # Errors
     /// As of [`Graph::new`], for any array behind the outputs.
     pub(crate) fn find(&mut self, enough: usize, turn: &mut Turn) -> Result<bool> {
         // What a transform looks at is evaluated as it is.
-        let mut invariants = if trace::is_tracing() { None } else { invariants::begin() };
+        let mut folding = if trace::is_tracing() { None } else { folding::table() };
         while self.nodes.len() < enough
             && let Some(Found { node, first }) = self.nodes.get_mut(self.next)
         {
             let (node, first) = (node.take(), *first as usize);
-            if let (Some(invariants), Some(node)) = (&mut invariants, &node) {
-                invariants.settle(node, turn);
+            if let (Some(folding), Some(node)) = (&mut folding, &node) {
+                folding.settle(node, turn);
             }
             for (i, input) in node.iter().flat_map(|node| &node.inputs).enumerate() {
                 self.inputs[first + i] = self.number(input, 1, turn)?;

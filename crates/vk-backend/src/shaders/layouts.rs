@@ -3060,7 +3060,7 @@ pub(crate) mod matrix_tile {
     use super::*;
     pub(crate) const SIBLINGS_FLAG: u32 = 64;
     pub(crate) const GATED_FLAG: u32 = 128;
-    pub(crate) const GELU_FLAG: u32 = 512;
+    pub(crate) const GELU_FLAG: u32 = 4096;
 }
 
 /// `shaders/include/matvec.glsl`.

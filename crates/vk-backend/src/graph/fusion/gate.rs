@@ -53,10 +53,14 @@ impl Gated {
     /// The node of which gate and other factor are the halves of each row, if they are; the group has the
     /// views then, too.
     pub(super) fn take_halves(&mut self, tape: &Tape, gate: usize, up: usize) -> Option<usize> {
-        let (product, stream) =
-            (inner(tape, (gate, 0), 2, tape.node(gate).stream)?, tape.node(up).stream);
+        let stream = tape.node(up).stream;
+        let is_slice = |place: usize| {
+            matches!(tape.node(place).primitive, Primitive::Shape(ShapeOp::Slice { .. }))
+        };
+        (is_slice(gate) && is_slice(up)).then_some(())?;
+        let product = inner(tape, (gate, 0), 2, stream)?;
         let whole = tape.array(product);
-        let n = whole.dim(-1) / 2;
+        let n = whole.shape().last()? / 2;
         let is_half = |view: usize, first: usize| {
             let node = tape.node(view);
             let Primitive::Shape(ShapeOp::Slice { start, strides, .. }) = &node.primitive else {
@@ -106,8 +110,11 @@ impl<'a> Walk<'a> {
         };
         let order = if op == BinaryOp::Power { &[(1, 0)][..] } else { &[(0, 1), (1, 0)] };
         let (constant, views) = order.iter().find_map(constant)?;
-        let private = |&&view: &&usize| self.tape.uses(view) == 1 && self.tape.is_private(view);
-        self.members.extend(views.iter().filter(private).copied());
+        let (tape, stream) = (self.tape, self.tape.node(place).stream);
+        let private = |&view: &usize| {
+            tape.uses(view) == 1 && tape.is_private(view) && tape.node(view).stream == stream
+        };
+        self.members.extend(views.into_iter().take_while(private));
         Some((place, 1 - constant))
     }
 
@@ -150,8 +157,8 @@ impl<'a> Walk<'a> {
     }
 }
 
-/// The views that repeat a constant at a cursor, if there is one that is nearly `value`: as near as bfloat16 has
-/// it.
+/// The views that repeat a constant at a cursor, if there is one that is `value` to within what its dtype
+/// takes.
 fn constant_at(tape: &Tape, mut at: Cursor, value: f32) -> Option<SmallVec<[usize; 1]>> {
     let mut views: SmallVec<[usize; 1]> = smallvec![];
     while let Some(view) = tape.input(at.0, at.1) {
@@ -161,8 +168,13 @@ fn constant_at(tape: &Tape, mut at: Cursor, value: f32) -> Option<SmallVec<[usiz
         views.push(view);
         at = (view, 0);
     }
-    let found = scalar(input(tape, at))?;
-    ((found - value).abs() <= value.abs() / 256.0).then_some(views)
+    let array = input(tape, at);
+    let rounding = match array.dtype() {
+        Dtype::Bfloat16 => 1.0 / 256.0,
+        Dtype::Float16 => 1.0 / 1024.0,
+        _ => 1e-6,
+    };
+    ((scalar(array)? - value).abs() <= value.abs() * rounding).then_some(views)
 }
 
 /// The value of an array of one floating element that is in the host's memory.

@@ -3,8 +3,9 @@
 //!
 //! # Kinds
 //!
-//! - products of the same rows, with the gate or residual after them and, where the rows are few,
-//!   the norm before them (`products.rs`) and their biases (`bias.rs`);
+//! - products of the same rows, with the gate (`gate.rs`) or residual after them and, where the rows
+//!   are few, the norm before them, the sum of a residual and a norm before that (`products.rs`), and
+//!   their biases (`bias.rs`);
 //! - the attention of one token, with norms, rotations and cache writes (`attention.rs`); over keys
 //!   and values that are quantized already it is a group without what comes before it;
 //! - the same over quantized caches, which mlx-lm writes as a product, a softmax and a product,
@@ -129,18 +130,16 @@ pub(crate) fn plan(tape: &Tape, places: Range<usize>) -> Vec<Group> {
         }
     }
     mixtures.finish(tape, &mut groups);
-    groups.extend(products.finish(tape));
-    groups.extend(chains(tape, places, &groups));
-    groups
-}
-
-/// The chains of what no other group claims.
-fn chains(tape: &Tape, places: Range<usize>, groups: &[Group]) -> Vec<Group> {
     let (first, mut claimed) = (places.start, vec![false; places.len()]);
-    for &place in groups.iter().flat_map(|group| &group.members) {
-        claimed[place - first] = true;
-    }
-    programs::find(tape, places, |place| claimed[place - first])
+    let claim = |claimed: &mut [bool], groups: &[Group]| {
+        groups.iter().flat_map(|group| &group.members).for_each(|&at| claimed[at - first] = true);
+    };
+    claim(&mut claimed, &groups);
+    let products: Vec<Group> = products.finish(tape, |place| claimed[place - first]).collect();
+    claim(&mut claimed, &products);
+    groups.extend(products);
+    groups.extend(programs::find(tape, places, |place| claimed[place - first]));
+    groups
 }
 
 /// The device of a node's stream, if it is ours and makes groups.

@@ -1,5 +1,6 @@
 //! Products of the same rows with different matrices, with a gate or a residual after them and, where the
-//! rows are few, their biases and the norm of the rows before them.
+//! rows are few, their biases, the norm of the rows before them, and the sum of a residual and a norm before
+//! that.
 
 use mlx_vulkan_core::{
     Array, Dtype, Result,
@@ -199,13 +200,22 @@ impl Builder {
         }
     }
 
-    /// The groups, with the norms before them.
-    pub(super) fn finish(self, tape: &Tape) -> impl Iterator<Item = Group> {
-        let mut sums: SmallVec<[usize; 16]> = SmallVec::new();
+    /// The groups, with the norms and sums before them, if no other group claims these.
+    pub(super) fn finish(
+        self,
+        tape: &Tape,
+        is_claimed: impl Fn(usize) -> bool,
+    ) -> impl Iterator<Item = Group> {
+        let residual = |products: &Products| match products.then {
+            Then::Add { sum, .. } => Some(sum),
+            _ => None,
+        };
+        let mut sums: SmallVec<[usize; 64]> = self.found.iter().filter_map(residual).collect();
         self.found.into_iter().filter_map(move |mut products| {
             products.norm = products.norm_before(tape);
             // Several groups may read the same sum, but one makes it.
-            products.sum = products.sum_before(tape).filter(|found| !sums.contains(&found.sum));
+            let is_free = |found: &Summed| !sums.contains(&found.sum) && !is_claimed(found.sum);
+            products.sum = products.sum_before(tape).filter(is_free);
             sums.extend(products.sum.iter().map(|found| found.sum));
             products.group()
         })
@@ -358,7 +368,8 @@ impl Products {
 
     /// The sum that the rows are, if it is one of a residual and of what a norm makes of an array alike.
     fn sum_before(&self, tape: &Tape) -> Option<Summed> {
-        if self.way != Way::Few {
+        // Norms of both take shared memory for each row.
+        if self.way != Way::Few || 2 * self.rows > planner::MOST_ROWS {
             return None;
         }
         let (from, uses) = match self.norm {
@@ -374,6 +385,11 @@ impl Products {
             return None;
         }
         let is_kept = tape.uses(sum) > uses || !tape.is_private(sum);
+        // What is added behind the product may be made of the sum, which is not there before it.
+        let adds = matches!(self.then, Then::Add { .. }) || self.added().next().is_some();
+        if is_kept && adds {
+            return None;
+        }
         [(0, 1), (1, 0)].into_iter().find_map(|(normed, residual)| {
             let norm = inner(tape, (sum, normed), 1, stream)?;
             let Primitive::Norm(NormOp::RmsNorm { .. }) = tape.node(norm).primitive else {

@@ -299,6 +299,10 @@ impl Table {
                 ..sum
             }
         });
+        // What a dispatch leaves keeps its tag where a run is repeated, which only x reckons with.
+        if sum.is_some_and(|sum| self.led == Some(sum.residual)) {
+            return None;
+        }
         // Rows are read 16 bytes at a time.
         let at = sum.map_or(0, |sum| sum.residual | sum.norm.weight | sum.result);
         let aligned = (x | at).is_multiple_of(16) && residual.is_multiple_of(4);

@@ -8,7 +8,7 @@
 //! those of the results in the argument ring, which they ask before the rows are there; what comes after a
 //! product is a specialization constant, so kernels without biases are what they would be anyway. A sum is
 //! rounded as that of an operation of its own, and the product before it, unless both are one operation
-//! (`addmm`).
+//! (`addmm`). What makes a row's sum with a residual lies there, too.
 //!
 //! # Int8 rows
 //!

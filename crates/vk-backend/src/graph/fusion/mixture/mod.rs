@@ -118,7 +118,7 @@ fn is_softmax(node: &Node) -> bool {
     matches!(node.primitive, Primitive::Softmax(SoftmaxOp::Softmax { .. }))
 }
 
-/// Whether a node gives elements from the `from`-th on along the last axis, and all others.
+/// Whether a node is a slice of the last axis alone, from `from` on.
 fn is_part(node: &Node, last: usize, from: usize) -> bool {
     let Primitive::Shape(ShapeOp::Slice { start, strides, .. }) = &node.primitive else {
         return false;

@@ -1,12 +1,14 @@
-//! What every evaluation computes anew from the same arrays is computed once.
+//! Constant folding: what every evaluation computes anew from the same arrays is computed once.
 //!
 //! Models are full of operations on their parameters alone: a norm's weight plus one, the exponential of a
-//! decay. Each token would do them again. Where such a result is read together with what does change, it is
-//! kept once it was asked for in a few evaluations, and later ones take it over with its memory.
+//! decay. Each token would do them again. Where such a result is read together with what does change, and by
+//! nobody else, it is kept once it was asked for in a few evaluations, and later ones take it over with its
+//! memory.
 //!
-//! Arrays never change, so the same operations on the same arrays give the same result. What is kept holds
-//! the arrays that it was computed from, so nobody takes over their memory meanwhile. A graph of which nothing
-//! changes is evaluated as it is: who evaluates the same again measures something.
+//! The same operations on the same arrays give the same result, unless somebody writes to memory that is
+//! shown outside (`HostView`): such arrays are left alone. What is kept holds the arrays that it was computed
+//! from, so nobody takes over their memory meanwhile. A graph of which nothing changes is evaluated as it is:
+//! who evaluates the same again measures something.
 
 use std::{
     env,
@@ -25,38 +27,34 @@ use crate::{
     buffer::Current,
     chains::is_elementwise,
     graph::{Node, Turn},
-    memory,
     primitives::Program,
 };
 
 /// Evaluations that ask for a result until it is kept.
 const SIGHTINGS: u32 = 4;
 
-/// Bytes of a result, and of each array that it is computed from, at most.
+/// Bytes of a result, and of the memory of each array that it is computed from, at most.
 const MOST_BYTES: usize = 64 << 10;
 
-/// Bytes of all results that are kept, at most.
+/// Operations on the way to a result, at most.
+const MOST_STEPS: usize = 8;
+
+/// Bytes of all results that are kept, with those on the way to them, at most.
 const MOST_KEPT: usize = 16 << 20;
 
 /// Results that were seen, but are not kept yet, at most.
 const MOST_SEEN: usize = 4096;
 
-/// Evaluations that did not ask for a result, until it is let go.
+/// After so many evaluations, results that none of them asked for are let go.
 const UNUSED: u32 = 1024;
 
-static IS_ON: Lazy<bool> = Lazy::new(|| env::var_os("MLX_DISABLE_INVARIANTS").is_none());
+static IS_ON: Lazy<bool> = Lazy::new(|| env::var_os("MLX_DISABLE_FOLDING").is_none());
 
-static INVARIANTS: Lazy<Mutex<Invariants>> = Lazy::new(|| {
-    memory::register_cache(Box::new(|_| {
-        // Dropped after the lock is released.
-        let _gone = INVARIANTS.lock().clear();
-    }));
-    Mutex::default()
-});
+static FOLDING: Lazy<Mutex<Folding>> = Lazy::new(Mutex::default);
 
 /// The results that are kept, and those that may be.
 #[derive(Default)]
-pub(super) struct Invariants {
+pub(super) struct Folding {
     kept: FxHashMap<u64, Kept>,
     seen: FxHashMap<u64, Seen>,
     bytes: usize,
@@ -88,17 +86,33 @@ struct Expression {
     hash: u64,
 }
 
-/// The table, for one evaluation; nothing where it is not to be used.
-pub(super) fn begin() -> Option<MutexGuard<'static, Invariants>> {
-    let mut table = IS_ON.then(|| INVARIANTS.lock())?;
-    table.now = table.now.wrapping_add(1);
-    if table.now % UNUSED == 0 {
-        table.sweep();
+/// Another evaluation begins.
+pub(super) fn begin() {
+    if *IS_ON {
+        FOLDING.lock().begin();
     }
-    Some(table)
 }
 
-impl Invariants {
+/// The table; nothing where it is not to be used.
+pub(super) fn table() -> Option<MutexGuard<'static, Folding>> {
+    IS_ON.then(|| FOLDING.lock())
+}
+
+/// Lets go all that is kept.
+pub(crate) fn clear() {
+    let gone = FOLDING.lock().clear();
+    // The lock is released: users' memory may be among it.
+    drop(gone);
+}
+
+impl Folding {
+    fn begin(&mut self) {
+        self.now = self.now.wrapping_add(1);
+        if self.now.is_multiple_of(UNUSED) {
+            self.sweep();
+        }
+    }
+
     /// Gives inputs of a node that are known their data, if others of its inputs change.
     pub(super) fn settle(&mut self, node: &Node, turn: &mut Turn) {
         if node.inputs.len() < 2 {
@@ -113,8 +127,12 @@ impl Invariants {
                 None => changes = true,
             }
         }
-        if changes {
-            found.into_iter().for_each(|(input, expression)| self.take(input, expression, turn));
+        // Who else has the array could show its memory, or evaluates it in another way.
+        let is_private = |array: &Array| Arc::strong_count(&array.0) == 1;
+        for (input, expression) in found.into_iter().filter(|_| changes) {
+            if is_private(input) {
+                self.take(input, expression, turn);
+            }
         }
     }
 
@@ -126,16 +144,19 @@ impl Invariants {
             }
             kept.used = self.now;
             match kept.result.data() {
-                Some(data) if data.buffer.known_outcome().is_none() => {
+                Some(data)
+                    if data.buffer.failure().is_none()
+                        && data.buffer.written().failure().is_none() =>
+                {
                     array.adopt(data.clone(), turn);
                 }
-                // Whoever waits for it will be told why it failed; the next one tries again.
-                Some(_) => self.forget(expression.hash),
-                None => {}
+                // It failed, or was never computed: this one is.
+                _ => (kept.expression, kept.result) = (expression, array.clone()),
             }
-        } else if self.is_familiar(&expression) && self.bytes + array.nbytes() <= MOST_KEPT {
+        } else if self.is_familiar(&expression) && self.bytes + expression.bytes(array) <= MOST_KEPT
+        {
             self.seen.remove(&expression.hash);
-            self.bytes += array.nbytes();
+            self.bytes += expression.bytes(array);
             let (result, used) = (array.clone(), self.now);
             self.kept.insert(expression.hash, Kept { expression, result, used });
         }
@@ -163,25 +184,17 @@ impl Invariants {
         seen.count >= SIGHTINGS
     }
 
-    fn forget(&mut self, hash: u64) {
-        if let Some(kept) = self.kept.remove(&hash) {
-            self.bytes -= kept.result.nbytes();
-        }
-    }
-
     /// Lets go what nobody asked for in a while.
     fn sweep(&mut self) {
         let now = self.now;
         self.seen.retain(|_, seen| now.wrapping_sub(seen.last) < UNUSED);
-        let old = |kept: &Kept| now.wrapping_sub(kept.used) >= UNUSED;
-        let old: Vec<u64> =
-            self.kept.iter().filter(|(_, kept)| old(kept)).map(|(&hash, _)| hash).collect();
-        old.into_iter().for_each(|hash| self.forget(hash));
+        self.kept.retain(|_, kept| now.wrapping_sub(kept.used) < UNUSED);
+        self.bytes = self.kept.values().map(|kept| kept.expression.bytes(&kept.result)).sum();
     }
 
-    fn clear(&mut self) -> Invariants {
+    fn clear(&mut self) -> Folding {
         let now = self.now;
-        std::mem::replace(self, Invariants { now, ..Invariants::default() })
+        std::mem::replace(self, Folding { now, ..Folding::default() })
     }
 }
 
@@ -205,25 +218,32 @@ impl Expression {
         turn: &Turn,
         hasher: &mut FxHasher,
     ) -> Option<()> {
-        if array.data().is_some() {
+        if let Some(data) = array.data() {
             self.leaves |= 1 << own;
             match scalar_bits(array) {
                 Some(bits) => (array.dtype(), array.ndim(), bits).hash(hasher),
                 None => array.address().hash(hasher),
             }
-            return (array.nbytes() <= MOST_BYTES).then_some(());
+            let may_stay = data.buffer.nbytes() <= MOST_BYTES && !data.buffer.is_shown();
+            return may_stay.then_some(());
         }
         let node = step(array, turn)?;
         let first: usize = self.nodes.iter().map(|node| node.inputs.len()).sum();
-        // Most of what is no invariant is told by what its operation reads.
+        // Most of what is not folded is told by what its operation reads.
         let may = |input: &Array| input.data().is_some() || step(input, turn).is_some();
-        if first + node.inputs.len() > u32::BITS as usize || !node.inputs.iter().all(may) {
+        let fits = first + node.inputs.len() <= u32::BITS as usize;
+        if self.nodes.len() == MOST_STEPS || !fits || !node.inputs.iter().all(may) {
             return None;
         }
         self.nodes.push(node.clone());
         (&node.primitive, node.stream).hash(hasher);
         let mut inputs = node.inputs.iter().zip(first..);
         inputs.try_for_each(|(input, number)| self.visit(input, number, turn, hasher))
+    }
+
+    /// Bytes of its result, which is at least as large as what is on the way to it, and of that.
+    fn bytes(&self, result: &Array) -> usize {
+        self.nodes.len() * result.nbytes()
     }
 
     /// The evaluated arrays that are read.
