@@ -139,6 +139,8 @@ fn layers_become_runs() {
             Decoder { before: false, ..sums }.check(all);
         }
         Decoder { behind: true, hidden: 1152, inner: 2304, ..DECODER }.check(all);
+        // A GLM, whose queries, keys and values have biases.
+        Decoder { behind: true, biases: 3, rotated: Some(32), norm: false, ..DECODER }.check(all);
         // Heads of which the first features are rotated.
         for (rotated, heads) in [(32, [4, 2, 64]), (96, [4, 2, 128]), (64, [2, 1, 256])] {
             Decoder { rotated: Some(rotated), heads, ..DECODER }.check(all);

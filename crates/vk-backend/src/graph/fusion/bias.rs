@@ -55,6 +55,11 @@ impl Biased {
         self.views.iter().copied().chain(sum)
     }
 
+    /// Whether the evaluation makes it.
+    pub(super) fn is_lazy(&self, tape: &Tape) -> bool {
+        tape.input(self.from.0, self.from.1).is_some()
+    }
+
     /// Operations that are not needed any more.
     pub(super) fn replaces(&self) -> u64 {
         u64::from(!self.at_once)

@@ -386,8 +386,8 @@ impl Products {
         }
         let is_kept = tape.uses(sum) > uses || !tape.is_private(sum);
         // What is added behind the product may be made of the sum, which is not there before it.
-        let adds = matches!(self.then, Then::Add { .. }) || self.added().next().is_some();
-        if is_kept && adds {
+        let adds = matches!(self.then, Then::Add { .. });
+        if is_kept && (adds || self.added().any(|bias| bias.is_lazy(tape))) {
             return None;
         }
         [(0, 1), (1, 0)].into_iter().find_map(|(normed, residual)| {
