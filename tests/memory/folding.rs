@@ -60,7 +60,7 @@ fn it_is_computed_once() {
         let first = dispatches(|| step(1.0))?;
         (0..MANY).try_for_each(|i| step(i as f64))?;
         assert_eq!(dispatches(|| step(2.0))?, first - 1);
-        // It is computed again if somebody could see it.
+        // Once it is let go it is computed again.
         memory::clear_cache();
         assert_eq!(dispatches(|| step(3.0))?, first);
         Ok(())

@@ -274,10 +274,10 @@ impl Array {
         let data = output.data.expect("a backend sets every output");
         if self.is_tracer() {
             trace::retain(self);
+            let _ = self.0.data.set(data);
         } else {
-            drop(self.take_node(turn));
+            self.adopt(data, turn);
         }
-        let _ = self.0.data.set(data);
     }
 
     /// The array is what `data` holds: it is evaluated, and its node goes.
@@ -312,6 +312,20 @@ impl Array {
     /// Whether the contents can be read without waiting.
     pub fn is_available(&self) -> bool {
         self.data().is_some_and(|d| d.buffer.written().reached())
+    }
+
+    /// The bits of the only element, if they are in the host's memory and nothing went wrong.
+    pub(crate) fn bits_at_hand(&self) -> Option<u64> {
+        let size = self.dtype().size();
+        if self.size() != 1 || size > size_of::<u64>() || !self.is_on_host() {
+            return None;
+        }
+        let data = self.data().filter(|data| !data.buffer.has_failed())?;
+        let bytes = data.buffer.read();
+        let own = bytes.get(data.layout.offset..)?.get(..size)?;
+        let mut bits = [0; 8];
+        bits[..size].copy_from_slice(own);
+        Some(u64::from_le_bytes(bits))
     }
 
     /// Whether the contents are in the host's memory: nobody who reads them waits.

@@ -172,6 +172,11 @@ impl BufferRef {
         outcome.failure.get().cloned().or_else(failure)
     }
 
+    /// Whether they are known not to be what they should be, for a reason of their own or of their stream.
+    pub(crate) fn has_failed(&self) -> bool {
+        self.failure().is_some() || self.written().failure().is_some()
+    }
+
     /// Blocks until the contents are there.
     ///
     /// # Errors

@@ -183,7 +183,6 @@ impl Graph {
     /// # Errors
     /// When an output has neither data nor a node, or is traced although nobody waits for the evaluation.
     pub(crate) fn new(outputs: &[&Array], waits: bool, turn: &mut Turn) -> Result<Graph> {
-        folding::begin();
         let refuses_tracers = !waits && trace::is_tracing();
         let mut graph = Graph { refuses_tracers, ..Graph::default() };
         for output in outputs {
@@ -201,6 +200,9 @@ impl Graph {
     pub(crate) fn find(&mut self, enough: usize, turn: &mut Turn) -> Result<bool> {
         // What a transform looks at is evaluated as it is.
         let mut folding = if trace::is_tracing() { None } else { folding::table() };
+        if let (Some(folding), 0) = (&mut folding, self.next) {
+            folding.begin();
+        }
         while self.nodes.len() < enough
             && let Some(Found { node, first }) = self.nodes.get_mut(self.next)
         {

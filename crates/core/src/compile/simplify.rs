@@ -5,8 +5,7 @@ use smallvec::SmallVec;
 
 use super::template::Template;
 use crate::{
-    Array, Dtype, Stream,
-    buffer::Current,
+    Dtype, Stream,
     primitives::{PassOp, Primitive},
 };
 
@@ -49,20 +48,13 @@ fn passes_on(primitive: &Primitive) -> bool {
 
 /// Constants of the same bits are one.
 fn merge_scalars(template: &Template, numbers: &mut [usize]) {
-    let mut known: FxHashMap<(Vec<u8>, Dtype), usize> = FxHashMap::default();
-    for (constant, number) in template.constants.iter().zip(template.inputs..) {
-        if let Some(bits) = scalar_bits(constant) {
+    let mut known: FxHashMap<(u64, Dtype), usize> = FxHashMap::default();
+    let constants = template.constants.iter().zip(template.inputs..);
+    for (constant, number) in constants.filter(|(constant, _)| constant.ndim() == 0) {
+        if let Some(bits) = constant.bits_at_hand() {
             numbers[number] = *known.entry((bits, constant.dtype())).or_insert(number);
         }
     }
-}
-
-/// The bits of a scalar that is at hand.
-fn scalar_bits(a: &Array) -> Option<Vec<u8>> {
-    let at_hand = a.ndim() == 0
-        && a.is_available()
-        && a.data().is_some_and(|data| data.buffer.current() != Current::Device);
-    if at_hand { a.to_bytes().ok() } else { None }
 }
 
 /// Without steps and constants that no result needs.

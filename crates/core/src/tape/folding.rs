@@ -24,7 +24,6 @@ use smallvec::SmallVec;
 use crate::{
     Array,
     array::Inner,
-    buffer::Current,
     chains::is_elementwise,
     graph::{Node, Turn},
     primitives::Program,
@@ -86,13 +85,6 @@ struct Expression {
     hash: u64,
 }
 
-/// Another evaluation begins.
-pub(super) fn begin() {
-    if *IS_ON {
-        FOLDING.lock().begin();
-    }
-}
-
 /// The table; nothing where it is not to be used.
 pub(super) fn table() -> Option<MutexGuard<'static, Folding>> {
     IS_ON.then(|| FOLDING.lock())
@@ -106,7 +98,8 @@ pub(crate) fn clear() {
 }
 
 impl Folding {
-    fn begin(&mut self) {
+    /// Another evaluation begins.
+    pub(super) fn begin(&mut self) {
         self.now = self.now.wrapping_add(1);
         if self.now.is_multiple_of(UNUSED) {
             self.sweep();
@@ -144,12 +137,7 @@ impl Folding {
             }
             kept.used = self.now;
             match kept.result.data() {
-                Some(data)
-                    if data.buffer.failure().is_none()
-                        && data.buffer.written().failure().is_none() =>
-                {
-                    array.adopt(data.clone(), turn);
-                }
+                Some(data) if !data.buffer.has_failed() => array.adopt(data.clone(), turn),
                 // It failed, or was never computed: this one is.
                 _ => (kept.expression, kept.result) = (expression, array.clone()),
             }
@@ -220,7 +208,7 @@ impl Expression {
     ) -> Option<()> {
         if let Some(data) = array.data() {
             self.leaves |= 1 << own;
-            match scalar_bits(array) {
+            match array.bits_at_hand() {
                 Some(bits) => (array.dtype(), array.ndim(), bits).hash(hasher),
                 None => array.address().hash(hasher),
             }
@@ -254,7 +242,7 @@ impl Expression {
 
     /// Those that are not known by their value.
     fn named(&self) -> impl Iterator<Item = &Array> {
-        self.leaves().filter(|leaf| scalar_bits(leaf).is_none())
+        self.leaves().filter(|leaf| leaf.bits_at_hand().is_none())
     }
 
     /// Whether another one computes the same from the same arrays.
@@ -282,19 +270,6 @@ fn step<'a>(array: &'a Array, turn: &'a Turn) -> Option<&'a Arc<Node>> {
 
 /// Whether both are scalars of the same bits.
 fn has_same_bits(a: &Array, b: &Array) -> bool {
-    let of = |array: &Array| Some((array.dtype(), array.ndim(), scalar_bits(array)?));
+    let of = |array: &Array| Some((array.dtype(), array.ndim(), array.bits_at_hand()?));
     of(a).is_some_and(|bits| of(b) == Some(bits))
-}
-
-/// The bits of a scalar that is at hand.
-fn scalar_bits(array: &Array) -> Option<u64> {
-    let data = array.data().filter(|_| array.size() == 1 && array.dtype().size() <= 8)?;
-    if data.buffer.current() == Current::Device || !data.buffer.written().reached() {
-        return None;
-    }
-    let bytes = data.buffer.read();
-    let own = bytes.get(data.layout.offset..)?.get(..array.dtype().size())?;
-    let mut bits = [0; 8];
-    bits[..own.len()].copy_from_slice(own);
-    Some(u64::from_le_bytes(bits))
 }

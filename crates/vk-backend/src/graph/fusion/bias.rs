@@ -82,7 +82,8 @@ impl Biased {
     }
 }
 
-fn repeats(tape: &Tape, view: usize) -> bool {
+/// Whether a node is a view with axes repeated.
+pub(super) fn repeats(tape: &Tape, view: usize) -> bool {
     matches!(tape.node(view).primitive, Primitive::Shape(ShapeOp::Broadcast(_)))
 }
 

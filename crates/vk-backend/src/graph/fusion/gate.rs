@@ -2,13 +2,15 @@
 
 use mlx_vulkan_core::{
     Array, Dtype, bf16, f16,
+    graph::Node,
     primitives::{BinaryOp, Primitive, ShapeOp, UnaryOp},
     tape::Tape,
 };
-use smallvec::{SmallVec, smallvec};
+use smallvec::SmallVec;
 
 use super::{
-    heads::{Cursor, input},
+    bias::repeats,
+    heads::{Cursor, Walk, input},
     inner,
 };
 use crate::kernels::matvec::Gate;
@@ -20,7 +22,7 @@ pub(super) struct Gated {
     pub(super) result: usize,
     pub(super) gate: Gate,
     /// What lies between the gate and that; of constants also the views that repeat them.
-    between: SmallVec<[usize; 8]>,
+    between: SmallVec<[usize; 16]>,
     operations: u64,
 }
 
@@ -38,13 +40,15 @@ impl Gated {
 
 /// The gate and the other factor of the multiplication at `result`, if it ends a gated pair.
 pub(super) fn find(tape: &Tape, result: usize) -> Option<(usize, usize, Gated)> {
-    let walk = Walk { tape, members: SmallVec::new(), operations: 0 };
+    let (stream, dtype) = (tape.node(result).stream, tape.array(result).dtype());
     [(0, 1), (1, 0)].into_iter().find_map(|(a, b)| {
-        let up = walk.inner((result, b), 1)?;
-        let (gate, kind, walk) = None
-            .or_else(|| walk.clone().silu((result, a)))
-            .or_else(|| walk.clone().gelu((result, a)))?;
-        let Walk { members: between, operations, .. } = walk;
+        let up = inner(tape, (result, b), 1, stream)?;
+        let mut walk = Walk::new(tape, stream, dtype);
+        let silu = walk.attempt(|walk| Some((walk.silu((result, a))?, Gate::Silu)));
+        let gelu = || Some((walk.attempt(|walk| walk.gelu((result, a)))?, Gate::Gelu));
+        let (gate, kind) = silu.or_else(gelu)?;
+        let between = walk.members;
+        let operations = between.iter().filter(|&&member| !repeats(tape, member)).count() as u64;
         Some((gate, up, Gated { result, gate: kind, between, operations }))
     })
 }
@@ -80,92 +84,72 @@ impl Gated {
     }
 }
 
-/// Follows inputs up the tape and collects what it passes.
-#[derive(Clone)]
-struct Walk<'a> {
-    tape: &'a Tape,
-    members: SmallVec<[usize; 8]>,
-    operations: u64,
+/// Whether a node does this.
+fn does(op: impl Into<Primitive>) -> impl Fn(&Node) -> bool {
+    let primitive = op.into();
+    move |node| node.primitive == primitive
 }
 
-impl<'a> Walk<'a> {
-    fn inner(&self, at: Cursor, uses: usize) -> Option<usize> {
-        inner(self.tape, at, uses, self.tape.node(at.0).stream)
-    }
-
-    /// Passes the operation at a cursor, if it is this one and nobody else reads it.
-    fn pass(&mut self, at: Cursor, primitive: Primitive) -> Option<usize> {
-        let place = self.inner(at, 1).filter(|&p| self.tape.node(p).primitive == primitive)?;
-        self.members.push(place);
-        self.operations += 1;
-        Some(place)
-    }
-
+impl Walk<'_> {
     /// Passes an operation with a constant, about `value`, and goes on to the other input.
     fn with_constant(&mut self, at: Cursor, op: BinaryOp, value: f32) -> Option<Cursor> {
-        let place = self.pass(at, op.into())?;
-        let constant = |&(constant, _): &(usize, usize)| {
-            let views = constant_at(self.tape, (place, constant), value)?;
-            Some((constant, views))
-        };
-        let order = if op == BinaryOp::Power { &[(1, 0)][..] } else { &[(0, 1), (1, 0)] };
-        let (constant, views) = order.iter().find_map(constant)?;
-        let (tape, stream) = (self.tape, self.tape.node(place).stream);
-        let private = |&view: &usize| {
-            tape.uses(view) == 1 && tape.is_private(view) && tape.node(view).stream == stream
-        };
-        self.members.extend(views.into_iter().take_while(private));
+        let place = self.pass(at, does(op))?;
+        let order = if op == BinaryOp::Power { &[1][..] } else { &[0, 1] };
+        let constant = order.iter().copied().find(|&i| is_about(self.tape, (place, i), value))?;
+        let mut at = (place, constant);
+        while let Some(view) = self.pass(at, |_| true) {
+            at = (view, 0);
+        }
         Some((place, 1 - constant))
     }
 
     /// Whether what is at a cursor is this very array.
     fn is(&self, at: Cursor, gate: &Array) -> bool {
-        input(self.tape, at).is_same(gate)
+        self.array(at).is_same(gate)
     }
 
-    /// `gate * sigmoid(gate)`.
-    fn silu(mut self, at: Cursor) -> Option<(usize, Gate, Self)> {
-        let silu = self.pass(at, BinaryOp::Multiply.into())?;
+    /// The gate of `gate * sigmoid(gate)`.
+    fn silu(&mut self, at: Cursor) -> Option<usize> {
+        let silu = self.pass(at, does(BinaryOp::Multiply))?;
         [(0, 1), (1, 0)].into_iter().find_map(|(s, g)| {
-            let mut walk = self.clone();
-            let sigmoid = walk.pass((silu, s), UnaryOp::Sigmoid.into())?;
-            // The gate itself is read twice.
-            let gate = walk.inner((silu, g), 2)?;
-            let same = walk.is((sigmoid, 0), input(walk.tape, (silu, g)));
-            same.then_some((gate, Gate::Silu, walk))
+            self.attempt(|walk| {
+                let sigmoid = walk.pass((silu, s), does(UnaryOp::Sigmoid))?;
+                // The gate itself is read twice.
+                let gate = inner(walk.tape, (silu, g), 2, walk.stream)?;
+                walk.is((sigmoid, 0), walk.array((silu, g))).then_some(gate)
+            })
         })
     }
 
-    /// `0.5 * gate * (1 + tanh(sqrt(2 / pi) * (gate + 0.044715 * gate ** 3)))`, as `gelu_approx` has it.
-    fn gelu(mut self, at: Cursor) -> Option<(usize, Gate, Self)> {
-        let gelu = self.pass(at, BinaryOp::Multiply.into())?;
+    /// The gate of `0.5 * gate * (1 + tanh(sqrt(2 / pi) * (gate + 0.044715 * gate ** 3)))`, as `gelu_approx`
+    /// has it.
+    fn gelu(&mut self, at: Cursor) -> Option<usize> {
+        let gelu = self.pass(at, does(BinaryOp::Multiply))?;
         [(0, 1), (1, 0)].into_iter().find_map(|(h, t)| {
-            let mut walk = self.clone();
-            let half = walk.with_constant((gelu, h), BinaryOp::Multiply, 0.5)?;
-            let tanh = walk.with_constant((gelu, t), BinaryOp::Add, 1.0)?;
-            let tanh = walk.pass(tanh, UnaryOp::Tanh.into())?;
-            let scaled = walk.with_constant((tanh, 0), BinaryOp::Multiply, 0.797_884_6)?;
-            let sum = walk.pass(scaled, BinaryOp::Add.into())?;
-            // The gate is read three times.
-            let gate = walk.inner(half, 3)?;
-            let array = input(walk.tape, half);
-            let other = (0..2).find(|&i| walk.is((sum, 1 - i), array))?;
-            let cube = walk.with_constant((sum, other), BinaryOp::Multiply, 0.044_715)?;
-            let base = walk.with_constant(cube, BinaryOp::Power, 3.0)?;
-            walk.is(base, array).then_some((gate, Gate::Gelu, walk))
+            self.attempt(|walk| {
+                let half = walk.with_constant((gelu, h), BinaryOp::Multiply, 0.5)?;
+                let tanh = walk.with_constant((gelu, t), BinaryOp::Add, 1.0)?;
+                let tanh = walk.pass(tanh, does(UnaryOp::Tanh))?;
+                let scaled = walk.with_constant((tanh, 0), BinaryOp::Multiply, 0.797_884_6)?;
+                let sum = walk.pass(scaled, does(BinaryOp::Add))?;
+                // The gate is read three times.
+                let gate = inner(walk.tape, half, 3, walk.stream)?;
+                let array = walk.array(half);
+                let other = (0..2).find(|&i| walk.is((sum, 1 - i), array))?;
+                let cube = walk.with_constant((sum, other), BinaryOp::Multiply, 0.044_715)?;
+                let base = walk.with_constant(cube, BinaryOp::Power, 3.0)?;
+                walk.is(base, array).then_some(gate)
+            })
         })
     }
 }
 
-/// The views that repeat a constant at a cursor, if there is one that is `value` to within what its dtype
-/// takes.
-fn constant_at(tape: &Tape, mut at: Cursor, value: f32) -> Option<SmallVec<[usize; 1]>> {
-    let mut views: SmallVec<[usize; 1]> = smallvec![];
+/// Whether there is a constant at a cursor, repeated or not, that is `value` to within what its dtype takes.
+fn is_about(tape: &Tape, mut at: Cursor, value: f32) -> bool {
     while let Some(view) = tape.input(at.0, at.1) {
-        let Primitive::Shape(ShapeOp::Broadcast(_)) = tape.node(view).primitive else {
-            return None;
-        };
-        views.push(view);
+        if !repeats(tape, view) {
+            return false;
+        }
         at = (view, 0);
     }
     let array = input(tape, at);
@@ -174,7 +158,7 @@ fn constant_at(tape: &Tape, mut at: Cursor, value: f32) -> Option<SmallVec<[usiz
         Dtype::Float16 => 1.0 / 1024.0,
         _ => 1e-6,
     };
-    ((scalar(array)? - value).abs() <= value.abs() * rounding).then_some(views)
+    scalar(array).is_some_and(|found| (found - value).abs() <= value.abs() * rounding)
 }
 
 /// The value of an array of one floating element that is in the host's memory.

@@ -4,8 +4,8 @@
 //! # Kinds
 //!
 //! - products of the same rows, with the gate (`gate.rs`) or residual after them and, where the rows
-//!   are few, the norm before them, the sum of a residual and a norm before that (`products.rs`), and
-//!   their biases (`bias.rs`);
+//!   are few, the norm before them, the sum of a residual and a norm before that (`norms.rs`), and
+//!   their biases (`bias.rs`): `products.rs`;
 //! - the attention of one token, with norms, rotations and cache writes (`attention.rs`); over keys
 //!   and values that are quantized already it is a group without what comes before it;
 //! - the same over quantized caches, which mlx-lm writes as a product, a softmax and a product,
@@ -44,6 +44,7 @@ mod gate;
 mod heads;
 mod lookup;
 mod mixture;
+mod norms;
 mod products;
 pub(crate) mod programs;
 mod prompt;

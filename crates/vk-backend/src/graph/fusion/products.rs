@@ -8,7 +8,7 @@ use mlx_vulkan_core::{
     backend::Output,
     fusion::Group,
     graph::Node,
-    primitives::{BinaryOp, MatmulOp, NormOp, Primitive, QuantizedOp},
+    primitives::{MatmulOp, Primitive, QuantizedOp},
     shape::is_row_contiguous,
     tape::Tape,
 };
@@ -20,6 +20,7 @@ use super::{
     device,
     gate::{self, Gated},
     inner,
+    norms::{self, Summed},
 };
 use crate::{
     kernels::{
@@ -30,7 +31,7 @@ use crate::{
             planner as matmul,
         },
         matvec::{
-            self, After, Format, Fused, MOST_MATRICES, Norm, RowSum, Weights,
+            self, After, Format, Fused, MOST_MATRICES, Weights,
             planner::{self, MatvecSizes},
         },
         quantized::planner as quantized,
@@ -61,17 +62,6 @@ enum Way {
     Several,
     /// Tiles of cooperative matrices, of halves of this dtype.
     Many(Fragment, Dtype),
-}
-
-/// Rows that are a residual's sum with what a norm makes, by places on the tape.
-#[derive(Debug, Clone, Copy)]
-struct Summed {
-    sum: usize,
-    norm: usize,
-    /// Which input of the sum is the residual.
-    residual: usize,
-    /// Others read it, too.
-    is_kept: bool,
 }
 
 /// Products of the same rows.
@@ -352,62 +342,37 @@ impl Products {
 
     /// The norm of the rows, if nobody else wants it.
     fn norm_before(&self, tape: &Tape) -> Option<usize> {
-        if self.way != Way::Few {
+        if self.way != Way::Few || !self.config.enable_fused_norm {
             return None;
         }
-        let node = tape.node(self.places[0]);
-        let norm = inner(tape, (self.places[0], 0), self.places.len(), node.stream)?;
-        let Primitive::Norm(NormOp::RmsNorm { .. }) = tape.node(norm).primitive else {
-            return None;
-        };
-        let [x, weight] = &tape.node(norm).inputs[..] else { return None };
-        let same = |a: &Array| a.dtype() as u32 == self.format.dtype;
-        let fits = weight.ndim() == 1 && same(x) && same(weight) && self.config.enable_fused_norm;
-        fits.then_some(norm)
+        let stream = tape.node(self.places[0]).stream;
+        let norm = inner(tape, (self.places[0], 0), self.places.len(), stream)?;
+        norms::input_of(tape, norm, self.format.dtype).map(|_| norm)
     }
 
     /// The sum that the rows are, if it is one of a residual and of what a norm makes of an array alike.
     fn sum_before(&self, tape: &Tape) -> Option<Summed> {
         // Norms of both take shared memory for each row.
-        if self.way != Way::Few || 2 * self.rows > planner::MOST_ROWS {
+        let serves = self.way == Way::Few && 2 * self.rows <= planner::MOST_ROWS;
+        if !serves || !self.config.enable_fused_norm {
             return None;
         }
         let (from, uses) = match self.norm {
             Some(norm) => (norm, 1),
             None => (self.places[0], self.places.len()),
         };
-        let (sum, stream) = (tape.input(from, 0)?, tape.node(from).stream);
-        let node = tape.node(sum);
-        let is_sum = node.primitive == Primitive::Binary(BinaryOp::Add) && node.stream == stream;
-        let size = self.rows * self.inner;
-        let fits = |a: &Array| (a.dtype() as u32, a.size()) == (self.format.dtype, size);
-        if !is_sum || !self.config.enable_fused_norm || !fits(tape.array(sum)) {
-            return None;
-        }
-        let is_kept = tape.uses(sum) > uses || !tape.is_private(sum);
+        let found = Summed::before(tape, from, uses, [self.rows, self.inner], self.format.dtype)?;
         // What is added behind the product may be made of the sum, which is not there before it.
         let adds = matches!(self.then, Then::Add { .. });
-        if is_kept && (adds || self.added().any(|bias| bias.is_lazy(tape))) {
-            return None;
-        }
-        [(0, 1), (1, 0)].into_iter().find_map(|(normed, residual)| {
-            let norm = inner(tape, (sum, normed), 1, stream)?;
-            let Primitive::Norm(NormOp::RmsNorm { .. }) = tape.node(norm).primitive else {
-                return None;
-            };
-            let [x, weight] = &tape.node(norm).inputs[..] else { return None };
-            let (residual_fits, is_row) = (fits(&node.inputs[residual]), weight.ndim() == 1);
-            let same = weight.dtype() as u32 == self.format.dtype && x.dim(-1) == self.inner;
-            let serves = fits(x) && residual_fits && is_row && same;
-            serves.then_some(Summed { sum, norm, residual, is_kept })
-        })
+        let adds = adds || self.added().any(|bias| bias.is_lazy(tape));
+        (!found.is_kept || !adds).then_some(found)
     }
 
     fn group(self) -> Option<Group> {
         let mut members: SmallVec<[usize; 16]> = self.places.iter().copied().collect();
         members.extend(self.added().flat_map(Biased::members));
         members.extend(self.norm);
-        members.extend(self.sum.iter().flat_map(|found| [found.norm, found.sum]));
+        members.extend(self.sum.iter().flat_map(Summed::members));
         let mut kept: SmallVec<[usize; 3]> = match &self.then {
             Then::Store => self.ends().collect(),
             &Then::Add { sum, .. } => {
@@ -464,21 +429,18 @@ impl super::GroupKernel for Products {
     fn encode(&self, ctx: &mut Ctx<'_>, tape: &Tape, kept: &mut [Output]) -> Result<bool> {
         let first = tape.node(self.places[0]);
         let norm = self.norm.map(|place| tape.node(place));
-        let sum = self.sum.map(|found| tape.node(found.norm));
-        let rows = &sum.or(norm).unwrap_or(first).inputs[0];
+        let normed = self.sum.map(|found| tape.node(found.norm));
+        let rows = &normed.or(norm).unwrap_or(first).inputs[0];
         let Some(x) = dense(ctx, rows)? else { return Ok(false) };
         let mut reads: SmallVec<[Region; 12]> = smallvec![x.region];
         let mut fused = Fused::new(x.address, self.rows as u32, self.inner as u32, self.format);
         if let Some(node) = norm {
-            let Some(norm) = norm_of(ctx, node, &mut reads)? else { return Ok(false) };
+            let Some(norm) = norms::operand(ctx, node, &mut reads)? else { return Ok(false) };
             fused.norm = Some(norm);
         }
-        if let (Some(found), Some(node)) = (self.sum, sum) {
-            let Some(norm) = norm_of(ctx, node, &mut reads)? else { return Ok(false) };
-            let residual = &tape.node(found.sum).inputs[found.residual];
-            let Some(residual) = dense(ctx, residual)? else { return Ok(false) };
-            reads.push(residual.region);
-            fused.sum = Some(RowSum { norm, residual: residual.address, result: 0 });
+        if let Some(found) = self.sum {
+            let Some(sum) = found.operand(ctx, tape, &mut reads)? else { return Ok(false) };
+            fused.sum = Some(sum);
         }
         for (&place, bias) in self.places.iter().zip(&self.biases) {
             let outputs = tape.array(place).dim(-1) as u32;
@@ -535,18 +497,6 @@ impl super::GroupKernel for Products {
         }
         Ok(true)
     }
-}
-
-/// The norm at a node, if its weight lies as kernels read it.
-fn norm_of(
-    ctx: &mut Ctx<'_>,
-    node: &Node,
-    reads: &mut impl Extend<Region>,
-) -> Result<Option<Norm>> {
-    let Primitive::Norm(NormOp::RmsNorm { eps }) = node.primitive else { return Ok(None) };
-    let Some(weight) = dense(ctx, &node.inputs[1])? else { return Ok(None) };
-    reads.extend([weight.region]);
-    Ok(Some(Norm { weight: weight.address, eps: eps.0 }))
 }
 
 /// An array in place, if it is dense and begins where 16 bytes can be read at once.
