@@ -24,9 +24,10 @@ use crate::{
     runtime::{
         capabilities::{Capabilities, DeviceKind},
         config::Config,
-        device::GUARD_PATIENCE,
         encoder::Encoder,
-        machine, observe, profile,
+        machine,
+        memory::guards::GUARD_PATIENCE,
+        observe, profile,
         raw::debug,
         select::Candidate,
         stats,

@@ -1,6 +1,6 @@
 //! Everything that streams of one device share.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use mlx_vulkan_core::Result;
 use parking_lot::Mutex;
@@ -17,13 +17,10 @@ use crate::runtime::{
     },
     pipelines::Pipelines,
     raw::{block::Usage, device::RawDevice, error, timeline::Timeline},
-    timer::{self, Timer},
+    timer::Timer,
     trace,
 };
 use mlx_vulkan_core::buffer::Buffer;
-
-/// How long a waiter waits for guards to be looked at; what is not done then is done later.
-pub(crate) const GUARD_PATIENCE: Duration = Duration::from_secs(1);
 
 /// A device with its pools, pipelines and gates.
 pub(crate) struct DeviceState {
@@ -96,12 +93,10 @@ impl DeviceState {
         self.arrays.allocate(bytes, user)
     }
 
-    /// Looks at the guards of memory that has retired. Waits for that only while no stream has work
-    /// in flight: in the queue it could be behind work that waits for the caller.
+    /// Looks at the guards of memory that has retired.
     pub(crate) fn check_guards(&self) {
         if let Some(guards) = &self.guards {
-            let patience = if timer::are_idle() { GUARD_PATIENCE } else { Duration::ZERO };
-            guards.settle(patience);
+            guards.settle_if_idle();
         }
     }
 

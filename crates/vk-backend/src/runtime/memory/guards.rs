@@ -32,6 +32,9 @@ use crate::runtime::{
     stats, timer,
 };
 
+/// How long a waiter waits for guards to be looked at; what is not done then is done later.
+pub(crate) const GUARD_PATIENCE: Duration = Duration::from_secs(1);
+
 /// A guard that was found broken.
 struct Finding {
     failure: Arc<Failure>,
@@ -210,6 +213,13 @@ impl Guards {
                 break;
             }
         }
+    }
+
+    /// The same. Waits only while no stream has work in flight: in the queue the copies could be behind work
+    /// that waits for the caller.
+    pub(crate) fn settle_if_idle(&self) {
+        let patience = if timer::are_idle() { GUARD_PATIENCE } else { Duration::ZERO };
+        self.settle(patience);
     }
 
     /// The same for memory in use, on which no work is running.

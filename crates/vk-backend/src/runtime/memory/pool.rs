@@ -210,8 +210,9 @@ impl Pool {
 
     /// Frees cached spans, largest first; blocks without spans go back to the driver.
     pub(crate) fn trim(&self, extent: Extent) {
+        // What was let go just now reaches the cache once it has been looked at.
         if let Some(guards) = &self.guards {
-            guards.sweep();
+            guards.settle_if_idle();
         }
         // The driver frees blocks slowly: after the lock is released.
         let spare = if extent == Extent::All { 0 } else { self.spare() };
