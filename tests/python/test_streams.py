@@ -88,16 +88,42 @@ def test_a_key_that_is_written_is_where_the_generator_goes_on():
     assert mx.random.uniform(shape=(4,)).tolist() == first
 
 
-def test_a_kernel_from_source_says_which_one_cannot_run():
-    kernel = mx.fast.metal_kernel("twice", ["a"], ["out"], "out[0] = a[0] * 2;")
+def twice(a, stream=None):
+    """A call of a kernel that is written for Metal."""
+    kernel = mx.fast.metal_kernel(
+        "twice", ["a"], ["out"], "out[0] = T(a[0]) * 2;", compile_options={"math_mode": "fast"}
+    )
+    return kernel(
+        inputs=[a],
+        output_shapes=[(1,)],
+        output_dtypes=[mx.float32],
+        grid=(1, 1, 1),
+        threadgroup=(1, 1, 1),
+        template=[("T", mx.float16)],
+        init_value=0.5,
+        stream=stream,
+    )[0]
+
+
+@pytest.mark.parametrize("call", [twice, mx.compile(twice)])
+def test_a_kernel_from_source_says_which_one_cannot_run(call):
     with pytest.raises(RuntimeError, match='kernel "twice" cannot run here'):
-        kernel(
-            inputs=[mx.ones(1)],
-            output_shapes=[(1,)],
-            output_dtypes=[mx.float32],
-            grid=(1, 1, 1),
-            threadgroup=(1, 1, 1),
-        )
+        mx.eval(call(mx.ones(1)))
+
+
+def test_a_kernel_from_source_is_exported(tmp_path):
+    told = []
+    mx.export_function(told.append, twice, mx.ones(1))
+    arguments = told[-1]["arguments"]
+    # Name, program, threads, and then whether the input's shape, strides and number of axes are read.
+    assert arguments[0] == "custom_kernel_twice__float16_t_floatc_float"
+    assert "const constant float* a [[buffer(0)]]" in arguments[1]
+    assert arguments[2:] == [1] * 6 + [[(False,) * 3], True, [], False, 0, 2]
+    path = str(tmp_path / "twice.mlxfn")
+    mx.export_function(path, twice, mx.ones(1))
+    assert mx.import_function(path)
+    with pytest.raises(ValueError, match="Only supports the GPU"):
+        mx.export_function(path, lambda a: twice(a, mx.cpu), mx.ones(1))
 
 
 def test_devices_that_are_not_there():

@@ -14,6 +14,7 @@ mod functions;
 mod hadamard;
 mod hostile;
 mod indexing;
+mod kernels;
 mod layers;
 mod linalg;
 mod mapping;

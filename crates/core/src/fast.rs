@@ -2,9 +2,11 @@
 
 mod delta;
 mod loss;
+mod metal_kernel;
 
 pub use delta::gated_delta_update;
 pub use loss::cross_entropy;
+pub use metal_kernel::{Launch, MetalKernel, TemplateArg};
 
 use std::cell::RefCell;
 

@@ -13,7 +13,7 @@ use crate::{
 /// Fills the outputs of a primitive that needs no new memory for them; whether it is one.
 ///
 /// # Errors
-/// When the primitive is always a view, but not of inputs with this layout.
+/// When the primitive is always a view, but not of inputs with this layout; for kernels of users.
 pub(crate) fn fill(
     primitive: &Primitive,
     inputs: &[Array],
@@ -30,6 +30,10 @@ pub(crate) fn fill(
         let layout = Layout::row_major(&output.shape);
         output.data = Some(Data { buffer: load.part().buffer(output.dtype)?, layout });
         return Ok(true);
+    }
+    if let Primitive::Kernel(kernel) = primitive {
+        let message = format!("Kernel \"{}\" is written for another back-end.", kernel.name);
+        return Err(Error::runtime("CustomKernel", message));
     }
     let [output] = outputs else { return Ok(false) };
     let Some(data) = view(primitive, inputs, output)? else { return Ok(false) };

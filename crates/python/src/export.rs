@@ -10,6 +10,7 @@ use mlx::{
     compile::export_to_dot as dot,
     export::{Argument, Event, Exporter, ImportedFunction, Value},
     io::Arrays,
+    primitives::Scalar,
 };
 use parking_lot::Mutex;
 use pyo3::{
@@ -165,7 +166,9 @@ fn tell(callback: &Py<PyAny>, event: Event<'_>) -> mlx::Result<()> {
                 told.set_item("inputs", values(py, inputs)?)?;
                 told.set_item("outputs", values(py, outputs)?)?;
                 told.set_item("name", name)?;
-                let arguments = arguments.iter().map(|argument| argument_object(py, argument));
+                // Upstream does not tell of what a kernel's outputs hold before it runs.
+                let arguments = arguments.iter().filter(|a| !matches!(a, Argument::MaybeFloat(_)));
+                let arguments = arguments.map(|argument| argument_object(py, argument));
                 let arguments = arguments.collect::<PyResult<Vec<_>>>()?;
                 say("primitive", "arguments", PyList::new(py, arguments)?.into_any())?;
             }
@@ -199,6 +202,20 @@ fn argument_object<'py>(py: Python<'py>, argument: &Argument) -> PyResult<Bound<
         Argument::Ints(values) => PyList::new(py, values)?.into_any(),
         Argument::Sizes(values) => PyList::new(py, values)?.into_any(),
         Argument::Text(text) => PyString::new(py, text).into_any(),
+        Argument::Flags(all) => PyList::new(py, all.iter().map(|&[a, b, c]| (a, b, c)))?.into_any(),
+        Argument::Scalars(all) => {
+            let all = all.iter().map(|scalar| scalar_object(py, *scalar));
+            PyList::new(py, all.collect::<PyResult<Vec<_>>>()?)?.into_any()
+        }
+        Argument::MaybeFloat(value) => value.into_pyobject(py)?.into_any(),
+    })
+}
+
+fn scalar_object<'py>(py: Python<'py>, scalar: Scalar) -> PyResult<Bound<'py, PyAny>> {
+    Ok(match scalar {
+        Scalar::Int(value) => value.into_pyobject(py)?.into_any(),
+        Scalar::Float(value) => value.0.into_pyobject(py)?.into_any(),
+        Scalar::Bool(value) => value.into_pyobject(py)?.to_owned().into_any(),
     })
 }
 

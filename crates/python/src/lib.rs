@@ -10,6 +10,7 @@ mod arguments;
 mod array;
 mod compile;
 mod cuda;
+mod custom_kernel;
 mod device;
 mod distributed;
 mod dtype;

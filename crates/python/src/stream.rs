@@ -94,6 +94,15 @@ impl Target {
             Target::Device(device) => default_of(device),
         }
     }
+
+    /// What it runs on, which need not be here.
+    pub(crate) fn device(self) -> mlx::Device {
+        match self {
+            Target::Stream(stream) => stream.device,
+            Target::ThreadLocal(stream) => stream.device,
+            Target::Device(device) => device,
+        }
+    }
 }
 
 impl<'a, 'py> FromPyObject<'a, 'py> for Target {

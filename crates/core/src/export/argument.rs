@@ -3,7 +3,10 @@
 use std::fmt;
 
 use super::bytes::{Bytes, Misfit};
-use crate::Dtype;
+use crate::{
+    Dtype,
+    primitives::{Exact, Scalar},
+};
 
 /// An argument that upstream makes a primitive with. Integers that files hold in 32 bits have 64 here; one
 /// that does not fit is refused when it is written.
@@ -22,6 +25,11 @@ pub enum Argument {
     Ints(Vec<i64>),
     Sizes(Vec<u64>),
     Text(String),
+    /// Three truth values for each of several things.
+    Flags(Vec<[bool; 3]>),
+    /// Numbers of different types.
+    Scalars(Vec<Scalar>),
+    MaybeFloat(Option<f32>),
 }
 
 /// Which argument comes next in a file.
@@ -38,6 +46,9 @@ pub(super) enum Kind {
     Ints,
     Sizes,
     Text,
+    Flags,
+    Scalars,
+    MaybeFloat,
 }
 
 /// Upstream's numbers of dtypes are places in this list.
@@ -99,6 +110,18 @@ impl Argument {
                 values.iter().for_each(|&value| write_size(out, value));
             }
             Self::Text(text) => write_text(out, text),
+            Self::Flags(all) => {
+                write_size(out, all.len() as u64);
+                out.extend(all.as_flattened().iter().copied().map(u8::from));
+            }
+            Self::Scalars(all) => {
+                write_size(out, all.len() as u64);
+                all.iter().for_each(|scalar| write_scalar(out, *scalar));
+            }
+            Self::MaybeFloat(value) => {
+                out.push(u8::from(value.is_some()));
+                out.extend(value.iter().flat_map(|value| value.to_le_bytes()));
+            }
         }
         Ok(())
     }
@@ -121,6 +144,12 @@ impl Kind {
             }
             Self::Sizes => Argument::Sizes(bytes.list(8, Bytes::size)?),
             Self::Text => Argument::Text(bytes.text()?),
+            Self::Flags => Argument::Flags(bytes.list(3, flags)?),
+            Self::Scalars => Argument::Scalars(bytes.list(5, scalar)?),
+            Self::MaybeFloat => {
+                let value = bytes.flag()?.then(|| bytes.array()).transpose()?;
+                Argument::MaybeFloat(value.map(f32::from_le_bytes))
+            }
         })
     }
 }
@@ -140,6 +169,9 @@ impl fmt::Display for Argument {
             Self::Ints(values) => write!(f, "{values:?}"),
             Self::Sizes(values) => write!(f, "{values:?}"),
             Self::Text(text) => write!(f, "'{text}'"),
+            Self::Flags(all) => write!(f, "{all:?}"),
+            Self::Scalars(all) => write!(f, "{all:?}"),
+            Self::MaybeFloat(value) => write!(f, "{value:?}"),
         }
     }
 }
@@ -158,6 +190,35 @@ fn write_int(out: &mut Vec<u8>, value: i64) -> Result<(), i64> {
     let value = i32::try_from(value).map_err(|_| value)?;
     out.extend(value.to_le_bytes());
     Ok(())
+}
+
+/// Appends which type a number has, and the number.
+fn write_scalar(out: &mut Vec<u8>, scalar: Scalar) {
+    let kind: i32 = match scalar {
+        Scalar::Int(_) => 0,
+        Scalar::Float(_) => 1,
+        Scalar::Bool(_) => 2,
+    };
+    out.extend(kind.to_le_bytes());
+    match scalar {
+        Scalar::Int(value) => out.extend(value.to_le_bytes()),
+        Scalar::Float(value) => out.extend(value.0.to_le_bytes()),
+        Scalar::Bool(value) => out.push(u8::from(value)),
+    }
+}
+
+/// Reads what [`write_scalar`] wrote.
+fn scalar(bytes: &mut Bytes<'_>) -> Result<Scalar, Misfit> {
+    Ok(match bytes.int()? {
+        0 => Scalar::Int(bytes.int()?),
+        1 => Scalar::Float(Exact(f32::from_le_bytes(bytes.array()?))),
+        2 => Scalar::Bool(bytes.flag()?),
+        other => return Err(format!("{other} is no type of a number")),
+    })
+}
+
+fn flags(bytes: &mut Bytes<'_>) -> Result<[bool; 3], Misfit> {
+    Ok([bytes.flag()?, bytes.flag()?, bytes.flag()?])
 }
 
 /// Appends 64 bits.

@@ -1,6 +1,6 @@
 //! Traced functions in upstream's primitives.
 
-use std::collections::HashMap;
+use std::{cell::Cell, collections::HashMap};
 
 use super::{
     Argument,
@@ -40,7 +40,8 @@ pub(super) enum Entry {
 pub(super) struct Node {
     pub(super) name: &'static str,
     pub(super) arguments: Vec<Argument>,
-    pub(super) stream: Stream,
+    /// Where it runs; nothing stands for a GPU that need not be here.
+    pub(super) stream: Option<Stream>,
     pub(super) inputs: Vec<(Id, Spec)>,
     pub(super) outputs: Vec<(Id, Spec)>,
 }
@@ -73,6 +74,32 @@ impl Names {
     }
 }
 
+thread_local! {
+    static EXPORTING: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Whether this thread traces a function that is to be exported.
+pub(crate) fn is_exporting() -> bool {
+    EXPORTING.get()
+}
+
+/// While a function is traced.
+struct Exporting {
+    before: bool,
+}
+
+impl Exporting {
+    fn begin() -> Self {
+        Exporting { before: EXPORTING.replace(true) }
+    }
+}
+
+impl Drop for Exporting {
+    fn drop(&mut self) {
+        EXPORTING.set(self.before);
+    }
+}
+
 /// Traces a function on arguments of a signature and puts it in upstream's primitives.
 pub(super) fn lower(
     names: &mut Names,
@@ -81,7 +108,10 @@ pub(super) fn lower(
     shapeless: bool,
     fun: impl FnOnce(&[Array]) -> Result<Vec<Array>>,
 ) -> Result<Trace> {
-    let (template, ()) = record(inputs, shapeless, |inputs| Ok((fun(inputs)?, ())))?;
+    let (template, ()) = {
+        let _exporting = Exporting::begin();
+        record(inputs, shapeless, |inputs| Ok((fun(inputs)?, ())))?
+    };
     let template = template.simplified();
     let ids: Vec<Id> = inputs.iter().map(|_| names.next()).collect();
     let specs = inputs.iter().map(|input| input.spec().to_spec());
@@ -126,7 +156,7 @@ impl Lowering<'_> {
         &mut self,
         name: &'static str,
         arguments: Vec<Argument>,
-        stream: Stream,
+        stream: Option<Stream>,
         inputs: Vec<(Id, Spec)>,
         specs: &[Spec],
     ) -> Vec<(Id, Spec)> {
@@ -144,12 +174,13 @@ impl Lowering<'_> {
         match form(Applied { primitive, inputs: &specs, outputs, device }) {
             Form::Passed(range) => Ok(inputs[range].to_vec()),
             Form::Named(name, arguments) => {
-                Ok(self.node(name, arguments, *stream, inputs, outputs))
+                Ok(self.node(name, arguments, Some(*stream), inputs, outputs))
             }
+            Form::OnGpu(name, arguments) => Ok(self.node(name, arguments, None, inputs, outputs)),
             Form::Converted(name) => {
-                let complex = self.node(name, Vec::new(), *stream, inputs.clone(), &specs);
+                let complex = self.node(name, Vec::new(), Some(*stream), inputs.clone(), &specs);
                 let dtype = vec![Argument::Dtype(outputs[0].dtype)];
-                Ok(self.node("AsType", dtype, *stream, complex, outputs))
+                Ok(self.node("AsType", dtype, Some(*stream), complex, outputs))
             }
             Form::Composed(fun) => {
                 let placeholders = specs.iter().map(placeholder).collect::<Vec<_>>();

@@ -8,7 +8,7 @@ use super::{
     lower::{Entry, Id, Names, Node, Trace},
 };
 use crate::{
-    Array, DeviceType, Error, Result, Stream,
+    Array, Device, DeviceType, Error, Result, Stream,
     io::{self, context::Context},
     primitives::Spec,
 };
@@ -134,11 +134,14 @@ fn push_spec(bytes: &mut Vec<u8>, spec: &Spec) -> Result<()> {
     Ok(())
 }
 
-fn push_stream(bytes: &mut Vec<u8>, stream: Stream) -> Result<()> {
-    let kind = match stream.device.kind {
+/// Appends index, kind of device and its index; a stream that is not here has an index that none has.
+fn push_stream(bytes: &mut Vec<u8>, stream: Option<Stream>) -> Result<()> {
+    let device = stream.map_or(Device::GPU, |stream| stream.device);
+    let kind = match device.kind {
         DeviceType::Cpu => 0,
         DeviceType::Gpu => 1,
     };
-    let numbers = [i64::from(stream.index), kind, i64::from(stream.device.index)];
+    let index = stream.map_or(-1, |stream| i64::from(stream.index));
+    let numbers = [index, kind, i64::from(device.index)];
     numbers.into_iter().try_for_each(|number| push(bytes, Argument::Int(number)))
 }

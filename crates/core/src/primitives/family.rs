@@ -21,7 +21,7 @@ pub(super) trait Family: Sized {
     /// for any inputs: these and the parameters may come from a file.
     fn output_specs(&self, inputs: &[SpecRef<'_>]) -> Option<Specs>;
 
-    /// At least one example of every member, as if it took `dtype`; those that it does not take
-    /// are left out by who asks.
+    /// At least one example of every member that something here runs, as if it took `dtype`; those that it
+    /// does not take are left out by who asks.
     fn examples(dtype: Dtype) -> Vec<(Self, Vec<Input>)>;
 }

@@ -21,6 +21,7 @@ mod family;
 mod fft;
 mod hadamard;
 mod indexing;
+mod kernel;
 mod linalg;
 mod load;
 mod matmul;
@@ -53,6 +54,7 @@ pub use example::{Example, Input};
 pub use fft::Fft;
 pub use hadamard::Hadamard;
 pub use indexing::{IndexingOp, ScatterOp};
+pub use kernel::{CustomKernel, MathMode, Scalar};
 pub use linalg::Linalg;
 pub use load::Load;
 pub use matmul::MatmulOp;
@@ -254,6 +256,8 @@ families! {
     Linalg(Linalg),
     /// Array of a file.
     Load(Load),
+    /// Kernel of a user, which nothing here runs.
+    Kernel(Box<CustomKernel>),
     /// Several elementwise operations; core expands it before anything is evaluated.
     Compiled(Arc<Program>),
 }

@@ -9,9 +9,9 @@ use crate::{
     Array, DeviceType, Dtype, Result,
     export::Argument,
     primitives::{
-        Arange, Attention, AttentionMask, Axes, BinaryOp, CopyOp, IndexingOp, Linalg, MatmulOp,
-        NormOp, Packing, PassOp, Primitive, QuantizedOp, Rope, Rule, ScatterOp, ShapeOp, SoftmaxOp,
-        SortOp, Spec, TernaryOp, To, UnaryOp,
+        Arange, Attention, AttentionMask, Axes, BinaryOp, CopyOp, CustomKernel, IndexingOp, Linalg,
+        MatmulOp, NormOp, Packing, PassOp, Primitive, QuantizedOp, Rope, Rule, ScatterOp, ShapeOp,
+        SoftmaxOp, SortOp, Spec, TernaryOp, To, UnaryOp,
     },
 };
 
@@ -34,6 +34,8 @@ pub(in crate::export) enum Form<'a> {
     Passed(Range<usize>),
     /// What a function of the inputs is computed with.
     Composed(Composition<'a>),
+    /// A primitive of upstream that runs on a GPU alone, which need not be here.
+    OnGpu(&'static str, Vec<Argument>),
     /// Upstream writes nothing that computes it.
     Missing,
 }
@@ -135,6 +137,7 @@ pub(in crate::export) fn form<'a>(step: Applied<'a>) -> Form<'a> {
         }
         Primitive::Hadamard(hadamard) => named!("Hadamard", Float(hadamard.scale.0)),
         Primitive::Linalg(op) => linalg(*op),
+        Primitive::Kernel(kernel) => Form::OnGpu("CustomKernel", custom_kernel(kernel)),
         Primitive::Load(_) => unreachable!("walks take arrays of files as they are"),
         Primitive::Compiled(program) => Form::Composed(Box::new(|inputs| {
             let mut outputs = vec![None; program.outputs.len()];
@@ -148,6 +151,23 @@ pub(in crate::export) fn form<'a>(step: Applied<'a>) -> Form<'a> {
             Ok(outputs.into_iter().flatten().collect())
         })),
     }
+}
+
+fn custom_kernel(kernel: &CustomKernel) -> Vec<Argument> {
+    use Argument::{Bool, Flags, Int, MaybeFloat, Scalars, Text};
+    let threads = [kernel.grid, kernel.threadgroup].concat();
+    let mut arguments = vec![Text(kernel.name.clone()), Text(kernel.source.clone())];
+    arguments.extend(threads.into_iter().map(|count| Int(count.into())));
+    arguments.extend([
+        Flags(kernel.shape_infos.clone()),
+        Bool(kernel.ensure_row_contiguous),
+        MaybeFloat(kernel.init_value.map(|value| value.0)),
+        Scalars(kernel.scalars.clone()),
+        Bool(kernel.is_precompiled),
+        Int(kernel.shared_memory.into()),
+        numbers::MATH_MODE.of(kernel.math_mode),
+    ]);
+    arguments
 }
 
 fn pass<'a>(op: &PassOp, inputs: usize) -> Form<'a> {

@@ -7,9 +7,9 @@ use crate::{
     graph,
     primitives::{
         Affine, Arange, ArgReduce, Attention, AttentionMask, Axes, BinaryOp, Convolution, CopyOp,
-        Exact, Fft, Hadamard, IndexingOp, Indices, Linalg, MatmulOp, NormOp, Packing, PassOp,
-        Primitive, QuantizedOp, RandomBits, Reduce, Rope, Rule, Scan, ShapeOp, SoftmaxOp, SortOp,
-        Spec, SpecRef, TernaryOp, To, UnaryOp,
+        CustomKernel, Exact, Fft, Hadamard, IndexingOp, Indices, Linalg, MathMode, MatmulOp,
+        NormOp, Packing, PassOp, Primitive, QuantizedOp, RandomBits, Reduce, Rope, Rule, Scan,
+        ShapeOp, SoftmaxOp, SortOp, Spec, SpecRef, TernaryOp, To, UnaryOp,
     },
 };
 
@@ -146,6 +146,7 @@ fn direct(name: &str, arguments: &[Argument], specs: Specs<'_>) -> Option<Primit
                 odd.first().is_none_or(|odd| *odd == Bool(*inverse && *real && size % 2 == 1));
             agrees.then_some(Fft { axes, inverse: *inverse, real: real.then_some(size) })?.into()
         }
+        ("CustomKernel", arguments) => custom_kernel(arguments, specs.outputs)?.into(),
         ("Hadamard", [Float(scale)]) => {
             Hadamard::of(*specs.input(0)?.shape.last()?, *scale)?.into()
         }
@@ -271,6 +272,40 @@ fn quantized(name: &str, arguments: &[Argument], specs: Specs<'_>) -> Option<Qua
         }
         _ => return None,
     })
+}
+
+fn custom_kernel(arguments: &[Argument], outputs: &[Spec]) -> Option<Box<CustomKernel>> {
+    use Argument::{Bool, Flags, Int, MaybeFloat, Scalars, Text};
+    let [Text(name), Text(source), rest @ ..] = arguments else { return None };
+    let (counts, rest) = rest.split_at_checked(6)?;
+    let counts: Vec<i32> = counts
+        .iter()
+        .map(|count| if let Int(count) = count { i32::try_from(*count).ok() } else { None })
+        .collect::<Option<_>>()?;
+    let [Flags(infos), Bool(rows), MaybeFloat(init), Scalars(scalars), Bool(compiled), rest @ ..] =
+        rest
+    else {
+        return None;
+    };
+    let (shared_memory, math_mode) = match rest {
+        [Int(bytes)] => (bytes, MathMode::default()),
+        [Int(bytes), Int(mode)] => (bytes, numbers::MATH_MODE.at(*mode)?),
+        _ => return None,
+    };
+    Some(Box::new(CustomKernel {
+        name: name.clone(),
+        source: source.clone(),
+        grid: *counts.first_chunk()?,
+        threadgroup: *counts.last_chunk()?,
+        shape_infos: infos.clone(),
+        ensure_row_contiguous: *rows,
+        init_value: init.map(Exact),
+        scalars: scalars.clone(),
+        is_precompiled: *compiled,
+        shared_memory: i32::try_from(*shared_memory).ok()?,
+        math_mode,
+        outputs: outputs.iter().cloned().collect(),
+    }))
 }
 
 fn convolution(arguments: &[Argument]) -> Option<Box<Convolution>> {

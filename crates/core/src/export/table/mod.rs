@@ -12,7 +12,8 @@ pub(super) use form::{Applied, Form, form};
 pub(super) use meaning::{Operation, Specs, meaning};
 
 use super::argument::Kind::{
-    self, Bool, Double, Dtype, Float, Int, Ints, Shape, Size, Sizes, Strides, Text,
+    self, Bool, Double, Dtype, Flags, Float, Int, Ints, MaybeFloat, Scalars, Shape, Size, Sizes,
+    Strides, Text,
 };
 use crate::primitives::{BinaryOp, UnaryOp};
 
@@ -34,6 +35,13 @@ const ARGUMENTS: &[(&str, &[Kind])] = &[
     ("Concatenate", &[Int]),
     ("Convolution", &[Ints, Ints, Ints, Ints, Ints, Int, Bool]),
     ("Copy", &[]),
+    (
+        "CustomKernel",
+        &[
+            Text, Text, Int, Int, Int, Int, Int, Int, Flags, Bool, MaybeFloat, Scalars, Bool, Int,
+            Int,
+        ],
+    ),
     ("Depends", &[]),
     ("DivMod", &[]),
     ("DynamicSlice", &[Ints, Shape]),
@@ -92,10 +100,14 @@ const ARGUMENTS: &[(&str, &[Kind])] = &[
 /// The first version whose files say whether an inverse real transform has an odd number of elements.
 const ODD_TRANSFORMS: [u32; 3] = [0, 32, 4];
 
+/// The first version whose files say how exact the compiler of a kernel has to be.
+const MATH_MODES: [u32; 3] = [0, 32, 1];
+
 /// What upstream makes a primitive with; `None` for a name that means nothing here.
 pub(super) fn arguments(name: &str, version: [u32; 3]) -> Option<&'static [Kind]> {
     match ARGUMENTS.binary_search_by_key(&name, |(name, _)| name) {
         Ok(i) if name == "FFT" && version < ODD_TRANSFORMS => Some(&ARGUMENTS[i].1[..3]),
+        Ok(i) if name == "CustomKernel" && version < MATH_MODES => Some(&ARGUMENTS[i].1[..14]),
         Ok(i) => Some(ARGUMENTS[i].1),
         Err(_) => (unary(name).is_some() || binary(name).is_some()).then_some(&[]),
     }
@@ -129,7 +141,9 @@ impl<T: Copy + PartialEq> Numbers<T> {
 
 mod numbers {
     use super::Numbers;
-    use crate::primitives::{ArgReduceOp, BinaryOp, FpMode, ReduceOp, ScanOp, ScatterOp, UnaryOp};
+    use crate::primitives::{
+        ArgReduceOp, BinaryOp, FpMode, MathMode, ReduceOp, ScanOp, ScatterOp, UnaryOp,
+    };
 
     pub(super) const ARG_REDUCE: Numbers<ArgReduceOp> =
         Numbers(&[ArgReduceOp::ArgMin, ArgReduceOp::ArgMax]);
@@ -145,6 +159,8 @@ mod numbers {
     /// Of quantization; affine is none of small floats.
     pub(super) const MODE: Numbers<Option<FpMode>> =
         Numbers(&[None, Some(FpMode::Mxfp4), Some(FpMode::Mxfp8), Some(FpMode::Nvfp4)]);
+    pub(super) const MATH_MODE: Numbers<MathMode> =
+        Numbers(&[MathMode::Safe, MathMode::Relaxed, MathMode::Fast]);
     pub(super) const REDUCE: Numbers<ReduceOp> = Numbers(&[
         ReduceOp::All,
         ReduceOp::Any,

@@ -19,6 +19,7 @@ mod fft;
 mod gathered;
 mod hadamard;
 mod indexing;
+mod kernel;
 mod linalg;
 mod load;
 mod mapping;

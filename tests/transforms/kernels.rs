@@ -1,0 +1,225 @@
+//! Kernels of users in files: nothing here runs them.
+
+use mlx::{
+    Array, Device, DeviceType, Dtype, Result,
+    export::{Argument, Event, Exporter, export_function, parse},
+    fast::{Launch, MetalKernel, TemplateArg},
+    io::{Arrays, FileBytes},
+    ops,
+    primitives::MathMode,
+    transforms::{grad, vmap},
+};
+use mlx_tests::{array, cases};
+use proptest::prelude::*;
+
+use crate::export::file;
+
+const BODY: &str = "uint elem = thread_position_in_grid.x;\nout[elem] = T(a[elem]) * b + a_shape[0];\n\
+                    sum[0] = a_strides[0] + b_ndim;";
+
+/// What upstream 0.32.4 makes of that body.
+const PROGRAM: &str = "#include <x>
+template <typename T, bool F, int N>
+[[kernel]] void custom_kernel_mine__bfloat16_t_1__3_float_int32_ts_float16_t_int32_t(
+  const device float* a [[buffer(0)]],
+  const constant int* a_shape [[buffer(1)]],
+  const constant int64_t* a_strides [[buffer(2)]],
+  const constant int32_t& b [[buffer(3)]],
+  device atomic<float16_t>* out [[buffer(4)]],
+  device atomic<int32_t>* sum [[buffer(5)]],
+  uint3 thread_position_in_grid [[thread_position_in_grid]]) {
+uint elem = thread_position_in_grid.x;
+out[elem] = T(a[elem]) * b + a_shape[0];
+sum[0] = a_strides[0] + b_ndim;
+}
+
+template [[host_name(\"custom_kernel_mine__bfloat16_t_1__3_float_int32_ts_float16_t_int32_t\")]] [[kernel]] \
+decltype(custom_kernel_mine__bfloat16_t_1__3_float_int32_ts_float16_t_int32_t<bfloat16_t, 1, -3>) \
+custom_kernel_mine__bfloat16_t_1__3_float_int32_ts_float16_t_int32_t<bfloat16_t, 1, -3>;
+";
+
+fn names(names: &[&str]) -> Vec<String> {
+    names.iter().copied().map(String::from).collect()
+}
+
+fn kernel() -> MetalKernel {
+    let kernel = MetalKernel::new("mine", names(&["a", "b"]), names(&["out", "sum"]), BODY);
+    MetalKernel {
+        header: "#include <x>\n".into(),
+        ensure_row_contiguous: false,
+        atomic_outputs: true,
+        math_mode: MathMode::Fast,
+        ..kernel.unwrap()
+    }
+}
+
+fn launch(device: Option<DeviceType>) -> Launch {
+    let template = [
+        ("T", TemplateArg::Dtype(Dtype::Bfloat16)),
+        ("F", TemplateArg::Bool(true)),
+        ("N", TemplateArg::Int(-3)),
+    ];
+    Launch {
+        output_shapes: vec![[4, 2].as_slice().into(), [1].as_slice().into()],
+        output_dtypes: vec![Dtype::Float16, Dtype::Int32],
+        grid: [8, 2, 3],
+        threadgroup: [4, 5, 6],
+        template: template.map(|(name, argument)| (name.into(), argument)).into(),
+        init_value: Some(0.5),
+        verbose: false,
+        device,
+    }
+}
+
+fn call(args: &[Array], _: &Arrays) -> Result<Vec<Array>> {
+    kernel().call(args, &launch(Some(DeviceType::Gpu)))
+}
+
+fn inputs() -> [Array; 2] {
+    [array(&[1.0; 8], &[4, 2], Dtype::Float32), array(&[3.0], &[], Dtype::Int32)]
+}
+
+/// Runs a test where there need be no GPU.
+fn on_cpu(test: impl FnOnce()) {
+    mlx_tests::init();
+    mlx::with_device(Device::CPU, test).unwrap();
+}
+
+/// A file with a call of the kernel.
+fn sample() -> Vec<u8> {
+    let (_folder, path) = file();
+    export_function(&path, call, &inputs(), &Arrays::new(), false).unwrap();
+    std::fs::read(&path).unwrap()
+}
+
+#[test]
+fn the_program_is_upstream_s() {
+    on_cpu(|| {
+        let mut told = Vec::new();
+        let callback = |event: Event<'_>| {
+            if let Event::Primitive { name, arguments, .. } = event {
+                told.push((name.to_owned(), arguments.to_vec()));
+            }
+            Ok(())
+        };
+        let mut exporter = Exporter::to_callback(callback, call, false);
+        exporter.export(&inputs(), &Arrays::new()).unwrap();
+        drop(exporter);
+        let [(name, arguments)] = told.try_into().unwrap();
+        assert_eq!(name, "CustomKernel");
+        assert_eq!(arguments[1], Argument::Text(PROGRAM.into()));
+        let threads = [8, 2, 3, 4, 5, 6].map(Argument::Int);
+        assert_eq!(arguments[2..8], threads);
+        let asked = Argument::Flags(vec![[true, true, false], [false, false, true]]);
+        assert_eq!(arguments[8], asked);
+        assert_eq!(arguments[9..11], [Argument::Bool(false), Argument::MaybeFloat(Some(0.5))]);
+        assert_eq!(arguments[14], Argument::Int(2));
+    });
+}
+
+#[test]
+fn files_keep_a_call() {
+    on_cpu(|| {
+        let bytes = sample();
+        let imported = parse(&FileBytes::from_bytes("f", &bytes).unwrap()).unwrap();
+        // What calls what a file calls can be written, too.
+        let (_folder, path) = file();
+        let again = |args: &[Array], kwargs: &Arrays| imported.call(args, kwargs);
+        export_function(&path, again, &inputs(), &Arrays::new(), false).unwrap();
+        assert_eq!(std::fs::read(&path).unwrap(), bytes);
+    });
+}
+
+#[test]
+fn files_before_there_were_modes_of_the_compiler_are_read() {
+    on_cpu(|| {
+        let mut bytes = sample();
+        let name = "custom_kernel_mine__bfloat16_t_1__3_float_int32_ts_float16_t_int32_t";
+        let at = bytes.windows(12).position(|window| window == b"CustomKernel").unwrap() + 12;
+        let threads = 8 + name.len() + 8 + PROGRAM.len();
+        let flags = threads + 6 * 4;
+        // Two inputs, rows, an initial value, no numbers, whether it is compiled, shared memory.
+        let mode = at + flags + (8 + 2 * 3) + 1 + (1 + 4) + 8 + 1 + 4;
+        assert_eq!(bytes.drain(mode..mode + 4).collect::<Vec<u8>>(), 2i32.to_le_bytes());
+        let version = bytes.windows(6).position(|window| window == b"0.32.4").unwrap();
+        bytes[version..version + 6].copy_from_slice(b"0.32.0");
+        parse(&FileBytes::from_bytes("f", &bytes).unwrap()).unwrap();
+    });
+}
+
+#[test]
+fn nothing_runs_them() {
+    on_cpu(|| {
+        let none = Arrays::new();
+        let error = call(&inputs(), &none).unwrap_err().to_string();
+        assert!(error.starts_with("[metal_kernel] No Metal back-end: kernel \"mine\""), "{error}");
+        let on_the_cpu =
+            |args: &[Array], _: &Arrays| kernel().call(args, &launch(Some(DeviceType::Cpu)));
+        let (_folder, path) = file();
+        let error = export_function(&path, on_the_cpu, &inputs(), &none, false).unwrap_err();
+        assert_eq!(error.to_string(), "[metal_kernel] Only supports the GPU.");
+        assert!(!path.exists());
+    });
+}
+
+#[test]
+fn a_kernel_of_a_file_is_for_another_back_end() {
+    on_cpu(|| {
+        let imported = parse(&FileBytes::from_bytes("f", &sample()).unwrap()).unwrap();
+        let called = imported.call(&inputs(), &Arrays::new()).unwrap();
+        let error = called[0].eval().unwrap_err().to_string();
+        assert!(error.contains("is written for another back-end"), "{error}");
+    });
+}
+
+#[test]
+fn counts_are_checked() {
+    on_cpu(|| {
+        let error = |inputs: &[Array], launch: &Launch| {
+            kernel().call(inputs, launch).unwrap_err().to_string()
+        };
+        let expected = "[metal_kernel] Expected `inputs` to have size 2 but got size 1.";
+        assert_eq!(error(&inputs()[..1], &launch(None)), expected);
+        let launch = Launch { output_dtypes: vec![Dtype::Int32], ..launch(None) };
+        let expected = "[metal_kernel] Expected `output_dtypes` to have size 2 but got size 1.";
+        assert_eq!(error(&inputs(), &launch), expected);
+        let none = MetalKernel::new("mine", names(&["a"]), Vec::new(), "").unwrap_err();
+        assert_eq!(none.to_string(), "[metal_kernel] Must specify at least one output.");
+    });
+}
+
+#[test]
+fn there_are_no_transforms_of_them() {
+    on_cpu(|| {
+        let (_folder, path) = file();
+        let [a, b] = inputs();
+        let total = |a: &Array| {
+            let called = call(&[a.clone(), b.clone()], &Arrays::new())?;
+            ops::sum(&called[0], &[], false)
+        };
+        let by = |args: &[Array], _: &Arrays| Ok(vec![grad(total, &args[0])?]);
+        let error = export_function(&path, by, &[a.clone()], &Arrays::new(), false).unwrap_err();
+        assert_eq!(error.to_string(), "[Primitive::vjp] Not implemented for CustomKernel.");
+        let mapped = |args: &[Array], _: &Arrays| {
+            vmap(|a| Ok(vec![total(&a[0])?]), args, &[Some(0)], |count| Ok(vec![Some(0); count]))
+        };
+        let error = export_function(&path, mapped, &[a], &Arrays::new(), false).unwrap_err();
+        assert_eq!(error.to_string(), "[Primitive::vmap] Not implemented for CustomKernel.");
+    });
+}
+
+proptest! {
+    #![proptest_config(cases(600))]
+
+    #[test]
+    fn changed_files_do_no_harm(place in any::<prop::sample::Index>(), byte: u8) {
+        on_cpu(|| {
+            let mut bytes = sample();
+            let place = place.index(bytes.len());
+            bytes[place] = byte;
+            if let Ok(imported) = parse(&FileBytes::from_bytes("f", &bytes).unwrap()) {
+                let _ = imported.call(&inputs(), &Arrays::new());
+            }
+        });
+    }
+}
