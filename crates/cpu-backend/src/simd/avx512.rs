@@ -82,6 +82,13 @@ const fn repeated<const PER: usize>() -> [i32; LANES] {
     lanes
 }
 
+/// The mask of the first lanes.
+#[inline(always)]
+const fn upto(lanes: usize) -> __mmask16 {
+    let lanes = if lanes < LANES { lanes } else { LANES };
+    ((1u32 << lanes) - 1) as __mmask16
+}
+
 impl<const PAIRS: bool> Isa for Avx512<PAIRS> {
     type F = __m512;
     type W = __m512i;
@@ -158,10 +165,21 @@ impl<const PAIRS: bool> Isa for Avx512<PAIRS> {
 
     #[inline(always)]
     fn words_upto(self, x: &[u32]) -> __m512i {
-        let mask = ((1u32 << x.len().min(LANES)) - 1) as u16;
         // SAFETY: `self` proves that the instructions are there; words past the slice are masked
         // off and not accessed.
-        unsafe { _mm512_maskz_loadu_epi32(mask, x.as_ptr().cast()) }
+        unsafe { _mm512_maskz_loadu_epi32(upto(x.len()), x.as_ptr().cast()) }
+    }
+
+    #[inline(always)]
+    fn load_f16_upto(self, x: &[f16]) -> __m512 {
+        // SAFETY: as above, of halves.
+        unsafe { _mm512_cvtph_ps(_mm256_maskz_loadu_epi16(upto(x.len()), x.as_ptr().cast())) }
+    }
+
+    #[inline(always)]
+    fn words_u16_upto(self, x: &[u16]) -> __m512i {
+        // SAFETY: as above, of halves.
+        unsafe { _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(upto(x.len()), x.as_ptr().cast())) }
     }
 
     #[inline(always)]

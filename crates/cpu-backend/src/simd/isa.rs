@@ -3,7 +3,7 @@
 use half::f16;
 use mlx_vulkan_core::primitives::FpMode;
 
-use super::LANES;
+use super::{LANES, lanes::partial};
 
 /// Sixteen lanes of float32 and of 32-bit words, and what an instruction set can do with them.
 ///
@@ -22,6 +22,11 @@ pub(crate) trait Isa: Copy {
     fn load(self, x: &[f32; LANES]) -> Self::F;
     fn store(self, x: Self::F, out: &mut [f32; LANES]);
     fn load_f16(self, x: &[f16; LANES]) -> Self::F;
+    /// The elements of a slice of at most sixteen, then zeros.
+    #[inline(always)]
+    fn load_f16_upto(self, x: &[f16]) -> Self::F {
+        self.load_f16(&partial(x))
+    }
     fn store_f16(self, x: Self::F, out: &mut [f16; LANES]);
     /// Unsigned bytes as floats.
     fn load_u8(self, x: &[u8; LANES]) -> Self::F;
@@ -34,6 +39,11 @@ pub(crate) trait Isa: Copy {
     fn prefetch(self, _words: &[u32; LANES]) {}
     /// Zero-extended 16-bit words.
     fn words_u16(self, x: &[u16; LANES]) -> Self::W;
+    /// Those of a slice of at most sixteen, then zeros.
+    #[inline(always)]
+    fn words_u16_upto(self, x: &[u16]) -> Self::W {
+        self.words_u16(&partial(x))
+    }
 
     fn add(self, a: Self::F, b: Self::F) -> Self::F;
     fn sub(self, a: Self::F, b: Self::F) -> Self::F;

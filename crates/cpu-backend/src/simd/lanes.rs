@@ -15,6 +15,8 @@ pub(crate) trait Lanes: Copy + Default + Send + Sync + 'static {
 
     /// Loads sixteen elements.
     fn load<I: Isa>(isa: I, x: &[Self; LANES]) -> I::F;
+    /// Loads at most sixteen elements, then zeros.
+    fn load_upto<I: Isa>(isa: I, x: &[Self]) -> I::F;
     /// Rounds to nearest even and stores.
     fn store<I: Isa>(isa: I, x: I::F, out: &mut [Self; LANES]);
 }
@@ -26,6 +28,10 @@ impl Lanes for f32 {
     #[inline(always)]
     fn load<I: Isa>(isa: I, x: &[f32; LANES]) -> I::F {
         isa.load(x)
+    }
+    #[inline(always)]
+    fn load_upto<I: Isa>(isa: I, x: &[f32]) -> I::F {
+        isa.as_floats(isa.words_upto(bytemuck::cast_slice(x)))
     }
     #[inline(always)]
     fn store<I: Isa>(isa: I, x: I::F, out: &mut [f32; LANES]) {
@@ -42,6 +48,10 @@ impl Lanes for f16 {
         isa.load_f16(x)
     }
     #[inline(always)]
+    fn load_upto<I: Isa>(isa: I, x: &[f16]) -> I::F {
+        isa.load_f16_upto(x)
+    }
+    #[inline(always)]
     fn store<I: Isa>(isa: I, x: I::F, out: &mut [f16; LANES]) {
         isa.store_f16(x, out);
     }
@@ -55,6 +65,10 @@ impl Lanes for bf16 {
     fn load<I: Isa>(isa: I, x: &[bf16; LANES]) -> I::F {
         let bits: &[u16; LANES] = bytemuck::cast_ref(x);
         isa.as_floats(isa.shl::<16>(isa.words_u16(bits)))
+    }
+    #[inline(always)]
+    fn load_upto<I: Isa>(isa: I, x: &[bf16]) -> I::F {
+        isa.as_floats(isa.shl::<16>(isa.words_u16_upto(bytemuck::cast_slice(x))))
     }
     #[inline(always)]
     fn store<I: Isa>(isa: I, x: I::F, out: &mut [bf16; LANES]) {
@@ -73,7 +87,7 @@ fn round_to_bf16(x: f32) -> bf16 {
     bf16::from_bits(if x.is_nan() { nan } else { rounded } as u16)
 }
 
-/// Sixteen elements of a slice from `at` on, zeros past its end.
+/// The elements of a slice of at most sixteen, then zeros.
 #[inline(always)]
 pub(super) fn partial<T: Copy + Default>(x: &[T]) -> [T; LANES] {
     let mut out = [T::default(); LANES];

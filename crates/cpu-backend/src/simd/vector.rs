@@ -1,6 +1,6 @@
 //! Kernels on vectors: conversions, products with the rows of a matrix, exponentials, norms.
 
-use super::{Isa, Kernel, LANES, Lanes, lanes::partial};
+use super::{Isa, Kernel, LANES, Lanes};
 
 /// `dst = src` as float32.
 pub(crate) struct Widen<'a, T> {
@@ -19,9 +19,11 @@ impl<T: Lanes> Kernel for Widen<'_, T> {
         for (s, d) in src.iter().zip(dst) {
             isa.store(T::load(isa, s), d);
         }
-        let mut last = [0.0; LANES];
-        isa.store(T::load(isa, &partial(src_rest)), &mut last);
-        dst_rest.copy_from_slice(&last[..dst_rest.len()]);
+        if !dst_rest.is_empty() {
+            let mut last = [0.0; LANES];
+            isa.store(T::load_upto(isa, src_rest), &mut last);
+            dst_rest.copy_from_slice(&last[..dst_rest.len()]);
+        }
     }
 }
 
@@ -42,9 +44,11 @@ impl<T: Lanes> Kernel for Narrow<'_, T> {
         for (s, d) in src.iter().zip(dst) {
             T::store(isa, isa.load(s), d);
         }
-        let mut last = [T::default(); LANES];
-        T::store(isa, isa.load(&partial(src_rest)), &mut last);
-        dst_rest.copy_from_slice(&last[..dst_rest.len()]);
+        if !dst_rest.is_empty() {
+            let mut last = [T::default(); LANES];
+            T::store(isa, f32::load_upto(isa, src_rest), &mut last);
+            dst_rest.copy_from_slice(&last[..dst_rest.len()]);
+        }
     }
 }
 
@@ -86,7 +90,7 @@ fn dot<I: Isa, T: Lanes>(isa: I, x: &[f32], y: &[T]) -> f32 {
         sums[0] = isa.fma(isa.load(x), T::load(isa, y), sums[0]);
     }
     if !x.is_empty() {
-        let (x, y) = (isa.load(&partial(x)), T::load(isa, &partial(y)));
+        let (x, y) = (f32::load_upto(isa, x), T::load_upto(isa, y));
         sums[1] = isa.fma(x, y, sums[1]);
     }
     isa.sum(isa.add(isa.add(sums[0], sums[1]), isa.add(sums[2], sums[3])))
@@ -143,10 +147,10 @@ fn add_rows<I: Isa, T: Lanes, const N: usize>(
         isa.store(sum, acc);
     }
     if !acc_rest.is_empty() {
-        let mut sum = isa.load(&partial(acc_rest));
+        let mut sum = f32::load_upto(isa, acc_rest);
         for j in 0..N {
-            let rest = partial(&rows[j][full * LANES..]);
-            sum = isa.fma(factors[j], T::load(isa, &rest), sum);
+            let rest = T::load_upto(isa, &rows[j][full * LANES..]);
+            sum = isa.fma(factors[j], rest, sum);
         }
         let mut last = [0.0; LANES];
         isa.store(sum, &mut last);
@@ -176,7 +180,7 @@ impl Kernel for ExpSum<'_> {
         let mut total = isa.sum(sum);
         if !rest.is_empty() {
             let mut last = [0.0; LANES];
-            isa.store(exp(isa, isa.sub(isa.load(&partial(rest)), shift)), &mut last);
+            isa.store(exp(isa, isa.sub(f32::load_upto(isa, rest), shift)), &mut last);
             rest.copy_from_slice(&last[..rest.len()]);
             total += rest.iter().sum::<f32>();
         }

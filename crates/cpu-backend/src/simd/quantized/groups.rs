@@ -60,7 +60,7 @@ pub(crate) struct FloatScales<'a> {
 fn load_upto<I: Isa, T: Lanes>(isa: I, x: &[T], at: usize) -> I::F {
     match x[at..].first_chunk() {
         Some(x) => T::load(isa, x),
-        None => T::load(isa, &partial(&x[at..])),
+        None => T::load_upto(isa, &x[at..]),
     }
 }
 
