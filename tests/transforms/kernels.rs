@@ -193,17 +193,18 @@ fn there_are_no_transforms_of_them() {
     on_cpu(|| {
         let (_folder, path) = file();
         let [a, b] = inputs();
+        let a = [a];
         let total = |a: &Array| {
             let called = call(&[a.clone(), b.clone()], &Arrays::new())?;
             ops::sum(&called[0], &[], false)
         };
         let by = |args: &[Array], _: &Arrays| Ok(vec![grad(total, &args[0])?]);
-        let error = export_function(&path, by, &[a.clone()], &Arrays::new(), false).unwrap_err();
+        let error = export_function(&path, by, &a, &Arrays::new(), false).unwrap_err();
         assert_eq!(error.to_string(), "[Primitive::vjp] Not implemented for CustomKernel.");
         let mapped = |args: &[Array], _: &Arrays| {
             vmap(|a| Ok(vec![total(&a[0])?]), args, &[Some(0)], |count| Ok(vec![Some(0); count]))
         };
-        let error = export_function(&path, mapped, &[a], &Arrays::new(), false).unwrap_err();
+        let error = export_function(&path, mapped, &a, &Arrays::new(), false).unwrap_err();
         assert_eq!(error.to_string(), "[Primitive::vmap] Not implemented for CustomKernel.");
     });
 }

@@ -134,7 +134,7 @@ impl MetalKernel {
         }
         let kernel = self.kernel(inputs, launch);
         if launch.verbose {
-            println!("Generated source code for `{}`:\n```\n{}\n```", self.name, kernel.source);
+            print(&self.name, &kernel.source);
         }
         Ok(graph::apply(Box::new(kernel).into(), inputs.into())?.into_vec())
     }
@@ -269,6 +269,11 @@ impl TemplateArg {
             Self::Dtype(dtype) => type_name(dtype).into(),
         }
     }
+}
+
+#[expect(clippy::print_stdout, reason = "the caller asks for it")]
+fn print(name: &str, program: &str) {
+    println!("Generated source code for `{name}`:\n```\n{program}\n```");
 }
 
 /// Whether an input is in the address space of constants.
