@@ -2,7 +2,7 @@
 
 use mlx::{
     Array, Device, DeviceType, Dtype, Result,
-    export::{Argument, Event, Exporter, export_function, parse},
+    export::{Argument, Event, Exporter, export_function, import_function, parse},
     fast::{Launch, MetalKernel, TemplateArg},
     io::{Arrays, FileBytes},
     ops,
@@ -131,19 +131,44 @@ fn files_keep_a_call() {
 }
 
 #[test]
-fn files_before_there_were_modes_of_the_compiler_are_read() {
+fn shapeless_functions_do_not_know_what_they_give() {
     on_cpu(|| {
-        let mut bytes = sample();
-        let name = "custom_kernel_mine__bfloat16_t_1__3_float_int32_ts_float16_t_int32_t";
-        let at = bytes.windows(12).position(|window| window == b"CustomKernel").unwrap() + 12;
-        let threads = 8 + name.len() + 8 + PROGRAM.len();
-        let flags = threads + 6 * 4;
-        // Two inputs, rows, an initial value, no numbers, whether it is compiled, shared memory.
-        let mode = at + flags + (8 + 2 * 3) + 1 + (1 + 4) + 8 + 1 + 4;
-        assert_eq!(bytes.drain(mode..mode + 4).collect::<Vec<u8>>(), 2i32.to_le_bytes());
-        let version = bytes.windows(6).position(|window| window == b"0.32.4").unwrap();
-        bytes[version..version + 6].copy_from_slice(b"0.32.0");
-        parse(&FileBytes::from_bytes("f", &bytes).unwrap()).unwrap();
+        let (_folder, path) = file();
+        export_function(&path, call, &inputs(), &Arrays::new(), true).unwrap();
+        let imported = import_function(&path).unwrap();
+        let error = imported.call(&inputs(), &Arrays::new()).unwrap_err().to_string();
+        assert_eq!(error, "[Primitive::output_shapes] CustomKernel cannot infer output shapes.");
+    });
+}
+
+#[test]
+fn every_call_is_kept() {
+    on_cpu(|| {
+        let mut calls = 0;
+        let callback = |event: Event<'_>| {
+            calls += usize::from(matches!(event, Event::Primitive { name: "CustomKernel", .. }));
+            Ok(())
+        };
+        let twice = |args: &[Array], kwargs: &Arrays| {
+            Ok(vec![ops::add(&call(args, kwargs)?[0], &call(args, kwargs)?[0])?])
+        };
+        let mut exporter = Exporter::to_callback(callback, twice, false);
+        exporter.export(&inputs(), &Arrays::new()).unwrap();
+        drop(exporter);
+        assert_eq!(calls, 2);
+    });
+}
+
+#[test]
+fn outputs_that_have_no_room_are_refused() {
+    on_cpu(|| {
+        let (_folder, path) = file();
+        let large = |args: &[Array], _: &Arrays| {
+            let shapes = vec![[1 << 31, 1 << 31].as_slice().into(); 2];
+            kernel().call(args, &Launch { output_shapes: shapes, ..launch(None) })
+        };
+        let error = export_function(&path, large, &inputs(), &Arrays::new(), false).unwrap_err();
+        assert!(error.to_string().starts_with("[CustomKernel] Inputs"), "{error}");
     });
 }
 

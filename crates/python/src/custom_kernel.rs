@@ -62,8 +62,10 @@ fn parameters(
     let parameter = |(name, value): (String, Bound<'_, PyAny>)| {
         let argument = if value.is_instance_of::<PyBool>() {
             TemplateArg::Bool(value.extract()?)
-        } else if value.is_instance_of::<PyInt>() {
-            TemplateArg::Int(value.extract()?)
+        } else if let Some(value) =
+            value.cast::<PyInt>().ok().and_then(|value| value.extract().ok())
+        {
+            TemplateArg::Int(value)
         } else if let Ok(dtype) = value.extract::<PyDtype>() {
             TemplateArg::Dtype(dtype.0)
         } else {

@@ -8,7 +8,7 @@ use super::{IMPORT, signature::Signature, table::Operation};
 use crate::{
     Array, Device, Error, Result, Shape, compile,
     io::Arrays,
-    primitives::Spec,
+    primitives::{Primitive, Spec},
     stream::{default_stream, with_stream},
 };
 
@@ -125,6 +125,9 @@ impl std::fmt::Debug for ImportedFunction {
 impl Step {
     fn apply(&self, inputs: &[Array], shapeless: bool) -> Result<Vec<Array>> {
         if self.fixed.as_ref().is_some_and(|shape| shape.as_slice() != inputs[0].shape()) {
+            return Err(compile::cannot_infer(&self.name));
+        }
+        if shapeless && matches!(self.operation, Operation::Primitive(Primitive::Kernel(_))) {
             return Err(compile::cannot_infer(&self.name));
         }
         let stream = default_stream(self.device)?;

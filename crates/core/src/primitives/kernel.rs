@@ -1,7 +1,7 @@
 //! Kernels of users, in a language of another backend.
 
-use super::{Exact, Family, Input, SpecRef, Specs};
-use crate::Dtype;
+use super::{Exact, Family, Input, Spec, SpecRef, Specs};
+use crate::{Dtype, shape::checked_num_elements};
 
 /// A user's kernel where it is called. Nothing here runs it: a function that calls it can be written into a
 /// file, for who can. The fields are upstream's, in the order of its files.
@@ -68,8 +68,14 @@ impl Family for Box<CustomKernel> {
     }
 
     fn output_specs(&self, inputs: &[SpecRef<'_>]) -> Option<Specs> {
+        // Nothing else asks how large they are.
+        let has_bytes = |spec: &Spec| {
+            let bytes = checked_num_elements(&spec.shape)?.checked_mul(spec.dtype.size())?;
+            isize::try_from(bytes).ok()
+        };
         let fits = inputs.len() == self.shape_infos.len() && !self.outputs.is_empty();
-        fits.then(|| self.outputs.clone())
+        (fits && self.outputs.iter().all(|spec| has_bytes(spec).is_some()))
+            .then(|| self.outputs.clone())
     }
 
     /// None: there is nothing that can be tried.

@@ -112,7 +112,7 @@ macro_rules! families {
             }
 
             /// Whether the outputs always share memory of the inputs, or follow from their shapes: then core
-            /// makes them, and no backend sees the primitive.
+            /// makes them, or refuses to, and no backend sees the primitive.
             pub fn is_view(&self) -> bool {
                 match self {
                     $(Self::$family(member) => Family::is_view(member),)*

@@ -7,9 +7,9 @@ use crate::{
     graph,
     primitives::{
         Affine, Arange, ArgReduce, Attention, AttentionMask, Axes, BinaryOp, Convolution, CopyOp,
-        CustomKernel, Exact, Fft, Hadamard, IndexingOp, Indices, Linalg, MathMode, MatmulOp,
-        NormOp, Packing, PassOp, Primitive, QuantizedOp, RandomBits, Reduce, Rope, Rule, Scan,
-        ShapeOp, SoftmaxOp, SortOp, Spec, SpecRef, TernaryOp, To, UnaryOp,
+        CustomKernel, Exact, Fft, Hadamard, IndexingOp, Indices, Linalg, MatmulOp, NormOp, Packing,
+        PassOp, Primitive, QuantizedOp, RandomBits, Reduce, Rope, Rule, Scan, ShapeOp, SoftmaxOp,
+        SortOp, Spec, SpecRef, TernaryOp, To, UnaryOp,
     },
 };
 
@@ -282,16 +282,10 @@ fn custom_kernel(arguments: &[Argument], outputs: &[Spec]) -> Option<Box<CustomK
         .iter()
         .map(|count| if let Int(count) = count { i32::try_from(*count).ok() } else { None })
         .collect::<Option<_>>()?;
-    let [Flags(infos), Bool(rows), MaybeFloat(init), Scalars(scalars), Bool(compiled), rest @ ..] =
-        rest
-    else {
+    let [Flags(infos), Bool(rows), MaybeFloat(init), Scalars(scalars), rest @ ..] = rest else {
         return None;
     };
-    let (shared_memory, math_mode) = match rest {
-        [Int(bytes)] => (bytes, MathMode::default()),
-        [Int(bytes), Int(mode)] => (bytes, numbers::MATH_MODE.at(*mode)?),
-        _ => return None,
-    };
+    let [Bool(compiled), Int(shared_memory), Int(math_mode)] = rest else { return None };
     Some(Box::new(CustomKernel {
         name: name.clone(),
         source: source.clone(),
@@ -303,7 +297,7 @@ fn custom_kernel(arguments: &[Argument], outputs: &[Spec]) -> Option<Box<CustomK
         scalars: scalars.clone(),
         is_precompiled: *compiled,
         shared_memory: i32::try_from(*shared_memory).ok()?,
-        math_mode,
+        math_mode: numbers::MATH_MODE.at(*math_mode)?,
         outputs: outputs.iter().cloned().collect(),
     }))
 }

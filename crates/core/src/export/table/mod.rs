@@ -100,14 +100,10 @@ const ARGUMENTS: &[(&str, &[Kind])] = &[
 /// The first version whose files say whether an inverse real transform has an odd number of elements.
 const ODD_TRANSFORMS: [u32; 3] = [0, 32, 4];
 
-/// The first version whose files say how exact the compiler of a kernel has to be.
-const MATH_MODES: [u32; 3] = [0, 32, 1];
-
 /// What upstream makes a primitive with; `None` for a name that means nothing here.
 pub(super) fn arguments(name: &str, version: [u32; 3]) -> Option<&'static [Kind]> {
     match ARGUMENTS.binary_search_by_key(&name, |(name, _)| name) {
         Ok(i) if name == "FFT" && version < ODD_TRANSFORMS => Some(&ARGUMENTS[i].1[..3]),
-        Ok(i) if name == "CustomKernel" && version < MATH_MODES => Some(&ARGUMENTS[i].1[..14]),
         Ok(i) => Some(ARGUMENTS[i].1),
         Err(_) => (unary(name).is_some() || binary(name).is_some()).then_some(&[]),
     }
