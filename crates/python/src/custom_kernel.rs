@@ -13,15 +13,33 @@ use pyo3::{
 
 use crate::{arguments::Operand, array::PyArray, dtype::PyDtype, error::OrRaise, stream::Target};
 
-/// A kernel in Metal's language. Functions that call it can be exported; anywhere else, calling it says that
-/// there is no such backend.
-#[pyclass(module = "mlx.core.fast", name = "CustomKernel", frozen)]
-pub(crate) struct PyMetalKernel(MetalKernel);
+/// A kernel in a language of another backend. Functions that call one of Metal's can be exported; anywhere
+/// else, calling it says that there is no such backend.
+#[pyclass(module = "mlx.core.fast", frozen)]
+pub(crate) struct CustomKernel(Language);
+
+/// What a kernel is written for.
+enum Language {
+    Metal(MetalKernel),
+    Cuda { name: String, inputs: usize, outputs: usize },
+}
+
+impl Language {
+    /// The function that makes such kernels.
+    fn function(&self) -> &'static str {
+        match self {
+            Self::Metal(_) => "metal_kernel",
+            Self::Cuda { .. } => CUDA_KERNEL,
+        }
+    }
+}
+
+const CUDA_KERNEL: &str = "cuda_kernel";
 
 #[pymethods]
-impl PyMetalKernel {
-    /// Calls the kernel: in a function that is being exported it becomes a part of the file, anywhere else
-    /// this raises a ``RuntimeError``, as there is nothing to run it on.
+impl CustomKernel {
+    /// Calls the kernel: in a function that is being exported one of Metal's becomes a part of the file,
+    /// anywhere else this raises a ``RuntimeError``, as there is nothing to run it on.
     #[pyo3(signature = (*, inputs, output_shapes, output_dtypes, grid, threadgroup, template=None,
         init_value=None, verbose=false, stream=None))]
     #[expect(clippy::too_many_arguments, reason = "upstream's signature")]
@@ -42,14 +60,24 @@ impl PyMetalKernel {
             output_dtypes: output_dtypes.into_iter().map(|dtype| dtype.0).collect(),
             grid: grid.into(),
             threadgroup: threadgroup.into(),
-            template: parameters("metal_kernel", template)?,
+            template: parameters(self.0.function(), template)?,
             init_value,
             verbose,
             device: stream.map(|target| target.device().kind),
         };
         let inputs =
             inputs.into_iter().map(Operand::into_array).collect::<PyResult<Vec<Array>>>()?;
-        let outputs = self.0.call(&inputs, &launch).or_raise()?;
+        let outputs = match &self.0 {
+            Language::Metal(kernel) => kernel.call(&inputs, &launch).or_raise()?,
+            Language::Cuda { name, inputs: from, outputs: to } => {
+                launch.expect_counts(CUDA_KERNEL, [inputs.len(), *from], *to).or_raise()?;
+                let message = format!(
+                    "[{CUDA_KERNEL}] No CUDA back-end: kernel \"{name}\" cannot run here. Use what the \
+                     program has for devices without CUDA."
+                );
+                return Err(PyRuntimeError::new_err(message));
+            }
+        };
         Ok(outputs.into_iter().map(Into::into).collect())
     }
 }
@@ -104,17 +132,12 @@ pub(crate) fn metal_kernel(
     ensure_row_contiguous: bool,
     atomic_outputs: bool,
     compile_options: Option<&Bound<'_, PyAny>>,
-) -> PyResult<PyMetalKernel> {
+) -> PyResult<CustomKernel> {
     let math_mode = compile_options.map_or(Ok(MathMode::default()), math_mode)?;
     let kernel = MetalKernel::new(name, input_names, output_names, source).or_raise()?;
     let header = header.to_owned();
-    Ok(PyMetalKernel(MetalKernel {
-        header,
-        ensure_row_contiguous,
-        atomic_outputs,
-        math_mode,
-        ..kernel
-    }))
+    let kernel = MetalKernel { header, ensure_row_contiguous, atomic_outputs, math_mode, ..kernel };
+    Ok(CustomKernel(Language::Metal(kernel)))
 }
 
 /// Options of Metal's compiler, of which there is one.
@@ -136,61 +159,6 @@ fn math_mode(options: &Bound<'_, PyAny>) -> PyResult<MathMode> {
         };
     }
     Ok(mode)
-}
-
-/// A CUDA kernel, which says that there is no such backend when it is called.
-#[pyclass(module = "mlx.core.fast", frozen)]
-pub(crate) struct CudaKernel {
-    name: String,
-    inputs: usize,
-    outputs: usize,
-}
-
-#[pymethods]
-impl CudaKernel {
-    /// Runs the kernel: raises a ``RuntimeError``, as there is nothing to run it on.
-    #[pyo3(signature = (*, inputs, output_shapes, output_dtypes, grid, threadgroup, template=None,
-        init_value=None, verbose=false, stream=None))]
-    #[expect(clippy::too_many_arguments, reason = "upstream's signature")]
-    fn __call__(
-        &self,
-        inputs: Vec<Operand>,
-        output_shapes: Vec<Vec<usize>>,
-        output_dtypes: Vec<PyDtype>,
-        grid: (i32, i32, i32),
-        threadgroup: (i32, i32, i32),
-        template: Option<Vec<(String, Bound<'_, PyAny>)>>,
-        init_value: Option<f32>,
-        verbose: bool,
-        stream: Option<Target>,
-    ) -> PyResult<Vec<PyArray>> {
-        let _ = (grid, threadgroup, init_value, verbose, stream);
-        parameters("cuda_kernel", template)?;
-        let invalid = |what: &str| Err(PyValueError::new_err(format!("[cuda_kernel] {what}")));
-        if inputs.len() != self.inputs {
-            return invalid(&format!(
-                "Expected `inputs` to have size {} but got size {}.",
-                self.inputs,
-                inputs.len()
-            ));
-        }
-        for (name, size) in
-            [("output_shapes", output_shapes.len()), ("output_dtypes", output_dtypes.len())]
-        {
-            if size != self.outputs {
-                let expected = self.outputs;
-                return invalid(&format!(
-                    "Expected `{name}` to have size {expected} but got size {size}."
-                ));
-            }
-        }
-        let message = format!(
-            "[cuda_kernel] No CUDA back-end: kernel \"{}\" cannot run here. Use what the program has for \
-             devices without CUDA.",
-            self.name
-        );
-        Err(PyRuntimeError::new_err(message))
-    }
 }
 
 /// A CUDA kernel. It can be made, so that programs which have some can be imported, but not be called.
@@ -217,18 +185,18 @@ pub(crate) fn cuda_kernel(
     header: &str,
     ensure_row_contiguous: bool,
     shared_memory: i64,
-) -> PyResult<CudaKernel> {
+) -> PyResult<CustomKernel> {
     let _ = (source, header, ensure_row_contiguous, shared_memory);
     match output_names.is_empty() {
         true => {
             let message = "[cuda_kernel] Must specify at least one output.";
             Err(PyValueError::new_err(message))
         }
-        false => Ok(CudaKernel {
+        false => Ok(CustomKernel(Language::Cuda {
             name: name.to_owned(),
             inputs: input_names.len(),
             outputs: output_names.len(),
-        }),
+        })),
     }
 }
 

@@ -194,17 +194,13 @@ fn write_int(out: &mut Vec<u8>, value: i64) -> Result<(), i64> {
 
 /// Appends which type a number has, and the number.
 fn write_scalar(out: &mut Vec<u8>, scalar: Scalar) {
-    let kind: i32 = match scalar {
-        Scalar::Int(_) => 0,
-        Scalar::Float(_) => 1,
-        Scalar::Bool(_) => 2,
+    let (kind, number): (i32, &[u8]) = match scalar {
+        Scalar::Int(value) => (0, &value.to_le_bytes()),
+        Scalar::Float(value) => (1, &value.0.to_le_bytes()),
+        Scalar::Bool(value) => (2, &[u8::from(value)]),
     };
     out.extend(kind.to_le_bytes());
-    match scalar {
-        Scalar::Int(value) => out.extend(value.to_le_bytes()),
-        Scalar::Float(value) => out.extend(value.0.to_le_bytes()),
-        Scalar::Bool(value) => out.push(u8::from(value)),
-    }
+    out.extend(number);
 }
 
 /// Reads what [`write_scalar`] wrote.

@@ -124,10 +124,10 @@ impl std::fmt::Debug for ImportedFunction {
 
 impl Step {
     fn apply(&self, inputs: &[Array], shapeless: bool) -> Result<Vec<Array>> {
-        if self.fixed.as_ref().is_some_and(|shape| shape.as_slice() != inputs[0].shape()) {
-            return Err(compile::cannot_infer(&self.name));
-        }
-        if shapeless && matches!(self.operation, Operation::Primitive(Primitive::Kernel(_))) {
+        let is_kernel = matches!(self.operation, Operation::Primitive(Primitive::Kernel(_)));
+        let is_fixed =
+            self.fixed.as_ref().is_some_and(|shape| shape.as_slice() != inputs[0].shape());
+        if is_fixed || shapeless && is_kernel {
             return Err(compile::cannot_infer(&self.name));
         }
         let stream = default_stream(self.device)?;

@@ -120,7 +120,8 @@ impl MetalKernel {
     /// When it is given too many or too few arrays, shapes or dtypes; when no function is being exported, as
     /// there is nothing that would run it; when it shall run on the CPU.
     pub fn call(&self, inputs: &[Array], launch: &Launch) -> Result<Vec<Array>> {
-        self.expect_counts(inputs, launch)?;
+        let outputs = self.output_names.len();
+        launch.expect_counts(OP, [inputs.len(), self.input_names.len()], outputs)?;
         if !export::is_exporting() {
             let message = format!(
                 "No Metal back-end: kernel \"{}\" cannot run here. Use what the program has for devices \
@@ -139,29 +140,13 @@ impl MetalKernel {
         Ok(graph::apply(Box::new(kernel).into(), inputs.into())?.into_vec())
     }
 
-    fn expect_counts(&self, inputs: &[Array], launch: &Launch) -> Result<()> {
-        let (from, to) = (self.input_names.len(), self.output_names.len());
-        let counts = [
-            ("inputs", inputs.len(), from),
-            ("output_shapes", launch.output_shapes.len(), to),
-            ("output_dtypes", launch.output_dtypes.len(), to),
-        ];
-        counts.into_iter().filter(|(_, given, wanted)| given != wanted).try_for_each(
-            |(what, given, wanted)| {
-                let message =
-                    format!("Expected `{what}` to have size {wanted} but got size {given}.");
-                Err(Error::invalid(OP, message))
-            },
-        )
-    }
-
     fn kernel(&self, inputs: &[Array], launch: &Launch) -> CustomKernel {
         let name = self.specialized(inputs, launch);
         let shape_infos: Vec<[bool; 3]> = self.input_names.iter().map(|n| self.asks(n)).collect();
         let outputs = launch.output_shapes.iter().zip(&launch.output_dtypes);
         let outputs = outputs.map(|(shape, &dtype)| Spec { shape: shape.clone(), dtype });
         CustomKernel {
-            source: self.program(&name, inputs, launch),
+            source: self.program(&name, inputs, &shape_infos, launch),
             name,
             grid: launch.grid,
             threadgroup: launch.threadgroup,
@@ -202,7 +187,13 @@ impl MetalKernel {
     }
 
     /// The whole program: header, signature, body, and which instance of a template is meant.
-    fn program(&self, name: &str, inputs: &[Array], launch: &Launch) -> String {
+    fn program(
+        &self,
+        name: &str,
+        inputs: &[Array],
+        shape_infos: &[[bool; 3]],
+        launch: &Launch,
+    ) -> String {
         let mut program = self.header.clone();
         let list = |of: fn(&(String, TemplateArg)) -> String| {
             launch.template.iter().map(of).collect::<Vec<_>>().join(", ")
@@ -212,7 +203,7 @@ impl MetalKernel {
             let parameters = list(|(name, argument)| format!("{} {name}", argument.kind()));
             program += &format!("template <{parameters}>\n");
         }
-        let parameters = self.parameters(inputs, &launch.output_dtypes).join(",\n");
+        let parameters = self.parameters(inputs, shape_infos, &launch.output_dtypes).join(",\n");
         program += &format!("[[kernel]] void {name}(\n{parameters}) {{\n{}\n}}\n", self.source);
         if is_template {
             let instance = format!("{name}<{}>", list(|(_, argument)| argument.value()));
@@ -224,18 +215,23 @@ impl MetalKernel {
     }
 
     /// Buffers, and what a thread asks for.
-    fn parameters(&self, inputs: &[Array], outputs: &[Dtype]) -> Vec<String> {
+    fn parameters(
+        &self,
+        inputs: &[Array],
+        shape_infos: &[[bool; 3]],
+        outputs: &[Dtype],
+    ) -> Vec<String> {
         let mut all = Vec::new();
         let mut buffer = |declared: String| {
             let parameter = format!("  {declared} [[buffer({})]]", all.len());
             all.push(parameter);
         };
-        for (name, input) in self.input_names.iter().zip(inputs) {
+        for ((name, input), asks) in self.input_names.iter().zip(inputs).zip(shape_infos) {
             let space = if is_constant(input) { "constant" } else { "device" };
             let reference = if input.ndim() == 0 { '&' } else { '*' };
             buffer(format!("const {space} {}{reference} {name}", type_name(input.dtype())));
             let kinds = ["int* NAME_shape", "int64_t* NAME_strides", "int& NAME_ndim"];
-            let asked = kinds.into_iter().zip(self.asks(name)).filter(|(_, asks)| *asks);
+            let asked = kinds.into_iter().zip(asks).filter(|(_, asks)| **asks);
             for (kind, _) in asked.filter(|_| input.ndim() > 0) {
                 buffer(format!("const constant {}", kind.replace("NAME", name)));
             }
@@ -248,6 +244,31 @@ impl MetalKernel {
         let asked = ATTRIBUTES.iter().filter(|(name, _)| self.source.contains(name));
         all.extend(asked.map(|(name, kind)| format!("  {kind} {name} [[{name}]]")));
         all
+    }
+}
+
+impl Launch {
+    /// Checks how many inputs there are, and how many there have to be, and that there are shapes and dtypes
+    /// for so many outputs.
+    ///
+    /// # Errors
+    /// The first number that is another one, said by `op`.
+    pub fn expect_counts(
+        &self,
+        op: &'static str,
+        [inputs, wanted]: [usize; 2],
+        outputs: usize,
+    ) -> Result<()> {
+        let counts = [
+            ("inputs", inputs, wanted),
+            ("output_shapes", self.output_shapes.len(), outputs),
+            ("output_dtypes", self.output_dtypes.len(), outputs),
+        ];
+        let is_wrong = |(_, given, wanted): &(&str, usize, usize)| given != wanted;
+        counts.into_iter().find(is_wrong).map_or(Ok(()), |(what, given, wanted)| {
+            let message = format!("Expected `{what}` to have size {wanted} but got size {given}.");
+            Err(Error::invalid(op, message))
+        })
     }
 }
 
