@@ -1,4 +1,4 @@
-//! Cross entropy, the gated delta rule, and attention with sinks.
+//! Cross entropy, and attention with sinks.
 
 use mlx::{Array, Device, Dtype, fast, ops};
 use mlx_tests::{
@@ -47,93 +47,6 @@ fn cross_entropy_is_the_surprise_of_the_targets() {
         assert!(fast::cross_entropy(&logits, &index(&[2])).is_err());
         assert!(fast::cross_entropy(&logits, &filled(&[3], Dtype::Float32, |_| 0.0)).is_err());
         assert!(fast::cross_entropy(&index(&[3, 7]), &index(&[3])).is_err());
-    });
-}
-
-/// Inputs of the delta rule as numbers.
-struct Delta {
-    q: Host,
-    k: Host,
-    v: Host,
-    gamma: Host,
-    beta: Host,
-}
-
-impl Delta {
-    /// Outputs and the last state, by the recurrence in float64.
-    fn run(&self, state: Option<&Host>, mask: Option<&[bool]>) -> (Vec<f64>, Vec<f64>) {
-        let [batch, time, heads, dv] = self.v.shape[..] else { panic!("four axes") };
-        let (dk, group) = (self.q.shape[3], heads / self.q.shape[2]);
-        let mut outputs = vec![0.0; batch * time * heads * dv];
-        let mut states = vec![0.0; batch * heads * dv * dk];
-        for i in indices(&[batch, heads, dv]) {
-            let [b, h, d] = i[..] else { panic!("three axes") };
-            let mut s: Vec<f64> =
-                (0..dk).map(|c| state.map_or(0.0, |state| state.at(&[b, h, d, c]))).collect();
-            for t in 0..time {
-                if mask.is_some_and(|mask| !mask[b * time + t]) {
-                    continue;
-                }
-                let key = |c: usize| self.k.at(&[b, t, h / group, c]);
-                s.iter_mut().for_each(|s| *s *= self.gamma.at(&[b, t, h]));
-                let held: f64 = s.iter().enumerate().map(|(c, s)| s * key(c)).sum();
-                let change = (self.v.at(&[b, t, h, d]) - held) * self.beta.at(&[b, t, h]);
-                s.iter_mut().enumerate().for_each(|(c, s)| *s += change * key(c));
-                let terms = s.iter().enumerate().map(|(c, s)| s * self.q.at(&[b, t, h / group, c]));
-                outputs[((b * time + t) * heads + h) * dv + d] = terms.sum();
-            }
-            states[((b * heads + h) * dv + d) * dk..][..dk].copy_from_slice(&s);
-        }
-        (outputs, states)
-    }
-}
-
-#[test]
-fn the_delta_rule_follows_its_recurrence() {
-    on_each_device(|device| {
-        for dtype in floats(device) {
-            let make =
-                |shape: &[usize], seed, low, high| filled(shape, dtype, noise(seed, low, high));
-            let (q, k) = (make(&[2, 5, 2, 8], 1, -1.0, 1.0), make(&[2, 5, 2, 8], 2, -0.4, 0.4));
-            let v = make(&[2, 5, 4, 6], 3, -1.0, 1.0);
-            let (gamma, beta) = (make(&[2, 5, 4], 4, 0.5, 1.0), make(&[2, 5, 4], 5, 0.0, 1.0));
-            let state = filled(&[2, 4, 6, 8], Dtype::Float32, noise(6, -1.0, 1.0));
-            let bits: Vec<bool> = (0..10).map(|i| i % 3 != 1).collect();
-            let mask = filled(&[2, 5], Dtype::Bool, |i| f64::from(bits[i]));
-            let host = Delta {
-                q: Host::of(&q),
-                k: Host::of(&k),
-                v: Host::of(&v),
-                gamma: Host::of(&gamma),
-                beta: Host::of(&beta),
-            };
-            for (some_state, some_mask) in [(false, false), (true, false), (true, true)] {
-                let what = format!("{some_state} {some_mask} {dtype} on {device}");
-                let (y, last) = fast::gated_delta_update(
-                    [&q, &k, &v],
-                    &gamma,
-                    &beta,
-                    some_state.then_some(&state),
-                    some_mask.then_some(&mask),
-                )
-                .unwrap();
-                assert_eq!((y.shape(), y.dtype()), (v.shape(), dtype), "{what}");
-                assert_eq!((last.shape(), last.dtype()), (state.shape(), Dtype::Float32), "{what}");
-                let first = some_state.then(|| Host::of(&state));
-                let (outputs, states) =
-                    host.run(first.as_ref(), some_mask.then_some(bits.as_slice()));
-                // Sums of a few dozen terms of size one, in float32.
-                let near = |x: &f64| Approx { value: *x, error: 256.0 * epsilon(Dtype::Float32) };
-                assert_approx(&what, &y, &outputs.iter().map(near).collect::<Vec<_>>());
-                assert_approx(&what, &last, &states.iter().map(near).collect::<Vec<_>>());
-            }
-        }
-        let a = filled(&[1, 2, 2, 4], Dtype::Float32, |_| 1.0);
-        let g = filled(&[1, 2, 2], Dtype::Float32, |_| 1.0);
-        let short = filled(&[1, 2, 1], Dtype::Float32, |_| 1.0);
-        assert!(fast::gated_delta_update([&a, &a, &a], &g, &short, None, None).is_err());
-        assert!(fast::gated_delta_update([&a, &a, &g], &g, &g, None, None).is_err());
-        assert!(fast::gated_delta_update([&a, &a, &a], &g, &g, Some(&a), None).is_err());
     });
 }
 

@@ -9,6 +9,7 @@ mod cast;
 mod composed;
 mod convolution;
 mod copy;
+mod delta;
 mod diagonal;
 mod fast;
 mod fft;

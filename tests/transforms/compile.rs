@@ -144,7 +144,7 @@ fn nothing_inside_of_a_trace_is_evaluated() {
 }
 
 /// The names of the primitives of a compiled function's graph.
-fn primitives(fun: &Compiled, inputs: &[Array]) -> Vec<String> {
+pub(crate) fn primitives(fun: &Compiled, inputs: &[Array]) -> Vec<String> {
     let dot = export_to_dot(&fun.call(inputs).unwrap(), &[]);
     let labels = dot.lines().filter_map(|line| line.split("label =\"").nth(1));
     labels.map(|rest| rest.split('"').next().unwrap().to_owned()).collect()

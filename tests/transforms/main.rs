@@ -6,6 +6,7 @@ mod common;
 mod compile;
 mod convolution;
 mod custom;
+mod delta;
 mod derivatives;
 mod dtypes;
 mod export;

@@ -424,7 +424,7 @@ impl Evaluation {
             }
             return Ok(encoded);
         }
-        let arrays = node.outputs(array);
+        let arrays = self.tape.entry(place).outputs();
         let mut outputs: SmallVec<[Output; 3]> = arrays.iter().map(output_of).collect();
         let encoded = encode(node, &mut outputs, &mut self.touched)?;
         if encoded.is_encoded() {
@@ -474,20 +474,21 @@ impl Evaluation {
         let inputs = || group.members.iter().flat_map(|&member| &tape.node(member).inputs);
         let outer = || inputs().filter_map(Array::data);
         let doubts = await_inputs(&**backend, stream, outer())?;
-        let mut kept: SmallVec<[Output; 3]> =
-            group.kept.iter().map(|&place| output_of(tape.array(place))).collect();
+        let results: SmallVec<[Array; 4]> =
+            group.kept.iter().flat_map(|&place| tape.entry(place).outputs()).collect();
+        let mut kept: SmallVec<[Output; 4]> = results.iter().map(output_of).collect();
         let encoded = match group.fusion.eval(stream, tape, &mut kept)? {
             Some(encoded) if encoded.is_encoded() => encoded,
             other => return Ok(other),
         };
         let tick = backend.tick(stream);
         outer().for_each(|input| input.buffer.note_read(tick));
-        for (&place, output) in group.kept.iter().zip(kept) {
+        for (result, output) in results.iter().zip(kept) {
             if let Some(data) = &output.data {
                 doubts.pass_on(&data.buffer);
                 data.buffer.note_write(tick);
             }
-            tape.array(place).fill(output, &mut self.turn);
+            result.fill(output, &mut self.turn);
         }
         for &member in &group.members {
             drop(self.tape.take(member));

@@ -27,8 +27,8 @@ pub trait Fusion {
 pub struct Group {
     /// Their places on the tape. One with several outputs may be among them if the group alone needs them.
     pub members: SmallVec<[usize; 16]>,
-    /// Those whose results somebody else needs, nodes with one output. All other members are
-    /// [private](Tape::is_private), and only members read them.
+    /// Those whose results somebody else needs. Of a node with several outputs all are kept, in their order.
+    /// All other members are [private](Tape::is_private), and only members read them.
     pub kept: SmallVec<[usize; 3]>,
     /// How.
     pub fusion: Box<dyn Fusion>,

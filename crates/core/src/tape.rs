@@ -3,6 +3,7 @@
 use std::sync::{Arc, atomic::Ordering::Relaxed};
 
 use once_cell::sync::Lazy;
+use smallvec::SmallVec;
 
 use crate::{
     Array, Error, Result, Stream,
@@ -28,6 +29,13 @@ pub(crate) struct Entry {
     first: u32,
     /// How often nodes of the tape read the outputs of the node.
     uses: u32,
+}
+
+impl Entry {
+    /// All outputs of the node.
+    pub(crate) fn outputs(&self) -> SmallVec<[Array; 1]> {
+        self.node.outputs(&self.array)
+    }
 }
 
 /// Instead of the place of an input that was evaluated before the tape was made.

@@ -186,6 +186,7 @@ fn encode(
         P::Rope(rope) => rope::encode(enc, *rope, inputs, out),
         P::Attention(attention) => attention::encode(enc, *attention, inputs, out),
         P::AttentionVjp(vjp) => attention::encode_vjp(enc, *vjp, inputs, out, others),
+        P::Delta(op) => delta::encode(enc, *op, inputs, out, others),
         P::Fft(fft) => fft::encode(enc, fft, args(inputs), out),
         P::Hadamard(transform) => hadamard::encode(enc, *transform, args(inputs), out),
         P::Linalg(op) => linalg::encode(enc, *op, &inputs[0], outputs),

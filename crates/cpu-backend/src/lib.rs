@@ -27,6 +27,7 @@ mod chains;
 mod complex;
 mod convolution;
 mod copy;
+mod delta;
 mod elementwise;
 mod fft;
 mod float;

@@ -2,9 +2,10 @@
 //! from then on without running it.
 //!
 //! The trace becomes a `Template`: primitives and indices. Equal computations are done once, what
-//! no result needs is left out (`simplify`), and elementwise operations become programs (`fuse`). A call
-//! makes a node for each step of the template.
+//! no result needs is left out (`simplify`), steps of the gated delta rule become one primitive (`delta`), and
+//! elementwise operations become programs (`fuse`). A call makes a node for each step of the template.
 
+mod delta;
 mod dot;
 mod fuse;
 mod simplify;
@@ -217,6 +218,10 @@ impl<X: Clone> Traces<X> {
             template = template.simplified();
         }
         if mode() >= Mode::Enabled {
+            if !self.shapeless {
+                let specs: Vec<Spec> = inputs.iter().map(|input| input.spec().to_spec()).collect();
+                template = delta::recognized(template, &specs);
+            }
             template = simplify::without_unused(fuse::fuse(template));
         }
         let trace = Arc::new(Trace {

@@ -15,6 +15,7 @@ mod attention;
 mod binary;
 mod convolution;
 mod copy;
+mod delta;
 mod exact;
 mod example;
 mod family;
@@ -49,6 +50,7 @@ pub use attention::{Attention, AttentionMask, AttentionVjp};
 pub use binary::BinaryOp;
 pub use convolution::{Convolution, Spatial};
 pub use copy::CopyOp;
+pub use delta::GatedDelta;
 pub use exact::Exact;
 pub use example::{Example, Input};
 pub use fft::Fft;
@@ -248,6 +250,8 @@ families! {
     Attention(Attention),
     /// Derivatives of softmax attention.
     AttentionVjp(AttentionVjp),
+    /// Gated delta rule.
+    Delta(GatedDelta),
     /// Fourier transform.
     Fft(Fft),
     /// Hadamard transform of the last axis.

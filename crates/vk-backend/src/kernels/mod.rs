@@ -41,6 +41,7 @@ pub(crate) mod binary;
 pub(crate) mod convolution;
 pub(crate) mod copy;
 mod ctx;
+mod delta;
 pub(crate) mod elementwise;
 pub(crate) mod fft;
 pub(crate) mod fragment;
@@ -130,6 +131,7 @@ pub(crate) fn eval(
         P::Rope(rope) => rope::eval(ctx, rope, inputs, output),
         P::Attention(attention) => attention::eval(ctx, *attention, inputs, output),
         P::AttentionVjp(op) => attention::vjp::eval(ctx, *op, inputs, output, others),
+        P::Delta(op) => delta::eval(ctx, *op, inputs, output, others),
         P::Fft(transform) => fft::eval(ctx, transform, &inputs[0], output),
         P::Hadamard(transform) => hadamard::eval(ctx, *transform, &inputs[0], output),
         P::Linalg(_) => unreachable!("it is refused for every dtype"),

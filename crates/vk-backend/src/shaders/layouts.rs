@@ -1684,6 +1684,171 @@ pub(crate) mod copy_transpose {
     };
 }
 
+/// `shaders/delta/delta.comp`.
+pub(crate) mod delta {
+    use super::*;
+    pub(crate) const VECTOR_FLAG: u32 = 1;
+    pub(crate) const FEATURES_FLAG: u32 = 2;
+    pub(crate) const DELTA_SUBGROUP: KernelOf<Constants, Push> =
+        KernelOf::new(Kernel::delta_subgroup);
+    pub(crate) const DELTA_SINGLE: KernelOf<Constants, Push> = KernelOf::new(Kernel::delta_single);
+    pub(crate) const DELTA_GATED: KernelOf<Constants, GatedPush> =
+        KernelOf::new(Kernel::delta_gated);
+    /// Specialization constants; the defaults are the shader's.
+    #[derive(Debug, Clone, Copy, PartialEq)]
+    pub(crate) struct Constants {
+        /// `constant_id = 0`.
+        pub(crate) workgroup: u32,
+        /// `constant_id = 1`.
+        pub(crate) dtype: u32,
+        /// `constant_id = 2`.
+        pub(crate) gamma_dtype: u32,
+        /// `constant_id = 3`.
+        pub(crate) beta_dtype: u32,
+        /// `constant_id = 4`.
+        pub(crate) heads: u32,
+        /// `constant_id = 5`.
+        pub(crate) group: u32,
+        /// `constant_id = 6`.
+        pub(crate) values: u32,
+        /// `constant_id = 7`.
+        pub(crate) keys: u32,
+        /// `constant_id = 8`.
+        pub(crate) team: u32,
+        /// `constant_id = 9`.
+        pub(crate) flags: u32,
+        /// `constant_id = 10`.
+        pub(crate) part: u32,
+        /// `constant_id = 11`.
+        pub(crate) subgroup: u32,
+        /// `constant_id = 12`.
+        pub(crate) query_scale: u32,
+        /// `constant_id = 13`.
+        pub(crate) key_scale: u32,
+    }
+    impl Default for Constants {
+        fn default() -> Self {
+            Constants {
+                workgroup: 1,
+                dtype: 11,
+                gamma_dtype: 11,
+                beta_dtype: 11,
+                heads: 1,
+                group: 1,
+                values: 1,
+                keys: 1,
+                team: 1,
+                flags: 0,
+                part: 1,
+                subgroup: 32,
+                query_scale: 0,
+                key_scale: 0,
+            }
+        }
+    }
+    impl SpecConstants for Constants {
+        type Words = [u32; 14];
+        fn words(&self) -> [u32; 14] {
+            [
+                self.workgroup,
+                self.dtype,
+                self.gamma_dtype,
+                self.beta_dtype,
+                self.heads,
+                self.group,
+                self.values,
+                self.keys,
+                self.team,
+                self.flags,
+                self.part,
+                self.subgroup,
+                self.query_scale,
+                self.key_scale,
+            ]
+        }
+    }
+    /// `Push` of the shader.
+    #[derive(Debug, Clone, Copy, Default, PartialEq, Pod, Zeroable)]
+    #[repr(C, packed(4))]
+    pub(crate) struct Push {
+        pub(crate) q: u64,
+        pub(crate) k: u64,
+        pub(crate) v: u64,
+        pub(crate) gamma: u64,
+        pub(crate) beta: u64,
+        pub(crate) state: u64,
+        pub(crate) y: u64,
+        pub(crate) next: u64,
+        pub(crate) heads: u32,
+        pub(crate) time: u32,
+        pub(crate) query_stride: u32,
+        pub(crate) key_stride: u32,
+        pub(crate) value_stride: u32,
+    }
+    const _: () = {
+        assert!(offset_of!(Push, q) == 0);
+        assert!(offset_of!(Push, k) == 8);
+        assert!(offset_of!(Push, v) == 16);
+        assert!(offset_of!(Push, gamma) == 24);
+        assert!(offset_of!(Push, beta) == 32);
+        assert!(offset_of!(Push, state) == 40);
+        assert!(offset_of!(Push, y) == 48);
+        assert!(offset_of!(Push, next) == 56);
+        assert!(offset_of!(Push, heads) == 64);
+        assert!(offset_of!(Push, time) == 68);
+        assert!(offset_of!(Push, query_stride) == 72);
+        assert!(offset_of!(Push, key_stride) == 76);
+        assert!(offset_of!(Push, value_stride) == 80);
+        assert!(size_of::<Push>() == 84);
+    };
+    /// `GatedPush` of the shader.
+    #[derive(Debug, Clone, Copy, Default, PartialEq, Pod, Zeroable)]
+    #[repr(C, packed(4))]
+    pub(crate) struct GatedPush {
+        pub(crate) q: u64,
+        pub(crate) k: u64,
+        pub(crate) v: u64,
+        pub(crate) a: u64,
+        pub(crate) b: u64,
+        pub(crate) state: u64,
+        pub(crate) y: u64,
+        pub(crate) next: u64,
+        pub(crate) decay: u64,
+        pub(crate) shift: u64,
+        pub(crate) z: u64,
+        pub(crate) weight: u64,
+        pub(crate) result: u64,
+        pub(crate) heads: u32,
+        pub(crate) query_stride: u32,
+        pub(crate) key_stride: u32,
+        pub(crate) value_stride: u32,
+        pub(crate) eps: f32,
+        pub(crate) end_eps: f32,
+    }
+    const _: () = {
+        assert!(offset_of!(GatedPush, q) == 0);
+        assert!(offset_of!(GatedPush, k) == 8);
+        assert!(offset_of!(GatedPush, v) == 16);
+        assert!(offset_of!(GatedPush, a) == 24);
+        assert!(offset_of!(GatedPush, b) == 32);
+        assert!(offset_of!(GatedPush, state) == 40);
+        assert!(offset_of!(GatedPush, y) == 48);
+        assert!(offset_of!(GatedPush, next) == 56);
+        assert!(offset_of!(GatedPush, decay) == 64);
+        assert!(offset_of!(GatedPush, shift) == 72);
+        assert!(offset_of!(GatedPush, z) == 80);
+        assert!(offset_of!(GatedPush, weight) == 88);
+        assert!(offset_of!(GatedPush, result) == 96);
+        assert!(offset_of!(GatedPush, heads) == 104);
+        assert!(offset_of!(GatedPush, query_stride) == 108);
+        assert!(offset_of!(GatedPush, key_stride) == 112);
+        assert!(offset_of!(GatedPush, value_stride) == 116);
+        assert!(offset_of!(GatedPush, eps) == 120);
+        assert!(offset_of!(GatedPush, end_eps) == 124);
+        assert!(size_of::<GatedPush>() == 128);
+    };
+}
+
 /// `shaders/fft/chirp.comp`.
 pub(crate) mod fft_chirp {
     use super::*;
@@ -5923,6 +6088,9 @@ pub(super) const fn push_bytes(kernel: Kernel) -> usize {
         Kernel::copy_complex => size_of::<copy::Push>(),
         Kernel::move_bytes => size_of::<copy_move::Push>(),
         Kernel::transpose_bytes => size_of::<copy_transpose::Push>(),
+        Kernel::delta_subgroup => size_of::<delta::Push>(),
+        Kernel::delta_single => size_of::<delta::Push>(),
+        Kernel::delta_gated => size_of::<delta::GatedPush>(),
         Kernel::fft_chirp => size_of::<fft_chirp::Push>(),
         Kernel::fft_pass_twos => size_of::<fft_pass::Push>(),
         Kernel::fft_pass_mixed => size_of::<fft_pass::Push>(),

@@ -130,6 +130,10 @@ pub(in crate::export) fn form<'a>(step: Applied<'a>) -> Form<'a> {
         Primitive::AttentionVjp(vjp) => {
             Form::Composed(Box::new(|inputs| Ok(vjp.derivatives(inputs)?.into_vec())))
         }
+        // Upstream computes it by chunks of its own.
+        Primitive::Delta(delta) => {
+            Form::Composed(Box::new(|inputs| Ok(delta.composed(inputs)?.into_vec())))
+        }
         Primitive::Fft(fft) => {
             let axes = Sizes(fft.axes.iter().map(|&axis| axis as u64).collect());
             let odd = fft.inverse && fft.real.is_some_and(|n| n % 2 == 1);

@@ -67,7 +67,7 @@ impl Rules for AttentionVjp {
 
 /// A primitive on batches of heads for every index of the mapped axes: these are more batches. The last input
 /// is one that all of them `share`, if there is such.
-fn of_batches(
+pub(super) fn of_batches(
     op: impl Into<Primitive>,
     inputs: &[Array],
     axes: &[Option<usize>],

@@ -14,6 +14,7 @@ mod binary;
 mod composed;
 mod convolution;
 mod copy;
+mod delta;
 mod elementwise;
 mod fft;
 mod gathered;
