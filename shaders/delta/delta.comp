@@ -37,6 +37,7 @@ layout(constant_id = 12) const uint QUERY_SCALE = 0;
 layout(constant_id = 13) const uint KEY_SCALE = 0;
 #include "team.glsl"
 #include "math.glsl"
+#include "bias.glsl"
 shared float outputs[VALUES];
 
 // gamma = exp(decay softplus(a + shift)), beta = sigmoid(b); eps is that of queries and keys.
@@ -120,18 +121,17 @@ float value_of(uint64_t token, uint head, uint value) {
 }
 
 #if OP == 1
-vec4 rounded(vec4 x) {
-    if (DTYPE == FLOAT32) return x;
-    return vec4(half_pair(DTYPE, pack_halves(DTYPE, x.xy)), half_pair(DTYPE, pack_halves(DTYPE, x.zw)));
+vec4 stored(vec4 x) {
+    [[unroll]] for (uint e = 0u; e < 4u; ++e) x[e] = as_stored(DTYPE, x[e]);
+    return x;
 }
-float rounded(float x) { return rounded(vec4(x)).x; }
 
 // RMS norm of a row that a team has, and its product with a number, each rounded as if it were stored.
 #define NORMALIZE(row, scale) { \
     float squares = 0.0; \
     [[unroll]] for (uint i = 0u; i < QUADS; ++i) squares += dot(row[i], row[i]); \
     float factor = norm_factor(team_total(squares), KEYS, eps); \
-    [[unroll]] for (uint i = 0u; i < QUADS; ++i) row[i] = rounded(rounded(row[i] * factor) * (scale)); \
+    [[unroll]] for (uint i = 0u; i < QUADS; ++i) row[i] = stored(stored(row[i] * factor) * (scale)); \
 }
 
 // Norm and gate of a head's outputs.
@@ -143,7 +143,7 @@ void finish(uint64_t first) {
     float factor = norm_factor(group_sum(squares), VALUES, end_eps);
     for (uint i = lane; i < VALUES; i += lanes) {
         float gate = load_float(DTYPE, z, int64_t(first + i));
-        float x = rounded(outputs[i] * factor * load_float(DTYPE, weight, int64_t(i)));
+        float x = as_stored(DTYPE, outputs[i] * factor * load_float(DTYPE, weight, int64_t(i)));
         store_float(DTYPE, result, int64_t(first + i), gate * m_sigmoid(gate) * x);
     }
     barrier();
@@ -154,15 +154,15 @@ void run(uint64_t batch, uint head, uint, uint thread) {
     load_step(batch, head);
     NORMALIZE(query, uintBitsToFloat(QUERY_SCALE))
     NORMALIZE(key, uintBitsToFloat(KEY_SCALE))
-    float x = rounded(load_float(DTYPE, a, int64_t(gate)) + load_float(DTYPE, shift, int64_t(head)));
-    float gamma = m_exp(AT_F32(decay, head) * rounded(m_logaddexp(x, 0.0)));
-    float rate = rounded(m_sigmoid(load_float(DTYPE, b, int64_t(gate))));
+    float x = as_stored(DTYPE, load_float(DTYPE, a, int64_t(gate)) + load_float(DTYPE, shift, int64_t(head)));
+    float gamma = m_exp(AT_F32(decay, head) * as_stored(DTYPE, m_logaddexp(x, 0.0)));
+    float rate = as_stored(DTYPE, m_sigmoid(load_float(DTYPE, b, int64_t(gate))));
     uint teams = gl_WorkGroupSize.x / TEAM;
     for (uint value = thread / TEAM; value < VALUES; value += teams) {
         uint64_t place = gate * VALUES + value, memory = place * (4ul * KEYS);
         load_row(state + memory);
         [[unroll]] for (uint i = 0u; i < QUADS; ++i) row[i] *= gamma;
-        float result_ = rounded(step_row(value_of(batch, head, value), rate));
+        float result_ = as_stored(DTYPE, step_row(value_of(batch, head, value), rate));
         store_row(next + memory);
         if (thread % TEAM == 0u) {
             outputs[value] = result_;

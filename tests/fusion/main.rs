@@ -16,6 +16,7 @@ mod quantized_attention;
 mod random;
 mod reductions;
 mod small_floats;
+mod tokens;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

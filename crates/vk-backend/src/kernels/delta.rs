@@ -1,10 +1,14 @@
 //! The gated delta rule: a row of a state in the registers of a team, over all tokens.
 
-use mlx_vulkan_core::{Array, Result, backend::Output, primitives::GatedDelta};
+use mlx_vulkan_core::{Array, Dtype, Result, backend::Output, primitives::GatedDelta};
 
 use super::{
     Capabilities, Ctx, Dispatch, Operand, args, copy,
-    layouts::delta::{Constants, DELTA_SINGLE, DELTA_SUBGROUP, FEATURES_FLAG, Push, VECTOR_FLAG},
+    layouts::delta::{
+        Constants, DELTA_GATED, DELTA_SINGLE, DELTA_SUBGROUP, FEATURES_FLAG, GatedPush, Push,
+        VECTOR_FLAG,
+    },
+    team::Team,
 };
 
 /// Threads of a workgroup.
@@ -70,35 +74,20 @@ pub(super) fn eval(
     let y = ctx.output(output)?;
     // A team reads its row before it writes it.
     let after = ctx.output_or_donate(&[state], &mut others[0])?;
-    let quad = 4 * output.dtype.size() as u64;
-    let aligned = |tokens: &Tokens| tokens.at.is_aligned(quad) && tokens.stride.is_multiple_of(4);
     let features = gamma.ndim() == 4;
-    let vector = keys.is_multiple_of(4)
-        && aligned(&queries)
-        && aligned(&keys_at)
-        && [before, after].iter().all(|state| state.is_aligned(16))
-        && (!features || decays.is_aligned(4 * gamma.dtype().size() as u64));
-    let flag = |on: bool, flag: u32| if on { flag } else { 0 };
+    let decays_lie = !features || decays.is_aligned(4 * gamma.dtype().size() as u64);
+    let vector =
+        decays_lie && are_quads([&queries, &keys_at], [&before, &after], output.dtype, keys);
     let caps = ctx.capabilities();
-    let team = team(keys, caps);
     let workgroup = if caps.is_software() { caps.subgroup_size } else { THREADS };
-    let workgroup = workgroup.max(team).min(caps.max_workgroup);
-    let constants = Constants {
-        workgroup,
-        dtype: output.dtype as u32,
-        gamma_dtype: gamma.dtype() as u32,
-        beta_dtype: beta.dtype() as u32,
-        heads,
-        group: heads / q.dim(2) as u32,
-        values,
-        keys,
-        team,
-        flags: flag(vector, VECTOR_FLAG) | flag(features, FEATURES_FLAG),
-        part: workgroup / team,
-        subgroup: caps.subgroup_size,
-        query_scale: 0,
-        key_scale: 0,
-    };
+    let heads = Heads { heads, group: heads / q.dim(2) as u32, values, keys };
+    let mut constants = constants(&heads, output.dtype, workgroup, vector, caps);
+    constants.gamma_dtype = gamma.dtype() as u32;
+    constants.beta_dtype = beta.dtype() as u32;
+    constants.part = constants.workgroup / constants.team;
+    if features {
+        constants.flags |= FEATURES_FLAG;
+    }
     let push = Push {
         q: queries.at.address,
         k: keys_at.at.address,
@@ -108,18 +97,152 @@ pub(super) fn eval(
         state: before.address,
         y: y.address,
         next: after.address,
-        heads: batch * heads,
+        heads: batch * heads.heads,
         time: v.dim(1) as u32,
         query_stride: queries.stride,
         key_stride: keys_at.stride,
         value_stride: values_at.stride,
     };
-    let kernel = if team > 1 { DELTA_SUBGROUP } else { DELTA_SINGLE };
+    let kernel = if constants.team > 1 { DELTA_SUBGROUP } else { DELTA_SINGLE };
     let pipeline = ctx.pipeline(kernel, &constants);
     let parts = u64::from(values.div_ceil(constants.part));
     let groups = [caps.groups_1d(u64::from(push.heads) * parts, 1), 1, 1];
     let reads = [queries.at, keys_at.at, values_at.at, decays, rates, before].map(|at| at.region);
     let writes = [y.region, after.region];
+    ctx.dispatch(&Dispatch {
+        pipeline: &pipeline,
+        push: &push,
+        groups,
+        reads: &reads,
+        writes: &writes,
+    })
+}
+
+/// Heads of a sequence: value heads, how many share a key head, and their features.
+struct Heads {
+    heads: u32,
+    group: u32,
+    values: u32,
+    keys: u32,
+}
+
+/// What all kernels are made with; a workgroup has all values of a head.
+fn constants(
+    heads: &Heads,
+    dtype: Dtype,
+    workgroup: u32,
+    vector: bool,
+    caps: &Capabilities,
+) -> Constants {
+    let team = team(heads.keys, caps);
+    Constants {
+        workgroup: workgroup.max(team).min(caps.max_workgroup),
+        dtype: dtype as u32,
+        gamma_dtype: Dtype::Float32 as u32,
+        beta_dtype: Dtype::Float32 as u32,
+        heads: heads.heads,
+        group: heads.group,
+        values: heads.values,
+        keys: heads.keys,
+        team,
+        flags: if vector { VECTOR_FLAG } else { 0 },
+        part: heads.values,
+        subgroup: caps.subgroup_size,
+        query_scale: 0,
+        key_scale: 0,
+    }
+}
+
+/// Whether rows of queries and keys, of `width` features, and of states are aligned quads.
+fn are_quads(tokens: [&Tokens; 2], states: [&Operand; 2], dtype: Dtype, width: u32) -> bool {
+    let quad = 4 * dtype.size() as u64;
+    let lie = |tokens: &&Tokens| tokens.at.is_aligned(quad) && tokens.stride.is_multiple_of(4);
+    width.is_multiple_of(4)
+        && tokens.iter().all(lie)
+        && states.iter().all(|state| state.is_aligned(16))
+}
+
+/// One token of every sequence with its gates: queries and keys before their norms, which are multiplied with
+/// `scales`; decays are `exp(decay softplus(a + shift))` and rates `sigmoid(b)`; the outputs are normalized
+/// and multiplied with `silu(z)`.
+pub(crate) struct Gated<'a> {
+    pub q: &'a Array,
+    pub k: &'a Array,
+    pub v: &'a Array,
+    pub a: &'a Array,
+    pub b: &'a Array,
+    pub state: &'a Array,
+    pub decay: &'a Array,
+    pub shift: &'a Array,
+    pub z: &'a Array,
+    pub weight: &'a Array,
+    pub scales: [f32; 2],
+    /// Of the norms of queries and keys, and of that of outputs.
+    pub eps: [f32; 2],
+}
+
+/// Values of a head that fit in shared memory.
+const MOST_VALUES: usize = 2048;
+
+/// Whether a device has the kernel of [`Gated`], for heads of so many values.
+pub(crate) fn has_gated(values: usize, caps: &Capabilities) -> bool {
+    let ops = &caps.subgroup_ops;
+    ops.arithmetic && ops.shuffle && values <= MOST_VALUES && caps.subgroup_size > 1
+}
+
+/// Encodes it; outputs are the gated ones, those before, and the new state.
+///
+/// # Errors
+/// When sizes are beyond 32 bits, or memory or the device fails.
+pub(crate) fn gated(
+    ctx: &mut Ctx<'_>,
+    token: &Gated<'_>,
+    [result, y, next]: [&mut Output; 3],
+) -> Result<()> {
+    let [batch, heads, values, keys] = size(ctx, token.state)?;
+    let [q, k, v] = [tokens(ctx, token.q)?, tokens(ctx, token.k)?, tokens(ctx, token.v)?];
+    let others = [token.a, token.b, token.decay, token.shift, token.z, token.weight];
+    let mut dense = [Operand::default(); 6];
+    for (at, array) in dense.iter_mut().zip(others) {
+        *at = copy::dense(ctx, array)?;
+    }
+    let [a, b, decay, shift, z, weight] = dense;
+    let before = copy::dense(ctx, token.state)?;
+    let (dtype, result, y) = (y.dtype, ctx.output(result)?, ctx.output(y)?);
+    let after = ctx.output_or_donate(&[token.state], next)?;
+    let caps = ctx.capabilities();
+    let vector = are_quads([&q, &k], [&before, &after], dtype, keys);
+    let heads = Heads { heads, group: heads / token.q.dim(2) as u32, values, keys };
+    let team = Team::of(caps, true);
+    let wanted = self::team(keys, caps) * values;
+    let workgroup = team.workgroup(caps, wanted.min(caps.max_workgroup));
+    let mut constants = constants(&heads, dtype, workgroup, vector, caps);
+    [constants.query_scale, constants.key_scale] = token.scales.map(f32::to_bits);
+    let pipeline = ctx.team_pipeline(DELTA_GATED, &constants, team);
+    let push = GatedPush {
+        q: q.at.address,
+        k: k.at.address,
+        v: v.at.address,
+        a: a.address,
+        b: b.address,
+        state: before.address,
+        y: y.address,
+        next: after.address,
+        decay: decay.address,
+        shift: shift.address,
+        z: z.address,
+        weight: weight.address,
+        result: result.address,
+        heads: batch * heads.heads,
+        query_stride: q.stride,
+        key_stride: k.stride,
+        value_stride: v.stride,
+        eps: token.eps[0],
+        end_eps: token.eps[1],
+    };
+    let groups = [caps.groups_1d(u64::from(push.heads), 1), 1, 1];
+    let reads = [q.at, k.at, v.at, before, a, b, decay, shift, z, weight].map(|at| at.region);
+    let writes = [result.region, y.region, after.region];
     ctx.dispatch(&Dispatch {
         pipeline: &pipeline,
         push: &push,

@@ -41,7 +41,7 @@ pub(crate) mod binary;
 pub(crate) mod convolution;
 pub(crate) mod copy;
 mod ctx;
-mod delta;
+pub(crate) mod delta;
 pub(crate) mod elementwise;
 pub(crate) mod fft;
 pub(crate) mod fragment;

@@ -88,6 +88,8 @@ options! {
         "norms, rotations and cache writes of many tokens in one kernel";
     enable_fused_lookups: bool = true, "MLX_VK_ENABLE_FUSED_LOOKUPS",
         "rows of a quantized matrix picked and dequantized in one kernel";
+    enable_fused_tokens: bool = true, "MLX_VK_ENABLE_FUSED_TOKENS",
+        "a token's convolution with those before it, and a step of the gated delta rule, in one kernel each";
     enable_fused_mixtures: bool = true, "MLX_VK_ENABLE_FUSED_MIXTURES",
         "what routes tokens to experts in one kernel, and what the picked experts say in two or three";
 

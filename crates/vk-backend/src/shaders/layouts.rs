@@ -1162,6 +1162,64 @@ pub(crate) mod convolution_tile {
     };
 }
 
+/// `shaders/convolution/token.comp`.
+pub(crate) mod convolution_token {
+    use super::*;
+    pub(crate) const BIAS_FLAG: u32 = 1;
+    pub(crate) const SILU_FLAG: u32 = 2;
+    pub(crate) const CONVOLUTION_TOKEN: KernelOf<Constants, Push> =
+        KernelOf::new(Kernel::convolution_token);
+    /// Specialization constants; the defaults are the shader's.
+    #[derive(Debug, Clone, Copy, PartialEq)]
+    pub(crate) struct Constants {
+        /// `constant_id = 0`.
+        pub(crate) workgroup: u32,
+        /// `constant_id = 1`.
+        pub(crate) dtype: u32,
+        /// `constant_id = 2`.
+        pub(crate) taps: u32,
+        /// `constant_id = 3`.
+        pub(crate) flags: u32,
+    }
+    impl Default for Constants {
+        fn default() -> Self {
+            Constants { workgroup: 1, dtype: 11, taps: 4, flags: 0 }
+        }
+    }
+    impl SpecConstants for Constants {
+        type Words = [u32; 4];
+        fn words(&self) -> [u32; 4] {
+            [self.workgroup, self.dtype, self.taps, self.flags]
+        }
+    }
+    /// `Push` of the shader.
+    #[derive(Debug, Clone, Copy, Default, PartialEq, Pod, Zeroable)]
+    #[repr(C, packed(4))]
+    pub(crate) struct Push {
+        pub(crate) before: u64,
+        pub(crate) x: u64,
+        pub(crate) weight: u64,
+        pub(crate) bias: u64,
+        pub(crate) result: u64,
+        pub(crate) window: u64,
+        pub(crate) sequences: u32,
+        pub(crate) channels: u32,
+        pub(crate) before_stride: u32,
+    }
+    const _: () = {
+        assert!(offset_of!(Push, before) == 0);
+        assert!(offset_of!(Push, x) == 8);
+        assert!(offset_of!(Push, weight) == 16);
+        assert!(offset_of!(Push, bias) == 24);
+        assert!(offset_of!(Push, result) == 32);
+        assert!(offset_of!(Push, window) == 40);
+        assert!(offset_of!(Push, sequences) == 48);
+        assert!(offset_of!(Push, channels) == 52);
+        assert!(offset_of!(Push, before_stride) == 56);
+        assert!(size_of::<Push>() == 60);
+    };
+}
+
 /// `shaders/convolution/unfold.comp`.
 pub(crate) mod convolution_unfold {
     use super::*;
@@ -6075,6 +6133,7 @@ pub(super) const fn push_bytes(kernel: Kernel) -> usize {
         Kernel::compare_complex => size_of::<binary::Push>(),
         Kernel::convolution_direct => size_of::<convolution_direct::Push>(),
         Kernel::convolution_tile => size_of::<convolution_tile::Push>(),
+        Kernel::convolution_token => size_of::<convolution_token::Push>(),
         Kernel::convolution_unfold => size_of::<convolution_unfold::Push>(),
         Kernel::convolution_weight_float16 => size_of::<convolution_weight::Push>(),
         Kernel::convolution_weight_bfloat16 => size_of::<convolution_weight::Push>(),

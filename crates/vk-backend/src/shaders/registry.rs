@@ -54,6 +54,7 @@ kernels! {
     random_bits => "random/bits.comp" { },
     convolution_unfold => "convolution/unfold.comp" {},
     convolution_tile => "convolution/tile.comp" { },
+    convolution_token => "convolution/token.comp" { },
     convolution_direct => "convolution/direct.comp" { },
     convolution_windows_float16 => "convolution/windows.comp" { HALF: "0" } committed,
     convolution_windows_bfloat16 => "convolution/windows.comp" { HALF: "1" } committed,

@@ -85,7 +85,7 @@ impl Gated {
 }
 
 /// Whether a node does this.
-fn does(op: impl Into<Primitive>) -> impl Fn(&Node) -> bool {
+pub(super) fn does(op: impl Into<Primitive>) -> impl Fn(&Node) -> bool {
     let primitive = op.into();
     move |node| node.primitive == primitive
 }
@@ -109,8 +109,13 @@ impl Walk<'_> {
     }
 
     /// The gate of `gate * sigmoid(gate)`.
-    fn silu(&mut self, at: Cursor) -> Option<usize> {
+    pub(super) fn silu(&mut self, at: Cursor) -> Option<usize> {
         let silu = self.pass(at, does(BinaryOp::Multiply))?;
+        self.silu_at(silu)
+    }
+
+    /// The same of the multiplication at a place.
+    pub(super) fn silu_at(&mut self, silu: usize) -> Option<usize> {
         [(0, 1), (1, 0)].into_iter().find_map(|(s, g)| {
             self.attempt(|walk| {
                 let sigmoid = walk.pass((silu, s), does(UnaryOp::Sigmoid))?;
@@ -145,20 +150,22 @@ impl Walk<'_> {
 }
 
 /// Whether there is a constant at a cursor, repeated or not, that is `value` to within what its dtype takes.
-fn is_about(tape: &Tape, mut at: Cursor, value: f32) -> bool {
-    while let Some(view) = tape.input(at.0, at.1) {
-        if !repeats(tape, view) {
-            return false;
-        }
-        at = (view, 0);
-    }
-    let array = input(tape, at);
-    let rounding = match array.dtype() {
+fn is_about(tape: &Tape, at: Cursor, value: f32) -> bool {
+    let rounding = match input(tape, at).dtype() {
         Dtype::Bfloat16 => 1.0 / 256.0,
         Dtype::Float16 => 1.0 / 1024.0,
         _ => 1e-6,
     };
-    scalar(array).is_some_and(|found| (found - value).abs() <= value.abs() * rounding)
+    constant(tape, at).is_some_and(|found| (found - value).abs() <= value.abs() * rounding)
+}
+
+/// The constant at a cursor, repeated or not, if it is in the host's memory.
+pub(super) fn constant(tape: &Tape, mut at: Cursor) -> Option<f32> {
+    while let Some(view) = tape.input(at.0, at.1) {
+        repeats(tape, view).then_some(())?;
+        at = (view, 0);
+    }
+    scalar(input(tape, at))
 }
 
 /// The value of an array of one floating element that is in the host's memory.

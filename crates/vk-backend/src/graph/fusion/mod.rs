@@ -11,6 +11,8 @@
 //! - the same over quantized caches, which mlx-lm writes as a product, a softmax and a product,
 //!   with the quantization of the new rows and all six writes (`quantized_attention.rs`);
 //! - norms, rotations and cache writes alone, for many tokens (`prompt.rs`);
+//! - a token's convolution with those before it, and its step of the gated delta rule with norms and
+//!   gates (`convolution.rs`, `delta.rs`);
 //! - rows picked from a quantized matrix and dequantized (`lookup.rs`);
 //! - what routes a token to experts, and the products of the experts that it picks, which are a
 //!   group up to the gate, or with their biases alone, and one with the weighted sum behind them;
@@ -40,6 +42,8 @@
 
 mod attention;
 mod bias;
+mod convolution;
+mod delta;
 mod gate;
 mod heads;
 mod lookup;
@@ -57,7 +61,7 @@ use mlx_vulkan_core::{
     backend::{Encoded, Output},
     fusion::{Fusion, Group},
     graph::Node,
-    primitives::{BinaryOp, MatmulOp, Packing, Primitive, QuantizedOp, Reduce, ReduceOp},
+    primitives::{BinaryOp, CopyOp, MatmulOp, Packing, Primitive, QuantizedOp, Reduce, ReduceOp},
     tape::Tape,
 };
 
@@ -77,6 +81,7 @@ pub(crate) fn plan(tape: &Tape, places: Range<usize>) -> Vec<Group> {
     let mut products = Builder::new(places.len());
     let mut groups = Vec::with_capacity(places.len() / 4);
     let mut mixtures = mixture::Builder::default();
+    let mut convolutions = convolution::Builder::default();
     for place in places.clone() {
         let node = tape.node(place);
         match &node.primitive {
@@ -96,6 +101,7 @@ pub(crate) fn plan(tape: &Tape, places: Range<usize>) -> Vec<Group> {
             }
             Primitive::Binary(BinaryOp::Multiply) => {
                 products.gate(tape, place);
+                convolutions.silu(tape, place);
                 if let Some(device) = device(node) {
                     mixtures.gate(tape, place, device);
                 }
@@ -114,6 +120,7 @@ pub(crate) fn plan(tape: &Tape, places: Range<usize>) -> Vec<Group> {
                 if !products.bias(tape, place) {
                     products.residual(tape, place);
                 }
+                convolutions.add(tape, place);
                 if let Some(device) = device(node) {
                     mixtures.add(tape, place, device);
                 }
@@ -124,6 +131,14 @@ pub(crate) fn plan(tape: &Tape, places: Range<usize>) -> Vec<Group> {
                     groups.extend(token.or_else(|| prompt::find(tape, place, device)));
                 }
             }
+            Primitive::Convolution(_) => {
+                if let Some(device) = device(node) {
+                    convolutions.convolution(tape, place, device);
+                }
+            }
+            Primitive::Copy(CopyOp::AsType { .. }) => {
+                groups.extend(device(node).and_then(|d| delta::find(tape, place, d)));
+            }
             &Primitive::Quantized(QuantizedOp::Dequantize(affine)) => {
                 groups.extend(device(node).and_then(|d| lookup::find(tape, place, affine, d)));
             }
@@ -131,6 +146,7 @@ pub(crate) fn plan(tape: &Tape, places: Range<usize>) -> Vec<Group> {
         }
     }
     mixtures.finish(tape, &mut groups);
+    groups.extend(convolutions.finish(tape));
     let (first, mut claimed) = (places.start, vec![false; places.len()]);
     let claim = |claimed: &mut [bool], groups: &[Group]| {
         groups.iter().flat_map(|group| &group.members).for_each(|&at| claimed[at - first] = true);

@@ -1,4 +1,5 @@
-//! What stands before products of few rows: a norm, and the sum of a residual and of another norm.
+//! What stands before products of few rows: a norm, and the sum of a residual and of another norm; or a norm
+//! that others read as well.
 
 use mlx_vulkan_core::{
     Array, Result,
@@ -6,6 +7,9 @@ use mlx_vulkan_core::{
     primitives::{BinaryOp, NormOp, Primitive},
     tape::Tape,
 };
+use once_cell::sync::Lazy;
+use parking_lot::Mutex;
+use rustc_hash::FxHashMap;
 
 use super::{inner, products::dense};
 use crate::kernels::{
@@ -37,15 +41,28 @@ pub(super) fn operand(
     Ok(Some(Norm { weight: weight.address, eps: eps.0 }))
 }
 
-/// Rows that are a residual's sum with what a norm makes, by places on the tape.
+/// Rows that are a residual's sum with what a norm makes, or that alone, by places on the tape.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Summed {
+    /// The sum, or the norm if there is none.
     pub(super) sum: usize,
     pub(super) norm: usize,
-    /// Which input of the sum is the residual.
-    residual: usize,
+    /// Which input of the sum is the residual; none where nothing is added.
+    residual: Option<usize>,
     /// Others read it, too.
     pub(super) is_kept: bool,
+}
+
+/// A row of zeros in memory, made once for each size.
+fn zeros(bytes: usize) -> Result<Array> {
+    static ROWS: Lazy<Mutex<FxHashMap<usize, Array>>> = Lazy::new(Mutex::default);
+    let mut rows = ROWS.lock();
+    if let Some(row) = rows.get(&bytes) {
+        return Ok(row.clone());
+    }
+    let row = Array::from_slice(&vec![0u8; bytes], &[bytes])?;
+    rows.insert(bytes, row.clone());
+    Ok(row)
 }
 
 impl Summed {
@@ -68,13 +85,27 @@ impl Summed {
             let norm = inner(tape, (sum, normed), 1, stream)?;
             let x = input_of(tape, norm, dtype)?;
             let serves = fits(x) && x.dim(-1) == width && fits(&node.inputs[residual]);
-            serves.then_some(Summed { sum, norm, residual, is_kept })
+            serves.then_some(Summed { sum, norm, residual: Some(residual), is_kept })
+        })
+    }
+
+    /// The norm that the node at `from` has as its first input, and that others read, too: a row of `width`
+    /// elements of this dtype.
+    pub(super) fn shared(tape: &Tape, from: usize, width: usize, dtype: u32) -> Option<Summed> {
+        let norm = tape.input(from, 0)?;
+        let x = input_of(tape, norm, dtype)?;
+        let ours = tape.node(norm).stream == tape.node(from).stream;
+        (ours && x.size() == width && x.dim(-1) == width).then_some(Summed {
+            sum: norm,
+            norm,
+            residual: None,
+            is_kept: true,
         })
     }
 
     /// Its nodes.
-    pub(super) fn members(&self) -> [usize; 2] {
-        [self.norm, self.sum]
+    pub(super) fn members(&self) -> impl Iterator<Item = usize> {
+        [self.norm].into_iter().chain(self.residual.map(|_| self.sum))
     }
 
     /// The sum as kernels take it, which they do not store yet, if its operands lie so.
@@ -88,8 +119,12 @@ impl Summed {
         reads: &mut impl Extend<Region>,
     ) -> Result<Option<RowSum>> {
         let Some(norm) = operand(ctx, tape.node(self.norm), reads)? else { return Ok(None) };
-        let residual = &tape.node(self.sum).inputs[self.residual];
-        let Some(residual) = dense(ctx, residual)? else { return Ok(None) };
+        let residual = match self.residual {
+            Some(residual) => dense(ctx, &tape.node(self.sum).inputs[residual])?,
+            // Of one row, as long as that.
+            None => dense(ctx, &zeros(tape.array(self.norm).nbytes())?)?,
+        };
+        let Some(residual) = residual else { return Ok(None) };
         reads.extend([residual.region]);
         Ok(Some(RowSum { norm, residual: residual.address, result: 0 }))
     }

@@ -350,7 +350,8 @@ impl Products {
         norms::input_of(tape, norm, self.format.dtype).map(|_| norm)
     }
 
-    /// The sum that the rows are, if it is one of a residual and of what a norm makes of an array alike.
+    /// The sum that the rows are, if it is one of a residual and of what a norm makes of an array alike, or
+    /// the norm that it shares with others.
     fn sum_before(&self, tape: &Tape) -> Option<Summed> {
         // Norms of both take shared memory for each row.
         let serves = self.way == Way::Few && 2 * self.rows <= planner::MOST_ROWS;
@@ -361,7 +362,11 @@ impl Products {
             Some(norm) => (norm, 1),
             None => (self.places[0], self.places.len()),
         };
-        let found = Summed::before(tape, from, uses, [self.rows, self.inner], self.format.dtype)?;
+        let dtype = self.format.dtype;
+        let found = Summed::before(tape, from, uses, [self.rows, self.inner], dtype);
+        let is_shared = self.rows == 1 && self.norm.is_none();
+        let shared = || Summed::shared(tape, self.places[0], self.inner, dtype);
+        let found = found.or_else(|| shared().filter(|_| is_shared))?;
         // What is added behind the product may be made of the sum, which is not there before it.
         let adds = matches!(self.then, Then::Add { .. });
         let adds = adds || self.added().any(|bias| bias.is_lazy(tape));
@@ -372,7 +377,7 @@ impl Products {
         let mut members: SmallVec<[usize; 16]> = self.places.iter().copied().collect();
         members.extend(self.added().flat_map(Biased::members));
         members.extend(self.norm);
-        members.extend(self.sum.iter().flat_map(Summed::members));
+        members.extend(self.sum.iter().flat_map(|found| found.members()));
         let mut kept: SmallVec<[usize; 3]> = match &self.then {
             Then::Store => self.ends().collect(),
             &Then::Add { sum, .. } => {
@@ -405,7 +410,8 @@ impl super::GroupKernel for Products {
             Then::Gate(gated) => gated.replaces(),
         };
         let added: u64 = self.added().map(Biased::replaces).sum();
-        let before = u64::from(self.norm.is_some()) + if self.sum.is_some() { 2 } else { 0 };
+        let summed = self.sum.map_or(0, |found| found.members().count() as u64);
+        let before = u64::from(self.norm.is_some()) + summed;
         self.places.len() as u64 + before + added + after
     }
 
@@ -413,7 +419,11 @@ impl super::GroupKernel for Products {
         let outputs = self.places.iter().map(|&place| tape.array(place).dim(-1));
         let outputs: SmallVec<[usize; 3]> = outputs.collect();
         let norm = if self.norm.is_some() { "norm " } else { "" };
-        let sum = if self.sum.is_some() { "norm + residual " } else { "" };
+        let sum = match self.sum.map(|found| found.members().count()) {
+            Some(2) => "norm + residual ",
+            Some(_) => "shared norm ",
+            None => "",
+        };
         let biased = if self.added().next().is_some() { " + bias" } else { "" };
         let after = match &self.then {
             Then::Store => "",

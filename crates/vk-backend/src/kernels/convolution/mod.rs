@@ -5,6 +5,7 @@ pub(crate) mod classes;
 mod matrix;
 mod octets;
 pub(crate) mod planner;
+pub(crate) mod token;
 mod weight;
 
 use mlx_vulkan_core::{
