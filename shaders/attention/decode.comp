@@ -32,6 +32,7 @@ layout(constant_id = 9) const uint BITS = 8;
 layout(constant_id = 10) const uint GROUP = 64;
 #endif
 layout(constant_id = 11) const uint ROTATED = 128;
+layout(constant_id = 12) const uint QUERY_HEAD = 128; // from a query head to the next one
 // Flags. [host]
 const uint FUSED_FLAG = 1, NORM_FLAG = 2, TRADITIONAL_FLAG = 4, DIVISORS_FLAG = 8, SPLIT_FLAG = 16,
            FRAGMENTS_FLAG = 32, // may be used, once it is seen where elements lie
@@ -265,7 +266,7 @@ bool find_keys(uint split, out uint first, out uint last) {
 void main() {
     uint split = gl_WorkGroupID.x, block = gl_WorkGroupID.y, kv_head = gl_WorkGroupID.z, first, last;
     uint thread = gl_SubgroupID * SUBGROUP + gl_SubgroupInvocationID;
-    uint64_t first_q = at(DTYPE, q, int64_t(kv_head * SHARING + block * HEADS) * int64_t(WIDTH));
+    uint64_t first_q = at(DTYPE, q, int64_t(kv_head * SHARING + block * HEADS) * int64_t(QUERY_HEAD));
     bool newest_here = find_keys(split, first, last);
     // The first keys are on their way while queries are prepared.
 #if VARIANT == 1
@@ -281,7 +282,7 @@ void main() {
             bool key = h == HEADS;
             if (h > HEADS || key && !newest_here) continue;
             uint64_t from = key ? at(DTYPE, new_key, int64_t(kv_head * WIDTH))
-                                : at(DTYPE, first_q, int64_t(h * WIDTH));
+                                : at(DTYPE, first_q, int64_t(h * QUERY_HEAD));
             prepare(from, key ? k_weight : q_weight, key, h * WIDTH);
         }
         if (newest_here) for (uint i = thread; i < WIDTH; i += gl_WorkGroupSize.x)

@@ -39,6 +39,7 @@ layout(constant_id = 13) const uint KEY_SCALE = 0;
 #include "math.glsl"
 #include "bias.glsl"
 shared float outputs[VALUES];
+shared float gates[2]; // decay and rate
 
 // gamma = exp(decay softplus(a + shift)), beta = sigmoid(b); eps is that of queries and keys.
 layout(push_constant, scalar) uniform GatedPush {
@@ -151,16 +152,23 @@ void finish(uint64_t first) {
 
 void run(uint64_t batch, uint head, uint, uint thread) {
     uint64_t gate = batch * HEADS + head;
+    uint teams = gl_WorkGroupSize.x / TEAM, value = thread / TEAM;
+    // The first row is on its way while gates and norms are computed.
+    if (value < VALUES) load_row(state + (gate * VALUES + value) * (4ul * KEYS));
     load_step(batch, head);
+    if (thread == 0u) {
+        float x = load_float(DTYPE, a, int64_t(gate)) + load_float(DTYPE, shift, int64_t(head));
+        float softplus = as_stored(DTYPE, m_logaddexp(as_stored(DTYPE, x), 0.0));
+        gates[0] = m_exp(AT_F32(decay, head) * softplus);
+        gates[1] = as_stored(DTYPE, m_sigmoid(load_float(DTYPE, b, int64_t(gate))));
+    }
     NORMALIZE(query, uintBitsToFloat(QUERY_SCALE))
     NORMALIZE(key, uintBitsToFloat(KEY_SCALE))
-    float x = as_stored(DTYPE, load_float(DTYPE, a, int64_t(gate)) + load_float(DTYPE, shift, int64_t(head)));
-    float gamma = m_exp(AT_F32(decay, head) * as_stored(DTYPE, m_logaddexp(x, 0.0)));
-    float rate = as_stored(DTYPE, m_sigmoid(load_float(DTYPE, b, int64_t(gate))));
-    uint teams = gl_WorkGroupSize.x / TEAM;
-    for (uint value = thread / TEAM; value < VALUES; value += teams) {
+    barrier();
+    float gamma = gates[0], rate = gates[1];
+    for (uint first = value; value < VALUES; value += teams) {
         uint64_t place = gate * VALUES + value, memory = place * (4ul * KEYS);
-        load_row(state + memory);
+        if (value != first) load_row(state + memory);
         [[unroll]] for (uint i = 0u; i < QUADS; ++i) row[i] *= gamma;
         float result_ = as_stored(DTYPE, step_row(value_of(batch, head, value), rate));
         store_row(next + memory);

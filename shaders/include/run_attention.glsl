@@ -3,7 +3,7 @@
 
 const uint HEADS = 1; // of a workgroup at a time
 uint64_t q, new_key, new_value, q_weight, k_weight, frequencies, offset, keys, values, mask;
-uint key_head, key_row, value_head, value_row;
+uint query_head, key_head, key_row, value_head, value_row;
 float scale, position_scale;
 uint norm_eps;
 #define EPS norm_eps
@@ -71,7 +71,7 @@ void attend(uint head, uint split, uint splits, uint count) {
     for (uint i = 0u; i < 2u; i += SUBGROUPS) {
         bool key = i + gl_SubgroupID == 1u;
         if (i + gl_SubgroupID > 1u || key && !newest_here) continue;
-        prepare(key ? new_key + uint64_t(kv_head * WIDTH) * 4ul : q + uint64_t(head * WIDTH) * 4ul,
+        prepare(key ? new_key + uint64_t(kv_head * WIDTH) * 4ul : q + uint64_t(head * query_head) * 4ul,
             key ? k_weight : q_weight, key, 0u);
     }
     if (newest_here) for (uint i = gl_WorkGroupSize.x - 1u - thread(); i < WIDTH; i += gl_WorkGroupSize.x)
@@ -128,6 +128,7 @@ void attention(uvec4 next_row) {
     scale = uintBitsToFloat(head_.w);
     norm_eps = more.x;
     position_scale = uintBitsToFloat(more.y);
+    query_head = more.w;
     q = first_address(a);
     new_key = second_address(a);
     new_value = first_address(b);

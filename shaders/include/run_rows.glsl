@@ -90,7 +90,7 @@ const uint EXPERT_STRIDES = 5, PICKS = 6, PARTS = 7;
 struct AttentionRow {
     uint kind, count, splits; // keys, and splits of them
     float scale, eps, position_scale;
-    uint heads, unused;
+    uint heads, query_head; // query_head: elements from a query head to the next one
     uint64_t q, new_key, new_value, q_weight, k_weight, frequencies, keys, values;
     uint64_t result, marked; // marked: with tags
     uint64_t parts, offset;

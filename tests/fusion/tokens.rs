@@ -108,7 +108,7 @@ impl Layer {
     }
 
     /// As mlx-lm writes it, by the primitive.
-    fn step(&self, state: &Array) -> Result<[Array; 2]> {
+    fn step(&self, [a, b]: [&Array; 2], state: &Array) -> Result<[Array; 2]> {
         let dtype = self.q.dtype();
         let scale = (self.q.dim(3) as f64).powf(-0.5);
         let row = |x: &Array, scale: f64| {
@@ -117,9 +117,9 @@ impl Layer {
             repeated(&scaled, self.v.dim(2) / self.q.dim(2))
         };
         let (q, k) = (row(&self.q, scale * scale)?, row(&self.k, scale)?);
-        let beta = ops::sigmoid(&self.b)?;
+        let beta = ops::sigmoid(b)?;
         let zero = Array::scalar_of(0.0, dtype)?;
-        let softplus = ops::logaddexp(&ops::add(&self.a, &self.shift)?, &zero)?;
+        let softplus = ops::logaddexp(&ops::add(a, &self.shift)?, &zero)?;
         let softplus = ops::astype(&softplus, Dtype::Float32)?;
         let decay = ops::negative(&ops::exp(&self.decay)?)?;
         let gamma = ops::exp(&ops::multiply(&decay, &softplus)?)?;
@@ -145,8 +145,9 @@ fn a_step_of_the_delta_rule_has_its_norms_and_gates() {
         for sizes in [[1, 2, 4, 128, 64], [3, 2, 2, 64, 12], [2, 1, 3, 33, 5]] {
             let layer = Layer::new(dtype, sizes);
             let graph = || {
-                let [y, state] = layer.step(&layer.state)?;
-                let [next, state] = layer.step(&state)?;
+                let gates = [&layer.a, &layer.b];
+                let [y, state] = layer.step(gates, &layer.state)?;
+                let [next, state] = layer.step(gates, &state)?;
                 Ok(vec![y, next, state])
             };
             let repeats = if sizes[2] > sizes[1] { 2 } else { 0 };
@@ -206,20 +207,39 @@ fn compiled_steps_are_in_the_group() {
     agrees("compiled", 19, dtype, &graph);
 }
 
-/// Four products of one norm: three make it and leave it to the fourth.
+/// A product whose sum with a row is a part of the step stays with its sibling.
 #[test]
-fn products_leave_their_norm_to_others() {
+fn sums_of_gates_are_no_biases() {
     let _turn = turn();
     let dtype = Dtype::Bfloat16;
-    let matrices = [1, 2, 3, 4].map(|seed| Quantized::new(seed, 64, 256, 64, 4, dtype));
-    let (x, weight) = (noise(5, &[1, 1, 256], dtype), noise(6, &[256], dtype));
-    mlx::eval(&[&x, &weight]).unwrap();
+    let matrices = [1, 2].map(|seed| Quantized::new(seed, 8, 256, 64, 4, dtype));
+    let x = noise(3, &[1, 1, 256], dtype);
+    mlx::eval(&[&x]).unwrap();
+    let layer = Layer::new(dtype, [1, 2, 8, 32, 16]);
     let graph = || {
-        let normed = fast::rms_norm(&x, Some(&weight), 1e-6)?;
-        let mut results: Vec<Array> =
-            matrices.iter().map(|matrix| matrix.forward(&normed)).collect::<Result<_>>()?;
-        results.push(normed);
-        Ok(results)
+        let [a, b] = [matrices[0].forward(&x)?, matrices[1].forward(&x)?];
+        Ok(layer.step([&a, &b], &layer.state)?.into())
     };
-    agrees("four products", 3, dtype, &graph);
+    agrees("products of gates", 1 + 19, dtype, &graph);
+}
+
+/// Products of one norm, more than one kernel takes: all are a group, and so is what makes the norm if it is
+/// a result itself.
+#[test]
+fn products_are_as_many_kernels_as_they_need() {
+    let _turn = turn();
+    let dtype = Dtype::Bfloat16;
+    let matrices = [1, 2, 3, 4, 5].map(|seed| Quantized::new(seed, 64, 256, 64, 4, dtype));
+    let (x, weight) = (noise(6, &[1, 1, 256], dtype), noise(7, &[256], dtype));
+    mlx::eval(&[&x, &weight]).unwrap();
+    for (count, kept) in [(4, false), (5, false), (2, true), (4, true)] {
+        let graph = || {
+            let normed = fast::rms_norm(&x, Some(&weight), 1e-6)?;
+            let mut results: Vec<Array> =
+                matrices[..count].iter().map(|m| m.forward(&normed)).collect::<Result<_>>()?;
+            results.extend(kept.then_some(normed));
+            Ok(results)
+        };
+        agrees(&format!("{count} products, {kept}"), count as u64, dtype, &graph);
+    }
 }

@@ -341,6 +341,8 @@ pub(crate) mod attention_decode {
         pub(crate) group: u32,
         /// `constant_id = 11`.
         pub(crate) rotated: u32,
+        /// `constant_id = 12`.
+        pub(crate) query_head: u32,
     }
     impl Default for Constants {
         fn default() -> Self {
@@ -357,12 +359,13 @@ pub(crate) mod attention_decode {
                 bits: 8,
                 group: 64,
                 rotated: 128,
+                query_head: 128,
             }
         }
     }
     impl SpecConstants for Constants {
-        type Words = [u32; 12];
-        fn words(&self) -> [u32; 12] {
+        type Words = [u32; 13];
+        fn words(&self) -> [u32; 13] {
             [
                 self.workgroup,
                 self.dtype,
@@ -376,6 +379,7 @@ pub(crate) mod attention_decode {
                 self.bits,
                 self.group,
                 self.rotated,
+                self.query_head,
             ]
         }
     }
@@ -2542,7 +2546,7 @@ pub(crate) mod interpreter_rows {
         pub(crate) eps: f32,
         pub(crate) position_scale: f32,
         pub(crate) heads: u32,
-        pub(crate) unused: u32,
+        pub(crate) query_head: u32,
         pub(crate) q: u64,
         pub(crate) new_key: u64,
         pub(crate) new_value: u64,
@@ -2575,7 +2579,7 @@ pub(crate) mod interpreter_rows {
         assert!(offset_of!(AttentionRow, eps) == 16);
         assert!(offset_of!(AttentionRow, position_scale) == 20);
         assert!(offset_of!(AttentionRow, heads) == 24);
-        assert!(offset_of!(AttentionRow, unused) == 28);
+        assert!(offset_of!(AttentionRow, query_head) == 28);
         assert!(offset_of!(AttentionRow, q) == 32);
         assert!(offset_of!(AttentionRow, new_key) == 40);
         assert!(offset_of!(AttentionRow, new_value) == 48);

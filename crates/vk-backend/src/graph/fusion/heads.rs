@@ -8,7 +8,7 @@ use mlx_vulkan_core::{
     primitives::{NormOp, Primitive, Rope, ShapeOp},
     tape::Tape,
 };
-use smallvec::SmallVec;
+use smallvec::{SmallVec, smallvec};
 
 use super::{inner, products::dense};
 use crate::kernels::{
@@ -199,10 +199,14 @@ impl TokenHeads {
         tape: &Tape,
     ) -> Result<Option<(Projections, SmallVec<[Region; 12]>)>> {
         let input = |at| input(tape, at);
-        let sources = [self.query.from, self.key.from, self.value].map(input);
-        let mut reads: SmallVec<[Region; 12]> = SmallVec::new();
-        let mut at = [0; 3];
-        for (address, source) in at.iter_mut().zip(sources) {
+        let query = input(self.query.from);
+        let Some(query_head) = head_stride(query, tape.array(self.query.rope).dim(-1)) else {
+            return Ok(None);
+        };
+        let q = ctx.input(query)?;
+        let mut reads: SmallVec<[Region; 12]> = smallvec![q.region];
+        let mut at = [0; 2];
+        for (address, source) in at.iter_mut().zip([self.key.from, self.value].map(input)) {
             let Some(operand) = dense(ctx, source)? else { return Ok(None) };
             reads.push(operand.region);
             *address = operand.address;
@@ -225,9 +229,28 @@ impl TokenHeads {
         let Some(angle) = angle(ctx, tape.node(self.query.rope), &mut reads)? else {
             return Ok(None);
         };
-        let [q, key, value] = at;
-        Ok(Some((Projections { q, key, value, norms, angle }, reads)))
+        let [key, value] = at;
+        let q = q.address;
+        Ok(Some((Projections { q, query_head, key, value, norms, angle }, reads)))
     }
+}
+
+/// Elements from a head of `width` features to the next one, if all of them are equally far apart: those of a
+/// dense array, or of one that is a part of each head of such.
+fn head_stride(array: &Array, width: usize) -> Option<u32> {
+    let layout = &array.evaluated().layout;
+    if layout.flags.row_contiguous {
+        return u32::try_from(width).ok();
+    }
+    let axes = array.shape().iter().zip(&layout.strides).filter(|(size, _)| **size != 1);
+    let mut axes = axes.map(|(&size, &stride)| (size, stride)).rev();
+    (axes.next()? == (width, 1)).then_some(())?;
+    let (mut count, stride) = axes.next()?;
+    for (size, apart) in axes {
+        (apart == stride * count as isize).then_some(())?;
+        count *= size;
+    }
+    u32::try_from(stride).ok()
 }
 
 /// Caches that become their own updates, at these places, if nobody else has them and

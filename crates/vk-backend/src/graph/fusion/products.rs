@@ -83,6 +83,9 @@ struct Products {
 /// Products that may still find others of their rows: those of the last few.
 const OPEN: usize = 8;
 
+/// Products of one group; those of a few rows are as many dispatches as their matrices need.
+const MOST_PRODUCTS: usize = 2 * MOST_MATRICES;
+
 /// Collects products in the order of the tape.
 pub(super) struct Builder {
     found: Vec<Products>,
@@ -103,7 +106,7 @@ impl Builder {
             let first = tape.node(p.places[0]);
             device.config.enable_fused_siblings
                 && p.then == Then::Store
-                && p.places.len() < MOST_MATRICES
+                && p.places.len() < p.most()
                 && (p.way, p.rows, p.inner, p.format) == (new.way, new.rows, new.inner, new.format)
                 && first.stream == node.stream
                 && first.inputs[0].is_same(&node.inputs[0])
@@ -202,6 +205,7 @@ impl Builder {
         };
         let mut sums: SmallVec<[usize; 64]> = self.found.iter().filter_map(residual).collect();
         self.found.into_iter().filter_map(move |mut products| {
+            products.leave(&is_claimed);
             products.norm = products.norm_before(tape);
             // Several groups may read the same sum, but one makes it.
             let is_free = |found: &Summed| !sums.contains(&found.sum) && !is_claimed(found.sum);
@@ -315,6 +319,11 @@ pub(super) fn few_rows(tape: &Tape, place: usize) -> Option<Format> {
 }
 
 impl Products {
+    /// How many there may be.
+    fn most(&self) -> usize {
+        if self.way == Way::Few { MOST_PRODUCTS } else { MOST_MATRICES }
+    }
+
     /// The results, of which each is a product's or its sum with a bias.
     fn ends(&self) -> impl Iterator<Item = usize> {
         let both = self.places.iter().zip(&self.biases);
@@ -332,6 +341,15 @@ impl Products {
         let free = self.with(end).filter(|&i| takes && self.biases[i].is_none());
         if let Some(i) = free {
             self.biases[i] = Some(bias);
+        }
+    }
+
+    /// Leaves biases to other groups that claim their sums, with all that follows the products.
+    fn leave(&mut self, is_claimed: impl Fn(usize) -> bool) {
+        for bias in &mut self.biases {
+            if bias.take_if(|bias| bias.members().any(&is_claimed)).is_some() {
+                self.then = Then::Store;
+            }
         }
     }
 
@@ -437,30 +455,91 @@ impl super::GroupKernel for Products {
     }
 
     fn encode(&self, ctx: &mut Ctx<'_>, tape: &Tape, kept: &mut [Output]) -> Result<bool> {
+        let mut parts: SmallVec<[Part; 2]> = SmallVec::new();
+        for first in (0..self.places.len()).step_by(MOST_MATRICES) {
+            let last = self.places.len().min(first + MOST_MATRICES);
+            let Some(part) = self.part(ctx, tape, first..last)? else { return Ok(false) };
+            parts.push(part);
+        }
+        let tiles = match self.way {
+            Way::Few => None,
+            Way::Several if matvec::on_rows(ctx, &parts[0].fused).is_none() => return Ok(false),
+            Way::Several => None,
+            Way::Many(fragment, dtype) => {
+                let plan = siblings::plan(ctx, &parts[0].fused, fragment);
+                let Some(plan) = plan else { return Ok(false) };
+                Some((plan, dtype))
+            }
+        };
+        let sums = self.sum.filter(|found| found.is_kept).map_or(0, |_| 1);
+        let (results, sums) = kept.split_at_mut(kept.len() - sums);
+        for (i, (part, results)) in
+            parts.iter_mut().zip(results.chunks_mut(MOST_MATRICES)).enumerate()
+        {
+            let mut writes: SmallVec<[Region; 4]> = SmallVec::new();
+            for (i, output) in results.iter_mut().enumerate() {
+                let result = ctx.output(output)?;
+                part.fused.stored_at(i, result.address);
+                writes.push(result.region);
+            }
+            // The first one stores the sum.
+            if let ([output], Some(sum), 0) = (&mut *sums, &mut part.fused.sum, i) {
+                let result = ctx.output(output)?;
+                sum.result = result.address;
+                writes.push(result.region);
+            }
+            match &tiles {
+                Some((plan, dtype)) => {
+                    siblings::encode(ctx, &part.fused, plan.clone(), *dtype, &part.reads, &writes)?;
+                }
+                None => matvec::encode(ctx, &part.fused, &part.reads, &writes)?,
+            }
+        }
+        Ok(true)
+    }
+}
+
+/// Products of one dispatch, and what it reads.
+struct Part {
+    fused: Fused,
+    reads: SmallVec<[Region; 12]>,
+}
+
+impl Products {
+    /// Some of the products, with what comes before and after them, if their operands lie as kernels read them.
+    ///
+    /// # Errors
+    /// When memory or the device fails.
+    fn part(
+        &self,
+        ctx: &mut Ctx<'_>,
+        tape: &Tape,
+        of: std::ops::Range<usize>,
+    ) -> Result<Option<Part>> {
         let first = tape.node(self.places[0]);
         let norm = self.norm.map(|place| tape.node(place));
         let normed = self.sum.map(|found| tape.node(found.norm));
         let rows = &normed.or(norm).unwrap_or(first).inputs[0];
-        let Some(x) = dense(ctx, rows)? else { return Ok(false) };
+        let Some(x) = dense(ctx, rows)? else { return Ok(None) };
         let mut reads: SmallVec<[Region; 12]> = smallvec![x.region];
         let mut fused = Fused::new(x.address, self.rows as u32, self.inner as u32, self.format);
         if let Some(node) = norm {
-            let Some(norm) = norms::operand(ctx, node, &mut reads)? else { return Ok(false) };
+            let Some(norm) = norms::operand(ctx, node, &mut reads)? else { return Ok(None) };
             fused.norm = Some(norm);
         }
         if let Some(found) = self.sum {
-            let Some(sum) = found.operand(ctx, tape, &mut reads)? else { return Ok(false) };
+            let Some(sum) = found.operand(ctx, tape, &mut reads)? else { return Ok(None) };
             fused.sum = Some(sum);
         }
-        for (&place, bias) in self.places.iter().zip(&self.biases) {
+        for (&place, bias) in self.places[of.clone()].iter().zip(&self.biases[of]) {
             let outputs = tape.array(place).dim(-1) as u32;
             let Some(mut matrix) = matrix(ctx, tape.node(place), outputs, &mut reads)? else {
-                return Ok(false);
+                return Ok(None);
             };
             if let Some(biased) = bias {
                 matrix.bias = biased.operand(ctx, tape, &mut reads)?;
                 if matrix.bias.is_none() {
-                    return Ok(false);
+                    return Ok(None);
                 }
             }
             match &self.then {
@@ -474,38 +553,14 @@ impl super::GroupKernel for Products {
             Then::Store => {}
             &Then::Add { sum, other } => {
                 let Some(residual) = dense(ctx, &tape.node(sum).inputs[other])? else {
-                    return Ok(false);
+                    return Ok(None);
                 };
                 reads.push(residual.region);
                 fused.after = After::Residual(residual.address);
             }
             Then::Gate(gated) => fused.after = After::Gate(gated.gate),
         }
-        let tiles = match self.way {
-            Way::Few => None,
-            Way::Several if matvec::on_rows(ctx, &fused).is_none() => return Ok(false),
-            Way::Several => None,
-            Way::Many(fragment, dtype) => {
-                let Some(plan) = siblings::plan(ctx, &fused, fragment) else { return Ok(false) };
-                Some((plan, dtype))
-            }
-        };
-        let mut writes: SmallVec<[Region; 3]> = SmallVec::new();
-        let sums = self.sum.filter(|found| found.is_kept).map_or(0, |_| 1);
-        let results = kept.len() - sums;
-        for (i, output) in kept.iter_mut().enumerate() {
-            let result = ctx.output(output)?;
-            match &mut fused.sum {
-                Some(sum) if i == results => sum.result = result.address,
-                _ => fused.stored_at(i, result.address),
-            }
-            writes.push(result.region);
-        }
-        match tiles {
-            Some((plan, dtype)) => siblings::encode(ctx, &fused, plan, dtype, &reads, &writes)?,
-            None => matvec::encode(ctx, &fused, &reads, &writes)?,
-        }
-        Ok(true)
+        Ok(Some(Part { fused, reads }))
     }
 }
 

@@ -480,7 +480,7 @@ impl Table {
             eps: norms.map_or(0.0, |n| n.1),
             position_scale: projections.angle.scale,
             heads,
-            unused: 0,
+            query_head: projections.query_head,
             q,
             new_key,
             new_value,

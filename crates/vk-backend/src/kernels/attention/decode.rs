@@ -110,8 +110,9 @@ pub(crate) struct Angle {
 /// Where the query, the new key and its value come from when the kernel prepares them itself.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Projections {
-    /// (heads, width).
+    /// (heads, width), not dense: elements from a head to the next one are `query_head`.
     pub(crate) q: u64,
+    pub(crate) query_head: u32,
     /// (kv heads, width).
     pub(crate) key: u64,
     /// (kv heads, width).
@@ -282,6 +283,7 @@ fn call(
         bits: 0,
         group: 0,
         rotated: angle.map_or(attention.width, |a| a.features),
+        query_head: fused.map_or(attention.width, |f| f.query_head),
     };
     let kernel = match attention.quantized {
         None if !fragments => ATTENTION_DECODE,
