@@ -35,6 +35,8 @@ pub(crate) struct Shape {
     /// The first rows of the caches, which are not seen any more.
     pub(crate) forgotten: usize,
     pub(crate) seen: Seen,
+    /// Whether query heads are parts of rows that are twice as long.
+    pub(crate) apart: bool,
 }
 
 pub(crate) const SHAPE: Shape = Shape {
@@ -49,6 +51,7 @@ pub(crate) const SHAPE: Shape = Shape {
     sinks: false,
     forgotten: 0,
     seen: Seen::All,
+    apart: false,
 };
 
 /// Filled rows of caches, around all that workgroups and their shares take at a time.
@@ -59,6 +62,7 @@ pub(crate) fn all() {
     every_kind_of_head();
     a_plain_query_over_keys();
     caches_that_are_held();
+    queries_beside_something_else();
     tokens_of_several_sequences();
     caches_that_are_long();
     sinks_and_windows();
@@ -129,7 +133,8 @@ impl Shape {
         let (shape, width) = (*self, self.width);
         let cached = [shape.batch, shape.kv_heads, past + 1 + shape.room, width];
         let flat = |seed, heads: usize| noise(seed, &[shape.batch, heads * width], shape.dtype);
-        let (q, k, v) = (flat(1, shape.heads), flat(2, shape.kv_heads), flat(3, shape.kv_heads));
+        let query_heads = if shape.apart { 2 * shape.heads } else { shape.heads };
+        let (q, k, v) = (flat(1, query_heads), flat(2, shape.kv_heads), flat(3, shape.kv_heads));
         let norms = [4, 5].map(|seed| noise(seed, &[width], shape.dtype));
         let caches = [6, 7].map(|seed| noise(seed, &cached, shape.dtype));
         let sinks = noise(8, &[shape.heads], shape.dtype);
@@ -137,7 +142,13 @@ impl Shape {
             // Computed on the device and owned by nobody: what a fused kernel may swallow.
             let [q, k, v] = [&q, &k, &v].map(|a| ops::multiply(a, 1.5f32));
             let offset = shape.position(past)?;
-            let q = shape.heads_of(&q?, shape.heads, Some(&norms[0]))?;
+            let q = if shape.apart {
+                let rows = [shape.batch, 1, shape.heads, 2 * width].map(|n| n as isize);
+                ops::slice_axis(&ops::reshape(&q?, &rows)?, 3, 0, width as isize)?
+            } else {
+                q?
+            };
+            let q = shape.heads_of(&q, shape.heads, Some(&norms[0]))?;
             let k = shape.heads_of(&k?, shape.kv_heads, Some(&norms[1]))?;
             let (q, k) = (shape.rotate(&q, &offset)?, shape.rotate(&k, &offset)?);
             let v = shape.heads_of(&v?, shape.kv_heads, None)?;
@@ -190,6 +201,21 @@ fn every_kind_of_head() {
         {
             for (norm, traditional) in [(true, false), (false, true)] {
                 Shape { heads, kv_heads, width, norm, traditional, dtype, ..SHAPE }.check(40);
+            }
+        }
+    }
+}
+
+#[test]
+pub(crate) fn queries_beside_something_else() {
+    let _turn = turn();
+    for (batch, past) in [(1, 40), (3, 64), (1, 700)] {
+        for dtype in [Dtype::Bfloat16, Dtype::Float32] {
+            for (heads, kv_heads, width) in [(6, 2, 64), (4, 1, 256), (2, 2, 128)] {
+                for norm in [true, false] {
+                    let shape = Shape { heads, kv_heads, width, norm, dtype, batch, ..SHAPE };
+                    Shape { apart: true, ..shape }.check(past);
+                }
             }
         }
     }

@@ -25,6 +25,8 @@ pub(super) struct Decoder {
     pub(super) behind: bool,
     /// Features of a head that are rotated; none for all.
     pub(super) rotated: Option<usize>,
+    /// Whether a query head has as many features besides, which are the gate of what it attends to.
+    pub(super) gated: bool,
     /// How many matrices have biases, of queries, keys, values, output, gate, the other half, and down.
     pub(super) biases: usize,
     /// Bits and group size; none for matrices that are not quantized.
@@ -52,6 +54,7 @@ pub(super) const DECODER: Decoder = Decoder {
     before: true,
     behind: false,
     rotated: None,
+    gated: false,
     biases: 0,
     format: Some((4, 64)),
     floats: None,
@@ -100,7 +103,7 @@ impl Decoder {
         let Decoder { hidden, heads: [heads, kv_heads, width], inner, dtype, .. } = *self;
         let (all, kv) = (heads * width, kv_heads * width);
         let shapes = [
-            (all, hidden),
+            (if self.gated { 2 * all } else { all }, hidden),
             (kv, hidden),
             (kv, hidden),
             (hidden, all),
@@ -170,6 +173,18 @@ impl Decoder {
         ops::reshape(&seen, &[1, 1, 1, -1]).map(Some)
     }
 
+    /// The queries, and their gates if they have such.
+    fn parted(&self, flat: Array) -> Result<(Array, Option<Array>)> {
+        if !self.gated {
+            return Ok((flat, None));
+        }
+        let [heads, _, width] = self.heads.map(|n| n as isize);
+        let both = ops::reshape(&flat, &[1, heads, 1, 2 * width])?;
+        let gate = ops::slice_axis(&both, 3, width, 2 * width)?;
+        let gate = ops::reshape(&gate, &[1, heads * width])?;
+        Ok((ops::slice_axis(&both, 3, 0, width)?, Some(gate)))
+    }
+
     fn head(
         &self,
         flat: &Array,
@@ -208,7 +223,8 @@ impl Decoder {
         let normal = normalized(x.clone(), before, self.before)?;
         let norm = |weight| self.norm.then_some(weight);
         let counted = self.counted()?;
-        let query = self.head(&q.forward(&normal)?, heads, norm(q_norm), counted.as_ref())?;
+        let (query, gate_of_heads) = self.parted(q.forward(&normal)?)?;
+        let query = self.head(&query, heads, norm(q_norm), counted.as_ref())?;
         let key = self.head(&k.forward(&normal)?, kv_heads, norm(k_norm), counted.as_ref())?;
         let value = ops::reshape(&v.forward(&normal)?, &[1, kv_heads as isize, 1, width as isize])?;
         let write = |cache: &Cache, row: &Array| -> Result<Cache> {
@@ -220,6 +236,10 @@ impl Decoder {
         drop((caches, key, value));
         let attended = self.attend(&query, [&keys, &values], mask)?;
         let attended = ops::reshape(&attended, &[1, (heads * width) as isize])?;
+        let attended = match gate_of_heads {
+            Some(gate) => ops::multiply(&attended, &ops::sigmoid(&gate)?)?,
+            None => attended,
+        };
         let said = normalized(out.forward(&attended)?, attended_norm, self.behind)?;
         let x = ops::add(x, said)?;
         let normal = normalized(x.clone(), between, self.before)?;
