@@ -5,8 +5,8 @@
 // 6 values, 7 key features; 8 threads of a team; 9 flags; 10 values of a workgroup; 11 subgroup size; of a
 // token with its gates 12 and 13 what queries and keys are multiplied with behind their norms, as bits.
 // VARIANT 1: teams of several threads, by shuffles; 0: a thread is a team.
-// OP 0: any number of tokens; 1: one token, whose queries and keys are normalized here, gamma and beta computed, and the outputs
-// normalized and gated.
+// OP 0: any number of tokens; 1: one token, whose queries and keys are normalized here, gamma and beta
+// computed, and the outputs normalized and gated.
 #include "common.glsl"
 #include "floats.glsl"
 #if VARIANT == 1
@@ -61,7 +61,8 @@ layout(push_constant, scalar) uniform Push {
 vec4 quad(uint dtype, uint64_t row, uint i) {
     int count = int(KEYS) - int(4u * i);
     uint64_t from = row + (uint64_t(4u * i) << float_shift(dtype));
-    return VECTOR ? (count > 0 ? fetch4(dtype, true, from) : vec4(0.0)) : fetch4_tail(dtype, false, from, count);
+    if (VECTOR) return count > 0 ? fetch4(dtype, true, from) : vec4(0.0);
+    return fetch4_tail(dtype, false, from, count);
 }
 
 void store_state(uint64_t row, uint i, vec4 x) {
@@ -150,11 +151,37 @@ void finish(uint64_t first) {
     barrier();
 }
 
+// Rows of a team, and whether they are few enough to be asked for at once.
+const uint TEAMS = gl_WorkGroupSize.x / TEAM, ROUNDS = (VALUES + TEAMS - 1u) / TEAMS;
+const bool AHEAD = ROUNDS * QUADS <= 8u;
+vec4 asked[AHEAD ? ROUNDS * QUADS : 1u];
+
+uint64_t memory_of(uint64_t gate, uint value) { return (gate * VALUES + value) * (4ul * KEYS); }
+
+void ask_rows(uint64_t gate, uint value) {
+    [[unroll]] for (uint r = 0u; r < ROUNDS; ++r, value += TEAMS) {
+        if (value >= VALUES) return;
+        load_row(state + memory_of(gate, value));
+        [[unroll]] for (uint i = 0u; i < QUADS; ++i) asked[r * QUADS + i] = row[i];
+    }
+}
+
+// The step of a row that is here.
+void take_row(uint64_t batch, uint head, uint value) {
+    uint64_t gate = batch * HEADS + head;
+    [[unroll]] for (uint i = 0u; i < QUADS; ++i) row[i] *= gates[0];
+    float result_ = as_stored(DTYPE, step_row(value_of(batch, head, value), gates[1]));
+    store_row(next + memory_of(gate, value));
+    if (gl_LocalInvocationID.x % TEAM != 0u) return;
+    outputs[value] = result_;
+    store_float(DTYPE, y, int64_t(gate * VALUES + value), result_);
+}
+
 void run(uint64_t batch, uint head, uint, uint thread) {
     uint64_t gate = batch * HEADS + head;
-    uint teams = gl_WorkGroupSize.x / TEAM, value = thread / TEAM;
-    // The first row is on its way while gates and norms are computed.
-    if (value < VALUES) load_row(state + (gate * VALUES + value) * (4ul * KEYS));
+    uint value = thread / TEAM;
+    // States are on their way while gates and norms are computed.
+    if (AHEAD) ask_rows(gate, value);
     load_step(batch, head);
     if (thread == 0u) {
         float x = load_float(DTYPE, a, int64_t(gate)) + load_float(DTYPE, shift, int64_t(head));
@@ -165,16 +192,15 @@ void run(uint64_t batch, uint head, uint, uint thread) {
     NORMALIZE(query, uintBitsToFloat(QUERY_SCALE))
     NORMALIZE(key, uintBitsToFloat(KEY_SCALE))
     barrier();
-    float gamma = gates[0], rate = gates[1];
-    for (uint first = value; value < VALUES; value += teams) {
-        uint64_t place = gate * VALUES + value, memory = place * (4ul * KEYS);
-        if (value != first) load_row(state + memory);
-        [[unroll]] for (uint i = 0u; i < QUADS; ++i) row[i] *= gamma;
-        float result_ = as_stored(DTYPE, step_row(value_of(batch, head, value), rate));
-        store_row(next + memory);
-        if (thread % TEAM == 0u) {
-            outputs[value] = result_;
-            store_float(DTYPE, y, int64_t(place), result_);
+    if (AHEAD) {
+        [[unroll]] for (uint r = 0u; r < ROUNDS; ++r, value += TEAMS) {
+            [[unroll]] for (uint i = 0u; i < QUADS; ++i) row[i] = asked[r * QUADS + i];
+            if (value < VALUES) take_row(batch, head, value);
+        }
+    } else {
+        for (; value < VALUES; value += TEAMS) {
+            load_row(state + memory_of(gate, value));
+            take_row(batch, head, value);
         }
     }
     finish(gate * VALUES);

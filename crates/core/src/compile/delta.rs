@@ -247,7 +247,7 @@ impl Found {
     /// Whether dtypes are those that the primitive takes and gives.
     fn fits(&self) -> bool {
         let [inputs @ .., y, state] = &self.specs;
-        let tokens = inputs.each_ref().map(|spec| of_token(spec));
+        let tokens = inputs.each_ref().map(of_token);
         let inputs: Vec<_> = tokens[..5].iter().chain([&inputs[5]]).map(Spec::as_ref).collect();
         let outputs = Primitive::from(GatedDelta).output_specs(&inputs);
         outputs.is_ok_and(|outputs| outputs[..] == [of_token(y), state.clone()])

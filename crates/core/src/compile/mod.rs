@@ -1,8 +1,8 @@
 //! Compiled functions: a function is traced once for each kind of arguments, and what it computes is built
 //! from then on without running it.
 //!
-//! The trace becomes a `Template`: primitives and indices. Equal computations are done once, what
-//! no result needs is left out (`simplify`), steps of the gated delta rule become one primitive (`delta`), and
+//! The trace becomes a `Template`: primitives and indices. Equal computations are done once, what no result
+//! needs is left out (`simplify`), steps of the gated delta rule become one primitive (`delta`), and
 //! elementwise operations become programs (`fuse`). A call makes a node for each step of the template.
 
 mod delta;

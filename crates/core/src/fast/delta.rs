@@ -11,10 +11,10 @@ use crate::{
 /// `s ← γ s; s ← s + β (v - s k) kᵀ; y = s q`.
 ///
 /// `q`, `k` (batch, time, key heads, dk), `v` (batch, time, value heads, dv), `gamma`, `beta` (batch,
-/// time, value heads), `gamma` also for each key feature (batch, time, value heads, dk); a group of value heads shares a key head. `initial_state` (batch, value heads,
-/// dv, dk) is zero if not given. Where the bool `mask` (batch, time) is false, the state stays and the
-/// output is zero. Returns the outputs, of the dtype of `v` and the shape of `v`, and the last state,
-/// float32.
+/// time, value heads), `gamma` also for each key feature (batch, time, value heads, dk); a group of value
+/// heads shares a key head. `initial_state` (batch, value heads, dv, dk) is zero if not given. Where the
+/// bool `mask` (batch, time) is false, the state stays and the output is zero. Returns the outputs, of the
+/// dtype of `v` and the shape of `v`, and the last state, float32.
 ///
 /// # Errors
 /// When shapes or dtypes do not fit together.

@@ -6,14 +6,15 @@ use super::{
 };
 use crate::Dtype;
 
-/// The gated delta rule over time: for each value head a state `s` (values, keys) that decays, forgets what it
-/// holds for a key and takes the value instead, `s ← γ s; s ← s + β (v - s k) kᵀ; y = s q` (Yang, Kautz and
-/// Hatamizadeh, Gated Delta Networks, 2024). Sums and states are float32 at least.
+/// The gated delta rule over time: for each value head a state `s` (values, keys) that decays, forgets what
+/// it holds for a key and takes the value instead, `s ← γ s; s ← s + β (v - s k) kᵀ; y = s q` (Yang, Kautz
+/// and Hatamizadeh, Gated Delta Networks, 2024). Sums and states are float32 at least.
 ///
 /// Inputs are `q` and `k` (batch, time, key heads, dk) and `v` (batch, time, value heads, dv) of one dtype;
-/// `γ` (batch, time, value heads), or one for each key feature (batch, time, value heads, dk), and `β` (batch,
-/// time, value heads), each of that dtype or as wide as the state; the state (batch, value heads, dv, dk). A
-/// group of value heads shares a key head. Outputs are `y`, which is like `v`, and the last state.
+/// `γ` (batch, time, value heads), or one for each key feature (batch, time, value heads, dk), and `β`
+/// (batch, time, value heads), each of that dtype or as wide as the state; the state (batch, value heads,
+/// dv, dk). A group of value heads shares a key head. Outputs are `y`, which is like `v`, and the last
+/// state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct GatedDelta;
 

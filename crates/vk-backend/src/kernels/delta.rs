@@ -17,12 +17,15 @@ const THREADS: u32 = 128;
 /// Key features of a thread, of which there may be fewer, or more where a team is a subgroup.
 const FEATURES: u32 = 16;
 
-/// Threads that share a row of `keys` features: a power of two.
-fn team(keys: u32, caps: &Capabilities) -> u32 {
+/// The same of one token's, where a workgroup of many threads leaves them few registers.
+const FEATURES_OF_TOKEN: u32 = 8;
+
+/// Threads that share a row of `keys` features, `each` a thread: a power of two.
+fn team(keys: u32, each: u32, caps: &Capabilities) -> u32 {
     if !caps.subgroup_ops.shuffle {
         return 1;
     }
-    keys.div_ceil(FEATURES).next_power_of_two().min(caps.subgroup_size)
+    keys.div_ceil(each).next_power_of_two().min(caps.subgroup_size)
 }
 
 /// Heads of the tokens of every batch as a kernel reads them.
@@ -81,7 +84,8 @@ pub(super) fn eval(
     let caps = ctx.capabilities();
     let workgroup = if caps.is_software() { caps.subgroup_size } else { THREADS };
     let heads = Heads { heads, group: heads / q.dim(2) as u32, values, keys };
-    let mut constants = constants(&heads, output.dtype, workgroup, vector, caps);
+    let team = team(keys, FEATURES, caps);
+    let mut constants = constants(&heads, output.dtype, [workgroup, team], vector, caps);
     constants.gamma_dtype = gamma.dtype() as u32;
     constants.beta_dtype = beta.dtype() as u32;
     constants.part = constants.workgroup / constants.team;
@@ -130,11 +134,10 @@ struct Heads {
 fn constants(
     heads: &Heads,
     dtype: Dtype,
-    workgroup: u32,
+    [workgroup, team]: [u32; 2],
     vector: bool,
     caps: &Capabilities,
 ) -> Constants {
-    let team = team(heads.keys, caps);
     Constants {
         workgroup: workgroup.max(team).min(caps.max_workgroup),
         dtype: dtype as u32,
@@ -214,9 +217,9 @@ pub(crate) fn gated(
     let vector = are_quads([&q, &k], [&before, &after], dtype, keys);
     let heads = Heads { heads, group: heads / token.q.dim(2) as u32, values, keys };
     let team = Team::of(caps, true);
-    let wanted = self::team(keys, caps) * values;
-    let workgroup = team.workgroup(caps, wanted.min(caps.max_workgroup));
-    let mut constants = constants(&heads, dtype, workgroup, vector, caps);
+    let threads = self::team(keys, FEATURES_OF_TOKEN, caps);
+    let workgroup = team.workgroup(caps, (threads * values).min(caps.max_workgroup));
+    let mut constants = constants(&heads, dtype, [workgroup, threads], vector, caps);
     [constants.query_scale, constants.key_scale] = token.scales.map(f32::to_bits);
     let pipeline = ctx.team_pipeline(DELTA_GATED, &constants, team);
     let push = GatedPush {

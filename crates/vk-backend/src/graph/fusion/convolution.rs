@@ -1,5 +1,5 @@
-//! The convolution of a token with those before it, which models keep: the window that both are joined to, the
-//! sums, a bias and `silu` behind them (`convolution/token.comp`).
+//! The convolution of a token with those before it, which models keep: the window that both are joined to,
+//! the sums, a bias and `silu` behind them (`convolution/token.comp`).
 
 use mlx_vulkan_core::{
     Result,

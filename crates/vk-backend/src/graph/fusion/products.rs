@@ -506,7 +506,7 @@ struct Part {
 }
 
 impl Products {
-    /// Some of the products, with what comes before and after them, if their operands lie as kernels read them.
+    /// Some of the products, with what comes before and after them, if operands lie as kernels read them.
     ///
     /// # Errors
     /// When memory or the device fails.
