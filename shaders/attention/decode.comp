@@ -8,7 +8,8 @@
 // them: for caches that are long, in all. VARIANT 3 is that for quantized caches.
 // Constants: 1 dtype, 2 features (a multiple of 64), 3 subgroup size, 4 query heads of a workgroup,
 // 5 query heads per key/value head, 6 flags, 7 the bits of eps, 8 the bits of the position's scale; of a
-// quantized cache 9 bits, 10 group size; 11 features that are rotated.
+// quantized cache 9 bits, 10 group size; 11 features that are rotated; 12 elements from a query head to the
+// next one, where these come from projections.
 #include "common.glsl"
 #include "floats.glsl"
 #include "math.glsl"

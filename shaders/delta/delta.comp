@@ -119,7 +119,7 @@ float step_row(float v, float rate) {
 }
 
 float value_of(uint64_t token, uint head, uint value) {
-    return fetch(DTYPE, at(DTYPE, v, int64_t(token * value_stride + uint64_t(head * VALUES + value))));
+    return fetch(DTYPE, at(DTYPE, v, int64_t(token * value_stride + uint64_t(head) * VALUES + value)));
 }
 
 #if OP == 1

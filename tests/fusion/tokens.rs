@@ -64,6 +64,22 @@ fn a_token_meets_those_before_it() {
     }
 }
 
+/// What is added to the gated result is no bias.
+#[test]
+fn a_sum_behind_the_gate_stays_alone() {
+    let _turn = turn();
+    let dtype = Dtype::Float32;
+    let (x, before) = (noise(1, &[1, 1, 24], dtype), noise(2, &[1, 3, 24], dtype));
+    let (weight, row) = (noise(3, &[24, 4, 1], dtype), noise(4, &[24], dtype));
+    mlx::eval(&[&x, &before, &weight, &row]).unwrap();
+    let graph = || {
+        let window = ops::concatenate(&[&before, &x], 1)?;
+        let y = silu(&ops::conv1d(&window, &weight, [1], [0], [1], 24)?)?;
+        Ok(vec![ops::add(&y, &row)?])
+    };
+    agrees("a sum behind", 3, dtype, &graph);
+}
+
 /// Layers of a model with the gated delta rule, one token of each sequence.
 struct Layer {
     q: Array,
@@ -76,6 +92,8 @@ struct Layer {
     shift: Array,
     weight: Array,
     state: Array,
+    /// Whether key heads follow one another for each part of the value heads, instead of staying together.
+    tiled: bool,
 }
 
 impl Layer {
@@ -101,8 +119,9 @@ impl Layer {
             shift: make(6, &[heads]),
             weight: make(7, &[dv]),
             state: noise(8, &[batch, heads, dv, dk], Dtype::Float32),
+            tiled: false,
         };
-        let Layer { q, k, v, a, b, z, decay, shift, weight, state } = &layer;
+        let Layer { q, k, v, a, b, z, decay, shift, weight, state, .. } = &layer;
         mlx::eval(&[q, k, v, a, b, z, decay, shift, weight, state]).unwrap();
         layer
     }
@@ -114,7 +133,8 @@ impl Layer {
         let row = |x: &Array, scale: f64| {
             let unit = fast::rms_norm(x, None, 1e-6)?;
             let scaled = ops::multiply(&Array::scalar_of(scale, dtype)?, &unit)?;
-            repeated(&scaled, self.v.dim(2) / self.q.dim(2))
+            let count = self.v.dim(2) / self.q.dim(2);
+            if self.tiled { tiled(&scaled, count) } else { repeated(&scaled, count) }
         };
         let (q, k) = (row(&self.q, scale * scale)?, row(&self.k, scale)?);
         let beta = ops::sigmoid(b)?;
@@ -134,6 +154,23 @@ impl Layer {
 /// Heads of the third axis, `count` times each.
 fn repeated(x: &Array, count: usize) -> Result<Array> {
     if count == 1 { Ok(x.clone()) } else { ops::repeat(x, count, Some(2)) }
+}
+
+/// All heads of the third axis, `count` times.
+fn tiled(x: &Array, count: usize) -> Result<Array> {
+    let [batch, _, heads, width] = x.shape()[..] else { unreachable!("four axes") };
+    let rows = ops::reshape(x, &[batch as isize, 1, 1, 1, (heads * width) as isize])?;
+    let rows = ops::broadcast_to(&rows, &[batch, 1, count, 1, heads * width])?;
+    ops::reshape(&rows, &[batch, 1, heads * count, width].map(|n| n as isize))
+}
+
+#[test]
+fn heads_in_another_order_are_left_alone() {
+    let _turn = turn();
+    let dtype = Dtype::Bfloat16;
+    let layer = Layer { tiled: true, ..Layer::new(dtype, [1, 2, 4, 32, 16]) };
+    let graph = || Ok(layer.step([&layer.a, &layer.b], &layer.state)?.into());
+    agrees("tiled heads", 0, dtype, &graph);
 }
 
 /// With the rule: two norms, two products, six operations of gates, the norm behind it and six of the last

@@ -252,3 +252,17 @@ fn exit_while_pipelines_are_made_is_orderly() {
         });
     }
 }
+
+/// A driver may compile for longer than the end of a process waits.
+#[test]
+fn exit_while_a_pipeline_takes_too_long_is_orderly() {
+    let test = "pipelines::exit_while_a_pipeline_takes_too_long_is_orderly";
+    exit_in_child(test, &[COLD], || {
+        let [late, ..] = streams();
+        let (open, gate) = mpsc::channel::<()>();
+        provoke::refuse_kernel(late, move || gate.recv().unwrap_or_default()).unwrap();
+        mlx::async_eval(&[&add(late, &fill())]).unwrap();
+        // Nobody opens it.
+        std::mem::forget(open);
+    });
+}

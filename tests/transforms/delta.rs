@@ -127,6 +127,34 @@ fn tokens_follow_one_another() {
 }
 
 #[test]
+fn tokens_of_one_function_are_a_primitive_each() {
+    on_each_device(|device| {
+        let all = |inputs: &[Array]| -> Result<Vec<Array>> {
+            let mut at = inputs.to_vec();
+            let mut results = Vec::new();
+            for _ in 0..3 {
+                let next = step(Variant::Usual, &at)?;
+                at[5] = next[1].clone();
+                // The next value is what was read.
+                at[2] = next[0].clone();
+                results.push(next[0].clone());
+            }
+            results.push(at.swap_remove(5));
+            Ok(results)
+        };
+        let fun = Compiled::new(all, false);
+        let inputs = inputs(Variant::Usual, Dtype::Float32);
+        let names = primitives(&fun, &inputs);
+        let rules = names.iter().filter(|name| *name == "GatedDelta").count();
+        assert_eq!((rules, names.contains(&"Sum".into())), (3, false), "{names:?}");
+        let (got, want) = (fun.call(&inputs).unwrap(), all(&inputs).unwrap());
+        for (got, want) in got.iter().zip(&want) {
+            assert_near(&format!("three tokens on {device}"), got, want);
+        }
+    });
+}
+
+#[test]
 fn gradients_go_through_the_operations() {
     on_each_device(|device| {
         let sums = |results: Vec<Array>| {

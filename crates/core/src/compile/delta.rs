@@ -4,6 +4,7 @@
 //! operations it would read and write the state five times. Sums are added in another order than by
 //! [`ReduceOp::Sum`], so results differ in their last bits.
 
+use rustc_hash::FxHashSet;
 use smallvec::{SmallVec, smallvec};
 
 use super::{
@@ -18,14 +19,41 @@ use crate::{
 };
 
 /// A template in which steps of the rule are one primitive each. Its inputs are like `inputs`.
-pub(super) fn recognized(mut template: Template, inputs: &[Spec]) -> Template {
-    let mut from = 0;
-    while let Some(found) = Search::new(&template, inputs).first(from) {
-        // Nothing before is looked at again.
-        from = found.before;
-        template = without_unused(found.put_into(template));
+pub(super) fn recognized(template: Template, inputs: &[Spec]) -> Template {
+    let search = Search::new(&template, inputs);
+    let steps = 0..template.steps.len();
+    let mut found: Vec<Found> = steps.filter_map(|step| search.ending(step)).collect();
+    if found.is_empty() {
+        return template;
     }
-    template
+    found.sort_by_key(|found| found.before);
+    without_unused(put_into(template, &found))
+}
+
+/// A template whose results come from the primitive.
+fn put_into(template: Template, found: &[Found]) -> Template {
+    let mut numbers: Vec<usize> = (0..template.values()).collect();
+    let Template { inputs, constants, steps: old, outputs } = template;
+    let replaced: FxHashSet<usize> = found.iter().flat_map(|found| found.outputs).collect();
+    let mut steps = Vec::with_capacity(old.len() + 7 * found.len());
+    let (mut next, mut found) = (inputs + constants.len(), found.iter().peekable());
+    for (i, step) in old.into_iter().enumerate() {
+        while let Some(found) = found.next_if(|found| found.before == i) {
+            let made = found.put(&numbers, &mut next, &mut steps);
+            found.outputs.iter().zip(made).for_each(|(&old, new)| numbers[old] = new);
+        }
+        for (value, new) in step.values().zip(next..) {
+            if !replaced.contains(&value) {
+                numbers[value] = new;
+            }
+        }
+        next += step.outputs.len();
+        let first = next - step.outputs.len();
+        let inputs = step.inputs.iter().map(|&input| numbers[input]).collect();
+        steps.push(Step { inputs, first, ..step });
+    }
+    let outputs = outputs.into_iter().map(|output| numbers[output]).collect();
+    Template { inputs, constants, steps, outputs }
 }
 
 /// A step of the rule: values of a template.
@@ -73,11 +101,6 @@ impl<'a> Search<'a> {
         Search { template, specs, maker, readers, returned: template.returned() }
     }
 
-    /// The first one whose new state is made by a step from `from` on.
-    fn first(&self, from: usize) -> Option<Found> {
-        (from..self.template.steps.len()).find_map(|step| self.ending(step))
-    }
-
     /// The step of the rule whose new state `sum` makes: `state * decay + key * change`.
     fn ending(&self, sum: usize) -> Option<Found> {
         self.does(sum, BinaryOp::Add).then_some(())?;
@@ -112,6 +135,7 @@ impl<'a> Search<'a> {
         let (read, same_key) = self.factors(held, &mut passed, key_of)?;
         (read == decayed && same_key == key).then_some(())?;
         let (query, y) = self.reading(new, &row, &of_keys, &mut passed)?;
+        (self.specs[y].shape == of_values).then_some(())?;
         let inputs = [query, key, value, decay, rate, state];
         let outputs = [y, new];
         let is_inside = |&value: &usize| {
@@ -251,31 +275,6 @@ impl Found {
         let inputs: Vec<_> = tokens[..5].iter().chain([&inputs[5]]).map(Spec::as_ref).collect();
         let outputs = Primitive::from(GatedDelta).output_specs(&inputs);
         outputs.is_ok_and(|outputs| outputs[..] == [of_token(y), state.clone()])
-    }
-
-    /// A template whose results come from the primitive.
-    fn put_into(self, template: Template) -> Template {
-        let mut numbers: Vec<usize> = (0..template.values()).collect();
-        let Template { inputs, constants, steps: old, outputs } = template;
-        let mut steps = Vec::with_capacity(old.len() + 7);
-        let mut next = inputs + constants.len();
-        for (i, step) in old.into_iter().enumerate() {
-            if i == self.before {
-                let [y, state] = self.put(&numbers, &mut next, &mut steps);
-                numbers[self.outputs[0]] = y;
-                numbers[self.outputs[1]] = state;
-            }
-            for (value, new) in step.values().zip(next..) {
-                if !self.outputs.contains(&value) {
-                    numbers[value] = new;
-                }
-            }
-            let inputs = step.inputs.iter().map(|&input| numbers[input]).collect();
-            steps.push(Step { inputs, first: next, ..step });
-            next += steps[steps.len() - 1].outputs.len();
-        }
-        let outputs = outputs.into_iter().map(|output| numbers[output]).collect();
-        Template { inputs, constants, steps, outputs }
     }
 
     /// Adds the primitive and views of its inputs and output; returns what it makes.

@@ -13,8 +13,8 @@ use crate::{
 /// `q`, `k` (batch, time, key heads, dk), `v` (batch, time, value heads, dv), `gamma`, `beta` (batch,
 /// time, value heads), `gamma` also for each key feature (batch, time, value heads, dk); a group of value
 /// heads shares a key head. `initial_state` (batch, value heads, dv, dk) is zero if not given. Where the
-/// bool `mask` (batch, time) is false, the state stays and the output is zero. Returns the outputs, of the
-/// dtype of `v` and the shape of `v`, and the last state, float32.
+/// bool `mask` (batch, time) is false, the output is zero, and a finite state stays. Returns the outputs,
+/// of the dtype of `v` and the shape of `v`, and the last state, float32.
 ///
 /// # Errors
 /// When shapes or dtypes do not fit together.

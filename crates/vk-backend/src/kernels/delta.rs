@@ -71,6 +71,7 @@ pub(super) fn eval(
 ) -> Result<()> {
     let [q, k, v, gamma, beta, state] = args(inputs);
     let [batch, heads, values, keys] = size(ctx, state)?;
+    let time = u32::try_from(v.dim(1)).map_err(|_| ctx.unsupported(v, "tokens are too many"))?;
     let [queries, keys_at, values_at] = [tokens(ctx, q)?, tokens(ctx, k)?, tokens(ctx, v)?];
     let [decays, rates, before] =
         [copy::dense(ctx, gamma)?, copy::dense(ctx, beta)?, copy::dense(ctx, state)?];
@@ -102,13 +103,14 @@ pub(super) fn eval(
         y: y.address,
         next: after.address,
         heads: batch * heads.heads,
-        time: v.dim(1) as u32,
+        time,
         query_stride: queries.stride,
         key_stride: keys_at.stride,
         value_stride: values_at.stride,
     };
     let kernel = if constants.team > 1 { DELTA_SUBGROUP } else { DELTA_SINGLE };
-    let pipeline = ctx.pipeline(kernel, &constants);
+    let subgroups = Team { subgroups: constants.team > 1, subgroup: caps.subgroup_size };
+    let pipeline = ctx.team_pipeline(kernel, &constants, subgroups);
     let parts = u64::from(values.div_ceil(constants.part));
     let groups = [caps.groups_1d(u64::from(push.heads) * parts, 1), 1, 1];
     let reads = [queries.at, keys_at.at, values_at.at, decays, rates, before].map(|at| at.region);
@@ -190,7 +192,7 @@ const MOST_VALUES: usize = 2048;
 /// Whether a device has the kernel of [`Gated`], for heads of so many values.
 pub(crate) fn has_gated(values: usize, caps: &Capabilities) -> bool {
     let ops = &caps.subgroup_ops;
-    ops.arithmetic && ops.shuffle && values <= MOST_VALUES && caps.subgroup_size > 1
+    ops.arithmetic && ops.shuffle && (1..=MOST_VALUES).contains(&values) && caps.subgroup_size > 1
 }
 
 /// Encodes it; outputs are the gated ones, those before, and the new state.
@@ -264,8 +266,40 @@ fn size(ctx: &Ctx<'_>, state: &Array) -> Result<[u32; 4]> {
     let sizes: Option<Vec<u32>> = sizes.collect();
     let fits = |sizes: &[u32; 4]| {
         let [batch, heads, values, keys] = sizes;
-        batch.checked_mul(*heads).is_some() && values.checked_mul(*keys).is_some()
+        let counted = |a: &u32, b: &u32| a.checked_mul(*b).is_some();
+        counted(batch, heads) && counted(values, keys) && counted(heads, values)
     };
     let sizes = sizes.and_then(|sizes| sizes.try_into().ok()).filter(fits);
     sizes.ok_or_else(|| ctx.unsupported(state, "heads or features are too many"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::runtime::capabilities::SubgroupOps;
+
+    #[test]
+    fn teams_fit_devices() {
+        for (subgroup_size, max_workgroup, shuffle) in
+            [(32, 1024, true), (8, 128, true), (64, 256, true), (16, 1024, false), (1, 64, false)]
+        {
+            let subgroup_ops = SubgroupOps { shuffle, ..Capabilities::default().subgroup_ops };
+            let caps = Capabilities {
+                subgroup_size,
+                max_workgroup,
+                subgroup_ops,
+                ..Capabilities::default()
+            };
+            for keys in [1, 3, 16, 64, 128, 200, 1024] {
+                for (each, values) in [(FEATURES, 128), (FEATURES_OF_TOKEN, 128), (FEATURES, 3)] {
+                    let team = team(keys, each, &caps);
+                    let heads = Heads { heads: 4, group: 2, values, keys };
+                    let c = constants(&heads, Dtype::Bfloat16, [THREADS, team], false, &caps);
+                    assert!(team.is_power_of_two() && team <= subgroup_size, "{keys} {caps:?}");
+                    assert!(c.workgroup <= max_workgroup && c.workgroup >= team, "{keys} {caps:?}");
+                    assert!(shuffle || team == 1, "{keys} {caps:?}");
+                }
+            }
+        }
+    }
 }

@@ -128,6 +128,9 @@ impl Pipeline {
             let _in_driver = InDriver::new();
             catch_unwind(AssertUnwindSafe(make))
         };
+        // The driver loads its compiler when it needs it. Handlers that this registers have to run after
+        // ours, which waits for builders, and whoever waits for this pipeline may end the process next.
+        ending::watch(timer::finish);
         let panicked =
             || Error::device("pipeline", format!("kernel {}: making it panicked", self.name));
         let _ = self.made.set(made.unwrap_or_else(|_| Err(panicked())));

@@ -52,7 +52,9 @@ impl Builder {
         for (of, bias) in [(0, 1), (1, 0)] {
             let Some(place) = inner(tape, (sum, of), 1, stream) else { continue };
             let found = self.0.iter_mut().rev().find(|found| found.result == place);
-            let Some(found) = found.filter(|found| found.bias.is_none()) else { continue };
+            let Some(found) = found.filter(|found| found.bias.is_none() && !found.silu) else {
+                continue;
+            };
             if let Some(biased) = Biased::of_sum(tape, sum, bias).filter(|b| !b.is_lazy(tape)) {
                 found.members.extend(biased.members());
                 found.bias = Some(biased);
@@ -98,6 +100,7 @@ impl Found {
             && convolution.kernel_dilation[..] == [1]
             && convolution.input_dilation[..] == [1]
             && weight == [*channels, *taps, 1]
+            && tape.array(place).size() > 0
             && (2..=8).contains(taps);
         (device.config.enable_fused_tokens && plain).then_some(())?;
         let window = tape.input(place, 0)?;

@@ -6,7 +6,7 @@ use mlx_vulkan_core::{
     backend::Output,
     fusion::Group,
     graph::Node,
-    primitives::{BinaryOp, CopyOp, NormOp, Primitive, ShapeOp, UnaryOp},
+    primitives::{BinaryOp, CopyOp, NormOp, Primitive, Rule, ShapeOp, UnaryOp},
     tape::Tape,
 };
 use smallvec::smallvec;
@@ -135,7 +135,8 @@ impl Walk<'_> {
     /// that share them.
     fn scaled_norm(&mut self, at: Cursor) -> Option<Scaled> {
         let mut at = self.stripped(at);
-        if let Some(view) = self.pass(at, repeats_heads) {
+        let repeated = self.pass(at, repeats_heads);
+        if let Some(view) = repeated {
             at = self.stripped((view, 0));
         }
         let product = self.pass(at, does(BinaryOp::Multiply))?;
@@ -144,8 +145,12 @@ impl Walk<'_> {
         })?;
         let (norm, eps) = self.norm(other)?;
         let weighs_nothing = constant(self.tape, (norm, 1)) == Some(1.0);
-        let is_token = input(self.tape, (norm, 0)).ndim() == 4;
-        (weighs_nothing && is_token).then_some(Scaled { from: (norm, 0), eps, scale })
+        let &[batch, time, heads, width] = input(self.tape, (norm, 0)).shape() else { return None };
+        let one_by_one = repeated.is_none_or(|view| {
+            let each = self.tape.node(view).inputs[0].shape();
+            each == [batch, time, heads, 1, width]
+        });
+        (weighs_nothing && one_by_one).then_some(Scaled { from: (norm, 0), eps, scale })
     }
 
     /// What decay and rate of a step are computed from.
@@ -189,13 +194,15 @@ impl Walk<'_> {
     }
 }
 
-/// Whether a node repeats heads of a token, (…, heads, 1, features), for others that share them.
+/// Whether a node repeats the fourth of five axes, and that alone.
 fn repeats_heads(node: &Node) -> bool {
-    let shape = node.inputs[0].shape();
-    matches!(node.primitive, Primitive::Shape(ShapeOp::Broadcast(_)))
-        && node.inputs.len() == 1
-        && shape.len() == 5
-        && shape[3] == 1
+    let Primitive::Shape(ShapeOp::Broadcast(Rule::Exact(to))) = &node.primitive else {
+        return false;
+    };
+    let from = node.inputs[0].shape();
+    node.inputs.len() == 1
+        && (from.len(), to.len()) == (5, 5)
+        && (0..5).all(|axis| from[axis] == if axis == 3 { 1 } else { to[axis] })
 }
 
 impl Found {
@@ -215,6 +222,7 @@ impl Found {
             && node.inputs[3].ndim() == 3
             && is(a, dtype, batch * heads)
             && is(b, dtype, batch * heads)
+            && [decay, shift].iter().all(|&at| input(tape, at).shape().last() == Some(&heads))
             && is(decay, Dtype::Float32, heads)
             && is(shift, dtype, heads)
     }

@@ -346,8 +346,10 @@ impl Products {
 
     /// Leaves biases to other groups that claim their sums, with all that follows the products.
     fn leave(&mut self, is_claimed: impl Fn(usize) -> bool) {
-        for bias in &mut self.biases {
-            if bias.take_if(|bias| bias.members().any(&is_claimed)).is_some() {
+        for (bias, &product) in self.biases.iter_mut().zip(&self.places) {
+            // An `addmm` is its own sum.
+            let leaves = |bias: &mut Biased| bias.sum != product && bias.members().any(&is_claimed);
+            if bias.take_if(leaves).is_some() {
                 self.then = Then::Store;
             }
         }

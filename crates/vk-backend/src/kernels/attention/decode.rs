@@ -110,7 +110,7 @@ pub(crate) struct Angle {
 /// Where the query, the new key and its value come from when the kernel prepares them itself.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Projections {
-    /// (heads, width), not dense: elements from a head to the next one are `query_head`.
+    /// Heads of `width` elements, `query_head` apart.
     pub(crate) q: u64,
     pub(crate) query_head: u32,
     /// (kv heads, width).

@@ -6,8 +6,9 @@
 
 use std::{
     cell::Cell,
+    ffi::c_int,
     marker::PhantomData,
-    process,
+    process, ptr,
     sync::{
         OnceLock,
         atomic::{AtomicBool, Ordering::SeqCst},
@@ -24,7 +25,7 @@ use parking_lot::{
 /// How long the end of the process waits for the devices.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// How long it waits for threads that are in the driver: longer than any of them sleeps there, and than the
-/// driver's compiler mostly takes for a pipeline.
+/// driver's compiler mostly takes for a pipeline. Where it takes longer, nothing is torn down.
 const LEAVE: Duration = Duration::from_secs(5);
 
 /// Shared by the threads that are in the driver; the ending thread takes it for good.
@@ -88,11 +89,35 @@ pub(crate) fn stop_if_ending() {
 /// after ours.
 pub(crate) fn watch(finish: fn(Instant)) {
     WATCH.get_or_init(|| Watch { process: process::id(), finish });
-    // SAFETY: `end` does not unwind. If there is no room for a handler, exit is as it would be without.
-    let _ = unsafe { libc::atexit(end) };
+    // If there is no room for a handler, exit is as it would be without.
+    let _ = register();
 }
 
-extern "C" fn end() {
+/// Has the end of the process call [`end`], with the status that it ends with where the C library tells it.
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+fn register() -> c_int {
+    use std::ffi::c_void;
+
+    unsafe extern "C" {
+        fn on_exit(handler: extern "C" fn(c_int, *mut c_void), argument: *mut c_void) -> c_int;
+    }
+    extern "C" fn handler(status: c_int, _: *mut c_void) {
+        end(Some(status));
+    }
+    // SAFETY: it is declared as glibc has it, the handler does not unwind, and its argument is not used.
+    unsafe { on_exit(handler, ptr::null_mut()) }
+}
+
+#[cfg(not(all(target_os = "linux", target_env = "gnu")))]
+fn register() -> c_int {
+    extern "C" fn handler() {
+        end(None);
+    }
+    // SAFETY: the handler does not unwind.
+    unsafe { libc::atexit(handler) }
+}
+
+fn end(status: Option<c_int>) {
     // A fork has none of the threads, and its parent's devices are not its own.
     let Some(watch) = WATCH.get().filter(|watch| watch.process == process::id()) else { return };
     // It is registered several times, and a thread may exit from within the driver.
@@ -101,8 +126,17 @@ extern "C" fn end() {
     }
     let until = Instant::now() + PATIENCE;
     (watch.finish)(until);
-    let _ = CALLS.try_lock_exclusive_for(LEAVE);
+    let all_left = CALLS.try_lock_exclusive_for(LEAVE);
     ENDS.set(true);
     // Somebody may have been about to hand work over.
     (watch.finish)(until);
+    if let Some(status) = status.filter(|_| !all_left) {
+        // A driver's compiler can take longer, and its thread would crash as soon as a later handler unloads
+        // it: the process ends without those.
+        // SAFETY: without a stream it flushes all; nothing is used behind `_exit`.
+        unsafe {
+            libc::fflush(ptr::null_mut());
+            libc::_exit(status);
+        }
+    }
 }
