@@ -1,6 +1,6 @@
 //! Steps of the gated delta rule, as models write them, in compiled functions.
 
-use mlx::{Array, Dtype, Result, compile::Compiled, ops, transforms::grad};
+use mlx::{Array, Dtype, Result, compile::Compiled, fast, ops, transforms::grad};
 use mlx_tests::{Approx, array, assert_approx, epsilon, filled, noise, on_each_device, values};
 
 use crate::compile::primitives;
@@ -166,5 +166,24 @@ fn gradients_go_through_the_operations() {
         let got = grad(|k: &Array| sums(fun.call(&of(k))?), &all[1]).unwrap();
         let want = grad(|k: &Array| sums(step(Variant::Usual, &of(k))?), &all[1]).unwrap();
         assert_near(&format!("gradient on {device}"), &got, &want);
+    });
+}
+
+/// A decay for each key feature, all of a head alike, is one for each head.
+#[test]
+fn decays_of_features_are_differentiated() {
+    on_each_device(|device| {
+        let make = |shape: &[usize], seed| filled(shape, Dtype::Float32, noise(seed, 0.1, 0.9));
+        let (q, k, v) = (make(&[1, 3, 1, 4], 1), make(&[1, 3, 1, 4], 2), make(&[1, 3, 2, 5], 3));
+        let (gamma, beta) = (make(&[1, 3, 2], 4), make(&[1, 3, 2], 5));
+        let sums = |gamma: &Array| {
+            let (y, state) = fast::gated_delta_update([&q, &k, &v], gamma, &beta, None, None)?;
+            ops::add(&ops::sum(&y, &[], false)?, &ops::sum(&state, &[], false)?)
+        };
+        let of_features = |gamma: &Array| {
+            sums(&ops::broadcast_to(&ops::expand_dims(gamma, &[3])?, &[1, 3, 2, 4])?)
+        };
+        let (got, want) = (grad(of_features, &gamma).unwrap(), grad(sums, &gamma).unwrap());
+        assert_near(&format!("gradient by decays on {device}"), &got, &want);
     });
 }

@@ -56,12 +56,10 @@ impl Family for GatedDelta {
 
     fn examples(dtype: Dtype) -> Vec<(Self, Vec<Input>)> {
         let wide = dtype.promote(Dtype::Float32);
-        let inputs = |gamma: &[usize]| {
-            let keys = Input::new(&[2, 3, 1, 4], dtype);
-            let (values, beta) = (Input::new(&[2, 3, 2, 2], dtype), Input::new(&[2, 3, 2], dtype));
-            let state = Input::new(&[2, 2, 2, 4], wide);
-            vec![keys.clone(), keys, values, Input::new(gamma, wide), beta, state]
-        };
-        vec![(GatedDelta, inputs(&[2, 3, 2])), (GatedDelta, inputs(&[2, 3, 2, 4]))]
+        let keys = Input::new(&[2, 3, 1, 4], dtype);
+        let (values, beta) = (Input::new(&[2, 3, 2, 2], dtype), Input::new(&[2, 3, 2], dtype));
+        let gamma = Input::new(&[2, 3, 2], wide);
+        let state = Input::new(&[2, 2, 2, 4], wide);
+        vec![(GatedDelta, vec![keys.clone(), keys, values, gamma, beta, state])]
     }
 }

@@ -66,7 +66,7 @@ pub(super) fn find(tape: &Tape, place: usize, device: &DeviceState) -> Option<Gr
         Some((gate, (product, normed)))
     })?;
     // Both are widened first.
-    walk.widens(gate).then(|| walk.members.push(gate))?;
+    widens(dtype)(tape.node(gate)).then(|| walk.members.push(gate))?;
     let normed = walk.widened(normed)?;
     let (norm, end_eps) = walk.norm(normed)?;
     let y = walk.stripped((norm, 0));
@@ -100,22 +100,9 @@ pub(super) fn find(tape: &Tape, place: usize, device: &DeviceState) -> Option<Gr
 }
 
 impl Walk<'_> {
-    /// Whether a node converts elements of the walk's dtype to float32.
-    fn widens(&self, place: usize) -> bool {
-        let node = self.tape.node(place);
-        node.primitive == Primitive::Copy(CopyOp::AsType { dtype: Dtype::Float32 })
-            && node.inputs[0].dtype() == self.dtype
-            && node.stream == self.stream
-    }
-
     /// What is converted to float32 at a cursor.
     fn widened(&mut self, at: Cursor) -> Option<Cursor> {
-        let dtype = self.dtype;
-        let place = self.pass(at, |node| {
-            node.primitive == Primitive::Copy(CopyOp::AsType { dtype: Dtype::Float32 })
-                && node.inputs[0].dtype() == dtype
-        })?;
-        Some((place, 0))
+        Some((self.pass(at, widens(self.dtype))?, 0))
     }
 
     /// The RMS norm at a cursor, behind views, and its eps.
@@ -192,6 +179,12 @@ impl Walk<'_> {
         }
         at
     }
+}
+
+/// Whether a node converts elements of a dtype to float32.
+fn widens(dtype: Dtype) -> impl Fn(&Node) -> bool {
+    let widening = Primitive::Copy(CopyOp::AsType { dtype: Dtype::Float32 });
+    move |node| node.primitive == widening && node.inputs[0].dtype() == dtype
 }
 
 /// Whether a node repeats the fourth of five axes, and that alone.

@@ -384,7 +384,8 @@ impl Products {
         };
         let dtype = self.format.dtype;
         let found = Summed::before(tape, from, uses, [self.rows, self.inner], dtype);
-        let is_shared = self.rows == 1 && self.norm.is_none();
+        // One product with a norm that is made anyway gains little, and has no cooperative matrices then.
+        let is_shared = self.rows == 1 && self.norm.is_none() && self.places.len() > 1;
         let shared = || Summed::shared(tape, self.places[0], self.inner, dtype);
         let found = found.or_else(|| shared().filter(|_| is_shared))?;
         // What is added behind the product may be made of the sum, which is not there before it.
