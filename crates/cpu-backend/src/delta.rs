@@ -6,7 +6,7 @@ use rayon::prelude::*;
 use crate::{
     encoder::{Encoder, In, Out, args},
     float::{Real, Wide, dispatch_real},
-    rows::{RowStarts, widen_row},
+    rows::{widen_rows, widened},
 };
 
 /// Encodes the steps of all heads.
@@ -109,20 +109,4 @@ impl<W: Wide> Step<'_, W> {
 /// The elements of a gate, which may be as wide as the state.
 fn gate<T: Real>(input: &In) -> Vec<T::Wide> {
     if input.dtype == T::DTYPE { widened::<T>(input) } else { widened::<T::Wide>(input) }
-}
-
-/// The elements in row-major order.
-fn widened<T: Real>(input: &In) -> Vec<T::Wide> {
-    let mut all = vec![T::Wide::default(); input.size()];
-    widen_rows::<T>(input, &mut all);
-    all
-}
-
-fn widen_rows<T: Real>(input: &In, out: &mut [T::Wide]) {
-    let Some((&length, _)) = input.shape.split_last().filter(|_| !out.is_empty()) else { return };
-    let (data, starts) = (input.read::<T>(), RowStarts::new(input, 1));
-    let stride = input.layout.strides[input.shape.len() - 1];
-    for (i, row) in out.chunks_mut(length).enumerate() {
-        widen_row(data.buffer(), starts.at(i), stride, row);
-    }
 }

@@ -6,7 +6,7 @@ use rayon::prelude::*;
 use crate::{
     encoder::{Encoder, In, Out, args},
     float::{Real, Wide, dispatch_real},
-    rows::{RowStarts, widen_row},
+    rows::{RowStarts, widen_row, widened},
 };
 
 /// Elements from which the rows are split over cores.
@@ -98,7 +98,7 @@ impl Norm {
         if self.out.size() == 0 {
             return;
         }
-        let parameters = self.parameters.each_ref().map(|p| p.as_ref().map(|p| widen::<T>(p)));
+        let parameters = self.parameters.each_ref().map(|p| p.as_ref().map(|p| widened::<T>(p)));
         let in_place = self.out.aliases(&self.x);
         let mut out = self.out.write::<T>();
         let source = (!in_place).then(|| self.x.read::<T>());
@@ -186,7 +186,7 @@ impl Derivatives {
         if by_x.is_empty() {
             return sums;
         }
-        let weight = widen::<T>(&self.weight);
+        let weight = widened::<T>(&self.weight);
         let some = (by_x.len() / length).div_ceil(PARTS).max((PARALLEL / 4).div_ceil(length));
         let parts = by_x.par_chunks_mut(some * length).enumerate();
         let parts = parts.map(|(i, out)| self.part::<T>(&weight, length, i * some, out));
@@ -258,13 +258,4 @@ fn apply<W: Wide>(row: &mut [W], parameter: &[W], f: impl Fn(W, W) -> W) {
         [scalar] => row.iter_mut().for_each(|x| *x = f(*x, *scalar)),
         vector => row.iter_mut().zip(vector).for_each(|(x, p)| *x = f(*x, *p)),
     }
-}
-
-/// A weight or bias as wide elements.
-fn widen<T: Real>(parameter: &In) -> Vec<T::Wide> {
-    let mut out = vec![T::Wide::default(); parameter.size()];
-    let data = parameter.read::<T>();
-    let stride = parameter.layout.strides.last().copied().unwrap_or(1);
-    widen_row(data.buffer(), data.first(), stride, &mut out);
-    out
 }

@@ -58,3 +58,25 @@ pub(crate) fn widen_row<T: Real>(data: &[T], first: usize, stride: isize, out: &
         *out = data[first.wrapping_add_signed(i as isize * stride)].widen();
     }
 }
+
+/// Widens all elements of an array, in row-major order.
+pub(crate) fn widen_rows<T: Real>(input: &In, out: &mut [T::Wide]) {
+    if out.is_empty() {
+        return;
+    }
+    let data = input.read::<T>();
+    let (Some(&length), Some(&stride)) = (input.shape.last(), input.layout.strides.last()) else {
+        return widen_row(data.buffer(), data.first(), 1, out);
+    };
+    let starts = RowStarts::new(input, 1);
+    for (i, row) in out.chunks_mut(length).enumerate() {
+        widen_row(data.buffer(), starts.at(i), stride, row);
+    }
+}
+
+/// All elements of an array, widened, in row-major order.
+pub(crate) fn widened<T: Real>(input: &In) -> Vec<T::Wide> {
+    let mut all = vec![T::Wide::default(); input.size()];
+    widen_rows::<T>(input, &mut all);
+    all
+}
