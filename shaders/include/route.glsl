@@ -1,7 +1,9 @@
 // The experts of a token: those of its `count` largest logits, and their shares, which are softmax over those
 // alone. A subgroup takes a token, a lane every SUBGROUP-th logit and, in the end, one of the picks. Needs
 // common.glsl, floats.glsl, keys.glsl with WIDTH 32, subgroup arithmetic, the constants DTYPE, SUBGROUP and
-// EACH, logits of a lane (at most 32), and the push constants logits, picks, shares, experts and count.
+// EACH, logits of a lane (at most 32), and the push constants logits, picks, shares, experts and count; and how
+// many logits and picks a token has besides these, which are of an expert that all tokens have (OTHERS and
+// MORE_PICKS).
 
 // The float of a key; none has the key 0.
 float of_key(uint key) { return uintBitsToFloat(key ^ ((key >> 31) != 0u ? 0x80000000u : 0xffffffffu)); }
@@ -10,7 +12,7 @@ void route(uint token) {
     uint lane = gl_SubgroupInvocationID, keys[EACH];
     [[unroll]] for (uint i = 0u; i < EACH; ++i) {
         uint e = lane + i * SUBGROUP;
-        int64_t from = int64_t(token) * int64_t(experts) + int64_t(min(e, experts - 1u));
+        int64_t from = int64_t(token) * int64_t(experts + OTHERS) + int64_t(min(e, experts - 1u));
         float x = fetch(DTYPE, at(DTYPE, logits, from));
         keys[i] = e < experts ? key_of(FLOAT32, floatBitsToUint(x)) : 0u;
     }
@@ -32,7 +34,7 @@ void route(uint token) {
     float part = lane < count ? exp(mine - largest) : 0.0;
     float all = subgroupAdd(part);
     if (lane >= count) return;
-    uint64_t to = uint64_t(token) * uint64_t(count) + uint64_t(lane);
+    uint64_t to = uint64_t(token) * uint64_t(count + MORE_PICKS) + uint64_t(lane);
     AT_U32(picks, to) = pick;
     store_float(DTYPE, shares, int64_t(to), part / all);
 }

@@ -1,11 +1,12 @@
 // Mixtures of experts in runs: the router's logits, the picks, and which matrices these name. Every workgroup
-// finds the picks on its own from the logits, and keeps them until the next token's or layer's.
+// finds the picks on its own from the logits, and keeps them until the next token's or layer's. An expert that
+// all tokens have is the pick behind these.
 // Included by interpreter.comp.
 #include "float_key.glsl"
 #include "router.glsl"
 
 // Of a token, and of a layer. [host]
-const uint MOST_PICKS = 16, MOST_EXPERTS = 256;
+const uint MOST_PICKS = 16, MOST_EXPERTS = 512;
 // Keys of the experts' logits, above what makes them differ, and 0 behind the last expert: where rows of
 // mixtures leave room behind them, because there is no other shared memory left where heads are wide.
 const uint KEYS_QUADS = MOST_EXPERTS / 4u, KEYS = MOST_OCTETS - KEYS_QUADS;
@@ -17,11 +18,14 @@ uint divided(uint n, float per) { return uint((float(n) + 0.5) * per); }
 
 // ---- the router ----
 
-// This thread's quads of a row of the router's matrix: words, scale and bias.
+// This thread's quads of a row of the router's matrix, or of the shared expert's: words, scale and bias.
 void ask_router(uint expert, out uvec4 parts[QUADS_]) {
-    uvec4 matrix = quad(ROUTER_MATRIX), format = quad(ROUTER_FORMAT);
+    bool shared_row = SHARED && expert == quad(HEAD).w;
+    uint from = shared_row ? ROUTER_SHARED : ROUTER_MATRIX;
+    uvec4 matrix = quad(from), format = quad(ROUTER_FORMAT);
     uint64_t words = first_address(matrix), scales = second_address(matrix),
-             biases = first_address(quad(ROUTER_BIASES));
+             biases = first_address(quad(from + 1u));
+    if (shared_row) expert = 0u;
     [[unroll]] for (uint i = 0u; i < QUADS_; ++i) parts[i] = uvec4(0u);
     [[unroll]] for (uint i = 0u; i < QUADS_; ++i) {
         if (i * gl_WorkGroupSize.x >= inner / 4u) break;
@@ -47,7 +51,7 @@ vec2 router_sum(vec2 sums, uint parity) {
 void route(uvec4 next_row) {
     uvec4 head = quad(HEAD), source = quad(SOURCE);
     inner = head.y;
-    uint experts = head.w, bits = quad(ROUTER_FORMAT).x, parity = 0u;
+    uint experts = quad(ROUTER_FORMAT).z, bits = quad(ROUTER_FORMAT).x, parity = 0u;
     uvec4 asked[QUADS_], parts[QUADS_];
     uvec2 weights[QUADS_], own[QUADS_];
     ask_router(min(gl_WorkGroupID.x, experts - 1u), parts);
@@ -77,6 +81,14 @@ void route(uvec4 next_row) {
 
 // ---- the picks ----
 
+// The share of the shared expert, of which the logit may stand at `from`.
+float shared_share(uint64_t from) {
+    if (quad(SHARED_KIND).x != SHARE_SIGMOID) return 1.0;
+    uint spins = 0u, w = Tagged(from).v[0];
+    while (stale(w) && !gives_up(spins)) w = Tagged(from).v[0];
+    return as_stored(DTYPE, m_sigmoid(of_bits(DTYPE, w & 0xffffu)));
+}
+
 // Waits for the logits.
 void take_logits() {
     uvec4 picks = quad(PICKS);
@@ -88,6 +100,7 @@ void take_logits() {
         // Of equal logits the first one is larger.
         staged[KEYS + e / 4u][e % 4u] = e < picks.z ? (key << 16) | (0xffffu - e) : 0u;
     }
+    if (SHARED && thread() == 0u) shares[picks.w] = shared_share(logits + uint64_t(picks.z) * 4ul);
 }
 
 // How many keys are larger.
@@ -124,15 +137,18 @@ float share_of(uint i) {
 // ---- the matrices ----
 
 // Of a block and a chunk of all picks' beside one another, those of a pick; and how far behind expert 0's its
-// expert's words and scales begin.
-void pick_matrix(inout uint block, inout uint chunk, out uint64_t words, out uint64_t affine) {
+// expert's words and scales begin, or where the shared expert's are, which is `m` then.
+void pick_matrix(inout uint block, inout uint chunk, inout uint m, out uint64_t words, out uint64_t affine) {
     uvec4 strides = quad(EXPERT_STRIDES), parts = quad(PARTS);
     bool weighed = (kind & WEIGHED) != 0u;
     uint pick = divided(weighed ? chunk : block, uintBitsToFloat(parts.y));
     if (weighed) chunk -= pick * parts.x;
     else block -= pick * parts.x;
+    bool is_shared = SHARED && quad(SHARED_KIND).x != 0u && pick == quad(PICKS).w;
+    asked_second = is_shared ? SHARED_SECOND : SECOND;
+    if (is_shared) m = SHARED_MATRIX;
     // Before there are picks, some expert.
-    uint64_t expert = uint64_t(min(picked[pick], quad(PICKS).z - 1u));
+    uint64_t expert = is_shared ? 0ul : uint64_t(min(picked[pick], quad(PICKS).z - 1u));
     words = expert * first_address(strides);
     affine = expert * second_address(strides);
 }

@@ -56,11 +56,13 @@ struct RouterRow {
     uint64_t words, scales, biases; // of a matrix (experts, inner)
     uint64_t marked;                // the logits with tags
     uint bits, group_log;           // of the matrix; 16: not quantized
-    uint64_t rest[23];
+    uint logits, unused; // logits: one more than experts where the shared expert has one, of the row below
+    uint64_t shared_words, shared_scales, shared_biases;
+    uint64_t rest[19];
 };
 
 // The other quads of a router. [host]
-const uint ROUTER_MATRIX = 2, ROUTER_BIASES = 3, ROUTER_FORMAT = 4;
+const uint ROUTER_MATRIX = 2, ROUTER_BIASES = 3, ROUTER_FORMAT = 4, ROUTER_SHARED = 5;
 
 // A product with matrices of experts.
 struct PickedRow {
@@ -77,15 +79,19 @@ struct PickedRow {
     float per_each;                       // 1 / each
     uint quads;                           // of a pick's part of x
     float per_quads;
-    uint unused[4];
+    uint shared_kind; // whether all tokens have an expert, behind the picks, and its share; below
+    uint unused[3];
     uint ends[2], strides[2];
     uint64_t second[3];
     uint chunks, rounds;
-    uint rest[16];
+    // Of the shared expert words, scales and biases, and from a block's first half to its second one.
+    uint64_t shared_matrix[4], shared_second[4];
 };
 
 // The other quads of such a product. [host]
-const uint EXPERT_STRIDES = 5, PICKS = 6, PARTS = 7;
+const uint EXPERT_STRIDES = 5, PICKS = 6, PARTS = 7, SHARED_KIND = 8, SHARED_MATRIX = 12, SHARED_SECOND = 14;
+// The share of the shared expert: 1, or the sigmoid of the logit behind the experts'. [host]
+const uint SHARE_ONE = 1, SHARE_SIGMOID = 2;
 
 struct AttentionRow {
     uint kind, count, splits; // keys, and splits of them

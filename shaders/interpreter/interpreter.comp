@@ -41,13 +41,14 @@ layout(constant_id = 8) const bool WIDE = false;
 layout(constant_id = 9) const uint CACHE_BITS = 16;
 layout(constant_id = 10) const uint CACHE_GROUP = 64;
 layout(constant_id = 11) const uint ROTATED = 128;
-// Flags: three of attentions, and whether there are biases of products, mixtures of experts, and products
-// whose x is summed. [host]
+// Flags: three of attentions, and whether there are biases of products, mixtures of experts, products whose x
+// is summed, and experts that all tokens have. [host]
 const uint NORM_FLAG = 1, TRADITIONAL_FLAG = 2, DIVISORS_FLAG = 4, BIASES_FLAG = 8, MIXTURES_FLAG = 16,
-           SUMS_FLAG = 32;
+           SUMS_FLAG = 32, SHARED_FLAG = 64;
 const bool NORM = (FLAGS & NORM_FLAG) != 0u, TRADITIONAL = (FLAGS & TRADITIONAL_FLAG) != 0u;
 const bool DIVISORS = (FLAGS & DIVISORS_FLAG) != 0u, BIASES = (FLAGS & BIASES_FLAG) != 0u;
 const bool MIXTURES = (FLAGS & MIXTURES_FLAG) != 0u, SUMS = (FLAGS & SUMS_FLAG) != 0u;
+const bool SHARED = (FLAGS & SHARED_FLAG) != 0u;
 
 layout(push_constant, scalar) uniform Push {
     uint64_t table, control; // the rows; words that the workgroups share (see their numbers below)
@@ -131,7 +132,7 @@ uint number_of(uint block) {
 }
 uint matrix_of(uint block) { return MATRIX + 2u * number_of(block); }
 
-void pick_matrix(inout uint block, inout uint chunk, out uint64_t words, out uint64_t affine);
+void pick_matrix(inout uint block, inout uint chunk, inout uint m, out uint64_t words, out uint64_t affine);
 
 // ---- what is asked for next ----
 // The compiler waits at the end of a branch for what was asked for in it, so everything that decides is asked
@@ -139,15 +140,17 @@ void pick_matrix(inout uint block, inout uint chunk, out uint64_t words, out uin
 
 uint asked_chunk;
 uint64_t asked_words, asked_scales, asked_biases; // of a block's first row
+uint asked_second; // the quad that says where its second half is
 
 // Goes to a chunk of a block; behind the last one, to that.
 void point(uint block, uint chunk_) {
     asked_chunk = chunk_;
     uint real = min(block, blocks - 1u), chunk = min(asked_chunk, chunks - 1u), m = matrix_of(real);
-    uvec4 at_ = quad(m);
     uvec2 strides = quad(ENDS_AND_STRIDES).zw;
     uint64_t expert_words = 0ul, expert_affine = 0ul;
-    if (is_mixed(PICKED | WEIGHED)) pick_matrix(real, chunk, expert_words, expert_affine);
+    asked_second = SECOND;
+    if (is_mixed(PICKED | WEIGHED)) pick_matrix(real, chunk, m, expert_words, expert_affine);
+    uvec4 at_ = quad(m);
     asked_words = first_address(at_) + expert_words + uint64_t(real * strides.x + chunk * (WORDS * 4u));
     if (DENSE) return;
     uint64_t affine = expert_affine + uint64_t(real * strides.y + chunk * CHUNK / GROUP * SCALE_BYTES);
@@ -161,10 +164,10 @@ void aim(uint block) { point(block, team_lane()); }
 // Asks for a chunk of all rows of the block: the lane's next one, or the one after it, for which that is
 // asked for where there is none.
 void ask(uint slot) {
-    uvec4 second = quad(SECOND);
+    uvec4 second = quad(SHARED ? asked_second : SECOND);
     uint lanes = slot == 1u && asked_chunk + team_lanes() < chunks ? team_lanes() : 0u;
     uint64_t words = asked_words + uint64_t(lanes * (WORDS * 4u));
-    uint64_t second_biases = first_address(quad(COUNTS));
+    uint64_t second_biases = first_address(quad(SHARED ? asked_second + 1u : COUNTS));
     [[unroll]] for (uint r = 0u; r < RESULTS; ++r) {
         bool upper = r >= HALF;
         load_words(words + uint64_t(r % HALF * row_words) + (upper ? first_address(second) : 0ul),

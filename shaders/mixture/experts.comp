@@ -14,37 +14,58 @@ layout(push_constant, scalar) uniform Push {
     uint64_t picks, shares; // of each token: uint32, and of x's dtype
     uint64_t other;          // STORE: where up's products go; SUM: what is added to the result, or 0
     uint64_t words[2], scales[2], biases[2]; // of gate and up, or of one matrix
-    uint64_t added[2];                       // biases of their products (experts, outputs), or 0
+    uint64_t others;                         // the addresses of Others, or 0
     uint tokens, per_token, outputs, inner, experts;
+    uint shared_experts; // 1 if there is one that all tokens have, whose number is behind the others'
 };
 
-Matrix matrix(uint i) { return Matrix(words[i], scales[i], biases[i], inner); }
+// What few mixtures have.
+layout(buffer_reference, scalar, buffer_reference_align = 8) readonly buffer Others {
+    uint64_t added[2];                       // biases of products (experts, outputs), or 0
+    uint64_t words[2], scales[2], biases[2]; // of the expert that all tokens have
+};
 
-// The first row of the expert of a pick.
-uint64_t expert(uint pick) { return uint64_t(min(AT_U32(picks, pick), experts - 1u)) * uint64_t(outputs); }
+// The number of a pick's expert.
+uint number_of(uint pick) { return min(AT_U32(picks, pick), experts + shared_experts - 1u); }
+
+// Its matrices, which begin with row 0, or those of all experts.
+Matrix matrix(uint i, uint number) {
+    if (number == experts) {
+        Others its = Others(others);
+        return Matrix(its.words[i], its.scales[i], its.biases[i], inner);
+    }
+    return Matrix(words[i], scales[i], biases[i], inner);
+}
+
+// Its first row in these.
+uint64_t row_of(uint number) { return number == experts ? 0ul : uint64_t(number) * uint64_t(outputs); }
 
 uint64_t x_at(uint row) { return x + (uint64_t(row) * uint64_t(inner) << float_shift(DTYPE)); }
 
 // What is added to a product of matrix m.
 float bias_of(uint m, uint pick, uint i) {
-    if (added[m] == 0ul) return 0.0;
-    return fetch(DTYPE, at(DTYPE, added[m], int64_t(expert(pick) + uint64_t(i))));
+    uint64_t added = others == 0ul ? 0ul : Others(others).added[m];
+    uint number = number_of(pick);
+    if (added == 0ul || number == experts) return 0.0;
+    return fetch(DTYPE, at(DTYPE, added, int64_t(row_of(number) + uint64_t(i))));
 }
 
 // What is added to the sum of a token's picks.
 float bias_of_sum(uint token, uint i) {
     float sum = 0.0;
-    if (added[0] == 0ul) return sum;
+    if (others == 0ul || Others(others).added[0] == 0ul) return sum;
     for (uint pick = token * per_token; pick < (token + 1u) * per_token; ++pick)
         sum = fma(fetch(DTYPE, at(DTYPE, shares, int64_t(pick))), bias_of(0u, pick, i), sum);
     return sum;
 }
 
 void paired(uint pick, uint first, uint tail) {
-    uint64_t row = expert(pick) + uint64_t(first), from = x_at(pick / per_token);
+    uint number = number_of(pick);
+    Matrix gate = matrix(0u, number), up = matrix(1u, number);
+    uint64_t row = row_of(number) + uint64_t(first), from = x_at(pick / per_token);
     for (uint part = TEAM_LANE; part < row_parts(inner); part += TEAM_SIZE) {
-        add_part(matrix(0u), part, from, 0u, row, tail, 1.0, 0u);
-        add_part(matrix(1u), part, from, 0u, row, tail, 1.0, OUTPUTS);
+        add_part(gate, part, from, 0u, row, tail, 1.0, 0u);
+        add_part(up, part, from, 0u, row, tail, 1.0, OUTPUTS);
     }
 }
 
@@ -53,9 +74,10 @@ void summed(uint token, uint first, uint tail) {
     uint parts = row_parts(inner), lane = gl_SubgroupID * SUBGROUP + gl_SubgroupInvocationID;
     // Picks' parts one after another, so that short rows leave no lane idle.
     for (uint i = lane; i < parts * per_token; i += gl_WorkGroupSize.x) {
-        uint pick = token * per_token + i / parts;
+        uint pick = token * per_token + i / parts, number = number_of(pick);
         float share = fetch(DTYPE, at(DTYPE, shares, int64_t(pick)));
-        add_part(matrix(0u), i % parts, x_at(pick), 0u, expert(pick) + uint64_t(first), tail, share, 0u);
+        uint64_t row = row_of(number) + uint64_t(first);
+        add_part(matrix(0u, number), i % parts, x_at(pick), 0u, row, tail, share, 0u);
     }
 }
 

@@ -16,6 +16,8 @@ layout(push_constant, scalar) uniform Push {
     uint64_t logits, picks, shares;
     uint tokens, experts, count;
 };
+#define OTHERS 0u
+#define MORE_PICKS 0u
 #include "route.glsl"
 
 void main() {

@@ -1,11 +1,13 @@
 #version 460
 // The experts of a few tokens, from the rows before the norm on: the normalized rows, which are stored, the
 // router's logits, and the picks. A workgroup makes a token's logit of one expert; the last one of a token
-// picks. Constants: 1 dtype (16-bit floats), 2 subgroup size, 3 logits of a lane (route.glsl), 4 bits of the
+// picks. An expert that all tokens have is the last pick, under the number behind the others'; its share is
+// sigmoid of a logit of its own, or 1. Constants: 1 dtype (16-bit floats), 2 subgroup size, 3 logits of a lane (route.glsl), 4 bits of the
 // router's matrix (16: not quantized), 5 elements that share a scale, as a power of two.
 #include "common.glsl"
 #include "floats.glsl"
 #include "bias.glsl"
+#include "math.glsl"
 #define WIDTH 32
 #include "keys.glsl"
 #define VARIANT 1
@@ -25,10 +27,20 @@ layout(push_constant, scalar) uniform Push {
     uint64_t bias;                  // of its products, or 0
     uint64_t logits, picks, shares;
     uint64_t counters; // zeroed words, one for each token
+    uint64_t shared_matrix; // the row of the matrix of the shared expert's logit, or 0
     uint inner, experts, count;
+    uint shared_experts; // 1 if there is one
     uint at_once; // whether the bias is added to the product that is not rounded before
     float eps;
 };
+
+// Words, scales and biases of a row that has the router's format.
+layout(buffer_reference, scalar, buffer_reference_align = 8) readonly buffer SharedRow {
+    uint64_t words, scales, biases;
+};
+
+#define OTHERS (shared_matrix != 0ul ? 1u : 0u)
+#define MORE_PICKS shared_experts
 #include "route.glsl"
 
 shared uint finished;
@@ -39,25 +51,45 @@ vec4 quad_of(uint64_t row, uint i) { return fetch4(DTYPE, true, row + uint64_t(i
 
 // The workgroups of a token share what is to be stored of its normalized row.
 void store_row(uint token, uint expert, float factor) {
-    uint quads = inner / 4u, each = (quads + experts - 1u) / experts;
+    uint quads = inner / 4u, all = experts + OTHERS, each = (quads + all - 1u) / all;
     uint64_t at_ = uint64_t(token) * uint64_t(inner) * 2ul;
     for (uint i = expert * each + thread(); i < min(quads, (expert + 1u) * each); i += gl_WorkGroupSize.x)
         store_float4(DTYPE, normal + at_, uint64_t(i), quad_of(x + at_, i) * quad_of(weight, i) * factor);
 }
 
 void store_logit(uint token, uint expert, float logit) {
-    if (bias != 0ul) logit = with_bias(DTYPE, logit, uint(U16(bias).v[expert]), at_once != 0u);
-    store_float(DTYPE, logits, int64_t(token) * int64_t(experts) + int64_t(expert), logit);
+    if (bias != 0ul && expert < experts) logit = with_bias(DTYPE, logit, uint(U16(bias).v[expert]), at_once != 0u);
+    store_float(DTYPE, logits, int64_t(token) * int64_t(experts + OTHERS) + int64_t(expert), logit);
+}
+
+// The last pick of a token.
+void pick_shared(uint token) {
+    uint64_t to = uint64_t(token) * uint64_t(count + 1u) + uint64_t(count);
+    AT_U32(picks, to) = experts;
+    float share = 1.0;
+    if (shared_matrix != 0ul)
+        share = m_sigmoid(load_float(
+            DTYPE, logits, int64_t(token) * int64_t(experts + 1u) + int64_t(experts)));
+    store_float(DTYPE, shares, int64_t(to), share);
 }
 
 void main() {
     uint expert = gl_WorkGroupID.x, token = gl_WorkGroupID.y;
     uint64_t row = x + uint64_t(token) * uint64_t(inner) * 2ul;
+    uint64_t from = words, scales_ = scales, biases_ = biases;
+    uint own_row = expert;
+    if (expert == experts) {
+        SharedRow only = SharedRow(shared_matrix);
+        from = only.words;
+        scales_ = only.scales;
+        biases_ = only.biases;
+        own_row = 0u;
+    }
     vec2 sums = vec2(0.0); // of the product, and of squares
     for (uint i = thread(); i < inner / 4u; i += gl_WorkGroupSize.x) {
-        uint element = expert * inner + 4u * i;
+        uint element = own_row * inner + 4u * i;
         vec4 y = quad_of(row, i);
-        uvec4 part = router_part(words, scales, biases, element, BITS, GROUP_LOG);
+        uvec4 part = router_part(from, scales_, biases_, element, BITS, GROUP_LOG);
         sums += vec2(router_product(y * quad_of(weight, i), part, element, BITS), dot_add(y, y, 0.0));
     }
     sums = group_sum(sums);
@@ -68,11 +100,12 @@ void main() {
     barrier();
     if (thread() == 0u) {
         uint64_t counter = counters + uint64_t(token) * 4ul;
-        finished = atomicAdd(U32(counter).v[0], 1u) + 1u == experts ? 1u : 0u;
+        finished = atomicAdd(U32(counter).v[0], 1u) + 1u == experts + OTHERS ? 1u : 0u;
         if (finished == 1u) U32(counter).v[0] = 0u;
     }
     barrier();
     if (finished == 0u) return;
     memoryBarrierBuffer();
     if (gl_SubgroupID == 0u) route(token);
+    if (thread() == 0u && shared_experts != 0u) pick_shared(token);
 }

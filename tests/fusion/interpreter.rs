@@ -320,15 +320,25 @@ fn mixtures_become_steps() {
             (Dtype::Float16, (8, 32), [None, Some((8, 64))], [320, 96]),
         ];
         for (dtype, format, routers, sizes @ [hidden, _]) in formats {
-            let [first, second] = routers.map(|router| Block::new(sizes, format, router, dtype));
+            let of = |router| Block::new(sizes, format, router, dtype);
             let (x, (bits, group)) = (noise(1, &[1, hidden], dtype), format);
             let [a, b] = [2, 3].map(|i| Quantized::new(i, hidden, hidden, group, bits, dtype));
-            let graph = || {
-                let row = a.forward(&ops::multiply(&x, 1.5f32)?)?;
-                let row = second.forward(&first.forward(&row)?)?;
-                Ok(vec![b.forward(&row)?, row])
-            };
-            agrees(&format!("{format:?} {routers:?} {dtype} {sizes:?}"), dtype, 8, &graph);
+            // Also with experts that all tokens have, with and without a share.
+            let shared = |router, share| of(router).sharing(sizes[1], format, share);
+            let [first, second] = routers;
+            let blocks = [
+                [of(first), of(second)],
+                [shared(first, Some(first)), of(second)],
+                [shared(first, None), shared(second, Some(second))],
+            ];
+            for (i, [first, second]) in blocks.into_iter().enumerate() {
+                let graph = || {
+                    let row = a.forward(&ops::multiply(&x, 1.5f32)?)?;
+                    let row = second.forward(&first.forward(&row)?)?;
+                    Ok(vec![b.forward(&row)?, row])
+                };
+                agrees(&format!("{format:?} {routers:?} {dtype} {sizes:?} {i}"), dtype, 8, &graph);
+            }
         }
     });
 }

@@ -348,6 +348,27 @@ pub(super) struct Block {
     router: Linear,
     layer: Layer,
     shares: Shares,
+    shared: Option<Shared>,
+}
+
+/// An expert that all tokens have, weighed by the sigmoid of a number of its own or not at all.
+struct Shared {
+    gate: Linear,
+    up: Linear,
+    down: Linear,
+    share: Option<Linear>,
+}
+
+impl Shared {
+    fn forward(&self, x: &Array) -> Result<Array> {
+        let (up, gate) = (self.up.forward(x)?, self.gate.forward(x)?);
+        let gated = ops::multiply(&ops::multiply(&gate, &ops::sigmoid(&gate)?)?, &up)?;
+        let said = self.down.forward(&gated)?;
+        match &self.share {
+            Some(share) => ops::multiply(&ops::sigmoid(&share.forward(x)?)?, &said),
+            None => Ok(said),
+        }
+    }
 }
 
 impl Block {
@@ -363,14 +384,38 @@ impl Block {
             router: Linear::new(12, EXPERTS, hidden, router, dtype),
             layer: Layer::new([hidden, width], Format::Affine(format.0, format.1), dtype),
             shares: Shares::OfAll,
+            shared: None,
         }
+    }
+
+    /// The same with an expert of `width` that all tokens have, and, if it has a share, one of such a format.
+    pub(super) fn sharing(
+        self,
+        width: usize,
+        (bits, group): (usize, usize),
+        share: Option<Option<(usize, usize)>>,
+    ) -> Self {
+        let (hidden, dtype) = (self.norm.dim(0), self.norm.dtype());
+        let linear =
+            |seed, outputs, inner| Linear::new(seed, outputs, inner, Some((bits, group)), dtype);
+        let shared = Shared {
+            gate: linear(21, width, hidden),
+            up: linear(22, width, hidden),
+            down: linear(23, hidden, width),
+            share: share.map(|format| Linear::new(24, 1, hidden, format, dtype)),
+        };
+        Block { shared: Some(shared), ..self }
     }
 
     /// (tokens, hidden) to the same shape.
     pub(super) fn forward(&self, x: &Array) -> Result<Array> {
         let normal = fast::rms_norm(x, Some(&self.norm), 1e-6)?;
         let [picks, shares] = route(&self.router.forward(&normal)?, self.shares)?;
-        ops::add(x, self.layer.forward(&normal, &picks, &shares)?)
+        let said = self.layer.forward(&normal, &picks, &shares)?;
+        match &self.shared {
+            Some(shared) => ops::add(x, ops::add(&said, &shared.forward(&normal)?)?),
+            None => ops::add(x, said),
+        }
     }
 }
 
@@ -392,6 +437,40 @@ fn a_tokens_mixture_is_one_group() {
                 agrees(&what, fused - fewer, dtype, &|| Ok(vec![block.forward(&x)?]));
             }
         }
+    }
+}
+
+/// With an expert that all tokens have, too, which is one more pick; with several tokens it is made of parts.
+#[test]
+fn an_expert_that_all_tokens_have() {
+    let _turn = turn();
+    let formats = [
+        (Dtype::Bfloat16, (4, 64), Some((8, 64)), Some(Some((8, 64))), [33, 25]),
+        (Dtype::Float16, (8, 32), None, Some(None), [33, 25]),
+        (Dtype::Bfloat16, (4, 32), Some((4, 32)), None, [29, 22]),
+    ];
+    for (dtype, format, router, share, fused) in formats {
+        let block = Block::new([192, 320], format, router, dtype).sharing(320, format, share);
+        for (tokens, fused) in [1, 2].into_iter().zip(fused) {
+            let x = noise(5, &[tokens, 192], dtype);
+            let what = format!("{format:?} {share:?} {dtype} {tokens} tokens");
+            agrees(&what, fused, dtype, &|| Ok(vec![block.forward(&x)?]));
+        }
+    }
+}
+
+/// Experts that all tokens have which are wider than the others, of another format, or whose number is.
+#[test]
+fn other_experts_that_all_tokens_have() {
+    let _turn = turn();
+    let (dtype, format, router) = (Dtype::Bfloat16, (4, 64), Some((8, 64)));
+    let others = [(384, (4, 64), router, 23), (320, (8, 64), router, 21), (320, (4, 64), None, 23)];
+    for (width, packed, share, fused) in others {
+        let block = Block::new([192, 320], format, router, dtype);
+        let block = block.sharing(width, packed, Some(share));
+        let x = noise(5, &[1, 192], dtype);
+        let what = format!("{width} {packed:?} {share:?}");
+        agrees(&what, fused, dtype, &|| Ok(vec![block.forward(&x)?]));
     }
 }
 

@@ -2412,6 +2412,7 @@ pub(crate) mod interpreter {
     pub(crate) const BIASES_FLAG: u32 = 8;
     pub(crate) const MIXTURES_FLAG: u32 = 16;
     pub(crate) const SUMS_FLAG: u32 = 32;
+    pub(crate) const SHARED_FLAG: u32 = 64;
     pub(crate) const RUN: u32 = 0;
     pub(crate) const REPEAT: u32 = 1;
     pub(crate) const TRIAL: u32 = 2;
@@ -2643,13 +2644,15 @@ pub(crate) mod interpreter_rows {
         pub(crate) per_each: f32,
         pub(crate) quads: u32,
         pub(crate) per_quads: f32,
-        pub(crate) unused: [u32; 4],
+        pub(crate) shared_kind: u32,
+        pub(crate) unused: [u32; 3],
         pub(crate) ends: [u32; 2],
         pub(crate) strides: [u32; 2],
         pub(crate) second: [u64; 3],
         pub(crate) chunks: u32,
         pub(crate) rounds: u32,
-        pub(crate) rest: [u32; 16],
+        pub(crate) shared_matrix: [u64; 4],
+        pub(crate) shared_second: [u64; 4],
     }
     const _: () = {
         assert!(offset_of!(PickedRow, kind) == 0);
@@ -2670,13 +2673,15 @@ pub(crate) mod interpreter_rows {
         assert!(offset_of!(PickedRow, per_each) == 116);
         assert!(offset_of!(PickedRow, quads) == 120);
         assert!(offset_of!(PickedRow, per_quads) == 124);
-        assert!(offset_of!(PickedRow, unused) == 128);
+        assert!(offset_of!(PickedRow, shared_kind) == 128);
+        assert!(offset_of!(PickedRow, unused) == 132);
         assert!(offset_of!(PickedRow, ends) == 144);
         assert!(offset_of!(PickedRow, strides) == 152);
         assert!(offset_of!(PickedRow, second) == 160);
         assert!(offset_of!(PickedRow, chunks) == 184);
         assert!(offset_of!(PickedRow, rounds) == 188);
-        assert!(offset_of!(PickedRow, rest) == 192);
+        assert!(offset_of!(PickedRow, shared_matrix) == 192);
+        assert!(offset_of!(PickedRow, shared_second) == 224);
         assert!(size_of::<PickedRow>() == 256);
     };
     /// `ProductRow` of the shader.
@@ -2745,7 +2750,12 @@ pub(crate) mod interpreter_rows {
         pub(crate) marked: u64,
         pub(crate) bits: u32,
         pub(crate) group_log: u32,
-        pub(crate) rest: [u64; 23],
+        pub(crate) logits: u32,
+        pub(crate) unused: u32,
+        pub(crate) shared_words: u64,
+        pub(crate) shared_scales: u64,
+        pub(crate) shared_biases: u64,
+        pub(crate) rest: [u64; 19],
     }
     const _: () = {
         assert!(offset_of!(RouterRow, kind) == 0);
@@ -2760,7 +2770,12 @@ pub(crate) mod interpreter_rows {
         assert!(offset_of!(RouterRow, marked) == 56);
         assert!(offset_of!(RouterRow, bits) == 64);
         assert!(offset_of!(RouterRow, group_log) == 68);
-        assert!(offset_of!(RouterRow, rest) == 72);
+        assert!(offset_of!(RouterRow, logits) == 72);
+        assert!(offset_of!(RouterRow, unused) == 76);
+        assert!(offset_of!(RouterRow, shared_words) == 80);
+        assert!(offset_of!(RouterRow, shared_scales) == 88);
+        assert!(offset_of!(RouterRow, shared_biases) == 96);
+        assert!(offset_of!(RouterRow, rest) == 104);
         assert!(size_of::<RouterRow>() == 256);
     };
     /// `Push` of the shader.
@@ -3860,6 +3875,22 @@ pub(crate) mod mixture_experts {
             ]
         }
     }
+    /// `Others` of the shader.
+    #[derive(Debug, Clone, Copy, Default, PartialEq, Pod, Zeroable)]
+    #[repr(C, packed(4))]
+    pub(crate) struct Others {
+        pub(crate) added: [u64; 2],
+        pub(crate) words: [u64; 2],
+        pub(crate) scales: [u64; 2],
+        pub(crate) biases: [u64; 2],
+    }
+    const _: () = {
+        assert!(offset_of!(Others, added) == 0);
+        assert!(offset_of!(Others, words) == 16);
+        assert!(offset_of!(Others, scales) == 32);
+        assert!(offset_of!(Others, biases) == 48);
+        assert!(size_of::<Others>() == 64);
+    };
     /// `Push` of the shader.
     #[derive(Debug, Clone, Copy, Default, PartialEq, Pod, Zeroable)]
     #[repr(C, packed(4))]
@@ -3872,12 +3903,13 @@ pub(crate) mod mixture_experts {
         pub(crate) words: [u64; 2],
         pub(crate) scales: [u64; 2],
         pub(crate) biases: [u64; 2],
-        pub(crate) added: [u64; 2],
+        pub(crate) others: u64,
         pub(crate) tokens: u32,
         pub(crate) per_token: u32,
         pub(crate) outputs: u32,
         pub(crate) inner: u32,
         pub(crate) experts: u32,
+        pub(crate) shared_experts: u32,
     }
     const _: () = {
         assert!(offset_of!(Push, x) == 0);
@@ -3888,13 +3920,14 @@ pub(crate) mod mixture_experts {
         assert!(offset_of!(Push, words) == 40);
         assert!(offset_of!(Push, scales) == 56);
         assert!(offset_of!(Push, biases) == 72);
-        assert!(offset_of!(Push, added) == 88);
-        assert!(offset_of!(Push, tokens) == 104);
-        assert!(offset_of!(Push, per_token) == 108);
-        assert!(offset_of!(Push, outputs) == 112);
-        assert!(offset_of!(Push, inner) == 116);
-        assert!(offset_of!(Push, experts) == 120);
-        assert!(size_of::<Push>() == 124);
+        assert!(offset_of!(Push, others) == 88);
+        assert!(offset_of!(Push, tokens) == 96);
+        assert!(offset_of!(Push, per_token) == 100);
+        assert!(offset_of!(Push, outputs) == 104);
+        assert!(offset_of!(Push, inner) == 108);
+        assert!(offset_of!(Push, experts) == 112);
+        assert!(offset_of!(Push, shared_experts) == 116);
+        assert!(size_of::<Push>() == 120);
     };
 }
 
@@ -3980,6 +4013,20 @@ pub(crate) mod mixture_router {
             [self.workgroup, self.dtype, self.subgroup, self.each, self.bits, self.group_log]
         }
     }
+    /// `SharedRow` of the shader.
+    #[derive(Debug, Clone, Copy, Default, PartialEq, Pod, Zeroable)]
+    #[repr(C, packed(4))]
+    pub(crate) struct SharedRow {
+        pub(crate) words: u64,
+        pub(crate) scales: u64,
+        pub(crate) biases: u64,
+    }
+    const _: () = {
+        assert!(offset_of!(SharedRow, words) == 0);
+        assert!(offset_of!(SharedRow, scales) == 8);
+        assert!(offset_of!(SharedRow, biases) == 16);
+        assert!(size_of::<SharedRow>() == 24);
+    };
     /// `Push` of the shader.
     #[derive(Debug, Clone, Copy, Default, PartialEq, Pod, Zeroable)]
     #[repr(C, packed(4))]
@@ -3995,9 +4042,11 @@ pub(crate) mod mixture_router {
         pub(crate) picks: u64,
         pub(crate) shares: u64,
         pub(crate) counters: u64,
+        pub(crate) shared_matrix: u64,
         pub(crate) inner: u32,
         pub(crate) experts: u32,
         pub(crate) count: u32,
+        pub(crate) shared_experts: u32,
         pub(crate) at_once: u32,
         pub(crate) eps: f32,
     }
@@ -4013,12 +4062,14 @@ pub(crate) mod mixture_router {
         assert!(offset_of!(Push, picks) == 64);
         assert!(offset_of!(Push, shares) == 72);
         assert!(offset_of!(Push, counters) == 80);
-        assert!(offset_of!(Push, inner) == 88);
-        assert!(offset_of!(Push, experts) == 92);
-        assert!(offset_of!(Push, count) == 96);
-        assert!(offset_of!(Push, at_once) == 100);
-        assert!(offset_of!(Push, eps) == 104);
-        assert!(size_of::<Push>() == 108);
+        assert!(offset_of!(Push, shared_matrix) == 88);
+        assert!(offset_of!(Push, inner) == 96);
+        assert!(offset_of!(Push, experts) == 100);
+        assert!(offset_of!(Push, count) == 104);
+        assert!(offset_of!(Push, shared_experts) == 108);
+        assert!(offset_of!(Push, at_once) == 112);
+        assert!(offset_of!(Push, eps) == 116);
+        assert!(size_of::<Push>() == 120);
     };
 }
 
@@ -5327,7 +5378,7 @@ pub(crate) mod rope {
 pub(crate) mod run_mixture {
     use super::*;
     pub(crate) const MOST_PICKS: u32 = 16;
-    pub(crate) const MOST_EXPERTS: u32 = 256;
+    pub(crate) const MOST_EXPERTS: u32 = 512;
 }
 
 /// `shaders/include/run_rows.glsl`.
@@ -5364,9 +5415,15 @@ pub(crate) mod run_rows {
     pub(crate) const ROUTER_MATRIX: u32 = 2;
     pub(crate) const ROUTER_BIASES: u32 = 3;
     pub(crate) const ROUTER_FORMAT: u32 = 4;
+    pub(crate) const ROUTER_SHARED: u32 = 5;
     pub(crate) const EXPERT_STRIDES: u32 = 5;
     pub(crate) const PICKS: u32 = 6;
     pub(crate) const PARTS: u32 = 7;
+    pub(crate) const SHARED_KIND: u32 = 8;
+    pub(crate) const SHARED_MATRIX: u32 = 12;
+    pub(crate) const SHARED_SECOND: u32 = 14;
+    pub(crate) const SHARE_ONE: u32 = 1;
+    pub(crate) const SHARE_SIGMOID: u32 = 2;
     pub(crate) const COUNT_AND_SCALE: u32 = 0;
     pub(crate) const EPS_AND_HEADS: u32 = 1;
     pub(crate) const Q_AND_KEY: u32 = 2;

@@ -206,6 +206,8 @@ impl Builder {
         let mut sums: SmallVec<[usize; 64]> = self.found.iter().filter_map(residual).collect();
         self.found.into_iter().filter_map(move |mut products| {
             products.leave(&is_claimed);
+            // What is left of products of which another group has some is stored.
+            products.part_with(&is_claimed).then_some(())?;
             products.norm = products.norm_before(tape);
             // Several groups may read the same sum, but one makes it.
             let is_free = |found: &Summed| !sums.contains(&found.sum) && !is_claimed(found.sum);
@@ -353,6 +355,17 @@ impl Products {
                 self.then = Then::Store;
             }
         }
+    }
+
+    /// Takes out products that other groups claim, with what follows them all. Whether there are any left.
+    fn part_with(&mut self, is_claimed: impl Fn(usize) -> bool) -> bool {
+        if self.places.iter().any(|&place| is_claimed(place)) {
+            self.then = Then::Store;
+            let both = self.places.iter().copied().zip(std::mem::take(&mut self.biases));
+            let left = both.filter(|&(place, _)| !is_claimed(place));
+            (self.places, self.biases) = left.unzip();
+        }
+        !self.places.is_empty()
     }
 
     /// The biases that there are.

@@ -76,10 +76,10 @@ pub(crate) fn serves_product(p: &MatvecSizes, inner: u32, bits: u32, shape: &Sha
 
 /// Whether a mixture can be a step.
 pub(crate) fn serves_mixture(m: &TokenMixture, shape: &Shape) -> bool {
-    m.count <= MOST_PICKS as usize
+    m.each() <= MOST_PICKS as usize
         && m.experts <= MOST_EXPERTS as usize
         && m.width.is_multiple_of(8)
-        && m.count * m.width <= shape.longest() as usize
+        && m.each() * m.width <= shape.longest() as usize
         // Behind the row are the experts' keys, as long as two elements each.
         && m.inner + 2 * MOST_EXPERTS as usize <= shape.longest() as usize
         // Offsets within an expert's matrix are 32 bits.
@@ -125,7 +125,7 @@ mod tests {
     use crate::kernels::{
         Operand,
         matvec::{Format, Weights},
-        mixture::Router,
+        mixture::{Router, SharedShare, token::Shared},
     };
 
     fn gpu() -> Capabilities {
@@ -190,6 +190,7 @@ mod tests {
             gate: [at; 3],
             up: [at; 3],
             down: [at; 3],
+            shared: None,
             residual: None,
             result: at,
             packing,
@@ -201,10 +202,20 @@ mod tests {
         };
         let serves = |sizes| serves_mixture(&mixture(sizes), &SHAPE);
         assert!(serves([2048, 768, 128, 8]), "Qwen3-30B-A3B");
-        assert!(serves([4096, 768, 256, 16]), "as many as there may be");
-        assert!(!serves([2048, 512, 257, 8]) && !serves([2048, 512, 128, 17]), "too many");
+        assert!(serves([4096, 768, 512, 16]), "as many as there may be");
+        assert!(!serves([2048, 512, 513, 8]) && !serves([2048, 512, 128, 17]), "too many");
         assert!(!serves([2048, 1540, 128, 8]) && !serves([2048, 764, 128, 8]), "rows");
-        assert!(!serves([11_808, 768, 128, 8]) && serves([11_776, 768, 128, 8]), "too long a row");
+        assert!(!serves([11_272, 768, 128, 8]) && serves([11_264, 768, 128, 8]), "too long a row");
+        let shared = Shared {
+            gate: [at; 3],
+            up: [at; 3],
+            down: [at; 3],
+            share: SharedShare::One,
+            reads: SmallVec::new(),
+        };
+        let mixture = TokenMixture { shared: Some(shared), ..mixture([2048, 512, 512, 16]) };
+        assert!(!serves_mixture(&mixture, &SHAPE), "one more than there may be");
+        assert!(serves_mixture(&TokenMixture { count: 15, ..mixture }, &SHAPE));
     }
 
     #[test]

@@ -12,13 +12,17 @@ use crate::{
         variant::Variant,
     },
     kernels::{
+        Operand,
         attention::decode::{Attention, Token},
         layouts::{
             interpreter_rows::{AttentionRow, PickedRow, ProductRow, RouterRow, RowMatrix},
             run_rows::*,
         },
         matvec::{After, Fused, Gate, MOST_MATRICES, RowSum},
-        mixture::token::TokenMixture,
+        mixture::{
+            SharedShare,
+            token::{Shared, TokenMixture},
+        },
         steps::{Kind, Step},
     },
     runtime::{config::Config, hazards::Region},
@@ -56,11 +60,15 @@ const _: () = {
     assert!(offset_of!(RouterRow, words) == quad(ROUTER_MATRIX));
     assert!(offset_of!(RouterRow, biases) == quad(ROUTER_BIASES));
     assert!(offset_of!(RouterRow, bits) == quad(ROUTER_FORMAT));
+    assert!(offset_of!(RouterRow, shared_words) == quad(ROUTER_SHARED));
     assert!(offset_of!(PickedRow, residual) == quad(TARGET));
     assert!(offset_of!(PickedRow, matrix) == quad(MATRIX));
     assert!(offset_of!(PickedRow, expert_words) == quad(EXPERT_STRIDES));
     assert!(offset_of!(PickedRow, logits) == quad(PICKS));
     assert!(offset_of!(PickedRow, each) == quad(PARTS));
+    assert!(offset_of!(PickedRow, shared_kind) == quad(SHARED_KIND));
+    assert!(offset_of!(PickedRow, shared_matrix) == quad(SHARED_MATRIX));
+    assert!(offset_of!(PickedRow, shared_second) == quad(SHARED_SECOND));
     assert!(offset_of!(PickedRow, ends) == quad(ENDS_AND_STRIDES));
     assert!(offset_of!(PickedRow, second) == quad(SECOND));
     assert!(offset_of!(PickedRow, chunks) == quad(COUNTS) + 8);
@@ -375,7 +383,8 @@ impl Table {
     fn mixture(&mut self, m: &TokenMixture, step: &Step) -> Option<()> {
         let (format, chunk) = (self.variant.format, self.variant.chunk() as usize);
         let whole = m.inner.is_multiple_of(chunk) && m.width.is_multiple_of(chunk);
-        if m.format() != format || !whole || !self.variant.mixed {
+        let Variant { mixed, shared, .. } = self.variant;
+        if m.format() != format || !whole || !mixed || m.shared.is_some() && !shared {
             return None;
         }
         let (mut kind, mut known) = (NORMALIZED, SmallVec::new());
@@ -389,7 +398,7 @@ impl Table {
             return None;
         }
         let [logits, gated, marked] =
-            [m.experts, m.count * m.width, m.inner].map(|values| self.room(values as u64));
+            [m.experts + 1, m.each() * m.width, m.inner].map(|values| self.room(values as u64));
         let (logits, gated, marked) = (logits?, gated?, marked?);
         let weight = m.norm.address;
         self.add(router_row(m, kind | ROUTER, x, logits));
@@ -405,21 +414,37 @@ impl Table {
     /// The row of a product with the matrices of picked experts: gate and up, or down.
     fn picked_row(&self, p: &Picked<'_>, kind: u32) -> PickedRow {
         let (m, gated, chunk) = (p.m, kind & GATED != 0, self.variant.chunk());
-        let (count, width, hidden) = (m.count as u32, m.width as u32, m.inner as u32);
+        let (picks, width, hidden) = (m.each() as u32, m.width as u32, m.inner as u32);
         // Elements of a matrix's row, and rows of one; how many of a row are beside one another in the step.
         let (inner, outputs, beside) =
-            if gated { (hidden, width, 1) } else { (width, hidden, count) };
+            if gated { (hidden, width, 1) } else { (width, hidden, picks) };
         let row = self.variant.format.row_bytes(inner);
         let results = if gated { planner::RESULTS / 2 } else { planner::RESULTS };
-        let blocks = outputs / results * if gated { count } else { 1 };
+        let blocks = outputs / results * if gated { picks } else { 1 };
         let chunks = inner * beside / chunk;
         let each = if gated { outputs / results } else { inner / chunk };
         let quads = width / 4;
-        let first = if gated { &m.gate } else { &m.down };
-        let [words, scales, biases] = first.map(|part| part.address);
-        let second = match gated {
-            true => [0, 1, 2].map(|i| m.up[i].address.wrapping_sub(m.gate[i].address)),
-            false => [row[0], row[1], row[1]].map(|bytes| u64::from(results / 2 * bytes)),
+        // Where a block's first rows are, and from there to its second half.
+        let halves = |gate: &[Operand; 3], up: &[Operand; 3], down: &[Operand; 3]| {
+            let first = if gated { gate } else { down };
+            let second = match gated {
+                true => [0, 1, 2].map(|i| up[i].address.wrapping_sub(gate[i].address)),
+                false => [row[0], row[1], row[1]].map(|bytes| u64::from(results / 2 * bytes)),
+            };
+            (first.map(|part| part.address), second)
+        };
+        let ([words, scales, biases], second) = halves(&m.gate, &m.up, &m.down);
+        let (shared_kind, shared_matrix, shared_second) = match &m.shared {
+            Some(Shared { gate, up, down, share, .. }) => {
+                let (first, second) = halves(gate, up, down);
+                let kind = match share {
+                    SharedShare::One => SHARE_ONE,
+                    SharedShare::Sigmoid(_) => SHARE_SIGMOID,
+                };
+                let whole = |[a, b, c]: [u64; 3]| [a, b, c, 0];
+                (kind, whole(first), whole(second))
+            }
+            None => (0, [0; 4], [0; 4]),
         };
         let splits = planner::splits_log(blocks, chunks, self.groups, &self.shape);
         let [expert_words, expert_scales] = row.map(|bytes| u64::from(outputs) * u64::from(bytes));
@@ -437,18 +462,20 @@ impl Table {
             expert_scales,
             logits: p.logits,
             experts: m.experts as u32,
-            count,
+            count: m.count as u32,
             each,
             per_each: 1.0 / each as f32,
             quads,
             per_quads: 1.0 / quads as f32,
-            unused: [0; 4],
+            shared_kind,
+            unused: [0; 3],
             ends: [blocks; 2],
             strides: row.map(|bytes| bytes * results),
             second,
             chunks,
             rounds: chunks.div_ceil(self.shape.subgroup << splits),
-            rest: [0; 16],
+            shared_matrix,
+            shared_second,
         }
     }
 
@@ -525,7 +552,15 @@ struct Picked<'a> {
 
 /// The row of a mixture's router, whose logits go to `marked`.
 fn router_row(m: &TokenMixture, kind: u32, x: u64, marked: u64) -> RouterRow {
-    let (format, [scales, biases]) = (m.router.format, m.router.affine());
+    let format = m.router.format;
+    let [scales, biases] = format.affine(&m.router.matrix);
+    // Something that can be read where there is none.
+    let shared = match m.shared.as_ref().map(|shared| shared.share) {
+        Some(SharedShare::Sigmoid(row)) => Some(row),
+        Some(SharedShare::One) | None => None,
+    };
+    let row = shared.unwrap_or(m.router.matrix);
+    let [shared_scales, shared_biases] = format.affine(&row);
     RouterRow {
         kind,
         inner: m.inner as u32,
@@ -539,6 +574,11 @@ fn router_row(m: &TokenMixture, kind: u32, x: u64, marked: u64) -> RouterRow {
         marked,
         bits: format.bits,
         group_log: format.group.ilog2(),
-        rest: [0; 23],
+        logits: m.experts as u32 + u32::from(shared.is_some()),
+        unused: 0,
+        shared_words: row.words,
+        shared_scales,
+        shared_biases,
+        rest: [0; 19],
     }
 }

@@ -6,8 +6,8 @@ use crate::{
         attention::decode::{Quantized, Token},
         layouts::interpreter::{
             BIASES_FLAG, Constants, DIVISORS_FLAG, INTERPRETER, INTERPRETER_DOTS,
-            INTERPRETER_FLOATS, INTERPRETER_HALVES, MIXTURES_FLAG, NORM_FLAG, Push, SUMS_FLAG,
-            TRADITIONAL_FLAG,
+            INTERPRETER_FLOATS, INTERPRETER_HALVES, MIXTURES_FLAG, NORM_FLAG, Push, SHARED_FLAG,
+            SUMS_FLAG, TRADITIONAL_FLAG,
         },
         matvec::{Format, Fused, planner as matvec},
         steps::{Kind, Step},
@@ -38,6 +38,8 @@ pub(super) struct Variant {
     pub(super) biased: bool,
     /// There are mixtures.
     pub(super) mixed: bool,
+    /// Some of them have an expert that all tokens have.
+    pub(super) shared: bool,
     /// There are products whose row is a sum.
     pub(super) summed: bool,
 }
@@ -59,7 +61,12 @@ impl Variant {
             steps.iter().any(|step| matches!(&step.kind, Kind::Product(fused) if has(fused)))
         };
         let (biased, summed) = (any(Fused::is_biased), any(|fused| fused.sum.is_some()));
-        let mixed = steps.iter().any(|step| matches!(step.kind, Kind::Mixture(_)));
+        let mut mixtures = steps.iter().filter_map(|step| match &step.kind {
+            Kind::Mixture(mixture) => Some(mixture),
+            Kind::Product(_) | Kind::Attention(_) => None,
+        });
+        let mixed = mixtures.clone().next().is_some();
+        let shared = mixtures.any(|mixture| mixture.shared.is_some());
         let (width, sharing, rotated, flags, cache) = (64, 1, 64, 0, DENSE_CACHE);
         let alone = Variant {
             format,
@@ -73,6 +80,7 @@ impl Variant {
             wide,
             biased,
             mixed,
+            shared,
             summed,
         };
         let token = steps.iter().find_map(|step| match &step.kind {
@@ -119,6 +127,7 @@ impl Variant {
         let flags = self.flags
             | of(self.biased, BIASES_FLAG)
             | of(self.mixed, MIXTURES_FLAG)
+            | of(self.shared, SHARED_FLAG)
             | of(self.summed, SUMS_FLAG);
         let (workgroup, subgroup) = (shape.workgroup, shape.subgroup);
         let [cache_bits, cache_group] = self.cache;

@@ -52,6 +52,12 @@ impl Format {
         Format { dtype: dtype as u32, bits, group, floats: packing.affine().is_none() }
     }
 
+    /// Where scales and biases of a matrix are. What is not quantized has none: something that can be read.
+    pub(crate) fn affine(&self, matrix: &Weights) -> [u64; 2] {
+        let Weights { words, scales, biases, .. } = *matrix;
+        if self.bits < 16 { [scales, biases] } else { [words; 2] }
+    }
+
     /// Bytes of a row of so many elements, for products of 16-bit floats: of words, and of scales.
     pub(crate) fn row_bytes(&self, inner: u32) -> [u32; 2] {
         let scale_bytes = match self.bits {

@@ -84,11 +84,22 @@ pub(crate) struct Choice {
     pub picks: Operand,
     /// (tokens, count).
     pub shares: Operand,
+    /// That of an expert that all tokens have: `picks` and `shares` have a last one more for it, under the
+    /// number behind the others'.
+    pub shared: Option<SharedShare>,
     pub dtype: Dtype,
     pub tokens: usize,
     pub inner: usize,
     pub experts: usize,
     pub count: usize,
+}
+
+/// The share of an expert that all tokens have.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum SharedShare {
+    One,
+    /// The sigmoid of the normalized row times a row that has the router's format.
+    Sigmoid(Weights),
 }
 
 /// The matrix (experts, inner) of the logits, with its bias (experts).
@@ -97,14 +108,6 @@ pub(crate) struct Router {
     pub matrix: Weights,
     pub format: Format,
     pub reads: SmallVec<[Region; 4]>,
-}
-
-impl Router {
-    /// Where scales and biases are. What is not quantized has none: something that can be read.
-    pub(crate) fn affine(&self) -> [u64; 2] {
-        let Weights { words, scales, biases, .. } = self.matrix;
-        if self.format.bits < 16 { [scales, biases] } else { [words; 2] }
-    }
 }
 
 /// Bits of a router's elements that kernels read.
@@ -128,7 +131,7 @@ pub(crate) fn chooses(
         && !format.floats
         && row
         && matrix.is_some_and(|elements| elements < 1 << 28)
-        && experts <= caps.max_groups[0] as usize
+        && experts < caps.max_groups[0] as usize
 }
 
 /// Encodes the choice of experts, with the norm and the router before it.
@@ -148,9 +151,17 @@ pub(crate) fn choose(ctx: &mut Ctx<'_>, c: &Choice) -> Result<()> {
         bits: format.bits,
         group_log: format.group.ilog2(),
     };
-    let logits = scratch(ctx, c.dtype.size() * c.tokens * c.experts)?;
+    let logits = scratch(ctx, c.dtype.size() * c.tokens * (c.experts + 1))?;
     let counters = ctx.counters(c.tokens as u64)?;
-    let [scales, biases] = c.router.affine();
+    let [scales, biases] = format.affine(matrix);
+    let shared_matrix = match &c.shared {
+        Some(SharedShare::Sigmoid(row)) => {
+            let [scales, biases] = format.affine(row);
+            let row = mixture_router::SharedRow { words: row.words, scales, biases };
+            ctx.args(bytemuck::bytes_of(&row))?
+        }
+        Some(SharedShare::One) | None => 0,
+    };
     let push = mixture_router::Push {
         x: c.x.address,
         weight: c.norm.address,
@@ -163,9 +174,11 @@ pub(crate) fn choose(ctx: &mut Ctx<'_>, c: &Choice) -> Result<()> {
         picks: c.picks.address,
         shares: c.shares.address,
         counters: counters.address,
+        shared_matrix,
         inner: c.inner as u32,
         experts: c.experts as u32,
         count: c.count as u32,
+        shared_experts: c.shared.is_some().into(),
         at_once: matrix.bias.is_some_and(|bias| bias.at_once).into(),
         eps: c.eps,
     };
@@ -175,7 +188,7 @@ pub(crate) fn choose(ctx: &mut Ctx<'_>, c: &Choice) -> Result<()> {
     ctx.dispatch(&Dispatch {
         pipeline: &pipeline,
         push: &push,
-        groups: [push.experts, c.tokens as u32, 1],
+        groups: [push.experts + u32::from(shared_matrix != 0), c.tokens as u32, 1],
         reads: &reads,
         writes: &[c.normal.region, logits.region, c.picks.region, c.shares.region, counters],
     })
@@ -198,6 +211,8 @@ pub(crate) struct Experts {
     pub matrices: [[Operand; 3]; 2],
     /// What is added to their products, (experts, outputs).
     pub biases: [Option<Operand>; 2],
+    /// The same matrices of an expert that all tokens have, whose number is behind the others'.
+    pub shared: Option<[[Operand; 3]; 2]>,
     pub result: Operand,
     pub packing: Packing,
     pub dtype: Dtype,
@@ -227,6 +242,7 @@ impl Experts {
             After::Store { .. } | After::Gate => [None; 2],
         };
         let others = others.into_iter().flatten().chain(self.biases.iter().flatten());
+        let others = others.chain(self.shared.iter().flatten().flatten());
         [self.x, self.picks].iter().chain(parts).chain(others).map(|at| at.region).collect()
     }
 }
@@ -241,7 +257,7 @@ fn outputs_at_once(caps: &Capabilities) -> u32 {
 /// # Errors
 /// When memory or the device fails.
 pub(crate) fn experts(ctx: &mut Ctx<'_>, e: &Experts) -> Result<()> {
-    if rows::experts(ctx, e)? { Ok(()) } else { one_by_one(ctx, e) }
+    if e.shared.is_none() && rows::experts(ctx, e)? { Ok(()) } else { one_by_one(ctx, e) }
 }
 
 /// The same by a kernel that reads an expert's weights for each pick.
@@ -249,7 +265,8 @@ fn one_by_one(ctx: &mut Ctx<'_>, e: &Experts) -> Result<()> {
     let caps = ctx.capabilities();
     let team = Team::of(caps, true);
     let workgroup = team.workgroup(caps, 128);
-    let words = e.matrices.iter().all(|[words, ..]| words.is_aligned(16));
+    let stacks = e.matrices.iter().chain(e.shared.iter().flatten());
+    let words = stacks.into_iter().all(|[words, ..]| words.is_aligned(16));
     let constants = mixture_experts::Constants {
         workgroup,
         dtype: e.dtype as u32,
@@ -273,6 +290,14 @@ fn one_by_one(ctx: &mut Ctx<'_>, e: &Experts) -> Result<()> {
     };
     let address = |at: Option<Operand>| at.map_or(0, |at| at.address);
     let part = |i: usize| e.matrices.map(|matrix| matrix[i].address);
+    let others = if e.shared.is_some() || e.biases.iter().any(Option::is_some) {
+        let shared = |i: usize| e.shared.map_or([0; 2], |pair| pair.map(|parts| parts[i].address));
+        let [words, scales, biases] = [0, 1, 2].map(shared);
+        let added = e.biases.map(address);
+        ctx.args(bytemuck::bytes_of(&mixture_experts::Others { added, words, scales, biases }))?
+    } else {
+        0
+    };
     let push = mixture_experts::Push {
         x: e.x.address,
         result: e.result.address,
@@ -282,12 +307,13 @@ fn one_by_one(ctx: &mut Ctx<'_>, e: &Experts) -> Result<()> {
         words: part(0),
         scales: part(1),
         biases: part(2),
-        added: e.biases.map(address),
+        others,
         tokens: e.tokens as u32,
         per_token: e.per_token as u32,
         outputs: e.outputs as u32,
         inner: e.inner as u32,
         experts: e.experts as u32,
+        shared_experts: e.shared.is_some().into(),
     };
     let (rows, teams) = match e.after {
         After::Sum { .. } => (e.tokens, 1),

@@ -4,7 +4,7 @@
 use mlx_vulkan_core::{Dtype, Result, primitives::Packing};
 use smallvec::SmallVec;
 
-use super::{After, Choice, Experts, Router, scratch};
+use super::{After, Choice, Experts, Router, SharedShare, scratch};
 use crate::kernels::{Ctx, Operand, Region, matvec::Format};
 
 /// A token's mixture.
@@ -21,6 +21,8 @@ pub(crate) struct TokenMixture {
     pub up: [Operand; 3],
     /// Of (experts, inner, width).
     pub down: [Operand; 3],
+    /// An expert that all tokens have.
+    pub shared: Option<Shared>,
     /// What is added to the weighted sum, as long as `x`.
     pub residual: Option<Operand>,
     pub result: Operand,
@@ -33,7 +35,24 @@ pub(crate) struct TokenMixture {
     pub count: usize,
 }
 
+/// An expert of the same size and format as the others that all tokens have.
+#[derive(Debug, Clone)]
+pub(crate) struct Shared {
+    /// Words, scales and biases of (width, inner), and of (inner, width).
+    pub gate: [Operand; 3],
+    pub up: [Operand; 3],
+    pub down: [Operand; 3],
+    pub share: SharedShare,
+    /// What the share reads.
+    pub reads: SmallVec<[Region; 4]>,
+}
+
 impl TokenMixture {
+    /// How many experts the token has.
+    pub(crate) fn each(&self) -> usize {
+        self.count + usize::from(self.shared.is_some())
+    }
+
     /// How the experts' elements are stored.
     pub(crate) fn format(&self) -> Format {
         Format::packed(self.dtype, self.packing)
@@ -42,7 +61,10 @@ impl TokenMixture {
     fn reads(&self) -> SmallVec<[Region; 16]> {
         let matrices = [&self.gate, &self.up, &self.down].into_iter().flatten();
         let operands = [&self.x, &self.norm].into_iter().chain(matrices).chain(&self.residual);
-        operands.map(|at| at.region).chain(self.router.reads.iter().copied()).collect()
+        let shared = self.shared.iter().flat_map(|s| [&s.gate, &s.up, &s.down]).flatten();
+        let others = self.shared.iter().flat_map(|shared| &shared.reads);
+        let regions = operands.chain(shared).map(|at| at.region);
+        regions.chain(self.router.reads.iter().chain(others).copied()).collect()
     }
 }
 
@@ -64,8 +86,9 @@ pub(crate) fn encode(ctx: &mut Ctx<'_>, mixture: TokenMixture) -> Result<()> {
 /// When memory is out, the driver refuses a pipeline, or the device fails.
 pub(crate) fn dispatch(ctx: &mut Ctx<'_>, m: &TokenMixture) -> Result<()> {
     let size = m.dtype.size();
+    let each = m.each();
     let [normal, picks, shares, gated] =
-        [size * m.inner, 4 * m.count, size * m.count, size * m.count * m.width]
+        [size * m.inner, 4 * each, size * each, size * each * m.width]
             .map(|bytes| scratch(ctx, bytes));
     let (normal, picks, shares, gated) = (normal?, picks?, shares?, gated?);
     let &TokenMixture { dtype, experts, count, inner, .. } = m;
@@ -77,6 +100,7 @@ pub(crate) fn dispatch(ctx: &mut Ctx<'_>, m: &TokenMixture) -> Result<()> {
         normal,
         picks,
         shares,
+        shared: m.shared.as_ref().map(|shared| shared.share),
         dtype,
         tokens: 1,
         inner,
@@ -90,11 +114,12 @@ pub(crate) fn dispatch(ctx: &mut Ctx<'_>, m: &TokenMixture) -> Result<()> {
         after: After::Gate,
         matrices: [m.gate, m.up],
         biases: [None; 2],
+        shared: m.shared.as_ref().map(|shared| [shared.gate, shared.up]),
         result: gated,
         packing: m.packing,
         dtype,
         tokens: 1,
-        per_token: count,
+        per_token: each,
         outputs: m.width,
         inner,
         experts,
@@ -104,6 +129,7 @@ pub(crate) fn dispatch(ctx: &mut Ctx<'_>, m: &TokenMixture) -> Result<()> {
         x: gated,
         after: After::Sum { shares, addend: m.residual },
         matrices: [m.down; 2],
+        shared: m.shared.as_ref().map(|shared| [shared.down; 2]),
         result: m.result,
         outputs: inner,
         inner: m.width,

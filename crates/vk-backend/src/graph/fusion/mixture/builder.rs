@@ -6,18 +6,30 @@ use smallvec::{SmallVec, smallvec};
 use super::{
     After, Members, Mixed, Routing, choice, gated, pair, routing, said, summed, token, views,
 };
-use crate::{graph::fusion::inner, runtime::device::DeviceState};
+use crate::{
+    graph::fusion::{heads::Cursor, inner},
+    runtime::device::DeviceState,
+};
 
 /// A part of a mixture, by the place of its result, with all nodes that it is made of.
 pub(super) struct Part<T> {
     pub(super) result: usize,
     pub(super) members: Members,
     pub(super) of: T,
+    /// A second addition to a sum, which only a token's mixture with a shared expert takes.
+    pub(super) behind: Option<Behind>,
+}
+
+/// An addition, by the place of its result, what is added, and the nodes before it.
+pub(super) struct Behind {
+    pub(super) result: usize,
+    pub(super) addend: Cursor,
+    pub(super) members: Members,
 }
 
 impl<T> Part<T> {
     fn new(result: usize, (members, of): (Members, T)) -> Self {
-        Part { result, members, of }
+        Part { result, members, of, behind: None }
     }
 }
 
@@ -93,11 +105,15 @@ impl Builder {
             let alike = addend.shape() == tape.array(result).shape()
                 && addend.dtype() == tape.array(end).dtype()
                 && addend.size() == tape.array(end).size();
-            let After::Sum(_, more @ None) = &mut sum.of.after else { return None };
-            alike.then_some(())?;
+            let After::Sum(_, more) = &mut sum.of.after else { return None };
+            (alike && sum.behind.is_none()).then_some(())?;
+            members.push(result);
+            if more.is_some() {
+                sum.behind = Some(Behind { result, addend: (result, other), members });
+                return Some(());
+            }
             *more = Some((result, other));
             sum.members.extend(members);
-            sum.members.push(result);
             sum.of.replaces = sum.members.len() as u64;
             sum.result = result;
             Some(())
@@ -118,7 +134,7 @@ impl Builder {
             let whole = token::join(tape, &sum, &mut self.gated, &mut self.routings);
             groups.push(whole.unwrap_or_else(|| sum.of.group(sum.members, smallvec![sum.result])));
         }
-        for Part { result, members, of } in self.gated {
+        for Part { result, members, of, .. } in self.gated {
             groups.push(of.group(members, smallvec![result]));
         }
         groups.extend(self.routings.into_iter().map(|routing| choice::group(tape, routing)));

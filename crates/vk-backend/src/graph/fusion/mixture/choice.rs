@@ -96,7 +96,7 @@ struct Chosen {
 
 /// The group of what routes with the router and the norm before it, if it is of few tokens.
 pub(super) fn group(tape: &Tape, part: Part<Routing>) -> Group {
-    let Part { result, mut members, of: routing } = part;
+    let Part { result, mut members, of: routing, .. } = part;
     let Some(source) = source(tape, &routing) else {
         let kept = smallvec![routing.picks, result];
         return Group { members, kept, fusion: Box::new(Grouped(routing)) };
@@ -140,6 +140,7 @@ impl GroupKernel for Chosen {
             normal: ctx.output(normal)?,
             picks: ctx.output(picks)?,
             shares: ctx.output(shares)?,
+            shared: None,
             dtype: rows.dtype(),
             tokens: rows.size() / rows.dim(-1),
             inner: rows.dim(-1),

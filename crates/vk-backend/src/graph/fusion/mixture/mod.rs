@@ -1,10 +1,11 @@
 //! Mixtures of experts, but for those of long prompts: what picks experts of a token, and the products of
 //! those that it picks, up to the gate and with the weighted sum behind them (`shaders/mixture`). Of one
 //! token all of that is a group, with the norm and the router before it (`token.rs`), and of a few these two
-//! and what picks (`choice.rs`).
+//! and what picks (`choice.rs`). An expert that all tokens have (`shared.rs`) is one more pick of one token.
 
 mod builder;
 mod choice;
+mod shared;
 mod token;
 
 pub(super) use builder::Builder;
@@ -509,6 +510,7 @@ impl GroupKernel for Mixed {
             after,
             matrices,
             biases,
+            shared: None,
             result,
             packing: self.packing,
             dtype: x.dtype(),

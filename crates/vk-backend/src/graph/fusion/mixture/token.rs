@@ -8,7 +8,9 @@ use super::{
     After, Members, Mixed, Routing,
     builder::Part,
     choice::{Source, source},
-    is_view, parts, views,
+    is_view, parts,
+    shared::SharedExpert,
+    views,
 };
 use crate::{
     graph::fusion::{
@@ -29,6 +31,7 @@ struct Token {
     /// Gate, up and down.
     products: [usize; 3],
     packing: Packing,
+    shared: Option<SharedExpert>,
     /// Where the residual is read.
     residual: Option<Cursor>,
     replaces: u64,
@@ -42,8 +45,15 @@ pub(super) fn join(
     pairs: &mut Vec<Part<Mixed>>,
     routings: &mut Vec<Part<Routing>>,
 ) -> Option<Group> {
-    let After::Sum(shares, residual) = sum.of.after else { return None };
-    let (down, result) = (sum.of.products[0], sum.result);
+    let After::Sum(shares, addend) = sum.of.after else { return None };
+    let down = sum.of.products[0];
+    // With an expert that all tokens have the residual is what is added behind that.
+    let shared = addend.and_then(|at| SharedExpert::find(tape, at));
+    let (result, residual) = match (&shared, &sum.behind) {
+        (None, _) => (sum.result, addend),
+        (Some(_), None) => (sum.result, None),
+        (Some(_), Some(behind)) => (behind.result, Some(behind.addend)),
+    };
     let stream = tape.node(down).stream;
     let (gated, shares) = (inner(tape, (down, 0), 1, stream)?, inner(tape, shares, 1, stream)?);
     let pair_at = pairs.iter().position(|pair| pair.result == gated)?;
@@ -55,10 +65,11 @@ pub(super) fn join(
     let picks = inner(tape, picked(down), 4, stream)?;
     let ours = picks == routing.of.picks && tape.input(gate, picked(gate).1) == Some(picks);
     let source = source(tape, &routing.of)?;
-    // The norm is read by the router, and for gate and up by a view.
+    // The norm is read by the router, for gate and up by a view, and by the shared expert.
+    let readers = 2 + shared.as_ref().map_or(0, SharedExpert::readers);
     let rows = inner(tape, (gate, 0), 2, stream).filter(|&view| is_view(tape.node(view)))?;
     let mut members: Members = smallvec![rows];
-    let norm = inner(tape, views(tape, (rows, 0), &mut members), 2, stream)?;
+    let norm = inner(tape, views(tape, (rows, 0), &mut members), readers, stream)?;
     let normed = tape.array(norm);
     let stacks = [gate, up, down].map(|product| tape.node(product).inputs[1].dim(0));
     let unbiased = |biases: &[Option<Cursor>]| biases.iter().all(Option::is_none);
@@ -71,14 +82,22 @@ pub(super) fn join(
         && stacks == [tape.array(source.router).dim(-1); 3]
         && pair.of.packing == sum.of.packing
         && unbiased(&pair.of.biases)
-        && unbiased(&sum.of.biases);
+        && unbiased(&sum.of.biases)
+        && shared.as_ref().is_none_or(|shared| {
+            let experts = (tape.array(gate).dim(-1), sum.of.packing);
+            shared.is_like(tape, norm, experts, source.format)
+        });
     fits.then_some(())?;
     let (pair, routing) = (pairs.remove(pair_at), routings.remove(routing_at));
     let parts = [&source.members, &pair.members, &routing.members, &sum.members];
     members.extend(parts.into_iter().flatten().copied());
+    if let Some(shared) = &shared {
+        let behind = sum.behind.iter().flat_map(|behind| &behind.members);
+        members.extend(shared.members.iter().chain(behind).copied());
+    }
     let (replaces, products) = (members.len() as u64, [gate, up, down]);
     let packing = sum.of.packing;
-    let token = Token { source, products, packing, residual, replaces };
+    let token = Token { source, products, packing, shared, residual, replaces };
     Some(Group { members, kept: smallvec![result], fusion: Box::new(Grouped(token)) })
 }
 
@@ -97,7 +116,8 @@ impl GroupKernel for Token {
 
     fn describe(&self, tape: &Tape) -> String {
         let [hidden, width] = [self.source.norm, self.products[0]].map(|at| tape.array(at).dim(-1));
-        format!("mixture {hidden}x{width} b{}", self.packing.bits())
+        let shared = if self.shared.is_some() { " and shared" } else { "" };
+        format!("mixture {hidden}x{width} b{}{shared}", self.packing.bits())
     }
 
     fn encode(&self, ctx: &mut Ctx<'_>, tape: &Tape, kept: &mut [Output]) -> Result<bool> {
@@ -112,6 +132,13 @@ impl GroupKernel for Token {
             *at = parts(ctx, &inputs[1..inputs.len() - 2])?;
         }
         let [Some(gate), Some(up), Some(down)] = matrices else { return Ok(false) };
+        let mut shared = None;
+        if let Some(expert) = &self.shared {
+            shared = expert.operand(ctx, tape)?;
+            if shared.is_none() {
+                return Ok(false);
+            }
+        }
         let mut residual = None;
         if let Some(at) = self.residual {
             residual = dense(ctx, input(tape, at))?;
@@ -128,6 +155,7 @@ impl GroupKernel for Token {
             gate,
             up,
             down,
+            shared,
             residual,
             result: ctx.output(&mut kept[0])?,
             packing: self.packing,
