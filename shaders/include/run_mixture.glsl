@@ -4,14 +4,15 @@
 // Included by interpreter.comp.
 #include "float_key.glsl"
 #include "router.glsl"
+#include "scores.glsl"
 
 // Of a token, and of a layer. [host]
 const uint MOST_PICKS = 16, MOST_EXPERTS = 512;
-// Keys of the experts' logits, above what makes them differ, and 0 behind the last expert: where rows of
+// Keys of the experts' logits or scores, above what makes them differ, and 0 behind the last expert: where rows of
 // mixtures leave room behind them, because there is no other shared memory left where heads are wide.
 const uint KEYS_QUADS = MOST_EXPERTS / 4u, KEYS = MOST_OCTETS - KEYS_QUADS;
 shared uint picked[MOST_PICKS]; // experts, that with the largest logit first
-shared float picked_logits[MOST_PICKS], shares[MOST_PICKS];
+shared float picked_logits[MOST_PICKS] /* or scores */, shares[MOST_PICKS];
 
 // n / d where `per` is 1 / d; of numbers below 2^20.
 uint divided(uint n, float per) { return uint((float(n) + 0.5) * per); }
@@ -83,7 +84,7 @@ void route(uvec4 next_row) {
 
 // The share of the shared expert, of which the logit may stand at `from`.
 float shared_share(uint64_t from) {
-    if (quad(SHARED_KIND).x != SHARE_SIGMOID) return 1.0;
+    if (quad(SHARED_AND_SCORING).x != SHARE_SIGMOID) return 1.0;
     uint spins = 0u, w = Tagged(from).v[0];
     while (stale(w) && !gives_up(spins)) w = Tagged(from).v[0];
     return as_stored(DTYPE, m_sigmoid(of_bits(DTYPE, w & 0xffffu)));
@@ -96,35 +97,63 @@ void take_logits() {
     for (uint e = thread(); e < (picks.z + 3u & ~3u); e += gl_WorkGroupSize.x) {
         uint spins = 0u, w = Tagged(logits + uint64_t(min(e, picks.z - 1u)) * 4ul).v[0];
         while (stale(w) && !gives_up(spins)) w = Tagged(logits + uint64_t(min(e, picks.z - 1u)) * 4ul).v[0];
-        uint key = float_key(w & 0xffffu, 0x8000u, DTYPE == BFLOAT16 ? 0x7f80u : 0x7c00u);
-        // Of equal logits the first one is larger.
-        staged[KEYS + e / 4u][e % 4u] = e < picks.z ? (key << 16) | (0xffffu - e) : 0u;
+        uint key;
+        if (SCORED) {
+            float score = score_of(quad(SHARED_AND_SCORING).y, of_bits(DTYPE, w & 0xffffu));
+            uint64_t from = second_address(quad(SHARED_MATRIX + 1u));
+            score += preference(from, min(e, picks.z - 1u));
+            key = float_key(floatBitsToUint(score), 0x80000000u, 0x7f800000u);
+        } else {
+            // Of equal logits the first one is larger.
+            key = float_key(w & 0xffffu, 0x8000u, DTYPE == BFLOAT16 ? 0x7f80u : 0x7c00u);
+            key = (key << 16) | (0xffffu - e);
+        }
+        staged[KEYS + e / 4u][e % 4u] = e < picks.z ? key : 0u;
     }
     if (SHARED && thread() == 0u) shares[picks.w] = shared_share(logits + uint64_t(picks.z) * 4ul);
 }
 
-// How many keys are larger.
-uint rank_of(uint key, uint experts) {
+// How many keys are larger; of equal ones the first is.
+uint rank_of(uint key, uint expert, uint experts) {
     uvec4 larger = uvec4(0u);
-    for (uint i = 0u; i < (experts + 3u) / 4u; ++i)
-        larger += uvec4(greaterThan(staged[KEYS + i], uvec4(key)));
+    for (uint i = 0u; i < (experts + 3u) / 4u; ++i) {
+        uvec4 others = staged[KEYS + i];
+        larger += uvec4(greaterThan(others, uvec4(key)));
+        if (!SCORED) continue; // there are no equal ones
+        uvec4 before = uvec4(lessThan(uvec4(4u * i) + uvec4(0u, 1u, 2u, 3u), uvec4(expert)));
+        larger += uvec4(equal(others, uvec4(key))) * before;
+    }
     return larger.x + larger.y + (larger.z + larger.w);
 }
 
-// Finds the picks among the keys, and their shares: softmax over them alone. Shares are there for a later
+// Finds the picks among the keys, and their shares, which are softmax over them alone or of scores. Shares are there for a later
 // step.
 void pick_experts() {
     uvec4 picks = quad(PICKS);
     for (uint e = thread(); e < picks.z; e += gl_WorkGroupSize.x) {
-        uint key = staged[KEYS + e / 4u][e % 4u], rank = rank_of(key, picks.z);
+        uint key = staged[KEYS + e / 4u][e % 4u], rank = rank_of(key, e, picks.z);
         if (rank >= picks.w) continue;
         picked[rank] = e;
+        if (SCORED) {
+            // It is there: the key was made of it.
+            float logit = of_bits(DTYPE, Tagged(first_address(picks)).v[e] & 0xffffu);
+            picked_logits[rank] = score_of(quad(SHARED_AND_SCORING).y, logit);
+            continue;
+        }
         uint high = key >> 16;
         picked_logits[rank] = of_bits(DTYPE, high >= 0x8000u ? high & 0x7fffu : 0xffffu - high);
     }
     barrier();
     if (thread() >= picks.w) return;
     float all = 0.0;
+    if (SCORED) {
+        uvec4 scores = quad(SHARED_AND_SCORING);
+        for (uint i = 0u; i < picks.w; ++i) all += picked_logits[i];
+        float mine = picked_logits[thread()];
+        shares[thread()] =
+            share_of_score(scores.y, mine, all, uintBitsToFloat(scores.z), uintBitsToFloat(scores.w));
+        return;
+    }
     for (uint i = 0u; i < picks.w; ++i) all += exp(picked_logits[i] - picked_logits[0]);
     shares[thread()] = exp(picked_logits[thread()] - picked_logits[0]) / all;
 }
@@ -144,7 +173,7 @@ void pick_matrix(inout uint block, inout uint chunk, inout uint m, out uint64_t 
     uint pick = divided(weighed ? chunk : block, uintBitsToFloat(parts.y));
     if (weighed) chunk -= pick * parts.x;
     else block -= pick * parts.x;
-    bool is_shared = SHARED && quad(SHARED_KIND).x != 0u && pick == quad(PICKS).w;
+    bool is_shared = SHARED && quad(SHARED_AND_SCORING).x != 0u && pick == quad(PICKS).w;
     asked_second = is_shared ? SHARED_SECOND : SECOND;
     if (is_shared) m = SHARED_MATRIX;
     // Before there are picks, some expert.

@@ -80,16 +80,19 @@ struct PickedRow {
     uint quads;                           // of a pick's part of x
     float per_quads;
     uint shared_kind; // whether all tokens have an expert, behind the picks, and its share; below
-    uint unused[3];
+    uint scoring;     // scores.glsl
+    float share_eps, share_factor;
     uint ends[2], strides[2];
     uint64_t second[3];
     uint chunks, rounds;
     // Of the shared expert words, scales and biases, and from a block's first half to its second one.
-    uint64_t shared_matrix[4], shared_second[4];
+    uint64_t shared_matrix[3];
+    uint64_t score_bias; // float32 (experts), or 0
+    uint64_t shared_second[4];
 };
 
 // The other quads of such a product. [host]
-const uint EXPERT_STRIDES = 5, PICKS = 6, PARTS = 7, SHARED_KIND = 8, SHARED_MATRIX = 12, SHARED_SECOND = 14;
+const uint EXPERT_STRIDES = 5, PICKS = 6, PARTS = 7, SHARED_AND_SCORING = 8, SHARED_MATRIX = 12, SHARED_SECOND = 14;
 // The share of the shared expert: 1, or the sigmoid of the logit behind the experts'. [host]
 const uint SHARE_ONE = 1, SHARE_SIGMOID = 2;
 

@@ -42,13 +42,13 @@ layout(constant_id = 9) const uint CACHE_BITS = 16;
 layout(constant_id = 10) const uint CACHE_GROUP = 64;
 layout(constant_id = 11) const uint ROTATED = 128;
 // Flags: three of attentions, and whether there are biases of products, mixtures of experts, products whose x
-// is summed, and experts that all tokens have. [host]
+// is summed, experts that all tokens have, and experts that are picked by scores (scores.glsl). [host]
 const uint NORM_FLAG = 1, TRADITIONAL_FLAG = 2, DIVISORS_FLAG = 4, BIASES_FLAG = 8, MIXTURES_FLAG = 16,
-           SUMS_FLAG = 32, SHARED_FLAG = 64;
+           SUMS_FLAG = 32, SHARED_FLAG = 64, SCORES_FLAG = 128;
 const bool NORM = (FLAGS & NORM_FLAG) != 0u, TRADITIONAL = (FLAGS & TRADITIONAL_FLAG) != 0u;
 const bool DIVISORS = (FLAGS & DIVISORS_FLAG) != 0u, BIASES = (FLAGS & BIASES_FLAG) != 0u;
 const bool MIXTURES = (FLAGS & MIXTURES_FLAG) != 0u, SUMS = (FLAGS & SUMS_FLAG) != 0u;
-const bool SHARED = (FLAGS & SHARED_FLAG) != 0u;
+const bool SHARED = (FLAGS & SHARED_FLAG) != 0u, SCORED = (FLAGS & SCORES_FLAG) != 0u;
 
 layout(push_constant, scalar) uniform Push {
     uint64_t table, control; // the rows; words that the workgroups share (see their numbers below)

@@ -11,11 +11,12 @@ const uint STORE = 0, GATE = 1, SUM = 2;
 
 layout(push_constant, scalar) uniform Push {
     uint64_t x, result;
-    uint64_t picks, shares; // of each token: uint32, and of x's dtype
+    uint64_t picks, shares; // of each token: uint32, and of share_dtype
     uint64_t other;          // STORE: where up's products go; SUM: what is added to the result, or 0
     uint64_t words[2], scales[2], biases[2]; // of gate and up, or of one matrix
     uint64_t others;                         // the addresses of Others, or 0
     uint tokens, per_token, outputs, inner, experts;
+    uint share_dtype;
     uint shared_experts; // 1 if there is one that all tokens have, whose number is behind the others'
 };
 
@@ -42,6 +43,8 @@ uint64_t row_of(uint number) { return number == experts ? 0ul : uint64_t(number)
 
 uint64_t x_at(uint row) { return x + (uint64_t(row) * uint64_t(inner) << float_shift(DTYPE)); }
 
+float share_of(uint pick) { return fetch(share_dtype, at(share_dtype, shares, int64_t(pick))); }
+
 // What is added to a product of matrix m.
 float bias_of(uint m, uint pick, uint i) {
     uint64_t added = others == 0ul ? 0ul : Others(others).added[m];
@@ -55,7 +58,7 @@ float bias_of_sum(uint token, uint i) {
     float sum = 0.0;
     if (others == 0ul || Others(others).added[0] == 0ul) return sum;
     for (uint pick = token * per_token; pick < (token + 1u) * per_token; ++pick)
-        sum = fma(fetch(DTYPE, at(DTYPE, shares, int64_t(pick))), bias_of(0u, pick, i), sum);
+        sum = fma(share_of(pick), bias_of(0u, pick, i), sum);
     return sum;
 }
 
@@ -75,7 +78,7 @@ void summed(uint token, uint first, uint tail) {
     // Picks' parts one after another, so that short rows leave no lane idle.
     for (uint i = lane; i < parts * per_token; i += gl_WorkGroupSize.x) {
         uint pick = token * per_token + i / parts, number = number_of(pick);
-        float share = fetch(DTYPE, at(DTYPE, shares, int64_t(pick)));
+        float share = share_of(pick);
         uint64_t row = row_of(number) + uint64_t(first);
         add_part(matrix(0u, number), i % parts, x_at(pick), 0u, row, tail, share, 0u);
     }

@@ -3,6 +3,8 @@
 // 3 logits of a lane.
 #include "common.glsl"
 #include "floats.glsl"
+#include "bias.glsl"
+#include "math.glsl"
 #define WIDTH 32
 #include "keys.glsl"
 #extension GL_KHR_shader_subgroup_basic : require
@@ -18,6 +20,7 @@ layout(push_constant, scalar) uniform Push {
 };
 #define OTHERS 0u
 #define MORE_PICKS 0u
+#include "scores.glsl"
 #include "route.glsl"
 
 void main() {

@@ -27,20 +27,26 @@ layout(push_constant, scalar) uniform Push {
     uint64_t bias;                  // of its products, or 0
     uint64_t logits, picks, shares;
     uint64_t counters; // zeroed words, one for each token
-    uint64_t shared_matrix; // the row of the matrix of the shared expert's logit, or 0
+    uint64_t more;     // the address of More, or 0
     uint inner, experts, count;
-    uint shared_experts; // 1 if there is one
     uint at_once; // whether the bias is added to the product that is not rounded before
     float eps;
 };
 
-// Words, scales and biases of a row that has the router's format.
-layout(buffer_reference, scalar, buffer_reference_align = 8) readonly buffer SharedRow {
-    uint64_t words, scales, biases;
+// What few mixtures have.
+layout(buffer_reference, scalar, buffer_reference_align = 8) readonly buffer More {
+    uint64_t words, scales, biases; // of the shared expert's logit, a row of the router's format; or 0
+    uint64_t score_bias;            // float32 (experts), or 0
+    uint shared_experts;            // 1 if there is one
+    uint scoring;
+    float share_eps, share_factor;
+    uint share_dtype, unused;
 };
 
-#define OTHERS (shared_matrix != 0ul ? 1u : 0u)
+uint shared_logits = 0u, shared_experts = 0u; // 1 or 0
+#define OTHERS shared_logits
 #define MORE_PICKS shared_experts
+#include "scores.glsl"
 #include "route.glsl"
 
 shared uint finished;
@@ -67,10 +73,10 @@ void pick_shared(uint token) {
     uint64_t to = uint64_t(token) * uint64_t(count + 1u) + uint64_t(count);
     AT_U32(picks, to) = experts;
     float share = 1.0;
-    if (shared_matrix != 0ul)
+    if (shared_logits != 0u)
         share = m_sigmoid(load_float(
             DTYPE, logits, int64_t(token) * int64_t(experts + 1u) + int64_t(experts)));
-    store_float(DTYPE, shares, int64_t(to), share);
+    store_float(share_dtype, shares, int64_t(to), share);
 }
 
 void main() {
@@ -78,12 +84,21 @@ void main() {
     uint64_t row = x + uint64_t(token) * uint64_t(inner) * 2ul;
     uint64_t from = words, scales_ = scales, biases_ = biases;
     uint own_row = expert;
-    if (expert == experts) {
-        SharedRow only = SharedRow(shared_matrix);
-        from = only.words;
-        scales_ = only.scales;
-        biases_ = only.biases;
-        own_row = 0u;
+    if (more != 0ul) {
+        More its = More(more);
+        shared_logits = its.words != 0ul ? 1u : 0u;
+        shared_experts = its.shared_experts;
+        scoring = its.scoring;
+        score_bias = its.score_bias;
+        share_eps = its.share_eps;
+        share_factor = its.share_factor;
+        share_dtype = its.share_dtype;
+        if (expert == experts) {
+            from = its.words;
+            scales_ = its.scales;
+            biases_ = its.biases;
+            own_row = 0u;
+        }
     }
     vec2 sums = vec2(0.0); // of the product, and of squares
     for (uint i = thread(); i < inner / 4u; i += gl_WorkGroupSize.x) {

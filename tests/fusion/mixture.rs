@@ -16,11 +16,49 @@ enum Shares {
     OfAll,
     /// Softmax of the picked ones.
     OfPicked,
+    Scores(Scores),
+}
+
+/// Sigmoids of logits as DeepSeek-V3 and models after it have them.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(super) struct Scores {
+    /// They are float32, and the weighted sum with them.
+    pub(super) wide: bool,
+    /// A number of each expert is added while they are picked.
+    pub(super) biased: bool,
+    /// Shares are divided by their sum and this.
+    pub(super) eps: Option<f32>,
+    pub(super) factor: Option<f32>,
+}
+
+impl Scores {
+    fn route(&self, logits: &Array) -> Result<[Array; 2]> {
+        let (dtype, experts) = (logits.dtype(), logits.dim(-1));
+        let logits = if self.wide { ops::astype(logits, Dtype::Float32)? } else { logits.clone() };
+        let all = ops::sigmoid(&logits)?;
+        // So large that other experts are picked.
+        let bias = ops::multiply(&noise(31, &[experts], Dtype::Float32), 0.5f32)?;
+        bias.eval()?;
+        let preferred = if self.biased { ops::add(&all, &bias)? } else { all.clone() };
+        let order = ops::argpartition(&ops::negative(&preferred)?, PICKED - 1, -1)?;
+        let picks = ops::slice_axis(&order, all.ndim() as isize - 1, 0, PICKED)?;
+        let mut shares = ops::take_along_axis(&all, &picks, -1)?;
+        if let Some(eps) = self.eps {
+            let sum = ops::sum(&shares, &[-1], true)?;
+            let below = if eps == 0.0 { sum } else { ops::add(&sum, eps)? };
+            shares = ops::divide(&shares, &below)?;
+        }
+        if let Some(factor) = self.factor {
+            shares = ops::multiply(&shares, factor)?;
+        }
+        Ok([picks, if self.wide { shares } else { ops::astype(&shares, dtype)? }])
+    }
 }
 
 /// Indices of the experts with the largest logits, and their shares.
 fn route(logits: &Array, shares: Shares) -> Result<[Array; 2]> {
     let all = match shares {
+        Shares::Scores(scores) => return scores.route(logits),
         Shares::OfAll => ops::softmax(logits, &[-1], true)?,
         Shares::OfPicked => logits.clone(),
     };
@@ -31,7 +69,7 @@ fn route(logits: &Array, shares: Shares) -> Result<[Array; 2]> {
             let order = ops::argpartition(&all, -PICKED, -1)?;
             ops::slice_axis(&order, last, count - PICKED, count)?
         }
-        Shares::OfPicked => {
+        _ => {
             let order = ops::argpartition(&ops::negative(&all)?, PICKED - 1, -1)?;
             ops::slice_axis(&order, last, 0, PICKED)?
         }
@@ -40,7 +78,7 @@ fn route(logits: &Array, shares: Shares) -> Result<[Array; 2]> {
     let values = ops::take_along_axis(&all, &picks, -1)?;
     let shares = match shares {
         Shares::OfAll => ops::divide(&values, &ops::sum(&values, &[-1], true)?)?,
-        Shares::OfPicked => ops::softmax(&values, &[-1], true)?,
+        _ => ops::softmax(&values, &[-1], true)?,
     };
     Ok([picks, shares])
 }
@@ -407,11 +445,17 @@ impl Block {
         Block { shared: Some(shared), ..self }
     }
 
+    /// The same with experts that are picked by scores.
+    pub(super) fn scoring(self, scores: Scores) -> Self {
+        Block { shares: Shares::Scores(scores), ..self }
+    }
+
     /// (tokens, hidden) to the same shape.
     pub(super) fn forward(&self, x: &Array) -> Result<Array> {
         let normal = fast::rms_norm(x, Some(&self.norm), 1e-6)?;
         let [picks, shares] = route(&self.router.forward(&normal)?, self.shares)?;
-        let said = self.layer.forward(&normal, &picks, &shares)?;
+        // Of float32 where the shares are.
+        let said = ops::astype(&self.layer.forward(&normal, &picks, &shares)?, x.dtype())?;
         match &self.shared {
             Some(shared) => ops::add(x, ops::add(&said, &shared.forward(&normal)?)?),
             None => ops::add(x, said),
@@ -471,6 +515,36 @@ fn other_experts_that_all_tokens_have() {
         let x = noise(5, &[1, 192], dtype);
         let what = format!("{width} {packed:?} {share:?}");
         agrees(&what, fused, dtype, &|| Ok(vec![block.forward(&x)?]));
+    }
+}
+
+/// Experts that are picked by sigmoids: of one token one group, also with an expert that all tokens have.
+#[test]
+fn experts_are_picked_by_scores() {
+    let _turn = turn();
+    let (eps, factor) = (Some(1e-20), Some(1.75));
+    let deepseek = Scores { wide: true, biased: true, eps, factor };
+    let cases = [
+        (Dtype::Bfloat16, deepseek, true, [37, 33]),
+        (Dtype::Float16, Scores { eps: Some(0.0), factor: None, ..deepseek }, true, [35, 31]),
+        (Dtype::Bfloat16, Scores { wide: false, biased: false, ..deepseek }, false, [25, 24]),
+        (Dtype::Float16, Scores { wide: false, eps: None, ..deepseek }, false, [24, 23]),
+        (
+            Dtype::Bfloat16,
+            Scores { biased: false, eps: None, factor: None, ..deepseek },
+            false,
+            [23, 22],
+        ),
+    ];
+    for (dtype, scores, shared, fused) in cases {
+        let (format, router) = ((4, 64), None);
+        let block = Block::new([192, 320], format, router, dtype).scoring(scores);
+        let block = if shared { block.sharing(320, format, None) } else { block };
+        for (tokens, fused) in [1, 2].into_iter().zip(fused) {
+            let x = noise(5, &[tokens, 192], dtype);
+            let what = format!("{scores:?} {dtype} {tokens} tokens");
+            agrees(&what, fused, dtype, &|| Ok(vec![block.forward(&x)?]));
+        }
     }
 }
 

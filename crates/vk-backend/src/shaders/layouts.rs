@@ -2413,6 +2413,7 @@ pub(crate) mod interpreter {
     pub(crate) const MIXTURES_FLAG: u32 = 16;
     pub(crate) const SUMS_FLAG: u32 = 32;
     pub(crate) const SHARED_FLAG: u32 = 64;
+    pub(crate) const SCORES_FLAG: u32 = 128;
     pub(crate) const RUN: u32 = 0;
     pub(crate) const REPEAT: u32 = 1;
     pub(crate) const TRIAL: u32 = 2;
@@ -2645,13 +2646,16 @@ pub(crate) mod interpreter_rows {
         pub(crate) quads: u32,
         pub(crate) per_quads: f32,
         pub(crate) shared_kind: u32,
-        pub(crate) unused: [u32; 3],
+        pub(crate) scoring: u32,
+        pub(crate) share_eps: f32,
+        pub(crate) share_factor: f32,
         pub(crate) ends: [u32; 2],
         pub(crate) strides: [u32; 2],
         pub(crate) second: [u64; 3],
         pub(crate) chunks: u32,
         pub(crate) rounds: u32,
-        pub(crate) shared_matrix: [u64; 4],
+        pub(crate) shared_matrix: [u64; 3],
+        pub(crate) score_bias: u64,
         pub(crate) shared_second: [u64; 4],
     }
     const _: () = {
@@ -2674,13 +2678,16 @@ pub(crate) mod interpreter_rows {
         assert!(offset_of!(PickedRow, quads) == 120);
         assert!(offset_of!(PickedRow, per_quads) == 124);
         assert!(offset_of!(PickedRow, shared_kind) == 128);
-        assert!(offset_of!(PickedRow, unused) == 132);
+        assert!(offset_of!(PickedRow, scoring) == 132);
+        assert!(offset_of!(PickedRow, share_eps) == 136);
+        assert!(offset_of!(PickedRow, share_factor) == 140);
         assert!(offset_of!(PickedRow, ends) == 144);
         assert!(offset_of!(PickedRow, strides) == 152);
         assert!(offset_of!(PickedRow, second) == 160);
         assert!(offset_of!(PickedRow, chunks) == 184);
         assert!(offset_of!(PickedRow, rounds) == 188);
         assert!(offset_of!(PickedRow, shared_matrix) == 192);
+        assert!(offset_of!(PickedRow, score_bias) == 216);
         assert!(offset_of!(PickedRow, shared_second) == 224);
         assert!(size_of::<PickedRow>() == 256);
     };
@@ -3909,6 +3916,7 @@ pub(crate) mod mixture_experts {
         pub(crate) outputs: u32,
         pub(crate) inner: u32,
         pub(crate) experts: u32,
+        pub(crate) share_dtype: u32,
         pub(crate) shared_experts: u32,
     }
     const _: () = {
@@ -3926,8 +3934,9 @@ pub(crate) mod mixture_experts {
         assert!(offset_of!(Push, outputs) == 104);
         assert!(offset_of!(Push, inner) == 108);
         assert!(offset_of!(Push, experts) == 112);
-        assert!(offset_of!(Push, shared_experts) == 116);
-        assert!(size_of::<Push>() == 120);
+        assert!(offset_of!(Push, share_dtype) == 116);
+        assert!(offset_of!(Push, shared_experts) == 120);
+        assert!(size_of::<Push>() == 124);
     };
 }
 
@@ -4013,19 +4022,33 @@ pub(crate) mod mixture_router {
             [self.workgroup, self.dtype, self.subgroup, self.each, self.bits, self.group_log]
         }
     }
-    /// `SharedRow` of the shader.
+    /// `More` of the shader.
     #[derive(Debug, Clone, Copy, Default, PartialEq, Pod, Zeroable)]
     #[repr(C, packed(4))]
-    pub(crate) struct SharedRow {
+    pub(crate) struct More {
         pub(crate) words: u64,
         pub(crate) scales: u64,
         pub(crate) biases: u64,
+        pub(crate) score_bias: u64,
+        pub(crate) shared_experts: u32,
+        pub(crate) scoring: u32,
+        pub(crate) share_eps: f32,
+        pub(crate) share_factor: f32,
+        pub(crate) share_dtype: u32,
+        pub(crate) unused: u32,
     }
     const _: () = {
-        assert!(offset_of!(SharedRow, words) == 0);
-        assert!(offset_of!(SharedRow, scales) == 8);
-        assert!(offset_of!(SharedRow, biases) == 16);
-        assert!(size_of::<SharedRow>() == 24);
+        assert!(offset_of!(More, words) == 0);
+        assert!(offset_of!(More, scales) == 8);
+        assert!(offset_of!(More, biases) == 16);
+        assert!(offset_of!(More, score_bias) == 24);
+        assert!(offset_of!(More, shared_experts) == 32);
+        assert!(offset_of!(More, scoring) == 36);
+        assert!(offset_of!(More, share_eps) == 40);
+        assert!(offset_of!(More, share_factor) == 44);
+        assert!(offset_of!(More, share_dtype) == 48);
+        assert!(offset_of!(More, unused) == 52);
+        assert!(size_of::<More>() == 56);
     };
     /// `Push` of the shader.
     #[derive(Debug, Clone, Copy, Default, PartialEq, Pod, Zeroable)]
@@ -4042,11 +4065,10 @@ pub(crate) mod mixture_router {
         pub(crate) picks: u64,
         pub(crate) shares: u64,
         pub(crate) counters: u64,
-        pub(crate) shared_matrix: u64,
+        pub(crate) more: u64,
         pub(crate) inner: u32,
         pub(crate) experts: u32,
         pub(crate) count: u32,
-        pub(crate) shared_experts: u32,
         pub(crate) at_once: u32,
         pub(crate) eps: f32,
     }
@@ -4062,14 +4084,13 @@ pub(crate) mod mixture_router {
         assert!(offset_of!(Push, picks) == 64);
         assert!(offset_of!(Push, shares) == 72);
         assert!(offset_of!(Push, counters) == 80);
-        assert!(offset_of!(Push, shared_matrix) == 88);
+        assert!(offset_of!(Push, more) == 88);
         assert!(offset_of!(Push, inner) == 96);
         assert!(offset_of!(Push, experts) == 100);
         assert!(offset_of!(Push, count) == 104);
-        assert!(offset_of!(Push, shared_experts) == 108);
-        assert!(offset_of!(Push, at_once) == 112);
-        assert!(offset_of!(Push, eps) == 116);
-        assert!(size_of::<Push>() == 120);
+        assert!(offset_of!(Push, at_once) == 108);
+        assert!(offset_of!(Push, eps) == 112);
+        assert!(size_of::<Push>() == 116);
     };
 }
 
@@ -4107,6 +4128,7 @@ pub(crate) mod mixture_sum {
         pub(crate) tokens: u32,
         pub(crate) per_token: u32,
         pub(crate) outputs: u32,
+        pub(crate) share_dtype: u32,
     }
     const _: () = {
         assert!(offset_of!(Push, said) == 0);
@@ -4116,7 +4138,8 @@ pub(crate) mod mixture_sum {
         assert!(offset_of!(Push, tokens) == 32);
         assert!(offset_of!(Push, per_token) == 36);
         assert!(offset_of!(Push, outputs) == 40);
-        assert!(size_of::<Push>() == 44);
+        assert!(offset_of!(Push, share_dtype) == 44);
+        assert!(size_of::<Push>() == 48);
     };
 }
 
@@ -5419,7 +5442,7 @@ pub(crate) mod run_rows {
     pub(crate) const EXPERT_STRIDES: u32 = 5;
     pub(crate) const PICKS: u32 = 6;
     pub(crate) const PARTS: u32 = 7;
-    pub(crate) const SHARED_KIND: u32 = 8;
+    pub(crate) const SHARED_AND_SCORING: u32 = 8;
     pub(crate) const SHARED_MATRIX: u32 = 12;
     pub(crate) const SHARED_SECOND: u32 = 14;
     pub(crate) const SHARE_ONE: u32 = 1;
@@ -5636,6 +5659,14 @@ pub(crate) mod scatter_fold {
     }
     pub(crate) use super::indexing_gather::IndexArray;
     pub(crate) use super::indexing_gather::Push;
+}
+
+/// `shaders/include/scores.glsl`.
+pub(crate) mod scores {
+    use super::*;
+    pub(crate) const SIGMOIDS: u32 = 1;
+    pub(crate) const ROUNDED_SCORES: u32 = 2;
+    pub(crate) const DIVIDED_SHARES: u32 = 4;
 }
 
 /// `shaders/softmax/fold.comp`.

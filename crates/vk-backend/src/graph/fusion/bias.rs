@@ -89,7 +89,7 @@ pub(super) fn repeats(tape: &Tape, view: usize) -> bool {
 
 /// The one row of which the input at a cursor has nothing but repetitions, and the views up to it that nobody
 /// else sees.
-fn row(tape: &Tape, mut at: Cursor) -> Option<(Cursor, SmallVec<[usize; 2]>)> {
+pub(super) fn row(tape: &Tape, mut at: Cursor) -> Option<(Cursor, SmallVec<[usize; 2]>)> {
     let (stream, columns) = (tape.node(at.0).stream, *input(tape, at).shape().last()?);
     let mut views = SmallVec::new();
     while let Some(view) = inner(tape, at, 1, stream) {

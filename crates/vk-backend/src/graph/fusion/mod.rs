@@ -138,6 +138,7 @@ pub(crate) fn plan(tape: &Tape, places: Range<usize>) -> Vec<Group> {
             }
             Primitive::Copy(CopyOp::AsType { .. }) => {
                 groups.extend(device(node).and_then(|d| delta::find(tape, place, d)));
+                mixtures.cast(tape, place);
             }
             &Primitive::Quantized(QuantizedOp::Dequantize(affine)) => {
                 groups.extend(device(node).and_then(|d| lookup::find(tape, place, affine, d)));

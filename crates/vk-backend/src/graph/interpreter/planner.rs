@@ -191,6 +191,7 @@ mod tests {
             up: [at; 3],
             down: [at; 3],
             shared: None,
+            scores: None,
             residual: None,
             result: at,
             packing,

@@ -20,7 +20,7 @@ use crate::{
         },
         matvec::{After, Fused, Gate, MOST_MATRICES, RowSum},
         mixture::{
-            SharedShare,
+            Scoring, SharedShare,
             token::{Shared, TokenMixture},
         },
         steps::{Kind, Step},
@@ -66,7 +66,7 @@ const _: () = {
     assert!(offset_of!(PickedRow, expert_words) == quad(EXPERT_STRIDES));
     assert!(offset_of!(PickedRow, logits) == quad(PICKS));
     assert!(offset_of!(PickedRow, each) == quad(PARTS));
-    assert!(offset_of!(PickedRow, shared_kind) == quad(SHARED_KIND));
+    assert!(offset_of!(PickedRow, shared_kind) == quad(SHARED_AND_SCORING));
     assert!(offset_of!(PickedRow, shared_matrix) == quad(SHARED_MATRIX));
     assert!(offset_of!(PickedRow, shared_second) == quad(SHARED_SECOND));
     assert!(offset_of!(PickedRow, ends) == quad(ENDS_AND_STRIDES));
@@ -383,8 +383,10 @@ impl Table {
     fn mixture(&mut self, m: &TokenMixture, step: &Step) -> Option<()> {
         let (format, chunk) = (self.variant.format, self.variant.chunk() as usize);
         let whole = m.inner.is_multiple_of(chunk) && m.width.is_multiple_of(chunk);
-        let Variant { mixed, shared, .. } = self.variant;
-        if m.format() != format || !whole || !mixed || m.shared.is_some() && !shared {
+        let Variant { mixed, shared, scored, .. } = self.variant;
+        // All mixtures of a run pick their experts in the same way.
+        let knows = mixed && (shared || m.shared.is_none()) && scored == m.scores.is_some();
+        if m.format() != format || !whole || !knows {
             return None;
         }
         let (mut kind, mut known) = (NORMALIZED, SmallVec::new());
@@ -441,12 +443,12 @@ impl Table {
                     SharedShare::One => SHARE_ONE,
                     SharedShare::Sigmoid(_) => SHARE_SIGMOID,
                 };
-                let whole = |[a, b, c]: [u64; 3]| [a, b, c, 0];
-                (kind, whole(first), whole(second))
+                (kind, first, second)
             }
-            None => (0, [0; 4], [0; 4]),
+            None => (0, [0; 3], [0; 3]),
         };
         let splits = planner::splits_log(blocks, chunks, self.groups, &self.shape);
+        let scores = Scoring::from(m.scores);
         let [expert_words, expert_scales] = row.map(|bytes| u64::from(outputs) * u64::from(bytes));
         PickedRow {
             kind: kind | splits << SPLITS_SHIFT,
@@ -468,14 +470,17 @@ impl Table {
             quads,
             per_quads: 1.0 / quads as f32,
             shared_kind,
-            unused: [0; 3],
+            scoring: scores.bits,
+            share_eps: scores.eps,
+            share_factor: scores.factor,
             ends: [blocks; 2],
             strides: row.map(|bytes| bytes * results),
             second,
             chunks,
             rounds: chunks.div_ceil(self.shape.subgroup << splits),
             shared_matrix,
-            shared_second,
+            score_bias: scores.bias,
+            shared_second: [shared_second[0], shared_second[1], shared_second[2], 0],
         }
     }
 

@@ -6,8 +6,8 @@ use crate::{
         attention::decode::{Quantized, Token},
         layouts::interpreter::{
             BIASES_FLAG, Constants, DIVISORS_FLAG, INTERPRETER, INTERPRETER_DOTS,
-            INTERPRETER_FLOATS, INTERPRETER_HALVES, MIXTURES_FLAG, NORM_FLAG, Push, SHARED_FLAG,
-            SUMS_FLAG, TRADITIONAL_FLAG,
+            INTERPRETER_FLOATS, INTERPRETER_HALVES, MIXTURES_FLAG, NORM_FLAG, Push, SCORES_FLAG,
+            SHARED_FLAG, SUMS_FLAG, TRADITIONAL_FLAG,
         },
         matvec::{Format, Fused, planner as matvec},
         steps::{Kind, Step},
@@ -40,6 +40,8 @@ pub(super) struct Variant {
     pub(super) mixed: bool,
     /// Some of them have an expert that all tokens have.
     pub(super) shared: bool,
+    /// The first one picks experts by scores.
+    pub(super) scored: bool,
     /// There are products whose row is a sum.
     pub(super) summed: bool,
 }
@@ -66,6 +68,7 @@ impl Variant {
             Kind::Product(_) | Kind::Attention(_) => None,
         });
         let mixed = mixtures.clone().next().is_some();
+        let scored = mixtures.clone().next().is_some_and(|mixture| mixture.scores.is_some());
         let shared = mixtures.any(|mixture| mixture.shared.is_some());
         let (width, sharing, rotated, flags, cache) = (64, 1, 64, 0, DENSE_CACHE);
         let alone = Variant {
@@ -81,6 +84,7 @@ impl Variant {
             biased,
             mixed,
             shared,
+            scored,
             summed,
         };
         let token = steps.iter().find_map(|step| match &step.kind {
@@ -128,6 +132,7 @@ impl Variant {
             | of(self.biased, BIASES_FLAG)
             | of(self.mixed, MIXTURES_FLAG)
             | of(self.shared, SHARED_FLAG)
+            | of(self.scored, SCORES_FLAG)
             | of(self.summed, SUMS_FLAG);
         let (workgroup, subgroup) = (shape.workgroup, shape.subgroup);
         let [cache_bits, cache_group] = self.cache;

@@ -11,7 +11,10 @@ use smallvec::{SmallVec, smallvec};
 use crate::{
     kernels::{
         Ctx, Dispatch, Operand, Region,
-        layouts::{mixture_experts, mixture_route, mixture_router},
+        layouts::{
+            mixture_experts, mixture_route, mixture_router,
+            scores::{DIVIDED_SHARES, ROUNDED_SCORES, SIGMOIDS},
+        },
         matvec::{Format, Weights},
         quantized::format_of,
         team::Team,
@@ -87,6 +90,9 @@ pub(crate) struct Choice {
     /// That of an expert that all tokens have: `picks` and `shares` have a last one more for it, under the
     /// number behind the others'.
     pub shared: Option<SharedShare>,
+    /// How they are made, if not as softmax over the picks.
+    pub scores: Option<Scores>,
+    pub share_dtype: Dtype,
     pub dtype: Dtype,
     pub tokens: usize,
     pub inner: usize,
@@ -100,6 +106,38 @@ pub(crate) enum SharedShare {
     One,
     /// The sigmoid of the normalized row times a row that has the router's format.
     Sigmoid(Weights),
+}
+
+/// Sigmoids of logits, of which the largest are picked, and how shares are made of these.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Scores {
+    /// Where the float32 (experts) are that are added to scores while experts are picked; or 0.
+    pub bias: u64,
+    /// Scores have the logits' dtype, else float32.
+    pub rounded: bool,
+    /// Shares are divided by their sum and this.
+    pub eps: Option<f32>,
+    /// What shares are multiplied with.
+    pub factor: f32,
+}
+
+/// The same as kernels have it.
+pub(crate) struct Scoring {
+    pub bits: u32,
+    pub bias: u64,
+    pub eps: f32,
+    pub factor: f32,
+}
+
+impl From<Option<Scores>> for Scoring {
+    fn from(scores: Option<Scores>) -> Self {
+        let Some(Scores { bias, rounded, eps, factor }) = scores else {
+            return Scoring { bits: 0, bias: 0, eps: 0.0, factor: 1.0 };
+        };
+        let of = |has: bool, bit: u32| if has { bit } else { 0 };
+        let bits = SIGMOIDS | of(rounded, ROUNDED_SCORES) | of(eps.is_some(), DIVIDED_SHARES);
+        Scoring { bits, bias, eps: eps.unwrap_or_default(), factor }
+    }
 }
 
 /// The matrix (experts, inner) of the logits, with its bias (experts).
@@ -154,14 +192,27 @@ pub(crate) fn choose(ctx: &mut Ctx<'_>, c: &Choice) -> Result<()> {
     let logits = scratch(ctx, c.dtype.size() * c.tokens * (c.experts + 1))?;
     let counters = ctx.counters(c.tokens as u64)?;
     let [scales, biases] = format.affine(matrix);
-    let shared_matrix = match &c.shared {
-        Some(SharedShare::Sigmoid(row)) => {
-            let [scales, biases] = format.affine(row);
-            let row = mixture_router::SharedRow { words: row.words, scales, biases };
-            ctx.args(bytemuck::bytes_of(&row))?
-        }
-        Some(SharedShare::One) | None => 0,
+    let shared = match &c.shared {
+        Some(SharedShare::Sigmoid(row)) => Some(row),
+        Some(SharedShare::One) | None => None,
     };
+    let [shared_scales, shared_biases] = shared.map_or([0; 2], |row| format.affine(row));
+    let Scoring { bits, bias, eps, factor } = c.scores.into();
+    let more = mixture_router::More {
+        words: shared.map_or(0, |row| row.words),
+        scales: shared_scales,
+        biases: shared_biases,
+        score_bias: bias,
+        shared_experts: c.shared.is_some().into(),
+        scoring: bits,
+        share_eps: eps,
+        share_factor: factor,
+        share_dtype: c.share_dtype as u32,
+        unused: 0,
+    };
+    // Softmax has the dtype of the logits.
+    let is_plain = c.shared.is_none() && c.scores.is_none();
+    let more = if is_plain { 0 } else { ctx.args(bytemuck::bytes_of(&more))? };
     let push = mixture_router::Push {
         x: c.x.address,
         weight: c.norm.address,
@@ -174,11 +225,10 @@ pub(crate) fn choose(ctx: &mut Ctx<'_>, c: &Choice) -> Result<()> {
         picks: c.picks.address,
         shares: c.shares.address,
         counters: counters.address,
-        shared_matrix,
+        more,
         inner: c.inner as u32,
         experts: c.experts as u32,
         count: c.count as u32,
-        shared_experts: c.shared.is_some().into(),
         at_once: matrix.bias.is_some_and(|bias| bias.at_once).into(),
         eps: c.eps,
     };
@@ -188,7 +238,7 @@ pub(crate) fn choose(ctx: &mut Ctx<'_>, c: &Choice) -> Result<()> {
     ctx.dispatch(&Dispatch {
         pipeline: &pipeline,
         push: &push,
-        groups: [push.experts + u32::from(shared_matrix != 0), c.tokens as u32, 1],
+        groups: [push.experts + u32::from(shared.is_some()), c.tokens as u32, 1],
         reads: &reads,
         writes: &[c.normal.region, logits.region, c.picks.region, c.shares.region, counters],
     })
@@ -230,15 +280,15 @@ pub(crate) enum After {
     Store { second: Operand },
     /// `silu(first) * second`.
     Gate,
-    /// Those of a token's picks are weighed by `shares` and summed, with `addend`, of the sum's shape.
-    Sum { shares: Operand, addend: Option<Operand> },
+    /// Those of a token's picks are weighed by `shares`, of `dtype`, and summed, with `addend`, of the sum's shape.
+    Sum { shares: Operand, dtype: Dtype, addend: Option<Operand> },
 }
 
 impl Experts {
     fn reads(&self) -> Vec<Region> {
         let parts = self.matrices.iter().flatten();
         let others = match &self.after {
-            After::Sum { shares, addend } => [Some(shares), addend.as_ref()],
+            After::Sum { shares, addend, .. } => [Some(shares), addend.as_ref()],
             After::Store { .. } | After::Gate => [None; 2],
         };
         let others = others.into_iter().flatten().chain(self.biases.iter().flatten());
@@ -283,10 +333,10 @@ fn one_by_one(ctx: &mut Ctx<'_>, e: &Experts) -> Result<()> {
             After::Sum { .. } => mixture_experts::SUM,
         },
     };
-    let (shares, other) = match e.after {
-        After::Store { second } => (None, Some(second)),
-        After::Gate => (None, None),
-        After::Sum { shares, addend } => (Some(shares), addend),
+    let (shares, share_dtype, other) = match e.after {
+        After::Store { second } => (None, e.dtype, Some(second)),
+        After::Gate => (None, e.dtype, None),
+        After::Sum { shares, dtype, addend } => (Some(shares), dtype, addend),
     };
     let address = |at: Option<Operand>| at.map_or(0, |at| at.address);
     let part = |i: usize| e.matrices.map(|matrix| matrix[i].address);
@@ -313,6 +363,7 @@ fn one_by_one(ctx: &mut Ctx<'_>, e: &Experts) -> Result<()> {
         outputs: e.outputs as u32,
         inner: e.inner as u32,
         experts: e.experts as u32,
+        share_dtype: share_dtype as u32,
         shared_experts: e.shared.is_some().into(),
     };
     let (rows, teams) = match e.after {

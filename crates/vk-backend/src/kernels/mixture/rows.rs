@@ -1,7 +1,7 @@
 //! Experts of many tokens by a kernel that reads a matrix once for all rows that pick it
 //! (`quantized/gather_rows.comp`), and the weighted sum of what they say (`mixture/sum.comp`).
 
-use mlx_vulkan_core::Result;
+use mlx_vulkan_core::{Dtype, Result};
 
 use super::{After, Experts, scratch};
 use crate::kernels::{
@@ -36,8 +36,8 @@ pub(super) fn experts(ctx: &mut Ctx<'_>, e: &Experts) -> Result<bool> {
     let of_x = OfX::Each(per_row);
     let rows = Rows { sizes, x, of_x, picks: list, matrices, biases, result, second, after };
     gather_rows::encode(ctx, &rows, &plan)?;
-    if let After::Sum { shares, addend } = e.after {
-        sum(ctx, e, result, shares, addend)?;
+    if let After::Sum { shares, dtype, addend } = e.after {
+        sum(ctx, e, result, (shares, dtype), addend)?;
     }
     Ok(true)
 }
@@ -47,7 +47,7 @@ fn sum(
     ctx: &mut Ctx<'_>,
     e: &Experts,
     said: Operand,
-    shares: Operand,
+    (shares, share_dtype): (Operand, Dtype),
     addend: Option<Operand>,
 ) -> Result<()> {
     let constants = mixture_sum::Constants { workgroup: 256, dtype: e.dtype as u32 };
@@ -59,6 +59,7 @@ fn sum(
         tokens: e.tokens as u32,
         per_token: e.per_token as u32,
         outputs: e.outputs as u32,
+        share_dtype: share_dtype as u32,
     };
     let pipeline = ctx.pipeline(mixture_sum::MIXTURE_SUM, &constants);
     let quads = (e.tokens * e.outputs / 4) as u64;

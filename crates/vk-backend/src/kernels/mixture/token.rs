@@ -4,7 +4,7 @@
 use mlx_vulkan_core::{Dtype, Result, primitives::Packing};
 use smallvec::SmallVec;
 
-use super::{After, Choice, Experts, Router, SharedShare, scratch};
+use super::{After, Choice, Experts, Router, Scores, SharedShare, scratch};
 use crate::kernels::{Ctx, Operand, Region, matvec::Format};
 
 /// A token's mixture.
@@ -23,6 +23,8 @@ pub(crate) struct TokenMixture {
     pub down: [Operand; 3],
     /// An expert that all tokens have.
     pub shared: Option<Shared>,
+    /// How shares are made, if not as softmax over the picks.
+    pub scores: Option<Scores>,
     /// What is added to the weighted sum, as long as `x`.
     pub residual: Option<Operand>,
     pub result: Operand,
@@ -101,6 +103,8 @@ pub(crate) fn dispatch(ctx: &mut Ctx<'_>, m: &TokenMixture) -> Result<()> {
         picks,
         shares,
         shared: m.shared.as_ref().map(|shared| shared.share),
+        scores: m.scores,
+        share_dtype: dtype,
         dtype,
         tokens: 1,
         inner,
@@ -127,7 +131,7 @@ pub(crate) fn dispatch(ctx: &mut Ctx<'_>, m: &TokenMixture) -> Result<()> {
     super::experts(ctx, &pair)?;
     let sum = Experts {
         x: gated,
-        after: After::Sum { shares, addend: m.residual },
+        after: After::Sum { shares, dtype, addend: m.residual },
         matrices: [m.down; 2],
         shared: m.shared.as_ref().map(|shared| [shared.down; 2]),
         result: m.result,

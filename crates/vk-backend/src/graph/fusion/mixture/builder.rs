@@ -4,7 +4,7 @@ use mlx_vulkan_core::{fusion::Group, tape::Tape};
 use smallvec::{SmallVec, smallvec};
 
 use super::{
-    After, Members, Mixed, Routing, choice, gated, pair, routing, said, summed, token, views,
+    After, Members, Mixed, Routing, Width, choice, gated, pair, routing, said, summed, token, views,
 };
 use crate::{
     graph::fusion::{heads::Cursor, inner},
@@ -92,6 +92,25 @@ impl Builder {
         }
     }
 
+    /// The conversion of such a sum to the dtype of the rows, if that is at `result`.
+    pub(in crate::graph::fusion) fn cast(&mut self, tape: &Tape, result: usize) {
+        if self.sums.is_empty() {
+            return;
+        }
+        let mut members = Members::new();
+        let at = views(tape, (result, 0), &mut members);
+        let Some(end) = inner(tape, at, 1, tape.node(result).stream) else { return };
+        let mut recent = self.sums.iter_mut().rev().take(OPEN);
+        let Some(sum) = recent.find(|sum| sum.result == end) else { return };
+        let rows = tape.array(sum.of.products[0]);
+        if sum.of.width == Width::Wide && tape.array(result).dtype() == rows.dtype() {
+            sum.of.width = Width::Narrowed;
+            sum.members.extend(members);
+            sum.members.push(result);
+            sum.result = result;
+        }
+    }
+
     fn residual(&mut self, tape: &Tape, result: usize) -> Option<()> {
         if self.sums.is_empty() {
             return None;
@@ -132,7 +151,12 @@ impl Builder {
     pub(in crate::graph::fusion) fn finish(mut self, tape: &Tape, groups: &mut Vec<Group>) {
         for sum in self.sums {
             let whole = token::join(tape, &sum, &mut self.gated, &mut self.routings);
-            groups.push(whole.unwrap_or_else(|| sum.of.group(sum.members, smallvec![sum.result])));
+            if whole.is_none() {
+                groups.extend(choice::scored(tape, &sum.of));
+            }
+            let is_stored = sum.of.width != Width::Wide;
+            let alone = || is_stored.then(|| sum.of.group(sum.members, smallvec![sum.result]));
+            groups.extend(whole.or_else(alone));
         }
         for Part { result, members, of, .. } in self.gated {
             groups.push(of.group(members, smallvec![result]));

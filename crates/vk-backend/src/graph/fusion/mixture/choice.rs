@@ -10,7 +10,11 @@ use mlx_vulkan_core::{
 };
 use smallvec::{SmallVec, smallvec};
 
-use super::{Members, Routing, builder::Part};
+use super::{
+    After, Members, Mixed, Routing,
+    builder::Part,
+    scored::{self, Scored},
+};
 use crate::{
     graph::fusion::{
         GroupKernel, Grouped,
@@ -91,19 +95,37 @@ impl Source {
 struct Chosen {
     source: Source,
     routing: Routing,
+    scored: Option<Scored>,
     replaces: u64,
+}
+
+impl Chosen {
+    fn group(self, mut members: Members) -> Group {
+        members.extend(self.source.members.iter().copied());
+        let kept = smallvec![self.source.norm, self.routing.picks, self.routing.shares];
+        let replaces = members.len() as u64;
+        Group { members, kept, fusion: Box::new(Grouped(Chosen { replaces, ..self })) }
+    }
 }
 
 /// The group of what routes with the router and the norm before it, if it is of few tokens.
 pub(super) fn group(tape: &Tape, part: Part<Routing>) -> Group {
-    let Part { result, mut members, of: routing, .. } = part;
+    let Part { result, members, of: routing, .. } = part;
     let Some(source) = source(tape, &routing) else {
         let kept = smallvec![routing.picks, result];
         return Group { members, kept, fusion: Box::new(Grouped(routing)) };
     };
-    members.extend(source.members.iter().copied());
-    let (kept, replaces) = (smallvec![source.norm, routing.picks, result], members.len() as u64);
-    Group { members, kept, fusion: Box::new(Grouped(Chosen { source, routing, replaces })) }
+    Chosen { source, routing, scored: None, replaces: 0 }.group(members)
+}
+
+/// The same of what picks experts by scores for a weighted sum.
+pub(super) fn scored(tape: &Tape, sum: &Mixed) -> Option<Group> {
+    let After::Sum(shares, _) = sum.after else { return None };
+    let shares = inner(tape, shares, 1, tape.node(shares.0).stream)?;
+    let device = device(tape.node(shares))?;
+    let (members, routing, scored) = scored::routing(tape, shares, device)?;
+    let source = source(tape, &routing)?;
+    Some(Chosen { source, routing, scored: Some(scored), replaces: 0 }.group(members))
 }
 
 impl GroupKernel for Chosen {
@@ -130,7 +152,14 @@ impl GroupKernel for Chosen {
         let (Some(x), Some(norm)) = (dense(ctx, rows)?, dense(ctx, weight)?) else {
             return Ok(false);
         };
-        let Some(router) = self.source.router(ctx, tape)? else { return Ok(false) };
+        let Some(mut router) = self.source.router(ctx, tape)? else { return Ok(false) };
+        let mut scores = None;
+        if let Some(scored) = &self.scored {
+            scores = scored.operand(ctx, tape, &mut router.reads)?;
+            if scores.is_none() {
+                return Ok(false);
+            }
+        }
         let [normal, picks, shares] = kept else { return Ok(false) };
         let choice = Choice {
             x,
@@ -141,6 +170,8 @@ impl GroupKernel for Chosen {
             picks: ctx.output(picks)?,
             shares: ctx.output(shares)?,
             shared: None,
+            scores,
+            share_dtype: tape.array(self.routing.shares).dtype(),
             dtype: rows.dtype(),
             tokens: rows.size() / rows.dim(-1),
             inner: rows.dim(-1),

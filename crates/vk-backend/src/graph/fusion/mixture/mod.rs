@@ -5,6 +5,7 @@
 
 mod builder;
 mod choice;
+mod scored;
 mod shared;
 mod token;
 
@@ -18,7 +19,7 @@ use mlx_vulkan_core::{
     fusion::Group,
     graph::Node,
     primitives::{
-        BinaryOp, IndexingOp, Packing, Primitive, QuantizedOp, Reduce, ReduceOp, ShapeOp,
+        BinaryOp, CopyOp, IndexingOp, Packing, Primitive, QuantizedOp, Reduce, ReduceOp, ShapeOp,
         SoftmaxOp, SortOp, UnaryOp,
     },
     tape::Tape,
@@ -78,32 +79,14 @@ fn routing(tape: &Tape, shares: usize, device: &DeviceState) -> Option<(Members,
     let last = tape.array(values).ndim().checked_sub(1)?;
     let along = Primitive::Indexing(IndexingOp::TakeAlongAxis { axis: last });
     let picks = tape.input(values, 1)?;
-    let order = inner(tape, (picks, 0), 1, node.stream)?;
-    let (experts, count) = (taken.inputs[0].dim(-1), tape.array(picks).dim(-1));
-    let (largest, all) = (experts.checked_sub(count)?, &taken.inputs[0]);
-    // The last ones in the order of all, or the first ones in that of their negatives.
-    let mut sorted = (order, 0);
-    let negated = inner(tape, sorted, 1, node.stream)
-        .filter(|&at| tape.node(at).primitive == Primitive::Unary(UnaryOp::Negative));
-    if let Some(negative) = negated {
-        members.push(negative);
-        sorted = (negative, 0);
-    }
-    let (from, kth) = match negated {
-        Some(_) => (0, count.checked_sub(1)?),
-        None => (largest, largest),
-    };
+    let (sorted, all) = (ordered(tape, picks, &mut members)?, &taken.inputs[0]);
     let fits = taken.primitive == along
-        && is_part(tape.node(picks), last, from)
         && tape.node(picks).stream == node.stream
-        && tape.node(order).primitive == Primitive::Sort(SortOp::ArgPartition { kth, axis: last })
         && input(tape, sorted).is_same(all)
         && tape.array(shares).size() == tape.array(picks).size()
-        && device.config.enable_fused_mixtures
-        && mixture::routes(experts, count, device.capabilities())
-        && is_float(all.dtype())
-        && tape.array(shares).size() < 1 << 20;
-    members.extend([values, picks, order]);
+        && routes(tape, picks, all.dim(-1), device)
+        && is_float(all.dtype());
+    members.push(values);
     // The values are taken from all, of which the order is, too.
     let (mut from, mut readers) = ((values, 0), 2);
     if of_all {
@@ -113,6 +96,35 @@ fn routing(tape: &Tape, shares: usize, device: &DeviceState) -> Option<(Members,
     }
     let replaces = members.len() as u64;
     fits.then_some((members, Routing { picks, shares, from, readers, replaces }))
+}
+
+/// Where what is sorted is read, if at `picks` are the indices of its largest elements along the last axis;
+/// collects the nodes up to there.
+fn ordered(tape: &Tape, picks: usize, members: &mut Members) -> Option<Cursor> {
+    let stream = tape.node(picks).stream;
+    let order = inner(tape, (picks, 0), 1, stream)?;
+    let (all, count) = (tape.array(order), tape.array(picks).dim(-1));
+    let (last, largest) = (all.ndim().checked_sub(1)?, all.dim(-1).checked_sub(count)?);
+    members.extend([picks, order]);
+    // The last ones in the order of all, or the first ones in that of their negatives.
+    let negated = inner(tape, (order, 0), 1, stream)
+        .filter(|&at| tape.node(at).primitive == Primitive::Unary(UnaryOp::Negative));
+    members.extend(negated);
+    let (sorted, from, kth) = match negated {
+        Some(negative) => ((negative, 0), 0, count.checked_sub(1)?),
+        None => ((order, 0), largest, largest),
+    };
+    let fits = is_part(tape.node(picks), last, from)
+        && tape.node(order).primitive == Primitive::Sort(SortOp::ArgPartition { kth, axis: last });
+    fits.then_some(sorted)
+}
+
+/// Whether kernels pick so many of the experts.
+fn routes(tape: &Tape, picks: usize, experts: usize, device: &DeviceState) -> bool {
+    let picks = tape.array(picks);
+    device.config.enable_fused_mixtures
+        && mixture::routes(experts, picks.dim(-1), device.capabilities())
+        && picks.size() < 1 << 20
 }
 
 fn is_softmax(node: &Node) -> bool {
@@ -205,7 +217,19 @@ struct Mixed {
     after: After,
     packing: Packing,
     per_token: usize,
+    width: Width,
     replaces: u64,
+}
+
+/// In what a weighted sum is made.
+#[derive(Clone, Copy, PartialEq)]
+enum Width {
+    /// In the dtype of the rows.
+    Same,
+    /// In float32, because the shares are; no kernel stores that.
+    Wide,
+    /// In float32, and then converted to that of the rows.
+    Narrowed,
 }
 
 /// What happens to the results.
@@ -294,7 +318,8 @@ fn pair(
     let replaces = members.len() as u64;
     let (products, biases) = (smallvec![gate.product, up.product], smallvec![gate.bias, up.bias]);
     let packing = gate.packing;
-    Some((members, Mixed { products, biases, after, packing, per_token, replaces }))
+    let width = Width::Same;
+    Some((members, Mixed { products, biases, after, packing, per_token, width, replaces }))
 }
 
 /// `silu(gate) * up` of picked experts, which ends at `result`.
@@ -315,7 +340,13 @@ fn summed(tape: &Tape, result: usize, device: &DeviceState) -> Option<(Members, 
     }
     [(0, 1), (1, 0)].into_iter().find_map(|(values, shares)| {
         let mut members: Members = smallvec![result, weighed];
-        let end = inner(tape, views(tape, (weighed, values), &mut members), 1, node.stream)?;
+        let mut values = views(tape, (weighed, values), &mut members);
+        let wide = inner(tape, values, 1, node.stream).filter(|&at| widens(tape.node(at)));
+        if let Some(wide) = wide {
+            members.push(wide);
+            values = views(tape, (wide, 0), &mut members);
+        }
+        let end = inner(tape, values, 1, node.stream)?;
         let Said { product, bias, packing } = said(tape, end, device, &mut members)?;
         let shares = column_of(tape, (weighed, shares), &mut members)?;
         let inputs = &tape.node(product).inputs;
@@ -326,13 +357,20 @@ fn summed(tape: &Tape, result: usize, device: &DeviceState) -> Option<(Members, 
         let fits = x.size() == picks.size() * x.dim(-1)
             && weights.size() == picks.size()
             && [product, weighed].iter().all(|&place| tape.array(place).size() == said)
-            && weights.dtype() == x.dtype();
+            && weights.dtype() == if wide.is_some() { Dtype::Float32 } else { x.dtype() };
         fits.then_some(())?;
+        let width = if wide.is_some() { Width::Wide } else { Width::Same };
         numbered(tape, product, picks.size(), 1, &mut members)?;
         let (replaces, products) = (members.len() as u64, smallvec![product]);
         let (after, biases) = (After::Sum(shares, None), smallvec![bias]);
-        Some((members, Mixed { products, biases, after, packing, per_token, replaces }))
+        Some((members, Mixed { products, biases, after, packing, per_token, width, replaces }))
     })
+}
+
+/// Whether a node converts 16-bit floats to float32.
+fn widens(node: &Node) -> bool {
+    let wide = Primitive::Copy(CopyOp::AsType { dtype: Dtype::Float32 });
+    node.primitive == wide && node.inputs[0].dtype().size() == 2
 }
 
 /// Where numbers are read that are repeated along the last axis: (…) as (…, 1).
@@ -500,7 +538,10 @@ impl GroupKernel for Mixed {
         }
         let result = ctx.output(&mut kept[0])?;
         let after = match (self.after, shares) {
-            (After::Sum(..), Some(shares)) => mixture::After::Sum { shares, addend },
+            (After::Sum(at, _), Some(shares)) => {
+                let dtype = input(tape, at).dtype();
+                mixture::After::Sum { shares, dtype, addend }
+            }
             (After::Store, _) => mixture::After::Store { second: ctx.output(&mut kept[1])? },
             _ => mixture::After::Gate,
         };

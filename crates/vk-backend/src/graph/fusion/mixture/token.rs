@@ -5,16 +5,17 @@ use mlx_vulkan_core::{Result, backend::Output, fusion::Group, primitives::Packin
 use smallvec::smallvec;
 
 use super::{
-    After, Members, Mixed, Routing,
+    After, Members, Mixed, Routing, Width,
     builder::Part,
     choice::{Source, source},
     is_view, parts,
+    scored::{self, Scored},
     shared::SharedExpert,
     views,
 };
 use crate::{
     graph::fusion::{
-        GroupKernel, Grouped,
+        GroupKernel, Grouped, device,
         heads::{Cursor, input},
         inner,
         products::dense,
@@ -32,6 +33,7 @@ struct Token {
     products: [usize; 3],
     packing: Packing,
     shared: Option<SharedExpert>,
+    scored: Option<Scored>,
     /// Where the residual is read.
     residual: Option<Cursor>,
     replaces: u64,
@@ -57,14 +59,22 @@ pub(super) fn join(
     let stream = tape.node(down).stream;
     let (gated, shares) = (inner(tape, (down, 0), 1, stream)?, inner(tape, shares, 1, stream)?);
     let pair_at = pairs.iter().position(|pair| pair.result == gated)?;
-    let routing_at = routings.iter().position(|routing| routing.result == shares)?;
-    let (pair, routing) = (&pairs[pair_at], &routings[routing_at]);
+    let routing_at = routings.iter().position(|routing| routing.result == shares);
+    let scored = match routing_at {
+        Some(_) => None,
+        None => Some(scored::routing(tape, shares, device(tape.node(shares))?)?),
+    };
+    let pair = &pairs[pair_at];
+    let routing = match (&scored, routing_at) {
+        (Some((_, routing, _)), _) => routing,
+        (None, at) => &routings[at?].of,
+    };
     let [gate, up] = pair.of.products[..] else { return None };
     // Gate, up, down and the shares are of the same picks.
     let picked = |product: usize| (product, tape.node(product).inputs.len() - 1);
     let picks = inner(tape, picked(down), 4, stream)?;
-    let ours = picks == routing.of.picks && tape.input(gate, picked(gate).1) == Some(picks);
-    let source = source(tape, &routing.of)?;
+    let ours = picks == routing.picks && tape.input(gate, picked(gate).1) == Some(picks);
+    let source = source(tape, routing)?;
     // The norm is read by the router, for gate and up by a view, and by the shared expert.
     let readers = 2 + shared.as_ref().map_or(0, SharedExpert::readers);
     let rows = inner(tape, (gate, 0), 2, stream).filter(|&view| is_view(tape.node(view)))?;
@@ -81,6 +91,7 @@ pub(super) fn join(
         && tape.array(result).size() == normed.size()
         && stacks == [tape.array(source.router).dim(-1); 3]
         && pair.of.packing == sum.of.packing
+        && sum.of.width != Width::Wide
         && unbiased(&pair.of.biases)
         && unbiased(&sum.of.biases)
         && shared.as_ref().is_none_or(|shared| {
@@ -88,8 +99,12 @@ pub(super) fn join(
             shared.is_like(tape, norm, experts, source.format)
         });
     fits.then_some(())?;
-    let (pair, routing) = (pairs.remove(pair_at), routings.remove(routing_at));
-    let parts = [&source.members, &pair.members, &routing.members, &sum.members];
+    let pair = pairs.remove(pair_at);
+    let (routed, scored) = match (scored, routing_at) {
+        (Some((members, _, scored)), _) => (members, Some(scored)),
+        (None, at) => (routings.remove(at?).members, None),
+    };
+    let parts = [&source.members, &pair.members, &routed, &sum.members];
     members.extend(parts.into_iter().flatten().copied());
     if let Some(shared) = &shared {
         let behind = sum.behind.iter().flat_map(|behind| &behind.members);
@@ -97,7 +112,7 @@ pub(super) fn join(
     }
     let (replaces, products) = (members.len() as u64, [gate, up, down]);
     let packing = sum.of.packing;
-    let token = Token { source, products, packing, shared, residual, replaces };
+    let token = Token { source, products, packing, shared, scored, residual, replaces };
     Some(Group { members, kept: smallvec![result], fusion: Box::new(Grouped(token)) })
 }
 
@@ -125,7 +140,7 @@ impl GroupKernel for Token {
         let (Some(x), Some(norm)) = (dense(ctx, row)?, dense(ctx, weight)?) else {
             return Ok(false);
         };
-        let Some(router) = self.source.router(ctx, tape)? else { return Ok(false) };
+        let Some(mut router) = self.source.router(ctx, tape)? else { return Ok(false) };
         let mut matrices = [None; 3];
         for (at, &product) in matrices.iter_mut().zip(&self.products) {
             let inputs = &tape.node(product).inputs;
@@ -136,6 +151,13 @@ impl GroupKernel for Token {
         if let Some(expert) = &self.shared {
             shared = expert.operand(ctx, tape)?;
             if shared.is_none() {
+                return Ok(false);
+            }
+        }
+        let mut scores = None;
+        if let Some(scored) = &self.scored {
+            scores = scored.operand(ctx, tape, &mut router.reads)?;
+            if scores.is_none() {
                 return Ok(false);
             }
         }
@@ -156,6 +178,7 @@ impl GroupKernel for Token {
             up,
             down,
             shared,
+            scores,
             residual,
             result: ctx.output(&mut kept[0])?,
             packing: self.packing,
