@@ -7,6 +7,7 @@ mod compiled;
 mod decoder;
 mod int8_rows;
 mod interpreter;
+mod latent;
 mod lookup;
 mod mixture;
 mod products;

@@ -585,6 +585,105 @@ pub(crate) mod attention_heads {
     };
 }
 
+/// `shaders/attention/latent.comp`.
+pub(crate) mod attention_latent {
+    use super::*;
+    pub(crate) const TRADITIONAL_FLAG: u32 = 1;
+    pub(crate) const DIVISORS_FLAG: u32 = 2;
+    pub(crate) const SPLIT_FLAG: u32 = 4;
+    pub(crate) const ATTENTION_LATENT: KernelOf<Constants, Push> =
+        KernelOf::new(Kernel::attention_latent);
+    /// Specialization constants; the defaults are the shader's.
+    #[derive(Debug, Clone, Copy, PartialEq)]
+    pub(crate) struct Constants {
+        /// `constant_id = 0`.
+        pub(crate) workgroup: u32,
+        /// `constant_id = 1`.
+        pub(crate) dtype: u32,
+        /// `constant_id = 2`.
+        pub(crate) subgroup: u32,
+        /// `constant_id = 3`.
+        pub(crate) latent: u32,
+        /// `constant_id = 4`.
+        pub(crate) rotated: u32,
+        /// `constant_id = 5`.
+        pub(crate) heads: u32,
+        /// `constant_id = 6`.
+        pub(crate) flags: u32,
+    }
+    impl Default for Constants {
+        fn default() -> Self {
+            Constants {
+                workgroup: 1,
+                dtype: 10,
+                subgroup: 32,
+                latent: 512,
+                rotated: 64,
+                heads: 2,
+                flags: 0,
+            }
+        }
+    }
+    impl SpecConstants for Constants {
+        type Words = [u32; 7];
+        fn words(&self) -> [u32; 7] {
+            [
+                self.workgroup,
+                self.dtype,
+                self.subgroup,
+                self.latent,
+                self.rotated,
+                self.heads,
+                self.flags,
+            ]
+        }
+    }
+    /// `Push` of the shader.
+    #[derive(Debug, Clone, Copy, Default, PartialEq, Pod, Zeroable)]
+    #[repr(C, packed(4))]
+    pub(crate) struct Push {
+        pub(crate) latent_q: u64,
+        pub(crate) rotated_q: u64,
+        pub(crate) latent_key: u64,
+        pub(crate) rotated_key: u64,
+        pub(crate) weight: u64,
+        pub(crate) frequencies: u64,
+        pub(crate) offset: u64,
+        pub(crate) latents: u64,
+        pub(crate) keys: u64,
+        pub(crate) result: u64,
+        pub(crate) parts: u64,
+        pub(crate) counters: u64,
+        pub(crate) query_head: u32,
+        pub(crate) count: u32,
+        pub(crate) latent_scale: f32,
+        pub(crate) rotated_scale: f32,
+        pub(crate) eps: f32,
+        pub(crate) position_scale: f32,
+    }
+    const _: () = {
+        assert!(offset_of!(Push, latent_q) == 0);
+        assert!(offset_of!(Push, rotated_q) == 8);
+        assert!(offset_of!(Push, latent_key) == 16);
+        assert!(offset_of!(Push, rotated_key) == 24);
+        assert!(offset_of!(Push, weight) == 32);
+        assert!(offset_of!(Push, frequencies) == 40);
+        assert!(offset_of!(Push, offset) == 48);
+        assert!(offset_of!(Push, latents) == 56);
+        assert!(offset_of!(Push, keys) == 64);
+        assert!(offset_of!(Push, result) == 72);
+        assert!(offset_of!(Push, parts) == 80);
+        assert!(offset_of!(Push, counters) == 88);
+        assert!(offset_of!(Push, query_head) == 96);
+        assert!(offset_of!(Push, count) == 100);
+        assert!(offset_of!(Push, latent_scale) == 104);
+        assert!(offset_of!(Push, rotated_scale) == 108);
+        assert!(offset_of!(Push, eps) == 112);
+        assert!(offset_of!(Push, position_scale) == 116);
+        assert!(size_of::<Push>() == 120);
+    };
+}
+
 /// `shaders/attention/matrix.comp`.
 pub(crate) mod attention_matrix {
     use super::*;
@@ -6204,6 +6303,7 @@ pub(super) const fn push_bytes(kernel: Kernel) -> usize {
         Kernel::attention_decode_bfloat16 => size_of::<attention_decode::Push>(),
         Kernel::attention_decode_fields => size_of::<attention_decode::Push>(),
         Kernel::attention_heads => size_of::<attention_heads::Push>(),
+        Kernel::attention_latent => size_of::<attention_latent::Push>(),
         Kernel::attention_matrix_float16 => size_of::<attention_matrix::Push>(),
         Kernel::attention_matrix_bfloat16 => size_of::<attention_matrix::Push>(),
         Kernel::attention_vjp => size_of::<attention_vjp::Push>(),

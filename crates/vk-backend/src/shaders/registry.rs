@@ -140,6 +140,7 @@ kernels! {
     attention_decode_bfloat16 => "attention/decode.comp" { VARIANT: "2", HALF: "1" } committed,
     attention_decode_fields => "attention/decode.comp" { VARIANT: "3", HALF: "0" } committed,
     attention_heads => "attention/heads.comp" { },
+    attention_latent => "attention/latent.comp" { },
     interpreter_rows => "interpreter/rows.comp" { },
     interpreter => "interpreter/interpreter.comp" { DOTS: "0", OPTIMIZE: "1" } committed,
     interpreter_dots => "interpreter/interpreter.comp" { DOTS: "1", OPTIMIZE: "1" } committed,

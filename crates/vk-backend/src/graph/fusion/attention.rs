@@ -59,8 +59,8 @@ pub(super) fn find(tape: &Tape, place: usize, device: &DeviceState) -> Option<Gr
     walk.members.push(place);
     let batches = sizes.batches;
     let query = walk.rotated((place, 0), [batches, sizes.heads, sizes.key_width])?;
-    let keys = walk.update((place, 1), [batches, sizes.keys], dtype)?;
-    let values = walk.update((place, 2), [batches, sizes.keys], dtype)?;
+    let keys = walk.update((place, 1), [batches, sizes.keys], dtype, 1)?;
+    let values = walk.update((place, 2), [batches, sizes.keys], dtype, 1)?;
     // The new rows of a cache are the second input of its update.
     let key = walk.rotated((keys.place, 1), [batches, sizes.kv_heads, sizes.key_width])?;
     let value = walk.stripped((values.place, 1));

@@ -124,14 +124,17 @@ impl<'a> Walk<'a> {
     }
 
     /// The update of a cache (batches, heads, rows, features) of `dtype` at its last filled row, which is the
-    /// `count`-th of those that are seen, behind the view of these unless all are.
+    /// `count`-th of those that are seen, behind the view of these unless all are, which has so many readers.
     pub(super) fn update(
         &mut self,
         at: Cursor,
         [batches, count]: [usize; 2],
         dtype: Dtype,
+        readers: usize,
     ) -> Option<Update> {
-        let view = self.pass(at, |node| first_row(node).is_some());
+        let view = inner(self.tape, at, readers, self.stream);
+        let view = view.filter(|&view| first_row(self.tape.node(view)).is_some());
+        self.members.extend(view);
         let first = view.map_or(Some(0), |view| first_row(self.tape.node(view)))?;
         let updated = view.map_or(at, |view| (view, 0));
         let (filled, place) = (self.array(at), self.place(updated)?);
@@ -237,7 +240,7 @@ impl TokenHeads {
 
 /// Elements from a head of `width` features to the next one, if all of them are equally far apart: those of a
 /// dense array, or of one that is a part of each head of such.
-fn head_stride(array: &Array, width: usize) -> Option<u32> {
+pub(super) fn head_stride(array: &Array, width: usize) -> Option<u32> {
     let layout = &array.evaluated().layout;
     if layout.flags.row_contiguous {
         return u32::try_from(width).ok();
@@ -283,7 +286,7 @@ pub(super) fn cache_strides(tape: &Tape, updates: [usize; 2], width: usize) -> [
 }
 
 /// Whether a node rotates features of heads, all of them or the first ones.
-fn is_rope(node: &Node) -> bool {
+pub(super) fn is_rope(node: &Node) -> bool {
     matches!(node.primitive, Primitive::Rope(_))
 }
 

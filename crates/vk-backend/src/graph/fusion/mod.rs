@@ -8,6 +8,7 @@
 //!   their biases (`bias.rs`): `products.rs`;
 //! - the attention of one token, with norms, rotations and cache writes (`attention.rs`); over keys
 //!   and values that are quantized already it is a group without what comes before it;
+//! - the same over latent features, with scores of others that have positions (`latent.rs`);
 //! - the same over quantized caches, which mlx-lm writes as a product, a softmax and a product,
 //!   with the quantization of the new rows and all six writes (`quantized_attention.rs`);
 //! - norms, rotations and cache writes alone, for many tokens (`prompt.rs`);
@@ -46,6 +47,7 @@ mod convolution;
 mod delta;
 mod gate;
 mod heads;
+mod latent;
 mod lookup;
 mod mixture;
 mod norms;
@@ -128,6 +130,7 @@ pub(crate) fn plan(tape: &Tape, places: Range<usize>) -> Vec<Group> {
             Primitive::Attention(_) => {
                 if let Some(device) = device(node) {
                     let token = attention::find(tape, place, device);
+                    let token = token.or_else(|| latent::find(tape, place, device));
                     groups.extend(token.or_else(|| prompt::find(tape, place, device)));
                 }
             }

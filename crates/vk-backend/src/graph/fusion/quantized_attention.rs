@@ -208,7 +208,7 @@ impl Walk<'_> {
             && filled.dim(2) == sizes.keys;
         let dtype = if part == 0 { Dtype::Uint32 } else { self.dtype };
         fits.then_some(())?;
-        let update = self.update(at, [filled.dim(0), sizes.keys], dtype)?;
+        let update = self.update(at, [filled.dim(0), sizes.keys], dtype, 1)?;
         (update.first == 0).then_some(update.place)
     }
 }

@@ -2,6 +2,7 @@
 
 pub(crate) mod decode;
 pub(crate) mod heads;
+pub(crate) mod latent;
 pub(crate) mod planner;
 pub(crate) mod prefill;
 pub(crate) mod vjp;
