@@ -110,7 +110,8 @@ void take_logits() {
         }
         staged[KEYS + e / 4u][e % 4u] = e < picks.z ? key : 0u;
     }
-    if (SHARED && thread() == 0u) shares[picks.w] = shared_share(logits + uint64_t(picks.z) * 4ul);
+    if (SHARED && quad(SHARED_AND_SCORING).x != 0u && thread() == 0u)
+        shares[picks.w] = shared_share(logits + uint64_t(picks.z) * 4ul);
 }
 
 // How many keys are larger; of equal ones the first is.

@@ -17,6 +17,8 @@ const uint LED = 32768;
 // A product whose gate is gelu instead of silu; whose x is normalized, times a weight, and added to a
 // residual before anything else, which has tags if FLAGGED_ADDEND. [host]
 const uint GELU = 65536, SUMMED = 131072, FLAGGED_ADDEND = 262144;
+// A token's convolution with those before it, and its step of the gated delta rule. [host]
+const uint CONVOLUTION = 524288, DELTA = 1048576;
 // Words of four bytes in a row. [host]
 const uint ROW_WORDS = 64;
 const uint ROW_QUADS = ROW_WORDS / 4u;
@@ -114,3 +116,32 @@ struct AttentionRow {
 const uint COUNT_AND_SCALE = 0, EPS_AND_HEADS = 1, Q_AND_KEY = 2, VALUE_AND_Q_WEIGHT = 3,
            K_WEIGHT_AND_FREQUENCIES = 4, CACHES = 5, RESULT_AND_MARKED = 6, PARTS_AND_OFFSET = 7, STRIDES = 8,
            MASK_AND_FACTOR = 9, KEY_AFFINE = 10, VALUE_AFFINE = 11;
+
+struct ConvolutionRow {
+    uint kind, channels, taps, silu; // silu: whether the result is y sigmoid(y)
+    uint64_t x, before;              // x: with tags; before: rows of the tokens before
+    uint64_t weight, bias;           // (channels, taps), (channels) or 0
+    uint64_t result, marked;         // marked: with tags
+    uint64_t window;                 // all rows that meet the weight
+    uint64_t rest[23];
+};
+
+// The quads of a convolution. [host]
+const uint X_AND_BEFORE = 1, WEIGHT_AND_BIAS = 2, CONVOLVED = 3, WINDOW = 4;
+
+struct DeltaRow {
+    uint kind, heads, group; // group: of value heads that share a key head
+    uint parts_of_head;
+    uint64_t q, k, v, a, b, z;           // with tags
+    uint64_t decay, shift, state, next;  // next: the new state
+    uint64_t weight, y;                  // of the norm of outputs; outputs before it
+    uint64_t result, marked;             // marked: with tags
+    uint64_t parts;                      // outputs with tags
+    float query_scale, key_scale;
+    float eps, end_eps; // of the norms of queries and keys, and of outputs
+    uint rest[26];
+};
+
+// The quads of a step of the delta rule. [host]
+const uint QUERY_AND_KEY = 1, VALUE_AND_A = 2, B_AND_Z = 3, DECAY_AND_SHIFT = 4, STATES = 5,
+           END_WEIGHT_AND_Y = 6, GATED_RESULT = 7, OUTPUTS_AND_SCALES = 8, DELTA_EPS = 9;

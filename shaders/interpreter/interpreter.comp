@@ -1,6 +1,7 @@
 #version 460
 // A run of steps in one dispatch: products of one row with matrices, also those of experts that a router
-// picks, and attentions of one token, each with what comes before and after it, from a table. All
+// picks, attentions, convolutions and delta rules of one token, each with what comes before and after it, from a
+// table. All
 // workgroups take part in every step and stay until the last one. Nothing parts the steps but the data:
 // what a step makes for a later one is stored as words of a value's 16 bits and the run's tag, and who
 // needs it reads until all words carry that tag. Meanwhile the weights of its own work are prefetched.
@@ -11,7 +12,8 @@
 // FLOATS: the matrices are of small floats, HALF_ROWS: and rows are half rows; else affine or dense.
 // Constants: 1 dtype, 2 bits (16: not quantized), 3 group size, 4 subgroup size, 5 features of a head,
 // 6 query heads per key/value head, 7 flags, 8 chunks of twice the length; of caches 9 bits (16: not
-// quantized), 10 group size; 11 features of a head that are rotated.
+// quantized), 10 group size; 11 features of a head that are rotated; of delta rules 12 key features and 13 values
+// of a head.
 #ifdef HALF_ROWS
 #define FLOATS
 #define DOTS 0
@@ -41,14 +43,18 @@ layout(constant_id = 8) const bool WIDE = false;
 layout(constant_id = 9) const uint CACHE_BITS = 16;
 layout(constant_id = 10) const uint CACHE_GROUP = 64;
 layout(constant_id = 11) const uint ROTATED = 128;
+layout(constant_id = 12) const uint DELTA_KEYS = 0;
+layout(constant_id = 13) const uint DELTA_VALUES = 0;
 // Flags: three of attentions, and whether there are biases of products, mixtures of experts, products whose x
-// is summed, experts that all tokens have, and experts that are picked by scores (scores.glsl). [host]
+// is summed, experts that all tokens have, experts that are picked by scores (scores.glsl), and delta rules.
+// [host]
 const uint NORM_FLAG = 1, TRADITIONAL_FLAG = 2, DIVISORS_FLAG = 4, BIASES_FLAG = 8, MIXTURES_FLAG = 16,
-           SUMS_FLAG = 32, SHARED_FLAG = 64, SCORES_FLAG = 128;
+           SUMS_FLAG = 32, SHARED_FLAG = 64, SCORES_FLAG = 128, DELTAS_FLAG = 256;
 const bool NORM = (FLAGS & NORM_FLAG) != 0u, TRADITIONAL = (FLAGS & TRADITIONAL_FLAG) != 0u;
 const bool DIVISORS = (FLAGS & DIVISORS_FLAG) != 0u, BIASES = (FLAGS & BIASES_FLAG) != 0u;
 const bool MIXTURES = (FLAGS & MIXTURES_FLAG) != 0u, SUMS = (FLAGS & SUMS_FLAG) != 0u;
 const bool SHARED = (FLAGS & SHARED_FLAG) != 0u, SCORED = (FLAGS & SCORES_FLAG) != 0u;
+const bool DELTAS = (FLAGS & DELTAS_FLAG) != 0u;
 
 layout(push_constant, scalar) uniform Push {
     uint64_t table, control; // the rows; words that the workgroups share (see their numbers below)
@@ -547,6 +553,7 @@ void product(uvec4 next_row) {
 }
 
 #include "run_attention.glsl"
+#include "run_delta.glsl"
 
 // Whether so many workgroups run at the same time.
 void trial() {
@@ -582,6 +589,8 @@ void main() {
         uvec4 after_next = table_quad(s + 2u);
         if ((kind & ATTENTION) != 0u) attention(next_row);
         else if (is_mixed(ROUTER)) route(next_row);
+        else if (DELTAS && (kind & CONVOLUTION) != 0u) convolve(next_row);
+        else if (DELTAS && (kind & DELTA) != 0u) step_delta(next_row);
         else product(next_row);
         next_row = after_next;
     }

@@ -12,7 +12,9 @@ use super::{
     Quantized, biases,
     decoder::{DECODER, Decoder, geglu},
     mixture::{Block, Scores},
-    noise, turn,
+    noise,
+    tokens::LinearLayer,
+    turn,
 };
 
 /// Kernels of a layer: q, k and v; attention; output; gate and up; down.
@@ -344,6 +346,55 @@ fn mixtures_become_steps() {
                 agrees(&format!("{format:?} {routers:?} {dtype} {sizes:?} {i}"), dtype, 8, &graph);
             }
         }
+    });
+}
+
+/// Two layers of linear attention between products; key heads, value heads, and features of both.
+fn linear_attention(sizes: [usize; 4], dtype: Dtype) -> impl Fn() -> Result<Vec<Array>> {
+    let hidden = 256;
+    let layers = [50, 60].map(|seed| LinearLayer::new(seed, hidden, sizes, (4, 64), dtype));
+    let x = noise(1, &[1, 1, hidden], dtype);
+    let [a, b] = [2, 3].map(|i| Quantized::new(i, hidden, hidden, 64, 4, dtype));
+    move || {
+        let mut row = a.forward(&ops::multiply(&x, 1.5f32)?)?;
+        let mut results = Vec::new();
+        for layer in &layers {
+            let [next, before, state] = layer.forward(&row)?;
+            row = next;
+            results.extend([before, state]);
+        }
+        results.push(b.forward(&row)?);
+        Ok(results)
+    }
+}
+
+/// A token's convolution and its step of the delta rule are rows, too.
+#[test]
+fn linear_attention_becomes_steps() {
+    mlx_tests::in_child("interpreter::linear_attention_becomes_steps", &[ON], || {
+        let _turn = turn();
+        let sizes = [[2, 4, 64, 32], [1, 4, 128, 64], [4, 8, 128, 128]];
+        let dtypes = [Dtype::Bfloat16, Dtype::Float16, Dtype::Bfloat16];
+        for (sizes, dtype) in sizes.into_iter().zip(dtypes) {
+            let graph = linear_attention(sizes, dtype);
+            agrees(&format!("{sizes:?} {dtype}"), dtype, 12, &graph);
+        }
+    });
+}
+
+/// Workgroups that do not run at the same time: the run is done again, from the states before it.
+#[test]
+fn linear_attention_is_repeated() {
+    mlx_tests::in_child("interpreter::linear_attention_is_repeated", &[ON, MANY], || {
+        let _turn = turn();
+        // Each of 4,096 workgroups has a channel.
+        let (sizes, dtype) = ([8, 16, 128, 128], Dtype::Bfloat16);
+        let graph = linear_attention(sizes, dtype);
+        let want = once(Device::CPU, &graph);
+        for _ in 0..2 {
+            assert_close(&format!("{sizes:?}"), dtype, &want, &once(Device::GPU, &graph));
+        }
+        assert!(stats::snapshot().repeated > 0);
     });
 }
 

@@ -151,6 +151,84 @@ impl Layer {
     }
 }
 
+/// A layer of linear attention: projections of a row, the convolution, the rule, and what is added to the row.
+pub(super) struct LinearLayer {
+    rule: Layer,
+    norm: Array,
+    projections: [Quantized; 4],
+    convolution: Array,
+    before: Array,
+    output: Quantized,
+}
+
+impl LinearLayer {
+    /// Of rows of `hidden` features, with key heads, value heads, and features of a key and of a value.
+    pub(super) fn new(
+        seed: u64,
+        hidden: usize,
+        [key_heads, heads, dk, dv]: [usize; 4],
+        (bits, group): (usize, usize),
+        dtype: Dtype,
+    ) -> Self {
+        let channels = 2 * key_heads * dk + heads * dv;
+        let matrix =
+            |i, outputs, inner| Quantized::new(seed + i, outputs, inner, group, bits, dtype);
+        let make = |i, shape: &[usize]| {
+            let array = noise(seed + i, shape, dtype);
+            array.eval().unwrap();
+            array
+        };
+        LinearLayer {
+            rule: Layer::new(dtype, [1, key_heads, heads, dk, dv]),
+            norm: make(8, &[hidden]),
+            projections: [
+                matrix(1, channels, hidden),
+                matrix(2, heads * dv, hidden),
+                matrix(3, heads, hidden),
+                matrix(4, heads, hidden),
+            ],
+            convolution: make(5, &[channels, 4, 1]),
+            before: make(6, &[1, 3, channels]),
+            output: matrix(7, hidden, heads * dv),
+        }
+    }
+
+    /// (1, 1, hidden) to the same shape, with the rows that a next token meets and the new state.
+    pub(super) fn forward(&self, x: &Array) -> Result<[Array; 3]> {
+        let normal = fast::rms_norm(x, Some(&self.norm), 1e-6)?;
+        let [all, z, b, a] = &self.projections;
+        let (all, z) = (all.forward(&normal)?, z.forward(&normal)?);
+        let (b, a) = (b.forward(&normal)?, a.forward(&normal)?);
+        let window = ops::concatenate(&[&self.before, &all], 1)?;
+        let channels = all.dim(2);
+        let mixed = silu(&ops::conv1d(&window, &self.convolution, [1], [0], [1], channels)?)?;
+        let [_, _, key_heads, dk] = self.rule.q.shape()[..] else { unreachable!("four axes") };
+        let [_, _, heads, dv] = self.rule.v.shape()[..] else { unreachable!("four axes") };
+        let part = |from: usize, heads: usize, width: usize| {
+            let to = (from + heads * width) as isize;
+            let part = ops::slice_axis(&mixed, 2, from as isize, to)?;
+            ops::reshape(&part, &[1, 1, heads as isize, width as isize])
+        };
+        let Layer { decay, shift, weight, state, .. } = &self.rule;
+        let rule = Layer {
+            q: part(0, key_heads, dk)?,
+            k: part(key_heads * dk, key_heads, dk)?,
+            v: part(2 * key_heads * dk, heads, dv)?,
+            z: ops::reshape(&z, &[1, 1, heads as isize, dv as isize])?,
+            a: a.clone(),
+            b: b.clone(),
+            decay: decay.clone(),
+            shift: shift.clone(),
+            weight: weight.clone(),
+            state: state.clone(),
+            tiled: false,
+        };
+        let [y, next] = rule.step([&a, &b], state)?;
+        let y = ops::reshape(&y, &[1, 1, (heads * dv) as isize])?;
+        Ok([ops::add(x, &self.output.forward(&y)?)?, kept(&window)?, next])
+    }
+}
+
 /// Heads of the third axis, `count` times each.
 fn repeated(x: &Array, count: usize) -> Result<Array> {
     if count == 1 { Ok(x.clone()) } else { ops::repeat(x, count, Some(2)) }

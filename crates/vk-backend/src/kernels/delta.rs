@@ -3,7 +3,7 @@
 use mlx_vulkan_core::{Array, Dtype, Result, backend::Output, primitives::GatedDelta};
 
 use super::{
-    Capabilities, Ctx, Dispatch, Operand, args, copy,
+    Capabilities, Ctx, Dispatch, Operand, Region, args, copy,
     layouts::delta::{
         Constants, DELTA_GATED, DELTA_SINGLE, DELTA_SUBGROUP, FEATURES_FLAG, GatedPush, Push,
         VECTOR_FLAG,
@@ -125,11 +125,12 @@ pub(super) fn eval(
 }
 
 /// Heads of a sequence: value heads, how many share a key head, and their features.
-struct Heads {
-    heads: u32,
-    group: u32,
-    values: u32,
-    keys: u32,
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Heads {
+    pub heads: u32,
+    pub group: u32,
+    pub values: u32,
+    pub keys: u32,
 }
 
 /// What all kernels are made with; a workgroup has all values of a head.
@@ -195,7 +196,48 @@ pub(crate) fn has_gated(values: usize, caps: &Capabilities) -> bool {
     ops.arithmetic && ops.shuffle && (1..=MOST_VALUES).contains(&values) && caps.subgroup_size > 1
 }
 
-/// Encodes it; outputs are the gated ones, those before, and the new state.
+/// The same as kernels take it, with where the gated outputs go, those before, and the new state.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct TokenDelta {
+    q: Tokens,
+    k: Tokens,
+    v: Tokens,
+    pub a: Operand,
+    pub b: Operand,
+    pub decay: Operand,
+    pub shift: Operand,
+    pub z: Operand,
+    pub weight: Operand,
+    pub state: Operand,
+    pub result: Operand,
+    pub y: Operand,
+    pub next: Operand,
+    pub batch: u32,
+    pub heads: Heads,
+    pub dtype: Dtype,
+    pub scales: [f32; 2],
+    pub eps: [f32; 2],
+}
+
+impl TokenDelta {
+    /// Queries, keys and values, dense of one token.
+    pub(crate) fn rows(&self) -> [Operand; 3] {
+        [self.q, self.k, self.v].map(|tokens| tokens.at)
+    }
+
+    fn reads(&self) -> [Region; 10] {
+        let [q, k, v] = self.rows();
+        let &TokenDelta { a, b, decay, shift, z, weight, state, .. } = self;
+        [q, k, v, state, a, b, decay, shift, z, weight].map(|at| at.region)
+    }
+
+    fn writes(&self) -> [Region; 3] {
+        [self.result, self.y, self.next].map(|at| at.region)
+    }
+}
+
+/// Encodes it, as a step where the stream makes runs of such; outputs are the gated ones, those before, and
+/// the new state.
 ///
 /// # Errors
 /// When sizes are beyond 32 bits, or memory or the device fails.
@@ -212,42 +254,75 @@ pub(crate) fn gated(
         *at = copy::dense(ctx, array)?;
     }
     let [a, b, decay, shift, z, weight] = dense;
-    let before = copy::dense(ctx, token.state)?;
-    let (dtype, result, y) = (y.dtype, ctx.output(result)?, ctx.output(y)?);
-    let after = ctx.output_or_donate(&[token.state], next)?;
-    let caps = ctx.capabilities();
-    let vector = are_quads([&q, &k], [&before, &after], dtype, keys);
+    let state = copy::dense(ctx, token.state)?;
     let heads = Heads { heads, group: heads / token.q.dim(2) as u32, values, keys };
+    let mut step = TokenDelta {
+        q,
+        k,
+        v,
+        a,
+        b,
+        decay,
+        shift,
+        z,
+        weight,
+        state,
+        dtype: y.dtype,
+        result: ctx.output(result)?,
+        y: ctx.output(y)?,
+        next: state,
+        batch,
+        heads,
+        scales: token.scales,
+        eps: token.eps,
+    };
+    if ctx.runs().is_some_and(|runs| runs.serves_delta(&step)) {
+        // A run may be repeated, so it reads the state that was there before.
+        step.next = ctx.output(next)?;
+        let (reads, writes) = (step.reads(), step.writes());
+        return ctx.put_off(Box::new(step), &reads, &writes);
+    }
+    step.next = ctx.output_or_donate(&[token.state], next)?;
+    dispatch_gated(ctx, &step)
+}
+
+/// Encodes it as a dispatch.
+///
+/// # Errors
+/// When the driver refuses the pipeline, or the device fails.
+pub(crate) fn dispatch_gated(ctx: &mut Ctx<'_>, step: &TokenDelta) -> Result<()> {
+    let &TokenDelta { q, k, v, heads, dtype, .. } = step;
+    let caps = ctx.capabilities();
+    let vector = are_quads([&q, &k], [&step.state, &step.next], dtype, heads.keys);
     let team = Team::of(caps, true);
-    let threads = self::team(keys, FEATURES_OF_TOKEN, caps);
-    let workgroup = team.workgroup(caps, (threads * values).min(caps.max_workgroup));
+    let threads = self::team(heads.keys, FEATURES_OF_TOKEN, caps);
+    let workgroup = team.workgroup(caps, (threads * heads.values).min(caps.max_workgroup));
     let mut constants = constants(&heads, dtype, [workgroup, threads], vector, caps);
-    [constants.query_scale, constants.key_scale] = token.scales.map(f32::to_bits);
+    [constants.query_scale, constants.key_scale] = step.scales.map(f32::to_bits);
     let pipeline = ctx.team_pipeline(DELTA_GATED, &constants, team);
     let push = GatedPush {
         q: q.at.address,
         k: k.at.address,
         v: v.at.address,
-        a: a.address,
-        b: b.address,
-        state: before.address,
-        y: y.address,
-        next: after.address,
-        decay: decay.address,
-        shift: shift.address,
-        z: z.address,
-        weight: weight.address,
-        result: result.address,
-        heads: batch * heads.heads,
+        a: step.a.address,
+        b: step.b.address,
+        state: step.state.address,
+        y: step.y.address,
+        next: step.next.address,
+        decay: step.decay.address,
+        shift: step.shift.address,
+        z: step.z.address,
+        weight: step.weight.address,
+        result: step.result.address,
+        heads: step.batch * heads.heads,
         query_stride: q.stride,
         key_stride: k.stride,
         value_stride: v.stride,
-        eps: token.eps[0],
-        end_eps: token.eps[1],
+        eps: step.eps[0],
+        end_eps: step.eps[1],
     };
     let groups = [caps.groups_1d(u64::from(push.heads), 1), 1, 1];
-    let reads = [q.at, k.at, v.at, before, a, b, decay, shift, z, weight].map(|at| at.region);
-    let writes = [result.region, y.region, after.region];
+    let (reads, writes) = (step.reads(), step.writes());
     ctx.dispatch(&Dispatch {
         pipeline: &pipeline,
         push: &push,

@@ -1,4 +1,4 @@
-//! Steps: products of one row, mixtures of experts and attentions of one token, which are not encoded at once
+//! Steps: products of one row, and mixtures of experts, attentions, convolutions and delta rules of one token, which are not encoded at once
 //! but wait until something else is, so that the layer above can make one dispatch of many.
 
 use std::{any::Any, sync::Arc};
@@ -7,7 +7,8 @@ use mlx_vulkan_core::{Error, Result, Stream, buffer::BufferRef};
 use smallvec::SmallVec;
 
 use super::{
-    attention::decode::Token, layouts, matvec::fused::Fused, mixture::token::TokenMixture,
+    attention::decode::Token, convolution::token as convolution, delta::TokenDelta, layouts,
+    matvec::fused::Fused, mixture::token::TokenMixture,
 };
 use crate::runtime::{
     builders::Pipeline,
@@ -21,6 +22,8 @@ pub(crate) enum Kind {
     Product(Fused),
     Attention(Token),
     Mixture(Box<TokenMixture>),
+    Convolution(Box<convolution::Token>),
+    Delta(Box<TokenDelta>),
 }
 
 impl From<Fused> for Kind {
@@ -32,6 +35,18 @@ impl From<Fused> for Kind {
 impl From<Token> for Kind {
     fn from(token: Token) -> Self {
         Kind::Attention(token)
+    }
+}
+
+impl From<Box<convolution::Token>> for Kind {
+    fn from(token: Box<convolution::Token>) -> Self {
+        Kind::Convolution(token)
+    }
+}
+
+impl From<Box<TokenDelta>> for Kind {
+    fn from(token: Box<TokenDelta>) -> Self {
+        Kind::Delta(token)
     }
 }
 
@@ -76,6 +91,12 @@ pub(crate) trait Runs: Send {
 
     /// Whether a token's mixture can be a step.
     fn serves_mixture(&self, mixture: &TokenMixture) -> bool;
+
+    /// Whether a token's convolution with those before it can be a step.
+    fn serves_convolution(&self, token: &convolution::Token) -> bool;
+
+    /// Whether a token's step of the gated delta rule can be a step.
+    fn serves_delta(&self, token: &TokenDelta) -> bool;
 
     /// The last of `steps` was put off: what runs of them will need is ordered.
     fn expect(&mut self, steps: &[Step]);

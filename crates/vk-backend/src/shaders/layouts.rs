@@ -2513,6 +2513,7 @@ pub(crate) mod interpreter {
     pub(crate) const SUMS_FLAG: u32 = 32;
     pub(crate) const SHARED_FLAG: u32 = 64;
     pub(crate) const SCORES_FLAG: u32 = 128;
+    pub(crate) const DELTAS_FLAG: u32 = 256;
     pub(crate) const RUN: u32 = 0;
     pub(crate) const REPEAT: u32 = 1;
     pub(crate) const TRIAL: u32 = 2;
@@ -2550,6 +2551,10 @@ pub(crate) mod interpreter {
         pub(crate) cache_group: u32,
         /// `constant_id = 11`.
         pub(crate) rotated: u32,
+        /// `constant_id = 12`.
+        pub(crate) delta_keys: u32,
+        /// `constant_id = 13`.
+        pub(crate) delta_values: u32,
     }
     impl Default for Constants {
         fn default() -> Self {
@@ -2566,12 +2571,14 @@ pub(crate) mod interpreter {
                 cache_bits: 16,
                 cache_group: 64,
                 rotated: 128,
+                delta_keys: 0,
+                delta_values: 0,
             }
         }
     }
     impl SpecConstants for Constants {
-        type Words = [u32; 12];
-        fn words(&self) -> [u32; 12] {
+        type Words = [u32; 14];
+        fn words(&self) -> [u32; 14] {
             [
                 self.workgroup,
                 self.dtype,
@@ -2585,6 +2592,8 @@ pub(crate) mod interpreter {
                 self.cache_bits,
                 self.cache_group,
                 self.rotated,
+                self.delta_keys,
+                self.delta_values,
             ]
         }
     }
@@ -2705,6 +2714,94 @@ pub(crate) mod interpreter_rows {
         assert!(offset_of!(AttentionRow, value_biases) == 184);
         assert!(offset_of!(AttentionRow, rest) == 192);
         assert!(size_of::<AttentionRow>() == 256);
+    };
+    /// `ConvolutionRow` of the shader.
+    #[derive(Debug, Clone, Copy, Default, PartialEq, Pod, Zeroable)]
+    #[repr(C, packed(4))]
+    pub(crate) struct ConvolutionRow {
+        pub(crate) kind: u32,
+        pub(crate) channels: u32,
+        pub(crate) taps: u32,
+        pub(crate) silu: u32,
+        pub(crate) x: u64,
+        pub(crate) before: u64,
+        pub(crate) weight: u64,
+        pub(crate) bias: u64,
+        pub(crate) result: u64,
+        pub(crate) marked: u64,
+        pub(crate) window: u64,
+        pub(crate) rest: [u64; 23],
+    }
+    const _: () = {
+        assert!(offset_of!(ConvolutionRow, kind) == 0);
+        assert!(offset_of!(ConvolutionRow, channels) == 4);
+        assert!(offset_of!(ConvolutionRow, taps) == 8);
+        assert!(offset_of!(ConvolutionRow, silu) == 12);
+        assert!(offset_of!(ConvolutionRow, x) == 16);
+        assert!(offset_of!(ConvolutionRow, before) == 24);
+        assert!(offset_of!(ConvolutionRow, weight) == 32);
+        assert!(offset_of!(ConvolutionRow, bias) == 40);
+        assert!(offset_of!(ConvolutionRow, result) == 48);
+        assert!(offset_of!(ConvolutionRow, marked) == 56);
+        assert!(offset_of!(ConvolutionRow, window) == 64);
+        assert!(offset_of!(ConvolutionRow, rest) == 72);
+        assert!(size_of::<ConvolutionRow>() == 256);
+    };
+    /// `DeltaRow` of the shader.
+    #[derive(Debug, Clone, Copy, Default, PartialEq, Pod, Zeroable)]
+    #[repr(C, packed(4))]
+    pub(crate) struct DeltaRow {
+        pub(crate) kind: u32,
+        pub(crate) heads: u32,
+        pub(crate) group: u32,
+        pub(crate) parts_of_head: u32,
+        pub(crate) q: u64,
+        pub(crate) k: u64,
+        pub(crate) v: u64,
+        pub(crate) a: u64,
+        pub(crate) b: u64,
+        pub(crate) z: u64,
+        pub(crate) decay: u64,
+        pub(crate) shift: u64,
+        pub(crate) state: u64,
+        pub(crate) next: u64,
+        pub(crate) weight: u64,
+        pub(crate) y: u64,
+        pub(crate) result: u64,
+        pub(crate) marked: u64,
+        pub(crate) parts: u64,
+        pub(crate) query_scale: f32,
+        pub(crate) key_scale: f32,
+        pub(crate) eps: f32,
+        pub(crate) end_eps: f32,
+        pub(crate) rest: [u32; 26],
+    }
+    const _: () = {
+        assert!(offset_of!(DeltaRow, kind) == 0);
+        assert!(offset_of!(DeltaRow, heads) == 4);
+        assert!(offset_of!(DeltaRow, group) == 8);
+        assert!(offset_of!(DeltaRow, parts_of_head) == 12);
+        assert!(offset_of!(DeltaRow, q) == 16);
+        assert!(offset_of!(DeltaRow, k) == 24);
+        assert!(offset_of!(DeltaRow, v) == 32);
+        assert!(offset_of!(DeltaRow, a) == 40);
+        assert!(offset_of!(DeltaRow, b) == 48);
+        assert!(offset_of!(DeltaRow, z) == 56);
+        assert!(offset_of!(DeltaRow, decay) == 64);
+        assert!(offset_of!(DeltaRow, shift) == 72);
+        assert!(offset_of!(DeltaRow, state) == 80);
+        assert!(offset_of!(DeltaRow, next) == 88);
+        assert!(offset_of!(DeltaRow, weight) == 96);
+        assert!(offset_of!(DeltaRow, y) == 104);
+        assert!(offset_of!(DeltaRow, result) == 112);
+        assert!(offset_of!(DeltaRow, marked) == 120);
+        assert!(offset_of!(DeltaRow, parts) == 128);
+        assert!(offset_of!(DeltaRow, query_scale) == 136);
+        assert!(offset_of!(DeltaRow, key_scale) == 140);
+        assert!(offset_of!(DeltaRow, eps) == 144);
+        assert!(offset_of!(DeltaRow, end_eps) == 148);
+        assert!(offset_of!(DeltaRow, rest) == 152);
+        assert!(size_of::<DeltaRow>() == 256);
     };
     /// `RowMatrix` of the shader.
     #[derive(Debug, Clone, Copy, Default, PartialEq, Pod, Zeroable)]
@@ -5496,6 +5593,13 @@ pub(crate) mod rope {
     };
 }
 
+/// `shaders/include/run_delta.glsl`.
+pub(crate) mod run_delta {
+    use super::*;
+    pub(crate) const DELTA_TEAM: u32 = 16;
+    pub(crate) const DELTA_QUADS: u32 = 4;
+}
+
 /// `shaders/include/run_mixture.glsl`.
 pub(crate) mod run_mixture {
     use super::*;
@@ -5522,6 +5626,8 @@ pub(crate) mod run_rows {
     pub(crate) const GELU: u32 = 65536;
     pub(crate) const SUMMED: u32 = 131072;
     pub(crate) const FLAGGED_ADDEND: u32 = 262144;
+    pub(crate) const CONVOLUTION: u32 = 524288;
+    pub(crate) const DELTA: u32 = 1048576;
     pub(crate) const ROW_WORDS: u32 = 64;
     pub(crate) const HEAD: u32 = 0;
     pub(crate) const SOURCE: u32 = 1;
@@ -5558,6 +5664,19 @@ pub(crate) mod run_rows {
     pub(crate) const MASK_AND_FACTOR: u32 = 9;
     pub(crate) const KEY_AFFINE: u32 = 10;
     pub(crate) const VALUE_AFFINE: u32 = 11;
+    pub(crate) const X_AND_BEFORE: u32 = 1;
+    pub(crate) const WEIGHT_AND_BIAS: u32 = 2;
+    pub(crate) const CONVOLVED: u32 = 3;
+    pub(crate) const WINDOW: u32 = 4;
+    pub(crate) const QUERY_AND_KEY: u32 = 1;
+    pub(crate) const VALUE_AND_A: u32 = 2;
+    pub(crate) const B_AND_Z: u32 = 3;
+    pub(crate) const DECAY_AND_SHIFT: u32 = 4;
+    pub(crate) const STATES: u32 = 5;
+    pub(crate) const END_WEIGHT_AND_Y: u32 = 6;
+    pub(crate) const GATED_RESULT: u32 = 7;
+    pub(crate) const OUTPUTS_AND_SCALES: u32 = 8;
+    pub(crate) const DELTA_EPS: u32 = 9;
 }
 
 /// `shaders/scan/block.comp`.

@@ -38,8 +38,9 @@ impl Gated {
     }
 }
 
-/// The gate and the other factor of the multiplication at `result`, if it ends a gated pair.
+/// The gate and the other factor of the node at `result`, if that is a multiplication that ends a gated pair.
 pub(super) fn find(tape: &Tape, result: usize) -> Option<(usize, usize, Gated)> {
+    does(BinaryOp::Multiply)(tape.node(result)).then_some(())?;
     let (stream, dtype) = (tape.node(result).stream, tape.array(result).dtype());
     [(0, 1), (1, 0)].into_iter().find_map(|(a, b)| {
         let up = inner(tape, (result, b), 1, stream)?;

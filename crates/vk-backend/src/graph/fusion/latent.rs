@@ -62,6 +62,7 @@ pub(super) fn find(tape: &Tape, place: usize, device: &DeviceState) -> Option<Gr
     let norm = walk.pass(at, |node| {
         matches!(node.primitive, Primitive::Norm(NormOp::RmsNorm { .. }))
             && node.inputs.iter().all(|input| input.dtype() == dtype)
+            && (node.inputs[0].dim(-1), node.inputs[1].ndim()) == (latent, 1)
     })?;
     let Positions { query, key, update, scale } = walk.positions((place, 3), [heads, count])?;
     let rotated = tape.array(update.place).dim(3);
@@ -105,14 +106,16 @@ impl Walk<'_> {
         let mut keys = (product, 1);
         let mut turned = false;
         while let Some(view) = inner(self.tape, keys, 1, self.stream) {
-            turned |= turns(self.tape, view);
-            if !turns(self.tape, view) && !repeats(self.tape, view) {
+            let turns = turns(self.tape, view);
+            if turns && turned || !turns && !repeats(self.tape, view) {
                 break;
             }
+            turned |= turns;
             self.members.push(view);
             keys = (view, 0);
         }
-        turned.then_some(())?;
+        let rows = [1, 1, count, self.array((scaled, other)).dim(-1)];
+        (turned && self.array(keys).shape() == rows).then_some(())?;
         let update = self.update(keys, [1, count], self.dtype, 1)?;
         let key = self.unnormalized((update.place, 1))?;
         Some(Positions { query, key, update, scale })
@@ -124,7 +127,9 @@ impl Walk<'_> {
         let rope = self.pass(at, is_rope)?;
         let Primitive::Rope(primitive) = &self.tape.node(rope).primitive else { return None };
         let from = self.stripped((rope, 0));
-        let whole = primitive.dims == self.array(from).dim(-1);
+        // One position for all heads.
+        let x = self.array((rope, 0));
+        let whole = (x.dim(0), x.dim(-2), x.dim(-1)) == (1, 1, primitive.dims);
         let (norm, dtype) = (None, self.array(from).dtype());
         (whole && dtype == self.dtype).then_some(Heads { rope, norm, from })
     }

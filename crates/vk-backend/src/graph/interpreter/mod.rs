@@ -56,6 +56,8 @@ use crate::{
     kernels::{
         Ctx,
         attention::decode::{self, Marked, Mask, Token},
+        convolution::token as convolution,
+        delta::{self, TokenDelta},
         layouts,
         matvec::{self, Format, Fused},
         mixture::token::{self, TokenMixture},
@@ -144,6 +146,15 @@ impl Runs for Interpreter {
 
     fn serves_mixture(&self, mixture: &TokenMixture) -> bool {
         !self.closed && planner::serves_mixture(mixture, &self.shape)
+    }
+
+    fn serves_convolution(&self, token: &convolution::Token) -> bool {
+        let is_half = token.dtype != Dtype::Float32 as u32;
+        !self.closed && is_half && token.sequences == 1
+    }
+
+    fn serves_delta(&self, token: &TokenDelta) -> bool {
+        !self.closed && planner::serves_delta(token, &self.shape)
     }
 
     fn expect(&mut self, steps: &[Step]) {
@@ -419,6 +430,8 @@ fn dispatch_one(encoder: &mut Encoder, step: &Step) -> Result<()> {
         Kind::Product(fused) => matvec::dispatch(&mut ctx, fused, reads, writes),
         Kind::Attention(token) => decode::dispatch_token(&mut ctx, token, reads, writes),
         Kind::Mixture(mixture) => token::dispatch(&mut ctx, mixture),
+        Kind::Convolution(token) => convolution::dispatch(&mut ctx, token),
+        Kind::Delta(token) => delta::dispatch_gated(&mut ctx, token),
     }?;
     encoder.keep_scratch();
     Ok(())

@@ -4,6 +4,8 @@
 use crate::{
     kernels::{
         attention::planner::Sizes,
+        delta::{Heads, TokenDelta},
+        layouts::run_delta::{DELTA_QUADS, DELTA_TEAM},
         layouts::run_mixture::{MOST_EXPERTS, MOST_PICKS},
         matvec::planner::MatvecSizes,
         mixture::token::TokenMixture,
@@ -84,6 +86,30 @@ pub(crate) fn serves_mixture(m: &TokenMixture, shape: &Shape) -> bool {
         && m.inner + 2 * MOST_EXPERTS as usize <= shape.longest() as usize
         // Offsets within an expert's matrix are 32 bits.
         && m.inner * m.width < 1 << 28
+}
+
+/// Lanes that share a row of a state of the delta rule.
+fn team(shape: &Shape) -> u32 {
+    shape.subgroup.min(DELTA_TEAM)
+}
+
+/// Rows of a state that a workgroup takes at a time.
+pub(crate) fn state_rows(shape: &Shape) -> u32 {
+    shape.workgroup / team(shape)
+}
+
+/// Whether a token's step of the delta rule can be a step.
+pub(crate) fn serves_delta(token: &TokenDelta, shape: &Shape) -> bool {
+    let Heads { values, keys, .. } = token.heads;
+    let lane = 4 * team(shape);
+    token.batch == 1
+        && token.dtype.size() == 2
+        && keys.is_multiple_of(lane)
+        && keys / lane <= DELTA_QUADS
+        && values <= shape.workgroup
+        && values.is_multiple_of(state_rows(shape))
+        && [token.state, token.next].iter().all(|state| state.is_aligned(16))
+        && [token.decay, token.shift].iter().all(|at| at.is_aligned(2))
 }
 
 /// Subgroups that share a row, as a power of two, for `blocks` of rows of `chunks` chunks on `groups`

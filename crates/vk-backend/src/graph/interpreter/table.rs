@@ -14,8 +14,12 @@ use crate::{
     kernels::{
         Operand,
         attention::decode::{Attention, Token},
+        convolution::token as convolution,
+        delta::{Heads, TokenDelta},
         layouts::{
-            interpreter_rows::{AttentionRow, PickedRow, ProductRow, RouterRow, RowMatrix},
+            interpreter_rows::{
+                AttentionRow, ConvolutionRow, DeltaRow, PickedRow, ProductRow, RouterRow, RowMatrix,
+            },
             run_rows::*,
         },
         matvec::{After, Fused, Gate, MOST_MATRICES, RowSum},
@@ -72,6 +76,20 @@ const _: () = {
     assert!(offset_of!(PickedRow, ends) == quad(ENDS_AND_STRIDES));
     assert!(offset_of!(PickedRow, second) == quad(SECOND));
     assert!(offset_of!(PickedRow, chunks) == quad(COUNTS) + 8);
+    assert!(size_of::<ConvolutionRow>() == ROW && size_of::<DeltaRow>() == ROW);
+    assert!(offset_of!(ConvolutionRow, x) == quad(X_AND_BEFORE));
+    assert!(offset_of!(ConvolutionRow, weight) == quad(WEIGHT_AND_BIAS));
+    assert!(offset_of!(ConvolutionRow, result) == quad(CONVOLVED));
+    assert!(offset_of!(ConvolutionRow, window) == quad(WINDOW));
+    assert!(offset_of!(DeltaRow, q) == quad(QUERY_AND_KEY));
+    assert!(offset_of!(DeltaRow, v) == quad(VALUE_AND_A));
+    assert!(offset_of!(DeltaRow, b) == quad(B_AND_Z));
+    assert!(offset_of!(DeltaRow, decay) == quad(DECAY_AND_SHIFT));
+    assert!(offset_of!(DeltaRow, state) == quad(STATES));
+    assert!(offset_of!(DeltaRow, weight) == quad(END_WEIGHT_AND_Y));
+    assert!(offset_of!(DeltaRow, result) == quad(GATED_RESULT));
+    assert!(offset_of!(DeltaRow, parts) == quad(OUTPUTS_AND_SCALES));
+    assert!(offset_of!(DeltaRow, eps) == quad(DELTA_EPS));
     assert!(offset_of!(AttentionRow, heads) == quad(EPS_AND_HEADS) + 8);
     assert!(offset_of!(AttentionRow, q) == quad(Q_AND_KEY));
     assert!(offset_of!(AttentionRow, new_value) == quad(VALUE_AND_Q_WEIGHT));
@@ -236,6 +254,8 @@ impl Table {
             Kind::Product(fused) => self.product(fused, step),
             Kind::Attention(token) => self.attention(token, step, config),
             Kind::Mixture(mixture) => self.mixture(mixture, step),
+            Kind::Convolution(token) => self.convolution(token, step),
+            Kind::Delta(token) => self.delta(token, step),
         };
         if added.is_some() {
             self.steps += 1;
@@ -482,6 +502,76 @@ impl Table {
             score_bias: scores.bias,
             shared_second: [shared_second[0], shared_second[1], shared_second[2], 0],
         }
+    }
+
+    fn convolution(&mut self, token: &convolution::Token, step: &Step) -> Option<()> {
+        let x = self.find(token.x.address)?;
+        let knows = self.variant.delta != [0; 2] && token.dtype == self.variant.format.dtype;
+        if !knows || self.collides(step, &[token.x.address]) {
+            return None;
+        }
+        let marked = self.room(token.channels.into())?;
+        self.add(ConvolutionRow {
+            kind: CONVOLUTION,
+            channels: token.channels,
+            taps: token.taps,
+            silu: token.silu.into(),
+            x,
+            before: token.before.address,
+            weight: token.weight.address,
+            bias: token.bias.map_or(0, |bias| bias.address),
+            result: token.result.address,
+            marked,
+            window: token.window.address,
+            rest: [0; 23],
+        });
+        self.made.push(Made { region: token.result.region, marked });
+        Some(())
+    }
+
+    fn delta(&mut self, token: &TokenDelta, step: &Step) -> Option<()> {
+        let Heads { heads, group, values, keys } = token.heads;
+        let knows =
+            self.variant.delta == [keys, values] && token.dtype as u32 == self.variant.format.dtype;
+        let [q, k, v] = token.rows().map(|at| at.address);
+        let sources = [q, k, v, token.a.address, token.b.address, token.z.address];
+        let [q, k, v, a, b, z] = sources.map(|at| self.find(at));
+        if !knows || self.collides(step, &sources) {
+            return None;
+        }
+        let (q, k, v, a, b, z) = (q?, k?, v?, a?, b?, z?);
+        let all = u64::from(heads * values);
+        let (parts, marked) = (self.room(all)?, self.room(all)?);
+        let [query_scale, key_scale] = token.scales;
+        let [eps, end_eps] = token.eps;
+        self.add(DeltaRow {
+            kind: DELTA,
+            heads,
+            group,
+            parts_of_head: values / planner::state_rows(&self.shape),
+            q,
+            k,
+            v,
+            a,
+            b,
+            z,
+            decay: token.decay.address,
+            shift: token.shift.address,
+            state: token.state.address,
+            next: token.next.address,
+            weight: token.weight.address,
+            y: token.y.address,
+            result: token.result.address,
+            marked,
+            parts,
+            query_scale,
+            key_scale,
+            eps,
+            end_eps,
+            rest: [0; 26],
+        });
+        self.made.push(Made { region: token.result.region, marked });
+        Some(())
     }
 
     fn attention(&mut self, token: &Token, step: &Step, config: &Config) -> Option<()> {

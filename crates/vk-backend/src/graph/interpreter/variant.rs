@@ -5,7 +5,7 @@ use crate::{
     kernels::{
         attention::decode::{Quantized, Token},
         layouts::interpreter::{
-            BIASES_FLAG, Constants, DIVISORS_FLAG, INTERPRETER, INTERPRETER_DOTS,
+            BIASES_FLAG, Constants, DELTAS_FLAG, DIVISORS_FLAG, INTERPRETER, INTERPRETER_DOTS,
             INTERPRETER_FLOATS, INTERPRETER_HALVES, MIXTURES_FLAG, NORM_FLAG, Push, SCORES_FLAG,
             SHARED_FLAG, SUMS_FLAG, TRADITIONAL_FLAG,
         },
@@ -42,6 +42,8 @@ pub(super) struct Variant {
     pub(super) shared: bool,
     /// The first one picks experts by scores.
     pub(super) scored: bool,
+    /// Key features and values of a head of delta rules, or none.
+    pub(super) delta: [u32; 2],
     /// There are products whose row is a sum.
     pub(super) summed: bool,
 }
@@ -51,7 +53,7 @@ impl Variant {
     pub(super) fn of(steps: &[Step], shape: &Shape, device: &DeviceState) -> Option<Self> {
         let product = steps.iter().find_map(|step| match &step.kind {
             Kind::Product(fused) => Some(fused),
-            Kind::Attention(_) | Kind::Mixture(_) => None,
+            _ => None,
         })?;
         let format = product.format;
         let (caps, config) = (device.capabilities(), device.config);
@@ -65,11 +67,16 @@ impl Variant {
         let (biased, summed) = (any(Fused::is_biased), any(|fused| fused.sum.is_some()));
         let mut mixtures = steps.iter().filter_map(|step| match &step.kind {
             Kind::Mixture(mixture) => Some(mixture),
-            Kind::Product(_) | Kind::Attention(_) => None,
+            _ => None,
         });
         let mixed = mixtures.clone().next().is_some();
         let scored = mixtures.clone().next().is_some_and(|mixture| mixture.scores.is_some());
         let shared = mixtures.any(|mixture| mixture.shared.is_some());
+        let delta = steps.iter().find_map(|step| match &step.kind {
+            Kind::Delta(token) => Some([token.heads.keys, token.heads.values]),
+            _ => None,
+        });
+        let delta = delta.unwrap_or_default();
         let (width, sharing, rotated, flags, cache) = (64, 1, 64, 0, DENSE_CACHE);
         let alone = Variant {
             format,
@@ -85,11 +92,12 @@ impl Variant {
             mixed,
             shared,
             scored,
+            delta,
             summed,
         };
         let token = steps.iter().find_map(|step| match &step.kind {
             Kind::Attention(token) => Some(token),
-            Kind::Product(_) | Kind::Mixture(_) => None,
+            _ => None,
         });
         Some(token.map_or(alone, |token| alone.with(token)))
     }
@@ -133,9 +141,11 @@ impl Variant {
             | of(self.mixed, MIXTURES_FLAG)
             | of(self.shared, SHARED_FLAG)
             | of(self.scored, SCORES_FLAG)
-            | of(self.summed, SUMS_FLAG);
+            | of(self.summed, SUMS_FLAG)
+            | of(self.delta != [0; 2], DELTAS_FLAG);
         let (workgroup, subgroup) = (shape.workgroup, shape.subgroup);
         let [cache_bits, cache_group] = self.cache;
+        let [delta_keys, delta_values] = self.delta;
         Constants {
             workgroup,
             dtype,
@@ -149,6 +159,8 @@ impl Variant {
             cache_bits,
             cache_group,
             rotated,
+            delta_keys,
+            delta_values,
         }
     }
 }

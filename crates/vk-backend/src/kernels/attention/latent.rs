@@ -54,9 +54,13 @@ pub(crate) fn serves([latent, rotated]: [usize; 2], dtype: Dtype, caps: &Capabil
     let halves = dtype.is_floating() && dtype.size() == 2;
     let whole = [latent, rotated].iter().all(|width| width.is_multiple_of(8));
     let fits = (8..=MOST_LATENT).contains(&latent) && (8..=128).contains(&rotated);
+    // Queries and the new key, and what subgroups have of one head.
+    let (heads, subgroups) = (HEADS as usize, SUBGROUPS as usize);
+    let floats = (heads + 1) * (latent + rotated) + subgroups * (latent + 2 * heads) + 1;
     halves
         && whole
         && fits
+        && 4 * floats <= caps.shared_memory as usize
         && Team::of(caps, true).subgroups
         && caps.max_workgroup >= workgroup(caps)
 }

@@ -3,7 +3,7 @@
 use mlx_vulkan_core::Result;
 
 use crate::kernels::{
-    Ctx, Operand,
+    Ctx, Operand, Region,
     layouts::convolution_token::{BIAS_FLAG, CONVOLUTION_TOKEN, Constants, Push, SILU_FLAG},
 };
 
@@ -31,11 +31,34 @@ pub(crate) struct Token {
     pub silu: bool,
 }
 
-/// Encodes the convolution.
+impl Token {
+    fn reads(&self) -> [Region; 4] {
+        let bias = self.bias.unwrap_or(self.weight);
+        [self.before, self.x, self.weight, bias].map(|at| at.region)
+    }
+
+    fn writes(&self) -> [Region; 2] {
+        [self.result, self.window].map(|at| at.region)
+    }
+}
+
+/// Encodes the convolution, as a step where the stream makes runs of such.
 ///
 /// # Errors
 /// When the device fails.
 pub(crate) fn encode(ctx: &mut Ctx<'_>, token: &Token) -> Result<()> {
+    if ctx.runs().is_some_and(|runs| runs.serves_convolution(token)) {
+        let (reads, writes) = (token.reads(), token.writes());
+        return ctx.put_off(Box::new(*token), &reads, &writes);
+    }
+    dispatch(ctx, token)
+}
+
+/// Encodes the convolution as a dispatch.
+///
+/// # Errors
+/// When the device fails.
+pub(crate) fn dispatch(ctx: &mut Ctx<'_>, token: &Token) -> Result<()> {
     let flag = |on: bool, flag: u32| if on { flag } else { 0 };
     let workgroup = ctx.capabilities().elementwise_workgroup();
     let flags = flag(token.bias.is_some(), BIAS_FLAG) | flag(token.silu, SILU_FLAG);
@@ -54,7 +77,6 @@ pub(crate) fn encode(ctx: &mut Ctx<'_>, token: &Token) -> Result<()> {
         before_stride: token.before_stride,
     };
     let items = u64::from(token.sequences) * u64::from(token.channels);
-    let reads = [token.before, token.x, token.weight, bias].map(|at| at.region);
-    let writes = [token.result, token.window].map(|at| at.region);
+    let (reads, writes) = (token.reads(), token.writes());
     ctx.run(&pipeline, &push, items, u64::from(workgroup), &reads, &writes)
 }

@@ -125,7 +125,9 @@ impl Builder {
                 && addend.dtype() == tape.array(end).dtype()
                 && addend.size() == tape.array(end).size();
             let After::Sum(_, more) = &mut sum.of.after else { return None };
-            (alike && sum.behind.is_none()).then_some(())?;
+            // What is added in float32 is no operand of kernels.
+            let takes = alike && sum.of.width != Width::Wide;
+            (takes && sum.behind.is_none()).then_some(())?;
             members.push(result);
             if more.is_some() {
                 sum.behind = Some(Behind { result, addend: (result, other), members });

@@ -9,7 +9,7 @@ use mlx_vulkan_core::{
     tape::Tape,
 };
 
-use super::{Members, Routing, column_of, ordered, routes, sums_axis, widens};
+use super::{Members, Routing, column_of, is_float, ordered, routes, sums_axis, widens};
 use crate::{
     graph::fusion::{
         bias,
@@ -103,6 +103,7 @@ pub(super) fn routing(
     let routing = Routing { picks, shares, from, readers: 1, replaces };
     let experts = input(tape, from).dim(-1);
     let fits = routes(tape, picks, experts, device)
+        && tape.node(picks).stream == stream
         && bias.is_none_or(|at| input(tape, at).dtype() == Dtype::Float32)
         && tape.array(shares).size() == tape.array(picks).size();
     fits.then_some((members, routing, Scored { bias, rounded, eps, factor }))
@@ -126,8 +127,10 @@ fn divided(tape: &Tape, place: usize, members: &mut Members) -> Option<(usize, f
     Some((values, eps))
 }
 
+/// Whether a node converts floats to others.
 fn is_conversion(node: &Node) -> bool {
-    matches!(node.primitive, Primitive::Copy(CopyOp::AsType { .. }))
+    matches!(node.primitive, Primitive::Copy(CopyOp::AsType { dtype })
+        if is_float(dtype) && is_float(node.inputs[0].dtype()))
 }
 
 impl Scored {

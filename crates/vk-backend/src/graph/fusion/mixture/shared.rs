@@ -3,7 +3,7 @@
 
 use mlx_vulkan_core::{
     Result,
-    primitives::{BinaryOp, Packing, Primitive, UnaryOp},
+    primitives::{BinaryOp, MatmulOp, Packing, Primitive, UnaryOp},
     tape::Tape,
 };
 use smallvec::SmallVec;
@@ -78,7 +78,9 @@ impl SharedExpert {
         let format = Some(Format::packed(rows.dtype(), packing));
         let reads = |&product: &usize| tape.input(product, 0) == Some(norm);
         let is_row = |logit| {
-            let format = packed(tape, logit).or_else(|| few_rows(tape, logit));
+            let plain = tape.node(logit).primitive == Primitive::Matmul(MatmulOp::Matmul);
+            let dense = || plain.then(|| few_rows(tape, logit)).flatten();
+            let format = packed(tape, logit).or_else(dense);
             tape.array(logit).dim(-1) == 1 && format == Some(router)
         };
         sizes.iter().all(|&(product, outputs)| {

@@ -49,13 +49,6 @@ pub(super) fn join(
 ) -> Option<Group> {
     let After::Sum(shares, addend) = sum.of.after else { return None };
     let down = sum.of.products[0];
-    // With an expert that all tokens have the residual is what is added behind that.
-    let shared = addend.and_then(|at| SharedExpert::find(tape, at));
-    let (result, residual) = match (&shared, &sum.behind) {
-        (None, _) => (sum.result, addend),
-        (Some(_), None) => (sum.result, None),
-        (Some(_), Some(behind)) => (behind.result, Some(behind.addend)),
-    };
     let stream = tape.node(down).stream;
     let (gated, shares) = (inner(tape, (down, 0), 1, stream)?, inner(tape, shares, 1, stream)?);
     let pair_at = pairs.iter().position(|pair| pair.result == gated)?;
@@ -75,6 +68,15 @@ pub(super) fn join(
     let picks = inner(tape, picked(down), 4, stream)?;
     let ours = picks == routing.picks && tape.input(gate, picked(gate).1) == Some(picks);
     let source = source(tape, routing)?;
+    // With an expert that all tokens have the residual is what is added behind that.
+    let experts = (tape.array(gate).dim(-1), sum.of.packing);
+    let is_like = |shared: &SharedExpert| shared.is_like(tape, source.norm, experts, source.format);
+    let shared = addend.and_then(|at| SharedExpert::find(tape, at)).filter(is_like);
+    let (result, residual) = match (&shared, &sum.behind) {
+        (None, _) => (sum.result, addend),
+        (Some(_), None) => (sum.result, None),
+        (Some(_), Some(behind)) => (behind.result, Some(behind.addend)),
+    };
     // The norm is read by the router, for gate and up by a view, and by the shared expert.
     let readers = 2 + shared.as_ref().map_or(0, SharedExpert::readers);
     let rows = inner(tape, (gate, 0), 2, stream).filter(|&view| is_view(tape.node(view)))?;
@@ -94,10 +96,7 @@ pub(super) fn join(
         && sum.of.width != Width::Wide
         && unbiased(&pair.of.biases)
         && unbiased(&sum.of.biases)
-        && shared.as_ref().is_none_or(|shared| {
-            let experts = (tape.array(gate).dim(-1), sum.of.packing);
-            shared.is_like(tape, norm, experts, source.format)
-        });
+        && residual.is_none_or(|at| input(tape, at).dtype() == normed.dtype());
     fits.then_some(())?;
     let pair = pairs.remove(pair_at);
     let (routed, scored) = match (scored, routing_at) {
