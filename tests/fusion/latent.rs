@@ -18,6 +18,9 @@ struct Shape {
     dtype: Dtype,
     /// Rows of the caches behind the new one.
     room: usize,
+    /// Whether the norm has a weight, and whether heads of the query have positions of their own.
+    weighed: bool,
+    apart: bool,
 }
 
 const SHAPE: Shape = Shape {
@@ -28,6 +31,8 @@ const SHAPE: Shape = Shape {
     traditional: true,
     dtype: Dtype::Bfloat16,
     room: 5,
+    weighed: true,
+    apart: false,
 };
 
 /// Operations that become one: the norm, two rotations, two rows, the product, its scale and the attention.
@@ -36,7 +41,8 @@ const FUSED: u64 = 7;
 impl Shape {
     /// The step of a token behind `past` rows; who sees what is inside also gets that, by its number.
     fn step(&self, past: usize, seen: Option<usize>) -> impl Fn() -> Result<Vec<Array>> {
-        let Shape { heads, plain, latent, rotated, traditional, dtype, room } = *self;
+        let Shape { heads, plain, latent, rotated, traditional, dtype, room, weighed, apart } =
+            *self;
         let both = plain + rotated;
         let q = noise(1, &[1, 1, heads * both], dtype);
         let kv = noise(2, &[1, 1, latent + rotated], dtype);
@@ -59,11 +65,19 @@ impl Shape {
             let offset = Array::scalar(past as i32)?;
             let rotate =
                 |x: &Array| fast::rope(x, rotated, traditional, Some(1e4), 1.0, &offset, None);
-            let queries = rotate(&part(&q, plain, both)?)?;
+            let queries = part(&q, plain, both)?;
+            let queries = match apart {
+                false => rotate(&queries)?,
+                // As if heads were tokens.
+                true => ops::transpose(
+                    &rotate(&ops::transpose(&queries, &[0, 2, 1, 3])?)?,
+                    &[0, 2, 1, 3],
+                )?,
+            };
             let key =
                 ops::reshape(&part(&kv, latent, latent + rotated)?, &[1, 1, 1, rotated as isize])?;
             let key = rotate(&ops::transpose(&key, &[0, 2, 1, 3])?)?;
-            let normed = fast::rms_norm(&part(&kv, 0, latent)?, Some(&weight), 1e-5)?;
+            let normed = fast::rms_norm(&part(&kv, 0, latent)?, weighed.then_some(&weight), 1e-5)?;
             let new = [ops::expand_dims(&normed, &[1])?, key];
             // The caches of a model are its own.
             let mut updated = Vec::new();
@@ -120,7 +134,8 @@ fn every_kind_of_head() {
     }
 }
 
-/// Float32, features that are no octets or too many, and results inside that somebody sees.
+/// Float32, features that are no octets or too many, norms without a weight, positions of heads, and results
+/// inside that somebody sees.
 #[test]
 fn others_are_left_alone() {
     let _turn = turn();
@@ -128,6 +143,8 @@ fn others_are_left_alone() {
         Shape { dtype: Dtype::Float32, ..SHAPE },
         Shape { latent: 100, ..SHAPE },
         Shape { latent: 520, ..SHAPE },
+        Shape { weighed: false, ..SHAPE },
+        Shape { apart: true, ..SHAPE },
     ];
     for shape in others {
         agrees(&format!("{shape:?}"), 0, shape.dtype, &shape.step(20, None));

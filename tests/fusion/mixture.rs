@@ -548,6 +548,26 @@ fn experts_are_picked_by_scores() {
     }
 }
 
+/// What is added to a sum in float32 before that is narrowed stays outside.
+#[test]
+fn addends_of_wide_sums_are_left_alone() {
+    let _turn = turn();
+    let (dtype, deepseek) =
+        (Dtype::Bfloat16, Scores { wide: true, biased: true, eps: Some(1e-20), factor: None });
+    let block = Block::new([192, 320], (4, 64), None, dtype).scoring(deepseek);
+    for (tokens, fused) in [(1, 17), (2, 19)] {
+        let x = noise(5, &[tokens, 192], dtype);
+        let graph = || {
+            let normal = fast::rms_norm(&x, Some(&block.norm), 1e-6)?;
+            let [picks, shares] = route(&block.router.forward(&normal)?, block.shares)?;
+            let said = block.layer.forward(&normal, &picks, &shares)?;
+            let addend = ops::multiply(&ops::astype(&x, Dtype::Float32)?, 0.5f32)?;
+            Ok(vec![ops::astype(&ops::add(&addend, &said)?, dtype)?])
+        };
+        agrees(&format!("{tokens} tokens"), fused, dtype, &graph);
+    }
+}
+
 /// A mixture of which somebody sees the normalized row, the logits or the picks is made of parts.
 #[test]
 fn mixtures_that_are_seen_inside() {

@@ -2,8 +2,8 @@
 //!
 //! A decode step is a chain of dependent kernels, and each link costs microseconds before it does
 //! anything. Some steps are therefore not encoded at once but wait: products of one row of 16-bit
-//! floats, attentions of one token, and one token's mixtures of experts, each with what is fused with
-//! it.
+//! floats, and attentions, mixtures of experts, convolutions and delta rules of one token, each with
+//! what is fused with it.
 //! When something else is encoded, or the work is handed over, the waiting steps become rows of a
 //! table (`table.rs`), and one dispatch of a persistent kernel, specialized for what they agree in
 //! (`variant.rs`), walks it (`shaders/interpreter`). As many workgroups as run at the same time stay
@@ -19,6 +19,8 @@
 //! A mixture is three rows of the table: the router's logits; the picked experts' gate and up, for
 //! which every workgroup finds the picks on its own; and their weighted sum.
 //!
+//! Of a delta rule workgroups take rows of a head's state, and pass on what these give for the norm behind it.
+//!
 //! A step joins a run only if what it reads of the run's own results is there in that form.
 //! Anything else begins the next run, behind a barrier. An attention of many keys is a dispatch, but
 //! leaves its results in that form, too: the run behind it begins while it ends.
@@ -26,7 +28,8 @@
 //! # Memory
 //!
 //! All memory of a run is held until the run is recorded, so it overwrites nothing that it reads,
-//! but for a cache's last row, which comes out the same. That is why a run can be repeated.
+//! but for a cache's last row, which comes out the same. That is why a run can be repeated. The state of a
+//! delta rule is therefore not overwritten, as it is by a dispatch.
 //!
 //! # When workgroups do not run at the same time
 //!
