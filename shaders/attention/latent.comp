@@ -1,9 +1,9 @@
 #version 460
-// Latent attention of one query token (DeepSeek-V2): all heads share keys of LATENT features, which are values,
-// too, and ROTATED more that have positions. The new key comes from its projection: its latent part is
-// normalized, the other one rotated, as those of the queries are, and both are written to their caches, as the
-// last row. A workgroup takes HEADS heads and a split of the keys; splits are joined by the workgroup that
-// finishes last. A subgroup takes KEYS keys at a time, of which a lane has octets.
+// Latent attention of one query token (DeepSeek-V2): all heads share keys of LATENT features, which are
+// values, too, and ROTATED more that have positions. The new key comes from its projection: its latent part
+// is normalized, the other one rotated, as those of the queries are, and both are written to their caches, as
+// the last row. A workgroup takes HEADS heads and a split of the keys; splits are joined by the workgroup
+// that finishes last. A subgroup takes KEYS keys at a time, of which a lane has octets.
 // Constants: 1 dtype (16-bit floats), 2 subgroup size, 3 latent features (a multiple of 8), 4 rotated ones (a
 // multiple of 8), 5 heads of a workgroup, 6 flags.
 #include "common.glsl"
@@ -41,7 +41,8 @@ layout(push_constant, scalar) uniform Push {
 const uint KEYS = 4; // that a subgroup has in hand
 const uint SUBGROUPS = gl_WorkGroupSize.x / SUBGROUP;
 const uint WIDTH = LATENT + ROTATED;
-const uint OCTETS = (LATENT / 8u + SUBGROUP - 1u) / SUBGROUP, MORE = (ROTATED / 8u + SUBGROUP - 1u) / SUBGROUP;
+const uint OCTETS = (LATENT / 8u + SUBGROUP - 1u) / SUBGROUP,
+           MORE = (ROTATED / 8u + SUBGROUP - 1u) / SUBGROUP;
 const uint ALL = OCTETS + MORE; // of a lane
 const float LOWEST = -3.402823466e38;
 
@@ -128,13 +129,15 @@ void take_queries() {
 void weigh(uint k, bool real) {
     [[unroll]] for (uint h = 0u; h < HEADS; ++h) {
         float s = 0.0;
-        [[unroll]] for (uint i = 0u; i < 2u * ALL; ++i) s = dot_add(query[h * 2u * ALL + i], hand[k * 2u * ALL + i], s);
+        [[unroll]] for (uint i = 0u; i < 2u * ALL; ++i)
+            s = dot_add(query[h * 2u * ALL + i], hand[k * 2u * ALL + i], s);
         s = real ? subgroupAdd(s) : LOWEST;
         float top = max(best[h], s), fix = exp(best[h] - top), part = real ? exp(s - top) : 0.0;
         best[h] = top;
         total[h] = fma(total[h], fix, part);
         [[unroll]] for (uint i = 0u; i < 2u * OCTETS; ++i)
-            sums[h * 2u * OCTETS + i] = fma(hand[k * 2u * ALL + i], vec4(part), sums[h * 2u * OCTETS + i] * fix);
+            sums[h * 2u * OCTETS + i] =
+                fma(hand[k * 2u * ALL + i], vec4(part), sums[h * 2u * OCTETS + i] * fix);
     }
 }
 

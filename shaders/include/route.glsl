@@ -1,8 +1,9 @@
-// The experts of a token: those of its `count` largest scores, and their shares (scores.glsl). A subgroup takes
-// a token, a lane every SUBGROUP-th logit and, in the end, one of the picks. Needs common.glsl, floats.glsl,
-// keys.glsl with WIDTH 32, scores.glsl, subgroup arithmetic, the constants DTYPE, SUBGROUP and EACH, logits of a
-// lane (at most 32), and the push constants logits, picks, shares, experts and count; and how many logits and
-// picks a token has besides these, which are of an expert that all tokens have (OTHERS and MORE_PICKS).
+// The experts of a token: those of its `count` largest scores, and their shares (scores.glsl). A subgroup
+// takes a token, a lane every SUBGROUP-th logit and, in the end, one of the picks. Needs common.glsl,
+// floats.glsl, keys.glsl with WIDTH 32, scores.glsl, subgroup arithmetic, the constants DTYPE, SUBGROUP and
+// EACH, logits of a lane (at most 32), and the push constants logits, picks, shares, experts and count; and
+// how many logits and picks a token has besides these, which are of an expert that all tokens have (OTHERS
+// and MORE_PICKS).
 
 // How scores are made, where their bias is, and what shares are made with.
 uint scoring = 0u;

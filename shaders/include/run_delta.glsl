@@ -1,5 +1,5 @@
-// A token's convolution with those before it, and its step of the gated delta rule (delta/delta.comp), in runs.
-// Included by interpreter.comp.
+// A token's convolution with those before it, and its step of the gated delta rule (delta/delta.comp), in
+// runs. Included by interpreter.comp.
 
 // Waits for word i from `from` on, of which an early look is here; its value.
 float arrived(uint64_t from, uint i, uint early) {
@@ -69,8 +69,8 @@ vec4 stored4(vec4 x) {
     return x;
 }
 
-// RMS norm of the row that a team has quads of at `from` in shared memory, times a number, each rounded as if it
-// were stored.
+// RMS norm of the row that a team has quads of at `from` in shared memory, times a number, each rounded as if
+// it were stored.
 void take_normalized(uint from, uint lane, float eps, float scale_, out vec4 y[DELTA_QUADS]) {
     float squares = 0.0;
     [[unroll]] for (uint i = 0u; i < STATE_QUADS; ++i) {
@@ -103,7 +103,8 @@ void stage_delta(uint head, uint group) {
 // Some rows of a head's state, and their outputs.
 void take_state(uint head, uint part) {
     uvec4 states = quad(STATES), scales = quad(OUTPUTS_AND_SCALES);
-    uint lane = thread() % STATE_TEAM, value = head * DELTA_VALUES + part * STATE_ROWS + thread() / STATE_TEAM;
+    uint lane = thread() % STATE_TEAM,
+         value = head * DELTA_VALUES + part * STATE_ROWS + thread() / STATE_TEAM;
     uint64_t row_ = uint64_t(value) * (4ul * DELTA_KEYS), v = first_address(quad(VALUE_AND_A));
     // The state is on its way while the row is waited for.
     vec4 state[DELTA_QUADS], query[DELTA_QUADS], key_[DELTA_QUADS];

@@ -1,6 +1,6 @@
 // Mixtures of experts in runs: the router's logits, the picks, and which matrices these name. Every workgroup
-// finds the picks on its own from the logits, and keeps them until the next token's or layer's. An expert that
-// all tokens have is the pick behind these.
+// finds the picks on its own from the logits, and keeps them until the next token's or layer's. An expert
+// that all tokens have is the pick behind these.
 // Included by interpreter.comp.
 #include "float_key.glsl"
 #include "router.glsl"
@@ -8,8 +8,8 @@
 
 // Of a token, and of a layer. [host]
 const uint MOST_PICKS = 16, MOST_EXPERTS = 512;
-// Keys of the experts' logits or scores, above what makes them differ, and 0 behind the last expert: where rows of
-// mixtures leave room behind them, because there is no other shared memory left where heads are wide.
+// Keys of the experts' logits or scores, above what makes them differ, and 0 behind the last expert: where
+// rows of mixtures leave room behind them, because there is no other shared memory left where heads are wide.
 const uint KEYS_QUADS = MOST_EXPERTS / 4u, KEYS = MOST_OCTETS - KEYS_QUADS;
 shared uint picked[MOST_PICKS]; // experts, that with the largest logit first
 shared float picked_logits[MOST_PICKS] /* or scores */, shares[MOST_PICKS];
@@ -127,8 +127,8 @@ uint rank_of(uint key, uint expert, uint experts) {
     return larger.x + larger.y + (larger.z + larger.w);
 }
 
-// Finds the picks among the keys, and their shares, which are softmax over them alone or of scores. Shares are there for a later
-// step.
+// Finds the picks among the keys, and their shares, which are softmax over them alone or of scores. Shares
+// are there for a later step.
 void pick_experts() {
     uvec4 picks = quad(PICKS);
     for (uint e = thread(); e < picks.z; e += gl_WorkGroupSize.x) {

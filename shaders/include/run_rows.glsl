@@ -94,7 +94,8 @@ struct PickedRow {
 };
 
 // The other quads of such a product. [host]
-const uint EXPERT_STRIDES = 5, PICKS = 6, PARTS = 7, SHARED_AND_SCORING = 8, SHARED_MATRIX = 12, SHARED_SECOND = 14;
+const uint EXPERT_STRIDES = 5, PICKS = 6, PARTS = 7, SHARED_AND_SCORING = 8, SHARED_MATRIX = 12,
+           SHARED_SECOND = 14;
 // The share of the shared expert: 1, or the sigmoid of the logit behind the experts'. [host]
 const uint SHARE_ONE = 1, SHARE_SIGMOID = 2;
 

@@ -1,9 +1,9 @@
-// How the logits of experts become scores, of which those with the largest are picked, and scores shares. Needs
-// common.glsl, floats.glsl, bias.glsl, math.glsl and the constant DTYPE, that of the logits.
+// How the logits of experts become scores, of which those with the largest are picked, and scores shares.
+// Needs common.glsl, floats.glsl, bias.glsl, math.glsl and the constant DTYPE, that of the logits.
 
-// Scores are sigmoids of logits, to which a number of each expert is added while experts are picked, and shares
-// the picked ones', times a factor; without this bit scores are logits, and shares softmax over the picked
-// ones alone. [host]
+// Scores are sigmoids of logits, to which a number of each expert is added while experts are picked, and
+// shares the picked ones', times a factor; without this bit scores are logits, and shares softmax over the
+// picked ones alone. [host]
 const uint SIGMOIDS = 1;
 // Scores have the logits' dtype, else float32; shares are divided by their sum, before the factor. [host]
 const uint ROUNDED_SCORES = 2, DIVIDED_SHARES = 4;

@@ -1,19 +1,19 @@
 #version 460
 // A run of steps in one dispatch: products of one row with matrices, also those of experts that a router
-// picks, attentions, convolutions and delta rules of one token, each with what comes before and after it, from a
-// table. All
-// workgroups take part in every step and stay until the last one. Nothing parts the steps but the data:
-// what a step makes for a later one is stored as words of a value's 16 bits and the run's tag, and who
-// needs it reads until all words carry that tag. Meanwhile the weights of its own work are prefetched.
-// That takes workgroups that run at the same time, which Vulkan does not promise: waiting is bounded, and who
-// has waited too long leaves a word for the others, who stop as well, and for a dispatch of one workgroup
-// behind this one, which then does everything again under another tag. One workgroup never waits for others.
-// A run may begin before the dispatch before it has ended, which leaves results with the run's tag (LED).
+// picks, attentions, convolutions and delta rules of one token, each with what comes before and after it,
+// from a table. All workgroups take part in every step and stay until the last one. Nothing parts the steps
+// but the data: what a step makes for a later one is stored as words of a value's 16 bits and the run's tag,
+// and who needs it reads until all words carry that tag. Meanwhile the weights of its own work are
+// prefetched. That takes workgroups that run at the same time, which Vulkan does not promise: waiting is
+// bounded, and who has waited too long leaves a word for the others, who stop as well, and for a dispatch of
+// one workgroup behind this one, which then does everything again under another tag. One workgroup never
+// waits for others. A run may begin before the dispatch before it has ended, which leaves results with the
+// run's tag (LED).
 // FLOATS: the matrices are of small floats, HALF_ROWS: and rows are half rows; else affine or dense.
 // Constants: 1 dtype, 2 bits (16: not quantized), 3 group size, 4 subgroup size, 5 features of a head,
 // 6 query heads per key/value head, 7 flags, 8 chunks of twice the length; of caches 9 bits (16: not
-// quantized), 10 group size; 11 features of a head that are rotated; of delta rules 12 key features and 13 values
-// of a head.
+// quantized), 10 group size; 11 features of a head that are rotated; of delta rules 12 key features and 13
+// values of a head.
 #ifdef HALF_ROWS
 #define FLOATS
 #define DOTS 0

@@ -2,8 +2,9 @@
 // The experts of a few tokens, from the rows before the norm on: the normalized rows, which are stored, the
 // router's logits, and the picks. A workgroup makes a token's logit of one expert; the last one of a token
 // picks. An expert that all tokens have is the last pick, under the number behind the others'; its share is
-// sigmoid of a logit of its own, or 1. Constants: 1 dtype (16-bit floats), 2 subgroup size, 3 logits of a lane (route.glsl), 4 bits of the
-// router's matrix (16: not quantized), 5 elements that share a scale, as a power of two.
+// sigmoid of a logit of its own, or 1. Constants: 1 dtype (16-bit floats), 2 subgroup size, 3 logits of a
+// lane (route.glsl), 4 bits of the router's matrix (16: not quantized), 5 elements that share a scale, as a
+// power of two.
 #include "common.glsl"
 #include "floats.glsl"
 #include "bias.glsl"
@@ -64,7 +65,8 @@ void store_row(uint token, uint expert, float factor) {
 }
 
 void store_logit(uint token, uint expert, float logit) {
-    if (bias != 0ul && expert < experts) logit = with_bias(DTYPE, logit, uint(U16(bias).v[expert]), at_once != 0u);
+    if (bias != 0ul && expert < experts)
+        logit = with_bias(DTYPE, logit, uint(U16(bias).v[expert]), at_once != 0u);
     store_float(DTYPE, logits, int64_t(token) * int64_t(experts + OTHERS) + int64_t(expert), logit);
 }
 

@@ -331,12 +331,16 @@ fn mixtures_become_steps() {
             // Also with experts that all tokens have, with and without a share.
             let shared = |router, share| of(router).sharing(sizes[1], format, share);
             let [first, second] = routers;
-            let blocks = [
-                [of(first), of(second)],
-                [shared(first, Some(first)), shared(second, None)],
-                // Of two runs, because one picks in one way.
-                [of(first), shared(second, None).scoring(SCORES)],
-            ];
+            let blocks = match dtype {
+                Dtype::Bfloat16 => {
+                    [[of(first), of(second)], [shared(first, Some(first)), shared(second, None)]]
+                }
+                _ => [
+                    [shared(first, Some(first)), of(second)],
+                    // Of two runs, because one picks in one way.
+                    [of(first), shared(second, None).scoring(SCORES)],
+                ],
+            };
             for (i, [first, second]) in blocks.into_iter().enumerate() {
                 let graph = || {
                     let row = a.forward(&ops::multiply(&x, 1.5f32)?)?;
@@ -391,7 +395,9 @@ fn linear_attention_is_repeated() {
         let (sizes, dtype) = ([8, 16, 128, 128], Dtype::Bfloat16);
         let graph = linear_attention(sizes, dtype);
         let want = once(Device::CPU, &graph);
-        for _ in 0..2 {
+        // The first time pipelines may not be made yet, and the host looks before a run how the last one
+        // went.
+        for _ in 0..3 {
             assert_close(&format!("{sizes:?}"), dtype, &want, &once(Device::GPU, &graph));
         }
         assert!(stats::snapshot().repeated > 0);

@@ -37,7 +37,7 @@ impl Scores {
         let logits = if self.wide { ops::astype(logits, Dtype::Float32)? } else { logits.clone() };
         let all = ops::sigmoid(&logits)?;
         // So large that other experts are picked.
-        let bias = ops::multiply(&noise(31, &[experts], Dtype::Float32), 0.5f32)?;
+        let bias = ops::multiply(noise(31, &[experts], Dtype::Float32), 0.5f32)?;
         bias.eval()?;
         let preferred = if self.biased { ops::add(&all, &bias)? } else { all.clone() };
         let order = ops::argpartition(&ops::negative(&preferred)?, PICKED - 1, -1)?;

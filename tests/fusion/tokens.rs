@@ -151,7 +151,8 @@ impl Layer {
     }
 }
 
-/// A layer of linear attention: projections of a row, the convolution, the rule, and what is added to the row.
+/// A layer of linear attention: projections of a row, the convolution, the rule, and what is added to the
+/// row.
 pub(super) struct LinearLayer {
     rule: Layer,
     norm: Array,

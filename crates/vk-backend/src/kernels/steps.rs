@@ -1,5 +1,6 @@
-//! Steps: products of one row, and mixtures of experts, attentions, convolutions and delta rules of one token, which are not encoded at once
-//! but wait until something else is, so that the layer above can make one dispatch of many.
+//! Steps: products of one row, and mixtures of experts, attentions, convolutions and delta rules of one
+//! token, which are not encoded at once but wait until something else is, so that the layer above can make
+//! one dispatch of many.
 
 use std::{any::Any, sync::Arc};
 

@@ -19,7 +19,8 @@
 //! A mixture is three rows of the table: the router's logits; the picked experts' gate and up, for
 //! which every workgroup finds the picks on its own; and their weighted sum.
 //!
-//! Of a delta rule workgroups take rows of a head's state, and pass on what these give for the norm behind it.
+//! Of a delta rule workgroups take rows of a head's state, and pass on what these give for the norm behind
+//! it.
 //!
 //! A step joins a run only if what it reads of the run's own results is there in that form.
 //! Anything else begins the next run, behind a barrier. An attention of many keys is a dispatch, but

@@ -280,7 +280,8 @@ pub(crate) enum After {
     Store { second: Operand },
     /// `silu(first) * second`.
     Gate,
-    /// Those of a token's picks are weighed by `shares`, of `dtype`, and summed, with `addend`, of the sum's shape.
+    /// Those of a token's picks are weighed by `shares`, of `dtype`, and summed, with `addend`, of the sum's
+    /// shape.
     Sum { shares: Operand, dtype: Dtype, addend: Option<Operand> },
 }
 

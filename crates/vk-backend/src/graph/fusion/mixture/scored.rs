@@ -1,6 +1,6 @@
-//! Experts that are picked by scores, which are sigmoids of the router's logits, as DeepSeek-V3 and many after
-//! it do: a number of each expert may be added to its score while experts are picked; shares are the scores,
-//! divided by their sum or not, times a factor.
+//! Experts that are picked by scores, which are sigmoids of the router's logits, as DeepSeek-V3 and many
+//! after it do: a number of each expert may be added to its score while experts are picked; shares are the
+//! scores, divided by their sum or not, times a factor.
 
 use mlx_vulkan_core::{
     Dtype, Result,
