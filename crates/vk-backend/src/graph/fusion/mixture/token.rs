@@ -68,15 +68,10 @@ pub(super) fn join(
     let picks = inner(tape, picked(down), 4, stream)?;
     let ours = picks == routing.picks && tape.input(gate, picked(gate).1) == Some(picks);
     let source = source(tape, routing)?;
-    // With an expert that all tokens have the residual is what is added behind that.
     let experts = (tape.array(gate).dim(-1), sum.of.packing);
     let is_like = |shared: &SharedExpert| shared.is_like(tape, source.norm, experts, source.format);
     let shared = addend.and_then(|at| SharedExpert::find(tape, at)).filter(is_like);
-    let (result, residual) = match (&shared, &sum.behind) {
-        (None, _) => (sum.result, addend),
-        (Some(_), None) => (sum.result, None),
-        (Some(_), Some(behind)) => (behind.result, Some(behind.addend)),
-    };
+    let (result, residual) = end(sum, addend, shared.is_some());
     // The norm is read by the router, for gate and up by a view, and by the shared expert.
     let readers = 2 + shared.as_ref().map_or(0, SharedExpert::readers);
     let rows = inner(tape, (gate, 0), 2, stream).filter(|&view| is_view(tape.node(view)))?;
@@ -113,6 +108,16 @@ pub(super) fn join(
     let packing = sum.of.packing;
     let token = Token { source, products, packing, shared, scored, residual, replaces };
     Some(Group { members, kept: smallvec![result], fusion: Box::new(Grouped(token)) })
+}
+
+/// Where a mixture ends, and what its residual is: with an expert that all tokens have, which is the sum's
+/// addend then, what is added behind that.
+fn end(sum: &Part<Mixed>, addend: Option<Cursor>, shared: bool) -> (usize, Option<Cursor>) {
+    match (shared, &sum.behind) {
+        (false, _) => (sum.result, addend),
+        (true, None) => (sum.result, None),
+        (true, Some(behind)) => (behind.result, Some(behind.addend)),
+    }
 }
 
 impl GroupKernel for Token {
