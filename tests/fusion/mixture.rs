@@ -463,6 +463,16 @@ impl Block {
     }
 }
 
+/// A block of one token, and of two, of which so many operations become others'.
+fn one_and_two(block: &Block, what: &str, fused: [u64; 2]) {
+    let dtype = block.norm.dtype();
+    for (tokens, fused) in [1, 2].into_iter().zip(fused) {
+        let x = noise(5, &[tokens, block.norm.dim(0)], dtype);
+        let what = format!("{what} {dtype} {tokens} tokens");
+        agrees(&what, fused, dtype, &|| Ok(vec![block.forward(&x)?]));
+    }
+}
+
 /// All of a token's mixture is one group, of several tokens' its parts.
 #[test]
 fn a_tokens_mixture_is_one_group() {
@@ -475,11 +485,8 @@ fn a_tokens_mixture_is_one_group() {
             let block = Block { shares, ..Block::new([192, 320], format, router, dtype) };
             // Norm and router of float32 are no part of it.
             let fused = if dtype == Dtype::Float32 { [17, 19] } else { [22, 21] };
-            for (tokens, fused) in [1, 2].into_iter().zip(fused) {
-                let x = noise(5, &[tokens, 192], dtype);
-                let what = format!("{shares:?} {format:?} {dtype} {tokens} tokens");
-                agrees(&what, fused - fewer, dtype, &|| Ok(vec![block.forward(&x)?]));
-            }
+            let fused = fused.map(|fused| fused - fewer);
+            one_and_two(&block, &format!("{shares:?} {format:?}"), fused);
         }
     }
 }
@@ -495,11 +502,7 @@ fn an_expert_that_all_tokens_have() {
     ];
     for (dtype, format, router, share, fused) in formats {
         let block = Block::new([192, 320], format, router, dtype).sharing(320, format, share);
-        for (tokens, fused) in [1, 2].into_iter().zip(fused) {
-            let x = noise(5, &[tokens, 192], dtype);
-            let what = format!("{format:?} {share:?} {dtype} {tokens} tokens");
-            agrees(&what, fused, dtype, &|| Ok(vec![block.forward(&x)?]));
-        }
+        one_and_two(&block, &format!("{format:?} {share:?}"), fused);
     }
 }
 
@@ -540,11 +543,7 @@ fn experts_are_picked_by_scores() {
         let (format, router) = ((4, 64), None);
         let block = Block::new([192, 320], format, router, dtype).scoring(scores);
         let block = if shared { block.sharing(320, format, None) } else { block };
-        for (tokens, fused) in [1, 2].into_iter().zip(fused) {
-            let x = noise(5, &[tokens, 192], dtype);
-            let what = format!("{scores:?} {dtype} {tokens} tokens");
-            agrees(&what, fused, dtype, &|| Ok(vec![block.forward(&x)?]));
-        }
+        one_and_two(&block, &format!("{scores:?}"), fused);
     }
 }
 

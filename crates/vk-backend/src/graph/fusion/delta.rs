@@ -6,7 +6,7 @@ use mlx_vulkan_core::{
     backend::Output,
     fusion::Group,
     graph::Node,
-    primitives::{BinaryOp, CopyOp, NormOp, Primitive, Rule, ShapeOp, UnaryOp},
+    primitives::{BinaryOp, NormOp, Primitive, Rule, ShapeOp, UnaryOp},
     tape::Tape,
 };
 use smallvec::smallvec;
@@ -14,8 +14,9 @@ use smallvec::smallvec;
 use super::{
     Grouped,
     bias::repeats,
-    gate::{constant, does},
+    gate::{constant, constant_beside, does},
     heads::{Cursor, Walk, input},
+    widens,
 };
 use crate::{
     kernels::{
@@ -66,7 +67,7 @@ pub(super) fn find(tape: &Tape, place: usize, device: &DeviceState) -> Option<Gr
         Some((gate, (product, normed)))
     })?;
     // Both are widened first.
-    widens(dtype)(tape.node(gate)).then(|| walk.members.push(gate))?;
+    widens_from(dtype)(tape.node(gate)).then(|| walk.members.push(gate))?;
     let normed = walk.widened(normed)?;
     let (norm, end_eps) = walk.norm(normed)?;
     let y = walk.stripped((norm, 0));
@@ -102,7 +103,7 @@ pub(super) fn find(tape: &Tape, place: usize, device: &DeviceState) -> Option<Gr
 impl Walk<'_> {
     /// What is converted to float32 at a cursor.
     fn widened(&mut self, at: Cursor) -> Option<Cursor> {
-        Some((self.pass(at, widens(self.dtype))?, 0))
+        Some((self.pass(at, widens_from(self.dtype))?, 0))
     }
 
     /// The RMS norm at a cursor, behind views, and its eps.
@@ -127,10 +128,8 @@ impl Walk<'_> {
             at = self.stripped((view, 0));
         }
         let product = self.pass(at, does(BinaryOp::Multiply))?;
-        let (scale, other) = [(0, 1), (1, 0)].into_iter().find_map(|(number, other)| {
-            Some((constant(self.tape, (product, number))?, (product, other)))
-        })?;
-        let (norm, eps) = self.norm(other)?;
+        let (scale, other) = constant_beside(self.tape, product)?;
+        let (norm, eps) = self.norm((product, other))?;
         let weighs_nothing = constant(self.tape, (norm, 1)) == Some(1.0);
         let &[batch, time, heads, width] = input(self.tape, (norm, 0)).shape() else { return None };
         let one_by_one = repeated.is_none_or(|view| {
@@ -181,10 +180,9 @@ impl Walk<'_> {
     }
 }
 
-/// Whether a node converts elements of a dtype to float32.
-fn widens(dtype: Dtype) -> impl Fn(&Node) -> bool {
-    let widening = Primitive::Copy(CopyOp::AsType { dtype: Dtype::Float32 });
-    move |node| node.primitive == widening && node.inputs[0].dtype() == dtype
+/// Whether a node converts elements of this dtype, of 16 bits, to float32.
+fn widens_from(dtype: Dtype) -> impl Fn(&Node) -> bool {
+    move |node| widens(node) && node.inputs[0].dtype() == dtype
 }
 
 /// Whether a node repeats the fourth of five axes, and that alone.

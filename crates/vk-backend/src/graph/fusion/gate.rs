@@ -169,6 +169,11 @@ pub(super) fn constant(tape: &Tape, mut at: Cursor) -> Option<f32> {
     scalar(input(tape, at))
 }
 
+/// The constant that is one of a node's two inputs, and the number of the other one.
+pub(super) fn constant_beside(tape: &Tape, place: usize) -> Option<(f32, usize)> {
+    (0..2).find_map(|i| Some((constant(tape, (place, i))?, 1 - i)))
+}
+
 /// The value of an array of one floating element that is in the host's memory.
 fn scalar(array: &Array) -> Option<f32> {
     if array.size() != 1 || !array.is_on_host() {

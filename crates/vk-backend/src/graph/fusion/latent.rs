@@ -14,7 +14,7 @@ use smallvec::{SmallVec, smallvec};
 use super::{
     Grouped,
     bias::repeats,
-    gate::{constant, does},
+    gate::{constant_beside, does},
     heads::{Cursor, Heads, Update, Walk, angle, caches_in_place, head_stride, input, is_rope},
     inner, norms,
     products::dense,
@@ -100,8 +100,7 @@ impl Walk<'_> {
                 && keys.dim(-1) == count
         })?;
         let scaled = self.pass((product, 0), does(BinaryOp::Multiply))?;
-        let found = |(number, other)| Some((constant(self.tape, (scaled, number))?, other));
-        let (scale, other) = [(0, 1), (1, 0)].into_iter().find_map(found)?;
+        let (scale, other) = constant_beside(self.tape, scaled)?;
         let query = self.unnormalized((scaled, other))?;
         let mut keys = (product, 1);
         let mut turned = false;

@@ -59,7 +59,7 @@ mod quantized_attention;
 use std::ops::Range;
 
 use mlx_vulkan_core::{
-    Result, Stream,
+    Dtype, Result, Stream,
     backend::{Encoded, Output},
     fusion::{Fusion, Group},
     graph::Node,
@@ -175,6 +175,13 @@ fn inner(tape: &Tape, at: Cursor, uses: usize, stream: Stream) -> Option<usize> 
     let place = tape.input(at.0, at.1)?;
     let ours = tape.node(place).stream == stream && tape.uses(place) == uses;
     (ours && tape.is_private(place)).then_some(place)
+}
+
+/// Whether a node converts 16-bit floats to float32.
+fn widens(node: &Node) -> bool {
+    let from = node.inputs.first().map(|input| input.dtype());
+    node.primitive == Primitive::Copy(CopyOp::AsType { dtype: Dtype::Float32 })
+        && from.is_some_and(|from| from.is_floating() && from.size() == 2)
 }
 
 /// A group that one kernel does.

@@ -108,8 +108,7 @@ pub(crate) fn serves_delta(token: &TokenDelta, shape: &Shape) -> bool {
         && keys / lane <= DELTA_QUADS
         && values <= shape.workgroup
         && values.is_multiple_of(state_rows(shape))
-        && [token.state, token.next].iter().all(|state| state.is_aligned(16))
-        && [token.decay, token.shift].iter().all(|at| at.is_aligned(2))
+        && token.state.is_aligned(16)
 }
 
 /// Subgroups that share a row, as a power of two, for `blocks` of rows of `chunks` chunks on `groups`

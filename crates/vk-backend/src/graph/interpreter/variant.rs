@@ -69,8 +69,9 @@ impl Variant {
             Kind::Mixture(mixture) => Some(mixture),
             _ => None,
         });
-        let mixed = mixtures.clone().next().is_some();
-        let scored = mixtures.clone().next().is_some_and(|mixture| mixture.scores.is_some());
+        let first = mixtures.clone().next();
+        let scored = first.is_some_and(|mixture| mixture.scores.is_some());
+        let mixed = first.is_some();
         let shared = mixtures.any(|mixture| mixture.shared.is_some());
         let delta = steps.iter().find_map(|step| match &step.kind {
             Kind::Delta(token) => Some([token.heads.keys, token.heads.values]),

@@ -13,6 +13,7 @@ use smallvec::{SmallVec, smallvec};
 use super::{
     After, Members, Mixed, Routing,
     builder::Part,
+    optional,
     scored::{self, Scored},
 };
 use crate::{
@@ -153,13 +154,8 @@ impl GroupKernel for Chosen {
             return Ok(false);
         };
         let Some(mut router) = self.source.router(ctx, tape)? else { return Ok(false) };
-        let mut scores = None;
-        if let Some(scored) = &self.scored {
-            scores = scored.operand(ctx, tape, &mut router.reads)?;
-            if scores.is_none() {
-                return Ok(false);
-            }
-        }
+        let operand = |scored: &Scored| scored.operand(ctx, tape, &mut router.reads);
+        let Some(scores) = optional(self.scored.as_ref(), operand)? else { return Ok(false) };
         let [normal, picks, shares] = kept else { return Ok(false) };
         let choice = Choice {
             x,

@@ -19,7 +19,7 @@ use mlx_vulkan_core::{
     fusion::Group,
     graph::Node,
     primitives::{
-        BinaryOp, CopyOp, IndexingOp, Packing, Primitive, QuantizedOp, Reduce, ReduceOp, ShapeOp,
+        BinaryOp, IndexingOp, Packing, Primitive, QuantizedOp, Reduce, ReduceOp, ShapeOp,
         SoftmaxOp, SortOp, UnaryOp,
     },
     tape::Tape,
@@ -31,6 +31,7 @@ use super::{
     heads::{Cursor, input},
     inner,
     products::dense,
+    widens,
 };
 use crate::{
     kernels::{
@@ -67,14 +68,11 @@ fn routing(tape: &Tape, shares: usize, device: &DeviceState) -> Option<(Members,
     if !of_all && !is_softmax(node) {
         return None;
     }
-    // The sum divides what it is made of.
-    let values = inner(tape, (shares, 0), if of_all { 2 } else { 1 }, node.stream)?;
-    if of_all {
-        // Broadcast to the rows that it was summed from, not along others of the same number.
-        let sum = inner(tape, column_of(tape, (shares, 1), &mut members)?, 1, node.stream)?;
-        let ours = tape.node(sum).inputs.first()?.is_same(&node.inputs[0]);
-        (ours && sums_axis(tape.node(sum), 1)).then(|| members.push(sum))?;
-    }
+    let values = match of_all {
+        // Nothing is added to the sum.
+        true => divided(tape, shares, &mut members).filter(|found| found.1.is_none())?.0,
+        false => inner(tape, (shares, 0), 1, node.stream)?,
+    };
     let taken = tape.node(values);
     let last = tape.array(values).ndim().checked_sub(1)?;
     let along = Primitive::Indexing(IndexingOp::TakeAlongAxis { axis: last });
@@ -125,6 +123,25 @@ fn routes(tape: &Tape, picks: usize, experts: usize, device: &DeviceState) -> bo
     device.config.enable_fused_mixtures
         && mixture::routes(experts, picks.dim(-1), device.capabilities())
         && picks.size() < 1 << 20
+}
+
+/// What the division at `place` divides by its sum, and the constant that is added to that, if one is.
+fn divided(tape: &Tape, place: usize, members: &mut Members) -> Option<(usize, Option<f32>)> {
+    let stream = tape.node(place).stream;
+    // The sum divides what it is made of.
+    let values = inner(tape, (place, 0), 2, stream)?;
+    // Broadcast to the rows that it was summed from, not along others of the same number.
+    let mut below = inner(tape, column_of(tape, (place, 1), members)?, 1, stream)?;
+    let mut added = None;
+    if tape.node(below).primitive == Primitive::Binary(BinaryOp::Add) {
+        members.push(below);
+        let (number, other) = gate::constant_beside(tape, below)?;
+        (below, added) = (inner(tape, (below, other), 1, stream)?, Some(number));
+    }
+    let sum = tape.node(below);
+    let ours = sum.inputs.first()?.is_same(tape.array(values));
+    (ours && sums_axis(sum, 1)).then(|| members.push(below))?;
+    Some((values, added))
 }
 
 fn is_softmax(node: &Node) -> bool {
@@ -367,12 +384,6 @@ fn summed(tape: &Tape, result: usize, device: &DeviceState) -> Option<(Members, 
     })
 }
 
-/// Whether a node converts 16-bit floats to float32.
-fn widens(node: &Node) -> bool {
-    let wide = Primitive::Copy(CopyOp::AsType { dtype: Dtype::Float32 });
-    node.primitive == wide && node.inputs[0].dtype().size() == 2
-}
-
 /// Where numbers are read that are repeated along the last axis: (…) as (…, 1).
 fn column_of(tape: &Tape, at: Cursor, members: &mut Members) -> Option<Cursor> {
     let stream = tape.node(at.0).stream;
@@ -564,6 +575,15 @@ impl GroupKernel for Mixed {
         mixture::experts(ctx, &experts)?;
         Ok(true)
     }
+}
+
+/// What a group's optional part is to kernels: none where there is no such part, nothing where it does not
+/// lie as they need it.
+fn optional<P, T>(
+    part: Option<P>,
+    operand: impl FnOnce(P) -> Result<Option<T>>,
+) -> Result<Option<Option<T>>> {
+    part.map_or(Ok(Some(None)), |part| Ok(operand(part)?.map(Some)))
 }
 
 /// The parts of a stack of matrices in place.

@@ -3,20 +3,21 @@
 //! scores, divided by their sum or not, times a factor.
 
 use mlx_vulkan_core::{
-    Dtype, Result,
+    Array, Dtype, Result,
     graph::Node,
     primitives::{BinaryOp, CopyOp, IndexingOp, Primitive, UnaryOp},
     tape::Tape,
 };
 
-use super::{Members, Routing, column_of, is_float, ordered, routes, sums_axis, widens};
+use super::{Members, Routing, divided, is_float, ordered, routes};
 use crate::{
     graph::fusion::{
         bias,
-        gate::constant,
+        gate::{constant_beside, does},
         heads::{Cursor, input},
         inner,
         products::dense,
+        widens,
     },
     kernels::{Ctx, Region, mixture::Scores},
     runtime::device::DeviceState,
@@ -38,62 +39,18 @@ pub(super) fn routing(
 ) -> Option<(Members, Routing, Scored)> {
     let stream = tape.node(shares).stream;
     let mut members = Members::new();
-    let pass = |at: usize, members: &mut Members| -> Option<&Node> {
-        members.push(at);
-        Some(tape.node(at))
-    };
-    let mut place = shares;
-    let mut node = pass(place, &mut members)?;
-    if is_conversion(node) {
-        place = inner(tape, (place, 0), 1, stream)?;
-        node = pass(place, &mut members)?;
-    }
-    let mut factor = 1.0;
-    if node.primitive == Primitive::Binary(BinaryOp::Multiply) {
-        let numbers = [(0, 1), (1, 0)].into_iter();
-        let found = |(i, other)| Some((constant(tape, (place, i))?, other));
-        let (number, other) = numbers.into_iter().find_map(found)?;
-        factor = number;
-        place = inner(tape, (place, other), 1, stream)?;
-        node = pass(place, &mut members)?;
-    }
-    let mut eps = None;
-    if node.primitive == Primitive::Binary(BinaryOp::Divide) {
-        let (values, added) = divided(tape, place, &mut members)?;
-        (place, eps) = (values, Some(added));
-        node = pass(place, &mut members)?;
-    }
-    let last = tape.array(place).ndim().checked_sub(1)?;
-    let is_taken = node.primitive == Primitive::Indexing(IndexingOp::TakeAlongAxis { axis: last });
-    let picks = is_taken.then(|| tape.input(place, 1))??;
+    let Shares { taken, eps, factor } = shares_of(tape, shares, &mut members)?;
+    let picks = tape.input(taken, 1)?;
     let sorted = ordered(tape, picks, &mut members)?;
-    // What is sorted is made of the scores that are taken.
-    let (mut bias, mut readers) = (None, 2);
-    let mut score = inner(tape, (place, 0), readers, stream)?;
-    if !input(tape, sorted).is_same(&node.inputs[0]) {
-        let sum = inner(tape, sorted, 1, stream)?;
-        let is_sum = tape.node(sum).primitive == Primitive::Binary(BinaryOp::Add);
-        // Scores of 16 bits are made wider for the sum.
-        let wide = |i| inner(tape, (sum, i), 1, stream).filter(|&at| widens(tape.node(at)));
-        let is_score = |at: Cursor| input(tape, at).is_same(&node.inputs[0]);
-        let mine =
-            (0..2).find(|&i| is_score((sum, i)) || wide(i).is_some_and(|w| is_score((w, 0))));
-        let mine = mine.filter(|_| is_sum)?;
-        members.extend(wide(mine));
-        let (from, views) = bias::row(tape, (sum, 1 - mine))?;
-        members.push(sum);
-        members.extend(views);
-        bias = Some(from);
-    }
+    let mut score = inner(tape, (taken, 0), 2, stream)?;
+    let bias = preference(tape, sorted, tape.array(score), &mut members)?;
     if is_conversion(tape.node(score)) {
         // Scores of the logits' dtype that are made wider for both.
         members.push(score);
-        readers = 1;
-        score = inner(tape, (score, 0), readers, stream)?;
+        score = inner(tape, (score, 0), 1, stream)?;
     }
     let rounded = tape.array(score).dtype() != Dtype::Float32;
-    let is_sigmoid = tape.node(score).primitive == Primitive::Unary(UnaryOp::Sigmoid);
-    is_sigmoid.then(|| members.push(score))?;
+    does(UnaryOp::Sigmoid)(tape.node(score)).then(|| members.push(score))?;
     let mut from = (score, 0);
     if let Some(wide) = inner(tape, from, 1, stream).filter(|&at| is_conversion(tape.node(at))) {
         members.push(wide);
@@ -109,22 +66,61 @@ pub(super) fn routing(
     fits.then_some((members, routing, Scored { bias, rounded, eps, factor }))
 }
 
-/// What the division at `place` divides by its sum, and what is added to that.
-fn divided(tape: &Tape, place: usize, members: &mut Members) -> Option<(usize, f32)> {
+/// How picked scores become shares.
+struct Shares {
+    /// What takes the picked ones along the last axis.
+    taken: usize,
+    /// What is added to their sum, which divides them.
+    eps: Option<f32>,
+    factor: f32,
+}
+
+/// How the shares at a place are made of scores.
+fn shares_of(tape: &Tape, mut place: usize, members: &mut Members) -> Option<Shares> {
     let stream = tape.node(place).stream;
-    let values = inner(tape, (place, 0), 2, stream)?;
-    let mut below = inner(tape, column_of(tape, (place, 1), members)?, 1, stream)?;
-    let mut eps = 0.0;
-    if tape.node(below).primitive == Primitive::Binary(BinaryOp::Add) {
-        members.push(below);
-        let found = |(i, other)| Some((constant(tape, (below, i))?, other));
-        let (number, other) = [(0, 1), (1, 0)].into_iter().find_map(found)?;
-        (below, eps) = (inner(tape, (below, other), 1, stream)?, number);
+    let (mut eps, mut factor) = (None, 1.0);
+    if is_conversion(tape.node(place)) {
+        members.push(place);
+        place = inner(tape, (place, 0), 1, stream)?;
     }
-    let sum = tape.node(below);
-    let ours = sum.inputs.first()?.is_same(tape.array(values));
-    (ours && sums_axis(sum, 1)).then(|| members.push(below))?;
-    Some((values, eps))
+    if does(BinaryOp::Multiply)(tape.node(place)) {
+        members.push(place);
+        let (number, other) = constant_beside(tape, place)?;
+        (place, factor) = (inner(tape, (place, other), 1, stream)?, number);
+    }
+    if does(BinaryOp::Divide)(tape.node(place)) {
+        members.push(place);
+        let (values, added) = divided(tape, place, members)?;
+        (place, eps) = (values, Some(added.unwrap_or_default()));
+    }
+    let axis = tape.array(place).ndim().checked_sub(1)?;
+    does(IndexingOp::TakeAlongAxis { axis })(tape.node(place)).then(|| members.push(place))?;
+    Some(Shares { taken: place, eps, factor })
+}
+
+/// Where the numbers are read that are added to `scores` before these are sorted, if any are; nothing where
+/// something else is sorted.
+fn preference(
+    tape: &Tape,
+    sorted: Cursor,
+    scores: &Array,
+    members: &mut Members,
+) -> Option<Option<Cursor>> {
+    let is_score = |at: Cursor| input(tape, at).is_same(scores);
+    if is_score(sorted) {
+        return Some(None);
+    }
+    let stream = tape.node(sorted.0).stream;
+    let sum = inner(tape, sorted, 1, stream)?;
+    does(BinaryOp::Add)(tape.node(sum)).then_some(())?;
+    // Scores of 16 bits are made wider for the sum.
+    let wide = |i| inner(tape, (sum, i), 1, stream).filter(|&at| widens(tape.node(at)));
+    let mine = (0..2).find(|&i| is_score((sum, i)) || wide(i).is_some_and(|w| is_score((w, 0))))?;
+    let (from, views) = bias::row(tape, (sum, 1 - mine))?;
+    members.extend(wide(mine));
+    members.push(sum);
+    members.extend(views);
+    Some(Some(from))
 }
 
 /// Whether a node converts floats to others.

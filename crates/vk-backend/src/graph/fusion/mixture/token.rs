@@ -8,7 +8,7 @@ use super::{
     After, Members, Mixed, Routing, Width,
     builder::Part,
     choice::{Source, source},
-    is_view, parts,
+    is_view, optional, parts,
     scored::{self, Scored},
     shared::SharedExpert,
     views,
@@ -151,27 +151,13 @@ impl GroupKernel for Token {
             *at = parts(ctx, &inputs[1..inputs.len() - 2])?;
         }
         let [Some(gate), Some(up), Some(down)] = matrices else { return Ok(false) };
-        let mut shared = None;
-        if let Some(expert) = &self.shared {
-            shared = expert.operand(ctx, tape)?;
-            if shared.is_none() {
-                return Ok(false);
-            }
-        }
-        let mut scores = None;
-        if let Some(scored) = &self.scored {
-            scores = scored.operand(ctx, tape, &mut router.reads)?;
-            if scores.is_none() {
-                return Ok(false);
-            }
-        }
-        let mut residual = None;
-        if let Some(at) = self.residual {
-            residual = dense(ctx, input(tape, at))?;
-            if residual.is_none() {
-                return Ok(false);
-            }
-        }
+        let shared = optional(self.shared.as_ref(), |expert| expert.operand(ctx, tape))?;
+        let operand = |scored: &Scored| scored.operand(ctx, tape, &mut router.reads);
+        let scores = optional(self.scored.as_ref(), operand)?;
+        let residual = optional(self.residual, |at| dense(ctx, input(tape, at)))?;
+        let (Some(shared), Some(scores), Some(residual)) = (shared, scores, residual) else {
+            return Ok(false);
+        };
         let picks = tape.node(self.products[0]).inputs.last().map_or(0, |picks| picks.size());
         let mixture = TokenMixture {
             x,
