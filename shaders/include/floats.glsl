@@ -3,7 +3,7 @@
 // `dtype` is a specialization constant and `vector` says, at compile time, that the address is aligned
 // to the whole run; without it elements are read one by one.
 
-// Two 16-bit floats of a word. unpackHalf2x16 is exact, with denormals, on the drivers that we know.
+// Two 16-bit floats of a word.
 vec2 half_pair(uint dtype, uint w) {
     if (dtype == FLOAT16) return unpackHalf2x16(w);
     return vec2(uintBitsToFloat(w << 16), uintBitsToFloat(w & 0xffff0000u));
@@ -11,7 +11,7 @@ vec2 half_pair(uint dtype, uint w) {
 
 // Two floats as 16-bit floats of a word, rounded to nearest even.
 uint pack_halves(uint dtype, vec2 x) {
-    if (dtype == FLOAT16) return f32_to_f16(x.x) | f32_to_f16(x.y) << 16;
+    if (dtype == FLOAT16) return f32_to_f16_pair(x);
     return f32_to_bf16(x.x) | f32_to_bf16(x.y) << 16;
 }
 

@@ -3,7 +3,7 @@
 // a is (m, k), b is (k, n); each has one axis with stride 1 and a distance `lda`, `ldb` along the other. The
 // result is (batches, m, n), dense. Constants 1 to 4 are the same in all of them. With OWN_PUSH the kernel
 // has arguments of its own and supplies batch_at and store_quad.
-layout(constant_id = 1) const uint DTYPE = 11;    // of a, b, c
+layout(constant_id = 1) const uint DTYPE = 11;    // of a, b, and of c unless that is C_DTYPE
 layout(constant_id = 2) const uint OUT_DTYPE = 11; // float32 when k is split
 layout(constant_id = 3) const uint FLAGS = 0;
 // Flags. [host]
@@ -17,6 +17,7 @@ const bool ADD = (FLAGS & ADD_FLAG) != 0u;      // alpha (a b) + beta c
 const bool C_VECTOR = (FLAGS & C_VECTOR_FLAG) != 0u; // rows of c are aligned groups of four
 const bool GROUPED = (FLAGS & GROUPED_FLAG) != 0u; // groups.glsl
 const bool SCALED = (FLAGS & SCALED_FLAG) != 0u; // operands were float32 (scaled.glsl)
+const uint C_DTYPE = SCALED ? FLOAT32 : DTYPE;
 
 #ifndef OWN_PUSH
 layout(push_constant, scalar) uniform Push {
@@ -48,7 +49,7 @@ Batch batch_at(uint batch) {
     }
     at_.a = at(DTYPE, a, ia);
     at_.b = uint64_t(ib); // in elements: a quantized b is not addressed by them
-    at_.c = ADD ? at(DTYPE, c, ic) : 0ul;
+    at_.c = ADD ? at(C_DTYPE, c, ic) : 0ul;
     at_.result = at(OUT_DTYPE, result, int64_t(uint64_t(batch) * uint64_t(m) * uint64_t(n)));
     at_.m = m;
     at_.n = n;
@@ -104,11 +105,11 @@ vec4 column_factors(Batch at_, uint column) {
 vec4 addend(Batch at_, uint row, uint column) {
     if (!ADD) return vec4(0.0);
     uint first = min(column, (at_.n - 1u) / 4u * 4u), last = at_.n - 1u - first;
-    uint64_t from = at(DTYPE, at_.c, int64_t(min(row, at_.m - 1u)) * c_row + int64_t(first) * c_column);
-    if (C_VECTOR) return beta * fetch4(DTYPE, true, from);
+    uint64_t from = at(C_DTYPE, at_.c, int64_t(min(row, at_.m - 1u)) * c_row + int64_t(first) * c_column);
+    if (C_VECTOR) return beta * fetch4(C_DTYPE, true, from);
     vec4 x;
     [[unroll]] for (uint e = 0u; e < 4u; ++e)
-        x[e] = fetch(DTYPE, at(DTYPE, from, int64_t(min(e, last)) * c_column));
+        x[e] = fetch(C_DTYPE, at(C_DTYPE, from, int64_t(min(e, last)) * c_column));
     return beta * x;
 }
 

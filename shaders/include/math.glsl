@@ -33,6 +33,5 @@
 #include "math/trigonometry.glsl"
 #include "math/error_function.glsl"
 #include "math/complex.glsl"
-#include "math/halves.glsl"
 
 #endif

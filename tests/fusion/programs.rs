@@ -1,6 +1,6 @@
 //! Chains of elementwise operations: the same bits as one by one, and one kernel.
 
-use std::sync::MutexGuard;
+use std::{fmt::Display, sync::MutexGuard};
 
 use mlx::{
     Array, Device, Dtype, Result, ops,
@@ -157,13 +157,23 @@ fn program(seed: u64, dtype: Dtype, dense: bool, then: Then<'_>) -> Result<Vec<A
 }
 
 /// The elements as they are, but for what kind of NaN one is.
-pub(super) fn bits(array: &Array) -> Vec<u64> {
+fn bits(array: &Array) -> Vec<u64> {
     let plain = |x: f64| if x.is_nan() { u64::MAX } else { x.to_bits() };
     match array.dtype() {
         Dtype::Complex64 => complex_parts(array).into_iter().flatten().map(plain).collect(),
         Dtype::Int64 => array.to_vec::<i64>().unwrap().into_iter().map(|x| x as u64).collect(),
         Dtype::Uint64 => array.to_vec::<u64>().unwrap(),
         _ => values(array).into_iter().map(plain).collect(),
+    }
+}
+
+/// Two arrays have the same bits; of others the first element that differs is shown, for `what`.
+pub(super) fn same_bits(got: &Array, want: &Array, what: impl Display) {
+    assert_eq!(got.shape(), want.shape(), "{what}");
+    let pairs = bits(got).into_iter().zip(bits(want));
+    if let Some((at, (got, want))) = pairs.enumerate().find(|(_, (got, want))| got != want) {
+        let [x, y] = [got, want].map(f64::from_bits);
+        panic!("{what}: element {at} is {got:#x} and not {want:#x} ({x:e} and {y:e} as floats)");
     }
 }
 
@@ -213,7 +223,7 @@ fn keep_every_bit(dtype: Dtype, seeds: u64) -> u64 {
         seen += some;
         for (got, want) in got.iter().zip(&want) {
             assert_eq!((got.dtype(), got.shape()), (want.dtype(), want.shape()));
-            assert_eq!(bits(got), bits(want), "{dtype} {seed}");
+            same_bits(got, want, format_args!("{dtype} {seed}"));
         }
     }
     seen
@@ -240,7 +250,7 @@ fn random_programs_keep_every_bit_on_the_cpu() {
 #[test]
 fn every_function_keeps_its_bits() {
     at_once("programs::every_function_keeps_its_bits", || {
-        for dtype in [Dtype::Float32, Dtype::Bfloat16, Dtype::Complex64] {
+        for dtype in [Dtype::Float32, Dtype::Float16, Dtype::Bfloat16, Dtype::Complex64] {
             let (x, y) = (input(0, dtype, 1).unwrap(), input(0, dtype, 2).unwrap());
             let one =
                 unary(dtype).into_iter().map(|f| Box::new(move |x: &Array, _: &Array| f(x)) as _);
@@ -254,7 +264,7 @@ fn every_function_keeps_its_bits() {
                 assert_eq!(count, 1, "{dtype}");
                 for (f, got) in some.iter().zip(&got) {
                     let want = f(&first, &y).unwrap();
-                    assert_eq!(bits(got), bits(&want), "{dtype}");
+                    same_bits(got, &want, format_args!("{dtype}"));
                 }
             }
         }
@@ -285,7 +295,7 @@ fn numbers_of_all_kinds() {
             let (count, got) = chained(|| graph(&Ok));
             assert_eq!(count, 1);
             for (got, want) in got.iter().zip(&want) {
-                assert_eq!(bits(got), bits(want), "{dtype}");
+                same_bits(got, want, format_args!("{dtype}"));
             }
         }
     });
@@ -306,7 +316,7 @@ fn sizes(counts: &[usize], chains: u64) {
             let (seen, got) = chained(|| graph(&Ok));
             assert_eq!(seen, chains);
             for (got, want) in got.iter().zip(&want) {
-                assert_eq!(bits(got), bits(want), "{dtype} {count}");
+                same_bits(got, want, format_args!("{dtype} {count}"));
             }
         }
     }
@@ -356,7 +366,7 @@ fn rare_numbers_by_themselves() {
             let want = graph(&alone).unwrap();
             let (count, got) = chained(|| Ok(vec![graph(&Ok)?]));
             assert_eq!(count, 1, "{what}");
-            assert_eq!(bits(&got[0]), bits(&want), "{what}");
+            same_bits(&got[0], &want, format_args!("{what}"));
         };
         for (number, function) in FUNCTIONS.into_iter().enumerate() {
             same(&format!("function {number}"), &|then| ops::negative(&then(function(&x)?)?));
@@ -379,7 +389,7 @@ fn equal_results(chains: u64) {
     let (count, got) = chained(|| graph(&Ok));
     assert_eq!(count, chains);
     for (got, want) in got.iter().zip(&want) {
-        assert_eq!(bits(got), bits(want));
+        same_bits(got, want, "");
     }
 }
 
@@ -409,7 +419,7 @@ fn many_results() {
         let (count, got) = chained(|| graph(&Ok));
         assert!((3..8).contains(&count), "{count} chains");
         for (got, want) in got.iter().zip(&want) {
-            assert_eq!(bits(got), bits(want));
+            same_bits(got, want, "");
         }
     });
 }
@@ -459,7 +469,7 @@ fn updates_of_many_arrays() {
             assert_eq!(counted.chained, parameters.len() as u64);
             assert_eq!(counted.dispatches, 3 + converted, "{dtype}");
             for (got, want) in got.iter().zip(&want) {
-                assert_eq!(bits(got), bits(want), "{dtype} {:?}", got.shape());
+                same_bits(got, want, format_args!("{dtype} {:?}", got.shape()));
             }
         }
     });
@@ -485,7 +495,7 @@ fn updates_that_are_needed() {
         let want = graph(&alone).unwrap();
         let got = graph(&Ok).and_then(evaluated).unwrap();
         for (got, want) in got.iter().zip(&want) {
-            assert_eq!(bits(got), bits(want), "{:?}", got.shape());
+            same_bits(got, want, format_args!("{:?}", got.shape()));
         }
     });
 }
@@ -544,7 +554,7 @@ fn is_linked_after(sightings: u64, elements: usize, last: fn(&Array) -> Result<A
         }
         let (count, got) = chained(graph);
         assert_eq!(count, u64::from(super::fusing()));
-        assert_eq!(bits(&got[0]), bits(&want[0]));
+        same_bits(&got[0], &want[0], "");
     })
     .unwrap();
 }

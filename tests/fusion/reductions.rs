@@ -3,7 +3,7 @@
 use mlx::{Array, Dtype, Result, fast, ops, transforms::value_and_grad};
 use mlx_tests::{filled, values};
 
-use super::programs::{Then, alone, at_once, bits, chained, evaluated};
+use super::programs::{Then, alone, at_once, chained, evaluated, same_bits};
 
 type Reduction = fn(&Array, &[isize], bool) -> Result<Array>;
 
@@ -20,7 +20,7 @@ fn same(what: &str, graph: impl Fn(Then<'_>) -> Result<Vec<Array>>) {
     assert_eq!(chains, 1, "{what}: chains");
     for (nth, (got, want)) in got.iter().zip(&want).enumerate() {
         assert_eq!((got.dtype(), got.shape()), (want.dtype(), want.shape()), "{what}");
-        assert_eq!(bits(got), bits(want), "{what}: result {nth}");
+        same_bits(got, want, format_args!("{what}: result {nth}"));
     }
 }
 
@@ -239,7 +239,7 @@ fn what_follows_reads_the_chain() {
         let (chains, got) = chained(|| graph(&Ok));
         assert_eq!(chains, 2);
         for (got, want) in got.iter().zip(&want) {
-            assert_eq!(bits(got), bits(want));
+            same_bits(got, want, "");
         }
     });
 }
@@ -271,7 +271,7 @@ fn done_again(dtype: Dtype) {
     let peak = mlx::memory::peak_memory() - active;
     assert!(peak < bytes + bytes / 2, "{peak} bytes for a result of {bytes}");
     for (got, want) in got.iter().zip(&want) {
-        assert_eq!(bits(got), bits(want));
+        same_bits(got, want, "");
     }
 }
 
@@ -293,7 +293,7 @@ fn what_is_needed_is_stored() {
         let want = graph(&alone).unwrap();
         let (_, got) = chained(|| graph(&Ok));
         for (got, want) in got.iter().zip(&want) {
-            assert_eq!(bits(got), bits(want));
+            same_bits(got, want, "");
         }
     });
 }
@@ -321,7 +321,7 @@ fn the_derivative_of_cross_entropy_takes_the_memory_of_logits() {
         let (peak, bytes) = (mlx::memory::peak_memory() - active, ROWS * CLASSES * 2);
         assert!(peak < bytes + bytes / 4, "{peak} bytes for logits of {bytes}");
         for (got, want) in got.iter().zip(&want) {
-            assert_eq!(bits(got), bits(want));
+            same_bits(got, want, "");
         }
     });
 }

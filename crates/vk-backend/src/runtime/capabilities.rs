@@ -78,6 +78,8 @@ pub struct Capabilities {
     pub float16: bool,
     /// It can keep subnormal ones, whatever is chosen for other floats.
     pub float16_denormals: bool,
+    /// Its instruction that packs halves rounds to nearest even and keeps subnormal ones.
+    pub packs_nearest: bool,
     /// 64-bit atomics in buffers.
     pub int64_atomics: bool,
     /// Atomic additions of float32 in buffers.
@@ -129,6 +131,7 @@ impl Default for Capabilities {
             subgroup_ops: SubgroupOps { arithmetic: true, ballot: true, shuffle: true },
             float16: true,
             float16_denormals: false,
+            packs_nearest: false,
             int64_atomics: false,
             float_atomics: false,
             memory_model: true,

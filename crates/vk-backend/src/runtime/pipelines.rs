@@ -270,6 +270,7 @@ impl Maker {
                 cache,
                 name,
                 constants,
+                self.device.capabilities.packs_nearest.into(),
                 size,
             );
         }
@@ -290,8 +291,13 @@ impl Maker {
             let message = format!("kernel {name}: the device has no {lacked:?}");
             return Err(Error::device("pipeline", message));
         }
-        let of_constants = self.specialize.then(|| specialized(words, constants)).flatten();
-        let mut words = of_constants.map_or(Cow::Borrowed(words), Cow::Owned);
+        let mut words = Cow::Borrowed(words);
+        if self.device.capabilities.packs_nearest {
+            module::packs_nearest(words.to_mut());
+        }
+        if let Some(with) = self.specialize.then(|| specialized(&words, constants)).flatten() {
+            words = Cow::Owned(with);
+        }
         if !self.unroll {
             module::keep_loops(words.to_mut());
         }

@@ -1055,6 +1055,7 @@ pub(crate) mod common {
     pub(crate) const FLOAT32: u32 = 11;
     pub(crate) const FLOAT64: u32 = 12;
     pub(crate) const COMPLEX64: u32 = 13;
+    pub(crate) const DEVICE_CONSTANT: u32 = 63;
     pub(crate) const WALK_SIZES: u32 = 0;
     pub(crate) const WALK_STRIDES: u32 = 1;
 }

@@ -171,10 +171,8 @@ pub(super) fn eval(
         splits: 1,
         ..Push::default()
     };
-    // Kernels read c as they read the operands, so those of float32 that was scaled add it behind.
-    let apart = o.c.is_some() && dtypes.operands != dtypes.result;
     match plan {
-        Gemm::Tile(_, splits) | Gemm::Matrix(_, splits) if splits > 1 || apart => {
+        Gemm::Tile(_, splits) | Gemm::Matrix(_, splits) if splits > 1 => {
             split(ctx, o, plan, dtypes, push, splits, result)
         }
         _ => whole(ctx, o, plan, dtypes, push, result),
@@ -227,7 +225,7 @@ fn whole(
     let mut flags = flags(o, plan, dtype) | scaled_flag(dtypes);
     if let Some(c) = &o.c {
         let quads = [c.row, o.n as i64].iter().all(|s| s % 4 == 0) && o.batches() == 1;
-        let vector = quads && c.column == 1 && c.at.is_aligned(4 * dtype.size() as u64);
+        let vector = quads && c.column == 1 && c.at.is_aligned(4 * dtypes.result.size() as u64);
         flags |= if vector { ADD | C_VECTOR } else { ADD };
         (push.c, push.c_row, push.c_column) = (c.at.address, c.row, c.column);
         (push.alpha, push.beta) = (c.alpha, c.beta);

@@ -6,7 +6,7 @@
 //!
 //! Rounding to bfloat16 takes more instructions than most operations, and so does what is rare. Where threads
 //! take several elements, they round by floats and look, before they store, whether that went well; if not,
-//! the elements are done again one by one, exactly.
+//! the elements are done again one by one, exactly. Rounding to float16 never fails.
 
 use std::mem;
 
@@ -83,6 +83,8 @@ pub(super) struct Body<'a> {
     lanes: usize,
     /// Whether functions take what is rare for doubtful.
     near: bool,
+    /// Whether rounding may make NaN of what is large.
+    overflows: bool,
     blocks: Vec<Block>,
     /// Of the block that is not in `blocks` yet.
     label: Word,
@@ -96,12 +98,13 @@ pub(super) struct Body<'a> {
 
 /// Writes the function `id` for `lanes` elements; `like` is the library's that it stands for.
 pub(super) fn write(linker: &mut Linker, form: &Form, lanes: usize, id: Word, like: &str) {
-    let near = lanes > 1 && form.rounds();
+    let overflows = lanes > 1 && form.rounds_to(Dtype::Bfloat16);
+    let near = overflows || lanes > 1 && form.rounds_to(Dtype::Float16);
     let library = LIBRARY.function(LIBRARY.named(like));
     let (at, label, lane) = (linker.id(), linker.id(), linker.constant(Type::Uint, 0));
     let (blocks, instructions, values) = (Vec::new(), Vec::new(), Vec::new());
     let mut body =
-        Body { form, linker, lanes, near, blocks, label, instructions, values, at, lane };
+        Body { form, linker, lanes, near, overflows, blocks, label, instructions, values, at, lane };
     body.elements();
     body.effect(Op::Return, Vec::new());
     // The next one is never written.
@@ -168,7 +171,7 @@ impl Body<'_> {
     /// The same among elements of a value, if they are floats that were computed.
     fn doubt_value(&mut self, value: usize) {
         let is_float = Class::from(self.values[value].dtype) == Class::Float;
-        if is_float && value >= self.form.program.inputs {
+        if self.overflows && is_float && value >= self.form.program.inputs {
             let elements = self.rounded(value);
             self.doubt(&elements);
         }
@@ -394,9 +397,14 @@ impl Body<'_> {
         let (dtype, rounding, computed) = (*dtype, *rounding, computed.clone());
         let class = Class::from(dtype);
         let number = self.dtype(dtype);
-        let is_near = self.near && dtype == Dtype::Bfloat16 && rounding != Rounding::Exact;
-        let rounded = if is_near {
-            self.rounded_near(&computed, rounding)
+        let function = match (dtype, rounding) {
+            (Dtype::Float16, _) => Some("rounded_halves(vf4;"),
+            (Dtype::Bfloat16, Rounding::Near) => Some("rounded_near(vf4;"),
+            (Dtype::Bfloat16, Rounding::Sum) => Some("rounded_sum(vf4;"),
+            _ => None,
+        };
+        let rounded = if let Some(function) = function.filter(|_| self.near) {
+            self.rounded_together(&computed, function)
         } else {
             let name = format!("rounded(u1;{}", class.code());
             let one = |&element| self.call(class.element(), &name, None, &[number, element]);
@@ -406,9 +414,8 @@ impl Body<'_> {
         rounded
     }
 
-    /// Floats in bfloat16, if they are not too large for that.
-    fn rounded_near(&mut self, computed: &[Word], rounding: Rounding) -> Elements {
-        let name = if rounding == Rounding::Sum { "rounded_sum(vf4;" } else { "rounded_near(vf4;" };
+    /// Floats as halves, by a function that rounds four.
+    fn rounded_together(&mut self, computed: &[Word], name: &str) -> Elements {
         let mut rounded = Elements::new();
         for four in computed.chunks_exact(4) {
             let four = self.ids(Op::CompositeConstruct, Type::Vector(4), four);
@@ -453,9 +460,9 @@ impl Body<'_> {
     ) -> Word {
         let from = Class::from(source);
         let (code, of) = (from.code(), from.element());
-        let near = self.near && source == Dtype::Bfloat16;
+        let near = self.near && is_half(source);
         match primitive {
-            &Primitive::Unary(op) if near && has_near(op) => {
+            &Primitive::Unary(op) if near && has_near(op, source) => {
                 let arguments = [self.uint(op as u32), read[0]];
                 self.call(of, "unary_near(u1;f1;", Some(op as u32), &arguments)
             }

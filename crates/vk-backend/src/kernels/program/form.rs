@@ -88,9 +88,9 @@ impl Form {
         words
     }
 
-    /// Whether results are rounded to bfloat16.
-    pub(super) fn rounds(&self) -> bool {
-        self.dtypes[self.program.inputs..].contains(&Dtype::Bfloat16)
+    /// Whether results are rounded to `dtype`.
+    pub(super) fn rounds_to(&self, dtype: Dtype) -> bool {
+        self.dtypes[self.program.inputs..].contains(&dtype)
     }
 
     /// How many of the outputs are stored.

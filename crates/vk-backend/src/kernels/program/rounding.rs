@@ -41,10 +41,14 @@ impl Rounding {
     }
 }
 
-/// Whether the library has a function of its own for what is rounded by floats.
-pub(super) fn has_near(op: UnaryOp) -> bool {
+/// Whether the library has a function of its own, which may doubt its result, for halves.
+pub(super) fn has_near(op: UnaryOp, dtype: Dtype) -> bool {
     use UnaryOp as U;
-    matches!(op, U::Erf | U::Exp | U::Sigmoid | U::Sqrt | U::Tanh)
+    match op {
+        U::Sqrt => is_half(dtype),
+        U::Erf | U::Exp | U::Sigmoid | U::Tanh => dtype == Dtype::Bfloat16,
+        _ => false,
+    }
 }
 
 /// Whether a step gives NaN of NaN.

@@ -1,8 +1,10 @@
 //! The words of shader modules.
 
 use mlx_vulkan_core::{Error, Result};
-use rspirv::spirv::{Capability, LoopControl, Op};
+use rspirv::spirv::{Capability, Decoration, LoopControl, Op};
 use vulkano::device::DeviceFeatures;
+
+use crate::shaders::layouts::common::DEVICE_CONSTANT;
 
 /// Words of a module before its first instruction.
 const HEADER: usize = 5;
@@ -32,18 +34,42 @@ pub(crate) fn words(name: &str, bytes: &[u8]) -> Result<Vec<u32>> {
     Ok(words)
 }
 
+/// The instructions of a module: each with the word that it begins at.
+fn instructions(words: &[u32]) -> impl Iterator<Item = (usize, &[u32])> {
+    let mut at = HEADER;
+    std::iter::from_fn(move || {
+        let length = (words.get(at)? >> 16).max(1) as usize;
+        let found = (at, &words[at..words.len().min(at + length)]);
+        at += length;
+        Some(found)
+    })
+}
+
+/// Says that the device packs halves as numbers are rounded; by default a module takes it that it does not.
+pub(crate) fn packs_nearest(words: &mut [u32]) {
+    let is = [Op::Decorate as u32 | 4 << 16, Decoration::SpecId as u32, DEVICE_CONSTANT];
+    let decorates = |i: &[u32]| match *i {
+        [op, id, decoration, number] => ([op, decoration, number] == is).then_some(id),
+        _ => None,
+    };
+    let Some(constant) = instructions(words).find_map(|(_, i)| decorates(i)) else { return };
+    let [no, yes] = [Op::SpecConstantFalse, Op::SpecConstantTrue].map(|op| op as u32 | 3 << 16);
+    let declares = |i: &[u32]| i[0] == no && i.get(2) == Some(&constant);
+    let found = instructions(words).find(|(_, i)| declares(i)).map(|(at, _)| at);
+    if let Some(at) = found {
+        words[at] = yes;
+    }
+}
+
 /// Asks for loops as they are where a module asks for them written out.
 pub(crate) fn keep_loops(words: &mut [u32]) {
-    let mut at = HEADER;
-    while let Some(&first) = words.get(at) {
-        let (length, op) = ((first >> 16) as usize, first & 0xffff);
-        if op == Op::LoopMerge as u32
-            && let Some(control) = words.get_mut(at + 3)
-            && *control & LoopControl::UNROLL.bits() != 0
-        {
-            *control ^= (LoopControl::UNROLL | LoopControl::DONT_UNROLL).bits();
-        }
-        at += length.max(1);
+    let is = |i: &[u32]| {
+        i[0] & 0xffff == Op::LoopMerge as u32
+            && i.get(3).is_some_and(|control| control & LoopControl::UNROLL.bits() != 0)
+    };
+    let found: Vec<_> = instructions(words).filter(|(_, i)| is(i)).map(|(at, _)| at + 3).collect();
+    for at in found {
+        words[at] ^= (LoopControl::UNROLL | LoopControl::DONT_UNROLL).bits();
     }
 }
 
@@ -63,6 +89,17 @@ mod tests {
         assert!(modules.iter().all(|module| lacks(module, &none).is_some()));
         assert_eq!(lacks(&modules[0], &some), None);
         assert_eq!(lacks(&modules[1], &some), Some(Capability::Int64Atomics));
+    }
+
+    #[test]
+    fn a_module_is_told_how_the_device_packs() {
+        let kernel = Kernel::copy_float;
+        let asked = words(kernel.name(), kernel.spirv()).unwrap();
+        let mut told = asked.clone();
+        packs_nearest(&mut told);
+        let changed: Vec<_> = asked.iter().zip(&told).filter(|(a, b)| a != b).collect();
+        let [before, after] = [Op::SpecConstantFalse, Op::SpecConstantTrue].map(|op| op as u32 | 3 << 16);
+        assert_eq!(changed, [(&before, &after)]);
     }
 
     /// What each loop of a module asks for, and the module without that.

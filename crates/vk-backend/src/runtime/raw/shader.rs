@@ -13,8 +13,10 @@ use vulkano::{
 };
 
 use super::pipeline::Pipeline;
+use crate::shaders::layouts::common::DEVICE_CONSTANT;
 
-/// Compiles a module. `constants[i]` are the bits of specialization constant `i`.
+/// Compiles a module. `constants[i]` are the bits of specialization constant `i`, `device` those of the
+/// device's.
 ///
 /// # Errors
 /// When vulkano or the driver refuses it.
@@ -24,6 +26,7 @@ pub(crate) fn create(
     cache: Option<&Arc<PipelineCache>>,
     name: &'static str,
     constants: &[u32],
+    device: u32,
     subgroup_size: Option<u32>,
 ) -> Result<Pipeline> {
     let failed =
@@ -31,6 +34,7 @@ pub(crate) fn create(
     let known = module.specialization_constants();
     let values = (0u32..)
         .zip(constants)
+        .chain([(DEVICE_CONSTANT, &device)])
         .filter_map(|(id, &bits)| Some((id, typed(known.get(&id)?, bits))))
         .map(|(id, value)| {
             Ok((id, value.ok_or_else(|| failed(format!("constant {id} is not 32 bits wide")))?))
