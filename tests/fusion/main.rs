@@ -18,6 +18,7 @@ mod random;
 mod reductions;
 mod small_floats;
 mod tokens;
+mod written;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

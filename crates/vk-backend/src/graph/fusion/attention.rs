@@ -114,7 +114,8 @@ impl super::GroupKernel for Found {
             Some(None) => return Ok(false),
             None => None,
         };
-        let mask = attention::token_mask(ctx, self.mask, &tape.node(self.attention).inputs)?;
+        let mask = (self.mask == AttentionMask::Array).then_some((self.attention, 3));
+        let mask = attention::token_mask(ctx, mask.map(|at| input(tape, at)))?;
         reads.extend(mask.map(|(_, region)| region));
         let s = &self.sizes;
         let row = (s.key_width * tape.array(self.attention).dtype().size()) as u64;

@@ -11,6 +11,8 @@
 //! - the same over latent features, with scores of others that have positions (`latent.rs`);
 //! - the same over quantized caches, which mlx-lm writes as a product, a softmax and a product,
 //!   with the quantization of the new rows and all six writes (`quantized_attention.rs`);
+//! - the same where it is a product, a softmax and a product of arrays that are not quantized, of any
+//!   queries (`written.rs`);
 //! - norms, rotations and cache writes alone, for many tokens (`prompt.rs`);
 //! - a token's convolution with those before it, and its step of the gated delta rule with norms and
 //!   gates (`convolution.rs`, `delta.rs`);
@@ -55,6 +57,7 @@ mod products;
 pub(crate) mod programs;
 mod prompt;
 mod quantized_attention;
+mod written;
 
 use std::ops::Range;
 
@@ -98,6 +101,7 @@ pub(crate) fn plan(tape: &Tape, places: Range<usize>) -> Vec<Group> {
             Primitive::Quantized(QuantizedOp::QuantizedMatmul { .. })
             | Primitive::Matmul(MatmulOp::Matmul | MatmulOp::AddMm { .. }) => {
                 if let Some(device) = device(node) {
+                    groups.extend(written::find(tape, place, device));
                     products.product(tape, place, device);
                 }
             }

@@ -32,7 +32,12 @@ use super::{
         whole::{self, Scaled},
     },
 };
-use crate::runtime::{config::Config, pipelines::PipelineOf, stats};
+use crate::runtime::{
+    capabilities::{Capabilities, Fragment},
+    config::Config,
+    pipelines::PipelineOf,
+    stats,
+};
 use planner::{LanesPlan, Sizes};
 use prefill::Prefill;
 
@@ -62,6 +67,15 @@ impl Heads {
         let at = if in_place { ctx.input(array)? } else { copy::dense(ctx, array)? };
         let strides = if in_place { own } else { &dense };
         Ok(Heads { at, strides: [0, 1, 2].map(|i| strides[i] as i64) })
+    }
+
+    /// An array whose last two axes are turned, if their rows are dense.
+    fn turned(ctx: &mut Ctx<'_>, array: &Array) -> Result<Option<Heads>> {
+        let own = &array.evaluated().layout.strides;
+        if own[2] != 1 && array.dim(2) > 1 {
+            return Ok(None);
+        }
+        Ok(Some(Heads { at: ctx.input(array)?, strides: [0, 1, 3].map(|i| own[i] as i64) }))
     }
 
     /// Whether rows are whole aligned quads.
@@ -160,24 +174,12 @@ pub(super) fn eval(
     let Some(plan) = planner::plan(&sizes, ctx.capabilities(), ctx.config()) else {
         return Err(ctx.unsupported(q, "a head is wider than the device's shared memory"));
     };
-    let rows = sizes.batches.saturating_mul(sizes.heads).saturating_mul(sizes.queries);
-    if rows.saturating_mul(plan.splits as usize) >= 1 << 31 || sizes.keys >= 1 << 31 {
+    if !counts_rows(&sizes, plan.splits) {
         return Err(ctx.unsupported(q, "more than 2^31 query rows or keys"));
     }
-    let fragment = fragment(inputs[0].dtype(), [0; 2], ctx.capabilities(), ctx.config());
-    if let Some(plan) = planner::decode(&sizes, fragment, ctx.capabilities(), ctx.config())
-        && let Some((token, mut reads)) = decode_token(ctx, scale, mask, &sizes, inputs, result)?
-    {
-        let count = sizes.heads as u32;
-        let sinks = sinks.map(|at| (decode::Sinks { at: at.address, count }, at.region));
-        let token = decode::Attention { sinks: sinks.map(|(sinks, _)| sinks), ..token };
-        reads.extend(sinks.map(|(_, region)| region));
-        return decode::encode(ctx, &plan, &sizes, &token, None, &reads, &[result.region]);
-    }
-    report(ctx.config(), &sizes, planner::closed_decode(&sizes, ctx.capabilities(), ctx.config()));
-    let mask_array = (mask == AttentionMask::Array).then(|| &inputs[3]);
     let (q, k, v) = (Heads::new(ctx, q)?, Heads::new(ctx, k)?, Heads::new(ctx, v)?);
-    let mut attention = Attention {
+    let mask_array = (mask == AttentionMask::Array).then(|| &inputs[3]);
+    let attention = Attention {
         mask_at: mask_array.map_or(Ok(q.at), |m| ctx.input(m))?,
         mask: mask_array,
         q,
@@ -190,6 +192,113 @@ pub(super) fn eval(
         sinks: sinks.unwrap_or_default(),
         factors: Region::default(),
     };
+    attend(ctx, attention, plan, strides_of(output), result)
+}
+
+/// Attention as a program writes it out: keys are (batches, heads, features, keys).
+pub(crate) struct Written<'a> {
+    pub(crate) q: &'a Array,
+    pub(crate) keys: &'a Array,
+    pub(crate) v: &'a Array,
+    /// Of the scores' shape, to be added.
+    pub(crate) mask: Option<&'a Array>,
+    pub(crate) scale: f32,
+}
+
+impl Written<'_> {
+    /// Its sizes.
+    pub(crate) fn sizes(&self) -> Sizes {
+        let Written { q, keys, v, .. } = self;
+        Sizes {
+            batches: q.dim(0),
+            heads: q.dim(1),
+            kv_heads: keys.dim(1),
+            queries: q.dim(2),
+            keys: keys.dim(3),
+            key_width: q.dim(3),
+            value_width: v.dim(3),
+        }
+    }
+
+    /// Encodes it, if the keys are dense along their features; whether they are.
+    ///
+    /// # Errors
+    /// When memory or the device fails.
+    pub(crate) fn encode(&self, ctx: &mut Ctx<'_>, output: &mut Output) -> Result<bool> {
+        let sizes = self.sizes();
+        let plan = planner::plan(&sizes, ctx.capabilities(), ctx.config());
+        let plan = plan.filter(|plan| counts_rows(&sizes, plan.splits));
+        let (Some(plan), Some(k)) = (plan, Heads::turned(ctx, self.keys)?) else {
+            return Ok(false);
+        };
+        let (q, v) = (Heads::new(ctx, self.q)?, Heads::new(ctx, self.v)?);
+        let attention = Attention {
+            mask_at: self.mask.map_or(Ok(q.at), |m| ctx.input(m))?,
+            mask: self.mask,
+            q,
+            k,
+            v,
+            sizes,
+            scale: self.scale,
+            kind: if self.mask.is_some() { lanes::ADDITIVE } else { 0 },
+            dtypes: output.dtype.into(),
+            sinks: Operand::default(),
+            factors: Region::default(),
+        };
+        let result = self::output(ctx, output)?;
+        attend(ctx, attention, plan, strides_of(output), result)?;
+        Ok(true)
+    }
+}
+
+/// Whether a kernel made for such sizes runs, rather than the one for everything, where the device has them.
+pub(crate) fn has_kernel(
+    sizes: &Sizes,
+    dtype: Dtype,
+    caps: &Capabilities,
+    config: &Config,
+) -> bool {
+    let own = fragment(dtype, [0; 2], caps, config);
+    let fragment = match dtype {
+        Dtype::Float32 => scaled_fragment(sizes, dtype, caps, config),
+        _ => own,
+    };
+    let has_none = self::fragment(Dtype::Float16, [0; 2], caps, config).is_none();
+    has_none
+        || planner::decode(sizes, own, caps, config).is_some()
+        || prefill::plan(sizes, fragment, caps, config).is_some()
+}
+
+/// Whether kernels count rows of queries, of so many parts of the keys, and keys.
+fn counts_rows(sizes: &Sizes, splits: u32) -> bool {
+    let rows = sizes.batches.saturating_mul(sizes.heads).saturating_mul(sizes.queries);
+    rows.saturating_mul(splits as usize) < 1 << 31 && sizes.keys < 1 << 31
+}
+
+/// Encodes an attention by the kernel for its sizes; `plan` is that of the one for everything.
+fn attend(
+    ctx: &mut Ctx<'_>,
+    mut attention: Attention<'_>,
+    plan: LanesPlan,
+    out: [i64; 3],
+    result: Operand,
+) -> Result<()> {
+    let (sizes, sinks) = (attention.sizes, attention.sinks);
+    let dtype = attention.dtypes.operands;
+    let fragment = fragment(dtype, [0; 2], ctx.capabilities(), ctx.config());
+    if let Some(plan) = planner::decode(&sizes, fragment, ctx.capabilities(), ctx.config())
+        && let Some((token, mut reads)) = decode_token(ctx, &attention, result)?
+    {
+        let count = sizes.heads as u32;
+        let has_sinks = sinks.address != 0;
+        let token = decode::Attention {
+            sinks: has_sinks.then_some(decode::Sinks { at: sinks.address, count }),
+            ..token
+        };
+        reads.extend(has_sinks.then_some(sinks.region));
+        return decode::encode(ctx, &plan, &sizes, &token, None, &reads, &[result.region]);
+    }
+    report(ctx.config(), &sizes, planner::closed_decode(&sizes, ctx.capabilities(), ctx.config()));
     let way = match scaled(ctx, &attention) {
         Some(plan) => {
             attention.scale(ctx)?;
@@ -197,11 +306,12 @@ pub(super) fn eval(
         }
         None => matrix(ctx, &attention).map_or(Way::Lanes(plan), Way::Matrix),
     };
-    stats::hit(ctx.config(), "sdpa", || format!("{way:?} {sizes:?} {mask:?}"));
+    let kind = attention.kind;
+    stats::hit(ctx.config(), "sdpa", || format!("{way:?} {sizes:?} mask {kind}"));
     if ctx.config().debug_sdpa_splitk {
         tracing::info!("sdpa split-k: {} parts for {sizes:?}", way.splits());
     }
-    run(ctx, &attention, &way, strides_of(output), result)
+    run(ctx, &attention, &way, out, result)
 }
 
 /// How kernels number a mask.
@@ -249,11 +359,21 @@ fn counts(s: &Sizes, plan: &Prefill) -> bool {
 /// The same for float32 whose products may be made of scaled float16.
 fn scaled(ctx: &Ctx<'_>, a: &Attention<'_>) -> Option<Prefill> {
     let s = &a.sizes;
-    let leading = [(s.heads * s.value_width) as i64, 0];
-    let fragment = scaled::fragment_of(ctx, a.dtypes.operands, s.multiplications(), leading)
-        .filter(|_| s.elements() <= scaled::MOST)?;
+    let fragment = scaled_fragment(s, a.dtypes.operands, ctx.capabilities(), ctx.config())?;
     let plan = prefill::plan(s, Some(fragment), ctx.capabilities(), ctx.config())?;
     counts(s, &plan).then_some(plan)
+}
+
+/// What multiplies those.
+fn scaled_fragment(
+    s: &Sizes,
+    dtype: Dtype,
+    caps: &Capabilities,
+    config: &Config,
+) -> Option<Fragment> {
+    let leading = [(s.heads * s.value_width) as i64, 0];
+    scaled::fragment_of(dtype, s.multiplications(), leading, caps, config)
+        .filter(|_| s.elements() <= scaled::MOST)
 }
 
 /// Rows of queries, keys and values to be scaled.
@@ -281,38 +401,31 @@ impl Attention<'_> {
     }
 }
 
-/// The mask of one query token of every batch, if it is an array, and what is read of it.
+/// The mask of one query token of every batch, if there is one, and what is read of it.
 ///
 /// # Errors
 /// When memory or the device fails.
 pub(crate) fn token_mask(
     ctx: &mut Ctx<'_>,
-    mask: AttentionMask,
-    inputs: &[Array],
+    mask: Option<&Array>,
 ) -> Result<Option<(decode::Mask, Region)>> {
-    if mask != AttentionMask::Array {
-        return Ok(None);
-    }
-    let (operand, strides) = (ctx.input(&inputs[3])?, &inputs[3].evaluated().layout.strides);
-    let mask = decode::Mask {
+    let Some(mask) = mask else { return Ok(None) };
+    let (operand, strides) = (ctx.input(mask)?, &mask.evaluated().layout.strides);
+    let kernel = decode::Mask {
         at: operand.address,
         strides: [0, 1, 3].map(|axis| strides[axis] as i64),
-        additive: kind_of(mask, inputs) == lanes::ADDITIVE,
+        additive: mask.dtype() != Dtype::Bool,
     };
-    Ok(Some((mask, operand.region)))
+    Ok(Some((kernel, operand.region)))
 }
 
 /// One query token of every batch, with aligned dense rows, as `decode.comp` takes it, and what it reads.
 fn decode_token(
     ctx: &mut Ctx<'_>,
-    scale: f32,
-    mask: AttentionMask,
-    sizes: &Sizes,
-    inputs: &[Array],
+    attention: &Attention<'_>,
     result: Operand,
 ) -> Result<Option<(decode::Attention, SmallVec<[Region; 5]>)>> {
-    let [q, k, v] = [&inputs[0], &inputs[1], &inputs[2]];
-    let (q, k, v) = (Heads::new(ctx, q)?, Heads::new(ctx, k)?, Heads::new(ctx, v)?);
+    let Attention { q, k, v, mask, sizes, scale, dtypes, .. } = attention;
     let width = sizes.key_width;
     let of_keys = [sizes.batches, sizes.kv_heads];
     let heads = [k.counted_through(of_keys), v.counted_through(of_keys)];
@@ -320,9 +433,9 @@ fn decode_token(
     let between = [key_head, k.strides[2], value_head, v.strides[2]];
     let fits = q.counted_through([sizes.batches, sizes.heads]) == Some(width as i64)
         && between.iter().all(|s| s % 8 == 0 && (0..1 << 32).contains(s))
-        && [&q, &k, &v].iter().all(|h| h.at.is_aligned(16))
+        && [q, k, v].iter().all(|h| h.at.is_aligned(16))
         && sizes.keys > 0;
-    let mask = token_mask(ctx, mask, inputs)?;
+    let mask = token_mask(ctx, *mask)?;
     let mut reads = SmallVec::from_slice(&[q.at.region, k.at.region, v.at.region]);
     reads.extend(mask.map(|(_, region)| region));
     let token = decode::Attention {
@@ -335,8 +448,8 @@ fn decode_token(
         count: sizes.keys as u32,
         width: width as u32,
         strides: between.map(|s| s as u32),
-        scale,
-        dtype: inputs[0].dtype() as u32,
+        scale: *scale,
+        dtype: dtypes.operands as u32,
         quantized: None,
         sinks: None,
         mask: mask.map(|(mask, _)| mask),

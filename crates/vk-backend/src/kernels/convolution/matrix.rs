@@ -44,7 +44,10 @@ impl Elements {
         if let Some(fragment) = fragment(dtype, [0; 2], ctx.capabilities(), ctx.config()) {
             return Some(Elements { dtypes: dtype.into(), fragment, scaled: false });
         }
-        let fragment = scaled::fragment_of(ctx, dtype, multiplications, [0; 2])?;
+        let fragment = {
+            let (caps, config) = (ctx.capabilities(), ctx.config());
+            scaled::fragment_of(dtype, multiplications, [0; 2], caps, config)?
+        };
         Some(Elements { dtypes: scaled::DTYPES, fragment, scaled: true })
     }
 }

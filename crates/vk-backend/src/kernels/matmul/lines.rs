@@ -44,8 +44,8 @@ pub(crate) fn plan(ctx: &Ctx<'_>, o: &Operands, dtype: Dtype) -> Option<Gemm> {
         leading(matrix.along_k, if matrix.along_k { o.k } else { outer }) as i64
     });
     let multiplications = [o.m, o.n, o.k, o.batches()].into_iter().fold(1, usize::saturating_mul);
-    let fragment = fragment_of(ctx, dtype, multiplications, apart)?;
     let caps = ctx.capabilities();
+    let fragment = fragment_of(dtype, multiplications, apart, caps, ctx.config())?;
     let plan = planner::gemm(o.m, o.n, inner(o.k), o.batches(), Some(fragment), Right::Dense, caps);
     matches!(plan, Gemm::Matrix(..)).then_some(plan)
 }

@@ -11,7 +11,10 @@ pub(crate) mod whole;
 use mlx_vulkan_core::{Dtype, Result, Strides, shape};
 
 use super::{Ctx, Operand, fragment::fragment, operands::Dtypes, strided::Walk};
-use crate::runtime::capabilities::Fragment;
+use crate::runtime::{
+    capabilities::{Capabilities, Fragment},
+    config::Config,
+};
 
 /// What the kernels read and write.
 pub(crate) const DTYPES: Dtypes = Dtypes { operands: Dtype::Float16, result: Dtype::Float32 };
@@ -28,16 +31,17 @@ pub(crate) const OCTET: usize = 8;
 
 /// What cooperative matrices multiply for products in `dtype`, if these are float32 and may be made this way.
 pub(crate) fn fragment_of(
-    ctx: &Ctx<'_>,
     dtype: Dtype,
     multiplications: usize,
     leading: [i64; 2],
+    caps: &Capabilities,
+    config: &Config,
 ) -> Option<Fragment> {
     let gains = dtype == Dtype::Float32 && multiplications >= LEAST;
-    if !gains || !ctx.config().enable_tf32 {
+    if !gains || !config.enable_tf32 {
         return None;
     }
-    fragment(DTYPES.operands, leading, ctx.capabilities(), ctx.config())
+    fragment(DTYPES.operands, leading, caps, config)
 }
 
 /// A float32 operand: matrices of rows that are dense.
