@@ -1,7 +1,7 @@
-//! Copies and conversions: astype, contiguous, full, reshape, slice update, concatenate.
+//! Copies and conversions: astype, contiguous, full, reshape, slice update.
 
 use mlx_vulkan_core::{
-    Array, Dtype, Result, Shape, Strides,
+    Array, Dtype, Result, Strides,
     array::Data,
     backend::Output,
     primitives::{CopyOp, ShapeOp},
@@ -9,7 +9,7 @@ use mlx_vulkan_core::{
 };
 
 use super::{
-    Ctx, Operand, Region,
+    Ctx, Operand, Region, concatenate,
     layouts::{copy as convert, copy_move as moves},
     strided::Walk,
     transpose::{Axes, transpose},
@@ -282,7 +282,7 @@ pub(super) fn shape(
             slice_update(ctx, inputs, start, strides, output)
         }
         ShapeOp::Pad { low, .. } => pad(ctx, inputs, low, output),
-        ShapeOp::Concatenate { axis } => concatenate(ctx, inputs, *axis, output),
+        ShapeOp::Concatenate { axis } => concatenate::eval(ctx, inputs, *axis, output),
         ShapeOp::Transpose { .. }
         | ShapeOp::Broadcast(_)
         | ShapeOp::ExpandDims { .. }
@@ -396,7 +396,7 @@ pub(super) fn written(ctx: &mut Ctx<'_>, output: &Output) -> Result<Operand> {
 }
 
 /// A strided part of a dense array whose first element is `first` elements from its start.
-fn strided_part(
+pub(super) fn strided_part(
     base: u64,
     shape: &[usize],
     strides: &[isize],
@@ -412,37 +412,6 @@ fn strided_part(
         bytes: ((high - low + 1) as i64 * size) as u64,
     };
     Operand { address, region }
-}
-
-/// The inputs one after the other.
-fn concatenate(
-    ctx: &mut Ctx<'_>,
-    inputs: &[Array],
-    axis: usize,
-    output: &mut Output,
-) -> Result<()> {
-    let to = ctx.output(output)?;
-    let strides = shape::row_major_strides(&output.shape);
-    let mut at = 0isize;
-    for input in inputs {
-        let from = ctx.input(input)?;
-        let target =
-            strided_part(to.address, input.shape(), &strides, at * strides[axis], output.dtype);
-        let from = StridedOperand {
-            at: from,
-            dtype: input.dtype(),
-            strides: &input.evaluated().layout.strides,
-        };
-        let shape: Shape = input.shape().into();
-        copy(
-            ctx,
-            &shape,
-            from,
-            StridedOperand { at: target, dtype: output.dtype, strides: &strides },
-        )?;
-        at += input.shape()[axis] as isize;
-    }
-    Ok(())
 }
 
 #[cfg(test)]

@@ -38,6 +38,7 @@
 mod arange;
 pub(crate) mod attention;
 pub(crate) mod binary;
+mod concatenate;
 pub(crate) mod convolution;
 pub(crate) mod copy;
 mod ctx;

@@ -1757,6 +1757,63 @@ pub(crate) mod copy {
     };
 }
 
+/// `shaders/copy/join.comp`.
+pub(crate) mod copy_join {
+    use super::*;
+    pub(crate) const JOIN_BYTES: KernelOf<Constants, Push> = KernelOf::new(Kernel::join_bytes);
+    /// Specialization constants; the defaults are the shader's.
+    #[derive(Debug, Clone, Copy, PartialEq)]
+    pub(crate) struct Constants {
+        /// `constant_id = 0`.
+        pub(crate) workgroup: u32,
+        /// `constant_id = 1`.
+        pub(crate) bytes: u32,
+    }
+    impl Default for Constants {
+        fn default() -> Self {
+            Constants { workgroup: 1, bytes: 4 }
+        }
+    }
+    impl SpecConstants for Constants {
+        type Words = [u32; 2];
+        fn words(&self) -> [u32; 2] {
+            [self.workgroup, self.bytes]
+        }
+    }
+    /// `Part` of the shader.
+    #[derive(Debug, Clone, Copy, Default, PartialEq, Pod, Zeroable)]
+    #[repr(C, packed(4))]
+    pub(crate) struct Part {
+        pub(crate) source: u64,
+        pub(crate) first: u32,
+        pub(crate) width: u32,
+    }
+    const _: () = {
+        assert!(offset_of!(Part, source) == 0);
+        assert!(offset_of!(Part, first) == 8);
+        assert!(offset_of!(Part, width) == 12);
+        assert!(size_of::<Part>() == 16);
+    };
+    /// `Push` of the shader.
+    #[derive(Debug, Clone, Copy, Default, PartialEq, Pod, Zeroable)]
+    #[repr(C, packed(4))]
+    pub(crate) struct Push {
+        pub(crate) parts: u64,
+        pub(crate) destination: u64,
+        pub(crate) count: u32,
+        pub(crate) row: u32,
+        pub(crate) number: u32,
+    }
+    const _: () = {
+        assert!(offset_of!(Push, parts) == 0);
+        assert!(offset_of!(Push, destination) == 8);
+        assert!(offset_of!(Push, count) == 16);
+        assert!(offset_of!(Push, row) == 20);
+        assert!(offset_of!(Push, number) == 24);
+        assert!(size_of::<Push>() == 28);
+    };
+}
+
 /// `shaders/copy/move.comp`.
 pub(crate) mod copy_move {
     use super::*;
@@ -6457,6 +6514,7 @@ pub(super) const fn push_bytes(kernel: Kernel) -> usize {
         Kernel::copy_long => size_of::<copy::Push>(),
         Kernel::copy_ulong => size_of::<copy::Push>(),
         Kernel::copy_complex => size_of::<copy::Push>(),
+        Kernel::join_bytes => size_of::<copy_join::Push>(),
         Kernel::move_bytes => size_of::<copy_move::Push>(),
         Kernel::transpose_bytes => size_of::<copy_transpose::Push>(),
         Kernel::delta_subgroup => size_of::<delta::Push>(),

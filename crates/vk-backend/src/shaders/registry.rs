@@ -16,6 +16,7 @@ kernels! {
     copy_long => "copy/copy.comp" { CLASS: "3" },
     copy_ulong => "copy/copy.comp" { CLASS: "4" },
     copy_complex => "copy/copy.comp" { CLASS: "5" },
+    join_bytes => "copy/join.comp" { },
     move_bytes => "copy/move.comp" { },
     transpose_bytes => "copy/transpose.comp" { },
     unary_float_algebraic => "unary/unary.comp" { CLASS: "0", VARIANT: "0" },
