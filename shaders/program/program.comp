@@ -73,6 +73,9 @@ int64_t column_offset(const uint lane) { return int64_t(column + uint64_t(lane))
 // The distance of neighbours along the last axis.
 int64_t stride(const uint k) { return I64(walk).v[ndim * (WALK_STRIDES + k) + ndim - 1u]; }
 
+// That of neighbours along the axis before it, whose rows are shorter than what a thread takes.
+int64_t stride_of_rows(const uint k) { return I64(walk).v[ndim * (WALK_STRIDES + k) + ndim - 2u]; }
+
 #define CLASS 5
 #include "class.glsl"
 #include "functions/unary.glsl"
@@ -143,7 +146,7 @@ void single(const uint64_t at) { mention(0.0, uint(at), at, int64_t(at)); }
 
 // The `LANES` elements from element `at` on.
 void block(const uint64_t at) {
-    int64_t i = walked(0u, at) + stride(1u) + column_offset(uint(at));
+    int64_t i = walked(0u, at) + stride(1u) + stride_of_rows(1u) + column_offset(uint(at));
     uint64_t base = operand(uint(at));
     mention(0.0, uint(at), base, i);
     mention(0, uint(at), base, i);

@@ -301,6 +301,55 @@ fn numbers_of_all_kinds() {
     });
 }
 
+/// Rows that are shorter than what a thread takes, as rotations of neighbours have them, and rows of a number
+/// of elements that is no multiple of it.
+#[test]
+fn short_rows() {
+    at_once("programs::short_rows", || {
+        for dtype in [Dtype::Float16, Dtype::Bfloat16, Dtype::Float32] {
+            for (rows, row) in [(12, 2), (6, 4), (5, 2), (7, 1), (3, 12), (4, 14)] {
+                let shape = [3, rows, row];
+                let whole = noise(1, &[3, rows, 2, row], dtype);
+                let angles = noise(2, &[rows, row, 2], dtype);
+                mlx::eval(&[&whole, &angles]).unwrap();
+                let side = |x: &Array, axis: isize, at: isize| -> Result<Array> {
+                    ops::squeeze(&ops::slice_axis(x, axis, at, at + 1)?, &[axis])
+                };
+                let first = side(&whole, 2, 0).unwrap();
+                let other = ops::slice_axis(&side(&whole, 2, 1).unwrap(), 2, 0, 1).unwrap();
+                let graph = |then: Then<'_>| {
+                    let a = then(ops::multiply(&first, &side(&angles, 2, 0)?)?)?;
+                    let b = then(ops::multiply(&other, &side(&angles, 2, 1)?)?)?;
+                    let sum = then(ops::add(&a, &b)?)?;
+                    Ok(vec![then(ops::negative(&sum)?)?])
+                };
+                let want = graph(&alone).unwrap();
+                let (count, got) = chained(|| graph(&Ok));
+                assert_eq!(got[0].shape(), shape);
+                assert_eq!(count, 1, "{dtype} {shape:?}");
+                same_bits(&got[0], &want[0], format_args!("{dtype} {shape:?}"));
+            }
+        }
+    });
+}
+
+/// Powers of three, which have a way of their own, in and out of its range.
+#[test]
+fn cubes() {
+    at_once("programs::cubes", || {
+        for dtype in [Dtype::Float16, Dtype::Bfloat16, Dtype::Float32] {
+            let x = random_bits(&[64, 24], dtype, 5);
+            let graph = |then: Then<'_>| {
+                let cube = then(ops::power(&x, 3.0f32)?)?;
+                Ok(vec![then(ops::negative(&then(ops::add(&cube, &x)?)?)?)?])
+            };
+            let want = graph(&alone).unwrap();
+            let (_, got) = chained(|| graph(&Ok));
+            same_bits(&got[0], &want[0], dtype);
+        }
+    });
+}
+
 /// A chain of two results for arrays of some sizes, which the GPU counts `chains` times.
 fn sizes(counts: &[usize], chains: u64) {
     for dtype in [Dtype::Float32, Dtype::Bfloat16, Dtype::Int8, Dtype::Int64] {

@@ -81,7 +81,7 @@ T binary(const uint op, const uint dtype, const T a, const T b) {
     case ARCTAN2: x = m_atan2(a, b); break;
     case FLOOR_DIVIDE: x = m_floor_divide(a, b); break;
     case LOG_ADD_EXP: x = m_logaddexp(a, b); break;
-    case POWER: x = m_pow(a, b); break;
+    case POWER: x = m_is_cubed(a, b) ? dtype == FLOAT32 ? m_cube(a) : a * a * a : m_pow(a, b); break;
     case REMAINDER: x = m_remainder(a, b); break;
 #else
     case LOG_ADD_EXP: x = c_logaddexp(a, b); break;

@@ -133,6 +133,22 @@ int m_parity(float y) {
   return ((sig >> shift) & 1u) != 0u ? 1 : 2;
 }
 
+// Whether y is 3, as activations have it, and x^3 is neither denormal nor infinite.
+bool m_is_cubed(float x, float y) {
+  uint ix = m_abs_bits(x);
+  return y == 3.0 && (ix == 0u || ix - 0x2B800000u < 0x28000000u); // from 2^-40 to 2^40
+}
+
+// x^3 where that holds. max 0.51 ULP.
+float m_cube(float x) {
+  vec2 s = m_two_prod(x, x);
+  vec2 c = m_two_prod(s.x, x);
+  precise float t = s.y * x;
+  precise float l = c.y + t;
+  precise float y = c.x + l;
+  return m_iszero(x) ? x : y;
+}
+
 // C99 pow with all its special cases. max 0.65 ULP.
 float m_pow(float x, float y) {
   uint ix = m_abs_bits(x);

@@ -108,10 +108,9 @@ fn group(chain: Chain) -> Group {
 
 /// How a chain's operands lie.
 struct Plan {
-    /// Of each input, as in a [`Form`], as are the next two.
-    kinds: Kinds,
+    block: Block,
+    /// As in a [`Form`].
     walks: SmallVec<[usize; 8]>,
-    lanes: usize,
     /// Sizes and strides of the operands that are walked, packed.
     walk: Option<(SmallVec<[u8; 256]>, u32)>,
     /// The input whose order the outputs take, if not row-major.
@@ -155,12 +154,15 @@ impl Plan {
         let most = Form::lanes(read.chain(outputs.iter().copied()));
         let fits = |lanes: &usize| run.is_none_or(|run| run.length().is_multiple_of(*lanes));
         let lanes = [most, 4].into_iter().find(fits).unwrap_or(1);
-        let ((kinds, lanes, walked), leader) = match order {
-            Order::Common(leader) => (flat_kinds(inputs, at, lanes), leader),
-            Order::None => (walked_kinds(inputs, at, shape, lanes, run), None),
+        let (block, walked, leader) = match order {
+            Order::Common(leader) => (flat_kinds(inputs, at, lanes), Walked::default(), leader),
+            Order::None => {
+                let (block, walked) = walked_kinds(inputs, at, shape, lanes, run);
+                (block, walked, None)
+            }
         };
         let Walked { walk, walks } = walked;
-        Plan { kinds, walks, lanes, walk, leader }
+        Plan { block, walks, walk, leader }
     }
 }
 
@@ -171,6 +173,14 @@ fn is_flat(input: &&Array) -> bool {
 
 type Kinds = SmallVec<[Kind; 8]>;
 
+/// What threads take at a time, and how, as in a [`Form`].
+#[derive(PartialEq, Eq, Hash)]
+struct Block {
+    kinds: Kinds,
+    lanes: usize,
+    fold: usize,
+}
+
 /// Sizes and different strides, packed, and which of them each operand has that is walked.
 #[derive(Default)]
 struct Walked {
@@ -179,7 +189,7 @@ struct Walked {
 }
 
 /// Kinds of operands that are all dense in one order, or one element.
-fn flat_kinds(inputs: &[&Array], at: &[Operand], lanes: usize) -> (Kinds, usize, Walked) {
+fn flat_kinds(inputs: &[&Array], at: &[Operand], lanes: usize) -> Block {
     let kind = |input: &&Array| if is_one_element(input) { Kind::Scalar } else { Kind::Dense };
     let kinds: Kinds = inputs.iter().map(kind).collect();
     let fits = |lanes| {
@@ -189,7 +199,7 @@ fn flat_kinds(inputs: &[&Array], at: &[Operand], lanes: usize) -> (Kinds, usize,
         })
     };
     let lanes = if fits(lanes) { lanes } else { 1 };
-    (kinds, lanes, Walked::default())
+    Block { kinds, lanes, fold: lanes }
 }
 
 /// Kinds of operands of any strides, and the walk over those that are not row-major.
@@ -199,7 +209,7 @@ fn walked_kinds(
     shape: &[usize],
     lanes: usize,
     run: Option<Run>,
-) -> (Kinds, usize, Walked) {
+) -> (Block, Walked) {
     let is_row_major = |input: &&&Array| input.evaluated().layout.flags.row_contiguous;
     let is_walked = |input: &&&Array| !is_one_element(input) && !is_row_major(input);
     let strides = |input: &&&Array| input.evaluated().layout.strides.clone();
@@ -208,7 +218,14 @@ fn walked_kinds(
     let mut merged: Vec<Strides> = vec![Strides::new(); walked.len()];
     let sizes: Shape = shape::collapse_into(shape, &borrowed, &mut merged);
     let last = sizes.last().copied().unwrap_or(1);
-    let kinds_of = |lanes: usize| -> Option<Kinds> {
+    let before = sizes.len().checked_sub(2).map_or(1, |axis| sizes[axis]);
+    // Elements of the last axis of which a thread takes a part, or several rows.
+    let fold = |lanes: usize| match last {
+        _ if last.is_multiple_of(lanes) => Some(lanes),
+        _ if run.is_some() || !lanes.is_multiple_of(last) => None,
+        _ => before.is_multiple_of(lanes / last).then_some(last),
+    };
+    let kinds_of = |lanes: usize, fold: usize| -> Option<Kinds> {
         let mut strides = merged.iter();
         let kinds = inputs.iter().zip(at).map(|(input, at)| {
             let aligned = at.is_aligned(Form::alignment(input.dtype(), lanes));
@@ -224,16 +241,20 @@ fn walked_kinds(
             Some(match inner {
                 0 => Kind::Repeat,
                 1 if aligned && is_column && run == Some(Run::Columns(last)) => Kind::Column,
-                1 if aligned && whole => Kind::Row,
+                1 if aligned && whole && fold == lanes => Kind::Row,
                 _ => Kind::Strided,
             })
         });
         kinds.collect()
     };
-    let wide = Some(lanes).filter(|&lanes| last.is_multiple_of(lanes));
-    let wide = wide.and_then(|lanes| Some((kinds_of(lanes)?, lanes)));
-    let (kinds, lanes) =
-        wide.unwrap_or_else(|| (kinds_of(1).expect("every operand is aligned to its elements"), 1));
+    let wide = [lanes, 4].into_iter().filter(|&less| less <= lanes).find_map(|lanes| {
+        let fold = fold(lanes)?;
+        Some(Block { kinds: kinds_of(lanes, fold)?, lanes, fold })
+    });
+    let block = wide.unwrap_or_else(|| {
+        let kinds = kinds_of(1, 1).expect("every operand is aligned to its elements");
+        Block { kinds, lanes: 1, fold: 1 }
+    });
     let mut different: Vec<Strides> = Vec::new();
     let mut which = |strides: &Strides| {
         different.iter().position(|known| known == strides).unwrap_or_else(|| {
@@ -241,12 +262,12 @@ fn walked_kinds(
             different.len() - 1
         })
     };
-    let others = kinds.iter().filter(|kind| !matches!(kind, Kind::Scalar | Kind::Dense));
+    let others = block.kinds.iter().filter(|kind| !matches!(kind, Kind::Scalar | Kind::Dense));
     let walked = merged.iter().zip(others).filter(|(_, kind)| kind.is_walked());
     let walks = walked.map(|(strides, _)| which(strides)).collect();
     let walk =
         (!different.is_empty()).then(|| (strided::pack(&sizes, &different), sizes.len() as u32));
-    (kinds, lanes, Walked { walk, walks })
+    (block, Walked { walk, walks })
 }
 
 impl GroupKernel for Chain {
@@ -308,16 +329,16 @@ impl<'a> Bound<'a> {
     /// What its kernel is.
     fn form(&self) -> Form {
         let Chain { program, dtypes, .. } = self.chain;
-        let Plan { kinds, walks, lanes, .. } = &self.plan;
+        let Plan { block: Block { kinds, lanes, fold }, walks, .. } = &self.plan;
         let (kinds, walks) = (kinds.clone(), walks.clone());
         let (program, dtypes) = (program.clone(), dtypes.clone());
-        Form { program, dtypes, kinds, walks, lanes: *lanes, reduced: 0 }
+        Form { program, dtypes, kinds, walks, lanes: *lanes, fold: *fold, reduced: 0 }
     }
 
     /// Its kernel for so many elements, if it is made, without reductions.
     fn pipeline(&self, ctx: &Ctx<'_>, elements: u64, mode: u32) -> Option<PipelineOf<Push>> {
         let workgroup = ctx.capabilities().elementwise_workgroup();
-        let lanes = self.plan.lanes as u32;
+        let lanes = self.plan.block.lanes as u32;
         let constants = Constants { workgroup, lanes, mode, ..Constants::default() };
         ctx.program(&self.form(), elements, &constants)
     }
@@ -376,7 +397,7 @@ impl<'a> Bound<'a> {
     /// Workgroups of threads that take elements so many times, where the device may have that many.
     fn workgroups(&self, ctx: &Ctx<'_>, times: u64) -> u32 {
         let group = u64::from(ctx.capabilities().elementwise_workgroup());
-        let items = self.elements.div_ceil(self.plan.lanes as u64);
+        let items = self.elements.div_ceil(self.plan.block.lanes as u64);
         ctx.capabilities().groups_1d(items, group * times)
     }
 }
@@ -401,8 +422,8 @@ fn outputs(
         .map(|output| {
             // A thread has loaded an element of a dense operand before it stores that element.
             for (i, input) in inputs.iter().enumerate() {
-                let alignment = Form::alignment(output.dtype, plan.lanes);
-                if taken[i] || plan.kinds[i] != Kind::Dense || !at[i].is_aligned(alignment) {
+                let alignment = Form::alignment(output.dtype, plan.block.lanes);
+                if taken[i] || plan.block.kinds[i] != Kind::Dense || !at[i].is_aligned(alignment) {
                     continue;
                 }
                 if let Some(operand) = ctx.donate_among(input, chain.inputs[i].2, output)? {

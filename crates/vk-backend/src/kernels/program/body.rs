@@ -322,11 +322,13 @@ impl Body<'_> {
             };
             let computed = match kind {
                 Kind::Dense | Kind::Row | Kind::Column => self.load_together(dtype, base, index),
-                Kind::Scalar | Kind::Repeat => {
+                Kind::Scalar => {
                     let one = self.load_one(dtype, base, index);
                     SmallVec::from_elem(one, self.lanes)
                 }
-                Kind::Strided => self.load_strided(dtype, base, index, strides),
+                Kind::Repeat | Kind::Strided => {
+                    self.load_rows(dtype, base, index, strides, kind == Kind::Repeat)
+                }
             };
             let (rounding, rounded) = (Rounding::Exact, Some(computed.clone()));
             self.values.push(Value { dtype, rounding, computed, rounded });
@@ -373,14 +375,49 @@ impl Body<'_> {
         elements
     }
 
-    /// Elements from an index on with the last stride of the walk between them.
-    fn load_strided(&mut self, dtype: Dtype, base: Word, index: Word, strides: Word) -> Elements {
+    /// Elements from an index on, by the last two strides of the walk; a row may have one element alone.
+    fn load_rows(
+        &mut self,
+        dtype: Dtype,
+        base: Word,
+        mut index: Word,
+        strides: Word,
+        repeat: bool,
+    ) -> Elements {
+        let (of_row, rows) = (self.form.fold.min(self.lanes), self.lanes / self.form.fold.max(1));
+        let apart =
+            (rows > 1).then(|| self.call(Type::Long, "stride_of_rows(u1;", None, &[strides]));
+        let mut elements = Elements::new();
+        while elements.len() < self.lanes {
+            if let (Some(apart), false) = (apart, elements.is_empty()) {
+                index = self.ids(Op::IAdd, Type::Long, &[index, apart]);
+            }
+            match repeat {
+                true => {
+                    let one = self.load_one(dtype, base, index);
+                    elements.extend(std::iter::repeat_n(one, of_row));
+                }
+                false => elements.extend(self.load_row(dtype, base, index, strides, of_row)),
+            }
+        }
+        elements
+    }
+
+    /// So many elements from an index on with the last stride of the walk between them.
+    fn load_row(
+        &mut self,
+        dtype: Dtype,
+        base: Word,
+        index: Word,
+        strides: Word,
+        count: usize,
+    ) -> Elements {
         let first = self.load_one(dtype, base, index);
         let mut elements = Elements::from_slice(&[first]);
-        if self.lanes > 1 {
+        if count > 1 {
             let stride = self.call(Type::Long, "stride(u1;", None, &[strides]);
             let mut index = index;
-            for _ in 1..self.lanes {
+            for _ in 1..count {
                 index = self.ids(Op::IAdd, Type::Long, &[index, stride]);
                 elements.push(self.load_one(dtype, base, index));
             }

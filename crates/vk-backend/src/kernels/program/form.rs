@@ -43,6 +43,8 @@ pub(crate) struct Form {
     pub(crate) walks: SmallVec<[usize; 8]>,
     /// Elements that a thread takes at a time: 1, 4 or 8.
     pub(crate) lanes: usize,
+    /// Elements of the last axis where a thread takes several rows of it, else as many as it takes.
+    pub(crate) fold: usize,
     /// How many of the outputs, the last ones, are reduced and not stored. They are floats.
     pub(crate) reduced: usize,
 }
@@ -68,7 +70,7 @@ impl Form {
     pub(crate) fn key(&self) -> SmallVec<[u32; 64]> {
         let Program { inputs, steps, outputs } = &self.program;
         let mut words: SmallVec<[u32; 64]> = SmallVec::new();
-        let counts = [*inputs, steps.len(), outputs.len(), self.lanes, self.reduced];
+        let counts = [*inputs, steps.len(), outputs.len(), self.lanes, self.fold, self.reduced];
         words.extend(counts.map(|count| count as u32));
         words.extend(self.kinds.iter().map(|&kind| kind as u32));
         words.extend(self.walks.iter().map(|&strides| strides as u32));

@@ -51,6 +51,7 @@ mod tests {
             kinds: kinds[..inputs.len()].into(),
             walks: (0..inputs.len().saturating_sub(1)).collect(),
             lanes,
+            fold: lanes,
             reduced: 0,
         }
     }
@@ -88,6 +89,17 @@ mod tests {
     }
 
     #[test]
+    fn rows_may_be_shorter_than_what_a_thread_takes() {
+        let whole = single(BinaryOp::Add.into(), &[Dtype::Bfloat16; 2], Dtype::Bfloat16, 8);
+        for kind in [Kind::Repeat, Kind::Strided] {
+            let kinds = smallvec![Kind::Dense, kind];
+            let folded = Form { fold: 2, kinds, ..whole.clone() };
+            check(&folded);
+            assert_ne!(link(&folded), link(&Form { fold: 4, ..folded.clone() }));
+        }
+    }
+
+    #[test]
     fn what_is_reduced_is_not_stored() {
         for lanes in [1, 4, 8] {
             let program = Program {
@@ -104,6 +116,7 @@ mod tests {
                 kinds: smallvec![Kind::Dense],
                 walks: smallvec![],
                 lanes,
+                fold: lanes,
                 reduced: 1,
             };
             check(&form);
@@ -121,6 +134,7 @@ mod tests {
                 kinds: smallvec![Kind::Row, Kind::Repeat],
                 walks: walks.into_iter().collect(),
                 lanes: 4,
+                fold: 4,
                 reduced: 0,
             };
             check(&form);
@@ -143,6 +157,7 @@ mod tests {
                 kinds: smallvec![Kind::Dense],
                 walks: smallvec![],
                 lanes: 4,
+                fold: 4,
                 reduced: 0,
             };
             dr::load_words(link(&form)).unwrap().functions.len()

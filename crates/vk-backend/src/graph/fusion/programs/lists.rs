@@ -9,7 +9,7 @@ use mlx_vulkan_core::{
 };
 use rustc_hash::FxHashMap;
 
-use super::{Bound, GroupKernel, Grouped, Kind, ONE, Plan, Region, group, one};
+use super::{Block, Bound, GroupKernel, Grouped, ONE, Plan, Region, group, one};
 use crate::{
     kernels::{
         Ctx, Dispatch,
@@ -136,10 +136,10 @@ struct Part(Vec<usize>);
 /// The parts of a list.
 fn parts(bound: &[Bound<'_>]) -> Vec<Part> {
     let mut parts: Vec<Part> = Vec::new();
-    let mut of: FxHashMap<(&[Kind], &[usize], usize), usize> = FxHashMap::default();
+    let mut of: FxHashMap<(&Block, &[usize]), usize> = FxHashMap::default();
     for (number, bound) in bound.iter().enumerate() {
-        let Plan { kinds, walks, lanes, .. } = &bound.plan;
-        let part = *of.entry((kinds, walks, *lanes)).or_insert(parts.len());
+        let Plan { block, walks, .. } = &bound.plan;
+        let part = *of.entry((block, walks)).or_insert(parts.len());
         if part == parts.len() {
             parts.push(Part(Vec::new()));
         }

@@ -228,10 +228,10 @@ impl Reduced {
         plan: &ReducePlan,
     ) -> Result<()> {
         let push = bound.push(ctx)?;
-        let reduction = self.extents.reduction(plan, bound.plan.lanes);
+        let reduction = self.extents.reduction(plan, bound.plan.block.lanes);
         // Teams of a workgroup that are behind the last row have nothing to do.
         let numbers = reduction.rows.div_ceil(plan.teams());
-        let joined = if plan.across { bound.plan.lanes as u64 } else { 1 };
+        let joined = if plan.across { bound.plan.block.lanes as u64 } else { 1 };
         let mut scratch: SmallVec<[Region; 2]> = SmallVec::new();
         if plan.splits > 1 {
             let results = self.reductions.len() as u64 * plan.splits * reduction.rows * joined;
@@ -268,7 +268,7 @@ impl GroupKernel for Reduced {
 
     fn encode(&self, ctx: &mut Ctx<'_>, tape: &Tape, kept: &mut [Output]) -> Result<bool> {
         let mut bound = Bound::new(ctx, &self.chain, tape, Some(self.extents.run()))?;
-        let lanes = bound.plan.lanes;
+        let lanes = bound.plan.block.lanes;
         let plan = self.extents.plan(ctx.capabilities(), lanes);
         let to = tape.array(self.name()).dtype();
         let form = Form { reduced: self.reductions.len(), ..bound.form() };
