@@ -5,6 +5,7 @@ mod attention;
 mod biases;
 mod compiled;
 mod decoder;
+mod group_norm;
 mod int8_rows;
 mod interpreter;
 mod latent;

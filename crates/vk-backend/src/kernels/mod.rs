@@ -52,7 +52,7 @@ mod locations;
 pub(crate) mod matmul;
 pub(crate) mod matvec;
 pub(crate) mod mixture;
-mod norm;
+pub(crate) mod norm;
 mod operands;
 pub(crate) mod program;
 #[cfg(test)]

@@ -4460,6 +4460,69 @@ pub(crate) mod norm {
     };
 }
 
+/// `shaders/norm/group.comp`.
+pub(crate) mod norm_group {
+    use super::*;
+    pub(crate) const APPLY_FLAG: u32 = 1;
+    pub(crate) const AFFINE_FLAG: u32 = 2;
+    pub(crate) const SILU_FLAG: u32 = 4;
+    pub(crate) const MOST_GROUPS: u32 = 128;
+    pub(crate) const NORM_GROUP: KernelOf<Constants, Push> = KernelOf::new(Kernel::norm_group);
+    /// Specialization constants; the defaults are the shader's.
+    #[derive(Debug, Clone, Copy, PartialEq)]
+    pub(crate) struct Constants {
+        /// `constant_id = 0`.
+        pub(crate) workgroup: u32,
+        /// `constant_id = 1`.
+        pub(crate) dtype: u32,
+        /// `constant_id = 2`.
+        pub(crate) flags: u32,
+    }
+    impl Default for Constants {
+        fn default() -> Self {
+            Constants { workgroup: 1, dtype: 11, flags: 0 }
+        }
+    }
+    impl SpecConstants for Constants {
+        type Words = [u32; 3];
+        fn words(&self) -> [u32; 3] {
+            [self.workgroup, self.dtype, self.flags]
+        }
+    }
+    /// `Push` of the shader.
+    #[derive(Debug, Clone, Copy, Default, PartialEq, Pod, Zeroable)]
+    #[repr(C, packed(4))]
+    pub(crate) struct Push {
+        pub(crate) x: u64,
+        pub(crate) weight: u64,
+        pub(crate) bias: u64,
+        pub(crate) result: u64,
+        pub(crate) parts: u64,
+        pub(crate) positions: u32,
+        pub(crate) channels: u32,
+        pub(crate) groups: u32,
+        pub(crate) splits: u32,
+        pub(crate) chunk: u32,
+        pub(crate) chunks: u32,
+        pub(crate) eps: f32,
+    }
+    const _: () = {
+        assert!(offset_of!(Push, x) == 0);
+        assert!(offset_of!(Push, weight) == 8);
+        assert!(offset_of!(Push, bias) == 16);
+        assert!(offset_of!(Push, result) == 24);
+        assert!(offset_of!(Push, parts) == 32);
+        assert!(offset_of!(Push, positions) == 40);
+        assert!(offset_of!(Push, channels) == 44);
+        assert!(offset_of!(Push, groups) == 48);
+        assert!(offset_of!(Push, splits) == 52);
+        assert!(offset_of!(Push, chunk) == 56);
+        assert!(offset_of!(Push, chunks) == 60);
+        assert!(offset_of!(Push, eps) == 64);
+        assert!(size_of::<Push>() == 68);
+    };
+}
+
 /// `shaders/norm/vjp.comp`.
 pub(crate) mod norm_vjp {
     use super::*;
@@ -6571,6 +6634,7 @@ pub(super) const fn push_bytes(kernel: Kernel) -> usize {
         Kernel::rms_norm_shared => size_of::<norm::Push>(),
         Kernel::layer_norm_subgroup => size_of::<norm::Push>(),
         Kernel::layer_norm_shared => size_of::<norm::Push>(),
+        Kernel::norm_group => size_of::<norm_group::Push>(),
         Kernel::norm_vjp_subgroup => size_of::<norm_vjp::Push>(),
         Kernel::norm_vjp_shared => size_of::<norm_vjp::Push>(),
         Kernel::program => size_of::<program::Push>(),

@@ -125,6 +125,7 @@ kernels! {
     rms_norm_shared => "norm/norm.comp" { OP: "0", VARIANT: "0" },
     layer_norm_subgroup => "norm/norm.comp" { OP: "1", VARIANT: "1" },
     layer_norm_shared => "norm/norm.comp" { OP: "1", VARIANT: "0" },
+    norm_group => "norm/group.comp" { },
     norm_vjp_subgroup => "norm/vjp.comp" { VARIANT: "1" },
     norm_vjp_shared => "norm/vjp.comp" { VARIANT: "0" },
     rope => "rope/rope.comp" { },

@@ -16,6 +16,7 @@
 //! - norms, rotations and cache writes alone, for many tokens (`prompt.rs`);
 //! - a token's convolution with those before it, and its step of the gated delta rule with norms and
 //!   gates (`convolution.rs`, `delta.rs`);
+//! - group norms with their weights and silu (`group_norm.rs`);
 //! - rows picked from a quantized matrix and dequantized (`lookup.rs`);
 //! - what routes a token to experts, and the products of the experts that it picks, which are a
 //!   group up to the gate, or with their biases alone, and one with the weighted sum behind them;
@@ -48,6 +49,7 @@ mod bias;
 mod convolution;
 mod delta;
 mod gate;
+mod group_norm;
 mod heads;
 mod latent;
 mod lookup;
@@ -66,7 +68,9 @@ use mlx_vulkan_core::{
     backend::{Encoded, Output},
     fusion::{Fusion, Group},
     graph::Node,
-    primitives::{BinaryOp, CopyOp, MatmulOp, Packing, Primitive, QuantizedOp, Reduce, ReduceOp},
+    primitives::{
+        BinaryOp, CopyOp, MatmulOp, Packing, Primitive, QuantizedOp, Reduce, ReduceOp, ShapeOp,
+    },
     tape::Tape,
 };
 
@@ -87,6 +91,7 @@ pub(crate) fn plan(tape: &Tape, places: Range<usize>) -> Vec<Group> {
     let mut groups = Vec::with_capacity(places.len() / 4);
     let mut mixtures = mixture::Builder::default();
     let mut convolutions = convolution::Builder::default();
+    let mut group_norms = group_norm::Builder::default();
     for place in places.clone() {
         let node = tape.node(place);
         match &node.primitive {
@@ -108,6 +113,7 @@ pub(crate) fn plan(tape: &Tape, places: Range<usize>) -> Vec<Group> {
             Primitive::Binary(BinaryOp::Multiply) => {
                 products.gate(tape, place);
                 convolutions.silu(tape, place);
+                group_norms.silu(tape, place);
                 if let Some(device) = device(node) {
                     mixtures.gate(tape, place, device);
                 }
@@ -127,6 +133,7 @@ pub(crate) fn plan(tape: &Tape, places: Range<usize>) -> Vec<Group> {
                     products.residual(tape, place);
                 }
                 convolutions.add(tape, place);
+                group_norms.add(tape, place);
                 if let Some(device) = device(node) {
                     mixtures.add(tape, place, device);
                 }
@@ -136,6 +143,11 @@ pub(crate) fn plan(tape: &Tape, places: Range<usize>) -> Vec<Group> {
                     let token = attention::find(tape, place, device);
                     let token = token.or_else(|| latent::find(tape, place, device));
                     groups.extend(token.or_else(|| prompt::find(tape, place, device)));
+                }
+            }
+            Primitive::Shape(ShapeOp::Reshape(_)) => {
+                if let Some(device) = device(node) {
+                    group_norms.reshape(tape, place, device);
                 }
             }
             Primitive::Convolution(_) => {
@@ -155,6 +167,7 @@ pub(crate) fn plan(tape: &Tape, places: Range<usize>) -> Vec<Group> {
     }
     mixtures.finish(tape, &mut groups);
     groups.extend(convolutions.finish(tape));
+    groups.extend(group_norms.finish(tape));
     let (first, mut claimed) = (places.start, vec![false; places.len()]);
     let claim = |claimed: &mut [bool], groups: &[Group]| {
         groups.iter().flat_map(|group| &group.members).for_each(|&at| claimed[at - first] = true);

@@ -1,5 +1,6 @@
 //! RMS norm and layer norm over the last axis: a workgroup per row; and their derivatives.
 
+pub(crate) mod group;
 pub(crate) mod planner;
 mod vjp;
 
