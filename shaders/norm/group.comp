@@ -26,6 +26,8 @@ const uint THREADS = gl_WorkGroupSize.x;
 // Sums and squares of threads, and of groups; or what elements of a group lose, and are multiplied with.
 shared vec4 of_threads[APPLY ? 1 : 2 * THREADS];
 shared vec2 of_groups[MOST_GROUPS];
+// Sums of a group over some of the parts.
+shared vec2 of_shares[APPLY ? (THREADS > MOST_GROUPS ? THREADS : MOST_GROUPS) : 1];
 
 uint batch, first, last; // the workgroup's, and its positions
 uint each() { return channels / groups; }
@@ -53,16 +55,26 @@ vec4 of_quad(uint quad, uint part) {
     return v;
 }
 
-// Adds what the threads have of the columns from quad `from` on to their groups.
+// Adds what the threads have of the columns from quad `from` on to their groups: first those of a channel, in
+// the place of the first of them.
 void add_up(uint from) {
     uint end = min(from + width(), quads()) * 4u;
+    for (uint c = gl_LocalInvocationID.x; c < width() * 4u; c += THREADS) {
+        vec2 total = vec2(0.0);
+        for (uint r = 0u; r < rows(); ++r) {
+            uint thread = r * width() + c / 4u;
+            total += vec2(of_threads[thread][c % 4u], of_threads[THREADS + thread][c % 4u]);
+        }
+        of_threads[c / 4u][c % 4u] = total.x;
+        of_threads[THREADS + c / 4u][c % 4u] = total.y;
+    }
+    barrier();
     for (uint g = gl_LocalInvocationID.x; g < groups; g += THREADS) {
         vec2 total = of_groups[g];
-        for (uint c = max(g * each(), from * 4u); c < min((g + 1u) * each(), end); ++c)
-            for (uint r = 0u; r < rows(); ++r) {
-                uint thread = r * width() + c / 4u - from;
-                total += vec2(of_threads[thread][c % 4u], of_threads[THREADS + thread][c % 4u]);
-            }
+        for (uint c = max(g * each(), from * 4u); c < min((g + 1u) * each(), end); ++c) {
+            uint i = c - from * 4u;
+            total += vec2(of_threads[i / 4u][i % 4u], of_threads[THREADS + i / 4u][i % 4u]);
+        }
         of_groups[g] = total;
     }
 }
@@ -94,9 +106,17 @@ void sum() {
 
 void apply() {
     uint thread = gl_LocalInvocationID.x, row = thread / width();
+    uint share = max(THREADS / groups, 1u);
+    for (uint i = thread; i < groups * share; i += THREADS) {
+        vec2 total = vec2(0.0);
+        for (uint s = i / groups; s < splits; s += share)
+            total += F2(parts).v[(batch * splits + s) * groups + i % groups];
+        of_shares[i] = total;
+    }
+    barrier();
     for (uint g = thread; g < groups; g += THREADS) {
         vec2 total = vec2(0.0);
-        for (uint s = 0u; s < splits; ++s) total += F2(parts).v[(batch * splits + s) * groups + g];
+        for (uint i = 0u; i < share; ++i) total += of_shares[i * groups + g];
         total /= float(positions) * float(each());
         float variance = max(total.y - total.x * total.x, 0.0);
         of_groups[g] = vec2(pivot(g) + total.x, 1.0 / sqrt(variance + eps));
