@@ -11,7 +11,7 @@ vec2 half_pair(uint dtype, uint w) {
 
 // Two floats as 16-bit floats of a word, rounded to nearest even.
 uint pack_halves(uint dtype, vec2 x) {
-    if (dtype == FLOAT16) return f32_to_f16_pair(x);
+    if (dtype == FLOAT16) return f32_to_f16(x.x) | f32_to_f16(x.y) << 16;
     return f32_to_bf16(x.x) | f32_to_bf16(x.y) << 16;
 }
 

@@ -42,7 +42,8 @@ uint64_t at(uint position, uint quad) {
     return (uint64_t(batch) * uint64_t(positions) + uint64_t(position)) * uint64_t(quads()) + uint64_t(quad);
 }
 
-// The first element of a group: others are summed up as distances from it, so that squares lose nothing.
+// The first element of a group: others are summed up as distances from it, which are small beside elements
+// that are far from zero.
 float pivot(uint group) {
     int64_t image = int64_t(uint64_t(batch) * uint64_t(positions) * uint64_t(channels));
     return load_float(DTYPE, x, image + int64_t(group * each()));

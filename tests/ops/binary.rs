@@ -62,6 +62,22 @@ fn check(
     }
 }
 
+/// Third powers, which have a way of their own, in and out of its range.
+#[test]
+fn cubes() {
+    let x = |i: usize| (1.0 + (i % 61) as f64 / 61.0) * 2f64.powi((i / 61) as i32 - 41);
+    on_each_device(|device| {
+        for sign in [1.0, -1.0] {
+            let a = filled(&[83 * 61], Dtype::Float32, |i| sign * x(i));
+            let want: Vec<f64> = values(&a).into_iter().map(|x| x.powi(3)).collect();
+            let got = ops::power(&a, 3.0f32).unwrap();
+            assert_ulps(&format!("cubes on {device}"), &got, &want, 1.0);
+        }
+        let zero = values(&ops::power(&array(&[-0.0], &[1], Dtype::Float32), 3.0f32).unwrap());
+        assert!(zero[0] == 0.0 && zero[0].is_sign_negative(), "{device}");
+    });
+}
+
 #[test]
 fn arithmetic_matches_float64() {
     let functions = functions! {

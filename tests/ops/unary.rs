@@ -252,7 +252,8 @@ fn halves_round_to_even() {
 fn special_values_follow_ieee() {
     let (inf, nan) = (f64::INFINITY, f64::NAN);
     on_each_device(|device| {
-        let a = array(&[inf, -inf, nan, 0.0, -1.0], &[5], Dtype::Float32);
+        let numbers = |dtype| array(&[inf, -inf, nan, 0.0, -1.0], &[5], dtype);
+        let a = numbers(Dtype::Float32);
         for (name, function, want) in [
             ("exp", ops::exp as Function, [inf, 0.0, nan, 1.0, (-1f64).exp()]),
             ("log", ops::log, [inf, nan, nan, -inf, nan]),
@@ -263,7 +264,10 @@ fn special_values_follow_ieee() {
             ("erf", ops::erf, [1.0, -1.0, nan, 0.0, series_erf(-1.0)]),
             ("erfinv", ops::erfinv, [nan, nan, nan, 0.0, -inf]),
         ] {
-            assert_ulps(&format!("{name} on {device}"), &function(&a).unwrap(), &want, 4.0);
+            for dtype in [Dtype::Float32, Dtype::Float16, Dtype::Bfloat16] {
+                let what = format!("{name} {dtype} on {device}");
+                assert_ulps(&what, &function(&numbers(dtype)).unwrap(), &want, 4.0);
+            }
         }
         let zero = ops::tanh(&array(&[-0.0], &[1], Dtype::Float32)).unwrap();
         assert!(values(&zero)[0].is_sign_negative(), "{device}");

@@ -31,13 +31,12 @@ uvec4 bf16_bits(const vec4 x) {
     return mix(near, (bits >> 16) | 0x40u, greaterThan(bits & 0x7fffffffu, uvec4(0x7f800000u)));
 }
 
-// Zero, which compilers do not know. They take a word that is packed and unpacked for the floats in it (those
-// of NVIDIA, driver 580.159, and of Mesa), and nothing would be rounded.
+// Zero, which compilers do not know, so that they keep a word that is packed and unpacked.
 uint nothing() { return uint(count >> 60); }
 
 float rounded(const uint dtype, const float x) {
     if (dtype == FLOAT32) return x;
-    if (dtype == FLOAT16) return f16_to_f32(f32_to_f16(x) ^ nothing());
+    if (dtype == FLOAT16) return f16_to_f32(stored_f16(x) ^ nothing());
     uint bits = floatBitsToUint(x);
     uint near = (bits + 0x7fffu + ((bits >> 16) & 1u)) & 0xffff0000u;
     return uintBitsToFloat((bits & 0x7fffffffu) > 0x7f800000u ? (bits & 0xffff0000u) | 0x400000u : near);
@@ -110,13 +109,13 @@ float binary_near(const uint op, const float a, const float b) {
 
 // Rounded to float16.
 vec4 rounded_halves(const vec4 x) {
-    return vec4(unpackHalf2x16(f32_to_f16_pair(x.xy) ^ nothing()),
-        unpackHalf2x16(f32_to_f16_pair(x.zw) ^ nothing()));
+    return vec4(unpackHalf2x16(stored_f16_pair(x.xy) ^ nothing()),
+        unpackHalf2x16(stored_f16_pair(x.zw) ^ nothing()));
 }
 
 // The words of four 16-bit floats. Those that are `exact` already are only packed, if they are bfloat16.
 uvec2 packed(const uint dtype, const uint exact, const vec4 x) {
-    if (dtype == FLOAT16) return uvec2(f32_to_f16_pair(x.xy), f32_to_f16_pair(x.zw));
+    if (dtype == FLOAT16) return uvec2(stored_f16_pair(x.xy), stored_f16_pair(x.zw));
     uvec4 h = exact != 0u ? floatBitsToUint(x) >> 16 : bf16_bits(x);
     return h.xz | (h.yw << 16);
 }

@@ -15,10 +15,12 @@
 float m_exp_near(float x) { return exp2(x * M_LOG2E_H); }
 
 // exp: 2^-18. What is larger than e^12 is infinite in float16, whatever it is here.
-float m_exp_16(float x) { return x > 12.0 ? 1e6 : m_exp_near(x); }
+float m_exp_16(float x) { return m_isnan(x) ? x : x > 12.0 ? 1e6 : m_exp_near(x); }
 
 // 1 / (1 + exp(-x)): 2^-18. Below -30 it is zero in float16.
-float m_sigmoid_16(float x) { return x < -30.0 ? 0.0 : 1.0 / (1.0 + m_exp_near(-x)); }
+float m_sigmoid_16(float x) {
+  return m_isnan(x) ? x : x < -30.0 ? 0.0 : 1.0 / (1.0 + m_exp_near(-x));
+}
 
 // tanh: 2^-15.
 float m_tanh_16(float x) {

@@ -52,7 +52,8 @@ impl Builder {
     /// The norm that ends with the reshape at `place`, if it is one.
     pub(super) fn reshape(&mut self, tape: &Tape, place: usize, device: &DeviceState) {
         if device.config.enable_fused_norm {
-            self.0.extend(Found::new(tape, place));
+            let found = Found::new(tape, place);
+            self.0.extend(found.filter(|found| found.sizes.fit(device.capabilities())));
         }
     }
 
@@ -146,7 +147,7 @@ impl Found {
         let Primitive::Norm(NormOp::LayerNorm { eps }) = tape.node(norm).primitive else {
             return None;
         };
-        (shapes && plain && sizes.fit()).then_some(Found {
+        (shapes && plain).then_some(Found {
             norm,
             x: (first, 0),
             weight: None,

@@ -47,11 +47,11 @@ pub(super) fn find(tape: &Tape, place: usize, device: &DeviceState) -> Option<Gr
     is_end.then_some(())?;
     let mut walk = Walk::new(tape, node.stream, dtype);
     walk.members.push(place);
-    let weights = walk.converted((place, 0));
+    let weights = walk.converted((place, 0), [Dtype::Float32, dtype]);
     let softmax = walk.pass(weights, |node| {
         matches!(node.primitive, Primitive::Softmax(SoftmaxOp::Softmax { .. }))
     })?;
-    let scores = walk.converted((softmax, 0));
+    let scores = walk.converted((softmax, 0), [dtype, Dtype::Float32]);
     let (scores, mask) = walk.masked(scores);
     let (scores, of_scores) = walk.multiplied(scores);
     let product = walk.pass(scores, |node| is_product(&node.primitive))?;
@@ -75,10 +75,13 @@ fn is_product(primitive: &Primitive) -> bool {
 }
 
 impl Walk<'_> {
-    /// What is behind a conversion, if there is one.
-    fn converted(&mut self, at: Cursor) -> Cursor {
-        let is = |primitive: &Primitive| matches!(primitive, Primitive::Copy(CopyOp::AsType { .. }));
-        self.pass(at, |node| is(&node.primitive)).map_or(at, |place| (place, 0))
+    /// What is behind a conversion from one dtype to another, if there is one.
+    fn converted(&mut self, at: Cursor, [from, to]: [Dtype; 2]) -> Cursor {
+        let conversion = self.pass(at, |node| {
+            let is = node.primitive == Primitive::Copy(CopyOp::AsType { dtype: to });
+            is && node.inputs[0].dtype() == from
+        });
+        conversion.map_or(at, |place| (place, 0))
     }
 
     /// What a mask is added to, and the mask, if there is one.

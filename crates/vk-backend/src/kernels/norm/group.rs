@@ -11,6 +11,8 @@ use crate::kernels::{
 
 /// Threads of a workgroup: few workgroups have many loads under way.
 const THREADS: u32 = 512;
+/// Bytes of shared memory of a thread that sums up, and of all groups.
+const SHARED: [u32; 2] = [32, 8 * MOST_GROUPS];
 /// Quads of a thread that sums up, and that normalizes, where there are enough.
 const QUADS: [u64; 2] = [8, 4];
 /// Workgroups of a compute unit. Those that normalize read what all have summed up.
@@ -40,11 +42,12 @@ pub(crate) struct GroupNorm {
 }
 
 impl Sizes {
-    /// Whether the kernel takes them.
-    pub(crate) fn fit(&self) -> bool {
+    /// Whether the kernel takes them on a device.
+    pub(crate) fn fit(&self, caps: &Capabilities) -> bool {
         let Sizes { batches, positions, channels, groups } = *self;
         let small = |size: usize| (1..1 << 24).contains(&size);
         [batches, channels, groups].into_iter().all(small)
+            && batches <= caps.max_groups[0] as usize
             && (1..1 << 31).contains(&positions)
             && channels.is_multiple_of(4)
             && channels.is_multiple_of(groups)
@@ -66,7 +69,8 @@ impl Sizes {
 
 fn threads(caps: &Capabilities) -> u32 {
     let wanted = if caps.is_software() { 64 } else { THREADS };
-    wanted.min(caps.max_workgroup)
+    let fits = (caps.shared_memory - SHARED[1]) / SHARED[0];
+    wanted.min(caps.max_workgroup).min(1 << fits.ilog2())
 }
 
 /// Encodes the norm.
@@ -121,11 +125,22 @@ mod tests {
     use super::*;
 
     #[test]
+    fn threads_fit_into_shared_memory() {
+        for (shared_memory, expected) in [(16 << 10, 256), (32 << 10, 512), (48 << 10, 512)] {
+            let caps = Capabilities { shared_memory, ..Capabilities::default() };
+            assert_eq!(threads(&caps), expected);
+            let sizes = Sizes { batches: 1 << 17, positions: 1, channels: 4, groups: 1 };
+            assert!(!sizes.fit(&caps));
+        }
+    }
+
+    #[test]
     fn chunks_cover_all_positions() {
         let caps = Capabilities { compute_units: 132, ..Capabilities::default() };
         for positions in [1, 7, 64, 4096, 262_144] {
             for batches in [1, 2, 300] {
                 let sizes = Sizes { batches, positions, channels: 128, groups: 32 };
+                assert!(sizes.fit(&caps));
                 for kind in 0..2 {
                     let [chunk, chunks] = sizes.chunks(kind, &caps).map(|size| size as usize);
                     assert!(chunk * chunks >= positions && chunk * (chunks - 1) < positions);
