@@ -1,7 +1,7 @@
 #version 460
-// Group norm of images (batch, positions, channels), whose groups are neighbouring channels, with what follows:
-// a weight and a bias of each channel, and silu. One dispatch sums up what workgroups have of each group, the
-// next one normalizes. Constants: 1 dtype, 2 flags.
+// Group norm of images (batch, positions, channels), whose groups are neighbouring channels, with what
+// follows: a weight and a bias of each channel, and silu. One dispatch sums up what workgroups have of each
+// group, the next one normalizes. Constants: 1 dtype, 2 flags.
 #include "common.glsl"
 
 layout(local_size_x_id = 0) in;
@@ -14,8 +14,8 @@ const bool APPLY = (FLAGS & APPLY_FLAG) != 0u, AFFINE = (FLAGS & AFFINE_FLAG) !=
 // Groups that there may be. [host]
 const uint MOST_GROUPS = 128;
 
-// Sums of the groups of a batch are `splits` parts; a workgroup has `chunk` positions of one of the `chunks` of
-// a batch.
+// Sums of the groups of a batch are `splits` parts; a workgroup has `chunk` positions of one of the `chunks`
+// of a batch.
 layout(push_constant, scalar) uniform Push {
     uint64_t x, weight, bias, result, parts;
     uint positions, channels, groups, splits, chunk, chunks;

@@ -52,7 +52,7 @@ impl Shape {
     fn norm(&self, seen: bool) -> impl Fn() -> Result<Vec<Array>> {
         let Shape { batch, sides: [high, wide], groups, each, dtype, behind, level } = *self;
         let image = [batch, high, wide, groups * each];
-        let x = ops::add(&noise(1, &image, dtype), level).unwrap();
+        let x = ops::add(noise(1, &image, dtype), level).unwrap();
         let [weight, bias] = [2, 3].map(|seed| noise(seed, &[groups * each], dtype));
         let other = noise(4, &image, dtype);
         mlx::eval(&[&x, &weight, &bias, &other]).unwrap();

@@ -57,7 +57,7 @@ impl Shape {
         let Shape { batch, heads, queries, keys, width, dtype, factor, mask, wide, dense } = *self;
         let row = |seed, rows| noise(seed, &[batch, rows, heads * width], dtype);
         let (q, k, v) = (row(1, queries), row(2, keys), row(3, keys));
-        let added = ops::multiply(&noise(4, &[queries, keys], dtype), 4.0f32).unwrap();
+        let added = ops::multiply(noise(4, &[queries, keys], dtype), 4.0f32).unwrap();
         mlx::eval(&[&q, &k, &v, &added]).unwrap();
         move || {
             let split = |x: &Array, rows: usize, axes: &[isize]| {

@@ -300,11 +300,8 @@ fn windows_for_cooperative_matrices() {
 /// As an image decoder's last one has them: so many that they go to cooperative matrices all the same.
 #[test]
 fn few_outputs_of_many_windows() {
-    let colours = Case {
-        low: vec![1, 1],
-        high: vec![1, 1],
-        ..Case::plain(&[2, 72, 64, 68], &[3, 3, 3, 68])
-    };
+    let colours =
+        Case { low: vec![1, 1], high: vec![1, 1], ..Case::plain(&[2, 72, 64, 68], &[3, 3, 3, 68]) };
     let sound = Case::plain(&[1, 8000, 300], &[1, 7, 300]);
     on_each_device(|device| {
         for dtype in floats(device).filter(|dtype| dtype.size() == 2) {

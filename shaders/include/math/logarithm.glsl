@@ -133,7 +133,8 @@ int m_parity(float y) {
   return ((sig >> shift) & 1u) != 0u ? 1 : 2;
 }
 
-// Whether y is 3, as activations have it, and neither x^3 nor what its roundings lose is denormal, or infinite.
+// Whether y is 3, as activations have it, and neither x^3 nor what its roundings lose is denormal, or
+// infinite.
 bool m_is_cubed(float x, float y) {
   uint ix = m_abs_bits(x);
   return y == 3.0 && (ix == 0u || ix - 0x30800000u < 0x23000000u); // from 2^-30 to 2^40

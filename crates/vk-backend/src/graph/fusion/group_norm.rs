@@ -1,6 +1,6 @@
 //! Group norm as mlx.nn makes it where it agrees with PyTorch: images are turned so that the channels of a
-//! group lie together with all positions, normalized as rows, and turned back (`norm/group.comp`). A weight and
-//! a bias of the channels, and silu, may follow.
+//! group lie together with all positions, normalized as rows, and turned back (`norm/group.comp`). A weight
+//! and a bias of the channels, and silu, may follow.
 
 use mlx_vulkan_core::{
     Result,
@@ -122,7 +122,8 @@ impl Found {
     fn new(tape: &Tape, place: usize) -> Option<Found> {
         let (node, whole) = (tape.node(place), tape.array(place));
         let dtype = whole.dtype();
-        let is_end = is_reshape(node) && whole.ndim() > 2 && dtype.is_floating() && dtype.size() <= 4;
+        let is_end =
+            is_reshape(node) && whole.ndim() > 2 && dtype.is_floating() && dtype.size() <= 4;
         is_end.then_some(())?;
         let mut walk = Walk::new(tape, node.stream, dtype);
         walk.members.push(place);

@@ -61,8 +61,8 @@ pub(super) fn find(tape: &Tape, place: usize, device: &DeviceState) -> Option<Gr
     let operations = walk.members.len() as u64;
     let found = Found { products, query, keys, mask, scale, operations };
     let caps = device.capabilities();
-    let runs = found.is_of(tape, dtype)
-        && has_kernel(&found.written(tape).sizes(), dtype, caps, config);
+    let runs =
+        found.is_of(tape, dtype) && has_kernel(&found.written(tape).sizes(), dtype, caps, config);
     runs.then(|| Group {
         members: walk.members,
         kept: smallvec![place],
@@ -92,9 +92,8 @@ impl Walk<'_> {
             let is_scores = |&side: &usize| {
                 let place = walk.tape.input(sum, side);
                 let scaled = place.filter(|&place| walk.factor(place).is_some());
-                let product = scaled.map_or(place, |place| {
-                    walk.tape.input(place, walk.factor(place)?.1)
-                });
+                let product =
+                    scaled.map_or(place, |place| walk.tape.input(place, walk.factor(place)?.1));
                 product.is_some_and(|place| is_product(&walk.tape.node(place).primitive))
             };
             let side = (0..2).find(is_scores)?;

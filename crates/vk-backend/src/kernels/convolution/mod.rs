@@ -153,7 +153,8 @@ fn scaled_fragment(ctx: &Ctx<'_>, p: &ConvolutionSizes, dtype: Dtype) -> Option<
     let multiplications =
         [p.windows, p.outputs, p.depth()].into_iter().fold(1, usize::saturating_mul);
     let leading = [lines::leading(true, p.depth()) as i64; 2];
-    let fragment = scaled::fragment_of(dtype, multiplications, leading, ctx.capabilities(), ctx.config());
+    let fragment =
+        scaled::fragment_of(dtype, multiplications, leading, ctx.capabilities(), ctx.config());
     let sizes = ConvolutionSizes { fragment, ..*p };
     let plan = plan(&sizes, ctx.capabilities());
     fragment.filter(|_| matches!(plan, ConvolutionPlan::Product(Gemm::Matrix(..), _)))

@@ -103,8 +103,19 @@ pub(super) fn write(linker: &mut Linker, form: &Form, lanes: usize, id: Word, li
     let library = LIBRARY.function(LIBRARY.named(like));
     let (at, label, lane) = (linker.id(), linker.id(), linker.constant(Type::Uint, 0));
     let (blocks, instructions, values) = (Vec::new(), Vec::new(), Vec::new());
-    let mut body =
-        Body { form, linker, lanes, near, overflows, blocks, label, instructions, values, at, lane };
+    let mut body = Body {
+        form,
+        linker,
+        lanes,
+        near,
+        overflows,
+        blocks,
+        label,
+        instructions,
+        values,
+        at,
+        lane,
+    };
     body.elements();
     body.effect(Op::Return, Vec::new());
     // The next one is never written.

@@ -98,7 +98,8 @@ mod tests {
         let mut told = asked.clone();
         packs_nearest(&mut told);
         let changed: Vec<_> = asked.iter().zip(&told).filter(|(a, b)| a != b).collect();
-        let [before, after] = [Op::SpecConstantFalse, Op::SpecConstantTrue].map(|op| op as u32 | 3 << 16);
+        let [before, after] =
+            [Op::SpecConstantFalse, Op::SpecConstantTrue].map(|op| op as u32 | 3 << 16);
         assert_eq!(changed, [(&before, &after)]);
     }
 

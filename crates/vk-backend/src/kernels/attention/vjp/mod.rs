@@ -124,8 +124,14 @@ impl Vjp<'_> {
         let s = &self.sizes;
         let leading = [self.result.strides[2], self.by_q.strides[2]];
         let dtype = self.dtypes.operands;
-        let fragment = scaled::fragment_of(dtype, s.multiplications(), leading, ctx.capabilities(), ctx.config())
-            .filter(|_| s.elements() <= scaled::MOST);
+        let fragment = scaled::fragment_of(
+            dtype,
+            s.multiplications(),
+            leading,
+            ctx.capabilities(),
+            ctx.config(),
+        )
+        .filter(|_| s.elements() <= scaled::MOST);
         let plans = |pass| matrix::plan(s, pass, fragment, ctx.capabilities()).is_some();
         [&self.result, &self.by_q, &self.by_k, &self.by_v].into_iter().all(Heads::vectors)
             && [passes::ROWS_PASS, passes::QUERIES_PASS, passes::KEYS_PASS].into_iter().all(plans)
