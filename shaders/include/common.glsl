@@ -57,24 +57,27 @@ layout(constant_id = DEVICE_CONSTANT) const bool PACKS_NEAREST = false;
 // ---- float16 and bfloat16 as bits; exact, rounding to nearest even, on every driver that we know ----
 float f16_to_f32(uint h) { return unpackHalf2x16(h).x; }
 
-uint f32_to_f16(float x) {
-    uint bits = floatBitsToUint(x), sign = (bits >> 16) & 0x8000u, a = bits & 0x7fffffffu;
-    if (a > 0x7f800000u) return sign | 0x7e00u | ((a >> 13) & 0x3ffu);
-    if (a >= 0x47800000u) return sign | 0x7c00u;                                        // at least 65536
-    if (a < 0x38800000u) return sign | uint(roundEven(uintBitsToFloat(a) * 16777216.0)); // subnormal
-    // May carry into infinity.
-    return sign | ((a - 0x38000000u + 0xfffu + ((a >> 13) & 1u)) >> 13);
-}
+// The rest of a function that gives the bits of float x.
+#define F16_BITS(x)                                                                                         \
+    uint bits = floatBitsToUint(x), sign = (bits >> 16) & 0x8000u, a = bits & 0x7fffffffu;                  \
+    if (a > 0x7f800000u) return sign | 0x7e00u | ((a >> 13) & 0x3ffu);                                      \
+    if (a >= 0x47800000u) return sign | 0x7c00u; /* at least 65536 */                                       \
+    /* subnormal */                                                                                         \
+    if (a < 0x38800000u) return sign | uint(roundEven(uintBitsToFloat(a) * 16777216.0));                    \
+    return sign | ((a - 0x38000000u + 0xfffu + ((a >> 13) & 1u)) >> 13 /* may carry into infinity */);
+
+uint f32_to_f16(float x) { F16_BITS(x) }
 
 // The same of what goes to memory, one and two in a word, by the device's instruction if that rounds so. Not
-// for what is unpacked again: compilers (of NVIDIA, driver 580.159, and of Mesa) take the float for it.
+// for what is unpacked again: compilers (of NVIDIA, driver 580.159, and of Mesa) take the float for it. By a
+// call more, NVIDIA's does not inline what convolutions store, which makes them seven times slower.
 uint stored_f16(float x) {
     if (PACKS_NEAREST) return packHalf2x16(vec2(x, 0.0));
-    return f32_to_f16(x);
+    F16_BITS(x)
 }
 uint stored_f16_pair(vec2 x) {
     if (PACKS_NEAREST) return packHalf2x16(x);
-    return f32_to_f16(x.x) | f32_to_f16(x.y) << 16;
+    return stored_f16(x.x) | stored_f16(x.y) << 16;
 }
 
 float bf16_to_f32(uint h) { return uintBitsToFloat(h << 16); }
@@ -141,7 +144,7 @@ vec4 load_float4(uint dtype, uint64_t base, uint64_t i) {
     return uintBitsToFloat(h << 16);
 }
 
-// With another return in here NVIDIA's compiler (driver 580.159) made convolutions seven times slower.
+// Nor with another return in here.
 void store_float4(uint dtype, uint64_t base, uint64_t i, vec4 x) {
     if (dtype == FLOAT32) { AT_F4(base, i) = x; return; }
     uvec4 h = dtype == FLOAT16
