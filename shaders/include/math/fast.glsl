@@ -10,44 +10,8 @@
 
 // ---- of float16 ----
 
-// exp where neither it nor its reciprocal is denormal or infinite: the device's own, whose errors Vulkan
-// bounds (2^-16 at 2^126, 2^-18 at 2^24; 2^-22 is usual).
-float m_exp_near(float x) { return exp2(x * M_LOG2E_H); }
-
-// exp: 2^-18. What is larger than e^12 is infinite in float16, whatever it is here.
-float m_exp_16(float x) { return m_isnan(x) ? x : x > 12.0 ? 1e6 : m_exp_near(x); }
-
-// 1 / (1 + exp(-x)): 2^-18. Below -30 it is zero in float16.
-float m_sigmoid_16(float x) {
-  return m_isnan(x) ? x : x < -30.0 ? 0.0 : 1.0 / (1.0 + m_exp_near(-x));
-}
-
-// tanh: 2^-15.
-float m_tanh_16(float x) {
-  float a = min(m_abs(x), 20.0), z = a * a;
-  float p = ((0.0218 * z - 0.0539530888) * z + 0.133332431) * z - 0.333333313;
-  float y = a < 0.55 ? a + a * z * p : 1.0 - 2.0 / (m_exp_near(2.0 * a) + 1.0);
-  return m_isnan(x) ? x : m_abs(x) < 1e-3 ? x : m_copysign(y, x);
-}
-
-// erf: 2^-18, by the polynomials of m_erf.
-float m_erf_16(float x) {
-  float a = min(m_abs(x), 4.0), z = a * a;
-  float p = (((((-9.29370708e-06 * z + 0.000111319154) * z - 0.000846492825) * z + 0.00521965465)
-    * z - 0.0268649142) * z + 0.112837732) * z - 0.376126379;
-  float g = (((((((1.59034994e-06 * a - 4.51674896e-05) * a + 0.000589576492) * a - 0.00472694356)
-    * a + 0.0263314955) * a - 0.10992711) * a - 0.631984353) * a - 1.13014269) * a + 0.000298087893;
-  float y = a < 0.95 ? a + a * (0.128379167 + z * p) : 1.0 - m_exp_near(g);
-  return m_isnan(x) ? x : m_copysign(y, x);
-}
-
-// ---- of bfloat16 ----
-
-// Whether |x| is larger than 87, or x is no number: then exp or its reciprocal may be denormal or infinite.
-bool m_is_far(float x) { return m_abs_bits(x) > 0x42AE0000u; }
-
-// exp of any float: 2^-18.
-float m_exp_far(float x) {
+// exp: 2^-18.
+float m_exp_16(float x) {
   precise float t = clamp(x, -104.0, 89.0);
   precise float fn = floor(t * M_LOG2E_H + 0.5);
   precise float h = t - fn * 0.693359375; // the product is exact
@@ -56,15 +20,49 @@ float m_exp_far(float x) {
   return m_isnan(x) ? x : m_scalbn(p, int(fn));
 }
 
+// 1 / (1 + exp(-x)): 2^-18.
+float m_sigmoid_16(float x) {
+  float e = m_exp_16(-m_abs(x));
+  float q = 1.0 / (1.0 + e);
+  return m_isnan(x) ? x : x >= 0.0 ? q : e * q;
+}
+
+// tanh: 2^-15.
+float m_tanh_16(float x) {
+  float a = min(m_abs(x), 20.0), z = a * a;
+  float p = ((0.0218 * z - 0.0539530888) * z + 0.133332431) * z - 0.333333313;
+  float y = a < 0.55 ? a + a * z * p : 1.0 - 2.0 / (m_exp_16(2.0 * a) + 1.0);
+  return m_isnan(x) ? x : m_abs(x) < 1e-3 ? x : m_copysign(y, x);
+}
+
+// erf: 2^-20, by the polynomials of m_erf.
+float m_erf_16(float x) {
+  float a = min(m_abs(x), 4.0), z = a * a;
+  float p = (((((-9.29370708e-06 * z + 0.000111319154) * z - 0.000846492825) * z + 0.00521965465)
+    * z - 0.0268649142) * z + 0.112837732) * z - 0.376126379;
+  float g = (((((((1.59034994e-06 * a - 4.51674896e-05) * a + 0.000589576492) * a - 0.00472694356)
+    * a + 0.0263314955) * a - 0.10992711) * a - 0.631984353) * a - 1.13014269) * a + 0.000298087893;
+  float y = a < 0.95 ? a + a * (0.128379167 + z * p) : 1.0 - m_exp_16(g);
+  return m_isnan(x) ? x : m_copysign(y, x);
+}
+
+// ---- of bfloat16 ----
+
+// Whether |x| is larger than 87, or x is no number: then exp or its reciprocal may be denormal or infinite.
+bool m_is_far(float x) { return m_abs_bits(x) > 0x42AE0000u; }
+
+// exp where that is near: the device's own, whose errors Vulkan bounds (2^-16 at 2^126; 2^-22 is usual).
+float m_exp_near(float x) { return exp2(x * M_LOG2E_H); }
+
 // exp: 2^-15.
 float m_exp_bfloat16(float x) {
-  if (m_is_far(x)) { return m_exp_far(x); }
+  if (m_is_far(x)) { return m_exp_16(x); }
   return m_exp_near(x);
 }
 
 // 1 / (1 + exp(-x)): 2^-15.
 float m_sigmoid_bfloat16(float x) {
-  if (m_is_far(x)) { return x > 0.0 ? 1.0 : m_exp_far(x); }
+  if (m_is_far(x)) { return x > 0.0 ? 1.0 : m_exp_16(x); }
   return 1.0 / (1.0 + m_exp_near(-x));
 }
 

@@ -39,6 +39,9 @@ pub(crate) struct Source {
     pub(crate) numbers: Vec<Number>,
 }
 
+/// The number of the specialization constant that is the device's, and no kernel's.
+const DEVICE_CONSTANT: &str = "DEVICE_CONSTANT";
+
 /// The sources of kernels in the order of their modules' names; an include with numbers is one
 /// without kernels.
 pub(crate) fn sources(
@@ -47,7 +50,10 @@ pub(crate) fn sources(
     mut numbers: BTreeMap<String, Vec<Number>>,
 ) -> Result<Vec<Source>> {
     let mut found: BTreeMap<String, Source> = BTreeMap::new();
-    for (kernel, interface) in kernels.iter().zip(interfaces) {
+    let device = numbers.values().flatten().find(|(name, _)| name == DEVICE_CONSTANT);
+    let device = device.map(|&(_, id)| id);
+    for (kernel, mut interface) in kernels.iter().zip(interfaces) {
+        interface.constants.retain(|constant| Some(constant.id) != device);
         let source = found.entry(module_name(&kernel.source)).or_default();
         source.path.clone_from(&kernel.source);
         source.kernels.push((kernel.name.clone(), interface));

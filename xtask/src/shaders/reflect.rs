@@ -10,9 +10,6 @@ const MAGIC: u32 = 0x0723_0203;
 /// Words before the first instruction.
 const HEADER: usize = 5;
 
-/// Specialization constants from this id on are the device's, and no kernel's (common.glsl).
-const DEVICE_CONSTANTS: u32 = 63;
-
 /// What a module takes from the host.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Interface {
@@ -130,8 +127,7 @@ impl Reader<'_> {
 
     fn constants(&self) -> Result<Vec<Constant>> {
         let mut found = Vec::new();
-        let own = |&(_, number): &(Word, u32)| number < DEVICE_CONSTANTS;
-        for (target, number) in self.decorated(Decoration::SpecId).filter(own) {
+        for (target, number) in self.decorated(Decoration::SpecId) {
             found.push(self.constant(self.definition(target)?, number)?);
         }
         found.sort_by_key(|constant| constant.id);

@@ -9,7 +9,7 @@ use mlx_vulkan_core::{
 };
 
 use super::{
-    Ctx, Operand, Region, concatenate,
+    Ctx, Operand, Region,
     layouts::{copy as convert, copy_move as moves},
     strided::Walk,
     transpose::{Axes, transpose},
@@ -282,7 +282,6 @@ pub(super) fn shape(
             slice_update(ctx, inputs, start, strides, output)
         }
         ShapeOp::Pad { low, .. } => pad(ctx, inputs, low, output),
-        ShapeOp::Concatenate { axis } => concatenate::eval(ctx, inputs, *axis, output),
         ShapeOp::Transpose { .. }
         | ShapeOp::Broadcast(_)
         | ShapeOp::ExpandDims { .. }
@@ -290,6 +289,7 @@ pub(super) fn shape(
         | ShapeOp::AsStrided { .. }
         | ShapeOp::NumberOfElements { .. }
         | ShapeOp::Slice { .. } => unreachable!("core makes views"),
+        ShapeOp::Concatenate { .. } => unreachable!("concatenate.rs does it"),
     }
 }
 

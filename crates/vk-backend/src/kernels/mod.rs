@@ -82,7 +82,7 @@ pub(crate) use ctx::{Ctx, Operand};
 use mlx_vulkan_core::{
     Array, Dtype, Result,
     backend::{Output, Support},
-    primitives::{Primitive, RandomBits},
+    primitives::{Primitive, RandomBits, ShapeOp},
 };
 
 /// Encodes a primitive.
@@ -116,6 +116,7 @@ pub(crate) fn eval(
         P::Binary(op) => binary::eval(ctx, *op, &inputs[0], &inputs[1], output),
         P::Ternary(op) => ternary::eval(ctx, *op, args(inputs), output),
         P::Copy(op) => copy::eval(ctx, *op, &inputs[0], output),
+        P::Shape(ShapeOp::Concatenate { axis }) => concatenate::eval(ctx, inputs, *axis, output),
         P::Shape(op) => copy::shape(ctx, op, inputs, output),
         P::Reduce(reduce) => reduce::reduce(ctx, reduce.op, &reduce.axes, &inputs[0], output),
         P::ArgReduce(reduce) => reduce::arg_reduce(ctx, reduce.op, reduce.axis, &inputs[0], output),
