@@ -13,6 +13,7 @@ use smallvec::{SmallVec, smallvec};
 use super::{
     Grouped,
     bias::Biased,
+    gate,
     heads::{Cursor, Walk, input},
     inner,
 };
@@ -65,12 +66,13 @@ impl Builder {
 
     /// The multiplication at `place` is `silu` of a convolution that was found.
     pub(super) fn silu(&mut self, tape: &Tape, place: usize) {
-        let mut walk = Walk::new(tape, tape.node(place).stream, tape.array(place).dtype());
-        let Some(convolved) = walk.silu_at(place) else { return };
+        if self.0.is_empty() {
+            return;
+        }
+        let Some((convolved, members)) = gate::silu_of(tape, place) else { return };
         let found = self.0.iter_mut().rev().find(|found| found.result == convolved);
         if let Some(found) = found.filter(|found| !found.silu) {
-            found.members.extend(walk.members);
-            found.members.push(place);
+            found.members.extend(members);
             (found.silu, found.result) = (true, place);
         }
     }

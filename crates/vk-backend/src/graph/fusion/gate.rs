@@ -54,6 +54,14 @@ pub(super) fn find(tape: &Tape, result: usize) -> Option<(usize, usize, Gated)> 
     })
 }
 
+/// The node that the multiplication at `place` is `silu` of, and what there is behind it, if it is one.
+pub(super) fn silu_of(tape: &Tape, place: usize) -> Option<(usize, SmallVec<[usize; 16]>)> {
+    let mut walk = Walk::new(tape, tape.node(place).stream, tape.array(place).dtype());
+    let of = walk.silu_at(place)?;
+    walk.members.push(place);
+    Some((of, walk.members))
+}
+
 impl Gated {
     /// The node of which gate and other factor are the halves of each row, if they are; the group has the
     /// views then, too.

@@ -15,7 +15,7 @@ use smallvec::{SmallVec, smallvec};
 use super::{
     Grouped,
     bias::{Biased, repeats, row},
-    gate::{constant, does},
+    gate::{self, constant, does},
     heads::{Cursor, Walk, input},
     inner,
     products::dense,
@@ -59,6 +59,9 @@ impl Builder {
 
     /// The addition at `sum` adds a bias to a norm with a weight.
     pub(super) fn add(&mut self, tape: &Tape, sum: usize) {
+        if self.0.is_empty() {
+            return;
+        }
         let stream = tape.node(sum).stream;
         for (of, bias) in [(0, 1), (1, 0)] {
             let Some(product) = inner(tape, (sum, of), 1, stream) else { continue };
@@ -94,12 +97,13 @@ impl Builder {
 
     /// The multiplication at `place` is `silu` of a norm that was found.
     pub(super) fn silu(&mut self, tape: &Tape, place: usize) {
-        let mut walk = Walk::new(tape, tape.node(place).stream, tape.array(place).dtype());
-        let Some(normed) = walk.silu_at(place) else { return };
+        if self.0.is_empty() {
+            return;
+        }
+        let Some((normed, members)) = gate::silu_of(tape, place) else { return };
         let found = self.0.iter_mut().rev().find(|found| found.result == normed);
         if let Some(found) = found.filter(|found| !found.silu) {
-            found.members.extend(walk.members);
-            found.members.push(place);
+            found.members.extend(members);
             (found.silu, found.result) = (true, place);
         }
     }

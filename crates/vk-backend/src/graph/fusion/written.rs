@@ -20,7 +20,7 @@ use crate::{
         Ctx,
         attention::{Written, has_kernel, planner::Sizes},
     },
-    runtime::device::DeviceState,
+    runtime::{device::DeviceState, stats},
 };
 
 /// Such an attention, by places on the tape.
@@ -127,13 +127,10 @@ impl Walk<'_> {
 impl Found {
     /// Whether all of it is of one dtype, with heads and rows that kernels take.
     fn is_of(&self, tape: &Tape, dtype: Dtype) -> bool {
-        let [first, second] = self.products;
-        let (scores, mask) = (tape.array(first), self.mask.map(|at| input(tape, at)));
-        let values = input(tape, (second, 1));
-        let all = [input(tape, self.query), input(tape, self.keys), values, scores];
-        let Written { q, keys, .. } = self.written(tape);
-        all.iter().all(|a| a.ndim() == 4 && a.dtype() == dtype && a.size() > 0)
-            && [q, keys, values].iter().all(|a| a.shape()[..2] == scores.shape()[..2])
+        let scores = tape.array(self.products[0]);
+        let Written { q, keys, v, mask, .. } = self.written(tape);
+        [q, keys, v, scores].iter().all(|a| a.ndim() == 4 && a.dtype() == dtype && a.size() > 0)
+            && [q, keys, v].iter().all(|a| a.shape()[..2] == scores.shape()[..2])
             && mask.is_none_or(|a| a.dtype() == dtype && a.shape() == scores.shape())
             && self.scale.is_finite()
     }
@@ -165,7 +162,7 @@ impl super::GroupKernel for Found {
     fn describe(&self, tape: &Tape) -> String {
         let Sizes { heads, queries, key_width, .. } = self.written(tape).sizes();
         let mask = if self.mask.is_some() { "masked " } else { "" };
-        let rows = crate::runtime::stats::row_bucket(queries);
+        let rows = stats::row_bucket(queries);
         format!("written {mask}attention {heads}x{key_width} rows {rows}")
     }
 
