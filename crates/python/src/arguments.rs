@@ -266,7 +266,11 @@ pub(crate) fn is_list(object: &Bound<'_, PyAny>) -> bool {
 /// Integers that fit 32 bits: a list, a range, an array of numpy. Floats, numpy's too, are no integers.
 pub(crate) fn integers<T: TryFrom<i64>>(object: &Bound<'_, PyAny>) -> PyResult<SmallVec<[T; 4]>> {
     if let Ok(tuple) = object.cast::<PyTuple>() {
-        return tuple.iter_borrowed().map(|item| dimension(&item)).collect();
+        let mut out = SmallVec::with_capacity(tuple.len());
+        for item in tuple.iter_borrowed() {
+            out.push(dimension(&item)?);
+        }
+        return Ok(out);
     }
     let Ok(items) = object.try_iter() else {
         let name = object.get_type().name()?;

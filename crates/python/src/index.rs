@@ -4,7 +4,7 @@ use mlx::{Dtype, Index, Slice};
 use pyo3::{
     exceptions::PyValueError,
     prelude::*,
-    types::{PyBool, PyEllipsis, PyInt, PyList, PySlice, PyTuple},
+    types::{PyBool, PyEllipsis, PyInt, PyList, PySlice, PySliceMethods, PyTuple},
 };
 use smallvec::SmallVec;
 
@@ -83,6 +83,9 @@ fn int(object: &Bound<'_, PyAny>) -> PyResult<isize> {
 }
 
 fn part_of_axis(slice: &Bound<'_, PySlice>) -> PyResult<Slice> {
+    if let Some(part) = plain_slice(slice) {
+        return Ok(part);
+    }
     let part = |name: &Bound<'_, pyo3::types::PyString>| {
         let bound = slice.getattr(name)?;
         if bound.is_none() {
@@ -99,6 +102,24 @@ fn part_of_axis(slice: &Bound<'_, PySlice>) -> PyResult<Slice> {
         stop: part(pyo3::intern!(py, "stop"))?,
         step: part(pyo3::intern!(py, "step"))?,
     })
+}
+
+/// A slice as Python itself reads it, all three parts in one call; `None` where Python refuses a part, or a
+/// part does not fit 32 bits.
+fn plain_slice(slice: &Bound<'_, PySlice>) -> Option<Slice> {
+    // Of the longest list: what counts from its end stays far from what counts from its start.
+    const END: isize = isize::MAX;
+    let read = slice.indices(END).ok()?;
+    let int = |at: isize| i32::try_from(at).ok().map(|at| at as isize);
+    let place = |at: isize| match at {
+        END => None,
+        at if at > END / 2 => int(at - END),
+        at => int(at),
+    };
+    // A slice without this part ends there.
+    let is_open = read.stop == if read.step < 0 { -1 } else { END };
+    let stop = if is_open { None } else { Some(place(read.stop)?) };
+    Some(Slice { start: Some(place(read.start)?), stop, step: Some(int(read.step)?) })
 }
 
 /// The same for bounds of slices, which may also be arrays of ours without axes.

@@ -6,7 +6,7 @@ use crate::{
         Index,
         layout::{Dim, Layout, Neighbours, Part},
     },
-    ops::{expand_dims, gather, squeeze, take, transpose},
+    ops::{self, expand_dims, gather, squeeze, take, transpose},
 };
 
 impl Array {
@@ -18,7 +18,7 @@ impl Array {
     /// zero, or arrays that are no integers or do not broadcast.
     pub fn get_item(&self, index: &[Index]) -> Result<Array> {
         let layout = Layout::new(self, index, Neighbours::ArraysAndInts)?;
-        let cut = layout.cut(self)?;
+        let cut = ops::bounded_slice(self, layout.bounds(self))?;
         let kept = match layout.has_arrays() {
             true => gathered(&cut, &layout)?,
             false => squeeze_axes(&cut, &ints(&layout))?,

@@ -2,7 +2,12 @@
 
 use smallvec::SmallVec;
 
-use crate::{Array, Dtype, Error, Result, Shape, index::Index, ops, primitives::Indices};
+use crate::{
+    Array, Dtype, Error, Result, Shape,
+    index::Index,
+    ops::{self, SliceBounds},
+    primitives::Indices,
+};
 
 /// What becomes of one axis of the indexed array.
 #[derive(Clone)]
@@ -128,36 +133,20 @@ impl Layout {
     }
 
     /// The slices, integers as those of one element, arrays as whole axes.
-    pub(super) fn cut(&self, a: &Array) -> Result<Array> {
-        let (mut start, mut steps, mut sizes) = (Indices::new(), Indices::new(), Shape::new());
+    pub(super) fn bounds(&self, a: &Array) -> SliceBounds {
+        let mut bounds =
+            SliceBounds { start: Indices::new(), strides: Indices::new(), sizes: Shape::new() };
         for (part, &n) in self.parts.iter().zip(a.shape()) {
             let (from, step, count) = match *part {
                 Part::Int(i) => (i as isize, 1, 1),
                 Part::Slice { start, step, count } => (start, step, count),
                 Part::Array(_) => (0, 1, n),
             };
-            start.push(from);
-            steps.push(step);
-            sizes.push(count);
+            bounds.start.push(from);
+            bounds.strides.push(step);
+            bounds.sizes.push(count);
         }
-        ops::normalized_slice(a, start, steps, sizes)
-    }
-
-    /// Start, stop and step of each axis, with integers as slices of one element and arrays as
-    /// whole axes.
-    pub(super) fn slices(&self, a: &Array) -> [Indices; 3] {
-        let bounds = self.parts.iter().zip(a.shape()).map(|(part, &n)| match *part {
-            Part::Int(i) => [i as isize, i as isize + 1, 1],
-            // An empty slice may start before element 0, which would count from the end.
-            Part::Slice { count: 0, .. } => [0, 0, 1],
-            Part::Slice { start, step, count } => {
-                let end = start + step * count as isize;
-                [start, if end < 0 { -(n as isize) - 1 } else { end }, step]
-            }
-            Part::Array(_) => [0, n as isize, 1],
-        });
-        let bounds: SmallVec<[[isize; 3]; 4]> = bounds.collect();
-        [0, 1, 2].map(|i| bounds.iter().map(|b| b[i]).collect())
+        bounds
     }
 }
 

@@ -76,7 +76,8 @@ updates! {
 
 fn update(a: &Array, index: &[Index], value: &Array, op: ScatterOp) -> Result<Array> {
     let layout = Layout::new(a, index, Neighbours::Arrays)?;
-    let value = broadcast_to(&without_leading_ones(value, layout.shape().len())?, &layout.shape())?;
+    let shape = layout.shape();
+    let value = broadcast_to(&without_leading_ones(value, shape.len())?, &shape)?;
     let value = squeeze_axes(&value, &layout.new_axes())?;
     match layout.has_arrays() {
         true => scattered(a, &layout, &value, op),
@@ -95,15 +96,7 @@ fn without_leading_ones(value: &Array, ndim: usize) -> Result<Array> {
 fn sliced(a: &Array, layout: &Layout, value: &Array, op: ScatterOp) -> Result<Array> {
     let single = layout.parts.iter().enumerate().filter(|(_, p)| matches!(p, Part::Int(_)));
     let value = expand_dims(value, &single.map(|(x, _)| x as isize).collect::<Vec<_>>())?;
-    let [start, stop, step] = layout.slices(a);
-    let apply = match op {
-        ScatterOp::Assign => ops::slice_update,
-        ScatterOp::Sum => ops::slice_update_add,
-        ScatterOp::Prod => ops::slice_update_prod,
-        ScatterOp::Max => ops::slice_update_max,
-        ScatterOp::Min => ops::slice_update_min,
-    };
-    apply(a, &value, &start, &stop, &step)
+    ops::update_slice(op, a, &value, layout.bounds(a))
 }
 
 /// With arrays of indices. Slices with a step are arrays of indices too, with an axis of their own

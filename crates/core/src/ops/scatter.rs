@@ -4,10 +4,10 @@
 use crate::{
     Array, Dtype, Error, Result, Shape,
     ops::{
-        self, astype, broadcast_to, check_indices, indexed_axes, joint_indices, normalize_axis,
-        squeeze,
+        self, SliceBounds, astype, broadcast_to, check_indices, indexed_axes, joint_indices,
+        normalize_axis, normalize_slice, squeeze,
     },
-    primitives::{Axes, IndexingOp, ScatterOp},
+    primitives::{Axes, IndexingOp, ScatterOp, ShapeOp},
 };
 
 /// Scatters of slices, by how an update joins the element that it goes to.
@@ -199,14 +199,16 @@ fn check_mask(a: &Array, mask: &Array) -> Result<()> {
     Ok(())
 }
 
-/// Slice updates that join the update with the slice.
+/// Slice updates, by how an update joins the elements that it goes to.
 macro_rules! slice_updates {
-    ($($(#[$doc:meta])* $name:ident => $join:path;)*) => {$(
+    ($($(#[$doc:meta])* $name:ident => $op:ident;)*) => {$(
         $(#[$doc])*
-        /// The update broadcasts to the slice and takes the dtype of `a`.
+        ///
+        /// The update broadcasts to the slice and takes the dtype of `a`. The copy happens in place where
+        /// nobody else needs `a`; if the slice is all of `a`, there is none.
         ///
         /// # Errors
-        /// As [`ops::slice_update`].
+        /// As [`ops::slice()`], or when `update` does not broadcast to the slice.
         pub fn $name(
             a: &Array,
             update: &Array,
@@ -214,22 +216,50 @@ macro_rules! slice_updates {
             stop: &[isize],
             strides: &[isize],
         ) -> Result<Array> {
-            let old = ops::slice(a, start, stop, strides)?;
-            let update = broadcast_to(&astype(update, a.dtype())?, old.shape())?;
-            ops::slice_update(a, &$join(&old, &update)?, start, stop, strides)
+            let bounds = normalize_slice(stringify!($name), a.shape(), start, stop, strides)?;
+            update_slice(ScatterOp::$op, a, update, bounds)
         }
     )*};
 }
 
 slice_updates! {
+    /// A copy of `a` with a slice replaced by an update.
+    slice_update => Assign;
     /// A copy of `a` with an update added to a slice.
-    slice_update_add => ops::add;
+    slice_update_add => Sum;
     /// A copy of `a` with a slice multiplied by an update.
-    slice_update_prod => ops::multiply;
+    slice_update_prod => Prod;
     /// A copy of `a` with the larger of a slice and an update.
-    slice_update_max => ops::maximum;
+    slice_update_max => Max;
     /// A copy of `a` with the smaller of a slice and an update.
-    slice_update_min => ops::minimum;
+    slice_update_min => Min;
+}
+
+/// The same for a slice that is known to lie in `a`.
+pub(crate) fn update_slice(
+    op: ScatterOp,
+    a: &Array,
+    update: &Array,
+    bounds: SliceBounds,
+) -> Result<Array> {
+    let update = broadcast_to(&astype(update, a.dtype())?, &bounds.sizes)?;
+    if bounds.sizes.contains(&0) {
+        return Ok(a.clone());
+    }
+    let old = || ops::bounded_slice(a, bounds.clone());
+    let joined = match op {
+        ScatterOp::Assign => update,
+        ScatterOp::Sum => ops::add(&old()?, &update)?,
+        ScatterOp::Prod => ops::multiply(&old()?, &update)?,
+        ScatterOp::Max => ops::maximum(&old()?, &update)?,
+        ScatterOp::Min => ops::minimum(&old()?, &update)?,
+    };
+    if bounds.is_whole(a) {
+        return Ok(joined);
+    }
+    let SliceBounds { start, strides, .. } = bounds;
+    let primitive = ShapeOp::SliceUpdate { start, strides };
+    ops::checked_node(primitive, [a.clone(), joined], Shape::from_slice(a.shape()), a.dtype())
 }
 
 /// The slice of `slice_size` (one for each axis) whose first element lies at the integers `start`,

@@ -111,25 +111,30 @@ pub(crate) fn number_of_elements(
 /// # Errors
 /// When `axes` is not a permutation.
 pub fn transpose(a: &Array, axes: &[isize]) -> Result<Array> {
-    let axes: Axes = if axes.is_empty() {
-        (0..a.ndim()).rev().collect()
-    } else {
-        axes.iter().map(|&x| normalize_axis("transpose", x, a.ndim())).collect::<Result<_>>()?
-    };
+    let named = axes;
+    let mut axes = Axes::with_capacity(a.ndim());
+    if named.is_empty() {
+        axes.extend((0..a.ndim()).rev());
+    }
+    for &axis in named {
+        axes.push(normalize_axis("transpose", axis, a.ndim())?);
+    }
     if axes.len() != a.ndim() {
         let message =
             format!("Received {} axes for array with {} dimensions.", axes.len(), a.ndim());
         return Err(Error::invalid("transpose", message));
     }
-    let mut seen = axes.clone();
-    seen.sort_unstable();
-    if seen.windows(2).any(|pair| pair[0] == pair[1]) {
+    if axes.iter().enumerate().any(|(i, axis)| axes[..i].contains(axis)) {
         return Err(Error::invalid("transpose", "Repeat axes not allowed."));
     }
     if axes.iter().enumerate().all(|(i, &x)| i == x) {
         return Ok(a.clone());
     }
-    ops::node(ShapeOp::Transpose { axes }, [a.clone()])
+    let mut shape = Shape::with_capacity(axes.len());
+    for &axis in &axes {
+        shape.push(a.shape()[axis]);
+    }
+    ops::checked_node(ShapeOp::Transpose { axes }, [a.clone()], shape, a.dtype())
 }
 
 /// Exchanges two axes.
@@ -309,14 +314,29 @@ fn check_strided(a: &Array, shape: &[usize], strides: &[isize], offset: usize) -
     }
 }
 
-/// Normalized slice of every axis: first index, step and number of elements, as Python does it.
+/// A slice that lies in an array: for each axis the first index, the step and the number of elements.
+#[derive(Clone)]
+pub(crate) struct SliceBounds {
+    pub(crate) start: Indices,
+    pub(crate) strides: Indices,
+    pub(crate) sizes: Shape,
+}
+
+impl SliceBounds {
+    /// Whether it is all of `a`, in order.
+    pub(crate) fn is_whole(&self, a: &Array) -> bool {
+        self.sizes.as_slice() == a.shape() && self.strides.iter().all(|&step| step > 0)
+    }
+}
+
+/// The slice that `start`, `stop` and `strides` mean for each axis, as Python does it.
 pub(crate) fn normalize_slice(
     op: &'static str,
     shape: &[usize],
     start: &[isize],
     stop: &[isize],
     strides: &[isize],
-) -> Result<(Indices, Indices, Shape)> {
+) -> Result<SliceBounds> {
     if [start.len(), stop.len(), strides.len()].iter().any(|&n| n != shape.len()) {
         let message = format!(
             "Invalid number of indices or strides for array with dimension {}.",
@@ -327,14 +347,15 @@ pub(crate) fn normalize_slice(
     if strides.contains(&0) {
         return Err(Error::invalid(op, "Slice strides must not be zero."));
     }
-    let mut first = Indices::new();
-    let mut sizes = Shape::new();
+    let strides = Indices::from_slice(strides);
+    let mut bounds = SliceBounds { start: Indices::new(), strides, sizes: Shape::new() };
     for axis in 0..shape.len() {
-        let (from, count) = slice_of_axis(shape[axis], start[axis], stop[axis], strides[axis]);
-        first.push(from);
-        sizes.push(count);
+        let step = bounds.strides[axis];
+        let (from, count) = slice_of_axis(shape[axis], start[axis], stop[axis], step);
+        bounds.start.push(from);
+        bounds.sizes.push(count);
     }
-    Ok((first, Indices::from_slice(strides), sizes))
+    Ok(bounds)
 }
 
 /// First index and number of elements of a slice of an axis of `n` elements, as Python does it; `step` is
@@ -360,20 +381,15 @@ pub(crate) fn slice_of_axis(n: usize, start: isize, stop: isize, step: isize) ->
 /// # Errors
 /// When the lists do not have one entry per axis, or a step is zero.
 pub fn slice(a: &Array, start: &[isize], stop: &[isize], strides: &[isize]) -> Result<Array> {
-    let (start, strides, sizes) = normalize_slice("slice", a.shape(), start, stop, strides)?;
-    normalized_slice(a, start, strides, sizes)
+    bounded_slice(a, normalize_slice("slice", a.shape(), start, stop, strides)?)
 }
 
-/// The same with bounds as [`normalize_slice`] returns them.
-pub(crate) fn normalized_slice(
-    a: &Array,
-    start: Indices,
-    strides: Indices,
-    sizes: Shape,
-) -> Result<Array> {
-    if sizes.as_slice() == a.shape() && strides.iter().all(|&s| s == 1) {
+/// The same for a slice that is known to lie in `a`.
+pub(crate) fn bounded_slice(a: &Array, bounds: SliceBounds) -> Result<Array> {
+    if bounds.is_whole(a) {
         return Ok(a.clone());
     }
+    let SliceBounds { start, strides, sizes } = bounds;
     let shape = Shape::from_slice(&sizes);
     ops::checked_node(ShapeOp::Slice { start, strides, sizes }, [a.clone()], shape, a.dtype())
 }
@@ -388,30 +404,6 @@ pub fn slice_axis(a: &Array, axis: isize, start: isize, stop: isize) -> Result<A
     let mut to: Indices = a.shape().iter().map(|&d| d as isize).collect();
     (from[axis], to[axis]) = (start, stop);
     slice(a, &from, &to, &Indices::from_elem(1, a.ndim()))
-}
-
-/// A copy of `a` with a slice replaced by `update`, which broadcasts to it and takes its dtype.
-/// The copy happens in place where nobody else needs `a`; if the slice is all of `a`, there is none.
-///
-/// # Errors
-/// As [`slice()`], or when `update` does not broadcast to the slice.
-pub fn slice_update(
-    a: &Array,
-    update: &Array,
-    start: &[isize],
-    stop: &[isize],
-    strides: &[isize],
-) -> Result<Array> {
-    let (start, strides, shape) = normalize_slice("slice_update", a.shape(), start, stop, strides)?;
-    let update = broadcast_to(&astype(update, a.dtype())?, &shape)?;
-    if shape.contains(&0) {
-        return Ok(a.clone());
-    }
-    if shape.as_slice() == a.shape() && strides.iter().all(|&s| s > 0) {
-        return Ok(update);
-    }
-    let primitive = ShapeOp::SliceUpdate { start, strides };
-    ops::checked_node(primitive, [a.clone(), update], Shape::from_slice(a.shape()), a.dtype())
 }
 
 /// The arrays one after the other along `axis`, in their promoted dtype. A single one is returned

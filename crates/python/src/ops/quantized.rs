@@ -18,6 +18,7 @@ use crate::{
     array::{PyArray, apply},
     dtype::PyDtype,
     functions,
+    raw::keywords,
     stream::Target,
 };
 
@@ -446,7 +447,9 @@ fn from_fp8(x: ArrayArg, dtype: PyDtype, stream: Option<Target>) -> PyResult<PyA
 }
 
 pub(super) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
-    functions!(module: quantize dequantize quantized_matmul gather_qmm qqmm gather_qqmm);
+    functions!(module: quantize dequantize qqmm gather_qqmm);
+    keywords::add::<0>(module, &pyo3::wrap_pyfunction!(quantized_matmul, module)?)?;
+    keywords::add::<1>(module, &pyo3::wrap_pyfunction!(gather_qmm, module)?)?;
     functions!(module: to_fp8 from_fp8);
     Ok(())
 }

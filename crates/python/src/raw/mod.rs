@@ -1,7 +1,9 @@
-//! Memory that is shared with other libraries: the only room of this crate with `unsafe` in it.
+//! Memory that is shared with other libraries, and calls that PyO3 does not know: the only room of this crate
+//! with `unsafe` in it.
 
 pub(crate) mod buffer;
 pub(crate) mod dlpack;
+pub(crate) mod keywords;
 
 use mlx::Dtype;
 
