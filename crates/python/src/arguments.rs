@@ -103,7 +103,7 @@ pub(crate) enum Operand {
 
 impl Operand {
     /// What `object` stands for; `None` if it is neither an array, nor a number, nor an object that says how
-    /// to become an array (`__mlx_array__`).
+    /// to become an array (`__mlx_array__`) or a number (`__complex__`, `__float__`, `__index__`).
     #[inline]
     pub(crate) fn of(object: &Bound<'_, PyAny>) -> PyResult<Option<Operand>> {
         if let Ok(array) = object.cast_exact::<PyArray>() {
@@ -129,13 +129,20 @@ impl Operand {
             return Ok(None);
         }
         if object.is_instance_of::<PyComplex>() {
-            let value: num_complex::Complex64 = object.extract()?;
-            return Ok(Some(Operand::Complex(Complex::new(value.re as f32, value.im as f32))));
+            return object.extract().map(Operand::complex).map(Some);
         }
         if let Some(array) = create::from_foreign(object, None)? {
             return Ok(Some(Operand::Foreign(array)));
         }
-        Ok(create::from_accessor(object)?.map(Operand::Array))
+        if let Some(array) = create::from_accessor(object)? {
+            return Ok(Some(Operand::Array(array)));
+        }
+        // Fractions, decimals and the like are complex numbers, as for MLX.
+        Ok(object.extract().ok().map(Operand::complex))
+    }
+
+    fn complex(value: num_complex::Complex64) -> Operand {
+        Operand::Complex(Complex::new(value.re as f32, value.im as f32))
     }
 
     /// The operand as an array of its own dtype.
@@ -256,6 +263,12 @@ impl<'a, 'py> FromPyObject<'a, 'py> for Axes {
             false => Ok(Axes::One(object.extract()?)),
         }
     }
+}
+
+/// The name of an object's type with its module, as errors of MLX say it.
+pub(crate) fn type_name(object: &Bound<'_, PyAny>) -> PyResult<String> {
+    let (module, name) = (object.get_type().module()?, object.get_type().qualname()?);
+    Ok(if module == "builtins" { name.to_string() } else { format!("{module}.{name}") })
 }
 
 /// Whether an object is a list or a tuple.

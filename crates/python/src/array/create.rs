@@ -9,7 +9,7 @@ use pyo3::{
 
 use super::PyArray;
 use crate::{
-    arguments::{dtype_of_int, int_scalar},
+    arguments::{dtype_of_int, int_scalar, type_name},
     error::OrRaise,
     raw::{buffer, dlpack},
 };
@@ -53,7 +53,7 @@ pub(crate) fn array(value: &Bound<'_, PyAny>, dtype: Option<Dtype>) -> PyResult<
 
 /// An object that nothing makes an array of.
 pub(crate) fn no_array(value: &Bound<'_, PyAny>) -> PyErr {
-    let name = value.get_type().name().map_or_else(|_| "?".into(), |name| name.to_string());
+    let name = type_name(value).unwrap_or_else(|_| "?".into());
     PyValueError::new_err(format!("Invalid type {name} received in array initialization."))
 }
 

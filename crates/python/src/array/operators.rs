@@ -8,7 +8,7 @@ use pyo3::{exceptions::PyValueError, prelude::*, pyclass::CompareOp, types::PyBo
 
 use super::PyArray;
 use crate::{
-    arguments::{ArrayArg, Operand},
+    arguments::{ArrayArg, Operand, type_name},
     error::OrRaise,
 };
 
@@ -17,7 +17,7 @@ fn operand(what: &str, other: &Bound<'_, PyAny>) -> PyResult<Operand> {
     match Operand::of(other)? {
         Some(operand) => Ok(operand),
         None => {
-            let name = other.get_type().name()?;
+            let name = type_name(other)?;
             let message = format!("Cannot perform {what} on an mlx.core.array and {name}");
             Err(PyValueError::new_err(message))
         }
