@@ -1,5 +1,8 @@
 """Evaluates a call and says what came out, in words that JSON has."""
 
+from decimal import Decimal
+from fractions import Fraction
+
 import mlx.core as mx
 import numpy as np
 
@@ -10,6 +13,8 @@ def arguments():
     return {
         "mx": mx,
         "np": np,
+        "Decimal": Decimal,
+        "Fraction": Fraction,
         "a": ramp / 7 - 0.6,
         "b": mx.cos(ramp),
         "v": mx.array([0.5, -1.5, 2.0, 3.25]),

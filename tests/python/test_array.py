@@ -2,6 +2,7 @@
 
 import copy
 import operator
+import pathlib
 import pickle
 import threading
 import weakref
@@ -90,6 +91,8 @@ def test_objects_that_are_no_arrays():
     assert (a != None) is True  # noqa: E711
     with pytest.raises(ValueError, match="Cannot perform addition on an mlx.core.array and str"):
         a + "a"
+    with pytest.raises(ValueError, match="mlx.core.array and pathlib.*Path"):
+        a + pathlib.Path()
     with pytest.raises(ValueError):
         a & 1.5
 

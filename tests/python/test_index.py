@@ -78,6 +78,21 @@ def test_updates_all_count():
         a.at.add(1)
 
 
+class Two:
+    def __index__(self):
+        return 2
+
+
+@pytest.mark.parametrize("bound", [Two(), np.int64(2), mx.array(2), True, -5, -1, None])
+@pytest.mark.parametrize("step", [None, 1, -1, 2, Two()])
+def test_bounds_of_slices_are_all_integers(bound, step):
+    x = np.arange(5)
+    plain = bound.item() if isinstance(bound, mx.array) else bound
+    for index, same in ((slice(bound, None, step), slice(plain, None, step)),
+                        (slice(None, bound, step), slice(None, plain, step))):
+        assert mx.array(x)[index].tolist() == x[same].tolist()
+
+
 def test_bad_indices_say_so():
     a = mx.zeros((2, 3))
     for index in (5, -3):
@@ -86,5 +101,10 @@ def test_bad_indices_say_so():
     for index in ((0, 0, 0), "a", 1.5, (..., ...)):
         with pytest.raises(ValueError):
             a[index]
-    with pytest.raises(ValueError, match="32-bit"):
-        a[2**40:]
+    for index in (slice(2**40, None), slice(None, 2**40), slice(-2**40, None), slice(None, None, 2**40)):
+        with pytest.raises(ValueError, match="32-bit"):
+            a[index]
+    with pytest.raises(ValueError, match="must be integers or None"):
+        a[1.0:]
+    with pytest.raises(ValueError, match="must not be zero"):
+        a[::0]

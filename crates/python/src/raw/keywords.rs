@@ -109,8 +109,8 @@ impl Function {
         self.keyword_only.iter().any(|keyword| keyword.as_ptr() == name)
     }
 
-    /// The arguments by position, if names are in the order of the parameters and what is left out between them
-    /// is `None` by default.
+    /// The arguments by position, if names are in the order of the parameters and what is left out between
+    /// them is `None` by default.
     ///
     /// # Safety
     /// As for a call of the function.
