@@ -93,6 +93,8 @@ def test_objects_that_are_no_arrays():
         a + "a"
     with pytest.raises(ValueError, match="mlx.core.array and pathlib.*Path"):
         a + pathlib.Path()
+    with pytest.raises(ValueError, match="numpy.datetime64"):
+        a + np.datetime64("2020-01-01")
     with pytest.raises(ValueError):
         a & 1.5
 

@@ -94,3 +94,16 @@ def test_memory_comes_back():
     del arrays
     mx.synchronize()
     assert mx.get_active_memory() <= before + 256 * 256 * 4
+
+
+def test_the_module_is_imported_once_more(in_child):
+    printed = in_child("""
+        import sys
+
+        for name in [name for name in sys.modules if name.split(".")[0] == "mlx"]:
+            del sys.modules[name]
+        import mlx.core as again
+
+        print((again.ones(2) + 1).tolist(), again.quantized_matmul.__name__)
+    """)
+    assert printed == "[2.0, 2.0] quantized_matmul\n"

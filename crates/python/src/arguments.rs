@@ -265,10 +265,14 @@ impl<'a, 'py> FromPyObject<'a, 'py> for Axes {
     }
 }
 
-/// The name of an object's type with its module, as errors of MLX say it.
-pub(crate) fn type_name(object: &Bound<'_, PyAny>) -> PyResult<String> {
-    let (module, name) = (object.get_type().module()?, object.get_type().qualname()?);
-    Ok(if module == "builtins" { name.to_string() } else { format!("{module}.{name}") })
+/// The name of an object's type, with its module where it has one.
+pub(crate) fn type_name(object: &Bound<'_, PyAny>) -> String {
+    let kind = object.get_type();
+    let name = kind.qualname().map_or_else(|_| "?".into(), |name| name.to_string());
+    match kind.module() {
+        Ok(module) if module != "builtins" => format!("{module}.{name}"),
+        _ => name,
+    }
 }
 
 /// Whether an object is a list or a tuple.

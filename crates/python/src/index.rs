@@ -4,7 +4,7 @@ use mlx::{Dtype, Index, Slice};
 use pyo3::{
     exceptions::PyValueError,
     prelude::*,
-    types::{PyBool, PyEllipsis, PyInt, PyList, PySlice, PySliceMethods, PyTuple},
+    types::{PyBool, PyEllipsis, PyInt, PyList, PySlice, PyTuple},
 };
 use smallvec::SmallVec;
 
@@ -12,6 +12,7 @@ use crate::{
     arguments::int_scalar,
     array::{PyArray, create},
     error::OrRaise,
+    raw::slices,
 };
 
 /// The parts of an index.
@@ -82,6 +83,7 @@ fn int(object: &Bound<'_, PyAny>) -> PyResult<isize> {
     }
 }
 
+/// The elements of an axis that a slice names; parts that are read once more say what is wrong with them.
 fn part_of_axis(slice: &Bound<'_, PySlice>) -> PyResult<Slice> {
     if let Some(part) = plain_slice(slice) {
         return Ok(part);
@@ -104,25 +106,19 @@ fn part_of_axis(slice: &Bound<'_, PySlice>) -> PyResult<Slice> {
     })
 }
 
-/// A slice as Python itself reads it, all three parts in one call; `None` where Python refuses a part, or a
-/// part does not fit 32 bits.
+/// A slice as Python itself reads it; `None` where Python refuses a part, or a part does not fit 32 bits.
 fn plain_slice(slice: &Bound<'_, PySlice>) -> Option<Slice> {
-    // Of the longest list: what counts from its end stays far from what counts from its start.
-    const END: isize = isize::MAX;
-    let read = slice.indices(END).ok()?;
+    let [start, stop, step] = slices::unpack(slice).ok()?;
     let int = |at: isize| i32::try_from(at).ok().map(|at| at as isize);
-    let place = |at: isize| match at {
-        END => None,
-        at if at > END / 2 => int(at - END),
-        at => int(at),
-    };
-    // A slice without this part ends there.
-    let is_open = read.stop == if read.step < 0 { -1 } else { END };
-    let stop = if is_open { None } else { Some(place(read.stop)?) };
-    Some(Slice { start: Some(place(read.start)?), stop, step: Some(int(read.step)?) })
+    let (first, end) = if step < 0 { (isize::MAX, isize::MIN) } else { (0, isize::MAX) };
+    Some(Slice {
+        start: if start == first { None } else { Some(int(start)?) },
+        stop: if stop == end { None } else { Some(int(stop)?) },
+        step: Some(int(step)?),
+    })
 }
 
-/// The same for bounds of slices, which may also be arrays of ours without axes.
+/// An integer as the bound of a slice: as [`scalar`], and also an array of ours without axes.
 fn scalar_bound<'py>(object: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyAny>>> {
     if object.is_exact_instance_of::<PyInt>() {
         return Ok(Some(object.clone()));

@@ -205,7 +205,7 @@ macro_rules! slice_updates {
         $(#[$doc])*
         ///
         /// The update broadcasts to the slice and takes the dtype of `a`. The copy happens in place where
-        /// nobody else needs `a`; if the slice is all of `a`, there is none.
+        /// nobody else needs `a`.
         ///
         /// # Errors
         /// As [`ops::slice()`], or when `update` does not broadcast to the slice.
@@ -235,7 +235,7 @@ slice_updates! {
     slice_update_min => Min;
 }
 
-/// The same for a slice that is known to lie in `a`.
+/// Updates a slice that is known to lie in `a`; the update broadcasts to it and takes the dtype of `a`.
 pub(crate) fn update_slice(
     op: ScatterOp,
     a: &Array,

@@ -53,7 +53,7 @@ pub(crate) fn array(value: &Bound<'_, PyAny>, dtype: Option<Dtype>) -> PyResult<
 
 /// An object that nothing makes an array of.
 pub(crate) fn no_array(value: &Bound<'_, PyAny>) -> PyErr {
-    let name = type_name(value).unwrap_or_else(|_| "?".into());
+    let name = type_name(value);
     PyValueError::new_err(format!("Invalid type {name} received in array initialization."))
 }
 

@@ -17,7 +17,7 @@ fn operand(what: &str, other: &Bound<'_, PyAny>) -> PyResult<Operand> {
     match Operand::of(other)? {
         Some(operand) => Ok(operand),
         None => {
-            let name = type_name(other)?;
+            let name = type_name(other);
             let message = format!("Cannot perform {what} on an mlx.core.array and {name}");
             Err(PyValueError::new_err(message))
         }

@@ -176,8 +176,12 @@ pub(crate) fn import(object: &Bound<'_, PyAny>) -> PyResult<Option<Array>> {
 }
 
 /// # Safety
-/// `view` is a buffer with shape and strides that is not released yet.
+/// `view` is a buffer that is not released yet.
 unsafe fn copy(view: &ffi::Py_buffer) -> PyResult<Option<Array>> {
+    // numpy's dates show bytes without strides, although strides were asked for.
+    if view.ndim > 0 && (view.shape.is_null() || view.strides.is_null()) {
+        return Ok(None);
+    }
     // SAFETY: Python's protocol: a missing format means bytes; lists have `ndim` elements.
     let (format, shape, strides) = unsafe {
         let format = if view.format.is_null() { c"B" } else { CStr::from_ptr(view.format) };

@@ -12,13 +12,14 @@ use pyo3::{
     types::{PyCFunction, PyModule, PyString},
 };
 
-/// Parameters that a function may have here.
+/// The most parameters that a function here may have.
 const MOST: usize = 16;
 
 /// A function that models call hundreds of times a token with most of its arguments by name.
 ///
 /// PyO3 compares each name with the parameters' as texts, which takes 1,400 instructions for the six of a
 /// quantized product. Names in compiled code are interned: a name is a parameter's where both are one object.
+/// Calls with any other names are left to PyO3.
 struct Function {
     call: ffi::PyCFunctionFastWithKeywords,
     /// Those that may be given by position.
@@ -37,10 +38,11 @@ struct Parameter {
 /// The functions, each with a place of its own: Python calls them without saying which one it means.
 static FUNCTIONS: [OnceLock<Function>; 2] = [const { OnceLock::new() }; 2];
 
-/// Adds a function to a module as [`FUNCTIONS`]`[PLACE]`.
+/// Adds a function to a module as [`FUNCTIONS`]`[PLACE]`. Its text signature is taken at its word: what it
+/// shows as `None` is left out by giving `None`, and no default has a comma.
 ///
 /// # Errors
-/// When the place is taken, or the function's signature has more than [`MOST`] parameters.
+/// When the place is another function's, or it has more than [`MOST`] parameters, none, or no documentation.
 pub(crate) fn add<const PLACE: usize>(
     module: &Bound<'_, PyModule>,
     function: &Bound<'_, PyCFunction>,
@@ -48,18 +50,27 @@ pub(crate) fn add<const PLACE: usize>(
     let py = module.py();
     let text = |attribute: &str| function.getattr(attribute)?.extract::<String>();
     let (name, signature, doc) = (text("__name__")?, text("__text_signature__")?, text("__doc__")?);
+    let flags = ffi::METH_FASTCALL | ffi::METH_KEYWORDS;
     // SAFETY: it is a function, and not null.
-    let call = unsafe { ffi::PyCFunction_GetFunction(function.as_ptr()) };
-    let call = call.ok_or_else(|| PyValueError::new_err("a function without code"))?;
-    // SAFETY: PyO3 makes functions with parameters for exactly this way to be called (`METH_FASTCALL` with
-    // `METH_KEYWORDS`).
+    let (call, way) = unsafe {
+        let function = function.as_ptr();
+        (ffi::PyCFunction_GetFunction(function), ffi::PyCFunction_GetFlags(function))
+    };
+    let Some(call) = call.filter(|_| way == flags) else {
+        return Err(PyValueError::new_err(format!("{name} is called in another way")));
+    };
+    // SAFETY: its flags say that it is called like this.
     let call: ffi::PyCFunctionFastWithKeywords = unsafe { std::mem::transmute(call) };
-    let placed = FUNCTIONS[PLACE].set(Function::new(py, call, &signature)?);
-    placed.map_err(|_| PyValueError::new_err("two functions in one place"))?;
+    // The module is made once more where a program forgets it and imports it again.
+    let new = Function::new(py, call, &signature)?;
+    let placed = FUNCTIONS[PLACE].get_or_init(|| new);
+    if !std::ptr::fn_addr_eq(placed.call, call) {
+        return Err(PyValueError::new_err(format!("{name} takes another function's place")));
+    }
     let def = ffi::PyMethodDef {
         ml_name: kept(name.clone())?,
         ml_meth: ffi::PyMethodDefPointer { PyCFunctionFastWithKeywords: by_position::<PLACE> },
-        ml_flags: ffi::METH_FASTCALL | ffi::METH_KEYWORDS,
+        ml_flags: flags,
         ml_doc: kept(format!("{name}{signature}\n--\n\n{doc}"))?,
     };
     let of = module.name()?;
@@ -170,6 +181,7 @@ unsafe extern "C" fn by_position<const PLACE: usize>(
     names: *mut PyObject,
 ) -> *mut PyObject {
     let Some(function) = FUNCTIONS[PLACE].get() else {
+        // Python has it from `add` alone, which sets it before.
         return std::ptr::null_mut();
     };
     // SAFETY: the caller promises it; what is passed on are arguments of this call, and `None`.

@@ -4,6 +4,7 @@
 pub(crate) mod buffer;
 pub(crate) mod dlpack;
 pub(crate) mod keywords;
+pub(crate) mod slices;
 
 use mlx::Dtype;
 
