@@ -1,6 +1,7 @@
 //! Streams, clocks, donation, the order of evaluation, who waits for whom, devices that fail, and what the
 //! runtime tells of itself.
 
+mod ahead;
 mod detached;
 mod donation;
 mod errors;

@@ -24,14 +24,18 @@
 //! for.
 //!
 //! A long evaluation that nobody waits for can be detached (`eval/detached.rs`): another thread goes on with
-//! it. Gradients may be, before somebody asks for them (`eval/early.rs`).
+//! it. Gradients may be, before somebody asks for them (`eval/early.rs`), and parts of a graph that was built
+//! before, while the rest of it is built again (`eval/ahead.rs`).
 
+pub(crate) mod ahead;
 pub(crate) mod detached;
 mod early;
 mod touched;
 
 use std::ops;
 
+pub use ahead::begin_while_building;
+use ahead::{Look, Part};
 pub use early::Early;
 use once_cell::sync::Lazy;
 use parking_lot::{Mutex, MutexGuard};
@@ -133,36 +137,51 @@ fn start(arrays: &[&Array], caller: Caller) -> Result<()> {
     if arrays.iter().all(|a| a.data().is_some()) {
         return Ok(());
     }
+    let look =
+        if caller == Caller::Begins { None } else { ahead::evaluates(caller == Caller::Waits) };
     detached::settle_own()?;
     let mut turn = turn();
     let mut graph = Graph::new(arrays, caller == Caller::Waits, &mut turn)?;
     let may_detach = matches!(caller, Caller::GoesOn | Caller::Begins) && !trace::is_tracing();
     if may_detach && !graph.find(LONG, &mut turn)? {
         early::note(caller == Caller::Begins);
-        return detach(turn, graph, arrays, caller);
+        return detach(turn, graph, arrays, caller, look);
     }
     if caller == Caller::Begins {
         // Encoding it here would take as long as the caller would gain.
         return Ok(());
     }
-    early::watching(|| encode_here(turn, graph, arrays, caller))
+    early::watching(|| encode_here(turn, graph, arrays, caller, look))
 }
 
 /// Encodes the rest of a graph on this thread.
-fn encode_here(mut turn: TurnGuard, graph: Graph, arrays: &[&Array], caller: Caller) -> Result<()> {
+fn encode_here(
+    mut turn: TurnGuard,
+    graph: Graph,
+    arrays: &[&Array],
+    caller: Caller,
+    look: Option<Look>,
+) -> Result<()> {
     let tape = graph.into_tape(arrays, backend::recomputes, &mut turn)?;
     let is_awaited = caller == Caller::Waits;
     // Devices have gradients to do: what follows these is encoded meanwhile.
     let runs_ahead = tape.len() >= LONG && early::note(false);
     let mut evaluation = Evaluation::new(turn, tape, Touched::default(), is_awaited);
     evaluation.runs_ahead = runs_ahead;
+    evaluation.look = look;
     let encoded = evaluation.encode_all(arrays);
     let touched = evaluation.end(|| ());
     encoded.and_then(|()| touched.wait_for_memory())
 }
 
 /// Lets another thread find the rest of a graph and encode it.
-fn detach(turn: TurnGuard, graph: Graph, arrays: &[&Array], caller: Caller) -> Result<()> {
+fn detach(
+    turn: TurnGuard,
+    graph: Graph,
+    arrays: &[&Array],
+    caller: Caller,
+    look: Option<Look>,
+) -> Result<()> {
     // Streams that the caller may not use are refused as far as they are known.
     Touched::of(graph.streams())?;
     let arrays: Vec<Array> = arrays.iter().map(|&array| array.clone()).collect();
@@ -180,6 +199,7 @@ fn detach(turn: TurnGuard, graph: Graph, arrays: &[&Array], caller: Caller) -> R
             evaluation.at_once = 2 * PLANNED_FIRST;
             evaluation.runs_ahead = true;
         }
+        evaluation.look = look;
         let encoded = evaluation.encode_all(&outputs);
         // Whoever has the turn next may take over memory that nobody else refers to.
         drop(arrays);
@@ -187,6 +207,33 @@ fn detach(turn: TurnGuard, graph: Graph, arrays: &[&Array], caller: Caller) -> R
         let _ = encoded.and_then(|()| touched.wait_for_memory());
     });
     Ok(())
+}
+
+/// Lets another thread evaluate a part of a graph that is still being built, if it is planned as the whole
+/// was. Whether there is something to evaluate.
+fn begin_part(mut turn: TurnGuard, output: &Array, part: Part) -> bool {
+    let Ok(graph) = Graph::new(&[output], false, &mut turn) else { return false };
+    if graph.is_empty() {
+        return false;
+    }
+    let output = output.clone();
+    detached::go_on(turn, move |mut turn, end| {
+        // What could not be evaluated stays lazy, as does what is planned otherwise.
+        let Ok(tape) = graph.into_tape(&[&output], backend::recomputes, &mut turn) else { return };
+        let Ok(touched) = Touched::of((0..tape.len()).map(|place| tape.node(place).stream)) else {
+            return;
+        };
+        end.encodes_on(touched.streams());
+        let mut evaluation = Evaluation::new(turn, tape, touched, true);
+        evaluation.plan();
+        let fits = part.fits(&evaluation.groups, &evaluation.tape);
+        // The part's output is no result that somebody reads: nothing is brought to the host.
+        let encoded = if fits { evaluation.encode_all(&[]) } else { Ok(()) };
+        drop(output);
+        let touched = evaluation.end(|| drop(end));
+        let _ = encoded.and_then(|()| touched.wait_for_memory());
+    });
+    true
 }
 
 /// Encodes the copy of a small result to the host, if the device has memory of its own.
@@ -233,6 +280,12 @@ pub(crate) struct TurnGuard {
 pub(crate) fn turn() -> TurnGuard {
     let holding = Holding::new();
     TurnGuard { guard: TURN.lock(), holding }
+}
+
+/// The turn to evaluate, if nobody has it.
+fn turn_at_once() -> Option<TurnGuard> {
+    let holding = Holding::new();
+    TURN.try_lock().map(|guard| TurnGuard { guard, holding })
 }
 
 impl TurnGuard {
@@ -282,6 +335,8 @@ struct Evaluation {
     /// Where something was last handed over for that.
     offered: usize,
     touched: Touched,
+    /// Looks at the tape once it is planned.
+    look: Option<Look>,
     /// The way from a place of the tape to what it needs, instead of recursion.
     steps: Vec<Step>,
 }
@@ -290,7 +345,7 @@ impl Evaluation {
     fn new(turn: TurnGuard, tape: Tape, touched: Touched, is_awaited: bool) -> Self {
         let (groups, steps) = (Groups::new(tape.len()), Vec::new());
         let (planned, at_once, offered) = (0, PLANNED, 0);
-        let runs_ahead = false;
+        let (runs_ahead, look) = (false, None);
         Evaluation {
             turn,
             tape,
@@ -301,6 +356,7 @@ impl Evaluation {
             is_awaited,
             offered,
             touched,
+            look,
             steps,
         }
     }
@@ -312,6 +368,12 @@ impl Evaluation {
         // What a group leaves out has no data, which a transform may ask for.
         if !trace::is_tracing() {
             self.groups.add(backend::plan(&self.tape, from..self.planned));
+        }
+        if self.planned == places
+            && from == 0
+            && let Some(look) = self.look.take()
+        {
+            look.find(&self.tape, &self.groups);
         }
     }
 

@@ -116,6 +116,11 @@ impl Groups {
         )
     }
 
+    /// All groups that stay.
+    pub(crate) fn all(&self) -> impl Iterator<Item = &Group> {
+        self.claims.iter().map(|claim| &claim.group)
+    }
+
     /// The group of this number.
     pub(crate) fn get(&self, number: usize) -> &Group {
         &self.claims[number].group

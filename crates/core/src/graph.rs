@@ -13,6 +13,7 @@ use smallvec::SmallVec;
 use crate::{
     Array, DeviceType, Dtype, Error, Result, Shape, Stream,
     array::Inner,
+    eval::ahead,
     primitives::{Custom, PassOp, Primitive, Spec, SpecRef, Specs},
     stream,
     transforms::trace::Mark,
@@ -120,7 +121,8 @@ pub fn apply(primitive: Primitive, inputs: Inputs) -> Result<SmallVec<[Array; 1]
     let stream = stream::current_stream()?;
     let dtypes = outputs.iter().map(|spec| spec.dtype);
     expect_dtypes(&primitive, stream, &inputs, dtypes)?;
-    Ok(match outputs.into_inner() {
+    let counted = ahead::counted(&primitive);
+    let outputs = match outputs.into_inner() {
         Ok([Spec { shape, dtype }]) => {
             SmallVec::from_buf([Array::lazy(shape, dtype, primitive, stream, inputs)])
         }
@@ -128,7 +130,11 @@ pub fn apply(primitive: Primitive, inputs: Inputs) -> Result<SmallVec<[Array; 1]
             let outputs = several.into_iter().map(|spec| (spec.shape, spec.dtype)).collect();
             Array::lazy_many(outputs, primitive, stream, inputs).into()
         }
-    })
+    };
+    if let (Some(number), Some(output)) = (counted, outputs.first()) {
+        ahead::built(number, output);
+    }
+    Ok(outputs)
 }
 
 /// The same for a primitive with one output, of which the operation that checked the inputs knows what
@@ -145,7 +151,12 @@ pub(crate) fn apply_checked(primitive: Primitive, inputs: Inputs, output: Spec) 
     let Spec { shape, dtype } = output;
     let stream = stream::current_stream()?;
     expect_dtypes(&primitive, stream, &inputs, [dtype])?;
-    Ok(Array::lazy(shape, dtype, primitive, stream, inputs))
+    let counted = ahead::counted(&primitive);
+    let output = Array::lazy(shape, dtype, primitive, stream, inputs);
+    if let Some(number) = counted {
+        ahead::built(number, &output);
+    }
+    Ok(output)
 }
 
 /// Refuses float64 on a GPU, for views as well: as in MLX, a graph that cannot run is not built.

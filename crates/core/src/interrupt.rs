@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::{Result, clock::Clock, foreign};
+use crate::{Result, clock::Clock, eval::ahead, foreign};
 
 /// Says with an error that a wait shall end.
 pub type Check = fn() -> Result<()>;
@@ -40,7 +40,7 @@ pub fn interruptible<T>(check: Check, f: impl FnOnce() -> T) -> T {
 pub(crate) fn wait(clock: &dyn Clock, value: u64) -> Result<()> {
     match clock.now() >= value {
         true => clock.wait(value),
-        false => until(|patience| clock.wait_for(value, patience)),
+        false => ahead::waiting(|| until(|patience| clock.wait_for(value, patience))),
     }
 }
 

@@ -53,7 +53,9 @@ pub use dtype::{
     isdtype, issubdtype, result_type,
 };
 pub use error::{Error, Result};
-pub use eval::{Early, async_eval, async_eval_detached, eval, settle, synchronize};
+pub use eval::{
+    Early, async_eval, async_eval_detached, begin_while_building, eval, settle, synchronize,
+};
 /// Makes a struct or an enum of trees a [`trait@Tree`].
 pub use mlx_vulkan_derive::Tree;
 

@@ -227,6 +227,11 @@ impl Graph {
         Ok(self.next == self.nodes.len())
     }
 
+    /// Whether all outputs are evaluated.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.nodes.is_empty()
+    }
+
     /// The streams of the nodes that were found.
     pub(crate) fn streams(&self) -> impl Iterator<Item = Stream> + '_ {
         self.nodes.iter().filter_map(|found| Some(found.node.as_ref()?.stream))

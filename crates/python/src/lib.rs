@@ -55,6 +55,7 @@ pub(crate) use functions;
 #[pymodule]
 fn _native(native: &Bound<'_, PyModule>) -> PyResult<()> {
     mlx::init();
+    mlx::begin_while_building(true);
     let core = PyModule::new(native.py(), "mlx.core")?;
     core.add("__version__", VERSION)?;
     error::register(&core)?;

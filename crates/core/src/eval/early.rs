@@ -118,7 +118,7 @@ fn lazy(results: &[Array]) -> impl Iterator<Item = &Array> {
 
 /// Whether this thread works on a GPU. A CPU has the interpreter to run meanwhile, and what is encoded for it
 /// takes memory.
-fn is_on_gpu() -> bool {
+pub(super) fn is_on_gpu() -> bool {
     stream::current_stream().is_ok_and(|stream| stream.device.kind == DeviceType::Gpu)
 }
 
