@@ -34,8 +34,8 @@ mod touched;
 
 use std::ops;
 
-pub use ahead::begin_while_building;
-use ahead::{Look, Part};
+use ahead::{Attempt, Look, Part};
+pub use ahead::{EarlyParts, begin_while_building, early_parts};
 pub use early::Early;
 use once_cell::sync::Lazy;
 use parking_lot::{Mutex, MutexGuard};
@@ -209,8 +209,8 @@ fn detach(
     Ok(())
 }
 
-/// Lets another thread evaluate a part of a graph that is still being built, if it is planned as the whole
-/// was. Whether there is something to evaluate.
+/// Lets another thread evaluate a part of a graph that is still being built, with this output, if it is
+/// planned as the whole was. Whether there is something to evaluate.
 fn begin_part(mut turn: TurnGuard, output: &Array, part: Part) -> bool {
     let Ok(graph) = Graph::new(&[output], false, &mut turn) else { return false };
     if graph.is_empty() {
@@ -218,6 +218,7 @@ fn begin_part(mut turn: TurnGuard, output: &Array, part: Part) -> bool {
     }
     let output = output.clone();
     detached::go_on(turn, move |mut turn, end| {
+        let (output, attempt) = (output, Attempt::new(part));
         // What could not be evaluated stays lazy, as does what is planned otherwise.
         let Ok(tape) = graph.into_tape(&[&output], backend::recomputes, &mut turn) else { return };
         let Ok(touched) = Touched::of((0..tape.len()).map(|place| tape.node(place).stream)) else {
@@ -226,12 +227,13 @@ fn begin_part(mut turn: TurnGuard, output: &Array, part: Part) -> bool {
         end.encodes_on(touched.streams());
         let mut evaluation = Evaluation::new(turn, tape, touched, true);
         evaluation.plan();
-        let fits = part.fits(&evaluation.groups, &evaluation.tape);
-        // The part's output is no result that somebody reads: nothing is brought to the host.
-        let encoded = if fits { evaluation.encode_all(&[]) } else { Ok(()) };
+        let fits = attempt.part().fits(&evaluation.groups, &evaluation.tape);
+        // The output is no result that somebody reads: it is not brought to the host.
+        let is_done = fits && evaluation.encode_all(&[]).is_ok();
+        attempt.end(is_done);
         drop(output);
         let touched = evaluation.end(|| drop(end));
-        let _ = encoded.and_then(|()| touched.wait_for_memory());
+        let _ = touched.wait_for_memory();
     });
     true
 }
@@ -387,7 +389,9 @@ impl Evaluation {
 
     /// Gives the turn back for good; calls `then` before what was put off runs.
     fn end(self, then: impl FnOnce()) -> Touched {
-        let Evaluation { turn: TurnGuard { guard, holding }, touched, .. } = self;
+        let Evaluation { turn: TurnGuard { guard, holding }, touched, tape, groups, .. } = self;
+        // Whoever has the turn next asks who else refers to arrays.
+        drop((tape, groups));
         drop(guard);
         then();
         drop(holding);

@@ -40,7 +40,7 @@ pub fn interruptible<T>(check: Check, f: impl FnOnce() -> T) -> T {
 pub(crate) fn wait(clock: &dyn Clock, value: u64) -> Result<()> {
     match clock.now() >= value {
         true => clock.wait(value),
-        false => ahead::waiting(|| until(|patience| clock.wait_for(value, patience))),
+        false => ahead::blocked(|| until(|patience| clock.wait_for(value, patience))),
     }
 }
 

@@ -54,7 +54,8 @@ pub use dtype::{
 };
 pub use error::{Error, Result};
 pub use eval::{
-    Early, async_eval, async_eval_detached, begin_while_building, eval, settle, synchronize,
+    Early, EarlyParts, async_eval, async_eval_detached, begin_while_building, early_parts, eval,
+    settle, synchronize,
 };
 /// Makes a struct or an enum of trees a [`trait@Tree`].
 pub use mlx_vulkan_derive::Tree;

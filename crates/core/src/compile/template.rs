@@ -6,6 +6,7 @@ use smallvec::SmallVec;
 
 use crate::{
     Array, Error, Result, Shape, Stream,
+    eval::ahead,
     graph::Inputs,
     primitives::{Primitive, Spec, SpecRef, Specs},
     transforms::walk,
@@ -137,6 +138,7 @@ impl Template {
                 values.extend(inputs.into_iter().next());
                 continue;
             }
+            ahead::compiled(&step.primitive);
             let (primitive, stream) = (step.primitive.clone(), step.stream);
             match specs.as_slice() {
                 [Spec { shape, dtype }] => {

@@ -21,27 +21,33 @@ const UP_TO: f32 = 0.7;
 /// Readers of an array from which on it is one that all of the graph reads.
 const MANY: usize = 6;
 
-/// The end of a part, as the number of nodes up to it, and the hash of these.
-pub(super) struct End {
+/// Where a part ends: behind so many nodes, with the hash of these.
+pub(super) struct Cut {
     pub(super) nodes: usize,
     pub(super) hash: u64,
-    /// The groups of what its node needs.
+    /// The groups of what the last of these needs.
     pub(super) up_to: Sum,
 }
 
-/// Looks for ends in a graph that is being evaluated.
+/// Looks for cuts of a graph that is being evaluated.
 pub(in crate::eval) struct Look {
     pub(super) seen: Vec<Seen>,
     pub(super) is_awaited: bool,
+    /// Cuts that are passed over before one is taken, because the program held what lies before others.
+    pub(super) passed_over: usize,
     pub(super) parts: Arc<Parts>,
 }
 
 impl Look {
     /// Looks at a tape that is planned as a whole.
     pub(in crate::eval) fn find(self, tape: &Tape, groups: &Groups) {
-        let cuts = Cuts::new(&self.seen, tape);
-        let ends = if self.is_awaited { cuts.growing(groups) } else { cuts.middle(groups) };
-        let _ = self.parts.ends.set(ends);
+        let search = Search::new(&self.seen, tape);
+        let cuts = if self.is_awaited {
+            search.growing(groups, self.passed_over)
+        } else {
+            search.middle(groups, self.passed_over)
+        };
+        *self.parts.cuts.lock() = Some(cuts);
     }
 }
 
@@ -55,8 +61,8 @@ fn union(a: Numbers, b: Numbers) -> Numbers {
     }
 }
 
-/// Where a graph can be cut.
-struct Cuts<'a> {
+/// A search for where a graph can be cut.
+struct Search<'a> {
     seen: &'a [Seen],
     tape: &'a Tape,
     /// Places behind whose node nothing is read that was built before it, by the node's number.
@@ -65,7 +71,7 @@ struct Cuts<'a> {
     numbers: Vec<Option<usize>>,
 }
 
-impl<'a> Cuts<'a> {
+impl<'a> Search<'a> {
     fn new(seen: &'a [Seen], tape: &'a Tape) -> Self {
         // Where an array was freed, another one may have come to lie: that counts.
         let numbers: HashMap<usize, usize> =
@@ -111,11 +117,11 @@ impl<'a> Cuts<'a> {
                 *place = None;
             }
         }
-        Cuts { seen, tape, places, numbers }
+        Search { seen, tape, places, numbers }
     }
 
-    /// The end at a node, if there is one.
-    fn end(&self, number: usize, groups: &Groups) -> Option<End> {
+    /// The cut behind a node, if there is one.
+    fn cut(&self, number: usize, groups: &Groups) -> Option<Cut> {
         let needed = self.needed((*self.places.get(number)?)?);
         let seen =
             needed.iter().zip(&self.numbers).filter(|(needed, seen)| **needed && seen.is_some());
@@ -131,7 +137,7 @@ impl<'a> Cuts<'a> {
                 return None;
             }
         }
-        Some(End { nodes: number + 1, hash: self.seen[number].hash, up_to })
+        Some(Cut { nodes: number + 1, hash: self.seen[number].hash, up_to })
     }
 
     /// Which places are needed for the array at one.
@@ -146,21 +152,23 @@ impl<'a> Cuts<'a> {
         needed
     }
 
-    /// Ends of a small part, and of parts that grow.
-    fn growing(&self, groups: &Groups) -> Vec<End> {
+    /// Cuts behind a small part, and behind parts that grow.
+    fn growing(&self, groups: &Groups, passed_over: usize) -> Vec<Cut> {
         let last = (self.seen.len() as f32 * UP_TO) as usize;
-        let (mut ends, mut from) = (Vec::new(), FIRST);
-        while let Some(end) = (from..last).find_map(|number| self.end(number, groups)) {
-            from = GROWS * end.nodes;
-            ends.push(end);
+        let (mut cuts, mut from) = (Vec::new(), FIRST);
+        while let Some(cut) =
+            (from..last).filter_map(|number| self.cut(number, groups)).nth(passed_over)
+        {
+            from = GROWS * cut.nodes;
+            cuts.push(cut);
         }
-        ends
+        cuts
     }
 
-    /// The end that is nearest to the middle.
-    fn middle(&self, groups: &Groups) -> Vec<End> {
+    /// The cut that is nearest to the middle.
+    fn middle(&self, groups: &Groups, passed_over: usize) -> Vec<Cut> {
         let middle = self.seen.len() / 2;
         let near = (0..middle / 2).flat_map(|distance| [middle - distance, middle + distance]);
-        near.filter_map(|number| self.end(number, groups)).take(1).collect()
+        near.filter_map(|number| self.cut(number, groups)).skip(passed_over).take(1).collect()
     }
 }
