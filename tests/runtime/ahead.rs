@@ -258,7 +258,7 @@ fn a_part_with_other_groups_than_in_the_whole_stays_lazy() {
     });
 }
 
-/// Caches that the program holds until the row is there cannot be written in place by the kernel of attention.
+/// Caches that the program holds until the row is there cannot be written in place by attention's kernel.
 #[test]
 fn caches_that_the_program_holds_are_not_written_early() {
     alone("caches_that_the_program_holds_are_not_written_early", &[], |device| {

@@ -3,15 +3,15 @@
 //! A program that builds the same graph again and again, as one that generates text does for each token,
 //! takes about as long to build it as a device takes to run it, and from Python longer. So a thread counts
 //! the nodes that it adds, and hashes what they are. When it evaluates a graph that it has built before,
-//! whoever encodes that looks for nodes at which the graph falls into two parts ([`cuts`]), such as the end of
-//! a model's layer. When the thread comes to the same count and hash again, it has another thread evaluate
+//! whoever encodes that looks for nodes at which the graph falls into two parts ([`cuts`]), such as the end
+//! of a model's layer. When the thread comes to the same count and hash again, it has another thread evaluate
 //! what is there, and builds on.
 //!
 //! Results shall have the bits that they have otherwise, and nobody knows which part is begun in time. A part
 //! is planned by itself, and would have other groups than the whole graph if the program still held an array
 //! that a group swallows, or the memory that one writes to. So it is evaluated only if its groups, and which
-//! memory is theirs, are what they were in the whole; else it stays as lazy as it was. What the program builds
-//! behind a cut is not known yet; it is taken to be what it was.
+//! memory is theirs, are what they were in the whole; else it stays as lazy as it was. What the program
+//! builds behind a cut is not known yet; it is taken to be what it was.
 //!
 //! Whoever waits for results gains all that is done before the graph is whole. Who goes on with the next
 //! graph (as [`super::async_eval_detached`] has it) gains only where it waits for devices now and then: the

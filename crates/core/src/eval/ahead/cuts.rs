@@ -1,8 +1,8 @@
 //! Nodes at which a graph falls into two parts.
 //!
 //! What is built behind such a node reads nothing that was built before it, but for the node itself, arrays
-//! that the program holds anyway (caches), and those that so many read that all of the graph does (masks). The
-//! node needs most of what was built before it, and no group has members in both parts. The end of a
+//! that the program holds anyway (caches), and those that so many read that all of the graph does (masks).
+//! The node needs most of what was built before it, and no group has members in both parts. The end of a
 //! transformer's layer is such a node.
 
 use std::{collections::HashMap, sync::Arc};
