@@ -137,9 +137,9 @@ fn start(arrays: &[&Array], caller: Caller) -> Result<()> {
     if arrays.iter().all(|a| a.data().is_some()) {
         return Ok(());
     }
+    detached::settle_own()?;
     let look =
         if caller == Caller::Begins { None } else { ahead::evaluates(caller == Caller::Waits) };
-    detached::settle_own()?;
     let mut turn = turn();
     let mut graph = Graph::new(arrays, caller == Caller::Waits, &mut turn)?;
     let may_detach = matches!(caller, Caller::GoesOn | Caller::Begins) && !trace::is_tracing();

@@ -36,7 +36,13 @@ use parking_lot::Mutex;
 
 use super::{begin_part, detached, early, turn_at_once};
 use crate::{
-    Array, array::Inner, fusion::Groups, primitives::Primitive, tape::Tape, transforms::trace,
+    Array,
+    array::{Data, Inner},
+    fusion::Groups,
+    graph::Node,
+    primitives::{Primitive, ShapeOp},
+    tape::Tape,
+    transforms::trace,
 };
 
 /// Nodes of a graph that is worth it.
@@ -164,9 +170,11 @@ struct Parts {
     cuts: Mutex<Option<Vec<Cut>>>,
     /// How often one after the other a part was left lazy, or begun for nothing.
     missed: AtomicU32,
+    /// Cuts to be passed over, because parts before others were left lazy.
+    passed_over: AtomicU32,
 }
 
-/// Groups, and which evaluated arrays they alone read, as a sum that does not depend on their order.
+/// Groups, and which of them may write in place, as a sum that does not depend on their order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 struct Sum {
     groups: usize,
@@ -196,11 +204,9 @@ impl Sum {
 
     /// Adds a group with these members.
     fn add(&mut self, members: impl Iterator<Item = usize>, tape: &Tape) {
-        let is_own = |input: &Array| input.data().is_some() && Arc::strong_count(&input.0) == 1;
         let hash = members.fold(0, |hash, place| {
             let node = tape.node(place);
-            let own = node.inputs.iter().filter(|input| is_own(input)).count();
-            mix(hash, word(&node.primitive) ^ own as u64)
+            mix(hash, word(&node.primitive) ^ u64::from(may_write_in_place(node)))
         });
         self.groups += 1;
         self.hash = self.hash.wrapping_add(mix(hash, 0));
@@ -211,6 +217,15 @@ impl Sum {
         let Sum { groups, hash } = self;
         Sum { groups: groups.wrapping_sub(part.groups), hash: hash.wrapping_sub(part.hash) }
     }
+}
+
+/// Whether a node updates memory that nobody else has, in which kernels write in place.
+fn may_write_in_place(node: &Node) -> bool {
+    let is_update = matches!(node.primitive, Primitive::Shape(ShapeOp::SliceUpdate { .. }));
+    let updated = node.inputs.first().filter(|_| is_update);
+    let is_own =
+        |array: &Array, data: &Data| Arc::strong_count(&array.0) == 1 && data.buffer.owners() == 1;
+    updated.is_some_and(|array| array.data().is_some_and(|data| is_own(array, data)))
 }
 
 impl Part {
@@ -247,7 +262,9 @@ impl Drop for Attempt {
             let Begun { of, is_left, .. } = &self.part.begun;
             is_left.store(true, Relaxed);
             of.miss();
-            // Sizes may have changed what is planned: the next graph is looked at anew.
+            // The program may hold what lies before this cut, or sizes changed what is planned: the next
+            // graph is looked at anew.
+            of.passed_over.fetch_add(1, Relaxed);
             *of.cuts.lock() = None;
         }
     }
@@ -262,8 +279,15 @@ impl Parts {
         self.missed.load(Relaxed) < MISSED
     }
 
+    fn hit(&self) {
+        self.missed.store(0, Relaxed);
+        self.passed_over.store(0, Relaxed);
+    }
+
+    /// Tries one part more, and looks for cuts where there were none.
     fn try_again(&self) {
         self.missed.fetch_min(MISSED - 1, Relaxed);
+        self.cuts.lock().take_if(|cuts| cuts.is_empty());
     }
 }
 
@@ -358,9 +382,9 @@ impl Built {
         if let Some(Begun { of, is_left, .. }) = &begun {
             // It is another graph than that of which parts were begun.
             match parts.as_ref().is_some_and(|parts| Arc::ptr_eq(parts, of)) {
-                true if !is_left.load(Relaxed) => of.missed.store(0, Relaxed),
-                true => {}
-                false => of.miss(),
+                true if !is_left.load(Relaxed) => of.hit(),
+                false if !is_left.load(Relaxed) => of.miss(),
+                _ => {}
             }
         }
         let comes_again = self.known.first().is_some_and(|graph| graph.times >= 2);
@@ -368,7 +392,7 @@ impl Built {
         let parts = parts.filter(|parts| comes_again && begun.is_none() && is_new(parts));
         let look = parts.map(|parts| {
             let seen = std::mem::take(&mut self.seen);
-            let passed_over = parts.missed.load(Relaxed) as usize;
+            let passed_over = (parts.passed_over.load(Relaxed) % MISSED) as usize;
             Look { seen, is_awaited, passed_over, parts }
         });
         self.seen.clear();
