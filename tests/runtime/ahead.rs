@@ -142,6 +142,14 @@ fn evaluated_early(model: &mut Model) -> Vec<bool> {
     evaluated
 }
 
+/// What `f` gives where nothing is begun early.
+fn whole<T>(f: impl FnOnce() -> T) -> T {
+    mlx::begin_while_building(false);
+    let given = f();
+    mlx::begin_while_building(true);
+    given
+}
+
 /// Runs a test in a process of its own, where nobody else has the turn to evaluate, on each device, with
 /// evaluations that begin early. Kernels of chains are there at once: until they are, bits are others.
 fn alone(test: &str, variables: &[(&str, &str)], body: impl FnMut(Device)) {
@@ -187,9 +195,7 @@ fn nothing_is_begun_where_that_is_left_out() {
 fn results_have_the_bits_of_whole_evaluations() {
     alone("results_have_the_bits_of_whole_evaluations", &[], |device| {
         let mut model = Model::new();
-        mlx::begin_while_building(false);
-        let whole = rows(&mut model);
-        mlx::begin_while_building(true);
+        let whole = whole(|| rows(&mut model));
         let [evaluated, left] = parts(|| {
             for time in 0..3 {
                 assert_eq!(rows(&mut model), whole, "{device}, {time}");
@@ -205,9 +211,7 @@ fn results_have_the_bits_of_whole_evaluations() {
 fn results_that_nobody_waits_for_have_them_too() {
     alone("results_that_nobody_waits_for_have_them_too", &[], |device| {
         let mut model = Model::new();
-        mlx::begin_while_building(false);
-        let whole = rows(&mut model);
-        mlx::begin_while_building(true);
+        let whole = whole(|| rows(&mut model));
         for time in 0..3 {
             model.rewind();
             let (mut x, mut before) = (input(), None::<Array>);
@@ -275,9 +279,7 @@ fn caches_that_the_program_holds_are_not_written_early() {
             }
             got
         };
-        mlx::begin_while_building(false);
-        let whole = holding();
-        mlx::begin_while_building(true);
+        let whole = whole(&mut holding);
         let [evaluated, left] = parts(|| {
             for time in 0..3 {
                 assert_eq!(holding(), whole, "{device}, {time}");
@@ -292,9 +294,9 @@ fn caches_that_the_program_holds_are_not_written_early() {
 fn a_graph_that_goes_on_otherwise_is_evaluated_as_it_is() {
     alone("a_graph_that_goes_on_otherwise_is_evaluated_as_it_is", &[], |device| {
         let mut model = Model::new();
-        mlx::begin_while_building(false);
-        let [first, second, ..] = &rows(&mut model)[..] else { panic!("there are {ROWS} rows") };
-        mlx::begin_while_building(true);
+        let [first, second, ..] = &whole(|| rows(&mut model))[..] else {
+            panic!("there are {ROWS} rows")
+        };
         rows(&mut model);
         rows(&mut model);
         model.rewind();
@@ -329,9 +331,7 @@ fn what_goes_wrong_in_a_part_is_told_to_who_reads() {
 #[test]
 fn threads_begin_their_own_graphs() {
     alone("threads_begin_their_own_graphs", &[], |device| {
-        mlx::begin_while_building(false);
-        let whole = rows(&mut Model::new());
-        mlx::begin_while_building(true);
+        let whole = whole(|| rows(&mut Model::new()));
         thread::scope(|scope| {
             for _ in 0..3 {
                 scope.spawn(|| {
