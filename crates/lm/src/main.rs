@@ -9,7 +9,7 @@ use clap::{Parser, Subcommand};
 
 /// A decode step makes and frees thousands of small objects: the nodes of its graph.
 #[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+static ALLOCATOR: mlx_vulkan_alloc::Magazines = mlx_vulkan_alloc::Magazines;
 
 /// Language models on any GPU.
 #[derive(Debug, Parser)]

@@ -37,7 +37,7 @@ mod trees;
 use pyo3::{prelude::*, types::PyModule};
 
 #[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+static ALLOCATOR: mlx_vulkan_alloc::Magazines = mlx_vulkan_alloc::Magazines;
 
 /// The version of MLX whose behaviour this module has.
 const VERSION: &str = "0.32.4";
