@@ -20,6 +20,7 @@ mod gathered_quantized;
 mod hadamard;
 mod index;
 mod indexing;
+mod kernel;
 mod large;
 mod linalg;
 mod matmul;

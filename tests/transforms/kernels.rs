@@ -1,4 +1,4 @@
-//! Kernels of users in files: nothing here runs them.
+//! Kernels of users in files, and what transforms make of them.
 
 use mlx::{
     Array, Device, DeviceType, Dtype, Result,
@@ -9,7 +9,7 @@ use mlx::{
     primitives::MathMode,
     transforms::{grad, vmap},
 };
-use mlx_tests::{array, cases};
+use mlx_tests::{array, cases, on_each_device};
 use proptest::prelude::*;
 
 use crate::export::file;
@@ -173,11 +173,11 @@ fn outputs_that_have_no_room_are_refused() {
 }
 
 #[test]
-fn nothing_runs_them() {
+fn a_cpu_runs_none() {
     on_cpu(|| {
         let none = Arrays::new();
-        let error = call(&inputs(), &none).unwrap_err().to_string();
-        assert!(error.starts_with("[metal_kernel] No Metal back-end: kernel \"mine\""), "{error}");
+        let error = kernel().call(&inputs(), &launch(None)).unwrap_err().to_string();
+        assert_eq!(error, "[metal_kernel] Only supports the GPU.");
         let on_the_cpu =
             |args: &[Array], _: &Arrays| kernel().call(args, &launch(Some(DeviceType::Cpu)));
         let (_folder, path) = file();
@@ -187,13 +187,44 @@ fn nothing_runs_them() {
     });
 }
 
+/// Its body assigns numbers to atomic ones.
 #[test]
-fn a_kernel_of_a_file_is_for_another_back_end() {
+fn a_kernel_of_a_file_is_compiled_where_it_runs() {
     on_cpu(|| {
         let imported = parse(&FileBytes::from_bytes("f", &sample()).unwrap()).unwrap();
         let called = imported.call(&inputs(), &Arrays::new()).unwrap();
         let error = called[0].eval().unwrap_err().to_string();
-        assert!(error.contains("is written for another back-end"), "{error}");
+        assert!(error.contains("`bfloat` does not become `atomic<half>`"), "{error}");
+    });
+}
+
+#[test]
+fn a_kernel_of_a_file_runs_on_a_gpu() {
+    on_each_device(|device| {
+        let source = "uint i = thread_position_in_grid.x; out[i] = T(a[i]) * b + a_shape[0];";
+        let kernel = MetalKernel::new("simple", names(&["a", "b"]), names(&["out"]), source);
+        let launch = Launch {
+            output_shapes: vec![[2, 4].as_slice().into()],
+            output_dtypes: vec![Dtype::Float32],
+            grid: [8, 1, 1],
+            threadgroup: [8, 1, 1],
+            template: vec![("T".into(), TemplateArg::Dtype(Dtype::Float16))],
+            init_value: None,
+            verbose: false,
+            device: None,
+        };
+        let (_folder, path) = file();
+        let call = |args: &[Array], _: &Arrays| kernel.clone().unwrap().call(args, &launch);
+        let a = array(&[1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0], &[2, 4], Dtype::Float32);
+        let inputs = [a, Array::scalar(3i32).unwrap()];
+        export_function(&path, call, &inputs, &Arrays::new(), false).unwrap();
+        let imported = import_function(&path).unwrap();
+        // The file says that it runs on a GPU, whatever the default is.
+        if device.kind == DeviceType::Gpu {
+            let called = imported.call(&inputs, &Arrays::new()).unwrap();
+            let want = [5.0, 8.0, 11.0, 14.0, 17.0, 20.0, 23.0, 26.0f32];
+            assert_eq!(called[0].to_vec::<f32>().unwrap(), want);
+        }
     });
 }
 

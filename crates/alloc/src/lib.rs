@@ -1,9 +1,9 @@
 //! The allocator of mlx-vulkan's programs: [`Magazines`].
 //!
-//! One thread builds a graph, and another, which evaluates it, frees its nodes. An allocator links freed blocks
-//! through their own memory, so that the first thread waits for a line of the other core's cache for each block
-//! that it gets back. Here the addresses of freed blocks are in lists, and a block's lines are asked for some
-//! allocations before its turn.
+//! One thread builds a graph, and another, which evaluates it, frees its nodes. An allocator links freed
+//! blocks through their own memory, so that the first thread waits for a line of the other core's cache for
+//! each block that it gets back. Here the addresses of freed blocks are in lists, and a block's lines are
+//! asked for some allocations before its turn.
 
 mod magazine;
 
@@ -26,13 +26,14 @@ const WAITING: usize = 4096;
 
 /// [mimalloc](MiMalloc) behind lists of freed blocks, for `#[global_allocator]`.
 ///
-/// Every thread has a magazine for each class of sizes from 17 to 512 bytes. Half of a full one goes to a list of
-/// the process, from which an empty one is filled. No call waits for another thread. What lies in magazines is
-/// not given back before its thread ends (at most 1.1 MiB each), nor what lies in the lists (at most 33 MiB).
+/// Every thread has a magazine for each class of sizes from 17 to 512 bytes. Half of a full one goes to a
+/// list of the process, from which an empty one is filled. No call waits for another thread. What lies in
+/// magazines is not given back before its thread ends (at most 1.1 MiB each), nor what lies in the lists (at
+/// most 33 MiB).
 pub struct Magazines;
 
-/// A thread's magazines. They are not in its static storage, of which an extension that a program loads has few
-/// bytes.
+/// A thread's magazines. They are not in its static storage, of which an extension that a program loads has
+/// few bytes.
 struct Local(UnsafeCell<Option<Box<[Magazine; CLASSES]>>>);
 
 thread_local! {
@@ -47,7 +48,8 @@ impl Local {
     #[inline]
     #[expect(clippy::mut_from_ref, reason = "a thread has its magazines for itself")]
     unsafe fn magazine(&self, class: usize) -> &mut Magazine {
-        // SAFETY: as the caller promises; the array is no block of a class, so making it does not come back here.
+        // SAFETY: as the caller promises; the array is no block of a class, so making it does not come back
+        // here.
         let magazines = unsafe { &mut *self.0.get() };
         &mut magazines.get_or_insert_with(|| Box::new([const { Magazine::EMPTY }; CLASSES]))[class]
     }
@@ -71,8 +73,9 @@ impl Drop for Local {
     }
 }
 
-// SAFETY: a block comes from mimalloc or from a list of blocks of its class, and is in one list at most; which of
-// both depends on the layout alone. What a class gives has its size, which is no less, and 16 aligned bytes.
+// SAFETY: a block comes from mimalloc or from a list of blocks of its class, and is in one list at most;
+// which of both depends on the layout alone. What a class gives has its size, which is no less, and 16
+// aligned bytes.
 unsafe impl GlobalAlloc for Magazines {
     #[inline]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
@@ -113,7 +116,8 @@ unsafe impl GlobalAlloc for Magazines {
             (None, None) => unsafe { MiMalloc.realloc(block, layout, size) },
             (old, new) if old == new => block,
             _ => {
-                // SAFETY: both blocks have the bytes that are copied, and the old one is freed as it was allocated.
+                // SAFETY: both blocks have the bytes that are copied, and the old one is freed as it was
+                // allocated.
                 unsafe {
                     let moved = self.alloc(new);
                     if !moved.is_null() {

@@ -31,10 +31,6 @@ pub(crate) fn fill(
         output.data = Some(Data { buffer: load.part().buffer(output.dtype)?, layout });
         return Ok(true);
     }
-    if let Primitive::Kernel(kernel) = primitive {
-        let message = format!("Kernel \"{}\" is written for another back-end.", kernel.name);
-        return Err(Error::runtime("CustomKernel", message));
-    }
     let [output] = outputs else { return Ok(false) };
     let Some(data) = view(primitive, inputs, output)? else { return Ok(false) };
     output.data = Some(data);

@@ -164,7 +164,10 @@ fn encode(
     match primitive {
         P::Pass(_) => unreachable!("core passes arrays on"),
         P::Load(_) => unreachable!("core makes arrays of files"),
-        P::Kernel(_) => unreachable!("core refuses kernels of users"),
+        P::Kernel(kernel) => {
+            let message = format!("kernel \"{}\" runs on a GPU only.", kernel.name);
+            Err(Error::runtime("metal_kernel", message))
+        }
         P::Compiled(_) => unreachable!("core expands programs"),
         P::Unary(op) => unary::encode(enc, *op, args(inputs), out),
         P::Binary(op) => binary::encode(enc, *op, args(inputs), out),

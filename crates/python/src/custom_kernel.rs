@@ -1,7 +1,7 @@
 //! Kernels that users write for Metal and for CUDA: programs that have some can be imported.
 
 use mlx::{
-    Array, Shape,
+    Array, Shape, export,
     fast::{Launch, MetalKernel, TemplateArg},
     primitives::MathMode,
 };
@@ -11,10 +11,16 @@ use pyo3::{
     types::{PyBool, PyDict, PyInt, PyString, PyTuple},
 };
 
-use crate::{arguments::Operand, array::PyArray, dtype::PyDtype, error::OrRaise, stream::Target};
+use crate::{
+    arguments::Operand,
+    array::PyArray,
+    dtype::PyDtype,
+    error::OrRaise,
+    stream::{Target, on},
+};
 
-/// A kernel in a language of another backend. Functions that call one of Metal's can be exported; anywhere
-/// else, calling it says that there is no such backend.
+/// A kernel that a user wrote. One in Metal's language runs on a GPU; calling one for CUDA says that there is
+/// no such backend.
 #[pyclass(module = "mlx.core.fast", frozen)]
 pub(crate) struct CustomKernel(Language);
 
@@ -38,8 +44,7 @@ const CUDA_KERNEL: &str = "cuda_kernel";
 
 #[pymethods]
 impl CustomKernel {
-    /// Calls the kernel: in a function that is being exported one of Metal's becomes a part of the file,
-    /// anywhere else this raises a ``RuntimeError``, as there is nothing to run it on.
+    /// Calls the kernel. One for CUDA raises a ``RuntimeError``, as there is nothing to run it on.
     #[pyo3(signature = (*, inputs, output_shapes, output_dtypes, grid, threadgroup, template=None,
         init_value=None, verbose=false, stream=None))]
     #[expect(clippy::too_many_arguments, reason = "upstream's signature")]
@@ -68,7 +73,10 @@ impl CustomKernel {
         let inputs =
             inputs.into_iter().map(Operand::into_array).collect::<PyResult<Vec<Array>>>()?;
         let outputs = match &self.0 {
-            Language::Metal(kernel) => kernel.call(&inputs, &launch).or_raise()?,
+            Language::Metal(kernel) if export::is_exporting() => {
+                kernel.call(&inputs, &launch).or_raise()?
+            }
+            Language::Metal(kernel) => on(stream, || kernel.call(&inputs, &launch))?,
             Language::Cuda { name, inputs: from, outputs: to } => {
                 launch.expect_counts(CUDA_KERNEL, [inputs.len(), *from], *to).or_raise()?;
                 let message = format!(
@@ -105,7 +113,8 @@ fn parameters(
     template.into_iter().flatten().map(parameter).collect()
 }
 
-/// A Metal kernel. Functions that call it can be exported, and run where Metal is; here it cannot run.
+/// A kernel in Metal's language, which runs on a GPU. It is compiled when it is first needed; what is wrong
+/// with the source is told when its outputs are evaluated.
 ///
 /// Args:
 ///     name (str): Its name.

@@ -79,7 +79,7 @@ thread_local! {
 }
 
 /// Whether this thread traces a function that is to be exported.
-pub(crate) fn is_exporting() -> bool {
+pub fn is_exporting() -> bool {
     EXPORTING.get()
 }
 

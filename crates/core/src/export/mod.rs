@@ -30,7 +30,7 @@ mod write;
 pub use argument::Argument;
 pub use callback::{Event, Value};
 pub use imported::ImportedFunction;
-pub(crate) use lower::is_exporting;
+pub use lower::is_exporting;
 
 use std::path::{Path, PathBuf};
 

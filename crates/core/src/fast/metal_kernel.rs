@@ -1,11 +1,12 @@
 //! Kernels that users write in Metal's language.
 //!
-//! Nothing here runs them. But a function that calls one can be exported: the file has the whole program,
-//! with the signature that upstream writes around a kernel's body, and runs where Metal is.
+//! A body gets the signature that upstream writes around it, and the Vulkan backend compiles the whole
+//! program. A function that calls one can be exported: the file has the program, too.
 
 use crate::{
-    Array, DeviceType, Dtype, Error, Result, Shape, export, graph,
+    Array, Device, DeviceType, Dtype, Error, Result, Shape, export, graph,
     primitives::{CustomKernel, Exact, MathMode, Spec},
+    stream::{current_stream, default_stream, with_stream},
 };
 
 const OP: &str = "metal_kernel";
@@ -75,7 +76,7 @@ pub struct Launch {
     pub init_value: Option<f32>,
     /// Whether the whole program is printed.
     pub verbose: bool,
-    /// Where it shall run; nothing stands for a GPU.
+    /// Where it shall run, if not where this thread's operations do.
     pub device: Option<DeviceType>,
 }
 
@@ -114,30 +115,34 @@ impl MetalKernel {
         })
     }
 
-    /// What the kernel makes of arrays, in a function that is being exported.
+    /// What the kernel makes of arrays. What is wrong with its source is told when that is evaluated.
     ///
     /// # Errors
-    /// When it is given too many or too few arrays, shapes or dtypes; when no function is being exported, as
-    /// there is nothing that would run it; when it shall run on the CPU.
+    /// When it is given too many or too few arrays, shapes or dtypes; when it shall run on the CPU.
     pub fn call(&self, inputs: &[Array], launch: &Launch) -> Result<Vec<Array>> {
         let outputs = self.output_names.len();
         launch.expect_counts(OP, [inputs.len(), self.input_names.len()], outputs)?;
-        if !export::is_exporting() {
-            let message = format!(
-                "No Metal back-end: kernel \"{}\" cannot run here. Use what the program has for devices \
-                 without Metal.",
-                self.name
-            );
-            return Err(Error::runtime(OP, message));
-        }
-        if launch.device == Some(DeviceType::Cpu) {
+        let stream = match launch.device {
+            // A file may be written where there is no GPU.
+            _ if export::is_exporting() => None,
+            Some(kind) if kind != current_stream()?.device.kind => {
+                Some(default_stream(Device { kind, index: 0 })?)
+            }
+            _ => Some(current_stream()?),
+        };
+        if stream.map_or(launch.device, |s| Some(s.device.kind)) == Some(DeviceType::Cpu) {
             return Err(Error::invalid(OP, "Only supports the GPU."));
         }
         let kernel = self.kernel(inputs, launch);
         if launch.verbose {
             print(&self.name, &kernel.source);
         }
-        Ok(graph::apply(Box::new(kernel).into(), inputs.into())?.into_vec())
+        let apply = || graph::apply(Box::new(kernel).into(), inputs.into());
+        let outputs = match stream {
+            Some(stream) => with_stream(stream, apply),
+            None => apply(),
+        };
+        Ok(outputs?.into_vec())
     }
 
     fn kernel(&self, inputs: &[Array], launch: &Launch) -> CustomKernel {

@@ -1,10 +1,10 @@
-//! Kernels of users, in a language of another backend.
+//! Kernels of users, in Metal's language.
 
 use super::{Exact, Family, Input, Spec, SpecRef, Specs};
 use crate::{Dtype, shape::checked_num_elements};
 
-/// A user's kernel where it is called. Nothing here runs it: a function that calls it can be written into a
-/// file, for who can. The fields are upstream's, in the order of its files.
+/// A user's kernel where it is called. A GPU compiles its program and runs it; other backends refuse it. The
+/// fields are upstream's, in the order of its files, of which some are of kernels for CUDA.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct CustomKernel {
     /// Name of the kernel's function, another one for each kind of arguments.
@@ -60,7 +60,7 @@ impl Family for Box<CustomKernel> {
     }
 
     fn is_view(&self) -> bool {
-        true
+        false
     }
 
     fn takes(&self, _dtype: Dtype) -> bool {

@@ -260,7 +260,7 @@ families! {
     Linalg(Linalg),
     /// Array of a file.
     Load(Load),
-    /// Kernel of a user, which nothing here runs.
+    /// Kernel of a user, in Metal's language.
     Kernel(Box<CustomKernel>),
     /// Several elementwise operations; core expands it before anything is evaluated.
     Compiled(Arc<Program>),

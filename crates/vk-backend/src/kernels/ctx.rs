@@ -29,6 +29,7 @@ use crate::{
         pipelines::PipelineOf,
         streams, trace,
         transfer::{INLINE, memory},
+        written::Written,
     },
     shaders::{KernelOf, SpecConstants},
 };
@@ -137,6 +138,14 @@ impl<'a> Ctx<'a> {
         };
         let form = form.clone();
         self.device.linked.find(&self.device.pipelines, &wanted, move || program::link(&form))
+    }
+
+    /// The pipeline of a kernel that a user wrote, whose push constants are `P`.
+    ///
+    /// # Errors
+    /// What is wrong with its source.
+    pub(crate) fn written<P>(&self, written: Written) -> Result<PipelineOf<P>> {
+        self.device.written.get(&self.device.pipelines, written)
     }
 
     /// Where an input is on the device. Contents that only the host has are uploaded; very small

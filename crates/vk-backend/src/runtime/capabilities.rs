@@ -72,6 +72,8 @@ pub struct Capabilities {
     pub kind: DeviceKind,
     /// Threads of a subgroup.
     pub subgroup_size: u32,
+    /// The smallest and the largest that a kernel may ask for.
+    pub subgroup_sizes: [u32; 2],
     /// Subgroup operations in compute shaders.
     pub subgroup_ops: SubgroupOps,
     /// Arithmetic on 16-bit floats.
@@ -128,6 +130,7 @@ impl Default for Capabilities {
             api_version: "1.2.0".into(),
             kind: DeviceKind::Discrete,
             subgroup_size: 32,
+            subgroup_sizes: [32, 32],
             subgroup_ops: SubgroupOps { arithmetic: true, ballot: true, shuffle: true },
             float16: true,
             float16_denormals: false,

@@ -19,6 +19,7 @@ use crate::runtime::{
     raw::{block::Usage, device::RawDevice, error, timeline::Timeline},
     timer::Timer,
     trace,
+    written::WrittenPipelines,
 };
 use mlx_vulkan_core::buffer::Buffer;
 
@@ -28,6 +29,7 @@ pub(crate) struct DeviceState {
     pub(crate) config: &'static Config,
     pub(crate) pipelines: Pipelines,
     pub(crate) linked: Linked,
+    pub(crate) written: WrittenPipelines,
     arrays: Arc<Pool>,
     pub(crate) read_back: Arc<Pool>,
     /// Bytes around allocations that nobody may write; with `MLX_VK_DEBUG_GUARD`.
@@ -56,6 +58,7 @@ impl DeviceState {
         Ok(Arc::new(DeviceState {
             pipelines: Pipelines::new(raw.clone(), config)?,
             linked: Linked::default(),
+            written: WrittenPipelines::default(),
             arrays: Pool::new(raw.clone(), usage, guards.clone()),
             read_back: Pool::new(raw.clone(), Usage::ReadBack, guards.clone()),
             guards,

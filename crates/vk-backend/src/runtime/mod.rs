@@ -25,6 +25,7 @@ pub(crate) mod tile_costs;
 pub(crate) mod timer;
 pub(crate) mod trace;
 pub(crate) mod transfer;
+pub(crate) mod written;
 
 /// So many cases of a property, the same ones in every run.
 #[cfg(test)]

@@ -21,6 +21,7 @@ use vulkano::pipeline::{PipelineLayout, cache::PipelineCache};
 use crate::{
     runtime::{
         builders::{self, Pipeline, Urgency},
+        capabilities::Capabilities,
         config::Config,
         disk_cache,
         raw::{device::RawDevice, ending::InDriver, module, pipeline},
@@ -239,6 +240,24 @@ impl Maker {
         constants: &[u32],
     ) -> Result<pipeline::Pipeline> {
         self.counted(name, || self.of_words(name, words, constants, None))
+    }
+
+    /// The pipeline of a module that was made of a user's source.
+    ///
+    /// # Errors
+    /// When the driver refuses it.
+    pub(super) fn written(
+        &self,
+        name: &'static str,
+        words: &[u32],
+        subgroup_size: Option<u32>,
+    ) -> Result<pipeline::Pipeline> {
+        self.counted(name, || self.of_words(name, words, &[], subgroup_size))
+    }
+
+    /// The device's abilities.
+    pub(super) fn capabilities(&self) -> &Capabilities {
+        &self.device.capabilities
     }
 
     /// What `create` gives for the kernel `name`, in the trace and the statistics.

@@ -210,6 +210,12 @@ fn capabilities(
     let timestamps =
         device.queue_family_properties()[family as usize].timestamp_valid_bits.is_some();
     let software = kind == DeviceKind::Software;
+    let subgroup_size = p.subgroup_size.unwrap_or(1).max(1);
+    let asked_for = f.subgroup_size_control.then_some((p.min_subgroup_size, p.max_subgroup_size));
+    let subgroup_sizes = match asked_for {
+        Some((Some(least), Some(most))) => [least, most],
+        _ => [subgroup_size; 2],
+    };
     let cores = std::thread::available_parallelism().map_or(1, |n| n.get() as u32);
     Capabilities {
         name: p.device_name.clone(),
@@ -222,7 +228,8 @@ fn capabilities(
         ),
         api_version: device.api_version().to_string(),
         kind,
-        subgroup_size: p.subgroup_size.unwrap_or(1).max(1),
+        subgroup_size,
+        subgroup_sizes,
         subgroup_ops: SubgroupOps {
             arithmetic: ops.intersects(SubgroupFeatures::ARITHMETIC),
             ballot: ops.intersects(SubgroupFeatures::BALLOT),

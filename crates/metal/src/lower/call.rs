@@ -1,0 +1,439 @@
+//! Functions of the program, each for the arguments that it is called with.
+
+use rspirv::{
+    dr::Operand,
+    spirv::{Op, StorageClass, Word},
+};
+use rustc_hash::FxHashMap;
+
+use super::{
+    Flow, Lowering,
+    memory::Place,
+    names::{Argument, Binding},
+    value::{LocalPointer, Root, Value, space_of},
+};
+use crate::{
+    ast::{BaseType, Expression, Function, Parameter, Space, TemplateArgument},
+    error::Result,
+    types::Type,
+};
+
+/// What distinguishes instances of a function.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct Key {
+    function: usize,
+    template: Vec<Argument>,
+    forms: Vec<Form>,
+    /// Whether all threads of a group come there together.
+    is_uniform: bool,
+}
+
+/// How an argument is handed over.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+enum Form {
+    Value(Type),
+    /// The address of what is referred to.
+    Reference(Space, Type),
+    /// A variable, so many numbers of a path, and perhaps an index. One of the module is named by the function
+    /// itself: handed over, drivers (NVIDIA's) read zeros from it.
+    Local {
+        class: StorageClass,
+        of_module: Option<Word>,
+        root: Type,
+        path: usize,
+        has_index: bool,
+        ty: Type,
+        is_reference: bool,
+    },
+}
+
+/// An instance that is still to be written.
+pub(crate) struct Waiting {
+    key: Key,
+    id: Word,
+    result: Type,
+}
+
+impl Lowering<'_> {
+    /// The value of a call: of the program's functions, or of the language's.
+    pub(crate) fn call(
+        &mut self,
+        name: &str,
+        template: &[TemplateArgument],
+        arguments: &[Expression],
+    ) -> Result<Value> {
+        let line = self.line;
+        let candidates = self.candidates(name, arguments.len());
+        if candidates.is_empty() {
+            return self.language_call(name, arguments);
+        }
+        let mut given = Vec::new();
+        for argument in arguments {
+            given.push(self.place(argument)?);
+        }
+        self.line = line;
+        let number = self.best(&candidates, &given);
+        self.call_function(number, template, given)
+    }
+
+    /// Functions of a name that take so many arguments.
+    fn candidates(&self, name: &str, count: usize) -> Vec<usize> {
+        let takes = |function: &Function| {
+            let least = function.parameters.iter().filter(|p| p.default.is_none()).count();
+            !function.is_kernel && (least..=function.parameters.len()).contains(&count)
+        };
+        let functions = self.program.functions.iter().enumerate();
+        functions.filter(|(_, f)| f.name == name && takes(f)).map(|(number, _)| number).collect()
+    }
+
+    /// The first function whose parameters have the types of what it is given, or else the first one.
+    fn best(&mut self, candidates: &[usize], given: &[Place]) -> usize {
+        let fits = |this: &mut Self, number: usize| {
+            let function = &this.program.functions[number];
+            function.template.is_empty()
+                && function.parameters.iter().zip(given).all(|(parameter, place)| {
+                    let declared = this.parameter_type(parameter);
+                    let ty = place.ty();
+                    declared.is_ok_and(|declared| {
+                        declared == ty
+                            || matches!((declared, ty), (Type::Pointer(_, a), Type::Pointer(_, b)) if a == b)
+                    })
+                })
+        };
+        let found = candidates.iter().copied().find(|&number| fits(self, number));
+        found.or(candidates.first().copied()).unwrap_or_default()
+    }
+
+    fn parameter_type(&mut self, parameter: &Parameter) -> Result<Type> {
+        let ty = self.resolve(&parameter.ty)?;
+        if parameter.array.is_empty() || parameter.ty.is_reference {
+            return self.sized(ty, &parameter.array);
+        }
+        // An array as a parameter is a pointer.
+        let of = self.sized(ty, &parameter.array[1..])?;
+        Ok(Type::Pointer(parameter.ty.space.unwrap_or(Space::Thread), Box::new(of)))
+    }
+
+    /// The value of a call of one of the program's functions.
+    pub(crate) fn call_function(
+        &mut self,
+        number: usize,
+        template: &[TemplateArgument],
+        mut given: Vec<Place>,
+    ) -> Result<Value> {
+        let function = &self.program.functions[number];
+        let template = self.template_arguments(function, template, &given)?;
+        let line = self.line;
+        let outer = std::mem::take(&mut self.scopes);
+        let types = self.scoped(|this| {
+            this.bind_template(&function.template, &template)?;
+            for parameter in &function.parameters[given.len()..] {
+                if let Some(default) = &parameter.default {
+                    given.push(Place::Value(this.value(default)?));
+                }
+            }
+            let types = function.parameters.iter().map(|p| this.parameter_type(p));
+            let types = types.collect::<Result<Vec<Type>>>()?;
+            Ok((types, this.resolve(&function.result)?))
+        });
+        self.scopes = outer;
+        self.line = line;
+        let (types, result) = types?;
+        let (mut forms, mut ids) = (Vec::new(), Vec::new());
+        for ((parameter, ty), place) in function.parameters.iter().zip(types).zip(given) {
+            forms.push(self.hand_over(parameter, ty, place, &mut ids)?);
+        }
+        let is_uniform = self.flow.is_uniform;
+        let key = Key { function: number, template, forms, is_uniform };
+        let id = self.instance(key, &result)?;
+        let of = self.value_type(&result);
+        let mut operands = vec![Operand::IdRef(id)];
+        operands.extend(ids.into_iter().map(Operand::IdRef));
+        let id = self.emitter.op_of(Op::FunctionCall, of, operands);
+        Ok(Value::new(result, id, false))
+    }
+
+    /// The function of an instance, which is written later if it is new.
+    fn instance(&mut self, key: Key, result: &Type) -> Result<Word> {
+        if let Some(&id) = self.instances.get(&key) {
+            return Ok(id);
+        }
+        if self.instances.len() >= 1000 {
+            return Err(self.error("functions call each other without an end"));
+        }
+        let id = self.emitter.id();
+        self.instances.insert(key.clone(), id);
+        self.waiting.push(Waiting { key, id, result: result.clone() });
+        Ok(id)
+    }
+
+    /// Arguments of a function's template: those that are written, then what types of arguments say.
+    fn template_arguments(
+        &mut self,
+        function: &Function,
+        written: &[TemplateArgument],
+        given: &[Place],
+    ) -> Result<Vec<Argument>> {
+        if written.len() > function.template.len() {
+            return Err(self.error(format!("`{}` has fewer parameters", function.name)));
+        }
+        let mut arguments =
+            written.iter().map(|a| self.argument(a)).collect::<Result<Vec<Argument>>>()?;
+        let mut found = FxHashMap::default();
+        for (parameter, place) in function.parameters.iter().zip(given) {
+            let mut ty = place.ty();
+            if let (Type::Array(of, _), false) = (&ty, parameter.ty.is_reference) {
+                ty = Type::Pointer(Space::Thread, of.clone());
+            }
+            for _ in &parameter.array {
+                if let Type::Pointer(_, of) | Type::Array(of, _) = ty {
+                    ty = *of;
+                }
+            }
+            self.deduce(&parameter.ty, &ty, &mut found);
+        }
+        for parameter in &function.template[arguments.len()..] {
+            let argument = match (found.remove(&parameter.name), &parameter.default) {
+                (Some(argument), _) => argument,
+                (None, Some(default)) => self.argument(default)?,
+                (None, None) => {
+                    let (function, name) = (&function.name, &parameter.name);
+                    return Err(self.error(format!("`{name}` of `{function}` is not known")));
+                }
+            };
+            arguments.push(argument);
+        }
+        Ok(arguments)
+    }
+
+    /// Adds what an argument hands over to `ids`.
+    fn hand_over(
+        &mut self,
+        parameter: &Parameter,
+        ty: Type,
+        place: Place,
+        ids: &mut Vec<Word>,
+    ) -> Result<Form> {
+        if parameter.ty.is_reference {
+            match place {
+                Place::Local { root, path, ty: of, .. } if of == ty => {
+                    let (class, number) = (root.class, path.len());
+                    let of_module = of_module(&root);
+                    ids.extend(of_module.is_none().then_some(root.id));
+                    ids.extend(path);
+                    self.touch(&root);
+                    let root = root.ty;
+                    let (has_index, is_reference) = (false, true);
+                    return Ok(Form::Local {
+                        class,
+                        of_module,
+                        root,
+                        path: number,
+                        has_index,
+                        ty,
+                        is_reference,
+                    });
+                }
+                Place::Device { address, ty: of, space, .. } if of == ty => {
+                    ids.push(address);
+                    return Ok(Form::Reference(space, ty));
+                }
+                _ if !parameter.ty.is_const => {
+                    return Err(self.error(format!("`{}` refers to another type", parameter.name)));
+                }
+                _ => {}
+            }
+        }
+        let value = self.load(&place)?;
+        match (&ty, &value.pointer, &value.ty) {
+            (Type::Pointer(..), Some(local), Type::Pointer(_, of)) => {
+                let local = local.clone();
+                let of_module = of_module(&local.root);
+                ids.extend(of_module.is_none().then_some(local.root.id));
+                ids.extend(&local.path);
+                ids.extend(local.index);
+                self.touch(&local.root);
+                Ok(Form::Local {
+                    class: local.root.class,
+                    of_module,
+                    root: local.root.ty,
+                    path: local.path.len(),
+                    has_index: local.index.is_some(),
+                    ty: (**of).clone(),
+                    is_reference: false,
+                })
+            }
+            (Type::Pointer(_, to), None, Type::Pointer(space, of)) if to == of => {
+                ids.push(value.id);
+                Ok(Form::Value(Type::Pointer(*space, to.clone())))
+            }
+            (Type::Pointer(..), ..) => {
+                let (from, to) = (value.ty.name(), ty.name());
+                Err(self.error(format!("`{from}` does not become `{to}`")))
+            }
+            _ => {
+                ids.push(self.convert(&value, &ty)?.id);
+                Ok(Form::Value(ty))
+            }
+        }
+    }
+
+    /// A function may write to what it is handed.
+    fn touch(&mut self, root: &Root) {
+        self.found.insert(root.number);
+    }
+
+    /// Writes the functions that are called, and those that they call.
+    pub(crate) fn write_waiting(&mut self) -> Result<()> {
+        while let Some(waiting) = self.waiting.pop() {
+            self.write(&waiting)?;
+        }
+        Ok(())
+    }
+
+    fn write(&mut self, waiting: &Waiting) -> Result<()> {
+        let Waiting { key, id, result } = waiting;
+        let function = &self.program.functions[key.function];
+        self.line = function.line;
+        let mut of = Vec::new();
+        for form in &key.forms {
+            self.parameter_types(form, &mut of);
+        }
+        let result_type = self.value_type(result);
+        let ids = self.emitter.begin_function(*id, result_type, &of);
+        self.result = result.clone();
+        self.flow = Flow { is_uniform: key.is_uniform };
+        self.begin_threads();
+        self.scopes.clear();
+        self.scoped(|this| {
+            if function.name.starts_with("__") {
+                this.bind_threads();
+            }
+            this.bind_template(&function.template, &key.template)?;
+            let mut ids = &ids[..];
+            for (parameter, form) in function.parameters.iter().zip(&key.forms) {
+                this.receive(&parameter.name, form, &mut ids);
+            }
+            this.statements(&function.body)
+        })?;
+        if self.emitter.is_reached() {
+            match result {
+                Type::Void => self.emitter.jump(Op::Return, &[]),
+                _ => self.emitter.jump(Op::Unreachable, &[]),
+            }
+        }
+        self.emitter.end_function();
+        Ok(())
+    }
+
+    fn parameter_types(&mut self, form: &Form, of: &mut Vec<Word>) {
+        match form {
+            Form::Value(ty) => of.push(self.value_type(ty)),
+            Form::Reference(..) => of.push(self.emitter.int(64)),
+            Form::Local { class, of_module, root, path, has_index, .. } => {
+                if of_module.is_none() {
+                    let root = self.value_type(root);
+                    of.push(self.emitter.pointer(*class, root));
+                }
+                let int = self.emitter.int(32);
+                of.extend(vec![int; path + usize::from(*has_index)]);
+            }
+        }
+    }
+
+    /// Binds a parameter to what it was handed.
+    fn receive(&mut self, name: &str, form: &Form, ids: &mut &[Word]) {
+        let mut next = || {
+            let (first, rest) = ids.split_first().unwrap_or((&0, &[]));
+            *ids = rest;
+            *first
+        };
+        let binding = match form {
+            Form::Value(ty) => {
+                let id = next();
+                let value = Value::new(ty.clone(), id, false);
+                Binding::Place(self.kept(&value))
+            }
+            Form::Reference(space, ty) => {
+                let (address, ty) = (next(), ty.clone());
+                Binding::Place(Place::Device { address, ty, space: *space, is_uniform: false })
+            }
+            Form::Local { class, of_module, root, path, has_index, ty, is_reference } => {
+                let id = of_module.unwrap_or_else(&mut next);
+                let path = (0..*path).map(|_| next()).collect();
+                let index = has_index.then(next);
+                let number = self.new_number();
+                self.found.insert(number);
+                let root = Root { id, class: *class, ty: root.clone(), number };
+                if *is_reference {
+                    let ty = ty.clone();
+                    Binding::Place(Place::Local { root, path, ty, is_uniform: false })
+                } else {
+                    let pointer = LocalPointer { root, path, index };
+                    let ty = Type::Pointer(space_of(*class), Box::new(ty.clone()));
+                    let id = index.unwrap_or_else(|| self.emitter.uint(0));
+                    let value = Value::new(ty, id, false);
+                    let value = Value { pointer: Some(pointer), ..value };
+                    self.kept_pointer(&value)
+                }
+            }
+        };
+        self.bind(name, binding);
+    }
+
+    /// A variable that begins as a value.
+    pub(crate) fn kept(&mut self, value: &Value) -> Place {
+        let of = self.value_type(&value.ty);
+        let id = self.emitter.variable(of);
+        self.emitter.act(Op::Store, [id, value.id].map(Operand::IdRef).into());
+        let number = self.new_number();
+        if !(value.is_uniform && self.flow.is_uniform) {
+            self.found.insert(number);
+        }
+        let ty = value.ty.clone();
+        let root = Root { id, class: StorageClass::Function, ty: ty.clone(), number };
+        Place::Local { root, path: Vec::new(), ty, is_uniform: true }
+    }
+
+    /// A variable that begins as a pointer to another variable.
+    pub(crate) fn kept_pointer(&mut self, value: &Value) -> Binding {
+        let Some(LocalPointer { root, path, index: Some(at) }) = value.pointer.clone() else {
+            return Binding::Value(value.clone());
+        };
+        let int = self.emitter.int(32);
+        let index = self.emitter.variable(int);
+        self.emitter.act(Op::Store, [index, at].map(Operand::IdRef).into());
+        let number = self.new_number();
+        if !(value.is_uniform && self.flow.is_uniform) {
+            self.found.insert(number);
+        }
+        let pointer = LocalPointer { root, path, index: None };
+        Binding::Place(Place::Pointer { pointer, index, ty: value.ty.clone(), number })
+    }
+
+    /// The number of the kernel that is asked for, and the arguments of its template.
+    pub(crate) fn entry(&mut self, name: &str) -> Result<(usize, Vec<Argument>)> {
+        let functions = self.program.functions.iter();
+        let Some(number) = functions.clone().position(|f| f.is_kernel && f.name == name) else {
+            return Err(self.error(format!("there is no kernel `{name}`")));
+        };
+        let function = &self.program.functions[number];
+        let instance = self.program.instances.iter().find(|instance| instance.function == name);
+        let arguments = match instance {
+            Some(instance) => instance.arguments.clone(),
+            None => Vec::new(),
+        };
+        let arguments = self.template_arguments(function, &arguments, &[])?;
+        Ok((number, arguments))
+    }
+}
+
+/// A variable's id, if all functions may name it.
+fn of_module(root: &Root) -> Option<Word> {
+    (root.class != StorageClass::Function).then_some(root.id)
+}
+
+/// Whether a type is to be found out from a value.
+pub(crate) fn is_auto(base: &BaseType) -> bool {
+    matches!(base, BaseType::Auto)
+}

@@ -1,0 +1,563 @@
+//! Functions and constants of the language.
+
+use rspirv::spirv::{GlslStd450Op as GL, Op};
+
+use super::{
+    Lowering,
+    value::{Constant, Value},
+};
+use crate::{
+    ast::{BaseType, BinaryOperator, Expression, TypeName},
+    error::Result,
+    types::{Scalar, Type},
+};
+
+impl Lowering<'_> {
+    /// A call of a function that the program does not have.
+    pub(crate) fn language_call(&mut self, name: &str, arguments: &[Expression]) -> Result<Value> {
+        let line = self.line;
+        if let Some(value) = self.atomic_call(name, arguments)? {
+            return Ok(value);
+        }
+        if name.ends_with("group_barrier") {
+            return self.barrier(name);
+        }
+        let values = arguments.iter().map(|a| self.value(a)).collect::<Result<Vec<Value>>>()?;
+        self.line = line;
+        if name.starts_with("simd_") {
+            return self.simd_call(name, &values);
+        }
+        let found = match &values[..] {
+            [x] => self.of_one(name, x)?,
+            [x, y] => self.of_two(name, x, y)?,
+            [x, y, z] => self.of_three(name, x, y, z)?,
+            [x, bits, offset, count] if name == "insert_bits" => {
+                let [bits, offset, count] = self.words(x, [bits, offset, count])?;
+                Some(self.emit(Op::BitFieldInsert, &x.ty.clone(), &[x, &bits, &offset, &count]))
+            }
+            _ => None,
+        };
+        found.ok_or_else(|| {
+            let types: Vec<String> = values.iter().map(|value| value.ty.name()).collect();
+            self.error(format!("there is no function `{name}` of ({})", types.join(", ")))
+        })
+    }
+
+    /// Values as floats of one kind; integers become floats.
+    fn floats<const N: usize>(&mut self, values: [&Value; N]) -> Result<([Value; N], Type)> {
+        let mut ty: Option<(Scalar, u32)> = None;
+        for value in values {
+            let Some((scalar, count)) = value.ty.numbers() else {
+                return Err(self.error(format!("`{}` is no number", value.ty.name())));
+            };
+            let scalar = if scalar.is_float() { scalar } else { Scalar::Float };
+            let is_known = value.constant.is_some() || !value.ty.is_float();
+            ty = Some(match ty {
+                None => (scalar, count),
+                // A number beside a vector, and a literal beside a half, take the other's type.
+                Some((other, most)) if count < most || (is_known && count == most) => (other, most),
+                Some((other, most)) if count == most => (other.common(scalar), count),
+                Some(_) => (scalar, count),
+            });
+        }
+        let (scalar, count) = ty.unwrap_or((Scalar::Float, 1));
+        let ty = Type::of(scalar, count);
+        let mut converted = Vec::new();
+        for value in values {
+            converted.push(self.convert(value, &ty)?);
+        }
+        let converted = converted.try_into().map_err(|_| self.error("too many values"))?;
+        Ok((converted, ty))
+    }
+
+    /// A function of floats. What bfloats give is rounded.
+    fn float_function<const N: usize>(
+        &mut self,
+        function: GL,
+        values: [&Value; N],
+    ) -> Result<Value> {
+        let (values, ty) = self.floats(values)?;
+        let all: Vec<&Value> = values.iter().collect();
+        let result = self.glsl(function, &ty, &all);
+        Ok(self.fitted(&result))
+    }
+
+    /// A result of floats as its type has it.
+    fn fitted(&mut self, value: &Value) -> Value {
+        match value.ty.numbers() {
+            Some((Scalar::Bfloat, _)) => self.rounded(value),
+            _ => value.clone(),
+        }
+    }
+
+    fn of_one(&mut self, name: &str, x: &Value) -> Result<Option<Value>> {
+        if let Some(function) = function_of_one(name) {
+            return self.float_function(function, [x]).map(Some);
+        }
+        let Some((scalar, _)) = x.ty.numbers() else { return Ok(None) };
+        Ok(Some(match name {
+            "abs" | "fabs" if scalar.is_float() => self.glsl(GL::FAbs, &x.ty.clone(), &[x]),
+            "abs" if scalar.is_signed() => self.glsl(GL::SAbs, &x.ty.clone(), &[x]),
+            "abs" => x.clone(),
+            "fabs" => self.float_function(GL::FAbs, [x])?,
+            "exp10" => self.scaled(GL::Exp2, x, std::f64::consts::LOG2_10, true)?,
+            "log10" => self.scaled(GL::Log2, x, std::f64::consts::LOG10_2, false)?,
+            "tanh" => {
+                // Some drivers divide infinities.
+                let (low, high) = (self.float(-20.0), self.float(20.0));
+                let x = self.of_three("clamp", x, &low, &high)?.unwrap_or_else(|| x.clone());
+                self.float_function(GL::Tanh, [&x])?
+            }
+            "asin" | "acos" => self.of_sine(name == "asin", x)?,
+            "round" => self.away_from_zero(x)?,
+            "log1p" => self.log1p(x)?,
+            "saturate" => {
+                let (low, high) = (self.float(0.0), self.float(1.0));
+                return self.of_three("clamp", x, &low, &high);
+            }
+            "recip" | "reciprocal" => {
+                let one = self.float(1.0);
+                self.arithmetic(BinaryOperator::Divide, &one, x)?
+            }
+            "isnan" => self.beside_infinity(Op::UGreaterThan, x)?,
+            "isinf" => self.beside_infinity(Op::IEqual, x)?,
+            "isfinite" => self.beside_infinity(Op::ULessThan, x)?,
+            "signbit" => {
+                let (x, _) = self.floats([x])?;
+                let float = x[0].ty.with(Scalar::Float);
+                let wide = self.convert(&x[0], &float)?;
+                let bits = self.emit(Op::Bitcast, &float.with(Scalar::Int), &[&wide]);
+                let zero = self.zero(&bits.ty);
+                self.emit(Op::SLessThan, &bits.ty.with(Scalar::Bool), &[&bits, &zero])
+            }
+            "any" | "all" if scalar == Scalar::Bool => {
+                if x.ty == Type::BOOL {
+                    return Ok(Some(x.clone()));
+                }
+                self.emit(if name == "any" { Op::Any } else { Op::All }, &Type::BOOL, &[x])
+            }
+            "length" => {
+                let (x, ty) = self.floats([x])?;
+                let (scalar, _) = ty.numbers().unwrap_or((Scalar::Float, 1));
+                self.glsl(GL::Length, &Type::Scalar(scalar), &[&x[0]])
+            }
+            "normalize" => self.float_function(GL::Normalize, [x])?,
+            "popcount" | "clz" | "ctz" | "reverse_bits" if scalar.is_integer() => {
+                self.of_bits(name, x, scalar)?
+            }
+            _ => return Ok(None),
+        }))
+    }
+
+    pub(crate) fn float(&mut self, value: f64) -> Value {
+        self.constant(Scalar::Float, Constant::Float(value))
+    }
+
+    fn scaled(&mut self, function: GL, x: &Value, by: f64, is_before: bool) -> Result<Value> {
+        let ([x], ty) = self.floats([x])?;
+        let by = self.splat(&ty, Constant::Float(by));
+        let x = if is_before { self.emit(Op::FMul, &ty, &[&x, &by]) } else { x };
+        let result = self.glsl(function, &ty, &[&x]);
+        let result = if is_before { result } else { self.emit(Op::FMul, &ty, &[&result, &by]) };
+        Ok(self.fitted(&result))
+    }
+
+    /// The angle of a sine or a cosine, by that of a tangent, which drivers know better.
+    fn of_sine(&mut self, is_sine: bool, x: &Value) -> Result<Value> {
+        let ([x], ty) = self.floats([x])?;
+        let one = self.splat(&ty, Constant::Float(1.0));
+        let (more, less) =
+            (self.emit(Op::FAdd, &ty, &[&one, &x]), self.emit(Op::FSub, &ty, &[&one, &x]));
+        let square = self.emit(Op::FMul, &ty, &[&more, &less]);
+        let other = self.glsl(GL::Sqrt, &ty, &[&square]);
+        let sides = if is_sine { [&x, &other] } else { [&other, &x] };
+        let angle = self.glsl(GL::Atan2, &ty, &sides);
+        Ok(self.fitted(&angle))
+    }
+
+    /// To the nearest integer, ties away from zero.
+    fn away_from_zero(&mut self, x: &Value) -> Result<Value> {
+        let ([x], ty) = self.floats([x])?;
+        let (half, one) =
+            (self.splat(&ty, Constant::Float(0.5)), self.splat(&ty, Constant::Float(1.0)));
+        let size = self.glsl(GL::FAbs, &ty, &[&x]);
+        let down = self.glsl(GL::Floor, &ty, &[&size]);
+        let rest = self.emit(Op::FSub, &ty, &[&size, &down]);
+        let up = self.emit(Op::FAdd, &ty, &[&down, &one]);
+        let is_up = self.emit(Op::FOrdGreaterThanEqual, &ty.with(Scalar::Bool), &[&rest, &half]);
+        let rounded = self.emit(Op::Select, &ty, &[&is_up, &up, &down]);
+        let sign = self.glsl(GL::FSign, &ty, &[&x]);
+        Ok(self.emit(Op::FMul, &ty, &[&sign, &rounded]))
+    }
+
+    /// log(1 + x), exact for small x: Goldberg, "What every computer scientist should know about
+    /// floating-point arithmetic", theorem 4.
+    fn log1p(&mut self, x: &Value) -> Result<Value> {
+        let ([x], ty) = self.floats([x])?;
+        let one = self.splat(&ty, Constant::Float(1.0));
+        let sum = self.emit(Op::FAdd, &ty, &[&x, &one]);
+        let log = self.glsl(GL::Log, &ty, &[&sum]);
+        let added = self.emit(Op::FSub, &ty, &[&sum, &one]);
+        let factor = self.emit(Op::FDiv, &ty, &[&x, &added]);
+        let exact = self.emit(Op::FMul, &ty, &[&log, &factor]);
+        let is_small = self.emit(Op::FOrdEqual, &ty.with(Scalar::Bool), &[&sum, &one]);
+        let is_infinite = self.beside_infinity(Op::IEqual, &sum)?;
+        let result = self.emit(Op::Select, &ty, &[&is_infinite, &sum, &exact]);
+        let result = self.emit(Op::Select, &ty, &[&is_small, &x, &result]);
+        Ok(self.fitted(&result))
+    }
+
+    /// How the size of a float compares with infinity, by their bits: drivers may take it that there is none.
+    fn beside_infinity(&mut self, op: Op, x: &Value) -> Result<Value> {
+        let ([x], ty) = self.floats([x])?;
+        let word = ty.with(Scalar::Uint);
+        let wide = self.convert(&x, &ty.with(Scalar::Float))?;
+        let bits = self.emit(Op::Bitcast, &word, &[&wide]);
+        let mask = self.splat(&word, Constant::Int(0x7fff_ffff));
+        let size = self.emit(Op::BitwiseAnd, &word, &[&bits, &mask]);
+        let infinity = self.splat(&word, Constant::Int(0x7f80_0000));
+        Ok(self.emit(op, &ty.with(Scalar::Bool), &[&size, &infinity]))
+    }
+
+    fn of_bits(&mut self, name: &str, x: &Value, scalar: Scalar) -> Result<Value> {
+        if scalar.size() != 4 {
+            return Err(self.error(format!("`{name}` is for integers of 32 bits here")));
+        }
+        let ty = x.ty.clone();
+        Ok(match name {
+            "popcount" => self.emit(Op::BitCount, &ty, &[x]),
+            "reverse_bits" => self.emit(Op::BitReverse, &ty, &[x]),
+            "clz" => {
+                let high = self.glsl(GL::FindUMsb, &ty, &[x]);
+                let top = self.splat(&ty, Constant::Int(31));
+                self.emit(Op::ISub, &ty, &[&top, &high])
+            }
+            _ => {
+                let low = self.glsl(GL::FindILsb, &ty, &[x]);
+                let all = self.splat(&ty, Constant::Int(32));
+                self.glsl(GL::UMin, &ty, &[&low, &all])
+            }
+        })
+    }
+
+    fn of_two(&mut self, name: &str, x: &Value, y: &Value) -> Result<Option<Value>> {
+        let function = match name {
+            "atan2" => Some(GL::Atan2),
+            "powr" => Some(GL::Pow),
+            "fmin" => Some(GL::NMin),
+            "fmax" => Some(GL::NMax),
+            "step" => Some(GL::Step),
+            _ => None,
+        };
+        if let Some(function) = function {
+            return self.float_function(function, [x, y]).map(Some);
+        }
+        Ok(Some(match name {
+            "min" | "max" => self.extreme(name == "max", x, y)?,
+            "pow" => self.power(x, y)?,
+            "fmod" => {
+                let ([x, y], ty) = self.floats([x, y])?;
+                let result = self.emit(Op::FRem, &ty, &[&x, &y]);
+                self.fitted(&result)
+            }
+            "divide" => self.arithmetic(BinaryOperator::Divide, x, y)?,
+            "copysign" => self.copysign(x, y)?,
+            "ldexp" => {
+                let ([x], ty) = self.floats([x])?;
+                let y = self.convert(y, &ty.with(Scalar::Int))?;
+                let result = self.glsl(GL::Ldexp, &ty, &[&x, &y]);
+                self.fitted(&result)
+            }
+            "fdim" => {
+                let rest = self.arithmetic(BinaryOperator::Subtract, x, y)?;
+                let zero = self.float(0.0);
+                return self.of_two("fmax", &rest, &zero);
+            }
+            "dot" => self.dot(x, y)?,
+            "distance" => {
+                let rest = self.arithmetic(BinaryOperator::Subtract, x, y)?;
+                return self.of_one("length", &rest);
+            }
+            "cross" => self.float_function(GL::Cross, [x, y])?,
+            "absdiff" => {
+                let (more, less) = (self.extreme(true, x, y)?, self.extreme(false, x, y)?);
+                self.arithmetic(BinaryOperator::Subtract, &more, &less)?
+            }
+            "mulhi" => self.high_product(x, y)?,
+            "rotate" => self.rotate(x, y)?,
+            _ => return Ok(None),
+        }))
+    }
+
+    /// The smaller or the larger of two values.
+    pub(crate) fn extreme(&mut self, is_max: bool, x: &Value, y: &Value) -> Result<Value> {
+        let is_float = x.ty.is_float() || y.ty.is_float();
+        if is_float {
+            let function = if is_max { GL::NMax } else { GL::NMin };
+            let ([x, y], ty) = self.floats([x, y])?;
+            return Ok(self.glsl(function, &ty, &[&x, &y]));
+        }
+        let (x, y) = if x.ty == y.ty { (x.clone(), y.clone()) } else { self.unified(x, y)? };
+        if let (Some(a), Some(b), Type::Scalar(scalar)) = (x.known(), y.known(), &x.ty) {
+            let known = if is_max { a.max(b) } else { a.min(b) };
+            return Ok(self.constant(*scalar, Constant::Int(known)));
+        }
+        let is_signed = x.ty.numbers().is_some_and(|(scalar, _)| scalar.is_signed());
+        let function = match (is_max, is_signed) {
+            (true, true) => GL::SMax,
+            (true, false) => GL::UMax,
+            (false, true) => GL::SMin,
+            (false, false) => GL::UMin,
+        };
+        Ok(self.glsl(function, &x.ty.clone(), &[&x, &y]))
+    }
+
+    /// A power of any number: GLSL has those of positive ones alone.
+    fn power(&mut self, x: &Value, y: &Value) -> Result<Value> {
+        let ([x, y], ty) = self.floats([x, y])?;
+        let truth = ty.with(Scalar::Bool);
+        let number = |this: &mut Self, value: f64| this.splat(&ty, Constant::Float(value));
+        let (zero, half, one, nan) =
+            (number(self, 0.0), number(self, 0.5), number(self, 1.0), number(self, f64::NAN));
+        let size = self.glsl(GL::FAbs, &ty, &[&x]);
+        let power = self.glsl(GL::Pow, &ty, &[&size, &y]);
+        let whole = self.glsl(GL::Floor, &ty, &[&y]);
+        let is_whole = self.emit(Op::FOrdEqual, &truth, &[&whole, &y]);
+        let halved = self.emit(Op::FMul, &ty, &[&y, &half]);
+        let even = self.glsl(GL::Floor, &ty, &[&halved]);
+        let is_even = self.emit(Op::FOrdEqual, &truth, &[&even, &halved]);
+        let negated = self.emit(Op::FNegate, &ty, &[&power]);
+        let of_whole = self.emit(Op::Select, &ty, &[&is_even, &power, &negated]);
+        let of_negative = self.emit(Op::Select, &ty, &[&is_whole, &of_whole, &nan]);
+        let is_negative = self.emit(Op::FOrdLessThan, &truth, &[&x, &zero]);
+        let result = self.emit(Op::Select, &ty, &[&is_negative, &of_negative, &power]);
+        let is_one = self.emit(Op::FOrdEqual, &truth, &[&y, &zero]);
+        let result = self.emit(Op::Select, &ty, &[&is_one, &one, &result]);
+        Ok(self.fitted(&result))
+    }
+
+    fn copysign(&mut self, x: &Value, y: &Value) -> Result<Value> {
+        let ([x, y], ty) = self.floats([x, y])?;
+        let (float, word) = (ty.with(Scalar::Float), ty.with(Scalar::Uint));
+        let bits = |this: &mut Self, value: &Value, mask: i128| {
+            let wide = this.convert(value, &float)?;
+            let bits = this.emit(Op::Bitcast, &word, &[&wide]);
+            let mask = this.splat(&word, Constant::Int(mask));
+            Ok(this.emit(Op::BitwiseAnd, &word, &[&bits, &mask]))
+        };
+        let (size, sign) = (bits(self, &x, 0x7fff_ffff)?, bits(self, &y, 0x8000_0000)?);
+        let both = self.emit(Op::BitwiseOr, &word, &[&size, &sign]);
+        let wide = self.emit(Op::Bitcast, &float, &[&both]);
+        self.convert(&wide, &ty)
+    }
+
+    fn dot(&mut self, x: &Value, y: &Value) -> Result<Value> {
+        let products = self.arithmetic(BinaryOperator::Multiply, x, y)?;
+        let parts = self.parts(&products);
+        let Some((first, rest)) = parts.split_first() else { return Ok(products) };
+        rest.iter()
+            .try_fold(first.clone(), |sum, part| self.arithmetic(BinaryOperator::Add, &sum, part))
+    }
+
+    fn high_product(&mut self, x: &Value, y: &Value) -> Result<Value> {
+        let (x, y) = self.unified(x, y)?;
+        let Type::Scalar(scalar @ (Scalar::Int | Scalar::Uint)) = x.ty else {
+            return Err(self.error("`mulhi` is for integers of 32 bits here"));
+        };
+        let wide = if scalar.is_signed() { Scalar::Long } else { Scalar::Ulong };
+        let long = Type::Scalar(wide);
+        let (x, y) = (self.convert(&x, &long)?, self.convert(&y, &long)?);
+        let product = self.arithmetic(BinaryOperator::Multiply, &x, &y)?;
+        let by = self.int(32);
+        let high = self.arithmetic(BinaryOperator::ShiftRight, &product, &by)?;
+        self.convert(&high, &Type::Scalar(scalar))
+    }
+
+    fn rotate(&mut self, x: &Value, y: &Value) -> Result<Value> {
+        let Some((Scalar::Int | Scalar::Uint, _)) = x.ty.numbers() else {
+            return Err(self.error("`rotate` is for integers of 32 bits here"));
+        };
+        let word = x.ty.with(Scalar::Uint);
+        let bits = self.convert(x, &word)?;
+        let by = self.convert(y, &word)?;
+        let all = self.splat(&word, Constant::Int(31));
+        let back = self.emit(Op::SNegate, &word, &[&by]);
+        let by = self.emit(Op::BitwiseAnd, &word, &[&by, &all]);
+        let back = self.emit(Op::BitwiseAnd, &word, &[&back, &all]);
+        let high = self.emit(Op::ShiftLeftLogical, &word, &[&bits, &by]);
+        let low = self.emit(Op::ShiftRightLogical, &word, &[&bits, &back]);
+        let both = self.emit(Op::BitwiseOr, &word, &[&high, &low]);
+        self.convert(&both, &x.ty.clone())
+    }
+
+    fn of_three(&mut self, name: &str, x: &Value, y: &Value, z: &Value) -> Result<Option<Value>> {
+        let is_float = [x, y, z].iter().any(|value| value.ty.is_float());
+        Ok(Some(match name {
+            "fma" | "mad" if is_float => self.float_function(GL::Fma, [x, y, z])?,
+            "mad" => {
+                let product = self.arithmetic(BinaryOperator::Multiply, x, y)?;
+                self.arithmetic(BinaryOperator::Add, &product, z)?
+            }
+            "clamp" if is_float => self.float_function(GL::NClamp, [x, y, z])?,
+            "clamp" => {
+                let low = self.extreme(true, x, y)?;
+                self.extreme(false, &low, z)?
+            }
+            "mix" => self.float_function(GL::FMix, [x, y, z])?,
+            "smoothstep" => self.float_function(GL::SmoothStep, [x, y, z])?,
+            "select" => self.select(x, y, z)?,
+            "extract_bits" => {
+                let [offset, count] = self.words(x, [y, z])?;
+                let is_signed = x.ty.numbers().is_some_and(|(scalar, _)| scalar.is_signed());
+                let op = if is_signed { Op::BitFieldSExtract } else { Op::BitFieldUExtract };
+                self.emit(op, &x.ty.clone(), &[x, &offset, &count])
+            }
+            _ => return Ok(None),
+        }))
+    }
+
+    /// Numbers that say which bits of an integer of 32 are meant.
+    fn words<const N: usize>(&mut self, x: &Value, values: [&Value; N]) -> Result<[Value; N]> {
+        if !matches!(x.ty, Type::Scalar(Scalar::Int | Scalar::Uint)) {
+            return Err(self.error("bits are those of an integer of 32"));
+        }
+        let mut words = Vec::new();
+        for value in values {
+            words.push(self.convert(value, &Type::UINT)?);
+        }
+        words.try_into().map_err(|_| self.error("too many values"))
+    }
+
+    /// A constant of the language.
+    pub(crate) fn language_constant(&mut self, name: &str) -> Option<Value> {
+        use std::f32::consts as c;
+        let float = match name {
+            "INFINITY" | "HUGE_VALF" | "HUGE_VALH" => f32::INFINITY,
+            "NAN" => f32::NAN,
+            "FLT_MAX" | "MAXFLOAT" => f32::MAX,
+            "FLT_MIN" => f32::MIN_POSITIVE,
+            "FLT_EPSILON" => f32::EPSILON,
+            "HALF_MAX" => 65_504.0,
+            "M_PI_F" | "M_PI" => c::PI,
+            "M_PI_2_F" => c::FRAC_PI_2,
+            "M_PI_4_F" => c::FRAC_PI_4,
+            "M_1_PI_F" => c::FRAC_1_PI,
+            "M_2_PI_F" => c::FRAC_2_PI,
+            "M_2_SQRTPI_F" => c::FRAC_2_SQRT_PI,
+            "M_SQRT2_F" => c::SQRT_2,
+            "M_SQRT1_2_F" => c::FRAC_1_SQRT_2,
+            "M_E_F" => c::E,
+            "M_LN2_F" => c::LN_2,
+            "M_LN10_F" => c::LN_10,
+            "M_LOG2E_F" => c::LOG2_E,
+            "M_LOG10E_F" => c::LOG10_E,
+            _ => return self.known_integer(name),
+        };
+        Some(self.float(float.into()))
+    }
+
+    fn known_integer(&mut self, name: &str) -> Option<Value> {
+        let (scalar, value) = match name {
+            "CHAR_MAX" | "SCHAR_MAX" => (Scalar::Int, i128::from(i8::MAX)),
+            "CHAR_MIN" | "SCHAR_MIN" => (Scalar::Int, i8::MIN.into()),
+            "UCHAR_MAX" => (Scalar::Int, u8::MAX.into()),
+            "SHRT_MAX" => (Scalar::Int, i16::MAX.into()),
+            "SHRT_MIN" => (Scalar::Int, i16::MIN.into()),
+            "USHRT_MAX" => (Scalar::Int, u16::MAX.into()),
+            "INT_MAX" => (Scalar::Int, i32::MAX.into()),
+            "INT_MIN" => (Scalar::Int, i32::MIN.into()),
+            "UINT_MAX" => (Scalar::Uint, u32::MAX.into()),
+            "LONG_MAX" => (Scalar::Long, i64::MAX.into()),
+            "LONG_MIN" => (Scalar::Long, i64::MIN.into()),
+            "ULONG_MAX" => (Scalar::Ulong, u64::MAX.into()),
+            _ => return None,
+        };
+        Some(self.constant(scalar, Constant::Int(value)))
+    }
+
+    /// `numeric_limits<T>::max()` and such; `Limits<T>`, which MLX has, begins and ends at infinities.
+    pub(crate) fn limit(&mut self, ty: &TypeName, name: &str) -> Result<Value> {
+        let BaseType::Named(of, arguments) = &ty.base else {
+            return Err(self.error(format!("there is no `{name}` here")));
+        };
+        let of_type = match &arguments[..] {
+            [argument] => self.argument(argument)?,
+            _ => return Err(self.error(format!("there is no `{of}::{name}`"))),
+        };
+        let super::names::Argument::Type(Type::Scalar(scalar)) = of_type else {
+            return Err(self.error(format!("`{of}` is of a type of numbers")));
+        };
+        let value = match of.as_str() {
+            "numeric_limits" => limit_of(scalar, name),
+            "Limits" => match (name, scalar.is_float()) {
+                ("max", true) => Some(Constant::Float(f64::INFINITY)),
+                ("min", true) => Some(Constant::Float(f64::NEG_INFINITY)),
+                ("max" | "finite_max", _) => limit_of(scalar, "max"),
+                ("min" | "finite_min", _) => limit_of(scalar, "lowest"),
+                _ => None,
+            },
+            _ => None,
+        };
+        match value {
+            Some(value) => Ok(self.constant(scalar, value)),
+            None => Err(self.error(format!("there is no `{of}::{name}`"))),
+        }
+    }
+}
+
+/// Functions of one float that GLSL has.
+fn function_of_one(name: &str) -> Option<GL> {
+    Some(match name {
+        "exp" => GL::Exp,
+        "exp2" => GL::Exp2,
+        "log" => GL::Log,
+        "log2" => GL::Log2,
+        "sin" => GL::Sin,
+        "cos" => GL::Cos,
+        "tan" => GL::Tan,
+        "atan" => GL::Atan,
+        "sinh" => GL::Sinh,
+        "cosh" => GL::Cosh,
+        "asinh" => GL::Asinh,
+        "acosh" => GL::Acosh,
+        "atanh" => GL::Atanh,
+        "sqrt" => GL::Sqrt,
+        "rsqrt" => GL::InverseSqrt,
+        "floor" => GL::Floor,
+        "ceil" => GL::Ceil,
+        "trunc" => GL::Trunc,
+        "rint" => GL::RoundEven,
+        "fract" => GL::Fract,
+        "sign" => GL::FSign,
+        _ => return None,
+    })
+}
+
+fn limit_of(scalar: Scalar, name: &str) -> Option<Constant> {
+    if scalar.is_float() {
+        let (max, min, epsilon) = match scalar {
+            Scalar::Half => (65_504.0, 2f64.powi(-14), 2f64.powi(-10)),
+            Scalar::Bfloat => (half::bf16::MAX.to_f64(), 2f64.powi(-126), 2f64.powi(-7)),
+            _ => (f32::MAX.into(), f32::MIN_POSITIVE.into(), f32::EPSILON.into()),
+        };
+        return Some(Constant::Float(match name {
+            "max" => max,
+            "lowest" => -max,
+            "min" => min,
+            "epsilon" => epsilon,
+            "infinity" => f64::INFINITY,
+            "quiet_NaN" => f64::NAN,
+            _ => return None,
+        }));
+    }
+    let bits = if scalar == Scalar::Bool { 1 } else { 8 * scalar.size() };
+    let (low, high) = match scalar.is_signed() {
+        true => (-(1i128 << (bits - 1)), (1i128 << (bits - 1)) - 1),
+        false => (0, (1i128 << bits) - 1),
+    };
+    match name {
+        "max" => Some(Constant::Int(high)),
+        "min" | "lowest" => Some(Constant::Int(low)),
+        _ => None,
+    }
+}

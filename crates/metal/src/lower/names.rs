@@ -1,0 +1,277 @@
+//! What names mean.
+
+use rustc_hash::FxHashMap;
+
+use super::{
+    Lowering,
+    memory::Place,
+    value::{Constant, Value},
+};
+use crate::{
+    ast::{BaseType, Expression, Space, Struct, TemplateArgument, TemplateParameter, TypeName},
+    error::Result,
+    types::{Packing, Scalar, Type},
+};
+
+/// More elements than any array that threads have.
+const LARGEST_ARRAY: i128 = 1 << 20;
+
+/// What a name stands for.
+#[derive(Debug, Clone)]
+pub(crate) enum Binding {
+    Place(Place),
+    Value(Value),
+    Type(Type),
+}
+
+/// A structure whose fields are known.
+#[derive(Debug, Clone)]
+pub(crate) struct StructType {
+    /// Its name, with arguments of a template.
+    pub(crate) name: String,
+    pub(crate) fields: Vec<(String, Type)>,
+}
+
+/// What is given for a parameter of a template.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) enum Argument {
+    Type(Type),
+    Number(Scalar, i128),
+}
+
+impl Lowering<'_> {
+    pub(crate) fn bind(&mut self, name: &str, binding: Binding) {
+        if let Some(scope) = self.scopes.last_mut() {
+            scope.insert(name.to_owned(), binding);
+        }
+    }
+
+    pub(crate) fn binding(&self, name: &str) -> Option<Binding> {
+        self.scopes.iter().rev().find_map(|scope| scope.get(name)).cloned()
+    }
+
+    /// Does something with names of its own.
+    pub(crate) fn scoped<T>(&mut self, body: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
+        self.scopes.push(FxHashMap::default());
+        let result = body(self);
+        self.scopes.pop();
+        result
+    }
+
+    /// The type that is named, references aside.
+    pub(crate) fn resolve(&mut self, name: &TypeName) -> Result<Type> {
+        self.line = name.line.max(1);
+        let base = match &name.base {
+            BaseType::Named(base, arguments) => self.named_type(base, arguments)?,
+            BaseType::Auto => return Err(self.error("`auto` is not known here")),
+            BaseType::Decltype(of) => self.value(of)?.ty,
+        };
+        let space = name.space.unwrap_or(Space::Thread);
+        let pointer = |ty, _| Type::Pointer(space, Box::new(ty));
+        Ok((0..name.pointers).fold(base, pointer))
+    }
+
+    fn named_type(&mut self, name: &str, arguments: &[TemplateArgument]) -> Result<Type> {
+        if let Some(Binding::Type(ty)) = self.binding(name) {
+            return Ok(ty);
+        }
+        if let Some(number) = self.program.structs.iter().position(|s| s.name == name) {
+            return self.structure(number, arguments);
+        }
+        if let Some(alias) = self.program.aliases.iter().find(|alias| alias.name == name) {
+            return self.resolve(&alias.ty);
+        }
+        let known = match (name, arguments) {
+            ("vec", [of, count]) => {
+                let (scalar, count) = (self.number_type(of)?, self.number(count)?);
+                (2..=4).contains(&count).then(|| Type::of(scalar, count as u32))
+            }
+            ("atomic", [of]) => Some(Type::Atomic(self.number_type(of)?)),
+            ("array", [of, count]) => {
+                let Argument::Type(of) = self.argument(of)? else {
+                    return Err(self.error("an array is of a type"));
+                };
+                let count = self.number(count)?;
+                Some(self.array_type(of, count)?)
+            }
+            (_, []) => Type::named(name),
+            _ => None,
+        };
+        known.ok_or_else(|| match name {
+            "double" | "complex64_t" => {
+                self.error(format!("`{name}` is not supported in kernels here"))
+            }
+            _ if name.starts_with("simdgroup_") => {
+                self.error(format!("`{name}`: matrices of a simdgroup are not supported"))
+            }
+            _ => self.error(format!("`{name}` is no type that is known")),
+        })
+    }
+
+    /// `is_same_v<A, B>`
+    pub(crate) fn of_types(&mut self, name: &str, types: &[TemplateArgument]) -> Result<Value> {
+        match (name, types) {
+            ("is_same_v", [a, b]) => {
+                let is_same = self.argument(a)? == self.argument(b)?;
+                Ok(self.constant(Scalar::Bool, Constant::Bool(is_same)))
+            }
+            _ => Err(self.error(format!("`{name}` of types is not known"))),
+        }
+    }
+
+    fn number_type(&mut self, argument: &TemplateArgument) -> Result<Scalar> {
+        match self.argument(argument)? {
+            Argument::Type(Type::Scalar(scalar)) => Ok(scalar),
+            _ => Err(self.error("this is for types of numbers")),
+        }
+    }
+
+    fn number(&mut self, argument: &TemplateArgument) -> Result<i128> {
+        match self.argument(argument)? {
+            Argument::Number(_, number) => Ok(number),
+            Argument::Type(_) => Err(self.error("a number is wanted here")),
+        }
+    }
+
+    /// What an argument of a template is. A name may turn out to be either.
+    pub(crate) fn argument(&mut self, argument: &TemplateArgument) -> Result<Argument> {
+        match argument {
+            TemplateArgument::Type(name) => Ok(Argument::Type(self.resolve(name)?)),
+            TemplateArgument::Value(expression) => {
+                let value = self.value(expression)?;
+                match (&value.ty, value.known()) {
+                    (Type::Scalar(scalar), Some(number)) => Ok(Argument::Number(*scalar, number)),
+                    _ => Err(self.error("an argument of a template has to be known")),
+                }
+            }
+        }
+    }
+
+    /// Gives names of a template's parameters their meaning.
+    pub(crate) fn bind_template(
+        &mut self,
+        parameters: &[TemplateParameter],
+        arguments: &[Argument],
+    ) -> Result<()> {
+        for (parameter, argument) in parameters.iter().zip(arguments) {
+            let binding = match (argument, &parameter.of) {
+                (Argument::Type(ty), None) => Binding::Type(ty.clone()),
+                (Argument::Number(_, number), Some(of)) => {
+                    let Type::Scalar(scalar) = self.resolve(of)? else {
+                        return Err(self.error("a parameter of a template is a type or a number"));
+                    };
+                    Binding::Value(self.constant(scalar, Constant::Int(*number)))
+                }
+                _ => {
+                    let message = format!("`{}` is given the wrong kind", parameter.name);
+                    return Err(self.error(message));
+                }
+            };
+            self.bind(&parameter.name, binding);
+        }
+        Ok(())
+    }
+
+    fn structure(&mut self, number: usize, arguments: &[TemplateArgument]) -> Result<Type> {
+        let declared: &Struct = &self.program.structs[number];
+        let arguments =
+            arguments.iter().map(|a| self.argument(a)).collect::<Result<Vec<Argument>>>()?;
+        if arguments.len() != declared.template.len() {
+            return Err(self.error(format!("`{}` is a template", declared.name)));
+        }
+        let name = format!("{}{arguments:?}", declared.name);
+        if let Some(known) = self.structs.iter().position(|known| known.name == name) {
+            return Ok(Type::Struct(known));
+        }
+        self.deeper()?;
+        let fields = self.scoped(|this| {
+            this.bind_template(&declared.template, &arguments)?;
+            let field = |this: &mut Self, field: &crate::ast::Declaration| {
+                let ty = this.resolve(&field.ty)?;
+                Ok((field.name.clone(), this.sized(ty, &field.array)?))
+            };
+            declared.fields.iter().map(|f| field(this, f)).collect::<Result<Vec<_>>>()
+        });
+        self.depth -= 1;
+        self.structs.push(StructType { name, fields: fields? });
+        Ok(Type::Struct(self.structs.len() - 1))
+    }
+
+    /// A type with the sizes in brackets behind a name.
+    pub(crate) fn sized(&mut self, ty: Type, sizes: &[Option<Expression>]) -> Result<Type> {
+        let mut ty = ty;
+        for size in sizes.iter().rev() {
+            let Some(size) = size else {
+                return Err(self.error("the size of an array has to be written here"));
+            };
+            let value = self.value(size)?;
+            let Some(count) = value.known() else {
+                return Err(self.error("the size of an array has to be known"));
+            };
+            ty = self.array_type(ty, count)?;
+        }
+        Ok(ty)
+    }
+
+    fn array_type(&mut self, of: Type, count: i128) -> Result<Type> {
+        let bytes = i128::from(self.layout(&of).0) * count;
+        if !(1..=LARGEST_ARRAY).contains(&bytes) {
+            return Err(self.error(format!("an array of {count} `{}` is none", of.name())));
+        }
+        Ok(Type::Array(Box::new(of), count as u32))
+    }
+
+    /// What a parameter of a template has to be, so that a parameter of the function has the type of what it
+    /// is given.
+    pub(crate) fn deduce(
+        &mut self,
+        pattern: &TypeName,
+        given: &Type,
+        found: &mut FxHashMap<String, Argument>,
+    ) {
+        let mut given = given;
+        for _ in 0..pattern.pointers {
+            let Type::Pointer(_, of) = given else { return };
+            given = of;
+        }
+        let BaseType::Named(name, arguments) = &pattern.base else { return };
+        match (given, &arguments[..]) {
+            (_, []) => {
+                found.entry(name.clone()).or_insert_with(|| Argument::Type(plain(given)));
+            }
+            (Type::Vector(scalar, count, _), [of, number]) if name == "vec" => {
+                self.deduce_argument(of, Argument::Type(Type::Scalar(*scalar)), found);
+                self.deduce_argument(number, Argument::Number(Scalar::Int, (*count).into()), found);
+            }
+            (Type::Atomic(scalar), [of]) if name == "atomic" => {
+                self.deduce_argument(of, Argument::Type(Type::Scalar(*scalar)), found);
+            }
+            _ => {}
+        }
+    }
+
+    fn deduce_argument(
+        &mut self,
+        pattern: &TemplateArgument,
+        given: Argument,
+        found: &mut FxHashMap<String, Argument>,
+    ) {
+        let name = match pattern {
+            TemplateArgument::Type(TypeName { base: BaseType::Named(name, _), .. }) => name,
+            TemplateArgument::Value(Expression {
+                kind: crate::ast::ExpressionKind::Name(name, _),
+                ..
+            }) => name,
+            _ => return,
+        };
+        found.entry(name.clone()).or_insert(given);
+    }
+}
+
+/// A type as it is for values: how a vector lies in memory does not count.
+fn plain(ty: &Type) -> Type {
+    match *ty {
+        Type::Vector(scalar, count, _) => Type::Vector(scalar, count, Packing::Aligned),
+        _ => ty.clone(),
+    }
+}

@@ -1,0 +1,526 @@
+//! What threads do together: barriers, functions of simdgroups, atomic numbers.
+
+use rspirv::{
+    dr::Operand,
+    spirv::{Capability, GroupOperation, MemorySemantics, Op, Scope, StorageClass, Word},
+};
+
+use super::{
+    Lowering, Simd,
+    memory::Place,
+    names::Binding,
+    value::{Constant, Root, Value},
+};
+use crate::{
+    ast::{BinaryOperator, Expression},
+    error::Result,
+    types::{Scalar, Type},
+};
+
+/// Threads of a simdgroup: every Apple GPU has so many, and kernels take it for granted.
+pub(crate) const WIDTH: u32 = 32;
+
+/// What threads of a simdgroup make of their values.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Reduction {
+    Sum,
+    Product,
+    Max,
+    Min,
+    And,
+    Or,
+    Xor,
+}
+
+impl Reduction {
+    fn named(name: &str) -> Option<Reduction> {
+        Some(match name {
+            "sum" => Reduction::Sum,
+            "product" => Reduction::Product,
+            "max" => Reduction::Max,
+            "min" => Reduction::Min,
+            "and" => Reduction::And,
+            "or" => Reduction::Or,
+            "xor" => Reduction::Xor,
+            _ => return None,
+        })
+    }
+
+    /// The function of the prelude.
+    fn function(self) -> &'static str {
+        match self {
+            Reduction::Sum => "__simd_sum",
+            Reduction::Product => "__simd_product",
+            Reduction::Max => "__simd_max",
+            Reduction::Min => "__simd_min",
+            Reduction::And => "__simd_and",
+            Reduction::Or => "__simd_or",
+            Reduction::Xor => "__simd_xor",
+        }
+    }
+
+    /// The instruction of a subgroup.
+    fn instruction(self, scalar: Scalar) -> Op {
+        let is_signed = scalar.is_signed();
+        match self {
+            Reduction::Sum if scalar.is_float() => Op::GroupNonUniformFAdd,
+            Reduction::Sum => Op::GroupNonUniformIAdd,
+            Reduction::Product if scalar.is_float() => Op::GroupNonUniformFMul,
+            Reduction::Product => Op::GroupNonUniformIMul,
+            Reduction::Max if scalar.is_float() => Op::GroupNonUniformFMax,
+            Reduction::Max if is_signed => Op::GroupNonUniformSMax,
+            Reduction::Max => Op::GroupNonUniformUMax,
+            Reduction::Min if scalar.is_float() => Op::GroupNonUniformFMin,
+            Reduction::Min if is_signed => Op::GroupNonUniformSMin,
+            Reduction::Min => Op::GroupNonUniformUMin,
+            Reduction::And => Op::GroupNonUniformBitwiseAnd,
+            Reduction::Or => Op::GroupNonUniformBitwiseOr,
+            Reduction::Xor => Op::GroupNonUniformBitwiseXor,
+        }
+    }
+}
+
+impl Lowering<'_> {
+    /// `threadgroup_barrier` and `simdgroup_barrier`, which are given no heed to which memory is meant.
+    pub(crate) fn barrier(&mut self, name: &str) -> Result<Value> {
+        let scope = match name {
+            "threadgroup_barrier" => Scope::Workgroup,
+            "simdgroup_barrier" if self.options.simd == Simd::Native => Scope::Subgroup,
+            "simdgroup_barrier" => {
+                self.expect_all("simdgroup_barrier")?;
+                Scope::Workgroup
+            }
+            _ => return Err(self.error(format!("there is no `{name}`"))),
+        };
+        self.wait(scope);
+        Ok(Value::new(Type::Void, 0, true))
+    }
+
+    fn wait(&mut self, scope: Scope) {
+        let semantics = MemorySemantics::ACQUIRE_RELEASE
+            | MemorySemantics::UNIFORM_MEMORY
+            | MemorySemantics::WORKGROUP_MEMORY;
+        let memory = if scope == Scope::Subgroup { Scope::Subgroup } else { Scope::Workgroup };
+        let ids = [scope as u32, memory as u32, semantics.bits()].map(|n| self.emitter.uint(n));
+        self.emitter.act(Op::ControlBarrier, ids.map(Operand::IdRef).into());
+    }
+
+    /// Where subgroups have another width, threads exchange values through memory of the group, for which all
+    /// of them have to be there.
+    fn expect_all(&self, name: &str) -> Result<()> {
+        if self.flow.is_uniform {
+            return Ok(());
+        }
+        let message = "in code that some threads of a group may not reach wants a device whose subgroups \
+                       have 32 threads, and this one has others";
+        Err(self.error(format!("`{name}` {message}")))
+    }
+
+    /// A function of a simdgroup.
+    pub(crate) fn simd_call(&mut self, name: &str, values: &[Value]) -> Result<Value> {
+        let what = name.strip_prefix("simd_").unwrap_or(name);
+        let missing = || self.error(format!("`{name}` is not supported"));
+        let Some(value) = values.first() else { return Err(missing()) };
+        if self.options.simd == Simd::Emulated {
+            self.expect_all(name)?;
+        }
+        if let (Some(reduction), [value]) = (Reduction::named(what), values) {
+            return self.each_part(value, |this, part| this.reduced(reduction, part));
+        }
+        let result = match (what, values) {
+            ("all" | "any", [_]) => {
+                let truth = self.truth(value)?;
+                let number = self.convert(&truth, &Type::UINT)?;
+                let of = if what == "all" { Reduction::Min } else { Reduction::Max };
+                let number = self.reduced(of, &number)?;
+                self.convert(&number, &Type::BOOL)?
+            }
+            ("prefix_inclusive_sum", [_]) => {
+                self.each_part(value, |this, part| this.prefix(Reduction::Sum, part, true))?
+            }
+            ("prefix_exclusive_sum", [_]) => {
+                self.each_part(value, |this, part| this.prefix(Reduction::Sum, part, false))?
+            }
+            ("prefix_inclusive_product", [_]) => {
+                self.each_part(value, |this, part| this.prefix(Reduction::Product, part, true))?
+            }
+            ("prefix_exclusive_product", [_]) => {
+                self.each_part(value, |this, part| this.prefix(Reduction::Product, part, false))?
+            }
+            ("broadcast_first", [_]) => {
+                let first = self.constant(Scalar::Uint, Constant::Int(0));
+                self.each_part(value, |this, part| this.of_lane(part, &first))?
+            }
+            (_, [_, by]) => {
+                let by = self.convert(by, &Type::UINT)?;
+                let lane = self.partner(name, what, &by)?;
+                self.each_part(value, |this, part| this.of_lane(part, &lane))?
+            }
+            _ => return Err(missing()),
+        };
+        Ok(result)
+    }
+
+    /// Which thread of its simdgroup a thread takes a value from.
+    fn partner(&mut self, name: &str, what: &str, by: &Value) -> Result<Value> {
+        use BinaryOperator as B;
+        let own = self.lane();
+        let last = self.constant(Scalar::Uint, Constant::Int((WIDTH - 1).into()));
+        let within = |this: &mut Self, lane: &Value| this.arithmetic(B::And, lane, &last);
+        match what {
+            "shuffle" | "broadcast" => within(self, by),
+            "shuffle_xor" => {
+                let lane = self.arithmetic(B::Xor, &own, by)?;
+                within(self, &lane)
+            }
+            "shuffle_rotate_up" => {
+                let lane = self.arithmetic(B::Subtract, &own, by)?;
+                within(self, &lane)
+            }
+            "shuffle_rotate_down" => {
+                let lane = self.arithmetic(B::Add, &own, by)?;
+                within(self, &lane)
+            }
+            // What would come from outside stays as it is.
+            "shuffle_up" => {
+                let lane = self.arithmetic(B::Subtract, &own, by)?;
+                let is_inside = self.arithmetic(B::LessEqual, by, &own)?;
+                self.select(&own, &lane, &is_inside)
+            }
+            "shuffle_down" => {
+                let lane = self.arithmetic(B::Add, &own, by)?;
+                let is_inside = self.arithmetic(B::LessEqual, &lane, &last)?;
+                self.select(&own, &lane, &is_inside)
+            }
+            _ => Err(self.error(format!("`{name}` is not supported"))),
+        }
+    }
+
+    /// A thread's place in its simdgroup.
+    pub(crate) fn lane(&mut self) -> Value {
+        let index = self.thread_index.clone();
+        let last = self.constant(Scalar::Uint, Constant::Int((WIDTH - 1).into()));
+        self.emit(Op::BitwiseAnd, &Type::UINT, &[&index, &last])
+    }
+
+    /// Does something with each number of a vector, as 32 bits.
+    fn each_part(
+        &mut self,
+        value: &Value,
+        function: impl Fn(&mut Self, &Value) -> Result<Value>,
+    ) -> Result<Value> {
+        if value.ty.numbers().is_none() {
+            return Err(self.error(format!("`{}` is no number", value.ty.name())));
+        }
+        let mut parts = Vec::new();
+        for part in self.parts(value) {
+            let wide = match part.ty {
+                Type::Scalar(Scalar::Half | Scalar::Bfloat) => Type::Scalar(Scalar::Float),
+                Type::Scalar(Scalar::Bool) => Type::UINT,
+                _ => part.ty.clone(),
+            };
+            let converted = self.convert(&part, &wide)?;
+            let result = function(self, &converted)?;
+            parts.push(self.convert(&result, &part.ty)?);
+        }
+        Ok(self.composite(&value.ty.clone(), &parts))
+    }
+
+    fn expect_word(&self, value: &Value) -> Result<Scalar> {
+        match value.ty {
+            Type::Scalar(scalar) if scalar.size() == 4 => Ok(scalar),
+            _ => {
+                Err(self.error(format!("no such function of a simdgroup of `{}`", value.ty.name())))
+            }
+        }
+    }
+
+    fn is_one_simdgroup(&self) -> bool {
+        self.threads() <= WIDTH
+    }
+
+    fn threads(&self) -> u32 {
+        self.options.threadgroup.iter().product()
+    }
+
+    fn reduced(&mut self, reduction: Reduction, value: &Value) -> Result<Value> {
+        let scalar = self.expect_word(value)?;
+        let result = match self.options.simd {
+            Simd::Native => {
+                self.emitter.require(Capability::GroupNonUniformArithmetic);
+                self.subgroup(reduction.instruction(scalar), GroupOperation::Reduce, value)
+            }
+            Simd::Emulated => self.by_prelude(reduction.function(), &[value])?,
+        };
+        let is_uniform = value.is_uniform || (self.is_one_simdgroup() && self.flow.is_uniform);
+        Ok(Value { is_uniform, ..result })
+    }
+
+    /// What a function of the prelude gives.
+    fn by_prelude(&mut self, name: &str, values: &[&Value]) -> Result<Value> {
+        let Some(number) = self.program.functions.iter().rposition(|f| f.name == name) else {
+            return Err(self.error(format!("`{name}` is not supported")));
+        };
+        let given = values.iter().map(|&value| Place::Value(value.clone())).collect();
+        self.call_function(number, &[], given)
+    }
+
+    /// Sums of the threads before, and of the thread itself.
+    fn prefix(&mut self, reduction: Reduction, value: &Value, with_own: bool) -> Result<Value> {
+        let scalar = self.expect_word(value)?;
+        if self.options.simd == Simd::Native {
+            self.emitter.require(Capability::GroupNonUniformArithmetic);
+            let operation = if with_own {
+                GroupOperation::InclusiveScan
+            } else {
+                GroupOperation::ExclusiveScan
+            };
+            return Ok(self.subgroup(reduction.instruction(scalar), operation, value));
+        }
+        let name = match (reduction, with_own) {
+            (Reduction::Sum, true) => "__simd_prefix_inclusive_sum",
+            (Reduction::Sum, false) => "__simd_prefix_exclusive_sum",
+            (_, true) => "__simd_prefix_inclusive_product",
+            (_, false) => "__simd_prefix_exclusive_product",
+        };
+        self.by_prelude(name, &[value])
+    }
+
+    fn subgroup(&mut self, op: Op, operation: GroupOperation, value: &Value) -> Value {
+        let of = self.value_type(&value.ty);
+        let scope = self.emitter.uint(Scope::Subgroup as u32);
+        let operands = vec![
+            Operand::IdScope(scope),
+            Operand::GroupOperation(operation),
+            Operand::IdRef(value.id),
+        ];
+        let id = self.emitter.op_of(op, of, operands);
+        Value::new(value.ty.clone(), id, false)
+    }
+
+    /// The value of another thread of the simdgroup.
+    fn of_lane(&mut self, value: &Value, lane: &Value) -> Result<Value> {
+        if let Type::Scalar(scalar @ (Scalar::Long | Scalar::Ulong)) = value.ty {
+            return self.long_of_lane(value, lane, scalar);
+        }
+        self.expect_word(value)?;
+        let result = match self.options.simd {
+            Simd::Native => {
+                self.emitter.require(Capability::GroupNonUniformShuffle);
+                let of = self.value_type(&value.ty);
+                let scope = self.emitter.uint(Scope::Subgroup as u32);
+                let operands = vec![
+                    Operand::IdScope(scope),
+                    Operand::IdRef(value.id),
+                    Operand::IdRef(lane.id),
+                ];
+                let id = self.emitter.op_of(Op::GroupNonUniformShuffle, of, operands);
+                Value::new(value.ty.clone(), id, false)
+            }
+            Simd::Emulated => self.by_prelude("__simd_lane", &[value, lane])?,
+        };
+        Ok(Value { is_uniform: false, ..result })
+    }
+
+    fn long_of_lane(&mut self, value: &Value, lane: &Value, scalar: Scalar) -> Result<Value> {
+        let pair = Type::of(Scalar::Uint, 2);
+        let words = self.emit(Op::Bitcast, &pair, &[value]);
+        let mut parts = Vec::new();
+        for part in self.parts(&words) {
+            parts.push(self.of_lane(&part, lane)?);
+        }
+        let words = self.composite(&pair, &parts);
+        Ok(self.emit(Op::Bitcast, &Type::Scalar(scalar), &[&words]))
+    }
+
+    /// Memory in which each thread of a group has a word.
+    fn words_of_threads(&mut self) -> Root {
+        if let Some(root) = &self.exchange {
+            return root.clone();
+        }
+        let ty = Type::Array(Box::new(Type::UINT), self.threads());
+        let of = self.value_type(&ty);
+        let id = self.emitter.module_variable(StorageClass::Workgroup, of, None);
+        self.shared += u64::from(4 * self.threads());
+        let root = Root { id, class: StorageClass::Workgroup, ty, number: 0 };
+        self.exchange = Some(root.clone());
+        root
+    }
+
+    /// What functions of the prelude know of threads.
+    pub(crate) fn bind_threads(&mut self) {
+        let root = self.words_of_threads();
+        let ty = root.ty.clone();
+        let words = Place::Local { root, path: Vec::new(), ty, is_uniform: true };
+        self.bind("__words", Binding::Place(words));
+        let index = self.thread_index.clone();
+        self.bind("__index", Binding::Value(index));
+        let threads = self.constant(Scalar::Uint, Constant::Int(self.threads().into()));
+        self.bind("__threads", Binding::Value(threads));
+    }
+
+    /// A call of an atomic function, if it is one.
+    pub(crate) fn atomic_call(
+        &mut self,
+        name: &str,
+        arguments: &[Expression],
+    ) -> Result<Option<Value>> {
+        let Some(what) = name.strip_prefix("atomic_").and_then(|n| n.strip_suffix("_explicit"))
+        else {
+            return Ok(None);
+        };
+        let Some((pointer, rest)) = arguments.split_first() else {
+            return Err(self.error(format!("`{name}` wants a pointer")));
+        };
+        let pointer = self.value(pointer)?;
+        let place = self.pointee(&pointer)?;
+        let Type::Atomic(scalar) = place.ty() else {
+            return Err(self.error(format!("`{}` is not atomic", place.ty().name())));
+        };
+        if what == "compare_exchange_weak" {
+            return self.compare_exchange(&place, scalar, rest).map(Some);
+        }
+        if what == "load" {
+            return self.atomic(&place, scalar, Op::AtomicLoad, None).map(Some);
+        }
+        let Some(value) = rest.first() else {
+            return Err(self.error(format!("`{name}` wants a value")));
+        };
+        let value = self.value(value)?;
+        let value = self.convert(&value, &Type::Scalar(scalar))?;
+        let op = match what {
+            "store" => Op::AtomicStore,
+            "exchange" => Op::AtomicExchange,
+            "fetch_add" if scalar == Scalar::Float => {
+                return self.atomic_float(&place, &value, BinaryOperator::Add).map(Some);
+            }
+            "fetch_sub" if scalar == Scalar::Float => {
+                return self.atomic_float(&place, &value, BinaryOperator::Subtract).map(Some);
+            }
+            "fetch_add" => Op::AtomicIAdd,
+            "fetch_sub" => Op::AtomicISub,
+            "fetch_max" if scalar.is_signed() => Op::AtomicSMax,
+            "fetch_max" => Op::AtomicUMax,
+            "fetch_min" if scalar.is_signed() => Op::AtomicSMin,
+            "fetch_min" => Op::AtomicUMin,
+            "fetch_and" => Op::AtomicAnd,
+            "fetch_or" => Op::AtomicOr,
+            "fetch_xor" => Op::AtomicXor,
+            _ => return Err(self.error(format!("`{name}` is not supported"))),
+        };
+        let is_exact = matches!(op, Op::AtomicStore | Op::AtomicExchange);
+        if scalar == Scalar::Float && !is_exact {
+            return Err(self.error(format!("`{name}` is not for floats")));
+        }
+        self.atomic(&place, scalar, op, Some(&value)).map(Some)
+    }
+
+    fn atomic_operands(&mut self, place: &Place, scalar: Scalar) -> Result<Vec<Operand>> {
+        if scalar.size() != 4 {
+            let name = Type::Scalar(scalar).name();
+            return Err(self.error(format!("atomic numbers are of 32 bits here, no `{name}`")));
+        }
+        let pointer = self.atomic_pointer(place, scalar)?;
+        let scope = self.emitter.uint(Scope::Device as u32);
+        let relaxed = self.emitter.uint(0);
+        Ok(vec![
+            Operand::IdRef(pointer),
+            Operand::IdScope(scope),
+            Operand::IdMemorySemantics(relaxed),
+        ])
+    }
+
+    fn atomic(
+        &mut self,
+        place: &Place,
+        scalar: Scalar,
+        op: Op,
+        value: Option<&Value>,
+    ) -> Result<Value> {
+        let mut operands = self.atomic_operands(place, scalar)?;
+        operands.extend(value.map(|value| Operand::IdRef(value.id)));
+        if op == Op::AtomicStore {
+            self.emitter.act(op, operands);
+            return Ok(Value::new(Type::Void, 0, true));
+        }
+        let of = self.scalar_type(scalar);
+        let id = self.emitter.op_of(op, of, operands);
+        Ok(Value::new(Type::Scalar(scalar), id, false))
+    }
+
+    /// Compares and exchanges words: what was there is given.
+    fn exchange_word(&mut self, place: &Place, new: Word, expected: Word) -> Result<Word> {
+        let mut operands = self.atomic_operands(place, Scalar::Uint)?;
+        operands.push(operands[2].clone());
+        operands.extend([new, expected].map(Operand::IdRef));
+        let uint = self.emitter.int(32);
+        Ok(self.emitter.op_of(Op::AtomicCompareExchange, uint, operands))
+    }
+
+    fn compare_exchange(
+        &mut self,
+        place: &Place,
+        scalar: Scalar,
+        rest: &[Expression],
+    ) -> Result<Value> {
+        let [expected, new, ..] = rest else {
+            return Err(self.error("what is expected, and what shall be, are wanted"));
+        };
+        if !matches!(scalar, Scalar::Int | Scalar::Uint) {
+            return Err(self.error("integers of 32 bits are compared and exchanged"));
+        }
+        let pointer = self.value(expected)?;
+        let expected = self.pointee(&pointer)?;
+        let wanted = self.load(&expected)?;
+        let new = self.value(new)?;
+        let new = self.convert(&new, &Type::Scalar(scalar))?;
+        let found = self.exchange_word(place, new.id, wanted.id)?;
+        let found = Value::new(Type::Scalar(scalar), found, false);
+        self.store(&expected, &found)?;
+        self.arithmetic(BinaryOperator::Equal, &found, &wanted)
+    }
+
+    /// An atomic operation of floats: tried until nobody came between.
+    fn atomic_float(
+        &mut self,
+        place: &Place,
+        value: &Value,
+        operator: BinaryOperator,
+    ) -> Result<Value> {
+        let Place::Device { address, space, .. } = place else {
+            return Err(self.error("atomic floats of a group are not supported"));
+        };
+        let word = Place::Device {
+            address: *address,
+            ty: Type::Atomic(Scalar::Uint),
+            space: *space,
+            is_uniform: false,
+        };
+        let (uint, float) = (self.emitter.int(32), Type::Scalar(Scalar::Float));
+        let seen = self.emitter.variable(uint);
+        let first = self.atomic(&word, Scalar::Uint, Op::AtomicLoad, None)?;
+        self.emitter.act(Op::Store, [seen, first.id].map(Operand::IdRef).into());
+        let [head, body, next, end] = [(); 4].map(|()| self.emitter.id());
+        self.emitter.jump(Op::Branch, &[head]);
+        self.emitter.begin(head);
+        self.emitter.loop_merge(end, next);
+        self.emitter.jump(Op::Branch, &[body]);
+        self.emitter.begin(body);
+        let before = self.emitter.op(Op::Load, uint, &[seen]);
+        let before = Value::new(Type::UINT, before, false);
+        let old = self.emit(Op::Bitcast, &float, &[&before]);
+        let sum = self.arithmetic(operator, &old, value)?;
+        let sum = self.emit(Op::Bitcast, &Type::UINT, &[&sum]);
+        let found = self.exchange_word(&word, sum.id, before.id)?;
+        self.emitter.act(Op::Store, [seen, found].map(Operand::IdRef).into());
+        let found = Value::new(Type::UINT, found, false);
+        let is_done = self.emit(Op::IEqual, &Type::BOOL, &[&found, &before]);
+        self.emitter.jump(Op::Branch, &[next]);
+        self.emitter.begin(next);
+        self.emitter.jump(Op::BranchConditional, &[is_done.id, end, head]);
+        self.emitter.begin(end);
+        let id = self.emitter.op(Op::Load, uint, &[seen]);
+        let found = Value::new(Type::UINT, id, false);
+        Ok(self.emit(Op::Bitcast, &float, &[&found]))
+    }
+}
