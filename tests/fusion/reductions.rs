@@ -53,6 +53,27 @@ fn axes_of_all_kinds() {
     });
 }
 
+/// Rows that are so long that a GPU takes them in parts, which the workgroup that ends last joins.
+#[test]
+fn long_rows() {
+    const SHAPES: [&[usize]; 6] =
+        [&[1, 16_384], &[4, 16_384], &[2, 65_536], &[1, 1 << 20], &[40, 9_000], &[1, 70_004]];
+    at_once("reductions::long_rows", || {
+        for (shape, dtype) in SHAPES.into_iter().zip(DTYPES.into_iter().cycle()) {
+            // Halves hold few whole numbers.
+            let sparse = |i: usize| f64::from(u8::from(i % 997 == 5));
+            let x = evaluated(vec![filled(shape, dtype, sparse)]).unwrap().remove(0);
+            same(&format!("{dtype} {shape:?}"), |then| {
+                Ok(vec![ops::sum(&then(ops::abs(&x)?)?, &[1], false)?])
+            });
+            let y = whole(1, shape, dtype);
+            same(&format!("{dtype} {shape:?}, extremes"), |then| {
+                Ok(vec![ops::max(&then(ops::multiply(&y, &x)?)?, &[1], false)?])
+            });
+        }
+    });
+}
+
 /// Extremes are exact of any numbers, and NaN wins.
 #[test]
 fn operations_of_all_kinds() {
