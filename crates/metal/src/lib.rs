@@ -4,9 +4,9 @@
 //! them, structures of fields, pointers, vectors, memory of a group, functions of simdgroups, atomic numbers,
 //! macros. What it does not know is an error with the line where it stands.
 //!
-//! The module's entry point is `main`. Its push constants (32 bytes) are the address of a table of addresses, one
-//! for each buffer of the kernel, the threads of the grid along three axes, and the groups before the dispatch's
-//! first along each.
+//! The module's entry point is `main`. Its push constants (32 bytes) are the address of a table of addresses,
+//! one for each buffer of the kernel, the threads of the grid along three axes, and the groups before the
+//! dispatch's first along each.
 
 mod ast;
 mod emit;

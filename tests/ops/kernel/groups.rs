@@ -13,7 +13,8 @@ fn threads_know_where_they_are() {
             uint i = p.x + grid_size.x * (p.y + grid_size.y * p.z);
             uint3 g = threadgroup_position_in_grid, t = thread_position_in_threadgroup;
             uint3 n = threads_per_threadgroup, most = dispatch_threads_per_threadgroup;
-            bool is_right = all(g * most + t == p) && all(n == min(most, grid_size - g * most)) && all(grid_size == threads_per_grid)
+            bool is_right = all(g * most + t == p) && all(n == min(most, grid_size - g * most))
+                && all(grid_size == threads_per_grid)
                 && thread_index_in_threadgroup == t.x + n.x * (t.y + n.y * t.z)
                 && simdgroup_index_in_threadgroup == thread_index_in_threadgroup / 32
                 && thread_index_in_simdgroup == thread_index_in_threadgroup % 32
@@ -244,7 +245,9 @@ fn atomic_numbers_are_added_up() {
             threadgroup_barrier(mem_flags::mem_threadgroup);
             atomic_fetch_add_explicit(&count[0], 2u, memory_order_relaxed);
             threadgroup_barrier(mem_flags::mem_threadgroup);
-            if (i == 0) atomic_store_explicit(&sums[6], int(atomic_load_explicit(count, memory_order_relaxed)), memory_order_relaxed);";
+            if (i == 0) atomic_store_explicit(&sums[6],
+                int(atomic_load_explicit(count, memory_order_relaxed)),
+                memory_order_relaxed);";
         let out = Call {
             source,
             atomic: true,

@@ -24,7 +24,8 @@ fn control_flow_is_that_of_c() {
     on_gpu(|| {
         expect(
             "",
-            "int s = 0; for (int j = 0; j < i; ++j) { if (j % 3 == 1) continue; if (j > 9) break; s += j; } out[i] = s;",
+            "int s = 0; for (int j = 0; j < i; ++j) { if (j % 3 == 1) continue; if (j > 9) break;
+                s += j; } out[i] = s;",
             |i| (0..i).filter(|j| j % 3 != 1 && *j <= 9).sum(),
         );
         expect("", "int n = i, s = 0; while (n) { s += n--; } out[i] = s;", |i| i * (i + 1) / 2);
@@ -33,12 +34,14 @@ fn control_flow_is_that_of_c() {
         });
         expect(
             "",
-            "int s = 0; switch (i % 5) { case 0: s = 1; break; case 1: s = 10; case 2: s += 100; break; case 3: case 4: s = 7; break; default: s = -1; } out[i] = s;",
+            "int s = 0; switch (i % 5) { case 0: s = 1; break; case 1: s = 10; case 2: s += 100; break;
+                case 3: case 4: s = 7; break; default: s = -1; } out[i] = s;",
             |i| [1, 110, 100, 7, 7][i as usize % 5],
         );
         expect(
             "",
-            "int s = 0; for (int j = 0; j < 4; j++) { switch (j) { case 2: continue; default: break; } s += j; } out[i] = s + i;",
+            "int s = 0; for (int j = 0; j < 4; j++) { switch (j) { case 2: continue; default: break; }
+                s += j; } out[i] = s + i;",
             |i| 4 + i,
         );
         // What is not asked for is not read.
@@ -62,13 +65,15 @@ fn control_flow_is_that_of_c() {
         );
         expect(
             "",
-            "int n = 0; for (int a = 0; a < 3; ++a) { int b = 0; while (true) { if (++b > i) break; n += a; } } out[i] = n;",
+            "int n = 0; for (int a = 0; a < 3; ++a) { int b = 0; while (true) { if (++b > i) break;
+                n += a; } } out[i] = n;",
             |i| 3 * i,
         );
         expect("", "int j = 0; int k = (j++, j + i); out[i] = k + j-- + --j;", |i| 1 + i + 1 - 1);
         expect(
             "",
-            "constexpr int N = 3; int s = 0; if constexpr (N == 3) { s = i; } else { s = unknown; } out[i] = s;",
+            "constexpr int N = 3; int s = 0; if constexpr (N == 3) { s = i; } else { s = unknown; }
+                out[i] = s;",
             |i| i,
         );
     });
@@ -86,7 +91,8 @@ fn functions_are_called() {
             struct Pair { int a; float b; int c[2]; };
             inline Number next(int x) { return TWICE(x) + 1; }
             template <typename T> T largest(T a, T b) { return a > b ? a : b; }
-            template <int N, typename T = int> T power(T x) { T y = 1; for (int i = 0; i < N; i++) y *= x; return y; }
+            template <int N, typename T = int> T power(T x) { T y = 1; for (int i = 0; i < N;
+                i++) y *= x; return y; }
             int first_above(thread const int* a, int n, int x) {
               for (int i = 0; i < n; ++i) { if (a[i] > x) { return i; } }
               return -1;
@@ -116,12 +122,14 @@ fn functions_are_called() {
             },
         );
         expect(
-            "int a = i, b = 5; swap(a, b); int c[2] = {a, b}; swap(c[0], c[1]); out[i] = c[0] * 100 + c[1] + a;",
+            "int a = i, b = 5; swap(a, b); int c[2] = {a, b}; swap(c[0], c[1]);
+                out[i] = c[0] * 100 + c[1] + a;",
             &|i| 100 * i + 5 + 5,
         );
         expect("int a[6]; a[5] = i; clear<int, 5>(a); out[i] = a[4] + a[5];", &|i| i);
         expect(
-            "Pair p = pair(i); Pair q = p; q.c[1] += 1; out[i] = p.a + int(p.b * 4) + p.c[1] + q.c[1] + q.c[0];",
+            "Pair p = pair(i); Pair q = p; q.c[1] += 1;
+                out[i] = p.a + int(p.b * 4) + p.c[1] + q.c[1] + q.c[0];",
             &|i| i + 2 * i - i - i + 1 + i,
         );
         expect("out[i] = overloaded(i) + int(overloaded(float(i)) * 2);", &|i| i + 100 + 2 * i + 1);
@@ -217,7 +225,8 @@ fn dtypes_are_read_and_written() {
         Dtype::Float32,
     ];
     on_gpu(|| {
-        let source = "uint i = thread_position_in_grid.x; U x = U(in[i]); U list[2] = {x, U(1)}; out[i] = list[i / 64];";
+        let source = "uint i = thread_position_in_grid.x; U x = U(in[i]); U list[2] = {x, U(1)};
+            out[i] = list[i / 64];";
         for from in all {
             let given = filled(&[60], from, |n| noise(5, 0.0, 100.0)(n).round());
             for to in all {
@@ -244,7 +253,8 @@ fn dtypes_are_read_and_written() {
 fn sums_keep_their_order() {
     on_gpu(|| {
         let x = filled(&[64], Dtype::Float32, noise(3, -50.0, 50.0));
-        let source = "uint i = thread_position_in_grid.x; float j = x[i] + 12582912.0f; out[i] = j - 12582912.0f;
+        let source = "uint i = thread_position_in_grid.x; float j = x[i] + 12582912.0f;
+            out[i] = j - 12582912.0f;
             out[i] += fma(1.0f, x[i], 12582912.0f) - 12582912.0f;";
         let out = Call {
             source,
@@ -265,7 +275,8 @@ fn sums_keep_their_order() {
 fn small_floats_are_rounded() {
     on_gpu(|| {
         let [a, b] = [3, 4].map(|seed| filled(&[256], Dtype::Float32, noise(seed, -3.0, 3.0)));
-        let source = "uint i = thread_position_in_grid.x; T x = T(a[i]), y = T(b[i]); T z = x * y; z += x; out[i] = float(z - y / T(3));";
+        let source = "uint i = thread_position_in_grid.x; T x = T(a[i]), y = T(b[i]); T z = x * y;
+            z += x; out[i] = float(z - y / T(3));";
         for dtype in [Dtype::Float16, Dtype::Bfloat16] {
             let out = Call {
                 source,
@@ -388,7 +399,10 @@ fn bits_are_counted_and_moved() {
         );
         expect(
             "",
-            "uint x = uint(i) * 0x9E3779B9u; out[i] = int(extract_bits(x, 5, 7) + rotate(x, 9u) + reverse_bits(x) + mulhi(x, 77u) + insert_bits(x, 3u, 8, 4));",
+            "uint x = uint(i) * 0x9E3779B9u;
+                out[i] = int(extract_bits(x, 5, 7)
+                + rotate(x, 9u) + reverse_bits(x) + mulhi(x, 77u)
+                + insert_bits(x, 3u, 8, 4));",
             |i| {
                 let x = (i as u32).wrapping_mul(0x9E37_79B9);
                 let high = (u64::from(x) * 77 >> 32) as u32;
@@ -402,7 +416,8 @@ fn bits_are_counted_and_moved() {
         );
         expect(
             "",
-            "out[i] = as_type<int>(float(i)) + int(as_type<ushort>(half(i))) + int(as_type<ushort2>(i * 65537).y);",
+            "out[i] = as_type<int>(float(i)) + int(as_type<ushort>(half(i)))
+                + int(as_type<ushort2>(i * 65537).y);",
             |i| {
                 let half = f16::from_f32(i as f32).to_bits();
                 (i as f32).to_bits() as i32 + i32::from(half) + i

@@ -34,8 +34,8 @@ enum Form {
     Value(Type),
     /// The address of what is referred to.
     Reference(Space, Type),
-    /// A variable, so many numbers of a path, and perhaps an index. One of the module is named by the function
-    /// itself: handed over, drivers (NVIDIA's) read zeros from it.
+    /// A variable, so many numbers of a path, and perhaps an index. One of the module is named by the
+    /// function itself: handed over, drivers (NVIDIA's) read zeros from it.
     Local {
         class: StorageClass,
         of_module: Option<Word>,

@@ -457,7 +457,8 @@ impl Lowering<'_> {
     }
 }
 
-/// Whether an expression may be worked out although it is not asked for: it does nothing, and reads no memory.
+/// Whether an expression may be worked out although it is not asked for: it does nothing, and reads no
+/// memory.
 fn is_plain(expression: &Expression) -> bool {
     match &expression.kind {
         E::Integer { .. } | E::Float { .. } | E::Bool(_) | E::SizeOf(_) | E::Name(..) => true,

@@ -1,8 +1,8 @@
 //! From a program to a module: types are checked, names resolved, instructions written.
 //!
 //! Memory of the device is read and written by addresses, numbers of 64 bits that pointers are; variables of
-//! threads and groups by paths that are fixed when the module is written, so that a pointer to them is a path and
-//! an index. Functions are written for the arguments that they are called with.
+//! threads and groups by paths that are fixed when the module is written, so that a pointer to them is a path
+//! and an index. Functions are written for the arguments that they are called with.
 
 mod call;
 mod convert;

@@ -1,7 +1,7 @@
 //! Pipelines of kernels that users write.
 //!
-//! Who needs one compiles the source, which takes a few milliseconds, and goes on; a builder makes the pipeline.
-//! What is wrong with the source is an error of what the kernel was to make.
+//! Who needs one compiles the source, which takes a few milliseconds, and goes on; a builder makes the
+//! pipeline. What is wrong with the source is an error of what the kernel was to make.
 
 use std::sync::Arc;
 
