@@ -4,6 +4,13 @@
 //! blocks through their own memory, so that the first thread waits for a line of the other core's cache for
 //! each block that it gets back. Here the addresses of freed blocks are in lists, and a block's lines are
 //! asked for some allocations before its turn.
+//!
+//! ```
+//! #[global_allocator]
+//! static ALLOCATOR: mlx_vulkan_alloc::Magazines = mlx_vulkan_alloc::Magazines;
+//!
+//! assert_eq!(vec![1; 100].len(), 100);
+//! ```
 
 mod magazine;
 
