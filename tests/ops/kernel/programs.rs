@@ -405,7 +405,7 @@ fn bits_are_counted_and_moved() {
                 + insert_bits(x, 3u, 8, 4));",
             |i| {
                 let x = (i as u32).wrapping_mul(0x9E37_79B9);
-                let high = (u64::from(x) * 77 >> 32) as u32;
+                let high = ((u64::from(x) * 77) >> 32) as u32;
                 let inserted = x & !0xF00 | 3 << 8;
                 (x >> 5 & 127)
                     .wrapping_add(x.rotate_left(9))
