@@ -134,6 +134,10 @@ fn errors_say_the_line() {
             ("int n = thread_position_in_grid.x; int a[n];", "has to be known"),
             ("out += 1.5;", "no index"),
             ("goto end;", "goto"),
+            ("switch (1) { case 1: case 1: break; }", "there is a case 1 already"),
+            ("int x[2]; thread int* p[2] = {x, x};", "arrays of `thread int*` are not supported"),
+            ("struct S { threadgroup float* p; }; S s;", "are not supported"),
+            ("int a = void();", "no value of `void`"),
         ] {
             let error = error(source);
             assert!(
@@ -142,6 +146,33 @@ fn errors_say_the_line() {
             );
             assert!(error.contains(said), "{source}: {error}");
         }
+    });
+}
+
+/// Programs that have no end, or take more of a compiler than they are worth, are refused.
+#[test]
+fn hostile_programs_are_refused() {
+    on_gpu(|| {
+        let error = |header: &str, source: &str| {
+            let outputs: &[_] = &[("out", [1usize].as_slice(), Dtype::Float32)];
+            Call { header, source, outputs, ..Call::default() }.error()
+        };
+        let circle = "float g(int n); float f(int n) { return n > 0 ? g(n - 1) : 0; }
+            float g(int n) { return f(n); }";
+        let said = error(circle, "out[0] = f(3);");
+        assert!(said.contains("in a circle"), "{said}");
+        let doubled = (1..60).map(|n| format!("struct S{n} {{ S{m} a; S{m} b; }};\n", m = n - 1));
+        let doubled = format!("struct S0 {{ float a, b; }};\n{}", doubled.collect::<String>());
+        let said = error(&doubled, "S59 s; out[0] = 1;");
+        assert!(said.contains("a structure has fields, of no more than a MiB"), "{said}");
+        let large = "struct S { char a[1000000]; };";
+        let said = error(
+            large,
+            "S s = *(const device S*)out; S t = *(const device S*)out; out[0] = s.a[0];",
+        );
+        assert!(said.contains("too large"), "{said}");
+        let deep = "(".repeat(5000) + "1" + &")".repeat(5000);
+        assert!(error("", &format!("out[0] = {deep};")).contains("nested too deeply"));
     });
 }
 

@@ -7,6 +7,9 @@ use rspirv::{
 };
 use rustc_hash::FxHashMap;
 
+/// Instructions at most: some hundred times those of a large kernel.
+const LONGEST: usize = 1 << 20;
+
 /// A module that is being written.
 pub(crate) struct Emitter {
     module: dr::Module,
@@ -17,6 +20,8 @@ pub(crate) struct Emitter {
     /// Variables of the whole module, which the entry point has to name.
     interface: Vec<Word>,
     glsl: Word,
+    /// How many instructions functions have.
+    length: usize,
     function: Body,
 }
 
@@ -43,6 +48,7 @@ impl Emitter {
             capabilities: Vec::new(),
             interface: Vec::new(),
             glsl: 0,
+            length: 0,
             function: Body::default(),
         };
         emitter.glsl = emitter.id();
@@ -80,7 +86,8 @@ impl Emitter {
         id
     }
 
-    fn new_global(&mut self, op: Op, ty: Option<Word>, operands: Vec<Operand>) -> Word {
+    /// A type or a variable of its own, whatever else is like it.
+    pub(crate) fn new_global(&mut self, op: Op, ty: Option<Word>, operands: Vec<Operand>) -> Word {
         let id = self.id();
         self.module.types_global_values.push(instruction(op, ty, Some(id), operands));
         id
@@ -214,6 +221,11 @@ impl Emitter {
         self.function.blocks.push(dr::Block { label: Some(label), instructions: Vec::new() });
     }
 
+    /// Whether there are more instructions than a kernel may have.
+    pub(crate) fn is_full(&self) -> bool {
+        self.length > LONGEST
+    }
+
     pub(crate) fn mark(&self) -> Mark {
         Mark(self.function.at)
     }
@@ -224,6 +236,10 @@ impl Emitter {
     }
 
     fn push(&mut self, instruction: dr::Instruction) {
+        self.length += 1;
+        if self.is_full() {
+            return;
+        }
         if let Some(at) = self.function.at {
             self.function.blocks[at].instructions.push(instruction);
         }

@@ -160,6 +160,14 @@ fn the_last_group_may_be_smaller() {
             vec![sum; (to - from) as usize]
         });
         assert_eq!(out.to_vec::<i32>().unwrap(), want.collect::<Vec<_>>());
+        // So they may differ where all threads have the same value.
+        let source =
+            "uint i = thread_position_in_grid.x; uint n = simd_sum(1u); out[i] = n == 32 ? 1 : 2;";
+        let (grid, threadgroup) = ([48, 1, 1], [48, 1, 1]);
+        let outputs: &[_] = &[("out", [48usize].as_slice(), Dtype::Int32)];
+        let out = Call { source, outputs, grid, threadgroup, ..Call::default() }.one();
+        let want: Vec<i32> = (0..48).map(|i| if i < 32 { 1 } else { 2 }).collect();
+        assert_eq!(out.to_vec::<i32>().unwrap(), want);
     });
 }
 

@@ -141,6 +141,64 @@ fn functions_are_called() {
     });
 }
 
+/// Which of several functions is called, and when it is the language's.
+#[test]
+fn overloads_are_chosen_by_types() {
+    on_gpu(|| {
+        let header = "
+            namespace my { float exp(float x) { return metal::exp(x) + 1.0f; } }
+            half max(half a, half b) { return a > b ? a : b; }
+            int kind(float) { return 1; }
+            int kind(int) { return 2; }
+            template <typename T> int kind(T) { return 3; }
+            int plain(float) { return 4; }
+            template <typename T> int plain(T) { return 5; }
+            template <int N> int count() { if constexpr (N > 0) { return 1 + count<N - 1>(); } return 0; }
+            constant float3 V = float3(1, 2, 3);
+            constant float2 W[2] = {float2(4, 5), float2(6, 7)};
+            constant float E = log2(4.0f);
+            float part(int i) { return V.x + i + E; }
+        ";
+        let expect = |source: &str, want: &dyn Fn(i32) -> i32| expect(header, source, want);
+        expect("out[i] = int(my::exp(float(0)) * 10);", &|_| 20);
+        expect("out[i] = max(3, 70000 + i);", &|i| 70_000 + i);
+        expect(
+            "out[i] = kind(uchar(3)) + 10 * kind(1.5f) + 100 * kind(2) + 1000 * kind(7u);",
+            &|_| 3213,
+        );
+        expect("out[i] = plain(i) + 10 * plain(1.5f);", &|_| 45);
+        expect("out[i] = count<5>();", &|_| 5);
+        expect(
+            "if (i == 0) { out[i] = V.y; } else { out[i] = int(V.z + part(i) + W[i & 1].y); }",
+            &|i| {
+                if i == 0 { 2 } else { 3 + 1 + i + 2 + if i % 2 == 0 { 5 } else { 7 } }
+            },
+        );
+    });
+}
+
+/// Numbers that are known have the precision of their types.
+#[test]
+fn constants_are_rounded() {
+    on_gpu(|| {
+        let source = "
+            const half h = 0.1h; out[0] = float(h) * 1e8f;
+            out[1] = float(half(2049.0f)); out[2] = float(bfloat(257.0f));
+            out[3] = 0.1f + 0.2f == 0.3f ? 1 : 0; out[4] = int(16777217.0f);
+            out[5] = isinf(float(65504.0h * 2.0h)) ? 1 : 0;
+            float f = -2147483648; out[6] = f / 2147483648.0f;
+            long y = 4000000000 * 2; out[7] = y / 1000000000;
+            uchar2 u = uchar2(1, 2); float2 v = float2(-u); out[8] = v.y;
+            uint n = 3; const device float* p = out + 10; out[9] = p - n == out + 7 ? 1 : 0;";
+        let outputs: &[_] = &[("out", [10usize].as_slice(), Dtype::Float32)];
+        let out = Call { source, outputs, ..Call::default() }.one();
+        let tenth = f16::from_f32(0.1).to_f32() * 1e8;
+        let want =
+            [tenth, 2048.0, 256.0, f32::from(u8::from(0.1f32 + 0.2 == 0.3)), 16_777_216.0, 1.0];
+        assert_eq!(out.to_vec::<f32>().unwrap(), [&want[..], &[-1.0, 8.0, 254.0, 1.0]].concat());
+    });
+}
+
 #[test]
 fn pointers_move() {
     on_gpu(|| {

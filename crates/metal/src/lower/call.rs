@@ -4,10 +4,11 @@ use rspirv::{
     dr::Operand,
     spirv::{Op, StorageClass, Word},
 };
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::{
     Flow, Lowering,
+    library::is_language_function,
     memory::Place,
     names::{Argument, Binding},
     value::{LocalPointer, Root, Value, space_of},
@@ -15,8 +16,11 @@ use super::{
 use crate::{
     ast::{BaseType, Expression, Function, Parameter, Space, TemplateArgument},
     error::Result,
-    types::Type,
+    types::{Scalar, Type},
 };
+
+/// The rank of a function, also of a template, whose parameters have the types of what it is given.
+const EXACT: u32 = 1;
 
 /// What distinguishes instances of a function.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -72,7 +76,13 @@ impl Lowering<'_> {
             given.push(self.place(argument)?);
         }
         self.line = line;
-        let number = self.best(&candidates, &given);
+        let Some((rank, number)) = self.best(&candidates, template, &given) else {
+            return Err(self.error(format!("no function `{name}` takes these values")));
+        };
+        if rank > EXACT && is_language_function(name) {
+            let values = given.iter().map(|place| self.load(place)).collect::<Result<Vec<_>>>()?;
+            return self.language_values(name, &values);
+        }
         self.call_function(number, template, given)
     }
 
@@ -82,26 +92,52 @@ impl Lowering<'_> {
             let least = function.parameters.iter().filter(|p| p.default.is_none()).count();
             !function.is_kernel && (least..=function.parameters.len()).contains(&count)
         };
+        // No function calls itself, so one of its own name is the language's, an overload or another
+        // instance.
         let functions = self.program.functions.iter().enumerate();
+        let functions =
+            functions.filter(|(number, f)| *number != self.function || !f.template.is_empty());
         functions.filter(|(_, f)| f.name == name && takes(f)).map(|(number, _)| number).collect()
     }
 
-    /// The first function whose parameters have the types of what it is given, or else the first one.
-    fn best(&mut self, candidates: &[usize], given: &[Place]) -> usize {
-        let fits = |this: &mut Self, number: usize| {
-            let function = &this.program.functions[number];
-            function.template.is_empty()
-                && function.parameters.iter().zip(given).all(|(parameter, place)| {
-                    let declared = this.parameter_type(parameter);
-                    let ty = place.ty();
-                    declared.is_ok_and(|declared| {
-                        declared == ty
-                            || matches!((declared, ty), (Type::Pointer(_, a), Type::Pointer(_, b)) if a == b)
-                    })
-                })
-        };
-        let found = candidates.iter().copied().find(|&number| fits(self, number));
-        found.or(candidates.first().copied()).unwrap_or_default()
+    /// The function whose parameters what it is given becomes most easily, the first of several, and how.
+    fn best(
+        &mut self,
+        candidates: &[usize],
+        template: &[TemplateArgument],
+        given: &[Place],
+    ) -> Option<(u32, usize)> {
+        let ranked = candidates.iter().filter_map(|&number| {
+            let function = &self.program.functions[number];
+            if function.template.is_empty() && !template.is_empty() {
+                return None;
+            }
+            let cost = self.cost(function, template, given)?;
+            Some((2 * cost + u32::from(!function.template.is_empty()), number))
+        });
+        ranked.min()
+    }
+
+    /// What the most costly conversion of what a function is given is.
+    fn cost(
+        &mut self,
+        function: &Function,
+        template: &[TemplateArgument],
+        given: &[Place],
+    ) -> Option<u32> {
+        let arguments = self.template_arguments(function, template, given).ok()?;
+        let outer = std::mem::take(&mut self.scopes);
+        let types = self.scoped(|this| {
+            this.bind_template(&function.template, &arguments)?;
+            function
+                .parameters
+                .iter()
+                .map(|p| this.parameter_type(p))
+                .collect::<Result<Vec<Type>>>()
+        });
+        self.scopes = outer;
+        let costs = types.ok()?.into_iter().zip(given).map(|(to, place)| cost_of(&place.ty(), &to));
+        costs.collect::<Option<Vec<u32>>>().map(|costs| costs.into_iter().max().unwrap_or(0))
     }
 
     fn parameter_type(&mut self, parameter: &Parameter) -> Result<Type> {
@@ -156,6 +192,7 @@ impl Lowering<'_> {
     /// The function of an instance, which is written later if it is new.
     fn instance(&mut self, key: Key, result: &Type) -> Result<Word> {
         if let Some(&id) = self.instances.get(&key) {
+            self.calls.push((self.caller, id));
             return Ok(id);
         }
         if self.instances.len() >= 1000 {
@@ -163,6 +200,7 @@ impl Lowering<'_> {
         }
         let id = self.emitter.id();
         self.instances.insert(key.clone(), id);
+        self.calls.push((self.caller, id));
         self.waiting.push(Waiting { key, id, result: result.clone() });
         Ok(id)
     }
@@ -288,13 +326,32 @@ impl Lowering<'_> {
         while let Some(waiting) = self.waiting.pop() {
             self.write(&waiting)?;
         }
-        Ok(())
+        self.expect_no_circle()
+    }
+
+    /// Functions that call themselves, by way of others or not, have no end on a GPU.
+    fn expect_no_circle(&self) -> Result<()> {
+        let mut open: FxHashSet<(Word, Word)> = self.calls.iter().copied().collect();
+        loop {
+            let callers: FxHashSet<Word> = open.iter().map(|&(caller, _)| caller).collect();
+            let before = open.len();
+            // Who calls nobody is in no circle.
+            open.retain(|(_, called)| callers.contains(called));
+            match open.len() {
+                0 => return Ok(()),
+                left if left == before => {
+                    return Err(self.error("functions call each other in a circle"));
+                }
+                _ => {}
+            }
+        }
     }
 
     fn write(&mut self, waiting: &Waiting) -> Result<()> {
         let Waiting { key, id, result } = waiting;
         let function = &self.program.functions[key.function];
         self.line = function.line;
+        (self.function, self.caller) = (key.function, *id);
         let mut of = Vec::new();
         for form in &key.forms {
             self.parameter_types(form, &mut of);
@@ -425,6 +482,25 @@ impl Lowering<'_> {
         };
         let arguments = self.template_arguments(function, &arguments, &[])?;
         Ok((number, arguments))
+    }
+}
+
+/// What a conversion costs: nothing, a promotion, or more; none where there is no conversion.
+fn cost_of(from: &Type, to: &Type) -> Option<u32> {
+    match (from, to) {
+        _ if from == to => Some(0),
+        (Type::Pointer(_, a) | Type::Array(a, _), Type::Pointer(_, b)) => (a == b).then_some(0),
+        (Type::Scalar(from), Type::Scalar(to)) => {
+            let is_wider = match to {
+                Scalar::Int => *from < Scalar::Int,
+                Scalar::Float => matches!(from, Scalar::Half | Scalar::Bfloat),
+                _ => false,
+            };
+            Some(if is_wider { 1 } else { 2 })
+        }
+        (Type::Vector(_, m, _), Type::Vector(_, n, _)) => (m == n).then_some(2),
+        (Type::Scalar(_), Type::Vector(..)) => Some(3),
+        _ => None,
     }
 }
 

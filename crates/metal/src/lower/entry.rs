@@ -57,7 +57,8 @@ impl Lowering<'_> {
     fn arguments(&mut self) -> Word {
         let (long, int) = (self.emitter.int(64), self.emitter.int(32));
         let members = [long, int, int, int, int, int, int].map(Operand::IdRef);
-        let block = self.emitter.global(Op::TypeStruct, None, members.into());
+        // No structure of the program shall be decorated as this one.
+        let block = self.emitter.new_global(Op::TypeStruct, None, members.into());
         let decorate = |member: Option<u32>, decoration, value: Option<u32>| {
             let mut operands = vec![Operand::IdRef(block)];
             operands.extend(member.map(Operand::LiteralBit32));
@@ -117,7 +118,7 @@ impl Lowering<'_> {
             (Some(space @ (Space::Device | Space::Constant)), _) => {
                 let given = attribute.filter(|a| a.name == "buffer").and_then(|a| a.argument);
                 let number = given.unwrap_or(*buffers);
-                *buffers = number + 1;
+                *buffers = number.saturating_add(1);
                 let table = self.argument_at(arguments, 0, &Type::Scalar(Scalar::Ulong));
                 let ulong = Type::Scalar(Scalar::Ulong);
                 let at = self.moved(table.id, 8 * u64::from(number));

@@ -147,7 +147,10 @@ impl Lowering<'_> {
         self.scopes = outer;
         self.depth -= 1;
         let place = place?;
-        self.globals.insert(declared.name.clone(), place.clone());
+        // Others are worked out where they are asked for.
+        if !matches!(&place, Place::Value(value) if !value.is_global) {
+            self.globals.insert(declared.name.clone(), place.clone());
+        }
         Ok(place)
     }
 
@@ -180,8 +183,7 @@ impl Lowering<'_> {
         let of = self.value_type(ty);
         let (Type::Array(part, count), Initial::List(parts)) = (ty, initial) else {
             let value = self.initial(ty, initial)?;
-            let is_known = value.constant.is_some() || matches!(ty, Type::Vector(..));
-            return match is_known {
+            return match value.is_global {
                 true => Ok(value.id),
                 false => Err(self.error("a constant of the program has to be known")),
             };
@@ -236,8 +238,7 @@ impl Lowering<'_> {
                 None => self.zero(part),
             });
         }
-        let values: Vec<&Value> = values.iter().collect();
-        Ok(self.emit(Op::CompositeConstruct, ty, &values))
+        Ok(self.composite(ty, &values))
     }
 
     fn address_of(&mut self, of: &Expression) -> Result<Value> {
@@ -385,6 +386,14 @@ impl Lowering<'_> {
             },
             _ => return Err(self.error("the values of a choice have no common type")),
         };
+        if ty == Type::Void {
+            for after in [after_yes, after_no] {
+                self.emitter.go_on(after);
+                self.emitter.jump(Op::Branch, &[merge]);
+            }
+            self.emitter.begin(merge);
+            return Ok(yes);
+        }
         let of = self.value_type(&ty);
         let variable = self.emitter.variable(of);
         for (after, value) in [(after_yes, &yes), (after_no, &no)] {
@@ -436,6 +445,7 @@ impl Lowering<'_> {
         let ty = self.resolve(ty)?;
         let values = arguments.iter().map(|a| self.value(a)).collect::<Result<Vec<Value>>>()?;
         match (&ty, &values[..]) {
+            (Type::Void, _) => Err(self.error("there is no value of `void`")),
             (_, []) => Ok(self.zero(&ty)),
             (_, [value]) => self.convert(value, &ty),
             (Type::Vector(scalar, count, _), _) => {
@@ -476,11 +486,11 @@ fn is_plain(expression: &Expression) -> bool {
     }
 }
 
-/// The type of an integer as it is written. What has 32 bits is mostly written in base 16, and unsigned then.
+/// The type of an integer as it is written.
 fn integer_type(value: u64, is_unsigned: bool, is_long: bool) -> Scalar {
     match (is_unsigned, is_long) {
         (false, false) if value <= i32::MAX as u64 => Scalar::Int,
-        (_, false) if value <= u32::MAX.into() => Scalar::Uint,
+        (true, false) if value <= u32::MAX.into() => Scalar::Uint,
         (false, _) if value <= i64::MAX as u64 => Scalar::Long,
         _ => Scalar::Ulong,
     }

@@ -24,10 +24,15 @@ impl Lowering<'_> {
         }
         let values = arguments.iter().map(|a| self.value(a)).collect::<Result<Vec<Value>>>()?;
         self.line = line;
+        self.language_values(name, &values)
+    }
+
+    /// What a function of the language gives for values.
+    pub(crate) fn language_values(&mut self, name: &str, values: &[Value]) -> Result<Value> {
         if name.starts_with("simd_") {
-            return self.simd_call(name, &values);
+            return self.simd_call(name, values);
         }
-        let found = match &values[..] {
+        let found = match values {
             [x] => self.of_one(name, x)?,
             [x, y] => self.of_two(name, x, y)?,
             [x, y, z] => self.of_three(name, x, y, z)?,
@@ -297,7 +302,9 @@ impl Lowering<'_> {
             let ([x, y], ty) = self.floats([x, y])?;
             return Ok(self.glsl(function, &ty, &[&x, &y]));
         }
-        let (x, y) = if x.ty == y.ty { (x.clone(), y.clone()) } else { self.unified(x, y)? };
+        let is_bool = x.ty.numbers().is_some_and(|(scalar, _)| scalar == Scalar::Bool);
+        let is_same = x.ty == y.ty && !is_bool;
+        let (x, y) = if is_same { (x.clone(), y.clone()) } else { self.unified(x, y)? };
         if let (Some(a), Some(b), Type::Scalar(scalar)) = (x.known(), y.known(), &x.ty) {
             let known = if is_max { a.max(b) } else { a.min(b) };
             return Ok(self.constant(*scalar, Constant::Int(known)));
@@ -503,6 +510,52 @@ impl Lowering<'_> {
             None => Err(self.error(format!("there is no `{of}::{name}`"))),
         }
     }
+}
+
+/// Whether the language has a function of this name, which programs may have for other types.
+pub(crate) fn is_language_function(name: &str) -> bool {
+    const OTHERS: [&str; 39] = [
+        "abs",
+        "fabs",
+        "exp10",
+        "log10",
+        "tanh",
+        "asin",
+        "acos",
+        "round",
+        "log1p",
+        "saturate",
+        "isnan",
+        "isinf",
+        "isfinite",
+        "signbit",
+        "any",
+        "all",
+        "length",
+        "normalize",
+        "popcount",
+        "clz",
+        "ctz",
+        "reverse_bits",
+        "atan2",
+        "powr",
+        "pow",
+        "fmin",
+        "fmax",
+        "step",
+        "min",
+        "max",
+        "fmod",
+        "copysign",
+        "ldexp",
+        "dot",
+        "clamp",
+        "mix",
+        "fma",
+        "select",
+        "smoothstep",
+    ];
+    function_of_one(name).is_some() || OTHERS.contains(&name)
 }
 
 /// Functions of one float that GLSL has.

@@ -65,14 +65,7 @@ impl Lowering<'_> {
                 let (size, align) = self.layout(of);
                 (size * u64::from(*count), align)
             }
-            Type::Struct(number) => {
-                let fields = self.structs[*number].fields.iter().map(|(_, ty)| ty);
-                let (end, align) = fields.fold((0u64, 1u64), |(end, largest), ty| {
-                    let (size, align) = self.layout(ty);
-                    (end.next_multiple_of(align) + size, largest.max(align))
-                });
-                (end.next_multiple_of(align), align)
-            }
+            Type::Struct(number) => self.structs[*number].layout,
             Type::Pointer(..) => (8, 8),
         }
     }
@@ -167,6 +160,9 @@ impl Lowering<'_> {
             Place::Local { root, path, ty, is_uniform } => {
                 if !(value.is_uniform && *is_uniform && self.flow.is_uniform) {
                     self.found.insert(root.number);
+                }
+                if value.pointer.is_some() {
+                    return Err(self.error("pointers to variables cannot be kept in others"));
                 }
                 let pointer = self.chain(root, path, ty);
                 self.emitter.act(Op::Store, [pointer, value.id].map(Operand::IdRef).into());

@@ -54,6 +54,10 @@ struct Lowering<'a> {
     loops: Vec<Loop>,
     instances: FxHashMap<Key, Word>,
     waiting: Vec<Waiting>,
+    /// The function that is written now, and which call which.
+    function: usize,
+    caller: Word,
+    calls: Vec<(Word, Word)>,
     /// How many variables and loops there are.
     numbers: usize,
     /// Variables in which threads differ, and loops that they leave apart, as far as known.
@@ -117,6 +121,9 @@ impl<'a> Lowering<'a> {
             loops: Vec::new(),
             instances: FxHashMap::default(),
             waiting: Vec::new(),
+            function: usize::MAX,
+            caller: 0,
+            calls: Vec::new(),
             numbers: 0,
             varying,
             found: FxHashSet::default(),
@@ -133,6 +140,7 @@ impl<'a> Lowering<'a> {
     fn deeper(&mut self) -> Result<()> {
         self.depth += 1;
         match self.depth <= DEEPEST {
+            true if self.emitter.is_full() => Err(self.error("the program is too large")),
             true => Ok(()),
             false => Err(self.error("nested too deeply")),
         }

@@ -1,5 +1,9 @@
 //! What names mean.
 
+use rspirv::{
+    dr::Operand,
+    spirv::{Op, Word},
+};
 use rustc_hash::FxHashMap;
 
 use super::{
@@ -30,6 +34,12 @@ pub(crate) struct StructType {
     /// Its name, with arguments of a template.
     pub(crate) name: String,
     pub(crate) fields: Vec<(String, Type)>,
+    /// The bytes that it takes in memory of the device, and the multiple of which it lies at.
+    pub(crate) layout: (u64, u64),
+    /// The bytes that it takes in memory of a group.
+    pub(crate) shared: u64,
+    /// Its type in the module.
+    pub(crate) id: Word,
 }
 
 /// What is given for a parameter of a template.
@@ -79,7 +89,12 @@ impl Lowering<'_> {
             return self.structure(number, arguments);
         }
         if let Some(alias) = self.program.aliases.iter().find(|alias| alias.name == name) {
-            return self.resolve(&alias.ty);
+            self.deeper()?;
+            let outer = std::mem::take(&mut self.scopes);
+            let ty = self.resolve(&alias.ty);
+            self.scopes = outer;
+            self.depth -= 1;
+            return ty;
         }
         let known = match (name, arguments) {
             ("vec", [of, count]) => {
@@ -184,17 +199,51 @@ impl Lowering<'_> {
             return Ok(Type::Struct(known));
         }
         self.deeper()?;
+        let outer = std::mem::take(&mut self.scopes);
         let fields = self.scoped(|this| {
             this.bind_template(&declared.template, &arguments)?;
             let field = |this: &mut Self, field: &crate::ast::Declaration| {
                 let ty = this.resolve(&field.ty)?;
-                Ok((field.name.clone(), this.sized(ty, &field.array)?))
+                let ty = this.sized(ty, &field.array)?;
+                this.expect_kept(&ty)?;
+                Ok((field.name.clone(), ty))
             };
             declared.fields.iter().map(|f| field(this, f)).collect::<Result<Vec<_>>>()
         });
+        self.scopes = outer;
         self.depth -= 1;
-        self.structs.push(StructType { name, fields: fields? });
+        let structure = self.laid_out(name, fields?)?;
+        self.structs.push(structure);
         Ok(Type::Struct(self.structs.len() - 1))
+    }
+
+    /// A structure of fields, with its size.
+    fn laid_out(&mut self, name: String, fields: Vec<(String, Type)>) -> Result<StructType> {
+        let (mut end, mut align, mut shared) = (0u64, 1u64, 0u64);
+        let mut ids = Vec::new();
+        for (_, ty) in &fields {
+            let (size, own) = self.layout(ty);
+            (end, align) = (end.next_multiple_of(own) + size, align.max(own));
+            shared += self.shared_bytes(ty);
+            ids.push(Operand::IdRef(self.value_type(ty)));
+        }
+        if fields.is_empty() || end > LARGEST_ARRAY as u64 {
+            return Err(self.error("a structure has fields, of no more than a MiB"));
+        }
+        let id = self.emitter.global(Op::TypeStruct, None, ids);
+        let layout = (end.next_multiple_of(align), align);
+        Ok(StructType { name, fields, layout, shared, id })
+    }
+
+    /// Refuses what no variable may have parts of: pointers to others, whose places are not values.
+    fn expect_kept(&self, ty: &Type) -> Result<()> {
+        match ty {
+            Type::Void | Type::Pointer(Space::Thread | Space::Threadgroup, _) => {
+                let name = ty.name();
+                Err(self.error(format!("structures and arrays of `{name}` are not supported")))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// A type with the sizes in brackets behind a name.
@@ -214,7 +263,8 @@ impl Lowering<'_> {
     }
 
     fn array_type(&mut self, of: Type, count: i128) -> Result<Type> {
-        let bytes = i128::from(self.layout(&of).0) * count;
+        self.expect_kept(&of)?;
+        let bytes = i128::from(self.layout(&of).0).saturating_mul(count);
         if !(1..=LARGEST_ARRAY).contains(&bytes) {
             return Err(self.error(format!("an array of {count} `{}` is none", of.name())));
         }

@@ -130,7 +130,9 @@ impl Lowering<'_> {
             (B::Add, Type::Pointer(..), Type::Scalar(_)) => self.advanced(a, b),
             (B::Add, Type::Scalar(_), Type::Pointer(..)) => self.advanced(b, a),
             (B::Subtract, Type::Pointer(..), Type::Scalar(_)) => {
-                let back = self.unary(UnaryOperator::Minus, b)?;
+                self.index(b)?;
+                let by = self.convert(b, &Type::Scalar(Scalar::Long))?;
+                let back = self.unary(UnaryOperator::Minus, &by)?;
                 self.advanced(a, &back)
             }
             (B::Subtract, Type::Pointer(_, of), Type::Pointer(..)) => {
@@ -152,7 +154,8 @@ impl Lowering<'_> {
 
     /// Where two pointers into the same memory point to.
     fn addresses(&mut self, a: &Value, b: &Value) -> Result<(Value, Value)> {
-        if a.pointer.is_some() != b.pointer.is_some() {
+        let place = |value: &Value| value.pointer.as_ref().map(|p| (p.root.id, p.path.clone()));
+        if place(a) != place(b) {
             return Err(self.error("these are no pointers into the same memory"));
         }
         let long = Type::Scalar(Scalar::Long);
@@ -192,7 +195,9 @@ impl Lowering<'_> {
                     }
                     _ => {
                         let op = if promoted.is_float() { Op::FNegate } else { Op::SNegate };
-                        Ok(self.emit(op, &value.ty.clone(), &[&value]))
+                        let result = self.emit(op, &value.ty.clone(), &[&value]);
+                        let is_narrow = promoted < Scalar::Int;
+                        Ok(if is_narrow { self.narrow(&result, promoted) } else { result })
                     }
                 }
             }

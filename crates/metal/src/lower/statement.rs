@@ -173,16 +173,14 @@ impl Lowering<'_> {
     }
 
     /// The bytes that a variable takes, whose small integers have 32 bits.
-    fn shared_bytes(&self, ty: &Type) -> u64 {
+    pub(crate) fn shared_bytes(&self, ty: &Type) -> u64 {
         match ty {
             Type::Array(of, count) => self.shared_bytes(of) * u64::from(*count),
             Type::Scalar(scalar) => scalar.size().max(4).into(),
             Type::Vector(scalar, count, _) => {
                 u64::from(scalar.size().max(4) * count.next_power_of_two())
             }
-            Type::Struct(number) => {
-                self.structs[*number].fields.iter().map(|(_, ty)| self.shared_bytes(ty)).sum()
-            }
+            Type::Struct(number) => self.structs[*number].shared,
             _ => self.layout(ty).0,
         }
     }
@@ -374,6 +372,12 @@ impl Lowering<'_> {
 
     fn switch(&mut self, value: &Expression, cases: &[Case]) -> Result<()> {
         let value = self.value(value)?;
+        if !matches!(value.ty, Type::Scalar(scalar) if !scalar.is_float() && scalar.size() <= 4) {
+            let name = value.ty.name();
+            return Err(
+                self.error(format!("a switch is over integers of up to 32 bits, no `{name}`"))
+            );
+        }
         let value = self.convert(&value, &Type::INT)?;
         let end = self.emitter.id();
         let labels: Vec<Word> = cases.iter().map(|_| self.emitter.id()).collect();
@@ -387,6 +391,9 @@ impl Lowering<'_> {
                 let Some(number) = self.value(written)?.known() else {
                     return Err(self.error("a case has to be known"));
                 };
+                if targets.iter().any(|&(known, _)| known == number as u32) {
+                    return Err(self.error(format!("there is a case {number} already")));
+                }
                 targets.push((number as u32, label));
             }
         }

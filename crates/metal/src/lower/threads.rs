@@ -46,6 +46,11 @@ impl Reduction {
         })
     }
 
+    /// Whether many times the same value give that value.
+    fn is_of_one_as_of_many(self) -> bool {
+        matches!(self, Reduction::Max | Reduction::Min | Reduction::And | Reduction::Or)
+    }
+
     /// The function of the prelude.
     fn function(self) -> &'static str {
         match self {
@@ -252,7 +257,10 @@ impl Lowering<'_> {
             }
             Simd::Emulated => self.by_prelude(reduction.function(), &[value])?,
         };
-        let is_uniform = value.is_uniform || (self.is_one_simdgroup() && self.flow.is_uniform);
+        // The last simdgroup may be smaller, and its sums of the same value with it.
+        let is_alike = self.threads().is_multiple_of(WIDTH) || reduction.is_of_one_as_of_many();
+        let is_uniform =
+            value.is_uniform && is_alike || self.is_one_simdgroup() && self.flow.is_uniform;
         Ok(Value { is_uniform, ..result })
     }
 

@@ -31,6 +31,8 @@ pub(crate) struct Value {
     pub(crate) is_uniform: bool,
     /// Which numbers of a vector all threads have the same, if not all of them: a bit for each.
     pub(crate) uniform_lanes: u32,
+    /// Whether it is a constant of the module, which all functions may use.
+    pub(crate) is_global: bool,
     /// Whether it is a product of floats, to which an addition may add without rounding in between.
     pub(crate) is_product: bool,
     /// Where it points to if that is a variable.
@@ -58,7 +60,8 @@ pub(crate) struct LocalPointer {
 impl Value {
     pub(crate) fn new(ty: Type, id: Word, is_uniform: bool) -> Value {
         let (constant, uniform_lanes, pointer) = (None, 0, None);
-        Value { ty, id, constant, is_uniform, uniform_lanes, is_product: false, pointer }
+        let (is_global, is_product) = (false, false);
+        Value { ty, id, constant, is_uniform, uniform_lanes, is_global, is_product, pointer }
     }
 
     /// The integer, if it is known.
@@ -84,7 +87,9 @@ impl Constant {
     pub(crate) fn converted(self, to: Scalar) -> Constant {
         match to {
             Scalar::Bool => Constant::Bool(self.as_float() != 0.0),
-            _ if to.is_float() => Constant::Float(self.as_float()),
+            Scalar::Half => Constant::Float(f16::from_f64(self.as_float()).to_f64()),
+            Scalar::Bfloat => Constant::Float(bf16::from_f64(self.as_float()).to_f64()),
+            Scalar::Float => Constant::Float((self.as_float() as f32).into()),
             _ => Constant::Int(to.wrapped(match self {
                 Constant::Int(value) => value,
                 Constant::Float(value) => value as i128,
@@ -109,12 +114,7 @@ impl Lowering<'_> {
                 let of = self.value_type(of);
                 self.emitter.array(of, *count)
             }
-            Type::Struct(number) => {
-                let fields: Vec<Type> =
-                    self.structs[*number].fields.iter().map(|(_, ty)| ty.clone()).collect();
-                let fields = fields.iter().map(|ty| Operand::IdRef(self.value_type(ty))).collect();
-                self.emitter.global(Op::TypeStruct, None, fields)
-            }
+            Type::Struct(number) => self.structs[*number].id,
             Type::Pointer(..) => e.int(64),
         }
     }
@@ -155,7 +155,7 @@ impl Lowering<'_> {
         };
         let id = self.emitter.global(op, Some(ty), operands);
         let ty = Type::Scalar(scalar);
-        Value { constant: Some(constant), ..Value::new(ty, id, true) }
+        Value { constant: Some(constant), is_global: true, ..Value::new(ty, id, true) }
     }
 
     pub(crate) fn int(&mut self, value: i128) -> Value {
@@ -166,7 +166,7 @@ impl Lowering<'_> {
     pub(crate) fn zero(&mut self, ty: &Type) -> Value {
         let id = self.value_type(ty);
         let id = self.emitter.global(Op::ConstantNull, Some(id), Vec::new());
-        Value::new(ty.clone(), id, true)
+        Value { is_global: true, ..Value::new(ty.clone(), id, true) }
     }
 
     /// The same number in each place of a vector's type, or of a number's.
@@ -179,7 +179,7 @@ impl Lowering<'_> {
         let id = self.value_type(ty);
         let parts = (0..count).map(|_| Operand::IdRef(one.id)).collect();
         let id = self.emitter.global(Op::ConstantComposite, Some(id), parts);
-        Value::new(ty.clone(), id, true)
+        Value { is_global: true, ..Value::new(ty.clone(), id, true) }
     }
 
     /// A value that an instruction gives.
@@ -194,6 +194,12 @@ impl Lowering<'_> {
     pub(crate) fn composite(&mut self, ty: &Type, parts: &[Value]) -> Value {
         if let ([one], Type::Scalar(_)) = (parts, ty) {
             return one.clone();
+        }
+        if parts.iter().all(|part| part.is_global) {
+            let of = self.value_type(ty);
+            let parts = parts.iter().map(|part| Operand::IdRef(part.id)).collect();
+            let id = self.emitter.global(Op::ConstantComposite, Some(of), parts);
+            return Value { is_global: true, ..Value::new(ty.clone(), id, true) };
         }
         self.emit(Op::CompositeConstruct, ty, &parts.iter().collect::<Vec<_>>())
     }

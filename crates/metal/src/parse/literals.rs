@@ -39,6 +39,9 @@ fn integer(text: &str, radix: u32) -> Option<ExpressionKind> {
         return None;
     }
     let value = u64::from_str_radix(digits, radix).ok()?;
+    // A number of 32 bits has no sign unless it is written in base 10, where it has more bits then.
+    let has_32_bits = (1 << 31..1 << 32).contains(&value);
+    let is_unsigned = is_unsigned || radix != 10 && has_32_bits && !is_long;
     Some(ExpressionKind::Integer { value, is_unsigned, is_long })
 }
 

@@ -114,7 +114,14 @@ fn sizes(ctx: &Ctx<'_>, kernel: &CustomKernel) -> Result<([u32; 3], [u32; 3])> {
              ({most})."
         ));
     }
-    Ok(([x, y, z], [a.min(x.max(1)), b.min(y.max(1)), c.min(z.max(1))]))
+    let group = [a.min(x.max(1)), b.min(y.max(1)), c.min(z.max(1))];
+    let along = ctx.capabilities().max_workgroup_size;
+    if (0..3).any(|axis| group[axis] > along[axis]) {
+        return refused(format!(
+            "Thread groups of {group:?} are larger than the device's {along:?}."
+        ));
+    }
+    Ok(([x, y, z], group))
 }
 
 /// Adds the addresses of an input, and of what the kernel asks of its shape, to the table.

@@ -100,6 +100,8 @@ pub struct Capabilities {
     pub shared_memory: u32,
     /// Threads per workgroup.
     pub max_workgroup: u32,
+    /// Threads of a workgroup along each axis.
+    pub max_workgroup_size: [u32; 3],
     /// Workgroups along each axis of the grid.
     pub max_groups: [u32; 3],
     /// Bytes of device-local memory.
@@ -144,6 +146,7 @@ impl Default for Capabilities {
             tiles: TileCosts::default(),
             shared_memory: 32 << 10,
             max_workgroup: 1024,
+            max_workgroup_size: [1024, 1024, 64],
             max_groups: [65_535; 3],
             device_memory: 8 << 30,
             max_buffer: 4 << 30,

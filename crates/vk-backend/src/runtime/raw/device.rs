@@ -251,6 +251,7 @@ fn capabilities(
         tiles: TileCosts::default(),
         shared_memory: p.max_compute_shared_memory_size,
         max_workgroup: p.max_compute_work_group_invocations.min(p.max_compute_work_group_size[0]),
+        max_workgroup_size: p.max_compute_work_group_size,
         max_groups: p.max_compute_work_group_count,
         device_memory: local.unwrap_or_default(),
         max_buffer: p.max_buffer_size.unwrap_or(u64::from(p.max_storage_buffer_range)),
