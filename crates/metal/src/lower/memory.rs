@@ -45,7 +45,6 @@ impl Place {
     }
 }
 
-/// A place and how it is named in an error.
 impl Lowering<'_> {
     /// The bytes that a value takes, and the multiple of which it lies at.
     pub(crate) fn layout(&self, ty: &Type) -> (u64, u64) {
