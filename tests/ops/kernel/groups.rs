@@ -89,7 +89,7 @@ fn groups_share_memory() {
 /// A function of a simdgroup, and what lane `i` of those values gets.
 type Function = (&'static str, fn(&[i32], usize) -> i32);
 
-const FUNCTIONS: [Function; 15] = [
+const FUNCTIONS: [Function; 19] = [
     ("simd_sum(x)", |all, _| all.iter().sum()),
     ("simd_max(x)", |all, _| *all.iter().max().unwrap()),
     ("simd_min(x)", |all, _| *all.iter().min().unwrap()),
@@ -104,6 +104,10 @@ const FUNCTIONS: [Function; 15] = [
     ("simd_shuffle_xor(x, 9)", |all, i| all[i ^ 9]),
     ("simd_shuffle_up(x, 3)", |all, i| all[if i < 3 { i } else { i - 3 }]),
     ("simd_shuffle_down(x, 4)", |all, i| all[if i + 4 < 32 { i + 4 } else { i }]),
+    ("quad_sum(x)", |all, i| all[i / 4 * 4..][..4].iter().sum()),
+    ("quad_max(x)", |all, i| *all[i / 4 * 4..][..4].iter().max().unwrap()),
+    ("quad_broadcast(x, 2)", |all, i| all[i / 4 * 4 + 2]),
+    ("quad_shuffle_xor(x, 3)", |all, i| all[i ^ 3]),
     ("simd_any(x > 90) + 2 * simd_all(x > -200)", |all, _| {
         i32::from(all.iter().any(|&x| x > 90)) + 2
     }),

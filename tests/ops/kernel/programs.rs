@@ -1,5 +1,7 @@
 //! What one thread does: types, control flow, functions, pointers, the library.
 
+use std::f64::consts::PI;
+
 use mlx::{Array, Dtype, bf16, f16, fast::TemplateArg, ops};
 use mlx_tests::{array, filled, noise, rounded, values};
 
@@ -372,7 +374,7 @@ fn small_floats_are_rounded() {
 /// A function of the library, and the same here.
 type Function = (&'static str, fn(f64, f64) -> f64);
 
-const FUNCTIONS: [Function; 36] = [
+const FUNCTIONS: [Function; 39] = [
     ("exp(x)", |x, _| x.exp()),
     ("metal::fast::exp2(x)", |x, _| x.exp2()),
     ("exp10(y)", |_, y| 10f64.powf(y)),
@@ -407,7 +409,15 @@ const FUNCTIONS: [Function; 36] = [
     ("fma(x, y, 1.0f)", |x, y| x.mul_add(y, 1.0)),
     ("copysign(x, y)", |x, y| x.copysign(y)),
     ("ldexp(x, 3) + absdiff(7, 9)", |x, _| x * 8.0 + 2.0),
-    ("select(x, y, x < y) + M_PI_F", |x, y| x.max(y) + std::f64::consts::PI),
+    ("select(x, y, x < y) + M_PI_F", |x, y| x.max(y) + PI),
+    ("sinpi(x) + cospi(y)", |x, y| (x * PI).sin() + (y * PI).cos()),
+    ("median3(x, y, 0.25f) + max3(x, y, 0.5f)", |x, y| {
+        x.min(y).max(x.max(y).min(0.25)) + x.max(y).max(0.5)
+    }),
+    ("two_results(x, y)", |x, y| {
+        let (whole, power) = (x.trunc(), y.abs().log2().floor() + 1.0);
+        (x - whole) + 10.0 * whole + y.sin() + 10.0 * y.cos() + y / power.exp2() + 10.0 * power
+    }),
     ("isnan(x) + isinf(exp(abs(x) + 200)) * 2 + isfinite(y) * 4 + signbit(x) * 8", |x, _| {
         6.0 + if x < 0.0 { 8.0 } else { 0.0 }
     }),
@@ -424,6 +434,11 @@ fn the_library_is_right() {
             );
             let out = Call {
                 source: &source,
+                header: "float two_results(float x, float y) {
+                    float whole, c; int e;
+                    float part = modf(x, whole), s = sincos(y, c), f = frexp(y, e);
+                    return part + 10 * whole + s + 10 * c + f + 10 * e;
+                }",
                 inputs: &[("a", &a), ("b", &b)],
                 outputs: &[("out", &[64], Dtype::Float32)],
                 grid: [64, 1, 1],

@@ -1,13 +1,16 @@
-//! Functions and constants of the language.
+//! Functions of the language.
 
-use rspirv::spirv::{GlslStd450Op as GL, Op};
+use rspirv::{
+    dr::Operand,
+    spirv::{GlslStd450Op as GL, Op},
+};
 
 use super::{
     Lowering,
     value::{Constant, Value},
 };
 use crate::{
-    ast::{BaseType, BinaryOperator, Expression, TypeName},
+    ast::{BinaryOperator, Expression},
     error::Result,
     types::{Scalar, Type},
 };
@@ -22,6 +25,9 @@ impl Lowering<'_> {
         if name.ends_with("group_barrier") {
             return self.barrier(name);
         }
+        if let ("sincos" | "modf" | "frexp", [x, other]) = (name, arguments) {
+            return self.of_two_results(name, x, other);
+        }
         let values = arguments.iter().map(|a| self.value(a)).collect::<Result<Vec<Value>>>()?;
         self.line = line;
         self.language_values(name, &values)
@@ -31,6 +37,9 @@ impl Lowering<'_> {
     pub(crate) fn language_values(&mut self, name: &str, values: &[Value]) -> Result<Value> {
         if name.starts_with("simd_") {
             return self.simd_call(name, values);
+        }
+        if name.starts_with("quad_") {
+            return self.quad_call(name, values);
         }
         let found = match values {
             [x] => self.of_one(name, x)?,
@@ -46,6 +55,40 @@ impl Lowering<'_> {
             let types: Vec<String> = values.iter().map(|value| value.ty.name()).collect();
             self.error(format!("there is no function `{name}` of ({})", types.join(", ")))
         })
+    }
+
+    /// A function with a second result, which it stores.
+    fn of_two_results(&mut self, name: &str, x: &Expression, other: &Expression) -> Result<Value> {
+        let x = self.value(x)?;
+        let ([x], ty) = self.floats([&x])?;
+        let place = self.place(other)?;
+        let (result, second) = match name {
+            "sincos" => (self.glsl(GL::Sin, &ty, &[&x]), self.glsl(GL::Cos, &ty, &[&x])),
+            "modf" => {
+                let whole = self.glsl(GL::Trunc, &ty, &[&x]);
+                (self.emit(Op::FSub, &ty, &[&x, &whole]), whole)
+            }
+            _ => self.significand(&x)?,
+        };
+        let second = self.convert(&second, &place.ty())?;
+        self.store(&place, &second)?;
+        let result = self.convert(&result, &ty)?;
+        Ok(self.fitted(&result))
+    }
+
+    /// A float as a number from a half to one, and the power of two that it is multiplied with.
+    fn significand(&mut self, x: &Value) -> Result<(Value, Value)> {
+        let (float, int) = (x.ty.with(Scalar::Float), x.ty.with(Scalar::Int));
+        let x = self.convert(x, &float)?;
+        let [float_id, int_id] = [&float, &int].map(|ty| self.value_type(ty));
+        let both = [float_id, int_id].map(Operand::IdRef).into();
+        let both = self.emitter.global(Op::TypeStruct, None, both);
+        let both = self.emitter.glsl(GL::FrexpStruct, both, &[x.id]);
+        let part = |this: &mut Self, ty: &Type, id, number| {
+            let id = this.emitter.extract(id, both, number);
+            Value::new(ty.clone(), id, x.is_uniform)
+        };
+        Ok((part(self, &float, float_id, 0), part(self, &int, int_id, 1)))
     }
 
     /// Values as floats of one kind; integers become floats.
@@ -114,6 +157,7 @@ impl Lowering<'_> {
                 self.float_function(GL::Tanh, [&x])?
             }
             "asin" | "acos" => self.of_sine(name == "asin", x)?,
+            "sinpi" | "cospi" | "tanpi" => self.of_half_turns(name, x)?,
             "round" => self.away_from_zero(x)?,
             "log1p" => self.log1p(x)?,
             "saturate" => {
@@ -178,6 +222,26 @@ impl Lowering<'_> {
         let sides = if is_sine { [&x, &other] } else { [&other, &x] };
         let angle = self.glsl(GL::Atan2, &ty, &sides);
         Ok(self.fitted(&angle))
+    }
+
+    /// A function of an angle in half turns, of which whole turns are taken away first.
+    fn of_half_turns(&mut self, name: &str, x: &Value) -> Result<Value> {
+        let ([x], ty) = self.floats([x])?;
+        let number = |this: &mut Self, value: f64| this.splat(&ty, Constant::Float(value));
+        let (half, two, pi) =
+            (number(self, 0.5), number(self, 2.0), number(self, std::f64::consts::PI));
+        let turns = self.emit(Op::FMul, &ty, &[&x, &half]);
+        let turns = self.glsl(GL::RoundEven, &ty, &[&turns]);
+        let whole = self.emit(Op::FMul, &ty, &[&turns, &two]);
+        let rest = self.emit(Op::FSub, &ty, &[&x, &whole]);
+        let angle = self.emit(Op::FMul, &ty, &[&rest, &pi]);
+        let function = match name {
+            "sinpi" => GL::Sin,
+            "cospi" => GL::Cos,
+            _ => GL::Tan,
+        };
+        let result = self.glsl(function, &ty, &[&angle]);
+        Ok(self.fitted(&result))
     }
 
     /// To the nearest integer, ties away from zero.
@@ -406,6 +470,16 @@ impl Lowering<'_> {
                 self.arithmetic(BinaryOperator::Add, &product, z)?
             }
             "clamp" if is_float => self.float_function(GL::NClamp, [x, y, z])?,
+            "max3" | "fmax3" | "min3" | "fmin3" => {
+                let is_max = name.contains("max");
+                let two = self.extreme(is_max, x, y)?;
+                self.extreme(is_max, &two, z)?
+            }
+            "median3" | "fmedian3" => {
+                let (low, high) = (self.extreme(false, x, y)?, self.extreme(true, x, y)?);
+                let most = self.extreme(false, &high, z)?;
+                self.extreme(true, &low, &most)?
+            }
             "clamp" => {
                 let low = self.extreme(true, x, y)?;
                 self.extreme(false, &low, z)?
@@ -433,82 +507,6 @@ impl Lowering<'_> {
             words.push(self.convert(value, &Type::UINT)?);
         }
         words.try_into().map_err(|_| self.error("too many values"))
-    }
-
-    /// A constant of the language.
-    pub(crate) fn language_constant(&mut self, name: &str) -> Option<Value> {
-        use std::f32::consts as c;
-        let float = match name {
-            "INFINITY" | "HUGE_VALF" | "HUGE_VALH" => f32::INFINITY,
-            "NAN" => f32::NAN,
-            "FLT_MAX" | "MAXFLOAT" => f32::MAX,
-            "FLT_MIN" => f32::MIN_POSITIVE,
-            "FLT_EPSILON" => f32::EPSILON,
-            "HALF_MAX" => 65_504.0,
-            "M_PI_F" | "M_PI" => c::PI,
-            "M_PI_2_F" => c::FRAC_PI_2,
-            "M_PI_4_F" => c::FRAC_PI_4,
-            "M_1_PI_F" => c::FRAC_1_PI,
-            "M_2_PI_F" => c::FRAC_2_PI,
-            "M_2_SQRTPI_F" => c::FRAC_2_SQRT_PI,
-            "M_SQRT2_F" => c::SQRT_2,
-            "M_SQRT1_2_F" => c::FRAC_1_SQRT_2,
-            "M_E_F" => c::E,
-            "M_LN2_F" => c::LN_2,
-            "M_LN10_F" => c::LN_10,
-            "M_LOG2E_F" => c::LOG2_E,
-            "M_LOG10E_F" => c::LOG10_E,
-            _ => return self.known_integer(name),
-        };
-        Some(self.float(float.into()))
-    }
-
-    fn known_integer(&mut self, name: &str) -> Option<Value> {
-        let (scalar, value) = match name {
-            "CHAR_MAX" | "SCHAR_MAX" => (Scalar::Int, i128::from(i8::MAX)),
-            "CHAR_MIN" | "SCHAR_MIN" => (Scalar::Int, i8::MIN.into()),
-            "UCHAR_MAX" => (Scalar::Int, u8::MAX.into()),
-            "SHRT_MAX" => (Scalar::Int, i16::MAX.into()),
-            "SHRT_MIN" => (Scalar::Int, i16::MIN.into()),
-            "USHRT_MAX" => (Scalar::Int, u16::MAX.into()),
-            "INT_MAX" => (Scalar::Int, i32::MAX.into()),
-            "INT_MIN" => (Scalar::Int, i32::MIN.into()),
-            "UINT_MAX" => (Scalar::Uint, u32::MAX.into()),
-            "LONG_MAX" => (Scalar::Long, i64::MAX.into()),
-            "LONG_MIN" => (Scalar::Long, i64::MIN.into()),
-            "ULONG_MAX" => (Scalar::Ulong, u64::MAX.into()),
-            _ => return None,
-        };
-        Some(self.constant(scalar, Constant::Int(value)))
-    }
-
-    /// `numeric_limits<T>::max()` and such; `Limits<T>`, which MLX has, begins and ends at infinities.
-    pub(crate) fn limit(&mut self, ty: &TypeName, name: &str) -> Result<Value> {
-        let BaseType::Named(of, arguments) = &ty.base else {
-            return Err(self.error(format!("there is no `{name}` here")));
-        };
-        let of_type = match &arguments[..] {
-            [argument] => self.argument(argument)?,
-            _ => return Err(self.error(format!("there is no `{of}::{name}`"))),
-        };
-        let super::names::Argument::Type(Type::Scalar(scalar)) = of_type else {
-            return Err(self.error(format!("`{of}` is of a type of numbers")));
-        };
-        let value = match of.as_str() {
-            "numeric_limits" => limit_of(scalar, name),
-            "Limits" => match (name, scalar.is_float()) {
-                ("max", true) => Some(Constant::Float(f64::INFINITY)),
-                ("min", true) => Some(Constant::Float(f64::NEG_INFINITY)),
-                ("max" | "finite_max", _) => limit_of(scalar, "max"),
-                ("min" | "finite_min", _) => limit_of(scalar, "lowest"),
-                _ => None,
-            },
-            _ => None,
-        };
-        match value {
-            Some(value) => Ok(self.constant(scalar, value)),
-            None => Err(self.error(format!("there is no `{of}::{name}`"))),
-        }
     }
 }
 
@@ -584,33 +582,4 @@ fn function_of_one(name: &str) -> Option<GL> {
         "sign" => GL::FSign,
         _ => return None,
     })
-}
-
-fn limit_of(scalar: Scalar, name: &str) -> Option<Constant> {
-    if scalar.is_float() {
-        let (max, min, epsilon) = match scalar {
-            Scalar::Half => (65_504.0, 2f64.powi(-14), 2f64.powi(-10)),
-            Scalar::Bfloat => (half::bf16::MAX.to_f64(), 2f64.powi(-126), 2f64.powi(-7)),
-            _ => (f32::MAX.into(), f32::MIN_POSITIVE.into(), f32::EPSILON.into()),
-        };
-        return Some(Constant::Float(match name {
-            "max" => max,
-            "lowest" => -max,
-            "min" => min,
-            "epsilon" => epsilon,
-            "infinity" => f64::INFINITY,
-            "quiet_NaN" => f64::NAN,
-            _ => return None,
-        }));
-    }
-    let bits = if scalar == Scalar::Bool { 1 } else { 8 * scalar.size() };
-    let (low, high) = match scalar.is_signed() {
-        true => (-(1i128 << (bits - 1)), (1i128 << (bits - 1)) - 1),
-        false => (0, (1i128 << bits) - 1),
-    };
-    match name {
-        "max" => Some(Constant::Int(high)),
-        "min" | "lowest" => Some(Constant::Int(low)),
-        _ => None,
-    }
 }

@@ -4,8 +4,11 @@
 //! threads and groups by paths that are fixed when the module is written, so that a pointer to them is a path
 //! and an index. Functions are written for the arguments that they are called with.
 
+mod atomics;
 mod call;
+mod constants;
 mod convert;
+mod device;
 mod entry;
 mod expression;
 mod library;
