@@ -169,62 +169,18 @@ impl Lowering<'_> {
     /// The same bits as another type of as many bits.
     pub(crate) fn bits(&mut self, value: &Value, to: &Type) -> Result<Value> {
         let sizes = [&value.ty, to].map(|ty| self.layout(ty).0);
-        let (Some((from, _)), Some((scalar, _))) = (value.ty.numbers(), to.numbers()) else {
+        let (Some((from, of)), Some((scalar, count))) = (value.ty.numbers(), to.numbers()) else {
             return Err(self.error("as_type is for numbers and vectors"));
         };
         if sizes[0] != sizes[1] || from == Scalar::Bool || scalar == Scalar::Bool {
             let (from, to) = (value.ty.name(), to.name());
             return Err(self.error(format!("`{from}` and `{to}` have other bits")));
         }
-        let stored = self.as_stored(value, from);
-        let (of, count) = to.numbers().unwrap_or((scalar, 1));
-        let id = self.stored_type(of, count);
-        let id =
-            if id == stored.1 { stored.0 } else { self.emitter.op(Op::Bitcast, id, &[stored.0]) };
-        Ok(self.loaded(id, to, value.is_uniform))
-    }
-
-    /// A value's bits as they lie in memory, and the type of that.
-    fn as_stored(&mut self, value: &Value, scalar: Scalar) -> (u32, u32) {
-        let count = value.ty.numbers().map_or(1, |(_, count)| count);
-        let ty = self.stored_type(scalar, count);
-        let word = value.ty.with(Scalar::Uint);
-        let id = match scalar {
-            Scalar::Bfloat => {
-                let sixteen = self.splat(&word, Constant::Int(16));
-                let bits = self.emit(Op::Bitcast, &word, &[value]);
-                let high = self.emit(Op::ShiftRightLogical, &word, &[&bits, &sixteen]);
-                self.emitter.op(Op::UConvert, ty, &[high.id])
-            }
-            _ if scalar.size() < 4 && scalar != Scalar::Half => {
-                self.emitter.op(Op::UConvert, ty, &[value.id])
-            }
-            _ => value.id,
-        };
-        (id, ty)
-    }
-
-    fn stored_type(&mut self, scalar: Scalar, count: u32) -> u32 {
-        let of = self.memory_type(scalar);
-        self.emitter.vector(of, count)
-    }
-
-    fn loaded(&mut self, id: u32, ty: &Type, is_uniform: bool) -> Value {
-        let (scalar, _) = ty.numbers().unwrap_or((Scalar::Uint, 1));
-        let (of, word) = (self.value_type(ty), ty.with(Scalar::Uint));
-        let id = match scalar {
-            Scalar::Bfloat => {
-                let word_type = self.value_type(&word);
-                let wide = self.emitter.op(Op::UConvert, word_type, &[id]);
-                let sixteen = self.splat(&word, Constant::Int(16)).id;
-                let bits = self.emitter.op(Op::ShiftLeftLogical, word_type, &[wide, sixteen]);
-                self.emitter.op(Op::Bitcast, of, &[bits])
-            }
-            Scalar::Char | Scalar::Short => self.emitter.op(Op::SConvert, of, &[id]),
-            Scalar::Uchar | Scalar::Ushort => self.emitter.op(Op::UConvert, of, &[id]),
-            _ => id,
-        };
-        Value::new(ty.clone(), id, is_uniform)
+        let stored = self.stored(value.id, from, of);
+        let (from, ty) = (self.stored_type(from, of), self.stored_type(scalar, count));
+        let bits = if from == ty { stored } else { self.emitter.op(Op::Bitcast, ty, &[stored]) };
+        let id = self.loaded(bits, scalar, count);
+        Ok(Value::new(to.clone(), id, value.is_uniform))
     }
 
     /// A function of GLSL's library on values of one type.

@@ -123,8 +123,7 @@ impl Lowering<'_> {
     }
 
     fn load_numbers(&mut self, address: Word, scalar: Scalar, count: u32) -> Word {
-        let of = self.memory_type(scalar);
-        let of = self.emitter.vector(of, count);
+        let of = self.stored_type(scalar, count);
         let pointer = self.device_pointer(address, of);
         let operands = vec![
             Operand::IdRef(pointer),
@@ -132,31 +131,50 @@ impl Lowering<'_> {
             Operand::LiteralBit32(scalar.size() * count),
         ];
         let loaded = self.emitter.op_of(Op::Load, of, operands);
-        let ty = Type::of(scalar, count);
-        let (value_type, word) = (self.value_type(&ty), Type::of(Scalar::Uint, count));
+        self.loaded(loaded, scalar, count)
+    }
+
+    /// What numbers in memory are as values.
+    pub(super) fn loaded(&mut self, numbers: Word, scalar: Scalar, count: u32) -> Word {
+        let of = self.value_type(&Type::of(scalar, count));
         match scalar {
             Scalar::Bool => {
-                let none = self.emitter.global(Op::ConstantNull, Some(of), Vec::new());
-                self.emitter.op(Op::INotEqual, value_type, &[loaded, none])
+                let stored = self.stored_type(scalar, count);
+                let none = self.emitter.global(Op::ConstantNull, Some(stored), Vec::new());
+                self.emitter.op(Op::INotEqual, of, &[numbers, none])
             }
-            Scalar::Char | Scalar::Short => self.emitter.op(Op::SConvert, value_type, &[loaded]),
-            Scalar::Uchar | Scalar::Ushort => self.emitter.op(Op::UConvert, value_type, &[loaded]),
+            Scalar::Char | Scalar::Short => self.emitter.op(Op::SConvert, of, &[numbers]),
+            Scalar::Uchar | Scalar::Ushort => self.emitter.op(Op::UConvert, of, &[numbers]),
             Scalar::Bfloat => {
+                let word = Type::of(Scalar::Uint, count);
                 let word_type = self.value_type(&word);
-                let wide = self.emitter.op(Op::UConvert, word_type, &[loaded]);
+                let wide = self.emitter.op(Op::UConvert, word_type, &[numbers]);
                 let sixteen = self.splat(&word, Constant::Int(16)).id;
                 let bits = self.emitter.op(Op::ShiftLeftLogical, word_type, &[wide, sixteen]);
-                self.emitter.op(Op::Bitcast, value_type, &[bits])
+                self.emitter.op(Op::Bitcast, of, &[bits])
             }
-            _ => loaded,
+            _ => numbers,
         }
     }
 
     fn store_numbers(&mut self, address: Word, scalar: Scalar, count: u32, value: Word) {
-        let of = self.memory_type(scalar);
-        let of = self.emitter.vector(of, count);
+        let stored = self.stored(value, scalar, count);
+        let of = self.stored_type(scalar, count);
+        let pointer = self.device_pointer(address, of);
+        let operands = vec![
+            Operand::IdRef(pointer),
+            Operand::IdRef(stored),
+            Operand::MemoryAccess(MemoryAccess::ALIGNED),
+            Operand::LiteralBit32(scalar.size() * count),
+        ];
+        self.emitter.act(Op::Store, operands);
+    }
+
+    /// What values are as numbers in memory.
+    pub(super) fn stored(&mut self, value: Word, scalar: Scalar, count: u32) -> Word {
+        let of = self.stored_type(scalar, count);
         let word = Type::of(Scalar::Uint, count);
-        let stored = match scalar {
+        match scalar {
             Scalar::Bool => {
                 let yes = self.splat(&word, Constant::Int(1)).id;
                 let no = self.splat(&word, Constant::Int(0)).id;
@@ -175,14 +193,12 @@ impl Lowering<'_> {
                 self.emitter.op(Op::UConvert, of, &[high])
             }
             _ => value,
-        };
-        let pointer = self.device_pointer(address, of);
-        let operands = vec![
-            Operand::IdRef(pointer),
-            Operand::IdRef(stored),
-            Operand::MemoryAccess(MemoryAccess::ALIGNED),
-            Operand::LiteralBit32(scalar.size() * count),
-        ];
-        self.emitter.act(Op::Store, operands);
+        }
+    }
+
+    /// The type of so many numbers in memory.
+    pub(super) fn stored_type(&mut self, scalar: Scalar, count: u32) -> Word {
+        let of = self.memory_type(scalar);
+        self.emitter.vector(of, count)
     }
 }
