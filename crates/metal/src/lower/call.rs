@@ -14,7 +14,7 @@ use super::{
     value::{LocalPointer, Root, Value, space_of},
 };
 use crate::{
-    ast::{BaseType, Expression, Function, Parameter, Space, TemplateArgument},
+    ast::{Expression, Function, Parameter, Space, TemplateArgument},
     error::Result,
     types::{Scalar, Type},
 };
@@ -51,6 +51,13 @@ enum Form {
     },
 }
 
+/// A function that is called, with the arguments of its template and the types of its parameters.
+struct Chosen {
+    number: usize,
+    template: Vec<Argument>,
+    parameters: Vec<Type>,
+}
+
 /// An instance that is still to be written.
 pub(crate) struct Waiting {
     key: Key,
@@ -76,14 +83,14 @@ impl Lowering<'_> {
             given.push(self.place(argument)?);
         }
         self.line = line;
-        let Some((rank, number)) = self.best(&candidates, template, &given) else {
+        let Some((rank, chosen)) = self.best(&candidates, template, &given) else {
             return Err(self.error(format!("no function `{name}` takes these values")));
         };
         if rank > EXACT && is_language_function(name) {
             let values = given.iter().map(|place| self.load(place)).collect::<Result<Vec<_>>>()?;
             return self.language_values(name, &values);
         }
-        self.call_function(number, template, given)
+        self.call_instance(chosen, given)
     }
 
     /// Functions of a name that take so many arguments.
@@ -106,38 +113,41 @@ impl Lowering<'_> {
         candidates: &[usize],
         template: &[TemplateArgument],
         given: &[Place],
-    ) -> Option<(u32, usize)> {
+    ) -> Option<(u32, Chosen)> {
         let ranked = candidates.iter().filter_map(|&number| {
             let function = &self.program.functions[number];
             if function.template.is_empty() && !template.is_empty() {
                 return None;
             }
-            let cost = self.cost(function, template, given)?;
-            Some((2 * cost + u32::from(!function.template.is_empty()), number))
+            let chosen = self.chosen(number, template, given).ok()?;
+            let cost = cost_of_all(given, &chosen.parameters)?;
+            Some((2 * cost + u32::from(!function.template.is_empty()), chosen))
         });
-        ranked.min()
+        ranked.min_by_key(|&(rank, _)| rank)
     }
 
-    /// What the most costly conversion of what a function is given is.
-    fn cost(
+    /// A function with the arguments that its template gets when it is given this.
+    fn chosen(
         &mut self,
-        function: &Function,
+        number: usize,
         template: &[TemplateArgument],
         given: &[Place],
-    ) -> Option<u32> {
-        let arguments = self.template_arguments(function, template, given).ok()?;
+    ) -> Result<Chosen> {
+        let function = &self.program.functions[number];
+        let template = self.template_arguments(function, template, given)?;
+        let parameters = self.outside(|this| {
+            this.bind_template(&function.template, &template)?;
+            function.parameters.iter().map(|p| this.parameter_type(p)).collect()
+        })?;
+        Ok(Chosen { number, template, parameters })
+    }
+
+    /// Does something where no name of the function that is written is known.
+    fn outside<T>(&mut self, function: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
         let outer = std::mem::take(&mut self.scopes);
-        let types = self.scoped(|this| {
-            this.bind_template(&function.template, &arguments)?;
-            function
-                .parameters
-                .iter()
-                .map(|p| this.parameter_type(p))
-                .collect::<Result<Vec<Type>>>()
-        });
+        let result = self.scoped(function);
         self.scopes = outer;
-        let costs = types.ok()?.into_iter().zip(given).map(|(to, place)| cost_of(&place.ty(), &to));
-        costs.collect::<Option<Vec<u32>>>().map(|costs| costs.into_iter().max().unwrap_or(0))
+        result
     }
 
     fn parameter_type(&mut self, parameter: &Parameter) -> Result<Type> {
@@ -151,32 +161,28 @@ impl Lowering<'_> {
     }
 
     /// The value of a call of one of the program's functions.
-    pub(crate) fn call_function(
-        &mut self,
-        number: usize,
-        template: &[TemplateArgument],
-        mut given: Vec<Place>,
-    ) -> Result<Value> {
+    pub(crate) fn call_function(&mut self, number: usize, given: Vec<Place>) -> Result<Value> {
+        let chosen = self.chosen(number, &[], &given)?;
+        self.call_instance(chosen, given)
+    }
+
+    fn call_instance(&mut self, chosen: Chosen, mut given: Vec<Place>) -> Result<Value> {
+        let Chosen { number, template, parameters } = chosen;
         let function = &self.program.functions[number];
-        let template = self.template_arguments(function, template, &given)?;
         let line = self.line;
-        let outer = std::mem::take(&mut self.scopes);
-        let types = self.scoped(|this| {
+        let result = self.outside(|this| {
             this.bind_template(&function.template, &template)?;
             for parameter in &function.parameters[given.len()..] {
                 if let Some(default) = &parameter.default {
                     given.push(Place::Value(this.value(default)?));
                 }
             }
-            let types = function.parameters.iter().map(|p| this.parameter_type(p));
-            let types = types.collect::<Result<Vec<Type>>>()?;
-            Ok((types, this.resolve(&function.result)?))
+            this.resolve(&function.result)
         });
-        self.scopes = outer;
         self.line = line;
-        let (types, result) = types?;
+        let result = result?;
         let (mut forms, mut ids) = (Vec::new(), Vec::new());
-        for ((parameter, ty), place) in function.parameters.iter().zip(types).zip(given) {
+        for ((parameter, ty), place) in function.parameters.iter().zip(parameters).zip(given) {
             forms.push(self.hand_over(parameter, ty, place, &mut ids)?);
         }
         let is_uniform = self.flow.is_uniform;
@@ -485,6 +491,12 @@ impl Lowering<'_> {
     }
 }
 
+/// What the most costly conversion of what a function is given costs.
+fn cost_of_all(given: &[Place], parameters: &[Type]) -> Option<u32> {
+    let costs = given.iter().zip(parameters).map(|(place, to)| cost_of(&place.ty(), to));
+    costs.collect::<Option<Vec<u32>>>().map(|costs| costs.into_iter().max().unwrap_or(0))
+}
+
 /// What a conversion costs: nothing, a promotion, or more; none where there is no conversion.
 fn cost_of(from: &Type, to: &Type) -> Option<u32> {
     match (from, to) {
@@ -507,9 +519,4 @@ fn cost_of(from: &Type, to: &Type) -> Option<u32> {
 /// A variable's id, if all functions may name it.
 fn of_module(root: &Root) -> Option<Word> {
     (root.class != StorageClass::Function).then_some(root.id)
-}
-
-/// Whether a type is to be found out from a value.
-pub(crate) fn is_auto(base: &BaseType) -> bool {
-    matches!(base, BaseType::Auto)
 }

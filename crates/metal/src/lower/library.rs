@@ -35,11 +35,8 @@ impl Lowering<'_> {
 
     /// What a function of the language gives for values.
     pub(crate) fn language_values(&mut self, name: &str, values: &[Value]) -> Result<Value> {
-        if name.starts_with("simd_") {
-            return self.simd_call(name, values);
-        }
-        if name.starts_with("quad_") {
-            return self.quad_call(name, values);
+        if name.starts_with("simd_") || name.starts_with("quad_") {
+            return self.group_call(name, values);
         }
         let found = match values {
             [x] => self.of_one(name, x)?,

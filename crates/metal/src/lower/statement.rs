@@ -4,13 +4,12 @@ use rspirv::spirv::{Op, StorageClass, Word};
 
 use super::{
     Lowering,
-    call::is_auto,
     memory::Place,
     names::Binding,
     value::{Constant, Root, Value},
 };
 use crate::{
-    ast::{Case, Declaration, Expression, Initial, Space, Statement, StatementKind as S},
+    ast::{BaseType, Case, Declaration, Expression, Initial, Space, Statement, StatementKind as S},
     error::Result,
     types::Type,
 };
@@ -73,7 +72,7 @@ impl Lowering<'_> {
 
     /// The type of a variable; nothing if its value has to say it.
     pub(crate) fn declared_type(&mut self, declared: &Declaration) -> Result<Option<Type>> {
-        if is_auto(&declared.ty.base) {
+        if matches!(declared.ty.base, BaseType::Auto) {
             return Ok(None);
         }
         let ty = self.resolve(&declared.ty)?;

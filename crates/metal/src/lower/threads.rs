@@ -121,88 +121,69 @@ impl Lowering<'_> {
         Err(self.error(format!("`{name}` {message}")))
     }
 
-    /// A function of a simdgroup.
-    pub(crate) fn simd_call(&mut self, name: &str, values: &[Value]) -> Result<Value> {
-        let what = name.strip_prefix("simd_").unwrap_or(name);
+    /// A function of a simdgroup, or of a quadgroup: four threads that follow each other in one.
+    pub(crate) fn group_call(&mut self, name: &str, values: &[Value]) -> Result<Value> {
         let missing = || self.error(format!("`{name}` is not supported"));
-        let Some(value) = values.first() else { return Err(missing()) };
+        let (Some((group, what)), Some(value)) = (name.split_once('_'), values.first()) else {
+            return Err(missing());
+        };
+        let is_quad = group == "quad";
         if self.options.simd == Simd::Emulated {
             self.expect_all(name)?;
         }
-        if let (Some(reduction), [value]) = (Reduction::named(what), values) {
-            return self.each_part(value, |this, part| this.reduced(reduction, part));
-        }
-        let result = match (what, values) {
-            ("all" | "any", [_]) => {
-                let truth = self.truth(value)?;
-                let number = self.convert(&truth, &Type::UINT)?;
-                let of = if what == "all" { Reduction::Min } else { Reduction::Max };
-                let number = self.reduced(of, &number)?;
-                self.convert(&number, &Type::BOOL)?
+        match (Reduction::named(what), values) {
+            (Some(reduction), [value]) if is_quad => {
+                self.each_part(value, |this, part| this.reduced_by_quad(reduction, part))
             }
-            ("prefix_inclusive_sum", [_]) => {
-                self.each_part(value, |this, part| this.prefix(Reduction::Sum, part, true))?
+            (Some(reduction), [value]) => {
+                self.each_part(value, |this, part| this.reduced(reduction, part))
             }
-            ("prefix_exclusive_sum", [_]) => {
-                self.each_part(value, |this, part| this.prefix(Reduction::Sum, part, false))?
-            }
-            ("prefix_inclusive_product", [_]) => {
-                self.each_part(value, |this, part| this.prefix(Reduction::Product, part, true))?
-            }
-            ("prefix_exclusive_product", [_]) => {
-                self.each_part(value, |this, part| this.prefix(Reduction::Product, part, false))?
-            }
-            ("broadcast_first", [_]) => {
-                let first = self.constant(Scalar::Uint, Constant::Int(0));
-                self.each_part(value, |this, part| this.of_lane(part, &first))?
-            }
+            (_, [value]) if !is_quad => self.of_simdgroup(name, what, value),
             (_, [_, by]) => {
                 let by = self.convert(by, &Type::UINT)?;
-                let lane = self.partner(name, what, &by)?;
-                self.each_part(value, |this, part| this.of_lane(part, &lane))?
+                let lane = if is_quad {
+                    self.partner_in_quad(name, what, &by)?
+                } else {
+                    self.partner(name, what, &by)?
+                };
+                self.each_part(value, |this, part| this.of_lane(part, &lane))
             }
-            _ => return Err(missing()),
-        };
-        Ok(result)
+            _ => Err(missing()),
+        }
     }
 
-    /// A function of a quadgroup: four threads that follow each other in a simdgroup.
-    pub(crate) fn quad_call(&mut self, name: &str, values: &[Value]) -> Result<Value> {
-        use BinaryOperator as B;
-        let what = name.strip_prefix("quad_").unwrap_or(name);
-        let missing = format!("`{name}` is not supported");
-        let Some(value) = values.first() else { return Err(self.error(missing)) };
-        if self.options.simd == Simd::Emulated {
-            self.expect_all(name)?;
+    /// A function of a simdgroup of one value that is no reduction.
+    fn of_simdgroup(&mut self, name: &str, what: &str, value: &Value) -> Result<Value> {
+        if let "all" | "any" = what {
+            let truth = self.truth(value)?;
+            let number = self.convert(&truth, &Type::UINT)?;
+            let of = if what == "all" { Reduction::Min } else { Reduction::Max };
+            let number = self.reduced(of, &number)?;
+            return self.convert(&number, &Type::BOOL);
         }
-        let own = self.lane();
-        let number = |this: &mut Self, n| this.constant(Scalar::Uint, Constant::Int(n));
-        if let (Some(reduction), [value]) = (Reduction::named(what), values) {
-            return self.each_part(value, |this, part| {
-                // Neighbours first, then pairs of them.
-                [1, 2].into_iter().try_fold(part.clone(), |sum, by| {
-                    let by = number(this, by);
-                    let lane = this.arithmetic(B::Xor, &own, &by)?;
-                    let other = this.of_lane(&sum, &lane)?;
-                    this.joined(reduction, &sum, &other)
-                })
-            });
+        if what == "broadcast_first" {
+            let first = self.constant(Scalar::Uint, Constant::Int(0));
+            return self.each_part(value, |this, part| this.of_lane(part, &first));
         }
-        let lane = match (what, values) {
-            ("broadcast" | "shuffle", [_, by]) => {
-                let (by, rest) = (self.convert(by, &Type::UINT)?, number(self, 3));
-                let (by, inside) = (self.arithmetic(B::And, &by, &rest)?, number(self, !3));
-                let first = self.arithmetic(B::And, &own, &inside)?;
-                self.arithmetic(B::Or, &first, &by)?
-            }
-            ("shuffle_xor", [_, by]) => {
-                let (by, rest) = (self.convert(by, &Type::UINT)?, number(self, 3));
-                let by = self.arithmetic(B::And, &by, &rest)?;
-                self.arithmetic(B::Xor, &own, &by)?
-            }
-            _ => return Err(self.error(missing)),
+        let (reduction, with_own) = match what {
+            "prefix_inclusive_sum" => (Reduction::Sum, true),
+            "prefix_exclusive_sum" => (Reduction::Sum, false),
+            "prefix_inclusive_product" => (Reduction::Product, true),
+            "prefix_exclusive_product" => (Reduction::Product, false),
+            _ => return Err(self.error(format!("`{name}` is not supported"))),
         };
-        self.each_part(value, |this, part| this.of_lane(part, &lane))
+        self.each_part(value, |this, part| this.prefix(reduction, part, with_own))
+    }
+
+    /// What the threads of a quadgroup make of their values: neighbours first, then pairs of them.
+    fn reduced_by_quad(&mut self, reduction: Reduction, value: &Value) -> Result<Value> {
+        let own = self.lane();
+        [1, 2].into_iter().try_fold(value.clone(), |sum, by| {
+            let by = self.constant(Scalar::Uint, Constant::Int(by));
+            let lane = self.arithmetic(BinaryOperator::Xor, &own, &by)?;
+            let other = self.of_lane(&sum, &lane)?;
+            self.joined(reduction, &sum, &other)
+        })
     }
 
     fn joined(&mut self, reduction: Reduction, a: &Value, b: &Value) -> Result<Value> {
@@ -250,6 +231,22 @@ impl Lowering<'_> {
                 let is_inside = self.arithmetic(B::LessEqual, &lane, &last)?;
                 self.select(&own, &lane, &is_inside)
             }
+            _ => Err(self.error(format!("`{name}` is not supported"))),
+        }
+    }
+
+    /// Which thread of its quadgroup a thread takes a value from.
+    fn partner_in_quad(&mut self, name: &str, what: &str, by: &Value) -> Result<Value> {
+        use BinaryOperator as B;
+        let own = self.lane();
+        let [rest, quad] = [3, !3].map(|n| self.constant(Scalar::Uint, Constant::Int(n)));
+        let by = self.arithmetic(B::And, by, &rest)?;
+        match what {
+            "broadcast" | "shuffle" => {
+                let first = self.arithmetic(B::And, &own, &quad)?;
+                self.arithmetic(B::Or, &first, &by)
+            }
+            "shuffle_xor" => self.arithmetic(B::Xor, &own, &by),
             _ => Err(self.error(format!("`{name}` is not supported"))),
         }
     }
@@ -323,7 +320,7 @@ impl Lowering<'_> {
             return Err(self.error(format!("`{name}` is not supported")));
         };
         let given = values.iter().map(|&value| Place::Value(value.clone())).collect();
-        self.call_function(number, &[], given)
+        self.call_function(number, given)
     }
 
     /// Sums of the threads before, and of the thread itself.
