@@ -270,26 +270,14 @@ fn vectors_have_lanes() {
 /// Every dtype is read, converted and written.
 #[test]
 fn dtypes_are_read_and_written() {
-    let all = [
-        Dtype::Bool,
-        Dtype::Uint8,
-        Dtype::Uint16,
-        Dtype::Uint32,
-        Dtype::Uint64,
-        Dtype::Int8,
-        Dtype::Int16,
-        Dtype::Int32,
-        Dtype::Int64,
-        Dtype::Float16,
-        Dtype::Bfloat16,
-        Dtype::Float32,
-    ];
+    // Metal has no numbers of 64 bits with a point, and `complex64_t` is not known.
+    let all = Dtype::ALL.into_iter().filter(|d| !matches!(d, Dtype::Float64 | Dtype::Complex64));
     on_gpu(|| {
         let source = "uint i = thread_position_in_grid.x; U x = U(in[i]); U list[2] = {x, U(1)};
             out[i] = list[i / 64];";
-        for from in all {
+        for from in all.clone() {
             let given = filled(&[60], from, |n| noise(5, 0.0, 100.0)(n).round());
-            for to in all {
+            for to in all.clone() {
                 let template = [("U", TemplateArg::Dtype(to))];
                 let out = Call {
                     source,

@@ -261,24 +261,30 @@ impl Drop for Attempt {
             LEFT.fetch_add(1, Relaxed);
             let Begun { of, is_left, .. } = &self.part.begun;
             is_left.store(true, Relaxed);
-            of.miss();
-            // The program may hold what lies before this cut, or sizes changed what is planned: the next
-            // graph is looked at anew.
-            of.passed_over.fetch_add(1, Relaxed);
-            *of.cuts.lock() = None;
+            of.leave();
         }
     }
 }
 
 impl Parts {
+    /// Notes that a part was begun for nothing.
     fn miss(&self) {
         self.missed.fetch_add(1, Relaxed);
+    }
+
+    /// Notes that a part stayed lazy: the program may hold what lies before its cut, or sizes changed what is
+    /// planned, so the next graph is looked at anew.
+    fn leave(&self) {
+        self.miss();
+        self.passed_over.fetch_add(1, Relaxed);
+        *self.cuts.lock() = None;
     }
 
     fn may_be_begun(&self) -> bool {
         self.missed.load(Relaxed) < MISSED
     }
 
+    /// Notes that all that was begun was of use.
     fn hit(&self) {
         self.missed.store(0, Relaxed);
         self.passed_over.store(0, Relaxed);
@@ -458,7 +464,7 @@ fn kind(array: &Array) -> u64 {
 
 /// Whether nodes are counted.
 #[inline]
-pub(crate) fn is_on() -> bool {
+fn is_on() -> bool {
     IS_ON.load(Relaxed)
 }
 
