@@ -2,6 +2,7 @@
 
 mod expressions;
 mod groups;
+mod matrices;
 mod programs;
 
 use mlx::{
@@ -126,7 +127,7 @@ fn errors_say_the_line() {
         for (source, said) in [
             ("out[0] = b;", "`b` is not known"),
             ("out[0] = 1", "expected `;`"),
-            ("simdgroup_float8x8 m;", "matrices of a simdgroup are not supported"),
+            ("complex64_t m;", "`complex64_t` is not supported"),
             ("float2 v = float2(1, 2); out[0] = v.z;", "`z` names no numbers of 2"),
             ("int a[4]; out[0] = a[4];", "an array of 4 has no such element"),
             ("break;", "there is no loop here"),

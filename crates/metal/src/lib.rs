@@ -48,7 +48,7 @@ pub struct Kernel {
     pub shared: u64,
 }
 
-/// Functions that MLX gives every kernel.
+/// Functions that MLX and Metal's library give every kernel.
 const PRELUDE: &str = include_str!("prelude.metal");
 
 /// The stack on which a program is read: it may be nested deeply.
@@ -61,7 +61,10 @@ const STACK: usize = 16 << 20;
 pub fn compile(source: &str, name: &str, options: &Options) -> Result<Kernel> {
     let work = || {
         let mut program = parse::parse(source)?;
-        program.functions.extend(parse::parse(PRELUDE)?.functions);
+        let prelude = parse::parse(PRELUDE)?;
+        program.functions.extend(prelude.functions);
+        program.structs.extend(prelude.structs);
+        program.aliases.extend(prelude.aliases);
         lower::lower(&program, name, options)
     };
     let gone = |_| Error::new(1, "no thread to compile it on");

@@ -37,11 +37,25 @@ impl Lowering<'_> {
             (Type::Pointer(..), Type::Scalar(Scalar::Ulong)) if value.pointer.is_none() => {
                 Ok(Value { ty: to.clone(), ..value.clone() })
             }
+            (Type::Scalar(_), Type::Struct(number))
+                if self.declared_name(*number) == "simdgroup_matrix" =>
+            {
+                self.diagonal(value, *number, to)
+            }
             (from, to) => {
                 let message = format!("`{}` does not become `{}`", from.name(), to.name());
                 Err(self.error(message))
             }
         }
+    }
+
+    /// A matrix of a simdgroup with a number on its diagonal.
+    fn diagonal(&mut self, value: &Value, matrix: usize, to: &Type) -> Result<Value> {
+        let (_, elements) = &self.structs[matrix].fields[0];
+        let element = elements.numbers().map_or(Scalar::Float, |(scalar, _)| scalar);
+        let value = self.convert(value, &Type::Scalar(element))?;
+        let diagonal = self.by_prelude("__simdgroup_diagonal", &[&value])?;
+        self.convert(&diagonal, to)
     }
 
     fn repeated(&mut self, one: &Value, ty: &Type, count: u32) -> Value {

@@ -109,6 +109,14 @@ impl Lowering<'_> {
                 let pointer = self.value(of)?;
                 self.pointee(&pointer)
             }
+            E::Cast(to, of) if to.is_reference => {
+                let (to, place) = (self.resolve(to)?, self.nested_place(of)?);
+                if place.ty() != to {
+                    let (from, to) = (place.ty().name(), to.name());
+                    return Err(self.error(format!("`{from}` cannot be referred to as `{to}`")));
+                }
+                Ok(place)
+            }
             _ => Ok(Place::Value(self.value(expression)?)),
         }
     }

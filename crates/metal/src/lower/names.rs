@@ -12,7 +12,10 @@ use super::{
     value::{Constant, Value},
 };
 use crate::{
-    ast::{BaseType, Expression, Space, Struct, TemplateArgument, TemplateParameter, TypeName},
+    ast::{
+        BaseType, Expression, ExpressionKind, Space, Struct, TemplateArgument, TemplateParameter,
+        TypeName,
+    },
     error::Result,
     types::{Packing, Scalar, Type},
 };
@@ -31,8 +34,10 @@ pub(crate) enum Binding {
 /// A structure whose fields are known.
 #[derive(Debug, Clone)]
 pub(crate) struct StructType {
-    /// Its name, with arguments of a template.
-    pub(crate) name: String,
+    /// The number of its declaration.
+    declared: usize,
+    /// The arguments of its template.
+    arguments: Vec<Argument>,
     pub(crate) fields: Vec<(String, Type)>,
     /// The bytes that it takes in memory of the device, and the multiple of which it lies at.
     pub(crate) layout: (u64, u64),
@@ -116,9 +121,6 @@ impl Lowering<'_> {
             "double" | "complex64_t" => {
                 self.error(format!("`{name}` is not supported in kernels here"))
             }
-            _ if name.starts_with("simdgroup_") => {
-                self.error(format!("`{name}`: matrices of a simdgroup are not supported"))
-            }
             _ => self.error(format!("`{name}` is no type that is known")),
         })
     }
@@ -194,8 +196,8 @@ impl Lowering<'_> {
         if arguments.len() != declared.template.len() {
             return Err(self.error(format!("`{}` is a template", declared.name)));
         }
-        let name = format!("{}{arguments:?}", declared.name);
-        if let Some(known) = self.structs.iter().position(|known| known.name == name) {
+        let is_this = |known: &StructType| known.declared == number && known.arguments == arguments;
+        if let Some(known) = self.structs.iter().position(is_this) {
             return Ok(Type::Struct(known));
         }
         self.deeper()?;
@@ -212,13 +214,18 @@ impl Lowering<'_> {
         });
         self.scopes = outer;
         self.depth -= 1;
-        let structure = self.laid_out(name, fields?)?;
+        let structure = self.laid_out(number, arguments, fields?)?;
         self.structs.push(structure);
         Ok(Type::Struct(self.structs.len() - 1))
     }
 
     /// A structure of fields, with its size.
-    fn laid_out(&mut self, name: String, fields: Vec<(String, Type)>) -> Result<StructType> {
+    fn laid_out(
+        &mut self,
+        declared: usize,
+        arguments: Vec<Argument>,
+        fields: Vec<(String, Type)>,
+    ) -> Result<StructType> {
         let (mut end, mut align, mut shared) = (0u64, 1u64, 0u64);
         let mut ids = Vec::new();
         for (_, ty) in &fields {
@@ -232,7 +239,7 @@ impl Lowering<'_> {
         }
         let id = self.emitter.global(Op::TypeStruct, None, ids);
         let layout = (end.next_multiple_of(align), align);
-        Ok(StructType { name, fields, layout, shared, id })
+        Ok(StructType { declared, arguments, fields, layout, shared, id })
     }
 
     /// Refuses what no variable may have parts of: pointers to others, whose places are not values.
@@ -274,7 +281,7 @@ impl Lowering<'_> {
     /// What a parameter of a template has to be, so that a parameter of the function has the type of what it
     /// is given.
     pub(crate) fn deduce(
-        &mut self,
+        &self,
         pattern: &TypeName,
         given: &Type,
         found: &mut FxHashMap<String, Argument>,
@@ -290,32 +297,38 @@ impl Lowering<'_> {
                 found.entry(name.clone()).or_insert_with(|| Argument::Type(plain(given)));
             }
             (Type::Vector(scalar, count, _), [of, number]) if name == "vec" => {
-                self.deduce_argument(of, Argument::Type(Type::Scalar(*scalar)), found);
-                self.deduce_argument(number, Argument::Number(Scalar::Int, (*count).into()), found);
+                deduce_argument(of, Argument::Type(Type::Scalar(*scalar)), found);
+                deduce_argument(number, Argument::Number(Scalar::Int, (*count).into()), found);
             }
             (Type::Atomic(scalar), [of]) if name == "atomic" => {
-                self.deduce_argument(of, Argument::Type(Type::Scalar(*scalar)), found);
+                deduce_argument(of, Argument::Type(Type::Scalar(*scalar)), found);
+            }
+            (Type::Struct(number), arguments) if self.declared_name(*number) == name => {
+                for (pattern, argument) in arguments.iter().zip(&self.structs[*number].arguments) {
+                    deduce_argument(pattern, argument.clone(), found);
+                }
             }
             _ => {}
         }
     }
 
-    fn deduce_argument(
-        &mut self,
-        pattern: &TemplateArgument,
-        given: Argument,
-        found: &mut FxHashMap<String, Argument>,
-    ) {
-        let name = match pattern {
-            TemplateArgument::Type(TypeName { base: BaseType::Named(name, _), .. }) => name,
-            TemplateArgument::Value(Expression {
-                kind: crate::ast::ExpressionKind::Name(name, _),
-                ..
-            }) => name,
-            _ => return,
-        };
-        found.entry(name.clone()).or_insert(given);
+    /// The name of a structure, without the arguments of its template.
+    pub(crate) fn declared_name(&self, number: usize) -> &str {
+        &self.program.structs[self.structs[number].declared].name
     }
+}
+
+fn deduce_argument(
+    pattern: &TemplateArgument,
+    given: Argument,
+    found: &mut FxHashMap<String, Argument>,
+) {
+    let name = match pattern {
+        TemplateArgument::Type(TypeName { base: BaseType::Named(name, _), .. }) => name,
+        TemplateArgument::Value(Expression { kind: ExpressionKind::Name(name, _), .. }) => name,
+        _ => return,
+    };
+    found.entry(name.clone()).or_insert(given);
 }
 
 /// A type as it is for values: how a vector lies in memory does not count.

@@ -315,7 +315,7 @@ impl Lowering<'_> {
     }
 
     /// What a function of the prelude gives.
-    fn by_prelude(&mut self, name: &str, values: &[&Value]) -> Result<Value> {
+    pub(super) fn by_prelude(&mut self, name: &str, values: &[&Value]) -> Result<Value> {
         let Some(number) = self.program.functions.iter().rposition(|f| f.name == name) else {
             return Err(self.error(format!("`{name}` is not supported")));
         };
@@ -407,10 +407,12 @@ impl Lowering<'_> {
 
     /// What functions of the prelude know of threads.
     pub(crate) fn bind_threads(&mut self) {
-        let root = self.words_of_threads();
-        let ty = root.ty.clone();
-        let words = Place::Local { root, path: Vec::new(), ty, is_uniform: true };
-        self.bind("__words", Binding::Place(words));
+        if self.options.simd == Simd::Emulated {
+            let root = self.words_of_threads();
+            let ty = root.ty.clone();
+            let words = Place::Local { root, path: Vec::new(), ty, is_uniform: true };
+            self.bind("__words", Binding::Place(words));
+        }
         let index = self.thread_index.clone();
         self.bind("__index", Binding::Value(index));
         let threads = self.constant(Scalar::Uint, Constant::Int(self.threads().into()));

@@ -14,6 +14,9 @@ struct Waiting {
     line: u32,
 }
 
+/// What a thread has of a matrix of its simdgroup: a function in Metal, a field here.
+const ELEMENTS: &str = "thread_elements";
+
 impl Parser {
     /// An expression that may have commas.
     pub(super) fn expression(&mut self) -> Result<Expression> {
@@ -174,7 +177,9 @@ impl Parser {
         }
         self.advance();
         let name = self.name("the name of a field")?.to_string();
-        if self.is_symbol("(") {
+        if name == ELEMENTS && self.take_symbol("(") {
+            self.expect_symbol(")")?;
+        } else if self.is_symbol("(") {
             return Err(
                 self.error(format!("a function of a value (`{name}`) cannot be called here"))
             );
