@@ -104,12 +104,12 @@ simdgroup_matrix<T, 8, 8> __simdgroup_diagonal(T value) {
     return m;
 }
 
-template <typename T, int C, int R>
+template <typename T, int C, int R = 8>
 simdgroup_matrix<T, C, R> make_diagonal_simdgroup_matrix(T value) {
     return __simdgroup_diagonal(value);
 }
 
-template <typename T, int C, int R>
+template <typename T, int C, int R = 8>
 simdgroup_matrix<T, C, R> make_filled_simdgroup_matrix(T value) {
     simdgroup_matrix<T, C, R> m;
     m.thread_elements = vec<T, 2>(value);

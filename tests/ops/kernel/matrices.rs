@@ -93,12 +93,17 @@ fn matrices_are_turned_filled_and_diagonal() {
                 z, make_diagonal_simdgroup_matrix<half, 8, 8>(2.0h), y,
                 make_filled_simdgroup_matrix<float, 8, 8>(1.0f));
             simdgroup_store(z, out + 128);
-            simdgroup_matrix<half, 8, 8> one(1.0h);
-            simdgroup_store(one, out + 192);";
+            constexpr uint N = 8;
+            simdgroup_matrix<half, N, N> one{1.0h};
+            simdgroup_store(one, out + 192);
+            simdgroup_half8x8 two[2] = {one, {}};
+            two[1] = make_filled_simdgroup_matrix<half, N>(0.5h);
+            for (uint i = 0; i < 2; ++i) { simdgroup_multiply(two[i], two[i], x); }
+            simdgroup_store(two[1], out + 256, 8, 0);";
         let call = Call {
             source,
             inputs: &[("a", &a), ("b", &b)],
-            outputs: &[("out", &[4, 8, 8], Dtype::Float32)],
+            outputs: &[("out", &[5, 8, 8], Dtype::Float32)],
             grid: [32, 1, 1],
             threadgroup: [32, 1, 1],
             ..Call::default()
@@ -108,7 +113,8 @@ fn matrices_are_turned_filled_and_diagonal() {
         let z = product(&turned(&a), &b, [8, 8, 8]);
         let doubled = b.iter().map(|b| 2.0 * b + 1.0).collect();
         let one = (0..64).map(|i| f64::from(u8::from(i % 9 == 0))).collect();
-        assert_eq!(values(&call.one()), [z.clone(), turned(&z), doubled, one].concat());
+        let halves = product(&[0.5; 64], &turned(&a), [8, 8, 8]);
+        assert_eq!(values(&call.one()), [z.clone(), turned(&z), doubled, one, halves].concat());
     });
 }
 
@@ -117,7 +123,11 @@ fn what_matrices_do_not_know_is_refused() {
     on_gpu(|| {
         for (source, said) in [
             ("simdgroup_float8x8 a(1.0f), b(1.0f); a = a * b;", "have no operation"),
-            ("simdgroup_matrix<float, 4, 4> m; simdgroup_store(m, out);", "takes these values"),
+            ("simdgroup_matrix<float, 4, 4> m;\nsimdgroup_store(m, out);", "line 4: no function"),
+            ("float2 v = float2(1, 2, simd_sum(1.0f));", "line 3: `float2` of 3 numbers"),
+            ("simdgroup_float8x8 m = {1.0f, 2.0f};", "has no such parts"),
+            ("out[0] = as_type<uint4>(float3(1)).x;", "have other bits"),
+            ("float f = 1; uint n = reinterpret_cast<thread uint&>(f);", "cannot be referred to"),
             ("float2 v; v.thread_elements()[0] = 1;", "`thread_elements` names no numbers of 2"),
             ("int n; reinterpret_cast<thread float&>(n) = 1;", "cannot be referred to as `float`"),
         ] {

@@ -82,8 +82,9 @@ impl Lowering<'_> {
         for argument in arguments {
             given.push(self.place(argument)?);
         }
+        let best = self.best(&candidates, template, &given);
         self.line = line;
-        let Some((rank, chosen)) = self.best(&candidates, template, &given) else {
+        let Some((rank, chosen)) = best else {
             return Err(self.error(format!("no function `{name}` takes these values")));
         };
         if rank > EXACT && is_language_function(name) {
@@ -162,7 +163,9 @@ impl Lowering<'_> {
 
     /// The value of a call of one of the program's functions.
     pub(crate) fn call_function(&mut self, number: usize, given: Vec<Place>) -> Result<Value> {
+        let line = self.line;
         let chosen = self.chosen(number, &[], &given)?;
+        self.line = line;
         self.call_instance(chosen, given)
     }
 

@@ -37,9 +37,7 @@ impl Lowering<'_> {
             (Type::Pointer(..), Type::Scalar(Scalar::Ulong)) if value.pointer.is_none() => {
                 Ok(Value { ty: to.clone(), ..value.clone() })
             }
-            (Type::Scalar(_), Type::Struct(number))
-                if self.declared_name(*number) == "simdgroup_matrix" =>
-            {
+            (Type::Scalar(_), Type::Struct(number)) if self.is_matrix(*number) => {
                 self.diagonal(value, *number, to)
             }
             (from, to) => {
@@ -182,11 +180,13 @@ impl Lowering<'_> {
 
     /// The same bits as another type of as many bits.
     pub(crate) fn bits(&mut self, value: &Value, to: &Type) -> Result<Value> {
-        let sizes = [&value.ty, to].map(|ty| self.layout(ty).0);
         let (Some((from, of)), Some((scalar, count))) = (value.ty.numbers(), to.numbers()) else {
             return Err(self.error("as_type is for numbers and vectors"));
         };
-        if sizes[0] != sizes[1] || from == Scalar::Bool || scalar == Scalar::Bool {
+        if from.size() * of != scalar.size() * count
+            || from == Scalar::Bool
+            || scalar == Scalar::Bool
+        {
             let (from, to) = (value.ty.name(), to.name());
             return Err(self.error(format!("`{from}` and `{to}` have other bits")));
         }

@@ -69,6 +69,10 @@ impl Lowering<'_> {
             E::Call { name, template, arguments } => self.call(name, template, arguments),
             E::CallOf { ty, name, arguments } if arguments.is_empty() => self.limit(ty, name),
             E::CallOf { name, .. } => Err(self.error(format!("there is no such `{name}`"))),
+            E::Cast(ty, _) if ty.is_reference && !ty.is_const => {
+                let place = self.place(expression)?;
+                self.load(&place)
+            }
             E::Cast(ty, of) => self.cast(ty, of),
             E::Bits(ty, of) => {
                 let (ty, value) = (self.resolve(ty)?, self.value(of)?);
@@ -109,7 +113,7 @@ impl Lowering<'_> {
                 let pointer = self.value(of)?;
                 self.pointee(&pointer)
             }
-            E::Cast(to, of) if to.is_reference => {
+            E::Cast(to, of) if to.is_reference && !to.is_const => {
                 let (to, place) = (self.resolve(to)?, self.nested_place(of)?);
                 if place.ty() != to {
                     let (from, to) = (place.ty().name(), to.name());
@@ -220,8 +224,9 @@ impl Lowering<'_> {
     }
 
     fn braces(&mut self, ty: &Type, parts: &[Initial]) -> Result<Value> {
+        let is_matrix = matches!(ty, Type::Struct(number) if self.is_matrix(*number));
         let types: Vec<Type> = match ty {
-            Type::Struct(number) => {
+            Type::Struct(number) if !is_matrix => {
                 self.structs[*number].fields.iter().map(|(_, ty)| ty.clone()).collect()
             }
             Type::Array(of, count) => vec![(**of).clone(); *count as usize],

@@ -164,6 +164,24 @@ impl Lowering<'_> {
         }
     }
 
+    /// What an argument of a template is for a parameter: a number has the parameter's type.
+    fn argument_of(
+        &mut self,
+        parameter: &TemplateParameter,
+        argument: &TemplateArgument,
+    ) -> Result<Argument> {
+        let argument = self.argument(argument)?;
+        let (Argument::Number(_, number), Some(of)) = (&argument, &parameter.of) else {
+            return Ok(argument);
+        };
+        match self.resolve(of)? {
+            Type::Scalar(scalar) if !scalar.is_float() => {
+                Ok(Argument::Number(scalar, scalar.wrapped(*number)))
+            }
+            _ => Ok(argument),
+        }
+    }
+
     /// Gives names of a template's parameters their meaning.
     pub(crate) fn bind_template(
         &mut self,
@@ -191,11 +209,12 @@ impl Lowering<'_> {
 
     fn structure(&mut self, number: usize, arguments: &[TemplateArgument]) -> Result<Type> {
         let declared: &Struct = &self.program.structs[number];
-        let arguments =
-            arguments.iter().map(|a| self.argument(a)).collect::<Result<Vec<Argument>>>()?;
         if arguments.len() != declared.template.len() {
             return Err(self.error(format!("`{}` is a template", declared.name)));
         }
+        let given = declared.template.iter().zip(arguments);
+        let arguments =
+            given.map(|(p, a)| self.argument_of(p, a)).collect::<Result<Vec<Argument>>>()?;
         let is_this = |known: &StructType| known.declared == number && known.arguments == arguments;
         if let Some(known) = self.structs.iter().position(is_this) {
             return Ok(Type::Struct(known));
@@ -313,8 +332,13 @@ impl Lowering<'_> {
     }
 
     /// The name of a structure, without the arguments of its template.
-    pub(crate) fn declared_name(&self, number: usize) -> &str {
+    fn declared_name(&self, number: usize) -> &str {
         &self.program.structs[self.structs[number].declared].name
+    }
+
+    /// Whether a structure is a matrix of a simdgroup.
+    pub(crate) fn is_matrix(&self, number: usize) -> bool {
+        self.declared_name(number) == "simdgroup_matrix"
     }
 }
 
