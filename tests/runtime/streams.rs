@@ -87,6 +87,25 @@ fn cpu_and_gpu_streams_share_arrays() {
     ping_pong(&[streams[1], streams[0]]);
 }
 
+/// Whoever makes a stream and whoever brings arrays to the host for another one wait for nothing of each other.
+#[test]
+fn streams_are_made_while_others_are_evaluated() {
+    init();
+    let start = Barrier::new(2);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let streams = [Device::CPU, Device::GPU].map(|d| mlx::new_stream(d).unwrap());
+            ping_pong(&streams);
+            start.wait();
+            ping_pong(&streams);
+        });
+        start.wait();
+        for _ in 0..4000 {
+            mlx::new_stream(Device::CPU).unwrap();
+        }
+    });
+}
+
 #[test]
 fn cpu_and_gpu_streams_share_large_arrays() {
     init();

@@ -25,7 +25,7 @@ use std::{
     sync::atomic::{AtomicU32, Ordering},
 };
 
-use parking_lot::RwLock;
+use parking_lot::{Mutex, RwLock};
 
 use crate::{Error, Result, backend, clock, eval::detached};
 
@@ -135,6 +135,9 @@ struct Slots {
 }
 
 static SLOTS: RwLock<Slots> = RwLock::new(Slots { streams: Vec::new(), free: Vec::new() });
+/// Held by who makes a stream, so that backends get indices in their order. `SLOTS` is free meanwhile: a
+/// backend may wait for its own lock, whose holder looks for a stream.
+static MAKING: Mutex<()> = Mutex::new(());
 /// Process-wide default device, packed as kind and index; `u32::MAX` until chosen.
 static DEFAULT_DEVICE: AtomicU32 = AtomicU32::new(u32::MAX);
 
@@ -244,28 +247,31 @@ fn make_own(device: Device, users: Users) -> Result<Stream> {
 /// Makes a stream, of what a given back one has left if there is one.
 fn make(device: Device, users: Users) -> Result<Stream> {
     let backend = backend::backend_for(device)?;
-    let mut slots = SLOTS.write();
-    while let Some(at) =
-        slots.free.iter().rposition(|&i| slots.streams[i as usize].device == device)
-    {
-        let index = slots.free.remove(at);
-        let last = slots.streams[index as usize];
+    let _making = MAKING.lock();
+    while let Some(stream) = taken_over(device, users) {
         // A stream that failed as a whole fails whoever has it.
-        if backend.is_sound(last) {
+        if backend.is_sound(stream) {
             // Its failures were others' affair.
-            drop(clock::clock(index).untold());
-            let stream = Stream { users, before: last.before.wrapping_add(1), ..last };
-            slots.streams[index as usize] = stream;
+            drop(clock::clock(stream.index).untold());
             return Ok(stream);
         }
     }
-    let index = u16::try_from(slots.streams.len())
+    let index = u16::try_from(SLOTS.read().streams.len())
         .map_err(|_| Error::device("new_stream", "there are 65536 streams"))?;
     let stream = Stream { index, device, users, before: 0 };
     let clock = backend.new_stream(stream)?;
     clock::register(stream, clock);
-    slots.streams.push(stream);
+    SLOTS.write().streams.push(stream);
     Ok(stream)
+}
+
+/// A stream with the index of one of a device that was given back, the last one first.
+fn taken_over(device: Device, users: Users) -> Option<Stream> {
+    let Slots { streams, free } = &mut *SLOTS.write();
+    let at = free.iter().rposition(|&index| streams[index as usize].device == device)?;
+    let stream = &mut streams[free.remove(at) as usize];
+    *stream = Stream { users, before: stream.before.wrapping_add(1), ..*stream };
+    Some(*stream)
 }
 
 /// The streams of a thread, for another one that evaluates for it.
