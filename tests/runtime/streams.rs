@@ -87,7 +87,7 @@ fn cpu_and_gpu_streams_share_arrays() {
     ping_pong(&[streams[1], streams[0]]);
 }
 
-/// Whoever makes a stream and whoever brings arrays to the host for another one wait for nothing of each other.
+/// Who makes a stream and who brings arrays to the host for another one do not wait for each other.
 #[test]
 fn streams_are_made_while_others_are_evaluated() {
     init();

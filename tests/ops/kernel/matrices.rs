@@ -96,14 +96,16 @@ fn matrices_are_turned_filled_and_diagonal() {
             constexpr uint N = 8;
             simdgroup_matrix<half, N, N> one{1.0h};
             simdgroup_store(one, out + 192);
-            simdgroup_half8x8 two[2] = {one, {}};
+            simdgroup_half8x8 two[2] = {simdgroup_half8x8(1.0h), {}};
+            simdgroup_multiply(two[0], two[0], one);
+            simdgroup_store(two[0], out + 320);
             two[1] = make_filled_simdgroup_matrix<half, N>(0.5h);
             for (uint i = 0; i < 2; ++i) { simdgroup_multiply(two[i], two[i], x); }
             simdgroup_store(two[1], out + 256, 8, 0);";
         let call = Call {
             source,
             inputs: &[("a", &a), ("b", &b)],
-            outputs: &[("out", &[5, 8, 8], Dtype::Float32)],
+            outputs: &[("out", &[6, 8, 8], Dtype::Float32)],
             grid: [32, 1, 1],
             threadgroup: [32, 1, 1],
             ..Call::default()
@@ -112,9 +114,12 @@ fn matrices_are_turned_filled_and_diagonal() {
         let (a, b) = (values(&a), values(&b));
         let z = product(&turned(&a), &b, [8, 8, 8]);
         let doubled = b.iter().map(|b| 2.0 * b + 1.0).collect();
-        let one = (0..64).map(|i| f64::from(u8::from(i % 9 == 0))).collect();
+        let one: Vec<f64> = (0..64).map(|i| f64::from(u8::from(i % 9 == 0))).collect();
         let halves = product(&[0.5; 64], &turned(&a), [8, 8, 8]);
-        assert_eq!(values(&call.one()), [z.clone(), turned(&z), doubled, one, halves].concat());
+        assert_eq!(
+            values(&call.one()),
+            [z.clone(), turned(&z), doubled, one.clone(), halves, one].concat()
+        );
     });
 }
 
