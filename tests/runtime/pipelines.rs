@@ -5,7 +5,10 @@ use std::sync::mpsc;
 
 use mlx::{
     Array, Device, Dtype, Result, Stream, ops,
-    vulkan::{internals::provoke, stats},
+    vulkan::{
+        internals::{Kernel, provoke},
+        stats,
+    },
 };
 use mlx_tests::{array, exit_in_child, in_child, init, values};
 
@@ -265,4 +268,19 @@ fn exit_while_a_pipeline_takes_too_long_is_orderly() {
         // Nobody opens it.
         std::mem::forget(open);
     });
+}
+
+#[test]
+fn a_driver_is_asked_for_every_kernel() {
+    let refused = [("MLX_VK_DEBUG_REFUSE_KERNEL", "softmax_scale")];
+    let run = || {
+        init();
+        let checked = mlx::vulkan::check(0).unwrap();
+        let lacking: usize = checked.lacking.values().sum();
+        assert_eq!(checked.compiled + lacking + 1, Kernel::ALL.len(), "{:?}", checked.refused);
+        let names: Vec<_> = checked.refused.iter().map(|(name, _)| *name).collect();
+        assert_eq!(names, ["softmax_scale"]);
+        assert_eq!(stats::snapshot().pipeline_creations, checked.compiled as u64);
+    };
+    in_child("pipelines::a_driver_is_asked_for_every_kernel", &refused, run);
 }

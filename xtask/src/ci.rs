@@ -2,17 +2,18 @@
 
 use crate::error::{Error, Result};
 use crate::setup;
-use crate::{oracle, python, shaders, test, tidy};
+use crate::{drivers, oracle, python, shaders, test, tidy};
 use std::time::Instant;
 
 /// A step of the run: what it is called and what it does.
 type Step = (&'static str, fn() -> Result<()>);
 
-const STEPS: [Step; 6] = [
+const STEPS: [Step; 7] = [
     ("setup", || setup::main(&setup::Args::default())),
     ("tidy", tidy::main),
     ("shaders --check", || shaders::main(&shaders::Args { check: true })),
     ("test", || test::main(&test::Args::default())),
+    ("drivers", drivers::main),
     ("oracle", oracle::ci),
     ("python", python::ci),
 ];

@@ -4,6 +4,7 @@
 
 mod bench;
 mod ci;
+mod drivers;
 mod error;
 mod figures;
 mod generate;
@@ -48,6 +49,8 @@ enum Task {
     Python(python::Args),
     /// Compile and validate the kernels into shaders/spv
     Shaders(shaders::Args),
+    /// Let the compilers of GPUs that are not here compile every kernel
+    Drivers,
     /// Print which primitive runs where: native, fallback or refused
     Ops(ops::Args),
     /// Measure dispatches, single operations, or a model
@@ -58,7 +61,7 @@ enum Task {
     Record(generate::Args),
     /// Check formatting, lints, documentation, figures, the width of lines and unused dependencies
     Tidy,
-    /// Everything that must pass before a change lands: tidy, shaders --check, test, oracle
+    /// Everything that must pass before a change lands: tidy, shaders --check, test, drivers, oracle, python
     Ci,
     /// Fetch SmolLM2 and print where it lies
     Model,
@@ -86,6 +89,7 @@ fn run(task: Task) -> Result<()> {
         Task::Oracle(args) => oracle::main(&args),
         Task::Python(args) => python::main(&args),
         Task::Shaders(args) => shaders::main(&args),
+        Task::Drivers => drivers::main(),
         Task::Ops(args) => ops::main(&args),
         Task::Bench(args) => bench::main(&args),
         Task::Figures(args) => figures::main(&args),

@@ -14,6 +14,7 @@
 
 mod backend;
 mod bench;
+mod checking;
 mod graph;
 mod kernels;
 mod provoke;
@@ -26,6 +27,7 @@ mod tuning;
 pub use backend::{
     VulkanBackend, capabilities, check_guards, devices, install, save_pipelines, shutdown,
 };
+pub use checking::{Checked, check};
 pub use runtime::{
     capabilities::{Capabilities, DeviceKind},
     config::{self, Config},

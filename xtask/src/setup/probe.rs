@@ -80,6 +80,12 @@ pub(crate) fn driver_manifests() -> Vec<PathBuf> {
     }
 }
 
+/// The manifest of an installed driver whose file's name begins so, whether or not the loader would read it.
+pub(crate) fn installed_manifest(start: &str) -> Option<PathBuf> {
+    let mut manifests = vulkan_folders("icd.d").into_iter().flat_map(|dir| manifests_at(&dir));
+    manifests.find(|path| file_stem(path).starts_with(start))
+}
+
 fn manifests_at(path: &Path) -> Vec<PathBuf> {
     if path.is_file() {
         return vec![path.to_path_buf()];

@@ -1,5 +1,7 @@
 //! `mlx-vulkan devices`.
 
+use std::time::Instant;
+
 use mlx::{
     Device, DeviceType,
     backend::{DeviceInfo, InfoValue, backend_for},
@@ -15,13 +17,19 @@ pub(crate) struct Args {
     #[arg(long)]
     json: bool,
     /// Measure what tiles of matrix products take on each GPU, once, for all later processes
-    #[arg(long)]
+    #[arg(long, conflicts_with = "json")]
     tune: bool,
+    /// Let each GPU's driver compile every kernel once; fails if one refuses any
+    #[arg(long, conflicts_with_all = ["json", "tune"])]
+    check: bool,
 }
 
 pub(crate) fn run(args: Args) -> Result<()> {
     if args.tune {
         return tune();
+    }
+    if args.check {
+        return check();
     }
     let devices = all()?;
     if args.json {
@@ -44,15 +52,47 @@ pub(crate) fn run(args: Args) -> Result<()> {
 }
 
 fn tune() -> Result<()> {
-    for (device, info) in all()?.into_iter().filter(|(d, _)| d.kind == DeviceType::Gpu) {
-        let name = info.get("device_name").map(text).unwrap_or_default();
-        let costs = match mlx::vulkan::tune(device.index)? {
+    for (index, name) in gpus()? {
+        let costs = match mlx::vulkan::tune(index)? {
             Some(costs) => format!("tiles take {:?}", costs.numbers()),
             None => "no matrix units that products use".to_owned(),
         };
         print_line(&format!("{name}: {costs}"))?;
     }
     Ok(())
+}
+
+fn check() -> Result<()> {
+    let mut refused = 0;
+    for (index, name) in gpus()? {
+        let start = Instant::now();
+        let checked = mlx::vulkan::check(index)?;
+        let seconds = start.elapsed().as_secs_f64();
+        let mut line = format!("{name}: {} kernels compiled in {seconds:.1} s", checked.compiled);
+        for (lacked, kernels) in &checked.lacking {
+            line += &format!(", {kernels} left out for want of {lacked}");
+        }
+        print_line(&line)?;
+        for (kernel, error) in &checked.refused {
+            print_line(&format!("  refused {kernel}: {error}"))?;
+        }
+        refused += checked.refused.len();
+    }
+    match refused {
+        0 => Ok(()),
+        _ => Err(mlx::Error::device("pipeline", format!("{refused} kernels were refused")).into()),
+    }
+}
+
+/// Index and name of every GPU.
+///
+/// # Errors
+/// When there is none.
+fn gpus() -> Result<Vec<(u32, String)>> {
+    backend_for(Device::GPU)?;
+    let gpus = all()?.into_iter().filter(|(device, _)| device.kind == DeviceType::Gpu);
+    let named = |info: &DeviceInfo| info.get("device_name").map(text).unwrap_or_default();
+    Ok(gpus.map(|(device, info)| (device.index, named(&info))).collect())
 }
 
 /// One line about a device, such as `gpu: NVIDIA H200`.

@@ -20,7 +20,7 @@ use super::{
 };
 use crate::{
     runtime::{
-        capabilities::Capabilities,
+        capabilities::{Capabilities, vendor},
         commit::{Call, Work},
         config::Config,
         device::DeviceState,
@@ -114,8 +114,7 @@ impl<'a> Ctx<'a> {
         constants: &C,
         team: Team,
     ) -> PipelineOf<P> {
-        const INTEL: u32 = 0x8086;
-        let told = team.subgroups && self.capabilities().vendor_id == INTEL;
+        let told = team.subgroups && self.capabilities().vendor_id == vendor::INTEL;
         self.device.pipelines.get(kernel, constants, if told { team.subgroup } else { 0 })
     }
 

@@ -2,6 +2,12 @@
 
 use crate::runtime::tile_costs::TileCosts;
 
+/// PCI ids of vendors whose devices are treated apart.
+pub(crate) mod vendor {
+    pub(crate) const INTEL: u32 = 0x8086;
+    pub(crate) const NVIDIA: u32 = 0x10de;
+}
+
 /// Kind of a device, from Vulkan's device type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DeviceKind {

@@ -14,6 +14,7 @@ use std::{
 
 use mlx_vulkan_core::{Error, Result};
 use parking_lot::RwLock;
+use rspirv::spirv::Capability;
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use vulkano::pipeline::{PipelineLayout, cache::PipelineCache};
@@ -143,6 +144,15 @@ impl Pipelines {
     /// The pipelines of `device`, with the driver's cache from disk.
     pub(crate) fn new(device: Arc<RawDevice>, config: &Config) -> Result<Self> {
         let file = disk_cache::path(&device.device, config);
+        Self::with_file(device, config, file)
+    }
+
+    /// The same with nothing from disk, of which nothing is kept.
+    pub(crate) fn unsaved(device: Arc<RawDevice>, config: &Config) -> Result<Self> {
+        Self::with_file(device, config, None)
+    }
+
+    fn with_file(device: Arc<RawDevice>, config: &Config, file: Option<PathBuf>) -> Result<Self> {
         let saved = file.as_deref().and_then(disk_cache::load).unwrap_or_default();
         let cache = pipeline::cache(&device.device, saved).ok();
         let (unsaved, scheduled) = (AtomicBool::new(false), AtomicBool::new(false));
@@ -206,6 +216,20 @@ impl Pipelines {
         let new = Pipeline::new(key.0.name(), move || maker.make(&own));
         // Another thread may have promised the same one.
         self.promised.write().entry(key).or_insert(new).clone()
+    }
+
+    /// Makes the pipeline of a kernel at once, with workgroups of so many threads and its other constants as
+    /// they stand in its source; the capability that the device lacks, if it is not made for that.
+    ///
+    /// # Errors
+    /// When the driver refuses it.
+    pub(crate) fn try_kernel(&self, kernel: Kernel, workgroup: u32) -> Result<Option<Capability>> {
+        let maker = &self.maker;
+        let words = module::words(kernel.name(), kernel.readable().unwrap_or_default())?;
+        if let Some(lacked) = maker.lacks(&words) {
+            return Ok(Some(lacked));
+        }
+        maker.make(&(kernel, 0, SmallVec::from_slice(&[workgroup]))).map(|_| None)
     }
 
     /// Who makes pipelines of modules that are linked while the program runs.
@@ -297,6 +321,11 @@ impl Maker {
         self.of_words(kernel.name(), &module::words(kernel.name(), bytes)?, constants, size)
     }
 
+    /// A capability that a module declares and the device lacks.
+    fn lacks(&self, words: &[u32]) -> Option<Capability> {
+        module::lacks(words, self.device.device.enabled_features(), &self.device.capabilities)
+    }
+
     /// The pipeline of a module's words. Not by vulkano, which hands the driver constants in another order in
     /// each process, so that a driver that caches by them (NVIDIA's) never finds what the last one saved.
     fn of_words(
@@ -306,7 +335,7 @@ impl Maker {
         constants: &[u32],
         subgroup_size: Option<u32>,
     ) -> Result<pipeline::Pipeline> {
-        if let Some(lacked) = module::lacks(words, self.device.device.enabled_features()) {
+        if let Some(lacked) = self.lacks(words) {
             let message = format!("kernel {name}: the device has no {lacked:?}");
             return Err(Error::device("pipeline", message));
         }

@@ -11,7 +11,7 @@ use crate::{
         mixture::token::TokenMixture,
     },
     runtime::{
-        capabilities::{Capabilities, DeviceKind},
+        capabilities::{Capabilities, DeviceKind, vendor},
         config::Config,
     },
 };
@@ -55,11 +55,10 @@ impl Shape {
 
 /// The shape of workgroups on this device; none where it has no interpreter. By default it is used where the
 /// number of workgroups that fit at once is known beforehand, and where it was measured to be faster:
-/// discrete GPUs whose driver tells the number of multiprocessors.
+/// NVIDIA's discrete GPUs whose driver tells the number of multiprocessors.
 pub(crate) fn shape(caps: &Capabilities, config: &Config) -> Option<Shape> {
-    let wanted = config
-        .enable_interpreter
-        .unwrap_or(caps.kind == DeviceKind::Discrete && caps.compute_units_known);
+    let measured = caps.kind == DeviceKind::Discrete && caps.vendor_id == vendor::NVIDIA;
+    let wanted = config.enable_interpreter.unwrap_or(measured && caps.compute_units_known);
     let ops = &caps.subgroup_ops;
     let able = ops.arithmetic && ops.shuffle && caps.subgroup_size.is_multiple_of(CLUSTER);
     let workgroup = (16 * caps.subgroup_size).min(512).min(caps.max_workgroup);
@@ -158,6 +157,7 @@ mod tests {
             shared_memory: 48 << 10,
             compute_units: 132,
             compute_units_known: true,
+            vendor_id: vendor::NVIDIA,
             ..Capabilities::default()
         };
         Capabilities { subgroup_size: 32, max_workgroup: 1024, kind: DeviceKind::Discrete, ..known }
@@ -170,6 +170,7 @@ mod tests {
         let config = Config::default();
         assert_eq!(shape(&gpu(), &config), Some(SHAPE));
         assert_eq!(shape(&Capabilities { compute_units_known: false, ..gpu() }, &config), None);
+        assert_eq!(shape(&Capabilities { vendor_id: vendor::INTEL, ..gpu() }, &config), None);
         let software = Capabilities { kind: DeviceKind::Software, subgroup_size: 8, ..gpu() };
         assert_eq!(shape(&software, &config), None);
         let asked = Config { enable_interpreter: Some(true), ..config };

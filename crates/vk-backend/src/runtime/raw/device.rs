@@ -6,8 +6,8 @@ use mlx_vulkan_core::{Error, Result};
 use vulkano::{
     Version,
     device::{
-        Device, DeviceCreateInfo, DeviceExtensions, DeviceFeatures, Queue, QueueCreateInfo,
-        QueueFlags,
+        Device, DeviceCreateInfo, DeviceExtensions, DeviceFeatures, DeviceProperties, Queue,
+        QueueCreateInfo, QueueFlags,
         physical::{DriverId, PhysicalDevice, ShaderFloatControlsIndependence, SubgroupFeatures},
     },
     memory::{MemoryHeapFlags, MemoryPropertyFlags},
@@ -177,6 +177,16 @@ fn features(device: &PhysicalDevice, extensions: &DeviceExtensions) -> DeviceFea
     wanted.intersection(device.supported_features())
 }
 
+/// Multiprocessors of an NVIDIA GPU or compute units of an AMD one, where the driver tells their number.
+fn compute_units(p: &DeviceProperties) -> Option<u32> {
+    let of_arrays = || {
+        let arrays = p.shader_engine_count? * p.shader_arrays_per_engine_count?;
+        Some(arrays * p.compute_units_per_shader_array?)
+    };
+    let found = p.shader_sm_count.or(p.active_compute_unit_count).or_else(of_arrays);
+    found.filter(|&units| units > 0)
+}
+
 /// Whether a driver's packHalf2x16 rounds to nearest even and keeps denormals, which Vulkan leaves open: of
 /// these tests have seen it.
 fn packs_nearest(driver: Option<DriverId>) -> bool {
@@ -217,6 +227,7 @@ fn capabilities(
         _ => [subgroup_size; 2],
     };
     let cores = std::thread::available_parallelism().map_or(1, |n| n.get() as u32);
+    let units = compute_units(p);
     Capabilities {
         name: p.device_name.clone(),
         vendor_id: p.vendor_id,
@@ -257,8 +268,8 @@ fn capabilities(
         max_buffer: p.max_buffer_size.unwrap_or(u64::from(p.max_storage_buffer_range)),
         unified: is_unified(device) && !config.force_discrete,
         timestamp_period: if timestamps { p.timestamp_period } else { 0.0 },
-        compute_units_known: p.shader_sm_count.is_some(),
-        compute_units: p.shader_sm_count.unwrap_or(if software { cores } else { 32 }),
+        compute_units_known: units.is_some(),
+        compute_units: units.unwrap_or(if software { cores } else { 32 }),
         queues,
         quirks: Quirks { few_workgroups: software },
     }

@@ -4,18 +4,35 @@ use mlx_vulkan_core::{Error, Result};
 use rspirv::spirv::{Capability, Decoration, LoopControl, Op};
 use vulkano::device::DeviceFeatures;
 
-use crate::shaders::layouts::common::DEVICE_CONSTANT;
+use crate::{
+    runtime::capabilities::{Capabilities, Fragments},
+    shaders::layouts::common::DEVICE_CONSTANT,
+};
 
 /// Words of a module before its first instruction.
 const HEADER: usize = 5;
 
 /// A capability that a module declares and the device lacks, of those that usable devices may lack.
-pub(crate) fn lacks(words: &[u32], features: &DeviceFeatures) -> Option<Capability> {
+pub(crate) fn lacks(
+    words: &[u32],
+    features: &DeviceFeatures,
+    caps: &Capabilities,
+) -> Option<Capability> {
+    let (ops, fragments) = (&caps.subgroup_ops, &caps.fragments);
     let has = |capability: &Capability| match capability {
         Capability::Int8 => features.shader_int8,
         Capability::Int16 => features.shader_int16,
         Capability::Float16 => features.shader_float16,
         Capability::Int64Atomics => features.shader_buffer_int64_atomics,
+        Capability::AtomicFloat32AddEXT => features.shader_buffer_float32_atomic_add,
+        Capability::DotProduct => features.shader_integer_dot_product,
+        Capability::VulkanMemoryModel => features.vulkan_memory_model,
+        Capability::DenormPreserve => caps.float16_denormals,
+        Capability::GroupNonUniformArithmetic => ops.arithmetic,
+        Capability::GroupNonUniformBallot => ops.ballot,
+        Capability::GroupNonUniformShuffle => ops.shuffle,
+        Capability::CooperativeMatrixKHR => *fragments != Fragments::default(),
+        Capability::BFloat16TypeKHR => fragments.bfloat16.is_some(),
         _ => true,
     };
     // They come first.
@@ -78,17 +95,36 @@ mod tests {
     use rspirv::{binary::Assemble, dr};
 
     use super::*;
-    use crate::shaders::Kernel;
+    use crate::{runtime::capabilities::Fragment, shaders::Kernel};
 
     #[test]
     fn a_device_is_asked_for_what_a_module_needs() {
         let of = |kernel: Kernel| words(kernel.name(), kernel.spirv()).unwrap();
         let none = DeviceFeatures::empty();
         let some = DeviceFeatures { shader_int8: true, shader_int16: true, ..none };
+        let caps = Capabilities::default();
         let modules = [of(Kernel::arange_long), of(Kernel::scatter_fold_wide)];
-        assert!(modules.iter().all(|module| lacks(module, &none).is_some()));
-        assert_eq!(lacks(&modules[0], &some), None);
-        assert_eq!(lacks(&modules[1], &some), Some(Capability::Int64Atomics));
+        assert!(modules.iter().all(|module| lacks(module, &none, &caps).is_some()));
+        assert_eq!(lacks(&modules[0], &some, &caps), None);
+        assert_eq!(lacks(&modules[1], &some, &caps), Some(Capability::Int64Atomics));
+    }
+
+    #[test]
+    fn matrices_are_asked_for_by_their_dtype() {
+        let none = DeviceFeatures::empty();
+        let features = DeviceFeatures { shader_int16: true, shader_float16: true, ..none };
+        let features = DeviceFeatures { shader_int8: true, vulkan_memory_model: true, ..features };
+        let of = |kernel: Kernel, fragments| {
+            let caps = Capabilities { fragments, ..Capabilities::default() };
+            lacks(&words(kernel.name(), kernel.spirv()).unwrap(), &features, &caps)
+        };
+        let square = Some(Fragment { m: 16, n: 16, k: 16 });
+        let (none, half) = (Fragments::default(), Fragments { float16: square, bfloat16: None });
+        let [halves, brains] = [Kernel::matmul_matrix_float16, Kernel::matmul_matrix_bfloat16];
+        assert_eq!(of(halves, none), Some(Capability::CooperativeMatrixKHR));
+        assert_eq!(of(halves, half), None);
+        assert_eq!(of(brains, half), Some(Capability::BFloat16TypeKHR));
+        assert_eq!(of(brains, Fragments { bfloat16: square, ..half }), None);
     }
 
     #[test]
