@@ -4,11 +4,16 @@
 //! compiles kernels as it would for the chip, and runs nothing.
 
 use crate::error::{Error, Result};
-use crate::process;
 use crate::setup::{self, component::MESA_DRIVERS, component::Purpose, probe};
+use crate::{paths, process};
+use std::process::Command;
 
 /// One whose subgroups have 64 threads and no others, and one with matrix units.
 const FAMILIES: [&str; 2] = ["VEGA10", "NAVI31"];
+
+/// Builds the program for a test of its command line, with the features that it has in the suite: where that
+/// has run, nothing is built anew.
+const BUILD: [&str; 5] = ["test", "--workspace", "--no-run", "--test", "cli"];
 
 /// Start of the name of the driver's manifest.
 const MANIFEST: &str = "radeon_icd";
@@ -18,8 +23,10 @@ pub(crate) fn main() -> Result<()> {
     let missing =
         || Error::new(format!("Mesa's driver of AMD GPUs is not here: see {MESA_DRIVERS}"));
     let manifest = probe::installed_manifest(MANIFEST).ok_or_else(missing)?;
+    process::run(&mut process::cargo(BUILD))?;
+    let program = format!("mlx-vulkan{}", std::env::consts::EXE_SUFFIX);
     for family in FAMILIES {
-        let mut command = process::cargo(["run", "--quiet", "--package", "mlx-vulkan-lm", "--"]);
+        let mut command = Command::new(paths::target().join("debug").join(&program));
         command.args(["devices", "--check"]);
         command.env("RADV_FORCE_FAMILY", family).env("VK_DRIVER_FILES", &manifest);
         process::run(&mut command)?;
