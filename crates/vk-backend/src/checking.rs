@@ -37,7 +37,7 @@ impl Checked {
 }
 
 /// Lets the driver of GPU `index` compile every kernel once, on all cores, with the constants that stand in
-/// its source. Nothing runs, and nothing is kept.
+/// its source. Nothing runs, and the file of pipelines is left alone.
 ///
 /// # Errors
 /// When there is no such device.
