@@ -108,7 +108,7 @@ pub(crate) fn on_path(program: &str) -> Option<PathBuf> {
     env::split_paths(&path).map(|dir| dir.join(&file)).find(|candidate| candidate.is_file())
 }
 
-/// What a program prints; it is asked for nothing.
+/// Runs a program without input, and keeps what it prints.
 pub(crate) fn output(command: &mut Command) -> Result<Output> {
     command.stdin(Stdio::null()).output().context(|| format!("cannot start `{}`", shown(command)))
 }

@@ -1,14 +1,11 @@
 //! What a device's driver makes of the kernels: for machines that nobody has tried.
 
-use std::{
-    collections::BTreeMap,
-    sync::atomic::{AtomicUsize, Ordering::Relaxed},
-};
+use std::collections::BTreeMap;
 
 use mlx_vulkan_core::{Error, Result};
 
 use crate::{
-    runtime::{machine, pipelines::Pipelines, raw::ending::InDriver},
+    runtime::{machine, pipelines::Pipelines},
     shaders::Kernel,
 };
 
@@ -26,47 +23,26 @@ pub struct Checked {
     pub refused: Vec<(&'static str, Error)>,
 }
 
-impl Checked {
-    fn add(&mut self, other: Checked) {
-        self.compiled += other.compiled;
-        for (lacked, kernels) in other.lacking {
-            *self.lacking.entry(lacked).or_default() += kernels;
-        }
-        self.refused.extend(other.refused);
-    }
-}
-
-/// Lets the driver of GPU `index` compile every kernel once, on all cores, with the constants that stand in
-/// its source. Nothing runs, and the file of pipelines is left alone.
+/// Lets the driver of GPU `index` compile every kernel once, several at the same time, with the constants
+/// that stand in its source. Nothing runs, and the file of pipelines is left alone.
 ///
 /// # Errors
-/// When there is no such device.
+/// When there is no such device, or it fails.
 pub fn check(index: u32) -> Result<Checked> {
     let opened = machine::open(index)?;
     let pipelines = Pipelines::unsaved(opened.raw.clone(), opened.config)?;
-    let next = AtomicUsize::new(0);
-    let cores = std::thread::available_parallelism().map_or(1, |n| n.get());
-    let mut all = Checked::default();
-    std::thread::scope(|scope| {
-        let threads: Vec<_> =
-            (0..cores).map(|_| scope.spawn(|| check_from(&next, &pipelines))).collect();
-        for thread in threads {
-            all.add(thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
-        }
-    });
-    Ok(all)
-}
-
-/// One kernel after the other, from a list that several threads walk.
-fn check_from(next: &AtomicUsize, pipelines: &Pipelines) -> Checked {
-    let mut found = Checked::default();
-    while let Some(&kernel) = Kernel::ALL.get(next.fetch_add(1, Relaxed)) {
-        let _in_driver = InDriver::new();
-        match pipelines.try_kernel(kernel, WORKGROUP) {
-            Ok(None) => found.compiled += 1,
-            Ok(Some(lacked)) => *found.lacking.entry(format!("{lacked:?}")).or_default() += 1,
-            Err(error) => found.refused.push((kernel.name(), error)),
+    let (mut checked, mut promised) = (Checked::default(), Vec::new());
+    for &kernel in Kernel::ALL {
+        match pipelines.lacks(kernel)? {
+            Some(lacked) => *checked.lacking.entry(format!("{lacked:?}")).or_default() += 1,
+            None => promised.push(pipelines.plain(kernel, WORKGROUP)),
         }
     }
-    found
+    for pipeline in promised {
+        match pipeline.made() {
+            Ok(_) => checked.compiled += 1,
+            Err(error) => checked.refused.push((pipeline.name(), error)),
+        }
+    }
+    Ok(checked)
 }

@@ -76,14 +76,17 @@ pub(crate) fn driver_manifests() -> Vec<PathBuf> {
     let forced = ["VK_DRIVER_FILES", "VK_ICD_FILENAMES"].into_iter().find_map(env::var_os);
     match forced {
         Some(list) => env::split_paths(&list).flat_map(|path| manifests_at(&path)).collect(),
-        None => vulkan_folders("icd.d").iter().flat_map(|dir| manifests_at(dir)).collect(),
+        None => installed_manifests().collect(),
     }
 }
 
 /// The manifest of an installed driver whose file's name begins so, whether or not the loader would read it.
 pub(crate) fn installed_manifest(start: &str) -> Option<PathBuf> {
-    let mut manifests = vulkan_folders("icd.d").into_iter().flat_map(|dir| manifests_at(&dir));
-    manifests.find(|path| file_stem(path).starts_with(start))
+    installed_manifests().find(|path| file_stem(path).starts_with(start))
+}
+
+fn installed_manifests() -> impl Iterator<Item = PathBuf> {
+    vulkan_folders("icd.d").into_iter().flat_map(|dir| manifests_at(&dir))
 }
 
 fn manifests_at(path: &Path) -> Vec<PathBuf> {

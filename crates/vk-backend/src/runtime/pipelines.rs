@@ -218,18 +218,19 @@ impl Pipelines {
         self.promised.write().entry(key).or_insert(new).clone()
     }
 
-    /// Makes the pipeline of a kernel at once, with workgroups of so many threads and its other constants as
-    /// they stand in its source; the capability that the device lacks, if it is not made for that.
+    /// The pipeline of `kernel` with workgroups of so many threads, and its other constants as they stand in
+    /// its source.
+    pub(crate) fn plain(&self, kernel: Kernel, workgroup: u32) -> Arc<Pipeline> {
+        self.find(kernel, &[workgroup], 0, Urgency::Now)
+    }
+
+    /// A capability that a kernel's module declares and the device lacks, where there is a module to read.
     ///
     /// # Errors
-    /// When the driver refuses it.
-    pub(crate) fn try_kernel(&self, kernel: Kernel, workgroup: u32) -> Result<Option<Capability>> {
-        let maker = &self.maker;
-        let words = module::words(kernel.name(), kernel.readable().unwrap_or_default())?;
-        if let Some(lacked) = maker.lacks(&words) {
-            return Ok(Some(lacked));
-        }
-        maker.make(&(kernel, 0, SmallVec::from_slice(&[workgroup]))).map(|_| None)
+    /// When it is none.
+    pub(crate) fn lacks(&self, kernel: Kernel) -> Result<Option<Capability>> {
+        let Some(bytes) = kernel.readable() else { return Ok(None) };
+        Ok(self.maker.lacks(&module::words(kernel.name(), bytes)?))
     }
 
     /// Who makes pipelines of modules that are linked while the program runs.
