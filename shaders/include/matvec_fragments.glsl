@@ -2,7 +2,7 @@
 // fragment has 16 of its rows. MATRIX_BITS: of an element, 4 if it is not defined.
 //
 // Needs what fragments.glsl needs, and before it: GROUP, INNER;
-//   DEPTH: chunks that a subgroup prefetches.
+//   DEPTH: chunks that a subgroup asks for at once.
 #if HALF == 1
 const uint DTYPE = BFLOAT16;
 #else

@@ -1,10 +1,10 @@
 #version 460
 // The experts of a few tokens, from the rows before the norm on: the normalized rows, which are stored, the
-// router's logits, and the picks. A workgroup makes a token's logit of one expert; the last one of a token
-// picks. An expert that all tokens have is the last pick, under the number behind the others'; its share is
-// sigmoid of a logit of its own, or 1. Constants: 1 dtype (16-bit floats), 2 subgroup size, 3 logits of a
-// lane (route.glsl), 4 bits of the router's matrix (16: not quantized), 5 elements that share a scale, as a
-// power of two.
+// router's logits, and the picks. A workgroup makes a token's logit of one expert, or each of its subgroups
+// does; the last one of a token picks. An expert that all tokens have is the last pick, under the number
+// behind the others'; its share is sigmoid of a logit of its own, or 1. Constants: 1 dtype (16-bit floats), 2
+// subgroup size, 3 logits of a lane (route.glsl), 4 bits of the router's matrix (16: not quantized), 5
+// elements that share a scale, as a power of two, 6 whether a subgroup makes a logit.
 #include "common.glsl"
 #include "floats.glsl"
 #include "bias.glsl"
@@ -19,6 +19,7 @@ layout(constant_id = 2) const uint SUBGROUP = 32;
 layout(constant_id = 3) const uint EACH = 4;
 layout(constant_id = 4) const uint BITS = 8;
 layout(constant_id = 5) const uint GROUP_LOG = 6;
+layout(constant_id = 6) const uint BY_SUBGROUPS = 0;
 #include "team.glsl"
 #include "router.glsl"
 
@@ -52,15 +53,24 @@ uint shared_logits = 0u, shared_experts = 0u; // 1 or 0
 
 shared uint finished;
 
+// Threads that make a logit together, and how many logits a workgroup makes.
+const uint TEAM = BY_SUBGROUPS == 1u ? SUBGROUP : gl_WorkGroupSize.x, LOGITS = gl_WorkGroupSize.x / TEAM;
+
 uint thread() { return gl_SubgroupID * SUBGROUP + gl_SubgroupInvocationID; }
+uint member() { return BY_SUBGROUPS == 1u ? gl_SubgroupInvocationID : thread(); }
+// The expert whose logit this thread helps to make. A workgroup that makes one takes its own number, which
+// compilers see to be the same for all threads.
+uint own_expert() {
+    return BY_SUBGROUPS == 1u ? gl_WorkGroupID.x * LOGITS + gl_SubgroupID : gl_WorkGroupID.x;
+}
 
 vec4 quad_of(uint64_t row, uint i) { return fetch4(DTYPE, true, row + uint64_t(i) * 8ul); }
 
-// The workgroups of a token share what is to be stored of its normalized row.
+// The teams of a token share what is to be stored of its normalized row.
 void store_row(uint token, uint expert, float factor) {
     uint quads = inner / 4u, all = experts + OTHERS, each = (quads + all - 1u) / all;
     uint64_t at_ = uint64_t(token) * uint64_t(inner) * 2ul;
-    for (uint i = expert * each + thread(); i < min(quads, (expert + 1u) * each); i += gl_WorkGroupSize.x)
+    for (uint i = expert * each + member(); i < min(quads, (expert + 1u) * each); i += TEAM)
         store_float4(DTYPE, normal + at_, uint64_t(i), quad_of(x + at_, i) * quad_of(weight, i) * factor);
 }
 
@@ -81,43 +91,60 @@ void pick_shared(uint token) {
     store_float(share_dtype, shares, int64_t(to), share);
 }
 
-void main() {
-    uint expert = gl_WorkGroupID.x, token = gl_WorkGroupID.y;
+// Takes what few mixtures have. Returns whether the logit is the shared expert's.
+bool take_more(uint expert) {
+    if (more == 0ul) return false;
+    More its = More(more);
+    shared_logits = its.words != 0ul ? 1u : 0u;
+    shared_experts = its.shared_experts;
+    scoring = its.scoring;
+    score_bias = its.score_bias;
+    share_eps = its.share_eps;
+    share_factor = its.share_factor;
+    share_dtype = its.share_dtype;
+    return expert == experts;
+}
+
+// A token's logit, and the team's part of the normalized row.
+void make_logit(uint token, uint expert, bool of_shared) {
     uint64_t row = x + uint64_t(token) * uint64_t(inner) * 2ul;
     uint64_t from = words, scales_ = scales, biases_ = biases;
     uint own_row = expert;
-    if (more != 0ul) {
+    if (of_shared) {
         More its = More(more);
-        shared_logits = its.words != 0ul ? 1u : 0u;
-        shared_experts = its.shared_experts;
-        scoring = its.scoring;
-        score_bias = its.score_bias;
-        share_eps = its.share_eps;
-        share_factor = its.share_factor;
-        share_dtype = its.share_dtype;
-        if (expert == experts) {
-            from = its.words;
-            scales_ = its.scales;
-            biases_ = its.biases;
-            own_row = 0u;
-        }
+        from = its.words;
+        scales_ = its.scales;
+        biases_ = its.biases;
+        own_row = 0u;
     }
     vec2 sums = vec2(0.0); // of the product, and of squares
-    for (uint i = thread(); i < inner / 4u; i += gl_WorkGroupSize.x) {
-        uint element = own_row * inner + 4u * i;
-        vec4 y = quad_of(row, i);
-        uvec4 part = router_part(from, scales_, biases_, element, BITS, GROUP_LOG);
-        sums += vec2(router_product(y * quad_of(weight, i), part, element, BITS), dot_add(y, y, 0.0));
+    for (uint i = member(); i < inner / 8u; i += TEAM) {
+        uint element = own_row * inner + 8u * i;
+        vec4 low, high, of_low, of_high;
+        fetch8(DTYPE, true, row + uint64_t(i) * 16ul, low, high);
+        fetch8(DTYPE, true, weight + uint64_t(i) * 16ul, of_low, of_high);
+        uvec4 part = router_part(from, scales_, biases_, element, BITS, GROUP_LOG), second = part;
+        if (BITS != 4u) second = router_part(from, scales_, biases_, element + 4u, BITS, GROUP_LOG);
+        sums.x += router_product(low * of_low, part, element, BITS);
+        sums.x += router_product(high * of_high, second, element + 4u, BITS);
+        sums.y += dot_add(high, high, dot_add(low, low, 0.0));
     }
-    sums = group_sum(sums);
+    sums = BY_SUBGROUPS == 1u ? team_sum(sums) : group_sum(sums);
     float factor = norm_factor(sums.y, inner, eps);
     store_row(token, expert, factor);
-    if (thread() == 0u) store_logit(token, expert, sums.x * factor);
+    if (member() == 0u) store_logit(token, expert, sums.x * factor);
+}
+
+void main() {
+    uint expert = own_expert(), token = gl_WorkGroupID.y;
+    bool of_shared = take_more(expert);
+    if (expert < experts + OTHERS) make_logit(token, expert, of_shared);
     memoryBarrierBuffer();
     barrier();
     if (thread() == 0u) {
+        memoryBarrierBuffer(); // what other subgroups stored comes before the count, too
         uint64_t counter = counters + uint64_t(token) * 4ul;
-        finished = atomicAdd(U32(counter).v[0], 1u) + 1u == experts + OTHERS ? 1u : 0u;
+        finished = atomicAdd(U32(counter).v[0], 1u) + 1u == gl_NumWorkGroups.x ? 1u : 0u;
         if (finished == 1u) U32(counter).v[0] = 0u;
     }
     barrier();

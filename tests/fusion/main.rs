@@ -206,7 +206,7 @@ fn mat_vecs_do_without_fragments() {
         biases::mat_vecs();
         if products::has_fragments(Dtype::Bfloat16) {
             mixture::picks_of_an_expert_are_multiplied_together();
-            mixture::picks_of_small_floats_are_multiplied_together();
+            mixture::picks_with_biases_are_multiplied_together();
         }
     };
     for gate in ["KNOWN_FRAGMENTS", "COOPMAT"] {

@@ -293,15 +293,24 @@ fn picked_experts_are_two_kernels() {
 #[test]
 pub(super) fn picks_of_an_expert_are_multiplied_together() {
     let _turn = turn();
-    let sizes = [(64, 256), (32, 384), (128, 256), (64, 192), (32, 224)];
-    for (i, (group, hidden)) in sizes.into_iter().enumerate() {
+    let sizes = [
+        (64, [256, 128]),
+        (128, [256, 128]),
+        (32, [384, 128]),
+        (128, [256, 512]),
+        (64, [192, 128]),
+        (32, [224, 128]),
+        (32, [256, 256]),
+        (64, [1024, 768]),
+    ];
+    for (i, (group, sides @ [hidden, _])) in sizes.into_iter().enumerate() {
         let dtype = [Dtype::Bfloat16, Dtype::Float16][i % 2];
-        let layer = Layer::new([hidden, 128], Format::Affine(4, group), dtype);
+        let layer = Layer::new(sides, Format::Affine(4, group), dtype);
         let picks: [(usize, Expert); 4] = [(7, even), (16, skewed), (28, even), (32, skewed)];
         for (tokens, expert) in picks {
             let [x, picks, shares] = tokens_of([tokens, hidden], dtype, expert);
             let graph = || Ok(vec![layer.forward(&x, &picks, &shares)?]);
-            let what = format!("{tokens} tokens, groups of {group}, {dtype}");
+            let what = format!("{tokens} tokens, {sides:?}, groups of {group}, {dtype}");
             agrees(&what, 9 + repeated(tokens), dtype, &graph);
             let graph = || Ok(vec![ops::add(&x, &layer.forward(&x, &picks, &shares)?)?]);
             agrees(&format!("{what} and more"), 11 + repeated(tokens), dtype, &graph);
@@ -310,18 +319,20 @@ pub(super) fn picks_of_an_expert_are_multiplied_together() {
 }
 
 /// Small floats that cooperative matrices take, with and without biases: rows of whole chunks of 128
-/// elements, and such that end within one, whose scales begin at any byte.
+/// elements, and such that end within one, whose scales begin at any byte. Affine matrices with biases.
 #[test]
-pub(super) fn picks_of_small_floats_are_multiplied_together() {
+pub(super) fn picks_with_biases_are_multiplied_together() {
     let _turn = turn();
-    let (format, dtype) = (Format::Floats(FpMode::Mxfp4), Dtype::Bfloat16);
-    for sides in [[256, 128], [160, 192], [288, 448]] {
+    let (floats, dtype) = (Format::Floats(FpMode::Mxfp4), Dtype::Bfloat16);
+    let affine = (Format::Affine(4, 64), [512, 256]);
+    let floats = [[256, 128], [160, 192], [288, 448]].map(|sides| (floats, sides));
+    for (format, sides) in floats.into_iter().chain([affine]) {
         let plain = Layer::new(sides, format, dtype);
         let layers = [(plain, 9), (Layer::new(sides, format, dtype).biased(dtype), 18)];
         for ((layer, members), tokens) in layers.iter().flat_map(|l| [(l, 7), (l, 28), (l, 32)]) {
             let expert: Expert = if tokens == 32 { skewed } else { even };
             let [x, picks, shares] = tokens_of([tokens, sides[0]], dtype, expert);
-            let what = format!("{tokens} tokens, {sides:?}, {members} operations");
+            let what = format!("{format:?}, {tokens} tokens, {sides:?}, {members} operations");
             let graph = || Ok(vec![layer.forward(&x, &picks, &shares)?]);
             agrees(&what, members + repeated(tokens), dtype, &graph);
             let rows = ops::expand_dims(&x, &[-2, -3]).unwrap();
@@ -600,6 +611,33 @@ fn mixtures_are_three_kernels() {
         Ok(vec![layer.forward(&x, &picks, &shares)?])
     };
     agrees("mixture", 17, dtype, &graph);
+}
+
+/// So many tokens that subgroups make logits: those of a token are its own elements, which lie so far apart
+/// that rounding makes none of them equal.
+#[test]
+fn many_tokens_choose() {
+    let _turn = turn();
+    let (tokens, experts, hidden) = (64, 61, 512);
+    for dtype in [Dtype::Bfloat16, Dtype::Float16] {
+        let element = |i: usize| {
+            let (token, at) = (i / hidden, i % hidden);
+            if at < experts { (1 + (at * 7 + token) % experts) as f64 } else { 1.0 }
+        };
+        let x = (0..tokens * hidden).map(element).collect::<Vec<_>>();
+        let x = mlx_tests::array(&x, &[tokens, hidden], dtype);
+        let norm = mlx_tests::array(&vec![0.5; hidden], &[hidden], dtype);
+        let router = ops::eye(experts, hidden, 0, dtype).unwrap();
+        let (words, scales, biases) = ops::quantize(&router, 64, 4).unwrap();
+        mlx::eval(&[&x, &norm, &words, &scales, &biases]).unwrap();
+        let graph = || {
+            let normal = fast::rms_norm(&x, Some(&norm), 1e-6)?;
+            let logits = ops::quantized_matmul(&normal, &words, &scales, &biases, true, 64, 4)?;
+            let chosen = spread(&logits, &route(&logits, Shares::OfPicked)?)?;
+            Ok([vec![normal], chosen].concat())
+        };
+        agrees(&format!("{dtype}"), 6, dtype, &graph);
+    }
 }
 
 /// Who reads a result of the group's inside, sums of other axes, and rows in another order.

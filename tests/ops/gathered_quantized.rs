@@ -113,12 +113,19 @@ fn picked_products_of_every_kind() {
 #[test]
 fn many_rows_pick_matrices_in_any_order() {
     on_each_device(|device| {
-        for (dtype, group, matrices, count) in [
-            (Dtype::Bfloat16, 64, 300, 600),
-            (Dtype::Float16, 32, 140, 1000),
-            (Dtype::Bfloat16, 128, 6, 40),
+        for (dtype, group, matrices, count, sides) in [
+            (Dtype::Bfloat16, 64, 300, 600, [32, 256]),
+            (Dtype::Float16, 32, 140, 1000, [32, 256]),
+            (Dtype::Bfloat16, 128, 6, 40, [32, 256]),
+            (Dtype::Bfloat16, 64, 12, 70, [96, 768]),
+            (Dtype::Float16, 32, 6, 48, [64, 1024]),
+            (Dtype::Bfloat16, 64, 140, 500, [16, 384]),
+            (Dtype::Float16, 32, 140, 1000, [32, 384]),
+            (Dtype::Bfloat16, 128, 6, 40, [32, 384]),
+            // So many that each workgroup of a large device has several units of several tiles.
+            (Dtype::Bfloat16, 64, 140, 320, [96, 2304]),
         ] {
-            let (sides, rows) = ([32, 256], count / 2 + 3);
+            let rows = count / 2 + 3;
             let w = filled(&[matrices, sides[0], sides[1]], dtype, noise(3, -1.0, 0.9));
             let q = Quantized::new(&w, group, 4);
             let x = filled(&[rows, 1, sides[1]], dtype, noise(8, -1.0, 1.0));
@@ -135,7 +142,8 @@ fn many_rows_pick_matrices_in_any_order() {
             let [w, s, b] = [&q.words, &q.scales, &q.biases];
             let got = ops::gather_qmm(&x, w, s, b, picks, true, group, 4).unwrap();
             let exact = want(&Host::of(&x), &q, sides, &pairs, true, dtype);
-            let what = format!("{count} picks of {matrices}, groups of {group}, on {device}");
+            let what =
+                format!("{count} picks of {matrices} {sides:?}, groups of {group}, on {device}");
             assert_approx(&what, &got, &exact);
         }
     });

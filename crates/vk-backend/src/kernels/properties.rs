@@ -310,6 +310,13 @@ proptest! {
         if let Some(plan) = gather_rows::plan(&sizes, &caps, &Config::default()) {
             let teams = plan.workgroup / caps.subgroup_size / plan.splits;
             prop_assert!(plan.workgroup <= caps.max_workgroup && teams >= 1 && plan.groups >= 1);
+            prop_assert!(plan.groups <= caps.max_groups[0]);
+            if let Some(buffers) = plan.slices {
+                prop_assert!(packing.affine().is_some() && (1..=2).contains(&buffers));
+                prop_assert_eq!((plan.columns, inner), (8, plan.splits as usize * 256));
+                let unit = if paired { 16 } else { 32 };
+                prop_assert!(outputs.is_multiple_of(unit));
+            }
             prop_assert_eq!(teams * plan.splits * caps.subgroup_size, plan.workgroup);
             prop_assert!(inner.is_multiple_of(packing.group_size()));
             prop_assert!(plan.splits <= (inner as u32).div_ceil(128));

@@ -4264,16 +4264,34 @@ pub(crate) mod mixture_router {
         pub(crate) bits: u32,
         /// `constant_id = 5`.
         pub(crate) group_log: u32,
+        /// `constant_id = 6`.
+        pub(crate) by_subgroups: u32,
     }
     impl Default for Constants {
         fn default() -> Self {
-            Constants { workgroup: 1, dtype: 10, subgroup: 32, each: 4, bits: 8, group_log: 6 }
+            Constants {
+                workgroup: 1,
+                dtype: 10,
+                subgroup: 32,
+                each: 4,
+                bits: 8,
+                group_log: 6,
+                by_subgroups: 0,
+            }
         }
     }
     impl SpecConstants for Constants {
-        type Words = [u32; 6];
-        fn words(&self) -> [u32; 6] {
-            [self.workgroup, self.dtype, self.subgroup, self.each, self.bits, self.group_log]
+        type Words = [u32; 7];
+        fn words(&self) -> [u32; 7] {
+            [
+                self.workgroup,
+                self.dtype,
+                self.subgroup,
+                self.each,
+                self.bits,
+                self.group_log,
+                self.by_subgroups,
+            ]
         }
     }
     /// `More` of the shader.
@@ -4804,6 +4822,10 @@ pub(crate) mod quantized_gather_rows {
         KernelOf::new(Kernel::qmm_gather_rows_float16);
     pub(crate) const QMM_GATHER_ROWS_BFLOAT16: KernelOf<Constants, Push> =
         KernelOf::new(Kernel::qmm_gather_rows_bfloat16);
+    pub(crate) const QMM_GATHER_SLICES_FLOAT16: KernelOf<Constants, Push> =
+        KernelOf::new(Kernel::qmm_gather_slices_float16);
+    pub(crate) const QMM_GATHER_SLICES_BFLOAT16: KernelOf<Constants, Push> =
+        KernelOf::new(Kernel::qmm_gather_slices_bfloat16);
     pub(crate) const QMM_GATHER_ROWS_MXFP4: KernelOf<Constants, Push> =
         KernelOf::new(Kernel::qmm_gather_rows_mxfp4);
     /// Specialization constants; the defaults are the shader's.
@@ -4829,6 +4851,8 @@ pub(crate) mod quantized_gather_rows {
         pub(crate) most_picks: u32,
         /// `constant_id = 9`.
         pub(crate) rows_scaled: u32,
+        /// `constant_id = 10`.
+        pub(crate) buffers: u32,
     }
     impl Default for Constants {
         fn default() -> Self {
@@ -4843,12 +4867,13 @@ pub(crate) mod quantized_gather_rows {
                 experts: 128,
                 most_picks: 128,
                 rows_scaled: 0,
+                buffers: 1,
             }
         }
     }
     impl SpecConstants for Constants {
-        type Words = [u32; 10];
-        fn words(&self) -> [u32; 10] {
+        type Words = [u32; 11];
+        fn words(&self) -> [u32; 11] {
             [
                 self.workgroup,
                 self.group,
@@ -4860,6 +4885,7 @@ pub(crate) mod quantized_gather_rows {
                 self.experts,
                 self.most_picks,
                 self.rows_scaled,
+                self.buffers,
             ]
         }
     }
@@ -6642,6 +6668,8 @@ pub(super) const fn push_bytes(kernel: Kernel) -> usize {
         Kernel::dequantize_gather => size_of::<quantized_dequantize::GatherPush>(),
         Kernel::qmm_gather_rows_float16 => size_of::<quantized_gather_rows::Push>(),
         Kernel::qmm_gather_rows_bfloat16 => size_of::<quantized_gather_rows::Push>(),
+        Kernel::qmm_gather_slices_float16 => size_of::<quantized_gather_rows::Push>(),
+        Kernel::qmm_gather_slices_bfloat16 => size_of::<quantized_gather_rows::Push>(),
         Kernel::qmm_gather_rows_mxfp4 => size_of::<quantized_gather_rows::Push>(),
         Kernel::qmm_fields_float16 => size_of::<quantized_qmm_fields::Push>(),
         Kernel::qmm_fields_bfloat16 => size_of::<quantized_qmm_fields::Push>(),

@@ -87,6 +87,8 @@ kernels! {
     qmv_gather_shared => "quantized/qmv.comp" { VARIANT: "0", GATHER: "1" },
     qmm_gather_rows_float16 => "quantized/gather_rows.comp" { HALF: "0" } committed,
     qmm_gather_rows_bfloat16 => "quantized/gather_rows.comp" { HALF: "1" } committed,
+    qmm_gather_slices_float16 => "quantized/gather_rows.comp" { HALF: "0", SLICES: "1" } committed,
+    qmm_gather_slices_bfloat16 => "quantized/gather_rows.comp" { HALF: "1", SLICES: "1" } committed,
     scale_rows => "quantized/scale_rows.comp" { },
     qmm_gather_rows_mxfp4 => "quantized/gather_rows.comp" { HALF: "1", FLOATS: "1" } committed,
     qmm_tile_gather => "quantized/qmm_tile.comp" { GATHER: "1" },

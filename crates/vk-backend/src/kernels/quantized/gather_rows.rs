@@ -1,6 +1,6 @@
 //! Rows that pick matrices of 4 bits, affine or mxfp4, such as those of experts, on cooperative matrices
-//! (`quantized/gather_rows.comp`): a matrix is read once for all rows that pick it, in whatever order these
-//! are.
+//! (`quantized/gather_rows.comp`): a matrix is read once for a tile of the rows that pick it, in whatever
+//! order these are.
 
 use mlx_vulkan_core::{
     Dtype, Result,
@@ -32,16 +32,25 @@ const LEAST_PICKS: usize = 16;
 pub(crate) const MOST_SINGLE: usize = 128;
 /// Experts whose picks a workgroup counts in shared memory.
 const MOST_EXPERTS: usize = 1024;
-/// Picks of an expert on average up to which tiles are [`NARROW`]: few experts have more than a tile then.
+/// Picks of an expert on average up to which tiles of blocks are [`NARROW`]: few experts have more than a
+/// tile then. Where subgroups keep slices, all are: with 8 picks (H200, 128 sequences of 30B-A3B) these take
+/// 145 and 83 µs, blocks with wide tiles 173 and 104, and slices with wide ones 165 and 116.
 const FEW_EACH: usize = 4;
-/// Picks of an expert on average up to which the kernel serves. With 8 (H200, 128 sequences of 30B-A3B) it
-/// gives 5,381 tokens/s, and products of many rows 4,646; more were not measured.
+/// Picks of an expert on average up to which the kernel serves. With 8 (H200, 128 sequences of 30B-A3B)
+/// blocks gave 5,381 tokens/s, and products of many rows 4,646; more were not measured.
 pub(crate) const MOST_EACH: usize = 8;
 /// Columns of a tile: rows that pick the same expert.
 const NARROW: u32 = 8;
 const WIDE: u32 = 16;
-/// Threads that a multiprocessor is filled with: registers are short, as in `matvec/rows.comp`.
+/// Threads of blocks that a multiprocessor is filled with: registers are short, as in `matvec/rows.comp`.
 const RESIDENT_THREADS: u32 = 512;
+/// Elements of the inner axis that a subgroup keeps of eight rows, in 32 registers.
+const SLICE: usize = 256;
+/// Subgroups of a workgroup that do so, of which a multiprocessor has one: with more a thread would have
+/// fewer registers than the 128 that it takes.
+const SLICE_SUBGROUPS: u32 = 16;
+/// Floats of a column's sums in shared memory, as `gather_slices.glsl` has them.
+const PITCH: u32 = MATRIX_BLOCK + 4;
 
 /// Products whose rows pick matrices.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -69,14 +78,20 @@ pub(crate) struct GatherPlan {
     pub groups: u32,
     /// Picks that its lists have room for.
     pub most_picks: u32,
+    /// Where subgroups keep slices of rows, how many units' sums are kept.
+    pub slices: Option<u32>,
 }
 
 impl GatherPlan {
     /// Bytes of shared memory of a workgroup: sums of every subgroup, what finds out where elements lie, and
     /// lists of picks (16 bits), of tiles and of experts.
     pub(crate) fn shared(&self, sizes: &Sizes) -> u32 {
-        let sets = if sizes.paired { 2 } else { 1 };
-        let sums = self.workgroup / MATRIX_SUBGROUP * sets * self.columns * MATRIX_BLOCK * 4;
+        let (sets, subgroups) = (1 + u32::from(sizes.paired), self.workgroup / MATRIX_SUBGROUP);
+        let floats = match self.slices {
+            Some(buffers) => buffers * 2 * PITCH,
+            None => sets * MATRIX_BLOCK,
+        };
+        let sums = subgroups * self.columns * floats * 4;
         sums + NUMBERS + self.most_picks * 6 + sizes.experts as u32 * 8 + 128
     }
 }
@@ -124,6 +139,15 @@ pub(crate) fn plan(sizes: &Sizes, caps: &Capabilities, config: &Config) -> Optio
     if !fits {
         return None;
     }
+    // Few sizes, so that growing batches make few pipelines. Builds whose lists were for 1,024 picks from 129
+    // on gave 2,457 to 2,470 tokens/s of 32 sequences of 30B-A3B, others 2,510 and 2,518 (H200).
+    let most_picks = picks.next_power_of_two().max(128) as u32;
+    let fits = |plan: &GatherPlan| {
+        plan.shared(sizes) <= caps.shared_memory && plan.workgroup <= caps.max_workgroup
+    };
+    if let Some(plan) = in_slices(sizes, most_picks, caps).into_iter().flatten().find(fits) {
+        return Some(plan);
+    }
     let columns = if picks > experts * FEW_EACH { WIDE } else { NARROW };
     // Sums of two matrices and many columns leave shared memory for half as many subgroups.
     let workgroup = if columns == WIDE && sizes.paired { 128 } else { 256 };
@@ -138,11 +162,27 @@ pub(crate) fn plan(sizes: &Sizes, caps: &Capabilities, config: &Config) -> Optio
     let possible = |s: &u32| *s <= subgroups.min(chunks);
     let splits = [1, 2, 4, 8].into_iter().filter(possible).min_by_key(cost)?;
     let groups = blocks.div_ceil(u64::from(subgroups / splits)).min(u64::from(most_groups)) as u32;
-    // Few sizes, so that growing batches make few pipelines. Builds whose lists were for 1,024 picks from 129
-    // on gave 2,457 to 2,470 tokens/s of 32 sequences of 30B-A3B, others 2,510 and 2,518 (H200).
-    let most_picks = picks.next_power_of_two().max(128) as u32;
-    let plan = GatherPlan { workgroup, columns, splits, groups: groups.max(1), most_picks };
-    (plan.shared(sizes) <= caps.shared_memory && workgroup <= caps.max_workgroup).then_some(plan)
+    let groups = groups.max(1);
+    Some(GatherPlan { workgroup, columns, splits, groups, most_picks, slices: None }).filter(fits)
+}
+
+/// How subgroups keep slices of rows, if these are whole ones: with sums of two units, or of one.
+fn in_slices(sizes: &Sizes, most_picks: u32, caps: &Capabilities) -> Option<[GatherPlan; 2]> {
+    let unit = MATRIX_BLOCK as usize * if sizes.paired { 1 } else { 2 };
+    let whole = sizes.inner.is_multiple_of(SLICE) && sizes.outputs.is_multiple_of(unit);
+    let splits = (sizes.inner / SLICE) as u32;
+    if sizes.packing.affine().is_none() || !whole || splits > SLICE_SUBGROUPS {
+        return None;
+    }
+    let teams = SLICE_SUBGROUPS / splits;
+    let tiles = used(sizes.picks, sizes.experts).max((sizes.picks / NARROW as usize) as u64);
+    let units = tiles * (sizes.outputs / unit) as u64;
+    let groups = units.div_ceil(u64::from(teams)).clamp(1, u64::from(caps.compute_units.max(1)));
+    let (workgroup, groups) = (teams * splits * MATRIX_SUBGROUP, groups as u32);
+    Some([2, 1].map(|buffers| {
+        let slices = Some(buffers);
+        GatherPlan { workgroup, columns: NARROW, splits, groups, most_picks, slices }
+    }))
 }
 
 /// Experts that somebody picks, if all are as likely.
@@ -222,6 +262,7 @@ pub(crate) fn encode(ctx: &mut Ctx<'_>, r: &Rows, plan: &GatherPlan) -> Result<(
         experts: sizes.experts as u32,
         most_picks: plan.most_picks,
         rows_scaled: u32::from(scales),
+        buffers: plan.slices.unwrap_or(1),
     };
     let part = |i: usize| r.matrices.map(|matrix| matrix[i].address);
     let (rows, per_row, row_count) = match r.of_x {
@@ -243,10 +284,15 @@ pub(crate) fn encode(ctx: &mut Ctx<'_>, r: &Rows, plan: &GatherPlan) -> Result<(
         row_count: row_count as u32,
         outputs: sizes.outputs as u32,
     };
-    let of_format = match (sizes.packing, sizes.dtype) {
-        (Packing::Floats(_), _) => kernel::QMM_GATHER_ROWS_MXFP4,
-        (Packing::Affine(_), Dtype::Float16) => kernel::QMM_GATHER_ROWS_FLOAT16,
-        (Packing::Affine(_), _) => kernel::QMM_GATHER_ROWS_BFLOAT16,
+    let half = usize::from(sizes.dtype == Dtype::Bfloat16);
+    let of_format = match sizes.packing {
+        Packing::Floats(_) => kernel::QMM_GATHER_ROWS_MXFP4,
+        Packing::Affine(_) if plan.slices.is_some() => {
+            [kernel::QMM_GATHER_SLICES_FLOAT16, kernel::QMM_GATHER_SLICES_BFLOAT16][half]
+        }
+        Packing::Affine(_) => {
+            [kernel::QMM_GATHER_ROWS_FLOAT16, kernel::QMM_GATHER_ROWS_BFLOAT16][half]
+        }
     };
     let pipeline = ctx.pipeline_with_subgroup(of_format, &constants, MATRIX_SUBGROUP);
     let mut reads: SmallVec<[Region; 12]> =
@@ -291,7 +337,24 @@ mod tests {
     }
 
     #[test]
+    fn subgroups_keep_whole_slices() {
+        let plan = of(&sizes(512)).unwrap();
+        assert_eq!((plan.workgroup, plan.splits, plan.groups), (512, 8, 132));
+        assert_eq!((plan.columns, plan.slices), (8, Some(2)));
+        let down = Sizes { inner: 768, outputs: 2048, paired: false, ..sizes(512) };
+        let plan = of(&down).unwrap();
+        assert_eq!((plan.workgroup, plan.splits, plan.slices), (480, 3, Some(2)));
+        let buffers = |sizes: &Sizes| of(sizes).and_then(|plan| plan.slices);
+        assert_eq!(buffers(&sizes(1024)), Some(1), "lists take what the second one had");
+        let half = Sizes { outputs: 2048 + 16, ..down };
+        let others = [Sizes { inner: 2048 + 128, ..down }, Sizes { inner: 8192, ..down }, half];
+        assert_eq!(others.map(|sizes| buffers(&sizes)), [None; 3]);
+        assert!(others.iter().all(|sizes| of(sizes).is_some()), "blocks serve them");
+    }
+
+    #[test]
     fn tiles_are_as_wide_as_many_rows_pick_a_matrix() {
+        let sizes = |picks| Sizes { inner: 2048 + 128, ..sizes(picks) };
         let columns = |picks| of(&sizes(picks)).map(|plan| plan.columns);
         let got = [32, 48, 512, 513, 1024, 1025].map(columns);
         assert_eq!(got, [None, Some(8), Some(8), Some(16), Some(16), None]);

@@ -409,17 +409,22 @@ fn gathered(tape: &Tape, place: usize, device: &DeviceState) -> Option<Packing> 
     if matrices.ndim() != 3 {
         return None;
     }
-    let sizes = gather_rows::Sizes {
+    let sizes = |paired| gather_rows::Sizes {
         dtype: x.dtype(),
         packing,
         picks: picks.size(),
         experts: matrices.dim(0),
         outputs: tape.array(place).dim(-1),
         inner: x.dim(-1),
-        // What serves two matrices at once serves one.
-        paired: true,
+        paired,
     };
-    let together = || gather_rows::plan(&sizes, device.capabilities(), device.config).is_some();
+    // A product may become one of two matrices, or stay alone.
+    let together = || {
+        let plan = |paired| {
+            gather_rows::plan(&sizes(paired), device.capabilities(), device.config).is_some()
+        };
+        plan(true) && plan(false)
+    };
     let few = (1..=gather_rows::MOST_SINGLE).contains(&picks.size());
     let serves = device.config.enable_fused_mixtures
         && Team::of(device.capabilities(), true).subgroups
