@@ -212,10 +212,17 @@ pub(crate) enum ExpressionKind {
         template: Vec<TemplateArgument>,
         arguments: Vec<Expression>,
     },
-    /// `numeric_limits<T>::max()`: a static function of a type, by both their names.
+    /// `numeric_limits<T>::max()`, `S::f(a)`: a static function of a type, by both their names.
     CallOf {
         ty: TypeName,
         name: String,
+        arguments: Vec<Expression>,
+    },
+    /// `a.f(b)`, and `a(b)` as that of `operator()`: a function of the struct that a value has.
+    CallOn {
+        value: Box<Expression>,
+        name: String,
+        template: Vec<TemplateArgument>,
         arguments: Vec<Expression>,
     },
     Index(Box<Expression>, Box<Expression>),

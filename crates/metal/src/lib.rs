@@ -1,8 +1,8 @@
 //! A compiler from Metal's shading language to SPIR-V, for kernels that users write.
 //!
 //! It knows the part of the language that kernels of MLX programs are written in: functions, templates of
-//! them, structures of fields, pointers, vectors, memory of a group, functions of simdgroups, atomic numbers,
-//! macros. What it does not know is an error with the line where it stands.
+//! them, structures with fields and functions, pointers, vectors, memory of a group, functions of simdgroups,
+//! atomic numbers, macros. What it does not know is an error with the line where it stands.
 //!
 //! The module's entry point is `main`. Its push constants (32 bytes) are the address of a table of addresses,
 //! one for each buffer of the kernel, the threads of the grid along three axes, and the groups before the

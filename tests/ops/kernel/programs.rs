@@ -16,7 +16,7 @@ fn numbers(header: &str, source: &str) -> Vec<i32> {
     call.one().to_vec().unwrap()
 }
 
-fn expect(header: &str, source: &str, want: impl Fn(i32) -> i32) {
+pub(super) fn expect(header: &str, source: &str, want: impl Fn(i32) -> i32) {
     let want: Vec<i32> = (0..16).map(want).collect();
     assert_eq!(numbers(header, source), want, "{source}");
 }

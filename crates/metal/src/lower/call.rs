@@ -14,8 +14,9 @@ use super::{
     value::{LocalPointer, Root, Value, space_of},
 };
 use crate::{
-    ast::{Expression, Function, Parameter, Space, TemplateArgument},
+    ast::{Expression, ExpressionKind, Function, Parameter, Space, TemplateArgument, TypeName},
     error::Result,
+    parse::methods::{CALL, THIS, method_name},
     types::{Scalar, Type},
 };
 
@@ -38,17 +39,25 @@ enum Form {
     Value(Type),
     /// The address of what is referred to.
     Reference(Space, Type),
-    /// A variable, so many numbers of a path, and perhaps an index. One of the module is named by the
-    /// function itself: handed over, drivers (NVIDIA's) read zeros from it.
+    /// A variable, a path, and perhaps an index. A variable of the module is named by the function itself:
+    /// handed over, drivers (NVIDIA's) read zeros from it. A step of the path is the number of a field, which
+    /// has to be a constant, so it is part of the form, or (none) an element, whose index is handed over.
     Local {
         class: StorageClass,
         of_module: Option<Word>,
         root: Type,
-        path: usize,
+        path: Vec<Option<Word>>,
         has_index: bool,
         ty: Type,
         is_reference: bool,
     },
+}
+
+/// What is written as the arguments of a function's template, or known of a structure.
+#[derive(Clone, Copy)]
+enum Written<'a> {
+    Named(&'a [TemplateArgument]),
+    Known(&'a [Argument]),
 }
 
 /// A function that is called, with the arguments of its template and the types of its parameters.
@@ -78,20 +87,104 @@ impl Lowering<'_> {
         if candidates.is_empty() {
             return self.language_call(name, arguments);
         }
-        let mut given = Vec::new();
-        for argument in arguments {
-            given.push(self.place(argument)?);
-        }
-        let best = self.best(&candidates, template, &given);
+        let given = self.places(Vec::new(), arguments)?;
         self.line = line;
-        let Some((rank, chosen)) = best else {
-            return Err(self.error(format!("no function `{name}` takes these values")));
-        };
+        let (rank, chosen) =
+            self.expect_best(name, &candidates, Written::Named(template), &given)?;
         if rank > EXACT && is_language_function(name) {
             let values = given.iter().map(|place| self.load(place)).collect::<Result<Vec<_>>>()?;
             return self.language_values(name, &values);
         }
         self.call_instance(chosen, given)
+    }
+
+    /// The places of arguments, behind those that are there already.
+    fn places(&mut self, mut places: Vec<Place>, arguments: &[Expression]) -> Result<Vec<Place>> {
+        for argument in arguments {
+            places.push(self.place(argument)?);
+        }
+        Ok(places)
+    }
+
+    /// The value of a call of a function of the struct that a value has.
+    pub(crate) fn call_on(
+        &mut self,
+        value: &Expression,
+        name: &str,
+        template: &[TemplateArgument],
+        arguments: &[Expression],
+    ) -> Result<Value> {
+        let line = self.line;
+        let this = self.nested_place(value)?;
+        self.line = line;
+        let ty = this.ty();
+        let Some((of, known)) = self.struct_with_arguments(&ty) else {
+            let ty = ty.name();
+            return Err(self.error(match name {
+                CALL => format!("a value of `{ty}` cannot be called"),
+                _ => format!("a value of `{ty}` has no function `{name}`"),
+            }));
+        };
+        let (full, known) = (method_name(of, name), known.to_vec());
+        let methods = self.methods(&full, arguments.len() + 1, true);
+        if methods.is_empty() {
+            return self.call_static(&full, Written::Known(&known), arguments);
+        }
+        let is_copy = matches!(this, Place::Value(_)) && !is_new(value);
+        let given = self.places(vec![this], arguments)?;
+        self.line = line;
+        let (_, chosen) = self.expect_best(name, &methods, Written::Named(template), &given)?;
+        let changes = !self.program.functions[chosen.number].parameters[0].ty.is_const;
+        if is_copy && changes {
+            return Err(self.error(format!("`{name}` would change a copy here")));
+        }
+        self.call_instance(chosen, given)
+    }
+
+    /// The value of a static function of a type, or what a type of the language says of itself.
+    pub(crate) fn call_of(
+        &mut self,
+        ty: &TypeName,
+        name: &str,
+        arguments: &[Expression],
+    ) -> Result<Value> {
+        let line = self.line;
+        let resolved = self.resolve(ty).ok();
+        self.line = line;
+        let known = resolved.as_ref().and_then(|ty| self.struct_with_arguments(ty));
+        let known = known.map(|(of, known)| (method_name(of, name), known.to_vec()));
+        match known {
+            Some((full, known)) => self.call_static(&full, Written::Known(&known), arguments),
+            None if arguments.is_empty() => self.limit(ty, name),
+            None => Err(self.error(format!("there is no such `{name}`"))),
+        }
+    }
+
+    /// The value of a static function by its full name.
+    fn call_static(
+        &mut self,
+        full: &str,
+        written: Written<'_>,
+        arguments: &[Expression],
+    ) -> Result<Value> {
+        let line = self.line;
+        let functions = self.methods(full, arguments.len(), false);
+        if functions.is_empty() {
+            return Err(self.error(format!("there is no function `{full}` of so many values")));
+        }
+        let given = self.places(Vec::new(), arguments)?;
+        self.line = line;
+        let (_, chosen) = self.expect_best(full, &functions, written, &given)?;
+        self.call_instance(chosen, given)
+    }
+
+    /// Functions of a structure that take so many arguments: those that refer to it, or static ones.
+    fn methods(&self, full: &str, count: usize, refer: bool) -> Vec<usize> {
+        let refers = |&number: &usize| {
+            let first = self.program.functions[number].parameters.first();
+            first.is_some_and(|parameter| parameter.name == THIS)
+        };
+        self.candidates(full, count).into_iter().filter(|number| refers(number) == refer).collect()
     }
 
     /// Functions of a name that take so many arguments.
@@ -108,19 +201,34 @@ impl Lowering<'_> {
         functions.filter(|(_, f)| f.name == name && takes(f)).map(|(number, _)| number).collect()
     }
 
+    /// The best of functions, an error if none takes what is given.
+    fn expect_best(
+        &mut self,
+        name: &str,
+        candidates: &[usize],
+        written: Written<'_>,
+        given: &[Place],
+    ) -> Result<(u32, Chosen)> {
+        let line = self.line;
+        let best = self.best(candidates, written, given);
+        self.line = line;
+        best.ok_or_else(|| self.error(format!("no function `{name}` takes these values")))
+    }
+
     /// The function whose parameters what it is given becomes most easily, the first of several, and how.
     fn best(
         &mut self,
         candidates: &[usize],
-        template: &[TemplateArgument],
+        written: Written<'_>,
         given: &[Place],
     ) -> Option<(u32, Chosen)> {
         let ranked = candidates.iter().filter_map(|&number| {
             let function = &self.program.functions[number];
-            if function.template.is_empty() && !template.is_empty() {
+            let is_plain = matches!(written, Written::Named([]) | Written::Known([]));
+            if function.template.is_empty() && !is_plain {
                 return None;
             }
-            let chosen = self.chosen(number, template, given).ok()?;
+            let chosen = self.chosen(number, written, given).ok()?;
             let cost = cost_of_all(given, &chosen.parameters)?;
             Some((2 * cost + u32::from(!function.template.is_empty()), chosen))
         });
@@ -128,14 +236,9 @@ impl Lowering<'_> {
     }
 
     /// A function with the arguments that its template gets when it is given this.
-    fn chosen(
-        &mut self,
-        number: usize,
-        template: &[TemplateArgument],
-        given: &[Place],
-    ) -> Result<Chosen> {
+    fn chosen(&mut self, number: usize, written: Written<'_>, given: &[Place]) -> Result<Chosen> {
         let function = &self.program.functions[number];
-        let template = self.template_arguments(function, template, given)?;
+        let template = self.template_arguments(function, written, given)?;
         let parameters = self.outside(|this| {
             this.bind_template(&function.template, &template)?;
             function.parameters.iter().map(|p| this.parameter_type(p)).collect()
@@ -164,7 +267,7 @@ impl Lowering<'_> {
     /// The value of a call of one of the program's functions.
     pub(crate) fn call_function(&mut self, number: usize, given: Vec<Place>) -> Result<Value> {
         let line = self.line;
-        let chosen = self.chosen(number, &[], &given)?;
+        let chosen = self.chosen(number, Written::Named(&[]), &given)?;
         self.line = line;
         self.call_instance(chosen, given)
     }
@@ -218,14 +321,16 @@ impl Lowering<'_> {
     fn template_arguments(
         &mut self,
         function: &Function,
-        written: &[TemplateArgument],
+        written: Written<'_>,
         given: &[Place],
     ) -> Result<Vec<Argument>> {
-        if written.len() > function.template.len() {
-            return Err(self.error(format!("`{}` has fewer parameters", function.name)));
-        }
-        let mut arguments =
-            written.iter().map(|a| self.argument(a)).collect::<Result<Vec<Argument>>>()?;
+        let mut arguments = match written {
+            Written::Named(named) if named.len() <= function.template.len() => {
+                named.iter().map(|a| self.argument(a)).collect::<Result<Vec<Argument>>>()?
+            }
+            Written::Known(known) if known.len() <= function.template.len() => known.to_vec(),
+            _ => return Err(self.error(format!("`{}` has fewer parameters", function.name))),
+        };
         let mut found = FxHashMap::default();
         for (parameter, place) in function.parameters.iter().zip(given) {
             let mut ty = place.ty();
@@ -264,10 +369,10 @@ impl Lowering<'_> {
         if parameter.ty.is_reference {
             match place {
                 Place::Local { root, path, ty: of, .. } if of == ty => {
-                    let (class, number) = (root.class, path.len());
+                    let class = root.class;
                     let of_module = of_module(&root);
                     ids.extend(of_module.is_none().then_some(root.id));
-                    ids.extend(path);
+                    let path = self.hand_over_path(&root, &path, ids);
                     self.touch(&root);
                     let root = root.ty;
                     let (has_index, is_reference) = (false, true);
@@ -275,7 +380,7 @@ impl Lowering<'_> {
                         class,
                         of_module,
                         root,
-                        path: number,
+                        path,
                         has_index,
                         ty,
                         is_reference,
@@ -285,6 +390,8 @@ impl Lowering<'_> {
                     ids.push(address);
                     return Ok(Form::Reference(space, ty));
                 }
+                // A value that has no name may have its functions called.
+                Place::Value(_) if parameter.name == THIS => {}
                 _ if !parameter.ty.is_const => {
                     return Err(self.error(format!("`{}` refers to another type", parameter.name)));
                 }
@@ -297,14 +404,14 @@ impl Lowering<'_> {
                 let local = local.clone();
                 let of_module = of_module(&local.root);
                 ids.extend(of_module.is_none().then_some(local.root.id));
-                ids.extend(&local.path);
+                let path = self.hand_over_path(&local.root, &local.path, ids);
                 ids.extend(local.index);
                 self.touch(&local.root);
                 Ok(Form::Local {
                     class: local.root.class,
                     of_module,
                     root: local.root.ty,
-                    path: local.path.len(),
+                    path,
                     has_index: local.index.is_some(),
                     ty: (**of).clone(),
                     is_reference: false,
@@ -323,6 +430,32 @@ impl Lowering<'_> {
                 Ok(Form::Value(ty))
             }
         }
+    }
+
+    /// Adds the indices of elements in a variable's path to `ids`, and gives the path with its fields alone.
+    fn hand_over_path(
+        &mut self,
+        root: &Root,
+        path: &[Word],
+        ids: &mut Vec<Word>,
+    ) -> Vec<Option<Word>> {
+        let mut of = root.ty.clone();
+        let mut step = |this: &mut Self, id: Word| match std::mem::replace(&mut of, Type::Void) {
+            Type::Struct(number) => {
+                let fields = 0..this.structs[number].fields.len();
+                let at = fields.into_iter().find(|&at| this.emitter.uint(at as u32) == id);
+                of = at.map_or(Type::Void, |at| this.structs[number].fields[at].1.clone());
+                Some(id)
+            }
+            Type::Array(element, _) => {
+                of = *element;
+                None
+            }
+            _ => None,
+        };
+        let steps: Vec<_> = path.iter().map(|&id| step(self, id)).collect();
+        ids.extend(path.iter().zip(&steps).filter(|(_, field)| field.is_none()).map(|(id, _)| id));
+        steps
     }
 
     /// A function may write to what it is handed.
@@ -402,7 +535,8 @@ impl Lowering<'_> {
                     of.push(self.emitter.pointer(*class, root));
                 }
                 let int = self.emitter.int(32);
-                of.extend(vec![int; path + usize::from(*has_index)]);
+                let elements = path.iter().filter(|field| field.is_none()).count();
+                of.extend(vec![int; elements + usize::from(*has_index)]);
             }
         }
     }
@@ -426,7 +560,7 @@ impl Lowering<'_> {
             }
             Form::Local { class, of_module, root, path, has_index, ty, is_reference } => {
                 let id = of_module.unwrap_or_else(&mut next);
-                let path = (0..*path).map(|_| next()).collect();
+                let path = path.iter().map(|field| field.unwrap_or_else(&mut next)).collect();
                 let index = has_index.then(next);
                 let number = self.new_number();
                 self.found.insert(number);
@@ -489,7 +623,7 @@ impl Lowering<'_> {
             Some(instance) => instance.arguments.clone(),
             None => Vec::new(),
         };
-        let arguments = self.template_arguments(function, &arguments, &[])?;
+        let arguments = self.template_arguments(function, Written::Named(&arguments), &[])?;
         Ok((number, arguments))
     }
 }
@@ -516,6 +650,19 @@ fn cost_of(from: &Type, to: &Type) -> Option<u32> {
         (Type::Vector(_, m, _), Type::Vector(_, n, _)) => (m == n).then_some(2),
         (Type::Scalar(_), Type::Vector(..)) => Some(3),
         _ => None,
+    }
+}
+
+/// Whether a value is nobody's yet, so that a function may change it.
+fn is_new(value: &Expression) -> bool {
+    match &value.kind {
+        ExpressionKind::Cast(ty, _) => !ty.is_reference,
+        ExpressionKind::Construct(..)
+        | ExpressionKind::Braces(..)
+        | ExpressionKind::Call { .. }
+        | ExpressionKind::CallOf { .. }
+        | ExpressionKind::CallOn { .. } => true,
+        _ => false,
     }
 }
 

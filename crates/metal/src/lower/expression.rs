@@ -67,8 +67,10 @@ impl Lowering<'_> {
                 self.value(b)
             }
             E::Call { name, template, arguments } => self.call(name, template, arguments),
-            E::CallOf { ty, name, arguments } if arguments.is_empty() => self.limit(ty, name),
-            E::CallOf { name, .. } => Err(self.error(format!("there is no such `{name}`"))),
+            E::CallOf { ty, name, arguments } => self.call_of(ty, name, arguments),
+            E::CallOn { value, name, template, arguments } => {
+                self.call_on(value, name, template, arguments)
+            }
             E::Cast(ty, _) if ty.is_reference && !ty.is_const => {
                 let place = self.place(expression)?;
                 self.load(&place)
@@ -125,7 +127,7 @@ impl Lowering<'_> {
         }
     }
 
-    fn nested_place(&mut self, expression: &Expression) -> Result<Place> {
+    pub(crate) fn nested_place(&mut self, expression: &Expression) -> Result<Place> {
         self.deeper()?;
         let place = self.place(expression);
         self.depth -= 1;
@@ -224,10 +226,14 @@ impl Lowering<'_> {
     }
 
     fn braces(&mut self, ty: &Type, parts: &[Initial]) -> Result<Value> {
+        if parts.is_empty() {
+            return Ok(self.zero(ty));
+        }
         let is_matrix = matches!(ty, Type::Struct(number) if self.is_matrix(*number));
         let types: Vec<Type> = match ty {
             Type::Struct(number) if !is_matrix => {
-                self.structs[*number].fields.iter().map(|(_, ty)| ty.clone()).collect()
+                let fields = self.structs[*number].fields.iter();
+                fields.filter(|(name, _)| !name.is_empty()).map(|(_, ty)| ty.clone()).collect()
             }
             Type::Array(of, count) => vec![(**of).clone(); *count as usize],
             Type::Vector(scalar, count, _) if parts.len() == *count as usize => {
@@ -235,7 +241,6 @@ impl Lowering<'_> {
             }
             _ => {
                 return match parts {
-                    [] => Ok(self.zero(ty)),
                     [part] => self.initial(ty, part),
                     _ => Err(self.error(format!("`{}` has no such parts", ty.name()))),
                 };

@@ -243,8 +243,12 @@ impl Lowering<'_> {
         &mut self,
         declared: usize,
         arguments: Vec<Argument>,
-        fields: Vec<(String, Type)>,
+        mut fields: Vec<(String, Type)>,
     ) -> Result<StructType> {
+        if fields.is_empty() {
+            // So that it has a size, a byte as in C++; no program can name it.
+            fields.push((String::new(), Type::Scalar(Scalar::Uchar)));
+        }
         let (mut end, mut align, mut shared) = (0u64, 1u64, 0u64);
         let mut ids = Vec::new();
         for (_, ty) in &fields {
@@ -253,8 +257,8 @@ impl Lowering<'_> {
             shared += self.shared_bytes(ty);
             ids.push(Operand::IdRef(self.value_type(ty)));
         }
-        if fields.is_empty() || end > LARGEST_ARRAY as u64 {
-            return Err(self.error("a structure has fields, of no more than a MiB"));
+        if end > LARGEST_ARRAY as u64 {
+            return Err(self.error("a structure has no more than a MiB"));
         }
         let id = self.emitter.global(Op::TypeStruct, None, ids);
         let layout = (end.next_multiple_of(align), align);
@@ -334,6 +338,16 @@ impl Lowering<'_> {
     /// The name of a structure, without the arguments of its template.
     fn declared_name(&self, number: usize) -> &str {
         &self.program.structs[self.structs[number].declared].name
+    }
+
+    /// A structure of the program, and the arguments of its template.
+    pub(crate) fn struct_with_arguments(&self, ty: &Type) -> Option<(&str, &[Argument])> {
+        match ty {
+            Type::Struct(number) if !self.is_matrix(*number) => {
+                Some((self.declared_name(*number), &self.structs[*number].arguments))
+            }
+            _ => None,
+        }
     }
 
     /// Whether a structure is a matrix of a simdgroup.

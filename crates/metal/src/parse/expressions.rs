@@ -1,6 +1,6 @@
 //! Expressions, by how strongly their operators bind.
 
-use super::{Parser, literals};
+use super::{Parser, literals, methods::CALL};
 use crate::ast::{BinaryOperator, Expression, ExpressionKind, UnaryOperator};
 use crate::error::Result;
 use crate::token::TokenKind;
@@ -112,8 +112,20 @@ impl Parser {
         };
         self.advance();
         let value = self.nested(Self::unary)?;
+        if operator == UnaryOperator::Pointee {
+            return self.pointee(line, value);
+        }
         let below = self.height;
         self.node(line, below, ExpressionKind::Unary(operator, value.into()))
+    }
+
+    /// What an address refers to.
+    fn pointee(&mut self, line: u32, address: Expression) -> Result<Expression> {
+        if let ExpressionKind::Unary(UnaryOperator::AddressOf, of) = address.kind {
+            return Ok(*of);
+        }
+        let below = self.height;
+        self.node(line, below, ExpressionKind::Unary(UnaryOperator::Pointee, address.into()))
     }
 
     fn step_before(&mut self, by: i32) -> Result<Expression> {
@@ -153,7 +165,7 @@ impl Parser {
                     let kind = ExpressionKind::Step { place: value.into(), by, is_postfix: true };
                     self.node(line, below, kind)?
                 }
-                Some("(") => return Err(self.error("only what has a name can be called")),
+                Some("(") => self.call_of_value(value, CALL.to_owned(), Vec::new())?,
                 _ => return Ok(value),
             }
         }
@@ -171,18 +183,21 @@ impl Parser {
     fn member(&mut self, mut base: Expression, is_arrow: bool) -> Result<Expression> {
         let line = self.line();
         if is_arrow {
-            let below = self.height;
-            base =
-                self.node(line, below, ExpressionKind::Unary(UnaryOperator::Pointee, base.into()))?;
+            base = self.pointee(line, base)?;
         }
         self.advance();
-        let name = self.name("the name of a field")?.to_string();
+        let is_template = self.take_word("template");
+        let name = self.member_name()?.to_string();
+        let behind = self.is_symbol("<").then(|| self.behind_angles(self.position)).flatten();
+        let is_called = behind.is_some_and(|behind| self.symbol_at(behind) == Some("("));
+        let below = self.height;
+        let has_arguments = is_called && (is_template || self.templates.contains(name.as_str()));
+        let template = if has_arguments { self.template_arguments()? } else { Vec::new() };
+        self.height = below.max(self.height);
         if name == ELEMENTS && self.take_symbol("(") {
             self.expect_symbol(")")?;
         } else if self.is_symbol("(") {
-            return Err(
-                self.error(format!("a function of a value (`{name}`) cannot be called here"))
-            );
+            return self.call_of_value(base, name, template);
         }
         let below = self.height;
         self.node(line, below, ExpressionKind::Member(base.into(), name))

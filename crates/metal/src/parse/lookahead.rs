@@ -64,7 +64,7 @@ impl Parser {
                 ")" | "]" => brackets = brackets.checked_sub(1)?,
                 ";" | "{" | "}" => return None,
                 "<" if brackets == 0 => angles += 1,
-                ">" if brackets == 0 => angles -= 1,
+                ">" if brackets == 0 => angles = angles.checked_sub(1)?,
                 ">>" if brackets == 0 => angles = angles.checked_sub(2)?,
                 "&&" | "||" if brackets == 0 => return None,
                 _ => {}
@@ -82,7 +82,8 @@ impl Parser {
             return false;
         }
         let Some(name) = self.word_at(position) else { return false };
-        if matches!(self.scopes.meaning(name), Some(Meaning::Variable | Meaning::Enumerator)) {
+        let meaning = self.scopes.meaning(name);
+        if matches!(meaning, Some(Meaning::Variable | Meaning::Enumerator | Meaning::Field)) {
             return false;
         }
         if self.templates.contains(name) {

@@ -5,6 +5,7 @@ mod expressions;
 pub(crate) mod literals;
 mod local;
 mod lookahead;
+pub(crate) mod methods;
 mod named;
 mod program;
 mod scopes;
@@ -19,7 +20,7 @@ use std::rc::Rc;
 
 use rustc_hash::FxHashSet;
 
-use crate::ast::{Expression, ExpressionKind, Program};
+use crate::ast::{Expression, ExpressionKind, Program, TypeName};
 use crate::error::{Error, Result};
 use crate::preprocess::preprocess;
 use crate::token::{Token, TokenKind};
@@ -55,6 +56,8 @@ struct Parser {
     structs: FxHashSet<Rc<str>>,
     /// Whether the function that is read is a template.
     in_template: bool,
+    /// The struct whose function is read.
+    owner: Option<TypeName>,
     program: Program,
 }
 
@@ -71,6 +74,7 @@ impl Parser {
             templates,
             structs: FxHashSet::default(),
             in_template: false,
+            owner: None,
             program: Program::default(),
         }
     }

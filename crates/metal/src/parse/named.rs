@@ -7,6 +7,9 @@ use crate::error::Result;
 
 impl Parser {
     pub(super) fn named(&mut self) -> Result<Expression> {
+        if self.is_this() {
+            return self.this();
+        }
         let start = self.position;
         self.position = self.behind_namespaces(start);
         self.refuse_hidden(start)?;
@@ -27,7 +30,7 @@ impl Parser {
             "decltype" | "typename" | "unsigned" | "signed" => self.of_type(),
             _ if is_keyword(name) => Err(self.expected("an expression")),
             _ if is_part_of_integer(name) || self.scopes.is_type(name) => self.of_type(),
-            _ => self.variable_or_call(),
+            _ => self.variable_or_call(self.position > start),
         }
     }
 
@@ -37,11 +40,21 @@ impl Parser {
         let before = if self.position > start { self.word_at(self.position - 2) } else { None };
         let is_constant =
             before.and_then(|of| self.scopes.meaning(of)) == Some(Meaning::Enumeration);
-        if is_constant && self.scopes.meaning(name) == Some(Meaning::Variable) {
-            let message = format!("a variable `{name}` hides the constant of an `enum` here");
-            return Err(self.error(message));
+        match self.scopes.meaning(name) {
+            Some(Meaning::Variable | Meaning::Field) if is_constant => {
+                let message = format!("a variable `{name}` hides the constant of an `enum` here");
+                Err(self.error(message))
+            }
+            Some(Meaning::Field) if self.position > start && !self.is_called() => {
+                Err(self.error(format!("a field `{name}` hides what is named here")))
+            }
+            _ => Ok(()),
         }
-        Ok(())
+    }
+
+    /// Whether arguments are behind the name that is next.
+    fn is_called(&self) -> bool {
+        self.symbol_at(self.position + 1) == Some("(")
     }
 
     fn size_of(&mut self) -> Result<Expression> {
@@ -105,7 +118,8 @@ impl Parser {
         self.node(line, below, ExpressionKind::CallOf { ty, name, arguments })
     }
 
-    fn variable_or_call(&mut self) -> Result<Expression> {
+    /// A name with namespaces before it is no variable of a function, and nothing of a struct.
+    fn variable_or_call(&mut self, has_namespaces: bool) -> Result<Expression> {
         let line = self.line();
         let has_arguments = self.has_template_arguments(self.position);
         let name = self.name("an expression")?.to_string();
@@ -114,8 +128,13 @@ impl Parser {
         if has_arguments && self.is_symbol("::") {
             return self.of_type_by_name(templated(name, template, line));
         }
+        if !has_namespaces && let Some(value) = self.of_owner(&name, &template, line)? {
+            return Ok(value);
+        }
         let below = self.height;
-        if !self.is_symbol("(") {
+        // The value of a variable may be called.
+        let is_variable = !has_namespaces && self.scopes.meaning(&name) == Some(Meaning::Variable);
+        if !self.is_symbol("(") || is_variable {
             return self.node(line, below, ExpressionKind::Name(name, template));
         }
         let arguments = self.arguments()?;

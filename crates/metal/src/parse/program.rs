@@ -3,6 +3,7 @@
 use std::rc::Rc;
 
 use super::Parser;
+use super::methods::Owner;
 use super::scopes::Meaning;
 use super::types::Specifiers;
 use crate::ast::{
@@ -99,18 +100,22 @@ impl Parser {
             _ => self.expect_symbol("{")?,
         }
         self.scopes.enter();
-        let mut fields = Vec::new();
+        let (mut fields, mut methods) = (Vec::new(), Vec::new());
         while !self.take_symbol("}") {
-            fields.extend(self.fields(name)?);
+            match self.skipped_method(name)? {
+                Some(method) => methods.push(method),
+                None => fields.extend(self.fields()?),
+            }
         }
         self.scopes.leave();
         self.expect_symbol(";")?;
+        self.methods(&Owner { name, template: &template, fields: &fields }, &methods)?;
         self.program.structs.push(Struct { name: name.to_string(), template, fields });
         Ok(())
     }
 
     /// The fields that one declaration names.
-    fn fields(&mut self, name: &str) -> Result<Vec<Declaration>> {
+    fn fields(&mut self) -> Result<Vec<Declaration>> {
         if self.take_symbol(";") {
             return Ok(Vec::new());
         }
@@ -120,27 +125,12 @@ impl Parser {
             self.advance();
             return Ok(Vec::new());
         }
-        let others = "structs have fields alone here";
-        const OTHERS: [&str; 9] = [
-            "template", "using", "typedef", "static", "struct", "class", "enum", "operator",
-            "friend",
-        ];
-        let is_constructor =
-            self.word() == Some(name) && self.symbol_at(self.position + 1) == Some("(");
-        if is_constructor
-            || self.is_symbol("~")
-            || self.word().is_some_and(|word| OTHERS.contains(&word))
-        {
-            return Err(self.error(others));
+        const OTHERS: [&str; 8] =
+            ["template", "using", "typedef", "static", "struct", "class", "enum", "friend"];
+        if self.is_symbol("~") || self.word().is_some_and(|word| OTHERS.contains(&word)) {
+            return Err(self.error("structs have fields and functions alone here"));
         }
         let base = self.specifiers()?.ty;
-        let start = self.position;
-        self.pointers(base.clone())?;
-        let is_method = self.symbol_at(self.position + 1) == Some("(") || self.is_symbol("(");
-        if is_method || self.word() == Some("operator") {
-            return Err(self.error(others));
-        }
-        self.position = start;
         let fields = self.declarators(&base)?;
         self.expect_symbol(";")?;
         Ok(fields)
@@ -202,7 +192,8 @@ impl Parser {
         let line = self.line();
         let name = self.name("the name of a constant")?;
         let meaning = self.scopes.meaning(&name);
-        let is_other = meaning == Some(Meaning::Variable) || self.scopes.is_type(&name);
+        let is_variable = matches!(meaning, Some(Meaning::Variable | Meaning::Field));
+        let is_other = is_variable || self.scopes.is_type(&name);
         if meaning == Some(Meaning::Enumerator) || (is_scoped && is_other) {
             return Err(Error::new(line, format!("the name `{name}` is there already")));
         }
@@ -261,7 +252,7 @@ impl Parser {
         Ok(())
     }
 
-    fn parameters(&mut self) -> Result<Vec<Parameter>> {
+    pub(super) fn parameters(&mut self) -> Result<Vec<Parameter>> {
         self.expect_symbol("(")?;
         let mut parameters = Vec::new();
         if self.word() == Some("void") && self.symbol_at(self.position + 1) == Some(")") {

@@ -16,6 +16,11 @@ pub(super) enum Meaning {
     Enumerator,
     /// A struct that stands in a function.
     LocalStruct,
+    /// A field of the struct whose function is read.
+    Field,
+    /// A function of that struct, or a static one.
+    Method,
+    StaticMethod,
     Variable,
     Function,
 }

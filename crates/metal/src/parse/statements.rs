@@ -74,7 +74,9 @@ impl Parser {
     }
 
     fn declaration_or_expression(&mut self) -> Result<StatementKind> {
-        self.refuse_unsupported()?;
+        if !self.is_this() {
+            self.refuse_unsupported()?;
+        }
         if self.names_type(self.position) {
             let base = self.specifiers()?.ty;
             return self.declarators(&base).map(StatementKind::Declare);

@@ -5,6 +5,9 @@ use super::scopes::Meaning;
 use crate::ast::{Instance, TemplateArgument, TemplateParameter};
 use crate::error::Result;
 
+/// Parameters that a template may have: each function of a struct has those of the struct, too.
+const MOST_PARAMETERS: usize = 64;
+
 impl Parser {
     /// `template <…>` and what it stands before, or `template` before an instance.
     pub(super) fn template(&mut self) -> Result<()> {
@@ -24,13 +27,16 @@ impl Parser {
         Ok(())
     }
 
-    fn template_parameters(&mut self) -> Result<Vec<TemplateParameter>> {
+    pub(super) fn template_parameters(&mut self) -> Result<Vec<TemplateParameter>> {
         self.expect_symbol("<")?;
         if self.is_symbol(">") {
             return Err(self.error("a specialization of a template is not supported"));
         }
         let mut parameters = Vec::new();
         loop {
+            if parameters.len() == MOST_PARAMETERS {
+                return Err(self.error("a template has too many parameters"));
+            }
             parameters.push(self.template_parameter()?);
             if !self.take_symbol(",") {
                 break;

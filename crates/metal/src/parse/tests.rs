@@ -3,9 +3,9 @@
 mod show;
 
 use super::parse;
-use crate::ast::{Attribute, Program, Space, TemplateArgument};
+use crate::ast::{Attribute, Parameter, Program, Space, TemplateArgument};
 use crate::error::Error;
-use show::{declaration, expression, statements, type_name};
+use show::{declaration, expression, joined, statements, type_name};
 
 /// What is declared before the code of the tests.
 const HEADER: &str = "
@@ -263,7 +263,7 @@ fn structs_may_stand_in_functions() {
     let structs: Vec<_> = program
         .structs
         .iter()
-        .map(|found| format!("{}: {}", found.name, show::joined(&found.fields, declaration)))
+        .map(|found| format!("{}: {}", found.name, joined(&found.fields, declaration)))
         .collect();
     assert_eq!(structs, ["P: device P* a", "Q: P b[2]", "R: float a, float b[N]"]);
     let bodies: Vec<_> = program.functions.iter().map(|f| statements(&f.body)).collect();
@@ -298,7 +298,6 @@ fn names_of_types_in_functions_are_new() {
         ("template <int N> void f() { struct S {\nint N[N]; }; }", 2, dependent),
         ("template <int M> void f() { const int N = M; struct S { int a[N]; }; }", 1, dependent),
         ("void f() { union U { int a; }; }", 1, "`union` is not supported"),
-        ("void f() { struct S { int a() { return 1; } }; }", 1, "structs have fields alone here"),
         ("enum class X { A };\nenum class Y { A };", 2, "the name `A` is there already"),
         ("void f(int A) { enum class X { A }; }", 1, "the name `A` is there already"),
         ("enum class X { A };\nvoid f(int A) { A = X::A; }", 2, hidden),
@@ -385,17 +384,34 @@ fn errors_have_lines() {
         ("void f() { if (int a = 1) {} }", 1, "a variable in a condition is not supported"),
         ("void f() { case 1: ; }", 1, "a `case` stands outside of a `switch`"),
         ("void f() { a = sizeof(a); }", 1, "`sizeof` takes a type in parentheses here"),
-        ("void f() { a.b(); }", 1, "a function of a value (`b`) cannot be called here"),
         ("void f() { a = nullptr; }", 1, "`nullptr` is not supported"),
         ("void f() { int if = 1; }", 1, "expected the name of a variable but found `if`"),
-        ("struct A {\n int f() { return 1; }\n};", 2, "structs have fields alone here"),
-        ("struct A { A(int x) {} };", 1, "structs have fields alone here"),
-        ("struct A { int operator+(A b); };", 1, "structs have fields alone here"),
+        ("struct A {\n using B = int;\n};", 2, "structs have fields and functions alone here"),
+        ("struct A { A(int x) {} };", 1, "a constructor of a struct is not supported"),
+        ("struct A { int operator+(A b); };", 1, "an operator but `()` cannot be defined here"),
+        ("struct A { int f() const; };", 1, "a function of a struct needs its body here"),
+        (
+            "struct A { int a; static int f() { return a; } };",
+            1,
+            "a static function has no field `a`",
+        ),
+        ("void f() { return this; }", 1, "`this` is not supported"),
+        ("struct A { int n; int f() { A this; return n; } };", 1, "`this` is not supported"),
+        ("struct A { thread A& f() {\n return *this; } };", 1, REFERENCE),
+        ("struct A { template > x; };", 1, "structs have fields and functions alone here"),
+        ("struct A { template int > x; };", 1, "structs have fields and functions alone here"),
+        ("struct A { static_assert(true); };", 1, "expected a type but found `static_assert`"),
+        (
+            "constant int n = 1;\nstruct A { int n; int f() { return ::n; } };",
+            2,
+            "a field `n` hides what is named here",
+        ),
         ("template <typename... T> void f() {}", 1, VARIADIC),
         ("template <> void f<int>() {}", 1, "a specialization of a template is not supported"),
     ]);
 }
 
+const REFERENCE: &str = "a function that gives a reference is not supported";
 const VARIADIC: &str = "a template with any number of parameters is not supported";
 
 #[test]
@@ -433,6 +449,50 @@ fn hostile_programs_are_refused() {
     assert_eq!(error(&format!("{bomb}A39")).message, "macros make more than 1000000 tokens");
 }
 
+#[test]
+fn structs_have_functions() {
+    let source = "
+        struct F { int operator()(int x) const { return x; } };
+        template <typename T, int N> struct S {
+          T sum(T more = 1) const { T n = more; return a[0] + this->n + (*this).n + n + next(1); }
+          template <typename U> void operator()(U x) threadgroup { n = f(x); sum(); add<U>(x); }
+          template <typename U> void add(U x) { n += U(x); }
+          static T next(T x) { return x + 1; }
+          T a[N], n;
+          F f;
+        };
+        void g(S<int, 2> s, thread S<int, 2>* p) {
+          s.sum(); p->sum(1); s(2); s.template add<int>(3); p->add<int>(4); S<int, 2>::next(5); F()(6);
+        }";
+    let program = program(source);
+    let functions: Vec<_> =
+        program.functions.iter().map(|f| (f.name.as_str(), statements(&f.body))).collect();
+    let want = [
+        ("F::operator()", "return x;"),
+        (
+            "S::sum",
+            "T n = more; return ((((this.a[0] + this.n) + this.n) + n) + S<T, N>::next(1));",
+        ),
+        ("S::operator()", "(this.n = this.f.operator()(x)); this.sum(); this.add<U>(x);"),
+        ("S::add", "(this.n += U(x));"),
+        ("S::next", "return (x + 1);"),
+        (
+            "g",
+            "s.sum(); (*p).sum(1); s.operator()(2); s.add<int>(3); (*p).add<int>(4); \
+             S<int, 2>::next(5); F().operator()(6);",
+        ),
+    ];
+    assert_eq!(functions, want.map(|(name, body)| (name, body.to_owned())));
+    let parameters = |at: usize| {
+        let function = &program.functions[at];
+        let ty = |p: &Parameter| format!("{} {}", type_name(&p.ty), p.name);
+        (function.template.len(), joined(&function.parameters, ty))
+    };
+    assert_eq!(parameters(1), (2, "const S<T, N>& this, T more".into()));
+    assert_eq!(parameters(2), (3, "threadgroup S<T, N>& this, U x".into()));
+    assert_eq!(parameters(4), (2, "T x".into()));
+}
+
 /// No piece of a program may stop the parser other than by an error.
 #[test]
 fn pieces_of_programs_do_not_panic() {
@@ -440,7 +500,10 @@ fn pieces_of_programs_do_not_panic() {
         [[buffer(0)]]) { threadgroup vec<T, 4> s[2] = {{1}, F(2)}; for (int i = 0; i < N; i++) p[i] =
         (T)as_type<float>(0x1p3) + s[0].x ? numeric_limits<T>::max() : 'a'; switch (N) { case 1: break; } }
         #endif\nenum class E { A, B = 2 }; struct S { int a; } ; 
-        void g() { enum F { C }; struct U { F a; }; } template decltype(f<int, 2>) f<int, 2>;";
+        void g() { enum F { C }; struct U { F a; }; } template decltype(f<int, 2>) f<int, 2>;
+        template <typename T> struct M { template <typename U> T operator()(U x) const { return this->n + x; }
+        static int s(int x) { return x; } T n; };
+        int h(M<int> m) { return m(1) + m.template t<int>(2) + M<int>::s(3); }";
     for start in 0..source.len() {
         for length in [1, 7, 30, 100, source.len()] {
             let _ = parse(&source[start..source.len().min(start + length)]);

@@ -138,6 +138,9 @@ pub(super) fn expression(value: &Expression) -> String {
         ExpressionKind::CallOf { ty, name, arguments } => {
             format!("{}::{name}({})", type_name(ty), joined(arguments, expression))
         }
+        ExpressionKind::CallOn { value, name, template, arguments: list } => {
+            format!("{}.{name}{}({})", show(value), arguments(template), joined(list, expression))
+        }
         ExpressionKind::Index(base, index) => format!("{}[{}]", show(base), show(index)),
         ExpressionKind::Member(base, name) => format!("{}.{name}", show(base)),
         ExpressionKind::Cast(ty, value) => format!("cast<{}>({})", type_name(ty), show(value)),
