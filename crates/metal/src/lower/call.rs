@@ -14,9 +14,9 @@ use super::{
     value::{LocalPointer, Root, Value, space_of},
 };
 use crate::{
-    ast::{Expression, ExpressionKind, Function, Parameter, Space, TemplateArgument, TypeName},
+    ast::{Expression, Function, Parameter, Space, TemplateArgument},
     error::Result,
-    parse::methods::{CALL, THIS, method_name},
+    parse::methods::THIS,
     types::{Scalar, Type},
 };
 
@@ -55,14 +55,14 @@ enum Form {
 
 /// What is written as the arguments of a function's template, or known of a structure.
 #[derive(Clone, Copy)]
-enum Written<'a> {
+pub(super) enum Written<'a> {
     Named(&'a [TemplateArgument]),
     Known(&'a [Argument]),
 }
 
 /// A function that is called, with the arguments of its template and the types of its parameters.
-struct Chosen {
-    number: usize,
+pub(super) struct Chosen {
+    pub(super) number: usize,
     template: Vec<Argument>,
     parameters: Vec<Type>,
 }
@@ -99,96 +99,19 @@ impl Lowering<'_> {
     }
 
     /// The places of arguments, behind those that are there already.
-    fn places(&mut self, mut places: Vec<Place>, arguments: &[Expression]) -> Result<Vec<Place>> {
+    pub(super) fn places(
+        &mut self,
+        mut places: Vec<Place>,
+        arguments: &[Expression],
+    ) -> Result<Vec<Place>> {
         for argument in arguments {
             places.push(self.place(argument)?);
         }
         Ok(places)
     }
 
-    /// The value of a call of a function of the struct that a value has.
-    pub(crate) fn call_on(
-        &mut self,
-        value: &Expression,
-        name: &str,
-        template: &[TemplateArgument],
-        arguments: &[Expression],
-    ) -> Result<Value> {
-        let line = self.line;
-        let this = self.nested_place(value)?;
-        self.line = line;
-        let ty = this.ty();
-        let Some((of, known)) = self.struct_with_arguments(&ty) else {
-            let ty = ty.name();
-            return Err(self.error(match name {
-                CALL => format!("a value of `{ty}` cannot be called"),
-                _ => format!("a value of `{ty}` has no function `{name}`"),
-            }));
-        };
-        let (full, known) = (method_name(of, name), known.to_vec());
-        let methods = self.methods(&full, arguments.len() + 1, true);
-        if methods.is_empty() {
-            return self.call_static(&full, Written::Known(&known), arguments);
-        }
-        let is_copy = matches!(this, Place::Value(_)) && !is_new(value);
-        let given = self.places(vec![this], arguments)?;
-        self.line = line;
-        let (_, chosen) = self.expect_best(name, &methods, Written::Named(template), &given)?;
-        let changes = !self.program.functions[chosen.number].parameters[0].ty.is_const;
-        if is_copy && changes {
-            return Err(self.error(format!("`{name}` would change a copy here")));
-        }
-        self.call_instance(chosen, given)
-    }
-
-    /// The value of a static function of a type, or what a type of the language says of itself.
-    pub(crate) fn call_of(
-        &mut self,
-        ty: &TypeName,
-        name: &str,
-        arguments: &[Expression],
-    ) -> Result<Value> {
-        let line = self.line;
-        let resolved = self.resolve(ty).ok();
-        self.line = line;
-        let known = resolved.as_ref().and_then(|ty| self.struct_with_arguments(ty));
-        let known = known.map(|(of, known)| (method_name(of, name), known.to_vec()));
-        match known {
-            Some((full, known)) => self.call_static(&full, Written::Known(&known), arguments),
-            None if arguments.is_empty() => self.limit(ty, name),
-            None => Err(self.error(format!("there is no such `{name}`"))),
-        }
-    }
-
-    /// The value of a static function by its full name.
-    fn call_static(
-        &mut self,
-        full: &str,
-        written: Written<'_>,
-        arguments: &[Expression],
-    ) -> Result<Value> {
-        let line = self.line;
-        let functions = self.methods(full, arguments.len(), false);
-        if functions.is_empty() {
-            return Err(self.error(format!("there is no function `{full}` of so many values")));
-        }
-        let given = self.places(Vec::new(), arguments)?;
-        self.line = line;
-        let (_, chosen) = self.expect_best(full, &functions, written, &given)?;
-        self.call_instance(chosen, given)
-    }
-
-    /// Functions of a structure that take so many arguments: those that refer to it, or static ones.
-    fn methods(&self, full: &str, count: usize, refer: bool) -> Vec<usize> {
-        let refers = |&number: &usize| {
-            let first = self.program.functions[number].parameters.first();
-            first.is_some_and(|parameter| parameter.name == THIS)
-        };
-        self.candidates(full, count).into_iter().filter(|number| refers(number) == refer).collect()
-    }
-
     /// Functions of a name that take so many arguments.
-    fn candidates(&self, name: &str, count: usize) -> Vec<usize> {
+    pub(super) fn candidates(&self, name: &str, count: usize) -> Vec<usize> {
         let takes = |function: &Function| {
             let least = function.parameters.iter().filter(|p| p.default.is_none()).count();
             !function.is_kernel && (least..=function.parameters.len()).contains(&count)
@@ -202,7 +125,7 @@ impl Lowering<'_> {
     }
 
     /// The best of functions, an error if none takes what is given.
-    fn expect_best(
+    pub(super) fn expect_best(
         &mut self,
         name: &str,
         candidates: &[usize],
@@ -272,7 +195,7 @@ impl Lowering<'_> {
         self.call_instance(chosen, given)
     }
 
-    fn call_instance(&mut self, chosen: Chosen, mut given: Vec<Place>) -> Result<Value> {
+    pub(super) fn call_instance(&mut self, chosen: Chosen, mut given: Vec<Place>) -> Result<Value> {
         let Chosen { number, template, parameters } = chosen;
         let function = &self.program.functions[number];
         let line = self.line;
@@ -650,19 +573,6 @@ fn cost_of(from: &Type, to: &Type) -> Option<u32> {
         (Type::Vector(_, m, _), Type::Vector(_, n, _)) => (m == n).then_some(2),
         (Type::Scalar(_), Type::Vector(..)) => Some(3),
         _ => None,
-    }
-}
-
-/// Whether a value is nobody's yet, so that a function may change it.
-fn is_new(value: &Expression) -> bool {
-    match &value.kind {
-        ExpressionKind::Cast(ty, _) => !ty.is_reference,
-        ExpressionKind::Construct(..)
-        | ExpressionKind::Braces(..)
-        | ExpressionKind::Call { .. }
-        | ExpressionKind::CallOf { .. }
-        | ExpressionKind::CallOn { .. } => true,
-        _ => false,
     }
 }
 

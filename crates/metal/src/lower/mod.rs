@@ -13,6 +13,7 @@ mod entry;
 mod expression;
 mod library;
 mod memory;
+mod methods;
 mod names;
 mod operators;
 mod statement;

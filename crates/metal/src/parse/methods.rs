@@ -60,7 +60,7 @@ impl Parser {
             }
             self.advance();
         }
-        self.skip_braces()?;
+        self.skip_enclosed("{", "}")?;
         self.take_symbol(";");
         Ok(Some(Method { start, name, is_static }))
     }
@@ -121,22 +121,6 @@ impl Parser {
         self.advance();
         self.expect_symbol(")")?;
         Ok(Rc::from(CALL))
-    }
-
-    /// Skips what is in braces, which are next.
-    fn skip_braces(&mut self) -> Result<()> {
-        self.expect_symbol("{")?;
-        let mut depth = 1usize;
-        while depth > 0 {
-            match &self.token().kind {
-                TokenKind::Symbol("{") => depth += 1,
-                TokenKind::Symbol("}") => depth -= 1,
-                TokenKind::End => return Err(self.expected("`}`")),
-                _ => {}
-            }
-            self.advance();
-        }
-        Ok(())
     }
 
     /// Reads functions that were skipped, where fields and functions of the struct have no other names.
@@ -253,28 +237,22 @@ impl Parser {
         template: &[TemplateArgument],
         line: u32,
     ) -> Result<Option<Expression>> {
-        let is_call = self.is_symbol("(");
-        let meaning = self.scopes.meaning(name);
-        if !matches!(meaning, Some(Meaning::Field | Meaning::Method | Meaning::StaticMethod)) {
-            return Ok(None);
-        }
         let this = Expression { kind: ExpressionKind::Name(THIS.to_owned(), Vec::new()), line };
-        let name = name.to_owned();
-        match (meaning, self.owner.clone()) {
-            (Some(Meaning::Field), _) => {
-                if self.scopes.meaning(THIS).is_none() {
-                    let message = format!("a static function has no field `{name}`");
-                    return Err(Error::new(line, message));
-                }
-                self.node(line, 1, ExpressionKind::Member(this.into(), name)).map(Some)
+        match self.scopes.meaning(name) {
+            Some(Meaning::Field) if self.scopes.meaning(THIS).is_none() => {
+                Err(Error::new(line, format!("a static function has no field `{name}`")))
             }
-            (Some(Meaning::Method), _) if is_call => {
-                self.call_of_value(this, name, template.to_vec()).map(Some)
+            Some(Meaning::Field) => {
+                self.node(line, 1, ExpressionKind::Member(this.into(), name.to_owned())).map(Some)
             }
-            (Some(Meaning::StaticMethod), Some(ty)) if is_call => {
+            Some(Meaning::Method) if self.is_symbol("(") => {
+                self.call_of_value(this, name.to_owned(), template.to_vec()).map(Some)
+            }
+            Some(Meaning::StaticMethod) if self.is_symbol("(") => {
+                let Some(ty) = self.owner.clone() else { return Ok(None) };
                 let arguments = self.arguments()?;
                 let below = self.height;
-                let kind = ExpressionKind::CallOf { ty, name, arguments };
+                let kind = ExpressionKind::CallOf { ty, name: name.to_owned(), arguments };
                 self.node(line, below, kind).map(Some)
             }
             _ => Ok(None),

@@ -203,13 +203,18 @@ impl Parser {
 
     /// Skips what is in parentheses, which are next.
     fn skip_parentheses(&mut self) -> Result<()> {
-        self.expect_symbol("(")?;
+        self.skip_enclosed("(", ")")
+    }
+
+    /// Skips what stands between two symbols, of which the first is next.
+    fn skip_enclosed(&mut self, open: &str, close: &str) -> Result<()> {
+        self.expect_symbol(open)?;
         let mut depth = 1usize;
         while depth > 0 {
-            match &self.token().kind {
-                TokenKind::Symbol("(") => depth += 1,
-                TokenKind::Symbol(")") => depth -= 1,
-                TokenKind::End => return Err(self.expected("`)`")),
+            match self.token().kind {
+                TokenKind::Symbol(symbol) if symbol == open => depth += 1,
+                TokenKind::Symbol(symbol) if symbol == close => depth -= 1,
+                TokenKind::End => return Err(self.expected(&format!("`{close}`"))),
                 _ => {}
             }
             self.advance();
