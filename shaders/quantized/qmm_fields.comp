@@ -3,15 +3,16 @@
 // gives is scaled instead of each of its elements, which is more exact than MLX's dequantize, and a fraction
 // of the instructions. FLOATS: fields are e2m1 numbers (mxfp4), else integers.
 //
-// The matrix is the left operand, rows of x are columns of the right one. A subgroup makes WM rows of the
-// result for WN rows of the matrix, whose words it reads where they are; the four lanes that share a row have
-// a quarter of each group. Slices of x lie in shared memory, two of them, in the order in which fields are
-// pairs, beside the sums of their groups, which biases are multiplied with. While a slice is multiplied, the
-// words of the next one are on their way.
+// The matrix is the left operand, rows of x are columns of the right one. A subgroup makes all BM rows of the
+// result for as many rows of the matrix as it has lanes. Their words it reads where they are; the four lanes
+// that share a row have a quarter of each group. Their scales come to shared memory by pages of several
+// groups, as L1 takes a line a cycle, and each row has a line of its own. Slices of x lie in shared memory,
+// two of them, in the order in which fields are pairs, beside the sums of their groups, which biases are
+// multiplied with. While a slice is multiplied, the words of the next one are on their way.
 //
-// Constants: gemm.glsl, matrix_tile.glsl, and 13 group size, which divides BK, 14 fragments may be used.
-// HALF: 0 float16, 1 bfloat16. k is a multiple of BK, x, words and scales are aligned, the matrix lies along
-// k.
+// Constants: gemm.glsl, matrix_tile.glsl, and 13 group size, which divides BK, 14 fragments may be used, 15
+// rows of matrices are whole pages. HALF: 0 float16, 1 bfloat16. k is a multiple of BK, x, words and scales
+// are aligned, the matrix lies along k, WM is BM, and WN is SUBGROUP.
 #include "common.glsl"
 #include "floats.glsl"
 layout(local_size_x_id = 0) in;
@@ -19,6 +20,7 @@ layout(local_size_x_id = 0) in;
 #include "matrix_tile.glsl"
 layout(constant_id = 13) const uint GROUP = 64;
 layout(constant_id = 14) const uint FRAGMENTS = 1;
+layout(constant_id = 15) const uint WHOLE_PAGES = 1;
 #define KNOWN_COLUMNS FN
 #include "fragments.glsl"
 #include "fields.glsl"
@@ -113,8 +115,13 @@ void keep_x(uint slice) {
 
 struct Bases { uint64_t words, scales, biases; } base_own, base_second;
 uint source[LINES]; // rows of their matrices, from the tile's first one on
-uint words_of[LINES * SPAN * WORDS], next_words[LINES * SPAN * WORDS];
-uint scales_of[LINES * SPAN], biases_of[LINES * SPAN], next_scales[LINES * SPAN], next_biases[LINES * SPAN];
+uint words_of[LINES * SPAN * WORDS];
+
+// Groups of a page. [host]
+const uint PAGE = 8;
+shared uint pages[PAGE * BN]; // scale and bias, or scale alone, of the tile's rows of the matrices
+uint asked[PAGE]; // this lane's row of the next page
+uint64_t page_scales, page_biases; // where that row's are
 
 // Line i of this lane, of the subgroup's at `column` of the tile.
 uint line_at(uint column, uint i) { return column + i / 2u * FN + i % 2u * 8u + row_in_half(); }
@@ -142,70 +149,100 @@ Bases bases_at(uint line) {
     return base;
 }
 
-// Asks for this lane's words of the slice from k0 on, and for its scales and biases.
+// Asks for this lane's words of the slice from k0 on.
 void ask_for_words(uint k0, uint column) {
     [[unroll]] for (uint i = 0u; i < LINES; ++i) {
-        Bases base = bases_at(line_at(column, i));
-        uint64_t words = base.words + uint64_t(k0 / 2u)
+        uint64_t words = bases_at(line_at(column, i)).words + uint64_t(k0 / 2u)
             + uint64_t(source[i] * (k / 2u) + quarter() * WORDS * 4u);
-        uint64_t group = uint64_t((k0 / GROUP + source[i] * (k / GROUP)) * SCALE_BYTES);
         [[unroll]] for (uint g = 0u; g < SPAN; ++g) {
             uint64_t from = words + uint64_t(g * (GROUP / 2u));
             uint to = (i * SPAN + g) * WORDS;
             if (WORDS == 4u) {
                 uvec4 p = V4(from).v[0];
-                [[unroll]] for (uint w = 0u; w < WORDS; ++w) next_words[to + w] = p[w];
+                [[unroll]] for (uint w = 0u; w < WORDS; ++w) words_of[to + w] = p[w];
             } else if (WORDS == 2u) {
                 uvec2 p = V2(from).v[0];
-                [[unroll]] for (uint w = 0u; w < WORDS; ++w) next_words[to + w] = p[w];
+                [[unroll]] for (uint w = 0u; w < WORDS; ++w) words_of[to + w] = p[w];
             } else {
-                next_words[to] = U32(from).v[0];
+                words_of[to] = U32(from).v[0];
             }
-#ifdef FLOATS
-            next_scales[i * SPAN + g] = uint(U8(base.scales + group + uint64_t(g)).v[0]);
-#else
-            next_scales[i * SPAN + g] = uint(U16(base.scales + group + uint64_t(g * 2u)).v[0]);
-            next_biases[i * SPAN + g] = uint(U16(base.biases + group + uint64_t(g * 2u)).v[0]);
-#endif
         }
     }
 }
 
-void take_words() {
-    [[unroll]] for (uint i = 0u; i < LINES * SPAN * WORDS; ++i) words_of[i] = next_words[i];
-    [[unroll]] for (uint i = 0u; i < LINES * SPAN; ++i) {
-        scales_of[i] = next_scales[i];
-#ifndef FLOATS
-        biases_of[i] = next_biases[i];
+// ---- scales and biases ----
+
+void begin_pages(uint column0, uint column) {
+    Bases base = bases_at(column + lane());
+    uint64_t row = uint64_t(b_source(column + lane(), column0)) * uint64_t(k / GROUP * SCALE_BYTES);
+    page_scales = base.scales + row;
+    page_biases = base.biases + row;
+}
+
+// Asks for the page that begins with a group; of groups behind a row's last one, for that one.
+void ask_for_page(uint first) {
+    uint64_t scales = page_scales + uint64_t(first * SCALE_BYTES),
+             biases = page_biases + uint64_t(first * SCALE_BYTES);
+    if (WHOLE_PAGES == 0u) {
+        [[unroll]] for (uint g = 0u; g < PAGE; ++g) {
+            uint64_t to = uint64_t(min(g, k / GROUP - 1u - first) * SCALE_BYTES);
+#ifdef FLOATS
+            asked[g] = uint(U8(scales + to).v[0]);
+#else
+            asked[g] = uint(U16(scales + to).v[0]) | uint(U16(biases + to).v[0]) << 16;
 #endif
+        }
+        return;
     }
+#ifdef FLOATS
+    uvec2 codes = V2(scales).v[0];
+    [[unroll]] for (uint g = 0u; g < PAGE; ++g) asked[g] = codes[g / 4u] >> (g % 4u * 8u) & 0xffu;
+#else
+    uvec4 s = V4(scales).v[0], b = V4(biases).v[0];
+    [[unroll]] for (uint g = 0u; g < PAGE; g += 2u) {
+        asked[g] = s[g / 2u] & 0xffffu | b[g / 2u] << 16;
+        asked[g + 1u] = s[g / 2u] >> 16 | b[g / 2u] & 0xffff0000u;
+    }
+#endif
+}
+
+void keep_page(uint column) {
+    [[unroll]] for (uint g = 0u; g < PAGE; ++g) pages[g * BN + column + lane()] = asked[g];
+}
+
+// What line i's group is multiplied with, and added to it for each of x.
+vec2 line_affine(uint column, uint i, uint group) {
+    uint bits = pages[group % PAGE * BN + line_at(column, i)];
+#ifdef FLOATS
+    return vec2(scale_of(bits), 0.0);
+#else
+    vec2 affine = half_pair(DTYPE, bits);
+    return vec2(affine.x, fma(-OFFSET, affine.x, affine.y));
+#endif
 }
 
 // ---- products ----
 
-// What a line's group is multiplied with, and added to it for each of x.
-vec2 line_affine(uint i) {
-#ifdef FLOATS
-    return vec2(scale_of(scales_of[i]), 0.0);
-#else
-    float scale = of_bits(DTYPE, scales_of[i]);
-    return vec2(scale, fma(-OFFSET, scale, of_bits(DTYPE, biases_of[i])));
-#endif
-}
+coopmat<half, gl_ScopeSubgroup, 16, 16, gl_MatrixUseA> fields_of[SPAN * WF * STEPS];
 
-// Adds a group of slice 0 or 1; the subgroup's rows of x begin at `row` of the tile.
-void multiply_group(uint slice, uint g, uint row) {
-    coopmat<half, gl_ScopeSubgroup, 16, 16, gl_MatrixUseA> fields_of[WF * STEPS];
-    vec2 affine[LINES];
-    [[unroll]] for (uint t = 0u; t < WF; ++t) [[unroll]] for (uint s = 0u; s < STEPS; ++s) {
+// Makes a slice's words fragments.
+void unpack_words() {
+    [[unroll]] for (uint f = 0u; f < SPAN * WF * STEPS; ++f) {
+        uint g = f / (WF * STEPS), t = f / STEPS % WF, s = f % STEPS;
         [[unroll]] for (uint i = 0u; i < 4u; ++i) {
             uint word = words_of[((2u * t + i / 2u) * SPAN + g) * WORDS + s / 2u];
             half2 pair = pair_of_word(word, 2u * (s % 2u) + i % 2u);
-            fields_of[t * STEPS + s][2u * i] = pair.x;
-            fields_of[t * STEPS + s][2u * i + 1u] = pair.y;
+            fields_of[f][2u * i] = pair.x;
+            fields_of[f][2u * i + 1u] = pair.y;
         }
     }
-    [[unroll]] for (uint i = 0u; i < LINES; ++i) affine[i] = line_affine(i * SPAN + g);
+}
+
+// Adds group g of slice 0 or 1, which is a group of the rows; the subgroup's rows of x begin at `row` of the
+// tile.
+void multiply_group(uint slice, uint g, uint group, uint row, uint column) {
+    vec2 affine[LINES];
+    [[unroll]] for (uint i = 0u; i < LINES; ++i) affine[i] = line_affine(column, i, group);
     uint from = slice * SLICE + (row + row_in_half()) * PITCH + g * (GROUP / 8u) + quarter() * WORDS;
     uint sums = ((slice * SPAN + g) * BM + row) / 2u + quarter();
     [[unroll]] for (uint x = 0u; x < XF; ++x) {
@@ -225,7 +262,7 @@ void multiply_group(uint slice, uint g, uint row) {
             coopmat<float, gl_ScopeSubgroup, 16, 16, gl_MatrixUseAccumulator> sum;
             sum = coopmat<float, gl_ScopeSubgroup, 16, 16, gl_MatrixUseAccumulator>(0.0);
             [[unroll]] for (uint s = 0u; s < STEPS; ++s)
-                sum = coopMatMulAdd(fields_of[t * STEPS + s], columns[s], sum);
+                sum = coopMatMulAdd(fields_of[(g * WF + t) * STEPS + s], columns[s], sum);
             [[unroll]] for (uint e = 0u; e < 8u; ++e) {
                 uint to = (x * WF + t) * 8u + e;
                 vec2 line = affine[2u * t + e / 4u];
@@ -241,16 +278,27 @@ void multiply_group(uint slice, uint g, uint row) {
 void multiply_fragments(uint k0, uint k1, uint row, uint column) {
     uint last = k1 - BK, slice = 0u;
     ask_for_words(k0, column);
+    ask_for_page(k0 / GROUP / PAGE * PAGE);
     ask_for_x(k0);
     keep_x(0u);
+    keep_page(column);
     barrier();
     for (; k0 < k1; k0 += BK) {
-        take_words();
-        ask_for_words(min(k0 + BK, last), column);
-        [[unroll]] for (uint g = 0u; g < SPAN; ++g) multiply_group(slice, g, row);
+        uint next = min(k0 + BK, last);
+        unpack_words();
+        ask_for_words(next, column);
+        [[unroll]] for (uint g = 0u; g < SPAN; ++g)
+            multiply_group(slice, g, k0 / GROUP + g, row, column);
         slice = 1u - slice;
-        ask_for_x(min(k0 + BK, last));
+        ask_for_x(next);
         keep_x(slice);
+        // Waiting for the page here takes less than a branch in the middle, across which the compiler moves
+        // nothing.
+        if (next / GROUP % PAGE == 0u) {
+            ask_for_page(next / GROUP);
+            subgroup_barrier();
+            keep_page(column);
+        }
         barrier();
     }
 }
@@ -260,6 +308,7 @@ void multiply_fragments(uint k0, uint k1, uint row, uint column) {
 void multiply_slices(Batch at_, uint row0, uint column0, uint k0, uint k1, uint row, uint column) {
     begin_x(at_, row0);
     begin_matrices(at_, column0, column);
+    begin_pages(column0, column);
     if (known) {
         multiply_fragments(k0, k1, row, column);
     } else {

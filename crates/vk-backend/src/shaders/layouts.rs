@@ -4928,6 +4928,7 @@ pub(crate) mod quantized_gather_rows {
 /// `shaders/quantized/qmm_fields.comp`.
 pub(crate) mod quantized_qmm_fields {
     use super::*;
+    pub(crate) const PAGE: u32 = 8;
     pub(crate) const QMM_FIELDS_FLOAT16: KernelOf<Constants, Push> =
         KernelOf::new(Kernel::qmm_fields_float16);
     pub(crate) const QMM_FIELDS_BFLOAT16: KernelOf<Constants, Push> =
@@ -4967,6 +4968,8 @@ pub(crate) mod quantized_qmm_fields {
         pub(crate) group: u32,
         /// `constant_id = 14`.
         pub(crate) fragments: u32,
+        /// `constant_id = 15`.
+        pub(crate) whole_pages: u32,
     }
     impl Default for Constants {
         fn default() -> Self {
@@ -4986,12 +4989,13 @@ pub(crate) mod quantized_qmm_fields {
                 subgroup: 32,
                 group: 64,
                 fragments: 1,
+                whole_pages: 1,
             }
         }
     }
     impl SpecConstants for Constants {
-        type Words = [u32; 15];
-        fn words(&self) -> [u32; 15] {
+        type Words = [u32; 16];
+        fn words(&self) -> [u32; 16] {
             [
                 self.workgroup,
                 self.dtype,
@@ -5008,6 +5012,7 @@ pub(crate) mod quantized_qmm_fields {
                 self.subgroup,
                 self.group,
                 self.fragments,
+                self.whole_pages,
             ]
         }
     }

@@ -1,7 +1,7 @@
 //! Products of many rows on cooperative matrices: which tile, how many parts of k.
 
 use crate::{
-    kernels::fragment::NUMBERS,
+    kernels::{fragment::NUMBERS, layouts::quantized_qmm_fields::PAGE},
     runtime::capabilities::{Capabilities, Fragment},
 };
 
@@ -145,8 +145,9 @@ impl MatrixTile {
     pub(crate) const fn shared(&self) -> u32 {
         let out = self.fragment.m * (self.wn / 4 + 1) * (self.threads() / self.subgroup);
         let (slices, more) = if self.fields {
-            // Sums of groups of at least 32, and what finds out where elements lie.
-            (2 * self.bm * (self.bk / 8 + 1), 2 * self.bm * (self.bk / 32) * 4 + NUMBERS)
+            // Sums of groups of at least 32, pages of scales, and what finds out where elements lie.
+            let (sums, pages) = (2 * self.bm * (self.bk / 32), PAGE * self.bn);
+            (2 * self.bm * (self.bk / 8 + 1), 4 * (sums + pages) + NUMBERS)
         } else {
             (self.slice(self.bm) + self.slice(self.bn), 0)
         };

@@ -46,9 +46,11 @@ pub(in crate::kernels) fn encode(
         (push.parts, push.counters) = (parts.address, counters.address);
         writes.extend([parts, counters]);
     }
+    let group = packing.group_size() as u32;
     let constants = matrix_constants!(
-        kernel, tile, dtype, dtype, flags, group: packing.group_size() as u32,
-        fragments: u32::from(ctx.config().enable_known_fragments)
+        kernel, tile, dtype, dtype, flags, group: group,
+        fragments: u32::from(ctx.config().enable_known_fragments),
+        whole_pages: u32::from((push.k / group).is_multiple_of(kernel::PAGE))
     );
     let kernels = match packing {
         Packing::Affine(_) => [kernel::QMM_FIELDS_FLOAT16, kernel::QMM_FIELDS_BFLOAT16],
