@@ -34,7 +34,7 @@ pub(super) use cuts::Look;
 use once_cell::sync::Lazy;
 use parking_lot::Mutex;
 
-use super::{begin_part, detached, early, turn_at_once};
+use super::{begin_part, detached, early, evaluation::PLANNED, turn::turn_at_once};
 use crate::{
     Array,
     array::{Data, Inner},
@@ -49,7 +49,7 @@ use crate::{
 const LARGE: usize = 384;
 
 /// Nodes that are remembered of a graph. Evaluations plan more of them in pieces.
-const REMEMBERED: usize = super::PLANNED;
+const REMEMBERED: usize = PLANNED;
 
 /// Nodes between a cut and the time when what lies before it is handed over: by then a program has left the
 /// function that made the part's last node, whose variables keep arrays.

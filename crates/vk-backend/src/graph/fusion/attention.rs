@@ -13,7 +13,7 @@ use smallvec::smallvec;
 use super::{
     Grouped,
     heads::{Cursor, TokenHeads, Walk, cache_strides, caches_in_place, input},
-    products::dense,
+    operands::dense,
 };
 use crate::{
     kernels::{

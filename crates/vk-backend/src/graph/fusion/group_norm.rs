@@ -18,7 +18,7 @@ use super::{
     gate::{self, constant, does},
     heads::{Cursor, Walk, input},
     inner,
-    products::dense,
+    operands::dense,
 };
 use crate::{
     kernels::{

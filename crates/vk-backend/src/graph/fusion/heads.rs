@@ -10,7 +10,7 @@ use mlx_vulkan_core::{
 };
 use smallvec::{SmallVec, smallvec};
 
-use super::{inner, products::dense};
+use super::{inner, operands::dense};
 use crate::kernels::{
     Ctx, Operand, Region,
     attention::decode::{Angle, Projections},

@@ -17,7 +17,7 @@ use super::{
     gate::{constant_beside, does},
     heads::{Cursor, Heads, Update, Walk, angle, caches_in_place, head_stride, input, is_rope},
     inner, norms,
-    products::dense,
+    operands::dense,
 };
 use crate::{
     kernels::{

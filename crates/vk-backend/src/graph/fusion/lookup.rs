@@ -11,7 +11,7 @@ use mlx_vulkan_core::{
 };
 use smallvec::smallvec;
 
-use super::{Grouped, inner, products::dense};
+use super::{Grouped, inner, operands::dense};
 use crate::{
     kernels::{Ctx, quantized},
     runtime::device::DeviceState,

@@ -55,6 +55,7 @@ mod latent;
 mod lookup;
 mod mixture;
 mod norms;
+mod operands;
 mod products;
 pub(crate) mod programs;
 mod prompt;

@@ -11,7 +11,7 @@ use once_cell::sync::Lazy;
 use parking_lot::Mutex;
 use rustc_hash::FxHashMap;
 
-use super::{inner, products::dense};
+use super::{inner, operands::dense};
 use crate::kernels::{
     Ctx, Region,
     matvec::{Norm, RowSum},

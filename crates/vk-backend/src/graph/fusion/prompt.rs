@@ -14,7 +14,7 @@ use smallvec::SmallVec;
 use super::{
     Grouped,
     heads::{Cursor, Heads, Walk, angle, input, is_head_of_rows, rotates},
-    products::dense,
+    operands::dense,
 };
 use crate::{
     kernels::{

@@ -16,7 +16,7 @@ use super::{
     Grouped,
     heads::{Cursor, TokenHeads, Walk, cache_strides, caches_in_place, input},
     inner,
-    products::dense,
+    operands::dense,
 };
 use crate::{
     kernels::{

@@ -1,43 +1,38 @@
 //! Scaled dot product attention with an online softmax.
 
 pub(crate) mod decode;
+mod dispatch;
 pub(crate) mod heads;
 pub(crate) mod latent;
+mod operands;
 pub(crate) mod planner;
 pub(crate) mod prefill;
 pub(crate) mod vjp;
 
-use std::array;
-
 use mlx_vulkan_core::{
-    Array, Dtype, Result, Strides,
+    Array, Dtype, Result,
     backend::Output,
     primitives::{self, AttentionMask},
-    shape::{self, Layout},
+    shape::Layout,
 };
 use smallvec::{SmallVec, smallvec};
 
 use super::{
-    Ctx, Dispatch, Operand, Region, copy,
+    Ctx, Operand, Region, copy,
     fragment::fragment,
     layouts::{
-        attention::{self as lanes, Push, Strides as StridesOf},
-        attention_combine as combine, attention_derivatives as derivatives,
-        attention_matrix as matrices,
+        attention as lanes, attention_derivatives as derivatives, attention_matrix as matrices,
     },
-    matmul::matrix_pipeline,
     operands::Dtypes,
-    scaled::{
-        self, Source,
-        whole::{self, Scaled},
-    },
+    scaled::{self, Source, whole},
 };
 use crate::runtime::{
     capabilities::{Capabilities, Fragment},
     config::Config,
-    pipelines::PipelineOf,
     stats,
 };
+use dispatch::{Way, run};
+use operands::Heads;
 use planner::{LanesPlan, Sizes};
 use prefill::Prefill;
 
@@ -50,89 +45,6 @@ const _: () = assert!(
         && lanes::KEEP == derivatives::KEEP
         && lanes::ADDITIVE == derivatives::ADDITIVE
 );
-
-/// An operand with the strides of its first three axes; the last one is dense.
-#[derive(Clone, Copy)]
-struct Heads {
-    at: Operand,
-    strides: [i64; 3],
-}
-
-impl Heads {
-    /// The array in place if its last axis is dense, as in slices of a cache; else a copy.
-    fn new(ctx: &mut Ctx<'_>, array: &Array) -> Result<Heads> {
-        let own = &array.evaluated().layout.strides;
-        let dense: Strides = shape::row_major_strides(array.shape());
-        let in_place = own[3] == 1 || array.dim(3) <= 1;
-        let at = if in_place { ctx.input(array)? } else { copy::dense(ctx, array)? };
-        let strides = if in_place { own } else { &dense };
-        Ok(Heads { at, strides: [0, 1, 2].map(|i| strides[i] as i64) })
-    }
-
-    /// An array whose last two axes are turned, if their rows are dense.
-    fn turned(ctx: &mut Ctx<'_>, array: &Array) -> Result<Option<Heads>> {
-        let own = &array.evaluated().layout.strides;
-        if own[2] != 1 && array.dim(2) > 1 {
-            return Ok(None);
-        }
-        Ok(Some(Heads { at: ctx.input(array)?, strides: [0, 1, 3].map(|i| own[i] as i64) }))
-    }
-
-    /// Whether rows are whole aligned quads.
-    fn quads(&self, width: usize, dtype: Dtype) -> bool {
-        width.is_multiple_of(4)
-            && self.strides.iter().all(|s| s % 4 == 0)
-            && self.at.is_aligned(4 * dtype.size() as u64)
-    }
-
-    /// From head to head if the heads of all batches, so many each, are that far apart.
-    fn counted_through(&self, [batches, heads]: [usize; 2]) -> Option<i64> {
-        let [batch, head, _] = self.strides;
-        match (batches, heads) {
-            (..=1, _) => Some(head),
-            (_, 1) => Some(batch),
-            _ => (batch == heads as i64 * head).then_some(head),
-        }
-    }
-
-    /// Its `rows` of `width` elements in each of so many batches and heads, to be scaled.
-    fn rows<'a>(&self, heads: &'a [usize; 2], rows: usize, width: usize) -> Source<'a> {
-        let [batch, head, leading] = self.strides;
-        let strides = smallvec![batch as isize, head as isize];
-        Source { at: self.at, leading, rows, width, shape: heads, strides }
-    }
-
-    /// What was scaled, with rows of so many elements that follow one another without a gap.
-    fn scaled<const N: usize>(scaled: &Scaled<N>, widths: [usize; N]) -> [Heads; N] {
-        array::from_fn(|i| {
-            let [batch, head] = [0, 1].map(|axis| scaled.strides[i][axis] as i64);
-            Heads { at: scaled.at[i], strides: [batch, head, widths[i] as i64] }
-        })
-    }
-
-    /// Whether rows lie on octets of elements of two bytes.
-    fn vectors(&self) -> bool {
-        self.strides.iter().all(|s| s % 8 == 0) && self.at.is_aligned(16)
-    }
-}
-
-/// The kernel for several queries.
-#[derive(Debug)]
-enum Way {
-    /// `attention.comp`, for everything.
-    Lanes(LanesPlan),
-    /// `matrix.comp`.
-    Matrix(Prefill),
-}
-
-impl Way {
-    fn splits(&self) -> u32 {
-        match self {
-            Way::Lanes(plan) => plan.splits,
-            Way::Matrix(plan) => plan.splits,
-        }
-    }
-}
 
 /// Everything a dispatch needs.
 struct Attention<'a> {
@@ -488,176 +400,4 @@ pub(crate) fn output(ctx: &mut Ctx<'_>, output: &mut Output) -> Result<Operand> 
 fn strides_of(output: &Output) -> [i64; 3] {
     let [_, heads, queries, width] = [0, 1, 2, 3].map(|i| output.shape[i] as i64);
     [queries * heads * width, width, heads * width]
-}
-
-fn run(
-    ctx: &mut Ctx<'_>,
-    a: &Attention<'_>,
-    way: &Way,
-    out: [i64; 3],
-    result: Operand,
-) -> Result<()> {
-    let s = &a.sizes;
-    let rows = (s.batches * s.heads * s.queries) as u64;
-    if way.splits() <= 1 {
-        return dispatch(ctx, a, way, out, result.region, result.address, Region::default());
-    }
-    let splits = u64::from(way.splits());
-    let parts = ctx.scratch(rows * s.value_width as u64 * splits * 4)?;
-    let maxima = ctx.scratch(rows * splits * 8)?;
-    dispatch(ctx, a, way, out, parts, parts.address, maxima)?;
-    let push = combine::Push {
-        parts: parts.address,
-        maxima: maxima.address,
-        result: result.address,
-        sinks: a.sinks.address,
-        out_batch: out[0],
-        out_head: out[1],
-        out_row: out[2],
-        batches: s.batches as u32,
-        heads: s.heads as u32,
-        queries: s.queries as u32,
-        value_width: s.value_width as u32,
-        splits: way.splits(),
-    };
-    let group = ctx.capabilities().elementwise_workgroup().min(128);
-    let (dtype, splits) = (a.dtypes.result as u32, way.splits().next_multiple_of(16));
-    let constants = combine::Constants { workgroup: group, dtype, splits };
-    let pipeline = ctx.pipeline(combine::ATTENTION_COMBINE, &constants);
-    ctx.run(&pipeline, &push, rows, 1, &[parts, maxima, a.sinks.region], &[result.region])
-}
-
-/// Strides of q, k, v, mask and result.
-fn strides(a: &Attention<'_>, [out_batch, out_head, out_row]: [i64; 3]) -> StridesOf {
-    let mut mask = [0; 4];
-    if let Some(array) = a.mask {
-        let strides = array.evaluated().layout.strides.iter();
-        mask.iter_mut().zip(strides).for_each(|(to, &stride)| *to = stride as i64);
-    }
-    let [mask_batch, mask_head, mask_row, mask_key] = mask;
-    let [[q_batch, q_head, q_row], [k_batch, k_head, k_row], [v_batch, v_head, v_row]] =
-        [a.q.strides, a.k.strides, a.v.strides];
-    StridesOf {
-        q_batch,
-        q_head,
-        q_row,
-        k_batch,
-        k_head,
-        k_row,
-        v_batch,
-        v_head,
-        v_row,
-        mask_batch,
-        mask_head,
-        mask_row,
-        mask_key,
-        out_batch,
-        out_head,
-        out_row,
-    }
-}
-
-fn dispatch(
-    ctx: &mut Ctx<'_>,
-    a: &Attention<'_>,
-    way: &Way,
-    out: [i64; 3],
-    result: Region,
-    address: u64,
-    maxima: Region,
-) -> Result<()> {
-    let s = &a.sizes;
-    let push = Push {
-        q: a.q.at.address,
-        k: a.k.at.address,
-        v: a.v.at.address,
-        mask: a.mask_at.address,
-        result: address,
-        maxima: maxima.address,
-        strides: ctx.args(bytemuck::bytes_of(&strides(a, out)))?,
-        sinks: a.sinks.address,
-        factors: a.factors.address,
-        batches: s.batches as u32,
-        heads: s.heads as u32,
-        kv_heads: s.kv_heads as u32,
-        queries: s.queries as u32,
-        keys: s.keys as u32,
-        key_width: s.key_width as u32,
-        value_width: s.value_width as u32,
-        splits: way.splits(),
-        scale: a.scale,
-    };
-    let (pipeline, items) = match way {
-        Way::Lanes(plan) => lanes_pipeline(ctx, a, plan),
-        Way::Matrix(plan) => prefill_pipeline(ctx, a, plan),
-    };
-    let groups = [ctx.capabilities().groups_1d(items * u64::from(way.splits()), 1), 1, 1];
-    let [q, k, v] = [&a.q, &a.k, &a.v].map(|heads| heads.at.region);
-    let reads = [q, k, v, a.mask_at.region, a.sinks.region, a.factors];
-    let writes = [result, maxima];
-    ctx.dispatch(&Dispatch {
-        pipeline: &pipeline,
-        push: &push,
-        groups,
-        reads: &reads,
-        writes: &writes,
-    })
-}
-
-/// The pipeline of `attention.comp`, and the workgroups of work without splits.
-fn lanes_pipeline(ctx: &Ctx<'_>, a: &Attention<'_>, plan: &LanesPlan) -> (PipelineOf<Push>, u64) {
-    let (s, dtype) = (&a.sizes, a.dtypes.operands);
-    let flags =
-        bit(a.q.quads(s.key_width, dtype) && a.k.quads(s.key_width, dtype), lanes::K_VECTOR_FLAG)
-            | bit(a.v.quads(s.value_width, dtype), lanes::V_VECTOR_FLAG)
-            | bit(plan.splits > 1, lanes::SPLIT_FLAG);
-    let quads = |width: usize| width.div_ceil(4).max(1) as u32;
-    let constants = lanes::Constants {
-        workgroup: plan.workgroup,
-        dtype: dtype as u32,
-        flags,
-        rows: plan.rows,
-        subgroup: plan.team.subgroup,
-        keys: plan.keys,
-        parts: plan.parts,
-        key_quads: quads(s.key_width),
-        value_quads: quads(s.value_width),
-        mask: a.kind,
-    };
-    let kernel =
-        if plan.team.subgroups { lanes::ATTENTION_SUBGROUP } else { lanes::ATTENTION_SHARED };
-    let pipeline = ctx.team_pipeline(kernel, &constants, plan.team);
-    let blocks = (s.heads / s.kv_heads * s.queries).div_ceil(plan.rows as usize);
-    (pipeline, (s.batches * s.kv_heads * blocks) as u64)
-}
-
-/// The same of `matrix.comp`.
-fn prefill_pipeline(ctx: &Ctx<'_>, a: &Attention<'_>, plan: &Prefill) -> (PipelineOf<Push>, u64) {
-    let kernels = [matrices::ATTENTION_MATRIX_FLOAT16, matrices::ATTENTION_MATRIX_BFLOAT16];
-    let Dtypes { operands, result } = a.dtypes;
-    // It weighs in registers where it finds that it may.
-    let flags = matrices::REGISTERS_FLAG
-        | bit(plan.queries_shared, matrices::Q_SHARED_FLAG)
-        | bit(plan.splits > 1, matrices::SPLIT_FLAG);
-    let constants = matrices::Constants {
-        workgroup: plan.threads(),
-        dtype: operands as u32,
-        flags,
-        blocks: plan.blocks,
-        subgroup: plan.subgroup,
-        keys: plan.keys,
-        tile_splits: plan.tile_splits,
-        key_width: a.sizes.key_width as u32,
-        value_width: a.sizes.value_width as u32,
-        mask: a.kind,
-        fm: plan.fragment.m,
-        fn_: plan.fragment.n,
-        fk: plan.fragment.k,
-        out_dtype: result as u32,
-    };
-    (matrix_pipeline(ctx, kernels, operands, &constants), plan.count(&a.sizes))
-}
-
-fn bit(on: bool, flag: u32) -> u32 {
-    if on { flag } else { 0 }
 }

@@ -21,7 +21,8 @@ use crate::{
         GroupKernel, Grouped,
         bias::Biased,
         device, inner,
-        products::{dense, few_rows, matrix, packed},
+        operands::{dense, matrix},
+        products::{few_rows, packed},
     },
     kernels::{
         Ctx,

@@ -30,7 +30,7 @@ use super::{
     GroupKernel, Grouped, gate,
     heads::{Cursor, input},
     inner,
-    products::dense,
+    operands::dense,
     widens,
 };
 use crate::{

@@ -16,7 +16,7 @@ use crate::{
         gate::{constant_beside, does},
         heads::{Cursor, input},
         inner,
-        products::dense,
+        operands::dense,
         widens,
     },
     kernels::{Ctx, Region, mixture::Scores},

@@ -14,7 +14,8 @@ use crate::{
         gate,
         heads::Cursor,
         inner,
-        products::{few_rows, matrix, packed},
+        operands::matrix,
+        products::{few_rows, packed},
     },
     kernels::{
         Ctx,

@@ -18,7 +18,7 @@ use crate::{
         GroupKernel, Grouped, device,
         heads::{Cursor, input},
         inner,
-        products::dense,
+        operands::dense,
     },
     kernels::{
         Ctx,
