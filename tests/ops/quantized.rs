@@ -391,6 +391,29 @@ fn rows_of_nothing_and_words_by_columns() {
     });
 }
 
+/// Scales and biases that begin where no two of them can be read at once.
+#[test]
+fn scales_that_begin_anywhere() {
+    on_each_device(|device| {
+        for dtype in floats(device) {
+            let (sides, group) = ([80, 1024], 64);
+            let mut q = Quantized::new(&filled(&sides, dtype, noise(4, -1.0, 0.9)), group, 4);
+            let behind_one = |a: &Array| {
+                let flat = ops::reshape(a, &[-1]).unwrap();
+                let one = ops::slice_axis(&flat, 0, 0, 1).unwrap();
+                let all = ops::concatenate(&[&one, &flat], 0).unwrap();
+                all.eval().unwrap();
+                let rest = ops::slice_axis(&all, 0, 1, 1 + flat.size() as isize).unwrap();
+                ops::reshape(&rest, &[sides[0] as isize, -1]).unwrap()
+            };
+            (q.scales, q.biases) = (behind_one(&q.scales), behind_one(&q.biases));
+            for rows in [1, 4, 9, 24, 70] {
+                check_product(device, &q, sides, (group, 4), (rows, true, Layout::Contiguous));
+            }
+        }
+    });
+}
+
 /// Longer inner axes than one pass takes, and more outputs than one workgroup.
 #[test]
 fn large_products_and_strided_rows() {

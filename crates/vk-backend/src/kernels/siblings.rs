@@ -112,7 +112,9 @@ pub(crate) fn encode(
     }
     let caps = ctx.capabilities();
     if let Some(affine) = packed.filter(|_| tile.fields) {
-        let fields = Fields { tile, dtype, flags, packing: affine.into(), row_groups: 0 };
+        let is_aligned = matrices.iter().all(|m| (m.scales | m.biases).is_multiple_of(16));
+        let packing = affine.into();
+        let fields = Fields { tile, dtype, flags, packing, is_aligned, row_groups: 0 };
         return quantized::encode_fields(ctx, fields, &push, &reads, writes);
     }
     let out = if parts.is_some() { Dtype::Float32 } else { dtype };

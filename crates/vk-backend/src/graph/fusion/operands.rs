@@ -15,7 +15,7 @@ pub(super) fn dense(ctx: &mut Ctx<'_>, array: &Array) -> Result<Option<Operand>>
     Ok(at.is_aligned(16).then_some(at))
 }
 
-/// The matrix of a product, if it lies in one piece with dense rows, where 16 bytes can be read at once.
+/// The matrix of a product, if it lies in one piece with dense rows.
 pub(super) fn matrix(
     ctx: &mut Ctx<'_>,
     node: &Node,
@@ -40,7 +40,7 @@ pub(super) fn matrix(
     }
     let [words, scales, biases] = parts;
     let matrix = Weights { words, scales, biases, outputs, ..Weights::default() };
-    Ok((words | scales | biases).is_multiple_of(16).then_some(matrix))
+    Ok(words.is_multiple_of(16).then_some(matrix))
 }
 
 /// Whether an array is one matrix, repeated or not, whose columns are dense rows.

@@ -2,8 +2,8 @@
 //! rows are few, their biases, the norm of the rows before them, and the sum of a residual and a norm before
 //! that.
 
-mod describe;
 mod encode;
+mod find;
 
 use mlx_vulkan_core::{Dtype, fusion::Group, tape::Tape};
 use smallvec::{SmallVec, smallvec};
@@ -19,8 +19,8 @@ use crate::{
     kernels::matvec::{Format, MOST_MATRICES, planner},
     runtime::{capabilities::Fragment, config::Config, device::DeviceState},
 };
-use describe::describe;
-pub(super) use describe::{few_rows, packed};
+use find::product_at;
+pub(super) use find::{few_rows, packed};
 
 /// What happens to the results, by places on the tape.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -82,7 +82,7 @@ impl Builder {
     /// Adds the product at `place`, if the fused kernel serves it: to others of the same rows if there are
     /// any.
     pub(super) fn product(&mut self, tape: &Tape, place: usize, device: &DeviceState) {
-        let Some(new) = describe(tape, place, device) else { return };
+        let Some(new) = product_at(tape, place, device) else { return };
         let node = tape.node(place);
         let sibling = self.recent().find(|p| {
             let first = tape.node(p.places[0]);

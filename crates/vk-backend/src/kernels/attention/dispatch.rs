@@ -2,7 +2,7 @@
 
 use mlx_vulkan_core::Result;
 
-use super::{Attention, planner::LanesPlan, prefill::Prefill};
+use super::{Attention, bit, planner::LanesPlan, prefill::Prefill};
 use crate::{
     kernels::{
         Ctx, Dispatch, Operand, Region,
@@ -204,8 +204,4 @@ fn prefill_pipeline(ctx: &Ctx<'_>, a: &Attention<'_>, plan: &Prefill) -> (Pipeli
         out_dtype: result as u32,
     };
     (matrix_pipeline(ctx, kernels, operands, &constants), plan.count(&a.sizes))
-}
-
-pub(super) fn bit(on: bool, flag: u32) -> u32 {
-    if on { flag } else { 0 }
 }

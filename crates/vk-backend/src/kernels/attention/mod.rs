@@ -401,3 +401,7 @@ fn strides_of(output: &Output) -> [i64; 3] {
     let [_, heads, queries, width] = [0, 1, 2, 3].map(|i| output.shape[i] as i64);
     [queries * heads * width, width, heads * width]
 }
+
+fn bit(on: bool, flag: u32) -> u32 {
+    if on { flag } else { 0 }
+}

@@ -163,7 +163,7 @@ impl MatrixTile {
     /// Workgroups of a multiprocessor that splits of k are for.
     fn resident(&self) -> u64 {
         let subgroups = self.threads() / self.subgroup;
-        let most = RESIDENT[usize::from(self.wm <= 32)] / subgroups;
+        let most = (RESIDENT[usize::from(self.wm <= 32)] / subgroups).min(TOGETHER / self.shared());
         if self.fields { u64::from(most.max(1)) } else { 1 }
     }
 
@@ -182,8 +182,11 @@ impl MatrixTile {
     fn runs(&self, caps: &Capabilities) -> bool {
         let (f, threads) = (self.fragment, self.threads());
         let even = |size: u32| (size * self.bk / 8).is_multiple_of(threads);
+        // A subgroup of fields brings scales of as many rows as it has lanes, for itself alone.
+        let own_lines = (self.wm, self.wn) == (self.bm, self.subgroup);
         threads <= caps.max_workgroup
             && self.shared() <= caps.shared_memory
+            && (!self.fields || own_lines)
             && threads.is_multiple_of(self.bm / 8)
             && threads.is_multiple_of(self.bk / 8)
             && even(self.bm)

@@ -8,7 +8,7 @@ pub(crate) mod planner;
 use mlx_vulkan_core::{Array, Result, backend::Output, primitives::AttentionVjp, shape::Layout};
 use smallvec::smallvec;
 
-use super::{dispatch::bit, kind_of, operands::Heads, planner::Sizes, sizes};
+use super::{bit, kind_of, operands::Heads, planner::Sizes, sizes};
 use crate::{
     kernels::{
         Ctx, Dispatch, Operand, Region,

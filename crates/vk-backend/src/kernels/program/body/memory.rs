@@ -1,4 +1,5 @@
-//! Loads of a program's inputs, and stores of its outputs.
+//! Where a program's values come from and go to: loads of its inputs, stores of its outputs, and what a
+//! reduction takes.
 
 use mlx_vulkan_core::Dtype;
 use rspirv::spirv::{Op, Word};

@@ -20,6 +20,8 @@ pub(in crate::kernels) struct Fields {
     pub(in crate::kernels) flags: u32,
     /// Affine, or mxfp4 with bfloat16.
     pub(in crate::kernels) packing: Packing,
+    /// Scales and biases begin where 16 bytes of them can be read at once.
+    pub(in crate::kernels) is_aligned: bool,
     /// Groups of rows that tiles keep to, at most.
     pub(in crate::kernels) row_groups: usize,
 }
@@ -35,7 +37,7 @@ pub(in crate::kernels) fn encode(
     reads: &[Region],
     writes: &[Region],
 ) -> Result<()> {
-    let Fields { tile, dtype, flags, packing, row_groups } = fields;
+    let Fields { tile, dtype, flags, packing, is_aligned, row_groups } = fields;
     let groups = matmul::matrix_grid(&tile, push, row_groups, ctx.capabilities());
     let mut push = *push;
     let mut writes: SmallVec<[Region; 6]> = writes.into();
@@ -50,7 +52,7 @@ pub(in crate::kernels) fn encode(
     let constants = matrix_constants!(
         kernel, tile, dtype, dtype, flags, group: group,
         fragments: u32::from(ctx.config().enable_known_fragments),
-        whole_pages: u32::from((push.k / group).is_multiple_of(kernel::PAGE))
+        whole_pages: u32::from(is_aligned && (push.k / group).is_multiple_of(kernel::PAGE))
     );
     let kernels = match packing {
         Packing::Affine(_) => [kernel::QMM_FIELDS_FLOAT16, kernel::QMM_FIELDS_BFLOAT16],

@@ -110,7 +110,7 @@ impl Operands {
     /// How tiles see the matrices, if multiplying fields as they are `pays`.
     pub(super) fn right(&self, ctx: &Ctx<'_>, fragment: Option<Fragment>, pays: bool) -> Right {
         let (p, caps) = (&self.product, ctx.capabilities());
-        let aligned = self.parts().iter().chain([&self.x]).all(|at| at.is_aligned(16));
+        let aligned = self.x.is_aligned(16) && self.words.is_aligned(16);
         planner::right_of(self.packing, p.transpose, p.inner, fragment, caps)
             .fields_if(pays && aligned)
     }

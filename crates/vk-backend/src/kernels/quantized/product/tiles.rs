@@ -73,7 +73,9 @@ pub(super) fn packed(ctx: &mut Ctx<'_>, o: &Operands, plan: Gemm) -> Result<()> 
     {
         push.splits = splits;
         let row_groups = o.picks.as_ref().map_or(0, Picks::groups);
-        let fields = Fields { tile, dtype: o.dtype, flags, packing: o.packing, row_groups };
+        let is_aligned = [o.scales, o.biases].iter().all(|at| at.is_aligned(16));
+        let (dtype, packing) = (o.dtype, o.packing);
+        let fields = Fields { tile, dtype, flags, packing, is_aligned, row_groups };
         return fields::encode(ctx, fields, &push, &o.reads(), &[o.result.region]);
     }
     let splits = match plan {

@@ -25,7 +25,7 @@ use crate::{
 };
 
 /// The product at `place`, if a fused kernel serves it.
-pub(super) fn describe(tape: &Tape, place: usize, device: &DeviceState) -> Option<Products> {
+pub(super) fn product_at(tape: &Tape, place: usize, device: &DeviceState) -> Option<Products> {
     let (node, out) = (tape.node(place), tape.array(place));
     let (x, caps, config) = (&node.inputs[0], device.capabilities(), device.config);
     let (inner, outputs) = (x.dim(-1), out.dim(-1));
@@ -122,6 +122,6 @@ pub(in crate::graph::fusion) fn packed(tape: &Tape, place: usize) -> Option<Form
 
 /// How the matrix of the product at `place` is stored, if kernels of few rows serve it.
 pub(in crate::graph::fusion) fn few_rows(tape: &Tape, place: usize) -> Option<Format> {
-    let product = describe(tape, place, device(tape.node(place))?)?;
+    let product = product_at(tape, place, device(tape.node(place))?)?;
     matches!(product.way, Way::Few | Way::Several).then_some(product.format)
 }
