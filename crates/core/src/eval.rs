@@ -1,10 +1,10 @@
 //! Evaluation: from the outputs' graph to a tape, and from the tape to the backends (`eval/evaluation.rs`).
 //!
 //! One evaluation encodes at a time in the process: it has the turn (`eval/turn.rs`). Encoding never waits,
-//! so the turn is held for bounded work of the CPU only, and passed on every few nodes if others want it. What
-//! has to be waited for (too much in flight, memory, a full ring) a backend returns as a
-//! [`Pause`](backend::Pause): the evaluation gives the turn back, waits, takes it again and goes on. What holds
-//! whenever nobody has the turn:
+//! so the turn is held for bounded work of the CPU only, and passed on every few nodes if others want it.
+//! What has to be waited for (too much in flight, memory, a full ring) a backend returns as a
+//! [`Pause`](backend::Pause): the evaluation gives the turn back, waits, takes it again and goes on. What
+//! holds whenever nobody has the turn:
 //!
 //! - An array is lazy and has its node, or is evaluated and has its data. Nobody claims nodes: the turn is
 //!   kept from before a node is encoded until its outputs have their data, and what could not be encoded
