@@ -51,7 +51,7 @@ enum Task {
     Shaders(shaders::Args),
     /// Let the compilers of GPUs that are not here compile every kernel
     Drivers,
-    /// Print which primitive runs where: native, fallback or refused
+    /// Print which primitive runs where, and what is refused
     Ops(ops::Args),
     /// Measure dispatches, single operations, or a model
     Bench(bench::Args),

@@ -193,12 +193,12 @@ options! {
         "the same for many queries alone";
 }
 
-// Names kept from the seed that change nothing here, and why.
+// Names of the code that this began from, which change nothing here, and why.
 no_effect! {
     "MLX_VK_FALLBACK", "no operation falls back to the CPU: what Vulkan does not run is an error";
     "MLX_VK_PROFILE_COMPILED_DETAIL",
-        "compiled functions run operation by operation, and the profile lists every kernel";
-    "MLX_VK_DEBUG_COMPILED_DETAIL", "compiled functions run operation by operation";
+        "the profile lists every kernel, those of compiled functions, too";
+    "MLX_VK_DEBUG_COMPILED_DETAIL", "compiled functions are chains of operations like others";
     "MLX_VK_ENABLE_QMM_NATIVE_M1_REDUCE_SUBGROUP_G8", "one kernel serves any number of groups per column";
     "MLX_VK_ENABLE_QMM_NATIVE_M1_REDUCE_SUBGROUP_G16", "one kernel serves any number of groups per column";
     "MLX_VK_ENABLE_QMM_NATIVE_M1_REDUCE_SUBGROUP_G24", "one kernel serves any number of groups per column";
@@ -212,7 +212,7 @@ no_effect! {
     "MLX_VK_ENABLE_SDPA_DECODE_SPLITK_REDUCE_SUBGROUP", "the workgroup that is done last combines the parts";
     "MLX_VK_ENABLE_ARGREDUCE_ARGMAX_LASTDIM", "one kernel serves every axis and both extremes";
     "MLX_VK_ENABLE_COMPILED_SIGMOID_MUL_MUL_BF16",
-        "compiled functions run operation by operation; MLX_VK_ENABLE_FUSED_GATE is for silu(gate) * up";
+        "a chain does it; MLX_VK_ENABLE_FUSED_GATE is for silu(gate) * up";
     "MLX_VK_ENABLE_ADD_BF16", "one kernel serves every dtype, and there is nothing to fall back to";
     "MLX_VK_ENABLE_MUL_BF16", "one kernel serves every dtype, and there is nothing to fall back to";
     "MLX_VK_ENABLE_BITWISE_SHIFT_U32", "one kernel serves every dtype";
