@@ -11,8 +11,8 @@
 // multiplied with. While a slice is multiplied, the words of the next one are on their way.
 //
 // Constants: gemm.glsl, matrix_tile.glsl, and 13 group size, which divides BK, 14 fragments may be used, 15
-// rows of matrices are whole pages. HALF: 0 float16, 1 bfloat16. k is a multiple of BK, x, words and scales
-// are aligned, the matrix lies along k, WM is BM, and WN is SUBGROUP.
+// rows of matrices are whole pages, which are aligned. HALF: 0 float16, 1 bfloat16. k is a multiple of BK, x
+// and words are aligned, the matrix lies along k, WM is BM, and WN is SUBGROUP.
 #include "common.glsl"
 #include "floats.glsl"
 layout(local_size_x_id = 0) in;

@@ -239,6 +239,11 @@ impl Operands {
         })
     }
 
+    /// Rows, which may be those of several batches, columns, the inner axis, and products.
+    pub(super) fn sizes(&self) -> [usize; 4] {
+        [self.m, self.n, self.k, self.batches()]
+    }
+
     /// Products to make.
     pub(super) fn batches(&self) -> usize {
         match &self.lists {

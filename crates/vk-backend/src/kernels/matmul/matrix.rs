@@ -197,8 +197,7 @@ impl MatrixTile {
     }
 }
 
-/// The tile and the parts of k of a product on cooperative matrices, where that pays;
-/// `packed` are quantized matrices.
+/// The tile and the parts of k of a product on cooperative matrices, where that pays.
 pub(crate) fn plan(
     m: usize,
     n: usize,

@@ -1,6 +1,7 @@
 //! Matrix products: `a @ b` and `alpha * (a @ b) + beta * c`, of any batch and any strides.
 //!
-//! Transposed operands are read in place. Only an operand with no axis of stride 1 is copied.
+//! Transposed operands are read in place. Copied are operands with no axis of stride 1, and those that a list
+//! picks from if their batches do not lie as one axis.
 
 mod complex;
 pub(super) mod gemm;
@@ -52,7 +53,7 @@ pub(super) fn eval(
 /// Encodes a product, with `addend` if it is an `addmm`.
 ///
 /// # Errors
-/// When memory or the device fails, or an axis is over 2^31.
+/// When memory or the device fails, or there are 2^31 rows, columns or products, or more.
 fn multiply(
     ctx: &mut Ctx<'_>,
     a: &Array,
@@ -64,11 +65,12 @@ fn multiply(
     if output.size() == 0 {
         return Ok(());
     }
-    check_sizes(ctx, a, b, output)?;
     if output.dtype == Dtype::Complex64 {
+        check_sizes(ctx, &[a.dim(-1)], output)?;
         return complex::eval(ctx, a, b, addend, result);
     }
     let operands = Operands::new(ctx, a, b, addend)?;
+    check_sizes(ctx, &operands.sizes(), output)?;
     run(ctx, &operands, output, result)
 }
 
@@ -95,11 +97,10 @@ fn segmented(ctx: &mut Ctx<'_>, [a, b, segments]: &[Array; 3], output: &mut Outp
     listed(ctx, [a, b], Lists::Segments { ends, batches: segments.size() / 2 }, false, output)
 }
 
-/// The kernels count rows, columns and the inner axis in 32 bits.
-fn check_sizes(ctx: &Ctx<'_>, a: &Array, b: &Array, output: &Output) -> Result<()> {
-    let sizes = [a.dim(-2), b.dim(-1), a.dim(-1)];
-    match sizes.iter().any(|&s| s >= 1 << 31) {
-        true => Err(ctx.unsupported_output(output, "an axis has 2^31 elements or more")),
+/// The kernels count in 32 bits.
+fn check_sizes(ctx: &Ctx<'_>, sizes: &[usize], output: &Output) -> Result<()> {
+    match sizes.iter().any(|&size| size >= 1 << 31) {
+        true => Err(ctx.unsupported_output(output, "2^31 rows, columns or products, or more")),
         false => Ok(()),
     }
 }
@@ -115,8 +116,8 @@ fn listed(
     if output.size() == 0 {
         return Ok(());
     }
-    check_sizes(ctx, a, b, output)?;
     let o = Operands::listed(ctx, a, b, lists)?;
+    check_sizes(ctx, &o.sizes(), output)?;
     if sorted && let Some(plan) = groups::plan(ctx, &o, output.dtype) {
         let o = groups::operands(ctx, o, plan)?;
         return gemm::eval(ctx, &o, plan, output.dtype.into(), result);
@@ -148,7 +149,7 @@ fn product(o: &Operands, fragment: Option<Fragment>) -> MatmulSizes {
     }
 }
 
-/// Runs the kernel that the planner chooses. `k = 0` is a sum over nothing: the tiles give zeros.
+/// Runs the kernel that the planner chooses; a sum over nothing is zero in all of them.
 fn run(ctx: &mut Ctx<'_>, o: &Operands, output: &Output, result: Operand) -> Result<()> {
     let dtype = output.dtype;
     let leading = [o.a.leading(), o.b.leading()];

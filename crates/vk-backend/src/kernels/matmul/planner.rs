@@ -110,7 +110,7 @@ pub(crate) enum MatmulPlan {
     Gemm(Gemm),
 }
 
-/// Chooses the kernel of a dense product with `k > 0`.
+/// Chooses the kernel of a dense product.
 pub(crate) fn plan(p: &MatmulSizes, caps: &Capabilities) -> MatmulPlan {
     let right = is_few(p.m, p.n);
     if right && p.b_along_k {
@@ -144,7 +144,7 @@ fn narrow(p: &MatmulSizes, caps: &Capabilities) -> Option<Gemm> {
 
 /// Whether the rows of a product with a transposed matrix are so few that they are vectors.
 pub(crate) fn is_few(rows: usize, columns: usize) -> bool {
-    rows <= FEW && (columns >= rows || columns > FEW)
+    rows <= FEW && columns >= rows
 }
 
 /// Chooses the tiles of products whose matrices, or segments of k, a list picks: of whole k, by the
@@ -158,7 +158,7 @@ pub(crate) fn listed(
 ) -> Gemm {
     match gemm(m, n, 1, batches, None, Right::Dense, caps) {
         Gemm::Lanes { .. } if segments => Gemm::Tile(Tile::SMALL, 1),
-        Gemm::Tile(tile, _) => Gemm::Tile(tile, 1),
+        // With so short an axis none is split.
         other => other,
     }
 }

@@ -4,7 +4,7 @@ use mlx_vulkan_core::Dtype;
 
 use super::Format;
 use crate::{
-    kernels::team::Team,
+    kernels::{fragment::NUMBERS, team::Team},
     runtime::{
         capabilities::{Capabilities, Fragment},
         config::Config,
@@ -48,6 +48,8 @@ pub(crate) struct MatvecSizes {
 /// Bytes of shared memory that a workgroup may hold its rows in; more would leave no room for a second
 /// workgroup.
 const SHARED: u64 = 32 << 10;
+/// What kernels have there besides: up to 1 KiB of sums of splits, squares of rows and a few words.
+const BESIDE: u64 = 2 << 10;
 
 /// Elements that a lane takes at a time, and how many of an int8 row have the same unit.
 pub(crate) fn chunk(bits: usize, wide: bool) -> usize {
@@ -100,7 +102,7 @@ pub(crate) fn serves(
         && (1..=MOST_ROWS).contains(&rows)
         && inner >= chunk
         && inner.is_multiple_of(chunk)
-        && row * rows as u64 <= SHARED.min(u64::from(caps.shared_memory) - 1024)
+        && row * rows as u64 <= SHARED.min(u64::from(caps.shared_memory).saturating_sub(BESIDE))
 }
 
 /// Elements of a row in shared memory from which few workgroups fit beside each other: they are large then.
@@ -177,6 +179,14 @@ impl MatrixPlan {
     pub(crate) fn teams(&self) -> u32 {
         self.workgroup / MATRIX_SUBGROUP / self.splits
     }
+
+    /// Bytes of shared memory of a workgroup: the rows and the sums of their groups, sums of every subgroup,
+    /// and what finds out where elements lie.
+    fn shared(&self, p: &MatvecSizes, inner: u32, group: u32) -> u32 {
+        let (rows, subgroups) = (p.rows, self.workgroup / MATRIX_SUBGROUP);
+        let sums = rows * inner / group + 2 * subgroups * p.sets * rows * MATRIX_BLOCK;
+        2 * rows * inner + 4 * sums + NUMBERS
+    }
 }
 
 /// Inner size from which fragments are faster for one row. Several long rows are [`rows`](super::rows)'.
@@ -235,7 +245,8 @@ pub(crate) fn plan_matrix(
     }
     let depth = [deep, 2, 1].into_iter().find(|&d| (chunks / splits).is_multiple_of(d))?;
     let most_groups = groups * caps.compute_units;
-    Some(MatrixPlan { workgroup, splits, depth, columns: fragment.n, most_groups })
+    let plan = MatrixPlan { workgroup, splits, depth, columns: fragment.n, most_groups };
+    (plan.shared(p, inner, group) <= caps.shared_memory).then_some(plan)
 }
 
 #[cfg(test)]
@@ -291,7 +302,7 @@ mod tests {
 
     #[test]
     fn fragments_serve_long_rows_and_many_results() {
-        let gpu = Capabilities { max_workgroup: 1024, ..gpu() };
+        let gpu = Capabilities { max_workgroup: 1024, shared_memory: 48 << 10, ..gpu() };
         let fragment = Fragment { m: 16, n: 16, k: 16 };
         let of = |p: MatvecSizes, inner| plan_matrix(&p, inner, 64, fragment, &gpu);
         let down = of(product([4096, 0, 0], 1), 12_288).unwrap();
@@ -311,6 +322,8 @@ mod tests {
         assert_eq!(of(product([4100, 0, 0], 1), 12_288), None);
         assert_eq!(of(product([4096, 0, 0], 1), 12_320), None);
         assert!(of(product([4096, 0, 0], 1), 14_336).is_some());
+        let little = Capabilities { shared_memory: 32 << 10, ..gpu.clone() };
+        assert_eq!(plan_matrix(&product([4096, 0, 0], 1), 14_336, 64, fragment, &little), None);
         assert_eq!(of(product([4096, 0, 0], 1), 13_696), None, "107 chunks");
         assert_eq!(of(product([4096, 0, 0], 1), 11_008), None, "twice 43 chunks");
     }

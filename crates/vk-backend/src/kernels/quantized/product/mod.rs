@@ -78,8 +78,8 @@ pub(in crate::kernels) fn gather(
 
 fn run(ctx: &mut Ctx<'_>, o: &Operands, output: &Output) -> Result<()> {
     let (p, bits) = (o.product, o.packing.bits());
-    if [p.rows, p.outputs, p.inner].iter().any(|&s| s >= 1 << 31) {
-        return Err(ctx.unsupported_output(output, "an axis has 2^31 elements or more"));
+    if [p.rows, p.outputs, p.inner, p.batches].iter().any(|&s| s >= 1 << 31) {
+        return Err(ctx.unsupported_output(output, "2^31 rows, columns or products, or more"));
     }
     let plan = planner::plan(&p, ctx.capabilities(), ctx.config());
     stats::hit(ctx.config(), "qmm", || {

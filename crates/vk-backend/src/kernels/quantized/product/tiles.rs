@@ -30,10 +30,12 @@ pub(in crate::kernels) const MATRIX: [KernelOf<quantized_qmm_matrix::Constants, 
 /// # Errors
 /// When memory or the device fails.
 pub(super) fn packed(ctx: &mut Ctx<'_>, o: &Operands, plan: Gemm) -> Result<()> {
-    // Splits of k must be whole runs of 32 for the packed words; slices of 32 make them so.
+    // Where they fit, parts of k have slices of 32: those are whole words, of any number of bits.
     let plan = match plan {
         Gemm::Tile(tile, splits) if splits > 1 => {
-            Gemm::Tile(matmul::Tile { bk: 32, ..tile }, splits)
+            let deep = matmul::Tile { bk: 32, ..tile };
+            let fits = deep.shared() <= ctx.capabilities().shared_memory;
+            Gemm::Tile(if fits { deep } else { tile }, splits)
         }
         other => other,
     };
