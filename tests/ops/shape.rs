@@ -292,3 +292,23 @@ fn strides_are_taken_as_they_are() {
         }
     });
 }
+
+/// Arrays with more bytes than memory has addresses are refused before anything is evaluated, also those of
+/// operations that check their inputs themselves.
+#[test]
+fn arrays_are_no_larger_than_memory_can_be() {
+    mlx_tests::init();
+    let one = Array::from_slice(&[1f32], &[1]).unwrap();
+    let refused = |result: Result<Array>| {
+        let error = result.expect_err("so many bytes").to_string();
+        assert!(error.contains("more bytes than memory has addresses"), "{error}");
+    };
+    refused(ops::broadcast_to(&one, &[1 << 21, 1 << 21, 1 << 20]));
+    refused(ops::broadcast_to(&one, &[1 << 22, 1 << 21, 1 << 21]));
+    let column = ops::broadcast_to(&one, &[1 << 31, 1]).unwrap();
+    let row = ops::broadcast_to(&one, &[1, 1 << 31]).unwrap();
+    refused(ops::matmul(&column, &row));
+    refused(ops::add(&column, &row));
+    let empty = ops::broadcast_to(&one, &[0, 1 << 31, 1 << 31, 1 << 31]).unwrap();
+    assert_eq!((empty.size(), values(&empty).len()), (0, 0));
+}

@@ -23,6 +23,14 @@ def test_gradients_have_the_structure_of_their_argument():
     assert by_name[1]["bias"].item() == 3
 
 
+def test_other_values_may_depend_on_no_argument():
+    w, kept = mx.array([1.0, 2.0]), mx.array(3)
+    (loss, other), grad = mx.value_and_grad(lambda w: ((w * w).sum(), kept))(w)
+    assert (loss.item(), other.item(), grad.tolist()) == (5.0, 3, [2.0, 4.0])
+    values, grads = mx.vjp(lambda w: (w * w, mx.stop_gradient(kept)), [w], [mx.ones(2)])
+    assert (values[1].item(), grads[0].tolist()) == (3, [2.0, 4.0])
+
+
 def test_exceptions_come_through():
     class Own(Exception):
         pass

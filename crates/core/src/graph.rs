@@ -141,8 +141,10 @@ pub fn apply(primitive: Primitive, inputs: Inputs) -> Result<SmallVec<[Array; 1]
 /// [`Primitive::output_specs`] would say: a decode loop adds hundreds of nodes a token.
 ///
 /// # Errors
-/// When there is no stream to run on, or a GPU would have to do with float64.
+/// When there is no stream to run on, a GPU would have to do with float64, or the output would have more
+/// bytes than memory has addresses.
 pub(crate) fn apply_checked(primitive: Primitive, inputs: Inputs, output: Spec) -> Result<Array> {
+    primitive.expect_addresses(&output)?;
     debug_assert_eq!(
         output_specs(&primitive, &inputs).as_deref().ok(),
         Some(std::slice::from_ref(&output)),

@@ -23,7 +23,8 @@ pub fn checked_num_elements(shape: &[usize]) -> Option<usize> {
 pub fn row_major_strides(shape: &[usize]) -> Strides {
     let mut strides: Strides = SmallVec::from_elem(1, shape.len());
     for axis in (0..shape.len().saturating_sub(1)).rev() {
-        strides[axis] = strides[axis + 1] * shape[axis + 1] as isize;
+        // Where an axis is empty the others may be of any size, and strides mean nothing.
+        strides[axis] = strides[axis + 1].wrapping_mul(shape[axis + 1] as isize);
     }
     strides
 }

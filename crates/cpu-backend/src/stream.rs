@@ -146,6 +146,8 @@ impl CpuStream {
         if self.tasks.is_empty() {
             return Ok(());
         }
+        // First: without a thread tasks stay here, and run once there is one.
+        self.thread()?;
         self.committed += 1;
         let tasks = std::mem::replace(&mut self.tasks, Vec::with_capacity(BATCH));
         let batch = Batch { tasks, value: self.committed };

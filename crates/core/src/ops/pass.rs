@@ -1,14 +1,18 @@
 //! Arrays that are passed on for the graph's sake.
 
-use crate::{Array, Error, Result, graph, ops, primitives::PassOp};
+use crate::{Array, Error, Result, graph, ops, primitives::PassOp, transforms::trace};
 
 /// The array, through which no derivative goes.
 ///
 /// # Errors
 /// When there is no stream to run on.
 pub fn stop_gradient(a: &Array) -> Result<Array> {
-    // Nothing is derived from what no transform traces: it is its own value.
-    if a.is_tracer() { ops::node(PassOp::StopGradient, [a.clone()]) } else { Ok(a.clone()) }
+    // Where nothing is traced it is its own value. A function that is traced may return it, untraced or not:
+    // then the node says that no cotangent belongs to it.
+    match a.is_tracer() || trace::is_tracing() {
+        true => ops::node(PassOp::StopGradient, [a.clone()]),
+        false => Ok(a.clone()),
+    }
 }
 
 /// The `inputs`, which are computed only once all `dependencies` are as well.

@@ -132,12 +132,15 @@ macro_rules! families {
             /// Shapes and dtypes of the outputs for such inputs.
             ///
             /// # Errors
-            /// When number, shapes or dtypes of the inputs do not fit the primitive.
+            /// When number, shapes or dtypes of the inputs do not fit the primitive, or an output would have
+            /// more bytes than memory has addresses.
             pub fn output_specs(&self, inputs: &[SpecRef<'_>]) -> Result<Specs> {
                 let specs = match self {
                     $(Self::$family(member) => Family::output_specs(member, inputs),)*
                 };
-                specs.ok_or_else(|| self.misfit(inputs))
+                let specs = specs.ok_or_else(|| self.misfit(inputs))?;
+                specs.iter().try_for_each(|spec| self.expect_addresses(spec))?;
+                Ok(specs)
             }
 
             /// What the derivatives by the `wanted` inputs are along `cotangents`, which there is one of for
@@ -277,6 +280,16 @@ impl Primitive {
     pub(crate) fn repeats_nothing(&self, inputs: &[Array], outputs: &[Spec]) -> bool {
         matches!(self, Self::Shape(ShapeOp::Broadcast(_) | ShapeOp::Reshape(_)))
             && inputs[0].shape() == outputs[0].shape.as_slice()
+    }
+
+    /// Refuses an output that is larger than memory can be.
+    pub(crate) fn expect_addresses(&self, output: &Spec) -> Result<()> {
+        if output.has_addresses() {
+            return Ok(());
+        }
+        let message =
+            format!("An array {} has more bytes than memory has addresses.", output.as_ref());
+        Err(Error::invalid(self.name(), message))
     }
 
     fn misfit(&self, inputs: &[SpecRef<'_>]) -> Error {

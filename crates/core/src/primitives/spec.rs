@@ -2,7 +2,7 @@
 
 use smallvec::SmallVec;
 
-use crate::{Dtype, Shape};
+use crate::{Dtype, Shape, shape::checked_num_elements};
 
 /// Shape and dtype of an array.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -23,6 +23,13 @@ impl Spec {
     /// The same, borrowed.
     pub fn as_ref(&self) -> SpecRef<'_> {
         Spec { shape: &self.shape, dtype: self.dtype }
+    }
+
+    /// Whether an array of it, dense, has no more bytes than distances within memory can be.
+    pub(crate) fn has_addresses(&self) -> bool {
+        let bytes =
+            checked_num_elements(&self.shape).and_then(|n| n.checked_mul(self.dtype.size()));
+        bytes.is_some_and(|bytes| isize::try_from(bytes).is_ok())
     }
 }
 

@@ -161,9 +161,9 @@ fn above_zero(meta: &Metadata, key: &str, default: Option<f32>) -> Result<f32> {
         (None, Some(default)) => return Ok(default),
         (None, None) => meta.need_float(key)?,
     };
-    match number.is_finite() && number > 0.0 {
-        true => Ok(number as f32),
-        false => Err(meta.error(key, format_args!("{number} must be above zero"))),
+    match number as f32 {
+        kept if kept.is_finite() && kept > 0.0 => Ok(kept),
+        _ => Err(meta.error(key, format_args!("{number} must be above zero"))),
     }
 }
 

@@ -34,9 +34,10 @@ fn rope_scaling(f: &Fields<'_>) -> Result<RopeScaling> {
         Some(kind) => kind,
         None => block.text("type")?.unwrap_or("default"),
     };
-    let above_zero = |field: &str, number: f64| match number.is_finite() && number > 0.0 {
-        true => Ok(number as f32),
-        false => Err(block.error(field, format_args!("{number} must be above zero"))),
+    // As the model has them: what float32 does not hold is zero or infinite.
+    let above_zero = |field: &str, number: f64| match number as f32 {
+        kept if kept.is_finite() && kept > 0.0 => Ok(kept),
+        _ => Err(block.error(field, format_args!("{number} must be above zero"))),
     };
     let need = |field: &str| -> Result<f32> {
         let number = block.float(field)?.ok_or_else(|| block.error(field, "missing"))?;
