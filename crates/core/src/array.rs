@@ -99,8 +99,7 @@ impl Array {
     /// # Errors
     /// When the bytes are not as many as the elements take, or memory is out.
     pub fn from_bytes(bytes: &[u8], shape: &[usize], dtype: Dtype) -> Result<Array> {
-        let nbytes = shape::checked_num_elements(shape).and_then(|n| n.checked_mul(dtype.size()));
-        if nbytes != Some(bytes.len()) {
+        if shape::checked_nbytes(shape, dtype) != Some(bytes.len()) {
             let message = format!("{} bytes do not fill shape {shape:?} of {dtype}", bytes.len());
             return Err(Error::invalid("array", message));
         }

@@ -2,6 +2,8 @@
 
 use smallvec::SmallVec;
 
+use crate::Dtype;
+
 /// Sizes of an array's axes, outermost first. A scalar has none.
 pub type Shape = SmallVec<[usize; 4]>;
 /// Elements between neighbours along each axis; zero for a broadcast axis, may be negative.
@@ -17,6 +19,11 @@ pub fn num_elements(shape: &[usize]) -> usize {
 /// Product of the sizes, or `None` when it does not fit: for shapes from files and arguments.
 pub fn checked_num_elements(shape: &[usize]) -> Option<usize> {
     shape.iter().try_fold(1usize, |n, &d| n.checked_mul(d))
+}
+
+/// Bytes of a dense array, or `None` when these do not fit.
+pub fn checked_nbytes(shape: &[usize], dtype: Dtype) -> Option<usize> {
+    checked_num_elements(shape)?.checked_mul(dtype.size())
 }
 
 /// Row-major strides of a dense array.

@@ -147,13 +147,11 @@ impl CpuStream {
             return Ok(());
         }
         // First: without a thread tasks stay here, and run once there is one.
-        self.thread()?;
+        let thread = self.thread()?.clone();
         self.committed += 1;
         let tasks = std::mem::replace(&mut self.tasks, Vec::with_capacity(BATCH));
         let batch = Batch { tasks, value: self.committed };
-        self.thread()?
-            .send(batch)
-            .map_err(|_| Error::device("eval", "the CPU stream's thread has ended"))
+        thread.send(batch).map_err(|_| Error::device("eval", "the CPU stream's thread has ended"))
     }
 }
 

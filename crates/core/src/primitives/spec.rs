@@ -2,7 +2,7 @@
 
 use smallvec::SmallVec;
 
-use crate::{Dtype, Shape, shape::checked_num_elements};
+use crate::{Dtype, Shape, shape::checked_nbytes};
 
 /// Shape and dtype of an array.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -27,9 +27,7 @@ impl Spec {
 
     /// Whether an array of it, dense, has no more bytes than distances within memory can be.
     pub(crate) fn has_addresses(&self) -> bool {
-        let bytes =
-            checked_num_elements(&self.shape).and_then(|n| n.checked_mul(self.dtype.size()));
-        bytes.is_some_and(|bytes| isize::try_from(bytes).is_ok())
+        checked_nbytes(&self.shape, self.dtype).is_some_and(|bytes| isize::try_from(bytes).is_ok())
     }
 }
 

@@ -2,7 +2,7 @@
 
 use mlx_vulkan_core::Result;
 
-use super::{Attention, bit, planner::LanesPlan, prefill::Prefill};
+use super::{Attention, bit, mask_strides, planner::LanesPlan, prefill::Prefill};
 use crate::{
     kernels::{
         Ctx, Dispatch, Operand, Region,
@@ -77,12 +77,7 @@ pub(super) fn run(
 
 /// Strides of q, k, v, mask and result.
 fn strides(a: &Attention<'_>, [out_batch, out_head, out_row]: [i64; 3]) -> StridesOf {
-    let mut mask = [0; 4];
-    if let Some(array) = a.mask {
-        let strides = array.evaluated().layout.strides.iter();
-        mask.iter_mut().zip(strides).for_each(|(to, &stride)| *to = stride as i64);
-    }
-    let [mask_batch, mask_head, mask_row, mask_key] = mask;
+    let [mask_batch, mask_head, mask_row, mask_key] = mask_strides(a.mask);
     let [[q_batch, q_head, q_row], [k_batch, k_head, k_row], [v_batch, v_head, v_row]] =
         [a.q.strides, a.k.strides, a.v.strides];
     StridesOf {

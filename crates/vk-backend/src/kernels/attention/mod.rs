@@ -9,6 +9,8 @@ pub(crate) mod planner;
 pub(crate) mod prefill;
 pub(crate) mod vjp;
 
+use std::array;
+
 use mlx_vulkan_core::{
     Array, Dtype, Result,
     backend::Output,
@@ -404,4 +406,10 @@ fn strides_of(output: &Output) -> [i64; 3] {
 
 fn bit(on: bool, flag: u32) -> u32 {
     if on { flag } else { 0 }
+}
+
+/// From element to element of a mask along its four axes; zeros without one.
+fn mask_strides(mask: Option<&Array>) -> [i64; 4] {
+    let strides = mask.map(|mask| &mask.evaluated().layout.strides);
+    array::from_fn(|axis| strides.map_or(0, |strides| strides[axis] as i64))
 }

@@ -97,8 +97,11 @@ fn segmented(ctx: &mut Ctx<'_>, [a, b, segments]: &[Array; 3], output: &mut Outp
     listed(ctx, [a, b], Lists::Segments { ends, batches: segments.size() / 2 }, false, output)
 }
 
-/// The kernels count in 32 bits.
-fn check_sizes(ctx: &Ctx<'_>, sizes: &[usize], output: &Output) -> Result<()> {
+/// Refuses what kernels of products do not count in 32 bits.
+///
+/// # Errors
+/// When a size is 2^31 or more.
+pub(super) fn check_sizes(ctx: &Ctx<'_>, sizes: &[usize], output: &Output) -> Result<()> {
     match sizes.iter().any(|&size| size >= 1 << 31) {
         true => Err(ctx.unsupported_output(output, "2^31 rows, columns or products, or more")),
         false => Ok(()),

@@ -8,7 +8,7 @@ pub(crate) mod planner;
 use mlx_vulkan_core::{Array, Result, backend::Output, primitives::AttentionVjp, shape::Layout};
 use smallvec::smallvec;
 
-use super::{bit, kind_of, operands::Heads, planner::Sizes, sizes};
+use super::{bit, kind_of, mask_strides, operands::Heads, planner::Sizes, sizes};
 use crate::{
     kernels::{
         Ctx, Dispatch, Operand, Region,
@@ -286,12 +286,8 @@ impl Vjp<'_> {
     }
 
     fn strides(&self) -> Strides {
-        let mut mask = [0; 4];
-        if let Some((array, _)) = self.mask {
-            let strides = array.evaluated().layout.strides.iter();
-            mask.iter_mut().zip(strides).for_each(|(to, &stride)| *to = stride as i64);
-        }
-        let [mask_batch, mask_head, mask_row, mask_key] = mask;
+        let mask = self.mask.as_ref().map(|&(array, _)| array);
+        let [mask_batch, mask_head, mask_row, mask_key] = mask_strides(mask);
         Strides {
             q: self.q.strides,
             k: self.k.strides,

@@ -11,7 +11,7 @@ use mlx_vulkan_core::{Array, Result, backend::Output, primitives::Packing};
 use crate::{
     kernels::{
         Ctx,
-        matmul::planner::listed,
+        matmul::{check_sizes, planner::listed},
         matvec,
         quantized::{
             gather_rows::{self, Sizes},
@@ -78,9 +78,7 @@ pub(in crate::kernels) fn gather(
 
 fn run(ctx: &mut Ctx<'_>, o: &Operands, output: &Output) -> Result<()> {
     let (p, bits) = (o.product, o.packing.bits());
-    if [p.rows, p.outputs, p.inner, p.batches].iter().any(|&s| s >= 1 << 31) {
-        return Err(ctx.unsupported_output(output, "2^31 rows, columns or products, or more"));
-    }
+    check_sizes(ctx, &[p.rows, p.outputs, p.inner, p.batches], output)?;
     let plan = planner::plan(&p, ctx.capabilities(), ctx.config());
     stats::hit(ctx.config(), "qmm", || {
         format!("{plan:?} {}x{}x{} b{bits} g{}", p.rows, p.outputs, p.inner, o.packing.group_size())
