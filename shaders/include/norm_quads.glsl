@@ -7,9 +7,9 @@ vec4 load(uint dtype, uint64_t row, uint quad) {
     return VECTOR ? fetch4(dtype, true, from) : fetch4_tail(dtype, false, from, int(width) - int(quad * 4u));
 }
 
-// Of a weight or bias; its stride is 1, or 0 for a scalar.
-vec4 parameter(uint64_t base, uint stride, uint quad) {
-    return stride == 0u ? vec4(fetch(DTYPE, base)) : load(DTYPE, base, quad);
+// Of a weight or bias, which may be a scalar.
+vec4 parameter(uint64_t base, bool scalar, uint quad) {
+    return scalar ? vec4(fetch(DTYPE, base)) : load(DTYPE, base, quad);
 }
 
 void store(uint dtype, uint64_t row, uint quad, vec4 y) {

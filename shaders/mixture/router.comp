@@ -21,7 +21,6 @@ layout(constant_id = 4) const uint BITS = 8;
 layout(constant_id = 5) const uint GROUP_LOG = 6;
 layout(constant_id = 6) const uint BY_SUBGROUPS = 0;
 #include "team.glsl"
-#include "router.glsl"
 
 layout(push_constant, scalar) uniform Push {
     uint64_t x, weight, normal; // rows, the norm's weight, and the normalized rows
@@ -105,6 +104,31 @@ bool take_more(uint expert) {
     return expert == experts;
 }
 
+// The product of an octet of x with an octet of a matrix of the router's format, in one load of words.
+float router_octet(
+    vec4 low, vec4 high, uint64_t words_, uint64_t scales_, uint64_t biases_, uint octet) {
+    if (BITS == 16u) {
+        uvec4 p = V4(words_).v[octet];
+        vec4 first = vec4(half_pair(DTYPE, p.x), half_pair(DTYPE, p.y));
+        return dot_add(high, vec4(half_pair(DTYPE, p.z), half_pair(DTYPE, p.w)), dot_add(low, first, 0.0));
+    }
+    uvec2 p;
+    if (BITS == 8u) {
+        p = V2(words_).v[octet];
+    } else {
+        p.x = U32(words_).v[octet];
+        p.y = p.x >> 16;
+    }
+    const uvec4 shifts = BITS == 8u ? uvec4(0u, 8u, 16u, 24u) : uvec4(0u, 4u, 8u, 12u);
+    const uint mask = (1u << BITS) - 1u;
+    float product = dot_add(low, vec4(uvec4(p.x) >> shifts & mask), 0.0);
+    product = dot_add(high, vec4(uvec4(p.y) >> shifts & mask), product);
+    uint group = octet >> (GROUP_LOG - 3u);
+    float scale = fetch(DTYPE, at(DTYPE, scales_, int64_t(group)));
+    float bias_ = fetch(DTYPE, at(DTYPE, biases_, int64_t(group)));
+    return fma(scale, product, bias_ * quad_sum(low + high));
+}
+
 // A token's logit, and the team's part of the normalized row.
 void make_logit(uint token, uint expert, bool of_shared) {
     uint64_t row = x + uint64_t(token) * uint64_t(inner) * 2ul;
@@ -119,14 +143,10 @@ void make_logit(uint token, uint expert, bool of_shared) {
     }
     vec2 sums = vec2(0.0); // of the product, and of squares
     for (uint i = member(); i < inner / 8u; i += TEAM) {
-        uint element = own_row * inner + 8u * i;
         vec4 low, high, of_low, of_high;
         fetch8(DTYPE, true, row + uint64_t(i) * 16ul, low, high);
         fetch8(DTYPE, true, weight + uint64_t(i) * 16ul, of_low, of_high);
-        uvec4 part = router_part(from, scales_, biases_, element, BITS, GROUP_LOG), second = part;
-        if (BITS != 4u) second = router_part(from, scales_, biases_, element + 4u, BITS, GROUP_LOG);
-        sums.x += router_product(low * of_low, part, element, BITS);
-        sums.x += router_product(high * of_high, second, element + 4u, BITS);
+        sums.x += router_octet(of_low * low, of_high * high, from, scales_, biases_, own_row * (inner / 8u) + i);
         sums.y += dot_add(high, high, dot_add(low, low, 0.0));
     }
     sums = BY_SUBGROUPS == 1u ? team_sum(sums) : group_sum(sums);

@@ -13,13 +13,16 @@ layout(constant_id = 2) const uint FLAGS = 0;
 layout(constant_id = 3) const uint KEPT = 1;
 layout(constant_id = 4) const uint SUBGROUP = 32;
 // Flags: rows and parameters are aligned quads; the mean is taken off; sums for parameters are asked for; a
-// row is a team's, not the workgroup's; rows are longer than what lanes keep, and read again. [host]
-const uint VECTOR_FLAG = 1, CENTRED_FLAG = 2, PARAMETERS_FLAG = 4, NARROW_FLAG = 8, LONG_FLAG = 16;
+// row is a team's, not the workgroup's; rows are longer than what lanes keep, and read again; the weight is a
+// scalar. [host]
+const uint VECTOR_FLAG = 1, CENTRED_FLAG = 2, PARAMETERS_FLAG = 4, NARROW_FLAG = 8, LONG_FLAG = 16,
+           SCALAR_WEIGHT_FLAG = 32;
 const bool VECTOR = (FLAGS & VECTOR_FLAG) != 0u;
 const bool CENTRED = (FLAGS & CENTRED_FLAG) != 0u;
 const bool PARAMETERS = (FLAGS & PARAMETERS_FLAG) != 0u;
 const bool NARROW = (FLAGS & NARROW_FLAG) != 0u;
 const bool LONG = (FLAGS & LONG_FLAG) != 0u;
+const bool SCALAR_WEIGHT = (FLAGS & SCALAR_WEIGHT_FLAG) != 0u;
 
 // Two sums at a time.
 #define TEAM_VALUE vec2
@@ -28,7 +31,7 @@ const bool LONG = (FLAGS & LONG_FLAG) != 0u;
 layout(push_constant, scalar) uniform Push {
     // `sums`: a float32 row of each workgroup for the weight, then one for the bias if the mean is taken off.
     uint64_t x, weight, cotangent, result, sums, rows;
-    uint width, weight_stride;
+    uint width;
     float eps;
 };
 
@@ -39,7 +42,7 @@ struct Row {
 };
 
 // Of this lane, by steps along the row.
-vec4 kept_x[KEPT], kept_cotangent[KEPT], of_weight[KEPT], of_bias[KEPT];
+vec4 kept_x[KEPT], kept_cotangent[KEPT], kept_weight[KEPT], of_weight[KEPT], of_bias[KEPT];
 shared vec4 joined[gl_WorkGroupSize.x];
 
 uint lane() { return NARROW ? TEAM_LANE : gl_LocalInvocationID.x; }
@@ -53,12 +56,21 @@ uint steps() { return LONG ? (quads() + lanes() - 1u) / lanes() : KEPT; }
 
 vec2 row_sum(vec2 x) { return NARROW ? team_sum(x) : group_sum(x); }
 
+// A lane's quad of a step, or the last one behind it: loads in a branch would wait for one another.
+uint kept_quad(uint k) { return min(lane() + k * lanes(), quads() - 1u); }
+
 void keep(Row row) {
     if (LONG) return;
-    STEPS(k, quad) {
-        kept_x[k] = load(DTYPE, row.x, quad);
-        kept_cotangent[k] = load(DTYPE, row.cotangent, quad);
+    [[unroll]] for (uint k = 0u; k < KEPT; ++k) {
+        kept_x[k] = load(DTYPE, row.x, kept_quad(k));
+        kept_cotangent[k] = load(DTYPE, row.cotangent, kept_quad(k));
     }
+}
+
+void keep_weight() {
+    if (LONG) return;
+    [[unroll]] for (uint k = 0u; k < KEPT; ++k)
+        kept_weight[k] = parameter(weight, SCALAR_WEIGHT, kept_quad(k));
 }
 
 vec4 x_of(Row row, uint k, uint quad) {
@@ -72,7 +84,7 @@ vec4 cotangent_of(Row row, uint k, uint quad) {
 }
 
 vec4 weighted(Row row, uint k, uint quad) {
-    return cotangent_of(row, k, quad) * parameter(weight, weight_stride, quad);
+    return cotangent_of(row, k, quad) * (LONG ? parameter(weight, SCALAR_WEIGHT, quad) : kept_weight[k]);
 }
 
 // A row of sums of this workgroup.
@@ -146,6 +158,7 @@ void main() {
     uint64_t bytes = uint64_t(width) << float_shift(DTYPE);
     uint64_t first = uint64_t(NARROW ? TEAM_ID : gl_WorkGroupID.x);
     uint64_t stride = uint64_t(NARROW ? TEAM_COUNT : gl_NumWorkGroups.x);
+    keep_weight();
     [[unroll]] for (uint k = 0u; k < KEPT; ++k) of_weight[k] = of_bias[k] = vec4(0.0);
     for (uint64_t row = first; row < rows; row += stride) {
         uint64_t at = row * bytes;

@@ -26,6 +26,7 @@ pub(crate) fn mat_vecs() {
     dense();
     fragments();
     several_rows();
+    several_rows_of_slices();
     several_rows_of_other_formats();
     several_long_rows();
 }
@@ -385,6 +386,27 @@ pub(crate) fn several_rows() {
         [(5, 192, 64), (12, 160, 32), (16, 224, 32), (7, 96, 32)].into_iter().enumerate()
     {
         several(rows, inner, [96, 32, 48], Stored::Affine(4, group), HALVES[i % 2]);
+    }
+}
+
+/// Rows that are whole slices, one to sixteen of them, and more blocks of results than a device of 132
+/// multiprocessors has places for.
+#[test]
+pub(crate) fn several_rows_of_slices() {
+    let _turn = turn();
+    for (i, (rows, inner, outputs, group)) in [
+        (2, 256, [64, 32, 84_496], 64),
+        (3, 768, [26_416, 16, 64], 32),
+        (8, 2048, [512, 10_576, 528], 128),
+        (5, 2560, [96, 32, 5_328], 32),
+        (8, 4096, [96, 5_296, 64], 64),
+        (4, 4096, [96, 32, 5_312], 32),
+        (7, 4096, [5_296, 5_280, 48], 128),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        several(rows, inner, outputs, Stored::Affine(4, group), HALVES[i % 2]);
     }
 }
 

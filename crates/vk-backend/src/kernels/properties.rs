@@ -357,7 +357,7 @@ proptest! {
             let groups = [(batches * kv_heads) as u32, group as u32];
             prop_assert!(groups[0] <= caps.max_groups[2]);
             let shape = match plan.fragments {
-                true => attention::fragment_shape(group as u32, &caps),
+                true => attention::fragment_shape(groups, same, &caps),
                 false => attention::decode_shape(key_width as u32, groups, plan.splits, &caps),
             };
             prop_assert!(!plan.fragments || caps.subgroup_ops.ballot && group <= 8);

@@ -3878,6 +3878,69 @@ pub(crate) mod matvec_rows {
     pub(crate) use super::matvec_fused::Targets;
 }
 
+/// `shaders/matvec/slices.comp`.
+pub(crate) mod matvec_slices {
+    use super::*;
+    pub(crate) const MATVEC_SLICES_FLOAT16: KernelOf<Constants, Push> =
+        KernelOf::new(Kernel::matvec_slices_float16);
+    pub(crate) const MATVEC_SLICES_BFLOAT16: KernelOf<Constants, Push> =
+        KernelOf::new(Kernel::matvec_slices_bfloat16);
+    /// Specialization constants; the defaults are the shader's.
+    #[derive(Debug, Clone, Copy, PartialEq)]
+    pub(crate) struct Constants {
+        /// `constant_id = 0`.
+        pub(crate) workgroup: u32,
+        /// `constant_id = 1`.
+        pub(crate) group: u32,
+        /// `constant_id = 2`.
+        pub(crate) rows: u32,
+        /// `constant_id = 3`.
+        pub(crate) splits: u32,
+        /// `constant_id = 4`.
+        pub(crate) after: u32,
+        /// `constant_id = 5`.
+        pub(crate) inner: u32,
+        /// `constant_id = 6`.
+        pub(crate) fragments: u32,
+        /// `constant_id = 7`.
+        pub(crate) buffers: u32,
+    }
+    impl Default for Constants {
+        fn default() -> Self {
+            Constants {
+                workgroup: 1,
+                group: 64,
+                rows: 4,
+                splits: 16,
+                after: 0,
+                inner: 4096,
+                fragments: 1,
+                buffers: 1,
+            }
+        }
+    }
+    impl SpecConstants for Constants {
+        type Words = [u32; 8];
+        fn words(&self) -> [u32; 8] {
+            [
+                self.workgroup,
+                self.group,
+                self.rows,
+                self.splits,
+                self.after,
+                self.inner,
+                self.fragments,
+                self.buffers,
+            ]
+        }
+    }
+    pub(crate) use super::matvec_fused::Matrix;
+    pub(crate) use super::matvec_fused::Push;
+    pub(crate) use super::matvec_fused::RowSum;
+    pub(crate) use super::matvec_fused::Target;
+    pub(crate) use super::matvec_fused::Targets;
+}
+
 /// `shaders/matvec/strided.comp`.
 pub(crate) mod matvec_strided {
     use super::*;
@@ -4419,6 +4482,8 @@ pub(crate) mod mixture_sum {
 pub(crate) mod norm {
     use super::*;
     pub(crate) const VECTOR_FLAG: u32 = 1;
+    pub(crate) const SCALAR_WEIGHT_FLAG: u32 = 2;
+    pub(crate) const SCALAR_BIAS_FLAG: u32 = 4;
     pub(crate) const RMS_NORM_SUBGROUP: KernelOf<Constants, Push> =
         KernelOf::new(Kernel::rms_norm_subgroup);
     pub(crate) const RMS_NORM_SHARED: KernelOf<Constants, Push> =
@@ -4460,8 +4525,6 @@ pub(crate) mod norm {
         pub(crate) result: u64,
         pub(crate) rows: u64,
         pub(crate) width: u32,
-        pub(crate) weight_stride: u32,
-        pub(crate) bias_stride: u32,
         pub(crate) eps: f32,
     }
     const _: () = {
@@ -4471,10 +4534,8 @@ pub(crate) mod norm {
         assert!(offset_of!(Push, result) == 24);
         assert!(offset_of!(Push, rows) == 32);
         assert!(offset_of!(Push, width) == 40);
-        assert!(offset_of!(Push, weight_stride) == 44);
-        assert!(offset_of!(Push, bias_stride) == 48);
-        assert!(offset_of!(Push, eps) == 52);
-        assert!(size_of::<Push>() == 56);
+        assert!(offset_of!(Push, eps) == 44);
+        assert!(size_of::<Push>() == 48);
     };
 }
 
@@ -4549,6 +4610,7 @@ pub(crate) mod norm_vjp {
     pub(crate) const PARAMETERS_FLAG: u32 = 4;
     pub(crate) const NARROW_FLAG: u32 = 8;
     pub(crate) const LONG_FLAG: u32 = 16;
+    pub(crate) const SCALAR_WEIGHT_FLAG: u32 = 32;
     pub(crate) const NORM_VJP_SUBGROUP: KernelOf<Constants, Push> =
         KernelOf::new(Kernel::norm_vjp_subgroup);
     pub(crate) const NORM_VJP_SHARED: KernelOf<Constants, Push> =
@@ -4589,7 +4651,6 @@ pub(crate) mod norm_vjp {
         pub(crate) sums: u64,
         pub(crate) rows: u64,
         pub(crate) width: u32,
-        pub(crate) weight_stride: u32,
         pub(crate) eps: f32,
     }
     const _: () = {
@@ -4600,9 +4661,8 @@ pub(crate) mod norm_vjp {
         assert!(offset_of!(Push, sums) == 32);
         assert!(offset_of!(Push, rows) == 40);
         assert!(offset_of!(Push, width) == 48);
-        assert!(offset_of!(Push, weight_stride) == 52);
-        assert!(offset_of!(Push, eps) == 56);
-        assert!(size_of::<Push>() == 60);
+        assert!(offset_of!(Push, eps) == 52);
+        assert!(size_of::<Push>() == 56);
     };
 }
 
@@ -6651,6 +6711,8 @@ pub(super) const fn push_bytes(kernel: Kernel) -> usize {
         Kernel::matvec_rows_dense_float16 => size_of::<matvec_rows::Push>(),
         Kernel::matvec_rows_dense_bfloat16 => size_of::<matvec_rows::Push>(),
         Kernel::matvec_rows_mxfp4 => size_of::<matvec_rows::Push>(),
+        Kernel::matvec_slices_float16 => size_of::<matvec_slices::Push>(),
+        Kernel::matvec_slices_bfloat16 => size_of::<matvec_slices::Push>(),
         Kernel::matvec_gather_subgroup => size_of::<matvec_strided::Push>(),
         Kernel::matvec_gather_shared => size_of::<matvec_strided::Push>(),
         Kernel::matvec_subgroup => size_of::<matvec_strided::Push>(),

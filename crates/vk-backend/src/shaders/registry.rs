@@ -71,6 +71,8 @@ kernels! {
     matvec_fused_floats => "matvec/fused.comp" { DOTS: "0", FLOATS: "1" },
     matvec_matrix_float16 => "matvec/matrix.comp" { HALF: "0" } committed,
     matvec_matrix_bfloat16 => "matvec/matrix.comp" { HALF: "1" } committed,
+    matvec_slices_float16 => "matvec/slices.comp" { HALF: "0" } committed,
+    matvec_slices_bfloat16 => "matvec/slices.comp" { HALF: "1" } committed,
     matvec_rows_float16 => "matvec/rows.comp" { HALF: "0" } committed,
     matvec_rows_bfloat16 => "matvec/rows.comp" { HALF: "1" } committed,
     matvec_rows_bytes_float16 => "matvec/rows.comp" { HALF: "0", MATRIX_BITS: "8" } committed,

@@ -245,9 +245,10 @@ fn call(
 ) -> Result<Call> {
     let caps = ctx.capabilities();
     let group = attention.heads / attention.kv_heads;
+    let groups = [attention.kv_heads, group];
     let shape = match fragments {
-        true => planner::fragment_shape(group, caps),
-        false => planner::decode_shape(attention.width, [attention.kv_heads, group], splits, caps),
+        true => planner::fragment_shape(groups, attention.quantized.is_none(), caps),
+        false => planner::decode_shape(attention.width, groups, splits, caps),
     };
     let norms = fused.and_then(|f| f.norms);
     let angle = fused.map(|f| f.angle);

@@ -256,13 +256,24 @@ pub(crate) fn fields_fragment(
     fragment(Dtype::Float16, [0; 2], caps, config).filter(|_| fits && halves)
 }
 
-/// Keys of all heads from which cooperative matrices are faster.
+/// Keys of all heads, and of one, from which cooperative matrices are faster. Measured on an H200, 8B, 64
+/// sequences, µs without and with: some 24 keys 12.5 and 14.9, 56 16.4 and 18, 104 22.4 and 21.0, 168 30.3 and
+/// 28.
 const MANY_KEYS: usize = 8192;
+const FEW_KEYS: usize = 80;
 /// Columns and rows of their fragments, and heads of a fragment.
 const SIDE: u32 = 16;
 const HEADS: usize = 8;
-/// Threads of their workgroups: registers hold what is summed and what is on its way.
+/// Threads of their workgroups, of which a multiprocessor has two: registers hold what is summed and what is
+/// on its way.
 const FRAGMENT_WORKGROUP: u32 = 128;
+/// Threads of others at most, and of all of a multiprocessor that run at once.
+const WIDE_WORKGROUP: u32 = 256;
+const RESIDENT_THREADS: u32 = 512;
+/// Threads of either where workgroups are many. Measured on an H200, 8B, µs with 128 and with 64 threads: 512 workgroups
+/// (64 sequences) over 24 keys 19.2 and 14.9, 256 41.8 and 36.8, 1,024 95.7 and 85.0, 4,096 303.8 and 283.1;
+/// 128 of them over 160 keys 12.9 and 16.3, 384 over 1,024 28.6 and 31.4.
+const NARROW_WORKGROUP: u32 = 64;
 
 /// Whether attention of one token goes to cooperative matrices; `fragment` is what products with keys and
 /// values may use.
@@ -274,6 +285,7 @@ fn takes_fragments(sizes: &Sizes, fragment: Option<Fragment>, caps: &Capabilitie
         && caps.max_workgroup >= FRAGMENT_WORKGROUP
         && matches!(sizes.key_width, 64 | 128)
         && sharing <= HEADS
+        && sizes.keys >= FEW_KEYS
         && sizes.batches * sizes.kv_heads * sizes.keys >= MANY_KEYS
         && fragment_words(sizes.key_width as u32, sharing as u32) * 4 <= caps.shared_memory
 }
@@ -347,9 +359,16 @@ impl Decode {
     }
 }
 
-/// The shape where cooperative matrices take `group` heads that share keys.
-pub(crate) fn fragment_shape(group: u32, caps: &Capabilities) -> DecodeShape {
-    DecodeShape { subgroup: caps.subgroup_size, workgroup: FRAGMENT_WORKGROUP, heads: group }
+/// The shape where cooperative matrices take `groups` times `group` heads, of which `group` share keys, that
+/// are `dense` or quantized. Sums over fields are exact for so many keys of a subgroup ([`FIELD_KEYS`]).
+pub(crate) fn fragment_shape(
+    [groups, group]: [u32; 2],
+    dense: bool,
+    caps: &Capabilities,
+) -> DecodeShape {
+    let many = dense && groups > 2 * caps.compute_units;
+    let workgroup = if many { NARROW_WORKGROUP } else { FRAGMENT_WORKGROUP };
+    DecodeShape { subgroup: caps.subgroup_size, workgroup, heads: group }
 }
 
 /// Threads and heads of a workgroup for `groups` times `group` heads of `width`
@@ -365,8 +384,9 @@ pub(crate) fn decode_shape(
     let most = if width > 128 { 2 } else { 4 };
     // Heads of a workgroup come one after the other, which takes longer than reading keys again
     // as long as the device is not full (8 kv heads of 4 heads, few keys, on an H200: 14.7 µs
-    // for four at a time, 7.1 for one).
-    let fills = |heads: u32| groups * group / heads * splits >= 2 * caps.compute_units;
+    // for four at a time, 7.1 for one). Keys that are few take little to read.
+    let full = if splits == 1 { 4 } else { 2 } * caps.compute_units;
+    let fills = |heads: u32| groups * group / heads * splits >= full;
     let heads = (1..=most)
         .rev()
         .find(|&n| group.is_multiple_of(n) && (caps.is_software() || fills(n)))
@@ -377,7 +397,14 @@ pub(crate) fn decode_shape(
         let words = heads * width + 2 * width + heads * subgroups * (2 + width);
         words * 4 + 64 <= caps.shared_memory
     };
-    let wanted = if caps.is_software() { subgroup } else { 256 };
+    // Many workgroups with few threads run at once (few keys, on an H200, µs with 256, 128 and 64 threads:
+    // 8B with 64 sequences, two heads at a time, 14.2 with 128 and 12.4, one head 22.4, 15.8 and 13.0).
+    let at_once = caps.compute_units * RESIDENT_THREADS;
+    let share = (at_once / (groups * group / heads * splits).max(1)).max(1);
+    let wanted = match caps.is_software() {
+        true => subgroup,
+        false => (1 << share.ilog2()).clamp(NARROW_WORKGROUP, WIDE_WORKGROUP),
+    };
     let mut workgroup = wanted.min(caps.max_workgroup).max(subgroup);
     while workgroup > subgroup && !fits(workgroup) {
         workgroup /= 2;
@@ -529,11 +556,22 @@ mod tests {
     }
 
     #[test]
+    fn many_workgroups_have_few_threads() {
+        let gpu = Capabilities { compute_units: 132, subgroup_size: 32, ..Capabilities::default() };
+        let threads = |groups| decode_shape(128, [groups, 4], 1, &gpu).workgroup;
+        assert_eq!([8, 32, 64, 128, 256, 512].map(threads), [256, 256, 256, 128, 64, 64]);
+        let fragments = |groups, dense| fragment_shape([groups, 4], dense, &gpu).workgroup;
+        assert_eq!([128, 512].map(|groups| fragments(groups, true)), [128, 64]);
+        assert_eq!(fragments(512, false), 128, "sums over fields are a subgroup's");
+    }
+
+    #[test]
     fn heads_share_keys_where_the_device_is_full_without() {
         let gpu = Capabilities { compute_units: 132, ..Capabilities::default() };
         let heads = |width, heads, splits| decode_shape(width, heads, splits, &gpu).heads;
         assert_eq!([1, 8, 17, 33].map(|splits| heads(128, [8, 4], splits)), [1, 1, 2, 4]);
         assert_eq!([heads(64, [8, 3], 33), heads(256, [8, 8], 33)], [3, 2]);
+        assert_eq!([128, 256, 512].map(|groups| heads(128, [groups, 4], 1)), [1, 1, 2]);
         assert!(decode_shape(128, [8, 4], 1, &gpu).workgroup.is_multiple_of(gpu.subgroup_size));
         let cpu = Capabilities { kind: DeviceKind::Software, subgroup_size: 8, ..gpu };
         assert_eq!(decode_shape(128, [8, 4], 1, &cpu).heads, 4, "threads of one core");

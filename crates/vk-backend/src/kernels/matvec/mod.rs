@@ -56,6 +56,7 @@
 pub(crate) mod fused;
 pub(crate) mod planner;
 pub(crate) mod rows;
+pub(crate) mod slices;
 pub(super) mod strided;
 
 use mlx_vulkan_core::{Dtype, Result};
@@ -66,7 +67,7 @@ use super::{
     layouts::{
         matvec::{AFTER_BIASES, AFTER_GATE, AFTER_GELU, AFTER_RESIDUAL},
         matvec_fused::{self as lanes, Push, Target, Targets},
-        matvec_matrix as matrices, matvec_rows as several,
+        matvec_matrix as matrices, matvec_rows as several, matvec_slices as sliced,
     },
 };
 use crate::{
@@ -80,6 +81,7 @@ use crate::{
 pub(crate) use fused::{After, Bias, Format, Fused, Gate, MOST_MATRICES, Norm, RowSum, Weights};
 use planner::{MatrixPlan, MatvecSizes};
 use rows::RowsPlan;
+use slices::SlicesPlan;
 
 /// Encodes a product, as a step where the stream makes runs of such.
 ///
@@ -108,7 +110,10 @@ pub(crate) fn dispatch(
     writes: &[Region],
 ) -> Result<()> {
     let call = if let Some(plan) = on_rows(ctx, fused) {
-        encode_rows(ctx, fused, &plan)?
+        match slices::plan(&fused.product(), fused.inner, fused.format, ctx.capabilities()) {
+            Some(slices) => encode_slices(ctx, fused, &slices)?,
+            None => encode_rows(ctx, fused, &plan)?,
+        }
     } else if let Some(plan) = on_matrices(ctx, fused) {
         encode_matrix(ctx, fused, &plan)?
     } else {
@@ -181,6 +186,23 @@ fn encode_rows(ctx: &mut Ctx<'_>, fused: &Fused, plan: &RowsPlan) -> Result<Call
     };
     let groups = push.ends[2].div_ceil(plan.teams()).min(plan.most_groups);
     Ok(on_halves(ctx, fused, rows::kernels(fused.format), &constants, &push, groups))
+}
+
+fn encode_slices(ctx: &mut Ctx<'_>, fused: &Fused, plan: &SlicesPlan) -> Result<Call> {
+    let (push, after) = push_of(ctx, fused, planner::MATRIX_BLOCK)?;
+    let constants = sliced::Constants {
+        workgroup: plan.workgroup,
+        group: fused.format.group,
+        rows: fused.rows,
+        splits: plan.splits,
+        after,
+        inner: fused.inner,
+        fragments: u32::from(ctx.config().enable_known_fragments),
+        buffers: plan.buffers,
+    };
+    let kernels = [sliced::MATVEC_SLICES_FLOAT16, sliced::MATVEC_SLICES_BFLOAT16];
+    let groups = push.ends[2].div_ceil(plan.teams()).min(plan.most_groups);
+    Ok(on_halves(ctx, fused, kernels, &constants, &push, groups))
 }
 
 fn encode_matrix(ctx: &mut Ctx<'_>, fused: &Fused, plan: &MatrixPlan) -> Result<Call> {

@@ -153,9 +153,9 @@ const ROUTER_BITS: [u32; 3] = [4, 8, 16];
 /// Tokens up to which each reads the router's matrix by itself.
 const MOST_TOKENS: usize = 64;
 /// Logits for each multiprocessor up to which a workgroup makes one, and not each of its subgroups. Measured
-/// on an H200 with 128 experts, µs by workgroups and by subgroups: 8 tokens 12.3 and 13.4, 16 14.9 and 14.3,
-/// 64 34.2 and 21.7.
-const LOGITS_AT_ONCE: usize = 16;
+/// on an H200 with 128 experts, µs by workgroups and by subgroups: 8 tokens 11.3 and 12.5, 16 14.4 and 13.4;
+/// 64 34.2 and 21.7, before words came by octets, 17.4 since.
+const LOGITS_AT_ONCE: usize = 12;
 
 /// Whether [`choose`] serves rows of `inner` elements of `dtype`, of so many tokens, and a router of this
 /// format.

@@ -77,7 +77,7 @@ fn normalize(
     if output.size() == 0 {
         return Ok(());
     }
-    let stride = |array: Option<&Array>| array.map_or(0, parameter_stride);
+    let (scalar_weight, scalar_bias) = (is_scalar(weight), bias.is_some_and(is_scalar));
     let push = Push {
         x: from.address,
         weight: at_weight.address,
@@ -85,23 +85,24 @@ fn normalize(
         result: result.address,
         rows: output.size() as u64 / u64::from(width),
         width,
-        weight_stride: stride(Some(weight)),
-        bias_stride: stride(bias),
         eps,
     };
     let quad = 4 * output.dtype.size() as u64;
-    let aligned = |at: &Operand, stride: u32| stride == 0 || at.is_aligned(quad);
+    let aligned = |at: &Operand, scalar: bool| scalar || at.is_aligned(quad);
     let vector = width.is_multiple_of(4)
         && from.is_aligned(quad)
         && result.is_aligned(quad)
-        && aligned(&at_weight, push.weight_stride)
-        && at_bias.is_none_or(|b| aligned(&b, push.bias_stride));
+        && aligned(&at_weight, scalar_weight)
+        && at_bias.is_none_or(|b| aligned(&b, scalar_bias));
     let caps = ctx.capabilities();
     let team = team(ctx, bias.is_some());
     let workgroup =
         team.workgroup(caps, width.div_ceil(4).clamp(32, most_threads(push.rows, caps)));
-    let (dtype, flags, subgroup) =
-        (output.dtype as u32, if vector { norm::VECTOR_FLAG } else { 0 }, team.subgroup);
+    let flag = |is_set: bool, flag: u32| if is_set { flag } else { 0 };
+    let flags = flag(vector, norm::VECTOR_FLAG)
+        | flag(scalar_weight, norm::SCALAR_WEIGHT_FLAG)
+        | flag(scalar_bias, norm::SCALAR_BIAS_FLAG);
+    let (dtype, subgroup) = (output.dtype as u32, team.subgroup);
     let constants = Constants { workgroup, dtype, flags, subgroup };
     let pipeline = ctx.team_pipeline(kernels[usize::from(team.subgroups)], &constants, team);
     let groups = [caps.groups_1d(push.rows, 1), 1, 1];
@@ -130,7 +131,7 @@ fn row_width(ctx: &Ctx<'_>, x: &Array) -> Result<u32> {
     width.ok_or_else(|| ctx.unsupported(x, "a row has 2^31 elements or more"))
 }
 
-/// From one element of a parameter to the next: 0 of a scalar.
-fn parameter_stride(parameter: &Array) -> u32 {
-    u32::from(parameter.ndim() > 0)
+/// Whether all elements of a row have the same parameter.
+fn is_scalar(parameter: &Array) -> bool {
+    parameter.ndim() == 0
 }

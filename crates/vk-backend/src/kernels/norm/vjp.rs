@@ -3,7 +3,7 @@
 use mlx_vulkan_core::{Array, Dtype, Result, backend::Output, primitives::ReduceOp};
 
 use super::{
-    parameter_stride,
+    is_scalar,
     planner::{self, Plan},
     row_width, team,
 };
@@ -107,17 +107,16 @@ fn rows(
         sums: parts.at.address,
         rows: count,
         width,
-        weight_stride: parameter_stride(norm.weight),
         eps: norm.eps,
     };
     let quad = 4 * output.dtype.size() as u64;
     let vector = width.is_multiple_of(4)
         && [x, cotangent, result].iter().all(|at| at.is_aligned(quad))
-        && (push.weight_stride == 0 || weight.is_aligned(quad));
+        && (is_scalar(norm.weight) || weight.is_aligned(quad));
     let constants = Constants {
         workgroup: plan.workgroup,
         dtype: output.dtype as u32,
-        flags: flags(&plan, vector, norm.centred, parameters > 0),
+        flags: flags(&plan, vector, norm, parameters > 0),
         kept: plan.kept,
         subgroup: team.subgroup,
     };
@@ -130,13 +129,14 @@ fn rows(
 }
 
 /// The `FLAGS` constant.
-fn flags(plan: &Plan, vector: bool, centred: bool, parameters: bool) -> u32 {
+fn flags(plan: &Plan, vector: bool, norm: &Norm<'_>, parameters: bool) -> u32 {
     let flags = [
         (vector, shader::VECTOR_FLAG),
-        (centred, shader::CENTRED_FLAG),
+        (norm.centred, shader::CENTRED_FLAG),
         (parameters, shader::PARAMETERS_FLAG),
         (plan.narrow, shader::NARROW_FLAG),
         (plan.long, shader::LONG_FLAG),
+        (is_scalar(norm.weight), shader::SCALAR_WEIGHT_FLAG),
     ];
     flags.iter().filter(|(is_set, _)| *is_set).map(|(_, flag)| flag).sum()
 }

@@ -16,7 +16,10 @@ use crate::{
             quantized_gather_rows::{self as kernel, Constants, Push},
             quantized_scale_rows as scale,
         },
-        matvec::planner::{CHUNK, MATRIX_BITS, MATRIX_BLOCK, MATRIX_SUBGROUP},
+        matvec::{
+            planner::{CHUNK, MATRIX_BITS, MATRIX_BLOCK, MATRIX_SUBGROUP},
+            slices::{PITCH, SLICE, SUBGROUPS},
+        },
     },
     runtime::{
         capabilities::{Capabilities, Fragment},
@@ -44,13 +47,6 @@ const NARROW: u32 = 8;
 const WIDE: u32 = 16;
 /// Threads of blocks that a multiprocessor is filled with: registers are short, as in `matvec/rows.comp`.
 const RESIDENT_THREADS: u32 = 512;
-/// Elements of the inner axis that a subgroup keeps of eight rows, in 32 registers.
-const SLICE: usize = 256;
-/// Subgroups of a workgroup that do so, of which a multiprocessor has one: with more a thread would have
-/// fewer registers than the 128 that it takes.
-const SLICE_SUBGROUPS: u32 = 16;
-/// Floats of a column's sums in shared memory, as `gather_slices.glsl` has them.
-const PITCH: u32 = MATRIX_BLOCK + 4;
 
 /// Products whose rows pick matrices.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -169,12 +165,13 @@ pub(crate) fn plan(sizes: &Sizes, caps: &Capabilities, config: &Config) -> Optio
 /// How subgroups keep slices of rows, if these are whole ones: with sums of two units, or of one.
 fn in_slices(sizes: &Sizes, most_picks: u32, caps: &Capabilities) -> Option<[GatherPlan; 2]> {
     let unit = MATRIX_BLOCK as usize * if sizes.paired { 1 } else { 2 };
-    let whole = sizes.inner.is_multiple_of(SLICE) && sizes.outputs.is_multiple_of(unit);
-    let splits = (sizes.inner / SLICE) as u32;
-    if sizes.packing.affine().is_none() || !whole || splits > SLICE_SUBGROUPS {
+    let inner = sizes.inner as u32;
+    let whole = inner.is_multiple_of(SLICE) && sizes.outputs.is_multiple_of(unit);
+    let splits = inner / SLICE;
+    if sizes.packing.affine().is_none() || !whole || splits > SUBGROUPS {
         return None;
     }
-    let teams = SLICE_SUBGROUPS / splits;
+    let teams = SUBGROUPS / splits;
     let tiles = used(sizes.picks, sizes.experts).max((sizes.picks / NARROW as usize) as u64);
     let units = tiles * (sizes.outputs / unit) as u64;
     let groups = units.div_ceil(u64::from(teams)).clamp(1, u64::from(caps.compute_units.max(1)));
