@@ -1,5 +1,7 @@
 """Arrays of other libraries: the buffer protocol, numpy's own protocol, DLPack."""
 
+import ctypes
+
 import ml_dtypes
 import mlx.core as mx
 import numpy as np
@@ -84,3 +86,85 @@ def test_objects_that_say_how_to_become_an_array():
 
     assert (mx.array([1, 1]) + Box()).tolist() == [2, 3]
     assert mx.array(Box()).tolist() == [1, 2]
+
+
+# What the C API calls the ways to ask for a buffer.
+SIMPLE, ND, STRIDES, C_CONTIGUOUS, F_CONTIGUOUS, ANY_CONTIGUOUS = 0x00, 0x08, 0x18, 0x38, 0x58, 0x98
+
+
+@pytest.mark.parametrize("make, in_rows, in_columns", [
+    (lambda a: a, True, False),
+    (lambda a: a[1], True, True),
+    (lambda a: a.T, False, True),
+    (lambda a: a[:, ::2], False, False),
+    (lambda a: mx.broadcast_to(a[0, 0], (3, 4)), False, False),
+    (lambda a: a[:0], True, True),
+])
+def test_buffers_are_dense_where_no_strides_are_asked_for(make, in_rows, in_columns):
+    array = make(mx.arange(12).reshape(3, 4))
+    given = {
+        SIMPLE: in_rows, ND: in_rows, STRIDES: True, C_CONTIGUOUS: in_rows, F_CONTIGUOUS: in_columns,
+        ANY_CONTIGUOUS: in_rows or in_columns,
+    }
+    for flags, is_given in given.items():
+        view = ctypes.create_string_buffer(256)
+        call = ctypes.pythonapi.PyObject_GetBuffer, ctypes.py_object(array), view, flags
+        if is_given:
+            assert call[0](*call[1:]) == 0
+            ctypes.pythonapi.PyBuffer_Release(view)
+        else:
+            with pytest.raises(BufferError, match="side by side"):
+                call[0](*call[1:])
+    elements = np.array(array)
+    assert bytes(memoryview(array)) == bytes(array) == elements.tobytes()
+    if in_rows:
+        assert b"".join([array]) == elements.tobytes()
+    else:
+        with pytest.raises(TypeError):
+            b"".join([array])
+
+
+@pytest.mark.parametrize("dtype", [mx.int32, mx.int64, mx.uint32, mx.float64], ids=str)
+@pytest.mark.parametrize("make", [
+    lambda x: x,
+    lambda x: x.reshape(2, 2).T,
+    lambda x: x[::-1],
+    lambda x: x[1],
+    lambda x: dlpack_alone(x),
+])
+def test_wide_floats_keep_their_digits(make, dtype):
+    x = make(np.array([16777217.0, 3.0, 2.0**24 + 5, 7.0]))
+    expected = np.from_dlpack(x) if not isinstance(x, (np.ndarray, float)) else x
+    assert mx.array(x, dtype).tolist() == expected.tolist()
+    if dtype != mx.float64:
+        assert (mx.array(0, dtype) + x).tolist() == expected.tolist()
+
+
+def dlpack_alone(x):
+    """An array that shows itself by DLPack in no other way."""
+
+    class Alone:
+        def __dlpack__(self, **options):
+            return x[::2].__dlpack__(**options)
+
+        def __dlpack_device__(self):
+            return x.__dlpack_device__()
+
+    return Alone()
+
+
+def test_arrays_of_text_are_nothing_like_arrays():
+    a, text = mx.array([1]), np.array(["a"])
+    assert (a == text) is False and (a != text) is True
+    for call in (lambda: a < text, lambda: a + text, lambda: mx.add(a, text), lambda: a.at[0].add(text)):
+        with pytest.raises(ValueError):
+            call()
+
+
+def test_products_of_matrices_are_of_our_arrays_alone():
+    for a in (mx.array([1, 2]), mx.array([1.0, 2.0])):
+        for other in (np.array([3, 4]), np.array([3.0, 4.0]), [3, 4], 3, None):
+            with pytest.raises(TypeError):
+                a @ other
+            with pytest.raises(TypeError):
+                a @= other

@@ -4,7 +4,7 @@ use std::ops::Deref;
 
 use mlx::{Array, Complex, Dtype, Error, Result, dispatch_dtype, dtype::FromF64, ops};
 use pyo3::{
-    exceptions::{PyOverflowError, PyTypeError, PyValueError},
+    exceptions::{PyBufferError, PyOverflowError, PyRuntimeError, PyTypeError, PyValueError},
     prelude::*,
     types::{PyBool, PyComplex, PyFloat, PyInt, PyList, PyTuple},
 };
@@ -13,6 +13,7 @@ use smallvec::SmallVec;
 use crate::{
     array::{PyArray, create},
     error::OrRaise,
+    raw::Foreign,
 };
 
 /// An argument that has to be an array.
@@ -98,7 +99,7 @@ pub(crate) enum Operand {
     Float(f64),
     Complex(Complex),
     /// An array of another library.
-    Foreign(Array),
+    Foreign(Foreign),
 }
 
 impl Operand {
@@ -131,8 +132,12 @@ impl Operand {
         if object.is_instance_of::<PyComplex>() {
             return object.extract().map(Operand::complex).map(Some);
         }
-        if let Some(array) = create::from_foreign(object, None)? {
-            return Ok(Some(Operand::Foreign(array)));
+        match create::from_foreign(object) {
+            Ok(Some(elements)) => return Ok(Some(Operand::Foreign(elements))),
+            Ok(None) => {}
+            // Arrays of strings and the like, which cannot be exported.
+            Err(error) if error.is_instance_of::<PyBufferError>(object.py()) => return Ok(None),
+            Err(error) => return Err(error),
         }
         if let Some(array) = create::from_accessor(object)? {
             return Ok(Some(Operand::Array(array)));
@@ -173,10 +178,7 @@ impl ops::Operand for Operand {
                 Array::scalar_of(*value, dtype)
             }
             Operand::Complex(value) => Array::scalar(*value),
-            Operand::Foreign(array) => match other {
-                Some(dtype) => ops::astype(array, dtype),
-                None => Ok(array.clone()),
-            },
+            Operand::Foreign(elements) => elements.to_array(other),
         }
     }
 

@@ -11,7 +11,7 @@ use super::PyArray;
 use crate::{
     arguments::{dtype_of_int, int_scalar, type_name},
     error::OrRaise,
-    raw::{buffer, dlpack},
+    raw::{Foreign, buffer, dlpack},
 };
 
 /// Any Python object that has a method ``__mlx_array__``, which returns an array.
@@ -42,8 +42,8 @@ pub(crate) fn array(value: &Bound<'_, PyAny>, dtype: Option<Dtype>) -> PyResult<
     if let Some(items) = items(value)? {
         return from_list(&items, dtype);
     }
-    if let Some(array) = from_foreign(value, dtype)? {
-        return Ok(array);
+    if let Some(elements) = from_foreign(value)? {
+        return elements.to_array(dtype).or_raise();
     }
     match from_accessor(value)? {
         Some(array) => ops::astype(&array, dtype.unwrap_or(array.dtype())).or_raise(),
@@ -66,22 +66,14 @@ pub(crate) fn from_accessor(value: &Bound<'_, PyAny>) -> PyResult<Option<Array>>
 }
 
 /// A copy of another library's array: of whatever shows its memory by Python's buffer protocol or DLPack.
-pub(crate) fn from_foreign(
-    value: &Bound<'_, PyAny>,
-    dtype: Option<Dtype>,
-) -> PyResult<Option<Array>> {
-    let made = match buffer::import(value)? {
-        Some(array) => Some(array),
-        None => from_bfloat16(value)?,
-    };
-    let made = match made {
-        Some(array) => array,
-        None => match dlpack::import(value)? {
-            Some(array) => array,
-            None => return Ok(None),
-        },
-    };
-    ops::astype(&made, dtype.unwrap_or(made.dtype())).or_raise().map(Some)
+pub(crate) fn from_foreign(value: &Bound<'_, PyAny>) -> PyResult<Option<Foreign>> {
+    if let Some(elements) = buffer::import(value)? {
+        return Ok(Some(elements));
+    }
+    match from_bfloat16(value)? {
+        Some(array) => Ok(Some(Foreign::Array(array))),
+        None => dlpack::import(value),
+    }
 }
 
 /// A numpy array of ml_dtypes' bfloat16, which numpy's buffers cannot say.
@@ -93,7 +85,10 @@ fn from_bfloat16(value: &Bound<'_, PyAny>) -> PyResult<Option<Array>> {
         return Ok(None);
     }
     match buffer::import(&value.call_method1("view", ("uint16",))?)? {
-        Some(bits) => ops::view(&bits, Dtype::Bfloat16).or_raise().map(Some),
+        Some(bits) => {
+            let bits = bits.to_array(None).or_raise()?;
+            ops::view(&bits, Dtype::Bfloat16).or_raise().map(Some)
+        }
         None => Ok(None),
     }
 }

@@ -27,7 +27,8 @@ fn operand(what: &str, other: &Bound<'_, PyAny>) -> PyResult<Operand> {
 /// Refuses numbers with fractions, which have no bits to combine.
 fn no_floats(what: &str, a: Dtype, b: &Operand) -> PyResult<()> {
     let inexact = match b {
-        Operand::Array(b) | Operand::Foreign(b) => b.dtype().is_inexact(),
+        Operand::Array(b) => b.dtype().is_inexact(),
+        Operand::Foreign(b) => b.is_inexact(),
         Operand::Float(_) | Operand::Complex(_) => true,
         Operand::Bool(_) | Operand::Int(_) => false,
     };
@@ -189,11 +190,14 @@ impl PyArray {
         Ok(())
     }
 
-    fn __matmul__(&self, other: ArrayArg) -> PyResult<PyArray> {
+    // As arguments, other objects would be left to their own operators: numpy's would multiply in float64.
+    fn __matmul__(&self, other: &Bound<'_, PyAny>) -> PyResult<PyArray> {
+        let other: ArrayArg = other.extract()?;
         ops::matmul(&self.array(), &other).map(PyArray::from).or_raise()
     }
 
-    fn __imatmul__(&self, other: ArrayArg) -> PyResult<()> {
+    fn __imatmul__(&self, other: &Bound<'_, PyAny>) -> PyResult<()> {
+        let other: ArrayArg = other.extract()?;
         self.replace(ops::matmul(&self.array(), &other).or_raise()?);
         Ok(())
     }

@@ -156,7 +156,7 @@ fn asarray(a: &Bound<'_, PyAny>, dtype: Option<PyDtype>, copy: Option<bool>) -> 
 fn from_dlpack(x: &Bound<'_, PyAny>, copy: Option<bool>) -> PyResult<PyArray> {
     refuse_sharing(copy)?;
     match dlpack::import(x)? {
-        Some(array) => Ok(array.into()),
+        Some(elements) => elements.to_array(None).map(PyArray::from).or_raise(),
         None => {
             let message = format!("{} has no method __dlpack__", x.get_type().name()?);
             Err(PyTypeError::new_err(message))

@@ -5,11 +5,15 @@ use std::{
     mem::MaybeUninit,
 };
 
-use mlx::{Array, Dtype, host_view::HostView};
-use pyo3::{ffi, prelude::*};
+use mlx::{
+    Dtype,
+    host_view::HostView,
+    shape::{is_col_contiguous, is_row_contiguous},
+};
+use pyo3::{exceptions::PyBufferError, ffi, prelude::*};
 use smallvec::SmallVec;
 
-use super::{Source, gather};
+use super::{Foreign, Source, gather};
 use crate::{
     arguments::fits_32_bits,
     array::PyArray,
@@ -110,6 +114,9 @@ unsafe fn get(
             released(object.py(), || HostView::new(&array).map(Shown))?.0
         }
     };
+    if !lies_as_asked(&shared, flags) {
+        return Err(PyBufferError::new_err("The array's elements do not lie side by side."));
+    }
     let itemsize = shared.dtype().size() as isize;
     let strides = shared.strides().iter().map(|&stride| stride * itemsize).collect();
     let exported = Box::new(Exported { view: shared, strides });
@@ -125,17 +132,35 @@ unsafe fn get(
             true => format(exported.view.dtype()).as_ptr().cast_mut(),
             false => std::ptr::null_mut(),
         };
-        let strided = flags & ffi::PyBUF_STRIDES == ffi::PyBUF_STRIDES;
+        let list = |list: *const isize, asked: c_int| match flags & asked == asked {
+            true => list.cast_mut(),
+            false => std::ptr::null_mut(),
+        };
         // Sizes are the same bits with a sign.
-        let lists =
-            |list: *const isize| if strided { list.cast_mut() } else { std::ptr::null_mut() };
-        (*view).shape = lists(shape.as_ptr().cast());
-        (*view).strides = lists(exported.strides.as_ptr());
+        (*view).shape = list(shape.as_ptr().cast(), ffi::PyBUF_ND);
+        (*view).strides = list(exported.strides.as_ptr(), ffi::PyBUF_STRIDES);
         (*view).suboffsets = std::ptr::null_mut();
         (*view).internal = Box::into_raw(exported).cast::<c_void>();
         (*view).obj = object.clone().into_any().into_ptr();
     }
     Ok(())
+}
+
+/// Whether the elements lie as is asked for: who asks for no strides takes them for dense rows.
+fn lies_as_asked(view: &HostView, flags: c_int) -> bool {
+    if view.shape().contains(&0) {
+        return true;
+    }
+    let asks = |flag: c_int| flags & flag == flag;
+    let rows = || is_row_contiguous(view.shape(), view.strides());
+    let columns = || is_col_contiguous(view.shape(), view.strides());
+    match asks(ffi::PyBUF_STRIDES) {
+        false => rows(),
+        true if asks(ffi::PyBUF_C_CONTIGUOUS) => rows(),
+        true if asks(ffi::PyBUF_F_CONTIGUOUS) => columns(),
+        true if asks(ffi::PyBUF_ANY_CONTIGUOUS) => rows() || columns(),
+        true => true,
+    }
 }
 
 /// A view on its way out of a closure that runs without the interpreter's lock.
@@ -154,8 +179,8 @@ unsafe fn release(view: *mut ffi::Py_buffer) {
 }
 
 /// A copy of what an object shows by the buffer protocol; `None` if it does not, or not as elements that
-/// arrays can have. float64 becomes float32.
-pub(crate) fn import(object: &Bound<'_, PyAny>) -> PyResult<Option<Array>> {
+/// arrays can have.
+pub(crate) fn import(object: &Bound<'_, PyAny>) -> PyResult<Option<Foreign>> {
     // SAFETY: any object can be asked.
     if unsafe { ffi::PyObject_CheckBuffer(object.as_ptr()) } == 0 {
         return Ok(None);
@@ -177,7 +202,7 @@ pub(crate) fn import(object: &Bound<'_, PyAny>) -> PyResult<Option<Array>> {
 
 /// # Safety
 /// `view` is a buffer that is not released yet.
-unsafe fn copy(view: &ffi::Py_buffer) -> PyResult<Option<Array>> {
+unsafe fn copy(view: &ffi::Py_buffer) -> PyResult<Option<Foreign>> {
     // numpy's dates show bytes without strides, although strides were asked for.
     if view.ndim > 0 && (view.shape.is_null() || view.strides.is_null()) {
         return Ok(None);
@@ -197,5 +222,5 @@ unsafe fn copy(view: &ffi::Py_buffer) -> PyResult<Option<Array>> {
     let shape: Vec<usize> = shape.iter().map(|&n| n as usize).collect();
     // SAFETY: the buffer's owner keeps the elements while it is not released.
     let bytes = unsafe { gather(view.buf.cast(), &shape, strides, source.itemsize()) };
-    source.into_array(&bytes, &shape).or_raise().map(Some)
+    source.copied(bytes, &shape).or_raise().map(Some)
 }

@@ -9,7 +9,7 @@ use pyo3::{
     prelude::*,
 };
 
-use super::Source;
+use super::{Foreign, Source, gather};
 use crate::{
     arguments::fits_32_bits,
     error::{OrRaise, released},
@@ -194,7 +194,7 @@ exporter!(
 );
 
 /// A copy of what an object shows by `__dlpack__`; `None` if it has no such method.
-pub(crate) fn import(object: &Bound<'_, PyAny>) -> PyResult<Option<Array>> {
+pub(crate) fn import(object: &Bound<'_, PyAny>) -> PyResult<Option<Foreign>> {
     let py = object.py();
     let Some(method) = object.getattr_opt(pyo3::intern!(py, "__dlpack__"))? else {
         return Ok(None);
@@ -214,7 +214,7 @@ pub(crate) fn import(object: &Bound<'_, PyAny>) -> PyResult<Option<Array>> {
 
 /// # Safety
 /// A capsule named as DLPack names it holds what DLPack says.
-unsafe fn take(capsule: &Bound<'_, PyAny>) -> PyResult<Array> {
+unsafe fn take(capsule: &Bound<'_, PyAny>) -> PyResult<Foreign> {
     let raw = capsule.as_ptr();
     // SAFETY: names are checked before pointers are used; a used capsule is renamed, so that nobody deletes
     // its tensor a second time.
@@ -249,7 +249,7 @@ unsafe fn take(capsule: &Bound<'_, PyAny>) -> PyResult<Array> {
 ///
 /// # Safety
 /// The tensor is alive and describes its memory.
-unsafe fn copy(tensor: &Tensor) -> PyResult<Array> {
+unsafe fn copy(tensor: &Tensor) -> PyResult<Foreign> {
     if !READABLE.contains(&tensor.device_type) {
         return Err(PyValueError::new_err("[convert] Unsupported device."));
     }
@@ -274,6 +274,14 @@ unsafe fn copy(tensor: &Tensor) -> PyResult<Array> {
         return Err(PyValueError::new_err(message));
     }
     let last = |(&n, &stride): (&usize, &isize)| (n - 1) * stride as usize;
+    let first = tensor.data.cast::<u8>().wrapping_add(tensor.byte_offset as usize);
+    let Source::Same(dtype) = source else {
+        let strides: Vec<isize> =
+            strides.iter().map(|&stride| stride * source.itemsize() as isize).collect();
+        // SAFETY: the tensor says that its elements lie there.
+        let bytes = unsafe { gather(first, &shape, &strides, source.itemsize()) };
+        return source.copied(bytes, &shape).or_raise();
+    };
     let span = match shape.contains(&0) {
         true => 0,
         false => 1 + shape.iter().zip(&strides).map(last).sum::<usize>(),
@@ -281,11 +289,8 @@ unsafe fn copy(tensor: &Tensor) -> PyResult<Array> {
     let bytes = match span {
         0 => &[],
         // SAFETY: the tensor says that its elements lie there, the last one at the end of this range.
-        _ => unsafe {
-            let first = tensor.data.cast::<u8>().wrapping_add(tensor.byte_offset as usize);
-            std::slice::from_raw_parts(first, span * source.itemsize())
-        },
+        _ => unsafe { std::slice::from_raw_parts(first, span * dtype.size()) },
     };
-    let flat = source.into_array(bytes, &[span]).or_raise()?;
-    ops::as_strided(&flat, &shape, &strides, 0).or_raise()
+    let flat = Array::from_bytes(bytes, &[span], dtype).or_raise()?;
+    ops::as_strided(&flat, &shape, &strides, 0).or_raise().map(Foreign::Array)
 }

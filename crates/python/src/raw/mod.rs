@@ -6,7 +6,7 @@ pub(crate) mod dlpack;
 pub(crate) mod keywords;
 pub(crate) mod slices;
 
-use mlx::Dtype;
+use mlx::{Array, Dtype, dispatch_dtype, dtype::FromF64, ops};
 
 /// Copies strided elements of `itemsize` bytes into row-major order.
 ///
@@ -57,7 +57,7 @@ fn is_row_major(shape: &[usize], strides: &[isize], itemsize: usize) -> bool {
 enum Source {
     /// The same bytes.
     Same(Dtype),
-    /// float64, which becomes float32.
+    /// float64, which becomes what is asked for.
     Double,
     /// Pairs of float64, which become pairs of float32.
     DoubleComplex,
@@ -72,16 +72,51 @@ impl Source {
         }
     }
 
-    /// An array of elements in row-major order.
-    fn into_array(self, bytes: &[u8], shape: &[usize]) -> mlx::Result<mlx::Array> {
-        let narrow = || {
-            let doubles = bytes.as_chunks().0.iter().map(|&b| f64::from_ne_bytes(b) as f32);
-            doubles.flat_map(f32::to_ne_bytes).collect::<Vec<u8>>()
-        };
+    /// A copy of elements in row-major order.
+    fn copied(self, bytes: Vec<u8>, shape: &[usize]) -> mlx::Result<Foreign> {
         match self {
-            Source::Same(dtype) => mlx::Array::from_bytes(bytes, shape, dtype),
-            Source::Double => mlx::Array::from_bytes(&narrow(), shape, Dtype::Float32),
-            Source::DoubleComplex => mlx::Array::from_bytes(&narrow(), shape, Dtype::Complex64),
+            Source::Same(dtype) => Array::from_bytes(&bytes, shape, dtype).map(Foreign::Array),
+            Source::Double => Ok(Foreign::Doubles { bytes, shape: shape.to_vec() }),
+            Source::DoubleComplex => {
+                let narrow = doubles(&bytes).flat_map(|value| (value as f32).to_ne_bytes());
+                let narrow: Vec<u8> = narrow.collect();
+                Array::from_bytes(&narrow, shape, Dtype::Complex64).map(Foreign::Array)
+            }
+        }
+    }
+}
+
+fn doubles(bytes: &[u8]) -> impl Iterator<Item = f64> {
+    bytes.as_chunks().0.iter().map(|&value| f64::from_ne_bytes(value))
+}
+
+/// A copy of another library's elements.
+pub(crate) enum Foreign {
+    /// What arrays can have by themselves.
+    Array(Array),
+    /// float64 in row-major order: by way of float32, integers would lose digits.
+    Doubles { bytes: Vec<u8>, shape: Vec<usize> },
+}
+
+impl Foreign {
+    /// The elements as `dtype`; without one as their own, which is float32 for float64.
+    pub(crate) fn to_array(&self, dtype: Option<Dtype>) -> mlx::Result<Array> {
+        match self {
+            Foreign::Array(array) => ops::astype(array, dtype.unwrap_or(array.dtype())),
+            Foreign::Doubles { bytes, shape } => {
+                dispatch_dtype!(dtype.unwrap_or(Dtype::Float32), T => {
+                    let values: Vec<T> = doubles(bytes).map(<T as FromF64>::from_f64).collect();
+                    Array::from_slice(&values, shape)
+                })
+            }
+        }
+    }
+
+    /// Whether the elements are floats or complex numbers.
+    pub(crate) fn is_inexact(&self) -> bool {
+        match self {
+            Foreign::Array(array) => array.dtype().is_inexact(),
+            Foreign::Doubles { .. } => true,
         }
     }
 }
