@@ -162,3 +162,27 @@ def test_threads_compute_at_once():
     for thread in threads:
         thread.join()
     assert results == [64 * 64 * (i + 20) for i in range(8)]
+
+
+def test_integers_that_do_not_fit_are_refused():
+    for wide in (2**63, 2**64 - 1, 2**70, -2**63 - 1):
+        calls = [
+            lambda: mx.array(wide), lambda: mx.array([1, wide]), lambda: mx.array(wide, mx.float32),
+            lambda: mx.array([1.5, wide]), lambda: mx.array([wide], mx.int32), lambda: mx.array(5) + wide,
+            lambda: mx.array(5.0) == wide, lambda: mx.full((2,), wide), lambda: mx.array([1]).at[0].add(wide),
+        ]
+        for call in calls:
+            with pytest.raises(RuntimeError, match="overflow"):
+                call()
+        with pytest.raises(TypeError):
+            mx.arange(wide)
+    # Of lists, also what the dtype has no room for; narrow dtypes are read as int32.
+    for value, dtype in [(-1, mx.uint32), (-1, mx.uint64), (2**32, mx.uint32), (2**31, mx.int8)]:
+        with pytest.raises(RuntimeError, match="overflow"):
+            mx.array([value], dtype)
+    assert mx.array([300, -1], mx.uint8).tolist() == [44, 255]
+    assert mx.array(2**32 + 5, mx.int32).item() == 5 and mx.array(-1, mx.uint32).item() == 2**32 - 1
+    assert mx.array([2**64 - 1], mx.uint64).tolist() == [2**64 - 1]
+    # Beside booleans an integer is an int32, and wraps.
+    assert (mx.array([True]) == 2**31).tolist() == [False]
+    assert (mx.array(True) + 2**31).item() == 1 - 2**31

@@ -132,3 +132,12 @@ def test_a_kernel_from_source_is_exported(tmp_path):
 def test_devices_that_are_not_there():
     with pytest.raises(ValueError, match="is not available"):
         mx.new_stream(mx.Device(mx.gpu, 99))
+
+
+def test_seeds_have_64_bits():
+    for bad in (-1, 2**64, 1.5, None, "1"):
+        with pytest.raises(TypeError):
+            mx.random.seed(bad)
+        with pytest.raises(TypeError):
+            mx.random.key(bad)
+    assert mx.random.key(2**64 - 1).tolist() == [2**32 - 1, 2**32 - 1]

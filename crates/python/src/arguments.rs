@@ -118,7 +118,8 @@ impl Operand {
             return Ok(Some(Operand::Bool(value.is_true())));
         }
         if let Ok(value) = object.cast::<PyInt>() {
-            return Ok(Some(Operand::Int(value.extract()?)));
+            let value = value.extract().map_err(|_| too_wide(object, Dtype::Int64))?;
+            return Ok(Some(Operand::Int(value)));
         }
         if let Ok(value) = object.cast::<PyFloat>() {
             return Ok(Some(Operand::Float(value.value())));
@@ -197,10 +198,16 @@ impl ops::Operand for Operand {
     }
 }
 
-/// An integer beside an array of dtype `other`; beside booleans it is an int32.
+/// The error about an integer that no element of a dtype can be.
+pub(crate) fn too_wide(value: &Bound<'_, PyAny>, dtype: Dtype) -> PyErr {
+    let message = format!("[array] Converting {value} to {dtype} would result in overflow.");
+    PyRuntimeError::new_err(message)
+}
+
+/// An integer beside an array of dtype `other`; beside booleans it is an int32, to which it wraps.
 fn checked_int_scalar(value: i64, other: Option<Dtype>) -> Result<Array> {
     let dtype = match other {
-        Some(Dtype::Bool) => Dtype::Int32,
+        Some(Dtype::Bool) => return int_scalar(value, Dtype::Int32),
         Some(dtype) => dtype,
         None => dtype_of_int(value),
     };

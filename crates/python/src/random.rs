@@ -2,7 +2,7 @@
 
 use mlx::{Dtype, ops, random};
 use pyo3::{
-    exceptions::{PyAttributeError, PyIndexError, PyValueError},
+    exceptions::{PyAttributeError, PyIndexError, PyTypeError, PyValueError},
     prelude::*,
     sync::PyOnceLock,
     types::{PyInt, PyModule},
@@ -100,7 +100,7 @@ fn or_scalar(shape: &Option<Sizes>) -> &[usize] {
 /// Args:
 ///     seed (int): The seed.
 #[pyfunction]
-fn seed(seed: u64) -> PyResult<()> {
+fn seed(#[pyo3(from_py_with = seed_of)] seed: u64) -> PyResult<()> {
     random::seed(seed).or_raise()
 }
 
@@ -111,8 +111,15 @@ fn seed(seed: u64) -> PyResult<()> {
 ///
 /// Returns:
 ///     array: The key: uint32 of shape (2,).
+/// An integer of 64 bits without a sign.
+fn seed_of(seed: &Bound<'_, PyAny>) -> PyResult<u64> {
+    seed.extract().map_err(|_| {
+        PyTypeError::new_err(format!("a seed is an integer from 0 to 2^64 - 1, not {seed:?}"))
+    })
+}
+
 #[pyfunction]
-fn key(seed: u64) -> PyResult<PyArray> {
+fn key(#[pyo3(from_py_with = seed_of)] seed: u64) -> PyResult<PyArray> {
     random::key(seed).map(PyArray::from).or_raise()
 }
 

@@ -1,15 +1,17 @@
 //! Arrays from Python's objects.
 
+use std::ops::RangeInclusive;
+
 use mlx::{Array, Dtype, dispatch_dtype, dtype::FromF64, ops};
 use pyo3::{
-    exceptions::{PyOverflowError, PyValueError},
+    exceptions::PyValueError,
     prelude::*,
     types::{PyBool, PyComplex, PyFloat, PyInt, PyList, PyTuple},
 };
 
 use super::PyArray;
 use crate::{
-    arguments::{dtype_of_int, int_scalar, type_name},
+    arguments::{dtype_of_int, int_scalar, too_wide, type_name},
     error::OrRaise,
     raw::{Foreign, buffer, dlpack},
 };
@@ -134,8 +136,12 @@ fn scalar(value: &Bound<'_, PyAny>, kind: Kind, dtype: Option<Dtype>) -> PyResul
     match kind {
         Kind::Bool => int_scalar(value.is_truthy()? as i64, dtype.unwrap_or(Dtype::Bool)),
         Kind::Int | Kind::WideInt => {
-            let value = wide_int(value)?;
-            int_scalar(value as i64, dtype.unwrap_or_else(|| dtype_of_int(value as i64)))
+            // One number wraps, so that all dtypes but one have the same limits.
+            let highest =
+                if dtype == Some(Dtype::Uint64) { u64::MAX.into() } else { i64::MAX.into() };
+            let limits = i64::MIN.into()..=highest;
+            let value = integer(value, &limits, dtype.unwrap_or(Dtype::Int64))? as i64;
+            int_scalar(value, dtype.unwrap_or_else(|| dtype_of_int(value)))
         }
         Kind::Float => Array::scalar_of(value.extract()?, dtype.unwrap_or(Dtype::Float32)),
         Kind::Complex => {
@@ -146,17 +152,28 @@ fn scalar(value: &Bound<'_, PyAny>, kind: Kind, dtype: Option<Dtype>) -> PyResul
     .or_raise()
 }
 
-/// An integer of at most 64 bits, signed or not, as the bits of an i64.
-fn wide_int(value: &Bound<'_, PyAny>) -> PyResult<i128> {
-    if let Ok(value) = value.extract::<i64>() {
-        return Ok(value.into());
-    }
-    match value.extract::<u64>() {
-        Ok(value) => Ok(value.into()),
-        Err(_) => {
-            let message = "Python int too large to convert to an element of 64 bits";
-            Err(PyOverflowError::new_err(message))
-        }
+/// An integer that is to be an element of `dtype`, and must lie between limits.
+fn integer(
+    value: &Bound<'_, PyAny>,
+    limits: &RangeInclusive<i128>,
+    dtype: Dtype,
+) -> PyResult<i128> {
+    let wide = match value.extract::<i64>() {
+        Ok(value) => Some(i128::from(value)),
+        Err(_) => value.extract::<u64>().ok().map(i128::from),
+    };
+    wide.filter(|wide| limits.contains(wide)).ok_or_else(|| too_wide(value, dtype))
+}
+
+/// What integers of a list may be. MLX reads them as `int32` for all dtypes that are narrower, to which they
+/// wrap.
+fn limits(dtype: Dtype) -> RangeInclusive<i128> {
+    match dtype {
+        Dtype::Uint32 => 0..=u32::MAX.into(),
+        Dtype::Uint64 => 0..=u64::MAX.into(),
+        Dtype::Int64 => i64::MIN.into()..=i64::MAX.into(),
+        _ if dtype.is_inexact() => i64::MIN.into()..=i64::MAX.into(),
+        _ => i32::MIN.into()..=i32::MAX.into(),
     }
 }
 
@@ -244,10 +261,16 @@ impl<'py> Numbers<'py> {
             return made.and_then(|a| ops::astype(&a, dtype)).or_raise();
         }
         let is_float = self.kind == Some(Kind::Float);
+        // Beside floats, integers are floats.
+        let limits = limits(if is_float { Dtype::Float32 } else { dtype });
         dispatch_dtype!(dtype, T => {
-            let values = elements.iter().map(|element| match is_float || !dtype.is_integer() {
-                true => Ok(<T as FromF64>::from_f64(element.extract::<f64>()?)),
-                false => wide_int(element).map(<T as Wrapping>::wrap),
+            let values = elements.iter().map(|element| match element.is_instance_of::<PyInt>() {
+                true if is_float => {
+                    let value = integer(element, &limits, dtype)?;
+                    Ok(<T as FromF64>::from_f64(value as f64))
+                }
+                true => integer(element, &limits, dtype).map(<T as Wrapping>::wrap),
+                false => Ok(<T as FromF64>::from_f64(element.extract::<f64>()?)),
             });
             Array::from_slice(&values.collect::<PyResult<Vec<T>>>()?, shape).or_raise()
         })

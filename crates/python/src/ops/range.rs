@@ -30,7 +30,8 @@ impl<'a, 'py> FromPyObject<'a, 'py> for Number {
         if let Ok(value) = object.cast::<PyBool>() {
             Ok(Number { value: value.is_true().into(), dtype: Dtype::Bool })
         } else if object.is_instance_of::<PyInt>() {
-            let value: i64 = object.extract()?;
+            let message = |_| PyTypeError::new_err(format!("{object:?} has more than 64 bits"));
+            let value: i64 = object.extract().map_err(message)?;
             Ok(Number { value: value as f64, dtype: dtype_of_int(value) })
         } else if let Ok(value) = object.cast::<PyFloat>() {
             Ok(Number { value: value.value(), dtype: Dtype::Float32 })
