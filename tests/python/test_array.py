@@ -1,6 +1,8 @@
 """The class array: creation, conversion, operators, and what Python asks of any object."""
 
+import bisect
 import copy
+import gc
 import operator
 import pathlib
 import pickle
@@ -186,3 +188,67 @@ def test_integers_that_do_not_fit_are_refused():
     # Beside booleans an integer is an int32, and wraps.
     assert (mx.array([True]) == 2**31).tolist() == [False]
     assert (mx.array(True) + 2**31).item() == 1 - 2**31
+
+
+def test_nothing_is_no_array():
+    a = mx.array([1, 2])
+    calls = [
+        lambda: mx.array(None), lambda: mx.array(), lambda: a + None, lambda: a < None,
+        lambda: mx.add(a, None), lambda: a.at[0].add(None), lambda: a.__setitem__(0, None),
+    ]
+    for call in calls:
+        with pytest.raises(TypeError):
+            call()
+
+
+def test_arrays_are_sequences():
+    a = mx.array([[1, 2], [3, 4]])
+    assert [row.tolist() for row in reversed(a)] == [[3, 4], [1, 2]]
+    assert bisect.bisect(mx.array([1, 2, 3]), 2) == 2
+    assert operator.getitem(a, -1).tolist() == [3, 4]
+    with pytest.raises(TypeError):
+        reversed(mx.array(1))
+
+
+def test_subclasses_are_initialized_as_they_like():
+    class Named(mx.array):
+        def __init__(self, value, *, name):
+            super().__init__(value, mx.float32)
+            self.name = name
+
+    named = Named([1, 2], name="a")
+    assert named.name == "a" and named.tolist() == [1.0, 2.0] and type(named + 1) is mx.array
+    assert type(copy.copy(named)) is mx.array
+    assert pickle.loads(pickle.dumps(mx.array([1.5]))).tolist() == [1.5]
+
+    class Plain(mx.array):
+        pass
+
+    assert Plain(val=[1, 2], dtype=mx.float32).tolist() == [1.0, 2.0]
+    # An array is what it was made of, until something is assigned.
+    with pytest.raises(TypeError):
+        named.__init__([3], name="b")
+    assert named.tolist() == [1.0, 2.0]
+
+
+def test_a_collection_may_ask_for_the_shape_that_is_asked_for():
+    a = mx.zeros((2, 3))
+    seen = []
+
+    class Cycle:
+        def __init__(self):
+            self.itself = self
+
+        def __del__(self):
+            seen.append((a.shape, a.dtype, len(a)))
+
+    before = gc.get_threshold()
+    gc.set_threshold(1)
+    try:
+        for _ in range(100):
+            Cycle()
+            assert a.shape == (2, 3)
+    finally:
+        gc.set_threshold(*before)
+    gc.collect()
+    assert len(seen) == 100

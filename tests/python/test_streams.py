@@ -1,5 +1,7 @@
 """Devices, streams, threads that have their own, and memory functions."""
 
+import copy
+import pickle
 import threading
 
 import mlx.core as mx
@@ -141,3 +143,9 @@ def test_seeds_have_64_bits():
         with pytest.raises(TypeError):
             mx.random.key(bad)
     assert mx.random.key(2**64 - 1).tolist() == [2**32 - 1, 2**32 - 1]
+
+
+def test_a_key_is_pickled_as_an_array():
+    key = mx.random.state[0]
+    for other in (pickle.loads(pickle.dumps(key)), copy.copy(key), copy.deepcopy(key)):
+        assert type(other) is mx.array and other.dtype == mx.uint32 and other.tolist() == key.tolist()

@@ -164,7 +164,10 @@ impl<'a, 'py> FromPyObject<'a, 'py> for Operand {
     type Error = PyErr;
 
     fn extract(object: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
-        Operand::of(&object)?.ok_or_else(|| create::no_array(&object))
+        Operand::of(&object)?.ok_or_else(|| match object.is_none() {
+            true => PyTypeError::new_err("an array or a number is asked for, not None"),
+            false => create::no_array(&object),
+        })
     }
 }
 

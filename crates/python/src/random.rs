@@ -5,7 +5,7 @@ use pyo3::{
     exceptions::{PyAttributeError, PyIndexError, PyTypeError, PyValueError},
     prelude::*,
     sync::PyOnceLock,
-    types::{PyInt, PyModule},
+    types::{PyInt, PyModule, PyType},
 };
 
 use crate::{
@@ -56,6 +56,13 @@ struct StateKey;
 
 #[pymethods]
 impl StateKey {
+    // A copy is an array like any other, which has no generator.
+    fn __reduce__<'py>(
+        slf: &Bound<'py, Self>,
+    ) -> PyResult<(Bound<'py, PyType>, (Bound<'py, PyAny>,))> {
+        Ok((slf.py().get_type::<PyArray>(), (slf.call_method0("__array__")?,)))
+    }
+
     fn __setitem__(slf: &Bound<'_, Self>, arg0: &Bound<'_, PyAny>, arg1: Operand) -> PyResult<()> {
         let key = slf.as_super().get();
         key.__setitem__(arg0, arg1)?;
@@ -104,13 +111,6 @@ fn seed(#[pyo3(from_py_with = seed_of)] seed: u64) -> PyResult<()> {
     random::seed(seed).or_raise()
 }
 
-/// A key from a seed.
-///
-/// Args:
-///     seed (int): The seed.
-///
-/// Returns:
-///     array: The key: uint32 of shape (2,).
 /// An integer of 64 bits without a sign.
 fn seed_of(seed: &Bound<'_, PyAny>) -> PyResult<u64> {
     seed.extract().map_err(|_| {
@@ -118,6 +118,13 @@ fn seed_of(seed: &Bound<'_, PyAny>) -> PyResult<u64> {
     })
 }
 
+/// A key from a seed.
+///
+/// Args:
+///     seed (int): The seed.
+///
+/// Returns:
+///     array: The key: uint32 of shape (2,).
 #[pyfunction]
 fn key(#[pyo3(from_py_with = seed_of)] seed: u64) -> PyResult<PyArray> {
     random::key(seed).map(PyArray::from).or_raise()

@@ -6,11 +6,12 @@ mod operators;
 mod read;
 mod updates;
 
-use mlx::{Array, Dtype};
+use mlx::{Array, Dtype, Shape};
 use parking_lot::Mutex;
 use pyo3::{
-    exceptions::PyValueError,
+    exceptions::{PyTypeError, PyValueError},
     prelude::*,
+    sync::PyOnceLock,
     types::{PyDict, PyModule, PyTuple},
 };
 
@@ -36,7 +37,7 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
 /// Example:
 ///     >>> mx.array([1, 2, 3], dtype=mx.float32)
 ///     array([1, 2, 3], dtype=None)
-#[pyclass(name = "array", module = "mlx.core", frozen, weakref, subclass)]
+#[pyclass(name = "array", module = "mlx.core", frozen, weakref, subclass, sequence)]
 pub(crate) struct PyArray {
     /// In-place operations put another array here.
     array: Mutex<Array>,
@@ -67,6 +68,12 @@ impl PyArray {
         // Outside of the lock: a graph may go with it.
         drop(before);
     }
+}
+
+/// What a new object is until it is initialized.
+fn without_contents(py: Python<'_>) -> PyResult<&Array> {
+    static EMPTY: PyOnceLock<Array> = PyOnceLock::new();
+    EMPTY.get_or_try_init(py, || Array::from_bytes(&[], &[0], Dtype::Float32).or_raise())
 }
 
 /// Arrays that are returned, as Python objects.
@@ -120,15 +127,25 @@ pub(crate) fn apply<T: Wrap>(
 
 #[pymethods]
 impl PyArray {
-    // Unpickling calls it without arguments; what it makes then gets its contents by `__setstate__`.
+    // The contents come by `__init__`, which subclasses give other arguments, or by `__setstate__`.
     #[new]
-    #[pyo3(signature = (val=None, dtype=None), text_signature = "(val, dtype=None)")]
-    fn new(val: Option<&Bound<'_, PyAny>>, dtype: Option<PyDtype>) -> PyResult<Self> {
-        let dtype = dtype.map(|dtype| dtype.0);
-        match val {
-            Some(value) => create::array(value, dtype).map(PyArray::from),
-            None => Array::from_bytes(&[], &[0], Dtype::Float32).map(PyArray::from).or_raise(),
+    #[pyo3(signature = (*args, **kwargs), text_signature = "(val, dtype=None)")]
+    fn new(args: &Bound<'_, PyTuple>, kwargs: Option<&Bound<'_, PyDict>>) -> PyResult<Self> {
+        let _ = kwargs;
+        without_contents(args.py()).map(|array| array.clone().into())
+    }
+
+    #[pyo3(signature = (val, dtype=None))]
+    fn __init__(&self, val: &Bound<'_, PyAny>, dtype: Option<PyDtype>) -> PyResult<()> {
+        if val.is_none() {
+            return Err(PyTypeError::new_err("None has no elements for an array"));
         }
+        let empty = without_contents(val.py())?;
+        if !self.with(|array| array.is_same(empty)) {
+            return Err(PyTypeError::new_err("the array is initialized already"));
+        }
+        self.replace(create::array(val, dtype.map(|dtype| dtype.0))?);
+        Ok(())
     }
 
     /// Number of elements.
@@ -158,23 +175,21 @@ impl PyArray {
     /// Sizes of the axes.
     #[getter]
     fn shape<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
-        PyTuple::new(py, self.array.lock().shape())
+        // Not under the lock: a new tuple may start a collection, which may run code that asks for this.
+        let shape = self.with(|array| Shape::from(array.shape()));
+        PyTuple::new(py, shape)
     }
 
     /// Type of the elements.
     #[getter]
     fn dtype(&self, py: Python<'_>) -> Py<PyDtype> {
-        dtype::object(py, self.array.lock().dtype())
+        dtype::object(py, self.with(Array::dtype))
     }
 
     fn __len__(&self) -> PyResult<usize> {
         let array = self.array.lock();
         let message = "len() 0-dimensional array.";
-        array
-            .shape()
-            .first()
-            .copied()
-            .ok_or_else(|| pyo3::exceptions::PyTypeError::new_err(message))
+        array.shape().first().copied().ok_or_else(|| PyTypeError::new_err(message))
     }
 
     fn __iter__(&self) -> PyResult<iterator::ArrayIterator> {

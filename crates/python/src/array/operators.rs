@@ -4,7 +4,12 @@
 #![allow(unsafe_op_in_unsafe_fn)]
 
 use mlx::{Dtype, ops};
-use pyo3::{exceptions::PyValueError, prelude::*, pyclass::CompareOp, types::PyBool};
+use pyo3::{
+    exceptions::{PyTypeError, PyValueError},
+    prelude::*,
+    pyclass::CompareOp,
+    types::PyBool,
+};
 
 use super::PyArray;
 use crate::{
@@ -16,6 +21,10 @@ use crate::{
 fn operand(what: &str, other: &Bound<'_, PyAny>) -> PyResult<Operand> {
     match Operand::of(other)? {
         Some(operand) => Ok(operand),
+        None if other.is_none() => {
+            let message = format!("Cannot perform {what} on an mlx.core.array and None");
+            Err(PyTypeError::new_err(message))
+        }
         None => {
             let name = type_name(other);
             let message = format!("Cannot perform {what} on an mlx.core.array and {name}");
