@@ -110,3 +110,14 @@ def test_bad_indices_say_so():
         a[1.0:]
     with pytest.raises(ValueError, match="must not be zero"):
         a[::0]
+
+
+def test_masks_of_numpy_choose_what_is_assigned():
+    for mask, expected in [
+        (np.True_, [7, 7, 7]), (np.False_, [1, 2, 3]), (np.array([True, False, True]), [7, 2, 7]),
+    ]:
+        a = mx.array([1, 2, 3])
+        a[mask] = 7
+        assert a.tolist() == expected
+        with pytest.raises(ValueError):
+            a[mask]

@@ -54,12 +54,21 @@ fn index(object: &Bound<'_, PyAny>, end: &str) -> PyResult<Index> {
     if object.is_instance_of::<PyList>() {
         return create::array(object, None).map(Index::Array);
     }
-    match scalar(object) {
-        Some(at) => int(&at).map(Index::Int),
-        None => {
-            let message = format!("Cannot index mlx array using the given type{end}");
-            Err(PyValueError::new_err(message))
-        }
+    if let Some(at) = scalar(object) {
+        return int(&at).map(Index::Int);
+    }
+    if is_mask(object)? {
+        return create::array(object, None).map(Index::Array);
+    }
+    let message = format!("Cannot index mlx array using the given type{end}");
+    Err(PyValueError::new_err(message))
+}
+
+/// Whether an object is a boolean of numpy, or an array of them.
+fn is_mask(object: &Bound<'_, PyAny>) -> PyResult<bool> {
+    match object.getattr_opt(pyo3::intern!(object.py(), "dtype"))? {
+        Some(dtype) => dtype.eq(pyo3::intern!(object.py(), "bool")),
+        None => Ok(false),
     }
 }
 
