@@ -5,6 +5,7 @@ import inspect
 import pathlib
 
 import mlx.core as mx
+import numpy as np
 import pytest
 
 STUBS = pathlib.Path(mx.__file__).parent
@@ -137,3 +138,46 @@ def test_everything_has_a_docstring(module):
     public = [(name, value) for name, value in there if callable(value) and not name.startswith("_")]
     bare = [name for name, value in public if not value.__doc__]
     assert bare == []
+
+
+def range_of(numbers):
+    """A range of these numbers, which follow one another."""
+    return range(numbers[0], numbers[-1] + 1)
+
+
+@pytest.mark.parametrize("several", [
+    np.array, range_of, list, tuple, mx.array, lambda numbers: [np.int64(n) for n in numbers],
+])
+def test_integers_may_be_of_any_library(several):
+    x = mx.zeros((2, 3, 4))
+    axes, two = several([0, 1]), several([1, 2])
+    assert mx.sum(x, axis=axes).shape == x.sum(axes).shape == mx.median(x, axes).shape == (4,)
+    assert mx.softmax(x, axes).shape == mx.flip(x, axes).shape == mx.roll(x, two, axes).shape == x.shape
+    assert mx.linalg.norm(x, axis=axes).shape == (4,)
+    assert mx.expand_dims(x, axes).shape == (1, 1, 2, 3, 4)
+    assert mx.squeeze(x[None, None], axes).shape == x.shape
+    assert mx.fft.fftn(x, two, axes).shape == (1, 2, 4)
+    assert mx.reshape(x, several([24])).shape == x.reshape(several([24])).shape == (24,)
+    assert x.transpose(several([0, 1, 2])).shape == x.shape
+    assert [part.shape for part in mx.split(x, two, 1)] == [(2, 1, 4)] * 3
+    assert mx.pad(x, two).shape == (5, 6, 7) and mx.pad(x, [two] * 3).shape == (5, 6, 7)
+    assert mx.tile(x, two).shape == (2, 3, 8) and mx.zeros(two).shape == (1, 2)
+    assert mx.tensordot(x, x, [axes, axes]).shape == (4, 4)
+    image, weight = mx.ones((1, 5, 5, 2)), mx.ones((3, 2, 2, 2))
+    assert mx.conv2d(image, weight, two, two).shape == (1, 6, 4, 3)
+    assert mx.conv_general(image, weight, 1, [two, axes]).shape == (1, 5, 7, 3)
+    assert mx.slice(x, mx.array([0]), several([0]), several([1, 2, 3])).shape == (1, 2, 3)
+
+
+@pytest.mark.parametrize("one", [np.int32, np.array, mx.array, int], ids=str)
+def test_an_integer_may_be_of_any_library(one):
+    x = mx.zeros((2, 3, 4))
+    assert mx.sum(x, axis=one(1)).shape == (2, 4) and mx.pad(x, one(1)).shape == (4, 5, 6)
+    assert mx.tile(x, one(2)).shape == (2, 3, 8) and mx.roll(x, one(1), one(1)).shape == x.shape
+    assert mx.tensordot(x, x, one(3)).shape == () and mx.zeros(one(3)).shape == (3,)
+    assert len(mx.split(x, one(2))) == 2 and x.reshape(one(24)).shape == (24,)
+    assert mx.linspace(one(0), one(4), 3).tolist() == [0.0, 2.0, 4.0]
+    assert mx.conv1d(mx.ones((1, 5, 2)), mx.ones((3, 2, 2)), one(1), one(1)).shape == (1, 6, 3)
+    for float in (1.0, np.float32(1), mx.array(1.0)):
+        with pytest.raises(TypeError):
+            mx.sum(x, axis=float)

@@ -244,7 +244,7 @@ pub(crate) fn int_scalar(value: i64, dtype: Dtype) -> Result<Array> {
     }
 }
 
-/// Axes to work on: `None`, an integer or a sequence of integers.
+/// Axes to work on: an integer or a sequence of integers.
 pub(crate) enum Axes {
     One(isize),
     Several(SmallVec<[isize; 4]>),
@@ -269,10 +269,9 @@ impl<'a, 'py> FromPyObject<'a, 'py> for Axes {
     type Error = PyErr;
 
     fn extract(object: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
-        match is_list(&object) {
-            true => integers(&object).map(Axes::Several),
-            // Integers of other libraries too, but no floats.
-            false => Ok(Axes::One(object.extract()?)),
+        match one(&object)? {
+            Some(axis) => Ok(Axes::One(axis as isize)),
+            None => integers(&object).map(Axes::Several),
         }
     }
 }
@@ -288,8 +287,30 @@ pub(crate) fn type_name(object: &Bound<'_, PyAny>) -> String {
 }
 
 /// Whether an object is a list or a tuple.
-pub(crate) fn is_list(object: &Bound<'_, PyAny>) -> bool {
+fn is_list(object: &Bound<'_, PyAny>) -> bool {
     object.is_instance_of::<PyList>() || object.is_instance_of::<PyTuple>()
+}
+
+/// The integer that an object is, also one of another library; `None` if it may be several.
+pub(crate) fn one(object: &Bound<'_, PyAny>) -> PyResult<Option<i64>> {
+    if is_list(object) {
+        return Ok(None);
+    }
+    match object.extract() {
+        Ok(value) => Ok(Some(value)),
+        Err(error) if object.is_instance_of::<PyInt>() => Err(error),
+        Err(_) => Ok(None),
+    }
+}
+
+/// Integers that fit 32 bits, where one integer is a list of one.
+pub(crate) fn one_or_several<T: TryFrom<i64>>(
+    object: &Bound<'_, PyAny>,
+) -> PyResult<SmallVec<[T; 4]>> {
+    match one(object)? {
+        Some(_) => Ok(SmallVec::from_iter([dimension(object)?])),
+        None => integers(object),
+    }
 }
 
 /// Integers that fit 32 bits: a list, a range, an array of numpy. Floats, numpy's too, are no integers.
@@ -349,10 +370,7 @@ impl<'a, 'py> FromPyObject<'a, 'py> for Sizes {
     type Error = PyErr;
 
     fn extract(object: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
-        if object.is_instance_of::<PyInt>() {
-            return Ok(Sizes(SmallVec::from_slice(&[dimension(&object)?])));
-        }
-        integers(&object).map(Sizes)
+        one_or_several(&object).map(Sizes)
     }
 }
 
@@ -363,9 +381,6 @@ impl<'a, 'py> FromPyObject<'a, 'py> for Integers {
     type Error = PyErr;
 
     fn extract(object: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
-        if object.is_instance_of::<PyInt>() {
-            return Ok(Integers(SmallVec::from_slice(&[dimension(&object)?])));
-        }
-        integers(&object).map(Integers)
+        one_or_several(&object).map(Integers)
     }
 }

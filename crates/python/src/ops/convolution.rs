@@ -11,7 +11,7 @@ use pyo3::{exceptions::PyTypeError, prelude::*, types::PyModule};
 use smallvec::{SmallVec, smallvec};
 
 use crate::{
-    arguments::{ArrayArg, Integers, Size, integers, is_list},
+    arguments::{ArrayArg, Integers, Size, dimension, integers, one},
     array::{PyArray, apply},
     functions,
     stream::Target,
@@ -45,8 +45,8 @@ impl<'a, 'py, const N: usize> FromPyObject<'a, 'py> for Spatial<N> {
     type Error = PyErr;
 
     fn extract(object: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
-        if !is_list(&object) {
-            return Ok(Spatial([object.extract::<isize>()?; N]));
+        if one(&object)?.is_some() {
+            return Ok(Spatial([dimension(&object)?; N]));
         }
         let numbers = integers::<isize>(&object)?;
         <[isize; N]>::try_from(numbers.as_slice()).map(Spatial).map_err(|_| {
@@ -173,9 +173,11 @@ impl<'a, 'py> FromPyObject<'a, 'py> for Padding {
     type Error = PyErr;
 
     fn extract(object: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
-        if is_list(&object) && object.len()? == 2 && is_list(&object.get_item(0)?) {
-            let (low, high) = (integers(&object.get_item(0)?)?, integers(&object.get_item(1)?)?);
-            return Ok(Padding { low, high });
+        if one(&object)?.is_none() && object.len()? == 2 {
+            let (low, high) = (object.get_item(0)?, object.get_item(1)?);
+            if one(&low)?.is_none() {
+                return Ok(Padding { low: integers(&low)?, high: integers(&high)? });
+            }
         }
         let both = Integers::extract(object)?.0;
         Ok(Padding { low: both.clone(), high: both })

@@ -9,7 +9,7 @@ use pyo3::{
 use smallvec::SmallVec;
 
 use crate::{
-    arguments::{ArrayArg, Operand, integers, is_list},
+    arguments::{ArrayArg, Operand, dimension, integers, one},
     array::{PyArray, apply},
     functions,
     stream::Target,
@@ -43,15 +43,15 @@ impl<'a, 'py> FromPyObject<'a, 'py> for Widths {
     type Error = PyErr;
 
     fn extract(object: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
-        if !is_list(&object) {
-            let both: isize = object.extract()?;
-            return Ok(Widths(SmallVec::from_slice(&[pair(&[both])?])));
+        let for_all = |widths: &[isize]| Ok(Widths(SmallVec::from_slice(&[pair(widths)?])));
+        if one(&object)?.is_some() {
+            return for_all(&[dimension(&object)?]);
         }
         let mut pairs = SmallVec::new();
         for item in object.try_iter()? {
             let item = item?;
-            if !is_list(&item) {
-                return Ok(Widths(SmallVec::from_slice(&[pair(&integers::<isize>(&object)?)?])));
+            if one(&item)?.is_some() {
+                return for_all(&integers::<isize>(&object)?);
             }
             let widths = integers::<isize>(&item)?;
             if widths.len() != 2 {

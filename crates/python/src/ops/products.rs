@@ -4,13 +4,13 @@ use mlx::{Error, ops};
 use pyo3::{
     exceptions::PyValueError,
     prelude::*,
-    types::{PyInt, PyModule, PyTuple},
+    types::{PyModule, PyTuple},
 };
 use smallvec::SmallVec;
 
 use super::within_32_bits;
 use crate::{
-    arguments::{ArrayArg, Arrays, integers},
+    arguments::{ArrayArg, Arrays, integers, one},
     array::{PyArray, apply},
     error::OrRaise,
     functions,
@@ -27,8 +27,8 @@ impl<'a, 'py> FromPyObject<'a, 'py> for Contracted {
     type Error = PyErr;
 
     fn extract(object: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
-        if object.is_instance_of::<PyInt>() {
-            return Ok(Contracted::Number(object.extract()?));
+        if let Some(number) = one(&object)? {
+            return Ok(Contracted::Number(number as isize));
         }
         let lists = object.try_iter()?.map(|list| integers::<isize>(&list?));
         match <[_; 2]>::try_from(lists.collect::<PyResult<Vec<_>>>()?) {

@@ -191,14 +191,14 @@ fn arange(args: &Bound<'_, PyTuple>, kwargs: Option<&Bound<'_, PyDict>>) -> PyRe
     text_signature = "(start, stop, num=50, endpoint=True, dtype=None, stream=None)"
 )]
 fn linspace(
-    start: Number,
-    stop: Number,
+    start: f64,
+    stop: f64,
     num: Size,
     endpoint: bool,
     dtype: Option<PyDtype>,
     stream: Option<Target>,
 ) -> PyResult<PyArray> {
-    apply(stream, || ops::linspace(start.value, stop.value, num.0, endpoint, or_float32(dtype)))
+    apply(stream, || ops::linspace(start, stop, num.0, endpoint, or_float32(dtype)))
 }
 
 macro_rules! windows {

@@ -8,7 +8,7 @@ use pyo3::{
 };
 
 use crate::{
-    arguments::{ArrayArg, Arrays, Axes, Integers, integers, is_list},
+    arguments::{ArrayArg, Arrays, Axes, Integers, integers, one_or_several},
     array::{PyArray, apply},
     functions,
     stream::Target,
@@ -16,10 +16,11 @@ use crate::{
 
 /// The integers of `*numbers`: as many arguments, or one list of them.
 pub(super) fn listed(numbers: &Bound<'_, PyTuple>) -> PyResult<Integers> {
-    if numbers.len() == 1 && is_list(&numbers.get_item(0)?) {
-        return integers(&numbers.get_item(0)?).map(Integers);
+    match numbers.len() {
+        1 => one_or_several(&numbers.get_item(0)?),
+        _ => integers(numbers.as_any()),
     }
-    integers(numbers.as_any()).map(Integers)
+    .map(Integers)
 }
 
 /// The same elements in another shape.
