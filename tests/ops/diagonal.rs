@@ -22,7 +22,7 @@ fn triangles_keep_one_side() {
         for dtype in dtypes_of(device) {
             for layout in Layout::VIEWS {
                 let a = layout.array(dtype, |i| (i % 7 + 1) as f64);
-                for k in [-6, -1, 0, 2, 6] {
+                for k in [isize::MIN, -6, -1, 0, 2, 6, isize::MAX] {
                     let what = format!("{dtype} {layout:?} {k} on {device}");
                     check_where(&what, &a, &ops::tril(&a, k).unwrap(), |d| d <= k);
                     check_where(&what, &a, &ops::triu(&a, k).unwrap(), |d| d >= k);
@@ -30,7 +30,7 @@ fn triangles_keep_one_side() {
             }
             for (n, m) in [(3, 4), (4, 2), (0, 3), (3, 0)] {
                 let ones = ops::ones(&[n, m], dtype).unwrap();
-                for k in [-3, -1, 0, 1, 4] {
+                for k in [isize::MIN, -3, -1, 0, 1, 4, isize::MAX] {
                     let what = format!("{n} x {m} {dtype} {k} on {device}");
                     check_where(&what, &ones, &ops::tri(n, m, k, dtype).unwrap(), |d| d <= k);
                     check_where(&what, &ones, &ops::eye(n, m, k, dtype).unwrap(), |d| d == k);
@@ -56,7 +56,9 @@ fn diagonals_of_every_layout() {
                 assert_moved(&what, &got, (&a, &[3, 4]), |i| vec![i[0], i[1], i[1] + 1]);
                 let got = ops::diagonal(&a, -2, 0, 1).unwrap();
                 assert_moved(&what, &got, (&a, &[5, 1]), |i| vec![2, 0, i[0]]);
-                assert_eq!(ops::diagonal(&a, 9, 0, 1).unwrap().shape(), [5, 0]);
+                for offset in [9, isize::MAX, isize::MIN] {
+                    assert_eq!(ops::diagonal(&a, offset, 0, 1).unwrap().shape(), [5, 0]);
+                }
             }
         }
         let a = ops::zeros(&[2, 3], Dtype::Float32).unwrap();

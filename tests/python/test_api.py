@@ -181,3 +181,24 @@ def test_an_integer_may_be_of_any_library(one):
     for float in (1.0, np.float32(1), mx.array(1.0)):
         with pytest.raises(TypeError):
             mx.sum(x, axis=float)
+
+
+@pytest.mark.parametrize("far", [2**63 - 1, -(2**63 - 1), -2**63])
+def test_numbers_near_the_end_of_64_bits(far):
+    x = mx.arange(12.0).reshape(3, 4)
+    lower, upper = (x.tolist(), [[0] * 4] * 3)[:: 1 if far > 0 else -1]
+    assert mx.tril(x, far).tolist() == lower and mx.triu(x, far).tolist() == upper
+    assert mx.tri(2, k=far).tolist() == [[far > 0] * 2] * 2 and mx.eye(2, k=far).tolist() == [[0, 0], [0, 0]]
+    assert mx.diag(x, far).size == mx.diagonal(x, far).size == mx.trace(x, far).item() == 0
+    assert mx.var(x, ddof=far).item() == (float("inf") if far > 0 else pytest.approx(0, abs=1e-12))
+    frames = mx.ones((3, 5)).astype(mx.complex64)
+    calls = [
+        lambda: mx.repeat(x, far), lambda: mx.diag(x[0], far), lambda: mx.fft.stft(x, n_fft=far),
+        lambda: mx.fft.stft(x, n_fft=4, hop_length=far), lambda: mx.fft.stft(x, n_fft=4, win_length=far),
+        lambda: mx.fft.istft(frames, n_fft=far), lambda: mx.fft.istft(frames, hop_length=far),
+        lambda: mx.fft.istft(frames, win_length=far), lambda: mx.fft.istft(frames, length=far),
+        lambda: mx.conv_transpose1d(mx.ones((1, 5, 2)), mx.ones((3, 2, 2)), 1, 0, 1, far),
+    ]
+    for call in calls:
+        with pytest.raises((ValueError, OverflowError)):
+            call()

@@ -5,7 +5,7 @@ use mlx::fft::{self as transforms, Frames, Norm, PadMode};
 use pyo3::{exceptions::PyValueError, prelude::*, types::PyModule};
 
 use crate::{
-    arguments::{ArrayArg, Axes, Integers},
+    arguments::{ArrayArg, Axes, Integers, Size, dimension},
     array::{PyArray, apply},
     error::OrRaise,
     functions,
@@ -206,6 +206,17 @@ fn rfftfreq(n: isize, d: f64, stream: Option<Target>) -> PyResult<PyArray> {
     apply(stream, || transforms::rfftfreq(size(n), d))
 }
 
+/// A number of elements that fits 32 bits; one that is negative is none.
+struct Elements(usize);
+
+impl<'a, 'py> FromPyObject<'a, 'py> for Elements {
+    type Error = PyErr;
+
+    fn extract(object: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
+        dimension(&object).map(|n| Elements(size(n)))
+    }
+}
+
 /// How a signal continues at its ends.
 struct PyPadMode(PadMode);
 
@@ -244,7 +255,7 @@ impl<'a, 'py> FromPyObject<'a, 'py> for PyPadMode {
 ///     array: Coefficients, of shape (..., frequencies, frames).
 #[pyfunction]
 #[pyo3(
-    signature = (x, n_fft=2048, hop_length=None, win_length=None, window=None, center=true,
+    signature = (x, n_fft=Elements(2048), hop_length=None, win_length=None, window=None, center=true,
         pad_mode=PyPadMode(PadMode::Reflect), norm=PyNorm(Norm::Backward), onesided=None, stream=None),
     text_signature = "(x, n_fft=2048, hop_length=None, win_length=None, window=None, center=True, \
                       pad_mode='reflect', norm='backward', onesided=None, stream=None)"
@@ -252,9 +263,9 @@ impl<'a, 'py> FromPyObject<'a, 'py> for PyPadMode {
 #[expect(clippy::too_many_arguments, reason = "upstream's signature")]
 fn stft(
     x: ArrayArg,
-    n_fft: isize,
-    hop_length: Option<isize>,
-    win_length: Option<isize>,
+    n_fft: Elements,
+    hop_length: Option<Elements>,
+    win_length: Option<Elements>,
     window: Option<ArrayArg>,
     center: bool,
     pad_mode: PyPadMode,
@@ -263,9 +274,9 @@ fn stft(
     stream: Option<Target>,
 ) -> PyResult<PyArray> {
     let frames = Frames {
-        n_fft: size(n_fft),
-        hop_length: hop_length.map(size),
-        win_length: win_length.map(size),
+        n_fft: n_fft.0,
+        hop_length: hop_length.map(|n| n.0),
+        win_length: win_length.map(|n| n.0),
         window: window.as_deref(),
         center,
         norm: norm.0,
@@ -300,14 +311,14 @@ fn stft(
 #[expect(clippy::too_many_arguments, reason = "upstream's signature")]
 fn istft(
     stft_matrix: ArrayArg,
-    n_fft: Option<isize>,
-    hop_length: Option<isize>,
-    win_length: Option<isize>,
+    n_fft: Option<Elements>,
+    hop_length: Option<Elements>,
+    win_length: Option<Elements>,
     window: Option<ArrayArg>,
     center: bool,
     norm: PyNorm,
     onesided: Option<bool>,
-    length: Option<usize>,
+    length: Option<Size>,
     stream: Option<Target>,
 ) -> PyResult<PyArray> {
     let frequencies = stft_matrix.shape().iter().rev().nth(1).copied().unwrap_or_default();
@@ -316,13 +327,13 @@ fn istft(
         _ => 2 * frequencies.saturating_sub(1),
     };
     let frames = Frames {
-        n_fft: n_fft.map_or(whole, size),
-        hop_length: hop_length.map(size),
-        win_length: win_length.map(size),
+        n_fft: n_fft.map_or(whole, |n| n.0),
+        hop_length: hop_length.map(|n| n.0),
+        win_length: win_length.map(|n| n.0),
         window: window.as_deref(),
         center,
         norm: norm.0,
         onesided,
     };
-    apply(stream, || transforms::istft(&stft_matrix, frames, length))
+    apply(stream, || transforms::istft(&stft_matrix, frames, length.map(|n| n.0)))
 }

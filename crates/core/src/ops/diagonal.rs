@@ -14,7 +14,7 @@ fn triangle(op: &'static str, a: &Array, k: isize, lower: bool) -> Result<Array>
     let zero = Array::scalar_of(0.0, a.dtype())?;
     match lower {
         true => ops::where_(&tri(n, m, k, Dtype::Bool)?, a, &zero),
-        false => ops::where_(&tri(n, m, k - 1, Dtype::Bool)?, &zero, a),
+        false => ops::where_(&tri(n, m, k.saturating_sub(1), Dtype::Bool)?, &zero, a),
     }
 }
 
@@ -62,6 +62,8 @@ pub fn identity(n: usize, dtype: Dtype) -> Result<Array> {
 
 /// Numbers of rows (n, 1) and of columns (1, m), those of columns less `k`.
 fn grid(n: usize, m: usize, k: isize) -> Result<(Array, Array)> {
+    // All diagonals beyond the corners are the same.
+    let k = k.clamp(-isize::try_from(n).unwrap_or(isize::MAX), m.try_into().unwrap_or(isize::MAX));
     let rows = ops::arange(0.0, n as f64, 1.0, Dtype::Int32)?;
     let columns = ops::arange(-k as f64, (m as isize - k) as f64, 1.0, Dtype::Int32)?;
     Ok((expand_dims(&rows, &[1])?, expand_dims(&columns, &[0])?))
@@ -85,7 +87,7 @@ pub fn diagonal(a: &Array, offset: isize, axis1: isize, axis2: isize) -> Result<
     if first == second {
         return refuse("axis1 and axis2 cannot be the same axis".into());
     }
-    let (skip1, skip2) = ((-offset).max(0), offset.max(0));
+    let (skip1, skip2) = (offset.saturating_neg().max(0), offset.max(0));
     let left = |axis: usize, skip: isize| a.shape()[axis] as isize - skip;
     let size = left(first, skip1).min(left(second, skip2)).max(0);
     let indices = |skip: isize| ops::arange(skip as f64, (skip + size) as f64, 1.0, Dtype::Int32);
@@ -113,7 +115,11 @@ pub fn diag(a: &Array, k: isize) -> Result<Array> {
             let n = a.size() + k.unsigned_abs();
             let column = |skip: isize| expand_dims(&pad_ends(a, skip, n)?, &[1]);
             let on = eye(n, n, k, Dtype::Bool)?;
-            ops::where_(&on, &column((-k).max(0))?, &Array::scalar_of(0.0, a.dtype())?)
+            ops::where_(
+                &on,
+                &column(k.saturating_neg().max(0))?,
+                &Array::scalar_of(0.0, a.dtype())?,
+            )
         }
         2 => diagonal(a, k, 0, 1),
         n => {

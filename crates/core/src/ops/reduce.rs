@@ -126,7 +126,7 @@ pub fn var(a: &Array, axes: &[isize], keepdims: bool, ddof: isize) -> Result<Arr
     } else {
         let axes = normalize_axes("var", axes, a.ndim())?;
         let count: usize = axes.iter().map(|&x| a.shape()[x]).product();
-        Array::scalar_of((count as isize - ddof).max(0) as f64, total.dtype())?
+        Array::scalar_of((count as isize).saturating_sub(ddof).max(0) as f64, total.dtype())?
     };
     ops::divide(&total, &left)
 }
