@@ -173,3 +173,47 @@ def test_training_steps_do_the_same_where_gradients_are_begun(device, in_child):
     begun, did = in_child(program).split("\n", 1)
     assert begun == str(device == mx.gpu)
     assert in_child(program, MLX_DISABLE_EARLY_GRADIENTS="1") == f"False\n{did}"
+
+
+class Key:
+    """A key of a dictionary whose hash says nothing, and which does something when it is asked for it."""
+
+    def __init__(self, name, then=lambda: None):
+        self.name, self.then = name, then
+
+    def __hash__(self):
+        self.then()
+        return 1
+
+    def __eq__(self, other):
+        self.then()
+        return isinstance(other, Key) and self.name == other.name
+
+
+@pytest.mark.parametrize("one, other", [
+    (-1, -2), (1, True), (1, 1.0), (2**64, 2**125), ("a", "b"), ("\ud800", "\ud801"), (0.0, -0.0),
+    ({-1: 0}, {-2: 0}), ({(-1,): 0}, {(-2,): 0}), ({Key("a"): 0}, {Key("b"): 0}), ({2**64: 0}, {2**125: 0}),
+], ids=str)
+def test_a_trace_is_of_constants_that_are_equal(one, other):
+    def function(constant, x):
+        traced.append(constant)
+        return x + 1
+
+    traced, compiled = [], mx.compile(function)
+    for constant in (one, other, one, other):
+        assert compiled(constant, mx.array(1)).item() == 2
+    assert len(traced) == 2
+    again = {Key("a"): 0} if repr(one).startswith("{<") else one
+    compiled(again, mx.array(1))
+    assert len(traced) == 2
+
+
+def test_dictionaries_may_change_while_they_are_read():
+    tree = {}
+    for name in "abc":
+        tree[Key(name)] = mx.array(1.0)
+    for key in list(tree):
+        key.then = lambda: dict.__setitem__(tree, len(tree), mx.array(1.0))
+    compiled = mx.compile(lambda tree: sum(tree.values()))
+    assert compiled(tree).item() >= 3
+    assert len(tree) > 3

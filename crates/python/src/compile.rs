@@ -6,6 +6,7 @@ use mlx::{
     Array,
     compile::{Mode, Traces, set_mode},
 };
+use parking_lot::Mutex;
 use pyo3::{
     exceptions::PyValueError,
     prelude::*,
@@ -53,7 +54,8 @@ fn compile(
 ) -> PyResult<PyFunction> {
     let py = fun.py();
     let captured = [inputs, outputs].map(|tree| tree.unwrap_or_else(|| py.None()));
-    PyFunction::new(fun, Some(captured), Compile(Traces::new(shapeless)))
+    let keys = Mutex::new(Vec::new());
+    PyFunction::new(fun, Some(captured), Compile { traces: Traces::new(shapeless), keys })
 }
 
 /// Lets compiled functions run as they are, in all threads. ``MLX_DISABLE_COMPILE`` in the environment does
@@ -70,7 +72,28 @@ fn enable_compile() {
 }
 
 /// What a function was traced to, with the structure of what it returned.
-struct Compile(Traces<Arc<Structure>>);
+struct Compile {
+    traces: Traces<Arc<Structure>>,
+    /// Keys of dictionaries that are no constants; a trace knows them by their places here.
+    keys: Mutex<Vec<Py<PyAny>>>,
+}
+
+impl Compile {
+    /// The place of a key that is equal to this one.
+    fn place_of_key(&self, key: &Bound<'_, PyAny>) -> PyResult<u64> {
+        let py = key.py();
+        // Comparing runs code of the key's class, which may call this function again.
+        let known: Vec<_> = self.keys.lock().iter().map(|known| known.clone_ref(py)).collect();
+        for (place, known) in known.iter().enumerate() {
+            if key.eq(known)? {
+                return Ok(place as u64);
+            }
+        }
+        let mut keys = self.keys.lock();
+        keys.push(key.clone().unbind());
+        Ok(keys.len() as u64 - 1)
+    }
+}
 
 impl Call for Compile {
     fn call<'py>(
@@ -82,7 +105,7 @@ impl Call for Compile {
         let py = args.py();
         let [inputs, outputs] = held.trees.as_ref().expect("`compile` gives trees");
         let (inputs, outputs) = (inputs.bind(py), outputs.bind(py));
-        let mut given = Given::default();
+        let mut given = Given { compile: self, arrays: Vec::new(), constants: Vec::new() };
         given.add(args)?;
         let positional = given.arrays.len();
         given.add(kwargs)?;
@@ -106,7 +129,7 @@ impl Call for Compile {
             capturing(inputs, &arrays[own..], run).map_err(to_core)
         };
         let (results, structure) =
-            self.0.call(&given.arrays, &given.constants, traced).or_raise()?;
+            self.traces.call(&given.arrays, &given.constants, traced).or_raise()?;
         if !outputs.is_none() {
             trees::fill(outputs, &results[structure.arrays..])?;
         }
@@ -132,8 +155,8 @@ fn capturing<T>(
 }
 
 /// The arrays of a call, and what else it was traced for.
-#[derive(Default)]
-struct Given {
+struct Given<'c> {
+    compile: &'c Compile,
     arrays: Vec<Array>,
     /// The structure of the arguments, and the constants among them.
     constants: Vec<u64>,
@@ -145,15 +168,18 @@ enum Tag {
     Array,
     List,
     Dict,
+    /// A key of a dictionary that is no constant.
+    Key,
     Text,
     Bool,
     Int,
-    WideInt,
+    /// A constant as Python writes it.
+    Written,
     Float,
     None,
 }
 
-impl Given {
+impl Given<'_> {
     fn add(&mut self, object: &Bound<'_, PyAny>) -> PyResult<()> {
         if let Some(array) = trees::array_of(object) {
             self.arrays.push(array);
@@ -165,25 +191,16 @@ impl Given {
             self.tag(Tag::List, list.len() as u64);
             list.iter().try_for_each(|item| self.add(&item))?;
         } else if let Ok(dict) = object.cast::<PyDict>() {
-            self.tag(Tag::Dict, dict.len() as u64);
-            for (key, item) in dict.iter() {
-                self.constants.push(key.hash()? as u64);
+            let items = trees::items(dict);
+            self.tag(Tag::Dict, items.len() as u64);
+            for (key, item) in items {
+                if !self.add_constant(&key)? {
+                    let place = self.compile.place_of_key(&key)?;
+                    self.tag(Tag::Key, place);
+                }
                 self.add(&item)?;
             }
-        } else if object.is_instance_of::<PyString>() {
-            self.tag(Tag::Text, object.hash()? as u64);
-        } else if let Ok(value) = object.cast::<PyBool>() {
-            self.tag(Tag::Bool, value.is_true().into());
-        } else if object.is_instance_of::<PyInt>() {
-            match object.extract::<i64>() {
-                Ok(value) => self.tag(Tag::Int, value as u64),
-                Err(_) => self.tag(Tag::WideInt, object.hash()? as u64),
-            }
-        } else if let Ok(value) = object.cast::<PyFloat>() {
-            self.tag(Tag::Float, value.value().to_bits());
-        } else if object.is_none() {
-            self.constants.push(Tag::None as u64);
-        } else {
+        } else if !self.add_constant(object)? {
             let message = format!(
                 "[compile] Function arguments must be trees of arrays or constants (floats, ints, strings, \
                  or None), but received type {}.",
@@ -192,6 +209,41 @@ impl Given {
             return Err(PyValueError::new_err(message));
         }
         Ok(())
+    }
+
+    /// Adds a constant by its value, as hashes of different ones may be the same; `false` if it is none.
+    fn add_constant(&mut self, object: &Bound<'_, PyAny>) -> PyResult<bool> {
+        if let Ok(text) = object.cast::<PyString>() {
+            match text.to_cow() {
+                Ok(text) => self.text(Tag::Text, &text),
+                // Half a pair of surrogates.
+                Err(_) => self.text(Tag::Written, &object.repr()?.to_cow()?),
+            }
+        } else if let Ok(value) = object.cast::<PyBool>() {
+            self.tag(Tag::Bool, value.is_true().into());
+        } else if object.is_instance_of::<PyInt>() {
+            match object.extract::<i64>() {
+                Ok(value) => self.tag(Tag::Int, value as u64),
+                Err(_) => self.text(Tag::Written, &object.repr()?.to_cow()?),
+            }
+        } else if let Ok(value) = object.cast::<PyFloat>() {
+            self.tag(Tag::Float, value.value().to_bits());
+        } else if object.is_none() {
+            self.constants.push(Tag::None as u64);
+        } else {
+            return Ok(false);
+        }
+        Ok(true)
+    }
+
+    /// A text, eight bytes at a time.
+    fn text(&mut self, tag: Tag, text: &str) {
+        self.tag(tag, text.len() as u64);
+        self.constants.extend(text.as_bytes().chunks(8).map(|bytes| {
+            let mut padded = [0; 8];
+            padded[..bytes.len()].copy_from_slice(bytes);
+            u64::from_ne_bytes(padded)
+        }));
     }
 
     fn tag(&mut self, tag: Tag, value: u64) {

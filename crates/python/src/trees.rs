@@ -10,9 +10,12 @@ use pyo3::{
     sync::PyOnceLock,
     types::{PyDict, PyList, PyTuple},
 };
+use smallvec::SmallVec;
 
 use crate::{array::PyArray, error::OrRaise, random};
 
+/// Keys and values.
+type Items<'py> = SmallVec<[(Bound<'py, PyAny>, Bound<'py, PyAny>); 8]>;
 /// What is done with a leaf.
 type Visit<'v, 'py> = dyn FnMut(&Bound<'py, PyAny>) -> PyResult<()> + 'v;
 /// What takes a leaf's place.
@@ -30,6 +33,11 @@ pub(crate) fn leaf<'py>(py: Python<'py>, array: Array) -> PyResult<Bound<'py, Py
     Ok(Bound::new(py, PyArray::from(array))?.into_any())
 }
 
+/// What a dictionary has now: code that runs for its items may change it.
+pub(crate) fn items<'py>(dict: &Bound<'py, PyDict>) -> Items<'py> {
+    dict.iter().collect()
+}
+
 /// Calls `visit` with every leaf, and with the key that the random state stands for.
 pub(crate) fn visit<'py>(tree: &Bound<'py, PyAny>, visitor: &mut Visit<'_, 'py>) -> PyResult<()> {
     if tree.is_exact_instance_of::<PyArray>() {
@@ -39,7 +47,7 @@ pub(crate) fn visit<'py>(tree: &Bound<'py, PyAny>, visitor: &mut Visit<'_, 'py>)
     } else if let Ok(tuple) = tree.cast::<PyTuple>() {
         tuple.iter().try_for_each(|item| visit(&item, visitor))
     } else if let Ok(dict) = tree.cast::<PyDict>() {
-        dict.iter().try_for_each(|(_, item)| visit(&item, visitor))
+        items(dict).iter().try_for_each(|(_, item)| visit(item, visitor))
     } else if random::is_state(tree) {
         visitor(&leaf(tree.py(), mlx::random::state().or_raise()?)?)
     } else {
@@ -94,9 +102,9 @@ pub(crate) fn map<'py>(
         let items = tuple.iter().map(|item| map(&item, replace)).collect::<PyResult<Vec<_>>>()?;
         tuple_like(tuple, items)
     } else if let Ok(dict) = tree.cast::<PyDict>() {
-        let items = PyDict::new(py);
-        dict.iter().try_for_each(|(key, item)| items.set_item(key, map(&item, replace)?))?;
-        Ok(items.into_any())
+        let mapped = PyDict::new(py);
+        items(dict).iter().try_for_each(|(key, item)| mapped.set_item(key, map(item, replace)?))?;
+        Ok(mapped.into_any())
     } else {
         replace(tree)
     }
@@ -137,7 +145,7 @@ pub(crate) fn update<'py>(
             tuple.iter().map(|item| update(&item, replace)).collect::<PyResult<Vec<_>>>()?;
         tuple_like(tuple, items)
     } else if let Ok(dict) = tree.cast::<PyDict>() {
-        for (key, item) in dict.iter() {
+        for (key, item) in items(dict) {
             dict.set_item(key, update(&item, replace)?)?;
         }
         Ok(tree.clone())
@@ -214,7 +222,7 @@ pub(crate) fn visit_both<'py>(
         false => Ok(prefix.clone()),
     };
     if let Ok(dict) = tree.cast::<PyDict>() {
-        for (key, item) in dict.iter() {
+        for (key, item) in items(dict) {
             if splits && !prefix.contains(&key)? {
                 let message = "[tree_visit] Tree is not a valid prefix tree of the first tree.";
                 return Err(PyValueError::new_err(message));
