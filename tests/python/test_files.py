@@ -86,3 +86,16 @@ def test_compiled_functions_keep_what_was_loaded(tmp_path):
     assert add(a).tolist() == [0, 2, 4, 6]
     mapped = mx.vmap(lambda x: x * a)(mx.ones((2, 4), mx.int32))
     assert mapped.tolist() == [[0, 1, 2, 3]] * 2
+
+
+def test_an_exporter_is_not_closed_by_what_it_exports(tmp_path):
+    def function(x):
+        with pytest.raises(RuntimeError, match="tracing"):
+            exporter.close()
+        return x + 1
+
+    exporter = mx.exporter(str(tmp_path / "function.mlxfn"), function)
+    exporter(mx.array(1))
+    exporter.close()
+    (result,) = mx.import_function(str(tmp_path / "function.mlxfn"))(mx.array(1))
+    assert result.item() == 2

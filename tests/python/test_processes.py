@@ -1,6 +1,9 @@
 """Interrupts, exits in the middle of work, forks, and cycles of references."""
 
 import gc
+import subprocess
+import sys
+import textwrap
 import weakref
 
 import mlx.core as mx
@@ -107,3 +110,33 @@ def test_the_module_is_imported_once_more(in_child):
         print((again.ones(2) + 1).tolist(), again.quantized_matmul.__name__)
     """)
     assert printed == "[2.0, 2.0] quantized_matmul\n"
+
+
+def test_functions_at_the_end_wait_for_threads_that_evaluate(device):
+    # They are called after ours if they were there before it.
+    program = """
+        import atexit, sys, threading
+
+        def work():
+            leaving.wait()
+            for _ in range(100):
+                (mx.ones(100) + 1).sum().item()
+            print("done")
+
+        def wait():
+            leaving.set()
+            thread.join()
+            print((mx.ones(2) + 1).tolist())
+
+        atexit.register(wait)
+        import mlx.core as mx
+        mx.set_default_device(getattr(mx, sys.argv[1]))
+        leaving = threading.Event()
+        thread = threading.Thread(target=work, daemon=True)
+        thread.start()
+    """
+    kind = "cpu" if device == mx.cpu else "gpu"
+    command = [sys.executable, "-c", textwrap.dedent(program), kind]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert ended.returncode == 0, ended.stderr
+    assert ended.stdout == "done\n[2.0, 2.0]\n"

@@ -149,3 +149,28 @@ def test_a_key_is_pickled_as_an_array():
     key = mx.random.state[0]
     for other in (pickle.loads(pickle.dumps(key)), copy.copy(key), copy.deepcopy(key)):
         assert type(other) is mx.array and other.dtype == mx.uint32 and other.tolist() == key.tolist()
+
+
+def test_other_threads_run_while_streams_are_given_back(in_child):
+    printed = in_child("""
+        import sys, threading
+
+        def work():
+            with mx.stream(mx.new_stream(mx.default_device())):
+                y = x = mx.eye(512)
+                for _ in range(500):
+                    y = y @ x
+            mx.async_eval(y)
+            begun.set()
+            mx.clear_streams()
+            done.set()
+
+        begun, done = threading.Event(), threading.Event()
+        sys.setswitchinterval(10)
+        thread = threading.Thread(target=work)
+        thread.start()
+        begun.wait()
+        print(done.is_set())
+        thread.join()
+    """)
+    assert printed == "False\n"

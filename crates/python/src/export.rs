@@ -273,6 +273,11 @@ struct PyFunctionExporter {
     exporter: Mutex<Exporter<'static>>,
 }
 
+/// The error about an exporter that is in use.
+fn is_tracing() -> PyErr {
+    PyRuntimeError::new_err(format!("{EXPORT} The exporter is tracing its function."))
+}
+
 #[pymethods]
 impl PyFunctionExporter {
     /// Traces the function for arguments like these.
@@ -283,16 +288,16 @@ impl PyFunctionExporter {
         kwargs: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<()> {
         let (args, kwargs) = inputs(EXPORT, args, kwargs)?;
-        let message = "The exporter is tracing its function.";
-        let exporter = self.exporter.try_lock();
-        let mut exporter =
-            exporter.ok_or_else(|| PyRuntimeError::new_err(format!("{EXPORT} {message}")))?;
+        let mut exporter = self.exporter.try_lock().ok_or_else(is_tracing)?;
         exporter.export(&args, &kwargs).or_raise()
     }
 
     /// Writes the file. Nothing can be traced afterwards.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
-        released(py, || self.exporter.lock().close())
+        // Whoever waited in the function that is traced would wait for itself.
+        let mut exporter = self.exporter.try_lock().ok_or_else(is_tracing)?;
+        let exporter = &mut *exporter;
+        released(py, || exporter.close())
     }
 
     fn __enter__(slf: Bound<'_, Self>) -> Bound<'_, Self> {

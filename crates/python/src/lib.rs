@@ -34,6 +34,8 @@ mod stream;
 mod transforms;
 mod trees;
 
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
 use pyo3::{prelude::*, types::PyModule};
 
 #[global_allocator]
@@ -81,13 +83,30 @@ fn _native(native: &Bound<'_, PyModule>) -> PyResult<()> {
     distributed::register(&core)?;
     metal::register(&core)?;
     cuda::register(&core)?;
-    let ending = pyo3::wrap_pyfunction!(shutdown, native)?;
+    let ending = Bound::new(native.py(), Ending { is_called: AtomicBool::new(false) })?;
     native.py().import("atexit")?.call_method1("register", (ending,))?;
     native.add("core", core)
 }
 
+// Functions that were registered before this one are called after it, and may wait for threads that evaluate.
+// Python lets go of all of them when the last one has returned.
 /// Waits for what is in flight and saves what the next process can use, when the interpreter ends.
-#[pyfunction]
-fn shutdown(py: Python<'_>) {
-    lock::at_the_end(py, mlx::shutdown);
+#[pyclass(frozen)]
+struct Ending {
+    is_called: AtomicBool,
+}
+
+#[pymethods]
+impl Ending {
+    fn __call__(&self) {
+        self.is_called.store(true, Relaxed);
+    }
+}
+
+impl Drop for Ending {
+    fn drop(&mut self) {
+        if *self.is_called.get_mut() {
+            Python::attach(|py| lock::at_the_end(py, mlx::shutdown));
+        }
+    }
 }

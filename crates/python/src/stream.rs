@@ -15,7 +15,7 @@ use pyo3::{
 use crate::{
     device::{DeviceArg, PyDevice},
     error::{OrRaise, released},
-    functions,
+    functions, lock,
 };
 
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
@@ -180,10 +180,10 @@ fn new_thread_local_stream(device: DeviceArg) -> PyResult<PyThreadLocalStream> {
     mlx::stream::new_thread_local_stream(device.0).map(PyThreadLocalStream).or_raise()
 }
 
-/// Gives back all streams that this thread has made.
+/// Gives back all streams that this thread has made, when their work is done.
 #[pyfunction]
-fn clear_streams() {
-    mlx::stream::clear_streams();
+fn clear_streams(py: Python<'_>) {
+    lock::without(py, mlx::stream::clear_streams);
 }
 
 /// Waits until all work of a stream is done: of the default stream of the default device if none is given.
