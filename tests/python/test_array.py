@@ -233,7 +233,8 @@ def test_subclasses_are_initialized_as_they_like():
 
 def test_a_collection_may_ask_for_the_shape_that_is_asked_for():
     a = mx.zeros((2, 3))
-    seen = []
+    # New tuples, not ones that were used before, begin collections, up to Python 3.11 at once.
+    seen, shapes = [], []
 
     class Cycle:
         def __init__(self):
@@ -245,10 +246,10 @@ def test_a_collection_may_ask_for_the_shape_that_is_asked_for():
     before = gc.get_threshold()
     gc.set_threshold(1)
     try:
-        for _ in range(100):
+        for _ in range(1000):
             Cycle()
-            assert a.shape == (2, 3)
+            shapes.append(a.shape)
     finally:
         gc.set_threshold(*before)
     gc.collect()
-    assert len(seen) == 100
+    assert len(seen) == 1000 and set(shapes) == {(2, 3)}
