@@ -115,6 +115,13 @@ fn picked_matrices() {
             ops::gather_mm(a, b, Some(&ascending), None, sorted)
         });
     }
+    // Indices that are repeated in front of an axis do not ascend any more; behind it they do.
+    let batches: [&[usize]; 2] = [&[2, 3, 2, 4], &[3, 4, 3]];
+    for ascending in [numbers(&[0, 2, 2], &[3]), numbers(&[0, 2], &[2, 1])] {
+        check("sorted indices are broadcast", batches, |[a, b]| {
+            ops::gather_mm(a, b, None, Some(&ascending), true)
+        });
+    }
     check("vectors", [&[4], &[2, 4, 3]], |[a, b]| {
         let a = ops::reshape(a, &[1, 1, 4])?;
         ops::gather_mm(&a, b, Some(&numbers(&[0], &[])), Some(&numbers(&[1], &[])), false)

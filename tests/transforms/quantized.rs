@@ -83,6 +83,10 @@ fn products_of_picked_matrices() {
         let rhs = Array::from_slice(&[0u32, 2, 2], &[3])?;
         gathered(x, w, p, transpose, Picks { lhs: None, rhs: Some(&rhs), sorted: true })
     });
+    check("sorted indices are broadcast", &[2, 3], &[4], |x, w, p, transpose| {
+        let rhs = Array::from_slice(&[0u32, 2, 2], &[3])?;
+        gathered(x, w, p, transpose, Picks { lhs: None, rhs: Some(&rhs), sorted: true })
+    });
     check("each matrix once", &[2], &[3], |x, w, p, transpose| {
         let lhs = Array::from_slice(&[0u32, 0, 1], &[3])?;
         gathered(x, w, p, transpose, Picks { lhs: Some(&lhs), rhs: None, sorted: true })

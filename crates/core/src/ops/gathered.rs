@@ -148,6 +148,17 @@ pub(crate) fn picks(
     Ok((both[0].clone(), both[1].clone()))
 }
 
+/// Whether indices that are `sorted` ascend once they were broadcast to `shape`: an axis along which they are
+/// repeated must have none behind it along which they go on.
+pub(crate) fn ascend(sorted: bool, indices: Option<&Array>, shape: &[usize]) -> bool {
+    let given = indices.map_or(shape, Array::shape);
+    let to = shape.iter().skip(shape.len() - given.len());
+    let added = shape.iter().take(shape.len() - given.len());
+    let sizes = added.map(|to| (&1, to)).chain(given.iter().zip(to));
+    let mut axes = sizes.skip_while(|(given, to)| given == to);
+    sorted && axes.all(|(&given, _)| given == 1)
+}
+
 /// Products of matrices that are picked from both operands: `a[lhs[i]] @ b[rhs[i]]`, where indices
 /// count the matrices of all batch axes and broadcast. Without indices each matrix is taken once.
 /// `sorted_indices` says that the given indices ascend. Indices out of range read no foreign
@@ -172,8 +183,8 @@ pub fn gather_mm(
     let (left, right) = (astype(&left, dtype)?, astype(&right, dtype)?);
     let (lhs, rhs) = picks(op, (&left, lhs_indices), (&right, rhs_indices))?;
     let primitive = MatmulOp::GatherMm {
-        left_sorted: sorted_indices && rhs_indices.is_none(),
-        right_sorted: sorted_indices && lhs_indices.is_none(),
+        left_sorted: rhs_indices.is_none() && ascend(sorted_indices, lhs_indices, lhs.shape()),
+        right_sorted: lhs_indices.is_none() && ascend(sorted_indices, rhs_indices, rhs.shape()),
     };
     let out = ops::node(primitive, [left, right, lhs, rhs])?;
     if vectors.is_empty() { Ok(out) } else { ops::squeeze(&out, &vectors) }

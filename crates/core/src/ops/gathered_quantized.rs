@@ -1,7 +1,7 @@
 //! Products of picked matrices with picked quantized matrices.
 
 use super::{
-    gathered::picks,
+    gathered::{ascend, picks},
     quantized::{affine, check_inner, unpacked_columns},
 };
 use crate::{
@@ -71,8 +71,8 @@ pub(super) fn gathered(
     let primitive = QuantizedOp::GatherQmm {
         packing,
         transpose,
-        left_sorted: indices.sorted && indices.rhs.is_none(),
-        right_sorted: indices.sorted && indices.lhs.is_none(),
+        left_sorted: indices.rhs.is_none() && ascend(indices.sorted, indices.lhs, lhs.shape()),
+        right_sorted: indices.lhs.is_none() && ascend(indices.sorted, indices.rhs, rhs.shape()),
     };
     let inputs = std::iter::once(x).chain(parts.iter().copied()).cloned();
     ops::node(primitive, inputs.chain([lhs, rhs]))
