@@ -150,6 +150,28 @@ fn rules_that_return_too_few_arrays_are_refused() {
 }
 
 #[test]
+fn what_a_rule_does_not_map_goes_on_for_all_indices() {
+    on_each_device(|_| {
+        let constant = array(&[5.0, 6.0], &[2], Dtype::Float32);
+        let same = constant.clone();
+        let fun = custom_function(|x: &Array| ops::multiply(x, 2.0f32))
+            .vmap(move |_, _| Ok((same.clone(), vec![None])));
+        let rows = array(&[1.0, 2.0, 3.0, 4.0], &[2, 2], Dtype::Float32);
+        let mapped =
+            |fun: &dyn Fn(&Array) -> Result<Array>| values(&vmap(fun, &rows, 0, 0).unwrap());
+        let sum = |x: &Array| ops::sum(x, &[0], true);
+        assert_eq!(mapped(&|x| fun.call(x)), [5.0, 6.0, 5.0, 6.0]);
+        assert_eq!(mapped(&|x| sum(&fun.call(x)?)), [11.0, 11.0]);
+        assert_eq!(mapped(&|x| fun.call(&sum(&fun.call(x)?)?)), [22.0, 22.0]);
+        let both = mapped(&|x| ops::concatenate(&[&sum(&fun.call(x)?)?, x], 0));
+        assert_eq!(both, [11.0, 1.0, 2.0, 11.0, 3.0, 4.0]);
+        let after = |x: &Array| Ok::<_, mlx::Error>(ops::depends(&[&constant], &[x])?.remove(0));
+        assert_eq!(mapped(&|x| sum(&after(x)?)), [11.0, 11.0]);
+        assert_eq!(mapped(&|x| ops::add(&sum(&after(x)?)?, x)), [12.0, 13.0, 14.0, 15.0]);
+    });
+}
+
+#[test]
 fn a_checkpoint_computes_again() {
     on_each_device(|_| {
         let calls = Arc::new(AtomicUsize::new(0));

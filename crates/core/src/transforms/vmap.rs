@@ -1,10 +1,11 @@
 //! Functions of arrays with one more axis.
 
 use crate::{
-    Array, Error, Result, Shape, ops,
+    Array, Error, Result, Shape, graph, ops,
     stream::with_stream,
     transforms::{
         derivative::stream_of,
+        rules::Mapped,
         trace::Tracing,
         walk::{Graph, Step},
     },
@@ -113,7 +114,10 @@ fn map(graph: &Graph, inputs: &[Array], axes: &[Option<usize>]) -> Result<Vec<Va
         }
         let of_value = |&input: &usize| (values[input].array.clone(), values[input].axis);
         let (arrays, axes): (Vec<Array>, Vec<Option<usize>>) = inputs.iter().map(of_value).unzip();
-        let mapped = with_stream(node.stream, || node.primitive.vmap(&arrays, &axes))?;
+        let mapped = with_stream(node.stream, || match axes.iter().any(Option::is_some) {
+            true => node.primitive.vmap(&arrays, &axes),
+            false => Mapped::none(graph::apply(node.primitive.clone(), arrays.into())?),
+        })?;
         let results = mapped.outputs.into_iter().zip(mapped.axes);
         for (&output, (array, axis)) in outputs.iter().zip(results) {
             values[output] = Value { array, axis };

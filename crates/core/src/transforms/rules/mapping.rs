@@ -19,6 +19,12 @@ impl Mapped {
         Ok(Mapped { outputs: smallvec![output], axes: smallvec![Some(axis)] })
     }
 
+    /// Outputs that are the same for every index.
+    pub(crate) fn none(outputs: Outputs) -> Result<Self> {
+        let axes = outputs.iter().map(|_| None).collect();
+        Ok(Mapped { outputs, axes })
+    }
+
     /// Outputs that all have the same mapped axis.
     pub(crate) fn all(outputs: Outputs, axis: usize) -> Result<Self> {
         let axes = outputs.iter().map(|_| Some(axis)).collect();
