@@ -8,7 +8,7 @@ use mlx::{
 };
 use mlx_tests::{on_each_device, values};
 
-use super::{Function, assert_close, by, floats, scalar};
+use super::{Function, assert_close, by, floats, ints, scalar};
 
 /// The derivative of a function along ones.
 fn along(fun: impl FnOnce(&Array) -> Result<Array>, at: &Array) -> Array {
@@ -31,6 +31,47 @@ fn tangents_of_comparisons_have_the_dtype_of_their_inputs() {
             let tangent = along(fun, &x);
             assert_eq!((tangent.dtype(), values(&tangent)), (Dtype::Float32, vec![0.0; 3]));
         }
+    });
+}
+
+#[test]
+fn tangents_of_joined_masks_have_one_dtype() {
+    on_each_device(|_| {
+        let x = floats(&[1.0, -2.0, 3.0]);
+        let mask = ops::less(&x, 2.0f32).unwrap();
+        let (first, picked) = (ops::slice_axis(&mask, 0, 0, 1).unwrap(), ints(&[1, 1]));
+        let positive = |x: &Array| ops::greater(x, 0.0f32);
+        let masked: [Function<'_>; 4] = [
+            &|x| ops::concatenate(&[&positive(x)?, &mask], 0),
+            &|x| ops::slice_update(&positive(x)?, &first, &[0], &[1], &[1]),
+            &|x| ops::scatter(&positive(x)?, &[&ints(&[0])], &ops::reshape(&first, &[1, 1])?, &[0]),
+            &|x| ops::put_along_axis(&positive(x)?, &ints(&[2]), &first, 0),
+        ];
+        for fun in masked {
+            let tangent = along(fun, &x);
+            let zeros = vec![0.0; fun(&x).unwrap().size()];
+            assert_eq!((tangent.dtype(), values(&tangent)), (Dtype::Float32, zeros));
+        }
+        // A conversion passes tangents on, which are integers here and floats in the array.
+        let whole = |x: &Array| ops::astype(x, Dtype::Int32);
+        let joined = |x: &Array| {
+            ops::concatenate(&[&whole(x)?, &ops::astype(&positive(x)?, Dtype::Int32)?], 0)
+        };
+        assert_eq!(values(&along(joined, &x)), [1.0, 1.0, 1.0, 0.0, 0.0, 0.0]);
+        let largest = |x: &Array| {
+            let updates = ops::reshape(&ops::astype(&positive(x)?, Dtype::Int32)?, &[3, 1])?;
+            ops::scatter_max(&whole(x)?, &[&ints(&[0, 1, 2])], &updates, &[0])
+        };
+        assert_eq!(values(&along(largest, &x)).len(), 3);
+        let added = |x: &Array| {
+            ops::scatter_add_axis(
+                &ops::zeros(&[3], Dtype::Bool)?,
+                &picked,
+                &ops::slice_axis(&positive(x)?, 0, 0, 2)?,
+                0,
+            )
+        };
+        assert_eq!(along(added, &x).dtype(), Dtype::Float32);
     });
 }
 

@@ -1,9 +1,9 @@
 //! Reading and writing elements at indices, on which nothing depends smoothly.
 
 use super::{
-    Applied, Mapped, Outputs, Rules, Transform,
+    Applied, Mapped, Outputs, Rules, Transform, alike,
     mapping::{self, behind},
-    no_tangents, one, refused, scatter, tangent_or_zeros, with_axis,
+    no_tangents, one, refused, scatter, with_axis,
 };
 use crate::{
     Array, Dtype, Error, Result, Shape,
@@ -46,8 +46,8 @@ impl Rules for IndexingOp {
             }
             Self::Scatter { op, axes } => scatter::jvp(*op, axes, node, tangents),
             Self::ScatterAxis { op: ScatterOp::Assign | ScatterOp::Sum, .. } => {
-                let tangent = |i| tangent_or_zeros(node, tangents, i);
-                let inputs = [tangent(0)?, node.inputs[1].clone(), tangent(2)?];
+                let mut inputs = alike(node, tangents, [0, 2])?;
+                inputs.insert(1, node.inputs[1].clone());
                 one(ops::node(self.clone(), inputs)?)
             }
             Self::ScatterAxis { op: ScatterOp::Prod | ScatterOp::Max | ScatterOp::Min, .. } => {

@@ -5,7 +5,8 @@
 use smallvec::SmallVec;
 
 use crate::{
-    Array, Error, Result, Shape, graph::Inputs, ops, primitives::Primitive, transforms::Transform,
+    Array, Dtype, Error, Result, Shape, graph::Inputs, ops, primitives::Primitive,
+    transforms::Transform,
 };
 
 mod arange;
@@ -64,7 +65,7 @@ pub(crate) trait Rules {
     fn jvp(&self, node: &Applied<'_>, tangents: &[Option<Array>]) -> Result<Outputs>;
 
     /// The primitive on inputs with one more axis each, where one is named, as if it ran for every index of
-    /// that axis alone. At least one is named, but for [`PassOp`](crate::primitives::PassOp).
+    /// that axis alone. At least one is named.
     fn vmap(&self, inputs: &[Array], axes: &[Option<usize>]) -> Result<Mapped>;
 }
 
@@ -116,6 +117,20 @@ fn only(tangents: &[Option<Array>]) -> &Array {
 /// A tangent, or zeros like the input where there is none.
 fn tangent_or_zeros(node: &Applied<'_>, tangents: &[Option<Array>], i: usize) -> Result<Array> {
     tangents[i].clone().map_or_else(|| ops::zeros_like(&node.inputs[i]), Ok)
+}
+
+/// The same for some inputs that must have one dtype: tangents of masks are masks, or floats.
+fn alike(
+    node: &Applied<'_>,
+    tangents: &[Option<Array>],
+    which: impl IntoIterator<Item = usize>,
+) -> Result<Inputs> {
+    let all = which.into_iter().map(|i| tangent_or_zeros(node, tangents, i));
+    let all = all.collect::<Result<Inputs>>()?;
+    match all.iter().map(Array::dtype).reduce(Dtype::promote) {
+        Some(dtype) => all.iter().map(|tangent| ops::astype(tangent, dtype)).collect(),
+        None => Ok(all),
+    }
 }
 
 /// The shape with another axis.

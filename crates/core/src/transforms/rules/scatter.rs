@@ -1,10 +1,10 @@
 //! Derivatives of scatters, and scatters that are mapped.
 
 use super::{
-    Applied, Mapped, Outputs,
+    Applied, Mapped, Outputs, alike,
     indexing::{from_start, numbered},
     mapping::{self, behind},
-    one, sum, tangent_or_zeros,
+    one, sum,
 };
 use crate::{
     Array, Result, Shape, ops,
@@ -140,13 +140,14 @@ pub(super) fn jvp(
     let scatter = Scatter::new(op, axes, node);
     let last = tangents.len() - 1;
     if matches!(op, ScatterOp::Assign | ScatterOp::Sum) {
-        let tangent = |i| tangent_or_zeros(node, tangents, i);
-        return one(scatter.joined(op, &tangent(0)?, &tangent(last)?)?);
+        let both = alike(node, tangents, [0, last])?;
+        return one(scatter.joined(op, &both[0], &both[1])?);
     }
     let zeros = ops::zeros_like(scatter.a)?;
     let by_array = |tangent: &Array| times(tangent, scatter.by_array()?);
     let by_updates = |tangent: &Array| {
-        scatter.joined(ScatterOp::Sum, &zeros, &times(tangent, scatter.by_updates()?)?)
+        let updates = times(tangent, scatter.by_updates()?)?;
+        scatter.joined(ScatterOp::Sum, &ops::astype(&zeros, updates.dtype())?, &updates)
     };
     sum([
         Ok(Some(zeros.clone())),

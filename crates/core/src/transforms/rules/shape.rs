@@ -3,9 +3,9 @@
 use smallvec::smallvec;
 
 use super::{
-    Applied, Mapped, Outputs, Rules,
+    Applied, Mapped, Outputs, Rules, alike,
     mapping::{self, behind},
-    no_derivatives, no_tangents, one, tangent_or_zeros, with_axis,
+    no_derivatives, no_tangents, one, only, with_axis,
 };
 use crate::{
     Array, Dtype, Error, Result, Shape,
@@ -89,13 +89,11 @@ impl Rules for ShapeOp {
             | Self::SliceUpdate { .. }
             | Self::Pad { .. }
             | Self::Concatenate { .. } => {
-                let all = (0..tangents.len()).map(|i| tangent_or_zeros(node, tangents, i));
-                one(ops::node(self.clone(), all.collect::<Result<Inputs>>()?)?)
+                one(ops::node(self.clone(), alike(node, tangents, 0..tangents.len())?)?)
             }
             // A tangent may lie otherwise than the input, whose layout does not matter to the result.
             Self::AsStrided { .. } => {
-                let tangent = tangent_or_zeros(node, tangents, 0)?;
-                one(ops::node(self.clone(), [ops::contiguous(&tangent, false)?])?)
+                one(ops::node(self.clone(), [ops::contiguous(only(tangents), false)?])?)
             }
         }
     }
