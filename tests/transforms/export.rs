@@ -241,6 +241,27 @@ fn what_holds_sizes_does_not_fit_others() {
 }
 
 #[test]
+fn a_copy_that_strides_ask_for_is_written() {
+    on_each_device(|_| {
+        let (_folder, path) = file();
+        let none = Arrays::new();
+        let a = mlx_tests::filled(&[3, 4], Dtype::Float32, |i| i as f64);
+        let strided = |x: &Array| ops::as_strided(x, &[2, 3], &[1, 2], 0);
+        let cases: [fn(&Array) -> Result<Array>; 3] = [
+            |x| ops::transpose(x, &[]),
+            |x| ops::slice(x, &[0, 1], &[3, 3], &[1, 1]),
+            |x| ops::broadcast_to(&ops::slice(x, &[1, 1], &[2, 2], &[1, 1])?, &[2, 4]),
+        ];
+        for view in cases {
+            let fun = |x: &[Array], _: &Arrays| Ok(vec![strided(&view(&x[0])?)?]);
+            export_function(&path, fun, std::slice::from_ref(&a), &none, false).unwrap();
+            let got = import_function(&path).unwrap().call(std::slice::from_ref(&a), &none);
+            assert_eq!(one(got), one(fun(std::slice::from_ref(&a), &none)));
+        }
+    });
+}
+
+#[test]
 fn random_numbers_have_the_key_of_the_trace() {
     on_each_device(|_| {
         let (_folder, path) = file();

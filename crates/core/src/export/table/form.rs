@@ -72,6 +72,10 @@ pub(in crate::export) fn form<'a>(step: Applied<'a>) -> Form<'a> {
             CopyOp::AsType { dtype } => named!("AsType", Type(dtype)),
             CopyOp::View { dtype } => named!("View", Type(dtype)),
             CopyOp::Full => named!("Full"),
+            // Upstream writes no such copy. What joins one array is dense, and a scalar is.
+            CopyOp::Contiguous { allow_col_major: false } if !step.inputs[0].shape.is_empty() => {
+                named!("Concatenate", Argument::int(0))
+            }
             CopyOp::Contiguous { .. } => Form::Passed(0..1),
         },
         Primitive::Shape(op) => shape(op, step),
