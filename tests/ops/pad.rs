@@ -106,6 +106,13 @@ fn small_cases_and_refusals() {
         let error = ops::pad(&empty, &[(1, 1)], "reflect", 0).unwrap_err().to_string();
         assert_eq!(error, "[pad] Cannot pad empty axis 0 using mode 'reflect'.");
         assert!(ops::pad(&a, &[(1, 1)], "wrap", 0).is_err());
+        // Nothing is listed before it is needed, and no axis is longer than numbers go.
+        for mode in ["edge", "reflect", "symmetric"] {
+            let wide = ops::pad(&a, &[(1 << 40, 1 << 40)], mode, 0).unwrap();
+            assert_eq!(wide.shape(), [(1 << 41) + 3], "{mode} on {device}");
+            let error = ops::pad(&a, &[(usize::MAX, 1)], mode, 0).unwrap_err().to_string();
+            assert!(error.starts_with("[pad] Cannot pad axis 0 of size 3 by"), "{error}");
+        }
         assert!(ops::pad(&a, &[(1, 1), (1, 1)], "edge", 0).is_err());
     });
 }

@@ -8,7 +8,9 @@ use std::sync::{
 use mlx::{
     Array, Dtype, Error, Result,
     compile::{Compiled, export_to_dot},
-    default_stream, new_stream, ops,
+    default_stream,
+    fft::{self, Norm},
+    new_stream, ops, random,
     transforms::{checkpoint, grad, vjp, vmap},
     with_stream,
 };
@@ -87,6 +89,53 @@ fn a_shapeless_function_refuses_what_has_the_sizes_of_its_trace() {
         let other = fun.call(&[numbers(&[1.0, 2.0, 3.0, 4.0])]).unwrap_err().to_string();
         assert!(error.is_ok());
         assert_eq!(other, "[Primitive::output_shapes] Slice cannot infer output shapes.");
+    });
+}
+
+#[test]
+fn random_bits_transforms_and_edges_have_the_sizes_of_their_trace() {
+    on_each_device(|_| {
+        type Case = (&'static str, fn(&Array) -> Result<Array>);
+        let cases: [Case; 6] = [
+            ("RandomBits", |x| {
+                random::uniform(0.0, 1.0, x.shape(), Dtype::Float32, Some(&random::key(1)?))
+            }),
+            ("FFT", |x| fft::ifft(x, None, -1, Norm::Ortho)),
+            ("FFT", |x| fft::rfft(x, None, -1, Norm::Forward)),
+            ("Slice", |x| ops::pad(x, &[(1, 1)], "edge", 0)),
+            ("Slice", |x| ops::pad(x, &[(1, 1)], "reflect", 0)),
+            ("Slice", |x| ops::pad(x, &[(1, 1)], "symmetric", 0)),
+        ];
+        for (name, function) in cases {
+            let (fun, _) = counted(
+                move |x| Ok(vec![ops::multiply(&function(&x[0])?, ops::sum(&x[0], &[], false)?)?]),
+                true,
+            );
+            for _ in 0..2 {
+                assert!(fun.call(&[numbers(&[1.0, 2.0, 3.0])]).is_ok(), "{name}");
+            }
+            let error = fun.call(&[numbers(&[1.0; 4])]).unwrap_err().to_string();
+            let words = format!("{name} cannot infer output shapes.");
+            assert_eq!(error, format!("[Primitive::output_shapes] {words}"));
+        }
+    });
+}
+
+#[test]
+fn a_shapeless_function_is_shapeless_within_what_does_not_trace_its_arguments() {
+    on_each_device(|_| {
+        let mean = |x: &[Array]| {
+            let flat = ops::flatten(&x[0], 0, -1)?;
+            Ok(vec![ops::add(&flat, &ops::mean(&x[0], &[], false)?)?])
+        };
+        let (first, other) = (matrix(2, 3), matrix(4, 5));
+        let want = values(&mean(std::slice::from_ref(&other)).unwrap()[0]);
+        let (fun, traced) = counted(mean, true);
+        let call = |x: &Array| Ok::<_, Error>(fun.call(std::slice::from_ref(x))?.remove(0));
+        let sum = |x: &Array| ops::multiply(&ops::sum(&call(&first)?, &[], false)?, x);
+        assert_eq!(values(&grad(sum, &scalar(1.0)).unwrap()), [30.0]);
+        assert_eq!(values(&call(&other).unwrap()), want);
+        assert_eq!(traced.load(Relaxed), 1);
     });
 }
 

@@ -262,6 +262,23 @@ fn a_copy_that_strides_ask_for_is_written() {
 }
 
 #[test]
+fn random_numbers_have_the_shape_of_the_trace() {
+    on_each_device(|_| {
+        let (_folder, path) = file();
+        let none = Arrays::new();
+        let fun = |x: &[Array], _: &Arrays| {
+            let noise = random::bits(x[0].shape(), 4, Some(&random::key(5)?))?;
+            Ok(vec![ops::sum(&noise, &[], false)?, ops::square(&x[0])?])
+        };
+        export_function(&path, fun, &[row(&[1.0, 2.0, 3.0])], &none, true).unwrap();
+        let imported = import_function(&path).unwrap();
+        assert!(imported.call(&[row(&[4.0, 5.0, 6.0])], &none).is_ok());
+        let error = imported.call(&[row(&[1.0; 4])], &none).unwrap_err().to_string();
+        assert_eq!(error, "[Primitive::output_shapes] RandomBits cannot infer output shapes.");
+    });
+}
+
+#[test]
 fn random_numbers_have_the_key_of_the_trace() {
     on_each_device(|_| {
         let (_folder, path) = file();

@@ -109,7 +109,7 @@ impl<X> Trace<X> {
         if let Some(sizes) = known {
             return Ok(sizes);
         }
-        let sizes = Arc::new(self.template.sizes(inputs)?);
+        let sizes = Arc::new(self.template.sizes(inputs, &self.inputs)?);
         let mut all = self.sizes.write();
         let over = (all.len() + 1).saturating_sub(MOST_SIZES);
         all.drain(..over);

@@ -157,8 +157,14 @@ impl Template {
     /// The sizes of everything that is computed from inputs of other sizes than the trace's.
     ///
     /// # Errors
-    /// When a primitive cannot be applied to them.
-    pub(super) fn sizes(&self, inputs: &[Array]) -> Result<Sizes> {
+    /// When a primitive cannot be applied to them, or has the shape that it had for `traced` inputs.
+    pub(super) fn sizes(&self, inputs: &[Array], traced: &[Spec]) -> Result<Sizes> {
+        let others =
+            inputs.iter().zip(traced).any(|(input, traced)| input.spec() != traced.as_ref());
+        let mut primitives = self.steps.iter().map(|step| &step.primitive);
+        if others && let Some(own) = primitives.find(|primitive| primitive.has_own_shape()) {
+            return Err(cannot_infer(own.name()));
+        }
         let known = inputs.iter().chain(&self.constants);
         let mut values: Vec<Spec> = known.map(|array| array.spec().to_spec()).collect();
         let mut outputs = Vec::with_capacity(self.steps.len());

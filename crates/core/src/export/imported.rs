@@ -64,6 +64,7 @@ impl ImportedFunction {
         let Some(function) = self.functions.iter().find(takes) else {
             return Err(Error::invalid(CALL, self.no_match(&called)));
         };
+        let others = !function.signature.takes(&called, false);
         let mut values: Vec<Array> = args.iter().chain(kwargs.values()).cloned().collect();
         for entry in &function.entries {
             match entry {
@@ -71,7 +72,7 @@ impl ImportedFunction {
                 Entry::Step(step) => {
                     let inputs: SmallVec<[Array; 4]> =
                         step.inputs.iter().map(|&value| values[value].clone()).collect();
-                    values.extend(step.apply(&inputs, self.shapeless)?);
+                    values.extend(step.apply(&inputs, self.shapeless, others)?);
                 }
             }
         }
@@ -123,11 +124,13 @@ impl std::fmt::Debug for ImportedFunction {
 }
 
 impl Step {
-    fn apply(&self, inputs: &[Array], shapeless: bool) -> Result<Vec<Array>> {
+    /// What it computes; in a function whose arguments may have others than its file's sizes, or have.
+    fn apply(&self, inputs: &[Array], shapeless: bool, others: bool) -> Result<Vec<Array>> {
         let is_kernel = matches!(self.operation, Operation::Primitive(Primitive::Kernel(_)));
+        let has_shape = matches!(&self.operation, Operation::Primitive(p) if p.has_own_shape());
         let is_fixed =
             self.fixed.as_ref().is_some_and(|shape| shape.as_slice() != inputs[0].shape());
-        if is_fixed || shapeless && is_kernel {
+        if is_fixed || shapeless && is_kernel || others && has_shape {
             return Err(compile::cannot_infer(&self.name));
         }
         let stream = default_stream(self.device)?;

@@ -1,9 +1,12 @@
 //! Padding.
 
+use smallvec::smallvec;
+
 use crate::{
-    Array, Error, Result,
+    Array, Dtype, Error, Result,
     ops::{self, Operand, astype, take},
-    primitives::ShapeOp,
+    primitives::{Arange, ShapeOp},
+    transforms::trace::is_shapeless,
 };
 
 /// `a` with elements before and behind each axis: `pad_width` has a pair for each axis, or one for
@@ -29,15 +32,17 @@ pub fn pad(
     }
     match mode {
         "constant" => around(a, pad_width, &constant_values.to_array(Some(a.dtype()))?),
-        "edge" => by_index(a, pad_width, mode, |i, n| i.clamp(0, n - 1)),
+        "edge" => by_index(a, pad_width, mode, |i, n| {
+            ops::minimum(ops::maximum(i, 0)?, number(n - 1, i)?)
+        }),
         "reflect" => by_index(a, pad_width, mode, |i, n| {
-            let period = (2 * n - 2).max(1);
-            let i = i.rem_euclid(period);
-            i.min(period - i).min(n - 1)
+            let period = number((2 * n - 2).max(1), i)?;
+            let i = ops::remainder(i, &period)?;
+            ops::minimum(ops::minimum(&i, ops::subtract(period, &i)?)?, number(n - 1, &i)?)
         }),
         "symmetric" => by_index(a, pad_width, mode, |i, n| {
-            let i = i.rem_euclid(2 * n);
-            i.min(2 * n - 1 - i)
+            let i = ops::remainder(i, number(2 * n, i)?)?;
+            ops::minimum(&i, ops::subtract(number(2 * n - 1, &i)?, &i)?)
         }),
         _ => Err(Error::invalid("pad", format!("Invalid padding mode ({mode}) passed to pad"))),
     }
@@ -58,17 +63,17 @@ fn around(a: &Array, pad_width: &[(usize, usize)], value: &Array) -> Result<Arra
     ops::node(ShapeOp::Pad { low, high }, [a.clone(), astype(&value, a.dtype())?])
 }
 
-/// Each axis by the indices that `source(i, n)` gives for position `i`, which is outside of `0..n`
-/// where there was no element.
+/// Each axis by the indices that `source(i, n)` gives for positions `i`, which are outside of `0..n`
+/// where there was no element. They are computed like all else, since there may be more than memory holds.
 fn by_index(
     a: &Array,
     pad_width: &[(usize, usize)],
     mode: &str,
-    source: impl Fn(isize, isize) -> isize,
+    source: impl Fn(&Array, isize) -> Result<Array>,
 ) -> Result<Array> {
-    let mut padded = a.clone();
+    let mut padded = whole(a)?;
     for (axis, &(low, high)) in pad_width.iter().enumerate().filter(|(_, p)| **p != (0, 0)) {
-        let n = a.shape()[axis] as isize;
+        let n = a.shape()[axis];
         // There is no outermost element; MLX takes zeros from the other side if that has any.
         if n == 0 && mode == "edge" && low > 0 && high > 0 {
             return around(a, pad_width, &Array::scalar(0i32)?);
@@ -77,9 +82,33 @@ fn by_index(
             let message = format!("Cannot pad empty axis {axis} using mode '{mode}'.");
             return Err(Error::invalid("pad", message));
         }
-        let positions = -(low as isize)..n + high as isize;
-        let indices: Vec<u32> = positions.map(|i| source(i, n) as u32).collect();
-        padded = take(&padded, &Array::from_slice(&indices, &[indices.len()])?, axis as isize)?;
+        let size = low.checked_add(n).and_then(|size| size.checked_add(high));
+        let Some(size) = size.filter(|&size| size < MOST) else {
+            let message = format!("Cannot pad axis {axis} of size {n} by ({low}, {high}).");
+            return Err(Error::invalid("pad", message));
+        };
+        let dtype = if 2 * size < i32::MAX as usize { Dtype::Int32 } else { Dtype::Int64 };
+        let positions = Arange { start: (-(low as f64)).into(), step: 1.0.into(), size, dtype };
+        let positions = ops::node(positions, [])?;
+        padded = take(&padded, &source(&positions, n as isize)?, axis as isize)?;
     }
     Ok(padded)
+}
+
+/// A number beside indices.
+fn number(value: isize, indices: &Array) -> Result<Array> {
+    Array::scalar_of(value as f64, indices.dtype())
+}
+
+/// The elements of an axis of numbers that float64 has all of.
+const MOST: usize = 1 << 52;
+
+/// `a`. In a function of arguments of any sizes it is a slice, as upstream pads by slices: it says that what
+/// follows is for these sizes alone.
+fn whole(a: &Array) -> Result<Array> {
+    if !is_shapeless() {
+        return Ok(a.clone());
+    }
+    let (start, strides) = (smallvec![0; a.ndim()], smallvec![1; a.ndim()]);
+    ops::node(ShapeOp::Slice { start, strides, sizes: a.shape().into() }, [a.clone()])
 }

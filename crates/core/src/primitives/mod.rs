@@ -272,7 +272,17 @@ families! {
 impl Primitive {
     /// Whether it holds sizes that mean something else for inputs of other sizes.
     pub(crate) fn has_sizes(&self) -> bool {
-        matches!(self, Self::Shape(op) if op.has_sizes())
+        match self {
+            Self::Shape(op) => op.has_sizes(),
+            // A transform cuts its input to sizes before, and has factors that follow from them.
+            Self::Fft(_) => true,
+            _ => false,
+        }
+    }
+
+    /// Whether its output has a shape of its own, which follows from no input.
+    pub(crate) fn has_own_shape(&self) -> bool {
+        matches!(self, Self::Random(_))
     }
 
     /// Whether it is a broadcast or reshape of an array that has the shape already: shapeless traces cannot

@@ -109,10 +109,10 @@ pub(crate) fn is_tracing() -> bool {
     TRACING.get()
 }
 
-/// Whether the outermost level is for arguments of any sizes.
+/// Whether a level is for arguments of any sizes: what is computed may become a part of its function.
 pub(crate) fn is_shapeless() -> bool {
-    let outermost = |levels: &Vec<Level>| levels.first().is_some_and(|level| level.shapeless);
-    is_tracing() && LEVELS.with_borrow(outermost)
+    let any = |levels: &Vec<Level>| levels.iter().any(|level| level.shapeless);
+    is_tracing() && LEVELS.with_borrow(any)
 }
 
 /// The mark of what is computed from `inputs`: that of the outermost level, which ends last.
