@@ -404,6 +404,24 @@ fn scalars_are_weak() {
         assert_eq!(ops::add(&int, 2).unwrap().dtype(), Dtype::Int8);
         assert_eq!(ops::multiply(&int, 2.5f32).unwrap().dtype(), Dtype::Float32);
         assert_eq!(values(&(&half * 2.0f32 + 1.0f32)), [3.0]);
+        // An integer that the dtype has not is refused, as upstream refuses Python's.
+        let beside = |value: u32, dtype| ops::add(array(&[1.0], &[1], dtype), value);
+        let refused = |value: u32, dtype: Dtype| {
+            let message =
+                format!("[array] Converting {value} to {dtype} would result in overflow.");
+            assert_eq!(beside(value, dtype).unwrap_err().to_string(), message);
+        };
+        assert_eq!(integers(&beside(1 << 31, Dtype::Uint32).unwrap()), [(1 << 31) + 1]);
+        assert_eq!(integers(&beside((1 << 31) - 2, Dtype::Int32).unwrap()), [(1 << 31) - 1]);
+        assert_eq!(integers(&beside(u32::MAX, Dtype::Int64).unwrap()), [1 << 32]);
+        assert_eq!(values(&beside(1 << 31, Dtype::Float32).unwrap()), [2f64.powi(31)]);
+        refused(1 << 31, Dtype::Int32);
+        refused(256, Dtype::Uint8);
+        refused(128, Dtype::Int8);
+        // Beside booleans it is an int32.
+        assert!(beside(1 << 31, Dtype::Bool).is_err());
+        assert!(ops::add(array(&[1.0], &[1], Dtype::Uint8), -1).is_err());
+        assert_eq!(integers(&ops::add(&int, -128).unwrap()), [-127]);
     });
 }
 

@@ -67,6 +67,7 @@ pub use windows::*;
 use crate::{
     Array, Dtype, Error, Result, Shape,
     graph::{self, Inputs},
+    iinfo,
     primitives::{Axes, Primitive, Spec},
 };
 
@@ -151,12 +152,13 @@ pub(crate) fn broadcast_shape(op: &'static str, a: &[usize], b: &[usize]) -> Res
 }
 
 /// An argument that is an array or a Rust number. Numbers are weak: they take the other
-/// operand's dtype where it can hold their kind.
+/// operand's dtype where it can hold their kind. An integer that such a dtype of integers has not is
+/// refused, as upstream refuses Python's.
 pub trait Operand {
     /// The argument as an array beside an operand of dtype `other`.
     ///
     /// # Errors
-    /// When memory is out.
+    /// When the dtype that an integer takes has it not, or memory is out.
     fn to_array(&self, other: Option<Dtype>) -> Result<Array>;
 
     /// The dtype, unless the argument is a weak scalar.
@@ -198,6 +200,7 @@ macro_rules! weak_scalars {
             fn to_array(&self, other: Option<Dtype>) -> Result<Array> {
                 let keeps: fn(Dtype) -> bool = $keeps;
                 let dtype = other.filter(|&d| keeps(d)).unwrap_or(Dtype::$default);
+                self.weak_int().map_or(Ok(()), |value| expect_in(dtype, value))?;
                 Array::scalar_of((*self).into(), dtype)
             }
 
@@ -218,6 +221,19 @@ weak_scalars! {
     f64 => Float32, Dtype::is_inexact, |_| None;
     i32 => Int32, |d| d != Dtype::Bool, |i| Some(i.into());
     u32 => Int32, |d| d != Dtype::Bool, |i| Some(i.into());
+}
+
+/// Refuses a number that a dtype of integers has not.
+fn expect_in(dtype: Dtype, value: i64) -> Result<()> {
+    if !dtype.is_integer() {
+        return Ok(());
+    }
+    let info = iinfo(dtype)?;
+    if value >= info.min && (value < 0 || value as u64 <= info.max) {
+        return Ok(());
+    }
+    let message = format!("Converting {value} to {dtype} would result in overflow.");
+    Err(Error::invalid("array", message))
 }
 
 impl Operand for bool {
