@@ -21,6 +21,31 @@ fn more_than_two_to_the_32_elements() {
     });
 }
 
+/// Indices are uint32; the last one of the longest axis is the largest of these.
+#[test]
+fn axes_without_indices_are_refused() {
+    on_each_device(|device| {
+        let of =
+            |size| ops::broadcast_to(&array(&[1.0], &[1, 1], Dtype::Int32), &[1, size]).unwrap();
+        let (longest, longer) = (of(1 << 32), of(COUNT));
+        let functions: [(&str, fn(&Array) -> Result<Array>); 4] = [
+            ("argmax", |a| ops::argmax(a, Some(-1), false)),
+            ("argmin", |a| ops::argmin(a, None, false)),
+            ("argsort", |a| ops::argsort(a, 1)),
+            ("argpartition", |a| ops::argpartition(a, 3, 1)),
+        ];
+        for (name, function) in functions {
+            assert!(function(&longest).is_ok(), "{name} on {device}");
+            let error = function(&longer).unwrap_err().to_string();
+            let words = format!("{COUNT} elements, more than the uint32 output can index.");
+            assert!(
+                error.starts_with(&format!("[{name}] Axis")) && error.ends_with(&words),
+                "{error}"
+            );
+        }
+    });
+}
+
 /// Whether a device can have one buffer of so many bytes: some end at 2^32.
 fn holds(device: Device, bytes: usize) -> bool {
     let info = backend::backend_for(device).unwrap().device_info(device.index).unwrap();

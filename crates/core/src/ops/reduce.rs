@@ -209,6 +209,7 @@ fn arg_reduce(
         return ops::reshape(&index, &vec![1; if keepdims { a.ndim() } else { 0 }]);
     };
     let axis = normalize_axis(name, axis, a.ndim())?;
+    ops::expect_indices(name, a, axis)?;
     let index = ops::node(ArgReduce { op, axis }, [a.clone()])?;
     if keepdims { Ok(index) } else { squeeze(&index, &[axis as isize]) }
 }
@@ -216,7 +217,7 @@ fn arg_reduce(
 /// First index (uint32) of the largest element, along an axis or in the flattened array.
 ///
 /// # Errors
-/// When the axis is out of bounds, or there are no elements.
+/// When the axis is out of bounds, or there are no elements, or more than uint32 has indices for.
 pub fn argmax(a: &Array, axis: Option<isize>, keepdims: bool) -> Result<Array> {
     arg_reduce("argmax", a, axis, keepdims, ArgReduceOp::ArgMax)
 }
@@ -224,7 +225,7 @@ pub fn argmax(a: &Array, axis: Option<isize>, keepdims: bool) -> Result<Array> {
 /// First index (uint32) of the smallest element, along an axis or in the flattened array.
 ///
 /// # Errors
-/// When the axis is out of bounds, or there are no elements.
+/// When the axis is out of bounds, or there are no elements, or more than uint32 has indices for.
 pub fn argmin(a: &Array, axis: Option<isize>, keepdims: bool) -> Result<Array> {
     arg_reduce("argmin", a, axis, keepdims, ArgReduceOp::ArgMin)
 }

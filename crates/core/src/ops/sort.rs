@@ -6,6 +6,17 @@ use crate::{
     primitives::SortOp,
 };
 
+/// Refuses an axis with more elements than uint32 has indices for.
+pub(crate) fn expect_indices(op: &'static str, a: &Array, axis: usize) -> Result<()> {
+    let size = a.shape()[axis];
+    if u32::try_from(size.saturating_sub(1)).is_ok() {
+        return Ok(());
+    }
+    let message =
+        format!("Axis {axis} has {size} elements, more than the uint32 output can index.");
+    Err(Error::invalid(op, message))
+}
+
 /// Ascending order along an axis.
 ///
 /// # Errors
@@ -18,9 +29,10 @@ pub fn sort(a: &Array, axis: isize) -> Result<Array> {
 /// Indices (uint32) of the stable ascending order along an axis.
 ///
 /// # Errors
-/// When the axis is out of bounds.
+/// When the axis is out of bounds, or has more elements than uint32 has indices for.
 pub fn argsort(a: &Array, axis: isize) -> Result<Array> {
     let axis = normalize_axis("argsort", axis, a.ndim())?;
+    expect_indices("argsort", a, axis)?;
     ops::node(SortOp::ArgSort { axis }, [a.clone()])
 }
 
@@ -37,9 +49,10 @@ pub fn partition(a: &Array, kth: isize, axis: isize) -> Result<Array> {
 /// Indices (uint32) of the order of [`partition`].
 ///
 /// # Errors
-/// When `kth` or the axis is out of bounds.
+/// When `kth` or the axis is out of bounds, or the axis has more elements than uint32 has indices for.
 pub fn argpartition(a: &Array, kth: isize, axis: isize) -> Result<Array> {
     let (kth, axis) = kth_of("argpartition", a, kth, axis)?;
+    expect_indices("argpartition", a, axis)?;
     ops::node(SortOp::ArgPartition { kth, axis }, [a.clone()])
 }
 
