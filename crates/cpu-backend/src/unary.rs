@@ -203,16 +203,16 @@ macro_rules! complexes {
 fn complex(op: UnaryOp) -> Option<Kernel1<Complex>> {
     use UnaryOp::*;
     let kernel: fn(UnaryOp) -> Option<Kernel1<Complex>> = complexes! {
-        Arccos => |z| z.acos();
+        Arccos => complex::arccos;
         Arccosh => complex::arccosh;
-        Arcsin => |z| z.asin();
+        Arcsin => complex::arcsin;
         Arcsinh => complex::arcsinh;
-        Arctan => |z| z.atan();
-        Arctanh => |z| z.atanh();
+        Arctan => complex::arctan;
+        Arctanh => complex::arctanh;
         Conjugate => |z| z.conj();
-        Cos => |z| z.cos();
-        Cosh => |z| z.cosh();
-        Exp => |z| z.exp();
+        Cos => complex::cos;
+        Cosh => complex::cosh;
+        Exp => complex::exp;
         Expm1 => complex::expm1;
         Log => |z| z.ln();
         Log10 => |z| z.log10();
@@ -220,14 +220,14 @@ fn complex(op: UnaryOp) -> Option<Kernel1<Complex>> {
         Log2 => |z| z.log2();
         Negative => |z| -z;
         Round => |z| Complex64::new(z.re.round_ties_even(), z.im.round_ties_even());
-        Rsqrt => |z| z.sqrt().inv();
-        Sigmoid => |z| (1.0 + (-z).exp()).inv();
+        Rsqrt => |z| complex::sqrt(z).inv();
+        Sigmoid => complex::sigmoid;
         Sign => complex::sign;
-        Sin => |z| z.sin();
-        Sinh => |z| z.sinh();
-        Sqrt => |z| z.sqrt();
+        Sin => complex::sin;
+        Sinh => complex::sinh;
+        Sqrt => complex::sqrt;
         Square => |z| z * z;
-        Tan => |z| z.tan();
+        Tan => complex::tan;
         Tanh => complex::tanh;
     };
     kernel(op)
