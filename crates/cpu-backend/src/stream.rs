@@ -10,7 +10,10 @@ use mlx_vulkan_core::{
 };
 use smallvec::SmallVec;
 
-use crate::{clock::CpuClock, workers};
+use crate::{
+    clock::CpuClock,
+    workers::{self, Job},
+};
 
 /// One unit of work.
 pub(crate) type Task = Box<dyn FnOnce() -> Result<()> + Send>;
@@ -84,21 +87,24 @@ impl CpuStream {
     fn thread(&mut self) -> Result<&mpsc::Sender<Batch>> {
         let thread = match self.thread.take() {
             Some(thread) => thread,
-            None => self.start()?,
+            None => self.start(workers::give)?,
         };
         Ok(self.thread.insert(thread))
     }
 
-    fn start(&mut self) -> Result<mpsc::Sender<Batch>> {
+    /// Asks for a thread, which `give` may fail to find: then the last one is still the last.
+    fn start(&mut self, give: impl FnOnce(Job) -> Result<()>) -> Result<mpsc::Sender<Batch>> {
         let (sender, batches) = mpsc::channel::<Batch>();
         let (done, last) = mpsc::channel();
-        let (clock, before) = (self.clock.clone(), std::mem::replace(&mut self.last, last));
-        workers::give(move || {
+        let (before, befores) = mpsc::channel::<mpsc::Receiver<()>>();
+        let clock = self.clock.clone();
+        give(Box::new(move || {
             // Batches run in the order that they were handed over, also from one thread to the next.
-            let _ = before.recv();
+            let _ = befores.recv().map(|before| before.recv());
             batches.into_iter().for_each(|batch| run(batch, &clock));
             drop(done);
-        })?;
+        }))?;
+        let _ = before.send(std::mem::replace(&mut self.last, last));
         Ok(sender)
     }
 
@@ -179,4 +185,24 @@ fn attempt(task: Task) -> Result<()> {
 fn message(panic: &(dyn std::any::Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().map(|s| s.to_string());
     text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_thread_stays_the_last_when_there_is_no_other() {
+        let mut stream = CpuStream::new();
+        let (go, wait) = mpsc::channel::<()>();
+        stream.push(Box::new(move || {
+            let _ = wait.recv();
+            Ok(())
+        }));
+        stream.rest().unwrap();
+        stream.start(|_job| Err(Error::device("test", "no thread"))).unwrap_err();
+        assert_eq!(stream.last.try_recv(), Err(mpsc::TryRecvError::Empty), "it has not ended");
+        drop(go);
+        assert!(stream.last.recv().is_err(), "it has");
+    }
 }

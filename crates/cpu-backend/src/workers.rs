@@ -7,7 +7,7 @@ use mlx_vulkan_core::{Error, Result, foreign};
 use parking_lot::Mutex;
 
 /// The serving of a stream.
-type Job = Box<dyn FnOnce() + Send>;
+pub(crate) type Job = Box<dyn FnOnce() + Send>;
 
 /// Threads that have no stream.
 static IDLE: Mutex<Vec<mpsc::Sender<Job>>> = Mutex::new(Vec::new());
@@ -16,9 +16,8 @@ static IDLE: Mutex<Vec<mpsc::Sender<Job>>> = Mutex::new(Vec::new());
 ///
 /// # Errors
 /// When there can be no more threads.
-pub(crate) fn give(job: impl FnOnce() + Send + 'static) -> Result<()> {
+pub(crate) fn give(mut job: Job) -> Result<()> {
     let idle = IDLE.lock().pop();
-    let mut job: Job = Box::new(job);
     if let Some(thread) = idle {
         match thread.send(job) {
             Ok(()) => return Ok(()),
