@@ -267,5 +267,7 @@ mod tests {
         );
         let key = "gpt-oss.rope.scaling.yarn_beta_fast";
         assert!(message(key, Value::Float(0.0)).contains("yarn_beta_fast: 0 must be above zero"));
+        let key = "gpt-oss.rope.freq_base";
+        assert!(message(key, Value::Float(1.0)).ends_with("1 must be above 1 for YaRN"));
     }
 }

@@ -154,6 +154,10 @@ impl ModelConfig {
         if !(self.rope.base.is_finite() && self.rope.base > 0.0) {
             return wrong("rope_base", format!("{} is no possible base", self.rope.base));
         }
+        // YaRN divides by its logarithm.
+        if matches!(self.rope.scaling, RopeScaling::Yarn(_)) && self.rope.base <= 1.0 {
+            return wrong("rope_base", format!("{} must be above 1 for YaRN", self.rope.base));
+        }
         Ok(self)
     }
 

@@ -74,7 +74,11 @@ fn frequency_factors(path: &Path, config: &ModelConfig, factors: &Array) -> Resu
             format!("has shape {shape:?} and dtype {dtype} instead of [{half}] and float32");
         return Err(Error::file(path, field, message));
     }
-    Ok(RopeScaling::Factors(factors.to_vec()?))
+    let factors: Vec<f32> = factors.to_vec()?;
+    match factors.iter().find(|factor| !factor.is_finite() || **factor == 0.0) {
+        Some(factor) => Err(Error::file(path, field, format!("{factor} is no possible divisor"))),
+        None => Ok(RopeScaling::Factors(factors)),
+    }
 }
 
 /// From module paths as Hugging Face has them to GGUF's.
@@ -171,6 +175,20 @@ fn widen_array(array: GgufArray) -> Option<Value> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn divisors_of_frequencies_are_numbers() {
+        let config = ModelConfig { head_dim: 4, ..config::preset("qwen3-0.6b").unwrap() };
+        let scaling = |factors: [f32; 2]| {
+            let factors = Array::from_slice(&factors, &[2]).unwrap();
+            frequency_factors(Path::new("m.gguf"), &config, &factors).map_err(|e| e.to_string())
+        };
+        assert_eq!(scaling([1.0, 8.0]), Ok(RopeScaling::Factors(vec![1.0, 8.0])));
+        for (wrong, name) in [(0.0, "0"), (f32::NAN, "NaN"), (f32::INFINITY, "inf")] {
+            let message = format!("m.gguf: rope_freqs.weight: {name} is no possible divisor");
+            assert_eq!(scaling([1.0, wrong]), Err(message));
+        }
+    }
 
     #[test]
     fn modules_have_their_gguf_names() {
