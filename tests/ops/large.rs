@@ -28,7 +28,8 @@ fn axes_without_indices_are_refused() {
         let of =
             |size| ops::broadcast_to(&array(&[1.0], &[1, 1], Dtype::Int32), &[1, size]).unwrap();
         let (longest, longer) = (of(1 << 32), of(COUNT));
-        let functions: [(&str, fn(&Array) -> Result<Array>); 4] = [
+        type Case = (&'static str, fn(&Array) -> Result<Array>);
+        let functions: [Case; 4] = [
             ("argmax", |a| ops::argmax(a, Some(-1), false)),
             ("argmin", |a| ops::argmin(a, None, false)),
             ("argsort", |a| ops::argsort(a, 1)),

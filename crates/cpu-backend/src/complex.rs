@@ -240,7 +240,7 @@ mod tests {
         assert_eq!(sigmoid(real(-800.0)), Complex64::ZERO);
         assert!((sigmoid(real(1.0)) - 1.0 / (1.0 + exp(real(-1.0)))).norm() < 1e-15);
         // Next to a pole: there tan(z) is 1 / (π/2 - z).
-        let near = std::f64::consts::FRAC_PI_2 - 2f64.powi(-26);
+        let near = FRAC_PI_2 - 2f64.powi(-26);
         assert!((tan(real(near)).re / 2f64.powi(26) - 1.0).abs() < 1e-8);
         assert!((sigmoid(Complex64::new(0.0, 2.0 * near)).re - 0.5).abs() < 1e-8);
     }
