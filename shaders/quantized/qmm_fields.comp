@@ -38,8 +38,6 @@ shared uvec4 slices[SHARED];
 
 #include "matrix_result.glsl"
 
-shared uint finished;
-
 // Groups of a slice, a lane's words of a group, fragments along k of one.
 const uint SPAN = BK / GROUP, WORDS = GROUP / 32u, STEPS = GROUP / FK;
 // Fragments of a subgroup's rows and columns; rows of matrices of a lane, two of each of the latter.
@@ -392,29 +390,75 @@ void keep_part(uint64_t to) {
             vec4(total[4u * i], total[4u * i + 1u], total[4u * i + 2u], total[4u * i + 3u]);
 }
 
-void add_part(uint64_t from) {
-    [[unroll]] for (uint i = 0u; i < XF * WF * 2u; ++i) {
-        vec4 part = F4C(from).v[i * THREADS + thread()];
-        [[unroll]] for (uint e = 0u; e < 4u; ++e) total[4u * i + e] += part[e];
+// A tile's splits are added up in shares, FM rows of x each, by those of its workgroups that are there when
+// the last split is done: one alone would wait for one share after the other. Who has waited long leaves, and
+// the last one takes what is left, so that none depends on another one. Of a tile's two counters the first has
+// the splits that are done and, above SHARE, shares that are taken; the second workgroups that have left.
+const uint SHARE = 1u << 16, MOST_LOOKS = 64;
+shared uint taken;
+
+uint take_share(uint64_t counter) { return atomicAdd(U32(counter).v[0], SHARE) / SHARE; }
+
+// Counts a split. Returns the first share that its workgroup takes; XF or more is none.
+uint first_share(uint64_t counter) {
+    uint done = atomicAdd(U32(counter).v[0], 1u) % SHARE + 1u;
+    for (uint i = 0u; done < splits && i < MOST_LOOKS; ++i) done = atomicAdd(U32(counter).v[0], 0u) % SHARE;
+    return done == splits ? take_share(counter) : XF;
+}
+
+// The last workgroup of a tile leaves zeros for the next product.
+void leave(uint64_t counter) {
+    if (atomicAdd(U32(counter).v[1], 1u) + 1u < splits) return;
+    U32(counter).v[0] = 0u;
+    U32(counter).v[1] = 0u;
+}
+
+// Adds a share up, two splits at a time, in the place of the first one.
+void add_up(uint64_t number, uint share) {
+    const uint QUADS_OF_SHARE = WF * 2u;
+    [[unroll]] for (uint i = 0u; i < WF * 8u; ++i) total[i] = 0.0;
+    for (uint s = 0u; s < splits; s += 2u) {
+        vec4 asked_sums[2u * QUADS_OF_SHARE];
+        [[unroll]] for (uint i = 0u; i < 2u * QUADS_OF_SHARE; ++i) {
+            uint quad = share * QUADS_OF_SHARE + i % QUADS_OF_SHARE;
+            uint64_t from = part_at(number, min(s + i / QUADS_OF_SHARE, splits - 1u));
+            asked_sums[i] = F4C(from).v[quad * THREADS + thread()];
+        }
+        [[unroll]] for (uint i = 0u; i < WF * 8u; ++i) total[i] += asked_sums[i / 4u][i % 4u];
+        if (s + 1u == splits) break;
+        [[unroll]] for (uint i = 0u; i < WF * 8u; ++i)
+            total[i] += asked_sums[QUADS_OF_SHARE + i / 4u][i % 4u];
     }
 }
 
-// Keeps a split's sums. Who is the last of a tile's workgroups goes on with the sums of all.
-bool join_splits(uint64_t number, uint split) {
+void store_share(Place place, uint share) {
+    uint column = GATED ? own_column() / 2u : own_column(), mine = gl_SubgroupID * OUT_SIZE;
+    uint row0 = place.row0 + share * FM;
+    vec4 added[EACH_QUADS];
+    ask_addends(place.at_, row0, place.column0 + column, added);
+    keep_sums(0u, mine);
+    subgroup_barrier();
+    store_rows(place.at_, row0, place.column0, column, mine, added);
+    subgroup_barrier();
+}
+
+// Keeps a split's sums, and adds up and stores shares of its tile.
+void join_splits(Place place, uint64_t number, uint split) {
+    uint64_t counter = counters + number * 8ul;
     keep_part(part_at(number, split));
     memoryBarrierBuffer();
     barrier();
-    if (thread() == 0u) {
-        uint64_t counter = counters + number * 4ul;
-        finished = atomicAdd(U32(counter).v[0], 1u) + 1u == splits ? 1u : 0u;
-        if (finished == 1u) U32(counter).v[0] = 0u;
-    }
+    if (thread() == 0u) taken = first_share(counter);
     barrier();
-    if (finished == 0u) return false;
     memoryBarrierBuffer();
-    begin_sums();
-    for (uint s = 0u; s < splits; ++s) add_part(part_at(number, s));
-    return true;
+    for (uint share = taken; share < XF; share = taken) {
+        barrier(); // everyone has read it
+        if (thread() == 0u) taken = take_share(counter);
+        add_up(number, share);
+        store_share(place, share);
+        barrier();
+    }
+    if (thread() == 0u) leave(counter);
 }
 
 void make_tile(uint batch, uint split, uint row_tile, uint column0, uint64_t number) {
@@ -424,10 +468,9 @@ void make_tile(uint batch, uint split, uint row_tile, uint column0, uint64_t num
     if (!known) range = uvec2(0u, split == 0u ? k : 0u);
     begin_sums();
     multiply_tile(place, range.x, range.y);
-    bool stores = split == 0u;
-    if (known && splits > 1u) stores = join_splits(number, split);
     barrier();
-    if (stores) store_tile(place);
+    if (known && splits > 1u) join_splits(place, number, split);
+    else if (split == 0u) store_tile(place);
     barrier();
 }
 

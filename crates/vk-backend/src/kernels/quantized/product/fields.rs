@@ -44,7 +44,7 @@ pub(in crate::kernels) fn encode(
     if push.splits > 1 {
         let tiles = tile.count(push.m as usize, push.n as usize, push.batches as usize);
         let parts = ctx.scratch(tile.parts(tiles * u64::from(push.splits)))?;
-        let counters = ctx.counters(tiles)?;
+        let counters = ctx.counters(2 * tiles)?;
         (push.parts, push.counters) = (parts.address, counters.address);
         writes.extend([parts, counters]);
     }
