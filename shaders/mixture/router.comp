@@ -146,7 +146,8 @@ void make_logit(uint token, uint expert, bool of_shared) {
         vec4 low, high, of_low, of_high;
         fetch8(DTYPE, true, row + uint64_t(i) * 16ul, low, high);
         fetch8(DTYPE, true, weight + uint64_t(i) * 16ul, of_low, of_high);
-        sums.x += router_octet(of_low * low, of_high * high, from, scales_, biases_, own_row * (inner / 8u) + i);
+        uint octet = own_row * (inner / 8u) + i;
+        sums.x += router_octet(low * of_low, high * of_high, from, scales_, biases_, octet);
         sums.y += dot_add(high, high, dot_add(low, low, 0.0));
     }
     sums = BY_SUBGROUPS == 1u ? team_sum(sums) : group_sum(sums);

@@ -392,8 +392,8 @@ void keep_part(uint64_t to) {
 
 // A tile's splits are added up in shares, FM rows of x each, by those of its workgroups that are there when
 // the last split is done: one alone would wait for one share after the other. Who has waited long leaves, and
-// the last one takes what is left, so that none depends on another one. Of a tile's two counters the first has
-// the splits that are done and, above SHARE, shares that are taken; the second workgroups that have left.
+// the last one takes what is left, so that none depends on another. A tile has two counters: of the splits
+// that are done with, above SHARE, the shares that are taken; and of the workgroups that have left.
 const uint SHARE = 1u << 16, MOST_LOOKS = 64;
 shared uint taken;
 

@@ -257,8 +257,7 @@ pub(crate) fn fields_fragment(
 }
 
 /// Keys of all heads, and of one, from which cooperative matrices are faster. Measured on an H200, 8B, 64
-/// sequences, µs without and with: some 24 keys 12.5 and 14.9, 56 16.4 and 18, 104 22.4 and 21.0, 168 30.3 and
-/// 28.
+/// sequences, µs without and with: some 24 keys 12.5 and 14.9, 104 keys 22.4 and 21.0.
 const MANY_KEYS: usize = 8192;
 const FEW_KEYS: usize = 80;
 /// Columns and rows of their fragments, and heads of a fragment.
@@ -270,9 +269,10 @@ const FRAGMENT_WORKGROUP: u32 = 128;
 /// Threads of others at most, and of all of a multiprocessor that run at once.
 const WIDE_WORKGROUP: u32 = 256;
 const RESIDENT_THREADS: u32 = 512;
-/// Threads of either where workgroups are many. Measured on an H200, 8B, µs with 128 and with 64 threads: 512 workgroups
-/// (64 sequences) over 24 keys 19.2 and 14.9, 256 41.8 and 36.8, 1,024 95.7 and 85.0, 4,096 303.8 and 283.1;
-/// 128 of them over 160 keys 12.9 and 16.3, 384 over 1,024 28.6 and 31.4.
+/// Threads of either where workgroups are many. Measured on an H200, 8B, cooperative matrices, µs with 128
+/// and with 64 threads: 512 workgroups (64 sequences) over some 24 keys 19.2 and 14.9, 256 41.8 and 36.8,
+/// 1,024 95.7 and 85.0, 4,096 303.8 and 283.1; 128 of them over 160 keys 12.9 and 16.3, 384 over 1,024 28.6
+/// and 31.4.
 const NARROW_WORKGROUP: u32 = 64;
 
 /// Whether attention of one token goes to cooperative matrices; `fragment` is what products with keys and

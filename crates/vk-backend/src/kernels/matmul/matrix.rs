@@ -94,8 +94,8 @@ const FIELDS_EITHER: usize = 96;
 /// fields, and where not.
 const RESIDENT: [u32; 2] = [8, 12];
 
-/// Parts of k at most, of fields and of others. Measured on an H200, 32 rows of 8B's down, µs: 32.9 with eight
-/// parts, 30.1 with twelve.
+/// Parts of k at most, of fields and of others. Measured on an H200, 32 rows of 8B's down, µs: 32.9 with
+/// eight parts, 30.1 with twelve.
 const MOST_PARTS_OF_FIELDS: u64 = 16;
 const MOST_PARTS: u64 = 8;
 
