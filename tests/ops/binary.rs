@@ -418,8 +418,12 @@ fn scalars_are_weak() {
         refused(1 << 31, Dtype::Int32);
         refused(256, Dtype::Uint8);
         refused(128, Dtype::Int8);
-        // Beside booleans it is an int32.
-        assert!(beside(1 << 31, Dtype::Bool).is_err());
+        // Beside booleans it is an int32, to which it wraps; by itself an int64 where it must be.
+        assert_eq!(integers(&beside(1 << 31, Dtype::Bool).unwrap()), [1 - (1 << 31)]);
+        let alone = ops::where_(&array(&[1.0], &[1], Dtype::Bool), 1u32 << 31, 0).unwrap();
+        assert_eq!((alone.dtype(), integers(&alone)), (Dtype::Int64, vec![1 << 31]));
+        let wide = array(&[1.0], &[1], Dtype::Uint64);
+        assert_eq!(integers(&ops::add(&wide, -1).unwrap()), [0], "64 bits wrap");
         assert!(ops::add(array(&[1.0], &[1], Dtype::Uint8), -1).is_err());
         assert_eq!(integers(&ops::add(&int, -128).unwrap()), [-127]);
     });

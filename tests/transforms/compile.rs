@@ -11,7 +11,7 @@ use mlx::{
     default_stream,
     fft::{self, Norm},
     new_stream, ops, random,
-    transforms::{checkpoint, grad, vjp, vmap},
+    transforms::{checkpoint, grad, jvp, vjp, vmap},
     with_stream,
 };
 use mlx_tests::{filled, noise, on_each_device, values};
@@ -136,6 +136,25 @@ fn a_shapeless_function_is_shapeless_within_what_does_not_trace_its_arguments() 
         assert_eq!(values(&grad(sum, &scalar(1.0)).unwrap()), [30.0]);
         assert_eq!(values(&call(&other).unwrap()), want);
         assert_eq!(traced.load(Relaxed), 1);
+    });
+}
+
+#[test]
+fn shapeless_functions_pad_by_nothing_and_keep_dtypes_of_tangents() {
+    on_each_device(|_| {
+        let (padded, _) = counted(|x| Ok(vec![ops::pad(&x[0], &[(0, 0)], "edge", 0)?]), true);
+        let half = filled(&[1], Dtype::Float16, |_| 1.0);
+        let broadcast = move |x: &[Array]| {
+            let along = |y: &[Array]| Ok(vec![ops::broadcast_arrays(&[&y[0], &x[0]])?.remove(0)]);
+            Ok(jvp(along, &[half.clone()], &[half.clone()])?.1)
+        };
+        let (tangent, _) = counted(broadcast, true);
+        for n in [3, 5] {
+            let x = filled(&[n], Dtype::Float32, |i| i as f64);
+            assert_eq!(values(&padded.call(&[x.clone()]).unwrap()[0]), values(&x));
+            let tangent = &tangent.call(&[x]).unwrap()[0];
+            assert_eq!((tangent.dtype(), values(tangent)), (Dtype::Float16, vec![1.0; n]));
+        }
     });
 }
 

@@ -2,11 +2,11 @@
 
 use std::ops::Deref;
 
-use mlx::{Array, Complex, Dtype, Error, Result, dispatch_dtype, dtype::FromF64, ops};
+use mlx::{Array, Complex, Dtype, Result, ops};
 use pyo3::{
     exceptions::{PyBufferError, PyOverflowError, PyRuntimeError, PyTypeError, PyValueError},
     prelude::*,
-    types::{PyBool, PyComplex, PyFloat, PyInt, PyList, PyTuple},
+    types::{PyBool, PyComplex, PyFloat, PyInt, PyList, PyString, PyTuple},
 };
 use smallvec::SmallVec;
 
@@ -175,8 +175,8 @@ impl ops::Operand for Operand {
     fn to_array(&self, other: Option<Dtype>) -> Result<Array> {
         match self {
             Operand::Array(array) => Ok(array.clone()),
-            Operand::Bool(value) => int_scalar(*value as i64, other.unwrap_or(Dtype::Bool)),
-            Operand::Int(value) => checked_int_scalar(*value, other),
+            Operand::Bool(value) => ops::int_scalar(*value as i64, other.unwrap_or(Dtype::Bool)),
+            Operand::Int(value) => ops::weak_int_scalar(*value, other),
             Operand::Float(value) => {
                 let dtype = other.filter(|dtype| dtype.is_inexact()).unwrap_or(Dtype::Float32);
                 Array::scalar_of(*value, dtype)
@@ -205,43 +205,6 @@ impl ops::Operand for Operand {
 pub(crate) fn too_wide(value: &Bound<'_, PyAny>, dtype: Dtype) -> PyErr {
     let message = format!("[array] Converting {value} to {dtype} would result in overflow.");
     PyRuntimeError::new_err(message)
-}
-
-/// An integer beside an array of dtype `other`; beside booleans it is an int32, to which it wraps.
-fn checked_int_scalar(value: i64, other: Option<Dtype>) -> Result<Array> {
-    let dtype = match other {
-        Some(Dtype::Bool) => return int_scalar(value, Dtype::Int32),
-        Some(dtype) => dtype,
-        None => dtype_of_int(value),
-    };
-    if dtype.is_integer() && dtype.size() < 8 {
-        let info = mlx::iinfo(dtype)?;
-        if value < info.min || value > info.max as i64 {
-            let message = format!("Converting {value} to {dtype} would result in overflow.");
-            return Err(Error::invalid("array", message));
-        }
-    }
-    int_scalar(value, dtype)
-}
-
-/// The dtype of a Python integer by itself.
-pub(crate) fn dtype_of_int(value: i64) -> Dtype {
-    if i32::try_from(value).is_ok() { Dtype::Int32 } else { Dtype::Int64 }
-}
-
-/// A scalar of `dtype`; integers wrap around.
-pub(crate) fn int_scalar(value: i64, dtype: Dtype) -> Result<Array> {
-    match dtype {
-        Dtype::Int64 => Array::scalar(value),
-        Dtype::Uint64 => Array::scalar(value as u64),
-        Dtype::Int32 => Array::scalar(value as i32),
-        Dtype::Uint32 => Array::scalar(value as u32),
-        Dtype::Int16 => Array::scalar(value as i16),
-        Dtype::Uint16 => Array::scalar(value as u16),
-        Dtype::Int8 => Array::scalar(value as i8),
-        Dtype::Uint8 => Array::scalar(value as u8),
-        other => dispatch_dtype!(other, T => Array::scalar(<T as FromF64>::from_f64(value as f64))),
-    }
 }
 
 /// Axes to work on: an integer or a sequence of integers.
@@ -322,7 +285,9 @@ pub(crate) fn integers<T: TryFrom<i64>>(object: &Bound<'_, PyAny>) -> PyResult<S
         }
         return Ok(out);
     }
-    let Ok(items) = object.try_iter() else {
+    // Texts are no lists of integers, not even empty ones.
+    let items = object.try_iter().ok().filter(|_| !object.is_instance_of::<PyString>());
+    let Some(items) = items else {
         let name = object.get_type().name()?;
         let message = format!("integers are asked for, not {name}");
         return Err(PyTypeError::new_err(message));

@@ -6,7 +6,6 @@ use mlx::{
     Array,
     compile::{Mode, Traces, set_mode},
 };
-use parking_lot::Mutex;
 use pyo3::{
     exceptions::PyValueError,
     prelude::*,
@@ -54,8 +53,7 @@ fn compile(
 ) -> PyResult<PyFunction> {
     let py = fun.py();
     let captured = [inputs, outputs].map(|tree| tree.unwrap_or_else(|| py.None()));
-    let keys = Mutex::new(Vec::new());
-    PyFunction::new(fun, Some(captured), Compile { traces: Traces::new(shapeless), keys })
+    PyFunction::new(fun, Some(captured), Compile { traces: Traces::new(shapeless) })
 }
 
 /// Lets compiled functions run as they are, in all threads. ``MLX_DISABLE_COMPILE`` in the environment does
@@ -74,25 +72,6 @@ fn enable_compile() {
 /// What a function was traced to, with the structure of what it returned.
 struct Compile {
     traces: Traces<Arc<Structure>>,
-    /// Keys of dictionaries that are no constants; a trace knows them by their places here.
-    keys: Mutex<Vec<Py<PyAny>>>,
-}
-
-impl Compile {
-    /// The place of a key that is equal to this one.
-    fn place_of_key(&self, key: &Bound<'_, PyAny>) -> PyResult<u64> {
-        let py = key.py();
-        // Comparing runs code of the key's class, which may call this function again.
-        let known: Vec<_> = self.keys.lock().iter().map(|known| known.clone_ref(py)).collect();
-        for (place, known) in known.iter().enumerate() {
-            if key.eq(known)? {
-                return Ok(place as u64);
-            }
-        }
-        let mut keys = self.keys.lock();
-        keys.push(key.clone().unbind());
-        Ok(keys.len() as u64 - 1)
-    }
 }
 
 impl Call for Compile {
@@ -105,7 +84,7 @@ impl Call for Compile {
         let py = args.py();
         let [inputs, outputs] = held.trees.as_ref().expect("`compile` gives trees");
         let (inputs, outputs) = (inputs.bind(py), outputs.bind(py));
-        let mut given = Given { compile: self, arrays: Vec::new(), constants: Vec::new() };
+        let mut given = Given::default();
         given.add(args)?;
         let positional = given.arrays.len();
         given.add(kwargs)?;
@@ -154,9 +133,15 @@ fn capturing<T>(
     result
 }
 
+/// An integer as Python's `hex` writes it.
+fn hexadecimal<'py>(object: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyString>> {
+    let hex = object.py().import("builtins")?.getattr("hex")?;
+    Ok(hex.call1((object,))?.cast_into()?)
+}
+
 /// The arrays of a call, and what else it was traced for.
-struct Given<'c> {
-    compile: &'c Compile,
+#[derive(Default)]
+struct Given {
     arrays: Vec<Array>,
     /// The structure of the arguments, and the constants among them.
     constants: Vec<u64>,
@@ -179,7 +164,7 @@ enum Tag {
     None,
 }
 
-impl Given<'_> {
+impl Given {
     fn add(&mut self, object: &Bound<'_, PyAny>) -> PyResult<()> {
         if let Some(array) = trees::array_of(object) {
             self.arrays.push(array);
@@ -194,10 +179,7 @@ impl Given<'_> {
             let items = trees::items(dict);
             self.tag(Tag::Dict, items.len() as u64);
             for (key, item) in items {
-                if !self.add_constant(&key)? {
-                    let place = self.compile.place_of_key(&key)?;
-                    self.tag(Tag::Key, place);
-                }
+                self.add_key(&key)?;
                 self.add(&item)?;
             }
         } else if !self.add_constant(object)? {
@@ -207,6 +189,18 @@ impl Given<'_> {
                 class_of(object)
             );
             return Err(PyValueError::new_err(message));
+        }
+        Ok(())
+    }
+
+    /// Adds a key of a dictionary; one that is neither a constant nor a tuple of such by its hash.
+    fn add_key(&mut self, key: &Bound<'_, PyAny>) -> PyResult<()> {
+        if let Ok(tuple) = key.cast::<PyTuple>() {
+            self.tag(Tag::List, tuple.len() as u64);
+            return tuple.iter().try_for_each(|item| self.add_key(&item));
+        }
+        if !self.add_constant(key)? {
+            self.tag(Tag::Key, key.hash()? as u64);
         }
         Ok(())
     }
@@ -224,7 +218,8 @@ impl Given<'_> {
         } else if object.is_instance_of::<PyInt>() {
             match object.extract::<i64>() {
                 Ok(value) => self.tag(Tag::Int, value as u64),
-                Err(_) => self.text(Tag::Written, &object.repr()?.to_cow()?),
+                // Decimal digits have a limit.
+                Err(_) => self.text(Tag::Written, &hexadecimal(object)?.to_cow()?),
             }
         } else if let Ok(value) = object.cast::<PyFloat>() {
             self.tag(Tag::Float, value.value().to_bits());

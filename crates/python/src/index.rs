@@ -1,6 +1,6 @@
 //! What stands between brackets: `a[…]`, `a[…] = v`, `a.at[…]`.
 
-use mlx::{Dtype, Index, Slice};
+use mlx::{Dtype, Index, Slice, ops};
 use pyo3::{
     exceptions::PyValueError,
     prelude::*,
@@ -9,7 +9,6 @@ use pyo3::{
 use smallvec::SmallVec;
 
 use crate::{
-    arguments::int_scalar,
     array::{PyArray, create},
     error::OrRaise,
     raw::slices,
@@ -153,7 +152,7 @@ impl PyArray {
         let indices = match arg0.cast::<PyBool>() {
             // One truth for all elements.
             Ok(all) => Indices::from_iter([Index::Array(
-                int_scalar(all.is_true() as i64, Dtype::Bool).or_raise()?,
+                ops::int_scalar(all.is_true() as i64, Dtype::Bool).or_raise()?,
             )]),
             Err(_) => indices(arg0)?,
         };

@@ -7,7 +7,7 @@ use crate::{
     ops::{self, astype, broadcast_arrays, matmul},
     primitives::MatmulOp,
     shape::num_elements,
-    transforms::trace::is_tracing,
+    transforms::trace::{is_shapeless, is_tracing},
 };
 
 /// The dtype of a product that takes real floating point numbers only.
@@ -149,14 +149,16 @@ pub(crate) fn picks(
 }
 
 /// Whether indices that are `sorted` ascend once they were broadcast to `shape`: an axis along which they are
-/// repeated must have none behind it along which they go on.
+/// repeated must have none behind it along which they go on. Where sizes may be others later, one axis alone
+/// is sure not to.
 pub(crate) fn ascend(sorted: bool, indices: Option<&Array>, shape: &[usize]) -> bool {
     let given = indices.map_or(shape, Array::shape);
     let to = shape.iter().skip(shape.len() - given.len());
     let added = shape.iter().take(shape.len() - given.len());
     let sizes = added.map(|to| (&1, to)).chain(given.iter().zip(to));
     let mut axes = sizes.skip_while(|(given, to)| given == to);
-    sorted && axes.all(|(&given, _)| given == 1)
+    let sure = indices.is_none() || shape.len() <= 1 || !is_shapeless();
+    sorted && sure && axes.all(|(&given, _)| given == 1)
 }
 
 /// Products of matrices that are picked from both operands: `a[lhs[i]] @ b[rhs[i]]`, where indices

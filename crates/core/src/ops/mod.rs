@@ -19,6 +19,7 @@ mod indexing;
 mod masked;
 mod matmul;
 mod minifloat;
+mod operand;
 mod pad;
 mod pass;
 mod products;
@@ -49,6 +50,7 @@ pub use indexing::*;
 pub use masked::*;
 pub use matmul::*;
 pub use minifloat::*;
+pub use operand::{Operand, dtype_of_int, int_scalar, weak_int_scalar};
 pub use pad::*;
 pub use pass::*;
 pub use products::*;
@@ -64,10 +66,11 @@ pub use unary::*;
 pub use unique::*;
 pub use windows::*;
 
+pub(crate) use operand::operands;
+
 use crate::{
     Array, Dtype, Error, Result, Shape,
     graph::{self, Inputs},
-    iinfo,
     primitives::{Axes, Primitive, Spec},
 };
 
@@ -149,105 +152,4 @@ pub(crate) fn broadcast_shape(op: &'static str, a: &[usize], b: &[usize]) -> Res
         };
     }
     Ok(shape)
-}
-
-/// An argument that is an array or a Rust number. Numbers are weak: they take the other
-/// operand's dtype where it can hold their kind. An integer that such a dtype of integers has not is
-/// refused, as upstream refuses Python's.
-pub trait Operand {
-    /// The argument as an array beside an operand of dtype `other`.
-    ///
-    /// # Errors
-    /// When the dtype that an integer takes has it not, or memory is out.
-    fn to_array(&self, other: Option<Dtype>) -> Result<Array>;
-
-    /// The dtype, unless the argument is a weak scalar.
-    fn strong_dtype(&self) -> Option<Dtype>;
-
-    /// The value of a weak integer.
-    fn weak_int(&self) -> Option<i64> {
-        None
-    }
-}
-
-impl Operand for Array {
-    fn to_array(&self, _: Option<Dtype>) -> Result<Array> {
-        Ok(self.clone())
-    }
-
-    fn strong_dtype(&self) -> Option<Dtype> {
-        Some(self.dtype())
-    }
-}
-
-impl<T: Operand + ?Sized> Operand for &T {
-    fn to_array(&self, other: Option<Dtype>) -> Result<Array> {
-        (**self).to_array(other)
-    }
-
-    fn strong_dtype(&self) -> Option<Dtype> {
-        (**self).strong_dtype()
-    }
-
-    fn weak_int(&self) -> Option<i64> {
-        (**self).weak_int()
-    }
-}
-
-macro_rules! weak_scalars {
-    ($($t:ty => $default:ident, $keeps:expr, $int:expr;)*) => {$(
-        impl Operand for $t {
-            fn to_array(&self, other: Option<Dtype>) -> Result<Array> {
-                let keeps: fn(Dtype) -> bool = $keeps;
-                let dtype = other.filter(|&d| keeps(d)).unwrap_or(Dtype::$default);
-                self.weak_int().map_or(Ok(()), |value| expect_in(dtype, value))?;
-                Array::scalar_of((*self).into(), dtype)
-            }
-
-            fn strong_dtype(&self) -> Option<Dtype> {
-                None
-            }
-
-            fn weak_int(&self) -> Option<i64> {
-                let int: fn($t) -> Option<i64> = $int;
-                int(*self)
-            }
-        }
-    )*};
-}
-
-weak_scalars! {
-    f32 => Float32, Dtype::is_inexact, |_| None;
-    f64 => Float32, Dtype::is_inexact, |_| None;
-    i32 => Int32, |d| d != Dtype::Bool, |i| Some(i.into());
-    u32 => Int32, |d| d != Dtype::Bool, |i| Some(i.into());
-}
-
-/// Refuses a number that a dtype of integers has not.
-fn expect_in(dtype: Dtype, value: i64) -> Result<()> {
-    if !dtype.is_integer() {
-        return Ok(());
-    }
-    let info = iinfo(dtype)?;
-    if value >= info.min && (value < 0 || value as u64 <= info.max) {
-        return Ok(());
-    }
-    let message = format!("Converting {value} to {dtype} would result in overflow.");
-    Err(Error::invalid("array", message))
-}
-
-impl Operand for bool {
-    fn to_array(&self, other: Option<Dtype>) -> Result<Array> {
-        Array::scalar_of(*self as u8 as f64, other.unwrap_or(Dtype::Bool))
-    }
-
-    fn strong_dtype(&self) -> Option<Dtype> {
-        None
-    }
-}
-
-/// Both operands as arrays of their own dtypes, scalars following the other operand.
-pub(crate) fn operands(a: impl Operand, b: impl Operand) -> Result<(Array, Array)> {
-    let (da, db) = (a.strong_dtype(), b.strong_dtype());
-    Ok((a.to_array(db)?, b.to_array(da)?))
 }

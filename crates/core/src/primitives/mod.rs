@@ -280,7 +280,7 @@ impl Primitive {
         }
     }
 
-    /// Whether its output has a shape of its own, which follows from no input.
+    /// Whether its output has sizes of its own, which follow from no input.
     pub(crate) fn has_own_shape(&self) -> bool {
         matches!(self, Self::Random(_))
     }

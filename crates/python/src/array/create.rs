@@ -11,7 +11,7 @@ use pyo3::{
 
 use super::PyArray;
 use crate::{
-    arguments::{dtype_of_int, int_scalar, too_wide, type_name},
+    arguments::{too_wide, type_name},
     error::OrRaise,
     raw::{Foreign, buffer, dlpack},
 };
@@ -134,14 +134,14 @@ impl Kind {
 
 fn scalar(value: &Bound<'_, PyAny>, kind: Kind, dtype: Option<Dtype>) -> PyResult<Array> {
     match kind {
-        Kind::Bool => int_scalar(value.is_truthy()? as i64, dtype.unwrap_or(Dtype::Bool)),
+        Kind::Bool => ops::int_scalar(value.is_truthy()? as i64, dtype.unwrap_or(Dtype::Bool)),
         Kind::Int | Kind::WideInt => {
             // One number wraps, so that all dtypes but one have the same limits.
             let highest =
                 if dtype == Some(Dtype::Uint64) { u64::MAX.into() } else { i64::MAX.into() };
             let limits = i64::MIN.into()..=highest;
             let value = integer(value, &limits, dtype.unwrap_or(Dtype::Int64))? as i64;
-            int_scalar(value, dtype.unwrap_or_else(|| dtype_of_int(value)))
+            ops::int_scalar(value, dtype.unwrap_or_else(|| ops::dtype_of_int(value)))
         }
         Kind::Float => Array::scalar_of(value.extract()?, dtype.unwrap_or(Dtype::Float32)),
         Kind::Complex => {

@@ -9,7 +9,7 @@ use pyo3::{
 
 use super::create::or_float32;
 use crate::{
-    arguments::{Size, dtype_of_int},
+    arguments::Size,
     array::{PyArray, apply},
     dtype::PyDtype,
     functions,
@@ -32,7 +32,7 @@ impl<'a, 'py> FromPyObject<'a, 'py> for Number {
         } else if object.is_instance_of::<PyInt>() {
             let message = |_| PyTypeError::new_err(format!("{object:?} has more than 64 bits"));
             let value: i64 = object.extract().map_err(message)?;
-            Ok(Number { value: value as f64, dtype: dtype_of_int(value) })
+            Ok(Number { value: value as f64, dtype: ops::dtype_of_int(value) })
         } else if let Ok(value) = object.cast::<PyFloat>() {
             Ok(Number { value: value.value(), dtype: Dtype::Float32 })
         } else {

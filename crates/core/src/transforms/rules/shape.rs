@@ -5,7 +5,7 @@ use smallvec::smallvec;
 use super::{
     Applied, Mapped, Outputs, Rules, alike,
     mapping::{self, behind},
-    no_derivatives, no_tangents, one, only, with_axis,
+    no_derivatives, no_tangents, one, only, tangent_or_zeros, with_axis,
 };
 use crate::{
     Array, Dtype, Error, Result, Shape,
@@ -85,10 +85,13 @@ impl Rules for ShapeOp {
             | Self::Broadcast(_)
             | Self::ExpandDims { .. }
             | Self::Squeeze { .. }
-            | Self::Slice { .. }
-            | Self::SliceUpdate { .. }
-            | Self::Pad { .. }
-            | Self::Concatenate { .. } => {
+            | Self::Slice { .. } => {
+                // Of a broadcast the others only say how far.
+                let mut inputs = node.inputs.iter().cloned().collect::<Inputs>();
+                inputs[0] = tangent_or_zeros(node, tangents, 0)?;
+                one(ops::node(self.clone(), inputs)?)
+            }
+            Self::SliceUpdate { .. } | Self::Pad { .. } | Self::Concatenate { .. } => {
                 one(ops::node(self.clone(), alike(node, tangents, 0..tangents.len())?)?)
             }
             // A tangent may lie otherwise than the input, whose layout does not matter to the result.
