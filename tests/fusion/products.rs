@@ -341,10 +341,12 @@ fn several(rows: usize, inner: usize, outputs: [usize; 3], stored: Stored, dtype
     let what = format!("{rows}x{inner}x{outputs:?} {dtype} {stored:?}");
     // The norm goes with rows that are few, and the kernel of more does not take it.
     let has = rows > 2 && has_fragments(dtype);
+    // Without fragments a workgroup keeps the rows, with sums of their groups, in 30 KiB.
+    let kept = rows <= 8 && rows * inner / 4 * 9 <= 30 << 10;
     let fused = |count: u64| {
         if has {
             count
-        } else if rows <= 8 {
+        } else if kept {
             count + 1
         } else {
             0

@@ -2,7 +2,8 @@
 
 use crate::kernels::{Capabilities, reduce::planner::wanted_groups, team::Team};
 
-/// Quads of a row that a lane keeps in registers at most, with as many of the cotangent and of each sum.
+/// Quads of a row that a lane keeps in registers at most, with as many of the cotangent, of the weight and of
+/// each sum.
 const MOST_KEPT: u32 = 8;
 /// The same where a row is a subgroup's: many such rows are to be under way at a time.
 const MOST_KEPT_NARROW: u32 = 6;
