@@ -14,10 +14,10 @@ pub(crate) const SLICE: u32 = 256;
 /// Subgroups of a workgroup that does so, of which a multiprocessor has one: with more a thread would have
 /// fewer registers than the 128 that it takes.
 pub(crate) const SUBGROUPS: u32 = 16;
-/// Blocks of each team, in halves, from which a device that is full gains: the rows are brought to registers
-/// first. Measured on an H200, four rows, µs of `matvec/rows.comp` and of this kernel: 8B's output (1.9 blocks)
-/// 9.8 and 10.4, queries, keys and values (2.9) 13.5 and 12.4, gate with up (5.8) 29.1 and 25.8, head (72) 174
-/// and 134; 30B-A3B's queries, keys and values (1.2) 9.5 and 9.8.
+/// Blocks of each team, in halves, from which a device that is full gains: rows are brought to registers
+/// first. Measured on an H200, four rows, µs of `matvec/rows.comp` and of this kernel: 8B's output (1.9
+/// blocks) 9.8 and 10.4, queries, keys and values (2.9) 13.5 and 12.4, gate with up (5.8) 29.1 and 25.8, head
+/// (72) 174 and 134; 30B-A3B's queries, keys and values (1.2) 9.5 and 9.8.
 const LEAST_HALF_BLOCKS: u32 = 5;
 /// Floats of a column's sums in shared memory, as `slices.glsl` has them.
 pub(crate) const PITCH: u32 = MATRIX_BLOCK + 4;
