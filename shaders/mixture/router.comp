@@ -119,7 +119,7 @@ float router_octet(
         p.x = U32(words_).v[octet];
         p.y = p.x >> 16;
     }
-    const uvec4 shifts = BITS == 8u ? uvec4(0u, 8u, 16u, 24u) : uvec4(0u, 4u, 8u, 12u);
+    uvec4 shifts = uvec4(0u, 1u, 2u, 3u) * BITS;
     const uint mask = (1u << BITS) - 1u;
     float product = dot_add(low, vec4(uvec4(p.x) >> shifts & mask), 0.0);
     product = dot_add(high, vec4(uvec4(p.y) >> shifts & mask), product);
