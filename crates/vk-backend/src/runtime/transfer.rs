@@ -52,12 +52,25 @@ impl Encoder {
                 self.upload(buffer)?;
             }
         }
-        let memory = memory(buffer)?;
+        let memory = self.own_memory(buffer)?;
         let filled = memory.filled();
         if filled.stream != self.stream() && !filled.reached() {
             self.wait_for_stream(filled)?;
         }
         Ok(memory)
+    }
+
+    /// The device copy of `buffer`, which must be on this stream's device.
+    fn own_memory<'b>(&self, buffer: &'b BufferRef) -> Result<&'b VkMemory> {
+        let memory = memory(buffer)?;
+        if memory.allocation().is_on(&self.device().raw) {
+            return Ok(memory);
+        }
+        let message = format!(
+            "An array lies in another Vulkan device's memory, which {} cannot read.",
+            self.capabilities().name
+        );
+        Err(Error::invalid("eval", message))
     }
 
     /// Lets later work start after a point of another stream, whatever its backend.
@@ -87,9 +100,26 @@ impl Encoder {
             let user = if shared { User::Host } else { User::Stream(self.stream()) };
             buffer.count_host(false);
             let made = self.allocate_for(nbytes as u64, user);
-            let armed = made.and_then(|made| self.arm(&made).map(|()| made));
-            let allocation = armed.inspect_err(|_| buffer.count_host(true))?;
-            buffer.add_device(Box::new(VkMemory::new(allocation)));
+            let begun = made.and_then(|made| {
+                self.arm(&made)?;
+                // Work of this stream may still use it, which other streams wait for.
+                if !shared {
+                    self.open()?;
+                }
+                Ok(made)
+            });
+            let memory = VkMemory::new(begun.inspect_err(|_| buffer.count_host(true))?);
+            if !shared {
+                memory.allocation().touch(self.open_tick());
+                memory.set_filled(self.open_tick());
+            }
+            buffer.add_device(Box::new(memory));
+        }
+        let filled = self.own_memory(buffer)?.filled();
+        if filled.stream != self.stream() && !filled.reached() {
+            // Another stream has begun. Its encoder must not be asked for while this holds the lock of
+            // transfers.
+            return Err(self.block_until(filled));
         }
         let written = buffer.written();
         if !written.reached() && !shared && nbytes > LARGEST_PENDING {
@@ -117,11 +147,6 @@ impl Encoder {
         let memory = memory(buffer)?;
         let span = memory.allocation().span().clone();
         let (bytes, contents) = (buffer.read(), buffer.written());
-        let begun = memory.filled();
-        if begun.stream != self.stream() && !begun.reached() {
-            // Another stream has. Its encoder must not be asked for while this holds the lock of transfers.
-            return Err(self.block_until(begun));
-        }
         let chunks = bytes.chunks(STAGING_CHUNK as usize).enumerate();
         for (i, chunk) in chunks.skip(memory.staged(contents)) {
             let slot = self.stage(chunk.len() as u64)?;
@@ -178,6 +203,7 @@ impl Encoder {
         let nbytes = buffer.nbytes();
         let memory = memory(buffer)?;
         let target = device.read_back.allocate(nbytes as u64, User::Stream(self.stream()))?;
+        target.touch(self.open_tick());
         self.copy_span(memory.allocation().span(), target.span(), nbytes as u64)?;
         let tick = self.tick();
         memory.allocation().touch(tick);

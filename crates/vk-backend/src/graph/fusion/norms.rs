@@ -2,7 +2,7 @@
 //! that others read as well.
 
 use mlx_vulkan_core::{
-    Array, Result,
+    Array, Device, Result,
     graph::Node,
     primitives::{BinaryOp, NormOp, Primitive},
     tape::Tape,
@@ -53,15 +53,15 @@ pub(super) struct Summed {
     pub(super) is_kept: bool,
 }
 
-/// A row of zeros in memory, made once for each size.
-fn zeros(bytes: usize) -> Result<Array> {
-    static ROWS: Lazy<Mutex<FxHashMap<usize, Array>>> = Lazy::new(Mutex::default);
+/// A row of zeros in a device's memory, made once for each size.
+fn zeros(device: Device, bytes: usize) -> Result<Array> {
+    static ROWS: Lazy<Mutex<FxHashMap<(Device, usize), Array>>> = Lazy::new(Mutex::default);
     let mut rows = ROWS.lock();
-    if let Some(row) = rows.get(&bytes) {
+    if let Some(row) = rows.get(&(device, bytes)) {
         return Ok(row.clone());
     }
     let row = Array::from_slice(&vec![0u8; bytes], &[bytes])?;
-    rows.insert(bytes, row.clone());
+    rows.insert((device, bytes), row.clone());
     Ok(row)
 }
 
@@ -122,7 +122,7 @@ impl Summed {
         let residual = match self.residual {
             Some(residual) => dense(ctx, &tape.node(self.sum).inputs[residual])?,
             // Of one row, as long as that.
-            None => dense(ctx, &zeros(tape.array(self.norm).nbytes())?)?,
+            None => dense(ctx, &zeros(ctx.stream().device, tape.array(self.norm).nbytes())?)?,
         };
         let Some(residual) = residual else { return Ok(None) };
         reads.extend([residual.region]);

@@ -43,6 +43,8 @@ impl Encoder {
     pub(crate) fn counters(&mut self, words: u64) -> Result<Region> {
         let bytes = (words * 4).next_power_of_two().max(1024);
         if let Some(counters) = self.counters.as_ref().filter(|c| c.span().bytes >= bytes) {
+            // Kernels still count in them when larger ones take their place.
+            counters.touch(self.open_tick());
             return Ok(Region { address: counters.span().address(), bytes: words * 4 });
         }
         let made = self.allocate(bytes)?;

@@ -17,7 +17,10 @@ use parking_lot::Mutex;
 use smallvec::SmallVec;
 
 use super::{guard::Guard, pool::Pool};
-use crate::runtime::raw::block::{Block, MappedRange};
+use crate::runtime::raw::{
+    block::{Block, MappedRange},
+    device::RawDevice,
+};
 
 /// Ticks until which memory may still be used.
 pub(crate) type Ticks = SmallVec<[Tick; 2]>;
@@ -72,6 +75,11 @@ impl Allocation {
     /// Where it is.
     pub(crate) fn span(&self) -> &Span {
         &self.span
+    }
+
+    /// Whether it is memory of a device.
+    pub(crate) fn is_on(&self, device: &Arc<RawDevice>) -> bool {
+        self.pool.is_on(device)
     }
 
     /// Notes that work up to `tick` uses the memory, whatever becomes of its owner.

@@ -83,6 +83,11 @@ impl Pool {
         pool
     }
 
+    /// Whether its memory is a device's.
+    pub(super) fn is_on(&self, device: &Arc<RawDevice>) -> bool {
+        Arc::ptr_eq(&self.device, device)
+    }
+
     /// Memory of at least `bytes` bytes with unspecified contents.
     ///
     /// # Errors

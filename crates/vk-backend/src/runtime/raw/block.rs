@@ -42,7 +42,9 @@ impl Usage {
         const HOST: Flags = Flags::HOST_VISIBLE.union(Flags::HOST_COHERENT);
         const CACHED: Flags = HOST.union(Flags::HOST_CACHED);
         match self {
-            Usage::Device => const { &[LOCAL, Flags::empty()] },
+            // Every device has some. Arrays elsewhere would be read at a hundredth of the speed, while the
+            // cache could have been freed for them.
+            Usage::Device => const { &[LOCAL] },
             Usage::Shared => const { &[LOCAL.union(CACHED), LOCAL.union(HOST)] },
             Usage::ReadBack => const { &[CACHED, HOST] },
             Usage::Upload => const { &[LOCAL.union(HOST), HOST] },
