@@ -543,3 +543,13 @@ fn extremes_of_nothing_are_refused() {
         assert!(ops::sum(&a, &[2], false).is_err() && ops::sum(&a, &[1, -1], false).is_err());
     });
 }
+
+/// More elements than float16 has numbers for: the count is a float32 then.
+#[test]
+fn variances_of_many_halves() {
+    on_each_device(|device| {
+        let x = filled(&[2, 65_600], Dtype::Float16, |i| f64::from(i as u32 % 2));
+        let var = ops::var(&x, &[1], false, 1).unwrap();
+        assert_eq!((var.dtype(), values(&var)), (Dtype::Float16, vec![0.25; 2]), "{device}");
+    });
+}

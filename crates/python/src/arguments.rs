@@ -203,6 +203,8 @@ impl ops::Operand for Operand {
 
 /// The error about an integer that no element of a dtype can be.
 pub(crate) fn too_wide(value: &Bound<'_, PyAny>, dtype: Dtype) -> PyErr {
+    // Python refuses to write thousands of digits.
+    let value = value.repr().map_or_else(|_| "an integer".into(), |text| text.to_string());
     let message = format!("[array] Converting {value} to {dtype} would result in overflow.");
     PyRuntimeError::new_err(message)
 }

@@ -6,7 +6,7 @@ use mlx::{
     Array, Dtype, Result, ops,
     transforms::{grad, jvp, tree},
 };
-use mlx_tests::{on_each_device, values};
+use mlx_tests::{filled, on_each_device, values};
 
 use super::{Function, assert_close, by, floats, ints, scalar};
 
@@ -31,6 +31,15 @@ fn tangents_of_comparisons_have_the_dtype_of_their_inputs() {
             let tangent = along(fun, &x);
             assert_eq!((tangent.dtype(), values(&tangent)), (Dtype::Float32, vec![0.0; 3]));
         }
+    });
+}
+
+#[test]
+fn squares_have_derivatives_where_twice_their_root_is_beyond_the_dtype() {
+    on_each_device(|_| {
+        let x = filled(&[1], Dtype::Float16, |_| 40_000.0);
+        let scaled = |x: &Array| ops::sum(&ops::multiply(&ops::square(x)?, 0.0625f32)?, &[], false);
+        assert_eq!(values(&grad(scaled, &x).unwrap()), [5000.0]);
     });
 }
 

@@ -120,16 +120,24 @@ pub fn var(a: &Array, axes: &[isize], keepdims: bool, ddof: isize) -> Result<Arr
     let centred = ops::subtract(&a, &mean(&a, axes, true)?)?;
     let sizes = if centred.dtype() == Dtype::Complex64 { ops::abs(&centred)? } else { centred };
     let total = sum(&ops::square(&sizes)?, axes, keepdims)?;
-    let left = if trace::is_shapeless() {
-        let count = ops::number_of_elements(&a, axes, false, total.dtype())?;
-        ops::maximum(&ops::subtract(&count, ddof as f64)?, 0.0)?
+    // float16 ends at 65,504 elements.
+    let dtype = total.dtype();
+    let (left, wide) = if trace::is_shapeless() {
+        let wide = if dtype == Dtype::Float16 { Dtype::Float32 } else { dtype };
+        let count = ops::number_of_elements(&a, axes, false, wide)?;
+        (ops::maximum(&ops::subtract(&count, ddof as f64)?, 0.0)?, wide)
     } else {
         let axes = normalize_axes("var", axes, a.ndim())?;
         let count: usize = axes.iter().map(|&x| a.shape()[x]).product();
-        Array::scalar_of((count as isize).saturating_sub(ddof).max(0) as f64, total.dtype())?
+        let is_wide = dtype == Dtype::Float16 && count > MOST_HALVES;
+        let wide = if is_wide { Dtype::Float32 } else { dtype };
+        (Array::scalar_of((count as isize).saturating_sub(ddof).max(0) as f64, wide)?, wide)
     };
-    ops::divide(&total, &left)
+    astype(&ops::divide(&astype(&total, wide)?, &left)?, dtype)
 }
+
+/// The largest count that float16 has.
+const MOST_HALVES: usize = 65_504;
 
 /// Standard deviation: the square root of [`var`].
 ///

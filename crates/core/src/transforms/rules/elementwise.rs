@@ -34,6 +34,8 @@ pub(super) enum Factor {
     Minus,
     /// An array.
     Times(Array),
+    /// Twice an array, which alone may be beyond its dtype.
+    Twice(Array),
     /// The reciprocal of an array.
     Over(Array),
 }
@@ -46,6 +48,7 @@ impl Factor {
             Factor::One => tangent.clone(),
             Factor::Minus => ops::negative(tangent)?,
             Factor::Times(factor) => ops::multiply(tangent, factor)?,
+            Factor::Twice(half) => ops::multiply(&ops::multiply(tangent, half)?, 2.0)?,
             Factor::Over(divisor) => ops::divide(tangent, divisor)?,
         }))
     }
@@ -54,6 +57,7 @@ impl Factor {
     fn conjugate(self) -> Result<Self> {
         Ok(match self {
             Factor::Times(factor) => Factor::Times(ops::conjugate(&factor)?),
+            Factor::Twice(half) => Factor::Twice(ops::conjugate(&half)?),
             Factor::Over(divisor) => Factor::Over(ops::conjugate(&divisor)?),
             real => real,
         })

@@ -60,7 +60,7 @@ fn turned(z: &Array, y: &Array, t: &Array) -> Result<Array> {
 
 /// The derivative of `y = op(x)`.
 fn factor(op: UnaryOp, x: &Array, y: &Array) -> Result<Factor> {
-    use Factor::{Minus, Over, Times, Zero};
+    use Factor::{Minus, Over, Times, Twice, Zero};
     let one_minus_square = || subtract(1.0, &square(x)?);
     Ok(match op {
         UnaryOp::Abs => Times(sign(x)?),
@@ -86,7 +86,7 @@ fn factor(op: UnaryOp, x: &Array, y: &Array) -> Result<Factor> {
         UnaryOp::Sin => Times(cos(x)?),
         UnaryOp::Sinh => Times(cosh(x)?),
         UnaryOp::Sqrt => Over(multiply(y, 2.0)?),
-        UnaryOp::Square => Times(multiply(x, 2.0)?),
+        UnaryOp::Square => Twice(x.clone()),
         UnaryOp::Tan => Over(square(&cos(x)?)?),
         UnaryOp::Tanh => Times(subtract(1.0, &square(y)?)?),
         UnaryOp::BitwiseInvert
