@@ -208,7 +208,7 @@ impl Encoder {
         let done = take(&mut self.done);
         let result = deferred.encode(self);
         (self.held, self.scratch, self.op) = (held, scratch, op);
-        // What that operation has encoded before stays: to take it back would take back what was put off, too.
+        // What that operation has encoded before stays: what was put off would be taken back with it.
         self.done = match done.first {
             Some(_) => Done { first: Some(self.handover.queue().len()), handed: true },
             None => done,
