@@ -38,6 +38,9 @@ use crate::runtime::{
 /// have room for as many in one command buffer.
 const MOST_RECORDED: u64 = 2048;
 
+/// Command buffers with which a stream registers what happens when the process ends.
+const MOST_WATCHED: usize = 2;
+
 /// A command buffer of the ring with what must live until it has run.
 struct Slot {
     recorder: Recorder,
@@ -69,6 +72,8 @@ pub(super) struct Committer {
     barriers: u64,
     /// Counted since the evaluation began.
     evaluation: Evaluation,
+    /// Handlers of the process's end that were registered for the stream.
+    watched: usize,
 }
 
 impl Committer {
@@ -94,6 +99,7 @@ impl Committer {
             barriers: 0,
             evaluation: Evaluation::default(),
             traced_until: 0,
+            watched: 0,
         }
     }
 
@@ -247,12 +253,16 @@ impl Committer {
         Ok(())
     }
 
-    fn new_slot(&self) -> Result<Slot> {
+    fn new_slot(&mut self) -> Result<Slot> {
         let raw = &self.device.raw;
         let recorder = Recorder::new(raw).map_err(|e| error::validated_error("encode", &e))?;
         let marks = Marks::new(&self.device);
-        // With every new one: when the second one is made, the driver has had work to do.
-        ending::watch(timer::finish);
+        // When the second one is made, the driver has had work to do, and registered what it does at exit.
+        // Later ones would only make the list of handlers longer: the stream lives as long as the process.
+        if self.watched < MOST_WATCHED {
+            self.watched += 1;
+            ending::watch(timer::finish);
+        }
         Ok(Slot { recorder, waits: Vec::new(), marks })
     }
 

@@ -86,7 +86,7 @@ pub(crate) fn stop_if_ending() {
 
 /// Lets the end of the process `finish` what the devices were given. Handlers run in the reverse order
 /// of their registration, and a driver may register some at any of its calls: those of before now run
-/// after ours.
+/// after ours. Every call adds an entry for good, so callers bound how many they make.
 pub(crate) fn watch(finish: fn(Instant)) {
     WATCH.get_or_init(|| Watch { process: process::id(), finish });
     // If there is no room for a handler, exit is as it would be without.
