@@ -115,7 +115,8 @@ impl Encoder {
             }
             buffer.add_device(Box::new(memory));
         }
-        let filled = self.own_memory(buffer)?.filled();
+        let memory = self.own_memory(buffer)?;
+        let filled = memory.filled();
         if filled.stream != self.stream() && !filled.reached() {
             // Another stream has begun. Its encoder must not be asked for while this holds the lock of
             // transfers.
@@ -127,14 +128,14 @@ impl Encoder {
         }
         match (written.reached(), shared) {
             (true, true) => {
-                let span = memory(buffer)?.allocation().span().clone();
+                let span = memory.allocation().span();
                 span.block.write(span.offset, &buffer.read());
             }
-            (true, false) => self.upload_staged(buffer)?,
-            (false, true) => self.upload_later(buffer, written, None)?,
+            (true, false) => self.upload_staged(buffer, memory)?,
+            (false, true) => self.upload_later(buffer, memory, None)?,
             (false, false) => {
                 let slot = self.stage(nbytes as u64)?;
-                self.upload_later(buffer, written, Some(slot))?;
+                self.upload_later(buffer, memory, Some(slot))?;
             }
         }
         stats::BYTES_UPLOADED.add(nbytes as u64);
@@ -143,16 +144,15 @@ impl Encoder {
     }
 
     /// Copies through the staging ring, chunk by chunk; goes on where an earlier try found no room.
-    fn upload_staged(&mut self, buffer: &BufferRef) -> Result<()> {
-        let memory = memory(buffer)?;
-        let span = memory.allocation().span().clone();
+    fn upload_staged(&mut self, buffer: &BufferRef, memory: &VkMemory) -> Result<()> {
+        let span = memory.allocation().span();
         let (bytes, contents) = (buffer.read(), buffer.written());
         let chunks = bytes.chunks(STAGING_CHUNK as usize).enumerate();
         for (i, chunk) in chunks.skip(memory.staged(contents)) {
             let slot = self.stage(chunk.len() as u64)?;
             slot.write(chunk);
             let read = Region { address: slot.address, bytes: chunk.len() as u64 };
-            self.copy(slot.buffer, read, &span, i as u64 * STAGING_CHUNK)?;
+            self.copy(slot.buffer, read, span, i as u64 * STAGING_CHUNK)?;
             memory.set_staged(i + 1, contents);
             memory.set_filled(self.open_tick());
         }
@@ -165,10 +165,10 @@ impl Encoder {
     fn upload_later(
         &mut self,
         buffer: &BufferRef,
-        written: Tick,
+        memory: &VkMemory,
         slot: Option<Slot>,
     ) -> Result<()> {
-        let memory = memory(buffer)?;
+        let written = buffer.written();
         let span = memory.allocation().span().clone();
         let gate = self.device().gate()?;
         self.wait_for(Wait::gate(&gate, self.stream()))?;
