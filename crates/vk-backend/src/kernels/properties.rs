@@ -279,7 +279,8 @@ proptest! {
         let first = outputs[0] + 1;
         let outputs = if sets == 2 { [first, first, 0] } else { [first, outputs[1], outputs[2]] };
         let p = matvec::MatvecSizes { rows, outputs: outputs.map(|o| 16 * o), sets };
-        let plan = fragment.and_then(|fragment| rows::plan(&p, inner, format, fragment, &caps));
+        let served = |&fragment: &Fragment| rows::serves(&p, inner, format, fragment, &caps);
+        let plan = fragment.filter(served).and_then(|_| rows::plan(&p, inner, format, &caps));
         if let Some(plan) = plan {
             prop_assert!(plan.workgroup <= caps.max_workgroup && plan.teams() >= 1);
             prop_assert_eq!(plan.teams() * plan.splits * caps.subgroup_size, plan.workgroup);

@@ -79,7 +79,7 @@ use crate::{
     shaders::{KernelOf, SpecConstants},
 };
 pub(crate) use fused::{After, Bias, Format, Fused, Gate, MOST_MATRICES, Norm, RowSum, Weights};
-use planner::{MatrixPlan, MatvecSizes};
+use planner::{MatrixPlan, MatvecPlan, MatvecSizes};
 use rows::RowsPlan;
 use slices::SlicesPlan;
 
@@ -93,10 +93,58 @@ pub(crate) fn encode(
     reads: &[Region],
     writes: &[Region],
 ) -> Result<()> {
-    if ctx.runs().is_some_and(|runs| runs.serves_product(fused)) {
-        return ctx.put_off(fused.clone(), reads, writes);
+    let way = way(ctx, fused);
+    encode_as(ctx, fused, way, reads, writes)
+}
+
+/// The same for a product of which is known how it runs.
+///
+/// # Errors
+/// As [`encode`].
+pub(crate) fn encode_as(
+    ctx: &mut Ctx<'_>,
+    fused: &Fused,
+    way: Way,
+    reads: &[Region],
+    writes: &[Region],
+) -> Result<()> {
+    let call = match way {
+        Way::Step => return ctx.put_off(fused.clone(), reads, writes),
+        Way::Slices(plan) => encode_slices(ctx, fused, &plan)?,
+        Way::Rows(plan) => encode_rows(ctx, fused, &plan)?,
+        Way::Matrix(plan) => encode_matrix(ctx, fused, &plan)?,
+        Way::Lanes(plan) => encode_lanes(ctx, fused, &plan)?,
+    };
+    ctx.encode(call, reads, writes)
+}
+
+/// How a product runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Way {
+    /// A step of a run.
+    Step,
+    /// `matvec/slices.comp`.
+    Slices(SlicesPlan),
+    /// `matvec/rows.comp`.
+    Rows(RowsPlan),
+    /// `matvec/matrix.comp`.
+    Matrix(MatrixPlan),
+    /// `matvec/fused.comp`.
+    Lanes(MatvecPlan),
+}
+
+/// How a product runs: as a step where the stream makes runs of such.
+pub(crate) fn way(ctx: &mut Ctx<'_>, fused: &Fused) -> Way {
+    let is_step = ctx.runs().is_some_and(|runs| runs.serves_product(fused));
+    if is_step { Way::Step } else { kernel(ctx, fused) }
+}
+
+/// How a product runs as a dispatch.
+fn kernel(ctx: &Ctx<'_>, fused: &Fused) -> Way {
+    if let Some(several) = on_rows(ctx, fused) {
+        return several;
     }
-    dispatch(ctx, fused, reads, writes)
+    on_matrices(ctx, fused).map_or_else(|| Way::Lanes(lanes_of(ctx, fused)), Way::Matrix)
 }
 
 /// Encodes a product as a dispatch.
@@ -109,17 +157,8 @@ pub(crate) fn dispatch(
     reads: &[Region],
     writes: &[Region],
 ) -> Result<()> {
-    let call = if let Some(plan) = on_rows(ctx, fused) {
-        match slices::plan(&fused.product(), fused.inner, fused.format, ctx.capabilities()) {
-            Some(slices) => encode_slices(ctx, fused, &slices)?,
-            None => encode_rows(ctx, fused, &plan)?,
-        }
-    } else if let Some(plan) = on_matrices(ctx, fused) {
-        encode_matrix(ctx, fused, &plan)?
-    } else {
-        encode_lanes(ctx, fused)?
-    };
-    ctx.encode(call, reads, writes)
+    let way = kernel(ctx, fused);
+    encode_as(ctx, fused, way, reads, writes)
 }
 
 /// What cooperative matrices multiply of a dtype, where they may.
@@ -142,26 +181,61 @@ fn is_aligned(fused: &Fused) -> bool {
 const FEW: u32 = 2;
 const SHORT: u32 = 2048;
 
-/// The plan of several rows on cooperative matrices, for operands that are aligned.
+/// How several rows run on cooperative matrices, for operands that are aligned, where no gate is closed.
 pub(crate) fn plan_rows(
     p: &MatvecSizes,
     inner: u32,
     format: Format,
     caps: &Capabilities,
     config: &Config,
-) -> Option<RowsPlan> {
+) -> Option<Way> {
+    let open = gate_of(p, format, config).is_none();
+    open.then(|| several(p, inner, format, caps, config)).flatten()
+}
+
+/// The gate that keeps several rows from their kernels, if one does.
+fn gate_of(p: &MatvecSizes, format: Format, config: &Config) -> Option<&'static str> {
+    (format.bits < 16).then(|| planner::closed(p.rows as usize, config)).flatten()
+}
+
+/// How several rows run on cooperative matrices, if no gate is asked.
+fn several(
+    p: &MatvecSizes,
+    inner: u32,
+    format: Format,
+    caps: &Capabilities,
+    config: &Config,
+) -> Option<Way> {
     let fragment = fragment_of(format.dtype, caps, config)?;
     let [rows, length, bits] = [p.rows, inner, format.bits].map(|n| n as usize);
     let short = p.rows <= FEW && (inner <= SHORT || format.bits >= 16);
     let kept = short && planner::serves(rows, length, bits, 2, caps, config);
-    if kept { None } else { rows::plan(p, inner, format, fragment, caps) }
+    if kept || !rows::serves(p, inner, format, fragment, caps) {
+        return None;
+    }
+    let slices = slices::plan(p, inner, format, caps).map(Way::Slices);
+    slices.or_else(|| rows::plan(p, inner, format, caps).map(Way::Rows))
 }
 
-/// The plan of several rows on cooperative matrices, where the product can go there.
-pub(crate) fn on_rows(ctx: &Ctx<'_>, fused: &Fused) -> Option<RowsPlan> {
+/// How several rows run on cooperative matrices, where the product can go there.
+pub(crate) fn on_rows(ctx: &Ctx<'_>, fused: &Fused) -> Option<Way> {
+    if !fits_rows(fused) {
+        return None;
+    }
     let (p, caps) = (fused.product(), ctx.capabilities());
-    let plan = plan_rows(&p, fused.inner, fused.format, caps, ctx.config())?;
-    (is_aligned(fused) && fused.norm.is_none() && fused.sum.is_none()).then_some(plan)
+    plan_rows(&p, fused.inner, fused.format, caps, ctx.config())
+}
+
+/// The gate that keeps a product from there, if one does.
+pub(crate) fn closed(ctx: &Ctx<'_>, fused: &Fused) -> Option<&'static str> {
+    let (p, caps, config) = (fused.product(), ctx.capabilities(), ctx.config());
+    let gate = gate_of(&p, fused.format, config).filter(|_| fits_rows(fused))?;
+    several(&p, fused.inner, fused.format, caps, config).map(|_| gate)
+}
+
+/// Whether the kernels for several rows can read a product's operands, and do all that it asks for.
+fn fits_rows(fused: &Fused) -> bool {
+    is_aligned(fused) && fused.norm.is_none() && fused.sum.is_none()
 }
 
 /// The plan of one row on cooperative matrices, where the product can go there.
@@ -301,12 +375,15 @@ fn row_sum(fused: &Fused) -> lanes::RowSum {
     })
 }
 
-fn encode_lanes(ctx: &mut Ctx<'_>, fused: &Fused) -> Result<Call> {
-    let caps = ctx.capabilities();
+fn lanes_of(ctx: &Ctx<'_>, fused: &Fused) -> MatvecPlan {
     let asked = ctx.config().matvec_split_k;
+    planner::plan(&fused.product(), fused.inner, fused.format.bits, asked, ctx.capabilities())
+}
+
+fn encode_lanes(ctx: &mut Ctx<'_>, fused: &Fused, plan: &MatvecPlan) -> Result<Call> {
+    let caps = ctx.capabilities();
     let Format { dtype, bits, group, floats } = fused.format;
     let int8_rows = planner::takes_int8_rows(fused.format, caps, ctx.config());
-    let plan = planner::plan(&fused.product(), fused.inner, bits, asked, caps);
     let (push, after) = push_of(ctx, fused, plan.outputs)?;
     let constants = lanes::Constants {
         workgroup: plan.workgroup,
@@ -335,13 +412,45 @@ fn encode_lanes(ctx: &mut Ctx<'_>, fused: &Fused) -> Result<Call> {
 
 #[cfg(test)]
 mod tests {
+    use mlx_vulkan_core::primitives::Affine;
+
     use super::*;
     use crate::runtime::capabilities::Fragments;
 
+    const SQUARE: Option<Fragment> = Some(Fragment { m: 16, n: 16, k: 16 });
+    const FRAGMENTS: Fragments = Fragments { float16: SQUARE, bfloat16: SQUARE };
+
+    #[test]
+    fn gates_keep_quantized_rows_from_cooperative_matrices() {
+        let caps = Capabilities {
+            fragments: FRAGMENTS,
+            subgroup_size: 32,
+            compute_units: 132,
+            max_workgroup: 1024,
+            shared_memory: 48 << 10,
+            ..Capabilities::default()
+        };
+        let way = |rows, outputs, format, config: &Config| {
+            let p = MatvecSizes { rows, outputs: [outputs, 0, 0], sets: 1 };
+            plan_rows(&p, 4096, format, &caps, config)
+        };
+        let four = Format::packed(Dtype::Bfloat16, Affine { group_size: 64, bits: 4 }.into());
+        let dense = Format::dense(Dtype::Bfloat16);
+        let open = Config::default();
+        assert!(matches!(way(4, 100_000, four, &open), Some(Way::Slices(_))));
+        assert!(matches!(way(4, 4096, four, &open), Some(Way::Rows(_))));
+        let m4 = Config { enable_qmm_native_m4: false, ..Config::default() };
+        assert_eq!([4096, 100_000].map(|outputs| way(4, outputs, four, &m4)), [None; 2]);
+        assert!(way(5, 4096, four, &m4).is_some() && way(4, 4096, dense, &m4).is_some());
+        let m16 = Config { enable_qmm_native_m16: false, ..Config::default() };
+        assert!(way(16, 4096, four, &m16).is_none() && way(8, 4096, four, &m16).is_some());
+        let all = Config { enable_qmm_native: false, ..Config::default() };
+        assert_eq!(way(8, 4096, four, &all), None);
+    }
+
     #[test]
     fn cooperative_matrices_multiply_halves() {
-        let square = Some(Fragment { m: 16, n: 16, k: 16 });
-        let fragments = Fragments { float16: square, bfloat16: square };
+        let (square, fragments) = (SQUARE, FRAGMENTS);
         let (config, caps) =
             (Config::default(), Capabilities { fragments, ..Capabilities::default() });
         let of = |dtype: Dtype| fragment_of(dtype as u32, &caps, &config);

@@ -84,6 +84,19 @@ pub(crate) fn takes_half_rows(format: Format, caps: &Capabilities, config: &Conf
     config.enable_half_rows && caps.float16_denormals && format.floats
 }
 
+/// The gate that keeps a quantized product of so many rows from kernels for few of them, if one does.
+pub(crate) fn closed(rows: usize, config: &Config) -> Option<&'static str> {
+    let (open, gate) = match rows {
+        0..=1 => (config.enable_qmm_native_m1, "MLX_VK_ENABLE_QMM_NATIVE_M1=0"),
+        2 => (config.enable_qmm_native_m2, "MLX_VK_ENABLE_QMM_NATIVE_M2=0"),
+        3..=4 => (config.enable_qmm_native_m4, "MLX_VK_ENABLE_QMM_NATIVE_M4=0"),
+        5..=8 => (config.enable_qmm_native_m8, "MLX_VK_ENABLE_QMM_NATIVE_M8=0"),
+        _ => (config.enable_qmm_native_m16, "MLX_VK_ENABLE_QMM_NATIVE_M16=0"),
+    };
+    let gate = if config.enable_qmm_native { gate } else { "MLX_VK_ENABLE_QMM_NATIVE=0" };
+    (!(open && config.enable_qmm_native)).then_some(gate)
+}
+
 /// Whether the kernel serves such a product of elements of `size` bytes on this device.
 pub(crate) fn serves(
     rows: usize,

@@ -76,15 +76,15 @@ impl RowsPlan {
     }
 }
 
-/// Chooses how a product with matrices of a format runs, where it can.
-pub(crate) fn plan(
+/// Whether products with matrices of a format can run on fragments, here or in `matvec/slices.comp`.
+pub(crate) fn serves(
     p: &MatvecSizes,
     inner: u32,
     format: Format,
     fragment: Fragment,
     caps: &Capabilities,
-) -> Option<RowsPlan> {
-    let fits = caps.subgroup_size == MATRIX_SUBGROUP
+) -> bool {
+    caps.subgroup_size == MATRIX_SUBGROUP
         && (fragment.m, fragment.n, fragment.k) == (16, MOST_ROWS, 16)
         && knows(format)
         && (2..=MOST_ROWS).contains(&p.rows)
@@ -93,10 +93,16 @@ pub(crate) fn plan(
         // The kernel counts bytes of its rows with 32 bits.
         && inner < 1 << 24
         && p.outputs.iter().all(|o| o.is_multiple_of(MATRIX_BLOCK))
-        && caps.max_workgroup >= WORKGROUP;
-    if !fits {
-        return None;
-    }
+        && caps.max_workgroup >= WORKGROUP
+}
+
+/// Chooses how a product that fragments serve runs, where there is room for its sums.
+pub(crate) fn plan(
+    p: &MatvecSizes,
+    inner: u32,
+    format: Format,
+    caps: &Capabilities,
+) -> Option<RowsPlan> {
     let (subgroups, most_groups) = (WORKGROUP / MATRIX_SUBGROUP, caps.compute_units * RESIDENT);
     let blocks = p.outputs.iter().sum::<u32>() / p.sets / MATRIX_BLOCK;
     let (chunks, places) = ((inner * format.bits).div_ceil(CHUNK_BITS), most_groups * subgroups);
@@ -122,8 +128,17 @@ mod tests {
         Capabilities { compute_units: 132, subgroup_size: 32, ..known }
     }
 
+    fn planned(
+        p: &MatvecSizes,
+        inner: u32,
+        format: Format,
+        fragment: Fragment,
+    ) -> Option<RowsPlan> {
+        serves(p, inner, format, fragment, &gpu()).then(|| plan(p, inner, format, &gpu()))?
+    }
+
     fn of(rows: u32, outputs: [u32; 3], sets: u32, inner: u32) -> Option<RowsPlan> {
-        plan(&MatvecSizes { rows, outputs, sets }, inner, affine(64, 4), SQUARE, &gpu())
+        planned(&MatvecSizes { rows, outputs, sets }, inner, affine(64, 4), SQUARE)
     }
 
     fn packed(packing: impl Into<Packing>) -> Format {
@@ -137,7 +152,7 @@ mod tests {
     #[test]
     fn formats_that_lie_in_halves_of_words_are_served() {
         let p = MatvecSizes { rows: 4, outputs: [4096, 0, 0], sets: 1 };
-        let splits = |format| plan(&p, 1024, format, SQUARE, &gpu()).map(|plan| plan.splits);
+        let splits = |format| planned(&p, 1024, format, SQUARE).map(|plan| plan.splits);
         assert_eq!(splits(affine(64, 8)), Some(8));
         assert_eq!(splits(Format::dense(Dtype::Float16)), Some(8));
         assert_eq!(splits(packed(FpMode::Mxfp4)), Some(8));
@@ -175,7 +190,7 @@ mod tests {
         assert!(of(4, [4096, 0, 0], 1, 4160).is_some(), "whole groups");
         let narrow = Fragment { n: 8, ..SQUARE };
         let p = MatvecSizes { rows: 4, outputs: [64, 0, 0], sets: 1 };
-        assert_eq!(plan(&p, 128, affine(64, 4), narrow, &gpu()), None);
-        assert!(plan(&p, 128, affine(32, 4), SQUARE, &gpu()).is_some());
+        assert_eq!(planned(&p, 128, affine(64, 4), narrow), None);
+        assert!(planned(&p, 128, affine(32, 4), SQUARE).is_some());
     }
 }

@@ -51,7 +51,7 @@ impl SlicesPlan {
     }
 }
 
-/// Chooses how a product that `matvec/rows.comp` serves runs, if this kernel is ahead.
+/// Chooses how a product that fragments serve ([`super::rows`]) runs, if this kernel is ahead.
 pub(crate) fn plan(
     p: &MatvecSizes,
     inner: u32,

@@ -11,6 +11,7 @@ use crate::{
             matrix::{self, Right},
             planner::{Gemm, gemm},
         },
+        matvec,
         team::Team,
     },
     runtime::{
@@ -134,18 +135,7 @@ pub(crate) fn closed(
     caps: &Capabilities,
     config: &Config,
 ) -> Option<&'static str> {
-    if p.rows > most_rows(p, caps) {
-        return None;
-    }
-    let (open, gate) = match p.rows {
-        0..=1 => (config.enable_qmm_native_m1, "MLX_VK_ENABLE_QMM_NATIVE_M1=0"),
-        2 => (config.enable_qmm_native_m2, "MLX_VK_ENABLE_QMM_NATIVE_M2=0"),
-        3..=4 => (config.enable_qmm_native_m4, "MLX_VK_ENABLE_QMM_NATIVE_M4=0"),
-        5..=8 => (config.enable_qmm_native_m8, "MLX_VK_ENABLE_QMM_NATIVE_M8=0"),
-        _ => (config.enable_qmm_native_m16, "MLX_VK_ENABLE_QMM_NATIVE_M16=0"),
-    };
-    let gate = if config.enable_qmm_native { gate } else { "MLX_VK_ENABLE_QMM_NATIVE=0" };
-    (!(open && config.enable_qmm_native)).then_some(gate)
+    if p.rows > most_rows(p, caps) { None } else { matvec::planner::closed(p.rows, config) }
 }
 
 fn mat_vec(p: &QuantizedProduct, rows: u32, caps: &Capabilities, config: &Config) -> QuantizedPlan {

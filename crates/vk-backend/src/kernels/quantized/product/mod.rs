@@ -80,23 +80,29 @@ fn run(ctx: &mut Ctx<'_>, o: &Operands, output: &Output) -> Result<()> {
     let (p, bits) = (o.product, o.packing.bits());
     check_sizes(ctx, &[p.rows, p.outputs, p.inner, p.batches], output)?;
     let plan = planner::plan(&p, ctx.capabilities(), ctx.config());
-    stats::hit(ctx.config(), "qmm", || {
-        format!("{plan:?} {}x{}x{} b{bits} g{}", p.rows, p.outputs, p.inner, o.packing.group_size())
+    let fused = rows::is_describable(o).then(|| rows::fused(o));
+    let lanes = matches!(plan, QuantizedPlan::MatVec { team, .. } if team.subgroups)
+        && rows::is_fusable(ctx, o);
+    let way = fused.as_ref().and_then(|fused| match lanes {
+        true => Some(matvec::way(ctx, fused)),
+        false => matvec::on_rows(ctx, fused),
     });
-    if let Some(gate) = planner::closed(&p, ctx.capabilities(), ctx.config()) {
+    stats::hit(ctx.config(), "qmm", || {
+        let plan = way.map_or_else(|| format!("{plan:?}"), |way| format!("{way:?}"));
+        format!("{plan} {}x{}x{} b{bits} g{}", p.rows, p.outputs, p.inner, o.packing.group_size())
+    });
+    let closed = planner::closed(&p, ctx.capabilities(), ctx.config());
+    let closed = closed.or_else(|| matvec::closed(ctx, fused.as_ref()?));
+    if let Some(gate) = closed {
         let rows = stats::row_bucket(p.rows);
         stats::reject(ctx.config(), "qmm", || {
             format!("{gate} for rows {rows}, {}x{} b{bits}", p.outputs, p.inner)
         });
     }
-    let several = rows::is_describable(o).then(|| rows::fused(o));
-    if let Some(several) = several.filter(|fused| matvec::on_rows(ctx, fused).is_some()) {
-        return matvec::encode(ctx, &several, &o.reads(), &[o.result.region]);
+    if let (Some(fused), Some(way)) = (fused, way) {
+        return matvec::encode_as(ctx, &fused, way, &o.reads(), &[o.result.region]);
     }
     match plan {
-        QuantizedPlan::MatVec { team, .. } if team.subgroups && rows::is_fusable(ctx, o) => {
-            matvec::encode(ctx, &rows::fused(o), &o.reads(), &[o.result.region])
-        }
         QuantizedPlan::MatVec { team, workgroup, rows, outputs } => {
             rows::mat_vec(ctx, o, team, workgroup, rows, outputs)
         }
