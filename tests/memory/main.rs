@@ -1,5 +1,6 @@
 //! Counters, limits and caches: a process of their own, because they belong to the process.
 
+mod arguments;
 mod dispatches;
 mod exhausted;
 mod folding;

@@ -124,7 +124,8 @@ pub(crate) struct Encoder {
     pub(crate) recent: Recent,
     /// What is encoded before anything else.
     deferred: Option<Box<dyn Deferred>>,
-    counters: Option<Arc<Allocation>>,
+    /// The last are in use. Smaller ones stay: an operation that has them may go on in later batches.
+    counters: Vec<Arc<Allocation>>,
     /// The operation that is being encoded.
     pub(crate) op: &'static str,
     max_groups: [u32; 3],
@@ -162,7 +163,7 @@ impl Encoder {
             held: SmallVec::new(),
             recent: Recent::default(),
             deferred,
-            counters: None,
+            counters: Vec::new(),
             done: Done::default(),
             in_place: false,
             blocked: None,
@@ -303,12 +304,11 @@ impl Encoder {
     /// # Errors
     /// When memory is out.
     pub(crate) fn args(&mut self, bytes: &[u8]) -> Result<u64> {
-        let open = self.submitted() + 1;
-        let timer = &self.timer;
-        let slot = self.args.reserve(bytes.len() as u64, open, || timer.now());
-        let slot = slot.map_err(|e| self.device.raw.fail("malloc", &e))?;
+        let (timer, size) = (&self.timer, bytes.len() as u64);
+        let slot = self.args.reserve(size, || timer.now());
+        let slot = slot.map_err(|e| self.no_memory(size, &e))?;
         slot.write(bytes);
-        // The chunk is recycled with the open submission, so there has to be one.
+        // The chunk is recycled with a submission, so there has to be one.
         self.open()?;
         Ok(slot.address)
     }
@@ -394,6 +394,8 @@ impl Encoder {
 
     /// Room in the staging ring; when too much is in flight, the operation is to be tried again.
     pub(crate) fn stage(&mut self, bytes: u64) -> Result<ring::Slot> {
+        // Every copy of what was staged before is encoded.
+        self.staging.settle(self.tick().value);
         let (full, oldest) = self.staging.pressure();
         if full >= STAGING_CHUNKS {
             if oldest > self.submitted() {
@@ -403,9 +405,9 @@ impl Encoder {
                 return Err(self.block_until(Tick { stream: self.stream(), value: oldest }));
             }
         }
-        let (open, timer) = (self.submitted() + 1, &self.timer);
-        let slot = self.staging.reserve(bytes, open, || timer.now());
-        let slot = slot.map_err(|e| self.device.raw.fail("malloc", &e))?;
+        let timer = &self.timer;
+        let slot = self.staging.reserve(bytes, || timer.now());
+        let slot = slot.map_err(|e| self.no_memory(bytes, &e))?;
         self.open()?;
         Ok(slot)
     }
@@ -439,6 +441,8 @@ impl Encoder {
     /// over.
     pub(crate) fn end_op(&mut self) -> Result<()> {
         self.keep_scratch();
+        // It may have gone on in later batches than those in which it asked for arguments.
+        self.args.settle(self.tick().value);
         self.op = "transfer";
         let config = self.device.config;
         let full =
@@ -540,7 +544,7 @@ impl Encoder {
         if idle {
             self.args.rest();
             self.staging.rest();
-            self.counters = None;
+            self.counters = Vec::new();
         }
         idle
     }

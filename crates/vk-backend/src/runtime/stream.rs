@@ -108,7 +108,11 @@ impl VkStream {
 
     /// Waits for work in flight, which may hold memory, and frees what can be freed.
     fn make_room(&self) -> Result<()> {
-        self.commit()?;
+        match self.commit() {
+            // What was put off needs memory as well, and is tried again with the operation.
+            Err(Error::OutOfMemory { .. }) => {}
+            committed => committed?,
+        }
         self.timer.block_for(self.timer.submitted.load(Acquire), MEMORY_PATIENCE)?;
         self.handover.settle()?;
         self.handover.free();

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use mlx_vulkan_core::{Error, Result};
+use vulkano::VulkanError;
 
 use super::{Blocked, Encoder, Region};
 use crate::runtime::{
@@ -42,16 +43,14 @@ impl Encoder {
     /// When memory is out.
     pub(crate) fn counters(&mut self, words: u64) -> Result<Region> {
         let bytes = (words * 4).next_power_of_two().max(1024);
-        if let Some(counters) = self.counters.as_ref().filter(|c| c.span().bytes >= bytes) {
-            // Kernels still count in them when larger ones take their place.
-            counters.touch(self.open_tick());
+        if let Some(counters) = self.counters.last().filter(|c| c.span().bytes >= bytes) {
             return Ok(Region { address: counters.span().address(), bytes: words * 4 });
         }
         let made = self.allocate(bytes)?;
         let (start, region) =
             (made.span().buffer_offset(0), Region { address: made.span().address(), bytes });
         self.fill(start, region, 0)?;
-        self.counters = Some(made);
+        self.counters.push(made);
         Ok(Region { bytes: words * 4, ..region })
     }
 
@@ -59,10 +58,21 @@ impl Encoder {
     /// has finished.
     pub(crate) fn allocate_for(&mut self, bytes: u64, user: User) -> Result<Arc<Allocation>> {
         let allocated = self.device.allocate(bytes, user);
-        if let Err(Error::OutOfMemory { .. }) = &allocated {
+        allocated.inspect_err(|error| self.note_lack(error))
+    }
+
+    /// The error for `bytes` that a driver did not give; the same holds as for [`Encoder::allocate_for`].
+    pub(super) fn no_memory(&mut self, bytes: u64, error: &VulkanError) -> Error {
+        let error = self.device.raw.no_memory(bytes, error);
+        self.note_lack(&error);
+        error
+    }
+
+    /// Where memory is out, what is being encoded can be tried again.
+    fn note_lack(&mut self, error: &Error) {
+        if let Error::OutOfMemory { .. } = error {
             self.blocked = Some(Blocked::Memory);
         }
-        allocated
     }
 
     /// Writes the guards around memory that the host does not reach.

@@ -4,7 +4,7 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use mlx_vulkan_core::{
-    Error, Result,
+    Result,
     clock::Tick,
     memory::{self, Extent},
 };
@@ -22,6 +22,7 @@ use crate::runtime::{
         block::{Block, Usage},
         device::RawDevice,
         ending::InDriver,
+        error,
     },
     stats,
 };
@@ -102,13 +103,9 @@ impl Pool {
         };
         let span = match self.try_take(size, user) {
             Ok(span) => span,
-            Err(
-                VulkanError::OutOfDeviceMemory
-                | VulkanError::OutOfHostMemory
-                | VulkanError::TooManyObjects,
-            ) => {
+            Err(error) if error::is_lack(&error) => {
                 memory::make_room();
-                self.try_take(size, user).map_err(|e| self.out_of_memory(bytes, &e))?
+                self.try_take(size, user).map_err(|e| self.device.no_memory(bytes, &e))?
             }
             Err(error) => return Err(self.device.fail("malloc", &error)),
         };
@@ -123,26 +120,6 @@ impl Pool {
     fn note(&self, bytes: u64, what: fn(usize)) {
         if self.usage != Usage::ReadBack {
             what(bytes as usize);
-        }
-    }
-
-    fn out_of_memory(&self, bytes: u64, error: &VulkanError) -> Error {
-        if !matches!(
-            error,
-            VulkanError::OutOfDeviceMemory
-                | VulkanError::OutOfHostMemory
-                | VulkanError::TooManyObjects
-        ) {
-            return self.device.fail("malloc", error);
-        }
-        Error::OutOfMemory {
-            requested: bytes as usize,
-            device: self.device.capabilities.name.clone(),
-            hint: format!(
-                "{} bytes are in use; free arrays, use a smaller batch, context or model, or lower other \
-                 programs' use",
-                memory::active_memory()
-            ),
         }
     }
 

@@ -1,20 +1,27 @@
 //! A ring of mapped chunks for what the host hands to the device: arguments and staging data.
 //!
-//! Bytes are written once, read by one submission, and the chunk is recycled when the last
-//! submission that read from it has finished; nothing is overwritten early.
+//! Bytes are written once, and the chunk is recycled when the last submission that reads from it has
+//! finished; nothing is overwritten early. Which submission that is shows only later: an operation that waits
+//! for another stream ends the batch in which its first slots were reserved, and goes on in the next one. So
+//! a full chunk is kept until its ring is told ([`Ring::settle`]).
 
 use std::{collections::VecDeque, sync::Arc};
 
 use ash::vk;
+use mlx_vulkan_core::memory;
 use vulkano::VulkanError;
 
 use crate::runtime::raw::{
     block::{Block, Usage},
     device::RawDevice,
+    error,
 };
 
 /// Arguments are aligned to this: the largest vector that kernels load.
 const ALIGN: u64 = 16;
+
+/// No submission has a value as large.
+const UNSETTLED: u64 = u64::MAX;
 
 /// A slot in a chunk.
 pub(crate) struct Slot {
@@ -39,7 +46,8 @@ pub(crate) struct Ring {
     chunk_bytes: u64,
     at_once: usize,
     current: Option<(Arc<Block>, u64)>,
-    /// Full chunks with the value of the last submission that reads from them, oldest first.
+    /// Full chunks with the value of the last submission that reads from them, oldest first;
+    /// [`UNSETTLED`] as long as that is not known.
     full: VecDeque<(Arc<Block>, u64)>,
 }
 
@@ -50,16 +58,16 @@ impl Ring {
         Ring { device, chunk_bytes, at_once, current: None, full: VecDeque::new() }
     }
 
-    /// Room for `bytes` that submission `open` reads; `reached` is the last finished submission.
+    /// Room for `bytes`, which nothing overwrites before what reads them was settled and has finished;
+    /// `reached` is the last finished submission.
     pub(crate) fn reserve(
         &mut self,
         bytes: u64,
-        open: u64,
         reached: impl FnOnce() -> u64,
     ) -> Result<Slot, VulkanError> {
         let fits = self.current.as_ref().is_some_and(|(block, at)| at + bytes <= block.bytes());
         if !fits {
-            self.next_chunk(bytes, open, reached)?;
+            self.next_chunk(bytes, reached)?;
         }
         let (block, at) = self.current.as_mut().ok_or(VulkanError::Unknown)?;
         let offset = *at;
@@ -70,6 +78,13 @@ impl Ring {
             block: block.clone(),
             offset,
         })
+    }
+
+    /// What was reserved so far is read by submissions up to `last`.
+    pub(crate) fn settle(&mut self, last: u64) {
+        // Chunks become full in order, so these are the last ones.
+        let unsettled = self.full.iter_mut().rev().take_while(|(_, value)| *value == UNSETTLED);
+        unsettled.for_each(|(_, value)| *value = last);
     }
 
     /// Number of full chunks and the submission that frees the oldest.
@@ -83,15 +98,7 @@ impl Ring {
         self.full = VecDeque::new();
     }
 
-    fn next_chunk(
-        &mut self,
-        bytes: u64,
-        open: u64,
-        reached: impl FnOnce() -> u64,
-    ) -> Result<(), VulkanError> {
-        let before = self.current.take();
-        let missing = if before.is_none() { self.at_once - 1 } else { 0 };
-        self.full.extend(before.map(|(block, _)| (block, open)));
+    fn next_chunk(&mut self, bytes: u64, reached: impl FnOnce() -> u64) -> Result<(), VulkanError> {
         let reached = if self.full.is_empty() { 0 } else { reached() };
         let found =
             self.full.iter().position(|(block, last)| *last <= reached && bytes <= block.bytes());
@@ -99,15 +106,28 @@ impl Ring {
             Some((block, _)) => block,
             None => self.chunk(bytes.max(self.chunk_bytes))?,
         };
-        self.current = Some((block, 0));
-        for _ in 0..missing {
-            // Nothing reads from it yet.
-            self.full.push_back((self.chunk(self.chunk_bytes)?, 0));
+        match self.current.replace((block, 0)) {
+            Some((before, _)) => self.full.push_back((before, UNSETTLED)),
+            // Nothing reads from these yet. They are only made early: without memory there will be others.
+            None => {
+                let spare = (1..self.at_once).map_while(|_| self.chunk(self.chunk_bytes).ok());
+                let spare: Vec<_> = spare.map(|block| (block, 0)).collect();
+                self.full.extend(spare);
+            }
         }
         Ok(())
     }
 
+    /// A chunk from the driver; where it has no memory, once more without the cache.
     fn chunk(&self, bytes: u64) -> Result<Arc<Block>, VulkanError> {
-        Block::new(&self.device, Usage::Upload, bytes).map(Arc::new)
+        let block = || Block::new(&self.device, Usage::Upload, bytes);
+        let made = match block() {
+            Err(error) if error::is_lack(&error) => {
+                memory::make_room();
+                block()
+            }
+            made => made,
+        };
+        made.map(Arc::new)
     }
 }

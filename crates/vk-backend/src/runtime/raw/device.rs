@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, OnceLock};
 
-use mlx_vulkan_core::{Error, Result};
+use mlx_vulkan_core::{Error, Result, memory};
 use vulkano::{
     Version,
     device::{
@@ -121,6 +121,22 @@ impl RawDevice {
         let core = error::device_error(op, error);
         let _ = self.lost.set(core.clone());
         core
+    }
+
+    /// Core's error where `bytes` of memory could not be had, which says what to do if they are lacking.
+    pub(crate) fn no_memory(&self, bytes: u64, error: &vulkano::VulkanError) -> Error {
+        if !error::is_lack(error) {
+            return self.fail("malloc", error);
+        }
+        Error::OutOfMemory {
+            requested: bytes as usize,
+            device: self.capabilities.name.clone(),
+            hint: format!(
+                "{} bytes are in use; free arrays, use a smaller batch, context or model, or lower other \
+                 programs' use",
+                memory::active_memory()
+            ),
+        }
     }
 
     /// Core's error of a failed step; a lost device stays lost.

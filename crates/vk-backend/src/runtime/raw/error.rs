@@ -8,6 +8,14 @@ pub(crate) const LOST: &str = "the device was lost: the driver was reset or a ke
      The CPU backend and other devices still work; restart the process to use this device again. \
      MLX_VK_SERIALIZE=1 and MLX_VK_VALIDATION=1 help to find the cause";
 
+/// Whether the driver has no memory for something now: with less in use the same call may succeed.
+pub(crate) fn is_lack(error: &VulkanError) -> bool {
+    matches!(
+        error,
+        VulkanError::OutOfDeviceMemory | VulkanError::OutOfHostMemory | VulkanError::TooManyObjects
+    )
+}
+
 /// A failed step as core's error.
 pub(crate) fn device_error(op: &'static str, error: &VulkanError) -> Error {
     match error {
