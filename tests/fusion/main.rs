@@ -8,6 +8,7 @@ mod decoder;
 mod group_norm;
 mod int8_rows;
 mod interpreter;
+mod lacking;
 mod latent;
 mod lookup;
 mod mixture;

@@ -27,7 +27,7 @@ const SOFTWARE_SPIN: Duration = Duration::from_micros(50);
 /// pauses, 14,270 for who sleeps soon).
 const PAUSES: u32 = 64;
 /// How often a sleeping waiter looks for a lost device.
-const NAP: Duration = Duration::from_millis(500);
+pub(crate) const NAP: Duration = Duration::from_millis(500);
 /// How often a committer with recorded work looks whether the device is still busy.
 pub(crate) const GLANCE: Duration = Duration::from_micros(50);
 /// The same, for work that was not handed over for long: the committer may wait for a driver's compiler.

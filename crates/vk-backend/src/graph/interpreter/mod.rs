@@ -38,7 +38,8 @@
 //! and every wait is bounded: a workgroup that gives up leaves a word. Behind each run that waits
 //! stands a dispatch of a single workgroup, which waits for nobody. If it finds that word, it does all steps
 //! again; otherwise it does nothing. The host finds the verdict later, says so once, and goes on
-//! with ordinary dispatches.
+//! with ordinary dispatches. Where memory for runs is out, or a trial takes long, steps are dispatches for
+//! a while.
 //!
 //! Only one stream of a device has runs in flight at a time, because two runs could take each
 //! other's multiprocessors.
@@ -74,13 +75,17 @@ use crate::{
         encoder::{Deferred, Encoder, Region},
         memory::allocation::Allocation,
         pipelines::PipelineOf,
-        raw::block::{Block, Usage},
+        raw::{
+            block::{Block, Usage},
+            error,
+        },
         stats,
     },
 };
 
 use layouts::interpreter::{Push, REPEAT, RUN};
 use planner::Shape;
+use residency::Trials;
 use table::Table;
 use variant::Variant;
 
@@ -91,6 +96,9 @@ const CONTROL: u64 = 256;
 const ROOM: u64 = 16 << 20;
 /// Tags are 16 bits, and each run takes two of them.
 const LAST_TAG: u32 = (1 << 16) - 2;
+/// Times that steps are dispatches because memory for runs was out, or a trial ran, before that is looked at
+/// again: to ask for memory frees the cache first.
+const LULL: u32 = 64;
 /// The first tags are near the last, so that every process sees what comes after it.
 const FIRST_TAG: u32 = LAST_TAG - 8;
 
@@ -102,6 +110,10 @@ struct Interpreter {
     memory: Option<Memory>,
     /// Workgroups that run at once.
     groups: FxHashMap<Variant, u32>,
+    /// Of variants of which that is not known yet.
+    trials: FxHashMap<Variant, Trials>,
+    /// Times that steps will be dispatches before runs are tried again.
+    lull: u32,
     /// The pipeline of the first run was ordered.
     is_expected: bool,
     /// Runs failed: there are none any more.
@@ -126,6 +138,8 @@ pub(crate) fn deferred(device: &Arc<DeviceState>) -> Option<Box<dyn Deferred>> {
         shape,
         memory: None,
         groups: FxHashMap::default(),
+        trials: FxHashMap::default(),
+        lull: 0,
         is_expected: false,
         closed: false,
     };
@@ -179,7 +193,7 @@ impl Runs for Interpreter {
     }
 
     fn missing(&self, steps: &[Step]) -> Option<Arc<Pipeline>> {
-        if self.closed || steps.len() < self.fewest() {
+        if self.has_none() || steps.len() < self.fewest() {
             return None;
         }
         let variant = Variant::of(steps, &self.shape, &self.device)?;
@@ -198,6 +212,7 @@ impl Runs for Interpreter {
 
     fn encode(&mut self, steps: &mut Vec<Step>, encoder: &mut Encoder) -> Result<()> {
         let fewest = self.fewest();
+        self.lull = self.lull.saturating_sub(1);
         while !steps.is_empty() {
             if self.lead(encoder, steps, fewest)? {
                 continue;
@@ -221,6 +236,11 @@ impl Runs for Interpreter {
 }
 
 impl Interpreter {
+    /// Whether there are no runs, now or for good.
+    fn has_none(&self) -> bool {
+        self.closed || self.lull > 0
+    }
+
     /// Steps that make a run.
     fn fewest(&self) -> usize {
         self.device.config.interpreter_min_steps.max(1) as usize
@@ -251,7 +271,7 @@ impl Interpreter {
         steps: &[Step],
         fewest: usize,
     ) -> Result<Option<Table>> {
-        if self.closed || steps.len() < fewest {
+        if self.has_none() || steps.len() < fewest {
             return Ok(None);
         }
         let device = encoder.device();
@@ -299,7 +319,7 @@ impl Interpreter {
         Ok(true)
     }
 
-    /// Workgroups that run at once; none when runs have failed.
+    /// Workgroups that run at once; none when runs have failed, or have to wait for something.
     fn groups_of(&mut self, encoder: &mut Encoder, variant: Variant) -> Result<Option<u32>> {
         let device = encoder.device().clone();
         if self.memory.is_none() {
@@ -307,7 +327,7 @@ impl Interpreter {
         }
         let Some(memory) = &self.memory else {
             // Dispatches need no room.
-            self.closed = true;
+            self.lull = LULL;
             return Ok(None);
         };
         if memory.verdict.load(0) != 0 {
@@ -328,13 +348,39 @@ impl Interpreter {
             return Ok(None);
         }
         let groups = match device.config.debug_resident_groups {
-            Some(groups) => groups as u32,
-            None if device.capabilities().is_software() => 1,
-            None => residency::groups(&device, &pipeline, device.capabilities().compute_units)?,
+            Some(groups) => Some(groups as u32),
+            None if device.capabilities().is_software() => Some(1),
+            None => self.tried(&device, variant, &pipeline)?,
+        };
+        let Some(groups) = groups else {
+            self.lull = LULL;
+            return Ok(None);
         };
         tracing::debug!("[interpreter] {groups} workgroups of {variant:?} run at the same time");
         self.groups.insert(variant, groups);
         Ok(Some(groups))
+    }
+
+    /// Workgroups that run at once, found by trying; none as long as that takes, or memory for it is out.
+    fn tried(
+        &mut self,
+        device: &DeviceState,
+        variant: Variant,
+        pipeline: &PipelineOf<Push>,
+    ) -> Result<Option<u32>> {
+        if !self.trials.contains_key(&variant) {
+            let Some(trials) = Trials::new(device, device.capabilities().compute_units)? else {
+                return Ok(None);
+            };
+            self.trials.insert(variant, trials);
+        }
+        // What is not known stays: the device may be using it, whatever went wrong.
+        let trials = self.trials.get_mut(&variant);
+        let groups = trials.map_or(Ok(None), |trials| trials.groups(device, pipeline))?;
+        if groups.is_some() {
+            self.trials.remove(&variant);
+        }
+        Ok(groups)
     }
 
     /// Encodes a run of the first steps, which stay where memory for it is out; with a tag, beside the
@@ -385,10 +431,12 @@ impl Interpreter {
 impl Memory {
     /// Memory with words that carry no tag; none when there is not enough.
     fn new(encoder: &mut Encoder) -> Result<Option<Memory>> {
-        let Ok(arena) = encoder.allocate(CONTROL + ROOM) else { return Ok(None) };
+        let Some(arena) = encoder.allocate_if_any(CONTROL + ROOM)? else { return Ok(None) };
         let raw = &encoder.device().raw;
-        let verdict =
-            Block::new(raw, Usage::ReadBack, 256).map_err(|e| raw.fail("interpreter", &e))?;
+        let verdict = match Block::new(raw, Usage::ReadBack, 256) {
+            Err(error) if error::is_lack(&error) => return Ok(None),
+            made => made.map_err(|error| raw.fail("interpreter", &error))?,
+        };
         verdict.write(0, &[0; 4]);
         let memory = Memory { arena, verdict, tag: FIRST_TAG };
         memory.clear(encoder)?;

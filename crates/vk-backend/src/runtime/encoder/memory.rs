@@ -36,6 +36,17 @@ impl Encoder {
         Ok(allocation)
     }
 
+    /// The same where work can do without: none where memory is out, and nothing is to be tried again.
+    pub(crate) fn allocate_if_any(&mut self, bytes: u64) -> Result<Option<Arc<Allocation>>> {
+        let blocked = self.blocked.take();
+        let allocated = self.allocate(bytes);
+        self.blocked = blocked;
+        match allocated {
+            Err(Error::OutOfMemory { .. }) => Ok(None),
+            allocated => allocated.map(Some),
+        }
+    }
+
     /// Words that are zero whenever no kernel runs that counts in them: whoever counts them up resets
     /// them.
     ///
