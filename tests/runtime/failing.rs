@@ -145,3 +145,39 @@ fn what_a_failed_batch_should_have_computed_stays_failed() {
     in_child(test, &[], a_batch_fails);
     in_child(test, &[("MLX_VK_FORCE_DISCRETE", "1")], a_batch_fails);
 }
+
+/// More than the thread that evaluates records itself, so that others wait for the stream before it has
+/// recorded anything.
+const MANY: usize = 40;
+
+/// A stream cannot record what another one waits for.
+fn a_command_buffer_is_refused() {
+    init();
+    let [first, second] = [0, 1].map(|_| mlx::new_stream(Device::GPU).unwrap());
+    let start = array(&[1.0; 100], &[100], Dtype::Float32);
+    let add = |a: &Array| ops::add(a, 1.0f32);
+    let on = |stream, a: &Array| mlx::with_stream(stream, || add(a)).unwrap().unwrap();
+    let there = [first, second].map(|stream| on(stream, &start));
+    there.iter().for_each(|a| assert_eq!(values(a), [2.0; 100]));
+    provoke::refuse_command_buffer(first).unwrap();
+    let failed: Vec<_> = (0..MANY).map(|_| on(first, &there[0])).collect();
+    let mut behind: Vec<_> = failed.iter().map(|a| on(second, a)).collect();
+    let _ = mlx::async_eval(&behind.iter().collect::<Vec<_>>());
+    behind.extend(failed);
+    for a in &behind {
+        let told = a.eval().unwrap_err().to_string();
+        assert!(told.contains("[encode]"), "{told}");
+    }
+    // What does not need it is computed.
+    assert_eq!(values(&on(second, &there[1])), [3.0; 100]);
+    assert_eq!(values(&on(second, &there[0])), [3.0; 100]);
+}
+
+#[test]
+fn nobody_waits_for_a_stream_that_cannot_record() {
+    let test = "failing::nobody_waits_for_a_stream_that_cannot_record";
+    // Neither chains nor groups: as many dispatches as operations.
+    let single = ("MLX_VK_ENABLE_FUSION", "0");
+    in_child(test, &[single], a_command_buffer_is_refused);
+    in_child(test, &[single, ("MLX_VK_FORCE_DISCRETE", "1")], a_command_buffer_is_refused);
+}

@@ -69,6 +69,15 @@ pub fn refuse_kernel(stream: Stream, work: impl FnOnce() + Send + 'static) -> Re
     encoded.finish()
 }
 
+/// Lets the next command buffer of a stream's device be none that can be begun, as when memory is out.
+///
+/// # Errors
+/// When it is not a Vulkan stream.
+pub fn refuse_command_buffer(stream: Stream) -> Result<()> {
+    streams::get(stream)?.device().raw.refuse_command_buffer();
+    Ok(())
+}
+
 /// Lets what was encoded last on a stream have failed on its way to the device, as when there is no memory
 /// for a command buffer; later work may run all the same.
 ///

@@ -15,7 +15,7 @@ use crate::runtime::{
         pool::User,
         ring::Slot,
     },
-    stats, streams,
+    stats, streams, timer,
 };
 
 /// Inputs up to this size travel as arguments each time instead of getting a device copy.
@@ -54,7 +54,10 @@ impl Encoder {
         }
         let memory = self.own_memory(buffer)?;
         let filled = memory.filled();
-        if filled.stream != self.stream() && !filled.reached() {
+        if filled.stream != self.stream() && filled != Tick::START {
+            // Of copies to the device core does not know.
+            let failure = timer::of(filled.stream).and_then(|other| other.failure(filled.value));
+            failure.map_or(Ok(()), Err)?;
             self.wait_for_stream(filled)?;
         }
         Ok(memory)

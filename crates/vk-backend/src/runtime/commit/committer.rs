@@ -11,7 +11,7 @@ use std::{
 };
 
 use ash::vk;
-use mlx_vulkan_core::{Result, clock::Tick};
+use mlx_vulkan_core::{Error, Result, clock::Tick};
 use smallvec::SmallVec;
 use vulkano::device::Queue as DeviceQueue;
 
@@ -27,7 +27,7 @@ use crate::runtime::{
         ending::{self, InDriver},
         error,
         pipeline::Pipeline,
-        recorder::Recorder,
+        recorder::{self, Recorder},
     },
     stats::{self, Evaluation},
     timer::{self, Timer},
@@ -41,11 +41,19 @@ const MOST_RECORDED: u64 = 2048;
 /// Command buffers with which a stream registers what happens when the process ends.
 const MOST_WATCHED: usize = 2;
 
-/// A command buffer of the ring with what must live until it has run.
+/// A command buffer of the ring.
 struct Slot {
     recorder: Recorder,
-    waits: Vec<Wait>,
     marks: Option<Marks>,
+}
+
+/// What the device was given at once, with what must live until it has run.
+struct Submission {
+    /// What it raises the clock to.
+    value: u64,
+    /// None where only the clock goes on.
+    slot: Option<Slot>,
+    _waits: Vec<Wait>,
 }
 
 /// Records and submits.
@@ -59,7 +67,7 @@ pub(super) struct Committer {
     pub(super) done: Works,
     idle: Vec<Slot>,
     current: Option<Slot>,
-    in_flight: VecDeque<(u64, Slot)>,
+    in_flight: VecDeque<Submission>,
     hazards: Hazards,
     bound: vk::Pipeline,
     /// The last that was recorded leads, and nothing before it is under way beside it.
@@ -72,6 +80,9 @@ pub(super) struct Committer {
     barriers: u64,
     /// Counted since the evaluation began.
     evaluation: Evaluation,
+    /// Why a command buffer could not be begun. Nothing is recorded any more then: it would go by what is
+    /// missing.
+    unbegun: Option<Error>,
     /// Handlers of the process's end that were registered for the stream.
     watched: usize,
 }
@@ -99,6 +110,7 @@ impl Committer {
             barriers: 0,
             evaluation: Evaluation::default(),
             traced_until: 0,
+            unbegun: None,
             watched: 0,
         }
     }
@@ -125,12 +137,15 @@ impl Committer {
     fn take(&mut self, item: Item, value: u64) -> Result<()> {
         match item {
             Item::Work(work) => {
-                self.open()?;
-                self.record(&work, value);
+                let opened = self.open_for(value);
+                if opened.is_ok() {
+                    self.record(&work, value);
+                }
+                // Also after a failure: the thread that encodes frees what it holds.
                 self.done.push(work);
-                Ok(())
+                opened
             }
-            Item::Transfer(transfer) => self.transfer(&transfer),
+            Item::Transfer(transfer) => self.transfer(&transfer, value),
             Item::Wait(wait) => {
                 // What is encoded already must not wait: others may be waiting for it.
                 self.submit()?;
@@ -145,7 +160,7 @@ impl Committer {
     pub(super) fn is_wanted(&self) -> bool {
         let under_way = || {
             let now = self.timer.now();
-            self.in_flight.iter().filter(|(value, _)| *value > now).count()
+            self.in_flight.iter().filter(|given| given.value > now).count()
         };
         self.is_behind() && under_way() < 2
     }
@@ -209,8 +224,9 @@ impl Committer {
         self.evaluation.dispatches += 1;
     }
 
-    fn transfer(&mut self, transfer: &Transfer) -> Result<()> {
-        self.open()?;
+    /// Records a transfer of the batch `value`.
+    fn transfer(&mut self, transfer: &Transfer, value: u64) -> Result<()> {
+        self.open_for(value)?;
         let reads = transfer.read.as_slice();
         let hazard = self.hazards.access(reads, std::slice::from_ref(&transfer.write));
         self.led = false;
@@ -230,6 +246,20 @@ impl Committer {
     /// The command buffer, if one is recording.
     pub(super) fn recorder(&mut self) -> Option<&mut Recorder> {
         self.current.as_mut().map(|slot| &mut slot.recorder)
+    }
+
+    /// Makes sure that a command buffer is recording for the batch `value`. Where there is none, all who ask
+    /// for results from that batch on are told, before the clock passes it.
+    fn open_for(&mut self, value: u64) -> Result<()> {
+        if let Some(error) = &self.unbegun {
+            return Err(error.clone());
+        }
+        let opened = self.open();
+        if let Err(error) = &opened {
+            self.timer.fail(value, error.clone());
+            self.unbegun = Some(error.clone());
+        }
+        opened
     }
 
     /// Makes sure that a command buffer is recording.
@@ -263,43 +293,48 @@ impl Committer {
             self.watched += 1;
             ending::watch(timer::finish);
         }
-        Ok(Slot { recorder, waits: Vec::new(), marks })
+        Ok(Slot { recorder, marks })
     }
 
-    /// Hands everything that was taken over to the queue. Does not wait for the device.
+    /// Hands everything that was taken over to the queue, and be it nothing but the clock's value: other
+    /// streams may wait for it. Does not wait for the device.
     pub(super) fn submit(&mut self) -> Result<()> {
         if !self.is_behind() && self.current.is_none() {
             return Ok(());
         }
         ending::stop_if_ending();
-        let result = self.open().and_then(|()| self.give());
+        let result = self.give();
         // Also after a failure: who waits must find the error, not wait for a submission.
         self.timer.hand_over(self.value);
         (self.dispatches, self.barriers) = (0, 0);
         result
     }
 
-    /// Ends the command buffer and gives it to the queue.
+    /// Ends the command buffer, if there is one, and gives it to the queue.
     fn give(&mut self) -> Result<()> {
-        let Some(mut slot) = self.current.take() else { return Ok(()) };
-        slot.waits = std::mem::take(&mut self.waits);
-        slot.waits.iter().for_each(Wait::until_handed_over);
+        let (mut slot, waits) = (self.current.take(), std::mem::take(&mut self.waits));
+        waits.iter().for_each(Wait::until_handed_over);
         let start = trace::is_on(self.device.config).then(trace::now);
-        if let (Some(marks), Some(start)) = (&mut slot.marks, start) {
+        let marks = slot.as_mut().and_then(|slot| slot.marks.as_mut());
+        if let (Some(marks), Some(start)) = (marks, start) {
             marks.submitted(self.value, start);
         }
         stats::SUBMITS.add(1);
         stats::DISPATCHES.add(self.dispatches);
         stats::BARRIERS.add(self.barriers);
-        let waits: SmallVec<[(vk::Semaphore, u64); 4]> =
-            slot.waits.iter().map(|w| (w.timeline.handle(), w.signal())).collect();
+        let until: SmallVec<[(vk::Semaphore, u64); 4]> =
+            waits.iter().map(|w| (w.timeline.handle(), w.signal())).collect();
         let signal = (self.timer.timeline.handle(), self.value);
-        let ended = slot.recorder.end();
-        let submitted = ended.and_then(|()| slot.recorder.submit(&self.queue, &waits, signal));
+        let submitted = match &mut slot {
+            Some(Slot { recorder, .. }) => {
+                recorder.end().and_then(|()| recorder.submit(&self.queue, &until, signal))
+            }
+            None => recorder::signal_after(&self.device.raw, &self.queue, &until, signal),
+        };
         if let Some(start) = start {
             trace::submitted(self.timer.stream, self.value, self.dispatches, self.barriers, start);
         }
-        self.in_flight.push_back((self.value, slot));
+        self.in_flight.push_back(Submission { value: self.value, slot, _waits: waits });
         submitted.map_err(|error| self.device.raw.lose("submit", &error))
     }
 
@@ -328,9 +363,8 @@ impl Committer {
             return;
         }
         let now = self.timer.now();
-        while self.in_flight.front().is_some_and(|(value, _)| *value <= now) {
-            let Some((_, mut slot)) = self.in_flight.pop_front() else { return };
-            slot.waits.clear();
+        while let Some(given) = self.in_flight.pop_front_if(|given| given.value <= now) {
+            let Some(mut slot) = given.slot else { continue };
             if let Some(marks) = &mut slot.marks {
                 marks.collect(self.timer.stream);
             }

@@ -116,6 +116,11 @@ impl RawDevice {
         refused.map_or(Ok(()), |e| Err(Error::device("pipeline", format!("kernel {kernel}: {e}"))))
     }
 
+    /// The next command buffer cannot be begun.
+    pub(crate) fn refuse_command_buffer(&self) {
+        self.faults.refuse_command_buffer();
+    }
+
     /// Ends the device: work that others count on was not handed over.
     pub(crate) fn lose(&self, op: &'static str, error: &vulkano::VulkanError) -> Error {
         let core = error::device_error(op, error);

@@ -1,10 +1,11 @@
 //! Failures on demand: what a driver reports when memory is out, the device is lost or its compiler fails,
 //! reported at the very calls where drivers report it. Off unless `MLX_VK_DEBUG_MEMORY_LIMIT_MB`,
-//! `MLX_VK_DEBUG_LOSE_DEVICE_AT` or `MLX_VK_DEBUG_REFUSE_KERNEL` is set.
+//! `MLX_VK_DEBUG_LOSE_DEVICE_AT` or `MLX_VK_DEBUG_REFUSE_KERNEL` is set, or a test asks for a failure
+//! (`provoke.rs`).
 
 use std::sync::{
     Arc,
-    atomic::{AtomicU64, Ordering::Relaxed},
+    atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
 };
 
 use ash::vk;
@@ -24,6 +25,8 @@ pub(super) struct Faults {
     submissions: AtomicU64,
     /// The kernel that the driver's compiler refuses.
     refused: Option<String>,
+    /// Whether the next command buffer cannot be begun.
+    unbegun: AtomicBool,
 }
 
 /// A share of the driver's memory, given back when dropped.
@@ -41,6 +44,7 @@ impl Faults {
             lost_at: config.debug_lose_device_at,
             submissions: AtomicU64::new(0),
             refused: config.debug_refuse_kernel.clone(),
+            unbegun: AtomicBool::new(false),
         })
     }
 
@@ -62,6 +66,17 @@ impl Faults {
         let at = self.lost_at?;
         let number = self.submissions.fetch_add(1, Relaxed) + 1;
         (number >= at).then_some(vk::Result::ERROR_DEVICE_LOST)
+    }
+
+    /// The next command buffer cannot be begun.
+    pub(super) fn refuse_command_buffer(&self) {
+        self.unbegun.store(true, Relaxed);
+    }
+
+    /// The result of beginning a command buffer, if it is not the driver that decides.
+    pub(super) fn command_buffer(&self) -> Option<VulkanError> {
+        let refused = self.unbegun.load(Relaxed) && self.unbegun.swap(false, Relaxed);
+        refused.then_some(VulkanError::OutOfDeviceMemory)
     }
 
     /// The result of compiling `kernel`, if it is not the driver that decides.
@@ -100,6 +115,15 @@ mod tests {
         let lost = Some(vk::Result::ERROR_DEVICE_LOST);
         assert_eq!(results, [None, None, lost, lost]);
         assert_eq!(Faults::new(&Config::default()).submission(), None);
+    }
+
+    #[test]
+    fn one_command_buffer_is_refused() {
+        let faults = Faults::new(&Config::default());
+        assert_eq!(faults.command_buffer(), None);
+        faults.refuse_command_buffer();
+        let results = [faults.command_buffer(), faults.command_buffer()];
+        assert_eq!(results, [Some(VulkanError::OutOfDeviceMemory), None]);
     }
 
     #[test]

@@ -71,6 +71,7 @@ impl Recorder {
 
     /// Starts recording; the device has finished with what was recorded before.
     pub(crate) fn begin(&mut self) -> Result<(), VulkanError> {
+        self.faults.command_buffer().map_or(Ok(()), Err)?;
         if self.used {
             // SAFETY: the device has finished with the pool's only command buffer (the caller's
             // promise) and `&mut self` keeps other threads out.
@@ -220,28 +221,7 @@ impl Recorder {
         waits: &[(vk::Semaphore, u64)],
         signal: (vk::Semaphore, u64),
     ) -> Result<(), VulkanError> {
-        let semaphores: smallvec::SmallVec<[vk::Semaphore; 4]> =
-            waits.iter().map(|w| w.0).collect();
-        let values: smallvec::SmallVec<[u64; 4]> = waits.iter().map(|w| w.1).collect();
-        let stages: smallvec::SmallVec<[vk::PipelineStageFlags; 4]> =
-            waits.iter().map(|_| vk::PipelineStageFlags::ALL_COMMANDS).collect();
-        let (commands, signals, signal_values) = ([self.handle()], [signal.0], [signal.1]);
-        let mut timeline = vk::TimelineSemaphoreSubmitInfo::default()
-            .wait_semaphore_values(&values)
-            .signal_semaphore_values(&signal_values);
-        let info = vk::SubmitInfo::default()
-            .wait_semaphores(&semaphores)
-            .wait_dst_stage_mask(&stages)
-            .command_buffers(&commands)
-            .signal_semaphores(&signals)
-            .push_next(&mut timeline);
-        let fns = &self.device.fns().v1_0;
-        // SAFETY: the guard synchronizes the queue; the command buffer has ended and is not in
-        // flight; semaphores live in streams and gates that outlast the submission.
-        let submit = || unsafe { (fns.queue_submit)(queue.handle(), 1, &info, vk::Fence::null()) };
-        let result = queue.with(|_guard| self.faults.submission().unwrap_or_else(submit));
-        result.result()?;
-        Ok(())
+        submit((&self.device, &self.faults), queue, &[self.handle()], waits, signal)
     }
 
     /// The device, for errors.
@@ -249,4 +229,44 @@ impl Recorder {
     pub(crate) fn device(&self) -> &Arc<Device> {
         self.pool.device()
     }
+}
+
+/// Submits nothing but that `signal` is raised after `waits`, behind what is in the queue.
+pub(crate) fn signal_after(
+    raw: &RawDevice,
+    queue: &Arc<Queue>,
+    waits: &[(vk::Semaphore, u64)],
+    signal: (vk::Semaphore, u64),
+) -> Result<(), VulkanError> {
+    submit((&raw.device, &raw.faults), queue, &[], waits, signal)
+}
+
+fn submit(
+    (device, faults): (&Device, &Faults),
+    queue: &Arc<Queue>,
+    commands: &[vk::CommandBuffer],
+    waits: &[(vk::Semaphore, u64)],
+    signal: (vk::Semaphore, u64),
+) -> Result<(), VulkanError> {
+    let semaphores: smallvec::SmallVec<[vk::Semaphore; 4]> = waits.iter().map(|w| w.0).collect();
+    let values: smallvec::SmallVec<[u64; 4]> = waits.iter().map(|w| w.1).collect();
+    let stages: smallvec::SmallVec<[vk::PipelineStageFlags; 4]> =
+        waits.iter().map(|_| vk::PipelineStageFlags::ALL_COMMANDS).collect();
+    let (signals, signal_values) = ([signal.0], [signal.1]);
+    let mut timeline = vk::TimelineSemaphoreSubmitInfo::default()
+        .wait_semaphore_values(&values)
+        .signal_semaphore_values(&signal_values);
+    let info = vk::SubmitInfo::default()
+        .wait_semaphores(&semaphores)
+        .wait_dst_stage_mask(&stages)
+        .command_buffers(commands)
+        .signal_semaphores(&signals)
+        .push_next(&mut timeline);
+    let fns = &device.fns().v1_0;
+    // SAFETY: the guard synchronizes the queue; a command buffer has ended and is not in flight;
+    // semaphores live in streams and gates that outlast the submission.
+    let submit = || unsafe { (fns.queue_submit)(queue.handle(), 1, &info, vk::Fence::null()) };
+    let result = queue.with(|_guard| faults.submission().unwrap_or_else(submit));
+    result.result()?;
+    Ok(())
 }
