@@ -50,7 +50,7 @@ impl Products {
     /// On a stream, and how many steps were done in runs.
     fn on(&self, stream: Stream) -> Result<(Vec<f64>, u64)> {
         let before = stats::snapshot();
-        let result = mlx::with_stream(stream, || self.forward())??;
+        let result = mlx::with_stream(stream, || self.forward())?;
         result.eval()?;
         Ok((values(&result), stats::snapshot().since(&before).interpreted))
     }
@@ -72,7 +72,7 @@ fn runs_come_back() {
             let stream = mlx::new_stream(Device::GPU).unwrap();
             // The stream has its arguments.
             let one = array(&[1.0], &[1], Dtype::Float32);
-            let negative = mlx::with_stream(stream, || ops::negative(&one)).unwrap().unwrap();
+            let negative = mlx::with_stream(stream, || ops::negative(&one)).unwrap();
             assert_eq!(values(&negative), [-1.0]);
             let held = all_but(4 << 10);
             assert_eq!(products.on(stream).unwrap(), (want.clone(), 0));
@@ -96,7 +96,7 @@ fn steps_wait_for_memory() {
             let stream = mlx::new_stream(Device::GPU).unwrap();
             let room = kilobytes(ROOM).unwrap();
             let mut held = all_but(128);
-            let result = mlx::with_stream(stream, || products.forward()).unwrap().unwrap();
+            let result = mlx::with_stream(stream, || products.forward()).unwrap();
             drop(room);
             let error = result.eval().unwrap_err();
             assert!(matches!(error, Error::OutOfMemory { .. }), "{error}");

@@ -56,8 +56,8 @@ fn wait_for_the_cpu() -> Result<()> {
     let (sums, there) = (Sums::new(), array(&[1.0], &[1], Dtype::Float32));
     for round in 0..ROUNDS {
         let (held, open) = late();
-        let last = mlx::with_stream(cpu, || ops::sum(&held, &[], false))??;
-        let of = |value, last: &Array| mlx::with_stream(gpu, || sums.of(value, last))?;
+        let last = mlx::with_stream(cpu, || ops::sum(&held, &[], true))?;
+        let of = |value, last: &Array| mlx::with_stream(gpu, || sums.of(value, last));
         let before = of(2.0, &there)?;
         mlx::async_eval(&[&before])?;
         let waiting = of(1.0, &last)?;
@@ -94,7 +94,7 @@ fn all_but(kilobytes: usize) -> Result<Vec<Array>> {
 
 fn negative(on: Stream) -> Result<Vec<f32>> {
     let a = array(&[1.0, 2.0], &[2], Dtype::Float32);
-    mlx::with_stream(on, || ops::negative(&a)?.to_vec::<f32>())?
+    mlx::with_stream(on, || ops::negative(&a)?.to_vec::<f32>())
 }
 
 /// A stream without memory for its first arguments says so, and goes on when there is some.

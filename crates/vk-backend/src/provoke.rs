@@ -69,12 +69,12 @@ pub fn refuse_kernel(stream: Stream, work: impl FnOnce() + Send + 'static) -> Re
     encoded.finish()
 }
 
-/// Lets the next command buffer of a stream's device be none that can be begun, as when memory is out.
+/// Lets a stream's next command buffer be none that can be begun, as when memory is out.
 ///
 /// # Errors
 /// When it is not a Vulkan stream.
 pub fn refuse_command_buffer(stream: Stream) -> Result<()> {
-    streams::get(stream)?.device().raw.refuse_command_buffer();
+    streams::get(stream)?.device().raw.refuse_command_buffer(stream.index);
     Ok(())
 }
 

@@ -272,7 +272,9 @@ impl Committer {
             Some(slot) => slot,
             None => self.new_slot()?,
         };
-        slot.recorder.begin().map_err(|e| self.device.raw.fail("encode", &e))?;
+        let raw = &self.device.raw;
+        let begun = raw.command_buffer_fault(self.timer.stream).map_or(Ok(()), Err);
+        begun.and_then(|()| slot.recorder.begin()).map_err(|e| raw.fail("encode", &e))?;
         if let Some(marks) = &mut slot.marks {
             marks.begin(&mut slot.recorder);
         }

@@ -116,9 +116,14 @@ impl RawDevice {
         refused.map_or(Ok(()), |e| Err(Error::device("pipeline", format!("kernel {kernel}: {e}"))))
     }
 
-    /// The next command buffer cannot be begun.
-    pub(crate) fn refuse_command_buffer(&self) {
-        self.faults.refuse_command_buffer();
+    /// A stream's next command buffer cannot be begun.
+    pub(crate) fn refuse_command_buffer(&self, stream: u16) {
+        self.faults.refuse_command_buffer(stream);
+    }
+
+    /// The failure of a stream's next command buffer, if one is asked for.
+    pub(crate) fn command_buffer_fault(&self, stream: u16) -> Option<vulkano::VulkanError> {
+        self.faults.command_buffer(stream)
     }
 
     /// Ends the device: work that others count on was not handed over.

@@ -5,13 +5,16 @@
 
 use std::sync::{
     Arc,
-    atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
+    atomic::{AtomicU32, AtomicU64, Ordering::Relaxed},
 };
 
 use ash::vk;
 use vulkano::VulkanError;
 
 use crate::runtime::config::Config;
+
+/// No stream has this index.
+const NONE: u32 = u32::MAX;
 
 /// The failures of one device.
 pub(super) struct Faults {
@@ -25,8 +28,8 @@ pub(super) struct Faults {
     submissions: AtomicU64,
     /// The kernel that the driver's compiler refuses.
     refused: Option<String>,
-    /// Whether the next command buffer cannot be begun.
-    unbegun: AtomicBool,
+    /// The stream whose next command buffer cannot be begun, or [`NONE`].
+    unbegun: AtomicU32,
 }
 
 /// A share of the driver's memory, given back when dropped.
@@ -44,7 +47,7 @@ impl Faults {
             lost_at: config.debug_lose_device_at,
             submissions: AtomicU64::new(0),
             refused: config.debug_refuse_kernel.clone(),
-            unbegun: AtomicBool::new(false),
+            unbegun: AtomicU32::new(NONE),
         })
     }
 
@@ -68,15 +71,15 @@ impl Faults {
         (number >= at).then_some(vk::Result::ERROR_DEVICE_LOST)
     }
 
-    /// The next command buffer cannot be begun.
-    pub(super) fn refuse_command_buffer(&self) {
-        self.unbegun.store(true, Relaxed);
+    /// A stream's next command buffer cannot be begun.
+    pub(super) fn refuse_command_buffer(&self, stream: u16) {
+        self.unbegun.store(stream.into(), Relaxed);
     }
 
-    /// The result of beginning a command buffer, if it is not the driver that decides.
-    pub(super) fn command_buffer(&self) -> Option<VulkanError> {
-        let refused = self.unbegun.load(Relaxed) && self.unbegun.swap(false, Relaxed);
-        refused.then_some(VulkanError::OutOfDeviceMemory)
+    /// The result of beginning a command buffer of a stream, if it is not the driver that decides.
+    pub(super) fn command_buffer(&self, stream: u16) -> Option<VulkanError> {
+        let refused = self.unbegun.compare_exchange(stream.into(), NONE, Relaxed, Relaxed);
+        refused.ok().map(|_| VulkanError::OutOfDeviceMemory)
     }
 
     /// The result of compiling `kernel`, if it is not the driver that decides.
@@ -120,10 +123,10 @@ mod tests {
     #[test]
     fn one_command_buffer_is_refused() {
         let faults = Faults::new(&Config::default());
-        assert_eq!(faults.command_buffer(), None);
-        faults.refuse_command_buffer();
-        let results = [faults.command_buffer(), faults.command_buffer()];
-        assert_eq!(results, [Some(VulkanError::OutOfDeviceMemory), None]);
+        assert_eq!(faults.command_buffer(0), None);
+        faults.refuse_command_buffer(1);
+        let results = [0, 1, 1].map(|stream| faults.command_buffer(stream));
+        assert_eq!(results, [None, Some(VulkanError::OutOfDeviceMemory), None]);
     }
 
     #[test]

@@ -71,7 +71,6 @@ impl Recorder {
 
     /// Starts recording; the device has finished with what was recorded before.
     pub(crate) fn begin(&mut self) -> Result<(), VulkanError> {
-        self.faults.command_buffer().map_or(Ok(()), Err)?;
         if self.used {
             // SAFETY: the device has finished with the pool's only command buffer (the caller's
             // promise) and `&mut self` keeps other threads out.
