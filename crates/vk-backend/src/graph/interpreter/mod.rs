@@ -52,7 +52,7 @@ mod residency;
 mod table;
 mod variant;
 
-use std::sync::Arc;
+use std::{collections::hash_map::Entry, sync::Arc};
 
 use mlx_vulkan_core::{Dtype, Result};
 use rustc_hash::FxHashMap;
@@ -368,15 +368,16 @@ impl Interpreter {
         variant: Variant,
         pipeline: &PipelineOf<Push>,
     ) -> Result<Option<u32>> {
-        if !self.trials.contains_key(&variant) {
-            let Some(trials) = Trials::new(device, device.capabilities().compute_units)? else {
-                return Ok(None);
-            };
-            self.trials.insert(variant, trials);
-        }
         // What is not known stays: the device may be using it, whatever went wrong.
-        let trials = self.trials.get_mut(&variant);
-        let groups = trials.map_or(Ok(None), |trials| trials.groups(device, pipeline))?;
+        let trials = match self.trials.entry(variant) {
+            Entry::Occupied(begun) => begun.into_mut(),
+            Entry::Vacant(free) => {
+                let made = Trials::new(device, device.capabilities().compute_units)?;
+                let Some(made) = made else { return Ok(None) };
+                free.insert(made)
+            }
+        };
+        let groups = trials.groups(device, pipeline)?;
         if groups.is_some() {
             self.trials.remove(&variant);
         }
