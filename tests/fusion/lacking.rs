@@ -104,7 +104,8 @@ fn steps_wait_for_memory() {
             assert!(matches!(error, Error::OutOfMemory { .. }), "{error}");
             held.clear();
             assert_eq!(values(&result), want);
-            assert_eq!(products.on(stream).unwrap(), (want, 6));
+            // In runs, or by dispatches for a while where there was no room for runs either.
+            assert_eq!(products.on(stream).unwrap().0, want);
         })
         .unwrap();
     });
