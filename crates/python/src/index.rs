@@ -1,6 +1,6 @@
 //! What stands between brackets: `a[…]`, `a[…] = v`, `a.at[…]`.
 
-use mlx::{Dtype, Index, Slice, ops};
+use mlx::{Array, Dtype, Index, Slice, ops};
 use pyo3::{
     exceptions::PyValueError,
     prelude::*,
@@ -9,6 +9,7 @@ use pyo3::{
 use smallvec::SmallVec;
 
 use crate::{
+    arguments::Operand,
     array::{PyArray, create},
     error::OrRaise,
     raw::slices,
@@ -32,6 +33,39 @@ pub(crate) fn indices(object: &Bound<'_, PyAny>) -> PyResult<Indices> {
         Err(_) => indices.push(index(object, ".")?),
     }
     Ok(indices)
+}
+
+/// An index that names the array itself instead of elements of it: what is assigned to it keeps its own dtype.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Whole {
+    /// `None`: the value broadcasts as it is.
+    Exactly,
+    /// Leading axes of size 1 are taken off the value.
+    WithoutLeadingOnes,
+}
+
+impl Whole {
+    /// The index `object` of an array of `ndim` axes, if it is one of these: an ellipsis or `None`, and any
+    /// tuple for an array without axes.
+    pub(crate) fn of(object: &Bound<'_, PyAny>, ndim: usize) -> Option<Whole> {
+        if object.is_none() {
+            return Some(Whole::Exactly);
+        }
+        let tuple = ndim == 0 && object.is_instance_of::<PyTuple>();
+        let whole = tuple || object.is_instance_of::<PyEllipsis>();
+        whole.then_some(Whole::WithoutLeadingOnes)
+    }
+
+    /// A value in the shape of the array.
+    pub(crate) fn value(self, array: &Array, value: &Operand) -> mlx::Result<Array> {
+        use ops::Operand;
+        match self {
+            Whole::Exactly => {
+                ops::broadcast_to(&value.to_array(Some(array.dtype()))?, array.shape())
+            }
+            Whole::WithoutLeadingOnes => array.broadcast_value(value),
+        }
+    }
 }
 
 fn index(object: &Bound<'_, PyAny>, end: &str) -> PyResult<Index> {
@@ -143,12 +177,9 @@ impl PyArray {
         self.array().get_item(&indices(arg)?).map(PyArray::from).or_raise()
     }
 
-    pub(crate) fn __setitem__(
-        &self,
-        arg0: &Bound<'_, PyAny>,
-        arg1: crate::arguments::Operand,
-    ) -> PyResult<()> {
+    pub(crate) fn __setitem__(&self, arg0: &Bound<'_, PyAny>, arg1: Operand) -> PyResult<()> {
         let mut array = self.array();
+        let whole = Whole::of(arg0, array.ndim());
         let indices = match arg0.cast::<PyBool>() {
             // One truth for all elements.
             Ok(all) => Indices::from_iter([Index::Array(
@@ -156,7 +187,10 @@ impl PyArray {
             )]),
             Err(_) => indices(arg0)?,
         };
-        array.set_item(&indices, arg1).or_raise()?;
+        match whole {
+            Some(whole) => array = whole.value(&array, &arg1).or_raise()?,
+            None => array.set_item(&indices, arg1).or_raise()?,
+        }
         self.replace(array);
         Ok(())
     }

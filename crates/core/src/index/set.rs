@@ -31,6 +31,16 @@ impl Array {
         Ok(())
     }
 
+    /// A value in this array's shape, as if it were assigned to all elements at once: leading axes of size 1
+    /// that this array has not are taken off, and it broadcasts. It keeps its dtype, unless it is weak.
+    ///
+    /// # Errors
+    /// When the value does not broadcast.
+    pub fn broadcast_value(&self, value: impl Operand) -> Result<Array> {
+        let value = value.to_array(Some(self.dtype()))?;
+        broadcast_to(&without_leading_ones(&value, self.ndim())?, self.shape())
+    }
+
     /// `a.at[index]`: functions that join values with the elements at an index, each as often as
     /// the index names it.
     pub fn at<'a>(&'a self, index: &'a [Index]) -> ArrayAt<'a> {

@@ -1,13 +1,13 @@
 //! `a.at[…].add(v)` and its kin.
 
-use mlx::Array;
+use mlx::{Array, ops};
 use pyo3::{exceptions::PyValueError, prelude::*};
 
 use super::PyArray;
 use crate::{
     arguments::Operand,
     error::OrRaise,
-    index::{Indices, indices},
+    index::{Indices, Whole, indices},
 };
 
 /// Applies updates at an index; each counts, however often the index names an element.
@@ -15,12 +15,18 @@ use crate::{
 pub(crate) struct PyArrayAt {
     array: Array,
     indices: Option<Indices>,
+    /// Whether the index names the array itself, with which values are joined as by an operator.
+    whole: Option<Whole>,
 }
 
 #[pymethods]
 impl PyArrayAt {
     fn __getitem__(&self, indices: &Bound<'_, PyAny>) -> PyResult<PyArrayAt> {
-        Ok(PyArrayAt { array: self.array.clone(), indices: Some(self::indices(indices)?) })
+        Ok(PyArrayAt {
+            array: self.array.clone(),
+            indices: Some(self::indices(indices)?),
+            whole: Whole::of(indices, self.array.ndim()),
+        })
     }
 }
 
@@ -30,7 +36,16 @@ macro_rules! updates {
         impl PyArrayAt {$(
             $(#[$doc])*
             fn $name(&self, value: Operand) -> PyResult<PyArray> {
-                self.array.at(self.given()?).$name(value).map(PyArray::from).or_raise()
+                let given = self.given()?;
+                match self.whole {
+                    Some(whole) => {
+                        let value = whole.value(&self.array, &value).or_raise()?;
+                        ops::$name(&self.array, value)
+                    }
+                    None => self.array.at(given).$name(value),
+                }
+                .map(PyArray::from)
+                .or_raise()
             }
         )*}
     };
@@ -70,6 +85,6 @@ impl PyArray {
     ///     array([2, 2], dtype=None)
     #[getter]
     fn at(&self) -> PyArrayAt {
-        PyArrayAt { array: self.array(), indices: None }
+        PyArrayAt { array: self.array(), indices: None, whole: None }
     }
 }
