@@ -8,7 +8,7 @@ use pyo3::{prelude::*, types::PyModule};
 
 use super::aliases;
 use crate::{
-    arguments::{ArrayArg, Operand},
+    arguments::{AnyArray, ArrayArg, Operand},
     array::{PyArray, apply},
     functions,
     stream::Target,
@@ -83,18 +83,48 @@ binary! { register_by_position (a, b, /, *, stream=None):
     arctan2;
     /// ``log(exp(a) + exp(b))`` without overflow.
     logaddexp;
-    /// Whether both are true.
-    logical_and;
-    /// Whether either is true.
-    logical_or;
-    /// Whether one of both is true.
-    logical_xor;
     /// The larger one; NaN if either is.
     maximum;
     /// The smaller one; NaN if either is.
     minimum;
     /// ``a`` to the power of ``b``.
     power;
+}
+
+macro_rules! logical {
+    ($($(#[$doc:meta])* $name:ident;)*) => {
+        $(
+            $(#[$doc])*
+            ///
+            /// The shapes broadcast; what is not zero is true.
+            ///
+            /// Args:
+            ///     a (array): Input array or scalar.
+            ///     b (array): Input array or scalar.
+            ///
+            /// Returns:
+            ///     array: The result for each pair of elements, of dtype ``bool``.
+            #[pyfunction]
+            #[pyo3(signature = (a, b, /, *, stream=None))]
+            fn $name(a: AnyArray, b: AnyArray, stream: Option<Target>) -> PyResult<PyArray> {
+                apply(stream, || ops::$name(&a.0, &b.0))
+            }
+        )*
+
+        fn register_logical(module: &Bound<'_, PyModule>) -> PyResult<()> {
+            functions!(module: $($name)*);
+            Ok(())
+        }
+    };
+}
+
+logical! {
+    /// Whether both are true.
+    logical_and;
+    /// Whether either is true.
+    logical_or;
+    /// Whether one of both is true.
+    logical_xor;
 }
 
 /// Quotients rounded down, and remainders: ``(a // b, a % b)``.
@@ -104,11 +134,11 @@ binary! { register_by_position (a, b, /, *, stream=None):
 ///     b (array): Input array or scalar.
 ///
 /// Returns:
-///     tuple(array, array): Quotients and remainders.
+///     list(array): Quotients and remainders.
 #[pyfunction]
 #[pyo3(signature = (a, b, stream=None))]
-fn divmod(a: Operand, b: Operand, stream: Option<Target>) -> PyResult<(PyArray, PyArray)> {
-    apply(stream, || ops::divmod(a, b))
+fn divmod(a: Operand, b: Operand, stream: Option<Target>) -> PyResult<Vec<PyArray>> {
+    apply(stream, || ops::divmod(a, b).map(|(quotients, remainders)| vec![quotients, remainders]))
 }
 
 /// Both as arrays; a scalar follows the array beside it.
@@ -179,6 +209,7 @@ closeness! {
 pub(super) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     register_named(module)?;
     register_by_position(module)?;
+    register_logical(module)?;
     functions!(module: divmod array_equal allclose isclose);
     let names = [
         ("atan2", "arctan2"),

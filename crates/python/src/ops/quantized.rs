@@ -7,12 +7,8 @@ use mlx::{
     Array, Dtype, Error,
     ops::{self, FpMode, Packed, Picks},
 };
-use pyo3::{
-    prelude::*,
-    types::{PyModule, PyTuple},
-};
+use pyo3::{prelude::*, types::PyModule};
 
-use super::tuple;
 use crate::{
     arguments::{ArrayArg, given},
     array::{PyArray, apply},
@@ -112,23 +108,22 @@ fn affine_dtype(op: &'static str, scales: &Array, biases: &Array) -> mlx::Result
 ///     global_scale (array, optional): Scale of all, for ``"nvfp4"``.
 ///
 /// Returns:
-///     tuple(array, ...): Words of packed elements, scales, and the biases of ``"affine"``.
+///     list(array): Words of packed elements, scales, and the biases of ``"affine"``.
 #[pyfunction]
 #[pyo3(signature = (
     w, /, group_size=None, bits=None, mode="affine", *, global_scale=None, stream=None
 ))]
-fn quantize<'py>(
-    py: Python<'py>,
+fn quantize(
     w: ArrayArg,
     group_size: Option<usize>,
     bits: Option<usize>,
     mode: &str,
     global_scale: Option<ArrayArg>,
     stream: Option<Target>,
-) -> PyResult<Bound<'py, PyTuple>> {
+) -> PyResult<Vec<PyArray>> {
     let op = "quantize";
     let global = given(&global_scale);
-    let parts = apply(stream, || match Format::new(op, mode, group_size, bits)? {
+    apply(stream, || match Format::new(op, mode, group_size, bits)? {
         Format::Affine { group_size, bits } => {
             refuse_global_scale(op, global)?;
             let (words, scales, biases) = ops::quantize(&w, group_size, bits)?;
@@ -138,8 +133,7 @@ fn quantize<'py>(
             let (words, scales) = ops::fp_quantize(&w, mode, global)?;
             Ok(vec![words, scales])
         }
-    })?;
-    tuple(py, parts)
+    })
 }
 
 /// Undoes :func:`quantize`.

@@ -35,15 +35,11 @@ fn broadcast_to(a: AnyArray, shape: Sizes, stream: Option<Target>) -> PyResult<P
 ///     *arrays (array): Input arrays.
 ///
 /// Returns:
-///     tuple(array, ...): The arrays of that shape.
+///     list(array): The arrays of that shape.
 #[pyfunction]
 #[pyo3(signature = (*arrays, stream=None))]
-fn broadcast_arrays<'py>(
-    py: Python<'py>,
-    arrays: Arrays,
-    stream: Option<Target>,
-) -> PyResult<Bound<'py, PyTuple>> {
-    tuple(py, apply(stream, || ops::broadcast_arrays(&arrays.references()))?)
+fn broadcast_arrays(arrays: Arrays, stream: Option<Target>) -> PyResult<Vec<PyArray>> {
+    apply(stream, || ops::broadcast_arrays(&arrays.references()))
 }
 
 /// The shape that shapes broadcast to.
