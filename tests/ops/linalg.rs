@@ -281,6 +281,11 @@ fn norms_of_vectors_and_matrices() {
         check(Order::P(2.0), [s[0], s[4]]);
         check(Order::P(-2.0), [s[3], s[7]]);
         check(Order::Nuc, [s[..4].iter().sum(), s[4..].iter().sum()]);
+        let z = complex_noise(&[3, 2], 1);
+        let of = |ord| linalg::norm(&z, Some(ord), None, false).unwrap().dtype();
+        let orders = [2.0, -2.0, 1.0].map(Order::P);
+        assert!(orders.iter().all(|&ord| of(ord) == Dtype::Complex64), "as upstream's");
+        assert_eq!(of(Order::Nuc), Dtype::Float32);
     });
 }
 

@@ -190,7 +190,7 @@ fn complex(op: BinaryOp) -> Option<Kernel2<Complex>> {
     use BinaryOp::*;
     let kernel: fn(BinaryOp) -> Option<Kernel2<Complex>> = complexes! {
         Add => |a, b| a + b;
-        Divide => |a, b| a / b;
+        Divide => complex::divide;
         LogAddExp => complex::log_add_exp;
         Multiply => |a, b| a * b;
         Power => complex::power;

@@ -189,6 +189,43 @@ pub(crate) fn arccosh(z: Complex64) -> Complex64 {
     if w.im.is_sign_negative() { times_i(w) } else { over_i(w) }
 }
 
+/// `a / b` with the infinities and zeros of C99's annex G (G.5.1, example 2): what divides by zero or is
+/// infinite is so in the parts that say where it points.
+#[inline(always)]
+pub(crate) fn divide(a: Complex64, b: Complex64) -> Complex64 {
+    let quotient = a / b;
+    match quotient.re.is_nan() && quotient.im.is_nan() {
+        true => limit_of_quotient(a, b).unwrap_or(quotient),
+        false => quotient,
+    }
+}
+
+/// A quotient that the textbook's formula has no number for.
+#[cold]
+fn limit_of_quotient(a: Complex64, b: Complex64) -> Option<Complex64> {
+    // A unit where a part is infinite, and a zero elsewhere.
+    let unit = |x: f64| f64::from(u8::from(x.is_infinite())).copysign(x);
+    let units = |z: Complex64| Complex64::new(unit(z.re), unit(z.im));
+    let direction = |a: Complex64, b: Complex64| {
+        Complex64::new(a.re * b.re + a.im * b.im, a.im * b.re - a.re * b.im)
+    };
+    let is_infinite = |z: Complex64| z.re.is_infinite() || z.im.is_infinite();
+    if b == Complex64::ZERO && !(a.re.is_nan() && a.im.is_nan()) {
+        Some(a * f64::INFINITY.copysign(b.re))
+    } else if is_infinite(a) && b.is_finite() {
+        Some(direction(units(a), b) * f64::INFINITY)
+    } else if is_infinite(b) && a.is_finite() {
+        Some(direction(a, units(b)) * 0.0)
+    } else {
+        None
+    }
+}
+
+/// `1 / sqrt(z)`.
+pub(crate) fn rsqrt(z: Complex64) -> Complex64 {
+    divide(Complex64::ONE, sqrt(z))
+}
+
 /// `base` to the power of `exponent`; `0^0 = 1`.
 pub(crate) fn power(base: Complex64, exponent: Complex64) -> Complex64 {
     let zero = Complex64::ZERO;
@@ -229,6 +266,30 @@ mod tests {
     fn small_arguments_keep_their_digits() {
         let z = Complex64::new(1e-12, -2e-12);
         assert!((log1p(expm1(z)) - z).norm() < 1e-26);
+    }
+
+    #[test]
+    fn quotients_have_the_infinities_of_c() {
+        let (inf, nan) = (f64::INFINITY, f64::NAN);
+        let cases = [
+            ((1.0, 0.0), (0.0, 0.0), (inf, nan)),
+            ((1.0, 2.0), (-0.0, 0.0), (-inf, -inf)),
+            ((nan, 1.0), (0.0, 0.0), (nan, inf)),
+            ((0.0, 0.0), (0.0, 0.0), (nan, nan)),
+            ((inf, 0.0), (1.0, 2.0), (inf, -inf)),
+            ((inf, nan), (1.0, 0.0), (inf, nan)),
+            ((1.0, 0.0), (0.0, inf), (0.0, -0.0)),
+            ((1.0, 2.0), (-inf, 2.0), (-0.0, -0.0)),
+            ((inf, 0.0), (inf, 0.0), (nan, nan)),
+        ];
+        let bits =
+            |(re, im): (f64, f64)| [re, im].map(|x| if x.is_nan() { 1 } else { x.to_bits() });
+        for (a, b, expected) in cases {
+            let found = divide(Complex64::new(a.0, a.1), Complex64::new(b.0, b.1));
+            assert_eq!(bits((found.re, found.im)), bits(expected), "{a:?} / {b:?}");
+        }
+        let pole = rsqrt(Complex64::ZERO);
+        assert!(pole.re == inf && pole.im.is_nan());
     }
 
     #[test]

@@ -220,7 +220,7 @@ fn complex(op: UnaryOp) -> Option<Kernel1<Complex>> {
         Log2 => |z| z.log2();
         Negative => |z| -z;
         Round => |z| Complex64::new(z.re.round_ties_even(), z.im.round_ties_even());
-        Rsqrt => |z| complex::sqrt(z).inv();
+        Rsqrt => complex::rsqrt;
         Sigmoid => complex::sigmoid;
         Sign => complex::sign;
         Sin => complex::sin;

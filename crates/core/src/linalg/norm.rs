@@ -122,8 +122,10 @@ fn matrix_norm(a: &Array, p: f64, [row, column]: [isize; 2], keepdims: bool) -> 
         -1.0 => sums(row, column, ops::min),
         f64::INFINITY => sums(column, row, ops::max),
         f64::NEG_INFINITY => sums(column, row, ops::min),
-        2.0 => singular_norm(a, [row, column], keepdims, ops::max),
-        -2.0 => singular_norm(a, [row, column], keepdims, ops::min),
+        2.0 | -2.0 => {
+            let extreme = if p > 0.0 { ops::max } else { ops::min };
+            astype(&singular_norm(a, [row, column], keepdims, extreme)?, a.dtype())
+        }
         _ => {
             let message = format!("Invalid ord {p} for matrix norm.");
             Err(Error::invalid("linalg::norm", message))

@@ -169,12 +169,18 @@ fn softmax(
     stream: Option<Target>,
 ) -> PyResult<PyArray> {
     apply(stream, || match &axis {
-        // Each element has all of its own share.
-        Some(axes) if axes.as_slice().is_empty() => {
-            ops::full_like(&a, 1.0f32, Some(a.dtype().at_least_float()))
-        }
+        Some(axes) if axes.as_slice().is_empty() => softmax_of_each(&a),
         axes => ops::softmax(&a, Axes::or_all(axes), precise),
     })
+}
+
+/// Each element's share of itself: one, or nan where it is not finite.
+fn softmax_of_each(a: &Array) -> mlx::Result<Array> {
+    if !a.dtype().is_inexact() {
+        return ops::ones_like(a);
+    }
+    let exponential = ops::exp(&ops::subtract(a, a)?)?;
+    ops::divide(&exponential, &exponential)
 }
 
 pub(super) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
