@@ -35,6 +35,20 @@ def test_arrays_of_numpy_and_for_numpy(tmp_path):
     np.testing.assert_array_equal(np.load(path), np.array(ARRAYS["a"]))
 
 
+@pytest.mark.parametrize("dtype", ["i2", "u4", "i8", "f2", "f4", "c8"])
+@pytest.mark.parametrize("order", "CF")
+def test_big_endian_numbers(dtype, order):
+    numbers = np.array([[1, 2, 300], [4, 5, 6]], ">" + dtype, order=order)
+    for save, kind in ((np.save, "npy"), (lambda file, a: np.savez(file, a=a), "npz")):
+        file = io.BytesIO()
+        save(file, numbers)
+        file.seek(0)
+        loaded = mx.load(file, format=kind)
+        loaded = loaded if kind == "npy" else loaded["a"]
+        np.testing.assert_array_equal(np.array(loaded), numbers)
+        assert np.array(loaded).dtype == np.dtype(dtype)
+
+
 def test_file_objects_and_metadata(tmp_path):
     path = tmp_path / "a.safetensors"
     with open(path, "wb") as file:

@@ -7,7 +7,7 @@ use std::{collections::BTreeMap, io::Write, path::Path};
 use half::f16;
 use io_support::*;
 use mlx_vulkan_core::{
-    Array, Dtype, Error,
+    Array, Complex, Dtype, Error,
     dtype::Bool8,
     io::{self, Arrays, FileBytes, GgufArray, GgufValue, gguf, npy, npz, safetensors},
 };
@@ -112,6 +112,19 @@ fn npy_in_fortran_order_is_reordered() {
     assert_eq!(array.to_vec::<i32>().unwrap(), expected);
     let row = npy_file("{'descr': '<i2', 'fortran_order': True, 'shape': (1, 2), }", 4);
     assert_eq!(parse("npy", &row).unwrap()["array"].to_vec::<i16>().unwrap(), [256, 770]);
+}
+
+#[test]
+fn npy_of_big_endian_numbers_is_turned() {
+    let mut bytes = npy_file("{'descr': '>c8', 'fortran_order': False, 'shape': (2,), }", 0);
+    bytes.extend([1.5f32, -2.0, 3.0, 0.25].map(f32::to_be_bytes).concat());
+    let array = parse("npy", &bytes).unwrap().remove("array").unwrap();
+    let expected = [Complex::new(1.5, -2.0), Complex::new(3.0, 0.25)];
+    assert_eq!(array.to_vec::<Complex>().unwrap(), expected);
+    let mut bytes = npy_file("{'descr': '>i2', 'fortran_order': True, 'shape': (2, 2), }", 0);
+    bytes.extend([1i16, 2, 3, 400].map(i16::to_be_bytes).concat());
+    let array = parse("npy", &bytes).unwrap().remove("array").unwrap();
+    assert_eq!(array.to_vec::<i16>().unwrap(), [1, 3, 2, 400]);
 }
 
 #[test]

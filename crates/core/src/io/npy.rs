@@ -17,8 +17,9 @@ use header::Header;
 const LOAD: &str = "load";
 const SAVE: &str = "save";
 
-/// Loads a `.npy` file. An array in C order maps it when it is evaluated; see [`FileBytes::open`]. As in MLX,
-/// that elements are missing at the end of the file is an error of reading the array.
+/// Loads a `.npy` file. A little-endian array in C order maps it when it is evaluated; see
+/// [`FileBytes::open`]. Others are turned while they are loaded. As in MLX, that elements are missing at the
+/// end of the file is an error of reading the array.
 ///
 /// # Errors
 /// When the file cannot be read, its header is cut off, or it has a dtype that arrays do not have.
@@ -43,7 +44,7 @@ pub fn parse(file: &FileBytes) -> Result<Array> {
     }
     // As NumPy does, ignore what may follow: other arrays can be appended to a file.
     let range = start..start + nbytes;
-    if header.is_column_major() {
+    if header.is_column_major() || header.big_endian {
         let mut data = HostVec::from_bytes(&bytes[range])?;
         return array_of(&header, &mut data);
     }
@@ -53,6 +54,11 @@ pub fn parse(file: &FileBytes) -> Result<Array> {
 /// The array with this header and data, which is as long as the header says.
 pub(super) fn array_of(header: &Header, data: &mut HostVec) -> Result<Array> {
     let shape: crate::Shape = header.shape.iter().map(|&d| d as usize).collect();
+    if header.big_endian {
+        let parts = if header.dtype == Dtype::Complex64 { 2 } else { 1 };
+        let numbers = data.bytes_mut().unwrap_or_default();
+        numbers.chunks_exact_mut(header.dtype.size() / parts).for_each(<[u8]>::reverse);
+    }
     make_canonical(data, header.dtype);
     let mut out = HostVec::new(data.bytes().len())?;
     if header.is_column_major() {

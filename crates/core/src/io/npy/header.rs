@@ -17,6 +17,8 @@ const MAX_TEXT: usize = 1 << 16;
 #[derive(Debug)]
 pub(in crate::io) struct Header {
     pub(in crate::io) dtype: Dtype,
+    /// Whether the first byte of a number is its highest.
+    pub(in crate::io) big_endian: bool,
     pub(in crate::io) fortran: bool,
     pub(in crate::io) shape: Vec<u64>,
     /// Bytes before the data.
@@ -108,8 +110,10 @@ impl<'a> Parser<'a> {
         if !self.rest.trim().is_empty() {
             return Err("text after the dictionary".into());
         }
+        let (dtype, big_endian) = dtype.ok_or("descr: missing")?;
         Ok(Header {
-            dtype: dtype.ok_or("descr: missing")?,
+            dtype,
+            big_endian,
             fortran: fortran.ok_or("fortran_order: missing")?,
             shape: shape.ok_or("shape: missing")?,
             nbytes: 0,
@@ -175,7 +179,8 @@ impl<'a> Parser<'a> {
         Ok(dims)
     }
 
-    fn dtype(&mut self) -> Result<Dtype, String> {
+    /// The dtype, and whether its numbers are big-endian.
+    fn dtype(&mut self) -> Result<(Dtype, bool), String> {
         self.rest = self.rest.trim_start();
         if self.rest.starts_with(['[', '(']) {
             return Err("descr: structured dtypes are not supported".into());
@@ -184,10 +189,7 @@ impl<'a> Parser<'a> {
         let kind = text.trim_start_matches(['<', '>', '|', '=']);
         let dtype = Dtype::ALL.into_iter().find(|&d| descr(d)[1..] == *kind);
         match dtype {
-            Some(d) if text.starts_with('>') && d.size() > 1 => {
-                Err(format!("descr: {text:?} is big-endian, which is not supported"))
-            }
-            Some(d) => Ok(d),
+            Some(dtype) => Ok((dtype, text.starts_with('>') && dtype.size() > 1)),
             None => Err(format!("descr: {text:?} is not supported")),
         }
     }
@@ -211,6 +213,10 @@ mod tests {
         );
         let header = parse("{\"shape\":(2, 3L),\"fortran_order\":True,\"descr\":\"|b1\"}").unwrap();
         assert_eq!((header.dtype, header.is_column_major()), (Dtype::Bool, true));
+        for (descr, big_endian) in [(">i8", true), ("<i8", false), ("=i8", false), (">i1", false)] {
+            let text = format!("{{'descr': '{descr}', 'fortran_order': False, 'shape': ()}}");
+            assert_eq!(parse(&text).unwrap().big_endian, big_endian, "{descr}");
+        }
         assert!(
             parse("{'descr': '=i8', 'fortran_order': True, 'shape': ()}").unwrap().shape.is_empty()
         );
@@ -222,7 +228,7 @@ mod tests {
             parse(&format!("{{'descr': {descr}, 'fortran_order': False, 'shape': {shape}}}"))
         };
         for (descr, shape, expected) in [
-            ("'>f4'", "(1,)", "big-endian"),
+            ("'>f16'", "(1,)", "descr"),
             ("'<c16'", "(1,)", "descr"),
             ("'<f16'", "(1,)", "descr"),
             ("'|O'", "(1,)", "descr"),
