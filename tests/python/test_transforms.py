@@ -74,6 +74,34 @@ def test_custom_functions():
     assert mx.grad(clipped)(mx.array(5.0)).item() == 7
 
 
+@pytest.mark.parametrize("rule", [
+    lambda primals, cotangent, output: (cotangent * 2, cotangent * 3, cotangent * 4),
+    lambda primals, cotangent, output: [cotangent * 2, (cotangent * 3, [output])],
+])
+def test_derivatives_too_many_are_left_out(rule):
+    product = mx.custom_function(mx.multiply)
+    product.vjp(rule)
+    first, second = mx.grad(product, argnums=(0, 1))(mx.array(5.0), mx.array(6.0))
+    assert (first.item(), second.item()) == (2, 3)
+
+
+def test_axes_that_no_array_has():
+    def refused(call, expected):
+        with pytest.raises(IndexError) as raised:
+            call()
+        assert str(raised.value) == expected
+
+    x = mx.zeros((2, 3))
+    invalid = "[vmap] Invalid{} vectorization axis {} for array with shape ({})"
+    refused(lambda: mx.vmap(mx.sin, in_axes=2)(x), invalid.format("", 2, "2,3"))
+    refused(lambda: mx.vmap(mx.sin, in_axes=-3)(x), invalid.format("", -1, "2,3"))
+    refused(lambda: mx.vmap(mx.sin)(mx.array(1.0)), invalid.format("", 0, ""))
+    refused(lambda: mx.vmap(mx.sin, out_axes=2)(x), invalid.format(" output", 2, "3"))
+    with pytest.raises(ValueError) as raised:
+        mx.vmap(mx.sin, out_axes=(None,))(x)
+    assert str(raised.value) == "[vmap] Axis -1 invalid for output with 2 dimensions."
+
+
 def test_models_learn():
     mx.random.seed(0)
     model = nn.Sequential(nn.Linear(4, 16), nn.ReLU(), nn.Linear(16, 1))

@@ -150,6 +150,18 @@ fn rules_that_return_too_few_arrays_are_refused() {
 }
 
 #[test]
+fn derivatives_too_many_are_left_out() {
+    on_each_device(|_| {
+        type Rows = Vec<Array>;
+        let fun = custom_function(|x: &Rows| Ok(x.clone()))
+            .vjp(|x, y, _| Ok(vec![ops::multiply(&y[0], 3.0f32)?, x[0].clone()]));
+        let x = vec![array(&[2.0], &[1], Dtype::Float32)];
+        let (_, by) = vjp(|x| fun.call(x), &x, &x).unwrap();
+        assert_eq!(by.iter().map(values).collect::<Vec<_>>(), [[6.0]]);
+    });
+}
+
+#[test]
 fn what_a_rule_does_not_map_goes_on_for_all_indices() {
     on_each_device(|_| {
         let constant = array(&[5.0, 6.0], &[2], Dtype::Float32);

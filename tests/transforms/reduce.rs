@@ -46,9 +46,24 @@ fn equal_extremes_share_the_derivative() {
         assert_eq!(gradient(&x, |x| ops::max(x, &[], false)), [0.5, 0.0, 0.5, 0.0, 0.0]);
         let third = f64::from(1.0f32 / 3.0);
         assert_eq!(gradient(&x, |x| ops::min(x, &[], false)), [0.0, third, 0.0, third, third]);
-        let max = |x: &[Array]| Ok(vec![ops::max(&x[0], &[], false)?]);
-        let (_, tangents) = jvp(max, &[row(&x)], &[row(&[1.0, 5.0, 3.0, 7.0, 9.0])]).unwrap();
-        assert_eq!(values(&tangents[0]), [2.0]);
+    });
+}
+
+#[test]
+fn the_first_of_equal_extremes_has_the_tangent() {
+    on_each_device(|_| {
+        let x = array(&[1.0, 2.0, 2.0, 2.0, 1.0, 2.0], &[2, 3], Dtype::Float32);
+        let tangent = array(&[1.0, 2.0, 4.0, 8.0, 16.0, 32.0], &[2, 3], Dtype::Float32);
+        let along = |reduce: fn(&Array, &[isize], bool) -> Result<Array>, axes: &[isize]| {
+            let apply = |x: &[Array]| Ok(vec![reduce(&x[0], axes, false)?]);
+            let (_, tangents) = jvp(apply, &[x.clone()], &[tangent.clone()]).unwrap();
+            values(&tangents[0])
+        };
+        assert_eq!(along(ops::max, &[]), [2.0]);
+        assert_eq!(along(ops::min, &[]), [1.0]);
+        assert_eq!(along(ops::max, &[0]), [8.0, 2.0, 4.0]);
+        assert_eq!(along(ops::max, &[1]), [2.0, 8.0]);
+        assert_eq!(along(ops::min, &[1]), [1.0, 16.0]);
     });
 }
 

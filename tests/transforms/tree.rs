@@ -207,6 +207,22 @@ fn axes_are_trees_that_may_end_before_the_arrays_do() {
 }
 
 #[test]
+fn results_that_are_not_mapped_are_repeated() {
+    on_each_device(|_| {
+        let rows = array(&[1.0, 2.0, 3.0], &[3, 1], Dtype::Float32);
+        let same = array(&[4.0, 5.0], &[2], Dtype::Float32);
+        let both = |x: &Array| Ok((x.clone(), same.clone()));
+        let (_, last) = vmap(both, &rows, 0, (0, None::<isize>)).unwrap();
+        assert_eq!(last.shape(), [2, 3]);
+        assert_eq!(values(&last), [4.0, 4.0, 4.0, 5.0, 5.0, 5.0]);
+        let (_, first) = vmap(both, &rows, 0, 0).unwrap();
+        assert_eq!(values(&first), [4.0, 5.0, 4.0, 5.0, 4.0, 5.0]);
+        let error = vmap(both, &rows, 0, (None::<isize>, 0)).map(drop).unwrap_err().to_string();
+        assert_eq!(error, "[vmap] Axis -1 invalid for output with 2 dimensions.");
+    });
+}
+
+#[test]
 fn axes_that_do_not_fit_are_refused() {
     on_each_device(|_| {
         let rows = || array(&[1.0, 2.0], &[2], Dtype::Float32);

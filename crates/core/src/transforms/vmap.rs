@@ -13,7 +13,8 @@ use crate::{
 
 /// Runs `fun` as if for every index of an axis of its arguments alone. `in_axes` says which axis of each
 /// argument that is, or none: then it is the same for every index. `out_axes` says which axis of each result
-/// the indices become; it is asked once the number of results is known.
+/// the indices become; it is asked once the number of results is known. No axis is the last one of a result
+/// that is the same for every index.
 ///
 /// # Errors
 /// Those of `fun`; when axes do not fit the arguments or results, or have different sizes; when a primitive
@@ -130,17 +131,16 @@ fn map(graph: &Graph, inputs: &[Array], axes: &[Option<usize>]) -> Result<Vec<Va
 /// A result with the mapped axis where it is asked for.
 fn placed(value: &Value, axis: Option<isize>, size: usize) -> Result<Array> {
     let Value { array, axis: from } = value;
-    let Some(axis) = axis else {
-        return match from {
-            Some(_) => Err(Error::invalid("vmap", "A mapped output needs an axis.")),
-            None => Ok(array.clone()),
-        };
-    };
     let ndim = array.ndim() + usize::from(from.is_none());
-    let to = ops::normalize_axis("vmap", axis, ndim).map_err(|_| {
+    let invalid = |axis| {
         let message = format!("Axis {axis} invalid for output with {ndim} dimensions.");
         Error::invalid("vmap", message)
-    })?;
+    };
+    let to = match (axis, from) {
+        (Some(axis), _) => ops::normalize_axis("vmap", axis, ndim).map_err(|_| invalid(axis))?,
+        (None, None) => ndim - 1,
+        (None, Some(_)) => return Err(invalid(-1)),
+    };
     with_stream(stream_of(array)?, || match from {
         Some(from) => ops::moveaxis(array, *from as isize, to as isize),
         None => {

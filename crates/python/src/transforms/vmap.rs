@@ -4,7 +4,7 @@ use std::cell::RefCell;
 
 use mlx::{Array, transforms};
 use pyo3::{
-    exceptions::{PyTypeError, PyValueError},
+    exceptions::{PyIndexError, PyTypeError, PyValueError},
     prelude::*,
     types::{PyDict, PyInt, PyModule, PyTuple},
 };
@@ -160,5 +160,5 @@ fn index(array: &Array, axis: isize, is_output: bool) -> PyResult<isize> {
         "[vmap] Invalid{kind}vectorization axis {index} for array with shape ({})",
         sizes.join(",")
     );
-    Err(PyValueError::new_err(message))
+    Err(PyIndexError::new_err(message))
 }

@@ -29,7 +29,8 @@ impl Rules for Reduce {
         let (x, tangent) = (&node.inputs[0], only(tangents));
         let terms = match self.op {
             ReduceOp::All | ReduceOp::Any => return no_tangents(node),
-            ReduceOp::Max | ReduceOp::Min => self.share(node, tangent)?,
+            ReduceOp::Max => return one(self.of_first(ops::argmax, x, tangent)?),
+            ReduceOp::Min => return one(self.of_first(ops::argmin, x, tangent)?),
             ReduceOp::Prod => ops::multiply(&self.others(x)?, tangent)?,
             ReduceOp::Sum => tangent.clone(),
         };
@@ -51,6 +52,22 @@ impl Reduce {
         let count = Reduce { op: ReduceOp::Sum, axes: self.axes.clone() };
         let each = ops::divide(values, &ops::node(count, [is_extreme.clone()])?)?;
         ops::astype(&ops::multiply(&each, &is_extreme)?, x.dtype())
+    }
+
+    /// What of `values` is that of the first of equal extreme elements, in row-major order.
+    fn of_first(
+        &self,
+        places: impl Fn(&Array, Option<isize>, bool) -> Result<Array>,
+        x: &Array,
+        values: &Array,
+    ) -> Result<Array> {
+        let (mut x, mut values) = (x.clone(), values.clone());
+        for &axis in self.axes.iter().rev() {
+            let at = places(&x, Some(axis as isize), true)?;
+            x = ops::take_along_axis(&x, &at, axis as isize)?;
+            values = ops::take_along_axis(&values, &at, axis as isize)?;
+        }
+        Ok(values)
     }
 
     /// For each element the product of all others along the axes, without a division by zero: of those of its

@@ -63,7 +63,7 @@ pub fn jvp<P: Tree, O: Tree>(
 
 /// Runs `fun` as if for every index of an axis of its arguments alone. `in_axes` says which axis that is of
 /// each argument, or none: then it is the same for every index. `out_axes` says which axis of each result the
-/// indices become.
+/// indices become; none is the last one of a result that is the same for every index.
 ///
 /// ```no_run
 /// use mlx_vulkan_core::{Array, Dtype, ops, transforms::tree};
