@@ -239,7 +239,10 @@ fn wrong_arguments_are_refused() {
         let rope = |dims, base, freqs| fast::rope(&x, dims, false, base, 1.0, 0, freqs);
         assert!(rope(8, Some(1e4), None).is_ok());
         assert!(rope(7, Some(1e4), None).is_err() && rope(10, Some(1e4), None).is_err());
-        assert!(rope(8, None, None).is_err() && rope(8, Some(1e4), Some(&freqs)).is_err());
+        let refused = |base, freqs| rope(8, base, freqs).map(drop).unwrap_err().to_string();
+        assert_eq!(refused(None, None), "[rope] Neither base nor freqs has a value.");
+        let both = refused(Some(1e4), Some(&freqs));
+        assert_eq!(both, "[rope] Only one of base or freqs can have a value.");
         assert!(rope(6, None, Some(&freqs)).is_err(), "four frequencies for three pairs");
         let offsets = array(&[1.0; 3], &[3], Dtype::Int32);
         assert!(fast::rope(&x, 8, false, Some(1e4), 1.0, &offsets, None).is_err());

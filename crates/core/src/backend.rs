@@ -118,7 +118,7 @@ pub trait Backend: Send + Sync {
 
     /// Why there is no device `index`: what is missing, and the remedy.
     fn unavailable(&self, index: u32) -> String {
-        format!("the {} backend has {} devices, not {index}", self.name(), self.device_count())
+        format!("the {} backend counts its devices from 0 and has no number {index}", self.name())
     }
 
     /// Description of a device.

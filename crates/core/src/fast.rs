@@ -133,7 +133,10 @@ pub fn rope(
         return invalid(format!("dims {dims} must be positive, even and at most {}.", x.dim(-1)));
     }
     if base.is_some() == freqs.is_some() {
-        return invalid("Only one of base or freqs can have a value.".into());
+        return invalid(match base {
+            Some(_) => "Only one of base or freqs can have a value.".into(),
+            None => "Neither base nor freqs has a value.".into(),
+        });
     }
     floating("rope", &[x])?;
     let offset = position(offset)?;

@@ -64,7 +64,8 @@ print_with! {
     f32: v => number(*v as f64);
     f64: v => number(*v);
     Complex: v => {
-        let sign = if v.im.is_sign_negative() { "" } else { "+" };
+        // C++ leaves a sign to the number where the part is below zero, which neither -0 nor -nan is.
+        let sign = if v.im < 0.0 { "" } else { "+" };
         format!("{}{sign}{}j", number(v.re as f64), number(v.im as f64))
     };
 }
@@ -80,7 +81,7 @@ fn number(value: f64) -> String {
 /// C's `%g`: six significant digits, no trailing zeros, an exponent for very large or small values.
 fn shortest(value: f64) -> String {
     if value.is_nan() {
-        return "nan".into();
+        return if value.is_sign_negative() { "-nan" } else { "nan" }.into();
     }
     if value.is_infinite() {
         return if value > 0.0 { "inf" } else { "-inf" }.into();
@@ -175,7 +176,8 @@ mod tests {
             (0.00001, "1e-05"),
             (-2.5, "-2.5"),
             (100000.0, "100000"),
-            (f64::NAN, "nan"),
+            (f64::NAN.copysign(1.0), "nan"),
+            (f64::NAN.copysign(-1.0), "-nan"),
         ];
         for (value, want) in cases {
             assert_eq!(shortest(value), want);
@@ -191,5 +193,9 @@ mod tests {
         assert_eq!(b.to_string(), "array([0, 1, 2, ..., 7, 8, 9], dtype=float32)");
         let c = Array::from_slice(&[Bool8(1)], &[]).unwrap();
         assert_eq!(c.to_string(), "array(True, dtype=bool)");
+        let nan = f32::NAN.copysign(-1.0);
+        let parts = [Complex::new(1.0, -2.0), Complex::new(nan, -0.0), Complex::new(0.0, nan)];
+        let d = Array::from_slice(&parts, &[3]).unwrap();
+        assert_eq!(d.to_string(), "array([1-2j, -nan+-0j, 0+-nanj], dtype=complex64)");
     }
 }

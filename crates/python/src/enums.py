@@ -3,7 +3,14 @@
 import enum
 
 
-class DeviceType(enum.Enum):
+class _Named(enum.Enum):
+    """Values that are shown by their names."""
+
+    def __repr__(self):
+        return str(self)
+
+
+class DeviceType(_Named):
     """A kind of device."""
 
     cpu = 0
@@ -15,7 +22,7 @@ class DeviceType(enum.Enum):
     __hash__ = enum.Enum.__hash__
 
 
-class DtypeCategory(enum.Enum):
+class DtypeCategory(_Named):
     """A kind of element types, for :func:`issubdtype`."""
 
     complexfloating = 0

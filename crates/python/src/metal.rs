@@ -1,6 +1,6 @@
 //! `mlx.core.metal`: there is no Metal, and old names of the memory functions.
 
-use pyo3::{exceptions::PyRuntimeError, prelude::*, types::PyModule};
+use pyo3::{prelude::*, types::PyModule};
 
 use crate::{
     functions,
@@ -29,22 +29,15 @@ fn device_info(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
     py.import("mlx.core")?.call_method0("device_info")
 }
 
-fn no_metal(function: &str) -> PyErr {
-    PyRuntimeError::new_err(format!("[metal::{function}] No Metal back-end."))
-}
-
-/// Starts a capture: raises a ``RuntimeError``, as there is no Metal.
+/// Starts a capture: does nothing, as there is no Metal.
 ///
 /// Args:
 ///     path (str): Where the capture would be.
 #[pyfunction]
-fn start_capture(path: &str) -> PyResult<()> {
+fn start_capture(path: &str) {
     let _ = path;
-    Err(no_metal("start_capture"))
 }
 
-/// Stops a capture: raises a ``RuntimeError``, as there is no Metal.
+/// Stops a capture: does nothing, as there is no Metal.
 #[pyfunction]
-fn stop_capture() -> PyResult<()> {
-    Err(no_metal("stop_capture"))
-}
+fn stop_capture() {}

@@ -37,9 +37,9 @@ fn operand(what: &str, other: &Bound<'_, PyAny>) -> PyResult<Operand> {
 fn no_floats(what: &str, a: Dtype, b: &Operand) -> PyResult<()> {
     let inexact = match b {
         Operand::Array(b) => b.dtype().is_inexact(),
-        Operand::Foreign(b) => b.is_inexact(),
         Operand::Float(_) | Operand::Complex(_) => true,
-        Operand::Bool(_) | Operand::Int(_) => false,
+        // What another library's array has is cast to the dtype of ours.
+        Operand::Bool(_) | Operand::Int(_) | Operand::Foreign(_) => false,
     };
     if a.is_inexact() || inexact {
         let message = format!("Floating point types not allowed with {what}.");

@@ -111,12 +111,4 @@ impl Foreign {
             }
         }
     }
-
-    /// Whether the elements are floats or complex numbers.
-    pub(crate) fn is_inexact(&self) -> bool {
-        match self {
-            Foreign::Array(array) => array.dtype().is_inexact(),
-            Foreign::Doubles { .. } => true,
-        }
-    }
 }

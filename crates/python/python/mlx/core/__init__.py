@@ -29,6 +29,7 @@ if _os.environ.get("MLX_VULKAN_UPSTREAM", "0") not in ("", "0"):
     _load_upstream()
 else:
     from . import _native
+    from mlx.__array_api_info import __array_namespace_info__
 
     for _name, _value in vars(_native.core).items():
         if not _name.startswith("__"):
