@@ -147,6 +147,9 @@ def test_subclasses_and_array_namespace():
 
     assert (Own([1, 2]) + 1).tolist() == [2, 3]
     assert mx.array(1).__array_namespace__() is mx
+    info = mx.__array_namespace_info__()
+    assert info.default_device() == mx.default_device() and mx.Device(mx.cpu) in info.devices()
+    assert info.dtypes(kind="bool") == {"bool": mx.bool_}
 
 
 def test_threads_compute_at_once():

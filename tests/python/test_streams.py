@@ -21,6 +21,16 @@ def test_a_device_says_how_much_memory_it_has(device):
     assert 0 < info["max_recommended_working_set_size"] <= info["memory_size"]
 
 
+def test_processes_work_alone():
+    assert not mx.distributed.is_available()
+    group = mx.distributed.init()
+    assert (group.rank(), group.size()) == (0, 1)
+    with pytest.raises(RuntimeError, match="Couldn't initialize any backend"):
+        mx.distributed.init(strict=True)
+    with pytest.raises(ValueError, match="The only valid values for backend are 'any', 'mpi'"):
+        mx.distributed.init(backend="pigeons")
+
+
 def test_a_context_chooses_where_operations_run():
     before = mx.default_device()
     with mx.stream(mx.cpu):
@@ -134,6 +144,8 @@ def test_a_kernel_from_source_is_exported(tmp_path):
 def test_devices_that_are_not_there():
     with pytest.raises(ValueError, match="is not available"):
         mx.new_stream(mx.Device(mx.gpu, 99))
+    with pytest.raises(ValueError, match=r"Device\(cpu, 1\) is not available: .* has no number 1"):
+        mx.new_stream(mx.Device(mx.cpu, 1))
 
 
 def test_seeds_have_64_bits():

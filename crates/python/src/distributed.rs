@@ -87,14 +87,14 @@ fn init(
     let _ = all_gather_factory;
     if !BACKENDS.contains(&backend) {
         let message = format!(
-            "[distributed] The backend '{backend}' is unknown. Backends are {}.",
-            BACKENDS.join(", ")
+            "[distributed] The only valid values for backend are 'any', 'mpi', 'nccl', 'jaccl' and 'ring' \
+             but '{backend}' was provided."
         );
         return Err(PyValueError::new_err(message));
     }
     match strict {
         true => {
-            let message = "[distributed] Couldn't initialize any distributed backend.";
+            let message = "[distributed] Couldn't initialize any backend";
             Err(PyRuntimeError::new_err(message))
         }
         false => Ok(Group),
