@@ -63,6 +63,7 @@ void begin_sums() {
 uvec4 asked_x[EACH];
 uint offset_x[EACH];
 uint64_t base_x;
+uint octet_to, sum_to; // where this lane's first octet goes in slice 0, and the sum of its group
 
 uint x_row(uint i) { return gl_LocalInvocationID.x / WIDTH + i * (THREADS / WIDTH); }
 uint x_octet() { return gl_LocalInvocationID.x % WIDTH; }
@@ -77,6 +78,8 @@ void begin_x(Batch at_, uint row0) {
     base_x = same(at(DTYPE, at_.a, GROUPED ? 0l : int64_t(row0) * lda));
     [[unroll]] for (uint i = 0u; i < EACH; ++i)
         offset_x[i] = x_source(at_, row0, x_row(i)) * uint(lda) * 2u + x_octet() * 16u;
+    octet_to = x_row(0u) * PITCH + x_octet();
+    sum_to = x_octet() / (GROUP / 8u) * BM + x_row(0u);
 }
 
 void ask_for_x(uint k0) {
@@ -87,7 +90,7 @@ void ask_for_x(uint k0) {
 // Stores octet i of what was asked for as one of slice 0 or 1, with the sums of its groups.
 void keep_octet(uint slice, uint i) {
     uvec4 p = asked_x[i];
-    uint to = slice * SLICE + x_row(i) * PITCH + x_octet();
+    uint to = slice * SLICE + octet_to + i * (THREADS / WIDTH) * PITCH;
 #ifdef FLOATS
     slices[to] = paired(scaled_x(p));
 #else
@@ -99,7 +102,7 @@ void keep_octet(uint slice, uint i) {
     sum += subgroupShuffleXor(sum, 2u);
     if (GROUP >= 64u) sum += subgroupShuffleXor(sum, 4u);
     if (GROUP >= 128u) sum += subgroupShuffleXor(sum, 8u);
-    uint at_ = (slice * SPAN + x_octet() / (GROUP / 8u)) * BM + x_row(i);
+    uint at_ = slice * SPAN * BM + sum_to + i * (THREADS / WIDTH);
     if (x_octet() % (GROUP / 8u) == 0u) row_sums[at_ / 2u][at_ % 2u] = sum;
 #endif
 }
@@ -112,8 +115,8 @@ void keep_x(uint slice) {
 // ---- the matrices ----
 
 struct Bases { uint64_t words, scales, biases; } base_own, base_second;
-uint source[LINES]; // rows of their matrices, from the tile's first one on
 uint words_of[LINES * SPAN * WORDS];
+uint offset_words[LINES]; // of this lane's words, from the first row that the tile has of their matrix
 
 // Groups of a page. [host]
 const uint PAGE = 8;
@@ -138,7 +141,8 @@ Bases bases_of(Sibling s, uint64_t row) {
 void begin_matrices(Batch at_, uint column0, uint column) {
     base_own = bases_of(own, at_.b + uint64_t(column0));
     if (SIBLINGS) base_second = bases_of(second, uint64_t(b_first(true, column0)));
-    [[unroll]] for (uint i = 0u; i < LINES; ++i) source[i] = b_source(line_at(column, i), column0);
+    [[unroll]] for (uint i = 0u; i < LINES; ++i)
+        offset_words[i] = b_source(line_at(column, i), column0) * (k / 2u) + quarter() * WORDS * 4u;
 }
 
 Bases bases_at(uint line) {
@@ -147,11 +151,16 @@ Bases bases_at(uint line) {
     return base;
 }
 
+// Where line i's matrix has the words of the tile's first row. The compiler does not see whose turn it is.
+uint64_t line_words(uint column, uint i) {
+    if (GATED) return i % 2u == 0u ? base_own.words : base_second.words;
+    return bases_at(line_at(column, i)).words;
+}
+
 // Asks for this lane's words of the slice from k0 on.
 void ask_for_words(uint k0, uint column) {
     [[unroll]] for (uint i = 0u; i < LINES; ++i) {
-        uint64_t words = bases_at(line_at(column, i)).words + uint64_t(k0 / 2u)
-            + uint64_t(source[i] * (k / 2u) + quarter() * WORDS * 4u);
+        uint64_t words = line_words(column, i) + uint64_t(k0 / 2u) + uint64_t(offset_words[i]);
         [[unroll]] for (uint g = 0u; g < SPAN; ++g) {
             uint64_t from = words + uint64_t(g * (GROUP / 2u));
             uint to = (i * SPAN + g) * WORDS;
@@ -208,9 +217,11 @@ void keep_page(uint column) {
     [[unroll]] for (uint g = 0u; g < PAGE; ++g) pages[g * BN + column + lane()] = asked[g];
 }
 
+uint first_line; // of this lane, in the tile
+
 // What line i's group is multiplied with, and added to it for each of x.
-vec2 line_affine(uint column, uint i, uint group) {
-    uint bits = pages[group % PAGE * BN + line_at(column, i)];
+vec2 line_affine(uint i, uint group) {
+    uint bits = pages[group % PAGE * BN + first_line + (i / 2u * FN + i % 2u * 8u)];
 #ifdef FLOATS
     return vec2(scale_of(bits), 0.0);
 #else
@@ -236,13 +247,14 @@ void unpack_words() {
     }
 }
 
-// Adds group g of slice 0 or 1, which is a group of the rows; the subgroup's rows of x begin at `row` of the
-// tile.
-void multiply_group(uint slice, uint g, uint group, uint row, uint column) {
+uint first_octet, first_sum; // of this lane, in slice 0: of x, and of the sums of its groups
+
+// Adds group g of slice 0 or 1, which is a group of the rows.
+void multiply_group(uint slice, uint g, uint group) {
     vec2 affine[LINES];
-    [[unroll]] for (uint i = 0u; i < LINES; ++i) affine[i] = line_affine(column, i, group);
-    uint from = slice * SLICE + (row + row_in_half()) * PITCH + g * (GROUP / 8u) + quarter() * WORDS;
-    uint sums = ((slice * SPAN + g) * BM + row) / 2u + quarter();
+    [[unroll]] for (uint i = 0u; i < LINES; ++i) affine[i] = line_affine(i, group);
+    uint from = slice * SLICE + first_octet + g * (GROUP / 8u);
+    uint sums = (slice * SPAN + g) * (BM / 2u) + first_sum;
     [[unroll]] for (uint x = 0u; x < XF; ++x) {
         coopmat<half, gl_ScopeSubgroup, 16, 16, gl_MatrixUseB> columns[STEPS];
         [[unroll]] for (uint w = 0u; w < WORDS; ++w) {
@@ -273,7 +285,40 @@ void multiply_group(uint slice, uint g, uint group, uint row, uint column) {
     }
 }
 
+// Numbers of a lane that every slice needs, by way of shared memory: the compiler cannot find them again in
+// the loop then. It prefers that to registers, and takes an eighth more instructions.
+const uint KEPT = 5u + EACH + LINES, KEPT_QUADS = (KEPT + 3u) / 4u;
+
+void keep_numbers() {
+    uint of_lane[KEPT_QUADS * 4u];
+    [[unroll]] for (uint i = 0u; i < KEPT_QUADS * 4u; ++i) of_lane[i] = 0u;
+    of_lane[0] = first_line;
+    of_lane[1] = first_octet;
+    of_lane[2] = first_sum;
+    of_lane[3] = octet_to;
+    of_lane[4] = sum_to;
+    [[unroll]] for (uint i = 0u; i < EACH; ++i) of_lane[5u + i] = offset_x[i];
+    [[unroll]] for (uint i = 0u; i < LINES; ++i) of_lane[5u + EACH + i] = offset_words[i];
+    [[unroll]] for (uint q = 0u; q < KEPT_QUADS; ++q) slices[q * THREADS + thread()] =
+        uvec4(of_lane[4u * q], of_lane[4u * q + 1u], of_lane[4u * q + 2u], of_lane[4u * q + 3u]);
+    barrier();
+    [[unroll]] for (uint i = 0u; i < KEPT; ++i) of_lane[i] = slices[i / 4u * THREADS + thread()][i % 4u];
+    barrier();
+    first_line = of_lane[0];
+    first_octet = of_lane[1];
+    first_sum = of_lane[2];
+    octet_to = of_lane[3];
+    sum_to = of_lane[4];
+    [[unroll]] for (uint i = 0u; i < EACH; ++i) offset_x[i] = of_lane[5u + i];
+    [[unroll]] for (uint i = 0u; i < LINES; ++i) offset_words[i] = of_lane[5u + EACH + i];
+}
+
 void multiply_fragments(uint k0, uint k1, uint row, uint column) {
+    first_line = line_at(column, 0u);
+    first_octet = (row + row_in_half()) * PITCH + quarter() * WORDS;
+    first_sum = row / 2u + quarter();
+    // Experts' tiles have too few slices.
+    if (!GROUPED) keep_numbers();
     uint last = k1 - BK, slice = 0u;
     ask_for_words(k0, column);
     ask_for_page(k0 / GROUP / PAGE * PAGE);
@@ -286,7 +331,7 @@ void multiply_fragments(uint k0, uint k1, uint row, uint column) {
         unpack_words();
         ask_for_words(next, column);
         [[unroll]] for (uint g = 0u; g < SPAN; ++g)
-            multiply_group(slice, g, k0 / GROUP + g, row, column);
+            multiply_group(slice, g, k0 / GROUP + g);
         slice = 1u - slice;
         ask_for_x(next);
         keep_x(slice);

@@ -84,15 +84,8 @@ const FIELDS_MOST: usize = 192;
 /// were measured, keys of 30B-A3B (in one product with queries and values) and rows of 0.6B.
 const FIELDS_SIDES: [usize; 2] = [512, 1024];
 
-/// Elements of a matrix up to which the smaller tile of fields is always ahead, and rows up to which it may
-/// be for larger ones. Measured on an H200 with 128 rows: it gains 7 % at 0.6B (6 million elements and less),
-/// and loses 7 % where it is for 4B's output alone (10 million).
-const FIELDS_SMALL: usize = 8 << 20;
-const FIELDS_EITHER: usize = 96;
-
-/// Subgroups of a multiprocessor as registers allow, where they have more than 32 rows of a product of
-/// fields, and where not.
-const RESIDENT: [u32; 2] = [8, 12];
+/// Subgroups of a multiprocessor as registers allow, in products of fields.
+const RESIDENT: u32 = 12;
 
 /// Parts of k up to which a dispatch of several products does without: more than a
 /// third of the device has work then.
@@ -111,11 +104,10 @@ const SHORT: Shape = Shape([32, 64, 128, 16, 32], 3, 100);
 pub(crate) const TALL: Shape = Shape([256, 64, 64, 64, 32], 1, 110);
 pub(crate) const FLAT: Shape = Shape([64, 128, 64, 32, 64], 1, 60);
 pub(crate) const BUSY: Shape = Shape([128, 128, 64, 32, 32], 1, 110);
-// Of fields. With half of the columns the second one makes 5,783 tokens/s of 64 sequences (8B, H200) instead
-// of 6,043. Three of the first one lie on a multiprocessor; that they take together a twentieth more than one
-// of the second, which has four thirds of their results, fits what steps of whole models took.
-const FIELDS_SHORT: Shape = Shape([32, 128, 64, 32, 32], 2, 70);
-const FIELDS: Shape = Shape([64, 256, 64, 64, 32], 2, 200);
+// Of fields, one for all: three lie on a multiprocessor. A tile of 64 x 256 has fewer instructions for each
+// product, but two tiles in one model lose more than the better one of them gains (docs/experiments/batches.md,
+// "One tile of fields").
+const FIELDS: Shape = Shape([32, 128, 64, 32, 32], 2, 70);
 
 impl Shape {
     /// What a slice of the tile takes.
@@ -163,7 +155,7 @@ impl MatrixTile {
     /// Workgroups of a multiprocessor that splits of k are for.
     fn resident(&self) -> u64 {
         let subgroups = self.threads() / self.subgroup;
-        let most = (RESIDENT[usize::from(self.wm <= 32)] / subgroups).min(TOGETHER / self.shared());
+        let most = (RESIDENT / subgroups).min(TOGETHER / self.shared());
         if self.fields { u64::from(most.max(1)) } else { 1 }
     }
 
@@ -224,20 +216,9 @@ pub(crate) fn plan(
     let elements = m * n * batches;
     let time = |(tile, cost): &(MatrixTile, u64)| {
         let parts = parts(tile);
-        let tiles = count(tile) * parts;
-        // Where several lie on a multiprocessor, each goes on as far as the others leave it.
-        let (rounds, cost) = match tile.resident() {
-            1 => (tiles.div_ceil(multiprocessors), *cost),
-            _ => (1, tiles.max(multiprocessors) * cost / multiprocessors),
-        };
-        time(rounds, slices, parts, cost, elements)
+        time((count(tile) * parts).div_ceil(multiprocessors), slices, parts, *cost, elements)
     };
     let shapes: &[&Shape] = match (m, right) {
-        (..=32, Right::Fields(_)) => &[&FIELDS_SHORT],
-        (_, Right::Fields(_)) if n * k * batches <= FIELDS_SMALL || make(&FIELDS).is_none() => {
-            &[&FIELDS_SHORT]
-        }
-        (..=FIELDS_EITHER, Right::Fields(_)) => &[&FIELDS, &FIELDS_SHORT],
         (_, Right::Fields(_)) => &[&FIELDS],
         (..=32, _) => &[&SHORT, &SMALL],
         // Runs of packed fields do not divide the widest evenly.
@@ -334,7 +315,7 @@ pub(crate) fn grouped(
     }
     let shapes: &[&Shape] = match right {
         // gpt-oss with 64 rows of an expert: 16,542 tokens/s, and 15,273 with twice as many rows (H100).
-        Right::Fields(_) => &[&FIELDS_SHORT],
+        Right::Fields(_) => &[&FIELDS],
         Right::Packed => &[&LARGE, &SMALL, &SHORT],
         Right::Dense => &[&WIDE, &LARGE, &SMALL, &SHORT],
     };
@@ -420,31 +401,31 @@ mod tests {
     }
 
     #[test]
-    fn fields_have_the_tile_that_fills_the_device() {
+    fn parts_of_k_fill_the_device_with_tiles_of_fields() {
         let caps = caps();
         let plan = |size: [usize; 3]| {
             assert!(takes_fields(size));
             let [m, n, k] = size;
-            plan(m, n, k, 1, SQUARE, Right::Fields(64), &caps).map(|(tile, parts)| (tile.bm, parts))
+            let (tile, parts) = plan(m, n, k, 1, SQUARE, Right::Fields(64), &caps).unwrap();
+            assert_eq!([tile.bm, tile.bn, tile.bk], [32, 128, 64]);
+            parts
         };
         // Qwen3-8B: gate and up, output.
-        assert_eq!(plan([64, 24_576, 4096]), Some((64, 1)));
-        assert_eq!(plan([96, 24_576, 4096]), Some((32, 1)));
-        assert_eq!(plan([128, 24_576, 4096]), Some((64, 1)));
-        assert_eq!(plan([64, 4096, 4096]), Some((64, 8)));
+        assert_eq!(plan([64, 24_576, 4096]), 1);
+        assert_eq!(plan([64, 4096, 4096]), 6);
+        assert_eq!(plan([128, 4096, 4096]), 3);
         // Qwen3-4B: gate and up, output; Qwen3-30B-A3B: queries, keys and values.
-        assert_eq!(plan([64, 19_456, 2560]), Some((32, 1)));
-        assert_eq!(plan([192, 19_456, 2560]), Some((64, 1)));
-        assert_eq!(plan([64, 2560, 4096]), Some((32, 8)));
-        assert_eq!(plan([64, 5120, 2048]), Some((32, 4)));
+        assert_eq!(plan([192, 19_456, 2560]), 1);
+        assert_eq!(plan([64, 2560, 4096]), 8);
+        assert_eq!(plan([64, 5120, 2048]), 4);
         // Qwen3-0.6B: gate and up.
-        assert_eq!(plan([128, 6144, 1024]), Some((32, 2)));
+        assert_eq!(plan([128, 6144, 1024]), 2);
         assert!(!takes_fields([64, 256, 4096]) && takes_fields([32, 256, 256]));
-        // Too little shared memory for the large tile.
+        // Groups of 128 within little shared memory.
         let small = Capabilities { shared_memory: 32 << 10, ..caps };
         let (tile, _) =
             super::plan(128, 24_576, 4096, 1, SQUARE, Right::Fields(128), &small).unwrap();
-        assert_eq!(tile.bm, 32);
+        assert_eq!([tile.bm, tile.bk], [32, 128]);
     }
 
     #[test]
@@ -474,10 +455,8 @@ mod tests {
         for shape in [&WIDE, &LARGE, &SMALL, &DEEP, &SHORT, &TALL, &FLAT, &BUSY] {
             assert!(MatrixTile::new(shape, SQUARE, 32).runs(&caps()));
         }
-        for (shape, group) in
-            [(&FIELDS, 64), (&FIELDS, 128), (&FIELDS_SHORT, 32), (&FIELDS_SHORT, 128)]
-        {
-            assert!(MatrixTile::of_fields(shape, group, SQUARE, 32).runs(&caps()));
+        for group in [32, 64, 128] {
+            assert!(MatrixTile::of_fields(&FIELDS, group, SQUARE, 32).runs(&caps()));
         }
     }
 }
