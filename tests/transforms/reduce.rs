@@ -4,7 +4,7 @@ use mlx::{Array, Dtype, Result, ops, transforms::jvp};
 use mlx_tests::{array, on_each_device, values};
 
 use crate::{
-    common::{along, check, gradient, random, row},
+    common::{along, check, gradient, random},
     mapping,
 };
 

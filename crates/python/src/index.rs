@@ -35,7 +35,7 @@ pub(crate) fn indices(object: &Bound<'_, PyAny>) -> PyResult<Indices> {
     Ok(indices)
 }
 
-/// An index that names the array itself instead of elements of it: what is assigned to it keeps its own dtype.
+/// An index that names the array itself instead of elements of it: what is assigned to it keeps its dtype.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Whole {
     /// `None`: the value broadcasts as it is.

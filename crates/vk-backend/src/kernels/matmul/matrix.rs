@@ -104,9 +104,9 @@ const SHORT: Shape = Shape([32, 64, 128, 16, 32], 3, 100);
 pub(crate) const TALL: Shape = Shape([256, 64, 64, 64, 32], 1, 110);
 pub(crate) const FLAT: Shape = Shape([64, 128, 64, 32, 64], 1, 60);
 pub(crate) const BUSY: Shape = Shape([128, 128, 64, 32, 32], 1, 110);
-// Of fields, one for all: three lie on a multiprocessor. A tile of 64 x 256 has fewer instructions for each
-// product, but two tiles in one model lose more than the better one of them gains (docs/experiments/batches.md,
-// "One tile of fields").
+// Of fields, one for all: three lie on a multiprocessor. One of 64 x 256 has fewer instructions for each
+// product, but two kinds of tiles in a model lose more than the better one of them gains
+// (docs/experiments/batches.md, "One kind of tile").
 const FIELDS: Shape = Shape([32, 128, 64, 32, 32], 2, 70);
 
 impl Shape {
