@@ -1,5 +1,7 @@
 //! Derivatives and mapping of reductions and of what is built on them.
 
+use std::slice::from_ref;
+
 use mlx::{Array, Dtype, Result, ops, transforms::jvp};
 use mlx_tests::{array, on_each_device, values};
 
@@ -56,7 +58,7 @@ fn the_first_of_equal_extremes_has_the_tangent() {
         let tangent = array(&[1.0, 2.0, 4.0, 8.0, 16.0, 32.0], &[2, 3], Dtype::Float32);
         let along = |reduce: fn(&Array, &[isize], bool) -> Result<Array>, axes: &[isize]| {
             let apply = |x: &[Array]| Ok(vec![reduce(&x[0], axes, false)?]);
-            let (_, tangents) = jvp(apply, &[x.clone()], &[tangent.clone()]).unwrap();
+            let (_, tangents) = jvp(apply, from_ref(&x), from_ref(&tangent)).unwrap();
             values(&tangents[0])
         };
         assert_eq!(along(ops::max, &[]), [2.0]);
